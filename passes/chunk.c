@@ -112,7 +112,7 @@ pass_chunk(struct pass_ctx *p, struct ir_module *m)
 	all = kernels_all(m, r.found ? r.found->arena : &m->ctx->tmp);
 	for (f = 1; f < m->funcs.n; f++) {
 		x.t = dev[f];
-		parts_choose(&x, chunks, all[f]->top);
+		price_choose_parts(&x, chunks, all[f]->top);
 		n += say_all(m, all[f]->top);
 	}
 	/* as whoever finds the kernels again would find them */

@@ -50,27 +50,21 @@ noinst_LIBRARIES += %D%/libpasses.a
 	%D%/kernels/fuse_order.c \
 	%D%/kernels/fuse_sink.c \
 	%D%/kernels/fuse_template.c \
-	%D%/kernels/joins.c \
 	%D%/kernels/kernels.h \
 	%D%/kernels/kernels_print.c \
 	%D%/kernels/parts.c \
-	%D%/kernels/parts_choose.c \
 	%D%/manager.c \
-	%D%/memory/holds.c \
-	%D%/memory/holds_print.c \
 	%D%/memory/memory.c \
 	%D%/memory/memory.h \
+	%D%/memory/memory_buffer.c \
 	%D%/memory/memory_carry.c \
 	%D%/memory/memory_check.c \
-	%D%/memory/memory_check.h \
-	%D%/memory/memory_course.c \
 	%D%/memory/memory_pack.c \
 	%D%/memory/memory_parts.h \
 	%D%/memory/memory_print.c \
 	%D%/memory/memory_saves.c \
 	%D%/memory/memory_scratch.c \
 	%D%/memory/memory_slots.c \
-	%D%/memory/memory_stamp.c \
 	%D%/memory/memory_temps.c \
 	%D%/memory/memory_tensors.c \
 	%D%/memory/memory_wait.c \
@@ -107,16 +101,15 @@ noinst_LIBRARIES += %D%/libpasses.a
 	%D%/price/cost_kernel.c \
 	%D%/price/price.c \
 	%D%/price/price.h \
-	%D%/price/price_again.c \
+	%D%/price/price_joins.c \
 	%D%/price/price_kernel.c \
 	%D%/price/price_maps.c \
 	%D%/price/price_memo.c \
-	%D%/price/price_offload.c \
+	%D%/price/price_parts.c \
 	%D%/price/price_run.c \
 	%D%/price/price_traits.c \
 	%D%/price/target.c \
 	%D%/price/target_groups.c \
-	%D%/price/target_print.c \
 	%D%/price/target_spec.c \
 	%D%/recompute.c \
 	%D%/recompute.h \

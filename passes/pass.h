@@ -379,50 +379,6 @@ struct pass_sums {
 /* Works on called and on inlined modules. False after an error. */
 bool pass_sum(struct ir_module *m, struct pass_sums *out);
 
-/* ---- holds.c: what a rank holds while it trains ------------------------ */
-
-/* Bytes on the fullest rank of one stage. */
-struct pass_stage {
-	uint32_t rank;		/* of the pipeline */
-	int64_t layers;
-	int64_t weights, gradients, optimizer;
-	int64_t host;		/* what the optimizer keeps in its memory */
-	int64_t layer;		/* that one layer saves, the largest */
-	int64_t saved;		/* by all its layers, for one microbatch */
-	int64_t around;		/* outside of layers, read by backward */
-	uint32_t in_flight;	/* microbatches, at most */
-};
-
-/* All stages of one rank of the pipeline. */
-struct pass_rank {
-	uint32_t nstages;
-	int64_t weights, gradients, optimizer;
-	int64_t host;		/* no part of the total */
-	int64_t activations;	/* at most, over its schedule */
-	int64_t total;
-};
-
-struct pass_holds {
-	int64_t ranks, microbatches;
-	struct pass_stage *stage;
-	struct pass_rank *rank;
-	uint32_t nstages, nranks;
-	uint32_t fullest;	/* the rank of the largest total */
-};
-
-/*
- * Of a flat training program, placed if its plan splits anything.  What *out
- * points to is in ctx->tmp.  False after an error.
- */
-bool pass_hold(struct ir_module *m, struct pass_holds *out);
-
-/* ---- holds_print.c: the same as text ----------------------------------- */
-
-void pass_print_holds(const struct ir_module *m, const struct pass_holds *h,
-		      struct buf *out);
-void pass_print_holds_json(const struct ir_module *m,
-			   const struct pass_holds *h, struct buf *out);
-
 /* ---- summary_print.c: the same as text -------------------------------- */
 
 void pass_print_sums(const struct ir_module *m, const struct pass_sums *s,

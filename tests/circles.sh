@@ -18,11 +18,8 @@ ir: buf.c mem.c - found when this test was written
 ir: cost.c counts.c - found when this test was written
 ir: verify.c verify_attr.c verify_head.c verify_node.c - found when this test was written
 passes/kernels: fuse_memo.c fuse_template.c - found when this test was written
-passes/memory: memory.c memory_carry.c memory_saves.c memory_temps.c memory_tensors.c - found when this test was written
-passes/memory: memory_check.c memory_course.c - found when this test was written
 passes/place: place_cells.c place_cost.c place_due.c place_like.c place_link.c place_memo.c place_shape.c place_take.c - found when this test was written
 passes/plan: plan.c plan_check.c - found when this test was written
-passes/price: price.c price_again.c price_kernel.c price_maps.c - found when this test was written
 passes/sched: sched.c sched_make.c - found when this test was written
 passes/search: search.c search_advice.c search_fit.c search_host.c search_settle.c search_try.c search_zero.c - found when this test was written
 passes/search: search_bytes.c search_data.c search_lower_bound.c search_place.c search_recompute.c search_sharding.c search_similar.c search_space.c search_wider.c - found when this test was written

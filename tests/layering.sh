@@ -40,7 +40,7 @@ passes/sched: sched.h
 passes/plan: plan.h plan_keys.h
 	< ir passes/sched passes
 passes/kernels: explicit_attention.h kernels.h
-	< ir passes/plan !passes/price/cost.h !passes/price/price.h passes
+	< ir passes/plan passes
 passes/stage: ranks.h
 	< ir passes/sched passes/plan passes/kernels passes
 passes/price: cost.h price.h target.h

@@ -328,7 +328,7 @@ void host_service_fill(struct host_func *f, const struct host_fill *x,
 
 /* A number that depends on iterations and the microbatch. */
 typedef int64_t host_sampler(void *user, const struct memory_run *run,
-			     const struct memory_trips *at);
+			     const struct memory_iterations *at);
 
 /* Sets f->turn of a stage's function. */
 void host_find_turns(struct host_func *f);
@@ -344,7 +344,7 @@ struct ll_value *host_item_at(struct host_func *f, uint32_t buffer);
 struct ll_value *host_view_at(struct host_func *f, value_id v, value_id base);
 /* The name with iterations in place of variables. */
 const char *host_full_name(struct arena *a, struct ir_module *m, sym_t name,
-			   const struct memory_trips *at);
+			   const struct memory_iterations *at);
 /*
  * Copies a carried value into a repeat's first iteration, or from each to the
  * next, if it does not lie there already.

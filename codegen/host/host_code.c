@@ -270,7 +270,7 @@ cg_code_finish(struct cg_code *c, int64_t reserve,
 	if (!is_resident(c)) {
 		return false;
 	}
-	memory_give_slots(c->r, c->a, &c->mem);
+	memory_assign_slots(c->r, c->a, &c->mem);
 	place_scratch(c);
 	host_find_shares(c);
 	host_spread_data(c);

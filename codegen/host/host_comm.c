@@ -48,7 +48,7 @@ axes_of(const struct cg_code *c, const struct ir_node *n)
 
 static const char *
 name_of(struct cg_code *c, const struct ir_node *n,
-	const struct memory_trips *at)
+	const struct memory_iterations *at)
 {
 	return host_full_name(c->a, c->m, ir_attr(c->m, n, IR_ATTR_NAME)->text,
 			 at);
@@ -67,9 +67,9 @@ holders_of(struct cg_code *c, const char *name)
 
 static void
 note_shares(struct cg_code *c, const struct kernel_list *l, uint32_t pipe,
-	    const struct memory_trips *outer)
+	    const struct memory_iterations *outer)
 {
-	struct memory_trips at = { NULL, 0, outer };
+	struct memory_iterations at = { NULL, 0, outer };
 	uint32_t i;
 
 	for (i = 0; i < l->at.n; i++) {
@@ -81,8 +81,8 @@ note_shares(struct cg_code *c, const struct kernel_list *l, uint32_t pipe,
 				(uint64_t)1 << pipe;
 		}
 		at.repeat = n;
-		for (at.trip = 0; x->body && at.trip < x->body->count;
-		     at.trip++) {
+		for (at.index = 0; x->body && at.index < x->body->count;
+		     at.index++) {
 			note_shares(c, x->body, pipe, &at);
 		}
 	}
@@ -110,7 +110,7 @@ struct sharing {
 
 static int64_t
 holders_at(void *user, const struct memory_run *run,
-	   const struct memory_trips *at)
+	   const struct memory_iterations *at)
 {
 	const struct sharing *s = user;
 
@@ -236,7 +236,7 @@ struct sent {
 
 static int64_t
 sent_at(void *user, const struct memory_run *run,
-	const struct memory_trips *at)
+	const struct memory_iterations *at)
 {
 	const struct sent *x = user;
 	struct memory_run sender = *run;

@@ -47,7 +47,7 @@ struct samples {
 };
 
 static void
-sample_time(struct samples *s, const struct memory_trips *at)
+sample_time(struct samples *s, const struct memory_iterations *at)
 {
 	const struct host_func *f = s->f;
 	uint32_t i;
@@ -62,16 +62,16 @@ sample_time(struct samples *s, const struct memory_trips *at)
 
 static void
 sample_iterations(struct samples *s, uint32_t depth,
-	     const struct memory_trips *outer)
+	     const struct memory_iterations *outer)
 {
-	struct memory_trips at = { NULL, 0, outer };
+	struct memory_iterations at = { NULL, 0, outer };
 
 	if (depth == s->nscopes) {
 		sample_time(s, outer);
 		return;
 	}
 	at.repeat = s->scope[depth]->repeat;
-	for (; at.trip < s->scope[depth]->count; at.trip++) {
+	for (; at.index < s->scope[depth]->count; at.index++) {
 		sample_iterations(s, depth + 1, &at);
 	}
 }
@@ -137,7 +137,8 @@ host_sampled_value(struct host_func *f, host_sampler *fn, void *user)
 /* ---- values and buffers ---- */
 
 static int64_t
-where(void *user, const struct memory_run *run, const struct memory_trips *at)
+where(void *user, const struct memory_run *run,
+      const struct memory_iterations *at)
 {
 	const value_id *v = user;
 	struct memory_spot spot;
@@ -149,7 +150,8 @@ where(void *user, const struct memory_run *run, const struct memory_trips *at)
 }
 
 static int64_t
-item(void *user, const struct memory_run *run, const struct memory_trips *at)
+item(void *user, const struct memory_run *run,
+     const struct memory_iterations *at)
 {
 	const uint32_t *buffer = user;
 
@@ -240,19 +242,19 @@ host_view_at(struct host_func *f, value_id v, value_id base)
 /* ---- names ---- */
 
 static int64_t
-variable(const struct ir_module *m, const struct memory_trips *at)
+variable(const struct ir_module *m, const struct memory_iterations *at)
 {
 	int64_t i = ir_attr(m, at->repeat, IR_ATTR_REVERSE)
-		? ir_attr_int(m, at->repeat, IR_ATTR_COUNT, 1) - 1 - at->trip
-		: at->trip;
+		? ir_attr_int(m, at->repeat, IR_ATTR_COUNT, 1) - 1 - at->index
+		: at->index;
 
 	return ir_attr_int(m, at->repeat, IR_ATTR_START, 0) + i;
 }
 
 /* The innermost repeat of that variable. */
-static const struct memory_trips *
+static const struct memory_iterations *
 iteration_of(const struct ir_module *m, const char *word, size_t n,
-	const struct memory_trips *at)
+	const struct memory_iterations *at)
 {
 	for (; at; at = at->outer) {
 		const struct ir_attr *a = ir_attr(m, at->repeat, IR_ATTR_VAR);
@@ -267,7 +269,7 @@ iteration_of(const struct ir_module *m, const char *word, size_t n,
 
 const char *
 host_full_name(struct arena *a, struct ir_module *m, sym_t name,
-	  const struct memory_trips *at)
+	  const struct memory_iterations *at)
 {
 	const char *p = ir_text(m->ctx, name);
 	struct buf b;
@@ -275,7 +277,7 @@ host_full_name(struct arena *a, struct ir_module *m, sym_t name,
 	buf_init(&b, a);
 	while (*p) {
 		const char *close = *p == '{' ? strchr(p, '}') : NULL;
-		const struct memory_trips *t = close
+		const struct memory_iterations *t = close
 			? iteration_of(m, p + 1, (size_t)(close - p) - 1, at)
 			: NULL;
 
@@ -300,11 +302,11 @@ struct handing {
 /* Where it has to be. */
 static int64_t
 handed_to(const struct handing *h, const struct memory_run *run,
-	  const struct memory_trips *at)
+	  const struct memory_iterations *at)
 {
 	struct memory_spot spot;
 
-	if (!memory_carried(run, h->carry, h->first ? 0 : at->trip + 1,
+	if (!memory_carried(run, h->carry, h->first ? 0 : at->index + 1,
 			    h->first ? at : at->outer, &spot)) {
 		die("carried to no place");
 	}
@@ -313,14 +315,14 @@ handed_to(const struct handing *h, const struct memory_run *run,
 
 static int64_t
 hand_to(void *user, const struct memory_run *run,
-	const struct memory_trips *at)
+	const struct memory_iterations *at)
 {
 	return handed_to(user, run, at);
 }
 
 static int64_t
 is_elsewhere(void *user, const struct memory_run *run,
-	     const struct memory_trips *at)
+	     const struct memory_iterations *at)
 {
 	struct handing *h = user;
 

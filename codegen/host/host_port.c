@@ -141,7 +141,8 @@ put_results(struct cg_code *c, const struct host_class *k,
 /* ---- logits ---- */
 
 static int64_t
-where(void *user, const struct memory_run *run, const struct memory_trips *at)
+where(void *user, const struct memory_run *run,
+      const struct memory_iterations *at)
 {
 	const value_id *v = user;
 	struct memory_spot spot;
@@ -237,7 +238,7 @@ put_zero(struct cg_code *c, const struct host_class *k,
 	for (i = 0; i < c->mem.buffers.n; i++) {
 		const struct memory_buffer *b = &c->mem.buffers.at[i];
 		struct rt_range x = { b->offset,
-				      b->bytes * b->trips * b->copies };
+				      b->bytes * b->items * b->copies };
 
 		if (!is_sum[i] || b->pipe != k->pipe || k->openers[i]) {
 			continue;

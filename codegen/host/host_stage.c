@@ -36,7 +36,7 @@ put_operands(struct host_func *f, const struct host_use *u,
 
 static int64_t
 name_hash(void *user, const struct memory_run *run,
-	  const struct memory_trips *at)
+	  const struct memory_iterations *at)
 {
 	const struct ir_node *n = user;
 

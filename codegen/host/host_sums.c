@@ -22,12 +22,12 @@ struct host_sum_walk {
 };
 
 static int64_t
-iteration_of(const struct ir_module *m, const struct memory_trips *at)
+iteration_of(const struct ir_module *m, const struct memory_iterations *at)
 {
 	int64_t iteration = 0, each = 1;
 
 	for (; at; at = at->outer) {
-		iteration += at->trip * each;
+		iteration += at->index * each;
 		each *= ir_attr_int(m, at->repeat, IR_ATTR_COUNT, 1);
 	}
 	return iteration;
@@ -35,7 +35,7 @@ iteration_of(const struct ir_module *m, const struct memory_trips *at)
 
 static struct host_opener *
 opener_of(const struct cg_code *c, const struct host_class *k, node_id id,
-	  const struct memory_run *run, const struct memory_trips *at)
+	  const struct memory_run *run, const struct memory_iterations *at)
 {
 	uint32_t b = c->mem.tensor[id] - 1;
 	const struct memory_buffer *x = &c->mem.buffers.at[b];
@@ -83,7 +83,7 @@ note_list(struct host_sum_walk *w, const struct kernel_list *l)
 
 static void
 run_kernel(struct host_sum_walk *w, const struct kernel *x,
-	   const struct memory_trips *at)
+	   const struct memory_iterations *at)
 {
 	struct cg_code *c = w->c;
 	uint32_t i;
@@ -106,20 +106,20 @@ run_kernel(struct host_sum_walk *w, const struct kernel *x,
 
 static void
 run_list(struct host_sum_walk *w, const struct kernel_list *l,
-	 const struct memory_trips *outer)
+	 const struct memory_iterations *outer)
 {
 	uint32_t i;
 
 	for (i = 0; i < l->at.n; i++) {
 		const struct kernel *x = &l->at.at[i];
-		struct memory_trips at = { NULL, 0, outer };
+		struct memory_iterations at = { NULL, 0, outer };
 
 		if (!x->body) {
 			run_kernel(w, x, outer);
 			continue;
 		}
 		at.repeat = ir_node(w->c->m, x->nodes.at[0]);
-		for (; at.trip < x->body->count; at.trip++) {
+		for (; at.index < x->body->count; at.index++) {
 			run_list(w, x->body, &at);
 		}
 	}
@@ -155,7 +155,7 @@ run_step(struct host_sum_walk *w)
 static int64_t
 items_of(const struct memory_buffer *b)
 {
-	return b->bytes > 0 ? b->trips * b->copies : 0;
+	return b->bytes > 0 ? b->items * b->copies : 0;
 }
 
 static bool
@@ -215,7 +215,7 @@ struct adding {
 
 static int64_t
 is_old(void *user, const struct memory_run *run,
-       const struct memory_trips *at)
+       const struct memory_iterations *at)
 {
 	const struct adding *x = user;
 	const struct cg_code *c = x->f->c;

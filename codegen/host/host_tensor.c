@@ -117,7 +117,7 @@ tensor_of(struct collect *x, const char *name, node_id node)
 }
 
 static void
-collect_node(struct collect *x, node_id id, const struct memory_trips *at)
+collect_node(struct collect *x, node_id id, const struct memory_iterations *at)
 {
 	struct cg_code *c = x->c;
 	const struct ir_node *n = ir_node(c->m, id);
@@ -136,11 +136,11 @@ collect_node(struct collect *x, node_id id, const struct memory_trips *at)
 
 static void
 collect_region(struct collect *x, region_id id,
-	       const struct memory_trips *outer)
+	       const struct memory_iterations *outer)
 {
 	const struct ir_module *m = x->c->m;
 	const struct ir_region *r = &m->regions.at[id];
-	struct memory_trips at = { NULL, 0, outer };
+	struct memory_iterations at = { NULL, 0, outer };
 	uint32_t i;
 
 	for (i = 0; i < r->nodes.n; i++) {
@@ -153,8 +153,8 @@ collect_region(struct collect *x, region_id id,
 			continue;
 		}
 		at.repeat = n;
-		for (at.trip = 0; at.trip < ir_attr_int(m, n, IR_ATTR_COUNT,
-							1); at.trip++) {
+		for (at.index = 0; at.index < ir_attr_int(m, n, IR_ATTR_COUNT,
+							1); at.index++) {
 			collect_region(x, n->region, &at);
 		}
 	}

@@ -244,10 +244,10 @@ drv_print_cost(struct driver *d, struct ir_module *m)
 	return true;
 }
 
-/* ---- --emit=arena ---- */
+/* ---- --emit=memory and --emit=arena ---- */
 
 bool
-drv_print_arena(struct driver *d, struct ir_module *m, bool json)
+drv_print_memory(struct driver *d, struct ir_module *m, drv_memory_print *print)
 {
 	const struct span nowhere = { 0, 0 };
 	bool devs_known = d->opts.at[OPT_TARGET].given;
@@ -270,16 +270,12 @@ drv_print_arena(struct driver *d, struct ir_module *m, bool json)
 		memory_set_devices(&mem, &devs);
 	}
 	if (d->opts.at[OPT_VERIFY_EACH].given) {
-		memory_give_slots(&r, &d->ctx.perm, &mem);
+		memory_assign_slots(&r, &d->ctx.perm, &mem);
 		why = memory_check(&r, &mem);
 		if (why) {
 			die("the arena is wrong: %s", why);
 		}
 	}
-	if (json) {
-		memory_print_json(&r, &mem, &d->out);
-	} else {
-		memory_print(&r, &mem, &d->out);
-	}
+	print(&r, &mem, &d->out);
 	return true;
 }

@@ -9,6 +9,7 @@
 #include "frontend/validate/validate.h"
 #include "passes/kernels/kernels.h"
 #include "passes/plan/plan.h"
+#include "passes/price/price.h"
 
 #include <string.h>
 
@@ -48,7 +49,6 @@ list_passes(struct driver *d)
 
 	if (!text) {
 		text = drv_is_split(d) ? "split" :
-		       drv_counts_memory(d) ? "placed" :
 		       drv_given(d, OPT_STEPS) || drv_wants(d, "kernels") ||
 		       drv_wants(d, "plans") ||
 		       (drv_wants(d, "plan") && drv_given(d, OPT_TARGET))
@@ -158,7 +158,7 @@ for_target(struct driver *d, struct ir_module *m)
 	if (!fe_target(&d->ctx, name, &t)) {
 		return NULL;
 	}
-	kernels_join_for(m, &t);
+	price_set_joins(m, &t);
 	return m;
 }
 

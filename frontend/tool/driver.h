@@ -15,6 +15,11 @@ struct drv_kernels;
 struct drv_whole;
 struct cg_code;
 struct cg_input;
+struct memory;
+struct ranks;
+
+typedef void drv_memory_print(const struct ranks *r, const struct memory *mem,
+			      struct buf *out);
 
 #define DRV_SUBFOLDERS 2	/* of a plan's folder: see output.c */
 
@@ -96,8 +101,6 @@ bool drv_wants_answer(const struct driver *d);
 bool drv_wants_folder(const struct driver *d);
 /* Text of what else would be in it. */
 bool drv_wants_code(const struct driver *d);
-/* What a rank holds shows once values are placed; opt says what runs. */
-bool drv_counts_memory(const struct driver *d);
 /* Whether rank programs are wanted, not the model as it is. */
 bool drv_is_split(const struct driver *d);
 /* To d->out, of what passes have made. False if reported. */
@@ -186,8 +189,9 @@ bool drv_eval_split(struct driver *d, struct ir_module *m,
 		    struct ir_module *unsplit);
 /* What a step of them takes on the target of --target. */
 bool drv_print_cost(struct driver *d, struct ir_module *m);
-/* Where everything lies in each rank's memory. */
-bool drv_print_arena(struct driver *d, struct ir_module *m, bool json);
+/* The memory of each rank of the pipeline; print is one of memory_print.c. */
+bool drv_print_memory(struct driver *d, struct ir_module *m,
+		      drv_memory_print *print);
 /* The programs as IR text, and in comments who runs them when. */
 bool drv_print_ranks(struct driver *d, struct ir_module *m);
 

@@ -7,6 +7,7 @@
 #include "frontend/frontend.h"
 #include "frontend/tool/tool_target.h"
 #include "passes/kernels/kernels.h"
+#include "passes/memory/memory.h"
 #include "passes/plan/plan.h"
 
 #include <string.h>
@@ -54,11 +55,27 @@ drv_wants_code(const struct driver *d)
 	       (drv_wants(d, "llvm") || drv_wants(d, "cuda"));
 }
 
-bool
-drv_counts_memory(const struct driver *d)
+/* How memory is printed under that name; NULL: it is of something else. */
+static drv_memory_print *
+memory_printer(const char *emit)
 {
-	return d->opts.command == OPT_COMPILE &&
-	       (drv_wants(d, "memory") || drv_wants(d, "memory-json"));
+	static const struct {
+		const char *emit;
+		drv_memory_print *print;
+	} printers[] = {
+		{ "memory", memory_print_stages },
+		{ "memory-json", memory_print_stages_json },
+		{ "arena", memory_print },
+		{ "arena-json", memory_print_json }
+	};
+	size_t i;
+
+	for (i = 0; i < sizeof printers / sizeof printers[0]; i++) {
+		if (strcmp(emit, printers[i].emit) == 0) {
+			return printers[i].print;
+		}
+	}
+	return NULL;
 }
 
 bool
@@ -75,8 +92,7 @@ drv_is_split(const struct driver *d)
 	}
 	return emit && (strcmp(emit, "ranks") == 0 ||
 			strcmp(emit, "cost") == 0 ||
-			strcmp(emit, "arena") == 0 ||
-			strcmp(emit, "arena-json") == 0 ||
+			memory_printer(emit) ||
 			(strcmp(emit, "kernels") == 0 &&
 			 (drv_given(d, OPT_PLAN) || drv_given(d, OPT_PIN))));
 }
@@ -109,25 +125,10 @@ drv_print_target(struct driver *d, const char *name)
 	return true;
 }
 
-static bool
-emit_memory(struct driver *d, struct ir_module *m, bool json)
-{
-	struct pass_holds holds;
-
-	if (!pass_hold(m, &holds)) {
-		return false;
-	}
-	if (json) {
-		pass_print_holds_json(m, &holds, &d->out);
-	} else {
-		pass_print_holds(m, &holds, &d->out);
-	}
-	return true;
-}
-
 bool
 drv_emit(struct driver *d, struct ir_module *m)
 {
+	const char *emit = drv_text(d, OPT_EMIT);
 	struct pass_sums sums;
 
 	if (d->opts.command == OPT_EVALUATE) {
@@ -150,8 +151,8 @@ drv_emit(struct driver *d, struct ir_module *m)
 	if (drv_wants(d, "cost")) {
 		return drv_print_cost(d, m);
 	}
-	if (drv_wants(d, "arena") || drv_wants(d, "arena-json")) {
-		return drv_print_arena(d, m, drv_wants(d, "arena-json"));
+	if (emit && memory_printer(emit)) {
+		return drv_print_memory(d, m, memory_printer(emit));
 	}
 	if (drv_wants(d, "kernels")) {
 		kernels_print(m, kernels_all(m, &d->ctx.perm), &d->out);
@@ -163,9 +164,6 @@ drv_emit(struct driver *d, struct ir_module *m)
 	}
 	if (drv_wants(d, "plan")) {
 		return emit_plan(d, m);
-	}
-	if (drv_wants(d, "memory") || drv_wants(d, "memory-json")) {
-		return emit_memory(d, m, drv_wants(d, "memory-json"));
 	}
 	if (drv_wants(d, "target")) {
 		return drv_print_target(d, drv_text(d, OPT_TARGET));

@@ -77,7 +77,7 @@ row(struct buf *out, const char *what, double a, double b, double whole)
 	if (a == 0 && b == 0) {
 		return;
 	}
-	buf_printf(out, "%-24s %14.3f %14.3f %+14.3f", what, a, b,
+	buf_printf(out, "%-*s %13.3f %13.3f %+13.3f", ANSWER_LABEL, what, a, b,
 		   fabs(more) < 0.0005 ? 0 : more);
 	if (whole > 0) {
 		buf_printf(out, " %+8.1f%%", fabs(part) < 0.05 ? 0 : part);
@@ -90,8 +90,8 @@ print_times(const struct answer *x, const struct answer *y, struct buf *out)
 {
 	int i;
 
-	buf_printf(out, "%-24s %14s %14s %14s %9s\n", "", "the best",
-		   "with the keys", "more", "of a step");
+	buf_printf(out, "%-*s %13s %13s %13s %9s\n", ANSWER_LABEL, "",
+		   "the best", "with the keys", "more", "of a step");
 	row(out, "step, ms", x->step_us / 1e3, y->step_us / 1e3,
 	    x->step_us / 1e3);
 	for (i = 0; i < ANSWER_NTIMES; i++) {

@@ -1,6 +1,7 @@
 /*
- * From a priced step to what it means: rates, MFU, money, failures.  The
- * definitions and where they come from stand in docs/answer.md.
+ * From a priced step to rates, MFU, money and failures; answer_time.c splits
+ * its time, answer_memory.c counts its bytes.  docs/answer.md has the
+ * definitions and their sources.
  */
 #include "passes/answer/answer.h"
 
@@ -13,7 +14,7 @@
 
 /* ---- the model ---- */
 
-/* Pairs of an op if every query saw every key, for one that it sees. */
+/* The flops of attention, by unmasked pairs and by all pairs. */
 static void
 add_square(struct ir_module *m, const struct ir_node *n, double times,
 	   double *seen, double *all)
@@ -40,10 +41,10 @@ walk_square(struct ir_module *m, region_id r, double times, double *seen,
 	for (i = 0; i < m->regions.at[r].nodes.n; i++) {
 		const struct ir_node *n = ir_node(m,
 						  m->regions.at[r].nodes.at[i]);
-		double trips = (double)ir_attr_int(m, n, IR_ATTR_COUNT, 1);
+		double count = (double)ir_attr_int(m, n, IR_ATTR_COUNT, 1);
 
 		if (n->region) {
-			walk_square(m, n->region, times * trips, seen, all);
+			walk_square(m, n->region, times * count, seen, all);
 		} else if (n->op == IR_ATTENTION) {
 			add_square(m, n, times, seen, all);
 		}
@@ -62,38 +63,36 @@ answer_square(struct ir_module *m)
 	return seen > 0 ? all / seen : 1;
 }
 
-/* PaLM, appendix B; Korthikanti et al., section 6: backward is twice it. */
+/* Backward is twice forward: PaLM, appendix B; Korthikanti et al., 6. */
 void
-answer_model(const struct ir_module *m, const struct pass_sums *before,
-	     const struct pass_sums *behind, double square,
+answer_model(const struct ir_module *m, const struct pass_sums *model,
+	     const struct pass_sums *training, double square,
 	     struct answer_model *out)
 {
 	*out = (struct answer_model){
 		.name = m->name ? ir_text(m->ctx, m->name) : "model",
-		.parameters = before->total, .active = before->active,
-		.tokens = before->tokens,
-		.flops = 3 * (before->contraction_flops +
-			      square * before->attention_flops),
-		.flops_seen = 3 * (before->contraction_flops +
-				   before->attention_flops),
-		.flops_6n = 6 * (double)before->active,
-		.flops_run = behind->contraction_flops +
-			     square * behind->attention_flops,
-		.checkpoint_bytes = before->weight_bytes +
-				    before->optimizer_bytes +
-				    before->state_bytes
+		.parameters = model->total, .active = model->active,
+		.tokens = model->tokens,
+		.flops = 3 * (model->contraction_flops +
+			      square * model->attention_flops),
+		.flops_seen = 3 * (model->contraction_flops +
+				   model->attention_flops),
+		.flops_6n = 6 * (double)model->active,
+		.flops_run = training->contraction_flops +
+			     square * training->attention_flops,
+		.checkpoint_bytes = model->weight_bytes +
+				    model->optimizer_bytes +
+				    model->state_bytes
 	};
 }
 
 /* ---- links ---- */
 
-/* All-reduces of so much are about what the link carries, of so little about
- * how they begin. */
+/* The time of a large all-reduce is bandwidth, that of a small one latency. */
 static const double large_bytes = 1 << 26, small_bytes = 1 << 10;
 
 static void
-set_link(const struct answer_input *in, enum plan_axis axis,
-	 struct answer *out)
+set_link(const struct answer_input *in, enum plan_axis axis, struct answer *out)
 {
 	struct ir_module *m = in->ranks->m;
 	axis_id a = ir_axis_find(m, intern_str(&m->ctx->syms,
@@ -123,23 +122,14 @@ set_link(const struct answer_input *in, enum plan_axis axis,
 
 /* ---- rates ---- */
 
-/* Of what contractions multiply most. */
+/* The rate of the type that most contractions have. */
 static enum target_rate
 main_rate(const struct answer_input *in)
 {
-	static const struct {
-		uint8_t dtype;
-		enum target_rate rate;
-	} rates[] = {
-		{ IR_BF16, TARGET_BF16 }, { IR_F16, TARGET_FP16 },
-		{ IR_TF32, TARGET_TF32 }, { IR_F8E4M3, TARGET_FP8 },
-		{ IR_F8E5M2, TARGET_FP8 }
-	};
 	const struct ir_module *m = in->ranks->m;
 	uint32_t uses[IR_DTYPE_COUNT] = { 0 }, best = IR_F32;
-	enum target_rate rate = TARGET_FP32;
 	node_id id;
-	size_t i;
+	uint32_t i;
 
 	for (id = 1; id < m->nodes.n; id++) {
 		const struct ir_node *n = ir_node(m, id);
@@ -149,12 +139,9 @@ main_rate(const struct answer_input *in)
 		}
 	}
 	for (i = 0; i < IR_DTYPE_COUNT; i++) {
-		best = uses[i] > uses[best] ? (uint32_t)i : best;
+		best = uses[i] > uses[best] ? i : best;
 	}
-	for (i = 0; i < sizeof rates / sizeof rates[0]; i++) {
-		rate = rates[i].dtype == best ? rates[i].rate : rate;
-	}
-	return rate;
+	return price_rate((uint8_t)best);
 }
 
 /* Dense rates of all devices that have a rank. */
@@ -200,11 +187,11 @@ run_of(const struct answer *x, double goodput)
 }
 
 /*
- * Of all groups together, each so many times what one of its devices says;
- * NAN: one of them does not say it.
+ * The sum over the first n devices of the field at offset `at` of a device; NAN
+ * if a device has none.
  */
 static double
-sum_of(const struct answer_input *in, size_t at, int64_t n)
+device_sum(const struct answer_input *in, size_t at, int64_t n)
 {
 	double all = 0;
 	uint32_t i;
@@ -224,8 +211,8 @@ sum_of(const struct answer_input *in, size_t at, int64_t n)
 static void
 set_money(const struct answer_input *in, struct answer *out)
 {
-	out->usd_h = sum_of(in, offsetof(struct target_device, price_usd_h),
-			    out->devices);
+	out->usd_h = device_sum(in, offsetof(struct target_device, price_usd_h),
+				out->devices);
 	out->usd_mtoken = out->tokens_s > 0
 		? out->usd_h / HOUR_S / out->tokens_s * 1e6 : NAN;
 }
@@ -233,8 +220,8 @@ set_money(const struct answer_input *in, struct answer *out)
 static void
 set_faults(const struct answer_input *in, struct answer *out)
 {
-	double year = sum_of(in, offsetof(struct target_device,
-					  failures_year), out->used);
+	double year = device_sum(in, offsetof(struct target_device,
+					      failures_year), out->used);
 	int64_t nodes = 0;
 	uint32_t i;
 
@@ -258,7 +245,7 @@ set_faults(const struct answer_input *in, struct answer *out)
 	}
 }
 
-/* ---- where it lies ---- */
+/* ---- devices ---- */
 
 static void
 set_groups(const struct answer_input *in, struct arena *a, struct answer *out)
@@ -295,7 +282,7 @@ layers_of(const struct answer_input *in, uint32_t pipe)
 	return n;
 }
 
-/* Without seats of their own all ranks lie on the same devices. */
+/* All ranks of the pipeline are on the same devices unless devs->of is set. */
 static void
 set_places(const struct answer_input *in, struct arena *a, struct answer *out)
 {
@@ -307,18 +294,18 @@ set_places(const struct answer_input *in, struct arena *a, struct answer *out)
 		const char *devices = in->devs->of
 			? target_kinds(in->on, i * each, (i + 1) * each, a)
 			: target_kinds(in->on, 0, out->used, a);
-		struct answer_place *p = &out->place[out->nplaces - 1];
+		struct answer_device_group *p = &out->place[out->nplaces - 1];
 
 		if (!out->nplaces || strcmp(p->devices, devices) != 0) {
 			p = &out->place[out->nplaces++];
-			*p = (struct answer_place){ devices, i, i, 0 };
+			*p = (struct answer_device_group){ devices, i, i, 0 };
 		}
 		p->last = i;
 		p->layers += layers_of(in, i);
 	}
 }
 
-/* Of devices that have a rank; one alone has no link. */
+/* Of the devices that are used; one device has no link. */
 static void
 set_unmeasured(const struct answer_input *in, struct answer *out)
 {
@@ -340,8 +327,7 @@ set_unmeasured(const struct answer_input *in, struct answer *out)
 /* ---- the whole ---- */
 
 void
-answer_make(const struct answer_input *in, struct arena *a,
-	    struct answer *out)
+answer_make(const struct answer_input *in, struct arena *a, struct answer *out)
 {
 	int i;
 

@@ -1,7 +1,9 @@
 /*
- * The answer to `how long, how much memory, how much money': a priced plan
- * as a cluster engineer asks for it, on one screen and as plan.json.
- * docs/answer.md is the page about it, with a source for every definition.
+ * What a person reads about a plan: the time of a step by what it is spent on,
+ * memory, rates, money and failures, on one screen and as plan.json.  It reads
+ * a priced plan, its rank programs and its memory (price/, stage/, memory/) and
+ * computes no price of its own; frontend/tool/ calls it.  docs/answer.md is the
+ * page about it, with a source for every definition.
  *
  * Sections are named for the .c that defines them.
  */
@@ -13,7 +15,13 @@
 #include "passes/price/price.h"
 #include "passes/search/search.h"
 
-#define ANSWER_VERSION 1	/* of plan.json */
+/*
+ * Of plan.json.  Version 1 had plan.places, search.placements and
+ * search.placements_ruled_out for what version 2 calls plan.device_groups,
+ * search.shardings and search.shardings_ruled_out.
+ */
+#define ANSWER_VERSION 2
+#define ANSWER_LABEL 27	/* columns of the longest row of a time */
 /*
  * Written to storage by each node: 2 TB/s held by 2,000 nodes (The Llama 3
  * Herd of Models, arXiv:2407.21783, 3.1).
@@ -22,8 +30,8 @@
 #define ANSWER_RESTART_MINUTES 10.0	/* from a failure to the next step */
 
 /*
- * TIME(id, key, what it is): where a step's time goes.  Collectives are told
- * apart by the axis of the mesh along which they run.
+ * TIME(id, key, what it is): what a step's time is spent on.  Collectives are
+ * counted by the axis of the mesh along which they run.
  */
 #define ANSWER_TIMES(TIME) \
 	TIME(MATRIX, "contractions", "contractions") \
@@ -31,12 +39,12 @@
 	TIME(MAPS, "maps", "maps and rows") \
 	TIME(RECOMPUTE, "recomputation", "recomputation") \
 	TIME(LAUNCH, "launches", "launches") \
-	TIME(TENSOR, "tensor", "talk: tensor") \
-	TIME(SEQUENCE, "sequence", "talk: sequence") \
-	TIME(CONTEXT, "context", "talk: context") \
-	TIME(EXPERT, "expert", "talk: expert") \
-	TIME(DATA, "data", "talk: data, ZeRO") \
-	TIME(PIPELINE, "pipeline", "talk: pipeline") \
+	TIME(TENSOR, "tensor", "communication: tensor") \
+	TIME(SEQUENCE, "sequence", "communication: sequence") \
+	TIME(CONTEXT, "context", "communication: context") \
+	TIME(EXPERT, "expert", "communication: expert") \
+	TIME(DATA, "data", "communication: data, ZeRO") \
+	TIME(PIPELINE, "pipeline", "communication: pipeline") \
 	TIME(OPTIMIZER, "optimizer", "optimizer") \
 	TIME(HOST, "host", "host transfers") \
 	TIME(BUBBLE, "bubble", "waiting (bubble)")
@@ -56,24 +64,24 @@ struct answer_time_row {
 struct answer_rank {
 	uint32_t stages;
 	int64_t weights, gradients, optimizer, saved, reserve;
-	int64_t temps;		/* and inputs, and values that wait */
+	int64_t temps;		/* with inputs, results and sent values */
 	int64_t total;
-	int64_t host;		/* on its host, and in none of these */
+	int64_t host;		/* on its host; not in total */
 	int64_t device;		/* bytes that its device has */
 };
 
 struct answer_memory {
 	struct answer_rank *rank;
 	uint32_t nranks, fullest;
-	const char *peak_op;	/* where most is alive; NULL: not known */
-	int64_t device_bytes;	/* that the fullest's device has */
-	int64_t left_bytes;	/* on the fullest; negative: too little */
-	/* of the node whose host has least left */
+	const char *peak_op;	/* where most bytes are alive; NULL: unknown */
+	int64_t device_bytes;	/* that the fullest rank's device has */
+	int64_t left_bytes;	/* on the fullest; negative: missing */
+	/* of the host that has least left */
 	int64_t host_bytes;	/* that its ranks keep there; 0: nothing */
-	int64_t node_bytes;	/* that it has; 0: the target does not say */
+	int64_t node_bytes;	/* that it has; 0: not known */
 };
 
-/* What is asked beside the step; 0 where nobody said so. */
+/* Settings of the run; 0 where none is given. */
 struct answer_asked {
 	double tokens;		/* of the run */
 	double storage_bytes_us;	/* of one node */
@@ -85,10 +93,10 @@ struct answer_model {
 	int64_t parameters, active;
 	int64_t sequences, tokens;	/* of a step */
 	/* of one token, forward and backward */
-	double flops;		/* all pairs of attention: what MFU counts */
-	double flops_seen;	/* only pairs that the mask leaves */
+	double flops;		/* all pairs of attention: as MFU counts */
+	double flops_seen;	/* only unmasked pairs */
 	double flops_6n;	/* 6 times active parameters */
-	double flops_run;	/* as `flops`, with what is computed again */
+	double flops_run;	/* as `flops`, with recomputation */
 	int64_t checkpoint_bytes;	/* weights and optimizer state */
 };
 
@@ -100,14 +108,14 @@ struct answer_run {
 	double days, usd;	/* NAN: not known */
 };
 
-/* Nodes of the target that are alike. */
+/* A kind of node of the target. */
 struct answer_group {
 	const char *device;
 	int64_t devices, nodes, used;
 };
 
-/* Ranks of the pipeline one behind the other, on the same kinds of node. */
-struct answer_place {
+/* Consecutive ranks of the pipeline on the same kinds of node. */
+struct answer_device_group {
 	const char *devices;	/* "h100-sxm and a100-sxm" */
 	uint32_t first, last;
 	int64_t layers;
@@ -116,31 +124,31 @@ struct answer_place {
 struct answer {
 	struct answer_model model;
 	struct answer_asked asked;
-	const char *target;	/* as it was named */
-	const char *file;	/* where its facts stand */
-	const char *priced_cpu;	/* where its name chose the file; or NULL */
+	const char *target;	/* as --target has it */
+	const char *file;	/* of its device's facts */
+	const char *priced_cpu;	/* a line about the CPU of that file, or NULL */
 	const char *device;	/* "h100-sxm", of all kinds of node */
 	int64_t devices, nodes, used;	/* `used` devices have a rank */
 	struct answer_group *group;
 	uint32_t ngroups;
-	struct answer_place *place;	/* of the pipeline; the fewest */
+	struct answer_device_group *place;	/* of the pipeline */
 	uint32_t nplaces;
 	const struct plan *plan;
 	const char *plan_text;	/* with every key */
 	const struct search_report *search;	/* NULL: there was none */
-	/* constants of its devices that nobody measured, as bits */
+	/* constants of its devices that were not measured, as bits */
 	uint32_t unmeasured;
 	enum answer_link link[PLAN_NAXES];
-	/* of an all-reduce on it: what a link carries, and what it takes to
-	 * begin; NaN: there is none */
+	/* of an all-reduce on the axis: the bandwidth of a link, and the time
+	 * of a small one; NaN: the axis has one rank */
 	double link_gbs[PLAN_NAXES], link_us[PLAN_NAXES];
 	double step_us, us[ANSWER_NTIMES];	/* which add up to the step */
-	double host_us;		/* that states are on their way to and from
-				 * hosts, of which us[ANSWER_HOST] shows */
+	double host_us;		/* of transfers of state to and from hosts, of
+				 * which us[ANSWER_HOST] is not overlapped */
 	struct answer_memory memory;
-	/* a second, and a step; all devices that are used */
+	/* of all devices that are used */
 	double tokens_s, flops_s, mfu, mfu_seen, hfu;
-	/* NAN where the target does not say enough */
+	/* NAN: not known of the target */
 	double usd_h, usd_mtoken;
 	double mtbf_s, checkpoint_s, interval_s, goodput;
 	struct answer_run plain, faulty;	/* without failures, and with */
@@ -159,25 +167,25 @@ struct answer_input {
 };
 
 /*
- * Of the model as it is (`before`) and of its training program (`behind`);
- * `square` is how many pairs attention has for one that the mask leaves.
+ * From the sums of the model and of its training program; `square` is
+ * answer_square of the model.
  */
-void answer_model(const struct ir_module *m, const struct pass_sums *before,
-		  const struct pass_sums *behind, double square,
+void answer_model(const struct ir_module *m, const struct pass_sums *model,
+		  const struct pass_sums *training, double square,
 		  struct answer_model *out);
-/* That of a flat model. */
+/* Attention's flops with all pairs over those with unmasked ones. */
 double answer_square(struct ir_module *m);
-/* From model, memory and asked, which *out has, all else; in arena a. */
+/* Sets all of *out but model, memory and asked, which it reads; in arena a. */
 void answer_make(const struct answer_input *in, struct arena *a,
 		 struct answer *out);
 
 /* ---- answer_faults.c ---------------------------------------------------- */
 
-/* Between failures of n devices, each with so many a year; INFINITY: none. */
+/* The mean time between failures of n devices; INFINITY: they have none. */
 double answer_mtbf_s(double failures_year, double n);
-/* From the end of a checkpoint to the start of the next (Daly 2006). */
+/* The best time from a checkpoint to the next (Daly 2006). */
 double answer_interval_s(double write_s, double mtbf_s);
-/* Part of the time that goes into steps that last, 0 .. 1. */
+/* The part of the time that is spent on steps that are not lost, 0 .. 1. */
 double answer_goodput(double interval_s, double write_s, double restart_s,
 		      double mtbf_s);
 
@@ -186,13 +194,13 @@ double answer_goodput(double interval_s, double write_s, double restart_s,
 extern const struct answer_time_row answer_times[ANSWER_NTIMES];
 
 /*
- * Where the time of what price_step has priced goes, by kernels of the busiest
- * rank: us adds up to p->step_us.
+ * Splits the time of a step that price_step has priced, by the kernels of the
+ * busiest rank; us[] adds up to p->step_us.
  */
 void answer_split_time(const struct ranks *r, const struct target_devs *t,
 		       const struct price *p, struct arena *a,
 		       double us[ANSWER_NTIMES]);
-/* What a step moves of optimizer state from and to a host, by the same rank. */
+/* The time of the busiest rank's transfers of state from and to its host. */
 double answer_host_us(const struct ranks *r, const struct target_devs *t,
 		      const struct price *p);
 
@@ -201,40 +209,40 @@ uint32_t answer_busiest(const struct ranks *r, const struct price *p);
 
 /* ---- answer_kernels.c --------------------------------------------------- */
 
-/* Kernels of a step that are alike, on one rank. */
+/* Equal kernels of a step, on one rank. */
 struct answer_kernel {
 	const char *what;	/* kind, shape, ops */
-	double count, us;	/* of a step; of all of them */
-	double flops, bytes;	/* of one; what a collective holds */
+	double count, us;	/* in a step; of all of them */
+	double flops, bytes;	/* of one */
 };
 
 struct answer_kernels {
 	uint32_t rank;		/* of the pipeline: the busiest */
 	double count;		/* of a step */
-	VEC(struct answer_kernel) at;	/* what takes most time first */
+	VEC(struct answer_kernel) at;	/* by time, the longest first */
 };
 
 void answer_find_kernels(const struct ranks *r, const struct target_devs *t,
 			 const struct price *p, struct arena *a,
 			 struct answer_kernels *out);
-/* The first `most`, beside what their step takes. */
+/* The first `most`, with their parts of the step. */
 void answer_print_kernels(const struct answer_kernels *x, double step_us,
 			  uint32_t most, struct buf *out);
 
 /* ---- answer_memory.c --------------------------------------------------- */
 
-/* In arena a, of ranks on t. False: *why says what has no place. */
+/* The memory of ranks on t, in arena a.  False: *why says what has no place. */
 bool answer_arena(const struct ranks *r, const struct target *t,
 		  const struct target_devs *devs, struct arena *a,
 		  struct answer_memory *out, const char **why);
-/* Whether devices have what the plan asks for, and hosts that say so. */
+/* Whether the plan fits the devices, and the hosts as far as known. */
 bool answer_fits(const struct answer_memory *m);
 
 /* ---- answer_print.c ----------------------------------------------------- */
 
 /* One screen: at most 42 lines of 80 columns. */
 void answer_print(const struct answer *x, struct buf *out);
-/* Two plans of one model on one target, beside each other. */
+/* Two plans of one model on one target, in two columns. */
 void answer_print_both(const struct answer *x, const struct answer *y,
 		       struct buf *out);
 

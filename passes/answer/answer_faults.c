@@ -1,8 +1,8 @@
 /*
- * Failures: how often, when to write a checkpoint, and what is left of the
- * time.  Daly, A higher order estimate of the optimum checkpoint interval
- * for restart dumps, Future Generation Computer Systems 22 (2006) 303-312;
- * Young, CACM 17(9), 1974, is its first term.
+ * Failures: how often there is one, how often to write a checkpoint, and which
+ * part of the time is not lost.  Daly, A higher order estimate of the optimum
+ * checkpoint interval for restart dumps, Future Generation Computer Systems 22
+ * (2006) 303-312; Young, CACM 17(9), 1974, is its first term.
  */
 #include "passes/answer/answer.h"
 
@@ -17,8 +17,8 @@ answer_mtbf_s(double failures_year, double n)
 }
 
 /*
- * Daly's (37): sqrt(2 C M) [1 + sqrt(C / 2M) / 3 + C / 2M / 9] - C, and M
- * from C = 2M on, where a write hardly ever ends before the next failure.
+ * Daly's (37): sqrt(2 C M) [1 + sqrt(C / 2M) / 3 + C / 2M / 9] - C; M for
+ * C >= 2M, where a write rarely ends before the next failure.
  */
 double
 answer_interval_s(double write_s, double mtbf_s)
@@ -32,7 +32,7 @@ answer_interval_s(double write_s, double mtbf_s)
 	       write_s;
 }
 
-/* Daly's (20), wall time by M e^(R/M) (e^((t+C)/M) - 1) / t, turned over. */
+/* The inverse of Daly's (20), wall time M e^(R/M) (e^((t+C)/M) - 1) / t. */
 double
 answer_goodput(double interval_s, double write_s, double restart_s,
 	       double mtbf_s)
@@ -40,7 +40,7 @@ answer_goodput(double interval_s, double write_s, double restart_s,
 	if (isinf(mtbf_s)) {
 		return 1;
 	}
-	if (interval_s <= 0) {	/* nothing to write: at every step */
+	if (interval_s <= 0) {	/* a write takes no time: at every step */
 		return exp(-restart_s / mtbf_s);
 	}
 	return interval_s / (mtbf_s * exp(restart_s / mtbf_s) *

@@ -1,8 +1,8 @@
 /*
- * plan.json: the answer for other programs.  Its fields are a promise, told
- * one by one in docs/answer.md, under ANSWER_VERSION: a field is added, not
- * changed, or the version goes up.  What is not known is null.  Fields of
- * where a plan lies are there only where it could lie elsewhere.
+ * plan.json: the answer for other programs.  docs/answer.md documents every
+ * field.  A field may be added under the same ANSWER_VERSION; a change of one
+ * raises it.  What is not known is null.  Device groups are written only of a
+ * target that has several kinds of node.
  */
 #include "passes/answer/answer.h"
 
@@ -10,14 +10,15 @@
 #include <math.h>
 #include <string.h>
 
-struct json {
+struct json_writer {
 	struct buf *out;
 	uint32_t depth;
 	bool first;		/* of its object or array */
 };
 
+/* Begins an item, with a key in an object and without one in an array. */
 static void
-next(struct json *j, const char *key)
+next_item(struct json_writer *j, const char *key)
 {
 	buf_printf(j->out, "%s\n%*s", j->first ? "" : ",", 2 * j->depth, "");
 	j->first = false;
@@ -27,10 +28,10 @@ next(struct json *j, const char *key)
 }
 
 static void
-begin(struct json *j, const char *key, char bracket)
+begin_nested(struct json_writer *j, const char *key, char bracket)
 {
 	if (j->depth || key) {
-		next(j, key);
+		next_item(j, key);
 	}
 	buf_putc(j->out, bracket);
 	j->depth++;
@@ -38,7 +39,7 @@ begin(struct json *j, const char *key, char bracket)
 }
 
 static void
-end(struct json *j, char bracket)
+end_nested(struct json_writer *j, char bracket)
 {
 	j->depth--;
 	buf_printf(j->out, "\n%*s%c", 2 * j->depth, "", bracket);
@@ -46,17 +47,17 @@ end(struct json *j, char bracket)
 }
 
 static void
-add_int(struct json *j, const char *key, int64_t v)
+add_int(struct json_writer *j, const char *key, int64_t v)
 {
-	next(j, key);
+	next_item(j, key);
 	buf_printf(j->out, "%" PRId64, v);
 }
 
-/* Bytes, or null if they are not counted. */
+/* Bytes; a negative number is null. */
 static void
-add_bytes(struct json *j, const char *key, int64_t v)
+add_bytes(struct json_writer *j, const char *key, int64_t v)
 {
-	next(j, key);
+	next_item(j, key);
 	if (v < 0) {
 		buf_puts(j->out, "null");
 	} else {
@@ -65,9 +66,9 @@ add_bytes(struct json *j, const char *key, int64_t v)
 }
 
 static void
-add_num(struct json *j, const char *key, double v)
+add_num(struct json_writer *j, const char *key, double v)
 {
-	next(j, key);
+	next_item(j, key);
 	if (isfinite(v)) {
 		buf_printf(j->out, "%.9g", v);
 	} else {
@@ -76,9 +77,9 @@ add_num(struct json *j, const char *key, double v)
 }
 
 static void
-add_text(struct json *j, const char *key, const char *v)
+add_text(struct json_writer *j, const char *key, const char *v)
 {
-	next(j, key);
+	next_item(j, key);
 	if (v) {
 		buf_json(j->out, v, strlen(v));
 	} else {
@@ -87,59 +88,59 @@ add_text(struct json *j, const char *key, const char *v)
 }
 
 static void
-add_bool(struct json *j, const char *key, bool v)
+add_bool(struct json_writer *j, const char *key, bool v)
 {
-	next(j, key);
+	next_item(j, key);
 	buf_puts(j->out, v ? "true" : "false");
 }
 
 /* ---- the parts ---- */
 
 static void
-add_groups(struct json *j, const struct answer *x)
+add_groups(struct json_writer *j, const struct answer *x)
 {
 	uint32_t i;
 
-	begin(j, "groups", '[');
+	begin_nested(j, "groups", '[');
 	for (i = 0; i < x->ngroups; i++) {
 		const struct answer_group *g = &x->group[i];
 
-		begin(j, NULL, '{');
+		begin_nested(j, NULL, '{');
 		add_text(j, "device", g->device);
 		add_int(j, "devices", g->devices);
 		add_int(j, "nodes", g->nodes);
 		add_int(j, "used", g->used);
-		end(j, '}');
+		end_nested(j, '}');
 	}
-	end(j, ']');
+	end_nested(j, ']');
 }
 
 static void
-add_places(struct json *j, const struct answer *x)
+add_device_groups(struct json_writer *j, const struct answer *x)
 {
 	uint32_t i;
 
-	begin(j, "places", '[');
+	begin_nested(j, "device_groups", '[');
 	for (i = 0; i < x->nplaces; i++) {
-		const struct answer_place *l = &x->place[i];
+		const struct answer_device_group *l = &x->place[i];
 
-		begin(j, NULL, '{');
+		begin_nested(j, NULL, '{');
 		add_text(j, "devices", l->devices);
 		add_int(j, "first", l->first);
 		add_int(j, "last", l->last);
 		add_int(j, "layers", l->layers);
-		end(j, '}');
+		end_nested(j, '}');
 	}
-	end(j, ']');
+	end_nested(j, ']');
 }
 
 static void
-add_model(struct json *j, const struct answer *x)
+add_model(struct json_writer *j, const struct answer *x)
 {
 	const struct answer_model *m = &x->model;
 	int i;
 
-	begin(j, "model", '{');
+	begin_nested(j, "model", '{');
 	add_text(j, "name", m->name);
 	add_int(j, "parameters", m->parameters);
 	add_int(j, "active_parameters", m->active);
@@ -149,8 +150,8 @@ add_model(struct json *j, const struct answer *x)
 	add_num(j, "flops_token_unmasked", m->flops_seen);
 	add_num(j, "flops_token_6n", m->flops_6n);
 	add_num(j, "flops_token_executed", m->flops_run);
-	end(j, '}');
-	begin(j, "target", '{');
+	end_nested(j, '}');
+	begin_nested(j, "target", '{');
 	add_text(j, "name", x->target);
 	add_text(j, "device", x->device);
 	add_int(j, "devices", x->devices);
@@ -159,36 +160,36 @@ add_model(struct json *j, const struct answer *x)
 	if (x->ngroups > 1) {
 		add_groups(j, x);
 	}
-	begin(j, "not_measured", '[');
+	begin_nested(j, "not_measured", '[');
 	for (i = 0; i < TARGET_NCONSTANTS; i++) {
 		if (x->unmeasured >> i & 1) {
 			add_text(j, NULL, target_constant_names[i]);
 		}
 	}
-	end(j, ']');
-	end(j, '}');
+	end_nested(j, ']');
+	end_nested(j, '}');
 }
 
 static void
-add_by_axis(struct json *j, const char *key, const double *v)
+add_by_axis(struct json_writer *j, const char *key, const double *v)
 {
 	int i;
 
-	begin(j, key, '{');
+	begin_nested(j, key, '{');
 	for (i = 0; i < PLAN_NAXES; i++) {
 		add_num(j, plan_axis_name((enum plan_axis)i), v[i]);
 	}
-	end(j, '}');
+	end_nested(j, '}');
 }
 
 static void
-add_plan(struct json *j, const struct answer *x)
+add_plan(struct json_writer *j, const struct answer *x)
 {
 	static const char *const where[] = { NULL, "node", "network", "both" };
 	const struct plan *p = x->plan;
 	uint32_t i;
 
-	begin(j, "plan", '{');
+	begin_nested(j, "plan", '{');
 	add_text(j, "text", x->plan_text);
 	for (i = 0; i < PLAN_NAXES; i++) {
 		add_int(j, plan_axis_name((enum plan_axis)i),
@@ -202,59 +203,59 @@ add_plan(struct json *j, const struct answer *x)
 	add_bool(j, "sequence", p->sequence);
 	add_text(j, "recompute", p->recompute);
 	add_text(j, "offload", p->offload ? "optimizer" : "none");
-	begin(j, "layers", '[');
+	begin_nested(j, "layers", '[');
 	for (i = 0; i < p->nstages; i++) {
 		add_int(j, NULL, p->layers[i]);
 	}
-	end(j, ']');
+	end_nested(j, ']');
 	if (x->ngroups > 1) {
-		add_places(j, x);
+		add_device_groups(j, x);
 	}
-	begin(j, "links", '{');
+	begin_nested(j, "links", '{');
 	for (i = 0; i < PLAN_NAXES; i++) {
 		add_text(j, plan_axis_name((enum plan_axis)i),
 			 where[x->link[i]]);
 	}
-	end(j, '}');
+	end_nested(j, '}');
 	add_by_axis(j, "link_gbs", x->link_gbs);
 	add_by_axis(j, "link_us", x->link_us);
-	end(j, '}');
+	end_nested(j, '}');
 }
 
 static void
-add_search(struct json *j, const struct search_report *r)
+add_search(struct json_writer *j, const struct search_report *r)
 {
 	double best = r->found.at[0].step_us;
 
-	begin(j, "search", '{');
+	begin_nested(j, "search", '{');
 	add_text(j, "pins", r->pins);
 	add_num(j, "space", r->space);
 	add_int(j, "degrees", (int64_t)r->groups);
 	add_int(j, "degrees_cut", (int64_t)r->groups_cut);
 	add_int(j, "degrees_too_large", (int64_t)r->groups_full);
-	add_int(j, "placements", (int64_t)r->widths);
-	add_int(j, "placements_ruled_out", (int64_t)r->unplaced);
+	add_int(j, "shardings", (int64_t)r->widths);
+	add_int(j, "shardings_ruled_out", (int64_t)r->unplaced);
 	add_int(j, "priced", (int64_t)r->priced);
 	add_int(j, "cut", (int64_t)r->cut);
 	add_int(j, "too_large", (int64_t)r->full);
 	add_int(j, "schedules", (int64_t)r->run);
 	add_num(j, "bound_us", r->bound_us);
 	add_num(j, "gap", best / r->bound_us - 1);
-	end(j, '}');
+	end_nested(j, '}');
 }
 
 static void
-add_step(struct json *j, const struct answer *x)
+add_step(struct json_writer *j, const struct answer *x)
 {
 	int i;
 
-	begin(j, "step", '{');
+	begin_nested(j, "step", '{');
 	add_num(j, "us", x->step_us);
-	begin(j, "parts_us", '{');
+	begin_nested(j, "parts_us", '{');
 	for (i = 0; i < ANSWER_NTIMES; i++) {
 		add_num(j, answer_times[i].key, x->us[i]);
 	}
-	end(j, '}');
+	end_nested(j, '}');
 	add_num(j, "host_transfers_us", x->host_us);
 	add_num(j, "tokens_s", x->tokens_s);
 	add_num(j, "tokens_s_device", x->tokens_s / (double)x->used);
@@ -262,16 +263,16 @@ add_step(struct json *j, const struct answer *x)
 	add_num(j, "mfu", x->mfu);
 	add_num(j, "mfu_unmasked", x->mfu_seen);
 	add_num(j, "hfu", x->hfu);
-	end(j, '}');
+	end_nested(j, '}');
 }
 
 static void
-add_memory(struct json *j, const struct answer *x)
+add_memory(struct json_writer *j, const struct answer *x)
 {
 	const struct answer_memory *m = &x->memory;
 	uint32_t i;
 
-	begin(j, "memory", '{');
+	begin_nested(j, "memory", '{');
 	add_int(j, "device_bytes", m->device_bytes);
 	add_int(j, "left_bytes", m->left_bytes);
 	add_bool(j, "fits", answer_fits(m));
@@ -279,11 +280,11 @@ add_memory(struct json *j, const struct answer *x)
 	add_bytes(j, "node_host_bytes", m->node_bytes ? m->node_bytes : -1);
 	add_int(j, "fullest", m->fullest);
 	add_text(j, "peak_op", m->peak_op);
-	begin(j, "pipeline", '[');
+	begin_nested(j, "pipeline", '[');
 	for (i = 0; i < m->nranks; i++) {
 		const struct answer_rank *r = &m->rank[i];
 
-		begin(j, NULL, '{');
+		begin_nested(j, NULL, '{');
 		add_int(j, "stages", r->stages);
 		add_bytes(j, "weight_bytes", r->weights);
 		add_bytes(j, "gradient_bytes", r->gradients);
@@ -296,26 +297,26 @@ add_memory(struct json *j, const struct answer *x)
 		if (x->ngroups > 1) {
 			add_int(j, "device_bytes", r->device);
 		}
-		end(j, '}');
+		end_nested(j, '}');
 	}
-	end(j, ']');
-	end(j, '}');
+	end_nested(j, ']');
+	end_nested(j, '}');
 }
 
 static double
-or_unknown(double v)
+nan_unless_positive(double v)
 {
 	return v > 0 ? v : NAN;
 }
 
 static void
-add_run(struct json *j, const struct answer *x)
+add_run(struct json_writer *j, const struct answer *x)
 {
-	begin(j, "cost", '{');
+	begin_nested(j, "cost", '{');
 	add_num(j, "usd_h", x->usd_h);
 	add_num(j, "usd_mtoken", x->usd_mtoken);
-	end(j, '}');
-	begin(j, "failures", '{');
+	end_nested(j, '}');
+	begin_nested(j, "failures", '{');
 	add_num(j, "mtbf_s", x->mtbf_s);
 	add_int(j, "checkpoint_bytes", x->model.checkpoint_bytes);
 	add_num(j, "checkpoint_s", x->checkpoint_s);
@@ -323,22 +324,22 @@ add_run(struct json *j, const struct answer *x)
 	add_num(j, "restart_s", x->asked.restart_s);
 	add_num(j, "interval_s", x->interval_s);
 	add_num(j, "goodput", x->goodput);
-	end(j, '}');
-	begin(j, "run", '{');
-	add_num(j, "tokens", or_unknown(x->asked.tokens));
+	end_nested(j, '}');
+	begin_nested(j, "run", '{');
+	add_num(j, "tokens", nan_unless_positive(x->asked.tokens));
 	add_num(j, "days", x->plain.days);
 	add_num(j, "usd", x->plain.usd);
 	add_num(j, "days_with_failures", x->faulty.days);
 	add_num(j, "usd_with_failures", x->faulty.usd);
-	end(j, '}');
+	end_nested(j, '}');
 }
 
 void
 answer_print_json(const struct answer *x, struct buf *out)
 {
-	struct json j = { out, 0, true };
+	struct json_writer j = { out, 0, true };
 
-	begin(&j, NULL, '{');
+	begin_nested(&j, NULL, '{');
 	add_int(&j, "version", ANSWER_VERSION);
 	add_model(&j, x);
 	add_plan(&j, x);
@@ -348,6 +349,6 @@ answer_print_json(const struct answer *x, struct buf *out)
 	add_step(&j, x);
 	add_memory(&j, x);
 	add_run(&j, x);
-	end(&j, '}');
+	end_nested(&j, '}');
 	buf_putc(out, '\n');
 }

@@ -1,14 +1,14 @@
 /*
- * Which kernels a step is spent on: those of the busiest rank, by what they
- * are, over all microbatches, stages and trips of a step.  Kernels that read
- * the same as text and have the same work are one line.
+ * The kernels of the busiest rank, over all microbatches, stages and iterations
+ * of a step: --explain=cost.  Kernels with the same text (kernel_print) and the
+ * same work are one row.
  */
 #include "passes/answer/answer.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-struct finding {
+struct kernel_totals {
 	struct pricing p;
 	struct kernels *const *all;
 	struct arena *a;
@@ -16,7 +16,7 @@ struct finding {
 };
 
 static void
-add(struct finding *x, const struct answer_kernel *e)
+add_row(struct kernel_totals *x, const struct answer_kernel *e)
 {
 	struct answer_kernels *out = x->out;
 	uint32_t i;
@@ -35,9 +35,10 @@ add(struct finding *x, const struct answer_kernel *e)
 	VEC_PUSH(x->a, &out->at, *e);
 }
 
-/* What runs by parts is so many kernels; what hides is not the step's. */
+/* A kernel in parts counts once for each; `us` is without hidden time. */
 static void
-add_kernel(struct finding *x, const struct kernel *k, double us, double times)
+add_kernel(struct kernel_totals *x, const struct kernel *k, double us,
+	   double times)
 {
 	struct answer_kernel e = { .us = us * times, .count = times };
 	struct kernel part;
@@ -51,16 +52,16 @@ add_kernel(struct finding *x, const struct kernel *k, double us, double times)
 	e.flops = k->work->flops;
 	e.bytes = k->kind == KERNEL_COLLECTIVE ? k->work->coll.bytes
 		: k->work->read_bytes + k->work->write_bytes;
-	if (e.us > 0) {		/* sends are of the pipeline's schedule */
+	if (e.us > 0) {		/* sends are priced with the schedule */
 		buf_init(&what, x->a);
 		kernel_print(x->p.m, k, &what);
 		e.what = buf_text(&what);
-		add(x, &e);
+		add_row(x, &e);
 	}
 }
 
 static void
-add_list(struct finding *x, const struct kernel_list *l, bool repeats,
+add_list(struct kernel_totals *x, const struct kernel_list *l, bool repeats,
 	 double times)
 {
 	struct price_func *each = arena_alloc(x->a, (l->at.n + 1) *
@@ -91,7 +92,7 @@ add_list(struct finding *x, const struct kernel_list *l, bool repeats,
 }
 
 static void
-add_function(struct finding *x, func_id f, double times)
+add_function(struct kernel_totals *x, func_id f, double times)
 {
 	if (f && x->all[f]) {
 		add_list(x, x->all[f]->top, false, times);
@@ -113,7 +114,7 @@ answer_find_kernels(const struct ranks *r, const struct target_devs *t,
 		    struct answer_kernels *out)
 {
 	static const struct price_traits traits;
-	struct finding x = {
+	struct kernel_totals x = {
 		.p = { .r = r, .m = r->m, .across = t->all,
 		       .traits = &traits },
 		.all = ranks_kernels(r), .a = a, .out = out
@@ -139,7 +140,7 @@ answer_find_kernels(const struct ranks *r, const struct target_devs *t,
 	}
 }
 
-/* Work over time: flops of what multiplies, bytes of all else. */
+/* The achieved rate: flops of contractions and attention, else bytes. */
 static void
 print_kernel(const struct answer_kernel *k, double step_us, struct buf *out)
 {

@@ -1,5 +1,5 @@
 /*
- * Memory of the answer: the arenas that will be allocated.
+ * Memory of the answer: the bytes of the memory plan, by rank.
  */
 #include "passes/answer/answer.h"
 #include "passes/memory/memory.h"

@@ -1,7 +1,7 @@
 /*
- * The answer on one screen: what was asked, the split, the step's time by
- * what it goes to, memory, money, failures.  What is not known is said so,
- * with what would have to be said where.
+ * The answer on one screen: model and target, the plan, the step's time by what
+ * it is spent on, memory, rates, money, failures.  For what is not known it
+ * prints which key would have to be given where.
  */
 #include "passes/answer/answer.h"
 
@@ -9,11 +9,10 @@
 #include <string.h>
 
 #define MAX_ROWS 4	/* ranks of the pipeline that are shown */
-#define MAX_KINDS 8	/* of node, and places that a pipeline has on them */
-#define WIDTH 80
+#define MAX_KINDS 8	/* of node, and device groups of a pipeline */
+#define COLUMNS 80
 #define NAME 28		/* of a longer one the beginning is shown */
-#define INDENT 11	/* of what stands behind a label */
-
+#define INDENT 11	/* of what follows a label */
 
 /* ---- small texts ---- */
 
@@ -45,7 +44,7 @@ add_span(struct buf *out, double s)
 	}
 }
 
-/* Dollars: cents where they count, else whole ones in groups. */
+/* Dollars: with cents below 1000, else whole ones in groups. */
 static void
 add_usd(struct buf *out, double usd)
 {
@@ -63,14 +62,14 @@ add_label(struct buf *out, const char *label)
 	buf_printf(out, "%-*s", INDENT, label);
 }
 
-/* Items behind a label, on as many lines as they need. */
-struct list {
+/* Items after a label, on as many lines as they need. */
+struct label_items {
 	struct buf *out;
 	size_t column;
 };
 
 static void
-list_begin(struct list *l, struct buf *out, const char *label)
+list_begin(struct label_items *l, struct buf *out, const char *label)
 {
 	l->out = out;
 	l->column = 0;
@@ -78,11 +77,11 @@ list_begin(struct list *l, struct buf *out, const char *label)
 }
 
 static void
-list_add(struct list *l, const char *item)
+list_add(struct label_items *l, const char *item)
 {
 	size_t n = strlen(item);
 
-	if (l->column && l->column + 2 + n >= WIDTH - INDENT) {
+	if (l->column && l->column + 2 + n >= COLUMNS - INDENT) {
 		buf_printf(l->out, ",\n%*s", INDENT, "");
 		l->column = 0;
 	} else if (l->column) {
@@ -94,12 +93,12 @@ list_add(struct list *l, const char *item)
 }
 
 static void
-list_end(struct list *l)
+list_end(struct label_items *l)
 {
 	buf_puts(l->out, l->column ? "\n" : "none\n");
 }
 
-/* ---- what was asked ---- */
+/* ---- model and target ---- */
 
 static void
 print_head(const struct answer *x, struct buf *out)
@@ -134,12 +133,12 @@ print_head(const struct answer *x, struct buf *out)
 	}
 }
 
-/* Of several kinds of node: how many there are, and what lies on them. */
+/* Of a target with several kinds of node: devices, and the layers on them. */
 static void
-print_places(const struct answer *x, struct buf *out)
+print_device_groups(const struct answer *x, struct buf *out)
 {
 	struct arena *a = out->arena;
-	struct list l;
+	struct label_items l;
 	uint32_t i;
 
 	if (x->ngroups == 1) {
@@ -160,7 +159,7 @@ print_places(const struct answer *x, struct buf *out)
 	list_end(&l);
 	list_begin(&l, out, "layers");
 	for (i = 0; i < x->nplaces && i < MAX_KINDS; i++) {
-		const struct answer_place *p = &x->place[i];
+		const struct answer_device_group *p = &x->place[i];
 		const char *rank = p->last == p->first
 			? arena_printf(a, "pp %u", p->first)
 			: arena_printf(a, "pp %u..%u", p->first, p->last);
@@ -178,7 +177,7 @@ print_places(const struct answer *x, struct buf *out)
 /* ---- the split ---- */
 
 static void
-add_recompute(struct list *l, const struct plan *p, struct arena *a)
+add_recompute(struct label_items *l, const struct plan *p, struct arena *a)
 {
 	char word[24];
 	size_t n = strlen(p->recompute);
@@ -197,7 +196,7 @@ print_split(const struct answer *x, struct buf *out)
 	};
 	const struct plan *p = x->plan;
 	struct arena *a = out->arena;
-	struct list l;
+	struct label_items l;
 	int i;
 
 	list_begin(&l, out, "split");
@@ -218,7 +217,7 @@ print_split(const struct answer *x, struct buf *out)
 				  p->nmicrobatches == 1 ? "" : "es",
 				  (long long)p->microbatch));
 	if (p->pp > 1) {
-		list_add(&l, strlen(p->schedule) < WIDTH / 2 ? p->schedule
+		list_add(&l, strlen(p->schedule) < COLUMNS / 2 ? p->schedule
 							      : "a schedule");
 	}
 	if (p->interleave > 1) {
@@ -242,7 +241,7 @@ print_split(const struct answer *x, struct buf *out)
 
 /* ---- time ---- */
 
-/* Whether there is something to say of it. */
+/* Whether that row is printed. */
 static bool
 has_time(const struct answer *x, int i)
 {
@@ -254,12 +253,13 @@ print_time(const struct answer *x, struct buf *out)
 {
 	int i;
 
-	buf_printf(out, "\n%-24s %14.3f ms\n", "step", x->step_us / 1e3);
+	buf_printf(out, "\n%-*s %14.3f ms\n", ANSWER_LABEL, "step",
+		   x->step_us / 1e3);
 	for (i = 0; i < ANSWER_NTIMES; i++) {
 		if (!has_time(x, i)) {
 			continue;
 		}
-		buf_printf(out, "  %-22s %14.3f ms %5.1f%%",
+		buf_printf(out, "  %-*s %14.3f ms %5.1f%%", ANSWER_LABEL - 2,
 			   answer_times[i].what, x->us[i] / 1e3,
 			   100 * x->us[i] / x->step_us);
 		if (i == ANSWER_HOST) {
@@ -279,12 +279,12 @@ enum {
 };
 
 static void
-add_bytes(struct buf *out, int width, struct scale u, int64_t bytes)
+add_bytes(struct buf *out, int columns, struct scale u, int64_t bytes)
 {
 	if (bytes < 0) {
-		buf_printf(out, " %*s", width, "-");
+		buf_printf(out, " %*s", columns, "-");
 	} else {
-		buf_printf(out, " %*.2f", width, (double)bytes / u.size);
+		buf_printf(out, " %*.2f", columns, (double)bytes / u.size);
 	}
 }
 
@@ -324,7 +324,7 @@ print_columns(const struct answer_memory *m, struct scale u, struct buf *out)
 	buf_putc(out, '\n');
 }
 
-/* Of the node whose host has least left. */
+/* The host that has least left. */
 static void
 print_host(const struct answer_memory *m, struct buf *out)
 {
@@ -353,7 +353,7 @@ print_memory(const struct answer *x, struct buf *out)
 
 	print_columns(m, u, out);
 	for (i = 0; i < m->nranks && i < MAX_ROWS; i++, shown++) {
-		/* the fullest is one of them */
+		/* the last row shown is the fullest rank, if not above */
 		print_rank(m, i == MAX_ROWS - 1 && m->fullest > i
 			   ? m->fullest : i, u, out);
 	}
@@ -390,12 +390,12 @@ print_rates(const struct answer *x, struct buf *out)
 		   100 * x->hfu);
 }
 
-/* Which of the numbers that all of this is made of are not known so well. */
+/* Constants of the cost model that were not measured on this device. */
 static void
 print_unmeasured(const struct answer *x, struct buf *out)
 {
 	const char *word = "not measured with llmc: ";
-	struct list l;
+	struct label_items l;
 	int i;
 
 	if (!x->unmeasured) {
@@ -492,7 +492,7 @@ void
 answer_print(const struct answer *x, struct buf *out)
 {
 	print_head(x, out);
-	print_places(x, out);
+	print_device_groups(x, out);
 	print_split(x, out);
 	print_time(x, out);
 	print_memory(x, out);
@@ -505,15 +505,17 @@ answer_print(const struct answer *x, struct buf *out)
 
 /* ---- two plans ---- */
 
+/* A row of two numbers, and by how much the second is more. */
 static void
-both(struct buf *out, const char *what, double a, double b, const char *fmt)
+print_both(struct buf *out, const char *what, double a, double b,
+	   const char *fmt)
 {
 	double more = a > 0 && b > 0 ? 100 * (b - a) / a : 0;
 	char x[40], y[40];
 
 	snprintf(x, sizeof x, fmt, a);
 	snprintf(y, sizeof y, fmt, b);
-	buf_printf(out, "%-24s %16s %16s", what, x, y);
+	buf_printf(out, "%-*s %16s %16s", ANSWER_LABEL, what, x, y);
 	if (a > 0 && b > 0) {
 		buf_printf(out, " %+9.1f%%", fabs(more) < 0.05 ? 0 : more);
 	}
@@ -524,7 +526,7 @@ static void
 both_bytes(struct buf *out, const char *what, struct scale u, int64_t a,
 	   int64_t b)
 {
-	both(out, what, (double)a / u.size, (double)b / u.size, "%.2f");
+	print_both(out, what, (double)a / u.size, (double)b / u.size, "%.2f");
 }
 
 static void
@@ -555,17 +557,17 @@ answer_print_both(const struct answer *x, const struct answer *y,
 	struct scale left;
 	int i;
 
-	both(out, "devices", (double)x->used, (double)y->used, "%.0f");
-	both(out, "step, ms", x->step_us / 1e3, y->step_us / 1e3, "%.3f");
+	print_both(out, "devices", (double)x->used, (double)y->used, "%.0f");
+	print_both(out, "step, ms", x->step_us / 1e3, y->step_us / 1e3, "%.3f");
 	for (i = 0; i < ANSWER_NTIMES; i++) {
 		if (x->us[i] != 0 || y->us[i] != 0) {
-			both(out, arena_printf(out->arena, "  %s",
+			print_both(out, arena_printf(out->arena, "  %s",
 					       answer_times[i].what),
 			     x->us[i] / 1e3, y->us[i] / 1e3, "%.3f");
 		}
 	}
-	both(out, "tokens/s", x->tokens_s, y->tokens_s, "%.0f");
-	both(out, "MFU, %", 100 * x->mfu, 100 * y->mfu, "%.1f");
+	print_both(out, "tokens/s", x->tokens_s, y->tokens_s, "%.0f");
+	print_both(out, "MFU, %", 100 * x->mfu, 100 * y->mfu, "%.1f");
 	both_memory(a, b, out);
 	left = unit_bytes(fmax(fabs((double)x->memory.left_bytes),
 			       fabs((double)y->memory.left_bytes)));

@@ -1,10 +1,9 @@
 /*
- * Where the time of a priced step goes.  Every kernel of the busiest rank is
- * priced once more and put under what it is for: a collective under its axis
- * of the mesh, a kernel that backward repeats under recomputation, one of
- * the update under the optimizer.  price.c's own sums stay what counts: each
- * of its parts is shared out as the kernels say, so that what it knows of
- * overlap holds here too.
+ * What the time of a priced step is spent on.  Every kernel of the busiest rank
+ * is priced again and counted for its use: a collective for its axis of the
+ * mesh, a kernel that backward recomputes for recomputation, one of the update
+ * for the optimizer.  The sums are those of price.c: each of its parts is
+ * divided in proportion to these kernels, so overlap counts here as there.
  */
 #include "passes/answer/answer.h"
 
@@ -17,8 +16,8 @@ const struct answer_time_row answer_times[ANSWER_NTIMES] = {
 #undef TIME
 };
 
-/* Of one run of a function: price.c's part, and what it goes to. */
-struct share {
+/* By part of price.c: the time of kernels by their use. */
+struct time_share {
 	double us[PRICE_NPARTS][ANSWER_NTIMES];
 };
 
@@ -35,7 +34,7 @@ struct split_time {
 	bool *grad_name;	/* by name: such a value is saved under it */
 };
 
-/* ---- what backward repeats ---- */
+/* ---- recomputation ---- */
 
 static bool
 any_grad(const struct split_time *x, const struct ir_node *n)
@@ -52,9 +51,9 @@ any_grad(const struct split_time *x, const struct ir_node *n)
 }
 
 /*
- * Marks what depends on a gradient: one that came from the next stage, one
- * that goes from trip to trip, or one that was saved.  What else a trip of
- * backward computes, forward computed too.
+ * Marks values that depend on a gradient: one from the next stage, one that a
+ * repeat carries, or one that was saved.  Everything else that an iteration of
+ * backward computes, forward has computed, too.
  */
 static void
 mark_grads(struct split_time *x, region_id r)
@@ -86,8 +85,9 @@ mark_grads(struct split_time *x, region_id r)
 	}
 }
 
+/* Whether backward recomputes what forward did. */
 static bool
-is_again(const struct split_time *x, const struct kernel *k)
+is_recomputed(const struct split_time *x, const struct kernel *k)
 {
 	uint32_t i;
 
@@ -114,7 +114,7 @@ spans(const struct split_time *x, uint32_t axes, enum plan_axis a)
 	return x->axis[a] && (axes >> x->axis[a] & 1);
 }
 
-/* Whether positions of a sequence are what the tensor axis cuts there. */
+/* Whether the collective splits or gathers a sequence along the tensor axis. */
 static bool
 cuts_sequence(const struct split_time *x, const struct kernel *k)
 {
@@ -139,7 +139,7 @@ cuts_sequence(const struct split_time *x, const struct kernel *k)
 	return false;
 }
 
-/* Of several axes the outer kind counts: a norm's sum is over all ranks. */
+/* Of several axes the outermost counts, as for a norm's sum over all ranks. */
 static enum answer_time
 coll_of(const struct split_time *x, const struct kernel *k)
 {
@@ -167,11 +167,11 @@ plain_time(enum price_part part)
 
 static void
 share_kernel(struct split_time *x, const struct kernel *k, double times,
-	     struct share *to)
+	     struct time_share *to)
 {
 	double launch = k->kind == KERNEL_COLLECTIVE ? 0
 		: x->p.t->device.launch_us * (k->parts ? k->parts->n : 1);
-	bool again = is_again(x, k);
+	bool again = is_recomputed(x, k);
 	struct price_func f = { 0 };
 	int part;
 
@@ -194,10 +194,10 @@ share_kernel(struct split_time *x, const struct kernel *k, double times,
 	}
 }
 
-/* Of what goes on beside kernels each kind of talk has its share. */
+/* Takes off the time that is hidden beside kernels, of each collective. */
 static void
-share_beside(struct split_time *x, const struct kernel_list *l, double times,
-	     struct share *to)
+share_hidden(struct split_time *x, const struct kernel_list *l, double times,
+	     struct time_share *to)
 {
 	struct arena *a = &x->p.m->ctx->tmp;
 	struct price_func *each = arena_alloc(a, (l->at.n + 1) *
@@ -228,7 +228,7 @@ share_beside(struct split_time *x, const struct kernel_list *l, double times,
 
 static void
 share_list(struct split_time *x, const struct kernel_list *l, double times,
-	   struct share *to)
+	   struct time_share *to)
 {
 	uint32_t i;
 
@@ -242,12 +242,12 @@ share_list(struct split_time *x, const struct kernel_list *l, double times,
 			share_kernel(x, &l->at.at[i], times, to);
 		}
 	}
-	share_beside(x, l, times, to);
+	share_hidden(x, l, times, to);
 }
 
 static void
 share_function(struct split_time *x, func_id id, enum use use, double times,
-	       struct share *to)
+	       struct time_share *to)
 {
 	if (id && x->all[id]) {
 		x->use = use;
@@ -257,7 +257,7 @@ share_function(struct split_time *x, func_id id, enum use use, double times,
 
 /* ---- the busiest rank ---- */
 
-/* As price.c finds it. */
+/* By the sums of functions; price_busiest counts overlap and waits, too. */
 uint32_t
 answer_busiest(const struct ranks *r, const struct price *p)
 {
@@ -281,9 +281,19 @@ answer_busiest(const struct ranks *r, const struct price *p)
 	return at;
 }
 
+static struct pricing
+pricing_of(const struct ranks *r, const struct target_devs *t,
+	   const struct price *p, uint32_t rank)
+{
+	return (struct pricing){
+		.r = r, .m = r->m, .t = target_devs_of(t, rank),
+		.across = t->all, .traits = &p->traits
+	};
+}
+
 static void
 share_rank(struct split_time *x, const struct ranks *r, struct arena *a,
-	   uint32_t rank, struct share *to)
+	   uint32_t rank, struct time_share *to)
 {
 	const struct sched_times *times = sched_times(a, r->sched);
 	uint32_t s, k;
@@ -348,7 +358,7 @@ init(struct split_time *x, const struct ranks *r, const struct pricing *p,
 	x->grad = arena_alloc(a, m->values.n * sizeof *x->grad);
 	x->grad_name = arena_alloc(a, m->ctx->syms.text.n *
 				   sizeof *x->grad_name);
-	/* in this order: weights are computed from what inputs saved */
+	/* in this order: the weights half reads what the input half saved */
 	for (i = 0; i < r->nstages; i++) {
 		static const enum sched_kind back[] = {
 			SCHED_B, SCHED_I, SCHED_W
@@ -365,9 +375,9 @@ init(struct split_time *x, const struct ranks *r, const struct pricing *p,
 	}
 }
 
-/* Sums of price.c, each shared out as its kernels are. */
+/* Divides each part of price.c in proportion to its kernels. */
 static double
-share_parts(const struct share *s, const double parts_us[PRICE_NPARTS],
+share_parts(const struct time_share *s, const double parts_us[PRICE_NPARTS],
 	    double us[ANSWER_NTIMES])
 {
 	double all = 0;
@@ -391,7 +401,7 @@ share_parts(const struct share *s, const double parts_us[PRICE_NPARTS],
 	return all;
 }
 
-/* More work than time: collectives run behind it, and only a part shows. */
+/* The busiest rank works longer than the step: collectives overlap. */
 static double
 hide_comm(double over_us, double us[ANSWER_NTIMES])
 {
@@ -414,12 +424,9 @@ answer_split_time(const struct ranks *r, const struct target_devs *t,
 		  double us[ANSWER_NTIMES])
 {
 	uint32_t rank = answer_busiest(r, p);
-	struct pricing at = {
-		.r = r, .m = r->m, .t = target_devs_of(t, rank),
-		.across = t->all, .traits = &p->traits
-	};
+	struct pricing at = pricing_of(r, t, p, rank);
 	struct split_time x;
-	struct share s = { 0 };
+	struct time_share s = { 0 };
 	double idle, hops;
 
 	memset(us, 0, ANSWER_NTIMES * sizeof *us);
@@ -427,17 +434,17 @@ answer_split_time(const struct ranks *r, const struct target_devs *t,
 	share_rank(&x, r, a, rank, &s);
 	idle = p->step_us - share_parts(&s, p->parts_us, us);
 	if (fabs(idle) < 1e-9 * p->step_us) {
-		idle = 0;	/* not a tiny thing below it */
+		idle = 0;	/* rounding */
 	} else if (idle < 0) {
 		idle = -hide_comm(-idle, us);
 	}
-	/* of what it does not fill, values on their way to it */
+	/* a part of the idle time is waiting for values from other ranks */
 	hops = fmin(p->hops_us, fmax(idle, 0));
 	us[ANSWER_PIPELINE] += hops;
 	us[ANSWER_BUBBLE] = idle - hops;
 }
 
-/* ---- what lies on hosts ---- */
+/* ---- state on hosts ---- */
 
 static double
 host_of(const struct pricing *p, const struct kernel_list *l)
@@ -458,10 +465,7 @@ answer_host_us(const struct ranks *r, const struct target_devs *t,
 	       const struct price *p)
 {
 	uint32_t rank = answer_busiest(r, p);
-	struct pricing at = {
-		.r = r, .m = r->m, .t = target_devs_of(t, rank),
-		.across = t->all, .traits = &p->traits
-	};
+	struct pricing at = pricing_of(r, t, p, rank);
 	func_id update = r->update[rank];
 
 	return update && ranks_kernels(r)[update]

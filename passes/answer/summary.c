@@ -1,12 +1,13 @@
 /*
- * What a model costs, counted on its IR: parameters, flops, and the bytes of
- * weights, gradients, optimizer state and of what decoding keeps per token.
- * One walk over calls and repeats; a repeat is entered once and multiplies.
+ * Counts on a model's IR: parameters, flops, and the bytes of weights,
+ * gradients, optimizer state and of the cache of decoding per token; for
+ * --emit=summary and the answer.  One walk over calls and repeats: the body of
+ * a repeat is walked once and counts as often as it has iterations.
  *
  * Backward flops: each contraction needs one of the same cost per float
  * operand (the gradient of either side), which is twice the forward pass;
- * attention, maps and row-wise passes are counted as twice theirs too.
- * Recomputation is not in it: that is the plan's business.
+ * attention, maps and reductions are counted as twice theirs, too.
+ * Recomputation is not counted, since it depends on the plan.
  *
  * Optimizer bytes per parameter: adamw keeps two moments, sgd one if it has
  * momentum, each f32 (f64 for f64 weights), and either keeps an f32 master
@@ -16,12 +17,12 @@
 
 #include <string.h>
 
-struct trip {
+struct summary_repeat {
 	sym_t var;
 	int64_t start, count;
 };
 
-struct walk {
+struct summing {
 	struct ir_module *m;
 	struct arena *a;
 	struct pass_sums *out;
@@ -29,14 +30,14 @@ struct walk {
 	struct ir_type tokens;
 	double step_tokens;	/* 1 if there are none */
 	struct intern seen;	/* full names: tied weights count once */
-	VEC(struct trip) trips;
-	int64_t times;		/* the product of all trips */
+	VEC(struct summary_repeat) repeats;	/* around the current node */
+	int64_t times;		/* the product of their iterations */
 	uint32_t depth;
 	bool overflow;
 };
 
 static void
-add(struct walk *w, int64_t *to, int64_t a, int64_t b)
+add(struct summing *w, int64_t *to, int64_t a, int64_t b)
 {
 	int64_t v;
 
@@ -46,7 +47,7 @@ add(struct walk *w, int64_t *to, int64_t a, int64_t b)
 }
 
 static int64_t
-product(struct walk *w, int64_t a, int64_t b)
+product(struct summing *w, int64_t a, int64_t b)
 {
 	int64_t v = 0;
 
@@ -57,7 +58,7 @@ product(struct walk *w, int64_t a, int64_t b)
 }
 
 static int64_t
-elems(struct walk *w, const struct ir_type *t)
+elems(struct summing *w, const struct ir_type *t)
 {
 	int64_t n = 0;
 
@@ -70,18 +71,18 @@ elems(struct walk *w, const struct ir_type *t)
 /* ---- weights ---- */
 
 /*
- * How many tensors the name stands for: one per trip of the repeats that it
- * mentions.  0: all of them were counted under this name before.
+ * How many tensors the name stands for: one for each iteration of the repeats
+ * whose variable it contains.  0: they were counted before.
  */
 static int64_t
-new_tensors(struct walk *w, const char *name)
+new_tensors(struct summing *w, const char *name)
 {
 	const struct ir_ctx *c = w->m->ctx;
 	uint32_t known = w->seen.text.n, i;
 	int64_t n = 1;
 
-	for (i = w->trips.n; i-- > 0;) {
-		const struct trip *t = &w->trips.at[i];
+	for (i = w->repeats.n; i-- > 0;) {
+		const struct summary_repeat *t = &w->repeats.at[i];
 		const char *var = ir_text(c, t->var), *range;
 
 		if (t->var && pass_mentions(name, var)) {
@@ -93,12 +94,12 @@ new_tensors(struct walk *w, const char *name)
 		}
 	}
 	intern_str(&w->seen, name);
-	/* without a name there is none to share */
+	/* a tensor without a name is not shared */
 	return !*name || w->seen.text.n > known ? n : 0;
 }
 
 static void
-add_optimizer(struct walk *w, int64_t n, int bits)
+add_optimizer(struct summing *w, int64_t n, int bits)
 {
 	struct pass_sums *s = w->out;
 	const struct ir_setting *momentum;
@@ -122,7 +123,7 @@ add_optimizer(struct walk *w, int64_t n, int bits)
 }
 
 static void
-add_weight(struct walk *w, const struct ir_node *n, const char *name)
+add_weight(struct summing *w, const struct ir_node *n, const char *name)
 {
 	const struct ir_type *t = ir_type(w->m, n->result);
 	const struct pass_use *use = &w->uses[n->result];
@@ -151,7 +152,7 @@ add_weight(struct walk *w, const struct ir_node *n, const char *name)
 /* ---- flops and caches ---- */
 
 static void
-add_flops(struct walk *w, const struct ir_node *n)
+add_flops(struct summing *w, const struct ir_node *n)
 {
 	struct pass_sums *s = w->out;
 	double flops, back = 0;
@@ -170,14 +171,14 @@ add_flops(struct walk *w, const struct ir_node *n)
 			back += ir_dtypes[ir_type(w->m, v)->dtype].is_float;
 		}
 	}
-	if (!s->training) {	/* else it is there, and counted as it is */
+	if (!s->training) {	/* else backward is walked itself */
 		s->backward_flops += flops * (back > 0 ? back : 2);
 	}
 }
 
-/* What a sink keeps from the forward for the backward program. */
+/* A value that forward saves for backward. */
 static void
-add_saved(struct walk *w, const struct ir_node *n)
+add_saved(struct summing *w, const struct ir_node *n)
 {
 	const struct ir_type *t = ir_type(w->m, ir_args(w->m, n)[0]);
 
@@ -187,7 +188,7 @@ add_saved(struct walk *w, const struct ir_node *n)
 
 /* Elements of a value that belong to one token. */
 static int64_t
-per_token(struct walk *w, const struct ir_type *t, dim_id also)
+per_token(struct summing *w, const struct ir_type *t, dim_id also)
 {
 	int64_t n = 1;
 	uint8_t i;
@@ -203,7 +204,7 @@ per_token(struct walk *w, const struct ir_type *t, dim_id also)
 
 /* As computed, unless the serve block says otherwise. */
 static enum ir_dtype
-cache_dtype(const struct walk *w, const struct ir_type *t)
+cache_dtype(const struct summing *w, const struct ir_type *t)
 {
 	const struct ir_setting *s = ir_setting(w->m, "serve.kv_dtype");
 	enum ir_dtype dtype;
@@ -214,7 +215,7 @@ cache_dtype(const struct walk *w, const struct ir_type *t)
 }
 
 static void
-add_cache(struct walk *w, int64_t window, const struct ir_type *t,
+add_cache(struct summing *w, int64_t window, const struct ir_type *t,
 	  dim_id keys)
 {
 	struct pass_sums *s = w->out;
@@ -226,7 +227,7 @@ add_cache(struct walk *w, int64_t window, const struct ir_type *t,
 		continue;
 	}
 	if (i == PASS_MAX_CACHES) {
-		i--;		/* more windows than that: as the last one */
+		i--;		/* further windows count for the last one */
 	} else if (i == s->ncaches) {
 		s->cache[s->ncaches++].window = window;
 	}
@@ -234,7 +235,7 @@ add_cache(struct walk *w, int64_t window, const struct ir_type *t,
 }
 
 static void
-add_caches(struct walk *w, const struct ir_node *n)
+add_caches(struct summing *w, const struct ir_node *n)
 {
 	const value_id *args = ir_args(w->m, n);
 	struct ir_rule r;
@@ -254,28 +255,28 @@ add_caches(struct walk *w, const struct ir_node *n)
 
 /* ---- the walk ---- */
 
-static bool walk_region(struct walk *w, region_id r, const char *prefix);
+static bool walk_region(struct summing *w, region_id r, const char *prefix);
 
 static bool
-walk_repeat(struct walk *w, const struct ir_node *n, const char *prefix)
+walk_repeat(struct summing *w, const struct ir_node *n, const char *prefix)
 {
 	const struct ir_attr *var = ir_attr(w->m, n, IR_ATTR_VAR);
-	struct trip t = { var ? var->text : 0,
+	struct summary_repeat t = { var ? var->text : 0,
 			  ir_attr_int(w->m, n, IR_ATTR_START, 0),
 			  ir_attr_int(w->m, n, IR_ATTR_COUNT, 1) };
 	int64_t times = w->times;
 	bool ok;
 
 	w->times = product(w, times, t.count);
-	VEC_PUSH(w->a, &w->trips, t);
+	VEC_PUSH(w->a, &w->repeats, t);
 	ok = walk_region(w, n->region, prefix);
-	w->trips.n--;
+	w->repeats.n--;
 	w->times = times;
 	return ok;
 }
 
 static bool
-walk_call(struct walk *w, const struct ir_node *n, const char *prefix)
+walk_call(struct summing *w, const struct ir_node *n, const char *prefix)
 {
 	bool ok;
 
@@ -292,7 +293,7 @@ walk_call(struct walk *w, const struct ir_node *n, const char *prefix)
 }
 
 static bool
-walk_node(struct walk *w, const struct ir_node *n, const char *prefix)
+walk_node(struct summing *w, const struct ir_node *n, const char *prefix)
 {
 	const struct ir_attr *a = ir_attr(w->m, n, IR_ATTR_NAME);
 	const char *name = prefix;
@@ -321,7 +322,7 @@ walk_node(struct walk *w, const struct ir_node *n, const char *prefix)
 }
 
 static bool
-walk_region(struct walk *w, region_id r, const char *prefix)
+walk_region(struct summing *w, region_id r, const char *prefix)
 {
 	const struct ir_region *region = &w->m->regions.at[r];
 	uint32_t i;
@@ -335,9 +336,9 @@ walk_region(struct walk *w, region_id r, const char *prefix)
 	return true;
 }
 
-/* The input called tokens, else the first that holds indices. */
+/* The input named tokens, else the first of indices. */
 static void
-find_tokens(struct walk *w, region_id body)
+find_tokens(struct summing *w, region_id body)
 {
 	const struct ir_region *r = &w->m->regions.at[body];
 	const struct ir_type *best = NULL;
@@ -382,7 +383,9 @@ check(const struct ir_module *m, func_id model)
 bool
 pass_sum(struct ir_module *m, struct pass_sums *out)
 {
-	struct walk w = { .m = m, .a = &m->ctx->tmp, .out = out, .times = 1 };
+	struct summing w = {
+		.m = m, .a = &m->ctx->tmp, .out = out, .times = 1
+	};
 	const struct ir_setting *optimizer;
 	func_id model = ir_model(m);
 

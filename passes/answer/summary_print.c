@@ -1,6 +1,6 @@
 /*
- * The summary as text: exact whole numbers, and beside them a short form to
- * read.  Flops are whole numbers too as long as a double holds them.
+ * The summary as text: exact whole numbers, each with a short form.  Flops are
+ * whole numbers as long as a double holds them.
  */
 #include "passes/pass.h"
 
@@ -45,7 +45,7 @@ add_row(struct buf *out, const char *label, int64_t v, double step,
 	buf_putc(out, '\n');
 }
 
-/* A double that is a whole number as one, else what there is of it. */
+/* As a whole number if a double holds it exactly, else with 17 digits. */
 static void
 add_flops(struct buf *out, const char *label, double v)
 {

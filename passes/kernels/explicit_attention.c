@@ -1,23 +1,23 @@
 /*
- * Attention that is written out: what stands between two contractions of
- * activations, if a row-wise op between them keeps the dims that the second
- * contracts: scores, softmax and dropout, masks drawn for it included.  No op
- * is asked for by name.
+ * Finds attention that is written out: the nodes between two contractions of
+ * activations, if a row-wise op among them normalises along the dims that the
+ * second one contracts.  That is scores, softmax and dropout with its masks.
+ * It reads facts of ops and names none.
  */
 #include "passes/kernels/explicit_attention.h"
 
-/* What a value is to the contraction that it goes into. */
+/* What a value is to the second contraction. */
 enum {
-	DRAWN = 1 << 0,		/* made from nothing but numbers and masks */
-	SCORES = 1 << 1,	/* behind a contraction of activations */
-	NORMAL = 1 << 2		/* these, normalised along what is summed */
+	DRAWN = 1 << 0,		/* made of numbers and masks only */
+	SCORES = 1 << 1,	/* made of a contraction of activations */
+	NORMAL = 1 << 2		/* these, normalised along contracted dims */
 };
 
-struct search {
+struct attention_search {
 	struct ir_module *m;
 	/* of one walk */
 	const struct ir_rule *rule;	/* of the contraction */
-	uint32_t walk, *seen;	/* by value: the last walk that came by */
+	uint32_t walk, *seen;	/* by value: the last walk that met it */
 	uint8_t *is;		/* by value, of that walk */
 	VEC(value_id) met;
 };
@@ -53,9 +53,9 @@ is_reduced(const struct ir_rule *r, dim_id d)
 	return false;
 }
 
-/* Whether rows of n lie along what is summed, and stay as long. */
+/* Whether n reduces rows along a contracted dim and keeps that dim. */
 static bool
-normalises(const struct search *s, const struct ir_node *n)
+normalises(const struct attention_search *s, const struct ir_node *n)
 {
 	const struct ir_attr *over = ir_attr(s->m, n, IR_ATTR_OVER);
 	uint8_t i;
@@ -70,16 +70,16 @@ normalises(const struct search *s, const struct ir_node *n)
 	return false;
 }
 
-static uint8_t look(struct search *s, value_id v);
+static uint8_t classify_value(struct attention_search *s, value_id v);
 
 static uint8_t
-look_behind(struct search *s, const struct ir_node *n)
+classify_operands(struct attention_search *s, const struct ir_node *n)
 {
 	uint8_t all = DRAWN, any = 0, is;
 	uint32_t k;
 
 	for (k = 0; k < n->nargs; k++) {
-		is = look(s, ir_args(s->m, n)[k]);
+		is = classify_value(s, ir_args(s->m, n)[k]);
 		all &= is;
 		any |= is;
 	}
@@ -88,7 +88,7 @@ look_behind(struct search *s, const struct ir_node *n)
 }
 
 static uint8_t
-look(struct search *s, value_id v)
+classify_value(struct attention_search *s, value_id v)
 {
 	node_id maker = s->m->values.at[v].node;
 	struct ir_node n = *ir_node(s->m, maker);
@@ -107,20 +107,20 @@ look(struct search *s, value_id v)
 	} else if (ir_is(n.op, IRF_CONTRACTS)) {
 		s->is[v] = joins_activations(s->m, &n) ? SCORES : 0;
 	} else if (ir_is(n.op, IRF_MAP | IRF_ROWWISE | IRF_MOVES)) {
-		s->is[v] = look_behind(s, &n);
+		s->is[v] = classify_operands(s, &n);
 	}
 	return s->is[v];
 }
 
-/* Whether operand v of a contraction is what attention weighs with. */
+/* Whether operand v of a contraction holds the weights of attention. */
 static bool
-weighs(struct search *s, value_id v)
+are_weights(struct attention_search *s, value_id v)
 {
 	uint32_t i, n = 0;
 
 	s->walk++;
 	s->met.n = 0;
-	if (!(look(s, v) & NORMAL)) {
+	if (!(classify_value(s, v) & NORMAL)) {
 		return false;
 	}
 	for (i = 0; i < s->met.n; i++) {
@@ -136,7 +136,7 @@ void
 attention_each(struct ir_module *m, attention_fn *f, void *user)
 {
 	struct arena *tmp = &m->ctx->tmp;
-	struct search s = { .m = m };
+	struct attention_search s = { .m = m };
 	uint32_t nnodes = m->nodes.n, k;
 	node_id id;
 
@@ -152,7 +152,7 @@ attention_each(struct ir_module *m, attention_fn *f, void *user)
 		ir_bind(m, &n, &r);
 		s.rule = &r;
 		for (k = 0; k < n.nargs; k++) {
-			if (weighs(&s, ir_args(m, &n)[k])) {
+			if (are_weights(&s, ir_args(m, &n)[k])) {
 				struct attention found = { &r, k, s.met.at,
 							   s.met.n };
 

@@ -1,6 +1,6 @@
 /*
- * Attention that is written out, between explicit_attention.c and the passes
- * that ask for it.
+ * Attention that a model writes as contractions and a softmax, for the passes
+ * that recompute or split it.
  */
 #ifndef PASSES_ATTENTION_H
 #define PASSES_ATTENTION_H
@@ -8,8 +8,8 @@
 #include "passes/pass.h"
 
 struct attention {
-	const struct ir_rule *rule;	/* of the contraction with values */
-	uint32_t operand;	/* of it: the weights, one per query and key */
+	const struct ir_rule *rule;	/* of the contraction with the values */
+	uint32_t operand;	/* its operand of weights, per query and key */
 	const value_id *inner;	/* from scores to weights, masks included */
 	uint32_t ninner;
 };

@@ -1,9 +1,9 @@
 /*
- * fuse: which nodes become one kernel.  Region by region, outer ones first:
- * each node has a class by the facts of its op, groups of nodes merge as
- * long as no path leaves a group and comes back, and what is left crosses
- * memory.  It is no pass of the table, since it changes nothing: it reads
- * what any pass has left, and the same function gives the same kernels.
+ * Which nodes become one kernel.  Region by region, outer ones first: each node
+ * has a class by the facts of its op, groups of nodes merge as long as no path
+ * leaves a group and comes back, and values between groups go through memory.
+ * It is not a pass of the table, since it changes nothing and can be called
+ * after any pass.
  */
 #include "passes/kernels/fuse.h"
 
@@ -100,7 +100,7 @@ link_uses(struct fuse *f)
 
 static struct kernel_list *find_region(struct fuse *f, region_id r);
 
-/* Groups in order, then talk where it goes: no length has a say in that. */
+/* A kernel of each group; their order depends on no lengths. */
 static void
 find_groups(struct fuse *f, struct kernel_list *l)
 {
@@ -142,8 +142,7 @@ make_template(struct fuse *f, const struct fuse_key *key, struct kernel_list *l)
 }
 
 static void
-find_kernels(struct fuse *f, const struct fuse_key *key,
-	     struct kernel_list *l)
+find_kernels(struct fuse *f, const struct fuse_key *key, struct kernel_list *l)
 {
 	const struct fuse_template *x = key ? fuse_find_template(f, key) : NULL;
 	struct arena *shared;
@@ -346,8 +345,7 @@ kernels_inside(struct fuse *f, func_id id, region_id r, struct arena *a)
 }
 
 static struct kernels **
-find_all(struct ir_module *m, const func_id *ids, uint32_t n,
-	 struct arena *a)
+find_all(struct ir_module *m, const func_id *ids, uint32_t n, struct arena *a)
 {
 	struct kernels **all = arena_alloc(a, m->funcs.n * sizeof *all);
 	struct arena scratch;

@@ -1,21 +1,26 @@
 /*
- * Where talk stands among the kernels of a region, so that it can go on beside
- * them (docs/kernels.md).  On a GPU a talk begins when the kernels before it
- * are done, and a kernel waits only for talks that touch what it touches.
+ * Where collectives stand among the kernels of a region, so that they overlap
+ * with kernels (docs/kernels.md).  On a GPU a collective begins when the
+ * kernels before it are done, and a kernel waits only for the collectives
+ * whose operands or results it uses.
  *
- * A weight that is gathered comes one contraction or attention earlier than
- * program order has it: behind that it is on its way.  What adds a reduced
- * gradient to its sum comes two of them later.  A reduction begins right
- * behind who makes its operand, and a sum over rows that are gathered comes
- * behind who reads the same row by row.  Nothing else moves: gathered weights
- * nobody writes before the update, so their gather may stand anywhere; and
- * talks keep one order on all ranks, as these run the same function.
+ * - The gather of a weight moves before the contraction or attention that
+ *   precedes its reader.  No kernel writes weights before the update, so it may
+ *   stand anywhere.
+ * - The addition of a reduced gradient to its sum moves after two more
+ *   contractions or attentions.
+ * - A reduction moves to right after the kernel that makes its operand.
+ * - A contraction that sums over gathered rows moves after one that reads the
+ *   same rows one by one.
+ *
+ * Nothing else moves.  All ranks of a group run the same function, so their
+ * collectives have one order.
  */
 #include "passes/kernels/fuse.h"
 
 #include <string.h>
 
-#define BEHIND 2	/* heavy kernels that a reduction may take */
+#define OVERLAPPED 2	/* heavy kernels beside a reduction */
 
 static bool
 is_heavy(const struct kernel *k)
@@ -23,7 +28,7 @@ is_heavy(const struct kernel *k)
 	return k->kind == KERNEL_CONTRACTION || k->kind == KERNEL_ATTENTION;
 }
 
-/* A collective: nothing that is put into a tensor rides on it. */
+/* Whether k is collectives of that op and nothing else, not even stores. */
 static bool
 is_comm(const struct kernel *k, enum ir_op op)
 {
@@ -52,12 +57,12 @@ gathers_weight(const struct fuse *f, const struct kernel *k)
 }
 
 static bool
-reduces(const struct kernel *k)
+is_reduction(const struct kernel *k)
 {
 	return is_comm(k, IR_REDUCE_SCATTER) || is_comm(k, IR_ALL_REDUCE);
 }
 
-/* ---- what may wait ---- */
+/* ---- sums that move to later ---- */
 
 static sym_t
 name_of(const struct fuse *f, node_id id)
@@ -69,7 +74,7 @@ name_of(const struct fuse *f, node_id id)
 }
 
 static bool
-names(const struct fuse *f, const struct kernel *k, sym_t name)
+uses_name(const struct fuse *f, const struct kernel *k, sym_t name)
 {
 	uint32_t i;
 
@@ -89,9 +94,9 @@ only_adds(const struct fuse *f, const struct kernel *k)
 	       ir_node(f->m, k->nodes.at[0])->op == IR_ACCUMULATE;
 }
 
-/* It only adds to one sum what a talk before it brings. */
+/* Whether it only adds the result of an earlier reduction to one sum. */
 static bool
-may_wait(const struct fuse *f, const struct kernel_list *l, uint32_t at)
+may_move_later(const struct fuse *f, const struct kernel_list *l, uint32_t at)
 {
 	const struct kernel *k = &l->at.at[at];
 	uint32_t i;
@@ -100,7 +105,7 @@ may_wait(const struct fuse *f, const struct kernel_list *l, uint32_t at)
 		return false;
 	}
 	for (i = at; i-- > 0 && l->at.at[i].kind != KERNEL_REPEAT; ) {
-		if (reduces(&l->at.at[i]) &&
+		if (is_reduction(&l->at.at[i]) &&
 		    l->at.at[i].outputs.at[0].value == k->inputs.at[0].value) {
 			return true;
 		}
@@ -108,48 +113,48 @@ may_wait(const struct fuse *f, const struct kernel_list *l, uint32_t at)
 	return false;
 }
 
-/* Kernels that wait, in their order, and heavy ones since. */
-struct waiting {
+/* Kernels that move to later, in their order. */
+struct delayed {
 	VEC(struct kernel) at, out;
-	VEC(uint32_t) since;
-	uint32_t first;
+	VEC(uint32_t) since;	/* heavy kernels since each of them */
+	uint32_t first;		/* that is not in `out` yet */
 };
 
 static void
-let_go(struct fuse *f, struct waiting *w, uint32_t to)
+place_delayed(struct fuse *f, struct delayed *w, uint32_t to)
 {
 	for (; w->first < to; w->first++) {
 		VEC_PUSH(&f->tmp, &w->out, w->at.at[w->first]);
 	}
 }
 
-/* Sums of one name keep their order; a repeat is no place to cross. */
+/* Places those that must not move past k: a repeat, or a user of the sum. */
 static void
-make_way(struct fuse *f, struct waiting *w, const struct kernel *k)
+place_before(struct fuse *f, struct delayed *w, const struct kernel *k)
 {
 	uint32_t i;
 
 	if (k->kind == KERNEL_REPEAT || k->kind == KERNEL_CALL) {
-		let_go(f, w, w->at.n);
+		place_delayed(f, w, w->at.n);
 	}
 	for (i = w->at.n; i-- > w->first; ) {
-		if (names(f, k, name_of(f, w->at.at[i].nodes.at[0]))) {
-			let_go(f, w, i + 1);
+		if (uses_name(f, k, name_of(f, w->at.at[i].nodes.at[0]))) {
+			place_delayed(f, w, i + 1);
 		}
 	}
 }
 
 static void
-put_off(struct fuse *f, struct kernel_list *l)
+delay_sums(struct fuse *f, struct kernel_list *l)
 {
-	struct waiting w = { .first = 0 };
+	struct delayed w = { .first = 0 };
 	uint32_t i, k;
 
 	for (i = 0; i < l->at.n; i++) {
 		const struct kernel *x = &l->at.at[i];
 
-		make_way(f, &w, x);
-		if (may_wait(f, l, i)) {
+		place_before(f, &w, x);
+		if (may_move_later(f, l, i)) {
 			VEC_PUSH(&f->tmp, &w.at, *x);
 			VEC_PUSH(&f->tmp, &w.since, 0);
 			continue;
@@ -158,17 +163,17 @@ put_off(struct fuse *f, struct kernel_list *l)
 		for (k = w.first; is_heavy(x) && k < w.at.n; k++) {
 			w.since.at[k]++;
 		}
-		while (w.first < w.at.n && w.since.at[w.first] == BEHIND) {
-			let_go(f, &w, w.first + 1);
+		while (w.first < w.at.n && w.since.at[w.first] == OVERLAPPED) {
+			place_delayed(f, &w, w.first + 1);
 		}
 	}
-	let_go(f, &w, w.at.n);
+	place_delayed(f, &w, w.at.n);
 	memcpy(l->at.at, w.out.at, w.out.n * sizeof *w.out.at);
 }
 
-/* ---- what comes early ---- */
+/* ---- collectives that move to earlier ---- */
 
-/* The first that reads it; a repeat may. */
+/* The first kernel that reads its result, or a repeat, which may. */
 static uint32_t
 first_reader(const struct kernel_list *l, uint32_t at)
 {
@@ -183,7 +188,7 @@ first_reader(const struct kernel_list *l, uint32_t at)
 }
 
 static void
-bring_forward(const struct fuse *f, struct kernel_list *l)
+gather_early(const struct fuse *f, struct kernel_list *l)
 {
 	struct kernel k;
 	uint32_t i, to;
@@ -207,10 +212,10 @@ bring_forward(const struct fuse *f, struct kernel_list *l)
 	}
 }
 
-/* Whether b has to stay behind a: it reads what that makes, or adds to it. */
+/* Whether b must stay after a: it reads its result or uses its tensor. */
 static bool
-comes_before(const struct fuse *f, const struct kernel *a,
-	     const struct kernel *b)
+must_follow(const struct fuse *f, const struct kernel *a,
+	    const struct kernel *b)
 {
 	uint32_t i;
 
@@ -220,21 +225,21 @@ comes_before(const struct fuse *f, const struct kernel *a,
 	for (i = 0; i < b->nodes.n; i++) {
 		sym_t name = name_of(f, b->nodes.at[i]);
 
-		if (name && names(f, a, name)) {
+		if (name && uses_name(f, a, name)) {
 			return true;
 		}
 	}
 	return false;
 }
 
-/* A contraction of which nothing is left but a sum: a weight's gradient. */
+/* A contraction whose result goes to a sum alone: a weight's gradient. */
 static bool
 only_sums(const struct kernel *k)
 {
 	return k->kind == KERNEL_CONTRACTION && k->outputs.n == 0;
 }
 
-/* The next contraction that reads it too, if it may come before `at`. */
+/* The next contraction that reads v, if it may move before `at`; or 0. */
 static uint32_t
 next_reader(const struct fuse *f, const struct kernel_list *l, uint32_t at,
 	    value_id v)
@@ -249,7 +254,7 @@ next_reader(const struct fuse *f, const struct kernel_list *l, uint32_t at,
 		    !kernel_reads(x, v)) {
 			continue;
 		}
-		for (k = at; k < i && !comes_before(f, &l->at.at[k], x);
+		for (k = at; k < i && !must_follow(f, &l->at.at[k], x);
 		     k++) {
 		}
 		return k == i ? i : 0;
@@ -258,8 +263,8 @@ next_reader(const struct fuse *f, const struct kernel_list *l, uint32_t at,
 }
 
 /*
- * A sum over rows needs all of them, and what works on each row by itself can
- * begin with the first that are gathered: it comes before.
+ * A contraction that sums over gathered rows needs all of them; one that reads
+ * them one by one can begin with the first part, so it moves before.
  */
 static void
 sum_late(const struct fuse *f, struct kernel_list *l)
@@ -286,9 +291,9 @@ sum_late(const struct fuse *f, struct kernel_list *l)
 	}
 }
 
-/* The place behind the one that makes what it talks about; 0: none here. */
+/* The place after the kernel that makes its operand; 0: none here. */
 static uint32_t
-behind_maker(const struct kernel_list *l, uint32_t at)
+place_after_maker(const struct kernel_list *l, uint32_t at)
 {
 	value_id v = l->at.at[at].inputs.at[0].value;
 	uint32_t i;
@@ -302,7 +307,7 @@ behind_maker(const struct kernel_list *l, uint32_t at)
 	return 0;
 }
 
-/* What is added up is on its way as soon as it is made. */
+/* Reductions begin as soon as their operand is made. */
 static void
 reduce_early(struct kernel_list *l)
 {
@@ -310,10 +315,10 @@ reduce_early(struct kernel_list *l)
 	uint32_t i, to;
 
 	for (i = 0; i < l->at.n; i++) {
-		if (!reduces(&l->at.at[i])) {
+		if (!is_reduction(&l->at.at[i])) {
 			continue;
 		}
-		to = behind_maker(l, i);
+		to = place_after_maker(l, i);
 		if (to && to < i) {
 			k = l->at.at[i];
 			memmove(&l->at.at[to + 1], &l->at.at[to],
@@ -327,10 +332,10 @@ void
 fuse_spread_coll(struct fuse *f, struct kernel_list *l)
 {
 	if (!f->updates && l->at.n > 0) {
-		put_off(f, l);
+		delay_sums(f, l);
 		sum_late(f, l);
 		reduce_early(l);
-		bring_forward(f, l);
+		gather_early(f, l);
 	}
 }
 
@@ -343,7 +348,7 @@ fuse_wait_comm(struct fuse *f, struct kernel_list *l)
 		struct kernel *k = &l->at.at[i];
 
 		k->until = 0;
-		if (!gathers_weight(f, k) && !reduces(k)) {
+		if (!gathers_weight(f, k) && !is_reduction(k)) {
 			continue;
 		}
 		to = first_reader(l, i);

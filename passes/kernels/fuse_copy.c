@@ -1,53 +1,53 @@
 /*
- * The same kernels by other names: places in a region for its nodes, numbers
- * of its key for values, and back.
+ * Copies of kernel lists under other names: a template has places in a region
+ * for nodes and numbers of its key for values; a region has its own ids.
  */
 #include "passes/kernels/fuse.h"
 
-/* What is left of the room for ids and uses of a list. */
-struct room {
+/* The next free element of a list's arrays of ids and uses. */
+struct list_arrays {
 	node_id *ids;
 	struct kernel_use *uses;
 };
 
 static void
-copy_uses(struct room *room, const struct kernel_use *from, uint32_t n,
+copy_uses(struct list_arrays *arrays, const struct kernel_use *from, uint32_t n,
 	  const uint32_t *names, struct kernel_use **to)
 {
 	uint32_t i;
 
-	*to = room->uses;
+	*to = arrays->uses;
 	for (i = 0; i < n; i++) {
-		room->uses[i].value = names[from[i].value];
-		room->uses[i].bytes = from[i].bytes;
+		arrays->uses[i].value = names[from[i].value];
+		arrays->uses[i].bytes = from[i].bytes;
 	}
-	room->uses += n;
+	arrays->uses += n;
 }
 
 static void
-copy_kernel(struct room *room, const struct kernel *k,
+copy_kernel(struct list_arrays *arrays, const struct kernel *k,
 	    struct fuse_names names, struct kernel *out)
 {
 	uint32_t i;
 
 	*out = *k;
 	out->body = NULL;
-	out->nodes.at = room->ids;
+	out->nodes.at = arrays->ids;
 	out->nodes.cap = k->nodes.n;
 	for (i = 0; i < k->nodes.n; i++) {
 		out->nodes.at[i] = names.nodes[k->nodes.at[i]];
 	}
-	room->ids += k->nodes.n;
-	copy_uses(room, k->inputs.at, k->inputs.n, names.values,
+	arrays->ids += k->nodes.n;
+	copy_uses(arrays, k->inputs.at, k->inputs.n, names.values,
 		  &out->inputs.at);
 	out->inputs.cap = k->inputs.n;
-	copy_uses(room, k->outputs.at, k->outputs.n, names.values,
+	copy_uses(arrays, k->outputs.at, k->outputs.n, names.values,
 		  &out->outputs.at);
 	out->outputs.cap = k->outputs.n;
 }
 
 static void
-count(const struct kernel_list *l, uint32_t *nids, uint32_t *nuses)
+count_elems(const struct kernel_list *l, uint32_t *nids, uint32_t *nuses)
 {
 	uint32_t i;
 
@@ -66,7 +66,7 @@ fuse_list_bytes(const struct kernel_list *l)
 {
 	uint32_t nids, nuses;
 
-	count(l, &nids, &nuses);
+	count_elems(l, &nids, &nuses);
 	return l->at.n * sizeof *l->at.at + nids * sizeof(node_id) +
 	       nuses * sizeof(struct kernel_use);
 }
@@ -76,18 +76,18 @@ fuse_copy_list(struct arena *a, const struct kernel_list *from,
 	       struct fuse_names names, struct kernel_list *to)
 {
 	uint32_t nids, nuses, i;
-	struct room room;
+	struct list_arrays arrays;
 
-	count(from, &nids, &nuses);
-	room.ids = arena_alloc_raw(a, nids * sizeof *room.ids);
-	room.uses = arena_alloc_raw(a, nuses * sizeof *room.uses);
+	count_elems(from, &nids, &nuses);
+	arrays.ids = arena_alloc_raw(a, nids * sizeof *arrays.ids);
+	arrays.uses = arena_alloc_raw(a, nuses * sizeof *arrays.uses);
 	to->at.n = to->at.cap = from->at.n;
 	to->at.at = arena_alloc_raw(a, from->at.n * sizeof *to->at.at);
 	for (i = 0; i < from->at.n; i++) {
-		copy_kernel(&room, &from->at.at[i], names, &to->at.at[i]);
+		copy_kernel(&arrays, &from->at.at[i], names, &to->at.at[i]);
 	}
 	to->free.n = to->free.cap = from->free.n;
-	to->free.at = room.ids;
+	to->free.at = arrays.ids;
 	for (i = 0; i < from->free.n; i++) {
 		to->free.at[i] = names.nodes[from->free.at[i]];
 	}

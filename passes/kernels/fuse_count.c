@@ -1,6 +1,7 @@
 /*
- * What a group reads, writes and computes: counts of f->counts, since it
- * follows from sizes, and all else of its kernel does not.
+ * The kernel of a group: what it reads, writes and computes.  All that follows
+ * from lengths of dims is counts of f->counts, so that the rest can be kept as
+ * a template for other lengths.
  */
 #include "passes/kernels/fuse.h"
 
@@ -24,11 +25,11 @@ node_at(const struct fuse *f, uint32_t place)
 	return ir_node(f->m, f->nodes[place]);
 }
 
-/* ---- what crosses ---- */
+/* ---- what is read and written ---- */
 
 /*
- * Of what lies there, with so many bytes.  A node that picks elements touches
- * as many as it makes.
+ * The bytes that operand k of a node reads of `base`, which has `most` bytes.
+ * A node that selects elements reads as many as it makes.
  */
 static count_id
 touched(struct fuse *f, const struct ir_node *n, uint32_t k, value_id base,
@@ -48,6 +49,7 @@ touched(struct fuse *f, const struct ir_node *n, uint32_t k, value_id base,
 	return bytes;
 }
 
+/* Whether the group computes that place of another group again. */
 static bool
 is_copy(const struct fuse_group *g, uint32_t place)
 {
@@ -72,7 +74,7 @@ fuse_has(const struct fuse *f, uint32_t group, value_id base)
 		is_copy(&f->groups[group], f->place[id] - 1));
 }
 
-/* Whether a use needs nothing of memory: by the group, or by a copy. */
+/* Whether a use is by the group itself, or by one that has a copy of v. */
 static bool
 is_inside(struct fuse *f, node_id user, value_id v, void *data)
 {
@@ -94,7 +96,7 @@ is_inside(struct fuse *f, node_id user, value_id v, void *data)
 }
 
 bool
-fuse_is_wanted(struct fuse *f, uint32_t group, value_id v)
+fuse_is_read_outside(struct fuse *f, uint32_t group, value_id v)
 {
 	return !fuse_all_uses(f, v, is_inside, &group);
 }
@@ -139,8 +141,8 @@ add_inputs(struct fuse *f, uint32_t group, uint32_t place, struct kernel *k)
 /* ---- sinks ---- */
 
 /*
- * What a sum is added to, or a tensor that gets a value: if the value is
- * wanted elsewhere too, it is read there, and written once.
+ * Adds the traffic of a sink: a sum is read and written; a tensor is written,
+ * unless the value is an output of the kernel anyway and so made in its place.
  */
 static void
 add_sink(struct fuse *f, uint32_t place, uint32_t group, struct fuse_work *w)
@@ -153,7 +155,7 @@ add_sink(struct fuse *f, uint32_t place, uint32_t group, struct fuse_work *w)
 
 	if (fuse_stores(n)) {
 		bool there = base && fuse_has(f, group, base) &&
-			     fuse_is_wanted(f, group, base);
+			     fuse_is_read_outside(f, group, base);
 
 		add_to(f, &w->write, there ? 0 : bytes);
 		return;
@@ -195,33 +197,33 @@ size_in(struct fuse *f, const struct ir_node *n, const struct ir_factor *x)
 	return v;
 }
 
-/* Ranks among which rows of the value are spread by index. */
+/* Ranks among which rows of the value are distributed by index. */
 static count_id
-routed(struct fuse *f, value_id v)
+routed_ranks(struct fuse *f, value_id v)
 {
 	return ir_count_ranks(&f->counts, ir_type(f->m, v)->routed);
 }
 
-/* Rows of the result that are spread are m's, else those of an operand k's. */
+/* Of routed rows a rank has a share: of m, if the result is, else of k. */
 static void
-share_rows(struct fuse *f, const struct ir_node *n, value_id a,
-	   struct fuse_work *w)
+share_routed_rows(struct fuse *f, const struct ir_node *n, value_id a,
+		  struct fuse_work *w)
 {
 	struct ir_counts *c = &f->counts;
-	count_id out = routed(f, n->result);
+	count_id out = routed_ranks(f, n->result);
 
 	w->dot.m = ir_count_shares(c, w->dot.m, out);
 	w->dot.k = ir_count_shares(c, w->dot.k,
-				   ir_count_unless(c, out, routed(f, a)));
+				   ir_count_unless(c, out, routed_ranks(f, a)));
 }
 
 /*
- * By where a factor stands: in both operands and the result it is a batch,
- * in one and the result m or n, else it is summed over.  A matrix is chosen
- * by the factor `of`, and rows that only the index has are more rows.
+ * A factor of both operands and the result belongs to the batch, one of an
+ * operand and the result to m or n, any other to k.  The factor `of` is the
+ * matrices that rows choose from; factors of the index alone belong to m.
  */
 static void
-dot_shape(struct fuse *f, const struct ir_node *n, struct fuse_work *w)
+set_dot_shape(struct fuse *f, const struct ir_node *n, struct fuse_work *w)
 {
 	uint32_t a = UINT32_MAX, b = 0, k;
 	struct ir_rule r;
@@ -246,22 +248,25 @@ dot_shape(struct fuse *f, const struct ir_node *n, struct fuse_work *w)
 
 		*to = ir_count_mul(&f->counts, *to, size_in(f, n, x));
 	}
-	share_rows(f, n, ir_args(f->m, n)[a], w);
+	share_routed_rows(f, n, ir_args(f->m, n)[a], w);
 }
 
 static count_id
-named(struct fuse *f, const struct ir_node *n, const struct ir_rule *r,
-      const char *name)
+factor_size(struct fuse *f, const struct ir_node *n, const struct ir_rule *r,
+	    const char *name)
 {
 	const struct ir_factor *x = ir_rule_factor(r, name);
 
 	return x ? size_in(f, n, x) : 0;
 }
 
-/* All but the pairs, which forward or backward alone may not tell. */
+/*
+ * The shape of attention.  Some nodes of its backward lack d or v; pairs follow
+ * from one that has both.
+ */
 static void
-pairs_shape(struct fuse *f, const struct ir_node *n, struct fuse_work *w,
-	    count_id flops)
+set_attention_shape(struct fuse *f, const struct ir_node *n,
+		    struct fuse_work *w, count_id flops)
 {
 	struct kernel_attention *like = arena_alloc(&f->tmp, sizeof *like);
 	struct ir_counts *c = &f->counts;
@@ -273,13 +278,13 @@ pairs_shape(struct fuse *f, const struct ir_node *n, struct fuse_work *w,
 		w->attention = t = arena_alloc(&f->tmp, sizeof *t);
 	}
 	ir_bind(f->m, n, &r);
-	t->batch = named(f, n, &r, "B");
-	t->heads = named(f, n, &r, "h");
-	t->kv = named(f, n, &r, "k");
-	t->s = named(f, n, &r, "s");
-	t->t = named(f, n, &r, "t");
-	d = named(f, n, &r, "d");
-	v = named(f, n, &r, "v");
+	t->batch = factor_size(f, n, &r, "B");
+	t->heads = factor_size(f, n, &r, "h");
+	t->kv = factor_size(f, n, &r, "k");
+	t->s = factor_size(f, n, &r, "s");
+	t->t = factor_size(f, n, &r, "t");
+	d = factor_size(f, n, &r, "d");
+	v = factor_size(f, n, &r, "v");
 	t->d = d ? d : t->d;
 	t->v = v ? v : t->v;
 	if (d && v && flops) {
@@ -292,10 +297,12 @@ pairs_shape(struct fuse *f, const struct ir_node *n, struct fuse_work *w,
 	w->like.attention = like;
 }
 
-/* What a node that does other things, too, brings: a maximum and a sum, say,
- * of each row. */
+/*
+ * A node that computes and communicates exchanges 8 bytes of each row, such as
+ * a maximum and a sum in f32.
+ */
 static void
-add_rows(struct fuse *f, const struct ir_node *n, count_id *bytes)
+add_row_bytes(struct fuse *f, const struct ir_node *n, count_id *bytes)
 {
 	struct ir_type rows = fuse_rows(f, n);
 	struct ir_counts *c = &f->counts;
@@ -304,9 +311,9 @@ add_rows(struct fuse *f, const struct ir_node *n, count_id *bytes)
 	add_to(f, bytes, ir_count_mul(c, each, elems));
 }
 
-/* Along which axes ranks talk, and what goes over the link. */
+/* The axes of the node's communication, and its bytes. */
 static void
-coll_of(struct fuse *f, node_id id, struct fuse_work *w)
+set_coll(struct fuse *f, node_id id, struct fuse_work *w)
 {
 	const struct ir_node *n = ir_node(f->m, id);
 	const struct ir_attr *on = ir_attr(f->m, n, IR_ATTR_ON);
@@ -325,12 +332,12 @@ coll_of(struct fuse *f, node_id id, struct fuse_work *w)
 		w->coll = ir_count_most(&f->counts, a, b);
 		t->n = 1;
 	} else if (fuse_class(f, id) == FUSE_PAIRS && n->nargs > 2) {
-		/* keys and values go round */
+		/* a ring passes on keys and values */
 		a = bytes_of(f, args[1]);
 		b = bytes_of(f, args[2]);
 		w->coll = ir_count_add(&f->counts, a, b);
 	} else {
-		add_rows(f, n, &w->coll);
+		add_row_bytes(f, n, &w->coll);
 	}
 }
 
@@ -348,14 +355,14 @@ add_work(struct fuse *f, uint32_t place, struct fuse_work *w)
 	flops = ir_count_flops(&f->counts, f->m, n);
 	add_to(f, &w->flops, flops);
 	if (class == FUSE_DOT) {
-		dot_shape(f, n, w);
+		set_dot_shape(f, n, w);
 	} else if (class == FUSE_PAIRS) {
-		pairs_shape(f, n, w, flops);
+		set_attention_shape(f, n, w, flops);
 	}
 	if (class == FUSE_COMM ||
 	    (class != FUSE_ELEM && class != FUSE_SINK &&
 	     ir_attr(f->m, n, IR_ATTR_ON))) {
-		coll_of(f, id, w);
+		set_coll(f, id, w);
 	}
 }
 
@@ -391,7 +398,7 @@ kind_of(const struct fuse *f, const struct fuse_group *g)
 		moves &= ir_is(n->op, IRF_MOVES) || fuse_stores(n);
 	}
 	return f->updates && sinks ? KERNEL_OPTIMIZER
-		: g->reduced || g->late ? KERNEL_ROWWISE
+		: g->reduced || g->needs_all ? KERNEL_ROWWISE
 		: indexed || moves ? KERNEL_MOVE : KERNEL_MAP;
 }
 
@@ -409,30 +416,26 @@ add_place(struct fuse *f, uint32_t group, uint32_t place, struct kernel *k,
 	for (i = 0; i < n->nresults; i++) {
 		u.value = n->result + i;
 		if (f->group_of[place] == group &&
-		    fuse_is_wanted(f, group, u.value)) {
+		    fuse_is_read_outside(f, group, u.value)) {
 			VEC_PUSH(&f->tmp, &k->outputs, u);
 			VEC_PUSH(&f->tmp, &f->writing, bytes_of(f, u.value));
 		}
 	}
 }
 
-#define KEEP(arena, v) \
-	((v)->cap = (v)->n, \
-	 (void)((v)->at = (v)->n ? arena_dup((arena), (v)->at, \
-		(v)->n * sizeof *(v)->at) : NULL))
-
-/* Without the room of its lists, which the next one takes. */
+/* A copy of f->making_one, whose lists the next kernel reuses. */
 static void
 keep_kernel(struct fuse *f, const struct kernel *made, struct kernel *k)
 {
 	*k = *made;
-	KEEP(f->a, &k->nodes);
-	KEEP(f->a, &k->inputs);
-	KEEP(f->a, &k->outputs);
+	FUSE_KEEP(f->a, &k->nodes);
+	FUSE_KEEP(f->a, &k->inputs);
+	FUSE_KEEP(f->a, &k->outputs);
 }
 
+/* The total bytes that the kernel reads and writes. */
 static void
-add_crossing(struct fuse *f, uint32_t group, struct fuse_work *w)
+add_traffic(struct fuse *f, uint32_t group, struct fuse_work *w)
 {
 	const struct fuse_group *g = &f->groups[group];
 	uint32_t i;
@@ -485,7 +488,7 @@ fuse_count(struct fuse *f, uint32_t group, struct kernel *out)
 		add_place(f, group, g->places.at[i], k, w);
 	}
 	if (k->kind != KERNEL_REPEAT && k->kind != KERNEL_CALL) {
-		add_crossing(f, group, w);
+		add_traffic(f, group, w);
 	}
 	keep_uses(f, w);
 	keep_kernel(f, k, out);

@@ -1,5 +1,6 @@
 /*
- * What a node is to the kernels, by the facts of its row in ops.def.
+ * The class of each node, by the facts of its op in ops.def: whether it needs a
+ * kernel, and of which kind.
  */
 #include "passes/kernels/fuse.h"
 
@@ -14,7 +15,7 @@ kernel_bytes(const struct ir_module *m, value_id v)
 }
 
 static bool
-has_room_for_all(const struct ir_module *m)
+reserves_all_rows(const struct ir_module *m)
 {
 	const struct ir_setting *s = ir_setting(m, "memory.routed");
 
@@ -27,7 +28,7 @@ kernel_reserved_bytes(const struct ir_module *m, value_id v)
 {
 	struct ir_type t = *ir_type(m, v);
 
-	if (t.routed && has_room_for_all(m)) {
+	if (t.routed && reserves_all_rows(m)) {
 		t.routed = 0;
 	}
 	return ir_most_elems(m, &t) * ir_dtypes[t.dtype].bits / 8;
@@ -105,7 +106,7 @@ fuse_rows(const struct fuse *f, const struct ir_node *n)
 }
 
 bool
-fuse_is_late(const struct fuse *f, const struct ir_node *n)
+fuse_needs_all(const struct fuse *f, const struct ir_node *n)
 {
 	const struct ir_type *out = ir_type(f->m, n->result);
 	const struct ir_type *in = ir_type(f->m, ir_args(f->m, n)[0]);
@@ -117,12 +118,6 @@ fuse_is_late(const struct fuse *f, const struct ir_node *n)
 	return out->ndims == 0 ||
 	       (!ir_type_has(out, in->dims[0]) &&
 		ir_type_has(out, in->dims[in->ndims - 1]));
-}
-
-bool
-fuse_indexed(const struct ir_node *n)
-{
-	return ir_is(n->op, IRF_INDEXED);
 }
 
 /* ---- views ---- */
@@ -138,9 +133,9 @@ fuse_lens(struct fuse *f)
 	return f->len;
 }
 
-/* Elements of the operand, each where its index says: no work by itself. */
+/* Whether the result has no more elements than the operand. */
 static bool
-fits_in(struct fuse *f, const struct ir_node *n)
+selects_elems(struct fuse *f, const struct ir_node *n)
 {
 	const struct ir_type *in = ir_type(f->m, ir_args(f->m, n)[0]);
 	struct fuse_view v = { .in = ir_count_elems(&f->lens, in) };
@@ -170,18 +165,18 @@ could_be_view(struct fuse *f, node_id id)
 	if (n->nargs != 1 || n->nresults != 1 || (op->flags & IRF_INDEXED)) {
 		return false;
 	}
-	if (op->flags & IRF_MAP) {	/* the same value again */
+	if (op->flags & IRF_MAP) {	/* the identity */
 		return op->bytes[0] == '\0';
 	}
-	if (op->flags & IRF_CONVERTS) {	/* a piece of what is here */
+	if (op->flags & IRF_CONVERTS) {	/* a local piece */
 		return !(op->flags & IRF_COMM) &&
 		       ir_op_takes(n->op, IR_ATTR_OF);
 	}
 	if (!(op->flags & IRF_MOVES)) {
 		return false;
 	}
-	/* one place of a larger dim leaves zeros to be written */
-	return !ir_op_takes(n->op, IR_ATTR_AT) || fits_in(f, n);
+	/* a scatter into a larger dim writes zeros, too */
+	return !ir_op_takes(n->op, IR_ATTR_AT) || selects_elems(f, n);
 }
 
 bool
@@ -200,7 +195,7 @@ fuse_classes_hold(struct fuse *f)
 	return true;
 }
 
-/* A view whose elements lie side by side, so that anyone can take it. */
+/* Whether the elements of a view are contiguous, so any kernel can read it. */
 static bool
 is_contiguous(const struct fuse *f, const struct ir_node *n)
 {
@@ -241,9 +236,9 @@ is_map(struct fuse *f, node_id user, value_id v, void *unused)
 	       fuse_class(f, user) == FUSE_SINK;
 }
 
-/* Whether the user of a view, or of a constant, can take it as such. */
+/* Whether the user of v can read it as a view or constant, without a copy. */
 static bool
-takes_view(struct fuse *f, node_id user, value_id v, void *unused)
+reads_view(struct fuse *f, node_id user, value_id v, void *unused)
 {
 	const struct ir_node *n = ir_node(f->m, user);
 	const struct ir_node *view =
@@ -337,7 +332,7 @@ class_of(enum ir_op id)
 	if (op->flags & IRF_SINK) {
 		return op->flags & IRF_STASH ? FUSE_FREE : FUSE_SINK;
 	}
-	if (op->flags & IRF_SOURCE) {	/* a mask is drawn */
+	if (op->flags & IRF_SOURCE) {	/* only a mask is computed */
 		return ir_op_takes(id, IR_ATTR_RATE) ? FUSE_ELEM : FUSE_FREE;
 	}
 	if (op->flags & IRF_PAIRS) {
@@ -355,7 +350,7 @@ class_of(enum ir_op id)
 	return FUSE_ELEM;
 }
 
-/* What it would be if it were no view and no constant. */
+/* The class of a node that is neither a view nor a constant. */
 static enum fuse_class
 work_class(struct fuse *f, const struct ir_node *n)
 {
@@ -367,9 +362,9 @@ work_class(struct fuse *f, const struct ir_node *n)
 	return (enum fuse_class)(*class - 1);
 }
 
-/* From the last node to the first, so that users are known. */
+/* Frees views and constants, from last to first, so that users come first. */
 static void
-settle(struct fuse *f, region_id r)
+find_views(struct fuse *f, region_id r)
 {
 	uint32_t i;
 
@@ -379,19 +374,19 @@ settle(struct fuse *f, region_id r)
 		value_id v = n->result;
 
 		if (n->region) {
-			settle(f, n->region);
+			find_views(f, n->region);
 			continue;
 		}
 		if (n->nresults != 1 || !(f->constant[v] ||
 					  could_be_view(f, id))) {
 			continue;
 		}
-		f->class[id] = fuse_all_uses(f, v, takes_view, NULL)
+		f->class[id] = fuse_all_uses(f, v, reads_view, NULL)
 			? FUSE_FREE : FUSE_ELEM;
 	}
 }
 
-/* A number that is known now: made of constants alone. */
+/* Whether the result is known at compile time. */
 static bool
 is_constant(const struct fuse *f, const struct ir_node *n,
 	    enum fuse_class class)
@@ -416,7 +411,7 @@ is_constant(const struct fuse *f, const struct ir_node *n,
 }
 
 static void
-first_guess(struct fuse *f, region_id r)
+classify_by_op(struct fuse *f, region_id r)
 {
 	uint32_t i;
 
@@ -430,7 +425,7 @@ first_guess(struct fuse *f, region_id r)
 			f->constant[n->result] = true;
 		}
 		if (n->region) {
-			first_guess(f, n->region);
+			classify_by_op(f, n->region);
 		}
 	}
 }
@@ -438,11 +433,11 @@ first_guess(struct fuse *f, region_id r)
 void
 fuse_classify(struct fuse *f, region_id r)
 {
-	first_guess(f, r);
-	settle(f, r);
+	classify_by_op(f, r);
+	find_views(f, r);
 }
 
-/* ---- which values of kernels ---- */
+/* ---- values of kernels ---- */
 
 static bool
 in_uses(const struct kernel_use *at, uint32_t n, value_id v)

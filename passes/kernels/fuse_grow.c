@@ -1,9 +1,10 @@
 /*
- * Which groups merge.  In this order: what looks at pairs of the same
- * queries and keys; maps behind a contraction whose result nobody else
- * wants; maps and rows with what makes their operands; what is left of maps
- * behind contractions; what only one contraction or attention asks for; and
- * single numbers.  A merge takes memory traffic away, and never adds any.
+ * Which groups merge, in this order: nodes of one attention; maps with the
+ * contraction that makes their operand, if no other group reads that; maps and
+ * reductions with the makers of their operands; reductions with groups that
+ * read the same rows; remaining maps with contractions; groups that only one
+ * contraction or attention reads; maps of scalars.  A merge removes memory
+ * traffic and adds none.
  */
 #include "passes/kernels/fuse.h"
 
@@ -24,7 +25,7 @@ result_at(const struct fuse *f, uint32_t place)
 			   : ir_type(f->m, ir_args(f->m, n)[0]);
 }
 
-/* A map that can stand behind a contraction, on the tile that it made. */
+/* Whether a node can be computed on the tile of a contraction. */
 static bool
 is_epilogue(const struct fuse *f, uint32_t place)
 {
@@ -38,10 +39,10 @@ is_epilogue(const struct fuse *f, uint32_t place)
 static bool
 is_maps(const struct fuse_group *g)
 {
-	return g->head == FUSE_ELEM && !g->reduced && !g->late;
+	return g->head == FUSE_ELEM && !g->reduced && !g->needs_all;
 }
 
-/* Rotates pairs of the last dim, say: a row of it must be in one block. */
+/* Whether a block must have whole rows of the last dim: a rotation of pairs. */
 static bool
 needs_row(const struct ir_node *n)
 {
@@ -49,8 +50,8 @@ needs_row(const struct ir_node *n)
 }
 
 static bool
-row_inside(const struct ir_node *n, const struct ir_type *t,
-	   const struct ir_type *rows)
+has_whole_row(const struct ir_node *n, const struct ir_type *t,
+	      const struct ir_type *rows)
 {
 	struct ir_type last = { .ndims = 1 };
 
@@ -62,19 +63,19 @@ row_inside(const struct ir_node *n, const struct ir_type *t,
 	return !fuse_covers(rows, &last);
 }
 
-/* Whether each block of rows has all that the node needs of the value. */
+/* Whether each block of rows has all elements of base that the node reads. */
 static bool
-row_local(const struct fuse *f, const struct fuse_group *g,
-	  uint32_t place, value_id from, value_id base)
+is_row_local(const struct fuse *f, const struct fuse_group *g, uint32_t place,
+	     value_id from, value_id base)
 {
 	const struct ir_node *n = node_at(f, place);
 	value_id v;
 
 	if (!fuse_covers(ir_type(f->m, base), &g->space) ||
-	    (!f->late[place] &&
+	    (!f->needs_all[place] &&
 	     !fuse_covers(result_at(f, place), &g->space)) ||
 	    (fuse_class(f, f->nodes[place]) == FUSE_ELEM &&
-	     !row_inside(n, result_at(f, place), &g->space))) {
+	     !has_whole_row(n, result_at(f, place), &g->space))) {
 		return false;
 	}
 	for (v = from; v != base; ) {
@@ -89,7 +90,7 @@ row_local(const struct fuse *f, const struct fuse_group *g,
 	return true;
 }
 
-/* Whether a value made in the merged group may be used there by the node. */
+/* Whether operand k of a place can be made in the group g with it. */
 static bool
 edge_fits(struct fuse *f, const struct fuse_group *g, uint32_t place,
 	  uint32_t k)
@@ -97,27 +98,24 @@ edge_fits(struct fuse *f, const struct fuse_group *g, uint32_t place,
 	const struct fuse_operand *o = fuse_operand(f, place, k);
 	const struct ir_node *n = node_at(f, place);
 
-	if (f->late[o->maker]) {
-		return f->late[place];
+	if (f->needs_all[o->maker]) {
+		return f->needs_all[place];
 	}
 	if (g->reduced) {
-		return row_local(f, g, place, ir_args(f->m, n)[k], o->base);
+		return is_row_local(f, g, place, ir_args(f->m, n)[k], o->base);
 	}
-	return !o->moved && !fuse_indexed(n) &&
+	return !o->moved && !ir_is(n->op, IRF_INDEXED) &&
 	       fuse_same_space(ir_type(f->m, o->base), &g->space);
 }
 
-/*
- * Whether a group may be made of two groups of maps and rows, and what it
- * runs over then.
- */
+/* The space of two groups of maps and reductions; false: they have none. */
 static bool
 join_spaces(const struct fuse_group *a, const struct fuse_group *b,
 	    struct fuse_group *out)
 {
 	*out = (struct fuse_group){ .head = FUSE_ELEM };
 	out->reduced = a->reduced || b->reduced;
-	out->late = a->late || b->late;
+	out->needs_all = a->needs_all || b->needs_all;
 	out->space = a->reduced ? a->space : b->space;
 	if (a->space.routed != b->space.routed) {
 		return false;
@@ -129,7 +127,7 @@ join_spaces(const struct fuse_group *a, const struct fuse_group *b,
 	return fuse_same_space(&a->space, &b->space);
 }
 
-/* Every value that crosses between the two, either way. */
+/* Whether all values that b reads of a fit into the group g of both. */
 static bool
 edges_fit(struct fuse *f, const struct fuse_group *g, uint32_t a, uint32_t b)
 {
@@ -150,7 +148,7 @@ edges_fit(struct fuse *f, const struct fuse_group *g, uint32_t a, uint32_t b)
 	return true;
 }
 
-/* Those inside one of them must fit what it becomes, too. */
+/* Whether values inside of a still fit into g. */
 static bool
 inside_fits(struct fuse *f, const struct fuse_group *g, uint32_t a)
 {
@@ -168,13 +166,13 @@ settle_group(struct fuse *f, uint32_t into, const struct fuse_group *like)
 
 	g->head = like->head;
 	g->reduced = like->reduced;
-	g->late = like->late;
+	g->needs_all = like->needs_all;
 	g->space = like->space;
 }
 
-/* Both of maps and rows: one, if that can run as one. */
+/* Merges two groups of maps and reductions, if one kernel can run both. */
 static bool
-join(struct fuse *f, uint32_t a, uint32_t b)
+join_groups(struct fuse *f, uint32_t a, uint32_t b)
 {
 	struct fuse_group g;
 	uint32_t into;
@@ -191,9 +189,9 @@ join(struct fuse *f, uint32_t a, uint32_t b)
 	return true;
 }
 
-/* All that it takes of the other is late, and as it stands there. */
+/* Whether b consists of maps that read of a only sums over all blocks. */
 static bool
-only_late(struct fuse *f, uint32_t a, uint32_t b)
+reads_only_sums(struct fuse *f, uint32_t a, uint32_t b)
 {
 	const struct fuse_group *g = &f->groups[b];
 	uint32_t i, k;
@@ -209,7 +207,7 @@ only_late(struct fuse *f, uint32_t a, uint32_t b)
 				fuse_operand(f, g->places.at[i], k);
 
 			if (fuse_maker(f, o) == a &&
-			    (o->moved || !f->late[o->maker] ||
+			    (o->moved || !f->needs_all[o->maker] ||
 			     !fuse_same_space(ir_type(f->m, o->base),
 					      &g->space))) {
 				return false;
@@ -219,23 +217,23 @@ only_late(struct fuse *f, uint32_t a, uint32_t b)
 	return true;
 }
 
-/* Maps of the sums that a group ends in: the last block does them. */
+/* Merges maps with the sums that they read: the last block computes them. */
 static bool
-join_late(struct fuse *f, uint32_t a, uint32_t b)
+join_maps_of_sums(struct fuse *f, uint32_t a, uint32_t b)
 {
 	struct fuse_group like = f->groups[a];
 	uint32_t i, into;
 
-	if (!like.late || like.head != FUSE_ELEM ||
-	    !is_maps(&f->groups[b]) || !only_late(f, a, b)) {
+	if (!like.needs_all || like.head != FUSE_ELEM ||
+	    !is_maps(&f->groups[b]) || !reads_only_sums(f, a, b)) {
 		return false;
 	}
 	for (i = 0; i < f->groups[b].places.n; i++) {
-		f->late[f->groups[b].places.at[i]] = true;
+		f->needs_all[f->groups[b].places.at[i]] = true;
 	}
 	if (!fuse_merge(f, a, b, &into)) {
 		for (i = 0; i < f->groups[b].places.n; i++) {
-			f->late[f->groups[b].places.at[i]] = false;
+			f->needs_all[f->groups[b].places.at[i]] = false;
 		}
 		return false;
 	}
@@ -243,11 +241,11 @@ join_late(struct fuse *f, uint32_t a, uint32_t b)
 	return true;
 }
 
-/* ---- the steps ---- */
+/* ---- steps ---- */
 
 /* The groups that make a node's operands, the last to run first. */
 static uint32_t
-makers(const struct fuse *f, uint32_t place, uint32_t *out)
+find_makers(const struct fuse *f, uint32_t place, uint32_t *out)
 {
 	uint32_t n = f->operand[place + 1] - f->operand[place];
 	uint32_t own = f->group_of[place], count = 0, k, i;
@@ -270,7 +268,7 @@ makers(const struct fuse *f, uint32_t place, uint32_t *out)
 }
 
 static void
-pairs_together(struct fuse *f)
+merge_attention(struct fuse *f)
 {
 	uint32_t out[IR_MAX_OPERANDS], i, k, n, into;
 
@@ -278,7 +276,7 @@ pairs_together(struct fuse *f)
 		if (fuse_class(f, f->nodes[i]) != FUSE_PAIRS) {
 			continue;
 		}
-		n = makers(f, i, out);
+		n = find_makers(f, i, out);
 		for (k = 0; k < n; k++) {
 			if (f->groups[out[k]].head == FUSE_PAIRS &&
 			    out[k] != f->group_of[i]) {
@@ -288,8 +286,9 @@ pairs_together(struct fuse *f)
 	}
 }
 
+/* Whether the user is a map of the same space in this region. */
 static bool
-could_follow(struct fuse *f, node_id user, value_id v, void *data)
+is_epilogue_of(struct fuse *f, node_id user, value_id v, void *data)
 {
 	const struct ir_type *base = data;
 
@@ -299,12 +298,9 @@ could_follow(struct fuse *f, node_id user, value_id v, void *data)
 	       fuse_same_space(result_at(f, f->place[user] - 1), base);
 }
 
-/*
- * Whether a value is wanted by this node alone, and no smaller than what it
- * makes of it.
- */
+/* Whether only this node reads v, and its result has no more bytes than v. */
 static bool
-only_for(struct fuse *f, value_id v, uint32_t place)
+is_read_only_by(struct fuse *f, value_id v, uint32_t place)
 {
 	struct ir_type t = *ir_type(f->m, v);
 	const struct ir_node *n = node_at(f, place);
@@ -315,14 +311,17 @@ only_for(struct fuse *f, value_id v, uint32_t place)
 			return false;
 		}
 	}
-	return fuse_all_uses(f, v, could_follow, &t) &&
+	return fuse_all_uses(f, v, is_epilogue_of, &t) &&
 	       n->nresults == 1 &&
 	       fuse_reaches(f, &v, 1, 1, n->result);
 }
 
-/* Whether the node may stand behind this group's contraction. */
+/*
+ * Whether the node can be an epilogue of this group's contraction or attention;
+ * `alone`: only if nothing else reads its operand.
+ */
 static bool
-behind_head(struct fuse *f, uint32_t place, uint32_t maker, bool alone)
+fits_head(struct fuse *f, uint32_t place, uint32_t maker, bool alone)
 {
 	const struct ir_node *n = node_at(f, place);
 	uint32_t k;
@@ -339,7 +338,7 @@ behind_head(struct fuse *f, uint32_t place, uint32_t maker, bool alone)
 		}
 		if (o->moved || !fuse_same_space(ir_type(f->m, o->base),
 						 result_at(f, place)) ||
-		    (alone && !only_for(f, o->base, place))) {
+		    (alone && !is_read_only_by(f, o->base, place))) {
 			return false;
 		}
 	}
@@ -347,7 +346,7 @@ behind_head(struct fuse *f, uint32_t place, uint32_t maker, bool alone)
 }
 
 static void
-epilogues(struct fuse *f)
+merge_epilogues(struct fuse *f)
 {
 	uint32_t out[IR_MAX_OPERANDS], i, k, n, into;
 
@@ -357,11 +356,11 @@ epilogues(struct fuse *f)
 		if (!is_epilogue(f, i)) {
 			continue;
 		}
-		n = makers(f, i, out);
+		n = find_makers(f, i, out);
 		for (k = 0; k < n; k++) {
 			struct fuse_group like = f->groups[out[k]];
 
-			if (behind_head(f, i, out[k], !sink) &&
+			if (fits_head(f, i, out[k], !sink) &&
 			    fuse_merge(f, out[k], f->group_of[i], &into)) {
 				settle_group(f, into, &like);
 				break;
@@ -370,7 +369,7 @@ epilogues(struct fuse *f)
 	}
 }
 
-/* A value is written where its sink says, whoever makes it. */
+/* Merges a sink with the maker of its value, which then writes the tensor. */
 static bool
 join_sink(struct fuse *f, uint32_t place, uint32_t maker)
 {
@@ -392,7 +391,7 @@ join_sink(struct fuse *f, uint32_t place, uint32_t maker)
 }
 
 static void
-maps_and_rows(struct fuse *f)
+merge_maps_and_rows(struct fuse *f)
 {
 	uint32_t out[IR_MAX_OPERANDS], i, k, n;
 
@@ -403,21 +402,21 @@ maps_and_rows(struct fuse *f)
 		    class != FUSE_SINK) {
 			continue;
 		}
-		n = makers(f, i, out);
+		n = find_makers(f, i, out);
 		for (k = 0; k < n; k++) {
-			/* one that merged meanwhile has another number */
+			/* an earlier merge may have ended this one */
 			if (!f->groups[out[k]].dead &&
 			    !join_sink(f, i, out[k]) &&
-			    !join_late(f, out[k], f->group_of[i])) {
-				join(f, out[k], f->group_of[i]);
+			    !join_maps_of_sums(f, out[k], f->group_of[i])) {
+				join_groups(f, out[k], f->group_of[i]);
 			}
 		}
 	}
 }
 
-/* Whole groups of maps behind the contraction that makes an operand. */
+/* Merges a group of maps with the last contraction that it reads. */
 static bool
-put_behind(struct fuse *f, uint32_t group)
+merge_with_head(struct fuse *f, uint32_t group)
 {
 	const struct fuse_group *g = &f->groups[group];
 	uint32_t best = UINT32_MAX, i, k, n, into;
@@ -428,7 +427,7 @@ put_behind(struct fuse *f, uint32_t group)
 		if (!is_epilogue(f, g->places.at[i])) {
 			return false;
 		}
-		n = makers(f, g->places.at[i], out);
+		n = find_makers(f, g->places.at[i], out);
 		for (k = 0; k < n; k++) {
 			enum fuse_class head = f->groups[out[k]].head;
 
@@ -440,7 +439,7 @@ put_behind(struct fuse *f, uint32_t group)
 		}
 	}
 	for (i = 0; best != UINT32_MAX && i < g->places.n; i++) {
-		if (!behind_head(f, g->places.at[i], best, false)) {
+		if (!fits_head(f, g->places.at[i], best, false)) {
 			return false;
 		}
 	}
@@ -456,30 +455,31 @@ put_behind(struct fuse *f, uint32_t group)
 }
 
 static void
-whole_groups(struct fuse *f)
+merge_groups_of_maps(struct fuse *f)
 {
 	uint32_t i, g;
 
 	for (i = 0; i < f->norder; i++) {
 		g = f->order[i];
 		if (g != FUSE_HOLE && is_maps(&f->groups[g])) {
-			put_behind(f, g);
+			merge_with_head(f, g);
 		}
 	}
 }
 
-/* ---- what only one contraction or attention asks for ---- */
+/* ---- groups that only one contraction or attention reads ---- */
 
-struct asker {
+struct only_reader {
 	uint32_t own;
 	uint32_t group;		/* UINT32_MAX: none yet */
-	bool rows;		/* it is row sums for attention, not maps */
+	bool rows;		/* of row sums for attention, not of maps */
 };
 
+/* Whether the user is in the group itself or in its only reader. */
 static bool
-asks(struct fuse *f, node_id user, value_id v, void *data)
+is_only_reader(struct fuse *f, node_id user, value_id v, void *data)
 {
-	struct asker *a = data;
+	struct only_reader *a = data;
 	uint32_t g;
 
 	if (f->home[user] != f->region || fuse_class(f, user) == FUSE_FREE) {
@@ -504,12 +504,12 @@ asks(struct fuse *f, node_id user, value_id v, void *data)
 	return true;
 }
 
-/* Whether each of its values that others want is for one group. */
+/* Whether one other group reads all values of this one; *reader: which. */
 static bool
-serves(struct fuse *f, uint32_t group, uint32_t *asker)
+has_only_reader(struct fuse *f, uint32_t group, uint32_t *reader)
 {
 	const struct fuse_group *g = &f->groups[group];
-	struct asker a = { group, UINT32_MAX, g->reduced };
+	struct only_reader a = { group, UINT32_MAX, g->reduced };
 	uint32_t i;
 
 	for (i = 0; i < g->places.n; i++) {
@@ -519,43 +519,43 @@ serves(struct fuse *f, uint32_t group, uint32_t *asker)
 		    (!g->reduced && !is_epilogue(f, g->places.at[i]))) {
 			return false;
 		}
-		if (fuse_is_wanted(f, group, n->result) &&
+		if (fuse_is_read_outside(f, group, n->result) &&
 		    (!fuse_same_space(ir_type(f->m, n->result), &g->space) ||
-		     !fuse_all_uses(f, n->result, asks, &a))) {
+		     !fuse_all_uses(f, n->result, is_only_reader, &a))) {
 			return false;
 		}
 	}
-	*asker = a.group;
+	*reader = a.group;
 	return a.group != UINT32_MAX;
 }
 
-/* Row sums go to attention's backward, maps to where they are used. */
+/* Merges row sums with attention's backward, and maps with their reader. */
 static void
-helpers(struct fuse *f)
+merge_with_reader(struct fuse *f)
 {
-	uint32_t i, asker, into;
+	uint32_t i, reader, into;
 
 	for (i = 0; i < f->norder; i++) {
 		uint32_t g = f->order[i];
 		struct fuse_group like;
 
 		if (g == FUSE_HOLE || f->groups[g].head != FUSE_ELEM ||
-		    f->groups[g].late || !serves(f, g, &asker)) {
+		    f->groups[g].needs_all || !has_only_reader(f, g, &reader)) {
 			continue;
 		}
-		like = f->groups[asker];
-		if (fuse_merge(f, g, asker, &into)) {
+		like = f->groups[reader];
+		if (fuse_merge(f, g, reader, &into)) {
 			settle_group(f, into, &like);
-			i--;	/* another stands there now */
+			i--;	/* another group has this place now */
 		}
 	}
 }
 
-/* ---- single numbers ---- */
+/* ---- scalars ---- */
 
-/* What is computed of single numbers is one kernel, related or not. */
+/* Merges all maps of scalars, related or not. */
 static void
-numbers(struct fuse *f)
+merge_scalars(struct fuse *f)
 {
 	uint32_t last = UINT32_MAX, i, into;
 
@@ -573,11 +573,11 @@ numbers(struct fuse *f)
 	}
 }
 
-/* ---- sums over rows that others read ---- */
+/* ---- reductions of the same rows ---- */
 
-/* Beside a group that reads the same value by the same rows. */
+/* Merges a reduction with a group that reads its operand by the same rows. */
 static bool
-beside(struct fuse *f, uint32_t place)
+join_reader_of_rows(struct fuse *f, uint32_t place)
 {
 	const struct ir_node *n = node_at(f, place);
 	value_id v = ir_args(f->m, n)[0];
@@ -592,7 +592,7 @@ beside(struct fuse *f, uint32_t place)
 		}
 		g = f->group_of[f->place[user] - 1];
 		if (f->groups[g].reduced &&
-		    join(f, g, f->group_of[place])) {
+		    join_groups(f, g, f->group_of[place])) {
 			return true;
 		}
 	}
@@ -600,14 +600,14 @@ beside(struct fuse *f, uint32_t place)
 }
 
 static void
-columns(struct fuse *f)
+merge_column_sums(struct fuse *f)
 {
 	uint32_t i;
 
 	for (i = 0; i < f->n; i++) {
-		if (fuse_class(f, f->nodes[i]) == FUSE_ROW && f->late[i] &&
+		if (fuse_class(f, f->nodes[i]) == FUSE_ROW && f->needs_all[i] &&
 		    !f->groups[f->group_of[i]].reduced) {
-			beside(f, i);
+			join_reader_of_rows(f, i);
 		}
 	}
 }
@@ -615,11 +615,11 @@ columns(struct fuse *f)
 void
 fuse_grow(struct fuse *f)
 {
-	pairs_together(f);
-	epilogues(f);
-	maps_and_rows(f);
-	columns(f);
-	whole_groups(f);
-	helpers(f);
-	numbers(f);
+	merge_attention(f);
+	merge_epilogues(f);
+	merge_maps_and_rows(f);
+	merge_column_sums(f);
+	merge_groups_of_maps(f);
+	merge_with_reader(f);
+	merge_scalars(f);
 }

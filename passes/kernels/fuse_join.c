@@ -1,48 +1,48 @@
 /*
- * Collectives of one op, one group and one type of element that are ready
- * near each other become one call of several talks, which waits for its
- * ranks once (docs/kernels.md).  It stands behind what moves single talks,
- * since it asks where they have come to stand.
+ * Joins collectives of one op, one group of ranks and one type of element into
+ * one call, which synchronises its ranks once (docs/kernels.md).  It runs after
+ * fuse_comm.c has moved collectives, since it depends on where they are.
  *
- * Which, follows from two numbers of the target: the bytes that a link moves
- * while a collective starts, and those that memory moves meanwhile.  What
- * has fewer costs less than the start that is saved.  A talk comes earlier,
- * to the one before it, where its operand is there; or that one comes later,
- * over kernels that take less than a start.  Who reads of one before the
- * other's reader must not wait for much.  Sums are what they were, in the
- * order of ranks.
+ * Which are joined follows from two numbers of the target (price_joins.c): the
+ * bytes that a link moves while a collective starts, and those that memory
+ * moves in that time.  Fewer bytes take less time than the start that is
+ * saved.  Either the later collective moves to the earlier one, if its operand
+ * is made before; or the earlier one moves to the later, over kernels that take
+ * less than a start.  The first reader of one result must not wait long for the
+ * other.  Sums keep their value: each is added up in the order of ranks as
+ * before.
  */
 #include "passes/kernels/fuse.h"
 
 #include <string.h>
 
 /*
- * What is asked of a kernel again and again.  A bit for each name and value,
- * by its hash: kernels without a bit in common have none in common, and most
- * have not.
+ * Of a kernel, a bit for each name and value, by its hash.  Kernels without a
+ * common bit have no common name or value, which settles most comparisons.
  */
-struct marks {
+struct join_marks {
 	uint64_t names, reads, makes;
-	uint64_t like;		/* talks that may be one: the same; else 0 */
+	uint64_t like;		/* equal for collectives that one call can
+				 * hold; 0: of no such collective */
 	bool opaque;
 };
 
 struct join {
 	struct fuse *f;
 	struct kernel_list *l;
-	struct marks *marks;	/* by place in the list */
-	/* bytes that take as long as a start; work 0: nothing goes on beside
-	 * talk */
+	struct join_marks *marks;	/* by place in the list */
+	/* bytes that take as long as a start; work 0: no kernel runs beside a
+	 * collective */
 	double link, work;
-	/* of the talk that looks for one before it: it may stand in front of
-	 * all from there on, and not of the one before that */
+	/* of the current collective: it may move before all kernels from
+	 * there on; blocked: but not before the previous one */
 	uint32_t to;
 	bool blocked;
-	/* too much is done between them, so none before that may come to it */
+	/* no earlier one may move to it: too much work is between */
 	bool far;
 };
 
-/* Nothing passes it: what stages send each other may be long in coming. */
+/* Whether nothing moves past k; a receive may take long. */
 static bool
 is_opaque(const struct kernel *k)
 {
@@ -50,11 +50,11 @@ is_opaque(const struct kernel *k)
 	       (k->kind == KERNEL_COLLECTIVE && !k->work->coll.axes);
 }
 
-/* ---- what may be one call ---- */
+/* ---- what one call can hold ---- */
 
-/* A value for each talk, and along ranks of which there are several. */
+/* Whether k is collectives of several ranks with one operand each. */
 static bool
-may_join(const struct join *j, const struct kernel *k)
+can_join(const struct join *j, const struct kernel *k)
 {
 	const struct ir_module *m = j->f->m;
 	int64_t ranks = 1;
@@ -72,14 +72,13 @@ may_join(const struct join *j, const struct kernel *k)
 	return ranks > 1;
 }
 
-/* Each sums a part, or each copies one. */
 static uint64_t
-like(const struct join *j, const struct kernel *k)
+join_key(const struct join *j, const struct kernel *k)
 {
 	const struct ir_module *m = j->f->m;
 	const struct ir_node *n = ir_node(m, k->nodes.at[0]);
 
-	return may_join(j, k) ? (uint64_t)k->work->coll.axes << 32 |
+	return can_join(j, k) ? (uint64_t)k->work->coll.axes << 32 |
 				(uint64_t)k->work->coll.op << 8 |
 				(ir_type(m, n->result)->dtype + 1u) : 0;
 }
@@ -95,11 +94,13 @@ name_of(const struct join *j, node_id id)
 	return a ? a->text : 0;
 }
 
-static struct marks
+static struct join_marks
 marks_of(const struct join *j, const struct kernel *k)
 {
 	const struct ir_module *m = j->f->m;
-	struct marks x = { .like = like(j, k), .opaque = is_opaque(k) };
+	struct join_marks x = {
+		.like = join_key(j, k), .opaque = is_opaque(k)
+	};
 	uint32_t i;
 	sym_t name;
 
@@ -118,7 +119,7 @@ marks_of(const struct join *j, const struct kernel *k)
 	return x;
 }
 
-static const struct marks *
+static const struct join_marks *
 marks(const struct join *j, const struct kernel *k)
 {
 	return &j->marks[k - j->l->at.at];
@@ -132,9 +133,9 @@ needs(const struct join *j, const struct kernel *k, const struct kernel *maker)
 	       kernel_needs(k, maker);
 }
 
-/* The tensor, sum or stash is read, or put somewhere. */
+/* Whether k reads or writes the tensor, sum or save of that name. */
 static bool
-names(const struct join *j, const struct kernel *k, sym_t name)
+uses_name(const struct join *j, const struct kernel *k, sym_t name)
 {
 	const struct ir_module *m = j->f->m;
 	uint32_t i;
@@ -153,7 +154,7 @@ names(const struct join *j, const struct kernel *k, sym_t name)
 	return false;
 }
 
-/* Something that a talk reads or puts somewhere has a name of the kernel's. */
+/* Whether a collective reads or writes something by a name that k uses. */
 static bool
 share_name(const struct join *j, const struct kernel *coll,
 	   const struct kernel *k)
@@ -164,25 +165,25 @@ share_name(const struct join *j, const struct kernel *coll,
 
 	for (i = 0; i < coll->nodes.n; i++) {
 		name = name_of(j, coll->nodes.at[i]);
-		if (name && names(j, k, name)) {
+		if (name && uses_name(j, k, name)) {
 			return true;
 		}
 	}
 	for (i = 0; i < coll->inputs.n; i++) {
 		name = name_of(j, m->values.at[coll->inputs.at[i].value].node);
-		if (name && names(j, k, name)) {
+		if (name && uses_name(j, k, name)) {
 			return true;
 		}
 	}
 	return false;
 }
 
-/* Whether a talk may stand on the other side of all kernels between. */
+/* Whether a collective may move past the kernels [from, to). */
 static bool
-may_cross(const struct join *j, const struct kernel *coll, uint32_t from,
+can_cross(const struct join *j, const struct kernel *coll, uint32_t from,
 	  uint32_t to)
 {
-	const struct marks *x = marks(j, coll), *y;
+	const struct join_marks *x = marks(j, coll), *y;
 	uint32_t i;
 
 	for (i = from; i < to; i++) {
@@ -197,12 +198,12 @@ may_cross(const struct join *j, const struct kernel *coll, uint32_t from,
 	return true;
 }
 
-/* The same of the talk at hand; places are asked for from the last on. */
+/* Whether the current one may move to `first`; called from later to earlier. */
 static bool
-may_come(struct join *j, const struct kernel *coll, uint32_t first)
+can_come(struct join *j, const struct kernel *coll, uint32_t first)
 {
 	while (!j->blocked && j->to > first) {
-		j->blocked = !may_cross(j, coll, j->to - 1, j->to);
+		j->blocked = !can_cross(j, coll, j->to - 1, j->to);
 		j->to -= !j->blocked;
 	}
 	return j->to <= first;
@@ -211,12 +212,12 @@ may_come(struct join *j, const struct kernel *coll, uint32_t first)
 /* ---- what it costs ---- */
 
 /*
- * Whether what is done between two places, but for one, takes less than a
- * start; contractions take long.  Where nothing goes on beside talk, all else
- * has to be done anyway.
+ * Whether the kernels [from, to), without `but`, take less time than a start; a
+ * contraction never does.  Without overlap (work 0) waiting for them costs
+ * nothing.
  */
 static bool
-is_little(const struct join *j, uint32_t from, uint32_t to, uint32_t but)
+is_short(const struct join *j, uint32_t from, uint32_t to, uint32_t but)
 {
 	double bytes = 0;
 	uint32_t i;
@@ -235,9 +236,9 @@ is_little(const struct join *j, uint32_t from, uint32_t to, uint32_t but)
 	return j->work == 0 || bytes <= j->work;
 }
 
-/* Where a talk is waited for. */
+/* The kernel that waits for a collective. */
 static uint32_t
-reader(const struct join *j, const struct kernel *coll, uint32_t from)
+find_reader(const struct join *j, const struct kernel *coll, uint32_t from)
 {
 	uint32_t i;
 
@@ -248,12 +249,12 @@ reader(const struct join *j, const struct kernel *coll, uint32_t from)
 }
 
 /*
- * Talks run in their order, so the second always waits for the first.  Who
- * reads of the first now waits for the second too: that is little if it is
- * small, or if its own reader comes soon.
+ * Collectives run in their order, so the second waits for the first anyway.
+ * The reader of the first now waits for the second, too: that is short if the
+ * second is small, or if its own reader follows soon.
  */
 static bool
-waits_little(const struct join *j, uint32_t first, uint32_t second)
+waits_shortly(const struct join *j, uint32_t first, uint32_t second)
 {
 	const struct kernel *b = &j->l->at.at[second];
 	uint32_t ra, rb;
@@ -261,14 +262,14 @@ waits_little(const struct join *j, uint32_t first, uint32_t second)
 	if (b->work->coll.bytes <= j->link) {
 		return true;
 	}
-	ra = reader(j, &j->l->at.at[first], first + 1);
-	rb = reader(j, b, second + 1);
-	return ra >= rb || is_little(j, ra, rb, second);
+	ra = find_reader(j, &j->l->at.at[first], first + 1);
+	rb = find_reader(j, b, second + 1);
+	return ra >= rb || is_short(j, ra, rb, second);
 }
 
-/* So do those between, if it comes before them. */
+/* Whether there is communication between the two. */
 static bool
-passes_comm(const struct join *j, uint32_t first, uint32_t second)
+has_comm_between(const struct join *j, uint32_t first, uint32_t second)
 {
 	uint32_t i;
 
@@ -283,7 +284,7 @@ passes_comm(const struct join *j, uint32_t first, uint32_t second)
 /* ---- joining ---- */
 
 static void
-take(struct join *j, struct kernel *to, const struct kernel *k)
+add_collective(struct join *j, struct kernel *to, const struct kernel *k)
 {
 	struct arena *a = j->f->a;
 	struct kernel_work *work = arena_dup(j->f->shared, to->work,
@@ -307,15 +308,15 @@ take(struct join *j, struct kernel *to, const struct kernel *k)
 	to->work = work;
 }
 
-/* Makes the second part of the first, where one of them stands. */
+/* Makes one of two, at the place `at` of one of them. */
 static void
-merge(struct join *j, uint32_t first, uint32_t second, uint32_t at)
+merge_at(struct join *j, uint32_t first, uint32_t second, uint32_t at)
 {
 	struct kernel *k = j->l->at.at;
 	uint32_t gone = at == first ? second : first, rest;
 	struct kernel both = k[first];
 
-	take(j, &both, &k[second]);
+	add_collective(j, &both, &k[second]);
 	k[at] = both;
 	j->marks[at].names |= j->marks[gone].names;
 	j->marks[at].reads |= j->marks[gone].reads;
@@ -327,47 +328,47 @@ merge(struct join *j, uint32_t first, uint32_t second, uint32_t at)
 }
 
 /*
- * Whether the first may come to the second.  What only puts its result into
- * a tensor comes along, to behind both.
+ * Whether the first may move to the second.  Kernels that only store its result
+ * move with it, to after both.
  */
 static bool
-may_follow(struct join *j, uint32_t first, uint32_t second)
+can_follow(struct join *j, uint32_t first, uint32_t second)
 {
 	const struct kernel *a = &j->l->at.at[first], *k;
 	uint32_t i;
 
-	j->far = j->far || !is_little(j, first + 1, second, second);
+	j->far = j->far || !is_short(j, first + 1, second, second);
 	if (j->far || needs(j, &j->l->at.at[second], a)) {
 		return false;
 	}
 	for (i = first + 1; i < second; i++) {
 		k = &j->l->at.at[i];
 		if (!needs(j, k, a)) {
-			if (!may_cross(j, a, i, i + 1)) {
+			if (!can_cross(j, a, i, i + 1)) {
 				return false;
 			}
 		} else if (k->kind == KERNEL_COLLECTIVE || k->outputs.n ||
-			   !may_cross(j, k, i + 1, second + 1)) {
+			   !can_cross(j, k, i + 1, second + 1)) {
 			return false;
 		}
 	}
 	return true;
 }
 
-/* Where the second stands, when those have come behind it. */
+/* Moves those kernels after the second; returns its new place. */
 static uint32_t
-clear_way(struct join *j, uint32_t first, uint32_t second)
+move_stores(struct join *j, uint32_t first, uint32_t second)
 {
 	struct kernel *k = j->l->at.at;
-	struct moved {
+	struct moved_kernel {
 		struct kernel k;
-		struct marks marks;
+		struct join_marks marks;
 	} x;
-	VEC(struct moved) later = { 0 };
+	VEC(struct moved_kernel) later = { 0 };
 	uint32_t i, to = first + 1;
 
 	for (i = first + 1; i <= second; i++) {
-		x = (struct moved){ k[i], j->marks[i] };
+		x = (struct moved_kernel){ k[i], j->marks[i] };
 		if (i < second && needs(j, &k[i], &k[first])) {
 			VEC_PUSH(&j->f->tmp, &later, x);
 		} else {
@@ -382,9 +383,9 @@ clear_way(struct join *j, uint32_t first, uint32_t second)
 	return to - 1;
 }
 
-/* Both are one, where the first one stands or the second one. */
+/* Joins the two, at the place of one of them, if that is quicker. */
 static bool
-join(struct join *j, uint32_t first, uint32_t second)
+join_pair(struct join *j, uint32_t first, uint32_t second)
 {
 	const struct kernel *a = &j->l->at.at[first];
 	const struct kernel *b = &j->l->at.at[second];
@@ -393,25 +394,25 @@ join(struct join *j, uint32_t first, uint32_t second)
 	if (a->work->coll.n + b->work->coll.n > KERNEL_MAX_COLLS) {
 		return false;
 	}
-	comes = may_come(j, b, first) &&
+	comes = can_come(j, b, first) &&
 		(b->work->coll.bytes <= j->link ||
-		 !passes_comm(j, first, second));
-	if ((!comes && !may_follow(j, first, second)) ||
-	    !waits_little(j, first, second)) {
+		 !has_comm_between(j, first, second));
+	if ((!comes && !can_follow(j, first, second)) ||
+	    !waits_shortly(j, first, second)) {
 		return false;
 	}
 	if (comes) {
-		merge(j, first, second, first);
+		merge_at(j, first, second, first);
 	} else {
-		second = clear_way(j, first, second);
-		merge(j, first, second, second);
+		second = move_stores(j, first, second);
+		merge_at(j, first, second, second);
 	}
 	return true;
 }
 
-/* To the nearest one before it that takes it, if one does. */
+/* Joins a collective with the nearest earlier one, if there is any. */
 static bool
-join_back(struct join *j, uint32_t i)
+join_earlier(struct join *j, uint32_t i)
 {
 	uint64_t like = j->marks[i].like;
 	uint32_t k;
@@ -420,21 +421,21 @@ join_back(struct join *j, uint32_t i)
 	j->blocked = j->far = false;
 	for (k = i; k-- > 0 && !j->marks[k].opaque &&
 	     !(j->blocked && j->far); ) {
-		if (j->marks[k].like == like && join(j, k, i)) {
+		if (j->marks[k].like == like && join_pair(j, k, i)) {
 			return true;
 		}
 	}
 	return false;
 }
 
-/* False: there are no two talks. */
+/* False: there are fewer than two collectives. */
 static bool
 find_marks(struct join *j)
 {
 	uint32_t n = j->l->at.n, colls = 0, i;
 
 	for (i = 0; i < n; i++) {
-		colls += may_join(j, &j->l->at.at[i]);
+		colls += can_join(j, &j->l->at.at[i]);
 	}
 	if (colls < 2) {
 		return false;
@@ -458,7 +459,7 @@ fuse_join(struct fuse *f, struct kernel_list *l)
 		return false;
 	}
 	for (i = 0; i < l->at.n; i++) {
-		if (j.marks[i].like && join_back(&j, i)) {
+		if (j.marks[i].like && join_earlier(&j, i)) {
 			i--;
 		}
 	}

@@ -1,11 +1,11 @@
 /*
- * What the kernels of a region follow from, as 128 bits: its nodes with their
- * attributes and classes, types, who uses what, and what lies behind the
- * views of values that come from around it; and as 128 more: sizes.  Values
- * and names are told by the order in which they are met, so the same layer in
- * another stage or module has the same key; dims by their ids, since kernels
- * name them.  Of a region inside, what it reads and names and whether it
- * talks is all that counts: its kernels have a key of their own.
+ * The key of a region: 128 bits of all that its kernels follow from but
+ * lengths, and 128 bits of lengths.  In it are nodes with attributes and
+ * classes, types, uses, and the views of values from outside.  Values and names
+ * are numbered in the order in which they are met, so that the same layer in
+ * another stage or module has the same key; dims count by their ids, since
+ * kernels refer to them.  Of an inner region only what it reads and names and
+ * whether it communicates counts, since its kernels have a key of their own.
  */
 #include "passes/kernels/fuse.h"
 
@@ -14,8 +14,8 @@
 struct keying {
 	struct fuse *f;
 	struct fuse_key *key;
-	uint64_t word;		/* of the node at hand */
-	uint32_t place;		/* where it stands */
+	uint64_t word;		/* of the current node */
+	uint32_t place;		/* its place, from 1 */
 };
 
 static void
@@ -24,7 +24,7 @@ mix(struct keying *x, uint64_t word)
 	x->word = hash_word(x->word, word);
 }
 
-/* What was mixed since the last time is a word of the key. */
+/* Adds all that was mixed since the last call to the key. */
 static void
 end_word(struct keying *x)
 {
@@ -50,7 +50,7 @@ new_cut(struct keying *x, dim_id d, uint32_t cut)
 	f->cut_of[d] = x->key->cuts.n;
 }
 
-/* How long the dim is counts, and what one rank has of it. */
+/* The length of a dim counts, and how much of it one rank has. */
 static inline void
 add_cut(struct keying *x, dim_id d, uint32_t cut)
 {
@@ -79,7 +79,7 @@ add_cuts(struct keying *x, const struct ir_type *t)
 	x->key->lengths |= (uint32_t)t->routed << 1;
 }
 
-/* There are few types, and a key meets the same again and again. */
+/* The cuts of a type are added once for each key. */
 static void
 mix_type(struct keying *x, type_id t)
 {
@@ -99,8 +99,8 @@ mix_type(struct keying *x, type_id t)
 /* ---- nodes ---- */
 
 /*
- * Names order those who say the same: where else it was said before.  What
- * only one place says orders nothing.
+ * A name orders the places that use it, so what counts is which earlier places
+ * used it.  A name that one place uses orders nothing.
  */
 static void
 mix_name(struct keying *x, uint32_t op, sym_t name)
@@ -115,16 +115,16 @@ mix_name(struct keying *x, uint32_t op, sym_t name)
 			mix(x, (uint64_t)op << 48 |
 			       (uint64_t)n->place << 16 | n->op);
 		} else if (n->op == op) {
-			return;		/* so were those before it */
+			return;		/* the earlier ones are mixed */
 		}
 	}
 	VEC_PUSH(&x->f->bench, &x->key->names, new);
 	*last = x->key->names.n;
 }
 
-/* How many trips, of which layers, from where: that makes no other kernel. */
+/* Whether kernels depend on an attribute; not on which layers a repeat runs. */
 static bool
-is_printed(const struct ir_attr *a)
+is_in_key(const struct ir_attr *a)
 {
 	return a->key != IR_ATTR_COUNT && a->key != IR_ATTR_START &&
 	       a->key != IR_ATTR_VAR && a->key != IR_ATTR_STAGE &&
@@ -175,7 +175,7 @@ mix_op(struct keying *x, node_id id)
 	mix(x, pair((uint32_t)n->op << 16 | n->nargs,
 		    (uint32_t)n->nresults << 8 | x->f->class[id]));
 	for (i = 0; i < n->nattrs; i++) {
-		if (is_printed(&a[i])) {
+		if (is_in_key(&a[i])) {
 			mix_attr(x, n->op, &a[i]);
 		}
 	}
@@ -184,7 +184,7 @@ mix_op(struct keying *x, node_id id)
 /* ---- values ---- */
 
 static void
-number(struct keying *x, value_id v)
+number_value(struct keying *x, value_id v)
 {
 	VEC_PUSH(&x->f->bench, &x->key->values, v);
 	x->f->number[v] = x->key->values.n;
@@ -192,8 +192,8 @@ number(struct keying *x, value_id v)
 }
 
 /*
- * One that no node of the region has made is from around it: what matters of
- * it is behind its views.
+ * A value that no node of the region has made comes from outside; what counts
+ * of it is the value that it is a view of.
  */
 static void
 mix_value(struct keying *x, value_id v)
@@ -207,7 +207,7 @@ mix_value(struct keying *x, value_id v)
 		return;
 	}
 	VEC_PUSH(&x->f->bench, &x->key->outer, v);
-	number(x, v);
+	number_value(x, v);
 	mix(x, x->f->number[v]);
 	id = x->f->m->values.at[v].node;
 	if (!id) {
@@ -216,7 +216,7 @@ mix_value(struct keying *x, value_id v)
 	mix(x, pair(x->f->constant[v], x->f->class[id]));
 	if (x->f->class[id] == FUSE_FREE) {
 		n = ir_node(x->f->m, id);
-		x->place = ~x->f->number[v];	/* none in the region */
+		x->place = ~x->f->number[v];	/* not in the region */
 		mix_op(x, id);
 		for (i = 0; i < n->nargs; i++) {
 			mix_value(x, ir_args(x->f->m, n)[i]);
@@ -227,7 +227,7 @@ mix_value(struct keying *x, value_id v)
 
 /* ---- regions ---- */
 
-/* What it takes of the region around it, and leaves there. */
+/* What an inner region reads of the values and names around it. */
 static void
 mix_inner(struct keying *x, region_id r)
 {
@@ -251,7 +251,7 @@ mix_inner(struct keying *x, region_id r)
 	}
 }
 
-/* Whether it can run by parts depends on how many ranks share its rows. */
+/* Whether it can run in parts depends on how many ranks share its rows. */
 static void
 add_shares(struct keying *x, const struct ir_node *n)
 {
@@ -269,7 +269,7 @@ add_shares(struct keying *x, const struct ir_node *n)
 	}
 }
 
-/* A view that nobody uses: whether its operand is used tells nobody else. */
+/* An unused view: no other node shows whether its operand is used. */
 static bool
 is_loose(const struct fuse *f, const struct ir_node *n, node_id id)
 {
@@ -283,10 +283,10 @@ mix_node(struct keying *x, node_id id)
 	const struct ir_node *n = ir_node(x->f->m, id);
 	uint32_t i;
 
-	/* what another function does is not looked at */
+	/* the key has nothing of other functions */
 	x->key->none |= n->callee != 0;
 	x->key->loose |= is_loose(x->f, n, id);
-	x->key->colls |= fuse_colls(x->f, id);
+	x->key->colls |= fuse_communicates(x->f, id);
 	if (ir_attr(x->f->m, n, IR_ATTR_CHUNKS)) {
 		add_shares(x, n);
 	}
@@ -298,7 +298,7 @@ mix_node(struct keying *x, node_id id)
 		mix_inner(x, n->region);
 	}
 	for (i = 0; i < n->nresults; i++) {
-		number(x, n->result + i);
+		number_value(x, n->result + i);
 	}
 	end_word(x);
 }
@@ -316,7 +316,7 @@ mix_settings(struct keying *x)
 	mix(x, pair(balanced, (uint32_t)x->f->joins << 1 | x->f->updates));
 }
 
-/* Of all ranks, and of the one that has most: kernels ask for both. */
+/* Lengths over all ranks, and of the rank that has most; kernels need both. */
 static void
 key_lens(struct fuse *f, const struct fuse_key *made, struct fuse_key *key)
 {
@@ -379,7 +379,7 @@ forget_numbers(struct fuse *f, const struct fuse_key *key)
 	}
 }
 
-/* Its lists keep the room that they have. */
+/* Its lists keep their capacity. */
 static void
 open_key(struct fuse_key *key)
 {
@@ -389,25 +389,20 @@ open_key(struct fuse_key *key)
 	key->lengths = key->several = 0;
 }
 
-#define KEEP(arena, v) \
-	((v)->cap = (v)->n, \
-	 (void)((v)->at = arena_dup((arena), (v)->at, \
-				    (v)->n * sizeof *(v)->at)))
-
-/* What it took from around it is for the region around it to know, now. */
+/* Outer values and names are kept for the region around, in this call. */
 static void
 keep_key(struct fuse *f, const struct fuse_key *made, bool inner,
 	 struct fuse_key *key)
 {
 	*key = *made;
 	key->known = true;
-	KEEP(f->scratch, &key->values);
+	FUSE_KEEP(f->scratch, &key->values);
 	key_lens(f, made, key);
 	memset(&key->cuts, 0, sizeof key->cuts);
 	key->outer.n = inner ? key->outer.n : 0;
 	key->names.n = inner ? key->names.n : 0;
-	KEEP(&f->bench, &key->outer);
-	KEEP(&f->bench, &key->names);
+	FUSE_KEEP(&f->bench, &key->outer);
+	FUSE_KEEP(&f->bench, &key->names);
 }
 
 void
@@ -429,7 +424,7 @@ fuse_find_keys(struct fuse *f, region_id r)
 	mix_settings(&x);
 	mix(&x, pair(region->nodes.n, region->params.n));
 	for (i = 0; i < region->params.n; i++) {
-		number(&x, region->params.at[i]);
+		number_value(&x, region->params.at[i]);
 	}
 	end_word(&x);
 	for (i = 0; i < region->nodes.n; i++) {

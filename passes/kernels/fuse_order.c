@@ -1,7 +1,8 @@
 /*
- * What must run before what in a region, and merging groups without making
- * a circle.  Besides values there are names, which are read and written, and
- * the ranks' talk, whose order is that of the program on all of them.
+ * Dependences between the nodes of a region, and merging groups without making
+ * a cycle.  Nodes depend on each other by values, by tensors that are read and
+ * written by name, and by communication, which keeps the order of the program
+ * so that all ranks have the same.
  */
 #include "passes/kernels/fuse.h"
 
@@ -23,7 +24,7 @@ made_at(const struct fuse *f, value_id base)
 					      : f->place[id] - 1;
 }
 
-/* Of all places, since whatever merges asks for them again and again. */
+/* Of all places; merging reads them often. */
 static void
 find_operands(struct fuse *f)
 {
@@ -99,7 +100,7 @@ add_effect(struct fuse *f, struct effects *e, const struct ir_node *n,
 	}
 }
 
-/* All that stands in a region inside, as of the repeat's place. */
+/* The effects of an inner region, at the place of its repeat. */
 static void
 add_inner(struct fuse *f, struct effects *e, region_id r, uint32_t place)
 {
@@ -116,7 +117,7 @@ add_inner(struct fuse *f, struct effects *e, region_id r, uint32_t place)
 	}
 }
 
-/* A source is read where it is used, a save made where its value is. */
+/* A source is read at its users' places, a save made at its value's. */
 static void
 add_place(struct fuse *f, struct effects *e, uint32_t place)
 {
@@ -162,14 +163,18 @@ by_key(const void *x, const void *y)
 }
 
 static void
-behind(struct fuse *f, uint32_t place, uint32_t before)
+add_pred(struct fuse *f, uint32_t place, uint32_t before)
 {
 	if (place != before) {
 		VEC_PUSH(&f->tmp, &f->preds[place], before);
 	}
 }
 
-/* All that one name asks for. */
+/*
+ * The order of the n effects of one name: writes follow earlier effects, and
+ * what replaces a tensor also follows later reads of it, which must see the
+ * value from before the step.
+ */
 static void
 order_name(struct fuse *f, const struct fuse_effect *e, uint32_t n,
 	   uint32_t *last)
@@ -177,24 +182,23 @@ order_name(struct fuse *f, const struct fuse_effect *e, uint32_t n,
 	uint32_t i, k;
 
 	for (i = 0; i < n; i++) {
-		/* what was there before the step, wherever it is read */
 		bool stores = (e[i].key & 3) == OF_TENSOR && e[i].writes &&
 			fuse_class(f, f->nodes[e[i].place]) == FUSE_SINK;
 
 		for (k = 0; k < n; k++) {
 			if (stores && !e[k].writes) {
-				behind(f, e[i].place, e[k].place);
+				add_pred(f, e[i].place, e[k].place);
 				last[e[i].place] = last[e[i].place] >
 					e[k].place ? last[e[i].place]
 					: e[k].place;
 			} else if (k < i && (e[k].writes || e[i].writes)) {
-				behind(f, e[i].place, e[k].place);
+				add_pred(f, e[i].place, e[k].place);
 			}
 		}
 	}
 }
 
-/* Most names are only read, which asks for no order. */
+/* Names that are only read, as most are, need no order. */
 static void
 keep_written(struct effects *e)
 {
@@ -239,10 +243,10 @@ order_names(struct fuse *f, uint32_t *last)
 	}
 }
 
-/* ---- values and talk ---- */
+/* ---- values and communication ---- */
 
 bool
-fuse_colls(const struct fuse *f, node_id id)
+fuse_communicates(const struct fuse *f, node_id id)
 {
 	const struct ir_node *n = ir_node(f->m, id);
 
@@ -252,18 +256,19 @@ fuse_colls(const struct fuse *f, node_id id)
 		ir_attr(f->m, n, IR_ATTR_ON));
 }
 
+/* Whether the node or one inside of it communicates. */
 static bool
-colls(const struct fuse *f, node_id id)
+has_comm(const struct fuse *f, node_id id)
 {
 	const struct ir_node *n = ir_node(f->m, id);
 	region_id r = n->callee ? f->m->funcs.at[n->callee].body : n->region;
 	uint32_t i;
 
-	if (fuse_colls(f, id)) {
+	if (fuse_communicates(f, id)) {
 		return true;
 	}
 	for (i = 0; r && i < f->m->regions.at[r].nodes.n; i++) {
-		if (colls(f, f->m->regions.at[r].nodes.at[i])) {
+		if (has_comm(f, f->m->regions.at[r].nodes.at[i])) {
 			return true;
 		}
 	}
@@ -271,20 +276,20 @@ colls(const struct fuse *f, node_id id)
 }
 
 static void
-come_behind(struct fuse *f, uint32_t place, uint32_t maker)
+add_maker(struct fuse *f, uint32_t place, uint32_t maker)
 {
 	if (maker != FUSE_NOWHERE) {
-		behind(f, place, maker);
+		add_pred(f, place, maker);
 	}
 }
 
 static void
 order_value(struct fuse *f, uint32_t place, value_id v)
 {
-	come_behind(f, place, made_at(f, fuse_base(f, v, NULL)));
+	add_maker(f, place, made_at(f, fuse_base(f, v, NULL)));
 }
 
-/* What a repeat's body uses of the values around it. */
+/* A repeat depends on what its body reads of the values around it. */
 static void
 order_inner(struct fuse *f, uint32_t place, region_id r)
 {
@@ -318,14 +323,14 @@ order_values(struct fuse *f)
 			continue;
 		}
 		for (k = 0; k < n->nargs; k++) {
-			come_behind(f, i, fuse_operand(f, i, k)->maker);
+			add_maker(f, i, fuse_operand(f, i, k)->maker);
 		}
 		if (n->region) {
 			order_inner(f, i, n->region);
 		}
-		if (colls(f, f->nodes[i])) {
+		if (has_comm(f, f->nodes[i])) {
 			if (comm_node != UINT32_MAX) {
-				behind(f, i, comm_node);
+				add_pred(f, i, comm_node);
 			}
 			comm_node = i;
 		}
@@ -355,9 +360,9 @@ open_group(struct fuse *f, uint32_t place)
 	g->dead = class == FUSE_FREE;
 	if (class == FUSE_ROW) {
 		g->head = FUSE_ELEM;
-		g->late = f->late[place] = fuse_is_late(f, n);
-		g->reduced = !g->late;
-		g->space = g->late ? *ir_type(f->m, ir_args(f->m, n)[0])
+		g->needs_all = f->needs_all[place] = fuse_needs_all(f, n);
+		g->reduced = !g->needs_all;
+		g->space = g->needs_all ? *ir_type(f->m, ir_args(f->m, n)[0])
 				   : fuse_rows(f, n);
 	}
 	VEC_PUSH(&f->tmp, &g->places, place);
@@ -365,8 +370,8 @@ open_group(struct fuse *f, uint32_t place)
 }
 
 /*
- * Program order, but that a store stands behind the last of those who read
- * what was there before.
+ * Program order, except that what replaces a tensor comes after the last node
+ * that reads the old value.
  */
 static void
 first_order(struct fuse *f, const uint32_t *last)
@@ -374,7 +379,7 @@ first_order(struct fuse *f, const uint32_t *last)
 	uint32_t i, k, *moved = arena_alloc(&f->tmp, f->n * sizeof *moved);
 	uint32_t *next = arena_alloc(&f->tmp, f->n * sizeof *next);
 
-	/* next: a list, per place, of the stores that wait for it */
+	/* moved, next: a list, by place, of the stores that come after it */
 	for (i = f->n; i-- > 0; ) {
 		if (last[i] > i) {
 			next[i] = moved[last[i]];
@@ -394,7 +399,7 @@ first_order(struct fuse *f, const uint32_t *last)
 	}
 }
 
-/* Places alone, without groups. */
+/* Places, without groups. */
 static void
 open_places(struct fuse *f, region_id r)
 {
@@ -427,7 +432,7 @@ fuse_open_region(struct fuse *f, region_id r)
 
 	open_places(f, r);
 	find_operands(f);
-	f->late = arena_alloc(&f->tmp, f->n + 1);
+	f->needs_all = arena_alloc(&f->tmp, f->n + 1);
 	f->preds = arena_alloc(&f->tmp, (f->n + 1) * sizeof *f->preds);
 	last = arena_alloc(&f->tmp, (f->n + 1) * sizeof *last);
 	for (i = 0; i < f->n; i++) {
@@ -440,9 +445,9 @@ fuse_open_region(struct fuse *f, region_id r)
 
 /* ---- merging ---- */
 
-/* Whether a group comes directly behind one that has the mark. */
+/* Whether a group depends directly on one that has the mark. */
 static bool
-follows(const struct fuse *f, uint32_t group, uint32_t mark)
+depends_on_mark(const struct fuse *f, uint32_t group, uint32_t mark)
 {
 	const struct fuse_group *g = &f->groups[group];
 	uint32_t i, k;
@@ -464,7 +469,7 @@ follows(const struct fuse *f, uint32_t group, uint32_t mark)
 
 /* Adds the places of one group to another's, ascending. */
 static void
-take_places(struct fuse *f, uint32_t from, uint32_t to)
+add_places(struct fuse *f, uint32_t from, uint32_t to)
 {
 	struct fuse_group *a = &f->groups[from], *b = &f->groups[to];
 	uint32_t n = a->places.n + b->places.n, i = 0, k = 0;
@@ -489,8 +494,8 @@ take_places(struct fuse *f, uint32_t from, uint32_t to)
 }
 
 /*
- * Those between that come behind the first must come behind both; if the
- * second comes behind one of them, the two would wait for it.
+ * Groups between the two that depend on the first must come after both.  If the
+ * second depends on one of them, merging would make a cycle.
  */
 bool
 fuse_merge(struct fuse *f, uint32_t a, uint32_t b, uint32_t *into)
@@ -509,17 +514,17 @@ fuse_merge(struct fuse *f, uint32_t a, uint32_t b, uint32_t *into)
 		return false;
 	}
 	f->mark++;
-	/* an edge from the first itself does not count for the second */
+	/* a direct dependence of the second on the first is no cycle */
 	f->groups[a].mark = f->mark;
 	for (i = lo + 1; i < hi; i++) {
 		if (f->order[i] != FUSE_HOLE &&
-		    follows(f, f->order[i], f->mark)) {
+		    depends_on_mark(f, f->order[i], f->mark)) {
 			f->groups[f->order[i]].mark = f->mark;
 			nlater++;
 		}
 	}
 	f->groups[a].mark = 0;
-	if (nlater && follows(f, b, f->mark)) {
+	if (nlater && depends_on_mark(f, b, f->mark)) {
 		return false;
 	}
 	later = arena_alloc(&f->tmp, (nlater + 1) * sizeof *later);
@@ -545,7 +550,7 @@ fuse_merge(struct fuse *f, uint32_t a, uint32_t b, uint32_t *into)
 			f->groups[f->order[i]].at = i;
 		}
 	}
-	take_places(f, a, b);
+	add_places(f, a, b);
 	*into = b;
 	return true;
 }

@@ -1,24 +1,24 @@
 /*
- * Cheap values that a group writes for others to read are computed by those
- * others instead, if their operands lie in memory anyway.  In several groups
- * only if each of them reads the operands already; in one if it reads less.
+ * Cheap values that a group writes for other groups are computed by those
+ * instead, if the operands are in memory anyway: by one group if it then reads
+ * fewer bytes, by several if each of them reads the operands already.
  */
 #include "passes/kernels/fuse.h"
 
 #define MAX_USERS 8	/* groups that may have a copy */
 
-struct users {
+struct value_users {
 	struct fuse_group *groups;
 	const struct ir_type *type;
 	uint32_t at[MAX_USERS], n;
 	uint32_t own;
 };
 
-/* Whether a user could have the value made beside it. */
+/* Whether the user's group could compute the value, too; collects groups. */
 static bool
-can_make(struct fuse *f, node_id user, value_id v, void *data)
+can_compute(struct fuse *f, node_id user, value_id v, void *data)
 {
-	struct users *u = data;
+	struct value_users *u = data;
 	const struct ir_node *n = ir_node(f->m, user);
 	uint32_t place, g, i;
 
@@ -31,9 +31,9 @@ can_make(struct fuse *f, node_id user, value_id v, void *data)
 	if (g == u->own) {
 		return true;
 	}
-	/* behind contractions and in blocks of rows it must fit as well */
+	/* a map of the same space fits into any group that the user is in */
 	if (fuse_class(f, user) != FUSE_ELEM || !ir_is(n->op, IRF_MAP) ||
-	    f->late[place] ||
+	    f->needs_all[place] ||
 	    !fuse_same_space(ir_type(f->m, n->result), u->type)) {
 		return false;
 	}
@@ -48,7 +48,7 @@ can_make(struct fuse *f, node_id user, value_id v, void *data)
 }
 
 static bool
-reads(const struct fuse *f, uint32_t group, value_id base)
+group_reads(const struct fuse *f, uint32_t group, value_id base)
 {
 	const struct fuse_group *g = &f->groups[group];
 	uint32_t i, k;
@@ -67,10 +67,10 @@ reads(const struct fuse *f, uint32_t group, value_id base)
 
 #define MAX_MORE (MAX_USERS * IR_MAX_OPERANDS)
 
-/* Adds what a group would read for it.  False: it cannot have it. */
+/* Adds what the group would read to compute n.  False: it cannot. */
 static bool
-add_more(struct fuse *f, uint32_t own, const struct ir_node *n,
-	 uint32_t group, value_id *more, uint32_t *nmore)
+add_new_reads(struct fuse *f, uint32_t own, const struct ir_node *n,
+	      uint32_t group, value_id *more, uint32_t *nmore)
 {
 	uint32_t k;
 
@@ -81,11 +81,11 @@ add_more(struct fuse *f, uint32_t own, const struct ir_node *n,
 			continue;
 		}
 		if (fuse_has(f, own, base) &&
-		    (f->late[fuse_place(f, base)] ||
-		     !fuse_is_wanted(f, own, base))) {
+		    (f->needs_all[fuse_place(f, base)] ||
+		     !fuse_is_read_outside(f, own, base))) {
 			return false;
 		}
-		if (!reads(f, group, base)) {
+		if (!group_reads(f, group, base)) {
 			more[(*nmore)++] = base;
 		}
 	}
@@ -93,7 +93,7 @@ add_more(struct fuse *f, uint32_t own, const struct ir_node *n,
 }
 
 static void
-take_place(struct fuse *f, uint32_t place, uint32_t from, uint32_t to)
+move_place(struct fuse *f, uint32_t place, uint32_t from, uint32_t to)
 {
 	struct fuse_group *g = &f->groups[from], *h = &f->groups[to];
 	uint32_t i, at;
@@ -137,17 +137,17 @@ static void
 sink_place(struct fuse *f, uint32_t place)
 {
 	const struct ir_node *n = ir_node(f->m, f->nodes[place]);
-	struct users u = { .own = f->group_of[place] };
+	struct value_users u = { .own = f->group_of[place] };
 	value_id more[MAX_MORE];
 	uint32_t i, nmore = 0;
 
 	u.type = ir_type(f->m, n->result);
-	if (f->late[place] || !fuse_is_wanted(f, u.own, n->result) ||
-	    !fuse_all_uses(f, n->result, can_make, &u) || u.n == 0) {
+	if (f->needs_all[place] || !fuse_is_read_outside(f, u.own, n->result) ||
+	    !fuse_all_uses(f, n->result, can_compute, &u) || u.n == 0) {
 		return;
 	}
 	for (i = 0; i < u.n; i++) {
-		if (!add_more(f, u.own, n, u.at[i], more, &nmore)) {
+		if (!add_new_reads(f, u.own, n, u.at[i], more, &nmore)) {
 			return;
 		}
 	}
@@ -157,7 +157,7 @@ sink_place(struct fuse *f, uint32_t place)
 	}
 	i = 0;
 	if (!has_inner_use(f, u.own, n->result)) {
-		take_place(f, place, u.own, u.at[i++]);
+		move_place(f, place, u.own, u.at[i++]);
 	}
 	for (; i < u.n; i++) {
 		VEC_PUSH(&f->tmp, &f->groups[u.at[i]].copies, place);

@@ -1,9 +1,14 @@
 /*
- * Kernel groups: which nodes of a function a back end emits as one kernel.
- * This is an analysis; it changes nothing.  What a group computes and only
- * uses itself never touches memory.  docs/kernels.md is the page about it.
+ * Which nodes of a function become one kernel, in which order kernels run, and
+ * what each of them reads, writes and computes.  An analysis that reads IR and
+ * plan settings and knows no target: it changes nothing, and the same function
+ * has the same kernels for the price, memory, the checker and code
+ * generation.  A value that only its own kernel reads never touches
+ * memory.  docs/kernels.md is the page about it.
  *
  * Sizes are those of one rank's pieces, of the rank that has most.
+ *
+ * Sections are named for the .c that defines them.
  */
 #ifndef PASSES_KERNELS_H
 #define PASSES_KERNELS_H
@@ -12,27 +17,27 @@
 
 enum kernel_kind {
 	KERNEL_MAP,		/* element by element, of one shape */
-	KERNEL_ROWWISE,		/* sums over rows, and maps around them */
-	KERNEL_CONTRACTION,	/* with the maps behind it */
+	KERNEL_ROWWISE,		/* reductions over rows, with maps */
+	KERNEL_CONTRACTION,	/* with the maps that follow it */
 	KERNEL_ATTENTION,	/* forward, or all of backward */
 	KERNEL_MOVE,		/* gather, scatter, a copy */
 	KERNEL_OPTIMIZER,	/* a tensor's step, or its part of the norm */
-	KERNEL_COLLECTIVE,	/* ranks talk */
-	KERNEL_REPEAT,		/* no kernel: a loop of such */
-	KERNEL_CALL,		/* no kernel: another function's */
+	KERNEL_COLLECTIVE,	/* communication of a group of ranks */
+	KERNEL_REPEAT,		/* no kernel: a loop of kernels */
+	KERNEL_CALL,		/* no kernel: another function */
 	KERNEL_NKINDS
 };
 
 /* One value that a kernel reads from memory, or writes. */
 struct kernel_use {
-	value_id value;		/* what lies in memory, no view of it */
-	double bytes;		/* of it that are touched */
+	value_id value;		/* the value in memory, not a view of it */
+	double bytes;		/* of it that are read or written */
 };
 
 /* 2 * batch * groups' rows m * n * k flops. */
 struct kernel_dot {
 	double batch, m, n, k;
-	double groups;		/* matrices to choose from; 1: no choice */
+	double groups;		/* matrices that rows choose from; 1: none */
 };
 
 struct kernel_attention {
@@ -45,14 +50,14 @@ struct kernel_attention {
 struct kernel_coll {
 	uint32_t axes;		/* bit a: along axis a */
 	uint16_t op;		/* enum ir_op */
-	double bytes;		/* the larger of what goes in and comes out */
-	uint32_t n;		/* COLLECTIVE: so many are one call */
+	double bytes;		/* the larger of operand and result */
+	uint32_t n;		/* COLLECTIVE: so many in one call */
 };
 
 #define KERNEL_MAX_COLLS 32
 #define KERNEL_MAX_PARTS 64
 
-/* How a kernel runs by parts: an equal share of these dims each time. */
+/* How a kernel runs in parts: each has an equal share of these dims. */
 struct kernel_parts {
 	uint32_t n, ndims;
 	struct {
@@ -64,36 +69,36 @@ struct kernel_parts {
 
 struct kernel_list;
 
-/* What a kernel takes: the same of all that are alike, wherever they stand. */
+/* The work of a kernel; equal kernels may share one. */
 struct kernel_work {
 	double flops, read_bytes, write_bytes;
 	const struct ir_type *shape;	/* rows of ROWWISE, else what it runs
 					 * over */
 	struct kernel_dot dot;
 	const struct kernel_attention *attention;	/* ATTENTION, or NULL */
-	struct kernel_coll coll;	/* axes 0: it does not */
+	struct kernel_coll coll;	/* axes 0: it has none */
 };
 
 struct kernel {
 	enum kernel_kind kind;
-	uint32_t ncopies;	/* of its nodes, the first: another's too */
-	VEC(node_id) nodes;	/* as they stand in the region */
+	uint32_t ncopies;	/* its first nodes, which others compute too */
+	VEC(node_id) nodes;	/* copies, then all others, in their order */
 	VEC(struct kernel_use) inputs, outputs;
 	const struct kernel_work *work;
 	/*
-	 * COLLECTIVE: it goes on beside others, and the one of that place in
-	 * the list waits for it; 0: the next one may.  A contraction's, by
-	 * parts: that talk's part follows each of its own.
+	 * COLLECTIVE: the place in the list of the kernel that waits for it, if
+	 * it runs beside those before that; 0: the next one waits.  Of a
+	 * contraction in parts: the collective whose parts follow its own.
 	 */
 	uint32_t until;
-	const struct kernel_parts *parts;	/* NULL: it runs whole */
+	const struct kernel_parts *parts;	/* NULL: it runs as a whole */
 	struct kernel_list *body;	/* REPEAT */
 };
 
 /* The kernels of one region in running order. */
 struct kernel_list {
 	region_id region;
-	int64_t count;		/* trips; 1 of a function's own */
+	int64_t count;		/* iterations; 1 of a function's own */
 	uint32_t like;		/* of a memo: the same for the same content but
 				 * for bodies; 0: not known */
 	uint32_t cut_for;	/* of a price memo: whom its parts are for */
@@ -105,7 +110,7 @@ struct kernel_list {
 struct kernels {
 	func_id func;
 	struct kernel_list *top;
-	/* of one run, all trips */
+	/* of one run, all iterations */
 	double nkernels, flops, read_bytes, write_bytes;
 };
 
@@ -113,20 +118,20 @@ struct kernels {
 
 struct fuse;
 
-/* Of one function, called or inlined, placed or not. */
+/* Of one function, inlined or not, placed or not; for tests and bench. */
 struct kernels *kernels_find(struct ir_module *m, func_id f,
 			     struct arena *a);
-/* Of all functions, by func_id; quicker than one by one. */
+/* Of all functions, by func_id. */
 struct kernels **kernels_all(struct ir_module *m, struct arena *a);
 /*
- * For a module whose kernels are asked for again and again, while nothing of
- * it changes but how long dims and axes are; it lives in arena a.
+ * For a module of which only the lengths of dims and axes change between calls
+ * of the functions below; it lives in arena a.
  */
 struct fuse *kernels_open(struct ir_module *m, struct arena *a);
-/* Of these functions, 0 being none, those that `all` lacks, in arena a. */
+/* Fills `all` for those of these functions, 0 being none, that it lacks. */
 void kernels_some(struct fuse *f, const func_id *ids, uint32_t n,
 		  struct arena *a, struct kernels **all);
-/* Of one region of a function, and those inside, alone. */
+/* Of one region of a function, and those inside. */
 struct kernel_list *kernels_inside(struct fuse *f, func_id func, region_id r,
 				   struct arena *a);
 /* "rowwise" */
@@ -141,66 +146,60 @@ const char *kernel_kind_name(enum kernel_kind kind);
  */
 void kernels_keep(struct ir_ctx *c);
 
-/* ---- joins.c ----------------------------------------------------------- */
-
-struct target;
-/* From here on collectives of the module are joined as it pays there. */
-void kernels_join_for(struct ir_module *m, const struct target *t);
-
 /* ---- fuse_facts.c ------------------------------------------------------ */
 
 /* Bytes of a value on the rank that has most of it. */
 double kernel_bytes(const struct ir_module *m, value_id v);
 /*
- * What has to be kept free for it: the same, but of rows that are routed
- * those of all ranks, where the module's setting `memory.routed` is `all`.
+ * The capacity for it: the same, but with the rows of all ranks if the value is
+ * routed and the module's setting `memory.routed` is `all`.
  */
 double kernel_reserved_bytes(const struct ir_module *m, value_id v);
-/* Whether a kernel reads the value; makes it; reads what another makes. */
+/* Whether a kernel reads v; writes v; reads what `maker` writes. */
 bool kernel_reads(const struct kernel *k, value_id v);
 bool kernel_makes(const struct kernel *k, value_id v);
 bool kernel_needs(const struct kernel *k, const struct kernel *maker);
 
 /* ---- parts.c ------------------------------------------------------------ */
 
-/* The place of the contraction beside a talk of the list; false: none. */
+/* The contraction that can run in parts with a collective; false: none. */
 bool parts_pair(struct ir_module *m, const struct kernel_list *l,
 		uint32_t coll, uint32_t *dot);
-/* Both in n parts; false: these are no n equal pieces. */
+/* Both in n parts; false: they have no n equal parts. */
 bool parts_of(struct ir_module *m, const struct kernel *coll,
 	      const struct kernel *dot, uint32_t n,
 	      struct kernel_parts *out);
-/* The same in two steps: of the talk's operand, then of all else. */
+/* The same in two steps: of the collective's operand, then of all else. */
 bool parts_cut(const struct ir_module *m, const struct kernel *coll,
 	       uint32_t n, struct kernel_parts *out);
 bool parts_fit(struct ir_module *m, const struct kernel *coll,
 	       const struct kernel *dot, const struct kernel_parts *p);
-/* Whether these fit or do not fit alike, in more or fewer parts. */
+/* Whether parts_fit is the same for both, whatever their number. */
 bool parts_alike(const struct kernel_parts *a, const struct kernel_parts *b);
-/* From here on both run so, while p stays where it is; and no longer. */
+/* Lets both run in parts p, which must outlive l; and as a whole again. */
 void parts_set(struct kernel_list *l, uint32_t coll, uint32_t dot,
 	       const struct kernel_parts *p);
 void parts_clear(struct kernel_list *l, uint32_t coll, uint32_t dot);
-/* Whether it follows, part by part, the contraction right before it. */
+/* Whether its parts follow those of the contraction right before it. */
 bool parts_led(const struct kernel_list *l, uint32_t coll);
-/* The same for all whose node says `chunks`; whether one does. */
+/* Sets the parts of all nodes with an attribute `chunks`; true: of any. */
 bool parts_read(struct ir_module *m, struct kernel_list *l);
 
 /* One part, as a kernel of its own, in arena a. */
 void parts_kernel(struct ir_module *m, const struct kernel *k,
 		  struct arena *a, struct kernel *out);
-/* Whether a part has its share of the value, and not all of it. */
+/* Whether a part reads or writes a share of v, not all of it. */
 bool parts_has(const struct ir_module *m, const struct kernel *k, value_id v);
 /*
- * Between these two the module's dims are as long as a part of the kernel has
- * them, so that whoever asks for sizes finds those.
+ * Between these two the module's dims have the lengths that a part of the
+ * kernel has, so that sizes which are computed then are those of a part.
  */
 void parts_open(struct ir_module *m, const struct kernel *k);
 void parts_close(struct ir_module *m, const struct kernel *k);
 
 /* ---- kernels_print.c --------------------------------------------------- */
 
-/* "contraction 4096x128x8192 dot: v by v_proj", the columns of one kernel. */
+/* Kind, shape, ops and names of one kernel, in columns. */
 void kernel_print(const struct ir_module *m, const struct kernel *k,
 		  struct buf *out);
 /* A table per function. */

@@ -1,5 +1,6 @@
 /*
- * Kernels as a table: a line each, loops as blocks.
+ * Kernels as a table, one a line and repeats as blocks: --emit=kernels, and the
+ * rows of --explain=cost.
  */
 #include "passes/kernels/kernels.h"
 
@@ -26,7 +27,7 @@ put_amount(struct buf *out, double v, const char *unit)
 	buf_printf(out, " %7s", text);
 }
 
-/* ---- what it runs over ---- */
+/* ---- shapes ---- */
 
 static void
 put_shape(const struct ir_module *m, const struct kernel *k, struct buf *out)
@@ -80,14 +81,14 @@ put_shape(const struct ir_module *m, const struct kernel *k, struct buf *out)
 	buf_printf(out, " %-30s", buf_text(&b));
 }
 
-/* ---- what it does ---- */
+/* ---- ops and names ---- */
 
 static void
 put_ops(const struct ir_module *m, const struct kernel *k, struct buf *out)
 {
 	uint32_t i, shown = 0, run, left = 0, colls = k->work->coll.n;
 
-	if (colls > 1) {	/* each with the tensor that it is put into */
+	if (colls > 1) {	/* each with its store */
 		buf_printf(out, "%s*%u", ir_ops[k->work->coll.op].name, colls);
 		if (k->nodes.n > colls) {
 			buf_printf(out, "+store*%u", k->nodes.n - colls);
@@ -123,7 +124,7 @@ name_of(const struct ir_module *m, const struct ir_node *n)
 	return a && a->text ? ir_text(m->ctx, a->text) : "";
 }
 
-/* The user's names of what comes out, and the tensors that it is put in. */
+/* Names of outputs in the model's text, and of the tensors it writes. */
 static void
 put_names(const struct ir_module *m, const struct kernel *k, struct buf *out)
 {
@@ -158,8 +159,7 @@ put_names(const struct ir_module *m, const struct kernel *k, struct buf *out)
 /* ---- tables ---- */
 
 void
-kernel_print(const struct ir_module *m, const struct kernel *k,
-	     struct buf *out)
+kernel_print(const struct ir_module *m, const struct kernel *k, struct buf *out)
 {
 	buf_printf(out, "%-11s", kernel_kind_name(k->kind));
 	put_shape(m, k, out);
@@ -169,8 +169,8 @@ kernel_print(const struct ir_module *m, const struct kernel *k,
 }
 
 static void
-put_list(const struct ir_module *m, const struct kernel_list *l,
-	 uint32_t depth, struct buf *out)
+put_list(const struct ir_module *m, const struct kernel_list *l, uint32_t depth,
+	 struct buf *out)
 {
 	uint32_t i, number = 0;
 
@@ -197,8 +197,7 @@ put_list(const struct ir_module *m, const struct kernel_list *l,
 }
 
 void
-kernels_print(struct ir_module *m, struct kernels *const *all,
-	      struct buf *out)
+kernels_print(struct ir_module *m, struct kernels *const *all, struct buf *out)
 {
 	func_id i;
 

@@ -1,12 +1,12 @@
 /*
- * Kernels by parts.  A talk and the contraction beside it, the one that makes
- * its operand or the one that reads what it brings, can both run a few rows
- * at a time: while one part is computed another one is on its way.  This file
- * knows which pairs can, and what a part is.
+ * Kernels in parts.  A collective and a contraction, the one that makes its
+ * operand or the one that reads its result, can both run a few rows at a time,
+ * so that one part is computed while another is communicated.  This file says
+ * which pairs can, and what a part is; price_parts.c chooses their number.
  *
  * A part is an equal share of the outermost positions of every value that has
- * them, so it lies in one piece where the whole lies, and nothing is copied.
- * It is the same kernel over shorter dims; no number is computed otherwise.
+ * them, so it is contiguous in the whole and nothing is copied.  It is the same
+ * kernel over shorter dims, and computes the same numbers.
  */
 #include "passes/kernels/kernels.h"
 
@@ -14,9 +14,9 @@
 
 /* ---- which dims, by how much ---- */
 
-/* Ranks that share a dim; 0 if they have no equal runs of it. */
+/* Ranks that share a dim; 0 if their shares are not equal runs. */
 static int64_t
-sharers(const struct ir_module *m, uint32_t cut)
+equal_shares(const struct ir_module *m, uint32_t cut)
 {
 	int64_t n = 1;
 
@@ -28,10 +28,10 @@ sharers(const struct ir_module *m, uint32_t cut)
 	return n;
 }
 
-/* Takes the outermost dims of a type apart, until there are n parts. */
+/* Cuts the outermost dims of a type, until there are n parts. */
 static bool
-take_apart(const struct ir_module *m, const struct ir_type *t, uint32_t n,
-	   struct kernel_parts *out)
+cut_outermost(const struct ir_module *m, const struct ir_type *t, uint32_t n,
+	      struct kernel_parts *out)
 {
 	int64_t left = n;
 	uint32_t i;
@@ -39,7 +39,7 @@ take_apart(const struct ir_module *m, const struct ir_type *t, uint32_t n,
 	*out = (struct kernel_parts){ .n = n };
 	for (i = 0; i < t->ndims && left > 1; i++) {
 		int64_t size = ir_dim_size(m, t->dims[i]);
-		int64_t ranks = sharers(m, t->cut[i]), here, by;
+		int64_t ranks = equal_shares(m, t->cut[i]), here, by;
 
 		if (!ranks || size % ranks != 0) {
 			return false;
@@ -59,9 +59,9 @@ take_apart(const struct ir_module *m, const struct ir_type *t, uint32_t n,
 	return left == 1;
 }
 
-/* Whether any of the dims is one that parts have a share of. */
+/* Whether any of the dims is one that is cut into parts. */
 static bool
-names(const dim_id *dims, uint32_t n, const struct kernel_parts *p)
+has_cut_dim(const dim_id *dims, uint32_t n, const struct kernel_parts *p)
 {
 	uint32_t i, k;
 
@@ -75,16 +75,17 @@ names(const dim_id *dims, uint32_t n, const struct kernel_parts *p)
 	return false;
 }
 
+/* Whether a part has a share of a value of that type. */
 static bool
-has_any(const struct ir_type *t, const struct kernel_parts *p)
+has_share(const struct ir_type *t, const struct kernel_parts *p)
 {
-	return names(t->dims, t->ndims, p);
+	return has_cut_dim(t->dims, t->ndims, p);
 }
 
-/* Whether a part of it is one piece: those dims stand outermost. */
+/* Whether a part of it is contiguous: those dims are outermost. */
 static bool
-leads(const struct ir_module *m, const struct ir_type *t,
-      const struct kernel_parts *p)
+is_contiguous_part(const struct ir_module *m, const struct ir_type *t,
+		   const struct kernel_parts *p)
 {
 	uint32_t i, k = 0;
 
@@ -107,10 +108,10 @@ leads(const struct ir_module *m, const struct ir_type *t,
 
 /* ---- which kernels ---- */
 
-/* Whether a node does to each position of those dims what it does to all. */
+/* Whether a node treats all positions of those dims alike. */
 static bool
-is_alike(struct ir_module *m, const struct ir_node *n,
-	 const struct kernel_parts *p)
+treats_alike(struct ir_module *m, const struct ir_node *n,
+	     const struct kernel_parts *p)
 {
 	const struct ir_attr *a = m->attrs.at + n->attrs;
 	struct ir_rule r;
@@ -121,13 +122,13 @@ is_alike(struct ir_module *m, const struct ir_node *n,
 	}
 	for (i = 0; i < n->nattrs; i++) {
 		if (ir_attrs[a[i].key].kind != ATTR_AXES &&
-		    names(a[i].dims, a[i].ndims, p)) {
+		    has_cut_dim(a[i].dims, a[i].ndims, p)) {
 			return false;
 		}
 	}
 	ir_bind(m, n, &r);
 	for (i = 0; i < r.nf; i++) {
-		if (!r.f[i].out && names(r.f[i].dims, r.f[i].n, p)) {
+		if (!r.f[i].out && has_cut_dim(r.f[i].dims, r.f[i].n, p)) {
 			return false;
 		}
 	}
@@ -144,20 +145,20 @@ has_node(const struct kernel *k, node_id id)
 	return i < k->nodes.n;
 }
 
-/* The views between an operand and what the kernel reads or makes. */
+/* The same of all views from a value to an input or node of the kernel. */
 static bool
-are_alike(struct ir_module *m, const struct kernel *k, value_id v,
-	  const struct kernel_parts *p)
+views_treat_alike(struct ir_module *m, const struct kernel *k, value_id v,
+		  const struct kernel_parts *p)
 {
 	while (!kernel_reads(k, v) &&
-	       has_any(ir_type(m, v), p)) {
+	       has_share(ir_type(m, v), p)) {
 		node_id id = m->values.at[v].node;
 		const struct ir_node *n = ir_node(m, id);
 
 		if (has_node(k, id)) {
 			return true;
 		}
-		if (!id || n->nargs != 1 || !is_alike(m, n, p)) {
+		if (!id || n->nargs != 1 || !treats_alike(m, n, p)) {
 			return false;
 		}
 		v = ir_args(m, n)[0];
@@ -165,35 +166,38 @@ are_alike(struct ir_module *m, const struct kernel *k, value_id v,
 	return true;
 }
 
-/* Sums over positions are made by no part; nor are masks drawn by position. */
+/*
+ * Whether a kernel can run in those parts: it neither sums over the positions
+ * that are cut nor draws masks by them.
+ */
 static bool
-runs_by(struct ir_module *m, const struct kernel *k,
-	const struct kernel_parts *p)
+can_run_in(struct ir_module *m, const struct kernel *k,
+	   const struct kernel_parts *p)
 {
 	uint32_t i, j;
 
 	for (i = 0; i < k->inputs.n; i++) {
 		const struct ir_type *t = ir_type(m, k->inputs.at[i].value);
 
-		if (has_any(t, p) && !leads(m, t, p)) {
+		if (has_share(t, p) && !is_contiguous_part(m, t, p)) {
 			return false;
 		}
 	}
 	for (i = 0; i < k->outputs.n; i++) {
 		value_id v = k->outputs.at[i].value;
 
-		if (!v || !leads(m, ir_type(m, v), p)) {
+		if (!v || !is_contiguous_part(m, ir_type(m, v), p)) {
 			return false;
 		}
 	}
 	for (i = 0; i < k->nodes.n; i++) {
 		const struct ir_node *n = ir_node(m, k->nodes.at[i]);
 
-		if (!is_alike(m, n, p)) {
+		if (!treats_alike(m, n, p)) {
 			return false;
 		}
 		for (j = 0; j < n->nargs; j++) {
-			if (!are_alike(m, k, ir_args(m, n)[j], p)) {
+			if (!views_treat_alike(m, k, ir_args(m, n)[j], p)) {
 				return false;
 			}
 		}
@@ -201,7 +205,7 @@ runs_by(struct ir_module *m, const struct kernel *k,
 	return true;
 }
 
-/* It only talks, about a whole value. */
+/* Whether k is one collective of a whole value, and nothing else. */
 static bool
 is_comm(const struct ir_module *m, const struct kernel *k)
 {
@@ -221,7 +225,7 @@ is_dot(const struct kernel *k)
 	       k->ncopies == 0;
 }
 
-/* Whether the talk adds up, so that a contraction stands before it. */
+/* Whether it sums, so that a contraction comes before it, not after. */
 static bool
 adds_up(const struct ir_module *m, const struct kernel *k)
 {
@@ -261,18 +265,20 @@ bool
 parts_cut(const struct ir_module *m, const struct kernel *coll, uint32_t n,
 	  struct kernel_parts *out)
 {
-	return take_apart(m, ir_type(m, coll->inputs.at[0].value), n, out);
+	return cut_outermost(m, ir_type(m, coll->inputs.at[0].value), n, out);
 }
 
 bool
 parts_fit(struct ir_module *m, const struct kernel *coll,
 	  const struct kernel *dot, const struct kernel_parts *p)
 {
-	return leads(m, ir_type(m, coll->outputs.at[0].value), p) &&
-	       runs_by(m, dot, p);
+	value_id v = coll->outputs.at[0].value;
+
+	return is_contiguous_part(m, ir_type(m, v), p) &&
+	       can_run_in(m, dot, p);
 }
 
-/* Of the innermost dim nobody asks by how much. */
+/* The number of parts of the innermost of those dims does not matter. */
 bool
 parts_alike(const struct kernel_parts *a, const struct kernel_parts *b)
 {
@@ -353,7 +359,7 @@ share_uses(const struct ir_module *m, struct arena *a,
 
 	*out = arena_alloc(a, (n + 1) * sizeof **out);
 	for (i = 0; i < n; i++) {
-		double by = has_any(ir_type(m, at[i].value), p) ? p->n : 1;
+		double by = has_share(ir_type(m, at[i].value), p) ? p->n : 1;
 
 		(*out)[i] = at[i];
 		(*out)[i].bytes /= by;
@@ -371,7 +377,7 @@ by_of(const struct kernel_parts *p, dim_id d)
 	return i < p->ndims ? (double)p->at[i].by : 1;
 }
 
-/* Rows of one operand or of the other, or matrices, are fewer. */
+/* Cut dims belong to m, to n or to the batch. */
 static void
 share_dot(struct ir_module *m, const struct ir_node *n,
 	  const struct kernel_parts *p, struct kernel_dot *d)
@@ -420,7 +426,7 @@ parts_kernel(struct ir_module *m, const struct kernel *k, struct arena *a,
 bool
 parts_has(const struct ir_module *m, const struct kernel *k, value_id v)
 {
-	return k->parts && has_any(ir_type(m, v), k->parts);
+	return k->parts && has_share(ir_type(m, v), k->parts);
 }
 
 void

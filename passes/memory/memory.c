@@ -1,8 +1,9 @@
 /*
- * The arena of each rank of the pipeline: tensors, then what waits and slots
- * of saves of each of its stages, then room for the temps of the function
- * that needs most, since functions of a rank never run at once.  When the
- * update runs nothing is saved any more: its temps lie on the slots.
+ * The arena of each rank of the pipeline, from its kinds: tensors, then sent
+ * values and slots of saves of each of its stages, then temps.  Temps take as
+ * many bytes as the function with the most of them, since functions of a rank
+ * never run at once.  When the update runs no saves are left, so its temps lie
+ * where the slots were.
  */
 #include "passes/memory/memory_parts.h"
 #include "passes/plan/plan.h"
@@ -14,57 +15,9 @@ const char *const memory_kind_names[MEMORY_NKINDS] = {
 	"temps"
 };
 
-int64_t
-memory_start(const struct ir_module *m, const struct ir_node *repeat)
-{
-	return ir_attr_int(m, repeat, IR_ATTR_START, 0);
-}
-
-int64_t
-memory_count(const struct ir_module *m, const struct ir_node *repeat)
-{
-	return ir_attr_int(m, repeat, IR_ATTR_COUNT, 1);
-}
-
-#define MOST 1e15	/* bytes of one value: far above any machine's */
-
-static int64_t
-aligned(const struct memory_work *w, value_id v)
-{
-	double bytes = kernel_reserved_bytes(w->m, v);
-	int64_t n = bytes < MOST ? (int64_t)bytes : (int64_t)MOST;
-
-	n = (n + MEMORY_ALIGN - 1) / MEMORY_ALIGN * MEMORY_ALIGN;
-	return n ? n : MEMORY_ALIGN;
-}
-
-/* Many values have the same type. */
-int64_t
-memory_bytes(const struct memory_work *w, value_id v)
-{
-	int64_t *bytes = &w->bytes[w->m->values.at[v].type];
-
-	if (!*bytes) {
-		*bytes = aligned(w, v);
-	}
-	return *bytes;
-}
-
-uint32_t
-memory_add(struct memory_work *w, enum memory_kind kind, int64_t bytes)
-{
-	struct memory_buffer b = {
-		.kind = kind, .pipe = w->pipe, .stage = w->stage,
-		.func = w->func, .bytes = bytes, .trips = 1, .copies = 1
-	};
-
-	VEC_PUSH(w->a, &w->out->buffers, b);
-	return w->out->buffers.n - 1;
-}
-
 /* ---- offsets ---- */
 
-/* Each kind of each rank, as if it began at 0. */
+/* Offsets within each kind of each rank, and the bytes of each kind. */
 static void
 sum_up(struct memory_work *w)
 {
@@ -82,7 +35,7 @@ sum_up(struct memory_work *w)
 		}
 		if (b->kind == MEMORY_SAVES) {
 			b->offset = in_slot[b->stage][b->span];
-			in_slot[b->stage][b->span] += b->bytes * b->trips;
+			in_slot[b->stage][b->span] += b->bytes * b->items;
 			continue;
 		}
 		if (b->kind == MEMORY_PIPELINE) {
@@ -94,7 +47,7 @@ sum_up(struct memory_work *w)
 			out->stage[b->stage].pipeline += b->bytes * b->copies;
 		}
 		b->offset = *by;
-		*by += b->bytes * b->trips * b->copies;
+		*by += b->bytes * b->items * b->copies;
 	}
 }
 
@@ -112,7 +65,10 @@ place_pools(struct memory_work *w)
 	}
 }
 
-/* Room for the temps of stages, and for what sticks out of the update's. */
+/*
+ * Bytes for the temps of stages; more, if the update has more temps than fit
+ * where the slots were.
+ */
 static void
 add_temps(struct memory_rank *r)
 {
@@ -141,7 +97,7 @@ place_all(struct memory_work *w)
 				     (k - 1 == out->on_host ? 0
 				      : out->rank[i].by[k - 1]);
 		}
-		if (out->on_host < MEMORY_NKINDS) {	/* behind all */
+		if (out->on_host < MEMORY_NKINDS) {	/* after all others */
 			base[i][out->on_host] = base[i][MEMORY_TEMPS] +
 				out->rank[i].by[MEMORY_TEMPS];
 		}
@@ -166,13 +122,13 @@ place_all(struct memory_work *w)
 
 /* ---- ranks ---- */
 
-/* By kind of action: what it adds to what is alive, and leaves less. */
-struct changes {
-	int64_t takes[SCHED_NKINDS], gives[SCHED_NKINDS];
+/* By kind of action: bytes of saves whose lifetime begins or ends with it. */
+struct save_changes {
+	int64_t begin[SCHED_NKINDS], end[SCHED_NKINDS];
 };
 
 static void
-find_changes(const struct memory_stage *s, struct changes *out)
+find_changes(const struct memory_stage *s, struct save_changes *out)
 {
 	uint32_t k, span;
 
@@ -182,18 +138,18 @@ find_changes(const struct memory_stage *s, struct changes *out)
 		for (span = 0; span < MEMORY_NSPANS; span++) {
 			int64_t bytes = s->saves[span].bytes;
 
-			out->takes[k] += does & memory_holds[span].from
+			out->begin[k] += does & memory_lifetimes[span].from
 				? bytes : 0;
-			out->gives[k] += does & memory_holds[span].to
+			out->end[k] += does & memory_lifetimes[span].to
 				? bytes : 0;
 		}
 	}
 }
 
-static struct changes *
+static struct save_changes *
 all_changes(struct memory_work *w)
 {
-	struct changes *all = arena_alloc(&w->tmp, w->out->nstages *
+	struct save_changes *all = arena_alloc(&w->tmp, w->out->nstages *
 					  sizeof *all);
 	uint32_t i;
 
@@ -203,10 +159,10 @@ all_changes(struct memory_work *w)
 	return all;
 }
 
-/* The most that lives at once while the rank runs its list. */
+/* The most bytes alive at once while the rank runs its actions. */
 static int64_t
 most_alive(const struct memory_work *w, uint32_t rank,
-	   const struct changes *changes)
+	   const struct save_changes *changes)
 {
 	const struct sched_list *l = &w->holding->ranks[rank];
 	int64_t now = 0, most = 0;
@@ -214,18 +170,18 @@ most_alive(const struct memory_work *w, uint32_t rank,
 
 	for (i = 0; i < l->actions.n; i++) {
 		const struct sched_action *x = &l->actions.at[i];
-		const struct changes *c = &changes[x->stage];
+		const struct save_changes *c = &changes[x->stage];
 		int64_t bound = w->out->stage[x->stage].func[x->kind].bound;
 
-		now += c->takes[x->kind];
+		now += c->begin[x->kind];
 		most = now + bound > most ? now + bound : most;
-		now -= c->gives[x->kind];
+		now -= c->end[x->kind];
 	}
 	return most;
 }
 
 static void
-take_peak(struct memory_rank *to, const struct memory_func *f)
+update_peak(struct memory_rank *to, const struct memory_func *f)
 {
 	if (f->bytes > to->peak.bytes) {
 		to->peak = *f;
@@ -235,13 +191,13 @@ take_peak(struct memory_rank *to, const struct memory_func *f)
 static void
 finish_ranks(struct memory_work *w, int64_t reserve)
 {
-	const struct changes *changes = all_changes(w);
+	const struct save_changes *changes = all_changes(w);
 	struct memory *out = w->out;
 	uint32_t i, k;
 
 	for (i = 0; i < out->nstages; i++) {
 		for (k = 0; k < SCHED_NKINDS; k++) {
-			take_peak(&out->rank[out->stage[i].rank],
+			update_peak(&out->rank[out->stage[i].rank],
 				  &out->stage[i].func[k]);
 		}
 	}
@@ -270,7 +226,7 @@ finish_ranks(struct memory_work *w, int64_t reserve)
 
 /* ---- functions ---- */
 
-/* In the order in which a microbatch runs them. */
+/* The functions of a stage, in the order in which a microbatch runs them. */
 static void
 run_stage(struct memory_work *w, uint32_t stage)
 {
@@ -288,7 +244,7 @@ run_stage(struct memory_work *w, uint32_t stage)
 					.func[w->kind]);
 		}
 	}
-	memory_stage_done(w);
+	memory_forget_names(w);
 }
 
 static void
@@ -306,7 +262,7 @@ run_all(struct memory_work *w)
 		w->func = w->r->update[i];
 		if (w->func) {
 			memory_function(w, &w->out->rank[i].update);
-			memory_stage_done(w);
+			memory_forget_names(w);
 		}
 	}
 }
@@ -374,9 +330,8 @@ memory_host(const struct memory *m, const struct ranks *r,
 }
 
 static bool
-plan_memory(const struct ranks *r, struct kernels *const *all,
-	    int64_t reserve, struct arena *a, struct memory *out,
-	    const char **why)
+plan_memory(const struct ranks *r, struct kernels *const *all, int64_t reserve,
+	    struct arena *a, struct memory *out, const char **why)
 {
 	struct memory_work w = { .r = r, .m = r->m, .a = a, .out = out };
 
@@ -402,7 +357,7 @@ plan_memory(const struct ranks *r, struct kernels *const *all,
 	return !w.why;
 }
 
-/* Ranks are what memory_set_devices changes. */
+/* With ranks of its own, since memory_set_devices changes those. */
 static struct memory
 copy_of(const struct memory *m, struct arena *a)
 {
@@ -413,9 +368,8 @@ copy_of(const struct memory *m, struct arena *a)
 }
 
 bool
-memory_plan(const struct ranks *r, struct kernels *const *all,
-	    int64_t reserve, struct arena *a, struct memory *out,
-	    const char **why)
+memory_plan(const struct ranks *r, struct kernels *const *all, int64_t reserve,
+	    struct arena *a, struct memory *out, const char **why)
 {
 	struct ranks_found *x = all || reserve ? NULL : r->found;
 	struct memory copy;

@@ -1,25 +1,26 @@
 /*
- * Values that repeats carry.  What each trip saves of them is written there
- * to begin with; else one buffer is enough if a trip is done with the old
- * value before it makes the new one, and two by turns if not.
+ * Places of the values that repeats carry.  One that each iteration saves is
+ * made in the slot where it is saved.  Of any other, one buffer is enough if
+ * an iteration no longer reads the old value when it makes the new one;
+ * otherwise two alternate.
  */
 #include "passes/memory/memory_parts.h"
 
-struct carry {
+struct carry_work {
 	struct memory_work *w;
 	struct memory_frame *outer, *body;
-	uint32_t number;	/* of the first that it carries */
-	bool copies;		/* some value is not made for it */
+	uint32_t number;	/* of the repeat's first carried value */
+	bool copies;		/* some new value is made elsewhere */
 };
 
 static struct memory_carry *
-at(const struct carry *c, uint32_t k)
+at(const struct carry_work *c, uint32_t k)
 {
 	return &c->w->out->carries.at[c->number + k];
 }
 
 static void
-set_role(struct carry *c, value_id v, uint32_t k, enum memory_role role)
+set_role(struct carry_work *c, value_id v, uint32_t k, enum memory_role role)
 {
 	struct memory_value *to = &c->w->out->value[v];
 
@@ -27,11 +28,11 @@ set_role(struct carry *c, value_id v, uint32_t k, enum memory_role role)
 	to->role = role;
 }
 
-/* Whether a kernel of the region makes it, and it has no place yet. */
+/* Whether a kernel of this region makes v, and v has no place yet. */
 static bool
 is_open(const struct memory_work *w, value_id v, const struct memory_frame *f)
 {
-	return w->fresh[v] && w->frame[v] == f && !memory_homed(w, v);
+	return w->fresh[v] && w->frame[v] == f && !memory_is_placed(w, v);
 }
 
 static bool
@@ -39,15 +40,18 @@ is_saved(const struct memory_work *w, value_id v, uint32_t depth)
 {
 	uint32_t b = w->out->value[v].buffer;
 
-	/* an item per trip: no other buffer counts repeats */
+	/* other buffers than saves have level 0 */
 	return b && memory_at(w, b - 1)->levels > depth;
 }
 
-/* ---- saved by each trip ---- */
+/* ---- saved by each iteration ---- */
 
-/* Old values that a trip saves: they are made in the slot. */
+/*
+ * Records the carried values of a repeat; those whose old value each iteration
+ * saves are made where that is saved.
+ */
 static void
-claim_saved(struct carry *c)
+add_carries(struct carry_work *c)
 {
 	struct memory_work *w = c->w;
 	const struct ir_node *n = c->body->repeat;
@@ -77,10 +81,9 @@ claim_saved(struct carry *c)
 
 /* ---- all others ---- */
 
-/* Each element of v is read where it is written of the result, and then. */
 bool
-memory_in_place(const struct memory_work *w, const struct kernel *k,
-		value_id v, value_id made)
+memory_in_place(const struct memory_work *w, const struct kernel *k, value_id v,
+		value_id made)
 {
 	const struct ir_type *from = ir_type(w->m, v);
 	const struct ir_type *to = ir_type(w->m, made);
@@ -93,7 +96,7 @@ memory_in_place(const struct memory_work *w, const struct kernel *k,
 			return false;
 		}
 	}
-	/* of several that are one call, what came of another is no result */
+	/* of collectives that share a call, v must be the operand of `made` */
 	if (k->kind == KERNEL_COLLECTIVE &&
 	    ir_args(w->m, ir_node(w->m, w->m->values.at[made].node))[0] != v) {
 		return false;
@@ -113,7 +116,7 @@ memory_in_place(const struct memory_work *w, const struct kernel *k,
 }
 
 static const struct kernel *
-maker(const struct memory_frame *f, uint32_t step)
+kernel_at(const struct memory_frame *f, uint32_t step)
 {
 	uint32_t i;
 
@@ -122,9 +125,9 @@ maker(const struct memory_frame *f, uint32_t step)
 	return i < f->list->at.n ? &f->list->at.at[i] : NULL;
 }
 
-/* The old value is not needed once the new one is written. */
+/* Whether the old value is not read after the new one is written. */
 static bool
-one_is_enough(const struct carry *c, const struct memory_carry *x)
+needs_one_buffer(const struct carry_work *c, const struct memory_carry *x)
 {
 	const struct memory_work *w = c->w;
 	const struct kernel *k;
@@ -135,41 +138,33 @@ one_is_enough(const struct carry *c, const struct memory_carry *x)
 	if (w->last[x->param] < w->def[x->made]) {
 		return true;
 	}
-	k = maker(c->body, w->def[x->made]);
+	k = kernel_at(c->body, w->def[x->made]);
 	return k && memory_in_place(w, k, x->param, x->made);
 }
 
+/*
+ * The temp of the initial value, if this carried value alone is its last
+ * reader; else a new one.
+ */
 static uint32_t
-new_temp(struct carry *c, value_id v, uint32_t from, uint32_t to)
-{
-	uint32_t b = memory_add(c->w, MEMORY_TEMPS, memory_bytes(c->w, v));
-
-	memory_at(c->w, b)->value = v;
-	memory_at(c->w, b)->from = from;
-	memory_at(c->w, b)->to = to;
-	return b;
-}
-
-/* The temp of the first value, if nobody else wants that; else a new one. */
-static uint32_t
-first_temp(struct carry *c, struct memory_carry *x)
+first_temp(struct carry_work *c, struct memory_carry *x)
 {
 	struct memory_work *w = c->w;
 	const struct memory_value *init = &w->out->value[x->init];
 	const struct ir_node *n = c->body->repeat;
-	uint32_t k, b, asked = 0;
+	uint32_t k, b, uses = 0;
 	bool dying = false;
 
 	for (k = 0; k < n->nargs; k++) {
 		bool mine = ir_args(w->m, n)[k] == x->init;
 
-		asked += mine;
+		uses += mine;
 		dying |= mine && c->body->dying[k];
 	}
-	if (asked == 1 && dying) {
+	if (uses == 1 && dying) {
 		if (is_open(w, x->init, c->outer)) {
-			b = new_temp(c, x->init, w->def[x->init],
-				     c->body->end);
+			b = memory_add_temp(w, x->init, w->def[x->init],
+					    c->body->end);
 			w->out->value[x->init].buffer = b + 1;
 			return b;
 		}
@@ -187,12 +182,12 @@ first_temp(struct carry *c, struct memory_carry *x)
 			}
 		}
 	}
-	return new_temp(c, x->param, c->body->begin, c->body->end);
+	return memory_add_temp(w, x->param, c->body->begin, c->body->end);
 }
 
-/* Neither the old nor the new value is saved. */
+/* One buffer or two, if neither the old nor the new value is saved. */
 static void
-turn(struct carry *c, struct memory_carry *x, uint32_t k)
+place_in_temps(struct carry_work *c, struct memory_carry *x, uint32_t k)
 {
 	struct memory_work *w = c->w;
 	int64_t count = memory_count(w->m, c->body->repeat);
@@ -203,11 +198,11 @@ turn(struct carry *c, struct memory_carry *x, uint32_t k)
 	}
 	x->at[0] = first_temp(c, x) + 1;
 	x->at[1] = x->at[0];
-	if (c->copies || !one_is_enough(c, x)) {
-		x->at[1] = new_temp(c, x->made, c->body->begin,
-				    c->body->end) + 1;
+	if (c->copies || !needs_one_buffer(c, x)) {
+		x->at[1] = memory_add_temp(w, x->made, c->body->begin,
+					   c->body->end) + 1;
 	}
-	if (!memory_homed(w, x->result)) {
+	if (!memory_is_placed(w, x->result)) {
 		x->last_here = true;
 		set_role(c, x->result, k, MEMORY_RESULT);
 		b = x->at[count & 1] - 1;
@@ -218,7 +213,7 @@ turn(struct carry *c, struct memory_carry *x, uint32_t k)
 }
 
 static void
-place(struct carry *c)
+place_carries(struct carry_work *c)
 {
 	struct memory_work *w = c->w;
 	const struct ir_node *n = c->body->repeat;
@@ -240,14 +235,14 @@ place(struct carry *c)
 		if (!x->first_here && saved) {
 			x->at[0] = x->at[1] = w->out->value[x->made].buffer;
 			x->shift = -1;
-			x->last_here = !memory_homed(w, x->result);
+			x->last_here = !memory_is_placed(w, x->result);
 			if (x->last_here) {
 				set_role(c, x->result, k, MEMORY_RESULT);
 			}
 		} else if (!x->first_here) {
-			turn(c, x, k);
+			place_in_temps(c, x, k);
 		}
-		if (!memory_homed(w, x->param)) {
+		if (!memory_is_placed(w, x->param)) {
 			set_role(c, x->param, k, MEMORY_PARAM);
 		}
 	}
@@ -256,25 +251,27 @@ place(struct carry *c)
 /* ---- all repeats of a function ---- */
 
 static void
-walk(struct memory_work *w, struct memory_frame *f, bool claim,
-     uint32_t *number)
+walk_repeats(struct memory_work *w, struct memory_frame *f, bool adds,
+	     uint32_t *number)
 {
 	uint32_t i;
 
 	for (i = 0; i < f->list->at.n; i++) {
-		struct carry c = { .w = w, .outer = f, .body = f->inner[i] };
+		struct carry_work c = {
+			.w = w, .outer = f, .body = f->inner[i]
+		};
 
 		if (!c.body) {
 			continue;
 		}
-		if (claim) {
-			claim_saved(&c);
+		if (adds) {
+			add_carries(&c);
 		} else {
 			c.number = *number;
 			*number += c.body->repeat->nargs;
-			place(&c);
+			place_carries(&c);
 		}
-		walk(w, c.body, claim, number);
+		walk_repeats(w, c.body, adds, number);
 	}
 }
 
@@ -283,6 +280,6 @@ memory_carries(struct memory_work *w)
 {
 	uint32_t number = w->out->carries.n;
 
-	walk(w, w->top, true, NULL);
-	walk(w, w->top, false, &number);
+	walk_repeats(w, w->top, true, NULL);
+	walk_repeats(w, w->top, false, &number);
 }

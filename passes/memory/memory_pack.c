@@ -1,16 +1,16 @@
 /*
- * Blocks with lifetimes, packed by offset.  No packing is smaller than the
- * most bytes alive at once.  Blocks are put, one by one, into the tightest gap
- * between those that live meanwhile; which of several orders packs best is
- * tried out, and what ends up on top is then moved to the front (Pisarchyk
- * and Lee, arXiv:2001.03288, compare such orders).
+ * Offsets for blocks with lifetimes, in as few bytes as a greedy search finds.
+ * The most bytes alive at once are a lower bound.  Blocks are placed one by
+ * one into the tightest gap between those alive at the same time.  Several
+ * orders are tried (Pisarchyk and Lee, arXiv:2001.03288, compare such orders);
+ * then the block that ends highest is moved to the front, while that helps.
  */
 #include "passes/memory/memory.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#define MAX_LIFTS 24	/* tries to bring down what is on top */
+#define MAX_LIFTS 24	/* times that the highest block is moved */
 
 struct pack {
 	struct memory_block *b;
@@ -21,7 +21,7 @@ struct pack {
 	int64_t best_bytes;
 };
 
-/* ---- the bound ---- */
+/* ---- the lower bound ---- */
 
 int64_t
 memory_bound(struct arena *a, const struct memory_block *b, uint32_t n,
@@ -52,12 +52,12 @@ memory_bound(struct arena *a, const struct memory_block *b, uint32_t n,
 /* ---- one order ---- */
 
 static bool
-meet(const struct memory_block *x, const struct memory_block *y)
+are_alive_together(const struct memory_block *x, const struct memory_block *y)
 {
 	return x->from <= y->to && y->from <= x->to;
 }
 
-/* The smallest gap that it fits in, or the end of all that it meets. */
+/* The smallest gap that x fits in, or the end of all blocks alive with it. */
 static int64_t
 gap_for(const struct pack *p, uint32_t count, const struct memory_block *x)
 {
@@ -67,7 +67,7 @@ gap_for(const struct pack *p, uint32_t count, const struct memory_block *x)
 	for (i = 0; i < count; i++) {
 		const struct memory_block *y = &p->b[p->placed[i]];
 
-		if (!meet(x, y)) {
+		if (!are_alive_together(x, y)) {
 			continue;
 		}
 		if (y->offset - end >= x->bytes && y->offset - end < smallest) {
@@ -79,8 +79,9 @@ gap_for(const struct pack *p, uint32_t count, const struct memory_block *x)
 	return best >= 0 ? best : end;
 }
 
+/* Keeps `placed` sorted by offset. */
 static void
-put(struct pack *p, uint32_t count, uint32_t which)
+insert_placed(struct pack *p, uint32_t count, uint32_t which)
 {
 	uint32_t i = count;
 
@@ -91,7 +92,7 @@ put(struct pack *p, uint32_t count, uint32_t which)
 	p->placed[i] = which;
 }
 
-/* Places all in this order, as long as that may be the best, and keeps it. */
+/* Places all in this order, unless it exceeds the best; keeps a better one. */
 static void
 try_order(struct pack *p)
 {
@@ -102,7 +103,7 @@ try_order(struct pack *p)
 		struct memory_block *x = &p->b[p->order[i]];
 
 		x->offset = gap_for(p, i, x);
-		put(p, i, p->order[i]);
+		insert_placed(p, i, p->order[i]);
 		bytes = x->offset + x->bytes > bytes ? x->offset + x->bytes
 						     : bytes;
 	}
@@ -165,9 +166,9 @@ sort(struct pack *p, enum rule rule, struct key *keys)
 	}
 }
 
-/* What ends highest in the best packing goes first. */
+/* The best order, but for the block that ends highest: that goes first. */
 static void
-lift(struct pack *p)
+move_highest_first(struct pack *p)
 {
 	uint32_t i, at = 0;
 
@@ -206,7 +207,7 @@ memory_pack(struct arena *a, struct memory_block *b, uint32_t n)
 	}
 	for (i = 0; i < MAX_LIFTS && p.best_bytes > bound; i++) {
 		before = p.best_bytes;
-		lift(&p);
+		move_highest_first(&p);
 		try_order(&p);
 		if (p.best_bytes == before) {
 			break;

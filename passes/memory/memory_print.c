@@ -1,6 +1,7 @@
 /*
- * Arenas as text: a table of each rank of the pipeline, and the largest
- * buffers of the fullest; or all buffers as JSON.
+ * A memory plan as text, for people and as JSON for programs, in two views:
+ * by stage and for the fullest rank (--emit=memory), and by rank with every
+ * buffer and its offset (--emit=arena).
  */
 #include "passes/memory/memory.h"
 
@@ -29,22 +30,22 @@ func_name(const struct ir_module *m, func_id f)
 static int64_t
 all_of(const struct memory_buffer *b)
 {
-	return b->bytes * b->trips * b->copies;
+	return b->bytes * b->items * b->copies;
 }
 
 static node_id
-maker(const struct ir_module *m, const struct memory_buffer *b)
+maker_of(const struct ir_module *m, const struct memory_buffer *b)
 {
 	return b->value ? m->values.at[b->value].node : 0;
 }
 
-/* "x", or "gather" of what has no name. */
+/* The name of what lies there, or the op that makes it. */
 static void
 put_what(const struct ir_module *m, const struct memory_buffer *b,
 	 struct buf *out)
 {
 	sym_t hint = b->value ? m->values.at[b->value].hint : 0;
-	node_id n = maker(m, b);
+	node_id n = maker_of(m, b);
 
 	if (b->name && b->kind != MEMORY_SAVES && b->kind != MEMORY_PIPELINE) {
 		buf_puts(out, ir_text(m->ctx, b->name));
@@ -57,7 +58,194 @@ put_what(const struct ir_module *m, const struct memory_buffer *b,
 	}
 }
 
-/* ---- for people ---- */
+/* ---- by stage ---- */
+
+/* Iterations of the stage's outermost repeats. */
+static int64_t
+layers_of(const struct ranks *r, const struct memory *mem, uint32_t stage)
+{
+	const struct kernel_list *l =
+		mem->kernels[r->of_stage[stage][SCHED_F]]->top;
+	int64_t n = 0;
+	uint32_t i;
+
+	for (i = 0; i < l->at.n; i++) {
+		n += l->at.at[i].body ? l->at.at[i].body->count : 0;
+	}
+	return n;
+}
+
+/* Bytes that one microbatch saves; from MEMORY_TOP on: outside of repeats. */
+static int64_t
+saved_by(const struct memory_stage *s, uint32_t from)
+{
+	int64_t bytes = 0;
+	uint32_t k;
+
+	for (k = 0; k < MEMORY_TOP; k++) {
+		bytes += s->saves[from + k].bytes;
+	}
+	return bytes;
+}
+
+/* Microbatches of which the stage keeps something at once, at most. */
+static uint32_t
+in_flight(const struct memory_stage *s)
+{
+	uint32_t most = 0, k;
+
+	for (k = 0; k < MEMORY_NSPANS; k++) {
+		most = s->saves[k].slots > most ? s->saves[k].slots : most;
+	}
+	return most;
+}
+
+static const char *
+model_name(const struct ranks *r)
+{
+	return r->m->name ? ir_text(r->m->ctx, r->m->name) : "";
+}
+
+static void
+put_row(struct buf *out, const char *label, int64_t bytes)
+{
+	struct scale u = unit_decimal_bytes((double)bytes);
+	struct buf number;
+
+	buf_init(&number, out->arena);
+	buf_grouped(&number, bytes);
+	buf_printf(out, "%-24s%24s%12.3f %s\n", label, buf_text(&number),
+		   in(u, bytes), u.name);
+}
+
+static void
+put_fullest(const struct memory *mem, struct buf *out)
+{
+	const struct memory_rank *x = &mem->rank[mem->fullest];
+	uint32_t k;
+
+	buf_printf(out, "\nfullest is rank %u of the pipeline, bytes\n",
+		   mem->fullest);
+	for (k = 0; k < MEMORY_NKINDS; k++) {
+		if (k != mem->on_host) {
+			put_row(out, memory_kind_names[k], x->by[k]);
+		}
+	}
+	if (x->reserve) {
+		put_row(out, "reserve", x->reserve);
+	}
+	put_row(out, "total", x->total);
+	if (mem->on_host < MEMORY_NKINDS) {
+		put_row(out, arena_printf(out->arena, "on the host, %s",
+					  memory_kind_names[mem->on_host]),
+			x->host);
+	}
+}
+
+void
+memory_print_stages(const struct ranks *r, const struct memory *mem,
+		    struct buf *out)
+{
+	struct scale u = unit_decimal_bytes((double)
+					    mem->rank[mem->fullest].total);
+	const char *name = model_name(r);
+	uint32_t i, k;
+
+	buf_printf(out, "model %s, ranks: %u, microbatches: %u\n\n",
+		   *name ? name : "(unnamed)", r->nranks, r->nmicrobatches);
+	buf_printf(out, "one rank of each stage, %s; saved for one microbatch, "
+		   "in layers and outside\nstage rank layers   weights "
+		   "gradients optimizer in layers   outside flight\n", u.name);
+	for (i = 0; i < mem->nstages; i++) {
+		const struct memory_stage *s = &mem->stage[i];
+
+		buf_printf(out, "%5u %4u %6" PRId64, i, s->rank,
+			   layers_of(r, mem, i));
+		for (k = MEMORY_WEIGHTS; k <= MEMORY_OPTIMIZER; k++) {
+			buf_printf(out, " %9.3f", in(u, s->fixed[k]));
+		}
+		buf_printf(out, " %9.3f %9.3f %6u\n", in(u, saved_by(s, 0)),
+			   in(u, saved_by(s, MEMORY_TOP)), in_flight(s));
+	}
+	put_fullest(mem, out);
+}
+
+static void
+json_int(struct buf *out, const char *key, int64_t v)
+{
+	buf_printf(out, ", \"%s\": %" PRId64, key, v);
+}
+
+/* Tensors of the first three kinds; what lies on the host is 0 there. */
+static void
+json_tensors(const struct memory *mem, const int64_t *by, struct buf *out)
+{
+	static const char *const keys[] = {
+		"weight_bytes", "gradient_bytes", "optimizer_bytes"
+	};
+	uint32_t k;
+
+	for (k = MEMORY_WEIGHTS; k <= MEMORY_OPTIMIZER; k++) {
+		json_int(out, keys[k], k == mem->on_host ? 0 : by[k]);
+	}
+	json_int(out, "host_bytes", mem->on_host < MEMORY_NKINDS
+		 ? by[mem->on_host] : 0);
+}
+
+static int64_t
+stages_of(const struct memory *mem, uint32_t rank)
+{
+	int64_t n = 0;
+	uint32_t i;
+
+	for (i = 0; i < mem->nstages; i++) {
+		n += mem->stage[i].rank == rank;
+	}
+	return n;
+}
+
+void
+memory_print_stages_json(const struct ranks *r, const struct memory *mem,
+			 struct buf *out)
+{
+	const char *name = model_name(r);
+	uint32_t i;
+
+	buf_puts(out, "{\n  \"model\": ");
+	buf_json(out, name, strlen(name));
+	buf_printf(out, ",\n  \"ranks\": %u,\n  \"microbatches\": %u,\n"
+		   "  \"stages\": [", r->nranks, r->nmicrobatches);
+	for (i = 0; i < mem->nstages; i++) {
+		const struct memory_stage *s = &mem->stage[i];
+
+		buf_printf(out, "%s\n    {\"stage\": %u", i ? "," : "", i);
+		json_int(out, "rank", s->rank);
+		json_int(out, "layers", layers_of(r, mem, i));
+		json_tensors(mem, s->fixed, out);
+		json_int(out, "saved_bytes", saved_by(s, 0));
+		json_int(out, "outside_bytes", saved_by(s, MEMORY_TOP));
+		json_int(out, "in_flight", in_flight(s));
+		buf_putc(out, '}');
+	}
+	buf_puts(out, "\n  ],\n  \"pipeline\": [");
+	for (i = 0; i < mem->nranks; i++) {
+		const struct memory_rank *x = &mem->rank[i];
+
+		buf_printf(out, "%s\n    {\"rank\": %u", i ? "," : "", i);
+		json_int(out, "stages", stages_of(mem, i));
+		json_tensors(mem, x->by, out);
+		json_int(out, "other_bytes", x->by[MEMORY_OTHER]);
+		json_int(out, "pipeline_bytes", x->by[MEMORY_PIPELINE]);
+		json_int(out, "saved_bytes", x->by[MEMORY_SAVES]);
+		json_int(out, "temp_bytes", x->by[MEMORY_TEMPS]);
+		json_int(out, "reserve_bytes", x->reserve);
+		json_int(out, "total_bytes", x->total);
+		buf_putc(out, '}');
+	}
+	buf_printf(out, "\n  ],\n  \"fullest\": %u\n}\n", mem->fullest);
+}
+
+/* ---- by rank, for people ---- */
 
 static void
 put_ranks(const struct memory *mem, struct scale u, struct buf *out)
@@ -87,7 +275,7 @@ put_ranks(const struct memory *mem, struct scale u, struct buf *out)
 	}
 }
 
-/* A stage's saves that live so, in repeats and outside. */
+/* Bytes and slots of one span, in repeats and outside. */
 static int64_t
 slot_bytes(const struct memory_stage *s, uint32_t span, uint32_t *slots)
 {
@@ -124,11 +312,6 @@ put_stages(const struct ranks *r, const struct memory *mem, struct scale u,
 	}
 }
 
-struct largest {
-	const struct memory *mem;
-	uint32_t *at, n;
-};
-
 static int
 by_size(const void *x, const void *y)
 {
@@ -139,7 +322,7 @@ by_size(const void *x, const void *y)
 	return p != q ? (p < q) - (p > q) : (a > b) - (a < b);
 }
 
-/* Of temps, those of the function that needs most. */
+/* Buffers of the fullest rank; of temps, those of the function with most. */
 static void
 put_largest(const struct ranks *r, const struct memory *mem, struct buf *out)
 {
@@ -162,9 +345,9 @@ put_largest(const struct ranks *r, const struct memory *mem, struct buf *out)
 		buf_printf(out, "%-9s %#11" PRIx64 " %16" PRId64 "  ",
 			   memory_kind_names[at[i]->kind],
 			   (uint64_t)at[i]->offset, all_of(at[i]));
-		if (at[i]->trips * at[i]->copies > 1) {
+		if (at[i]->items * at[i]->copies > 1) {
 			buf_printf(out, "%" PRId64 " of %" PRId64 ": ",
-				   at[i]->trips * at[i]->copies,
+				   at[i]->items * at[i]->copies,
 				   at[i]->bytes);
 		}
 		put_what(r->m, at[i], out);
@@ -193,8 +376,7 @@ put_peak(const struct ranks *r, const struct memory *mem, struct buf *out)
 }
 
 void
-memory_print(const struct ranks *r, const struct memory *mem,
-	     struct buf *out)
+memory_print(const struct ranks *r, const struct memory *mem, struct buf *out)
 {
 	double memory_bytes = (double)mem->rank[mem->fullest].device;
 	double total = (double)mem->rank[mem->fullest].total;
@@ -213,13 +395,7 @@ memory_print(const struct ranks *r, const struct memory *mem,
 	put_largest(r, mem, out);
 }
 
-/* ---- for programs ---- */
-
-static void
-json_int(struct buf *out, const char *key, int64_t v)
-{
-	buf_printf(out, ", \"%s\": %" PRId64, key, v);
-}
+/* ---- by rank, for programs ---- */
 
 static void
 json_rank(const struct ranks *r, const struct memory *mem, uint32_t i,
@@ -290,7 +466,7 @@ json_buffer(const struct ranks *r, const struct memory *mem, uint32_t i,
 	}
 	json_int(out, "offset", b->offset);
 	json_int(out, "bytes", b->bytes);
-	json_int(out, "trips", b->trips);
+	json_int(out, "items", b->items);
 	json_int(out, "copies", b->copies);
 	json_int(out, "apart", b->apart);
 	if (b->kind == MEMORY_TEMPS) {

@@ -1,7 +1,7 @@
 /*
- * What one function keeps for another of its stage, and under which names.
- * A value is made where it is kept, and what is kept already is kept there:
- * no save copies anything.
+ * Saves: what one function of a stage keeps for a later one, by name.  A value
+ * is made where it is saved, and one that already has a lasting place is saved
+ * there, so that no save copies anything.
  */
 #include "passes/memory/memory_parts.h"
 
@@ -9,33 +9,33 @@
 
 static void
 add_name(struct memory_work *w, sym_t name, uint32_t buffer,
-	 const struct memory_nest *nest)
+	 const struct memory_repeats *around)
 {
 	struct memory_name x = { name, buffer, 0, 1, w->names_of[name] };
 
-	while (nest && nest->outer) {
-		nest = nest->outer;
+	while (around && around->outer) {
+		around = around->outer;
 	}
-	if (nest) {
-		x.lo = memory_start(w->m, nest->repeat);
-		x.hi = x.lo + memory_count(w->m, nest->repeat);
+	if (around) {
+		x.lo = memory_start(w->m, around->repeat);
+		x.hi = x.lo + memory_count(w->m, around->repeat);
 	}
 	VEC_PUSH(&w->tmp, &w->names, x);
 	w->names_of[name] = w->names.n;
 }
 
-/* Where a name is kept in the trips around, or UINT32_MAX. */
+/* The buffer of a name in the iterations around, or UINT32_MAX. */
 static uint32_t
 find_name(const struct memory_work *w, sym_t name,
-	  const struct memory_nest *nest)
+	  const struct memory_repeats *around)
 {
 	int64_t lo = 0;
 	uint32_t i;
 
-	while (nest && nest->outer) {
-		nest = nest->outer;
+	while (around && around->outer) {
+		around = around->outer;
 	}
-	lo = nest ? memory_start(w->m, nest->repeat) : 0;
+	lo = around ? memory_start(w->m, around->repeat) : 0;
 	for (i = w->names_of[name]; i; i = w->names.at[i - 1].next) {
 		const struct memory_name *x = &w->names.at[i - 1];
 
@@ -49,8 +49,8 @@ find_name(const struct memory_work *w, sym_t name,
 /* ---- what is saved ---- */
 
 /*
- * An item for each trip of the repeats around what is saved.  What an update
- * saves it takes itself, and so it is a temp.
+ * A buffer with an item for each iteration of the repeats around v.  An update
+ * reads its own saves, so those are temps.
  */
 static uint32_t
 new_save(struct memory_work *w, value_id v, sym_t name)
@@ -70,7 +70,7 @@ new_save(struct memory_work *w, value_id v, sym_t name)
 	to->from = w->def[v];
 	to->to = w->top->end;
 	for (; f->repeat; f = f->outer) {
-		to->trips *= memory_count(w->m, f->repeat);
+		to->items *= memory_count(w->m, f->repeat);
 		to->first = memory_start(w->m, f->repeat);
 		to->from = f->begin;
 	}
@@ -79,14 +79,14 @@ new_save(struct memory_work *w, value_id v, sym_t name)
 }
 
 static void
-save(struct memory_work *w, const struct ir_node *n,
-     const struct memory_nest *nest)
+place_save(struct memory_work *w, const struct ir_node *n,
+	   const struct memory_repeats *around)
 {
 	sym_t name = ir_attr(w->m, n, IR_ATTR_NAME)->text;
 	value_id v = ir_args(w->m, n)[0];
 	uint32_t b = w->out->value[v].buffer;
 
-	/* what was taken, a weight or an input stays where it is */
+	/* a weight, an input or an earlier save stays where it is */
 	if (!b) {
 		if (!w->frame[v]) {
 			w->why = arena_printf(&w->m->ctx->tmp, "`%s` saves "
@@ -96,19 +96,19 @@ save(struct memory_work *w, const struct ir_node *n,
 		}
 		b = new_save(w, v, name) + 1;
 	}
-	add_name(w, name, b - 1, nest);
+	add_name(w, name, b - 1, around);
 }
 
 static void
-take(struct memory_work *w, const struct ir_node *n,
-     const struct memory_nest *nest)
+place_saved(struct memory_work *w, const struct ir_node *n,
+	    const struct memory_repeats *around)
 {
 	sym_t name = ir_attr(w->m, n, IR_ATTR_NAME)->text;
-	uint32_t b = find_name(w, name, nest);
+	uint32_t b = find_name(w, name, around);
 
 	if (b == UINT32_MAX) {
 		w->why = arena_printf(&w->m->ctx->tmp, "nothing is saved as "
-				      "`%s` before it is taken",
+				      "`%s` before it is read",
 				      ir_text(w->m->ctx, name));
 		return;
 	}
@@ -120,23 +120,23 @@ take(struct memory_work *w, const struct ir_node *n,
 }
 
 static void
-scan(struct memory_work *w, region_id r, const struct memory_nest *outer)
+scan(struct memory_work *w, region_id r, const struct memory_repeats *outer)
 {
 	uint32_t i;
 
 	for (i = 0; !w->why && i < w->m->regions.at[r].nodes.n; i++) {
 		node_id id = w->m->regions.at[r].nodes.at[i];
 		const struct ir_node *n = ir_node(w->m, id);
-		struct memory_nest in = { n, outer };
+		struct memory_repeats in = { n, outer };
 
 		if (n->region) {
 			scan(w, n->region, &in);
 		} else if (!ir_is(n->op, IRF_STASH)) {
 			continue;
 		} else if (ir_is(n->op, IRF_SINK)) {
-			save(w, n, outer);
+			place_save(w, n, outer);
 		} else {
-			take(w, n, outer);
+			place_saved(w, n, outer);
 		}
 	}
 }
@@ -148,7 +148,7 @@ memory_saves(struct memory_work *w)
 }
 
 void
-memory_stage_done(struct memory_work *w)
+memory_forget_names(struct memory_work *w)
 {
 	uint32_t i;
 

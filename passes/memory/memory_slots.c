@@ -1,15 +1,15 @@
 /*
- * A slot holds all that one microbatch of one stage keeps.  There are as many
- * as microbatches that keep something at once, by the schedule.  Stages of a
- * rank whose slots are alike, as those of an interleaved schedule, share one
- * pool: they do not all need their most at the same time.
+ * Slots of saves.  A slot holds what one microbatch of one stage saves for one
+ * span; there are as many as the schedule has microbatches in that span at
+ * once.  Stages of a rank share a pool of slots where that takes fewer bytes:
+ * those of an interleaved schedule have slots of one size, and do not need
+ * their most at the same time.
  */
 #include "passes/memory/memory_parts.h"
 
 #include <stdlib.h>
 
-/* Which part of the work takes a slot, and which gives it back. */
-const struct memory_hold memory_holds[MEMORY_NSPANS] = {
+const struct memory_lifetime memory_lifetimes[MEMORY_NSPANS] = {
 	[MEMORY_TO_INPUT] = { SCHED_FORWARD, SCHED_INPUT },
 	[MEMORY_TO_WEIGHTS] = { SCHED_FORWARD, SCHED_WEIGHTS },
 	[MEMORY_BETWEEN] = { SCHED_INPUT, SCHED_WEIGHTS },
@@ -18,26 +18,26 @@ const struct memory_hold memory_holds[MEMORY_NSPANS] = {
 	[MEMORY_TOP + MEMORY_BETWEEN] = { SCHED_INPUT, SCHED_WEIGHTS }
 };
 
-/* Stages of one rank, those of the largest slots first. */
-struct slots {
+/* The stages of one rank that save something for a span. */
+struct slot_groups {
 	struct memory_work *w;
 	const struct sched_list *list;
 	enum memory_span span;
-	uint32_t *stages, n;
-	uint32_t *group;	/* by stage, from 1; 0: another rank's */
+	uint32_t *stages, n;	/* those of the largest slots first */
+	uint32_t *group;	/* by stage, from 1; 0: of another rank */
 	uint32_t ngroups;
 	int64_t *bytes;		/* by group: of its largest slot */
 };
 
 static int64_t
-bytes_of(const struct slots *s, uint32_t stage)
+bytes_of(const struct slot_groups *s, uint32_t stage)
 {
 	return s->w->out->stage[stage].saves[s->span].bytes;
 }
 
 /* Slots that the groups `a` and `b` need together, at most. */
 static uint32_t
-most(const struct slots *s, uint32_t a, uint32_t b)
+most_slots(const struct slot_groups *s, uint32_t a, uint32_t b)
 {
 	uint32_t now = 0, peak = 0, i;
 
@@ -49,16 +49,16 @@ most(const struct slots *s, uint32_t a, uint32_t b)
 		if (g == 0 || (g != a && g != b)) {
 			continue;
 		}
-		now += (does & memory_holds[s->span].from) != 0;
+		now += (does & memory_lifetimes[s->span].from) != 0;
 		peak = now > peak ? now : peak;
-		now -= (does & memory_holds[s->span].to) != 0;
+		now -= (does & memory_lifetimes[s->span].to) != 0;
 	}
 	return peak;
 }
 
-/* Alike ones together, and others where that takes less. */
+/* Stages of equal slots share a pool, and others where that is smaller. */
 static void
-find_groups(struct slots *s)
+find_groups(struct slot_groups *s)
 {
 	uint32_t i, k, g;
 
@@ -71,9 +71,9 @@ find_groups(struct slots *s)
 		s->group[s->stages[i]] = s->ngroups;
 	}
 	for (g = 1, k = 2; k <= s->ngroups; k++) {
-		if (s->bytes[g] * most(s, g, k) >
-		    s->bytes[g] * most(s, g, g) +
-		    s->bytes[k] * most(s, k, k)) {
+		if (s->bytes[g] * most_slots(s, g, k) >
+		    s->bytes[g] * most_slots(s, g, g) +
+		    s->bytes[k] * most_slots(s, k, k)) {
 			g = k;
 			continue;
 		}
@@ -86,12 +86,12 @@ find_groups(struct slots *s)
 }
 
 static void
-make_pool(struct slots *s, uint32_t rank, uint32_t group)
+make_pool(struct slot_groups *s, uint32_t rank, uint32_t group)
 {
 	struct memory *out = s->w->out;
 	struct memory_pool pool = { .rank = rank, .span = s->span,
 				    .bytes = s->bytes[group],
-				    .slots = most(s, group, group) };
+				    .slots = most_slots(s, group, group) };
 	uint32_t i;
 
 	for (i = 0; i < s->n; i++) {
@@ -105,7 +105,7 @@ make_pool(struct slots *s, uint32_t rank, uint32_t group)
 
 /* Sorted by bytes, in place; there are few. */
 static void
-add_stage(struct slots *s, uint32_t stage)
+add_stage(struct slot_groups *s, uint32_t stage)
 {
 	uint32_t i = s->n++;
 
@@ -116,9 +116,9 @@ add_stage(struct slots *s, uint32_t stage)
 	s->stages[i] = stage;
 }
 
-/* What each would need alone: one that is alone has a pool of that. */
+/* How many slots each stage needs if it shares none. */
 static void
-find_own(struct slots *s)
+find_unshared(struct slot_groups *s)
 {
 	struct memory *out = s->w->out;
 	uint32_t i;
@@ -129,7 +129,7 @@ find_own(struct slots *s)
 	for (i = 0; i < s->n; i++) {
 		out->stage[s->stages[i]].saves[s->span].slots = s->n == 1
 			? out->pools.at[out->pools.n - 1].slots
-			: most(s, i + 1, i + 1);
+			: most_slots(s, i + 1, i + 1);
 	}
 }
 
@@ -137,7 +137,7 @@ static void
 pool_rank(struct memory_work *w, uint32_t rank, enum memory_span span)
 {
 	uint32_t n = w->out->nstages, i;
-	struct slots s = { .w = w, .span = span,
+	struct slot_groups s = { .w = w, .span = span,
 			   .list = &w->holding->ranks[rank] };
 
 	s.stages = arena_alloc(&w->tmp, n * sizeof *s.stages);
@@ -159,7 +159,7 @@ pool_rank(struct memory_work *w, uint32_t rank, enum memory_span span)
 			make_pool(&s, rank, g);
 		}
 	}
-	find_own(&s);
+	find_unshared(&s);
 }
 
 void
@@ -173,7 +173,7 @@ memory_slots(struct memory_work *w)
 
 		if (b->kind == MEMORY_SAVES) {
 			out->stage[b->stage].saves[b->span].bytes +=
-				b->bytes * b->trips;
+				b->bytes * b->items;
 		}
 	}
 	for (i = 0; i < out->nranks; i++) {
@@ -183,18 +183,17 @@ memory_slots(struct memory_work *w)
 	}
 }
 
-/* ---- which one ---- */
+/* ---- which slot ---- */
 
-/* Slots of one pool, while microbatches take them. */
-struct given {
+/* The slots of one pool, while a rank runs its actions. */
+struct slot_use {
 	struct memory *mem;
 	uint32_t pool;
 	bool *used;		/* by slot */
 };
 
-/* The first that is free. */
 static uint32_t
-take_slot(struct given *g)
+first_free_slot(struct slot_use *g)
 {
 	uint32_t n = g->mem->pools.at[g->pool].slots, i;
 
@@ -204,11 +203,11 @@ take_slot(struct given *g)
 			return i;
 		}
 	}
-	die("a pool has fewer slots than microbatches take");
+	die("a pool has fewer slots than microbatches use");
 }
 
 static void
-give_pool(struct given *g, const struct sched *s)
+assign_pool(struct slot_use *g, const struct sched *s)
 {
 	const struct memory_pool *pool = &g->mem->pools.at[g->pool];
 	const struct sched_list *l = &s->ranks[pool->rank];
@@ -224,17 +223,17 @@ give_pool(struct given *g, const struct sched *s)
 		    of->saves[pool->span].pool != g->pool) {
 			continue;
 		}
-		if (does & memory_holds[pool->span].from) {
-			*slot = take_slot(g);
+		if (does & memory_lifetimes[pool->span].from) {
+			*slot = first_free_slot(g);
 		}
-		if (does & memory_holds[pool->span].to) {
+		if (does & memory_lifetimes[pool->span].to) {
 			g->used[*slot] = false;
 		}
 	}
 }
 
 void
-memory_give_slots(const struct ranks *r, struct arena *a, struct memory *mem)
+memory_assign_slots(const struct ranks *r, struct arena *a, struct memory *mem)
 {
 	uint32_t i, k;
 
@@ -245,9 +244,9 @@ memory_give_slots(const struct ranks *r, struct arena *a, struct memory *mem)
 		}
 	}
 	for (i = 0; i < mem->pools.n; i++) {
-		struct given g = { mem, i, NULL };
+		struct slot_use g = { mem, i, NULL };
 
 		g.used = arena_alloc(a, mem->pools.at[i].slots);
-		give_pool(&g, r->sched);
+		assign_pool(&g, r->sched);
 	}
 }

@@ -1,17 +1,18 @@
 /*
- * One function: when each value is made and last read, where it lies, and
- * the temps packed.  Steps count kernels in running order, those inside a
- * repeat once: its temps have the same addresses in each trip.  What stands
- * outside of a repeat and is read inside lives to its end.
+ * The values of one function: when each is made and last read, where it lies,
+ * and the offsets of its temps.  Steps count kernels in running order, those
+ * inside a repeat once, since its temps have the same addresses in each
+ * iteration.  A value from outside of a repeat that is read inside lives to the
+ * repeat's end.
  */
 #include "passes/memory/memory_parts.h"
 
 /* ---- steps ---- */
 
 static struct memory_frame *
-number(struct memory_work *w, const struct kernel_list *l,
-       const struct ir_node *repeat, struct memory_frame *outer,
-       uint32_t *step)
+number_steps(struct memory_work *w, const struct kernel_list *l,
+	     const struct ir_node *repeat, struct memory_frame *outer,
+	     uint32_t *step)
 {
 	struct memory_frame *f = arena_alloc(&w->tmp, sizeof *f);
 	uint32_t n = l->at.n, i, k;
@@ -30,7 +31,7 @@ number(struct memory_work *w, const struct kernel_list *l,
 			w->why = "a function calls another";
 		}
 		if (x->kind == KERNEL_REPEAT) {
-			f->inner[i] = number(w, x->body, ir_node(w->m,
+			f->inner[i] = number_steps(w, x->body, ir_node(w->m,
 				x->nodes.at[0]), f, step);
 		} else {
 			(*step)++;
@@ -47,7 +48,7 @@ number(struct memory_work *w, const struct kernel_list *l,
 	return f;
 }
 
-/* Values that a repeat hands in and out, wanted or not. */
+/* Parameters and results of repeats, whether or not they are read. */
 static void
 number_carried(struct memory_work *w, struct memory_frame *f)
 {
@@ -117,8 +118,10 @@ find_reads(struct memory_work *w, const struct memory_frame *f)
 }
 
 /*
- * The first trip reads a carried value where it was before, unless that is
- * where it is saved.  *dying: nobody else reads it.
+ * The first iteration reads an initial value where it was made, unless each
+ * iteration saves the carried value: then it is copied to a save.  It lives to
+ * the repeat's end if there are several iterations, since all have the same
+ * steps.
  */
 static void
 read_inits(struct memory_work *w, struct memory_frame *f)
@@ -142,7 +145,7 @@ read_inits(struct memory_work *w, struct memory_frame *f)
 				       w->last[v] == in->begin;
 		}
 		for (k = 0; k < in->repeat->nargs; k++) {
-			if (!memory_homed(w, r->params.at[k])) {
+			if (!memory_is_placed(w, r->params.at[k])) {
 				read_at(w, ir_args(w->m, in->repeat)[k],
 					memory_count(w->m, in->repeat) > 1
 					? in->end : w->last[r->params.at[k]],
@@ -152,9 +155,9 @@ read_inits(struct memory_work *w, struct memory_frame *f)
 	}
 }
 
-/* ---- values that have a place of their own ---- */
+/* ---- values that are no temps ---- */
 
-/* The sink puts it in place of a tensor: it is made there. */
+/* A value that replaces a tensor is made where the tensor lies. */
 static void
 place_stores(struct memory_work *w, const struct memory_frame *f)
 {
@@ -174,7 +177,8 @@ place_stores(struct memory_work *w, const struct memory_frame *f)
 			}
 			v = ir_args(w->m, n)[0];
 			if (w->frame[v] == f && w->fresh[v] &&
-			    w->def[v] == f->step[i] && !memory_homed(w, v)) {
+			    w->def[v] == f->step[i] &&
+			    !memory_is_placed(w, v)) {
 				w->out->value[v].buffer = w->of_node[id];
 			}
 		}
@@ -184,7 +188,10 @@ place_stores(struct memory_work *w, const struct memory_frame *f)
 	}
 }
 
-/* What other stages get stays where it is, or waits in a place of its own. */
+/*
+ * A sent value waits where it lies, if nothing overwrites that before the
+ * receiver has it; else in a buffer of its own.
+ */
 static void
 place_send(struct memory_work *w, node_id id, value_id base)
 {
@@ -230,7 +237,7 @@ place_sends(struct memory_work *w)
 	}
 }
 
-/* What the function returns; of a stage's, one for each microbatch. */
+/* Results of the function; those of a stage once for each microbatch. */
 static void
 place_results(struct memory_work *w)
 {
@@ -247,7 +254,7 @@ place_results(struct memory_work *w)
 			memory_at(w, b)->copies = w->r->nmicrobatches;
 		}
 		memory_at(w, b)->apart = memory_at(w, b)->bytes;
-		if (w->fresh[v] && !memory_homed(w, v)) {
+		if (w->fresh[v] && !memory_is_placed(w, v)) {
 			w->out->value[v].buffer = b + 1;
 		}
 	}
@@ -256,20 +263,15 @@ place_results(struct memory_work *w)
 /* ---- temps ---- */
 
 static void
-new_temp(struct memory_work *w, value_id v, uint32_t from, uint32_t to)
+place_temp(struct memory_work *w, value_id v, uint32_t from, uint32_t to)
 {
-	uint32_t b = memory_add(w, MEMORY_TEMPS, memory_bytes(w, v));
-
-	memory_at(w, b)->value = v;
-	memory_at(w, b)->from = from;
-	memory_at(w, b)->to = to;
-	w->out->value[v].buffer = b + 1;
+	w->out->value[v].buffer = memory_add_temp(w, v, from, to) + 1;
 }
 
-/* A buffer whose value is read for the last time takes the new one. */
+/* Places `made` over an input of its kernel that nothing reads later. */
 static bool
-reuse(struct memory_work *w, const struct kernel *x, uint32_t step,
-      const struct memory_frame *f, value_id made)
+place_in_input(struct memory_work *w, const struct kernel *x, uint32_t step,
+	       const struct memory_frame *f, value_id made)
 {
 	uint32_t i;
 
@@ -291,15 +293,14 @@ reuse(struct memory_work *w, const struct kernel *x, uint32_t step,
 }
 
 static void
-place_result(struct memory_work *w, const struct memory_frame *body,
-	     uint32_t k)
+place_result(struct memory_work *w, const struct memory_frame *body, uint32_t k)
 {
 	const struct ir_region *r = &w->m->regions.at[body->list->region];
 	value_id v = body->repeat->result + k, made = r->results.at[k];
 	uint32_t last = w->last[v] > body->end ? w->last[v] : body->end;
 
-	if (!memory_homed(w, v)) {
-		new_temp(w, v, w->out->value[made].role == MEMORY_MADE
+	if (!memory_is_placed(w, v)) {
+		place_temp(w, v, w->out->value[made].role == MEMORY_MADE
 			 ? w->def[made] : body->end, last);
 	}
 }
@@ -322,9 +323,9 @@ place_temps(struct memory_work *w, const struct memory_frame *f)
 		for (k = 0; k < x->outputs.n; k++) {
 			value_id v = x->outputs.at[k].value;
 
-			if (!memory_homed(w, v) &&
-			    !reuse(w, x, f->step[i], f, v)) {
-				new_temp(w, v, w->def[v], w->last[v]);
+			if (!memory_is_placed(w, v) &&
+			    !place_in_input(w, x, f->step[i], f, v)) {
+				place_temp(w, v, w->def[v], w->last[v]);
 			}
 		}
 	}
@@ -348,7 +349,7 @@ node_at(const struct memory_frame *f, uint32_t step)
 }
 
 static void
-pack(struct memory_work *w, struct memory_func *out)
+pack_temps(struct memory_work *w, struct memory_func *out)
 {
 	uint32_t n = w->out->buffers.n - w->first_buffer, i, count = 0;
 	struct memory_block *b = arena_alloc(&w->tmp, (n + 1) * sizeof *b);
@@ -360,7 +361,7 @@ pack(struct memory_work *w, struct memory_func *out)
 		if (x->kind == MEMORY_TEMPS) {
 			of[count] = i;
 			b[count++] = (struct memory_block){
-				x->bytes * x->trips, x->from, x->to, 0
+				x->bytes * x->items, x->from, x->to, 0
 			};
 		}
 	}
@@ -379,7 +380,8 @@ memory_function(struct memory_work *w, struct memory_func *out)
 	uint32_t step = 0;
 
 	w->first_buffer = w->out->buffers.n;
-	w->top = number(w, w->out->kernels[w->func]->top, NULL, NULL, &step);
+	w->top = number_steps(w, w->out->kernels[w->func]->top, NULL, NULL,
+			      &step);
 	number_carried(w, w->top);
 	find_reads(w, w->top);
 	if (w->why) {
@@ -395,5 +397,5 @@ memory_function(struct memory_work *w, struct memory_func *out)
 	place_results(w);
 	memory_carries(w);
 	place_temps(w, w->top);
-	pack(w, out);
+	pack_temps(w, out);
 }

@@ -1,8 +1,8 @@
 /*
- * What lies in place for the whole step: weights, sums of gradients, what the
- * optimizer keeps, inputs.  A tensor is there once on a rank of the pipeline,
- * however many of its stages use it; those of a repeat's trips lie side by
- * side.  Of an input there is one piece for each microbatch.
+ * Tensors that last for the whole step: weights, sums of gradients, optimizer
+ * state, inputs.  A rank of the pipeline has each of them once, however many of
+ * its stages use it; those of a repeat's iterations lie side by side.  Of an
+ * input there is one piece for each microbatch.
  */
 #include "passes/memory/memory_parts.h"
 
@@ -11,21 +11,21 @@
 
 #include "passes/pass.h"
 
-/* A node that names tensors of some trips. */
-struct mention {
+/* A node that names the tensors of some iterations. */
+struct tensor_use {
 	enum memory_kind kind;
-	bool sum;		/* what is accumulated under the name */
+	bool sum;		/* the sum that is accumulated under the name */
 	sym_t name;
-	uint64_t order;		/* of these: what all of a buffer have */
+	uint64_t order;		/* kind, sum and name: equal in one buffer */
 	node_id node;
 	value_id value;
 	uint32_t stage;
-	int64_t lo, hi;		/* trips of the outermost repeat named */
+	int64_t lo, hi;		/* of the outermost variable in the name */
 	int64_t inner;		/* tensors of each */
 };
 
-struct mentions {
-	VEC(struct mention) at;
+struct tensor_uses {
+	VEC(struct tensor_use) at;
 };
 
 /* ---- what a name means ---- */
@@ -35,7 +35,7 @@ is_sum(const struct ir_node *n)
 {
 	const struct ir_op_info *op = &ir_ops[n->op];
 
-	/* accumulate adds; store puts */
+	/* accumulate adds to a sum; store replaces a tensor */
 	return op->flags & IRF_SINK ? op->flops[0] != '\0'
 				    : !(op->flags & IRF_STORED);
 }
@@ -62,7 +62,7 @@ is_tensor(struct memory_work *w, const struct ir_node *n)
 
 /* The weight w of a name like "w.exp_avg", or 0. */
 static sym_t
-owner(const struct memory_work *w, sym_t name)
+owner_of(const struct memory_work *w, sym_t name)
 {
 	struct memory_owner *x = &w->owner[name];
 
@@ -87,16 +87,16 @@ kind_of(const struct memory_work *w, const struct ir_node *n, sym_t name,
 	}
 	if (ir_is(n->op, IRF_SINK)) {
 		return w->is_weight[name] ? MEMORY_WEIGHTS
-			: owner(w, name) ? MEMORY_OPTIMIZER : MEMORY_OTHER;
+			: owner_of(w, name) ? MEMORY_OPTIMIZER : MEMORY_OTHER;
 	}
 	return ir_is(n->op, IRF_PARAM) ? MEMORY_WEIGHTS
-		: update && !ir_is(n->op, IRF_UNIQUE) && owner(w, name)
+		: update && !ir_is(n->op, IRF_UNIQUE) && owner_of(w, name)
 		? MEMORY_OPTIMIZER : MEMORY_OTHER;
 }
 
 static bool
-names_trip(const struct memory_work *w, sym_t name,
-	   const struct ir_node *repeat)
+names_variable(const struct memory_work *w, sym_t name,
+	       const struct ir_node *repeat)
 {
 	const struct ir_attr *var = ir_attr(w->m, repeat, IR_ATTR_VAR);
 
@@ -107,11 +107,11 @@ names_trip(const struct memory_work *w, sym_t name,
 /* ---- collecting ---- */
 
 static void
-add(struct memory_work *w, struct mentions *all, node_id id,
-    const struct memory_nest *nest, uint32_t stage)
+add_use(struct memory_work *w, struct tensor_uses *all, node_id id,
+	const struct memory_repeats *around, uint32_t stage)
 {
 	const struct ir_node *n = ir_node(w->m, id);
-	struct mention x = {
+	struct tensor_use x = {
 		.name = ir_attr(w->m, n, IR_ATTR_NAME)->text, .node = id,
 		.sum = is_sum(n), .stage = stage, .hi = 1, .inner = 1
 	};
@@ -120,31 +120,31 @@ add(struct memory_work *w, struct mentions *all, node_id id,
 	x.kind = kind_of(w, n, x.name, stage == UINT32_MAX);
 	x.order = (uint64_t)x.kind << 33 | (uint64_t)x.sum << 32 | x.name;
 	x.value = n->nargs ? ir_args(w->m, n)[0] : n->result;
-	for (; nest; nest = nest->outer) {
-		if (!names_trip(w, x.name, nest->repeat)) {
+	for (; around; around = around->outer) {
+		if (!names_variable(w, x.name, around->repeat)) {
 			continue;
 		}
 		x.inner *= each ? x.hi - x.lo : 1;
-		x.lo = memory_start(w->m, nest->repeat);
-		x.hi = x.lo + memory_count(w->m, nest->repeat);
+		x.lo = memory_start(w->m, around->repeat);
+		x.hi = x.lo + memory_count(w->m, around->repeat);
 		each = true;
 	}
 	VEC_PUSH(&w->tmp, &all->at, x);
 }
 
 static void
-scan(struct memory_work *w, struct mentions *all, region_id r,
-     const struct memory_nest *outer, uint32_t stage)
+scan(struct memory_work *w, struct tensor_uses *all, region_id r,
+     const struct memory_repeats *outer, uint32_t stage)
 {
 	uint32_t i;
 
 	for (i = 0; i < w->m->regions.at[r].nodes.n; i++) {
 		node_id id = w->m->regions.at[r].nodes.at[i];
 		const struct ir_node *n = ir_node(w->m, id);
-		struct memory_nest in = { n, outer };
+		struct memory_repeats in = { n, outer };
 
 		if (is_tensor(w, n)) {
-			add(w, all, id, outer, stage);
+			add_use(w, all, id, outer, stage);
 		}
 		if (n->region) {
 			scan(w, all, n->region, &in, stage);
@@ -172,7 +172,7 @@ find_weights(struct memory_work *w)
 static int
 by_tensor(const void *x, const void *y)
 {
-	const struct mention *a = x, *b = y;
+	const struct tensor_use *a = x, *b = y;
 
 	return a->order != b->order ? (a->order > b->order) -
 				      (a->order < b->order)
@@ -182,15 +182,16 @@ by_tensor(const void *x, const void *y)
 		: (a->node > b->node) - (a->node < b->node);
 }
 
+/* Whether b continues the range of a that so far ends at hi. */
 static bool
-goes_on(const struct mention *a, const struct mention *b, int64_t hi)
+continues(const struct tensor_use *a, const struct tensor_use *b, int64_t hi)
 {
 	return a->order == b->order && a->inner == b->inner && b->lo <= hi;
 }
 
-/* Whether it is cut by time: then each microbatch has its own. */
+/* Whether each microbatch has a piece of its own. */
 static bool
-by_time(const struct memory_work *w, value_id v)
+is_cut_by_time(const struct memory_work *w, value_id v)
 {
 	const struct ir_type *t = ir_type(w->m, v);
 	axis_id axes[IR_MAX_AXES];
@@ -207,8 +208,10 @@ by_time(const struct memory_work *w, value_id v)
 	return false;
 }
 
+/* One buffer for n uses, from the first of them to hi. */
 static void
-make(struct memory_work *w, const struct mention *x, uint32_t n, int64_t hi)
+make_buffer(struct memory_work *w, const struct tensor_use *x, uint32_t n,
+	    int64_t hi)
 {
 	uint32_t b = memory_add(w, x->kind, memory_bytes(w, x->value)), i;
 	struct memory_buffer *to = memory_at(w, b);
@@ -217,12 +220,12 @@ make(struct memory_work *w, const struct mention *x, uint32_t n, int64_t hi)
 	to->func = 0;
 	to->name = x->name;
 	to->first = x->lo;
-	to->trips = (hi - x->lo) * x->inner;
+	to->items = (hi - x->lo) * x->inner;
 	if (ir_is(ir_node(w->m, x->node)->op, IRF_STORED) &&
-	    by_time(w, x->value)) {
+	    is_cut_by_time(w, x->value)) {
 		to->copies = w->r->nmicrobatches;
 	}
-	to->apart = to->bytes * to->trips;
+	to->apart = to->bytes * to->items;
 	for (i = 0; i < n; i++) {
 		int64_t bytes = memory_bytes(w, x[i].value);
 
@@ -232,12 +235,12 @@ make(struct memory_work *w, const struct mention *x, uint32_t n, int64_t hi)
 			w->out->value[x[i].value].buffer = b + 1;
 		}
 	}
-	to->apart = to->bytes * to->trips;
+	to->apart = to->bytes * to->items;
 }
 
-/* Stretches of trips that follow each other are one buffer. */
+/* Ranges of one name that touch are one buffer. */
 static void
-make_all(struct memory_work *w, struct mentions *all)
+make_buffers(struct memory_work *w, struct tensor_uses *all)
 {
 	uint32_t i, k;
 	int64_t hi;
@@ -245,21 +248,21 @@ make_all(struct memory_work *w, struct mentions *all)
 	qsort(all->at.at, all->at.n, sizeof *all->at.at, by_tensor);
 	for (i = 0; i < all->at.n; i = k) {
 		hi = all->at.at[i].hi;
-		for (k = i + 1; k < all->at.n && goes_on(&all->at.at[i],
+		for (k = i + 1; k < all->at.n && continues(&all->at.at[i],
 					&all->at.at[k], hi); k++) {
 			hi = all->at.at[k].hi > hi ? all->at.at[k].hi : hi;
 		}
-		make(w, &all->at.at[i], k - i, hi);
+		make_buffer(w, &all->at.at[i], k - i, hi);
 	}
 }
 
-/* ---- by stage, as numbers alone ---- */
+/* ---- bytes by stage ---- */
 
-/* By weight: what the optimizer keeps of one on this rank. */
+/* By weight: bytes of its optimizer state on this rank. */
 static int64_t *
-kept_of(struct memory_work *w, uint32_t first)
+state_bytes(struct memory_work *w, uint32_t first)
 {
-	int64_t *kept = arena_alloc(&w->tmp, w->nsyms * sizeof *kept);
+	int64_t *state = arena_alloc(&w->tmp, w->nsyms * sizeof *state);
 	uint32_t i;
 
 	for (i = first; i < w->out->buffers.n; i++) {
@@ -268,15 +271,15 @@ kept_of(struct memory_work *w, uint32_t first)
 		/* the ranges of one name follow each other */
 		if (b->kind == MEMORY_OPTIMIZER &&
 		    (i == first || b[-1].name != b->name)) {
-			kept[owner(w, b->name)] += b->bytes;
+			state[owner_of(w, b->name)] += b->bytes;
 		}
 	}
-	return kept;
+	return state;
 }
 
 static void
-count_stage(struct memory_work *w, const struct mentions *all, uint32_t stage,
-	    const int64_t *kept)
+count_stage(struct memory_work *w, const struct tensor_uses *all,
+	    uint32_t stage, const int64_t *state)
 {
 	struct memory_stage *s = &w->out->stage[stage];
 	int64_t *hi = arena_alloc(&w->tmp, (w->out->buffers.n + 1) *
@@ -286,7 +289,7 @@ count_stage(struct memory_work *w, const struct mentions *all, uint32_t stage,
 
 	/* they are sorted by where they start */
 	for (i = 0; i < all->at.n; i++) {
-		const struct mention *x = &all->at.at[i];
+		const struct tensor_use *x = &all->at.at[i];
 		const struct memory_buffer *b;
 
 		if (x->stage != stage) {
@@ -302,13 +305,13 @@ count_stage(struct memory_work *w, const struct mentions *all, uint32_t stage,
 			s->fixed[x->kind] += items * b->bytes * b->copies;
 			s->fixed[MEMORY_OPTIMIZER] +=
 				x->kind == MEMORY_WEIGHTS
-				? items * kept[x->name] : 0;
+				? items * state[x->name] : 0;
 		}
 	}
 }
 
 static void
-scan_stage(struct memory_work *w, struct mentions *all, uint32_t stage)
+scan_stage(struct memory_work *w, struct tensor_uses *all, uint32_t stage)
 {
 	uint32_t k;
 
@@ -326,11 +329,11 @@ memory_tensors(struct memory_work *w)
 {
 	const struct ranks *r = w->r;
 	uint32_t i, first;
-	int64_t *kept;
+	int64_t *state;
 
 	find_weights(w);
 	for (w->pipe = 0; w->pipe < r->npipes; w->pipe++) {
-		struct mentions all = { 0 };
+		struct tensor_uses all = { 0 };
 		func_id update = r->update[w->pipe];
 
 		for (i = 0; i < r->nstages; i++) {
@@ -343,11 +346,11 @@ memory_tensors(struct memory_work *w)
 			     UINT32_MAX);
 		}
 		first = w->out->buffers.n;
-		make_all(w, &all);
-		kept = kept_of(w, first);
+		make_buffers(w, &all);
+		state = state_bytes(w, first);
 		for (i = 0; i < r->nstages; i++) {
 			if (r->sched->rank_of[i] == w->pipe) {
-				count_stage(w, &all, i, kept);
+				count_stage(w, &all, i, state);
 			}
 		}
 	}

@@ -1,24 +1,25 @@
 /*
- * Values for another stage wait at the sender until they are taken, in two
- * places by turns, so that the next one can be computed meanwhile.  Whether
- * that is enough is tried out: ranks run their lists, as fast as they can.
- * What repeats in these brings no other answer: no stall if there was none.
+ * Copies of sent values.  A value for another stage waits at the sender until
+ * the receiver has it.  Two copies alternate, so that the next value can be
+ * computed meanwhile; a stage gets more where ranks would stall, which a run
+ * of the schedule finds.  The schedule without its repeated middle is enough
+ * for that, since a middle that repeats stalls the first time or never.
  */
 #include "passes/memory/memory_parts.h"
 
 #define WAITING 2	/* copies of what is sent, unless ranks would stall */
 
-/* Sends of a stage in one direction, as the schedule runs. */
-struct wait {
-	uint32_t sent, taken;	/* the first `taken` are */
+/* Messages of a stage in one direction, while the schedule runs. */
+struct send_queue {
+	uint32_t sent, received;	/* messages */
 	uint32_t *order;	/* microbatches as they are sent */
-	VEC(uint32_t) to;	/* the stages that take it */
+	VEC(uint32_t) to;	/* the stages that receive them */
 };
 
-struct course {
+struct send_run {
 	struct memory_work *w;
 	const struct sched *s;
-	struct wait *wait;	/* by stage: forward, back */
+	struct send_queue *queue;	/* by stage: forward, back */
 	uint32_t *at;		/* by rank */
 	uint8_t *done;		/* by stage and microbatch */
 };
@@ -31,16 +32,16 @@ direction(const struct sched_action *x)
 }
 
 static bool
-is_done(const struct course *c, uint32_t stage, uint32_t mb, uint8_t parts)
+is_done(const struct send_run *c, uint32_t stage, uint32_t mb, uint8_t parts)
 {
 	return (c->done[(size_t)stage * c->s->nmicrobatches + mb] & parts) ==
 	       parts;
 }
 
-/* Whether all stages that a message goes to have taken it. */
+/* Whether all stages that a message goes to have received it. */
 static bool
-was_taken(const struct course *c, const struct wait *q, uint32_t dir,
-	  uint32_t mb)
+was_received(const struct send_run *c, const struct send_queue *q, uint32_t dir,
+	     uint32_t mb)
 {
 	uint32_t i;
 
@@ -53,22 +54,23 @@ was_taken(const struct course *c, const struct wait *q, uint32_t dir,
 	return true;
 }
 
+/* Whether the stage may send one more message. */
 static bool
-has_memory(struct course *c, const struct sched_action *x)
+has_free_copy(struct send_run *c, const struct sched_action *x)
 {
 	uint32_t dir = direction(x);
-	struct wait *q = &c->wait[2 * x->stage + dir];
+	struct send_queue *q = &c->queue[2 * x->stage + dir];
 	uint32_t copies = c->w->out->stage[x->stage].waiting[dir];
 
-	while (q->taken < q->sent && was_taken(c, q, dir,
-					       q->order[q->taken])) {
-		q->taken++;
+	while (q->received < q->sent &&
+	       was_received(c, q, dir, q->order[q->received])) {
+		q->received++;
 	}
-	return q->sent - q->taken < copies;
+	return q->sent - q->received < copies;
 }
 
 static bool
-has_needs(const struct course *c, const struct sched_action *x)
+has_needs(const struct send_run *c, const struct sched_action *x)
 {
 	const struct sched_kind_info *k = &sched_kinds[x->kind];
 	uint32_t stage = x->stage, mb = x->microbatch;
@@ -79,9 +81,9 @@ has_needs(const struct course *c, const struct sched_action *x)
 		is_done(c, stage + 1, mb, k->after));
 }
 
-/* Runs a rank as far as it gets; whether it got anywhere. */
+/* Runs a rank until it must wait; true if it ran anything. */
 static bool
-run_rank(struct course *c, uint32_t rank, struct sched_action *full)
+run_rank(struct send_run *c, uint32_t rank, struct sched_action *full)
 {
 	const struct sched_list *l = &c->s->ranks[rank];
 	uint32_t before = c->at[rank];
@@ -93,14 +95,14 @@ run_rank(struct course *c, uint32_t rank, struct sched_action *full)
 		if (!has_needs(c, x)) {
 			break;
 		}
-		if (dir < 2 && !has_memory(c, x)) {
+		if (dir < 2 && !has_free_copy(c, x)) {
 			*full = *x;
 			break;
 		}
 		c->done[(size_t)x->stage * c->s->nmicrobatches +
 			x->microbatch] |= sched_kinds[x->kind].does;
 		if (dir < 2) {
-			struct wait *q = &c->wait[2 * x->stage + dir];
+			struct send_queue *q = &c->queue[2 * x->stage + dir];
 
 			q->order[q->sent++] = x->microbatch;
 		}
@@ -109,11 +111,12 @@ run_rank(struct course *c, uint32_t rank, struct sched_action *full)
 }
 
 /*
- * More copies for whoever has to wait, if all wait: a schedule from a file
- * may take values in another order than they are sent in.
+ * Adds a copy to a stage that waits for one whenever all ranks wait: a
+ * schedule from a file may receive values in another order than they are sent
+ * in.
  */
 static void
-run_all(struct course *c)
+run_all(struct send_run *c)
 {
 	struct sched_action full = { 0 };
 	bool moves = true;
@@ -133,16 +136,16 @@ run_all(struct course *c)
 	}
 }
 
-/* Values that go to one stage are taken together. */
+/* By queue, each stage that receives once. */
 static void
-find_takers(struct course *c)
+find_receivers(struct send_run *c)
 {
 	const struct memory *out = c->w->out;
 	uint32_t i, k;
 
 	for (i = 0; i < out->sends.n; i++) {
 		const struct memory_send *x = &out->sends.at[i];
-		struct wait *q = &c->wait[2 * x->stage +
+		struct send_queue *q = &c->queue[2 * x->stage +
 					  (x->to > x->stage ? 0 : 1)];
 
 		for (k = 0; k < q->to.n && q->to.at[k] != x->to; k++) {
@@ -158,20 +161,20 @@ memory_wait(struct memory_work *w)
 {
 	const struct sched *s = w->holding;
 	uint32_t n = s->nmicrobatches, i;
-	struct course c = { .w = w, .s = s };
+	struct send_run c = { .w = w, .s = s };
 
 	if (w->out->sends.n == 0) {
 		return;
 	}
-	c.wait = arena_alloc(&w->tmp, 2 * s->nstages * sizeof *c.wait);
+	c.queue = arena_alloc(&w->tmp, 2 * s->nstages * sizeof *c.queue);
 	c.at = arena_alloc(&w->tmp, s->nranks * sizeof *c.at);
 	c.done = arena_alloc(&w->tmp, (size_t)s->nstages * n);
 	for (i = 0; i < 2 * s->nstages; i++) {
-		c.wait[i].order = arena_alloc(&w->tmp, n *
-					      sizeof *c.wait[i].order);
+		c.queue[i].order = arena_alloc(&w->tmp, n *
+					      sizeof *c.queue[i].order);
 		w->out->stage[i / 2].waiting[i % 2] = n < WAITING ? n
 								  : WAITING;
 	}
-	find_takers(&c);
+	find_receivers(&c);
 	run_all(&c);
 }

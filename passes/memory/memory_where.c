@@ -1,31 +1,27 @@
 /*
- * From a value to an address: constants but for the trip, the slot of the
- * microbatch and the turn of what waits.
+ * The address function: from a value, the running iterations, the microbatch
+ * and the number of messages sent to an offset.  Everything that uses an
+ * address calls it: codegen/host/, memory_check.c and the printers.
  */
-#include "passes/memory/memory.h"
+#include "passes/memory/memory_parts.h"
 
 #include "passes/pass.h"
 
+/* The value of the repeat's variable. */
 static int64_t
-count_of(const struct ir_module *m, const struct ir_node *repeat)
-{
-	return ir_attr_int(m, repeat, IR_ATTR_COUNT, 1);
-}
-
-/* What the variable of the repeat is. */
-static int64_t
-variable(const struct ir_module *m, const struct memory_trips *at)
+variable(const struct ir_module *m, const struct memory_iterations *at)
 {
 	bool back = ir_attr(m, at->repeat, IR_ATTR_REVERSE);
 
-	return ir_attr_int(m, at->repeat, IR_ATTR_START, 0) +
-	       (back ? count_of(m, at->repeat) - 1 - at->trip : at->trip);
+	return memory_start(m, at->repeat) +
+	       (back ? memory_count(m, at->repeat) - 1 - at->index
+		     : at->index);
 }
 
 /* Whether the item depends on this repeat, `depth` from the outermost. */
 static bool
-counts(const struct ir_module *m, const struct memory_buffer *b,
-       const struct memory_trips *at, uint32_t depth)
+depends_on(const struct ir_module *m, const struct memory_buffer *b,
+	   const struct memory_iterations *at, uint32_t depth)
 {
 	const struct ir_attr *var = ir_attr(m, at->repeat, IR_ATTR_VAR);
 
@@ -37,10 +33,13 @@ counts(const struct ir_module *m, const struct memory_buffer *b,
 			     ir_text(m->ctx, var->text));
 }
 
-/* Trips as one number, the innermost fastest; how many levels counted. */
+/*
+ * The item of the running iterations, the innermost repeat fastest; returns how
+ * many repeats it depends on.
+ */
 static uint32_t
 index_of(const struct ir_module *m, const struct memory_buffer *b,
-	 const struct memory_trips *at, uint32_t *depth, int64_t *index)
+	 const struct memory_iterations *at, uint32_t *depth, int64_t *index)
 {
 	uint32_t levels = 0;
 
@@ -50,11 +49,10 @@ index_of(const struct ir_module *m, const struct memory_buffer *b,
 		return 0;
 	}
 	levels = index_of(m, b, at->outer, depth, index);
-	if (counts(m, b, at, *depth)) {
+	if (depends_on(m, b, at, *depth)) {
 		*index = levels == 0 ? variable(m, at) - b->first
-			: *index * count_of(m, at->repeat) +
-			  variable(m, at) - ir_attr_int(m, at->repeat,
-							IR_ATTR_START, 0);
+			: *index * memory_count(m, at->repeat) +
+			  variable(m, at) - memory_start(m, at->repeat);
 		levels++;
 	}
 	++*depth;
@@ -81,7 +79,7 @@ copy_of(const struct memory_run *run, const struct memory_buffer *b)
 
 struct memory_spot
 memory_item(const struct memory_run *run, uint32_t buffer,
-	    const struct memory_trips *at)
+	    const struct memory_iterations *at)
 {
 	const struct memory_buffer *b = &run->mem->buffers.at[buffer];
 	int64_t index;
@@ -94,16 +92,16 @@ memory_item(const struct memory_run *run, uint32_t buffer,
 
 bool
 memory_carried(const struct memory_run *run, uint32_t carry, int64_t t,
-	       const struct memory_trips *around, struct memory_spot *out)
+	       const struct memory_iterations *around, struct memory_spot *out)
 {
 	const struct memory_carry *c = &run->mem->carries.at[carry];
 	const struct ir_node *n = ir_node(run->m, c->repeat);
-	struct memory_trips at = { n, t + c->shift, around };
+	struct memory_iterations at = { n, t + c->shift, around };
 
 	if (t == 0 && !c->first_here) {
 		return memory_where(run, c->init, around, out);
 	}
-	if (t == count_of(run->m, n) && !c->last_here) {
+	if (t == memory_count(run->m, n) && !c->last_here) {
 		return memory_where(run, c->result, around, out);
 	}
 	if (!c->at[t & 1]) {
@@ -115,7 +113,7 @@ memory_carried(const struct memory_run *run, uint32_t carry, int64_t t,
 
 bool
 memory_where(const struct memory_run *run, value_id v,
-	     const struct memory_trips *at, struct memory_spot *out)
+	     const struct memory_iterations *at, struct memory_spot *out)
 {
 	const struct memory_value *x = &run->mem->value[v];
 	const struct memory_carry *c;
@@ -130,8 +128,8 @@ memory_where(const struct memory_run *run, value_id v,
 	}
 	c = &run->mem->carries.at[x->carry - 1];
 	if (x->role == MEMORY_INIT || x->role == MEMORY_RESULT) {
-		/* it may be read from inside of other repeats */
-		const struct memory_trips *a = at;
+		/* the reader may be inside of other repeats */
+		const struct memory_iterations *a = at;
 		uint32_t depth = 0;
 
 		for (; a; a = a->outer) {
@@ -141,7 +139,7 @@ memory_where(const struct memory_run *run, value_id v,
 			at = at->outer;
 		}
 		t = x->role == MEMORY_INIT ? 0
-			: count_of(run->m, ir_node(run->m, c->repeat));
+			: memory_count(run->m, ir_node(run->m, c->repeat));
 		return memory_carried(run, x->carry - 1, t, at, out);
 	}
 	while (at && at->repeat != ir_node(run->m, c->repeat)) {
@@ -150,6 +148,6 @@ memory_where(const struct memory_run *run, value_id v,
 	if (!at) {
 		return false;
 	}
-	t = at->trip + (x->role == MEMORY_MADE);
+	t = at->index + (x->role == MEMORY_MADE);
 	return memory_carried(run, x->carry - 1, t, at->outer, out);
 }

@@ -1,8 +1,8 @@
 /*
- * What one kernel or one collective takes on a target, in microseconds, by
- * the formulas of docs/cost.md.  Pure functions of their arguments: a search
- * calls them millions of times.  Sizes are doubles, since shards are not
- * always whole.
+ * The time of one kernel or one collective on a target, in microseconds, by the
+ * formulas of docs/cost.md.  Pure functions of their arguments that know no IR:
+ * price_kernel.c, price_joins.c and `llmc validate` call them.  Sizes are
+ * doubles, since shards are not always whole.
  *
  * Sections are named for the .c that defines them.
  */
@@ -14,8 +14,8 @@
 /* A time and what it is made of: us = max(math, memory) + launch. */
 struct cost {
 	double us;
-	double math_us;		/* were memory endless; on a link: its bytes */
-	double memory_us;	/* were math free */
+	double math_us;		/* with memory for free; on a link: its bytes */
+	double memory_us;	/* with math for free */
 	double launch_us;	/* launches; on a link: all latency */
 };
 
@@ -26,7 +26,7 @@ struct cost_contraction {
 	double m, n, k, batch;
 	enum target_rate rate;	/* of its operands */
 	double out_bytes;	/* of one element of the result */
-	bool narrow;		/* sm_80's instructions, whatever the device */
+	bool narrow;		/* by sm_80's instructions on any device */
 };
 
 struct cost_attention {
@@ -37,7 +37,7 @@ struct cost_attention {
 	bool narrow;		/* as above */
 };
 
-/* How well a kernel uses the memory: rows of a table in cost_kernel.c. */
+/* Kinds of kernels by the part of the memory's bandwidth that they reach. */
 enum cost_kind {
 	COST_MAP,	/* each element by itself: adds, copies, an update */
 	COST_GATED,	/* an activation times its gate */
@@ -59,7 +59,7 @@ struct cost cost_attention(const struct target_device *d,
 			   const struct cost_attention *x);
 struct cost cost_attention_backward(const struct target_device *d,
 				    const struct cost_attention *x);
-/* Bytes are all that is read and written, each once. */
+/* `bytes` are all that is read and written, each once. */
 struct cost cost_bytes(const struct target_device *d, enum cost_kind kind,
 		       double bytes);
 
@@ -70,7 +70,7 @@ enum cost_op { COST_ALL_REDUCE, COST_ALL_GATHER, COST_REDUCE_SCATTER,
 
 extern const char *const cost_op_names[COST_NOPS];
 
-/* Who takes part: per_node ranks side by side in each of `nodes` nodes. */
+/* The ranks of a collective: per_node of them in each of `nodes` nodes. */
 struct cost_group {
 	int64_t per_node, nodes;
 	int64_t sharing;	/* such groups in a node that run at once */
@@ -83,9 +83,9 @@ enum cost_way { COST_NO_WAY, COST_RING, COST_TREE, COST_LEVELS, COST_SWITCH,
 extern const char *const cost_way_names[COST_NWAYS];
 
 /*
- * The cheapest of the ways it may go.  Bytes are the larger side of one rank:
- * what all-reduce, send and broadcast hold, what all-gather gives, what
- * reduce-scatter and all-to-all take.  `way` may be NULL.
+ * By the cheapest algorithm, which *way is set to unless it is NULL.  `bytes`
+ * are the larger side of one rank: the operand of all-reduce, send, broadcast,
+ * reduce-scatter and all-to-all, the result of all-gather.
  */
 struct cost cost_collective(const struct target_group *t, enum cost_op op,
 			    const struct cost_group *g, double bytes,

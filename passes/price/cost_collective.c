@@ -1,7 +1,7 @@
 /*
- * Collectives: latency plus bytes over bandwidth at each level, the cheapest
- * of the ways that NCCL has too.  A ring moves (n-1)/n of the bytes once or
- * twice through every link (Patarasuk and Yuan, J. Parallel Distrib. Comput.
+ * Collectives: latency plus bytes over bandwidth at each level, of the cheapest
+ * of the algorithms that NCCL has too.  A ring moves (n-1)/n of the bytes once
+ * or twice through every link (Patarasuk and Yuan, J. Parallel Distrib. Comput.
  * 69(2), 2009); a pair of trees has fewer steps (Sanders, Speck, Traeff,
  * Parallel Computing 35(12), 2009, as in NCCL 2.4).
  */
@@ -20,23 +20,23 @@ const char *const cost_way_names[COST_NWAYS] = {
 
 /*
  * NCCL moves small messages with a flag in every line (LL, LL128) and large
- * ones in slices (Simple): the first starts at once but fills a part of the
- * link only, the second fills it once its slices are on their way.  Both
- * figures, in parts of the link and of link_start, are fitted to
+ * ones in slices (Simple): the first starts at once but reaches a part of the
+ * link's bandwidth only, the second reaches all of it after a longer start.
+ * Both figures, in parts of the bandwidth and of link_start, are fitted to
  * collectives.tsv, to all devices at once.
  */
 #define LINES_PART 0.57
 #define SLICES_START 2.0
-/* Sends and receives start later, for each finds its peer (same rows). */
+/* Sends and receives start later, as each waits for its peer (same rows). */
 #define PEERS_START 1.67
 /*
  * The ring's first step also copies a rank's own part: half a step beside
  * what it sends (same rows: all_gather and reduce_scatter, 2 to 8 ranks).
  */
 #define OWN_PART 0.5
-/* The switch takes and gives each byte once; same rows, H100 and B200. */
+/* Each byte goes to the switch and back once; same rows, H100 and B200. */
 #define SWITCH_PART 0.74
-#define SWITCH_LEAST 8		/* ranks, from which NCCL uses it there */
+#define SWITCH_LEAST 8		/* ranks: NCCL uses it from so many on */
 /*
  * One kernel that reads the peers' memory, without NCCL; TensorRT-LLM does
  * so up to 8 MiB (its custom all-reduce; same rows).
@@ -56,11 +56,11 @@ struct links {
 };
 
 /*
- * A link joins link_devices; between those, all of a node share a bridge,
- * which a ring crosses once for each of them.
+ * A link joins link_devices devices.  Between such sets all devices of a node
+ * share a bridge, which a ring crosses once for each set.
  */
 static double
-inside(const struct target_device *d, const struct cost_group *g)
+in_node_bytes_us(const struct target_device *d, const struct cost_group *g)
 {
 	double link_us = d->link_bytes_us * d->link_eff, units;
 
@@ -74,11 +74,11 @@ inside(const struct target_device *d, const struct cost_group *g)
 }
 
 /*
- * Ports belong to devices in turn: a group drives those of its own devices,
- * and where groups outnumber ports they share.
+ * Ports belong to devices: a group uses those of its own devices, and where
+ * there are more groups than ports, they share them.
  */
 static double
-outside(const struct target_group *t, const struct cost_group *g)
+out_of_node_bytes_us(const struct target_group *t, const struct cost_group *g)
 {
 	double ports = (double)t->network.ports;
 	double own = (double)g->per_node * ports / (double)t->devices;
@@ -92,8 +92,9 @@ static struct links
 links_of(const struct target_group *t, const struct cost_group *g)
 {
 	struct links l = {
-		.inside_us = inside(&t->device, g),
-		.outside_us = g->nodes > 1 ? outside(t, g) : INFINITY,
+		.inside_us = in_node_bytes_us(&t->device, g),
+		.outside_us = g->nodes > 1 ?
+			out_of_node_bytes_us(t, g) : INFINITY,
 		.start_us = t->device.link_start_us,
 		.hop_us = t->device.link_hop_us,
 		.net_us = t->network.latency_us,
@@ -107,16 +108,16 @@ links_of(const struct target_group *t, const struct cost_group *g)
 	return l;
 }
 
-/* ---- one way at a time ---- */
+/* ---- one algorithm at a time ---- */
 
-/* Latency apart, in parts of link_start, and what the links take. */
-struct way {
+/* An algorithm with its latency and the time of its bytes. */
+struct coll_way {
 	enum cost_way way;
 	double latency_us, bytes_us;
 };
 
 /* The cheaper protocol for what takes this long on full links. */
-static struct way
+static struct coll_way
 protocol(const struct links *l, enum cost_way way, double latency_us,
 	 double full_us)
 {
@@ -124,9 +125,9 @@ protocol(const struct links *l, enum cost_way way, double latency_us,
 	double slices = full_us + SLICES_START * l->start_us;
 
 	if (lines < slices) {
-		return (struct way){ way, latency_us, lines };
+		return (struct coll_way){ way, latency_us, lines };
 	}
-	return (struct way){ way, latency_us + SLICES_START * l->start_us,
+	return (struct coll_way){ way, latency_us + SLICES_START * l->start_us,
 			     full_us };
 }
 
@@ -140,7 +141,7 @@ ring_hops_us(const struct links *l)
 	       (crossings > 0 ? crossings - 1 : 0) * l->net_us;
 }
 
-static struct way
+static struct coll_way
 ring(const struct links *l, enum cost_op op, double bytes)
 {
 	double narrow = fmin(l->inside_us, l->outside_us);
@@ -161,7 +162,7 @@ ring(const struct links *l, enum cost_op op, double bytes)
  * A chain inside each node, two trees of half the bytes between nodes: up
  * and down, a node passes on all bytes twice, or once if there are but two.
  */
-static struct way
+static struct coll_way
 trees(const struct links *l, enum cost_op op, double bytes)
 {
 	double turns = op == COST_ALL_REDUCE ? 2 : 1;
@@ -178,7 +179,7 @@ trees(const struct links *l, enum cost_op op, double bytes)
  * In the node, then between nodes with a k-th of the bytes on each rank, then
  * in the node again; the stages do not overlap.
  */
-static struct way
+static struct coll_way
 levels(const struct links *l, enum cost_op op, double bytes)
 {
 	double turns = op == COST_ALL_REDUCE ? 2 : 1;
@@ -192,25 +193,25 @@ levels(const struct links *l, enum cost_op op, double bytes)
 				 (l->nodes - 1) * l->net_us), in + out);
 }
 
-/* Everything to the switch and back, once. */
-static struct way
+/* All bytes to the switch and back, once. */
+static struct coll_way
 in_switch(const struct links *l, double bytes)
 {
 	double up = (l->n + 1) / l->n * bytes /
 		    (l->inside_us * SWITCH_PART);
 
-	return (struct way){ COST_SWITCH, l->start_us + 2 * (l->n - 1) *
+	return (struct coll_way){ COST_SWITCH, l->start_us + 2 * (l->n - 1) *
 			     l->hop_us + SLICES_START * l->start_us, up };
 }
 
-/* Everybody reads everything, or first a part of it and then the sums. */
-static struct way
+/* Each rank reads all operands, or adds up a part and reads the other sums. */
+static struct coll_way
 direct(const struct links *l, double bytes)
 {
 	double start_us = DIRECT_START * l->start_us;
-	struct way once = { COST_DIRECT, start_us,
+	struct coll_way once = { COST_DIRECT, start_us,
 			    (l->n - 1) * bytes / l->inside_us };
-	struct way twice = { COST_DIRECT, 2 * start_us,
+	struct coll_way twice = { COST_DIRECT, 2 * start_us,
 			     2 * (l->n - 1) / l->n * bytes / l->inside_us };
 
 	return once.latency_us + once.bytes_us <
@@ -218,7 +219,7 @@ direct(const struct links *l, double bytes)
 }
 
 /* All pairs at once; what leaves the node is all but the node's own share. */
-static struct way
+static struct coll_way
 exchange(const struct links *l, double bytes)
 {
 	double in = (l->k - 1 + OWN_PART) / l->n * bytes / l->inside_us;
@@ -228,20 +229,20 @@ exchange(const struct links *l, double bytes)
 			(l->nodes > 1 ? l->net_us : 0), fmax(in, out));
 }
 
-/* From one rank to another: a ring of one step, whose slices need no fill. */
-static struct way
+/* From one rank to another: a ring of one step, without the slices' start. */
+static struct coll_way
 send(const struct links *l, double bytes)
 {
 	double full = bytes / fmin(l->inside_us, l->outside_us);
 
-	return (struct way){ COST_RING, l->start_us +
+	return (struct coll_way){ COST_RING, l->start_us +
 			     (l->nodes > 1 ? l->net_us : l->hop_us), full };
 }
 
 /* ---- the cheapest ---- */
 
 static void
-take(struct way *best, struct way w)
+keep_cheaper(struct coll_way *best, struct coll_way w)
 {
 	if (best->way == COST_NO_WAY || w.latency_us + w.bytes_us <
 	    best->latency_us + best->bytes_us) {
@@ -252,24 +253,24 @@ take(struct way *best, struct way w)
 static void
 ring_or_better(const struct target_device *d, const struct links *l,
 	       enum cost_op op, const struct cost_group *g, double bytes,
-	       struct way *best)
+	       struct coll_way *best)
 {
-	take(best, ring(l, op, bytes));
+	keep_cheaper(best, ring(l, op, bytes));
 	if (l->nodes > 1 && (op == COST_ALL_REDUCE || op == COST_BROADCAST)) {
-		take(best, trees(l, op, bytes));
+		keep_cheaper(best, trees(l, op, bytes));
 	}
 	if (l->nodes > 1 && l->k > 1 && op != COST_BROADCAST) {
-		take(best, levels(l, op, bytes));
+		keep_cheaper(best, levels(l, op, bytes));
 	}
 	if (l->nodes > 1 || op != COST_ALL_REDUCE) {
 		return;
 	}
 	if (d->reduces && l->n >= SWITCH_LEAST) {
-		take(best, in_switch(l, bytes));
+		keep_cheaper(best, in_switch(l, bytes));
 	}
-	/* through a host, nobody reads a peer's memory */
+	/* across a bridge no device reads another's memory */
 	if (g->direct && d->bridge_bytes_us <= 0 && bytes <= DIRECT_MOST) {
-		take(best, direct(l, bytes));
+		keep_cheaper(best, direct(l, bytes));
 	}
 }
 
@@ -277,16 +278,16 @@ struct cost
 cost_collective(const struct target_group *t, enum cost_op op,
 		const struct cost_group *g, double bytes, enum cost_way *way)
 {
-	struct way best = { COST_NO_WAY, 0, 0 };
+	struct coll_way best = { COST_NO_WAY, 0, 0 };
 	struct links l = links_of(t, g);
 	struct cost c;
 
 	if (l.n <= 1 || bytes <= 0) {
 		best.way = COST_NO_WAY;
 	} else if (op == COST_ALL_TO_ALL) {
-		take(&best, exchange(&l, bytes));
+		keep_cheaper(&best, exchange(&l, bytes));
 	} else if (op == COST_SEND) {
-		take(&best, send(&l, bytes));
+		keep_cheaper(&best, send(&l, bytes));
 	} else {
 		ring_or_better(&t->device, &l, op, g, bytes, &best);
 	}

@@ -1,8 +1,8 @@
 /*
- * Kernels: time is the larger of math over the achievable rate and bytes over
- * the achievable bandwidth (the roofline: Williams, Waterman, Patterson, CACM
- * 52(4), 2009), plus a launch.  What is achievable follows from how a kernel
- * is cut into tiles; docs/cost.md has the formulas and how well they hold.
+ * Kernels: the time is the larger of math over the achievable rate and bytes
+ * over the achievable bandwidth (the roofline: Williams, Waterman, Patterson,
+ * CACM 52(4), 2009), plus a launch.  The achievable rate follows from the tiles
+ * of a kernel; docs/cost.md has the formulas and how well they hold.
  */
 #include "passes/price/cost.h"
 
@@ -15,9 +15,9 @@
 #define NARROW 0.66
 
 /*
- * What a kind of kernel gets of the memory, memory_eff (that of a contraction
- * with few rows, which streams its weights) being 1: medians over long rows
- * of Vidur's profiles on A100 and H100 (kernels.tsv: add, mlp_act and
+ * The bandwidth that a kind of kernel reaches, relative to memory_eff (that of
+ * a contraction with few rows, which streams its weights): medians over long
+ * rows of Vidur's profiles on A100 and H100 (kernels.tsv: add, mlp_act and
  * attn_rope of one rank, input_layernorm, emb), which agree on both; quantize
  * from GEMM rows of fp8 on H100 and B200, whose time at n = 1024 is that of
  * m k and not of the contraction.
@@ -27,7 +27,7 @@ static const double kinds[COST_NKINDS] = {
 	[COST_ROWS] = 0.44, [COST_GATHER] = 0.22, [COST_QUANTIZE] = 0.48
 };
 
-/* A scale set to 0, the largest value, the scale, the 8 bits themselves. */
+/* Kernels: a scale set to 0, the largest value, the scale, the rounding. */
 #define QUANTIZE_LAUNCHES 4
 
 double
@@ -41,7 +41,7 @@ cost_rate_bytes(enum target_rate r)
 	return bytes[r];
 }
 
-/* What a device does without a rate of this type: the first that it has. */
+/* Of a type that the device has no rate for: the first that it has here. */
 double
 cost_flops_us(const struct target_device *d, enum target_rate r)
 {
@@ -90,10 +90,10 @@ static const double pieces[] = { 1, 2, 4, 8 };
 
 #define NTILES (sizeof tiles / sizeof *tiles)
 #define NPIECES (sizeof pieces / sizeof *pieces)
-#define LEAST_PIECE 256		/* of k: less is all prologue */
+#define LEAST_PIECE 256		/* of k: shorter ones are all prologue */
 
-/* What the search over tiles needs of a contraction and a device. */
-struct cut {
+/* What the search over tiles reads of a contraction and a device. */
+struct tile_limits {
 	double units;
 	double flops_us;	/* of one unit */
 	double feed_bytes_us;	/* into one unit */
@@ -101,28 +101,28 @@ struct cut {
 	double elem_bytes;
 };
 
-/* The same as ceil of what is not negative, without a call. */
+/* ceil of a number that is not negative, without a call. */
 static inline double
 up(double v)
 {
 	double whole;
 
-	if (!(v < 0x1p52)) {	/* there are no fractions above it */
+	if (!(v < 0x1p52)) {	/* above it every double is whole */
 		return v;
 	}
 	whole = (double)(int64_t)v;
 	return whole < v ? whole + 1 : whole;
 }
 
-/* k cut into so many pieces. */
-struct split {
+/* k cut into n pieces. */
+struct k_split {
 	double n, steps;
 	double sums_us;	/* partial sums in fp32, and a kernel to add them */
 };
 
 static size_t
 splits_of(const struct target_device *d, const struct cost_contraction *x,
-	  double memory_bytes_us, struct split out[NPIECES])
+	  double memory_bytes_us, struct k_split out[NPIECES])
 {
 	size_t i;
 
@@ -146,8 +146,8 @@ splits_of(const struct target_device *d, const struct cost_contraction *x,
  * two edges; the steps that fill and drain its pipeline come on top.
  */
 static double
-tile_us(const struct cost_contraction *x, const struct cut *c, size_t tile,
-	const struct split *splits, size_t nsplits)
+tile_us(const struct cost_contraction *x, const struct tile_limits *c,
+	size_t tile, const struct k_split *splits, size_t nsplits)
 {
 	double m = tiles[tile].m, n = tiles[tile].n, best = INFINITY;
 	double count = up(x->m / m) * up(x->n / n) * x->batch;
@@ -157,7 +157,7 @@ tile_us(const struct cost_contraction *x, const struct cut *c, size_t tile,
 	size_t i;
 
 	for (i = 0; i < nsplits; i++) {
-		const struct split *s = &splits[i];
+		const struct k_split *s = &splits[i];
 		double waves = up(count * s->n / c->units);
 		double us = waves * (s->steps * step_us + c->fill * math_us) +
 			    s->sums_us;
@@ -169,9 +169,9 @@ tile_us(const struct cost_contraction *x, const struct cut *c, size_t tile,
 
 static double
 best_tile_us(const struct target_device *d, const struct cost_contraction *x,
-	     const struct cut *c, double memory_bytes_us)
+	     const struct tile_limits *c, double memory_bytes_us)
 {
-	struct split splits[NPIECES];
+	struct k_split splits[NPIECES];
 	size_t n = splits_of(d, x, memory_bytes_us, splits), j;
 	double best = INFINITY;
 
@@ -189,7 +189,9 @@ cost_contraction(const struct target_device *d,
 {
 	double bytes = cost_rate_bytes(x->rate);
 	double memory_bytes_us = d->memory_bytes_us * d->memory_eff;
-	struct cut c = { .units = (double)d->units, .elem_bytes = bytes };
+	struct tile_limits c = {
+		.units = (double)d->units, .elem_bytes = bytes
+	};
 
 	c.flops_us = cost_flops_us(d, x->rate) * d->matrix_eff *
 		     (x->narrow ? NARROW : 1) / c.units;
@@ -205,9 +207,8 @@ cost_contraction(const struct target_device *d,
 /* ---- attention ---- */
 
 /*
- * One block takes 128 queries past the keys in front of it (Dao,
- * arXiv:2307.08691, section 3); a causal one stops behind its diagonal, half
- * a block too late on average.
+ * A block of 128 queries runs over their keys (Dao, arXiv:2307.08691, section
+ * 3); a causal one stops after its diagonal, on average half a block too late.
  */
 #define QUERY_BLOCK 128
 
@@ -235,8 +236,8 @@ keys_seen(const struct cost_attention *x, double block)
 }
 
 /*
- * On a CPU one item takes as many queries, but 32 of them at a time, and only
- * the keys that these see (two vectors of AVX-512: codegen/cpu/attention*.c).
+ * On a CPU a block has as many queries, but computes 32 of them at a time, and
+ * only the keys that these see (two vectors of AVX-512: codegen/cpu/).
  */
 #define CPU_BLOCK 32
 
@@ -250,7 +251,7 @@ attention_rate(const struct target_device *d, const struct cost_attention *x)
 	return target_is_cpu(d) ? TARGET_FP32 : x->rate;
 }
 
-/* What reaches a unit's queries of one head; `products` of them per pair. */
+/* The time of all blocks on all units; `products` contractions per pair. */
 static double
 attention_us(const struct target_device *d, const struct cost_attention *x,
 	     double products)
@@ -274,7 +275,7 @@ attention_us(const struct target_device *d, const struct cost_attention *x,
 	if (blocks <= 1) {
 		return block * pair_us * (longest + d->attention_fill);
 	}
-	/* long blocks go first, so half of a mean one is what sticks out */
+	/* long blocks start first, so the last wave is half a mean one */
 	tail = x->causal ? 0.5 : ceil(blocks) - blocks < 0.5 ?
 	       ceil(blocks) - blocks : 0.5;
 	blocks = (blocks + tail) * (seen + d->attention_fill);

@@ -1,7 +1,7 @@
 /*
- * A whole step: every function's kernels, times the trips of their repeats;
- * then the schedule as it runs, action by action; then the update, with the
- * reduction of gradients in it.
+ * The time of a whole step: of every function the sum of its kernels, times the
+ * iterations of their repeats; then of the schedule, action by action; then of
+ * the slowest update, with the reduction of gradients in it.
  */
 #include "passes/price/price.h"
 
@@ -16,21 +16,6 @@ const char *const price_part_names[PRICE_NPARTS] = {
 };
 
 /* ---- functions ---- */
-
-void
-price_add(struct price_func *to, const struct price_func *from, double times)
-{
-	int i;
-
-	for (i = 0; i < PRICE_NPARTS; i++) {
-		to->us[i] += times * from->us[i];
-	}
-	to->total_us += times * from->total_us;
-	to->data_us += times * from->data_us;
-	to->tensor_us += times * from->tensor_us;
-	to->beside_us += times * from->beside_us;
-	to->kernels += times * from->kernels;
-}
 
 void
 price_sum(struct pricing *p, const struct kernel_list *l,
@@ -49,8 +34,8 @@ price_sum(struct pricing *p, const struct kernel_list *l,
 }
 
 /*
- * What stands outside of repeats is the same talk once for all layers: the
- * search prices that kernel by kernel, so nothing of it hides.
+ * Collectives overlap with kernels only inside repeats: the search prices what
+ * is outside kernel by kernel, and must get the same sum.
  */
 static void
 price_once(struct pricing *p, const struct kernel_list *l, bool repeats,
@@ -71,8 +56,7 @@ price_once(struct pricing *p, const struct kernel_list *l, bool repeats,
 }
 
 void
-price_list(struct pricing *p, const struct kernel_list *l,
-	   struct price_func *f)
+price_list(struct pricing *p, const struct kernel_list *l, struct price_func *f)
 {
 	uint32_t at = price_memo_find(p, l);
 	const struct price_func *known = at ? price_memo_once(p, at, l) : NULL;
@@ -100,9 +84,109 @@ price_function(struct pricing *p, struct kernels *const *all, func_id id,
 	}
 }
 
+/* ---- layers that are recomputed as a whole ---- */
+
+/*
+ * Frameworks that recompute a layer for its backward pass run all of it, also
+ * the last contraction and what follows it, whose results backward does not
+ * read.  The plan's recompute = full runs only what backward reads; the trait
+ * whole_layers adds the rest.
+ */
+static bool
+recomputes_all(struct ir_module *m)
+{
+	const struct ir_setting *s = ir_setting(m, "plan.recompute");
+
+	return s && s->kind != SET_NUM &&
+	       strcmp(intern_text(&m->ctx->syms, s->text), "full") == 0;
+}
+
+/* Whether the region, or one in it, computes the same value again. */
+static bool
+is_made_in(const struct ir_module *m, region_id r, const struct ir_node *of)
+{
+	const struct ir_region *region = &m->regions.at[r];
+	uint32_t i;
+
+	for (i = 0; i < region->nodes.n; i++) {
+		const struct ir_node *n = ir_node(m, region->nodes.at[i]);
+
+		if (n->region && is_made_in(m, n->region, of)) {
+			return true;
+		}
+		if (n->op == of->op && n->span.lo == of->span.lo &&
+		    n->span.hi == of->span.hi && n->result &&
+		    ir_type_equal(ir_type(m, n->result),
+				  ir_type(m, of->result))) {
+			return true;
+		}
+	}
+	return false;
+}
+
+/* Whether backward does not compute this contraction again. */
+static bool
+is_omitted(const struct pricing *p, const struct kernel *k, region_id back)
+{
+	uint32_t i;
+
+	for (i = 0; i < k->nodes.n; i++) {
+		const struct ir_node *n = ir_node(p->m, k->nodes.at[i]);
+
+		if (ir_is(n->op, IRF_CONTRACTS)) {
+			return !is_made_in(p->m, back, n);
+		}
+	}
+	return false;
+}
+
+/* Omitted kernels follow the last contraction that is computed again. */
+static void
+price_omitted(struct pricing *p, const struct kernel_list *l, region_id back,
+	      struct price_func *f)
+{
+	struct price_func once = { 0 };
+	bool omitted = false;
+	uint32_t i;
+
+	for (i = 0; i < l->at.n; i++) {
+		const struct kernel *k = &l->at.at[i];
+
+		if (k->body) {
+			price_omitted(p, k->body, back, &once);
+			continue;
+		}
+		if (k->kind == KERNEL_CONTRACTION) {
+			omitted = is_omitted(p, k, back);
+		}
+		if (omitted) {
+			price_kernel(p, k, &once);
+		}
+	}
+	price_add(f, &once, (double)l->count);
+}
+
+static void
+price_whole_layers(struct pricing *p, const struct kernels *forward,
+		   func_id back, struct price_func *f)
+{
+	uint32_t i;
+
+	if (!recomputes_all(p->m)) {
+		return;
+	}
+	for (i = 0; i < forward->top->at.n; i++) {
+		const struct kernel *k = &forward->top->at.at[i];
+
+		if (k->body) {
+			price_omitted(p, k->body, p->m->funcs.at[back].body, f);
+		}
+	}
+}
+
 /* ---- the pipeline ---- */
 
-/* The largest value that one stage hands to the next. */
+/* The largest value that one stage sends to the next. */
 static double
 sent_bytes(const struct pricing *p)
 {
@@ -116,9 +200,10 @@ sent_bytes(const struct pricing *p)
 }
 
 /*
- * Neighbours in the pipeline, and how many such pairs share the links.  Who
- * blocks, sends each tensor rank's part between nodes and gathers them there
- * (Narayanan et al., arXiv:2104.04473, section 4.1).
+ * A send between neighbours of the pipeline; all pairs of a node share its
+ * links.  Software with blocking sends sends each tensor rank's part between
+ * nodes and gathers the parts there (Narayanan et al., arXiv:2104.04473,
+ * section 4.1).
  */
 static double
 hop_us(const struct pricing *p)
@@ -141,7 +226,7 @@ hop_us(const struct pricing *p)
 				    NULL).us;
 }
 
-/* Between groups, and of all hops: the slowest. */
+/* Of several groups the slowest. */
 double
 price_hop(const struct pricing *p)
 {
@@ -174,10 +259,13 @@ stage_costs(const struct sched *s, const struct price_traits *traits,
 
 /* ---- the whole ---- */
 
-/* Of a pipeline that is outermost, the ranks of one place are a run. */
+/*
+ * If the pipeline is the outermost axis, the ranks of one place in it have
+ * consecutive numbers.
+ */
 void
 price_devs(const struct ranks *r, const struct target *t, struct arena *a,
-	    struct target_devs *out)
+	   struct target_devs *out)
 {
 	bool outer = r->npipes > 1 &&
 		     ranks_apart(r) == r->nranks / r->npipes;
@@ -185,7 +273,7 @@ price_devs(const struct ranks *r, const struct target *t, struct arena *a,
 	target_devs_assign(t, r->nranks, r->npipes, outer, a, out);
 }
 
-/* Of all that the rank runs. */
+/* The time that the rank computes or communicates. */
 static double
 busy_us(const struct sched *s, const struct price *p, uint32_t rank)
 {
@@ -236,7 +324,7 @@ price_stage(struct pricing *p, struct kernels *const *all, uint32_t stage,
 		price_function(p, all, of[k], &f[k]);
 		if (p->traits->whole_layers && of[k] && of[SCHED_F] &&
 		    sched_kinds[k].does & SCHED_INPUT) {
-			price_again(p, all[of[SCHED_F]], of[k], &f[k]);
+			price_whole_layers(p, all[of[SCHED_F]], of[k], &f[k]);
 		}
 	}
 }
@@ -286,7 +374,7 @@ add_up(const struct sched *s, double pipe_us, struct price *out)
 	out->step_us = out->pipe_us + out->update_us;
 }
 
-/* Of a name, what repeats need not be run. */
+/* A schedule with a name has a formula for its repeated part. */
 static bool
 makespan_us(const struct sched *s, const struct sched_cost *costs,
 	    struct sched_briefs *briefs, struct arena *a, double *us)
@@ -319,10 +407,10 @@ price_pipeline(const struct sched *s, const struct price_traits *traits,
 	return true;
 }
 
-/* The whole pipeline, and what it would take less without hops. */
+/* Also hops_us: how much shorter the step is if values arrive at once. */
 static bool
-price_both(const struct sched *s, const struct price_traits *traits,
-	   struct arena *a, struct price *out)
+price_with_hops(const struct sched *s, const struct price_traits *traits,
+		struct arena *a, struct price *out)
 {
 	struct sched_briefs briefs = { 0 };
 	struct price quick;
@@ -353,7 +441,7 @@ price_step(const struct ranks *r, const struct target_devs *t,
 		return false;
 	}
 	price_functions(r, t, traits, a, out);
-	if (!price_both(r->sched, traits, a, out)) {
+	if (!price_with_hops(r->sched, traits, a, out)) {
 		*why = "the schedule stalls";
 		return false;
 	}

@@ -1,7 +1,12 @@
 /*
- * What a step of rank programs takes on a target: kernels and collectives of
- * each function, the schedule as it runs, the update.  docs/cost.md is the
- * page about it; cost.h prices the single kernel.
+ * The time of a step of rank programs on a target: of each kernel and
+ * collective by the formulas of cost.h, of each function as their sum, then of
+ * the schedule and the update.  It reads rank programs, their kernels and
+ * their schedule (stage/, kernels/, sched/) and changes none of them.
+ *
+ * The search calls price_list and price_pipeline for each plan that it
+ * compares, the answer and --emit=cost price_step.  docs/cost.md is the page
+ * about it.
  *
  * Sections are named for the .c that defines them.
  */
@@ -13,31 +18,31 @@
 #include "passes/stage/ranks.h"
 
 /*
- * TRAIT(field, name, word of false, word of true, what true means): how
- * software runs a step, where that may differ from how llmc's code does,
- * which has none of these.  A new trait is a row.
+ * TRAIT(field, name, word of false, word of true, what true means): how other
+ * software than llmc runs a step, where that changes the time.  llmc's own
+ * code has none of them.
  */
 #define PRICE_TRAITS(TRAIT) \
 	TRAIT(unfused, "attention", "flash", "unfused", \
 	      "attention writes its scores to memory") \
 	TRAIT(first_flash, "flash", "2", "1", \
-	      "flash attention is that of before FlashAttention-2") \
+	      "flash attention is that before FlashAttention-2") \
 	TRAIT(overlap_data, "dp_overlap", "0", "1", \
-	      "what data parallel ranks exchange goes on behind compute") \
+	      "collectives of data ranks overlap with computation") \
 	TRAIT(overlap_tensor, "tp_overlap", "0", "1", \
-	      "what tensor ranks exchange goes on behind contractions") \
+	      "collectives of tensor ranks overlap with contractions") \
 	TRAIT(lone_maps, "maps", "fused", "alone", \
-	      "no map rides on a contraction") \
+	      "no map is fused with a contraction") \
 	TRAIT(wide_logits, "logits", "fused", "fp32", \
-	      "the loss goes over fp32 logits, kernel by kernel") \
+	      "the loss reads fp32 logits, kernel by kernel") \
 	TRAIT(whole_layers, "rebuild", "needed", "whole", \
-	      "a layer that is built again runs to its end") \
+	      "a layer is recomputed to its end") \
 	TRAIT(lone_sums, "gradients", "fused", "alone", \
-	      "kernels of their own add up gradients, those of bf16 in fp32") \
+	      "separate kernels add up gradients, those of bf16 in fp32") \
 	TRAIT(blocking, "sends", "async", "blocking", \
-	      "a rank waits until what it sends has come in") \
+	      "a rank waits until what it sends is received") \
 	TRAIT(eager, "launches", "native", "eager", \
-	      "a framework's host decides on each kernel as it runs")
+	      "a framework's host launches each kernel as it runs")
 
 struct price_traits {
 #define TRAIT(field, name, no, yes, what) bool field;
@@ -54,8 +59,9 @@ extern const struct price_trait price_traits_table[];
 extern const uint32_t price_ntraits;
 
 /*
- * A device that also exchanges computes slower, as NCCL holds some units: so
- * much shows of what goes on beside kernels.  Fitted to mosaicml's runs.
+ * A device computes slower while it communicates, as NCCL occupies some of its
+ * units: this part of a collective's time shows even beside kernels.  Fitted
+ * to mosaicml's runs.
  */
 #define PRICE_SLOWED 0.4
 
@@ -66,40 +72,61 @@ enum price_part {
 
 extern const char *const price_part_names[PRICE_NPARTS];
 
-/* Of one function run once, in microseconds. */
+/* One run of a function or a kernel, in microseconds. */
 struct price_func {
 	double us[PRICE_NPARTS];
 	double total_us;
 	double data_us, tensor_us;	/* of its collectives: along dp, tp */
-	double beside_us;	/* of those, what goes on beside kernels */
-	double kernels;		/* about so many are launched */
+	double beside_us;	/* of those, what runs beside kernels */
+	double kernels;		/* launched, about */
 };
 
 struct price {
 	struct price_traits traits;
 	struct price_func (*stage)[SCHED_NKINDS];	/* by stage */
 	struct price_func *update;	/* by rank of the pipeline */
-	struct price_func (*run)[SCHED_NKINDS];	/* as a rank runs them */
+	struct price_func (*run)[SCHED_NKINDS];	/* with overlap and waits */
 	struct price_func *updated;	/* the same of `update` */
-	double pipe_us;		/* from the first forward to the last one */
+	double pipe_us;		/* all of the schedule's actions */
 	double update_us;	/* of the slowest */
 	double step_us;
 	double hop_us;		/* of a value from stage to stage */
-	double hops_us;		/* of the step: such values are waited for */
-	/* of the busiest rank, its update with it; of price_busiest */
+	double hops_us;		/* of the step, spent waiting for such values */
+	/* of the busiest rank, its update included; set by price_busiest */
 	double parts_us[PRICE_NPARTS];
+};
+
+/* What prices are computed for. */
+struct pricing {
+	const struct ranks *r;
+	struct ir_module *m;
+	const struct target_group *t;
+	/* the groups that collectives along the pipeline cross; NULL: t */
+	const struct target_group *across;
+	const struct price_traits *traits;
+	struct price_maps *maps;	/* of price_maps.c, or NULL */
+	struct price_memo *memo;	/* NULL: nothing is kept */
 };
 
 /* ---- price.c ---------------------------------------------------------- */
 
+/* Adds one run of a list, by kernel `each`, of which beside_us is hidden. */
+void price_sum(struct pricing *p, const struct kernel_list *l,
+	       const struct price_func *each, double beside_us,
+	       struct price_func *once);
+/* Adds the kernels of a repeat, times its iterations. */
+void price_list(struct pricing *p, const struct kernel_list *l,
+		struct price_func *f);
+/* Of a value that is sent from a stage to the next, in microseconds. */
+double price_hop(const struct pricing *p);
 /* Every function, run once, in arena a; the rest of *out is 0. */
 void price_functions(const struct ranks *r, const struct target_devs *t,
 		     const struct price_traits *traits, struct arena *a,
 		     struct price *out);
 /*
- * From the times of functions to that of a step: `stage`, `update` and
- * `hop_us` are read, all else but parts_us and hops_us is written.  Of a
- * schedule that has a name no actions are read.  False: it stalls.
+ * From the times of functions to that of a step: reads `stage`, `update` and
+ * `hop_us`, and writes all else but parts_us and hops_us.  Of a schedule with
+ * a name it reads no actions.  False: the schedule stalls.
  */
 bool price_pipeline(const struct sched *s, const struct price_traits *traits,
 		    struct sched_briefs *briefs, struct arena *a,
@@ -108,137 +135,128 @@ bool price_pipeline(const struct sched *s, const struct price_traits *traits,
 void price_busiest(const struct sched *s, struct price *out);
 /* Where ranks of programs lie on a target; in arena a. */
 void price_devs(const struct ranks *r, const struct target *t,
-		 struct arena *a, struct target_devs *out);
-/* So many runs of `from` more. */
-void price_add(struct price_func *to, const struct price_func *from,
-	       double times);
-/* Both, in arena a. False: *why says what is not priced. */
+		struct arena *a, struct target_devs *out);
+/* price_functions and price_pipeline.  False: *why says what has no price. */
 bool price_step(const struct ranks *r, const struct target_devs *t,
 		const struct price_traits *traits, struct arena *a,
 		struct price *out, const char **why);
 void price_print(const struct ranks *r, const struct price *p,
 		 struct buf *out);
 
+/* ---- price_kernel.c --------------------------------------------------- */
+
+/* Adds `times` runs of `from`. */
+void price_add(struct price_func *to, const struct price_func *from,
+	       double times);
+/* Adds one run of a kernel. */
+void price_kernel(struct pricing *p, const struct kernel *k,
+		  struct price_func *f);
+/* The rate of the matrix units for operands of that enum ir_dtype. */
+enum target_rate price_rate(uint8_t dtype);
+/* The same of a contraction's operands. */
+enum target_rate price_dot_rate(const struct pricing *p,
+				const struct kernel *k);
+/* Adds n kernels of that kind that move so many bytes together. */
+void price_bytes(const struct pricing *p, enum cost_kind kind, double bytes,
+		 uint32_t n, struct price_func *f);
+/* A collective along these axes, bit a each; of several groups the slowest. */
+double price_comm(const struct ranks *r, const struct target_group *t,
+		  enum cost_op op, uint32_t axes, double bytes);
+/* The group of ranks that differ along these axes only. */
+struct cost_group price_group(const struct ranks *r,
+			      const struct target_group *t, uint32_t axes);
+/*
+ * How long the optimizer state of a kernel is on its way from the host and
+ * back; 0 if it reads none that lies there.
+ */
+double price_host_us(const struct pricing *p, const struct kernel *k);
+
+/* ---- price_maps.c ----------------------------------------------------- */
+
+/*
+ * From here on price_maps prices the maps of kernels op by op; not those of
+ * updates, which any software fuses.
+ */
+void price_maps_open(struct pricing *p);
+/* Adds those of one run of a region, without its repeats. */
+void price_maps(struct pricing *p, const struct kernel_list *l,
+		struct price_func *f);
+
+/* ---- price_run.c ------------------------------------------------------ */
+
+/* The time of a function, less the collectives that its other work hides. */
+double price_shown_us(const struct price_traits *traits,
+		      const struct price_func *f);
+/* Sets p->run and p->updated: functions and updates as they run on a rank. */
+void price_run(const struct sched *s, const struct price_traits *traits,
+	       struct arena *a, struct price *p);
+
+/*
+ * Two clocks of a list that runs, of kernels and of collectives beside them,
+ * by the rules of the runtime.
+ */
+struct price_clocks {
+	uint32_t at, n;		/* the next kernel, of so many */
+	double now, coll;	/* until when kernels, collectives have run */
+	double *end;		/* by kernel: when what it waits for ends */
+	double first, part;	/* the last gather in parts: the end of its
+				 * first part, and the time of each */
+	double sum;		/* of all that has run, one after the other */
+	bool any;		/* a kernel waits for a collective */
+};
+
+/* At the beginning of a list, in arena a. */
+void price_clocks_open(struct price_clocks *c, const struct kernel_list *l,
+		       struct arena *a);
+/* A copy of the state of `from`, which runs the same list. */
+void price_clocks_set(struct price_clocks *c,
+		      const struct price_clocks *from);
+/* Runs the list up to kernel `to`; `each`: by kernel, its time. */
+void price_clocks_run(struct price_clocks *c, const struct pricing *p,
+		      const struct kernel_list *l,
+		      const struct price_func *each, uint32_t to);
+/* At the end of a list: the time of collectives that kernels overlap. */
+double price_clocks_beside(const struct price_clocks *c,
+			   const struct pricing *p);
+/* The same of a whole list; `each`: by kernel, its time. */
+double price_beside(const struct pricing *p, const struct kernel_list *l,
+		    const struct price_func *each);
+/* By kernel, its share of the time that does not show for that. */
+void price_hidden(const struct pricing *p, const struct kernel_list *l,
+		  const struct price_func *each, double *us);
+
 /* ---- price_traits.c --------------------------------------------------- */
 
-/* What is wrong with a text, and the bytes of it that are. */
+/* What is wrong with a text, and which bytes of it. */
 struct price_fault {
 	const char *why;
 	uint32_t lo, hi;
 };
 
 /*
- * Sets what a text says: NAME=WORD, some of them, with commas or blanks
- * between.  Words without a `=` and names that there are not are passed over,
- * if `lax`.  False: *fault is the first that is wrong, in arena a.
+ * Sets the traits of a text: NAME=WORD, some of them, with commas or blanks
+ * between.  If `lax`, words without a `=` and unknown names are skipped.
+ * False: *fault is the first that is wrong, in arena a.
  */
 bool price_traits_parse(struct price_traits *t, const char *text, bool lax,
 			struct arena *a, struct price_fault *fault);
 
-/* Whether none is set: llmc's own code has the parts of parts.c. */
+/* Whether none is set: only llmc's own code runs in parts (kernels/parts.c). */
 bool price_ours(const struct price_traits *t);
 
-/* ---- price_run.c ------------------------------------------------------ */
+/* ---- price_joins.c ---------------------------------------------------- */
+
+/* Sets below which sizes collectives of a module are joined on that target. */
+void price_set_joins(struct ir_module *m, const struct target *t);
+
+/* ---- price_parts.c ---------------------------------------------------- */
 
 /*
- * What of a function's time shows: collectives that go on behind its other
- * work are taken off.
+ * Sets in how many parts the pairs of a list and of its repeats run (see
+ * kernels/parts.c): `chunks`, where they can; 0: the quickest number.
  */
-double price_shown_us(const struct price_traits *traits,
-		      const struct price_func *f);
-/*
- * Functions and updates as they go on a rank: what hides behind other work
- * taken off, what waits added.  Fills p->run and p->updated.
- */
-void price_run(const struct sched *s, const struct price_traits *traits,
-	       struct arena *a, struct price *p);
-
-/* ---- price_kernel.c --------------------------------------------------- */
-
-struct pricing {
-	const struct ranks *r;
-	struct ir_module *m;
-	const struct target_group *t;
-	/* what ranks of the pipeline talk across; NULL: the same */
-	const struct target_group *across;
-	const struct price_traits *traits;
-	struct price_maps *maps;	/* of price_maps.c, or NULL */
-	struct price_memo *memo;	/* NULL: nothing is kept */
-};
-
-/*
- * Adds up one run of a list; by kernel, what one takes, and what they have
- * room for of talks beside them.
- */
-void price_sum(struct pricing *p, const struct kernel_list *l,
-	       const struct price_func *each, double beside_us,
-	       struct price_func *once);
-/* Adds the kernels of a repeat, times its trips. */
-void price_list(struct pricing *p, const struct kernel_list *l,
-		struct price_func *f);
-/* What goes from a stage to the next, in microseconds. */
-double price_hop(const struct pricing *p);
-/* Adds one run of a kernel. */
-void price_kernel(struct pricing *p, const struct kernel *k,
-		  struct price_func *f);
-/* Of a contraction's operands. */
-enum target_rate price_dot_rate(const struct pricing *p,
-				const struct kernel *k);
-/* n kernels of that kind that move so many bytes together. */
-void price_bytes(const struct pricing *p, enum cost_kind kind, double bytes,
-		 uint32_t n, struct price_func *f);
-/* Of an element of the sum of gradients of that type. */
-double price_sum_bytes(const struct pricing *p, enum target_rate rate);
-/* One collective along these axes; of several groups the slowest. */
-double price_comm(const struct ranks *r, const struct target_group *t,
-		  enum cost_op op, uint32_t axes, double bytes);
-/* The group that differs along these axes, bit a each. */
-struct cost_group price_group(const struct ranks *r,
-			      const struct target_group *t, uint32_t axes);
-
-/* ---- price_run.c ------------------------------------------------------ */
-
-/* Two clocks, as the runtime has them, of a list that runs. */
-struct price_clocks {
-	uint32_t at, n;		/* what runs next, of so many kernels */
-	double now, coll;	/* kernels, talks have run till then */
-	double *end;		/* by place: when what it waits for ends */
-	double first, part;	/* the last gather by parts: its first one's
-				 * end, and what each one takes */
-	double sum;		/* of what has run, one after the other */
-	bool any;		/* there is something that others wait for */
-};
-
-/* At the beginning of a list, in arena a. */
-void price_clocks_open(struct price_clocks *c, const struct kernel_list *l,
-		       struct arena *a);
-/* To where another one of the same list is. */
-void price_clocks_set(struct price_clocks *c,
-		      const struct price_clocks *from);
-/* Goes on to that place of the list; by kernel, what one takes. */
-void price_clocks_run(struct price_clocks *c, const struct pricing *p,
-		      const struct kernel_list *l,
-		      const struct price_func *each, uint32_t to);
-/*
- * Of talks that go on beside a list's kernels, what these have room for, at
- * its end.
- */
-double price_clocks_beside(const struct price_clocks *c,
-			   const struct pricing *p);
-/* The same of a whole list; by kernel, what one takes. */
-double price_beside(const struct pricing *p, const struct kernel_list *l,
-		    const struct price_func *each);
-/* By kernel, what of that is its share: so much of it does not show. */
-void price_hidden(const struct pricing *p, const struct kernel_list *l,
-		  const struct price_func *each, double *us);
-
-/* ---- parts_choose.c --------------------------------------------------- */
-
-/*
- * Pairs of the list, and of repeats in it, that run by parts: as many as
- * `chunks`, where they can, or, if it is 0, as many as p makes quickest.
- */
-void parts_choose(struct pricing *p, int64_t chunks, struct kernel_list *l);
+void price_choose_parts(struct pricing *p, int64_t chunks,
+			struct kernel_list *l);
 
 /* ---- price_memo.c ----------------------------------------------------- */
 
@@ -265,30 +283,5 @@ void price_memo_keep(const struct pricing *p, uint32_t at,
 /* What the contraction takes there, known or not. */
 double price_memo_dot(const struct pricing *p,
 		      const struct cost_contraction *x);
-
-/* ---- price_offload.c -------------------------------------------------- */
-
-/*
- * What the kernel's state takes from its host and back, both ways one after
- * the other; 0, if nothing of it is there.
- */
-double price_host_us(const struct pricing *p, const struct kernel *k);
-
-/* ---- price_maps.c ----------------------------------------------------- */
-
-/*
- * From here on the maps of kernels are priced by price_maps, op by op; not
- * those of updates, which are fused anywhere.
- */
-void price_maps_open(struct pricing *p);
-/* Adds those of one run of a region, its repeats' not. */
-void price_maps(struct pricing *p, const struct kernel_list *l,
-		struct price_func *f);
-
-/* ---- price_again.c ---------------------------------------------------- */
-
-/* What traits->whole_layers adds to the backward function of a stage. */
-void price_again(struct pricing *p, const struct kernels *forward,
-		 func_id back, struct price_func *f);
 
 #endif

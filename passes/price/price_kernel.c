@@ -1,14 +1,31 @@
 /*
- * What one kernel of a rank program takes: its shape, as kernels.h has it,
- * handed to the formulas of cost.h.
+ * The time of one kernel of a rank program: its work, as kernels.h describes
+ * it, by the formulas of cost.h.  Everything else of the folder calls this.
  */
 #include "passes/price/price.h"
+
+#include "passes/plan/plan.h"
 
 #include <math.h>
 #include <string.h>
 
-static enum target_rate
-rate_of(uint8_t dtype)
+void
+price_add(struct price_func *to, const struct price_func *from, double times)
+{
+	int i;
+
+	for (i = 0; i < PRICE_NPARTS; i++) {
+		to->us[i] += times * from->us[i];
+	}
+	to->total_us += times * from->total_us;
+	to->data_us += times * from->data_us;
+	to->tensor_us += times * from->tensor_us;
+	to->beside_us += times * from->beside_us;
+	to->kernels += times * from->kernels;
+}
+
+enum target_rate
+price_rate(uint8_t dtype)
 {
 	switch (dtype) {
 	case IR_BF16:
@@ -26,7 +43,7 @@ rate_of(uint8_t dtype)
 }
 
 static void
-add(struct price_func *f, enum price_part part, double us)
+add_part(struct price_func *f, enum price_part part, double us)
 {
 	f->us[part] += us;
 	f->total_us += us;
@@ -49,7 +66,7 @@ main_node(const struct pricing *p, const struct kernel *k, uint32_t flag,
 	return ir_node(p->m, k->nodes.at[0]);
 }
 
-/* Bytes at the memory's rate, without a launch of their own. */
+/* Bytes at the rate of memory, without a launch. */
 static double
 bytes_us(const struct pricing *p, double bytes)
 {
@@ -60,7 +77,10 @@ bytes_us(const struct pricing *p, double bytes)
 
 /* ---- contractions ---- */
 
-/* Rows that find their matrix by index are shared out among these. */
+/*
+ * Rows that choose their matrix by index are taken to be evenly distributed
+ * over the matrices.
+ */
 static void
 share_rows(const struct pricing *p, const struct kernel *k,
 	   const struct ir_node *n, struct cost_contraction *x)
@@ -78,6 +98,7 @@ share_rows(const struct pricing *p, const struct kernel *k,
 	x->batch *= k->work->dot.groups;
 }
 
+/* Whether the kernel adds its result to a sum. */
 static bool
 has_sum(const struct pricing *p, const struct kernel *k)
 {
@@ -91,10 +112,18 @@ has_sum(const struct pricing *p, const struct kernel *k)
 	return false;
 }
 
-/* What else a contraction's kernel moves, beside operands and result. */
+/* Of an element of a sum of gradients of that type. */
+static double
+sum_elem_bytes(const struct pricing *p, enum target_rate rate)
+{
+	return p->traits->lone_sums && rate == TARGET_BF16
+		? 4 : cost_rate_bytes(rate);
+}
+
+/* What a contraction's kernel moves beside its operands and result. */
 static void
-beside(struct pricing *p, const struct kernel *k,
-       const struct cost_contraction *x, struct price_func *f)
+price_extra_bytes(struct pricing *p, const struct kernel *k,
+		  const struct cost_contraction *x, struct price_func *f)
 {
 	double out = x->batch * x->m * x->n;
 	double own = x->batch * (x->m * x->k + x->k * x->n) *
@@ -104,9 +133,9 @@ beside(struct pricing *p, const struct kernel *k,
 	if (p->traits->lone_sums && has_sum(p, k)) {
 		/* the result once more, and a sum of 4 bytes for bf16 */
 		price_bytes(p, COST_MAP, out * (x->out_bytes + 2 *
-			    price_sum_bytes(p, x->rate)), 1, f);
+			    sum_elem_bytes(p, x->rate)), 1, f);
 	} else if (!p->maps || has_sum(p, k)) {
-		add(f, PRICE_MAPS, bytes_us(p, more));
+		add_part(f, PRICE_MAPS, bytes_us(p, more));
 	}
 }
 
@@ -116,8 +145,10 @@ elem_bytes(const struct pricing *p, value_id v)
 	return ir_dtypes[ir_type(p->m, v)->dtype].bits / 8.0;
 }
 
-/* Of an element of the result as it leaves the kernel: sums in f32 of less
- * than that are rounded by what stands behind. */
+/*
+ * Bytes of an element of the result as the kernel writes it: sums in f32 of
+ * narrower operands are rounded by the nodes after the contraction.
+ */
 static double
 out_bytes(const struct pricing *p, const struct kernel *k,
 	  const struct ir_node *n)
@@ -141,11 +172,12 @@ price_dot_rate(const struct pricing *p, const struct kernel *k)
 {
 	const struct ir_node *n = main_node(p, k, IRF_CONTRACTS, IRF_PAIRS);
 
-	return rate_of(ir_type(p->m, ir_args(p->m, n)[0])->dtype);
+	return price_rate(ir_type(p->m, ir_args(p->m, n)[0])->dtype);
 }
 
 static void
-contraction(struct pricing *p, const struct kernel *k, struct price_func *f)
+price_contraction(struct pricing *p, const struct kernel *k,
+		  struct price_func *f)
 {
 	const struct ir_node *n = main_node(p, k, IRF_CONTRACTS, IRF_PAIRS);
 	struct cost_contraction x = {
@@ -160,21 +192,21 @@ contraction(struct pricing *p, const struct kernel *k, struct price_func *f)
 	}
 	x.m = fmax(x.m, 1);
 	x.k = fmax(x.k, 1);
-	add(f, PRICE_MATRIX, price_memo_dot(p, &x));
-	beside(p, k, &x, f);
+	add_part(f, PRICE_MATRIX, price_memo_dot(p, &x));
+	price_extra_bytes(p, k, &x, f);
 }
 
 /* ---- attention ---- */
 
 /*
- * Scores in memory, in 16 bits: two contractions a head, and what comes
- * between them a score.  Forward softmax with scale and mask (2 + 2 bytes),
- * dropout (2 + 2, its mask 1); backward dropout (2 + 1 + 2), softmax (2 + 2 +
- * 2), and four contractions.
+ * Attention that writes its scores to memory, in 16 bits.  Forward: two
+ * contractions a head, and per score softmax with scale and mask (2 + 2 bytes)
+ * and dropout (2 + 2, its mask 1).  Backward: four contractions, dropout
+ * (2 + 1 + 2) and softmax (2 + 2 + 2).
  */
 static void
-unfused(const struct pricing *p, const struct cost_attention *a, bool forward,
-	struct price_func *f)
+price_unfused(const struct pricing *p, const struct cost_attention *a,
+	      bool forward, struct price_func *f)
 {
 	double scores = a->batch * a->heads * a->queries * a->keys;
 	double passes = forward ? 1 : 2, bytes = forward ? 9 : 11;
@@ -186,11 +218,11 @@ unfused(const struct pricing *p, const struct cost_attention *a, bool forward,
 
 	y.n = a->head_dim;
 	y.k = a->keys;
-	add(f, PRICE_ATTENTION, passes *
-	    (cost_contraction(&p->t->device, &x).us +
-	     cost_contraction(&p->t->device, &y).us) +
-	    cost_bytes(&p->t->device, COST_MAP, bytes * scores).us +
-	    p->t->device.launch_us);
+	add_part(f, PRICE_ATTENTION, passes *
+		 (cost_contraction(&p->t->device, &x).us +
+		  cost_contraction(&p->t->device, &y).us) +
+		 cost_bytes(&p->t->device, COST_MAP, bytes * scores).us +
+		 p->t->device.launch_us);
 	f->kernels += forward ? 4 : 6;
 }
 
@@ -203,7 +235,7 @@ unfused(const struct pricing *p, const struct cost_attention *a, bool forward,
 #define FIRST_BACKWARD 2.0
 
 static void
-attention(struct pricing *p, const struct kernel *k, struct price_func *f)
+price_attention(struct pricing *p, const struct kernel *k, struct price_func *f)
 {
 	const struct ir_node *n = main_node(p, k, IRF_PAIRS, 0);
 	const struct kernel_attention *a = k->work->attention;
@@ -211,33 +243,32 @@ attention(struct pricing *p, const struct kernel *k, struct price_func *f)
 		.batch = a->batch, .heads = a->heads, .kv_heads = a->kv,
 		.head_dim = a->d, .queries = a->s, .keys = a->t,
 		.causal = a->causal, .window = (double)a->window,
-		.rate = rate_of(ir_type(p->m, ir_args(p->m, n)[0])->dtype)
+		.rate = price_rate(ir_type(p->m, ir_args(p->m, n)[0])->dtype)
 	};
-	/* forward is the op that decoding calls */
 	bool forward = main_node(p, k, IRF_PAIRS, 0)->op == IR_ATTENTION;
 	axis_id i;
 
-	for (i = 1; i < p->m->axes.n; i++) {	/* the keys go round */
+	for (i = 1; i < p->m->axes.n; i++) {	/* keys of all ranks */
 		x.keys *= k->work->coll.axes >> i & 1
 			? (double)p->m->axes.at[i].size : 1;
 	}
 	if (p->traits->unfused) {
-		unfused(p, &x, forward, f);
+		price_unfused(p, &x, forward, f);
 	} else if (forward) {
-		add(f, PRICE_ATTENTION, cost_attention(&p->t->device, &x).us *
-		    (p->traits->first_flash ? FIRST_FORWARD : 1));
+		add_part(f, PRICE_ATTENTION,
+			 cost_attention(&p->t->device, &x).us *
+			 (p->traits->first_flash ? FIRST_FORWARD : 1));
 	} else {
-		add(f, PRICE_ATTENTION,
-		    cost_attention_backward(&p->t->device, &x).us *
-		    (p->traits->first_flash ? FIRST_BACKWARD : 1));
+		add_part(f, PRICE_ATTENTION,
+			 cost_attention_backward(&p->t->device, &x).us *
+			 (p->traits->first_flash ? FIRST_BACKWARD : 1));
 	}
 }
 
 /* ---- collectives ---- */
 
 struct cost_group
-price_group(const struct ranks *r, const struct target_group *t,
-	    uint32_t axes)
+price_group(const struct ranks *r, const struct target_group *t, uint32_t axes)
 {
 	uint32_t n = ranks_group_size(r, axes);
 	struct cost_group g = {
@@ -251,8 +282,8 @@ price_group(const struct ranks *r, const struct target_group *t,
 }
 
 double
-price_comm(const struct ranks *r, const struct target_group *t,
-	   enum cost_op op, uint32_t axes, double bytes)
+price_comm(const struct ranks *r, const struct target_group *t, enum cost_op op,
+	   uint32_t axes, double bytes)
 {
 	struct cost_group g;
 	double us = 0;
@@ -269,29 +300,30 @@ price_comm(const struct ranks *r, const struct target_group *t,
 }
 
 static bool
-along(const struct kernel *k, axis_id a)
+runs_along(const struct kernel *k, axis_id a)
 {
 	return a && k->work->coll.axes >> a & 1;
 }
 
-/* What is summed along dp are gradients, in the type of their sums. */
+/* Sums along dp are of gradients, in the type that lone_sums keeps them in. */
 static double
 comm_bytes(const struct pricing *p, const struct kernel *k, enum cost_op op)
 {
 	value_id v = ir_node(p->m, k->nodes.at[0])->result;
 
-	if (!p->traits->lone_sums || !v || !along(k, p->r->dp) ||
+	if (!p->traits->lone_sums || !v || !runs_along(k, p->r->dp) ||
 	    (op != COST_ALL_REDUCE && op != COST_REDUCE_SCATTER)) {
 		return k->work->coll.bytes;
 	}
 	return k->work->coll.bytes *
-	       price_sum_bytes(p, rate_of(ir_type(p->m, v)->dtype)) * 8 /
+	       sum_elem_bytes(p, price_rate(ir_type(p->m, v)->dtype)) * 8 /
 	       ir_dtypes[ir_type(p->m, v)->dtype].bits;
 }
 
-/* A ring takes as long as gathering what goes round. */
+/* Ring attention is priced as gathering the keys that it passes on. */
 static void
-coll(struct pricing *p, const struct kernel *k, struct price_func *f)
+price_collective(struct pricing *p, const struct kernel *k,
+		 struct price_func *f)
 {
 	static const struct {
 		enum ir_op op;
@@ -321,22 +353,73 @@ coll(struct pricing *p, const struct kernel *k, struct price_func *f)
 	bytes = comm_bytes(p, k, op) * (ring ? ranks : 1);
 	us = across ? price_comm(p->r, p->across, op, k->work->coll.axes, bytes)
 		    : cost_collective(p->t, op, &g, bytes, NULL).us;
-	add(f, PRICE_COMM, us);
-	if (along(k, p->r->dp)) {
+	add_part(f, PRICE_COMM, us);
+	if (runs_along(k, p->r->dp)) {
 		f->data_us += us;
-	} else if (along(k, p->r->tp)) {
+	} else if (runs_along(k, p->r->tp)) {
 		f->tensor_us += us;
 	}
 }
 
-/* ---- all kinds ---- */
+/* ---- state on the host ---- */
 
-double
-price_sum_bytes(const struct pricing *p, enum target_rate rate)
+/* A stored tensor that is no weight. */
+static bool
+is_state(const struct ir_node *n)
 {
-	return p->traits->lone_sums && rate == TARGET_BF16
-		? 4 : cost_rate_bytes(rate);
+	return ir_is(n->op, IRF_STORED) && !ir_is(n->op, IRF_PARAM);
 }
+
+/* Whether the kernel reads a state of that name. */
+static bool
+reads_state(const struct ir_module *m, const struct kernel *k, sym_t name)
+{
+	uint32_t i;
+
+	for (i = 0; i < k->inputs.n; i++) {
+		node_id id = m->values.at[k->inputs.at[i].value].node;
+		const struct ir_node *n = ir_node(m, id);
+
+		if (id && is_state(n) &&
+		    ir_attr(m, n, IR_ATTR_NAME)->text == name) {
+			return true;
+		}
+	}
+	return false;
+}
+
+/*
+ * The state of each tensor comes in over the host link and goes back; both
+ * ways share the link.
+ */
+double
+price_host_us(const struct pricing *p, const struct kernel *k)
+{
+	double bytes = 0;
+	uint32_t i;
+
+	if (k->kind != KERNEL_OPTIMIZER || !plan_offload(p->m)) {
+		return 0;
+	}
+	for (i = 0; i < k->inputs.n; i++) {
+		node_id id = p->m->values.at[k->inputs.at[i].value].node;
+
+		bytes += id && is_state(ir_node(p->m, id))
+			? k->inputs.at[i].bytes : 0;
+	}
+	for (i = 0; i < k->nodes.n; i++) {
+		const struct ir_node *n = ir_node(p->m, k->nodes.at[i]);
+
+		if (n->op == IR_STORE &&
+		    reads_state(p->m, k, ir_attr(p->m, n,
+						 IR_ATTR_NAME)->text)) {
+			bytes += kernel_bytes(p->m, ir_args(p->m, n)[0]);
+		}
+	}
+	return bytes > 0 ? bytes / p->t->device.host_bytes_us : 0;
+}
+
+/* ---- all kinds ---- */
 
 void
 price_bytes(const struct pricing *p, enum cost_kind kind, double bytes,
@@ -353,23 +436,26 @@ price_bytes(const struct pricing *p, enum cost_kind kind, double bytes,
 		us = fmax(i ? us : 0, cost_bytes(d, kind, bytes).us +
 				      (n - 1) * d->launch_us);
 	}
-	add(f, PRICE_MAPS, us);
+	add_part(f, PRICE_MAPS, us);
 	f->kernels += n;
 }
 
-/* What it reads and writes; and what comes from the host, if that is more. */
+/*
+ * What a kernel reads and writes.  State from the host arrives meanwhile; what
+ * that takes longer comes on top.
+ */
 static void
-bytes_kernel(struct pricing *p, const struct kernel *k, struct price_func *f)
+price_moves(struct pricing *p, const struct kernel *k, struct price_func *f)
 {
 	double us = f->total_us;
 
 	price_bytes(p, COST_MAP, k->work->read_bytes + k->work->write_bytes,
 		    1, f);
 	us = f->total_us - us;
-	add(f, PRICE_OFFLOAD, fmax(price_host_us(p, k) - us, 0));
+	add_part(f, PRICE_OFFLOAD, fmax(price_host_us(p, k) - us, 0));
 }
 
-/* What runs by parts takes as many of these. */
+/* A kernel that runs in parts: the time of one, times their number. */
 static void
 price_parts(struct pricing *p, const struct kernel *k, struct price_func *f)
 {
@@ -377,7 +463,7 @@ price_parts(struct pricing *p, const struct kernel *k, struct price_func *f)
 	struct kernel_work work = *k->work;
 	struct kernel part = *k;
 
-	if (k->kind == KERNEL_COLLECTIVE) {	/* all that it is priced by */
+	if (k->kind == KERNEL_COLLECTIVE) {	/* bytes alone count */
 		work.coll.bytes /= k->parts->n;
 		part.work = &work;
 		part.parts = NULL;
@@ -388,9 +474,9 @@ price_parts(struct pricing *p, const struct kernel *k, struct price_func *f)
 	price_add(f, &once, k->parts->n);
 }
 
-/* As it runs on each of several groups: ranks wait for the slowest. */
+/* Ranks on several groups of nodes: all wait for the slowest. */
 static void
-slowest(struct pricing *p, const struct kernel *k, struct price_func *f)
+price_slowest(struct pricing *p, const struct kernel *k, struct price_func *f)
 {
 	struct price_func most = { 0 };
 	struct pricing one = *p;
@@ -412,7 +498,7 @@ price_kernel(struct pricing *p, const struct kernel *k, struct price_func *f)
 	bool maps = k->kind == KERNEL_MAP || k->kind == KERNEL_ROWWISE;
 
 	if (p->t->nof) {
-		slowest(p, k, f);
+		price_slowest(p, k, f);
 		return;
 	}
 	if (k->parts) {
@@ -422,21 +508,21 @@ price_kernel(struct pricing *p, const struct kernel *k, struct price_func *f)
 	switch (k->kind) {
 	case KERNEL_CONTRACTION:
 		f->kernels++;
-		contraction(p, k, f);
+		price_contraction(p, k, f);
 		break;
 	case KERNEL_ATTENTION:
 		f->kernels++;
-		attention(p, k, f);
+		price_attention(p, k, f);
 		break;
-	case KERNEL_COLLECTIVE:	/* sends are priced with the schedule */
+	case KERNEL_COLLECTIVE:	/* price_collective; sends: price_hop */
 		break;
-	default:	/* price_maps has those that are alone */
+	default:	/* price_maps prices maps op by op */
 		if (!maps || !p->maps) {
-			bytes_kernel(p, k, f);
+			price_moves(p, k, f);
 		}
 		break;
 	}
 	if (k->work->coll.axes) {
-		coll(p, k, f);
+		price_collective(p, k, f);
 	}
 }

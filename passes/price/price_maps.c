@@ -1,29 +1,29 @@
 /*
- * Maps of software that runs a model op by op: one kernel for each op that
- * the model's text names and one for its derivative, each of which reads and
- * writes memory, however well they would have gone with others.  The nodes
- * of one op have one span.
+ * The trait lone_maps: software that runs a model op by op has one kernel for
+ * each elementwise op of the model's text and one for its derivative, and each
+ * reads and writes memory where ours would be fused.  Nodes that come from one
+ * op are recognised by their span.
  */
 #include "passes/price/price.h"
 
 #include <string.h>
 
-/* An op of the text in one region. */
-struct op {
+/* An op of the model's text in one region. */
+struct text_op {
 	struct span span;
 	node_id first;
 	double bytes;
-	double logits;		/* elements of what the loss is over */
+	double logits;		/* elements of the loss's operand */
 	bool back;
-	bool rows;		/* it sums over rows */
+	bool rows;		/* it reduces over rows */
 };
 
 struct price_maps {
 	struct pricing *p;
 	node_id *of;		/* by node: the first of its op, or 0 */
-	bool *escapes;		/* by value: another op asks for it */
+	bool *escapes;		/* by value: another op reads it */
 	node_id *seen;		/* by value: the op that read it last */
-	VEC(struct op) ops;
+	VEC(struct text_op) ops;
 };
 
 static bool
@@ -40,15 +40,15 @@ has_maps(const struct kernel *k)
 	       k->kind == KERNEL_CONTRACTION;
 }
 
-static struct op *
+static struct text_op *
 op_of(struct price_maps *x, node_id id)
 {
 	const struct ir_node *n = ir_node(x->p->m, id);
-	struct op new = { .span = n->span, .first = id };
+	struct text_op new = { .span = n->span, .first = id };
 	uint32_t i;
 
 	for (i = 0; i < x->ops.n; i++) {
-		struct op *o = &x->ops.at[i];
+		struct text_op *o = &x->ops.at[i];
 
 		if (o->span.lo == n->span.lo && o->span.hi == n->span.hi) {
 			return o;
@@ -77,7 +77,7 @@ find_ops(struct price_maps *x, const struct kernel_list *l)
 	}
 }
 
-/* Who asks for what another op makes. */
+/* Values that another op than their own reads. */
 static void
 find_escapes(struct price_maps *x, region_id r)
 {
@@ -105,7 +105,7 @@ find_escapes(struct price_maps *x, region_id r)
 }
 
 static void
-add_node(struct price_maps *x, node_id id, struct op *o)
+add_node(struct price_maps *x, node_id id, struct text_op *o)
 {
 	const struct ir_module *m = x->p->m;
 	const struct ir_node *n = ir_node(m, id);
@@ -138,16 +138,17 @@ add_node(struct price_maps *x, node_id id, struct op *o)
 }
 
 /*
- * The loss over fp32 logits: forward a cast (2 + 4 bytes) and log-softmax
- * (4 + 4), backward a gradient that is filled in (4), that of log-softmax
- * (4 + 4 + 4), and a cast (4 + 2).
+ * The trait wide_logits, the loss over fp32 logits, in bytes of a logit.
+ * Forward: a cast (2 + 4) and log-softmax (4 + 4).  Backward: the fill of a
+ * gradient (4), the derivative of log-softmax (4 + 4 + 4) and a cast (4 + 2).
  */
 #define LOSS_BYTES 14
 #define LOSS_BACK_BYTES 22
 #define LOSS_KERNELS 3
 
 static void
-price_op(const struct price_maps *x, const struct op *o, struct price_func *f)
+price_op(const struct price_maps *x, const struct text_op *o,
+	 struct price_func *f)
 {
 	enum cost_kind kind = o->rows ? COST_ROWS : COST_MAP;
 	double bytes = o->bytes;
@@ -175,8 +176,7 @@ price_maps_open(struct pricing *p)
 }
 
 void
-price_maps(struct pricing *p, const struct kernel_list *l,
-	   struct price_func *f)
+price_maps(struct pricing *p, const struct kernel_list *l, struct price_func *f)
 {
 	struct price_maps *x = p->maps;
 	uint32_t i, j;

@@ -1,9 +1,9 @@
 /*
- * From what a function's work is to how long it takes on a rank: exchange
- * that goes on behind other work, a host that is slower than its device, and
- * sends that are waited for.  Most of it is what price_traits says; without
- * traits a function takes the sum of its kernels, but for talk that stands
- * where it goes on beside them (fuse_comm.c).
+ * From the work of a function to its time on a rank: overlap of communication
+ * with computation, a host that is slower than its device, sends that block.
+ * Without traits a function takes the sum of its kernels, less the time of
+ * collectives that run beside kernels (where fuse_comm.c puts them); traits add
+ * what other software does.
  */
 #include "passes/price/price.h"
 
@@ -11,31 +11,31 @@
 #include <string.h>
 
 /*
- * What a framework's host takes for one kernel of ours: it runs about three
- * calls for each (views and copies, the graph of its derivative), through an
- * interpreter.  From vTrain's runs of one to two sequences of 1024, which all
- * take 3.0 to 3.6 ms for a layer forward, once more, and backward, whatever
- * the layer's width and however many ranks share it.
+ * A framework's host time for one kernel of ours: it runs about three calls for
+ * each (views and copies, the graph of its derivative) through an interpreter.
+ * From vTrain's runs of one to two sequences of 1024, which all take 3.0 to
+ * 3.6 ms for a layer forward, recomputed, and backward, whatever the size of
+ * the layer and the number of ranks.
  */
 #define HOST_US 48
 
 /*
- * Neither host nor device is always the slower one within a function: short
- * kernels wait for the host, and long ones let it run ahead, but only so far.
+ * Within a function short kernels wait for the host, and long ones let it run
+ * ahead: the time is a power mean of the two, above both and below their sum.
  */
 #define HOST_POWER 3
 
-/* Tensor ranks exchange in pieces behind a contraction; the first shows. */
+/* Tensor ranks communicate in pieces beside a contraction, after the first. */
 #define PIECES 4
 
-/* None of them is no number, and a call of fmax is not free here. */
+/* fmax without its case for NaN, which no time here is: it is called often. */
 static double
 later(double a, double b)
 {
 	return a > b ? a : b;
 }
 
-/* A contraction's parts, each behind the one that was gathered for it. */
+/* The parts of a contraction, each after the part of a gather that it reads. */
 static void
 follow_gather(struct price_clocks *c, uint32_t n, double us)
 {
@@ -46,7 +46,7 @@ follow_gather(struct price_clocks *c, uint32_t n, double us)
 	}
 }
 
-/* A contraction's parts, each of them talked about meanwhile. */
+/* The parts of a contraction, each followed by that part of a collective. */
 static void
 lead_coll(struct price_clocks *c, uint32_t n, double us, double comm_us)
 {
@@ -58,7 +58,7 @@ lead_coll(struct price_clocks *c, uint32_t n, double us, double comm_us)
 	}
 }
 
-/* Who reads what the last talk brings waits for it; or all do. */
+/* The kernel at `until` waits for the last collective; 0: the next one. */
 static void
 wait_for_coll(struct price_clocks *c, uint32_t until)
 {
@@ -68,8 +68,7 @@ wait_for_coll(struct price_clocks *c, uint32_t until)
 }
 
 static void
-run_coll(struct price_clocks *c, const struct kernel *k, bool beside,
-	 double us)
+run_coll(struct price_clocks *c, const struct kernel *k, bool beside, double us)
 {
 	double begin = later(c->now, c->coll);
 
@@ -83,11 +82,11 @@ run_coll(struct price_clocks *c, const struct kernel *k, bool beside,
 }
 
 /*
- * Other software starts what data ranks exchange beside kernels, and has a
- * trait for what tensor ranks do.
+ * Whether a collective runs beside kernels.  Of other software that is taken of
+ * data ranks; tensor ranks have the trait overlap_tensor.
  */
 static bool
-goes_beside(const struct pricing *p, const struct kernel *k)
+runs_beside(const struct pricing *p, const struct kernel *k)
 {
 	axis_id dp = p->r->dp;
 
@@ -115,10 +114,10 @@ price_clocks_set(struct price_clocks *c, const struct price_clocks *from)
 }
 
 /*
- * A talk begins when the kernels before it are done and so is the talk before
- * it; one that goes on beside kernels is waited for where it says so, any
- * other at once, and all at the end.  What runs by parts is waited for part
- * by part.
+ * A collective begins when the kernels and the collective before it are done.
+ * One that runs beside kernels is waited for at its `until`, any other at once,
+ * and all at the end of the list.  One that runs in parts is waited for part by
+ * part.
  */
 void
 price_clocks_run(struct price_clocks *c, const struct pricing *p,
@@ -143,12 +142,12 @@ price_clocks_run(struct price_clocks *c, const struct pricing *p,
 		} else if (k->parts && parts_led(l, c->at)) {
 			wait_for_coll(c, k->until);
 		} else {
-			run_coll(c, k, goes_beside(p, k), us);
+			run_coll(c, k, runs_beside(p, k), us);
 		}
 	}
 }
 
-/* A CPU does one thing at a time. */
+/* On a CPU nothing runs beside kernels. */
 double
 price_clocks_beside(const struct price_clocks *c, const struct pricing *p)
 {
@@ -195,9 +194,9 @@ hide(struct price_func *f, double us)
 	f->total_us -= us;
 }
 
-/* What of the function's exchange its other work has room for. */
+/* Takes off the time of collectives that other work of the function hides. */
 static void
-overlap(const struct price_traits *traits, struct price_func *f)
+hide_overlap(const struct price_traits *traits, struct price_func *f)
 {
 	double rest;
 
@@ -218,7 +217,7 @@ price_shown_us(const struct price_traits *traits, const struct price_func *f)
 {
 	struct price_func shown = *f;
 
-	overlap(traits, &shown);
+	hide_overlap(traits, &shown);
 	return shown.total_us;
 }
 
@@ -233,7 +232,7 @@ wait_for_host(struct price_func *f)
 	f->total_us = us;
 }
 
-/* What such an action hands to another rank. */
+/* The time of what such an action sends to another rank. */
 static double
 send_us(const struct sched *s, const struct price *p, uint32_t stage,
 	uint32_t kind)
@@ -256,7 +255,7 @@ as_run(const struct sched *s, const struct price_traits *traits,
 	struct price_func f = p->stage[stage][kind];
 	double us = send_us(s, p, stage, kind);
 
-	overlap(traits, &f);
+	hide_overlap(traits, &f);
 	if (f.total_us > 0 && traits->eager) {
 		wait_for_host(&f);
 	}
@@ -268,23 +267,24 @@ as_run(const struct sched *s, const struct price_traits *traits,
 }
 
 /*
- * Gradients are reduced behind the last backward of each stage that the rank
- * holds, and weights gathered behind its first forward.
+ * The update, less what data ranks communicate beside other work: gradients are
+ * reduced beside the last backward of each stage, and weights gathered beside
+ * the first forward.
  */
 static struct price_func
 updated(const struct sched *s, const struct price_traits *traits,
 	const struct price *p, uint32_t rank)
 {
 	struct price_func f = p->update[rank];
-	double behind = 0;
+	double other_us = 0;
 	uint32_t i, k;
 
 	for (i = 0; traits->overlap_data && i < s->nstages; i++) {
 		for (k = 0; k < SCHED_NKINDS && s->rank_of[i] == rank; k++) {
-			behind += p->run[i][k].total_us;
+			other_us += p->run[i][k].total_us;
 		}
 	}
-	hide(&f, fmin(f.data_us, behind) * (1 - PRICE_SLOWED));
+	hide(&f, fmin(f.data_us, other_us) * (1 - PRICE_SLOWED));
 	return f;
 }
 

@@ -1,5 +1,5 @@
 /*
- * Traits by name: of a row of measurements, and of --assume.
+ * Traits by name: in a row of measured training runs, and in --assume.
  */
 #include "passes/price/price.h"
 
@@ -15,11 +15,11 @@ const struct price_trait price_traits_table[] = {
 const uint32_t price_ntraits =
 	sizeof price_traits_table / sizeof *price_traits_table;
 
-#define BETWEEN ", \t"
+#define SEPARATORS ", \t"
 
 static bool
-set(struct price_traits *t, const struct price_trait *row, const char *word,
-    struct arena *a, const char **why)
+set_trait(struct price_traits *t, const struct price_trait *row,
+	  const char *word, struct arena *a, const char **why)
 {
 	struct diag_near near;
 	int i;
@@ -57,8 +57,8 @@ no_such(const char *name, struct arena *a)
 }
 
 static bool
-one(struct price_traits *t, const char *item, bool lax, struct arena *a,
-    const char **why)
+parse_trait(struct price_traits *t, const char *item, bool lax, struct arena *a,
+	    const char **why)
 {
 	const char *eq = strchr(item, '=');
 	const char *name;
@@ -72,7 +72,8 @@ one(struct price_traits *t, const char *item, bool lax, struct arena *a,
 	name = arena_strndup(a, item, (size_t)(eq - item));
 	for (i = 0; i < price_ntraits; i++) {
 		if (strcmp(price_traits_table[i].name, name) == 0) {
-			return set(t, &price_traits_table[i], eq + 1, a, why);
+			return set_trait(t, &price_traits_table[i], eq + 1, a,
+					 why);
 		}
 	}
 	*why = no_such(name, a);
@@ -83,11 +84,11 @@ bool
 price_traits_parse(struct price_traits *t, const char *text, bool lax,
 		   struct arena *a, struct price_fault *fault)
 {
-	size_t at = strspn(text, BETWEEN), n;
+	size_t at = strspn(text, SEPARATORS), n;
 
-	for (; text[at]; at += n + strspn(text + at + n, BETWEEN)) {
-		n = strcspn(text + at, BETWEEN);
-		if (!one(t, arena_strndup(a, text + at, n), lax, a,
+	for (; text[at]; at += n + strspn(text + at + n, SEPARATORS)) {
+		n = strcspn(text + at, SEPARATORS);
+		if (!parse_trait(t, arena_strndup(a, text + at, n), lax, a,
 			 &fault->why)) {
 			fault->lo = (uint32_t)at;
 			fault->hi = (uint32_t)(at + n);

@@ -1,7 +1,7 @@
 /*
- * Targets: the settings of a target block as a struct.  One table knows where
- * each key goes and in which unit; what must be there, and what must agree,
- * is checked once all of it is known.
+ * Targets: the settings of a target block as a struct, and as text again.  One
+ * table has the member and the unit of each key; what a target must have, and
+ * what must agree, is checked once all blocks are read.
  */
 #include "passes/price/target.h"
 
@@ -18,20 +18,25 @@ const char *const target_constant_names[TARGET_NCONSTANTS] = {
 #undef CONSTANT
 };
 
-enum kind { NUM, INT, TEXT, FLAG };
+enum target_field_kind { NUM, INT, TEXT, FLAG };
 
-/* GB/s are 1e3 bytes/us, TFLOP/s 1e6 flops/us, GHz 1e3 MHz. */
-static const struct field {
+/*
+ * Keys of a target block but for its network, in the order in which they are
+ * printed.  GB/s are 1e3 bytes/us, TFLOP/s 1e6 flops/us, GHz 1e3 MHz.
+ */
+static const struct target_field {
 	const char *key;
-	enum kind kind;
+	enum target_field_kind kind;
 	size_t at;
 	double scale;
 } fields[] = {
 #define GROUP(member) offsetof(struct target_group, member)
 #define DEVICE(member) GROUP(device.member)
+	{ "devices", INT, GROUP(devices), 1 },
+	{ "nodes", INT, GROUP(nodes), 1 },
 	{ "vendor", TEXT, DEVICE(vendor), 0 },
 	{ "arch", TEXT, DEVICE(arch), 0 },
-	{ "link", TEXT, DEVICE(link), 0 },
+	{ "plan_only", FLAG, DEVICE(plan_only), 0 },
 	{ "fp32", NUM, DEVICE(flops_us[TARGET_FP32]), 1e6 },
 	{ "tf32", NUM, DEVICE(flops_us[TARGET_TF32]), 1e6 },
 	{ "bf16", NUM, DEVICE(flops_us[TARGET_BF16]), 1e6 },
@@ -41,25 +46,23 @@ static const struct field {
 	{ "memory", NUM, DEVICE(memory_bytes), 1e9 },
 	{ "reserve", NUM, DEVICE(reserve_bytes), 1e9 },
 	{ "bandwidth", NUM, DEVICE(memory_bytes_us), 1e6 },
-	{ "units", INT, DEVICE(units), 0 },
+	{ "units", INT, DEVICE(units), 1 },
 	{ "clock", NUM, DEVICE(clock_mhz), 1e3 },
+	{ "link", TEXT, DEVICE(link), 0 },
 	{ "link_bandwidth", NUM, DEVICE(link_bytes_us), 1e3 / 2 },
-	{ "link_devices", INT, DEVICE(link_devices), 0 },
+	{ "link_devices", INT, DEVICE(link_devices), 1 },
 	{ "bridge", NUM, DEVICE(bridge_bytes_us), 1e3 },
 	{ "reduces", FLAG, DEVICE(reduces), 0 },
 	{ "host", NUM, DEVICE(host_bytes_us), 1e3 },
 	{ "host_memory", NUM, DEVICE(host_memory_bytes), 1e9 },
-	{ "node_devices", INT, DEVICE(node_devices), 0 },
+	{ "node_devices", INT, DEVICE(node_devices), 1 },
 	{ "price", NUM, DEVICE(price_usd_h), 1 },
 	{ "failures", NUM, DEVICE(failures_year), 1 },
-	{ "plan_only", FLAG, DEVICE(plan_only), 0 },
+	{ "ports", INT, GROUP(network.ports), 1 },
+	{ "latency", NUM, GROUP(network.latency_us), 1 },
 #define CONSTANT(id, key, member, what) { key, NUM, DEVICE(member), 1 },
 	TARGET_CONSTANTS(CONSTANT)
 #undef CONSTANT
-	{ "devices", INT, GROUP(devices), 0 },
-	{ "nodes", INT, GROUP(nodes), 0 },
-	{ "ports", INT, GROUP(network.ports), 0 },
-	{ "latency", NUM, GROUP(network.latency_us), 1 },
 #undef DEVICE
 #undef GROUP
 };
@@ -111,7 +114,7 @@ target_networks(struct arena *a)
 /* ---- one block ---- */
 
 static const struct ir_setting *
-said(struct ir_module *m, const char *key)
+setting_of(struct ir_module *m, const char *key)
 {
 	char name[64];
 
@@ -120,8 +123,8 @@ said(struct ir_module *m, const char *key)
 }
 
 static void
-put(struct ir_module *m, const struct field *f, const struct ir_setting *s,
-    struct target_group *g)
+set_field(struct ir_module *m, const struct target_field *f,
+	  const struct ir_setting *s, struct target_group *g)
 {
 	char *at = (char *)g + f->at;
 
@@ -144,10 +147,10 @@ put(struct ir_module *m, const struct field *f, const struct ir_setting *s,
 
 /* `fabric` is a port by name, `network` all that leaves a node. */
 static bool
-put_network(struct ir_module *m, struct target_group *g)
+set_network(struct ir_module *m, struct target_group *g)
 {
-	const struct ir_setting *fabric = said(m, "fabric");
-	const struct ir_setting *all = said(m, "network");
+	const struct ir_setting *fabric = setting_of(m, "fabric");
+	const struct ir_setting *all = setting_of(m, "network");
 	double latency_us = g->network.latency_us;
 	struct diag_near near;
 	const char *name;
@@ -162,7 +165,7 @@ put_network(struct ir_module *m, struct target_group *g)
 				   target_networks(&m->ctx->tmp));
 			return false;
 		}
-		if (said(m, "latency")) {
+		if (setting_of(m, "latency")) {
 			g->network.latency_us = latency_us;
 		}
 	}
@@ -221,7 +224,8 @@ no_constant(struct ir_module *m, const struct ir_setting *s, const char *name)
 
 /* The words of a text, each the name of a constant. */
 static bool
-put_words(struct ir_module *m, const struct ir_setting *s, uint32_t *measured)
+set_measured_words(struct ir_module *m, const struct ir_setting *s,
+		   uint32_t *measured)
 {
 	const char *at = ir_text(m->ctx, s->text);
 	size_t n;
@@ -248,21 +252,21 @@ put_words(struct ir_module *m, const struct ir_setting *s, uint32_t *measured)
 }
 
 /*
- * A constant that a block sets was measured if that block says so: what
- * stands behind `accelerator` was of another number.
+ * A constant that a block sets is measured only if that block says so: what the
+ * accelerator's own file says of it was about another number.
  */
 static bool
-put_measured(struct ir_module *m, struct target_group *g)
+set_measured(struct ir_module *m, struct target_group *g)
 {
-	const struct ir_setting *s = said(m, "measured");
+	const struct ir_setting *s = setting_of(m, "measured");
 	int i;
 
 	for (i = 0; i < TARGET_NCONSTANTS; i++) {
-		if (said(m, target_constant_names[i])) {
+		if (setting_of(m, target_constant_names[i])) {
 			g->device.measured &= ~(1u << i);
 		}
 	}
-	return !s || put_words(m, s, &g->device.measured);
+	return !s || set_measured_words(m, s, &g->device.measured);
 }
 
 bool
@@ -272,12 +276,12 @@ target_apply(struct ir_module *m, struct target_group *g)
 	size_t i;
 
 	for (i = 0; i < sizeof fields / sizeof *fields; i++) {
-		s = said(m, fields[i].key);
+		s = setting_of(m, fields[i].key);
 		if (s) {
-			put(m, &fields[i], s, g);
+			set_field(m, &fields[i], s, g);
 		}
 	}
-	return put_measured(m, g) && put_network(m, g);
+	return set_measured(m, g) && set_network(m, g);
 }
 
 /* ---- the check ---- */
@@ -296,18 +300,19 @@ any_matrix_rate(const struct target_device *d)
 }
 
 static void
-lacks(struct buf *b, bool there, const char *key)
+add_missing(struct buf *b, bool there, const char *key)
 {
 	if (!there) {
 		buf_printf(b, "%s%s", b->n ? ", " : "", key);
 	}
 }
 
-/* Every one of the constants, since a zero would price something as free. */
+/* Each constant must be set: with 0 something would cost nothing. */
 static void
-lacks_constants(struct buf *b, const struct target_device *d)
+add_missing_constants(struct buf *b, const struct target_device *d)
 {
-#define CONSTANT(id, key, member, what) lacks(b, d->member > 0, key);
+#define CONSTANT(id, key, member, what) \
+	add_missing(b, d->member > 0, key);
 	TARGET_CONSTANTS(CONSTANT)
 #undef CONSTANT
 }
@@ -333,18 +338,18 @@ target_check(struct ir_ctx *c, const struct target_group *g)
 		return false;
 	}
 	buf_init(&b, &c->tmp);
-	lacks(&b, any_matrix_rate(d), "a matrix rate (bf16, fp16, ..)");
-	lacks(&b, d->memory_bytes > 0, "memory");
-	lacks(&b, d->memory_bytes_us > 0, "bandwidth");
-	lacks(&b, d->units > 0, "units");
-	lacks(&b, d->clock_mhz > 0, "clock");
-	lacks(&b, g->devices == 1 || d->link_bytes_us > 0,
-	      "link_bandwidth");
-	lacks(&b, g->devices <= d->link_devices || d->bridge_bytes_us > 0 ||
-	      d->link_devices == 0, "bridge");
-	lacks(&b, g->nodes == 1 || g->network.bytes_us > 0,
-	      "fabric or network");
-	lacks_constants(&b, d);
+	add_missing(&b, any_matrix_rate(d), "a matrix rate (bf16, fp16, ..)");
+	add_missing(&b, d->memory_bytes > 0, "memory");
+	add_missing(&b, d->memory_bytes_us > 0, "bandwidth");
+	add_missing(&b, d->units > 0, "units");
+	add_missing(&b, d->clock_mhz > 0, "clock");
+	add_missing(&b, g->devices == 1 || d->link_bytes_us > 0,
+		    "link_bandwidth");
+	add_missing(&b, g->devices <= d->link_devices ||
+		    d->bridge_bytes_us > 0 || d->link_devices == 0, "bridge");
+	add_missing(&b, g->nodes == 1 || g->network.bytes_us > 0,
+		    "fabric or network");
+	add_missing_constants(&b, d);
 	if (b.n) {
 		diag_error(&c->diags, g->span, "this target does not say: %s",
 			   buf_text(&b));
@@ -356,7 +361,7 @@ target_check(struct ir_ctx *c, const struct target_group *g)
 /* ---- the cluster ---- */
 
 static bool
-same_field(const struct field *f, const struct target_group *a,
+same_field(const struct target_field *f, const struct target_group *a,
 	   const struct target_group *b)
 {
 	const void *x = (const char *)a + f->at, *y = (const char *)b + f->at;
@@ -417,4 +422,88 @@ target_nodes(const struct target *t)
 		n += t->groups.at[i].nodes;
 	}
 	return n;
+}
+
+/* ---- as text ---- */
+
+/* Nine digits undo the scaling, whatever it rounded off. */
+static void
+print_num(struct buf *out, const char *key, double v)
+{
+	buf_printf(out, "  %s = %.9g;\n", key, v);
+}
+
+static void
+print_text(struct buf *out, const char *key, const char *s)
+{
+	if (s && *s) {
+		buf_printf(out, "  %s = \"%s\";\n", key, s);
+	}
+}
+
+/* What is 0, off or empty is left out. */
+static void
+print_field(struct buf *out, const struct target_field *f, const void *g)
+{
+	const void *at = (const char *)g + f->at;
+	double v = f->kind == NUM ? *(const double *)at :
+		   f->kind == INT ? (double)*(const int64_t *)at : 0;
+
+	if (f->kind == TEXT) {
+		print_text(out, f->key, *(const char *const *)at);
+	} else if (f->kind == FLAG && *(const bool *)at) {
+		buf_printf(out, "  %s = on;\n", f->key);
+	} else if (v != 0) {
+		print_num(out, f->key, v / f->scale);
+	}
+}
+
+/* The name of a block, which may not have all characters of a file's. */
+static void
+print_name(struct buf *out, const char *name)
+{
+	if (*name >= '0' && *name <= '9') {
+		buf_putc(out, '_');
+	}
+	for (; *name; name++) {
+		buf_putc(out, *name == '-' || *name == '.' ? '_' : *name);
+	}
+}
+
+/* One of the keys of which each sets bytes_us of a port. */
+static void
+print_network(struct buf *out, const struct target_network *n)
+{
+	double all = n->bytes_us * (double)n->ports / 1e3;
+
+	if (n->name && *n->name) {
+		buf_printf(out, "  fabric = %s;\n", n->name);
+	} else if (all != 0) {
+		print_num(out, "network", all);
+	}
+}
+
+void
+target_print(const struct target *t, struct buf *out)
+{
+	uint32_t i;
+	size_t k;
+
+	for (i = 0; i < t->groups.n; i++) {
+		const struct target_group *g = &t->groups.at[i];
+
+		buf_puts(out, "target ");
+		print_name(out, g->device.name);
+		buf_puts(out, " {\n");
+		for (k = 0; k < sizeof fields / sizeof *fields; k++) {
+			if (strcmp(fields[k].key, "ports") == 0) {
+				print_network(out, &g->network);
+			}
+			print_field(out, &fields[k], g);
+		}
+		print_text(out, "measured",
+			   target_measured_text(g->device.measured,
+						out->arena));
+		buf_puts(out, "}\n");
+	}
 }

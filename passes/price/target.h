@@ -1,7 +1,8 @@
 /*
- * The machine that a plan is for: devices, how many stand in a node, and
- * what joins them.  Rates are in units of a microsecond, so that sizes over
- * rates are times; docs/target.md has the keys that say them.
+ * The machine that a plan is for: its devices, how many a node has, and the
+ * links between them.  frontend/tool/ makes one from --target; the price,
+ * memory and code generation read it.  Rates are per microsecond, so that sizes
+ * over rates are times; docs/target.md describes the keys.
  *
  * Sections are named for the .c that defines them.
  */
@@ -47,20 +48,20 @@ enum target_constant {
 
 struct target_device {
 	const char *name;	/* of its file: "h100-sxm" */
-	const char *vendor, *arch, *link;	/* "" where nobody said so */
-	double flops_us[TARGET_NRATES];	/* dense; 0: it cannot */
+	const char *vendor, *arch, *link;	/* "" if not given */
+	double flops_us[TARGET_NRATES];	/* dense; 0: it has none */
 	double memory_bytes, memory_bytes_us;
-	double reserve_bytes;	/* of it that are not the plan's */
+	double reserve_bytes;	/* of it that a plan cannot use */
 	int64_t units;		/* that a matrix tile runs on (SMs) */
 	double clock_mhz;
 	double link_bytes_us;	/* out of one device */
-	int64_t link_devices;	/* that the link joins; more meet by bridge */
+	int64_t link_devices;	/* that the link joins; more use the bridge */
 	double bridge_bytes_us;	/* of a node, shared by all; 0: none */
 	bool reduces;		/* the switch between links adds up */
 	double host_bytes_us;	/* between a device and its host, one way */
 	double host_memory_bytes;	/* of the node, for each of its devices,
 					 * which share them; 0: not known */
-	int64_t node_devices;	/* a node's most */
+	int64_t node_devices;	/* at most in a node */
 	double price_usd_h;
 	double failures_year;	/* of one device, those that stop a run */
 	bool plan_only;		/* llmc emits no code for it */
@@ -86,54 +87,56 @@ struct target_group {
 	struct target_network network;
 	struct span span;
 	/*
-	 * Ranks may lie on several groups: then these are they, each has a
-	 * price, and the slowest counts.  What is said above is the least that
-	 * all have.  None: it is a group itself.
+	 * Of ranks that lie on several groups: those groups.  Each of them has
+	 * a price, and the slowest counts; the fields above are what all of
+	 * them have at least.  None: this is one group.
 	 */
 	const struct target_group **of;
 	uint32_t nof;
 };
 
 struct target {
-	const char *name;	/* as asked for: "h100x8x16" */
+	const char *name;	/* as --target has it: "h100x8x16" */
 	VEC(struct target_group) groups;
 	/* by first and last: some groups side by side */
 	const struct target_group **spans;	/* NULL: there is one group */
 	int64_t *first;		/* by group: its first device, and the end */
 };
 
-/* ---- target.c: settings as a group of nodes --------------------------- */
+/* ---- target.c: target blocks ------------------------------------------ */
 
 extern const char *const target_rate_names[TARGET_NRATES];
 extern const char *const target_constant_names[TARGET_NCONSTANTS];
 
 /*
- * What the target settings of a module say is put over what *g holds, which
- * may be zero.  False after errors.
+ * Overwrites what the target settings of a module set of *g, which may be
+ * zero.  False after errors.
  */
 bool target_apply(struct ir_module *settings, struct target_group *g);
-/* Reports, at g->span, numbers that nobody gave and that do not agree. */
+/* Reports, at g->span, numbers that are missing or do not agree. */
 bool target_check(struct ir_ctx *c, const struct target_group *g);
 /* Whether all figures are the same, whatever the names and the nodes are. */
 bool target_same(const struct target_group *a, const struct target_group *b);
 /* Devices and nodes of all groups. */
 int64_t target_devices(const struct target *t);
-/* Whether it is a CPU, which does one thing at a time. */
+/* Whether it is a CPU, on which nothing runs beside kernels. */
 bool target_is_cpu(const struct target_device *d);
 int64_t target_nodes(const struct target *t);
 /* A network by name. False: there is none, and `near` was tried with all. */
 bool target_network(const char *name, struct target_network *out,
 		    struct diag_near *near);
-/* As `measured` has it: "all", or names with blanks between; in the arena. */
+/* The value of the key `measured`: "all", or names with blanks between. */
 const char *target_measured_text(uint32_t measured, struct arena *a);
 /* "ib100, ib200, .. and roce400", in the arena. */
 const char *target_networks(struct arena *a);
+/* Target blocks that read back as the same. */
+void target_print(const struct target *t, struct buf *out);
 
 /* ---- target_spec.c: "h100x8x16@ib400" --------------------------------- */
 
 struct target_spec {
 	const char *device, *network;	/* network is NULL if none is named */
-	int64_t devices, nodes;		/* 0: not said */
+	int64_t devices, nodes;		/* 0: not given */
 };
 
 /* Which devices there are: rtx4090 is one, and no `rt` in 4,090 pieces. */
@@ -162,18 +165,17 @@ struct target_devs {
 						 * NULL: all of them */
 };
 
-/* Fills in the spans, once all groups are there; in arena a. */
+/* Computes the spans, once all groups are added; in arena a. */
 void target_settle(struct target *t, struct arena *a);
 /* Of groups [first, last]. */
 const struct target_group *target_span(const struct target *t, uint32_t first,
 				       uint32_t last);
-/* The group that a device is of. */
-uint32_t target_group_of(const struct target *t, int64_t device);
 /* Devices of that group among the first n. */
 int64_t target_used(const struct target *t, uint32_t group, int64_t n);
-/* For so many ranks in so many of a pipeline; `outer`: it is outermost. */
-void target_devs_assign(const struct target *t, int64_t nranks, uint32_t npipes,
-		 bool outer, struct arena *a, struct target_devs *out);
+/* Of nranks ranks; `outer`: their pipeline is the outermost axis. */
+void target_devs_assign(const struct target *t, int64_t nranks,
+			uint32_t npipes, bool outer, struct arena *a,
+			struct target_devs *out);
 const struct target_group *target_devs_of(const struct target_devs *s,
 					  uint32_t pipe);
 /* One kind of node for all. */
@@ -183,11 +185,11 @@ struct target_devs target_devs_all(const struct target_group *g);
 struct target_hosted {
 	int64_t nranks;
 	uint32_t npipes;	/* ranks of the pipeline */
-	int64_t apart;		/* one's number from the next one's */
+	int64_t apart;		/* from a rank to the next in its pipeline */
 	const double *bytes;	/* by rank of the pipeline */
 };
 
-/* Of a node; `has` is 0 where the target does not say it. */
+/* Of a node: bytes that are used, and that it has; 0: not known. */
 struct target_host {
 	double bytes, has;
 };
@@ -203,10 +205,5 @@ double target_free_bytes(const struct target_group *g);
 /* "h100-sxm and a100-sxm": the kinds that the devices [lo, hi) are of. */
 const char *target_kinds(const struct target *t, int64_t lo, int64_t hi,
 			 struct arena *a);
-
-/* ---- target_print.c --------------------------------------------------- */
-
-/* Target blocks that read back as the same. */
-void target_print(const struct target *t, struct buf *out);
 
 #endif

@@ -1,18 +1,18 @@
 /*
  * Clusters of several kinds of node: which devices the ranks of a pipeline
- * have.  Groups side by side are put together once, so that two ranks on
- * equal devices have one and the same group, and nobody prices it twice.
+ * have.  Adjacent groups are merged once, so that ranks on equal devices have
+ * the same target_group and their prices are computed once.
  */
 #include "passes/price/target.h"
 
 #include <math.h>
 #include <string.h>
 
-/* ---- groups side by side ---- */
+/* ---- adjacent groups ---- */
 
-/* What all of them have: for memory, and for who asks what is possible. */
+/* Limits `to` to what g has, too. */
 static void
-narrow(struct target_group *to, const struct target_group *g)
+limit_to(struct target_group *to, const struct target_group *g)
 {
 	struct target_device *d = &to->device;
 
@@ -24,13 +24,13 @@ narrow(struct target_group *to, const struct target_group *g)
 	d->launch_us = fmax(d->launch_us, g->device.launch_us);
 	d->plan_only |= g->device.plan_only;
 	if (target_is_cpu(&g->device)) {
-		d->arch = g->device.arch;	/* one thing at a time */
+		d->arch = g->device.arch;	/* see target_is_cpu */
 	}
 	to->devices = to->devices < g->devices ? to->devices : g->devices;
 }
 
 static bool
-has(const struct target_group *of, const struct target_group *g)
+has_group(const struct target_group *of, const struct target_group *g)
 {
 	uint32_t i;
 
@@ -51,7 +51,7 @@ first_same(const struct target *t, uint32_t i)
 }
 
 static const struct target_group *
-put_together(const struct target *t, uint32_t first, uint32_t last,
+merge_groups(const struct target *t, uint32_t first, uint32_t last,
 	     struct arena *a)
 {
 	struct target_group *out = arena_dup(a, &t->groups.at[first],
@@ -63,9 +63,9 @@ put_together(const struct target *t, uint32_t first, uint32_t last,
 	for (i = first; i <= last; i++) {
 		const struct target_group *g = first_same(t, i);
 
-		if (!has(out, g)) {
+		if (!has_group(out, g)) {
 			out->of[out->nof++] = g;
-			narrow(out, g);
+			limit_to(out, g);
 		}
 	}
 	out->device.name = target_kinds(t, t->first[first], t->first[last + 1],
@@ -74,20 +74,20 @@ put_together(const struct target *t, uint32_t first, uint32_t last,
 }
 
 static bool
-is_same(const struct target_group *x, const struct target_group *y)
+are_same_groups(const struct target_group *x, const struct target_group *y)
 {
 	return x->nof > 1 && x->nof == y->nof &&
 	       memcmp(x->of, y->of, x->nof * sizeof *x->of) == 0;
 }
 
-/* Spans of the same groups are one. */
+/* An earlier span of the same groups, or g. */
 static const struct target_group *
-known(const struct target *t, const struct target_group *g)
+first_span(const struct target *t, const struct target_group *g)
 {
 	uint32_t i;
 
 	for (i = 0; i < t->groups.n * t->groups.n; i++) {
-		if (t->spans[i] && is_same(t->spans[i], g)) {
+		if (t->spans[i] && are_same_groups(t->spans[i], g)) {
 			return t->spans[i];
 		}
 	}
@@ -112,8 +112,8 @@ target_settle(struct target *t, struct arena *a)
 	t->spans = arena_alloc(a, (size_t)n * n * sizeof *t->spans);
 	for (first = 0; first < n; first++) {
 		for (last = first; last < n; last++) {
-			t->spans[first * n + last] = known(t,
-				put_together(t, first, last, a));
+			t->spans[first * n + last] = first_span(t,
+				merge_groups(t, first, last, a));
 		}
 	}
 }
@@ -124,8 +124,9 @@ target_span(const struct target *t, uint32_t first, uint32_t last)
 	return t->spans ? t->spans[first * t->groups.n + last] : t->groups.at;
 }
 
-uint32_t
-target_group_of(const struct target *t, int64_t device)
+/* The group of a device. */
+static uint32_t
+group_of(const struct target *t, int64_t device)
 {
 	uint32_t i = 0;
 
@@ -147,7 +148,7 @@ target_used(const struct target *t, uint32_t group, int64_t n)
 const char *
 target_kinds(const struct target *t, int64_t lo, int64_t hi, struct arena *a)
 {
-	uint32_t i = target_group_of(t, lo), last = target_group_of(t, hi - 1);
+	uint32_t i = group_of(t, lo), last = group_of(t, hi - 1);
 	const char *text = t->groups.at[i].device.name, *name;
 
 	for (i++; i <= last; i++) {
@@ -159,26 +160,26 @@ target_kinds(const struct target *t, int64_t lo, int64_t hi, struct arena *a)
 	return text;
 }
 
-/* ---- seats ---- */
+/* ---- ranks ---- */
 
 void
 target_devs_assign(const struct target *t, int64_t nranks, uint32_t npipes,
-	    bool outer, struct arena *a, struct target_devs *out)
+		   bool outer, struct arena *a, struct target_devs *out)
 {
 	int64_t each = nranks / npipes;
 	const struct target_group **of;
 	bool alike = true;
 	uint32_t i;
 
-	out->all = target_span(t, 0, target_group_of(t, nranks - 1));
+	out->all = target_span(t, 0, group_of(t, nranks - 1));
 	out->of = NULL;
 	if (!t->spans || npipes < 2 || !outer) {
 		return;
 	}
 	of = arena_alloc(a, npipes * sizeof *of);
 	for (i = 0; i < npipes; i++) {
-		of[i] = target_span(t, target_group_of(t, i * each),
-				    target_group_of(t, (i + 1) * each - 1));
+		of[i] = target_span(t, group_of(t, i * each),
+				    group_of(t, (i + 1) * each - 1));
 		alike &= of[i] == out->all;
 	}
 	out->of = alike ? NULL : of;
@@ -204,7 +205,7 @@ target_free_bytes(const struct target_group *g)
 
 /* ---- hosts ---- */
 
-/* Ranks [lo, hi), which are one node's. */
+/* Of ranks [lo, hi), which lie in one node. */
 static double
 host_bytes(const struct target_hosted *h, int64_t lo, int64_t hi)
 {
@@ -216,7 +217,7 @@ host_bytes(const struct target_hosted *h, int64_t lo, int64_t hi)
 	return all;
 }
 
-/* Whether y is nearer to what it has than x. */
+/* Whether y has less left than x. */
 static bool
 is_fuller(const struct target_host *x, const struct target_host *y)
 {

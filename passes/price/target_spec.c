@@ -1,7 +1,6 @@
 /*
- * A target in one word: DEVICE, DEVICExN, DEVICExNxM, and @NETWORK behind
- * it.  A device's name may hold an x of its own (rtx4090), so numbers are
- * read from the end.
+ * A target in one word: DEVICE, DEVICExN or DEVICExNxM, then @NETWORK.  A
+ * device's name may contain an x (rtx4090), so numbers are read from the end.
  */
 #include "passes/price/target.h"
 
@@ -54,9 +53,9 @@ bad_form(struct ir_ctx *c, const char *text)
 }
 
 /*
- * Where a name that nobody knows ends, of the places cut[0 .. last]: where it
- * is nearest to one that is known.  A cut leaves a number behind it.  If none
- * is near, all of the text is the name.
+ * The end of an unknown name, of the places cut[0 .. last]: where it is nearest
+ * to a known one.  After a cut there must be a number.  If no known name is
+ * near, all of the text is the name.
  */
 static int
 nearest(const char *text, const size_t *cut, int last,
@@ -78,7 +77,7 @@ nearest(const char *text, const size_t *cut, int last,
 	return best;
 }
 
-/* What stands before the @: the fewest numbers after a device that is known. */
+/* Before the @: the fewest numbers after a known device. */
 static bool
 read_sizes(struct ir_ctx *c, const char *text, size_t n,
 	   const struct target_names *known, struct target_spec *out)

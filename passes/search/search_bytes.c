@@ -17,7 +17,7 @@ static const double sized[SEARCH_NMOMENTS] = { 0.25, 1, 4, 16 };
 static struct search_size
 size_of(const struct search_width *w, const struct memory_buffer *b)
 {
-	double bytes = (double)b->bytes * (double)b->trips;
+	double bytes = (double)b->bytes * (double)b->items;
 	bool still = b->value && ir_along(ir_type(w->m, b->value),
 					  w->r.time).how != IR_IS_SPLIT;
 

@@ -150,7 +150,7 @@ find_kernels(struct search *s, struct search_width *w)
 	}
 	kernels_some(w->fuse, ids, nfuncs, tmp, all);
 	for (i = 1; i < nfuncs; i++) {
-		parts_choose(&at, s->base.chunks, all[i]->top);
+		price_choose_parts(&at, s->base.chunks, all[i]->top);
 	}
 	return all;
 }
@@ -350,7 +350,7 @@ price_function(const struct search *s, struct pricing *p,
 	       const struct search_kernels *k, func_id f, struct where *to)
 {
 	if (f) {
-		parts_choose(p, s->base.chunks, k->of[f]->top);
+		price_choose_parts(p, s->base.chunks, k->of[f]->top);
 		price(p, k->of[f]->top, to->trips, to->top, to->body);
 	}
 }

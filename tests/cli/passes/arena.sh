@@ -1,6 +1,6 @@
 #!/bin/sh
 # --emit=arena: where everything lies, checked by running all ranks on a memory
-# of stamps, and held to what --emit=memory counts before there are kernels.
+# of stamps, beside sums by arithmetic; --emit=memory prints the same plan.
 . "${top_srcdir:?}/tests/lib.sh"
 
 # number FILE LIST N KEY: "KEY" of the N-th line of "LIST"
@@ -22,11 +22,11 @@ close()
 	}' || failed=1
 }
 
-# hold PARTS STAGES MODEL OPTIONS: the two beside each other
-hold()
+# same STAGES MODEL OPTIONS: --emit=memory and --emit=arena beside each other
+same()
 {
-	parts=$1 n=$2 model=$3
-	shift 3
+	n=$1 model=$2
+	shift 2
 	"$LLMC" --emit=memory-json "$@" "$examples/$model.llm" >m &&
 		"$LLMC" --emit=arena-json "$@" "$examples/$model.llm" >a ||
 		bad "$model $*" || return
@@ -35,30 +35,59 @@ hold()
 		for kind in weight gradient; do
 			close "$model $* stage $i $kind" \
 				"$(number a stages $i ${kind}s_bytes)" \
-				"$(number m stages $i ${kind}_bytes)" \
-				"$parts"
+				"$(number m stages $i ${kind}_bytes)" 0
 		done
 		close "$model $* stage $i optimizer" \
 			"$(number a stages $i optimizer_bytes)" \
-			"$(number m stages $i optimizer_bytes)" "$parts"
+			"$(number m stages $i optimizer_bytes)" 0
 		saved=$(number m stages $i saved_bytes)
-		around=$(number m stages $i around_bytes)
+		outside=$(number m stages $i outside_bytes)
 		close "$model $* stage $i saves" "$(($(
 			number a stages $i to_input_bytes) + $(
 			number a stages $i to_weights_bytes)))" \
-			"$((saved + around))" "$parts"
+			"$((saved + outside))" 0
 		i=$((i + 1))
 	done
 }
 
-# Inputs and the loss are all that is counted elsewhere: below 1 in 10,000.
-hold 1 4 llama-2-70b --pin tp=8,pp=4,dp=4,microbatch=1,zero=1
-hold 1 1 llama-3-8b --pin dp=8,zero=2,microbatch=1
-hold 1 8 llama-2-70b --pin tp=8,pp=4,microbatch=1,recompute=full,interleave=2
-hold 1 2 mixtral-8x7b --pin ep=8,pp=2,microbatch=1
+# weigh PARTS STAGES TP DP MODEL OPTIONS: tensors of all stages beside the sums
+# of --emit=summary: bf16 weights and gradients, and 12 bytes of AdamW, which
+# ZeRO 1 cuts by DP.
+weigh()
+{
+	parts=$1 n=$2 tp=$3 dp=$4 model=$5
+	shift 5
+	"$LLMC" --emit=summary-json "$examples/$model.llm" >s &&
+		"$LLMC" --emit=arena-json "$@" "$examples/$model.llm" >a ||
+		bad "$model $*" || return
+	for kind in weights gradients optimizer; do
+		sum=0 i=0
+		while [ "$i" -lt "$n" ]; do
+			sum=$((sum + $(number a stages $i ${kind}_bytes)))
+			i=$((i + 1))
+		done
+		case $kind in
+		optimizer) want=$(($(field s optimizer_bytes) / tp / dp)) ;;
+		*) want=$(($(field s weight_bytes) / tp)) ;;
+		esac
+		close "$model $* $kind" "$sum" "$want" "$parts"
+	done
+}
+
+same 4 llama-2-70b --pin tp=8,pp=4,dp=4,microbatch=1,zero=1
+same 1 llama-3-8b --pin dp=8,zero=2,microbatch=1
+same 8 llama-2-70b --pin tp=8,pp=4,microbatch=1,recompute=full,interleave=2
+same 2 mixtral-8x7b --pin ep=8,pp=2,microbatch=1
+same 2 tiny-dense --pin pp=2,microbatch=1
+same 2 tiny-moe --pin pp=2,ep=2,microbatch=1
+
+# Norms are whole on each tensor rank: below 2 in 10,000.
+weigh 2 4 8 4 llama-2-70b --pin tp=8,pp=4,dp=4,microbatch=1,zero=1
+weigh 2 1 1 8 llama-3-8b --pin dp=8,zero=1,microbatch=1
+weigh 2 8 8 1 llama-2-70b \
+	--pin tp=8,pp=4,microbatch=1,recompute=full,interleave=2
 # Tiny tensors are rounded to 256 bytes.
-hold 300 2 tiny-dense --pin pp=2,microbatch=1
-hold 300 2 tiny-moe --pin pp=2,ep=2,microbatch=1
+weigh 300 2 1 1 tiny-dense --pin pp=2,microbatch=1
 
 # ---- published figures ----
 

@@ -31,17 +31,17 @@ cp out default
 run --emit=answer --target h100x8x8 --pin "$plan" "$model"
 cmp -s out default || bad 'the default is another text'
 
-# ---- constants that were never measured are told, as far as they count
+# ---- constants that were never measured are printed, as far as they count
 
-# told TEXT..: of the answer that was printed
-told()
+# printed TEXT..: of the answer that was printed
+printed()
 {
 	sed -n '/^constants /,/^cost/{/^cost/!p;}' out |
 	tr -s ' \n' ' ' | sed 's/ $//' >constants
 	[ "$(cat constants)" = "$*" ] || bad "constants: $(cat constants)"
 }
 
-told 'constants none was measured with llmc on such a device: see llmc calibrate'
+printed 'constants none was measured with llmc on such a device: see llmc calibrate'
 for measured in all none some; do
 	case $measured in
 	all) words='measured = all;' ;;
@@ -57,16 +57,16 @@ tiny="--pin microbatch=1 $examples/tiny-dense.llm"
 for devices in 1 8; do
 	# shellcheck disable=SC2086 # words
 	run --target all$devices.target $tiny
-	told
+	printed
 done
 # shellcheck disable=SC2086 # words
 run --target some8.target $tiny
-told 'constants not measured with llmc: matrix_eff, matrix_fill, matrix_feed,' \
+printed 'constants not measured with llmc: matrix_eff, matrix_fill, matrix_feed,' \
 	'attention_eff, attention_fill, link_start, link_hop'
 # A device alone has no link.
 # shellcheck disable=SC2086 # words
 run --target some1.target $tiny
-told 'constants not measured with llmc: matrix_eff, matrix_fill, matrix_feed,' \
+printed 'constants not measured with llmc: matrix_eff, matrix_fill, matrix_feed,' \
 	'attention_eff, attention_fill'
 # shellcheck disable=SC2086 # words
 run --emit=answer-json --target some1.target $tiny
@@ -76,10 +76,10 @@ tr -d ' \n' <out | grep -qF '"not_measured":["matrix_eff","matrix_fill","matrix_
 cat all8.target none8.target | sed 's/devices = 8/devices = 2/' >both.target
 # shellcheck disable=SC2086 # words
 run --target both.target --pin dp=4 $tiny
-told 'constants none was measured with llmc on such a device: see llmc calibrate'
+printed 'constants none was measured with llmc on such a device: see llmc calibrate'
 # shellcheck disable=SC2086 # words
 run --target both.target --pin dp=2,tp=1,pp=1,cp=1 $tiny
-told
+printed
 
 # ---- kernels: 40 layers of 256 microbatches on a rank, in one part or in
 # several, flops by shape, and all of them are what the rank does not wait
@@ -87,7 +87,7 @@ told
 run --target h100x8x8 --plan "$tests/plan/two-stages.llp" \
 	--explain=cost "$model"
 awk '
-	/talk: pipeline|waiting/ { sum += $(NF) }
+	/communication: pipeline|waiting/ { sum += $(NF) }
 	/^kernels of rank/ { on = 1; next }
 	!on || /achieved/ { next }
 	{ sum += $1 }
@@ -164,7 +164,7 @@ paths()
 
 sed -n 's/^| `\([a-z0-9_.]*\(\[\]\)*[a-z0-9_.]*\)` |.*/\1/p' \
 	"$top_srcdir/docs/answer.md" | grep -v '^kernels\.' | sort >documented
-grep -v '^target\.groups\|^plan\.places\|^memory.*\]\.device_bytes' \
+grep -v '^target\.groups\|^plan\.device_groups\|^memory.*\]\.device_bytes' \
 	documented >alike
 cat >mixed.target <<'END'
 target a { accelerator = a100; devices = 8; nodes = 4; }

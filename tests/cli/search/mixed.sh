@@ -34,7 +34,7 @@ awk '
 run --target mixed.target --emit=answer-json "$model"
 tr -d ' \n' <out >json
 for field in '"groups":[{"device":"h100-sxm","devices":8,"nodes":1,"used":8},{"device":"a100-sxm","devices":8,"nodes":1,"used":8}]' \
-	'"places":[{"devices":"h100-sxm","first":0,"last":0,"layers":' \
+	'"device_groups":[{"devices":"h100-sxm","first":0,"last":0,"layers":' \
 	'{"devices":"a100-sxm","first":1,"last":1,"layers":' \
 	'"device":"h100-sxmanda100-sxm"'; do
 	grep -qF -e "$field" json || bad "plan.json lacks $field"

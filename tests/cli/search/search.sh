@@ -106,7 +106,7 @@ grep -q '^  degrees  *20$' out || bad 'degrees'
 ruled=$(sed -n 's/^    left out: a rule says they are above  *//p' out)
 [ "$ruled" -gt 0 ] || bad 'no sharding is ruled out'
 run --target h100x8 --emit=answer-json "$model"
-grep -qx "    \"placements_ruled_out\": $ruled," out ||
+grep -qx "    \"shardings_ruled_out\": $ruled," out ||
 	bad 'plan.json does not say what rules have left out'
 run --target h100x8 --emit=plan "$model"
 cp out best.llp

@@ -210,7 +210,7 @@ look_open(struct look *l, uint64_t seed)
 	if (!memory_plan(&l->r, NULL, 1 << 20, &l->a, &l->mem, &why)) {
 		fail_msg("seed %llu: %s", (unsigned long long)seed, why);
 	}
-	memory_give_slots(&l->r, &l->a, &l->mem);
+	memory_assign_slots(&l->r, &l->a, &l->mem);
 	return true;
 }
 

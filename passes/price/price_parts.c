@@ -1,25 +1,25 @@
 /*
- * In how many parts pairs of a talk and a contraction run.  Smaller kernels
- * are less efficient, and each part has a launch and a talk's latency of its
- * own; for that only one part's talk stands alone.  A list is priced with
- * each number of parts, pair after pair, as price.c will price it.
+ * In how many parts pairs of a collective and a contraction run.  Smaller
+ * kernels are less efficient, and each part has its own launch and latency, but
+ * only one part's communication is not overlapped.  A list is priced with each
+ * number of parts, pair after pair, as price.c will price it.
  */
 #include "passes/price/price.h"
 
 #include <string.h>
 
-/* A list, what each of its kernels takes, and all of it. */
-struct course {
+/* A list, the time of each of its kernels, and of one run. */
+struct parts_choice {
 	struct pricing *p;
 	struct kernel_list *l;
 	struct price_func *each;	/* NULL: not priced */
 	double us, beside_us;
-	struct price_clocks before;	/* the pair at hand */
+	struct price_clocks before;	/* until the current pair */
 	struct price_clocks now;
 };
 
 static void
-price_one(struct course *c, uint32_t i)
+price_at(struct parts_choice *c, uint32_t i)
 {
 	const struct kernel *k = &c->l->at.at[i];
 
@@ -31,9 +31,9 @@ price_one(struct course *c, uint32_t i)
 	}
 }
 
-/* From in front of the pair at hand to the end. */
+/* The time of one run, as the list is now. */
 static double
-run_on(struct course *c, double *beside_us)
+run_list(struct parts_choice *c, double *beside_us)
 {
 	price_clocks_set(&c->now, &c->before);
 	price_clocks_run(&c->now, c->p, c->l, c->each, c->l->at.n);
@@ -42,11 +42,11 @@ run_on(struct course *c, double *beside_us)
 }
 
 /*
- * The quickest of 2, 4, 8 and so on, if one is quicker than whole.  What
- * stands in front of the pair runs as it did.
+ * Sets the quickest of 2, 4, 8 parts and so on, if it is quicker than one.
+ * Kernels before the pair run as they did.
  */
 static void
-quickest(struct course *c, uint32_t coll, uint32_t dot)
+choose_pair(struct parts_choice *c, uint32_t coll, uint32_t dot)
 {
 	struct price_func colls = c->each[coll], dots = c->each[dot];
 	struct kernel_parts best = { 0 }, x, had = { 0 };
@@ -69,9 +69,9 @@ quickest(struct course *c, uint32_t coll, uint32_t dot)
 			continue;
 		}
 		parts_set(c->l, coll, dot, &x);
-		price_one(c, coll);
-		price_one(c, dot);
-		us = run_on(c, &beside_us);
+		price_at(c, coll);
+		price_at(c, dot);
+		us = run_list(c, &beside_us);
 		if (us < c->us) {
 			c->us = us;
 			c->beside_us = beside_us;
@@ -90,9 +90,9 @@ quickest(struct course *c, uint32_t coll, uint32_t dot)
 	c->each[dot] = dots;
 }
 
-/* What was chosen for another group; what a node says stays. */
+/* Undoes what was chosen for another target; an attribute `chunks` stays. */
 static void
-forget(const struct ir_module *m, struct kernel_list *l)
+clear_chosen(const struct ir_module *m, struct kernel_list *l)
 {
 	uint32_t i;
 
@@ -108,25 +108,25 @@ forget(const struct ir_module *m, struct kernel_list *l)
 }
 
 static void
-price_all(struct course *c)
+price_all(struct parts_choice *c)
 {
 	struct arena *tmp = &c->p->m->ctx->tmp;
 	uint32_t i;
 
 	c->each = arena_alloc_raw(tmp, c->l->at.n * sizeof *c->each);
 	for (i = 0; i < c->l->at.n; i++) {
-		price_one(c, i);
+		price_at(c, i);
 	}
 	price_clocks_open(&c->before, c->l, tmp);
 	price_clocks_open(&c->now, c->l, tmp);
-	c->us = run_on(c, &c->beside_us);
+	c->us = run_list(c, &c->beside_us);
 }
 
-/* False: no pair of it could, so it is not priced; else *once is one run. */
+/* False: no pair can run in parts, so *once, the price of one run, is unset. */
 static bool
-choose(struct pricing *p, struct kernel_list *l, struct price_func *once)
+choose_list(struct pricing *p, struct kernel_list *l, struct price_func *once)
 {
-	struct course c = { .p = p, .l = l };
+	struct parts_choice c = { .p = p, .l = l };
 	uint32_t i, dot;
 
 	for (i = 0; i < l->at.n; i++) {
@@ -136,7 +136,7 @@ choose(struct pricing *p, struct kernel_list *l, struct price_func *once)
 		if (!c.each) {
 			price_all(&c);
 		}
-		quickest(&c, i, dot);
+		choose_pair(&c, i, dot);
 	}
 	if (c.each) {
 		price_sum(p, l, c.each, c.beside_us, once);
@@ -144,8 +144,9 @@ choose(struct pricing *p, struct kernel_list *l, struct price_func *once)
 	return c.each != NULL;
 }
 
+/* n parts for each pair that can have them. */
 static void
-force(struct ir_module *m, uint32_t n, struct kernel_list *l)
+set_all(struct ir_module *m, uint32_t n, struct kernel_list *l)
 {
 	struct kernel_parts x;
 	uint32_t i, dot;
@@ -160,12 +161,12 @@ force(struct ir_module *m, uint32_t n, struct kernel_list *l)
 }
 
 /*
- * Of what stands outside of repeats nothing is hidden (price.c), so only a
- * number that was asked for takes it apart.
+ * Outside of repeats nothing overlaps (price_once of price.c), so parts are set
+ * there only if their number is given.
  */
 static void
-each_list(struct pricing *p, int64_t chunks, bool repeats,
-	  struct kernel_list *l)
+choose_inside(struct pricing *p, int64_t chunks, bool repeats,
+	      struct kernel_list *l)
 {
 	uint32_t at = repeats ? price_memo_find(p, l) : 0, i;
 	struct price_func once = { 0 };
@@ -173,17 +174,17 @@ each_list(struct pricing *p, int64_t chunks, bool repeats,
 
 	for (i = 0; i < l->at.n; i++) {
 		if (l->at.at[i].body) {
-			each_list(p, chunks, true, l->at.at[i].body);
+			choose_inside(p, chunks, true, l->at.at[i].body);
 		}
 	}
-	forget(p->m, l);
+	clear_chosen(p->m, l);
 	if (at && price_memo_cuts(p, at, l)) {
 		return;
 	}
 	if (chunks > 1) {
-		force(p->m, (uint32_t)chunks, l);
+		set_all(p->m, (uint32_t)chunks, l);
 	} else if (!chunks && p->t && repeats && price_ours(p->traits)) {
-		priced = choose(p, l, &once);
+		priced = choose_list(p, l, &once);
 	}
 	if (at) {
 		price_memo_keep_cuts(p, at, l);
@@ -194,7 +195,7 @@ each_list(struct pricing *p, int64_t chunks, bool repeats,
 }
 
 void
-parts_choose(struct pricing *p, int64_t chunks, struct kernel_list *l)
+price_choose_parts(struct pricing *p, int64_t chunks, struct kernel_list *l)
 {
-	each_list(p, chunks, false, l);
+	choose_inside(p, chunks, false, l);
 }

@@ -1,17 +1,16 @@
 /*
- * How much is worth a collective of its own, by the target: the bytes that a
- * link moves while one starts, and those that memory moves meanwhile.  They
- * are settings of the module, as a plan is: kernels are the same for whoever
- * asks, with a target at hand or not.  Without them nothing is joined.
+ * Below which sizes fuse_join.c joins collectives, by the target: the bytes
+ * that a link moves while a collective starts, and those that memory moves in
+ * the same time.  They are settings of the module, as a plan is, so that its
+ * kernels do not depend on whether a target is given.  Without them nothing
+ * is joined.
  */
-#include "passes/kernels/kernels.h"
+#include "passes/price/price.h"
 
 #include <math.h>
 
-#include "passes/price/cost.h"
-
 static void
-set(struct ir_module *m, const char *key, double v)
+set_number(struct ir_module *m, const char *key, double v)
 {
 	struct ir_setting s = { .kind = SET_NUM, .n = 1, .num = { floor(v) } };
 
@@ -21,7 +20,7 @@ set(struct ir_module *m, const char *key, double v)
 	}
 }
 
-/* All of a node, or single devices of all nodes. */
+/* All devices of a node, or of all nodes if each has one. */
 static struct cost_group
 all_of(const struct target *t, const struct target_group *of)
 {
@@ -30,9 +29,9 @@ all_of(const struct target *t, const struct target_group *of)
 		: (struct cost_group){ of->devices, 1, 1, false };
 }
 
-/* Ranks on several kinds of node wait for the slowest links. */
+/* The kind of node with the slowest links, which all others wait for. */
 static const struct target_group *
-slowest(const struct target *t)
+slowest_group(const struct target *t)
 {
 	static const double large_bytes = 1 << 26;
 	const struct target_group *best = t->groups.at;
@@ -52,9 +51,9 @@ slowest(const struct target *t)
 }
 
 void
-kernels_join_for(struct ir_module *m, const struct target *cluster)
+price_set_joins(struct ir_module *m, const struct target *cluster)
 {
-	const struct target_group *t = slowest(cluster);
+	const struct target_group *t = slowest_group(cluster);
 	const struct target_device *d = &t->device;
 	struct cost_group g = all_of(cluster, t);
 	double start_us, rate = t->devices < 2 ? t->network.bytes_us
@@ -64,10 +63,10 @@ kernels_join_for(struct ir_module *m, const struct target *cluster)
 	if (start_us * rate < 1) {
 		return;
 	}
-	set(m, "join.link", start_us * rate);
-	/* a CPU does one thing at a time: nothing goes on beside talk */
+	set_number(m, "join.link", start_us * rate);
+	/* on a CPU no kernel runs beside a collective */
 	if (!target_is_cpu(d)) {
-		set(m, "join.work", start_us * d->memory_bytes_us *
-				    d->memory_eff);
+		set_number(m, "join.work", start_us * d->memory_bytes_us *
+					   d->memory_eff);
 	}
 }
