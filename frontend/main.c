@@ -4,7 +4,7 @@
  */
 #define _XOPEN_SOURCE 700	/* sigaltstack is not in POSIX proper */
 
-#include "frontend/tool/driver.h"
+#include "frontend/tool/tool.h"
 
 #include <errno.h>
 #include <signal.h>

@@ -4,6 +4,7 @@
  */
 #include "frontend/lang/ast.h"
 
+#include <math.h>
 #include <string.h>
 
 struct ast_name *
@@ -222,6 +223,34 @@ ast_block(struct fe_parser *p, const char *kind, struct ast_name *name,
 	}
 	b->span = at;
 	return b;
+}
+
+bool
+ast_plain_number(const struct ast_expr *e, double *out)
+{
+	double a, b;
+
+	switch (e->kind) {
+	case AST_NUM:
+		*out = e->num;
+		return true;
+	case AST_NEG:
+		if (!ast_plain_number(e->lhs, &a)) {
+			return false;
+		}
+		*out = -a;
+		return true;
+	case AST_BIN:
+		if (!ast_plain_number(e->lhs, &a) ||
+		    !ast_plain_number(e->rhs, &b)) {
+			return false;
+		}
+		*out = e->op == '+' ? a + b : e->op == '-' ? a - b
+		     : e->op == '*' ? a * b : a / b;
+		return isfinite(*out);
+	default:
+		return false;
+	}
 }
 
 #define REVERSE(name, type) \

@@ -148,7 +148,7 @@ void fe_insert_semicolon(struct fe_parser *p);
 /* ---- settings.c ------------------------------------------------------- */
 
 /* Arithmetic between plain numbers; false, silent, if it is anything else. */
-bool fe_plain_number(const struct ast_expr *e, double *out);
+bool ast_plain_number(const struct ast_expr *e, double *out);
 
 /* ---- lang_plan.c -------------------------------------------------------- */
 

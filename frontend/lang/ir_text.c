@@ -31,11 +31,12 @@ check_hint(struct lower *l, const struct ir_hint *h)
 
 	if (!h->axis) {
 		found_word(l, h->span, lower_text(l, h->verb), "recompute");
-		found_word(l, h->span, lower_text(l, h->what), hint_recompute);
+		found_word(l, h->span, lower_text(l, h->what),
+			   lower_hint_recompute);
 		return;
 	}
 	found_word(l, h->span, lower_text(l, h->verb), "shard");
-	found_word(l, h->span, lower_text(l, h->axis), hint_axes);
+	found_word(l, h->span, lower_text(l, h->axis), lower_hint_axes);
 	if (ir_dim_find(l->m, h->what)) {
 		return;
 	}

@@ -9,7 +9,7 @@
 void
 lower_note_operand(struct lower *l, const struct ast_expr *e, value_id v)
 {
-	struct binding *b = e->kind == AST_NAME ? lower_lookup(l, e->sym)
+	struct variable *b = e->kind == AST_NAME ? lower_lookup(l, e->sym)
 						: NULL;
 
 	if (b && b->value) {

@@ -23,7 +23,7 @@ find_attr(const struct ir_new *n, enum ir_attr_key key)
 /* ---- attributes from arguments ---- */
 
 static bool
-one_dim(struct call *c, const char *name, const struct ast_expr *e,
+one_dim(struct fe_call *c, const char *name, const struct ast_expr *e,
 	struct ir_attr *a)
 {
 	if (!call_dims(c, e, a->dims, &a->ndims)) {
@@ -38,7 +38,7 @@ one_dim(struct call *c, const char *name, const struct ast_expr *e,
 }
 
 static bool
-attr_arg(struct call *c, enum ir_attr_key key, const struct ast_expr *e,
+attr_arg(struct fe_call *c, enum ir_attr_key key, const struct ast_expr *e,
 	 struct ir_new *n)
 {
 	struct ir_attr *a = ir_new_attr(n, key);
@@ -76,7 +76,7 @@ bare_key(enum ir_op op)
 
 /* What goes without saying: the last dim, `seq`, the index's own dim... */
 static void
-default_attr(struct call *c, enum ir_attr_key key, struct ir_new *n)
+default_attr(struct fe_call *c, enum ir_attr_key key, struct ir_new *n)
 {
 	const struct ir_type *x = ir_type(c->l->m, c->args[0]);
 	const struct ir_factor *over;
@@ -100,7 +100,7 @@ default_attr(struct call *c, enum ir_attr_key key, struct ir_new *n)
 }
 
 static bool
-missing_attr(struct call *c, enum ir_attr_key key, const char *usage)
+missing_attr(struct fe_call *c, enum ir_attr_key key, const char *usage)
 {
 	if (key == IR_ATTR_TO || key == IR_ATTR_OF || key == IR_ATTR_OVER) {
 		diag_error(c->l->diags, c->e->span, "%s needs a dim%s: it is "
@@ -114,7 +114,7 @@ missing_attr(struct call *c, enum ir_attr_key key, const char *usage)
 }
 
 static bool
-fill_attrs(struct call *c, struct ir_new *n, const char *usage)
+fill_attrs(struct fe_call *c, struct ir_new *n, const char *usage)
 {
 	uint32_t i;
 	int k;
@@ -157,7 +157,7 @@ fill_attrs(struct call *c, struct ir_new *n, const char *usage)
 
 /* What `at` cuts out lies inside the dim. */
 static bool
-check_cut(struct call *c, const struct ir_new *n)
+check_cut(struct fe_call *c, const struct ir_new *n)
 {
 	struct ir_module *m = c->l->m;
 	const struct ir_attr *at = find_attr(n, IR_ATTR_AT);
@@ -177,7 +177,7 @@ check_cut(struct call *c, const struct ir_new *n)
 }
 
 static bool
-check_groups(struct call *c, const struct ir_new *n)
+check_groups(struct fe_call *c, const struct ir_new *n)
 {
 	struct ir_module *m = c->l->m;
 	const struct ir_attr *a = find_attr(n, IR_ATTR_TOP_GROUPS);
@@ -224,7 +224,7 @@ static const struct {
 };
 
 static bool
-check_companions(struct call *c)
+check_companions(struct fe_call *c)
 {
 	size_t i;
 
@@ -244,7 +244,7 @@ check_companions(struct call *c)
 
 /* Rotary pairs need an even dim; the band that is stretched, two ends. */
 static bool
-check_rotary(struct call *c)
+check_rotary(struct fe_call *c)
 {
 	const struct ir_type *x = ir_type(c->l->m, c->args[0]);
 	dim_id d = x->ndims ? x->dims[x->ndims - 1] : 0;
@@ -273,7 +273,7 @@ check_rotary(struct call *c)
 
 /* Where the dim of an attribute was written. */
 static struct span
-dim_span(const struct call *c, const struct ir_attr *a, dim_id d)
+dim_span(const struct fe_call *c, const struct ir_attr *a, dim_id d)
 {
 	const struct ast_expr *e = call_named(c, ir_attrs[a->key].name);
 	uint32_t i;
@@ -288,7 +288,7 @@ dim_span(const struct call *c, const struct ir_attr *a, dim_id d)
 
 /* The dims that attributes name are dims of the operands that need them. */
 static bool
-check_has_dims(struct call *c, const struct ir_new *n)
+check_has_dims(struct fe_call *c, const struct ir_new *n)
 {
 	enum ir_attr_key key;
 	struct ir_rule r;
@@ -321,7 +321,7 @@ check_has_dims(struct call *c, const struct ir_new *n)
 }
 
 static bool
-check_attrs(struct call *c, const struct ir_new *n)
+check_attrs(struct fe_call *c, const struct ir_new *n)
 {
 	return check_has_dims(c, n) && check_companions(c) &&
 	       (!find_attr(n, IR_ATTR_AT) || check_cut(c, n)) &&
@@ -336,7 +336,7 @@ check_attrs(struct call *c, const struct ir_new *n)
  * mesh are what a plan gives, and no word of the language.
  */
 static void
-op_words(struct call *c, enum ir_op op)
+op_words(struct fe_call *c, enum ir_op op)
 {
 	struct buf words, flags;
 	int k;
@@ -358,7 +358,7 @@ op_words(struct call *c, enum ir_op op)
 
 /* What an op's row says that a call of it looks like. */
 static void
-op_takes(struct call *c, enum ir_op op, struct call_takes *t)
+op_takes(struct fe_call *c, enum ir_op op, struct call_takes *t)
 {
 	enum ir_attr_key key = bare_key(op);
 	bool bare = ir_op_takes(op, key) != IR_TAKES_NOT;
@@ -385,13 +385,17 @@ op_takes(struct call *c, enum ir_op op, struct call_takes *t)
 	t->usage = buf_text(&b);
 }
 
-bool
-call_op(struct call *c, enum ir_op op, value_id *out)
+static bool
+run_op(struct fe_call *c, value_id *out)
 {
 	struct call_takes takes;
+	enum ir_op op;
 	struct ir_new n;
 	uint32_t i;
 
+	if (!ir_find_op(c->name, &op)) {
+		die("no op is named %s", c->name);
+	}
 	op_words(c, op);
 	op_takes(c, op, &takes);
 	if (!call_sort(c, &takes)) {
@@ -409,3 +413,5 @@ call_op(struct call *c, enum ir_op op, value_id *out)
 	*out = lower_append(c->l, &n, c->e);
 	return *out != 0;
 }
+
+const struct call_fn call_op = { .run = run_op };

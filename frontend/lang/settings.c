@@ -11,39 +11,11 @@
 
 /* ---- values ---- */
 
-bool
-fe_plain_number(const struct ast_expr *e, double *out)
-{
-	double a, b;
-
-	switch (e->kind) {
-	case AST_NUM:
-		*out = e->num;
-		return true;
-	case AST_NEG:
-		if (!fe_plain_number(e->lhs, &a)) {
-			return false;
-		}
-		*out = -a;
-		return true;
-	case AST_BIN:
-		if (!fe_plain_number(e->lhs, &a) ||
-		    !fe_plain_number(e->rhs, &b)) {
-			return false;
-		}
-		*out = e->op == '+' ? a + b : e->op == '-' ? a - b
-		     : e->op == '*' ? a * b : a / b;
-		return isfinite(*out);
-	default:
-		return false;
-	}
-}
-
 static bool
 number(struct lower *l, const struct setting_row *r, const struct ast_expr *e,
        double *out)
 {
-	if (!fe_plain_number(e, out)) {
+	if (!ast_plain_number(e, out)) {
 		diag_error(l->diags, e->span, "`%s` is a number from %s",
 			   r->key, setting_range(l, r));
 		return false;
@@ -192,8 +164,8 @@ lower_declare_batch(struct lower *l)
 
 /* ---- hints ---- */
 
-const char hint_axes[] = "tp sp cp ep dp";
-const char hint_recompute[] = "none attention full";
+const char lower_hint_axes[] = "tp sp cp ep dp";
+const char lower_hint_recompute[] = "none attention full";
 
 static bool
 hint_word(struct lower *l, const struct ast_name *n, const char *legal)
@@ -240,8 +212,8 @@ lower_hint(struct lower *l, const struct ast_stmt *s)
 			     s->span };
 
 	if (axis ? lower_dim(l, what->sym, what->span) != 0 &&
-		   hint_word(l, axis, hint_axes)
-		 : hint_word(l, what, hint_recompute)) {
+		   hint_word(l, axis, lower_hint_axes)
+		 : hint_word(l, what, lower_hint_recompute)) {
 		if (hint_is_new(l, &h, what->span)) {
 			VEC_PUSH(&l->ctx->perm, &l->m->hints, h);
 		}

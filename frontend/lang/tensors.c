@@ -160,7 +160,7 @@ lower_mask_name(struct lower *l, const struct ast_expr *call,
 }
 
 /* One tensor name template while it is compared with another. */
-struct place {
+struct name_cursor {
 	const char *p;
 	const struct tensor_name *of;
 	uint8_t k;		/* placeholders passed */
@@ -168,7 +168,7 @@ struct place {
 
 /* A placeholder's range, or a number's; false if neither stands here. */
 static bool
-number_at(struct place *a, int64_t *lo, int64_t *hi)
+number_at(struct name_cursor *a, int64_t *lo, int64_t *hi)
 {
 	size_t n = strspn(a->p, "0123456789");
 
@@ -191,8 +191,8 @@ static bool
 clash(struct lower *l, const struct tensor_name *x,
       const struct tensor_name *y)
 {
-	struct place a = { lower_text(l, x->text), x, 0 };
-	struct place b = { lower_text(l, y->text), y, 0 };
+	struct name_cursor a = { lower_text(l, x->text), x, 0 };
+	struct name_cursor b = { lower_text(l, y->text), y, 0 };
 	int64_t alo, ahi, blo, bhi;
 
 	while (*a.p && *b.p) {

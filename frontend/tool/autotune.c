@@ -6,12 +6,11 @@
  */
 #include "config.h"
 
-#include "frontend/tool/tool_answer.h"
+#include "frontend/tool/tool.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "frontend/tool/plan_kernels.h"
 #include "passes/plan/plan.h"
 #include "runtime/measure/tune.h"
 
@@ -60,8 +59,7 @@ list(struct tuning *t, const struct cg_input *plan)
 static bool
 compile(struct tuning *t)
 {
-	const struct diags *g = &t->c->diags;
-	uint32_t i;
+	const char *text;
 
 	if (drv_kernels_make(t->d, t->c, t->all.sources.at,
 			     t->all.sources.n, &t->images)) {
@@ -69,13 +67,8 @@ compile(struct tuning *t)
 		       failed(t, arena_printf(&t->d->ctx.perm, "kernels cannot "
 			      "be compiled here: %s", t->images.missing));
 	}
-	for (i = 0; i < g->records.n; i++) {
-		if (g->records.at[i].level == DIAG_ERROR) {
-			return failed(t, arena_printf(&t->d->ctx.perm, "%s",
-						      g->records.at[i].text));
-		}
-	}
-	return failed(t, "kernels cannot be compiled");
+	text = drv_first_error(t->c);
+	return failed(t, text ? text : "kernels cannot be compiled");
 }
 
 static bool

@@ -5,7 +5,7 @@
  */
 #include "config.h"
 
-#include "frontend/tool/plan_kernels.h"
+#include "frontend/tool/tool.h"
 
 #include <errno.h>
 #include <string.h>

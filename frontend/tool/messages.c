@@ -2,7 +2,7 @@
  * How messages look, and which warnings there are: what the options and the
  * terminal say.
  */
-#include "frontend/tool/driver.h"
+#include "frontend/tool/tool.h"
 
 #include <stdlib.h>
 #include <string.h>

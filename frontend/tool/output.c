@@ -6,7 +6,7 @@
  * once all of them have been written under other names.  A Ctrl-C comes
  * before all that, or behind it.
  */
-#include "frontend/tool/driver.h"
+#include "frontend/tool/tool.h"
 #include "runtime/delay.h"
 
 #include <dirent.h>
@@ -15,6 +15,8 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#define SUBFOLDERS 2	/* of a plan's folder */
 
 static const struct span nowhere;
 
@@ -151,7 +153,7 @@ drv_write(struct ir_ctx *c, const char *path, const struct buf *text)
 static const struct {
 	const char *name;
 	const char *ends[6];
-} subfolders[DRV_SUBFOLDERS] = {
+} subfolders[SUBFOLDERS] = {
 	{ "kernels", { ".cu", ".cubin", ".h", NULL } },
 	{ "unfinished", { ".o", ".json", "list", "run", ".read",
 			NULL } }
@@ -165,14 +167,14 @@ inside(struct ir_ctx *c, const char *folder, const char *name)
 	return arena_printf(&c->perm, "%s/%s", folder, name);
 }
 
-/* The name in the subfolder, or NULL; DRV_SUBFOLDERS: in the folder itself. */
+/* The name in the subfolder, or NULL; SUBFOLDERS: in the folder itself. */
 static const char *
 name_in(const struct drv_file *f, uint32_t sub)
 {
 	const char *slash = strchr(f->name, '/');
 	size_t n;
 
-	if (sub == DRV_SUBFOLDERS) {
+	if (sub == SUBFOLDERS) {
 		return slash ? NULL : f->name;
 	}
 	n = strlen(subfolders[sub].name);
@@ -225,7 +227,7 @@ write_sub(struct ir_ctx *c, const char *path, const struct drv_files *x,
 		const char *to = name ? inside(c, path, name) : NULL;
 
 		ok = !name || (write_in_place(c, to, x->at[i].text) &&
-			       (!x->at[i].runs ||
+			       (!x->at[i].is_program ||
 				chmod(to, runs_too(mode_of(NULL))) == 0));
 	}
 	return ok;
@@ -234,10 +236,10 @@ write_sub(struct ir_ctx *c, const char *path, const struct drv_files *x,
 static bool
 write_all(struct ir_ctx *c, const char *path, const struct drv_files *x)
 {
-	bool ok = write_sub(c, path, x, DRV_SUBFOLDERS);
+	bool ok = write_sub(c, path, x, SUBFOLDERS);
 	uint32_t i;
 
-	for (i = 0; ok && i < DRV_SUBFOLDERS; i++) {
+	for (i = 0; ok && i < SUBFOLDERS; i++) {
 		const char *sub = inside(c, path, subfolders[i].name);
 
 		ok = !has_any(x, i) ||
@@ -260,7 +262,7 @@ write_new_folder(struct ir_ctx *c, const char *path,
 	    write_all(c, tmp, x) && rename(tmp, path) == 0) {
 		return true;
 	}
-	for (i = 0; i < DRV_SUBFOLDERS; i++) {
+	for (i = 0; i < SUBFOLDERS; i++) {
 		drop_folder(inside(c, tmp, subfolders[i].name));
 	}
 	drop_folder(tmp);
@@ -333,7 +335,7 @@ can_drop(struct ir_ctx *c, const char *path, uint32_t sub, bool was_plan)
 /* What is written under other names first. */
 struct beside {
 	const char **file;
-	const char *sub[DRV_SUBFOLDERS];
+	const char *sub[SUBFOLDERS];
 	bool was_plan;		/* the folder was of a plan before */
 };
 
@@ -345,13 +347,13 @@ check_old(struct ir_ctx *c, const char *path, const struct drv_files *x,
 	uint32_t i;
 
 	b->was_plan = access(inside(c, path, "plan.json"), F_OK) == 0;
-	for (i = 0; ok && i < DRV_SUBFOLDERS; i++) {
+	for (i = 0; ok && i < SUBFOLDERS; i++) {
 		ok = (!b->was_plan && !has_any(x, i)) ||
 		     can_drop(c, inside(c, path, subfolders[i].name), i,
 			      b->was_plan);
 	}
 	for (i = 0; ok && i < x->n; i++) {
-		ok = !name_in(&x->at[i], DRV_SUBFOLDERS) ||
+		ok = !name_in(&x->at[i], SUBFOLDERS) ||
 		     can_replace(c, inside(c, path, x->at[i].name));
 	}
 	return ok;
@@ -367,13 +369,14 @@ write_all_beside(struct ir_ctx *c, const char *path,
 	for (i = 0; ok && i < x->n; i++) {
 		const char *to = inside(c, path, x->at[i].name);
 
-		if (name_in(&x->at[i], DRV_SUBFOLDERS)) {
-			b->file[i] = write_beside(c, to, NULL, x->at[i].runs,
+		if (name_in(&x->at[i], SUBFOLDERS)) {
+			b->file[i] = write_beside(c, to, NULL,
+						  x->at[i].is_program,
 						  x->at[i].text);
 			ok = b->file[i] || fail(c, to);
 		}
 	}
-	for (i = 0; ok && i < DRV_SUBFOLDERS; i++) {
+	for (i = 0; ok && i < SUBFOLDERS; i++) {
 		char *tmp = arena_printf(&c->perm, "%s/%s.XXXXXX", path,
 					 subfolders[i].name);
 
@@ -427,7 +430,7 @@ swap_all(struct ir_ctx *c, const char *path, const struct drv_files *x,
 			b->file[i] = ok ? NULL : b->file[i];
 		}
 	}
-	for (i = 0; ok && i < DRV_SUBFOLDERS; i++) {
+	for (i = 0; ok && i < SUBFOLDERS; i++) {
 		ok = swap_sub(c, path, i, b);
 	}
 	if (ok && !runs && b->was_plan) {
@@ -452,7 +455,7 @@ write_into_folder(struct ir_ctx *c, const char *path,
 			drop(b.file[i]);
 		}
 	}
-	for (i = 0; i < DRV_SUBFOLDERS; i++) {
+	for (i = 0; i < SUBFOLDERS; i++) {
 		if (b.sub[i]) {
 			drop_folder(b.sub[i]);
 		}
@@ -502,9 +505,9 @@ drv_may_write_folder(struct ir_ctx *c, const char *path)
 	return access(path, W_OK | X_OK) == 0 || fail(c, path);
 }
 
-bool
-drv_write_folder(struct ir_ctx *c, const char *path,
-		 const struct drv_files *x)
+static bool
+write_folder(struct ir_ctx *c, const char *path,
+	     const struct drv_files *x)
 {
 	struct stat old;
 	struct rt_delay h;
@@ -517,4 +520,28 @@ drv_write_folder(struct ir_ctx *c, const char *path,
 		  write_into_folder(c, path, x);
 	rt_delay_end(&h);
 	return ok;
+}
+
+/* ---- a plan ---- */
+
+void
+drv_add_file(struct driver *d, const char *name, const struct buf *text,
+	     bool is_program)
+{
+	struct drv_file f = { name, text, is_program };
+
+	VEC_PUSH(&d->ctx.perm, &d->files, f);
+}
+
+bool
+drv_write_plan(struct driver *d, const char *path)
+{
+	drv_add_file(d, "plan.json", &d->json, false);
+	if (d->plan.n) {
+		drv_add_file(d, "plan.llp", &d->plan, false);
+	}
+	if (d->program.n) {
+		drv_add_file(d, "rank", &d->program, true);
+	}
+	return write_folder(&d->ctx, path, &d->files);
 }

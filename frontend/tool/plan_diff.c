@@ -2,7 +2,7 @@
  * llmc diff: which keys of two plans differ, and with a model and a target,
  * what each of the two costs on it.
  */
-#include "frontend/tool/tool_answer.h"
+#include "frontend/tool/tool.h"
 
 #include <string.h>
 
@@ -15,7 +15,7 @@ static const struct span nowhere;
 
 /* Every key's text now, since it lies in an arena that is soon reset. */
 void
-drv_take_keys(struct driver *d, struct drv_side *s, const struct plan *p)
+drv_copy_keys(struct driver *d, struct drv_side *s, const struct plan *p)
 {
 	const char *text, *key;
 	int i;
@@ -48,7 +48,7 @@ read_side(struct driver *d, const char *model, struct drv_side *s)
 	if (model && !plan_read(s->m, &plan)) {
 		return false;
 	}
-	drv_take_keys(d, s, model ? &plan : NULL);
+	drv_copy_keys(d, s, model ? &plan : NULL);
 	return true;
 }
 
@@ -142,7 +142,7 @@ drv_diff(struct driver *d)
 	if (!priced) {
 		return true;
 	}
-	if (!drv_take_target(d, &t)) {
+	if (!drv_read_target(d, &t)) {
 		return false;
 	}
 	if (!price_side(d, &s[0]) || !price_side(d, &s[1])) {

@@ -5,7 +5,7 @@
  */
 #include "config.h"
 
-#include "frontend/tool/plan_kernels.h"
+#include "frontend/tool/tool.h"
 
 #include <string.h>
 
@@ -64,13 +64,12 @@ add_file(struct driver *d, const char *name, const char *at, size_t n)
 {
 	struct arena *a = &d->ctx.perm;
 	struct buf *text = arena_alloc(a, sizeof *text);
-	struct drv_file f = { name, text, false };
 
 	buf_init(text, a);
 	if (n) {
 		buf_add(text, at, n);
 	}
-	VEC_PUSH(a, &d->files, f);
+	drv_add_file(d, name, text, false);
 }
 
 /* "kernels/dot12.cu"; those of the whole have a name before theirs. */

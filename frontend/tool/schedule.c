@@ -2,7 +2,7 @@
  * llmc schedule: a pipeline schedule by name, or one from a CSV file, checked
  * and printed again, or summed up.
  */
-#include "frontend/tool/driver.h"
+#include "frontend/tool/tool.h"
 
 #include "passes/sched/sched.h"
 

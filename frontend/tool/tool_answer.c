@@ -2,10 +2,14 @@
  * --emit=answer: passes, price and the facts that are gone once a model is
  * cut into stages, and what the options ask beside the step.
  */
-#include "frontend/tool/tool_answer.h"
+#include "frontend/tool/tool.h"
 
 #include <math.h>
 #include <string.h>
+
+#include "passes/memory/memory.h"
+
+#define MOST_KERNELS 20	/* of --explain=cost */
 
 static const struct span nowhere;
 
@@ -151,6 +155,38 @@ drv_run_for_answer(struct driver *d, struct ir_module *m)
 
 /* ---- the answer ---- */
 
+static void
+keep_memory(struct driver *d, const struct ranks *r,
+	    const struct target_devs *devs)
+{
+	struct memory mem;
+	struct buf text;
+	const char *why;
+
+	if (drv_explains(d, "memory") &&
+	    memory_plan(r, NULL, 0, &d->ctx.perm, &mem, &why)) {
+		memory_set_devices(&mem, devs);
+		buf_init(&text, &d->ctx.perm);
+		memory_print(r, &mem, &text);
+		d->facts->arenas = buf_text(&text);
+	}
+}
+
+static void
+keep_kernels(struct driver *d, const struct ranks *r,
+	     const struct target_devs *devs, const struct price *p)
+{
+	struct answer_kernels all;
+	struct buf text;
+
+	if (drv_explains(d, "cost")) {
+		buf_init(&text, &d->ctx.perm);
+		answer_find_kernels(r, devs, p, &d->ctx.perm, &all);
+		answer_print_kernels(&all, p->step_us, MOST_KERNELS, &text);
+		d->facts->kernels = buf_text(&text);
+	}
+}
+
 bool
 drv_answer(struct driver *d, struct ir_module *m, struct answer *out)
 {
@@ -167,7 +203,7 @@ drv_answer(struct driver *d, struct ir_module *m, struct answer *out)
 
 	*out = (struct answer){ .model = d->facts->model };
 	if (!read_asked(d, m, out->model.tokens, &out->asked) ||
-	    !drv_price(d, m, t, r, p) || !plan_read(m, plan)) {
+	    !drv_price_ranks(d, m, t, r, p) || !plan_read(m, plan)) {
 		return false;
 	}
 	if (d->pm.search && d->pm.search->report->found.n) {
@@ -195,57 +231,8 @@ drv_answer(struct driver *d, struct ir_module *m, struct answer *out)
 			   "these programs have no place: %s", why);
 		return false;
 	}
-	drv_keep_memory(d, r, &devs);
-	drv_keep_kernels(d, r, &devs, p);
+	keep_memory(d, r, &devs);
+	keep_kernels(d, r, &devs, p);
 	answer_make(&in, a, out);
 	return true;
-}
-
-/* Whether nothing is asked of code, if there is none. */
-static bool
-no_code_options(struct driver *d)
-{
-	static const enum opt_id ids[] = { OPT_CPU, OPT_DRAFT, OPT_ARCH,
-					   OPT_NO_CACHE, OPT_AUTOTUNE };
-	size_t i;
-
-	for (i = 0; i < sizeof ids / sizeof ids[0]; i++) {
-		if (d->opts.at[ids[i]].given) {
-			diag_error(&d->ctx.diags, nowhere, "--%s goes with "
-				   "what has code in it: -o FOLDER, or "
-				   "--emit=llvm", opt_rows[ids[i]].name);
-			return false;
-		}
-	}
-	return true;
-}
-
-bool
-drv_print_answer(struct driver *d, struct ir_module *m,
-		 enum drv_answer_form form, bool code)
-{
-	struct answer x;
-	bool ok;
-
-	if (!code && !no_code_options(d)) {
-		return false;
-	}
-	d->wants_code = code;
-	ok = drv_answer(d, m, &x);
-	d->wants_code = false;
-	if (ok && form == DRV_ANSWER_JSON) {
-		answer_print_json(&x, &d->out);
-	}
-	if (!ok || form == DRV_ANSWER_JSON) {
-		return ok;
-	}
-	buf_init(&d->json, &d->ctx.perm);
-	buf_init(&d->plan, &d->ctx.perm);
-	answer_print_json(&x, &d->json);
-	buf_puts(&d->plan, x.plan_text);
-	if (form == DRV_ANSWER_CODE) {
-		return drv_code_text(d, &x);
-	}
-	answer_print(&x, &d->out);
-	return drv_explain(d, m, &x) && (!code || drv_code_end(d, &x));
 }

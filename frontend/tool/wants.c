@@ -1,15 +1,12 @@
 /*
- * What a run is to make, by --emit and the command, and making it of what the
- * passes have left.
+ * What a run is asked for, by the command and --emit, and whether the options
+ * that go with a target, a plan or an answer go with each other.
  */
-#include "frontend/tool/driver.h"
-
-#include "frontend/frontend.h"
-#include "frontend/tool/tool_target.h"
-#include "passes/kernels/kernels.h"
-#include "passes/plan/plan.h"
+#include "frontend/tool/tool.h"
 
 #include <string.h>
+
+static const struct span nowhere;
 
 /* ---- what is wanted ---- */
 
@@ -55,14 +52,14 @@ drv_wants_code(const struct driver *d)
 }
 
 bool
-drv_counts_memory(const struct driver *d)
+drv_wants_memory(const struct driver *d)
 {
 	return d->opts.command == OPT_COMPILE &&
 	       (drv_wants(d, "memory") || drv_wants(d, "memory-json"));
 }
 
 bool
-drv_is_split(const struct driver *d)
+drv_wants_ranks(const struct driver *d)
 {
 	const char *emit = drv_text(d, OPT_EMIT);
 
@@ -83,100 +80,197 @@ drv_is_split(const struct driver *d)
 
 /* ---- making it ---- */
 
-/* All of it, as it was settled; a schedule that it names must be one. */
-static bool
-emit_plan(struct driver *d, struct ir_module *m)
+bool
+drv_explains(const struct driver *d, const char *what)
 {
-	struct plan p;
+	const struct opt_value *v = &d->opts.at[OPT_EXPLAIN];
+	uint32_t i;
 
-	if (!plan_read(m, &p) ||
-	    (p.schedule_file && !plan_schedule(m, &p, &d->ctx.tmp))) {
+	for (i = 0; i < v->list.n; i++) {
+		if (strcmp(v->list.at[i], what) == 0) {
+			return true;
+		}
+	}
+	return false;
+}
+
+/* ---- what goes together ---- */
+
+static bool
+emits(const struct driver *d, const char *what)
+{
+	const char *emit = d->opts.at[OPT_EMIT].text;
+
+	return emit && strcmp(emit, what) == 0;
+}
+
+/* Whether pass `search` is among those that run. */
+static bool
+has_search(const struct driver *d)
+{
+	const struct pass *stop = d->pm.options.stop;
+	uint32_t i;
+
+	for (i = 0; i < d->passes.at.n; i++) {
+		const char *name = d->passes.at.at[i]->name;
+
+		if (strcmp(name, "search") == 0) {
+			return true;
+		}
+		if (stop && strcmp(name, stop->name) == 0) {
+			break;
+		}
+	}
+	return false;
+}
+
+/* `what` needs a search; says who stands in its way. */
+static bool
+want_search(struct driver *d, const char *what)
+{
+	const char *why = !has_search(d)
+		? "the pass `search` is not among those that run" :
+		d->opts.at[OPT_PLAN].given ? "--plan gives the whole plan" :
+		!d->pm.search ? "the model has a plan of its own" : NULL;
+
+	if (why) {
+		diag_error(&d->ctx.diags, nowhere, "%s goes with a search for "
+			   "a plan, and %s", what, why);
+	}
+	return !why;
+}
+
+/* Whether `what` goes with what is written; `table`: also alone. */
+static bool
+check(struct driver *d, const char *what, bool searches, bool table)
+{
+	if (!d->opts.at[OPT_TARGET].given) {
+		diag_error(&d->ctx.diags, nowhere, "%s goes with --target, as "
+			   "h100x8", what);
 		return false;
 	}
-	plan_print(m, &p, &d->out);
+	if (!(d->opts.at[OPT_EMIT].given || d->opts.at[OPT_PASSES].given) ||
+	    emits(d, "answer") || (table && emits(d, "plans"))) {
+		return !searches || want_search(d, what);
+	}
+	diag_error(&d->ctx.diags, nowhere, "%s stands behind the answer, which "
+		   "is not what is written: --emit=answer", what);
+	return false;
+}
+
+static bool
+want_autotune(struct driver *d)
+{
+	if (!d->opts.at[OPT_AUTOTUNE].given) {
+		diag_error(&d->ctx.diags, nowhere, "--explain=tiles goes with "
+			   "--autotune, which measures them");
+		return false;
+	}
+	return true;
+}
+
+/* Tiles are measured where code is made, and nothing else says what came. */
+static bool
+tunes_code(struct driver *d)
+{
+	if (!d->opts.at[OPT_AUTOTUNE].given || !d->opts.at[OPT_EMIT].given ||
+	    emits(d, "cuda") || emits(d, "llvm") || emits(d, "answer")) {
+		return true;
+	}
+	diag_error(&d->ctx.diags, nowhere, "--autotune goes with what has code "
+		   "in it: -o FOLDER, which has the plan with its tiles in "
+		   "plan.llp, or --emit=cuda, and not --emit=%s",
+		   d->opts.at[OPT_EMIT].text);
+	return false;
+}
+
+/* What says nothing of a model alone. */
+static bool
+has_target(struct driver *d)
+{
+	static const enum opt_id ids[] = { OPT_CPU, OPT_DRAFT, OPT_ARCH,
+		OPT_NO_CACHE, OPT_AUTOTUNE, OPT_TOKENS, OPT_STORAGE,
+		OPT_RESTART, OPT_ASSUME };
+	size_t i;
+
+	for (i = 0; i < sizeof ids / sizeof ids[0]; i++) {
+		if (d->opts.at[ids[i]].given && !d->opts.at[OPT_TARGET].given) {
+			diag_error(&d->ctx.diags, nowhere, "--%s goes with "
+				   "--target, as h100x8",
+				   opt_rows[ids[i]].name);
+			return false;
+		}
+	}
+	return true;
+}
+
+/* What of a run is asked is said by an answer, and by nothing else. */
+static bool
+has_answer(struct driver *d)
+{
+	static const enum opt_id ids[] = { OPT_TOKENS, OPT_STORAGE,
+					   OPT_RESTART };
+	size_t i;
+
+	for (i = 0; i < sizeof ids / sizeof ids[0]; i++) {
+		if (d->opts.at[ids[i]].given && !drv_wants_answer(d) &&
+		    d->opts.command == OPT_COMPILE) {
+			diag_error(&d->ctx.diags, nowhere, "--%s is for the "
+				   "answer, which is not what is written: "
+				   "--emit=answer", opt_rows[ids[i]].name);
+			return false;
+		}
+	}
+	return true;
+}
+
+/*
+ * A summary is of the model, however that is split: who gave a plan, and did
+ * not ask for one, has left out the target.
+ */
+static bool
+has_plan(struct driver *d)
+{
+	static const enum opt_id ids[] = { OPT_PIN, OPT_PLAN };
+	size_t i;
+
+	for (i = 0; i < sizeof ids / sizeof ids[0]; i++) {
+		if (d->opts.at[ids[i]].given && drv_wants(d, "summary") &&
+		    d->opts.command == OPT_COMPILE &&
+		    !d->opts.at[OPT_EMIT].given &&
+		    !d->opts.at[OPT_PASSES].given) {
+			diag_error(&d->ctx.diags, nowhere, "--%s is for a "
+				   "plan, and a summary of the model has "
+				   "none: it goes with --target, as h100x8, "
+				   "or with --emit=plan",
+				   opt_rows[ids[i]].name);
+			return false;
+		}
+	}
 	return true;
 }
 
 bool
-drv_print_target(struct driver *d, const char *name)
+drv_check_wants(struct driver *d, struct ir_module *m)
 {
-	struct target t;
+	const struct opt_value *at = d->opts.at;
 
-	if (!fe_target(&d->ctx, name, &t)) {
+	if (!has_target(d) || !has_answer(d) || !has_plan(d) ||
+	    !tunes_code(d)) {
 		return false;
 	}
-	target_print(&t, &d->out);
-	return true;
-}
-
-static bool
-emit_memory(struct driver *d, struct ir_module *m, bool json)
-{
-	struct pass_holds holds;
-
-	if (!pass_hold(m, &holds)) {
+	if ((emits(d, "plans") && !check(d, "--emit=plans", true, true)) ||
+	    (at[OPT_TOP].given && !check(d, "--top", true, true)) ||
+	    (drv_explains(d, "search") &&
+	     !check(d, "--explain=search", true, false)) ||
+	    (at[OPT_EXPLAIN].given && !check(d, "--explain", false, false)) ||
+	    (drv_explains(d, "tiles") && !want_autotune(d)) ||
+	    (at[OPT_WHY_NOT].given && !check(d, "--why-not", true, false))) {
 		return false;
 	}
-	if (json) {
-		pass_print_holds_json(m, &holds, &d->out);
-	} else {
-		pass_print_holds(m, &holds, &d->out);
-	}
-	return true;
-}
-
-bool
-drv_emit(struct driver *d, struct ir_module *m)
-{
-	struct pass_sums sums;
-
-	if (d->opts.command == OPT_EVALUATE) {
-		return ir_model(m) ? drv_eval(d, m)
-				   : drv_eval_split(d, m, d->unsplit);
-	}
-	if (drv_wants_answer(d)) {
-		bool text = drv_wants(d, "llvm") || drv_wants(d, "cuda");
-
-		return drv_print_answer(d, m, text ? DRV_ANSWER_CODE
-			: drv_wants(d, "answer-json") ? DRV_ANSWER_JSON
-			: DRV_ANSWER_TEXT, drv_wants_folder(d) || text);
-	}
-	if (drv_wants(d, "plans")) {
-		return drv_print_plans(d);
-	}
-	if (drv_wants(d, "ranks")) {
-		return drv_print_ranks(d, m);
-	}
-	if (drv_wants(d, "cost")) {
-		return drv_print_cost(d, m);
-	}
-	if (drv_wants(d, "arena") || drv_wants(d, "arena-json")) {
-		return drv_print_arena(d, m, drv_wants(d, "arena-json"));
-	}
-	if (drv_wants(d, "kernels")) {
-		kernels_print(m, kernels_all(m, &d->ctx.perm), &d->out);
+	if (!at[OPT_WHY_NOT].given) {
 		return true;
 	}
-	if (drv_wants(d, "ir")) {
-		ir_print(m, &d->out);
-		return true;
-	}
-	if (drv_wants(d, "plan")) {
-		return emit_plan(d, m);
-	}
-	if (drv_wants(d, "memory") || drv_wants(d, "memory-json")) {
-		return emit_memory(d, m, drv_wants(d, "memory-json"));
-	}
-	if (drv_wants(d, "target")) {
-		return drv_print_target(d, drv_text(d, OPT_TARGET));
-	}
-	if (!pass_sum(m, &sums)) {
-		return false;
-	}
-	if (drv_wants(d, "summary")) {
-		pass_print_sums(m, &sums, &d->out);
-	} else {
-		pass_print_sums_json(m, &sums, &d->out);
-	}
-	return true;
+	d->other = ir_copy(m, &d->ctx);
+	return plan_pin_of(d->other, "--why-not", at[OPT_WHY_NOT].text);
 }

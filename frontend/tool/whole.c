@@ -5,11 +5,10 @@
  * All of it is made in a context of its own: that it cannot be made is no
  * fault of the plan, and nothing is said but to who runs verify.
  */
-#include "frontend/tool/tool_answer.h"
+#include "frontend/tool/tool.h"
 
 #include <string.h>
 
-#include "frontend/tool/plan_kernels.h"
 #include "passes/memory/memory.h"
 #include "passes/plan/plan.h"
 
@@ -25,7 +24,7 @@ struct drv_whole {
 };
 
 /* The whole, as it is being compiled. */
-struct making {
+struct whole_build {
 	struct driver *d;
 	struct ir_ctx *c;
 	struct ranks r;
@@ -35,7 +34,7 @@ struct making {
 };
 
 void
-drv_whole_take(struct driver *d, const struct ir_module *m)
+drv_whole_copy(struct driver *d, const struct ir_module *m)
 {
 	struct drv_whole *w = arena_alloc(&d->ctx.perm, sizeof *w);
 
@@ -59,7 +58,7 @@ drv_whole_release(struct driver *d)
 
 /* False: t->why, or what was reported in its context. */
 static bool
-make_ranks(struct making *t, int64_t microbatch)
+make_ranks(struct whole_build *t, int64_t microbatch)
 {
 	struct ir_module *m = ir_copy(t->d->whole->m, t->c);
 	struct pass_manager pm;
@@ -83,7 +82,7 @@ make_ranks(struct making *t, int64_t microbatch)
 }
 
 static bool
-make(struct making *t, int64_t microbatch)
+make(struct whole_build *t, int64_t microbatch)
 {
 	struct target_devs on = target_devs_all(t->d->code_in->target);
 	static const struct price_traits plain;
@@ -101,7 +100,7 @@ make(struct making *t, int64_t microbatch)
 
 /* All of the batch at once, or if that takes too much one by one. */
 static bool
-make_to_fit(struct making *t)
+make_to_fit(struct whole_build *t)
 {
 	const struct target_device *x = &t->d->code_in->target->device;
 	int64_t most = x->memory_bytes < (double)MOST_BYTES
@@ -127,7 +126,7 @@ make_to_fit(struct making *t)
 /* ---- its code ---- */
 
 static bool
-compile(struct making *t, const struct cg_facts *facts, struct buf *out)
+compile(struct whole_build *t, const struct cg_facts *facts, struct buf *out)
 {
 	const struct cg_input *of = t->d->code_in;
 	/* a plan's tiles are of its own shapes */
@@ -154,28 +153,22 @@ compile(struct making *t, const struct cg_facts *facts, struct buf *out)
 	return ok;
 }
 
-/* The first that was reported; it outlives the context. */
+/* The first error of its context, in memory that outlives it. */
 static const char *
-first_error(struct making *t)
+first_error(struct whole_build *t)
 {
-	const struct diags *g = &t->c->diags;
-	uint32_t i;
+	const char *text = drv_first_error(t->c);
 
-	for (i = 0; i < g->records.n; i++) {
-		if (g->records.at[i].level == DIAG_ERROR) {
-			return arena_printf(&t->d->ctx.perm, "one rank's "
-				"program cannot be compiled: %s",
-				g->records.at[i].text);
-		}
-	}
-	return "one rank's program cannot be compiled";
+	return arena_printf(&t->d->ctx.perm, "one rank's program cannot be "
+			    "compiled%s%s", text ? ": " : "", text ? text
+			    : "");
 }
 
 bool
 drv_whole_object(struct driver *d, const struct cg_facts *f, struct buf *out,
 		 const char **why)
 {
-	struct making t = { .d = d, .why = NULL };
+	struct whole_build t = { .d = d, .why = NULL };
 
 	if (d->code_in->ranks->nranks == 1) {
 		*why = "the plan is of one rank";

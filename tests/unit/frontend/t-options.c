@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "frontend/tool/options.h"
+#include "frontend/options/options.h"
 
 static struct {
 	struct mem mem;

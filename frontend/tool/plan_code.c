@@ -3,13 +3,12 @@
  */
 #include "config.h"
 
-#include "frontend/tool/tool_answer.h"
+#include "frontend/tool/tool.h"
 
 #include <math.h>
 #include <string.h>
 
 #include "codegen/cg.h"
-#include "frontend/tool/plan_kernels.h"
 #include "passes/search/search.h"
 
 /* What any host of a GPU has had for ten years, unless --cpu says more. */
@@ -162,7 +161,7 @@ rooms_for(void *user, const struct ranks *r)
 }
 
 bool
-drv_set_rooms(struct driver *d, struct search_options *o)
+drv_set_scratch(struct driver *d, struct search_options *o)
 {
 	struct rooms *x = arena_alloc(&d->ctx.perm, sizeof *x);
 

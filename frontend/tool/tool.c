@@ -2,25 +2,16 @@
  * The course of a run: options, input, passes, output.  A phase that found
  * errors ends it, so that nothing is ever written of a faulty input.
  */
-#include "frontend/tool/driver.h"
+#include "frontend/tool/tool.h"
 
+#include "frontend/eval/eval.h"
 #include "frontend/frontend.h"
-#include "frontend/tool/tool_target.h"
 #include "frontend/validate/validate.h"
 #include "passes/kernels/kernels.h"
-#include "passes/plan/plan.h"
 
 #include <string.h>
 
 static const struct span nowhere;
-
-static void
-chat(const struct driver *d, const char *what, const char *name)
-{
-	if (drv_given(d, OPT_VERBOSE)) {
-		fprintf(stderr, "llmc: %s %s\n", what, name);
-	}
-}
 
 /* ---- passes ---- */
 
@@ -47,8 +38,8 @@ list_passes(struct driver *d)
 	uint32_t i;
 
 	if (!text) {
-		text = drv_is_split(d) ? "split" :
-		       drv_counts_memory(d) ? "placed" :
+		text = drv_wants_ranks(d) ? "split" :
+		       drv_wants_memory(d) ? "placed" :
 		       drv_given(d, OPT_STEPS) || drv_wants(d, "kernels") ||
 		       drv_wants(d, "plans") ||
 		       (drv_wants(d, "plan") && drv_given(d, OPT_TARGET))
@@ -114,182 +105,6 @@ set_manager(struct driver *d)
 	       list_passes(d) && set_stop(d);
 }
 
-/* ---- input ---- */
-
-/* Whether the first line that says anything is that of IR text. */
-static bool
-is_ir(const struct source_file *f)
-{
-	const char *p = f->text;
-
-	for (;;) {
-		p += strspn(p, " \t\r\n");
-		if (*p != '#') {
-			return strncmp(p, "llmc-ir", 7) == 0;
-		}
-		p += strcspn(p, "\n");
-	}
-}
-
-bool
-drv_read_source(struct driver *d, const char *path, uint32_t *index)
-{
-	const char *why;
-
-	chat(d, "reading", path);
-	if (!source_read(&d->ctx.sources, path, index, &why)) {
-		diag_error(&d->ctx.diags, nowhere, "cannot read %s: %s",
-			   path, why);
-		return false;
-	}
-	return true;
-}
-
-/* Kernels follow from the target, for whoever asks. */
-static struct ir_module *
-for_target(struct driver *d, struct ir_module *m)
-{
-	const char *name = drv_text(d, OPT_TARGET);
-	struct target t;
-
-	if (!m || !name) {
-		return m;
-	}
-	if (!fe_target(&d->ctx, name, &t)) {
-		return NULL;
-	}
-	kernels_join_for(m, &t);
-	return m;
-}
-
-/* The module, or NULL: it was reported, or the AST was all one wanted. */
-struct ir_module *
-drv_load(struct driver *d, const char *path)
-{
-	const struct source_file *f;
-	struct diags *diags = &d->ctx.diags;
-	struct ir_module *m;
-	struct ast_file *ast;
-	uint32_t index, i;
-
-	if (!drv_read_source(d, path, &index)) {
-		return NULL;
-	}
-	f = &d->ctx.sources.files.at[index];
-	if (is_ir(f) || d->opts.command == OPT_OPT) {
-		if (d->opts.dims.n) {
-			diag_error(diags, nowhere, "--dim goes with a model, "
-				   "and %s is IR text", f->name);
-			return NULL;
-		}
-		if (drv_wants(d, "ast")) {
-			diag_error(diags, nowhere, "%s is to be a model, since "
-				   "IR text has no AST", f->name);
-			return NULL;
-		}
-		m = ir_read(&d->ctx, index);
-		return m && fe_check_ir(m) ? for_target(d, m) : NULL;
-	}
-	ast = fe_parse(&d->ctx, index);
-	for (i = 0; ast && i < d->opts.dims.n; i++) {
-		if (!fe_set_dim(&d->ctx, ast, d->opts.dims.at[i].name,
-				d->opts.dims.at[i].size)) {
-			return NULL;
-		}
-	}
-	if (ast && drv_wants(d, "ast")) {
-		fe_print_ast(&d->ctx, ast, &d->out);
-		return NULL;
-	}
-	return ast ? for_target(d, fe_lower(&d->ctx, ast)) : NULL;
-}
-
-/* ---- the plan ---- */
-
-/* --plan, then every --pin: settings of the module from here on. */
-static bool
-set_plan(struct driver *d, struct ir_module *m)
-{
-	const struct opt_value *pins = &d->opts.at[OPT_PIN];
-	const char *path = drv_text(d, OPT_PLAN);
-	uint32_t file, i;
-
-	if ((path || pins->list.n) && !ir_model(m)) {
-		diag_error(&d->ctx.diags, nowhere, "a plan goes with a model, "
-			   "and %s is rank programs", d->opts.input);
-		return false;
-	}
-	if (path && (!drv_read_source(d, path, &file) ||
-		     !fe_read_plan(&d->ctx, m, file))) {
-		return false;
-	}
-	for (i = 0; i < pins->list.n; i++) {
-		if (!plan_pin_of(m, "--pin", pins->list.at[i])) {
-			return false;
-		}
-	}
-	/* no code moves states between a GPU and its host: see codegen/host */
-	return !d->for_gpu || !ir_model(m) || ir_setting(m, "plan.offload") ||
-	       plan_pin(m, "offload=none");
-}
-
-/* ---- the target ---- */
-
-static const char *
-arch_of(const struct target_group *g)
-{
-	return g->device.arch[0] ? g->device.arch : "of no known arch";
-}
-
-/* All ranks run one program. */
-static bool
-one_arch(struct driver *d, const struct target *t)
-{
-	const struct target_group *a = t->groups.at, *b;
-	uint32_t i;
-
-	for (i = 1; i < t->groups.n; i++) {
-		b = &t->groups.at[i];
-		if (strcmp(a->device.arch, b->device.arch) != 0) {
-			diag_error(&d->ctx.diags, b->span, "all ranks run one "
-				   "program, and %s is %s while %s is %s",
-				   b->device.name, arch_of(b),
-				   a->device.name, arch_of(a));
-			diag_note(&d->ctx.diags, nowhere, "without -o it is "
-				  "planned for as it is; code is for a file "
-				  "that has nodes of one architecture only");
-			return false;
-		}
-	}
-	return true;
-}
-
-/* What --target says holds, even if nothing asks for it yet. */
-static bool
-check_target(struct driver *d)
-{
-	const char *name = drv_text(d, OPT_TARGET);
-	struct target t;
-
-	if (!name && drv_wants(d, "target")) {
-		diag_error(&d->ctx.diags, nowhere,
-			   "--emit=target goes with --target");
-		return false;
-	}
-	if ((name && !drv_take_target(d, &t)) ||
-	    (drv_wants_folder(d) &&
-	     !drv_may_write_folder(&d->ctx, drv_text(d, OPT_OUTPUT))) ||
-	    (name && (drv_wants_folder(d) || drv_wants_code(d)) &&
-	     !one_arch(d, &t))) {
-		return false;
-	}
-	d->for_gpu = name && (drv_wants_folder(d) || drv_wants_code(d)) &&
-		     drv_has_kernels(d, t.groups.at->device.arch);
-	d->for_code = d->for_gpu ||
-		      (name && drv_is_cpu(d, t.groups.at->device.arch));
-	return true;
-}
-
 /*
  * Our code gives values that are routed room for all rows, and so has to count
  * who plans memory for it.
@@ -304,6 +119,106 @@ set_rooms(struct driver *d, struct ir_module *m)
 		s.text = intern_str(&d->ctx.syms, "all");
 		VEC_PUSH(&d->ctx.perm, &m->settings, s);
 	}
+}
+
+/* ---- what --emit names, of what passes have made ---- */
+
+/* All of it, as it was settled; a schedule that it names must be one. */
+static bool
+emit_plan(struct driver *d, struct ir_module *m)
+{
+	struct plan p;
+
+	if (!plan_read(m, &p) ||
+	    (p.schedule_file && !plan_schedule(m, &p, &d->ctx.tmp))) {
+		return false;
+	}
+	plan_print(m, &p, &d->out);
+	return true;
+}
+
+static bool
+print_target(struct driver *d, const char *name)
+{
+	struct target t;
+
+	if (!fe_target(&d->ctx, name, &t)) {
+		return false;
+	}
+	target_print(&t, &d->out);
+	return true;
+}
+
+static bool
+emit_memory(struct driver *d, struct ir_module *m, bool json)
+{
+	struct pass_holds holds;
+
+	if (!pass_hold(m, &holds)) {
+		return false;
+	}
+	if (json) {
+		pass_print_holds_json(m, &holds, &d->out);
+	} else {
+		pass_print_holds(m, &holds, &d->out);
+	}
+	return true;
+}
+
+static bool
+emit(struct driver *d, struct ir_module *m)
+{
+	struct pass_sums sums;
+
+	if (d->opts.command == OPT_EVALUATE) {
+		return ir_model(m) ? eval_model(d, m)
+				   : eval_split(d, m, d->unsplit);
+	}
+	if (drv_wants_answer(d)) {
+		bool text = drv_wants(d, "llvm") || drv_wants(d, "cuda");
+
+		return drv_print_answer(d, m, text ? DRV_ANSWER_CODE
+			: drv_wants(d, "answer-json") ? DRV_ANSWER_JSON
+			: DRV_ANSWER_TEXT, drv_wants_folder(d) || text);
+	}
+	if (drv_wants(d, "plans")) {
+		return drv_print_plans(d);
+	}
+	if (drv_wants(d, "ranks")) {
+		return drv_print_ranks(d, m);
+	}
+	if (drv_wants(d, "cost")) {
+		return drv_print_cost(d, m);
+	}
+	if (drv_wants(d, "arena") || drv_wants(d, "arena-json")) {
+		return drv_print_arena(d, m, drv_wants(d, "arena-json"));
+	}
+	if (drv_wants(d, "kernels")) {
+		kernels_print(m, kernels_all(m, &d->ctx.perm), &d->out);
+		return true;
+	}
+	if (drv_wants(d, "ir")) {
+		ir_print(m, &d->out);
+		return true;
+	}
+	if (drv_wants(d, "plan")) {
+		return emit_plan(d, m);
+	}
+	if (drv_wants(d, "memory") || drv_wants(d, "memory-json")) {
+		return emit_memory(d, m, drv_wants(d, "memory-json"));
+	}
+	if (drv_wants(d, "target")) {
+		return print_target(d, drv_text(d, OPT_TARGET));
+	}
+	if (!pass_sum(m, &sums)) {
+		return false;
+	}
+	if (drv_wants(d, "summary")) {
+		pass_print_sums(m, &sums, &d->out);
+	} else {
+		pass_print_sums_json(m, &sums, &d->out);
+	}
+	return true;
 }
 
 /* ---- the run ---- */
@@ -351,7 +266,7 @@ load_unsplit(struct driver *d)
 			   d->opts.input);
 		return false;
 	}
-	if (!d->unsplit || !set_plan(d, d->unsplit) ||
+	if (!d->unsplit || !drv_set_plan(d, d->unsplit) ||
 	    !pass_list_parse(&d->table, &train, "train")) {
 		return false;
 	}
@@ -431,7 +346,7 @@ run_input(struct driver *d)
 		return drv_schedule(d) ? DRV_OK : DRV_BAD_INPUT;
 	}
 	if (d->opts.command == OPT_SHOW_TARGET) {
-		return drv_print_target(d, d->opts.input) ? DRV_OK
+		return print_target(d, d->opts.input) ? DRV_OK
 							  : DRV_BAD_INPUT;
 	}
 	if (d->opts.command == OPT_DIFF) {
@@ -443,8 +358,7 @@ run_input(struct driver *d)
 	if (d->opts.command == OPT_FINISH) {
 		return drv_finish(d) ? DRV_OK : DRV_BAD_INPUT;
 	}
-	drv_take_family(d);
-	if (!check_target(d)) {
+	if (!drv_check_target(d)) {
 		return DRV_BAD_INPUT;
 	}
 	if (drv_given(d, OPT_COMPARE) && !load_unsplit(d)) {
@@ -455,9 +369,9 @@ run_input(struct driver *d)
 		set_rooms(d, m);
 	}
 	if (m && diags->errors == 0 && drv_set_search(d, m) &&
-	    set_plan(d, m) && drv_set_explain(d, m)) {
+	    drv_set_plan(d, m) && drv_check_wants(d, m)) {
 		if (drv_wants_folder(d) && !drv_given(d, OPT_NO_WHOLE)) {
-			drv_whole_take(d, m);
+			drv_whole_copy(d, m);
 		}
 		status = run_passes(d, m);
 		if (status != DRV_OK) {
@@ -465,31 +379,9 @@ run_input(struct driver *d)
 		}
 		d->pm.crash->doing = d->opts.command == OPT_EVALUATE
 			? "evaluation" : "output";
-		drv_emit(d, m);
+		emit(d, m);
 	}
 	return diags->errors ? DRV_BAD_INPUT : DRV_OK;
-}
-
-static void
-add_file(struct driver *d, const char *name, const struct buf *text,
-	 bool runs)
-{
-	struct drv_file f = { name, text, runs };
-
-	VEC_PUSH(&d->ctx.perm, &d->files, f);
-}
-
-bool
-drv_write_plan(struct driver *d, const char *path)
-{
-	add_file(d, "plan.json", &d->json, false);
-	if (d->plan.n) {
-		add_file(d, "plan.llp", &d->plan, false);
-	}
-	if (d->program.n) {
-		add_file(d, "rank", &d->program, true);
-	}
-	return drv_write_folder(&d->ctx, path, &d->files);
 }
 
 static bool
@@ -509,6 +401,7 @@ static int
 run(struct driver *d)
 {
 	enum opt_command command = d->opts.command;
+	const char *path;
 	int status;
 
 	if (!drv_set_messages(d)) {
@@ -534,8 +427,8 @@ run(struct driver *d)
 	if (!write_output(d)) {
 		return DRV_BAD_INPUT;
 	}
-	chat(d, "wrote", drv_text(d, OPT_OUTPUT) ? drv_text(d, OPT_OUTPUT)
-						 : "standard output");
+	path = drv_text(d, OPT_OUTPUT);
+	drv_print_verbose(d, "wrote", path ? path : "standard output");
 	return DRV_OK;
 }
 
@@ -570,7 +463,7 @@ parse_and_run(struct driver *d, int argc, char *const *argv)
 		diag_error(&d->ctx.diags, nowhere, "%s", buf_text(&why));
 		return DRV_BAD_USAGE;
 	}
-	if (drv_tell(d)) {
+	if (drv_print_about(d)) {
 		return drv_write(&d->ctx, drv_text(d, OPT_OUTPUT), &d->out)
 			? DRV_OK : DRV_BAD_INPUT;
 	}
