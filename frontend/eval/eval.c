@@ -289,8 +289,8 @@ can_train(struct driver *d, const struct ir_module *m)
 		return false;
 	}
 	if (at[OPT_CHECKSUM].given) {
-		diag_error(diags, nowhere, "--checksum goes with one "
-			   "evaluation, and not with --steps");
+		diag_error(diags, nowhere, "--checksum applies to one "
+			   "evaluation, and not to --steps");
 	} else if (!eval_update(m)) {
 		diag_error(diags, nowhere, "this module has no layer "
 			   "`update`: run --passes=train");

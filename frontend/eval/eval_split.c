@@ -100,7 +100,7 @@ eval_split(struct driver *d, struct ir_module *m,
 
 	if (at[OPT_CHECKSUM].given) {
 		diag_error(&d->ctx.diags, (struct span){ 0, 0 }, "--checksum "
-			   "goes with the whole model, and these are rank "
+			   "applies to the whole model, and these are rank "
 			   "programs");
 		return false;
 	}

@@ -153,13 +153,12 @@ ast_arrow_call(struct fe_parser *p, struct ast_name *name,
 			arrow = n;
 		} else {
 			diag_error(&p->ctx->diags, a->expr->span,
-				   "the name of a dim is expected behind "
-				   "`->`");
+				   "the name of a dim is expected after `->`");
 		}
 	}
 	if (!arrow && p->ctx->diags.errors == errors) {
 		diag_error(&p->ctx->diags, at,
-			   "no dim stands behind the `->` of this call");
+			   "no dim follows the `->` of this call");
 	}
 	while (*tail) {		/* both lists are newest first */
 		tail = &(*tail)->next;

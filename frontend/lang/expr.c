@@ -81,16 +81,15 @@ other_meaning(struct lower *l, sym_t name)
 	enum ir_op op;
 
 	if (lower_repeat_of(l, name)) {
-		return "the variable of a repeat, which stands in the names "
-		       "of weights only";
+		return "the variable of a repeat, which only names of weights "
+		       "may use";
 	}
 	if (lower_meaning(l, name)->func || lower_is_function(text) ||
 	    (ir_find_op(text, &op) && ir_ops[op].nargs > 0)) {
-		return "no value but what makes one: it is called, with "
-		       "operands in parentheses";
+		return "a function: it is called, with operands in parentheses";
 	}
 	return strcmp(text, "tokens") == 0 || strcmp(text, "labels") == 0
-	       ? "an input of the model: hand it to the layer as an operand"
+	       ? "an input of the model: pass it to the layer as an operand"
 	       : NULL;
 }
 
@@ -104,7 +103,7 @@ is_gone(struct lower *l, const struct ast_expr *e)
 		return false;
 	}
 	diag_error(l->diags, e->span, "`%s` ended with the repeat that made "
-		   "it: a repeat hands on what had a value before it",
+		   "it: a repeat keeps only what had a value before it",
 		   lower_text(l, e->sym));
 	diag_note(l->diags, means->gone, "it is made here");
 	return true;
@@ -189,7 +188,7 @@ fold_numbers(struct lower *l, const struct ast_expr *e, double a, double b,
 		break;
 	}
 	if (!isfinite(*out)) {
-		diag_error(l->diags, e->span, "%s %c %s is no finite number",
+		diag_error(l->diags, e->span, "%s %c %s is not a finite number",
 			   lower_number_text(l, a), e->op,
 			   lower_number_text(l, b));
 		return false;
@@ -363,7 +362,7 @@ number_call(struct lower *l, const struct ast_expr *e,
 	v = f[0] == 's' ? sqrt(out->num) : f[0] == 'e' ? exp(out->num)
 						       : log(out->num);
 	if (!isfinite(v)) {
-		diag_error(l->diags, e->span, "%s(%s) is no finite number",
+		diag_error(l->diags, e->span, "%s(%s) is not a finite number",
 			   f, lower_number_text(l, out->num));
 		return false;
 	}
@@ -720,7 +719,7 @@ call_sort(struct fe_call *c, const struct call_takes *t)
 			   t->min_args, t->max_args, t->usage) &&
 	       check_count(c, "dim", where, c->ndims, c->dim_at, t->min_dims,
 			   t->max_dims, t->usage) &&
-	       check_count(c, "dim", " behind `->`", c->nto, c->to_at,
+	       check_count(c, "dim", " after `->`", c->nto, c->to_at,
 			   t->min_to, t->max_to, t->usage);
 }
 
@@ -789,8 +788,8 @@ call_function(struct fe_call *c, const struct call_fn *f, uint32_t max,
 	}
 	*n = f->many ? c->nto : 1;
 	if (*n > max) {
-		diag_error(c->l->diags, c->e->span, "%s makes %u values, and "
-			   "there is room for %u: it is written %s", c->name,
+		diag_error(c->l->diags, c->e->span, "%s makes %u values, "
+			   "expected %u: it is written %s", c->name,
 			   *n, max, f->takes.usage);
 		return false;
 	}
@@ -850,7 +849,7 @@ check_layer(struct fe_call *c, func_id f, uint32_t max)
 	}
 	if (r->results.n > max) {
 		diag_error(c->l->diags, c->e->span, "layer `%s` returns %u "
-			   "values, and there is room for %u", c->name,
+			   "values, expected %u", c->name,
 			   r->results.n, max);
 		diag_note(c->l->diags, m->funcs.at[f].span,
 			  "it is declared here");

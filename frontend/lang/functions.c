@@ -120,7 +120,7 @@ norm_over(struct fe_call *c, struct ir_type *t)
 	}
 	for (i = 0; i < t->ndims; i++) {
 		if (!ir_type_has(x, t->dims[i])) {
-			diag_error(c->l->diags, e->span, "`%s` is no dim of "
+			diag_error(c->l->diags, e->span, "`%s` is not a dim of "
 				   "%s", ir_dim_name(c->l->m, t->dims[i]),
 				   ir_type_text(c->l->m, x));
 			return false;
@@ -364,8 +364,8 @@ default_over(struct fe_call *c, dim_id *over, uint8_t *n)
 	}
 	if (*n == 0) {
 		diag_error(c->l->diags, c->arg_at[0], "linear finds no dim to "
-			   "contract in %s: it leaves batch, seq and the dims "
-			   "of an index alone, unless told `over = ...`",
+			   "contract in %s: without `over = ...` it contracts "
+			   "all dims but batch, seq and those of an index",
 			   ir_type_text(c->l->m, x));
 	}
 	return *n > 0;
@@ -384,7 +384,7 @@ linear_over(struct fe_call *c, dim_id *over, uint8_t *n)
 	for (i = 0; i < *n; i++) {
 		if (!ir_type_has(x, over[i])) {
 			diag_error(c->l->diags, e->span, "`%s` cannot be "
-				   "contracted: it is no dim of %s",
+				   "contracted: it is not a dim of %s",
 				   ir_dim_name(c->l->m, over[i]),
 				   ir_type_text(c->l->m, x));
 			return false;

@@ -234,7 +234,7 @@ lower_dim_or_flag(struct lower *l, sym_t name, struct span at,
 		return d;
 	}
 	if (below) {
-		diag_error(l->diags, at, "dim `%s` is used above its "
+		diag_error(l->diags, at, "dim `%s` is used before its "
 			   "declaration", lower_text(l, name));
 		diag_note(l->diags, below->span, "it is declared here");
 		return 0;
@@ -256,7 +256,7 @@ dim_number(struct lower *l, const struct ast_expr *e)
 		return ir_expr_const(l->m, e->i);
 	}
 	if (e->num != floor(e->num)) {
-		diag_error(l->diags, e->span, "%s is no whole number",
+		diag_error(l->diags, e->span, "%s is not a whole number",
 			   lower_number_text(l, e->num));
 		return 0;
 	}
@@ -377,7 +377,7 @@ lower_dtype(struct lower *l, sym_t name, struct span at, enum ir_dtype *dtype)
 			lower_add_word(&legal, ir_dtypes[i].name);
 		}
 	}
-	diag_error(l->diags, at, "`%s` is no element type of numbers%s: "
+	diag_error(l->diags, at, "`%s` is not an element type of numbers%s: "
 		   "expected %s", text, diag_near_text(&near, &l->ctx->tmp),
 		   lower_words(l, buf_text(&legal), "or"));
 	return false;
@@ -395,8 +395,8 @@ type_dims(struct lower *l, const struct ast_param *p, struct ir_type *t)
 			return false;
 		}
 		if (ir_type_has(t, d)) {
-			diag_error(l->diags, n->span, "`%s` stands twice in "
-				   "one type", lower_text(l, n->sym));
+			diag_error(l->diags, n->span, "`%s` is twice in one "
+				   "type", lower_text(l, n->sym));
 			return false;
 		}
 		if (t->ndims == IR_MAX_DIMS) {

@@ -59,7 +59,7 @@ attr_arg(struct fe_call *c, enum ir_attr_key key, const struct ast_expr *e,
 		       ? lower_number(c->l, e, quoted, &a->num)
 		       : call_positive(c, e, name, &a->num);
 	default:
-		diag_error(c->l->diags, e->span, "%s is no argument with a "
+		diag_error(c->l->diags, e->span, "%s is not an argument with a "
 			   "value", quoted);
 		return false;
 	}
@@ -105,7 +105,7 @@ missing_attr(struct fe_call *c, enum ir_attr_key key, const char *usage)
 	if (key == IR_ATTR_TO || key == IR_ATTR_OF || key == IR_ATTR_OVER) {
 		diag_error(c->l->diags, c->e->span, "%s needs a dim%s: it is "
 			   "written %s", c->name, key == IR_ATTR_TO
-			   ? " behind `->`" : "", usage);
+			   ? " after `->`" : "", usage);
 	} else {
 		diag_error(c->l->diags, c->e->span, "%s needs `%s = ...`: %s",
 			   c->name, ir_attrs[key].name, ir_attrs[key].help);
@@ -189,8 +189,9 @@ check_groups(struct fe_call *c, const struct ir_new *n)
 	const struct ast_expr *e = call_named(c, "groups");
 
 	if (whole % groups != 0) {
-		diag_error(c->l->diags, e->span, "`%s` = %lld cannot be cut "
-			   "into %lld groups of one size", ir_dim_name(m, of),
+		diag_error(c->l->diags, e->span, "`%s` = %lld cannot be "
+			   "divided into %lld groups of one "
+			   "size", ir_dim_name(m, of),
 			   (long long)whole, (long long)groups);
 		return false;
 	}
@@ -234,7 +235,7 @@ check_companions(struct fe_call *c)
 		const struct ast_expr *e = call_named(c, name);
 
 		if (e && !call_named(c, needs)) {
-			diag_error(c->l->diags, e->span, "`%s` means nothing "
+			diag_error(c->l->diags, e->span, "`%s` has no effect "
 				   "without `%s = ...`", name, needs);
 			return false;
 		}
@@ -253,7 +254,7 @@ check_rotary(struct fe_call *c)
 	double lo, hi;
 
 	if (d && ir_dim_size(c->l->m, d) % 2 != 0) {
-		diag_error(c->l->diags, c->arg_at[0], "%s turns pairs, and "
+		diag_error(c->l->diags, c->arg_at[0], "%s rotates pairs, and "
 			   "the last dim of %s, `%s` = %lld, is odd", c->name,
 			   lower_type_text(c->l, c->args[0]),
 			   ir_dim_name(c->l->m, d),
@@ -311,7 +312,7 @@ check_has_dims(struct fe_call *c, const struct ir_new *n)
 				continue;
 			}
 			diag_error(c->l->diags, dim_span(c, a, a->dims[j]),
-				   "`%s` is no dim of %s, operand %d of %s",
+				   "`%s` is not a dim of %s, operand %d of %s",
 				   ir_dim_name(c->l->m, a->dims[j]),
 				   ir_type_text(c->l->m, t), k + 1, c->name);
 			return false;

@@ -156,14 +156,13 @@ fe_read_plan(struct ir_ctx *c, struct ir_module *m, uint32_t file)
 
 	for (b = f ? f->blocks : NULL; b; b = b->next) {
 		if (strcmp(ir_text(c, b->kind.sym), "plan") != 0) {
-			diag_error(&c->diags, b->kind.span, "a file of a plan "
-				   "holds one plan block and nothing else, "
-				   "found a %s block",
+			diag_error(&c->diags, b->kind.span, "a plan file holds "
+				   "one plan block and nothing else, found a "
+				   "%s block",
 				   ir_text(c, b->kind.sym));
 		} else if (plan) {
-			diag_error(&c->diags, b->kind.span, "a file of a plan "
-				   "holds one plan block, and this is a "
-				   "second");
+			diag_error(&c->diags, b->kind.span, "a plan file holds "
+				   "one plan block, and this is a second");
 			diag_note(&c->diags, plan->kind.span,
 				  "the first one is here");
 		} else {

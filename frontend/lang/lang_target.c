@@ -113,7 +113,7 @@ known_device(struct ir_ctx *c, struct span at, const char *name,
 	if (!source_add(&c->sources, arena_printf(&c->perm,
 			"targets/%s.target", f->name), f->text,
 			strlen(f->text), &base)) {
-		diag_error(&c->diags, at, "there is no room for more text");
+		diag_error(&c->diags, at, "a run reads at most 2 GiB of text");
 		return false;
 	}
 	ast = fe_parse(c, c->sources.files.n - 1);
@@ -215,9 +215,9 @@ read_blocks(struct ir_ctx *c, const struct ast_file *f, struct target *out)
 	}
 	for (b = f->blocks; b; b = b->next) {
 		if (strcmp(ir_text(c, b->kind.sym), "target") != 0) {
-			diag_error(&c->diags, b->kind.span, "a file of a "
-				   "target holds target blocks and nothing "
-				   "else, found a %s block",
+			diag_error(&c->diags, b->kind.span, "a target file "
+				   "holds target blocks and nothing else, "
+				   "found a %s block",
 				   ir_text(c, b->kind.sym));
 		} else if (read_block(c, b, &g)) {
 			VEC_PUSH(&c->perm, &out->groups, g);

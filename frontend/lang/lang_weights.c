@@ -18,7 +18,7 @@ call_dtype(struct fe_call *c, enum ir_dtype *dtype)
 	}
 	if (e->kind != AST_NAME) {
 		diag_error(c->l->diags, e->span,
-			   "the name of an element type is expected, as "
+			   "the name of an element type is expected, such as "
 			   "`dtype = f32`");
 		return false;
 	}
@@ -100,7 +100,7 @@ call_add_dims(struct fe_call *c, struct ir_type *t, const dim_id *d, uint32_t n)
 			return false;
 		}
 		if (ir_type_has(t, *d)) {
-			diag_error(c->l->diags, c->e->span, "`%s` would stand "
+			diag_error(c->l->diags, c->e->span, "`%s` would be "
 				   "twice in the weight",
 				   ir_dim_name(c->l->m, *d));
 			return false;
@@ -195,7 +195,7 @@ call_tied_weight(struct fe_call *c, const struct ast_expr *e,
 		}
 		if (t->written == e->sym && !in_scope(c->l, t->region)) {
 			diag_error(c->l->diags, e->span, "`%s` is made in a "
-				   "repeat, and out of reach behind it",
+				   "repeat, and cannot be used after it",
 				   lower_text(c->l, e->sym));
 			diag_note(c->l->diags, t->span, "it is made here");
 			return 0;

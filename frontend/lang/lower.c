@@ -70,14 +70,14 @@ lower_return(struct lower *l, const struct ast_stmt *s)
 	if (l->m->funcs.at[l->func].is_model || l->scope->outer) {
 		diag_error(l->diags, word_span(s, "return"), "`return` ends "
 			   "a layer; %s", l->scope->outer
-			   ? "a repeat hands on the variables it assigns"
+			   ? "a repeat carries the variables that it assigns"
 			   : "a model's result is its variable `loss`, or "
 			   "`logits`");
 		return;
 	}
 	if (s->next) {
 		diag_error(l->diags, s->next->span,
-			   "nothing may stand behind `return`");
+			   "nothing may follow `return`");
 		diag_note(l->diags, word_span(s, "return"),
 			  "the layer ends here");
 		return;
@@ -226,7 +226,7 @@ close_repeat(struct lower *l, const struct carried *c, struct ir_new *n)
 		after = ir_type(m, b->value);
 		if (!ir_type_equal(before, after)) {
 			diag_error(l->diags, b->span, "`%s` is %s before the "
-				   "repeat and %s after a trip",
+				   "repeat and %s after an iteration",
 				   lower_text(l, b->name),
 				   ir_type_text(m, before),
 				   ir_type_text(m, after));
@@ -516,7 +516,7 @@ model_result(struct lower *l, const struct ast_block *b)
 	}
 	if (i == 1 && v->value && ir_type(l->m, v->value)->ndims > 0) {
 		diag_error(l->diags, v->span, "`loss` is one number, and this "
-			   "is %s: take its mean over them",
+			   "is %s: take the mean over its dims",
 			   lower_type_text(l, v->value));
 	}
 	if (v->value && ir_type(l->m, v->value)->of) {

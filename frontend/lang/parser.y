@@ -292,7 +292,7 @@ factor: primary
 		$$ = $1;
 		if ($1->kind != AST_CALL) {
 			diag_error(&ps->ctx->diags, @$, "`@` names the weights "
-				   "of a call, and this is none");
+				   "of a call, and this is not a call");
 		} else if ($1->at) {
 			diag_error(&ps->ctx->diags, @3,
 				   "this call has a second `@`");
@@ -484,7 +484,7 @@ report(struct fe_parser *ps, const yypcontext_t *c)
 			   fe_word_text(ps, before));
 		at = before->span;
 	} else if (expects(c, ';') && fe_starts_line(ps)) {
-		buf_printf(&b, "expected `;` behind %s, found %s",
+		buf_printf(&b, "expected `;` after %s, found %s",
 			   fe_word_text(ps, before), fe_word_text(ps, w));
 		at.lo = at.hi = before->span.hi;
 	} else {
@@ -523,7 +523,7 @@ fe_parse(struct ir_ctx *c, uint32_t file)
 
 		at.hi = at.lo + 1;
 		diag_error(&c->diags, at, "this file holds a byte 0, so it is "
-			   "no text");
+			   "not text");
 		return NULL;
 	}
 	text[f->len] = text[f->len + 1] = '\0';

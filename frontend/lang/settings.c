@@ -191,7 +191,7 @@ hint_is_new(struct lower *l, const struct ir_hint *h, struct span at)
 
 		if (old->verb == h->verb && (!h->axis ||
 					     old->what == h->what)) {
-			diag_error(l->diags, at, "`%s%s%s` is said twice",
+			diag_error(l->diags, at, "`%s%s%s` is given twice",
 				   lower_text(l, h->verb),
 				   h->axis ? " " : "",
 				   h->axis ? lower_text(l, h->what) : "");

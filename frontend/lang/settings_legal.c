@@ -78,7 +78,7 @@ setting_number(struct lower *l, const struct setting_row *r, double v,
 {
 	if (r->kind == SETTING_INT && v != floor(v)) {
 		diag_error(l->diags, at, "`%s` is a whole number, and %s is "
-			   "none", r->key, lower_number_text(l, v));
+			   "not", r->key, lower_number_text(l, v));
 		return false;
 	}
 	if (v < r->lo || v > r->hi || (r->kind == SETTING_PAIR && v >= r->hi)) {
@@ -93,7 +93,7 @@ setting_number(struct lower *l, const struct setting_row *r, double v,
 bool
 setting_no_pair(struct lower *l, const struct setting_row *r, struct span at)
 {
-	diag_error(l->diags, at, "`%s` is two numbers, as (0.9, 0.95)",
+	diag_error(l->diags, at, "`%s` is two numbers, such as (0.9, 0.95)",
 		   r->key);
 	return false;
 }
@@ -146,7 +146,7 @@ group_takes(struct lower *l, const struct setting_row *r,
 	if (lower_word(r->words, word) >= 0) {
 		return true;
 	}
-	diag_error(l->diags, s->span, "`%s` has no `%s`, which is of %s",
+	diag_error(l->diags, s->span, "`%s` has no `%s`, which belongs to %s",
 		   word, point + 1, lower_words(l, r->words, "and"));
 	return false;
 }
@@ -184,7 +184,7 @@ course_agrees(struct lower *l)
 	if (!decay && !steps && strcmp(word, "constant") != 0) {
 		diag_error(l->diags, s->value, "`%s` falls to the last of "
 			   "`steps`, or over `decay` steps, and neither is "
-			   "set: as %s(decay = 10000)", word, word);
+			   "set: for example %s(decay = 10000)", word, word);
 		return false;
 	}
 	if (low && low->num[0] > lr) {
@@ -292,8 +292,8 @@ static void
 check_bare(struct lower *l, const char *key, const struct ir_setting *s)
 {
 	if (lower_word(blocks, key) >= 0 || setting_row("train", key)) {
-		diag_error(l->diags, s->span, "`%s` is no setting: one is "
-			   "named by its block, as train.batch", key);
+		diag_error(l->diags, s->span, "`%s` is not a setting: its name "
+			   "has a block before it, such as train.batch", key);
 	}
 }
 

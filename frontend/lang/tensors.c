@@ -27,7 +27,7 @@ placeholder(struct lower *l, sym_t name, struct span at,
 			", nor the outermost dim of the weight, %s",
 			ir_type_text(l->m, type));
 
-		diag_error(l->diags, at, "{%s} is no variable of a repeat "
+		diag_error(l->diags, at, "{%s} is not a variable of a repeat "
 			   "around this%s", text, also);
 		return false;
 	}
@@ -83,13 +83,13 @@ names_all_trips(struct lower *l, const char *text, struct span at)
 		const char *want = arena_printf(&l->ctx->tmp, "{%s}", var);
 
 		if (s->hi - s->lo > 1 && !strstr(text, want)) {
-			diag_error(l->diags, at, "every trip of the repeat "
-				   "would use the same tensor: put %s into "
-				   "this name%s", want,
-				   s->var ? "" : ", and `as i` behind the "
+			diag_error(l->diags, at, "every iteration of the "
+				   "repeat would use the same tensor: put %s "
+				   "into this name%s", want,
+				   s->var ? "" : ", and `as i` after the "
 				   "repeat's count");
-			diag_note(l->diags, s->span, "this repeat makes %lld "
-				  "trips", (long long)(s->hi - s->lo));
+			diag_note(l->diags, s->span, "this repeat has %lld "
+				  "iterations", (long long)(s->hi - s->lo));
 			return false;
 		}
 	}

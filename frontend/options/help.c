@@ -6,19 +6,18 @@
 #include <string.h>
 
 static const char about[] =
-	"llmc compiles the description of a transformer, ahead of time, for a "
-	"fixed cluster. So far it reads a model, checks it, runs passes on its "
-	"IR, sums up what it costs and evaluates it.";
+	"llmc compiles the description of a transformer ahead of time, for a "
+	"fixed cluster. It finds a plan for training it there, prints what a "
+	"step costs and why, and writes the program that each rank runs.";
 
 static const char files[] =
-	"FILE is a model in llmc's language, or its IR: which of them is told "
-	"by the first line. - is standard input. Results go to standard "
-	"output, all else to standard error.";
+	"FILE is a model in llmc's language, or its IR: the first line tells "
+	"which. - is standard input. Results go to standard output, messages "
+	"to standard error.";
 
 static const char statuses[] =
-	"The exit status is 0 if all went well, 1 if something is wrong with "
-	"the input, 2 if something is wrong with the command line. Anything "
-	"else is a bug of llmc.";
+	"The exit status is 0 if all went well, 1 if the input is wrong, and "
+	"2 if the command line is wrong. Anything else is a bug of llmc.";
 
 /* "llmc opt [options] FILE.ir" */
 static const char *
@@ -210,7 +209,7 @@ opt_man(struct buf *out, const char *version)
 	buf_printf(out, ".TH LLMC 1 \"\" \"llmc %s\" \"User Commands\"\n",
 		   version);
 	man_section(out, "NAME",
-		    "llmc - ahead-of-time compiler for split transformers");
+		    "llmc - ahead-of-time compiler for training transformers");
 	buf_puts(out, ".SH SYNOPSIS\n");
 	for (i = 0; i < OPT_NCOMMANDS; i++) {
 		buf_puts(out, i ? ".br\n.B " : ".B ");

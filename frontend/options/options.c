@@ -52,17 +52,17 @@ const struct opt_command_row opt_commands[OPT_NCOMMANDS] = {
 	{ "eval", OPT_EVALUATE, "[options] FILE",
 	  "compute a model's results in float64" },
 	{ "schedule", OPT_SCHEDULE, "[options] NAME",
-	  "a pipeline schedule, or one of a CSV" },
+	  "print a pipeline schedule" },
 	{ "target", OPT_SHOW_TARGET, "TARGET",
-	  "a machine to plan for, in full" },
+	  "print a machine to plan for" },
 	{ "validate", OPT_VALIDATE, "[options] FILE",
-	  "the cost model beside measurements" },
+	  "compare the cost model with measurements" },
 	{ "diff", OPT_DIFF, "A.llp B.llp [MODEL]",
-	  "two plans, and what they cost" },
+	  "compare two plans and what they cost" },
 	{ "calibrate", OPT_CALIBRATE, "[options]",
-	  "measure this machine, as a target" },
+	  "measure this machine as a target" },
 	{ "finish", OPT_FINISH, "PLAN",
-	  "compile a plan's kernels where NVRTC is" }
+	  "compile the kernels of a plan" }
 };
 
 /* The command of that name, or NULL. */
@@ -163,8 +163,8 @@ add_dim(struct options *o, const char *value, struct buf *why)
 
 	if (!eq || eq == value ||
 	    !num_parse_int(eq + 1, strlen(eq + 1), &d.size) || d.size < 1) {
-		return fail(why, "`--dim` takes NAME=N, N a whole number from "
-			    "1 on; found `%s`", value);
+		return fail(why, "`--dim` takes NAME=N with a whole number N "
+			    "of at least 1; found `%s`", value);
 	}
 	d.name = arena_strndup(o->arena, value, (size_t)(eq - value));
 	VEC_PUSH(o->arena, &o->dims, d);
@@ -207,7 +207,8 @@ check_int(const struct opt_row *row, const char *value, int64_t *num,
 		return fail(why, "`--top` takes a whole number from 1 to %d; "
 			    "found `%s`", OPT_MAX_TOP, value);
 	}
-	return fail(why, "`--%s` takes a whole number from %d on; found `%s`",
+	return fail(why, "`--%s` takes a whole number of at least %d; found "
+		    "`%s`",
 		    row->name, (int)least, value);
 }
 
@@ -295,8 +296,8 @@ next_value(struct words *w, const struct opt_row *row, const char *option,
 		return fail(why, "`%s` needs %s", option, row->arg);
 	}
 	if (strncmp(*value, "--", 2) == 0) {
-		return fail(why, "`%s` needs %s, and `%s` is an option; a "
-			    "value that begins so is written --%s=%s", option,
+		return fail(why, "`%s` needs %s, and `%s` is an option; such a "
+			    "value is written --%s=%s", option,
 			    row->arg, *value, row->name, *value);
 	}
 	return true;
@@ -424,7 +425,7 @@ is_no_command(struct options *o, const char *word, struct buf *why)
 	if (o->command != OPT_COMPILE || !find_command(word)) {
 		return true;
 	}
-	return fail(why, "`%s` is a command, and a command is the first word: "
+	return fail(why, "`%s` is a command, which must be the first word: "
 		    "llmc %s ..; a file of that name is ./%s", word, word,
 		    word);
 }

@@ -211,10 +211,10 @@ tune_all(struct tuning *t)
 		}
 	}
 	fprintf(stderr, "llmc: note: %u choice%s of tiles measured on %s: %u "
-		"ha%s another tile than the table's, by which one of each "
-		"takes %.1f%% less\n", t->rows.n, t->rows.n == 1 ? "" : "s",
+		"replace%s the table's, and one kernel of each takes %.1f%% "
+		"less time\n", t->rows.n, t->rows.n == 1 ? "" : "s",
 		rt_tuner_name(t->tuner), t->others,
-		t->others == 1 ? "s" : "ve", t->own_us > 0
+		t->others == 1 ? "s" : "", t->own_us > 0
 		? (1 - t->best_us / t->own_us) * 100 : 0);
 	return true;
 }

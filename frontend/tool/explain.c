@@ -241,8 +241,8 @@ no_code_options(struct driver *d)
 
 	for (i = 0; i < sizeof ids / sizeof ids[0]; i++) {
 		if (d->opts.at[ids[i]].given) {
-			diag_error(&d->ctx.diags, nowhere, "--%s goes with "
-				   "what has code in it: -o FOLDER, or "
+			diag_error(&d->ctx.diags, nowhere, "--%s needs an "
+				   "output with code: -o FOLDER, or "
 				   "--emit=llvm", opt_rows[ids[i]].name);
 			return false;
 		}

@@ -60,7 +60,7 @@ read_file(struct reading *r, const char *path, struct buf *out)
 	if (fstat(fileno(f), &st) != 0 || !S_ISREG(st.st_mode) ||
 	    st.st_size > MOST_BYTES) {
 		fclose(f);
-		return bad_file(r, path, "it is no file of at most 2 GiB");
+		return bad_file(r, path, "it is not a file of at most 2 GiB");
 	}
 	while ((n = fread(some, 1, sizeof some, f)) > 0) {
 		buf_add(out, some, n);
@@ -82,9 +82,9 @@ read_known(struct reading *r, const char *name, const char *sum,
 		return false;
 	}
 	if (strcmp(cg_sum(&r->d->ctx.tmp, out->at, out->n), sum) != 0) {
-		diag_error(&r->d->ctx.diags, nowhere, "%s is not as it was "
-			   "written: compile the model again, or put the "
-			   "file back", path);
+		diag_error(&r->d->ctx.diags, nowhere, "%s was changed since it "
+			   "was written: compile the model again, or restore "
+			   "the file", path);
 		return false;
 	}
 	return true;
@@ -368,13 +368,13 @@ tell_finished(struct reading *r)
 		return bad_file(r, r->folder, strerror(errno));
 	}
 	if (access(json, F_OK) != 0) {
-		diag_error(g, nowhere, "%s is no plan's folder: it has no "
-			   "plan.json", r->folder);
+		diag_error(g, nowhere, "%s is not the folder of a plan: it has "
+			   "no plan.json", r->folder);
 		return false;
 	}
 	if (access(arena_printf(a, "%s/unfinished", r->folder), F_OK) == 0) {
-		diag_error(g, nowhere, "%s is missing, which says what is to "
-			   "be compiled: compile the model again", r->path);
+		diag_error(g, nowhere, "%s, the list of what to compile, is "
+			   "missing: compile the model again", r->path);
 		return false;
 	}
 	if (is_unmade(r, json)) {
@@ -384,9 +384,9 @@ tell_finished(struct reading *r)
 		return false;
 	}
 	if (access(arena_printf(a, "%s/rank", r->folder), F_OK) != 0) {
-		diag_error(g, nowhere, "%s has nothing to finish: llmc wrote "
-			   "plan.json and plan.llp alone, for a target that "
-			   "it has no code for", r->folder);
+		diag_error(g, nowhere, "%s has nothing to finish: it has "
+			   "plan.json and plan.llp only, since there is no "
+			   "code for its target", r->folder);
 		return false;
 	}
 	fprintf(stderr, "llmc: note: %s is finished: its program is %s/rank\n",

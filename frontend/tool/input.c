@@ -83,13 +83,13 @@ drv_load(struct driver *d, const char *path)
 	f = &d->ctx.sources.files.at[index];
 	if (is_ir(f) || d->opts.command == OPT_OPT) {
 		if (d->opts.dims.n) {
-			diag_error(diags, nowhere, "--dim goes with a model, "
+			diag_error(diags, nowhere, "--dim applies to a model, "
 				   "and %s is IR text", f->name);
 			return NULL;
 		}
 		if (drv_wants(d, "ast")) {
-			diag_error(diags, nowhere, "%s is to be a model, since "
-				   "IR text has no AST", f->name);
+			diag_error(diags, nowhere, "%s is IR text, which has "
+				   "no AST: --emit=ast needs a model", f->name);
 			return NULL;
 		}
 		m = ir_read(&d->ctx, index);
@@ -120,8 +120,8 @@ drv_set_plan(struct driver *d, struct ir_module *m)
 	uint32_t file, i;
 
 	if ((path || pins->list.n) && !ir_model(m)) {
-		diag_error(&d->ctx.diags, nowhere, "a plan goes with a model, "
-			   "and %s is rank programs", d->opts.input);
+		diag_error(&d->ctx.diags, nowhere, "a plan applies to a model, "
+			   "and %s holds rank programs", d->opts.input);
 		return false;
 	}
 	if (path && (!drv_read_source(d, path, &file) ||

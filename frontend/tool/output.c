@@ -314,8 +314,8 @@ can_drop(struct ir_ctx *c, const char *path, uint32_t sub, bool was_plan)
 	}
 	d = was_plan && S_ISDIR(old.st_mode) ? opendir(path) : NULL;
 	if (!d) {
-		diag_error(&c->diags, nowhere, "%s is no folder that llmc "
-			   "wrote, and it would be replaced", path);
+		diag_error(&c->diags, nowhere, "%s would be replaced, and it "
+			   "is not a folder that llmc wrote", path);
 		return false;
 	}
 	while ((e = readdir(d)) != NULL) {
@@ -325,8 +325,9 @@ can_drop(struct ir_ctx *c, const char *path, uint32_t sub, bool was_plan)
 	}
 	closedir(d);
 	if (other) {
-		diag_error(&c->diags, nowhere, "%s/%s is not of llmc, and %s "
-			   "would be replaced: move it away", path, other,
+		diag_error(&c->diags, nowhere, "%s/%s was not written by llmc, "
+			   "and %s would be replaced: move it "
+			   "away", path, other,
 			   path);
 	}
 	return !other;
@@ -497,7 +498,7 @@ drv_may_write_folder(struct ir_ctx *c, const char *path)
 		return fail(c, *path ? path : "into a folder without a name");
 	}
 	if (!S_ISDIR(old.st_mode)) {
-		diag_error(&c->diags, nowhere, "%s is no folder, and the plan "
+		diag_error(&c->diags, nowhere, "%s is not a folder, and a plan "
 			   "is written into one; --emit=answer writes the "
 			   "answer to a file", path);
 		return false;

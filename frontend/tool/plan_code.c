@@ -49,8 +49,8 @@ static bool
 refuse(struct driver *d, const char *option, const char *what,
        const struct target_device *device)
 {
-	diag_error(&d->ctx.diags, nowhere, "--%s goes with %s, and %s is "
-		   "none", option, what, device->name);
+	diag_error(&d->ctx.diags, nowhere, "--%s needs %s, and %s is not "
+		   "one", option, what, device->name);
 	return false;
 }
 
@@ -68,7 +68,7 @@ find_arch(struct driver *d, const struct target_device *device,
 		return true;
 	}
 	if (strncmp(device->arch, "sm_", 3) != 0) {
-		return refuse(d, "arch", "a GPU of NVIDIA as target, as "
+		return refuse(d, "arch", "an NVIDIA GPU as target, such as "
 			      "h100x8", device);
 	}
 	*arch = v->text;
@@ -93,8 +93,8 @@ find_cpu(struct driver *d, const struct target_device *device,
 		return true;
 	}
 	if (!x->cpu) {
-		return refuse(d, "cpu", "a target that there is code for, as "
-			      "cpux4 or h100x8", device);
+		return refuse(d, "cpu", "a target with code, such as cpux4 or "
+			      "h100x8", device);
 	}
 	x->cpu = v->text;
 	if (!cg_cpu_known(v->text, &d->ctx.perm, &why)) {
@@ -115,8 +115,8 @@ tell_none(struct driver *d, const struct target_device *device)
 
 	if (emit->given) {
 		return refuse(d, arena_printf(&d->ctx.perm, "emit=%s",
-			emit->text), "a target that there is code for, as "
-			"cpux4 or h100x8", device);
+			emit->text), "a target with code, such as cpux4 or "
+			"h100x8", device);
 	}
 	if (!cg_arch_known(what, &d->ctx.perm, &why) || !HAS_LLVM) {
 		fprintf(stderr, "llmc: note: %s; plan.json and plan.llp are "
@@ -213,7 +213,7 @@ drv_code_begin(struct driver *d, const struct ranks *r, struct target *t,
 				 .no_cache = d->opts.at[OPT_NO_CACHE].given };
 	d->code_in = in;
 	if (tunes && !x.arch) {
-		return refuse(d, "autotune", "a GPU as target, as h100x8",
+		return refuse(d, "autotune", "a GPU as target, such as h100x8",
 			      device);
 	}
 	if (!x.cpu || (x.arch && !HAS_LLVM)) {
@@ -260,7 +260,7 @@ print_sources(struct driver *d)
 	uint32_t n = cg_code_sources(d->code, &at), i;
 
 	if (!d->code_in->arch) {
-		return refuse(d, "emit=cuda", "a GPU as target, as h100x8",
+		return refuse(d, "emit=cuda", "a GPU as target, such as h100x8",
 			      &d->code_in->target->device);
 	}
 	for (i = 0; i < n; i++) {

@@ -37,8 +37,8 @@ read_side(struct driver *d, const char *model, struct drv_side *s)
 		return false;
 	}
 	if (model && !ir_model(s->m)) {
-		diag_error(&d->ctx.diags, nowhere, "a plan goes with a model, "
-			   "and %s is rank programs", model);
+		diag_error(&d->ctx.diags, nowhere, "a plan applies to a model, "
+			   "and %s holds rank programs", model);
 		return false;
 	}
 	if (!drv_read_source(d, s->path, &file) ||
@@ -129,8 +129,8 @@ drv_diff(struct driver *d)
 	struct target t;
 
 	if (priced && !model) {
-		diag_error(&d->ctx.diags, nowhere, "--target goes with a "
-			   "model: llmc diff A.llp B.llp MODEL --target ..");
+		diag_error(&d->ctx.diags, nowhere, "--target needs a model "
+			   "too: llmc diff A.llp B.llp MODEL --target ..");
 		return false;
 	}
 	s[0].path = d->opts.input;

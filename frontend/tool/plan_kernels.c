@@ -296,9 +296,9 @@ leave_unfinished(struct driver *d, const struct drv_kernels *k)
 	}
 	add_run(d, &list);
 	add_file(d, "unfinished/list", list.at, list.n);
-	fprintf(stderr, "llmc: note: kernels are not compiled: %s; where NVRTC "
-		"is, `llmc finish %s` goes on, and until then its `rank` runs "
-		"with --device emulate alone\n", k->plan.missing
+	fprintf(stderr, "llmc: note: kernels are not compiled: %s; `llmc "
+		"finish %s` compiles them on a machine with NVRTC; until then "
+		"its `rank` runs with --device emulate only\n", k->plan.missing
 		? k->plan.missing : k->whole.missing,
 		d->opts.at[OPT_OUTPUT].text);
 }

@@ -41,8 +41,8 @@ target_of_ranks(struct driver *d, const struct ranks *r, struct target *t)
 	const struct span nowhere = { 0, 0 };
 
 	if (!name) {
-		diag_error(&d->ctx.diags, nowhere, "--emit=%s goes with "
-			   "--target, as h100x8", d->opts.at[OPT_EMIT].text);
+		diag_error(&d->ctx.diags, nowhere, "--emit=%s needs --target, "
+			   "such as h100x8", d->opts.at[OPT_EMIT].text);
 		return false;
 	}
 	if (!fe_target(&d->ctx, name, t)) {
@@ -79,7 +79,7 @@ drv_price_ranks(struct driver *d, struct ir_module *m, struct target *t,
 	price_devs(r, t, &d->ctx.perm, &devs);
 	if (!price_step(r, &devs, &traits, &d->ctx.perm, p, &why)) {
 		diag_error(&d->ctx.diags, (struct span){ 0, 0 },
-			   "this step has no price: %s", why);
+			   "this step cannot be priced: %s", why);
 		return false;
 	}
 	return true;
@@ -117,8 +117,8 @@ drv_print_arena(struct driver *d, struct ir_module *m, bool json)
 		return false;
 	}
 	if (!memory_plan(&r, NULL, 0, &d->ctx.perm, &mem, &why)) {
-		diag_error(&d->ctx.diags, nowhere, "these rank programs have "
-			   "no arena: %s", why);
+		diag_error(&d->ctx.diags, nowhere, "the memory of these rank "
+			   "programs cannot be planned: %s", why);
 		return false;
 	}
 	if (devs_known) {

@@ -70,8 +70,8 @@ args_line(struct driver *d, const char *path, struct buf *why)
 	}
 	f = &d->ctx.sources.files.at[index];
 	if (strncmp(f->text, first_words, sizeof first_words - 1) != 0) {
-		buf_printf(why, "%s is no reproducer: its first line does not "
-			   "begin with `%s`", path, first_words);
+		buf_printf(why, "%s is not a reproducer: its first line does "
+			   "not begin with `%s`", path, first_words);
 		return NULL;
 	}
 	line = f->text + sizeof first_words - 1;
@@ -88,7 +88,7 @@ drv_replay(struct driver *d, struct buf *why)
 	char *word;
 
 	if (d->opts.input) {
-		buf_printf(why, "`--run-reproducer` brings its own input; "
+		buf_printf(why, "`--run-reproducer` names the input itself; "
 			   "found `%s` too", d->opts.input);
 		return false;
 	}
@@ -106,7 +106,7 @@ drv_replay(struct driver *d, struct buf *why)
 	}
 	if (opts.command != OPT_OPT || opts.at[OPT_OUTPUT].given ||
 	    opts.at[OPT_RUN_REPRODUCER].given) {
-		buf_printf(why, "%s: the first line is to say `opt` and no "
+		buf_printf(why, "%s: the first line must name `opt` and no "
 			   "other file", path);
 		return false;
 	}

@@ -262,7 +262,7 @@ load_unsplit(struct driver *d)
 	d->unsplit = drv_load(d, d->opts.input);
 	if (d->unsplit && !ir_model(d->unsplit)) {
 		diag_error(&d->ctx.diags, nowhere, "--compare needs the model "
-			   "that was split, and %s is rank programs",
+			   "that was split, and %s holds rank programs",
 			   d->opts.input);
 		return false;
 	}
@@ -282,7 +282,7 @@ calibrate(struct driver *d)
 {
 	if (d->opts.input) {
 		diag_error(&d->ctx.diags, nowhere, "calibrate takes no file, "
-			   "found `%s`: -o says where the target goes",
+			   "found `%s`: -o names the file of the target",
 			   d->opts.input);
 		return DRV_BAD_USAGE;
 	}
@@ -314,10 +314,10 @@ no_input(struct driver *d)
 
 	if (d->opts.command == OPT_SCHEDULE) {
 		diag_error(to, nowhere, "`llmc schedule` takes the name of a "
-			   "schedule, as 1f1b, or a CSV file of one");
+			   "schedule, such as 1f1b, or a CSV file of one");
 	} else if (d->opts.command == OPT_SHOW_TARGET) {
 		diag_error(to, nowhere, "`llmc target` takes the name of a "
-			   "target, as h100x8, or a file of one");
+			   "target, such as h100x8, or a file of one");
 	} else {
 		diag_error(to, nowhere, "no input file%s", took_input(d));
 	}

@@ -60,10 +60,11 @@ read_asked(struct driver *d, const struct ir_module *m, int64_t step_tokens,
 	out->tokens = tokens ? tokens->num[0] :
 		      steps ? steps->num[0] * (double)step_tokens : 0;
 	ok = option(d, OPT_TOKENS, 1, 1e18, "a number of tokens from 1 to "
-		    "1e18, as 2e12, 2T or 300B", &out->tokens);
-	ok &= option(d, OPT_STORAGE, 1e-6, 1e6, "GB/s of one node from 1e-6 "
-		     "to 1e6, as 2.5", &storage);
-	ok &= option(d, OPT_RESTART, 0, 1e6, "minutes from 0 to 1e6, as 10",
+		    "1e18, such as 2e12, 2T or 300B", &out->tokens);
+	ok &= option(d, OPT_STORAGE, 1e-6, 1e6, "GB/s of one node from 1e-6 to "
+		     "1e6, such as 2.5", &storage);
+	ok &= option(d, OPT_RESTART, 0, 1e6, "minutes from 0 to 1e6, such as "
+		     "10",
 		     &restart);
 	out->storage_bytes_us = storage * 1e3;
 	out->restart_s = restart * 60;
@@ -79,8 +80,8 @@ take_facts(struct driver *d, struct ir_module *m,
 	struct pass_sums behind;
 
 	if (!d->opts.at[OPT_TARGET].given) {
-		diag_error(&d->ctx.diags, nowhere, "--emit=%s goes with "
-			   "--target, as h100x8", d->opts.at[OPT_EMIT].text);
+		diag_error(&d->ctx.diags, nowhere, "--emit=%s needs --target, "
+			   "such as h100x8", d->opts.at[OPT_EMIT].text);
 		return false;
 	}
 	if (!pass_sum(m, &behind)) {
@@ -132,8 +133,8 @@ drv_run_for_answer(struct driver *d, struct ir_module *m)
 	enum pass_result r;
 
 	if (!ir_model(m)) {
-		diag_error(&d->ctx.diags, nowhere, "the answer goes with a "
-			   "model, and %s is rank programs", d->opts.input);
+		diag_error(&d->ctx.diags, nowhere, "the answer is about a "
+			   "model, and %s holds rank programs", d->opts.input);
 		return PASS_BAD_INPUT;
 	}
 	if (!cuts(d)) {
@@ -228,7 +229,8 @@ drv_answer(struct driver *d, struct ir_module *m, struct answer *out)
 	in.plan_text = buf_text(&text);
 	if (!answer_arena(r, t, &devs, a, &out->memory, &why)) {
 		diag_error(&d->ctx.diags, nowhere,
-			   "these programs have no place: %s", why);
+			   "the memory of these rank programs cannot be "
+			   "planned: %s", why);
 		return false;
 	}
 	keep_memory(d, r, &devs);

@@ -127,7 +127,7 @@ drv_read_target(struct driver *d, struct target *t)
 static const char *
 arch_of(const struct target_group *g)
 {
-	return g->device.arch[0] ? g->device.arch : "of no known arch";
+	return g->device.arch[0] ? g->device.arch : "of unknown architecture";
 }
 
 /* All ranks run one program. */
@@ -144,9 +144,9 @@ one_arch(struct driver *d, const struct target *t)
 				   "program, and %s is %s while %s is %s",
 				   b->device.name, arch_of(b),
 				   a->device.name, arch_of(a));
-			diag_note(&d->ctx.diags, nowhere, "without -o it is "
-				  "planned for as it is; code is for a file "
-				  "that has nodes of one architecture only");
+			diag_note(&d->ctx.diags, nowhere, "without -o llmc "
+				  "plans for it as it is; code needs nodes of "
+				  "one architecture");
 			return false;
 		}
 	}
@@ -164,7 +164,7 @@ drv_check_target(struct driver *d)
 	name = drv_text(d, OPT_TARGET);
 	if (!name && drv_wants(d, "target")) {
 		diag_error(&d->ctx.diags, nowhere,
-			   "--emit=target goes with --target");
+			   "--emit=target needs --target");
 		return false;
 	}
 	if ((name && !drv_read_target(d, &t)) ||

@@ -134,8 +134,8 @@ want_search(struct driver *d, const char *what)
 		!d->pm.search ? "the model has a plan of its own" : NULL;
 
 	if (why) {
-		diag_error(&d->ctx.diags, nowhere, "%s goes with a search for "
-			   "a plan, and %s", what, why);
+		diag_error(&d->ctx.diags, nowhere, "%s needs a search for a "
+			   "plan, and %s", what, why);
 	}
 	return !why;
 }
@@ -145,7 +145,7 @@ static bool
 check(struct driver *d, const char *what, bool searches, bool table)
 {
 	if (!d->opts.at[OPT_TARGET].given) {
-		diag_error(&d->ctx.diags, nowhere, "%s goes with --target, as "
+		diag_error(&d->ctx.diags, nowhere, "%s needs --target, such as "
 			   "h100x8", what);
 		return false;
 	}
@@ -153,8 +153,8 @@ check(struct driver *d, const char *what, bool searches, bool table)
 	    emits(d, "answer") || (table && emits(d, "plans"))) {
 		return !searches || want_search(d, what);
 	}
-	diag_error(&d->ctx.diags, nowhere, "%s stands behind the answer, which "
-		   "is not what is written: --emit=answer", what);
+	diag_error(&d->ctx.diags, nowhere, "%s adds to the answer, which is "
+		   "not what is written: use --emit=answer", what);
 	return false;
 }
 
@@ -162,7 +162,7 @@ static bool
 want_autotune(struct driver *d)
 {
 	if (!d->opts.at[OPT_AUTOTUNE].given) {
-		diag_error(&d->ctx.diags, nowhere, "--explain=tiles goes with "
+		diag_error(&d->ctx.diags, nowhere, "--explain=tiles needs "
 			   "--autotune, which measures them");
 		return false;
 	}
@@ -177,9 +177,9 @@ tunes_code(struct driver *d)
 	    emits(d, "cuda") || emits(d, "llvm") || emits(d, "answer")) {
 		return true;
 	}
-	diag_error(&d->ctx.diags, nowhere, "--autotune goes with what has code "
-		   "in it: -o FOLDER, which has the plan with its tiles in "
-		   "plan.llp, or --emit=cuda, and not --emit=%s",
+	diag_error(&d->ctx.diags, nowhere, "--autotune needs an output with "
+		   "code: -o FOLDER, whose plan.llp has the tiles, or "
+		   "--emit=cuda; found --emit=%s",
 		   d->opts.at[OPT_EMIT].text);
 	return false;
 }
@@ -195,8 +195,8 @@ has_target(struct driver *d)
 
 	for (i = 0; i < sizeof ids / sizeof ids[0]; i++) {
 		if (d->opts.at[ids[i]].given && !d->opts.at[OPT_TARGET].given) {
-			diag_error(&d->ctx.diags, nowhere, "--%s goes with "
-				   "--target, as h100x8",
+			diag_error(&d->ctx.diags, nowhere, "--%s needs "
+				   "--target, such as h100x8",
 				   opt_rows[ids[i]].name);
 			return false;
 		}
@@ -215,8 +215,8 @@ has_answer(struct driver *d)
 	for (i = 0; i < sizeof ids / sizeof ids[0]; i++) {
 		if (d->opts.at[ids[i]].given && !drv_wants_answer(d) &&
 		    d->opts.command == OPT_COMPILE) {
-			diag_error(&d->ctx.diags, nowhere, "--%s is for the "
-				   "answer, which is not what is written: "
+			diag_error(&d->ctx.diags, nowhere, "--%s is about the "
+				   "answer, which is not what is written: use "
 				   "--emit=answer", opt_rows[ids[i]].name);
 			return false;
 		}
@@ -239,10 +239,10 @@ has_plan(struct driver *d)
 		    d->opts.command == OPT_COMPILE &&
 		    !d->opts.at[OPT_EMIT].given &&
 		    !d->opts.at[OPT_PASSES].given) {
-			diag_error(&d->ctx.diags, nowhere, "--%s is for a "
-				   "plan, and a summary of the model has "
-				   "none: it goes with --target, as h100x8, "
-				   "or with --emit=plan",
+			diag_error(&d->ctx.diags, nowhere, "--%s sets a "
+				   "plan, and a summary of the model has none: "
+				   "add --target, such as h100x8, or "
+				   "--emit=plan",
 				   opt_rows[ids[i]].name);
 			return false;
 		}
