@@ -1,7 +1,7 @@
 /*
  * What more than one command of llmc does with its options and its input.
- * It stands below frontend/tool, frontend/eval and frontend/validate, so that
- * none of them includes another for it.
+ * It is here, below frontend/tool, frontend/eval and frontend/validate, so
+ * that none of these includes another one for it.
  */
 #include "frontend/driver.h"
 

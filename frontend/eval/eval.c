@@ -11,7 +11,7 @@
 #include "ir/machine.h"
 
 #define MAX_STEPS 1000000
-#define MAX_BYTES ((int64_t)16 << 30)	/* unless --max-bytes says more */
+#define MAX_BYTES ((int64_t)16 << 30)	/* without --max-bytes */
 
 /* One name of --checksum. */
 struct wanted {

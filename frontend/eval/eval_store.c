@@ -58,7 +58,7 @@ get(void *user, enum ir_op op, const char *name, const struct ir_type *type,
 	return s->first->get(s->first->user, op, name, type, elems, out, at);
 }
 
-/* No checkpoint holds states of the optimizer: they start as the IR says. */
+/* No checkpoint holds states of the optimizer: the IR sets their start. */
 static bool
 has(void *user, enum ir_op op, const char *name)
 {

@@ -1,6 +1,7 @@
 /*
- * Builders of the tree.  An expression that nests too deep is reported here,
- * once, and cut to a leaf, so that nobody later can overflow the stack.
+ * Builders of the tree, which the grammar calls.  An expression that nests too
+ * deep is reported here, once, and replaced by a leaf, so that no later walk
+ * of the tree can overflow the stack.
  */
 #include "frontend/lang/ast.h"
 
@@ -28,9 +29,9 @@ new_expr(struct fe_parser *p, enum ast_expr_kind kind, struct span at)
 }
 
 /*
- * Sets e's depth from its children's; false if that is too deep.  The cut
- * leaf keeps a depth past the limit, so that what stands around it is cut
- * too, but not reported a second time.
+ * Sets e's depth from its children's; false if that is too deep.  The
+ * leaf that replaces it keeps a depth past the limit, so that the expressions
+ * around it are replaced too, without a second message.
  */
 static bool
 deepen(struct fe_parser *p, struct ast_expr *e, const struct ast_expr *child)
@@ -135,14 +136,14 @@ ast_arg(struct fe_parser *p, struct ast_name *name, struct ast_expr *e)
 
 struct ast_expr *
 ast_arrow_call(struct fe_parser *p, struct ast_name *name,
-	       struct ast_arg *args, struct ast_arg *behind, struct span at)
+	       struct ast_arg *args, struct ast_arg *after, struct span at)
 {
 	struct ast_arg *a, *rest, *named = NULL, **tail = &named;
 	struct ast_name *n, *arrow = NULL;
 	uint32_t errors = p->ctx->diags.errors;
 	struct ast_expr *e;
 
-	for (a = ast_args_reverse(behind); a; a = rest) {
+	for (a = ast_args_reverse(after); a; a = rest) {
 		rest = a->next;
 		if (a->name.sym) {
 			a->next = named;

@@ -82,7 +82,7 @@ print_args(struct ast_printer *p, const struct ast_arg *a, bool named,
 	}
 }
 
-/* Operands, dims behind the arrow, then named arguments. */
+/* Operands, dims after the arrow, then named arguments. */
 static void
 print_call(struct ast_printer *p, const struct ast_expr *e)
 {

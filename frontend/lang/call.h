@@ -1,7 +1,7 @@
 /*
  * A call and its arguments, sorted by what they are.  expr.c sorts them and
  * runs a row of functions.c (functions that make weights or several nodes),
- * or the one row of lang_ops.c, which stands for every op.
+ * or the one row of lang_ops.c, which is for every op.
  */
 #ifndef FRONTEND_CALL_H
 #define FRONTEND_CALL_H
@@ -19,11 +19,11 @@ struct fe_call {
 	dim_id dims[IR_MAX_DIMS], to[IR_MAX_DIMS];
 	struct span dim_at[IR_MAX_DIMS], to_at[IR_MAX_DIMS];
 	uint32_t ndims, nto;
-	const char *named, *flags;	/* words it takes, space separated */
+	const char *named, *flags;	/* legal words, with blanks between */
 	uint32_t flag_bits;		/* bit k: the k-th word of flags */
 };
 
-/* How many of each a function, an op or a layer takes. */
+/* How many of each a function, an op or a layer may have. */
 struct call_takes {
 	uint32_t min_args, max_args;
 	uint32_t min_dims, max_dims;	/* before the arrow */
@@ -35,7 +35,7 @@ struct call_takes {
 struct call_fn {
 	const char *name;
 	struct call_takes takes;
-	bool weights;			/* takes `@` */
+	bool weights;			/* has weights, which `@` names */
 	bool many;			/* one result per dim after it */
 	const char *named, *flags;
 	bool (*run)(struct fe_call *c, value_id *out);
@@ -60,7 +60,7 @@ bool call_positive(struct fe_call *c, const struct ast_expr *e,
 
 extern const struct call_fn call_functions[];
 extern const size_t call_nfunctions;
-/* Any op of ir/ops.def by its name; what it takes is read from its row. */
+/* Any op of ir/ops.def by its name; its row has what it may be given. */
 extern const struct call_fn call_op;
 
 /* ---- lang_weights.c --------------------------------------------------- */
@@ -69,8 +69,8 @@ extern const struct call_fn call_op;
 bool call_dtype(struct fe_call *c, enum ir_dtype *dtype);
 /*
  * A weight (or state) node named by the call's @ and a suffix; 0 after
- * reporting.  `init` is how it starts unless the call says so; a bias always
- * starts as `init`.
+ * reporting.  `init` is how it starts if the call has no `init =`; a bias
+ * always starts so.
  */
 value_id call_weight(struct fe_call *c, enum ir_op op, const char *suffix,
 		     const struct ir_type *type, const char *init);

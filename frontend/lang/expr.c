@@ -73,7 +73,7 @@ implicit_input(struct lower *l, const struct ast_expr *e)
 
 /* ---- expressions ---- */
 
-/* A name that means something, but no value: says what it is. */
+/* What a name is that is not a value; NULL if it means nothing. */
 static const char *
 other_meaning(struct lower *l, sym_t name)
 {
@@ -93,9 +93,9 @@ other_meaning(struct lower *l, sym_t name)
 	       : NULL;
 }
 
-/* Whether the name was a variable of a repeat above; says so. */
+/* Whether the name was a variable of a repeat above; reports it. */
 static bool
-is_gone(struct lower *l, const struct ast_expr *e)
+is_out_of_scope(struct lower *l, const struct ast_expr *e)
 {
 	const struct meaning *means = lower_meaning(l, e->sym);
 
@@ -123,7 +123,7 @@ unknown_name(struct lower *l, const struct ast_expr *e,
 		diag_error(l->diags, e->span, "`%s` is %s", text, other);
 		return false;
 	}
-	if (is_gone(l, e)) {
+	if (is_out_of_scope(l, e)) {
 		return false;
 	}
 	diag_near_init(&near, text);
@@ -196,7 +196,7 @@ fold_numbers(struct lower *l, const struct ast_expr *e, double a, double b,
 	return true;
 }
 
-/* An index is a place, not a number: says so if o is one. */
+/* An index is a position, not a number: reports it as an operand. */
 static bool
 is_arithmetic(struct lower *l, const struct ast_expr *e, char op,
 	      const struct lower_operand *o)
@@ -210,7 +210,7 @@ is_arithmetic(struct lower *l, const struct ast_expr *e, char op,
 	return false;
 }
 
-/* The first dim of a that b has not, or 0. */
+/* The first dim of a that b lacks, or 0. */
 static dim_id
 dim_not_in(const struct ir_type *a, const struct ir_type *b)
 {
@@ -496,9 +496,9 @@ call_named(const struct fe_call *c, const char *word)
 
 /* ---- sorting arguments ---- */
 
-/* All named arguments and flags of the call, for a message. */
+/* All named arguments and flags that a call may have, for a message. */
 static const char *
-taken(const struct fe_call *c)
+words_text(const struct fe_call *c)
 {
 	const char *named = lower_words(c->l, c->named, "and");
 	const char *flags = lower_words(c->l, c->flags, "and");
@@ -539,13 +539,13 @@ check_named(struct fe_call *c, const struct ast_arg *a)
 	lower_near(c->l, &near, c->flags);
 	diag_error(c->l->diags, a->name.span, "%s takes no `%s`%s: it takes "
 		   "%s", c->name, word,
-		   diag_near_text(&near, &c->l->ctx->tmp), taken(c));
+		   diag_near_text(&near, &c->l->ctx->tmp), words_text(c));
 	return false;
 }
 
-/* Whether a bare name is one of the call's flags; notes that it is given. */
+/* Whether a bare name is one of the call's flags, which is then set. */
 static bool
-take_flag(struct fe_call *c, sym_t name, struct span at)
+set_flag(struct fe_call *c, sym_t name, struct span at)
 {
 	const char *word = lower_text(c->l, name);
 	int flag = lower_word(c->flags, word);
@@ -575,12 +575,12 @@ call_has_dim(const dim_id *list, uint32_t n, dim_id d)
 }
 
 static bool
-take_dim(struct fe_call *c, dim_id d, struct span at, bool behind)
+add_dim(struct fe_call *c, dim_id d, struct span at, bool after)
 {
-	dim_id *list = behind ? c->to : c->dims;
-	uint32_t *n = behind ? &c->nto : &c->ndims;
+	dim_id *list = after ? c->to : c->dims;
+	uint32_t *n = after ? &c->nto : &c->ndims;
 
-	if (!behind && call_has_dim(list, *n, d)) {
+	if (!after && call_has_dim(list, *n, d)) {
 		diag_error(c->l->diags, at, "`%s` is given twice",
 			   ir_dim_name(c->l->m, d));
 		return false;
@@ -590,12 +590,13 @@ take_dim(struct fe_call *c, dim_id d, struct span at, bool behind)
 			   "and this is one more", IR_MAX_DIMS);
 		return false;
 	}
-	(behind ? c->to_at : c->dim_at)[*n] = at;
+	(after ? c->to_at : c->dim_at)[*n] = at;
 	list[(*n)++] = d;
 	return true;
 }
 
-/* A bare word that is known, but not as such; false if it is not known. */
+/* Reports a bare word that is a named argument of the call, or a flag of
+ * other functions; false if it is neither. */
 static bool
 report_word(struct fe_call *c, sym_t name, struct span at)
 {
@@ -608,36 +609,36 @@ report_word(struct fe_call *c, sym_t name, struct span at)
 	}
 	if (lower_is_flag(word)) {
 		diag_error(c->l->diags, at, "%s takes no flag `%s`: it takes "
-			   "%s", c->name, word, taken(c));
+			   "%s", c->name, word, words_text(c));
 		return true;
 	}
 	return false;
 }
 
-/* A name that is no variable, before the arrow: a flag or a dim. */
+/* A name before the arrow that is not a variable: a flag or a dim. */
 static bool
 bare_name(struct fe_call *c, const struct ast_expr *e)
 {
 	dim_id d;
 
-	if (take_flag(c, e->sym, e->span)) {
+	if (set_flag(c, e->sym, e->span)) {
 		return true;
 	}
 	d = lower_find_dim(c->l, e->sym);
 	if (d) {
-		return take_dim(c, d, e->span, false);
+		return add_dim(c, d, e->span, false);
 	}
 	return !report_word(c, e->sym, e->span) &&
 	       unknown_name(c->l, e, c->name, c->flags);
 }
 
-/* A name behind the arrow: a dim or a flag. */
+/* A name after the arrow: a dim or a flag. */
 static bool
 arrow_name(struct fe_call *c, const struct ast_name *n)
 {
 	dim_id d;
 
-	if (take_flag(c, n->sym, n->span)) {
+	if (set_flag(c, n->sym, n->span)) {
 		return true;
 	}
 	if (!lower_find_dim(c->l, n->sym) &&
@@ -645,7 +646,7 @@ arrow_name(struct fe_call *c, const struct ast_name *n)
 		return false;
 	}
 	d = lower_dim_or_flag(c->l, n->sym, n->span, c->name, c->flags);
-	return d && take_dim(c, d, n->span, true);
+	return d && add_dim(c, d, n->span, true);
 }
 
 static bool
@@ -661,7 +662,7 @@ positional(struct fe_call *c, const struct ast_expr *e)
 			diag_error(c->l->diags, e->span, "a call takes at "
 				   "most %d operands, and this is one more",
 				   IR_MAX_ARGS);
-			c->nargs++;	/* says so once */
+			c->nargs++;	/* reported once */
 		}
 		return false;
 	}
@@ -824,7 +825,7 @@ check_operands(struct fe_call *c, func_id f)
 	return true;
 }
 
-/* Checks what the call gives and takes against the layer's head. */
+/* Checks the operands and results of the call against the layer's head. */
 static bool
 check_layer(struct fe_call *c, func_id f, uint32_t max)
 {
@@ -859,7 +860,7 @@ check_layer(struct fe_call *c, func_id f, uint32_t max)
 }
 
 static bool
-has_none(const value_id *v, uint32_t n)
+has_missing(const value_id *v, uint32_t n)
 {
 	while (n > 0 && v[n - 1]) {
 		n--;
@@ -867,12 +868,12 @@ has_none(const value_id *v, uint32_t n)
 	return n > 0;
 }
 
-/* Whether a layer's head or results had errors: its calls stay silent. */
+/* Whether the layer's head or results had errors: calls report nothing. */
 static bool
 is_broken(const struct ir_region *r)
 {
-	return r->results.n == 0 || has_none(r->params.at, r->params.n) ||
-	       has_none(r->results.at, r->results.n);
+	return r->results.n == 0 || has_missing(r->params.at, r->params.n) ||
+	       has_missing(r->results.at, r->results.n);
 }
 
 static bool
@@ -913,13 +914,13 @@ call_layer(struct fe_call *c, func_id f, uint32_t max, value_id *out,
 	return out[0] != 0;
 }
 
-/* ---- what is it that is called ---- */
+/* ---- which of the three it is ---- */
 
 static bool
 unknown_call(struct fe_call *c)
 {
 	struct lower *l = c->l;
-	/* further down, or the one that this stands in */
+	/* a layer further down, or the one that holds the call */
 	const struct ast_name *below = lower_declared(l, AST_LAYER,
 						      c->e->sym);
 	const struct variable *b = lower_lookup(l, c->e->sym);

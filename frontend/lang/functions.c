@@ -94,7 +94,7 @@ fn_state(struct fe_call *c, value_id *out)
 	return bare_tensor(c, IR_BUFFER, "zeros", out);
 }
 
-/* What a norm runs over: the last dim, unless told. */
+/* What a norm runs over: `over`, or the last dim. */
 static bool
 norm_over(struct fe_call *c, struct ir_type *t)
 {
@@ -219,7 +219,7 @@ fn_cross_entropy(struct fe_call *c, value_id *out)
 	return *out != 0;
 }
 
-/* One slice per dim behind the arrow; together they are all of it. */
+/* One slice for each dim after the arrow; together they are all of it. */
 static bool
 fn_split(struct fe_call *c, value_id *out)
 {
@@ -342,10 +342,8 @@ fn_dropout(struct fe_call *c, value_id *out)
 
 /* ---- linear: what is contracted ---- */
 
-/*
- * What linear contracts unless told: every dim of x that is not one of a
- * token's coordinates (batch, seq) nor of the index.
- */
+/* What linear contracts without `over`: all dims but batch, seq and those of
+ * the index. */
 static bool
 default_over(struct fe_call *c, dim_id *over, uint8_t *n)
 {
@@ -410,7 +408,7 @@ linear_over(struct fe_call *c, dim_id *over, uint8_t *n)
 	return true;
 }
 
-/* The index operand: says so if it is none. */
+/* The dim of the index operand, 0 without one; false after reporting. */
 static bool
 linear_index(struct fe_call *c, dim_id *of)
 {
@@ -503,7 +501,7 @@ fn_linear(struct fe_call *c, value_id *out)
 #define NONE 0, 0
 #define SOME 1, IR_MAX_DIMS
 const struct call_fn call_functions[] = {
-	/* name, { operands, dims before ->, behind it, usage },
+	/* name, { operands, dims before ->, after it, usage },
 	 * weights, many results, named arguments, flags */
 	{ "linear",
 	  { 1, 2, NONE, SOME, "linear(x -> dim, ...) or linear(x, index -> "

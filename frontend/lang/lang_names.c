@@ -1,5 +1,6 @@
 /*
- * Names: what each one means, dims and whole numbers over them, and types.
+ * What names mean: variables and their scopes, dims and whole numbers over
+ * them, and types.
  */
 #include "frontend/lang/lower.h"
 
@@ -51,7 +52,7 @@ lower_push_var(struct lower *l, const struct ast_name *n, value_id v,
 	means->var = l->vars.n;
 }
 
-/* Those of the scope. */
+/* Ends the variables of the innermost scope. */
 static void
 pop_vars(struct lower *l)
 {
@@ -65,7 +66,7 @@ pop_vars(struct lower *l)
 	}
 }
 
-/* What a model is for counts as used, and so does what begins with _. */
+/* Results of a model count as used, and so do names that begin with _. */
 static bool
 is_result(struct lower *l, sym_t name)
 {
@@ -330,7 +331,7 @@ lower_int(struct lower *l, const struct ast_expr *e, const char *what,
 	return true;
 }
 
-/* Reported problems leave the dim out: nothing behind them is lowered. */
+/* After an error the dim is not added, and no body is lowered. */
 void
 lower_declare_dim(struct lower *l, const struct ast_stmt *s)
 {

@@ -1,7 +1,7 @@
 /*
  * Ops by name.  Any op of ir/ops.def can be called, with its row's attributes
- * as named arguments: how such a call looks, what goes without saying in it,
- * and what its attributes must be beside each other.
+ * as named arguments: how such a call is written, which attributes have a
+ * default, and how attributes must agree.
  */
 #include "frontend/lang/call.h"
 
@@ -54,7 +54,7 @@ attr_arg(struct fe_call *c, enum ir_attr_key key, const struct ast_expr *e,
 		return lower_int(c->l, e, quoted, key == IR_ATTR_AT ? 0 : 1,
 				 IR_MAX_SIZE, &a->i, &a->expr);
 	case ATTR_NUM:
-		/* all others divide, or stand under a root */
+		/* all other numbers divide, or are under a root */
 		return key == IR_ATTR_SCALE
 		       ? lower_number(c->l, e, quoted, &a->num)
 		       : call_positive(c, e, name, &a->num);
@@ -74,7 +74,7 @@ bare_key(enum ir_op op)
 							       : IR_ATTR_SEQ;
 }
 
-/* What goes without saying: the last dim, `seq`, the index's own dim... */
+/* Defaults: the last dim, the dim `seq`, the dim of an index, 10000. */
 static void
 default_attr(struct fe_call *c, enum ir_attr_key key, struct ir_new *n)
 {
@@ -167,7 +167,7 @@ check_cut(struct fe_call *c, const struct ir_new *n)
 	int64_t last = ir_dim_size(m, of) - size;
 
 	if (at->i <= last || last < 0) {
-		return true;	/* a size too large is the rule's matter */
+		return true;	/* the op's rule reports a size too large */
 	}
 	diag_error(c->l->diags, call_named(c, "at")->span, "`at` is %lld, and "
 		   "0 to %lld is legal to take %lld of the %lld of `%s`",
@@ -185,7 +185,7 @@ check_groups(struct fe_call *c, const struct ir_new *n)
 	dim_id to = find_attr(n, IR_ATTR_TO)->dims[0];
 	int64_t groups = find_attr(n, IR_ATTR_GROUPS)->i;
 	int64_t top = a ? a->i : groups;
-	int64_t whole = ir_dim_size(m, of), room;
+	int64_t whole = ir_dim_size(m, of), capacity;
 	const struct ast_expr *e = call_named(c, "groups");
 
 	if (whole % groups != 0) {
@@ -195,7 +195,7 @@ check_groups(struct fe_call *c, const struct ir_new *n)
 			   (long long)whole, (long long)groups);
 		return false;
 	}
-	room = top * (whole / groups);
+	capacity = top * (whole / groups);
 	e = call_named(c, "top_groups");
 	if (top > groups) {
 		diag_error(c->l->diags, e->span, "`top_groups` is %lld, and "
@@ -203,18 +203,18 @@ check_groups(struct fe_call *c, const struct ir_new *n)
 			   (long long)groups);
 		return false;
 	}
-	if (e && ir_dim_size(m, to) > room) {
+	if (e && ir_dim_size(m, to) > capacity) {
 		diag_error(c->l->diags, e->span, "%lld of %lld groups hold "
 			   "%lld of `%s`, and `%s` = %lld are to be chosen",
-			   (long long)top, (long long)groups, (long long)room,
-			   ir_dim_name(m, of), ir_dim_name(m, to),
-			   (long long)ir_dim_size(m, to));
+			   (long long)top, (long long)groups,
+			   (long long)capacity, ir_dim_name(m, of),
+			   ir_dim_name(m, to), (long long)ir_dim_size(m, to));
 		return false;
 	}
 	return true;
 }
 
-/* Attributes that mean something only beside another. */
+/* Attributes that have an effect only with another. */
 static const struct {
 	enum ir_attr_key key, needs;
 } companions[] = {
@@ -243,7 +243,7 @@ check_companions(struct fe_call *c)
 	return true;
 }
 
-/* Rotary pairs need an even dim; the band that is stretched, two ends. */
+/* Rotary pairs need an even dim, and `low` must be below `high`. */
 static bool
 check_rotary(struct fe_call *c)
 {
@@ -334,7 +334,7 @@ check_attrs(struct fe_call *c, const struct ir_new *n)
 
 /*
  * The words of an op's row: attributes with a value, and flags.  Axes of the
- * mesh are what a plan gives, and no word of the language.
+ * mesh come from a plan: the language has no word for them.
  */
 static void
 op_words(struct fe_call *c, enum ir_op op)
@@ -357,7 +357,8 @@ op_words(struct fe_call *c, enum ir_op op)
 	c->flags = buf_text(&flags);
 }
 
-/* What an op's row says that a call of it looks like. */
+/* How many operands and dims the row of an op allows, and how a call of it is
+ * written. */
 static void
 op_takes(struct fe_call *c, enum ir_op op, struct call_takes *t)
 {
@@ -403,7 +404,7 @@ run_op(struct fe_call *c, value_id *out)
 		return false;
 	}
 	ir_new_init(&n, op, c->e->span);
-	/* where the row leaves it open */
+	/* the type of ops whose row does not fix it */
 	n.types[0].dtype = (uint8_t)c->l->dtype;
 	for (i = 0; i < c->nargs; i++) {
 		ir_new_arg(&n, c->args[i]);

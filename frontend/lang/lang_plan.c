@@ -1,7 +1,7 @@
 /*
  * Plans in the language: a plan block of a model's file, or a file of its
- * own.  What the keys are and which values they take stands in passes/plan*;
- * here an expression becomes a list of words and numbers.
+ * own.  passes/plan knows the keys and their values; here an expression
+ * becomes a list of words and numbers.
  */
 #include "frontend/lang/ast.h"
 
@@ -9,7 +9,7 @@
 
 #include "passes/plan/plan.h"
 
-/* What a key takes besides plain words and numbers. */
+/* The value of one key, and what it may hold besides words and numbers. */
 struct plan_reader {
 	struct ir_ctx *c;
 	struct plan_value *v;
@@ -17,7 +17,8 @@ struct plan_reader {
 	bool sets;		/* `(q+k)*4`, of words */
 };
 
-/* How often, of the N in `x*N`; what cannot be is refused as such. */
+/* The N of `x*N`.  What is not a count from 1 to PLAN_MAX_STAGES becomes
+ * PLAN_MAX_STAGES + 1, which plan_set() refuses. */
 static int64_t
 times_of(double n)
 {

@@ -11,7 +11,7 @@ static const struct span nowhere;
 
 /* ---- the files built in ---- */
 
-/* `h100` is short for `h100-sxm`; a block's name has _ for what is no name. */
+/* `h100` is short for `h100-sxm`; in the name of a block, _ stands for -. */
 static bool
 is_name(const char *file, const char *want, size_t n)
 {
@@ -184,7 +184,7 @@ check(struct ir_ctx *c, const struct target *t)
 	return ok;
 }
 
-/* Before they are read, since each takes a kilobyte and more. */
+/* Checked first, since each block needs a kilobyte and more to read. */
 static bool
 few_blocks(struct ir_ctx *c, const struct ast_file *f)
 {

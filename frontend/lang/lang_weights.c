@@ -123,7 +123,7 @@ in_scope(const struct lower *l, region_id region)
 	return s != NULL;
 }
 
-/* What the weight that is shared says must not be said again. */
+/* What belongs to the shared weight cannot be given with `tied`. */
 static bool
 check_tied(struct fe_call *c)
 {
@@ -148,7 +148,7 @@ check_tied(struct fe_call *c)
 	return true;
 }
 
-/* The same dims, in any order: `transposed` may differ. */
+/* Whether the dims are the same in any order: `transposed` may differ. */
 static bool
 fits_tied(struct fe_call *c, const struct ir_type *want,
 	  const struct tensor_name *t, struct span at)

@@ -1,7 +1,7 @@
 /*
  * From the tree to IR: blocks, layers and statements.  One walk in source
- * order, so a name must stand above its use; errors are collected, and a
- * statement that failed binds its names to nothing, which stays silent.
+ * order, so a name must be declared above its use.  Errors are collected; a
+ * statement that failed binds its names to value 0, whose uses report nothing.
  */
 #include "frontend/lang/lower.h"
 
@@ -128,7 +128,8 @@ lower_input(struct lower *l, const struct ast_stmt *s)
 
 static void lower_stmts(struct lower *l, const struct ast_stmt *s);
 
-/* A repeat's variables: names it assigns that exist outside. */
+/* The variables that a repeat carries: it assigns them, and they had a value
+ * before it.  Everything else that it assigns ends with it. */
 struct carried {
 	struct ast_name *name[IR_MAX_ARGS];
 	value_id init[IR_MAX_ARGS];
@@ -206,7 +207,8 @@ repeat_range(struct lower *l, const struct ast_stmt *s, struct ir_new *n)
 	return true;
 }
 
-/* The body's last values must be what the next trip starts from. */
+/* Each carried variable must end an iteration with the type that the next
+ * iteration starts with. */
 static bool
 close_repeat(struct lower *l, const struct carried *c, struct ir_new *n)
 {
@@ -529,7 +531,8 @@ model_result(struct lower *l, const struct ast_block *b)
 
 /*
  * Layers use the dims and the element type above them, so these are read in
- * one walk.  A wrong dim would be wrong everywhere: what needs it waits.
+ * one walk.  After a wrong dim no body is lowered, since every use of it would
+ * be reported.
  */
 static void
 lower_declarations(struct lower *l, const struct ast_block *b)

@@ -10,13 +10,13 @@
 
 #include "frontend/lang/ast.h"
 
-/* A variable: the value it stands for now. */
+/* A variable and its current value. */
 struct variable {
 	sym_t name;
-	value_id value;		/* 0: what was reported, stays silent */
-	struct span span;	/* where it got that value */
+	value_id value;		/* 0 after an error: uses report nothing */
+	struct span span;	/* where it was assigned */
 	bool used;
-	uint32_t hidden;	/* what the name meant outside, as in names */
+	uint32_t hidden;	/* the variable that it hides: meaning.var */
 };
 
 /* The body of the model, a layer or a repeat. */
@@ -30,10 +30,10 @@ struct scope {
 };
 
 #define MAX_RANGES 4
-#define MAX_TRIES 10000		/* names that a suggestion is sought among */
+#define MAX_TRIES 10000		/* names compared for a suggestion */
 
 /*
- * The tensors that one name template stands for: each {} runs over a range.
+ * The tensors that one name template covers: each {} runs over a range.
  * Two templates clash when the texts are equal and all ranges meet.
  */
 struct tensor_name {
@@ -42,9 +42,9 @@ struct tensor_name {
 	int64_t lo[MAX_RANGES], hi[MAX_RANGES];
 	struct span span;
 	value_id value;		/* weights of this function, for `tied` */
-	region_id region;	/* that the weight stands in */
+	region_id region;	/* of the weight */
 	sym_t written;		/* the @ as written, for `tied` */
-	bool drawn;		/* a mask: no checkpoint is to hold it */
+	bool drawn;		/* a dropout mask: in no checkpoint */
 };
 
 /* What is known of a function besides its IR. */
@@ -69,17 +69,17 @@ struct lower {
 	struct ir_module *m;
 	struct diags *diags;
 	uint32_t errors_before;		/* and warnings that are errors */
-	enum ir_dtype dtype;	/* of values and weights, unless said */
+	enum ir_dtype dtype;	/* of values and weights without a dtype */
 	struct scope *scope;
 	func_id func;
 	VEC(struct variable) vars;	/* of the open scopes, inner last */
 	VEC(struct meaning) names;	/* by sym_t */
 	VEC(struct func_info) funcs;	/* by func_id */
 	VEC(bool) dim_used;		/* by dim_id */
-	const struct ast_stmt *body;	/* of the model: what stands below */
+	const struct ast_stmt *body;	/* of the model */
 	value_id tokens, labels;	/* the implicit inputs, once used */
 	uint32_t depth, autonames, warnings;
-	bool stopped;		/* a dim or dtype is wrong: bodies wait */
+	bool stopped;		/* a wrong dim or dtype: no body is lowered */
 };
 
 /* ---- words.c ---------------------------------------------------------- */
@@ -97,7 +97,7 @@ const char *lower_words(struct lower *l, const char *list, const char *last);
 void lower_add_word(struct buf *list, const char *word);
 /* Tries each word of such a list. */
 void lower_near(struct lower *l, struct diag_near *near, const char *list);
-/* Whether calls take the word as a flag, so that no dim may be named so. */
+/* Whether the word is a flag of calls, so that no dim may have the name. */
 bool lower_is_flag(const char *word);
 const char *lower_type_text(struct lower *l, value_id v);
 /* The shortest text of a number, in the run's tmp. */
@@ -137,7 +137,7 @@ dim_id lower_add_dim(struct lower *l, sym_t name, int64_t size, expr_id expr,
 dim_id lower_find_dim(struct lower *l, sym_t name);
 /* 0 after reporting. */
 dim_id lower_dim(struct lower *l, sym_t name, struct span at);
-/* The same where flags of `function` may stand too: the message says so. */
+/* The same where a flag of `function` is legal too: the message lists them. */
 dim_id lower_dim_or_flag(struct lower *l, sym_t name, struct span at,
 			 const char *function, const char *flags);
 /*

@@ -1,8 +1,8 @@
 /*
- * The blocks of `key = value;`: train, serve, target.  Which keys there are
- * and what they take says settings_legal.c; nothing here knows what a key
- * means, but for `batch`, which is a dim too.  And hints, which are settings
- * about parts of a model.
+ * The blocks of `key = value;`: train, serve, target.  settings_legal.c knows
+ * the keys and their values; of all keys only `batch` has a meaning here,
+ * since it is a dim too.  And hints, which are settings about parts of a
+ * model.
  */
 #include "frontend/lang/lower.h"
 
@@ -116,7 +116,7 @@ set_key(struct lower *l, const char *block, const char *group,
 	}
 }
 
-/* The grammar lets a key be dotted for the sake of plans. */
+/* The grammar allows dotted keys, which only plans have. */
 static void
 dotted_key(struct lower *l, const struct ast_name *key)
 {
@@ -145,9 +145,7 @@ lower_settings(struct lower *l, const struct ast_block *b)
 	}
 }
 
-/*
- * `batch` need not be declared: a train or serve block says it.
- */
+/* `batch` need not be declared: a train or serve block may set it. */
 void
 lower_declare_batch(struct lower *l)
 {

@@ -1,7 +1,7 @@
 /*
- * What settings may be: settings.def has one row per key.  A model's blocks
- * are held to it as they are read, IR text by lower_check_settings(), and both
- * to what settings must agree on.
+ * What settings may be: settings.def has one row per key.  The blocks of
+ * a model are checked against it as they are read, IR text by
+ * lower_check_settings(), and both for how settings must agree.
  */
 #include "frontend/lang/lower.h"
 
@@ -168,9 +168,10 @@ batch_agrees(struct lower *l)
 	return false;
 }
 
-/* A course of the rate that ends has an end, behind its start. */
+/* A decay of the learning rate needs its number of steps, and must not end
+ * above the rate that it starts from. */
 static bool
-course_agrees(struct lower *l)
+schedule_agrees(struct lower *l)
 {
 	const struct ir_setting *s = of_train(l, "schedule");
 	const struct ir_setting *steps = of_train(l, "steps");
@@ -223,7 +224,7 @@ lower_settings_agree(struct lower *l)
 		ok &= !r || group_takes(l, r, s);
 	}
 	if (ok) {
-		course_agrees(l);
+		schedule_agrees(l);
 	}
 }
 
@@ -255,7 +256,7 @@ value_legal(struct lower *l, const struct setting_row *r,
 	return true;
 }
 
-/* `train.optimizer.lr` says something of `train.optimizer`, which is there. */
+/* `train.optimizer.lr` needs `train.optimizer`. */
 static void
 check_group(struct lower *l, const char *key, const struct ir_setting *s)
 {
@@ -271,7 +272,8 @@ check_group(struct lower *l, const char *key, const struct ir_setting *s)
 
 static const char blocks[] = "train serve memory plan place";
 
-/* What is of no block of llmc's is left to plug-ins, but for slips of it. */
+/* Settings of other blocks are left to plug-ins, unless the block looks like
+ * a misspelt one of llmc. */
 static void
 check_other(struct lower *l, const char *block, const struct ir_setting *s)
 {
@@ -287,7 +289,7 @@ check_other(struct lower *l, const char *block, const struct ir_setting *s)
 	}
 }
 
-/* `train`, or `batch`, alone. */
+/* A setting that is named without its block. */
 static void
 check_bare(struct lower *l, const char *key, const struct ir_setting *s)
 {

@@ -1,5 +1,6 @@
 /*
- * Lists of words, and the other pieces that messages are made of; warnings.
+ * What messages are made of: lists of words, types, numbers and counts; and
+ * warnings.
  */
 #include "frontend/lang/lower.h"
 
@@ -115,7 +116,7 @@ lower_number_text(struct lower *l, double v)
 	return buf_text(&b);
 }
 
-/* "1 operand", "no dim", "2 to 8 dims behind `->`" */
+/* "1 operand", "no dim", "2 to 8 dims after `->`" */
 const char *
 lower_count_text(struct lower *l, const char *what, const char *where,
 		 uint32_t lo, uint32_t hi)

@@ -97,7 +97,7 @@ opt_bash(struct buf *out)
 		 "}\ncomplete -o filenames -F _llmc llmc\n");
 }
 
-/* Help between single quotes, for zsh and fish; zsh wants no [ ] : in it. */
+/* Help between single quotes, for zsh and fish; zsh also escapes [ ] :. */
 static void
 add_quoted_help(struct buf *out, const char *s, bool zsh)
 {

@@ -354,7 +354,7 @@ unknown_short(struct options *o, const char *word, char letter,
 		    letter);
 }
 
-/* -abc, where the first that takes a value takes what is left. */
+/* -abc; the rest after an option with a value is its value. */
 static bool
 short_options(struct options *o, struct words *w, const char *p,
 	      struct buf *why)

@@ -75,7 +75,7 @@ struct options {
 	struct arena *arena;
 	enum opt_command command;
 	const char *input;	/* NULL: none was given */
-	VEC(const char *) more;	/* of a command that takes several */
+	VEC(const char *) more;	/* inputs of `llmc diff` after the first */
 	struct opt_value at[OPT_COUNT];
 	VEC(struct opt_dim) dims;
 };
@@ -88,7 +88,7 @@ bool opt_parse(struct options *o, int argc, char *const *argv,
 	       struct buf *why);
 /* Copies the next word of "a b c" and moves past it; false at the end. */
 bool opt_next_word(const char **text, char *word, size_t size);
-/* "opt, eval", or "" if all commands take the option. */
+/* "opt, eval", or "" if all commands have the option. */
 const char *opt_commands_text(const struct opt_row *row, struct arena *a);
 
 /* ---- help.c, completion.c --------------------------------------------- */

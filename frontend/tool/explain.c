@@ -16,7 +16,7 @@ static const struct span nowhere;
 /* ---- --why-not: the plan with these keys ---- */
 
 
-/* A copy of d->other goes through the passes before the search. */
+/* A copy of d->other after the passes before the search. */
 static struct ir_module *
 up_to_search(struct driver *d)
 {
@@ -52,7 +52,7 @@ print_misfit(struct driver *d, const struct ir_module *m,
 	}
 }
 
-/* The answer of d->other, whose plan is whole now. */
+/* The answer about d->other, whose plan leaves nothing open now. */
 static bool
 answer_other(struct driver *d, struct drv_side *s)
 {
@@ -156,7 +156,7 @@ print_why_not(struct driver *d, struct ir_module *m, const struct answer *best)
 	struct search_report r;
 	struct ir_module *probe;
 
-	drv_copy_keys(d, &s[0], best->plan);	/* it lies in ctx->tmp */
+	drv_copy_keys(d, &s[0], best->plan);	/* which is in ctx->tmp */
 	probe = up_to_search(d);
 	o.top = 1;
 	o.report = NULL;
@@ -178,7 +178,7 @@ print_why_not(struct driver *d, struct ir_module *m, const struct answer *best)
 
 /* ---- tables of plans ---- */
 
-/* --bisect-limit may have cut it off. */
+/* --bisect-limit may have skipped the search. */
 static bool
 was_searched(struct driver *d)
 {
@@ -231,7 +231,7 @@ print_asked(struct driver *d, struct ir_module *m, const struct answer *x)
 	return !at[OPT_WHY_NOT].given || print_why_not(d, m, x);
 }
 
-/* Whether nothing is asked of code, if there is none. */
+/* Whether no option about code is given. */
 static bool
 no_code_options(struct driver *d)
 {

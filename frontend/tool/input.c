@@ -36,7 +36,7 @@ drv_read_source(struct driver *d, const char *path, uint32_t *index)
 
 /* ---- a model, or IR text ---- */
 
-/* Whether the first line that says anything is that of IR text. */
+/* Whether the first line that is no comment is that of IR text. */
 static bool
 is_ir(const struct source_file *f)
 {
@@ -51,7 +51,7 @@ is_ir(const struct source_file *f)
 	}
 }
 
-/* Kernels follow from the target, for whoever asks. */
+/* How kernels are grouped depends on the target. */
 static struct ir_module *
 for_target(struct driver *d, struct ir_module *m)
 {
@@ -133,7 +133,7 @@ drv_set_plan(struct driver *d, struct ir_module *m)
 			return false;
 		}
 	}
-	/* no code moves states between a GPU and its host: see codegen/host */
+	/* no code moves optimizer states between a GPU and its host */
 	return !d->for_gpu || !ir_model(m) || ir_setting(m, "plan.offload") ||
 	       plan_pin(m, "offload=none");
 }

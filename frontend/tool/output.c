@@ -3,8 +3,8 @@
  * under another name beside it and renamed; what is no regular file (a
  * device, a pipe, a link) is written where it is.  A folder that is new
  * appears with all of its files; in one that is there, each file is replaced
- * once all of them have been written under other names.  A Ctrl-C comes
- * before all that, or behind it.
+ * once all of them have been written under other names.  Ctrl-C is delayed
+ * until a file or folder is complete.
  */
 #include "frontend/tool/tool.h"
 #include "runtime/delay.h"
@@ -61,7 +61,7 @@ write_in_place(struct ir_ctx *c, const char *path, const struct buf *text)
 	return ok || fail(c, path);
 }
 
-/* What a new file gets, or what the old one has. */
+/* The mode of the file that is replaced, or that of a new file. */
 static mode_t
 mode_of(const struct stat *old)
 {
@@ -73,7 +73,7 @@ mode_of(const struct stat *old)
 
 /* Whoever may read it may run it. */
 static mode_t
-runs_too(mode_t mode)
+executable(mode_t mode)
 {
 	return mode | (mode & 0444) >> 2;
 }
@@ -87,7 +87,8 @@ drop(const char *path)
 	errno = saved;
 }
 
-/* The text under another name beside it; NULL, and errno says why. */
+/* Writes the text under another name in the same folder, which is returned;
+ * NULL and errno after an error. */
 static const char *
 write_beside(struct ir_ctx *c, const char *path, const struct stat *old,
 	     bool runs, const struct buf *text)
@@ -101,7 +102,7 @@ write_beside(struct ir_ctx *c, const char *path, const struct stat *old,
 		return NULL;
 	}
 	f = fdopen(fd, "wb");
-	ok = f && fchmod(fd, runs ? runs_too(mode_of(old))
+	ok = f && fchmod(fd, runs ? executable(mode_of(old))
 			 : mode_of(old)) == 0 && write_text(f, text);
 	ok &= (f ? fclose(f) : close(fd)) == 0;
 	if (!ok) {
@@ -147,8 +148,8 @@ drv_write(struct ir_ctx *c, const char *path, const struct buf *text)
 /* ---- folders ---- */
 
 /*
- * What is in a plan's folder by a name of ours, and is gone with the plan that
- * it was of: folders, and what such a folder may hold.
+ * Subfolders of a plan's folder, which are removed with the plan that they
+ * belong to, and the endings of the files that llmc writes into them.
  */
 static const struct {
 	const char *name;
@@ -167,7 +168,8 @@ inside(struct ir_ctx *c, const char *folder, const char *name)
 	return arena_printf(&c->perm, "%s/%s", folder, name);
 }
 
-/* The name in the subfolder, or NULL; SUBFOLDERS: in the folder itself. */
+/* The file's name inside a subfolder, or NULL if it is elsewhere; the index
+ * SUBFOLDERS is the folder itself. */
 static const char *
 name_in(const struct drv_file *f, uint32_t sub)
 {
@@ -196,7 +198,7 @@ has_any(const struct drv_files *x, uint32_t sub)
 	return false;
 }
 
-/* A folder of ours and all files in it; errno stays. */
+/* Removes a folder of llmc and all files in it; errno is kept. */
 static void
 drop_folder(const char *path)
 {
@@ -214,7 +216,7 @@ drop_folder(const char *path)
 	errno = saved;
 }
 
-/* Those of a subfolder, into a folder that is there. */
+/* Writes the files of a subfolder into a folder that exists. */
 static bool
 write_sub(struct ir_ctx *c, const char *path, const struct drv_files *x,
 	  uint32_t sub)
@@ -228,7 +230,7 @@ write_sub(struct ir_ctx *c, const char *path, const struct drv_files *x,
 
 		ok = !name || (write_in_place(c, to, x->at[i].text) &&
 			       (!x->at[i].is_program ||
-				chmod(to, runs_too(mode_of(NULL))) == 0));
+				chmod(to, executable(mode_of(NULL))) == 0));
 	}
 	return ok;
 }
@@ -258,7 +260,7 @@ write_new_folder(struct ir_ctx *c, const char *path,
 	if (!mkdtemp(tmp)) {
 		return fail(c, path);
 	}
-	if (chmod(tmp, runs_too(mode_of(NULL))) == 0 &&
+	if (chmod(tmp, executable(mode_of(NULL))) == 0 &&
 	    write_all(c, tmp, x) && rename(tmp, path) == 0) {
 		return true;
 	}
@@ -269,9 +271,9 @@ write_new_folder(struct ir_ctx *c, const char *path,
 	return c->diags.errors > 0 ? false : fail(c, path);
 }
 
-/* ---- a folder that is there ---- */
+/* ---- a folder that exists ---- */
 
-/* What a rename could not replace is found before the first of them. */
+/* Whether a rename can replace it, checked before the first rename. */
 static bool
 can_replace(struct ir_ctx *c, const char *path)
 {
@@ -285,7 +287,7 @@ can_replace(struct ir_ctx *c, const char *path)
 }
 
 static bool
-is_ours(uint32_t sub, const char *name)
+is_written_by_llmc(uint32_t sub, const char *name)
 {
 	size_t n = strlen(name), len;
 	uint32_t i;
@@ -300,7 +302,7 @@ is_ours(uint32_t sub, const char *name)
 	return strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
 }
 
-/* A file that the user put there is not thrown away. */
+/* False, reported, if the user has put a file there, which stays. */
 static bool
 can_drop(struct ir_ctx *c, const char *path, uint32_t sub, bool was_plan)
 {
@@ -319,7 +321,7 @@ can_drop(struct ir_ctx *c, const char *path, uint32_t sub, bool was_plan)
 		return false;
 	}
 	while ((e = readdir(d)) != NULL) {
-		if (!is_ours(sub, e->d_name)) {
+		if (!is_written_by_llmc(sub, e->d_name)) {
 			other = arena_printf(&c->perm, "%s", e->d_name);
 		}
 	}
@@ -333,11 +335,11 @@ can_drop(struct ir_ctx *c, const char *path, uint32_t sub, bool was_plan)
 	return !other;
 }
 
-/* What is written under other names first. */
+/* What was written under other names. */
 struct beside {
 	const char **file;
 	const char *sub[SUBFOLDERS];
-	bool was_plan;		/* the folder was of a plan before */
+	bool was_plan;		/* the folder holds a plan already */
 };
 
 static bool
@@ -383,7 +385,7 @@ write_all_beside(struct ir_ctx *c, const char *path,
 
 		if (has_any(x, i)) {
 			b->sub[i] = mkdtemp(tmp);
-			ok = b->sub[i] ? chmod(tmp, runs_too(mode_of(NULL)))
+			ok = b->sub[i] ? chmod(tmp, executable(mode_of(NULL)))
 				== 0 && write_sub(c, tmp, x, i)
 				: fail(c, tmp);
 		}
@@ -391,7 +393,7 @@ write_all_beside(struct ir_ctx *c, const char *path,
 	return ok;
 }
 
-/* The old one goes, and the new one, if there is one, comes. */
+/* Removes the old subfolder, and renames the new one if there is one. */
 static bool
 swap_sub(struct ir_ctx *c, const char *path, uint32_t sub,
 	 struct beside *b)

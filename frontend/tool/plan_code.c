@@ -1,5 +1,6 @@
 /*
- * Behind an answer: code of the plan, for CPUs or for GPUs and their hosts.
+ * Code of a plan: which CPU or GPU it is for, the bytes that it keeps on a
+ * device beside the arena, its text, and the program that is linked of it.
  */
 #include "config.h"
 
@@ -11,7 +12,7 @@
 #include "codegen/cg.h"
 #include "passes/search/search.h"
 
-/* What any host of a GPU has had for ten years, unless --cpu says more. */
+/* Any host of a GPU of the last ten years is one; --cpu may name another. */
 #define HOST_CPU "x86-64-v3"
 
 #ifdef HAVE_LLVM
@@ -54,7 +55,7 @@ refuse(struct driver *d, const char *option, const char *what,
 	return false;
 }
 
-/* The target's architecture, or what --arch says instead; NULL: none. */
+/* The architecture of --arch or of the target; NULL: no GPU with code. */
 static bool
 find_arch(struct driver *d, const struct target_device *device,
 	  const char **arch)
@@ -79,7 +80,7 @@ find_arch(struct driver *d, const struct target_device *device,
 	return true;
 }
 
-/* The target's, or a GPU's host's, or what --cpu says instead. */
+/* The CPU of --cpu, of the target, or of a GPU's host; NULL: no code. */
 static bool
 find_cpu(struct driver *d, const struct target_device *device,
 	 struct code_for *x)
@@ -104,9 +105,9 @@ find_cpu(struct driver *d, const struct target_device *device,
 	return true;
 }
 
-/* No code: then the plan alone, unless it is code that was asked for. */
+/* Without code the plan is written alone; an error if --emit names code. */
 static bool
-tell_none(struct driver *d, const struct target_device *device)
+report_no_code(struct driver *d, const struct target_device *device)
 {
 	const char *what = device->arch[0] ? device->arch : device->name;
 	const struct opt_value *emit = &d->opts.at[OPT_EMIT];
@@ -125,45 +126,47 @@ tell_none(struct driver *d, const struct target_device *device)
 	return true;
 }
 
-/* What code needs beside what a CPU, or a GPU's driver, keeps in any case. */
+/* Bytes of scratch beside what the target reserves on a CPU already; a GPU's
+ * target reserves what its driver keeps. */
 static double
-rooms_of(const struct cg_code *code, const struct code_for *x,
-	 const struct target_device *device)
+scratch_bytes(const struct cg_code *code, const struct code_for *x,
+	      const struct target_device *device)
 {
-	double rooms = (double)cg_code_reserve(code);
-	double more = x->arch ? rooms : rooms - device->reserve_bytes;
+	double all = (double)cg_code_reserve(code);
+	double more = x->arch ? all : all - device->reserve_bytes;
 
 	return more > 0 ? more : 0;
 }
 
-/* Whose code a search asks about. */
-struct rooms {
+/* What a search needs to know of code. */
+struct code_scratch {
 	const struct target_group *target;
 	struct code_for code;
 };
 
-/* Code that cannot be made needs none: once there is a plan that is said. */
+/* 0 for code that cannot be generated, which is reported once a plan is
+ * chosen. */
 static int64_t
-rooms_for(void *user, const struct ranks *r)
+scratch_of_ranks(void *user, const struct ranks *r)
 {
-	const struct rooms *x = user;
+	const struct code_scratch *x = user;
 	struct cg_input in = { .ranks = r, .target = x->target,
 			       .cpu = x->code.cpu, .arch = x->code.arch,
 			       .quick = true };
 	struct cg_code *code = cg_code_new(&r->m->ctx->perm, &in);
-	double rooms = 0;
+	double bytes = 0;
 
 	if (code) {
-		rooms = rooms_of(code, &x->code, &x->target->device);
+		bytes = scratch_bytes(code, &x->code, &x->target->device);
 		cg_code_free(code);
 	}
-	return (int64_t)rooms;
+	return (int64_t)bytes;
 }
 
 bool
 drv_set_scratch(struct driver *d, struct search_options *o)
 {
-	struct rooms *x = arena_alloc(&d->ctx.perm, sizeof *x);
+	struct code_scratch *x = arena_alloc(&d->ctx.perm, sizeof *x);
 
 	x->target = target_span(o->target, 0, o->target->groups.n - 1);
 	if (!find_arch(d, &x->target->device, &x->code.arch) ||
@@ -171,22 +174,22 @@ drv_set_scratch(struct driver *d, struct search_options *o)
 		return false;
 	}
 	if (x->code.cpu) {
-		o->rooms = rooms_for;
+		o->rooms = scratch_of_ranks;
 		o->user = x;
 	}
 	return true;
 }
 
-/* What code needs of each device, which searches did not know of others. */
+/* Adds the scratch of this code to what each device of the target reserves. */
 static void
-keep_rooms(struct driver *d, const struct code_for *x, struct target *t)
+reserve_scratch(struct driver *d, const struct code_for *x, struct target *t)
 {
 	struct target_device *device;
 	uint32_t i;
 
 	for (i = 0; i < t->groups.n; i++) {
 		device = &t->groups.at[i].device;
-		device->reserve_bytes += rooms_of(d->code, x, device);
+		device->reserve_bytes += scratch_bytes(d->code, x, device);
 	}
 	target_settle(t, &d->ctx.perm);
 	d->reserve_bytes = (int64_t)target_span(t, 0, t->groups.n - 1)
@@ -217,7 +220,7 @@ drv_code_begin(struct driver *d, const struct ranks *r, struct target *t,
 			      device);
 	}
 	if (!x.cpu || (x.arch && !HAS_LLVM)) {
-		return tell_none(d, device);
+		return report_no_code(d, device);
 	}
 	if (tunes && !drv_autotune(d, in, plan)) {
 		return false;
@@ -227,14 +230,15 @@ drv_code_begin(struct driver *d, const struct ranks *r, struct target *t,
 	tiles->rows_at = plan->tiles_at;
 	in->tiling = tiles;
 	d->kernels = arena_alloc(&d->ctx.perm, sizeof *d->kernels);
-	/* text is as the table has it: nothing is compiled for it */
+	/* for its text alone nothing is compiled: tiles are as the table has
+	 * them */
 	d->code = d->opts.at[OPT_EMIT].given
 		? cg_code_new(&d->ctx.perm, in)
 		: drv_kernels_settle(d, &d->ctx, in, &d->kernels->plan);
 	if (!d->code) {
 		return false;
 	}
-	keep_rooms(d, &x, t);
+	reserve_scratch(d, &x, t);
 	return true;
 }
 
@@ -252,7 +256,7 @@ facts_of(struct driver *d, const struct answer *x)
 	};
 }
 
-/* Of a GPU's kernels the sources, one behind the other. */
+/* The sources of a GPU's kernels, one after the other. */
 static bool
 print_sources(struct driver *d)
 {

@@ -8,12 +8,12 @@
 
 #include "frontend/frontend.h"
 
-#define WIDE 24	/* of a text beside its key */
-#define COLUMN 16	/* as wide as that of a price, at least */
+#define LONGEST 24	/* text that is printed beside its key */
+#define COLUMN 16	/* characters of a column, at least */
 
 static const struct span nowhere;
 
-/* Every key's text now, since it lies in an arena that is soon reset. */
+/* Copies, since the text of a key is in an arena that passes reset. */
 void
 drv_copy_keys(struct driver *d, struct drv_side *s, const struct plan *p)
 {
@@ -54,17 +54,17 @@ read_side(struct driver *d, const char *model, struct drv_side *s)
 
 /* ---- keys ---- */
 
-/* Whether both texts have room beside the key. */
+/* Whether both texts are printed beside the key. */
 static bool
 is_short(const char *x, const char *y)
 {
-	return strlen(x) <= WIDE && strlen(y) <= WIDE;
+	return strlen(x) <= LONGEST && strlen(y) <= LONGEST;
 }
 
-/* As wide as the widest of the texts that stand in a column. */
+/* Characters of the longest text in the column of `of`. */
 static int
-width_of(const struct drv_side *a, const struct drv_side *b,
-	 const struct drv_side *of)
+column_of(const struct drv_side *a, const struct drv_side *b,
+	  const struct drv_side *of)
 {
 	size_t most = strlen(of->path);
 	uint32_t i;
@@ -83,7 +83,7 @@ width_of(const struct drv_side *a, const struct drv_side *b,
 void
 drv_print_keys(struct drv_side *a, struct drv_side *b, struct buf *out)
 {
-	int left = width_of(a, b, a), right = width_of(a, b, b);
+	int left = column_of(a, b, a), right = column_of(a, b, b);
 	const char *key = "";
 	uint32_t i, shown = 0;
 

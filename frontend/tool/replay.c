@@ -31,9 +31,9 @@ add_given(struct options *to, const struct options *from)
 
 static const char first_words[] = "# args:";
 
-/* One word of the line; '...' keeps blanks together, \' is a quote. */
+/* One word of the line; '...' may hold blanks, \' is a quote. */
 static char *
-take_word(struct arena *a, const char **line)
+next_word(struct arena *a, const char **line)
 {
 	const char *p = *line + strspn(*line, " \t");
 	bool quoted = false;
@@ -97,7 +97,7 @@ drv_replay(struct driver *d, struct buf *why)
 		return false;
 	}
 	VEC_PUSH(a, &words, arena_strndup(a, "llmc", 4));
-	while ((word = take_word(a, &line))) {
+	while ((word = next_word(a, &line))) {
 		VEC_PUSH(a, &words, word);
 	}
 	opt_init(&opts, a);
@@ -118,7 +118,7 @@ drv_replay(struct driver *d, struct buf *why)
 
 /* ---- an unfinished plan: what is kept ---- */
 
-/* Where the plan goes, and how it gets there, whoever finishes it says. */
+/* Options of output and caching are those of the run that finishes. */
 static bool
 is_kept(int id)
 {

@@ -18,7 +18,7 @@ number(const struct driver *d, enum opt_id id, uint32_t absent)
 	if (!v->given) {
 		return absent;
 	}
-	/* what is past every limit is refused as such, not cut to 32 bits */
+	/* past every limit, so that it is refused and not cut to 32 bits */
 	return v->num > SCHED_MAX_CELLS ? SCHED_MAX_CELLS : (uint32_t)v->num;
 }
 

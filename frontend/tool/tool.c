@@ -1,6 +1,6 @@
 /*
- * The course of a run: options, input, passes, output.  A phase that found
- * errors ends it, so that nothing is ever written of a faulty input.
+ * A run of llmc: options, input, passes, output.  A phase that found errors
+ * ends the run, so that nothing is written of a faulty input.
  */
 #include "frontend/tool/tool.h"
 
@@ -29,7 +29,8 @@ load_plugins(struct driver *d)
 	return true;
 }
 
-/* Which to run: --passes, and --insert into those or the default ones. */
+/* The passes to run: --passes, or those that the output needs, with those of
+ * --insert among them. */
 static bool
 list_passes(struct driver *d)
 {
@@ -106,11 +107,11 @@ set_manager(struct driver *d)
 }
 
 /*
- * Our code gives values that are routed room for all rows, and so has to count
- * who plans memory for it.
+ * Compiled code has buffers for all rows that may be routed to a rank, so the
+ * account of memory must count them too.
  */
 static void
-set_rooms(struct driver *d, struct ir_module *m)
+set_capacity(struct driver *d, struct ir_module *m)
 {
 	struct ir_setting s = { .kind = SET_WORD, .n = 1 };
 
@@ -123,7 +124,7 @@ set_rooms(struct driver *d, struct ir_module *m)
 
 /* ---- what --emit names, of what passes have made ---- */
 
-/* All of it, as it was settled; a schedule that it names must be one. */
+/* The whole plan; a schedule file that it names must be a legal schedule. */
 static bool
 emit_plan(struct driver *d, struct ir_module *m)
 {
@@ -251,7 +252,7 @@ run_passes(struct driver *d, struct ir_module *m)
 							   : DRV_BAD_INPUT;
 }
 
-/* The same input once more, with its backward program and no more. */
+/* Reads the input again and runs the passes up to its backward program. */
 static bool
 load_unsplit(struct driver *d)
 {
@@ -276,7 +277,7 @@ load_unsplit(struct driver *d)
 	return ok;
 }
 
-/* Its input is the machine. */
+/* It has no input file. */
 static int
 calibrate(struct driver *d)
 {
@@ -289,9 +290,9 @@ calibrate(struct driver *d)
 	return drv_calibrate(d) ? DRV_OK : DRV_BAD_INPUT;
 }
 
-/* The option whose value is a file of a model, which may be the input. */
+/* Names an option whose value is a model: it may be the missing input. */
 static const char *
-took_input(const struct driver *d)
+option_with_model(const struct driver *d)
 {
 	int i;
 
@@ -319,7 +320,8 @@ no_input(struct driver *d)
 		diag_error(to, nowhere, "`llmc target` takes the name of a "
 			   "target, such as h100x8, or a file of one");
 	} else {
-		diag_error(to, nowhere, "no input file%s", took_input(d));
+		diag_error(to, nowhere, "no input file%s",
+			   option_with_model(d));
 	}
 	return DRV_BAD_USAGE;
 }
@@ -366,7 +368,7 @@ run_input(struct driver *d)
 	}
 	m = drv_load(d, d->opts.input);
 	if (m) {
-		set_rooms(d, m);
+		set_capacity(d, m);
 	}
 	if (m && diags->errors == 0 && drv_set_search(d, m) &&
 	    drv_set_plan(d, m) && drv_check_wants(d, m)) {
@@ -396,7 +398,8 @@ write_output(struct driver *d)
 	       (d->reruns || drv_write(&d->ctx, NULL, &d->out));
 }
 
-/* Finishing a plan may turn out to be compiling it once more. */
+/* If `finish` finds that tiles spill, it becomes a compilation: drv_rerun()
+ * has set its options, and it starts again. */
 static int
 run(struct driver *d)
 {
@@ -432,7 +435,7 @@ run(struct driver *d)
 	return DRV_OK;
 }
 
-/* The built-in order is checked before anything can depend on it. */
+/* Checks the built-in orders of passes before any of them is used. */
 static void
 check_table(struct driver *d)
 {

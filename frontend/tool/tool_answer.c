@@ -1,6 +1,7 @@
 /*
- * --emit=answer: passes, price and the facts that are gone once a model is
- * cut into stages, and what the options ask beside the step.
+ * The answer about a plan: runs the passes, keeps the facts about
+ * the model that are lost once it is cut into stages, and prices the step and,
+ * by --tokens, --storage and --restart, the whole run.
  */
 #include "frontend/tool/tool.h"
 
@@ -13,11 +14,11 @@
 
 static const struct span nowhere;
 
-/* ---- what is asked ---- */
+/* ---- the run that is priced ---- */
 
 /*
- * A number with K, M, B or T behind it, or an exponent: `2e12`, `2T`, `300B`.
- * False: it is none from `least` to `most`.
+ * A number that may end in K, M, B or T: `2e12`, `2T`, `300B`.  False if it is
+ * not a number from `least` to `most`.
  */
 static bool
 read_number(const char *text, double least, double most, double *out)
@@ -71,28 +72,28 @@ read_asked(struct driver *d, const struct ir_module *m, int64_t step_tokens,
 	return ok;
 }
 
-/* ---- facts on the way ---- */
+/* ---- facts about the whole model ---- */
 
 static bool
-take_facts(struct driver *d, struct ir_module *m,
+keep_facts(struct driver *d, struct ir_module *m,
 	   const struct pass_sums *before)
 {
-	struct pass_sums behind;
+	struct pass_sums after;
 
 	if (!d->opts.at[OPT_TARGET].given) {
 		diag_error(&d->ctx.diags, nowhere, "--emit=%s needs --target, "
 			   "such as h100x8", d->opts.at[OPT_EMIT].text);
 		return false;
 	}
-	if (!pass_sum(m, &behind)) {
+	if (!pass_sum(m, &after)) {
 		return false;
 	}
 	d->facts = arena_alloc(&d->ctx.perm, sizeof *d->facts);
-	answer_model(m, before, &behind, answer_square(m), &d->facts->model);
+	answer_model(m, before, &after, answer_square(m), &d->facts->model);
 	return true;
 }
 
-struct taking {
+struct fact_keeper {
 	struct driver *d;
 	struct pass_sums before;
 };
@@ -101,14 +102,14 @@ struct taking {
 static bool
 before_stages(void *user, struct ir_module *m)
 {
-	struct taking *x = user;
+	struct fact_keeper *x = user;
 
-	return take_facts(x->d, m, &x->before);
+	return keep_facts(x->d, m, &x->before);
 }
 
-/* Whether the pass that cuts into stages is among those that run. */
+/* Whether the pass that makes_stages into stages is among those that run. */
 static bool
-cuts(const struct driver *d)
+makes_stages(const struct driver *d)
 {
 	const struct pass *stop = d->pm.options.stop;
 	uint32_t i;
@@ -129,7 +130,7 @@ cuts(const struct driver *d)
 enum pass_result
 drv_run_for_answer(struct driver *d, struct ir_module *m)
 {
-	struct taking x = { .d = d };
+	struct fact_keeper x = { .d = d };
 	enum pass_result r;
 
 	if (!ir_model(m)) {
@@ -137,7 +138,7 @@ drv_run_for_answer(struct driver *d, struct ir_module *m)
 			   "model, and %s holds rank programs", d->opts.input);
 		return PASS_BAD_INPUT;
 	}
-	if (!cuts(d)) {
+	if (!makes_stages(d)) {
 		diag_error(&d->ctx.diags, nowhere, "the answer needs the pass "
 			   "`stage`, which is not among those that run");
 		return PASS_BAD_INPUT;
@@ -215,7 +216,7 @@ drv_answer(struct driver *d, struct ir_module *m, struct answer *out)
 	in.devs = &devs;
 	in.ranks = r;
 	in.price = p;
-	/* one by name is of no file that the user wrote */
+	/* a target by name is in a file of llmc, not of the user */
 	in.file = t->groups.at->span.hi
 		? in.target
 		: arena_printf(a, "targets/%s.target",
@@ -223,7 +224,7 @@ drv_answer(struct driver *d, struct ir_module *m, struct answer *out)
 	if (d->wants_code && !drv_code_begin(d, r, t, &devs, p, plan)) {
 		return false;
 	}
-	price_devs(r, t, a, &devs);	/* with what code keeps there */
+	price_devs(r, t, a, &devs);	/* code has raised what t reserves */
 	buf_init(&text, a);
 	plan_print(m, plan, &text);
 	in.plan_text = buf_text(&text);

@@ -21,11 +21,11 @@ static const struct span nowhere;
  * CPU that --cpu names, that core is priced by them, and the answer says so.
  */
 
-/* Which target's constants are those of a CPU, as LLVM calls it. */
+/* The target whose constants are those of a CPU, by LLVM's name of it. */
 static const struct family {
 	const char *cpu, *target;
-	bool is_guess;		/* measured on a relative of it */
-	/* what the constants are of; virtual machines often hide it */
+	bool is_guess;		/* measured on a related CPU */
+	/* features that the constants rest on; virtual machines hide some */
 	const char *needs[2];
 } families[] = {
 	{ "znver4", "cpu-avx512", false, { "avx512f", "avx512bf16" } },
@@ -51,7 +51,7 @@ family_of(const char *cpu)
 	return NULL;
 }
 
-/* What the constants of `f` take and this machine has not; NULL: nothing. */
+/* The feature of `f` that this machine lacks, or NULL. */
 static const char *
 host_lacks(const struct family *f, struct arena *a)
 {
@@ -84,7 +84,7 @@ set_family(struct driver *d)
 	const struct opt_value *cpu = &d->opts.at[OPT_CPU];
 	struct arena *a = &d->ctx.perm;
 	const struct family *f;
-	const char *rest, *name, *why, *take, *lacks = NULL;
+	const char *rest, *name, *why, *target_name, *lacks = NULL;
 
 	if (!target->given || !cpu->given ||
 	    !cg_cpu_known(cpu->text, a, &why) ||
@@ -101,17 +101,17 @@ set_family(struct driver *d)
 	if (lacks) {
 		name = arena_printf(a, "%s without %s", name, lacks);
 	}
-	take = f ? f->target : ANY_CPU;
-	target->text = arena_printf(a, "%s%s", take, rest);
+	target_name = f ? f->target : ANY_CPU;
+	target->text = arena_printf(a, "%s%s", target_name, rest);
 	d->priced_cpu = arena_printf(a, f && !f->is_guess
 		? "%s, priced by targets/%s.target"
 		: "%s, priced by targets/%s.target, which is a guess", name,
-		take);
+		target_name);
 }
 
 /* ---- does it fit what is wanted ---- */
 
-/* Passes price what our code does: not a step of --assume. */
+/* Passes price the code that llmc emits, so not with --assume. */
 bool
 drv_read_target(struct driver *d, struct target *t)
 {
@@ -153,7 +153,6 @@ one_arch(struct driver *d, const struct target *t)
 	return true;
 }
 
-/* What --target says holds, even if nothing asks for it yet. */
 bool
 drv_check_target(struct driver *d)
 {
@@ -197,7 +196,7 @@ has_plan(const struct ir_module *m)
 	return false;
 }
 
-/* --emit=plans without a number: what one screen holds. */
+/* How many plans to keep; --emit=plans without --top prints ten. */
 static uint32_t
 top(const struct driver *d)
 {

@@ -10,7 +10,7 @@ static const struct span nowhere;
 
 /* ---- what is wanted ---- */
 
-/* A plan and a machine ask for the answer, unless passes are named. */
+/* With a target it is the answer, unless passes are named. */
 static const char *
 default_emit(const struct driver *d)
 {
@@ -124,9 +124,9 @@ has_search(const struct driver *d)
 	return false;
 }
 
-/* `what` needs a search; says who stands in its way. */
+/* Whether a search runs, which `what` needs; reports why not. */
 static bool
-want_search(struct driver *d, const char *what)
+check_search(struct driver *d, const char *what)
 {
 	const char *why = !has_search(d)
 		? "the pass `search` is not among those that run" :
@@ -140,9 +140,10 @@ want_search(struct driver *d, const char *what)
 	return !why;
 }
 
-/* Whether `what` goes with what is written; `table`: also alone. */
+/* Whether `what` can be added to the output; with `table`, to --emit=plans
+ * too. */
 static bool
-check(struct driver *d, const char *what, bool searches, bool table)
+check_with(struct driver *d, const char *what, bool searches, bool table)
 {
 	if (!d->opts.at[OPT_TARGET].given) {
 		diag_error(&d->ctx.diags, nowhere, "%s needs --target, such as "
@@ -151,7 +152,7 @@ check(struct driver *d, const char *what, bool searches, bool table)
 	}
 	if (!(d->opts.at[OPT_EMIT].given || d->opts.at[OPT_PASSES].given) ||
 	    emits(d, "answer") || (table && emits(d, "plans"))) {
-		return !searches || want_search(d, what);
+		return !searches || check_search(d, what);
 	}
 	diag_error(&d->ctx.diags, nowhere, "%s adds to the answer, which is "
 		   "not what is written: use --emit=answer", what);
@@ -159,7 +160,7 @@ check(struct driver *d, const char *what, bool searches, bool table)
 }
 
 static bool
-want_autotune(struct driver *d)
+check_autotune(struct driver *d)
 {
 	if (!d->opts.at[OPT_AUTOTUNE].given) {
 		diag_error(&d->ctx.diags, nowhere, "--explain=tiles needs "
@@ -169,9 +170,9 @@ want_autotune(struct driver *d)
 	return true;
 }
 
-/* Tiles are measured where code is made, and nothing else says what came. */
+/* Tiles are measured where code is generated, and written with it. */
 static bool
-tunes_code(struct driver *d)
+check_tuned_output(struct driver *d)
 {
 	if (!d->opts.at[OPT_AUTOTUNE].given || !d->opts.at[OPT_EMIT].given ||
 	    emits(d, "cuda") || emits(d, "llvm") || emits(d, "answer")) {
@@ -184,9 +185,9 @@ tunes_code(struct driver *d)
 	return false;
 }
 
-/* What says nothing of a model alone. */
+/* Options that have no effect without a target. */
 static bool
-has_target(struct driver *d)
+check_needs_target(struct driver *d)
 {
 	static const enum opt_id ids[] = { OPT_CPU, OPT_DRAFT, OPT_ARCH,
 		OPT_NO_CACHE, OPT_AUTOTUNE, OPT_TOKENS, OPT_STORAGE,
@@ -204,9 +205,9 @@ has_target(struct driver *d)
 	return true;
 }
 
-/* What of a run is asked is said by an answer, and by nothing else. */
+/* Options that only the answer uses. */
 static bool
-has_answer(struct driver *d)
+check_needs_answer(struct driver *d)
 {
 	static const enum opt_id ids[] = { OPT_TOKENS, OPT_STORAGE,
 					   OPT_RESTART };
@@ -225,11 +226,11 @@ has_answer(struct driver *d)
 }
 
 /*
- * A summary is of the model, however that is split: who gave a plan, and did
- * not ask for one, has left out the target.
+ * A summary of the model does not depend on a plan: if one is given and
+ * nothing else is asked for, the target was forgotten.
  */
 static bool
-has_plan(struct driver *d)
+check_uses_plan(struct driver *d)
 {
 	static const enum opt_id ids[] = { OPT_PIN, OPT_PLAN };
 	size_t i;
@@ -255,17 +256,19 @@ drv_check_wants(struct driver *d, struct ir_module *m)
 {
 	const struct opt_value *at = d->opts.at;
 
-	if (!has_target(d) || !has_answer(d) || !has_plan(d) ||
-	    !tunes_code(d)) {
+	if (!check_needs_target(d) || !check_needs_answer(d) ||
+	    !check_uses_plan(d) || !check_tuned_output(d)) {
 		return false;
 	}
-	if ((emits(d, "plans") && !check(d, "--emit=plans", true, true)) ||
-	    (at[OPT_TOP].given && !check(d, "--top", true, true)) ||
+	if ((emits(d, "plans") && !check_with(d, "--emit=plans", true, true)) ||
+	    (at[OPT_TOP].given && !check_with(d, "--top", true, true)) ||
 	    (drv_explains(d, "search") &&
-	     !check(d, "--explain=search", true, false)) ||
-	    (at[OPT_EXPLAIN].given && !check(d, "--explain", false, false)) ||
-	    (drv_explains(d, "tiles") && !want_autotune(d)) ||
-	    (at[OPT_WHY_NOT].given && !check(d, "--why-not", true, false))) {
+	     !check_with(d, "--explain=search", true, false)) ||
+	    (at[OPT_EXPLAIN].given &&
+	     !check_with(d, "--explain", false, false)) ||
+	    (drv_explains(d, "tiles") && !check_autotune(d)) ||
+	    (at[OPT_WHY_NOT].given &&
+	     !check_with(d, "--why-not", true, false))) {
 		return false;
 	}
 	if (!at[OPT_WHY_NOT].given) {

@@ -1,9 +1,9 @@
 /*
- * Beside a split plan: the same model on one rank, compiled too, so that
- * `rank verify` can hold what the ranks compute against it.
+ * The model on one rank, compiled beside a split plan, so that `rank verify`
+ * can compare what the ranks compute with it.
  *
- * All of it is made in a context of its own: that it cannot be made is no
- * fault of the plan, and nothing is said but to who runs verify.
+ * It is compiled in a context of its own: if that fails, the plan is still
+ * good, and only `rank verify` prints the reason.
  */
 #include "frontend/tool/tool.h"
 
@@ -13,8 +13,8 @@
 #include "passes/plan/plan.h"
 
 /*
- * The largest arena: what it compares with runs on a rank's cores while all
- * others wait, and lies in a rank's memory beside its own.
+ * The largest arena: the unsplit model runs on the cores of one rank while all
+ * others wait, and lies in the memory of that rank beside its own tensors.
  */
 #define MOST_BYTES ((int64_t)4 << 30)
 
@@ -23,13 +23,13 @@ struct drv_whole {
 	struct ir_module *m;	/* before any pass, without a plan */
 };
 
-/* The whole, as it is being compiled. */
+/* The unsplit program while it is being compiled. */
 struct whole_build {
 	struct driver *d;
 	struct ir_ctx *c;
 	struct ranks r;
 	struct price price;
-	int64_t arena_bytes;	/* but for rooms of kernels */
+	int64_t arena_bytes;	/* without scratch of kernels */
 	const char *why;
 };
 
@@ -39,7 +39,7 @@ drv_whole_copy(struct driver *d, const struct ir_module *m)
 	struct drv_whole *w = arena_alloc(&d->ctx.perm, sizeof *w);
 
 	ir_ctx_child(&w->ctx, &d->ctx);
-	/* who split it has been warned */
+	/* the split plan has given all warnings */
 	memset(w->ctx.diags.on, 0, sizeof w->ctx.diags.on);
 	w->m = ir_copy(m, &w->ctx);
 	plan_clear(w->m);
@@ -56,7 +56,7 @@ drv_whole_release(struct driver *d)
 
 /* ---- its programs ---- */
 
-/* False: t->why, or what was reported in its context. */
+/* False: the reason is t->why, or an error of its context. */
 static bool
 make_ranks(struct whole_build *t, int64_t microbatch)
 {
@@ -74,7 +74,7 @@ make_ranks(struct whole_build *t, int64_t microbatch)
 	if (!s || !ranks_open(&t->r, m, s, &t->why)) {
 		return false;
 	}
-	if (t->r.nranks != 1) {		/* a plug-in's doing */
+	if (t->r.nranks != 1) {		/* a plug-in did that */
 		t->why = "the passes split every plan";
 		return false;
 	}
@@ -98,7 +98,8 @@ make(struct whole_build *t, int64_t microbatch)
 	return true;
 }
 
-/* All of the batch at once, or if that takes too much one by one. */
+/* The whole batch at once, or if that needs too much memory one sequence at
+ * a time. */
 static bool
 make_to_fit(struct whole_build *t)
 {
@@ -129,7 +130,7 @@ static bool
 compile(struct whole_build *t, const struct cg_facts *facts, struct buf *out)
 {
 	const struct cg_input *of = t->d->code_in;
-	/* a plan's tiles are of its own shapes */
+	/* tiles of the split plan are for other shapes */
 	struct cg_tiling tiles = { 0 };
 	struct cg_input in = { .ranks = &t->r, .target = of->target,
 			       .price = &t->price, .cpu = of->cpu,
