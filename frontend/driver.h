@@ -53,7 +53,7 @@ struct driver {
 	struct drv_kernels *kernels;	/* what the program links, or NULL */
 	struct drv_whole *whole;	/* the model unsplit, or NULL */
 	bool wants_code;
-	bool reruns;		/* `finish` compiles the plan again: replay.c */
+	bool reruns;		/* `finish` compiles the plan again: rerun.c */
 	bool for_gpu;		/* code for the target's GPUs is wanted */
 	bool for_code;		/* for_gpu, or the target is a CPU with code */
 	/* bytes of a device that code and its driver keep, beside the arena */

@@ -61,7 +61,7 @@ BUILT_SOURCES += %D%/lang/parser.h
 	%D%/tool/plan_diff.c \
 	%D%/tool/plan_kernels.c \
 	%D%/tool/rank_programs.c \
-	%D%/tool/replay.c \
+	%D%/tool/rerun.c \
 	%D%/tool/schedule.c \
 	%D%/tool/tool.c \
 	%D%/tool/tool.h \

@@ -8,11 +8,11 @@ export LC_ALL
 
 # Tags that several files define so far.  Nothing may be added.
 tags='
-alike api asker binding block call carry cell chain check choice command
-course cut dot entry finding frame head held holding known level link look
-made making mention moved moving name nest operand pass piece pieces place
-printer queries queue race reader rows run scatter search split step stretch
-sums tensor term text tile turn uses wait walk ways work writer
+alike api asker binding block carry cell chain check choice command course cut
+dot entry finding frame head held holding known level link look made mention
+moved moving name nest pass piece pieces place queries queue race reader rows
+run scatter search split step stretch sums term text tile turn uses wait walk
+ways work writer
 '
 failed=0
 

@@ -28,7 +28,7 @@ struct reading {
 	const char *arch;
 	VEC(struct cg_source) texts, plan, whole;
 	struct buf answer, object[2];
-	struct buf run;		/* options and file names: see replay.c */
+	struct buf run;		/* options and file names: see rerun.c */
 	struct drv_reads reads;
 	uint32_t nobjects;
 	bool has_answer, has_run;

@@ -187,7 +187,7 @@ struct cg_code *drv_kernels_settle(struct driver *d, struct ir_ctx *c,
  */
 bool drv_kernels_end(struct driver *d, const struct drv_kernels *k);
 
-/* ---- replay.c: runs that a file describes ----------------------------- */
+/* ---- rerun.c: runs that a file describes ----------------------------- */
 
 /* The text of a file that a run has read. */
 struct drv_read {
