@@ -5,7 +5,7 @@
 cp "$examples/tiny-dense.llm" model.llm
 
 # An option stands where a value should.
-misused '`--why-not` needs K=V,.., and `--target` is an option; a value' \
+misused '`--why-not` needs K=V,.., and `--target` is an option; such a value' \
 	--why-not --target h100x8 model.llm
 misused 'such a value is written --target=--pin' \
 	--target --pin tp=2 model.llm

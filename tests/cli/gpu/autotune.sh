@@ -157,7 +157,7 @@ untuned 'out of memory' FAKE_MEMORY=100000
 refused '--autotune needs an output with code: -o FOLDER' --autotune \
 	--target h100x1 one.llm
 for emit in plan cost memory kernels ranks arena; do
-	refused "plan.llp, or --emit=cuda, and not --emit=$emit" --autotune \
+	refused "or --emit=cuda; found --emit=$emit" --autotune \
 		--target h100x1 --emit=$emit one.llm
 done
 LLMC_LIBLLVM=/none.so refused 'LLMC_LIBLLVM names another file' \
