@@ -277,7 +277,7 @@ load_unsplit(struct driver *d)
 	return ok;
 }
 
-/* It has no input file. */
+/* Its input is this machine, so it has no file. */
 static int
 calibrate(struct driver *d)
 {
@@ -326,51 +326,22 @@ no_input(struct driver *d)
 	return DRV_BAD_USAGE;
 }
 
+/* From the input to d->out: to compile, opt and eval. */
 static int
-run_input(struct driver *d)
+run_model(struct driver *d)
 {
-	const struct diags *diags = &d->ctx.diags;
 	struct ir_module *m;
 	int status;
 
-	if (d->opts.command == OPT_CALIBRATE) {
-		return calibrate(d);
-	}
-	if (!d->opts.input) {
-		return no_input(d);
-	}
-	if (d->opts.command == OPT_DIFF && d->opts.more.n < 1) {
-		diag_error(&d->ctx.diags, nowhere, "`llmc diff` takes two "
-			   "plans, and there is only %s", d->opts.input);
-		return DRV_BAD_USAGE;
-	}
-	if (d->opts.command == OPT_SCHEDULE) {
-		return drv_schedule(d) ? DRV_OK : DRV_BAD_INPUT;
-	}
-	if (d->opts.command == OPT_SHOW_TARGET) {
-		return print_target(d, d->opts.input) ? DRV_OK
-							  : DRV_BAD_INPUT;
-	}
-	if (d->opts.command == OPT_DIFF) {
-		return drv_diff(d) ? DRV_OK : DRV_BAD_INPUT;
-	}
-	if (d->opts.command == OPT_VALIDATE) {
-		return drv_validate(d) ? DRV_OK : DRV_BAD_INPUT;
-	}
-	if (d->opts.command == OPT_FINISH) {
-		return drv_finish(d) ? DRV_OK : DRV_BAD_INPUT;
-	}
-	if (!drv_check_target(d)) {
-		return DRV_BAD_INPUT;
-	}
-	if (drv_given(d, OPT_COMPARE) && !load_unsplit(d)) {
+	if (!drv_check_target(d) ||
+	    (drv_given(d, OPT_COMPARE) && !load_unsplit(d))) {
 		return DRV_BAD_INPUT;
 	}
 	m = drv_load(d, d->opts.input);
 	if (m) {
 		set_capacity(d, m);
 	}
-	if (m && diags->errors == 0 && drv_set_search(d, m) &&
+	if (m && d->ctx.diags.errors == 0 && drv_set_search(d, m) &&
 	    drv_set_plan(d, m) && drv_check_wants(d, m)) {
 		if (drv_wants_folder(d) && !drv_given(d, OPT_NO_WHOLE)) {
 			drv_whole_copy(d, m);
@@ -383,7 +354,45 @@ run_input(struct driver *d)
 			? "evaluation" : "output";
 		emit(d, m);
 	}
-	return diags->errors ? DRV_BAD_INPUT : DRV_OK;
+	return d->ctx.diags.errors ? DRV_BAD_INPUT : DRV_OK;
+}
+
+static int
+run_command(struct driver *d)
+{
+	bool ok;
+
+	if (!d->opts.input && d->opts.command != OPT_CALIBRATE) {
+		return no_input(d);
+	}
+	switch (d->opts.command) {
+	case OPT_CALIBRATE:
+		return calibrate(d);
+	case OPT_SCHEDULE:
+		ok = drv_schedule(d);
+		break;
+	case OPT_SHOW_TARGET:
+		ok = print_target(d, d->opts.input);
+		break;
+	case OPT_DIFF:
+		if (d->opts.more.n < 1) {
+			diag_error(&d->ctx.diags, nowhere, "`llmc diff` takes "
+				   "two plans, and there is only %s",
+				   d->opts.input);
+			return DRV_BAD_USAGE;
+		}
+		ok = drv_diff(d);
+		break;
+	case OPT_VALIDATE:
+		ok = drv_validate(d);
+		break;
+	case OPT_FINISH:
+		ok = drv_finish(d);
+		break;
+	default:
+		return run_model(d);
+	}
+	return ok ? DRV_OK : DRV_BAD_INPUT;
 }
 
 static bool
@@ -419,7 +428,7 @@ run(struct driver *d)
 		if (!set_manager(d)) {
 			return DRV_BAD_USAGE;
 		}
-		status = run_input(d);
+		status = run_command(d);
 		if (status != DRV_OK) {
 			return status;
 		}
