@@ -10,7 +10,7 @@ export LC_ALL
 tags='
 alike api asker binding block carry cell chain check choice command course cut
 dot entry finding frame head held holding known level link look made mention
-moved moving name nest pass piece pieces place queries queue race reader rows
+moved moving name nest pass piece pieces queries queue race reader rows
 run scatter search split step stretch sums term text tile turn uses wait walk
 ways work writer
 '
