@@ -1,11 +1,15 @@
 /*
- * From text to IR: the language of docs/language.md.  Only the driver calls
- * these; the AST's structs are in frontend/lang/ast.h, which no one else needs.
+ * The language of docs/language.md: from the text of a model, a plan or a
+ * target to IR and to struct target.  The commands of llmc and tests call
+ * these functions; they know ir/ and the public headers of passes/, and
+ * nothing of options or of what becomes of a module.  The structs of the tree
+ * are private to frontend/lang.
  */
 #ifndef FRONTEND_FRONTEND_H
 #define FRONTEND_FRONTEND_H
 
 #include "ir/ir.h"
+#include "passes/price/target.h"
 
 struct ast_file;
 
@@ -26,11 +30,11 @@ void fe_print_ast(struct ir_ctx *c, const struct ast_file *f,
 bool fe_set_dim(struct ir_ctx *c, struct ast_file *f, const char *name,
 		int64_t size);
 
-/* ---- lang_plan.c -------------------------------------------------------- */
+/* ---- lang_plan.c ------------------------------------------------------ */
 
 /*
- * Reads a file that holds one plan block, and nothing else; it takes the
- * place of the plan that the module has.  False after reporting.
+ * Reads a file that holds one plan block, and nothing else; it replaces the
+ * plan that the module has.  False after reporting.
  */
 bool fe_read_plan(struct ir_ctx *c, struct ir_module *m, uint32_t file);
 
@@ -38,11 +42,34 @@ bool fe_read_plan(struct ir_ctx *c, struct ir_module *m, uint32_t file);
 
 /* Names, dims and types checked, layers as functions; NULL if reported. */
 struct ir_module *fe_lower(struct ir_ctx *c, const struct ast_file *f);
-
-/* Of IR text that was read: what the language would refuse. */
-bool fe_check_ir(struct ir_module *m);
-
 /* fe_parse, then fe_lower. */
 struct ir_module *fe_compile(struct ir_ctx *c, uint32_t file);
+
+/* ---- ir_text.c -------------------------------------------------------- */
+
+/* Reports what the language would refuse in IR text that was read. */
+bool fe_check_ir(struct ir_module *m);
+
+/* ---- lang_target.c ---------------------------------------------------- */
+
+/*
+ * Reads `h100x8x16@ib400`, or a file of target blocks: a name with a `/`, or
+ * that ends in .target or .llm; `-` is standard input.  False after errors.
+ */
+bool fe_target(struct ir_ctx *c, const char *text, struct target *out);
+/* The same of a source that was read. */
+bool fe_read_target(struct ir_ctx *c, uint32_t file, struct target *out);
+/* Whether an accelerator of this name is built in. */
+bool fe_target_known(const char *name);
+
+/* ---- target_files.c: made of targets/ when llmc is built -------------- */
+
+/* One file of targets/, as it stands there. */
+struct fe_target_file {
+	const char *name;	/* without .target */
+	const char *text;
+};
+extern const struct fe_target_file fe_target_files[];
+extern const size_t fe_target_nfiles;
 
 #endif

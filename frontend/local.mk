@@ -15,10 +15,11 @@ BUILT_SOURCES += %D%/lang/parser.h
 %C%_libfrontend_a_LIBADD = $(%C%_libgrammar_a_OBJECTS)
 %C%_libfrontend_a_DEPENDENCIES = $(%C%_libgrammar_a_OBJECTS)
 %C%_libfrontend_a_SOURCES = \
+	%D%/driver.c \
+	%D%/driver.h \
 	%D%/eval/eval.c \
+	%D%/eval/eval.h \
 	%D%/eval/eval_compare.c \
-	%D%/eval/eval_compare.h \
-	%D%/eval/eval_fits.c \
 	%D%/eval/eval_split.c \
 	%D%/eval/eval_store.c \
 	%D%/eval/eval_weights.c \
@@ -26,9 +27,7 @@ BUILT_SOURCES += %D%/lang/parser.h
 	%D%/lang/ast.c \
 	%D%/lang/ast.h \
 	%D%/lang/ast_print.c \
-	%D%/lang/call.c \
 	%D%/lang/call.h \
-	%D%/lang/dropout.c \
 	%D%/lang/expr.c \
 	%D%/lang/functions.c \
 	%D%/lang/ir_text.c \
@@ -36,47 +35,40 @@ BUILT_SOURCES += %D%/lang/parser.h
 	%D%/lang/lang_names.c \
 	%D%/lang/lang_ops.c \
 	%D%/lang/lang_plan.c \
-	%D%/lang/linear.c \
+	%D%/lang/lang_target.c \
+	%D%/lang/lang_weights.c \
 	%D%/lang/lower.c \
 	%D%/lang/lower.h \
 	%D%/lang/override.c \
-	%D%/lang/repeat.c \
-	%D%/lang/scope.c \
 	%D%/lang/settings.c \
 	%D%/lang/settings.def \
 	%D%/lang/settings_legal.c \
 	%D%/lang/tensors.c \
 	%D%/lang/words.c \
-	%D%/tool/assume.c \
+	%D%/options/completion.c \
+	%D%/options/help.c \
+	%D%/options/options.c \
+	%D%/options/options.def \
+	%D%/options/options.h \
+	%D%/tool/about.c \
 	%D%/tool/autotune.c \
-	%D%/tool/completion.c \
-	%D%/tool/driver.c \
-	%D%/tool/driver.h \
-	%D%/tool/emit.c \
 	%D%/tool/explain.c \
-	%D%/tool/family.c \
 	%D%/tool/finish.c \
-	%D%/tool/help.c \
+	%D%/tool/input.c \
 	%D%/tool/messages.c \
-	%D%/tool/options.c \
-	%D%/tool/options.def \
-	%D%/tool/options.h \
 	%D%/tool/output.c \
+	%D%/tool/plan_code.c \
 	%D%/tool/plan_diff.c \
 	%D%/tool/plan_kernels.c \
-	%D%/tool/plan_kernels.h \
-	%D%/tool/reproducer.c \
+	%D%/tool/rank_programs.c \
 	%D%/tool/rerun.c \
 	%D%/tool/schedule.c \
-	%D%/tool/tell.c \
+	%D%/tool/tool.c \
+	%D%/tool/tool.h \
 	%D%/tool/tool_answer.c \
-	%D%/tool/tool_answer.h \
-	%D%/tool/tool_search.c \
 	%D%/tool/tool_target.c \
-	%D%/tool/tool_target.h \
 	%D%/tool/wants.c \
 	%D%/tool/whole.c \
-	%D%/tool/why_not.c \
 	%D%/validate/calibrate.c \
 	%D%/validate/calibrate.h \
 	%D%/validate/calibrate_fit.c \
@@ -93,7 +85,7 @@ BUILT_SOURCES += %D%/lang/parser.h
 	%D%/validate/validate_search.c \
 	%D%/validate/validate_train.c
 
-nodist_%C%_libfrontend_a_SOURCES = %D%/tool/target_files.c
+nodist_%C%_libfrontend_a_SOURCES = %D%/lang/target_files.c
 
 # A pass plug-in finds every function of ir/ and passes/ in llmc itself,
 # used by llmc or not: hence whole archives and exported names.

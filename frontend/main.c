@@ -1,10 +1,10 @@
 /*
- * main, and the little that a process has only one of: its signal handlers,
- * and the record that they write when a pass brings it down.
+ * main, and what is global to the process: signal handlers, and the record
+ * from which they write a reproducer when a pass crashes.
  */
 #define _XOPEN_SOURCE 700	/* sigaltstack is not in POSIX proper */
 
-#include "frontend/tool/driver.h"
+#include "frontend/tool/tool.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -18,12 +18,12 @@ static const int fatal[] = { SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGSEGV };
 #define NFATAL (sizeof fatal / sizeof *fatal)
 
 static struct pass_crash crash;
-static volatile int seconds;	/* that have passed when the timer strikes */
+static volatile int seconds;	/* since the start, at the next alarm */
 static struct sigaction before[NFATAL];
 
 /*
- * A stack that has run out is one way to get here: handlers have their own,
- * on which a module is printed, whose regions stand in each other.
+ * Handlers have a stack of their own, since the other may have overflowed. It
+ * is large because printing a module recurses into its nested regions.
  */
 static union {
 	char bytes[256 * 1024];
@@ -31,9 +31,10 @@ static union {
 } stack;
 
 /*
- * Leaves the reproducer, then lets the signal do what it did before: a
- * fault strikes again on return, one that was sent is sent again.  One in
- * here comes here too, and ends what cannot be written.
+ * Writes the reproducer, then restores the former handlers: a fault occurs
+ * again on return, and a signal that was sent is raised again.  A second fault
+ * while the reproducer is written calls this function again, which then only
+ * ends the process.
  */
 static void
 on_fatal(int sig, siginfo_t *info, void *where)
@@ -68,16 +69,16 @@ catch_signals(void)
 	}
 	/* a closed pipe is an error of a write, to be reported as one */
 	signal(SIGPIPE, SIG_IGN);
-	/* who started us may not care how its children end; we do */
+	/* an ignored SIGCHLD is inherited; llmc waits for its children */
 	signal(SIGCHLD, SIG_DFL);
 }
 
-/* ---- who waits at a terminal ---- */
+/* ---- progress on a terminal ---- */
 
 #define FIRST_SECONDS 5	/* then twice as many each time */
 
 static void
-strike_in(int in_seconds)
+alarm_after(int in_seconds)
 {
 	struct itimerval t = { { 0, 0 }, { in_seconds, 0 } };
 
@@ -109,12 +110,12 @@ on_alarm(int sig)
 	}
 	line[at++] = '\n';
 	if (write(STDERR_FILENO, line, at) > 0) {
-		strike_in(seconds);
+		alarm_after(seconds);
 	}
 	errno = saved;
 }
 
-/* Logs and pipes stay as they are for the same input. */
+/* On a terminal only, so that logs are the same for the same input. */
 static void
 show_progress(void)
 {
@@ -124,7 +125,7 @@ show_progress(void)
 		act.sa_handler = on_alarm;
 		sigemptyset(&act.sa_mask);
 		sigaction(SIGALRM, &act, NULL);
-		strike_in(FIRST_SECONDS);
+		alarm_after(FIRST_SECONDS);
 	}
 }
 

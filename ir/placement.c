@@ -172,10 +172,11 @@ axis_fault(struct ir_module *m, const struct ir_node *n, axis_id a)
 		}
 		if (!bad) {
 			return arena_printf(&m->ctx->tmp, ways[i].colls
-				? "expected `on=%s`, since ranks talk along "
-				  "it: %s"
+				? "expected `on=%s`, since ranks communicate "
+				  "along it: %s"
 				: "expected no `on=%s`, since ranks need not "
-				  "talk along it: %s", ir_axis_name(m, a),
+				  "communicate along it: "
+				  "%s", ir_axis_name(m, a),
 				all_types(m, n));
 		}
 		/* a wrong result says least about what was meant */
@@ -215,7 +216,7 @@ order_fault(struct ir_module *m, const struct ir_node *n,
 		if (j >= 0 && s->cut[i] != t->cut[j] &&
 		    axes_in(s->cut[i]) == axes_in(t->cut[j])) {
 			return arena_printf(&m->ctx->tmp, "the axes that split "
-					    "`%s` stand in different orders: "
+					    "`%s` are in different orders: "
 					    "%s", ir_dim_name(m, s->dims[i]),
 					    all_types(m, n));
 		}
@@ -333,8 +334,9 @@ ir_place_fault(struct ir_module *m, const struct ir_node *n)
 	}
 	for (a = 1; a < m->axes.n && !fault; a++) {
 		if (m->axes.at[a].time && says_on(m, n, a)) {
-			return arena_printf(&m->ctx->tmp, "ranks cannot talk "
-					    "along `%s`: it is time",
+			return arena_printf(&m->ctx->tmp, "ranks cannot "
+					    "communicate along `%s`: it is "
+					    "time",
 					    ir_axis_name(m, a));
 		}
 		fault = axis_fault(m, n, a);

@@ -194,7 +194,7 @@ bind_attr(struct binding *b, struct ir_factor *f, const struct ir_attr *a)
 	for (i = 0; i < f->n; i++) {
 		for (j = 0; j < i; j++) {
 			if (f->dims[i] == f->dims[j]) {
-				return fail(b, "%s stands twice in `%s=`",
+				return fail(b, "%s is twice in `%s=`",
 					    dim_text(b, f->dims[i]), f->name);
 			}
 		}
@@ -411,7 +411,7 @@ same_dims(struct binding *b)
 
 	for (i = 0; i < over->n; i++) {
 		if (!ir_type_has(b->types[0], over->dims[i])) {
-			return fail(b, "%s is no dim of %s",
+			return fail(b, "%s is not a dim of %s",
 				    dim_text(b, over->dims[i]),
 				    operand_text(b, 0));
 		}
@@ -532,7 +532,7 @@ static bool
 add_dim(struct binding *b, struct ir_type *t, dim_id d)
 {
 	if (ir_type_has(t, d)) {
-		return fail(b, "%s would stand twice in the result of %s",
+		return fail(b, "%s would be twice in the result of %s",
 			    dim_text(b, d), ir_ops[b->op].name);
 	}
 	if (t->ndims == IR_MAX_DIMS) {

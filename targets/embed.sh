@@ -1,5 +1,5 @@
 #!/bin/sh
-# embed.sh FILE..: print the C table of frontend/tool/tool_target.h, in the order of the
+# embed.sh FILE..: print the C table of frontend/frontend.h, in the order of the
 # names, whatever the order of the arguments.
 set -eu
 LC_ALL=C
@@ -7,7 +7,7 @@ export LC_ALL
 
 cat <<'END'
 /* Printed by targets/embed.sh. */
-#include "frontend/tool/tool_target.h"
+#include "frontend/frontend.h"
 
 const struct fe_target_file fe_target_files[] = {
 END

@@ -6,12 +6,6 @@
 #
 # A row of this table allows a circle, or less of it: FOLDER: FILES - REASON.
 allowed='
-frontend/lang: call.c expr.c lang_append.c lang_names.c lang_ops.c scope.c tensors.c - found when this test was written
-frontend/lang: dropout.c functions.c linear.c - found when this test was written
-frontend/lang: lang_plan.c settings.c - found when this test was written
-frontend/lang: lower.c repeat.c - found when this test was written
-frontend/tool: autotune.c driver.c emit.c explain.c finish.c plan_diff.c tool_answer.c tool_search.c wants.c why_not.c - found when this test was written
-frontend/tool: help.c options.c - found when this test was written
 ir/interp: interp.c interp_comm.c interp_io.c interp_ops.c - found when this test was written
 ir: axes.c bind.c graph.c rule.c type.c - found when this test was written
 ir: buf.c mem.c - found when this test was written

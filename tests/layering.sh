@@ -96,19 +96,22 @@ codegen/nvrtc:
 codegen/host:
 	< ir passes/price passes/memory codegen codegen/link codegen/llvm
 		codegen/cpu codegen/cuda
-frontend/lang: ast.h lower.h
-	< ir passes/plan frontend
-frontend/tool: driver.h tool_answer.h tool_target.h
-	< ir runtime runtime/measure passes/sched passes/plan passes/kernels
-		passes/price passes/memory passes/search passes/answer passes
-		codegen frontend/lang !frontend/validate frontend
+frontend/options: options.def options.h
+	< ir passes
+frontend/lang:
+	< ir passes/plan passes/price frontend
+frontend/eval: eval.h
+	< ir runtime passes/sim passes frontend
 frontend/validate: validate.h
 	< ir runtime/measure passes/plan passes/price passes/memory
-		passes/search codegen frontend/tool frontend
-frontend/eval:
-	< ir runtime passes/memory passes/sim frontend/tool
-frontend: frontend.h
-	< ir frontend/tool
+		passes/search codegen frontend
+frontend/tool: tool.h
+	< ir runtime runtime/measure passes/sched passes/plan passes/kernels
+		passes/price passes/memory passes/search passes/answer passes
+		codegen frontend/options frontend/eval frontend/validate
+		frontend
+frontend: driver.h frontend.h
+	< ir passes/stage passes/price passes frontend/options frontend/tool
 '
 set -eu
 cd "${top_srcdir:?}"

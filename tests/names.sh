@@ -8,9 +8,9 @@ export LC_ALL
 
 # Tags that several files define so far.  Nothing may be added.
 tags='
-alike binding call cell check cut dot entry frame head held holding known level
-link look made moving name nest operand pieces place printer queue race reader
-run search split step sums tensor term turn uses walk ways work
+alike binding cell check cut dot entry frame head held holding known level link
+look made moving name nest pieces queue race reader run search split step sums
+term turn uses walk ways work
 '
 failed=0
 

@@ -14,7 +14,7 @@ export LC_ALL
 
 files=$(find ir passes frontend codegen -type f -name '*.[ch]' \
 	! -path frontend/lang/parser.c ! -path frontend/lang/parser.h \
-	! -path frontend/lang/lexer.c ! -path frontend/tool/target_files.c \
+	! -path frontend/lang/lexer.c ! -path frontend/lang/target_files.c \
 	! -path codegen/cuda/prelude_text.c -print | sort)
 
 # Read twice: once for what functions there are, once for what calls.

@@ -10,7 +10,7 @@ export LC_ALL
 find ir passes frontend codegen runtime tests examples -type f \
 	\( -name '*.[chyl]' -o -name '*.def' \) \
 	! -path frontend/lang/parser.c ! -path frontend/lang/parser.h \
-	! -path frontend/lang/lexer.c ! -path frontend/tool/target_files.c \
+	! -path frontend/lang/lexer.c ! -path frontend/lang/target_files.c \
 	! -path codegen/cuda/prelude_text.c -print | sort |
 xargs awk "$(cat tests/code.awk)"'
 function bad(why)

@@ -1,13 +1,17 @@
 /*
- * llmc eval: runs the model on the reference interpreter and prints what it
- * returns, and checksums of values on the way if one asks for them.
+ * llmc eval without a plan: runs the model on the interpreter and prints what
+ * it returns, the losses of --steps, and the values that --checksum names.
+ * Memory is counted first: a run that cannot end is refused before its first
+ * number is computed.
  */
-#include "frontend/tool/driver.h"
+#include "frontend/eval/eval.h"
 
 #include <string.h>
 
+#include "ir/machine.h"
+
 #define MAX_STEPS 1000000
-#define MAX_BYTES ((int64_t)16 << 30)	/* unless --max-bytes says more */
+#define MAX_BYTES ((int64_t)16 << 30)	/* without --max-bytes */
 
 /* One name of --checksum. */
 struct wanted {
@@ -59,7 +63,7 @@ add_shape(const struct eval *e, const struct ir_type *t, struct buf *out)
 	buf_printf(out, "] %s\n", ir_dtypes[t->dtype].name);
 }
 
-/* `q` is repeat[0]/block/q, and so is `block/q`. */
+/* Both `q` and `block/q` name repeat[0]/block/q. */
 static bool
 is_end_of(const char *name, const char *path)
 {
@@ -70,8 +74,8 @@ is_end_of(const char *name, const char *path)
 }
 
 static void
-seen(void *user, const char *path, const struct ir_type *type,
-     const double *data, int64_t elems)
+print_checksum(void *user, const char *path, const struct ir_type *type,
+	       const double *data, int64_t elems)
 {
 	struct eval *e = user;
 	const char *last = strrchr(path, '/');
@@ -157,6 +161,123 @@ evaluate(struct eval *e, struct ir_eval *opt)
 	return true;
 }
 
+/* ---- what a run may be ---- */
+
+int64_t
+eval_max_bytes(const struct driver *d)
+{
+	const struct opt_value *v = drv_given(d, OPT_MAX_BYTES);
+
+	return v ? v->num : MAX_BYTES;
+}
+
+bool
+eval_steps_legal(struct driver *d)
+{
+	const struct opt_value *v = drv_given(d, OPT_STEPS);
+
+	if (!v || (v->num >= 1 && v->num <= MAX_STEPS)) {
+		return true;
+	}
+	diag_error(&d->ctx.diags, (struct span){ 0, 0 }, "--steps is %lld, "
+		   "and 1 to %d is legal", (long long)v->num, MAX_STEPS);
+	return false;
+}
+
+uint64_t
+eval_seed(const struct driver *d, const struct ir_module *m)
+{
+	const struct opt_value *seed = drv_given(d, OPT_SEED);
+
+	return seed ? (uint64_t)seed->num
+		: (uint64_t)ir_setting_num(m, "train.seed", 0);
+}
+
+/* Both saturate: INT64_MAX stands for anything larger. */
+static int64_t
+times(int64_t a, int64_t b)
+{
+	int64_t product;
+
+	return num_mul(a, b, &product) ? product : INT64_MAX;
+}
+
+static int64_t
+plus(int64_t a, int64_t b)
+{
+	int64_t sum;
+
+	return num_add(a, b, &sum) ? sum : INT64_MAX;
+}
+
+/*
+ * What lasts from step to step: each stored tensor, its next value and its
+ * gradient; for a comparison also the stored tensors and gradients of every
+ * step that is compared.
+ */
+static int64_t
+kept_bytes(const struct ir_needs *update, int64_t compared_steps)
+{
+	int64_t once = plus(update->stored_bytes, update->gradient_bytes);
+
+	return plus(plus(once, update->stored_bytes),
+		    times(once, compared_steps));
+}
+
+static bool
+fits_kept(const struct ir_module *m, struct ir_eval *opt, int64_t kept,
+	  int64_t compared_steps)
+{
+	struct ir_ctx *c = m->ctx;
+	struct buf b;
+
+	if (kept < opt->max_bytes) {
+		opt->max_bytes -= kept;
+		return true;
+	}
+	buf_init(&b, &c->tmp);
+	if (kept == INT64_MAX) {
+		buf_puts(&b, "more than 2^63");
+	} else {
+		buf_grouped(&b, kept);
+	}
+	buf_puts(&b, " bytes of weights, gradients and states of the "
+		 "optimizer");
+	if (compared_steps > 0) {
+		buf_printf(&b, ", with those of %lld steps to compare with",
+			   (long long)compared_steps);
+	}
+	buf_puts(&b, ", and the limit is ");
+	buf_grouped(&b, opt->max_bytes);
+	diag_error(&c->diags, (struct span){ 0, 0 }, "training this needs %s",
+		   buf_text(&b));
+	return false;
+}
+
+bool
+eval_fits(struct ir_module *m, struct ir_eval *opt, bool trains,
+	  int64_t compared_steps)
+{
+	func_id update = trains ? eval_update(m) : 0;
+	struct ir_needs needs = { 0 };
+	struct ir_eval o = *opt;
+
+	if (!pass_flat_fits(m, ir_model(m)) ||
+	    (update && !pass_flat_fits(m, update))) {
+		return false;
+	}
+	o.func = update;
+	if (update &&
+	    (!ir_eval_count(m, &o, &needs) ||
+	     !fits_kept(m, opt, kept_bytes(&needs, compared_steps),
+			compared_steps))) {
+		return false;
+	}
+	return ir_eval_count(m, opt, &needs);
+}
+
+/* ---- the run ---- */
+
 static bool
 can_train(struct driver *d, const struct ir_module *m)
 {
@@ -164,13 +285,13 @@ can_train(struct driver *d, const struct ir_module *m)
 	struct diags *diags = &d->ctx.diags;
 	struct span nowhere = { 0, 0 };
 
-	if (at[OPT_STEPS].num < 1 || at[OPT_STEPS].num > MAX_STEPS) {
-		diag_error(diags, nowhere, "--steps is %lld, and 1 to %d is "
-			   "legal", (long long)at[OPT_STEPS].num, MAX_STEPS);
-	} else if (at[OPT_CHECKSUM].given) {
-		diag_error(diags, nowhere, "--checksum goes with one "
-			   "evaluation, and not with --steps");
-	} else if (!drv_update(m)) {
+	if (!eval_steps_legal(d)) {
+		return false;
+	}
+	if (at[OPT_CHECKSUM].given) {
+		diag_error(diags, nowhere, "--checksum applies to one "
+			   "evaluation, and not to --steps");
+	} else if (!eval_update(m)) {
 		diag_error(diags, nowhere, "this module has no layer "
 			   "`update`: run --passes=train");
 	} else {
@@ -183,42 +304,33 @@ can_train(struct driver *d, const struct ir_module *m)
 static bool
 train(struct eval *e, struct ir_eval *opt, int64_t steps)
 {
-	struct drv_store *store = drv_store_open(e->m, opt->weights);
+	struct eval_store *store = eval_store_open(e->m, opt->weights);
 	struct ir_eval_result results[IR_MAX_ARGS];
 	int64_t step;
 	uint32_t n;
 
-	opt->weights = drv_store_source(store);
+	opt->weights = eval_store_source(store);
 	for (step = 1; step <= steps; step++) {
-		drv_store_begin(store, step);
+		eval_store_begin(store, step);
 		if (!ir_eval(e->m, opt, results, IR_MAX_ARGS, &n)) {
 			return false;
 		}
 		buf_printf(&e->d->out, "step %lld ", (long long)step);
 		add_result(e, 0, &results[0]);
-		if (!drv_store_end(store, opt)) {
+		if (!eval_store_end(store, opt)) {
 			return false;
 		}
 	}
 	return true;
 }
 
-uint64_t
-drv_seed(const struct driver *d, const struct ir_module *m)
-{
-	const struct opt_value *seed = &d->opts.at[OPT_SEED];
-
-	return seed->given ? (uint64_t)seed->num
-		: (uint64_t)ir_setting_num(m, "train.seed", 0);
-}
-
 bool
-drv_eval(struct driver *d, struct ir_module *m)
+eval_model(struct driver *d, struct ir_module *m)
 {
 	const struct opt_value *at = d->opts.at;
 	struct eval e = { .d = d, .m = m };
-	struct ir_eval opt = { .max_bytes = MAX_BYTES };
-	struct drv_weights *w = NULL;
+	struct ir_eval opt = { .max_bytes = eval_max_bytes(d) };
+	struct eval_weights *w = NULL;
 	bool ok;
 
 	if (at[OPT_STEPS].given && !can_train(d, m)) {
@@ -230,28 +342,25 @@ drv_eval(struct driver *d, struct ir_module *m)
 		return false;
 	}
 	buf_init(&e.sums, &d->ctx.perm);
-	opt.seed = drv_seed(d, m);
+	opt.seed = eval_seed(d, m);
 	opt.user = &e;
-	opt.seen = want_checksums(&e) ? seen : NULL;
-	if (at[OPT_MAX_BYTES].given) {
-		opt.max_bytes = at[OPT_MAX_BYTES].num;
-	}
-	if (!drv_fits(m, &opt, at[OPT_STEPS].given, 0)) {
+	opt.seen = want_checksums(&e) ? print_checksum : NULL;
+	if (!eval_fits(m, &opt, at[OPT_STEPS].given, 0)) {
 		return false;
 	}
 	if (at[OPT_WEIGHTS].given) {
-		w = drv_weights_open(m, at[OPT_WEIGHTS].text);
+		w = eval_weights_open(m, at[OPT_WEIGHTS].text);
 		if (!w) {
 			return false;
 		}
-		opt.weights = drv_weights_source(w);
+		opt.weights = eval_weights_source(w);
 	}
 	if (at[OPT_STEPS].given) {
 		ok = train(&e, &opt, at[OPT_STEPS].num);
 	} else {
 		ok = evaluate(&e, &opt);
 	}
-	ok = ok && (!w || drv_weights_check(w, at[OPT_ALLOW_UNUSED].given));
-	drv_weights_close(w);
+	ok = ok && (!w || eval_weights_check(w, at[OPT_ALLOW_UNUSED].given));
+	eval_weights_close(w);
 	return ok;
 }

@@ -1,49 +1,46 @@
 /*
- * A split program beside the one that it came from: the same steps, the loss
- * and every gradient of each, every stored tensor after it.
- *
- * First the unsplit program runs in the plain interpreter and leaves what it
- * made; then all ranks run, and each step is held against that.
+ * --compare: a split program beside the model that it was split from.  The
+ * model runs first, alone, and the loss, the gradients and the stored tensors
+ * of each of its steps are kept; then all ranks run, and each of their steps
+ * is compared with what was kept.
  */
-#include "frontend/eval/eval_compare.h"
+#include "frontend/eval/eval.h"
 
 #include <math.h>
 #include <string.h>
 
-#include "frontend/tool/driver.h"
+/* ---- the unsplit model ---- */
 
-/* ---- the unsplit program ---- */
-
-struct tensor {
+struct kept_tensor {
 	const char *name;
 	int64_t elems;
 	double *data;
 };
 
-struct step {
+struct kept_step {
 	double loss;
-	VEC(struct tensor) gradients, stored;
+	VEC(struct kept_tensor) gradients, stored;
 };
 
-struct drv_course {
+struct eval_steps {
 	struct ir_ctx *c;
-	VEC(struct step) steps;
-	const struct ir_weights *store;	/* asked first */
-	struct step *now;
+	VEC(struct kept_step) steps;
+	const struct ir_weights *store;	/* every access is passed on to it */
+	struct kept_step *now;
 };
 
-static struct tensor
-keep(struct drv_course *k, const char *name, int64_t elems)
+static struct kept_tensor
+keep(struct eval_steps *k, const char *name, int64_t elems)
 {
 	struct arena *a = &k->c->perm;
-	struct tensor t = { arena_strndup(a, name, strlen(name)), elems,
+	struct kept_tensor t = { arena_strndup(a, name, strlen(name)), elems,
 			    arena_alloc(a, (size_t)elems * sizeof *t.data) };
 
 	return t;
 }
 
-static const struct tensor *
-find(const struct tensor *at, uint32_t n, const char *name)
+static const struct kept_tensor *
+find(const struct kept_tensor *at, uint32_t n, const char *name)
 {
 	uint32_t i;
 
@@ -55,13 +52,16 @@ find(const struct tensor *at, uint32_t n, const char *name)
 	return NULL;
 }
 
-/* Passes everything on, and takes note of names. */
+/*
+ * Passes the tensor on to the store.  A stored one is kept; of a gradient,
+ * which may be added to again, only the name and the size.
+ */
 static bool
 put(void *user, enum ir_op op, const char *name, const struct ir_type *type,
     int64_t elems, const double *data, struct span at)
 {
-	struct drv_course *k = user;
-	struct step *s = k->now;
+	struct eval_steps *k = user;
+	struct kept_step *s = k->now;
 
 	if (op == IR_STORE && !find(s->stored.at, s->stored.n, name)) {
 		VEC_PUSH(&k->c->perm, &s->stored, keep(k, name, elems));
@@ -78,7 +78,7 @@ static bool
 get(void *user, enum ir_op op, const char *name, const struct ir_type *type,
     int64_t elems, double *out, struct span at)
 {
-	const struct ir_weights *s = ((struct drv_course *)user)->store;
+	const struct ir_weights *s = ((struct eval_steps *)user)->store;
 
 	return s->get(s->user, op, name, type, elems, out, at);
 }
@@ -86,7 +86,7 @@ get(void *user, enum ir_op op, const char *name, const struct ir_type *type,
 static bool
 has(void *user, enum ir_op op, const char *name)
 {
-	const struct ir_weights *s = ((struct drv_course *)user)->store;
+	const struct ir_weights *s = ((struct eval_steps *)user)->store;
 
 	return s->has(s->user, op, name);
 }
@@ -95,54 +95,54 @@ static bool
 input(void *user, const char *name, const struct ir_type *type,
       int64_t elems, double *out)
 {
-	const struct ir_weights *s = ((struct drv_course *)user)->store;
+	const struct ir_weights *s = ((struct eval_steps *)user)->store;
 
 	return s->input(s->user, name, type, elems, out);
 }
 
-/* The sums, as they are before the update. */
+/* Copies the sums of all microbatches, before the update changes them. */
 static void
-take_gradients(struct drv_course *k)
+copy_gradients(struct eval_steps *k)
 {
 	const struct span none = { 0, 0 };
 	uint32_t i;
 
 	for (i = 0; i < k->now->gradients.n; i++) {
-		struct tensor *t = &k->now->gradients.at[i];
+		struct kept_tensor *t = &k->now->gradients.at[i];
 
 		k->store->get(k->store->user, IR_GRADIENT, t->name, NULL,
 			      t->elems, t->data, none);
 	}
 }
 
-struct drv_course *
-drv_course_run(struct ir_module *m, const struct ir_eval *options,
+struct eval_steps *
+eval_steps_run(struct ir_module *m, const struct ir_eval *options,
 	       uint32_t steps)
 {
-	struct drv_store *store = drv_store_open(m, options->weights);
-	struct drv_course *k = arena_alloc(&m->ctx->perm, sizeof *k);
+	struct eval_store *store = eval_store_open(m, options->weights);
+	struct eval_steps *k = arena_alloc(&m->ctx->perm, sizeof *k);
 	struct ir_weights tap = { get, put, has, input, k };
 	struct ir_eval opt = *options;
 	struct ir_eval_result loss[IR_MAX_ARGS];
 	uint32_t i, n, made;
 
 	k->c = m->ctx;
-	k->store = drv_store_source(store);
+	k->store = eval_store_source(store);
 	opt.weights = &tap;
 	for (i = 1; i <= steps; i++) {
-		struct step empty = { 0 };
+		struct kept_step empty = { 0 };
 
 		VEC_PUSH(&m->ctx->perm, &k->steps, empty);
 		k->now = &k->steps.at[i - 1];
-		drv_store_begin(store, i);
+		eval_store_begin(store, i);
 		opt.func = 0;
 		if (!ir_eval(m, &opt, loss, IR_MAX_ARGS, &n)) {
 			return NULL;
 		}
 		k->now->loss = loss[0].data[0];
 		made = k->now->gradients.n;
-		take_gradients(k);
-		if (!drv_store_end(store, &opt)) {
+		copy_gradients(k);
+		if (!eval_store_end(store, &opt)) {
 			return NULL;
 		}
 		k->now->gradients.n = made;	/* not those of the update */
@@ -151,7 +151,7 @@ drv_course_run(struct ir_module *m, const struct ir_eval *options,
 }
 
 double
-drv_course_loss(const struct drv_course *k, uint32_t step)
+eval_steps_loss(const struct eval_steps *k, uint32_t step)
 {
 	return k->steps.at[step - 1].loss;
 }
@@ -159,14 +159,16 @@ drv_course_loss(const struct drv_course *k, uint32_t step)
 /* ---- what differs ---- */
 
 /*
- * What counts as nothing beside the largest number of a step.  AdamW divides
- * rounding by rounding, so a weight whose gradient is 0 walks about.
+ * Differences are measured against the tensor's largest element, but at least
+ * against these shares of the largest element of all tensors of the step.
+ * AdamW divides rounding errors by each other where a gradient is 0, so stored
+ * tensors need a larger share.
  */
-#define GRADIENT_FLOOR 1e-6
-#define STORED_FLOOR 1e-2
+#define GRADIENT_SHARE 1e-6
+#define STORED_SHARE 1e-2
 
 static double
-largest(const struct tensor *at, uint32_t n)
+largest(const struct kept_tensor *at, uint32_t n)
 {
 	double most = 0;
 	int64_t k;
@@ -181,12 +183,12 @@ largest(const struct tensor *at, uint32_t n)
 }
 
 /*
- * How far off, over the largest element: 0 is equal, INFINITY is missing.
- * A tensor may be 0 but for rounding, as the gradient of a bias of keys is:
- * so it is measured by `least` at least.
+ * The largest difference over the largest element, or over `least` if that
+ * is larger: the gradient of a bias of keys, for one, is 0 but for rounding.
+ * INFINITY if the ranks do not have the tensor.
  */
 static double
-distance(const struct tensor *want, const struct sim_tensor *got,
+distance(const struct kept_tensor *want, const struct sim_tensor *got,
 	 double least)
 {
 	double most = least, off = 0;
@@ -205,7 +207,7 @@ distance(const struct tensor *want, const struct sim_tensor *got,
 }
 
 static void
-note(struct drv_worst *w, double off, uint32_t step, const char *kind,
+note(struct eval_worst *w, double off, uint32_t step, const char *kind,
      const char *name)
 {
 	if (off > w->off) {
@@ -217,13 +219,13 @@ note(struct drv_worst *w, double off, uint32_t step, const char *kind,
 }
 
 void
-drv_course_hold(const struct drv_course *k, const struct sim_result *r,
-		struct drv_worst *w)
+eval_steps_compare(const struct eval_steps *k, const struct sim_result *r,
+		   struct eval_worst *w)
 {
-	const struct step *s = &k->steps.at[r->step - 1];
-	double gradients = GRADIENT_FLOOR *
+	const struct kept_step *s = &k->steps.at[r->step - 1];
+	double gradients = GRADIENT_SHARE *
 			   largest(s->gradients.at, s->gradients.n);
-	double stored = STORED_FLOOR * largest(s->stored.at, s->stored.n);
+	double stored = STORED_SHARE * largest(s->stored.at, s->stored.n);
 	uint32_t i;
 
 	if (r->nresults == 0 || r->results[0].elems != 1) {
@@ -233,16 +235,16 @@ drv_course_hold(const struct drv_course *k, const struct sim_result *r,
 	note(w, fabs(r->results[0].data[0] - s->loss) / fabs(s->loss),
 	     r->step, "the loss", "");
 	for (i = 0; i < s->gradients.n; i++) {
-		const struct tensor *t = &s->gradients.at[i];
+		const struct kept_tensor *t = &s->gradients.at[i];
 
 		note(w, distance(t, sim_gradient(r, t->name), gradients),
 		     r->step, "the gradient of", t->name);
 	}
 	for (i = 0; i < s->stored.n; i++) {
-		const struct tensor *t = &s->stored.at[i];
+		const struct kept_tensor *t = &s->stored.at[i];
 
 		note(w, distance(t, sim_stored(r, t->name), stored), r->step,
-		     "what is kept as", t->name);
+		     "the stored tensor", t->name);
 	}
 	w->tensors += s->gradients.n + s->stored.n;
 }

@@ -1,34 +1,34 @@
 /*
- * Tensors that last from step to step of `llmc eval --steps`: weights, what
- * the optimizer keeps, and gradients, each by its full name.  What was never
- * stored comes from a checkpoint, or from the generator.
+ * Tensors that last from step to step of `llmc eval --steps`: weights, states
+ * of the optimizer and gradients, each by its full name.  A weight that no
+ * step has stored yet is read from a checkpoint, or generated.
  */
-#include "frontend/tool/driver.h"
+#include "frontend/eval/eval.h"
 
 #include <string.h>
 
-/* By name. What a step stores is seen from the next step on. */
-struct cell {
+/* What a step stores is read from the next step on. */
+struct stored {
 	double *now, *next, *gradient;
 	int64_t elems;
 };
 
-struct drv_store {
+struct eval_store {
 	struct ir_module *m;
 	struct ir_ctx *c;
-	const struct ir_weights *behind;	/* a checkpoint, or NULL */
-	VEC(struct cell) cells;		/* by sym_t */
+	const struct ir_weights *first;	/* a checkpoint, or NULL */
+	VEC(struct stored) cells;	/* by sym_t */
 	struct ir_weights source;
 	double step;
 };
 
-static struct cell *
-cell(struct drv_store *s, const char *name)
+static struct stored *
+cell(struct eval_store *s, const char *name)
 {
 	sym_t k = intern_str(&s->c->syms, name);
 
 	while (s->cells.n <= k) {
-		VEC_PUSH(&s->c->perm, &s->cells, (struct cell){ 0 });
+		VEC_PUSH(&s->c->perm, &s->cells, (struct stored){ 0 });
 	}
 	return &s->cells.at[k];
 }
@@ -43,8 +43,8 @@ static bool
 get(void *user, enum ir_op op, const char *name, const struct ir_type *type,
     int64_t elems, double *out, struct span at)
 {
-	struct drv_store *s = user;
-	const struct cell *k = cell(s, name);
+	struct eval_store *s = user;
+	const struct stored *k = cell(s, name);
 	const double *from = is_gradient(op) ? k->gradient : k->now;
 
 	if (from) {
@@ -55,25 +55,25 @@ get(void *user, enum ir_op op, const char *name, const struct ir_type *type,
 		memset(out, 0, (size_t)elems * sizeof *out);
 		return true;
 	}
-	return s->behind->get(s->behind->user, op, name, type, elems, out, at);
+	return s->first->get(s->first->user, op, name, type, elems, out, at);
 }
 
-/* What the optimizer keeps is in no file: it starts afresh. */
+/* No checkpoint holds states of the optimizer: the IR sets their start. */
 static bool
 has(void *user, enum ir_op op, const char *name)
 {
-	struct drv_store *s = user;
+	struct eval_store *s = user;
 
 	return is_gradient(op) || cell(s, name)->now ||
-	       (s->behind && s->behind->has(s->behind->user, op, name));
+	       (s->first && s->first->has(s->first->user, op, name));
 }
 
 static bool
 put(void *user, enum ir_op op, const char *name, const struct ir_type *type,
     int64_t elems, const double *data, struct span at)
 {
-	struct drv_store *s = user;
-	struct cell *k = cell(s, name);
+	struct eval_store *s = user;
+	struct stored *k = cell(s, name);
 	double **to = op == IR_ACCUMULATE ? &k->gradient : &k->next;
 	int64_t i;
 
@@ -93,7 +93,7 @@ static bool
 input(void *user, const char *name, const struct ir_type *type,
       int64_t elems, double *out)
 {
-	struct drv_store *s = user;
+	struct eval_store *s = user;
 
 	(void)type;
 	if (strcmp(name, "step") != 0 || elems != 1) {
@@ -103,34 +103,34 @@ input(void *user, const char *name, const struct ir_type *type,
 	return true;
 }
 
-struct drv_store *
-drv_store_open(struct ir_module *m, const struct ir_weights *behind)
+struct eval_store *
+eval_store_open(struct ir_module *m, const struct ir_weights *first)
 {
-	struct drv_store *s = arena_alloc(&m->ctx->perm, sizeof *s);
+	struct eval_store *s = arena_alloc(&m->ctx->perm, sizeof *s);
 
 	s->m = m;
 	s->c = m->ctx;
-	s->behind = behind;
+	s->first = first;
 	s->source = (struct ir_weights){ get, put, has, input, s };
 	return s;
 }
 
 const struct ir_weights *
-drv_store_source(struct drv_store *s)
+eval_store_source(struct eval_store *s)
 {
 	return &s->source;
 }
 
 void
-drv_store_begin(struct drv_store *s, int64_t step)
+eval_store_begin(struct eval_store *s, int64_t step)
 {
 	s->step = (double)step;
 }
 
 static void
-commit(struct drv_store *s)
+commit(struct eval_store *s)
 {
-	struct cell *k = s->cells.at;
+	struct stored *k = s->cells.at;
 	uint32_t i;
 
 	for (i = 0; i < s->cells.n; i++, k++) {
@@ -148,19 +148,19 @@ commit(struct drv_store *s)
 }
 
 func_id
-drv_update(const struct ir_module *m)
+eval_update(const struct ir_module *m)
 {
 	return ir_func_find(m, intern_str(&m->ctx->syms, "update"));
 }
 
 bool
-drv_store_end(struct drv_store *s, const struct ir_eval *opt)
+eval_store_end(struct eval_store *s, const struct ir_eval *opt)
 {
 	struct ir_eval update = *opt;
 	struct ir_eval_result none[1];
 	uint32_t n;
 
-	update.func = drv_update(s->m);
+	update.func = eval_update(s->m);
 	if (update.func && !ir_eval(s->m, &update, none, 1, &n)) {
 		return false;
 	}

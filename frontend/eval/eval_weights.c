@@ -1,24 +1,24 @@
 /*
- * Weights out of safetensors, by the names of the model.  A stored tensor may
- * have fewer dims than ours, as [4096, 8192] has for [heads, hd, hidden]: each
- * stored extent is the product of some of our dims, in order.
+ * Weights from safetensors, by the names of the model.  A tensor of the file
+ * may have fewer dims than the model's, as [4096, 8192] for [heads, hd,
+ * hidden]: each extent in the file is then the product of neighbouring dims.
  */
-#include "frontend/tool/driver.h"
+#include "frontend/eval/eval.h"
 
 #include "runtime/rt.h"
 
 #include <string.h>
 
-struct drv_weights {
+struct eval_weights {
 	struct ir_module *m;
 	struct rt_st *st;
 	const char *path;
-	bool *used;		/* by index of rt_st_at */
+	bool *used;		/* by index of rt_st_at(): was read */
 	struct ir_weights source;
 };
 
 static bool
-no_tensor(const struct drv_weights *w, const char *name, struct span at)
+no_tensor(const struct eval_weights *w, const char *name, struct span at)
 {
 	struct diags *d = &w->m->ctx->diags;
 	const char *near = rt_st_nearest(w->st, name);
@@ -45,7 +45,7 @@ fits(const struct ir_module *m, const struct ir_type *t,
 }
 
 static bool
-bad_shape(const struct drv_weights *w, const struct ir_type *t,
+bad_shape(const struct eval_weights *w, const struct ir_type *t,
 	  const struct rt_st_tensor *s, struct span at)
 {
 	struct arena *a = &w->m->ctx->perm;
@@ -73,7 +73,7 @@ static bool
 get(void *user, enum ir_op op, const char *name, const struct ir_type *type,
     int64_t elems, double *out, struct span at)
 {
-	struct drv_weights *w = user;
+	struct eval_weights *w = user;
 	const struct rt_st_tensor *t = rt_st_find(w->st, name);
 	struct rt_error err;
 
@@ -92,7 +92,7 @@ get(void *user, enum ir_op op, const char *name, const struct ir_type *type,
 	return true;
 }
 
-/* What the optimizer keeps is not the model's. */
+/* A checkpoint holds weights, and no states of the optimizer. */
 static bool
 has(void *user, enum ir_op op, const char *name)
 {
@@ -101,10 +101,10 @@ has(void *user, enum ir_op op, const char *name)
 	return ir_is(op, IRF_LOADED);
 }
 
-struct drv_weights *
-drv_weights_open(struct ir_module *m, const char *path)
+struct eval_weights *
+eval_weights_open(struct ir_module *m, const char *path)
 {
-	struct drv_weights *w = arena_alloc(&m->ctx->perm, sizeof *w);
+	struct eval_weights *w = arena_alloc(&m->ctx->perm, sizeof *w);
 	struct rt_error err;
 
 	if (rt_st_open_any(&w->st, path, NULL, &err) != RT_OK) {
@@ -123,13 +123,13 @@ drv_weights_open(struct ir_module *m, const char *path)
 }
 
 const struct ir_weights *
-drv_weights_source(struct drv_weights *w)
+eval_weights_source(struct eval_weights *w)
 {
 	return &w->source;
 }
 
 bool
-drv_weights_check(struct drv_weights *w, bool allow_unused)
+eval_weights_check(struct eval_weights *w, bool allow_unused)
 {
 	struct rt_error err;
 
@@ -143,7 +143,7 @@ drv_weights_check(struct drv_weights *w, bool allow_unused)
 }
 
 void
-drv_weights_close(struct drv_weights *w)
+eval_weights_close(struct eval_weights *w)
 {
 	if (w) {
 		rt_st_free(w->st);

@@ -1,9 +1,11 @@
 /*
- * Builders of the tree.  An expression that nests too deep is reported here,
- * once, and cut to a leaf, so that nobody later can overflow the stack.
+ * Builders of the tree, which the grammar calls.  An expression that nests too
+ * deep is reported here, once, and replaced by a leaf, so that no later walk
+ * of the tree can overflow the stack.
  */
 #include "frontend/lang/ast.h"
 
+#include <math.h>
 #include <string.h>
 
 struct ast_name *
@@ -27,9 +29,9 @@ new_expr(struct fe_parser *p, enum ast_expr_kind kind, struct span at)
 }
 
 /*
- * Sets e's depth from its children's; false if that is too deep.  The cut
- * leaf keeps a depth past the limit, so that what stands around it is cut
- * too, but not reported a second time.
+ * Sets e's depth from its children's; false if that is too deep.  The
+ * leaf that replaces it keeps a depth past the limit, so that the expressions
+ * around it are replaced too, without a second message.
  */
 static bool
 deepen(struct fe_parser *p, struct ast_expr *e, const struct ast_expr *child)
@@ -134,14 +136,14 @@ ast_arg(struct fe_parser *p, struct ast_name *name, struct ast_expr *e)
 
 struct ast_expr *
 ast_arrow_call(struct fe_parser *p, struct ast_name *name,
-	       struct ast_arg *args, struct ast_arg *behind, struct span at)
+	       struct ast_arg *args, struct ast_arg *after, struct span at)
 {
 	struct ast_arg *a, *rest, *named = NULL, **tail = &named;
 	struct ast_name *n, *arrow = NULL;
 	uint32_t errors = p->ctx->diags.errors;
 	struct ast_expr *e;
 
-	for (a = ast_args_reverse(behind); a; a = rest) {
+	for (a = ast_args_reverse(after); a; a = rest) {
 		rest = a->next;
 		if (a->name.sym) {
 			a->next = named;
@@ -152,13 +154,12 @@ ast_arrow_call(struct fe_parser *p, struct ast_name *name,
 			arrow = n;
 		} else {
 			diag_error(&p->ctx->diags, a->expr->span,
-				   "the name of a dim is expected behind "
-				   "`->`");
+				   "the name of a dim is expected after `->`");
 		}
 	}
 	if (!arrow && p->ctx->diags.errors == errors) {
 		diag_error(&p->ctx->diags, at,
-			   "no dim stands behind the `->` of this call");
+			   "no dim follows the `->` of this call");
 	}
 	while (*tail) {		/* both lists are newest first */
 		tail = &(*tail)->next;
@@ -222,6 +223,34 @@ ast_block(struct fe_parser *p, const char *kind, struct ast_name *name,
 	}
 	b->span = at;
 	return b;
+}
+
+bool
+ast_plain_number(const struct ast_expr *e, double *out)
+{
+	double a, b;
+
+	switch (e->kind) {
+	case AST_NUM:
+		*out = e->num;
+		return true;
+	case AST_NEG:
+		if (!ast_plain_number(e->lhs, &a)) {
+			return false;
+		}
+		*out = -a;
+		return true;
+	case AST_BIN:
+		if (!ast_plain_number(e->lhs, &a) ||
+		    !ast_plain_number(e->rhs, &b)) {
+			return false;
+		}
+		*out = e->op == '+' ? a + b : e->op == '-' ? a - b
+		     : e->op == '*' ? a * b : a / b;
+		return isfinite(*out);
+	default:
+		return false;
+	}
 }
 
 #define REVERSE(name, type) \

@@ -1,13 +1,13 @@
 /*
  * The tree that the parser builds: names as written, nothing looked up.
- * Only the frontend sees it.  All of it lives in ctx->perm.
+ * Private to frontend/lang; all of it lives in ctx->perm.
  */
 #ifndef FRONTEND_AST_H
 #define FRONTEND_AST_H
 
 #include "frontend/frontend.h"
 
-/* A name and where it stands. */
+/* A name and its place in the text. */
 struct ast_name {
 	sym_t sym;
 	struct span span;
@@ -29,7 +29,7 @@ struct ast_expr {
 	sym_t sym;		/* name, text, or what is called */
 	struct ast_expr *lhs, *rhs;	/* AST_BIN, AST_NEG (lhs) */
 	struct ast_arg *args;	/* AST_CALL, AST_TUPLE */
-	struct ast_name *arrow;	/* AST_CALL: names behind -> */
+	struct ast_name *arrow;	/* AST_CALL: names after -> */
 	bool has_arrow;
 	sym_t at;		/* AST_CALL: @ "name" */
 	struct span at_span;
@@ -122,8 +122,8 @@ struct fe_parser {
 	VEC(struct ast_bracket) open;
 	bool spoilt;		/* the scanner complained in this statement */
 	bool noted;		/* an open `{` was shown */
-	int again[2], nagain;	/* words to give before the next one */
-	uint32_t repaired;	/* where a `;` was put in last */
+	int again[2], nagain;	/* words that are read before the next one */
+	uint32_t repaired;	/* where a `;` was inserted last */
 };
 
 static inline bool
@@ -145,11 +145,6 @@ bool fe_starts_line(const struct fe_parser *p);
  */
 void fe_insert_semicolon(struct fe_parser *p);
 
-/* ---- settings.c ------------------------------------------------------- */
-
-/* Arithmetic between plain numbers; false, silent, if it is anything else. */
-bool fe_plain_number(const struct ast_expr *e, double *out);
-
 /* ---- lang_plan.c -------------------------------------------------------- */
 
 /* One `key = value;` of a plan block. Reports what is wrong with it. */
@@ -168,9 +163,9 @@ struct ast_expr *ast_neg(struct fe_parser *p, struct ast_expr *a,
 			 struct span at);
 struct ast_expr *ast_call(struct fe_parser *p, struct ast_name *name,
 			  struct ast_arg *args, struct span at);
-/* name(args -> behind): dims, and among them named arguments. */
+/* name(args -> after): dims, and among them named arguments. */
 struct ast_expr *ast_arrow_call(struct fe_parser *p, struct ast_name *name,
-				struct ast_arg *args, struct ast_arg *behind,
+				struct ast_arg *args, struct ast_arg *after,
 				struct span at);
 struct ast_arg *ast_arg(struct fe_parser *p, struct ast_name *name,
 			struct ast_expr *e);
@@ -186,7 +181,11 @@ struct ast_stmt *ast_repeat(struct fe_parser *p, struct ast_expr *count,
 struct ast_block *ast_block(struct fe_parser *p, const char *kind,
 			    struct ast_name *name, struct span at);
 
-/* Lists are built newest first; these turn them round. */
+/* Arithmetic between plain numbers; false, without a message, if the
+ * expression is anything else. */
+bool ast_plain_number(const struct ast_expr *e, double *out);
+
+/* Lists are built newest first; these reverse them. */
 struct ast_name *ast_names_reverse(struct ast_name *n);
 struct ast_arg *ast_args_reverse(struct ast_arg *a);
 struct ast_stmt *ast_stmts_reverse(struct ast_stmt *s);

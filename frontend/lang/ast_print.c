@@ -7,22 +7,22 @@
 #include <inttypes.h>
 #include <string.h>
 
-struct printer {
+struct ast_printer {
 	struct ir_ctx *ctx;
 	struct buf *out;
 	int depth;
 };
 
-static void print_stmts(struct printer *p, const struct ast_stmt *s);
+static void print_stmts(struct ast_printer *p, const struct ast_stmt *s);
 
 static const char *
-text(const struct printer *p, sym_t s)
+text(const struct ast_printer *p, sym_t s)
 {
 	return ir_text(p->ctx, s);
 }
 
 static void
-indent(struct printer *p)
+indent(struct ast_printer *p)
 {
 	int i;
 
@@ -32,7 +32,7 @@ indent(struct printer *p)
 }
 
 static void
-print_names(struct printer *p, const struct ast_name *n)
+print_names(struct ast_printer *p, const struct ast_name *n)
 {
 	const char *comma = "";
 
@@ -53,10 +53,10 @@ binds(const struct ast_expr *e)
 	return 3;
 }
 
-static void print_expr(struct printer *p, const struct ast_expr *e);
+static void print_expr(struct ast_printer *p, const struct ast_expr *e);
 
 static void
-print_inner(struct printer *p, const struct ast_expr *e, int at_least)
+print_inner(struct ast_printer *p, const struct ast_expr *e, int at_least)
 {
 	bool wrap = binds(e) < at_least;
 
@@ -66,7 +66,7 @@ print_inner(struct printer *p, const struct ast_expr *e, int at_least)
 }
 
 static void
-print_args(struct printer *p, const struct ast_arg *a, bool named,
+print_args(struct ast_printer *p, const struct ast_arg *a, bool named,
 	   const char **comma)
 {
 	for (; a; a = a->next) {
@@ -82,9 +82,9 @@ print_args(struct printer *p, const struct ast_arg *a, bool named,
 	}
 }
 
-/* Operands, dims behind the arrow, then named arguments. */
+/* Operands, dims after the arrow, then named arguments. */
 static void
-print_call(struct printer *p, const struct ast_expr *e)
+print_call(struct ast_printer *p, const struct ast_expr *e)
 {
 	const char *comma = "";
 
@@ -103,7 +103,7 @@ print_call(struct printer *p, const struct ast_expr *e)
 }
 
 static void
-print_expr(struct printer *p, const struct ast_expr *e)
+print_expr(struct ast_printer *p, const struct ast_expr *e)
 {
 	switch (e->kind) {
 	case AST_NUM:
@@ -138,7 +138,7 @@ print_expr(struct printer *p, const struct ast_expr *e)
 /* ---- statements ---- */
 
 static void
-print_params(struct printer *p, const struct ast_param *a)
+print_params(struct ast_printer *p, const struct ast_param *a)
 {
 	const char *comma = "";
 
@@ -156,7 +156,7 @@ print_params(struct printer *p, const struct ast_param *a)
 }
 
 static void
-print_body(struct printer *p, const struct ast_stmt *body)
+print_body(struct ast_printer *p, const struct ast_stmt *body)
 {
 	buf_puts(p->out, " {\n");
 	p->depth++;
@@ -167,7 +167,7 @@ print_body(struct printer *p, const struct ast_stmt *body)
 }
 
 static void
-print_repeat(struct printer *p, const struct ast_stmt *s)
+print_repeat(struct ast_printer *p, const struct ast_stmt *s)
 {
 	buf_puts(p->out, "repeat ");
 	print_expr(p, s->exprs->expr);
@@ -182,7 +182,7 @@ print_repeat(struct printer *p, const struct ast_stmt *s)
 }
 
 static void
-print_hint(struct printer *p, const struct ast_stmt *s)
+print_hint(struct ast_printer *p, const struct ast_stmt *s)
 {
 	const struct ast_name *what = s->names->next;
 
@@ -195,7 +195,7 @@ print_hint(struct printer *p, const struct ast_stmt *s)
 }
 
 static void
-print_stmt(struct printer *p, const struct ast_stmt *s)
+print_stmt(struct ast_printer *p, const struct ast_stmt *s)
 {
 	const char *comma = "";
 
@@ -239,7 +239,7 @@ print_stmt(struct printer *p, const struct ast_stmt *s)
 }
 
 static void
-print_stmts(struct printer *p, const struct ast_stmt *s)
+print_stmts(struct ast_printer *p, const struct ast_stmt *s)
 {
 	for (; s; s = s->next) {
 		print_stmt(p, s);
@@ -249,7 +249,7 @@ print_stmts(struct printer *p, const struct ast_stmt *s)
 void
 fe_print_ast(struct ir_ctx *c, const struct ast_file *f, struct buf *out)
 {
-	struct printer p = { .ctx = c, .out = out };
+	struct ast_printer p = { .ctx = c, .out = out };
 	const struct ast_block *b;
 	const struct ast_setting *s;
 

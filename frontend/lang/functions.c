@@ -1,118 +1,14 @@
 /*
  * Functions that are more than one op: those that make weights, named by the
  * call's @, and those that make several nodes.  A new one is a row of the
- * table at the end; linear.c and dropout.c hold two of them.
+ * table at the end.
  */
 #include "frontend/lang/call.h"
 
 #include <string.h>
 
-/* ---- weights ---- */
-
-bool
-call_dtype(struct call *c, enum ir_dtype *dtype)
-{
-	const struct ast_expr *e = call_named(c, "dtype");
-
-	if (!e) {
-		return true;
-	}
-	if (e->kind != AST_NAME) {
-		diag_error(c->l->diags, e->span,
-			   "the name of an element type is expected, as "
-			   "`dtype = f32`");
-		return false;
-	}
-	return lower_dtype(c->l, e->sym, e->span, dtype);
-}
-
-static bool
-init_args(struct call *c, struct ir_new *n, const char *init)
-{
-	const struct ast_expr *e = call_named(c, "init");
-	const struct ast_expr *std = call_named(c, "std");
-	struct lower *l = c->l;
-	double v = 0;
-
-	if (e) {
-		init = e->kind == AST_NAME ? lower_text(l, e->sym) : "";
-		if (lower_word("normal ones zeros", init) < 0) {
-			diag_error(l->diags, e->span,
-				   "`init` is normal, ones or zeros");
-			return false;
-		}
-	}
-	ir_new_text(n, IR_ATTR_INIT, lower_sym(l, init));
-	if (!std || strcmp(init, "normal") != 0) {
-		if (std) {
-			diag_error(l->diags, std->span, "`std` is the spread "
-				   "of `init = normal`, and this is `init = "
-				   "%s`", init);
-		}
-		return !std;
-	}
-	if (!lower_number(l, std, "`std`", &v)) {
-		return false;
-	}
-	if (v < 0 || v > 1e6) {
-		diag_error(l->diags, std->span, "`std` is %s, and 0 to 1e6 is "
-			   "legal", lower_number_text(l, v));
-		return false;
-	}
-	ir_new_num(n, IR_ATTR_STD, v);
-	return true;
-}
-
-value_id
-call_weight(struct call *c, enum ir_op op, const char *suffix,
-	    const struct ir_type *type, const char *init)
-{
-	struct lower *l = c->l;
-	struct tensor_name t;
-	struct ir_new n;
-	value_id v;
-	sym_t name;
-
-	ir_new_init(&n, op, c->e->span);
-	n.types[0] = *type;
-	name = lower_tensor_name(l, c->e, suffix, type, &t);
-	if (!name) {
-		return 0;
-	}
-	if (strcmp(suffix, ".bias") == 0) {
-		ir_new_text(&n, IR_ATTR_INIT, lower_sym(l, init));
-	} else if (!init_args(c, &n, init)) {
-		return 0;
-	}
-	ir_new_text(&n, IR_ATTR_NAME, name);
-	v = lower_append(l, &n, c->e);
-	t.value = v;
-	t.region = l->scope->region;
-	return v && lower_add_tensor(l, &t) ? v : 0;
-}
-
-bool
-call_add_dims(struct call *c, struct ir_type *t, const dim_id *d, uint32_t n)
-{
-	for (; n > 0; n--, d++) {
-		if (t->ndims == IR_MAX_DIMS) {
-			diag_error(c->l->diags, c->e->span, "a weight has at "
-				   "most %d dims", IR_MAX_DIMS);
-			return false;
-		}
-		if (ir_type_has(t, *d)) {
-			diag_error(c->l->diags, c->e->span, "`%s` would stand "
-				   "twice in the weight",
-				   ir_dim_name(c->l->m, *d));
-			return false;
-		}
-		t->dims[t->ndims++] = *d;
-	}
-	return true;
-}
-
-value_id
-call_cast(struct call *c, value_id v, enum ir_dtype dtype)
+static value_id
+call_cast(struct fe_call *c, value_id v, enum ir_dtype dtype)
 {
 	struct ir_new n;
 
@@ -125,8 +21,8 @@ call_cast(struct call *c, value_id v, enum ir_dtype dtype)
 	return lower_append(c->l, &n, c->e);
 }
 
-bool
-call_takes_number(struct call *c, uint32_t i)
+static bool
+call_takes_number(struct fe_call *c, uint32_t i)
 {
 	if (ir_dtypes[ir_type(c->l->m, c->args[i])->dtype].is_float) {
 		return true;
@@ -137,8 +33,10 @@ call_takes_number(struct call *c, uint32_t i)
 	return false;
 }
 
+/* ---- embeddings, tensors and norms ---- */
+
 static bool
-fn_embed(struct call *c, value_id *out)
+fn_embed(struct fe_call *c, value_id *out)
 {
 	enum ir_dtype dtype = c->l->dtype;
 	struct ir_type t = { 0 };
@@ -170,7 +68,7 @@ fn_embed(struct call *c, value_id *out)
 }
 
 static bool
-bare_tensor(struct call *c, enum ir_op op, const char *init, value_id *out)
+bare_tensor(struct fe_call *c, enum ir_op op, const char *init, value_id *out)
 {
 	enum ir_dtype dtype = c->l->dtype;
 	struct ir_type t = { 0 };
@@ -185,20 +83,20 @@ bare_tensor(struct call *c, enum ir_op op, const char *init, value_id *out)
 }
 
 static bool
-fn_weight(struct call *c, value_id *out)
+fn_weight(struct fe_call *c, value_id *out)
 {
 	return bare_tensor(c, IR_WEIGHT, "normal", out);
 }
 
 static bool
-fn_state(struct call *c, value_id *out)
+fn_state(struct fe_call *c, value_id *out)
 {
 	return bare_tensor(c, IR_BUFFER, "zeros", out);
 }
 
-/* What a norm runs over: the last dim, unless told. */
+/* What a norm runs over: `over`, or the last dim. */
 static bool
-norm_over(struct call *c, struct ir_type *t)
+norm_over(struct fe_call *c, struct ir_type *t)
 {
 	const struct ir_type *x = ir_type(c->l->m, c->args[0]);
 	const struct ast_expr *e = call_named(c, "over");
@@ -222,7 +120,7 @@ norm_over(struct call *c, struct ir_type *t)
 	}
 	for (i = 0; i < t->ndims; i++) {
 		if (!ir_type_has(x, t->dims[i])) {
-			diag_error(c->l->diags, e->span, "`%s` is no dim of "
+			diag_error(c->l->diags, e->span, "`%s` is not a dim of "
 				   "%s", ir_dim_name(c->l->m, t->dims[i]),
 				   ir_type_text(c->l->m, x));
 			return false;
@@ -233,7 +131,7 @@ norm_over(struct call *c, struct ir_type *t)
 
 /* rmsnorm, layernorm: the op with weights over the same dims. */
 static bool
-norm(struct call *c, enum ir_op op, bool bias, value_id *out)
+norm(struct fe_call *c, enum ir_op op, bool bias, value_id *out)
 {
 	const struct ast_expr *e = call_named(c, "eps");
 	struct ir_type t = { .dtype = ir_type(c->l->m, c->args[0])->dtype };
@@ -265,19 +163,19 @@ norm(struct call *c, enum ir_op op, bool bias, value_id *out)
 }
 
 static bool
-fn_rmsnorm(struct call *c, value_id *out)
+fn_rmsnorm(struct fe_call *c, value_id *out)
 {
 	return norm(c, IR_RMSNORM, false, out);
 }
 
 static bool
-fn_layernorm(struct call *c, value_id *out)
+fn_layernorm(struct fe_call *c, value_id *out)
 {
 	return norm(c, IR_LAYERNORM, true, out);
 }
 
 static bool
-fn_cast(struct call *c, value_id *out)
+fn_cast(struct fe_call *c, value_id *out)
 {
 	enum ir_dtype dtype = c->l->dtype;
 
@@ -290,7 +188,7 @@ fn_cast(struct call *c, value_id *out)
 
 /* The mean over all tokens of the loss of each. */
 static bool
-fn_cross_entropy(struct call *c, value_id *out)
+fn_cross_entropy(struct fe_call *c, value_id *out)
 {
 	const struct ir_type *t;
 	struct ir_new n;
@@ -321,9 +219,9 @@ fn_cross_entropy(struct call *c, value_id *out)
 	return *out != 0;
 }
 
-/* One slice per dim behind the arrow; together they are all of it. */
+/* One slice for each dim after the arrow; together they are all of it. */
 static bool
-fn_split(struct call *c, value_id *out)
+fn_split(struct fe_call *c, value_id *out)
 {
 	struct ir_module *m = c->l->m;
 	int64_t at = 0, whole = ir_dim_size(m, c->dims[0]);
@@ -359,16 +257,257 @@ fn_split(struct call *c, value_id *out)
 	return true;
 }
 
+/*
+ * ---- dropout(x, p = 0.1) ----
+ *
+ * x times a mask of zeros and ones, over 1 - p, so that the mean stays.  The
+ * mask is a source of one byte an element, which backward reads again: what
+ * is in it follows from its name, not from the state of a generator.
+ */
+
+/* Elements are dropped with the chance p. */
+static bool
+chance(struct fe_call *c, double *p)
+{
+	const struct ast_expr *e = call_named(c, "p");
+	struct diags *d = c->l->diags;
+
+	if (!e) {
+		diag_error(d, c->e->span, "dropout needs `p`, the chance that "
+			   "an element is dropped: it is written dropout(x, "
+			   "p = 0.1)");
+		return false;
+	}
+	if (!lower_number(c->l, e, "`p`", p)) {
+		return false;
+	}
+	if (*p < 0 || *p >= 1) {
+		diag_error(d, e->span, "`p` is %s, and 0 to less than 1 is "
+			   "legal", lower_number_text(c->l, *p));
+		return false;
+	}
+	return true;
+}
+
+static value_id
+mask(struct fe_call *c, double p)
+{
+	struct lower *l = c->l;
+	struct tensor_name t;
+	struct ir_new n;
+	sym_t name = lower_mask_name(l, c->e, &t);
+
+	if (!name || !lower_add_tensor(l, &t)) {
+		return 0;
+	}
+	ir_new_init(&n, IR_DROPOUT_MASK, c->e->span);
+	n.types[0] = *ir_type(l->m, c->args[0]);
+	n.types[0].dtype = IR_F8E4M3;
+	ir_new_text(&n, IR_ATTR_NAME, name);
+	ir_new_num(&n, IR_ATTR_RATE, p);
+	return lower_append(l, &n, c->e);
+}
+
+static value_id
+times(struct fe_call *c, value_id a, value_id b)
+{
+	struct ir_new n;
+
+	ir_new_init(&n, IR_MUL, c->e->span);
+	ir_new_arg(&n, a);
+	ir_new_arg(&n, b);
+	return lower_append(c->l, &n, c->e);
+}
+
+static bool
+fn_dropout(struct fe_call *c, value_id *out)
+{
+	value_id x = c->args[0], m, by;
+	double p;
+
+	if (!call_takes_number(c, 0) || !chance(c, &p)) {
+		return false;
+	}
+	*out = x;
+	if (p == 0) {
+		return true;
+	}
+	m = mask(c, p);
+	m = m ? call_cast(c, m, ir_type(c->l->m, x)->dtype) : 0;
+	x = m ? times(c, x, m) : 0;
+	by = x ? lower_constant(c->l, 1 / (1 - p), x, c->e->span) : 0;
+	*out = by ? times(c, x, by) : 0;
+	return *out != 0;
+}
+
+/* ---- linear: what is contracted ---- */
+
+/* What linear contracts without `over`: all dims but batch, seq and those of
+ * the index. */
+static bool
+default_over(struct fe_call *c, dim_id *over, uint8_t *n)
+{
+	const struct ir_type *x = ir_type(c->l->m, c->args[0]);
+	const struct ir_type *e = c->nargs > 1 ? ir_type(c->l->m, c->args[1])
+					       : NULL;
+	uint8_t i;
+
+	for (*n = i = 0; i < x->ndims; i++) {
+		const char *name = ir_dim_name(c->l->m, x->dims[i]);
+
+		if (strcmp(name, "batch") != 0 && strcmp(name, "seq") != 0 &&
+		    !(e && ir_type_has(e, x->dims[i]))) {
+			over[(*n)++] = x->dims[i];
+		}
+	}
+	if (*n == 0) {
+		diag_error(c->l->diags, c->arg_at[0], "linear finds no dim to "
+			   "contract in %s: without `over = ...` it contracts "
+			   "all dims but batch, seq and those of an index",
+			   ir_type_text(c->l->m, x));
+	}
+	return *n > 0;
+}
+
+static bool
+linear_over(struct fe_call *c, dim_id *over, uint8_t *n)
+{
+	const struct ast_expr *e = call_named(c, "over");
+	const struct ir_type *x = ir_type(c->l->m, c->args[0]);
+	uint32_t i;
+
+	if (e ? !call_dims(c, e, over, n) : !default_over(c, over, n)) {
+		return false;
+	}
+	for (i = 0; i < *n; i++) {
+		if (!ir_type_has(x, over[i])) {
+			diag_error(c->l->diags, e->span, "`%s` cannot be "
+				   "contracted: it is not a dim of %s",
+				   ir_dim_name(c->l->m, over[i]),
+				   ir_type_text(c->l->m, x));
+			return false;
+		}
+	}
+	for (i = 0; i < c->nto; i++) {
+		const char *name = ir_dim_name(c->l->m, c->to[i]);
+
+		if (call_has_dim(over, *n, c->to[i])) {
+			diag_error(c->l->diags, c->to_at[i], "`%s` is both "
+				   "contracted and made: declare a second dim "
+				   "of its size", name);
+			return false;
+		}
+		if (!e && ir_type_has(x, c->to[i])) {
+			diag_error(c->l->diags, c->to_at[i], "`%s` is a dim "
+				   "of %s already: say `over = ...` if each "
+				   "%s has weights of its own", name,
+				   ir_type_text(c->l->m, x), name);
+			return false;
+		}
+	}
+	return true;
+}
+
+/* The dim of the index operand, 0 without one; false after reporting. */
+static bool
+linear_index(struct fe_call *c, dim_id *of)
+{
+	*of = c->nargs > 1 ? ir_type(c->l->m, c->args[1])->of : 0;
+	if (c->nargs > 1 && !*of) {
+		diag_error(c->l->diags, c->arg_at[1], "linear's second "
+			   "operand chooses among weights: an index is "
+			   "expected, and this is %s",
+			   lower_type_text(c->l, c->args[1]));
+		return false;
+	}
+	return call_takes_number(c, 0);
+}
+
+static value_id
+add_bias(struct fe_call *c, value_id y, dim_id of, enum ir_dtype dtype)
+{
+	struct ir_type t = { .dtype = (uint8_t)dtype };
+	struct ir_new n;
+	value_id b;
+
+	if (!call_add_dims(c, &t, &of, of ? 1 : 0) ||
+	    !call_add_dims(c, &t, c->to, c->nto)) {
+		return 0;
+	}
+	b = call_weight(c, IR_WEIGHT, ".bias", &t, "zeros");
+	if (b && of) {
+		ir_new_init(&n, IR_GATHER, c->e->span);
+		ir_new_arg(&n, b);
+		ir_new_arg(&n, c->args[1]);
+		ir_new_dim(&n, IR_ATTR_OF, of);
+		b = lower_append(c->l, &n, c->e);
+	}
+	if (!b) {
+		return 0;
+	}
+	ir_new_init(&n, IR_ADD, c->e->span);
+	ir_new_arg(&n, y);
+	ir_new_arg(&n, b);
+	return lower_append(c->l, &n, c->e);
+}
+
+static bool
+fn_linear(struct fe_call *c, value_id *out)
+{
+	enum ir_dtype dtype = c->l->dtype;
+	const struct ast_expr *tied = call_named(c, "tied");
+	dim_id over[IR_MAX_DIMS] = { 0 }, of;
+	struct ir_type t = { 0 };
+	bool in_first = call_has_flag(c, "transposed");
+	struct ir_new n;
+	value_id w, x;
+	uint8_t nover, i;
+
+	if (!call_dtype(c, &dtype) || !linear_index(c, &of) ||
+	    !linear_over(c, over, &nover) ||
+	    !call_add_dims(c, &t, &of, of ? 1 : 0) ||
+	    !call_add_dims(c, &t, in_first ? over : c->to,
+			   in_first ? nover : c->nto) ||
+	    !call_add_dims(c, &t, in_first ? c->to : over,
+			   in_first ? c->nto : nover)) {
+		return false;
+	}
+	t.dtype = (uint8_t)dtype;
+	w = tied ? call_tied_weight(c, tied, &t)
+		 : call_weight(c, IR_WEIGHT, ".weight", &t, "normal");
+	x = w ? call_cast(c, c->args[0], ir_type(c->l->m, w)->dtype) : 0;
+	if (!x) {
+		return false;
+	}
+	ir_new_init(&n, of ? IR_DOT_AT : IR_DOT, c->e->span);
+	ir_new_arg(&n, x);
+	if (of) {
+		ir_new_arg(&n, c->args[1]);
+		ir_new_dim(&n, IR_ATTR_OF, of);
+	}
+	ir_new_arg(&n, w);
+	for (i = 0; i < nover; i++) {
+		ir_new_dim(&n, IR_ATTR_OVER, over[i]);
+	}
+	*out = lower_append(c->l, &n, c->e);
+	if (*out && call_has_flag(c, "bias")) {
+		*out = add_bias(c, *out, of, dtype);
+	}
+	return *out != 0;
+}
+
+/* ---- the table ---- */
+
 #define NONE 0, 0
 #define SOME 1, IR_MAX_DIMS
 const struct call_fn call_functions[] = {
-	/* name, { operands, dims before ->, behind it, usage },
+	/* name, { operands, dims before ->, after it, usage },
 	 * weights, many results, named arguments, flags */
 	{ "linear",
 	  { 1, 2, NONE, SOME, "linear(x -> dim, ...) or linear(x, index -> "
 	    "dim, ...)" },
 	  true, false, "over dtype init std tied", "bias transposed",
-	  call_linear },
+	  fn_linear },
 	{ "embed",
 	  { 1, 1, 1, 1, SOME, "embed(index, dim -> dim, ...)" },
 	  true, false, "dtype init std", "", fn_embed },
@@ -386,7 +525,7 @@ const struct call_fn call_functions[] = {
 	  true, false, "eps over", "", fn_layernorm },
 	{ "dropout",
 	  { 1, 1, NONE, NONE, "dropout(x, p = 0.1)" },
-	  true, false, "p", "", call_dropout },
+	  true, false, "p", "", fn_dropout },
 	{ "cast",
 	  { 1, 1, NONE, NONE, "cast(x, dtype = f32)" },
 	  false, false, "dtype", "", fn_cast },

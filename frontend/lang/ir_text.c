@@ -1,6 +1,7 @@
 /*
- * What the language refuses and the rules of the IR do not: IR text is held
- * to it as well, so that nothing in it is without effect, or without sense.
+ * Checks of IR text that the language makes and the rules of the IR do not:
+ * settings, hints, tensor names and constants, so that none of them is
+ * without effect.
  */
 #include "frontend/lang/lower.h"
 
@@ -9,7 +10,7 @@
 #include "passes/plan/plan.h"
 
 static void
-found_word(struct lower *l, struct span at, const char *found,
+check_word(struct lower *l, struct span at, const char *found,
 	   const char *legal)
 {
 	struct diag_near near;
@@ -30,12 +31,13 @@ check_hint(struct lower *l, const struct ir_hint *h)
 	dim_id d;
 
 	if (!h->axis) {
-		found_word(l, h->span, lower_text(l, h->verb), "recompute");
-		found_word(l, h->span, lower_text(l, h->what), hint_recompute);
+		check_word(l, h->span, lower_text(l, h->verb), "recompute");
+		check_word(l, h->span, lower_text(l, h->what),
+			   lower_hint_recompute);
 		return;
 	}
-	found_word(l, h->span, lower_text(l, h->verb), "shard");
-	found_word(l, h->span, lower_text(l, h->axis), hint_axes);
+	check_word(l, h->span, lower_text(l, h->verb), "shard");
+	check_word(l, h->span, lower_text(l, h->axis), lower_hint_axes);
 	if (ir_dim_find(l->m, h->what)) {
 		return;
 	}
@@ -48,7 +50,7 @@ check_hint(struct lower *l, const struct ir_hint *h)
 		   diag_near_text(&near, &l->ctx->tmp));
 }
 
-/* The number that a value is everywhere. */
+/* Whether a value is a constant, and which. */
 static bool
 is_constant(const struct ir_module *m, value_id v, double *out)
 {

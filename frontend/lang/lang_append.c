@@ -1,6 +1,6 @@
 /*
- * The one place that appends a node and, when its rule does not hold, explains
- * it: the rule where the call stands, then the type of each operand.
+ * Appends nodes to the IR.  If the rule of an op does not hold, the message
+ * shows the rule at the call, and notes show the type of each operand.
  */
 #include "frontend/lang/lower.h"
 
@@ -9,7 +9,7 @@
 void
 lower_note_operand(struct lower *l, const struct ast_expr *e, value_id v)
 {
-	struct binding *b = e->kind == AST_NAME ? lower_lookup(l, e->sym)
+	struct variable *b = e->kind == AST_NAME ? lower_lookup(l, e->sym)
 						: NULL;
 
 	if (b && b->value) {
@@ -22,7 +22,7 @@ lower_note_operand(struct lower *l, const struct ast_expr *e, value_id v)
 	}
 }
 
-/* Whether an argument before a has the same name: one note is enough. */
+/* Whether an argument before `a` has its name: one note is enough. */
 static bool
 named_before(const struct ast_arg *args, const struct ast_arg *a)
 {

@@ -1,5 +1,6 @@
 /*
- * Names: what each one means, dims and whole numbers over them, and types.
+ * What names mean: variables and their scopes, dims and whole numbers over
+ * them, and types.
  */
 #include "frontend/lang/lower.h"
 
@@ -28,6 +29,145 @@ lower_declared(const struct lower *l, enum ast_stmt_kind kind, sym_t name)
 		}
 	}
 	return NULL;
+}
+
+/* ---- variables ---- */
+
+struct variable *
+lower_lookup(struct lower *l, sym_t name)
+{
+	uint32_t i = lower_meaning(l, name)->var;
+
+	return i ? &l->vars.at[i - 1] : NULL;
+}
+
+void
+lower_push_var(struct lower *l, const struct ast_name *n, value_id v,
+	       bool used)
+{
+	struct meaning *means = lower_meaning(l, n->sym);
+	struct variable b = { n->sym, v, n->span, used, means->var };
+
+	VEC_PUSH(&l->ctx->perm, &l->vars, b);
+	means->var = l->vars.n;
+}
+
+/* Ends the variables of the innermost scope. */
+static void
+pop_vars(struct lower *l)
+{
+	while (l->vars.n > l->scope->first) {
+		const struct variable *b = &l->vars.at[--l->vars.n];
+		struct meaning *means = lower_meaning(l, b->name);
+
+		means->var = b->hidden;
+		means->gone_in = l->scope->outer ? l->func : 0;
+		means->gone = b->span;
+	}
+}
+
+/* Results of a model count as used, and so do names that begin with _. */
+static bool
+is_result(struct lower *l, sym_t name)
+{
+	const char *s = lower_text(l, name);
+
+	return strcmp(s, "loss") == 0 || strcmp(s, "logits") == 0 ||
+	       s[0] == '_';
+}
+
+void
+lower_bind(struct lower *l, const struct ast_name *n, value_id v)
+{
+	struct variable *old = lower_lookup(l, n->sym);
+	dim_id d = lower_meaning(l, n->sym)->dim;
+	const char *name = lower_text(l, n->sym);
+
+	if (d && !old && lower_warn(l, WARN_SHADOW, n->span, "variable `%s` "
+				    "hides the dim of that name", name) &&
+	    l->m->dims.at[d].span.hi) {
+		diag_note(l->diags, l->m->dims.at[d].span,
+			  "the dim is declared here");
+	}
+	if (old && !old->used && lower_warn(l, WARN_UNUSED_VALUE, old->span,
+					    "the value of `%s` is never used",
+					    name)) {
+		diag_note(l->diags, n->span, "it is replaced here");
+	}
+	if (old && (size_t)(old - l->vars.at) >= l->scope->first) {
+		old->value = v;
+		old->span = n->span;
+		old->used = is_result(l, n->sym);
+	} else {
+		lower_push_var(l, n, v, is_result(l, n->sym));
+	}
+}
+
+/* ---- scopes ---- */
+
+void
+lower_push_scope(struct lower *l, struct scope *s, region_id r,
+		 struct span at)
+{
+	memset(s, 0, sizeof *s);
+	s->outer = l->scope;
+	s->region = r;
+	s->first = l->vars.n;
+	s->span = at;
+	l->scope = s;
+}
+
+void
+lower_pop_scope(struct lower *l)
+{
+	uint32_t i;
+
+	for (i = l->scope->first; i < l->vars.n; i++) {
+		const struct variable *b = &l->vars.at[i];
+
+		if (!b->used && b->value) {
+			lower_warn(l, WARN_UNUSED_VALUE, b->span,
+				   "the value of `%s` is never used",
+				   lower_text(l, b->name));
+		}
+	}
+	pop_vars(l);
+	l->scope = l->scope->outer;
+}
+
+const struct scope *
+lower_repeat_of(const struct lower *l, sym_t var)
+{
+	const struct scope *s;
+
+	for (s = l->scope; s->outer; s = s->outer) {
+		if (s->var == var) {
+			return s;
+		}
+	}
+	return NULL;
+}
+
+/* ---- inputs that need no declaration ---- */
+
+/* `tokens` and `labels` exist in a model's body without being declared. */
+value_id *
+lower_implicit_input(struct lower *l, sym_t name)
+{
+	const char *s = lower_text(l, name);
+
+	if (!l->m->funcs.at[l->func].is_model ||
+	    lower_meaning(l, name)->dim) {
+		return NULL;
+	}
+	return strcmp(s, "tokens") == 0 ? &l->tokens
+	     : strcmp(s, "labels") == 0 ? &l->labels : NULL;
+}
+
+bool
+lower_is_value(struct lower *l, sym_t name)
+{
+	return lower_lookup(l, name) || lower_implicit_input(l, name);
 }
 
 /* ---- dims ---- */
@@ -59,7 +199,7 @@ unknown_dim(struct lower *l, sym_t name, struct span at,
 	    const char *function, const char *flags)
 {
 	const char *text = lower_text(l, name);
-	const struct binding *b = lower_lookup(l, name);
+	const struct variable *b = lower_lookup(l, name);
 	struct diag_near near;
 	dim_id i;
 
@@ -85,8 +225,8 @@ unknown_dim(struct lower *l, sym_t name, struct span at,
 }
 
 dim_id
-lower_dim_or(struct lower *l, sym_t name, struct span at,
-	     const char *function, const char *flags)
+lower_dim_or_flag(struct lower *l, sym_t name, struct span at,
+		  const char *function, const char *flags)
 {
 	dim_id d = lower_find_dim(l, name);
 	const struct ast_name *below = lower_declared(l, AST_DIM, name);
@@ -95,7 +235,7 @@ lower_dim_or(struct lower *l, sym_t name, struct span at,
 		return d;
 	}
 	if (below) {
-		diag_error(l->diags, at, "dim `%s` is used above its "
+		diag_error(l->diags, at, "dim `%s` is used before its "
 			   "declaration", lower_text(l, name));
 		diag_note(l->diags, below->span, "it is declared here");
 		return 0;
@@ -107,7 +247,7 @@ lower_dim_or(struct lower *l, sym_t name, struct span at,
 dim_id
 lower_dim(struct lower *l, sym_t name, struct span at)
 {
-	return lower_dim_or(l, name, at, "", "");
+	return lower_dim_or_flag(l, name, at, "", "");
 }
 
 static expr_id
@@ -117,7 +257,7 @@ dim_number(struct lower *l, const struct ast_expr *e)
 		return ir_expr_const(l->m, e->i);
 	}
 	if (e->num != floor(e->num)) {
-		diag_error(l->diags, e->span, "%s is no whole number",
+		diag_error(l->diags, e->span, "%s is not a whole number",
 			   lower_number_text(l, e->num));
 		return 0;
 	}
@@ -191,7 +331,7 @@ lower_int(struct lower *l, const struct ast_expr *e, const char *what,
 	return true;
 }
 
-/* Reported problems leave the dim out: nothing behind them is lowered. */
+/* After an error the dim is not added, and no body is lowered. */
 void
 lower_declare_dim(struct lower *l, const struct ast_stmt *s)
 {
@@ -238,7 +378,7 @@ lower_dtype(struct lower *l, sym_t name, struct span at, enum ir_dtype *dtype)
 			lower_add_word(&legal, ir_dtypes[i].name);
 		}
 	}
-	diag_error(l->diags, at, "`%s` is no element type of numbers%s: "
+	diag_error(l->diags, at, "`%s` is not an element type of numbers%s: "
 		   "expected %s", text, diag_near_text(&near, &l->ctx->tmp),
 		   lower_words(l, buf_text(&legal), "or"));
 	return false;
@@ -256,8 +396,8 @@ type_dims(struct lower *l, const struct ast_param *p, struct ir_type *t)
 			return false;
 		}
 		if (ir_type_has(t, d)) {
-			diag_error(l->diags, n->span, "`%s` stands twice in "
-				   "one type", lower_text(l, n->sym));
+			diag_error(l->diags, n->span, "`%s` is twice in one "
+				   "type", lower_text(l, n->sym));
 			return false;
 		}
 		if (t->ndims == IR_MAX_DIMS) {

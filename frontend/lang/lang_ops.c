@@ -1,7 +1,7 @@
 /*
  * Ops by name.  Any op of ir/ops.def can be called, with its row's attributes
- * as named arguments: how such a call looks, what goes without saying in it,
- * and what its attributes must be beside each other.
+ * as named arguments: how such a call is written, which attributes have a
+ * default, and how attributes must agree.
  */
 #include "frontend/lang/call.h"
 
@@ -23,7 +23,7 @@ find_attr(const struct ir_new *n, enum ir_attr_key key)
 /* ---- attributes from arguments ---- */
 
 static bool
-one_dim(struct call *c, const char *name, const struct ast_expr *e,
+one_dim(struct fe_call *c, const char *name, const struct ast_expr *e,
 	struct ir_attr *a)
 {
 	if (!call_dims(c, e, a->dims, &a->ndims)) {
@@ -38,7 +38,7 @@ one_dim(struct call *c, const char *name, const struct ast_expr *e,
 }
 
 static bool
-attr_arg(struct call *c, enum ir_attr_key key, const struct ast_expr *e,
+attr_arg(struct fe_call *c, enum ir_attr_key key, const struct ast_expr *e,
 	 struct ir_new *n)
 {
 	struct ir_attr *a = ir_new_attr(n, key);
@@ -54,12 +54,12 @@ attr_arg(struct call *c, enum ir_attr_key key, const struct ast_expr *e,
 		return lower_int(c->l, e, quoted, key == IR_ATTR_AT ? 0 : 1,
 				 IR_MAX_SIZE, &a->i, &a->expr);
 	case ATTR_NUM:
-		/* all others divide, or stand under a root */
+		/* all other numbers divide, or are under a root */
 		return key == IR_ATTR_SCALE
 		       ? lower_number(c->l, e, quoted, &a->num)
 		       : call_positive(c, e, name, &a->num);
 	default:
-		diag_error(c->l->diags, e->span, "%s is no argument with a "
+		diag_error(c->l->diags, e->span, "%s is not an argument with a "
 			   "value", quoted);
 		return false;
 	}
@@ -74,9 +74,9 @@ bare_key(enum ir_op op)
 							       : IR_ATTR_SEQ;
 }
 
-/* What goes without saying: the last dim, `seq`, the index's own dim... */
+/* Defaults: the last dim, the dim `seq`, the dim of an index, 10000. */
 static void
-default_attr(struct call *c, enum ir_attr_key key, struct ir_new *n)
+default_attr(struct fe_call *c, enum ir_attr_key key, struct ir_new *n)
 {
 	const struct ir_type *x = ir_type(c->l->m, c->args[0]);
 	const struct ir_factor *over;
@@ -100,12 +100,12 @@ default_attr(struct call *c, enum ir_attr_key key, struct ir_new *n)
 }
 
 static bool
-missing_attr(struct call *c, enum ir_attr_key key, const char *usage)
+missing_attr(struct fe_call *c, enum ir_attr_key key, const char *usage)
 {
 	if (key == IR_ATTR_TO || key == IR_ATTR_OF || key == IR_ATTR_OVER) {
 		diag_error(c->l->diags, c->e->span, "%s needs a dim%s: it is "
 			   "written %s", c->name, key == IR_ATTR_TO
-			   ? " behind `->`" : "", usage);
+			   ? " after `->`" : "", usage);
 	} else {
 		diag_error(c->l->diags, c->e->span, "%s needs `%s = ...`: %s",
 			   c->name, ir_attrs[key].name, ir_attrs[key].help);
@@ -114,7 +114,7 @@ missing_attr(struct call *c, enum ir_attr_key key, const char *usage)
 }
 
 static bool
-fill_attrs(struct call *c, struct ir_new *n, const char *usage)
+fill_attrs(struct fe_call *c, struct ir_new *n, const char *usage)
 {
 	uint32_t i;
 	int k;
@@ -157,7 +157,7 @@ fill_attrs(struct call *c, struct ir_new *n, const char *usage)
 
 /* What `at` cuts out lies inside the dim. */
 static bool
-check_cut(struct call *c, const struct ir_new *n)
+check_cut(struct fe_call *c, const struct ir_new *n)
 {
 	struct ir_module *m = c->l->m;
 	const struct ir_attr *at = find_attr(n, IR_ATTR_AT);
@@ -167,7 +167,7 @@ check_cut(struct call *c, const struct ir_new *n)
 	int64_t last = ir_dim_size(m, of) - size;
 
 	if (at->i <= last || last < 0) {
-		return true;	/* a size too large is the rule's matter */
+		return true;	/* the op's rule reports a size too large */
 	}
 	diag_error(c->l->diags, call_named(c, "at")->span, "`at` is %lld, and "
 		   "0 to %lld is legal to take %lld of the %lld of `%s`",
@@ -177,7 +177,7 @@ check_cut(struct call *c, const struct ir_new *n)
 }
 
 static bool
-check_groups(struct call *c, const struct ir_new *n)
+check_groups(struct fe_call *c, const struct ir_new *n)
 {
 	struct ir_module *m = c->l->m;
 	const struct ir_attr *a = find_attr(n, IR_ATTR_TOP_GROUPS);
@@ -185,16 +185,17 @@ check_groups(struct call *c, const struct ir_new *n)
 	dim_id to = find_attr(n, IR_ATTR_TO)->dims[0];
 	int64_t groups = find_attr(n, IR_ATTR_GROUPS)->i;
 	int64_t top = a ? a->i : groups;
-	int64_t whole = ir_dim_size(m, of), room;
+	int64_t whole = ir_dim_size(m, of), capacity;
 	const struct ast_expr *e = call_named(c, "groups");
 
 	if (whole % groups != 0) {
-		diag_error(c->l->diags, e->span, "`%s` = %lld cannot be cut "
-			   "into %lld groups of one size", ir_dim_name(m, of),
+		diag_error(c->l->diags, e->span, "`%s` = %lld cannot be "
+			   "divided into %lld groups of one "
+			   "size", ir_dim_name(m, of),
 			   (long long)whole, (long long)groups);
 		return false;
 	}
-	room = top * (whole / groups);
+	capacity = top * (whole / groups);
 	e = call_named(c, "top_groups");
 	if (top > groups) {
 		diag_error(c->l->diags, e->span, "`top_groups` is %lld, and "
@@ -202,18 +203,18 @@ check_groups(struct call *c, const struct ir_new *n)
 			   (long long)groups);
 		return false;
 	}
-	if (e && ir_dim_size(m, to) > room) {
+	if (e && ir_dim_size(m, to) > capacity) {
 		diag_error(c->l->diags, e->span, "%lld of %lld groups hold "
 			   "%lld of `%s`, and `%s` = %lld are to be chosen",
-			   (long long)top, (long long)groups, (long long)room,
-			   ir_dim_name(m, of), ir_dim_name(m, to),
-			   (long long)ir_dim_size(m, to));
+			   (long long)top, (long long)groups,
+			   (long long)capacity, ir_dim_name(m, of),
+			   ir_dim_name(m, to), (long long)ir_dim_size(m, to));
 		return false;
 	}
 	return true;
 }
 
-/* Attributes that mean something only beside another. */
+/* Attributes that have an effect only with another. */
 static const struct {
 	enum ir_attr_key key, needs;
 } companions[] = {
@@ -224,7 +225,7 @@ static const struct {
 };
 
 static bool
-check_companions(struct call *c)
+check_companions(struct fe_call *c)
 {
 	size_t i;
 
@@ -234,7 +235,7 @@ check_companions(struct call *c)
 		const struct ast_expr *e = call_named(c, name);
 
 		if (e && !call_named(c, needs)) {
-			diag_error(c->l->diags, e->span, "`%s` means nothing "
+			diag_error(c->l->diags, e->span, "`%s` has no effect "
 				   "without `%s = ...`", name, needs);
 			return false;
 		}
@@ -242,9 +243,9 @@ check_companions(struct call *c)
 	return true;
 }
 
-/* Rotary pairs need an even dim; the band that is stretched, two ends. */
+/* Rotary pairs need an even dim, and `low` must be below `high`. */
 static bool
-check_rotary(struct call *c)
+check_rotary(struct fe_call *c)
 {
 	const struct ir_type *x = ir_type(c->l->m, c->args[0]);
 	dim_id d = x->ndims ? x->dims[x->ndims - 1] : 0;
@@ -253,7 +254,7 @@ check_rotary(struct call *c)
 	double lo, hi;
 
 	if (d && ir_dim_size(c->l->m, d) % 2 != 0) {
-		diag_error(c->l->diags, c->arg_at[0], "%s turns pairs, and "
+		diag_error(c->l->diags, c->arg_at[0], "%s rotates pairs, and "
 			   "the last dim of %s, `%s` = %lld, is odd", c->name,
 			   lower_type_text(c->l, c->args[0]),
 			   ir_dim_name(c->l->m, d),
@@ -273,7 +274,7 @@ check_rotary(struct call *c)
 
 /* Where the dim of an attribute was written. */
 static struct span
-dim_span(const struct call *c, const struct ir_attr *a, dim_id d)
+dim_span(const struct fe_call *c, const struct ir_attr *a, dim_id d)
 {
 	const struct ast_expr *e = call_named(c, ir_attrs[a->key].name);
 	uint32_t i;
@@ -288,7 +289,7 @@ dim_span(const struct call *c, const struct ir_attr *a, dim_id d)
 
 /* The dims that attributes name are dims of the operands that need them. */
 static bool
-check_has_dims(struct call *c, const struct ir_new *n)
+check_has_dims(struct fe_call *c, const struct ir_new *n)
 {
 	enum ir_attr_key key;
 	struct ir_rule r;
@@ -311,7 +312,7 @@ check_has_dims(struct call *c, const struct ir_new *n)
 				continue;
 			}
 			diag_error(c->l->diags, dim_span(c, a, a->dims[j]),
-				   "`%s` is no dim of %s, operand %d of %s",
+				   "`%s` is not a dim of %s, operand %d of %s",
 				   ir_dim_name(c->l->m, a->dims[j]),
 				   ir_type_text(c->l->m, t), k + 1, c->name);
 			return false;
@@ -321,7 +322,7 @@ check_has_dims(struct call *c, const struct ir_new *n)
 }
 
 static bool
-check_attrs(struct call *c, const struct ir_new *n)
+check_attrs(struct fe_call *c, const struct ir_new *n)
 {
 	return check_has_dims(c, n) && check_companions(c) &&
 	       (!find_attr(n, IR_ATTR_AT) || check_cut(c, n)) &&
@@ -333,10 +334,10 @@ check_attrs(struct call *c, const struct ir_new *n)
 
 /*
  * The words of an op's row: attributes with a value, and flags.  Axes of the
- * mesh are what a plan gives, and no word of the language.
+ * mesh come from a plan: the language has no word for them.
  */
 static void
-op_words(struct call *c, enum ir_op op)
+op_words(struct fe_call *c, enum ir_op op)
 {
 	struct buf words, flags;
 	int k;
@@ -356,9 +357,10 @@ op_words(struct call *c, enum ir_op op)
 	c->flags = buf_text(&flags);
 }
 
-/* What an op's row says that a call of it looks like. */
+/* How many operands and dims the row of an op allows, and how a call of it is
+ * written. */
 static void
-op_takes(struct call *c, enum ir_op op, struct call_takes *t)
+op_takes(struct fe_call *c, enum ir_op op, struct call_takes *t)
 {
 	enum ir_attr_key key = bare_key(op);
 	bool bare = ir_op_takes(op, key) != IR_TAKES_NOT;
@@ -385,20 +387,24 @@ op_takes(struct call *c, enum ir_op op, struct call_takes *t)
 	t->usage = buf_text(&b);
 }
 
-bool
-call_op(struct call *c, enum ir_op op, value_id *out)
+static bool
+run_op(struct fe_call *c, value_id *out)
 {
 	struct call_takes takes;
+	enum ir_op op;
 	struct ir_new n;
 	uint32_t i;
 
+	if (!ir_find_op(c->name, &op)) {
+		die("no op is named %s", c->name);
+	}
 	op_words(c, op);
 	op_takes(c, op, &takes);
 	if (!call_sort(c, &takes)) {
 		return false;
 	}
 	ir_new_init(&n, op, c->e->span);
-	/* where the row leaves it open */
+	/* the type of ops whose row does not fix it */
 	n.types[0].dtype = (uint8_t)c->l->dtype;
 	for (i = 0; i < c->nargs; i++) {
 		ir_new_arg(&n, c->args[i]);
@@ -409,3 +415,5 @@ call_op(struct call *c, enum ir_op op, value_id *out)
 	*out = lower_append(c->l, &n, c->e);
 	return *out != 0;
 }
+
+const struct call_fn call_op = { .run = run_op };

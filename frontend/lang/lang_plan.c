@@ -1,7 +1,7 @@
 /*
  * Plans in the language: a plan block of a model's file, or a file of its
- * own.  What the keys are and which values they take stands in passes/plan*;
- * here an expression becomes a list of words and numbers.
+ * own.  passes/plan knows the keys and their values; here an expression
+ * becomes a list of words and numbers.
  */
 #include "frontend/lang/ast.h"
 
@@ -9,15 +9,16 @@
 
 #include "passes/plan/plan.h"
 
-/* What a key takes besides plain words and numbers. */
-struct taken {
+/* The value of one key, and what it may hold besides words and numbers. */
+struct plan_reader {
 	struct ir_ctx *c;
 	struct plan_value *v;
 	bool runs;		/* `5*16` */
 	bool sets;		/* `(q+k)*4`, of words */
 };
 
-/* How often, of the N in `x*N`; what cannot be is refused as such. */
+/* The N of `x*N`.  What is not a count from 1 to PLAN_MAX_STAGES becomes
+ * PLAN_MAX_STAGES + 1, which plan_set() refuses. */
 static int64_t
 times_of(double n)
 {
@@ -27,18 +28,18 @@ times_of(double n)
 
 /* `5*16`: five, sixteen times; other arithmetic is a number. */
 static bool
-add_number(const struct taken *t, const struct ast_expr *e)
+add_number(const struct plan_reader *t, const struct ast_expr *e)
 {
 	struct plan_item it = { .times = 1, .span = e->span };
 	double times = 1;
 
 	if (t->runs && e->kind == AST_BIN && e->op == '*') {
-		if (!fe_plain_number(e->lhs, &it.num) ||
-		    !fe_plain_number(e->rhs, &times)) {
+		if (!ast_plain_number(e->lhs, &it.num) ||
+		    !ast_plain_number(e->rhs, &times)) {
 			return false;
 		}
 		it.times = times_of(times);
-	} else if (!fe_plain_number(e, &it.num)) {
+	} else if (!ast_plain_number(e, &it.num)) {
 		return false;
 	}
 	VEC_PUSH(&t->c->tmp, &t->v->items, it);
@@ -46,7 +47,7 @@ add_number(const struct taken *t, const struct ast_expr *e)
 }
 
 static bool
-add_word(const struct taken *t, const struct ast_expr *e)
+add_word(const struct plan_reader *t, const struct ast_expr *e)
 {
 	struct plan_item it = { .times = 1, .span = e->span };
 
@@ -60,7 +61,7 @@ add_word(const struct taken *t, const struct ast_expr *e)
 
 /* The words of `q + k + silu`, or of `(q, k, silu)`. */
 static bool
-add_words(const struct taken *t, const struct ast_expr *e)
+add_words(const struct plan_reader *t, const struct ast_expr *e)
 {
 	const struct ast_arg *a;
 
@@ -80,14 +81,14 @@ add_words(const struct taken *t, const struct ast_expr *e)
 
 /* `full*2`, `(q+k)*4`; in a list, also a set without a number. */
 static bool
-add_set(const struct taken *t, const struct ast_expr *e, bool in_list)
+add_set(const struct plan_reader *t, const struct ast_expr *e, bool in_list)
 {
 	bool run = e->kind == AST_BIN && e->op == '*';
 	uint32_t from = t->v->items.n, i;
 	double times = 1;
 
 	if (e->kind == AST_NAME || e->kind == AST_STR || !t->sets ||
-	    (run && !fe_plain_number(e->rhs, &times)) ||
+	    (run && !ast_plain_number(e->rhs, &times)) ||
 	    !add_words(t, run ? e->lhs : e)) {
 		t->v->items.n = from;
 		return false;
@@ -108,7 +109,7 @@ has_word(const struct ast_expr *e)
 }
 
 static bool
-add_item(const struct taken *t, const struct ast_expr *e, bool in_list)
+add_item(const struct plan_reader *t, const struct ast_expr *e, bool in_list)
 {
 	if (add_word(t, e) || add_set(t, e, in_list) || add_number(t, e)) {
 		return true;
@@ -127,7 +128,7 @@ fe_set_plan_key(struct ir_module *m, const struct ast_setting *s)
 {
 	const char *key = ir_text(m->ctx, s->key.sym);
 	struct plan_value v = { .span = s->value->span };
-	struct taken t = { .c = m->ctx, .v = &v };
+	struct plan_reader t = { .c = m->ctx, .v = &v };
 	const struct ast_arg *a;
 
 	t.runs = strcmp(key, "stages") == 0;
@@ -156,14 +157,13 @@ fe_read_plan(struct ir_ctx *c, struct ir_module *m, uint32_t file)
 
 	for (b = f ? f->blocks : NULL; b; b = b->next) {
 		if (strcmp(ir_text(c, b->kind.sym), "plan") != 0) {
-			diag_error(&c->diags, b->kind.span, "a file of a plan "
-				   "holds one plan block and nothing else, "
-				   "found a %s block",
+			diag_error(&c->diags, b->kind.span, "a plan file holds "
+				   "one plan block and nothing else, found a "
+				   "%s block",
 				   ir_text(c, b->kind.sym));
 		} else if (plan) {
-			diag_error(&c->diags, b->kind.span, "a file of a plan "
-				   "holds one plan block, and this is a "
-				   "second");
+			diag_error(&c->diags, b->kind.span, "a plan file holds "
+				   "one plan block, and this is a second");
 			diag_note(&c->diags, plan->kind.span,
 				  "the first one is here");
 		} else {

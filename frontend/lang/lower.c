@@ -1,7 +1,7 @@
 /*
  * From the tree to IR: blocks, layers and statements.  One walk in source
- * order, so a name must stand above its use; errors are collected, and a
- * statement that failed binds its names to nothing, which stays silent.
+ * order, so a name must be declared above its use.  Errors are collected; a
+ * statement that failed binds its names to value 0, whose uses report nothing.
  */
 #include "frontend/lang/lower.h"
 
@@ -70,14 +70,14 @@ lower_return(struct lower *l, const struct ast_stmt *s)
 	if (l->m->funcs.at[l->func].is_model || l->scope->outer) {
 		diag_error(l->diags, word_span(s, "return"), "`return` ends "
 			   "a layer; %s", l->scope->outer
-			   ? "a repeat hands on the variables it assigns"
+			   ? "a repeat carries the variables that it assigns"
 			   : "a model's result is its variable `loss`, or "
 			   "`logits`");
 		return;
 	}
 	if (s->next) {
 		diag_error(l->diags, s->next->span,
-			   "nothing may stand behind `return`");
+			   "nothing may follow `return`");
 		diag_note(l->diags, word_span(s, "return"),
 			  "the layer ends here");
 		return;
@@ -98,7 +98,253 @@ lower_return(struct lower *l, const struct ast_stmt *s)
 	}
 }
 
-void
+static void
+lower_input(struct lower *l, const struct ast_stmt *s)
+{
+	const struct ast_name *name = &s->params->name;
+	const struct variable *old = lower_lookup(l, name->sym);
+	value_id *place = lower_implicit_input(l, name->sym);
+	struct ir_new n;
+	value_id v = 0;
+
+	ir_new_init(&n, IR_INPUT, s->span);
+	n.hint = name->sym;
+	ir_new_text(&n, IR_ATTR_NAME, name->sym);
+	if (old || (place && *place)) {
+		diag_error(l->diags, name->span, "`%s` %s",
+			   lower_text(l, name->sym), old
+			   ? "is assigned above, and cannot be an input too"
+			   : "is used above, as the input that it is unless "
+			   "declared");
+		return;
+	}
+	if (lower_type(l, s->params, &n.types[0])) {
+		v = lower_append_in(l, l->scope->region, &n, s->span);
+	}
+	lower_bind(l, name, v);
+}
+
+/* ---- repeats ---- */
+
+static void lower_stmts(struct lower *l, const struct ast_stmt *s);
+
+/* The variables that a repeat carries: it assigns them, and they had a value
+ * before it.  Everything else that it assigns ends with it. */
+struct carried {
+	struct ast_name *name[IR_MAX_ARGS];
+	value_id init[IR_MAX_ARGS];
+	uint32_t n;
+};
+
+static bool
+is_carried(const struct carried *c, sym_t name)
+{
+	uint32_t i;
+
+	for (i = 0; i < c->n; i++) {
+		if (c->name[i]->sym == name) {
+			return true;
+		}
+	}
+	return false;
+}
+
+static bool
+find_carried(struct lower *l, const struct ast_stmt *s, struct carried *c)
+{
+	struct ast_name *n;
+
+	for (; s; s = s->next) {
+		if (s->kind == AST_REPEAT && !find_carried(l, s->body, c)) {
+			return false;
+		}
+		for (n = s->kind == AST_ASSIGN ? s->names : NULL; n;
+		     n = n->next) {
+			struct variable *b = lower_lookup(l, n->sym);
+
+			if (!b || is_carried(c, n->sym)) {
+				continue;
+			}
+			if (c->n == IR_MAX_ARGS) {
+				diag_error(l->diags, n->span, "more than %d "
+					   "variables change in this repeat",
+					   IR_MAX_ARGS);
+				return false;
+			}
+			c->name[c->n] = n;
+			c->init[c->n++] = b->value;
+			b->used = true;
+		}
+	}
+	return true;
+}
+
+static bool
+repeat_range(struct lower *l, const struct ast_stmt *s, struct ir_new *n)
+{
+	int64_t count, start = 0;
+	struct ir_attr *a;
+	expr_id expr;
+
+	if (!lower_int(l, s->exprs->expr, "the count of a repeat", 1, 1000000,
+		       &count, &expr)) {
+		return false;
+	}
+	a = ir_new_attr(n, IR_ATTR_COUNT);
+	a->i = count;
+	a->expr = expr;
+	if (s->exprs->next) {
+		if (!lower_int(l, s->exprs->next->expr, "the start of a "
+			       "repeat", 0, 1000000, &start, &expr)) {
+			return false;
+		}
+		a = ir_new_attr(n, IR_ATTR_START);
+		a->i = start;
+		a->expr = expr;
+	}
+	l->scope->lo = start;
+	l->scope->hi = start + count;
+	return true;
+}
+
+/* Each carried variable must end an iteration with the type that the next
+ * iteration starts with. */
+static bool
+close_repeat(struct lower *l, const struct carried *c, struct ir_new *n)
+{
+	struct ir_module *m = l->m;
+	region_id r = l->scope->region;
+	uint32_t i;
+
+	for (i = 0; i < c->n; i++) {
+		struct variable *b = lower_lookup(l, c->name[i]->sym);
+		const struct ir_type *before, *after;
+
+		if (!c->init[i] || !b->value) {
+			return false;
+		}
+		b->used = true;
+		before = ir_type(m, c->init[i]);
+		after = ir_type(m, b->value);
+		if (!ir_type_equal(before, after)) {
+			diag_error(l->diags, b->span, "`%s` is %s before the "
+				   "repeat and %s after an iteration",
+				   lower_text(l, b->name),
+				   ir_type_text(m, before),
+				   ir_type_text(m, after));
+			diag_note(l->diags, l->scope->span,
+				  "the repeat starts here");
+			return false;
+		}
+		VEC_PUSH(&l->ctx->perm, &m->regions.at[r].results, b->value);
+		ir_new_arg(n, c->init[i]);
+		n->types[i] = *before;
+	}
+	n->nresults = c->n;
+	return true;
+}
+
+/* {i} in a weight's name must mean one thing. */
+static bool
+free_variable(struct lower *l, const struct ast_name *var)
+{
+	const char *name = lower_text(l, var->sym);
+	const struct scope *outer = lower_repeat_of(l, var->sym);
+
+	if (outer) {
+		diag_error(l->diags, var->span, "`%s` is the variable of a "
+			   "repeat around this one already", name);
+		diag_note(l->diags, outer->span, "that repeat is here");
+		return false;
+	}
+	if (lower_meaning(l, var->sym)->dim) {
+		diag_error(l->diags, var->span, "`%s` is a dim, and cannot "
+			   "be the variable of a repeat", name);
+		return false;
+	}
+	return true;
+}
+
+static bool
+repeat_body(struct lower *l, const struct ast_stmt *s, struct carried *c,
+	    struct ir_new *n)
+{
+	uint32_t errors = l->diags->errors, i;
+
+	if (!repeat_range(l, s, n) ||
+	    (s->var.sym && !free_variable(l, &s->var))) {
+		return false;
+	}
+	l->scope->var = s->var.sym;
+	for (i = 0; i < c->n; i++) {
+		struct ir_type t = *ir_type(l->m, c->init[i]);
+		value_id v = !c->init[i] ? 0 :
+			ir_param_add(l->m, n->region, &t, c->name[i]->sym);
+
+		lower_push_var(l, c->name[i], v, true);
+	}
+	lower_stmts(l, s->body);
+	if (l->scope->var) {
+		ir_new_text(n, IR_ATTR_VAR, l->scope->var);
+	}
+	return close_repeat(l, c, n) && l->diags->errors == errors;
+}
+
+/* The head of a repeat, for messages that point at it. */
+static struct span
+repeat_span(const struct ast_stmt *s)
+{
+	struct span at = s->span;
+
+	at.hi = s->var.sym ? s->var.span.hi : s->exprs->expr->span.hi;
+	return at;
+}
+
+static void
+lower_repeat(struct lower *l, const struct ast_stmt *s)
+{
+	struct carried c = { .n = 0 };
+	struct scope scope;
+	struct ir_new n;
+	value_id v = 0;
+	uint32_t i;
+	bool ok;
+
+	if (l->depth == IR_MAX_DEPTH) {
+		diag_error(l->diags, repeat_span(s), "repeats nest deeper "
+			   "than %d", IR_MAX_DEPTH);
+		return;
+	}
+	if (!find_carried(l, s->body, &c)) {
+		return;
+	}
+	if (c.n == 0) {
+		diag_error(l->diags, repeat_span(s), "this repeat changes no "
+			   "variable from outside it, so it computes nothing");
+		return;
+	}
+	ir_new_init(&n, IR_REPEAT, repeat_span(s));
+	n.region = ir_region_add(l->m, 0);
+	l->depth++;
+	lower_push_scope(l, &scope, n.region, n.span);
+	ok = repeat_body(l, s, &c, &n);
+	lower_pop_scope(l);
+	l->depth--;
+	if (ok) {
+		n.hint = c.name[0]->sym;
+		v = lower_append_in(l, l->scope->region, &n, n.span);
+	}
+	for (i = 0; i < c.n; i++) {
+		if (v) {
+			l->m->values.at[v + i].hint = c.name[i]->sym;
+		}
+		lower_bind(l, c.name[i], v ? v + i : 0);
+	}
+}
+
+/* ---- bodies ---- */
+
+static void
 lower_stmts(struct lower *l, const struct ast_stmt *s)
 {
 	for (; s && !fe_too_many_errors(l->ctx, l->errors_before);
@@ -175,7 +421,7 @@ bind_params(struct lower *l, const struct ast_stmt *s)
 	uint32_t n = 0;
 
 	for (p = s->params; p; p = p->next) {
-		struct binding *b = lower_lookup(l, p->name.sym);
+		struct variable *b = lower_lookup(l, p->name.sym);
 
 		if (b) {
 			diag_error(l->diags, p->name.span, "operand `%s` is "
@@ -256,7 +502,7 @@ model_result(struct lower *l, const struct ast_block *b)
 {
 	static const char *const names[] = { "loss", "logits" };
 	region_id r = l->scope->region;
-	struct binding *v = NULL;
+	struct variable *v = NULL;
 	int i;
 
 	for (i = 0; i < 2 && !v; i++) {
@@ -272,7 +518,7 @@ model_result(struct lower *l, const struct ast_block *b)
 	}
 	if (i == 1 && v->value && ir_type(l->m, v->value)->ndims > 0) {
 		diag_error(l->diags, v->span, "`loss` is one number, and this "
-			   "is %s: take its mean over them",
+			   "is %s: take the mean over its dims",
 			   lower_type_text(l, v->value));
 	}
 	if (v->value && ir_type(l->m, v->value)->of) {
@@ -285,7 +531,8 @@ model_result(struct lower *l, const struct ast_block *b)
 
 /*
  * Layers use the dims and the element type above them, so these are read in
- * one walk.  A wrong dim would be wrong everywhere: what needs it waits.
+ * one walk.  After a wrong dim no body is lowered, since every use of it would
+ * be reported.
  */
 static void
 lower_declarations(struct lower *l, const struct ast_block *b)

@@ -1,22 +1,22 @@
 /*
- * What the files that turn the tree into IR share.  lower.c walks blocks and
- * statements, repeat.c repeats, expr.c expressions, call.c and its own calls;
- * settings.c the blocks of `key = value;` and hints.  lang_names.c, tensors.c
- * and scope.c know what names mean, lang_append.c appends what comes of it
- * all, and words.c puts messages together.
+ * What the files that turn the tree into IR share.  lower.c walks blocks,
+ * layers and statements; expr.c expressions and calls; settings.c the blocks
+ * of `key = value;` and the hints.  They call lang_names.c and tensors.c for
+ * what names mean, lang_append.c to add nodes, and words.c for messages.
+ * Private to frontend/lang.
  */
 #ifndef FRONTEND_LOWER_H
 #define FRONTEND_LOWER_H
 
 #include "frontend/lang/ast.h"
 
-/* A variable: the value it stands for now. */
-struct binding {
+/* A variable and its current value. */
+struct variable {
 	sym_t name;
-	value_id value;		/* 0: what was reported, stays silent */
-	struct span span;	/* where it got that value */
+	value_id value;		/* 0 after an error: uses report nothing */
+	struct span span;	/* where it was assigned */
 	bool used;
-	uint32_t hidden;	/* what the name meant outside, as in names */
+	uint32_t hidden;	/* the variable that it hides: meaning.var */
 };
 
 /* The body of the model, a layer or a repeat. */
@@ -30,10 +30,10 @@ struct scope {
 };
 
 #define MAX_RANGES 4
-#define MAX_TRIES 10000		/* names that a suggestion is sought among */
+#define MAX_TRIES 10000		/* names compared for a suggestion */
 
 /*
- * The tensors that one name template stands for: each {} runs over a range.
+ * The tensors that one name template covers: each {} runs over a range.
  * Two templates clash when the texts are equal and all ranges meet.
  */
 struct tensor_name {
@@ -42,9 +42,9 @@ struct tensor_name {
 	int64_t lo[MAX_RANGES], hi[MAX_RANGES];
 	struct span span;
 	value_id value;		/* weights of this function, for `tied` */
-	region_id region;	/* that the weight stands in */
+	region_id region;	/* of the weight */
 	sym_t written;		/* the @ as written, for `tied` */
-	bool drawn;		/* a mask: no checkpoint is to hold it */
+	bool drawn;		/* a dropout mask: in no checkpoint */
 };
 
 /* What is known of a function besides its IR. */
@@ -69,24 +69,17 @@ struct lower {
 	struct ir_module *m;
 	struct diags *diags;
 	uint32_t errors_before;		/* and warnings that are errors */
-	enum ir_dtype dtype;	/* of values and weights, unless said */
+	enum ir_dtype dtype;	/* of values and weights without a dtype */
 	struct scope *scope;
 	func_id func;
-	VEC(struct binding) vars;	/* of the open scopes, inner last */
+	VEC(struct variable) vars;	/* of the open scopes, inner last */
 	VEC(struct meaning) names;	/* by sym_t */
 	VEC(struct func_info) funcs;	/* by func_id */
 	VEC(bool) dim_used;		/* by dim_id */
-	const struct ast_stmt *body;	/* of the model: what stands below */
+	const struct ast_stmt *body;	/* of the model */
 	value_id tokens, labels;	/* the implicit inputs, once used */
 	uint32_t depth, autonames, warnings;
-	bool stopped;		/* a dim or dtype is wrong: bodies wait */
-};
-
-/* A number or a value. */
-struct operand {
-	bool is_value;
-	value_id value;
-	double num;
+	bool stopped;		/* a wrong dim or dtype: no body is lowered */
 };
 
 /* ---- words.c ---------------------------------------------------------- */
@@ -97,34 +90,59 @@ struct operand {
  */
 bool lower_warn(struct lower *l, enum diag_warning w, struct span at,
 		const char *fmt, ...) BASE_PRINTF(4, 5);
-/* Place of a word in a space separated list, or -1. */
+/* Index of a word in a list with blanks between its words, or -1. */
 int lower_word(const char *list, const char *word);
-/* "a, b or c" of such a list. */
+/* "a, b or c" of such a list, with `last` before the last word. */
 const char *lower_words(struct lower *l, const char *list, const char *last);
 void lower_add_word(struct buf *list, const char *word);
 /* Tries each word of such a list. */
 void lower_near(struct lower *l, struct diag_near *near, const char *list);
+/* Whether the word is a flag of calls, so that no dim may have the name. */
+bool lower_is_flag(const char *word);
 const char *lower_type_text(struct lower *l, value_id v);
 /* The shortest text of a number, in the run's tmp. */
 const char *lower_number_text(struct lower *l, double v);
+/* "no dim", "1 operand", "2 to 8 dims after `->`" */
+const char *lower_count_text(struct lower *l, const char *what,
+			     const char *where, uint32_t lo, uint32_t hi);
 
-/* ---- lang_names.c ------------------------------------------------------- */
+/* ---- lang_names.c: what a name means ---------------------------------- */
 
 struct meaning *lower_meaning(struct lower *l, sym_t name);
 /* Where a dim or a layer of the model is declared, or NULL. */
 const struct ast_name *lower_declared(const struct lower *l,
 				      enum ast_stmt_kind kind, sym_t name);
+
+/* The variable of that name, or NULL; valid until another one is bound. */
+struct variable *lower_lookup(struct lower *l, sym_t name);
+void lower_bind(struct lower *l, const struct ast_name *n, value_id v);
+/* A variable of the innermost scope, which hides what its name meant. */
+void lower_push_var(struct lower *l, const struct ast_name *n, value_id v,
+		    bool used);
+void lower_push_scope(struct lower *l, struct scope *s, region_id r,
+		      struct span at);
+/* Ends its variables too, and warns of those that nothing used. */
+void lower_pop_scope(struct lower *l);
+/* The repeat around this place whose variable has the name, or NULL. */
+const struct scope *lower_repeat_of(const struct lower *l, sym_t var);
+/* Where the model keeps `tokens` or `labels`; NULL if the name is neither. */
+value_id *lower_implicit_input(struct lower *l, sym_t name);
+/* Whether a name is a value, or an implicit input that can become one. */
+bool lower_is_value(struct lower *l, sym_t name);
+
 void lower_declare_dim(struct lower *l, const struct ast_stmt *s);
 dim_id lower_add_dim(struct lower *l, sym_t name, int64_t size, expr_id expr,
 		     struct span at);
-dim_id lower_find_dim(struct lower *l, sym_t name);	/* 0: none; silent */
-/* 0 after reporting.  `flags`: words of the function that may stand too. */
+/* 0 if there is none, without a message; the dim counts as used. */
+dim_id lower_find_dim(struct lower *l, sym_t name);
+/* 0 after reporting. */
 dim_id lower_dim(struct lower *l, sym_t name, struct span at);
-dim_id lower_dim_or(struct lower *l, sym_t name, struct span at,
-		    const char *function, const char *flags);
+/* The same where a flag of `function` is legal too: the message lists them. */
+dim_id lower_dim_or_flag(struct lower *l, sym_t name, struct span at,
+			 const char *function, const char *flags);
 /*
- * A whole number over dims, lo..hi; the expr that wrote it, or 0 for a plain
- * number.  False after reporting.
+ * A whole number over dims, from lo to hi.  *expr is how it was written, or 0
+ * for a plain number.  False after reporting.
  */
 bool lower_int(struct lower *l, const struct ast_expr *e, const char *what,
 	       int64_t lo, int64_t hi, int64_t *value, expr_id *expr);
@@ -134,7 +152,7 @@ bool lower_dtype(struct lower *l, sym_t name, struct span at,
 bool lower_type(struct lower *l, const struct ast_param *p,
 		struct ir_type *t);
 
-/* ---- tensors.c -------------------------------------------------------- */
+/* ---- tensors.c: names in checkpoints ---------------------------------- */
 
 /*
  * The tensor name `at` + suffix of a weight with these dims (none: a call).
@@ -153,22 +171,7 @@ bool lower_add_tensor(struct lower *l, const struct tensor_name *t);
 sym_t lower_call_name(struct lower *l, const struct ast_expr *call,
 		      func_id callee);
 
-/* ---- scope.c ---------------------------------------------------------- */
-
-/* NULL if there is none.  Until the next variable is bound. */
-struct binding *lower_lookup(struct lower *l, sym_t name);
-void lower_bind(struct lower *l, const struct ast_name *n, value_id v);
-/* A variable of this very scope, in front of what its name meant. */
-void lower_push_var(struct lower *l, const struct ast_name *n, value_id v,
-		    bool used);
-void lower_push_scope(struct lower *l, struct scope *s, region_id r,
-		      struct span at);
-/* Ends its variables too, and warns of those that nothing used. */
-void lower_pop_scope(struct lower *l);
-/* The repeat around this place whose variable has the name, or NULL. */
-const struct scope *lower_repeat_of(const struct lower *l, sym_t var);
-
-/* ---- lang_append.c ------------------------------------------------------ */
+/* ---- lang_append.c ---------------------------------------------------- */
 
 /*
  * Appends to the current region; on failure reports the rule at e and shows
@@ -176,49 +179,29 @@ const struct scope *lower_repeat_of(const struct lower *l, sym_t var);
  */
 value_id lower_append(struct lower *l, struct ir_new *n,
 		      const struct ast_expr *e);
-/* To this region; what is reported shows no operands. */
+/* To that region; the message shows no operands. */
 value_id lower_append_in(struct lower *l, region_id r, struct ir_new *n,
 			 struct span at);
 /* Does an element of that type hold v? False after reporting. */
 bool lower_holds(struct lower *l, enum ir_dtype type, double v,
 		 struct span at);
-/* A number as a value of the type of elements that `like` has; 0: reported. */
+/* A number as a value whose elements are as those of `like`; 0: reported. */
 value_id lower_constant(struct lower *l, double v, value_id like,
 			struct span at);
-/* Notes the type of an operand, where its variable got it. */
+/* Notes the type of an operand, where its variable was assigned. */
 void lower_note_operand(struct lower *l, const struct ast_expr *e,
 			value_id v);
 
 /* ---- expr.c ----------------------------------------------------------- */
 
-/* "no value is named `x`", with what is near; false. */
-bool lower_unknown_name(struct lower *l, const struct ast_expr *e,
-			const char *function, const char *flags);
-bool lower_expr(struct lower *l, const struct ast_expr *e,
-		struct operand *out);
 bool lower_value(struct lower *l, const struct ast_expr *e, value_id *out);
 bool lower_number(struct lower *l, const struct ast_expr *e,
 		  const char *what, double *out);
 /* Up to max results, for `a, b = ...`. */
 bool lower_results(struct lower *l, const struct ast_expr *e, uint32_t max,
 		   value_id *out, uint32_t *n);
-void lower_input(struct lower *l, const struct ast_stmt *s);
-/* Whether a name is a value, or an implicit input that can become one. */
-bool lower_is_value(struct lower *l, sym_t name);
-
-/* ---- lower.c, repeat.c ------------------------------------------------ */
-
-void lower_stmts(struct lower *l, const struct ast_stmt *s);
-void lower_repeat(struct lower *l, const struct ast_stmt *s);
-
-/* ---- call.c ----------------------------------------------------------- */
-
-bool lower_call(struct lower *l, const struct ast_expr *e, uint32_t max,
-		value_id *out, uint32_t *n);
-/* A function of functions.c, not an op or a layer. */
+/* Whether a row of functions.c has the name, which is no op and no layer. */
 bool lower_is_function(const char *name);
-/* Words that calls take as flags, and that no dim may be named. */
-bool lower_is_flag(const char *word);
 
 /* ---- settings_legal.c ------------------------------------------------- */
 
@@ -236,10 +219,10 @@ struct setting_row {
 
 /* Of `train` and `optimizer.lr`; NULL: there is none. */
 const struct setting_row *setting_row(const char *block, const char *key);
-/* Says which keys may stand there: those of the group, "optimizer." or "". */
+/* Reports an unknown key and lists those of its group: "optimizer." or "". */
 void setting_unknown(struct lower *l, const char *block, const char *group,
 		     const char *key, struct span at);
-/* Each is false after reporting. `word`: NULL is a value that is none. */
+/* Each is false after reporting. `word` is NULL for a value that is none. */
 bool setting_number(struct lower *l, const struct setting_row *r, double v,
 		    struct span at);
 bool setting_no_pair(struct lower *l, const struct setting_row *r,
@@ -248,9 +231,9 @@ bool setting_word(struct lower *l, const struct setting_row *r,
 		  const char *word, struct span at);
 /* "0 to 1000" */
 const char *setting_range(struct lower *l, const struct setting_row *r);
-/* Of IR text: each by itself, then all together. */
+/* Of IR text: each setting by itself, then all together. */
 void lower_check_settings(struct lower *l);
-/* What settings that are legal each say together, is it possible? */
+/* Whether settings that are legal each are possible together. */
 void lower_settings_agree(struct lower *l);
 
 /* ---- settings.c ------------------------------------------------------- */
@@ -259,8 +242,9 @@ void lower_settings(struct lower *l, const struct ast_block *b);
 /* The dim `batch`, unless the model declares it. */
 void lower_declare_batch(struct lower *l);
 void lower_hint(struct lower *l, const struct ast_stmt *s);
-extern const char hint_axes[], hint_recompute[];	/* that there are */
-/* Warns about hints that nothing in the finished module answers to. */
+/* The legal axes of `shard`, and words of `recompute`. */
+extern const char lower_hint_axes[], lower_hint_recompute[];
+/* Warns about hints that nothing in the finished module matches. */
 void lower_unused_hints(struct lower *l);
 
 static inline const char *

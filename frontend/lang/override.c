@@ -1,7 +1,7 @@
 /*
  * `--dim NAME=N`: gives a dim of the model another size, by writing the
- * number into the tree where its declaration stands.  Everything behind it
- * then sees the model as if it had been written so.
+ * number into the tree, at its declaration.  Lowering then reads the model as
+ * if it had been written so.
  */
 #include "frontend/lang/ast.h"
 
@@ -40,7 +40,7 @@ declare_batch(struct ir_ctx *c, struct ast_block *model, sym_t batch,
 	model->body = s;
 }
 
-/* A train or serve block may say the batch: it is overridden there too. */
+/* Replaces `batch` of train and serve blocks; false if none sets it. */
 static bool
 set_batch(struct ir_ctx *c, struct ast_file *f, sym_t batch, int64_t value)
 {
@@ -111,7 +111,7 @@ fe_set_dim(struct ir_ctx *c, struct ast_file *f, const char *name,
 		model = model->next;
 	}
 	if (!model) {
-		return true;	/* lowering says that there is none */
+		return true;	/* lowering reports that */
 	}
 	diag_near_init(&near, name);
 	s = find_dim(c, model, sym, &near);

@@ -38,7 +38,7 @@ static void yyerror(struct span *at, struct fe_parser *ps, const char *text);
 
 %code {
 /*
- * One fixed stack: the parser itself asks for no memory.  A tree as deep as
+ * One fixed stack: the parser itself allocates no memory.  A tree as deep as
  * AST_MAX_DEPTH and IR_MAX_DEPTH allow needs fewer than 3,000 places.
  */
 #define YYMAXDEPTH 4000
@@ -292,7 +292,7 @@ factor: primary
 		$$ = $1;
 		if ($1->kind != AST_CALL) {
 			diag_error(&ps->ctx->diags, @$, "`@` names the weights "
-				   "of a call, and this is none");
+				   "of a call, and this is not a call");
 		} else if ($1->at) {
 			diag_error(&ps->ctx->diags, @3,
 				   "this call has a second `@`");
@@ -338,7 +338,7 @@ arg: expr		{ $$ = ast_arg(ps, NULL, $1); }
 
 /* ---- messages ---- */
 
-/* Only what is no syntax error arrives here: the stack limit. */
+/* Called for the stack limit only; syntax errors are reported below. */
 static void
 yyerror(struct span *at, struct fe_parser *ps, const char *text)
 {
@@ -346,14 +346,14 @@ yyerror(struct span *at, struct fe_parser *ps, const char *text)
 	diag_error(&ps->ctx->diags, *at, "this nests too deep");
 }
 
-/* What may stand here, in few words: `;`, a value, an operator... */
+/* What may follow, in few words: `;`, a value, an operator... */
 struct expected {
 	bool is[YYNTOKENS];
 	const char *word[YYNTOKENS];
 	int n;
 };
 
-/* If all of these may stand here, one name for them. */
+/* If all of these words may follow, one name replaces them. */
 static bool
 group(struct expected *e, const char *name, const int *words, int n)
 {
@@ -375,7 +375,7 @@ group(struct expected *e, const char *name, const int *words, int n)
 #define BLOCKS TOK_MODEL, TOK_TRAIN, TOK_SERVE, TOK_TARGET, TOK_PLAN
 #define VALUES TOK_NAME, TOK_NUMBER, TOK_STRING, '(', '-'
 
-/* Larger groups first: they take what is in them away. */
+/* Larger groups come first, since a group removes its words. */
 static const struct {
 	const char *name;
 	int n, words[9];
@@ -411,7 +411,7 @@ expected_text(struct buf *b, const yypcontext_t *c)
 	for (i = 0; i < (int)(sizeof groups / sizeof *groups); i++) {
 		if (group(&e, groups[i].name, groups[i].words, groups[i].n) &&
 		    groups[i].words[0] == '+') {
-			/* no use to say what makes an operand a call */
+			/* what makes the operand a call is left out */
 			e.is[YYTRANSLATE('(')] = e.is[YYTRANSLATE('=')] =
 				e.is[YYTRANSLATE('@')] = false;
 		}
@@ -460,8 +460,8 @@ note_bracket(struct fe_parser *ps, const yypcontext_t *c)
 }
 
 /*
- * At its end, a text with errors before is short of a `}` that recovery took
- * away, or that was asked for already.
+ * After an earlier error, a `}` that is missing at the end of the file is not
+ * reported: recovery has skipped it, or a note has shown its `{`.
  */
 static bool
 follows_from_earlier(const struct fe_parser *ps)
@@ -484,7 +484,7 @@ report(struct fe_parser *ps, const yypcontext_t *c)
 			   fe_word_text(ps, before));
 		at = before->span;
 	} else if (expects(c, ';') && fe_starts_line(ps)) {
-		buf_printf(&b, "expected `;` behind %s, found %s",
+		buf_printf(&b, "expected `;` after %s, found %s",
 			   fe_word_text(ps, before), fe_word_text(ps, w));
 		at.lo = at.hi = before->span.hi;
 	} else {
@@ -518,12 +518,12 @@ fe_parse(struct ir_ctx *c, uint32_t file)
 	const char *nul = memchr(text, '\0', f->len);
 	int rc;
 
-	if (nul) {		/* at each, flex reads a word from its start */
+	if (nul) {		/* flex would read the word anew at each */
 		struct span at = { f->base + (uint32_t)(nul - text), 0 };
 
 		at.hi = at.lo + 1;
 		diag_error(&c->diags, at, "this file holds a byte 0, so it is "
-			   "no text");
+			   "not text");
 		return NULL;
 	}
 	text[f->len] = text[f->len + 1] = '\0';

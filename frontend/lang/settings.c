@@ -1,8 +1,8 @@
 /*
- * The blocks of `key = value;`: train, serve, target.  Which keys there are
- * and what they take says settings_legal.c; nothing here knows what a key
- * means, but for `batch`, which is a dim too.  And hints, which are settings
- * about parts of a model.
+ * The blocks of `key = value;`: train, serve, target.  settings_legal.c knows
+ * the keys and their values; of all keys only `batch` has a meaning here,
+ * since it is a dim too.  And hints, which are settings about parts of a
+ * model.
  */
 #include "frontend/lang/lower.h"
 
@@ -11,39 +11,11 @@
 
 /* ---- values ---- */
 
-bool
-fe_plain_number(const struct ast_expr *e, double *out)
-{
-	double a, b;
-
-	switch (e->kind) {
-	case AST_NUM:
-		*out = e->num;
-		return true;
-	case AST_NEG:
-		if (!fe_plain_number(e->lhs, &a)) {
-			return false;
-		}
-		*out = -a;
-		return true;
-	case AST_BIN:
-		if (!fe_plain_number(e->lhs, &a) ||
-		    !fe_plain_number(e->rhs, &b)) {
-			return false;
-		}
-		*out = e->op == '+' ? a + b : e->op == '-' ? a - b
-		     : e->op == '*' ? a * b : a / b;
-		return isfinite(*out);
-	default:
-		return false;
-	}
-}
-
 static bool
 number(struct lower *l, const struct setting_row *r, const struct ast_expr *e,
        double *out)
 {
-	if (!fe_plain_number(e, out)) {
+	if (!ast_plain_number(e, out)) {
 		diag_error(l->diags, e->span, "`%s` is a number from %s",
 			   r->key, setting_range(l, r));
 		return false;
@@ -144,7 +116,7 @@ set_key(struct lower *l, const char *block, const char *group,
 	}
 }
 
-/* The grammar lets a key be dotted for the sake of plans. */
+/* The grammar allows dotted keys, which only plans have. */
 static void
 dotted_key(struct lower *l, const struct ast_name *key)
 {
@@ -173,9 +145,7 @@ lower_settings(struct lower *l, const struct ast_block *b)
 	}
 }
 
-/*
- * `batch` need not be declared: a train or serve block says it.
- */
+/* `batch` need not be declared: a train or serve block may set it. */
 void
 lower_declare_batch(struct lower *l)
 {
@@ -192,8 +162,8 @@ lower_declare_batch(struct lower *l)
 
 /* ---- hints ---- */
 
-const char hint_axes[] = "tp sp cp ep dp";
-const char hint_recompute[] = "none attention full";
+const char lower_hint_axes[] = "tp sp cp ep dp";
+const char lower_hint_recompute[] = "none attention full";
 
 static bool
 hint_word(struct lower *l, const struct ast_name *n, const char *legal)
@@ -219,7 +189,7 @@ hint_is_new(struct lower *l, const struct ir_hint *h, struct span at)
 
 		if (old->verb == h->verb && (!h->axis ||
 					     old->what == h->what)) {
-			diag_error(l->diags, at, "`%s%s%s` is said twice",
+			diag_error(l->diags, at, "`%s%s%s` is given twice",
 				   lower_text(l, h->verb),
 				   h->axis ? " " : "",
 				   h->axis ? lower_text(l, h->what) : "");
@@ -240,8 +210,8 @@ lower_hint(struct lower *l, const struct ast_stmt *s)
 			     s->span };
 
 	if (axis ? lower_dim(l, what->sym, what->span) != 0 &&
-		   hint_word(l, axis, hint_axes)
-		 : hint_word(l, what, hint_recompute)) {
+		   hint_word(l, axis, lower_hint_axes)
+		 : hint_word(l, what, lower_hint_recompute)) {
 		if (hint_is_new(l, &h, what->span)) {
 			VEC_PUSH(&l->ctx->perm, &l->m->hints, h);
 		}

@@ -1,7 +1,7 @@
 /*
- * What settings may be: settings.def has one row per key.  A model's blocks
- * are held to it as they are read, IR text by lower_check_settings(), and both
- * to what settings must agree on.
+ * What settings may be: settings.def has one row per key.  The blocks of
+ * a model are checked against it as they are read, IR text by
+ * lower_check_settings(), and both for how settings must agree.
  */
 #include "frontend/lang/lower.h"
 
@@ -78,7 +78,7 @@ setting_number(struct lower *l, const struct setting_row *r, double v,
 {
 	if (r->kind == SETTING_INT && v != floor(v)) {
 		diag_error(l->diags, at, "`%s` is a whole number, and %s is "
-			   "none", r->key, lower_number_text(l, v));
+			   "not", r->key, lower_number_text(l, v));
 		return false;
 	}
 	if (v < r->lo || v > r->hi || (r->kind == SETTING_PAIR && v >= r->hi)) {
@@ -93,7 +93,7 @@ setting_number(struct lower *l, const struct setting_row *r, double v,
 bool
 setting_no_pair(struct lower *l, const struct setting_row *r, struct span at)
 {
-	diag_error(l->diags, at, "`%s` is two numbers, as (0.9, 0.95)",
+	diag_error(l->diags, at, "`%s` is two numbers, such as (0.9, 0.95)",
 		   r->key);
 	return false;
 }
@@ -146,7 +146,7 @@ group_takes(struct lower *l, const struct setting_row *r,
 	if (lower_word(r->words, word) >= 0) {
 		return true;
 	}
-	diag_error(l->diags, s->span, "`%s` has no `%s`, which is of %s",
+	diag_error(l->diags, s->span, "`%s` has no `%s`, which belongs to %s",
 		   word, point + 1, lower_words(l, r->words, "and"));
 	return false;
 }
@@ -168,9 +168,10 @@ batch_agrees(struct lower *l)
 	return false;
 }
 
-/* A course of the rate that ends has an end, behind its start. */
+/* A decay of the learning rate needs its number of steps, and must not end
+ * above the rate that it starts from. */
 static bool
-course_agrees(struct lower *l)
+schedule_agrees(struct lower *l)
 {
 	const struct ir_setting *s = of_train(l, "schedule");
 	const struct ir_setting *steps = of_train(l, "steps");
@@ -184,7 +185,7 @@ course_agrees(struct lower *l)
 	if (!decay && !steps && strcmp(word, "constant") != 0) {
 		diag_error(l->diags, s->value, "`%s` falls to the last of "
 			   "`steps`, or over `decay` steps, and neither is "
-			   "set: as %s(decay = 10000)", word, word);
+			   "set: for example %s(decay = 10000)", word, word);
 		return false;
 	}
 	if (low && low->num[0] > lr) {
@@ -223,7 +224,7 @@ lower_settings_agree(struct lower *l)
 		ok &= !r || group_takes(l, r, s);
 	}
 	if (ok) {
-		course_agrees(l);
+		schedule_agrees(l);
 	}
 }
 
@@ -255,7 +256,7 @@ value_legal(struct lower *l, const struct setting_row *r,
 	return true;
 }
 
-/* `train.optimizer.lr` says something of `train.optimizer`, which is there. */
+/* `train.optimizer.lr` needs `train.optimizer`. */
 static void
 check_group(struct lower *l, const char *key, const struct ir_setting *s)
 {
@@ -271,7 +272,8 @@ check_group(struct lower *l, const char *key, const struct ir_setting *s)
 
 static const char blocks[] = "train serve memory plan place";
 
-/* What is of no block of llmc's is left to plug-ins, but for slips of it. */
+/* Settings of other blocks are left to plug-ins, unless the block looks like
+ * a misspelt one of llmc. */
 static void
 check_other(struct lower *l, const char *block, const struct ir_setting *s)
 {
@@ -287,13 +289,13 @@ check_other(struct lower *l, const char *block, const struct ir_setting *s)
 	}
 }
 
-/* `train`, or `batch`, alone. */
+/* A setting that is named without its block. */
 static void
 check_bare(struct lower *l, const char *key, const struct ir_setting *s)
 {
 	if (lower_word(blocks, key) >= 0 || setting_row("train", key)) {
-		diag_error(l->diags, s->span, "`%s` is no setting: one is "
-			   "named by its block, as train.batch", key);
+		diag_error(l->diags, s->span, "`%s` is not a setting: its name "
+			   "has a block before it, such as train.batch", key);
 	}
 }
 

@@ -1,6 +1,7 @@
 /*
- * The names of tensors, which a checkpoint is read by and so must be unique:
- * templates with a range per placeholder, one per weight of a function.
+ * Names of tensors, by which checkpoints are read, so that they must be
+ * unique.  A name is a template with a range for each placeholder; a function
+ * has one for each of its weights, and those of the layers that it calls.
  */
 #include "frontend/lang/lower.h"
 
@@ -27,7 +28,7 @@ placeholder(struct lower *l, sym_t name, struct span at,
 			", nor the outermost dim of the weight, %s",
 			ir_type_text(l->m, type));
 
-		diag_error(l->diags, at, "{%s} is no variable of a repeat "
+		diag_error(l->diags, at, "{%s} is not a variable of a repeat "
 			   "around this%s", text, also);
 		return false;
 	}
@@ -39,8 +40,8 @@ placeholder(struct lower *l, sym_t name, struct span at,
 
 /* Reads the placeholders of `text` into ranges, and writes them as {}. */
 static bool
-template(struct lower *l, const char *text, struct span at,
-	 const struct ir_type *type, struct tensor_name *out)
+read_template(struct lower *l, const char *text, struct span at,
+	      const struct ir_type *type, struct tensor_name *out)
 {
 	struct buf b;
 	size_t n;
@@ -72,9 +73,9 @@ template(struct lower *l, const char *text, struct span at,
 	return true;
 }
 
-/* Each trip of a repeat must have tensors of its own. */
+/* Each iteration of a repeat must have tensors of its own. */
 static bool
-names_all_trips(struct lower *l, const char *text, struct span at)
+names_each_iteration(struct lower *l, const char *text, struct span at)
 {
 	const struct scope *s;
 
@@ -83,13 +84,13 @@ names_all_trips(struct lower *l, const char *text, struct span at)
 		const char *want = arena_printf(&l->ctx->tmp, "{%s}", var);
 
 		if (s->hi - s->lo > 1 && !strstr(text, want)) {
-			diag_error(l->diags, at, "every trip of the repeat "
-				   "would use the same tensor: put %s into "
-				   "this name%s", want,
-				   s->var ? "" : ", and `as i` behind the "
+			diag_error(l->diags, at, "every iteration of the "
+				   "repeat would use the same tensor: put %s "
+				   "into this name%s", want,
+				   s->var ? "" : ", and `as i` after the "
 				   "repeat's count");
-			diag_note(l->diags, s->span, "this repeat makes %lld "
-				  "trips", (long long)(s->hi - s->lo));
+			diag_note(l->diags, s->span, "this repeat has %lld "
+				  "iterations", (long long)(s->hi - s->lo));
 			return false;
 		}
 	}
@@ -97,12 +98,13 @@ names_all_trips(struct lower *l, const char *text, struct span at)
 }
 
 /*
- * A name for what has none: unique in the model, one per trip.  Drawn anew in
- * each step, it is no loss to a checkpoint.
+ * A name for a call without @: unique in the model, with a placeholder for
+ * each repeat around it.  A mask, which each step draws anew, needs no
+ * warning.  Masks are drawn by name, so these names must stay as they are.
  */
 static const char *
-made_up(struct lower *l, const struct ast_expr *call, struct span at,
-	bool drawn)
+make_name(struct lower *l, const struct ast_expr *call, struct span at,
+	  bool drawn)
 {
 	const char *what = lower_text(l, call->sym);
 	struct scope *s;
@@ -131,14 +133,14 @@ name_of(struct lower *l, const struct ast_expr *call, const char *suffix,
 {
 	struct span at = call->at ? call->at_span : call->name_span;
 	const char *base = call->at ? lower_text(l, call->at)
-				    : made_up(l, call, at, drawn);
+				    : make_name(l, call, at, drawn);
 	const char *text = arena_printf(&l->ctx->perm, "%s%s", base, suffix);
 
 	memset(out, 0, sizeof *out);
 	out->written = call->at;
 	out->drawn = drawn;
-	if (!template(l, text, at, type, out) ||
-	    !names_all_trips(l, text, at)) {
+	if (!read_template(l, text, at, type, out) ||
+	    !names_each_iteration(l, text, at)) {
 		return 0;
 	}
 	return lower_sym(l, text);
@@ -160,15 +162,15 @@ lower_mask_name(struct lower *l, const struct ast_expr *call,
 }
 
 /* One tensor name template while it is compared with another. */
-struct place {
+struct name_cursor {
 	const char *p;
 	const struct tensor_name *of;
 	uint8_t k;		/* placeholders passed */
 };
 
-/* A placeholder's range, or a number's; false if neither stands here. */
+/* The range of a placeholder, or of a number; false if `a` is at neither. */
 static bool
-number_at(struct place *a, int64_t *lo, int64_t *hi)
+number_at(struct name_cursor *a, int64_t *lo, int64_t *hi)
 {
 	size_t n = strspn(a->p, "0123456789");
 
@@ -188,11 +190,11 @@ number_at(struct place *a, int64_t *lo, int64_t *hi)
 
 /* Whether two templates have a name in common, as h.{0..9} and h.3. */
 static bool
-clash(struct lower *l, const struct tensor_name *x,
-      const struct tensor_name *y)
+have_common_name(struct lower *l, const struct tensor_name *x,
+		 const struct tensor_name *y)
 {
-	struct place a = { lower_text(l, x->text), x, 0 };
-	struct place b = { lower_text(l, y->text), y, 0 };
+	struct name_cursor a = { lower_text(l, x->text), x, 0 };
+	struct name_cursor b = { lower_text(l, y->text), y, 0 };
 	int64_t alo, ahi, blo, bhi;
 
 	while (*a.p && *b.p) {
@@ -236,7 +238,7 @@ lower_add_tensor(struct lower *l, const struct tensor_name *t)
 	uint32_t i;
 
 	for (i = 0; i < f->tensors.n; i++) {
-		if (clash(l, &f->tensors.at[i], t)) {
+		if (have_common_name(l, &f->tensors.at[i], t)) {
 			diag_error(l->diags, t->span, "a second tensor is "
 				   "named `%s`: name them apart by @, or "
 				   "share one by `tied`", ranges_text(l, t));
@@ -255,7 +257,7 @@ lower_add_tensor(struct lower *l, const struct tensor_name *t)
 	return true;
 }
 
-/* Whether what stands here runs more than once. */
+/* Whether this place runs more than once. */
 static bool
 in_repeat(const struct lower *l)
 {

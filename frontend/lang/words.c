@@ -1,5 +1,6 @@
 /*
- * Lists of words, and the other pieces that messages are made of; warnings.
+ * What messages are made of: lists of words, types, numbers and counts; and
+ * warnings.
  */
 #include "frontend/lang/lower.h"
 
@@ -83,6 +84,20 @@ lower_near(struct lower *l, struct diag_near *near, const char *list)
 	}
 }
 
+bool
+lower_is_flag(const char *word)
+{
+	int i;
+
+	for (i = 0; i < IR_NATTRS; i++) {
+		if (ir_attrs[i].kind == ATTR_FLAG &&
+		    strcmp(ir_attrs[i].name, word) == 0) {
+			return true;
+		}
+	}
+	return lower_word("bias transposed", word) >= 0;
+}
+
 /* ---- types and numbers ---- */
 
 const char *
@@ -99,4 +114,22 @@ lower_number_text(struct lower *l, double v)
 	buf_init(&b, &l->ctx->tmp);
 	buf_double(&b, v);
 	return buf_text(&b);
+}
+
+/* "1 operand", "no dim", "2 to 8 dims after `->`" */
+const char *
+lower_count_text(struct lower *l, const char *what, const char *where,
+		 uint32_t lo, uint32_t hi)
+{
+	struct arena *a = &l->ctx->tmp;
+	const char *s = hi == 1 || hi == 0 ? "" : "s";
+
+	if (hi == 0) {
+		return arena_printf(a, "no %s%s", what, where);
+	}
+	if (lo == hi) {
+		return arena_printf(a, "%u %s%s%s", lo, what, s, where);
+	}
+	return arena_printf(a, "%u %s %u %s%s%s", lo, hi == lo + 1 ? "or"
+			    : "to", hi, what, s, where);
 }

@@ -1,28 +1,27 @@
 /*
- * --autotune: which tile of a kernel is the fastest is asked of the GPU
- * that is here.  What each could be the back end lists, the table's own choice
- * first; all of it is compiled as the plan would be, and timed side by side.
- * The plan then says what was chosen, and needs no GPU any more.
+ * --autotune: measures which tile of each contraction is the fastest on the
+ * GPU of this machine.  The back end lists the tiles that a contraction may
+ * have, its own choice first; all are compiled as for the plan and timed. The
+ * choice is written into the plan, which then needs no GPU to be compiled.
  */
 #include "config.h"
 
-#include "frontend/tool/tool_answer.h"
+#include "frontend/tool/tool.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "frontend/tool/plan_kernels.h"
 #include "passes/plan/plan.h"
 #include "runtime/measure/tune.h"
 
-/* What is less faster than that may be chance, and the table's own stays. */
+/* A smaller gain may be chance: the choice of the back end stays. */
 #define LEAST_GAIN 0.02
 
 static const struct span nowhere;
 
 struct tuning {
 	struct driver *d;
-	struct ir_ctx *c;	/* of compiling: its errors become a line */
+	struct ir_ctx *c;	/* of the compiler: errors are read from it */
 	struct cg_tiling all;
 	struct cg_images images;
 	struct rt_tuner *tuner;
@@ -33,16 +32,16 @@ struct tuning {
 };
 
 static bool
-failed(const struct tuning *t, const char *why)
+report(const struct tuning *t, const char *why)
 {
 	diag_error(&t->d->ctx.diags, nowhere, "--autotune: %s", why);
 	return false;
 }
 
-/* ---- what there is ---- */
+/* ---- the tiles to try ---- */
 
 static bool
-list(struct tuning *t, const struct cg_input *plan)
+list_tiles(struct tuning *t, const struct cg_input *plan)
 {
 	struct cg_input in = *plan;
 	struct cg_code *code;
@@ -60,22 +59,16 @@ list(struct tuning *t, const struct cg_input *plan)
 static bool
 compile(struct tuning *t)
 {
-	const struct diags *g = &t->c->diags;
-	uint32_t i;
+	const char *text;
 
 	if (drv_kernels_make(t->d, t->c, t->all.sources.at,
 			     t->all.sources.n, &t->images)) {
 		return t->images.made_by ||
-		       failed(t, arena_printf(&t->d->ctx.perm, "kernels cannot "
+		       report(t, arena_printf(&t->d->ctx.perm, "kernels cannot "
 			      "be compiled here: %s", t->images.missing));
 	}
-	for (i = 0; i < g->records.n; i++) {
-		if (g->records.at[i].level == DIAG_ERROR) {
-			return failed(t, arena_printf(&t->d->ctx.perm, "%s",
-						      g->records.at[i].text));
-		}
-	}
-	return failed(t, "kernels cannot be compiled");
+	text = drv_first_error(t->c);
+	return report(t, text ? text : "kernels cannot be compiled");
 }
 
 static bool
@@ -96,7 +89,7 @@ load(struct tuning *t)
 	*all = (struct rt_images){ .n = n, .at = at,
 				   .made_by = t->images.made_by };
 	return rt_tuner_load(t->tuner, all, &err) == RT_OK ||
-	       failed(t, err.message);
+	       report(t, err.message);
 }
 
 /* ---- measuring ---- */
@@ -126,7 +119,7 @@ measure(struct tuning *t, const struct cg_contraction *x,
 			.shared_bytes = y->shared_bytes };
 	}
 	return rt_tuner_run(t->tuner, &all, &err) == RT_OK ||
-	       failed(t, err.message);
+	       report(t, err.message);
 }
 
 static bool
@@ -143,7 +136,7 @@ spills(const struct tuning *t, const struct cg_trial *x)
 	return false;
 }
 
-/* The first, unless another is faster by more than chance. */
+/* The first, unless another is faster by LEAST_GAIN and does not spill. */
 static uint32_t
 best_of(const struct tuning *t, const struct cg_contraction *x,
 	const struct rt_tune_way *ways)
@@ -160,7 +153,7 @@ best_of(const struct tuning *t, const struct cg_contraction *x,
 	return best;
 }
 
-/* ---- what is told ---- */
+/* ---- the table, and the choice ---- */
 
 static void
 put_rows(struct tuning *t, const struct cg_contraction *x,
@@ -218,10 +211,10 @@ tune_all(struct tuning *t)
 		}
 	}
 	fprintf(stderr, "llmc: note: %u choice%s of tiles measured on %s: %u "
-		"ha%s another tile than the table's, by which one of each "
-		"takes %.1f%% less\n", t->rows.n, t->rows.n == 1 ? "" : "s",
+		"replace%s the table's, and one kernel of each takes %.1f%% "
+		"less time\n", t->rows.n, t->rows.n == 1 ? "" : "s",
 		rt_tuner_name(t->tuner), t->others,
-		t->others == 1 ? "s" : "ve", t->own_us > 0
+		t->others == 1 ? "s" : "", t->own_us > 0
 		? (1 - t->best_us / t->own_us) * 100 : 0);
 	return true;
 }
@@ -236,13 +229,13 @@ drv_autotune(struct driver *d, struct cg_input *in, struct plan *plan)
 
 	if (rt_tuner_open(&t.tuner, getenv("LLMC_LIBCUDA"), in->arch, &err) !=
 	    RT_OK) {
-		return failed(&t, err.message);
+		return report(&t, err.message);
 	}
 	ir_ctx_child(&child, &d->ctx);
 	memset(child.diags.on, 0, sizeof child.diags.on);
 	t.c = &child;
 	buf_init(&t.table, &d->ctx.perm);
-	ok = list(&t, in) && compile(&t) && load(&t) && tune_all(&t);
+	ok = list_tiles(&t, in) && compile(&t) && load(&t) && tune_all(&t);
 	rt_tuner_close(t.tuner);
 	ir_ctx_release(&child);
 	if (ok) {

@@ -1,216 +1,184 @@
 /*
- * What is asked beside the answer: --top, --why-not and --explain.  Here it
- * is checked that they go with all else, and printed in that order.
+ * The answer as it is printed, and after it what --top, --explain and
+ * --why-not ask for, in that order.  --why-not sets the best plan with some
+ * keys pinned beside the best of all: what it costs more, part by part, or
+ * why there is no such plan.
  */
-#include "frontend/tool/tool_answer.h"
+#include "frontend/tool/tool.h"
 
+#include <math.h>
 #include <string.h>
 
-#include "passes/memory/memory.h"
 #include "passes/search/search.h"
-
-#define MOST_KERNELS 20		/* of --explain=cost */
 
 static const struct span nowhere;
 
-/* ---- what is asked ---- */
+/* ---- --why-not: the plan with these keys ---- */
 
-bool
-drv_explains(const struct driver *d, const char *what)
+
+/* A copy of d->other after the passes before the search. */
+static struct ir_module *
+up_to_search(struct driver *d)
 {
-	const struct opt_value *v = &d->opts.at[OPT_EXPLAIN];
+	struct ir_module *m = ir_copy(d->other, &d->ctx);
+	struct pass_list head = { 0 };
 	uint32_t i;
 
-	for (i = 0; i < v->list.n; i++) {
-		if (strcmp(v->list.at[i], what) == 0) {
-			return true;
-		}
+	for (i = 0; strcmp(d->passes.at.at[i]->name, "search") != 0; i++) {
+		VEC_PUSH(d->opts.arena, &head.at, d->passes.at.at[i]);
 	}
-	return false;
+	return pass_run(&d->pm, &head, m) == PASS_OK ? m : NULL;
 }
 
-static bool
-emits(const struct driver *d, const char *what)
+static void
+print_misfit(struct driver *d, const struct ir_module *m,
+	     const struct search_options *o, const struct search_report *r)
 {
-	const char *emit = d->opts.at[OPT_EMIT].text;
-
-	return emit && strcmp(emit, what) == 0;
-}
-
-/* Whether pass `search` is among those that run. */
-static bool
-has_search(const struct driver *d)
-{
-	const struct pass *stop = d->pm.options.stop;
+	struct arena *a = &d->ctx.perm;
+	struct search_misfit x;
 	uint32_t i;
 
-	for (i = 0; i < d->passes.at.n; i++) {
-		const char *name = d->passes.at.at[i]->name;
-
-		if (strcmp(name, "search") == 0) {
-			return true;
-		}
-		if (stop && strcmp(name, stop->name) == 0) {
-			break;
-		}
+	search_misfit(m, o, r, a, &x);
+	buf_printf(&d->out, "no plan fits: %s\n", x.why);
+	for (i = 0; i < x.advice.n; i++) {
+		buf_printf(&d->out, "one fits %s\n",
+			   search_advice_text(&x.advice.at[i], a));
 	}
-	return false;
+	if (x.stopped) {
+		buf_puts(&d->out, SEARCH_STOPPED "\n");
+	}
+	if (x.never) {
+		buf_printf(&d->out, "%s\n", x.never);
+	}
 }
 
-/* `what` needs a search; says who stands in its way. */
+/* The answer about d->other, whose plan leaves nothing open now. */
 static bool
-want_search(struct driver *d, const char *what)
+answer_other(struct driver *d, struct drv_side *s)
 {
-	const char *why = !has_search(d)
-		? "the pass `search` is not among those that run" :
-		d->opts.at[OPT_PLAN].given ? "--plan gives the whole plan" :
-		!d->pm.search ? "the model has a plan of its own" : NULL;
+	const struct search_options *o = d->pm.search;
+	bool ok;
 
-	if (why) {
-		diag_error(&d->ctx.diags, nowhere, "%s goes with a search for "
-			   "a plan, and %s", what, why);
+	s->m = d->other;
+	s->path = "with the keys";
+	d->pm.search = NULL;	/* there is nothing left to search */
+	ok = drv_run_for_answer(d, s->m) == PASS_OK &&
+	     drv_answer(d, s->m, &s->answer);
+	if (ok) {
+		drv_copy_keys(d, s, s->answer.plan);
 	}
-	return !why;
+	d->pm.search = o;
+	return ok;
 }
 
-/* Whether `what` goes with what is written; `table`: also alone. */
-static bool
-check(struct driver *d, const char *what, bool searches, bool table)
+/* ---- both, beside each other ---- */
+
+static void
+row(struct buf *out, const char *what, double a, double b, double whole)
 {
-	if (!d->opts.at[OPT_TARGET].given) {
-		diag_error(&d->ctx.diags, nowhere, "%s goes with --target, as "
-			   "h100x8", what);
+	double more = b - a, part = 100 * more / whole;
+
+	if (a == 0 && b == 0) {
+		return;
+	}
+	buf_printf(out, "%-*s %13.3f %13.3f %+13.3f", ANSWER_LABEL, what, a, b,
+		   fabs(more) < 0.0005 ? 0 : more);
+	if (whole > 0) {
+		buf_printf(out, " %+8.1f%%", fabs(part) < 0.05 ? 0 : part);
+	}
+	buf_putc(out, '\n');
+}
+
+static void
+print_times(const struct answer *x, const struct answer *y, struct buf *out)
+{
+	int i;
+
+	buf_printf(out, "%-*s %13s %13s %13s %9s\n", ANSWER_LABEL, "",
+		   "the best", "with the keys", "more", "of a step");
+	row(out, "step, ms", x->step_us / 1e3, y->step_us / 1e3,
+	    x->step_us / 1e3);
+	for (i = 0; i < ANSWER_NTIMES; i++) {
+		row(out, arena_printf(out->arena, "  %s",
+				      answer_times[i].what), x->us[i] / 1e3,
+		    y->us[i] / 1e3, x->step_us / 1e3);
+	}
+}
+
+static void
+row_bytes(struct buf *out, const char *what, struct scale u, int64_t a,
+	  int64_t b)
+{
+	row(out, what, (double)a / u.size, (double)b / u.size, 0);
+}
+
+static void
+print_bytes(const struct answer *x, const struct answer *y, struct buf *out)
+{
+	const struct answer_rank *a = &x->memory.rank[x->memory.fullest];
+	const struct answer_rank *b = &y->memory.rank[y->memory.fullest];
+	struct scale u = unit_bytes(fmax((double)a->total, (double)b->total));
+	struct scale left = unit_bytes(fmax(
+		fabs((double)x->memory.left_bytes),
+		fabs((double)y->memory.left_bytes)));
+
+	row_bytes(out, arena_printf(out->arena, "fullest rank, %s", u.name),
+		  u, a->total, b->total);
+	row_bytes(out, "  weights", u, a->weights, b->weights);
+	row_bytes(out, "  gradients", u, a->gradients, b->gradients);
+	row_bytes(out, "  optimizer", u, a->optimizer, b->optimizer);
+	row_bytes(out, "  saved", u, a->saved, b->saved);
+	if (a->temps >= 0 && b->temps >= 0) {
+		row_bytes(out, "  temporaries", u, a->temps, b->temps);
+	}
+	row_bytes(out, arena_printf(out->arena, "on its host, %s", u.name), u,
+		  a->host, b->host);
+	row_bytes(out, arena_printf(out->arena, "left on a device, %s",
+				    left.name), left,
+		  x->memory.left_bytes, y->memory.left_bytes);
+}
+
+static void
+print_both(struct drv_side s[2], struct buf *out)
+{
+	drv_print_keys(&s[0], &s[1], out);
+	buf_putc(out, '\n');
+	print_times(&s[0].answer, &s[1].answer, out);
+	print_bytes(&s[0].answer, &s[1].answer, out);
+}
+
+static bool
+print_why_not(struct driver *d, struct ir_module *m, const struct answer *best)
+{
+	struct search_options o = *d->pm.search;
+	struct drv_side s[2] = { { .path = "the best", .m = m,
+				   .answer = *best } };
+	struct search_report r;
+	struct ir_module *probe;
+
+	drv_copy_keys(d, &s[0], best->plan);	/* which is in ctx->tmp */
+	probe = up_to_search(d);
+	o.top = 1;
+	o.report = NULL;
+	if (!probe || !search_run(probe, &o, &d->ctx.perm, &r)) {
 		return false;
 	}
-	if (!(d->opts.at[OPT_EMIT].given || d->opts.at[OPT_PASSES].given) ||
-	    emits(d, "answer") || (table && emits(d, "plans"))) {
-		return !searches || want_search(d, what);
-	}
-	diag_error(&d->ctx.diags, nowhere, "%s stands behind the answer, which "
-		   "is not what is written: --emit=answer", what);
-	return false;
-}
-
-static bool
-want_autotune(struct driver *d)
-{
-	if (!d->opts.at[OPT_AUTOTUNE].given) {
-		diag_error(&d->ctx.diags, nowhere, "--explain=tiles goes with "
-			   "--autotune, which measures them");
-		return false;
-	}
-	return true;
-}
-
-/* Tiles are measured where code is made, and nothing else says what came. */
-static bool
-tunes_code(struct driver *d)
-{
-	if (!d->opts.at[OPT_AUTOTUNE].given || !d->opts.at[OPT_EMIT].given ||
-	    emits(d, "cuda") || emits(d, "llvm") || emits(d, "answer")) {
+	buf_printf(&d->out, "\nwhy not %s?\n", d->opts.at[OPT_WHY_NOT].text);
+	if (!r.found.n) {
+		print_misfit(d, probe, &o, &r);
 		return true;
 	}
-	diag_error(&d->ctx.diags, nowhere, "--autotune goes with what has code "
-		   "in it: -o FOLDER, which has the plan with its tiles in "
-		   "plan.llp, or --emit=cuda, and not --emit=%s",
-		   d->opts.at[OPT_EMIT].text);
-	return false;
-}
-
-/* What says nothing of a model alone. */
-static bool
-has_target(struct driver *d)
-{
-	static const enum opt_id ids[] = { OPT_CPU, OPT_DRAFT, OPT_ARCH,
-		OPT_NO_CACHE, OPT_AUTOTUNE, OPT_TOKENS, OPT_STORAGE,
-		OPT_RESTART, OPT_ASSUME };
-	size_t i;
-
-	for (i = 0; i < sizeof ids / sizeof ids[0]; i++) {
-		if (d->opts.at[ids[i]].given && !d->opts.at[OPT_TARGET].given) {
-			diag_error(&d->ctx.diags, nowhere, "--%s goes with "
-				   "--target, as h100x8",
-				   opt_rows[ids[i]].name);
-			return false;
-		}
-	}
-	return true;
-}
-
-/* What of a run is asked is said by an answer, and by nothing else. */
-static bool
-has_answer(struct driver *d)
-{
-	static const enum opt_id ids[] = { OPT_TOKENS, OPT_STORAGE,
-					   OPT_RESTART };
-	size_t i;
-
-	for (i = 0; i < sizeof ids / sizeof ids[0]; i++) {
-		if (d->opts.at[ids[i]].given && !drv_wants_answer(d) &&
-		    d->opts.command == OPT_COMPILE) {
-			diag_error(&d->ctx.diags, nowhere, "--%s is for the "
-				   "answer, which is not what is written: "
-				   "--emit=answer", opt_rows[ids[i]].name);
-			return false;
-		}
-	}
-	return true;
-}
-
-/*
- * A summary is of the model, however that is split: who gave a plan, and did
- * not ask for one, has left out the target.
- */
-static bool
-has_plan(struct driver *d)
-{
-	static const enum opt_id ids[] = { OPT_PIN, OPT_PLAN };
-	size_t i;
-
-	for (i = 0; i < sizeof ids / sizeof ids[0]; i++) {
-		if (d->opts.at[ids[i]].given && drv_wants(d, "summary") &&
-		    d->opts.command == OPT_COMPILE &&
-		    !d->opts.at[OPT_EMIT].given &&
-		    !d->opts.at[OPT_PASSES].given) {
-			diag_error(&d->ctx.diags, nowhere, "--%s is for a "
-				   "plan, and a summary of the model has "
-				   "none: it goes with --target, as h100x8, "
-				   "or with --emit=plan",
-				   opt_rows[ids[i]].name);
-			return false;
-		}
-	}
-	return true;
-}
-
-bool
-drv_set_explain(struct driver *d, struct ir_module *m)
-{
-	const struct opt_value *at = d->opts.at;
-
-	if (!has_target(d) || !has_answer(d) || !has_plan(d) ||
-	    !tunes_code(d)) {
+	plan_write(d->other, &r.found.at[0].plan);
+	if (!answer_other(d, &s[1])) {
 		return false;
 	}
-	if ((emits(d, "plans") && !check(d, "--emit=plans", true, true)) ||
-	    (at[OPT_TOP].given && !check(d, "--top", true, true)) ||
-	    (drv_explains(d, "search") &&
-	     !check(d, "--explain=search", true, false)) ||
-	    (at[OPT_EXPLAIN].given && !check(d, "--explain", false, false)) ||
-	    (drv_explains(d, "tiles") && !want_autotune(d)) ||
-	    (at[OPT_WHY_NOT].given && !check(d, "--why-not", true, false))) {
-		return false;
-	}
-	if (!at[OPT_WHY_NOT].given) {
-		return true;
-	}
-	d->other = ir_copy(m, &d->ctx);
-	return plan_pin_of(d->other, "--why-not", at[OPT_WHY_NOT].text);
+	print_both(s, &d->out);
+	return true;
 }
 
-/* ---- printing ---- */
+/* ---- tables of plans ---- */
 
-/* --bisect-limit may have cut it off. */
+/* --bisect-limit may have skipped the search. */
 static bool
 was_searched(struct driver *d)
 {
@@ -232,40 +200,10 @@ drv_print_plans(struct driver *d)
 	return true;
 }
 
-void
-drv_keep_memory(struct driver *d, const struct ranks *r,
-		const struct target_devs *devs)
-{
-	struct memory mem;
-	struct buf text;
-	const char *why;
+/* ---- the answer ---- */
 
-	if (drv_explains(d, "memory") &&
-	    memory_plan(r, NULL, 0, &d->ctx.perm, &mem, &why)) {
-		memory_set_devices(&mem, devs);
-		buf_init(&text, &d->ctx.perm);
-		memory_print(r, &mem, &text);
-		d->facts->arenas = buf_text(&text);
-	}
-}
-
-void
-drv_keep_kernels(struct driver *d, const struct ranks *r,
-		 const struct target_devs *devs, const struct price *p)
-{
-	struct answer_kernels all;
-	struct buf text;
-
-	if (drv_explains(d, "cost")) {
-		buf_init(&text, &d->ctx.perm);
-		answer_find_kernels(r, devs, p, &d->ctx.perm, &all);
-		answer_print_kernels(&all, p->step_us, MOST_KERNELS, &text);
-		d->facts->kernels = buf_text(&text);
-	}
-}
-
-bool
-drv_explain(struct driver *d, struct ir_module *m, const struct answer *x)
+static bool
+print_asked(struct driver *d, struct ir_module *m, const struct answer *x)
 {
 	const struct opt_value *at = d->opts.at;
 
@@ -290,5 +228,54 @@ drv_explain(struct driver *d, struct ir_module *m, const struct answer *x)
 	if (d->facts->tiles) {
 		buf_printf(&d->out, "\n%s", d->facts->tiles);
 	}
-	return !at[OPT_WHY_NOT].given || drv_why_not(d, m, x);
+	return !at[OPT_WHY_NOT].given || print_why_not(d, m, x);
+}
+
+/* Whether no option about code is given. */
+static bool
+no_code_options(struct driver *d)
+{
+	static const enum opt_id ids[] = { OPT_CPU, OPT_DRAFT, OPT_ARCH,
+					   OPT_NO_CACHE, OPT_AUTOTUNE };
+	size_t i;
+
+	for (i = 0; i < sizeof ids / sizeof ids[0]; i++) {
+		if (d->opts.at[ids[i]].given) {
+			diag_error(&d->ctx.diags, nowhere, "--%s needs an "
+				   "output with code: -o FOLDER, or "
+				   "--emit=llvm", opt_rows[ids[i]].name);
+			return false;
+		}
+	}
+	return true;
+}
+
+bool
+drv_print_answer(struct driver *d, struct ir_module *m,
+		 enum drv_answer_form form, bool code)
+{
+	struct answer x;
+	bool ok;
+
+	if (!code && !no_code_options(d)) {
+		return false;
+	}
+	d->wants_code = code;
+	ok = drv_answer(d, m, &x);
+	d->wants_code = false;
+	if (ok && form == DRV_ANSWER_JSON) {
+		answer_print_json(&x, &d->out);
+	}
+	if (!ok || form == DRV_ANSWER_JSON) {
+		return ok;
+	}
+	buf_init(&d->json, &d->ctx.perm);
+	buf_init(&d->plan, &d->ctx.perm);
+	answer_print_json(&x, &d->json);
+	buf_puts(&d->plan, x.plan_text);
+	if (form == DRV_ANSWER_CODE) {
+		return drv_code_text(d, &x);
+	}
+	answer_print(&x, &d->out);
+	return print_asked(d, m, &x) && (!code || drv_code_end(d, &x));
 }

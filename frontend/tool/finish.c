@@ -1,11 +1,11 @@
 /*
  * `llmc finish PLAN`: compiles the kernels of a plan that was written where
- * NVRTC was missing, and links it.  The folder's list says which files there
- * are, in which order, and what each of them was when it was written.
+ * NVRTC was missing, and links its program.  unfinished/list has the files in
+ * their order, each with its checksum.
  */
 #include "config.h"
 
-#include "frontend/tool/plan_kernels.h"
+#include "frontend/tool/tool.h"
 
 #include <errno.h>
 #include <string.h>
@@ -28,7 +28,7 @@ struct reading {
 	const char *arch;
 	VEC(struct cg_source) texts, plan, whole;
 	struct buf answer, object[2];
-	struct buf run;		/* and what it read: see rerun.c */
+	struct buf run;		/* options and file names: see rerun.c */
 	struct drv_reads reads;
 	uint32_t nobjects;
 	bool has_answer, has_run;
@@ -60,7 +60,7 @@ read_file(struct reading *r, const char *path, struct buf *out)
 	if (fstat(fileno(f), &st) != 0 || !S_ISREG(st.st_mode) ||
 	    st.st_size > MOST_BYTES) {
 		fclose(f);
-		return bad_file(r, path, "it is no file of at most 2 GiB");
+		return bad_file(r, path, "it is not a file of at most 2 GiB");
 	}
 	while ((n = fread(some, 1, sizeof some, f)) > 0) {
 		buf_add(out, some, n);
@@ -70,7 +70,7 @@ read_file(struct reading *r, const char *path, struct buf *out)
 	return ok || bad_file(r, path, strerror(errno));
 }
 
-/* As it was when the list was written. */
+/* Reads a file, which must have the checksum of the list. */
 static bool
 read_known(struct reading *r, const char *name, const char *sum,
 	   struct buf *out)
@@ -82,9 +82,9 @@ read_known(struct reading *r, const char *name, const char *sum,
 		return false;
 	}
 	if (strcmp(cg_digest(&r->d->ctx.tmp, out->at, out->n), sum) != 0) {
-		diag_error(&r->d->ctx.diags, nowhere, "%s is not as it was "
-			   "written: compile the model again, or put the "
-			   "file back", path);
+		diag_error(&r->d->ctx.diags, nowhere, "%s was changed since it "
+			   "was written: compile the model again, or restore "
+			   "the file", path);
 		return false;
 	}
 	return true;
@@ -102,7 +102,7 @@ bad_line(struct reading *r, const char *found, const char *want)
 	return false;
 }
 
-/* NULL behind the last. */
+/* NULL after the last line. */
 static const char *
 next_line(struct reading *r)
 {
@@ -119,9 +119,10 @@ next_line(struct reading *r)
 	return arena_strndup(&r->d->ctx.perm, p, n);
 }
 
-/* What is behind the word, on the line that must be next; NULL: reported. */
+/* The rest of the next line, which must begin with the word; NULL after
+ * reporting. */
 static const char *
-expect(struct reading *r, const char *word)
+expect_word(struct reading *r, const char *word)
 {
 	const char *line = next_line(r);
 	size_t n = strlen(word);
@@ -134,15 +135,16 @@ expect(struct reading *r, const char *word)
 	return NULL;
 }
 
-/* Who wrote it; both numbers, so that one knows which to get. */
+/* Whether this version of llmc wrote the plan; reports both if not. */
 static bool
 same_compiler(struct reading *r)
 {
 	static const char we[] = DRV_COMPILER;
 	const char *wrote, *abi;
 
-	if (!expect(r, DRV_LIST) || !(wrote = expect(r, "compiler ")) ||
-	    !(abi = expect(r, "abi "))) {
+	if (!expect_word(r, DRV_LIST) ||
+	    !(wrote = expect_word(r, "compiler ")) ||
+	    !(abi = expect_word(r, "abi "))) {
 		return false;
 	}
 	if (strcmp(wrote, we) != 0 ||
@@ -193,7 +195,7 @@ split(struct reading *r, const char *line, const char **word,
 }
 
 static bool
-take_source(struct reading *r, const char *file, const char *name,
+read_source(struct reading *r, const char *file, const char *name,
 	    const char *sum, struct cg_source *out)
 {
 	struct buf text;
@@ -206,7 +208,7 @@ take_source(struct reading *r, const char *file, const char *name,
 }
 
 static bool
-take_line(struct reading *r, const char *line)
+read_line(struct reading *r, const char *line)
 {
 	struct arena *a = &r->d->ctx.perm;
 	const char *word, *name, *sum, *file;
@@ -215,15 +217,15 @@ take_line(struct reading *r, const char *line)
 
 	if (ok && strcmp(word, "text") == 0) {
 		file = arena_printf(a, "kernels/%s", name);
-		ok = take_source(r, file, name, sum, &s);
+		ok = read_source(r, file, name, sum, &s);
 		VEC_PUSH(a, &r->texts, s);
 	} else if (ok && strcmp(word, "plan") == 0) {
 		file = arena_printf(a, "kernels/%s.cu", name);
-		ok = take_source(r, file, name, sum, &s);
+		ok = read_source(r, file, name, sum, &s);
 		VEC_PUSH(a, &r->plan, s);
 	} else if (ok && strcmp(word, "whole") == 0) {
 		file = arena_printf(a, "kernels/whole-%s.cu", name);
-		ok = take_source(r, file, name, sum, &s);
+		ok = read_source(r, file, name, sum, &s);
 		VEC_PUSH(a, &r->whole, s);
 	} else if (ok && strcmp(word, "answer") == 0 && !r->has_answer) {
 		file = arena_printf(a, "unfinished/%s", name);
@@ -238,7 +240,7 @@ take_line(struct reading *r, const char *line)
 		ok = read_known(r, file, sum, &r->run);
 	} else if (ok && strcmp(word, "read") == 0) {
 		file = arena_printf(a, "unfinished/%s", name);
-		ok = take_source(r, file, name, sum, &s);
+		ok = read_source(r, file, name, sum, &s);
 		VEC_PUSH(a, &r->reads, ((struct drv_read){ s.text,
 							   strlen(s.text) }));
 	} else {
@@ -259,7 +261,7 @@ read_list(struct reading *r)
 		return false;
 	}
 	r->f = &d->ctx.sources.files.at[index];
-	if (!same_compiler(r) || !(r->arch = expect(r, "arch "))) {
+	if (!same_compiler(r) || !(r->arch = expect_word(r, "arch "))) {
 		return false;
 	}
 	if (!cg_arch_known(r->arch, &d->ctx.perm, &why)) {
@@ -267,7 +269,7 @@ read_list(struct reading *r)
 				"kernels for");
 	}
 	while ((line = next_line(r))) {
-		if (!take_line(r, line)) {
+		if (!read_line(r, line)) {
 			return false;
 		}
 	}
@@ -283,8 +285,8 @@ read_list(struct reading *r)
 /* ---- the program ---- */
 
 static bool
-make(struct reading *r, const struct cg_source *at, uint32_t n,
-     struct cg_images *out)
+compile_sources(struct reading *r, const struct cg_source *at, uint32_t n,
+		struct cg_images *out)
 {
 	struct driver *d = r->d;
 	struct cg_make m = { .sources = at, .nsources = n,
@@ -305,7 +307,7 @@ make(struct reading *r, const struct cg_source *at, uint32_t n,
 	return out->made_by;
 }
 
-/* Then the plan was written with tiles that it would not have here. */
+/* If tiles spill, llmc would have chosen others where NVRTC is. */
 static bool
 spills(const struct cg_images *x)
 {
@@ -328,8 +330,8 @@ finish(struct reading *r)
 	struct drv_kernels *k = arena_alloc(&d->ctx.perm, sizeof *k);
 
 	if (!read_list(r) ||
-	    !make(r, r->plan.at, r->plan.n, &k->plan) ||
-	    !make(r, r->whole.at, r->whole.n, &k->whole)) {
+	    !compile_sources(r, r->plan.at, r->plan.n, &k->plan) ||
+	    !compile_sources(r, r->whole.at, r->whole.n, &k->whole)) {
 		return false;
 	}
 	if (spills(&k->plan) || spills(&k->whole)) {
@@ -345,7 +347,7 @@ finish(struct reading *r)
 	return drv_kernels_end(d, k) && drv_write_plan(d, r->folder);
 }
 
-/* Does plan.json say that nothing has made its kernels? */
+/* Whether plan.json says that its kernels are not compiled. */
 static bool
 is_unmade(struct reading *r, const char *plan_json)
 {
@@ -355,9 +357,9 @@ is_unmade(struct reading *r, const char *plan_json)
 	       strstr(buf_text(&text), "\"made_by\": null");
 }
 
-/* There is no list: is it a plan at all, and what has become of the list? */
+/* Without a list: the plan is finished, or something is missing. */
 static bool
-tell_finished(struct reading *r)
+report_without_list(struct reading *r)
 {
 	struct diags *g = &r->d->ctx.diags;
 	struct arena *a = &r->d->ctx.perm;
@@ -368,13 +370,13 @@ tell_finished(struct reading *r)
 		return bad_file(r, r->folder, strerror(errno));
 	}
 	if (access(json, F_OK) != 0) {
-		diag_error(g, nowhere, "%s is no plan's folder: it has no "
-			   "plan.json", r->folder);
+		diag_error(g, nowhere, "%s is not the folder of a plan: it has "
+			   "no plan.json", r->folder);
 		return false;
 	}
 	if (access(arena_printf(a, "%s/unfinished", r->folder), F_OK) == 0) {
-		diag_error(g, nowhere, "%s is missing, which says what is to "
-			   "be compiled: compile the model again", r->path);
+		diag_error(g, nowhere, "%s, the list of what to compile, is "
+			   "missing: compile the model again", r->path);
 		return false;
 	}
 	if (is_unmade(r, json)) {
@@ -384,9 +386,9 @@ tell_finished(struct reading *r)
 		return false;
 	}
 	if (access(arena_printf(a, "%s/rank", r->folder), F_OK) != 0) {
-		diag_error(g, nowhere, "%s has nothing to finish: llmc wrote "
-			   "plan.json and plan.llp alone, for a target that "
-			   "it has no code for", r->folder);
+		diag_error(g, nowhere, "%s has nothing to finish: it has "
+			   "plan.json and plan.llp only, since there is no "
+			   "code for its target", r->folder);
 		return false;
 	}
 	fprintf(stderr, "llmc: note: %s is finished: its program is %s/rank\n",
@@ -406,7 +408,7 @@ drv_finish(struct driver *d)
 	}
 	r.path = arena_printf(&d->ctx.perm, "%s/unfinished/list", r.folder);
 	if (access(r.path, F_OK) != 0) {
-		return tell_finished(&r);
+		return report_without_list(&r);
 	}
 	return finish(&r);
 }

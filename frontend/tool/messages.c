@@ -1,8 +1,8 @@
 /*
- * How messages look, and which warnings there are: what the options and the
- * terminal say.
+ * The form and color of messages, and which warnings are on, by the options,
+ * the environment and the terminal.
  */
-#include "frontend/tool/driver.h"
+#include "frontend/tool/tool.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -28,7 +28,7 @@ drv_want_color(const struct driver *d)
 	return isatty(STDERR_FILENO) && v && strcmp(v, "dumb") != 0;
 }
 
-/* `word` is not among the warnings: suggests one behind the same prefix. */
+/* Reports a name of no warning, and suggests one with the same prefix. */
 static void
 unknown_warning(struct driver *d, const char *word)
 {

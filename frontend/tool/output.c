@@ -3,10 +3,10 @@
  * under another name beside it and renamed; what is no regular file (a
  * device, a pipe, a link) is written where it is.  A folder that is new
  * appears with all of its files; in one that is there, each file is replaced
- * once all of them have been written under other names.  A Ctrl-C comes
- * before all that, or behind it.
+ * once all of them have been written under other names.  Ctrl-C is delayed
+ * until a file or folder is complete.
  */
-#include "frontend/tool/driver.h"
+#include "frontend/tool/tool.h"
 #include "runtime/delay.h"
 
 #include <dirent.h>
@@ -15,6 +15,8 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#define SUBFOLDERS 2	/* of a plan's folder */
 
 static const struct span nowhere;
 
@@ -59,7 +61,7 @@ write_in_place(struct ir_ctx *c, const char *path, const struct buf *text)
 	return ok || fail(c, path);
 }
 
-/* What a new file gets, or what the old one has. */
+/* The mode of the file that is replaced, or that of a new file. */
 static mode_t
 mode_of(const struct stat *old)
 {
@@ -71,7 +73,7 @@ mode_of(const struct stat *old)
 
 /* Whoever may read it may run it. */
 static mode_t
-runs_too(mode_t mode)
+executable(mode_t mode)
 {
 	return mode | (mode & 0444) >> 2;
 }
@@ -85,7 +87,8 @@ drop(const char *path)
 	errno = saved;
 }
 
-/* The text under another name beside it; NULL, and errno says why. */
+/* Writes the text under another name in the same folder, which is returned;
+ * NULL and errno after an error. */
 static const char *
 write_beside(struct ir_ctx *c, const char *path, const struct stat *old,
 	     bool runs, const struct buf *text)
@@ -99,7 +102,7 @@ write_beside(struct ir_ctx *c, const char *path, const struct stat *old,
 		return NULL;
 	}
 	f = fdopen(fd, "wb");
-	ok = f && fchmod(fd, runs ? runs_too(mode_of(old))
+	ok = f && fchmod(fd, runs ? executable(mode_of(old))
 			 : mode_of(old)) == 0 && write_text(f, text);
 	ok &= (f ? fclose(f) : close(fd)) == 0;
 	if (!ok) {
@@ -145,13 +148,13 @@ drv_write(struct ir_ctx *c, const char *path, const struct buf *text)
 /* ---- folders ---- */
 
 /*
- * What is in a plan's folder by a name of ours, and is gone with the plan that
- * it was of: folders, and what such a folder may hold.
+ * Subfolders of a plan's folder, which are removed with the plan that they
+ * belong to, and the endings of the files that llmc writes into them.
  */
 static const struct {
 	const char *name;
 	const char *ends[6];
-} subfolders[DRV_SUBFOLDERS] = {
+} subfolders[SUBFOLDERS] = {
 	{ "kernels", { ".cu", ".cubin", ".h", NULL } },
 	{ "unfinished", { ".o", ".json", "list", "run", ".read",
 			NULL } }
@@ -165,14 +168,15 @@ inside(struct ir_ctx *c, const char *folder, const char *name)
 	return arena_printf(&c->perm, "%s/%s", folder, name);
 }
 
-/* The name in the subfolder, or NULL; DRV_SUBFOLDERS: in the folder itself. */
+/* The file's name inside a subfolder, or NULL if it is elsewhere; the index
+ * SUBFOLDERS is the folder itself. */
 static const char *
 name_in(const struct drv_file *f, uint32_t sub)
 {
 	const char *slash = strchr(f->name, '/');
 	size_t n;
 
-	if (sub == DRV_SUBFOLDERS) {
+	if (sub == SUBFOLDERS) {
 		return slash ? NULL : f->name;
 	}
 	n = strlen(subfolders[sub].name);
@@ -194,7 +198,7 @@ has_any(const struct drv_files *x, uint32_t sub)
 	return false;
 }
 
-/* A folder of ours and all files in it; errno stays. */
+/* Removes a folder of llmc and all files in it; errno is kept. */
 static void
 drop_folder(const char *path)
 {
@@ -212,7 +216,7 @@ drop_folder(const char *path)
 	errno = saved;
 }
 
-/* Those of a subfolder, into a folder that is there. */
+/* Writes the files of a subfolder into a folder that exists. */
 static bool
 write_sub(struct ir_ctx *c, const char *path, const struct drv_files *x,
 	  uint32_t sub)
@@ -225,8 +229,8 @@ write_sub(struct ir_ctx *c, const char *path, const struct drv_files *x,
 		const char *to = name ? inside(c, path, name) : NULL;
 
 		ok = !name || (write_in_place(c, to, x->at[i].text) &&
-			       (!x->at[i].runs ||
-				chmod(to, runs_too(mode_of(NULL))) == 0));
+			       (!x->at[i].is_program ||
+				chmod(to, executable(mode_of(NULL))) == 0));
 	}
 	return ok;
 }
@@ -234,10 +238,10 @@ write_sub(struct ir_ctx *c, const char *path, const struct drv_files *x,
 static bool
 write_all(struct ir_ctx *c, const char *path, const struct drv_files *x)
 {
-	bool ok = write_sub(c, path, x, DRV_SUBFOLDERS);
+	bool ok = write_sub(c, path, x, SUBFOLDERS);
 	uint32_t i;
 
-	for (i = 0; ok && i < DRV_SUBFOLDERS; i++) {
+	for (i = 0; ok && i < SUBFOLDERS; i++) {
 		const char *sub = inside(c, path, subfolders[i].name);
 
 		ok = !has_any(x, i) ||
@@ -256,20 +260,20 @@ write_new_folder(struct ir_ctx *c, const char *path,
 	if (!mkdtemp(tmp)) {
 		return fail(c, path);
 	}
-	if (chmod(tmp, runs_too(mode_of(NULL))) == 0 &&
+	if (chmod(tmp, executable(mode_of(NULL))) == 0 &&
 	    write_all(c, tmp, x) && rename(tmp, path) == 0) {
 		return true;
 	}
-	for (i = 0; i < DRV_SUBFOLDERS; i++) {
+	for (i = 0; i < SUBFOLDERS; i++) {
 		drop_folder(inside(c, tmp, subfolders[i].name));
 	}
 	drop_folder(tmp);
 	return c->diags.errors > 0 ? false : fail(c, path);
 }
 
-/* ---- a folder that is there ---- */
+/* ---- a folder that exists ---- */
 
-/* What a rename could not replace is found before the first of them. */
+/* Whether a rename can replace it, checked before the first rename. */
 static bool
 can_replace(struct ir_ctx *c, const char *path)
 {
@@ -283,7 +287,7 @@ can_replace(struct ir_ctx *c, const char *path)
 }
 
 static bool
-is_ours(uint32_t sub, const char *name)
+is_written_by_llmc(uint32_t sub, const char *name)
 {
 	size_t n = strlen(name), len;
 	uint32_t i;
@@ -298,7 +302,7 @@ is_ours(uint32_t sub, const char *name)
 	return strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
 }
 
-/* A file that the user put there is not thrown away. */
+/* False, reported, if the user has put a file there, which stays. */
 static bool
 can_drop(struct ir_ctx *c, const char *path, uint32_t sub, bool was_plan)
 {
@@ -312,29 +316,30 @@ can_drop(struct ir_ctx *c, const char *path, uint32_t sub, bool was_plan)
 	}
 	d = was_plan && S_ISDIR(old.st_mode) ? opendir(path) : NULL;
 	if (!d) {
-		diag_error(&c->diags, nowhere, "%s is no folder that llmc "
-			   "wrote, and it would be replaced", path);
+		diag_error(&c->diags, nowhere, "%s would be replaced, and it "
+			   "is not a folder that llmc wrote", path);
 		return false;
 	}
 	while ((e = readdir(d)) != NULL) {
-		if (!is_ours(sub, e->d_name)) {
+		if (!is_written_by_llmc(sub, e->d_name)) {
 			other = arena_printf(&c->perm, "%s", e->d_name);
 		}
 	}
 	closedir(d);
 	if (other) {
-		diag_error(&c->diags, nowhere, "%s/%s is not of llmc, and %s "
-			   "would be replaced: move it away", path, other,
+		diag_error(&c->diags, nowhere, "%s/%s was not written by llmc, "
+			   "and %s would be replaced: move it "
+			   "away", path, other,
 			   path);
 	}
 	return !other;
 }
 
-/* What is written under other names first. */
+/* What was written under other names. */
 struct beside {
 	const char **file;
-	const char *sub[DRV_SUBFOLDERS];
-	bool was_plan;		/* the folder was of a plan before */
+	const char *sub[SUBFOLDERS];
+	bool was_plan;		/* the folder holds a plan already */
 };
 
 static bool
@@ -345,13 +350,13 @@ check_old(struct ir_ctx *c, const char *path, const struct drv_files *x,
 	uint32_t i;
 
 	b->was_plan = access(inside(c, path, "plan.json"), F_OK) == 0;
-	for (i = 0; ok && i < DRV_SUBFOLDERS; i++) {
+	for (i = 0; ok && i < SUBFOLDERS; i++) {
 		ok = (!b->was_plan && !has_any(x, i)) ||
 		     can_drop(c, inside(c, path, subfolders[i].name), i,
 			      b->was_plan);
 	}
 	for (i = 0; ok && i < x->n; i++) {
-		ok = !name_in(&x->at[i], DRV_SUBFOLDERS) ||
+		ok = !name_in(&x->at[i], SUBFOLDERS) ||
 		     can_replace(c, inside(c, path, x->at[i].name));
 	}
 	return ok;
@@ -367,19 +372,20 @@ write_all_beside(struct ir_ctx *c, const char *path,
 	for (i = 0; ok && i < x->n; i++) {
 		const char *to = inside(c, path, x->at[i].name);
 
-		if (name_in(&x->at[i], DRV_SUBFOLDERS)) {
-			b->file[i] = write_beside(c, to, NULL, x->at[i].runs,
+		if (name_in(&x->at[i], SUBFOLDERS)) {
+			b->file[i] = write_beside(c, to, NULL,
+						  x->at[i].is_program,
 						  x->at[i].text);
 			ok = b->file[i] || fail(c, to);
 		}
 	}
-	for (i = 0; ok && i < DRV_SUBFOLDERS; i++) {
+	for (i = 0; ok && i < SUBFOLDERS; i++) {
 		char *tmp = arena_printf(&c->perm, "%s/%s.XXXXXX", path,
 					 subfolders[i].name);
 
 		if (has_any(x, i)) {
 			b->sub[i] = mkdtemp(tmp);
-			ok = b->sub[i] ? chmod(tmp, runs_too(mode_of(NULL)))
+			ok = b->sub[i] ? chmod(tmp, executable(mode_of(NULL)))
 				== 0 && write_sub(c, tmp, x, i)
 				: fail(c, tmp);
 		}
@@ -387,7 +393,7 @@ write_all_beside(struct ir_ctx *c, const char *path,
 	return ok;
 }
 
-/* The old one goes, and the new one, if there is one, comes. */
+/* Removes the old subfolder, and renames the new one if there is one. */
 static bool
 swap_sub(struct ir_ctx *c, const char *path, uint32_t sub,
 	 struct beside *b)
@@ -427,7 +433,7 @@ swap_all(struct ir_ctx *c, const char *path, const struct drv_files *x,
 			b->file[i] = ok ? NULL : b->file[i];
 		}
 	}
-	for (i = 0; ok && i < DRV_SUBFOLDERS; i++) {
+	for (i = 0; ok && i < SUBFOLDERS; i++) {
 		ok = swap_sub(c, path, i, b);
 	}
 	if (ok && !runs && b->was_plan) {
@@ -452,7 +458,7 @@ write_into_folder(struct ir_ctx *c, const char *path,
 			drop(b.file[i]);
 		}
 	}
-	for (i = 0; i < DRV_SUBFOLDERS; i++) {
+	for (i = 0; i < SUBFOLDERS; i++) {
 		if (b.sub[i]) {
 			drop_folder(b.sub[i]);
 		}
@@ -494,7 +500,7 @@ drv_may_write_folder(struct ir_ctx *c, const char *path)
 		return fail(c, *path ? path : "into a folder without a name");
 	}
 	if (!S_ISDIR(old.st_mode)) {
-		diag_error(&c->diags, nowhere, "%s is no folder, and the plan "
+		diag_error(&c->diags, nowhere, "%s is not a folder, and a plan "
 			   "is written into one; --emit=answer writes the "
 			   "answer to a file", path);
 		return false;
@@ -502,9 +508,9 @@ drv_may_write_folder(struct ir_ctx *c, const char *path)
 	return access(path, W_OK | X_OK) == 0 || fail(c, path);
 }
 
-bool
-drv_write_folder(struct ir_ctx *c, const char *path,
-		 const struct drv_files *x)
+static bool
+write_folder(struct ir_ctx *c, const char *path,
+	     const struct drv_files *x)
 {
 	struct stat old;
 	struct rt_delay h;
@@ -517,4 +523,28 @@ drv_write_folder(struct ir_ctx *c, const char *path,
 		  write_into_folder(c, path, x);
 	rt_delay_end(&h);
 	return ok;
+}
+
+/* ---- a plan ---- */
+
+void
+drv_add_file(struct driver *d, const char *name, const struct buf *text,
+	     bool is_program)
+{
+	struct drv_file f = { name, text, is_program };
+
+	VEC_PUSH(&d->ctx.perm, &d->files, f);
+}
+
+bool
+drv_write_plan(struct driver *d, const char *path)
+{
+	drv_add_file(d, "plan.json", &d->json, false);
+	if (d->plan.n) {
+		drv_add_file(d, "plan.llp", &d->plan, false);
+	}
+	if (d->program.n) {
+		drv_add_file(d, "rank", &d->program, true);
+	}
+	return write_folder(&d->ctx, path, &d->files);
 }

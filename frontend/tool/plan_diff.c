@@ -2,20 +2,20 @@
  * llmc diff: which keys of two plans differ, and with a model and a target,
  * what each of the two costs on it.
  */
-#include "frontend/tool/tool_answer.h"
+#include "frontend/tool/tool.h"
 
 #include <string.h>
 
 #include "frontend/frontend.h"
 
-#define WIDE 24	/* of a text beside its key */
-#define COLUMN 16	/* as wide as that of a price, at least */
+#define LONGEST 24	/* text that is printed beside its key */
+#define COLUMN 16	/* characters of a column, at least */
 
 static const struct span nowhere;
 
-/* Every key's text now, since it lies in an arena that is soon reset. */
+/* Copies, since the text of a key is in an arena that passes reset. */
 void
-drv_take_keys(struct driver *d, struct drv_side *s, const struct plan *p)
+drv_copy_keys(struct driver *d, struct drv_side *s, const struct plan *p)
 {
 	const char *text, *key;
 	int i;
@@ -37,8 +37,8 @@ read_side(struct driver *d, const char *model, struct drv_side *s)
 		return false;
 	}
 	if (model && !ir_model(s->m)) {
-		diag_error(&d->ctx.diags, nowhere, "a plan goes with a model, "
-			   "and %s is rank programs", model);
+		diag_error(&d->ctx.diags, nowhere, "a plan applies to a model, "
+			   "and %s holds rank programs", model);
 		return false;
 	}
 	if (!drv_read_source(d, s->path, &file) ||
@@ -48,23 +48,23 @@ read_side(struct driver *d, const char *model, struct drv_side *s)
 	if (model && !plan_read(s->m, &plan)) {
 		return false;
 	}
-	drv_take_keys(d, s, model ? &plan : NULL);
+	drv_copy_keys(d, s, model ? &plan : NULL);
 	return true;
 }
 
 /* ---- keys ---- */
 
-/* Whether both texts have room beside the key. */
+/* Whether both texts are printed beside the key. */
 static bool
 is_short(const char *x, const char *y)
 {
-	return strlen(x) <= WIDE && strlen(y) <= WIDE;
+	return strlen(x) <= LONGEST && strlen(y) <= LONGEST;
 }
 
-/* As wide as the widest of the texts that stand in a column. */
+/* Characters of the longest text in the column of `of`. */
 static int
-width_of(const struct drv_side *a, const struct drv_side *b,
-	 const struct drv_side *of)
+column_of(const struct drv_side *a, const struct drv_side *b,
+	  const struct drv_side *of)
 {
 	size_t most = strlen(of->path);
 	uint32_t i;
@@ -83,7 +83,7 @@ width_of(const struct drv_side *a, const struct drv_side *b,
 void
 drv_print_keys(struct drv_side *a, struct drv_side *b, struct buf *out)
 {
-	int left = width_of(a, b, a), right = width_of(a, b, b);
+	int left = column_of(a, b, a), right = column_of(a, b, b);
 	const char *key = "";
 	uint32_t i, shown = 0;
 
@@ -129,8 +129,8 @@ drv_diff(struct driver *d)
 	struct target t;
 
 	if (priced && !model) {
-		diag_error(&d->ctx.diags, nowhere, "--target goes with a "
-			   "model: llmc diff A.llp B.llp MODEL --target ..");
+		diag_error(&d->ctx.diags, nowhere, "--target needs a model "
+			   "too: llmc diff A.llp B.llp MODEL --target ..");
 		return false;
 	}
 	s[0].path = d->opts.input;
@@ -142,7 +142,7 @@ drv_diff(struct driver *d)
 	if (!priced) {
 		return true;
 	}
-	if (!drv_take_target(d, &t)) {
+	if (!drv_read_target(d, &t)) {
 		return false;
 	}
 	if (!price_side(d, &s[0]) || !price_side(d, &s[1])) {

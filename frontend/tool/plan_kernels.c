@@ -1,11 +1,11 @@
 /*
- * What a plan's folder has of a GPU's kernels: their sources and what was made
- * of them, a table in plan.json, and where NVRTC is missing all that it takes
- * to finish the plan elsewhere.
+ * Kernels of a GPU in a plan's folder: their sources and images, their table
+ * in plan.json and, if NVRTC is missing, all that `llmc finish` needs to
+ * compile them on another machine.
  */
 #include "config.h"
 
-#include "frontend/tool/plan_kernels.h"
+#include "frontend/tool/tool.h"
 
 #include <string.h>
 
@@ -26,10 +26,10 @@ drv_kernels_make(struct driver *d, struct ir_ctx *c,
 	return cg_images(c, &make, out);
 }
 
-/* Compiled, or where NVRTC is missing not; false after errors. */
+/* Compiles the sources, if NVRTC is here; false after errors. */
 static bool
-make(struct driver *d, struct ir_ctx *c, const struct cg_code *code,
-     struct cg_images *out)
+compile_images(struct driver *d, struct ir_ctx *c, const struct cg_code *code,
+	       struct cg_images *out)
 {
 	const struct cg_source *at;
 	uint32_t n = cg_code_sources(code, &at);
@@ -44,7 +44,7 @@ drv_kernels_settle(struct driver *d, struct ir_ctx *c,
 	struct cg_code *code;
 
 	while ((code = cg_code_new(&c->perm, in))) {
-		if (!make(d, c, code, out)) {
+		if (!compile_images(d, c, code, out)) {
 			cg_code_free(code);
 			return NULL;
 		}
@@ -64,16 +64,15 @@ add_file(struct driver *d, const char *name, const char *at, size_t n)
 {
 	struct arena *a = &d->ctx.perm;
 	struct buf *text = arena_alloc(a, sizeof *text);
-	struct drv_file f = { name, text, false };
 
 	buf_init(text, a);
 	if (n) {
 		buf_add(text, at, n);
 	}
-	VEC_PUSH(a, &d->files, f);
+	drv_add_file(d, name, text, false);
 }
 
-/* "kernels/dot12.cu"; those of the whole have a name before theirs. */
+/* "kernels/dot12.cu", or "kernels/whole-dot12.cu" of the unsplit program. */
 static const char *
 file_name(struct driver *d, bool whole, const char *name, const char *end)
 {
@@ -123,9 +122,9 @@ put_string(struct buf *out, const char *s)
 }
 
 /*
- * Threads of a block and the shared memory that a launch asks for, as the
- * comment above a function says (cu_func_end); false: there is none, as of
- * services, whose launches say it themselves.
+ * Threads of a block and shared memory of a launch, from the comment that
+ * codegen writes above a kernel; false for services, which have none since
+ * each launch of them sets its own.
  */
 static bool
 launch_of(struct arena *a, const char *text, const char *func,
@@ -198,7 +197,7 @@ strip(struct buf *b, char c)
 	}
 }
 
-/* Behind all else: in place of the brace at the answer's end. */
+/* At the end of plan.json, in place of its last brace. */
 static void
 put_table(struct driver *d, const struct drv_kernels *k, struct buf *json)
 {
@@ -255,7 +254,7 @@ add_unfinished(struct driver *d, struct buf *list, const char *what,
 		 text->at, text->n);
 }
 
-/* What it takes to make the plan anew, should a tile spill. */
+/* What drv_rerun() needs to make the plan again, should a tile spill. */
 static void
 add_run(struct driver *d, struct buf *list)
 {
@@ -275,7 +274,7 @@ add_run(struct driver *d, struct buf *list)
 	}
 }
 
-/* The list says in which order images are, and what each file was. */
+/* The list has the order of the images, and a checksum of each file. */
 static void
 leave_unfinished(struct driver *d, const struct drv_kernels *k)
 {
@@ -297,9 +296,9 @@ leave_unfinished(struct driver *d, const struct drv_kernels *k)
 	}
 	add_run(d, &list);
 	add_file(d, "unfinished/list", list.at, list.n);
-	fprintf(stderr, "llmc: note: kernels are not compiled: %s; where NVRTC "
-		"is, `llmc finish %s` goes on, and until then its `rank` runs "
-		"with --device emulate alone\n", k->plan.missing
+	fprintf(stderr, "llmc: note: kernels are not compiled: %s; `llmc "
+		"finish %s` compiles them on a machine with NVRTC; until then "
+		"its `rank` runs with --device emulate only\n", k->plan.missing
 		? k->plan.missing : k->whole.missing,
 		d->opts.at[OPT_OUTPUT].text);
 }

@@ -1,10 +1,12 @@
 /*
- * A run of llmc as it was asked, kept in an unfinished plan: its options and
- * the text of all files that it read.  Where NVRTC is, a tile may turn out to
- * spill, and then the plan is another one: llmc runs once more, on what it had
- * then, and comes to what it would have come to with NVRTC.
+ * Runs of llmc that a file describes.  A reproducer says in its first line
+ * with which options a pass failed.  An unfinished plan, written where NVRTC
+ * was missing, holds the options of its run and the text of all files that
+ * it read: if a tile spills when its kernels are compiled elsewhere, the plan
+ * that NVRTC would have led to is another one, and llmc makes that plan from
+ * what it had then.
  */
-#include "frontend/tool/plan_kernels.h"
+#include "frontend/tool/tool.h"
 
 #include <string.h>
 
@@ -12,9 +14,111 @@
 #define STDIN_FILE "<stdin>"
 #define STDIN_WORD "-"
 
-/* ---- what is kept ---- */
+/* Options of this command line replace those of the file. */
+static void
+add_given(struct options *to, const struct options *from)
+{
+	int i;
 
-/* Where the plan goes, and how it gets there, whoever finishes it says. */
+	for (i = 0; i < OPT_COUNT; i++) {
+		if (from->at[i].given && i != OPT_RUN_REPRODUCER) {
+			to->at[i] = from->at[i];
+		}
+	}
+}
+
+/* ---- a reproducer ---- */
+
+static const char first_words[] = "# args:";
+
+/* One word of the line; '...' may hold blanks, \' is a quote. */
+static char *
+next_word(struct arena *a, const char **line)
+{
+	const char *p = *line + strspn(*line, " \t");
+	bool quoted = false;
+	struct buf b;
+
+	if (!*p) {
+		return NULL;
+	}
+	buf_init(&b, a);
+	for (; *p && (quoted || (*p != ' ' && *p != '\t')); p++) {
+		if (*p == '\'') {
+			quoted = !quoted;
+		} else if (*p == '\\' && !quoted && p[1]) {
+			buf_putc(&b, *++p);
+		} else {
+			buf_putc(&b, *p);
+		}
+	}
+	*line = p;
+	return arena_strndup(a, buf_text(&b), b.n);
+}
+
+/* NULL if the file does not begin with such a line. */
+static const char *
+args_line(struct driver *d, const char *path, struct buf *why)
+{
+	const struct source_file *f;
+	const char *reason, *line;
+	uint32_t index;
+
+	if (!source_read(&d->ctx.sources, path, &index, &reason)) {
+		buf_printf(why, "cannot read %s: %s", path, reason);
+		return NULL;
+	}
+	f = &d->ctx.sources.files.at[index];
+	if (strncmp(f->text, first_words, sizeof first_words - 1) != 0) {
+		buf_printf(why, "%s is not a reproducer: its first line does "
+			   "not begin with `%s`", path, first_words);
+		return NULL;
+	}
+	line = f->text + sizeof first_words - 1;
+	return arena_strndup(&d->ctx.perm, line, strcspn(line, "\r\n"));
+}
+
+bool
+drv_replay(struct driver *d, struct buf *why)
+{
+	const char *path = d->opts.at[OPT_RUN_REPRODUCER].text, *line;
+	struct arena *a = &d->ctx.perm;
+	struct options opts;
+	VEC(char *) words = { 0 };
+	char *word;
+
+	if (d->opts.input) {
+		buf_printf(why, "`--run-reproducer` names the input itself; "
+			   "found `%s` too", d->opts.input);
+		return false;
+	}
+	line = args_line(d, path, why);
+	if (!line) {
+		return false;
+	}
+	VEC_PUSH(a, &words, arena_strndup(a, "llmc", 4));
+	while ((word = next_word(a, &line))) {
+		VEC_PUSH(a, &words, word);
+	}
+	opt_init(&opts, a);
+	if (!opt_parse(&opts, (int)words.n, words.at, why)) {
+		return false;
+	}
+	if (opts.command != OPT_OPT || opts.at[OPT_OUTPUT].given ||
+	    opts.at[OPT_RUN_REPRODUCER].given) {
+		buf_printf(why, "%s: the first line must name `opt` and no "
+			   "other file", path);
+		return false;
+	}
+	add_given(&opts, &d->opts);
+	opts.input = path;
+	d->opts = opts;
+	return true;
+}
+
+/* ---- an unfinished plan: what is kept ---- */
+
+/* Options of output and caching are those of the run that finishes. */
 static bool
 is_kept(int id)
 {
@@ -76,7 +180,7 @@ drv_rerun_keep(struct driver *d, struct buf *words, struct drv_reads *reads)
 	}
 }
 
-/* ---- and run ---- */
+/* ---- and run again ---- */
 
 /* The next line; false: there is none. */
 static bool
@@ -90,19 +194,6 @@ next_line(struct arena *a, const char **text, char **line)
 	*line = arena_strndup(a, *text, n);
 	*text += n + ((*text)[n] == '\n');
 	return true;
-}
-
-/* What finish itself was given counts more. */
-static void
-add_given(struct options *to, const struct options *from)
-{
-	uint32_t i;
-
-	for (i = 0; i < OPT_COUNT; i++) {
-		if (from->at[i].given) {
-			to->at[i] = from->at[i];
-		}
-	}
 }
 
 bool

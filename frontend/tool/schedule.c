@@ -2,7 +2,7 @@
  * llmc schedule: a pipeline schedule by name, or one from a CSV file, checked
  * and printed again, or summed up.
  */
-#include "frontend/tool/driver.h"
+#include "frontend/tool/tool.h"
 
 #include "passes/sched/sched.h"
 
@@ -18,7 +18,7 @@ number(const struct driver *d, enum opt_id id, uint32_t absent)
 	if (!v->given) {
 		return absent;
 	}
-	/* what is past every limit is refused as such, not cut to 32 bits */
+	/* past every limit, so that it is refused and not cut to 32 bits */
 	return v->num > SCHED_MAX_CELLS ? SCHED_MAX_CELLS : (uint32_t)v->num;
 }
 
@@ -51,7 +51,7 @@ by_file(struct driver *d)
 	uint32_t file, i;
 
 	if (!source_read(&c->sources, d->opts.input, &file, &why)) {
-		diag_error(&c->diags, nowhere, "%s; and it is no file that "
+		diag_error(&c->diags, nowhere, "%s; and no file of that name "
 			   "can be read: %s",
 			   sched_why_not(&c->perm, d->opts.input, 1, 1, 1),
 			   why);
@@ -59,8 +59,8 @@ by_file(struct driver *d)
 	}
 	for (i = 0; i < 3; i++) {
 		if (d->opts.at[only_named[i]].given) {
-			diag_error(&c->diags, nowhere, "--%s goes with the "
-				   "name of a schedule, and a file has its "
+			diag_error(&c->diags, nowhere, "--%s applies to a "
+				   "schedule by name, and a file has its "
 				   "own", opt_rows[only_named[i]].name);
 			return NULL;
 		}

@@ -1,19 +1,24 @@
 /*
- * --emit=answer: passes, price and the facts that are gone once a model is
- * cut into stages, and what the options ask beside the step.
+ * The answer about a plan: runs the passes, keeps the facts about
+ * the model that are lost once it is cut into stages, and prices the step and,
+ * by --tokens, --storage and --restart, the whole run.
  */
-#include "frontend/tool/tool_answer.h"
+#include "frontend/tool/tool.h"
 
 #include <math.h>
 #include <string.h>
 
+#include "passes/memory/memory.h"
+
+#define MOST_KERNELS 20	/* of --explain=cost */
+
 static const struct span nowhere;
 
-/* ---- what is asked ---- */
+/* ---- the run that is priced ---- */
 
 /*
- * A number with K, M, B or T behind it, or an exponent: `2e12`, `2T`, `300B`.
- * False: it is none from `least` to `most`.
+ * A number that may end in K, M, B or T: `2e12`, `2T`, `300B`.  False if it is
+ * not a number from `least` to `most`.
  */
 static bool
 read_number(const char *text, double least, double most, double *out)
@@ -56,38 +61,39 @@ read_asked(struct driver *d, const struct ir_module *m, int64_t step_tokens,
 	out->tokens = tokens ? tokens->num[0] :
 		      steps ? steps->num[0] * (double)step_tokens : 0;
 	ok = option(d, OPT_TOKENS, 1, 1e18, "a number of tokens from 1 to "
-		    "1e18, as 2e12, 2T or 300B", &out->tokens);
-	ok &= option(d, OPT_STORAGE, 1e-6, 1e6, "GB/s of one node from 1e-6 "
-		     "to 1e6, as 2.5", &storage);
-	ok &= option(d, OPT_RESTART, 0, 1e6, "minutes from 0 to 1e6, as 10",
+		    "1e18, such as 2e12, 2T or 300B", &out->tokens);
+	ok &= option(d, OPT_STORAGE, 1e-6, 1e6, "GB/s of one node from 1e-6 to "
+		     "1e6, such as 2.5", &storage);
+	ok &= option(d, OPT_RESTART, 0, 1e6, "minutes from 0 to 1e6, such as "
+		     "10",
 		     &restart);
 	out->storage_bytes_us = storage * 1e3;
 	out->restart_s = restart * 60;
 	return ok;
 }
 
-/* ---- facts on the way ---- */
+/* ---- facts about the whole model ---- */
 
 static bool
-take_facts(struct driver *d, struct ir_module *m,
+keep_facts(struct driver *d, struct ir_module *m,
 	   const struct pass_sums *before)
 {
-	struct pass_sums behind;
+	struct pass_sums after;
 
 	if (!d->opts.at[OPT_TARGET].given) {
-		diag_error(&d->ctx.diags, nowhere, "--emit=%s goes with "
-			   "--target, as h100x8", d->opts.at[OPT_EMIT].text);
+		diag_error(&d->ctx.diags, nowhere, "--emit=%s needs --target, "
+			   "such as h100x8", d->opts.at[OPT_EMIT].text);
 		return false;
 	}
-	if (!pass_sum(m, &behind)) {
+	if (!pass_sum(m, &after)) {
 		return false;
 	}
 	d->facts = arena_alloc(&d->ctx.perm, sizeof *d->facts);
-	answer_model(m, before, &behind, answer_square(m), &d->facts->model);
+	answer_model(m, before, &after, answer_square(m), &d->facts->model);
 	return true;
 }
 
-struct taking {
+struct fact_keeper {
 	struct driver *d;
 	struct pass_sums before;
 };
@@ -96,14 +102,14 @@ struct taking {
 static bool
 before_stages(void *user, struct ir_module *m)
 {
-	struct taking *x = user;
+	struct fact_keeper *x = user;
 
-	return take_facts(x->d, m, &x->before);
+	return keep_facts(x->d, m, &x->before);
 }
 
-/* Whether the pass that cuts into stages is among those that run. */
+/* Whether the pass that makes_stages into stages is among those that run. */
 static bool
-cuts(const struct driver *d)
+makes_stages(const struct driver *d)
 {
 	const struct pass *stop = d->pm.options.stop;
 	uint32_t i;
@@ -124,15 +130,15 @@ cuts(const struct driver *d)
 enum pass_result
 drv_run_for_answer(struct driver *d, struct ir_module *m)
 {
-	struct taking x = { .d = d };
+	struct fact_keeper x = { .d = d };
 	enum pass_result r;
 
 	if (!ir_model(m)) {
-		diag_error(&d->ctx.diags, nowhere, "the answer goes with a "
-			   "model, and %s is rank programs", d->opts.input);
+		diag_error(&d->ctx.diags, nowhere, "the answer is about a "
+			   "model, and %s holds rank programs", d->opts.input);
 		return PASS_BAD_INPUT;
 	}
-	if (!cuts(d)) {
+	if (!makes_stages(d)) {
 		diag_error(&d->ctx.diags, nowhere, "the answer needs the pass "
 			   "`stage`, which is not among those that run");
 		return PASS_BAD_INPUT;
@@ -151,6 +157,38 @@ drv_run_for_answer(struct driver *d, struct ir_module *m)
 
 /* ---- the answer ---- */
 
+static void
+keep_memory(struct driver *d, const struct ranks *r,
+	    const struct target_devs *devs)
+{
+	struct memory mem;
+	struct buf text;
+	const char *why;
+
+	if (drv_explains(d, "memory") &&
+	    memory_plan(r, NULL, 0, &d->ctx.perm, &mem, &why)) {
+		memory_set_devices(&mem, devs);
+		buf_init(&text, &d->ctx.perm);
+		memory_print(r, &mem, &text);
+		d->facts->arenas = buf_text(&text);
+	}
+}
+
+static void
+keep_kernels(struct driver *d, const struct ranks *r,
+	     const struct target_devs *devs, const struct price *p)
+{
+	struct answer_kernels all;
+	struct buf text;
+
+	if (drv_explains(d, "cost")) {
+		buf_init(&text, &d->ctx.perm);
+		answer_find_kernels(r, devs, p, &d->ctx.perm, &all);
+		answer_print_kernels(&all, p->step_us, MOST_KERNELS, &text);
+		d->facts->kernels = buf_text(&text);
+	}
+}
+
 bool
 drv_answer(struct driver *d, struct ir_module *m, struct answer *out)
 {
@@ -167,7 +205,7 @@ drv_answer(struct driver *d, struct ir_module *m, struct answer *out)
 
 	*out = (struct answer){ .model = d->facts->model };
 	if (!read_asked(d, m, out->model.tokens, &out->asked) ||
-	    !drv_price(d, m, t, r, p) || !plan_read(m, plan)) {
+	    !drv_price_ranks(d, m, t, r, p) || !plan_read(m, plan)) {
 		return false;
 	}
 	if (d->pm.search && d->pm.search->report->found.n) {
@@ -178,7 +216,7 @@ drv_answer(struct driver *d, struct ir_module *m, struct answer *out)
 	in.devs = &devs;
 	in.ranks = r;
 	in.price = p;
-	/* one by name is of no file that the user wrote */
+	/* a target by name is in a file of llmc, not of the user */
 	in.file = t->groups.at->span.hi
 		? in.target
 		: arena_printf(a, "targets/%s.target",
@@ -186,66 +224,18 @@ drv_answer(struct driver *d, struct ir_module *m, struct answer *out)
 	if (d->wants_code && !drv_code_begin(d, r, t, &devs, p, plan)) {
 		return false;
 	}
-	price_devs(r, t, a, &devs);	/* with what code keeps there */
+	price_devs(r, t, a, &devs);	/* code has raised what t reserves */
 	buf_init(&text, a);
 	plan_print(m, plan, &text);
 	in.plan_text = buf_text(&text);
 	if (!answer_arena(r, t, &devs, a, &out->memory, &why)) {
 		diag_error(&d->ctx.diags, nowhere,
-			   "these programs have no place: %s", why);
+			   "the memory of these rank programs cannot be "
+			   "planned: %s", why);
 		return false;
 	}
-	drv_keep_memory(d, r, &devs);
-	drv_keep_kernels(d, r, &devs, p);
+	keep_memory(d, r, &devs);
+	keep_kernels(d, r, &devs, p);
 	answer_make(&in, a, out);
 	return true;
-}
-
-/* Whether nothing is asked of code, if there is none. */
-static bool
-no_code_options(struct driver *d)
-{
-	static const enum opt_id ids[] = { OPT_CPU, OPT_DRAFT, OPT_ARCH,
-					   OPT_NO_CACHE, OPT_AUTOTUNE };
-	size_t i;
-
-	for (i = 0; i < sizeof ids / sizeof ids[0]; i++) {
-		if (d->opts.at[ids[i]].given) {
-			diag_error(&d->ctx.diags, nowhere, "--%s goes with "
-				   "what has code in it: -o FOLDER, or "
-				   "--emit=llvm", opt_rows[ids[i]].name);
-			return false;
-		}
-	}
-	return true;
-}
-
-bool
-drv_print_answer(struct driver *d, struct ir_module *m,
-		 enum drv_answer_form form, bool code)
-{
-	struct answer x;
-	bool ok;
-
-	if (!code && !no_code_options(d)) {
-		return false;
-	}
-	d->wants_code = code;
-	ok = drv_answer(d, m, &x);
-	d->wants_code = false;
-	if (ok && form == DRV_ANSWER_JSON) {
-		answer_print_json(&x, &d->out);
-	}
-	if (!ok || form == DRV_ANSWER_JSON) {
-		return ok;
-	}
-	buf_init(&d->json, &d->ctx.perm);
-	buf_init(&d->plan, &d->ctx.perm);
-	answer_print_json(&x, &d->json);
-	buf_puts(&d->plan, x.plan_text);
-	if (form == DRV_ANSWER_CODE) {
-		return drv_code_text(d, &x);
-	}
-	answer_print(&x, &d->out);
-	return drv_explain(d, m, &x) && (!code || drv_code_end(d, &x));
 }

@@ -1,315 +1,236 @@
 /*
- * What --target names: an accelerator that llmc knows, in a cluster of so
- * many, or a file of target blocks, one for each kind of node.  Both kinds of
- * file are the language's own, so there is one parser and one table of keys.
+ * --target: whether it fits what is wanted, whose constants it has, and
+ * whether a plan is searched for on it.  The language reads target files
+ * (frontend/lang/lang_target.c); here is what a run does with one.
  */
-#include "frontend/tool/tool_target.h"
+#include "frontend/tool/tool.h"
 
-#include "frontend/lang/lower.h"
+#include "frontend/frontend.h"
+#include "passes/search/search.h"
 
 #include <string.h>
 
+#define ANY_CPU "cpu"
+
 static const struct span nowhere;
 
-/* ---- the files built in ---- */
+/*
+ * ---- families of CPUs ----
+ *
+ * `--target cpu` is one core of any machine.  If llmc has constants of the
+ * CPU that --cpu names, that core is priced by them, and the answer says so.
+ */
 
-/* `h100` is short for `h100-sxm`; a block's name has _ for what is no name. */
-static bool
-is_name(const char *file, const char *want, size_t n)
+/* The target whose constants are those of a CPU, by LLVM's name of it. */
+static const struct family {
+	const char *cpu, *target;
+	bool is_guess;		/* measured on a related CPU */
+	/* features that the constants rest on; virtual machines hide some */
+	const char *needs[2];
+} families[] = {
+	{ "znver4", "cpu-avx512", false, { "avx512f", "avx512bf16" } },
+	{ "znver5", "cpu-znver5", false, { "avx512f", "avx512bf16" } },
+	{ "sapphirerapids", "cpu-sapphirerapids", false,
+	  { "avx512f", "amx-bf16" } },
+	{ "emeraldrapids", "cpu-sapphirerapids", true,
+	  { "avx512f", "amx-bf16" } },
+	{ "graniterapids", "cpu-sapphirerapids", true,
+	  { "avx512f", "amx-bf16" } },
+};
+
+static const struct family *
+family_of(const char *cpu)
 {
 	size_t i;
 
-	for (i = 0; i < n && file[i]; i++) {
-		if (file[i] != want[i] &&
-		    !(want[i] == '_' && file[i] == '-')) {
-			return false;
-		}
-	}
-	return i == n && (!file[n] || strcmp(file + n, "-sxm") == 0);
-}
-
-static const struct fe_target_file *
-find_file(const char *name, size_t n)
-{
-	size_t i;
-
-	for (i = 0; i < fe_target_nfiles && n > 0; i++) {
-		if (is_name(fe_target_files[i].name, name, n)) {
-			return &fe_target_files[i];
+	for (i = 0; i < sizeof families / sizeof *families; i++) {
+		if (strcmp(families[i].cpu, cpu) == 0) {
+			return &families[i];
 		}
 	}
 	return NULL;
 }
 
-static bool
-has_file(void *user, const char *name, size_t n)
-{
-	(void)user;
-	return find_file(name, n) != NULL;
-}
-
-bool
-fe_target_known(const char *name)
-{
-	return find_file(name, strlen(name)) != NULL;
-}
-
-/* Names in the files' and in their short form. */
-static void
-near_device(const char *name, struct arena *a, struct diag_near *near)
+/* The feature of `f` that this machine lacks, or NULL. */
+static const char *
+host_lacks(const struct family *f, struct arena *a)
 {
 	size_t i;
 
-	diag_near_init(near, name);
-	for (i = 0; i < fe_target_nfiles; i++) {
-		const char *file = fe_target_files[i].name;
-		const char *sxm = strstr(file, "-sxm");
-
-		diag_near_try(near, file);
-		if (sxm) {
-			diag_near_try(near, arena_strndup(a, file,
-						(size_t)(sxm - file)));
+	for (i = 0; f && i < sizeof f->needs / sizeof *f->needs; i++) {
+		if (!cg_cpu_host_has(a, f->needs[i])) {
+			return f->needs[i];
 		}
 	}
+	return NULL;
 }
 
-static size_t
-file_distance(void *user, const char *name, size_t n)
+/* "x4@eth10" of "cpux4@eth10"; NULL: another target. */
+static const char *
+how_many(const char *target)
 {
-	struct arena *a = user;
-	struct diag_near near;
+	const char *rest = target + strlen(ANY_CPU);
 
-	near_device(arena_strndup(a, name, n), a, &near);
-	return near.best ? near.best_distance : SIZE_MAX;
+	return strncmp(target, ANY_CPU, strlen(ANY_CPU)) == 0 &&
+	       (*rest == '\0' || *rest == '@' ||
+		(*rest == 'x' && rest[1] >= '0' && rest[1] <= '9')) ? rest
+								    : NULL;
 }
 
 static void
-unknown_device(struct ir_ctx *c, struct span at, const char *name)
+set_family(struct driver *d)
 {
-	struct diag_near near;
+	struct opt_value *target = &d->opts.at[OPT_TARGET];
+	const struct opt_value *cpu = &d->opts.at[OPT_CPU];
+	struct arena *a = &d->ctx.perm;
+	const struct family *f;
+	const char *rest, *name, *why, *target_name, *lacks = NULL;
 
-	near_device(name, &c->tmp, &near);
-	diag_error(&c->diags, at, "there is no accelerator `%s`%s; "
-		   "--list-targets prints all", name,
-		   diag_near_text(&near, &c->tmp));
+	if (!target->given || !cpu->given ||
+	    !cg_cpu_known(cpu->text, a, &why) ||
+	    (rest = how_many(target->text)) == NULL) {
+		return;
+	}
+	name = arena_printf(a, "%.*s", (int)strcspn(cpu->text, "+"),
+			    cpu->text);
+	if (strcmp(name, "native") == 0) {
+		name = cg_cpu_host(a);
+		lacks = host_lacks(family_of(name), a);
+	}
+	f = lacks ? NULL : family_of(name);
+	if (lacks) {
+		name = arena_printf(a, "%s without %s", name, lacks);
+	}
+	target_name = f ? f->target : ANY_CPU;
+	target->text = arena_printf(a, "%s%s", target_name, rest);
+	d->priced_cpu = arena_printf(a, f && !f->is_guess
+		? "%s, priced by targets/%s.target"
+		: "%s, priced by targets/%s.target, which is a guess", name,
+		target_name);
 }
 
-/* ---- blocks ---- */
+/* ---- does it fit what is wanted ---- */
 
-static bool
-read_block(struct ir_ctx *c, const struct ast_block *b,
-	   struct target_group *g);
-
-static bool
-known_device(struct ir_ctx *c, struct span at, const char *name,
-	     struct target_group *g)
+/* Passes price the code that llmc emits, so not with --assume. */
+bool
+drv_read_target(struct driver *d, struct target *t)
 {
-	const struct fe_target_file *f = find_file(name, strlen(name));
-	struct ast_file *ast;
-	uint32_t base;
-
-	if (!f) {
-		unknown_device(c, at, name);
+	if (!fe_target(&d->ctx, d->opts.at[OPT_TARGET].text, t)) {
 		return false;
 	}
-	if (!source_add(&c->sources, arena_printf(&c->perm,
-			"targets/%s.target", f->name), f->text,
-			strlen(f->text), &base)) {
-		diag_error(&c->diags, at, "there is no room for more text");
-		return false;
+	if (!d->opts.at[OPT_ASSUME].given) {
+		d->pm.target = arena_dup(&d->ctx.perm, t, sizeof *t);
 	}
-	ast = fe_parse(c, c->sources.files.n - 1);
-	if (!ast || !ast->blocks || !read_block(c, ast->blocks, g)) {
-		return false;
-	}
-	g->device.name = f->name;
 	return true;
 }
 
-static bool
-read_block(struct ir_ctx *c, const struct ast_block *b,
-	   struct target_group *g)
+static const char *
+arch_of(const struct target_group *g)
 {
-	struct lower l = { .ctx = c, .diags = &c->diags, .dtype = IR_F32,
-			   .errors_before = c->diags.errors };
-	uint32_t errors = c->diags.errors;
-	const struct ir_setting *s;
-
-	*g = (struct target_group){ .devices = 1, .nodes = 1 };
-	g->device.name = b->name.sym ? ir_text(c, b->name.sym) : "custom";
-	g->device.vendor = g->device.arch = g->device.link = "";
-	g->network.ports = 1;
-	l.m = ir_module_new(c);
-	lower_settings(&l, b);
-	if (c->diags.errors != errors) {
-		return false;
-	}
-	s = ir_setting(l.m, "target.accelerator");
-	if (s && !known_device(c, s->span, ir_text(c, s->text), g)) {
-		return false;
-	}
-	g->span = b->span;
-	if (b->name.sym) {
-		g->span = span_join(b->kind.span, b->name.span);
-	}
-	return target_apply(l.m, g);
+	return g->device.arch[0] ? g->device.arch : "of unknown architecture";
 }
 
-/* ---- the whole ---- */
-
+/* All ranks run one program. */
 static bool
-check(struct ir_ctx *c, const struct target *t)
+one_arch(struct driver *d, const struct target *t)
 {
-	bool ok = true;
+	const struct target_group *a = t->groups.at, *b;
 	uint32_t i;
 
-	for (i = 0; i < t->groups.n; i++) {
-		const struct target_group *g = &t->groups.at[i];
-
-		ok &= target_check(c, g);
-		if (g->devices * g->nodes > TARGET_MAX_DEVICES ||
-		    target_devices(t) > TARGET_MAX_DEVICES) {
-			diag_error(&c->diags, g->span, "%lld devices in %lld "
-				   "nodes are more than %lld devices in all",
-				   (long long)target_devices(t),
-				   (long long)target_nodes(t),
-				   (long long)TARGET_MAX_DEVICES);
+	for (i = 1; i < t->groups.n; i++) {
+		b = &t->groups.at[i];
+		if (strcmp(a->device.arch, b->device.arch) != 0) {
+			diag_error(&d->ctx.diags, b->span, "all ranks run one "
+				   "program, and %s is %s while %s is %s",
+				   b->device.name, arch_of(b),
+				   a->device.name, arch_of(a));
+			diag_note(&d->ctx.diags, nowhere, "without -o llmc "
+				  "plans for it as it is; code needs nodes of "
+				  "one architecture");
 			return false;
 		}
-		if (target_nodes(t) > 1 && g->nodes == 1 &&
-		    g->network.bytes_us <= 0) {
-			diag_error(&c->diags, g->span, "this target does not "
-				   "say: fabric or network");
-			ok = false;
-		}
 	}
-	return ok;
-}
-
-/* Before they are read, since each takes a kilobyte and more. */
-static bool
-few_blocks(struct ir_ctx *c, const struct ast_file *f)
-{
-	const struct ast_block *b, *first = NULL;
-	uint32_t n = 0;
-
-	for (b = f->blocks; b; b = b->next) {
-		first = n++ == TARGET_MAX_GROUPS ? b : first;
-	}
-	if (first) {
-		diag_error(&c->diags,
-			   span_join(first->kind.span, first->name.span),
-			   "%u kinds of node are more than %d in all", n,
-			   TARGET_MAX_GROUPS);
-	}
-	return !first;
-}
-
-static bool
-read_blocks(struct ir_ctx *c, const struct ast_file *f, struct target *out)
-{
-	uint32_t errors = c->diags.errors;
-	const struct ast_block *b;
-	struct target_group g;
-
-	if (!few_blocks(c, f)) {
-		return false;
-	}
-	for (b = f->blocks; b; b = b->next) {
-		if (strcmp(ir_text(c, b->kind.sym), "target") != 0) {
-			diag_error(&c->diags, b->kind.span, "a file of a "
-				   "target holds target blocks and nothing "
-				   "else, found a %s block",
-				   ir_text(c, b->kind.sym));
-		} else if (read_block(c, b, &g)) {
-			VEC_PUSH(&c->perm, &out->groups, g);
-		}
-	}
-	if (!f->blocks) {
-		diag_error(&c->diags, f->start, "this file holds no `target` "
-			   "block");
-	}
-	if (c->diags.errors != errors || !check(c, out)) {
-		return false;
-	}
-	target_settle(out, &c->perm);
 	return true;
 }
 
 bool
-fe_read_target(struct ir_ctx *c, uint32_t file, struct target *out)
+drv_check_target(struct driver *d)
 {
-	struct ast_file *f = fe_parse(c, file);
+	const char *name;
+	struct target t;
 
-	memset(out, 0, sizeof *out);
-	out->name = c->sources.files.at[file].name;
-	return f && read_blocks(c, f, out);
-}
-
-static bool
-read_file(struct ir_ctx *c, const char *path, struct target *out)
-{
-	const char *why;
-	uint32_t file;
-
-	if (!source_read(&c->sources, path, &file, &why)) {
-		diag_error(&c->diags, nowhere, "cannot read %s: %s", path,
-			   why);
+	set_family(d);
+	name = drv_text(d, OPT_TARGET);
+	if (!name && drv_wants(d, "target")) {
+		diag_error(&d->ctx.diags, nowhere,
+			   "--emit=target needs --target");
 		return false;
 	}
-	return fe_read_target(c, file, out);
-}
-
-static bool
-by_name(struct ir_ctx *c, const char *text, struct target *out)
-{
-	struct target_names names = { has_file, file_distance, &c->tmp };
-	struct target_spec spec;
-	struct target_group g;
-	struct diag_near near;
-
-	if (!target_spec_read(c, text, &names, &spec) ||
-	    !known_device(c, nowhere, spec.device, &g)) {
+	if ((name && !drv_read_target(d, &t)) ||
+	    (drv_wants_folder(d) &&
+	     !drv_may_write_folder(&d->ctx, drv_text(d, OPT_OUTPUT))) ||
+	    (name && (drv_wants_folder(d) || drv_wants_code(d)) &&
+	     !one_arch(d, &t))) {
 		return false;
 	}
-	g.span = nowhere;
-	g.devices = spec.devices ? spec.devices : 1;
-	g.nodes = spec.nodes ? spec.nodes : 1;
-	if (spec.network) {
-		diag_near_init(&near, spec.network);
-		if (!target_network(spec.network, &g.network, &near)) {
-			diag_error(&c->diags, nowhere, "there is no network "
-				   "`%s`%s: there are %s", spec.network,
-				   diag_near_text(&near, &c->tmp),
-				   target_networks(&c->tmp));
-			return false;
-		}
-		if (g.nodes == 1) {
-			diag_error(&c->diags, nowhere, "`%s` is one node, and "
-				   "a network joins two or more", text);
-			return false;
-		}
-	}
-	VEC_PUSH(&c->perm, &out->groups, g);
-	return check(c, out);
+	d->for_gpu = name && (drv_wants_folder(d) || drv_wants_code(d)) &&
+		     drv_has_kernels(d, t.groups.at->device.arch);
+	d->for_code = d->for_gpu ||
+		      (name && drv_is_cpu(d, t.groups.at->device.arch));
+	return true;
 }
 
-static bool
-ends_in(const char *text, const char *tail)
-{
-	size_t n = strlen(text), k = strlen(tail);
+/* ---- is a plan searched for ---- */
 
-	return n >= k && strcmp(text + n - k, tail) == 0;
+static bool
+has_plan(const struct ir_module *m)
+{
+	uint32_t i;
+
+	for (i = 0; i < m->settings.n; i++) {
+		if (strncmp(ir_text(m->ctx, m->settings.at[i].key), "plan.",
+			    5) == 0) {
+			return true;
+		}
+	}
+	return false;
+}
+
+/* How many plans to keep; --emit=plans without --top prints ten. */
+static uint32_t
+top(const struct driver *d)
+{
+	const char *emit = d->opts.at[OPT_EMIT].text;
+
+	return d->opts.at[OPT_TOP].given
+		? (uint32_t)d->opts.at[OPT_TOP].num
+		: emit && strcmp(emit, "plans") == 0 ? 10 : 1;
 }
 
 bool
-fe_target(struct ir_ctx *c, const char *text, struct target *out)
+drv_set_search(struct driver *d, struct ir_module *m)
 {
-	memset(out, 0, sizeof *out);
-	out->name = text;
-	if (strchr(text, '/') || strcmp(text, "-") == 0 ||
-	    ends_in(text, ".target") || ends_in(text, ".llm")) {
-		return read_file(c, text, out);
+	const char *name = d->opts.at[OPT_TARGET].text;
+	struct search_options *o;
+	struct target *t = NULL;
+
+	if (!name || d->opts.at[OPT_PLAN].given || has_plan(m) ||
+	    !ir_model(m)) {
+		return true;
 	}
-	return by_name(c, text, out);
+	o = arena_alloc(&d->ctx.perm, sizeof *o);
+	if (!d->pm.target) {
+		t = arena_alloc(&d->ctx.perm, sizeof *t);
+		if (!fe_target(&d->ctx, name, t)) {
+			return false;
+		}
+	}
+	o->target = t ? t : d->pm.target;
+	o->top = top(d);
+	o->report = arena_alloc(&d->ctx.perm, sizeof *o->report);
+	if (d->for_code && !drv_set_scratch(d, o)) {
+		return false;
+	}
+	d->pm.search = o;
+	return true;
 }

@@ -1,20 +1,18 @@
 /*
- * What a run is to make, by --emit and the command, and making it of what the
- * passes have left.
+ * What a run is asked for, by the command and --emit, and whether the options
+ * that go with a target, a plan or an answer go with each other.
  */
-#include "frontend/tool/driver.h"
+#include "frontend/tool/tool.h"
 
-#include "frontend/frontend.h"
-#include "frontend/tool/tool_target.h"
-#include "passes/kernels/kernels.h"
 #include "passes/memory/memory.h"
-#include "passes/plan/plan.h"
 
 #include <string.h>
 
+static const struct span nowhere;
+
 /* ---- what is wanted ---- */
 
-/* A plan and a machine ask for the answer, unless passes are named. */
+/* With a target it is the answer, unless passes are named. */
 static const char *
 default_emit(const struct driver *d)
 {
@@ -55,9 +53,8 @@ drv_wants_code(const struct driver *d)
 	       (drv_wants(d, "llvm") || drv_wants(d, "cuda"));
 }
 
-/* How memory is printed under that name; NULL: it is of something else. */
-static drv_memory_print *
-memory_printer(const char *emit)
+drv_memory_print *
+drv_memory_printer(const struct driver *d)
 {
 	static const struct {
 		const char *emit;
@@ -71,7 +68,7 @@ memory_printer(const char *emit)
 	size_t i;
 
 	for (i = 0; i < sizeof printers / sizeof printers[0]; i++) {
-		if (strcmp(emit, printers[i].emit) == 0) {
+		if (drv_wants(d, printers[i].emit)) {
 			return printers[i].print;
 		}
 	}
@@ -79,7 +76,7 @@ memory_printer(const char *emit)
 }
 
 bool
-drv_is_split(const struct driver *d)
+drv_wants_ranks(const struct driver *d)
 {
 	const char *emit = drv_text(d, OPT_EMIT);
 
@@ -92,89 +89,207 @@ drv_is_split(const struct driver *d)
 	}
 	return emit && (strcmp(emit, "ranks") == 0 ||
 			strcmp(emit, "cost") == 0 ||
-			memory_printer(emit) ||
+			drv_memory_printer(d) ||
 			(strcmp(emit, "kernels") == 0 &&
 			 (drv_given(d, OPT_PLAN) || drv_given(d, OPT_PIN))));
 }
 
 /* ---- making it ---- */
 
-/* All of it, as it was settled; a schedule that it names must be one. */
+bool
+drv_explains(const struct driver *d, const char *what)
+{
+	const struct opt_value *v = &d->opts.at[OPT_EXPLAIN];
+	uint32_t i;
+
+	for (i = 0; i < v->list.n; i++) {
+		if (strcmp(v->list.at[i], what) == 0) {
+			return true;
+		}
+	}
+	return false;
+}
+
+/* ---- what goes together ---- */
+
 static bool
-emit_plan(struct driver *d, struct ir_module *m)
+emits(const struct driver *d, const char *what)
 {
-	struct plan p;
+	const char *emit = d->opts.at[OPT_EMIT].text;
 
-	if (!plan_read(m, &p) ||
-	    (p.schedule_file && !plan_schedule(m, &p, &d->ctx.tmp))) {
+	return emit && strcmp(emit, what) == 0;
+}
+
+/* Whether pass `search` is among those that run. */
+static bool
+has_search(const struct driver *d)
+{
+	const struct pass *stop = d->pm.options.stop;
+	uint32_t i;
+
+	for (i = 0; i < d->passes.at.n; i++) {
+		const char *name = d->passes.at.at[i]->name;
+
+		if (strcmp(name, "search") == 0) {
+			return true;
+		}
+		if (stop && strcmp(name, stop->name) == 0) {
+			break;
+		}
+	}
+	return false;
+}
+
+/* Whether a search runs, which `what` needs; reports why not. */
+static bool
+check_search(struct driver *d, const char *what)
+{
+	const char *why = !has_search(d)
+		? "the pass `search` is not among those that run" :
+		d->opts.at[OPT_PLAN].given ? "--plan gives the whole plan" :
+		!d->pm.search ? "the model has a plan of its own" : NULL;
+
+	if (why) {
+		diag_error(&d->ctx.diags, nowhere, "%s needs a search for a "
+			   "plan, and %s", what, why);
+	}
+	return !why;
+}
+
+/* Whether `what` can be added to the output; with `table`, to --emit=plans
+ * too. */
+static bool
+check_with(struct driver *d, const char *what, bool searches, bool table)
+{
+	if (!d->opts.at[OPT_TARGET].given) {
+		diag_error(&d->ctx.diags, nowhere, "%s needs --target, such as "
+			   "h100x8", what);
 		return false;
 	}
-	plan_print(m, &p, &d->out);
+	if (!(d->opts.at[OPT_EMIT].given || d->opts.at[OPT_PASSES].given) ||
+	    emits(d, "answer") || (table && emits(d, "plans"))) {
+		return !searches || check_search(d, what);
+	}
+	diag_error(&d->ctx.diags, nowhere, "%s adds to the answer, which is "
+		   "not what is written: use --emit=answer", what);
+	return false;
+}
+
+static bool
+check_autotune(struct driver *d)
+{
+	if (!d->opts.at[OPT_AUTOTUNE].given) {
+		diag_error(&d->ctx.diags, nowhere, "--explain=tiles needs "
+			   "--autotune, which measures them");
+		return false;
+	}
+	return true;
+}
+
+/* Tiles are measured where code is generated, and written with it. */
+static bool
+check_tuned_output(struct driver *d)
+{
+	if (!d->opts.at[OPT_AUTOTUNE].given || !d->opts.at[OPT_EMIT].given ||
+	    emits(d, "cuda") || emits(d, "llvm") || emits(d, "answer")) {
+		return true;
+	}
+	diag_error(&d->ctx.diags, nowhere, "--autotune needs an output with "
+		   "code: -o FOLDER, whose plan.llp has the tiles, or "
+		   "--emit=cuda; found --emit=%s",
+		   d->opts.at[OPT_EMIT].text);
+	return false;
+}
+
+/* Options that have no effect without a target. */
+static bool
+check_needs_target(struct driver *d)
+{
+	static const enum opt_id ids[] = { OPT_CPU, OPT_DRAFT, OPT_ARCH,
+		OPT_NO_CACHE, OPT_AUTOTUNE, OPT_TOKENS, OPT_STORAGE,
+		OPT_RESTART, OPT_ASSUME };
+	size_t i;
+
+	for (i = 0; i < sizeof ids / sizeof ids[0]; i++) {
+		if (d->opts.at[ids[i]].given && !d->opts.at[OPT_TARGET].given) {
+			diag_error(&d->ctx.diags, nowhere, "--%s needs "
+				   "--target, such as h100x8",
+				   opt_rows[ids[i]].name);
+			return false;
+		}
+	}
+	return true;
+}
+
+/* Options that only the answer uses. */
+static bool
+check_needs_answer(struct driver *d)
+{
+	static const enum opt_id ids[] = { OPT_TOKENS, OPT_STORAGE,
+					   OPT_RESTART };
+	size_t i;
+
+	for (i = 0; i < sizeof ids / sizeof ids[0]; i++) {
+		if (d->opts.at[ids[i]].given && !drv_wants_answer(d) &&
+		    d->opts.command == OPT_COMPILE) {
+			diag_error(&d->ctx.diags, nowhere, "--%s is about the "
+				   "answer, which is not what is written: use "
+				   "--emit=answer", opt_rows[ids[i]].name);
+			return false;
+		}
+	}
+	return true;
+}
+
+/*
+ * A summary of the model does not depend on a plan: if one is given and
+ * nothing else is asked for, the target was forgotten.
+ */
+static bool
+check_uses_plan(struct driver *d)
+{
+	static const enum opt_id ids[] = { OPT_PIN, OPT_PLAN };
+	size_t i;
+
+	for (i = 0; i < sizeof ids / sizeof ids[0]; i++) {
+		if (d->opts.at[ids[i]].given && drv_wants(d, "summary") &&
+		    d->opts.command == OPT_COMPILE &&
+		    !d->opts.at[OPT_EMIT].given &&
+		    !d->opts.at[OPT_PASSES].given) {
+			diag_error(&d->ctx.diags, nowhere, "--%s sets a "
+				   "plan, and a summary of the model has none: "
+				   "add --target, such as h100x8, or "
+				   "--emit=plan",
+				   opt_rows[ids[i]].name);
+			return false;
+		}
+	}
 	return true;
 }
 
 bool
-drv_print_target(struct driver *d, const char *name)
+drv_check_wants(struct driver *d, struct ir_module *m)
 {
-	struct target t;
+	const struct opt_value *at = d->opts.at;
 
-	if (!fe_target(&d->ctx, name, &t)) {
+	if (!check_needs_target(d) || !check_needs_answer(d) ||
+	    !check_uses_plan(d) || !check_tuned_output(d)) {
 		return false;
 	}
-	target_print(&t, &d->out);
-	return true;
-}
-
-bool
-drv_emit(struct driver *d, struct ir_module *m)
-{
-	const char *emit = drv_text(d, OPT_EMIT);
-	struct pass_sums sums;
-
-	if (d->opts.command == OPT_EVALUATE) {
-		return ir_model(m) ? drv_eval(d, m)
-				   : drv_eval_split(d, m, d->unsplit);
-	}
-	if (drv_wants_answer(d)) {
-		bool text = drv_wants(d, "llvm") || drv_wants(d, "cuda");
-
-		return drv_print_answer(d, m, text ? DRV_ANSWER_CODE
-			: drv_wants(d, "answer-json") ? DRV_ANSWER_JSON
-			: DRV_ANSWER_TEXT, drv_wants_folder(d) || text);
-	}
-	if (drv_wants(d, "plans")) {
-		return drv_print_plans(d);
-	}
-	if (drv_wants(d, "ranks")) {
-		return drv_print_ranks(d, m);
-	}
-	if (drv_wants(d, "cost")) {
-		return drv_print_cost(d, m);
-	}
-	if (emit && memory_printer(emit)) {
-		return drv_print_memory(d, m, memory_printer(emit));
-	}
-	if (drv_wants(d, "kernels")) {
-		kernels_print(m, kernels_all(m, &d->ctx.perm), &d->out);
-		return true;
-	}
-	if (drv_wants(d, "ir")) {
-		ir_print(m, &d->out);
-		return true;
-	}
-	if (drv_wants(d, "plan")) {
-		return emit_plan(d, m);
-	}
-	if (drv_wants(d, "target")) {
-		return drv_print_target(d, drv_text(d, OPT_TARGET));
-	}
-	if (!pass_sum(m, &sums)) {
+	if ((emits(d, "plans") && !check_with(d, "--emit=plans", true, true)) ||
+	    (at[OPT_TOP].given && !check_with(d, "--top", true, true)) ||
+	    (drv_explains(d, "search") &&
+	     !check_with(d, "--explain=search", true, false)) ||
+	    (at[OPT_EXPLAIN].given &&
+	     !check_with(d, "--explain", false, false)) ||
+	    (drv_explains(d, "tiles") && !check_autotune(d)) ||
+	    (at[OPT_WHY_NOT].given &&
+	     !check_with(d, "--why-not", true, false))) {
 		return false;
 	}
-	if (drv_wants(d, "summary")) {
-		pass_print_sums(m, &sums, &d->out);
-	} else {
-		pass_print_sums_json(m, &sums, &d->out);
+	if (!at[OPT_WHY_NOT].given) {
+		return true;
 	}
-	return true;
+	d->other = ir_copy(m, &d->ctx);
+	return plan_pin_of(d->other, "--why-not", at[OPT_WHY_NOT].text);
 }

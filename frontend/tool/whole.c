@@ -1,21 +1,20 @@
 /*
- * Beside a split plan: the same model on one rank, compiled too, so that
- * `rank verify` can hold what the ranks compute against it.
+ * The model on one rank, compiled beside a split plan, so that `rank verify`
+ * can compare what the ranks compute with it.
  *
- * All of it is made in a context of its own: that it cannot be made is no
- * fault of the plan, and nothing is said but to who runs verify.
+ * It is compiled in a context of its own: if that fails, the plan is still
+ * good, and only `rank verify` prints the reason.
  */
-#include "frontend/tool/tool_answer.h"
+#include "frontend/tool/tool.h"
 
 #include <string.h>
 
-#include "frontend/tool/plan_kernels.h"
 #include "passes/memory/memory.h"
 #include "passes/plan/plan.h"
 
 /*
- * The largest arena: what it compares with runs on a rank's cores while all
- * others wait, and lies in a rank's memory beside its own.
+ * The largest arena: the unsplit model runs on the cores of one rank while all
+ * others wait, and lies in the memory of that rank beside its own tensors.
  */
 #define MOST_BYTES ((int64_t)4 << 30)
 
@@ -24,23 +23,23 @@ struct drv_whole {
 	struct ir_module *m;	/* before any pass, without a plan */
 };
 
-/* The whole, as it is being compiled. */
-struct making {
+/* The unsplit program while it is being compiled. */
+struct whole_build {
 	struct driver *d;
 	struct ir_ctx *c;
 	struct ranks r;
 	struct price price;
-	int64_t arena_bytes;	/* but for rooms of kernels */
+	int64_t arena_bytes;	/* without scratch of kernels */
 	const char *why;
 };
 
 void
-drv_whole_take(struct driver *d, const struct ir_module *m)
+drv_whole_copy(struct driver *d, const struct ir_module *m)
 {
 	struct drv_whole *w = arena_alloc(&d->ctx.perm, sizeof *w);
 
 	ir_ctx_child(&w->ctx, &d->ctx);
-	/* who split it has been warned */
+	/* the split plan has given all warnings */
 	memset(w->ctx.diags.on, 0, sizeof w->ctx.diags.on);
 	w->m = ir_copy(m, &w->ctx);
 	plan_clear(w->m);
@@ -57,9 +56,9 @@ drv_whole_release(struct driver *d)
 
 /* ---- its programs ---- */
 
-/* False: t->why, or what was reported in its context. */
+/* False: the reason is t->why, or an error of its context. */
 static bool
-make_ranks(struct making *t, int64_t microbatch)
+make_ranks(struct whole_build *t, int64_t microbatch)
 {
 	struct ir_module *m = ir_copy(t->d->whole->m, t->c);
 	struct pass_manager pm;
@@ -75,7 +74,7 @@ make_ranks(struct making *t, int64_t microbatch)
 	if (!s || !ranks_open(&t->r, m, s, &t->why)) {
 		return false;
 	}
-	if (t->r.nranks != 1) {		/* a plug-in's doing */
+	if (t->r.nranks != 1) {		/* a plug-in did that */
 		t->why = "the passes split every plan";
 		return false;
 	}
@@ -83,7 +82,7 @@ make_ranks(struct making *t, int64_t microbatch)
 }
 
 static bool
-make(struct making *t, int64_t microbatch)
+make(struct whole_build *t, int64_t microbatch)
 {
 	struct target_devs on = target_devs_all(t->d->code_in->target);
 	static const struct price_traits plain;
@@ -99,9 +98,10 @@ make(struct making *t, int64_t microbatch)
 	return true;
 }
 
-/* All of the batch at once, or if that takes too much one by one. */
+/* The whole batch at once, or if that needs too much memory one sequence at
+ * a time. */
 static bool
-make_to_fit(struct making *t)
+make_to_fit(struct whole_build *t)
 {
 	const struct target_device *x = &t->d->code_in->target->device;
 	int64_t most = x->memory_bytes < (double)MOST_BYTES
@@ -127,10 +127,10 @@ make_to_fit(struct making *t)
 /* ---- its code ---- */
 
 static bool
-compile(struct making *t, const struct cg_facts *facts, struct buf *out)
+compile(struct whole_build *t, const struct cg_facts *facts, struct buf *out)
 {
 	const struct cg_input *of = t->d->code_in;
-	/* a plan's tiles are of its own shapes */
+	/* tiles of the split plan are for other shapes */
 	struct cg_tiling tiles = { 0 };
 	struct cg_input in = { .ranks = &t->r, .target = of->target,
 			       .price = &t->price, .cpu = of->cpu,
@@ -154,28 +154,22 @@ compile(struct making *t, const struct cg_facts *facts, struct buf *out)
 	return ok;
 }
 
-/* The first that was reported; it outlives the context. */
+/* The first error of its context, in memory that outlives it. */
 static const char *
-first_error(struct making *t)
+first_error(struct whole_build *t)
 {
-	const struct diags *g = &t->c->diags;
-	uint32_t i;
+	const char *text = drv_first_error(t->c);
 
-	for (i = 0; i < g->records.n; i++) {
-		if (g->records.at[i].level == DIAG_ERROR) {
-			return arena_printf(&t->d->ctx.perm, "one rank's "
-				"program cannot be compiled: %s",
-				g->records.at[i].text);
-		}
-	}
-	return "one rank's program cannot be compiled";
+	return arena_printf(&t->d->ctx.perm, "one rank's program cannot be "
+			    "compiled%s%s", text ? ": " : "", text ? text
+			    : "");
 }
 
 bool
 drv_whole_object(struct driver *d, const struct cg_facts *f, struct buf *out,
 		 const char **why)
 {
-	struct making t = { .d = d, .why = NULL };
+	struct whole_build t = { .d = d, .why = NULL };
 
 	if (d->code_in->ranks->nranks == 1) {
 		*why = "the plan is of one rank";

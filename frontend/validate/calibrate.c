@@ -5,6 +5,7 @@
  * messages of 4 KB to 64 MB.
  */
 #include "frontend/validate/calibrate.h"
+#include "frontend/validate/validate.h"
 
 #include <math.h>
 #include <string.h>

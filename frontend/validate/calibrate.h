@@ -6,7 +6,7 @@
 #define FRONTEND_CALIBRATE_H
 
 #include "codegen/cg.h"
-#include "frontend/tool/driver.h"
+#include "frontend/driver.h"
 #include "passes/price/cost.h"
 #include "runtime/measure/measure.h"
 

@@ -7,7 +7,7 @@
  */
 #include "frontend/validate/calibrate.h"
 
-#include "frontend/tool/tool_target.h"
+#include "frontend/frontend.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -6,8 +6,8 @@
 #ifndef FRONTEND_VALIDATE_H
 #define FRONTEND_VALIDATE_H
 
-#include "frontend/tool/driver.h"
-#include "frontend/tool/tool_target.h"
+#include "frontend/driver.h"
+#include "frontend/frontend.h"
 #include "frontend/validate/tsv.h"
 #include "passes/price/cost.h"
 
@@ -53,6 +53,12 @@ struct val {
 
 /* Reads d->opts.input and prints to d->out; false after errors. */
 bool drv_validate(struct driver *d);
+
+/* ---- calibrate.c ------------------------------------------------------ */
+
+/* llmc calibrate: measures this machine; d->out gets it as a target. */
+bool drv_calibrate(struct driver *d);
+
 /* ---- validate_kernels.c, .._collectives.c, .._train.c ----------------- */
 
 bool val_kernels(struct val *v);

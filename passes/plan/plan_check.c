@@ -116,7 +116,7 @@ check_axes(struct plan_reading *r)
 	ok &= check_axis(r, PLAN_CP, f->seq,
 			 r->p->balanced ? seq / 2 : seq,
 			 "this model has no attention, along which it would "
-			 "cut", r->p->balanced
+			 "split", r->p->balanced
 			 ? "a rank takes two chunks (`balanced`) of"
 			 : "attention runs along");
 	ok &= check_axis(r, PLAN_TP, f->longest,
@@ -168,9 +168,9 @@ settle_batch(struct plan_reading *r)
 		enum plan_key key = p->dp > 1 ? PLAN_KEY_DP : p->ep > 1
 			? PLAN_KEY_EP : PLAN_KEY_MICROBATCH;
 
-		return fail(r, at(r, key), "`%s` is %lld, and no value of "
-			    "this model has a dim `batch`, which it would "
-			    "cut: 1 is legal", plan_rows[key].key,
+		return fail(r, at(r, key), "`%s` is %lld, and no value of this "
+			    "model has a dim `batch`, which it would split: 1 "
+			    "is legal", plan_rows[key].key,
 			    (long long)(p->dp > 1 ? p->dp : p->ep > 1 ? p->ep
 						  : p->microbatch));
 	}

@@ -178,7 +178,7 @@ in_range(const struct check *c, double v, struct span at)
 	const char *key = c->row->key;
 
 	if (v != floor(v)) {
-		return fail(c, at, "`%s` is a whole number, and %s is none",
+		return fail(c, at, "`%s` is a whole number, and %s is not",
 			    key, plan_number(c->a, v));
 	}
 	return (v >= c->row->lo && v <= c->row->hi) ||
@@ -245,8 +245,8 @@ check_list(const struct check *c, const char *what)
 		}
 		for (j = 0; j < i; j++) {
 			if (strcmp(it[i].word, it[j].word) == 0) {
-				return fail(c, span_of(c, i), "`%s` stands "
-					    "twice in `%s`", it[i].word,
+				return fail(c, span_of(c, i), "`%s` is twice "
+					    "in `%s`", it[i].word,
 					    c->row->key);
 			}
 		}
@@ -300,8 +300,9 @@ check_stages(const struct check *c)
 	for (i = 0; i < c->v->items.n; i++) {
 		if (it[i].word) {
 			return fail(c, span_of(c, i), "`stages` is the layers "
-				    "of each stage, as (3, 5*2, 3), or `%s`; "
-				    "found `%s`", c->row->words, it[i].word);
+				    "of each stage, such as (3, 5*2, 3), or "
+				    "`%s`; found "
+				    "`%s`", c->row->words, it[i].word);
 		}
 		if (!in_range(c, it[i].num, span_of(c, i))) {
 			return false;
@@ -332,17 +333,17 @@ check_set(const struct check *c, uint32_t from, uint32_t n)
 		}
 		for (j = 0; j < i; j++) {
 			if (strcmp(it[i].word, it[j].word) == 0) {
-				return fail(c, span_of(c, from + i), "`%s` "
-					    "stands twice in `%s`",
+				return fail(c, span_of(c, from + i), "`%s` is "
+					    "twice in `%s`",
 					    it[i].word, c->row->key);
 			}
 		}
 		if (n > 1 && (strcmp(it[i].word, "none") == 0 ||
 			      strcmp(it[i].word, "full") == 0)) {
-			return fail(c, span_of(c, from + i), "`%s` is all "
-				    "that is said, or is not among other "
-				    "names; stage by stage it is written "
-				    "(full*2, (q+k)*1, none*1)", it[i].word);
+			return fail(c, span_of(c, from + i), "`%s` cannot be "
+				    "combined with other names; stage by stage "
+				    "it is written (full*2, (q+k)*1, "
+				    "none*1)", it[i].word);
 		}
 		bytes += strlen(it[i].word) + 3;
 	}
@@ -417,7 +418,7 @@ check_schedule(const struct check *c)
 	}
 	if (!sched_find(plan_alias(word))) {
 		return fail(c, span_of(c, 0), "%s; a file is written with a "
-			    "point or a slash, as \"./%s\"",
+			    "point or a slash, such as \"./%s\"",
 			    sched_why_not(c->a, word, 1, 1, 1), word);
 	}
 	return true;

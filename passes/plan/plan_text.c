@@ -95,7 +95,7 @@ times(struct text *t, struct plan_item *it)
 		return true;
 	}
 	diag_error(&t->m->ctx->diags, span_from(t, lo), "found `%s`, expected "
-		   "how many times %s stands there, from 1 on", w,
+		   "how often %s is repeated, at least 1", w,
 		   t->sets ? "it" : "the number");
 	return false;
 }
@@ -263,7 +263,7 @@ fetch_text(struct ir_module *m, const struct plan_row *row,
 
 	if (strlen(t.s) != m->ctx->syms.len.at[s->text]) {
 		diag_error(&m->ctx->diags, s->span, "`%s` of a plan holds a "
-			   "byte 0, so it is no text", row->key);
+			   "byte 0, so it is not text", row->key);
 		return false;
 	}
 	if (row->kind == PLAN_SCHEDULE) {

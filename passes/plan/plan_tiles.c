@@ -44,10 +44,10 @@ read_num(struct arena *a, const char *s, size_t len, struct plan_tile *out,
 		*why = arena_printf(a, "found `%.*s`, expected NAME=NUMBER, of "
 				    "%s", (int)len, s, all_names(a));
 	} else if (out->num[i]) {
-		*why = arena_printf(a, "`%s` stands twice in one tile",
+		*why = arena_printf(a, "`%s` is twice in one tile",
 				    names[i]);
 	} else if (!num_parse_int(eq + 1, len - n - 1, &v) || v < 1) {
-		*why = arena_printf(a, "`%.*s` is no number from 1 on",
+		*why = arena_printf(a, "`%.*s` is not a number of at least 1",
 				    (int)len, s);
 	} else {
 		out->num[i] = v;

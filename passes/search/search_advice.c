@@ -98,7 +98,7 @@ put_pins(struct buf *b, const struct advising *x, const struct search_report *r)
 	} else if (*r->pins) {
 		buf_printf(b, "none has these pins: %s", r->pins);
 	} else {
-		buf_puts(b, "none of the space can be priced");
+		buf_puts(b, "no plan of the search space can be priced");
 	}
 	ir_ctx_release(&c);
 }

@@ -73,7 +73,7 @@ search_print_report(const struct search_report *r, struct buf *out)
 {
 	double best = r->found.n ? r->found.at[0].step_us : 0;
 
-	buf_printf(out, "search: pinned are %s\n", *r->pins ? r->pins
+	buf_printf(out, "search: pinned: %s\n", *r->pins ? r->pins
 							   : "no keys");
 	line(out, "plans in the space", r->space);
 	line(out, "degrees", (double)r->groups);

@@ -63,9 +63,10 @@ find_kinds(struct search *s)
 			continue;
 		}
 		if (s->nkinds == SEARCH_MAX_KINDS) {
-			diag_error(&m->ctx->diags, n->span, "the search knows "
-				   "%d repeats of layers, and this is one "
-				   "more: give the whole plan with --plan",
+			diag_error(&m->ctx->diags, n->span, "the search "
+				   "handles at most %d repeats of layers, and "
+				   "this is one more: give the whole plan with "
+				   "--plan",
 				   SEARCH_MAX_KINDS);
 			return false;
 		}

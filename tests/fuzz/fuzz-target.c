@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "frontend/frontend.h"
-#include "frontend/tool/tool_target.h"
+#include "frontend/frontend.h"
 
 #define CHECK(x) ((x) ? (void)0 : abort())
 

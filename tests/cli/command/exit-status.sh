@@ -81,7 +81,7 @@ misused 'is for eval only' --weights=x ok.ir
 misused 'is for opt only' --run-reproducer=x ok.ir
 misused '`--dim` takes NAME=N' --dim=a=x ok.ir
 misused 'did you mean `eval`' evl ok.ir
-misused '`eval` is a command, and a command is the first word' -w eval ok.ir
+misused '`eval` is a command, which must be the first word' -w eval ok.ir
 misused '`cse` needs `flat`; `inline` gives it' opt --passes=cse called.ir
 misused 'which `inline` before it takes away' opt --passes=inline,inline ok.ir
 misused 'not among those that run' opt --passes=cse --stop-after=dce ok.ir
@@ -93,6 +93,6 @@ echo '{"kernels": {"made_by": null}}' >lost/plan.json
 : >lost/rank
 refused 'lost/unfinished is missing, and kernels are not compiled' finish lost
 mkdir lost/unfinished
-refused 'lost/unfinished/list is missing, which says what is to be compiled' \
+refused 'lost/unfinished/list, the list of what to compile, is missing' \
 	finish lost
 exit $failed

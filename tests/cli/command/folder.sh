@@ -61,8 +61,8 @@ cmp file plain || bad '--emit=answer -o FILE'
 keep -o -
 cmp out plain || bad '-o -'
 
-unkept 'is no folder' -o file
-unkept 'is no folder' -o /dev/null
+unkept 'is not a folder' -o file
+unkept 'is not a folder' -o /dev/null
 unkept 'cannot write none/out' -o none/out
 mkdir -p taken/plan.llp
 unkept 'cannot write taken/plan.llp' -o taken

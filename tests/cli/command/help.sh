@@ -13,7 +13,7 @@ awk 'length($0) > 80 { print FILENAME ": too wide: " $0; bad = 1 }
 
 # The names, as the table has them.
 names=$(sed -n 's/^OPT([A-Z_]*, "\([a-z-]*\)".*/\1/p' \
-	"$top_srcdir/frontend/tool/options.def")
+	"$top_srcdir/frontend/options/options.def")
 test "$(echo "$names" | wc -l)" -gt 20 || fail 'no names in options.def'
 for name in $names; do
 	grep -q -e "--$name" help || fail "--help: no --$name"

@@ -20,7 +20,7 @@ run --target h100x8 --pin tp=8 --explain=search "$model"
 cp out pinned
 answer --insert=always-tp8@before:search --explain=search
 cmp out pinned || bad 'set before the search, a key is no pin'
-grep -q '^search: pinned are tp$' out || bad 'nothing is pinned'
+grep -q '^search: pinned: tp$' out || bad 'nothing is pinned'
 
 # A whole plan: one is left, and it is that of the rule, searched or not.
 answer --insert=rule-of-eight@before:search --explain=search
@@ -199,7 +199,7 @@ b3 `tp` is -8, and 1 to 1048576 is legal
 b4 `zero` is 7, and 0 to 3 is legal
 b5 `dp` is 9.223372036854776e18, and 1 to 1048576 is legal
 b6 `mesh` has axis 77, and 0 to 4 is legal
-b7 `pp` stands twice in `mesh`
+b7 `pp` is twice in `mesh`
 b8 there is no schedule `zb-v` (did you mean `zbv`?)
 b9 nothing_of_that_name
 b10 `chunks` is 65, and 1 to 64 is legal

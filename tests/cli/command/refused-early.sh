@@ -9,11 +9,11 @@ large=$examples/llama-2-70b.llm
 held='are held, and the limit is 17,179,869,184'
 cheaply refused "$held" eval "$large"
 cheaply refused "$held" eval --compare --pin tp=2 "$large"
-cheaply refused 'of weights, gradients and what the optimizer keeps, and' \
+cheaply refused 'of weights, gradients and states of the optimizer, and' \
 	eval --steps 2 "$large"
 small=$examples/tiny-dense.llm
 run eval --steps 2 --max-bytes=10000000 "$small"
-refused 'keeps, and the limit is 1,000,000' eval --steps 2 --max-bytes=1000000 \
+refused 'optimizer, and the limit is 1,000,000' eval --steps 2 --max-bytes=1000000 \
 	"$small"
 # A comparison keeps what each step made.
 cheaply refused 'those of 1000000 steps to compare with, and the limit is' \

@@ -212,10 +212,10 @@ sed 1d llmc-repro-waits.ir | cmp - folded.ir || fail 'waits: another module'
 run opt --load-pass=bug.so --passes=breaks -o /dev/null in.ir
 test ! -e llmc-repro-breaks.ir || fail 'a reproducer of nothing'
 
-misused 'is no reproducer' opt --run-reproducer in.ir
+misused 'is not a reproducer' opt --run-reproducer in.ir
 # it may not name files to write, nor run itself
 echo '# args: opt -o x.ir' >evil.ir
-misused 'is to say `opt` and no other file' opt --run-reproducer evil.ir
+misused 'must name `opt` and no other file' opt --run-reproducer evil.ir
 echo '# args: opt --run-reproducer=evil.ir' >evil.ir
-misused 'is to say `opt` and no other file' opt --run-reproducer evil.ir
+misused 'must name `opt` and no other file' opt --run-reproducer evil.ir
 exit $failed

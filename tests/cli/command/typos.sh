@@ -5,9 +5,9 @@
 cp "$examples/tiny-dense.llm" model.llm
 
 # An option stands where a value should.
-misused '`--why-not` needs K=V,.., and `--target` is an option; a value' \
+misused '`--why-not` needs K=V,.., and `--target` is an option; such a value' \
 	--why-not --target h100x8 model.llm
-misused 'a value that begins so is written --target=--pin' \
+misused 'such a value is written --target=--pin' \
 	--target --pin tp=2 model.llm
 misused '`-o` needs ' model.llm -o --target h100x8
 refused '--why-not:1:1: error: a plan has no `--target`' \
@@ -16,8 +16,8 @@ refused '--why-not:1:1: error: a plan has no `--target`' \
 # The file was taken for a value.
 misused 'no input file: `model.llm` is the value of --target' --target model.llm
 misused 'no input file: `model.llm` is the value of --pin' --pin model.llm
-misused '`llmc schedule` takes the name of a schedule, as 1f1b' schedule
-misused '`llmc target` takes the name of a target, as h100x8' target
+misused '`llmc schedule` takes the name of a schedule, such as 1f1b' schedule
+misused '`llmc target` takes the name of a target, such as h100x8' target
 misused 'no input file (see llmc --help)' --target h100x8
 
 # One dash.
@@ -31,16 +31,16 @@ misused 'no option `--taget` (did you mean `--target`?)' --taget h100 model.llm
 # What has no effect where it stands.
 for option in tokens=2T storage=2 restart=3; do
 	for emit in ir summary cost plan; do
-		refused "--${option%=*} is for the answer, which is not what is" \
+		refused "--${option%=*} is about the answer, which is not what is" \
 			--target h100x8 --emit=$emit --$option model.llm
 	done
 	run --target h100x8 --emit=answer-json --$option model.llm
 	run --target h100x8 --$option model.llm
 done
-refused '--pin is for a plan, and a summary of the model has none: it goes' \
+refused '--pin sets a plan, and a summary of the model has none: add' \
 	--pin tp=2 model.llm
 run --pin tp=2 --emit=plan model.llm -o tp2.llp
-refused '--plan is for a plan, and a summary of the model has none: it goes' \
+refused '--plan sets a plan, and a summary of the model has none: add' \
 	--plan tp2.llp model.llm
 
 # What is legal is listed, with what is nearest.

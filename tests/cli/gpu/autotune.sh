@@ -67,7 +67,7 @@ grep -qF "\"${first}m=128 n=64 k=16 stages=3 splits=1 warps=8\"" \
 	third/plan.llp || fail 'the third tile is not in the plan'
 grep -q 'm=128 n=64 .* 50000.0 chosen$' out || fail 'no table of what it was'
 [ "$(grep -c "the table's chosen$" out)" -eq 2 ] || fail 'the two others'
-grep -q '^llmc: note: 3 choices of tiles measured on Fake 0: 1 has another' err ||
+grep -q '^llmc: note: 3 choices of tiles measured on Fake 0: 1 replaces' err ||
 	fail 'nobody says how much there was to gain'
 grep -q 'leaks 0' log || fail "the driver: $(cat log)"
 grep -q 'tiles of 128 x 64, 16 of k in 3 stages' third/kernels/*.cu ||
@@ -154,17 +154,17 @@ untuned 'kernels are for sm_80, and the GPU here is an sm_90, Fake 0' \
 untuned 'no CUDA-capable device is detected (100)' FAKE_DEVICES=0
 untuned '--autotune: kernels cannot be compiled here: ' LLMC_NVRTC=/none.so
 untuned 'out of memory' FAKE_MEMORY=100000
-refused '--autotune goes with what has code in it: -o FOLDER' --autotune \
+refused '--autotune needs an output with code: -o FOLDER' --autotune \
 	--target h100x1 one.llm
 for emit in plan cost memory kernels ranks arena; do
-	refused "plan.llp, or --emit=cuda, and not --emit=$emit" --autotune \
+	refused "or --emit=cuda; found --emit=$emit" --autotune \
 		--target h100x1 --emit=$emit one.llm
 done
 LLMC_LIBLLVM=/none.so refused 'LLMC_LIBLLVM names another file' \
 	--emit=cuda --target h100x1 one.llm
-refused '--autotune goes with a GPU as target' --autotune --target cpux1 \
+refused '--autotune needs a GPU as target' --autotune --target cpux1 \
 	-o none one.llm
-refused '--explain=tiles goes with --autotune' --explain=tiles \
+refused '--explain=tiles needs --autotune' --explain=tiles \
 	--target h100x1 one.llm
 
 # Whatever call fails, some of them; all if there is time.

@@ -138,17 +138,17 @@ unfinished 'work cannot be finished here: NVRTC cannot be loaded'
 unset LLMC_NVRTC
 source=$(cd later/kernels && echo rowwise*.cu | sed 's/ .*//')
 echo >>work/kernels/"$source"
-unfinished "work/kernels/$source is not as it was written"
+unfinished "work/kernels/$source was changed since it was written"
 rm work/kernels/"$source"
 unfinished "cannot read work/kernels/$source: No such file"
 rm work/kernels/prelude.h
 unfinished 'cannot read work/kernels/prelude.h'
 echo >>work/unfinished/plan.o
-unfinished 'work/unfinished/plan.o is not as it was written'
+unfinished 'work/unfinished/plan.o was changed since it was written'
 echo '{' >work/unfinished/answer.json
-unfinished 'work/unfinished/answer.json is not as it was written'
+unfinished 'work/unfinished/answer.json was changed since it was written'
 rm work/unfinished/list
-unfinished 'work/unfinished/list is missing, which says what is to be compiled'
+unfinished 'work/unfinished/list, the list of what to compile, is missing'
 rm -r work/unfinished
 unfinished 'work/unfinished is missing, and kernels are not compiled'
 rm work/unfinished/whole.o
@@ -173,7 +173,7 @@ unfinished 'list:1:1: error: found ``'
 head -c 3000 /dev/urandom >work/unfinished/list
 unfinished 'error: found `'
 echo mine >work/kernels/notes.txt
-unfinished 'work/kernels/notes.txt is not of llmc'
+unfinished 'work/kernels/notes.txt was not written by llmc'
 
 run finish later
 same_folders first later
@@ -181,7 +181,7 @@ run finish later
 grep -q 'later is finished' err || bad 'finished, and it says nothing'
 refused 'cannot read nowhere: No such file' finish nowhere
 mkdir empty
-refused "empty is no plan's folder" finish empty
+refused "empty is not the folder of a plan" finish empty
 
 # ---- into a folder that is there ----
 
@@ -191,7 +191,7 @@ plan later --target a100-sxmx2 --pin tp=2 --no-whole
 same_folders later over
 echo mine >later/kernels/notes.txt
 cp -R later before
-refused 'later/kernels/notes.txt is not of llmc' -w --target h100x2 --pin tp=2 \
+refused 'later/kernels/notes.txt was not written by llmc' -w --target h100x2 --pin tp=2 \
 	-o later "$model"
 same_folders before later
 exit $failed

@@ -125,7 +125,7 @@ for file in run 0.read; do
 	rm -rf work
 	cp -R later work
 	echo >>"work/unfinished/$file"
-	refused "unfinished/$file is not as it was written" finish work
+	refused "unfinished/$file was changed since it was written" finish work
 done
 rm -rf work
 cp -R later work

@@ -12,7 +12,7 @@ cmp out want || bad 'as written it is another model'
 refused 'no dim `hiden` (did you mean `hidden`?)' --dim hiden=4 "$model"
 refused 'is not a multiple of `kv` = 5' --dim kv=5 "$model"
 refused '8192 / 7 does not divide evenly' --dim heads=7 "$model"
-misused 'N a whole number from 1 on; found `layers=0`' --dim layers=0 "$model"
+misused 'a whole number N of at least 1; found `layers=0`' --dim layers=0 "$model"
 run --emit=ir "$model" -o model.ir
 refused 'is IR text' --dim layers=3 model.ir
 exit $failed

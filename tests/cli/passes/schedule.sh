@@ -19,9 +19,9 @@ refused 'did you mean `1f1b`' schedule 1f1c
 # What is no name is no file either: the name is at fault, not an option.
 refused 'there is no schedule `zb-v` (did you mean `zbv`?)' \
 	schedule zb-v --ranks 4
-refused 'it is no file that can be read: ' schedule none.csv --chunks 2
+refused 'no file of that name can be read: ' schedule none.csv --chunks 2
 refused '2 stages per rank, found 3' schedule zbv --chunks 3
-refused 'goes with the name of a schedule' schedule --ranks 2 1f1b.csv
+refused 'applies to a schedule by name' schedule --ranks 2 1f1b.csv
 refused 'expected 1 to 4096' schedule 1f1b --ranks 100000000000
 sed 's/0F1/0B1/' 1f1b.csv >bad.csv
 refused 'bad.csv:1:' schedule bad.csv

@@ -56,9 +56,9 @@ refused '1 to 4 is legal' eval --pin dp=5 "$@"
 refused 'no experts' eval --pin ep=2 "$@"
 refused '1 to 16 is legal' eval --pin cp=17 "$@"
 refused 'steps is 0' eval --pin tp=2 --steps 0 "$@"
-refused 'goes with the whole model' eval --pin tp=2 --checksum q "$@"
-refused 'is rank programs' eval --compare a
-refused 'a plan goes with a model' eval a --pin tp=2
+refused 'applies to the whole model' eval --pin tp=2 --checksum q "$@"
+refused 'holds rank programs' eval --compare a
+refused 'a plan applies to a model' eval a --pin tp=2
 sed 's/ send \(.*\) name="x.0"/ send \1 name="y.0"/' a >sent.ir
 refused 'x.0' eval sent.ir
 sed 's/ on=tp : f32\[batch:mb, seq, hidden\]/& /; /stage1_forward/q' a >half.ir

@@ -104,16 +104,16 @@ unbuilt 'there is no feature `amx-tiel` of a CPU (did you mean `amx-tile`?)' \
 unbuilt 'there is no feature `` of a CPU: there are sse3' --target cpux1 \
 	--cpu x86-64-v3+
 unbuilt 'there is no CPU ``' --target cpux1 --cpu +avx2
-unbuilt '--cpu goes with a target that there is code for' --target mi250x1 \
+unbuilt '--cpu needs a target with code' --target mi250x1 \
 	--cpu native
-unbuilt '--arch goes with a GPU of NVIDIA' --target cpux1 --arch sm_80
-unbuilt '--arch goes with a GPU of NVIDIA' --target mi250x1 --arch sm_80
+unbuilt '--arch needs an NVIDIA GPU' --target cpux1 --arch sm_80
+unbuilt '--arch needs an NVIDIA GPU' --target mi250x1 --arch sm_80
 unbuilt 'there are no kernels for `sm_91` (did you mean `sm_' \
 	--target rtx4090x1 --arch sm_91
-unbuilt '--emit=cuda goes with a GPU' --target cpux1 --emit=cuda
-unbuilt '--emit=cuda goes with a target that there is code for' \
+unbuilt '--emit=cuda needs a GPU' --target cpux1 --emit=cuda
+unbuilt '--emit=cuda needs a target with code' \
 	--target mi250x1 --emit=cuda
-refused '--cpu goes with what has code in it' -w --target cpux1 --cpu native \
+refused '--cpu needs an output with code' -w --target cpux1 --cpu native \
 	"$model"
 export LLMC_LINKER=/nowhere/cc
 unbuilt 'the linker `/nowhere/cc` cannot be run' --target cpux1

@@ -262,5 +262,5 @@ unbuilt 'there is no CPU `z80`: there are native,' --target cpux1 --cpu z80 \
 	"$model"
 unbuilt 'numbers of type f8e4m3 are not kept or exchanged by CPUs' \
 	--target cpux1 f8.llm
-refused 'good.bin is no folder' -w --target cpux1 -o good.bin "$model"
+refused 'good.bin is not a folder' -w --target cpux1 -o good.bin "$model"
 exit $failed

@@ -263,14 +263,14 @@ for t in 1e30 0 -1 T 2TT x nan 0x10 ''; do
 done
 refused 'takes GB/s' --target h100x8x8 --pin "$plan" --storage=0 "$model"
 refused 'takes minutes' --target h100x8x8 --pin "$plan" --restart=- "$model"
-refused 'goes with --target' --emit=answer --pin "$plan" "$model"
+refused 'needs --target' --emit=answer --pin "$plan" "$model"
 echo "plan { $plan; }" | tr ',' ';' >plan.llp
 refused 'has 64 ranks, and h100x8x4 has 32 devices' --target h100x8x4 \
 	--plan plan.llp "$model"
 refused 'needs the pass `stage`' --emit=answer --passes=train \
 	--target h100x8x8 --pin "$plan" "$model"
 "$LLMC" --emit=ranks --pin "$plan" "$model" >ranks.ir
-refused 'is rank programs' --emit=answer --target h100x8x8 ranks.ir
+refused 'holds rank programs' --emit=answer --target h100x8x8 ranks.ir
 "$LLMC" --target h100x8x9 --pin "$plan" "$model" 2>&1 >/dev/null |
 	grep -q '8 of the 72 devices of h100x8x9 stay idle' || bad 'no warning'
 refused idle-devices -Werror=idle-devices --target h100x8x9 --pin "$plan" \
@@ -299,10 +299,10 @@ for side in a b; do
 	grep '^tokens/s ' both | grep -q " $rate " ||
 		bad "$side.llp costs something else"
 done
-refused 'goes with a model' diff a.llp b.llp --target h100x8
+refused 'needs a model too' diff a.llp b.llp --target h100x8
 refused 'cannot read' diff a.llp none.llp
 refused 'holds one plan block' diff a.llp "$model"
-refused 'a plan goes with a model' diff a.llp b.llp ranks.ir
+refused 'a plan applies to a model' diff a.llp b.llp ranks.ir
 misused 'takes two plans, and there is only a.llp' diff a.llp
 misused '`more` is one too many' diff a.llp b.llp "$model" more
 exit $failed

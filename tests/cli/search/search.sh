@@ -96,10 +96,10 @@ refused '--why-not:1:1: error: ' --target h100x8 --why-not '' "$model"
 # ---- how it went
 
 run --target h100x8 --explain=search --pin tp=2,zero=1 "$model"
-grep -q '^search: pinned are tp, zero$' out || bad 'pins'
+grep -q '^search: pinned: tp, zero$' out || bad 'pins'
 grep -q ": a gap of 0.0%\$" out || bad 'gap'
 run --target h100x8 --explain=search "$model"
-grep -q '^search: pinned are no keys$' out || bad 'no pins'
+grep -q '^search: pinned: no keys$' out || bad 'no pins'
 # Degrees by hand: dp, pp, tp divide 8 and their product is at most 8.
 grep -q '^  degrees  *20$' out || bad 'degrees'
 # What rules have left out, the answer knows, too.
@@ -146,7 +146,7 @@ refused '--pin:1:1: error: a search makes its own schedules' \
 	--target h100x8 --pin schedule=x.csv "$model"
 for asked in --top=3 --why-not=tp=2 --explain=search --explain=cost \
 	--emit=plans; do
-	refused 'goes with --target' $asked "$model"
+	refused 'needs --target' $asked "$model"
 done
 {
 	cat "$model"
@@ -163,10 +163,10 @@ refused 'the pass `search` is not among those that run' --target h100x8 \
 refused 'the pass `search` did not run' --target h100x8 --emit=plans \
 	--bisect-limit=0 "$model"
 for asked in --why-not=tp=2 --explain=search --explain=memory; do
-	refused 'stands behind the answer' --target h100x8 --emit=plans \
+	refused 'adds to the answer' --target h100x8 --emit=plans \
 		$asked "$model"
 done
-refused 'stands behind the answer' --target h100x8 --top=3 \
+refused 'adds to the answer' --target h100x8 --top=3 \
 	--emit=answer-json "$model"
 
 # ---- a model without layers has plans, too

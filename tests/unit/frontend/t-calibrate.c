@@ -6,7 +6,7 @@
 #include <cmocka.h>
 
 #include "frontend/validate/calibrate.h"
-#include "frontend/tool/tool_target.h"
+#include "frontend/frontend.h"
 
 #include <math.h>
 #include <stdio.h>

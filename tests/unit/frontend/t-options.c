@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "frontend/tool/options.h"
+#include "frontend/options/options.h"
 
 static struct {
 	struct mem mem;
@@ -154,13 +154,13 @@ test_mistakes(void **state)
 	fails("opt --dim a=1 f", "`--dim` is for compiling, eval, diff "
 	      "only");
 	fails("eval --seed=-1 f",
-	      "`--seed` takes a whole number from 0 on; found `-1`");
+	      "`--seed` takes a whole number of at least 0; found `-1`");
 	fails("--bisect-limit=1x f", "`--bisect-limit` takes a whole number "
-	      "from -1 on; found `1x`");
-	fails("--dim=a f", "`--dim` takes NAME=N, N a whole number from 1 on; "
-	      "found `a`");
-	fails("--dim==1 f", "`--dim` takes NAME=N, N a whole number from 1 "
-	      "on; found `=1`");
+	      "of at least -1; found `1x`");
+	fails("--dim=a f", "`--dim` takes NAME=N with a whole number N of at "
+	      "least 1; found `a`");
+	fails("--dim==1 f", "`--dim` takes NAME=N with a whole number N of at "
+	      "least 1; found `=1`");
 }
 
 static void

@@ -244,7 +244,7 @@ static const struct infer_case bad[] = {
 	{ IR_SILU, "idx<e:8> b:2", NULL, NULL, NULL, NULL, NULL,
 	  "numbers are expected" },
 	{ IR_SLICE, "f32 b:2 h:4", NULL, NULL, NULL, "h", "b",
-	  "`b` would stand twice" },
+	  "`b` would be twice" },
 };
 
 static void

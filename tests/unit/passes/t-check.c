@@ -17,7 +17,7 @@
 
 #include <cmocka.h>
 
-#include "frontend/eval/eval_compare.h"
+#include "frontend/eval/eval.h"
 #include "frontend/frontend.h"
 #include "passes/pass.h"
 #include "t-check-names.h"
@@ -159,7 +159,7 @@ static uint32_t tally[NKINDS][MISSED + 1];
 struct subject {
 	struct ir_ctx c;
 	const struct source *of;
-	struct drv_course *course;
+	struct eval_steps *course;
 	const struct sched *s;
 	const char *text;	/* of the rank programs */
 	size_t len;
@@ -223,7 +223,7 @@ open_subject(struct subject *b, const struct source *of)
 	    pass_apply(m, "split", false) != PASS_OK) {
 		return false;
 	}
-	b->course = drv_course_run(whole, &eval, STEPS);
+	b->course = eval_steps_run(whole, &eval, STEPS);
 	assert_non_null(b->course);
 	buf_init(&text, &b->c.perm);
 	ir_print(m, &text);
@@ -252,7 +252,7 @@ copy_schedule(struct arena *a, const struct sched *s)
 
 struct run {
 	const struct subject *b;
-	struct drv_worst worst;
+	struct eval_worst worst;
 };
 
 static bool
@@ -260,7 +260,7 @@ after(void *user, const struct sim_result *result)
 {
 	struct run *r = user;
 
-	drv_course_hold(r->b->course, result, &r->worst);
+	eval_steps_compare(r->b->course, result, &r->worst);
 	return r->worst.off <= CLOSE;
 }
 

@@ -14,7 +14,7 @@
 
 #include <math.h>
 
-#include "frontend/tool/driver.h"
+#include "frontend/eval/eval.h"
 
 #define N 6
 #define STEPS 12
@@ -153,7 +153,7 @@ check_layers(struct ir_module *m, bool clip)
 {
 	uint32_t i, repeats = 0;
 
-	assert_int_equal(drv_update(m) + 1, ir_model(m));
+	assert_int_equal(eval_update(m) + 1, ir_model(m));
 	for (i = 1; i < m->nodes.n; i++) {
 		const struct ir_node *n = ir_node(m, i);
 
@@ -181,7 +181,7 @@ compare(const struct setup *s)
 {
 	struct ir_eval opt = { .seed = 9 };
 	struct ir_eval_result r[1];
-	struct drv_store *store;
+	struct eval_store *store;
 	struct ir_module *m;
 	struct ir_ctx c;
 	struct plain p;
@@ -196,20 +196,20 @@ compare(const struct setup *s)
 	}
 	assert_int_equal(pass_apply(m, "train", true), PASS_OK);
 	check_layers(m, s->clip > 0);
-	store = drv_store_open(m, NULL);
-	opt.weights = drv_store_source(store);
+	store = eval_store_open(m, NULL);
+	opt.weights = eval_store_source(store);
 	start(&p, opt.seed);
 	for (t = 1; t <= STEPS; t++) {
 		double want = plain_loss(&p);
 
-		drv_store_begin(store, t);
+		eval_store_begin(store, t);
 		assert_true(ir_eval(m, &opt, r, 1, &n));
 		if (!(fabs(r[0].data[0] - want) <= 1e-12 * want)) {
 			fail_msg("step %d of %s %s: loss %.15g, and %.15g "
 				 "is expected", t, s->settings, s->dtype,
 				 r[0].data[0], want);
 		}
-		assert_true(drv_store_end(store, &opt));
+		assert_true(eval_store_end(store, &opt));
 		plain_step(s, &p, t);
 	}
 	ir_ctx_release(&c);

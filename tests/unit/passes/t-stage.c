@@ -18,7 +18,7 @@
 
 #include <math.h>
 
-#include "frontend/tool/driver.h"
+#include "frontend/eval/eval.h"
 #include "frontend/frontend.h"
 #include "passes/plan/plan.h"
 #include "passes/sched/sched.h"
@@ -577,30 +577,30 @@ join(const struct pair *p)
 }
 
 static void
-step(struct ir_module *m, struct drv_store *store, int t, double *loss)
+step(struct ir_module *m, struct eval_store *store, int t, double *loss)
 {
 	struct ir_eval opt = { .seed = 7 };
 	struct ir_eval_result r[1];
 	uint32_t n;
 
-	opt.weights = drv_store_source(store);
-	drv_store_begin(store, t);
+	opt.weights = eval_store_source(store);
+	eval_store_begin(store, t);
 	must(ir_eval(m, &opt, r, 1, &n), "it does not run");
 	*loss = r[0].data[0];
-	must(drv_store_end(store, &opt), "its update does not run");
+	must(eval_store_end(store, &opt), "its update does not run");
 }
 
 static void
 check_run(struct pair *p, bool inexact, const char *what)
 {
-	struct drv_store *a, *b;
+	struct eval_store *a, *b;
 	double x, y;
 	int t;
 
 	join(p);
 	must(ir_verify(p->cut), what);
-	a = drv_store_open(p->whole, NULL);
-	b = drv_store_open(p->cut, NULL);
+	a = eval_store_open(p->whole, NULL);
+	b = eval_store_open(p->cut, NULL);
 	for (t = 1; t <= STEPS; t++) {
 		step(p->whole, a, t, &x);
 		step(p->cut, b, t, &y);

@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "frontend/frontend.h"
-#include "frontend/tool/tool_target.h"
+#include "frontend/frontend.h"
 #include "passes/answer/answer.h"
 
 /* ---- failures ---- */

@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "frontend/tool/tool_target.h"
+#include "frontend/frontend.h"
 #include "passes/price/cost.h"
 #include "passes/stage/ranks.h"
 #include "tests/unit/shared/t-context.h"

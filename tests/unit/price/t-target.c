@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "frontend/tool/tool_target.h"
+#include "frontend/frontend.h"
 #include "tests/unit/shared/t-context.h"
 
 static const struct target_group *

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "frontend/frontend.h"
-#include "frontend/tool/tool_target.h"
+#include "frontend/frontend.h"
 #include "passes/pass.h"
 #include "passes/search/search.h"
 

@@ -18,7 +18,7 @@
 
 #include <cmocka.h>
 
-#include "frontend/eval/eval_compare.h"
+#include "frontend/eval/eval.h"
 #include "frontend/frontend.h"
 #include "passes/pass.h"
 #include "passes/plan/plan.h"
@@ -34,8 +34,8 @@ enum outcome { SAME, REFUSED, DIFFERENT };
 struct run {
 	struct ir_ctx c;
 	const struct pair *p;
-	struct drv_course *course;
-	struct drv_worst worst;
+	struct eval_steps *course;
+	struct eval_worst worst;
 	const char *why;	/* it is not the same */
 };
 
@@ -69,7 +69,7 @@ after(void *user, const struct sim_result *result)
 {
 	struct run *r = user;
 
-	drv_course_hold(r->course, result, &r->worst);
+	eval_steps_compare(r->course, result, &r->worst);
 	return r->worst.off <= CLOSE;
 }
 
@@ -117,7 +117,7 @@ run_pair(struct run *r)
 	if (!s || pass_apply(m, "split", true) != PASS_OK) {
 		return REFUSED;
 	}
-	r->course = drv_course_run(whole, &eval, STEPS);
+	r->course = eval_steps_run(whole, &eval, STEPS);
 	if (!r->course) {
 		r->why = "the unsplit program does not run";
 		return DIFFERENT;

@@ -4,16 +4,16 @@
  */
 #include "config.h"
 
-#include "frontend/tool/driver.h"
+#include "frontend/tool/tool.h"
 
 #include "codegen/cg.h"
-#include "frontend/tool/tool_target.h"
+#include "frontend/frontend.h"
 #include "passes/sched/sched.h"
 
 #include <string.h>
 
 static void
-tell_help(const char *form, struct buf *out)
+print_help(const char *form, struct buf *out)
 {
 	if (!form) {
 		opt_help(out);
@@ -30,7 +30,7 @@ tell_help(const char *form, struct buf *out)
 
 /* Name, what it computes, its rule and its attributes, from its row. */
 static void
-tell_ops(struct buf *out)
+print_ops(struct buf *out)
 {
 	int i;
 
@@ -49,7 +49,7 @@ tell_ops(struct buf *out)
 }
 
 static void
-tell_targets(struct buf *out)
+print_targets(struct buf *out)
 {
 	size_t i;
 
@@ -59,7 +59,7 @@ tell_targets(struct buf *out)
 }
 
 static void
-tell_schedules(struct buf *out)
+print_schedules(struct buf *out)
 {
 	uint32_t i;
 
@@ -70,22 +70,22 @@ tell_schedules(struct buf *out)
 }
 
 bool
-drv_tell(struct driver *d)
+drv_print_about(struct driver *d)
 {
 	const struct opt_value *at = d->opts.at;
 	struct buf *out = &d->out;
 
 	if (at[OPT_HELP].given) {
-		tell_help(at[OPT_HELP].text, out);
+		print_help(at[OPT_HELP].text, out);
 	} else if (at[OPT_VERSION].given) {
 		buf_printf(out, "llmc %s\n", PACKAGE_VERSION);
 		cg_toolchain(out);
 	} else if (at[OPT_LIST_OPS].given) {
-		tell_ops(out);
+		print_ops(out);
 	} else if (at[OPT_LIST_TARGETS].given) {
-		tell_targets(out);
+		print_targets(out);
 	} else if (at[OPT_LIST_SCHEDULES].given) {
-		tell_schedules(out);
+		print_schedules(out);
 	} else {
 		return false;
 	}

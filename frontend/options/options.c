@@ -1,8 +1,10 @@
 /*
- * The command line, read by the table: long and short options, values after
- * `=` or as the next word, `--` as the end of options, `-` as a file.
+ * The command line, read by the table of options.def: long and short options,
+ * values after `=` or as the next word, `--` as the end of options, `-` as a
+ * file.  All that it accepts is legal for the command; whether options go
+ * with each other is checked in frontend/tool.
  */
-#include "frontend/tool/options.h"
+#include "frontend/options/options.h"
 
 #include <string.h>
 
@@ -29,7 +31,7 @@ const struct opt_row opt_rows[OPT_COUNT] = {
 #define OPT(id, name, short_name, kind, arg, commands, group, words, help) \
 	{ name, short_name, OPT_##kind, arg, commands, OPT_GROUP_##group, \
 	  words, help },
-#include "frontend/tool/options.def"
+#include "frontend/options/options.def"
 #undef OPT
 };
 
@@ -44,17 +46,54 @@ const struct opt_row opt_rows[OPT_COUNT] = {
 #undef F
 #undef A
 
-static const struct {
-	const char *word;
-	enum opt_command command;
-} commands[] = {
-	{ "opt", OPT_OPT }, { "eval", OPT_EVALUATE },
-	{ "schedule", OPT_SCHEDULE }, { "target", OPT_SHOW_TARGET },
-	{ "validate", OPT_VALIDATE }, { "diff", OPT_DIFF },
-	{ "calibrate", OPT_CALIBRATE }, { "finish", OPT_FINISH }
+const struct opt_command_row opt_commands[OPT_NCOMMANDS] = {
+	{ "", OPT_COMPILE, "[options] FILE", "compile a model" },
+	{ "opt", OPT_OPT, "[options] FILE.ir", "run passes on IR text" },
+	{ "eval", OPT_EVALUATE, "[options] FILE",
+	  "compute a model's results in float64" },
+	{ "schedule", OPT_SCHEDULE, "[options] NAME",
+	  "print a pipeline schedule" },
+	{ "target", OPT_SHOW_TARGET, "TARGET",
+	  "print a machine to plan for" },
+	{ "validate", OPT_VALIDATE, "[options] FILE",
+	  "compare the cost model with measurements" },
+	{ "diff", OPT_DIFF, "A.llp B.llp [MODEL]",
+	  "compare two plans and what they cost" },
+	{ "calibrate", OPT_CALIBRATE, "[options]",
+	  "measure this machine as a target" },
+	{ "finish", OPT_FINISH, "PLAN",
+	  "compile the kernels of a plan" }
 };
 
-#define NCOMMANDS (sizeof commands / sizeof *commands)
+/* The command of that name, or NULL. */
+static const struct opt_command_row *
+find_command(const char *word)
+{
+	int i;
+
+	for (i = 1; i < OPT_NCOMMANDS; i++) {
+		if (strcmp(opt_commands[i].word, word) == 0) {
+			return &opt_commands[i];
+		}
+	}
+	return NULL;
+}
+
+const char *
+opt_commands_text(const struct opt_row *row, struct arena *a)
+{
+	struct buf b;
+	int i;
+
+	buf_init(&b, a);
+	for (i = 0; i < OPT_NCOMMANDS && row->commands != OPT_ALL; i++) {
+		if (row->commands & opt_commands[i].command) {
+			buf_printf(&b, "%s%s", b.n ? ", " : "",
+				   i ? opt_commands[i].word : "compiling");
+		}
+	}
+	return buf_text(&b);
+}
 
 void
 opt_init(struct options *o, struct arena *a)
@@ -65,7 +104,7 @@ opt_init(struct options *o, struct arena *a)
 }
 
 bool
-opt_next_word(const char **text, char *word, size_t room)
+opt_next_word(const char **text, char *word, size_t size)
 {
 	size_t n;
 
@@ -74,7 +113,7 @@ opt_next_word(const char **text, char *word, size_t room)
 	if (n == 0) {
 		return false;
 	}
-	snprintf(word, room, "%.*s", (int)n, *text);
+	snprintf(word, size, "%.*s", (int)n, *text);
 	*text += n;
 	return true;
 }
@@ -124,8 +163,8 @@ add_dim(struct options *o, const char *value, struct buf *why)
 
 	if (!eq || eq == value ||
 	    !num_parse_int(eq + 1, strlen(eq + 1), &d.size) || d.size < 1) {
-		return fail(why, "`--dim` takes NAME=N, N a whole number from "
-			    "1 on; found `%s`", value);
+		return fail(why, "`--dim` takes NAME=N with a whole number N "
+			    "of at least 1; found `%s`", value);
 	}
 	d.name = arena_strndup(o->arena, value, (size_t)(eq - value));
 	VEC_PUSH(o->arena, &o->dims, d);
@@ -168,7 +207,8 @@ check_int(const struct opt_row *row, const char *value, int64_t *num,
 		return fail(why, "`--top` takes a whole number from 1 to %d; "
 			    "found `%s`", OPT_MAX_TOP, value);
 	}
-	return fail(why, "`--%s` takes a whole number from %d on; found `%s`",
+	return fail(why, "`--%s` takes a whole number of at least %d; found "
+		    "`%s`",
 		    row->name, (int)least, value);
 }
 
@@ -256,8 +296,8 @@ next_value(struct words *w, const struct opt_row *row, const char *option,
 		return fail(why, "`%s` needs %s", option, row->arg);
 	}
 	if (strncmp(*value, "--", 2) == 0) {
-		return fail(why, "`%s` needs %s, and `%s` is an option; a "
-			    "value that begins so is written --%s=%s", option,
+		return fail(why, "`%s` needs %s, and `%s` is an option; such a "
+			    "value is written --%s=%s", option,
 			    row->arg, *value, row->name, *value);
 	}
 	return true;
@@ -314,7 +354,7 @@ unknown_short(struct options *o, const char *word, char letter,
 		    letter);
 }
 
-/* -abc, where the first that takes a value takes what is left. */
+/* -abc; the rest after an option with a value is its value. */
 static bool
 short_options(struct options *o, struct words *w, const char *p,
 	      struct buf *why)
@@ -355,7 +395,7 @@ static bool
 add_input(struct options *o, const char *word, struct buf *why)
 {
 	struct diag_near near;
-	size_t i;
+	int i;
 
 	if (!o->input) {
 		o->input = word;
@@ -370,8 +410,8 @@ add_input(struct options *o, const char *word, struct buf *why)
 		return true;
 	}
 	diag_near_init(&near, o->input);
-	for (i = 0; i < NCOMMANDS; i++) {
-		diag_near_try(&near, commands[i].word);
+	for (i = 1; i < OPT_NCOMMANDS; i++) {
+		diag_near_try(&near, opt_commands[i].word);
 	}
 	return fail(why, "there is one input, and both `%s` and `%s` are "
 		    "given%s", o->input, word,
@@ -382,31 +422,26 @@ add_input(struct options *o, const char *word, struct buf *why)
 static bool
 is_no_command(struct options *o, const char *word, struct buf *why)
 {
-	size_t i;
-
-	for (i = 0; i < NCOMMANDS && o->command == OPT_COMPILE; i++) {
-		if (strcmp(word, commands[i].word) == 0) {
-			return fail(why, "`%s` is a command, and a command is "
-				    "the first word: llmc %s ..; a file of "
-				    "that name is ./%s", word, word, word);
-		}
+	if (o->command != OPT_COMPILE || !find_command(word)) {
+		return true;
 	}
-	return true;
+	return fail(why, "`%s` is a command, which must be the first word: "
+		    "llmc %s ..; a file of that name is ./%s", word, word,
+		    word);
 }
 
 bool
 opt_parse(struct options *o, int argc, char *const *argv, struct buf *why)
 {
+	const struct opt_command_row *first = argc > 1 ? find_command(argv[1])
+						       : NULL;
 	struct words w = { argc, argv, 1 };
 	bool only_files = false;
 	const char *word;
-	size_t i;
 
-	for (i = 0; i < NCOMMANDS && argc > 1; i++) {
-		if (strcmp(argv[1], commands[i].word) == 0) {
-			o->command = commands[i].command;
-			w.at = 2;
-		}
+	if (first) {
+		o->command = first->command;
+		w.at = 2;
 	}
 	while ((word = next_word(&w))) {
 		bool ok;

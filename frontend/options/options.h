@@ -1,6 +1,8 @@
 /*
- * Options: the table of options.def, what a command line made of it, and
- * the texts that are made from it.  main.c, driver.c and eval.c include it.
+ * The command line: one table of commands and one of options (options.def),
+ * what was given of them, and the texts that are made of the tables: help,
+ * the man page and completions of shells.  All of frontend/ but the language
+ * reads it; the folder itself knows ir/base.h alone.
  */
 #ifndef FRONTEND_OPTIONS_H
 #define FRONTEND_OPTIONS_H
@@ -10,7 +12,7 @@
 enum opt_id {
 #define OPT(id, name, short_name, kind, arg, commands, group, words, help) \
 	OPT_##id,
-#include "frontend/tool/options.def"
+#include "frontend/options/options.def"
 #undef OPT
 	OPT_COUNT
 };
@@ -22,7 +24,7 @@ enum opt_group { OPT_GENERAL, OPT_FILES, OPT_PASSES_GROUP, OPT_EVAL,
 		 OPT_SCHEDULES, OPT_VALIDATION, OPT_CALIBRATION,
 		 OPT_MESSAGES, OPT_GROUPS };
 
-/* What is to be done; each is a bit of opt_row.commands. */
+/* Each is a bit of opt_row.commands. */
 enum opt_command {
 	OPT_COMPILE = 1 << 0, OPT_OPT = 1 << 1, OPT_EVALUATE = 1 << 2,
 	OPT_SCHEDULE = 1 << 3, OPT_SHOW_TARGET = 1 << 4,
@@ -30,6 +32,16 @@ enum opt_command {
 	OPT_FINISH = 1 << 8,
 	OPT_ALL = (1 << 9) - 1
 };
+
+#define OPT_NCOMMANDS 9
+
+struct opt_command_row {
+	const char *word;	/* "opt"; "" compiles a model */
+	enum opt_command command;
+	const char *usage, *help;
+};
+
+extern const struct opt_command_row opt_commands[OPT_NCOMMANDS];
 
 #define OPT_MAX_TOP 1000	/* plans in one table */
 
@@ -63,7 +75,7 @@ struct options {
 	struct arena *arena;
 	enum opt_command command;
 	const char *input;	/* NULL: none was given */
-	VEC(const char *) more;	/* of a command that takes several */
+	VEC(const char *) more;	/* inputs of `llmc diff` after the first */
 	struct opt_value at[OPT_COUNT];
 	VEC(struct opt_dim) dims;
 };
@@ -74,19 +86,15 @@ void opt_init(struct options *o, struct arena *a);
 /* False: *why is one line for the user, who gets exit status 2. */
 bool opt_parse(struct options *o, int argc, char *const *argv,
 	       struct buf *why);
-/* Takes the next word off "a b c"; false at the end. */
-bool opt_next_word(const char **text, char *word, size_t room);
-
-/* ---- help.c: what the table says for itself --------------------------- */
-
-const char *opt_group_name(enum opt_group g);
-/* "opt, eval", or "" if all commands take the option. */
+/* Copies the next word of "a b c" and moves past it; false at the end. */
+bool opt_next_word(const char **text, char *word, size_t size);
+/* "opt, eval", or "" if all commands have the option. */
 const char *opt_commands_text(const struct opt_row *row, struct arena *a);
+
+/* ---- help.c, completion.c --------------------------------------------- */
+
 void opt_help(struct buf *out);
 void opt_man(struct buf *out, const char *version);
-
-/* ---- completion.c ----------------------------------------------------- */
-
 void opt_bash(struct buf *out);
 void opt_zsh(struct buf *out);
 void opt_fish(struct buf *out);

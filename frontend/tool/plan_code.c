@@ -1,18 +1,18 @@
 /*
- * Behind an answer: code of the plan, for CPUs or for GPUs and their hosts.
+ * Code of a plan: which CPU or GPU it is for, the bytes that it keeps on a
+ * device beside the arena, its text, and the program that is linked of it.
  */
 #include "config.h"
 
-#include "frontend/tool/tool_answer.h"
+#include "frontend/tool/tool.h"
 
 #include <math.h>
 #include <string.h>
 
 #include "codegen/cg.h"
-#include "frontend/tool/plan_kernels.h"
 #include "passes/search/search.h"
 
-/* What any host of a GPU has had for ten years, unless --cpu says more. */
+/* Any host of a GPU of the last ten years is one; --cpu may name another. */
 #define HOST_CPU "x86-64-v3"
 
 #ifdef HAVE_LLVM
@@ -50,12 +50,12 @@ static bool
 refuse(struct driver *d, const char *option, const char *what,
        const struct target_device *device)
 {
-	diag_error(&d->ctx.diags, nowhere, "--%s goes with %s, and %s is "
-		   "none", option, what, device->name);
+	diag_error(&d->ctx.diags, nowhere, "--%s needs %s, and %s is not "
+		   "one", option, what, device->name);
 	return false;
 }
 
-/* The target's architecture, or what --arch says instead; NULL: none. */
+/* The architecture of --arch or of the target; NULL: no GPU with code. */
 static bool
 find_arch(struct driver *d, const struct target_device *device,
 	  const char **arch)
@@ -69,7 +69,7 @@ find_arch(struct driver *d, const struct target_device *device,
 		return true;
 	}
 	if (strncmp(device->arch, "sm_", 3) != 0) {
-		return refuse(d, "arch", "a GPU of NVIDIA as target, as "
+		return refuse(d, "arch", "an NVIDIA GPU as target, such as "
 			      "h100x8", device);
 	}
 	*arch = v->text;
@@ -80,7 +80,7 @@ find_arch(struct driver *d, const struct target_device *device,
 	return true;
 }
 
-/* The target's, or a GPU's host's, or what --cpu says instead. */
+/* The CPU of --cpu, of the target, or of a GPU's host; NULL: no code. */
 static bool
 find_cpu(struct driver *d, const struct target_device *device,
 	 struct code_for *x)
@@ -94,8 +94,8 @@ find_cpu(struct driver *d, const struct target_device *device,
 		return true;
 	}
 	if (!x->cpu) {
-		return refuse(d, "cpu", "a target that there is code for, as "
-			      "cpux4 or h100x8", device);
+		return refuse(d, "cpu", "a target with code, such as cpux4 or "
+			      "h100x8", device);
 	}
 	x->cpu = v->text;
 	if (!cg_cpu_known(v->text, &d->ctx.perm, &why)) {
@@ -105,9 +105,9 @@ find_cpu(struct driver *d, const struct target_device *device,
 	return true;
 }
 
-/* No code: then the plan alone, unless it is code that was asked for. */
+/* Without code the plan is written alone; an error if --emit names code. */
 static bool
-tell_none(struct driver *d, const struct target_device *device)
+report_no_code(struct driver *d, const struct target_device *device)
 {
 	const char *what = device->arch[0] ? device->arch : device->name;
 	const struct opt_value *emit = &d->opts.at[OPT_EMIT];
@@ -116,8 +116,8 @@ tell_none(struct driver *d, const struct target_device *device)
 
 	if (emit->given) {
 		return refuse(d, arena_printf(&d->ctx.perm, "emit=%s",
-			emit->text), "a target that there is code for, as "
-			"cpux4 or h100x8", device);
+			emit->text), "a target with code, such as cpux4 or "
+			"h100x8", device);
 	}
 	if (!cg_arch_known(what, &d->ctx.perm, &why) || !HAS_LLVM) {
 		fprintf(stderr, "llmc: note: %s; plan.json and plan.llp are "
@@ -126,13 +126,14 @@ tell_none(struct driver *d, const struct target_device *device)
 	return true;
 }
 
-/* What code needs beside what a CPU, or a GPU's driver, keeps in any case. */
+/* Bytes of scratch beside what the target reserves on a CPU already; a GPU's
+ * target reserves what its driver keeps. */
 static double
-scratch_beside(const struct cg_code *code, const struct code_for *x,
-	       const struct target_device *device)
+scratch_bytes(const struct cg_code *code, const struct code_for *x,
+	      const struct target_device *device)
 {
-	double scratch = (double)cg_code_reserve(code);
-	double more = x->arch ? scratch : scratch - device->reserve_bytes;
+	double all = (double)cg_code_reserve(code);
+	double more = x->arch ? all : all - device->reserve_bytes;
 
 	return more > 0 ? more : 0;
 }
@@ -151,17 +152,16 @@ drv_set_scratch(struct driver *d, struct search_options *o)
 	return true;
 }
 
-/* What code needs of each device, which searches did not know of others. */
+/* Adds the scratch of this code to what each device of the target reserves. */
 static void
-count_scratch(struct driver *d, const struct code_for *x, struct target *t)
+reserve_scratch(struct driver *d, const struct code_for *x, struct target *t)
 {
 	struct target_device *device;
 	uint32_t i;
 
 	for (i = 0; i < t->groups.n; i++) {
 		device = &t->groups.at[i].device;
-		device->reserve_bytes += scratch_beside(d->code, x,
-							device);
+		device->reserve_bytes += scratch_bytes(d->code, x, device);
 	}
 	target_settle(t, &d->ctx.perm);
 	d->reserve_bytes = (int64_t)target_span(t, 0, t->groups.n - 1)
@@ -188,11 +188,11 @@ drv_code_begin(struct driver *d, const struct ranks *r, struct target *t,
 				 .no_cache = d->opts.at[OPT_NO_CACHE].given };
 	d->code_in = in;
 	if (tunes && !x.arch) {
-		return refuse(d, "autotune", "a GPU as target, as h100x8",
+		return refuse(d, "autotune", "a GPU as target, such as h100x8",
 			      device);
 	}
 	if (!x.cpu || (x.arch && !HAS_LLVM)) {
-		return tell_none(d, device);
+		return report_no_code(d, device);
 	}
 	if (tunes && !drv_autotune(d, in, plan)) {
 		return false;
@@ -202,14 +202,15 @@ drv_code_begin(struct driver *d, const struct ranks *r, struct target *t,
 	tiles->rows_at = plan->tiles_at;
 	in->tiling = tiles;
 	d->kernels = arena_alloc(&d->ctx.perm, sizeof *d->kernels);
-	/* text is as the table has it: nothing is compiled for it */
+	/* for its text alone nothing is compiled: tiles are as the table has
+	 * them */
 	d->code = d->opts.at[OPT_EMIT].given
 		? cg_code_new(&d->ctx.perm, in)
 		: drv_kernels_settle(d, &d->ctx, in, &d->kernels->plan);
 	if (!d->code) {
 		return false;
 	}
-	count_scratch(d, &x, t);
+	reserve_scratch(d, &x, t);
 	return true;
 }
 
@@ -227,7 +228,7 @@ facts_of(struct driver *d, const struct answer *x)
 	};
 }
 
-/* Of a GPU's kernels the sources, one behind the other. */
+/* The sources of a GPU's kernels, one after the other. */
 static bool
 print_sources(struct driver *d)
 {
@@ -235,7 +236,7 @@ print_sources(struct driver *d)
 	uint32_t n = cg_code_sources(d->code, &at), i;
 
 	if (!d->code_in->arch) {
-		return refuse(d, "emit=cuda", "a GPU as target, as h100x8",
+		return refuse(d, "emit=cuda", "a GPU as target, such as h100x8",
 			      &d->code_in->target->device);
 	}
 	for (i = 0; i < n; i++) {

@@ -1,39 +1,34 @@
 /*
- * What the table of options says for itself: --help and the man page.
+ * --help and the man page, made of the tables of commands and options.
  */
-#include "frontend/tool/options.h"
+#include "frontend/options/options.h"
 
 #include <string.h>
 
-static const char *const usage[] = {
-	"llmc [options] FILE", "compile a model",
-	"llmc opt [options] FILE.ir", "run passes on IR text",
-	"llmc eval [options] FILE", "compute a model's results in float64",
-	"llmc schedule [options] NAME", "a pipeline schedule, or one of a CSV",
-	"llmc target TARGET", "a machine to plan for, in full",
-	"llmc validate [options] FILE", "the cost model beside measurements",
-	"llmc diff A.llp B.llp [MODEL]", "two plans, and what they cost",
-	"llmc calibrate [options]", "measure this machine, as a target",
-	"llmc finish PLAN", "compile a plan's kernels where NVRTC is"
-};
-
 static const char about[] =
-	"llmc compiles the description of a transformer, ahead of time, for a "
-	"fixed cluster. So far it reads a model, checks it, runs passes on its "
-	"IR, sums up what it costs and evaluates it.";
+	"llmc compiles the description of a transformer ahead of time, for a "
+	"fixed cluster. It finds a plan for training it there, prints what a "
+	"step costs and why, and writes the program that each rank runs.";
 
 static const char files[] =
-	"FILE is a model in llmc's language, or its IR: which of them is told "
-	"by the first line. - is standard input. Results go to standard "
-	"output, all else to standard error.";
+	"FILE is a model in llmc's language, or its IR: the first line tells "
+	"which. - is standard input. Results go to standard output, messages "
+	"to standard error.";
 
 static const char statuses[] =
-	"The exit status is 0 if all went well, 1 if something is wrong with "
-	"the input, 2 if something is wrong with the command line. Anything "
-	"else is a bug of llmc.";
+	"The exit status is 0 if all went well, 1 if the input is wrong, and "
+	"2 if the command line is wrong. Anything else is a bug of llmc.";
 
-const char *
-opt_group_name(enum opt_group g)
+/* "llmc opt [options] FILE.ir" */
+static const char *
+usage(const struct opt_command_row *c, struct arena *a)
+{
+	return arena_printf(a, "llmc %s%s%s", c->word, *c->word ? " " : "",
+			    c->usage);
+}
+
+static const char *
+group_name(enum opt_group g)
 {
 	static const char *const names[OPT_GROUPS] = {
 		"General", "Input and output", "Passes", "Evaluation",
@@ -41,25 +36,6 @@ opt_group_name(enum opt_group g)
 	};
 
 	return names[g];
-}
-
-const char *
-opt_commands_text(const struct opt_row *row, struct arena *a)
-{
-	static const char *const names[] = {
-		"compiling", "opt", "eval", "schedule", "target", "validate",
-		"diff", "calibrate", "finish"
-	};
-	struct buf b;
-	int i;
-
-	buf_init(&b, a);
-	for (i = 0; i < 9 && row->commands != OPT_ALL; i++) {
-		if (row->commands >> i & 1) {
-			buf_printf(&b, "%s%s", b.n ? ", " : "", names[i]);
-		}
-	}
-	return buf_text(&b);
 }
 
 /* Words up to column 79; the first line has begun, and is `column` long. */
@@ -164,17 +140,17 @@ help_option(struct buf *out, const struct opt_row *row)
 void
 opt_help(struct buf *out)
 {
-	size_t i;
-	int g;
+	int g, i;
 
-	for (i = 0; i < sizeof usage / sizeof *usage; i += 2) {
+	for (i = 0; i < OPT_NCOMMANDS; i++) {
 		buf_printf(out, "%s %-28s %s\n", i ? "      " : "usage:",
-			   usage[i], usage[i + 1]);
+			   usage(&opt_commands[i], out->arena),
+			   opt_commands[i].help);
 	}
 	buf_putc(out, '\n');
 	add_wrapped(out, files, 0, 0);
 	for (g = 0; g < OPT_GROUPS; g++) {
-		buf_printf(out, "\n%s:\n", opt_group_name((enum opt_group)g));
+		buf_printf(out, "\n%s:\n", group_name((enum opt_group)g));
 		for (i = 0; i < OPT_COUNT; i++) {
 			if ((int)opt_rows[i].group == g) {
 				help_option(out, &opt_rows[i]);
@@ -228,17 +204,16 @@ man_section(struct buf *out, const char *title, const char *text)
 void
 opt_man(struct buf *out, const char *version)
 {
-	size_t i;
-	int g;
+	int g, i;
 
 	buf_printf(out, ".TH LLMC 1 \"\" \"llmc %s\" \"User Commands\"\n",
 		   version);
 	man_section(out, "NAME",
-		    "llmc - ahead-of-time compiler for split transformers");
+		    "llmc - ahead-of-time compiler for training transformers");
 	buf_puts(out, ".SH SYNOPSIS\n");
-	for (i = 0; i < sizeof usage / sizeof *usage; i += 2) {
+	for (i = 0; i < OPT_NCOMMANDS; i++) {
 		buf_puts(out, i ? ".br\n.B " : ".B ");
-		add_troff(out, usage[i]);
+		add_troff(out, usage(&opt_commands[i], out->arena));
 	}
 	man_section(out, "DESCRIPTION", about);
 	buf_puts(out, ".PP\n");
@@ -246,7 +221,7 @@ opt_man(struct buf *out, const char *version)
 	buf_puts(out, ".SH OPTIONS\n");
 	for (g = 0; g < OPT_GROUPS; g++) {
 		buf_printf(out, ".SS %s\n",
-			   opt_group_name((enum opt_group)g));
+			   group_name((enum opt_group)g));
 		for (i = 0; i < OPT_COUNT; i++) {
 			if ((int)opt_rows[i].group == g) {
 				man_option(out, &opt_rows[i]);

@@ -1,7 +1,8 @@
 /*
- * Completions for bash, zsh and fish, out of the table of options.
+ * Completions for bash, zsh and fish, made of the tables of commands and
+ * options.
  */
-#include "frontend/tool/options.h"
+#include "frontend/options/options.h"
 
 #include <string.h>
 
@@ -12,18 +13,30 @@ takes_file(const struct opt_row *row)
 	return strcmp(row->arg, "FILE") == 0 || strcmp(row->arg, "PATH") == 0;
 }
 
-static void
-add_pass_words(struct buf *out)
-{
-#define PASS(id, name, needs, gives, kills, purpose) buf_puts(out, " " name);
-#include "passes/passes.def"
-#undef PASS
-}
-
 static bool
 takes_pass(const struct opt_row *row)
 {
 	return strcmp(row->arg, "P") == 0 || strcmp(row->arg, "P,..") == 0;
+}
+
+static bool
+has_words(const struct opt_row *row)
+{
+	return *row->words || takes_pass(row);
+}
+
+/* What the option's value may be. */
+static void
+add_value_words(struct buf *out, const struct opt_row *row)
+{
+	buf_puts(out, row->words);
+	if (takes_pass(row)) {
+		buf_puts(out, "default all"
+#define PASS(id, name, needs, gives, kills, purpose) " " name
+#include "passes/passes.def"
+#undef PASS
+			);
+	}
 }
 
 static void
@@ -32,16 +45,23 @@ bash_values(struct buf *out, const struct opt_row *row)
 	buf_printf(out, "\t--%s)\n", row->name);
 	if (takes_file(row)) {
 		buf_puts(out, "\t\tCOMPREPLY=($(compgen -f -- \"$cur\"))\n");
-	} else if (*row->words || takes_pass(row)) {
-		buf_printf(out, "\t\tCOMPREPLY=($(compgen -W \"%s",
-			   row->words);
-		if (takes_pass(row)) {
-			buf_puts(out, "default all");
-			add_pass_words(out);
-		}
+	} else if (has_words(row)) {
+		buf_puts(out, "\t\tCOMPREPLY=($(compgen -W \"");
+		add_value_words(out, row);
 		buf_puts(out, "\" -- \"$cur\"))\n");
 	}
 	buf_puts(out, "\t\treturn ;;\n");
+}
+
+static void
+add_commands(struct buf *out, const char *between)
+{
+	int i;
+
+	for (i = 1; i < OPT_NCOMMANDS; i++) {
+		buf_printf(out, "%s%s", i > 1 ? between : "",
+			   opt_commands[i].word);
+	}
 }
 
 void
@@ -70,14 +90,14 @@ opt_bash(struct buf *out)
 	}
 	buf_puts(out, "\" -- \"$cur\"))\n"
 		 "\telif [[ $COMP_CWORD -eq 1 ]]; then\n"
-		 "\t\tCOMPREPLY=($(compgen -f -W \"opt eval schedule "
-		 "target validate diff calibrate finish\" "
-		 "-- \"$cur\"))\n"
+		 "\t\tCOMPREPLY=($(compgen -f -W \"");
+	add_commands(out, " ");
+	buf_puts(out, "\" -- \"$cur\"))\n"
 		 "\telse\n\t\tCOMPREPLY=($(compgen -f -- \"$cur\"))\n\tfi\n"
 		 "}\ncomplete -o filenames -F _llmc llmc\n");
 }
 
-/* Help between single quotes, for zsh and fish; zsh wants no [ ] : in it. */
+/* Help between single quotes, for zsh and fish; zsh also escapes [ ] :. */
 static void
 add_quoted_help(struct buf *out, const char *s, bool zsh)
 {
@@ -110,12 +130,9 @@ zsh_option(struct buf *out, const struct opt_row *row)
 		buf_putc(out, ':');
 		if (takes_file(row)) {
 			buf_puts(out, "_files");
-		} else if (*row->words || takes_pass(row)) {
-			buf_printf(out, "(%s", row->words);
-			if (takes_pass(row)) {
-				buf_puts(out, "default all");
-				add_pass_words(out);
-			}
+		} else if (has_words(row)) {
+			buf_putc(out, '(');
+			add_value_words(out, row);
 			buf_putc(out, ')');
 		}
 	}
@@ -128,8 +145,9 @@ opt_zsh(struct buf *out)
 	int i;
 
 	buf_puts(out, "#compdef llmc\n"
-		 "if [[ $words[2] == (opt|eval|schedule|target|validate|diff|"
-		 "calibrate|finish) ]]; then\n"
+		 "if [[ $words[2] == (");
+	add_commands(out, "|");
+	buf_puts(out, ") ]]; then\n"
 		 "\tshift words\n\t(( CURRENT-- ))\nfi\n"
 		 "_arguments -s \\\n");
 	for (i = 0; i < OPT_COUNT; i++) {
@@ -148,12 +166,9 @@ fish_option(struct buf *out, const struct opt_row *row)
 	}
 	if (takes_file(row)) {
 		buf_puts(out, " -r -F");
-	} else if (*row->words || takes_pass(row)) {
-		buf_printf(out, " -x -a '%s", row->words);
-		if (takes_pass(row)) {
-			buf_puts(out, "default all");
-			add_pass_words(out);
-		}
+	} else if (has_words(row)) {
+		buf_puts(out, " -x -a '");
+		add_value_words(out, row);
 		buf_putc(out, '\'');
 	} else if (row->kind != OPT_FLAG) {
 		buf_puts(out, " -x");
@@ -168,22 +183,12 @@ opt_fish(struct buf *out)
 {
 	int i;
 
-	buf_puts(out, "complete -c llmc -n __fish_use_subcommand -a opt "
-		 "-d 'run passes on IR text'\n"
-		 "complete -c llmc -n __fish_use_subcommand -a eval "
-		 "-d 'compute the results of a model'\n"
-		 "complete -c llmc -n __fish_use_subcommand -a schedule "
-		 "-d 'a pipeline schedule'\n"
-		 "complete -c llmc -n __fish_use_subcommand -a target "
-		 "-d 'a machine to plan for'\n"
-		 "complete -c llmc -n __fish_use_subcommand -a validate "
-		 "-d 'the cost model beside measurements'\n"
-		 "complete -c llmc -n __fish_use_subcommand -a diff "
-		 "-d 'two plans, and what they cost'\n"
-		 "complete -c llmc -n __fish_use_subcommand -a calibrate "
-		 "-d 'measure this machine'\n"
-		 "complete -c llmc -n __fish_use_subcommand -a finish "
-		 "-d 'compile the kernels of a plan'\n");
+	for (i = 1; i < OPT_NCOMMANDS; i++) {
+		buf_printf(out, "complete -c llmc -n __fish_use_subcommand "
+			   "-a %s -d '", opt_commands[i].word);
+		add_quoted_help(out, opt_commands[i].help, false);
+		buf_puts(out, "'\n");
+	}
 	for (i = 0; i < OPT_COUNT; i++) {
 		fish_option(out, &opt_rows[i]);
 	}

@@ -1,0 +1,275 @@
+/*
+ * The commands of llmc.  tool.c reads the command line, runs passes and writes
+ * what comes of them; every other file here is one thing that a run may be
+ * asked for.  main.c calls drv_main() and nothing else of it; inside the
+ * folder all calls go from the top of this header towards its end.  The
+ * folder sees the public headers of ir/, passes/, codegen/ and runtime/.
+ *
+ * Every function that returns bool returns false after it reported an error,
+ * unless its comment says otherwise.
+ */
+#ifndef FRONTEND_TOOL_H
+#define FRONTEND_TOOL_H
+
+#include "codegen/cg.h"
+#include "frontend/driver.h"
+#include "passes/answer/answer.h"
+
+struct plan;
+struct search_options;
+
+/* Exit statuses; a run that ends otherwise has met a bug of llmc. */
+enum { DRV_OK = 0, DRV_BAD_INPUT = 1, DRV_BAD_USAGE = 2 };
+
+/* ---- tool.c ----------------------------------------------------------- */
+
+/* All of llmc except what is global to a process: see main.c, whose signal
+ * handlers read `crash`.  Returns the exit status. */
+int drv_main(int argc, char *const *argv, struct pass_crash *crash);
+
+/* ---- about.c: help, version, lists ------------------------------------ */
+
+/* True if --help, --version or a --list- option was given: d->out has it. */
+bool drv_print_about(struct driver *d);
+
+/* ---- finish.c: llmc finish -------------------------------------------- */
+
+/* Compiles the kernels of an unfinished plan, and writes its folder anew. */
+bool drv_finish(struct driver *d);
+
+/* ---- schedule.c: llmc schedule ---------------------------------------- */
+
+/* Makes or reads a pipeline schedule and prints it, or sums it up. */
+bool drv_schedule(struct driver *d);
+
+/* ---- explain.c: the answer, and what is printed after it -------------- */
+
+enum drv_answer_form { DRV_ANSWER_TEXT, DRV_ANSWER_JSON, DRV_ANSWER_CODE };
+/*
+ * Prints the answer about rank programs of drv_run_for_answer(); with `code`
+ * they are compiled too, if there is code for the target.
+ */
+bool drv_print_answer(struct driver *d, struct ir_module *m,
+		      enum drv_answer_form form, bool code);
+/* --emit=plans: the table of --top alone. */
+bool drv_print_plans(struct driver *d);
+
+/* ---- plan_diff.c: two plans beside each other ------------------------- */
+
+struct drv_side {
+	const char *path;	/* the heading of its column */
+	struct ir_module *m;
+	VEC(const char *) text;	/* of each key of the plan */
+	struct answer answer;
+};
+
+/* llmc diff. */
+bool drv_diff(struct driver *d);
+/* Copies the text of every key; of the module's settings if `p` is NULL. */
+void drv_copy_keys(struct driver *d, struct drv_side *s,
+		   const struct plan *p);
+/* Prints the keys that differ, a line each. */
+void drv_print_keys(struct drv_side *a, struct drv_side *b, struct buf *out);
+
+/* ---- tool_answer.c: pricing a plan ------------------------------------ */
+
+/* What the answer needs and a module no longer tells once it is staged. */
+struct drv_facts {
+	struct answer_model model;
+	const char *arenas;	/* text of --explain=memory, or NULL */
+	const char *kernels;	/* text of --explain=cost, or NULL */
+	const char *tiles;	/* text of --explain=tiles, or NULL */
+};
+
+/* As pass_run() of d->passes; fills d->facts on the way. */
+enum pass_result drv_run_for_answer(struct driver *d, struct ir_module *m);
+/* Prices those rank programs on --target; compiles them if d->wants_code. */
+bool drv_answer(struct driver *d, struct ir_module *m, struct answer *out);
+
+/* ---- tool_target.c: --target ------------------------------------------ */
+
+/*
+ * Reads --target and --cpu, checks that they fit what is wanted, and sets
+ * d->for_gpu, d->for_code and d->priced_cpu.
+ */
+bool drv_check_target(struct driver *d);
+/* Reads --target, which is given; passes price for it from here on. */
+bool drv_read_target(struct driver *d, struct target *t);
+/*
+ * Sets up the pass `search` if --target is given and the model has no plan of
+ * its own or of --plan.  To be called before --pin is applied.
+ */
+bool drv_set_search(struct driver *d, struct ir_module *m);
+
+/* ---- rank_programs.c: what passes made of a plan ---------------------- */
+
+/* Opens rank programs and prices one step of them on --target; the memory
+ * that *p points to is of ctx->perm. */
+bool drv_price_ranks(struct driver *d, struct ir_module *m,
+		     struct target *t, struct ranks *r, struct price *p);
+/* --emit=cost: the price of one step. */
+bool drv_print_cost(struct driver *d, struct ir_module *m);
+typedef void drv_memory_print(const struct ranks *r, const struct memory *mem,
+			      struct buf *out);
+/* The memory of each rank of the pipeline; print is one of memory_print.c. */
+bool drv_print_memory(struct driver *d, struct ir_module *m,
+		      drv_memory_print *print);
+/* --emit=ranks: the programs as IR, and as comments the order they run in. */
+bool drv_print_ranks(struct driver *d, struct ir_module *m);
+
+/* ---- plan_code.c: code of a plan -------------------------------------- */
+
+/* Whether there is code for CPUs that a target calls so. */
+bool drv_is_cpu(struct driver *d, const char *name);
+/* Whether there is code for GPUs of that architecture, or for --arch. */
+bool drv_has_kernels(struct driver *d, const char *arch);
+/* Lets a search count the bytes that code needs beside the arena. */
+bool drv_set_scratch(struct driver *d, struct search_options *o);
+/*
+ * Starts to compile rank programs for `t`, and adds the bytes that their code
+ * keeps on each device to what the target reserves.  --autotune writes the
+ * plan's tiles.  d->code stays NULL if there is no code for the target.
+ */
+bool drv_code_begin(struct driver *d, const struct ranks *r,
+		    struct target *t, const struct target_devs *devs,
+		    const struct price *p, struct plan *plan);
+/* Prints the LLVM or CUDA text of d->code. */
+bool drv_code_text(struct driver *d, const struct answer *x);
+/* Links the program of d->code into d->program. */
+bool drv_code_end(struct driver *d, const struct answer *x);
+
+/* ---- autotune.c: --autotune ------------------------------------------- */
+
+/* Measures the tiles that contractions may have on the GPU of this machine,
+ * and writes the fastest of each into the plan. */
+bool drv_autotune(struct driver *d, struct cg_input *in, struct plan *plan);
+
+/* ---- whole.c: the unsplit program beside a split one ------------------ */
+
+/* Keeps a copy of the model as it is before any pass. */
+void drv_whole_copy(struct driver *d, const struct ir_module *m);
+void drv_whole_release(struct driver *d);
+/*
+ * Compiles that copy on one rank, beside a plan of these facts for d->code_in.
+ * False, which is no error: there is no such object, and *why says why.
+ */
+bool drv_whole_object(struct driver *d, const struct cg_facts *f,
+		      struct buf *out, const char **why);
+
+/* ---- plan_kernels.c: kernels in a plan's folder ----------------------- */
+
+/* What a program is linked of; there are images for GPUs only. */
+struct drv_kernels {
+	struct buf plan_object, whole_object;
+	bool has_whole;
+	struct cg_images plan, whole;	/* no sources: none */
+};
+
+/* The first lines of unfinished/list. */
+#define DRV_LIST "llmc-unfinished 1"
+#define DRV_COMPILER "llmc " PACKAGE_VERSION
+
+/*
+ * As cg_images(), of those sources that `out` was not yet made of; before the
+ * first call it is zeros.  Messages go to `c`.
+ */
+bool drv_kernels_make(struct driver *d, struct ir_ctx *c,
+		      const struct cg_source *at, uint32_t n,
+		      struct cg_images *out);
+/*
+ * Generates the code of `in`, and compiles its kernels if they are a GPU's.
+ * A tile that spills registers gives way to the next best, until none spills
+ * or none is left; in->tiling is not NULL.  NULL after errors, in `c`.
+ */
+struct cg_code *drv_kernels_settle(struct driver *d, struct ir_ctx *c,
+				   const struct cg_input *in,
+				   struct cg_images *out);
+/*
+ * Links the program, adds the kernels to the files of the folder and their
+ * table to d->json; without NVRTC, also what `llmc finish` needs.
+ */
+bool drv_kernels_end(struct driver *d, const struct drv_kernels *k);
+
+/* ---- rerun.c: runs that a file describes ----------------------------- */
+
+/* The text of a file that a run has read. */
+struct drv_read {
+	const char *text;
+	size_t bytes;
+};
+struct drv_reads {
+	struct drv_read *at;
+	uint32_t n, cap;
+};
+
+/*
+ * Replaces the options by those in the first line of the file that
+ * --run-reproducer names.  False: *why is one line for the user.
+ */
+bool drv_replay(struct driver *d, struct buf *why);
+/* Writes the options of this run, and the names of the files that it read,
+ * one to a line; their texts go to `reads` in the same order. */
+void drv_rerun_keep(struct driver *d, struct buf *words,
+		    struct drv_reads *reads);
+/* Sets the options and files of such a run, with the input as its -o; the
+ * driver then starts again. */
+bool drv_rerun(struct driver *d, const char *words,
+	       const struct drv_reads *reads);
+
+/* ---- input.c: what a run reads ---------------------------------------- */
+
+/* Prints "llmc: reading model.llm" if --verbose is given. */
+void drv_print_verbose(const struct driver *d, const char *what,
+		       const char *name);
+bool drv_read_source(struct driver *d, const char *path, uint32_t *index);
+/* The module of an input file.  NULL: an error was reported, or --emit=ast
+ * has printed the tree. */
+struct ir_module *drv_load(struct driver *d, const char *path);
+/* Writes --plan and then every --pin into the module's settings. */
+bool drv_set_plan(struct driver *d, struct ir_module *m);
+
+/* ---- output.c: what a run writes -------------------------------------- */
+
+/* Writes all of the text or nothing; NULL and "-" are standard output. */
+bool drv_write(struct ir_ctx *c, const char *path, const struct buf *text);
+void drv_add_file(struct driver *d, const char *name,
+		  const struct buf *text, bool is_program);
+/*
+ * Writes d->files, d->json, d->plan and d->program into a plan's folder: all
+ * of them or, if the folder is new, none.  A program and kernels that an
+ * earlier plan left there are removed.
+ */
+bool drv_write_plan(struct driver *d, const char *path);
+/* Checked before minutes of compiling: is it a folder, or can it be made? */
+bool drv_may_write_folder(struct ir_ctx *c, const char *path);
+
+/* ---- messages.c ------------------------------------------------------- */
+
+/* --color, else NO_COLOR, else CLICOLOR_FORCE, else the terminal. */
+bool drv_want_color(const struct driver *d);
+/* Sets form, color and warnings of messages. */
+bool drv_set_messages(struct driver *d);
+
+/* ---- wants.c: what a run is asked for --------------------------------- */
+
+/* Whether --emit, given or by default, is `what`. */
+bool drv_wants(const struct driver *d, const char *what);
+bool drv_wants_answer(const struct driver *d);
+/* -o names a folder for the plan; the answer goes to standard output. */
+bool drv_wants_folder(const struct driver *d);
+/* --emit=llvm or cuda: the text of the code. */
+bool drv_wants_code(const struct driver *d);
+/* What prints memory in the form that --emit names; NULL: another output. */
+drv_memory_print *drv_memory_printer(const struct driver *d);
+/* Whether passes make rank programs, not a model. */
+bool drv_wants_ranks(const struct driver *d);
+/* Whether --explain names `what`. */
+bool drv_explains(const struct driver *d, const char *what);
+/*
+ * Whether the options about the target, the plan and the answer go with each
+ * other; keeps a copy of the model for --why-not.  To be called once the plan
+ * is set.
+ */
+bool drv_check_wants(struct driver *d, struct ir_module *m);
+
+#endif
