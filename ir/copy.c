@@ -62,9 +62,7 @@ ir_ctx_child(struct ir_ctx *c, const struct ir_ctx *parent)
 	copy_settings(&c->diags, &parent->diags);
 	memcpy(c->rules, parent->rules, sizeof c->rules);
 	memcpy(c->formulas, parent->formulas, sizeof c->formulas);
-	c->bound = parent->bound;
 	c->types = parent->types;
-	c->kernels = parent->kernels;
 }
 
 /* ---- modules ---- */

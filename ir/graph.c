@@ -24,7 +24,6 @@ ir_ctx_init(struct ir_ctx *c, const struct mem *m)
 	source_init(&c->sources, &c->perm);
 	diag_init(&c->diags, &c->perm, &c->sources);
 	arena_init(&c->shared, &c->mem);
-	c->bound = ir_bound_new(&c->shared);
 	c->types = ir_types_new(&c->shared);
 }
 

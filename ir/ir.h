@@ -14,7 +14,7 @@
  * Raised whenever a struct here, in passes/pass.h or in passes/plan/plan.h
  * changes its meaning or its size.
  */
-#define IR_ABI_VERSION 5
+#define IR_ABI_VERSION 6
 
 enum ir_op {
 #define OP(id, name, n, rule, split, dtypes, attrs, flags, flops, bytes, rc, \
@@ -218,10 +218,6 @@ struct ir_types {
 	struct table table;
 };
 
-struct ir_bound;
-struct kernels_memo;
-struct ranks_found;
-
 /* What everything in a run shares. */
 struct ir_ctx {
 	/* libc's; empty in a child, which uses its parent's, and unused where
@@ -237,15 +233,7 @@ struct ir_ctx {
 	const struct ir_formulas *formulas[IR_OP_COUNT];	/* the same */
 	struct ir_costing *costing;	/* cost.c's; NULL: none yet */
 	struct arena shared;	/* children add to it; none in a child */
-	struct ir_bound *bound;	/* bind.c's, which children share */
 	struct ir_types *types;	/* type.c's, which children share */
-	/*
-	 * passes/kernels/fuse_memo.c's, which children share; NULL: none is
-	 * kept
-	 */
-	struct kernels_memo *kernels;
-	/* passes/found.c's, which children do not have; NULL: none */
-	struct ranks_found *found;
 };
 
 /* m: a gate that sees all its requests, or NULL. */
@@ -370,10 +358,6 @@ bool ir_infer(struct ir_module *m, enum ir_op op,
 /* Reads the op's rule once for the context. */
 const struct ir_rule *ir_rule_of(struct ir_ctx *c, enum ir_op op);
 
-/* ---- bind.c: rules of nodes, bound ------------------------------------- */
-
-/* What was bound before, in that arena. */
-struct ir_bound *ir_bound_new(struct arena *a);
 /* The node's rule, bound. Dies if it does not bind: verify first. */
 void ir_bind(struct ir_module *m, const struct ir_node *n,
 	     struct ir_rule *r);

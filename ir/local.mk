@@ -3,7 +3,6 @@ noinst_LIBRARIES += %D%/libir.a
 
 %C%_libir_a_SOURCES = \
 	%D%/axes.c \
-	%D%/bind.c \
 	%D%/buf.c \
 	%D%/copy.c \
 	%D%/cost.c \
@@ -25,6 +24,8 @@ noinst_LIBRARIES += %D%/libir.a
 	%D%/interp/interp_rows.c \
 	%D%/machine.h \
 	%D%/mem.c \
+	%D%/memo.c \
+	%D%/memo.h \
 	%D%/num.c \
 	%D%/ops.c \
 	%D%/pieces.c \

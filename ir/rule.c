@@ -702,3 +702,19 @@ ir_infer(struct ir_module *m, enum ir_op op,
 	}
 	return true;
 }
+
+void
+ir_bind(struct ir_module *m, const struct ir_node *n, struct ir_rule *r)
+{
+	const struct ir_type *types[IR_MAX_OPERANDS];
+	const char *why = "?";
+	uint32_t i;
+
+	for (i = 0; i < n->nargs && i < IR_MAX_OPERANDS; i++) {
+		types[i] = ir_type(m, ir_args(m, n)[i]);
+	}
+	if (!ir_rule_bind(m, n->op, types, m->attrs.at + n->attrs, n->nattrs,
+			  r, &why)) {
+		die("a %s that does not bind: %s", ir_ops[n->op].name, why);
+	}
+}

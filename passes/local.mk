@@ -169,7 +169,6 @@ noinst_LIBRARIES += %D%/libpasses.a
 	%D%/solve/solve.h \
 	%D%/solve/solve_bound.c \
 	%D%/solve/solve_eliminate.c \
-	%D%/solve/solve_memo.c \
 	%D%/solve/solve_net.c \
 	%D%/solve/solve_net.h \
 	%D%/solve/solve_pairs.c \

@@ -69,7 +69,7 @@ static bool
 can_run(struct driver *d, struct ir_module *m, struct ranks *r)
 {
 	const struct opt_value *at = d->opts.at;
-	struct sched *sched = ranks_schedule(m, &d->ctx.perm);
+	struct sched *sched = ranks_schedule(m, d->pm.memo, &d->ctx.perm);
 	const char *why = "?";
 
 	if (!sched) {
@@ -88,7 +88,7 @@ can_run(struct driver *d, struct ir_module *m, struct ranks *r)
 			   (long long)at[OPT_STEPS].num, MAX_STEPS);
 		return false;
 	}
-	if (!ranks_open(r, m, sched, &why)) {
+	if (!ranks_open(r, m, sched, d->pm.memo, &why)) {
 		diag_error(&d->ctx.diags, (struct span){ 0, 0 },
 			   "these rank programs cannot run: %s", why);
 		return false;
@@ -157,7 +157,7 @@ drv_eval_split(struct driver *d, struct ir_module *m,
 bool
 drv_print_ranks(struct driver *d, struct ir_module *m)
 {
-	struct sched *s = ranks_schedule(m, &d->ctx.perm);
+	struct sched *s = ranks_schedule(m, d->pm.memo, &d->ctx.perm);
 	uint32_t i, k;
 
 	if (!s) {

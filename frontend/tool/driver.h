@@ -5,6 +5,7 @@
 #define FRONTEND_DRIVER_H
 
 #include "frontend/tool/options.h"
+#include "ir/memo.h"
 #include "passes/pass.h"
 
 /* Exit statuses; anything else is an abort, and our fault. */
@@ -38,6 +39,7 @@ struct driver {
 	struct options opts;
 	struct pass_table table;
 	struct pass_manager pm;
+	struct memo memo;	/* pm.memo, unless it is switched off */
 	struct pass_list passes;
 	struct ir_module *unsplit;	/* for --compare, or NULL */
 	struct drv_facts *facts;	/* for the answer: see tool_answer.h */

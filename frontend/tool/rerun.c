@@ -18,7 +18,8 @@
 static bool
 is_kept(int id)
 {
-	return id != OPT_OUTPUT && id != OPT_NO_CACHE && id != OPT_VERBOSE;
+	return id != OPT_OUTPUT && id != OPT_NO_CACHE && id != OPT_NO_MEMO &&
+	       id != OPT_VERBOSE;
 }
 
 static void

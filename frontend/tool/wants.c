@@ -154,7 +154,8 @@ drv_emit(struct driver *d, struct ir_module *m)
 		return drv_print_arena(d, m, drv_wants(d, "arena-json"));
 	}
 	if (drv_wants(d, "kernels")) {
-		kernels_print(m, kernels_all(m, &d->ctx.perm), &d->out);
+		kernels_print(m, kernels_all(m, d->pm.memo, &d->ctx.perm),
+			      &d->out);
 		return true;
 	}
 	if (drv_wants(d, "ir")) {

@@ -167,9 +167,10 @@ static void
 each_list(struct pricing *p, int64_t chunks, bool repeats,
 	  struct kernel_list *l)
 {
-	uint32_t at = repeats ? price_memo_find(p, l) : 0, i;
 	struct price_func once = { 0 };
-	bool priced = false;
+	bool priced = false, has_key;
+	struct hash key;
+	uint32_t i;
 
 	for (i = 0; i < l->at.n; i++) {
 		if (l->at.at[i].body) {
@@ -177,7 +178,8 @@ each_list(struct pricing *p, int64_t chunks, bool repeats,
 		}
 	}
 	forget(p->m, l);
-	if (at && price_memo_cuts(p, at, l)) {
+	has_key = repeats && price_key(p, l, &key);
+	if (has_key && price_recall_parts(p, key, l)) {
 		return;
 	}
 	if (chunks > 1) {
@@ -185,11 +187,11 @@ each_list(struct pricing *p, int64_t chunks, bool repeats,
 	} else if (!chunks && p->t && repeats && price_ours(p->traits)) {
 		priced = choose(p, l, &once);
 	}
-	if (at) {
-		price_memo_keep_cuts(p, at, l);
+	if (has_key) {
+		price_remember_parts(p, key, l);
 	}
-	if (priced) {
-		price_memo_keep(p, at, l, &once);
+	if (has_key && priced) {
+		price_remember(p, key, l, &once);
 	}
 }
 

@@ -4,6 +4,7 @@
  * that needs most, since functions of a rank never run at once.  When the
  * update runs nothing is saved any more: its temps lie on the slots.
  */
+#include "ir/memo.h"
 #include "passes/memory/memory_parts.h"
 #include "passes/plan/plan.h"
 
@@ -418,17 +419,18 @@ memory_plan(const struct ranks *r, struct kernels *const *all,
 	    const char **why)
 {
 	struct ranks_found *x = all || reserve ? NULL : r->found;
+	struct arena *kept = x ? memo_arena(r->memo, MEMO_RANKS) : NULL;
 	struct memory copy;
 
-	if (!x) {
+	if (!kept) {
 		return plan_memory(r, all, reserve, a, out, why);
 	}
 	if (!x->memory) {
-		if (!plan_memory(r, all, reserve, x->arena, out, why)) {
+		if (!plan_memory(r, all, reserve, kept, out, why)) {
 			return false;
 		}
-		copy = copy_of(out, x->arena);
-		x->memory = arena_dup(x->arena, &copy, sizeof copy);
+		copy = copy_of(out, kept);
+		x->memory = arena_dup(kept, &copy, sizeof copy);
 	}
 	*out = copy_of(x->memory, a);
 	return true;

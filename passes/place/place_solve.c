@@ -325,7 +325,7 @@ choice_init(struct choice *c)
 	uint32_t i;
 
 	c->s = solve_new(a);
-	c->s->memo = place_planned(p);
+	c->s->memo = p->p->memo;
 	c->value = arena_alloc(a, p->nvalues * sizeof *c->value);
 	c->node = arena_alloc(a, p->nnodes * sizeof *c->node);
 	c->alike = arena_alloc(a, f->likes.n * sizeof *c->alike);

@@ -160,7 +160,7 @@ contraction(struct pricing *p, const struct kernel *k, struct price_func *f)
 	}
 	x.m = fmax(x.m, 1);
 	x.k = fmax(x.k, 1);
-	add(f, PRICE_MATRIX, price_memo_dot(p, &x));
+	add(f, PRICE_MATRIX, price_dot_us(p, &x));
 	beside(p, k, &x, f);
 }
 

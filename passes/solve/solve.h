@@ -25,13 +25,13 @@ struct solve_table {
 	double *cost;
 };
 
-struct solve_memo;
+struct memo;
 struct solve_taken;
 
 struct solve {
 	struct arena *arena;
 	struct solve_taken *taken;	/* how it was taken in, or NULL */
-	struct solve_memo *memo;	/* plans of problems like it, or NULL */
+	struct memo *memo;	/* of plans of problems like it, or NULL */
 	VEC(uint32_t) domain;	/* by variable */
 	VEC(struct solve_table) tables;
 	/*
@@ -97,13 +97,5 @@ void solve_tell(struct solve *s, uint32_t table, double *cost);
  * when other entries were told.
  */
 struct solve_result solve_run(struct solve *s, struct arena *tmp);
-
-/* ---- solve_memo.c ------------------------------------------------------ */
-
-/*
- * For s->memo of many problems: what they come down to is planned once for all
- * that come down to one graph.
- */
-struct solve_memo *solve_memo_new(struct arena *a);
 
 #endif

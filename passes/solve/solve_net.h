@@ -171,6 +171,12 @@ void solve_plan(struct solve_net *net, double max_entries,
  */
 void solve_plan_start(struct solve_net *net, const struct solve_plan *whole,
 		      double max_entries, struct solve_plan *p);
+/*
+ * What solve_plan makes, or made for another net of the same graph: a search
+ * poses many problems that differ in their costs alone.  m may be NULL.
+ */
+void solve_plan_known(struct memo *m, struct solve_net *net,
+		      double max_entries, struct solve_plan *plan);
 
 /* ---- solve_eliminate.c: one variable after the other ------------------- */
 
@@ -224,12 +230,6 @@ bool solve_pairs(const struct solve_net *net, const struct solve_bucket *b,
  */
 struct solve_net *solve_reduce(struct solve_run *run, struct solve_net *net,
 			       const struct solve_plan *plan, bool all_stay);
-
-/* ---- solve_memo.c: plans that were made before -------------------------- */
-
-/* solve_plan, or what it was for a net of the same graph; m may be NULL. */
-void solve_plan_again(struct solve_memo *m, struct solve_net *net,
-		      double max_entries, struct solve_plan *plan);
 
 /* ---- solve_search.c: trying values where eliminating is too much ------- */
 

@@ -3,6 +3,7 @@
  * the smallest table, the lowest of equals.  Done on the graph alone, so
  * that it is known what the work will be before any of it is done.
  */
+#include "ir/memo.h"
 #include "passes/solve/solve_net.h"
 
 #include <string.h>
@@ -509,5 +510,74 @@ solve_plan_start(struct solve_net *net, const struct solve_plan *whole,
 		if (!gone[v]) {
 			plan->core[plan->ncore++] = v;
 		}
+	}
+}
+
+/* ---- plans that were made before ---- */
+
+#define NEED_NO_MEMO 8		/* variables: planned as quickly as found */
+
+/* What a plan follows from: how many values there are, and which tables. */
+static struct hash
+hash_graph(const struct solve_net *net, double max_entries)
+{
+	struct hash hash = { 3, 4 };
+	uint32_t k, j;
+
+	hash_add(&hash, num_bits(max_entries));
+	hash_add(&hash, net->nvars);
+	for (k = 0; k < net->nvars; k++) {
+		hash_add(&hash, net->domain[k]);
+	}
+	for (k = 0; k < net->ntables; k++) {
+		const struct solve_table *t = &net->tables[k];
+
+		hash_add(&hash, t->nvars);
+		for (j = 0; j < t->nvars; j++) {
+			hash_add(&hash, t->vars[j]);
+		}
+	}
+	return hash;
+}
+
+static struct solve_plan *
+copy_plan(struct arena *a, const struct solve_plan *plan)
+{
+	struct solve_plan *x = arena_dup(a, plan, sizeof *x);
+	uint32_t n = plan->n;
+
+	x->order = arena_dup(a, plan->order, n * sizeof *x->order);
+	x->weight = arena_dup(a, plan->weight, n * sizeof *x->weight);
+	x->scopes = arena_dup(a, plan->scopes, (n + 1) * sizeof *x->scopes);
+	x->scope = arena_dup(a, plan->scope,
+			     plan->scopes[n] * sizeof *x->scope);
+	x->sums = arena_dup(a, plan->sums, (n + 1) * sizeof *x->sums);
+	x->tables = arena_dup(a, plan->tables,
+			      plan->sums[n] * sizeof *x->tables);
+	x->core = arena_dup(a, plan->core, plan->ncore * sizeof *x->core);
+	return x;
+}
+
+void
+solve_plan_known(struct memo *m, struct solve_net *net, double max_entries,
+		 struct solve_plan *plan)
+{
+	bool asks = m && net->nvars >= NEED_NO_MEMO;
+	const struct solve_plan *known;
+	struct hash key = { 0, 0 };
+	struct arena *a;
+
+	if (asks) {
+		key = hash_graph(net, max_entries);
+		known = memo_find(m, MEMO_ORDERS, key);
+		if (known) {
+			*plan = *known;
+			return;
+		}
+	}
+	solve_plan(net, max_entries, plan);
+	a = asks ? memo_arena(m, MEMO_ORDERS) : NULL;
+	if (a) {
+		memo_keep(m, MEMO_ORDERS, key, copy_plan(a, plan));
 	}
 }

@@ -224,7 +224,7 @@ enter(struct search *s, struct solve_net *net)
 	bool dropped = true;
 	uint32_t round, bad;
 
-	solve_plan_again(s->run->s->memo, net, s->run->s->max_entries, &plan);
+	solve_plan_known(s->run->s->memo, net, s->run->s->max_entries, &plan);
 	net = reduce(s, net, &plan);
 	if (!s->levels.n && needs_bounds(&plan)) {
 		s->run->slack = solve_scale(whole) * 1e-15;

@@ -164,7 +164,7 @@ t_emit(struct t_kernels *t, const char *cpu, const char **why)
 
 	t->o = t_object_begin(&t->c.perm, cpu);
 	t->cpu = (struct cg_cpu){ .m = t->m, .ll = t->o->l, .a = &t->c.perm };
-	t->list = kernels_find(t->m, 1, &t->c.perm)->top;
+	t->list = kernels_find(t->m, 1, NULL, &t->c.perm)->top;
 	t->made = arena_alloc(&t->c.perm,
 			      (t->list->at.n + 1) * sizeof *t->made);
 	words = arena_alloc(&t->c.perm,

@@ -275,7 +275,7 @@ is_equivalent(const struct subject *b, struct mutant *k)
 	struct ranks ranks;
 	const char *why;
 
-	return ranks_open(&ranks, k->m, k->s, &why) &&
+	return ranks_open(&ranks, k->m, k->s, NULL, &why) &&
 	       sim_run(&ranks, &o, &result) && r.worst.off <= CLOSE;
 }
 

@@ -13,6 +13,7 @@
 
 #include <cmocka.h>
 
+#include "ir/memo.h"
 #include "passes/solve/solve.h"
 
 #define MAX_VARS 64
@@ -441,7 +442,7 @@ out_of_nodes(void **state)
 /* ---- problems that were planned before ---- */
 
 static struct solve_result
-planned(struct solve_memo *memo)
+planned(struct memo *memo)
 {
 	struct solve *s = build(NULL);
 
@@ -483,29 +484,27 @@ nudge(void)
 static void
 known_graphs(void **state)
 {
-	struct solve_memo *memo;
-	struct arena keep;
+	struct memo memo;
 	uint32_t i, other = 0;
 
 	(void)state;
-	arena_init(&keep, &t.mem);
-	memo = solve_memo_new(&keep);
+	memo_init(&memo, &t.mem, MEMO_BYTES);
 	for (i = 0; i < 3000; i++) {
 		struct solve_result plain, first, r;
 
 		draw_problem(i);
 		plain = run(build(NULL));
-		first = planned(memo);
+		first = planned(&memo);
 		check_same(&plain, &first);
-		r = planned(memo);
+		r = planned(&memo);
 		check_same(&plain, &r);
 		nudge();
-		r = planned(memo);
+		r = planned(&memo);
 		plain = run(build(NULL));
 		check_same(&plain, &r);
 		if (t.ntables && t.tables[0].n > 1) {
 			t.tables[0].cost[draw(t.tables[0].n)] = INFINITY;
-			r = planned(memo);
+			r = planned(&memo);
 			check_best(&r);
 			plain = run(build(NULL));
 			check_same(&plain, &r);
@@ -513,7 +512,7 @@ known_graphs(void **state)
 		}
 	}
 	assert_true(other > 100);
-	arena_release(&keep);
+	memo_release(&memo);
 }
 
 /* A problem that is posed again is as one that is new. */

@@ -167,7 +167,7 @@ emit(void)
 	uint32_t i, r;
 
 	s.nkernels = 0;
-	add_kernels(kernels_find(s.m, ir_model(s.m), &s.c.perm)->top);
+	add_kernels(kernels_find(s.m, ir_model(s.m), NULL, &s.c.perm)->top);
 	assert_true(s.nkernels > 0);
 	find_ranks();
 	back_open();

@@ -82,7 +82,7 @@ simulate(struct run *r, struct ir_module *m, struct sched *s)
 	const char *why;
 	struct ranks ranks;
 
-	if (!ranks_open(&ranks, m, s, &why)) {
+	if (!ranks_open(&ranks, m, s, NULL, &why)) {
 		r->why = why;
 		return DIFFERENT;
 	}
