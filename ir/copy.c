@@ -192,7 +192,7 @@ ir_reach(const struct ir_module *m, struct arena *a, struct ir_reached *x)
 
 /* ---- only that ---- */
 
-struct moving {
+struct module_move {
 	const struct ir_module *from;
 	struct ir_module *to;
 	struct arena *a;	/* of `to` */
@@ -206,7 +206,7 @@ struct moving {
 	 (void)((v)->at = arena_alloc_raw((arena), (count) * sizeof *(v)->at)))
 
 static void
-move_values(struct moving *x)
+move_values(struct module_move *x)
 {
 	const struct ir_module *m = x->from;
 	const struct ir_reached *as = x->as;
@@ -228,7 +228,7 @@ move_values(struct moving *x)
 
 /* Those of reached nodes, each once: nodes may share them. */
 static uint32_t
-count_attrs(struct moving *x)
+count_attrs(struct module_move *x)
 {
 	const struct ir_module *m = x->from;
 	uint32_t n = 0;
@@ -248,7 +248,7 @@ count_attrs(struct moving *x)
 
 /* Those that nodes share are there once, where the first one has them. */
 static uint32_t
-move_attrs(struct moving *x, const struct ir_node *n)
+move_attrs(struct module_move *x, const struct ir_node *n)
 {
 	uint32_t *at = &x->attrs[n->attrs];
 
@@ -266,7 +266,7 @@ move_attrs(struct moving *x, const struct ir_node *n)
 }
 
 static void
-move_nodes(struct moving *x)
+move_nodes(struct module_move *x)
 {
 	const struct ir_module *m = x->from;
 	struct ir_module *to = x->to;
@@ -306,7 +306,7 @@ move_nodes(struct moving *x)
 	} while (0)
 
 static void
-move_regions(struct moving *x)
+move_regions(struct module_move *x)
 {
 	const struct ir_module *m = x->from;
 	const struct ir_reached *as = x->as;
@@ -336,7 +336,7 @@ struct ir_module *
 ir_compact(const struct ir_module *m, const struct ir_reached *as,
 	   struct arena *a)
 {
-	struct moving x = { .from = m, .a = a, .as = as,
+	struct module_move x = { .from = m, .a = a, .as = as,
 			    .to = copy_frame(m, a, 1) };
 
 	x.attrs = arena_alloc(&m->ctx->tmp, m->attrs.n * sizeof *x.attrs);

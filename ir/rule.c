@@ -111,7 +111,7 @@ ir_rule_factor(const struct ir_rule *r, const char *name)
 /* ---- binding ---- */
 
 /* What binding needs, and the dims of each operand that are not taken yet. */
-struct binding {
+struct rule_binding {
 	struct ir_module *m;
 	enum ir_op op;
 	const struct ir_type *const *types;
@@ -124,7 +124,7 @@ struct binding {
 };
 
 static bool
-fail(struct binding *b, const char *fmt, ...)
+fail(struct rule_binding *b, const char *fmt, ...)
 {
 	struct buf text;
 	va_list ap;
@@ -138,20 +138,20 @@ fail(struct binding *b, const char *fmt, ...)
 }
 
 static const char *
-dim_text(struct binding *b, dim_id d)
+dim_text(struct rule_binding *b, dim_id d)
 {
 	return arena_printf(&b->m->ctx->tmp, "`%s`", ir_dim_name(b->m, d));
 }
 
 static const char *
-operand_text(struct binding *b, int k)
+operand_text(struct rule_binding *b, int k)
 {
 	return ir_type_text(b->m, b->types[k]);
 }
 
 /* Takes dim d out of operand k's remaining dims. */
 static bool
-take(struct binding *b, int k, dim_id d)
+take(struct rule_binding *b, int k, dim_id d)
 {
 	uint8_t i, n = b->left[k].n;
 
@@ -180,7 +180,7 @@ find_attr(const struct ir_attr *attrs, uint32_t n, uint8_t key)
 }
 
 static bool
-bind_attr(struct binding *b, struct ir_factor *f, const struct ir_attr *a)
+bind_attr(struct rule_binding *b, struct ir_factor *f, const struct ir_attr *a)
 {
 	uint8_t i, j;
 	int k;
@@ -214,7 +214,7 @@ bind_attr(struct binding *b, struct ir_factor *f, const struct ir_attr *a)
 
 /* The single factors of operand k that no attribute names, from the right. */
 static bool
-bind_singles(struct binding *b, int k)
+bind_singles(struct rule_binding *b, int k)
 {
 	int i;
 
@@ -248,7 +248,7 @@ bind_singles(struct binding *b, int k)
 
 /* Dim d is still to be bound in operand k. */
 static bool
-has_left(const struct binding *b, int k, dim_id d)
+has_left(const struct rule_binding *b, int k, dim_id d)
 {
 	uint8_t i;
 
@@ -262,7 +262,7 @@ has_left(const struct binding *b, int k, dim_id d)
 
 /* Bit k: operand k has it. */
 static uint8_t
-operands_with(const struct binding *b, dim_id d)
+operands_with(const struct rule_binding *b, dim_id d)
 {
 	uint8_t mask = 0;
 	int k;
@@ -274,7 +274,7 @@ operands_with(const struct binding *b, dim_id d)
 }
 
 static struct ir_factor *
-group_for(struct binding *b, uint8_t mask)
+group_for(struct rule_binding *b, uint8_t mask)
 {
 	uint8_t i;
 
@@ -290,7 +290,7 @@ group_for(struct binding *b, uint8_t mask)
 
 /* `d` stands where no group of the rule may: says why that is wrong. */
 static bool
-fail_group(struct binding *b, int k, dim_id d, uint8_t mask)
+fail_group(struct rule_binding *b, int k, dim_id d, uint8_t mask)
 {
 	int other;
 
@@ -310,7 +310,7 @@ fail_group(struct binding *b, int k, dim_id d, uint8_t mask)
 
 /* SPREAD: the operand with most dims has all; the others may lack some. */
 static bool
-bind_spread(struct binding *b)
+bind_spread(struct rule_binding *b)
 {
 	struct ir_factor *f = NULL;
 	int most = 0, k;
@@ -346,7 +346,7 @@ bind_spread(struct binding *b)
 
 /* An operand before this one has it, and so it is bound. */
 static bool
-is_earlier(const struct binding *b, int k, dim_id d)
+is_earlier(const struct rule_binding *b, int k, dim_id d)
 {
 	while (k-- > 0) {
 		if (has_left(b, k, d)) {
@@ -357,7 +357,7 @@ is_earlier(const struct binding *b, int k, dim_id d)
 }
 
 static bool
-bind_groups(struct binding *b)
+bind_groups(struct rule_binding *b)
 {
 	uint8_t i;
 	int k;
@@ -391,7 +391,7 @@ bind_groups(struct binding *b)
 /* ---- conditions ---- */
 
 static int64_t
-factor_size(struct binding *b, const char *name, size_t n, dim_id *d)
+factor_size(struct rule_binding *b, const char *name, size_t n, dim_id *d)
 {
 	char text[8];
 
@@ -403,7 +403,7 @@ factor_size(struct binding *b, const char *name, size_t n, dim_id *d)
 
 /* A~over: the operand's dims and the attribute's, whatever their order. */
 static bool
-same_dims(struct binding *b)
+same_dims(struct rule_binding *b)
 {
 	const struct ir_factor *a = ir_rule_factor(b->r, "A");
 	const struct ir_factor *over = ir_rule_factor(b->r, "over");
@@ -423,7 +423,7 @@ same_dims(struct binding *b)
 
 /* One condition: x%y, x<=y, x+y=z or A~over. */
 static bool
-condition(struct binding *b, const char *p)
+condition(struct rule_binding *b, const char *p)
 {
 	size_t n = strcspn(p, "%<+~"), k;
 	const char *q = p + n + (p[n] == '<' ? 2 : 1);
@@ -457,7 +457,7 @@ condition(struct binding *b, const char *p)
 }
 
 static bool
-conditions(struct binding *b)
+conditions(struct rule_binding *b)
 {
 	const char *p = b->r->where;
 
@@ -476,7 +476,7 @@ ir_rule_bind(struct ir_module *m, enum ir_op op,
 	     const struct ir_attr *attrs, uint32_t nattrs, struct ir_rule *r,
 	     const char **why)
 {
-	struct binding b;
+	struct rule_binding b;
 	uint8_t i;
 	int k;
 
@@ -529,7 +529,7 @@ same_shape_of_rule(const struct ir_rule *r)
 }
 
 static bool
-add_dim(struct binding *b, struct ir_type *t, dim_id d)
+add_dim(struct rule_binding *b, struct ir_type *t, dim_id d)
 {
 	if (ir_type_has(t, d)) {
 		return fail(b, "%s would stand twice in the result of %s",
@@ -544,7 +544,7 @@ add_dim(struct binding *b, struct ir_type *t, dim_id d)
 }
 
 static bool
-result_dims(struct binding *b, struct ir_type *t)
+result_dims(struct rule_binding *b, struct ir_type *t)
 {
 	const struct ir_rule *r = b->r;
 	uint8_t i, j;
@@ -591,7 +591,7 @@ index_dim(const struct ir_rule *r)
 }
 
 static bool
-check_dtypes(struct binding *b, const struct ir_type **first)
+check_dtypes(struct rule_binding *b, const struct ir_type **first)
 {
 	const char *kind = ir_ops[b->op].dtypes;
 	int k;
@@ -631,7 +631,7 @@ check_dtypes(struct binding *b, const struct ir_type **first)
 }
 
 static bool
-result_type(struct binding *b, struct ir_type *out)
+result_type(struct rule_binding *b, struct ir_type *out)
 {
 	const char *kind = ir_ops[b->op].dtypes;
 	const struct ir_type *first;
@@ -674,7 +674,7 @@ ir_infer(struct ir_module *m, enum ir_op op,
 	 const char **why)
 {
 	struct ir_rule r;
-	struct binding b = { .m = m, .op = op, .types = operands, .r = &r,
+	struct rule_binding b = { .m = m, .op = op, .types = operands, .r = &r,
 			     .why = why };
 	const struct ir_type *first;
 	int64_t elems;

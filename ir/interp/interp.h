@@ -158,7 +158,7 @@ bool ir_interp_colls(const struct interp *e, const struct ir_node *n);
  * operand that has its dims in another order, or lacks some, only has other
  * strides.
  */
-struct nest {
+struct interp_nest {
 	int n;
 	int64_t size[NEST_DIMS], at[NEST_DIMS];
 	int64_t out[NEST_DIMS], in[IR_MAX_OPERANDS][NEST_DIMS];	/* strides */
@@ -175,18 +175,20 @@ int64_t ir_interp_elems(const struct interp *e, const struct ir_node *n,
 			uint32_t k);
 /* Loops over the dims of these factors, "A over", the last innermost. */
 void ir_nest(const struct interp *e, const struct ir_node *n,
-	     const struct ir_rule *r, struct nest *w, const char *factors);
+	     const struct ir_rule *r, struct interp_nest *w,
+	     const char *factors);
 /* Adds a loop per dim of the factor, inside of those there are. */
 void ir_nest_add(const struct interp *e, const struct ir_node *n,
-		 struct nest *w, const struct ir_factor *f);
+		 struct interp_nest *w, const struct ir_factor *f);
 /* The one loop of a factor that is a single dim. */
 void ir_nest_one(const struct interp *e, const struct ir_node *n,
-		 const struct ir_rule *r, struct nest *w, const char *name);
+		 const struct ir_rule *r, struct interp_nest *w,
+		 const char *name);
 /* How often the body of the loops runs. */
-int64_t ir_nest_elems(const struct nest *w);
+int64_t ir_nest_elems(const struct interp_nest *w);
 /* for (i = start; i; i = next): false if there is no element to stand at. */
-bool ir_nest_start(struct nest *w);
-bool ir_nest_next(struct nest *w);
+bool ir_nest_start(struct interp_nest *w);
+bool ir_nest_next(struct interp_nest *w);
 
 /* The factor `of` of a node, and the positions of it that are here. */
 struct interp_index {

@@ -21,7 +21,7 @@ struct heads {
 	struct interp *e;
 	const struct ir_node *n;
 	struct ir_rule r;
-	struct nest o, t, k, d, v;	/* o ends in s and h */
+	struct interp_nest o, t, k, d, v;	/* o ends in s and h */
 	struct ir_pieces s_at, t_at, h_at, k_at;
 	int64_t shared;		/* heads that share a kv head */
 	int64_t shift;		/* T - S: the last query is at the last key */
@@ -191,7 +191,7 @@ block_lse(struct heads *a)
  * the key, and what flows back into its score.  Operands are q, k, v, dout,
  * lse, sum(dout out); those of dv are q, k, dout, lse.
  */
-struct pair {
+struct score_pair {
 	const struct heads *a;
 	const double *q, *k, *v, *g;
 	double weight, ds;
@@ -210,27 +210,27 @@ add_scaled(double *out, int64_t out_step, const double *x, int64_t x_step,
 }
 
 static void
-pair_dq(const struct pair *p)
+pair_dq(const struct score_pair *p)
 {
-	const struct nest *d = &p->a->d;
+	const struct interp_nest *d = &p->a->d;
 
 	add_scaled(p->out, d->out[0], p->k, d->in[1][0],
 		   p->ds * p->a->scale, d->size[0]);
 }
 
 static void
-pair_dk(const struct pair *p)
+pair_dk(const struct score_pair *p)
 {
-	const struct nest *d = &p->a->d;
+	const struct interp_nest *d = &p->a->d;
 
 	add_scaled(p->out, d->out[0], p->q, d->in[0][0],
 		   p->ds * p->a->scale, d->size[0]);
 }
 
 static void
-pair_dv(const struct pair *p)
+pair_dv(const struct score_pair *p)
 {
-	const struct nest *v = &p->a->v;
+	const struct interp_nest *v = &p->a->v;
 
 	add_scaled(p->out, v->out[0], p->g, v->in[2][0], p->weight,
 		   v->size[0]);
@@ -238,15 +238,15 @@ pair_dv(const struct pair *p)
 
 /* All keys that the query under o sees, one after the other. */
 static void
-each_key(const struct heads *a, void (*add)(const struct pair *p))
+each_key(const struct heads *a, void (*add)(const struct score_pair *p))
 {
 	bool dv = a->n->nargs == 4;
-	const struct nest *o = &a->o;
+	const struct interp_nest *o = &a->o;
 	int g = dv ? 2 : 3;
 	double lse = a->in[g + 1][o->in_off[g + 1]];
 	double delta = dv ? 0 : a->in[5][o->in_off[5]];
 	int64_t kv = kv_head(a), j, c;
-	struct pair p = { .a = a };
+	struct score_pair p = { .a = a };
 
 	p.q = a->in[0] + o->in_off[0];
 	p.g = a->in[g] + o->in_off[g];
@@ -273,7 +273,7 @@ each_key(const struct heads *a, void (*add)(const struct pair *p))
 }
 
 static void
-each_pair(struct heads *a, void (*add)(const struct pair *p))
+each_pair(struct heads *a, void (*add)(const struct score_pair *p))
 {
 	bool i;
 

@@ -291,7 +291,7 @@ own_experts(const struct interp *e, const struct ir_node *n,
  */
 struct routes {
 	struct ir_rule r;
-	struct nest b, i, a;
+	struct interp_nest b, i, a;
 };
 
 static void

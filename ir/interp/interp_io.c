@@ -319,7 +319,7 @@ generate(const struct interp *e, const struct ir_node *n, const char *name,
 }
 
 /* A tensor as it is stored: one piece, unless its name has {dim}. */
-struct pieces {
+struct tensor_pieces {
 	struct ir_type one;	/* of a piece */
 	struct ir_local stack;	/* outermost dims that the name stands for */
 	int64_t elems;		/* of a piece, those that are here */
@@ -327,7 +327,7 @@ struct pieces {
 
 static bool
 cut(const struct interp *e, const struct ir_node *n, const struct ir_type *t,
-    struct pieces *p)
+    struct tensor_pieces *p)
 {
 	struct ir_type outer = *t;
 	struct ir_local one;
@@ -353,7 +353,7 @@ fill(struct interp *e, const struct ir_node *n, double *out)
 {
 	const struct ir_weights *w = e->opt->weights;
 	const struct ir_type *t = ir_type(e->m, n->result);
-	struct pieces p;
+	struct tensor_pieces p;
 	int64_t i;
 
 	if (!cut(e, n, t, &p)) {
@@ -439,7 +439,7 @@ put_out(struct interp *e, const struct ir_node *n)
 	const struct ir_weights *w = e->opt->weights;
 	const struct ir_type *t = ir_type(e->m, ir_args(e->m, n)[0]);
 	const double *data = interp_arg(e, n, 0);
-	struct pieces p;
+	struct tensor_pieces p;
 	int64_t i;
 
 	if (!w || !w->put) {

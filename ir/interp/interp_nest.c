@@ -86,8 +86,8 @@ stride(const struct interp *e, const struct ir_node *n, uint32_t k, dim_id d,
 }
 
 void
-ir_nest_add(const struct interp *e, const struct ir_node *n, struct nest *w,
-	    const struct ir_factor *f)
+ir_nest_add(const struct interp *e, const struct ir_node *n,
+	    struct interp_nest *w, const struct ir_factor *f)
 {
 	uint32_t i, k;
 
@@ -109,7 +109,7 @@ ir_nest_add(const struct interp *e, const struct ir_node *n, struct nest *w,
 }
 
 int64_t
-ir_nest_elems(const struct nest *w)
+ir_nest_elems(const struct interp_nest *w)
 {
 	int64_t elems = 1;
 	int i;
@@ -122,7 +122,7 @@ ir_nest_elems(const struct nest *w)
 
 void
 ir_nest(const struct interp *e, const struct ir_node *n,
-	const struct ir_rule *r, struct nest *w, const char *factors)
+	const struct ir_rule *r, struct interp_nest *w, const char *factors)
 {
 	const char *p = factors;
 	char name[8];
@@ -144,7 +144,7 @@ ir_nest(const struct interp *e, const struct ir_node *n,
 }
 
 bool
-ir_nest_start(struct nest *w)
+ir_nest_start(struct interp_nest *w)
 {
 	int i;
 
@@ -160,7 +160,7 @@ ir_nest_start(struct nest *w)
 }
 
 bool
-ir_nest_next(struct nest *w)
+ir_nest_next(struct interp_nest *w)
 {
 	int i, k;
 
@@ -182,7 +182,7 @@ ir_nest_next(struct nest *w)
 
 void
 ir_nest_one(const struct interp *e, const struct ir_node *n,
-	    const struct ir_rule *r, struct nest *w, const char *name)
+	    const struct ir_rule *r, struct interp_nest *w, const char *name)
 {
 	ir_nest(e, n, r, w, name);
 	if (w->n != 1) {

@@ -26,7 +26,7 @@ map1(const struct interp *e, const struct ir_node *n, double *out,
 	const double *x = interp_arg(e, n, 0);
 	bool absent = has_absent(e, n);
 	struct ir_rule r;
-	struct nest o;
+	struct interp_nest o;
 	bool i;
 
 	ir_bind(e->m, n, &r);
@@ -47,7 +47,7 @@ map2(const struct interp *e, const struct ir_node *n, double *out,
 	const double *x = interp_arg(e, n, 0), *y = interp_arg(e, n, 1);
 	bool absent = has_absent(e, n);
 	struct ir_rule r;
-	struct nest o;
+	struct interp_nest o;
 	bool i;
 
 	ir_bind(e->m, n, &r);
@@ -187,7 +187,7 @@ ir_eval_definition(struct interp *e, const struct ir_node *n, double *out)
 	const double *x = interp_arg(e, n, 0);
 	struct ir_definition d;
 	struct ir_rule r;
-	struct nest o;
+	struct interp_nest o;
 	bool i;
 
 	if (map1_of[n->op]) {
@@ -242,7 +242,7 @@ ir_eval_rope(struct interp *e, const struct ir_node *n, double *out)
 	bool neighbours = ir_attr(e->m, n, IR_ATTR_INTERLEAVED);
 	double turn = ir_attr(e->m, n, IR_ATTR_INVERSE) ? -1 : 1;
 	struct ir_pieces seq;
-	struct nest o, w;
+	struct interp_nest o, w;
 	struct ir_rule r;
 	int64_t d, k;
 	bool i;
@@ -279,7 +279,7 @@ ir_eval_rope(struct interp *e, const struct ir_node *n, double *out)
 /* ---- ranking ---- */
 
 /* A row being ranked; those taken are out of the race. */
-struct race {
+struct topk_race {
 	int64_t n, groups, top_groups;
 	double *score, *taken, *group;
 };
@@ -302,7 +302,7 @@ group_score(const double *x, int64_t n)
 
 /* Takes all members of the groups that are not among the best. */
 static void
-drop_groups(struct race *a)
+drop_groups(struct topk_race *a)
 {
 	int64_t size = a->n / a->groups, g, h, rank, i;
 
@@ -323,7 +323,7 @@ drop_groups(struct race *a)
 
 /* Takes the best, of equals the first. */
 static int64_t
-take_best(struct race *a)
+take_best(struct topk_race *a)
 {
 	int64_t best = -1, i;
 
@@ -339,7 +339,7 @@ take_best(struct race *a)
 
 static bool
 check_groups(const struct interp *e, const struct ir_node *n,
-	     const struct race *a, int64_t wanted)
+	     const struct topk_race *a, int64_t wanted)
 {
 	if (a->groups < 1 || a->n % a->groups != 0 || a->top_groups < 1 ||
 	    a->top_groups > a->groups ||
@@ -357,9 +357,9 @@ bool
 ir_eval_topk(struct interp *e, const struct ir_node *n, double *out)
 {
 	struct interp_block *room;
-	struct nest o, of, to;
+	struct interp_nest o, of, to;
 	struct ir_rule r;
-	struct race a;
+	struct topk_race a;
 	int64_t k;
 	bool i;
 
@@ -415,7 +415,7 @@ cut(const struct interp *e, const struct ir_node *n, double *out,
     const struct ir_rule *r, int64_t count, int64_t step)
 {
 	int64_t at = ir_attr_int(e->m, n, IR_ATTR_AT, 0);
-	struct nest o, of;
+	struct interp_nest o, of;
 	bool i;
 
 	ir_nest(e, n, r, &o, "A");
@@ -438,7 +438,7 @@ bool
 ir_eval_slice(struct interp *e, const struct ir_node *n, double *out)
 {
 	struct ir_rule r;
-	struct nest to;
+	struct interp_nest to;
 
 	ir_bind(e->m, n, &r);
 	ir_nest_one(e, n, &r, &to, "to");
@@ -457,7 +457,7 @@ ir_eval_select(struct interp *e, const struct ir_node *n, double *out)
 bool
 ir_eval_concat(struct interp *e, const struct ir_node *n, double *out)
 {
-	struct nest o, x, y, to;
+	struct interp_nest o, x, y, to;
 	struct ir_rule r;
 	bool i;
 
@@ -482,7 +482,7 @@ ir_eval_gather(struct interp *e, const struct ir_node *n, double *out)
 	const double *table = interp_arg(e, n, 0);
 	const double *index = interp_arg(e, n, 1);
 	struct interp_index x;
-	struct nest o, of;
+	struct interp_nest o, of;
 	struct ir_rule r;
 	int64_t k;
 	bool i;
@@ -508,7 +508,7 @@ ir_eval_gather(struct interp *e, const struct ir_node *n, double *out)
  * loop leaves the nest meanwhile: it is where all the time goes.
  */
 static double
-sum_of_products(const double *x, const double *y, struct nest *w, int ky)
+sum_of_products(const double *x, const double *y, struct interp_nest *w, int ky)
 {
 	int last = w->n > 0 ? w->n - 1 : 0, all = w->n;
 	int64_t count = all > 0 ? w->size[last] : 1, k;
@@ -533,7 +533,7 @@ bool
 ir_eval_dot(struct interp *e, const struct ir_node *n, double *out)
 {
 	const double *x = interp_arg(e, n, 0), *y = interp_arg(e, n, 1);
-	struct nest o, w;
+	struct interp_nest o, w;
 	struct ir_rule r;
 	bool i;
 
@@ -587,7 +587,7 @@ ir_eval_dot_at(struct interp *e, const struct ir_node *n, double *out)
 	const double *index = interp_arg(e, n, 1);
 	struct ir_pieces wanted;
 	struct interp_index experts;
-	struct nest o, w, of;
+	struct interp_nest o, w, of;
 	struct ir_rule r;
 	int64_t k;
 	bool i;

@@ -8,7 +8,7 @@
 #include "ir/memo.h"
 #include "passes/kernels/fuse.h"
 
-struct known {
+struct known_kernels {
 	const struct fuse_template *tmpl;
 	const struct kernel_work *work;	/* by kernel */
 	const double *bytes;	/* of inputs and outputs, one after the other */
@@ -43,7 +43,7 @@ bool
 fuse_recall(struct fuse *f, const struct fuse_key *key, struct kernel_list *l)
 {
 	struct fuse_names names = fuse_names(f, key, l->region);
-	const struct known *x = memo_find(f->memo, MEMO_KERNELS,
+	const struct known_kernels *x = memo_find(f->memo, MEMO_KERNELS,
 					  fuse_content(key));
 	const double *bytes;
 	uint32_t i;
@@ -83,7 +83,7 @@ take_bytes(const struct kernel_use *at, uint32_t n, double *bytes)
 
 /* As the template has it, but for what follows from sizes. */
 static void
-take(const struct kernel_list *l, struct arena *a, struct known *x)
+take(const struct kernel_list *l, struct arena *a, struct known_kernels *x)
 {
 	double *bytes = arena_alloc_raw(a, x->tmpl->nuses * sizeof *bytes);
 	uint32_t i;
@@ -101,7 +101,7 @@ take(const struct kernel_list *l, struct arena *a, struct known *x)
 /* All of it, and how its kernels run for all that will be like them. */
 static void
 take_own(struct fuse *f, const struct fuse_key *key,
-	 const struct kernel_list *l, struct arena *a, struct known *x)
+	 const struct kernel_list *l, struct arena *a, struct known_kernels *x)
 {
 	struct kernel_list *own = arena_alloc(a, sizeof *own);
 	uint32_t i;
@@ -125,7 +125,7 @@ fuse_remember(struct fuse *f, const struct fuse_key *key,
 	      struct kernel_list *l)
 {
 	struct arena *a = memo_arena(f->memo, MEMO_KERNELS);
-	struct known *x;
+	struct known_kernels *x;
 
 	if (!a) {
 		return;

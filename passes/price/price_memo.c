@@ -15,13 +15,13 @@
 #include "passes/plan/plan.h"
 
 /* A pair that runs by parts. */
-struct cut {
+struct parts_pair {
 	uint32_t coll, dot;
 	struct kernel_parts parts;
 };
 
-struct cuts {
-	VEC(struct cut) at;
+struct parts_pairs {
+	VEC(struct parts_pair) at;
 };
 
 /* ---- where ranks are ---- */
@@ -129,11 +129,11 @@ bool
 price_recall_parts(const struct pricing *p, struct hash key,
 		   struct kernel_list *l)
 {
-	const struct cuts *x = memo_find(p->memo, MEMO_PARTS, key);
+	const struct parts_pairs *x = memo_find(p->memo, MEMO_PARTS, key);
 	uint32_t i;
 
 	for (i = 0; x && i < x->at.n; i++) {
-		const struct cut *c = &x->at.at[i];
+		const struct parts_pair *c = &x->at.at[i];
 
 		parts_set(l, c->coll, c->dot, &c->parts);
 	}
@@ -145,7 +145,7 @@ price_remember_parts(const struct pricing *p, struct hash key,
 		     const struct kernel_list *l)
 {
 	struct arena *a = memo_arena(p->memo, MEMO_PARTS);
-	struct cuts *x;
+	struct parts_pairs *x;
 	uint32_t i;
 
 	if (!a) {
@@ -156,7 +156,7 @@ price_remember_parts(const struct pricing *p, struct hash key,
 		const struct kernel *k = &l->at.at[i];
 
 		if (k->kind == KERNEL_COLLECTIVE && k->parts) {
-			struct cut c = { i, parts_led(l, i) ? i - 1
+			struct parts_pair c = { i, parts_led(l, i) ? i - 1
 							    : k->until,
 					 *k->parts };
 
