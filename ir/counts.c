@@ -1,9 +1,9 @@
 /*
- * Counts as they follow from how long dims and axes are.  Who counts for one
- * module, and for others that differ from it in lengths alone, writes down
- * once what adds up to what, and runs through that for each of them.  A count
- * that is asked for twice is one; ids ascend, so what a count is made of
- * stands before it.
+ * Counts as functions of the lengths of dims and axes.  Counts of one module
+ * are written down once, as sums and products of others, and evaluated for that
+ * module and for others that differ from it in lengths alone.  A count that is
+ * written twice is one; ids ascend, so that a count comes after what it is made
+ * of.
  */
 #include "ir/ir.h"
 
@@ -38,7 +38,7 @@ same(const struct ir_count *x, const struct ir_count *y)
 	       x->c == y->c;
 }
 
-/* The entry of a table is the id and 1. */
+/* The id is the table's entry less 1. */
 static count_id
 add(struct ir_counts *c, struct ir_count x)
 {
@@ -182,7 +182,7 @@ hash_type(const struct ir_type *t)
 	return hash_word(hash, t->of);
 }
 
-/* Many values have the same one. */
+/* Counts of a type are written once: many values have the same. */
 static const struct ir_counted_type *
 of_type(struct ir_counts *c, const struct ir_type *t)
 {
@@ -225,7 +225,7 @@ ir_count_bytes(struct ir_counts *c, count_id elems, uint8_t dtype)
 			    ir_count_number(c, ir_dtypes[dtype].bits / 8.));
 }
 
-/* ---- running ---- */
+/* ---- evaluating ---- */
 
 static double
 ranks(const struct ir_module *m, uint32_t axes)

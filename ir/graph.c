@@ -1,6 +1,6 @@
 /*
- * Building and changing modules: every array is append-only, so ids stay
- * valid; a pass removes a node by leaving it out of its region's list.
+ * Building and changing modules.  Every array is append-only, so that ids stay
+ * valid; a pass removes a node by removing it from its region's list.
  */
 #include "ir/ir.h"
 
@@ -239,7 +239,7 @@ ir_param_add(struct ir_module *m, region_id r, const struct ir_type *type,
 void
 ir_new_init(struct ir_new *n, enum ir_op op, struct span span)
 {
-	/* most of its 8 KiB is room for what few nodes have */
+	/* most of its 8 KiB is for the results that few nodes have */
 	memset(n->types, 0, sizeof n->types[0]);
 	n->op = op;
 	n->nargs = n->nattrs = 0;
@@ -312,7 +312,7 @@ ir_new_text(struct ir_new *n, enum ir_attr_key key, sym_t s)
 	ir_new_attr(n, key)->text = s;
 }
 
-/* Where the attribute stands in its op's row: the printing order. */
+/* The index of the attribute in its op's row: the printing order. */
 static size_t
 attr_place(enum ir_op op, enum ir_attr_key key)
 {

@@ -1,4 +1,4 @@
-# The bottom floor: memory, diagnostics, the graph and its text.
+# The lowest layer: memory, diagnostics, the graph and its text.
 noinst_LIBRARIES += %D%/libir.a
 
 %C%_libir_a_SOURCES = \

@@ -82,7 +82,10 @@ ir_rule_read(struct ir_rule *r, enum ir_op op)
 	}
 }
 
-/* Nodes are bound over and over, and there are few ops: each is read once. */
+/*
+ * The rule of an op is parsed once per context: nodes are bound often, and
+ * there are few ops.
+ */
 const struct ir_rule *
 ir_rule_of(struct ir_ctx *c, enum ir_op op)
 {
@@ -110,7 +113,9 @@ ir_rule_factor(const struct ir_rule *r, const char *name)
 
 /* ---- binding ---- */
 
-/* What binding needs, and the dims of each operand that are not taken yet. */
+/*
+ * The state of binding, with the dims of each operand that are not bound yet.
+ */
 struct rule_binding {
 	struct ir_module *m;
 	enum ir_op op;
@@ -149,7 +154,7 @@ operand_text(struct rule_binding *b, int k)
 	return ir_type_text(b->m, b->types[k]);
 }
 
-/* Takes dim d out of operand k's remaining dims. */
+/* Removes dim d from operand k's remaining dims. */
 static bool
 take(struct rule_binding *b, int k, dim_id d)
 {
@@ -212,7 +217,10 @@ bind_attr(struct rule_binding *b, struct ir_factor *f, const struct ir_attr *a)
 	return true;
 }
 
-/* The single factors of operand k that no attribute names, from the right. */
+/*
+ * Binds the single factors of operand k that no attribute names, from the
+ * right.
+ */
 static bool
 bind_singles(struct rule_binding *b, int k)
 {
@@ -246,7 +254,7 @@ bind_singles(struct rule_binding *b, int k)
 	return true;
 }
 
-/* Dim d is still to be bound in operand k. */
+/* Whether dim d of operand k is not bound yet. */
 static bool
 has_left(const struct rule_binding *b, int k, dim_id d)
 {
@@ -260,7 +268,7 @@ has_left(const struct rule_binding *b, int k, dim_id d)
 	return false;
 }
 
-/* Bit k: operand k has it. */
+/* The operands that have dim d, bit k each. */
 static uint8_t
 operands_with(const struct rule_binding *b, dim_id d)
 {
@@ -288,7 +296,7 @@ group_for(struct rule_binding *b, uint8_t mask)
 	return NULL;
 }
 
-/* `d` stands where no group of the rule may: says why that is wrong. */
+/* Reports that dim d is in operands where no group of the rule may be. */
 static bool
 fail_group(struct rule_binding *b, int k, dim_id d, uint8_t mask)
 {
@@ -308,7 +316,9 @@ fail_group(struct rule_binding *b, int k, dim_id d, uint8_t mask)
 		    ir_ops[b->op].name, ir_ops[b->op].rule);
 }
 
-/* SPREAD: the operand with most dims has all; the others may lack some. */
+/*
+ * SPREAD: the operand of most dims has all of them; the others may lack some.
+ */
 static bool
 bind_spread(struct rule_binding *b)
 {
@@ -344,7 +354,7 @@ bind_spread(struct rule_binding *b)
 	return true;
 }
 
-/* An operand before this one has it, and so it is bound. */
+/* Whether an operand before k has the dim, which is bound then. */
 static bool
 is_earlier(const struct rule_binding *b, int k, dim_id d)
 {
@@ -401,7 +411,7 @@ factor_size(struct rule_binding *b, const char *name, size_t n, dim_id *d)
 	return ir_dim_size(b->m, *d);
 }
 
-/* A~over: the operand's dims and the attribute's, whatever their order. */
+/* A~over: the operand and the attribute have the same dims, in any order. */
 static bool
 same_dims(struct rule_binding *b)
 {
@@ -481,7 +491,7 @@ ir_rule_bind(struct ir_module *m, enum ir_op op,
 	int k;
 
 	*r = *ir_rule_of(m->ctx, op);
-	b.m = m;		/* of what is left, only what is there is set */
+	b.m = m;		/* only the entries in use are set */
 	b.op = op;
 	b.types = operands;
 	b.r = r;
@@ -508,7 +518,10 @@ ir_rule_bind(struct ir_module *m, enum ir_op op,
 
 /* ---- the result's type ---- */
 
-/* The first operand's dims, with new ones in the place of those they cut. */
+/*
+ * Same shape as the first operand, new dims replacing those that they are cut
+ * of.
+ */
 static bool
 same_shape_of_rule(const struct ir_rule *r)
 {
@@ -581,7 +594,7 @@ result_dims(struct rule_binding *b, struct ir_type *t)
 	return true;
 }
 
-/* The dim an index operand or result points into: factor `of`. */
+/* The dim that an index operand or result points into: factor `of`. */
 static dim_id
 index_dim(const struct ir_rule *r)
 {
@@ -656,7 +669,7 @@ result_type(struct rule_binding *b, struct ir_type *out)
 		t.dtype = b->types[0]->dtype;
 		t.of = b->types[0]->of;
 		break;
-	default:		/* as written, a float */
+	default:		/* a float, as written */
 		if (!ir_dtypes[t.dtype].is_float) {
 			return fail(b, "%s makes numbers, not an index",
 				    ir_ops[b->op].name);

@@ -1,11 +1,10 @@
 /*
- * The verifier: everything that a pass could break, checked after each one.
- * It trusts nothing but the arrays' lengths: each id is checked before it is
- * followed, so a broken module is reported and not crashed on.
+ * The verifier: all rules that a pass could break, checked after each one.  It
+ * relies on nothing but the arrays' lengths: each id is checked before it is
+ * followed, so that a broken module is reported and does not crash it.
  *
- * Order: dims and expressions, settings and hints, then the functions in
- * order, each walked as it prints.  What stands before the functions must be
- * sound before they are looked at.
+ * Order: dims, expressions, settings and hints, then, if these are well-formed,
+ * the functions in order, each walked as it is printed.
  */
 #include "ir/verify.h"
 
@@ -16,7 +15,7 @@
 
 static const struct span nowhere = { 0, 0 };
 
-/* ---- saying what is wrong ---- */
+/* ---- reporting ---- */
 
 bool
 ver_fail(struct verifier *v, struct span at, const char *fmt, ...)
@@ -40,7 +39,7 @@ ver_dim(struct verifier *v, dim_id d)
 				     : "?";
 }
 
-/* %q.4, or %q.? for a value that has no number yet. */
+/* "%q.4", or "%q.?" for a value that has no number yet. */
 const char *
 ver_value(struct verifier *v, value_id id)
 {
@@ -80,7 +79,9 @@ ver_broken(struct verifier *v, const struct ir_node *n, const char *fmt, ...)
 static void walk_nodes(struct verifier *v, const struct ir_region *r,
 		       int depth);
 
-/* The region's parameters are known from here on; NULL, or what is wrong. */
+/*
+ * Marks the region's parameters as defined; NULL, or what is wrong with them.
+ */
 static const char *
 enter(struct verifier *v, region_id id)
 {
@@ -115,7 +116,7 @@ enter(struct verifier *v, region_id id)
 	return NULL;
 }
 
-/* What the region defined is out of scope from here on. */
+/* Ends the scope of all that the region defines. */
 static void
 leave(struct verifier *v, const struct ir_region *r)
 {
@@ -218,7 +219,7 @@ check_node(struct verifier *v, node_id id, region_id region, int depth)
 	return !ir_is(op, IRF_CALLS) || ver_call(v, n);
 }
 
-/* Nothing more is said of what uses this node's results. */
+/* Marks the node's results as broken, so that their uses are not reported. */
 static void
 give_up(struct verifier *v, const struct ir_node *n, node_id id)
 {
@@ -279,8 +280,8 @@ number_value(struct verifier *v, value_id id)
 }
 
 /*
- * Gives values the numbers that they print with, for messages.  Nothing has
- * been checked yet, so a region is entered once, whatever points to it.
+ * Gives values the numbers that they are printed with, for messages.  Nothing
+ * has been checked yet, so each region is visited once, whatever refers to it.
  */
 static void
 number_region(struct verifier *v, region_id id)
@@ -371,7 +372,7 @@ check_funcs(struct verifier *v)
 	for (f = 1; f < v->m->funcs.n; f++) {
 		const struct ir_func *func = &v->m->funcs.at[f];
 
-		/* callers read these, so they are checked for all first */
+		/* calls refer to these, so they are checked first */
 		if (!func->body || func->body >= v->m->regions.n) {
 			ver_fail(v, func->span, "function %" PRIu32
 				 ": expected a region from 1 to %" PRIu32
@@ -407,7 +408,10 @@ by_name(const void *a, const void *b)
 	return (x->node > y->node) - (x->node < y->node);
 }
 
-/* Sources of one name in one region are one tensor, of one type. */
+/*
+ * Checks that sources of one name in one region have one type: they are one
+ * tensor.
+ */
 static void
 check_named(struct verifier *v)
 {

@@ -1,6 +1,6 @@
 /*
- * The verifier's rules for what stands before the functions: names, dims and
- * the expressions that they are written as, settings and hints.
+ * The verifier's rules for what is before the functions: names, dims and the
+ * expressions that they are written as, settings and hints.
  */
 #include "ir/verify.h"
 
@@ -288,7 +288,7 @@ ver_header(struct verifier *v)
 	}
 	for (i = 1; i < m->exprs.n; i++) {
 		if (!check_expr(v, i)) {
-			return;		/* others are made of it */
+			return;		/* other expressions refer to it */
 		}
 	}
 	for (i = 1; i < m->dims.n; i++) {

@@ -1,8 +1,8 @@
 /*
  * Ways: how an op may run along one axis of the mesh.  They follow from the
- * dimension rule and the split column of the op's row, so neither the
- * verifier, which looks whether a node runs in one of its ways, nor the pass
- * that chooses among them knows any op.
+ * dimension rule and the split column of the op's row, so that neither the
+ * verifier, which checks that a node runs in one of them, nor the pass that
+ * chooses among them knows any op.
  */
 #include "ir/ir.h"
 
@@ -41,7 +41,7 @@ add(struct way_list *w)
 	return way;
 }
 
-/* The word of the split column that is `sign` and the factor's name. */
+/* Whether the split column has `sign` before the factor's name. */
 static bool
 marked(const struct way_list *w, char sign, const struct ir_factor *f)
 {
@@ -60,7 +60,7 @@ marked(const struct way_list *w, char sign, const struct ir_factor *f)
 	return false;
 }
 
-/* Two factors of the rule, by their names of n and k bytes. */
+/* The factor of the rule whose name has those n bytes. */
 static const struct ir_factor *
 factor(const struct way_list *w, const char *name, size_t n)
 {
@@ -73,7 +73,7 @@ factor(const struct way_list *w, const char *name, size_t n)
 
 /* ---- splitting dims ---- */
 
-/* Splits dim d of factor f in all that have it. */
+/* Splits dim d of factor f in all operands and results that have it. */
 static void
 split_factor(struct way_list *w, struct ir_way *way, const struct ir_factor *f,
 	     dim_id d)
@@ -93,14 +93,17 @@ split_factor(struct way_list *w, struct ir_way *way, const struct ir_factor *f,
 	}
 }
 
-/* `arrange`: what is reduced comes back under the attribute's factor. */
+/*
+ * `arrange`: whether a dim that is reduced comes back by the attribute's
+ * factor.
+ */
 static bool
 same_again(const struct way_list *w, const struct ir_factor *f)
 {
 	return strchr(w->r.where, '~') && f->in && !f->out;
 }
 
-/* x of x%y, or NULL: its y. */
+/* For factor x of a rule x%y, its y; or NULL. */
 static const struct ir_factor *
 partner(const struct way_list *w, const char *sign, const char *text,
 	const struct ir_factor *f, bool left)
@@ -119,7 +122,7 @@ partner(const struct way_list *w, const char *sign, const char *text,
 	return f == (left ? a : b) ? (left ? b : a) : NULL;
 }
 
-/* Whether so many ranks can each have whole positions of d. */
+/* Whether the ranks of the axis can each have whole positions of d. */
 static bool
 divides(const struct way_list *w, const struct ir_factor *f)
 {
@@ -145,7 +148,9 @@ divides(const struct way_list *w, const struct ir_factor *f)
 	return false;
 }
 
-/* The ways to split dim d of factor f: none, one, or one with its partner. */
+/*
+ * Adds the ways to split dim d of factor f: none, one, or one with its partner.
+ */
 static void
 split_dim(struct way_list *w, const struct ir_factor *f, dim_id d)
 {
@@ -202,7 +207,7 @@ split_dims(struct way_list *w)
 
 /* ---- sums, routes, conversions ---- */
 
-/* +ab: these operands are parts of a sum, and so is the result. */
+/* +ab: these operands are parts of a sum, and the result is, too. */
 static void
 sums(struct way_list *w)
 {
@@ -223,7 +228,10 @@ sums(struct way_list *w)
 	}
 }
 
-/* @ab: these are routed by the index, and what has `of` is split by it. */
+/*
+ * @ab: these are routed by the index, and operands that have `of` are split
+ * along it.
+ */
 static void
 routes_by_index(struct way_list *w, const char *operands)
 {
@@ -239,7 +247,7 @@ routes_by_index(struct way_list *w, const char *operands)
 	}
 }
 
-/* An op on elements works on the rows that are there. */
+/* An element-wise op works on the rows that are on the rank. */
 static void
 routes_of_map(struct way_list *w)
 {
@@ -268,7 +276,7 @@ routes(struct way_list *w)
 	}
 }
 
-/* One side of x>y. */
+/* The placement that one side of x>y names. */
 static struct ir_along
 side(const struct way_list *w, const char *text)
 {
@@ -307,7 +315,7 @@ is_on(const struct way_list *w)
 	return false;
 }
 
-/* Along the other axes, a conversion leaves things as they are. */
+/* Adds the way in which a conversion along another axis changes nothing. */
 static void
 unchanged(struct way_list *w)
 {

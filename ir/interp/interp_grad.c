@@ -1,6 +1,6 @@
 /*
- * Ops that only backward and the optimizer need: moving elements back to
- * where they came from, and sinks.
+ * Ops that only backward and the optimizer need: moving elements back to where
+ * they came from, and sinks.
  */
 #include "ir/interp/interp.h"
 
@@ -41,7 +41,7 @@ ir_eval_arrange(struct interp *e, const struct ir_node *n, double *out)
 
 	ir_bind(e->m, n, &r);
 	all = *ir_rule_factor(&r, "over");
-	all.in = 1;	/* they are A's, in another order */
+	all.in = 1;	/* same elements as A, in another order */
 	memset(&o, 0, sizeof o);
 	ir_nest_add(e, n, &o, &all);
 	for (i = ir_nest_start(&o); i; i = ir_nest_next(&o)) {

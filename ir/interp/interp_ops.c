@@ -12,7 +12,9 @@
 
 /* ---- maps ---- */
 
-/* Rows that are not here hold NaN; what is made of them is not here either. */
+/*
+ * Rows that are on another rank are NaN here, and results of them are NaN, too.
+ */
 static bool
 has_absent(const struct interp *e, const struct ir_node *n)
 {
@@ -61,7 +63,10 @@ map2(const struct interp *e, const struct ir_node *n, double *out,
 	return true;
 }
 
-/* Maps with code of their own.  Nothing is rounded to a value's float type. */
+/*
+ * Maps that are no combination of others.  Nothing is rounded to the value's
+ * float type.
+ */
 #define MAPS1(MAP) \
 	MAP(CAST, cast, x) \
 	MAP(CACHE, cache, x) \
@@ -278,13 +283,16 @@ ir_eval_rope(struct interp *e, const struct ir_node *n, double *out)
 
 /* ---- ranking ---- */
 
-/* A row being ranked; those taken are out of the race. */
+/*
+ * A row that is being ranked; elements that were chosen or dropped do not
+ * compete any more.
+ */
 struct topk_race {
 	int64_t n, groups, top_groups;
 	double *score, *taken, *group;
 };
 
-/* The largest and the second: a group with one member has only one. */
+/* The sum of the two largest elements of a group, or of its only one. */
 static double
 group_score(const double *x, int64_t n)
 {
@@ -300,7 +308,7 @@ group_score(const double *x, int64_t n)
 	return best + second;
 }
 
-/* Takes all members of the groups that are not among the best. */
+/* Drops all members of groups that are not among the best. */
 static void
 drop_groups(struct topk_race *a)
 {
@@ -321,7 +329,7 @@ drop_groups(struct topk_race *a)
 	}
 }
 
-/* Takes the best, of equals the first. */
+/* Chooses the best element, of equal ones the first. */
 static int64_t
 take_best(struct topk_race *a)
 {
@@ -356,7 +364,7 @@ check_groups(const struct interp *e, const struct ir_node *n,
 bool
 ir_eval_topk(struct interp *e, const struct ir_node *n, double *out)
 {
-	struct interp_block *room;
+	struct interp_block *block;
 	struct interp_nest o, of, to;
 	struct ir_rule r;
 	struct topk_race a;
@@ -373,11 +381,11 @@ ir_eval_topk(struct interp *e, const struct ir_node *n, double *out)
 	if (!check_groups(e, n, &a, to.size[0])) {
 		return false;
 	}
-	room = ir_interp_get(e, n, 2 * a.n + a.groups);
-	if (!room) {
+	block = ir_interp_get(e, n, 2 * a.n + a.groups);
+	if (!block) {
 		return false;
 	}
-	a.score = room->data;
+	a.score = block->data;
 	a.taken = a.score + a.n;
 	a.group = a.taken + a.n;
 	for (i = ir_nest_start(&o); i; i = ir_nest_next(&o)) {
@@ -391,13 +399,13 @@ ir_eval_topk(struct interp *e, const struct ir_node *n, double *out)
 			out[o.out_off + k * to.out[0]] = (double)take_best(&a);
 		}
 	}
-	ir_interp_put(e, room);
+	ir_interp_put(e, block);
 	return true;
 }
 
 /* ---- moving and cutting ---- */
 
-/* count elements, along one dim of each side. */
+/* Copies count elements along one dim of each side. */
 static void
 copy(double *out, int64_t out_step, const double *x, int64_t x_step,
      int64_t count)
@@ -409,7 +417,7 @@ copy(double *out, int64_t out_step, const double *x, int64_t x_step,
 	}
 }
 
-/* `of` from `at` on; a select is a slice of one. */
+/* A part of `of` from `at` on; a select is a slice of size one. */
 static bool
 cut(const struct interp *e, const struct ir_node *n, double *out,
     const struct ir_rule *r, int64_t count, int64_t step)
@@ -505,7 +513,7 @@ ir_eval_gather(struct interp *e, const struct ir_node *n, double *out)
 
 /*
  * The sum of products of x and operand ky over the loops of w.  Its innermost
- * loop leaves the nest meanwhile: it is where all the time goes.
+ * loop runs outside of the nest: most of the time is spent there.
  */
 static double
 sum_of_products(const double *x, const double *y, struct interp_nest *w, int ky)
@@ -553,7 +561,10 @@ ir_eval_dot_f32(struct interp *e, const struct ir_node *n, double *out)
 	return ir_eval_dot(e, n, out);
 }
 
-/* Experts whose rows are sent here: all, unless the result is routed. */
+/*
+ * The experts whose rows are wanted on this rank: all, unless the result is
+ * routed.
+ */
 static void
 wanted_experts(const struct interp *e, const struct ir_node *n, dim_id d,
 	       struct ir_pieces *out)
@@ -576,8 +587,8 @@ wanted_experts(const struct interp *e, const struct ir_node *n, dim_id d,
 }
 
 /*
- * A row whose expert is on another rank is zero here, or, if rows are where
- * their experts are, no number at all.
+ * A row whose expert is on another rank is zero here; where rows are routed it
+ * is NaN.
  */
 bool
 ir_eval_dot_at(struct interp *e, const struct ir_node *n, double *out)

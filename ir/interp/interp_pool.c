@@ -55,7 +55,7 @@ ir_pool_fits(struct ir_pool *p, struct span at, int64_t bytes)
 	struct ir_ctx *c = p->m->ctx;
 	struct buf b;
 
-	/* past the 2^40 bytes that an arena takes there is no machine */
+	/* no machine has more than the 2^40 bytes that an arena allows */
 	if (bytes >= 0 && bytes <= (int64_t)1 << 40 &&
 	    (p->max_bytes <= 0 || bytes <= p->max_bytes - p->held_bytes)) {
 		return true;
@@ -141,16 +141,18 @@ ir_pool_put(struct ir_pool *p, double *data)
 
 /* ---- how long values live ---- */
 
-#define KEEP UINT32_MAX	/* as long as its region runs */
+#define KEEP UINT32_MAX	/* it lives as long as its region runs */
 
-/* The node being scanned, by region, and each value's last use so far. */
+/*
+ * The node that is scanned, by region, and the last use of each value so far.
+ */
 struct lives {
 	node_id *now, *last;
 };
 
 /*
- * A use inside a repeat of a value from outside is a use by the repeat: the
- * next trip wants it again.
+ * A use in a repeat of a value from outside counts as a use by the repeat: the
+ * next iteration needs the value again.
  */
 static void
 use(const struct ir_pool *p, struct lives *l, value_id v)

@@ -1,7 +1,7 @@
 /*
- * Ops on rows: sums, means, the largest, norms, cross entropy.  A row may be
- * split over ranks; then each finds out what it can of its part, and the group
- * adds that up, or takes the largest, before the next step.
+ * Ops on rows: sums, means, maxima, norms, cross entropy.  A row may be split
+ * over ranks: then each rank computes what it can of its part, and the group
+ * adds that up, or takes the maximum, before the next step.
  */
 #include "ir/interp/interp.h"
 
@@ -79,7 +79,7 @@ row_plain(const double *x, double from, struct interp_nest *w)
 	return row_sum(x, w);
 }
 
-/* Elements of a row, those on other ranks too. */
+/* The elements of a row, including those on other ranks. */
 static double
 row_size(const struct interp *e, const struct ir_rule *r)
 {
@@ -110,7 +110,7 @@ ir_eval_sum(struct interp *e, const struct ir_node *n, double *out)
 	return true;
 }
 
-/* Of a split row this is the part of a sum that the rank has. */
+/* Of a split row this is the rank's part of the mean, to be summed. */
 bool
 ir_eval_mean(struct interp *e, const struct ir_node *n, double *out)
 {
@@ -131,8 +131,8 @@ ir_eval_mean(struct interp *e, const struct ir_node *n, double *out)
 }
 
 /*
- * Rows that may be split over ranks: what is known of them is summed up (or
- * the largest taken) over all that have a part.
+ * Rows that may be split over ranks: partial results are summed, or their
+ * maximum taken, over all ranks that have a part.
  */
 struct interp_rows {
 	struct interp *e;
@@ -157,7 +157,10 @@ bind_rows(struct interp_rows *s, struct interp *e, const struct ir_node *n,
 	s->count = ir_nest_elems(&s->o);
 }
 
-/* f of each row, given what is known of it so far; NULL if it waits. */
+/*
+ * Computes f of each row from what is known of it so far, and combines it over
+ * ranks; NULL if the machine waits.
+ */
 static double *
 learn(struct interp_rows *s, enum interp_how how,
       double (*f)(const double *x, double from, struct interp_nest *w))

@@ -15,7 +15,7 @@ struct ir_printer {
 	struct ir_module *m;
 	struct buf *out;
 	uint32_t *number;	/* by value: its number plus one, 0 if none */
-	bool *done;		/* by region: it has been printed */
+	bool *done;		/* by region: it was printed */
 	uint32_t next;
 };
 
@@ -65,7 +65,7 @@ print_dim_name(struct ir_printer *p, dim_id d)
 
 /* ---- text in quotes ---- */
 
-/* Bytes up to the next that may not stand for itself, or is not ASCII. */
+/* The bytes before the next one that has to be escaped or is not ASCII. */
 static size_t
 plain(const char *s, size_t n)
 {
@@ -77,7 +77,9 @@ plain(const char *s, size_t n)
 	return i;
 }
 
-/* Bytes of the printable UTF-8 character at s, or 0: it needs an escape. */
+/*
+ * The length of the printable UTF-8 character at s, or 0: it has to be escaped.
+ */
 static size_t
 printable(const unsigned char *s, size_t n)
 {
@@ -158,9 +160,10 @@ precedence(int kind)
 }
 
 /*
- * All operators lean left, so a right operand as loose needs its parens.
- * Operands are older than what is made of them; a shared one could make the
- * text grow without bound, so `left` counts what may still be printed.
+ * All operators are left-associative, so a right operand of the same precedence
+ * is put in parentheses.  Operands are older than the expressions that refer to
+ * them; shared ones could make the text grow exponentially, so `left` limits
+ * what may still be printed.
  */
 static void
 print_expr(struct ir_printer *p, expr_id id, int least, int *left)
@@ -199,7 +202,7 @@ print_whole_expr(struct ir_printer *p, expr_id id)
 	print_expr(p, id, 0, &left);
 }
 
-/* ---- what stands before the functions ---- */
+/* ---- before the functions ---- */
 
 static void
 print_setting(struct ir_printer *p, const struct ir_setting *s)
@@ -320,7 +323,7 @@ print_value(struct ir_printer *p, value_id v)
 	buf_int(p->out, p->number[v] - 1);
 }
 
-/* A value's first appearance gives it the next number of its function. */
+/* The first occurrence of a value gives it the next number of its function. */
 static void
 print_definition(struct ir_printer *p, value_id v)
 {
@@ -428,7 +431,7 @@ print_attr(struct ir_printer *p, const struct ir_attr *a)
 
 static void print_region(struct ir_printer *p, region_id r, int depth);
 
-/* The module may have no operands at all, and then no array of them. */
+/* A module without any operands has no array of them. */
 static const value_id *
 operands(const struct ir_printer *p, const struct ir_node *n)
 {
@@ -456,7 +459,10 @@ print_operands(struct ir_printer *p, const struct ir_node *n)
 	}
 }
 
-/* `(%x.4 = %x.2, ...)`: what a repeat carries, from where at first. */
+/*
+ * `(%x.4 = %x.2, ...)`: the values that a repeat carries, and their initial
+ * ones.
+ */
 static void
 print_carried(struct ir_printer *p, const struct ir_node *n)
 {
@@ -585,11 +591,11 @@ ir_print_ready(const struct ir_module *m, struct arena *a,
 }
 
 void
-ir_print_in(struct ir_module *m, const struct ir_print_scratch *room,
+ir_print_in(struct ir_module *m, const struct ir_print_scratch *scratch,
 	    struct buf *out)
 {
-	struct ir_printer p = { .m = m, .out = out, .number = room->number,
-			     .done = room->done };
+	struct ir_printer p = { .m = m, .out = out, .number = scratch->number,
+			     .done = scratch->done };
 	uint32_t i;
 
 	print_header(&p);
@@ -601,8 +607,8 @@ ir_print_in(struct ir_module *m, const struct ir_print_scratch *room,
 void
 ir_print(struct ir_module *m, struct buf *out)
 {
-	struct ir_print_scratch room;
+	struct ir_print_scratch scratch;
 
-	ir_print_ready(m, &m->ctx->tmp, &room);
-	ir_print_in(m, &room, out);
+	ir_print_ready(m, &m->ctx->tmp, &scratch);
+	ir_print_in(m, &scratch, out);
 }

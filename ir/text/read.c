@@ -1,14 +1,14 @@
 /*
- * The text form, read: hand-written, one pass, one line at a time.  A line
- * that is wrong is reported and left out, and reading goes on with the next,
- * so that one run shows all mistakes; the module is then thrown away.
+ * The parser of the text form: hand-written, one pass, line by line.  A wrong
+ * line is reported and skipped, so that one run reports all mistakes; the
+ * module is then discarded.
  */
 #include "ir/text/read.h"
 
 #include <inttypes.h>
 #include <string.h>
 
-#define TOO_MANY 50	/* errors: more of them teach nothing */
+#define TOO_MANY 50	/* errors; then it stops */
 
 static bool
 fail_twice(struct ir_reader *r, struct span at, struct span first,
@@ -55,7 +55,7 @@ read_params(struct ir_reader *r)
 	return true;
 }
 
-/* A function that is open now; its body's lines follow. */
+/* Opens a function, whose body follows. */
 static void
 open_func(struct ir_reader *r, sym_t name, struct span at)
 {
@@ -64,7 +64,7 @@ open_func(struct ir_reader *r, sym_t name, struct span at)
 	rd_open(r, r->m->funcs.at[r->func].body, at);
 }
 
-/* A header is broken: the body would only make more noise. */
+/* Skips a function whose header is wrong: errors of its body would not help. */
 static bool
 drop_func(struct ir_reader *r)
 {
@@ -126,7 +126,7 @@ read_model(struct ir_reader *r)
 	return true;
 }
 
-/* ---- what stands before the functions ---- */
+/* ---- before the functions ---- */
 
 static bool
 read_module(struct ir_reader *r)

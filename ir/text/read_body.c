@@ -1,9 +1,9 @@
 /*
- * The lines of a layer, a repeat or the model in the text form: nodes, and
- * what a region hands back.
+ * The lines of a layer, a repeat or the model in the text form: nodes, and the
+ * results of regions.
  *
- * Open functions and repeats stand in an array, not on the C stack, so that
- * no input can exhaust it.
+ * Open functions and repeats are in an array, not on the C stack, so that no
+ * input can exhaust it.
  */
 #include "ir/text/read.h"
 
@@ -72,7 +72,10 @@ read_uses(struct ir_reader *r, value_id *v, struct span *at, uint32_t *n)
 	return true;
 }
 
-/* `what` and `whose` say which type it is: "type of this", "dot". */
+/*
+ * Checks a type; `what` and `whose` describe it in the message: "type of this",
+ * "dot".
+ */
 static bool
 check_type(struct ir_reader *r, const struct ir_type *want,
 	   const struct ir_type *got, struct span at, const char *what,
@@ -112,7 +115,7 @@ read_types(struct ir_reader *r, struct ir_new *n, struct span *at)
 		       "for as many results, found %" PRIu32, n->nresults, i);
 }
 
-/* Appends the node and gives its results their names. */
+/* Appends the node and defines its results. */
 static bool
 append(struct ir_reader *r, region_id region, struct ir_new *n,
        const struct label *results, value_id *first)
@@ -186,7 +189,7 @@ read_plain(struct ir_reader *r, struct ir_new *n, const struct label *results,
 			  "type of this", ir_ops[n->op].name);
 }
 
-/* The operands and results of a call against the layer that it calls. */
+/* Checks the operands and results of a call against the layer that it calls. */
 static bool
 check_call(struct ir_reader *r, struct ir_new *n, const struct span *args,
 	   const struct span *types, struct span at)
@@ -448,7 +451,7 @@ read_results(struct ir_reader *r, struct label *results, uint32_t *n)
 	return rd_sign(r, '=', "`=` and an op");
 }
 
-/* A node; if it is broken, its results are known as such. */
+/* Reads a node; if it is wrong, its results are marked as such. */
 static bool
 read_node(struct ir_reader *r)
 {

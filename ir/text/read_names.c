@@ -1,13 +1,13 @@
 /*
- * What names mean to the reader of the text form: tokens it expects, tables
- * of dims, layers and values, and the messages for names that mean nothing.
+ * What names refer to in the text form: expected tokens, tables of dims, layers
+ * and values, and messages for unknown names.
  */
 #include "ir/text/read.h"
 
 #include <inttypes.h>
 #include <string.h>
 
-#define MAX_TRIED 1000	/* near names looked at for one message */
+#define MAX_TRIED 1000	/* similar names that are compared for one message */
 
 /* ---- expecting tokens ---- */
 
@@ -161,7 +161,7 @@ near_layer(struct ir_reader *r, const char *want)
 	return diag_near_text(&near, &r->ctx->tmp);
 }
 
-/* Finds the layers below the line being read; asked for once, on error. */
+/* Finds layers that are defined further down, once, for messages. */
 static void
 find_later_layers(struct ir_reader *r)
 {
@@ -237,7 +237,7 @@ rd_forget_values(struct ir_reader *r)
 	table_cut(&r->numbers, 1);
 }
 
-/* NULL: nothing of this function has the number. */
+/* The slot of a value's number; NULL: the function has none. */
 static struct read_slot *
 slot_of(struct ir_reader *r, uint32_t number)
 {
@@ -310,7 +310,7 @@ value_text(struct ir_reader *r, sym_t hint, uint32_t number)
 			    ir_text(r->ctx, hint), hint ? "." : "", number);
 }
 
-/* Of the values that can be seen here, one with that name or number. */
+/* A visible value of that name or number, for a message. */
 static const char *
 near_value(struct ir_reader *r, const struct label *l)
 {

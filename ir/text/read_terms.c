@@ -9,7 +9,7 @@
 
 /* ---- numbers ---- */
 
-/* Takes [-]NUMBER; lo..hi are its bytes, without blanks if neg is false. */
+/* Reads [-]NUMBER; lo..hi are its bytes, without blanks unless neg is set. */
 static bool
 number(struct ir_reader *r, const char *what, bool *neg, struct tok *t)
 {
@@ -184,7 +184,7 @@ dtype(struct ir_reader *r, enum ir_dtype *d)
 		       diag_near_text(&near, &r->ctx->tmp));
 }
 
-/* A value is on each axis in one way only. */
+/* Checks that a type has one placement per axis. */
 static bool
 fresh_axis(struct ir_reader *r, const struct ir_type *t, axis_id a,
 	   struct span at)
@@ -194,7 +194,7 @@ fresh_axis(struct ir_reader *r, const struct ir_type *t, axis_id a,
 		       "twice", ir_axis_name(r->m, a));
 }
 
-/* `:dp:tp` behind a dim of a type: the axes that split it. */
+/* Reads `:dp:tp` after a dim of a type: the axes that split it. */
 static bool
 dim_cut(struct ir_reader *r, struct ir_type *t)
 {
@@ -247,7 +247,7 @@ type_dims(struct ir_reader *r, struct ir_type *t)
 	return true;
 }
 
-/* `{` may also open a region, but then the line ends. */
+/* Whether marks follow: a `{` at the end of the line opens a region instead. */
 static bool
 has_marks(const struct ir_reader *r)
 {
@@ -317,7 +317,7 @@ rd_type(struct ir_reader *r, struct ir_type *t, struct span *at)
 
 /* ---- attributes ---- */
 
-/* The attributes that an op takes, as a list for a message. */
+/* The attributes of an op, as a list for a message. */
 static const char *
 taken_text(struct ir_reader *r, enum ir_op op)
 {
@@ -335,7 +335,7 @@ taken_text(struct ir_reader *r, enum ir_op op)
 	return b.n ? buf_text(&b) : "none";
 }
 
-/* The attribute of that name, if the op takes it. */
+/* The attribute of that name, if the op has it. */
 static bool
 attr_key(struct ir_reader *r, enum ir_op op, sym_t name, struct span at,
 	 enum ir_attr_key *key)
@@ -368,7 +368,7 @@ attr_dims(struct ir_reader *r, struct ir_attr *a)
 		scan_next(&r->s);
 	}
 	if (list && scan_is(&r->s, ')')) {
-		scan_next(&r->s);	/* none: an outer product, say */
+		scan_next(&r->s);	/* none, as in an outer product */
 		return true;
 	}
 	do {
