@@ -81,7 +81,6 @@ void *arena_grow(struct arena *a, void *p, size_t old_bytes, size_t bytes);
  * gate.
  */
 void arena_join(struct arena *to, struct arena *from);
-char *arena_printf(struct arena *a, const char *fmt, ...) BASE_PRINTF(2, 3);
 
 /*
  * A growable array in an arena: declare `VEC(type)` as a member, push with
@@ -141,6 +140,7 @@ size_t buf_utf8_len(const char *text, size_t n);
 /* 1234567 as "1,234,567". */
 void buf_grouped(struct buf *b, int64_t v);
 const char *buf_text(struct buf *b);
+char *arena_printf(struct arena *a, const char *fmt, ...) BASE_PRINTF(2, 3);
 
 /* ---- num.c: arithmetic that cannot wrap ------------------------------- */
 

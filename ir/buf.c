@@ -276,3 +276,16 @@ buf_text(struct buf *b)
 {
 	return b->at ? b->at : "";
 }
+
+char *
+arena_printf(struct arena *a, const char *fmt, ...)
+{
+	struct buf b;
+	va_list ap;
+
+	buf_init(&b, a);
+	va_start(ap, fmt);
+	buf_vprintf(&b, fmt, ap);
+	va_end(ap);
+	return b.at;
+}

@@ -1,13 +1,44 @@
 /*
- * Copies of contexts and modules.  A search tries many plans on one program,
- * each in a context of its own, which is released as a whole with its errors,
- * while the program and its context stay as they are.
+ * Contexts, children of contexts, and copies of modules in them.  A search
+ * tries many plans on one program, each in a context of its own, which is
+ * released as a whole with its errors, while the program and its context stay
+ * as they are.
  */
 #include "ir/ir.h"
 
 #include <string.h>
 
 /* ---- contexts ---- */
+
+void
+ir_ctx_init(struct ir_ctx *c, const struct mem *m)
+{
+	struct mem libc;
+
+	memset(c, 0, sizeof *c);
+	if (m) {
+		c->mem = *m;
+	} else {
+		mem_init(&libc);
+		mem_pool_init(&c->pool, &libc, &c->mem);
+	}
+	arena_init(&c->perm, &c->mem);
+	arena_init(&c->tmp, &c->mem);
+	intern_init(&c->syms, &c->perm);
+	source_init(&c->sources, &c->perm);
+	diag_init(&c->diags, &c->perm, &c->sources);
+	arena_init(&c->shared, &c->mem);
+	c->types = ir_types_new(&c->shared);
+}
+
+void
+ir_ctx_release(struct ir_ctx *c)
+{
+	arena_release(&c->shared);
+	arena_release(&c->tmp);
+	arena_release(&c->perm);
+	mem_pool_release(&c->pool);
+}
 
 static void *
 copy_items(struct arena *a, const void *from, size_t bytes, size_t capacity)

@@ -9,44 +9,6 @@
 
 #include <string.h>
 
-/* 1 + 2 + ... + n */
-static double
-triangle(double n)
-{
-	return n > 0 ? n * (n + 1) / 2 : 0;
-}
-
-/* The sum of min(c, w) over c = 1..n. */
-static double
-clipped(double n, double w)
-{
-	return n <= w ? triangle(n) : triangle(w) + (n - w) * w;
-}
-
-/*
- * The last query is at the position of the last key: query i sees the keys j <=
- * i + T - S if causal, and j > i + T - S - window if windowed.
- */
-double
-ir_attention_pairs(int64_t queries, int64_t keys, bool causal,
-		   int64_t window)
-{
-	double s = (double)queries, t = (double)keys, w = (double)window;
-
-	if (causal) {
-		/* the queries see t-s+1 .. t keys, if positive, at most w */
-		w = window > 0 ? w : t;
-		return clipped(t, w) - (t > s ? clipped(t - s, w) : 0);
-	}
-	if (window > 0) {
-		/*
-		 * the keys outside of the window: t-s-w+1 .. t-w, if positive
-		 */
-		return s * t - (triangle(t - w) - triangle(t - s - w));
-	}
-	return s * t;
-}
-
 /* ---- reading formulas ---- */
 
 enum what {

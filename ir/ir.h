@@ -250,11 +250,6 @@ struct ir_ctx {
 	struct ir_types *types;	/* of type.c, shared with children */
 };
 
-/* m: the gate for all allocations, or NULL. */
-void ir_ctx_init(struct ir_ctx *c, const struct mem *m);
-void ir_ctx_release(struct ir_ctx *c);
-const char *ir_text(const struct ir_ctx *c, sym_t s);
-
 /* ---- ops.c: the tables of ops.def, attrs.def, dtypes.def -------------- */
 
 struct ir_op_info {
@@ -376,8 +371,9 @@ const struct ir_rule *ir_rule_of(struct ir_ctx *c, enum ir_op op);
 void ir_bind(struct ir_module *m, const struct ir_node *n,
 	     struct ir_rule *r);
 
-/* ---- graph.c: building and changing ----------------------------------- */
+/* ---- module.c: names, dims, functions, settings, attributes ----------- */
 
+const char *ir_text(const struct ir_ctx *c, sym_t s);
 struct ir_module *ir_module_new(struct ir_ctx *c);
 dim_id ir_dim_add(struct ir_module *m, sym_t name, int64_t size,
 		  expr_id expr, struct span span);
@@ -396,6 +392,20 @@ func_id ir_func_add(struct ir_module *m, sym_t name, bool is_model,
 func_id ir_func_find(const struct ir_module *m, sym_t name);
 func_id ir_model(const struct ir_module *m);	/* 0 if there is none */
 region_id ir_region_add(struct ir_module *m, node_id owner);
+
+const struct ir_attr *ir_attr(const struct ir_module *m,
+			      const struct ir_node *n, enum ir_attr_key key);
+int64_t ir_attr_int(const struct ir_module *m, const struct ir_node *n,
+		    enum ir_attr_key key, int64_t absent);
+double ir_attr_num(const struct ir_module *m, const struct ir_node *n,
+		   enum ir_attr_key key, double absent);
+const struct ir_setting *ir_setting(const struct ir_module *m,
+				    const char *key);
+double ir_setting_num(const struct ir_module *m, const char *key,
+		      double absent);
+
+/* ---- graph.c: parameters, nodes, uses ---------------------------------- */
+
 value_id ir_param_add(struct ir_module *m, region_id r,
 		      const struct ir_type *type, sym_t hint);
 
@@ -457,19 +467,9 @@ ir_args(const struct ir_module *m, const struct ir_node *n)
 {
 	return m->args.at ? m->args.at + n->args : NULL;
 }
-const struct ir_attr *ir_attr(const struct ir_module *m,
-			      const struct ir_node *n, enum ir_attr_key key);
-int64_t ir_attr_int(const struct ir_module *m, const struct ir_node *n,
-		    enum ir_attr_key key, int64_t absent);
-double ir_attr_num(const struct ir_module *m, const struct ir_node *n,
-		   enum ir_attr_key key, double absent);
 
 /* Replaces uses of v by map[v], unless that is 0. */
 void ir_replace_uses(struct ir_module *m, const value_id *map);
-const struct ir_setting *ir_setting(const struct ir_module *m,
-				    const char *key);
-double ir_setting_num(const struct ir_module *m, const char *key,
-		      double absent);
 
 /* ---- type.c: types ---------------------------------------------------- */
 
@@ -496,8 +496,11 @@ bool ir_type_elems(const struct ir_module *m, const struct ir_type *t,
 		   int64_t *elems);
 const char *ir_type_text(const struct ir_module *m, const struct ir_type *t);
 
-/* ---- copy.c: a child of a context, and copies of modules --------------- */
+/* ---- copy.c: contexts, and copies of modules -------------------------- */
 
+/* m: the gate for all allocations, or NULL. */
+void ir_ctx_init(struct ir_ctx *c, const struct mem *m);
+void ir_ctx_release(struct ir_ctx *c);
 /*
  * A context for one trial: it has the parent's names, sources and warning
  * settings, and no errors.  What is added to it, names and errors included, is
@@ -726,6 +729,10 @@ count_id ir_count_bytes(struct ir_counts *c, count_id elems, uint8_t dtype);
 void ir_counts_run(const struct ir_module *m, const struct ir_count *at,
 		   uint32_t n, double *v);
 
+/* The (query, key) pairs of one head and one sequence. */
+double ir_attention_pairs(int64_t queries, int64_t keys, bool causal,
+			  int64_t window);
+
 /* ---- cost.c: flops and bytes of a node --------------------------------- */
 
 struct ir_cost {
@@ -740,9 +747,6 @@ double ir_flops(struct ir_module *m, const struct ir_node *n);
 double ir_local_flops(struct ir_module *m, const struct ir_node *n);
 count_id ir_count_flops(struct ir_counts *c, struct ir_module *m,
 			const struct ir_node *n);
-/* The (query, key) pairs of one head and one sequence. */
-double ir_attention_pairs(int64_t queries, int64_t keys, bool causal,
-			  int64_t window);
 
 /* ---- print.c, read.c, verify.c: text form and rules ------------------- */
 

@@ -26,6 +26,7 @@ noinst_LIBRARIES += %D%/libir.a
 	%D%/mem.c \
 	%D%/memo.c \
 	%D%/memo.h \
+	%D%/module.c \
 	%D%/num.c \
 	%D%/ops.c \
 	%D%/pieces.c \
@@ -49,6 +50,7 @@ noinst_LIBRARIES += %D%/libir.a
 	%D%/verify_attr.c \
 	%D%/verify_head.c \
 	%D%/verify_node.c \
+	%D%/verify_report.c \
 	%D%/ways.c
 
 # What a plug-in includes, under the same names as here.

@@ -485,19 +485,6 @@ arena_join(struct arena *to, struct arena *from)
 	arena_init(from, from->mem);
 }
 
-char *
-arena_printf(struct arena *a, const char *fmt, ...)
-{
-	struct buf b;
-	va_list ap;
-
-	buf_init(&b, a);
-	va_start(ap, fmt);
-	buf_vprintf(&b, fmt, ap);
-	va_end(ap);
-	return b.at;
-}
-
 #define VEC_LARGE ((size_t)16 * 1024)
 
 void

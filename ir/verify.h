@@ -46,6 +46,10 @@ struct verifier {
 	bool ok;
 };
 
+/* ---- verify_report.c -------------------------------------------------- */
+
+/* The name's text, or "?" if there is no such name. */
+const char *ver_text(const struct verifier *v, sym_t name);
 bool ver_fail(struct verifier *v, struct span at, const char *fmt, ...)
 	BASE_PRINTF(3, 4);
 /* "node %q.4 (dot): " and the rest, at the node's span. */
@@ -60,8 +64,6 @@ const char *ver_value(struct verifier *v, value_id id);
 
 /* [A-Za-z_][A-Za-z0-9_]*, or several with dots between. */
 bool ver_is_name(const struct verifier *v, sym_t name, bool dots);
-/* The name's text, or "?" if there is no such name. */
-const char *ver_text(const struct verifier *v, sym_t name);
 /* An empty set of names; whether a name is new to it, which adds it. */
 bool *ver_no_names(struct verifier *v);
 bool ver_first_time(bool *seen, sym_t name);

@@ -41,12 +41,6 @@ ver_is_name(const struct verifier *v, sym_t name, bool dots)
 	return !start && n <= SCAN_MAX_NAME;
 }
 
-const char *
-ver_text(const struct verifier *v, sym_t name)
-{
-	return name < v->ctx->syms.text.n ? ir_text(v->ctx, name) : "?";
-}
-
 bool *
 ver_no_names(struct verifier *v)
 {

@@ -26,25 +26,6 @@ static interp_fn *const eval_op[IR_OP_COUNT] = {
 
 /* ---- values ---- */
 
-struct interp_block *
-ir_interp_get(struct interp *e, const struct ir_node *n, int64_t elems)
-{
-	return ir_pool_block(e->pool, n->span, elems);
-}
-
-void
-ir_interp_put(struct interp *e, struct interp_block *b)
-{
-	ir_pool_drop(e->pool, b);
-}
-
-struct interp_block *
-ir_interp_hold(const struct interp *e, value_id v)
-{
-	e->slot[v]->refs++;
-	return e->slot[v];
-}
-
 static void
 drop(struct interp *e, value_id v)
 {
@@ -385,24 +366,6 @@ ir_machine_run(struct interp *e)
 }
 
 /* ---- machines ---- */
-
-struct interp *
-ir_machine_new(struct ir_pool *p, const struct ir_eval *opt,
-	       const struct ir_rank *rank)
-{
-	struct interp *e = arena_alloc(&p->own, sizeof *e);
-
-	e->m = p->m;
-	e->pool = p;
-	e->opt = opt;
-	e->rank = rank;
-	e->at = rank ? rank->at : NULL;
-	e->slot = arena_alloc(&p->own, p->m->values.n * sizeof *e->slot);
-	buf_init(&e->name, &p->own);
-	buf_init(&e->full, &p->own);
-	buf_init(&e->path, &p->own);
-	return e;
-}
 
 void
 ir_machine_start(struct interp *e, func_id f)

@@ -107,19 +107,16 @@ interp_type(const struct interp *e, const struct ir_node *n, uint32_t k)
 	return ir_type(e->m, ir_args(e->m, n)[k]);
 }
 
+/* ---- interp_pool.c ---- */
+
+void ir_pool_drop(struct ir_pool *p, struct interp_block *b);
+bool ir_pool_fits(struct ir_pool *p, struct span at, int64_t bytes);
 /* Memory for elems doubles, not set; NULL after an error: it is too much. */
 struct interp_block *ir_interp_get(struct interp *e, const struct ir_node *n,
 				   int64_t elems);
 void ir_interp_put(struct interp *e, struct interp_block *b);
 /* A value's block, with one more reference. */
 struct interp_block *ir_interp_hold(const struct interp *e, value_id v);
-
-/* ---- interp_pool.c ---- */
-
-struct interp_block *ir_pool_block(struct ir_pool *p, struct span at,
-				   int64_t elems);
-void ir_pool_drop(struct ir_pool *p, struct interp_block *b);
-bool ir_pool_fits(struct ir_pool *p, struct span at, int64_t bytes);
 
 /* ---- interp_io.c: names, sources, sinks ---- */
 

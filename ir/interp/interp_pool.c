@@ -75,8 +75,8 @@ ir_pool_fits(struct ir_pool *p, struct span at, int64_t bytes)
 	return false;
 }
 
-struct interp_block *
-ir_pool_block(struct ir_pool *p, struct span at, int64_t elems)
+static struct interp_block *
+new_block(struct ir_pool *p, struct span at, int64_t elems)
 {
 	struct interp_block *b;
 	int64_t bytes;
@@ -127,7 +127,7 @@ ir_pool_drop(struct ir_pool *p, struct interp_block *b)
 double *
 ir_pool_get(struct ir_pool *p, struct span at, int64_t elems)
 {
-	struct interp_block *b = ir_pool_block(p, at, elems);
+	struct interp_block *b = new_block(p, at, elems);
 
 	return b ? b->data : NULL;
 }
@@ -232,4 +232,43 @@ ir_pool_open(struct ir_pool *p, struct ir_module *m, int64_t max_bytes)
 	m->ctx->mem = (struct mem){ gate_get, gate_put, gate_oom, p };
 	arena_init(&p->own, &m->ctx->mem);
 	scan_lives(p);
+}
+
+/* ---- machines ---- */
+
+struct interp_block *
+ir_interp_get(struct interp *e, const struct ir_node *n, int64_t elems)
+{
+	return new_block(e->pool, n->span, elems);
+}
+
+void
+ir_interp_put(struct interp *e, struct interp_block *b)
+{
+	ir_pool_drop(e->pool, b);
+}
+
+struct interp_block *
+ir_interp_hold(const struct interp *e, value_id v)
+{
+	e->slot[v]->refs++;
+	return e->slot[v];
+}
+
+struct interp *
+ir_machine_new(struct ir_pool *p, const struct ir_eval *opt,
+	       const struct ir_rank *rank)
+{
+	struct interp *e = arena_alloc(&p->own, sizeof *e);
+
+	e->m = p->m;
+	e->pool = p;
+	e->opt = opt;
+	e->rank = rank;
+	e->at = rank ? rank->at : NULL;
+	e->slot = arena_alloc(&p->own, p->m->values.n * sizeof *e->slot);
+	buf_init(&e->name, &p->own);
+	buf_init(&e->full, &p->own);
+	buf_init(&e->path, &p->own);
+	return e;
 }
