@@ -812,7 +812,7 @@ struct ir_weights {
 	void *user;
 };
 
-struct ir_eval {
+struct ir_eval_options {
 	uint64_t seed;
 	func_id func;		/* the function to run, which has no operands;
 				 * 0: the model */
@@ -836,14 +836,14 @@ struct ir_eval_result {
 /*
  * Runs the model, and sets the first *n <= max results.  False after an error.
  */
-bool ir_eval(struct ir_module *m, const struct ir_eval *opt,
+bool ir_eval(struct ir_module *m, const struct ir_eval_options *opt,
 	     struct ir_eval_result *results, uint32_t max, uint32_t *n);
 /*
  * What that takes, without computing anything.  False, after an error, if it
  * would hold more than opt->max_bytes or compute for days.
  */
 struct ir_needs;
-bool ir_eval_count(struct ir_module *m, const struct ir_eval *opt,
+bool ir_eval_count(struct ir_module *m, const struct ir_eval_options *opt,
 		   struct ir_needs *needs);
 /* A checksum of the bits of a tensor, for --checksum. */
 uint64_t ir_checksum(const double *data, int64_t elems);

@@ -100,8 +100,12 @@ struct interp;
  */
 bool ir_machine_count(struct ir_pool *p, const struct ir_rank *rank,
 		      func_id f, struct ir_needs *needs);
-/* Of interp_pool.c: a machine in the pool. opt->func is ignored; rank NULL: it runs alone. */
-struct interp *ir_machine_new(struct ir_pool *p, const struct ir_eval *opt,
+/*
+ * Of interp_pool.c: a machine in the pool.  opt->func is ignored; rank NULL: it
+ * runs alone.
+ */
+struct interp *ir_machine_new(struct ir_pool *p,
+			      const struct ir_eval_options *opt,
 			      const struct ir_rank *rank);
 /* Starts a function that has no operands. */
 void ir_machine_start(struct interp *e, func_id f);

@@ -141,7 +141,7 @@ add_result(struct eval *e, uint32_t k, const struct ir_eval_result *r)
 }
 
 static bool
-evaluate(struct eval *e, struct ir_eval *opt)
+evaluate(struct eval *e, struct ir_eval_options *opt)
 {
 	struct ir_eval_result results[IR_MAX_ARGS];
 	uint32_t n, i;
@@ -181,7 +181,7 @@ can_train(struct driver *d, const struct ir_module *m)
 
 /* The losses of `steps` optimizer steps on one batch. */
 static bool
-train(struct eval *e, struct ir_eval *opt, int64_t steps)
+train(struct eval *e, struct ir_eval_options *opt, int64_t steps)
 {
 	struct drv_store *store = drv_store_open(e->m, opt->weights);
 	struct ir_eval_result results[IR_MAX_ARGS];
@@ -217,7 +217,7 @@ drv_eval(struct driver *d, struct ir_module *m)
 {
 	const struct opt_value *at = d->opts.at;
 	struct eval e = { .d = d, .m = m };
-	struct ir_eval opt = { .max_bytes = MAX_BYTES };
+	struct ir_eval_options opt = { .max_bytes = MAX_BYTES };
 	struct drv_weights *w = NULL;
 	bool ok;
 

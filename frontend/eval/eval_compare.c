@@ -116,13 +116,13 @@ take_gradients(struct drv_course *k)
 }
 
 struct drv_course *
-drv_course_run(struct ir_module *m, const struct ir_eval *options,
+drv_course_run(struct ir_module *m, const struct ir_eval_options *options,
 	       uint32_t steps)
 {
 	struct drv_store *store = drv_store_open(m, options->weights);
 	struct drv_course *k = arena_alloc(&m->ctx->perm, sizeof *k);
 	struct ir_weights tap = { get, put, has, input, k };
-	struct ir_eval opt = *options;
+	struct ir_eval_options opt = *options;
 	struct ir_eval_result loss[IR_MAX_ARGS];
 	uint32_t i, n, made;
 

@@ -21,7 +21,7 @@ struct drv_worst {
  * they made; NULL after an error.
  */
 struct drv_course *drv_course_run(struct ir_module *m,
-				  const struct ir_eval *options,
+				  const struct ir_eval_options *options,
 				  uint32_t steps);
 double drv_course_loss(const struct drv_course *k, uint32_t step);
 /* Holds one step of all ranks against it. */

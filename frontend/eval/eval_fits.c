@@ -36,7 +36,7 @@ kept_bytes(const struct ir_needs *update, int64_t compared_steps)
 }
 
 static bool
-fits_kept(const struct ir_module *m, struct ir_eval *opt, int64_t kept,
+fits_kept(const struct ir_module *m, struct ir_eval_options *opt, int64_t kept,
 	  int64_t compared_steps)
 {
 	struct ir_ctx *c = m->ctx;
@@ -66,12 +66,12 @@ fits_kept(const struct ir_module *m, struct ir_eval *opt, int64_t kept,
 }
 
 bool
-drv_fits(struct ir_module *m, struct ir_eval *opt, bool trains,
+drv_fits(struct ir_module *m, struct ir_eval_options *opt, bool trains,
 	 int64_t compared_steps)
 {
 	func_id update = trains ? drv_update(m) : 0;
 	struct ir_needs needs = { 0 };
-	struct ir_eval o = *opt;
+	struct ir_eval_options o = *opt;
 
 	if (!pass_flat_fits(m, ir_model(m)) ||
 	    (update && !pass_flat_fits(m, update))) {

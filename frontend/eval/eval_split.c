@@ -97,7 +97,7 @@ can_run(struct driver *d, struct ir_module *m, struct ranks *r)
 }
 
 static bool
-run(struct split *s, const struct ranks *r, struct ir_eval *eval,
+run(struct split *s, const struct ranks *r, struct ir_eval_options *eval,
     struct ir_module *unsplit)
 {
 	const struct opt_value *at = s->d->opts.at;
@@ -131,7 +131,7 @@ drv_eval_split(struct driver *d, struct ir_module *m,
 {
 	const struct opt_value *at = d->opts.at;
 	struct split s = { .d = d };
-	struct ir_eval eval = { 0 };
+	struct ir_eval_options eval = { 0 };
 	struct drv_weights *w = NULL;
 	struct ranks r;
 	bool ok;

@@ -154,9 +154,9 @@ drv_update(const struct ir_module *m)
 }
 
 bool
-drv_store_end(struct drv_store *s, const struct ir_eval *opt)
+drv_store_end(struct drv_store *s, const struct ir_eval_options *opt)
 {
-	struct ir_eval update = *opt;
+	struct ir_eval_options update = *opt;
 	struct ir_eval_result none[1];
 	uint32_t n;
 

@@ -175,7 +175,7 @@ uint64_t drv_seed(const struct driver *d, const struct ir_module *m);
  * steps make is kept.  What the steps keep is taken off opt->max_bytes.
  * False if reported.
  */
-bool drv_fits(struct ir_module *m, struct ir_eval *opt, bool trains,
+bool drv_fits(struct ir_module *m, struct ir_eval_options *opt, bool trains,
 	      int64_t compared_steps);
 
 /* ---- eval_split.c ------------------------------------------------------- */
@@ -271,7 +271,7 @@ void drv_store_begin(struct drv_store *s, int64_t step);
  * Runs the layers that make an optimizer step, by these options.  What they
  * store counts from now on; gradients are zero again.
  */
-bool drv_store_end(struct drv_store *s, const struct ir_eval *opt);
+bool drv_store_end(struct drv_store *s, const struct ir_eval_options *opt);
 /* The layer that updates weights, or 0. */
 func_id drv_update(const struct ir_module *m);
 

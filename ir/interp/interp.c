@@ -381,7 +381,7 @@ bool
 ir_machine_count(struct ir_pool *p, const struct ir_rank *rank, func_id f,
 		 struct ir_needs *needs)
 {
-	static const struct ir_eval silent;
+	static const struct ir_eval_options silent;
 	struct interp *e = ir_machine_new(p, &silent, rank);
 	bool fits;
 
@@ -463,7 +463,7 @@ keep_result(struct interp *e, uint32_t k, struct ir_eval_result *out)
 }
 
 bool
-ir_eval(struct ir_module *m, const struct ir_eval *opt,
+ir_eval(struct ir_module *m, const struct ir_eval_options *opt,
 	struct ir_eval_result *results, uint32_t max, uint32_t *n)
 {
 	func_id f = opt->func ? opt->func : ir_model(m);
@@ -489,7 +489,7 @@ ir_eval(struct ir_module *m, const struct ir_eval *opt,
 }
 
 bool
-ir_eval_count(struct ir_module *m, const struct ir_eval *opt,
+ir_eval_count(struct ir_module *m, const struct ir_eval_options *opt,
 	      struct ir_needs *needs)
 {
 	struct ir_pool pool;

@@ -50,7 +50,7 @@ struct interp_round {
 struct interp {
 	struct ir_module *m;
 	struct ir_pool *pool;
-	const struct ir_eval *opt;
+	const struct ir_eval_options *opt;
 	const struct ir_rank *rank;	/* NULL: it runs alone */
 	const uint32_t *at;	/* the rank's coordinates, or NULL */
 	/* in a ring: which operands (bit 31: result) another rank sent */

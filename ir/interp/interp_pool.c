@@ -256,7 +256,7 @@ ir_interp_hold(const struct interp *e, value_id v)
 }
 
 struct interp *
-ir_machine_new(struct ir_pool *p, const struct ir_eval *opt,
+ir_machine_new(struct ir_pool *p, const struct ir_eval_options *opt,
 	       const struct ir_rank *rank)
 {
 	struct interp *e = arena_alloc(&p->own, sizeof *e);

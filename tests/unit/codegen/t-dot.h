@@ -404,7 +404,7 @@ t_kernels_compare(struct t_kernels *t)
 {
 	struct ir_weights w = { .get = t_source, .put = t_sink, .has = t_has,
 				.user = t };
-	struct ir_eval opt = { .func = 1, .weights = &w };
+	struct ir_eval_options opt = { .func = 1, .weights = &w };
 	struct ir_eval_result res[8];
 	const struct ir_region *r =
 		&t->m->regions.at[t->m->funcs.at[1].body];

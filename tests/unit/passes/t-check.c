@@ -205,7 +205,7 @@ shuffle(struct ir_ctx *c, struct ir_module *m, int seed)
 static bool
 open_subject(struct subject *b, const struct source *of)
 {
-	struct ir_eval eval = { .seed = 7 };
+	struct ir_eval_options eval = { .seed = 7 };
 	struct ir_module *whole, *m;
 	struct plan plan;
 	struct buf text;

@@ -294,7 +294,7 @@ test_names(void **state)
 static void
 evaluate(struct ir_module *m, struct ir_eval_result *out)
 {
-	struct ir_eval opt = { .seed = 3 };
+	struct ir_eval_options opt = { .seed = 3 };
 	uint32_t n;
 
 	if (!ir_eval(m, &opt, out, 2, &n)) {

@@ -75,7 +75,7 @@ note(void *user, const char *path, const struct ir_type *type,
 static void
 evaluate(void)
 {
-	struct ir_eval opt = { .seed = 5, .seen = note };
+	struct ir_eval_options opt = { .seed = 5, .seen = note };
 	struct ir_eval_result r[16];
 	uint32_t n, v;
 
