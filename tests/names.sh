@@ -8,10 +8,9 @@ export LC_ALL
 
 # Tags that several files define so far.  Nothing may be added.
 tags='
-alike binding call carry cell check course cut dot entry finding frame head
-held holding known level link look made mention moved moving name nest operand
-pieces place printer queue race reader run search split step sums tensor term
-turn uses wait walk ways work
+alike call carry cell check course cut entry finding frame head held holding
+link made mention moved name operand place run search split step tensor uses
+wait walk work
 '
 failed=0
 
