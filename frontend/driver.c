@@ -46,13 +46,13 @@ drv_assume(struct driver *d, struct price_traits *traits)
 bool
 drv_open_ranks(struct driver *d, struct ir_module *m, struct ranks *r)
 {
-	struct sched *sched = ranks_schedule(m, &d->ctx.perm);
+	struct sched *sched = ranks_schedule(m, d->pm.memo, &d->ctx.perm);
 	const char *why = "?";
 
 	if (!sched) {
 		return false;
 	}
-	if (!ranks_open(r, m, sched, &why)) {
+	if (!ranks_open(r, m, sched, d->pm.memo, &why)) {
 		diag_error(&d->ctx.diags, (struct span){ 0, 0 },
 			   "these rank programs cannot run: %s", why);
 		return false;

@@ -8,6 +8,7 @@
 #define FRONTEND_DRIVER_H
 
 #include "frontend/options/options.h"
+#include "ir/memo.h"
 #include "passes/pass.h"
 
 struct cg_code;
@@ -39,6 +40,7 @@ struct driver {
 
 	struct pass_table table;
 	struct pass_manager pm;
+	struct memo memo;	/* pm.memo, unless it is switched off */
 	struct pass_list passes;
 	struct ir_module *unsplit;	/* of --compare, or NULL */
 	struct ir_module *other;	/* of --why-not, or NULL */

@@ -1,7 +1,7 @@
 /*
- * The mesh of ranks, and how a value lies on it.  Along each axis a value is
- * whole, split by one of its dims, a part of a sum, or routed; a type says so
- * for all axes at once.
+ * The mesh of ranks, and how a value is placed on it.  Along each axis a value
+ * is whole, split along one of its dims, a part of a sum, or routed; a type has
+ * this for all axes at once.
  */
 #include "ir/ir.h"
 
@@ -33,7 +33,7 @@ ir_axis_find(const struct ir_module *m, sym_t name)
 	return 0;
 }
 
-/* "?" for an axis that the mesh lacks, as a broken type may name one. */
+/* "?" for an axis that the mesh lacks: a broken type may name one. */
 const char *
 ir_axis_name(const struct ir_module *m, axis_id a)
 {
@@ -79,7 +79,7 @@ ir_along_equal(struct ir_along a, struct ir_along b)
 	return a.how == b.how && a.dim == b.dim;
 }
 
-/* The cut without axis a; its inner axes move out by one place. */
+/* The cut without axis a; the axes inside of it move out by one place. */
 static uint32_t
 cut_without(uint32_t cut, axis_id a)
 {

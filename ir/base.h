@@ -1,5 +1,5 @@
 /*
- * The ground that every folder stands on: memory, text, names, source
+ * What every folder of the compiler builds on: memory, text, names, source
  * positions and diagnostics.  Nothing in here knows what a tensor is.
  *
  * Sections follow the .c file that defines them.
@@ -22,12 +22,12 @@
 #define BASE_NORETURN
 #endif
 
-/* ---- mem.c: one gate for every allocation, and arenas behind it ------- */
+/* ---- mem.c: one gate for every allocation, and arenas ------------------ */
 
 /*
- * Every byte that the compiler allocates passes through `get`, so that a
- * test can make the n-th request fail.  `oom` is called on failure and must
- * not return: the driver prints one line and exits 1, a test longjmps.
+ * Every byte that the compiler allocates is requested through `get`, so that a
+ * test can make the n-th request fail.  `oom` is called on failure and must not
+ * return: the driver prints one line and exits with status 1, a test longjmps.
  */
 struct mem {
 	void *(*get)(void *user, size_t bytes);
@@ -36,34 +36,35 @@ struct mem {
 	void *user;
 };
 
-#define MEM_POOL_SIZES 96	/* the last are of 2^32 pages and more */
+#define MEM_POOL_SIZES 96	/* the last one is for 2^32 pages and more */
 
 struct mem_slab;
 struct mem_free;
 
 /*
- * What goes back through its gate, and is not small, waits here for whoever
- * asks next: fresh pages cost more than what most passes do with them.
+ * Freed blocks of half a page and more are kept for later requests: the system
+ * takes more time to map fresh pages than most passes take to fill them.
  */
 struct mem_pool {
-	struct mem under;	/* where it has them from */
+	struct mem under;	/* where it allocates */
 	struct mem_slab *slabs;	/* newest first */
 	struct mem_free *waiting[MEM_POOL_SIZES];	/* by size */
 };
 
 struct arena_chunk;
 
-/* Allocations that die together. There is no free of a single object. */
+/* Allocations that are released together; no single object is freed. */
 struct arena {
 	struct mem *mem;
 	struct arena_chunk *chunks;	/* newest first */
-	char *next, *end;		/* free room in one of many objects */
-	size_t room;			/* that one's, when it was new */
-	size_t total_bytes;		/* asked of the gate so far */
+	char *next, *end;		/* what is free of a chunk for many
+					 * objects */
+	size_t size;			/* of that chunk, when it was new */
+	size_t total_bytes;		/* requested of the gate so far */
 };
 
 void mem_init(struct mem *m);	/* libc's malloc; oom prints and exits 1 */
-/* *gate is good while the pool stays where it is, and is released last. */
+/* *gate may be used while the pool is not moved; the pool is released last. */
 void mem_pool_init(struct mem_pool *p, const struct mem *under,
 		   struct mem *gate);
 void mem_pool_release(struct mem_pool *p);
@@ -71,24 +72,26 @@ void mem_pool_release(struct mem_pool *p);
 void arena_init(struct arena *a, struct mem *m);
 void arena_release(struct arena *a);
 void *arena_alloc(struct arena *a, size_t bytes);	/* zeroed, aligned 16 */
-void *arena_alloc_raw(struct arena *a, size_t bytes);	/* the same, as it is */
+void *arena_alloc_raw(struct arena *a, size_t bytes);	/* not zeroed */
 void *arena_dup(struct arena *a, const void *p, size_t bytes);
 char *arena_strndup(struct arena *a, const char *s, size_t n);
 void *arena_grow(struct arena *a, void *p, size_t old_bytes, size_t bytes);
-/* What `from` has lives as long as `to` from here on; both have one gate. */
+/*
+ * What is in `from` lives as long as `to` from here on; both have the same
+ * gate.
+ */
 void arena_join(struct arena *to, struct arena *from);
-char *arena_printf(struct arena *a, const char *fmt, ...) BASE_PRINTF(2, 3);
 
 /*
  * A growable array in an arena: declare `VEC(type)` as a member, push with
- * VEC_PUSH.  Growing copies; what it leaves behind dies with the arena.
+ * VEC_PUSH.  Growing copies the items; the old copy is released with the arena.
  */
 #define VEC(type) struct { type *at; uint32_t n, cap; }
 #define VEC_PUSH(arena, v, item) \
 	(((v)->n == (v)->cap ? vec_grow((arena), (void **)&(v)->at, \
 		&(v)->cap, sizeof *(v)->at) : (void)0), \
 	 (void)((v)->at[(v)->n++] = (item)))
-/* The next so many need not ask for room. */
+/* Makes the capacity at least `more` items larger than n. */
 #define VEC_RESERVE(arena, v, more) \
 	do { \
 		while ((v)->cap - (v)->n < (more)) { \
@@ -98,7 +101,10 @@ char *arena_printf(struct arena *a, const char *fmt, ...) BASE_PRINTF(2, 3);
 	} while (0)
 void vec_grow(struct arena *a, void **at, uint32_t *cap, size_t item_bytes);
 
-/* An invariant of ours is broken: says where, and aborts. Never for input. */
+/*
+ * Reports a broken invariant and aborts: a bug of the compiler, never wrong
+ * input.
+ */
 void die_at(const char *file, int line, const char *fmt, ...)
 	BASE_PRINTF(3, 4) BASE_NORETURN;
 #define die(...) die_at(__FILE__, __LINE__, __VA_ARGS__)
@@ -110,8 +116,9 @@ struct buf {
 	char *at;	/* always NUL terminated once anything was added */
 	size_t n, cap;
 	/*
-	 * NULL: it grows.  Else it stays as it is, of 2 bytes or more; this
-	 * is called when it is full, and takes what it holds: n is 0 then.
+	 * NULL: the buffer grows.  Otherwise its capacity, of 2 bytes or more,
+	 * is fixed: this is called when it is full, must consume its bytes, and
+	 * n is then 0.
 	 */
 	void (*full)(struct buf *b);
 };
@@ -120,7 +127,7 @@ void buf_init(struct buf *b, struct arena *a);
 void buf_add(struct buf *b, const char *s, size_t n);
 void buf_puts(struct buf *b, const char *s);
 void buf_putc(struct buf *b, char c);
-/* The same as "%" PRId64 of it. */
+/* Same as buf_printf with PRId64. */
 void buf_int(struct buf *b, int64_t v);
 void buf_printf(struct buf *b, const char *fmt, ...) BASE_PRINTF(2, 3);
 void buf_vprintf(struct buf *b, const char *fmt, va_list ap);
@@ -133,15 +140,19 @@ size_t buf_utf8_len(const char *text, size_t n);
 /* 1234567 as "1,234,567". */
 void buf_grouped(struct buf *b, int64_t v);
 const char *buf_text(struct buf *b);
+char *arena_printf(struct arena *a, const char *fmt, ...) BASE_PRINTF(2, 3);
 
 /* ---- num.c: arithmetic that cannot wrap ------------------------------- */
 
 /* Each returns false, and leaves *out alone, if the result does not fit. */
 bool num_add(int64_t a, int64_t b, int64_t *out);
 bool num_mul(int64_t a, int64_t b, int64_t *out);
-/* Of numbers that are not negative; with 0 it is the other one. */
+/*
+ * The greatest common divisor of numbers that are not negative; of 0 and n it
+ * is n.
+ */
 int64_t num_gcd(int64_t a, int64_t b);
-/* How many parts of at most p make n. */
+/* n / p rounded up. */
 int64_t num_ceil_div(int64_t n, int64_t p);
 /* Strict: the whole of s[0..n) is a decimal integer that fits. */
 bool num_parse_int(const char *s, size_t n, int64_t *out);
@@ -172,14 +183,16 @@ struct scale unit_flops(double v);
 /* "3.73 GiB" */
 const char *unit_text(struct arena *a, double bytes);
 
-/* ---- table.c: what is found again by a hash --------------------------- */
+/* ---- table.c: hashes, and tables by them ------------------------------- */
 
-/* Of so many bits that no two contents ever met have the same. */
+/* A hash of 128 bits: different contents are taken to have different ones. */
 struct hash {
 	uint64_t a, b;
 };
 
-/* The hash with one word more; its lower bits are as good as any. */
+/*
+ * The hash with one word added; its lower bits are as good as its upper ones.
+ */
 static inline uint64_t
 hash_word(uint64_t hash, uint64_t word)
 {
@@ -187,7 +200,7 @@ hash_word(uint64_t hash, uint64_t word)
 	return hash ^ hash >> 29;
 }
 
-/* One of 64, for a set that may say more than there is, but no less. */
+/* One of 64 bits, for sets that may contain more than was added, never less. */
 static inline uint64_t
 hash_bit(uint64_t word)
 {
@@ -208,20 +221,21 @@ hash_same(struct hash x, struct hash y)
 	return x.a == y.a && x.b == y.b;
 }
 
-/* The hash with a text more. */
+/* The hash with a text added. */
 uint64_t hash_text(uint64_t hash, const char *s);
 
 struct table_link {
-	uint32_t hash, next;	/* next: of the slot; 0: the last one */
+	uint32_t hash, next;	/* next: entry of the same slot; 0: none */
 };
 
 /*
- * Entries 1, 2, ... as they come, which lie elsewhere: in a VEC whose first is
- * none.  All zero, it has no entries.
+ * A hash table of entries 1, 2, ... in order of insertion.  What they contain
+ * is elsewhere, mostly in a VEC whose item 0 is unused.  A table of zeros is
+ * empty.
  */
 struct table {
 	VEC(struct table_link) links;	/* by entry; the first is none */
-	uint32_t *slots, nslots;	/* the newest entry, or 0 */
+	uint32_t *slots, nslots;	/* by slot: its newest entry, or 0 */
 };
 
 uint32_t table_add(struct arena *a, struct table *t, uint64_t hash);
@@ -232,7 +246,10 @@ table_bits(uint64_t hash)
 	return (uint32_t)(hash ^ hash >> 32);
 }
 
-/* The newest entry of the hash that is older than `at`, 0: than all. */
+/*
+ * The newest entry of that hash which is older than `at`; of all, if `at` is
+ * 0.  Hashes are compared by 32 bits: the caller compares the rest.
+ */
 static inline uint32_t
 table_find(const struct table *t, uint64_t hash, uint32_t at)
 {
@@ -246,7 +263,7 @@ table_find(const struct table *t, uint64_t hash, uint32_t at)
 	return at;
 }
 
-/* Forgets the newest: those from entry n on. */
+/* Removes the entries from n on. */
 void table_cut(struct table *t, uint32_t n);
 
 /* ---- intern.c: names as 32-bit ids ------------------------------------ */
@@ -263,7 +280,7 @@ struct intern {
 void intern_init(struct intern *t, struct arena *a);
 sym_t intern(struct intern *t, const char *s, size_t n);
 sym_t intern_str(struct intern *t, const char *s);
-/* The name if it is one already, or 0. */
+/* The id of the name if it has one already, or 0. */
 sym_t intern_find(const struct intern *t, const char *s);
 const char *intern_text(const struct intern *t, sym_t id);
 
@@ -278,13 +295,13 @@ struct source_file {
 	const char *name;	/* as the user wrote it */
 	const char *text;	/* NUL terminated, may hold NULs */
 	uint32_t base, len;	/* its offsets are base .. base+len */
-	bool is_read;		/* by source_read, under that name */
+	bool is_read;		/* its text was read by source_read */
 	VEC(uint32_t) lines;	/* offset of each line; made on first use */
 };
 
-/* What is read where a file of that name is asked for. */
+/* The text of a file that is not read from disk. */
 struct source_kept {
-	const char *path, *text;	/* two NULs behind it */
+	const char *path, *text;	/* text is followed by two NULs */
 	size_t len;
 };
 
@@ -302,20 +319,25 @@ struct source_pos {
 };
 
 void source_init(struct sources *s, struct arena *a);
-/* Takes text that outlives the map. False if the map would pass 2 GiB. */
+/*
+ * Adds text, which must outlive the map.  False if the map would exceed 2 GiB.
+ */
 bool source_add(struct sources *s, const char *name, const char *text,
 		size_t len, uint32_t *base);
-/* From now on the file, or "-", has this text, whatever is there. */
+/* From now on the file, or "-" for stdin, is taken to have this text. */
 void source_keep(struct sources *s, const char *path, const char *text,
 		 size_t len);
-/* Reads a file, "-" is stdin. On failure *why says why, for a message. */
+/*
+ * Reads a file, or stdin if it is "-".  On failure *why says why, for a
+ * message.
+ */
 bool source_read(struct sources *s, const char *path, uint32_t *index,
 		 const char **why);
 bool source_locate(struct sources *s, uint32_t offset,
 		   struct source_pos *pos);
 struct span span_join(struct span a, struct span b);
 
-/* ---- diag.c: what the user is told ------------------------------------ */
+/* ---- diag.c: errors, warnings and notes --------------------------------- */
 
 enum diag_warning {
 #define WARN(id, name, on, text) WARN_##id,
@@ -351,7 +373,7 @@ void diag_error(struct diags *d, struct span at, const char *fmt, ...)
 	BASE_PRINTF(3, 4);
 void diag_warn(struct diags *d, enum diag_warning w, struct span at,
 	       const char *fmt, ...) BASE_PRINTF(4, 5);
-/* Belongs to the error or warning before it. */
+/* A note on the last error or warning. */
 void diag_note(struct diags *d, struct span at, const char *fmt, ...)
 	BASE_PRINTF(3, 4);
 /* Applies one -W word ("name", "no-name", "error", "error=name"). */
@@ -360,8 +382,8 @@ bool diag_warning_option(struct diags *d, const char *word);
 void diag_flush(struct diags *d, FILE *out);
 
 /*
- * The nearest of the names seen so far, for "did you mean".  A name further
- * than a third of its length away is no suggestion.
+ * The name nearest to `want` of those tried so far, for "did you mean".  One
+ * further away than a third of its length is no suggestion.
  */
 struct diag_near {
 	const char *want;

@@ -1,6 +1,6 @@
 /*
- * Text that grows, in an arena: every printer of the compiler fills one, and
- * only the driver writes it out, so there is never a half-written output.
+ * Growing text in an arena.  All printers of the compiler write to one, and the
+ * driver alone writes it to a file, so that no output is ever incomplete.
  */
 #include "ir/base.h"
 
@@ -16,7 +16,7 @@ buf_init(struct buf *b, struct arena *a)
 	b->arena = a;
 }
 
-/* Room for so many bytes more, and the NUL behind them. */
+/* Makes space for so many bytes more and the NUL after them. */
 static void
 grow(struct buf *b, size_t more)
 {
@@ -44,7 +44,7 @@ put(struct buf *b, const char *s, size_t n)
 	b->at[b->n] = '\0';
 }
 
-/* What does not fit at once, of a buffer that does not grow. */
+/* Adds text that does not fit at once to a buffer of fixed capacity. */
 static void
 put_parts(struct buf *b, const char *s, size_t n)
 {
@@ -102,8 +102,9 @@ buf_int(struct buf *b, int64_t v)
 }
 
 /*
- * Most formats are texts and whole numbers as they are.  Where the first
- * stands that is something else, for vsnprintf; or the end.
+ * Adds the part of the format that is plain text, %s and whole numbers without
+ * flags, which most formats are.  Returns where the first other conversion is,
+ * which vsnprintf does, or the end.
  */
 static const char *
 put_plain(struct buf *b, const char *fmt, va_list *ap)
@@ -133,16 +134,16 @@ put_plain(struct buf *b, const char *fmt, va_list *ap)
 static void
 put_format(struct buf *b, const char *fmt, va_list ap)
 {
-	size_t room = b->cap - b->n;
+	size_t left = b->cap - b->n;
 	va_list again;
 	int n;
 
 	va_copy(again, ap);
-	n = vsnprintf(b->at + b->n, room, fmt, ap);
+	n = vsnprintf(b->at + b->n, left, fmt, ap);
 	if (n < 0) {
 		die("bad format \"%s\"", fmt);
 	}
-	if ((size_t)n >= room) {	/* not all of it stands there */
+	if ((size_t)n >= left) {	/* it was cut off */
 		if (b->full) {
 			die("a buffer that does not grow takes no formats");
 		}
@@ -197,7 +198,7 @@ buf_double(struct buf *b, double v)
 			break;
 		}
 	}
-	/* 1e-05 is longer than it need be, and libcs disagree on it */
+	/* libcs differ in the exponent's digits: 1e-5 and 1e-05 */
 	e = strpbrk(text, "e");
 	buf_add(b, text, e ? (size_t)(e - text) : (size_t)n);
 	if (e) {
@@ -274,4 +275,17 @@ const char *
 buf_text(struct buf *b)
 {
 	return b->at ? b->at : "";
+}
+
+char *
+arena_printf(struct arena *a, const char *fmt, ...)
+{
+	struct buf b;
+	va_list ap;
+
+	buf_init(&b, a);
+	va_start(ap, fmt);
+	buf_vprintf(&b, fmt, ap);
+	va_end(ap);
+	return b.at;
 }

@@ -1,7 +1,8 @@
 /*
- * Copies: a context beside another, and a module in it.  A search tries many
- * plans on one program: each in a context of its own, which is released as a
- * whole, errors included, and leaves the program and its context alone.
+ * Contexts, children of contexts, and copies of modules in them.  A search
+ * tries many plans on one program, each in a context of its own, which is
+ * released as a whole with its errors, while the program and its context stay
+ * as they are.
  */
 #include "ir/ir.h"
 
@@ -9,30 +10,62 @@
 
 /* ---- contexts ---- */
 
-static void *
-copy_items(struct arena *a, const void *from, size_t bytes, size_t room)
+void
+ir_ctx_init(struct ir_ctx *c, const struct mem *m)
 {
-	return bytes ? memcpy(arena_alloc_raw(a, room), from, bytes) : NULL;
+	struct mem libc;
+
+	memset(c, 0, sizeof *c);
+	if (m) {
+		c->mem = *m;
+	} else {
+		mem_init(&libc);
+		mem_pool_init(&c->pool, &libc, &c->mem);
+	}
+	arena_init(&c->perm, &c->mem);
+	arena_init(&c->tmp, &c->mem);
+	intern_init(&c->syms, &c->perm);
+	source_init(&c->sources, &c->perm);
+	diag_init(&c->diags, &c->perm, &c->sources);
+	arena_init(&c->shared, &c->mem);
+	c->types = ir_types_new(&c->shared);
 }
 
-/* Of an array in the parent's arena, one in ours, with room for `times` n. */
-#define COPY_WITH_ROOM(arena, v, times) \
+void
+ir_ctx_release(struct ir_ctx *c)
+{
+	arena_release(&c->shared);
+	arena_release(&c->tmp);
+	arena_release(&c->perm);
+	mem_pool_release(&c->pool);
+}
+
+static void *
+copy_items(struct arena *a, const void *from, size_t bytes, size_t capacity)
+{
+	return bytes ? memcpy(arena_alloc_raw(a, capacity), from, bytes) : NULL;
+}
+
+/*
+ * Copies an array of the parent's arena to ours, with a capacity of `times` n.
+ */
+#define COPY_WITH_CAPACITY(arena, v, times) \
 	((v)->cap = (times) * (v)->n, \
 	 (void)((v)->at = copy_items((arena), (v)->at, \
 		(v)->n * sizeof *(v)->at, (v)->cap * sizeof *(v)->at)))
-#define COPY_VEC(arena, v) COPY_WITH_ROOM(arena, v, 1)
+#define COPY_VEC(arena, v) COPY_WITH_CAPACITY(arena, v, 1)
 
 /*
- * The texts stay where they are: they live as long as the parent.  There is
- * room for more names, of which each child has some.
+ * The texts are not copied: they live as long as the parent.  The tables have
+ * capacity for more names, as most children add some.
  */
 static void
 copy_names(struct intern *t, struct arena *a)
 {
 	t->arena = a;
-	COPY_WITH_ROOM(a, &t->text, 2);
-	COPY_WITH_ROOM(a, &t->len, 2);
-	COPY_WITH_ROOM(a, &t->ids.links, 2);
+	COPY_WITH_CAPACITY(a, &t->text, 2);
+	COPY_WITH_CAPACITY(a, &t->len, 2);
+	COPY_WITH_CAPACITY(a, &t->ids.links, 2);
 	t->ids.slots = arena_dup(a, t->ids.slots,
 				 t->ids.nslots * sizeof *t->ids.slots);
 }
@@ -62,14 +95,12 @@ ir_ctx_child(struct ir_ctx *c, const struct ir_ctx *parent)
 	copy_settings(&c->diags, &parent->diags);
 	memcpy(c->rules, parent->rules, sizeof c->rules);
 	memcpy(c->formulas, parent->formulas, sizeof c->formulas);
-	c->bound = parent->bound;
 	c->types = parent->types;
-	c->kernels = parent->kernels;
 }
 
 /* ---- modules ---- */
 
-/* Whether each name of the one is the same name in the other. */
+/* Whether each name of `of` has the same id in c. */
 static bool
 knows_names(const struct ir_ctx *c, const struct ir_ctx *of)
 {
@@ -79,18 +110,18 @@ knows_names(const struct ir_ctx *c, const struct ir_ctx *of)
 	       c->syms.text.at[n - 1] == of->syms.text.at[n - 1];
 }
 
-/* All but what functions hold. */
+/* All but values, nodes and regions. */
 static struct ir_module *
 copy_frame(const struct ir_module *m, struct arena *a, uint32_t times)
 {
 	struct ir_module *to = arena_dup(a, m, sizeof *m);
 
-	COPY_WITH_ROOM(a, &to->dims, times);
-	COPY_WITH_ROOM(a, &to->axes, times);
-	COPY_WITH_ROOM(a, &to->exprs, times);
-	COPY_WITH_ROOM(a, &to->funcs, times);
-	COPY_WITH_ROOM(a, &to->settings, times);
-	COPY_WITH_ROOM(a, &to->hints, times);
+	COPY_WITH_CAPACITY(a, &to->dims, times);
+	COPY_WITH_CAPACITY(a, &to->axes, times);
+	COPY_WITH_CAPACITY(a, &to->exprs, times);
+	COPY_WITH_CAPACITY(a, &to->funcs, times);
+	COPY_WITH_CAPACITY(a, &to->settings, times);
+	COPY_WITH_CAPACITY(a, &to->hints, times);
 	return to;
 }
 
@@ -100,11 +131,11 @@ copy_module(const struct ir_module *m, struct arena *a, uint32_t times)
 	struct ir_module *to = copy_frame(m, a, times);
 	region_id r;
 
-	COPY_WITH_ROOM(a, &to->values, times);
-	COPY_WITH_ROOM(a, &to->nodes, times);
-	COPY_WITH_ROOM(a, &to->regions, times);
-	COPY_WITH_ROOM(a, &to->args, times);
-	COPY_WITH_ROOM(a, &to->attrs, times);
+	COPY_WITH_CAPACITY(a, &to->values, times);
+	COPY_WITH_CAPACITY(a, &to->nodes, times);
+	COPY_WITH_CAPACITY(a, &to->regions, times);
+	COPY_WITH_CAPACITY(a, &to->args, times);
+	COPY_WITH_CAPACITY(a, &to->attrs, times);
 	for (r = 0; r < to->regions.n; r++) {
 		COPY_VEC(a, &to->regions.at[r].nodes);
 		COPY_VEC(a, &to->regions.at[r].params);
@@ -120,8 +151,8 @@ ir_copy_in(const struct ir_module *m, struct arena *a)
 }
 
 /*
- * With room for what passes are about to add: it costs nothing as long as it
- * is not touched, and an array that has to grow is there twice.
+ * Arrays get capacity for what passes will append: memory that is not touched
+ * costs nothing, and an array that grows is in memory twice.
  */
 struct ir_module *
 ir_copy(const struct ir_module *m, struct ir_ctx *c)
@@ -163,7 +194,10 @@ reach(struct ir_reached *x, const struct ir_module *m, region_id r)
 	}
 }
 
-/* In their order, so that whoever goes by ids does the same again. */
+/*
+ * Numbers what is reached in the order of ids, so that walks by id meet the
+ * same order.
+ */
 static uint32_t
 number(uint32_t *to, uint32_t n)
 {
@@ -192,14 +226,14 @@ ir_reach(const struct ir_module *m, struct arena *a, struct ir_reached *x)
 	x->nregions = number(x->region, m->regions.n);
 }
 
-/* ---- only that ---- */
+/* ---- a module of what is reached alone ---- */
 
-struct moving {
+struct module_move {
 	const struct ir_module *from;
 	struct ir_module *to;
 	struct arena *a;	/* of `to` */
 	const struct ir_reached *as;
-	/* by the first of a node's: where they are there, and 1 */
+	/* by a node's first attribute: its new index, and 1 */
 	uint32_t *attrs;
 };
 
@@ -208,7 +242,7 @@ struct moving {
 	 (void)((v)->at = arena_alloc_raw((arena), (count) * sizeof *(v)->at)))
 
 static void
-move_values(struct moving *x)
+move_values(struct module_move *x)
 {
 	const struct ir_module *m = x->from;
 	const struct ir_reached *as = x->as;
@@ -228,9 +262,9 @@ move_values(struct moving *x)
 	x->to->values.n = as->nvalues;
 }
 
-/* Those of reached nodes, each once: nodes may share them. */
+/* Counts the attributes of reached nodes, those that nodes share once. */
 static uint32_t
-count_attrs(struct moving *x)
+count_attrs(struct module_move *x)
 {
 	const struct ir_module *m = x->from;
 	uint32_t n = 0;
@@ -248,9 +282,9 @@ count_attrs(struct moving *x)
 	return n;
 }
 
-/* Those that nodes share are there once, where the first one has them. */
+/* Copies a node's attributes; those that nodes share are copied once. */
 static uint32_t
-move_attrs(struct moving *x, const struct ir_node *n)
+move_attrs(struct module_move *x, const struct ir_node *n)
 {
 	uint32_t *at = &x->attrs[n->attrs];
 
@@ -268,7 +302,7 @@ move_attrs(struct moving *x, const struct ir_node *n)
 }
 
 static void
-move_nodes(struct moving *x)
+move_nodes(struct module_move *x)
 {
 	const struct ir_module *m = x->from;
 	struct ir_module *to = x->to;
@@ -297,7 +331,7 @@ move_nodes(struct moving *x)
 	}
 }
 
-/* A copy of a region's list, by what is in it. */
+/* Copies a region's list by the new ids of its items. */
 #define MOVE_LIST(x, v, names) \
 	do { \
 		uint32_t list_i; \
@@ -308,7 +342,7 @@ move_nodes(struct moving *x)
 	} while (0)
 
 static void
-move_regions(struct moving *x)
+move_regions(struct module_move *x)
 {
 	const struct ir_module *m = x->from;
 	const struct ir_reached *as = x->as;
@@ -338,7 +372,7 @@ struct ir_module *
 ir_compact(const struct ir_module *m, const struct ir_reached *as,
 	   struct arena *a)
 {
-	struct moving x = { .from = m, .a = a, .as = as,
+	struct module_move x = { .from = m, .a = a, .as = as,
 			    .to = copy_frame(m, a, 1) };
 
 	x.attrs = arena_alloc(&m->ctx->tmp, m->attrs.n * sizeof *x.attrs);

@@ -1,49 +1,13 @@
 /*
- * What a node computes and moves, by the formulas of its row in ops.def.
- * A formula is a sum of products; a product is tokens side by side: a whole
- * number, `out`, `in0`.. (elements), `pairs`, or a factor of the op's rule
- * (the product of its dims' sizes).  Doubles: 2^96 flops are no error, and
- * all counts below 2^53 are exact.
+ * Flops and bytes of a node, by the formulas of its row in ops.def.  A formula
+ * is a sum of products; a product is a sequence of tokens: a whole number,
+ * `out`, `in0`..  (elements), `pairs`, or a factor of the op's rule (the
+ * product of its dims' sizes).  Results are doubles: 2^96 flops are no error,
+ * and counts below 2^53 are exact.
  */
 #include "ir/ir.h"
 
 #include <string.h>
-
-/* 1 + 2 + ... + n */
-static double
-triangle(double n)
-{
-	return n > 0 ? n * (n + 1) / 2 : 0;
-}
-
-/* The sum of min(c, w) over c = 1..n. */
-static double
-clipped(double n, double w)
-{
-	return n <= w ? triangle(n) : triangle(w) + (n - w) * w;
-}
-
-/*
- * The last query stands beside the last key: query i sees the keys
- * j <= i + T - S if causal, and j > i + T - S - window if windowed.
- */
-double
-ir_attention_pairs(int64_t queries, int64_t keys, bool causal,
-		   int64_t window)
-{
-	double s = (double)queries, t = (double)keys, w = (double)window;
-
-	if (causal) {
-		/* the counts are t-s+1 .. t, those above 0, clipped */
-		w = window > 0 ? w : t;
-		return clipped(t, w) - (t > s ? clipped(t - s, w) : 0);
-	}
-	if (window > 0) {
-		/* the keys that fall out: t-s-w+1 .. t-w, those above 0 */
-		return s * t - (triangle(t - w) - triangle(t - s - w));
-	}
-	return s * t;
-}
 
 /* ---- reading formulas ---- */
 
@@ -65,7 +29,7 @@ struct token {
 
 struct ir_formulas {
 	struct token *flops, *bytes;
-	bool binds;		/* some token asks for dims of factors */
+	bool binds;		/* some token is a factor */
 };
 
 static struct token
@@ -107,7 +71,7 @@ static struct token *
 read_formula(struct ir_formulas *all, enum ir_op op, const char *p,
 	     struct arena *a)
 {
-	/* no token is shorter than a character */
+	/* a token has at least one character */
 	struct token *list = arena_alloc(a, (strlen(p) + 1) * sizeof *list);
 	uint32_t n = 0;
 
@@ -124,7 +88,10 @@ read_formula(struct ir_formulas *all, enum ir_op op, const char *p,
 	return list;
 }
 
-/* Nodes are priced over and over, and there are few ops: each is read once. */
+/*
+ * The formulas of an op are parsed once per context: nodes are priced often,
+ * and there are few ops.
+ */
 static const struct ir_formulas *
 formulas_of(struct ir_ctx *c, enum ir_op op)
 {
@@ -148,7 +115,7 @@ struct formula {
 	const struct ir_rule *r;
 	struct ir_counts *to;
 	bool in_bytes;
-	bool local;		/* of one rank's pieces */
+	bool local;		/* of the rank that has most, not of all */
 };
 
 static count_id
@@ -166,7 +133,7 @@ elems(const struct formula *f, const struct ir_type *t)
 	return v;
 }
 
-/* The axes that split a dim of a factor, as its first holder says. */
+/* The axes that split a dim of a factor in the first operand that has it. */
 static uint32_t
 cut_of(const struct formula *f, const struct ir_factor *x, dim_id d)
 {
@@ -212,9 +179,9 @@ is_balanced(const struct ir_module *m, uint32_t cut)
 }
 
 /*
- * A rank sees the keys of all, one after the other if they are split.  The
- * last piece of the queries sees most, unless the axis is balanced: then each
- * sees its share.
+ * A rank sees all keys; if they are split, the ranks of that axis pass them on
+ * in a ring.  The last piece of the queries sees most keys, unless the axis is
+ * balanced: then each piece sees the same number.
  */
 static count_id
 pairs(const struct formula *f)
@@ -239,7 +206,10 @@ pairs(const struct formula *f)
 		ir_attr_int(f->m, f->n, IR_ATTR_WINDOW, 0)));
 }
 
-/* A product of factors of routed rows is of all ranks' rows. */
+/*
+ * The axes along which rows are routed: a product of factors counts the rows of
+ * all ranks.
+ */
 static uint32_t
 routed(const struct formula *f)
 {
@@ -251,7 +221,7 @@ routed(const struct formula *f)
 	return axes;
 }
 
-/* The value of one token; an operand's also sets the product's type. */
+/* The count of one token; an operand or result also sets *type. */
 static count_id
 value_of(const struct formula *f, const struct token *t,
 	 const struct ir_type **type, bool *whole)
@@ -277,12 +247,12 @@ value_of(const struct formula *f, const struct token *t,
 	}
 }
 
-/* Up to its end, to which *list goes. */
+/* The count of one product; *list is then after it. */
 static count_id
 product(const struct formula *f, const struct token **list)
 {
 	const struct ir_type *type = ir_type(f->m, f->n->result);
-	bool whole = true;	/* nothing in it is of the pieces alone */
+	bool whole = true;	/* no factor is a rank's piece */
 	count_id v = IR_COUNT_ONE;
 
 	for (; (*list)->what > PLUS; ++*list) {
@@ -305,7 +275,7 @@ count(const struct formula *f, const struct token *list)
 	return v;
 }
 
-/* The rule is bound if any of the op's formulas asks for a factor. */
+/* Binds the rule if any of the op's formulas has a factor. */
 static struct formula
 open_formula(struct ir_module *m, const struct ir_node *n,
 	     const struct ir_formulas *op, struct ir_rule *r,
@@ -329,7 +299,7 @@ ir_count_flops(struct ir_counts *c, struct ir_module *m,
 	return count(&f, op->flops);
 }
 
-/* What counts one node at a time: its lists have room for the next. */
+/* The counts of one node at a time; its lists are reused for the next node. */
 struct ir_costing {
 	struct ir_counts counts;
 	VEC(double) values;

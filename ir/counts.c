@@ -1,9 +1,9 @@
 /*
- * Counts as they follow from how long dims and axes are.  Who counts for one
- * module, and for others that differ from it in lengths alone, writes down
- * once what adds up to what, and runs through that for each of them.  A count
- * that is asked for twice is one; ids ascend, so what a count is made of
- * stands before it.
+ * Counts as functions of the lengths of dims and axes.  Counts of one module
+ * are written down once, as sums and products of others, and evaluated for that
+ * module and for others that differ from it in lengths alone.  A count that is
+ * written twice is one; ids ascend, so that a count comes after what it is made
+ * of.
  */
 #include "ir/ir.h"
 
@@ -29,6 +29,46 @@ ir_counts_clear(struct ir_counts *c)
 	table_cut(&c->types_known, 1);
 }
 
+/* ---- pairs of attention ---- */
+
+/* 1 + 2 + ... + n */
+static double
+triangle(double n)
+{
+	return n > 0 ? n * (n + 1) / 2 : 0;
+}
+
+/* The sum of min(c, w) over c = 1..n. */
+static double
+clipped(double n, double w)
+{
+	return n <= w ? triangle(n) : triangle(w) + (n - w) * w;
+}
+
+/*
+ * The last query is at the position of the last key: query i sees the keys j <=
+ * i + T - S if causal, and j > i + T - S - window if windowed.
+ */
+double
+ir_attention_pairs(int64_t queries, int64_t keys, bool causal,
+		   int64_t window)
+{
+	double s = (double)queries, t = (double)keys, w = (double)window;
+
+	if (causal) {
+		/* the queries see t-s+1 .. t keys, if positive, at most w */
+		w = window > 0 ? w : t;
+		return clipped(t, w) - (t > s ? clipped(t - s, w) : 0);
+	}
+	if (window > 0) {
+		/*
+		 * the keys outside of the window: t-s-w+1 .. t-w, if positive
+		 */
+		return s * t - (triangle(t - w) - triangle(t - s - w));
+	}
+	return s * t;
+}
+
 /* ---- writing down ---- */
 
 static bool
@@ -38,7 +78,7 @@ same(const struct ir_count *x, const struct ir_count *y)
 	       x->c == y->c;
 }
 
-/* The entry of a table is the id and 1. */
+/* The id is the table's entry less 1. */
 static count_id
 add(struct ir_counts *c, struct ir_count x)
 {
@@ -182,7 +222,7 @@ hash_type(const struct ir_type *t)
 	return hash_word(hash, t->of);
 }
 
-/* Many values have the same one. */
+/* Counts of a type are written once: many values have the same. */
 static const struct ir_counted_type *
 of_type(struct ir_counts *c, const struct ir_type *t)
 {
@@ -225,7 +265,7 @@ ir_count_bytes(struct ir_counts *c, count_id elems, uint8_t dtype)
 			    ir_count_number(c, ir_dtypes[dtype].bits / 8.));
 }
 
-/* ---- running ---- */
+/* ---- evaluating ---- */
 
 static double
 ranks(const struct ir_module *m, uint32_t axes)

@@ -20,23 +20,23 @@ static const char *const definitions[IR_OP_COUNT] = {
 };
 
 /* A definition that is being read. */
-struct reader {
+struct define_reader {
 	enum ir_op op;
 	const char *at;
 	struct ir_definition *out;
 };
 
-static void sum(struct reader *r);
+static void sum(struct define_reader *r);
 
 _Noreturn static void
-bad(const struct reader *r, const char *expected)
+bad(const struct define_reader *r, const char *expected)
 {
 	die("definition of %s: %s expected at \"%s\"", ir_ops[r->op].name,
 	    expected, r->at);
 }
 
 static bool
-read_char(struct reader *r, char c)
+read_char(struct define_reader *r, char c)
 {
 	r->at += strspn(r->at, " ");
 	if (*r->at != c) {
@@ -47,7 +47,7 @@ read_char(struct reader *r, char c)
 }
 
 static struct ir_define_step *
-add_step(struct reader *r, enum ir_define_kind kind)
+add_step(struct define_reader *r, enum ir_define_kind kind)
 {
 	struct ir_definition *d = r->out;
 
@@ -59,7 +59,7 @@ add_step(struct reader *r, enum ir_define_kind kind)
 }
 
 static void
-call_map(struct reader *r, enum ir_op op)
+call_map(struct define_reader *r, enum ir_op op)
 {
 	int k;
 
@@ -80,7 +80,7 @@ call_map(struct reader *r, enum ir_op op)
 
 /* The operand `a`, an attribute, or a call of a map. */
 static void
-word(struct reader *r)
+word(struct define_reader *r)
 {
 	enum ir_attr_key key;
 	char name[16] = "";
@@ -111,7 +111,7 @@ word(struct reader *r)
 }
 
 static void
-factor(struct reader *r)
+factor(struct define_reader *r)
 {
 	char *end;
 
@@ -129,7 +129,7 @@ factor(struct reader *r)
 }
 
 static void
-product(struct reader *r)
+product(struct define_reader *r)
 {
 	factor(r);
 	for (;;) {
@@ -146,7 +146,7 @@ product(struct reader *r)
 }
 
 static void
-sum(struct reader *r)
+sum(struct define_reader *r)
 {
 	product(r);
 	for (;;) {
@@ -165,7 +165,9 @@ sum(struct reader *r)
 bool
 ir_define(enum ir_op op, struct ir_definition *out)
 {
-	struct reader r = { .op = op, .at = definitions[op], .out = out };
+	struct define_reader r = {
+		.op = op, .at = definitions[op], .out = out
+	};
 
 	out->n = 0;
 	if (!r.at) {

@@ -1,15 +1,15 @@
 /*
- * What the user is told: records with a span, collected through a phase and
- * printed together as `file:line:col: error: text`, the source line, a
- * caret line, then notes; or the same records as JSON.
+ * Diagnostics: records with a span, collected through a phase and printed
+ * together as `file:line:col: error: text`, the source line, a caret line, then
+ * notes; or the same records as JSON.
  */
 #include "ir/base.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#define MAX_ERRORS 50	/* more of them teach nothing */
-#define WINDOW 96	/* columns shown of a line too long to show whole */
+#define MAX_ERRORS 50	/* further ones are counted only */
+#define WINDOW 96	/* columns of a long line that are printed */
 #define LONG_LINE 160
 
 static const struct {
@@ -162,8 +162,8 @@ paint(const struct diags *d, const char *code)
 }
 
 /*
- * One character of the source line as it is shown: bytes that a terminal
- * would choke on become <XX>.  Returns the bytes read, adds its columns.
+ * Adds one character of the source line; bytes that a terminal cannot print
+ * become <XX>.  Returns the bytes read, and adds its columns.
  */
 static uint32_t
 show_char(struct buf *b, const unsigned char *s, uint32_t n, uint32_t *cols)
@@ -189,12 +189,12 @@ show_char(struct buf *b, const unsigned char *s, uint32_t n, uint32_t *cols)
 		return 1;
 	}
 	buf_add(b, (const char *)s, k);
-	/* three and four byte characters are nearly all two columns wide */
+	/* nearly all characters of three and four bytes have two columns */
 	*cols += k >= 3 && s[0] >= 0xe3 ? 2 : 1;
 	return k;
 }
 
-/* The caret line's own blanks: the source's tabs stay tabs. */
+/* Blanks of the caret line: tabs of the source stay tabs. */
 static void
 pad(struct buf *b, const char *s, uint32_t bytes, uint32_t cols)
 {
@@ -390,16 +390,14 @@ small(char c)
 	return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
 }
 
-/* 2 for another letter, 1 for the same one, large and not small. */
+/* The cost of replacing a by b: 2, or 1 if only the case differs. */
 static size_t
 unlike(char a, char b)
 {
 	return a == b ? 0 : small(a) == small(b) ? 1 : 2;
 }
 
-/*
- * Twice the edit distance with adjacent swaps, given up past 24 characters.
- */
+/* Twice the edit distance with adjacent swaps; none beyond 24 characters. */
 static size_t
 distance(const char *a, const char *b)
 {
@@ -437,7 +435,7 @@ diag_near_try(struct diag_near *n, const char *candidate)
 	size_t k = distance(n->want, candidate);
 
 	if (k >= 2 * strlen(n->want)) {
-		return;		/* nothing is left of it: no near miss */
+		return;		/* no character is the same: no suggestion */
 	}
 	if (k < n->best_distance || (!n->best && k == n->best_distance)) {
 		n->best = candidate;

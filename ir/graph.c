@@ -1,225 +1,11 @@
 /*
- * Building and changing modules: every array is append-only, so ids stay
- * valid; a pass removes a node by leaving it out of its region's list.
+ * Building and changing functions: parameters, nodes and uses.  Every array is
+ * append-only, so that ids stay valid; a pass removes a node by removing it
+ * from its region's list.
  */
 #include "ir/ir.h"
 
 #include <string.h>
-
-void
-ir_ctx_init(struct ir_ctx *c, const struct mem *m)
-{
-	struct mem libc;
-
-	memset(c, 0, sizeof *c);
-	if (m) {
-		c->mem = *m;
-	} else {
-		mem_init(&libc);
-		mem_pool_init(&c->pool, &libc, &c->mem);
-	}
-	arena_init(&c->perm, &c->mem);
-	arena_init(&c->tmp, &c->mem);
-	intern_init(&c->syms, &c->perm);
-	source_init(&c->sources, &c->perm);
-	diag_init(&c->diags, &c->perm, &c->sources);
-	arena_init(&c->shared, &c->mem);
-	c->bound = ir_bound_new(&c->shared);
-	c->types = ir_types_new(&c->shared);
-}
-
-void
-ir_ctx_release(struct ir_ctx *c)
-{
-	arena_release(&c->shared);
-	arena_release(&c->tmp);
-	arena_release(&c->perm);
-	mem_pool_release(&c->pool);
-}
-
-const char *
-ir_text(const struct ir_ctx *c, sym_t s)
-{
-	return intern_text(&c->syms, s);
-}
-
-struct ir_module *
-ir_module_new(struct ir_ctx *c)
-{
-	struct arena *a = &c->perm;
-	struct ir_module *m = arena_alloc(a, sizeof *m);
-
-	m->ctx = c;
-	VEC_PUSH(a, &m->dims, (struct ir_dim){ 0 });
-	VEC_PUSH(a, &m->axes, (struct ir_axis){ 0 });
-	VEC_PUSH(a, &m->exprs, (struct ir_expr){ 0 });
-	VEC_PUSH(a, &m->values, (struct ir_value){ 0 });
-	VEC_PUSH(a, &m->nodes, (struct ir_node){ 0 });
-	VEC_PUSH(a, &m->regions, (struct ir_region){ 0 });
-	VEC_PUSH(a, &m->funcs, (struct ir_func){ 0 });
-	return m;
-}
-
-/* ---- dims and expressions ---- */
-
-dim_id
-ir_dim_add(struct ir_module *m, sym_t name, int64_t size, expr_id expr,
-	   struct span span)
-{
-	struct ir_dim d = { name, size, expr, span };
-
-	VEC_PUSH(&m->ctx->perm, &m->dims, d);
-	return m->dims.n - 1;
-}
-
-dim_id
-ir_dim_find(const struct ir_module *m, sym_t name)
-{
-	dim_id d;
-
-	for (d = 1; d < m->dims.n; d++) {
-		if (m->dims.at[d].name == name) {
-			return d;
-		}
-	}
-	return 0;
-}
-
-const char *
-ir_dim_name(const struct ir_module *m, dim_id d)
-{
-	return d ? ir_text(m->ctx, m->dims.at[d].name) : "?";
-}
-
-int64_t
-ir_dim_size(const struct ir_module *m, dim_id d)
-{
-	return m->dims.at[d].size;
-}
-
-static expr_id
-add_expr(struct ir_module *m, struct ir_expr e)
-{
-	VEC_PUSH(&m->ctx->perm, &m->exprs, e);
-	return m->exprs.n - 1;
-}
-
-expr_id
-ir_expr_const(struct ir_module *m, int64_t v)
-{
-	struct ir_expr e = { .kind = EXPR_CONST, .value = v };
-
-	return add_expr(m, e);
-}
-
-expr_id
-ir_expr_dim(struct ir_module *m, dim_id d)
-{
-	struct ir_expr e = { .kind = EXPR_DIM, .dim = d,
-			     .value = ir_dim_size(m, d) };
-
-	return add_expr(m, e);
-}
-
-static const char *
-fold(enum ir_expr_kind kind, int64_t a, int64_t b, int64_t *out)
-{
-	bool fits = true;
-
-	switch (kind) {
-	case EXPR_ADD:
-		fits = num_add(a, b, out);
-		break;
-	case EXPR_SUB:
-		fits = b != INT64_MIN && num_add(a, -b, out);
-		break;
-	case EXPR_MUL:
-		fits = num_mul(a, b, out);
-		break;
-	default:
-		if (b == 0) {
-			return "divides by zero";
-		}
-		if ((a == INT64_MIN && b == -1) || a % b != 0) {
-			return "does not divide evenly";
-		}
-		*out = a / b;
-		break;
-	}
-	return fits ? NULL : "does not fit 63 bits";
-}
-
-expr_id
-ir_expr_op(struct ir_module *m, enum ir_expr_kind kind, expr_id a, expr_id b,
-	   const char **why)
-{
-	const struct ir_expr *x = &m->exprs.at[a], *y = &m->exprs.at[b];
-	struct ir_expr e = { .kind = (uint8_t)kind, .lhs = a, .rhs = b };
-	const char *problem = fold(kind, x->value, y->value, &e.value);
-
-	if (x->depth >= IR_MAX_DEPTH || y->depth >= IR_MAX_DEPTH) {
-		*why = arena_printf(&m->ctx->tmp, "nests deeper than %d",
-				    IR_MAX_DEPTH);
-		return 0;
-	}
-	if (problem) {
-		*why = arena_printf(&m->ctx->tmp, "%lld %c %lld %s",
-				    (long long)x->value,
-				    "+-*/"[kind - EXPR_ADD],
-				    (long long)y->value, problem);
-		return 0;
-	}
-	e.depth = (uint8_t)(1 + (x->depth > y->depth ? x->depth : y->depth));
-	return add_expr(m, e);
-}
-
-/* ---- functions, regions, values ---- */
-
-func_id
-ir_func_add(struct ir_module *m, sym_t name, bool is_model, struct span span)
-{
-	struct ir_func f = { .name = name, .is_model = is_model,
-			     .span = span };
-
-	f.body = ir_region_add(m, 0);
-	VEC_PUSH(&m->ctx->perm, &m->funcs, f);
-	return m->funcs.n - 1;
-}
-
-func_id
-ir_func_find(const struct ir_module *m, sym_t name)
-{
-	func_id f;
-
-	for (f = 1; f < m->funcs.n; f++) {
-		if (m->funcs.at[f].name == name && !m->funcs.at[f].is_model) {
-			return f;
-		}
-	}
-	return 0;
-}
-
-func_id
-ir_model(const struct ir_module *m)
-{
-	func_id f;
-
-	for (f = 1; f < m->funcs.n; f++) {
-		if (m->funcs.at[f].is_model) {
-			return f;
-		}
-	}
-	return 0;
-}
-
-region_id
-ir_region_add(struct ir_module *m, node_id owner)
-{
-	struct ir_region r = { .owner = owner };
-
-	VEC_PUSH(&m->ctx->perm, &m->regions, r);
-	return m->regions.n - 1;
-}
 
 value_id
 ir_param_add(struct ir_module *m, region_id r, const struct ir_type *type,
@@ -240,7 +26,7 @@ ir_param_add(struct ir_module *m, region_id r, const struct ir_type *type,
 void
 ir_new_init(struct ir_new *n, enum ir_op op, struct span span)
 {
-	/* most of its 8 KiB is room for what few nodes have */
+	/* most of its 8 KiB is for the results that few nodes have */
 	memset(n->types, 0, sizeof n->types[0]);
 	n->op = op;
 	n->nargs = n->nattrs = 0;
@@ -313,7 +99,7 @@ ir_new_text(struct ir_new *n, enum ir_attr_key key, sym_t s)
 	ir_new_attr(n, key)->text = s;
 }
 
-/* Where the attribute stands in its op's row: the printing order. */
+/* The index of the attribute in its op's row: the printing order. */
 static size_t
 attr_place(enum ir_op op, enum ir_attr_key key)
 {
@@ -456,40 +242,6 @@ ir_append_like(struct ir_module *m, region_id r, node_id like,
 	return n->result;
 }
 
-const struct ir_attr *
-ir_attr(const struct ir_module *m, const struct ir_node *n,
-	enum ir_attr_key key)
-{
-	uint32_t i;
-
-	for (i = 0; i < n->nattrs; i++) {
-		if (m->attrs.at[n->attrs + i].key == key) {
-			return &m->attrs.at[n->attrs + i];
-		}
-	}
-	return NULL;
-}
-
-int64_t
-ir_attr_int(const struct ir_module *m, const struct ir_node *n,
-	    enum ir_attr_key key, int64_t absent)
-{
-	const struct ir_attr *a = ir_attr(m, n, key);
-
-	return a ? a->i : absent;
-}
-
-double
-ir_attr_num(const struct ir_module *m, const struct ir_node *n,
-	    enum ir_attr_key key, double absent)
-{
-	const struct ir_attr *a = ir_attr(m, n, key);
-
-	return a ? a->num : absent;
-}
-
-/* ---- changing, settings ---- */
-
 void
 ir_replace_uses(struct ir_module *m, const value_id *map)
 {
@@ -511,24 +263,3 @@ ir_replace_uses(struct ir_module *m, const value_id *map)
 	}
 }
 
-const struct ir_setting *
-ir_setting(const struct ir_module *m, const char *key)
-{
-	sym_t name = intern_find(&m->ctx->syms, key);
-	uint32_t i;
-
-	for (i = 0; name && i < m->settings.n; i++) {
-		if (m->settings.at[i].key == name) {
-			return &m->settings.at[i];
-		}
-	}
-	return NULL;
-}
-
-double
-ir_setting_num(const struct ir_module *m, const char *key, double absent)
-{
-	const struct ir_setting *s = ir_setting(m, key);
-
-	return s && s->kind == SET_NUM ? s->num[0] : absent;
-}

@@ -1,13 +1,14 @@
 /*
- * A module as 128 bits: what its functions compute, or all of it.  One that
- * comes out of the same steps in another context has the same ids, but its
- * names are numbered anew: in what it computes they count as texts.
+ * Hashes of modules, of 128 bits: of what its functions compute, or of all of
+ * it.  A module that comes out of the same passes in another context has the
+ * same ids, but its names may have others: the hash of what is computed
+ * contains their texts.
  */
 #include "ir/ir.h"
 
 #include <string.h>
 
-/* ---- what it computes ---- */
+/* ---- what functions compute ---- */
 
 static uint64_t
 pair(uint32_t a, uint32_t b)
@@ -103,7 +104,8 @@ ir_hash(const struct ir_module *m)
 #define LANES 4
 
 struct hashing {
-	uint64_t lane[LANES];	/* by turns, so that no word waits */
+	uint64_t lane[LANES];	/* words go to them in turn, so that none waits
+				 * for the one before */
 	uint32_t next;
 };
 
@@ -130,7 +132,7 @@ mix_four(struct hashing *h, const uint64_t w[LANES])
 	h->lane[3] = hash_word(h->lane[3], w[3]);
 }
 
-/* Of items without padding. */
+/* Items must have no padding. */
 static void
 mix_items(struct hashing *h, const void *at, size_t bytes)
 {
@@ -181,7 +183,7 @@ mix_attrs(struct hashing *h, const struct ir_module *m)
 	}
 }
 
-/* Neighbours often are of one type. */
+/* The last type's hash is reused: neighbours often have the same type. */
 static void
 mix_values(struct hashing *h, const struct ir_module *m)
 {

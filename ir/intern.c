@@ -1,7 +1,6 @@
 /*
- * Names as 32-bit ids: two names are the same name exactly when their ids
- * are equal.  Ids are given in order of first use, so they are the same in
- * every run.
+ * Names as 32-bit ids: two names are equal exactly when their ids are.  Ids are
+ * given in the order of first use, so that they are the same in every run.
  */
 #include "ir/base.h"
 
@@ -16,7 +15,7 @@ intern_init(struct intern *t, struct arena *a)
 	VEC_PUSH(a, &t->len, 0);
 }
 
-/* FNV-1a: short names, no adversary worth more (the table only grows). */
+/* FNV-1a: names are short, and nobody gains by making them collide. */
 static uint32_t
 hash(const char *s, size_t n)
 {

@@ -1,9 +1,11 @@
 /*
  * The IR: an SSA graph of few ops over tensors whose dims have names, in
- * regions.  Everything is an id into an array of the module, or of the run
- * where it never changes; nothing is a pointer, so a pass may append while it
- * walks.  docs/ir.md specifies the text form, which holds all of it but the
+ * regions.  References are ids, indices into arrays of the module, or of the
+ * run for what never changes, and not pointers, so that a pass may append while
+ * it walks. docs/ir.md specifies the text form, which has all of it but the
  * spans.
+ *
+ * Every folder of the compiler includes this; plug-ins do, too.
  */
 #ifndef IR_IR_H
 #define IR_IR_H
@@ -11,10 +13,10 @@
 #include "ir/base.h"
 
 /*
- * Raised whenever a struct here, in passes/pass.h or in passes/plan/plan.h
+ * Must be raised when a struct here, in passes/pass.h or in passes/plan/plan.h
  * changes its meaning or its size.
  */
-#define IR_ABI_VERSION 5
+#define IR_ABI_VERSION 6
 
 enum ir_op {
 #define OP(id, name, n, rule, split, dtypes, attrs, flags, flops, bytes, rc, \
@@ -44,38 +46,39 @@ enum ir_attr_key {
 	IR_NATTRS
 };
 
-/* Facts of an op; a pass asks these, never for a name. */
+/* Facts of an op: passes test these instead of comparing ops. */
 enum ir_flag {
-	IRF_SOURCE = 1 << 0,	/* no operands: it comes from somewhere */
-	IRF_UNIQUE = 1 << 1,	/* two equal nodes are still two things */
-	IRF_PARAM = 1 << 2,	/* trained */
+	IRF_SOURCE = 1 << 0,	/* no operands: a source */
+	IRF_UNIQUE = 1 << 1,	/* equal nodes are not merged */
+	IRF_PARAM = 1 << 2,	/* a trained weight */
 	IRF_MAP = 1 << 3,	/* element by element */
 	IRF_SPREAD = 1 << 4,	/* an operand may lack dims of another */
 	IRF_COMMUTES = 1 << 5,
-	IRF_ROWWISE = 1 << 6,	/* whole rows at a time */
+	IRF_ROWWISE = 1 << 6,	/* needs whole rows */
 	IRF_MOVES = 1 << 7,	/* copies elements */
-	IRF_INDEXED = 1 << 8,	/* an operand's dim is looked up by index */
-	IRF_CONTRACTS = 1 << 9,	/* tensor-core work */
-	IRF_CACHED = 1 << 10,	/* decoding keeps operands per token */
+	IRF_INDEXED = 1 << 8,	/* an operand is looked up by an index */
+	IRF_CONTRACTS = 1 << 9,	/* a contraction, for tensor cores */
+	IRF_CACHED = 1 << 10,	/* decoding would cache its operands */
 	IRF_REGION = 1 << 11,
 	IRF_CALLS = 1 << 12,
-	IRF_SINK = 1 << 13,	/* no result: it puts its operand somewhere */
-	IRF_STORED = 1 << 14,	/* a tensor from outside the program */
-	IRF_STASH = 1 << 15,	/* a sink, and the source of its name */
-	IRF_PAIRS = 1 << 16,	/* looks at pairs of a query and a key */
-	IRF_CONVERTS = 1 << 17,	/* changes how its operand is placed */
-	IRF_COMM = 1 << 18,	/* ranks wait for each other in it */
-	IRF_PEER = 1 << 19,	/* to or from one other stage */
-	IRF_LOADED = 1 << 20	/* files of the model's weights have it */
+	IRF_SINK = 1 << 13,	/* no result: stores its operand */
+	IRF_STORED = 1 << 14,	/* a tensor from outside of the program */
+	IRF_STASH = 1 << 15,	/* saves a value, or reads a saved one */
+	IRF_PAIRS = 1 << 16,	/* computes (query, key) pairs */
+	IRF_CONVERTS = 1 << 17,	/* changes its operand's placement */
+	IRF_COMM = 1 << 18,	/* ranks communicate in it */
+	IRF_PEER = 1 << 19,	/* ... with one other stage */
+	IRF_LOADED = 1 << 20	/* read from the files of the model's weights */
 };
 
 enum ir_recompute { IR_RC_NEVER, IR_RC_CHEAP, IR_RC_ROW, IR_RC_HEAVY };
 
 #define IR_MAX_DIMS 8
 #define IR_MAX_RUN_NODES ((int64_t)1 << 40)	/* days of interpreting */
-#define IR_MAX_ARGS 64		/* carried values, layer operands */
+#define IR_MAX_ARGS 64		/* values that a repeat carries, operands of a
+				 * layer */
 #define IR_MAX_SIZE ((int64_t)1 << 48)	/* of one dim */
-#define IR_MAX_DEPTH 200	/* regions in regions, exprs in exprs */
+#define IR_MAX_DEPTH 200	/* of nested regions, and of expressions */
 
 #define IR_MAX_AXES 8		/* of a mesh */
 #define IR_MAX_AXIS (1 << 20)	/* ranks along one */
@@ -85,37 +88,43 @@ typedef uint32_t dim_id, expr_id, value_id, node_id, region_id, func_id;
 typedef uint32_t axis_id;	/* 1 .. IR_MAX_AXES */
 typedef uint32_t type_id;	/* of the run; 0 is empty */
 
-/* A value; along an axis of the mesh that it does not mention it is whole. */
+/*
+ * The type of a value.  Along axes of the mesh that it does not mention, the
+ * value is whole.
+ */
 struct ir_type {
 	uint8_t dtype;		/* enum ir_dtype */
 	uint8_t ndims;
-	uint8_t sum;		/* axes, a bit each: parts of a sum */
-	uint8_t routed;		/* axes: rows stand where they are wanted */
-	dim_id of;		/* IDX: the dim that it points into */
+	uint8_t sum;		/* axes along which it is a part of a sum, bit a
+				 * each */
+	uint8_t routed;		/* axes along which its rows are at their
+				 * experts */
+	dim_id of;		/* IDX: the dim that it indexes */
 	dim_id dims[IR_MAX_DIMS];	/* outermost first */
-	uint32_t cut[IR_MAX_DIMS];	/* by dim: the axes that split it,
-					 * four bits each, outermost lowest */
+	uint32_t cut[IR_MAX_DIMS];	/* by dim: the axes that split it, four
+					 * bits each, the outermost lowest */
 };
 
 /* One axis of the mesh of ranks. */
 struct ir_axis {
 	sym_t name;
 	int64_t size;
-	bool time;		/* microbatches, one after the other */
-	bool balanced;		/* each rank has a piece from either end */
+	bool time;		/* microbatches, one after another */
+	bool balanced;		/* each rank has a piece from either end of a
+				 * dim */
 	struct span span;
 };
 
 enum ir_expr_kind { EXPR_CONST, EXPR_DIM, EXPR_ADD, EXPR_SUB, EXPR_MUL,
 		    EXPR_DIV };
 
-/* Whole-number arithmetic over dims, as written. */
+/* Integer arithmetic over dims, as written. */
 struct ir_expr {
 	uint8_t kind;
 	uint8_t depth;
 	expr_id lhs, rhs;	/* operators */
 	dim_id dim;		/* EXPR_DIM */
-	int64_t value;		/* what it comes to, always */
+	int64_t value;		/* its value, always */
 };
 
 struct ir_dim {
@@ -138,8 +147,8 @@ struct ir_attr {
 struct ir_value {
 	type_id type;		/* many have the same */
 	sym_t hint;		/* the user's name for it, or 0 */
-	node_id node;		/* its maker; 0 for a parameter */
-	uint32_t index;		/* which result, or which parameter */
+	node_id node;		/* the node that makes it; 0 for a parameter */
+	uint32_t index;		/* index of the result or parameter */
 	region_id region;	/* parameter: of this region */
 };
 
@@ -148,8 +157,8 @@ struct ir_node {
 	uint16_t nargs, nattrs, nresults;
 	uint32_t args;		/* index into module args */
 	/*
-	 * Index into module attrs.  Nodes that are copies of one have all of
-	 * the same; who changes them gives the node new ones.
+	 * Index into module attrs.  Nodes that are copies of each other share
+	 * theirs; to change a node's attributes, give it new ones.
 	 */
 	uint32_t attrs;
 	value_id result;	/* first of its consecutive results */
@@ -158,7 +167,7 @@ struct ir_node {
 	struct span span;
 };
 
-/* A list of nodes in order; its parameters, and what it hands back. */
+/* A list of nodes in order, with parameters and results. */
 struct ir_region {
 	node_id owner;		/* the repeat, or 0 for a layer's body */
 	VEC(node_id) nodes;
@@ -176,7 +185,10 @@ struct ir_func {
 
 enum ir_setting_kind { SET_NUM, SET_WORD, SET_STR };
 
-/* One `set key = value...` line: what train, serve, ... blocks said. */
+/*
+ * One `set key = value...` line: the settings of blocks like train and serve,
+ * and of the plan.
+ */
 struct ir_setting {
 	sym_t key;		/* "train.batch" */
 	uint8_t kind;
@@ -184,7 +196,7 @@ struct ir_setting {
 	double num[8];
 	sym_t text;
 	struct span span;
-	struct span value;	/* what stands behind its `=` */
+	struct span value;	/* what follows its `=` */
 };
 
 /* `hint shard ffn on tp`, `hint recompute attention`. */
@@ -204,28 +216,26 @@ struct ir_module {
 	VEC(struct ir_node) nodes;
 	VEC(struct ir_region) regions;
 	VEC(struct ir_func) funcs;
-	/* pools that nodes point into */
+	/* arrays that nodes have slices of */
 	VEC(value_id) args;
 	VEC(struct ir_attr) attrs;
 	VEC(struct ir_setting) settings;
 	VEC(struct ir_hint) hints;
 };
 
-/* What values are, each once, for all modules of a run. */
+/* All types of a run, each once, shared by its modules. */
 struct ir_types {
 	struct arena *arena;
 	VEC(struct ir_type) at;	/* by id */
 	struct table table;
 };
 
-struct ir_bound;
-struct kernels_memo;
-struct ranks_found;
-
-/* What everything in a run shares. */
+/* What all modules of a run share. */
 struct ir_ctx {
-	/* libc's; empty in a child, which uses its parent's, and unused where
-	 * who opened the context has a gate of his own */
+	/*
+	 * of libc's memory; empty in a child, which uses its parent's, and
+	 * unused if the context was opened with another gate
+	 */
 	struct mem_pool pool;
 	struct mem mem;		/* its gate */
 	struct arena perm;	/* as long as the run */
@@ -235,23 +245,10 @@ struct ir_ctx {
 	struct diags diags;
 	const struct ir_rule *rules[IR_OP_COUNT];	/* read so far */
 	const struct ir_formulas *formulas[IR_OP_COUNT];	/* the same */
-	struct ir_costing *costing;	/* cost.c's; NULL: none yet */
-	struct arena shared;	/* children add to it; none in a child */
-	struct ir_bound *bound;	/* bind.c's, which children share */
-	struct ir_types *types;	/* type.c's, which children share */
-	/*
-	 * passes/kernels/fuse_memo.c's, which children share; NULL: none is
-	 * kept
-	 */
-	struct kernels_memo *kernels;
-	/* passes/found.c's, which children do not have; NULL: none */
-	struct ranks_found *found;
+	struct ir_costing *costing;	/* of cost.c; NULL: none yet */
+	struct arena shared;	/* shared with children; none in a child */
+	struct ir_types *types;	/* of type.c, shared with children */
 };
-
-/* m: a gate that sees all its requests, or NULL. */
-void ir_ctx_init(struct ir_ctx *c, const struct mem *m);
-void ir_ctx_release(struct ir_ctx *c);
-const char *ir_text(const struct ir_ctx *c, sym_t s);
 
 /* ---- ops.c: the tables of ops.def, attrs.def, dtypes.def -------------- */
 
@@ -276,7 +273,7 @@ struct ir_dtype_info {
 	const char *name;
 	int bits;
 	bool is_float;
-	double most, least;	/* of what it holds, above 0 */
+	double most, least;	/* the range of its positive values */
 };
 
 extern const struct ir_op_info ir_ops[IR_OP_COUNT];
@@ -346,7 +343,7 @@ struct ir_rule {
 	const char *where;	/* conditions, or "" */
 };
 
-/* Reads the op's rule; nothing is bound yet. */
+/* Parses the op's rule; nothing is bound yet. */
 void ir_rule_read(struct ir_rule *r, enum ir_op op);
 const struct ir_factor *ir_rule_factor(const struct ir_rule *r,
 				       const char *name);
@@ -367,19 +364,16 @@ bool ir_infer(struct ir_module *m, enum ir_op op,
 	      const struct ir_attr *attrs, uint32_t nattrs,
 	      struct ir_type *out, const char **why);
 
-/* Reads the op's rule once for the context. */
+/* The op's rule, parsed once per context. */
 const struct ir_rule *ir_rule_of(struct ir_ctx *c, enum ir_op op);
 
-/* ---- bind.c: rules of nodes, bound ------------------------------------- */
-
-/* What was bound before, in that arena. */
-struct ir_bound *ir_bound_new(struct arena *a);
-/* The node's rule, bound. Dies if it does not bind: verify first. */
+/* Binds the rule of a verified node; dies if it does not bind. */
 void ir_bind(struct ir_module *m, const struct ir_node *n,
 	     struct ir_rule *r);
 
-/* ---- graph.c: building and changing ----------------------------------- */
+/* ---- module.c: names, dims, functions, settings, attributes ----------- */
 
+const char *ir_text(const struct ir_ctx *c, sym_t s);
 struct ir_module *ir_module_new(struct ir_ctx *c);
 dim_id ir_dim_add(struct ir_module *m, sym_t name, int64_t size,
 		  expr_id expr, struct span span);
@@ -398,13 +392,24 @@ func_id ir_func_add(struct ir_module *m, sym_t name, bool is_model,
 func_id ir_func_find(const struct ir_module *m, sym_t name);
 func_id ir_model(const struct ir_module *m);	/* 0 if there is none */
 region_id ir_region_add(struct ir_module *m, node_id owner);
+
+const struct ir_attr *ir_attr(const struct ir_module *m,
+			      const struct ir_node *n, enum ir_attr_key key);
+int64_t ir_attr_int(const struct ir_module *m, const struct ir_node *n,
+		    enum ir_attr_key key, int64_t absent);
+double ir_attr_num(const struct ir_module *m, const struct ir_node *n,
+		   enum ir_attr_key key, double absent);
+const struct ir_setting *ir_setting(const struct ir_module *m,
+				    const char *key);
+double ir_setting_num(const struct ir_module *m, const char *key,
+		      double absent);
+
+/* ---- graph.c: parameters, nodes, uses ---------------------------------- */
+
 value_id ir_param_add(struct ir_module *m, region_id r,
 		      const struct ir_type *type, sym_t hint);
 
-/*
- * A node to be: filled in, then appended.  Of the types, the first is empty
- * at first; those behind it are written whole.
- */
+/* A node to be appended. types[0] is empty at first; the others are not set. */
 struct ir_new {
 	enum ir_op op;
 	value_id args[IR_MAX_ARGS];
@@ -436,8 +441,8 @@ value_id ir_append(struct ir_module *m, region_id r, struct ir_new *n,
 bool ir_append_sink(struct ir_module *m, region_id r, struct ir_new *n,
 		    const char **why);
 /*
- * A copy of a node without a region, placement and all, of other arguments:
- * they are of the same types as its own, so nothing is inferred again.
+ * Appends a copy of a node that has no region, with other arguments of the same
+ * types: the result has the same type, placement included.
  */
 value_id ir_append_like(struct ir_module *m, region_id r, node_id like,
 			const value_id *args);
@@ -462,90 +467,94 @@ ir_args(const struct ir_module *m, const struct ir_node *n)
 {
 	return m->args.at ? m->args.at + n->args : NULL;
 }
-const struct ir_attr *ir_attr(const struct ir_module *m,
-			      const struct ir_node *n, enum ir_attr_key key);
-int64_t ir_attr_int(const struct ir_module *m, const struct ir_node *n,
-		    enum ir_attr_key key, int64_t absent);
-double ir_attr_num(const struct ir_module *m, const struct ir_node *n,
-		   enum ir_attr_key key, double absent);
 
-/* Replaces uses: map[v] is the value to use for v, 0 for itself. */
+/* Replaces uses of v by map[v], unless that is 0. */
 void ir_replace_uses(struct ir_module *m, const value_id *map);
-const struct ir_setting *ir_setting(const struct ir_module *m,
-				    const char *key);
-double ir_setting_num(const struct ir_module *m, const char *key,
-		      double absent);
 
 /* ---- type.c: types ---------------------------------------------------- */
 
-/* In that arena, with the empty one. */
+/* A new set in arena a, which has the empty type alone. */
 struct ir_types *ir_types_new(struct arena *a);
 /*
- * The one that is equal to it.  A pointer to it holds, whatever is added; who
- * changes what a value is gives the value another one.
+ * The id of a type.  Pointers to kept types stay valid; to change what a value
+ * is, give it another type.
  */
 type_id ir_type_keep(struct ir_ctx *c, const struct ir_type *t);
-/* Of those that are equal, the same; places behind the last dim have no say. */
+/* A hash, equal for equal types; entries after the last dim do not count. */
 uint64_t ir_type_hash(const struct ir_type *t);
-/* Placements count; ir_type_same leaves them out. */
+/*
+ * Whether they are equal: ir_type_equal compares placements, too, ir_type_same
+ * does not.
+ */
 bool ir_type_equal(const struct ir_type *a, const struct ir_type *b);
 bool ir_type_same(const struct ir_type *a, const struct ir_type *b);
 bool ir_type_has(const struct ir_type *t, dim_id d);
-/* The place of a dim, or -1. */
+/* The index of a dim, or -1. */
 int ir_type_at(const struct ir_type *t, dim_id d);
-/* Elements; false if they do not fit 63 bits. */
+/* The number of elements; false if it does not fit 63 bits. */
 bool ir_type_elems(const struct ir_module *m, const struct ir_type *t,
 		   int64_t *elems);
 const char *ir_type_text(const struct ir_module *m, const struct ir_type *t);
 
-/* ---- copy.c: a context beside another, a module in it ------------------ */
+/* ---- copy.c: contexts, and copies of modules -------------------------- */
 
+/* m: the gate for all allocations, or NULL. */
+void ir_ctx_init(struct ir_ctx *c, const struct mem *m);
+void ir_ctx_release(struct ir_ctx *c);
 /*
- * A context for one trial: it knows the parent's names and sources and its
- * settings of warnings, and starts without errors.  What is added to it,
- * names and errors too, dies with it and is not seen in the parent, which
- * must outlive it.  Like every context it stays where it was made.
+ * A context for one trial: it has the parent's names, sources and warning
+ * settings, and no errors.  What is added to it, names and errors included, is
+ * released with it and not seen in the parent, which must outlive it.  A
+ * context must not be moved.
  */
 void ir_ctx_child(struct ir_ctx *c, const struct ir_ctx *parent);
 /*
- * The same module in c, with the same ids; the two share nothing that either
- * may change.  c is m's context, or a child of it that was made after the
- * last name of m.
+ * A copy of the module in c, with the same ids; the two share nothing that
+ * either may change. c is m's context, or a child of it that was made after the
+ * last name of m was added.
  */
 struct ir_module *ir_copy(const struct ir_module *m, struct ir_ctx *c);
-/* In its own context, but in that arena, and only to be looked at. */
+/* A copy in the same context, but in arena a, and read-only. */
 struct ir_module *ir_copy_in(const struct ir_module *m, struct arena *a);
-/* By id: what it is among those that functions reach; 0: none does. */
+/*
+ * By id: the number among those that functions reach, from 1; 0: not reached.
+ */
 struct ir_reached {
 	uint32_t *node, *value, *region;
-	uint32_t nnodes, nvalues, nregions;	/* so many, with "none" */
-	uint32_t nargs;		/* of these nodes */
+	uint32_t nnodes, nvalues, nregions;	/* how many, "none" included */
+	uint32_t nargs;		/* operands of these nodes */
 };
 
-/* Passes leave nodes behind that stand in no region. */
+/* Numbers what functions reach: passes leave nodes that are in no region. */
 void ir_reach(const struct ir_module *m, struct arena *a,
 	      struct ir_reached *x);
-/* That alone, so numbered, in its own context, but in that arena. */
+/*
+ * A module of what is reached alone, with these numbers as ids, in the same
+ * context, but in arena a.
+ */
 struct ir_module *ir_compact(const struct ir_module *m,
 			     const struct ir_reached *as, struct arena *a);
 /*
- * The same where m's context goes, and with it all that passes have left
- * there: that and c, which is new, are children of one parent.
+ * The same in c, a new context beside m's, which is released with all that
+ * passes have left there: both are children of one parent.
  */
 struct ir_module *ir_move(struct ir_module *m, struct ir_ctx *c);
 
 /* ---- hash.c: whether two modules compute the same ---------------------- */
 
 /*
- * Of all that functions hold: dims by their names and sizes, values by their
- * types, and nodes with their attributes.  Neither the mesh counts, nor
- * settings and hints, nor what is there for people: spans, names of values.
+ * A hash of all that functions compute: dims by names and sizes, values by
+ * types, nodes with their attributes.  The mesh, settings, hints, spans and
+ * names of values do not count.
  */
 struct hash ir_hash(const struct ir_module *m);
-/* Of all that it is, names by their numbers: for one context, or its child. */
+/*
+ * A hash of all of it, names by their ids: to be compared within a context and
+ * its children.
+ */
 struct hash ir_hash_all(const struct ir_module *m);
 
-/* ---- axes.c: the mesh, and how a value lies on it ---------------------- */
+/* ---- axes.c: the mesh, and how values are placed on it ------------------ */
 
 axis_id ir_axis_add(struct ir_module *m, sym_t name, int64_t size,
 		    struct span span);
@@ -554,60 +563,64 @@ const char *ir_axis_name(const struct ir_module *m, axis_id a);
 
 enum ir_how { IR_IS_WHOLE, IR_IS_PART, IR_IS_SPLIT, IR_IS_ROUTED };
 
-/* How a value stands along one axis. */
+/* The placement of a value along one axis. */
 struct ir_along {
 	enum ir_how how;
-	dim_id dim;		/* SPLIT: by this dim */
+	dim_id dim;		/* SPLIT: along this dim */
 };
 
 struct ir_along ir_along(const struct ir_type *t, axis_id a);
 bool ir_along_equal(struct ir_along a, struct ir_along b);
-/* A new split stands inside of those that the dim has. */
+/* A new split is inside of those that the dim has. */
 void ir_set_along(struct ir_type *t, axis_id a, struct ir_along s);
-/* The axes that split dim i of the type, outermost first. How many. */
+/*
+ * The axes that split dim i of the type, outermost first; returns their number.
+ */
 uint32_t ir_cuts(const struct ir_type *t, uint32_t i,
 		 axis_id axes[IR_MAX_AXES]);
 /* "split by `heads`", for a message. */
 const char *ir_along_text(const struct ir_module *m, struct ir_along s);
-/* ":dp:tp" and "{+tp, @ep}", or nothing. */
+/* Add ":dp:tp" and "{+tp, @ep}", or nothing. */
 void ir_put_cut(const struct ir_module *m, uint32_t cut, struct buf *out);
 void ir_put_marks(const struct ir_module *m, const struct ir_type *t,
 		  struct buf *out);
 
 /* ---- pieces.c: which elements a rank has -------------------------------- */
 
-/* Positions of a dim in the order in which a rank has them. */
+/* The positions of a dim that a rank has, in its order. */
 struct ir_pieces {
 	uint32_t n;
-	int64_t total;		/* positions in all; there may be none */
+	int64_t total;		/* the number of positions, possibly 0 */
 	struct {
 		int64_t start, count;
 	} at[IR_MAX_AXES + 1];	/* a balanced axis adds one at most */
 };
 
 /*
- * Those of a dim of so many positions, cut as in ir_type.cut, on the rank
- * whose coordinate on axis a is at[a].  This is the one place that knows how
- * an axis cuts.
+ * Those of a dim of that size, cut as in ir_type.cut, on the rank of coordinate
+ * at[a] on axis a.  Only this function knows how an axis cuts.
  */
 void ir_pieces(const struct ir_module *m, int64_t size, uint32_t cut,
 	       const uint32_t *at, struct ir_pieces *out);
-/* Pieces of a dim cut so, at most, on any rank. */
+/* The largest number of pieces of a dim with that cut on any rank. */
 uint32_t ir_pieces_most(const struct ir_module *m, uint32_t cut);
-/* The position in place i. */
+/* The position at index i. */
 int64_t ir_pieces_at(const struct ir_pieces *p, int64_t i);
-/* The place of a position, or -1. */
+/* The index of a position, or -1. */
 int64_t ir_pieces_find(const struct ir_pieces *p, int64_t position);
 
-/* The most positions of such a dim that any rank has. */
+/* The most positions of a dim of that size that any rank has. */
 int64_t ir_most(const struct ir_module *m, int64_t size, uint32_t cut);
 /*
- * The most elements that any rank has; of routed rows its share, as if they
- * went evenly to all.
+ * The most elements that any rank has; rows that are routed count as spread
+ * evenly over all ranks.
  */
 double ir_most_elems(const struct ir_module *m, const struct ir_type *t);
 
-/* A rank's elements of a tensor, row-major as those of the whole tensor. */
+/*
+ * The elements of a tensor that a rank has; they are row-major, as those of the
+ * whole tensor are.
+ */
 struct ir_local {
 	uint32_t ndims;
 	struct ir_pieces dims[IR_MAX_DIMS];
@@ -627,49 +640,49 @@ int64_t ir_local_find(const struct ir_local *l, int64_t at);
 
 #define IR_MAX_WAYS 40
 
-/* Where its operands and its result are if it runs this way. */
+/* The placements of its operands and its result if it runs this way. */
 struct ir_way {
 	struct ir_along in[IR_MAX_OPERANDS], out;
-	bool colls;		/* the op must say `on=` the axis */
+	bool colls;		/* the node must have the axis in `on` */
 };
 
 /*
- * All ways of a node that is neither source, sink, region nor call, the one
- * with everything whole first.  They come from the rule and the split column
- * of its row alone.  How many.
+ * All ways of a node that is no source, sink, region or call; the first has
+ * everything whole.  They follow from the rule and the split column of its row
+ * alone.  Returns their number.
  */
 uint32_t ir_ways(struct ir_module *m, const struct ir_node *n, axis_id a,
 		 struct ir_way *ways);
-/* Whether those of the op are the same along every axis, whatever its size. */
+/* Whether the op has the same ways along every axis, whatever its size. */
 bool ir_same_ways(enum ir_op op);
 
 /* ---- placement.c: whether placements compose ---------------------------- */
 
-/* The op that leads from one to the other in one step, if there is one. */
+/* The op that converts one placement to the other; false: no single op does. */
 bool ir_conversion(struct ir_along from, struct ir_along to, enum ir_op *op);
 /*
- * NULL if placements of operands and result compose, else a sentence that
- * names what does not fit and what is missing.
+ * NULL if the placements of operands and result agree, else a sentence that
+ * names what differs and what is missing.
  */
 const char *ir_place_fault(struct ir_module *m, const struct ir_node *n);
 
-/* ---- counts.c: what follows from how long dims and axes are ----------- */
+/* ---- counts.c: counts as functions of the lengths of dims and axes ------ */
 
-/* Where a count stands among others; 0 is the number 0, and 1 is 1. */
+/* The index of a count in a list; 0 is the number 0, and 1 is 1. */
 typedef uint32_t count_id;
 #define IR_COUNT_ONE 1
 
 enum ir_count_kind {
-	IR_COUNT_NUMBER,	/* its bits are a, and b << 32 */
-	IR_COUNT_LEN,		/* most positions of dim a, cut by b */
-	IR_COUNT_RANKS,		/* along all axes of a: bit 0 is axis 1 */
+	IR_COUNT_NUMBER,	/* the bits of a double: a, and b << 32 */
+	IR_COUNT_LEN,		/* the most positions of dim a, cut by b */
+	IR_COUNT_RANKS,		/* the product of axes a, bit 0 being axis 1 */
 	IR_COUNT_ADD,
 	IR_COUNT_MUL,
 	IR_COUNT_DIV,
-	IR_COUNT_SHARES,	/* a / b, and one for the rest */
+	IR_COUNT_SHARES,	/* a / b, rounded up */
 	IR_COUNT_LEAST,
 	IR_COUNT_MOST,
-	IR_COUNT_UNLESS,	/* b; 1 if a is above 1 */
+	IR_COUNT_UNLESS,	/* 1 if a is above 1, else b */
 	IR_COUNT_PAIRS,		/* of a queries and b keys, c: the window */
 	IR_COUNT_PAIRS_BEFORE	/* the same, causal */
 };
@@ -705,15 +718,22 @@ count_id ir_count_most(struct ir_counts *c, count_id a, count_id b);
 count_id ir_count_unless(struct ir_counts *c, count_id a, count_id b);
 count_id ir_count_pairs(struct ir_counts *c, count_id queries, count_id keys,
 			bool causal, int64_t window);
-/* What ir_most_elems says; bytes of these; and of so many of a dtype. */
+/* What ir_most_elems returns; its bytes; and the bytes of elems of a dtype. */
 count_id ir_count_elems(struct ir_counts *c, const struct ir_type *t);
 count_id ir_count_type(struct ir_counts *c, const struct ir_type *t);
 count_id ir_count_bytes(struct ir_counts *c, count_id elems, uint8_t dtype);
-/* All of a list, or the first n, for lengths as they are now: v by id. */
+/*
+ * Evaluates the first n of a list for the lengths of m as they are now; v by
+ * id.
+ */
 void ir_counts_run(const struct ir_module *m, const struct ir_count *at,
 		   uint32_t n, double *v);
 
-/* ---- cost.c: what a node computes and moves --------------------------- */
+/* The (query, key) pairs of one head and one sequence. */
+double ir_attention_pairs(int64_t queries, int64_t keys, bool causal,
+			  int64_t window);
+
+/* ---- cost.c: flops and bytes of a node --------------------------------- */
 
 struct ir_cost {
 	double flops, bytes;
@@ -721,22 +741,20 @@ struct ir_cost {
 /* One execution of the node, by its row's formulas; not its region. */
 void ir_cost(struct ir_module *m, const struct ir_node *n,
 	     struct ir_cost *out);
-/* Its flops alone. */
+/* The flops of a node alone. */
 double ir_flops(struct ir_module *m, const struct ir_node *n);
-/* Flops of one rank's pieces, of the rank that has most to do. */
+/* The flops of the rank that has most to compute. */
 double ir_local_flops(struct ir_module *m, const struct ir_node *n);
 count_id ir_count_flops(struct ir_counts *c, struct ir_module *m,
 			const struct ir_node *n);
-/* (query, key) pairs one head of one sequence looks at. */
-double ir_attention_pairs(int64_t queries, int64_t keys, bool causal,
-			  int64_t window);
 
 /* ---- print.c, read.c, verify.c: text form and rules ------------------- */
 
 void ir_print(struct ir_module *m, struct buf *out);
 /*
- * The same where nothing can be allocated: with room that was made ready for
- * a module of as many values and regions, to be printed once.
+ * The same without an allocation, for signal handlers: *scratch was prepared by
+ * ir_print_ready for a module of at most as many values and regions, and serves
+ * once.
  */
 struct ir_print_scratch {
 	uint32_t *number;	/* by value */
@@ -744,7 +762,7 @@ struct ir_print_scratch {
 };
 void ir_print_ready(const struct ir_module *m, struct arena *a,
 		    struct ir_print_scratch *out);
-void ir_print_in(struct ir_module *m, const struct ir_print_scratch *room,
+void ir_print_in(struct ir_module *m, const struct ir_print_scratch *scratch,
 		 struct buf *out);
 /* NULL after reporting at least one error. file is an index of sources. */
 struct ir_module *ir_read(struct ir_ctx *c, uint32_t file);
@@ -753,29 +771,32 @@ bool ir_verify(struct ir_module *m);
 
 /* ---- rng.c: the counter-based generator ------------------------------- */
 
-/* Philox-4x32-10 under a 64-bit key; the counter's high half is 0. */
+/* Philox-4x32-10 with a 64-bit key; the upper half of the counter is 0. */
 void ir_philox(uint64_t key, uint64_t counter, uint32_t out[4]);
 /* The key of a tensor's stream: its name and the run's seed. */
 uint64_t ir_rng_key(const char *name, uint64_t seed);
-/* Element `index` of a standard normal stream; exact on every machine. */
+/* Element `index` of a standard normal stream; the same on every machine. */
 double ir_rng_normal(uint64_t key, uint64_t index);
 /*
- * Element `index` of a dropout mask in that optimizer step: false with the
- * chance `rate`, from 0 to below 1.
+ * Element `index` of a dropout mask in that optimizer step: false with
+ * probability `rate`, which is at least 0 and below 1.
  */
 bool ir_rng_keeps(uint64_t key, uint64_t step, uint64_t index, double rate);
-/* Element `index` of a stream of whole numbers below n. */
+/* Element `index` of a stream of integers below n. */
 int64_t ir_rng_below(uint64_t key, uint64_t index, int64_t n);
 
 /* ---- interp.c: the reference interpreter ------------------------------ */
 
 /*
- * Where tensors come from other than the generator, and where sinks put
- * them.  op says which of the tensors of a name is meant: the weight, the
- * state, its gradient.  A NULL function is one that does nothing.
+ * Tensors from elsewhere than the generator, and where sinks put theirs.  `op`
+ * says which of the tensors of a name is meant: the weight, the optimizer
+ * state, its gradient.  NULL functions do nothing.
  */
 struct ir_weights {
-	/* Fills out[0..elems) of one stored tensor; false: it reported why. */
+	/*
+	 * Fills out[0..elems) with a stored tensor; false: it reported an
+	 * error.
+	 */
 	bool (*get)(void *user, enum ir_op op, const char *name,
 		    const struct ir_type *type, int64_t elems, double *out,
 		    struct span at);
@@ -783,20 +804,23 @@ struct ir_weights {
 	bool (*put)(void *user, enum ir_op op, const char *name,
 		    const struct ir_type *type, int64_t elems,
 		    const double *data, struct span at);
-	/* False: get has none of that name, the generator makes it. */
+	/* False: `get` has no tensor of that name; the generator makes it. */
 	bool (*has)(void *user, enum ir_op op, const char *name);
-	/* Fills an input; false: draw it. */
+	/* Fills an input; false: it is drawn at random. */
 	bool (*input)(void *user, const char *name,
 		      const struct ir_type *type, int64_t elems, double *out);
 	void *user;
 };
 
-struct ir_eval {
+struct ir_eval_options {
 	uint64_t seed;
-	func_id func;		/* to run: one without operands; 0: the model */
+	func_id func;		/* the function to run, which has no operands;
+				 * 0: the model */
 	const struct ir_weights *weights;	/* NULL: the generator */
-	/* Called with each value that has a name; path is
-	 * "repeat[3]/block/q". May be NULL. */
+	/*
+	 * Called for each value that has a name; path is "repeat[3]/block/q".
+	 * May be NULL.
+	 */
 	void (*seen)(void *user, const char *path, const struct ir_type *type,
 		     const double *data, int64_t elems);
 	void *user;
@@ -809,15 +833,17 @@ struct ir_eval_result {
 	int64_t elems;
 };
 
-/* Runs the model. False after reporting. The first *n <= max results. */
-bool ir_eval(struct ir_module *m, const struct ir_eval *opt,
+/*
+ * Runs the model, and sets the first *n <= max results.  False after an error.
+ */
+bool ir_eval(struct ir_module *m, const struct ir_eval_options *opt,
 	     struct ir_eval_result *results, uint32_t max, uint32_t *n);
 /*
- * What that will take, without computing anything.  False, after reporting
- * it: it will hold more than opt->max_bytes, or run for days.
+ * What that takes, without computing anything.  False, after an error, if it
+ * would hold more than opt->max_bytes or compute for days.
  */
 struct ir_needs;
-bool ir_eval_count(struct ir_module *m, const struct ir_eval *opt,
+bool ir_eval_count(struct ir_module *m, const struct ir_eval_options *opt,
 		   struct ir_needs *needs);
 /* A checksum of the bits of a tensor, for --checksum. */
 uint64_t ir_checksum(const double *data, int64_t elems);

@@ -1,9 +1,8 @@
-# The bottom floor: memory, diagnostics, the graph and its text.
+# The lowest layer: memory, diagnostics, the graph and its text.
 noinst_LIBRARIES += %D%/libir.a
 
 %C%_libir_a_SOURCES = \
 	%D%/axes.c \
-	%D%/bind.c \
 	%D%/buf.c \
 	%D%/copy.c \
 	%D%/cost.c \
@@ -25,6 +24,9 @@ noinst_LIBRARIES += %D%/libir.a
 	%D%/interp/interp_rows.c \
 	%D%/machine.h \
 	%D%/mem.c \
+	%D%/memo.c \
+	%D%/memo.h \
+	%D%/module.c \
 	%D%/num.c \
 	%D%/ops.c \
 	%D%/pieces.c \
@@ -48,6 +50,7 @@ noinst_LIBRARIES += %D%/libir.a
 	%D%/verify_attr.c \
 	%D%/verify_head.c \
 	%D%/verify_node.c \
+	%D%/verify_report.c \
 	%D%/ways.c
 
 # What a plug-in includes, under the same names as here.

@@ -1,8 +1,8 @@
 /*
- * The reference interpreter as a machine that can stand still: it runs a
- * function until that ends or needs something of another rank, says what,
- * and goes on when it has been given that.  ir_eval is one machine that
- * runs alone; passes/sim/sim.c lets one per rank talk to each other.
+ * The reference interpreter as a machine that can be suspended: it runs a
+ * function until that ends or needs data of another rank, returns what it
+ * needs, and continues when it has been given that. ir_eval is one machine that
+ * runs alone; passes/sim/sim.c runs one per rank.
  *
  * Sections are named for the .c that defines them.
  */
@@ -22,11 +22,11 @@ struct interp_block;
  * the pool's owner leaks nothing.
  */
 struct ir_pool {
-	struct ir_module *m;	/* not to be changed meanwhile */
+	struct ir_module *m;	/* must not change meanwhile */
 	int64_t max_bytes;	/* refuse to hold more than this; 0: no limit */
-	struct mem outer;	/* the run's gate, while ours stands in */
-	struct arena own;	/* dies with the pool */
-	struct interp_block *blocks;	/* all that live, newest first */
+	struct mem outer;	/* the run's gate, which ours replaces */
+	struct arena own;	/* released with the pool */
+	struct interp_block *blocks;	/* all that are in use */
 	int64_t held_bytes;
 	region_id *home;	/* by value: the region it belongs to */
 	value_id *first_dead;	/* by node: what nobody uses after it ... */
@@ -35,9 +35,9 @@ struct ir_pool {
 };
 
 void ir_pool_open(struct ir_pool *p, struct ir_module *m, int64_t max_bytes);
-/* Releases everything, whatever still uses it. */
+/* Releases everything, also what is in use. */
 void ir_pool_close(struct ir_pool *p);
-/* Room for elems doubles, unset; NULL after an error: it is too much. */
+/* Memory for elems doubles, not set; NULL after an error: it is too much. */
 double *ir_pool_get(struct ir_pool *p, struct span at, int64_t elems);
 void ir_pool_put(struct ir_pool *p, double *data);
 
@@ -55,24 +55,24 @@ struct ir_rank {
 
 enum ir_state {
 	IR_ENDED,
-	IR_FAILED,		/* it reported why */
+	IR_FAILED,		/* it reported an error */
 	IR_EXCHANGES,		/* with ranks of its group */
 	IR_SHARES,		/* with other stages, by a name */
 	IR_RECEIVES		/* from another stage, by a name */
 };
 
-/* What a machine waits in, and what it has to give. */
+/* What a machine waits for, and what it offers to others. */
 struct ir_post {
 	enum ir_state state;
 	node_id node;
-	uint32_t step;		/* exchanges of this node before this one */
+	uint32_t step;		/* exchanges of this node so far */
 	uint32_t axes;		/* EXCHANGES: the group's, bit a for axis a */
 	const char *name;	/* SHARES, RECEIVES: full */
 	const double *data;
 	int64_t elems;
 };
 
-/* What a rank of the group posted; the ranks stand in their order. */
+/* What a rank of the group offered; peers are in the order of the group. */
 struct ir_peer {
 	uint32_t at[IR_MAX_AXES + 1];	/* its coordinates then */
 	const double *data;
@@ -80,13 +80,13 @@ struct ir_peer {
 };
 
 /*
- * What a run would take, found without computing anything.  Blocks have no
- * data, and a repeat runs twice at most: its second iteration begins with
- * what it carries and so holds at least as much as the first, and the others
- * are like it.
+ * What a run takes, found without computing anything.  Blocks have no data, and
+ * a repeat runs at most twice: its second iteration begins with the values that
+ * it carries and so holds at least as much as the first; the others are like
+ * it.
  */
 struct ir_needs {
-	int64_t nodes;		/* that would run; INT64_MAX: or more */
+	int64_t nodes;		/* that run; INT64_MAX: or more */
 	int64_t stored_bytes;	/* given to `store` */
 	int64_t gradient_bytes;	/* read by `gradient` */
 };
@@ -94,35 +94,42 @@ struct ir_needs {
 struct interp;
 
 /*
- * Adds to *needs what f would take on this rank (NULL: alone).  False, after
- * reporting it: it would hold more than p->max_bytes, scratch that an op has
- * while it runs not counted, or would run more than IR_MAX_RUN_NODES.
+ * Adds to *needs what f takes on this rank (NULL: alone).  False, after an
+ * error, if it would hold more than p->max_bytes, scratch of single ops not
+ * counted, or run more than IR_MAX_RUN_NODES nodes.
  */
 bool ir_machine_count(struct ir_pool *p, const struct ir_rank *rank,
 		      func_id f, struct ir_needs *needs);
-/* In the pool. opt->func is not looked at; rank NULL: it runs alone. */
-struct interp *ir_machine_new(struct ir_pool *p, const struct ir_eval *opt,
+/*
+ * Of interp_pool.c: a machine in the pool.  opt->func is ignored; rank NULL: it
+ * runs alone.
+ */
+struct interp *ir_machine_new(struct ir_pool *p,
+			      const struct ir_eval_options *opt,
 			      const struct ir_rank *rank);
-/* The function, one without operands, from its beginning. */
+/* Starts a function that has no operands. */
 void ir_machine_start(struct interp *e, func_id f);
 enum ir_state ir_machine_run(struct interp *e);
 const struct ir_post *ir_machine_post(const struct interp *e);
-/* Copies what the peers gave, so that it can go on; it is peer `me`. */
+/*
+ * Copies what the peers offered, so that the machine can continue; it is peer
+ * `me`.
+ */
 bool ir_machine_give(struct interp *e, const struct ir_peer *peers,
 		     uint32_t n, uint32_t me);
-/* Where it stands: "stage0_forward/repeat[3]/block". */
+/* Where it is: "stage0_forward/repeat[3]/block". */
 const char *ir_machine_where(struct interp *e);
 /* Result k of the function that ended; false if there are fewer. */
 bool ir_machine_result(const struct interp *e, uint32_t k,
 		       struct ir_eval_result *out);
-/* The name of a value that was saved and not taken, or NULL. */
+/* The name of a value that was saved and not read, or NULL. */
 const char *ir_machine_unused(const struct interp *e);
 
 /* ---- interp_io.c: names ------------------------------------------------- */
 
 /*
- * Calls fn for each node with a name that f would run, in order, with its
- * full name; that of a stacked tensor has its {dim} left in it.
+ * Calls fn for each node with a name that f would run, in order, with its full
+ * name; that of a stacked tensor still contains {dim}.
  */
 void ir_each_name(struct ir_pool *p, func_id f,
 		  void (*fn)(void *user, const struct ir_node *n,

@@ -1,6 +1,6 @@
 /*
- * Memory: one gate to the system, and arenas.  A compiler run owns two
- * arenas (perm, tmp); nothing is freed alone, so nothing is freed twice.
+ * Memory: one gate to the system, a pool of freed blocks, and arenas.  No
+ * object is freed alone, so none is freed twice.
  */
 #include "ir/base.h"
 
@@ -22,8 +22,9 @@
 #ifndef CHUNK_BYTES
 #define CHUNK_BYTES ((size_t)64 * 1024)
 #endif
-#define FIRST_BYTES ((size_t)4 * 1024)	/* of an arena: most stay small */
-/* A chunk with its header and that of a pool is so many pages. */
+#define FIRST_BYTES ((size_t)4 * 1024)	/* of an arena's first chunk: most
+					 * arenas stay small */
+/* A chunk with its header and the pool's is a whole number of pages. */
 #define CHUNK_HEADERS ((size_t)32)
 
 struct arena_chunk {
@@ -69,22 +70,24 @@ mem_init(struct mem *m)
 
 #define PAGE ((size_t)4096)
 #define LARGE_PAGE ((size_t)2 << 20)
-#define SLAB_BYTES ((size_t)32 << 20)	/* what is not touched costs nothing */
-#define SMALL_BYTES (PAGE / 2)	/* is left to whom the pool has it from */
-#define EXACT_SIZES ((size_t)64)	/* of so many pages, then of twice */
+#define SLAB_BYTES ((size_t)32 << 20)	/* pages that are not touched cost
+					 * nothing */
+#define SMALL_BYTES (PAGE / 2)	/* smaller blocks come from the gate below */
+#define EXACT_SIZES ((size_t)64)	/* lists by number of pages up to here,
+					 * then by powers of two */
 
 /*
- * A run of pages, free or not, and what it is between: a slab is one run
- * behind another.  `pages` is 0 where it is small, and in no slab.
+ * A run of pages, free or in use; a slab is a sequence of runs.  `pages` is 0
+ * for a small block, which is in no slab.
  */
 struct mem_run {
-	uint32_t pages, before;	/* of it; of the one before it, or 0 */
+	uint32_t pages, before;	/* its own; the last run's, or 0 */
 	bool waits, last;
 };
 
 #define RUN_BYTES ((sizeof(struct mem_run) + 15) / 16 * 16)
 
-/* One that waits, in a list of runs of about its size. */
+/* A free run, in a list of runs of about its size. */
 struct mem_free {
 	struct mem_run run;
 	struct mem_free *next, **link;
@@ -152,7 +155,9 @@ tell_behind(struct mem_run *r)
 	}
 }
 
-/* r, which is not in a list, becomes so long; what is left of it waits. */
+/*
+ * Cuts r, which is in no list, to so many pages; the rest becomes a free run.
+ */
 static void
 cut_run(struct mem_pool *p, struct mem_run *r, uint32_t pages)
 {
@@ -169,7 +174,7 @@ cut_run(struct mem_pool *p, struct mem_run *r, uint32_t pages)
 	hang(p, rest);
 }
 
-/* r and the one behind it, which are in no list, become one. */
+/* Joins r and the run after it, which are in no list. */
 static void
 join_runs(struct mem_run *r)
 {
@@ -180,7 +185,9 @@ join_runs(struct mem_run *r)
 	tell_behind(r);
 }
 
-/* The smallest that is large enough, or nearly: of what was touched before. */
+/*
+ * About the smallest free run that is large enough; its pages were used before.
+ */
 static struct mem_run *
 find_run(struct mem_pool *p, uint32_t pages)
 {
@@ -198,9 +205,9 @@ find_run(struct mem_pool *p, uint32_t pages)
 }
 
 /*
- * Whoever fills a slab touches all of it, so the system may give it page by
- * page of the large ones: a sixth of a search went by while it gave nine
- * thousand small ones.  It may also refuse, which changes nothing.
+ * All pages of a slab get used, so they are requested as large pages: a sixth
+ * of a search's time was the mapping of nine thousand small ones.  The system
+ * may refuse, which changes nothing.
  */
 #ifdef MADV_HUGEPAGE
 static void
@@ -217,7 +224,7 @@ ask_for_large(void *at, size_t bytes)
 }
 #endif
 
-/* Room for one run at least. */
+/* Adds a slab for at least one run. */
 static bool
 add_slab(struct mem_pool *p, size_t bytes)
 {
@@ -258,7 +265,7 @@ pool_get(void *user, size_t bytes)
 	size_t pages = (RUN_BYTES + bytes + PAGE - 1) / PAGE;
 	struct mem_run *r;
 
-	/* where each object has its chunk, it shall not come back */
+	/* under AddressSanitizer freed memory must not be reused */
 	if (bytes < SMALL_BYTES || pages > UINT32_MAX || !CHUNK_BYTES) {
 		return small_get(p, bytes);
 	}
@@ -349,7 +356,7 @@ arena_release(struct arena *a)
 		a->mem->put(a->mem->user, c);
 	}
 	a->next = a->end = NULL;
-	a->room = 0;
+	a->size = 0;
 	a->total_bytes = 0;
 }
 
@@ -371,24 +378,27 @@ new_chunk(struct arena *a, size_t bytes)
 	return (char *)c + HEADER_BYTES;
 }
 
-/* Each twice as large as the one before it, up to a limit. */
+/*
+ * Adds a chunk for many objects, twice as large as the one before it up to a
+ * limit.
+ */
 static void
 next_chunk(struct arena *a, size_t bytes)
 {
-	size_t room = a->room ? a->room * 2 : FIRST_BYTES;
+	size_t size = a->size ? a->size * 2 : FIRST_BYTES;
 
-	while (room < bytes + CHUNK_HEADERS) {
-		room *= 2;
+	while (size < bytes + CHUNK_HEADERS) {
+		size *= 2;
 	}
-	if (room > CHUNK_BYTES) {
-		room = CHUNK_BYTES;
+	if (size > CHUNK_BYTES) {
+		size = CHUNK_BYTES;
 	}
-	a->room = room;
-	a->next = new_chunk(a, room - CHUNK_HEADERS);
-	a->end = a->next + room - CHUNK_HEADERS;
+	a->size = size;
+	a->next = new_chunk(a, size - CHUNK_HEADERS);
+	a->end = a->next + size - CHUNK_HEADERS;
 }
 
-/* Room that is not zeroed; *bytes becomes a multiple of 16. */
+/* Memory that is not zeroed; *bytes is rounded up to a multiple of 16. */
 static char *
 take(struct arena *a, size_t *bytes)
 {
@@ -427,23 +437,23 @@ arena_alloc(struct arena *a, size_t bytes)
 void *
 arena_dup(struct arena *a, const void *p, size_t bytes)
 {
-	size_t room = bytes;
-	char *q = take(a, &room);
+	size_t size = bytes;
+	char *q = take(a, &size);
 
-	memset(q + bytes, 0, room - bytes);
+	memset(q + bytes, 0, size - bytes);
 	return bytes ? memcpy(q, p, bytes) : q;
 }
 
 char *
 arena_strndup(struct arena *a, const char *s, size_t n)
 {
-	size_t room = n + 1;
-	char *p = take(a, &room);
+	size_t size = n + 1;
+	char *p = take(a, &size);
 
 	if (n) {
 		memcpy(p, s, n);
 	}
-	memset(p + n, 0, room - n);
+	memset(p + n, 0, size - n);
 	return p;
 }
 
@@ -475,26 +485,15 @@ arena_join(struct arena *to, struct arena *from)
 	arena_init(from, from->mem);
 }
 
-char *
-arena_printf(struct arena *a, const char *fmt, ...)
-{
-	struct buf b;
-	va_list ap;
-
-	buf_init(&b, a);
-	va_start(ap, fmt);
-	buf_vprintf(&b, fmt, ap);
-	va_end(ap);
-	return b.at;
-}
-
 #define VEC_LARGE ((size_t)16 * 1024)
 
 void
 vec_grow(struct arena *a, void **at, uint32_t *cap, size_t item_bytes)
 {
 	size_t old_bytes = *cap * item_bytes, bytes;
-	/* what is left behind was touched, what is not needed never is */
+	/*
+	 * the old copy was touched, spare capacity is not: grow large ones more
+	 */
 	uint32_t n = !*cap ? 8 : *cap * (old_bytes < VEC_LARGE ? 2 : 4);
 	void *to;
 
@@ -502,7 +501,7 @@ vec_grow(struct arena *a, void **at, uint32_t *cap, size_t item_bytes)
 		a->mem->oom(a->mem->user, SIZE_MAX);
 	}
 	bytes = n * item_bytes;
-	to = take(a, &bytes);	/* who pushes writes: pages stay untouched */
+	to = take(a, &bytes);	/* not zeroed, so that pages stay untouched */
 	if (old_bytes) {
 		memcpy(to, *at, old_bytes);
 	}

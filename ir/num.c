@@ -1,6 +1,6 @@
 /*
- * Integer arithmetic that says when it does not fit, and strict readers of
- * numbers: a compiler that multiplies dims must never wrap.
+ * Integer arithmetic that reports overflow, and strict parsers of numbers: a
+ * compiler that multiplies sizes of dims must never wrap around.
  */
 #include "ir/base.h"
 
@@ -76,7 +76,7 @@ num_parse_double(const char *s, size_t n, double *out)
 	char text[64], *end;
 	double v;
 
-	/* strtod takes "inf", "nan" and hex, which are no numbers here */
+	/* strtod accepts "inf", "nan" and hex, which are no numbers here */
 	if (n == 0 || n >= sizeof text ||
 	    strspn(s, "+-.0123456789eE") < n) {
 		return false;
@@ -87,7 +87,7 @@ num_parse_double(const char *s, size_t n, double *out)
 	if (*end || !isfinite(v)) {
 		return false;
 	}
-	/* no 0 is written with another digit; this one is too small */
+	/* 0 was read but a digit is not 0: the number underflows */
 	if (v == 0 && strcspn(text, "123456789") < strcspn(text, "eE")) {
 		return false;
 	}

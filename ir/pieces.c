@@ -1,13 +1,14 @@
 /*
  * Which positions of a split dim a rank has, and so which elements of a
- * tensor.  An axis cuts the list of positions that the axes outside of it
- * left; the ceiling makes the last parts shorter, or empty.
+ * tensor.  An axis cuts the list of positions that is left by the axes outside
+ * of it into equal parts, rounded up, so that the last parts may be shorter or
+ * empty.
  */
 #include "ir/ir.h"
 
 #include <math.h>
 
-/* Adds places lo .. hi-1 of a list to another one. */
+/* Adds the entries lo .. hi-1 of a list of positions to another one. */
 static void
 take(const struct ir_pieces *from, int64_t lo, int64_t hi,
      struct ir_pieces *to)

@@ -1,7 +1,7 @@
 /*
- * Placements as types: whether those of a node's operands and result compose.
- * Along each axis the node must run in one of its op's ways (ways.c); axes
- * that split one dim must stand in one order everywhere.
+ * Placements as types: whether those of a node's operands and result agree.
+ * Along each axis the node must run in one of its op's ways (ways.c), and axes
+ * that split one dim must be in the same order everywhere.
  */
 #include "ir/ir.h"
 
@@ -15,7 +15,7 @@ along_of(struct ir_module *m, const struct ir_node *n, int k, axis_id a)
 	return ir_along(ir_type(m, v), a);
 }
 
-/* ---- which conversion leads from one to the other ---- */
+/* ---- conversions ---- */
 
 static bool
 is_side(char c, struct ir_along s)
@@ -82,7 +82,7 @@ says_on(struct ir_module *m, const struct ir_node *n, axis_id a)
 	return false;
 }
 
-/* Operands (bit k) and result (bit 31) that are not as the way has them. */
+/* Operands (bit k) and result (bit 31) that differ from the way. */
 static uint32_t
 misfits(struct ir_module *m, const struct ir_node *n, axis_id a,
 	const struct ir_way *w)
@@ -175,11 +175,10 @@ axis_fault(struct ir_module *m, const struct ir_node *n, axis_id a)
 				? "expected `on=%s`, since ranks communicate "
 				  "along it: %s"
 				: "expected no `on=%s`, since ranks need not "
-				  "communicate along it: "
-				  "%s", ir_axis_name(m, a),
-				all_types(m, n));
+				  "communicate along it: %s",
+				ir_axis_name(m, a), all_types(m, n));
 		}
-		/* a wrong result says least about what was meant */
+		/* a result that differs is the least evidence against a way */
 		wrong = 2 * count_bits(bad) - (int)(bad >> 31 & 1);
 		if (wrong < fewest) {
 			fewest = wrong;
@@ -192,7 +191,7 @@ axis_fault(struct ir_module *m, const struct ir_node *n, axis_id a)
 
 /* ---- along all axes at once ---- */
 
-/* Bit a: axis a is in the cut. */
+/* The axes of the cut, bit a each. */
 static uint32_t
 axes_in(uint32_t cut)
 {
@@ -204,7 +203,7 @@ axes_in(uint32_t cut)
 	return set;
 }
 
-/* One dim split by the same axes in another order is split another way. */
+/* A dim that the same axes split in another order is another split. */
 static const char *
 order_fault(struct ir_module *m, const struct ir_node *n,
 	    const struct ir_type *s, const struct ir_type *t)
@@ -224,7 +223,7 @@ order_fault(struct ir_module *m, const struct ir_node *n,
 	return NULL;
 }
 
-/* h%k: what splits k splits h first, so that groups stay together. */
+/* h%k: axes that split k must split h first, so that groups stay together. */
 static const char *
 group_fault(struct ir_module *m, const struct ir_node *n)
 {
@@ -263,7 +262,7 @@ group_fault(struct ir_module *m, const struct ir_node *n)
 	return NULL;
 }
 
-/* Axes come off a dim from the inside, and go on there. */
+/* A conversion changes the innermost axis of a dim. */
 static const char *
 conversion_fault(struct ir_module *m, const struct ir_node *n)
 {

@@ -82,7 +82,10 @@ ir_rule_read(struct ir_rule *r, enum ir_op op)
 	}
 }
 
-/* Nodes are bound over and over, and there are few ops: each is read once. */
+/*
+ * The rule of an op is parsed once per context: nodes are bound often, and
+ * there are few ops.
+ */
 const struct ir_rule *
 ir_rule_of(struct ir_ctx *c, enum ir_op op)
 {
@@ -110,8 +113,10 @@ ir_rule_factor(const struct ir_rule *r, const char *name)
 
 /* ---- binding ---- */
 
-/* What binding needs, and the dims of each operand that are not taken yet. */
-struct binding {
+/*
+ * The state of binding, with the dims of each operand that are not bound yet.
+ */
+struct rule_binding {
 	struct ir_module *m;
 	enum ir_op op;
 	const struct ir_type *const *types;
@@ -124,7 +129,7 @@ struct binding {
 };
 
 static bool
-fail(struct binding *b, const char *fmt, ...)
+fail(struct rule_binding *b, const char *fmt, ...)
 {
 	struct buf text;
 	va_list ap;
@@ -138,20 +143,20 @@ fail(struct binding *b, const char *fmt, ...)
 }
 
 static const char *
-dim_text(struct binding *b, dim_id d)
+dim_text(struct rule_binding *b, dim_id d)
 {
 	return arena_printf(&b->m->ctx->tmp, "`%s`", ir_dim_name(b->m, d));
 }
 
 static const char *
-operand_text(struct binding *b, int k)
+operand_text(struct rule_binding *b, int k)
 {
 	return ir_type_text(b->m, b->types[k]);
 }
 
-/* Takes dim d out of operand k's remaining dims. */
+/* Removes dim d from operand k's remaining dims. */
 static bool
-take(struct binding *b, int k, dim_id d)
+take(struct rule_binding *b, int k, dim_id d)
 {
 	uint8_t i, n = b->left[k].n;
 
@@ -180,7 +185,7 @@ find_attr(const struct ir_attr *attrs, uint32_t n, uint8_t key)
 }
 
 static bool
-bind_attr(struct binding *b, struct ir_factor *f, const struct ir_attr *a)
+bind_attr(struct rule_binding *b, struct ir_factor *f, const struct ir_attr *a)
 {
 	uint8_t i, j;
 	int k;
@@ -212,9 +217,12 @@ bind_attr(struct binding *b, struct ir_factor *f, const struct ir_attr *a)
 	return true;
 }
 
-/* The single factors of operand k that no attribute names, from the right. */
+/*
+ * Binds the single factors of operand k that no attribute names, from the
+ * right.
+ */
 static bool
-bind_singles(struct binding *b, int k)
+bind_singles(struct rule_binding *b, int k)
 {
 	int i;
 
@@ -246,9 +254,9 @@ bind_singles(struct binding *b, int k)
 	return true;
 }
 
-/* Dim d is still to be bound in operand k. */
+/* Whether dim d of operand k is not bound yet. */
 static bool
-has_left(const struct binding *b, int k, dim_id d)
+has_left(const struct rule_binding *b, int k, dim_id d)
 {
 	uint8_t i;
 
@@ -260,9 +268,9 @@ has_left(const struct binding *b, int k, dim_id d)
 	return false;
 }
 
-/* Bit k: operand k has it. */
+/* The operands that have dim d, bit k each. */
 static uint8_t
-operands_with(const struct binding *b, dim_id d)
+operands_with(const struct rule_binding *b, dim_id d)
 {
 	uint8_t mask = 0;
 	int k;
@@ -274,7 +282,7 @@ operands_with(const struct binding *b, dim_id d)
 }
 
 static struct ir_factor *
-group_for(struct binding *b, uint8_t mask)
+group_for(struct rule_binding *b, uint8_t mask)
 {
 	uint8_t i;
 
@@ -288,9 +296,9 @@ group_for(struct binding *b, uint8_t mask)
 	return NULL;
 }
 
-/* `d` stands where no group of the rule may: says why that is wrong. */
+/* Reports that dim d is in operands where no group of the rule may be. */
 static bool
-fail_group(struct binding *b, int k, dim_id d, uint8_t mask)
+fail_group(struct rule_binding *b, int k, dim_id d, uint8_t mask)
 {
 	int other;
 
@@ -308,9 +316,11 @@ fail_group(struct binding *b, int k, dim_id d, uint8_t mask)
 		    ir_ops[b->op].name, ir_ops[b->op].rule);
 }
 
-/* SPREAD: the operand with most dims has all; the others may lack some. */
+/*
+ * SPREAD: the operand of most dims has all of them; the others may lack some.
+ */
 static bool
-bind_spread(struct binding *b)
+bind_spread(struct rule_binding *b)
 {
 	struct ir_factor *f = NULL;
 	int most = 0, k;
@@ -344,9 +354,9 @@ bind_spread(struct binding *b)
 	return true;
 }
 
-/* An operand before this one has it, and so it is bound. */
+/* Whether an operand before k has the dim, which is bound then. */
 static bool
-is_earlier(const struct binding *b, int k, dim_id d)
+is_earlier(const struct rule_binding *b, int k, dim_id d)
 {
 	while (k-- > 0) {
 		if (has_left(b, k, d)) {
@@ -357,7 +367,7 @@ is_earlier(const struct binding *b, int k, dim_id d)
 }
 
 static bool
-bind_groups(struct binding *b)
+bind_groups(struct rule_binding *b)
 {
 	uint8_t i;
 	int k;
@@ -391,7 +401,7 @@ bind_groups(struct binding *b)
 /* ---- conditions ---- */
 
 static int64_t
-factor_size(struct binding *b, const char *name, size_t n, dim_id *d)
+factor_size(struct rule_binding *b, const char *name, size_t n, dim_id *d)
 {
 	char text[8];
 
@@ -401,9 +411,9 @@ factor_size(struct binding *b, const char *name, size_t n, dim_id *d)
 	return ir_dim_size(b->m, *d);
 }
 
-/* A~over: the operand's dims and the attribute's, whatever their order. */
+/* A~over: the operand and the attribute have the same dims, in any order. */
 static bool
-same_dims(struct binding *b)
+same_dims(struct rule_binding *b)
 {
 	const struct ir_factor *a = ir_rule_factor(b->r, "A");
 	const struct ir_factor *over = ir_rule_factor(b->r, "over");
@@ -423,7 +433,7 @@ same_dims(struct binding *b)
 
 /* One condition: x%y, x<=y, x+y=z or A~over. */
 static bool
-condition(struct binding *b, const char *p)
+condition(struct rule_binding *b, const char *p)
 {
 	size_t n = strcspn(p, "%<+~"), k;
 	const char *q = p + n + (p[n] == '<' ? 2 : 1);
@@ -457,7 +467,7 @@ condition(struct binding *b, const char *p)
 }
 
 static bool
-conditions(struct binding *b)
+conditions(struct rule_binding *b)
 {
 	const char *p = b->r->where;
 
@@ -476,12 +486,12 @@ ir_rule_bind(struct ir_module *m, enum ir_op op,
 	     const struct ir_attr *attrs, uint32_t nattrs, struct ir_rule *r,
 	     const char **why)
 {
-	struct binding b;
+	struct rule_binding b;
 	uint8_t i;
 	int k;
 
 	*r = *ir_rule_of(m->ctx, op);
-	b.m = m;		/* of what is left, only what is there is set */
+	b.m = m;		/* only the entries in use are set */
 	b.op = op;
 	b.types = operands;
 	b.r = r;
@@ -508,7 +518,10 @@ ir_rule_bind(struct ir_module *m, enum ir_op op,
 
 /* ---- the result's type ---- */
 
-/* The first operand's dims, with new ones in the place of those they cut. */
+/*
+ * Same shape as the first operand, new dims replacing those that they are cut
+ * of.
+ */
 static bool
 same_shape_of_rule(const struct ir_rule *r)
 {
@@ -529,7 +542,7 @@ same_shape_of_rule(const struct ir_rule *r)
 }
 
 static bool
-add_dim(struct binding *b, struct ir_type *t, dim_id d)
+add_dim(struct rule_binding *b, struct ir_type *t, dim_id d)
 {
 	if (ir_type_has(t, d)) {
 		return fail(b, "%s would be twice in the result of %s",
@@ -544,7 +557,7 @@ add_dim(struct binding *b, struct ir_type *t, dim_id d)
 }
 
 static bool
-result_dims(struct binding *b, struct ir_type *t)
+result_dims(struct rule_binding *b, struct ir_type *t)
 {
 	const struct ir_rule *r = b->r;
 	uint8_t i, j;
@@ -581,7 +594,7 @@ result_dims(struct binding *b, struct ir_type *t)
 	return true;
 }
 
-/* The dim an index operand or result points into: factor `of`. */
+/* The dim that an index operand or result points into: factor `of`. */
 static dim_id
 index_dim(const struct ir_rule *r)
 {
@@ -591,7 +604,7 @@ index_dim(const struct ir_rule *r)
 }
 
 static bool
-check_dtypes(struct binding *b, const struct ir_type **first)
+check_dtypes(struct rule_binding *b, const struct ir_type **first)
 {
 	const char *kind = ir_ops[b->op].dtypes;
 	int k;
@@ -631,7 +644,7 @@ check_dtypes(struct binding *b, const struct ir_type **first)
 }
 
 static bool
-result_type(struct binding *b, struct ir_type *out)
+result_type(struct rule_binding *b, struct ir_type *out)
 {
 	const char *kind = ir_ops[b->op].dtypes;
 	const struct ir_type *first;
@@ -656,7 +669,7 @@ result_type(struct binding *b, struct ir_type *out)
 		t.dtype = b->types[0]->dtype;
 		t.of = b->types[0]->of;
 		break;
-	default:		/* as written, a float */
+	default:		/* a float, as written */
 		if (!ir_dtypes[t.dtype].is_float) {
 			return fail(b, "%s makes numbers, not an index",
 				    ir_ops[b->op].name);
@@ -674,7 +687,7 @@ ir_infer(struct ir_module *m, enum ir_op op,
 	 const char **why)
 {
 	struct ir_rule r;
-	struct binding b = { .m = m, .op = op, .types = operands, .r = &r,
+	struct rule_binding b = { .m = m, .op = op, .types = operands, .r = &r,
 			     .why = why };
 	const struct ir_type *first;
 	int64_t elems;
@@ -701,4 +714,20 @@ ir_infer(struct ir_module *m, enum ir_op op,
 			    ir_type_text(m, out));
 	}
 	return true;
+}
+
+void
+ir_bind(struct ir_module *m, const struct ir_node *n, struct ir_rule *r)
+{
+	const struct ir_type *types[IR_MAX_OPERANDS];
+	const char *why = "?";
+	uint32_t i;
+
+	for (i = 0; i < n->nargs && i < IR_MAX_OPERANDS; i++) {
+		types[i] = ir_type(m, ir_args(m, n)[i]);
+	}
+	if (!ir_rule_bind(m, n->op, types, m->attrs.at + n->attrs, n->nattrs,
+			  r, &why)) {
+		die("a %s that does not bind: %s", ir_ops[n->op].name, why);
+	}
 }

@@ -1,6 +1,6 @@
 /*
- * Where text came from.  A span is two byte offsets into one address space
- * that all files share; lines and columns are worked out only for a message.
+ * Source files.  A span is two byte offsets into one address space that all
+ * files share; lines and columns are computed only for messages.
  */
 #include "ir/base.h"
 
@@ -30,13 +30,14 @@ source_add(struct sources *s, const char *name, const char *text, size_t len,
 	}
 	f.base = s->next_base;
 	f.len = (uint32_t)len;
-	s->next_base += f.len + 1;	/* so that end of file has an offset */
+	s->next_base += f.len + 1;	/* the end of the file has an offset of
+					 * its own */
 	VEC_PUSH(s->arena, &s->files, f);
 	*base = f.base;
 	return true;
 }
 
-/* All of a stream, with two NULs behind it (flex wants them). */
+/* Reads all of a stream, and adds the two NULs that flex needs. */
 static bool
 slurp(struct sources *s, FILE *in, char **text, size_t *len, const char **why)
 {

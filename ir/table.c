@@ -1,7 +1,7 @@
 /*
- * What is found again by a hash.  A table knows nothing of its entries but
- * their numbers and 32 bits of the hash of each: whoever asks compares the
- * rest, and goes on to the next one where that is another.
+ * Hash tables.  A table knows only the numbers of its entries and 32 bits of
+ * the hash of each: the caller compares the rest, and goes on to the next entry
+ * where that differs.
  */
 #include "ir/base.h"
 

@@ -1,13 +1,13 @@
 /*
- * Types: what they say of a value, alike or not, and as text.  A program has
- * few of them, and all programs of a run have about the same, so each is kept
- * once, for good: values, which a search copies by the ten thousand, are small.
+ * Types: equality, sizes, text.  A program has few types, and all programs of a
+ * run have about the same, so that each is kept once for the whole run: values,
+ * of which a search copies tens of thousands, are small then.
  */
 #include "ir/ir.h"
 
 #include <string.h>
 
-/* ---- kept ---- */
+/* ---- interning ---- */
 
 uint64_t
 ir_type_hash(const struct ir_type *t)
@@ -64,7 +64,7 @@ ir_types_new(struct arena *a)
 	return x;
 }
 
-/* ---- alike ---- */
+/* ---- equality ---- */
 
 bool
 ir_type_same(const struct ir_type *a, const struct ir_type *b)

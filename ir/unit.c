@@ -1,6 +1,6 @@
 /*
- * Units that people read numbers in.  A table has one, which its largest
- * number tells, so that small models are not all zeros.
+ * Units that people read numbers in.  A table has one unit, chosen by its
+ * largest number, so that it is not all zeros for a small model.
  */
 #include "ir/base.h"
 

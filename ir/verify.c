@@ -1,11 +1,10 @@
 /*
- * The verifier: everything that a pass could break, checked after each one.
- * It trusts nothing but the arrays' lengths: each id is checked before it is
- * followed, so a broken module is reported and not crashed on.
+ * The verifier: all rules that a pass could break, checked after each one.  It
+ * relies on nothing but the arrays' lengths: each id is checked before it is
+ * followed, so that a broken module is reported and does not crash it.
  *
- * Order: dims and expressions, settings and hints, then the functions in
- * order, each walked as it prints.  What stands before the functions must be
- * sound before they are looked at.
+ * Order: dims, expressions, settings and hints, then, if these are well-formed,
+ * the functions in order, each walked as it is printed.
  */
 #include "ir/verify.h"
 
@@ -16,71 +15,14 @@
 
 static const struct span nowhere = { 0, 0 };
 
-/* ---- saying what is wrong ---- */
-
-bool
-ver_fail(struct verifier *v, struct span at, const char *fmt, ...)
-{
-	struct buf b;
-	va_list ap;
-
-	buf_init(&b, &v->ctx->tmp);
-	va_start(ap, fmt);
-	buf_vprintf(&b, fmt, ap);
-	va_end(ap);
-	diag_error(&v->ctx->diags, at, "%s", buf_text(&b));
-	v->ok = false;
-	return false;
-}
-
-const char *
-ver_dim(struct verifier *v, dim_id d)
-{
-	return d && d < v->m->dims.n ? ver_text(v, v->m->dims.at[d].name)
-				     : "?";
-}
-
-/* %q.4, or %q.? for a value that has no number yet. */
-const char *
-ver_value(struct verifier *v, value_id id)
-{
-	struct arena *a = &v->ctx->tmp;
-	const char *hint;
-
-	if (!id || id >= v->m->values.n) {
-		return arena_printf(a, "value %" PRIu32, id);
-	}
-	hint = ver_text(v, v->m->values.at[id].hint);
-	if (!v->number[id]) {
-		return arena_printf(a, "%%%s%s?", hint, *hint ? "." : "");
-	}
-	return arena_printf(a, "%%%s%s%" PRIu32, hint, *hint ? "." : "",
-			    v->number[id] - 1);
-}
-
-bool
-ver_broken(struct verifier *v, const struct ir_node *n, const char *fmt, ...)
-{
-	struct buf b;
-	va_list ap;
-
-	buf_init(&b, &v->ctx->tmp);
-	va_start(ap, fmt);
-	buf_vprintf(&b, fmt, ap);
-	va_end(ap);
-	return ver_fail(v, n->span, "node %s%s(%s): %s",
-			n->nresults ? ver_value(v, n->result) : "",
-			n->nresults ? " " : "",
-			n->op < IR_OP_COUNT ? ir_ops[n->op].name : "?",
-			buf_text(&b));
-}
-
 /* ---- regions ---- */
 
 static void walk_nodes(struct verifier *v, const struct ir_region *r,
 		       int depth);
 
-/* The region's parameters are known from here on; NULL, or what is wrong. */
+/*
+ * Marks the region's parameters as defined; NULL, or what is wrong with them.
+ */
 static const char *
 enter(struct verifier *v, region_id id)
 {
@@ -115,7 +57,7 @@ enter(struct verifier *v, region_id id)
 	return NULL;
 }
 
-/* What the region defined is out of scope from here on. */
+/* Ends the scope of all that the region defines. */
 static void
 leave(struct verifier *v, const struct ir_region *r)
 {
@@ -218,7 +160,7 @@ check_node(struct verifier *v, node_id id, region_id region, int depth)
 	return !ir_is(op, IRF_CALLS) || ver_call(v, n);
 }
 
-/* Nothing more is said of what uses this node's results. */
+/* Marks the node's results as broken, so that their uses are not reported. */
 static void
 give_up(struct verifier *v, const struct ir_node *n, node_id id)
 {
@@ -279,8 +221,8 @@ number_value(struct verifier *v, value_id id)
 }
 
 /*
- * Gives values the numbers that they print with, for messages.  Nothing has
- * been checked yet, so a region is entered once, whatever points to it.
+ * Gives values the numbers that they are printed with, for messages.  Nothing
+ * has been checked yet, so each region is visited once, whatever refers to it.
  */
 static void
 number_region(struct verifier *v, region_id id)
@@ -371,7 +313,7 @@ check_funcs(struct verifier *v)
 	for (f = 1; f < v->m->funcs.n; f++) {
 		const struct ir_func *func = &v->m->funcs.at[f];
 
-		/* callers read these, so they are checked for all first */
+		/* calls refer to these, so they are checked first */
 		if (!func->body || func->body >= v->m->regions.n) {
 			ver_fail(v, func->span, "function %" PRIu32
 				 ": expected a region from 1 to %" PRIu32
@@ -407,7 +349,10 @@ by_name(const void *a, const void *b)
 	return (x->node > y->node) - (x->node < y->node);
 }
 
-/* Sources of one name in one region are one tensor, of one type. */
+/*
+ * Checks that sources of one name in one region have one type: they are one
+ * tensor.
+ */
 static void
 check_named(struct verifier *v)
 {

@@ -1,23 +1,26 @@
 /*
  * Private to verify.c and its verify_*.c: the verifier's state.
  *
- * Every function that returns bool has reported when it returns false; the
- * first broken rule of a node ends the look at that node.
+ * Every function that returns bool has reported an error when it returns false;
+ * after the first error of a node the rest of that node is not checked.
  */
 #ifndef IR_VERIFY_H
 #define IR_VERIFY_H
 
 #include "ir/text/scan.h"	/* limits of names and strings */
 
-/* What the walk, which follows the printed order, knows of a value. */
+/*
+ * What is known of a value at a point of the walk, which follows the printed
+ * order.
+ */
 enum seen {
 	SEEN_NOT,
 	SEEN,
-	SEEN_BROKEN,	/* its type is: what uses it is not looked at */
+	SEEN_BROKEN,	/* it is: nodes that use it are not checked */
 	SEEN_GONE	/* its region has ended */
 };
 
-/* A named source, for the rule that one name is one tensor. */
+/* A named source, to check that one name is one tensor. */
 struct named {
 	region_id region;
 	sym_t name;
@@ -43,6 +46,10 @@ struct verifier {
 	bool ok;
 };
 
+/* ---- verify_report.c -------------------------------------------------- */
+
+/* The name's text, or "?" if there is no such name. */
+const char *ver_text(const struct verifier *v, sym_t name);
 bool ver_fail(struct verifier *v, struct span at, const char *fmt, ...)
 	BASE_PRINTF(3, 4);
 /* "node %q.4 (dot): " and the rest, at the node's span. */
@@ -57,39 +64,43 @@ const char *ver_value(struct verifier *v, value_id id);
 
 /* [A-Za-z_][A-Za-z0-9_]*, or several with dots between. */
 bool ver_is_name(const struct verifier *v, sym_t name, bool dots);
-/* The name's text, or "?" if there is no such name. */
-const char *ver_text(const struct verifier *v, sym_t name);
-/* A set of names, empty; and whether a name is new to it. */
+/* An empty set of names; whether a name is new to it, which adds it. */
 bool *ver_no_names(struct verifier *v);
 bool ver_first_time(bool *seen, sym_t name);
-/* All that stands before the functions. */
+/* Checks all that is before the functions. */
 void ver_header(struct verifier *v);
 
 /* ---- verify_node.c ---------------------------------------------------- */
 
-/* NULL if the type is sound, else what is wrong with it. */
+/* NULL if the type is well-formed, else what is wrong with it. */
 const char *ver_type_fault(struct verifier *v, type_id id);
-/* Ids and counts of the node itself; nothing is followed before this. */
+/* Checks ids and counts of the node itself; nothing is followed before this. */
 bool ver_ids(struct verifier *v, const struct ir_node *n, node_id id);
 bool ver_results(struct verifier *v, const struct ir_node *n);
 bool ver_operands(struct verifier *v, const struct ir_node *n);
 /* The result's type is what the op's rule says. */
 bool ver_rule(struct verifier *v, const struct ir_node *n);
 bool ver_call(struct verifier *v, const struct ir_node *n);
-/* Counts and types of what a repeat carries round, and of its yield. */
+/*
+ * Checks counts and types of the values that a repeat carries, and of its
+ * yield.
+ */
 bool ver_carried(struct verifier *v, const struct ir_node *n);
 bool ver_yield(struct verifier *v, const struct ir_node *n);
-/* NULL, or what is wrong with what a region hands back. */
+/* NULL, or what is wrong with a region's results. */
 const char *ver_region_fault(struct verifier *v, const struct ir_region *r,
 			     bool *silent);
 
 /* ---- verify_attr.c ---------------------------------------------------- */
 
-/* The attributes of a node, one by one. */
+/* Checks the attributes of a node one by one. */
 bool ver_attrs(struct verifier *v, const struct ir_node *n);
-/* What attributes say of the node's dims; its operands' types are sound. */
+/*
+ * Checks attributes against the node's dims; its operands' types are
+ * well-formed.
+ */
 bool ver_relations(struct verifier *v, const struct ir_node *n);
-/* `{i}` in the node's name against repeat variables and its own dims. */
+/* Checks `{i}` in the node's name against repeat variables and its own dims. */
 bool ver_template(struct verifier *v, const struct ir_node *n);
 
 #endif

@@ -1,6 +1,7 @@
 /*
- * The verifier's rules for attributes.  They go by attribute, not by op: an
- * op that takes `at` is cut by it, one that takes `groups` is ranked in them.
+ * The verifier's rules for attributes.  They are rules of attributes, not of
+ * ops: whatever op has `at`, its operand is cut by it, and one that has
+ * `groups` is ranked in groups.
  */
 #include "ir/verify.h"
 
@@ -11,7 +12,7 @@
 /* The least value that a number may have. */
 static const struct {
 	enum ir_attr_key key;
-	bool above;		/* must be more than it */
+	bool above;		/* it must be above that value */
 	double least;
 } ranges[] = {
 	{ IR_ATTR_STD, false, 0 },
@@ -31,7 +32,7 @@ static const struct {
 	{ IR_ATTR_CHUNKS, false, 1 }
 };
 
-/* Attributes that mean something only beside another. */
+/* Attributes that may be given only together with another. */
 static const struct {
 	enum ir_attr_key key, needs;
 } companions[] = {
@@ -205,7 +206,7 @@ check_range(struct verifier *v, const struct ir_node *n,
 	return true;
 }
 
-/* Where the op's row names the attribute, or -1. */
+/* The index of the attribute in the op's row, or -1. */
 static long
 place_in_row(enum ir_op op, enum ir_attr_key key)
 {
@@ -224,7 +225,7 @@ place_in_row(enum ir_op op, enum ir_attr_key key)
 	return -1;
 }
 
-/* Known to the op, once, and in the order of its row. */
+/* Checks that the op has the attribute, once, and in the order of its row. */
 static bool
 check_key(struct verifier *v, const struct ir_node *n, uint32_t i)
 {
@@ -284,7 +285,7 @@ ver_attrs(struct verifier *v, const struct ir_node *n)
 	return check_required(v, n);
 }
 
-/* ---- what attributes say together ---- */
+/* ---- attributes against each other ---- */
 
 static bool
 check_companions(struct verifier *v, const struct ir_node *n)
@@ -322,7 +323,7 @@ check_init(struct verifier *v, const struct ir_node *n)
 	return true;
 }
 
-/* The part of a dim that `at` cuts lies inside it. */
+/* Checks that the part of a dim that `at` cuts is inside of it. */
 static bool
 check_cut(struct verifier *v, const struct ir_node *n)
 {
@@ -336,7 +337,7 @@ check_cut(struct verifier *v, const struct ir_node *n)
 	    !of) {
 		return true;
 	}
-	/* a cut or its reverse: the smaller dim lies in the larger one */
+	/* a cut or its inverse: the smaller dim is part of the larger one */
 	d = of->dims[0];
 	whole = ir_dim_size(v->m, d);
 	size = to ? ir_dim_size(v->m, to->dims[0]) : 1;
@@ -358,7 +359,7 @@ check_groups(struct verifier *v, const struct ir_node *n)
 	const struct ir_attr *to = ir_attr(v->m, n, IR_ATTR_TO);
 	int64_t groups = ir_attr_int(v->m, n, IR_ATTR_GROUPS, 0);
 	int64_t top = ir_attr_int(v->m, n, IR_ATTR_TOP_GROUPS, groups);
-	int64_t whole, room;
+	int64_t whole, places;
 
 	if (!groups || !of || !to) {
 		return true;
@@ -374,15 +375,18 @@ check_groups(struct verifier *v, const struct ir_node *n)
 				  " top_groups, as there are groups, found %"
 				  PRId64, groups, top);
 	}
-	room = top * (whole / groups);
-	return ir_dim_size(v->m, to->dims[0]) <= room ||
+	places = top * (whole / groups);
+	return ir_dim_size(v->m, to->dims[0]) <= places ||
 	       ver_broken(v, n, "expected `%s` of at most %" PRId64
 			  ", what %" PRId64 " of %" PRId64 " groups hold, "
-			  "found %" PRId64, ver_dim(v, to->dims[0]), room, top,
-			  groups, ir_dim_size(v->m, to->dims[0]));
+			  "found %" PRId64, ver_dim(v, to->dims[0]), places,
+			  top, groups, ir_dim_size(v->m, to->dims[0]));
 }
 
-/* Rotary: pairs need an even last dim; the extension's band is a band. */
+/*
+ * Rotary embedding: pairs need an even last dim, and the bounds of its
+ * extension are ordered.
+ */
 static bool
 check_rotary(struct verifier *v, const struct ir_node *n)
 {
@@ -455,14 +459,14 @@ named_type(const struct verifier *v, const struct ir_node *n)
 						      : ir_args(v->m, n)[0]);
 }
 
-/* Whether the name is one of a tensor, and may mention its dims. */
+/* Whether the node names a tensor, so that the name may contain its dims. */
 static bool
 names_tensor(const struct ir_node *n)
 {
 	return ir_is((enum ir_op)n->op, IRF_SOURCE | IRF_SINK | IRF_PEER);
 }
 
-/* The dim of a named tensor that {text} is, or -1. */
+/* The index of the dim of a named tensor that {text} stands for, or -1. */
 static int
 dim_place(const struct verifier *v, const struct ir_node *n,
 	  const char *text, size_t len)
@@ -478,7 +482,7 @@ dim_place(const struct verifier *v, const struct ir_node *n,
 	return -1;
 }
 
-/* {text} in the node's name; the dims met so far are marked in *dims. */
+/* Checks {text} in the node's name; dims that occur are marked in *dims. */
 static bool
 check_word(struct verifier *v, const struct ir_node *n, const char *text,
 	   size_t len, uint32_t *dims)
@@ -519,7 +523,7 @@ ver_template(struct verifier *v, const struct ir_node *n)
 		}
 		p += len + 2;
 	}
-	/* each stored tensor is one piece of memory: 1, 11, 111, ... */
+	/* a stored tensor is contiguous: dims are 1, 11, 111, ... */
 	return (dims & (dims + 1)) == 0 ||
 	       ver_broken(v, n, "expected only outermost dims of %s in the "
 			  "name, found \"%s\"",

@@ -1,6 +1,6 @@
 /*
- * The verifier's rules for what stands before the functions: names, dims and
- * the expressions that they are written as, settings and hints.
+ * The verifier's rules for what is before the functions: names, dims and the
+ * expressions that they are written as, settings and hints.
  */
 #include "ir/verify.h"
 
@@ -39,12 +39,6 @@ ver_is_name(const struct verifier *v, sym_t name, bool dots)
 		start = false;
 	}
 	return !start && n <= SCAN_MAX_NAME;
-}
-
-const char *
-ver_text(const struct verifier *v, sym_t name)
-{
-	return name < v->ctx->syms.text.n ? ir_text(v->ctx, name) : "?";
 }
 
 bool *
@@ -288,7 +282,7 @@ ver_header(struct verifier *v)
 	}
 	for (i = 1; i < m->exprs.n; i++) {
 		if (!check_expr(v, i)) {
-			return;		/* others are made of it */
+			return;		/* other expressions refer to it */
 		}
 	}
 	for (i = 1; i < m->dims.n; i++) {

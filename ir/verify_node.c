@@ -8,7 +8,10 @@
 
 /* ---- types and values ---- */
 
-/* Axes that exist, each in one place; nothing behind the last dim. */
+/*
+ * Checks that axes exist, each in one place, and that nothing is set after the
+ * last dim.
+ */
 static const char *
 ver_placement_fault(struct verifier *v, const struct ir_type *t)
 {
@@ -245,7 +248,7 @@ ver_rule(struct verifier *v, const struct ir_node *n)
 				  "%s", ir_type_text(v->m, &want),
 				  ir_type_text(v->m, found));
 	}
-	/* what is made of numbers is numbers: weights, constants, masks */
+	/* a weight, constant or mask consists of numbers */
 	if (!ir_dtypes[found->dtype].is_float &&
 	    (ir_op_takes((enum ir_op)n->op, IR_ATTR_INIT) ||
 	     ir_op_takes((enum ir_op)n->op, IR_ATTR_VALUE) ||

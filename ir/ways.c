@@ -1,8 +1,8 @@
 /*
  * Ways: how an op may run along one axis of the mesh.  They follow from the
- * dimension rule and the split column of the op's row, so neither the
- * verifier, which looks whether a node runs in one of its ways, nor the pass
- * that chooses among them knows any op.
+ * dimension rule and the split column of the op's row, so that neither the
+ * verifier, which checks that a node runs in one of them, nor the pass that
+ * chooses among them knows any op.
  */
 #include "ir/ir.h"
 
@@ -11,7 +11,7 @@
 
 static const struct ir_along whole = { IR_IS_WHOLE, 0 };
 
-struct ways {
+struct way_list {
 	struct ir_module *m;
 	const struct ir_node *n;
 	axis_id axis;
@@ -22,13 +22,13 @@ struct ways {
 };
 
 static const struct ir_type *
-operand(const struct ways *w, uint32_t k)
+operand(const struct way_list *w, uint32_t k)
 {
 	return ir_type(w->m, ir_args(w->m, w->n)[k]);
 }
 
 static struct ir_way *
-add(struct ways *w)
+add(struct way_list *w)
 {
 	struct ir_way *way;
 
@@ -41,9 +41,9 @@ add(struct ways *w)
 	return way;
 }
 
-/* The word of the split column that is `sign` and the factor's name. */
+/* Whether the split column has `sign` before the factor's name. */
 static bool
-marked(const struct ways *w, char sign, const struct ir_factor *f)
+marked(const struct way_list *w, char sign, const struct ir_factor *f)
 {
 	const char *p = w->split;
 	size_t n = strlen(f->name);
@@ -60,9 +60,9 @@ marked(const struct ways *w, char sign, const struct ir_factor *f)
 	return false;
 }
 
-/* Two factors of the rule, by their names of n and k bytes. */
+/* The factor of the rule whose name has those n bytes. */
 static const struct ir_factor *
-factor(const struct ways *w, const char *name, size_t n)
+factor(const struct way_list *w, const char *name, size_t n)
 {
 	char text[8];
 
@@ -73,9 +73,9 @@ factor(const struct ways *w, const char *name, size_t n)
 
 /* ---- splitting dims ---- */
 
-/* Splits dim d of factor f in all that have it. */
+/* Splits dim d of factor f in all operands and results that have it. */
 static void
-split_factor(struct ways *w, struct ir_way *way, const struct ir_factor *f,
+split_factor(struct way_list *w, struct ir_way *way, const struct ir_factor *f,
 	     dim_id d)
 {
 	struct ir_along s = { IR_IS_SPLIT, d };
@@ -93,16 +93,19 @@ split_factor(struct ways *w, struct ir_way *way, const struct ir_factor *f,
 	}
 }
 
-/* `arrange`: what is reduced comes back under the attribute's factor. */
+/*
+ * `arrange`: whether a dim that is reduced comes back by the attribute's
+ * factor.
+ */
 static bool
-same_again(const struct ways *w, const struct ir_factor *f)
+same_again(const struct way_list *w, const struct ir_factor *f)
 {
 	return strchr(w->r.where, '~') && f->in && !f->out;
 }
 
-/* x of x%y, or NULL: its y. */
+/* For factor x of a rule x%y, its y; or NULL. */
 static const struct ir_factor *
-partner(const struct ways *w, const char *sign, const char *text,
+partner(const struct way_list *w, const char *sign, const char *text,
 	const struct ir_factor *f, bool left)
 {
 	const char *p = strstr(text, sign), *x = p;
@@ -119,9 +122,9 @@ partner(const struct ways *w, const char *sign, const char *text,
 	return f == (left ? a : b) ? (left ? b : a) : NULL;
 }
 
-/* Whether so many ranks can each have whole positions of d. */
+/* Whether the ranks of the axis can each have whole positions of d. */
 static bool
-divides(const struct ways *w, const struct ir_factor *f)
+divides(const struct way_list *w, const struct ir_factor *f)
 {
 	int64_t parts = w->m->axes.at[w->axis].size;
 	axis_id axes[IR_MAX_AXES];
@@ -145,9 +148,11 @@ divides(const struct ways *w, const struct ir_factor *f)
 	return false;
 }
 
-/* The ways to split dim d of factor f: none, one, or one with its partner. */
+/*
+ * Adds the ways to split dim d of factor f: none, one, or one with its partner.
+ */
 static void
-split_dim(struct ways *w, const struct ir_factor *f, dim_id d)
+split_dim(struct way_list *w, const struct ir_factor *f, dim_id d)
 {
 	const struct ir_factor *small = partner(w, "%", w->r.where, f, true);
 	const struct ir_factor *ring = partner(w, "=", w->split, f, true);
@@ -184,7 +189,7 @@ split_dim(struct ways *w, const struct ir_factor *f, dim_id d)
 }
 
 static void
-split_dims(struct ways *w)
+split_dims(struct way_list *w)
 {
 	uint32_t i, j;
 
@@ -202,9 +207,9 @@ split_dims(struct ways *w)
 
 /* ---- sums, routes, conversions ---- */
 
-/* +ab: these operands are parts of a sum, and so is the result. */
+/* +ab: these operands are parts of a sum, and the result is, too. */
 static void
-sums(struct ways *w)
+sums(struct way_list *w)
 {
 	const char *p = w->split;
 
@@ -223,9 +228,12 @@ sums(struct ways *w)
 	}
 }
 
-/* @ab: these are routed by the index, and what has `of` is split by it. */
+/*
+ * @ab: these are routed by the index, and operands that have `of` are split
+ * along it.
+ */
 static void
-routes_by_index(struct ways *w, const char *operands)
+routes_by_index(struct way_list *w, const char *operands)
 {
 	const struct ir_factor *of = ir_rule_factor(&w->r, "of");
 	struct ir_way *way = add(w);
@@ -239,9 +247,9 @@ routes_by_index(struct ways *w, const char *operands)
 	}
 }
 
-/* An op on elements works on the rows that are there. */
+/* An element-wise op works on the rows that are on the rank. */
 static void
-routes_of_map(struct ways *w)
+routes_of_map(struct way_list *w)
 {
 	uint32_t mask, k;
 
@@ -257,7 +265,7 @@ routes_of_map(struct ways *w)
 }
 
 static void
-routes(struct ways *w)
+routes(struct way_list *w)
 {
 	const char *at = strchr(w->split, '@');
 
@@ -268,9 +276,9 @@ routes(struct ways *w)
 	}
 }
 
-/* One side of x>y. */
+/* The placement that one side of x>y names. */
 static struct ir_along
-side(const struct ways *w, const char *text)
+side(const struct way_list *w, const char *text)
 {
 	static const struct {
 		char sign;
@@ -294,7 +302,7 @@ side(const struct ways *w, const char *text)
 }
 
 static bool
-is_on(const struct ways *w)
+is_on(const struct way_list *w)
 {
 	const struct ir_attr *on = ir_attr(w->m, w->n, IR_ATTR_ON);
 	uint32_t i;
@@ -307,9 +315,9 @@ is_on(const struct ways *w)
 	return false;
 }
 
-/* Along the other axes, a conversion leaves things as they are. */
+/* Adds the way in which a conversion along another axis changes nothing. */
 static void
-unchanged(struct ways *w)
+unchanged(struct way_list *w)
 {
 	const struct ir_type *t = operand(w, 0);
 	struct ir_way *way;
@@ -335,7 +343,7 @@ unchanged(struct ways *w)
 }
 
 static void
-conversion(struct ways *w)
+conversion(struct way_list *w)
 {
 	struct ir_way *way;
 
@@ -360,7 +368,7 @@ uint32_t
 ir_ways(struct ir_module *m, const struct ir_node *n, axis_id a,
 	struct ir_way *ways)
 {
-	struct ways w = { .m = m, .n = n, .axis = a, .at = ways,
+	struct way_list w = { .m = m, .n = n, .axis = a, .at = ways,
 			  .split = ir_ops[n->op].split };
 
 	ir_bind(m, n, &w.r);

@@ -10,7 +10,6 @@
  * the manager knows: passes that nobody looks between are taken together.
  */
 #include "passes/pass.h"
-#include "passes/stage/ranks.h"
 
 #include <string.h>
 
@@ -224,7 +223,4 @@ pass_ahead_take(struct pass_ahead *a, struct pass_ctx *p, struct ir_module *m)
 		take(a, &a->at.at[a->taken - 1], m);
 	}
 	count(p, &a->at.at[a->next++].counts);
-	if (a->next == a->at.n && a->found) {
-		ranks_found_take(m->ctx, a->found);
-	}
 }

@@ -7,6 +7,7 @@
  * finds the kernels of the program takes it from there (parts.c).  The plan
  * says how many, or the target's prices do.
  */
+#include "ir/memo.h"
 #include "passes/pass.h"
 #include "passes/plan/plan.h"
 #include "passes/price/price.h"
@@ -51,20 +52,15 @@ say_all(struct ir_module *m, const struct kernel_list *l)
 
 /*
  * For prices; false: the ranks do not fit together, as pass check will say.
- * What is kept of them is what they are behind this pass.
+ * Nothing is kept of programs that this pass is going to change.
  */
 static bool
-open_ranks(struct ir_module *m, struct ranks *r)
+open_ranks(struct ir_module *m, struct memo *memo, struct ranks *r)
 {
-	struct sched *s = ranks_schedule(m, &m->ctx->tmp);
-	struct ranks_found *found = m->ctx->found;
+	struct sched *s = ranks_schedule(m, memo, &m->ctx->tmp);
 	const char *why;
-	bool ok;
 
-	m->ctx->found = NULL;
-	ok = s && ranks_open(r, m, s, &why);
-	m->ctx->found = r->found = found;
-	return ok;
+	return s && ranks_open(r, m, s, NULL, &why);
 }
 
 /* By function, what runs it. */
@@ -99,24 +95,31 @@ pass_chunk(struct pass_ctx *p, struct ir_module *m)
 	struct pricing x = { .r = &r, .m = m, .traits = &plain };
 	int64_t chunks = plan_chunks(m), n = 0;
 	const struct target_group **dev;
+	struct ranks_found *found;
 	struct kernels **all;
+	struct arena *kept;
 	func_id f;
 
-	if (chunks == 1 || (!chunks && (!p->target || !open_ranks(m, &r)))) {
+	if (chunks == 1 ||
+	    (!chunks && (!p->target || !open_ranks(m, p->memo, &r)))) {
 		return m->ctx->diags.errors == 0;
 	}
 	dev = arena_alloc(&m->ctx->tmp, m->funcs.n * sizeof *dev);
 	if (!chunks) {
 		find_devs(p->target, &r, dev);
 	}
-	all = kernels_all(m, r.found ? r.found->arena : &m->ctx->tmp);
+	kept = r.sched ? memo_arena(p->memo, MEMO_RANKS) : NULL;
+	all = kernels_all(m, p->memo, kept ? kept : &m->ctx->tmp);
 	for (f = 1; f < m->funcs.n; f++) {
 		x.t = dev[f];
 		price_choose_parts(&x, chunks, all[f]->top);
 		n += say_all(m, all[f]->top);
 	}
 	/* as whoever finds the kernels again would find them */
-	ranks_found_again(&r, all);
+	found = kept ? ranks_found_of(&r, p->memo) : NULL;
+	if (found) {
+		found->kernels = all;
+	}
 	pass_count(p, "collectives in parts", n);
 	return true;
 }

@@ -1,11 +1,10 @@
 /*
  * What was found of rank programs: kernels, and where all lies in memory.
- * A search finds them to weigh the plan that it settles, and the answer asks
- * for them again.  Programs are known by 128 bits of a hash of all that they
- * consist of, so nobody has to say that he changed one: his has another hash.
- * Who carries what was found from one context to another sees to it that
- * names have the same numbers there.
+ * A search finds them to weigh the plan that it settles, and the answer needs
+ * them again.  They are kept by a hash of all that the programs consist of, so
+ * programs that a pass changed are others.
  */
+#include "ir/memo.h"
 #include "passes/memory/memory.h"
 
 static void
@@ -42,58 +41,61 @@ add_schedule(struct hash *h, const struct sched *s)
 	}
 }
 
-struct ranks_found *
-ranks_found_open(struct ir_ctx *c, struct arena *a)
+/* A name's number means another name in another context. */
+static void
+add_name(struct hash *h, const struct ir_module *m, sym_t name)
 {
-	c->found = arena_alloc(a, sizeof *c->found);
-	c->found->arena = a;
-	return c->found;
+	hash_add(h, name ? hash_text(1, ir_text(m->ctx, name)) : 0);
 }
 
-void
-ranks_found_take(struct ir_ctx *c, struct ranks_found *x)
+static void
+add_names(struct hash *h, const struct ir_module *m)
 {
-	x->arena = &c->perm;
-	c->found = x;
+	uint32_t i;
+
+	for (i = 0; i < m->dims.n; i++) {
+		add_name(h, m, m->dims.at[i].name);
+	}
+	for (i = 0; i < m->axes.n; i++) {
+		add_name(h, m, m->axes.at[i].name);
+	}
+	for (i = 0; i < m->funcs.n; i++) {
+		add_name(h, m, m->funcs.at[i].name);
+	}
+	for (i = 0; i < m->settings.n; i++) {
+		add_name(h, m, m->settings.at[i].key);
+		add_name(h, m, m->settings.at[i].text);
+	}
+	for (i = 0; i < m->attrs.n; i++) {
+		add_name(h, m, m->attrs.at[i].text);
+	}
 }
 
 static struct hash
-name_of(const struct ranks *r)
+key_of(const struct ranks *r)
 {
-	struct hash hash = ir_hash_all(r->m);
+	struct hash key = ir_hash_all(r->m);
 
-	add_schedule(&hash, r->sched);
-	return hash;
+	add_names(&key, r->m);
+	add_schedule(&key, r->sched);
+	return key;
 }
 
-void
-ranks_found_again(const struct ranks *r, struct kernels **all)
-{
-	struct ranks_found *x = r->found;
-
-	if (x) {
-		if (x->named) {
-			x->hash = name_of(r);
-		}
-		x->kernels = all;
-		x->memory = NULL;
-	}
-}
-
-/* The first that asks says whose they are. */
 struct ranks_found *
-ranks_found_of(const struct ranks *r)
+ranks_found_of(const struct ranks *r, struct memo *memo)
 {
-	struct ranks_found *x = r->m->ctx->found;
-	struct hash hash;
+	struct arena *a = memo_arena(memo, MEMO_RANKS);
+	struct ranks_found *x;
+	struct hash key;
 
-	if (!x) {
+	if (!a) {
 		return NULL;
 	}
-	hash = name_of(r);
-	if (!x->named) {
-		x->hash = hash;
-		x->named = true;
+	key = key_of(r);
+	x = memo_find(memo, MEMO_RANKS, key);
+	if (!x) {
+		x = arena_alloc(a, sizeof *x);
+		memo_keep(memo, MEMO_RANKS, key, x);
 	}
-	return hash_same(x->hash, hash) ? x : NULL;
+	return x;
 }

@@ -161,8 +161,8 @@ noinst_LIBRARIES += %D%/libpasses.a
 	%D%/solve/solve.c \
 	%D%/solve/solve.h \
 	%D%/solve/solve_bound.c \
+	%D%/solve/solve_build.c \
 	%D%/solve/solve_eliminate.c \
-	%D%/solve/solve_memo.c \
 	%D%/solve/solve_net.c \
 	%D%/solve/solve_net.h \
 	%D%/solve/solve_pairs.c \
@@ -170,7 +170,6 @@ noinst_LIBRARIES += %D%/libpasses.a
 	%D%/solve/solve_prune.c \
 	%D%/solve/solve_reduce.c \
 	%D%/solve/solve_search.c \
-	%D%/solve/solve_take.c \
 	%D%/stage/ranks.c \
 	%D%/stage/ranks.h \
 	%D%/stage/stage.c \

@@ -274,7 +274,7 @@ is_ours(const struct run *r, const struct pass *p)
 /*
  * One of ours has the passes behind it run ahead on the module that it leaves;
  * one of a plug-in may change that behind its back.  With --verify-each each
- * pass is to be seen at work.
+ * pass is to be seen at work, and without a memo nothing is kept.
  */
 static struct pass_ctx
 ctx_for(struct run *r, const struct pass *p)
@@ -285,7 +285,9 @@ ctx_for(struct run *r, const struct pass *p)
 	return (struct pass_ctx){
 		.ctx = r->ctx, .stats = &r->pm->stats,
 		.search = r->pm->search, .target = r->pm->target,
-		.ahead = ours && !r->pm->options.verify ? &r->pm->ahead : NULL
+		.memo = r->pm->memo,
+		.ahead = ours && r->pm->memo && !r->pm->options.verify
+			? &r->pm->ahead : NULL
 	};
 }
 
@@ -519,7 +521,7 @@ pass_run(struct pass_manager *pm, const struct pass_list *l,
 
 enum pass_result
 pass_apply_for(struct ir_module *m, const char *passes,
-	       const struct target *target, bool verify)
+	       const struct target *target, struct memo *memo, bool verify)
 {
 	enum pass_result result = PASS_BAD_ORDER;
 	struct pass_list l = { 0 };
@@ -530,6 +532,7 @@ pass_apply_for(struct ir_module *m, const char *passes,
 	pass_manager_init(&pm, &table);
 	pm.options.verify = verify;
 	pm.target = target;
+	pm.memo = memo;
 	if (pass_list_parse(&table, &l, passes)) {
 		result = pass_run(&pm, &l, m);
 	}
@@ -541,5 +544,5 @@ pass_apply_for(struct ir_module *m, const char *passes,
 enum pass_result
 pass_apply(struct ir_module *m, const char *passes, bool verify)
 {
-	return pass_apply_for(m, passes, NULL, verify);
+	return pass_apply_for(m, passes, NULL, NULL, verify);
 }

@@ -27,9 +27,8 @@ enum pass_prop {
 struct pass_stats;
 struct search_options;
 struct target;
-struct pass_memo;
+struct memo;
 struct pass_ahead;
-struct ranks_found;
 
 /* What a pass is handed besides the module. */
 struct pass_ctx {
@@ -37,7 +36,7 @@ struct pass_ctx {
 	struct pass_stats *stats;
 	const struct search_options *search;	/* NULL: there is no target */
 	const struct target *target;	/* what runs it, or NULL */
-	struct pass_memo *memo;	/* of placements, or NULL */
+	struct memo *memo;	/* of what was found before, or NULL */
 	struct pass_ahead *ahead;	/* for what it has made, or NULL */
 };
 
@@ -174,7 +173,6 @@ struct pass_ahead {
 	VEC(struct pass_follow) follow;	/* in running order */
 	VEC(struct pass_made) at;	/* in running order */
 	VEC(struct pass_name) names;	/* behind the shared ones, by number */
-	struct ranks_found *found;	/* of the last one, or NULL */
 	uint32_t nshared, next, taken;
 	bool ended;		/* nothing more is kept */
 };
@@ -255,6 +253,7 @@ struct pass_manager {
 	struct pass_crash *crash;	/* may be NULL */
 	const struct search_options *search;	/* may be NULL */
 	const struct target *target;	/* the same */
+	struct memo *memo;	/* of this run and others; NULL: none is kept */
 	/* Asked before the first pass that gives any of these.  False: it
 	 * reported errors. */
 	uint32_t watch;
@@ -290,17 +289,13 @@ enum pass_result pass_run(struct pass_manager *pm, const struct pass_list *l,
  */
 enum pass_result pass_apply(struct ir_module *m, const char *passes,
 			    bool verify);
-/* For what will run it. */
+/* For what will run it, or NULL, and with a memo, or NULL. */
 enum pass_result pass_apply_for(struct ir_module *m, const char *passes,
-				const struct target *target, bool verify);
+				const struct target *target,
+				struct memo *memo, bool verify);
 
 /* Counts something under a name, for --stats: "values merged". */
 void pass_count(struct pass_ctx *p, const char *what, int64_t n);
-
-/* ---- place_memo.c: what was chosen in placing a program before ---------- */
-
-/* For pass_ctx of many placements; it may outlive them. */
-struct pass_memo *pass_memo_new(struct arena *a);
 
 /* ---- report.c: --time-passes, --stats, --list-passes ------------------ */
 

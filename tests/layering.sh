@@ -13,7 +13,7 @@
 layers='
 ir/text: scan.h
 	< ir
-ir: base.h ir.h machine.h ops.def warnings.def
+ir: base.h ir.h machine.h memo.h ops.def warnings.def
 	< ir/text
 ir/interp:
 	< ir

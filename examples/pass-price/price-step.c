@@ -11,7 +11,7 @@ price_programs(struct pass_ctx *p, struct ir_module *m)
 {
 	static const struct price_traits plain;
 	struct arena *a = &m->ctx->tmp;
-	struct sched *s = ranks_schedule(m, a);
+	struct sched *s = ranks_schedule(m, p->memo, a);
 	struct target_devs devs;
 	struct ranks r = { 0 };
 	struct price price = { 0 };
@@ -21,7 +21,7 @@ price_programs(struct pass_ctx *p, struct ir_module *m)
 	if (!p->target) {
 		return true;
 	}
-	if (!s || !ranks_open(&r, m, s, &why)) {
+	if (!s || !ranks_open(&r, m, s, p->memo, &why)) {
 		diag_error(&m->ctx->diags, (struct span){ 0, 0 },
 			   "these programs have no price: %s", why);
 		return false;

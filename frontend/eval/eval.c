@@ -145,7 +145,7 @@ add_result(struct eval *e, uint32_t k, const struct ir_eval_result *r)
 }
 
 static bool
-evaluate(struct eval *e, struct ir_eval *opt)
+evaluate(struct eval *e, struct ir_eval_options *opt)
 {
 	struct ir_eval_result results[IR_MAX_ARGS];
 	uint32_t n, i;
@@ -225,7 +225,7 @@ kept_bytes(const struct ir_needs *update, int64_t compared_steps)
 }
 
 static bool
-fits_kept(const struct ir_module *m, struct ir_eval *opt, int64_t kept,
+fits_kept(const struct ir_module *m, struct ir_eval_options *opt, int64_t kept,
 	  int64_t compared_steps)
 {
 	struct ir_ctx *c = m->ctx;
@@ -255,12 +255,12 @@ fits_kept(const struct ir_module *m, struct ir_eval *opt, int64_t kept,
 }
 
 bool
-eval_fits(struct ir_module *m, struct ir_eval *opt, bool trains,
+eval_fits(struct ir_module *m, struct ir_eval_options *opt, bool trains,
 	  int64_t compared_steps)
 {
 	func_id update = trains ? eval_update(m) : 0;
 	struct ir_needs needs = { 0 };
-	struct ir_eval o = *opt;
+	struct ir_eval_options o = *opt;
 
 	if (!pass_flat_fits(m, ir_model(m)) ||
 	    (update && !pass_flat_fits(m, update))) {
@@ -302,7 +302,7 @@ can_train(struct driver *d, const struct ir_module *m)
 
 /* The losses of `steps` optimizer steps on one batch. */
 static bool
-train(struct eval *e, struct ir_eval *opt, int64_t steps)
+train(struct eval *e, struct ir_eval_options *opt, int64_t steps)
 {
 	struct eval_store *store = eval_store_open(e->m, opt->weights);
 	struct ir_eval_result results[IR_MAX_ARGS];
@@ -329,7 +329,7 @@ eval_model(struct driver *d, struct ir_module *m)
 {
 	const struct opt_value *at = d->opts.at;
 	struct eval e = { .d = d, .m = m };
-	struct ir_eval opt = { .max_bytes = eval_max_bytes(d) };
+	struct ir_eval_options opt = { .max_bytes = eval_max_bytes(d) };
 	struct eval_weights *w = NULL;
 	bool ok;
 

@@ -27,7 +27,7 @@ bool eval_steps_legal(struct driver *d);
  * the tensors of `compared_steps` steps.  What lasts from step to step is
  * subtracted from opt->max_bytes.  False after reporting.
  */
-bool eval_fits(struct ir_module *m, struct ir_eval *opt, bool trains,
+bool eval_fits(struct ir_module *m, struct ir_eval_options *opt, bool trains,
 	       int64_t compared_steps);
 
 /* ---- eval_split.c: all ranks of a plan -------------------------------- */
@@ -56,7 +56,7 @@ struct eval_worst {
  * loss, the gradients and the stored tensors of each; NULL after an error.
  */
 struct eval_steps *eval_steps_run(struct ir_module *m,
-				  const struct ir_eval *options,
+				  const struct ir_eval_options *options,
 				  uint32_t steps);
 double eval_steps_loss(const struct eval_steps *k, uint32_t step);
 /* Compares one step of all ranks with the same step of the unsplit model. */
@@ -77,7 +77,7 @@ void eval_store_begin(struct eval_store *s, int64_t step);
  * Runs the model's update with these options.  From then on what the step
  * stored is read, and gradients are zero again.
  */
-bool eval_store_end(struct eval_store *s, const struct ir_eval *opt);
+bool eval_store_end(struct eval_store *s, const struct ir_eval_options *opt);
 /* The layer that updates weights, or 0. */
 func_id eval_update(const struct ir_module *m);
 

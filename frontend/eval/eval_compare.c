@@ -116,13 +116,13 @@ copy_gradients(struct eval_steps *k)
 }
 
 struct eval_steps *
-eval_steps_run(struct ir_module *m, const struct ir_eval *options,
+eval_steps_run(struct ir_module *m, const struct ir_eval_options *options,
 	       uint32_t steps)
 {
 	struct eval_store *store = eval_store_open(m, options->weights);
 	struct eval_steps *k = arena_alloc(&m->ctx->perm, sizeof *k);
 	struct ir_weights tap = { get, put, has, input, k };
-	struct ir_eval opt = *options;
+	struct ir_eval_options opt = *options;
 	struct ir_eval_result loss[IR_MAX_ARGS];
 	uint32_t i, n, made;
 

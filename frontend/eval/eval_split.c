@@ -60,7 +60,7 @@ print_worst(struct split_run *s, uint32_t steps)
 }
 
 static bool
-run(struct split_run *s, const struct ranks *r, struct ir_eval *eval,
+run(struct split_run *s, const struct ranks *r, struct ir_eval_options *eval,
     struct ir_module *unsplit)
 {
 	const struct opt_value *at = s->d->opts.at;
@@ -93,7 +93,7 @@ eval_split(struct driver *d, struct ir_module *m,
 {
 	const struct opt_value *at = d->opts.at;
 	struct split_run s = { .d = d };
-	struct ir_eval eval = { 0 };
+	struct ir_eval_options eval = { 0 };
 	struct eval_weights *w = NULL;
 	struct ranks r;
 	bool ok;

@@ -154,9 +154,9 @@ eval_update(const struct ir_module *m)
 }
 
 bool
-eval_store_end(struct eval_store *s, const struct ir_eval *opt)
+eval_store_end(struct eval_store *s, const struct ir_eval_options *opt)
 {
-	struct ir_eval update = *opt;
+	struct ir_eval_options update = *opt;
 	struct ir_eval_result none[1];
 	uint32_t n;
 

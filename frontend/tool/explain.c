@@ -38,7 +38,7 @@ print_misfit(struct driver *d, const struct ir_module *m,
 	struct search_misfit x;
 	uint32_t i;
 
-	search_misfit(m, o, r, a, &x);
+	search_misfit(m, o, r, d->pm.memo, a, &x);
 	buf_printf(&d->out, "no plan fits: %s\n", x.why);
 	for (i = 0; i < x.advice.n; i++) {
 		buf_printf(&d->out, "one fits %s\n",
@@ -160,7 +160,7 @@ print_why_not(struct driver *d, struct ir_module *m, const struct answer *best)
 	probe = up_to_search(d);
 	o.top = 1;
 	o.report = NULL;
-	if (!probe || !search_run(probe, &o, &d->ctx.perm, &r)) {
+	if (!probe || !search_run(probe, &o, d->pm.memo, &d->ctx.perm, &r)) {
 		return false;
 	}
 	buf_printf(&d->out, "\nwhy not %s?\n", d->opts.at[OPT_WHY_NOT].text);

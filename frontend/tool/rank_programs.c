@@ -12,7 +12,7 @@
 bool
 drv_print_ranks(struct driver *d, struct ir_module *m)
 {
-	struct sched *s = ranks_schedule(m, &d->ctx.perm);
+	struct sched *s = ranks_schedule(m, d->pm.memo, &d->ctx.perm);
 	uint32_t i, k;
 
 	if (!s) {

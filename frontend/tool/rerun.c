@@ -122,7 +122,8 @@ drv_replay(struct driver *d, struct buf *why)
 static bool
 is_kept(int id)
 {
-	return id != OPT_OUTPUT && id != OPT_NO_CACHE && id != OPT_VERBOSE;
+	return id != OPT_OUTPUT && id != OPT_NO_CACHE && id != OPT_NO_MEMO &&
+	       id != OPT_VERBOSE;
 }
 
 static void

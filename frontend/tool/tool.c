@@ -179,7 +179,8 @@ emit(struct driver *d, struct ir_module *m)
 		return drv_print_memory(d, m, print);
 	}
 	if (drv_wants(d, "kernels")) {
-		kernels_print(m, kernels_all(m, &d->ctx.perm), &d->out);
+		kernels_print(m, kernels_all(m, d->pm.memo, &d->ctx.perm),
+			      &d->out);
 		return true;
 	}
 	if (drv_wants(d, "ir")) {
@@ -217,6 +218,9 @@ report(struct driver *d)
 	}
 	if (drv_given(d, OPT_STATS)) {
 		pass_print_stats(&d->pm, &text);
+		if (d->pm.memo) {
+			memo_print(d->pm.memo, &text);
+		}
 	}
 	fputs(buf_text(&text), stderr);
 }
@@ -460,6 +464,7 @@ parse_and_run(struct driver *d, int argc, char *const *argv)
 		return drv_write(&d->ctx, drv_text(d, OPT_OUTPUT), &d->out)
 			? DRV_OK : DRV_BAD_INPUT;
 	}
+	d->pm.memo = drv_given(d, OPT_NO_MEMO) ? NULL : &d->memo;
 	return run(d);
 }
 
@@ -470,7 +475,7 @@ drv_main(int argc, char *const *argv, struct pass_crash *crash)
 	int status;
 
 	ir_ctx_init(&d.ctx, NULL);
-	kernels_keep(&d.ctx);
+	memo_init(&d.memo, &d.ctx.mem, MEMO_BYTES);
 	opt_init(&d.opts, &d.ctx.perm);
 	buf_init(&d.out, &d.ctx.perm);
 	pass_table_init(&d.table, &d.ctx);
@@ -482,6 +487,7 @@ drv_main(int argc, char *const *argv, struct pass_crash *crash)
 	drv_whole_release(&d);
 	pass_manager_release(&d.pm);
 	pass_table_release(&d.table);
+	memo_release(&d.memo);
 	ir_ctx_release(&d.ctx);
 	return status;
 }

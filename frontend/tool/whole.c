@@ -66,12 +66,13 @@ make_ranks(struct whole_build *t, int64_t microbatch)
 	bool ok;
 
 	pass_manager_init(&pm, &t->d->table);
+	pm.memo = t->d->pm.memo;
 	ok = plan_pin(m, arena_printf(&t->c->perm, "microbatch=%lld",
 				      (long long)microbatch)) &&
 	     pass_run(&pm, &t->d->passes, m) == PASS_OK;
 	pass_manager_release(&pm);
-	s = ok ? ranks_schedule(m, &t->c->perm) : NULL;
-	if (!s || !ranks_open(&t->r, m, s, &t->why)) {
+	s = ok ? ranks_schedule(m, pm.memo, &t->c->perm) : NULL;
+	if (!s || !ranks_open(&t->r, m, s, pm.memo, &t->why)) {
 		return false;
 	}
 	if (t->r.nranks != 1) {		/* a plug-in did that */

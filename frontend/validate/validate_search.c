@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ir/memo.h"
 #include "passes/memory/memory.h"
 #include "passes/plan/plan.h"
 #include "passes/price/price.h"
@@ -52,11 +53,11 @@ as_it_was(struct val *v, struct ir_ctx *c, const struct val_run *run,
 
 	if (!m || !plan_pin(m, run->pins) ||
 	    pass_apply_for(m, "split", price_ours(traits) ? &t : NULL,
-			   false) != PASS_OK) {
+			   NULL, false) != PASS_OK) {
 		return val_first_error(v, c);
 	}
-	s = ranks_schedule(m, &c->perm);
-	if (!s || !ranks_open(&ranks, m, s, &why)) {
+	s = ranks_schedule(m, NULL, &c->perm);
+	if (!s || !ranks_open(&ranks, m, s, NULL, &why)) {
 		return why ? why : val_first_error(v, c);
 	}
 	if (!price_step(&ranks, &devs, traits, &c->perm, &p, &why) ||
@@ -158,14 +159,16 @@ search(struct val *v, const struct val_run *run, const char *fixed,
 				    .top = 1 };
 	struct search_report found;
 	struct ir_module *m;
+	struct memo memo;
 	struct ir_ctx c;
 
 	ir_ctx_init(&c, NULL);
+	memo_init(&memo, &c.mem, MEMO_BYTES);
 	t = target_of(&c.perm, run);
 	m = val_compile(&c, run->model);
 	if (m && (!*fixed || plan_pin(m, fixed)) &&
 	    pass_apply(m, "fold-dims,inline,autodiff", false) == PASS_OK &&
-	    search_run(m, &o, &c.perm, &found) && found.found.n) {
+	    search_run(m, &o, &memo, &c.perm, &found) && found.found.n) {
 		const struct search_found *f = &found.found.at[0];
 
 		out->found = words(&v->d->ctx.perm, &f->plan);
@@ -173,6 +176,7 @@ search(struct val *v, const struct val_run *run, const char *fixed,
 		out->gib = ((double)f->bytes +
 			    run->group.device.reserve_bytes) / (1 << 30);
 	}
+	memo_release(&memo);
 	ir_ctx_release(&c);
 }
 

@@ -281,8 +281,8 @@ predict(struct runs *x, struct ir_ctx *c, const char *mlp,
 	    pass_apply(m, "split", false) != PASS_OK) {
 		return val_first_error(x->v, c);
 	}
-	s = ranks_schedule(m, &c->perm);
-	if (!s || !ranks_open(&ranks, m, s, &why)) {
+	s = ranks_schedule(m, NULL, &c->perm);
+	if (!s || !ranks_open(&ranks, m, s, NULL, &why)) {
 		return why ? why : val_first_error(x->v, c);
 	}
 	if (!build_cluster(x, &g)) {

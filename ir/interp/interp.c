@@ -26,25 +26,6 @@ static interp_fn *const eval_op[IR_OP_COUNT] = {
 
 /* ---- values ---- */
 
-struct interp_block *
-ir_interp_get(struct interp *e, const struct ir_node *n, int64_t elems)
-{
-	return ir_pool_block(e->pool, n->span, elems);
-}
-
-void
-ir_interp_put(struct interp *e, struct interp_block *b)
-{
-	ir_pool_drop(e->pool, b);
-}
-
-struct interp_block *
-ir_interp_hold(const struct interp *e, value_id v)
-{
-	e->slot[v]->refs++;
-	return e->slot[v];
-}
-
 static void
 drop(struct interp *e, value_id v)
 {
@@ -54,7 +35,7 @@ drop(struct interp *e, value_id v)
 	}
 }
 
-/* ---- what is shown ---- */
+/* ---- reporting values ---- */
 
 static void
 call_seen(struct interp *e, value_id v, const struct interp_block *b,
@@ -85,7 +66,7 @@ top(struct interp *e)
 	return &e->frames.at[e->frames.n - 1];
 }
 
-/* Hands the frame's values to the parameters. */
+/* Gives the frame's values to the parameters. */
 static void
 begin_region(struct interp *e, struct interp_frame *f)
 {
@@ -99,7 +80,7 @@ begin_region(struct interp *e, struct interp_frame *f)
 	}
 }
 
-/* Back come the results in them. */
+/* Moves the frame's results to the node that owns it. */
 static void
 end_region(struct interp *e, struct interp_frame *f)
 {
@@ -126,12 +107,13 @@ begin_trip(struct interp *e, struct interp_frame *f)
 	bool reverse = ir_attr(e->m, n, IR_ATTR_REVERSE);
 	int64_t value;
 
-	if (f->trip > 0) {
+	if (f->iteration > 0) {
 		f->times = 0;
 	}
-	value = ir_interp_variable(e, n, reverse ? f->trips - 1 - f->trip
-						 : f->trip);
-	e->trips.at[e->trips.n - 1].value = value;
+	value = ir_interp_variable(e, n, reverse
+				   ? f->iterations - 1 - f->iteration
+				   : f->iteration);
+	e->repeats.at[e->repeats.n - 1].value = value;
 	ir_interp_enter(&e->path, '/', "repeat");
 	buf_printf(&e->path, "[%" PRId64 "]", value);
 	begin_region(e, f);
@@ -140,7 +122,9 @@ begin_trip(struct interp *e, struct interp_frame *f)
 static struct interp_frame *
 push(struct interp *e, const struct ir_node *n, region_id region)
 {
-	struct interp_frame f = { .region = region, .trips = 1, .times = 1 };
+	struct interp_frame f = {
+		.region = region, .iterations = 1, .times = 1
+	};
 	uint32_t i;
 
 	if (e->frames.n > 0) {
@@ -168,33 +152,36 @@ add_times(int64_t *sum, int64_t one, int64_t times)
 	}
 }
 
-/* Nested repeats would double the work at each depth: the outermost do. */
+/*
+ * Of nested repeats only the outermost runs twice: else work would double at
+ * each depth.
+ */
 static void
 count_repeat(const struct interp *e, struct interp_frame *f)
 {
-	int64_t most = e->trips.n > 0 ? 1 : 2;
+	int64_t most = e->repeats.n > 0 ? 1 : 2;
 
-	if (!num_mul(f->times, f->trips, &f->times)) {
+	if (!num_mul(f->times, f->iterations, &f->times)) {
 		f->times = INT64_MAX;
 	}
 	add_times(&e->pool->needs->nodes, 1, f->times);
-	f->trips = f->trips < most ? f->trips : most;
+	f->iterations = f->iterations < most ? f->iterations : most;
 }
 
 bool
 ir_eval_repeat(struct interp *e, const struct ir_node *n, double *out)
 {
 	const struct ir_attr *var = ir_attr(e->m, n, IR_ATTR_VAR);
-	struct interp_trip trip = { var ? var->text : 0, 0 };
+	struct interp_repeat repeat = { var ? var->text : 0, 0 };
 	struct interp_frame *f = push(e, n, n->region);
 
 	(void)out;
-	f->trips = ir_attr_int(e->m, n, IR_ATTR_COUNT, 0);
+	f->iterations = ir_attr_int(e->m, n, IR_ATTR_COUNT, 0);
 	if (e->pool->needs) {
 		count_repeat(e, f);
 	}
-	VEC_PUSH(&e->pool->own, &e->trips, trip);
-	if (f->trips > 0) {
+	VEC_PUSH(&e->pool->own, &e->repeats, repeat);
+	if (f->iterations > 0) {
 		begin_trip(e, f);
 	}
 	return true;
@@ -237,7 +224,9 @@ node_done(struct interp *e, node_id id)
 	}
 }
 
-/* The region has come to its end: another trip, or back to its owner. */
+/*
+ * At the end of a region: begins the next iteration, or returns to its owner.
+ */
 static void
 leave(struct interp *e)
 {
@@ -246,17 +235,17 @@ leave(struct interp *e)
 	node_id owner = f->owner;
 	uint32_t i;
 
-	if (f->trips > 0) {
+	if (f->iterations > 0) {
 		end_region(e, f);
 		ir_interp_leave(&e->path, f->path);
 	}
-	if (++f->trip < f->trips) {
+	if (++f->iteration < f->iterations) {
 		begin_trip(e, f);
 		return;
 	}
 	ir_interp_leave(&e->name, f->name);
 	if (owner) {
-		e->trips.n -= ir_is(n->op, IRF_REGION);
+		e->repeats.n -= ir_is(n->op, IRF_REGION);
 		e->depth -= ir_is(n->op, IRF_CALLS);
 		for (i = 0; i < n->nresults; i++) {
 			e->slot[n->result + i] = f->vals[i];
@@ -270,7 +259,7 @@ leave(struct interp *e)
 	e->frames.n--;
 }
 
-/* What a node that came to its end was given, and gave. */
+/* Frees what a node that is done exchanged. */
 static void
 forget_rounds(struct interp *e)
 {
@@ -283,7 +272,7 @@ forget_rounds(struct interp *e)
 	}
 }
 
-/* What a node that waits made so far; it will make that again. */
+/* Frees what a node that waits has computed: it will be run again. */
 static void
 undo(struct interp *e, const struct interp_block *before)
 {
@@ -299,7 +288,7 @@ undo(struct interp *e, const struct interp_block *before)
 	}
 }
 
-/* In the place of the op. */
+/* Counts what the op takes, instead of running it. */
 static void
 count_node(const struct interp *e, const struct ir_node *n)
 {
@@ -363,7 +352,7 @@ ir_machine_run(struct interp *e)
 		const struct ir_region *r = &e->m->regions.at[f->region];
 		enum ir_state state;
 
-		if (f->trip == f->trips || f->next == r->nodes.n) {
+		if (f->iteration == f->iterations || f->next == r->nodes.n) {
 			leave(e);
 			continue;
 		}
@@ -377,24 +366,6 @@ ir_machine_run(struct interp *e)
 }
 
 /* ---- machines ---- */
-
-struct interp *
-ir_machine_new(struct ir_pool *p, const struct ir_eval *opt,
-	       const struct ir_rank *rank)
-{
-	struct interp *e = arena_alloc(&p->own, sizeof *e);
-
-	e->m = p->m;
-	e->pool = p;
-	e->opt = opt;
-	e->rank = rank;
-	e->at = rank ? rank->at : NULL;
-	e->slot = arena_alloc(&p->own, p->m->values.n * sizeof *e->slot);
-	buf_init(&e->name, &p->own);
-	buf_init(&e->full, &p->own);
-	buf_init(&e->path, &p->own);
-	return e;
-}
 
 void
 ir_machine_start(struct interp *e, func_id f)
@@ -410,7 +381,7 @@ bool
 ir_machine_count(struct ir_pool *p, const struct ir_rank *rank, func_id f,
 		 struct ir_needs *needs)
 {
-	static const struct ir_eval silent;
+	static const struct ir_eval_options silent;
 	struct interp *e = ir_machine_new(p, &silent, rank);
 	bool fits;
 
@@ -464,7 +435,10 @@ ir_machine_unused(const struct interp *e)
 
 /* ---- a run alone ---- */
 
-/* A result outlives the evaluation; unnamed ones were not seen so far. */
+/*
+ * Copies a result, which outlives the evaluation, and reports it if it has no
+ * name.
+ */
 static bool
 keep_result(struct interp *e, uint32_t k, struct ir_eval_result *out)
 {
@@ -489,7 +463,7 @@ keep_result(struct interp *e, uint32_t k, struct ir_eval_result *out)
 }
 
 bool
-ir_eval(struct ir_module *m, const struct ir_eval *opt,
+ir_eval(struct ir_module *m, const struct ir_eval_options *opt,
 	struct ir_eval_result *results, uint32_t max, uint32_t *n)
 {
 	func_id f = opt->func ? opt->func : ir_model(m);
@@ -515,7 +489,7 @@ ir_eval(struct ir_module *m, const struct ir_eval *opt,
 }
 
 bool
-ir_eval_count(struct ir_module *m, const struct ir_eval *opt,
+ir_eval_count(struct ir_module *m, const struct ir_eval_options *opt,
 	      struct ir_needs *needs)
 {
 	struct ir_pool pool;
@@ -536,7 +510,7 @@ ir_checksum(const double *data, int64_t elems)
 	int k;
 
 	for (i = 0; i < elems; i++) {
-		/* a sum may come out as either zero, by its order */
+		/* a sum of 0 may have either sign, depending on its order */
 		double v = data[i] == 0 ? 0 : data[i];
 
 		memcpy(&bits, &v, sizeof bits);

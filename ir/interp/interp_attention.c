@@ -21,21 +21,22 @@ struct heads {
 	struct interp *e;
 	const struct ir_node *n;
 	struct ir_rule r;
-	struct nest o, t, k, d, v;	/* o ends in s and h */
+	struct interp_nest o, t, k, d, v;	/* o ends in s and h */
 	struct ir_pieces s_at, t_at, h_at, k_at;
-	int64_t shared;		/* heads that share a kv head */
+	int64_t shared;		/* query heads per kv head */
 	int64_t shift;		/* T - S: the last query is at the last key */
 	int64_t window;		/* 0: none */
 	bool causal;
 	double scale;
 	const double *in[IR_MAX_OPERANDS];
 	double *out;
-	double *score;		/* a key each */
-	double *row;		/* what came of a block, for one query */
-	double *lse;		/* so far, by query; NULL: one block is all */
+	double *score;		/* by key */
+	double *row;		/* result of a block, of one query */
+	double *lse;		/* so far, by query; NULL: there is one block of
+				 * keys */
 };
 
-/* Whether the query under o sees the key in place j. */
+/* Whether the query at o sees the key at index j. */
 static bool
 sees(const struct heads *a, int64_t j)
 {
@@ -46,7 +47,7 @@ sees(const struct heads *a, int64_t j)
 	       (a->window <= 0 || key > i - a->window);
 }
 
-/* The place of the kv head that the head under o looks at. */
+/* The index of the kv head that the head at o reads. */
 static int64_t
 kv_head(const struct heads *a)
 {
@@ -133,7 +134,9 @@ log_sum(double x, double y)
 						  exp(y - max));
 }
 
-/* Two blocks of keys: each weighs as much as its sum of e^score. */
+/*
+ * Merges the results of two blocks of keys, weighted by their sums of e^score.
+ */
 static void
 merge(double *out, int64_t step, double lse, const double *row,
       double row_lse, int64_t count)
@@ -169,7 +172,7 @@ block_attention(struct heads *a)
 	}
 }
 
-/* A query that sees no key has no sum; 0 stands for it, and nobody asks. */
+/* A query that sees no key has no sum: 0 stands for it, and is never used. */
 static void
 block_lse(struct heads *a)
 {
@@ -187,11 +190,11 @@ block_lse(struct heads *a)
 }
 
 /*
- * One (query, key) pair of a derivative: the operands' rows, the weight of
- * the key, and what flows back into its score.  Operands are q, k, v, dout,
- * lse, sum(dout out); those of dv are q, k, dout, lse.
+ * One (query, key) pair of a derivative: the operands' rows, the weight of the
+ * key, and the gradient of its score.  Operands are q, k, v, dout, lse,
+ * sum(dout out); those of dv are q, k, dout, lse.
  */
-struct pair {
+struct score_pair {
 	const struct heads *a;
 	const double *q, *k, *v, *g;
 	double weight, ds;
@@ -210,43 +213,43 @@ add_scaled(double *out, int64_t out_step, const double *x, int64_t x_step,
 }
 
 static void
-pair_dq(const struct pair *p)
+pair_dq(const struct score_pair *p)
 {
-	const struct nest *d = &p->a->d;
+	const struct interp_nest *d = &p->a->d;
 
 	add_scaled(p->out, d->out[0], p->k, d->in[1][0],
 		   p->ds * p->a->scale, d->size[0]);
 }
 
 static void
-pair_dk(const struct pair *p)
+pair_dk(const struct score_pair *p)
 {
-	const struct nest *d = &p->a->d;
+	const struct interp_nest *d = &p->a->d;
 
 	add_scaled(p->out, d->out[0], p->q, d->in[0][0],
 		   p->ds * p->a->scale, d->size[0]);
 }
 
 static void
-pair_dv(const struct pair *p)
+pair_dv(const struct score_pair *p)
 {
-	const struct nest *v = &p->a->v;
+	const struct interp_nest *v = &p->a->v;
 
 	add_scaled(p->out, v->out[0], p->g, v->in[2][0], p->weight,
 		   v->size[0]);
 }
 
-/* All keys that the query under o sees, one after the other. */
+/* Calls `add` for each key that the query at o sees. */
 static void
-each_key(const struct heads *a, void (*add)(const struct pair *p))
+each_key(const struct heads *a, void (*add)(const struct score_pair *p))
 {
 	bool dv = a->n->nargs == 4;
-	const struct nest *o = &a->o;
+	const struct interp_nest *o = &a->o;
 	int g = dv ? 2 : 3;
 	double lse = a->in[g + 1][o->in_off[g + 1]];
 	double delta = dv ? 0 : a->in[5][o->in_off[5]];
 	int64_t kv = kv_head(a), j, c;
-	struct pair p = { .a = a };
+	struct score_pair p = { .a = a };
 
 	p.q = a->in[0] + o->in_off[0];
 	p.g = a->in[g] + o->in_off[g];
@@ -273,7 +276,7 @@ each_key(const struct heads *a, void (*add)(const struct pair *p))
 }
 
 static void
-each_pair(struct heads *a, void (*add)(const struct pair *p))
+each_pair(struct heads *a, void (*add)(const struct score_pair *p))
 {
 	bool i;
 
@@ -302,7 +305,7 @@ block_dv(struct heads *a)
 
 /* ---- alone, and in a ring ---- */
 
-/* The loops for the keys that are here now. */
+/* Makes the loops for the keys that are here now. */
 static void
 bind_keys(struct heads *a)
 {
@@ -355,8 +358,8 @@ bind_heads(struct heads *a, struct interp *e, const struct ir_node *n,
 }
 
 /*
- * What goes round: the operands that run along the keys, end to end, and
- * behind them the result if it does too.
+ * What ranks pass on in a ring: the operands that run along the keys, and the
+ * result if it does, too, in one array.
  */
 struct load {
 	uint32_t set;		/* operands, and INTERP_RESULT */
@@ -364,7 +367,7 @@ struct load {
 	struct interp_block *block;
 };
 
-/* Fills the first load. */
+/* Fills the first load, with this rank's own keys. */
 static bool
 load(struct heads *a, struct load *l)
 {
@@ -396,7 +399,7 @@ load(struct heads *a, struct load *l)
 	return true;
 }
 
-/* Works with the keys of the load, which came from the rank at `away`. */
+/* Computes with the keys of the load, which are those of the rank at `away`. */
 static void
 unload(struct heads *a, const struct load *l, const uint32_t *away,
        void (*block)(struct heads *a))
@@ -420,7 +423,7 @@ unload(struct heads *a, const struct load *l, const uint32_t *away,
 	a->e->away_set = 0;
 }
 
-/* Hands the load on, and takes the next one. */
+/* Sends the load to the next rank, and receives that of the last. */
 static bool
 shift(struct heads *a, struct load *l)
 {
@@ -465,7 +468,8 @@ ring(struct heads *a, double *out, void (*block)(struct heads *a))
 		me = l.round->me;
 		from = l.round->peers.at[(me + 2 * n - 1 - step) % n].at;
 	} while (++step < n);
-	if (l.set >> INTERP_RESULT & 1) {	/* home again */
+	if (l.set >> INTERP_RESULT & 1) {	/* the result is back at its own
+						 * rank */
 		int64_t elems = ir_interp_elems(e, a->n, INTERP_RESULT);
 		int64_t all = l.block->bytes / (int64_t)sizeof *out;
 
@@ -481,19 +485,19 @@ run(struct interp *e, const struct ir_node *n, double *out,
     void (*block)(struct heads *a))
 {
 	bool colls = ir_interp_colls(e, n), ok = true;
-	struct interp_block *room;
+	struct interp_block *scratch;
 	int64_t queries, keys, i;
 	struct heads a;
 
 	bind_heads(&a, e, n, out);
 	queries = ir_nest_elems(&a.o);
 	keys = ir_dim_size(e->m, ir_rule_factor(&a.r, "t")->dims[0]);
-	room = ir_interp_get(e, n, keys + a.v.size[0] +
+	scratch = ir_interp_get(e, n, keys + a.v.size[0] +
 				   (colls ? queries : 0));
-	if (!room) {
+	if (!scratch) {
 		return false;
 	}
-	a.score = room->data;
+	a.score = scratch->data;
 	a.row = a.score + keys;
 	memset(out, 0, (size_t)ir_interp_elems(e, n, INTERP_RESULT) *
 		       sizeof *out);
@@ -507,7 +511,7 @@ run(struct interp *e, const struct ir_node *n, double *out,
 		block(&a);
 	}
 	if (ok) {
-		ir_interp_put(e, room);
+		ir_interp_put(e, scratch);
 	}
 	return ok;
 }

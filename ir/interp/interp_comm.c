@@ -1,9 +1,9 @@
 /*
- * What ranks say to each other.  There is one primitive: the ranks of a group
- * give a block each and get those of all.  A machine that comes to it stands
- * still until it has been given them, and then runs the node again from its
- * beginning; rounds that it had before are not asked for a second time.  So
- * an op that talks in several rounds is written as if talking took no time.
+ * Communication between ranks.  There is one primitive: the ranks of a group
+ * give a block each and get those of all.  A machine that reaches it is
+ * suspended until it has been given them, and then runs the node again from its
+ * beginning, where the blocks of earlier rounds are at hand.  So an op of
+ * several rounds is written as if communication took no time.
  */
 #include "ir/interp/interp.h"
 
@@ -12,7 +12,10 @@
 
 /* ---- waiting ---- */
 
-/* The round's blocks, or false: from here on the machine waits for them. */
+/*
+ * Returns true once the machine has the blocks of this round, and false when it
+ * has to wait for them.
+ */
 static bool
 wait_for(struct interp *e, const struct ir_node *n, enum ir_state state,
 	 const double *data, int64_t elems, const struct interp_round **round)
@@ -152,7 +155,7 @@ same(struct interp *e, const struct ir_node *n, double *out)
 	return true;
 }
 
-/* Puts a rank's elements where they belong among ours. */
+/* Copies a rank's elements to where they belong among ours. */
 static void
 collect(const struct interp *e, const struct ir_node *n,
 	const struct ir_local *to, const struct ir_peer *p, bool add,
@@ -269,7 +272,7 @@ ir_interp_absent(const struct interp *e, const struct ir_node *n)
 	return false;
 }
 
-/* The experts of a rank: those of a dim that the `on` axes alone split. */
+/* The experts of a rank: a dim that only the `on` axes split. */
 static void
 own_experts(const struct interp *e, const struct ir_node *n,
 	    const uint32_t *at, struct ir_pieces *out)
@@ -291,7 +294,7 @@ own_experts(const struct interp *e, const struct ir_node *n,
  */
 struct routes {
 	struct ir_rule r;
-	struct nest b, i, a;
+	struct interp_nest b, i, a;
 };
 
 static void
@@ -303,7 +306,7 @@ bind_routes(struct interp *e, const struct ir_node *n, struct routes *s)
 	ir_nest(e, n, &s->r, &s->a, "A");
 }
 
-/* Whether the rank with these experts is to have the row under s->b. */
+/* Whether the rank of these experts gets the row at s->b. */
 static bool
 is_wanted(const struct interp *e, const struct ir_node *n, struct routes *s,
 	  const struct ir_pieces *experts)
@@ -349,7 +352,7 @@ ir_eval_dispatch(struct interp *e, const struct ir_node *n, double *out)
 	return true;
 }
 
-/* What this rank has to give back: the rows of its experts, else NaN. */
+/* The rows of this rank's experts, which it sends back; NaN in all others. */
 static bool
 own_rows(struct interp *e, const struct ir_node *n, double *rows)
 {
@@ -448,7 +451,7 @@ ir_eval_recv(struct interp *e, const struct ir_node *n, double *out)
 	return true;
 }
 
-/* Stages that share a tensor place it alike. */
+/* Stages that share a tensor have it in the same placement. */
 bool
 ir_eval_share(struct interp *e, const struct ir_node *n, double *out)
 {

@@ -1,6 +1,6 @@
 /*
- * Ops that only backward and the optimizer need: moving elements back to
- * where they came from, and sinks.
+ * Ops that only backward and the optimizer need: moving elements back to where
+ * they came from, and sinks.
  */
 #include "ir/interp/interp.h"
 
@@ -19,7 +19,7 @@ ir_eval_expand(struct interp *e, const struct ir_node *n, double *out)
 {
 	const double *x = interp_arg(e, n, 0);
 	struct ir_rule r;
-	struct nest o;
+	struct interp_nest o;
 	bool i;
 
 	ir_bind(e->m, n, &r);
@@ -36,12 +36,12 @@ ir_eval_arrange(struct interp *e, const struct ir_node *n, double *out)
 	const double *x = interp_arg(e, n, 0);
 	struct ir_factor all;
 	struct ir_rule r;
-	struct nest o;
+	struct interp_nest o;
 	bool i;
 
 	ir_bind(e->m, n, &r);
 	all = *ir_rule_factor(&r, "over");
-	all.in = 1;	/* they are A's, in another order */
+	all.in = 1;	/* same elements as A, in another order */
 	memset(&o, 0, sizeof o);
 	ir_nest_add(e, n, &o, &all);
 	for (i = ir_nest_start(&o); i; i = ir_nest_next(&o)) {
@@ -54,7 +54,7 @@ bool
 ir_eval_pad(struct interp *e, const struct ir_node *n, double *out)
 {
 	int64_t at = ir_attr_int(e->m, n, IR_ATTR_AT, 0), k;
-	struct nest o, of, to;
+	struct interp_nest o, of, to;
 	struct ir_rule r;
 	bool i;
 
@@ -85,7 +85,7 @@ ir_eval_put(struct interp *e, const struct ir_node *n, double *out)
 {
 	int64_t at = ir_attr_int(e->m, n, IR_ATTR_AT, 0);
 	const double *x = interp_arg(e, n, 0);
-	struct nest o, of;
+	struct interp_nest o, of;
 	struct ir_rule r;
 	bool i;
 
@@ -110,7 +110,7 @@ ir_eval_scatter(struct interp *e, const struct ir_node *n, double *out)
 {
 	const double *x = interp_arg(e, n, 0), *index = interp_arg(e, n, 1);
 	struct interp_index here;
-	struct nest o, of;
+	struct interp_nest o, of;
 	struct ir_rule r;
 	int64_t k;
 	bool i;
@@ -136,7 +136,7 @@ ir_eval_onehot(struct interp *e, const struct ir_node *n, double *out)
 {
 	const double *index = interp_arg(e, n, 0);
 	struct interp_index here;
-	struct nest o, of;
+	struct interp_nest o, of;
 	struct ir_rule r;
 	int64_t k;
 	bool i;
@@ -165,7 +165,7 @@ ir_eval_dot_to(struct interp *e, const struct ir_node *n, double *out)
 				interp_type(e, n, 1)->routed);
 	const double *index = interp_arg(e, n, 2);
 	struct interp_index here;
-	struct nest o, of;
+	struct interp_nest o, of;
 	struct ir_rule r;
 	int64_t k;
 	bool i;

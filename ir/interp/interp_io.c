@@ -1,6 +1,6 @@
 /*
- * The interpreter's sources and sinks: what a tensor is called here and now,
- * where it comes from, and where it goes.
+ * The interpreter's sources and sinks: the full name of a tensor at this point
+ * of the run, where it is read from, and where it is stored.
  */
 #include "ir/interp/interp.h"
 
@@ -46,14 +46,16 @@ same_word(const char *word, size_t n, const char *text)
 	return strlen(text) == n && memcmp(word, text, n) == 0;
 }
 
-/* The value of a repeat variable: the innermost of that name. */
+/*
+ * The value of a repeat variable: of the innermost repeat with that variable.
+ */
 static bool
-trip_value(const struct interp *e, const char *word, size_t n, int64_t *v)
+repeat_value(const struct interp *e, const char *word, size_t n, int64_t *v)
 {
 	uint32_t i;
 
-	for (i = e->trips.n; i-- > 0;) {
-		const struct interp_trip *t = &e->trips.at[i];
+	for (i = e->repeats.n; i-- > 0;) {
+		const struct interp_repeat *t = &e->repeats.at[i];
 
 		if (t->var && same_word(word, n, ir_text(e->m->ctx, t->var))) {
 			*v = t->value;
@@ -63,7 +65,7 @@ trip_value(const struct interp *e, const char *word, size_t n, int64_t *v)
 	return false;
 }
 
-/* Whether the name has {dim}, and no repeat variable means that word. */
+/* Whether the name contains {dim} and no repeat variable has that name. */
 static bool
 stands_for(const struct interp *e, const char *dim)
 {
@@ -73,15 +75,15 @@ stands_for(const struct interp *e, const char *dim)
 
 	for (; (p = strchr(p, '{')) != NULL; p++) {
 		if (strncmp(p + 1, dim, n) == 0 && p[n + 1] == '}') {
-			return !trip_value(e, dim, n, &v);
+			return !repeat_value(e, dim, n, &v);
 		}
 	}
 	return false;
 }
 
 /*
- * How many outermost dims of the tensor its full name stands for, as
- * {dim}: each of their indices is a stored tensor of its own.
+ * The number of outermost dims that the name contains as {dim}: each of their
+ * indices is a stored tensor of its own.
  */
 static bool
 stacked_dims(const struct interp *e, const struct ir_node *n,
@@ -129,8 +131,8 @@ stacked_index(const struct interp *e, const struct ir_type *t,
 }
 
 /*
- * What stored tensor `piece` of a result is called, until the next call; of
- * one that is not stacked, or with {dim} left in it, if stack is NULL.
+ * The name of stored tensor `piece` of a result, valid until the next call;
+ * without stack, the name still contains {dim}.
  */
 static const char *
 full_name(struct interp *e, const struct ir_type *t,
@@ -144,7 +146,7 @@ full_name(struct interp *e, const struct ir_type *t,
 		size_t n = close ? (size_t)(close - p) - 1 : 0;
 		int64_t v;
 
-		if (close && (trip_value(e, p + 1, n, &v) ||
+		if (close && (repeat_value(e, p + 1, n, &v) ||
 			      (stack && stacked_index(e, t, stack, piece,
 						      p + 1, n, &v)))) {
 			buf_printf(&e->full, "%lld", (long long)v);
@@ -169,7 +171,7 @@ ir_interp_name(struct interp *e, const struct ir_node *n)
 int64_t
 ir_interp_variable(const struct interp *e, const struct ir_node *n, int64_t i)
 {
-	/* unsigned: the variable of an absurd start may wrap */
+	/* unsigned: a start near the limits may wrap around */
 	return (int64_t)((uint64_t)ir_attr_int(e->m, n, IR_ATTR_START, 0) +
 			 (uint64_t)i);
 }
@@ -200,16 +202,16 @@ each_trip(struct each *x, const struct ir_node *n)
 {
 	const struct ir_attr *var = ir_attr(x->e->m, n, IR_ATTR_VAR);
 	int64_t count = ir_attr_int(x->e->m, n, IR_ATTR_COUNT, 0), i;
-	struct interp_trip trip = { var ? var->text : 0, 0 };
+	struct interp_repeat repeat = { var ? var->text : 0, 0 };
 	struct interp *e = x->e;
 
-	VEC_PUSH(&e->pool->own, &e->trips, trip);
+	VEC_PUSH(&e->pool->own, &e->repeats, repeat);
 	for (i = 0; i < count; i++) {
-		e->trips.at[e->trips.n - 1].value =
+		e->repeats.at[e->repeats.n - 1].value =
 			ir_interp_variable(e, n, i);
 		each_in(x, n->region);
 	}
-	e->trips.n--;
+	e->repeats.n--;
 }
 
 static void
@@ -244,14 +246,20 @@ ir_each_name(struct ir_pool *p, func_id f,
 
 /* ---- sources ---- */
 
-/* Tokens and labels are one sequence of s + 1, seen from 0 and from 1. */
+/*
+ * Tokens and labels are one sequence of s + 1 elements, from element 0 and from
+ * element 1.
+ */
 static int64_t
 token_index(bool labels, int64_t s, int64_t i)
 {
 	return i / s * (s + 1) + i % s + labels;
 }
 
-/* Element i of all is element i of a stream, whichever rank has it. */
+/*
+ * Element i of the whole tensor is element i of a stream, whichever rank has
+ * it.
+ */
 static void
 draw(const struct interp *e, const struct ir_type *t, const char *name,
      double *out)
@@ -275,7 +283,7 @@ draw(const struct interp *e, const struct ir_type *t, const char *name,
 	}
 }
 
-/* Data from outside has one name, whichever layer asks for it. */
+/* Inputs have one name, in whichever layer they are read. */
 bool
 ir_eval_input(struct interp *e, const struct ir_node *n, double *out)
 {
@@ -318,16 +326,18 @@ generate(const struct interp *e, const struct ir_node *n, const char *name,
 	return true;
 }
 
-/* A tensor as it is stored: one piece, unless its name has {dim}. */
-struct pieces {
+/*
+ * A tensor as it is stored: one piece, or if its name contains {dim} several.
+ */
+struct tensor_pieces {
 	struct ir_type one;	/* of a piece */
-	struct ir_local stack;	/* outermost dims that the name stands for */
-	int64_t elems;		/* of a piece, those that are here */
+	struct ir_local stack;	/* the outermost dims that the name contains */
+	int64_t elems;		/* of a piece, on this rank */
 };
 
 static bool
 cut(const struct interp *e, const struct ir_node *n, const struct ir_type *t,
-    struct pieces *p)
+    struct tensor_pieces *p)
 {
 	struct ir_type outer = *t;
 	struct ir_local one;
@@ -353,7 +363,7 @@ fill(struct interp *e, const struct ir_node *n, double *out)
 {
 	const struct ir_weights *w = e->opt->weights;
 	const struct ir_type *t = ir_type(e->m, n->result);
-	struct pieces p;
+	struct tensor_pieces p;
 	int64_t i;
 
 	if (!cut(e, n, t, &p)) {
@@ -401,7 +411,7 @@ ir_eval_gradient(struct interp *e, const struct ir_node *n, double *out)
 	return ir_eval_weight(e, n, out);
 }
 
-/* The optimizer step that this is part of, or 0. */
+/* The current optimizer step, or 0. */
 static uint64_t
 step_of(const struct interp *e)
 {
@@ -439,7 +449,7 @@ put_out(struct interp *e, const struct ir_node *n)
 	const struct ir_weights *w = e->opt->weights;
 	const struct ir_type *t = ir_type(e->m, ir_args(e->m, n)[0]);
 	const double *data = interp_arg(e, n, 0);
-	struct pieces p;
+	struct tensor_pieces p;
 	int64_t i;
 
 	if (!w || !w->put) {
@@ -474,7 +484,7 @@ ir_eval_store(struct interp *e, const struct ir_node *n, double *out)
 	return ir_eval_accumulate(e, n, out);
 }
 
-/* Saves are few names at a time, and each is taken once: a list will do. */
+/* A list is enough: there are few names at a time, and each is read once. */
 bool
 ir_eval_save(struct interp *e, const struct ir_node *n, double *out)
 {
@@ -489,7 +499,7 @@ ir_eval_save(struct interp *e, const struct ir_node *n, double *out)
 	return true;
 }
 
-/* The last of that name, as backward wants it first. */
+/* The last one saved under that name: backward reads them in reverse. */
 static struct interp_save *
 find_save(struct interp *e, const char *name)
 {

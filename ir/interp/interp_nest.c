@@ -1,13 +1,13 @@
 /*
- * Loops for the interpreter's ops: dims are found by name, so that no op
- * needs to know in which order an operand has them.
+ * Loops for the interpreter's ops.  Dims are found by name, so that an op does
+ * not depend on the order in which an operand has them.
  */
 #include "ir/interp/interp.h"
 
 #include <math.h>
 #include <string.h>
 
-/* ---- what is here ---- */
+/* ---- positions on this rank ---- */
 
 static const struct ir_type *
 type_of(const struct interp *e, const struct ir_node *n, uint32_t k)
@@ -16,7 +16,7 @@ type_of(const struct interp *e, const struct ir_node *n, uint32_t k)
 				  : interp_type(e, n, k);
 }
 
-/* Of all the positions there are, if it runs alone. */
+/* The number of positions of a dim on this rank, or of all if it runs alone. */
 static int64_t
 extent(const struct interp *e, uint32_t k, const struct ir_type *t,
        uint32_t i)
@@ -64,7 +64,7 @@ ir_interp_elems(const struct interp *e, const struct ir_node *n, uint32_t k)
 
 /* ---- loops ---- */
 
-/* 0 if the tensor lacks the dim: it is the same all along it. */
+/* The stride of a dim; 0 if the tensor lacks it and so is constant along it. */
 static int64_t
 stride(const struct interp *e, const struct ir_node *n, uint32_t k, dim_id d,
        int64_t *size)
@@ -86,8 +86,8 @@ stride(const struct interp *e, const struct ir_node *n, uint32_t k, dim_id d,
 }
 
 void
-ir_nest_add(const struct interp *e, const struct ir_node *n, struct nest *w,
-	    const struct ir_factor *f)
+ir_nest_add(const struct interp *e, const struct ir_node *n,
+	    struct interp_nest *w, const struct ir_factor *f)
 {
 	uint32_t i, k;
 
@@ -109,7 +109,7 @@ ir_nest_add(const struct interp *e, const struct ir_node *n, struct nest *w,
 }
 
 int64_t
-ir_nest_elems(const struct nest *w)
+ir_nest_elems(const struct interp_nest *w)
 {
 	int64_t elems = 1;
 	int i;
@@ -122,7 +122,7 @@ ir_nest_elems(const struct nest *w)
 
 void
 ir_nest(const struct interp *e, const struct ir_node *n,
-	const struct ir_rule *r, struct nest *w, const char *factors)
+	const struct ir_rule *r, struct interp_nest *w, const char *factors)
 {
 	const char *p = factors;
 	char name[8];
@@ -144,7 +144,7 @@ ir_nest(const struct interp *e, const struct ir_node *n,
 }
 
 bool
-ir_nest_start(struct nest *w)
+ir_nest_start(struct interp_nest *w)
 {
 	int i;
 
@@ -160,7 +160,7 @@ ir_nest_start(struct nest *w)
 }
 
 bool
-ir_nest_next(struct nest *w)
+ir_nest_next(struct interp_nest *w)
 {
 	int i, k;
 
@@ -182,7 +182,7 @@ ir_nest_next(struct nest *w)
 
 void
 ir_nest_one(const struct interp *e, const struct ir_node *n,
-	    const struct ir_rule *r, struct nest *w, const char *name)
+	    const struct ir_rule *r, struct interp_nest *w, const char *name)
 {
 	ir_nest(e, n, r, w, name);
 	if (w->n != 1) {

@@ -12,7 +12,9 @@
 
 /* ---- maps ---- */
 
-/* Rows that are not here hold NaN; what is made of them is not here either. */
+/*
+ * Rows that are on another rank are NaN here, and results of them are NaN, too.
+ */
 static bool
 has_absent(const struct interp *e, const struct ir_node *n)
 {
@@ -26,7 +28,7 @@ map1(const struct interp *e, const struct ir_node *n, double *out,
 	const double *x = interp_arg(e, n, 0);
 	bool absent = has_absent(e, n);
 	struct ir_rule r;
-	struct nest o;
+	struct interp_nest o;
 	bool i;
 
 	ir_bind(e->m, n, &r);
@@ -47,7 +49,7 @@ map2(const struct interp *e, const struct ir_node *n, double *out,
 	const double *x = interp_arg(e, n, 0), *y = interp_arg(e, n, 1);
 	bool absent = has_absent(e, n);
 	struct ir_rule r;
-	struct nest o;
+	struct interp_nest o;
 	bool i;
 
 	ir_bind(e->m, n, &r);
@@ -61,7 +63,10 @@ map2(const struct interp *e, const struct ir_node *n, double *out,
 	return true;
 }
 
-/* Maps with code of their own.  Nothing is rounded to a value's float type. */
+/*
+ * Maps that are no combination of others.  Nothing is rounded to the value's
+ * float type.
+ */
 #define MAPS1(MAP) \
 	MAP(CAST, cast, x) \
 	MAP(CACHE, cache, x) \
@@ -187,7 +192,7 @@ ir_eval_definition(struct interp *e, const struct ir_node *n, double *out)
 	const double *x = interp_arg(e, n, 0);
 	struct ir_definition d;
 	struct ir_rule r;
-	struct nest o;
+	struct interp_nest o;
 	bool i;
 
 	if (map1_of[n->op]) {
@@ -242,7 +247,7 @@ ir_eval_rope(struct interp *e, const struct ir_node *n, double *out)
 	bool neighbours = ir_attr(e->m, n, IR_ATTR_INTERLEAVED);
 	double turn = ir_attr(e->m, n, IR_ATTR_INVERSE) ? -1 : 1;
 	struct ir_pieces seq;
-	struct nest o, w;
+	struct interp_nest o, w;
 	struct ir_rule r;
 	int64_t d, k;
 	bool i;
@@ -278,13 +283,16 @@ ir_eval_rope(struct interp *e, const struct ir_node *n, double *out)
 
 /* ---- ranking ---- */
 
-/* A row being ranked; those taken are out of the race. */
-struct race {
+/*
+ * A row that is being ranked; elements that were chosen or dropped do not
+ * compete any more.
+ */
+struct topk_race {
 	int64_t n, groups, top_groups;
 	double *score, *taken, *group;
 };
 
-/* The largest and the second: a group with one member has only one. */
+/* The sum of the two largest elements of a group, or of its only one. */
 static double
 group_score(const double *x, int64_t n)
 {
@@ -300,9 +308,9 @@ group_score(const double *x, int64_t n)
 	return best + second;
 }
 
-/* Takes all members of the groups that are not among the best. */
+/* Drops all members of groups that are not among the best. */
 static void
-drop_groups(struct race *a)
+drop_groups(struct topk_race *a)
 {
 	int64_t size = a->n / a->groups, g, h, rank, i;
 
@@ -321,9 +329,9 @@ drop_groups(struct race *a)
 	}
 }
 
-/* Takes the best, of equals the first. */
+/* Chooses the best element, of equal ones the first. */
 static int64_t
-take_best(struct race *a)
+take_best(struct topk_race *a)
 {
 	int64_t best = -1, i;
 
@@ -339,7 +347,7 @@ take_best(struct race *a)
 
 static bool
 check_groups(const struct interp *e, const struct ir_node *n,
-	     const struct race *a, int64_t wanted)
+	     const struct topk_race *a, int64_t wanted)
 {
 	if (a->groups < 1 || a->n % a->groups != 0 || a->top_groups < 1 ||
 	    a->top_groups > a->groups ||
@@ -356,10 +364,10 @@ check_groups(const struct interp *e, const struct ir_node *n,
 bool
 ir_eval_topk(struct interp *e, const struct ir_node *n, double *out)
 {
-	struct interp_block *room;
-	struct nest o, of, to;
+	struct interp_block *block;
+	struct interp_nest o, of, to;
 	struct ir_rule r;
-	struct race a;
+	struct topk_race a;
 	int64_t k;
 	bool i;
 
@@ -373,11 +381,11 @@ ir_eval_topk(struct interp *e, const struct ir_node *n, double *out)
 	if (!check_groups(e, n, &a, to.size[0])) {
 		return false;
 	}
-	room = ir_interp_get(e, n, 2 * a.n + a.groups);
-	if (!room) {
+	block = ir_interp_get(e, n, 2 * a.n + a.groups);
+	if (!block) {
 		return false;
 	}
-	a.score = room->data;
+	a.score = block->data;
 	a.taken = a.score + a.n;
 	a.group = a.taken + a.n;
 	for (i = ir_nest_start(&o); i; i = ir_nest_next(&o)) {
@@ -391,13 +399,13 @@ ir_eval_topk(struct interp *e, const struct ir_node *n, double *out)
 			out[o.out_off + k * to.out[0]] = (double)take_best(&a);
 		}
 	}
-	ir_interp_put(e, room);
+	ir_interp_put(e, block);
 	return true;
 }
 
 /* ---- moving and cutting ---- */
 
-/* count elements, along one dim of each side. */
+/* Copies count elements along one dim of each side. */
 static void
 copy(double *out, int64_t out_step, const double *x, int64_t x_step,
      int64_t count)
@@ -409,13 +417,13 @@ copy(double *out, int64_t out_step, const double *x, int64_t x_step,
 	}
 }
 
-/* `of` from `at` on; a select is a slice of one. */
+/* A part of `of` from `at` on; a select is a slice of size one. */
 static bool
 cut(const struct interp *e, const struct ir_node *n, double *out,
     const struct ir_rule *r, int64_t count, int64_t step)
 {
 	int64_t at = ir_attr_int(e->m, n, IR_ATTR_AT, 0);
-	struct nest o, of;
+	struct interp_nest o, of;
 	bool i;
 
 	ir_nest(e, n, r, &o, "A");
@@ -438,7 +446,7 @@ bool
 ir_eval_slice(struct interp *e, const struct ir_node *n, double *out)
 {
 	struct ir_rule r;
-	struct nest to;
+	struct interp_nest to;
 
 	ir_bind(e->m, n, &r);
 	ir_nest_one(e, n, &r, &to, "to");
@@ -457,7 +465,7 @@ ir_eval_select(struct interp *e, const struct ir_node *n, double *out)
 bool
 ir_eval_concat(struct interp *e, const struct ir_node *n, double *out)
 {
-	struct nest o, x, y, to;
+	struct interp_nest o, x, y, to;
 	struct ir_rule r;
 	bool i;
 
@@ -482,7 +490,7 @@ ir_eval_gather(struct interp *e, const struct ir_node *n, double *out)
 	const double *table = interp_arg(e, n, 0);
 	const double *index = interp_arg(e, n, 1);
 	struct interp_index x;
-	struct nest o, of;
+	struct interp_nest o, of;
 	struct ir_rule r;
 	int64_t k;
 	bool i;
@@ -505,10 +513,10 @@ ir_eval_gather(struct interp *e, const struct ir_node *n, double *out)
 
 /*
  * The sum of products of x and operand ky over the loops of w.  Its innermost
- * loop leaves the nest meanwhile: it is where all the time goes.
+ * loop runs outside of the nest: most of the time is spent there.
  */
 static double
-sum_of_products(const double *x, const double *y, struct nest *w, int ky)
+sum_of_products(const double *x, const double *y, struct interp_nest *w, int ky)
 {
 	int last = w->n > 0 ? w->n - 1 : 0, all = w->n;
 	int64_t count = all > 0 ? w->size[last] : 1, k;
@@ -533,7 +541,7 @@ bool
 ir_eval_dot(struct interp *e, const struct ir_node *n, double *out)
 {
 	const double *x = interp_arg(e, n, 0), *y = interp_arg(e, n, 1);
-	struct nest o, w;
+	struct interp_nest o, w;
 	struct ir_rule r;
 	bool i;
 
@@ -553,7 +561,10 @@ ir_eval_dot_f32(struct interp *e, const struct ir_node *n, double *out)
 	return ir_eval_dot(e, n, out);
 }
 
-/* Experts whose rows are sent here: all, unless the result is routed. */
+/*
+ * The experts whose rows are wanted on this rank: all, unless the result is
+ * routed.
+ */
 static void
 wanted_experts(const struct interp *e, const struct ir_node *n, dim_id d,
 	       struct ir_pieces *out)
@@ -576,8 +587,8 @@ wanted_experts(const struct interp *e, const struct ir_node *n, dim_id d,
 }
 
 /*
- * A row whose expert is on another rank is zero here, or, if rows are where
- * their experts are, no number at all.
+ * A row whose expert is on another rank is zero here; where rows are routed it
+ * is NaN.
  */
 bool
 ir_eval_dot_at(struct interp *e, const struct ir_node *n, double *out)
@@ -587,7 +598,7 @@ ir_eval_dot_at(struct interp *e, const struct ir_node *n, double *out)
 	const double *index = interp_arg(e, n, 1);
 	struct ir_pieces wanted;
 	struct interp_index experts;
-	struct nest o, w, of;
+	struct interp_nest o, w, of;
 	struct ir_rule r;
 	int64_t k;
 	bool i;

@@ -55,7 +55,7 @@ ir_pool_fits(struct ir_pool *p, struct span at, int64_t bytes)
 	struct ir_ctx *c = p->m->ctx;
 	struct buf b;
 
-	/* past the 2^40 bytes that an arena takes there is no machine */
+	/* no machine has more than the 2^40 bytes that an arena allows */
 	if (bytes >= 0 && bytes <= (int64_t)1 << 40 &&
 	    (p->max_bytes <= 0 || bytes <= p->max_bytes - p->held_bytes)) {
 		return true;
@@ -75,8 +75,8 @@ ir_pool_fits(struct ir_pool *p, struct span at, int64_t bytes)
 	return false;
 }
 
-struct interp_block *
-ir_pool_block(struct ir_pool *p, struct span at, int64_t elems)
+static struct interp_block *
+new_block(struct ir_pool *p, struct span at, int64_t elems)
 {
 	struct interp_block *b;
 	int64_t bytes;
@@ -127,7 +127,7 @@ ir_pool_drop(struct ir_pool *p, struct interp_block *b)
 double *
 ir_pool_get(struct ir_pool *p, struct span at, int64_t elems)
 {
-	struct interp_block *b = ir_pool_block(p, at, elems);
+	struct interp_block *b = new_block(p, at, elems);
 
 	return b ? b->data : NULL;
 }
@@ -141,16 +141,18 @@ ir_pool_put(struct ir_pool *p, double *data)
 
 /* ---- how long values live ---- */
 
-#define KEEP UINT32_MAX	/* as long as its region runs */
+#define KEEP UINT32_MAX	/* it lives as long as its region runs */
 
-/* The node being scanned, by region, and each value's last use so far. */
+/*
+ * The node that is scanned, by region, and the last use of each value so far.
+ */
 struct lives {
 	node_id *now, *last;
 };
 
 /*
- * A use inside a repeat of a value from outside is a use by the repeat: the
- * next trip wants it again.
+ * A use in a repeat of a value from outside counts as a use by the repeat: the
+ * next iteration needs the value again.
  */
 static void
 use(const struct ir_pool *p, struct lives *l, value_id v)
@@ -230,4 +232,43 @@ ir_pool_open(struct ir_pool *p, struct ir_module *m, int64_t max_bytes)
 	m->ctx->mem = (struct mem){ gate_get, gate_put, gate_oom, p };
 	arena_init(&p->own, &m->ctx->mem);
 	scan_lives(p);
+}
+
+/* ---- machines ---- */
+
+struct interp_block *
+ir_interp_get(struct interp *e, const struct ir_node *n, int64_t elems)
+{
+	return new_block(e->pool, n->span, elems);
+}
+
+void
+ir_interp_put(struct interp *e, struct interp_block *b)
+{
+	ir_pool_drop(e->pool, b);
+}
+
+struct interp_block *
+ir_interp_hold(const struct interp *e, value_id v)
+{
+	e->slot[v]->refs++;
+	return e->slot[v];
+}
+
+struct interp *
+ir_machine_new(struct ir_pool *p, const struct ir_eval_options *opt,
+	       const struct ir_rank *rank)
+{
+	struct interp *e = arena_alloc(&p->own, sizeof *e);
+
+	e->m = p->m;
+	e->pool = p;
+	e->opt = opt;
+	e->rank = rank;
+	e->at = rank ? rank->at : NULL;
+	e->slot = arena_alloc(&p->own, p->m->values.n * sizeof *e->slot);
+	buf_init(&e->name, &p->own);
+	buf_init(&e->full, &p->own);
+	buf_init(&e->path, &p->own);
+	return e;
 }

@@ -1,14 +1,14 @@
 /*
- * Ops on rows: sums, means, the largest, norms, cross entropy.  A row may be
- * split over ranks; then each finds out what it can of its part, and the group
- * adds that up, or takes the largest, before the next step.
+ * Ops on rows: sums, means, maxima, norms, cross entropy.  A row may be split
+ * over ranks: then each rank computes what it can of its part, and the group
+ * adds that up, or takes the maximum, before the next step.
  */
 #include "ir/interp/interp.h"
 
 #include <math.h>
 
 static double
-row_sum(const double *x, struct nest *w)
+row_sum(const double *x, struct interp_nest *w)
 {
 	double sum = 0;
 	bool i;
@@ -21,7 +21,7 @@ row_sum(const double *x, struct nest *w)
 
 /* The sum of (x - from)^2. */
 static double
-row_square(const double *x, double from, struct nest *w)
+row_square(const double *x, double from, struct interp_nest *w)
 {
 	double sum = 0;
 	bool i;
@@ -33,7 +33,7 @@ row_square(const double *x, double from, struct nest *w)
 }
 
 static double
-row_max(const double *x, double from, struct nest *w)
+row_max(const double *x, double from, struct interp_nest *w)
 {
 	double max = -INFINITY;
 	bool i;
@@ -46,7 +46,7 @@ row_max(const double *x, double from, struct nest *w)
 }
 
 static double
-row_largest(const double *x, double from, struct nest *w)
+row_largest(const double *x, double from, struct interp_nest *w)
 {
 	double most = 0, v;
 	bool i;
@@ -61,7 +61,7 @@ row_largest(const double *x, double from, struct nest *w)
 
 /* The sum of e^(x - max) over the row. */
 static double
-row_exp(const double *x, double max, struct nest *w)
+row_exp(const double *x, double max, struct interp_nest *w)
 {
 	double sum = 0;
 	bool i;
@@ -73,13 +73,13 @@ row_exp(const double *x, double max, struct nest *w)
 }
 
 static double
-row_plain(const double *x, double from, struct nest *w)
+row_plain(const double *x, double from, struct interp_nest *w)
 {
 	(void)from;
 	return row_sum(x, w);
 }
 
-/* Elements of a row, those on other ranks too. */
+/* The elements of a row, including those on other ranks. */
 static double
 row_size(const struct interp *e, const struct ir_rule *r)
 {
@@ -97,7 +97,7 @@ bool
 ir_eval_sum(struct interp *e, const struct ir_node *n, double *out)
 {
 	const double *x = interp_arg(e, n, 0);
-	struct nest o, w;
+	struct interp_nest o, w;
 	struct ir_rule r;
 	bool i;
 
@@ -110,12 +110,12 @@ ir_eval_sum(struct interp *e, const struct ir_node *n, double *out)
 	return true;
 }
 
-/* Of a split row this is the part of a sum that the rank has. */
+/* Of a split row this is the rank's part of the mean, to be summed. */
 bool
 ir_eval_mean(struct interp *e, const struct ir_node *n, double *out)
 {
 	const double *x = interp_arg(e, n, 0);
-	struct nest o, w;
+	struct interp_nest o, w;
 	struct ir_rule r;
 	double size;
 	bool i;
@@ -131,21 +131,21 @@ ir_eval_mean(struct interp *e, const struct ir_node *n, double *out)
 }
 
 /*
- * Rows that may be split over ranks: what is known of them is summed up (or
- * the largest taken) over all that have a part.
+ * Rows that may be split over ranks: partial results are summed, or their
+ * maximum taken, over all ranks that have a part.
  */
-struct rows {
+struct interp_rows {
 	struct interp *e;
 	const struct ir_node *n;
 	struct ir_rule r;
-	struct nest o, w;	/* over rows, in a row */
+	struct interp_nest o, w;	/* over rows, in a row */
 	int64_t count;
 	struct interp_block *known[2];	/* by row */
 	uint32_t nknown;
 };
 
 static void
-bind_rows(struct rows *s, struct interp *e, const struct ir_node *n,
+bind_rows(struct interp_rows *s, struct interp *e, const struct ir_node *n,
 	  const char *row)
 {
 	s->e = e;
@@ -157,10 +157,13 @@ bind_rows(struct rows *s, struct interp *e, const struct ir_node *n,
 	s->count = ir_nest_elems(&s->o);
 }
 
-/* f of each row, given what is known of it so far; NULL if it waits. */
+/*
+ * Computes f of each row from what is known of it so far, and combines it over
+ * ranks; NULL if the machine waits.
+ */
 static double *
-learn(struct rows *s, enum interp_how how,
-      double (*f)(const double *x, double from, struct nest *w))
+learn(struct interp_rows *s, enum interp_how how,
+      double (*f)(const double *x, double from, struct interp_nest *w))
 {
 	struct interp_block *b = ir_interp_get(s->e, s->n, s->count);
 	const double *x = interp_arg(s->e, s->n, 0), *from = NULL;
@@ -185,7 +188,7 @@ learn(struct rows *s, enum interp_how how,
 }
 
 static void
-release_rows(struct rows *s)
+release_rows(struct interp_rows *s)
 {
 	while (s->nknown > 0) {
 		ir_interp_put(s->e, s->known[--s->nknown]);
@@ -196,7 +199,7 @@ bool
 ir_eval_amax(struct interp *e, const struct ir_node *n, double *out)
 {
 	const double *most;
-	struct rows s;
+	struct interp_rows s;
 	int64_t row = 0;
 	bool i;
 
@@ -216,7 +219,7 @@ bool
 ir_eval_softmax(struct interp *e, const struct ir_node *n, double *out)
 {
 	const double *max, *sum;
-	struct rows s;
+	struct interp_rows s;
 	int64_t row = 0;
 	bool i, j;
 
@@ -243,7 +246,7 @@ ir_eval_rmsnorm(struct interp *e, const struct ir_node *n, double *out)
 {
 	double eps = ir_attr_num(e->m, n, IR_ATTR_EPS, 0), size;
 	const double *g = interp_arg(e, n, 1), *square;
-	struct rows s;
+	struct interp_rows s;
 	int64_t row = 0;
 	bool i, j;
 
@@ -273,7 +276,7 @@ ir_eval_layernorm(struct interp *e, const struct ir_node *n, double *out)
 	double eps = ir_attr_num(e->m, n, IR_ATTR_EPS, 0), size;
 	double *mean;
 	const double *square;
-	struct rows s;
+	struct interp_rows s;
 	int64_t row;
 	bool i, j;
 
@@ -304,7 +307,7 @@ ir_eval_layernorm(struct interp *e, const struct ir_node *n, double *out)
 
 /* The label's logit of each row, or 0 if it is on another rank. */
 static bool
-label_logits(struct rows *s, double *logit)
+label_logits(struct interp_rows *s, double *logit)
 {
 	const double *x = interp_arg(s->e, s->n, 0);
 	const double *label = interp_arg(s->e, s->n, 1);
@@ -329,7 +332,7 @@ ir_eval_cross_entropy(struct interp *e, const struct ir_node *n, double *out)
 {
 	struct interp_block *logit;
 	const double *max, *sum;
-	struct rows s;
+	struct interp_rows s;
 	int64_t row = 0;
 	bool i;
 

@@ -11,16 +11,16 @@
 
 #include <string.h>
 
-struct printer {
+struct ir_printer {
 	struct ir_module *m;
 	struct buf *out;
 	uint32_t *number;	/* by value: its number plus one, 0 if none */
-	bool *done;		/* by region: it has been printed */
+	bool *done;		/* by region: it was printed */
 	uint32_t next;
 };
 
 static void
-indent(struct printer *p, int depth)
+indent(struct ir_printer *p, int depth)
 {
 	while (depth-- > 0) {
 		buf_puts(p->out, "  ");
@@ -28,13 +28,13 @@ indent(struct printer *p, int depth)
 }
 
 static const char *
-text_of(const struct printer *p, sym_t s)
+text_of(const struct ir_printer *p, sym_t s)
 {
 	return s < p->m->ctx->syms.text.n ? ir_text(p->m->ctx, s) : "?";
 }
 
 static void
-print_name(struct printer *p, sym_t s)
+print_name(struct ir_printer *p, sym_t s)
 {
 	const struct intern *t = &p->m->ctx->syms;
 
@@ -47,14 +47,14 @@ print_name(struct printer *p, sym_t s)
 
 /* `word`, then the name. */
 static void
-print_word_name(struct printer *p, const char *word, sym_t s)
+print_word_name(struct ir_printer *p, const char *word, sym_t s)
 {
 	buf_puts(p->out, word);
 	print_name(p, s);
 }
 
 static void
-print_dim_name(struct printer *p, dim_id d)
+print_dim_name(struct ir_printer *p, dim_id d)
 {
 	if (d && d < p->m->dims.n) {
 		print_name(p, p->m->dims.at[d].name);
@@ -65,7 +65,7 @@ print_dim_name(struct printer *p, dim_id d)
 
 /* ---- text in quotes ---- */
 
-/* Bytes up to the next that may not stand for itself, or is not ASCII. */
+/* The bytes before the next one that has to be escaped or is not ASCII. */
 static size_t
 plain(const char *s, size_t n)
 {
@@ -77,7 +77,9 @@ plain(const char *s, size_t n)
 	return i;
 }
 
-/* Bytes of the printable UTF-8 character at s, or 0: it needs an escape. */
+/*
+ * The length of the printable UTF-8 character at s, or 0: it has to be escaped.
+ */
 static size_t
 printable(const unsigned char *s, size_t n)
 {
@@ -108,7 +110,7 @@ printable(const unsigned char *s, size_t n)
 }
 
 static void
-print_hex(struct printer *p, unsigned char c)
+print_hex(struct ir_printer *p, unsigned char c)
 {
 	static const char digits[] = "0123456789abcdef";
 
@@ -118,7 +120,7 @@ print_hex(struct printer *p, unsigned char c)
 }
 
 static void
-print_string(struct printer *p, sym_t sym)
+print_string(struct ir_printer *p, sym_t sym)
 {
 	const char *s = text_of(p, sym);
 	size_t n = sym < p->m->ctx->syms.len.n ? p->m->ctx->syms.len.at[sym]
@@ -158,12 +160,13 @@ precedence(int kind)
 }
 
 /*
- * All operators lean left, so a right operand as loose needs its parens.
- * Operands are older than what is made of them; a shared one could make the
- * text grow without bound, so `left` counts what may still be printed.
+ * All operators are left-associative, so a right operand of the same precedence
+ * is put in parentheses.  Operands are older than the expressions that refer to
+ * them; shared ones could make the text grow exponentially, so `left` limits
+ * what may still be printed.
  */
 static void
-print_expr(struct printer *p, expr_id id, int least, int *left)
+print_expr(struct ir_printer *p, expr_id id, int least, int *left)
 {
 	static const char *const sign[] = {
 		[EXPR_ADD] = " + ", [EXPR_SUB] = " - ",
@@ -192,17 +195,17 @@ print_expr(struct printer *p, expr_id id, int least, int *left)
 }
 
 static void
-print_whole_expr(struct printer *p, expr_id id)
+print_whole_expr(struct ir_printer *p, expr_id id)
 {
 	int left = 3 * SCAN_MAX_TERMS;
 
 	print_expr(p, id, 0, &left);
 }
 
-/* ---- what stands before the functions ---- */
+/* ---- before the functions ---- */
 
 static void
-print_setting(struct printer *p, const struct ir_setting *s)
+print_setting(struct ir_printer *p, const struct ir_setting *s)
 {
 	const int most = sizeof s->num / sizeof s->num[0];
 	int i;
@@ -225,7 +228,7 @@ print_setting(struct printer *p, const struct ir_setting *s)
 }
 
 static void
-print_hint(struct printer *p, const struct ir_hint *h)
+print_hint(struct ir_printer *p, const struct ir_hint *h)
 {
 	print_word_name(p, "hint ", h->verb);
 	print_word_name(p, " ", h->what);
@@ -236,7 +239,7 @@ print_hint(struct printer *p, const struct ir_hint *h)
 }
 
 static void
-print_header(struct printer *p)
+print_header(struct ir_printer *p)
 {
 	const struct ir_module *m = p->m;
 	uint32_t i;
@@ -278,7 +281,7 @@ print_header(struct printer *p)
 /* ---- values, types, attributes ---- */
 
 static void
-print_type(struct printer *p, value_id v)
+print_type(struct ir_printer *p, value_id v)
 {
 	type_id id = v < p->m->values.n ? p->m->values.at[v].type : 0;
 	const struct ir_type *t = id < p->m->ctx->types->at.n
@@ -303,7 +306,7 @@ print_type(struct printer *p, value_id v)
 }
 
 static void
-print_value(struct printer *p, value_id v)
+print_value(struct ir_printer *p, value_id v)
 {
 	sym_t hint;
 
@@ -320,9 +323,9 @@ print_value(struct printer *p, value_id v)
 	buf_int(p->out, p->number[v] - 1);
 }
 
-/* A value's first appearance gives it the next number of its function. */
+/* The first occurrence of a value gives it the next number of its function. */
 static void
-print_definition(struct printer *p, value_id v)
+print_definition(struct ir_printer *p, value_id v)
 {
 	if (v && v < p->m->values.n) {
 		p->number[v] = ++p->next;
@@ -331,7 +334,7 @@ print_definition(struct printer *p, value_id v)
 }
 
 static void
-print_values(struct printer *p, const value_id *v, uint32_t n)
+print_values(struct ir_printer *p, const value_id *v, uint32_t n)
 {
 	uint32_t i;
 
@@ -342,7 +345,7 @@ print_values(struct printer *p, const value_id *v, uint32_t n)
 }
 
 static void
-print_dims(struct printer *p, const struct ir_attr *a)
+print_dims(struct ir_printer *p, const struct ir_attr *a)
 {
 	int i;
 
@@ -355,7 +358,7 @@ print_dims(struct printer *p, const struct ir_attr *a)
 }
 
 static void
-print_axes(struct printer *p, const struct ir_attr *a)
+print_axes(struct ir_printer *p, const struct ir_attr *a)
 {
 	int i;
 
@@ -368,7 +371,7 @@ print_axes(struct printer *p, const struct ir_attr *a)
 }
 
 static void
-print_int(struct printer *p, const struct ir_attr *a)
+print_int(struct ir_printer *p, const struct ir_attr *a)
 {
 	const struct ir_module *m = p->m;
 
@@ -383,7 +386,7 @@ print_int(struct printer *p, const struct ir_attr *a)
 }
 
 static void
-print_attr(struct printer *p, const struct ir_attr *a)
+print_attr(struct ir_printer *p, const struct ir_attr *a)
 {
 	enum ir_attr_kind kind;
 
@@ -426,17 +429,17 @@ print_attr(struct printer *p, const struct ir_attr *a)
 
 /* ---- nodes and regions ---- */
 
-static void print_region(struct printer *p, region_id r, int depth);
+static void print_region(struct ir_printer *p, region_id r, int depth);
 
-/* The module may have no operands at all, and then no array of them. */
+/* A module without any operands has no array of them. */
 static const value_id *
-operands(const struct printer *p, const struct ir_node *n)
+operands(const struct ir_printer *p, const struct ir_node *n)
 {
 	return n->nargs ? ir_args(p->m, n) : NULL;
 }
 
 static void
-print_operands(struct printer *p, const struct ir_node *n)
+print_operands(struct ir_printer *p, const struct ir_node *n)
 {
 	const struct ir_module *m = p->m;
 
@@ -456,9 +459,12 @@ print_operands(struct printer *p, const struct ir_node *n)
 	}
 }
 
-/* `(%x.4 = %x.2, ...)`: what a repeat carries, from where at first. */
+/*
+ * `(%x.4 = %x.2, ...)`: the values that a repeat carries, and their initial
+ * ones.
+ */
 static void
-print_carried(struct printer *p, const struct ir_node *n)
+print_carried(struct ir_printer *p, const struct ir_node *n)
 {
 	const struct ir_region *r = &p->m->regions.at[n->region];
 	const value_id *args = operands(p, n);
@@ -476,7 +482,7 @@ print_carried(struct printer *p, const struct ir_node *n)
 
 /* Whether the node's ids may be followed. */
 static bool
-can_print(const struct printer *p, node_id id)
+can_print(const struct ir_printer *p, node_id id)
 {
 	const struct ir_module *m = p->m;
 	const struct ir_node *n;
@@ -493,7 +499,7 @@ can_print(const struct printer *p, node_id id)
 }
 
 static void
-print_node(struct printer *p, const struct ir_node *n, int depth)
+print_node(struct ir_printer *p, const struct ir_node *n, int depth)
 {
 	bool region = ir_is((enum ir_op)n->op, IRF_REGION);
 	uint32_t i;
@@ -522,7 +528,7 @@ print_node(struct printer *p, const struct ir_node *n, int depth)
 }
 
 static void
-print_region(struct printer *p, region_id id, int depth)
+print_region(struct ir_printer *p, region_id id, int depth)
 {
 	const struct ir_region *r;
 	uint32_t i;
@@ -553,7 +559,7 @@ print_region(struct printer *p, region_id id, int depth)
 }
 
 static void
-print_func(struct printer *p, const struct ir_func *f)
+print_func(struct ir_printer *p, const struct ir_func *f)
 {
 	const struct ir_region *body = &p->m->regions.at
 		[f->body < p->m->regions.n ? f->body : 0];
@@ -585,11 +591,11 @@ ir_print_ready(const struct ir_module *m, struct arena *a,
 }
 
 void
-ir_print_in(struct ir_module *m, const struct ir_print_scratch *room,
+ir_print_in(struct ir_module *m, const struct ir_print_scratch *scratch,
 	    struct buf *out)
 {
-	struct printer p = { .m = m, .out = out, .number = room->number,
-			     .done = room->done };
+	struct ir_printer p = { .m = m, .out = out, .number = scratch->number,
+			     .done = scratch->done };
 	uint32_t i;
 
 	print_header(&p);
@@ -601,8 +607,8 @@ ir_print_in(struct ir_module *m, const struct ir_print_scratch *room,
 void
 ir_print(struct ir_module *m, struct buf *out)
 {
-	struct ir_print_scratch room;
+	struct ir_print_scratch scratch;
 
-	ir_print_ready(m, &m->ctx->tmp, &room);
-	ir_print_in(m, &room, out);
+	ir_print_ready(m, &m->ctx->tmp, &scratch);
+	ir_print_in(m, &scratch, out);
 }

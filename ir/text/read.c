@@ -1,17 +1,17 @@
 /*
- * The text form, read: hand-written, one pass, one line at a time.  A line
- * that is wrong is reported and left out, and reading goes on with the next,
- * so that one run shows all mistakes; the module is then thrown away.
+ * The parser of the text form: hand-written, one pass, line by line.  A wrong
+ * line is reported and skipped, so that one run reports all mistakes; the
+ * module is then discarded.
  */
 #include "ir/text/read.h"
 
 #include <inttypes.h>
 #include <string.h>
 
-#define TOO_MANY 50	/* errors: more of them teach nothing */
+#define TOO_MANY 50	/* errors; then it stops */
 
 static bool
-fail_twice(struct reader *r, struct span at, struct span first,
+fail_twice(struct ir_reader *r, struct span at, struct span first,
 	   const char *what, sym_t name)
 {
 	rd_fail(r, at, "%s `%s` is defined twice", what,
@@ -24,7 +24,7 @@ fail_twice(struct reader *r, struct span at, struct span first,
 
 /* `(%x.0: type, ...)` */
 static bool
-read_params(struct reader *r)
+read_params(struct ir_reader *r)
 {
 	region_id body = r->frames[0]->region;
 	uint32_t n = 0;
@@ -55,18 +55,18 @@ read_params(struct reader *r)
 	return true;
 }
 
-/* A function that is open now; its body's lines follow. */
+/* Opens a function, whose body follows. */
 static void
-open_func(struct reader *r, sym_t name, struct span at)
+open_func(struct ir_reader *r, sym_t name, struct span at)
 {
 	rd_forget_values(r);
 	r->func = ir_func_add(r->m, name, !name, at);
 	rd_open(r, r->m->funcs.at[r->func].body, at);
 }
 
-/* A header is broken: the body would only make more noise. */
+/* Skips a function whose header is wrong: errors of its body would not help. */
 static bool
-drop_func(struct reader *r)
+drop_func(struct ir_reader *r)
 {
 	r->depth = 0;
 	r->func = 0;
@@ -74,10 +74,10 @@ drop_func(struct reader *r)
 }
 
 static bool
-read_layer(struct reader *r)
+read_layer(struct ir_reader *r)
 {
 	struct span at, first;
-	struct name *n;
+	struct read_name *n;
 	sym_t name = 0;
 	bool ok;
 
@@ -105,7 +105,7 @@ read_layer(struct reader *r)
 }
 
 static bool
-read_model(struct reader *r)
+read_model(struct ir_reader *r)
 {
 	struct span at = scan_span(&r->s, &r->s.t);
 	func_id first = r->model;
@@ -126,10 +126,10 @@ read_model(struct reader *r)
 	return true;
 }
 
-/* ---- what stands before the functions ---- */
+/* ---- before the functions ---- */
 
 static bool
-read_module(struct reader *r)
+read_module(struct ir_reader *r)
 {
 	struct span at;
 
@@ -143,7 +143,7 @@ read_module(struct reader *r)
 
 /* The size after `dim name =`. */
 static bool
-read_size(struct reader *r, int64_t *size, expr_id *expr)
+read_size(struct ir_reader *r, int64_t *size, expr_id *expr)
 {
 	struct span at;
 
@@ -161,11 +161,11 @@ read_size(struct reader *r, int64_t *size, expr_id *expr)
 }
 
 static bool
-read_dim(struct reader *r)
+read_dim(struct ir_reader *r)
 {
 	int64_t size = 1;
 	expr_id expr = 0;
-	struct name *n;
+	struct read_name *n;
 	struct span at;
 	sym_t name = 0;
 	bool ok;
@@ -188,7 +188,7 @@ read_dim(struct reader *r)
 
 /* `axis dp = 8 time`, or balanced */
 static bool
-read_axis(struct reader *r)
+read_axis(struct ir_reader *r)
 {
 	struct span at, size_at;
 	struct ir_axis axis = { 0 };
@@ -231,7 +231,7 @@ read_axis(struct reader *r)
 
 /* `(1, 2)` or `1` */
 static bool
-read_numbers(struct reader *r, struct ir_setting *s)
+read_numbers(struct ir_reader *r, struct ir_setting *s)
 {
 	bool list = scan_is(&r->s, '(');
 	const uint8_t most = sizeof s->num / sizeof s->num[0];
@@ -258,10 +258,10 @@ read_numbers(struct reader *r, struct ir_setting *s)
 }
 
 static bool
-read_set(struct reader *r)
+read_set(struct ir_reader *r)
 {
 	struct ir_setting s = { 0 };
-	struct name *n;
+	struct read_name *n;
 	uint32_t lo, at;
 
 	scan_next(&r->s);
@@ -299,7 +299,7 @@ read_set(struct reader *r)
 
 /* A word of a hint, dots allowed. */
 static bool
-hint_word(struct reader *r, const char *what, sym_t *word)
+hint_word(struct ir_reader *r, const char *what, sym_t *word)
 {
 	if (r->s.t.kind != TOK_NAME) {
 		return rd_expected(r, what);
@@ -310,7 +310,7 @@ hint_word(struct reader *r, const char *what, sym_t *word)
 }
 
 static bool
-read_hint(struct reader *r)
+read_hint(struct ir_reader *r)
 {
 	struct ir_hint h = { 0 };
 	uint32_t lo = r->s.t.lo;
@@ -333,7 +333,7 @@ read_hint(struct reader *r)
 
 /* ---- the file ---- */
 
-typedef bool line_fn(struct reader *r);
+typedef bool line_fn(struct ir_reader *r);
 
 static const struct {
 	const char *word;
@@ -348,7 +348,7 @@ static const struct {
 #define NLINES (sizeof lines / sizeof lines[0])
 
 static bool
-read_top_line(struct reader *r)
+read_top_line(struct ir_reader *r)
 {
 	struct diag_near near;
 	size_t i;
@@ -373,7 +373,7 @@ read_top_line(struct reader *r)
 }
 
 static void
-read_line(struct reader *r)
+read_line(struct ir_reader *r)
 {
 	bool ok;
 
@@ -390,7 +390,7 @@ read_line(struct reader *r)
 
 /* `llmc-ir 1`, the first line that is not empty. */
 static bool
-read_version(struct reader *r)
+read_version(struct ir_reader *r)
 {
 	const char *what = "`llmc-ir 1` in the first line";
 	struct span at = scan_span(&r->s, &r->s.t);
@@ -419,7 +419,7 @@ read_version(struct reader *r)
 }
 
 static void
-skip_empty_lines(struct reader *r)
+skip_empty_lines(struct ir_reader *r)
 {
 	while (r->s.t.kind == TOK_LINE) {
 		scan_next(&r->s);
@@ -427,7 +427,7 @@ skip_empty_lines(struct reader *r)
 }
 
 static void
-read_file(struct reader *r)
+read_file(struct ir_reader *r)
 {
 	skip_empty_lines(r);
 	if (!read_version(r)) {
@@ -453,7 +453,7 @@ read_file(struct reader *r)
 struct ir_module *
 ir_read(struct ir_ctx *c, uint32_t file)
 {
-	struct reader r = { .ctx = c };
+	struct ir_reader r = { .ctx = c };
 
 	r.m = ir_module_new(c);
 	r.errors_before = c->diags.errors;

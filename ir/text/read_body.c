@@ -1,17 +1,17 @@
 /*
- * The lines of a layer, a repeat or the model in the text form: nodes, and
- * what a region hands back.
+ * The lines of a layer, a repeat or the model in the text form: nodes, and the
+ * results of regions.
  *
- * Open functions and repeats stand in an array, not on the C stack, so that
- * no input can exhaust it.
+ * Open functions and repeats are in an array, not on the C stack, so that no
+ * input can exhaust it.
  */
 #include "ir/text/read.h"
 
 #include <inttypes.h>
 #include <string.h>
 
-static struct frame *
-top(struct reader *r)
+static struct read_frame *
+top(struct ir_reader *r)
 {
 	return r->frames[r->depth - 1];
 }
@@ -25,9 +25,9 @@ plural(uint32_t n)
 /* ---- frames ---- */
 
 void
-rd_open(struct reader *r, region_id region, struct span at)
+rd_open(struct ir_reader *r, region_id region, struct span at)
 {
-	struct frame *f;
+	struct read_frame *f;
 
 	if (!r->frames[r->depth]) {
 		r->frames[r->depth] = arena_alloc(&r->ctx->tmp, sizeof *f);
@@ -52,7 +52,7 @@ new_node(struct ir_new *n, enum ir_op op, const struct label *results,
 
 /* `%a.1, %b.2` */
 static bool
-read_uses(struct reader *r, value_id *v, struct span *at, uint32_t *n)
+read_uses(struct ir_reader *r, value_id *v, struct span *at, uint32_t *n)
 {
 	*n = 0;
 	do {
@@ -72,9 +72,12 @@ read_uses(struct reader *r, value_id *v, struct span *at, uint32_t *n)
 	return true;
 }
 
-/* `what` and `whose` say which type it is: "type of this", "dot". */
+/*
+ * Checks a type; `what` and `whose` describe it in the message: "type of this",
+ * "dot".
+ */
 static bool
-check_type(struct reader *r, const struct ir_type *want,
+check_type(struct ir_reader *r, const struct ir_type *want,
 	   const struct ir_type *got, struct span at, const char *what,
 	   const char *whose)
 {
@@ -85,7 +88,7 @@ check_type(struct reader *r, const struct ir_type *want,
 
 /* Result types after `:`, as many as the node has results. */
 static bool
-read_types(struct reader *r, struct ir_new *n, struct span *at)
+read_types(struct ir_reader *r, struct ir_new *n, struct span *at)
 {
 	uint32_t i, lo;
 
@@ -112,9 +115,9 @@ read_types(struct reader *r, struct ir_new *n, struct span *at)
 		       "for as many results, found %" PRIu32, n->nresults, i);
 }
 
-/* Appends the node and gives its results their names. */
+/* Appends the node and defines its results. */
 static bool
-append(struct reader *r, region_id region, struct ir_new *n,
+append(struct ir_reader *r, region_id region, struct ir_new *n,
        const struct label *results, value_id *first)
 {
 	const char *why;
@@ -137,7 +140,7 @@ append(struct reader *r, region_id region, struct ir_new *n,
 }
 
 static bool
-operand_count(struct reader *r, const struct ir_new *n, uint32_t lo)
+operand_count(struct ir_reader *r, const struct ir_new *n, uint32_t lo)
 {
 	int want = ir_ops[n->op].nargs;
 
@@ -149,7 +152,7 @@ operand_count(struct reader *r, const struct ir_new *n, uint32_t lo)
 
 /* `op %a.1, %b.2 key=value ... : type`, from after the op. */
 static bool
-read_plain(struct reader *r, struct ir_new *n, const struct label *results,
+read_plain(struct ir_reader *r, struct ir_new *n, const struct label *results,
 	   struct span op, value_id *first)
 {
 	struct span at[IR_MAX_ARGS];
@@ -186,9 +189,9 @@ read_plain(struct reader *r, struct ir_new *n, const struct label *results,
 			  "type of this", ir_ops[n->op].name);
 }
 
-/* The operands and results of a call against the layer that it calls. */
+/* Checks the operands and results of a call against the layer that it calls. */
 static bool
-check_call(struct reader *r, struct ir_new *n, const struct span *args,
+check_call(struct ir_reader *r, struct ir_new *n, const struct span *args,
 	   const struct span *types, struct span at)
 {
 	const struct ir_func *f = &r->m->funcs.at[n->callee];
@@ -227,7 +230,7 @@ check_call(struct reader *r, struct ir_new *n, const struct span *args,
 
 /* `call layer(%a.1) name="..." : types`, from after `call`. */
 static bool
-read_call(struct reader *r, struct ir_new *n, const struct label *results,
+read_call(struct ir_reader *r, struct ir_new *n, const struct label *results,
 	  struct span op, value_id *first)
 {
 	struct span args[IR_MAX_ARGS], types[IR_MAX_ARGS];
@@ -261,7 +264,7 @@ read_call(struct reader *r, struct ir_new *n, const struct label *results,
 
 /* `(%x.4 = %x.2, ...)` */
 static bool
-read_carried(struct reader *r, struct ir_new *n, struct label *params)
+read_carried(struct ir_reader *r, struct ir_new *n, struct label *params)
 {
 	struct span at;
 
@@ -292,7 +295,7 @@ read_carried(struct reader *r, struct ir_new *n, struct label *params)
 
 /* `repeat count=8 (%x.4 = %x.2) : types {`, from after `repeat`. */
 static bool
-read_repeat_line(struct reader *r, struct ir_new *n, struct label *params,
+read_repeat_line(struct ir_reader *r, struct ir_new *n, struct label *params,
 		 struct span op)
 {
 	struct span types[IR_MAX_ARGS];
@@ -324,12 +327,12 @@ read_repeat_line(struct reader *r, struct ir_new *n, struct label *params,
 }
 
 static bool
-read_repeat(struct reader *r, struct ir_new *n, const struct label *results,
+read_repeat(struct ir_reader *r, struct ir_new *n, const struct label *results,
 	    struct span op)
 {
 	struct label params[IR_MAX_ARGS];
 	region_id region;
-	struct frame *f;
+	struct read_frame *f;
 	bool ok = true;
 	uint32_t i;
 
@@ -366,7 +369,7 @@ read_repeat(struct reader *r, struct ir_new *n, const struct label *results,
 /* ---- lines of a region ---- */
 
 static bool
-read_op(struct reader *r, enum ir_op *op, struct span *at)
+read_op(struct ir_reader *r, enum ir_op *op, struct span *at)
 {
 	struct diag_near near;
 	sym_t name = 0;
@@ -388,7 +391,7 @@ read_op(struct reader *r, enum ir_op *op, struct span *at)
 
 /* `accumulate %a.1 name="..."`: an op without a result. */
 static bool
-read_sink(struct reader *r)
+read_sink(struct ir_reader *r)
 {
 	struct span at[IR_MAX_ARGS], op = scan_span(&r->s, &r->s.t);
 	enum ir_op kind = IR_INPUT;
@@ -429,7 +432,7 @@ read_sink(struct reader *r)
 
 /* `%a.1, %b.2 =` */
 static bool
-read_results(struct reader *r, struct label *results, uint32_t *n)
+read_results(struct ir_reader *r, struct label *results, uint32_t *n)
 {
 	do {
 		if (*n == IR_MAX_ARGS) {
@@ -448,9 +451,9 @@ read_results(struct reader *r, struct label *results, uint32_t *n)
 	return rd_sign(r, '=', "`=` and an op");
 }
 
-/* A node; if it is broken, its results are known as such. */
+/* Reads a node; if it is wrong, its results are marked as such. */
 static bool
-read_node(struct reader *r)
+read_node(struct ir_reader *r)
 {
 	struct label results[IR_MAX_ARGS];
 	struct ir_new n;
@@ -484,9 +487,9 @@ read_node(struct reader *r)
 
 /* `yield` and `return`: what the region hands back. */
 static bool
-read_results_line(struct reader *r, const char *word)
+read_results_line(struct ir_reader *r, const char *word)
 {
-	struct frame *f = top(r);
+	struct read_frame *f = top(r);
 	bool repeat = r->depth > 1;
 	struct span at[IR_MAX_ARGS];
 	value_id v[IR_MAX_ARGS];
@@ -526,7 +529,7 @@ read_results_line(struct reader *r, const char *word)
 }
 
 static void
-close_func(struct reader *r, const struct frame *f)
+close_func(struct ir_reader *r, const struct read_frame *f)
 {
 	const struct ir_func *func = &r->m->funcs.at[r->func];
 
@@ -537,7 +540,7 @@ close_func(struct reader *r, const struct frame *f)
 }
 
 static void
-close_repeat(struct reader *r, struct frame *f)
+close_repeat(struct ir_reader *r, struct read_frame *f)
 {
 	value_id first = 0;
 	bool ok = !f->bad && append(r, top(r)->region, &f->node, f->results,
@@ -550,9 +553,9 @@ close_repeat(struct reader *r, struct frame *f)
 }
 
 static bool
-read_close(struct reader *r)
+read_close(struct ir_reader *r)
 {
-	struct frame *f = top(r);
+	struct read_frame *f = top(r);
 	bool repeat = r->depth > 1, ok = f->ended;
 
 	if (!ok) {
@@ -574,7 +577,7 @@ read_close(struct reader *r)
 }
 
 void
-rd_missing_brace(struct reader *r)
+rd_missing_brace(struct ir_reader *r)
 {
 	const struct ir_func *f = &r->m->funcs.at[r->func];
 
@@ -588,7 +591,7 @@ rd_missing_brace(struct reader *r)
 }
 
 bool
-rd_body_line(struct reader *r)
+rd_body_line(struct ir_reader *r)
 {
 	if (scan_is(&r->s, '}')) {
 		return read_close(r);

@@ -1,18 +1,18 @@
 /*
- * What names mean to the reader of the text form: tokens it expects, tables
- * of dims, layers and values, and the messages for names that mean nothing.
+ * What names refer to in the text form: expected tokens, tables of dims, layers
+ * and values, and messages for unknown names.
  */
 #include "ir/text/read.h"
 
 #include <inttypes.h>
 #include <string.h>
 
-#define MAX_TRIED 1000	/* near names looked at for one message */
+#define MAX_TRIED 1000	/* similar names that are compared for one message */
 
 /* ---- expecting tokens ---- */
 
 bool
-rd_fail(struct reader *r, struct span at, const char *fmt, ...)
+rd_fail(struct ir_reader *r, struct span at, const char *fmt, ...)
 {
 	struct buf b;
 	va_list ap;
@@ -26,7 +26,7 @@ rd_fail(struct reader *r, struct span at, const char *fmt, ...)
 }
 
 struct span
-rd_span_from(const struct reader *r, uint32_t lo)
+rd_span_from(const struct ir_reader *r, uint32_t lo)
 {
 	struct span at = { r->s.base + lo, r->s.base + r->s.last_hi };
 
@@ -34,7 +34,7 @@ rd_span_from(const struct reader *r, uint32_t lo)
 }
 
 bool
-rd_expected(struct reader *r, const char *what)
+rd_expected(struct ir_reader *r, const char *what)
 {
 	if (r->s.t.kind == TOK_BAD) {
 		return false;
@@ -44,7 +44,7 @@ rd_expected(struct reader *r, const char *what)
 }
 
 bool
-rd_sign(struct reader *r, char sign, const char *what)
+rd_sign(struct ir_reader *r, char sign, const char *what)
 {
 	if (!scan_is(&r->s, sign)) {
 		return rd_expected(r, what);
@@ -54,7 +54,7 @@ rd_sign(struct reader *r, char sign, const char *what)
 }
 
 bool
-rd_name(struct reader *r, const char *what, sym_t *name, struct span *at)
+rd_name(struct ir_reader *r, const char *what, sym_t *name, struct span *at)
 {
 	if (r->s.t.kind != TOK_NAME || r->s.t.dotted) {
 		return rd_expected(r, what);
@@ -66,7 +66,7 @@ rd_name(struct reader *r, const char *what, sym_t *name, struct span *at)
 }
 
 bool
-rd_line_end(struct reader *r, const char *after)
+rd_line_end(struct ir_reader *r, const char *after)
 {
 	if (r->s.t.kind == TOK_LINE || r->s.t.kind == TOK_END) {
 		return true;
@@ -76,10 +76,10 @@ rd_line_end(struct reader *r, const char *after)
 					   after));
 }
 
-struct name *
-rd_meaning(struct reader *r, sym_t name)
+struct read_name *
+rd_meaning(struct ir_reader *r, sym_t name)
 {
-	struct name none = { 0 };
+	struct read_name none = { 0 };
 
 	while (r->names.n <= name) {
 		VEC_PUSH(&r->ctx->tmp, &r->names, none);
@@ -90,7 +90,7 @@ rd_meaning(struct reader *r, sym_t name)
 /* ---- dims and layers ---- */
 
 static const char *
-near_dim(struct reader *r, const char *want)
+near_dim(struct ir_reader *r, const char *want)
 {
 	struct diag_near near;
 	dim_id d;
@@ -103,9 +103,9 @@ near_dim(struct reader *r, const char *want)
 }
 
 bool
-rd_dim(struct reader *r, dim_id *d)
+rd_dim(struct ir_reader *r, dim_id *d)
 {
-	struct name *n;
+	struct read_name *n;
 	struct span at;
 	const char *text;
 	sym_t name = 0;
@@ -124,7 +124,7 @@ rd_dim(struct reader *r, dim_id *d)
 }
 
 bool
-rd_axis(struct reader *r, axis_id *a, struct span *at)
+rd_axis(struct ir_reader *r, axis_id *a, struct span *at)
 {
 	struct diag_near near;
 	sym_t name = 0;
@@ -146,7 +146,7 @@ rd_axis(struct reader *r, axis_id *a, struct span *at)
 }
 
 static const char *
-near_layer(struct reader *r, const char *want)
+near_layer(struct ir_reader *r, const char *want)
 {
 	struct diag_near near;
 	func_id f;
@@ -161,9 +161,9 @@ near_layer(struct reader *r, const char *want)
 	return diag_near_text(&near, &r->ctx->tmp);
 }
 
-/* Finds the layers below the line being read; asked for once, on error. */
+/* Finds layers that are defined further down, once, for messages. */
 static void
-find_later_layers(struct reader *r)
+find_later_layers(struct ir_reader *r)
 {
 	struct scan s = r->s;
 
@@ -183,7 +183,7 @@ find_later_layers(struct reader *r)
 }
 
 static bool
-unknown_layer(struct reader *r, sym_t name, struct span at)
+unknown_layer(struct ir_reader *r, sym_t name, struct span at)
 {
 	const char *text = ir_text(r->ctx, name);
 	struct span later;
@@ -203,9 +203,9 @@ unknown_layer(struct reader *r, sym_t name, struct span at)
 }
 
 bool
-rd_layer(struct reader *r, func_id *f)
+rd_layer(struct ir_reader *r, func_id *f)
 {
-	struct name *n;
+	struct read_name *n;
 	struct span at;
 	sym_t name = 0;
 
@@ -228,18 +228,18 @@ rd_layer(struct reader *r, func_id *f)
 /* ---- values ---- */
 
 void
-rd_forget_values(struct reader *r)
+rd_forget_values(struct ir_reader *r)
 {
 	if (!r->slots.n) {
-		VEC_PUSH(&r->ctx->tmp, &r->slots, (struct slot){ 0 });
+		VEC_PUSH(&r->ctx->tmp, &r->slots, (struct read_slot){ 0 });
 	}
 	r->slots.n = 1;
 	table_cut(&r->numbers, 1);
 }
 
-/* NULL: nothing of this function has the number. */
-static struct slot *
-slot_of(struct reader *r, uint32_t number)
+/* The slot of a value's number; NULL: the function has none. */
+static struct read_slot *
+slot_of(struct ir_reader *r, uint32_t number)
 {
 	uint32_t at = 0;
 
@@ -250,10 +250,10 @@ slot_of(struct reader *r, uint32_t number)
 }
 
 bool
-rd_define(struct reader *r, const struct label *l, value_id v)
+rd_define(struct ir_reader *r, const struct label *l, value_id v)
 {
-	const struct slot *s = slot_of(r, l->number);
-	struct slot new = {
+	const struct read_slot *s = slot_of(r, l->number);
+	struct read_slot new = {
 		.number = l->number, .value = v, .hint = l->hint,
 		.depth = r->depth - 1, .span = l->span
 	};
@@ -272,7 +272,7 @@ rd_define(struct reader *r, const struct label *l, value_id v)
 }
 
 bool
-rd_reserve(struct reader *r, const struct label *l)
+rd_reserve(struct ir_reader *r, const struct label *l)
 {
 	if (!rd_define(r, l, 0)) {
 		return false;
@@ -282,16 +282,16 @@ rd_reserve(struct reader *r, const struct label *l)
 }
 
 void
-rd_fulfil(struct reader *r, const struct label *l, value_id v)
+rd_fulfil(struct ir_reader *r, const struct label *l, value_id v)
 {
-	struct slot *s = slot_of(r, l->number);
+	struct read_slot *s = slot_of(r, l->number);
 
 	s->value = v;
 	s->open = false;
 }
 
 bool
-rd_label(struct reader *r, struct label *l)
+rd_label(struct ir_reader *r, struct label *l)
 {
 	if (r->s.t.kind != TOK_VALUE) {
 		return rd_expected(r, "a value such as %x.3");
@@ -304,22 +304,22 @@ rd_label(struct reader *r, struct label *l)
 }
 
 static const char *
-value_text(struct reader *r, sym_t hint, uint32_t number)
+value_text(struct ir_reader *r, sym_t hint, uint32_t number)
 {
 	return arena_printf(&r->ctx->tmp, "%%%s%s%" PRIu32,
 			    ir_text(r->ctx, hint), hint ? "." : "", number);
 }
 
-/* Of the values that can be seen here, one with that name or number. */
+/* A visible value of that name or number, for a message. */
 static const char *
-near_value(struct reader *r, const struct label *l)
+near_value(struct ir_reader *r, const struct label *l)
 {
 	struct diag_near near;
 	uint32_t i, tried = 0;
 
 	diag_near_init(&near, value_text(r, l->hint, l->number));
 	for (i = 1; i < r->slots.n && tried < MAX_TRIED; i++) {
-		const struct slot *s = &r->slots.at[i];
+		const struct read_slot *s = &r->slots.at[i];
 
 		if (!s->open && s->depth < r->depth &&
 		    r->frames[s->depth]->region == s->region &&
@@ -333,14 +333,15 @@ near_value(struct reader *r, const struct label *l)
 }
 
 static bool
-unknown_value(struct reader *r, const struct label *l)
+unknown_value(struct ir_reader *r, const struct label *l)
 {
 	return rd_fail(r, l->span, "unknown value `%s`%s",
 		       value_text(r, l->hint, l->number), near_value(r, l));
 }
 
 static bool
-out_of_scope(struct reader *r, const struct label *l, const struct slot *s)
+out_of_scope(struct ir_reader *r, const struct label *l,
+	     const struct read_slot *s)
 {
 	rd_fail(r, l->span, s->open ? "`%s` is a result of the repeat around "
 		"this line: it is known only below its `}`"
@@ -351,10 +352,10 @@ out_of_scope(struct reader *r, const struct label *l, const struct slot *s)
 }
 
 bool
-rd_use(struct reader *r, value_id *v, struct span *at)
+rd_use(struct ir_reader *r, value_id *v, struct span *at)
 {
 	struct label l = { 0 };
-	const struct slot *s;
+	const struct read_slot *s;
 
 	if (!rd_label(r, &l)) {
 		return false;

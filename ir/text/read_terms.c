@@ -9,9 +9,9 @@
 
 /* ---- numbers ---- */
 
-/* Takes [-]NUMBER; lo..hi are its bytes, without blanks if neg is false. */
+/* Reads [-]NUMBER; lo..hi are its bytes, without blanks unless neg is set. */
 static bool
-number(struct reader *r, const char *what, bool *neg, struct tok *t)
+number(struct ir_reader *r, const char *what, bool *neg, struct tok *t)
 {
 	*neg = scan_is(&r->s, '-');
 	*t = r->s.t;
@@ -27,7 +27,7 @@ number(struct reader *r, const char *what, bool *neg, struct tok *t)
 }
 
 bool
-rd_int(struct reader *r, const char *what, int64_t *v)
+rd_int(struct ir_reader *r, const char *what, int64_t *v)
 {
 	struct tok t;
 	bool neg;
@@ -46,7 +46,7 @@ rd_int(struct reader *r, const char *what, int64_t *v)
 }
 
 bool
-rd_num(struct reader *r, const char *what, double *v)
+rd_num(struct ir_reader *r, const char *what, double *v)
 {
 	struct tok t;
 	bool neg;
@@ -65,10 +65,10 @@ rd_num(struct reader *r, const char *what, double *v)
 
 /* ---- expressions ---- */
 
-static bool sum(struct reader *r, int depth, expr_id *e);
+static bool sum(struct ir_reader *r, int depth, expr_id *e);
 
 static bool
-primary(struct reader *r, int depth, expr_id *e)
+primary(struct ir_reader *r, int depth, expr_id *e)
 {
 	int64_t v;
 	dim_id d;
@@ -103,7 +103,7 @@ primary(struct reader *r, int depth, expr_id *e)
 }
 
 static bool
-apply(struct reader *r, enum ir_expr_kind kind, expr_id *lhs, expr_id rhs,
+apply(struct ir_reader *r, enum ir_expr_kind kind, expr_id *lhs, expr_id rhs,
       uint32_t lo)
 {
 	struct span at = { r->s.base + lo, r->s.base + r->s.last_hi };
@@ -114,7 +114,7 @@ apply(struct reader *r, enum ir_expr_kind kind, expr_id *lhs, expr_id rhs,
 }
 
 static bool
-product(struct reader *r, int depth, expr_id *e)
+product(struct ir_reader *r, int depth, expr_id *e)
 {
 	uint32_t lo = r->s.t.lo;
 	bool ok = primary(r, depth, e);
@@ -131,7 +131,7 @@ product(struct reader *r, int depth, expr_id *e)
 }
 
 static bool
-sum(struct reader *r, int depth, expr_id *e)
+sum(struct ir_reader *r, int depth, expr_id *e)
 {
 	uint32_t lo = r->s.t.lo;
 	bool ok = product(r, depth, e);
@@ -148,7 +148,7 @@ sum(struct reader *r, int depth, expr_id *e)
 }
 
 bool
-rd_expr(struct reader *r, expr_id *e, struct span *at)
+rd_expr(struct ir_reader *r, expr_id *e, struct span *at)
 {
 	r->terms = 0;
 	at->lo = r->s.base + r->s.t.lo;
@@ -162,7 +162,7 @@ rd_expr(struct reader *r, expr_id *e, struct span *at)
 /* ---- types ---- */
 
 static bool
-dtype(struct reader *r, enum ir_dtype *d)
+dtype(struct ir_reader *r, enum ir_dtype *d)
 {
 	struct diag_near near;
 	struct span at;
@@ -184,9 +184,9 @@ dtype(struct reader *r, enum ir_dtype *d)
 		       diag_near_text(&near, &r->ctx->tmp));
 }
 
-/* A value is on each axis in one way only. */
+/* Checks that a type has one placement per axis. */
 static bool
-fresh_axis(struct reader *r, const struct ir_type *t, axis_id a,
+fresh_axis(struct ir_reader *r, const struct ir_type *t, axis_id a,
 	   struct span at)
 {
 	return ir_along(t, a).how == IR_IS_WHOLE ||
@@ -194,9 +194,9 @@ fresh_axis(struct reader *r, const struct ir_type *t, axis_id a,
 		       "twice", ir_axis_name(r->m, a));
 }
 
-/* `:dp:tp` behind a dim of a type: the axes that split it. */
+/* Reads `:dp:tp` after a dim of a type: the axes that split it. */
 static bool
-dim_cut(struct reader *r, struct ir_type *t)
+dim_cut(struct ir_reader *r, struct ir_type *t)
 {
 	struct ir_along how = { IR_IS_SPLIT, t->dims[t->ndims - 1] };
 
@@ -214,7 +214,7 @@ dim_cut(struct reader *r, struct ir_type *t)
 }
 
 static bool
-type_dims(struct reader *r, struct ir_type *t)
+type_dims(struct ir_reader *r, struct ir_type *t)
 {
 	while (!scan_is(&r->s, ']')) {
 		struct span at = scan_span(&r->s, &r->s.t);
@@ -247,9 +247,9 @@ type_dims(struct reader *r, struct ir_type *t)
 	return true;
 }
 
-/* `{` may also open a region, but then the line ends. */
+/* Whether marks follow: a `{` at the end of the line opens a region instead. */
 static bool
-has_marks(const struct reader *r)
+has_marks(const struct ir_reader *r)
 {
 	char next = r->s.text[r->s.t.hi];
 
@@ -258,7 +258,7 @@ has_marks(const struct reader *r)
 
 /* `{+tp, @ep}` */
 static bool
-type_marks(struct reader *r, struct ir_type *t)
+type_marks(struct ir_reader *r, struct ir_type *t)
 {
 	while (!scan_is(&r->s, '}')) {
 		struct ir_along how = { IR_IS_PART, 0 };
@@ -285,7 +285,7 @@ type_marks(struct reader *r, struct ir_type *t)
 }
 
 bool
-rd_type(struct reader *r, struct ir_type *t, struct span *at)
+rd_type(struct ir_reader *r, struct ir_type *t, struct span *at)
 {
 	enum ir_dtype d;
 	int64_t elems;
@@ -317,9 +317,9 @@ rd_type(struct reader *r, struct ir_type *t, struct span *at)
 
 /* ---- attributes ---- */
 
-/* The attributes that an op takes, as a list for a message. */
+/* The attributes of an op, as a list for a message. */
 static const char *
-taken_text(struct reader *r, enum ir_op op)
+taken_text(struct ir_reader *r, enum ir_op op)
 {
 	const char *p = ir_ops[op].attrs;
 	struct buf b;
@@ -335,9 +335,9 @@ taken_text(struct reader *r, enum ir_op op)
 	return b.n ? buf_text(&b) : "none";
 }
 
-/* The attribute of that name, if the op takes it. */
+/* The attribute of that name, if the op has it. */
 static bool
-attr_key(struct reader *r, enum ir_op op, sym_t name, struct span at,
+attr_key(struct ir_reader *r, enum ir_op op, sym_t name, struct span at,
 	 enum ir_attr_key *key)
 {
 	const char *text = ir_text(r->ctx, name);
@@ -360,7 +360,7 @@ attr_key(struct reader *r, enum ir_op op, sym_t name, struct span at,
 }
 
 static bool
-attr_dims(struct reader *r, struct ir_attr *a)
+attr_dims(struct ir_reader *r, struct ir_attr *a)
 {
 	bool list = scan_is(&r->s, '(') && a->ndims == 0;
 
@@ -368,7 +368,7 @@ attr_dims(struct reader *r, struct ir_attr *a)
 		scan_next(&r->s);
 	}
 	if (list && scan_is(&r->s, ')')) {
-		scan_next(&r->s);	/* none: an outer product, say */
+		scan_next(&r->s);	/* none, as in an outer product */
 		return true;
 	}
 	do {
@@ -389,7 +389,7 @@ attr_dims(struct reader *r, struct ir_attr *a)
 }
 
 static bool
-attr_axes(struct reader *r, struct ir_attr *a)
+attr_axes(struct ir_reader *r, struct ir_attr *a)
 {
 	bool list = scan_is(&r->s, '(');
 	struct span at;
@@ -418,7 +418,7 @@ attr_axes(struct reader *r, struct ir_attr *a)
 }
 
 static bool
-attr_int(struct reader *r, struct ir_attr *a)
+attr_int(struct ir_reader *r, struct ir_attr *a)
 {
 	if (!scan_is(&r->s, '(')) {
 		return rd_int(r, "a number, or an expression in parentheses",
@@ -433,7 +433,7 @@ attr_int(struct reader *r, struct ir_attr *a)
 }
 
 static bool
-attr_text(struct reader *r, struct ir_attr *a)
+attr_text(struct ir_reader *r, struct ir_attr *a)
 {
 	struct span at;
 
@@ -449,7 +449,7 @@ attr_text(struct reader *r, struct ir_attr *a)
 }
 
 static bool
-attr_value(struct reader *r, struct ir_attr *a)
+attr_value(struct ir_reader *r, struct ir_attr *a)
 {
 	enum ir_dtype d = IR_F32;
 	bool ok;
@@ -476,7 +476,7 @@ attr_value(struct reader *r, struct ir_attr *a)
 }
 
 bool
-rd_attr(struct reader *r, struct ir_new *n)
+rd_attr(struct ir_reader *r, struct ir_new *n)
 {
 	enum ir_attr_key key;
 	struct ir_attr *a;
@@ -507,7 +507,7 @@ rd_attr(struct reader *r, struct ir_new *n)
 }
 
 bool
-rd_attrs_complete(struct reader *r, const struct ir_new *n, struct span op)
+rd_attrs_complete(struct ir_reader *r, const struct ir_new *n, struct span op)
 {
 	uint32_t i;
 	int k;

@@ -1,5 +1,6 @@
 /*
- * The scanner of the text form: any bytes in, tokens out, in one pass.
+ * The scanner of the text form: accepts any bytes, and makes tokens in one
+ * pass.
  */
 #include "ir/text/scan.h"
 
@@ -33,7 +34,7 @@ scan_span(const struct scan *s, const struct tok *t)
 	return at;
 }
 
-/* The token becomes BAD, and the user hears why. */
+/* Reports an error; the token becomes BAD. */
 static void
 bad(struct scan *s, const char *fmt, ...)
 {
@@ -77,7 +78,7 @@ scan_init(struct scan *s, struct ir_ctx *c, uint32_t file)
 	scan_next(s);
 }
 
-/* A broken token may have hidden the `{`, so the text itself is asked. */
+/* Whether the line ends in `{`, by its text: a broken token may contain it. */
 static bool
 ends_in_brace(const struct scan *s)
 {
@@ -114,7 +115,7 @@ scan_to_line_end(struct scan *s)
 
 /* ---- tokens ---- */
 
-/* The token for a message: cut short, and one `?` per odd byte. */
+/* The token for a message: shortened, with one `?` per unusual byte. */
 static const char *
 token_text(struct scan *s)
 {
@@ -154,7 +155,10 @@ scan_name(struct scan *s)
 	s->t.text = intern(&s->ctx->syms, s->text + s->t.lo, n);
 }
 
-/* Takes all that looks like a number; whether it is one, its reader says. */
+/*
+ * Reads all that looks like a number; whether it is one is checked by the
+ * parser.
+ */
 static void
 scan_number(struct scan *s)
 {
@@ -215,7 +219,7 @@ hex(char c)
 		: c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
 }
 
-/* The byte that the escape at text[*i], a backslash, stands for, or -1. */
+/* The byte that the escape at text[*i], a backslash, means, or -1. */
 static int
 unescape(const struct scan *s, uint32_t *i)
 {

@@ -1,6 +1,6 @@
 /*
- * Private to read.c and its helpers: the text form cut into tokens.  Lines
- * matter, so the end of a line is a token, and no token crosses one.
+ * Private to ir/text/: the text form as tokens.  The end of a line is a token,
+ * and no token crosses it.
  */
 #ifndef IR_SCAN_H
 #define IR_SCAN_H
@@ -40,25 +40,25 @@ struct scan {
 	uint32_t last_hi;	/* end of the token before t */
 	bool opens, broken;	/* this line: ended in `{`; has a BAD */
 	bool quiet;		/* skipping: report nothing */
-	struct tok t;		/* the token looked at */
+	struct tok t;		/* the current token */
 };
 
 void scan_init(struct scan *s, struct ir_ctx *c, uint32_t file);
 void scan_next(struct scan *s);
-/* Makes the end of this line the token looked at. */
+/* Skips to the end of the line. */
 void scan_to_line_end(struct scan *s);
 /*
- * With the end of a line looked at whose last token was `{`: makes the end
- * of the line of the matching `}` the token looked at.
+ * At the end of a line that ends in `{`: skips to the end of the line of the
+ * matching `}`.
  */
 void scan_past_block(struct scan *s);
-/* Whether the last token of the line looked at is `{`; goes to its end. */
+/* Skips to the end of the line; whether it ends in `{`. */
 bool scan_line_opens(struct scan *s);
 
 bool scan_is(const struct scan *s, char sign);
 bool scan_is_word(const struct scan *s, const char *word);
 struct span scan_span(const struct scan *s, const struct tok *t);
-/* "`foo`", "the end of the line": what a message says was found. */
+/* "`foo`", "the end of the line": the current token, for a message. */
 const char *scan_found(struct scan *s);
 
 #endif

@@ -215,7 +215,7 @@ check_ranks(struct ir_module *m, const struct sched *s)
 bool
 pass_check(struct pass_ctx *p, struct ir_module *m)
 {
-	const struct sched *s = ranks_schedule(m, &p->ctx->tmp);
+	const struct sched *s = ranks_schedule(m, p->memo, &p->ctx->tmp);
 
 	return s && check_ranks(m, s);
 }

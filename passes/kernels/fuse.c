@@ -194,6 +194,9 @@ find_region(struct fuse *f, region_id r)
 	l->region = r;
 	l->count = 1;
 	l->arena = f->a;
+	if (key) {
+		l->content = fuse_content(key);
+	}
 	if (!key || !fuse_recall(f, key, l)) {
 		find_kernels(f, key, l);
 	}
@@ -223,13 +226,13 @@ add_up(const struct kernel_list *l, double times, struct kernels *ks)
 /* ---- functions ---- */
 
 struct fuse *
-kernels_open(struct ir_module *m, struct arena *a)
+kernels_open(struct ir_module *m, struct memo *memo, struct arena *a)
 {
 	struct fuse *f = arena_alloc(a, sizeof *f);
 
 	f->m = m;
 	f->scratch = a;
-	f->memo = m->ctx->kernels;
+	f->memo = memo;
 	f->joins = plan_joins(m);
 	f->join_link = ir_setting_num(m, "join.link", 0);
 	f->join_work = ir_setting_num(m, "join.work", 0);
@@ -345,30 +348,32 @@ kernels_inside(struct fuse *f, func_id id, region_id r, struct arena *a)
 }
 
 static struct kernels **
-find_all(struct ir_module *m, const func_id *ids, uint32_t n, struct arena *a)
+find_all(struct ir_module *m, const func_id *ids, uint32_t n,
+	 struct memo *memo, struct arena *a)
 {
 	struct kernels **all = arena_alloc(a, m->funcs.n * sizeof *all);
 	struct arena scratch;
 
 	arena_init(&scratch, &m->ctx->mem);
-	kernels_some(kernels_open(m, &scratch), ids, n, a, all);
+	kernels_some(kernels_open(m, memo, &scratch), ids, n, a, all);
 	arena_release(&scratch);
 	return all;
 }
 
 struct kernels *
-kernels_find(struct ir_module *m, func_id func, struct arena *a)
+kernels_find(struct ir_module *m, func_id func, struct memo *memo,
+	     struct arena *a)
 {
-	return find_all(m, &func, 1, a)[func];
+	return find_all(m, &func, 1, memo, a)[func];
 }
 
 struct kernels **
-kernels_all(struct ir_module *m, struct arena *a)
+kernels_all(struct ir_module *m, struct memo *memo, struct arena *a)
 {
 	func_id *ids = arena_alloc(a, m->funcs.n * sizeof *ids), i;
 
 	for (i = 1; i < m->funcs.n; i++) {
 		ids[i] = i;
 	}
-	return find_all(m, ids, m->funcs.n, a);
+	return find_all(m, ids, m->funcs.n, memo, a);
 }

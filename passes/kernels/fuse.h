@@ -111,7 +111,7 @@ fuse_work_of(const struct kernel *k)
 
 /* A region's kernels, for all lengths with the same answers to `asked`. */
 struct fuse_template {
-	struct hash hash;	/* of the key */
+	struct fuse_template *older;	/* of the same key but for sizes */
 	bool kept;		/* by the memo, and so by other names */
 	struct kernel_list list;	/* without what follows from lengths */
 	const struct ir_count *counts;
@@ -158,7 +158,7 @@ struct fuse {
 	struct arena *scratch;	/* of what is kept between calls */
 	struct arena *a;	/* of the result */
 	struct arena *shared;	/* of the work of its kernels */
-	struct kernels_memo *memo;	/* NULL: nothing is kept */
+	struct memo *memo;	/* NULL: nothing is kept */
 	/* by function */
 	bool *classed;		/* its nodes are */
 	bool *stores;
@@ -299,8 +299,6 @@ void fuse_find_sizes(struct fuse *f, region_id r);
 
 /* ---- fuse_copy.c ---- */
 
-/* What fuse_copy_list takes of an arena. */
-size_t fuse_list_bytes(const struct kernel_list *l);
 /* From places and numbers to the region's own ids. */
 struct fuse_names fuse_names(const struct fuse *f, const struct fuse_key *key,
 			     region_id r);
@@ -328,11 +326,11 @@ const struct fuse_template *fuse_keep_template(struct fuse *f,
 /* Sets the work of a list's kernels, which are the template's. */
 void fuse_fill(struct fuse *f, const struct fuse_template *x,
 	       struct kernel_list *l);
-/* Another of these, in an arena. */
-struct fuse_templates *fuse_templates_new(struct arena *a);
 
 /* ---- fuse_memo.c ---- */
 
+/* What a list of that key has as its `content`. */
+struct hash fuse_content(const struct fuse_key *key);
 /* Fills a list from one that has the key.  False: there is none. */
 bool fuse_recall(struct fuse *f, const struct fuse_key *key,
 		 struct kernel_list *l);
@@ -345,9 +343,6 @@ struct arena *fuse_scratch(struct fuse *f, const struct fuse_template *x);
 void fuse_remember(struct fuse *f, const struct fuse_key *key,
 		   const struct fuse_template *tmpl, bool own,
 		   struct kernel_list *l);
-struct fuse_templates *fuse_templates_of(struct kernels_memo *memo);
-/* Whether so many bytes more may be kept; they count from here on. */
-bool fuse_fits(struct kernels_memo *memo, size_t bytes);
 
 /* ---- fuse_order.c ---- */
 

@@ -61,16 +61,6 @@ count_elems(const struct kernel_list *l, uint32_t *nids, uint32_t *nuses)
 	}
 }
 
-size_t
-fuse_list_bytes(const struct kernel_list *l)
-{
-	uint32_t nids, nuses;
-
-	count_elems(l, &nids, &nuses);
-	return l->at.n * sizeof *l->at.at + nids * sizeof(node_id) +
-	       nuses * sizeof(struct kernel_use);
-}
-
 void
 fuse_copy_list(struct arena *a, const struct kernel_list *from,
 	       struct fuse_names names, struct kernel_list *to)

@@ -1,65 +1,29 @@
 /*
  * Kernels that were found before.  Modules of one run are made of the same
  * layers, cut alike: stages of a program, the plans that a search looks at,
- * and what each pass behind it asks for once more.  So a region's kernels are
+ * and what each later pass needs once more.  So a region's kernels are
  * kept by its key, with places in the region for nodes and numbers of the key
  * for values, and put into the region at hand from there.
  */
+#include "ir/memo.h"
 #include "passes/kernels/fuse.h"
 
-struct known {
-	struct hash hash, sizes;
+struct known_kernels {
 	const struct fuse_template *tmpl;
 	const struct kernel_work *work;	/* by kernel */
 	const double *bytes;	/* of inputs and outputs, one after the other */
-	/* its own, where sizes make it another than that of the mould */
+	/* its own, where sizes make it another than that of the template */
 	const struct kernel_list *list;
 };
 
-struct kernels_memo {
-	struct arena *arena;
-	VEC(struct known) known;	/* the first is none */
-	struct table table;
-	size_t room_bytes;	/* so much more may be kept */
-	struct fuse_templates *templates;
-};
-
-/* gpt3-175b on 64 devices has 12 MiB, deepseek-v3 100 MiB. */
-#define MOST_BYTES ((size_t)512 << 20)
-
-void
-kernels_keep(struct ir_ctx *c)
+struct hash
+fuse_content(const struct fuse_key *key)
 {
-	struct arena *a = &c->perm;
-	struct kernels_memo *m = arena_alloc(a, sizeof *m);
+	struct hash content = key->hash;
 
-	c->kernels = m;
-	m->arena = a;
-	VEC_PUSH(a, &m->known, (struct known){ 0 });
-	m->room_bytes = MOST_BYTES;
-	m->templates = fuse_templates_new(a);
-}
-
-struct fuse_templates *
-fuse_templates_of(struct kernels_memo *memo)
-{
-	return memo->templates;
-}
-
-bool
-fuse_fits(struct kernels_memo *memo, size_t bytes)
-{
-	if (bytes > memo->room_bytes) {
-		return false;
-	}
-	memo->room_bytes -= bytes;
-	return true;
-}
-
-static uint64_t
-hash_of(const struct fuse_key *key)
-{
-	return key->hash.a ^ key->sizes.a;
+	hash_add(&content, key->sizes.a);
+	hash_add(&content, key->sizes.b);
+	return content;
 }
 
 /* ---- from what is known ---- */
@@ -79,19 +43,14 @@ bool
 fuse_recall(struct fuse *f, const struct fuse_key *key, struct kernel_list *l)
 {
 	struct fuse_names names = fuse_names(f, key, l->region);
-	const struct known *x;
+	const struct known_kernels *x = memo_find(f->memo, MEMO_KERNELS,
+					  fuse_content(key));
 	const double *bytes;
-	uint32_t at = 0, i;
+	uint32_t i;
 
-	do {
-		at = table_find(&f->memo->table, hash_of(key), at);
-		x = &f->memo->known.at[at];
-	} while (at && !(hash_same(x->hash, key->hash) &&
-			 hash_same(x->sizes, key->sizes)));
-	if (!at) {
+	if (!x) {
 		return false;
 	}
-	l->like = at;
 	fuse_copy_list(f->a, x->list ? x->list : &x->tmpl->list, names, l);
 	for (i = 0, bytes = x->bytes; !x->list && i < l->at.n; i++) {
 		struct kernel *k = &l->at.at[i];
@@ -108,12 +67,7 @@ fuse_recall(struct fuse *f, const struct fuse_key *key, struct kernel_list *l)
 struct arena *
 fuse_scratch(struct fuse *f, const struct fuse_template *x)
 {
-	size_t bytes = sizeof(struct known) +
-		       x->list.at.n * sizeof(struct kernel_work) +
-		       x->nuses * sizeof(double);
-
-	return x->kept && fuse_fits(f->memo, bytes) ? f->memo->arena
-							: NULL;
+	return x->kept ? memo_arena(f->memo, MEMO_KERNELS) : NULL;
 }
 
 static uint32_t
@@ -127,9 +81,9 @@ take_bytes(const struct kernel_use *at, uint32_t n, double *bytes)
 	return n;
 }
 
-/* As the mould has it, but for what follows from sizes. */
+/* As the template has it, but for what follows from sizes. */
 static void
-take(const struct kernel_list *l, struct arena *a, struct known *x)
+take(const struct kernel_list *l, struct arena *a, struct known_kernels *x)
 {
 	double *bytes = arena_alloc_raw(a, x->tmpl->nuses * sizeof *bytes);
 	uint32_t i;
@@ -147,9 +101,8 @@ take(const struct kernel_list *l, struct arena *a, struct known *x)
 /* All of it, and how its kernels run for all that will be like them. */
 static void
 take_own(struct fuse *f, const struct fuse_key *key,
-	 const struct kernel_list *l, struct known *x)
+	 const struct kernel_list *l, struct arena *a, struct known_kernels *x)
 {
-	struct arena *a = f->memo->arena;
 	struct kernel_list *own = arena_alloc(a, sizeof *own);
 	uint32_t i;
 
@@ -171,17 +124,18 @@ fuse_remember(struct fuse *f, const struct fuse_key *key,
 	      const struct fuse_template *tmpl, bool own,
 	      struct kernel_list *l)
 {
-	struct known x = { .hash = key->hash, .sizes = key->sizes,
-			   .tmpl = tmpl };
-	struct kernels_memo *memo = f->memo;
+	struct arena *a = memo_arena(f->memo, MEMO_KERNELS);
+	struct known_kernels *x;
 
-	if (!own) {
-		take(l, memo->arena, &x);
-	} else if (fuse_fits(memo, fuse_list_bytes(l))) {
-		take_own(f, key, l, &x);
-	} else {
+	if (!a) {
 		return;
 	}
-	l->like = table_add(memo->arena, &memo->table, hash_of(key));
-	VEC_PUSH(memo->arena, &memo->known, x);
+	x = arena_alloc(a, sizeof *x);
+	x->tmpl = tmpl;
+	if (own) {
+		take_own(f, key, l, a, x);
+	} else {
+		take(l, a, x);
+	}
+	memo_keep(f->memo, MEMO_KERNELS, l->content, x);
 }

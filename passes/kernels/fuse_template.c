@@ -5,23 +5,8 @@
  * same answers.  What these take are counts, through which one runs for the
  * sizes at hand.
  */
+#include "ir/memo.h"
 #include "passes/kernels/fuse.h"
-
-struct fuse_templates {
-	struct arena *arena;
-	VEC(struct fuse_template *) known;	/* the first is none */
-	struct table table;
-};
-
-struct fuse_templates *
-fuse_templates_new(struct arena *a)
-{
-	struct fuse_templates *all = arena_alloc(a, sizeof *all);
-
-	all->arena = a;
-	VEC_PUSH(a, &all->known, NULL);
-	return all;
-}
 
 /* ---- from what is known ---- */
 
@@ -50,18 +35,14 @@ same_answers(const struct fuse *f, const struct fuse_key *key,
 const struct fuse_template *
 fuse_find_template(struct fuse *f, const struct fuse_key *key)
 {
-	const struct fuse_templates *all = fuse_templates_of(f->memo);
-	uint32_t at = 0;
+	struct fuse_template *const *all = memo_find(f->memo, MEMO_TEMPLATES,
+						     key->hash);
+	const struct fuse_template *x = all ? *all : NULL;
 
-	while ((at = table_find(&all->table, key->hash.a, at)) != 0) {
-		const struct fuse_template *x = all->known.at[at];
-
-		if (hash_same(x->hash, key->hash) &&
-		    same_answers(f, key, x)) {
-			return x;
-		}
+	while (x && !same_answers(f, key, x)) {
+		x = x->older;
 	}
-	return NULL;
+	return x;
 }
 
 /* ---- to what is known ---- */
@@ -110,21 +91,23 @@ const struct fuse_template *
 fuse_keep_template(struct fuse *f, const struct fuse_key *key,
 		const struct fuse_template *made)
 {
-	struct fuse_templates *all = fuse_templates_of(f->memo);
+	struct fuse_template **all = memo_find(f->memo, MEMO_TEMPLATES,
+					       key->hash);
 	const struct kernel_list *l = &made->list;
-	struct arena *a = all->arena;
+	struct arena *a = memo_arena(f->memo, MEMO_TEMPLATES);
 	struct fuse_template *x;
 
-	if (!fuse_fits(f->memo, sizeof *x + fuse_list_bytes(l) +
-			   l->at.n * (sizeof(struct fuse_work) +
-				      sizeof(struct ir_type)) +
-			   made->nuses * sizeof *x->uses +
-			   made->ncounts * sizeof *x->counts)) {
+	if (!a) {
 		return made;
 	}
+	if (!all) {
+		all = arena_alloc(a, sizeof *all);
+		memo_keep(f->memo, MEMO_TEMPLATES, key->hash, all);
+	}
 	x = arena_dup(a, made, sizeof *x);
-	x->hash = key->hash;
 	x->kept = true;
+	x->older = *all;
+	*all = x;
 	fuse_open_names(f, key, l->region);
 	fuse_copy_list(a, l, (struct fuse_names){ f->at, f->number }, &x->list);
 	copy_works(a, &x->list);
@@ -133,8 +116,6 @@ fuse_keep_template(struct fuse *f, const struct fuse_key *key,
 	x->uses = arena_dup(a, made->uses, made->nuses * sizeof *x->uses);
 	x->counts = arena_dup(a, made->counts,
 			      made->ncounts * sizeof *x->counts);
-	table_add(a, &all->table, key->hash.a);
-	VEC_PUSH(a, &all->known, x);
 	return x;
 }
 

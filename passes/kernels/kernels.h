@@ -99,9 +99,8 @@ struct kernel {
 struct kernel_list {
 	region_id region;
 	int64_t count;		/* iterations; 1 of a function's own */
-	uint32_t like;		/* of a memo: the same for the same content but
-				 * for bodies; 0: not known */
-	uint32_t cut_for;	/* of a price memo: whom its parts are for */
+	/* a hash of all of it but bodies and parts; 0: not known */
+	struct hash content;
 	struct arena *arena;	/* where it lives */
 	VEC(struct kernel) at;
 	VEC(node_id) free;	/* nodes that need no kernel */
@@ -117,17 +116,20 @@ struct kernels {
 /* ---- fuse.c ------------------------------------------------------------ */
 
 struct fuse;
+struct memo;
 
-/* Of one function, inlined or not, placed or not; for tests and bench. */
+/* Of one function, called or inlined, placed or not; memo may be NULL. */
 struct kernels *kernels_find(struct ir_module *m, func_id f,
+			     struct memo *memo, struct arena *a);
+/* Of all functions, by func_id; quicker than one by one. */
+struct kernels **kernels_all(struct ir_module *m, struct memo *memo,
 			     struct arena *a);
-/* Of all functions, by func_id. */
-struct kernels **kernels_all(struct ir_module *m, struct arena *a);
 /*
  * For a module of which only the lengths of dims and axes change between calls
  * of the functions below; it lives in arena a.
  */
-struct fuse *kernels_open(struct ir_module *m, struct arena *a);
+struct fuse *kernels_open(struct ir_module *m, struct memo *memo,
+			  struct arena *a);
 /* Fills `all` for those of these functions, 0 being none, that it lacks. */
 void kernels_some(struct fuse *f, const func_id *ids, uint32_t n,
 		  struct arena *a, struct kernels **all);
@@ -137,14 +139,6 @@ struct kernel_list *kernels_inside(struct fuse *f, func_id func, region_id r,
 /* "rowwise" */
 const char *kernel_kind_name(enum kernel_kind kind);
 
-/* ---- fuse_memo.c ------------------------------------------------------- */
-
-/*
- * From here on regions that are like one whose kernels were found, in any
- * module of the context or of those that become its children, are not looked
- * at again.
- */
-void kernels_keep(struct ir_ctx *c);
 
 /* ---- fuse_facts.c ------------------------------------------------------ */
 

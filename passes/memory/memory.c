@@ -5,6 +5,7 @@
  * never run at once.  When the update runs no saves are left, so its temps lie
  * where the slots were.
  */
+#include "ir/memo.h"
 #include "passes/memory/memory_parts.h"
 #include "passes/plan/plan.h"
 
@@ -372,17 +373,18 @@ memory_plan(const struct ranks *r, struct kernels *const *all, int64_t reserve,
 	    struct arena *a, struct memory *out, const char **why)
 {
 	struct ranks_found *x = all || reserve ? NULL : r->found;
+	struct arena *kept = x ? memo_arena(r->memo, MEMO_RANKS) : NULL;
 	struct memory copy;
 
-	if (!x) {
+	if (!kept) {
 		return plan_memory(r, all, reserve, a, out, why);
 	}
 	if (!x->memory) {
-		if (!plan_memory(r, all, reserve, x->arena, out, why)) {
+		if (!plan_memory(r, all, reserve, kept, out, why)) {
 			return false;
 		}
-		copy = copy_of(out, x->arena);
-		x->memory = arena_dup(x->arena, &copy, sizeof copy);
+		copy = copy_of(out, kept);
+		x->memory = arena_dup(kept, &copy, sizeof copy);
 	}
 	*out = copy_of(x->memory, a);
 	return true;

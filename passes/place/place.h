@@ -142,8 +142,6 @@ struct place_facts {
 
 struct program;
 struct choice;
-struct place_chosen;
-struct solve_memo;
 
 /* What a type becomes along an axis: many values take the same turn. */
 struct place_turn {
@@ -184,7 +182,7 @@ struct place {
 	double *asked;		/* by value: the same of what users want */
 	double *shared;		/* by node: ranks that share its work */
 	uint32_t *colls;	/* by node: axes it communicates along */
-	const struct place_chosen *chosen;	/* the last one, if kept */
+	struct hash chosen;	/* of the program and all of it: a key */
 	struct program *program;	/* in the memo; NULL: none is kept */
 	/* by place in the pool of operands; by region, what it hands back */
 	type_id *wants, **yields;
@@ -283,8 +281,6 @@ bool place_recall(struct place *p);
 void place_remember(struct place *p, uint32_t count, bool forced);
 /* What was posed of the program; or NULL: ids are not those of others. */
 struct choice **place_shapes(struct place *p);
-/* How problems of other placements were planned; or NULL. */
-struct solve_memo *place_planned(const struct place *p);
 
 /* ---- place_write.c ----------------------------------------------------- */
 

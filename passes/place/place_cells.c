@@ -108,7 +108,7 @@ price_stash(struct choice *c, const struct cell *x, value_id v)
 {
 	place_is_due(c, (struct due){
 		.kind = DUE_HELD, .of = v, .by.cell = x,
-		.table = solve_open(c->s, x->var)
+		.table = solve_add_unary(c->s, x->var)
 	});
 }
 

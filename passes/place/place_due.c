@@ -110,7 +110,7 @@ place_fill(struct choice *c)
 		double times = d->update ? d->iters
 			: d->iters * (double)p->plan->nmicrobatches;
 
-		solve_tell(c->s, d->table, at);
+		solve_set_costs(c->s, d->table, at);
 		if (d->kind == DUE_STEPS) {
 			price_steps(&x, d, times, at);
 		} else if (d->kind == DUE_RUNS) {

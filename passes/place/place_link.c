@@ -168,7 +168,7 @@ value_var(struct choice *c, value_id v, place_list made, place_list copies,
 	if (x->shape->ncopies) {
 		place_is_due(c, (struct due){
 			.kind = DUE_STEPS, .of = v,
-			.table = solve_open(c->s, x->var),
+			.table = solve_add_unary(c->s, x->var),
 			.by.code = x->shape->copied
 		});
 	}
@@ -214,7 +214,7 @@ open_link(struct choice *c, uint32_t u, uint32_t v)
 {
 	struct link l;
 
-	l.table = solve_open_pair(c->s, u, v, &l.to);
+	l.table = solve_add_pair(c->s, u, v, &l.to);
 	l.n = c->s->tables.at[l.table].n;
 	l.code = NULL;
 	return l;
@@ -251,7 +251,7 @@ tell(struct choice *c, const struct link *l)
 {
 	double *at = arena_alloc_raw(c->arena, l->n * sizeof *at);
 
-	solve_tell(c->s, l->table, at);
+	solve_set_costs(c->s, l->table, at);
 	return at;
 }
 

@@ -4,63 +4,24 @@
  * chosen along it holds wherever the program, the axes before it and what it
  * may split are the same, whichever number it has in the mesh.
  */
+#include "ir/memo.h"
 #include "passes/place/place.h"
-#include "passes/solve/solve.h"
 
-#include <string.h>
-
-/* Along one axis, behind others. */
+/*
+ * What came out along one axis, of what functions reach, in order: by value,
+ * by operand of a node, by result of a region, by node.
+ */
 struct place_chosen {
-	const struct place_chosen *before, *next;	/* next: an older one */
-	enum place_kind kind;
-	int64_t ranks;
-	int zero;
-	bool ring;
-	const bool *may, *late;
-	/*
-	 * What came out, of what functions reach, in order: by value, by
-	 * operand of a node, by result of a region, by node.
-	 */
 	const struct ir_along *value, *want, *yield;
 	const uint8_t *runs;
 	uint32_t count;		/* placements chosen */
-	/*
-	 * Whatever things cost: over another number of ranks it is the same,
-	 * but over one, where there is nothing to add up.
-	 */
-	bool forced;
 };
 
-/* All that a choice hangs on of a module: what its functions reach. */
+/* What follows from a module alone, of what its functions reach. */
 struct program {
-	struct hash hash;
-	const struct place_chosen *chosen;
 	struct place_facts *facts;	/* if it is all there is; or NULL */
 	struct choice *shapes;		/* the newest; of those facts */
-	struct program *older;
 };
-
-struct pass_memo {
-	struct arena *arena;
-	struct solve_memo *planned;
-	struct program *programs;
-};
-
-struct pass_memo *
-pass_memo_new(struct arena *a)
-{
-	struct pass_memo *m = arena_alloc(a, sizeof *m);
-
-	m->arena = a;
-	m->planned = solve_memo_new(a);
-	return m;
-}
-
-struct solve_memo *
-place_planned(const struct place *p)
-{
-	return p->p->memo ? p->p->memo->planned : NULL;
-}
 
 struct choice **
 place_shapes(struct place *p)
@@ -123,31 +84,29 @@ take_facts(struct place *p, struct program *x, struct arena *a)
 }
 
 static struct program *
-find_known(struct place *p, struct pass_memo *memo)
+find_known(struct place *p, struct memo *memo, struct arena *a)
 {
-	struct hash hash = hash_reached(p);
-	struct program *x = memo->programs;
+	struct program *x = memo_find(memo, MEMO_PROGRAMS, p->chosen);
 
-	while (x && !hash_same(x->hash, hash)) {
-		x = x->older;
-	}
 	if (!x) {
-		x = arena_alloc(memo->arena, sizeof *x);
-		x->hash = hash;
-		x->older = memo->programs;
-		memo->programs = x;
+		x = arena_alloc(a, sizeof *x);
+		memo_keep(memo, MEMO_PROGRAMS, p->chosen, x);
 	}
-	take_facts(p, x, memo->arena);
+	take_facts(p, x, a);
 	return x;
 }
 
 void
 place_find_program(struct place *p)
 {
-	ir_reach(p->m, &p->arena, &p->reached);
 	/* prices that are drawn at random are never the same */
-	if (p->p->memo && !p->price.seed) {
-		p->program = find_known(p, p->p->memo);
+	struct memo *memo = p->price.seed ? NULL : p->p->memo;
+	struct arena *a = memo_arena(memo, MEMO_PROGRAMS);
+
+	ir_reach(p->m, &p->arena, &p->reached);
+	if (a) {
+		p->chosen = hash_reached(p);
+		p->program = find_known(p, memo, a);
 	} else {
 		find_facts(p, &p->arena);
 	}
@@ -169,16 +128,26 @@ ring_of(const struct place *p)
 	return p->kind == PLACE_CONTEXT && p->plan->ring;
 }
 
-static bool
-is_like_that(const struct place *p, const struct place_chosen *x)
+/* What a choice follows from, but for how many ranks there are above one. */
+static struct hash
+key_of(const struct place *p)
 {
-	uint32_t n = p->m->dims.n;
+	struct hash key = p->chosen;
+	uint32_t n = p->m->dims.n, i;
 
-	return x->before == p->chosen && x->kind == p->kind &&
-	       (x->ranks == 1) == (p->ranks == 1) &&
-	       x->zero == zero_of(p) && x->ring == ring_of(p) &&
-	       memcmp(x->may, p->may, n) == 0 &&
-	       memcmp(x->late, p->late, n) == 0;
+	hash_add(&key, (uint64_t)zero_of(p) << 32 | (uint64_t)p->kind << 2 |
+		       (uint64_t)(p->ranks == 1) << 1 | ring_of(p));
+	for (i = 0; i < n; i++) {
+		hash_add(&key, (uint64_t)p->may[i] << 1 | p->late[i]);
+	}
+	return key;
+}
+
+static struct hash
+with_ranks(struct hash key, int64_t ranks)
+{
+	hash_add(&key, (uint64_t)ranks);
+	return key;
 }
 
 static void
@@ -217,40 +186,24 @@ apply(struct place *p, const struct place_chosen *x)
 	}
 	place_add_runs(p);
 	pass_count(p->p, "placements chosen", x->count);
-	p->chosen = x;
-}
-
-/* What was forced, for so many ranks. */
-static const struct place_chosen *
-over_ranks(struct place *p, const struct place_chosen *forced)
-{
-	struct place_chosen x = *forced;
-
-	x.ranks = p->ranks;
-	x.next = p->program->chosen;
-	return p->program->chosen = arena_dup(p->p->memo->arena, &x,
-					      sizeof x);
 }
 
 bool
 place_recall(struct place *p)
 {
-	const struct place_chosen *x = p->program ? p->program->chosen : NULL;
-	const struct place_chosen *like = NULL;
+	struct hash any = key_of(p), key = with_ranks(any, p->ranks);
+	const struct place_chosen *x;
 
-	for (; x; x = x->next) {
-		if (is_like_that(p, x)) {
-			if (x->ranks == p->ranks) {
-				apply(p, x);
-				return true;
-			}
-			like = x->forced ? x : like;
-		}
+	if (!p->program) {
+		return false;
 	}
-	if (like) {
-		apply(p, over_ranks(p, like));
+	x = memo_find(p->p->memo, MEMO_CHOICES, key);
+	x = x ? x : memo_find(p->p->memo, MEMO_CHOICES, any);
+	if (x) {
+		apply(p, x);
+		p->chosen = key;
 	}
-	return like != NULL;
+	return x != NULL;
 }
 
 static struct ir_along
@@ -319,25 +272,28 @@ note(const struct place *p, struct arena *a, struct place_chosen *x)
 	note_nodes(p, a, x);
 }
 
+/*
+ * What is forced whatever things cost holds for any number of ranks but one,
+ * where there is nothing to add up.  It does so along time alone: elsewhere,
+ * ways depend on what a number of ranks divides.
+ */
 void
 place_remember(struct place *p, uint32_t count, bool forced)
 {
-	struct place_chosen x = {
-		.before = p->chosen, .kind = p->kind,
-		.ranks = p->ranks, .zero = zero_of(p), .ring = ring_of(p),
-		.count = count,
-		/* elsewhere, ways hang on what a number of ranks divides */
-		.forced = forced && p->kind == PLACE_TIME
-	};
-	struct arena *a;
+	struct memo *memo = p->p->memo;
+	struct arena *a = p->program ? memo_arena(memo, MEMO_CHOICES) : NULL;
+	struct hash any = key_of(p), key = with_ranks(any, p->ranks);
+	struct place_chosen *x;
 
-	if (!p->program) {
+	p->chosen = key;
+	if (!a) {
 		return;
 	}
-	a = p->p->memo->arena;
-	x.next = p->program->chosen;
-	x.may = arena_dup(a, p->may, p->m->dims.n);
-	x.late = arena_dup(a, p->late, p->m->dims.n);
-	note(p, a, &x);
-	p->chosen = p->program->chosen = arena_dup(a, &x, sizeof x);
+	x = arena_alloc(a, sizeof *x);
+	x->count = count;
+	note(p, a, x);
+	memo_keep(memo, MEMO_CHOICES, key, x);
+	if (forced && p->kind == PLACE_TIME) {
+		memo_keep(memo, MEMO_CHOICES, any, x);
+	}
 }

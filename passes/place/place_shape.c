@@ -4,6 +4,7 @@
  * what they cost differs.  So a problem is kept with all that its shape hangs
  * on, and posed again where that is the same.
  */
+#include "ir/memo.h"
 #include "passes/place/place_choice.h"
 
 #include <string.h>
@@ -84,8 +85,10 @@ place_shaped(struct place *p)
 struct choice *
 place_new_shape(struct place *p)
 {
-	struct choice **all = place_shapes(p), *c;
+	struct choice **all = memo_arena(p->p->memo, MEMO_PROGRAMS)
+		? place_shapes(p) : NULL;
 	struct arena *a = all ? p->facts->arena : &p->scratch;
+	struct choice *c;
 
 	c = arena_alloc(a, sizeof *c);
 	c->p = p;

@@ -79,7 +79,8 @@ plain_node(struct choice *c, node_id id)
 	x->made = true;
 	x->var = place_new_var(c, x->n, id);
 	place_is_due(c, (struct due){
-		.kind = DUE_RUNS, .of = id, .table = solve_open(c->s, x->var)
+		.kind = DUE_RUNS, .of = id,
+		.table = solve_add_unary(c->s, x->var)
 	});
 	for (k = 0; k < n->nargs; k++) {
 		place_link_operand(c, id, k);
@@ -325,7 +326,7 @@ choice_init(struct choice *c)
 	uint32_t i;
 
 	c->s = solve_new(a);
-	c->s->memo = place_planned(p);
+	c->s->memo = p->p->memo;
 	c->value = arena_alloc(a, p->nvalues * sizeof *c->value);
 	c->node = arena_alloc(a, p->nnodes * sizeof *c->node);
 	c->alike = arena_alloc(a, f->likes.n * sizeof *c->alike);

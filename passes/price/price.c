@@ -5,6 +5,7 @@
  */
 #include "passes/price/price.h"
 
+#include "ir/memo.h"
 #include "passes/plan/plan.h"
 
 #include <math.h>
@@ -58,14 +59,18 @@ price_once(struct pricing *p, const struct kernel_list *l, bool repeats,
 void
 price_list(struct pricing *p, const struct kernel_list *l, struct price_func *f)
 {
-	uint32_t at = price_memo_find(p, l);
-	const struct price_func *known = at ? price_memo_once(p, at, l) : NULL;
+	const struct price_func *known = NULL;
 	struct price_func once = { 0 };
+	struct hash key;
+	bool has_key = price_key(p, l, &key);
 
+	if (has_key) {
+		known = price_recall(p, key, l);
+	}
 	if (!known) {
 		price_once(p, l, true, &once);
-		if (at) {
-			price_memo_keep(p, at, l, &once);
+		if (has_key) {
+			price_remember(p, key, l, &once);
 		}
 		known = &once;
 	}
@@ -410,15 +415,12 @@ price_pipeline(const struct sched *s, const struct price_traits *traits,
 /* Also hops_us: how much shorter the step is if values arrive at once. */
 static bool
 price_with_hops(const struct sched *s, const struct price_traits *traits,
-		struct arena *a, struct price *out)
+		struct memo *memo, struct arena *a, struct price *out)
 {
-	struct sched_briefs briefs = { 0 };
+	struct sched_briefs briefs = { .memo = memo };
 	struct price quick;
-	struct arena kept;
 	bool ok;
 
-	arena_init(&kept, a->mem);
-	briefs.arena = &kept;
 	ok = price_pipeline(s, traits, &briefs, a, out);
 	if (ok && out->hop_us > 0) {
 		quick = *out;
@@ -426,7 +428,7 @@ price_with_hops(const struct sched *s, const struct price_traits *traits,
 		ok = price_pipeline(s, traits, &briefs, a, &quick);
 		out->hops_us = fmax(0, out->step_us - quick.step_us);
 	}
-	arena_release(&kept);
+	memo_drop(memo, MEMO_BRIEFS);
 	return ok;
 }
 
@@ -441,7 +443,7 @@ price_step(const struct ranks *r, const struct target_devs *t,
 		return false;
 	}
 	price_functions(r, t, traits, a, out);
-	if (!price_with_hops(r->sched, traits, a, out)) {
+	if (!price_with_hops(r->sched, traits, r->memo, a, out)) {
 		*why = "the schedule stalls";
 		return false;
 	}

@@ -105,7 +105,7 @@ struct pricing {
 	const struct target_group *across;
 	const struct price_traits *traits;
 	struct price_maps *maps;	/* of price_maps.c, or NULL */
-	struct price_memo *memo;	/* NULL: nothing is kept */
+	struct memo *memo;	/* of prices; NULL: nothing is kept */
 };
 
 /* ---- price.c ---------------------------------------------------------- */
@@ -261,27 +261,26 @@ void price_choose_parts(struct pricing *p, int64_t chunks,
 /* ---- price_memo.c ----------------------------------------------------- */
 
 /*
- * Nothing is known; it lives in arena a.  It is of one target, its traits and
- * number of chunks, and of the lists of one kernels_memo.
+ * The key of a list, as p has its ranks, in p->memo for what is kept of one
+ * target, its traits and number of chunks.  False: it has none.
  */
-struct price_memo *price_memo_new(struct arena *a);
-/* The list as p has its ranks; 0: nothing can be known of it. */
-uint32_t price_memo_find(const struct pricing *p,
-			 const struct kernel_list *l);
+bool price_key(const struct pricing *p, const struct kernel_list *l,
+	       struct hash *key);
 /* Sets the parts that were chosen for that.  False: none were yet. */
-bool price_memo_cuts(const struct pricing *p, uint32_t at,
-		     struct kernel_list *l);
-void price_memo_keep_cuts(const struct pricing *p, uint32_t at,
-			  struct kernel_list *l);
-/* One run of it with these parts; NULL: not known. */
-const struct price_func *price_memo_once(const struct pricing *p, uint32_t at,
-					 const struct kernel_list *l);
-void price_memo_keep(const struct pricing *p, uint32_t at,
-		     const struct kernel_list *l,
-		     const struct price_func *once);
+bool price_recall_parts(const struct pricing *p, struct hash key,
+			struct kernel_list *l);
+void price_remember_parts(const struct pricing *p, struct hash key,
+			  const struct kernel_list *l);
+/* One run of it with the parts that it has; NULL: not known. */
+const struct price_func *price_recall(const struct pricing *p,
+				      struct hash key,
+				      const struct kernel_list *l);
+void price_remember(const struct pricing *p, struct hash key,
+		    const struct kernel_list *l,
+		    const struct price_func *once);
 
 /* What the contraction takes there, known or not. */
-double price_memo_dot(const struct pricing *p,
-		      const struct cost_contraction *x);
+double price_dot_us(const struct pricing *p,
+		    const struct cost_contraction *x);
 
 #endif

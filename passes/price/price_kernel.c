@@ -192,7 +192,7 @@ price_contraction(struct pricing *p, const struct kernel *k,
 	}
 	x.m = fmax(x.m, 1);
 	x.k = fmax(x.k, 1);
-	add_part(f, PRICE_MATRIX, price_memo_dot(p, &x));
+	add_part(f, PRICE_MATRIX, price_dot_us(p, &x));
 	price_extra_bytes(p, k, &x, f);
 }
 

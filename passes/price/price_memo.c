@@ -1,66 +1,34 @@
 /*
- * What lists of kernels took before, and in how many parts their pairs run.
- * Both follow from what the list is (kernel_list.like), on which devices, and
- * from where the ranks are with which its kernels talk: how long the axes are
- * that lie inside of the outermost of these, and those that cut what they talk
- * about.
- * What an update's kernels wait for depends on whether its state is there.
+ * What lists of kernels take, and in how many parts their pairs run, once for
+ * all that are alike.  Both follow from what a list consists of
+ * (kernel_list.content), on which devices, and from where the ranks are with
+ * which its kernels communicate: how long the axes are that lie inside of the
+ * outermost of these, and those that cut what they exchange.  What an update's
+ * kernels wait for depends on whether its state is there.
+ *
+ * Keys have the addresses of devices and leave out traits, so they hold for
+ * one search.
  */
 #include "passes/price/price.h"
 
+#include "ir/memo.h"
 #include "passes/plan/plan.h"
 
 /* A pair that runs by parts. */
-struct cut {
+struct parts_pair {
 	uint32_t coll, dot;
 	struct kernel_parts parts;
 };
 
-struct known {
-	uint64_t mesh;
-	const struct target_group *on, *across;	/* see struct pricing */
-	uint32_t like;
-	bool is_cut, is_priced;
-	VEC(struct cut) cuts;
-	struct price_func once;
+struct parts_pairs {
+	VEC(struct parts_pair) at;
 };
-
-/* A contraction: many kernels and parts of them have the same shape. */
-struct dot {
-	struct cost_contraction x;
-	const struct target_device *on;
-	double us;
-};
-
-struct price_memo {
-	struct arena *arena;
-	VEC(struct known) known;	/* the first is none */
-	VEC(struct dot) dots;	/* the same */
-	struct table known_table, dot_table;
-};
-
-struct price_memo *
-price_memo_new(struct arena *a)
-{
-	struct price_memo *m = arena_alloc(a, sizeof *m);
-
-	m->arena = a;
-	VEC_PUSH(a, &m->known, (struct known){ 0 });
-	VEC_PUSH(a, &m->dots, (struct dot){ 0 });
-	return m;
-}
 
 /* ---- where ranks are ---- */
 
+/* Into how many parts it can be cut depends on how many share its rows. */
 static void
-mix(uint64_t *hash, uint64_t word)
-{
-	*hash = hash_word(*hash, word);
-}
-
-/* Into how many parts a talk can be cut depends on how many share its rows. */
-static void
-mix_shares(const struct ir_module *m, const struct kernel *k, uint64_t *hash)
+mix_shares(const struct ir_module *m, const struct kernel *k, struct hash *key)
 {
 	const struct ir_type *t;
 	uint32_t i, cut;
@@ -74,23 +42,27 @@ mix_shares(const struct ir_module *m, const struct kernel *k, uint64_t *hash)
 		for (cut = t->cut[i], ranks = 1; cut; cut >>= 4) {
 			ranks *= (uint64_t)m->axes.at[cut & 15].size;
 		}
-		mix(hash, ranks);
+		if (t->cut[i]) {
+			hash_add(key, ranks);
+		}
 	}
 }
 
 /* Lists inside are like others, too, and run as often. */
 static bool
-mix_bodies(const struct kernel_list *l, uint64_t *hash)
+mix_lists(const struct kernel_list *l, struct hash *key)
 {
-	bool known = l->like != 0;
+	bool known = l->content.a || l->content.b;
 	uint32_t i;
 
+	hash_add(key, l->content.a);
+	hash_add(key, l->content.b);
 	for (i = 0; i < l->at.n; i++) {
 		const struct kernel_list *body = l->at.at[i].body;
 
 		if (body) {
-			mix(hash, (uint64_t)body->count << 32 | body->like);
-			known &= mix_bodies(body, hash);
+			hash_add(key, (uint64_t)body->count);
+			known &= mix_lists(body, key);
 		}
 	}
 	return known;
@@ -98,7 +70,8 @@ mix_bodies(const struct kernel_list *l, uint64_t *hash)
 
 /* Bit 0: some of it updates tensors, which may have to wait for their host. */
 static uint32_t
-axes_of(const struct ir_module *m, const struct kernel_list *l, uint64_t *hash)
+axes_of(const struct ir_module *m, const struct kernel_list *l,
+	struct hash *key)
 {
 	uint32_t axes = 0, i;
 
@@ -106,174 +79,174 @@ axes_of(const struct ir_module *m, const struct kernel_list *l, uint64_t *hash)
 		const struct kernel *k = &l->at.at[i];
 
 		axes |= k->kind == KERNEL_OPTIMIZER;
-		axes |= k->body ? axes_of(m, k->body, hash)
+		axes |= k->body ? axes_of(m, k->body, key)
 				: k->work->coll.axes;
-		mix_shares(m, k, hash);
+		mix_shares(m, k, key);
 	}
 	return axes;
 }
 
 static void
-mix_mesh(const struct pricing *p, const struct kernel_list *l, uint64_t *hash)
+mix_mesh(const struct pricing *p, const struct kernel_list *l,
+	 struct hash *key)
 {
 	const struct ir_module *m = p->m;
-	uint32_t axes = axes_of(m, l, hash);
+	uint32_t axes = axes_of(m, l, key);
 	axis_id a;
 
-	mix(hash, (axes & 1) && plan_offload(m));
+	hash_add(key, (axes & 1) && plan_offload(m));
 	if (!(axes >> 1)) {
 		return;
 	}
 	for (a = 1; !(axes >> a & 1); a++) {
 	}
-	mix(hash, a);
-	mix(hash, p->r->time);
-	mix(hash, (uint64_t)p->r->dp << 8 | p->r->tp);
+	hash_add(key, a);
+	hash_add(key, p->r->time);
+	hash_add(key, (uint64_t)p->r->dp << 8 | p->r->tp);
 	for (; a < m->axes.n; a++) {
-		mix(hash, a == p->r->time ? 0
+		hash_add(key, a == p->r->time ? 0
 			: (uint64_t)m->axes.at[a].size);
 	}
 }
 
-/* ---- what is known ---- */
-
-static bool
-same_list(const struct known *x, const struct known *y)
+bool
+price_key(const struct pricing *p, const struct kernel_list *l,
+	  struct hash *key)
 {
-	return x->like == y->like && x->mesh == y->mesh && x->on == y->on &&
-	       x->across == y->across;
+	*key = (struct hash){ 7, 8 };
+	if (!p->memo || !mix_lists(l, key)) {
+		return false;
+	}
+	hash_add(key, (uint64_t)(uintptr_t)p->t);
+	hash_add(key, (uint64_t)(uintptr_t)(p->across ? p->across : p->t));
+	mix_mesh(p, l, key);
+	return true;
 }
 
-uint32_t
-price_memo_find(const struct pricing *p, const struct kernel_list *l)
-{
-	struct known new = {
-		.like = l->like, .mesh = 1, .on = p->t,
-		.across = p->across ? p->across : p->t
-	};
-	struct price_memo *m = p->memo;
-	uint64_t hash = l->like;
-	uint32_t at = 0;
-
-	if (!m || !mix_bodies(l, &new.mesh)) {
-		return 0;
-	}
-	mix_mesh(p, l, &new.mesh);
-	mix(&hash, new.mesh);
-	while ((at = table_find(&m->known_table, hash, at)) != 0) {
-		if (same_list(&m->known.at[at], &new)) {
-			return at;
-		}
-	}
-	VEC_PUSH(m->arena, &m->known, new);
-	return table_add(m->arena, &m->known_table, hash);
-}
+/* ---- pairs that run by parts ---- */
 
 bool
-price_memo_cuts(const struct pricing *p, uint32_t at, struct kernel_list *l)
+price_recall_parts(const struct pricing *p, struct hash key,
+		   struct kernel_list *l)
 {
-	const struct known *x = &p->memo->known.at[at];
+	const struct parts_pairs *x = memo_find(p->memo, MEMO_PARTS, key);
 	uint32_t i;
 
-	for (i = 0; i < x->cuts.n; i++) {
-		const struct cut *c = &x->cuts.at[i];
+	for (i = 0; x && i < x->at.n; i++) {
+		const struct parts_pair *c = &x->at.at[i];
 
 		parts_set(l, c->coll, c->dot, &c->parts);
 	}
-	l->cut_for = x->is_cut ? at : 0;
-	return x->is_cut;
+	return x != NULL;
 }
 
 void
-price_memo_keep_cuts(const struct pricing *p, uint32_t at,
-		     struct kernel_list *l)
+price_remember_parts(const struct pricing *p, struct hash key,
+		     const struct kernel_list *l)
 {
-	struct known *x = &p->memo->known.at[at];
+	struct arena *a = memo_arena(p->memo, MEMO_PARTS);
+	struct parts_pairs *x;
 	uint32_t i;
 
+	if (!a) {
+		return;
+	}
+	x = arena_alloc(a, sizeof *x);
 	for (i = 0; i < l->at.n; i++) {
 		const struct kernel *k = &l->at.at[i];
 
 		if (k->kind == KERNEL_COLLECTIVE && k->parts) {
-			struct cut c = { i, parts_led(l, i) ? i - 1
+			struct parts_pair c = { i, parts_led(l, i) ? i - 1
 							    : k->until,
 					 *k->parts };
 
-			VEC_PUSH(p->memo->arena, &x->cuts, c);
+			VEC_PUSH(a, &x->at, c);
 		}
 	}
-	x->is_cut = true;
-	l->cut_for = at;
+	memo_keep(p->memo, MEMO_PARTS, key, x);
+}
+
+/* ---- one run ---- */
+
+/* Of the list and those inside. */
+static void
+mix_parts(const struct kernel_list *l, struct hash *key)
+{
+	uint32_t i, k;
+
+	for (i = 0; i < l->at.n; i++) {
+		const struct kernel *x = &l->at.at[i];
+
+		if (x->body) {
+			mix_parts(x->body, key);
+		}
+		if (!x->parts) {
+			continue;
+		}
+		hash_add(key, (uint64_t)i << 32 | x->until);
+		hash_add(key, (uint64_t)x->parts->n << 32 | x->parts->ndims);
+		for (k = 0; k < x->parts->ndims; k++) {
+			hash_add(key, (uint64_t)x->parts->at[k].dim << 32 |
+				      x->parts->at[k].cut);
+			hash_add(key, (uint64_t)x->parts->at[k].by);
+		}
+	}
 }
 
 const struct price_func *
-price_memo_once(const struct pricing *p, uint32_t at,
-		const struct kernel_list *l)
+price_recall(const struct pricing *p, struct hash key,
+	     const struct kernel_list *l)
 {
-	const struct known *x;
-
-	if (!at || at != l->cut_for) {	/* there may be no memo */
-		return NULL;
-	}
-	x = &p->memo->known.at[at];
-	return x->is_priced ? &x->once : NULL;
+	mix_parts(l, &key);
+	return memo_find(p->memo, MEMO_PRICES, key);
 }
 
 void
-price_memo_keep(const struct pricing *p, uint32_t at,
-		const struct kernel_list *l, const struct price_func *once)
+price_remember(const struct pricing *p, struct hash key,
+	       const struct kernel_list *l, const struct price_func *once)
 {
-	struct known *x;
+	struct arena *a = memo_arena(p->memo, MEMO_PRICES);
 
-	if (at && at == l->cut_for) {
-		x = &p->memo->known.at[at];
-		x->once = *once;
-		x->is_priced = true;
+	if (a) {
+		mix_parts(l, &key);
+		memo_keep(p->memo, MEMO_PRICES, key,
+			  arena_dup(a, once, sizeof *once));
 	}
 }
 
 /* ---- contractions ---- */
 
-static uint64_t
-hash_dot(const struct cost_contraction *x)
+static struct hash
+hash_dot(const struct target_device *on, const struct cost_contraction *x)
 {
-	uint64_t hash = num_bits(x->m);
+	struct hash key = { 9, (uint64_t)(uintptr_t)on };
 
-	mix(&hash, num_bits(x->n));
-	mix(&hash, num_bits(x->k));
-	mix(&hash, num_bits(x->batch));
-	return hash;
-}
-
-static bool
-same_dot(const struct cost_contraction *a, const struct cost_contraction *b)
-{
-	return a->m == b->m && a->n == b->n && a->k == b->k &&
-	       a->batch == b->batch && a->rate == b->rate &&
-	       a->out_bytes == b->out_bytes && a->narrow == b->narrow;
+	hash_add(&key, num_bits(x->m));
+	hash_add(&key, num_bits(x->n));
+	hash_add(&key, num_bits(x->k));
+	hash_add(&key, num_bits(x->batch));
+	hash_add(&key, num_bits(x->out_bytes));
+	hash_add(&key, (uint64_t)x->rate << 1 | x->narrow);
+	return key;
 }
 
 double
-price_memo_dot(const struct pricing *p, const struct cost_contraction *x)
+price_dot_us(const struct pricing *p, const struct cost_contraction *x)
 {
 	const struct target_device *on = &p->t->device;
-	struct price_memo *m = p->memo;
-	struct dot new = { .x = *x, .on = on };
-	uint64_t hash = hash_dot(x);
-	uint32_t at = 0;
+	struct hash key = hash_dot(on, x);
+	const double *known = memo_find(p->memo, MEMO_DOTS, key);
+	struct arena *a;
+	double us;
 
-	if (!m) {
-		return cost_contraction(on, x).us;
+	if (known) {
+		return *known;
 	}
-	while ((at = table_find(&m->dot_table, hash, at)) != 0) {
-		const struct dot *d = &m->dots.at[at];
-
-		if (d->on == on && same_dot(&d->x, x)) {
-			return d->us;
-		}
+	us = cost_contraction(on, x).us;
+	a = memo_arena(p->memo, MEMO_DOTS);
+	if (a) {
+		memo_keep(p->memo, MEMO_DOTS, key,
+			  arena_dup(a, &us, sizeof us));
 	}
-	new.us = cost_contraction(on, x).us;
-	table_add(m->arena, &m->dot_table, hash);
-	VEC_PUSH(m->arena, &m->dots, new);
-	return new.us;
+	return us;
 }

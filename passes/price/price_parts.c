@@ -168,9 +168,10 @@ static void
 choose_inside(struct pricing *p, int64_t chunks, bool repeats,
 	      struct kernel_list *l)
 {
-	uint32_t at = repeats ? price_memo_find(p, l) : 0, i;
 	struct price_func once = { 0 };
-	bool priced = false;
+	bool priced = false, has_key;
+	struct hash key;
+	uint32_t i;
 
 	for (i = 0; i < l->at.n; i++) {
 		if (l->at.at[i].body) {
@@ -178,7 +179,8 @@ choose_inside(struct pricing *p, int64_t chunks, bool repeats,
 		}
 	}
 	clear_chosen(p->m, l);
-	if (at && price_memo_cuts(p, at, l)) {
+	has_key = repeats && price_key(p, l, &key);
+	if (has_key && price_recall_parts(p, key, l)) {
 		return;
 	}
 	if (chunks > 1) {
@@ -186,11 +188,11 @@ choose_inside(struct pricing *p, int64_t chunks, bool repeats,
 	} else if (!chunks && p->t && repeats && price_ours(p->traits)) {
 		priced = choose_list(p, l, &once);
 	}
-	if (at) {
-		price_memo_keep_cuts(p, at, l);
+	if (has_key) {
+		price_remember_parts(p, key, l);
 	}
-	if (priced) {
-		price_memo_keep(p, at, l, &once);
+	if (has_key && priced) {
+		price_remember(p, key, l, &once);
 	}
 }
 

@@ -224,26 +224,13 @@ uint32_t sched_held_of(const struct sched_def *def, uint32_t nranks,
  */
 const struct sched *sched_holding(struct arena *a, const struct sched *s);
 
-struct sched_brief;
+struct memo;
 
-/* With these costs it took so long. */
-struct sched_known {
-	struct hash of;		/* of all that was asked */
-	double us;
-};
-
-/* What is kept of schedules from one time to the next; it starts as 0. */
+/* For sched_makespan again and again. */
 struct sched_briefs {
-	struct arena *arena;	/* where: of its own */
-	VEC(struct sched_brief *) at;
-	size_t bytes;
-	VEC(struct sched_known) known;	/* makespans; the first is none */
-	struct table table;
+	struct memo *memo;	/* of what was found before; or NULL */
 	uint64_t steps;		/* that were run till now */
 };
-
-/* What is kept goes, to be found again if somebody asks. */
-void sched_briefs_drop(struct sched_briefs *all);
 
 /*
  * The makespan that sched_span has for the named schedule, to twelve digits,

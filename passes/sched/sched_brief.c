@@ -15,6 +15,7 @@
  * A cycle is one window if the slowest rank sets the pace.  If hops do, it is
  * as many as there are microbatches on their way to the end and back.
  */
+#include "ir/memo.h"
 #include "passes/sched/sched.h"
 
 #include <math.h>
@@ -459,47 +460,34 @@ make(struct arena *a, const struct sched_def *def, const struct sched *s)
 	return b;
 }
 
-/* ---- those that are kept ---- */
+/* ---- those that were made before ---- */
 
-#define MOST_KEPT (32 << 20)	/* bytes */
-
+/* In the memo, or if it has no space left, in tmp.  NULL: there is none. */
 static struct sched_brief *
-brief(struct sched_briefs *all, struct arena *tmp, const struct sched_def *def,
+brief(struct memo *memo, struct arena *tmp, const struct sched_def *def,
       uint32_t nranks, uint32_t chunks, uint32_t m)
 {
-	uint32_t nstages = nranks * chunks, i;
-	size_t bytes = (size_t)nstages * m * (def->split ? 3 : 2) *
-		       (sizeof(struct step) + sizeof(uint32_t));
-	bool keep = bytes <= MOST_KEPT - all->bytes;
+	struct hash key = { 10, (uint64_t)(def - sched_defs) };
 	struct sched_brief *b;
-	struct arena order;
+	struct arena *a, order;
 	const char *why;
 	struct sched *s;
 
-	for (i = 0; i < all->at.n; i++) {
-		b = all->at.at[i];
-		if (b->nmicrobatches == m && b->nstages == nstages &&
-		    b->nranks == nranks && b->def == def) {
-			return b;
-		}
+	hash_add(&key, (uint64_t)nranks << 32 | chunks);
+	hash_add(&key, m);
+	b = memo_find(memo, MEMO_BRIEFS, key);
+	if (b) {
+		return b;
 	}
+	a = memo_arena(memo, MEMO_BRIEFS);
 	arena_init(&order, tmp->mem);
 	s = sched_make(&order, def->name, nranks, chunks, m, &why);
-	b = s ? make(keep ? all->arena : tmp, def, s) : NULL;
+	b = s ? make(a ? a : tmp, def, s) : NULL;
 	arena_release(&order);
-	if (b && keep) {
-		VEC_PUSH(all->arena, &all->at, b);
-		all->bytes += bytes;
+	if (a && b) {
+		memo_keep(memo, MEMO_BRIEFS, key, b);
 	}
 	return b;
-}
-
-void
-sched_briefs_drop(struct sched_briefs *all)
-{
-	arena_release(all->arena);
-	*all = (struct sched_briefs){ .arena = all->arena,
-				      .steps = all->steps };
 }
 
 /* ---- running ---- */
@@ -604,13 +592,14 @@ find_makespan(struct sched_briefs *all, struct arena *a,
 {
 	uint32_t period = period_of(def, nranks, m);
 	uint32_t size = 1, cycle = 1, n, was;
+	const struct sched_brief *b;
 
 	for (;;) {
 		n = brief_of(def, nranks, chunks, m, size * (2 + def->ends),
 			     cycle);
 		was = cycle;
-		cycle = span(all, a, brief(all, a, def, nranks, chunks, n),
-			     costs, m - n, us);
+		b = brief(all->memo, a, def, nranks, chunks, n);
+		cycle = span(all, a, b, costs, m - n, us);
 		if (n == m || (cycle && (m - n) / period % cycle == 0)) {
 			return cycle != 0;
 		}
@@ -652,26 +641,22 @@ sched_makespan(struct sched_briefs *all, struct arena *a,
 	       uint32_t nmicrobatches, const struct sched_cost *costs,
 	       double *us)
 {
-	struct sched_known x = {
-		.of = hash_all(def, nranks, chunks, nmicrobatches, costs)
-	};
-	uint32_t at = 0;
+	struct hash key = hash_all(def, nranks, chunks, nmicrobatches, costs);
+	const double *known = memo_find(all->memo, MEMO_SPANS, key);
+	struct arena *kept;
 
-	while ((at = table_find(&all->table, x.of.a, at)) != 0) {
-		if (hash_same(all->known.at[at].of, x.of)) {
-			*us = all->known.at[at].us;
-			return true;
-		}
+	if (known) {
+		*us = *known;
+		return true;
 	}
 	if (!find_makespan(all, a, def, nranks, chunks, nmicrobatches, costs,
 			   us)) {
 		return false;
 	}
-	if (!all->known.n) {
-		VEC_PUSH(all->arena, &all->known, x);
+	kept = memo_arena(all->memo, MEMO_SPANS);
+	if (kept) {
+		memo_keep(all->memo, MEMO_SPANS, key,
+			  arena_dup(kept, us, sizeof *us));
 	}
-	x.us = *us;
-	table_add(all->arena, &all->table, x.of.a);
-	VEC_PUSH(all->arena, &all->known, x);
 	return true;
 }

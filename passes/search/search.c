@@ -6,6 +6,7 @@
  * that looks at the plan; whoever replaces it fills in the same settings, and
  * nothing behind it knows the difference.
  */
+#include "ir/memo.h"
 #include "passes/search/search_parts.h"
 
 #include <math.h>
@@ -187,7 +188,7 @@ settle(struct search *s)
 	uint32_t want = search_want(s);
 	double us;
 
-	sched_briefs_drop(&s->briefs);
+	memo_drop(s->memo, MEMO_BRIEFS);
 	search_drop_programs(s);
 	if (!search_settle(s)) {
 		return false;
@@ -318,11 +319,13 @@ search_effort(const struct search_report *r)
 /* `made`: where the best plan's programs go, or NULL. */
 static bool
 search(struct ir_module *m, const struct search_options *o,
-       struct pass_ahead *made, struct arena *a, struct search_report *out)
+       struct memo *memo, struct pass_ahead *made, struct arena *a,
+       struct search_report *out)
 {
 	const struct target *t = o->target;
 	struct search s = {
 		.m = m, .o = o, .a = a, .out = out, .behind = made,
+		.memo = memo, .briefs.memo = memo,
 		.t = target_span(t, 0, t->groups.n - 1)
 	};
 	bool ok;
@@ -331,15 +334,8 @@ search(struct ir_module *m, const struct search_options *o,
 	out->pins = pins_text(m, a);
 	arena_init(&s.keep, &m->ctx->mem);
 	arena_init(&s.tmp, &m->ctx->mem);
-	arena_init(&s.runs, &m->ctx->mem);
 	s.stats.arena = &s.keep;
-	s.briefs.arena = &s.runs;
-	s.memo = pass_memo_new(&s.keep);
-	s.prices = price_memo_new(&s.keep);
 	s.stats.pass = "search";
-	if (!m->ctx->kernels) {
-		kernels_keep(m->ctx);
-	}
 	ok = plan_read(m, &s.base) && plan_names(m) && search_open(&s);
 	if (ok) {
 		set_base(&s);
@@ -356,21 +352,21 @@ search(struct ir_module *m, const struct search_options *o,
 
 bool
 search_run(struct ir_module *m, const struct search_options *o,
-	   struct arena *a, struct search_report *out)
+	   struct memo *memo, struct arena *a, struct search_report *out)
 {
-	return search(m, o, NULL, a, out);
+	return search(m, o, memo, NULL, a, out);
 }
 
 static bool
 nothing_fits(struct ir_module *m, const struct search_options *o,
-	     const struct search_report *r)
+	     struct memo *memo, const struct search_report *r)
 {
 	struct arena *a = &m->ctx->perm;
 	const struct span nowhere = { 0, 0 };
 	struct search_misfit x;
 	uint32_t i;
 
-	search_misfit(m, o, r, a, &x);
+	search_misfit(m, o, r, memo, a, &x);
 	diag_error(&m->ctx->diags, nowhere, "no plan fits %s: %s",
 		   o->target->name, x.why);
 	for (i = 0; i < x.advice.n; i++) {
@@ -395,12 +391,12 @@ pass_search(struct pass_ctx *p, struct ir_module *m)
 		return true;
 	}
 	r = p->search->report ? p->search->report : r;
-	if (!search(m, p->search, p->ahead, &m->ctx->perm, r)) {
+	if (!search(m, p->search, p->memo, p->ahead, &m->ctx->perm, r)) {
 		return false;
 	}
 	if (!r->found.n) {	/* on copies, errors are not heard */
 		return (!r->refused || pass_optimize(p, m)) &&
-		       nothing_fits(m, p->search, r);
+		       nothing_fits(m, p->search, p->memo, r);
 	}
 	pass_count(p, "plans in the space", (int64_t)r->space);
 	pass_count(p, "placements", (int64_t)r->widths);

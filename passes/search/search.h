@@ -19,6 +19,7 @@
 
 #define SEARCH_CONTEXT_PIECE 1024	/* positions of a rank, at the least */
 
+struct memo;
 struct search_report;
 
 /* What pass `search` is asked; the driver owns it. */
@@ -88,11 +89,13 @@ struct search_report {
 
 /*
  * Of a flat training program before `recompute`, whose plan settings are
- * pins.  What *out points to is in arena a.  False after errors, which say
- * what binds if nothing fits.
+ * pins.  What *out points to is in arena a.  The memo, which the search has to
+ * itself meanwhile, may be NULL: it takes two or three times as long then.
+ * False after errors, which say what binds if nothing fits.
  */
 bool search_run(struct ir_module *m, const struct search_options *o,
-		struct arena *a, struct search_report *out);
+		struct memo *memo, struct arena *a,
+		struct search_report *out);
 /*
  * What a search has done, in plans priced: a placement takes about as long as
  * a hundred of them.  10,000 take 0.3 to 1 s.
@@ -123,8 +126,8 @@ struct search_misfit {
  * with which it does, each by a search of its own; the module stays as it is.
  */
 void search_misfit(const struct ir_module *m, const struct search_options *o,
-		   const struct search_report *r, struct arena *a,
-		   struct search_misfit *out);
+		   const struct search_report *r, struct memo *memo,
+		   struct arena *a, struct search_misfit *out);
 /* "on 2 nodes of 8 devices: a step of 3.2 ms, 60.3 GiB on the fullest rank" */
 const char *search_advice_text(const struct search_advice *x,
 			       struct arena *a);

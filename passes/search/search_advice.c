@@ -20,6 +20,7 @@
 struct advising {
 	const struct ir_module *m;
 	const struct search_options *o;
+	struct memo *memo;
 	struct arena *a;
 	struct search_misfit *out;
 	int64_t least;		/* of all numbers of devices that were tried */
@@ -148,7 +149,8 @@ look(struct advising *x, struct ir_module *m, const struct target *t,
 	o.top = 1;
 	o.report = NULL;
 	o.effort = x->effort;
-	ok = search_run(m, &o, x->a, r) && r->found.n > 0 && !r->stopped;
+	ok = search_run(m, &o, x->memo, x->a, r) && r->found.n > 0 &&
+	     !r->stopped;
 	took = search_effort(r);
 	x->effort -= took < x->effort ? took : x->effort;
 	x->out->stopped |= r->stopped;
@@ -432,10 +434,10 @@ never(const struct advising *x)
 
 void
 search_misfit(const struct ir_module *m, const struct search_options *o,
-	      const struct search_report *r, struct arena *a,
-	      struct search_misfit *out)
+	      const struct search_report *r, struct memo *memo,
+	      struct arena *a, struct search_misfit *out)
 {
-	struct advising x = { .m = m, .o = o, .a = a, .out = out,
+	struct advising x = { .m = m, .o = o, .memo = memo, .a = a, .out = out,
 			      .effort = EFFORT };
 
 	memset(out, 0, sizeof *out);

@@ -314,10 +314,8 @@ struct search {
 	struct search_report *out;
 	struct arena *a;	/* the report's */
 	struct arena keep, tmp;	/* of the search; of one plan */
-	struct arena runs;	/* of schedules, till programs are made */
 	struct pass_stats stats;
-	struct pass_memo *memo;		/* of all placements */
-	struct price_memo *prices;	/* of all widths' kernels */
+	struct memo *memo;
 	struct pass_ahead made;		/* the best settled plan's programs */
 	const struct pass_ahead *behind;	/* who wants them, or NULL */
 	struct plan base;	/* pins, and defaults of all else */

@@ -130,7 +130,7 @@ open_blocks(struct fronts *f)
 
 	f->n = front_blocks(m, a, &f->at);
 	f->us = arena_alloc_raw(a, m->nodes.n * sizeof *f->us);
-	f->fuse = kernels_open(m, a);
+	f->fuse = kernels_open(m, f->s->memo, a);
 	find_prices(f);
 	f->prices = (struct front_prices){ node_us, NULL, f };
 	f->blocks = arena_alloc(a, f->n * sizeof *f->blocks);

@@ -68,7 +68,7 @@ static bool
 weigh_in(struct search *s, struct ir_module *m, struct arena *a,
 	 struct search_found *f)
 {
-	struct sched *x = ranks_schedule(m, a);
+	struct sched *x = ranks_schedule(m, s->memo, a);
 	struct target_devs devs;
 	struct target_host host;
 	struct memory mem;
@@ -77,7 +77,7 @@ weigh_in(struct search *s, struct ir_module *m, struct arena *a,
 	const char *why;
 
 	if ((f->plan.offload && s->t->device.host_bytes_us <= 0) || !x ||
-	    !ranks_open(&r, m, x, &why) ||
+	    !ranks_open(&r, m, x, s->memo, &why) ||
 	    !memory_plan(&r, NULL, 0, a, &mem, &why)) {
 		return false;
 	}
@@ -235,7 +235,6 @@ settle(struct search *s, struct search_found *f)
 	ir_ctx_child(&c, s->m->ctx);
 	m = ir_copy(s->m, &c);
 	plan_write(m, &f->plan);
-	made.found = ranks_found_open(&c, &made.arena);
 	ok = make(s, &made, m) && weigh(s, m, f);
 	pass_ahead_end(&made, m);
 	ir_ctx_release(&c);

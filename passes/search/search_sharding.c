@@ -3,6 +3,7 @@
  * measured, for any microbatch, dp and pp.  These change only how long the
  * axes of the mesh are, so nothing is placed again for them.
  */
+#include "ir/memo.h"
 #include "passes/search/search_parts.h"
 
 #include <string.h>
@@ -122,7 +123,7 @@ pricing(const struct search *s, const struct search_width *w, uint32_t dev)
 	return (struct pricing){ .r = &w->r, .m = w->m,
 				 .t = s->devs.at[dev],
 				 .traits = &s->o->traits,
-				 .memo = s->prices };
+				 .memo = s->memo };
 }
 
 /*
@@ -141,7 +142,7 @@ find_kernels(struct search *s, struct search_width *w)
 	func_id *ids = arena_alloc(tmp, nfuncs * sizeof *ids);
 	struct pricing at = pricing(s, w, 0);
 
-	w->fuse = kernels_open(w->m, &w->ctx.perm);
+	w->fuse = kernels_open(w->m, s->memo, &w->ctx.perm);
 	kernels_some(w->fuse, w->r.of_stage[0], w->on->nstages * SCHED_NKINDS,
 		     &list->mem, list->of);
 	memcpy(all, list->of, nfuncs * sizeof *all);
@@ -199,8 +200,8 @@ open_ranks(struct search_width *w)
 
 	few.nmicrobatches = n > full ? full + n % w->on->nstages : n;
 	set_axes(w->m, &few);
-	x = ranks_schedule(w->m, &w->ctx.perm);
-	if (!x || !ranks_open(&w->r, w->m, x, &why)) {
+	x = ranks_schedule(w->m, NULL, &w->ctx.perm);
+	if (!x || !ranks_open(&w->r, w->m, x, NULL, &why)) {
 		return false;
 	}
 	set_axes(w->m, &w->on->at);
@@ -628,6 +629,21 @@ search_price_as(struct search *s, struct search_width *w,
 
 /* ---- all of them ---- */
 
+/* What keys of addresses have, and what later passes do not need. */
+static void
+drop_memo(struct memo *memo)
+{
+	static const enum memo_kind kinds[] = {
+		MEMO_ORDERS, MEMO_PROGRAMS, MEMO_CHOICES, MEMO_PARTS,
+		MEMO_PRICES, MEMO_DOTS, MEMO_BRIEFS, MEMO_SPANS
+	};
+	size_t i;
+
+	for (i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+		memo_drop(memo, kinds[i]);
+	}
+}
+
 void
 search_release(struct search *s)
 {
@@ -643,7 +659,7 @@ search_release(struct search *s)
 		ir_ctx_release(&s->ready_ctx);
 	}
 	pass_ahead_release(&s->made);
+	drop_memo(s->memo);
 	arena_release(&s->keep);
 	arena_release(&s->tmp);
-	arena_release(&s->runs);
 }

@@ -35,7 +35,7 @@ struct sim_result {
 struct sim_options {
 	uint64_t seed;
 	uint32_t steps;
-	int64_t max_bytes;	/* as of struct ir_eval, all ranks together */
+	int64_t max_bytes;	/* as of ir_eval_options, all ranks together */
 	/* whole tensors to start from; get, has and input are looked at */
 	const struct ir_weights *weights;
 	/* Called after each step; false stops. May be NULL. */

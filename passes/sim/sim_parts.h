@@ -48,7 +48,7 @@ struct sim_rank {
 	uint32_t number, pipe;
 	struct ir_rank id;
 	struct ir_weights store;
-	struct ir_eval opt;
+	struct ir_eval_options opt;
 	struct interp *e;
 	enum sim_doing doing;
 	enum ir_state state;	/* SIM_WAITS: what in */

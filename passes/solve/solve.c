@@ -1,6 +1,6 @@
 /*
- * The solver from outside: problems are taken in, made small, and cut into
- * parts that have nothing to do with each other.
+ * The solver's entry: builds a problem, and solves its net part by part, where
+ * a part is a connected component of variables and tables.
  */
 #include "passes/solve/solve_net.h"
 
@@ -29,7 +29,7 @@ solve_var(struct solve *s, uint32_t domain)
 	return s->domain.n - 1;
 }
 
-/* vars[] sorted, each once. */
+/* The table's variables: vars[] sorted, each once. */
 static void
 set_scope(struct solve *s, struct solve_table *t, uint32_t nvars,
 	  const uint32_t *vars)
@@ -56,7 +56,10 @@ set_scope(struct solve *s, struct solve_table *t, uint32_t nvars,
 	}
 }
 
-/* The user's stride of each variable: of all places where it stands. */
+/*
+ * The stride of each variable in the user's table: the sum over all places
+ * where it is listed.
+ */
 static void
 sum_strides(struct solve *s, const struct solve_table *t, uint32_t nvars,
 	    const uint32_t *vars, size_t *stride)
@@ -71,7 +74,7 @@ sum_strides(struct solve *s, const struct solve_table *t, uint32_t nvars,
 	}
 }
 
-/* Takes the entries in the order of the table's own variables. */
+/* Copies the entries into the order of the table's own variables. */
 static void
 turn(struct solve *s, struct solve_table *t, uint32_t nvars,
      const uint32_t *vars, const double *table)
@@ -95,8 +98,8 @@ turn(struct solve *s, struct solve_table *t, uint32_t nvars,
 }
 
 void
-solve_factor(struct solve *s, uint32_t nvars, const uint32_t *vars,
-	     const double *table)
+solve_add_table(struct solve *s, uint32_t nvars, const uint32_t *vars,
+		const double *table)
 {
 	struct solve_table t = { .nvars = 0 };
 	size_t i;
@@ -117,7 +120,10 @@ solve_factor(struct solve *s, uint32_t nvars, const uint32_t *vars,
 	VEC_PUSH(s->arena, &s->tables, t);
 }
 
-/* Of one variable, or of u and v, without entries; its number. */
+/*
+ * Adds a table of one variable, or of u and v, without entries; returns its
+ * number.
+ */
 static uint32_t
 add_open(struct solve *s, uint32_t u, uint32_t v)
 {
@@ -136,14 +142,14 @@ add_open(struct solve *s, uint32_t u, uint32_t v)
 }
 
 uint32_t
-solve_open(struct solve *s, uint32_t v)
+solve_add_unary(struct solve *s, uint32_t v)
 {
 	return add_open(s, v, v);
 }
 
 uint32_t
-solve_open_pair(struct solve *s, uint32_t u, uint32_t v,
-		struct solve_strides *strides)
+solve_add_pair(struct solve *s, uint32_t u, uint32_t v,
+	       struct solve_strides *strides)
 {
 	if (u == v) {
 		die("a table over variable %u twice", u);
@@ -154,22 +160,22 @@ solve_open_pair(struct solve *s, uint32_t u, uint32_t v,
 }
 
 void
-solve_tell(struct solve *s, uint32_t table, double *cost)
+solve_set_costs(struct solve *s, uint32_t table, double *cost)
 {
 	s->tables.at[table].cost = cost;
 }
 
 /* ---- solving ---- */
 
-struct split {
-	uint32_t *part;		/* by variable; ONE_VALUE: it joins nothing */
+struct net_split {
+	uint32_t *part;		/* by variable; or ONE_VALUE */
 	struct solve_list *vars, *tables;	/* by part */
 	uint32_t n;
 };
 
 #define ONE_VALUE (SOLVE_NO_VAR - 1)
 
-/* All of the variable's part get its number. */
+/* Gives that number to all variables that are connected to v. */
 static void
 mark_part(const struct solve_net *net, uint32_t *part, uint32_t number,
 	  uint32_t start, uint32_t *stack)
@@ -194,7 +200,7 @@ mark_part(const struct solve_net *net, uint32_t *part, uint32_t number,
 	}
 }
 
-/* Where a variable has one value left, that is chosen. */
+/* A variable that has one value left is no part, and gets that value. */
 static void
 find_single(const struct solve_net *net, uint32_t v, uint32_t *part,
 	    uint32_t *choice)
@@ -214,9 +220,9 @@ find_single(const struct solve_net *net, uint32_t v, uint32_t *part,
 	}
 }
 
-/* A table goes to the part of those of its variables that have a choice. */
+/* The part of those of the table's variables that have a choice. */
 static uint32_t
-part_of(const struct split *s, const struct solve_table *t)
+part_of(const struct net_split *s, const struct solve_table *t)
 {
 	uint32_t k;
 
@@ -228,9 +234,10 @@ part_of(const struct split *s, const struct solve_table *t)
 	return ONE_VALUE;
 }
 
-/* The part's tables, and what they have beside its variables. */
+/* Adds a table to its part. */
 static void
-add_table(struct solve_net *net, struct split *s, uint32_t k, uint32_t *seen)
+add_table(struct solve_net *net, struct net_split *s, uint32_t k,
+	  uint32_t *seen)
 {
 	const struct solve_table *t = &net->tables[k];
 	uint32_t part = part_of(s, t), j;
@@ -238,25 +245,25 @@ add_table(struct solve_net *net, struct split *s, uint32_t k, uint32_t *seen)
 	if (part == ONE_VALUE) {
 		return;
 	}
-	solve_push(&net->room, &s->tables[part], k);
+	solve_list_push(&net->mem, &s->tables[part], k);
 	for (j = 0; j < t->nvars; j++) {
 		uint32_t v = t->vars[j];
 
 		if (s->part[v] == ONE_VALUE && seen[v] != part) {
 			seen[v] = part;
-			solve_push(&net->room, &s->vars[part], v);
+			solve_list_push(&net->mem, &s->vars[part], v);
 		}
 	}
 }
 
 static void
-split(struct solve_net *net, struct split *s, uint32_t *choice)
+split(struct solve_net *net, struct net_split *s, uint32_t *choice)
 {
 	uint32_t n = net->nvars, v, k;
-	uint32_t *stack = solve_get(&net->room, n * sizeof *stack);
+	uint32_t *stack = solve_alloc(&net->mem, n * sizeof *stack);
 
 	s->n = 0;
-	s->part = solve_get(&net->room, n * sizeof *s->part);
+	s->part = solve_alloc(&net->mem, n * sizeof *s->part);
 	for (v = 0; v < n; v++) {
 		find_single(net, v, s->part, choice);
 	}
@@ -265,11 +272,11 @@ split(struct solve_net *net, struct split *s, uint32_t *choice)
 			mark_part(net, s->part, s->n++, v, stack);
 		}
 	}
-	s->vars = solve_zero(&net->room, s->n * sizeof *s->vars);
-	s->tables = solve_zero(&net->room, s->n * sizeof *s->tables);
+	s->vars = solve_calloc(&net->mem, s->n * sizeof *s->vars);
+	s->tables = solve_calloc(&net->mem, s->n * sizeof *s->tables);
 	for (v = 0; v < n; v++) {
 		if (s->part[v] != ONE_VALUE) {
-			solve_push(&net->room, &s->vars[s->part[v]], v);
+			solve_list_push(&net->mem, &s->vars[s->part[v]], v);
 		}
 	}
 	memset(stack, 0xff, n * sizeof *stack);
@@ -279,9 +286,9 @@ split(struct solve_net *net, struct split *s, uint32_t *choice)
 }
 
 static bool
-solve_parts(struct solve_run *r, struct solve_net *net)
+solve_parts(struct solve_state *r, struct solve_net *net)
 {
-	struct split parts;
+	struct net_split parts;
 	uint32_t k;
 
 	split(net, &parts, r->result->choice);
@@ -301,8 +308,9 @@ solve_parts(struct solve_run *r, struct solve_net *net)
 }
 
 /*
- * What the choice costs, of the net as it was taken in: an order of sums that
- * elimination has no part in.  What pruning forbade there is not chosen.
+ * The cost of the choice in the net as it was built, in an order of sums that
+ * does not depend on elimination.  Values that pruning dropped there are not
+ * chosen.
  */
 static double
 price(const struct solve *s, const struct solve_net *net,
@@ -328,7 +336,7 @@ price(const struct solve *s, const struct solve_net *net,
 	return sum;
 }
 
-/* The lowest variable of a table that forbids everything. */
+/* The lowest variable of a table whose entries are all INFINITY. */
 static uint32_t
 forbidden_var(const struct solve *s)
 {
@@ -348,7 +356,7 @@ forbidden_var(const struct solve *s)
 }
 
 static bool
-solve_all(struct solve_run *r, struct solve_net *net)
+solve_all(struct solve_state *r, struct solve_net *net)
 {
 	if (!(net->base < INFINITY)) {
 		r->result->bad_var = forbidden_var(r->s);
@@ -363,14 +371,14 @@ solve_run(struct solve *s, struct arena *tmp)
 {
 	struct solve_result res = { .exact = true, .cost = INFINITY,
 				    .bad_var = SOLVE_NO_VAR };
-	struct solve_run r = { .pool.arena = tmp, .s = s, .result = &res };
+	struct solve_state r = { .pool.arena = tmp, .s = s, .result = &res };
 	size_t bytes = s->domain.n * sizeof *res.choice;
 	struct solve_net *net;
 
 	res.choice = arena_alloc(tmp, bytes);
 	r.choice = arena_alloc(tmp, bytes);
 	r.best = arena_alloc(tmp, bytes);
-	net = solve_take_in(&r);
+	net = solve_build(&r);
 	if (net && solve_all(&r, net)) {
 		res.feasible = true;
 		res.bad_var = SOLVE_NO_VAR;

@@ -1,12 +1,13 @@
 /*
- * The cheapest choice: variables with a few values each, tables that price
- * the values of a few variables together, and one value for every variable
- * such that the sum of all tables is least.  Knows nothing of tensors, so
- * this needs only the ground floor.
+ * The cheapest assignment: variables of a few values each, tables that price
+ * the values of a few variables together, and one value for every variable such
+ * that the sum of all tables is least.  It knows nothing of tensors: of ir/ it
+ * includes base.h and memo.h alone. passes/place/ poses the placement of a
+ * program along one axis of the mesh as such a problem.
  *
- * The answer is exact as long as the problem is narrow: the work grows as
- * domain to the power of the tree width (Bertele and Brioschi 1972; Dechter,
- * "Bucket elimination", 1999).  Programs of transformers are narrow.
+ * The answer is exact as long as the treewidth is small: the work grows as
+ * domain to the power of the treewidth (Bertele and Brioschi 1972; Dechter,
+ * "Bucket elimination", 1999).  Programs of transformers have a small one.
  */
 #ifndef PASSES_SOLVE_H
 #define PASSES_SOLVE_H
@@ -16,28 +17,32 @@
 #define SOLVE_MAX_DOMAIN 256u
 #define SOLVE_NO_VAR UINT32_MAX
 
-/* Prices of some variables together; ascending, the last runs fastest. */
+/*
+ * Costs of assignments of some variables, which are ascending; the value of the
+ * last one changes fastest.
+ */
 struct solve_table {
 	uint32_t nvars;
-	bool spent;		/* others say what it says */
+	bool spent;		/* it is part of another table by now */
 	uint32_t *vars;
 	size_t n;		/* entries */
 	double *cost;
 };
 
-struct solve_memo;
-struct solve_taken;
+struct memo;
+struct solve_layout;
 
 struct solve {
 	struct arena *arena;
-	struct solve_taken *taken;	/* how it was taken in, or NULL */
-	struct solve_memo *memo;	/* plans of problems like it, or NULL */
+	struct solve_layout *layout;	/* how it becomes a net, once that is
+					 * known */
+	struct memo *memo;	/* of orders of elimination, or NULL */
 	VEC(uint32_t) domain;	/* by variable */
 	VEC(struct solve_table) tables;
 	/*
-	 * The limits may be set before solve_run.  No table of more entries
-	 * is made by eliminating; where that is not enough, values are tried
-	 * one by one, but no more than so many.
+	 * The limits may be set before solve_run.  Elimination makes no table
+	 * of more than max_entries; where that is not enough, values are tried
+	 * one by one, at most max_nodes of them.
 	 */
 	double max_entries;
 	uint32_t max_nodes;
@@ -46,64 +51,63 @@ struct solve {
 struct solve_result {
 	bool feasible;		/* some assignment has a finite cost */
 	/*
-	 * Proven.  If not, the nodes ran out: the choice is the best seen, or
-	 * none was seen and feasible is false.
+	 * The cost is proven to be least.  Otherwise max_nodes was reached: the
+	 * choice is the best one seen, or if none was seen, feasible is false.
 	 */
 	bool exact;
 	/*
-	 * No cost was compared: what is forbidden leaves one choice, whatever
-	 * all else costs.
+	 * No costs were compared: entries of INFINITY leave one assignment,
+	 * whatever the others are.
 	 */
 	bool forced;
 	double cost;		/* the sum of all tables; or INFINITY */
 	uint32_t *choice;	/* by variable; in the arena of solve_run */
 	uint32_t width;		/* most variables of a table that was made */
-	double states;		/* assignments that eliminating looked at */
+	double states;		/* assignments that elimination looked at */
 	uint32_t nodes;		/* values that were tried one by one */
-	/* If not feasible: where a conflict showed first; or SOLVE_NO_VAR. */
+	/*
+	 * If not feasible: a variable that was found to have no value left, or
+	 * SOLVE_NO_VAR.
+	 */
 	uint32_t bad_var;
 };
 
 struct solve *solve_new(struct arena *a);
-/* Its number: 0, 1, 2 ...  Its values are 0 .. domain-1, at most 256. */
+/*
+ * Adds a variable of the values 0 .. domain-1, at most 256, and returns its
+ * number: 0, 1, 2 ...
+ */
 uint32_t solve_var(struct solve *s, uint32_t domain);
 /*
- * Adds a table over those variables in that order, the last fastest; it is
- * copied.  INFINITY forbids; all else is finite, negative too, and the sum
- * of all magnitudes must be finite.  A variable may stand twice: then only
- * the entries count where both agree.
+ * Adds a copy of a table over those variables in that order, the value of the
+ * last one changing fastest.  INFINITY forbids an assignment; all other entries
+ * are finite, may be negative, and have a finite sum of magnitudes.  A variable
+ * may be listed twice: then only entries where both places have the same value
+ * count.
  */
-void solve_factor(struct solve *s, uint32_t nvars, const uint32_t *vars,
-		  const double *table);
+void solve_add_table(struct solve *s, uint32_t nvars, const uint32_t *vars,
+		     const double *table);
 /*
- * Tables of one variable, and of two that differ: their numbers.  What they
- * say is told before solve_run, and again before another: cost[] is not
- * copied.  Of two, the entry at values a of u and b of v is at a * of_u +
- * b * of_v; of one, at its value.
+ * Add a table of one variable, or of two that differ, and return its number.
+ * Its entries are set before each solve_run by solve_set_costs, which keeps the
+ * pointer.  The entry at values a of u and b of v is at a * of_u + b * of_v;
+ * that of a table of one variable, at its value.
  */
 struct solve_strides {
 	size_t of_u, of_v;
 };
-uint32_t solve_open(struct solve *s, uint32_t v);
-uint32_t solve_open_pair(struct solve *s, uint32_t u, uint32_t v,
-			 struct solve_strides *strides);
-void solve_tell(struct solve *s, uint32_t table, double *cost);
+uint32_t solve_add_unary(struct solve *s, uint32_t v);
+uint32_t solve_add_pair(struct solve *s, uint32_t u, uint32_t v,
+			struct solve_strides *strides);
+void solve_set_costs(struct solve *s, uint32_t table, double *cost);
 /*
  * The choice depends on the variables, the limits and the set of the tables,
- * not on the order in which these came.  Where the values of one variable
- * are compared and cost the same, the lower one is kept; the choice need not
- * be the lexicographically smallest of all optima.  The cost is least up to
- * the rounding of its sum.  May be called again after more additions, or
- * when other entries were told.
+ * not on the order in which they were added.  Of values of a variable that are
+ * compared and cost the same, the lower one is chosen; the choice need not be
+ * the lexicographically smallest optimum.  The cost is least up to the rounding
+ * of its sum.  May be called again after more was added or other entries were
+ * set.
  */
 struct solve_result solve_run(struct solve *s, struct arena *tmp);
-
-/* ---- solve_memo.c ------------------------------------------------------ */
-
-/*
- * For s->memo of many problems: what they come down to is planned once for all
- * that come down to one graph.
- */
-struct solve_memo *solve_memo_new(struct arena *a);
 
 #endif

@@ -1,12 +1,13 @@
 /*
- * Bounds from messages, after Kolmogorov's "A new look at reweighted message
- * passing" (PAMI 37, 2015).  Costs move between a variable and its tables
- * such that every assignment costs what it did; what can be moved out of
- * everything is a lower bound.  An assignment that is read off what remains
- * is an upper one.  A value whose rest lies above the difference between the
- * two is in no best assignment.
+ * Bounds by message passing, after Kolmogorov's "A new look at reweighted
+ * message passing" (PAMI 37, 2015).  Costs move between a variable and its
+ * tables such that every assignment costs what it did before; the sum of what
+ * all variables and tables cost at the least is a lower bound.  An assignment
+ * that is read off the moved costs is an upper bound.  A value whose cost is
+ * above the difference of the two is in no best assignment.
  *
- * All of it is done on copies, so that rounding touches bounds only.
+ * All of it is done on copies, so that rounding affects the bounds only, not
+ * the costs.
  */
 #include "passes/solve/solve_net.h"
 
@@ -16,16 +17,16 @@
 
 #define MAX_SWEEPS 60
 #define READ_EVERY 3	/* sweeps */
-/* Each sweep must close that part of the gap, or it is the last. */
+/* A sweep that closes less than this fraction of the gap is the last. */
 #define WORTHWHILE 0.005
 
 struct bounding {
 	struct solve_net *net;
-	struct solve_net rest;	/* same, but tables and unary are copies */
-	struct solve_scratch room;
+	struct solve_net rest;	/* a copy whose tables and unary costs change */
+	struct solve_scratch mem;
 	double *least, *sum;	/* of one variable, by value */
 	uint32_t *reading;
-	double slack;		/* what rounding may have done */
+	double slack;		/* the most that rounding may add up to */
 	struct solve_bounds *out;
 };
 
@@ -80,35 +81,35 @@ copy_net(struct bounding *b)
 	uint32_t k, most = 0;
 
 	*rest = *net;
-	rest->room = b->room;
-	rest->tables = solve_get(&b->room, net->ntables *
-				 sizeof *rest->tables);
-	rest->unary = solve_get(&b->room, net->nvars * sizeof *rest->unary);
+	rest->mem = b->mem;
+	rest->tables = solve_alloc(&b->mem, net->ntables *
+				   sizeof *rest->tables);
+	rest->unary = solve_alloc(&b->mem, net->nvars * sizeof *rest->unary);
 	for (k = 0; k < net->ntables; k++) {
 		const struct solve_table *t = &net->tables[k];
 
 		rest->tables[k] = *t;
-		rest->tables[k].cost = solve_get(&b->room, t->n *
-						 sizeof *t->cost);
+		rest->tables[k].cost = solve_alloc(&b->mem, t->n *
+						   sizeof *t->cost);
 		memcpy(rest->tables[k].cost, t->cost, t->n * sizeof *t->cost);
 		rest->base += take_least(rest->tables[k].cost, t->n);
 	}
 	for (k = 0; k < net->nvars; k++) {
 		size_t bytes = net->domain[k] * sizeof **rest->unary;
 
-		rest->unary[k] = solve_get(&b->room, bytes);
+		rest->unary[k] = solve_alloc(&b->mem, bytes);
 		memcpy(rest->unary[k], net->unary[k], bytes);
 		rest->base += take_least(rest->unary[k], net->domain[k]);
 		most = net->domain[k] > most ? net->domain[k] : most;
 	}
-	b->least = solve_get(&b->room, most * sizeof *b->least);
-	b->sum = solve_get(&b->room, most * sizeof *b->sum);
-	b->reading = solve_zero(&b->room, net->nvars * sizeof *b->reading);
-	b->out->values = solve_zero(&net->room, net->nvars *
-				    sizeof *b->out->values);
+	b->least = solve_alloc(&b->mem, most * sizeof *b->least);
+	b->sum = solve_alloc(&b->mem, most * sizeof *b->sum);
+	b->reading = solve_calloc(&b->mem, net->nvars * sizeof *b->reading);
+	b->out->values = solve_calloc(&net->mem, net->nvars *
+				      sizeof *b->out->values);
 }
 
-/* Of a variable that runs fastest: its values lie side by side. */
+/* Of the last variable of a table: its values are adjacent. */
 static void
 least_columns(const struct solve_axis *x, const double *c, double *least)
 {
@@ -122,7 +123,7 @@ least_columns(const struct solve_axis *x, const double *c, double *least)
 	}
 }
 
-/* least[]: what each value of v must pay in that table. */
+/* least[]: by value of v, the least entry of the table. */
 static void
 least_rows(struct bounding *b, const struct solve_table *t, uint32_t v)
 {
@@ -150,7 +151,7 @@ least_rows(struct bounding *b, const struct solve_table *t, uint32_t v)
 	}
 }
 
-/* Adds to each entry what there is for its value of the variable. */
+/* Adds to each entry what more[] has for its value of the variable. */
 static void
 add_by_value(const struct solve_axis *x, double *c, const double *more)
 {
@@ -171,7 +172,7 @@ add_by_value(const struct solve_axis *x, double *c, const double *more)
 	}
 }
 
-/* Moves that from the table to the variable. */
+/* Moves the least entry of each value of v from the table to v. */
 static void
 collect(struct bounding *b, struct solve_table *t, uint32_t v)
 {
@@ -182,13 +183,13 @@ collect(struct bounding *b, struct solve_table *t, uint32_t v)
 	least_rows(b, t, v);
 	for (a = 0; a < x.domain; a++) {
 		unary[a] += least[a];
-		/* nothing to take from a row that is all forbidden */
+		/* a row of INFINITY alone gives nothing */
 		least[a] = least[a] < INFINITY ? -least[a] : 0;
 	}
 	add_by_value(&x, t->cost, least);
 }
 
-/* Puts a part of the variable's costs into the table. */
+/* Moves a share of the variable's costs into the table. */
 static void
 hand_out(struct bounding *b, struct solve_table *t, uint32_t v, double part)
 {
@@ -201,24 +202,27 @@ hand_out(struct bounding *b, struct solve_table *t, uint32_t v, double part)
 	add_by_value(&x, t->cost, b->least);
 }
 
-/* Values that cost too much, now that the variable has all that is its. */
+/*
+ * Drops values that cost more than the gap, while v has all that its tables can
+ * give.
+ */
 static void
 drop_dear(struct bounding *b, uint32_t v)
 {
-	double room = b->out->high - b->rest.base + b->slack;
+	double gap = b->out->high - b->rest.base + b->slack;
 	uint32_t a;
 
 	for (a = 0; a < b->net->domain[v]; a++) {
 		if (b->net->unary[v][a] < INFINITY &&
-		    b->rest.unary[v][a] > room) {
-			solve_drop(b->net, v, a);
-			solve_drop(&b->rest, v, a);
+		    b->rest.unary[v][a] > gap) {
+			solve_drop_value(b->net, v, a);
+			solve_drop_value(&b->rest, v, a);
 			b->out->dropped = true;
 		}
 	}
 }
 
-/* Is v the last of the table in the direction of the sweep? */
+/* Whether v is the last variable of the table in the direction of the sweep. */
 static bool
 at_end(const struct solve_table *t, uint32_t v, bool forward)
 {
@@ -263,9 +267,12 @@ visit(struct bounding *b, uint32_t v, bool forward)
 	return true;
 }
 
-/* ---- reading an assignment off ---- */
+/* ---- an assignment, as an upper bound ---- */
 
-/* Adds the entries of a table for each value of v, the others as read. */
+/*
+ * Adds to row[] the entries of a table by value of v, the others being as
+ * chosen.
+ */
 static void
 price_row(struct bounding *b, const struct solve_table *t, uint32_t v)
 {
@@ -320,7 +327,10 @@ price(struct bounding *b)
 	return sum;
 }
 
-/* Lets each variable take what suits the others, while that helps. */
+/*
+ * Gives each variable the value that is cheapest beside those of the others,
+ * while that lowers the cost.
+ */
 static void
 improve(struct bounding *b)
 {
@@ -343,8 +353,8 @@ improve(struct bounding *b)
 }
 
 /*
- * One variable after the other: tables which end here by what was chosen,
- * those which go on by the least that they can cost.
+ * Chooses one variable after another: by what tables cost whose other variables
+ * are chosen, and by the least that the others can cost.
  */
 static void
 read_off(struct bounding *b)
@@ -389,7 +399,7 @@ solve_bound(struct solve_net *net, double high, struct solve_bounds *out)
 
 	memset(out, 0, sizeof *out);
 	out->high = high;
-	b.room.pool = net->room.pool;
+	b.mem.pool = net->mem.pool;
 	b.slack = 1e4 * DBL_EPSILON * solve_scale(net);
 	copy_net(&b);
 	for (sweep = 0; sweep < MAX_SWEEPS && left; sweep++) {
@@ -404,7 +414,7 @@ solve_bound(struct solve_net *net, double high, struct solve_bounds *out)
 		if (left && sweep % READ_EVERY == 0) {
 			read_off(&b);
 		}
-		/* no gap is left, or it closes too slowly */
+		/* there is no gap any more, or it closes too slowly */
 		if (b.rest.base >= out->high || (out->high < INFINITY &&
 		    b.rest.base - before <=
 		    WORTHWHILE * (out->high - b.rest.base))) {
@@ -412,6 +422,6 @@ solve_bound(struct solve_net *net, double high, struct solve_bounds *out)
 		}
 	}
 	out->low = left ? b.rest.base : INFINITY;
-	solve_leave(&b.room);
+	solve_scratch_release(&b.mem);
 	return left;
 }

@@ -1,56 +1,63 @@
 /*
- * Eliminating: the tables of a variable are summed and replaced by one that
- * says, for each assignment of its neighbours, what the variable's best
- * value costs.  Which value that is gets noted for the way back.
+ * Elimination: the tables of a variable are summed and replaced by one that
+ * has, for each assignment of its neighbours, the cost of the variable's best
+ * value.  Which value that is gets stored, to choose it later.
  */
 #include "passes/solve/solve_net.h"
 
 #include <math.h>
 #include <string.h>
 
-/* Entries of the new table that are made at once; their sums stay in cache. */
+/*
+ * Entries of the new table that are computed together: their sums fit the
+ * first-level data cache.
+ */
 #define BLOCK 256
-/* Bytes that are asked for at once, for what is small beside that. */
+/* Small tables are cut from chunks of so many bytes. */
 #define CHUNK 8160
 
 /* What all steps share. */
-struct work {
+struct elimination {
 	struct solve_net *net;
-	struct solve_scratch room;	/* until the last one is done */
+	struct solve_scratch mem;	/* until the last one is done */
 	bool keep;
-	uint32_t ngiven;	/* tables that were there before */
-	char *chunk;		/* of the net: what is small is cut from it */
+	uint32_t ngiven;	/* tables that the net had at first */
+	char *chunk;		/* of net->mem: small tables are cut from it */
 	size_t left;		/* bytes of it */
-	double *row;		/* the sums of one value */
-	double few[SOLVE_MAX_DOMAIN];	/* what one variable is told */
+	double *row;		/* scratch: the sums of one value */
+	double few[SOLVE_MAX_DOMAIN];	/* the costs of a variable without
+					 * neighbours */
 };
 
-/* One of the tables that are summed, and how it follows the assignment. */
-struct term {
+/*
+ * One of the tables that are summed, and where its entries are as the
+ * assignment of the scope changes.
+ */
+struct bucket_term {
 	const double *at;	/* the entry at the block's first assignment */
 	size_t of_var;		/* stride; 0 if it does not vary */
-	size_t *of_scope;	/* the same by place in the scope */
+	size_t *of_scope;	/* strides by place in the scope */
 	uint32_t *offset;	/* by place in the block */
 };
 
 /*
- * The scope's assignments run like a counter, the last variable fastest.
- * Those of its last few variables are a block.
+ * Assignments of the scope are enumerated like a counter, the last variable
+ * changing fastest.  The assignments of its last few variables are a block.
  */
-struct sums {
+struct bucket_sums {
 	const struct solve_net *net;
 	const struct solve_bucket *b;
-	struct term *terms;
-	uint32_t nfixed;	/* the first do not vary within a block */
+	struct bucket_term *terms;
+	uint32_t nfixed;	/* the first of them do not vary in a block */
 	uint32_t outer;		/* places of the scope outside of blocks */
 	size_t block;		/* assignments in one */
 	double *row;		/* sums, by place in the block */
-	uint32_t *at;		/* the counter, but for the blocks */
+	uint32_t *at;		/* the counter's places before the block */
 };
 
 static void
-find_strides(const struct sums *x, const struct solve_table *t,
-	     struct term *e)
+find_strides(const struct bucket_sums *x, const struct solve_table *t,
+	     struct bucket_term *e)
 {
 	const uint32_t *domain = x->net->domain;
 	size_t step = 1;
@@ -72,9 +79,12 @@ find_strides(const struct sums *x, const struct solve_table *t,
 	}
 }
 
-/* As many of the scope's last variables as make no more than a block. */
+/*
+ * Makes the block of as many of the last variables as have at most BLOCK
+ * assignments.
+ */
 static void
-choose_block(struct sums *x)
+choose_block(struct bucket_sums *x)
 {
 	x->outer = x->b->nscope;
 	x->block = 1;
@@ -89,9 +99,9 @@ choose_block(struct sums *x)
 	}
 }
 
-/* Where a term's entries stand in a block, from its first. */
+/* The places of a term's entries in a block, from its first. */
 static void
-find_offsets(struct sums *x, struct term *e)
+find_offsets(struct bucket_sums *x, struct bucket_term *e)
 {
 	size_t n = 1, a, i;
 	uint32_t k;
@@ -111,7 +121,7 @@ find_offsets(struct sums *x, struct term *e)
 }
 
 static bool
-is_fixed(const struct sums *x, const struct term *e)
+is_fixed(const struct bucket_sums *x, const struct bucket_term *e)
 {
 	uint32_t k;
 
@@ -123,18 +133,18 @@ is_fixed(const struct sums *x, const struct term *e)
 	return true;
 }
 
-/* All that is needed stands in one block. */
+/* All arrays, in one block of memory. */
 static void
-make_room(struct work *w, struct sums *x)
+make_room(struct elimination *w, struct bucket_sums *x)
 {
 	size_t n = x->b->ntables, nscope = x->b->nscope, each, k;
 	char *at;
 
 	each = sizeof *x->terms + nscope * sizeof *x->terms->of_scope +
 	       x->block * sizeof *x->terms->offset;
-	/* one more: where the one that is left out was tried */
-	at = solve_get(&w->room, (n + 1) * each + nscope * sizeof *x->at);
-	x->terms = (struct term *)(void *)at;
+	/* one more: the pair that was tried first may be no term */
+	at = solve_alloc(&w->mem, (n + 1) * each + nscope * sizeof *x->at);
+	x->terms = (struct bucket_term *)(void *)at;
 	at += (n + 1) * sizeof *x->terms;
 	for (k = 0; k < n; k++, at += nscope * sizeof(size_t)) {
 		x->terms[k].of_scope = (size_t *)(void *)at;
@@ -148,7 +158,7 @@ make_room(struct work *w, struct sums *x)
 }
 
 static void
-open_sums(struct work *w, struct sums *x)
+open_sums(struct elimination *w, struct bucket_sums *x)
 {
 	uint32_t k;
 
@@ -167,11 +177,11 @@ open_sums(struct work *w, struct sums *x)
 	}
 }
 
-/* The sums of a block's terms, for value a of the variable. */
+/* row[]: the sums of a block for value a of the variable. */
 static void
-sum_terms(const struct sums *x, uint32_t a, double *row)
+sum_terms(const struct bucket_sums *x, uint32_t a, double *row)
 {
-	const struct term *e = x->terms;
+	const struct bucket_term *e = x->terms;
 	double fixed = x->net->unary[x->b->var][a];
 	uint32_t k;
 	size_t i;
@@ -212,26 +222,8 @@ sum_terms(const struct sums *x, uint32_t a, double *row)
 	}
 }
 
-void
-solve_least(const double *row, size_t n, uint32_t a, double *cost,
-	    uint8_t *best)
-{
-	size_t i;
-
-	for (i = 0; i < n && !best; i++) {
-		cost[i] = row[i] < cost[i] ? row[i] : cost[i];
-	}
-	/* without a jump: which one is cheaper cannot be foretold */
-	for (i = 0; i < n && best; i++) {
-		bool less = row[i] < cost[i];
-
-		cost[i] = less ? row[i] : cost[i];
-		best[i] = less ? (uint8_t)a : best[i];
-	}
-}
-
 static void
-fill_block(const struct sums *x, double *cost, uint8_t *best)
+fill_block(const struct bucket_sums *x, double *cost, uint8_t *best)
 {
 	uint32_t values = x->net->domain[x->b->var], a;
 
@@ -241,13 +233,13 @@ fill_block(const struct sums *x, double *cost, uint8_t *best)
 	}
 	for (a = 1; a < values; a++) {
 		sum_terms(x, a, x->row);
-		solve_least(x->row, x->block, a, cost, best);
+		solve_keep_least(x->row, x->block, a, cost, best);
 	}
 }
 
 /* On to the next block. */
 static void
-advance(struct sums *x)
+advance(struct bucket_sums *x)
 {
 	uint32_t k = x->outer, i;
 
@@ -256,7 +248,7 @@ advance(struct sums *x)
 		bool wraps = ++x->at[k] == n;
 
 		for (i = 0; i < x->b->ntables; i++) {
-			struct term *e = &x->terms[i];
+			struct bucket_term *e = &x->terms[i];
 
 			if (wraps) {
 				e->at -= e->of_scope[k] * (n - 1);
@@ -272,7 +264,7 @@ advance(struct sums *x)
 }
 
 static void
-fill(struct sums *x, double *cost, uint8_t *best, size_t n)
+fill(struct bucket_sums *x, double *cost, uint8_t *best, size_t n)
 {
 	size_t done;
 
@@ -303,18 +295,18 @@ is_small(size_t bytes)
 	return bytes <= CHUNK / 8;
 }
 
-/* Of the net, as long as it is there. */
+/* Memory that lives as long as the net. */
 static void *
-cut(struct work *w, size_t bytes)
+cut(struct elimination *w, size_t bytes)
 {
 	void *at;
 
 	bytes = (bytes + 7) & ~(size_t)7;
 	if (!is_small(bytes)) {
-		return solve_get(&w->net->room, bytes);
+		return solve_alloc(&w->net->mem, bytes);
 	}
 	if (bytes > w->left) {
-		w->chunk = solve_get(&w->net->room, CHUNK);
+		w->chunk = solve_alloc(&w->net->mem, CHUNK);
 		w->left = CHUNK;
 	}
 	at = w->chunk;
@@ -323,9 +315,12 @@ cut(struct work *w, size_t bytes)
 	return at;
 }
 
-/* The table that takes the place of the bucket's; false on a conflict. */
+/*
+ * Adds the table that replaces the bucket's; false if one has no finite entry.
+ */
 static bool
-deliver(struct work *w, const struct solve_bucket *b, double *cost, size_t n)
+deliver(struct elimination *w, const struct solve_bucket *b, double *cost,
+	size_t n)
 {
 	struct solve_net *net = w->net;
 	double *unary;
@@ -348,7 +343,7 @@ deliver(struct work *w, const struct solve_bucket *b, double *cost, size_t n)
 	return !all_forbidden(cost, n);
 }
 
-/* Where neither it nor any of the others has a choice. */
+/* The cost of a variable of one value that has no neighbours of more. */
 static double
 only_sum(const struct solve_net *net, const struct solve_bucket *b)
 {
@@ -361,12 +356,12 @@ only_sum(const struct solve_net *net, const struct solve_bucket *b)
 	return sum;
 }
 
-/* best: NULL if that is not noted. */
+/* best is NULL where it is not wanted. */
 static void
-sum_bucket(struct work *w, const struct solve_bucket *b, size_t n,
+sum_bucket(struct elimination *w, const struct solve_bucket *b, size_t n,
 	   double *cost, uint8_t *best)
 {
-	struct sums x = { .net = w->net, .b = b };
+	struct bucket_sums x = { .net = w->net, .b = b };
 
 	if (n == 1 && w->net->domain[b->var] == 1) {
 		*cost = only_sum(w->net, b);
@@ -376,13 +371,16 @@ sum_bucket(struct work *w, const struct solve_bucket *b, size_t n,
 	} else if (!solve_pairs(w->net, b, w->row, cost, best)) {
 		open_sums(w, &x);
 		fill(&x, cost, best, n);
-		solve_put(&w->room, x.terms);
+		solve_free(&w->mem, x.terms);
 	}
 }
 
-/* Its tables are spent: those made here go back, if they are not kept. */
+/*
+ * Marks its tables as spent: those that were made here are freed, unless they
+ * are kept.
+ */
 static void
-spend(struct work *w, const struct solve_bucket *b)
+spend(struct elimination *w, const struct solve_bucket *b)
 {
 	uint32_t k;
 
@@ -392,13 +390,13 @@ spend(struct work *w, const struct solve_bucket *b)
 		t->spent = true;
 		if (!w->keep && b->tables[k] >= w->ngiven &&
 		    !is_small(t->n * sizeof *t->cost)) {
-			solve_put(&w->net->room, t->cost);
+			solve_free(&w->net->mem, t->cost);
 		}
 	}
 }
 
 static bool
-eliminate(struct work *w, const struct solve_bucket *b, uint8_t **best)
+eliminate(struct elimination *w, const struct solve_bucket *b, uint8_t **best)
 {
 	double *cost = w->few;
 	size_t n = 1;
@@ -420,19 +418,19 @@ eliminate(struct work *w, const struct solve_bucket *b, uint8_t **best)
 	return ok;
 }
 
-/* The tables that are made stand behind those that were there. */
+/* Tables that are made are numbered after those of the net. */
 static void
-begin(struct work *w, uint32_t nsteps)
+begin(struct elimination *w, uint32_t nsteps)
 {
 	struct solve_net *net = w->net;
 	struct solve_table *old = net->tables;
 
 	w->ngiven = net->ntables;
-	w->room.pool = net->room.pool;
-	w->row = solve_get(&w->room, SOLVE_PAIR_SUMS * sizeof *w->row);
+	w->mem.pool = net->mem.pool;
+	w->row = solve_alloc(&w->mem, SOLVE_PAIR_SUMS * sizeof *w->row);
 	if (net->cap < net->ntables + nsteps) {
 		net->cap = net->ntables + nsteps;
-		net->tables = solve_get(&net->room, net->cap * sizeof *old);
+		net->tables = solve_alloc(&net->mem, net->cap * sizeof *old);
 		memcpy(net->tables, old, net->ntables * sizeof *old);
 	}
 }
@@ -441,14 +439,14 @@ bool
 solve_eliminate(struct solve_net *net, const struct solve_plan *p,
 		struct solve_steps *steps, uint32_t *bad)
 {
-	struct work w = { .net = net, .keep = steps->keep };
+	struct elimination w = { .net = net, .keep = steps->keep };
 	uint32_t k;
 
 	steps->plan = *p;
 	begin(&w, p->n);
 	if (!steps->keep) {
-		steps->best = solve_get(&net->room, p->n *
-					sizeof *steps->best);
+		steps->best = solve_alloc(&net->mem, p->n *
+					  sizeof *steps->best);
 	}
 	for (k = 0; k < p->n; k++) {
 		struct solve_bucket b = solve_bucket(p, k);
@@ -458,11 +456,14 @@ solve_eliminate(struct solve_net *net, const struct solve_plan *p,
 			break;
 		}
 	}
-	solve_leave(&w.room);
+	solve_scratch_release(&w.mem);
 	return k == p->n;
 }
 
-/* Adds what a table says of the variable's values, beside at[]. */
+/*
+ * Adds the entries of a table by value of the variable, the others being as in
+ * at[].
+ */
 static void
 add_entries(const struct solve_net *net, const struct solve_table *t,
 	    uint32_t var, const uint32_t *at, double *sums)
@@ -484,8 +485,8 @@ add_entries(const struct solve_net *net, const struct solve_table *t,
 }
 
 void
-solve_sums(const struct solve_net *net, const struct solve_bucket *b,
-	   const uint32_t *at, double *sums)
+solve_value_sums(const struct solve_net *net, const struct solve_bucket *b,
+		 const uint32_t *at, double *sums)
 {
 	uint32_t k;
 
@@ -496,7 +497,7 @@ solve_sums(const struct solve_net *net, const struct solve_bucket *b,
 	}
 }
 
-/* The place of the user's value among those of the net. */
+/* The index of the user's value among those of the net. */
 static uint32_t
 place_of(const struct solve_net *net, uint32_t v, uint32_t value)
 {
@@ -509,8 +510,8 @@ place_of(const struct solve_net *net, uint32_t v, uint32_t value)
 }
 
 void
-solve_back(const struct solve_net *net, const struct solve_steps *steps,
-	   uint32_t *choice)
+solve_choose_back(const struct solve_net *net, const struct solve_steps *steps,
+		  uint32_t *choice)
 {
 	uint32_t k = steps->plan.n, j;
 

@@ -24,7 +24,7 @@ class_of(size_t bytes)
 }
 
 void *
-solve_get(struct solve_scratch *r, size_t bytes)
+solve_alloc(struct solve_scratch *r, size_t bytes)
 {
 	size_t class = class_of(bytes + sizeof(struct solve_block));
 	struct solve_block *b;
@@ -49,13 +49,13 @@ solve_get(struct solve_scratch *r, size_t bytes)
 }
 
 void *
-solve_zero(struct solve_scratch *r, size_t bytes)
+solve_calloc(struct solve_scratch *r, size_t bytes)
 {
-	return memset(solve_get(r, bytes), 0, bytes);
+	return memset(solve_alloc(r, bytes), 0, bytes);
 }
 
 void
-solve_put(struct solve_scratch *r, void *p)
+solve_free(struct solve_scratch *r, void *p)
 {
 	struct solve_block *b = (struct solve_block *)p - 1;
 
@@ -71,9 +71,9 @@ solve_put(struct solve_scratch *r, void *p)
 	r->pool->free[b->class] = b;
 }
 
-/* The room itself may stand in one of the blocks. */
+/* The scratch itself may lie in one of the blocks. */
 void
-solve_leave(struct solve_scratch *r)
+solve_scratch_release(struct solve_scratch *r)
 {
 	struct solve_pool *pool = r->pool;
 	struct solve_block *b = r->blocks, *next;
@@ -86,11 +86,11 @@ solve_leave(struct solve_scratch *r)
 }
 
 void
-solve_push(struct solve_scratch *r, struct solve_list *l, uint32_t item)
+solve_list_push(struct solve_scratch *r, struct solve_list *l, uint32_t item)
 {
 	if (l->n == l->cap) {
 		uint32_t cap = l->cap ? 2 * l->cap : 4;
-		uint32_t *at = solve_get(r, cap * sizeof *at);
+		uint32_t *at = solve_alloc(r, cap * sizeof *at);
 
 		if (l->n) {
 			memcpy(at, l->at, l->n * sizeof *at);
@@ -103,7 +103,7 @@ solve_push(struct solve_scratch *r, struct solve_list *l, uint32_t item)
 
 /* ---- tables ---- */
 
-#define MANY 16		/* tables of one scope */
+#define MANY 16		/* tables of the same variables */
 
 struct solve_axis
 solve_axis(const struct solve_net *net, const struct solve_table *t,
@@ -120,7 +120,7 @@ solve_axis(const struct solve_net *net, const struct solve_table *t,
 }
 
 void
-solve_drop(struct solve_net *net, uint32_t var, uint32_t value)
+solve_drop_value(struct solve_net *net, uint32_t var, uint32_t value)
 {
 	uint32_t k;
 	size_t o, i;
@@ -153,7 +153,7 @@ compare_scopes(const struct solve_table *a, const struct solve_table *b)
 	return a->nvars == b->nvars ? 0 : a->nvars < b->nvars ? -1 : 1;
 }
 
-/* By scope, then by entries: tables that compare equal are equal. */
+/* By variables, then by entries: tables that compare equal are equal. */
 static int
 compare_tables(const void *pa, const void *pb)
 {
@@ -170,7 +170,7 @@ compare_tables(const void *pa, const void *pb)
 }
 
 void
-solve_add(double *sum, const double *more, size_t n)
+solve_add_costs(double *sum, const double *more, size_t n)
 {
 	size_t i;
 
@@ -198,7 +198,10 @@ solve_sort_same(struct solve_table *t, uint32_t n)
 	}
 }
 
-/* By the variable at one place, those that have none first; else as before. */
+/*
+ * A stable sort by the variable at one place; tables that have none there are
+ * first.
+ */
 static void
 sort_by(const struct solve_net *net, const struct solve_table *from,
 	struct solve_table *to, uint32_t n, uint32_t place, uint32_t *next)
@@ -218,14 +221,14 @@ sort_by(const struct solve_net *net, const struct solve_table *from,
 	}
 }
 
-/* By the last variable first. */
+/* Radix sort, from the last variable to the first. */
 void
 solve_sort_scopes(struct solve_net *net, struct solve_table *t, uint32_t n)
 {
-	struct solve_scratch *room = &net->room;
-	struct solve_table *other = solve_get(room, n * sizeof *other);
+	struct solve_scratch *mem = &net->mem;
+	struct solve_table *other = solve_alloc(mem, n * sizeof *other);
 	struct solve_table *from = t, *to = other, *done;
-	uint32_t *next = solve_get(room, (net->nvars + 2) * sizeof *next);
+	uint32_t *next = solve_alloc(mem, (net->nvars + 2) * sizeof *next);
 	uint32_t place = 0, k;
 
 	for (k = 0; k < n; k++) {
@@ -240,8 +243,8 @@ solve_sort_scopes(struct solve_net *net, struct solve_table *t, uint32_t n)
 	if (from != t) {
 		memcpy(t, from, n * sizeof *t);
 	}
-	solve_put(room, other);
-	solve_put(room, next);
+	solve_free(mem, other);
+	solve_free(mem, next);
 }
 
 bool
@@ -250,7 +253,7 @@ solve_same_scope(const struct solve_table *a, const struct solve_table *b)
 	return compare_scopes(a, b) == 0;
 }
 
-/* In the order of compare_tables. */
+/* Sorts as compare_tables does. */
 static void
 sort_tables(struct solve_net *net, struct solve_table *t, uint32_t n)
 {
@@ -265,7 +268,7 @@ sort_tables(struct solve_net *net, struct solve_table *t, uint32_t n)
 	}
 }
 
-/* Whether they are sorted, each of a scope of its own. */
+/* Whether they are sorted, no two of the same variables. */
 static bool
 in_order(const struct solve_table *t, uint32_t n)
 {
@@ -279,13 +282,13 @@ in_order(const struct solve_table *t, uint32_t n)
 	return true;
 }
 
-/* With room for no more. */
+/* The lists have no spare capacity. */
 void
 solve_list_tables(struct solve_net *net)
 {
 	const struct solve_table *t = net->tables, *end = t + net->ntables;
-	struct solve_list *of = solve_zero(&net->room, net->nvars *
-					   sizeof *of);
+	struct solve_list *of = solve_calloc(&net->mem, net->nvars *
+					     sizeof *of);
 	uint32_t k, v, all = 0, *at;
 
 	for (; t < end; t++) {
@@ -294,7 +297,7 @@ solve_list_tables(struct solve_net *net)
 		}
 		all += t->nvars;
 	}
-	at = solve_get(&net->room, all * sizeof *at);
+	at = solve_alloc(&net->mem, all * sizeof *at);
 	for (v = 0; v < net->nvars; at += of[v++].cap) {
 		of[v].at = at;
 	}
@@ -308,7 +311,9 @@ solve_list_tables(struct solve_net *net)
 	net->of = of;
 }
 
-/* What tables of fewer than two variables say goes where it belongs. */
+/*
+ * Adds tables of no variable to the base, and those of one to its unary costs.
+ */
 static void
 take_small(struct solve_net *net, struct solve_table *t, uint32_t n)
 {
@@ -319,12 +324,13 @@ take_small(struct solve_net *net, struct solve_table *t, uint32_t n)
 		if (t[k].nvars == 0) {
 			net->base += t[k].cost[0];
 		} else {
-			solve_add(net->unary[t[k].vars[0]], t[k].cost, t[k].n);
+			solve_add_costs(net->unary[t[k].vars[0]], t[k].cost,
+					t[k].n);
 		}
 	}
 }
 
-/* Those of one scope become one. */
+/* Sums tables of the same variables into one. */
 static void
 merge_tables(struct solve_net *net)
 {
@@ -334,7 +340,7 @@ merge_tables(struct solve_net *net)
 	sort_tables(net, all, net->ntables);
 	for (k = 0; k < net->ntables; k++) {
 		if (n && compare_scopes(&all[n - 1], &all[k]) == 0) {
-			solve_add(all[n - 1].cost, all[k].cost, all[k].n);
+			solve_add_costs(all[n - 1].cost, all[k].cost, all[k].n);
 		} else {
 			all[n++] = all[k];
 		}
@@ -342,12 +348,12 @@ merge_tables(struct solve_net *net)
 	net->ntables = n;
 }
 
-/* They mostly come from a net that was sorted, and so they are. */
+/* Mostly nothing is to be done: tables of a net that was sorted are sorted. */
 static void
 settle_tables(struct solve_net *net)
 {
-	struct solve_table *small = solve_get(&net->room, net->ntables *
-					      sizeof *small);
+	struct solve_table *small = solve_alloc(&net->mem, net->ntables *
+						sizeof *small);
 	uint32_t k, n = 0, nsmall = 0;
 
 	for (k = 0; k < net->ntables; k++) {
@@ -366,17 +372,18 @@ settle_tables(struct solve_net *net)
 	if (!in_order(net->tables, n)) {
 		merge_tables(net);
 	}
-	solve_put(&net->room, small);
+	solve_free(&net->mem, small);
 	solve_list_tables(net);
 }
 
 /* ---- the smaller net ---- */
 
-/* How the old net's variables show in the new one. */
+/* How variables of the old net are numbered in the new one. */
 struct lens {
 	const struct solve_net *in;
 	struct solve_net *out;
-	uint32_t *to;		/* its number there; SOLVE_NO_VAR: one value */
+	uint32_t *to;		/* its number in the new net; SOLVE_NO_VAR: it
+				 * has one value */
 	uint8_t **left;		/* old values that are left */
 	uint32_t *nleft;
 };
@@ -407,7 +414,7 @@ see_variable(struct lens *l, uint32_t v, uint32_t *choice)
 		l->to[v] = SOLVE_NO_VAR;
 		choice[in->id[v]] = in->value[v][left[0]];
 		out->base += unary[left[0]];
-		return;		/* the next one takes its rows */
+		return;		/* the next one reuses its rows */
 	}
 	l->to[v] = k;
 	out->nvars++;
@@ -417,30 +424,30 @@ see_variable(struct lens *l, uint32_t v, uint32_t *choice)
 	out->unary[k + 1] = out->unary[k] + n;
 }
 
-/* The arrays by variable; their rows stand behind each other in one block. */
+/* Fills the arrays by variable; their rows are adjacent in one block. */
 static void
 see_variables(struct lens *l, const struct solve_part *part,
 	      uint32_t *choice)
 {
 	struct solve_net *out = l->out;
-	struct solve_scratch *room = &out->room;
+	struct solve_scratch *mem = &out->mem;
 	uint32_t n = part->nvars, k;
 	size_t all = 1;
 	uint8_t *left;
 
-	out->id = solve_get(room, n * sizeof *out->id);
-	out->domain = solve_get(room, n * sizeof *out->domain);
-	out->value = solve_get(room, (n + 1) * sizeof *out->value);
-	out->unary = solve_get(room, (n + 1) * sizeof *out->unary);
-	l->to = solve_get(room, l->in->nvars * sizeof *l->to);
-	l->left = solve_get(room, l->in->nvars * sizeof *l->left);
-	l->nleft = solve_get(room, l->in->nvars * sizeof *l->nleft);
+	out->id = solve_alloc(mem, n * sizeof *out->id);
+	out->domain = solve_alloc(mem, n * sizeof *out->domain);
+	out->value = solve_alloc(mem, (n + 1) * sizeof *out->value);
+	out->unary = solve_alloc(mem, (n + 1) * sizeof *out->unary);
+	l->to = solve_alloc(mem, l->in->nvars * sizeof *l->to);
+	l->left = solve_alloc(mem, l->in->nvars * sizeof *l->left);
+	l->nleft = solve_alloc(mem, l->in->nvars * sizeof *l->nleft);
 	for (k = 0; k < n; k++) {
 		all += l->in->domain[part->vars[k]];
 	}
-	left = solve_get(room, all);
-	out->value[0] = solve_get(room, all);
-	out->unary[0] = solve_get(room, all * sizeof **out->unary);
+	left = solve_alloc(mem, all);
+	out->value[0] = solve_alloc(mem, all);
+	out->unary[0] = solve_alloc(mem, all * sizeof **out->unary);
 	for (k = 0; k < n; k++) {
 		uint32_t v = part->vars[k];
 
@@ -450,7 +457,7 @@ see_variables(struct lens *l, const struct solve_part *part,
 	}
 }
 
-/* The entries of a table of two, row by row. */
+/* Copies the entries of a table of two, row by row. */
 static void
 see_pair(struct lens *l, const struct solve_table *t, double *cost)
 {
@@ -466,14 +473,17 @@ see_pair(struct lens *l, const struct solve_table *t, double *cost)
 	}
 }
 
-/* Those of any: the variables turn like the wheels of a counter. */
+/*
+ * Copies the entries of any table: the values of its variables are enumerated
+ * like a counter.
+ */
 static void
 see_entries(struct lens *l, const struct solve_table *t, double *cost,
 	    size_t n)
 {
-	struct solve_scratch *room = &l->out->room;
-	uint32_t *at = solve_zero(room, t->nvars * sizeof *at), k;
-	size_t *stride = solve_get(room, t->nvars * sizeof *stride);
+	struct solve_scratch *mem = &l->out->mem;
+	uint32_t *at = solve_calloc(mem, t->nvars * sizeof *at), k;
+	size_t *stride = solve_alloc(mem, t->nvars * sizeof *stride);
 	size_t from = 0, step = 1, i;
 
 	for (k = t->nvars; k-- > 0; step *= l->in->domain[t->vars[k]]) {
@@ -494,8 +504,8 @@ see_entries(struct lens *l, const struct solve_table *t, double *cost,
 			from += stride[k] * left[0];
 		}
 	}
-	solve_put(room, stride);
-	solve_put(room, at);
+	solve_free(mem, stride);
+	solve_free(mem, at);
 }
 
 static size_t
@@ -510,7 +520,7 @@ entries_left(const struct lens *l, const struct solve_table *t)
 	return n;
 }
 
-/* What is left of a table, so many entries: at what its variables have left. */
+/* Copies the entries of a table at the values that its variables still have. */
 static void
 see_table(struct lens *l, const struct solve_table *t, uint32_t *vars,
 	  double *cost)
@@ -537,7 +547,7 @@ see_table(struct lens *l, const struct solve_table *t, uint32_t *vars,
 	}
 }
 
-/* All of them, which stand behind each other in one block. */
+/* Copies all tables into one block. */
 static void
 see_tables(struct lens *l, const struct solve_part *part)
 {
@@ -548,14 +558,14 @@ see_tables(struct lens *l, const struct solve_part *part)
 	double *cost;
 
 	out->cap = part->ntables;
-	out->tables = solve_get(&out->room, out->cap * sizeof *out->tables);
+	out->tables = solve_alloc(&out->mem, out->cap * sizeof *out->tables);
 	for (k = 0; k < part->ntables; k++) {
 		nvars += in[part->tables[k]].nvars;
 		out->tables[k].n = entries_left(l, &in[part->tables[k]]);
 		n += out->tables[k].n;
 	}
-	vars = solve_get(&out->room, nvars * sizeof *vars);
-	cost = solve_get(&out->room, n * sizeof *cost);
+	vars = solve_alloc(&out->mem, nvars * sizeof *vars);
+	cost = solve_alloc(&out->mem, n * sizeof *cost);
 	for (k = 0; k < part->ntables; k++) {
 		const struct solve_table *t = &in[part->tables[k]];
 
@@ -569,44 +579,44 @@ struct solve_net *
 solve_restrict(const struct solve_net *in, const struct solve_part *part,
 	       uint32_t *choice)
 {
-	struct solve_scratch room = { in->room.pool, NULL };
-	struct solve_net *out = solve_zero(&room, sizeof *out);
+	struct solve_scratch mem = { in->mem.pool, NULL };
+	struct solve_net *out = solve_calloc(&mem, sizeof *out);
 	struct lens l = { .in = in, .out = out };
 
-	out->room = room;
+	out->mem = mem;
 	out->base = in->base;
 	see_variables(&l, part, choice);
 	see_tables(&l, part);
 	settle_tables(out);
-	solve_put(&out->room, l.to);
-	solve_put(&out->room, l.left);
-	solve_put(&out->room, l.nleft);
+	solve_free(&out->mem, l.to);
+	solve_free(&out->mem, l.left);
+	solve_free(&out->mem, l.nleft);
 	return out;
 }
 
 /*
- * Eliminating changes which tables there are, and costs of single variables;
- * what else there is stays as it is, so both may have it.
+ * Elimination changes which tables there are and the costs of single variables;
+ * all else stays as it is, so that both nets may refer to it.
  */
 struct solve_net *
-solve_share(const struct solve_net *in)
+solve_net_share(const struct solve_net *in)
 {
-	struct solve_scratch room = { in->room.pool, NULL };
-	struct solve_net *out = solve_get(&room, sizeof *out);
+	struct solve_scratch mem = { in->mem.pool, NULL };
+	struct solve_net *out = solve_alloc(&mem, sizeof *out);
 	size_t all = 0;
 	uint32_t v;
 
 	*out = *in;
-	out->room = room;
-	out->tables = solve_get(&out->room, in->cap * sizeof *out->tables);
+	out->mem = mem;
+	out->tables = solve_alloc(&out->mem, in->cap * sizeof *out->tables);
 	memcpy(out->tables, in->tables, in->ntables * sizeof *out->tables);
 	for (v = 0; v < in->nvars; v++) {
 		all += in->domain[v];
 	}
-	out->unary = solve_get(&out->room, (in->nvars + 1) *
-			       sizeof *out->unary);
-	out->unary[0] = solve_get(&out->room, (all + 1) *
-				  sizeof **out->unary);
+	out->unary = solve_alloc(&out->mem, (in->nvars + 1) *
+				 sizeof *out->unary);
+	out->unary[0] = solve_alloc(&out->mem, (all + 1) *
+				    sizeof **out->unary);
 	for (v = 0; v < in->nvars; v++) {
 		memcpy(out->unary[v], in->unary[v], in->domain[v] *
 		       sizeof **out->unary);
@@ -616,10 +626,10 @@ solve_share(const struct solve_net *in)
 }
 
 struct solve_part
-solve_whole(struct solve_net *net)
+solve_whole_net(struct solve_net *net)
 {
 	uint32_t n = net->nvars > net->ntables ? net->nvars : net->ntables, k;
-	uint32_t *all = solve_get(&net->room, n * sizeof *all);
+	uint32_t *all = solve_alloc(&net->mem, n * sizeof *all);
 
 	for (k = 0; k < n; k++) {
 		all[k] = k;
@@ -630,5 +640,5 @@ solve_whole(struct solve_net *net)
 void
 solve_net_free(struct solve_net *net)
 {
-	solve_leave(&net->room);
+	solve_scratch_release(&net->mem);
 }

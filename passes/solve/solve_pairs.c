@@ -1,8 +1,8 @@
 /*
- * Eliminating a variable that is next to one other or two, by tables of two:
- * most are, in a program.  Nothing is looked up there, as the values of the
- * others run in two loops.  Sums are made in the order of solve_eliminate.c,
- * on which ties hang.
+ * Elimination of a variable that has one or two neighbours and tables of two:
+ * most variables of a program.  Two loops over the values of the neighbours
+ * need no lists of offsets.  Sums are made in the order of solve_eliminate.c:
+ * between values of equal cost, rounding decides.
  */
 #include "passes/solve/solve_net.h"
 
@@ -10,7 +10,7 @@
 
 #define MOST_ARMS 8
 
-/* A table: strides of the variable and of the other one. */
+/* A table: strides of the variable and of its neighbour. */
 struct arm {
 	const double *at;
 	size_t of_var, of_end;
@@ -18,7 +18,7 @@ struct arm {
 
 struct pairs {
 	const double *unary;
-	uint32_t values, nx, ny;	/* of it, the first, the last */
+	uint32_t values, nx, ny;	/* of it, first, last neighbour */
 	struct arm first[MOST_ARMS], last[MOST_ARMS];
 	uint32_t nfirst, nlast;
 };
@@ -46,7 +46,7 @@ find_arms(const struct solve_net *net, const struct solve_bucket *b,
 	return true;
 }
 
-/* Of value a: what it costs beside value x of the first. */
+/* The cost of value a beside value x of the first neighbour. */
 static double
 sum_first(const struct pairs *p, uint32_t a, uint32_t x)
 {
@@ -61,7 +61,25 @@ sum_first(const struct pairs *p, uint32_t a, uint32_t x)
 	return sum;
 }
 
-/* The sums for value a of the variable. */
+void
+solve_keep_least(const double *row, size_t n, uint32_t a, double *cost,
+		 uint8_t *best)
+{
+	size_t i;
+
+	for (i = 0; i < n && !best; i++) {
+		cost[i] = row[i] < cost[i] ? row[i] : cost[i];
+	}
+	/* without a branch: which one is less is unpredictable */
+	for (i = 0; i < n && best; i++) {
+		bool less = row[i] < cost[i];
+
+		cost[i] = less ? row[i] : cost[i];
+		best[i] = less ? (uint8_t)a : best[i];
+	}
+}
+
+/* row[]: the sums for value a of the variable. */
 static void
 sum_arms(const struct pairs *p, uint32_t a, double *row)
 {
@@ -84,7 +102,10 @@ sum_arms(const struct pairs *p, uint32_t a, double *row)
 	}
 }
 
-/* The same where one table ends at the last, which most do: no row is made. */
+/*
+ * The same, and keeps the least, where one table has the last neighbour, as is
+ * most frequent: no row is stored.
+ */
 static void
 try_value(const struct pairs *p, uint32_t a, double *cost, uint8_t *best)
 {
@@ -106,7 +127,7 @@ try_value(const struct pairs *p, uint32_t a, double *cost, uint8_t *best)
 	}
 }
 
-/* And where it is not noted which value is the best. */
+/* The same without best[]. */
 static void
 lower(const struct pairs *p, uint32_t a, double *cost)
 {
@@ -138,7 +159,7 @@ find_best(const struct pairs *p, double *row, size_t n, double *cost,
 	for (a = 1; a < p->values; a++) {
 		if (p->nlast != 1) {
 			sum_arms(p, a, row);
-			solve_least(row, n, a, cost, best);
+			solve_keep_least(row, n, a, cost, best);
 		} else if (best) {
 			try_value(p, a, cost, best);
 		} else {

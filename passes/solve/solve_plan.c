@@ -1,33 +1,37 @@
 /*
- * In which order to eliminate: always the variable whose elimination makes
- * the smallest table, the lowest of equals.  Done on the graph alone, so
- * that it is known what the work will be before any of it is done.
+ * The order of elimination: next is always the variable whose elimination makes
+ * the smallest table, the lowest of equals.  It follows from the graph alone,
+ * so that the work is known before any of it is done.
  */
+#include "ir/memo.h"
 #include "passes/solve/solve_net.h"
 
 #include <string.h>
 
-#define FEW 64			/* weights that have a set: 1 .. 64 */
+#define FEW 64			/* weights that have a set of bits: 1 .. 64 */
 
 struct weighed {
 	double weight;		/* entries of the table that it would make */
 	uint32_t var;
 };
 
-/* Bits of variables, and of words of those that are not 0. */
+/* A set of variables as bits, and the set of its words that are not 0. */
 struct bits {
 	uint64_t *word, *any;
 };
 
 struct planner {
 	struct solve_net *net;
-	struct solve_scratch room;
+	struct solve_scratch mem;
 	struct solve_list *near;	/* neighbours, ascending */
 	double *weight;		/* by variable; 0: not known, or gone */
-	/* those of few weights, which most are: of weight w in set[w - 1] */
+	/*
+	 * variables of the weights 1 ..  FEW, which most have: those of w are
+	 * in set[w - 1]
+	 */
 	struct bits set[FEW];
-	uint64_t sets;		/* bits of those that are not empty */
-	struct weighed *heap;	/* of the others, and of what they were */
+	uint64_t sets;		/* bits of the sets that are not empty */
+	struct weighed *heap;	/* of the others; entries may be stale */
 	uint32_t nheap, cap;
 };
 
@@ -47,7 +51,7 @@ lowest(uint64_t bits)
 	return (uint32_t)__builtin_ctzll(bits);
 }
 
-/* The set is empty where it has no lowest one. */
+/* Removes v; an empty set has no lowest variable. */
 static void
 set_take(struct planner *p, uint32_t w, uint32_t v)
 {
@@ -66,7 +70,7 @@ set_take(struct planner *p, uint32_t w, uint32_t v)
 	}
 }
 
-/* The lowest of the lightest; there is one. */
+/* The lowest variable of the least weight; there is one. */
 static uint32_t
 set_first(const struct planner *p)
 {
@@ -98,9 +102,9 @@ heap_push(struct planner *p, struct weighed w)
 		struct weighed *old = p->heap;
 
 		p->cap *= 2;
-		p->heap = solve_get(&p->room, p->cap * sizeof *p->heap);
+		p->heap = solve_alloc(&p->mem, p->cap * sizeof *p->heap);
 		memcpy(p->heap, old, i * sizeof *old);
-		solve_put(&p->room, old);
+		solve_free(&p->mem, old);
 	}
 	for (; i > 0 && lighter(w, p->heap[(i - 1) / 2]); i = (i - 1) / 2) {
 		p->heap[i] = p->heap[(i - 1) / 2];
@@ -160,7 +164,9 @@ weigh(struct planner *p, uint32_t v)
 	}
 }
 
-/* Takes one out, and says how many of `more` are missing, but for v. */
+/*
+ * Removes v from the list, and returns how many of `more` but v are not in it.
+ */
 static uint32_t
 take_out(struct solve_list *l, uint32_t v, const struct solve_list *more,
 	 uint32_t gone)
@@ -183,7 +189,7 @@ take_out(struct solve_list *l, uint32_t v, const struct solve_list *more,
 	return missing;
 }
 
-/* near[v] becomes its union with `more`, without v and `gone` themselves. */
+/* near[v] becomes its union with `more`, without v and `gone`. */
 static void
 join(struct planner *p, uint32_t v, const struct solve_list *more,
      uint32_t gone)
@@ -197,10 +203,10 @@ join(struct planner *p, uint32_t v, const struct solve_list *more,
 	}
 	if (to > l->cap) {
 		l->cap = 2 * to;
-		at = solve_get(&p->room, l->cap * sizeof *at);
+		at = solve_alloc(&p->mem, l->cap * sizeof *at);
 	}
 	l->n = to;
-	while (to) {		/* from the back, so it may be in place */
+	while (to) {		/* from the end, as it may be done in place */
 		if (j && (more->at[j - 1] == v || more->at[j - 1] == gone)) {
 			j--;
 		} else if (j && (!i || more->at[j - 1] >= old[i - 1])) {
@@ -213,7 +219,7 @@ join(struct planner *p, uint32_t v, const struct solve_list *more,
 	l->at = at;
 }
 
-/* In near[v], `other` takes the place of `gone`; it may be there already. */
+/* Replaces `gone` by `other` in near[v], which may have it already. */
 static void
 replace(struct planner *p, uint32_t v, uint32_t gone, uint32_t other)
 {
@@ -240,7 +246,7 @@ replace(struct planner *p, uint32_t v, uint32_t gone, uint32_t other)
 	at[to] = other;
 }
 
-/* v goes: its neighbours come next to each other. */
+/* Removes v: its neighbours become neighbours of each other. */
 static void
 take_away(struct planner *p, uint32_t v)
 {
@@ -258,7 +264,7 @@ take_away(struct planner *p, uint32_t v)
 	}
 }
 
-/* Tables come sorted: of two variables, neighbours are met ascending. */
+/* Tables are sorted: of two variables, neighbours come ascending. */
 static void
 meet(struct planner *p, uint32_t v, const struct solve_list *scope)
 {
@@ -266,7 +272,7 @@ meet(struct planner *p, uint32_t v, const struct solve_list *scope)
 	uint32_t other = scope->at[scope->at[0] == v];
 
 	if (scope->n == 2 && (l->n == 0 || l->at[l->n - 1] < other)) {
-		solve_push(&p->room, l, other);
+		solve_list_push(&p->mem, l, other);
 	} else {
 		join(p, v, scope, SOLVE_NO_VAR);
 	}
@@ -281,12 +287,12 @@ begin(struct planner *p, struct solve_net *net)
 
 	memset(p, 0, sizeof *p);
 	p->net = net;
-	p->room.pool = net->room.pool;
-	p->near = solve_zero(&p->room, n * sizeof *p->near);
-	p->weight = solve_zero(&p->room, n * sizeof *p->weight);
+	p->mem.pool = net->mem.pool;
+	p->near = solve_calloc(&p->mem, n * sizeof *p->near);
+	p->weight = solve_calloc(&p->mem, n * sizeof *p->weight);
 	p->cap = 2 * n + 2;
-	p->heap = solve_get(&p->room, p->cap * sizeof *p->heap);
-	bits = solve_zero(&p->room, (size_t)FEW * each * sizeof *bits);
+	p->heap = solve_alloc(&p->mem, p->cap * sizeof *p->heap);
+	bits = solve_calloc(&p->mem, (size_t)FEW * each * sizeof *bits);
 	for (k = 0; k < FEW; k++, bits += each) {
 		p->set[k] = (struct bits){ bits, bits + words };
 	}
@@ -303,7 +309,7 @@ begin(struct planner *p, struct solve_net *net)
 	}
 }
 
-/* The next to go; false if the smallest table is too large, or none left. */
+/* The next variable; false if its table is too large, or none is left. */
 static bool
 lightest(struct planner *p, double max_entries, uint32_t *v)
 {
@@ -325,28 +331,29 @@ lightest(struct planner *p, double max_entries, uint32_t *v)
 
 /* ---- what each step sums ---- */
 
-/* By step, from 0; and of the rest none. */
+/* Lists of tables by step. */
 struct listing {
 	struct planner *p;
 	struct solve_plan *plan;
-	uint32_t *step;		/* by variable: that takes it; SOLVE_NO_VAR */
-	uint32_t *fixed, *ends;	/* by step: where the next table goes */
+	uint32_t *step;		/* by variable: the step that eliminates it, or
+				 * SOLVE_NO_VAR */
+	uint32_t *fixed, *ends;	/* by step: where the next table is put */
 };
 
 static void
 list_scopes(struct listing *l)
 {
 	struct solve_plan *plan = l->plan;
-	struct solve_scratch *room = &l->p->net->room;
+	struct solve_scratch *mem = &l->p->net->mem;
 	uint32_t k, n = 0;
 
-	plan->scopes = solve_get(room, (plan->n + 1) * sizeof *plan->scopes);
+	plan->scopes = solve_alloc(mem, (plan->n + 1) * sizeof *plan->scopes);
 	for (k = 0; k < plan->n; k++) {
 		plan->scopes[k] = n;
 		n += l->p->near[plan->order[k]].n;
 	}
 	plan->scopes[k] = n;
-	plan->scope = solve_get(room, n * sizeof *plan->scope);
+	plan->scope = solve_alloc(mem, n * sizeof *plan->scope);
 	for (k = 0; k < plan->n; k++) {
 		const struct solve_list *near = &l->p->near[plan->order[k]];
 
@@ -356,7 +363,7 @@ list_scopes(struct listing *l)
 	}
 }
 
-/* The step that spends a table: the first of those of its variables. */
+/* The step that sums a table: that of the first of its variables. */
 static uint32_t
 step_of(const struct listing *l, const uint32_t *vars, uint32_t n)
 {
@@ -379,7 +386,7 @@ has_last(const struct listing *l, uint32_t step, const uint32_t *vars,
 	       (vars[n - 1] == l->plan->order[step] && vars[n - 2] == last);
 }
 
-/* Counts a table, or if there is room for all, puts it where it belongs. */
+/* Counts a table, or once the lists are allocated puts it into its list. */
 static void
 list_table(struct listing *l, const uint32_t *vars, uint32_t n,
 	   uint32_t number)
@@ -418,26 +425,27 @@ list_all(struct listing *l)
 }
 
 /*
- * Tables that do not vary with the last variable of the scope are summed
- * first, each kind in the order of their numbers: ties hang on it.
+ * Tables without the last variable of the scope are summed first, each kind in
+ * the order of their numbers: between values of equal cost, rounding decides,
+ * so the order is fixed.
  */
 static void
 list_sums(struct planner *p, struct solve_plan *plan)
 {
 	struct listing l = { .p = p, .plan = plan };
-	struct solve_scratch *room = &p->net->room;
+	struct solve_scratch *mem = &p->net->mem;
 	uint32_t k, n = 0, fixed;
 
-	l.step = solve_get(&p->room, p->net->nvars * sizeof *l.step);
-	l.fixed = solve_zero(&p->room, plan->n * sizeof *l.fixed);
-	l.ends = solve_zero(&p->room, plan->n * sizeof *l.ends);
+	l.step = solve_alloc(&p->mem, p->net->nvars * sizeof *l.step);
+	l.fixed = solve_calloc(&p->mem, plan->n * sizeof *l.fixed);
+	l.ends = solve_calloc(&p->mem, plan->n * sizeof *l.ends);
 	memset(l.step, 0xff, p->net->nvars * sizeof *l.step);
 	for (k = 0; k < plan->n; k++) {
 		l.step[plan->order[k]] = k;
 	}
 	list_scopes(&l);
 	list_all(&l);
-	plan->sums = solve_get(room, (plan->n + 1) * sizeof *plan->sums);
+	plan->sums = solve_alloc(mem, (plan->n + 1) * sizeof *plan->sums);
 	for (k = 0; k < plan->n; k++) {
 		plan->sums[k] = n;
 		fixed = l.fixed[k];
@@ -446,7 +454,7 @@ list_sums(struct planner *p, struct solve_plan *plan)
 		l.ends[k] = l.fixed[k] + fixed;
 	}
 	plan->sums[k] = n;
-	plan->tables = solve_get(room, n * sizeof *plan->tables);
+	plan->tables = solve_alloc(mem, n * sizeof *plan->tables);
 	list_all(&l);
 }
 
@@ -459,10 +467,10 @@ solve_plan(struct solve_net *net, double max_entries, struct solve_plan *plan)
 	begin(&p, net);
 	memset(plan, 0, sizeof *plan);
 	plan->branch = SOLVE_NO_VAR;
-	plan->order = solve_get(&net->room, net->nvars * sizeof *plan->order);
-	plan->weight = solve_get(&net->room, net->nvars *
-				 sizeof *plan->weight);
-	plan->core = solve_get(&net->room, net->nvars * sizeof *plan->core);
+	plan->order = solve_alloc(&net->mem, net->nvars * sizeof *plan->order);
+	plan->weight = solve_alloc(&net->mem, net->nvars *
+				   sizeof *plan->weight);
+	plan->core = solve_alloc(&net->mem, net->nvars * sizeof *plan->core);
 	while (lightest(&p, max_entries, &v)) {
 		const struct solve_list *near = &p.near[v];
 
@@ -485,21 +493,21 @@ solve_plan(struct solve_net *net, double max_entries, struct solve_plan *plan)
 		}
 	}
 	list_sums(&p, plan);
-	solve_leave(&p.room);
+	solve_scratch_release(&p.mem);
 }
 
 void
 solve_plan_start(struct solve_net *net, const struct solve_plan *whole,
 		 double max_entries, struct solve_plan *plan)
 {
-	bool *gone = solve_zero(&net->room, net->nvars);
+	bool *gone = solve_calloc(&net->mem, net->nvars);
 	uint32_t v;
 
 	*plan = *whole;
 	plan->branch = SOLVE_NO_VAR;
 	plan->n = plan->ncore = plan->width = 0;
 	plan->states = 0;
-	plan->core = solve_get(&net->room, net->nvars * sizeof *plan->core);
+	plan->core = solve_alloc(&net->mem, net->nvars * sizeof *plan->core);
 	while (plan->n < whole->n && plan->weight[plan->n] <= max_entries) {
 		v = plan->order[plan->n];
 		gone[v] = true;
@@ -509,5 +517,74 @@ solve_plan_start(struct solve_net *net, const struct solve_plan *whole,
 		if (!gone[v]) {
 			plan->core[plan->ncore++] = v;
 		}
+	}
+}
+
+/* ---- plans that were made before ---- */
+
+#define NEED_NO_MEMO 8		/* variables: planned as quickly as found */
+
+/* What a plan follows from: how many values there are, and which tables. */
+static struct hash
+hash_graph(const struct solve_net *net, double max_entries)
+{
+	struct hash hash = { 3, 4 };
+	uint32_t k, j;
+
+	hash_add(&hash, num_bits(max_entries));
+	hash_add(&hash, net->nvars);
+	for (k = 0; k < net->nvars; k++) {
+		hash_add(&hash, net->domain[k]);
+	}
+	for (k = 0; k < net->ntables; k++) {
+		const struct solve_table *t = &net->tables[k];
+
+		hash_add(&hash, t->nvars);
+		for (j = 0; j < t->nvars; j++) {
+			hash_add(&hash, t->vars[j]);
+		}
+	}
+	return hash;
+}
+
+static struct solve_plan *
+copy_plan(struct arena *a, const struct solve_plan *plan)
+{
+	struct solve_plan *x = arena_dup(a, plan, sizeof *x);
+	uint32_t n = plan->n;
+
+	x->order = arena_dup(a, plan->order, n * sizeof *x->order);
+	x->weight = arena_dup(a, plan->weight, n * sizeof *x->weight);
+	x->scopes = arena_dup(a, plan->scopes, (n + 1) * sizeof *x->scopes);
+	x->scope = arena_dup(a, plan->scope,
+			     plan->scopes[n] * sizeof *x->scope);
+	x->sums = arena_dup(a, plan->sums, (n + 1) * sizeof *x->sums);
+	x->tables = arena_dup(a, plan->tables,
+			      plan->sums[n] * sizeof *x->tables);
+	x->core = arena_dup(a, plan->core, plan->ncore * sizeof *x->core);
+	return x;
+}
+
+void
+solve_plan_known(struct memo *m, struct solve_net *net, double max_entries,
+		 struct solve_plan *plan)
+{
+	bool asks = m && net->nvars >= NEED_NO_MEMO;
+	const struct solve_plan *known;
+	struct hash key = { 0, 0 };
+	struct arena *a;
+
+	if (asks) {
+		key = hash_graph(net, max_entries);
+		known = memo_find(m, MEMO_ORDERS, key);
+		if (known) {
+			*plan = *known;
+			return;
+		}
+	}
+	solve_plan(net, max_entries, plan);
+	a = asks ? memo_arena(m, MEMO_ORDERS) : NULL;
+	if (a) {
+		memo_keep(m, MEMO_ORDERS, key, copy_plan(a, plan));
 	}
 }

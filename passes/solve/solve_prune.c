@@ -1,45 +1,46 @@
 /*
- * Values that no best answer needs: those that meet nothing but forbidden
- * entries (arc consistency), and those that another value of the variable
- * beats whatever its neighbours take (Goldstein's dead-end elimination,
- * Biophys. J. 66, 1994).  Both go on until nothing more can be dropped.
+ * Drops values that no best assignment needs: those that have INFINITY beside
+ * all values of some neighbour (arc consistency), and those that another value
+ * of the variable beats whatever its neighbours are (Goldstein's dead-end
+ * elimination, Biophys.  J.  66, 1994).  Both are repeated until nothing more
+ * can be dropped.
  */
 #include "passes/solve/solve_net.h"
 
 #include <math.h>
 #include <string.h>
 
-/* Variables to look at, each at most once; the first in is the first out. */
-struct queue {
+/* Variables to be looked at, each at most once, first in, first out. */
+struct prune_queue {
 	uint32_t *var, head, n, cap;
 	bool *queued;
 };
 
 /*
- * A table as one of its variables sees it.  Of tables of two, bit b of meets[]
- * at its value a says that the entry at value b of the other one is allowed.
+ * A table as seen by one of its variables.  Of tables of two, bit b of meets[]
+ * at its value a says that the entry at value b of the other one is finite.
  */
 struct view {
 	struct solve_axis axis;
 	double *cost;		/* its entries */
 	uint64_t *meets;	/* NULL: too many values, or variables */
-	struct view *other;	/* as the other one sees it, if so */
+	struct view *other;	/* as the other variable sees it */
 };
 
 struct prune {
 	struct solve_net *net;
-	struct queue arcs, beaten;
+	struct prune_queue arcs, beaten;
 	double margin;
 	struct view **views;	/* by variable, by table of it */
 	/*
-	 * By variable: some value may have come to meet nothing, or is
-	 * forbidden.  Else looking at its arcs would find nothing.
+	 * By variable: one of its values, or of its neighbours', was dropped or
+	 * is INFINITY.  Otherwise its arcs need no check.
 	 */
 	bool *lost;
 };
 
 static void
-enqueue(struct queue *q, uint32_t v)
+enqueue(struct prune_queue *q, uint32_t v)
 {
 	if (!q->queued[v]) {
 		q->queued[v] = true;
@@ -48,7 +49,7 @@ enqueue(struct queue *q, uint32_t v)
 }
 
 static bool
-dequeue(struct queue *q, uint32_t *v)
+dequeue(struct prune_queue *q, uint32_t *v)
 {
 	if (q->n == 0) {
 		return false;
@@ -61,20 +62,20 @@ dequeue(struct queue *q, uint32_t *v)
 }
 
 static void
-queue_all(struct queue *q, struct solve_net *net)
+queue_all(struct prune_queue *q, struct solve_net *net)
 {
 	uint32_t v;
 
 	q->cap = net->nvars;
 	q->head = q->n = 0;
-	q->var = solve_get(&net->room, net->nvars * sizeof *q->var);
-	q->queued = solve_zero(&net->room, net->nvars * sizeof *q->queued);
+	q->var = solve_alloc(&net->mem, net->nvars * sizeof *q->var);
+	q->queued = solve_calloc(&net->mem, net->nvars * sizeof *q->queued);
 	for (v = 0; v < net->nvars; v++) {
 		enqueue(q, v);
 	}
 }
 
-/* The neighbours have fewer values to reckon with now. */
+/* Queues the neighbours of a variable that lost a value. */
 static void
 wake(struct prune *p, uint32_t v)
 {
@@ -96,7 +97,7 @@ wake(struct prune *p, uint32_t v)
 
 #define MOST_BITS 64
 
-/* The entries that are allowed, a bit each. */
+/* A bit for each finite entry. */
 static uint64_t
 allowed(const double *c, uint32_t n)
 {
@@ -109,8 +110,8 @@ allowed(const double *c, uint32_t n)
 }
 
 /*
- * Of a table of two, as its first variable and its second one see it.  Most
- * rows forbid nothing, or nearly all.
+ * Fills meets[] of both views of a table of two.  Most rows are all finite or
+ * all INFINITY.
  */
 static void
 find_bits(struct prune *p, const struct solve_table *t, struct view *x,
@@ -150,7 +151,7 @@ find_view(struct prune *p, const struct solve_table *t, uint32_t v,
 	p->lost[v] = true;
 }
 
-/* Of a table of two with few values each. */
+/* Makes both views of a table of two with few values each. */
 static void
 find_pair(struct prune *p, const struct solve_table *t, struct view *x,
 	  struct view *y, uint64_t **bits)
@@ -164,12 +165,12 @@ find_pair(struct prune *p, const struct solve_table *t, struct view *x,
 	find_bits(p, t, x, y);
 }
 
-/* How variables see their tables, in the order of their lists. */
+/* All views, in the order of net->of. */
 static void
 find_views(struct prune *p)
 {
 	struct solve_net *net = p->net;
-	uint32_t *n = solve_zero(&net->room, net->nvars * sizeof *n), v, k, j;
+	uint32_t *n = solve_calloc(&net->mem, net->nvars * sizeof *n), v, k, j;
 	size_t all = 0, words = 0;
 	struct view *view;
 	uint64_t *bits;
@@ -178,9 +179,9 @@ find_views(struct prune *p)
 		all += net->of[v].n;
 		words += (size_t)net->of[v].n * net->domain[v];
 	}
-	p->views = solve_get(&net->room, net->nvars * sizeof *p->views);
-	view = solve_get(&net->room, all * sizeof *view);
-	bits = solve_get(&net->room, words * sizeof *bits);
+	p->views = solve_alloc(&net->mem, net->nvars * sizeof *p->views);
+	view = solve_alloc(&net->mem, all * sizeof *view);
+	bits = solve_alloc(&net->mem, words * sizeof *bits);
 	for (v = 0; v < net->nvars; v++) {
 		p->views[v] = view;
 		view += net->of[v].n;
@@ -201,7 +202,7 @@ find_views(struct prune *p)
 	}
 }
 
-/* All entries of a value. */
+/* Makes all entries of a value INFINITY. */
 static void
 forbid(const struct view *x, uint32_t value)
 {
@@ -215,7 +216,7 @@ forbid(const struct view *x, uint32_t value)
 	}
 }
 
-/* Drops a value: those next to it do not meet it any more. */
+/* Drops a value, and clears its bits in the views of neighbours. */
 static void
 drop(struct prune *p, uint32_t v, uint32_t value)
 {
@@ -244,7 +245,7 @@ drop(struct prune *p, uint32_t v, uint32_t value)
 	}
 }
 
-/* Whether any entry of value a is allowed. */
+/* Whether value a has a finite entry. */
 static bool
 meets(const struct view *view, uint32_t a)
 {
@@ -308,7 +309,7 @@ struct gap {
 	double least, most;
 };
 
-/* Of entries that stand `step` apart. */
+/* Of entries that are `step` apart. */
 static struct gap
 compare(const double *a, const double *b, size_t n, size_t step,
 	struct gap s)
@@ -317,8 +318,8 @@ compare(const double *a, const double *b, size_t n, size_t step,
 
 	for (i = 0; i < n * step; i += step) {
 		/*
-		 * Where both are forbidden this is no number, and both
-		 * comparisons are false.
+		 * Where both are INFINITY this is NaN, and both comparisons are
+		 * false.
 		 */
 		double d = a[i] - b[i];
 
@@ -343,15 +344,17 @@ compare_in(const double *a, const double *b, const struct solve_axis *x)
 	return s;
 }
 
-/* Of its values that are left, what each may meet, of some tables. */
-struct race {
+/*
+ * By value of a variable, which values of some neighbours have finite entries.
+ */
+struct value_race {
 	uint32_t n;
 	uint8_t value[SOLVE_MAX_DOMAIN];
 	uint64_t meets[SOLVE_MAX_DOMAIN];
 };
 
 static void
-find_left(const struct prune *p, uint32_t v, struct race *r)
+find_left(const struct prune *p, uint32_t v, struct value_race *r)
 {
 	const double *unary = p->net->unary[v];
 	uint32_t n = p->net->domain[v], a;
@@ -363,20 +366,20 @@ find_left(const struct prune *p, uint32_t v, struct race *r)
 	}
 }
 
-/* Of as many tables as there is room for. */
+/* Of as many tables as fit the bits of a word. */
 static void
-gather(const struct prune *p, uint32_t v, struct race *r)
+gather(const struct prune *p, uint32_t v, struct value_race *r)
 {
 	const struct view *x = p->views[v], *end = x + p->net->of[v].n;
-	uint32_t room = MOST_BITS, i;
+	uint32_t left = MOST_BITS, i;
 
 	memset(r->meets, 0, r->n * sizeof *r->meets);
 	for (; x < end; x++) {
-		uint32_t bits = x->other ? x->other->axis.domain : room + 1;
+		uint32_t bits = x->other ? x->other->axis.domain : left + 1;
 
-		/* a shift by all of a word has no meaning */
-		if (bits <= room && bits < MOST_BITS) {
-			room -= bits;
+		/* shifting by all bits of a word is undefined */
+		if (bits <= left && bits < MOST_BITS) {
+			left -= bits;
 			for (i = 0; i < r->n; i++) {
 				r->meets[i] = r->meets[i] << bits |
 					      x->meets[r->value[i]];
@@ -385,7 +388,7 @@ gather(const struct prune *p, uint32_t v, struct race *r)
 	}
 }
 
-/* Whether each of them may meet something that the other may not. */
+/* Whether each has a bit that the other lacks. */
 static bool
 differ(uint64_t a, uint64_t b)
 {
@@ -393,9 +396,9 @@ differ(uint64_t a, uint64_t b)
 }
 
 /*
- * Is b never better than a (1), or a never better than b (-1), but always
- * worse by the margin?  If both, they are worth the same, and the higher
- * value goes.
+ * 1 if b is never cheaper than a and always dearer by the margin, -1 if it is
+ * the other way round.  If both hold they cost the same, and the higher value
+ * is dropped.
  */
 static int
 beats(const struct prune *p, uint32_t v, uint32_t a, uint32_t b)
@@ -409,7 +412,7 @@ beats(const struct prune *p, uint32_t v, uint32_t a, uint32_t b)
 		struct gap s = compare_in(view->cost + b * x->inner,
 					  view->cost + a * x->inner, x);
 
-		/* what is out of the race stays so: no sum of opposites */
+		/* INFINITY is kept: opposite ones are never added */
 		least = s.least > -INFINITY ? least + s.least : s.least;
 		most = s.most < INFINITY ? most + s.most : s.most;
 		if (!(least > -INFINITY) && !(most < INFINITY)) {
@@ -419,9 +422,9 @@ beats(const struct prune *p, uint32_t v, uint32_t a, uint32_t b)
 	return least >= p->margin ? 1 : most <= -p->margin ? -1 : 0;
 }
 
-/* One of them beside all that come after; whether some value was dropped. */
+/* Compares a value with all after it; whether one was dropped. */
 static bool
-race(struct prune *p, uint32_t v, const struct race *r, uint32_t i)
+race(struct prune *p, uint32_t v, const struct value_race *r, uint32_t i)
 {
 	const double *unary = p->net->unary[v];
 	uint32_t a = r->value[i], k;
@@ -447,7 +450,7 @@ race(struct prune *p, uint32_t v, const struct race *r, uint32_t i)
 static void
 check_beaten(struct prune *p, uint32_t v)
 {
-	struct race r;
+	struct value_race r;
 	bool dropped = false;
 	uint32_t i;
 
@@ -455,7 +458,7 @@ check_beaten(struct prune *p, uint32_t v)
 	if (r.n < 2) {
 		return;
 	}
-	gather(p, v, &r);	/* what is dropped here changes none of it */
+	gather(p, v, &r);	/* dropping values here does not change it */
 	for (i = 0; i + 1 < r.n; i++) {
 		dropped |= race(p, v, &r, i);
 	}
@@ -488,7 +491,7 @@ solve_prune(struct solve_net *net, double margin, uint32_t *bad)
 	struct prune p = { .net = net, .margin = margin };
 	uint32_t v;
 
-	p.lost = solve_zero(&net->room, net->nvars * sizeof *p.lost);
+	p.lost = solve_calloc(&net->mem, net->nvars * sizeof *p.lost);
 	find_views(&p);
 	spread_forbidden(&p);
 	queue_all(&p.arcs, net);

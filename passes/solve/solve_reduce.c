@@ -1,14 +1,14 @@
 /*
- * Eliminating and pruning in turns.  A variable whose elimination makes a
- * small table is in no hurry to be kept: once it is gone, the table says what
- * the values of its neighbours come to, and most of them are beaten.  So the
- * wide middle of a program, where eliminating alone would take millions of
- * states, comes down to a few.
+ * Elimination and pruning in turns.  A variable whose elimination makes a small
+ * table goes first: the table then has the costs that its neighbours' values
+ * imply, and most of them are beaten by others.  So the middle of a program,
+ * where elimination alone would look at millions of assignments, is reduced to
+ * a few.
  *
- * What comes out is not an answer but a smaller problem, of all values that
- * some answer needs which costs as little as the best, up to what rounding
- * may do.  Which of those is kept is decided by eliminating as ever, in the
- * order of the whole problem: it does not hang on this file.
+ * The result is not an answer but a smaller problem: it has all values of all
+ * assignments that cost as little as the best up to rounding.  Which of these
+ * is chosen is decided by elimination in the order of the whole problem, and
+ * does not depend on this file.
  */
 #include "passes/solve/solve_net.h"
 
@@ -16,31 +16,35 @@
 #include <math.h>
 #include <string.h>
 
-#define WIDER 2			/* so many times more in each turn */
+#define WIDER 2			/* the limit on entries grows by this factor per
+				 * turn */
 #define MAX_TURNS 12
-#define MAX_LOOKS 4096	/* at assignments of a scope, for one variable */
+#define MAX_LOOKS 4096	/* assignments of a scope that are looked at for one
+			 * variable */
 
 /* One turn: what was eliminated of its net. */
-struct turn {
+struct reduce_turn {
 	struct solve_net *net;
 	struct solve_steps steps;
 };
 
 struct reduce {
-	struct solve_run *run;
-	struct turn turns[MAX_TURNS];
+	struct solve_state *run;
+	struct reduce_turn turns[MAX_TURNS];
 	uint32_t n;
 	double slack;
-	size_t *first;		/* of a user's variable in open[] */
-	bool *open;		/* by value: some answer may need it */
+	size_t *first;		/* by the user's variable, its first place in
+				 * open[] */
+	bool *open;		/* by value: an assignment near the best may
+				 * have it */
 };
 
-/* What is left of the turn's net, pruned; NULL if that cannot be. */
+/* What is left of the turn's net, pruned; NULL if nothing is feasible. */
 static struct solve_net *
 rest_of(struct reduce *r, struct solve_net *net, const struct solve_plan *p)
 {
-	uint32_t *tables = solve_get(&net->room, net->ntables *
-				     sizeof *tables), k, bad;
+	uint32_t *tables = solve_alloc(&net->mem, net->ntables *
+				       sizeof *tables), k, bad;
 	struct solve_part core = { .vars = p->core, .nvars = p->ncore,
 				   .tables = tables }, all;
 	struct solve_net *rest, *small = NULL;
@@ -51,16 +55,16 @@ rest_of(struct reduce *r, struct solve_net *net, const struct solve_plan *p)
 		}
 	}
 	rest = solve_restrict(net, &core, r->run->choice);
-	/* what costs as little as the best must not be lost */
+	/* assignments that cost as little as the best must stay */
 	if (solve_prune(rest, 2 * r->slack, &bad)) {
-		all = solve_whole(rest);
+		all = solve_whole_net(rest);
 		small = solve_restrict(rest, &all, r->run->choice);
 	}
 	solve_net_free(rest);
 	return small;
 }
 
-/* Frees nothing: each net stays for the way back. */
+/* Frees no net: each is needed on the way back. */
 static bool
 take_turns(struct reduce *r, struct solve_net *net,
 	   const struct solve_plan *whole)
@@ -70,7 +74,7 @@ take_turns(struct reduce *r, struct solve_net *net,
 	uint32_t bad;
 
 	for (; net; entries *= WIDER) {
-		struct turn *t = &r->turns[r->n++];
+		struct reduce_turn *t = &r->turns[r->n++];
 
 		t->net = net;
 		t->steps.keep = true;
@@ -95,9 +99,12 @@ take_turns(struct reduce *r, struct solve_net *net,
 	return false;
 }
 
-/* ---- the way back, with all that may be ---- */
+/* ---- the way back: all values that may be chosen ---- */
 
-/* Before the turns; a choice they leave out is of a step. */
+/*
+ * Marks the values of variables before the turns; a variable without a mark
+ * belongs to a step.
+ */
 static void
 begin(struct reduce *r, struct solve_net *net)
 {
@@ -105,36 +112,40 @@ begin(struct reduce *r, struct solve_net *net)
 	size_t n = 0;
 	uint32_t v;
 
-	r->first = solve_get(&net->room, s->domain.n * sizeof *r->first);
+	r->first = solve_alloc(&net->mem, s->domain.n * sizeof *r->first);
 	for (v = 0; v < s->domain.n; v++) {
 		r->first[v] = n;
 		n += s->domain.at[v];
 	}
-	r->open = solve_zero(&net->room, n);
+	r->open = solve_calloc(&net->mem, n);
 	for (v = 0; v < net->nvars; v++) {
 		r->run->choice[net->id[v]] = SOLVE_NO_VAR;
 	}
 }
 
 /* One step of a turn on the way back. */
-struct look {
+struct scope_walk {
 	struct reduce *r;
-	const struct turn *turn;
+	const struct reduce_turn *turn;
 	struct solve_bucket step;
-	uint32_t *at;		/* by variable: the value that is looked at */
+	uint32_t *at;		/* by variable: the value it has in this
+				 * assignment */
 	bool *open;		/* of the step's variable */
 	uint32_t n, left;	/* looks so far; values that are not open */
 };
 
-/* Its values that come close beside those of the scope. */
+/*
+ * Opens values of the variable that cost little more than its best one beside
+ * at[].
+ */
 static void
-look_at(struct look *l)
+look_at(struct scope_walk *l)
 {
 	const struct solve_net *net = l->turn->net;
 	uint32_t v = l->step.var, a;
 	double sums[SOLVE_MAX_DOMAIN], least = INFINITY;
 
-	solve_sums(net, &l->step, l->at, sums);
+	solve_value_sums(net, &l->step, l->at, sums);
 	for (a = 0; a < net->domain[v]; a++) {
 		least = sums[a] < least ? sums[a] : least;
 	}
@@ -148,9 +159,12 @@ look_at(struct look *l)
 	}
 }
 
-/* Wherever the scope is open, from its place k on; false: that is too much. */
+/*
+ * Looks at all assignments of open values of the scope from place k on; false:
+ * they are too many.
+ */
 static bool
-look(struct look *l, uint32_t k)
+look(struct scope_walk *l, uint32_t k)
 {
 	const struct solve_net *net = l->turn->net;
 	const bool *open;
@@ -172,12 +186,12 @@ look(struct look *l, uint32_t k)
 }
 
 static bool
-open_steps(struct reduce *r, const struct turn *t)
+open_steps(struct reduce *r, const struct reduce_turn *t)
 {
-	struct look l = { .r = r, .turn = t };
+	struct scope_walk l = { .r = r, .turn = t };
 	uint32_t k = t->steps.plan.n;
 
-	l.at = solve_get(&t->net->room, t->net->nvars * sizeof *l.at);
+	l.at = solve_alloc(&t->net->mem, t->net->nvars * sizeof *l.at);
 	while (k-- > 0) {
 		uint32_t v = t->steps.plan.order[k];
 
@@ -192,7 +206,7 @@ open_steps(struct reduce *r, const struct turn *t)
 	return true;
 }
 
-/* False if too much is open. */
+/* False if there are too many. */
 static bool
 find_open(struct reduce *r, const struct solve_net *net)
 {
@@ -213,20 +227,20 @@ find_open(struct reduce *r, const struct solve_net *net)
 	return true;
 }
 
-/* The net of what is open. */
+/* The net of the open values. */
 static struct solve_net *
 narrow(struct reduce *r, struct solve_net *net, bool all_stay)
 {
-	struct solve_part all = solve_whole(net);
+	struct solve_part all = solve_whole_net(net);
 	struct solve_net view = *net;
 	uint32_t v, a;
 
-	view.unary = solve_get(&net->room, net->nvars * sizeof *view.unary);
+	view.unary = solve_alloc(&net->mem, net->nvars * sizeof *view.unary);
 	for (v = 0; v < net->nvars; v++) {
 		const bool *open = r->open + r->first[net->id[v]];
 		size_t bytes = net->domain[v] * sizeof **view.unary;
 
-		view.unary[v] = solve_get(&net->room, bytes);
+		view.unary[v] = solve_alloc(&net->mem, bytes);
 		for (a = 0; a < net->domain[v]; a++) {
 			view.unary[v][a] = open[net->value[v][a]]
 				? net->unary[v][a] : INFINITY;
@@ -236,7 +250,7 @@ narrow(struct reduce *r, struct solve_net *net, bool all_stay)
 }
 
 struct solve_net *
-solve_reduce(struct solve_run *run, struct solve_net *net,
+solve_reduce(struct solve_state *run, struct solve_net *net,
 	     const struct solve_plan *plan, bool all_stay)
 {
 	struct reduce r = { .run = run };
@@ -245,7 +259,7 @@ solve_reduce(struct solve_run *run, struct solve_net *net,
 
 	r.slack = 1e4 * DBL_EPSILON * solve_scale(net);
 	begin(&r, net);
-	if (take_turns(&r, solve_share(net), plan) && find_open(&r, net)) {
+	if (take_turns(&r, solve_net_share(net), plan) && find_open(&r, net)) {
 		small = narrow(&r, net, all_stay);
 	}
 	for (k = 0; k < r.n; k++) {

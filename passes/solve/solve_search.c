@@ -1,51 +1,56 @@
 /*
- * Solves one net.  Where it can be eliminated, that is all.  Where each
- * further step would make too large a table, the variable that has most
- * neighbours in what is left takes its values one by one, depth first; a
- * branch that cannot beat the best seen so far is cut.
+ * Solves one net: by elimination alone where that makes no too large table.
+ * Otherwise depth first: the variable of most neighbours in what is left has
+ * its values tried one by one, and a value whose lower bound is not below the
+ * best cost so far is skipped.
  */
 #include "passes/solve/solve_net.h"
 
 #include <math.h>
 #include <string.h>
 
-/* Eliminations of fewer states are not worth looking for bounds. */
+/* Where elimination looks at fewer assignments, bounds do not pay. */
 #define CHEAP_STATES (1 << 24)
 /*
- * Reducing takes as long as so many states of wide tables for each variable;
- * where no table may have so many entries, searching is what was asked for.
+ * Reducing takes as long as so many assignments of large tables for each
+ * variable.  Where max_entries is smaller, trying values was asked for (by
+ * tests).
  */
 #define WIDE_STATES 100
 #define MANY_ENTRIES (1 << 16)
-#define MAX_ROUNDS 6	/* of looking for bounds, at one level */
+#define MAX_ROUNDS 6	/* of bounds at one level */
 
-/* One variable whose values are tried. */
-struct level {
+/* One variable whose values are being tried. */
+struct branch_level {
 	struct solve_net *net;	/* what is left of it is the core */
-	struct solve_steps steps;	/* the rest of it */
+	struct solve_steps steps;	/* how the other variables were
+					 * eliminated */
 	struct solve_part core;
 	uint32_t var;
-	double *cost;		/* of its values; in the net all are dropped */
+	double *cost;		/* by value; the net has INFINITY for all of
+				 * them */
 	uint32_t *order, n, next;	/* its values, cheapest first */
 };
 
-struct search {
-	struct solve_run *run;
-	VEC(struct level) levels;
+struct branching {
+	struct solve_state *run;
+	VEC(struct branch_level) levels;
 	uint32_t *ids, nids;	/* the user's variables of the net */
 };
 
 static void
-note_conflict(struct search *s, uint32_t bad)
+note_conflict(struct branching *s, uint32_t bad)
 {
 	if (s->run->result->bad_var == SOLVE_NO_VAR) {
 		s->run->result->bad_var = bad;
 	}
 }
 
-/* A choice for the innermost net is known: completes it on the way out. */
+/*
+ * The innermost net is solved: chooses the variables of all levels around it.
+ */
 static void
-take(struct search *s, double cost)
+take(struct branching *s, double cost)
 {
 	uint32_t k;
 
@@ -54,28 +59,31 @@ take(struct search *s, double cost)
 	}
 	s->run->best_cost = cost;
 	for (k = s->levels.n; k-- > 0;) {
-		solve_back(s->levels.at[k].net, &s->levels.at[k].steps,
-			   s->run->choice);
+		solve_choose_back(s->levels.at[k].net, &s->levels.at[k].steps,
+				  s->run->choice);
 	}
 	for (k = 0; k < s->nids; k++) {
 		s->run->best[s->ids[k]] = s->run->choice[s->ids[k]];
 	}
 }
 
-/* The net without what was dropped; the old one is freed. */
+/* The net without dropped values; the old one is freed. */
 static struct solve_net *
-shrink(struct search *s, struct solve_net *net)
+shrink(struct branching *s, struct solve_net *net)
 {
-	struct solve_part all = solve_whole(net);
+	struct solve_part all = solve_whole_net(net);
 	struct solve_net *smaller = solve_restrict(net, &all, s->run->choice);
 
 	solve_net_free(net);
 	return smaller;
 }
 
-/* Bounds and drops; NULL, the net being freed, if nothing better is in it. */
+/*
+ * Finds bounds and drops values by them; NULL, the net being freed, if it has
+ * nothing better than the best so far.
+ */
 static struct solve_net *
-tighten(struct search *s, struct solve_net *net, bool *dropped)
+tighten(struct branching *s, struct solve_net *net, bool *dropped)
 {
 	struct solve_bounds b;
 	bool left = solve_bound(net, s->run->best_cost, &b);
@@ -98,7 +106,7 @@ tighten(struct search *s, struct solve_net *net, bool *dropped)
 }
 
 static void
-sort_values(struct level *l)
+sort_values(struct branch_level *l)
 {
 	const double *cost = l->cost;
 	uint32_t a, k;
@@ -116,14 +124,15 @@ sort_values(struct level *l)
 }
 
 static void
-open_level(struct search *s, struct solve_net *net,
+open_level(struct branching *s, struct solve_net *net,
 	   const struct solve_plan *plan, struct solve_steps steps)
 {
-	struct level l = { .net = net, .steps = steps, .var = plan->branch };
+	struct branch_level l = { .net = net, .steps = steps,
+				  .var = plan->branch };
 	size_t n = net->domain[l.var];
 	uint32_t *tables, k;
 
-	tables = solve_get(&net->room, net->ntables * sizeof *tables);
+	tables = solve_alloc(&net->mem, net->ntables * sizeof *tables);
 	l.core.vars = plan->core;
 	l.core.nvars = plan->ncore;
 	l.core.tables = tables;
@@ -132,8 +141,8 @@ open_level(struct search *s, struct solve_net *net,
 			tables[l.core.ntables++] = k;
 		}
 	}
-	l.cost = solve_get(&net->room, n * sizeof *l.cost);
-	l.order = solve_get(&net->room, n * sizeof *l.order);
+	l.cost = solve_alloc(&net->mem, n * sizeof *l.cost);
+	l.order = solve_alloc(&net->mem, n * sizeof *l.order);
 	memcpy(l.cost, net->unary[l.var], n * sizeof *l.cost);
 	sort_values(&l);
 	for (k = 0; k < n; k++) {
@@ -155,7 +164,7 @@ has_choice(const struct solve_net *net)
 	return false;
 }
 
-/* Whether reducing first is less work, where eliminating could be all. */
+/* Whether reducing first is less work than elimination alone. */
 static bool
 is_wide(const struct solve_net *net, const struct solve_plan *plan)
 {
@@ -172,15 +181,15 @@ is_wide(const struct solve_net *net, const struct solve_plan *plan)
 }
 
 /*
- * A smaller net that is eliminated by the same plan to the same choice, or
- * the net itself.  Where the plan is not one to eliminate by, what is left is
- * pruned, and has a plan of its own.  Where nothing is left to choose, no
- * variable stays: as all tables are as small, any order would do, also one
- * that makes them of a hundred variables.  The net stays: its room has the
- * plan.
+ * A smaller net with the same solution, or the net itself.  By a plan that
+ * eliminates all, the smaller net is eliminated to the same choice.  Otherwise
+ * what is left is pruned and planned anew.  If all is chosen then, variables of
+ * one value stay out: as all tables are equally small, any order would do for
+ * them, also one that makes tables of a hundred variables.  The old net stays,
+ * as its scratch has the plan.
  */
 static struct solve_net *
-reduce(struct search *s, struct solve_net *net, struct solve_plan *plan)
+reduce(struct branching *s, struct solve_net *net, struct solve_plan *plan)
 {
 	bool plain = !plan->ncore && plan->states <= CHEAP_STATES;
 	struct solve_net *small;
@@ -200,7 +209,8 @@ reduce(struct search *s, struct solve_net *net, struct solve_plan *plan)
 	if (!plain || small->nvars == 0) {
 		solve_plan(small, s->run->s->max_entries, plan);
 	}
-	plan->states = 0;	/* next to those that reducing looked at */
+	plan->states = 0;	/* they are few beside those that reducing
+				 * looked at */
 	return small;
 }
 
@@ -211,11 +221,11 @@ needs_bounds(const struct solve_plan *plan)
 }
 
 /*
- * Goes into a net, which has been pruned and shrunk: solves and frees it, or
- * opens a level for what is left of it.
+ * Solves a net, which has been pruned and shrunk, and frees it, or opens a
+ * level for what is left of it.
  */
 static void
-enter(struct search *s, struct solve_net *net)
+enter(struct branching *s, struct solve_net *net)
 {
 	struct solve_result *res = s->run->result;
 	struct solve_steps steps = { .keep = false };
@@ -224,7 +234,7 @@ enter(struct search *s, struct solve_net *net)
 	bool dropped = true;
 	uint32_t round, bad;
 
-	solve_plan_again(s->run->s->memo, net, s->run->s->max_entries, &plan);
+	solve_plan_known(s->run->s->memo, net, s->run->s->max_entries, &plan);
 	net = reduce(s, net, &plan);
 	if (!s->levels.n && needs_bounds(&plan)) {
 		s->run->slack = solve_scale(whole) * 1e-15;
@@ -249,17 +259,17 @@ enter(struct search *s, struct solve_net *net)
 		return;
 	}
 	if (net->base < s->run->best_cost) {
-		solve_back(net, &steps, s->run->choice);
+		solve_choose_back(net, &steps, s->run->choice);
 		take(s, net->base);
 	}
 	solve_net_free(net);
 }
 
-/* The innermost level's next value. */
+/* Tries the innermost level's next value. */
 static void
-try_next(struct search *s)
+try_next(struct branching *s)
 {
-	struct level *l = &s->levels.at[s->levels.n - 1];
+	struct branch_level *l = &s->levels.at[s->levels.n - 1];
 	double *unary = l->net->unary[l->var];
 	uint32_t a = l->order[l->next++], bad = SOLVE_NO_VAR;
 	struct solve_net *net;
@@ -277,16 +287,16 @@ try_next(struct search *s)
 }
 
 bool
-solve_search(struct solve_run *r, struct solve_net *net)
+solve_search(struct solve_state *r, struct solve_net *net)
 {
-	struct search s = { .run = r, .nids = net->nvars };
+	struct branching s = { .run = r, .nids = net->nvars };
 	uint32_t k;
 
 	s.ids = arena_dup(r->pool.arena, net->id, s.nids * sizeof *s.ids);
 	r->best_cost = INFINITY;
 	enter(&s, net);
 	while (s.levels.n) {
-		struct level *l = &s.levels.at[s.levels.n - 1];
+		struct branch_level *l = &s.levels.at[s.levels.n - 1];
 
 		if (l->next < l->n &&
 		    r->result->nodes < r->s->max_nodes) {

@@ -5,6 +5,7 @@
 
 #include <string.h>
 
+#include "ir/memo.h"
 #include "passes/kernels/kernels.h"
 
 /* ---- coordinates ---- */
@@ -353,7 +354,7 @@ find_sent(struct ranks *r)
 
 bool
 ranks_open(struct ranks *r, struct ir_module *m, const struct sched *s,
-	   const char **why)
+	   struct memo *memo, const char **why)
 {
 	memset(r, 0, sizeof *r);
 	r->m = m;
@@ -361,7 +362,8 @@ ranks_open(struct ranks *r, struct ir_module *m, const struct sched *s,
 	r->nstages = s->nstages;
 	r->nmicrobatches = s->nmicrobatches;
 	r->kernels = arena_alloc(&m->ctx->perm, sizeof *r->kernels);
-	r->found = ranks_found_of(r);
+	r->memo = memo;
+	r->found = ranks_found_of(r, memo);
 	find_sent(r);
 	return find_axes(r, why) && agree(r, why) && find_funcs(r, why) &&
 	       without_operands(r, why);
@@ -370,15 +372,17 @@ ranks_open(struct ranks *r, struct ir_module *m, const struct sched *s,
 struct kernels *const *
 ranks_kernels(const struct ranks *r)
 {
-	struct ranks_found *x = r->found;
-	struct arena *a = x ? x->arena : &r->m->ctx->perm;
+	struct arena *a = memo_arena(r->memo, MEMO_RANKS);
+	struct ranks_found *x = a ? r->found : NULL;
 
-	if (!*r->kernels) {
-		*r->kernels = x && x->kernels ? x->kernels
-					      : kernels_all(r->m, a);
-	}
-	if (x) {
-		x->kernels = *r->kernels;
+	if (!*r->kernels && x && x->kernels) {
+		*r->kernels = x->kernels;
+	} else if (!*r->kernels) {
+		*r->kernels = kernels_all(r->m, r->memo,
+					  x ? a : &r->m->ctx->perm);
+		if (x) {
+			x->kernels = *r->kernels;
+		}
 	}
 	return *r->kernels;
 }
@@ -426,31 +430,32 @@ from_file(struct ir_module *m, const char *path, struct arena *a)
 	return sched_read(a, &m->ctx->diags, file, NULL);
 }
 
-/* By name; what is found of rank programs has the last one. */
 static struct sched *
-by_name(struct ranks_found *x, struct arena *a, const char *name,
-	uint32_t pipes, uint32_t stages, uint32_t microbatches,
-	const char **why)
+by_name(struct memo *memo, struct arena *a, const char *name, uint32_t pipes,
+	uint32_t stages, uint32_t microbatches, const char **why)
 {
-	struct sched *s = x ? x->sched : NULL;
+	struct arena *kept = memo_arena(memo, MEMO_SCHEDULES);
+	struct hash key = { hash_text(1, name), microbatches };
+	struct sched *s;
 
 	if (!pipes || stages % pipes != 0) {
 		return NULL;
 	}
-	if (s && s->nranks == pipes && s->nstages == stages &&
-	    s->nmicrobatches == microbatches && s->def == sched_find(name)) {
+	hash_add(&key, (uint64_t)pipes << 32 | stages);
+	s = memo_find(memo, MEMO_SCHEDULES, key);
+	if (s) {
 		return s;
 	}
-	s = sched_make(x ? x->arena : a, name, pipes, stages / pipes,
+	s = sched_make(kept ? kept : a, name, pipes, stages / pipes,
 		       microbatches, why);
-	if (x && s) {
-		x->sched = s;
+	if (kept && s) {
+		memo_keep(memo, MEMO_SCHEDULES, key, s);
 	}
 	return s;
 }
 
 struct sched *
-ranks_schedule(struct ir_module *m, struct arena *a)
+ranks_schedule(struct ir_module *m, struct memo *memo, struct arena *a)
 {
 	const struct ir_setting *s = ir_setting(m, "plan.schedule");
 	const char *name = s && s->text ? ir_text(m->ctx, s->text) : NULL;
@@ -471,8 +476,7 @@ ranks_schedule(struct ir_module *m, struct arena *a)
 	} else if (strcmp(name, "zero_bubble") == 0) {
 		name = "zb_h1";
 	}
-	made = by_name(m->ctx->found, a, name, pipes, stages, microbatches,
-		       &why);
+	made = by_name(memo, a, name, pipes, stages, microbatches, &why);
 	if (!made) {
 		diag_error(&m->ctx->diags, s ? s->span : (struct span){ 0, 0 },
 			   "there is no schedule %s of %u stages on %u "

@@ -23,7 +23,8 @@ struct ranks {
 	func_id *update;	/* by rank of the pipeline; 0: none */
 	VEC(value_id) sent;	/* from rank to rank of the pipeline */
 	struct kernels ***kernels;	/* see ranks_kernels */
-	struct ranks_found *found;	/* of these programs; NULL: nothing */
+	struct memo *memo;	/* of what is found of them; or NULL */
+	struct ranks_found *found;	/* there; NULL: nothing is kept */
 	axis_id time, pp, dp, tp;	/* 0: the mesh has none */
 };
 
@@ -32,15 +33,18 @@ bool ranks_shape(struct ir_module *m, uint32_t *pipes, uint32_t *stages,
 		 uint32_t *microbatches, const char **why);
 /*
  * The schedule of rank programs, as their settings name it: made, or read
- * from its file and not checked.  NULL after an error.
+ * from its file and not checked; in the memo, which may be NULL, or in arena
+ * a.  NULL after an error.
  */
-struct sched *ranks_schedule(struct ir_module *m, struct arena *a);
+struct sched *ranks_schedule(struct ir_module *m, struct memo *memo,
+			     struct arena *a);
 /*
  * Finds the functions that the schedule runs.  False: *why says what module
- * and schedule do not agree on.
+ * and schedule do not agree on.  The memo keeps what is found of them; it may
+ * be NULL.
  */
 bool ranks_open(struct ranks *r, struct ir_module *m, const struct sched *s,
-		const char **why);
+		struct memo *memo, const char **why);
 /*
  * The kernels of the module by function, as they were when first asked for.
  */
@@ -77,24 +81,11 @@ const char *ranks_text(const struct ranks *r, uint32_t rank);
 struct memory;
 
 struct ranks_found {
-	struct arena *arena;	/* it lies there, and lives as long */
-	bool named;
-	struct hash hash;	/* of whom it is, once that is known */
 	struct kernels **kernels;	/* NULL: not yet */
 	struct memory *memory;	/* without a reserve; the same */
-	struct sched *sched;	/* the last one by name, or NULL */
 };
 
-/* From here on c keeps in arena a what is found of the next that are opened. */
-struct ranks_found *ranks_found_open(struct ir_ctx *c, struct arena *a);
-/* The same in c, whose arena it lies in by now. */
-void ranks_found_take(struct ir_ctx *c, struct ranks_found *x);
-/* That of these programs as they stand, or NULL: nothing is kept of them. */
-struct ranks_found *ranks_found_of(const struct ranks *r);
-/*
- * These kernels were found of them, as they are now: they are kept, whether
- * these are opened next or were before, and changed since then.
- */
-void ranks_found_again(const struct ranks *r, struct kernels **all);
+/* What the memo has of these programs as they stand; NULL: it keeps none. */
+struct ranks_found *ranks_found_of(const struct ranks *r, struct memo *memo);
 
 #endif

@@ -65,6 +65,7 @@ cli_tests = \
 	%D%/search/answer.sh \
 	%D%/search/calibrate.sh \
 	%D%/search/first-principles.sh \
+	%D%/search/memo.sh \
 	%D%/search/mixed.sh \
 	%D%/search/nothing-fits.sh \
 	%D%/search/plan.sh \

@@ -50,6 +50,7 @@ unit_tests += \
 	%D%/frontend/t-lang \
 	%D%/ir/t-ops \
 	%D%/comm/t-local \
+	%D%/ir/t-memo \
 	%D%/passes/t-memory \
 	%D%/runtime/t-measure \
 	%D%/comm/t-msg-wait \

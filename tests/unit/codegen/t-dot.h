@@ -164,7 +164,7 @@ t_emit(struct t_kernels *t, const char *cpu, const char **why)
 
 	t->o = t_object_begin(&t->c.perm, cpu);
 	t->cpu = (struct cg_cpu){ .m = t->m, .ll = t->o->l, .a = &t->c.perm };
-	t->list = kernels_find(t->m, 1, &t->c.perm)->top;
+	t->list = kernels_find(t->m, 1, NULL, &t->c.perm)->top;
 	t->made = arena_alloc(&t->c.perm,
 			      (t->list->at.n + 1) * sizeof *t->made);
 	words = arena_alloc(&t->c.perm,
@@ -404,7 +404,7 @@ t_kernels_compare(struct t_kernels *t)
 {
 	struct ir_weights w = { .get = t_source, .put = t_sink, .has = t_has,
 				.user = t };
-	struct ir_eval opt = { .func = 1, .weights = &w };
+	struct ir_eval_options opt = { .func = 1, .weights = &w };
 	struct ir_eval_result res[8];
 	const struct ir_region *r =
 		&t->m->regions.at[t->m->funcs.at[1].body];

@@ -204,7 +204,7 @@ tk_check(struct tk *t, double most)
 		}
 		ir_each_name(&x.pool, f, tk_note_name, t);
 		tk_interpret(t, &x, f);
-		k = kernels_find(t->m, f, &t->c.perm);
+		k = kernels_find(t->m, f, NULL, &t->c.perm);
 		tk_emit_list(t, &cpu, k->top);
 	}
 	ir_pool_close(&x.pool);

@@ -251,7 +251,7 @@ needed(struct ir_ctx *c, const struct ranks *r, const char *arch)
 	}
 	bytes = cg_code_reserve(made);
 	cg_code_free(made);
-	bound = memory_scratch_bytes(r, kernels_all(r->m, &c->perm),
+	bound = memory_scratch_bytes(r, kernels_all(r->m, NULL, &c->perm),
 				     cg_scratch(in.cpu, arch));
 	if (bytes > bound) {
 		fail_msg("%s: %lld bytes are needed, the bound is %lld",
@@ -279,8 +279,8 @@ assert_bounds(const char *model, const char *plan, uint32_t *codes)
 	hold_all_rows(made);
 	if (plan_pin(made, plan) &&
 	    pass_apply(made, "split", false) == PASS_OK) {
-		schedule = ranks_schedule(made, &c.perm);
-		assert_true(ranks_open(&r, made, schedule, &why));
+		schedule = ranks_schedule(made, NULL, &c.perm);
+		assert_true(ranks_open(&r, made, schedule, NULL, &why));
 		for (i = 0; i < sizeof archs / sizeof archs[0]; i++) {
 			*codes += needed(&c, &r, archs[i]) > 0;
 		}

@@ -402,7 +402,7 @@ sources_of(const char *source, const char *arch, struct cg_source *out)
 	assert_non_null(s.m);
 	assert_true(ir_verify(s.m));
 	s.nkernels = 0;
-	add_kernels(kernels_find(s.m, ir_model(s.m), &s.c.perm)->top);
+	add_kernels(kernels_find(s.m, ir_model(s.m), NULL, &s.c.perm)->top);
 	c.m = s.m;
 	c.a = &s.c.perm;
 	c.arch = cu_arch_find(arch);

@@ -228,8 +228,8 @@ compiles(const char *text, const char *arch)
 	tk_open_text(&t, NULL, text);
 	c.m = t.m;
 	c.a = &t.c.perm;
-	assert_true(cg_cuda_kernel(&c, &kernels_find(t.m, 1, c.a)->top->at.at
-				   [0], &made, &why));
+	assert_true(cg_cuda_kernel(&c, &kernels_find(t.m, 1, NULL, c.a)
+				   ->top->at.at[0], &made, &why));
 	assert_non_null(strstr(made.source, "cp_async"));
 	source = (struct cg_source){ made.name, made.source };
 	make.sources = &source;

@@ -161,7 +161,7 @@ tc_add(struct tc *c, struct tc_module *m, double most)
 		}
 		ir_each_name(&x.pool, f, tk_note_name, t);
 		tk_interpret(t, &x, f);
-		tc_list(c, m, kernels_find(t->m, f, &t->c.perm)->top);
+		tc_list(c, m, kernels_find(t->m, f, NULL, &t->c.perm)->top);
 	}
 	ir_pool_close(&x.pool);
 	VEC_PUSH(&c->a, &c->modules, m);

@@ -92,7 +92,7 @@ static double
 loss_of(struct ir_module *m, bool gradients)
 {
 	struct ir_weights w = { .get = get, .put = gradients ? put : NULL };
-	struct ir_eval opt = { .seed = 3, .weights = &w };
+	struct ir_eval_options opt = { .seed = 3, .weights = &w };
 	struct ir_eval_result r[1];
 	uint32_t n;
 

@@ -205,7 +205,7 @@ shuffle(struct ir_ctx *c, struct ir_module *m, int seed)
 static bool
 open_subject(struct subject *b, const struct source *of)
 {
-	struct ir_eval eval = { .seed = 7 };
+	struct ir_eval_options eval = { .seed = 7 };
 	struct ir_module *whole, *m;
 	struct plan plan;
 	struct buf text;
@@ -275,7 +275,7 @@ is_equivalent(const struct subject *b, struct mutant *k)
 	struct ranks ranks;
 	const char *why;
 
-	return ranks_open(&ranks, k->m, k->s, &why) &&
+	return ranks_open(&ranks, k->m, k->s, NULL, &why) &&
 	       sim_run(&ranks, &o, &result) && r.worst.off <= CLOSE;
 }
 

@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "frontend/frontend.h"
+#include "ir/memo.h"
 #include "passes/kernels/kernels.h"
 #include "passes/pass.h"
 #include "passes/plan/plan.h"
@@ -348,18 +349,18 @@ look_region(struct look *l, const struct kernel_list *list)
 
 /* ---- a memo of all modules ---- */
 
-struct memo {
-	struct ir_ctx of;	/* whose it is */
-	uint32_t most;		/* lists that were not like one before */
+struct known {
+	struct mem mem;
+	struct memo memo;
 	uint64_t asked;
 };
 
 static void
-open_memo(struct memo *x)
+open_memo(struct known *x)
 {
-	*x = (struct memo){ .most = 0 };
-	ir_ctx_init(&x->of, NULL);
-	kernels_keep(&x->of);
+	*x = (struct known){ .asked = 0 };
+	mem_init(&x->mem);
+	memo_init(&x->memo, &x->mem, MEMO_BYTES);
 }
 
 static void
@@ -409,7 +410,7 @@ same_kernel(const struct kernel *a, const struct kernel *b)
 }
 
 static void
-same_list(struct memo *x, const struct kernel_list *a,
+same_list(struct known *x, const struct kernel_list *a,
 	  const struct kernel_list *b)
 {
 	uint32_t i;
@@ -429,11 +430,10 @@ same_list(struct memo *x, const struct kernel_list *a,
 		}
 	}
 	x->asked++;
-	x->most = a->like > x->most ? a->like : x->most;
 }
 
 static void
-same_all(struct memo *x, const struct ir_module *m, struct kernels **a,
+same_all(struct known *x, const struct ir_module *m, struct kernels **a,
 	 struct kernels **b)
 {
 	func_id f;
@@ -446,10 +446,10 @@ same_all(struct memo *x, const struct ir_module *m, struct kernels **a,
 
 /* Of each repeat of a function, asked for alone. */
 static void
-look_inside(struct memo *x, struct ir_module *m, struct kernels **all,
-	    struct arena *a)
+look_inside(struct known *x, struct memo *memo, struct ir_module *m,
+	    struct kernels **all, struct arena *a)
 {
-	struct fuse *fuse = kernels_open(m, a);
+	struct fuse *fuse = kernels_open(m, memo, a);
 	struct kernel_list *l;
 	uint32_t i;
 	func_id f;
@@ -470,21 +470,19 @@ look_inside(struct memo *x, struct ir_module *m, struct kernels **all,
 
 /* Once as the memo is, and once when it surely knows them. */
 static void
-look_again(struct memo *x, struct ir_module *m, struct arena *a)
+look_again(struct known *x, struct ir_module *m, struct arena *a)
 {
-	struct kernels **all = kernels_all(m, a);
+	struct kernels **all = kernels_all(m, NULL, a);
 
-	m->ctx->kernels = x->of.kernels;
-	same_all(x, m, kernels_all(m, a), all);
-	same_all(x, m, kernels_all(m, a), all);
-	look_inside(x, m, all, a);
-	m->ctx->kernels = NULL;
-	look_inside(x, m, all, a);
+	same_all(x, m, kernels_all(m, &x->memo, a), all);
+	same_all(x, m, kernels_all(m, &x->memo, a), all);
+	look_inside(x, &x->memo, m, all, a);
+	look_inside(x, NULL, m, all, a);
 }
 
 /* As it was opened when sizes were others. */
 static void
-look_open(struct memo *x, struct fuse *f, struct ir_module *m, struct arena *a)
+look_open(struct known *x, struct fuse *f, struct ir_module *m, struct arena *a)
 {
 	struct kernels **now = arena_alloc(a, m->funcs.n * sizeof *now);
 	func_id *ids = arena_alloc(a, m->funcs.n * sizeof *ids), i;
@@ -493,7 +491,7 @@ look_open(struct memo *x, struct fuse *f, struct ir_module *m, struct arena *a)
 		ids[i] = i;
 	}
 	kernels_some(f, ids, i, a, now);
-	same_all(x, m, now, kernels_all(m, a));
+	same_all(x, m, now, kernels_all(m, NULL, a));
 }
 
 /*
@@ -525,16 +523,14 @@ is_twice(const struct ir_module *m, const struct ir_node *n)
 
 /* What is nearly the same: it must not be taken for what is known. */
 static void
-look_near(struct memo *x, struct ir_module *m, struct arena *a)
+look_near(struct known *x, struct ir_module *m, struct arena *a)
 {
 	node_id i, nth = m->nodes.n / 8 + 1;
 	struct fuse *f;
 	int dims;
 
 	look_again(x, m, a);
-	m->ctx->kernels = x->of.kernels;
-	f = kernels_open(m, a);
-	m->ctx->kernels = NULL;
+	f = kernels_open(m, &x->memo, a);
 	for (dims = 0; dims < 2; dims++) {
 		look_open(x, f, m, a);
 		stretch(m, dims, false);
@@ -557,8 +553,8 @@ look_near(struct memo *x, struct ir_module *m, struct arena *a)
 }
 
 static void
-look(struct ir_module *m, struct memo *memo, uint64_t *merged, uint64_t *copies,
-     uint64_t *parts, uint64_t *alike, uint64_t *joined)
+look(struct ir_module *m, struct known *memo, uint64_t *merged,
+     uint64_t *copies, uint64_t *parts, uint64_t *alike, uint64_t *joined)
 {
 	struct look l = { .m = m };
 	struct kernels **all;
@@ -570,7 +566,7 @@ look(struct ir_module *m, struct memo *memo, uint64_t *merged, uint64_t *copies,
 	l.free = arena_alloc(&l.a, m->nodes.n);
 	l.memory = arena_alloc(&l.a, m->values.n);
 	l.kernel = arena_alloc(&l.a, m->nodes.n * sizeof *l.kernel);
-	all = kernels_all(m, &l.a);
+	all = kernels_all(m, NULL, &l.a);
 	for (f = 1; f < m->funcs.n; f++) {
 		look_region(&l, all[f]->top);
 	}
@@ -593,7 +589,7 @@ test_random(void **state)
 	uint32_t made[IR_OP_COUNT] = { 0 };
 	uint64_t seed, merged = 0, copies = 0, parts = 0, alike = 0;
 	uint64_t joined = 0;
-	struct memo memo;
+	struct known memo;
 
 	(void)state;
 	open_memo(&memo);
@@ -607,7 +603,7 @@ test_random(void **state)
 		     &joined);
 		ir_ctx_release(&c);
 	}
-	ir_ctx_release(&memo.of);
+	memo_release(&memo.memo);
 	assert_true(merged > MODULES / 4);
 }
 
@@ -630,7 +626,7 @@ test_sizes(void **state)
 		" train { batch = 1; optimizer = sgd(lr = 0.1); }";
 	uint32_t base, written[2];
 	struct kernels *now;
-	struct memo memo;
+	struct known memo;
 	struct ir_module *m;
 	struct ir_ctx c;
 	int i;
@@ -643,7 +639,7 @@ test_sizes(void **state)
 	assert_non_null(m);
 	for (i = 0; i < 2; i++) {
 		look_again(&memo, m, &c.perm);
-		now = kernels_find(m, ir_model(m), &c.perm);
+		now = kernels_find(m, ir_model(m), NULL, &c.perm);
 		written[i] = now->top->at.at[0].outputs.n;
 		m->dims.at[ir_dim_find(m, intern_str(&c.syms, "seq"))].size =
 			1;
@@ -651,7 +647,7 @@ test_sizes(void **state)
 	assert_int_equal(written[0], 2);
 	assert_int_equal(written[1], 3);
 	ir_ctx_release(&c);
-	ir_ctx_release(&memo.of);
+	memo_release(&memo.memo);
 }
 
 static void
@@ -659,7 +655,7 @@ test_models(void **state)
 {
 	uint64_t merged = 0, copies = 0, parts = 0, alike = 0, joined = 0;
 	uint64_t done = 0, seed;
-	struct memo memo;
+	struct known memo;
 
 	(void)state;
 	open_memo(&memo);
@@ -688,8 +684,9 @@ test_models(void **state)
 		ir_ctx_release(&c);
 	}
 	/* each is asked for twice, and some are like another model's */
-	assert_true(memo.most < memo.asked / 2 - PAIRS);
-	ir_ctx_release(&memo.of);
+	assert_true(memo.memo.of[MEMO_KERNELS].at.n <
+		    memo.asked / 2 - PAIRS);
+	memo_release(&memo.memo);
 	assert_true(parts > PAIRS);
 	assert_true(alike > 0);
 	assert_true(merged > 100 * PAIRS);

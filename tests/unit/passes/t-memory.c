@@ -15,6 +15,7 @@
 #include <cmocka.h>
 
 #include "frontend/frontend.h"
+#include "ir/memo.h"
 #include "passes/memory/memory_parts.h"
 #include "passes/pass.h"
 #include "passes/plan/plan.h"
@@ -204,9 +205,9 @@ look_open(struct look *l, uint64_t seed)
 	    pass_apply(l->m, "split", false) != PASS_OK) {
 		return false;
 	}
-	s = ranks_schedule(l->m, &l->c.perm);
+	s = ranks_schedule(l->m, NULL, &l->c.perm);
 	assert_non_null(s);
-	assert_true(ranks_open(&l->r, l->m, s, &why));
+	assert_true(ranks_open(&l->r, l->m, s, NULL, &why));
 	if (!memory_plan(&l->r, NULL, 1 << 20, &l->a, &l->mem, &why)) {
 		fail_msg("seed %llu: %s", (unsigned long long)seed, why);
 	}
@@ -553,13 +554,16 @@ test_waits(void **state)
 
 /* ---- what was found before ---- */
 
+static struct memo memo;
+static const struct ranks_found *known;	/* of the programs as they were */
+
 static struct ranks
 opened(struct look *l)
 {
 	const char *why = "?";
 	struct ranks r;
 
-	assert_true(ranks_open(&r, l->m, l->r.sched, &why));
+	assert_true(ranks_open(&r, l->m, l->r.sched, &memo, &why));
 	return r;
 }
 
@@ -577,7 +581,7 @@ planned(const struct ranks *r, int64_t reserve, struct arena *a)
 static void
 assert_other(struct look *l)
 {
-	assert_null(opened(l).found);
+	assert_ptr_not_equal(opened(l).found, known);
 }
 
 static void
@@ -603,9 +607,9 @@ assert_known_by_all(struct look *l)
 	assert_other(l);
 	m->settings.at[m->settings.n - 1].num[7]--;
 	m->funcs.n--;
-	assert_null(ranks_found_of(&l->r));
+	assert_ptr_not_equal(ranks_found_of(&l->r, &memo), known);
 	m->funcs.n++;
-	assert_ptr_equal(opened(l).found, l->c.found);
+	assert_ptr_equal(opened(l).found, known);
 }
 
 /* A schedule is its name, or if it has none, its actions. */
@@ -618,16 +622,16 @@ assert_known_by_schedule(struct look *l)
 
 	assert_non_null(s->def);
 	s->nmicrobatches++;
-	assert_null(ranks_found_of(&l->r));
+	assert_ptr_not_equal(ranks_found_of(&l->r, &memo), known);
 	s->nmicrobatches--;
 	s->def = NULL;
-	assert_null(ranks_found_of(&l->r));
-	ranks_found_open(&l->c, &l->c.perm);
-	assert_ptr_equal(opened(l).found, l->c.found);
+	assert_ptr_not_equal(ranks_found_of(&l->r, &memo), known);
+	known = opened(l).found;
+	assert_ptr_equal(opened(l).found, known);
 	*x = s->ranks[0].actions.at[s->ranks[0].actions.n - 1];
-	assert_null(ranks_found_of(&l->r));
+	assert_ptr_not_equal(ranks_found_of(&l->r, &memo), known);
 	*x = was;
-	assert_ptr_equal(opened(l).found, l->c.found);
+	assert_ptr_equal(opened(l).found, known);
 }
 
 static void
@@ -644,8 +648,9 @@ test_found(void **state)
 		look_close(&l);
 	}
 	assert_null(l.r.found);
-	ranks_found_open(&l.c, &l.c.perm);
+	memo_init(&memo, &l.c.mem, MEMO_BYTES);
 	r = opened(&l);
+	known = r.found;
 	s = opened(&l);
 	assert_non_null(r.found);
 	assert_ptr_equal(r.found, s.found);
@@ -662,6 +667,7 @@ test_found(void **state)
 	assert_int_equal(planned(&s, 512, &l.a).rank[0].reserve, 512);
 	assert_known_by_all(&l);
 	assert_known_by_schedule(&l);
+	memo_release(&memo);
 	look_close(&l);
 }
 

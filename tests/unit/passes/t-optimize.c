@@ -179,7 +179,7 @@ start(struct plain *p, uint64_t seed)
 static void
 compare(const struct setup *s)
 {
-	struct ir_eval opt = { .seed = 9 };
+	struct ir_eval_options opt = { .seed = 9 };
 	struct ir_eval_result r[1];
 	struct eval_store *store;
 	struct ir_module *m;

@@ -12,6 +12,7 @@
 
 #include <cmocka.h>
 
+#include "ir/memo.h"
 #include "passes/pass.h"
 #include "tests/unit/shared/t-random-ir.h"
 
@@ -19,6 +20,7 @@ static struct {
 	struct ir_ctx c;
 	struct pass_table table;
 	struct pass_manager pm;
+	struct memo memo;
 } t;
 
 static int
@@ -29,6 +31,8 @@ setup(void **state)
 	pass_table_init(&t.table, &t.c);
 	pass_manager_init(&t.pm, &t.table);
 	t.pm.options.verify = true;
+	memo_init(&t.memo, &t.c.mem, MEMO_BYTES);
+	t.pm.memo = &t.memo;
 	return 0;
 }
 
@@ -38,6 +42,7 @@ teardown(void **state)
 	(void)state;
 	pass_manager_release(&t.pm);
 	pass_table_release(&t.table);
+	memo_release(&t.memo);
 	ir_ctx_release(&t.c);
 	return 0;
 }
@@ -289,7 +294,7 @@ test_names(void **state)
 static void
 evaluate(struct ir_module *m, struct ir_eval_result *out)
 {
-	struct ir_eval opt = { .seed = 3 };
+	struct ir_eval_options opt = { .seed = 3 };
 	uint32_t n;
 
 	if (!ir_eval(m, &opt, out, 2, &n)) {

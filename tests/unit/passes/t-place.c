@@ -14,6 +14,7 @@
 #include <cmocka.h>
 
 #include "frontend/frontend.h"
+#include "ir/memo.h"
 #include "passes/pass.h"
 #include "passes/plan/plan.h"
 
@@ -71,7 +72,7 @@ trained(struct ir_ctx *c, int ffn, bool many, const char *last)
 
 /* The placed program as a text, in the arena; "" if the plan is refused. */
 static const char *
-placed(struct ir_module *m, const char *pins, struct pass_memo *memo,
+placed(struct ir_module *m, const char *pins, struct memo *memo,
        struct arena *a)
 {
 	struct pass_stats stats = { .arena = a, .pass = "place" };
@@ -113,7 +114,7 @@ test_alone_or_not(void **state)
 	struct ir_ctx c, own[5];
 	struct mem mem;
 	struct arena keep;
-	struct pass_memo *memo;
+	struct memo memo;
 	struct ir_module *m[5], *tidied[5];
 	uint32_t round, i, k, done = 0;
 
@@ -129,7 +130,7 @@ test_alone_or_not(void **state)
 	for (k = 0; k < 5; k++) {
 		tidied[k] = tidy(m[k], &own[k]);
 	}
-	memo = pass_memo_new(&keep);
+	memo_init(&memo, &mem, MEMO_BYTES);
 	for (round = 0; round < 2; round++) {
 		for (i = 0; i < 5 * NPLANS; i++) {
 			const char *alone, *again;
@@ -137,7 +138,7 @@ test_alone_or_not(void **state)
 			k = i % 5;
 			alone = placed(m[k], plans[i / 5], NULL, &keep);
 			again = placed((i + round) % 2 ? tidied[k] : m[k],
-				       plans[i / 5], memo, &keep);
+				       plans[i / 5], &memo, &keep);
 			assert_string_equal(again, alone);
 			done += *alone != '\0';
 		}
@@ -147,6 +148,7 @@ test_alone_or_not(void **state)
 		ir_ctx_release(&own[k]);
 	}
 	ir_ctx_release(&c);
+	memo_release(&memo);
 	arena_release(&keep);
 }
 
@@ -164,7 +166,7 @@ test_choices_differ(void **state)
 	};
 	const char *top = getenv("top_srcdir");
 	struct ir_module *m;
-	struct pass_memo *memo;
+	struct memo memo;
 	struct arena keep;
 	struct ir_ctx c;
 	struct mem mem;
@@ -180,14 +182,15 @@ test_choices_differ(void **state)
 		&why));
 	m = fe_compile(&c, file);
 	assert_true(m && pass_apply(m, "train", true) == PASS_OK);
-	memo = pass_memo_new(&keep);
+	memo_init(&memo, &mem, MEMO_BYTES);
 	for (i = 0; i < sizeof of / sizeof *of; i++) {
 		const char *alone = placed(m, of[i], NULL, &keep);
 
 		assert_true(*alone);
-		assert_string_equal(placed(m, of[i], memo, &keep), alone);
+		assert_string_equal(placed(m, of[i], &memo, &keep), alone);
 	}
 	ir_ctx_release(&c);
+	memo_release(&memo);
 	arena_release(&keep);
 }
 

@@ -162,7 +162,7 @@ static void
 evaluate(struct run *r, struct ir_module *m)
 {
 	struct ir_weights w = { .get = get, .put = put, .user = r };
-	struct ir_eval opt = { .seed = 3, .weights = &w };
+	struct ir_eval_options opt = { .seed = 3, .weights = &w };
 	struct ir_eval_result result[1];
 	struct pass_sums sums;
 	uint32_t n;

@@ -13,6 +13,7 @@
 
 #include <cmocka.h>
 
+#include "ir/memo.h"
 #include "passes/solve/solve.h"
 
 #define MAX_VARS 64
@@ -167,17 +168,17 @@ give(struct solve *s, const struct costs *b, uint32_t k)
 	double *at;
 
 	if (b->nvars == 1 && k % 2) {
-		table = solve_open(s, b->vars[0]);
-		solve_tell(s, table, arena_dup(&t.a, b->cost, b->n * 8));
+		table = solve_add_unary(s, b->vars[0]);
+		solve_set_costs(s, table, arena_dup(&t.a, b->cost, b->n * 8));
 		return;
 	}
 	if (b->nvars != 2 || b->vars[0] == b->vars[1] || k % 2) {
-		solve_factor(s, b->nvars, b->vars, b->cost);
+		solve_add_table(s, b->nvars, b->vars, b->cost);
 		return;
 	}
-	table = solve_open_pair(s, b->vars[0], b->vars[1], &to);
+	table = solve_add_pair(s, b->vars[0], b->vars[1], &to);
 	at = arena_alloc(&t.a, b->n * sizeof *at);
-	solve_tell(s, table, at);
+	solve_set_costs(s, table, at);
 	for (i = 0, d = t.domain[b->vars[1]]; i < b->n; i++) {
 		at[i / d * to.of_u + i % d * to.of_v] = b->cost[i];
 	}
@@ -441,7 +442,7 @@ out_of_nodes(void **state)
 /* ---- problems that were planned before ---- */
 
 static struct solve_result
-planned(struct solve_memo *memo)
+planned(struct memo *memo)
 {
 	struct solve *s = build(NULL);
 
@@ -483,29 +484,27 @@ nudge(void)
 static void
 known_graphs(void **state)
 {
-	struct solve_memo *memo;
-	struct arena keep;
+	struct memo memo;
 	uint32_t i, other = 0;
 
 	(void)state;
-	arena_init(&keep, &t.mem);
-	memo = solve_memo_new(&keep);
+	memo_init(&memo, &t.mem, MEMO_BYTES);
 	for (i = 0; i < 3000; i++) {
 		struct solve_result plain, first, r;
 
 		draw_problem(i);
 		plain = run(build(NULL));
-		first = planned(memo);
+		first = planned(&memo);
 		check_same(&plain, &first);
-		r = planned(memo);
+		r = planned(&memo);
 		check_same(&plain, &r);
 		nudge();
-		r = planned(memo);
+		r = planned(&memo);
 		plain = run(build(NULL));
 		check_same(&plain, &r);
 		if (t.ntables && t.tables[0].n > 1) {
 			t.tables[0].cost[draw(t.tables[0].n)] = INFINITY;
-			r = planned(memo);
+			r = planned(&memo);
 			check_best(&r);
 			plain = run(build(NULL));
 			check_same(&plain, &r);
@@ -513,7 +512,7 @@ known_graphs(void **state)
 		}
 	}
 	assert_true(other > 100);
-	arena_release(&keep);
+	memo_release(&memo);
 }
 
 /* A problem that is posed again is as one that is new. */
@@ -536,7 +535,7 @@ posed_again(void **state)
 		}
 		other = build(NULL);
 		for (k = 0; k < t.ntables; k++) {
-			solve_tell(s, k, other->tables.at[k].cost);
+			solve_set_costs(s, k, other->tables.at[k].cost);
 		}
 		r = run(s);
 		plain = run(other);
@@ -705,25 +704,25 @@ small_cases(void **state)
 	r = run(s);
 	assert_true(r.feasible && r.exact && near(r.cost, 0));
 	assert_int_equal(r.bad_var, SOLVE_NO_VAR);
-	solve_factor(s, 0, NULL, (double[]){ 2.5 });
+	solve_add_table(s, 0, NULL, (double[]){ 2.5 });
 	x[0] = solve_var(s, 3);
 	r = run(s);
 	assert_true(r.feasible && near(r.cost, 2.5));
 	assert_int_equal(r.choice[x[0]], 0);
-	solve_factor(s, 1, x, three);
+	solve_add_table(s, 1, x, three);
 	r = run(s);
 	assert_true(r.feasible && near(r.cost, 3.5));
 	assert_int_equal(r.choice[x[0]], 1);
 	/* one variable twice: only where both agree, never the -9 */
 	x[0] = x[1] = solve_var(s, 2);
-	solve_factor(s, 2, x, same);
+	solve_add_table(s, 2, x, same);
 	r = run(s);
 	assert_true(near(r.cost, 3.5));
 	x[0] = solve_var(s, 1);
-	solve_factor(s, 1, x, (double[]){ 1 });
+	solve_add_table(s, 1, x, (double[]){ 1 });
 	r = run(s);
 	assert_true(near(r.cost, 4.5));
-	solve_factor(s, 1, x, forbid);
+	solve_add_table(s, 1, x, forbid);
 	r = run(s);
 	assert_false(r.feasible);
 	assert_true(r.exact);
@@ -752,12 +751,12 @@ conflict_is_named(void **state)
 	for (v = 10; v < 19; v++) {
 		x[0] = v;
 		x[1] = v + 1;
-		solve_factor(s, 2, x, equal);
+		solve_add_table(s, 2, x, equal);
 	}
 	assert_true(run(s).feasible);
-	solve_factor(s, 1, (uint32_t[]){ 10 }, (double[]){ 0, INFINITY });
+	solve_add_table(s, 1, (uint32_t[]){ 10 }, (double[]){ 0, INFINITY });
 	assert_true(run(s).feasible);
-	solve_factor(s, 1, (uint32_t[]){ 19 }, (double[]){ INFINITY, 0 });
+	solve_add_table(s, 1, (uint32_t[]){ 19 }, (double[]){ INFINITY, 0 });
 	r = run(s);
 	assert_false(r.feasible);
 	assert_true(r.exact);
@@ -789,7 +788,7 @@ ladder_table(struct ladder *l, double *c, uint32_t u, uint32_t v, bool moves)
 						? 100 : 50);
 		}
 	}
-	solve_factor(l->s, 2, (uint32_t[]){ u, v }, c);
+	solve_add_table(l->s, 2, (uint32_t[]){ u, v }, c);
 }
 
 static void
@@ -810,7 +809,7 @@ make_ladder(struct ladder *l)
 			l->unary[v * d + a] = draw(l->few ? l->few : 40) *
 					 (l->own ? l->own : 1);
 		}
-		solve_factor(l->s, 1, &v, l->unary + v * d);
+		solve_add_table(l->s, 1, &v, l->unary + v * d);
 		if (v % l->width + 1 < l->width) {
 			ladder_table(l, l->across + v * d * d, v, v + 1,
 				     false);
@@ -961,7 +960,7 @@ one_answer(void **state)
 		for (a = 0; a < l.domain; a++) {
 			c[a] = draw(1 << 20) * 1e-6;
 		}
-		solve_factor(l.s, 1, &v, c);
+		solve_add_table(l.s, 1, &v, c);
 	}
 	r = run(l.s);
 	l.s->max_entries = (1 << 16) - 1;

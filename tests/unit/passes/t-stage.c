@@ -579,7 +579,7 @@ join(const struct pair *p)
 static void
 step(struct ir_module *m, struct eval_store *store, int t, double *loss)
 {
-	struct ir_eval opt = { .seed = 7 };
+	struct ir_eval_options opt = { .seed = 7 };
 	struct ir_eval_result r[1];
 	uint32_t n;
 

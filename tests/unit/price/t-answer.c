@@ -159,8 +159,8 @@ times_of(const char *model, const char *pins, double us[ANSWER_NTIMES])
 		diag_flush(&c.diags, stderr);
 		fail_msg("%s", pins);
 	}
-	s = ranks_schedule(m, &c.perm);
-	assert_true(s && ranks_open(&r, m, s, &why));
+	s = ranks_schedule(m, NULL, &c.perm);
+	assert_true(s && ranks_open(&r, m, s, NULL, &why));
 	price_devs(&r, &t, &c.perm, &devs);
 	assert_true(price_step(&r, &devs, &traits, &c.perm, &p, &why));
 	answer_split_time(&r, &devs, &p, &c.perm, us);

@@ -27,7 +27,7 @@ step(const struct price_traits *traits)
 		.us = { [PRICE_MAPS] = 50, [PRICE_COMM] = 150 },
 		.total_us = 200, .data_us = 150, .kernels = 2
 	};
-	struct sched_briefs briefs = { .arena = &arena };
+	struct sched_briefs briefs = { 0 };
 	const char *why;
 	struct sched *s = sched_make(&arena, "1f1b", 2, 1, 4, &why);
 	struct price p = { .hop_us = 30 };

@@ -1,6 +1,8 @@
 /* Schedules that are run without most of their middle. */
 #include "t-sched.h"
 
+#include "ir/memo.h"
+
 #include <math.h>
 
 /* Of how stages differ: ends are slower or quicker, or all are as they are. */
@@ -8,7 +10,7 @@ enum costs { ALIKE, FIRST_SLOW, LAST_SLOW, MIDDLE_SLOW, ENDS_QUICK, ANY,
 	     NCOSTS };
 
 static struct sched_briefs briefs;
-static struct arena kept;
+static struct memo kept;
 
 static double
 share(uint64_t *seed)
@@ -327,12 +329,13 @@ is_quick(void **state)
 		struct sched *s = make(def->name, 4, v, 4);
 
 		before = briefs.steps;
-		kept_n = briefs.at.n;
+		kept_n = kept.of[MEMO_BRIEFS].at.n;
 		for (i = 0; i < 10; i++) {
 			assert_true(sched_makespan(&briefs, &t.a, def, 4, v,
 				1000, costs_of(s, LAST_SLOW, i, &seed), &us));
 		}
-		assert_in_range(briefs.at.n - kept_n, 1, 2);
+		assert_in_range(kept.of[MEMO_BRIEFS].at.n - kept_n, 1,
+				kept_n ? 2 : 3);
 		if (def->repeats != SCHED_NEVER) {
 			assert_in_range((briefs.steps - before) / 10, 50,
 					200 * 4 * v);
@@ -358,9 +361,8 @@ is_found_again(void **state)
 	assert_true(sched_makespan(&briefs, &t.a, def, 4, 2, 1000, costs,
 				   &before));
 	steps = briefs.steps;
-	sched_briefs_drop(&briefs);
-	assert_int_equal(briefs.at.n, 0);
-	assert_null(kept.chunks);
+	memo_drop(&kept, MEMO_BRIEFS);
+	memo_drop(&kept, MEMO_SPANS);
 	assert_true(sched_makespan(&briefs, &t.a, def, 4, 2, 1000, costs,
 				   &after));
 	assert_true(after == before);
@@ -404,15 +406,15 @@ setup_briefs(void **state)
 {
 	int bad = setup(state);
 
-	arena_init(&kept, &t.mem);
-	briefs = (struct sched_briefs){ .arena = &kept };
+	memo_init(&kept, &t.mem, MEMO_BYTES);
+	briefs = (struct sched_briefs){ .memo = &kept };
 	return bad;
 }
 
 static int
 drop_briefs(void **state)
 {
-	arena_release(&kept);
+	memo_release(&kept);
 	return teardown(state);
 }
 

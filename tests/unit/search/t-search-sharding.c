@@ -16,6 +16,7 @@
 
 #include "frontend/frontend.h"
 #include "frontend/frontend.h"
+#include "ir/memo.h"
 #include "passes/pass.h"
 #include "passes/search/search_parts.h"
 
@@ -58,6 +59,7 @@ struct stand {
 	struct target t;
 	struct search_options o;
 	struct search_report report;
+	struct memo memo;
 	struct search s;
 };
 
@@ -85,11 +87,10 @@ stand(struct stand *x, const char *model)
 	s->t = target_span(&x->t, 0, x->t.groups.n - 1);
 	arena_init(&s->keep, &c->mem);
 	arena_init(&s->tmp, &c->mem);
-	s->stats.arena = s->briefs.arena = &s->keep;
+	s->stats.arena = &s->keep;
 	s->stats.pass = "search";
-	s->memo = pass_memo_new(&s->keep);
-	s->prices = price_memo_new(&s->keep);
-	kernels_keep(c);
+	memo_init(&x->memo, &c->mem, MEMO_BYTES);
+	s->memo = s->briefs.memo = &x->memo;
 	assert_true(plan_read(s->m, &s->base) && plan_names(s->m) &&
 		    search_open(s));
 }
@@ -98,6 +99,7 @@ static void
 leave(struct stand *x)
 {
 	search_release(&x->s);
+	memo_release(&x->memo);
 	ir_ctx_release(&x->c);
 }
 

@@ -78,12 +78,11 @@ assert_left(const struct ranks *r)
 {
 	struct ir_module *m = r->m;
 	struct kernels *const *left = ranks_kernels(r);
-	struct kernels **anew = kernels_all(m, &m->ctx->tmp);
+	struct kernels **anew = kernels_all(m, NULL, &m->ctx->tmp);
 	func_id f;
 
-	assert_ptr_equal(r->found, m->ctx->found);
 	assert_ptr_equal(r->found->kernels, left);
-	assert_ptr_equal(r->found->sched, r->sched);
+	assert_ptr_equal(r->sched, ranks_schedule(m, r->memo, &m->ctx->tmp));
 	assert_string_equal(kernels_text(m, left), kernels_text(m, anew));
 	for (f = 1; f < m->funcs.n; f++) {
 		assert_same_parts(left[f]->top, anew[f]->top);
@@ -103,6 +102,7 @@ weigh(const struct ir_module *base, const struct target *t,
 	const struct price_traits traits = { 0 };
 	struct target_devs devs;
 	struct ir_module *m;
+	struct memo memo;
 	struct ir_ctx c;
 	struct ranks r;
 	struct price p = { 0 };
@@ -111,13 +111,13 @@ weigh(const struct ir_module *base, const struct target *t,
 
 	ir_ctx_child(&c, base->ctx);
 	m = ir_copy(base, &c);
-	ranks_found_open(&c, &c.perm);
+	memo_init(&memo, &c.mem, MEMO_BYTES);
 	if (plan_pin(m, pins) &&
 	    pass_apply_for(m, "optimize,cse,dce,place,recompute,stage,chunk",
-			   t, false) == PASS_OK) {
-		s = ranks_schedule(m, &c.perm);
+			   t, &memo, false) == PASS_OK) {
+		s = ranks_schedule(m, &memo, &c.perm);
 		assert_non_null(s);
-		assert_true(ranks_open(&r, m, s, &why));
+		assert_true(ranks_open(&r, m, s, &memo, &why));
 		assert_left(&r);
 		price_devs(&r, t, &c.perm, &devs);
 		assert_true(price_step(&r, &devs, &traits, &c.perm, &p,
@@ -125,6 +125,7 @@ weigh(const struct ir_module *base, const struct target *t,
 		assert_true(memory_plan(&r, NULL, 0, &c.perm, &mem, &why));
 		*over = lack(&mem, &devs);
 	}
+	memo_release(&memo);
 	ir_ctx_release(&c);
 	return p.step_us;
 }
@@ -423,7 +424,7 @@ found_beside(const struct ir_module *base, const struct target *t,
 	ir_ctx_child(&c, base->ctx);
 	m = ir_copy(base, &c);
 	assert_true(plan_pin(m, "stages=even"));
-	assert_true(search_run(m, &o, &c.perm, &r));
+	assert_true(run_search(m, &o, &c.perm, &r));
 	assert_true(r.found.n > 0);
 	f = r.found.at[0];
 	ir_ctx_release(&c);

@@ -8,6 +8,7 @@
 
 #include "frontend/frontend.h"
 #include "frontend/frontend.h"
+#include "ir/memo.h"
 #include "passes/pass.h"
 #include "passes/search/search.h"
 
@@ -147,6 +148,20 @@ cluster(struct ir_ctx *c, const char *names)
 	return all;
 }
 
+/* With a memo of its own. */
+static inline bool
+run_search(struct ir_module *m, const struct search_options *o,
+	   struct arena *a, struct search_report *out)
+{
+	struct memo memo;
+	bool ok;
+
+	memo_init(&memo, &m->ctx->mem, MEMO_BYTES);
+	ok = search_run(m, o, &memo, a, out);
+	memo_release(&memo);
+	return ok;
+}
+
 /*
  * What the search says with these pins; step_us is 0: nothing.  Adds shardings.
  */
@@ -163,7 +178,7 @@ counted(const struct ir_module *base, const struct target *t, const char *pins,
 	ir_ctx_child(&c, base->ctx);
 	m = ir_copy(base, &c);
 	if ((!*pins || plan_pin(m, pins)) &&
-	    search_run(m, &o, &base->ctx->perm, &r) && r.found.n) {
+	    run_search(m, &o, &base->ctx->perm, &r) && r.found.n) {
 		best = r.found.at[0];
 		*placed += r.widths;
 	}

@@ -75,7 +75,7 @@ note(void *user, const char *path, const struct ir_type *type,
 static void
 evaluate(void)
 {
-	struct ir_eval opt = { .seed = 5, .seen = note };
+	struct ir_eval_options opt = { .seed = 5, .seen = note };
 	struct ir_eval_result r[16];
 	uint32_t n, v;
 
@@ -167,7 +167,7 @@ emit(void)
 	uint32_t i, r;
 
 	s.nkernels = 0;
-	add_kernels(kernels_find(s.m, ir_model(s.m), &s.c.perm)->top);
+	add_kernels(kernels_find(s.m, ir_model(s.m), NULL, &s.c.perm)->top);
 	assert_true(s.nkernels > 0);
 	find_ranks();
 	back_open();

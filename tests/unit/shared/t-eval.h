@@ -24,7 +24,7 @@ static struct {
 	struct ir_module *m;
 	region_id r;		/* where nodes go */
 	struct ir_new n;	/* the next node */
-	struct ir_eval opt;
+	struct ir_eval_options opt;
 	struct ir_eval_result res[4];
 	uint32_t nres;
 	struct seen seen[128];

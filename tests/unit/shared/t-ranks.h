@@ -169,7 +169,7 @@ tk_exchange(struct tk *t, struct interp **e, enum ir_state *state)
 
 struct tk_machines {
 	struct ir_weights from;
-	struct ir_eval opt[TK_RANKS];
+	struct ir_eval_options opt[TK_RANKS];
 	struct tk_rank user[TK_RANKS];
 	struct ir_rank rank[TK_RANKS];
 	struct interp *e[TK_RANKS];
@@ -217,7 +217,7 @@ tk_start(struct tk *t, struct tk_machines *x)
 	ir_pool_open(&x->pool, t->m, 0);
 	for (r = 0; r < t->nranks; r++) {
 		x->user[r] = (struct tk_rank){ t, r };
-		x->opt[r] = (struct ir_eval){ .seed = TK_SEED,
+		x->opt[r] = (struct ir_eval_options){ .seed = TK_SEED,
 			.weights = &x->from, .seen = tk_note,
 			.user = &x->user[r] };
 		memcpy(x->rank[r].at, t->at[r], sizeof x->rank[r].at);

@@ -57,7 +57,7 @@ static void
 same(const char *mesh, const char *body)
 {
 	struct ir_weights from = { .put = put_sum };
-	struct ir_eval opt = { .seed = SEED, .weights = &from };
+	struct ir_eval_options opt = { .seed = SEED, .weights = &from };
 	struct ir_eval_result res[IR_MAX_ARGS];
 	uint32_t i, n, time = 1;
 	char text[8192];

@@ -115,7 +115,7 @@ static void
 run_alone(void)
 {
 	struct ir_weights w = { get, put, has, input, NULL };
-	struct ir_eval opt = { .seed = SEED, .weights = &w };
+	struct ir_eval_options opt = { .seed = SEED, .weights = &w };
 	func_id update = ir_func_find(t.m, intern_str(&t.c.syms, "update"));
 	struct ir_eval_result r[4];
 	uint32_t n, i, k;

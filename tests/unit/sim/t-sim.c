@@ -630,7 +630,7 @@ disagree(uint32_t nstages, uint32_t mb, const char *text, const char *part)
 	const char *why = "";
 
 	open_text(NULL, text);
-	assert_false(ranks_open(&r, t.m, row_of(nstages, mb), &why));
+	assert_false(ranks_open(&r, t.m, row_of(nstages, mb), NULL, &why));
 	if (!strstr(why, part)) {
 		fail_msg("no \"%s\" in: %s", part, why);
 	}
@@ -667,7 +667,7 @@ test_ranks(void **state)
 	(void)state;
 	open_text(NULL, HEAD "axis dp = 2\naxis mb = 5 time\naxis pp = 3\n"
 		  "axis tp = 2\n" NOTHING("0") NOTHING("1") NOTHING("2"));
-	assert_true(ranks_open(&r, t.m, row_of(3, 5), &why));
+	assert_true(ranks_open(&r, t.m, row_of(3, 5), NULL, &why));
 	assert_int_equal(r.nranks, 12);
 	assert_int_equal(r.npipes, 3);
 	assert_int_equal(r.time, 2);
@@ -702,7 +702,7 @@ run_within(struct scarce *w, const char *text, struct sched *s, int requests)
 	w->left = -1;
 	open_text(&mem, text);
 	t.o.steps = 2;
-	assert_true(ranks_open(&t.ranks, t.m, s, &why));
+	assert_true(ranks_open(&t.ranks, t.m, s, NULL, &why));
 	gate = t.c.mem;
 	if (setjmp(w->out) == 0) {
 		w->left = requests;

@@ -76,7 +76,7 @@ run(struct sched *s)
 	const char *why;
 
 	t.sched = s;
-	if (!ranks_open(&t.ranks, t.m, s, &why)) {
+	if (!ranks_open(&t.ranks, t.m, s, NULL, &why)) {
 		fail_msg("%s", why);
 	}
 	return sim_run(&t.ranks, &t.o, &t.res);

@@ -82,7 +82,7 @@ simulate(struct run *r, struct ir_module *m, struct sched *s)
 	const char *why;
 	struct ranks ranks;
 
-	if (!ranks_open(&ranks, m, s, &why)) {
+	if (!ranks_open(&ranks, m, s, NULL, &why)) {
 		r->why = why;
 		return DIFFERENT;
 	}
@@ -99,7 +99,7 @@ simulate(struct run *r, struct ir_module *m, struct sched *s)
 static enum outcome
 run_pair(struct run *r)
 {
-	struct ir_eval eval = { .seed = 7 };
+	struct ir_eval_options eval = { .seed = 7 };
 	struct ir_module *whole = compile(r), *m = compile(r);
 	struct sched *s;
 	struct plan plan;

@@ -1,40 +1,42 @@
 /*
- * A problem becomes a net.  Variables of one value are none, so some tables
- * come down to others, and those of the same variables become one.  Which do
- * hangs on what was added alone: it is found once, and where the problem is
- * posed again with other entries, these are all that is looked at.
+ * Builds the net of a problem.  Variables of one value are left out, so that
+ * some tables become smaller, and tables of the same variables become one.
+ * Which do follows from the variables and tables alone: it is found once, and
+ * when the problem is solved again with other entries only these are read.
  */
 #include "passes/solve/solve_net.h"
 
 #include <math.h>
 #include <string.h>
 
-/* Tables of the problem that come down to the same variables. */
+/* Tables of the problem that become one of the net. */
 struct group {
 	uint32_t first, n;	/* in from[] */
 };
 
-struct solve_taken {
-	uint32_t nvars, ntables;	/* that the problem had */
-	struct solve_net net;		/* but for all that has entries */
-	uint32_t *own;		/* by variable: its only table alone, or none */
+struct solve_layout {
+	uint32_t nvars, ntables;	/* of the problem when this was found */
+	struct solve_net net;		/* without entries */
+	uint32_t *own;		/* by variable: its table of one, if that is
+				 * read in place; or none */
 	uint32_t *from;		/* tables, group by group */
-	struct group none;	/* of no variable */
-	struct group *alone;	/* by variable of the net: of it, but its own */
+	struct group none;	/* tables of no variable that has a choice */
+	struct group *alone;	/* by variable of the net: its tables of one,
+				 * without own[] */
 	struct group *table;	/* by table of the net */
 	size_t nvalues, nentries;	/* of the net */
 };
 
 #define NONE UINT32_MAX
 
-/* ---- which there are ---- */
+/* ---- variables and tables ---- */
 
-/* The variables that have a choice, and the numbers that they get. */
+/* Numbers the variables that have a choice. */
 static uint32_t *
-take_variables(const struct solve *s, struct solve_taken *t,
-	       struct solve_scratch *room)
+take_variables(const struct solve *s, struct solve_layout *t,
+	       struct solve_scratch *mem)
 {
-	uint32_t *to = solve_get(room, t->nvars * sizeof *to), v, n = 0;
+	uint32_t *to = solve_alloc(mem, t->nvars * sizeof *to), v, n = 0;
 	struct solve_net *net = &t->net;
 	uint8_t *values = arena_alloc_raw(s->arena, SOLVE_MAX_DOMAIN);
 
@@ -57,9 +59,9 @@ take_variables(const struct solve *s, struct solve_taken *t,
 	return to;
 }
 
-/* Most variables have one table of their own: what their values cost. */
+/* Most variables have one table of their own: the costs of its values. */
 static void
-take_own(const struct solve *s, struct solve_taken *t)
+take_own(const struct solve *s, struct solve_layout *t)
 {
 	uint32_t k, v;
 
@@ -76,9 +78,11 @@ take_own(const struct solve *s, struct solve_taken *t)
 	}
 }
 
-/* The other tables, by what is left of their variables; n is their number. */
+/*
+ * Sorts the other tables by what is left of their variables; n is their number.
+ */
 static uint32_t
-take_others(const struct solve *s, const struct solve_taken *t,
+take_others(const struct solve *s, const struct solve_layout *t,
 	    const uint32_t *to, struct solve_table *out, uint32_t *vars)
 {
 	uint32_t k, j, n = 0;
@@ -103,7 +107,7 @@ take_others(const struct solve *s, const struct solve_taken *t,
 }
 
 static void
-take_group(const struct solve *s, struct solve_taken *t,
+take_group(const struct solve *s, struct solve_layout *t,
 	   const struct solve_table *x, struct group g)
 {
 	struct solve_net *net = &t->net;
@@ -124,7 +128,7 @@ take_group(const struct solve *s, struct solve_taken *t,
 }
 
 static void
-take_groups(const struct solve *s, struct solve_taken *t,
+take_groups(const struct solve *s, struct solve_layout *t,
 	    const struct solve_table *x, uint32_t n)
 {
 	struct solve_net *net = &t->net;
@@ -149,7 +153,7 @@ take_groups(const struct solve *s, struct solve_taken *t,
 	}
 }
 
-/* The lists are made in the room, and kept. */
+/* The lists are made in scratch memory, and kept. */
 static void
 keep_lists(const struct solve *s, struct solve_net *net)
 {
@@ -170,30 +174,30 @@ keep_lists(const struct solve *s, struct solve_net *net)
 static void
 take_all(struct solve *s, struct solve_pool *pool)
 {
-	struct solve_taken *t = arena_alloc(s->arena, sizeof *t);
-	struct solve_scratch *room = &t->net.room;
+	struct solve_layout *t = arena_alloc(s->arena, sizeof *t);
+	struct solve_scratch *mem = &t->net.mem;
 	struct solve_table *x;
 	uint32_t *to, *vars, k, n = 0;
 
 	t->nvars = s->domain.n;
 	t->ntables = s->tables.n;
-	room->pool = pool;
-	to = take_variables(s, t, room);
+	mem->pool = pool;
+	to = take_variables(s, t, mem);
 	take_own(s, t);
 	for (k = 0; k < t->ntables; k++) {
 		n += s->tables.at[k].nvars;
 	}
-	x = solve_get(room, t->ntables * sizeof *x);
-	vars = solve_get(room, n * sizeof *vars);
+	x = solve_alloc(mem, t->ntables * sizeof *x);
+	vars = solve_alloc(mem, n * sizeof *vars);
 	n = take_others(s, t, to, x, vars);
 	solve_sort_scopes(&t->net, x, n);
 	take_groups(s, t, x, n);
 	keep_lists(s, &t->net);
-	solve_leave(room);
-	s->taken = t;
+	solve_scratch_release(mem);
+	s->layout = t;
 }
 
-/* ---- what they say ---- */
+/* ---- entries ---- */
 
 static bool
 is_finite(const double *cost, size_t n)
@@ -205,13 +209,16 @@ is_finite(const double *cost, size_t n)
 	return i == n;
 }
 
-/* Adds a group and one more table, or NONE, in an order of their entries. */
+/*
+ * Adds up a group and one more table, or NONE, in an order that depends on
+ * their entries alone.
+ */
 static void
 add_group(const struct solve *s, struct solve_net *net, struct group g,
 	  uint32_t more, double *sum, size_t n)
 {
-	const uint32_t *from = s->taken->from + g.first;
-	struct solve_table *x = solve_get(&net->room, (g.n + 1) * sizeof *x);
+	const uint32_t *from = s->layout->from + g.first;
+	struct solve_table *x = solve_alloc(&net->mem, (g.n + 1) * sizeof *x);
 	uint32_t k;
 
 	for (k = 0; k < g.n + (more != NONE); k++) {
@@ -220,16 +227,16 @@ add_group(const struct solve *s, struct solve_net *net, struct group g,
 	}
 	solve_sort_same(x, k);
 	for (g.n = k, k = 0; k < g.n; k++) {
-		solve_add(sum, x[k].cost, n);
+		solve_add_costs(sum, x[k].cost, n);
 	}
-	solve_put(&net->room, x);
+	solve_free(&net->mem, x);
 }
 
-/* What is paid whatever is chosen. */
+/* The cost of all that has no choice. */
 static void
 sum_base(const struct solve *s, struct solve_net *net, uint32_t *choice)
 {
-	const struct solve_taken *t = s->taken;
+	const struct solve_layout *t = s->layout;
 	uint32_t v;
 
 	for (v = 0; v < t->nvars; v++) {
@@ -245,11 +252,11 @@ sum_base(const struct solve *s, struct solve_net *net, uint32_t *choice)
 static void
 sum_unary(const struct solve *s, struct solve_net *net)
 {
-	const struct solve_taken *t = s->taken;
-	double *row = solve_zero(&net->room, t->nvalues * sizeof *row);
+	const struct solve_layout *t = s->layout;
+	double *row = solve_calloc(&net->mem, t->nvalues * sizeof *row);
 	uint32_t v;
 
-	net->unary = solve_get(&net->room, net->nvars * sizeof *net->unary);
+	net->unary = solve_alloc(&net->mem, net->nvars * sizeof *net->unary);
 	for (v = 0; v < net->nvars; v++) {
 		uint32_t n = net->domain[v], own = t->own[net->id[v]];
 		const double *cost = own == NONE ? NULL
@@ -270,11 +277,11 @@ sum_unary(const struct solve *s, struct solve_net *net)
 static void
 sum_tables(const struct solve *s, struct solve_net *net)
 {
-	const struct solve_taken *t = s->taken;
-	double *cost = solve_get(&net->room, t->nentries * sizeof *cost);
+	const struct solve_layout *t = s->layout;
+	double *cost = solve_alloc(&net->mem, t->nentries * sizeof *cost);
 	uint32_t k;
 
-	net->tables = solve_get(&net->room, net->cap * sizeof *net->tables);
+	net->tables = solve_alloc(&net->mem, net->cap * sizeof *net->tables);
 	memcpy(net->tables, t->net.tables,
 	       net->ntables * sizeof *net->tables);
 	for (k = 0; k < net->ntables; k++) {
@@ -294,10 +301,10 @@ sum_tables(const struct solve *s, struct solve_net *net)
 }
 
 struct solve_net *
-solve_take_in(struct solve_run *r)
+solve_build(struct solve_state *r)
 {
 	struct solve *s = r->s;
-	struct solve_scratch room = { &r->pool, NULL };
+	struct solve_scratch mem = { &r->pool, NULL };
 	struct solve_net *net;
 	uint32_t v;
 
@@ -307,13 +314,13 @@ solve_take_in(struct solve_run *r)
 			return NULL;
 		}
 	}
-	if (!s->taken || s->taken->nvars != s->domain.n ||
-	    s->taken->ntables != s->tables.n) {
+	if (!s->layout || s->layout->nvars != s->domain.n ||
+	    s->layout->ntables != s->tables.n) {
 		take_all(s, &r->pool);
 	}
-	net = solve_get(&room, sizeof *net);
-	*net = s->taken->net;
-	net->room = room;
+	net = solve_alloc(&mem, sizeof *net);
+	*net = s->layout->net;
+	net->mem = mem;
 	sum_base(s, net, r->result->choice);
 	sum_unary(s, net);
 	sum_tables(s, net);

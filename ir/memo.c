@@ -1,0 +1,119 @@
+/*
+ * The memo: for each kind of result a table from keys to values and an arena.
+ * A budget bounds the arenas together.  When it is spent nothing more is
+ * kept, but nothing is evicted either: values are referred to by pointers from
+ * outside, so only their users know when they may go (memo_drop).
+ */
+#include "ir/memo.h"
+
+#include <inttypes.h>
+
+static const struct {
+	const char *name;
+	size_t part;
+} kinds[] = {
+#define MEMO(id, name, part) { name, part },
+	MEMO_KINDS(MEMO)
+#undef MEMO
+};
+
+void
+memo_init(struct memo *m, struct mem *gate, size_t budget_bytes)
+{
+	int k;
+
+	memset(m, 0, sizeof *m);
+	m->budget_bytes = budget_bytes;
+	for (k = 0; k < MEMO_NKINDS; k++) {
+		arena_init(&m->of[k].arena, gate);
+	}
+}
+
+void
+memo_release(struct memo *m)
+{
+	int k;
+
+	for (k = 0; k < MEMO_NKINDS; k++) {
+		memo_drop(m, (enum memo_kind)k);
+	}
+}
+
+void *
+memo_find(struct memo *m, enum memo_kind kind, struct hash key)
+{
+	struct memo_kept *x;
+	uint32_t at = 0;
+
+	if (!m) {
+		return NULL;
+	}
+	x = &m->of[kind];
+	x->asked++;
+	while ((at = table_find(&x->table, key.a, at)) != 0) {
+		if (hash_same(x->at.at[at].key, key)) {
+			x->found++;
+			return x->at.at[at].value;
+		}
+	}
+	return NULL;
+}
+
+struct arena *
+memo_arena(struct memo *m, enum memo_kind kind)
+{
+	size_t bytes = 0;
+	int k;
+
+	if (!m) {
+		return NULL;
+	}
+	for (k = 0; k < MEMO_NKINDS; k++) {
+		bytes += m->of[k].arena.total_bytes;
+	}
+	return bytes < m->budget_bytes && m->of[kind].arena.total_bytes <=
+		       m->budget_bytes / kinds[kind].part
+		? &m->of[kind].arena : NULL;
+}
+
+void
+memo_keep(struct memo *m, enum memo_kind kind, struct hash key, void *value)
+{
+	struct memo_kept *x = &m->of[kind];
+
+	if (!x->at.n) {
+		VEC_PUSH(&x->arena, &x->at, (struct memo_entry){ .value = 0 });
+	}
+	table_add(&x->arena, &x->table, key.a);
+	VEC_PUSH(&x->arena, &x->at, ((struct memo_entry){ key, value }));
+}
+
+void
+memo_drop(struct memo *m, enum memo_kind kind)
+{
+	struct memo_kept *x;
+
+	if (!m) {
+		return;
+	}
+	x = &m->of[kind];
+	arena_release(&x->arena);
+	memset(&x->table, 0, sizeof x->table);
+	memset(&x->at, 0, sizeof x->at);
+}
+
+void
+memo_print(const struct memo *m, struct buf *out)
+{
+	int k;
+
+	for (k = 0; k < MEMO_NKINDS; k++) {
+		const struct memo_kept *x = &m->of[k];
+
+		if (x->asked) {
+			buf_printf(out, "# %10" PRIu64 "  memo: %s, of %"
+				   PRIu64 " looked for\n", x->found,
+				   kinds[k].name, x->asked);
+		}
+	}
+}

@@ -1,0 +1,74 @@
+/*
+ * One memo for a whole run: results that are known by 128 bits of a hash of
+ * all that they follow from.  Nothing but time hangs on it: who does not find
+ * a result computes it, so answers are the same with a memo that is full, and
+ * without one.  Whoever opens the run owns the memo and hands it on, in struct
+ * pass_ctx or as an argument.  A NULL memo keeps nothing: that is how it is
+ * switched off.
+ */
+#ifndef IR_MEMO_H
+#define IR_MEMO_H
+
+#include "ir/base.h"
+
+/*
+ * MEMO(id, name, part): what is kept, and what part of the budget it may take,
+ * 16 being a sixteenth.
+ */
+#define MEMO_KINDS(MEMO) \
+	MEMO(ORDERS, "elimination orders", 1) \
+	MEMO(PROGRAMS, "facts of programs", 1) \
+	MEMO(CHOICES, "placements along an axis", 1) \
+	MEMO(TEMPLATES, "kernels for any size", 1) \
+	MEMO(KERNELS, "kernels of regions", 1) \
+	MEMO(PARTS, "parts of collectives", 1) \
+	MEMO(PRICES, "prices of regions", 1) \
+	MEMO(DOTS, "prices of contractions", 1) \
+	MEMO(BRIEFS, "shortened schedules", 16) \
+	MEMO(SPANS, "lengths of schedules", 1) \
+	MEMO(SCHEDULES, "schedules of rank programs", 1) \
+	MEMO(RANKS, "kernels and memory of rank programs", 1)
+
+enum memo_kind {
+#define MEMO(id, name, part) MEMO_##id,
+	MEMO_KINDS(MEMO)
+#undef MEMO
+	MEMO_NKINDS
+};
+
+struct memo_entry {
+	struct hash key;
+	void *value;
+};
+
+/* All that is kept of one kind. */
+struct memo_kept {
+	struct arena arena;		/* the values lie there */
+	struct table table;
+	VEC(struct memo_entry) at;	/* by entry of the table; 0 is none */
+	uint64_t asked, found;
+};
+
+struct memo {
+	size_t budget_bytes;
+	struct memo_kept of[MEMO_NKINDS];
+};
+
+/* 512 MiB: deepseek-v3's search keeps 100, gpt3-175b's on 64 devices 12. */
+#define MEMO_BYTES ((size_t)512 << 20)
+
+void memo_init(struct memo *m, struct mem *gate, size_t budget_bytes);
+void memo_release(struct memo *m);
+/* The value of the key, or NULL.  It stays where it is until memo_drop. */
+void *memo_find(struct memo *m, enum memo_kind kind, struct hash key);
+/* Where a value of the kind is to be made; NULL: the budget is spent. */
+struct arena *memo_arena(struct memo *m, enum memo_kind kind);
+/* Keeps a value, which lies in that arena; of one key, the last one counts. */
+void memo_keep(struct memo *m, enum memo_kind kind, struct hash key,
+	       void *value);
+/* Forgets all of a kind, which nobody may look at any longer. */
+void memo_drop(struct memo *m, enum memo_kind kind);
+/* A line for each kind that was asked for, as --stats prints it. */
+void memo_print(const struct memo *m, struct buf *out);
+
+#endif

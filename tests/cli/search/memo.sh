@@ -1,0 +1,43 @@
+#!/bin/sh
+# Nothing but time hangs on the memo: with it off, every output is the same,
+# byte by byte.
+. "${top_srcdir:?}/tests/lib.sh"
+
+# same OPTIONS..: and whether the memo is of use, which --stats says.
+same()
+{
+	"$LLMC" "$@" >with 2>with.err
+	status=$?
+	"$LLMC" --no-memo "$@" >out 2>err
+	[ $? -eq $status ] || bad "$*: another exit status without a memo"
+	cmp with out && cmp with.err err || bad "$*: not the same"
+}
+
+for model in tiny-dense tiny-moe gpt2-124m llama-3-8b; do
+	for target in h100x8 a100x8x8; do
+		same --target $target --top=5 "$examples/$model.llm"
+	done
+done
+same --target h100x8x8 --emit=plan "$examples/mixtral-8x7b.llm"
+same --target h100x8 --emit=cost "$examples/llama-2-7b.llm"
+same --target h100x8 --emit=arena "$examples/llama-2-7b.llm"
+same --target h100x8 --emit=kernels "$examples/tiny-moe.llm"
+same --target h100x8x2 --explain=search "$examples/llama-2-7b.llm"
+same --target h100x8 --why-not=tp=8 "$examples/llama-2-7b.llm"
+same --target h100x8 --print-changed "$examples/tiny-dense.llm"
+same --target cpux4 --emit=llvm --cpu=x86-64-v3 "$examples/tiny-dense.llm"
+same --target h100x8 "$examples/megatron-530b.llm"	# does not fit
+[ $status -eq 1 ] || bad 'megatron-530b fits eight devices'
+
+# ---- what it finds
+
+run --target h100x8 --stats -o /dev/null --emit=plan "$examples/llama-3-8b.llm"
+for what in 'elimination orders' 'kernels of regions' 'prices of regions'; do
+	grep -Eq "^# +[1-9][0-9]*  memo: $what, of [0-9]+ looked for\$" err ||
+		bad "no $what are found"
+done
+run --no-memo --target h100x8 --stats -o /dev/null --emit=plan \
+	"$examples/llama-3-8b.llm"
+grep -q memo: err && bad '--no-memo keeps something'
+
+exit $failed
