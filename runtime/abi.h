@@ -18,6 +18,8 @@
 #include <stdint.h>
 
 #define RT_ABI_VERSION 6
+/* The emulator, a file beside the program of a plan for GPUs. */
+#define RT_EMULATOR_FILE "emulate.so"
 #define RT_MAX_AXES 8
 #define RT_MAX_PIECES 9
 #define RT_MAX_DIMS 8

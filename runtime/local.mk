@@ -99,23 +99,6 @@ rank_sources = \
 	%D%/device/this_machine.h \
 	%D%/device/pool.c \
 	%D%/device/pool.h \
-	%D%/emulate/emulate.c \
-	%D%/emulate/emulate.h \
-	%D%/emulate/emulate_build.c \
-	%D%/emulate/emulate_call.h \
-	%D%/emulate/emulate_check.c \
-	%D%/emulate/emulate_copy.c \
-	%D%/emulate/emulate_fiber.c \
-	%D%/emulate/emulate_inner.h \
-	%D%/emulate/emulate_mbar.c \
-	%D%/emulate/emulate_mma.c \
-	%D%/emulate/emulate_past.c \
-	%D%/emulate/emulate_shadow.h \
-	%D%/emulate/emulate_switch.c \
-	%D%/emulate/emulate_switch.h \
-	%D%/emulate/emulate_sync.c \
-	%D%/emulate/emulate_tma.c \
-	%D%/emulate/emulate_wgmma.c \
 	%D%/elems.c \
 	%D%/elems.h \
 	%D%/error.c \
@@ -149,6 +132,46 @@ rank_sources = \
 	%D%/train/tally.h \
 	%D%/train/tensorboard.c \
 	%D%/train/train.c
+
+# The emulator of GPUs is no part of `rank': it lies beside the one of a plan
+# for GPUs, which loads it for --device emulate.  It shares no code with who
+# loads it, so the few files that both need are compiled into it once more.
+# The programs of the tests link it as a library.
+emulate_cflags = $(AM_CFLAGS) -fPIC -fvisibility=hidden \
+	-ftls-model=initial-exec
+noinst_LIBRARIES += %D%/libemulate.a
+%C%_libemulate_a_CFLAGS = $(emulate_cflags)
+%C%_libemulate_a_SOURCES = \
+	%D%/emulate/emulate.c \
+	%D%/emulate/emulate.h \
+	%D%/emulate/emulate_build.c \
+	%D%/emulate/emulate_call.h \
+	%D%/emulate/emulate_check.c \
+	%D%/emulate/emulate_copy.c \
+	%D%/emulate/emulate_fiber.c \
+	%D%/emulate/emulate_inner.h \
+	%D%/emulate/emulate_mbar.c \
+	%D%/emulate/emulate_mma.c \
+	%D%/emulate/emulate_past.c \
+	%D%/emulate/emulate_shadow.h \
+	%D%/emulate/emulate_switch.c \
+	%D%/emulate/emulate_switch.h \
+	%D%/emulate/emulate_sync.c \
+	%D%/emulate/emulate_tma.c \
+	%D%/emulate/emulate_wgmma.c
+
+emulatordir = $(pkglibdir)
+emulator_PROGRAMS = %D%/emulate.so
+AM_INSTALLCHECK_STD_OPTIONS_EXEMPT = %D%/emulate.so
+%C%_emulate_so_CFLAGS = $(emulate_cflags)
+%C%_emulate_so_SOURCES = \
+	%D%/cache.c \
+	%D%/delay.c \
+	%D%/error.c \
+	%D%/scratch.c
+%C%_emulate_so_LDADD = %D%/libemulate.a $(external_libs)
+%C%_emulate_so_LDFLAGS = $(AM_LDFLAGS) -shared -Wl,-u,rt_emulator -Wl,-s \
+	-Wl,--build-id=none -Wl,-z,noexecstack
 
 %C%_librank_a_SOURCES = $(rank_sources) %D%/train/rank_main.c
 

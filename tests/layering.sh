@@ -66,7 +66,8 @@ codegen: cg.h kernel.h
 	< ir runtime/abi.h passes/plan passes/kernels passes/stage
 		passes/price passes/memory
 codegen/link: compile_cache.h
-	< ir runtime/cache.h runtime/delay.h runtime/scratch.h codegen
+	< ir runtime/abi.h runtime/cache.h runtime/delay.h runtime/scratch.h
+		codegen
 codegen/llvm: ll.h ll_cpu.h
 	< ir codegen codegen/link
 codegen/attention: attention.h

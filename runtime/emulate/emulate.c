@@ -441,3 +441,15 @@ rt_emu_launch(struct rt_emu *e, const struct rt_grid *g, const void *args,
 	emu_now = before;
 	return e->failed ? RT_RANGE : s;
 }
+
+const struct rt_emulator rt_emulator = {
+	.abi = RT_ABI_VERSION,
+	.open = rt_emu_open,
+	.close = rt_emu_close,
+	.allow = rt_emu_allow,
+	.map = rt_emu_map,
+	.args = rt_emu_args,
+	.functions = rt_emu_functions,
+	.function = rt_emu_function,
+	.launch = rt_emu_launch
+};

@@ -56,4 +56,26 @@ int64_t rt_emu_function(const struct rt_emu *e, int64_t image,
 enum rt_status rt_emu_launch(struct rt_emu *e, const struct rt_grid *g,
 			     const void *args, struct rt_error *err);
 
+/* What emulate.so exports, and all that it does: the functions above that a
+ * rank calls. */
+struct rt_emulator {
+	int64_t abi;		/* RT_ABI_VERSION when it was compiled */
+	enum rt_status (*open)(struct rt_emu **, const struct rt_images *,
+			       int, struct rt_error *);
+	void (*close)(struct rt_emu *);
+	enum rt_status (*allow)(struct rt_emu *, const void *, int64_t,
+				struct rt_error *);
+	enum rt_status (*map)(void *, const struct rt_map *, char *,
+			      struct rt_error *);
+	int64_t (*args)(const struct rt_emu *, int64_t, const char *);
+	int64_t (*functions)(const struct rt_emu *);
+	int64_t (*function)(const struct rt_emu *, int64_t, const char *);
+	enum rt_status (*launch)(struct rt_emu *, const struct rt_grid *,
+				 const void *, struct rt_error *);
+};
+#if defined(__GNUC__)
+__attribute__((visibility("default")))
+#endif
+extern const struct rt_emulator rt_emulator;
+
 #endif

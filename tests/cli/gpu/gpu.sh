@@ -5,8 +5,7 @@
 # fails, all ranks end, say so and leave nothing behind.
 . "${top_srcdir:?}/tests/lib.sh"
 need compiler
-rank=$build/tests/unit/runtime/toy-gpu
-[ -x "$rank" ] || skip 'no toy-gpu'
+toy_gpu
 fake_gpus || fail 'no driver, or no NCCL'
 export XDG_CACHE_HOME="$tmp" ASAN_OPTIONS="${ASAN_OPTIONS:-}:handle_segv=0"
 
