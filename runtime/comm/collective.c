@@ -1,6 +1,7 @@
 /*
- * collective.c - what a talk is about, for all transports: who brings what, who
- * sums which slice, and whether all have the same plan.
+ * What a collective is about, for all transports: the pieces that each member
+ * contributes and wants, the slice that each member sums, and the checksum by
+ * which ranks see that they run the same plan.
  */
 #define _GNU_SOURCE	/* MAP_ANONYMOUS */
 
@@ -79,7 +80,9 @@ rt_meeting_most(const struct rt_comm *c, const struct rt_meeting *m)
 	return most;
 }
 
-/* All members' `in` lie where c->theirs says: makes this rank's `out`. */
+/*
+ * The `in` of each member lies at c->theirs[member]; writes this rank's `out`.
+ */
 static void
 gather(struct rt_comm *c, const struct rt_meeting *m, struct rt_part *parts,
        char *acc)

@@ -1,6 +1,7 @@
 /*
- * comm.c - talks as the plan has them: who takes part, whether it can be
- * right, and numbers of the host's own.
+ * The plan's collectives: which ranks take part and whether their sizes and
+ * operands are valid, before the transport moves any element; and small
+ * reductions that the host itself needs.
  */
 #include "runtime/comm/msg.h"
 
@@ -139,7 +140,7 @@ rt_group_find(struct rt_comm *c, int64_t axes, int64_t holders,
 	return RT_OK;
 }
 
-/* ---- talks ---- */
+/* ---- collectives ---- */
 
 static uint64_t
 add_number(uint64_t h, int64_t n)
@@ -159,7 +160,8 @@ of_text(const char *s)
 	return h;
 }
 
-/* Of what all members of a group do alike. */
+/* An id that is the same for all members of a group that run the same
+ * collective of the same iteration and microbatch. */
 static uint64_t
 id_of(const struct rt_coll *t, int64_t trip, int64_t microbatch)
 {
@@ -250,7 +252,8 @@ carry_out(struct rt_comm *c, const struct rt_meeting *m, struct rt_error *err)
 	}
 }
 
-/* Each as it would be alone; *n: how many they are. */
+/* Checks each of the joined collectives as if it ran alone; *n is how many they
+ * are. */
 static enum rt_status
 check_all(const struct rt_comm *c, const struct rt_coll *t, int64_t microbatch,
 	  char *const *at, int64_t *n, struct rt_error *err)
@@ -313,7 +316,7 @@ rt_comm_note(struct rt_comm *c, const char *what, int64_t trip,
 	c->via->note(c, what, trip, microbatch);
 }
 
-/* ---- numbers of the host's own ---- */
+/* ---- the host's own reductions ---- */
 
 enum number { SUM_F64, SUM_U64, MAX_I64 };
 
@@ -442,7 +445,7 @@ rt_comm_barrier(struct rt_comm *c, const char *what, struct rt_error *err)
 	return combine(c, -1, MAX_I64, what, NULL, 0, err);
 }
 
-/* ---- coming and going ---- */
+/* ---- opening and closing ---- */
 
 static enum rt_status
 check_world(const struct rt_comm_options *o, struct rt_error *err)
@@ -458,10 +461,8 @@ check_world(const struct rt_comm_options *o, struct rt_error *err)
 	return RT_OK;
 }
 
-/*
- * Does MPI connect what that launcher has started?  torchrun does not start
- * it, nor does srun without PMIx or PMI.
- */
+/* Whether MPI connects the ranks that this launcher has started. torchrun does
+ * not start MPI, nor does srun without PMIx or PMI. */
 static bool
 starts_mpi(const struct rt_world *w)
 {
@@ -469,7 +470,7 @@ starts_mpi(const struct rt_world *w)
 	       strcmp(w->how, "Slurm") != 0;
 }
 
-/* A rank that is alone has nobody to find. */
+/* A rank that runs alone needs no transport. */
 static enum rt_status
 choose(const struct rt_comm_options *o, const struct rt_transport **via,
        struct rt_error *err)

@@ -1,7 +1,7 @@
 /*
- * comm_move.c - elements of several ranks that a rank wants: of each dim both
- * have pieces, and where these meet are runs that lie side by side at both
- * ends.
+ * Copies or reduces, into this rank's memory, the elements that several ranks
+ * have of what this rank wants. Of each dim both sides have pieces; where a
+ * piece here and a piece there overlap is a run, contiguous on both sides.
  */
 #include "runtime/comm/transport.h"
 
@@ -13,7 +13,9 @@ enum {
 	COPY_BYTES = 4 << 20
 };
 
-/* Local positions of a dim, there and in the box here. */
+/*
+ * A run of a dim: where it begins in the part and in the box, and its length.
+ */
 struct run {
 	int64_t in, out, n;
 };
@@ -24,16 +26,17 @@ struct walk {
 	int64_t bytes;		/* of an element */
 	int64_t ndims;
 	const struct rt_pieces *dims[MAX_DIMS];	/* of what is wanted */
-	struct rt_pieces unit;	/* trailing dims that all have alike, as one */
-	/* the box at hand, in local positions; contiguous */
+	/* trailing dims that all ranks have alike, folded into one */
+	struct rt_pieces unit;
+	/* the current box, in local positions; contiguous */
 	int64_t from[MAX_DIMS], count[MAX_DIMS];
-	/* of one part in the box */
+	/* of the current part in the box */
 	struct run runs[MAX_DIMS][MAX_RUNS];
 	int64_t nruns[MAX_DIMS];
 	int64_t sizes[MAX_DIMS];	/* of the part */
 	const struct rt_part *part;
-	char *to;		/* the box; of sums in wide elements */
-	bool first;		/* to be set, not added to */
+	char *to;		/* memory of the box; sums in their wide type */
+	bool first;		/* elements are set, not added to */
 };
 
 int64_t
@@ -95,7 +98,7 @@ add_run(struct walk *w, int64_t d, struct run r)
 	w->nruns[d]++;
 }
 
-/* Positions of the box's dim that the part has; how many. */
+/* Finds the positions of the box's dim that the part has; returns how many. */
 static int64_t
 find_runs(struct walk *w, int64_t d, const struct rt_pieces *in)
 {
@@ -105,7 +108,7 @@ find_runs(struct walk *w, int64_t d, const struct rt_pieces *in)
 
 	w->nruns[d] = 0;
 	for (i = 0; i < out->n; here += out->at[i++].count) {
-		/* positions of the dim, of this piece in the box */
+		/* positions of the dim that this piece has in the box */
 		int64_t shift = out->at[i].start - here;
 		int64_t lo = max(here, from) + shift;
 		int64_t hi = min(here + out->at[i].count, to) + shift;
@@ -164,7 +167,7 @@ take(const struct walk *w, int64_t in, int64_t out, int64_t n)
 	}
 }
 
-/* Whether positions of the last cut dim lie side by side at both ends. */
+/* Whether the positions of the last cut dim are contiguous on both sides. */
 static bool
 is_dense(const struct walk *w)
 {
@@ -188,7 +191,7 @@ visit(const struct walk *w, int64_t d, int64_t in, int64_t out)
 			take(w, a, b, run->n);
 			continue;
 		}
-		/* else a dim cut inside is moved element by element */
+		/* else a dim that is cut inside moves element by element */
 		if (d == last - 1 && is_dense(w)) {
 			take(w, a * w->sizes[last], b * w->sizes[last],
 			     run->n * w->sizes[last]);
@@ -200,7 +203,9 @@ visit(const struct walk *w, int64_t d, int64_t in, int64_t out)
 	}
 }
 
-/* How many elements of the box the part has. */
+/*
+ * Finds the runs of the part in the box; returns how many elements they have.
+ */
 static int64_t
 look_at(struct walk *w, const struct rt_part *part)
 {
@@ -253,7 +258,7 @@ sum_box(struct walk *w, const struct rt_part *parts, int64_t n, char *out)
 	rt_narrow(w->elem, out, w->to, elems);
 }
 
-/* Box by box, each of at most `most` elements. */
+/* Sums box by box, each of at most `most` elements. */
 static void
 sum_boxes(struct walk *w, const struct rt_part *parts, int64_t n, int64_t most,
 	  char *out)
@@ -289,7 +294,7 @@ sum_boxes(struct walk *w, const struct rt_part *parts, int64_t n, int64_t most,
 	}
 }
 
-/* Trailing dims of which all have the same are one. */
+/* Folds trailing dims of which all parts have the same pieces into one. */
 static void
 fold_dims(struct walk *w, const struct rt_part *parts, int64_t n,
 	  const struct rt_pieces *const *dims, int64_t ndims)

@@ -1,7 +1,7 @@
 /*
- * comm_scratch.c - whether a plan has the room that a talk takes on a GPU: an
- * emulated one packs nothing, but a plan that has too little is as wrong
- * there.
+ * Whether a plan has the scratch that a collective needs on a GPU. The emulator
+ * needs none but checks it as well, so that a wrong plan fails without a GPU,
+ * too.
  */
 #include "runtime/device/device.h"
 #include "runtime/comm/transport.h"

@@ -1,6 +1,6 @@
 /*
- * doorbell.c - how a rank waits for another: it looks for some microseconds,
- * lets others have the core, and then sleeps in the kernel until it is woken.
+ * How a rank waits for another one of its host: it spins for some microseconds,
+ * then yields its core, then sleeps in the kernel (futex) until it is woken.
  */
 #define _GNU_SOURCE	/* syscall, sched_getaffinity */
 
@@ -13,7 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Whoever sleeps looks so often whether anybody died. */
+/* A rank that sleeps wakes up so often to see whether another one has died. */
 #define NAP_NS 20000000
 
 double
@@ -36,7 +36,7 @@ rt_cores_of(struct rt_core_set *c)
 	memcpy(c->bytes, &set, sizeof(set));
 }
 
-/* With more ranks than cores, to spin is to keep out whom one waits for. */
+/* With more ranks than cores, spinning keeps the awaited rank off its core. */
 struct rt_patience
 rt_patience_of(const struct rt_core_set *const *sets, int64_t n)
 {

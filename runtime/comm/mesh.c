@@ -1,5 +1,6 @@
 /*
- * mesh.c - where a rank stands, and what it has of a dim.
+ * A rank's coordinates on the mesh of axes, and the pieces of a dim that it
+ * has.
  */
 #include "runtime/comm/comm.h"
 

@@ -1,7 +1,7 @@
 /*
- * msg_collective.c - talks of ranks on several hosts.  Members of a group write
- * each other letters: what each is about, and what is small.  What is large
- * follows, in an order that all know from the plan.
+ * Collectives of ranks on several hosts. Members of a group first send each
+ * other letters: which collective it is, and the elements if they are few. Many
+ * elements follow in an order that the plan fixes.
  */
 #define _GNU_SOURCE	/* MADV_HUGEPAGE */
 
@@ -16,7 +16,7 @@
 enum {
 	LINE = 64,
 	ROOM_BYTES = 4 << 20,
-	LEAST_BOX = 4096	/* of one of very many members */
+	LEAST_BOX = 4096	/* a box, if there are very many members */
 };
 
 /* ---- letters ---- */
@@ -66,7 +66,7 @@ show(struct rt_comm *c, struct rt_group *g, const struct rt_scene *scene,
 	return s;
 }
 
-/* ---- talks ---- */
+/* ---- collectives ---- */
 
 static enum rt_status
 meet(struct rt_comm *c, const struct rt_meeting *m, struct rt_error *err)
@@ -94,7 +94,7 @@ meet(struct rt_comm *c, const struct rt_meeting *m, struct rt_error *err)
 	return s;
 }
 
-/* ---- one to another ---- */
+/* ---- point to point ---- */
 
 static int64_t
 tag_of(const struct rt_comm *c, const struct rt_meeting *m)
@@ -109,7 +109,7 @@ part_of(int64_t bytes, int64_t from)
 	return bytes - from < RT_MSG_MOST ? bytes - from : RT_MSG_MOST;
 }
 
-/* All sends of the channel before that one have been taken. */
+/* Waits until all sends of the channel before that one have been received. */
 static enum rt_status
 settle_until(struct rt_comm *c, const struct rt_meeting *m, int64_t until,
 	     struct rt_error *err)
@@ -195,7 +195,7 @@ settle(struct rt_comm *c, const struct rt_meeting *m, struct rt_error *err)
 			    (m->coll->copies - 1), err);
 }
 
-/* ---- coming and going ---- */
+/* ---- opening and closing ---- */
 
 static enum rt_status
 make_tables(struct rt_comm *c, struct rt_error *err)
@@ -211,7 +211,9 @@ make_tables(struct rt_comm *c, struct rt_error *err)
 	m->room_bytes = (2 * c->world.size + 1) * LEAST_BOX;
 	m->room_bytes = m->room_bytes < ROOM_BYTES ? ROOM_BYTES :
 		m->room_bytes;
-	/* slices are whole lines, so they may be a little more */
+	/*
+	 * slices are rounded up to whole lines, so they may be a little longer
+	 */
 	m->room = malloc((size_t)m->room_bytes + n * LINE * 8);
 	m->letters = calloc(n, sizeof(*m->letters));
 	m->posts = calloc(2 * n, sizeof(*m->posts));
@@ -261,7 +263,7 @@ check_self(const struct rt_comm *c, const struct rt_msg_self *self,
 	return RT_OK;
 }
 
-/* The first rank's plan is everybody's. */
+/* All ranks compare their plan's checksum with that of rank 0. */
 static enum rt_status
 check_plans(struct rt_comm *c, struct rt_error *err)
 {
@@ -353,7 +355,7 @@ release(struct rt_comm *c)
 	free(m);
 }
 
-/* All that was sent has been taken. */
+/* Whether all that was sent has been received. */
 static bool
 settle_all(struct rt_comm *c)
 {
@@ -371,10 +373,8 @@ settle_all(struct rt_comm *c)
 	return all;
 }
 
-/*
- * Once somebody gave up nobody is waited for.  By MPI messages may then be
- * under way whose room must stay: what there is ends with the process.
- */
+/* Once a rank has given up, nobody is waited for. Messages of MPI may then
+ * still be under way, so their memory must stay until the process ends. */
 static void
 close_msg(struct rt_comm *c)
 {

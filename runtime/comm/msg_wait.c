@@ -1,7 +1,7 @@
 /*
- * msg_wait.c - how a rank waits for messages: it asks whether they have come,
- * and by and by whether somebody gave up, whether it was told to end, and
- * whether it has waited too long.
+ * How a rank waits for messages: it polls whether they have arrived, and now
+ * and then whether another rank gave up, whether this process is asked to end,
+ * and whether it has waited longer than the timeout.
  */
 #include "runtime/comm/msg.h"
 #include "runtime/text.h"
@@ -13,22 +13,20 @@
 #include <unistd.h>
 
 enum {
-	SPINS = 200,		/* then others may have the core */
-	YIELDS = 2000,		/* then it sleeps between looks */
+	SPINS = 200,		/* then it yields its core */
+	YIELDS = 2000,		/* then it sleeps between polls */
 	NAP_NS = 50000,
-	NAP_MS = 5		/* of one that something wakes */
+	NAP_MS = 5		/* of a sleep that a message can interrupt */
 };
 
 #define LOOK_US 2000.0
-/*
- * When a rank dies, mpirun tells the others to end, and kills them a second
- * later: in between they say where they waited.
- */
+/* When a rank dies, mpirun asks the others to end, and kills them a second
+ * later: in between they report what they waited for. */
 #define NOTICE_US 200000.0
-/* So long last words may take to leave. */
+/* How long the notice of a rank that gives up may take to be sent. */
 #define FAREWELL_US 500000.0
 
-/* ---- what this rank did ---- */
+/* ---- what this rank has done ---- */
 
 void
 rt_msg_note(struct rt_comm *c, const char *what, int64_t trip,
@@ -42,7 +40,7 @@ rt_msg_note(struct rt_comm *c, const char *what, int64_t trip,
 	e->trip = trip;
 	e->microbatch = microbatch;
 	snprintf(e->what, sizeof(e->what), "%s", what);
-	/* what was sent goes on its way only while MPI is called */
+	/* MPI makes progress with sends only while one of its functions runs */
 	if (m->under_way > 0) {
 		m->calls->probe(m->lib, RT_TAG_NOTICE, &nobody, NULL);
 	}
@@ -105,7 +103,7 @@ rt_msg_differ(struct rt_comm *c, const struct rt_scene *s,
 		       event_text(&e).text);
 }
 
-/* ---- last words ---- */
+/* ---- notices ---- */
 
 static void
 nap(void)
@@ -149,7 +147,7 @@ rt_msg_give_up(struct rt_comm *c, const char *why)
 			nap();
 		}
 	}
-	/* what was taken from here may not have left yet */
+	/* what was received from here may still be in a buffer */
 	until = rt_now_us() + FAREWELL_US / 10;
 	while (rt_now_us() < until &&
 	       m->calls->probe(m->lib, RT_TAG_NOTICE, &nobody, NULL) ==
@@ -183,7 +181,7 @@ is_missing(const struct wait *w, int64_t rank)
 	return false;
 }
 
-/* More than eight are counted. */
+/* More than eight ranks are only counted. */
 static void
 add_ranks(struct rt_line *t, const struct rt_comm *c, const struct wait *w,
 	  bool missing)
@@ -226,8 +224,8 @@ waited_text(const struct rt_comm *c, const struct wait *w)
 	return t;
 }
 
-/* The first to have waited too long need not be the one that waits for who is
- * lost: so the others say for whom they waited meanwhile. */
+/* The first rank to time out need not wait for the rank that is lost: so the
+ * others add to its notice whom they have been waiting for. */
 static enum rt_status
 hear_notice(struct rt_comm *c, const struct wait *w, int64_t rank,
 	    struct rt_error *err)
@@ -269,7 +267,7 @@ say_late(struct rt_comm *c, const struct wait *w, struct rt_error *err)
 	return rt_fail(err, RT_IO, RT_NOWHERE, "%s", t.at);
 }
 
-/* MPI's own message, and where that was. */
+/* The carrier's own message, and the collective that failed. */
 static enum rt_status
 say_broken(struct rt_comm *c, const struct wait *w, int64_t rank,
 	   const struct rt_error *why, struct rt_error *err)
@@ -288,7 +286,7 @@ what_happened(enum rt_msg_peer is)
 	       "sent a message that was changed on its way, or is not its own,";
 }
 
-/* All others shall know too who died. */
+/* Reports that the rank died, to all others as well. */
 static enum rt_status
 say_gone(struct rt_comm *c, const struct wait *w, int64_t rank,
 	 enum rt_msg_peer is, struct rt_error *err)
@@ -330,8 +328,9 @@ test_all(struct rt_comm *c, struct wait *w, bool *done, struct rt_error *err)
 }
 
 /*
- * Has one died, or one left for whom this rank waits?  Who has left had said
- * all before, and that may have come with the farewell.
+ * Whether a rank has died, or one that this rank waits for has ended. A rank
+ * that ended had sent everything before, and that may have arrived together
+ * with the news of its end.
  */
 static enum rt_status
 look_at_others(struct rt_comm *c, struct wait *w, struct rt_error *err)
@@ -389,7 +388,8 @@ look_around(struct rt_comm *c, struct wait *w, struct rt_error *err)
 						    : RT_OK;
 }
 
-/* Whoever can be woken sleeps early; else others are let do at first. */
+/* Where a message can interrupt a sleep, the rank sleeps early; else it yields
+ * first. */
 static void
 be_patient(const struct rt_msg *m, const struct wait *w)
 {
@@ -420,7 +420,8 @@ rt_msg_await(struct rt_comm *c, struct rt_msg_post *posts, int64_t n,
 		if (w.rounds == spins) {
 			w.since = w.looked = rt_now_us();
 		}
-		/* whoever else is let do may take its time in each round */
+		/* after a yield, a round may take as long as the other process
+		 * wants */
 		if (w.rounds >= spins) {
 			double now = rt_now_us();
 
@@ -439,7 +440,7 @@ rt_msg_await(struct rt_comm *c, struct rt_msg_post *posts, int64_t n,
 	}
 }
 
-/* ---- the posts at hand ---- */
+/* ---- the current posts ---- */
 
 void
 rt_msg_begin(struct rt_comm *c)

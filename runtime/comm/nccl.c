@@ -1,18 +1,19 @@
 /*
- * nccl.c - the one file that knows NCCL: by dlopen, with the parts of its
- * binary interface that have stood since 2.18.  The newest of what every run
- * needs is ncclConfig_t as of 2.18; registering memory (2.19) is done where
+ * The one file that knows NCCL. It is loaded by dlopen, and only those parts of
+ * its binary interface are used that are unchanged since 2.18. The newest that
+ * every run needs is ncclConfig_t of 2.18; memory is registered (2.19) where
  * the library can.
  *
- * Communicators are made eagerly, by all ranks in one order: those of the
- * plan's groups, then two for each pair of neighbours in the pipeline, one
- * for each direction, each with a stream of its own: so what goes forward
- * never waits for what goes back.  The id of each goes over the transport
- * that the ranks met by.  All talks of groups share one stream: they begin in
- * the same order on all ranks, as NCCL wants it.  What only some places of the
- * pipeline share has a communicator from its first talk on.
+ * All ranks create all communicators at the start, in one order: those of the
+ * plan's groups, then two for each pair of neighbours in the pipeline, one for
+ * each direction and each with a stream of its own: so activations never wait
+ * for gradients. The id of each is sent by the transport of the host. All
+ * collectives of groups share one stream: they begin in the same order on all
+ * ranks, as NCCL demands. A group that only some stages of the pipeline share
+ * gets its communicator at its first collective.
  *
- * Communicators do not block: what takes too long is given up.
+ * Communicators are non-blocking, so that a call that takes too long can be
+ * given up.
  */
 #include "runtime/device/cuda_device.h"
 #include "runtime/device/this_machine.h"
@@ -47,9 +48,9 @@ struct config {
 };
 
 /*
- * The version that introduced each: what is newer than LEAST may be missing,
- * and is NULL then.  ncclGetErrorString, which returns text, is called by
- * reason().
+ * The version that introduced each function. One newer than LEAST may be
+ * missing, and is NULL then. reason() calls ncclGetErrorString, which returns
+ * text and so is not in the table.
  */
 #define NCCL_FUNCTIONS(N) \
 	N(version, 20000, "ncclGetVersion", (int *)) \
@@ -87,9 +88,9 @@ struct api {
 struct rt_nccl {
 	struct api api;
 	char version[16];
-	void *stream;		/* of all groups */
+	void *stream;		/* shared by all groups */
 	struct rt_nccl_comm *comms;
-	void **handles;		/* of the arena, registered */
+	void **handles;		/* registrations of the arena */
 	int64_t n;
 	bool aborted;
 };
@@ -111,7 +112,7 @@ struct version {
 	char text[16];
 };
 
-/* Before 2.9 a version was 1000, 100 and 1 times its parts. */
+/* Before 2.9 a version was 1000, 100 and 1 times its three parts. */
 static struct version
 version_text(int v)
 {
@@ -145,7 +146,8 @@ find_functions(struct api *api, int version, const char *file,
 	return RT_OK;
 }
 
-/* Its version comes first: what an older one lacks is no news then. */
+/* Reads the version before any other symbol: a library that is too old is
+ * reported as such, and not by what it lacks. */
 static enum rt_status
 find_version(struct api *api, const char *file, int *v, struct rt_error *err)
 {
@@ -197,7 +199,7 @@ reason(const struct rt_nccl *n, int r)
 	return text(r);
 }
 
-/* What NCCL itself has to say is in its log, and rarely here. */
+/* NCCL's own explanation is in its log, and rarely in this text. */
 static enum rt_status
 failed(const struct rt_nccl *n, const char *what, int r, struct rt_error *err)
 {
@@ -206,7 +208,7 @@ failed(const struct rt_nccl *n, const char *what, int r, struct rt_error *err)
 		       n->version);
 }
 
-/* Until a communicator has done what it was told. */
+/* Waits until a communicator has done what it was asked to do. */
 static enum rt_status
 finish(const struct rt_device *d, void *comm, int r, const char *what,
        struct rt_error *err)
@@ -233,7 +235,7 @@ finish(const struct rt_device *d, void *comm, int r, const char *what,
 
 /* ---- communicators ---- */
 
-/* The first of the group makes the id. */
+/* The first member of the group creates the id. */
 static enum rt_status
 make_comm(struct rt_device *d, const struct rt_group *g, void *stream,
 	  int64_t from, int64_t to, struct rt_error *err)
@@ -253,7 +255,7 @@ make_comm(struct rt_device *d, const struct rt_group *g, void *stream,
 	if (g->me == 0) {
 		r = n->api.make_id(&id);
 	}
-	/* who waits for an id hears of it, too */
+	/* members that wait for an id must get one even after an error */
 	status = rt_comm_show_first(d->comm, g, &id, sizeof id, err);
 	if (r != DONE) {
 		return failed(n, "ncclGetUniqueId", r, err);
@@ -268,7 +270,7 @@ make_comm(struct rt_device *d, const struct rt_group *g, void *stream,
 		r = n->api.reg(c->comm, (void *)(uintptr_t)gpu->arena,
 			       (size_t)d->program->arena_bytes,
 			       &n->handles[n->n - 1]);
-		/* some networks cannot: then NCCL copies */
+		/* some networks cannot register memory: NCCL then copies */
 		n->handles[n->n - 1] = r == DONE ? n->handles[n->n - 1] : NULL;
 	}
 	return status;
@@ -316,7 +318,9 @@ make_edge(struct rt_device *d, int64_t from, int64_t to, struct rt_error *err)
 	return status;
 }
 
-/* Places in a ring: stages may go round it several times. */
+/*
+ * Stages are neighbours on a ring, which several virtual stages may go around.
+ */
 static enum rt_status
 make_edges(struct rt_device *d, struct rt_error *err)
 {
@@ -370,7 +374,7 @@ rt_nccl_edge(const struct rt_device *d, int64_t from, int64_t to)
 	return NULL;
 }
 
-/* What it takes to hold one more. */
+/* Memory for one more communicator. */
 static enum rt_status
 grow(struct rt_nccl *n, struct rt_error *err)
 {
@@ -468,7 +472,8 @@ close_comm(struct rt_device *d, int64_t i)
 	}
 }
 
-/* A run that failed has others that do not come to finalize. */
+/* After a failure other ranks may never call finalize, so communicators are
+ * aborted. */
 void
 rt_nccl_close(struct rt_device *d)
 {
@@ -506,7 +511,7 @@ rt_nccl_version(const struct rt_device *d)
 	return n ? n->version : "";
 }
 
-/* ---- talking ---- */
+/* ---- calls ---- */
 
 enum rt_status
 rt_nccl_poll(struct rt_device *d, struct rt_error *err)
@@ -583,7 +588,7 @@ rt_nccl_calls(struct rt_device *d, const struct rt_nccl_comm *c,
 		r = call(api, c, &calls[i]);
 	}
 	if (n > 1) {
-		/* also where one was refused: nothing stays open */
+		/* called after an error as well: a group must not stay open */
 		last = api->group_end();
 		r = r == DONE || r == IN_PROGRESS ? last : r;
 	}
@@ -607,7 +612,7 @@ rt_nccl_exchange(struct rt_device *d, const struct rt_nccl_comm *c,
 			: api->recv(p->at, (size_t)p->n, type, (int)p->peer,
 				    c->comm, c->stream);
 	}
-	/* also where one was refused: nothing stays open */
+	/* called after an error as well: a group must not stay open */
 	last = api->group_end();
 	r = r == DONE || r == IN_PROGRESS ? last : r;
 	return finish(d, c->comm, r, "it", err);

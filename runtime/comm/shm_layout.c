@@ -1,5 +1,5 @@
 /*
- * shm_layout.c - where things lie in the pages that ranks of a host share.
+ * The layout of the segment that the ranks of a host share.
  */
 #include "runtime/comm/shm.h"
 
@@ -12,7 +12,7 @@ take(size_t *end, size_t each, int64_t n)
 	return at;
 }
 
-/* Pages that nobody writes to cost nothing. */
+/* Unused pages of the segment cost no memory. */
 void
 rt_segment_lay_out(struct rt_shm *s, const struct rt_plan *p)
 {
@@ -70,7 +70,7 @@ mix(uint64_t x)
 	return x ^ x >> 31;
 }
 
-/* Whoever is first takes a free row; all then find it by its key. */
+/* The first rank to ask claims a free row; the others find it by its key. */
 int64_t
 rt_segment_row(struct rt_shm *s, int64_t axes, int64_t holders)
 {

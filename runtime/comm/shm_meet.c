@@ -1,13 +1,15 @@
 /*
- * shm_meet.c - how the ranks of a host come together.
+ * How the ranks of a host find each other.
  *
- * The first of them listens on a socket that is named for the job; the others
- * bring it their arenas, files in memory, and get all others' and the hall.
- * Then each takes its place, and the first lets all go.  Whoever ends before
- * that closes its socket, so nobody waits for it.
+ * The first rank listens on a socket whose name is derived from the job; the
+ * others send it file descriptors of their arenas (files in memory), and get
+ * those of all arenas and of the shared segment. When each rank has taken its
+ * place, the first one lets all start. A rank that ends before that closes its
+ * socket, so nobody waits for it.
  *
- * Both ends are processes of one user, or nothing is said.  What they say is
- * checked all the same, before a number of it becomes an index or a size.
+ * Both ends check that the other is a process of the same user before they send
+ * anything. Received numbers are checked all the same before one is used as an
+ * index or a size.
  */
 #define _GNU_SOURCE	/* memfd_create, accept4 */
 
@@ -26,12 +28,14 @@
 
 enum {
 	MOST = RT_SHM_MOST,
-	/* what the first rank says may come a little after its deadline */
+	/* the first rank's answer may arrive a little after its deadline */
 	SLACK_US = 2000000,
 	HELLO_US = 2000000,
-	/* how long it tells why it ends here to those who come late */
+	/*
+	 * how long the first rank reports its failure to ranks that come late
+	 */
 	FAREWELL_US = 1000000,
-	/* the list of all names is long, and seldom needed */
+	/* listing all sockets of the system is slow, and seldom needed */
 	TRY_MS = 5, TRIES_BETWEEN_LISTS = 10,
 	HUGE_BYTES = 2 << 20
 };
@@ -40,16 +44,17 @@ struct meeting {
 	struct rt_comm *c;
 	double until_us;
 	struct rt_shm_hello own;
-	int fds[MOST + 1];	/* of the hall, of arenas by number here; -1 */
-	/* the first rank's */
+	/* of the segment, then of arenas by local number; -1: none */
+	int fds[MOST + 1];
+	/* of the first rank */
 	int listener, socks[MOST];
 	int64_t turned_away;
-	/* the others' */
+	/* of the others */
 	int sock;
 	struct rt_shm_answer answer;
 };
 
-/* ---- messages with files ---- */
+/* ---- messages with file descriptors ---- */
 
 static int
 left_ms(double until_us)
@@ -97,8 +102,9 @@ tell(int sock, const void *at, size_t bytes, const int *fds, int nfds)
 }
 
 /*
- * A message's bytes and its files, `most` of them; -1: none came.  A process
- * that may open no more files loses those of a message: *nfds is -1.
+ * Receives a message's bytes and at most `most` file descriptors; -1: none
+ * came. If this process may open no more files, the descriptors of a message
+ * are lost: *nfds is -1.
  */
 static ssize_t
 hear(int sock, double until_us, void *at, size_t bytes, int *fds, int most,
@@ -140,7 +146,7 @@ hear(int sock, double until_us, void *at, size_t bytes, int *fds, int most,
 		}
 	}
 	if (m.msg_flags & MSG_TRUNC) {
-		n = -1;	/* longer than anything that is said here */
+		n = -1;	/* longer than any valid message */
 	}
 	if (m.msg_flags & MSG_CTRUNC) {
 		for (i = 0; i < *nfds; i++) {
@@ -181,9 +187,9 @@ new_file(const char *name, int64_t bytes)
 }
 
 /*
- * Where a file and an address are both at the start of a huge page, all
- * processes map it as one; so the address is chosen here, in a stretch that
- * was big enough.
+ * Maps a file at the start of a huge page, so that all processes can map it by
+ * huge pages: address and file offset must both be aligned. The address is
+ * chosen inside a larger reservation.
  */
 static void *
 map(int fd, int64_t bytes, int how)
@@ -211,7 +217,7 @@ map(int fd, int64_t bytes, int how)
 	return p;
 }
 
-/* Whoever has the hall's file by another way would share its locks. */
+/* Opens the file anew, as locks belong to an open file description. */
 static int
 open_again(int fd)
 {
@@ -221,7 +227,7 @@ open_again(int fd)
 	return open(path, O_RDWR | O_CLOEXEC);
 }
 
-/* Whoever reads beyond the end of a file that is mapped is killed. */
+/* Whether the file is that long: reading beyond its end would raise SIGBUS. */
 static bool
 holds(int fd, int64_t bytes)
 {
@@ -230,7 +236,7 @@ holds(int fd, int64_t bytes)
 	return bytes >= 0 && fstat(fd, &st) == 0 && st.st_size >= bytes;
 }
 
-/* Each rank of the answer is one of the plan's, and no other's. */
+/* Whether the answer names each rank of the plan at most once. */
 static bool
 is_sound(const struct meeting *m)
 {
@@ -287,7 +293,7 @@ map_all(struct meeting *m, struct rt_error *err)
 
 /* ---- the first rank ---- */
 
-/* The next that comes, if it is this user's; else -1. */
+/* Accepts a connection if it is of this user; else -1. */
 static int
 accept_ours(const struct meeting *m)
 {
@@ -303,7 +309,7 @@ accept_ours(const struct meeting *m)
 	return sock;
 }
 
-/* The arenas' files and the connections, all but the listener. */
+/* Closes the arenas' files and all connections, but not the listener. */
 static void
 close_files(struct meeting *m)
 {
@@ -322,9 +328,10 @@ close_files(struct meeting *m)
 }
 
 /*
- * All hear why it ends here, those too that come a little later.  A process
- * that may open no more files needs those that it has closed to take these
- * in; if it still cannot, or if strangers keep coming, time ends it.
+ * Sends the reason of a failure to all ranks, those too that come a little
+ * later. If this process may open no more files, it first closes those that it
+ * has received; the deadline ends it if that does not help or if strangers keep
+ * coming.
  */
 static enum rt_status
 send_home(struct meeting *m, struct rt_error *why)
@@ -351,7 +358,8 @@ send_home(struct meeting *m, struct rt_error *why)
 		if (sock < 0) {
 			continue;
 		}
-		/* what nobody reads would cut off the answer */
+		/* unread data would reset the connection before the answer is
+		 * read */
 		hear(sock, until, &h, sizeof(h), &none, 0, &none);
 		tell(sock, &m->answer, sizeof(m->answer), NULL, 0);
 		close(sock);
@@ -360,7 +368,7 @@ send_home(struct meeting *m, struct rt_error *why)
 	return why->status;
 }
 
-/* That somebody is in the way is no reason to stop, but worth a line. */
+/* A name that is taken is no reason to stop, but is reported. */
 static enum rt_status
 listen_for(struct meeting *m, struct rt_error *err)
 {
@@ -377,7 +385,7 @@ listen_for(struct meeting *m, struct rt_error *err)
 	return m->listener >= 0 ? RT_OK : RT_IO;
 }
 
-/* Is what a rank brings what the first one has? */
+/* Whether the other rank's plan and sizes are those of the first one. */
 static enum rt_status
 judge(struct meeting *m, const struct rt_shm_hello *h, struct rt_error *err)
 {
@@ -414,7 +422,9 @@ judge(struct meeting *m, const struct rt_shm_hello *h, struct rt_error *err)
 	return RT_OK;
 }
 
-/* Has a rank ended of which nobody would hear otherwise? */
+/*
+ * Whether the launcher reports a rank that has ended before it could connect.
+ */
 static enum rt_status
 read_news(const struct meeting *m, struct rt_error *err)
 {
@@ -434,7 +444,8 @@ read_news(const struct meeting *m, struct rt_error *err)
 		       rt_rank_text(m->c, n.rank).text, how);
 }
 
-/* Lets one in.  Strangers are turned away without a word. */
+/* Accepts one rank. Processes of other users are disconnected without an
+ * answer. */
 static enum rt_status
 welcome(struct meeting *m, int64_t *come, struct rt_error *err)
 {
@@ -442,7 +453,7 @@ welcome(struct meeting *m, int64_t *come, struct rt_error *err)
 	struct rt_shm_hello h;
 	enum rt_status s;
 
-	if (sock < 0) {	/* who has gone by now is gone */
+	if (sock < 0) {	/* the other end has already closed */
 		return errno == EMFILE || errno == ENFILE ? no_more_files(err)
 							  : RT_OK;
 	}
@@ -484,7 +495,8 @@ say_ended(struct meeting *m, int64_t local, struct rt_error *err)
 		       rt_rank_text(m->c, m->answer.ranks[local]).text);
 }
 
-/* Of a host's ranks only those that came have said which they are. */
+/* Names the ranks that have not come; only those that came have said which they
+ * are. */
 static enum rt_status
 say_missing(struct meeting *m, int64_t come, struct rt_error *err)
 {
@@ -525,7 +537,9 @@ gather(struct meeting *m, struct rt_error *err)
 			return say_missing(m, come, err);
 		}
 		for (i = 1; i < n; i++) {
-			/* nobody speaks twice before the answer */
+			/*
+			 * no rank sends anything more before it gets the answer
+			 */
 			if (m->socks[i] >= 0 && p[i].revents) {
 				return say_ended(m, i, err);
 			}
@@ -541,7 +555,7 @@ gather(struct meeting *m, struct rt_error *err)
 	return RT_OK;
 }
 
-/* A byte from each of the others, then a byte to each. */
+/* Reads a byte from each of the others, then sends a byte to each. */
 static enum rt_status
 start_all(struct meeting *m, struct rt_error *err)
 {
@@ -629,7 +643,7 @@ come_to(struct meeting *m, struct rt_error *err)
 	}
 }
 
-/* It is rank 0 where all are on this host. */
+/* Rank 0, where all ranks are on this host. */
 static enum rt_status
 first_ended(const struct meeting *m, struct rt_error *err)
 {
@@ -641,7 +655,7 @@ first_ended(const struct meeting *m, struct rt_error *err)
 		       "the first rank of this host");
 }
 
-/* What it says instead of what was expected. */
+/* The first rank's reason, which came instead of what was expected. */
 static enum rt_status
 hear_why(struct meeting *m, struct rt_error *err)
 {
@@ -665,7 +679,7 @@ visit(struct meeting *m, struct rt_error *err)
 	if (status != RT_OK) {
 		return status;
 	}
-	/* if it does not listen any more, it has said why */
+	/* if the first rank has closed, its reason can still be read */
 	tell(m->sock, &m->own, sizeof(m->own), &m->fds[s->me + 1], 1);
 	close(m->fds[s->me + 1]);
 	m->fds[s->me + 1] = -1;
@@ -684,7 +698,7 @@ visit(struct meeting *m, struct rt_error *err)
 		return status;
 	}
 	tell(m->sock, &byte, 1, NULL, 0);
-	/* a byte says go; an answer, why not */
+	/* a byte means go; an answer is the reason why not */
 	n = hear(m->sock, until, &m->answer, sizeof(m->answer), &none, 0,
 		 &none);
 	if (n == (ssize_t)sizeof(m->answer)) {

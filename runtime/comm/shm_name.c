@@ -1,12 +1,12 @@
 /*
- * shm_name.c - by which name the ranks of a host find the first of them.
+ * The names of the sockets by which the ranks of a host find the first of them.
  *
- * The name is abstract: no file has it, so nothing is left behind.  It can be
- * guessed, and another user may have taken it before.  Then the first rank
- * adds a random number, and the others look for all names that begin so: the
- * kernel lists them, and says of each whose it is.  A folder that only this
- * user can write into would do without; but of those that there are on every
- * host (/tmp, /dev/shm) somebody else may have made ours before, too.
+ * A name is abstract: it is no file, so nothing is left behind. It can be
+ * guessed, and another user may have taken it. Then the first rank appends a
+ * random number, and the others try all names with that prefix: the kernel
+ * lists them, and tells the owner of each. A folder that only this user can
+ * write to would avoid this, but another user could just as well have made that
+ * folder first in /tmp or /dev/shm.
  */
 #define _GNU_SOURCE	/* struct ucred, getrandom */
 
@@ -23,11 +23,12 @@
 #include <unistd.h>
 
 enum {
-	/* between bind and listen a socket has its name, and no owner */
+	/* between bind and listen a socket has its name, but no owner that can
+	 * be asked for */
 	ASKED = 20, ASK_MS = 10,
-	NAMES = 4,		/* that are tried; random but the first */
-	RANDOM = 16,		/* digits of the number */
-	FIELDS = 7		/* of /proc/net/unix before the name */
+	NAMES = 4,		/* tries; all but the first are random */
+	RANDOM = 16,		/* hexadecimal digits */
+	FIELDS = 7 /* of a line of /proc/net/unix before the name */
 };
 
 struct name {
@@ -35,7 +36,7 @@ struct name {
 	socklen_t n;
 };
 
-/* `more` makes it another one; or "". */
+/* The job's name; `more` is appended, or is "". */
 static struct name
 name_of(const struct rt_comm *c, const char *more)
 {
@@ -79,7 +80,7 @@ rt_shm_stranger_text(const struct rt_shm_stranger *s)
 	return t;
 }
 
-/* Never waits: whoever listens may not want to hear. */
+/* Non-blocking: a listener may never accept. */
 static int
 new_socket(void)
 {
@@ -87,7 +88,7 @@ new_socket(void)
 		      0);
 }
 
-/* -1, and errno is EPERM if another user listens there. */
+/* -1, with EPERM if a process of another user listens there. */
 static int
 call(const struct name *x, struct rt_shm_stranger *other)
 {
@@ -109,7 +110,8 @@ call(const struct name *x, struct rt_shm_stranger *other)
 	return -1;
 }
 
-/* A socket that has been bound and does not listen is another user's. */
+/* Whether it listens for this user. A socket that is bound and does not listen
+ * counts as another user's. */
 static bool
 is_taken_by_us(const struct name *x, struct rt_shm_stranger *other)
 {
@@ -136,7 +138,7 @@ refused(struct rt_error *err, const char *what)
 		       strerror(errno));
 }
 
-/* -1: err says why; -2: somebody else has that name. */
+/* -1: err says why; -2: another process has that name. */
 static int
 listen_at(const struct rt_comm *c, const char *more,
 	  struct rt_shm_stranger *other, struct rt_error *err)
@@ -192,7 +194,7 @@ rt_shm_listen(const struct rt_comm *c, struct rt_shm_stranger *other,
 	return fd < 0 ? -1 : fd;
 }
 
-/* In a line of the kernel's list: the name, that begins with an @. */
+/* The name in a line of the kernel's list; it begins with an @. */
 static char *
 name_in(char *line)
 {
@@ -206,7 +208,7 @@ name_in(char *line)
 	return line && line[1] == '@' ? line + 2 : NULL;
 }
 
-/* Another user may have any number of such names; none keeps us from ours. */
+/* Tries every such name: names that another user has are skipped. */
 static int
 call_all(const struct rt_comm *c, struct rt_shm_stranger *other)
 {

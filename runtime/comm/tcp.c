@@ -1,16 +1,16 @@
 /*
- * tcp.c - messages over one connection to each other rank.
+ * Messages over one TCP connection to each other rank.
  *
- * What is small goes at once, behind a head that says what it is; who did not
- * ask for it yet keeps it.  What is large is offered, and goes once the other
- * has a place for it: so no rank holds more than it has asked for, however
- * far another one is ahead.  All that waits to be read or written is moved
- * along whenever this rank asks for anything.
+ * Small messages are sent at once, after a head that describes them; a receiver
+ * that has not posted a buffer yet keeps them. Large ones are offered, and sent
+ * once the receiver has posted a buffer: so no rank holds more than it has
+ * asked for, however far ahead another one is. All pending reads and writes
+ * make progress whenever this rank makes any call.
  *
- * Where messages have sums, each head has one, and 8 bytes of another follow
- * what is behind the head.  Both are over a count, too, under a key of this
- * connection and direction: so nothing is believed that was changed, left out,
- * moved or said again on its way.
+ * Where messages are authenticated, each head has a code, and 8 bytes of
+ * another follow the bytes after the head. Both include a counter, and the key
+ * belongs to this connection and direction: so bytes that were changed, left
+ * out, reordered or replayed are refused.
  */
 #define _GNU_SOURCE	/* epoll_create1 */
 
@@ -26,11 +26,11 @@
 #include <unistd.h>
 
 enum {
-	/* a letter is small */
+	/* a letter fits in it */
 	SMALL_BYTES = 32768,
-	/* of one connection, before the others have their turn */
+	/* of one connection, before the others are served */
 	TURN_BYTES = 4 << 20,
-	/* of what leaves, while it is in a cache */
+	/* authenticated at once, while they are in a cache */
 	SUM_AT_ONCE = 1 << 18,
 	EVENTS = 64
 };
@@ -38,64 +38,67 @@ enum {
 _Static_assert(sizeof(struct rt_letter) <= SMALL_BYTES, "letters go at once");
 
 /*
- * SMALL has `bytes` behind it, GIVE those of the offer with that id; BYE is
- * the last of a rank that ends well, QUIT of one that ends because another
- * gave up.  OWN does not travel.
+ * SMALL is followed by `bytes` bytes, GIVE by those of the offer with that id.
+ * BYE is the last message of a rank that ends well, QUIT of one that ends
+ * because another gave up. OWN is never sent.
  */
 enum kind { SMALL = 0x6c6c6d63, OFFER, WANT, GIVE, BYE, QUIT, OWN };
 
 struct head {
 	int64_t kind, tag, bytes, id;
-	uint64_t sum;		/* over those; 0: messages have none */
+	/* authentication code of the fields above; 0: messages have none */
+	uint64_t sum;
 };
 
-/* Of links: the next and the one before, in a ring. */
+/* A doubly linked ring. */
 struct link {
 	struct link *next, *last;
 };
 
-/* Something to send, or room for what shall come. */
+/* A posted send, or a posted buffer to receive into. */
 struct request {
 	struct link all, queue;
 	struct head head;
 	char *at;
-	int64_t bytes, moved;	/* of the head, of what lies at `at`, the sum */
-	int64_t summed;		/* of what lies there */
+	/* bytes of the head, of what lies at `at`, and of the code */
+	int64_t bytes, moved;
+	int64_t summed; /* bytes at `at` that the code includes so far */
 	struct rt_siphash hash;
 	uint64_t sum;
 	bool begun;
-	int64_t got;		/* bytes that came */
-	bool done, ours;	/* ours: nobody asks whether it is done */
+	int64_t got;		/* bytes received */
+	bool done, ours; /* ours: made by this file, so nobody tests it */
 };
 
-/* What came before anybody asked: all of it, or that it is offered. */
+/* Received before a buffer was posted: the whole message, or its offer. */
 struct early {
 	struct link queue;
 	struct head head;
-	bool whole;		/* its bytes have come */
-	struct request *claim;	/* wants it, and waits for the rest */
-	struct request *from;	/* of this rank itself */
+	bool whole;		/* all of its bytes are here */
+	struct request *claim;	/* the posted buffer that waits for the rest */
+	struct request *from;	/* a send of this rank to itself */
 	char at[];
 };
 
-/* Of one direction of a connection. */
+/* Authentication of one direction of a connection. */
 struct sums {
 	uint8_t key[RT_SIPHASH_KEY];
-	uint64_t count;		/* heads */
+	uint64_t count;		/* heads so far */
 };
 
 struct peer {
 	int fd;
-	bool dead, left, spoke;	/* spoke: it is known why it ends */
-	bool broken;		/* a sum was wrong */
-	bool waits;		/* for room to write */
-	struct link out, offers, wants, early;	/* wants: room without data */
-	struct link taken;	/* room whose data was asked for */
-	struct head head;	/* being read, */
-	int64_t heard;		/* so much of it, */
-	char *to;		/* then its bytes, */
-	int64_t left_bytes, extra_bytes;	/* and those beyond the room */
-	int64_t sum_bytes;	/* then so many of their sum */
+	bool dead, left, spoke;	/* spoke: the reason for its end is known */
+	bool broken;		/* an authentication code was wrong */
+	bool waits;		/* for the socket to become writable */
+	/* wants: posted buffers without data */
+	struct link out, offers, wants, early;
+	struct link taken;	/* buffers whose data was asked for */
+	struct head head;	/* the head that is being read, */
+	int64_t heard;		/* bytes of it so far, */
+	char *to;		/* then where its bytes go, */
+	int64_t left_bytes, extra_bytes; /* and those beyond the buffer */
+	int64_t sum_bytes;	/* then bytes of the code */
 	uint64_t sum;
 	struct rt_siphash hash;
 	struct sums out_sums, in_sums;
@@ -106,9 +109,9 @@ struct peer {
 struct rt_tcp {
 	int64_t me, size, next_id;
 	int poll_fd;
-	bool checks;		/* messages have sums */
+	bool checks;		/* messages are authenticated */
 	struct peer *peers;
-	struct link all;	/* requests that are not forgotten */
+	struct link all;	/* requests that are not freed yet */
 };
 
 #define OF(type, member, l) \
@@ -120,7 +123,7 @@ make_ring(struct link *l)
 	l->next = l->last = l;
 }
 
-/* At the end of a ring. */
+/* Appends to a ring. */
 static void
 put(struct link *ring, struct link *l)
 {
@@ -173,9 +176,10 @@ finish(struct request *r, int64_t got)
 	}
 }
 
-/* ---- sums ---- */
+/* ---- authentication ---- */
 
-/* Of a head and of what is behind it no sum is the other's. */
+/* The codes of a head and of the bytes after it differ in a first word, so that
+ * one is never valid as the other. */
 static void
 begin_sum(struct rt_siphash *h, const struct sums *s, bool behind)
 {
@@ -195,14 +199,14 @@ head_sum(const struct sums *s, const struct head *head)
 	return rt_siphash_end(&h);
 }
 
-/* Bytes of the sum behind so many bytes. */
+/* Bytes of the code after so many bytes. */
 static int64_t
 sum_behind(const struct rt_tcp *l, int64_t bytes)
 {
 	return l->checks && bytes > 0 ? (int64_t)sizeof(uint64_t) : 0;
 }
 
-/* It is the next that leaves. */
+/* The request is the next to be sent. */
 static void
 begin_sums(const struct rt_tcp *l, struct peer *p, struct request *r)
 {
@@ -214,7 +218,8 @@ begin_sums(const struct rt_tcp *l, struct peer *p, struct request *r)
 	}
 }
 
-/* So much of what is behind the head may leave now; `body` of it has. */
+/* How much of what follows the head may be sent now; `body` bytes of it have
+ * been. */
 static int64_t
 sum_some(const struct rt_tcp *l, struct request *r, int64_t body)
 {
@@ -259,7 +264,7 @@ watch(struct rt_tcp *l, struct peer *p, bool waits)
 	}
 }
 
-/* Of a head, what is behind it, and its sum, what has not left. */
+/* Sends what is left of a head, the bytes after it, and the code. */
 static ssize_t
 write_some(const struct rt_tcp *l, struct peer *p, struct request *r)
 {
@@ -304,7 +309,7 @@ write_out(struct rt_tcp *l, struct peer *p)
 			break;
 		}
 		if (n < 0) {
-			/* what came before that may still be read */
+			/* what arrived before may still be read */
 			watch(l, p, false);
 			return;
 		}
@@ -330,7 +335,7 @@ queue_out(struct rt_tcp *l, struct peer *p, struct request *r)
 	}
 }
 
-/* A head alone. */
+/* Queues a head without bytes. */
 static bool
 say(struct rt_tcp *l, struct peer *p, enum kind kind, int64_t tag,
     int64_t bytes, int64_t id)
@@ -346,9 +351,9 @@ say(struct rt_tcp *l, struct peer *p, enum kind kind, int64_t tag,
 	return r != NULL;
 }
 
-/* ---- what is asked for meets what comes ---- */
+/* ---- posted buffers and early messages ---- */
 
-/* The first in the ring of that tag, or of that id. */
+/* The first in the ring with that tag, or that id. */
 static struct request *
 find(const struct link *ring, int64_t tag, int64_t id)
 {
@@ -386,7 +391,8 @@ drop_early(struct early *e)
 	free(e);
 }
 
-/* What is larger than the room was sent by mistake; its reader sees that. */
+/* A message larger than the buffer is an error, which the receiver finds by its
+ * size. */
 static void
 deliver(struct early *e, struct request *r)
 {
@@ -403,7 +409,7 @@ deliver(struct early *e, struct request *r)
 	drop_early(e);
 }
 
-/* Asks for what is offered, under the offer's number. */
+/* Asks for an offered message, under the offer's number. */
 static bool
 accept_offer(struct rt_tcp *l, struct peer *p, struct request *r,
 	     const struct head *offer)
@@ -458,7 +464,7 @@ keep_early(struct peer *p, const struct head *h)
 	return e;
 }
 
-/* Bytes for a request, and beyond its room nowhere. */
+/* Reads into a posted buffer; bytes beyond its end are dropped. */
 static void
 read_into(struct peer *p, struct request *r, int64_t bytes)
 {
@@ -490,7 +496,7 @@ begin_small(struct peer *p)
 	return true;
 }
 
-/* What a head says; false: no rank of ours says that. */
+/* Acts on a head; false: it is not valid. */
 static bool
 begin(struct rt_tcp *l, struct peer *p)
 {
@@ -534,7 +540,7 @@ begin(struct rt_tcp *l, struct peer *p)
 	}
 }
 
-/* All of a message has come. */
+/* All of a message has arrived. */
 static void
 end(struct peer *p)
 {
@@ -554,7 +560,7 @@ end(struct peer *p)
 	p->kept = NULL;
 }
 
-/* Where the next bytes go; those beyond the room, to `nowhere`. */
+/* Where the next bytes go; those beyond the buffer go to `nowhere`. */
 static char *
 next_place(struct peer *p, char *nowhere, size_t room, size_t *n)
 {
@@ -577,7 +583,7 @@ next_place(struct peer *p, char *nowhere, size_t room, size_t *n)
 	return (char *)&p->sum + sizeof(p->sum) - p->sum_bytes;
 }
 
-/* A head has come; false: it is not what a rank of ours says now. */
+/* A head is complete; false: it is invalid, or not valid now. */
 static bool
 took_head(struct rt_tcp *l, struct peer *p)
 {
@@ -593,7 +599,7 @@ took_head(struct rt_tcp *l, struct peer *p)
 	return true;
 }
 
-/* Counts what came; false: it is not what a rank of ours sends. */
+/* Accounts for n bytes that arrived; false: they are invalid. */
 static bool
 took(struct rt_tcp *l, struct peer *p, const char *at, int64_t n)
 {
@@ -654,7 +660,7 @@ read_in(struct rt_tcp *l, struct peer *p)
 	}
 }
 
-/* All that can be read or written now. */
+/* Reads and writes all that is possible without waiting. */
 static void
 move_along(struct rt_tcp *l)
 {
@@ -673,9 +679,9 @@ move_along(struct rt_tcp *l)
 	}
 }
 
-/* ---- the calls ---- */
+/* ---- the carrier's functions ---- */
 
-/* To this rank itself: it lies there until it is asked for. */
+/* A message to this rank itself stays here until it is received. */
 static bool
 send_self(struct peer *p, struct request *r)
 {
@@ -711,7 +717,7 @@ send_to(void *lib, const void *at, int64_t bytes, int64_t rank, int64_t tag,
 	if (rank == l->me) {
 		good = send_self(p, r);
 	} else if (p->fd < 0) {
-		/* whoever waits for that finds out why it does not leave */
+		/* whoever waits for it learns why it cannot be sent */
 		good = true;
 	} else if (bytes <= SMALL_BYTES) {
 		queue_out(l, p, r);
@@ -781,7 +787,9 @@ await(void *lib, int ms)
 	poll(&p, 1, ms);
 }
 
-/* What a rank said before it died counts more than that it did. */
+/*
+ * A message that a rank sent before it died is reported rather than its death.
+ */
 static enum rt_msg_peer
 look_at(void *lib, int64_t rank)
 {
@@ -791,7 +799,7 @@ look_at(void *lib, int64_t rank)
 	       p->dead && !p->spoke ? RT_MSG_DEAD : RT_MSG_HERE;
 }
 
-/* ---- coming and going ---- */
+/* ---- opening and closing ---- */
 
 static void
 release_ring(struct link *ring)
@@ -801,7 +809,7 @@ release_ring(struct link *ring)
 	}
 }
 
-/* Whoever is still there does not take this rank for the one that died. */
+/* QUIT, so that the others do not report this rank as the one that died. */
 static void
 drop(void *lib)
 {
@@ -829,7 +837,7 @@ drop(void *lib)
 	free(l);
 }
 
-/* All have said farewell, or are gone, and have heard ours. */
+/* Whether all others have ended or died, and our BYE has been sent to them. */
 static bool
 all_left(const struct rt_tcp *l)
 {
@@ -846,7 +854,7 @@ all_left(const struct rt_tcp *l)
 	return true;
 }
 
-/* Nothing of a rank that says farewell is under way. */
+/* A rank that sends BYE has nothing else under way. */
 static bool
 stop(void *lib, double timeout_us)
 {

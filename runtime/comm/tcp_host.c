@@ -1,6 +1,6 @@
 /*
- * tcp_host.c - the first rank lets the others in, tells them of each other,
- * and tells all why if they cannot run.
+ * The first rank: accepts the others, sends each the addresses of all, and
+ * tells all why if they cannot run.
  */
 #define _GNU_SOURCE	/* getrandom */
 
@@ -15,14 +15,14 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-/* So long those that come late still hear why there is no run. */
+/* How long ranks that come late are still told why there is no run. */
 #define FAREWELL_US 1e6
-/* A port that was just left may not be free at once. */
+/* A port that was just in use may not be free at once. */
 #define PORT_US 3e6
 
 enum {
 	LISTED = 8,
-	LOOK_MS = 200		/* at clocks and signals, at least so often */
+	LOOK_MS = 200 /* clock and signals are checked at least so often */
 };
 
 /* ---- where it listens ---- */
@@ -52,9 +52,9 @@ is_number(const char *place)
 }
 
 /*
- * The addresses that are named, which this host has: none but these is
- * listened at.  A host may know its own name as one of loopback only, where
- * others know it by another one; and a file names none: then it is all.
+ * The named addresses that this host has; it listens at these alone. If a host
+ * knows its own name as loopback only, or if a file names no address, the
+ * answer is: all of them.
  */
 static int64_t
 named(const struct rt_tcp_meeting *m, struct rt_tcp_address *out)
@@ -87,7 +87,7 @@ named(const struct rt_tcp_meeting *m, struct rt_tcp_address *out)
 	return n;
 }
 
-/* At the first of these addresses that can be had with that port. */
+/* Listens at the first of these addresses that is free with that port. */
 static bool
 listen_at(struct rt_tcp_meeting *m, const struct rt_tcp_address *all,
 	  int64_t n, int64_t port)
@@ -101,7 +101,7 @@ listen_at(struct rt_tcp_meeting *m, const struct rt_tcp_address *all,
 		a.port = (int32_t)port;
 		m->listener = rt_tcp_listen(&a, 4096);
 		m->loopback = a.family != 0 && rt_tcp_is_loopback(&a);
-		/* what is in use may be free soon */
+		/* an address in use may be free soon */
 		why = why == EADDRINUSE ? why : errno;
 	}
 	errno = why;
@@ -142,9 +142,10 @@ listen_for_all(struct rt_tcp_meeting *m, struct rt_error *err)
 		       "; name an address of rank 0's host" : "");
 }
 
-/* ---- who is let in ---- */
+/* ---- accepting ranks ---- */
 
-/* All hear why it ends here, those too that come a little later. */
+/* Sends the reason of a failure to all ranks, those too that come a little
+ * later. */
 static enum rt_status
 send_home(struct rt_tcp_meeting *m, const struct rt_error *why)
 {
@@ -176,7 +177,7 @@ send_home(struct rt_tcp_meeting *m, const struct rt_error *why)
 	return why->status;
 }
 
-/* Is what a rank brings what the first one has? */
+/* Whether the other rank's plan and sizes are those of the first one. */
 static enum rt_status
 judge(const struct rt_tcp_meeting *m, const struct rt_tcp_hello *h,
       struct rt_error *err)
@@ -218,7 +219,8 @@ judge(const struct rt_tcp_meeting *m, const struct rt_tcp_hello *h,
 	return RT_OK;
 }
 
-/* It hears at once that it is in: from then on its end is the run's. */
+/* Answers at once that the rank is accepted: from now on the run ends if it
+ * does. */
 static void
 slot(struct rt_tcp_meeting *m, struct rt_tcp_guest *g, int64_t *come)
 {
@@ -264,11 +266,11 @@ say_missing(struct rt_tcp_meeting *m, int64_t come, struct rt_error *err)
 		       m->last_away);
 }
 
-/* Signals that end a process, of those that others send one on purpose. */
+/* Signals that end a process by default, and that other processes send. */
 static const int ends[] = { SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1,
 	SIGUSR2 };
 
-/* A signal that would end this process, and that waits; 0: none. */
+/* A pending signal that would end this process; 0: none. */
 static int
 end_signal(void)
 {
@@ -280,7 +282,7 @@ end_signal(void)
 	for (i = 0; i < sizeof(ends) / sizeof(*ends); i++) {
 		struct sigaction a;
 
-		/* while it is blocked, one that is ignored waits, too */
+		/* a blocked signal that is ignored is pending as well */
 		if (sigismember(&pending, ends[i]) == 1 &&
 		    sigaction(ends[i], NULL, &a) == 0 &&
 		    a.sa_handler != SIG_IGN) {
@@ -290,7 +292,8 @@ end_signal(void)
 	return 0;
 }
 
-/* Who has come says nothing more now, unless it has ended. */
+/* Accepts all ranks. One that was accepted sends nothing until it gets its
+ * table, unless it has ended. */
 static enum rt_status
 gather(struct rt_tcp_meeting *m, struct rt_error *err)
 {
@@ -331,8 +334,9 @@ gather(struct rt_tcp_meeting *m, struct rt_error *err)
 }
 
 /*
- * Where all listen, as that rank can reach it.  A rank of this host that has
- * come by loopback is, to others, where they found this one.
+ * The address at which each rank listens, as that rank can reach it. A rank of
+ * this host that came by loopback is reached by others at the address of this
+ * one.
  */
 static void
 table_for(const struct rt_tcp_meeting *m, int64_t rank)
@@ -370,7 +374,7 @@ tell_all(struct rt_tcp_meeting *m, bool with_table, struct rt_error *err)
 	return RT_OK;
 }
 
-/* Each says whether it has reached all others. */
+/* Each rank reports whether it has connected to all others. */
 static enum rt_status
 hear_all(struct rt_tcp_meeting *m, struct rt_error *err)
 {
@@ -411,10 +415,8 @@ hear_all(struct rt_tcp_meeting *m, struct rt_error *err)
 	return RT_OK;
 }
 
-/*
- * While a file says where this rank listens, signals that would end it wait:
- * the file is gone before they come.
- */
+/* While a file names this rank's address, signals that would end it are
+ * delayed, so that the file is removed before they act. */
 static enum rt_status
 meet_all(struct rt_tcp_meeting *m, struct rt_error *err)
 {

@@ -1,5 +1,5 @@
 /*
- * tcp_join.c - how a rank finds the first one, and through it all others.
+ * How a rank finds the first one, and through it all others.
  */
 #include "runtime/comm/tcp_meet.h"
 
@@ -9,23 +9,24 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Of one try to find the first rank; then the next address is tried. */
+/* Of one attempt to reach the first rank; then the next address is tried. */
 #define TRY_US 2e6
 /*
- * Whoever listens there and proves nothing may be in the way of the first
- * rank, which comes soon or listens at the next port; or it is the first rank,
- * and has another secret.  So long it is asked again.
+ * A listener that proves nothing may be another program at the port of the
+ * first rank, which then comes soon or listens at the next port; or it is the
+ * first rank, with another secret. It is asked again for so long.
  */
 #define DOUBT_US 1e7
-/* It answers at once, however slowly its host runs; and must not keep us. */
+/* The first rank answers at once, however slow its host is; a connection that
+ * does not must not block this one for ever. */
 #define ACK_US 3e7
 
-/* How a call ended: from what is worth another try to what is not. */
+/* How a connection attempt ended; later values end the search. */
 enum outcome {
-	NOBODY,			/* nobody of this job is there */
-	CLOSED,			/* it may have had no place for a guest */
-	UNPROVEN,		/* it says it is of this job */
-	REFUSED,		/* a rank of this job says no */
+	NOBODY,			/* no rank of this job is there */
+	CLOSED,			/* it may have had no free slot */
+	UNPROVEN,		/* it claims to be of this job */
+	REFUSED,		/* a rank of this job refuses */
 	LET_IN
 };
 
@@ -35,7 +36,7 @@ struct call {
 	char why[RT_ERROR_BYTES];
 };
 
-/* ---- one call ---- */
+/* ---- one attempt ---- */
 
 static enum outcome
 hear_greeting(int fd, uint64_t key, struct rt_tcp_greeting *g, double until,
@@ -69,9 +70,9 @@ hear_greeting(int fd, uint64_t key, struct rt_tcp_greeting *g, double until,
 }
 
 /*
- * Others find this rank where the first one does; if that is by loopback
- * though the first one listens at other addresses too, it knows a better one,
- * at the same port.
+ * Listens for the other ranks at the address by which this rank reached the
+ * first one. If that is loopback, though the first one listens at other
+ * addresses too, it knows a better address for the same port.
  */
 static bool
 listen_for_others(struct rt_tcp_meeting *m, int fd, bool loopback)
@@ -99,7 +100,7 @@ listen_for_others(struct rt_tcp_meeting *m, int fd, bool loopback)
 	return true;
 }
 
-/* Says who this rank is, and hears whether it is let in. */
+/* Sends who this rank is, and reads whether it is accepted. */
 static enum outcome
 say_hello(struct rt_tcp_meeting *m, const struct rt_tcp_greeting *g,
 	  struct call *c)
@@ -108,7 +109,7 @@ say_hello(struct rt_tcp_meeting *m, const struct rt_tcp_greeting *g,
 	struct rt_tcp_verdict v;
 
 	rt_tcp_prove(m, g, &h, &c->session);
-	/* if it does not listen any more, it has said why */
+	/* if the first rank has closed, its reason can still be read */
 	rt_tcp_write(c->fd, &h, sizeof(h), rt_now_us() + RT_TCP_SAY_US);
 	if (!rt_tcp_hear(c->fd, &c->session, &v, NULL, 0,
 			 rt_now_us() + ACK_US)) {
@@ -125,7 +126,7 @@ say_hello(struct rt_tcp_meeting *m, const struct rt_tcp_greeting *g,
 	return v.ok ? LET_IN : REFUSED;
 }
 
-/* The rank that listens there, if it is that one of this job. */
+/* Whether the rank that listens there is that rank of this job. */
 static enum outcome
 call(struct rt_tcp_meeting *m, const struct rt_tcp_address *a, int64_t rank,
      double until, struct call *c)
@@ -142,7 +143,7 @@ call(struct rt_tcp_meeting *m, const struct rt_tcp_address *a, int64_t rank,
 	o = hear_greeting(c->fd, m->at.key, &g, until, c->why,
 			  sizeof(c->why));
 	if (o == UNPROVEN) {
-		/* so much of a hello all versions know */
+		/* so much of a hello is the same in all versions */
 		rt_tcp_write(c->fd, &m->own,
 			     offsetof(struct rt_tcp_hello, plan), until);
 	}
@@ -189,7 +190,7 @@ rt_tcp_is_alive(const struct rt_tcp_address *all, int64_t n, uint64_t key)
 
 /* ---- the first rank ---- */
 
-/* Among these addresses and ports: the outcome that says most. */
+/* Tries these addresses and ports, and returns the outcome that says most. */
 static enum outcome
 try_all(struct rt_tcp_meeting *m, const struct rt_tcp_address *all, int64_t n,
 	struct call *c)
@@ -252,7 +253,7 @@ come_to_first(struct rt_tcp_meeting *m, struct rt_error *err)
 {
 	struct rt_tcp_address all[RT_TCP_ADDRESSES];
 	struct call c = { .fd = -1 };
-	double doubt = 0;	/* since when */
+	double doubt = 0;	/* since when a listener has proved nothing */
 	int pause_ms = 5;
 
 	for (;;) {
@@ -289,7 +290,7 @@ come_to_first(struct rt_tcp_meeting *m, struct rt_error *err)
 	}
 }
 
-/* What the first rank says; later than it gives up itself. */
+/* Reads what the first rank decides; waits longer than it does itself. */
 static enum rt_status
 hear_first(struct rt_tcp_meeting *m, void *more, size_t bytes,
 	   struct rt_error *err)
@@ -309,7 +310,7 @@ hear_first(struct rt_tcp_meeting *m, void *more, size_t bytes,
 
 /* ---- all others ---- */
 
-/* A rank that had no place for a guest is called again. */
+/* Calls again if the rank had no free slot. */
 static enum outcome
 call_one(struct rt_tcp_meeting *m, int64_t rank, double until,
 	 struct call *c)
@@ -348,7 +349,7 @@ call_those_below(struct rt_tcp_meeting *m, struct rt_error *err)
 	return RT_OK;
 }
 
-/* Whoever is no rank above this one, or comes twice, is turned away. */
+/* Disconnects whoever is not a rank above this one, or connects twice. */
 static bool
 let_in(struct rt_tcp_meeting *m, struct rt_tcp_guest *g)
 {
@@ -374,7 +375,8 @@ let_in(struct rt_tcp_meeting *m, struct rt_tcp_guest *g)
 	return true;
 }
 
-/* The first rank speaks meanwhile only if something has gone wrong. */
+/* Waits for ranks above this one. The first rank sends something meanwhile only
+ * if the run has failed. */
 static enum rt_status
 await_those_above(struct rt_tcp_meeting *m, struct rt_error *err)
 {

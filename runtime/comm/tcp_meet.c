@@ -1,6 +1,5 @@
 /*
- * tcp_meet.c - ranks of several hosts come together: what the first one and
- * the others share.
+ * How ranks of several hosts meet: what the first rank and the others share.
  */
 #include "runtime/comm/tcp_meet.h"
 
@@ -36,7 +35,7 @@ rt_tcp_say_ended(const struct rt_tcp_meeting *m, int64_t rank,
 		       rt_rank_text(m->c, rank).text);
 }
 
-/* "node1, ports 29501 to 29508" */
+/* Writes "node1, ports 29501 to 29508". */
 static void
 name_place(struct rt_tcp_meeting *m)
 {
@@ -57,7 +56,9 @@ name_place(struct rt_tcp_meeting *m)
 	}
 }
 
-/* A connection to each rank is more than a process may open at first. */
+/*
+ * Raises the limit of open files: each rank needs a connection to every other.
+ */
 static void
 allow_files(int64_t n)
 {
@@ -107,7 +108,7 @@ make_room(struct rt_tcp_meeting *m)
 	return m->table && m->hellos && m->polls && m->guests;
 }
 
-/* A secret is a reason to distrust the wire, too. */
+/* A job with a secret authenticates messages by default. */
 static enum rt_status
 read_checks(struct rt_tcp_meeting *m, struct rt_error *err)
 {

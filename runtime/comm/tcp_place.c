@@ -1,10 +1,11 @@
 /*
- * tcp_place.c - a file in a folder that all hosts share, in which the first
- * rank says where it listens, and what only those know who can read it.
+ * A file in a folder that all hosts share, in which the first rank writes its
+ * addresses, and a token that only readers of the file know.
  *
- * Only its user can read and write it, and only such a file is believed, or
- * replaced: no link is followed, nothing else is opened, and what an earlier
- * run has left is told from one whose first rank still waits by asking there.
+ * Only its user can read and write it, and only such a file is used or
+ * replaced: links are not followed, and nothing but a regular file is opened.
+ * Whether a file is left over from an earlier run is found by connecting to the
+ * addresses in it.
  */
 #define _GNU_SOURCE	/* O_NOFOLLOW */
 
@@ -33,7 +34,7 @@ kind_of(mode_t mode)
 	       S_ISREG(mode) ? "it is too long" : "it is a device";
 }
 
-/* NULL: `why` says why not, or errno is ENOENT. */
+/* NULL: `why` is the reason, or errno is ENOENT. */
 static FILE *
 open_place(const char *path, char *why, size_t room)
 {
@@ -92,7 +93,7 @@ read_address(FILE *f, struct rt_tcp_address *a)
 	return read_bytes(f, a->bytes, family == 4 ? 4 : 16);
 }
 
-/* One that is being written has no end yet. */
+/* A file that is still being written lacks its last line. */
 static int64_t
 parse(FILE *f, struct rt_rendezvous *r, struct rt_tcp_address *out)
 {
@@ -113,7 +114,7 @@ parse(FILE *f, struct rt_rendezvous *r, struct rt_tcp_address *out)
 	return fscanf(f, "%3s", end) == 1 && strcmp(end, END) == 0 ? n : 0;
 }
 
-/* What anybody but its user could read has no secret in it. */
+/* A file that others can read has no secret in it. */
 static bool
 is_private(FILE *f)
 {
@@ -151,7 +152,8 @@ cannot(const struct rt_tcp_meeting *m, const char *why, struct rt_error *err)
 		       "cannot be written (LLMC_RENDEZVOUS): %s", why);
 }
 
-/* What is there goes if an earlier run has left it, or if it is empty. */
+/* Removes the file that is there, if an earlier run has left it or if it is
+ * empty. */
 static enum rt_status
 make_way(const struct rt_tcp_meeting *m, struct rt_error *err)
 {
@@ -195,10 +197,8 @@ print_bytes(FILE *f, const uint8_t *at, int n)
 	putc('\n', f);
 }
 
-/*
- * A line: a word, a version, the key and the port; one of what its readers
- * know; then an address a line, and a word at the end.
- */
+/* Writes the file: a line with a word, a version, the key and the port; one
+ * with the token; an address a line; and a last word. */
 static bool
 print(FILE *f, const struct rt_tcp_meeting *m, const struct rt_tcp_address *at)
 {

@@ -1,11 +1,10 @@
 /*
- * tcp_proof.c - how two ranks that meet prove to each other that they know
- * the job's secret.
+ * How two ranks prove to each other that they know the job's secret.
  *
- * Each proof is an HMAC over what it is for, in a word, and over all that has
- * been said on this connection, both ends' random numbers among it.  The key
- * of a session is one, too, and what is said later has a sum under it, over
- * who says it and a count.
+ * Each proof is an HMAC over a word for its purpose and over all that was sent
+ * on this connection, which includes random numbers of both ends. The key of
+ * the session is made the same way, and later messages have a code under it,
+ * over their direction and a counter.
  */
 #define _GNU_SOURCE	/* getrandom */
 
@@ -17,7 +16,7 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-/* What a sum is for: none can be taken for another. */
+/* The purpose of a code: none is valid as another. */
 #define PLACE "llmc place"
 #define TOKEN "llmc token"
 #define HELLO "llmc hello"
@@ -57,7 +56,7 @@ rt_tcp_key_of_token(struct rt_tcp_meeting *m)
 	rt_hmac_end(&h, m->key);
 }
 
-/* ---- the first two words ---- */
+/* ---- the first two messages ---- */
 
 bool
 rt_tcp_greet(const struct rt_tcp_meeting *m, struct rt_tcp_guest *g)
@@ -116,7 +115,7 @@ rt_tcp_proven(const struct rt_tcp_meeting *m, struct rt_tcp_guest *g)
 	return rt_same_bytes(proof, g->hello.proof, sizeof(proof));
 }
 
-/* ---- what is said then ---- */
+/* ---- later messages ---- */
 
 static void
 sum_of(const struct rt_tcp_session *s, bool by_caller, uint64_t count,
@@ -150,7 +149,8 @@ rt_tcp_say(struct rt_tcp_meeting *m, int fd, struct rt_tcp_session *s,
 	       rt_tcp_write(fd, more, bytes, until_us);
 }
 
-/* Without a secret anybody may have written it. */
+/* Without a secret anybody may have written the text: replaces what a terminal
+ * would obey. */
 static void
 make_plain(char *text, size_t n)
 {

@@ -1,11 +1,11 @@
 /*
- * tcp_unproven.c - those that have come to a rank that listens, and have not
- * proven yet that they are ranks of its job.
+ * Connections to a listening rank that have not yet proved to be ranks of its
+ * job.
  *
- * Nobody waits for one of them.  Each has some seconds; and where more come
- * than there are places, one of those that share an address with most others
- * goes, the oldest: so many connections from one host keep out no other, and
- * a rank that had to go comes again.
+ * Nothing waits for one of them, and each has some seconds. If there are more
+ * than slots, the oldest one of the address with the most connections is
+ * closed: so many connections from one host shut out no other host, and a rank
+ * that was closed connects again.
  */
 #include "runtime/comm/tcp_meet.h"
 
@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 enum { COME_AT_ONCE = 64 };
-/* Beyond the first few that are turned away, one so often is named. */
+/* After the first few that are rejected, one is reported so often. */
 #define NAMED_US 1e7
 
 static void
@@ -56,7 +56,7 @@ guests_of(const struct rt_tcp_meeting *m, const struct rt_tcp_address *from)
 	return n;
 }
 
-/* A free place; if there is none, one is made free.  NULL: none can be. */
+/* A free slot; if there is none, one is freed. NULL: none can be. */
 static struct rt_tcp_guest *
 place_for_one(struct rt_tcp_meeting *m)
 {
@@ -84,7 +84,7 @@ place_for_one(struct rt_tcp_meeting *m)
 	return oldest;
 }
 
-/* Those that have come to the listener; each hears where it is. */
+/* Accepts connections; each is sent the greeting. */
 static void
 let_come(struct rt_tcp_meeting *m)
 {
@@ -111,7 +111,7 @@ let_come(struct rt_tcp_meeting *m)
 	}
 }
 
-/* Another version's hello may be shorter. */
+/* The hello of another version may be shorter. */
 static bool
 is_of_another_version(const struct rt_tcp_guest *g)
 {
@@ -200,7 +200,7 @@ rt_tcp_turn_away(struct rt_tcp_meeting *m, struct rt_tcp_guest *g,
 	snprintf(what, sizeof(what), "rank %lld%s%s: %s", (long long)h->rank,
 		 named ? " on " : "",
 		 named ? rt_show_name(h->host).text : "", why->message);
-	/* one that asks again and again is named once */
+	/* one that tries again and again is reported once */
 	again = m->turned_away > 0 && strcmp(what, m->last_away) == 0;
 	m->turned_away += !again;
 	if ((!again && m->turned_away <= RT_TCP_REPORTS) ||

@@ -1,10 +1,10 @@
 /*
- * watch.c - what happens while a rank waits: it looks whether all others
- * live, whether one has given up, and whether it has waited too long; and
- * says who did not come, and what they do instead.
+ * What a waiting rank checks: whether all others live, whether one has given
+ * up, and whether it has waited longer than the timeout; and the report of
+ * which ranks did not come and what they do instead.
  *
- * Each rank locks a byte of the hall's file, its own.  The kernel lets the
- * lock go when the process ends, in whatever way, and nobody else can.
+ * Each rank locks one byte of the shared segment's file. The kernel releases
+ * the lock when the process ends, in whatever way, and no other process can.
  */
 #define _GNU_SOURCE	/* F_OFD_SETLK */
 
@@ -17,7 +17,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* ---- the flight recorder ---- */
+/* ---- the event recorder ---- */
 
 void
 rt_watch_note(struct rt_comm *c, const char *what, int64_t trip,
@@ -37,7 +37,9 @@ rt_watch_note(struct rt_comm *c, const char *what, int64_t trip,
 	atomic_store_explicit(&d->nevents, n + 1, memory_order_release);
 }
 
-/* The i-th last event of a rank; what is written meanwhile may look odd. */
+/*
+ * The i-th last event of a rank; one that is being overwritten may be garbled.
+ */
 static bool
 event_of(const struct rt_comm *c, int64_t local, unsigned back,
 	 struct rt_event *out)
@@ -94,7 +96,7 @@ is_dead(const struct rt_comm *c, int64_t local)
 	    lock.l_type != F_UNLCK) {
 		return false;
 	}
-	/* it may have left in between */
+	/* it may have ended in between */
 	return atomic_load(&rt_segment_slot(s, local)->state) == RT_HERE;
 }
 
@@ -128,7 +130,7 @@ rt_watch_give_up(struct rt_comm *c, int64_t dead, const char *why)
 
 /* ---- messages ---- */
 
-/* " for it" if that is whom this rank waits for. */
+/* Adds " for it" if this rank waits for the rank that died. */
 static enum rt_status
 say_died(struct rt_comm *c, const struct rt_wait *w, int64_t dead,
 	 struct rt_error *err)
@@ -187,9 +189,9 @@ rt_watch_differ(struct rt_comm *c, const struct rt_scene *s, int64_t rank,
 		       event_text(&e).text);
 }
 
-/* ---- waiting too long ---- */
+/* ---- timeouts ---- */
 
-/* Has that rank come to where this one waits? */
+/* Whether that rank has come to the collective that this one waits in. */
 static bool
 has_come(const struct rt_comm *c, const struct rt_wait *w, int64_t rank)
 {
@@ -206,7 +208,7 @@ has_come(const struct rt_comm *c, const struct rt_wait *w, int64_t rank)
 		w->want);
 }
 
-/* "ranks 0, 1 have come"; more than eight are counted. */
+/* Adds "ranks 0, 1 have come"; more than eight are only counted. */
 static void
 add_ranks(struct rt_line *t, const struct rt_comm *c, const struct rt_wait *w,
 	  bool come)
@@ -240,7 +242,7 @@ add_event(struct rt_line *t, const struct rt_event *e, double now)
 		    event_text(e).text, (now - e->at_us) * 1e-6);
 }
 
-/* For whom that rank waits, and whom that one waits for, to the end. */
+/* Follows who waits for whom from that rank to the end of the chain. */
 static int64_t
 follow(const struct rt_comm *c, int64_t rank)
 {
@@ -257,7 +259,8 @@ follow(const struct rt_comm *c, int64_t rank)
 	return rank;
 }
 
-/* The first that has not come, or whom it waits for, and what that does. */
+/* Adds the first rank that has not come, or the one that it waits for, and what
+ * that one does. */
 static void
 add_first(struct rt_line *t, const struct rt_comm *c, const struct rt_wait *w,
 	  double now)
@@ -285,7 +288,7 @@ add_first(struct rt_line *t, const struct rt_comm *c, const struct rt_wait *w,
 	}
 }
 
-/* All that the recorders hold, a line each, for whoever looks for the bug. */
+/* Writes all recorded events, a line each. */
 static void
 report(struct rt_comm *c, const char *message)
 {
@@ -343,7 +346,7 @@ look_around(struct rt_comm *c, const struct rt_wait *w, double since,
 	int64_t local = c->shm->local_of[w->rank], dead;
 	enum rt_status s;
 
-	/* whoever is about to say why, and dies, is found dead */
+	/* a rank that dies while it writes its reason is found to be dead */
 	if (atomic_load(&c->shm->segment->given_up) == 2) {
 		return say_given_up(c, w, err);
 	}

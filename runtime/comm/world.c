@@ -1,9 +1,9 @@
 /*
- * world.c - which of how many ranks this process is, as whoever started it
- * says by the environment.
+ * Which rank of how many this process is, as its launcher says by environment
+ * variables.
  *
- * Each launcher is a row of names; the first whose rank is set counts, so
- * that torchrun under srun is torchrun.
+ * Each launcher is a row of variables; the first row whose rank is set counts,
+ * so that torchrun under srun is torchrun.
  */
 #include "runtime/comm/comm.h"
 
@@ -27,17 +27,17 @@ struct env {
 struct launcher {
 	const char *how;
 	const char *rank;
-	const char *size[3];		/* the first that is set */
+	const char *size[3];		/* the first one that is set counts */
 	const char *local_rank, *local_size;
-	const char *needs;		/* set too, or it is not this one */
-	/* those that are set make up the job; none: the parent's number */
+	const char *needs;		/* must be set as well */
+	/*
+	 * those that are set name the job; none: the parent's process id does
+	 */
 	const char *job[JOB_PARTS];
 };
 
-/*
- * PMIx tells a program its size only when asked by calls, so Slurm's count
- * helps.  A batch script of Slurm has SLURM_PROCID too, but is no step.
- */
+/* PMIx tells a program its size only by calls, so Slurm's count is used. A
+ * batch script of Slurm has SLURM_PROCID as well, but is no step. */
 static const struct launcher launchers[] = {
 	{ "torchrun", "RANK", { "WORLD_SIZE", NULL, NULL }, "LOCAL_RANK",
 	  "LOCAL_WORLD_SIZE", NULL,
@@ -68,7 +68,7 @@ look(const struct env *e, const char *name)
 	return s && *s ? s : NULL;
 }
 
-/* A variable that is set, from `least` to `most`. */
+/* Reads a variable that is set; from `least` to `most`. */
 static enum rt_status
 number(const struct env *e, const char *name, int64_t least, int64_t most,
        int64_t *out, struct rt_error *err)
@@ -124,7 +124,8 @@ tasks_of_node(const char *name, const char *list, int64_t node, int64_t *out,
 
 /* ---- one launcher ---- */
 
-/* Slurm counts a node's tasks in a list; by whoever was started through it. */
+/* Slurm lists each node's tasks; the name of the list depends on who started
+ * the task. */
 static enum rt_status
 local_size_of(const struct env *e, const struct launcher *l,
 	      struct rt_world *w, struct rt_error *err)
@@ -179,7 +180,7 @@ place_on_host(const struct env *e, const struct launcher *l,
 	return RT_OK;
 }
 
-/* Long names become a number, so that the name of a socket stays short. */
+/* Long names are hashed, so that the name of a socket stays short. */
 static void
 name_job(const struct env *e, const struct launcher *l, struct rt_world *w)
 {
