@@ -1,6 +1,6 @@
 /*
- * cache.c - what was compiled before: files by the hash of all that they
- * depend on.
+ * The cache of compiled kernels: one file for each hash of all that it depends
+ * on.
  */
 #include "runtime/cache.h"
 
@@ -18,8 +18,8 @@
 #include "runtime/delay.h"
 
 #define MAGIC "llmc-cache 2\n"
-#define MOST_BYTES ((int64_t)512 << 20)	/* unless LLMC_CACHE_BYTES says */
-#define STALE_SECONDS 3600	/* of an entry that nobody finished */
+#define MOST_BYTES ((int64_t)512 << 20)	/* unless LLMC_CACHE_BYTES is set */
+#define STALE_SECONDS 3600	/* of an entry that was never completed */
 
 /* ENTRY_NAME: 32 digits, ".image" and the NUL. */
 enum { PATH_BYTES = 4096, ENTRY_NAME = 39 };
@@ -76,7 +76,7 @@ make_folders(char *path)
 	return access(path, R_OK | W_OK | X_OK) == 0;
 }
 
-/* Names of entries must fit behind it. */
+/* Leaves enough of the path's length for names of entries. */
 bool
 rt_cache_folder(char *out, size_t n)
 {
@@ -111,7 +111,7 @@ path_of(const char *folder, struct rt_hash key)
 
 /* ---- entries ---- */
 
-/* Behind the magic; then the bytes. */
+/* Follows the magic; the entry's bytes follow it. */
 struct head {
 	struct rt_hash key, sum;	/* sum: of the bytes */
 	uint64_t bytes;
@@ -119,7 +119,7 @@ struct head {
 
 #define HEAD_BYTES (sizeof MAGIC - 1 + sizeof(struct head))
 
-/* A link, or what others own or may write, is nobody's word to run. */
+/* A link, or a file that another user owns or may write, is not trusted. */
 static bool
 is_ours(int fd, struct stat *st)
 {
@@ -197,7 +197,9 @@ rt_cache_get(const char *folder, struct rt_hash key, size_t *n)
 	}
 	at = read_entry(fd, key, n);
 	if (at) {
-		/* the oldest go first, and this one is in use */
+		/*
+		 * the oldest entries are removed first, and this one is in use
+		 */
 		futimens(fd, NULL);
 	}
 	close(fd);
@@ -264,7 +266,8 @@ struct entry {
 	struct timespec used;
 };
 
-/* 32 hexadecimal digits, ".image", and of one being written six more. */
+/* 32 hexadecimal digits and ".image"; six more characters while it is being
+ * written. */
 static bool
 is_entry(const char *name, bool *written)
 {
@@ -303,7 +306,7 @@ most_bytes(void)
 	return v < 0 || errno || *end ? MOST_BYTES : v;
 }
 
-/* False: no memory for it, and nothing goes. */
+/* False: out of memory, and no entry is removed. */
 static bool
 add_entry(struct entry **all, size_t *n, const char *name,
 	  const struct stat *st)

@@ -87,7 +87,7 @@ rank_sources = \
 	%D%/device/cuda_device.h \
 	%D%/device/cuda_image.c \
 	%D%/device/cuda_load.c \
-	%D%/device/cuda_look.c \
+	%D%/device/cuda_query.c \
 	%D%/device/cuda_probe.c \
 	%D%/device/device.c \
 	%D%/device/device.h \

@@ -102,7 +102,7 @@ run_linker(struct ir_ctx *c, struct link_command *x, struct rt_delay *h)
 	if (!rt_delay_wait(h, pid, &status)) {
 		return report_error(c, "wait for", x->words[0]);
 	}
-	if (h->told) {
+	if (h->caught) {
 		return false;
 	}
 	if (!WIFEXITED(status) || WEXITSTATUS(status)) {

@@ -29,7 +29,7 @@ rt_meeting_pieces(const struct rt_comm *c, const struct rt_meeting *m,
 		  const struct rt_spread *const *spreads, int64_t rank,
 		  const struct rt_pieces **out)
 {
-	rt_coll_pieces(c->plan, m->coll, spreads, rank, m->scene.microbatch,
+	rt_coll_pieces(c->plan, m->coll, spreads, rank, m->activity.microbatch,
 		       out);
 }
 
@@ -115,7 +115,7 @@ rt_meeting_by_mail(struct rt_comm *c, const struct rt_meeting *m,
 		bytes = rt_meeting_bytes(c, x, me);
 		memcpy(several + i, x->in, (size_t)bytes);
 	}
-	s = c->via->show(c, m->group, &m->scene, m->next ? several : m->in,
+	s = c->via->show(c, m->group, &m->activity, m->next ? several : m->in,
 			 m->next ? i : bytes, c->theirs, err);
 	for (x = m; x && s == RT_OK; x = x->next) {
 		gather(c, x, parts, acc);

@@ -21,14 +21,14 @@ rt_rank_text(const struct rt_comm *c, int64_t rank)
 }
 
 struct rt_rank_text
-rt_scene_text(const struct rt_scene *s)
+rt_activity_text(const struct rt_activity *s)
 {
 	struct rt_rank_text t = { "" };
 	size_t n = 0;
 
-	if (s->trip >= 0) {
+	if (s->layer >= 0) {
 		n = (size_t)snprintf(t.text, sizeof(t.text), ", layer %lld",
-				     (long long)s->trip);
+				     (long long)s->layer);
 	}
 	if (s->microbatch >= 0) {
 		snprintf(t.text + n, sizeof(t.text) - n, ", microbatch %lld",
@@ -109,8 +109,8 @@ make_group(struct rt_comm *c, int64_t axes, int64_t holders,
 		free(g.ranks);
 		return rt_fail(err, RT_RANGE, RT_NOWHERE, g.me < 0 ?
 			       "rank %lld is not part of a group in which it "
-			       "talks" : "rank %lld: more than 64 kinds of "
-			       "groups", (long long)c->world.rank);
+			       "communicates" : "rank %lld: more than 64 "
+			       "kinds of groups", (long long)c->world.rank);
 	}
 	c->groups[c->ngroups++] = g;
 	return RT_OK;
@@ -163,7 +163,7 @@ of_text(const char *s)
 /* An id that is the same for all members of a group that run the same
  * collective of the same iteration and microbatch. */
 static uint64_t
-id_of(const struct rt_coll *t, int64_t trip, int64_t microbatch)
+id_of(const struct rt_coll *t, int64_t layer, int64_t microbatch)
 {
 	uint64_t h = add_number(of_text(t->what), t->op);
 
@@ -171,7 +171,7 @@ id_of(const struct rt_coll *t, int64_t trip, int64_t microbatch)
 	for (; t; t = t->next) {
 		h = add_number(h, t->ndims);
 	}
-	h = add_number(h, trip);
+	h = add_number(h, layer);
 	return add_number(h, microbatch);
 }
 
@@ -196,8 +196,8 @@ bytes_of(const struct rt_comm *c, const struct rt_coll *t,
 }
 
 static enum rt_status
-check(const struct rt_comm *c, const struct rt_coll *t, int64_t microbatch,
-      const char *in, const char *out, struct rt_error *err)
+check_coll(const struct rt_comm *c, const struct rt_coll *t, int64_t microbatch,
+	   const char *in, const char *out, struct rt_error *err)
 {
 	bool ends = t->op == RT_COLL_SEND || t->op == RT_COLL_RECV ||
 		    t->op == RT_COLL_FREE;
@@ -235,7 +235,7 @@ static enum rt_status
 carry_out(struct rt_comm *c, const struct rt_meeting *m, struct rt_error *err)
 {
 	const struct rt_coll *t = m->coll;
-	int64_t mb = m->scene.microbatch;
+	int64_t mb = m->activity.microbatch;
 	int64_t peer = rt_rank_at_pipe(c->plan, c->world.rank, t->peer);
 
 	switch (t->op) {
@@ -262,7 +262,8 @@ check_all(const struct rt_comm *c, const struct rt_coll *t, int64_t microbatch,
 	enum rt_status s = RT_OK;
 
 	for (x = t, *n = 0; x && s == RT_OK; x = x->next, ++*n) {
-		s = check(c, x, microbatch, at[2 * *n], at[2 * *n + 1], err);
+		s = check_coll(c, x, microbatch, at[2 * *n], at[2 * *n + 1],
+			       err);
 		if (s == RT_OK && (*n == RT_MAX_JOINED || x->op != t->op ||
 				   x->axes != t->axes || x->elem != t->elem ||
 				   x->holders != t->holders)) {
@@ -276,7 +277,7 @@ check_all(const struct rt_comm *c, const struct rt_coll *t, int64_t microbatch,
 
 enum rt_status
 rt_comm_join(struct rt_comm *c, const struct rt_coll *t, int64_t microbatch,
-	     char *const *at, int64_t trip, struct rt_error *err)
+	     char *const *at, int64_t layer, struct rt_error *err)
 {
 	struct rt_meeting m[RT_MAX_JOINED];
 	struct rt_group *g = NULL;
@@ -286,15 +287,15 @@ rt_comm_join(struct rt_comm *c, const struct rt_coll *t, int64_t microbatch,
 	if (s != RT_OK) {
 		return s;
 	}
-	rt_comm_note(c, t->what, trip, microbatch);
+	rt_comm_note(c, t->what, layer, microbatch);
 	if (t->op != RT_COLL_SEND && t->op != RT_COLL_RECV &&
 	    t->op != RT_COLL_FREE) {
 		s = rt_group_find(c, t->axes, t->holders, &g, err);
 	}
-	m[0].scene = (struct rt_scene){ t->what, trip, microbatch,
-					id_of(t, trip, microbatch) };
+	m[0].activity = (struct rt_activity){ t->what, layer, microbatch,
+					id_of(t, layer, microbatch) };
 	for (i = 0; i < n; i++, t = t->next) {
-		m[i] = (struct rt_meeting){ g, m[0].scene, t, at[2 * i],
+		m[i] = (struct rt_meeting){ g, m[0].activity, t, at[2 * i],
 			at[2 * i + 1], t->next ? &m[i + 1] : NULL };
 	}
 	return s == RT_OK ? carry_out(c, m, err) : s;
@@ -302,18 +303,18 @@ rt_comm_join(struct rt_comm *c, const struct rt_coll *t, int64_t microbatch,
 
 enum rt_status
 rt_comm_coll(struct rt_comm *c, const struct rt_coll *t, int64_t microbatch,
-	     char *in, char *out, int64_t trip, struct rt_error *err)
+	     char *in, char *out, int64_t layer, struct rt_error *err)
 {
 	char *const at[] = { in, out };
 
-	return rt_comm_join(c, t, microbatch, at, trip, err);
+	return rt_comm_join(c, t, microbatch, at, layer, err);
 }
 
 void
-rt_comm_note(struct rt_comm *c, const char *what, int64_t trip,
+rt_comm_note(struct rt_comm *c, const char *what, int64_t layer,
 	     int64_t microbatch)
 {
-	c->via->note(c, what, trip, microbatch);
+	c->via->note(c, what, layer, microbatch);
 }
 
 /* ---- the host's own reductions ---- */
@@ -344,10 +345,10 @@ fold_number(enum number kind, void *to, const void *from, int64_t i,
 }
 
 static enum rt_status
-combine(struct rt_comm *c, int64_t axes, enum number kind, const char *what,
-	void *at, int64_t n, struct rt_error *err)
+combine_numbers(struct rt_comm *c, int64_t axes, enum number kind,
+		const char *what, void *at, int64_t n, struct rt_error *err)
 {
-	struct rt_scene scene = { what, -1, -1,
+	struct rt_activity activity = { what, -1, -1,
 		add_number(add_number(of_text(what), n), kind) };
 	const int64_t most = RT_MAIL_BYTES / 8;
 	struct rt_group *g;
@@ -359,7 +360,7 @@ combine(struct rt_comm *c, int64_t axes, enum number kind, const char *what,
 		char *to = n ? (char *)at + done * 8 : NULL;
 		int64_t part = n - done < most ? n - done : most;
 
-		s = c->via->show(c, g, &scene, to ? to : "", part * 8,
+		s = c->via->show(c, g, &activity, to ? to : "", part * 8,
 				 c->theirs, err);
 		for (r = 0; s == RT_OK && r < g->n; r++) {
 			for (i = 0; i < part; i++) {
@@ -374,21 +375,24 @@ enum rt_status
 rt_comm_sum_f64(struct rt_comm *c, int64_t axes, double *at, int64_t n,
 		struct rt_error *err)
 {
-	return combine(c, axes, SUM_F64, "a sum of numbers", at, n, err);
+	return combine_numbers(c, axes, SUM_F64, "a sum of numbers", at, n,
+			       err);
 }
 
 enum rt_status
 rt_comm_sum_u64(struct rt_comm *c, uint64_t *at, int64_t n,
 		struct rt_error *err)
 {
-	return combine(c, -1, SUM_U64, "a sum of check sums", at, n, err);
+	return combine_numbers(c, -1, SUM_U64, "a sum of check sums", at, n,
+			       err);
 }
 
 enum rt_status
 rt_comm_max_i64(struct rt_comm *c, int64_t *at, int64_t n,
 		struct rt_error *err)
 {
-	return combine(c, -1, MAX_I64, "a maximum of all ranks", at, n, err);
+	return combine_numbers(c, -1, MAX_I64, "a maximum of all ranks", at, n,
+			       err);
 }
 
 enum rt_status
@@ -396,7 +400,7 @@ rt_comm_spread(struct rt_comm *c, int64_t from, void *at, int64_t bytes,
 	       struct rt_error *err)
 {
 	static const char what[] = "bytes of one rank for all";
-	struct rt_scene scene = { what, -1, -1,
+	struct rt_activity activity = { what, -1, -1,
 		add_number(add_number(of_text(what), bytes), from) };
 	bool mine = c->world.rank == from;
 	struct rt_group *g;
@@ -409,8 +413,8 @@ rt_comm_spread(struct rt_comm *c, int64_t from, void *at, int64_t bytes,
 
 		part = bytes - done < RT_MAIL_BYTES ? bytes - done
 						    : RT_MAIL_BYTES;
-		s = c->via->show(c, g, &scene, to, mine ? part : 0, c->theirs,
-				 err);
+		s = c->via->show(c, g, &activity, to, mine ? part : 0,
+				 c->theirs, err);
 		if (s == RT_OK && !mine) {
 			memcpy(to, c->theirs[from], (size_t)part);
 		}
@@ -423,14 +427,14 @@ rt_comm_show_first(struct rt_comm *c, const struct rt_group *g, void *at,
 		   int64_t bytes, struct rt_error *err)
 {
 	static const char what[] = "bytes of one rank for its group";
-	struct rt_scene scene = { what, -1, -1,
+	struct rt_activity activity = { what, -1, -1,
 		add_number(of_text(what), bytes) };
 	struct rt_group *mine;
 	enum rt_status s = rt_group_find(c, g->axes, g->holders, &mine, err);
 
 	rt_comm_note(c, what, -1, -1);
 	if (s == RT_OK) {
-		s = c->via->show(c, mine, &scene, at, g->me == 0 ? bytes : 0,
+		s = c->via->show(c, mine, &activity, at, g->me == 0 ? bytes : 0,
 				 c->theirs, err);
 	}
 	if (s == RT_OK && g->me != 0) {
@@ -442,7 +446,7 @@ rt_comm_show_first(struct rt_comm *c, const struct rt_group *g, void *at,
 enum rt_status
 rt_comm_barrier(struct rt_comm *c, const char *what, struct rt_error *err)
 {
-	return combine(c, -1, MAX_I64, what, NULL, 0, err);
+	return combine_numbers(c, -1, MAX_I64, what, NULL, 0, err);
 }
 
 /* ---- opening and closing ---- */
@@ -533,7 +537,7 @@ rt_comm_open(struct rt_comm **out, const struct rt_comm_options *o,
 	c->world = o->world;
 	c->timeout_us = o->timeout_s * 1e6;
 	c->report_fd = o->report_fd;
-	c->told = o->told;
+	c->end_asked = o->end_asked;
 	c->variables = o->variables;
 	c->arena_bytes = arena_bytes;
 	c->via = via;

@@ -106,7 +106,7 @@ struct rt_comm_options {
 	enum rt_via via;
 	struct rt_variables variables;	/* for the meeting by TCP */
 	/* not 0 once this process has been asked to end; or NULL */
-	const volatile sig_atomic_t *told;
+	const volatile sig_atomic_t *end_asked;
 };
 
 /*
@@ -128,12 +128,12 @@ char *rt_comm_arena(struct rt_comm *c);
  * the collective, the layer, and the rank that it waited for.
  */
 enum rt_status rt_comm_join(struct rt_comm *c, const struct rt_coll *t,
-			    int64_t microbatch, char *const *at, int64_t trip,
+			    int64_t microbatch, char *const *at, int64_t layer,
 			    struct rt_error *err);
 /* The same for a collective without its joined ones. */
 enum rt_status rt_comm_coll(struct rt_comm *c, const struct rt_coll *t,
 			    int64_t microbatch, char *in, char *out,
-			    int64_t trip, struct rt_error *err);
+			    int64_t layer, struct rt_error *err);
 
 /* Sums and maxima of a few numbers of the host, over ranks that differ on the
  * axes only. */
@@ -154,7 +154,7 @@ enum rt_status rt_comm_barrier(struct rt_comm *c, const char *what,
  * of ranks that wait for it. Collectives record themselves. Costs some ten
  * nanoseconds.
  */
-void rt_comm_note(struct rt_comm *c, const char *what, int64_t trip,
+void rt_comm_note(struct rt_comm *c, const char *what, int64_t layer,
 		  int64_t microbatch);
 /* Makes the collectives of all other ranks fail soon, with this reason. */
 void rt_comm_abort(struct rt_comm *c, const char *why);
@@ -168,7 +168,7 @@ int64_t rt_mesh_number(const struct rt_plan *p,
 		       const int64_t at[RT_MAX_AXES + 1]);
 /* Writes "rank 3 (dp=0 tp=1)". */
 void rt_mesh_text(const struct rt_plan *p, int64_t rank, char *out,
-		  size_t room);
+		  size_t size);
 /* The pieces of a dim on a rank in a microbatch. */
 const struct rt_pieces *rt_pieces_of(const struct rt_plan *p,
 				     const struct rt_spread *s, int64_t rank,

@@ -147,7 +147,7 @@ rt_copy_part(const struct rt_part *p, char *to, const char *from,
 }
 
 static void
-take(const struct walk *w, int64_t in, int64_t out, int64_t n)
+move_run(const struct walk *w, int64_t in, int64_t out, int64_t n)
 {
 	const char *from = w->part->at + in * w->bytes;
 
@@ -178,7 +178,7 @@ is_dense(const struct walk *w)
 }
 
 static void
-visit(const struct walk *w, int64_t d, int64_t in, int64_t out)
+move_dims(const struct walk *w, int64_t d, int64_t in, int64_t out)
 {
 	int64_t last = w->ndims - 1, r, i;
 
@@ -188,17 +188,17 @@ visit(const struct walk *w, int64_t d, int64_t in, int64_t out)
 		int64_t b = out * w->count[d] + run->out;
 
 		if (d == last) {
-			take(w, a, b, run->n);
+			move_run(w, a, b, run->n);
 			continue;
 		}
 		/* else a dim that is cut inside moves element by element */
 		if (d == last - 1 && is_dense(w)) {
-			take(w, a * w->sizes[last], b * w->sizes[last],
-			     run->n * w->sizes[last]);
+			move_run(w, a * w->sizes[last], b * w->sizes[last],
+				 run->n * w->sizes[last]);
 			continue;
 		}
 		for (i = 0; i < run->n; i++) {
-			visit(w, d + 1, a + i, b + i);
+			move_dims(w, d + 1, a + i, b + i);
 		}
 	}
 }
@@ -207,7 +207,7 @@ visit(const struct walk *w, int64_t d, int64_t in, int64_t out)
  * Finds the runs of the part in the box; returns how many elements they have.
  */
 static int64_t
-look_at(struct walk *w, const struct rt_part *part)
+find_part_runs(struct walk *w, const struct rt_part *part)
 {
 	int64_t n = 1, d;
 
@@ -230,8 +230,8 @@ copy_box(struct walk *w, const struct rt_part *parts, int64_t n)
 	int64_t i;
 
 	for (i = 0; i < n; i++) {
-		if (look_at(w, &parts[i]) > 0) {
-			visit(w, 0, 0, 0);
+		if (find_part_runs(w, &parts[i]) > 0) {
+			move_dims(w, 0, 0, 0);
 		}
 	}
 }
@@ -245,14 +245,14 @@ sum_box(struct walk *w, const struct rt_part *parts, int64_t n, char *out)
 		elems *= w->count[d];
 	}
 	for (i = 0; i < n; i++) {
-		int64_t has = look_at(w, &parts[i]);
+		int64_t has = find_part_runs(w, &parts[i]);
 
 		w->first = i == 0 && has == elems;
 		if (i == 0 && !w->first) {
 			rt_neutral(w->elem, w->op, w->to, elems);
 		}
 		if (has > 0) {
-			visit(w, 0, 0, 0);
+			move_dims(w, 0, 0, 0);
 		}
 	}
 	rt_narrow(w->elem, out, w->to, elems);

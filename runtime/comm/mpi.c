@@ -58,7 +58,7 @@
  */
 enum { VERSION_BYTES = 16384 };
 
-_Static_assert(sizeof(MPI_Request) <= sizeof(void *), "a handle's room");
+_Static_assert(sizeof(MPI_Request) <= sizeof(void *), "a handle fits");
 
 /* What the thread is asked to do, and what it has done. */
 enum phase { INIT, RUNS, FINALIZE, ENDED };
@@ -145,7 +145,7 @@ find(struct rt_mpi_lib *l, const struct symbol *list, size_t n,
 
 /* RTLD_GLOBAL: MPI's own plug-ins are loaded later and need its symbols. */
 static enum rt_status
-load(struct rt_mpi_lib *l, struct rt_error *err)
+load_library(struct rt_mpi_lib *l, struct rt_error *err)
 {
 	static const char *const files[] = { FILES };
 	char text[VERSION_BYTES] = "";
@@ -158,8 +158,9 @@ load(struct rt_mpi_lib *l, struct rt_error *err)
 	}
 	if (!l->file) {
 		return rt_fail(err, RT_RANGE, RT_NOWHERE,
-			       "%s is missing: ranks of several hosts talk by "
-			       IMPLEMENTATION "; install it on all of them",
+			       "%s is missing: ranks of several hosts "
+			       "communicate by " IMPLEMENTATION "; install it "
+			       "on all of them",
 			       files[0]);
 	}
 #define X(type, name, symbol, value) l->name = value;
@@ -306,7 +307,7 @@ start(void **out, const struct rt_comm *c, struct rt_msg_self *self,
 	if (!l) {
 		return rt_no_memory(err, NULL);
 	}
-	s = load(l, err);
+	s = load_library(l, err);
 	if (s != RT_OK) {
 		free(l);
 		return s;

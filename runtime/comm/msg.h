@@ -106,33 +106,36 @@ struct rt_msg {
 	struct rt_letter *letters;	/* by member */
 	struct rt_msg_post *posts;	/* two for each member */
 	int64_t nposts;		/* of the current posts */
-	char *room;		/* packed elements that are sent and received */
-	int64_t room_bytes;
+	char *scratch;		/* packed elements that are sent and received */
+	int64_t scratch_bytes;
 	struct rt_msg_sent *sent;	/* by channel */
 	struct rt_notice last_words;
 	char *acc;
 };
 
-/* Starts an empty list of posts; rt_msg_put and rt_msg_get add to it. */
-void rt_msg_begin(struct rt_comm *c);
-enum rt_status rt_msg_put(struct rt_comm *c, const void *at, int64_t bytes,
-			  int64_t rank, int64_t tag, struct rt_error *err);
-enum rt_status rt_msg_get(struct rt_comm *c, void *at, int64_t bytes,
-			  int64_t rank, int64_t tag, struct rt_error *err);
+/* Starts an empty list of posts; the two after it add to it. */
+void rt_msg_start_posts(struct rt_comm *c);
+enum rt_status rt_msg_post_send(struct rt_comm *c, const void *at,
+				int64_t bytes, int64_t rank, int64_t tag,
+				struct rt_error *err);
+enum rt_status rt_msg_post_receive(struct rt_comm *c, void *at, int64_t bytes,
+				   int64_t rank, int64_t tag,
+				   struct rt_error *err);
 /* Waits until all posts of the list are done. */
-enum rt_status rt_msg_end(struct rt_comm *c, const struct rt_scene *s,
-			  const struct rt_group *g, struct rt_error *err);
+enum rt_status rt_msg_wait_posts(struct rt_comm *c, const struct rt_activity *s,
+				 const struct rt_group *g,
+				 struct rt_error *err);
 /* The same for any posts. */
-enum rt_status rt_msg_await(struct rt_comm *c, struct rt_msg_post *posts,
-			    int64_t n, const struct rt_scene *s,
-			    const struct rt_group *g, struct rt_error *err);
-void rt_msg_note(struct rt_comm *c, const char *what, int64_t trip,
+enum rt_status rt_msg_wait_for(struct rt_comm *c, struct rt_msg_post *posts,
+			       int64_t n, const struct rt_activity *s,
+			       const struct rt_group *g, struct rt_error *err);
+void rt_msg_note(struct rt_comm *c, const char *what, int64_t layer,
 		 int64_t microbatch);
 /* The last event that this rank recorded. */
 struct rt_event rt_msg_event(const struct rt_comm *c);
-enum rt_status rt_msg_differ(struct rt_comm *c, const struct rt_scene *s,
-			     const struct rt_event *theirs, int64_t rank,
-			     struct rt_error *err);
+enum rt_status rt_msg_mismatch(struct rt_comm *c, const struct rt_activity *s,
+			       const struct rt_event *theirs, int64_t rank,
+			       struct rt_error *err);
 /* Notifies all others, and waits a little until they have received it. */
 void rt_msg_give_up(struct rt_comm *c, const char *why);
 

@@ -15,7 +15,7 @@
 
 enum {
 	LINE = 64,
-	ROOM_BYTES = 4 << 20,
+	SCRATCH_BYTES = 4 << 20,
 	LEAST_BOX = 4096	/* a box, if there are very many members */
 };
 
@@ -23,45 +23,45 @@ enum {
 
 static enum rt_status
 check_letter(struct rt_comm *c, const struct rt_group *g, int64_t i,
-	     const struct rt_scene *scene, struct rt_error *err)
+	     const struct rt_activity *activity, struct rt_error *err)
 {
 	const struct rt_letter *l = &c->msg->letters[i];
 
-	return l->id == scene->id ? RT_OK :
-		rt_msg_differ(c, scene, &l->about, g->ranks[i], err);
+	return l->id == activity->id ? RT_OK :
+		rt_msg_mismatch(c, activity, &l->about, g->ranks[i], err);
 }
 
 static enum rt_status
-show(struct rt_comm *c, struct rt_group *g, const struct rt_scene *scene,
-     const void *mine, int64_t bytes, const char **theirs,
-     struct rt_error *err)
+show_letters(struct rt_comm *c, struct rt_group *g,
+	     const struct rt_activity *activity, const void *mine,
+	     int64_t bytes, const char **theirs, struct rt_error *err)
 {
 	struct rt_msg *m = c->msg;
 	int64_t head = offsetof(struct rt_letter, mail), i;
 	enum rt_status s = RT_OK;
 
-	m->own.id = scene->id;
+	m->own.id = activity->id;
 	m->own.about = rt_msg_event(c);
 	memcpy(m->own.mail, mine, (size_t)bytes);
-	rt_msg_begin(c);
+	rt_msg_start_posts(c);
 	for (i = 0; i < g->n && s == RT_OK; i++) {
 		theirs[i] = i == g->me ? m->own.mail : m->letters[i].mail;
 		if (i != g->me) {
-			s = rt_msg_get(c, &m->letters[i],
-				       sizeof(m->letters[i]), g->ranks[i],
-				       RT_TAG_LETTER, err);
+			s = rt_msg_post_receive(
+				c, &m->letters[i], sizeof(m->letters[i]),
+				g->ranks[i], RT_TAG_LETTER, err);
 		}
 	}
 	for (i = 1; i < g->n && s == RT_OK; i++) {
-		s = rt_msg_put(c, &m->own, head + bytes,
-			       g->ranks[(g->me + i) % g->n], RT_TAG_LETTER,
-			       err);
+		s = rt_msg_post_send(c, &m->own, head + bytes,
+				     g->ranks[(g->me + i) % g->n],
+				     RT_TAG_LETTER, err);
 	}
 	if (s == RT_OK) {
-		s = rt_msg_end(c, scene, g, err);
+		s = rt_msg_wait_posts(c, activity, g, err);
 	}
 	for (i = 0; i < g->n && s == RT_OK; i++) {
-		s = i == g->me ? RT_OK : check_letter(c, g, i, scene, err);
+		s = i == g->me ? RT_OK : check_letter(c, g, i, activity, err);
 	}
 	return s;
 }
@@ -79,7 +79,8 @@ meet(struct rt_comm *c, const struct rt_meeting *m, struct rt_error *err)
 		return RT_OK;
 	}
 	if (rt_meeting_most(c, m) > RT_MAIL_BYTES) {
-		s = show(c, m->group, &m->scene, "", 0, c->theirs, err);
+		s = show_letters(c, m->group, &m->activity, "", 0, c->theirs,
+				 err);
 		for (; m && s == RT_OK; m = m->next) {
 			s = rt_msg_move(c, m, err);
 		}
@@ -100,7 +101,7 @@ static int64_t
 tag_of(const struct rt_comm *c, const struct rt_meeting *m)
 {
 	return RT_TAG_SENT + m->coll->channel * c->plan->nmicrobatches +
-	       m->scene.microbatch;
+	       m->activity.microbatch;
 }
 
 static int64_t
@@ -121,8 +122,8 @@ settle_until(struct rt_comm *c, const struct rt_meeting *m, int64_t until,
 	for (; sent->settled < until && s == RT_OK; sent->settled++) {
 		int64_t i = sent->settled % most;
 
-		s = rt_msg_await(c, sent->at[i].parts, sent->at[i].nparts,
-				 &m->scene, NULL, err);
+		s = rt_msg_wait_for(c, sent->at[i].parts, sent->at[i].nparts,
+				    &m->activity, NULL, err);
 		c->msg->under_way--;
 	}
 	return s;
@@ -170,10 +171,11 @@ recv(struct rt_comm *c, const struct rt_meeting *m, int64_t bytes,
 	for (; i < parts && s == RT_OK; i++, from += RT_MSG_MOST) {
 		int64_t n = part_of(bytes, from);
 
-		rt_msg_begin(c);
-		s = rt_msg_get(c, m->out + from, n, rank, tag_of(c, m), err);
+		rt_msg_start_posts(c);
+		s = rt_msg_post_receive(c, m->out + from, n, rank, tag_of(c, m),
+					err);
 		if (s == RT_OK) {
-			s = rt_msg_end(c, &m->scene, NULL, err);
+			s = rt_msg_wait_posts(c, &m->activity, NULL, err);
 		}
 		if (s == RT_OK && c->msg->posts[0].bytes != n) {
 			return rt_fail(err, RT_FORMAT, RT_NOWHERE,
@@ -181,8 +183,8 @@ recv(struct rt_comm *c, const struct rt_meeting *m, int64_t bytes,
 				"in %s%s", rt_rank_text(c, rank).text,
 				(long long)(from + c->msg->posts[0].bytes),
 				(long long)c->world.rank, (long long)bytes,
-				rt_show_name(m->scene.what).text,
-				rt_scene_text(&m->scene).text);
+				rt_show_name(m->activity.what).text,
+				rt_activity_text(&m->activity).text);
 		}
 	}
 	return s;
@@ -208,19 +210,19 @@ make_tables(struct rt_comm *c, struct rt_error *err)
 	if (!m) {
 		return rt_no_memory(err, NULL);
 	}
-	m->room_bytes = (2 * c->world.size + 1) * LEAST_BOX;
-	m->room_bytes = m->room_bytes < ROOM_BYTES ? ROOM_BYTES :
-		m->room_bytes;
+	m->scratch_bytes = (2 * c->world.size + 1) * LEAST_BOX;
+	m->scratch_bytes = m->scratch_bytes < SCRATCH_BYTES ? SCRATCH_BYTES :
+							      m->scratch_bytes;
 	/*
 	 * slices are rounded up to whole lines, so they may be a little longer
 	 */
-	m->room = malloc((size_t)m->room_bytes + n * LINE * 8);
+	m->scratch = malloc((size_t)m->scratch_bytes + n * LINE * 8);
 	m->letters = calloc(n, sizeof(*m->letters));
 	m->posts = calloc(2 * n, sizeof(*m->posts));
 	m->sent = calloc((size_t)c->plan->nchannels + 1, sizeof(*m->sent));
 	m->acc = aligned_alloc(LINE, RT_ACC_BYTES);
 	c->arena = rt_private_pages((size_t)c->arena_bytes);
-	if (!m->room || !m->letters || !m->posts || !m->sent || !m->acc ||
+	if (!m->scratch || !m->letters || !m->posts || !m->sent || !m->acc ||
 	    !c->arena) {
 		return rt_no_memory(err, NULL);
 	}
@@ -267,14 +269,15 @@ check_self(const struct rt_comm *c, const struct rt_msg_self *self,
 static enum rt_status
 check_plans(struct rt_comm *c, struct rt_error *err)
 {
-	struct rt_scene scene = { "the start", -1, -1, 0 };
+	struct rt_activity activity = { "the start", -1, -1, 0 };
 	uint64_t own = rt_plan_sum(c->plan), theirs;
 	struct rt_group *g;
 	enum rt_status s = rt_group_find(c, -1, 0, &g, err);
 	int64_t i;
 
 	if (s == RT_OK) {
-		s = show(c, g, &scene, &own, sizeof(own), c->theirs, err);
+		s = show_letters(c, g, &activity, &own, sizeof(own), c->theirs,
+				 err);
 	}
 	for (i = 0; i < c->world.size && s == RT_OK; i++) {
 		uint64_t first;
@@ -348,7 +351,7 @@ release(struct rt_comm *c)
 		munmap(c->arena, c->arena_bytes ? (size_t)c->arena_bytes : 1);
 	}
 	free(m->sent);
-	free(m->room);
+	free(m->scratch);
 	free(m->letters);
 	free(m->posts);
 	free(m->acc);
@@ -359,7 +362,7 @@ release(struct rt_comm *c)
 static bool
 settle_all(struct rt_comm *c)
 {
-	struct rt_meeting end = { .scene = { "the end", -1, -1, 0 } };
+	struct rt_meeting end = { .activity = { "the end", -1, -1, 0 } };
 	bool all = true;
 	int64_t i;
 
@@ -407,7 +410,7 @@ row(struct rt_comm *c, int64_t axes, int64_t holders)
 }
 
 const struct rt_transport rt_by_mpi = { "MPI", open_mpi, close_msg, row,
-	rt_msg_note, show, meet, send, recv, settle, rt_msg_give_up };
+	rt_msg_note, show_letters, meet, send, recv, settle, rt_msg_give_up };
 
 const struct rt_transport rt_by_tcp = { "TCP", open_tcp, close_msg, row,
-	rt_msg_note, show, meet, send, recv, settle, rt_msg_give_up };
+	rt_msg_note, show_letters, meet, send, recv, settle, rt_msg_give_up };

@@ -159,9 +159,9 @@ copy_pieces(const struct move *v, const struct rt_pieces *const *from_dims,
 }
 
 static char *
-room_of(const struct move *v, int64_t i)
+scratch_of(const struct move *v, int64_t i)
 {
-	return v->c->msg->room + i * v->most * v->bytes;
+	return v->c->msg->scratch + i * v->most * v->bytes;
 }
 
 /* Sends to each member what this rank contributes to its k-th box; returns how
@@ -176,7 +176,7 @@ send_boxes(struct move *v, int64_t k, int64_t *boxes, struct rt_error *err)
 
 	for (i = 0; i < g->n && s == RT_OK; i++) {
 		const struct rt_pieces *dims[RT_MAX_DIMS];
-		char *room = room_of(v, i);
+		char *scratch = scratch_of(v, i);
 		int64_t n;
 
 		rt_meeting_pieces(v->c, v->m, v->m->coll->out, g->ranks[i],
@@ -187,9 +187,9 @@ send_boxes(struct move *v, int64_t k, int64_t *boxes, struct rt_error *err)
 		if (i == g->me || met.elems == 0) {
 			continue;
 		}
-		copy_pieces(v, v->have, v->m->in, met.dims, room);
-		s = rt_msg_put(v->c, room, met.elems * v->bytes, g->ranks[i],
-			       RT_TAG_DATA, err);
+		copy_pieces(v, v->have, v->m->in, met.dims, scratch);
+		s = rt_msg_post_send(v->c, scratch, met.elems * v->bytes,
+				     g->ranks[i], RT_TAG_DATA, err);
 	}
 	return s;
 }
@@ -203,14 +203,15 @@ get_boxes(struct move *v, const struct box *mine, struct rt_error *err)
 
 	for (i = 0; i < g->n && s == RT_OK; i++) {
 		const struct rt_pieces *dims[RT_MAX_DIMS];
-		char *room = room_of(v, g->n + i);
+		char *scratch = scratch_of(v, g->n + i);
 
 		rt_meeting_pieces(v->c, v->m, v->m->coll->in, g->ranks[i],
 				  dims);
 		meet_box(dims, v->ndims, mine, &v->met[i]);
 		if (v->met[i].elems > 0 && i != g->me) {
-			s = rt_msg_get(v->c, room, v->met[i].elems * v->bytes,
-				       g->ranks[i], RT_TAG_DATA, err);
+			s = rt_msg_post_receive(v->c, scratch,
+						v->met[i].elems * v->bytes,
+						g->ranks[i], RT_TAG_DATA, err);
 		}
 	}
 	return s;
@@ -222,7 +223,7 @@ static void
 put_together(struct move *v, const struct box *mine)
 {
 	const struct rt_group *g = v->m->group;
-	char *sum = room_of(v, 2 * g->n);
+	char *sum = scratch_of(v, 2 * g->n);
 	int64_t n = 0, i;
 
 	for (i = 0; i < g->n; i++) {
@@ -231,7 +232,7 @@ put_together(struct move *v, const struct box *mine)
 		if (v->met[i].elems == 0) {
 			continue;
 		}
-		*p = (struct rt_part){ .at = room_of(v, g->n + i) };
+		*p = (struct rt_part){ .at = scratch_of(v, g->n + i) };
 		memcpy(p->dims, i == g->me ? v->have : v->met[i].dims,
 		       sizeof(p->dims));
 		p->at = i == g->me ? v->m->in : p->at;
@@ -264,14 +265,15 @@ move_boxes(struct move *v, struct rt_error *err)
 		copy_pieces(v, v->have, v->m->in, v->want, v->out);
 	}
 	for (k = 0; k < boxes && s == RT_OK; k++) {
-		rt_msg_begin(v->c);
+		rt_msg_start_posts(v->c);
 		box_at(v->want, v->ndims, v->most, k, &mine);
 		s = get_boxes(v, &mine, err);
 		if (s == RT_OK) {
 			s = send_boxes(v, k, &boxes, err);
 		}
 		if (s == RT_OK) {
-			s = rt_msg_end(v->c, &v->m->scene, v->m->group, err);
+			s = rt_msg_wait_posts(v->c, &v->m->activity,
+					      v->m->group, err);
 		}
 		if (s == RT_OK && mine.elems > 0) {
 			put_together(v, &mine);
@@ -341,24 +343,26 @@ slice_bytes(const struct slices *x, int64_t member)
 /* Sends each other member its slice of `in`, or this rank's slice of `out`, and
  * receives the same from it. */
 static enum rt_status
-trade(const struct slices *x, bool back, struct rt_error *err)
+trade_slices(const struct slices *x, bool back, struct rt_error *err)
 {
 	const struct rt_meeting *m = x->v->m;
 	const struct rt_group *g = m->group;
 	enum rt_status s = RT_OK;
 	int64_t i, mine = slice_bytes(x, g->me);
 	char *out = m->out + x->from * x->v->bytes;
-	char *in = m->in + x->from * x->v->bytes, *room = x->v->c->msg->room;
+	char *in = m->in + x->from * x->v->bytes;
+	char *scratch = x->v->c->msg->scratch;
 
-	rt_msg_begin(x->v->c);
+	rt_msg_start_posts(x->v->c);
 	for (i = 0; i < g->n && s == RT_OK; i++) {
 		int64_t at = slice(x, i) * x->v->bytes;
 		int64_t get = back ? slice_bytes(x, i) : mine;
 
 		if (i != g->me && get > 0) {
-			s = rt_msg_get(x->v->c, back ? out + at :
-				       room + i * mine, get, g->ranks[i],
-				       RT_TAG_DATA, err);
+			s = rt_msg_post_receive(x->v->c, back ? out + at :
+						scratch + i * mine, get,
+						g->ranks[i],
+						RT_TAG_DATA, err);
 		}
 	}
 	for (i = 1; i < g->n && s == RT_OK; i++) {
@@ -368,11 +372,13 @@ trade(const struct slices *x, bool back, struct rt_error *err)
 		int64_t put = back ? mine : slice_bytes(x, who);
 
 		if (put > 0) {
-			s = rt_msg_put(x->v->c, back ? out + at : in + at,
-				       put, g->ranks[who], RT_TAG_DATA, err);
+			s = rt_msg_post_send(x->v->c, back ? out + at : in + at,
+					     put, g->ranks[who], RT_TAG_DATA,
+					     err);
 		}
 	}
-	return s == RT_OK ? rt_msg_end(x->v->c, &m->scene, g, err) : s;
+	return s == RT_OK ? rt_msg_wait_posts(x->v->c, &m->activity, g, err) :
+			    s;
 }
 
 static void
@@ -389,7 +395,7 @@ sum_slice(const struct slices *x)
 	for (i = 0; i < g->n; i++) {
 		v->parts[i] = (struct rt_part){ .dims = { &row } };
 		v->parts[i].at = i == g->me ? v->m->in + at :
-			v->c->msg->room + i * n * v->bytes;
+			v->c->msg->scratch + i * n * v->bytes;
 	}
 	rt_gather_parts(v->parts, g->n, dims, 1, v->elem,
 			(enum rt_coll_op)v->m->coll->op, v->m->out + at,
@@ -413,10 +419,10 @@ sum_equal(struct move *v, struct rt_error *err)
 		if (x.n > CHUNK_BYTES / v->bytes) {
 			x.n = CHUNK_BYTES / v->bytes;
 		}
-		s = trade(&x, false, err);
+		s = trade_slices(&x, false, err);
 		if (s == RT_OK) {
 			sum_slice(&x);
-			s = trade(&x, true, err);
+			s = trade_slices(&x, true, err);
 		}
 	}
 	free(v->parts);
@@ -437,6 +443,6 @@ rt_msg_move(struct rt_comm *c, const struct rt_meeting *m,
 	/*
 	 * scratch holds what goes to each member, comes from each, and the sum
 	 */
-	v.most = c->msg->room_bytes / (2 * m->group->n + 1) / v.bytes;
+	v.most = c->msg->scratch_bytes / (2 * m->group->n + 1) / v.bytes;
 	return move_any(&v, err);
 }

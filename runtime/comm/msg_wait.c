@@ -29,7 +29,7 @@ enum {
 /* ---- what this rank has done ---- */
 
 void
-rt_msg_note(struct rt_comm *c, const char *what, int64_t trip,
+rt_msg_note(struct rt_comm *c, const char *what, int64_t layer,
 	    int64_t microbatch)
 {
 	struct rt_msg *m = c->msg;
@@ -37,7 +37,7 @@ rt_msg_note(struct rt_comm *c, const char *what, int64_t trip,
 	int64_t nobody;
 
 	e->at_us = rt_now_us();
-	e->trip = trip;
+	e->layer = layer;
 	e->microbatch = microbatch;
 	snprintf(e->what, sizeof(e->what), "%s", what);
 	/* MPI makes progress with sends only while one of its functions runs */
@@ -58,13 +58,13 @@ rt_msg_event(const struct rt_comm *c)
 static struct rt_rank_text
 event_text(const struct rt_event *e)
 {
-	struct rt_scene s = { e->what, e->trip, e->microbatch, 0 };
+	struct rt_activity s = { e->what, e->layer, e->microbatch, 0 };
 
-	return rt_scene_text(&s);
+	return rt_activity_text(&s);
 }
 
 static void
-report(const struct rt_comm *c, const char *message)
+report_events(const struct rt_comm *c, const char *message)
 {
 	const struct rt_msg *m = c->msg;
 	double now = rt_now_us();
@@ -87,9 +87,9 @@ report(const struct rt_comm *c, const char *message)
 }
 
 enum rt_status
-rt_msg_differ(struct rt_comm *c, const struct rt_scene *s,
-	      const struct rt_event *theirs, int64_t rank,
-	      struct rt_error *err)
+rt_msg_mismatch(struct rt_comm *c, const struct rt_activity *s,
+		const struct rt_event *theirs, int64_t rank,
+		struct rt_error *err)
 {
 	struct rt_event e = *theirs;
 
@@ -98,7 +98,7 @@ rt_msg_differ(struct rt_comm *c, const struct rt_scene *s,
 		       "%s is in %s%s, %s in %s%s: they run different plans, "
 		       "or one of them is broken",
 		       rt_rank_text(c, c->world.rank).text,
-		       rt_show_name(s->what).text, rt_scene_text(s).text,
+		       rt_show_name(s->what).text, rt_activity_text(s).text,
 		       rt_rank_text(c, rank).text, rt_show_name(e.what).text,
 		       event_text(&e).text);
 }
@@ -106,7 +106,7 @@ rt_msg_differ(struct rt_comm *c, const struct rt_scene *s,
 /* ---- notices ---- */
 
 static void
-nap(void)
+sleep_briefly(void)
 {
 	static const struct timespec t = { 0, NAP_NS };
 
@@ -144,7 +144,7 @@ rt_msg_give_up(struct rt_comm *c, const char *why)
 		}
 		while (p.busy && rt_now_us() < until &&
 		       m->calls->test(m->lib, &p, NULL) == RT_OK) {
-			nap();
+			sleep_briefly();
 		}
 	}
 	/* what was received from here may still be in a buffer */
@@ -152,7 +152,7 @@ rt_msg_give_up(struct rt_comm *c, const char *why)
 	while (rt_now_us() < until &&
 	       m->calls->probe(m->lib, RT_TAG_NOTICE, &nobody, NULL) ==
 		       RT_OK) {
-		nap();
+		sleep_briefly();
 	}
 }
 
@@ -161,7 +161,7 @@ rt_msg_give_up(struct rt_comm *c, const char *why)
 struct wait {
 	struct rt_msg_post *posts;
 	int64_t n;
-	const struct rt_scene *scene;
+	const struct rt_activity *activity;
 	const struct rt_group *group;
 	double since, looked;
 	unsigned rounds;
@@ -216,8 +216,8 @@ waited_text(const struct rt_comm *c, const struct wait *w)
 
 	rt_line_add(&t, "waited %.1f s in %s%s: come: ",
 		    (rt_now_us() - w->since) * 1e-6,
-		    rt_show_name(w->scene->what).text,
-		    rt_scene_text(w->scene).text);
+		    rt_show_name(w->activity->what).text,
+		    rt_activity_text(w->activity).text);
 	add_ranks(&t, c, w, false);
 	rt_line_add(&t, "; missing: ");
 	add_ranks(&t, c, w, true);
@@ -263,7 +263,7 @@ say_late(struct rt_comm *c, const struct wait *w, struct rt_error *err)
 	rt_line_add(&t, "; whoever of these lives says itself what it does");
 	c->msg->last_words.late = 1;
 	rt_msg_give_up(c, t.at);
-	report(c, t.at);
+	report_events(c, t.at);
 	return rt_fail(err, RT_IO, RT_NOWHERE, "%s", t.at);
 }
 
@@ -275,8 +275,8 @@ say_broken(struct rt_comm *c, const struct wait *w, int64_t rank,
 	return rt_fail(err, RT_IO, RT_NOWHERE, "%s while rank %lld waited for "
 		       "rank %lld in %s%s", why->message,
 		       (long long)c->world.rank, (long long)rank,
-		       rt_show_name(w->scene->what).text,
-		       rt_scene_text(w->scene).text);
+		       rt_show_name(w->activity->what).text,
+		       rt_activity_text(w->activity).text);
 }
 
 static const char *
@@ -298,10 +298,10 @@ say_gone(struct rt_comm *c, const struct wait *w, int64_t rank,
 		    "%s in %s%s", rt_rank_text(c, rank).text,
 		    what_happened(is), (long long)c->world.rank,
 		    is_missing(w, rank) ? "for it" : "for others",
-		    rt_show_name(w->scene->what).text,
-		    rt_scene_text(w->scene).text);
+		    rt_show_name(w->activity->what).text,
+		    rt_activity_text(w->activity).text);
 	rt_msg_give_up(c, own.message);
-	report(c, own.message);
+	report_events(c, own.message);
 	if (err) {
 		*err = own;
 	}
@@ -372,17 +372,17 @@ look_around(struct rt_comm *c, struct wait *w, struct rt_error *err)
 	}
 	if (rank >= 0) {
 		s = hear_notice(c, w, rank, err);
-		report(c, "this rank heard that another gave up");
+		report_events(c, "this rank heard that another gave up");
 		return s;
 	}
-	if (!w->said && c->told && *c->told &&
+	if (!w->said && c->end_asked && *c->end_asked &&
 	    w->looked - w->since > NOTICE_US) {
 		struct rt_line t = waited_text(c, w);
 
 		w->said = true;
-		rt_line_add(&t, "; told to end meanwhile, as all are when one "
+		rt_line_add(&t, "; asked to end meanwhile, as all are when one "
 			    "dies");
-		report(c, t.at);
+		report_events(c, t.at);
 	}
 	return w->looked - w->since > c->timeout_us ? say_late(c, w, err)
 						    : RT_OK;
@@ -396,18 +396,18 @@ be_patient(const struct rt_msg *m, const struct wait *w)
 	if (m->calls->await) {
 		m->calls->await(m->lib, NAP_MS);
 	} else if (w->rounds > YIELDS) {
-		nap();
+		sleep_briefly();
 	} else if (w->rounds > SPINS) {
 		sched_yield();
 	}
 }
 
 enum rt_status
-rt_msg_await(struct rt_comm *c, struct rt_msg_post *posts, int64_t n,
-	     const struct rt_scene *s, const struct rt_group *g,
-	     struct rt_error *err)
+rt_msg_wait_for(struct rt_comm *c, struct rt_msg_post *posts, int64_t n,
+		const struct rt_activity *s, const struct rt_group *g,
+		struct rt_error *err)
 {
-	struct wait w = { .posts = posts, .n = n, .scene = s, .group = g };
+	struct wait w = { .posts = posts, .n = n, .activity = s, .group = g };
 	unsigned spins = c->msg->calls->await ? SPINS / 10 : SPINS;
 	bool done = false;
 	enum rt_status status;
@@ -443,14 +443,14 @@ rt_msg_await(struct rt_comm *c, struct rt_msg_post *posts, int64_t n,
 /* ---- the current posts ---- */
 
 void
-rt_msg_begin(struct rt_comm *c)
+rt_msg_start_posts(struct rt_comm *c)
 {
 	c->msg->nposts = 0;
 }
 
 enum rt_status
-rt_msg_put(struct rt_comm *c, const void *at, int64_t bytes, int64_t rank,
-	   int64_t tag, struct rt_error *err)
+rt_msg_post_send(struct rt_comm *c, const void *at, int64_t bytes, int64_t rank,
+		 int64_t tag, struct rt_error *err)
 {
 	struct rt_msg *m = c->msg;
 
@@ -459,8 +459,8 @@ rt_msg_put(struct rt_comm *c, const void *at, int64_t bytes, int64_t rank,
 }
 
 enum rt_status
-rt_msg_get(struct rt_comm *c, void *at, int64_t bytes, int64_t rank,
-	   int64_t tag, struct rt_error *err)
+rt_msg_post_receive(struct rt_comm *c, void *at, int64_t bytes, int64_t rank,
+		    int64_t tag, struct rt_error *err)
 {
 	struct rt_msg *m = c->msg;
 
@@ -469,8 +469,8 @@ rt_msg_get(struct rt_comm *c, void *at, int64_t bytes, int64_t rank,
 }
 
 enum rt_status
-rt_msg_end(struct rt_comm *c, const struct rt_scene *s,
-	   const struct rt_group *g, struct rt_error *err)
+rt_msg_wait_posts(struct rt_comm *c, const struct rt_activity *s,
+		  const struct rt_group *g, struct rt_error *err)
 {
-	return rt_msg_await(c, c->msg->posts, c->msg->nposts, s, g, err);
+	return rt_msg_wait_for(c, c->msg->posts, c->msg->nposts, s, g, err);
 }

@@ -169,7 +169,7 @@ find_version(struct api *api, const char *file, int *v, struct rt_error *err)
 }
 
 static enum rt_status
-load(struct rt_nccl *n, const char *file, struct rt_error *err)
+load_library(struct rt_nccl *n, const char *file, struct rt_error *err)
 {
 	enum rt_status status;
 	int v = 0;
@@ -178,8 +178,8 @@ load(struct rt_nccl *n, const char *file, struct rt_error *err)
 	n->api.library = dlopen(file, RTLD_NOW | RTLD_LOCAL);
 	if (!n->api.library) {
 		return rt_fail(err, RT_RANGE, RT_NOWHERE, "%s is missing, by "
-			"which GPUs talk: install NCCL " LEAST_TEXT " or "
-			"later, or name the file by LLMC_LIBNCCL",
+			"which GPUs communicate: install NCCL " LEAST_TEXT
+			" or later, or name the file by LLMC_LIBNCCL",
 			rt_show_path(file).text);
 	}
 	status = find_version(&n->api, file, &v, err);
@@ -191,7 +191,7 @@ load(struct rt_nccl *n, const char *file, struct rt_error *err)
 }
 
 static const char *
-reason(const struct rt_nccl *n, int r)
+reason_of(const struct rt_nccl *n, int r)
 {
 	const char *(*text)(int);
 
@@ -201,22 +201,23 @@ reason(const struct rt_nccl *n, int r)
 
 /* NCCL's own explanation is in its log, and rarely in this text. */
 static enum rt_status
-failed(const struct rt_nccl *n, const char *what, int r, struct rt_error *err)
+call_failed(const struct rt_nccl *n, const char *what, int r,
+	    struct rt_error *err)
 {
 	return rt_fail(err, RT_IO, RT_NOWHERE, "%s failed: %s (%d); NCCL %s, "
-		       "NCCL_DEBUG=WARN says more", what, reason(n, r), r,
+		       "NCCL_DEBUG=WARN says more", what, reason_of(n, r), r,
 		       n->version);
 }
 
 /* Waits until a communicator has done what it was asked to do. */
 static enum rt_status
-finish(const struct rt_device *d, void *comm, int r, const char *what,
-       struct rt_error *err)
+finish_call(const struct rt_device *d, void *comm, int r, const char *what,
+	    struct rt_error *err)
 {
 	const struct rt_nccl *n = ((const struct rt_gpu *)d->self)->nccl;
 	double start = rt_now_ms();
 	struct timespec t = { 0, 100000 };
-	int told;
+	int state;
 
 	while (r == IN_PROGRESS) {
 		if (rt_now_ms() - start > d->options->timeout_s * 1e3) {
@@ -227,10 +228,10 @@ finish(const struct rt_device *d, void *comm, int r, const char *what,
 				d->options->timeout_s);
 		}
 		nanosleep(&t, NULL);
-		told = n->api.async_error(comm, &r);
-		r = told == DONE ? r : told;
+		state = n->api.async_error(comm, &r);
+		r = state == DONE ? r : state;
 	}
-	return r == DONE ? RT_OK : failed(n, what, r, err);
+	return r == DONE ? RT_OK : call_failed(n, what, r, err);
 }
 
 /* ---- communicators ---- */
@@ -258,14 +259,14 @@ make_comm(struct rt_device *d, const struct rt_group *g, void *stream,
 	/* members that wait for an id must get one even after an error */
 	status = rt_comm_show_first(d->comm, g, &id, sizeof id, err);
 	if (r != DONE) {
-		return failed(n, "ncclGetUniqueId", r, err);
+		return call_failed(n, "ncclGetUniqueId", r, err);
 	}
 	if (status != RT_OK) {
 		return status;
 	}
 	r = n->api.init(&c->comm, (int)g->n, id, (int)g->me, &config);
 	n->n += c->comm != NULL;
-	status = finish(d, c->comm, r, "ncclCommInitRankConfig", err);
+	status = finish_call(d, c->comm, r, "ncclCommInitRankConfig", err);
 	if (status == RT_OK && n->api.reg && n->api.dereg) {
 		r = n->api.reg(c->comm, (void *)(uintptr_t)gpu->arena,
 			       (size_t)d->program->arena_bytes,
@@ -426,7 +427,7 @@ rt_nccl_open(struct rt_device *d, struct rt_error *err)
 	if (!n->comms || !n->handles) {
 		return rt_no_memory(err, NULL);
 	}
-	status = load(n, d->options->libnccl, err);
+	status = load_library(n, d->options->libnccl, err);
 	if (status == RT_OK) {
 		status = GPU(&g->api, stream_create, &n->stream, NON_BLOCKING);
 	}
@@ -463,8 +464,8 @@ close_comm(struct rt_device *d, int64_t i)
 		if (n->handles[i]) {
 			n->api.dereg(c->comm, n->handles[i]);
 		}
-		finish(d, c->comm, n->api.finalize(c->comm),
-		       "ncclCommFinalize", &err);
+		finish_call(d, c->comm, n->api.finalize(c->comm),
+			    "ncclCommFinalize", &err);
 		n->api.destroy(c->comm);
 	}
 	if (c->from >= 0) {
@@ -521,19 +522,19 @@ rt_nccl_poll(struct rt_device *d, struct rt_error *err)
 	enum rt_status status;
 	char what[160];
 	int64_t i;
-	int r = DONE, told;
+	int r = DONE, state;
 
 	for (i = 0; i < n->n && (r == DONE || r == IN_PROGRESS); i++) {
-		told = n->api.async_error(n->comms[i].comm, &r);
-		r = told == DONE ? r : told;
+		state = n->api.async_error(n->comms[i].comm, &r);
+		r = state == DONE ? r : state;
 	}
 	if (r == DONE || r == IN_PROGRESS) {
 		return RT_OK;
 	}
 	s = rt_gpu_hanging(d->self);
 	snprintf(what, sizeof what, "%s%s", s ? rt_show_name(s->coll->what).text
-		 : "a talk", s ? rt_place_text(&s->place).text : "");
-	status = failed(n, what, r, err);
+		 : "a collective", s ? rt_place_text(&s->place).text : "");
+	status = call_failed(n, what, r, err);
 	rt_nccl_abort(d);
 	return status;
 }
@@ -592,7 +593,7 @@ rt_nccl_calls(struct rt_device *d, const struct rt_nccl_comm *c,
 		last = api->group_end();
 		r = r == DONE || r == IN_PROGRESS ? last : r;
 	}
-	return finish(d, c->comm, r, "it", err);
+	return finish_call(d, c->comm, r, "it", err);
 }
 
 enum rt_status
@@ -615,5 +616,5 @@ rt_nccl_exchange(struct rt_device *d, const struct rt_nccl_comm *c,
 	/* called after an error as well: a group must not stay open */
 	last = api->group_end();
 	r = r == DONE || r == IN_PROGRESS ? last : r;
-	return finish(d, c->comm, r, "it", err);
+	return finish_call(d, c->comm, r, "it", err);
 }

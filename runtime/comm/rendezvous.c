@@ -24,7 +24,7 @@ enum {
 };
 
 static const char *
-look(const struct rt_variables *v, const char *name)
+variable_of(const struct rt_variables *v, const char *name)
 {
 	const char *s = v->get ? v->get(v->user, name) : NULL;
 
@@ -113,10 +113,10 @@ static enum rt_status
 from_master(struct rt_rendezvous *r, const struct rt_variables *v,
 	    const char *host, const char *port, struct rt_error *err)
 {
-	const char *kept = look(v, "TORCHELASTIC_USE_AGENT_STORE");
+	const char *kept = variable_of(v, "TORCHELASTIC_USE_AGENT_STORE");
 
 	r->from = "MASTER_ADDR and MASTER_PORT";
-	r->key = key_of(port, look(v, "TORCHELASTIC_RUN_ID"));
+	r->key = key_of(port, variable_of(v, "TORCHELASTIC_RUN_ID"));
 	r->port = read_port(port);
 	r->nports = 1;
 	if (r->port < 0) {
@@ -173,10 +173,10 @@ static enum rt_status
 from_slurm(struct rt_rendezvous *r, const struct rt_variables *v,
 	   const char *name, const char *job, struct rt_error *err)
 {
-	const char *list = look(v, name);
+	const char *list = variable_of(v, name);
 
 	r->from = name;
-	r->key = key_of(job, look(v, "SLURM_STEP_ID"));
+	r->key = key_of(job, variable_of(v, "SLURM_STEP_ID"));
 	r->port = FIRST_DERIVED + (int64_t)(r->key % DERIVED);
 	r->nports = PORTS;
 	if (!first_host(r, list)) {
@@ -192,7 +192,7 @@ from_slurm(struct rt_rendezvous *r, const struct rt_variables *v,
 bool
 rt_rendezvous_given(const struct rt_variables *v)
 {
-	return look(v, MINE) != NULL;
+	return variable_of(v, MINE) != NULL;
 }
 
 enum rt_status
@@ -201,20 +201,20 @@ rt_rendezvous_find(struct rt_rendezvous *r, const struct rt_variables *v,
 {
 	static const char *const lists[] = { "SLURM_STEP_NODELIST",
 		"SLURM_JOB_NODELIST" };
-	const char *host = look(v, "MASTER_ADDR");
-	const char *port = look(v, "MASTER_PORT");
-	const char *job = look(v, "SLURM_JOB_ID");
+	const char *host = variable_of(v, "MASTER_ADDR");
+	const char *port = variable_of(v, "MASTER_PORT");
+	const char *job = variable_of(v, "SLURM_JOB_ID");
 	size_t i;
 
 	memset(r, 0, sizeof(*r));
-	if (look(v, MINE)) {
-		return from_mine(r, look(v, MINE), err);
+	if (variable_of(v, MINE)) {
+		return from_mine(r, variable_of(v, MINE), err);
 	}
 	if (host && port) {
 		return from_master(r, v, host, port, err);
 	}
 	for (i = 0; i < 2 && job; i++) {
-		if (look(v, lists[i])) {
+		if (variable_of(v, lists[i])) {
 			return from_slurm(r, v, lists[i], job, err);
 		}
 	}

@@ -21,7 +21,7 @@
 enum { LEAST = 16, MOST = 4096 };
 
 static const char *
-look(const struct rt_variables *v, const char *name)
+variable_of(const struct rt_variables *v, const char *name)
 {
 	const char *s = v->get ? v->get(v->user, name) : NULL;
 
@@ -97,7 +97,8 @@ enum rt_status
 rt_secret_read(struct rt_secret *s, const struct rt_variables *v,
 	       struct rt_error *err)
 {
-	const char *value = look(v, VALUE), *path = look(v, FILENAME);
+	const char *value = variable_of(v, VALUE);
+	const char *path = variable_of(v, FILENAME);
 	char text[MOST + 1];
 	size_t n = 0;
 

@@ -43,14 +43,14 @@ id_of(struct rt_comm *c, const struct rt_group *g, int64_t member)
 /* Returns once all members have called it; what each wrote before, the others
  * may read after. A member that runs another collective is reported here. */
 static enum rt_status
-barrier(struct rt_comm *c, struct rt_group *g, const struct rt_scene *scene,
-	struct rt_error *err)
+group_barrier(struct rt_comm *c, struct rt_group *g,
+	      const struct rt_activity *activity, struct rt_error *err)
 {
-	struct rt_wait w = { NULL, ++g->met, 0, scene, g };
+	struct rt_wait w = { NULL, ++g->met, 0, activity, g };
 	struct rt_shm *s = c->shm;
 	int64_t i;
 
-	*id_of(c, g, g->me) = scene->id;
+	*id_of(c, g, g->me) = activity->id;
 	rt_doorbell_ring(&rt_segment_meeting(s, g->row, s->me)->doorbell);
 	for (i = 0; i < g->n; i++) {
 		w.rank = g->ranks[i];
@@ -63,8 +63,8 @@ barrier(struct rt_comm *c, struct rt_group *g, const struct rt_scene *scene,
 				return status;
 			}
 		}
-		if (*id_of(c, g, i) != scene->id) {
-			return rt_watch_differ(c, scene, w.rank, err);
+		if (*id_of(c, g, i) != activity->id) {
+			return rt_watch_mismatch(c, activity, w.rank, err);
 		}
 	}
 	return RT_OK;
@@ -124,9 +124,8 @@ look_into(struct rt_comm *c, struct rt_part *part, int64_t rank, int64_t at)
 }
 
 static enum rt_status
-show(struct rt_comm *c, struct rt_group *g, const struct rt_scene *scene,
-     const void *mine, int64_t bytes, const char **theirs,
-     struct rt_error *err)
+show(struct rt_comm *c, struct rt_group *g, const struct rt_activity *activity,
+     const void *mine, int64_t bytes, const char **theirs, struct rt_error *err)
 {
 	struct rt_shm *s = c->shm;
 	unsigned turn = g->met + 1;
@@ -134,7 +133,7 @@ show(struct rt_comm *c, struct rt_group *g, const struct rt_scene *scene,
 	int64_t i;
 
 	memcpy(rt_segment_letter(s, g->row, s->me, turn), mine, (size_t)bytes);
-	status = barrier(c, g, scene, err);
+	status = group_barrier(c, g, activity, err);
 	for (i = 0; i < g->n; i++) {
 		theirs[i] = rt_segment_letter(s, g->row,
 					      s->local_of[g->ranks[i]], turn);
@@ -253,13 +252,13 @@ sum_chunks(const struct reduction *r, struct rt_group *g, int64_t elems,
 			before = done;
 			done += n;
 		}
-		s = barrier(r->c, g, &r->legs->m->scene, err);
+		s = group_barrier(r->c, g, &r->legs->m->activity, err);
 	}
 	return s;
 }
 
 static int64_t
-offset(const struct rt_comm *c, const char *at)
+arena_offset(const struct rt_comm *c, const char *at)
 {
 	return at - c->arena;
 }
@@ -327,10 +326,10 @@ meet_legs(struct rt_comm *c, struct leg *legs, int64_t n,
 	enum rt_status s;
 
 	for (i = 0; i < n; i++) {
-		at[2 * i] = offset(c, legs[i].m->in);
-		at[2 * i + 1] = offset(c, legs[i].m->out);
+		at[2 * i] = arena_offset(c, legs[i].m->in);
+		at[2 * i + 1] = arena_offset(c, legs[i].m->out);
 	}
-	s = show(c, m->group, &m->scene, at, 2 * n * (int64_t)sizeof(*at),
+	s = show(c, m->group, &m->activity, at, 2 * n * (int64_t)sizeof(*at),
 		 c->theirs, err);
 	for (i = 0; i < n && s == RT_OK; i++) {
 		open_leg(c, &legs[i], i);
@@ -345,7 +344,7 @@ meet_legs(struct rt_comm *c, struct leg *legs, int64_t n,
 	}
 	if (s == RT_OK) {
 		s = sums > 0 ? sum_chunks(&r, m->group, sums, err)
-			     : barrier(c, m->group, &m->scene, err);
+			     : group_barrier(c, m->group, &m->activity, err);
 	}
 	for (i = 0; i < n; i++) {
 		if (legs[i].aside && s == RT_OK) {
@@ -401,11 +400,11 @@ send(struct rt_comm *c, const struct rt_meeting *m, int64_t bytes,
 	struct rt_sent *sent = &c->shm->sent[m->coll->channel];
 	int64_t last = sent->n % c->plan->nmicrobatches;
 	struct rt_post *p = rt_segment_board(c->shm, c->plan, m->coll->channel,
-					 c->shm->me, m->scene.microbatch);
+					 c->shm->me, m->activity.microbatch);
 	/* the same place of the last step must have been received before it is
 	 * overwritten */
 	struct rt_wait w = { &p->taken, atomic_load(&p->sent.count), rank,
-		&m->scene, NULL };
+		&m->activity, NULL };
 
 	if (!rt_doorbell_count(w.doorbell, w.want)) {
 		enum rt_status s = rt_watch_wait(c, &w, err);
@@ -414,7 +413,7 @@ send(struct rt_comm *c, const struct rt_meeting *m, int64_t bytes,
 			return s;
 		}
 	}
-	p->at = offset(c, m->in);
+	p->at = arena_offset(c, m->in);
 	p->bytes = bytes;
 	rt_doorbell_ring(&p->sent);
 	sent->at[last].post = p;
@@ -429,9 +428,9 @@ recv(struct rt_comm *c, const struct rt_meeting *m, int64_t bytes,
 {
 	int64_t local = c->shm->local_of[rank];
 	struct rt_post *p = rt_segment_board(c->shm, c->plan, m->coll->channel,
-					 local, m->scene.microbatch);
+					     local, m->activity.microbatch);
 	struct rt_wait w = { &p->sent, atomic_load(&p->taken.count) + 1, rank,
-		&m->scene, NULL };
+		&m->activity, NULL };
 	struct rt_part part;
 
 	if (!rt_doorbell_count(w.doorbell, w.want)) {
@@ -447,8 +446,8 @@ recv(struct rt_comm *c, const struct rt_meeting *m, int64_t bytes,
 			       "%s%s", rt_rank_text(c, rank).text,
 			       (long long)p->bytes, (long long)c->world.rank,
 			       (long long)bytes,
-			       rt_show_name(m->scene.what).text,
-			       rt_scene_text(&m->scene).text);
+			       rt_show_name(m->activity.what).text,
+			       rt_activity_text(&m->activity).text);
 	}
 	look_into(c, &part, rank, p->at);
 	rt_copy_part(&part, m->out, part.at, bytes);
@@ -472,7 +471,7 @@ settle(struct rt_comm *c, const struct rt_meeting *m, struct rt_error *err)
 	     sent->settled++) {
 		struct rt_wait w = {
 			&sent->at[sent->settled % most].post->taken,
-			sent->at[sent->settled % most].want, rank, &m->scene,
+			sent->at[sent->settled % most].want, rank, &m->activity,
 			NULL
 		};
 
@@ -550,14 +549,14 @@ be_alone(struct rt_comm *c, struct rt_error *err)
 static enum rt_status
 count_cores(struct rt_comm *c, struct rt_error *err)
 {
-	struct rt_scene scene = { "the start", -1, -1, 0 };
+	struct rt_activity activity = { "the start", -1, -1, 0 };
 	struct rt_core_set own;
 	struct rt_group *g;
 	enum rt_status s = rt_group_find(c, -1, 0, &g, err);
 
 	rt_cores_of(&own);
 	if (s == RT_OK) {
-		s = show(c, g, &scene, &own, sizeof(own), c->theirs, err);
+		s = show(c, g, &activity, &own, sizeof(own), c->theirs, err);
 	}
 	if (s == RT_OK) {
 		c->shm->patience = rt_patience_of(

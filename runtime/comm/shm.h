@@ -50,13 +50,13 @@ enum {
 /* What a rank began to do, and when. */
 struct rt_event {
 	double at_us;
-	int64_t trip, microbatch;
+	int64_t layer, microbatch;
 	char what[RT_EVENT_TEXT];
 };
 
 enum { RT_AWAY, RT_HERE, RT_LEFT };
 
-struct rt_desk {
+struct rt_rank_slot {
 	_Alignas(64) atomic_int state;
 	atomic_uint nevents;	/* in all; event i lies at i % RT_EVENTS */
 	_Atomic int64_t waits_for;	/* a rank + 1; 0: it does not wait */
@@ -108,7 +108,7 @@ struct rt_peer {
 struct rt_shm {
 	struct rt_segment *segment;
 	/* offsets in the segment */
-	size_t segment_bytes, desks, slots, mail, posts;
+	size_t segment_bytes, rank_slots, slots, mail, posts;
 	int64_t n, me;		/* ranks of this host */
 	int64_t *rank_of;	/* by number on this host */
 	int64_t *local_of;	/* by rank; -1: another host's */
@@ -122,7 +122,7 @@ struct rt_shm {
 
 /* Computes the offsets and segment_bytes. */
 void rt_segment_lay_out(struct rt_shm *s, const struct rt_plan *p);
-struct rt_desk *rt_segment_slot(const struct rt_shm *s, int64_t local);
+struct rt_rank_slot *rt_segment_slot(const struct rt_shm *s, int64_t local);
 struct rt_meeting_slot *rt_segment_meeting(const struct rt_shm *s, int64_t row,
 			     int64_t local);
 char *rt_segment_letter(const struct rt_shm *s, int64_t row, int64_t local,
@@ -140,17 +140,17 @@ struct rt_wait {
 	struct rt_doorbell *doorbell;
 	unsigned want;
 	int64_t rank;		/* the rank that will ring it */
-	const struct rt_scene *scene;
+	const struct rt_activity *activity;
 	const struct rt_group *group;	/* the group, of a barrier; or NULL */
 };
 
 enum rt_status rt_watch_wait(struct rt_comm *c, const struct rt_wait *w,
 			     struct rt_error *err);
-void rt_watch_note(struct rt_comm *c, const char *what, int64_t trip,
+void rt_watch_note(struct rt_comm *c, const char *what, int64_t layer,
 		   int64_t microbatch);
 /* Reports that two ranks of a group run different collectives. */
-enum rt_status rt_watch_differ(struct rt_comm *c, const struct rt_scene *s,
-			       int64_t rank, struct rt_error *err);
+enum rt_status rt_watch_mismatch(struct rt_comm *c, const struct rt_activity *s,
+				 int64_t rank, struct rt_error *err);
 /* Makes all other ranks fail; `dead` is the rank that died, or -1. */
 void rt_watch_give_up(struct rt_comm *c, int64_t dead, const char *why);
 /* Marks this rank as alive until its process ends, in whatever way. */

@@ -18,7 +18,7 @@ rt_segment_lay_out(struct rt_shm *s, const struct rt_plan *p)
 {
 	size_t end = sizeof(struct rt_segment);
 
-	s->desks = take(&end, sizeof(struct rt_desk), s->n);
+	s->rank_slots = take(&end, sizeof(struct rt_rank_slot), s->n);
 	s->slots = take(&end, sizeof(struct rt_meeting_slot), RT_ROWS * s->n);
 	s->mail = take(&end, RT_MAIL_BYTES, RT_ROWS * s->n * 2);
 	s->posts = take(&end, sizeof(struct rt_post),
@@ -32,10 +32,10 @@ at(const struct rt_shm *s, size_t part, size_t each, int64_t i)
 	return (char *)s->segment + part + each * (size_t)i;
 }
 
-struct rt_desk *
+struct rt_rank_slot *
 rt_segment_slot(const struct rt_shm *s, int64_t local)
 {
-	return (void *)at(s, s->desks, sizeof(struct rt_desk), local);
+	return (void *)at(s, s->rank_slots, sizeof(struct rt_rank_slot), local);
 }
 
 struct rt_meeting_slot *

@@ -77,20 +77,20 @@ can_read(int fd, double until_us)
 }
 
 static bool
-tell(int sock, const void *at, size_t bytes, const int *fds, int nfds)
+send_message(int sock, const void *at, size_t bytes, const int *fds, int nfds)
 {
 	union {
 		char bytes[CMSG_SPACE(sizeof(int) * (MOST + 1))];
 		struct cmsghdr align;
-	} room;
+	} area;
 	struct iovec v = { (void *)(uintptr_t)at, bytes };
 	struct msghdr m = { .msg_iov = &v, .msg_iovlen = 1 };
 
 	if (nfds > 0) {
 		struct cmsghdr *h;
 
-		memset(&room, 0, sizeof(room));
-		m.msg_control = room.bytes;
+		memset(&area, 0, sizeof(area));
+		m.msg_control = area.bytes;
 		m.msg_controllen = CMSG_SPACE(sizeof(int) * (size_t)nfds);
 		h = CMSG_FIRSTHDR(&m);
 		h->cmsg_level = SOL_SOCKET;
@@ -107,16 +107,16 @@ tell(int sock, const void *at, size_t bytes, const int *fds, int nfds)
  * are lost: *nfds is -1.
  */
 static ssize_t
-hear(int sock, double until_us, void *at, size_t bytes, int *fds, int most,
-     int *nfds)
+read_message(int sock, double until_us, void *at, size_t bytes, int *fds,
+	     int most, int *nfds)
 {
 	union {
 		char bytes[CMSG_SPACE(sizeof(int) * (MOST + 1))];
 		struct cmsghdr align;
-	} room;
+	} area;
 	struct iovec v = { at, bytes };
 	struct msghdr m = { .msg_iov = &v, .msg_iovlen = 1,
-		.msg_control = room.bytes, .msg_controllen = sizeof(room) };
+		.msg_control = area.bytes, .msg_controllen = sizeof(area) };
 	struct cmsghdr *h;
 	ssize_t n;
 	int i;
@@ -161,7 +161,7 @@ hear(int sock, double until_us, void *at, size_t bytes, int *fds, int most,
 /* ---- pages ---- */
 
 static enum rt_status
-refused(struct rt_error *err, const char *what)
+call_refused(struct rt_error *err, const char *what)
 {
 	return rt_fail(err, RT_IO, RT_NOWHERE, "cannot %s: %s", what,
 		       strerror(errno));
@@ -192,27 +192,27 @@ new_file(const char *name, int64_t bytes)
  * chosen inside a larger reservation.
  */
 static void *
-map(int fd, int64_t bytes, int how)
+map_file(int fd, int64_t bytes, int how)
 {
 	size_t n = bytes ? (size_t)bytes : 1, front;
-	char *room = mmap(NULL, n + HUGE_BYTES, PROT_NONE,
+	char *area = mmap(NULL, n + HUGE_BYTES, PROT_NONE,
 			  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	void *p;
 
-	if (room == MAP_FAILED) {
+	if (area == MAP_FAILED) {
 		return NULL;
 	}
-	front = (HUGE_BYTES - (uintptr_t)room % HUGE_BYTES) % HUGE_BYTES;
-	p = mmap(room + front, n, how, MAP_SHARED | MAP_FIXED, fd, 0);
+	front = (HUGE_BYTES - (uintptr_t)area % HUGE_BYTES) % HUGE_BYTES;
+	p = mmap(area + front, n, how, MAP_SHARED | MAP_FIXED, fd, 0);
 	if (p == MAP_FAILED) {
-		munmap(room, n + HUGE_BYTES);
+		munmap(area, n + HUGE_BYTES);
 		return NULL;
 	}
 	if (front > 0) {
-		munmap(room, front);
+		munmap(area, front);
 	}
 	n = (n + 4095) / 4096 * 4096;
-	munmap(room + front + n, HUGE_BYTES - front);
+	munmap(area + front + n, HUGE_BYTES - front);
 	madvise(p, n, MADV_HUGEPAGE);
 	return p;
 }
@@ -268,24 +268,24 @@ map_all(struct meeting *m, struct rt_error *err)
 			       "this host is no rank of this plan: what it "
 			       "says of the others makes no sense");
 	}
-	s->segment = map(m->fds[0], (int64_t)s->segment_bytes,
-		      PROT_READ | PROT_WRITE);
+	s->segment = map_file(m->fds[0], (int64_t)s->segment_bytes,
+			      PROT_READ | PROT_WRITE);
 	if (!s->segment) {
-		return refused(err, "map pages that all ranks share");
+		return call_refused(err, "map pages that all ranks share");
 	}
 	s->lock_fd = open_again(m->fds[0]);
 	if (s->lock_fd < 0) {
-		return refused(err, "open /proc/self/fd");
+		return call_refused(err, "open /proc/self/fd");
 	}
 	for (i = 0; i < s->n; i++) {
 		s->rank_of[i] = m->answer.ranks[i];
 		s->local_of[s->rank_of[i]] = i;
 		s->peers[i].arena_bytes = m->answer.arena_bytes[i];
 		s->peers[i].arena = i == s->me ? m->c->arena :
-			map(m->fds[i + 1], m->answer.arena_bytes[i],
-			    PROT_READ);
+			map_file(m->fds[i + 1], m->answer.arena_bytes[i],
+				 PROT_READ);
 		if (!s->peers[i].arena) {
-			return refused(err, "map another rank's arena");
+			return call_refused(err, "map another rank's arena");
 		}
 	}
 	return rt_watch_enter(m->c, err);
@@ -334,7 +334,7 @@ close_files(struct meeting *m)
  * coming.
  */
 static enum rt_status
-send_home(struct meeting *m, struct rt_error *why)
+refuse_all(struct meeting *m, struct rt_error *why)
 {
 	double until = rt_now_us() + FAREWELL_US;
 	int64_t n = m->turned_away, i;
@@ -343,8 +343,8 @@ send_home(struct meeting *m, struct rt_error *why)
 	snprintf(m->answer.why, sizeof(m->answer.why), "%s", why->message);
 	for (i = 1; i < m->c->shm->n; i++) {
 		if (m->socks[i] >= 0) {
-			tell(m->socks[i], &m->answer, sizeof(m->answer), NULL,
-			     0);
+			send_message(m->socks[i], &m->answer, sizeof(m->answer),
+				     NULL, 0);
 			n++;
 		}
 	}
@@ -360,8 +360,8 @@ send_home(struct meeting *m, struct rt_error *why)
 		}
 		/* unread data would reset the connection before the answer is
 		 * read */
-		hear(sock, until, &h, sizeof(h), &none, 0, &none);
-		tell(sock, &m->answer, sizeof(m->answer), NULL, 0);
+		read_message(sock, until, &h, sizeof(h), &none, 0, &none);
+		send_message(sock, &m->answer, sizeof(m->answer), NULL, 0);
 		close(sock);
 		n++;
 	}
@@ -387,7 +387,8 @@ listen_for(struct meeting *m, struct rt_error *err)
 
 /* Whether the other rank's plan and sizes are those of the first one. */
 static enum rt_status
-judge(struct meeting *m, const struct rt_shm_hello *h, struct rt_error *err)
+check_hello(struct meeting *m, const struct rt_shm_hello *h,
+	    struct rt_error *err)
 {
 	const struct rt_world *w = &m->c->world;
 
@@ -447,7 +448,7 @@ read_news(const struct meeting *m, struct rt_error *err)
 /* Accepts one rank. Processes of other users are disconnected without an
  * answer. */
 static enum rt_status
-welcome(struct meeting *m, int64_t *come, struct rt_error *err)
+accept_rank(struct meeting *m, int64_t *come, struct rt_error *err)
 {
 	int sock = accept_ours(m), fd = -1, nfds;
 	struct rt_shm_hello h;
@@ -457,8 +458,8 @@ welcome(struct meeting *m, int64_t *come, struct rt_error *err)
 		return errno == EMFILE || errno == ENFILE ? no_more_files(err)
 							  : RT_OK;
 	}
-	if (hear(sock, rt_now_us() + HELLO_US, &h, sizeof(h), &fd, 1,
-		 &nfds) != (ssize_t)sizeof(h) || nfds != 1) {
+	if (read_message(sock, rt_now_us() + HELLO_US, &h, sizeof(h), &fd, 1,
+			 &nfds) != (ssize_t)sizeof(h) || nfds != 1) {
 		close(sock);
 		if (nfds == 1) {
 			close(fd);
@@ -467,12 +468,12 @@ welcome(struct meeting *m, int64_t *come, struct rt_error *err)
 			: rt_fail(err, RT_IO, RT_NOWHERE,
 				  "a rank ended before all had met");
 	}
-	s = judge(m, &h, err);
+	s = check_hello(m, &h, err);
 	if (s != RT_OK) {
 		m->answer.ok = 0;
 		snprintf(m->answer.why, sizeof(m->answer.why), "%s",
 			 err->message);
-		tell(sock, &m->answer, sizeof(m->answer), NULL, 0);
+		send_message(sock, &m->answer, sizeof(m->answer), NULL, 0);
 		close(sock);
 		close(fd);
 		m->turned_away++;
@@ -488,7 +489,7 @@ welcome(struct meeting *m, int64_t *come, struct rt_error *err)
 }
 
 static enum rt_status
-say_ended(struct meeting *m, int64_t local, struct rt_error *err)
+report_ended(struct meeting *m, int64_t local, struct rt_error *err)
 {
 	return rt_fail(err, RT_IO, RT_NOWHERE,
 		       "%s ended before all ranks had met",
@@ -498,7 +499,7 @@ say_ended(struct meeting *m, int64_t local, struct rt_error *err)
 /* Names the ranks that have not come; only those that came have said which they
  * are. */
 static enum rt_status
-say_missing(struct meeting *m, int64_t come, struct rt_error *err)
+report_missing(struct meeting *m, int64_t come, struct rt_error *err)
 {
 	char list[64] = "";
 	int64_t i, n = 0;
@@ -519,7 +520,7 @@ say_missing(struct meeting *m, int64_t come, struct rt_error *err)
 }
 
 static enum rt_status
-gather(struct meeting *m, struct rt_error *err)
+accept_all(struct meeting *m, struct rt_error *err)
 {
 	int64_t n = m->c->shm->n, come = 1, i;
 	int news = m->c->world.news;
@@ -534,19 +535,19 @@ gather(struct meeting *m, struct rt_error *err)
 		}
 		p[n] = (struct pollfd){ news > 0 ? news : -1, POLLIN, 0 };
 		if (poll(p, (nfds_t)n + 1, left_ms(m->until_us)) == 0) {
-			return say_missing(m, come, err);
+			return report_missing(m, come, err);
 		}
 		for (i = 1; i < n; i++) {
 			/*
 			 * no rank sends anything more before it gets the answer
 			 */
 			if (m->socks[i] >= 0 && p[i].revents) {
-				return say_ended(m, i, err);
+				return report_ended(m, i, err);
 			}
 		}
 		s = read_news(m, err);
 		if (s == RT_OK && p[0].revents) {
-			s = welcome(m, &come, err);
+			s = accept_rank(m, &come, err);
 		}
 		if (s != RT_OK) {
 			return s;
@@ -564,13 +565,13 @@ start_all(struct meeting *m, struct rt_error *err)
 	int none;
 
 	for (i = 1; i < m->c->shm->n; i++) {
-		if (hear(m->socks[i], m->until_us, &byte, 1, &none, 0,
-			 &none) != 1) {
-			return say_ended(m, i, err);
+		if (read_message(m->socks[i], m->until_us, &byte, 1, &none, 0,
+				 &none) != 1) {
+			return report_ended(m, i, err);
 		}
 	}
 	for (i = 1; i < m->c->shm->n; i++) {
-		tell(m->socks[i], &byte, 1, NULL, 0);
+		send_message(m->socks[i], &byte, 1, NULL, 0);
 	}
 	return RT_OK;
 }
@@ -582,37 +583,37 @@ host_ranks(struct meeting *m, struct rt_error *err)
 	enum rt_status status;
 	int64_t i;
 
-	m->fds[0] = new_file("llmc-hall", (int64_t)s->segment_bytes);
+	m->fds[0] = new_file("llmc-segment", (int64_t)s->segment_bytes);
 	if (m->fds[0] < 0) {
-		return refused(err, "make pages that all ranks share");
+		return call_refused(err, "make pages that all ranks share");
 	}
 	m->answer.ranks[0] = m->own.rank;
 	m->answer.arena_bytes[0] = m->own.arena_bytes;
 	s->local_of[m->own.rank] = 0;
 	status = listen_for(m, err);
 	if (status == RT_OK) {
-		status = gather(m, err);
+		status = accept_all(m, err);
 	}
 	if (status == RT_OK) {
 		m->answer.ok = 1;
 		status = map_all(m, err);
 	}
 	for (i = 1; i < s->n && status == RT_OK; i++) {
-		if (!tell(m->socks[i], &m->answer, sizeof(m->answer), m->fds,
-			  (int)s->n + 1)) {
-			status = say_ended(m, i, err);
+		if (!send_message(m->socks[i], &m->answer, sizeof(m->answer),
+				  m->fds, (int)s->n + 1)) {
+			status = report_ended(m, i, err);
 		}
 	}
 	if (status == RT_OK) {
 		status = start_all(m, err);
 	}
-	return status == RT_OK ? RT_OK : send_home(m, err);
+	return status == RT_OK ? RT_OK : refuse_all(m, err);
 }
 
 /* ---- the others ---- */
 
 static enum rt_status
-come_to(struct meeting *m, struct rt_error *err)
+connect_to_first(struct meeting *m, struct rt_error *err)
 {
 	struct rt_shm_stranger other = { .met = false };
 	int64_t tries;
@@ -657,7 +658,7 @@ first_ended(const struct meeting *m, struct rt_error *err)
 
 /* The first rank's reason, which came instead of what was expected. */
 static enum rt_status
-hear_why(struct meeting *m, struct rt_error *err)
+read_refusal(struct meeting *m, struct rt_error *err)
 {
 	if (m->answer.ok || !memchr(m->answer.why, '\0',
 				    sizeof(m->answer.why))) {
@@ -667,11 +668,11 @@ hear_why(struct meeting *m, struct rt_error *err)
 }
 
 static enum rt_status
-visit(struct meeting *m, struct rt_error *err)
+join_first(struct meeting *m, struct rt_error *err)
 {
 	struct rt_shm *s = m->c->shm;
 	double until = m->until_us + SLACK_US;
-	enum rt_status status = come_to(m, err);
+	enum rt_status status = connect_to_first(m, err);
 	char byte = 0;
 	int nfds, none;
 	ssize_t n;
@@ -680,29 +681,29 @@ visit(struct meeting *m, struct rt_error *err)
 		return status;
 	}
 	/* if the first rank has closed, its reason can still be read */
-	tell(m->sock, &m->own, sizeof(m->own), &m->fds[s->me + 1], 1);
+	send_message(m->sock, &m->own, sizeof(m->own), &m->fds[s->me + 1], 1);
 	close(m->fds[s->me + 1]);
 	m->fds[s->me + 1] = -1;
-	if (hear(m->sock, until, &m->answer, sizeof(m->answer), m->fds,
-		 MOST + 1, &nfds) != (ssize_t)sizeof(m->answer)) {
+	if (read_message(m->sock, until, &m->answer, sizeof(m->answer), m->fds,
+			 MOST + 1, &nfds) != (ssize_t)sizeof(m->answer)) {
 		return first_ended(m, err);
 	}
 	if (nfds < 0) {
 		return no_more_files(err);
 	}
 	if (!m->answer.ok || nfds != s->n + 1) {
-		return hear_why(m, err);
+		return read_refusal(m, err);
 	}
 	status = map_all(m, err);
 	if (status != RT_OK) {
 		return status;
 	}
-	tell(m->sock, &byte, 1, NULL, 0);
+	send_message(m->sock, &byte, 1, NULL, 0);
 	/* a byte means go; an answer is the reason why not */
-	n = hear(m->sock, until, &m->answer, sizeof(m->answer), &none, 0,
-		 &none);
+	n = read_message(m->sock, until, &m->answer, sizeof(m->answer), &none,
+			 0, &none);
 	if (n == (ssize_t)sizeof(m->answer)) {
-		return hear_why(m, err);
+		return read_refusal(m, err);
 	}
 	return n == 1 ? RT_OK : first_ended(m, err);
 }
@@ -728,12 +729,12 @@ make_arena(struct meeting *m, struct rt_error *err)
 	int fd = new_file("llmc-arena", c->arena_bytes);
 
 	if (fd < 0) {
-		return refused(err, "make the arena");
+		return call_refused(err, "make the arena");
 	}
 	m->fds[c->shm->me + 1] = fd;
-	c->arena = map(fd, c->arena_bytes, PROT_READ | PROT_WRITE);
+	c->arena = map_file(fd, c->arena_bytes, PROT_READ | PROT_WRITE);
 	if (!c->arena) {
-		return refused(err, "map the arena");
+		return call_refused(err, "map the arena");
 	}
 	return RT_OK;
 }
@@ -766,7 +767,8 @@ rt_shm_meet(struct rt_comm *c, struct rt_error *err)
 		c->arena_bytes };
 	s = make_arena(m, &own);
 	if (s == RT_OK) {
-		s = w->local_rank == 0 ? host_ranks(m, &own) : visit(m, &own);
+		s = w->local_rank == 0 ? host_ranks(m, &own)
+				       : join_first(m, &own);
 	}
 	if (s != RT_OK && err) {
 		*err = own;

@@ -90,7 +90,7 @@ new_socket(void)
 
 /* -1, with EPERM if a process of another user listens there. */
 static int
-call(const struct name *x, struct rt_shm_stranger *other)
+call_name(const struct name *x, struct rt_shm_stranger *other)
 {
 	int fd = new_socket(), why;
 
@@ -118,7 +118,7 @@ is_taken_by_us(const struct name *x, struct rt_shm_stranger *other)
 	int fd, i;
 
 	for (i = 0; i < ASKED; i++) {
-		fd = call(x, other);
+		fd = call_name(x, other);
 		if (fd >= 0) {
 			close(fd);
 			return true;
@@ -210,7 +210,7 @@ name_in(char *line)
 
 /* Tries every such name: names that another user has are skipped. */
 static int
-call_all(const struct rt_comm *c, struct rt_shm_stranger *other)
+call_names(const struct rt_comm *c, struct rt_shm_stranger *other)
 {
 	struct name x = name_of(c, "-");
 	const char *begin = x.a.sun_path + 1;
@@ -226,7 +226,7 @@ call_all(const struct rt_comm *c, struct rt_shm_stranger *other)
 		    strlen(name) == n + RANDOM) {
 			struct name y = name_of(c, name + n - 1);
 
-			fd = call(&y, other);
+			fd = call_name(&y, other);
 		}
 	}
 	if (f) {
@@ -239,7 +239,7 @@ int
 rt_shm_call(const struct rt_comm *c, bool all, struct rt_shm_stranger *other)
 {
 	struct name x = name_of(c, "");
-	int fd = call(&x, other);
+	int fd = call_name(&x, other);
 
-	return fd < 0 && all ? call_all(c, other) : fd;
+	return fd < 0 && all ? call_names(c, other) : fd;
 }

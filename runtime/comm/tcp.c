@@ -125,7 +125,7 @@ make_ring(struct link *l)
 
 /* Appends to a ring. */
 static void
-put(struct link *ring, struct link *l)
+ring_append(struct link *ring, struct link *l)
 {
 	l->next = ring;
 	l->last = ring->last;
@@ -134,7 +134,7 @@ put(struct link *ring, struct link *l)
 }
 
 static void
-take(struct link *l)
+ring_remove(struct link *l)
 {
 	l->next->last = l->last;
 	l->last->next = l->next;
@@ -152,27 +152,27 @@ new_request(struct rt_tcp *l, enum kind kind, int64_t tag, int64_t bytes,
 		r->at = at;
 		r->bytes = bytes;
 		make_ring(&r->queue);
-		put(&l->all, &r->all);
+		ring_append(&l->all, &r->all);
 	}
 	return r;
 }
 
 static void
-forget(struct request *r)
+free_request(struct request *r)
 {
-	take(&r->all);
-	take(&r->queue);
+	ring_remove(&r->all);
+	ring_remove(&r->queue);
 	free(r);
 }
 
 static void
-finish(struct request *r, int64_t got)
+finish_request(struct request *r, int64_t got)
 {
-	take(&r->queue);
+	ring_remove(&r->queue);
 	r->got = got;
 	r->done = true;
 	if (r->ours) {
-		forget(r);
+		free_request(r);
 	}
 }
 
@@ -242,7 +242,7 @@ sum_some(const struct rt_tcp *l, struct request *r, int64_t body)
 /* ---- writing ---- */
 
 static void
-lose(struct rt_tcp *l, struct peer *p)
+lose_peer(struct rt_tcp *l, struct peer *p)
 {
 	if (p->fd >= 0) {
 		epoll_ctl(l->poll_fd, EPOLL_CTL_DEL, p->fd, NULL);
@@ -317,7 +317,7 @@ write_out(struct rt_tcp *l, struct peer *p)
 		r->moved += n;
 		if (r->moved == (int64_t)sizeof(r->head) + r->bytes +
 				sum_behind(l, r->bytes)) {
-			finish(r, r->bytes);
+			finish_request(r, r->bytes);
 		}
 	}
 	if (p->fd >= 0) {
@@ -328,8 +328,8 @@ write_out(struct rt_tcp *l, struct peer *p)
 static void
 queue_out(struct rt_tcp *l, struct peer *p, struct request *r)
 {
-	take(&r->queue);
-	put(&p->out, &r->queue);
+	ring_remove(&r->queue);
+	ring_append(&p->out, &r->queue);
 	if (!p->waits) {
 		write_out(l, p);
 	}
@@ -337,8 +337,8 @@ queue_out(struct rt_tcp *l, struct peer *p, struct request *r)
 
 /* Queues a head without bytes. */
 static bool
-say(struct rt_tcp *l, struct peer *p, enum kind kind, int64_t tag,
-    int64_t bytes, int64_t id)
+queue_head(struct rt_tcp *l, struct peer *p, enum kind kind, int64_t tag,
+	   int64_t bytes, int64_t id)
 {
 	struct request *r = new_request(l, kind, tag, 0, NULL);
 
@@ -355,7 +355,7 @@ say(struct rt_tcp *l, struct peer *p, enum kind kind, int64_t tag,
 
 /* The first in the ring with that tag, or that id. */
 static struct request *
-find(const struct link *ring, int64_t tag, int64_t id)
+find_request(const struct link *ring, int64_t tag, int64_t id)
 {
 	const struct link *i;
 
@@ -387,14 +387,14 @@ find_early(const struct peer *p, int64_t tag)
 static void
 drop_early(struct early *e)
 {
-	take(&e->queue);
+	ring_remove(&e->queue);
 	free(e);
 }
 
 /* A message larger than the buffer is an error, which the receiver finds by its
  * size. */
 static void
-deliver(struct early *e, struct request *r)
+deliver_early(struct early *e, struct request *r)
 {
 	const char *from = e->from ? e->from->at : e->at;
 	int64_t n = e->head.bytes < r->bytes ? e->head.bytes : r->bytes;
@@ -403,9 +403,9 @@ deliver(struct early *e, struct request *r)
 		memcpy(r->at, from, (size_t)n);
 	}
 	if (e->from) {
-		finish(e->from, e->head.bytes);
+		finish_request(e->from, e->head.bytes);
 	}
-	finish(r, e->head.bytes);
+	finish_request(r, e->head.bytes);
 	drop_early(e);
 }
 
@@ -415,24 +415,24 @@ accept_offer(struct rt_tcp *l, struct peer *p, struct request *r,
 	     const struct head *offer)
 {
 	if (offer->bytes > r->bytes) {
-		finish(r, offer->bytes);
+		finish_request(r, offer->bytes);
 		return true;
 	}
 	r->head.id = offer->id;
 	r->got = offer->bytes;
-	take(&r->queue);
-	put(&p->taken, &r->queue);
-	return say(l, p, WANT, offer->tag, offer->bytes, offer->id);
+	ring_remove(&r->queue);
+	ring_append(&p->taken, &r->queue);
+	return queue_head(l, p, WANT, offer->tag, offer->bytes, offer->id);
 }
 
 static bool
-match(struct rt_tcp *l, struct peer *p, struct request *r)
+match_early(struct rt_tcp *l, struct peer *p, struct request *r)
 {
 	struct early *e = find_early(p, r->head.tag);
 	struct head offer;
 
 	if (!e) {
-		put(&p->wants, &r->queue);
+		ring_append(&p->wants, &r->queue);
 		return true;
 	}
 	if (e->head.kind == OFFER) {
@@ -441,7 +441,7 @@ match(struct rt_tcp *l, struct peer *p, struct request *r)
 		return accept_offer(l, p, r, &offer);
 	}
 	if (e->whole) {
-		deliver(e, r);
+		deliver_early(e, r);
 	} else {
 		e->claim = r;
 	}
@@ -453,13 +453,13 @@ match(struct rt_tcp *l, struct peer *p, struct request *r)
 static struct early *
 keep_early(struct peer *p, const struct head *h)
 {
-	int64_t room = h->kind == SMALL ? h->bytes : 0;
-	struct early *e = malloc(sizeof(*e) + (size_t)room);
+	int64_t size = h->kind == SMALL ? h->bytes : 0;
+	struct early *e = malloc(sizeof(*e) + (size_t)size);
 
 	if (e) {
 		memset(e, 0, sizeof(*e));
 		e->head = *h;
-		put(&p->early, &e->queue);
+		ring_append(&p->early, &e->queue);
 	}
 	return e;
 }
@@ -478,7 +478,7 @@ read_into(struct peer *p, struct request *r, int64_t bytes)
 static bool
 begin_small(struct peer *p)
 {
-	struct request *r = find(&p->wants, p->head.tag, -1);
+	struct request *r = find_request(&p->wants, p->head.tag, -1);
 
 	if (p->head.bytes < 0 || p->head.bytes > SMALL_BYTES) {
 		return false;
@@ -498,7 +498,7 @@ begin_small(struct peer *p)
 
 /* Acts on a head; false: it is not valid. */
 static bool
-begin(struct rt_tcp *l, struct peer *p)
+begin_message(struct rt_tcp *l, struct peer *p)
 {
 	const struct head *h = &p->head;
 	struct request *r;
@@ -513,17 +513,17 @@ begin(struct rt_tcp *l, struct peer *p)
 	case SMALL:
 		return begin_small(p);
 	case OFFER:
-		r = find(&p->wants, h->tag, -1);
+		r = find_request(&p->wants, h->tag, -1);
 		return r ? accept_offer(l, p, r, h) : !!keep_early(p, h);
 	case WANT:
-		r = find(&p->offers, 0, h->id);
+		r = find_request(&p->offers, 0, h->id);
 		if (r) {
 			r->head.kind = GIVE;
 			queue_out(l, p, r);
 		}
 		return r != NULL;
 	case GIVE:
-		r = find(&p->taken, 0, h->id);
+		r = find_request(&p->taken, 0, h->id);
 		if (!r || h->bytes != r->got) {
 			return false;
 		}
@@ -542,18 +542,18 @@ begin(struct rt_tcp *l, struct peer *p)
 
 /* All of a message has arrived. */
 static void
-end(struct peer *p)
+end_message(struct peer *p)
 {
 	struct early *e = p->kept;
 
 	p->heard = 0;
 	if (p->filled) {
-		finish(p->filled, p->filled->got);
+		finish_request(p->filled, p->filled->got);
 	} else if (e) {
 		e->whole = true;
 		p->spoke |= e->head.tag == RT_TAG_NOTICE;
 		if (e->claim) {
-			deliver(e, e->claim);
+			deliver_early(e, e->claim);
 		}
 	}
 	p->filled = NULL;
@@ -562,7 +562,7 @@ end(struct peer *p)
 
 /* Where the next bytes go; those beyond the buffer go to `nowhere`. */
 static char *
-next_place(struct peer *p, char *nowhere, size_t room, size_t *n)
+next_place(struct peer *p, char *nowhere, size_t size, size_t *n)
 {
 	int64_t head = sizeof(p->head);
 
@@ -575,8 +575,8 @@ next_place(struct peer *p, char *nowhere, size_t room, size_t *n)
 		return p->to;
 	}
 	if (p->extra_bytes > 0) {
-		*n = p->extra_bytes < (int64_t)room ? (size_t)p->extra_bytes
-						    : room;
+		*n = p->extra_bytes < (int64_t)size ? (size_t)p->extra_bytes
+						    : size;
 		return nowhere;
 	}
 	*n = (size_t)p->sum_bytes;
@@ -585,14 +585,14 @@ next_place(struct peer *p, char *nowhere, size_t room, size_t *n)
 
 /* A head is complete; false: it is invalid, or not valid now. */
 static bool
-took_head(struct rt_tcp *l, struct peer *p)
+read_head(struct rt_tcp *l, struct peer *p)
 {
 	if (l->checks) {
 		p->broken |= p->head.sum != head_sum(&p->in_sums, &p->head);
 		begin_sum(&p->hash, &p->in_sums, true);
 		p->in_sums.count++;
 	}
-	if (p->broken || !begin(l, p)) {
+	if (p->broken || !begin_message(l, p)) {
 		return false;
 	}
 	p->sum_bytes = sum_behind(l, p->left_bytes + p->extra_bytes);
@@ -601,14 +601,14 @@ took_head(struct rt_tcp *l, struct peer *p)
 
 /* Accounts for n bytes that arrived; false: they are invalid. */
 static bool
-took(struct rt_tcp *l, struct peer *p, const char *at, int64_t n)
+read_bytes(struct rt_tcp *l, struct peer *p, const char *at, int64_t n)
 {
 	if (p->heard < (int64_t)sizeof(p->head)) {
 		p->heard += n;
 		if (p->heard < (int64_t)sizeof(p->head)) {
 			return true;
 		}
-		if (!took_head(l, p)) {
+		if (!read_head(l, p)) {
 			return false;
 		}
 	} else if (p->left_bytes > 0 || p->extra_bytes > 0) {
@@ -630,7 +630,7 @@ took(struct rt_tcp *l, struct peer *p, const char *at, int64_t n)
 		return false;
 	}
 	if (p->left_bytes == 0 && p->extra_bytes == 0 && p->sum_bytes == 0) {
-		end(p);
+		end_message(p);
 	}
 	return true;
 }
@@ -642,9 +642,9 @@ read_in(struct rt_tcp *l, struct peer *p)
 	int64_t turn = 0;
 
 	while (p->fd >= 0 && turn < TURN_BYTES) {
-		size_t room;
-		char *at = next_place(p, nowhere, sizeof(nowhere), &room);
-		ssize_t n = recv(p->fd, at, room, MSG_DONTWAIT);
+		size_t size;
+		char *at = next_place(p, nowhere, sizeof(nowhere), &size);
+		ssize_t n = recv(p->fd, at, size, MSG_DONTWAIT);
 
 		if (n < 0 && errno == EINTR) {
 			continue;
@@ -652,8 +652,8 @@ read_in(struct rt_tcp *l, struct peer *p)
 		if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
 			return;
 		}
-		if (n <= 0 || !took(l, p, at, n)) {
-			lose(l, p);
+		if (n <= 0 || !read_bytes(l, p, at, n)) {
+			lose_peer(l, p);
 			return;
 		}
 		turn += n;
@@ -687,14 +687,14 @@ send_self(struct peer *p, struct request *r)
 {
 	struct head h = { OWN, r->head.tag, r->bytes, 0, 0 };
 	struct early *e = keep_early(p, &h);
-	struct request *room = find(&p->wants, h.tag, -1);
+	struct request *posted = find_request(&p->wants, h.tag, -1);
 
 	if (e) {
 		e->from = r;
 		e->whole = true;
 	}
-	if (e && room) {
-		deliver(e, room);
+	if (e && posted) {
+		deliver_early(e, posted);
 	}
 	return e != NULL;
 }
@@ -722,8 +722,8 @@ send_to(void *lib, const void *at, int64_t bytes, int64_t rank, int64_t tag,
 	} else if (bytes <= SMALL_BYTES) {
 		queue_out(l, p, r);
 	} else {
-		put(&p->offers, &r->queue);
-		good = say(l, p, OFFER, tag, bytes, r->head.id);
+		ring_append(&p->offers, &r->queue);
+		good = queue_head(l, p, OFFER, tag, bytes, r->head.id);
 	}
 	return good ? RT_OK : rt_no_memory(err, NULL);
 }
@@ -740,7 +740,7 @@ recv_from(void *lib, void *at, int64_t bytes, int64_t rank, int64_t tag,
 	}
 	*post = (struct rt_msg_post){ .handle = r, .rank = rank, .busy = true,
 				      .received = true };
-	return match(l, &l->peers[rank], r) ? RT_OK
+	return match_early(l, &l->peers[rank], r) ? RT_OK
 					    : rt_no_memory(err, NULL);
 }
 
@@ -757,7 +757,7 @@ test(void *lib, struct rt_msg_post *post, struct rt_error *err)
 		post->bytes = r->got;
 		post->busy = false;
 		post->handle = NULL;
-		forget(r);
+		free_request(r);
 	}
 	return RT_OK;
 }
@@ -780,7 +780,7 @@ probe(void *lib, int64_t tag, int64_t *rank, struct rt_error *err)
 }
 
 static void
-await(void *lib, int ms)
+await_message(void *lib, int ms)
 {
 	struct pollfd p = { ((struct rt_tcp *)lib)->poll_fd, POLLIN, 0 };
 
@@ -811,14 +811,14 @@ release_ring(struct link *ring)
 
 /* QUIT, so that the others do not report this rank as the one that died. */
 static void
-drop(void *lib)
+tcp_drop(void *lib)
 {
 	struct rt_tcp *l = lib;
 	int64_t i;
 
 	for (i = 0; i < l->size; i++) {
 		if (l->peers[i].fd >= 0 && !l->peers[i].left) {
-			say(l, &l->peers[i], QUIT, 0, 0, 0);
+			queue_head(l, &l->peers[i], QUIT, 0, 0, 0);
 		}
 	}
 	for (i = 0; i < l->size; i++) {
@@ -828,7 +828,7 @@ drop(void *lib)
 		}
 	}
 	while (l->all.next != &l->all) {
-		forget(OF(request, all, l->all.next));
+		free_request(OF(request, all, l->all.next));
 	}
 	if (l->poll_fd >= 0) {
 		close(l->poll_fd);
@@ -864,7 +864,7 @@ stop(void *lib, double timeout_us)
 
 	for (i = 0; i < l->size; i++) {
 		if (l->peers[i].fd >= 0) {
-			say(l, &l->peers[i], BYE, 0, 0, 0);
+			queue_head(l, &l->peers[i], BYE, 0, 0, 0);
 		}
 	}
 	for (;;) {
@@ -873,15 +873,15 @@ stop(void *lib, double timeout_us)
 		move_along(l);
 		all = all_left(l);
 		if (all || rt_now_us() > until) {
-			drop(l);
+			tcp_drop(l);
 			return all;
 		}
-		await(l, 50);
+		await_message(l, 50);
 	}
 }
 
 static enum rt_status
-join(struct rt_tcp *l, const struct rt_tcp_end *ends, struct rt_error *err)
+add_peers(struct rt_tcp *l, const struct rt_tcp_end *ends, struct rt_error *err)
 {
 	int64_t i;
 
@@ -923,7 +923,7 @@ new_lib(const struct rt_comm *c)
 	l->peers = calloc((size_t)l->size, sizeof(*l->peers));
 	if (!l->peers || l->poll_fd < 0) {
 		l->size = 0;
-		drop(l);
+		tcp_drop(l);
 		return NULL;
 	}
 	for (i = 0; i < l->size; i++) {
@@ -952,16 +952,16 @@ start(void **out, const struct rt_comm *c, struct rt_msg_self *self,
 	s = ends && l ? rt_tcp_meet(c, ends, &l->checks, err)
 		      : rt_no_memory(err, NULL);
 	if (s == RT_OK) {
-		s = join(l, ends, err);
+		s = add_peers(l, ends, err);
 	}
 	free(ends);
 	if (s != RT_OK && l) {
-		drop(l);
+		tcp_drop(l);
 		l = NULL;
 	}
 	*out = l;
 	return s;
 }
 
-const struct rt_msg_calls rt_tcp_calls = { start, stop, drop, send_to,
-	recv_from, test, probe, look_at, await };
+const struct rt_msg_calls rt_tcp_calls = { start, stop, tcp_drop, send_to,
+	recv_from, test, probe, look_at, await_message };

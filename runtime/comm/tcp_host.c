@@ -15,7 +15,7 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-/* How long ranks that come late are still told why there is no run. */
+/* How long ranks that come late still get the reason why there is no run. */
 #define FAREWELL_US 1e6
 /* A port that was just in use may not be free at once. */
 #define PORT_US 3e6
@@ -147,30 +147,31 @@ listen_for_all(struct rt_tcp_meeting *m, struct rt_error *err)
 /* Sends the reason of a failure to all ranks, those too that come a little
  * later. */
 static enum rt_status
-send_home(struct rt_tcp_meeting *m, const struct rt_error *why)
+refuse_all(struct rt_tcp_meeting *m, const struct rt_error *why)
 {
 	double until = rt_now_us() + FAREWELL_US;
 	int64_t size = m->c->world.size, i;
 
 	for (i = 1; i < size; i++) {
 		if (m->ends[i].fd >= 0) {
-			rt_tcp_say(m, m->ends[i].fd, &m->ends[i].session, why,
-				   NULL, 0, until);
-			m->told++;
+			rt_tcp_send_verdict(m, m->ends[i].fd,
+					    &m->ends[i].session, why, NULL, 0,
+					    until);
+			m->notified++;
 		}
 	}
-	while (m->listener >= 0 && m->told < size - 1 &&
+	while (m->listener >= 0 && m->notified < size - 1 &&
 	       rt_now_us() < until &&
 	       rt_tcp_guests_wait(m, 0, rt_tcp_left_ms(until)) == 0) {
 		for (i = 0; i < RT_TCP_GUESTS; i++) {
 			struct rt_tcp_guest *g = &m->guests[i];
 
 			if (g->fd >= 0 && g->whole) {
-				rt_tcp_say(m, g->fd, &g->session, why, NULL,
-					   0, until);
+				rt_tcp_send_verdict(m, g->fd, &g->session, why,
+						    NULL, 0, until);
 				close(g->fd);
 				g->fd = -1;
-				m->told++;
+				m->notified++;
 			}
 		}
 	}
@@ -179,8 +180,8 @@ send_home(struct rt_tcp_meeting *m, const struct rt_error *why)
 
 /* Whether the other rank's plan and sizes are those of the first one. */
 static enum rt_status
-judge(const struct rt_tcp_meeting *m, const struct rt_tcp_hello *h,
-      struct rt_error *err)
+check_hello(const struct rt_tcp_meeting *m, const struct rt_tcp_hello *h,
+	    struct rt_error *err)
 {
 	if (h->abi != m->own.abi || h->plan != m->own.plan) {
 		return rt_fail(err, RT_FORMAT, RT_NOWHERE,
@@ -222,16 +223,17 @@ judge(const struct rt_tcp_meeting *m, const struct rt_tcp_hello *h,
 /* Answers at once that the rank is accepted: from now on the run ends if it
  * does. */
 static void
-slot(struct rt_tcp_meeting *m, struct rt_tcp_guest *g, int64_t *come)
+admit_guest(struct rt_tcp_meeting *m, struct rt_tcp_guest *g, int64_t *come)
 {
 	int64_t rank = g->hello.rank;
 	struct rt_error why;
 
-	if (judge(m, &g->hello, &why) != RT_OK) {
-		rt_tcp_turn_away(m, g, &why);
+	if (check_hello(m, &g->hello, &why) != RT_OK) {
+		rt_tcp_reject(m, g, &why);
 		return;
 	}
-	if (!rt_tcp_say(m, g->fd, &g->session, NULL, NULL, 0, rt_now_us())) {
+	if (!rt_tcp_send_verdict(m, g->fd, &g->session, NULL, NULL, 0,
+				 rt_now_us())) {
 		close(g->fd);
 		g->fd = -1;
 		return;
@@ -295,7 +297,7 @@ end_signal(void)
 /* Accepts all ranks. One that was accepted sends nothing until it gets its
  * table, unless it has ended. */
 static enum rt_status
-gather(struct rt_tcp_meeting *m, struct rt_error *err)
+accept_all(struct rt_tcp_meeting *m, struct rt_error *err)
 {
 	int64_t size = m->c->world.size, come = 1, i;
 
@@ -308,7 +310,7 @@ gather(struct rt_tcp_meeting *m, struct rt_error *err)
 		}
 		if (sig) {
 			return rt_fail(err, RT_IO, RT_NOWHERE, "rank 0 was "
-				       "told to end by signal %d before all "
+				       "asked to end by signal %d before all "
 				       "ranks had met", sig);
 		}
 		if (rt_now_us() > m->until_us) {
@@ -321,12 +323,12 @@ gather(struct rt_tcp_meeting *m, struct rt_error *err)
 		}
 		for (i = 1; i < size; i++) {
 			if (m->polls[i - 1].revents) {
-				return rt_tcp_say_ended(m, i, err);
+				return rt_tcp_report_ended(m, i, err);
 			}
 		}
 		for (i = 0; i < RT_TCP_GUESTS; i++) {
 			if (m->guests[i].fd >= 0 && m->guests[i].whole) {
-				slot(m, &m->guests[i], &come);
+				admit_guest(m, &m->guests[i], &come);
 			}
 		}
 	}
@@ -365,10 +367,11 @@ tell_all(struct rt_tcp_meeting *m, bool with_table, struct rt_error *err)
 		if (with_table) {
 			table_for(m, i);
 		}
-		if (!rt_tcp_say(m, m->ends[i].fd, &m->ends[i].session, NULL,
-				m->table, with_table ? (size_t)n *
-				sizeof(*m->table) : 0, until)) {
-			return rt_tcp_say_ended(m, i, err);
+		if (!rt_tcp_send_verdict(m, m->ends[i].fd, &m->ends[i].session,
+					 NULL,
+					 m->table, with_table ? (size_t)n *
+					 sizeof(*m->table) : 0, until)) {
+			return rt_tcp_report_ended(m, i, err);
 		}
 	}
 	return RT_OK;
@@ -376,7 +379,7 @@ tell_all(struct rt_tcp_meeting *m, bool with_table, struct rt_error *err)
 
 /* Each rank reports whether it has connected to all others. */
 static enum rt_status
-hear_all(struct rt_tcp_meeting *m, struct rt_error *err)
+read_reports(struct rt_tcp_meeting *m, struct rt_error *err)
 {
 	double until = rt_now_us() + m->c->timeout_us + RT_TCP_SLACK_US;
 	int64_t size = m->c->world.size, left = size - 1, i;
@@ -399,10 +402,11 @@ hear_all(struct rt_tcp_meeting *m, struct rt_error *err)
 			if (m->polls[i].fd < 0 || !m->polls[i].revents) {
 				continue;
 			}
-			if (!rt_tcp_hear(m->ends[i].fd, &m->ends[i].session,
-					 &v, NULL, 0,
-					 rt_now_us() + RT_TCP_SAY_US)) {
-				return rt_tcp_say_ended(m, i, err);
+			if (!rt_tcp_read_verdict(m->ends[i].fd,
+						 &m->ends[i].session,
+						 &v, NULL, 0,
+						 rt_now_us() + RT_TCP_SAY_US)) {
+				return rt_tcp_report_ended(m, i, err);
 			}
 			if (!v.ok) {
 				return rt_fail(err, RT_IO, RT_NOWHERE, "%s",
@@ -434,11 +438,11 @@ meet_all(struct rt_tcp_meeting *m, struct rt_error *err)
 		s = rt_tcp_keys(m, err);
 	}
 	if (s == RT_OK) {
-		s = gather(m, err);
+		s = accept_all(m, err);
 	}
 	rt_tcp_place_remove(m);
 	if (s != RT_OK) {
-		send_home(m, err);
+		refuse_all(m, err);
 	}
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	return s;
@@ -459,10 +463,10 @@ rt_tcp_host(struct rt_tcp_meeting *m, struct rt_error *err)
 	}
 	s = tell_all(m, true, err);
 	if (s == RT_OK) {
-		s = hear_all(m, err);
+		s = read_reports(m, err);
 	}
 	if (s == RT_OK) {
 		s = tell_all(m, false, err);
 	}
-	return s == RT_OK ? RT_OK : send_home(m, err);
+	return s == RT_OK ? RT_OK : refuse_all(m, err);
 }

@@ -39,31 +39,33 @@ struct call {
 /* ---- one attempt ---- */
 
 static enum outcome
-hear_greeting(int fd, uint64_t key, struct rt_tcp_greeting *g, double until,
-	      char *why, size_t room)
+read_greeting(int fd, uint64_t key, struct rt_tcp_greeting *g, double until,
+	      char *why, size_t why_size)
 {
 	size_t old = offsetof(struct rt_tcp_greeting, rank);
 
 	if (!rt_tcp_read(fd, g, old, until)) {
-		snprintf(why, room, "whoever listens there says nothing");
+		snprintf(why, why_size, "whoever listens there says nothing");
 		return errno == 0 ? CLOSED : NOBODY;
 	}
 	if (g->magic != RT_TCP_MAGIC) {
-		snprintf(why, room, "another program listens there");
+		snprintf(why, why_size, "another program listens there");
 		return NOBODY;
 	}
 	if (g->key != key) {
-		snprintf(why, room, "another run's first rank listens there");
+		snprintf(why, why_size,
+			 "another run's first rank listens there");
 		return NOBODY;
 	}
 	if (g->version != RT_TCP_VERSION) {
-		snprintf(why, room, "found version %lld of how ranks meet, "
+		snprintf(why, why_size, "found version %lld of how ranks meet, "
 			 "expected %d: the plans were made by two versions of "
 			 "llmc", (long long)g->version, (int)RT_TCP_VERSION);
 		return UNPROVEN;
 	}
 	if (!rt_tcp_read(fd, (char *)g + old, sizeof(*g) - old, until)) {
-		snprintf(why, room, "whoever listens there says too little");
+		snprintf(why, why_size,
+			 "whoever listens there says too little");
 		return CLOSED;
 	}
 	return LET_IN;
@@ -111,8 +113,8 @@ say_hello(struct rt_tcp_meeting *m, const struct rt_tcp_greeting *g,
 	rt_tcp_prove(m, g, &h, &c->session);
 	/* if the first rank has closed, its reason can still be read */
 	rt_tcp_write(c->fd, &h, sizeof(h), rt_now_us() + RT_TCP_SAY_US);
-	if (!rt_tcp_hear(c->fd, &c->session, &v, NULL, 0,
-			 rt_now_us() + ACK_US)) {
+	if (!rt_tcp_read_verdict(c->fd, &c->session, &v, NULL, 0,
+				 rt_now_us() + ACK_US)) {
 		bool forged = errno == EBADMSG;
 
 		snprintf(c->why, sizeof(c->why), forged ? "whoever listens "
@@ -128,8 +130,8 @@ say_hello(struct rt_tcp_meeting *m, const struct rt_tcp_greeting *g,
 
 /* Whether the rank that listens there is that rank of this job. */
 static enum outcome
-call(struct rt_tcp_meeting *m, const struct rt_tcp_address *a, int64_t rank,
-     double until, struct call *c)
+call_rank(struct rt_tcp_meeting *m, const struct rt_tcp_address *a,
+	  int64_t rank, double until, struct call *c)
 {
 	struct rt_tcp_greeting g;
 	enum outcome o;
@@ -140,8 +142,7 @@ call(struct rt_tcp_meeting *m, const struct rt_tcp_address *a, int64_t rank,
 			 rt_tcp_text(a).text, strerror(errno));
 		return NOBODY;
 	}
-	o = hear_greeting(c->fd, m->at.key, &g, until, c->why,
-			  sizeof(c->why));
+	o = read_greeting(c->fd, m->at.key, &g, until, c->why, sizeof(c->why));
 	if (o == UNPROVEN) {
 		/* so much of a hello is the same in all versions */
 		rt_tcp_write(c->fd, &m->own,
@@ -180,7 +181,7 @@ rt_tcp_is_alive(const struct rt_tcp_address *all, int64_t n, uint64_t key)
 		int fd = rt_tcp_connect(&all[i], until);
 
 		if (fd >= 0) {
-			alive = hear_greeting(fd, key, &g, until, why,
+			alive = read_greeting(fd, key, &g, until, why,
 					      sizeof(why)) == LET_IN;
 			close(fd);
 		}
@@ -207,7 +208,7 @@ try_all(struct rt_tcp_meeting *m, const struct rt_tcp_address *all, int64_t n,
 
 			a.port = m->at.by_file ? a.port :
 				(int32_t)(m->at.port + k);
-			o = call(m, &a, 0, until < m->until_us ? until
+			o = call_rank(m, &a, 0, until < m->until_us ? until
 						: m->until_us, c);
 			if (o >= REFUSED) {
 				return o;
@@ -224,16 +225,16 @@ try_all(struct rt_tcp_meeting *m, const struct rt_tcp_address *all, int64_t n,
 
 static int64_t
 where_to_look(struct rt_tcp_meeting *m, struct rt_tcp_address *all, char *why,
-	      size_t room)
+	      size_t why_size)
 {
 	int64_t n;
 
 	if (m->at.by_file) {
-		return rt_tcp_place_read(m, all, why, room);
+		return rt_tcp_place_read(m, all, why, why_size);
 	}
 	n = rt_tcp_look_up(m->at.place, all, RT_TCP_ADDRESSES);
 	if (n == 0) {
-		snprintf(why, room, "no such host is known");
+		snprintf(why, why_size, "no such host is known");
 	}
 	return n;
 }
@@ -292,14 +293,14 @@ come_to_first(struct rt_tcp_meeting *m, struct rt_error *err)
 
 /* Reads what the first rank decides; waits longer than it does itself. */
 static enum rt_status
-hear_first(struct rt_tcp_meeting *m, void *more, size_t bytes,
+read_first(struct rt_tcp_meeting *m, void *more, size_t bytes,
 	   struct rt_error *err)
 {
 	double until = rt_now_us() + m->c->timeout_us + 2 * RT_TCP_SLACK_US;
 	struct rt_tcp_verdict v;
 
-	if (!rt_tcp_hear(m->ends[0].fd, &m->ends[0].session, &v, more, bytes,
-			 until)) {
+	if (!rt_tcp_read_verdict(m->ends[0].fd, &m->ends[0].session, &v, more,
+				 bytes, until)) {
 		return rt_fail(err, RT_IO, RT_NOWHERE, "%s ended%s before all "
 			       "ranks had met", rt_rank_text(m->c, 0).text,
 			       errno == ETIMEDOUT ? ", or is stuck," :
@@ -318,7 +319,7 @@ call_one(struct rt_tcp_meeting *m, int64_t rank, double until,
 	int pause_ms = 5;
 	enum outcome o;
 
-	while ((o = call(m, &m->table[rank], rank, until, c)) == CLOSED &&
+	while ((o = call_rank(m, &m->table[rank], rank, until, c)) == CLOSED &&
 	       rt_now_us() < until) {
 		poll(NULL, 0, pause_ms);
 		pause_ms = pause_ms < 200 ? pause_ms * 2 : 200;
@@ -351,7 +352,7 @@ call_those_below(struct rt_tcp_meeting *m, struct rt_error *err)
 
 /* Disconnects whoever is not a rank above this one, or connects twice. */
 static bool
-let_in(struct rt_tcp_meeting *m, struct rt_tcp_guest *g)
+admit_guest(struct rt_tcp_meeting *m, struct rt_tcp_guest *g)
 {
 	int64_t rank = g->hello.rank;
 	struct rt_error why;
@@ -361,10 +362,11 @@ let_in(struct rt_tcp_meeting *m, struct rt_tcp_guest *g)
 		rt_fail(&why, RT_FORMAT, RT_NOWHERE, "rank %lld expects no "
 			"rank %lld there now", (long long)m->own.rank,
 			(long long)rank);
-		rt_tcp_turn_away(m, g, &why);
+		rt_tcp_reject(m, g, &why);
 		return false;
 	}
-	if (!rt_tcp_say(m, g->fd, &g->session, NULL, NULL, 0, rt_now_us())) {
+	if (!rt_tcp_send_verdict(m, g->fd, &g->session, NULL, NULL, 0,
+				 rt_now_us())) {
 		close(g->fd);
 		g->fd = -1;
 		return false;
@@ -398,12 +400,12 @@ await_those_above(struct rt_tcp_meeting *m, struct rt_error *err)
 				m->c->timeout_us * 1e-6);
 		}
 		if (m->polls[0].revents) {
-			return hear_first(m, NULL, 0, err) == RT_OK ?
-				rt_tcp_say_ended(m, 0, err) : RT_IO;
+			return read_first(m, NULL, 0, err) == RT_OK ?
+				rt_tcp_report_ended(m, 0, err) : RT_IO;
 		}
 		for (i = 0; i < RT_TCP_GUESTS; i++) {
 			if (m->guests[i].fd >= 0 && m->guests[i].whole) {
-				left -= let_in(m, &m->guests[i]);
+				left -= admit_guest(m, &m->guests[i]);
 			}
 		}
 	}
@@ -411,13 +413,13 @@ await_those_above(struct rt_tcp_meeting *m, struct rt_error *err)
 }
 
 enum rt_status
-rt_tcp_visit(struct rt_tcp_meeting *m, struct rt_error *err)
+rt_tcp_join(struct rt_tcp_meeting *m, struct rt_error *err)
 {
 	enum rt_status s = come_to_first(m, err);
 
 	if (s == RT_OK) {
-		s = hear_first(m, m->table, (size_t)m->own.size *
-			       sizeof(*m->table), err);
+		s = read_first(m, m->table,
+			       (size_t)m->own.size * sizeof(*m->table), err);
 	}
 	if (s != RT_OK) {
 		return s;
@@ -427,8 +429,8 @@ rt_tcp_visit(struct rt_tcp_meeting *m, struct rt_error *err)
 	if (s == RT_OK) {
 		s = await_those_above(m, err);
 	}
-	rt_tcp_say(m, m->ends[0].fd, &m->ends[0].session,
-		   s == RT_OK ? NULL : err, NULL, 0,
-		   rt_now_us() + RT_TCP_SAY_US);
-	return s == RT_OK ? hear_first(m, NULL, 0, err) : s;
+	rt_tcp_send_verdict(m, m->ends[0].fd, &m->ends[0].session,
+			    s == RT_OK ? NULL : err, NULL, 0,
+			    rt_now_us() + RT_TCP_SAY_US);
+	return s == RT_OK ? read_first(m, NULL, 0, err) : s;
 }

@@ -27,8 +27,8 @@ rt_tcp_report(const struct rt_tcp_meeting *m, const char *text)
 }
 
 enum rt_status
-rt_tcp_say_ended(const struct rt_tcp_meeting *m, int64_t rank,
-		 struct rt_error *err)
+rt_tcp_report_ended(const struct rt_tcp_meeting *m, int64_t rank,
+		    struct rt_error *err)
 {
 	return rt_fail(err, RT_IO, RT_NOWHERE,
 		       "%s ended before all ranks had met",
@@ -177,7 +177,7 @@ rt_tcp_meet(const struct rt_comm *c, struct rt_tcp_end *ends, bool *checks,
 	}
 	s = prepare(m, &own);
 	if (s == RT_OK) {
-		s = w->rank == 0 ? rt_tcp_host(m, &own) : rt_tcp_visit(m, &own);
+		s = w->rank == 0 ? rt_tcp_host(m, &own) : rt_tcp_join(m, &own);
 	}
 	*checks = m->own.checks;
 	if (s != RT_OK && err) {

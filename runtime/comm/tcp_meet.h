@@ -4,7 +4,7 @@
  * The first rank listens where the environment says. Each other rank connects,
  * is greeted, sends which rank of which plan it is and where it listens itself,
  * and gets the addresses of all. Each connects to all ranks below it; once all
- * have told the first rank that they are done, it lets them start.
+ * have reported to the first rank that they are done, it lets them start.
  *
  * The listener sends first, so nothing is ever sent to another program that
  * listens at that port. Both ends of a connection draw a random number, and
@@ -102,14 +102,14 @@ struct rt_tcp_meeting {
 	char last_away[512];
 	/* of the first rank alone */
 	struct rt_tcp_hello *hellos;	/* by rank */
-	int64_t told; /* ranks that have been told that there is no run */
+	int64_t notified;	/* ranks that know that there is no run */
 };
 
 /* ---- messages of both (tcp_meet.c) ------------------------------------ */
 
 enum rt_status rt_tcp_refused(struct rt_error *err, const char *what);
-enum rt_status rt_tcp_say_ended(const struct rt_tcp_meeting *m, int64_t rank,
-				struct rt_error *err);
+enum rt_status rt_tcp_report_ended(const struct rt_tcp_meeting *m, int64_t rank,
+				   struct rt_error *err);
 /* Writes a line to this rank's report, in addition to its final error. */
 void rt_tcp_report(const struct rt_tcp_meeting *m, const char *text);
 
@@ -123,14 +123,16 @@ enum rt_status rt_tcp_keys(struct rt_tcp_meeting *m, struct rt_error *err);
 void rt_tcp_key_of_token(struct rt_tcp_meeting *m);
 /* Sends a verdict; NULL: all is well. To a rank that has been authenticated, it
  * has a code over `more` as well. */
-bool rt_tcp_say(struct rt_tcp_meeting *m, int fd, struct rt_tcp_session *s,
-		const struct rt_error *why, const void *more, size_t bytes,
-		double until_us);
-/* Receives what rt_tcp_say sent. False and errno: nothing came, or (EBADMSG)
- * the sender does not know the secret. `more` follows a verdict that is ok. */
-bool rt_tcp_hear(int fd, struct rt_tcp_session *s, struct rt_tcp_verdict *v,
-		 void *more, size_t bytes, double until_us);
-bool rt_tcp_greet(const struct rt_tcp_meeting *m, struct rt_tcp_guest *g);
+bool rt_tcp_send_verdict(struct rt_tcp_meeting *m, int fd,
+			 struct rt_tcp_session *s, const struct rt_error *why,
+			 const void *more, size_t bytes, double until_us);
+/* Receives what rt_tcp_send_verdict sent. False and errno: nothing came, or
+ * (EBADMSG) the sender lacks the secret. `more` follows one that is ok. */
+bool rt_tcp_read_verdict(int fd, struct rt_tcp_session *s,
+			 struct rt_tcp_verdict *v, void *more, size_t bytes,
+			 double until_us);
+bool rt_tcp_send_greeting(const struct rt_tcp_meeting *m,
+			  struct rt_tcp_guest *g);
 void rt_tcp_prove(const struct rt_tcp_meeting *m,
 		  const struct rt_tcp_greeting *g, struct rt_tcp_hello *h,
 		  struct rt_tcp_session *s);
@@ -146,8 +148,8 @@ bool rt_tcp_proven(const struct rt_tcp_meeting *m, struct rt_tcp_guest *g);
  */
 int rt_tcp_guests_wait(struct rt_tcp_meeting *m, int64_t n, int ms);
 /* Closes a guest; sends it the reason if it can use it, and reports it. */
-void rt_tcp_turn_away(struct rt_tcp_meeting *m, struct rt_tcp_guest *g,
-		      const struct rt_error *why);
+void rt_tcp_reject(struct rt_tcp_meeting *m, struct rt_tcp_guest *g,
+		   const struct rt_error *why);
 void rt_tcp_guests_close(struct rt_tcp_meeting *m);
 
 /* ---- the file that holds the address (tcp_place.c) -------------------- */
@@ -157,15 +159,15 @@ enum rt_status rt_tcp_place_write(struct rt_tcp_meeting *m,
 				  const struct rt_tcp_address *at,
 				  struct rt_error *err);
 /* How many addresses the file has; 0: `why` says why it cannot be used. */
-int64_t rt_tcp_place_read(struct rt_tcp_meeting *m,
-			  struct rt_tcp_address *out, char *why, size_t room);
+int64_t rt_tcp_place_read(struct rt_tcp_meeting *m, struct rt_tcp_address *out,
+			  char *why, size_t why_size);
 /* Removes the file if it is this run's: the next run may have replaced it. */
 void rt_tcp_place_remove(const struct rt_tcp_meeting *m);
 
 /* ---- the first rank, and the others (tcp_host.c, tcp_join.c) --------- */
 
 enum rt_status rt_tcp_host(struct rt_tcp_meeting *m, struct rt_error *err);
-enum rt_status rt_tcp_visit(struct rt_tcp_meeting *m, struct rt_error *err);
+enum rt_status rt_tcp_join(struct rt_tcp_meeting *m, struct rt_error *err);
 /* Whether a first rank waits there, whose meeting has that key. */
 bool rt_tcp_is_alive(const struct rt_tcp_address *all, int64_t n, uint64_t key);
 

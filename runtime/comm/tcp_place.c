@@ -36,24 +36,25 @@ kind_of(mode_t mode)
 
 /* NULL: `why` is the reason, or errno is ENOENT. */
 static FILE *
-open_place(const char *path, char *why, size_t room)
+open_place(const char *path, char *why, size_t why_size)
 {
 	int fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 	struct stat st;
 	FILE *f = NULL;
 
 	if (fd < 0 && errno == ENOENT) {
-		snprintf(why, room, "there is no such file");
+		snprintf(why, why_size, "there is no such file");
 		errno = ENOENT;
 		return NULL;
 	}
 	if (fd < 0 || fstat(fd, &st) != 0) {
-		snprintf(why, room, "%s", errno == ELOOP ?
+		snprintf(why, why_size, "%s", errno == ELOOP ?
 			 "it is a symbolic link" : strerror(errno));
 	} else if (!S_ISREG(st.st_mode) || st.st_size > MOST_BYTES) {
-		snprintf(why, room, "%s", kind_of(st.st_mode));
+		snprintf(why, why_size, "%s", kind_of(st.st_mode));
 	} else if (st.st_uid != geteuid()) {
-		snprintf(why, room, "it is of user %lld, not of this one, %lld",
+		snprintf(why, why_size,
+			 "it is of user %lld, not of this one, %lld",
 			 (long long)st.st_uid, (long long)geteuid());
 	} else {
 		f = fdopen(fd, "r");
@@ -95,7 +96,7 @@ read_address(FILE *f, struct rt_tcp_address *a)
 
 /* A file that is still being written lacks its last line. */
 static int64_t
-parse(FILE *f, struct rt_rendezvous *r, struct rt_tcp_address *out)
+parse_place(FILE *f, struct rt_rendezvous *r, struct rt_tcp_address *out)
 {
 	unsigned long long key;
 	int version, port;
@@ -125,19 +126,19 @@ is_private(FILE *f)
 
 int64_t
 rt_tcp_place_read(struct rt_tcp_meeting *m, struct rt_tcp_address *out,
-		  char *why, size_t room)
+		  char *why, size_t why_size)
 {
-	FILE *f = open_place(m->at.place, why, room);
+	FILE *f = open_place(m->at.place, why, why_size);
 	int64_t n = 0;
 
 	if (!f) {
 		return 0;
 	}
 	if (is_private(f)) {
-		n = parse(f, &m->at, out);
-		snprintf(why, room, "there is no place in it");
+		n = parse_place(f, &m->at, out);
+		snprintf(why, why_size, "there is no place in it");
 	} else {
-		snprintf(why, room, "others than its user may read it");
+		snprintf(why, why_size, "others than its user may read it");
 	}
 	fclose(f);
 	return n;
@@ -146,7 +147,8 @@ rt_tcp_place_read(struct rt_tcp_meeting *m, struct rt_tcp_address *out,
 /* ---- writing ---- */
 
 static enum rt_status
-cannot(const struct rt_tcp_meeting *m, const char *why, struct rt_error *err)
+write_failed(const struct rt_tcp_meeting *m, const char *why,
+	     struct rt_error *err)
 {
 	return rt_fail(err, RT_IO, (struct rt_where){ m->at.place, NULL, -1 },
 		       "cannot be written (LLMC_RENDEZVOUS): %s", why);
@@ -165,23 +167,24 @@ make_way(const struct rt_tcp_meeting *m, struct rt_error *err)
 	int64_t n;
 
 	if (!f) {
-		return errno == ENOENT ? RT_OK : cannot(m, why, err);
+		return errno == ENOENT ? RT_OK : write_failed(m, why, err);
 	}
 	empty = fscanf(f, "%15s", word) != 1;
 	ours = strcmp(word, BEGIN) == 0;
 	rewind(f);
-	n = ours ? parse(f, &there, all) : 0;
+	n = ours ? parse_place(f, &there, all) : 0;
 	fclose(f);
 	if (!ours && !empty) {
-		return cannot(m, "a file with something else is there", err);
+		return write_failed(m, "a file with something else is there",
+				    err);
 	}
 	alive = n > 0 && rt_tcp_is_alive(all, n, there.key);
 	if (alive) {
-		return cannot(m, "the first rank of another run waits there; "
-			      "name another file", err);
+		return write_failed(m, "the first rank of another run waits "
+				    "there; name another file", err);
 	}
 	if (unlink(m->at.place) != 0 && errno != ENOENT) {
-		return cannot(m, strerror(errno), err);
+		return write_failed(m, strerror(errno), err);
 	}
 	return RT_OK;
 }
@@ -200,7 +203,8 @@ print_bytes(FILE *f, const uint8_t *at, int n)
 /* Writes the file: a line with a word, a version, the key and the port; one
  * with the token; an address a line; and a last word. */
 static bool
-print(FILE *f, const struct rt_tcp_meeting *m, const struct rt_tcp_address *at)
+print_place(FILE *f, const struct rt_tcp_meeting *m,
+	    const struct rt_tcp_address *at)
 {
 	struct rt_tcp_address all[RT_TCP_ADDRESSES];
 	int64_t n = 1, i;
@@ -242,14 +246,14 @@ rt_tcp_place_write(struct rt_tcp_meeting *m, const struct rt_tcp_address *at,
 		}
 	}
 	if (fd < 0) {
-		return cannot(m, strerror(why), err);
+		return write_failed(m, strerror(why), err);
 	}
 	f = fdopen(fd, "w");
-	good = f && print(f, m, at);
+	good = f && print_place(f, m, at);
 	why = errno;
 	if ((f ? fclose(f) : close(fd)) != 0 || !good) {
 		unlink(m->at.place);
-		return cannot(m, strerror(good ? errno : why), err);
+		return write_failed(m, strerror(good ? errno : why), err);
 	}
 	return RT_OK;
 }

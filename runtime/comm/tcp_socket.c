@@ -31,7 +31,7 @@ union any {
 	struct sockaddr any;
 	struct sockaddr_in v4;
 	struct sockaddr_in6 v6;
-	struct sockaddr_storage room;
+	struct sockaddr_storage storage;
 };
 
 /* ---- addresses ---- */
@@ -177,7 +177,7 @@ rt_tcp_left_ms(double until_us)
 }
 
 static bool
-can(int fd, short what, double until_us)
+poll_until(int fd, short what, double until_us)
 {
 	for (;;) {
 		struct pollfd p = { fd, what, 0 };
@@ -199,7 +199,7 @@ can(int fd, short what, double until_us)
 bool
 rt_tcp_can_read(int fd, double until_us)
 {
-	return can(fd, POLLIN, until_us);
+	return poll_until(fd, POLLIN, until_us);
 }
 
 bool
@@ -218,7 +218,7 @@ rt_tcp_read(int fd, void *at, size_t bytes, double until_us)
 			return false;
 		} else if (errno != EINTR &&
 			   ((errno != EAGAIN && errno != EWOULDBLOCK) ||
-			    !can(fd, POLLIN, until_us))) {
+			    !poll_until(fd, POLLIN, until_us))) {
 			return false;
 		}
 	}
@@ -238,7 +238,7 @@ rt_tcp_write(int fd, const void *at, size_t bytes, double until_us)
 			bytes -= (size_t)n;
 		} else if (errno != EINTR &&
 			   ((errno != EAGAIN && errno != EWOULDBLOCK) ||
-			    !can(fd, POLLOUT, until_us))) {
+			    !poll_until(fd, POLLOUT, until_us))) {
 			return false;
 		}
 	}
@@ -249,7 +249,7 @@ rt_tcp_write(int fd, const void *at, size_t bytes, double until_us)
 
 /* Options that cannot be set keep the system's defaults. */
 static void
-tune(int fd)
+set_options(int fd)
 {
 	static const struct {
 		int level, name, value;
@@ -347,9 +347,9 @@ rt_tcp_connect(const struct rt_tcp_address *a, double until_us)
 		return -1;
 	}
 	n = to_system(a, &s);
-	tune(fd);
+	set_options(fd);
 	if (connect(fd, &s.any, n) != 0 &&
-	    (errno != EINPROGRESS || !can(fd, POLLOUT, until_us))) {
+	    (errno != EINPROGRESS || !poll_until(fd, POLLOUT, until_us))) {
 		return close_failed(fd);
 	}
 	if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &why, &size) != 0 || why) {
@@ -374,7 +374,7 @@ rt_tcp_accept(int listener, struct rt_tcp_address *from)
 	fd = accept4(listener, &s.any, &n, SOCK_CLOEXEC | SOCK_NONBLOCK);
 	if (fd >= 0) {
 		from_system(&s, from);
-		tune(fd);
+		set_options(fd);
 	}
 	return fd;
 }

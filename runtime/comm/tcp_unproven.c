@@ -105,7 +105,7 @@ let_come(struct rt_tcp_meeting *m)
 		}
 		*g = (struct rt_tcp_guest){ .fd = fd, .since = rt_now_us(),
 					    .from = from };
-		if (!rt_tcp_greet(m, g)) {
+		if (!rt_tcp_send_greeting(m, g)) {
 			close_guest(g);
 		}
 	}
@@ -132,7 +132,7 @@ judge(struct rt_tcp_meeting *m, struct rt_tcp_guest *g)
 			"how ranks meet, expected %d: the plans were made by "
 			"two versions of llmc",
 			(long long)g->hello.version, (int)RT_TCP_VERSION);
-		rt_tcp_turn_away(m, g, &why);
+		rt_tcp_reject(m, g, &why);
 	} else if (g->heard < sizeof(g->hello)) {
 		return;
 	} else if (g->hello.magic != RT_TCP_MAGIC) {
@@ -141,7 +141,7 @@ judge(struct rt_tcp_meeting *m, struct rt_tcp_guest *g)
 		rt_fail(&why, RT_FORMAT, RT_NOWHERE, "it does not know this "
 			"job's secret: give all ranks the same LLMC_SECRET or "
 			"LLMC_SECRET_FILE, or none");
-		rt_tcp_turn_away(m, g, &why);
+		rt_tcp_reject(m, g, &why);
 	} else {
 		g->whole = true;
 	}
@@ -189,8 +189,8 @@ rt_tcp_guests_wait(struct rt_tcp_meeting *m, int64_t n, int ms)
 }
 
 void
-rt_tcp_turn_away(struct rt_tcp_meeting *m, struct rt_tcp_guest *g,
-		 const struct rt_error *why)
+rt_tcp_reject(struct rt_tcp_meeting *m, struct rt_tcp_guest *g,
+	      const struct rt_error *why)
 {
 	struct rt_tcp_hello *h = &g->hello;
 	bool named = g->heard == sizeof(*h);
@@ -214,7 +214,8 @@ rt_tcp_turn_away(struct rt_tcp_meeting *m, struct rt_tcp_guest *g,
 	}
 	memcpy(m->last_away, what, sizeof(what));
 	if (named) {
-		rt_tcp_say(m, g->fd, &g->session, why, NULL, 0, rt_now_us());
+		rt_tcp_send_verdict(m, g->fd, &g->session, why, NULL, 0,
+				    rt_now_us());
 	}
 	close_guest(g);
 }

@@ -37,16 +37,16 @@ enum rt_status rt_comm_show_first(struct rt_comm *c, const struct rt_group *g,
 /*
  * What a rank is doing: for messages, and to see that all members do the same.
  */
-struct rt_scene {
+struct rt_activity {
 	const char *what;
-	int64_t trip, microbatch;	/* -1: of none */
+	int64_t layer, microbatch;	/* -1: of none */
 	uint64_t id;
 };
 
 /* A collective of a group; by dim, the pieces of each member. */
 struct rt_meeting {
 	struct rt_group *group;
-	struct rt_scene scene;
+	struct rt_activity activity;
 	const struct rt_coll *coll;
 	char *in, *out;
 	const struct rt_meeting *next;	/* joined to the same call; or NULL */
@@ -93,12 +93,12 @@ struct rt_transport {
 	/* A number for groups of that kind; -1: too many. */
 	int64_t (*row)(struct rt_comm *c, int64_t axes, int64_t holders);
 	/* Records what this rank begins to do. */
-	void (*note)(struct rt_comm *c, const char *what, int64_t trip,
+	void (*note)(struct rt_comm *c, const char *what, int64_t layer,
 		     int64_t microbatch);
 	/* Each member contributes `bytes` up to RT_MAIL_BYTES and finds those
 	 * of the others at theirs[member], until the group meets again. */
 	enum rt_status (*show)(struct rt_comm *c, struct rt_group *g,
-			       const struct rt_scene *s, const void *mine,
+			       const struct rt_activity *s, const void *mine,
 			       int64_t bytes, const char **theirs,
 			       struct rt_error *err);
 	/* SUM, MAX and COPY */
@@ -129,7 +129,7 @@ struct rt_comm {
 	double timeout_us;
 	int report_fd;
 	struct rt_variables variables;
-	const volatile sig_atomic_t *told;
+	const volatile sig_atomic_t *end_asked;
 	char *arena;
 	int64_t arena_bytes;
 	const struct rt_transport *via;
@@ -147,7 +147,7 @@ struct rt_rank_text {
 };
 struct rt_rank_text rt_rank_text(const struct rt_comm *c, int64_t rank);
 /* ", layer 4, microbatch 2", or less */
-struct rt_rank_text rt_scene_text(const struct rt_scene *s);
+struct rt_rank_text rt_activity_text(const struct rt_activity *s);
 /*
  * The pipeline's axis and this rank's place on it; the rank at another place.
  */

@@ -20,17 +20,17 @@
 /* ---- the event recorder ---- */
 
 void
-rt_watch_note(struct rt_comm *c, const char *what, int64_t trip,
+rt_watch_note(struct rt_comm *c, const char *what, int64_t layer,
 	      int64_t microbatch)
 {
-	struct rt_desk *d = rt_segment_slot(c->shm, c->shm->me);
+	struct rt_rank_slot *d = rt_segment_slot(c->shm, c->shm->me);
 	unsigned n = atomic_load_explicit(&d->nevents, memory_order_relaxed);
 	struct rt_event *e = &d->events[n % RT_EVENTS];
 	size_t len = strlen(what);
 
 	len = len < sizeof(e->what) - 1 ? len : sizeof(e->what) - 1;
 	e->at_us = rt_now_us();
-	e->trip = trip;
+	e->layer = layer;
 	e->microbatch = microbatch;
 	memcpy(e->what, what, len);
 	e->what[len] = '\0';
@@ -44,7 +44,7 @@ static bool
 event_of(const struct rt_comm *c, int64_t local, unsigned back,
 	 struct rt_event *out)
 {
-	struct rt_desk *d = rt_segment_slot(c->shm, local);
+	struct rt_rank_slot *d = rt_segment_slot(c->shm, local);
 	unsigned n = atomic_load_explicit(&d->nevents, memory_order_acquire);
 
 	if (back >= n || back >= RT_EVENTS) {
@@ -58,9 +58,9 @@ event_of(const struct rt_comm *c, int64_t local, unsigned back,
 static struct rt_rank_text
 event_text(const struct rt_event *e)
 {
-	struct rt_scene s = { e->what, e->trip, e->microbatch, 0 };
+	struct rt_activity s = { e->what, e->layer, e->microbatch, 0 };
 
-	return rt_scene_text(&s);
+	return rt_activity_text(&s);
 }
 
 /* ---- who is alive ---- */
@@ -143,8 +143,8 @@ say_died(struct rt_comm *c, const struct rt_wait *w, int64_t dead,
 	return rt_fail(err, RT_IO, RT_NOWHERE,
 		       "%s died while rank %lld waited for %s in %s%s",
 		       rt_rank_text(c, dead).text, (long long)c->world.rank,
-		       whom, rt_show_name(w->scene->what).text,
-		       rt_scene_text(w->scene).text);
+		       whom, rt_show_name(w->activity->what).text,
+		       rt_activity_text(w->activity).text);
 }
 
 static enum rt_status
@@ -152,10 +152,9 @@ say_left(struct rt_comm *c, const struct rt_wait *w, struct rt_error *err)
 {
 	return rt_fail(err, RT_IO, RT_NOWHERE,
 		       "%s has ended while rank %lld waited for it in %s%s",
-		       rt_rank_text(c, w->rank).text,
-		       (long long)c->world.rank,
-		       rt_show_name(w->scene->what).text,
-		       rt_scene_text(w->scene).text);
+		       rt_rank_text(c, w->rank).text, (long long)c->world.rank,
+		       rt_show_name(w->activity->what).text,
+		       rt_activity_text(w->activity).text);
 }
 
 static enum rt_status
@@ -171,20 +170,20 @@ say_given_up(struct rt_comm *c, const struct rt_wait *w, struct rt_error *err)
 }
 
 enum rt_status
-rt_watch_differ(struct rt_comm *c, const struct rt_scene *s, int64_t rank,
-		struct rt_error *err)
+rt_watch_mismatch(struct rt_comm *c, const struct rt_activity *s, int64_t rank,
+		  struct rt_error *err)
 {
 	struct rt_event e;
 
 	if (!event_of(c, c->shm->local_of[rank], 0, &e)) {
 		snprintf(e.what, sizeof(e.what), "its start");
-		e.trip = e.microbatch = -1;
+		e.layer = e.microbatch = -1;
 	}
 	return rt_fail(err, RT_FORMAT, RT_NOWHERE,
 		       "%s is in %s%s, %s in %s%s: they run different plans, "
 		       "or one of them is broken",
 		       rt_rank_text(c, c->world.rank).text,
-		       rt_show_name(s->what).text, rt_scene_text(s).text,
+		       rt_show_name(s->what).text, rt_activity_text(s).text,
 		       rt_rank_text(c, rank).text, rt_show_name(e.what).text,
 		       event_text(&e).text);
 }
@@ -290,7 +289,7 @@ add_first(struct rt_line *t, const struct rt_comm *c, const struct rt_wait *w,
 
 /* Writes all recorded events, a line each. */
 static void
-report(struct rt_comm *c, const char *message)
+write_report(struct rt_comm *c, const char *message)
 {
 	double now = rt_now_us();
 	int64_t i;
@@ -328,14 +327,14 @@ say_late(struct rt_comm *c, const struct rt_wait *w, double since,
 	struct rt_line t = { "", 0 };
 
 	rt_line_add(&t, "waited %.1f s in %s%s: come: ", (now - since) * 1e-6,
-		    rt_show_name(w->scene->what).text,
-		    rt_scene_text(w->scene).text);
+		    rt_show_name(w->activity->what).text,
+		    rt_activity_text(w->activity).text);
 	add_ranks(&t, c, w, true);
 	rt_line_add(&t, "; missing: ");
 	add_ranks(&t, c, w, false);
 	add_first(&t, c, w, now);
 	rt_watch_give_up(c, -1, t.at);
-	report(c, t.at);
+	write_report(c, t.at);
 	return rt_fail(err, RT_IO, RT_NOWHERE, "%s", t.at);
 }
 
@@ -356,7 +355,7 @@ look_around(struct rt_comm *c, const struct rt_wait *w, double since,
 
 		s = say_died(c, w, dead, &own);
 		rt_watch_give_up(c, dead, own.message);
-		report(c, own.message);
+		write_report(c, own.message);
 		if (err) {
 			*err = own;
 		}
@@ -377,7 +376,7 @@ enum rt_status
 rt_watch_wait(struct rt_comm *c, const struct rt_wait *w,
 	      struct rt_error *err)
 {
-	struct rt_desk *d = rt_segment_slot(c->shm, c->shm->me);
+	struct rt_rank_slot *d = rt_segment_slot(c->shm, c->shm->me);
 	enum rt_status s = RT_OK;
 	double since;
 

@@ -61,7 +61,7 @@ static const struct launcher launchers[] = {
 /* ---- numbers ---- */
 
 static const char *
-look(const struct env *e, const char *name)
+variable_of(const struct env *e, const char *name)
 {
 	const char *s = name ? e->get(e->user, name) : NULL;
 
@@ -70,10 +70,10 @@ look(const struct env *e, const char *name)
 
 /* Reads a variable that is set; from `least` to `most`. */
 static enum rt_status
-number(const struct env *e, const char *name, int64_t least, int64_t most,
-       int64_t *out, struct rt_error *err)
+read_number(const struct env *e, const char *name, int64_t least, int64_t most,
+	    int64_t *out, struct rt_error *err)
 {
-	const char *s = look(e, name);
+	const char *s = variable_of(e, name);
 	int64_t v = 0;
 	size_t i;
 
@@ -134,21 +134,21 @@ local_size_of(const struct env *e, const struct launcher *l,
 	int64_t node = 0;
 	enum rt_status s;
 
-	if (look(e, l->local_size)) {
-		return number(e, l->local_size, 1, w->size, &w->local_size,
-			      err);
+	if (variable_of(e, l->local_size)) {
+		return read_number(e, l->local_size, 1, w->size, &w->local_size,
+				   err);
 	}
-	list = look(e, name);
+	list = variable_of(e, name);
 	if (!list) {
 		name = "SLURM_TASKS_PER_NODE";
-		list = look(e, name);
+		list = variable_of(e, name);
 	}
 	if (l->local_size || !list) {
 		w->local_size = w->size;
 		return RT_OK;
 	}
-	if (look(e, "SLURM_NODEID")) {
-		s = number(e, "SLURM_NODEID", 0, MOST_RANKS, &node, err);
+	if (variable_of(e, "SLURM_NODEID")) {
+		s = read_number(e, "SLURM_NODEID", 0, MOST_RANKS, &node, err);
 		if (s != RT_OK) {
 			return s;
 		}
@@ -165,9 +165,9 @@ place_on_host(const struct env *e, const struct launcher *l,
 	if (s != RT_OK) {
 		return s;
 	}
-	if (look(e, l->local_rank)) {
-		return number(e, l->local_rank, 0, w->local_size - 1,
-			      &w->local_rank, err);
+	if (variable_of(e, l->local_rank)) {
+		return read_number(e, l->local_rank, 0, w->local_size - 1,
+				   &w->local_rank, err);
 	}
 	if (w->local_size != w->size) {
 		return rt_fail(err, RT_FORMAT, NOWHERE,
@@ -189,7 +189,7 @@ name_job(const struct env *e, const struct launcher *l, struct rt_world *w)
 	size_t n = 0, i;
 
 	for (i = 0; i < JOB_PARTS && l->job[i]; i++) {
-		const char *s = look(e, l->job[i]);
+		const char *s = variable_of(e, l->job[i]);
 
 		if (s && n < sizeof(text)) {
 			n += (size_t)snprintf(text + n, sizeof(text) - n,
@@ -219,18 +219,19 @@ read_launcher(const struct env *e, const struct launcher *l,
 	size_t i;
 
 	for (i = 0; i < 3 && !size; i++) {
-		size = look(e, l->size[i]) ? l->size[i] : NULL;
+		size = variable_of(e, l->size[i]) ? l->size[i] : NULL;
 	}
 	if (!size) {
 		return rt_fail(err, RT_FORMAT, NOWHERE,
 			       "the variable %s is '%s', but %s, the number "
 			       "of ranks, is not set: set both, or none",
-			       l->rank, rt_show_name(look(e, l->rank)).text,
+			       l->rank,
+			       rt_show_name(variable_of(e, l->rank)).text,
 			       l->size[0]);
 	}
-	s = number(e, size, 1, MOST_RANKS, &w->size, err);
+	s = read_number(e, size, 1, MOST_RANKS, &w->size, err);
 	if (s == RT_OK) {
-		s = number(e, l->rank, 0, w->size - 1, &w->rank, err);
+		s = read_number(e, l->rank, 0, w->size - 1, &w->rank, err);
 	}
 	if (s == RT_OK) {
 		s = place_on_host(e, l, w, err);
@@ -265,7 +266,8 @@ rt_world_find(struct rt_world *w,
 	for (i = 0; i < sizeof(launchers) / sizeof(*launchers); i++) {
 		const struct launcher *l = &launchers[i];
 
-		if (look(&e, l->rank) && (!l->needs || look(&e, l->needs))) {
+		if (variable_of(&e, l->rank) &&
+		    (!l->needs || variable_of(&e, l->needs))) {
 			return read_launcher(&e, l, w, err);
 		}
 	}

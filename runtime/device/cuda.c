@@ -1,10 +1,9 @@
 /*
- * cuda.c - a GPU as a device: its memory, its streams, and the step as a
- * graph.
+ * A GPU as a device: its memory, its streams, and the step as a graph.
  *
- * The first step of a kind is called kernel by kernel, and each is waited
- * for, so that a fault is known by the kernel's name.  The second is captured
- * and from then on launched as one; what differs from step to step lies in
+ * In the first step of a kind each kernel is launched and waited for, so that a
+ * fault is reported with the kernel's name. The second step is captured as a
+ * graph, and from then on launched as one; what differs between steps is in
  * memory (rt_call.live, inputs), not in arguments.
  */
 #include "runtime/device/cuda_device.h"
@@ -20,7 +19,7 @@
  */
 enum { NON_BLOCKING = 1, THREAD_LOCAL = 1 };
 
-/* So long a wait spins: most ends within it. */
+/* A wait spins for so long: most waits end within it. */
 #define SPIN_MS 0.2
 #define NAP_NS 20000
 #define POLL_MS 50
@@ -47,9 +46,9 @@ too_late(struct rt_device *d, struct rt_error *err)
 			rt_place_text(&s->place).text, d->options->timeout_s);
 	} else {
 		status = rt_fail(err, RT_IO, RT_NOWHERE, "the GPU has not "
-			"ended in %.0f s what it was told, last %s: another "
+			"ended in %.0f s what it was given, last %s: another "
 			"rank may have died or hang; --no-graph tells which "
-			"talk it was", d->options->timeout_s,
+			"collective it was", d->options->timeout_s,
 			g->last ? rt_show_name(g->last).text : "a copy");
 	}
 	rt_nccl_abort(d);
@@ -111,10 +110,10 @@ gpu_read(struct rt_device *d, int64_t offset, void *to, int64_t bytes,
 	return status;
 }
 
-/* To any of this rank's memory, through what is pinned. */
+/* Copies into this rank's device memory, through pinned memory. */
 static enum rt_status
-put(struct rt_device *d, uint64_t to, const void *from, int64_t bytes,
-    struct rt_error *err)
+write_pinned(struct rt_device *d, uint64_t to, const void *from, int64_t bytes,
+	     struct rt_error *err)
 {
 	struct rt_gpu *g = d->self;
 	enum rt_status status = RT_OK;
@@ -140,8 +139,8 @@ gpu_write(struct rt_device *d, int64_t offset, const void *from,
 	struct rt_gpu *g = d->self;
 	enum rt_status status = rt_gpu_settle_all(d, err);
 
-	return status == RT_OK ? put(d, g->arena + (uint64_t)offset, from,
-				     bytes, err) : status;
+	return status == RT_OK ? write_pinned(d, g->arena + (uint64_t)offset,
+					      from, bytes, err) : status;
 }
 
 static enum rt_status
@@ -165,7 +164,7 @@ by_address(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-/* Those of all microbatches, each once. */
+/* The pieces of all microbatches, each once. */
 static enum rt_status
 gpu_pieces(struct rt_device *d, const struct rt_pieces *const *pieces,
 	   int64_t n, struct rt_error *err)
@@ -194,7 +193,8 @@ gpu_pieces(struct rt_device *d, const struct rt_pieces *const *pieces,
 	status = GPU(&g->api, alloc, &g->pieces,
 		     (size_t)(k + 1) * sizeof *all);
 	if (status == RT_OK) {
-		status = put(d, g->pieces, all, k * (int64_t)sizeof *all, err);
+		status = write_pinned(d, g->pieces, all,
+				      k * (int64_t)sizeof *all, err);
 	}
 	free(all);
 	return status;
@@ -205,7 +205,7 @@ gpu_set_step(struct rt_device *d, int64_t step, struct rt_error *err)
 {
 	struct rt_gpu *g = d->self;
 
-	return put(d, g->live, &step, sizeof step, err);
+	return write_pinned(d, g->live, &step, sizeof step, err);
 }
 
 /* ---- a step ---- */
@@ -265,7 +265,7 @@ launch_kept(struct rt_device *d, struct rt_error *err)
 	return GPU(&g->api, graph_launch, g->kept[g->update].exec, g->stream);
 }
 
-/* Talks through the host end in it, and so cannot be in a graph. */
+/* A collective that goes through the host cannot be captured in a graph. */
 static bool
 may_keep(const struct rt_device *d)
 {
@@ -331,7 +331,7 @@ gpu_end(struct rt_device *d, struct rt_error *err)
 	return status == RT_OK ? rt_gpu_wait(d, err) : status;
 }
 
-/* ---- life ---- */
+/* ---- opening and closing ---- */
 
 void
 rt_gpu_graphs_free(struct rt_gpu *g)
@@ -470,7 +470,7 @@ make_context(struct rt_device *d, struct rt_error *err)
 		       status;
 }
 
-/* Does any GPU have two ranks?  All ranks come to the same answer. */
+/* Whether any GPU is shared by two ranks. All ranks get the same answer. */
 static enum rt_status
 find_sharing(struct rt_device *d, struct rt_error *err)
 {
@@ -502,8 +502,8 @@ open_gpu(struct rt_device *d, struct rt_error *err)
 
 	status = rt_gpu_load(&g->api, d->options->libcuda, err);
 	if (status == RT_OK) {
-		status = rt_gpu_look(&g->api, d->comm->world.local_rank,
-				     &g->facts, err);
+		status = rt_gpu_query(&g->api, d->comm->world.local_rank,
+				      &g->facts, err);
 	}
 	if (status == RT_OK) {
 		status = rt_gpu_fits(d->plan, &g->facts, err);

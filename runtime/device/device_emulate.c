@@ -57,8 +57,8 @@ load_emulator(const struct rt_emulator **out, struct rt_error *err)
 	if (!emulator_path(path, sizeof path) || access(path, R_OK) != 0) {
 		return rt_fail(err, RT_IO, RT_NOWHERE, "the emulator, "
 			RT_EMULATOR_FILE ", is not beside this program: llmc "
-			"writes it into the folder of a plan for GPUs, and it "
-			"goes where `rank` goes");
+			"writes it into the folder of a plan for GPUs; copy it "
+			"along with `rank`");
 	}
 	file = dlopen(path, RTLD_NOW | RTLD_LOCAL);
 	e = file ? dlsym(file, "rt_emulator") : NULL;
@@ -111,9 +111,9 @@ write_maps(const struct emulated *x, const struct rt_kernel *k,
 	int64_t i;
 
 	for (i = 0; i < g->nmaps && status == RT_OK; i++) {
-		status = x->calls->map(args + rt_args_maps(k) +
-				       i * RT_MAP_BYTES, &g->maps[i],
-				       c->at[g->maps[i].operand], err);
+		status = x->calls->map(
+			args + rt_args_maps(k) + i * RT_MAP_BYTES, &g->maps[i],
+			c->at[g->maps[i].operand], err);
 	}
 	return status;
 }
@@ -177,7 +177,7 @@ emulated_coll(struct rt_device *d, const struct rt_coll *t, char *const *at,
 	enum rt_status status = rt_coll_fits(d, t, place->microbatch, err);
 
 	return status == RT_OK ? rt_comm_join(d->comm, t, place->microbatch,
-					      at, place->trip, err) : status;
+					      at, place->layer, err) : status;
 }
 
 static enum rt_status

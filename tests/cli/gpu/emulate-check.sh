@@ -81,7 +81,7 @@ cmp wanted losses || bad 'other losses, always checked'
 
 cut="sh $tmp/without"
 trained 'a race that nobody looks for' LLMC_LINKER="$cut" LLMC_EMULATE_CHECK=0
-found 'unless told otherwise' LLMC_LINKER="$cut"
+found 'by default' LLMC_LINKER="$cut"
 found 'each time' LLMC_LINKER="$cut" LLMC_EMULATE_CHECK=1
 found 'with -O0' LLMC_LINKER="$cut -O0"
 for cc in gcc clang; do
