@@ -144,6 +144,7 @@ noinst_LIBRARIES += %D%/libemulate.a
 %C%_libemulate_a_SOURCES = \
 	%D%/emulate/emulate.c \
 	%D%/emulate/emulate.h \
+	%D%/emulate/emulate_address.c \
 	%D%/emulate/emulate_build.c \
 	%D%/emulate/emulate_call.h \
 	%D%/emulate/emulate_check.c \
