@@ -31,8 +31,6 @@ passes/solve: solve.c solve_reduce.c solve_search.c solve_take.c - found when th
 passes/solve: solve_eliminate.c solve_pairs.c - found when this test was written
 passes/stage: stage_emit.c stage_sums.c - found when this test was written
 passes: ahead.c manager.c - found when this test was written
-runtime/comm: tcp_host.c tcp_join.c tcp_meet.c tcp_place.c tcp_proof.c tcp_unproven.c - found when this test was written
-runtime/device: cuda.c cuda_comm.c - found when this test was written
 '
 set -eu
 cd "${top_srcdir:?}"

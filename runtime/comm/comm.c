@@ -37,6 +37,47 @@ rt_activity_text(const struct rt_activity *s)
 	return t;
 }
 
+struct rt_rank_text
+rt_event_text(const struct rt_event *e)
+{
+	struct rt_activity s = { e->what, e->layer, e->microbatch, 0 };
+
+	return rt_activity_text(&s);
+}
+
+enum rt_status
+rt_event_mismatch(const struct rt_comm *c, const struct rt_activity *s,
+		  const struct rt_event *theirs, int64_t rank,
+		  struct rt_error *err)
+{
+	struct rt_event e = *theirs;
+
+	e.what[sizeof(e.what) - 1] = '\0';
+	return rt_fail(err, RT_FORMAT, RT_NOWHERE,
+		       "%s is in %s%s, %s in %s%s: they run different plans, "
+		       "or one of them is broken",
+		       rt_rank_text(c, c->world.rank).text,
+		       rt_show_name(s->what).text, rt_activity_text(s).text,
+		       rt_rank_text(c, rank).text, rt_show_name(e.what).text,
+		       rt_event_text(&e).text);
+}
+
+void
+rt_line_rank(struct rt_line *t, int64_t found, int64_t rank)
+{
+	if (found < 8) {
+		rt_line_add(t, "%s%lld", found ? ", " : "", (long long)rank);
+	}
+}
+
+void
+rt_line_more_ranks(struct rt_line *t, int64_t found)
+{
+	if (found > 8) {
+		rt_line_add(t, " and %lld more", (long long)(found - 8));
+	}
+}
+
 /* ---- groups ---- */
 
 static int64_t

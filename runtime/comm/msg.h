@@ -57,7 +57,7 @@ struct rt_msg_calls {
 	enum rt_status (*probe)(void *lib, int64_t tag, int64_t *rank,
 				struct rt_error *err);
 	/* The state of that rank; NULL: the carrier does not know it. */
-	enum rt_msg_peer (*look_at)(void *lib, int64_t rank);
+	enum rt_msg_peer (*peer_state)(void *lib, int64_t rank);
 	/* Sleeps until a message arrives, at most so long; NULL: cannot. */
 	void (*await)(void *lib, int ms);
 };
@@ -133,9 +133,6 @@ void rt_msg_note(struct rt_comm *c, const char *what, int64_t layer,
 		 int64_t microbatch);
 /* The last event that this rank recorded. */
 struct rt_event rt_msg_event(const struct rt_comm *c);
-enum rt_status rt_msg_mismatch(struct rt_comm *c, const struct rt_activity *s,
-			       const struct rt_event *theirs, int64_t rank,
-			       struct rt_error *err);
 /* Notifies all others, and waits a little until they have received it. */
 void rt_msg_give_up(struct rt_comm *c, const char *why);
 

@@ -28,7 +28,7 @@ check_letter(struct rt_comm *c, const struct rt_group *g, int64_t i,
 	const struct rt_letter *l = &c->msg->letters[i];
 
 	return l->id == activity->id ? RT_OK :
-		rt_msg_mismatch(c, activity, &l->about, g->ranks[i], err);
+		rt_event_mismatch(c, activity, &l->about, g->ranks[i], err);
 }
 
 static enum rt_status

@@ -4,7 +4,6 @@
  * and whether it has waited longer than the timeout.
  */
 #include "runtime/comm/msg.h"
-#include "runtime/text.h"
 
 #include <sched.h>
 #include <stdio.h>
@@ -55,14 +54,6 @@ rt_msg_event(const struct rt_comm *c)
 	return m->nevents ? m->events[(m->nevents - 1) % RT_EVENTS] : e;
 }
 
-static struct rt_rank_text
-event_text(const struct rt_event *e)
-{
-	struct rt_activity s = { e->what, e->layer, e->microbatch, 0 };
-
-	return rt_activity_text(&s);
-}
-
 static void
 report_events(const struct rt_comm *c, const char *message)
 {
@@ -81,26 +72,9 @@ report_events(const struct rt_comm *c, const char *message)
 
 		dprintf(c->report_fd, "  %s: %s%s, since %.1f s\n",
 			rt_rank_text(c, c->world.rank).text,
-			rt_show_name(e->what).text, event_text(e).text,
+			rt_show_name(e->what).text, rt_event_text(e).text,
 			(now - e->at_us) * 1e-6);
 	}
-}
-
-enum rt_status
-rt_msg_mismatch(struct rt_comm *c, const struct rt_activity *s,
-		const struct rt_event *theirs, int64_t rank,
-		struct rt_error *err)
-{
-	struct rt_event e = *theirs;
-
-	e.what[sizeof(e.what) - 1] = '\0';
-	return rt_fail(err, RT_FORMAT, RT_NOWHERE,
-		       "%s is in %s%s, %s in %s%s: they run different plans, "
-		       "or one of them is broken",
-		       rt_rank_text(c, c->world.rank).text,
-		       rt_show_name(s->what).text, rt_activity_text(s).text,
-		       rt_rank_text(c, rank).text, rt_show_name(e.what).text,
-		       event_text(&e).text);
 }
 
 /* ---- notices ---- */
@@ -118,7 +92,7 @@ state_of(const struct rt_comm *c, int64_t rank)
 {
 	const struct rt_msg *m = c->msg;
 
-	return m->calls->look_at ? m->calls->look_at(m->lib, rank)
+	return m->calls->peer_state ? m->calls->peer_state(m->lib, rank)
 				 : RT_MSG_HERE;
 }
 
@@ -163,9 +137,9 @@ struct wait {
 	int64_t n;
 	const struct rt_activity *activity;
 	const struct rt_group *group;
-	double since, looked;
+	double since, checked;
 	unsigned rounds;
-	bool said;
+	bool reported;
 };
 
 static bool
@@ -181,7 +155,6 @@ is_missing(const struct wait *w, int64_t rank)
 	return false;
 }
 
-/* More than eight ranks are only counted. */
 static void
 add_ranks(struct rt_line *t, const struct rt_comm *c, const struct wait *w,
 	  bool missing)
@@ -198,15 +171,9 @@ add_ranks(struct rt_line *t, const struct rt_comm *c, const struct wait *w,
 		if (!member || is_missing(w, r) != missing) {
 			continue;
 		}
-		if (found < 8) {
-			rt_line_add(t, "%s%lld", found ? ", " : "",
-				    (long long)r);
-		}
-		found++;
+		rt_line_rank(t, found++, r);
 	}
-	if (found > 8) {
-		rt_line_add(t, " and %lld more", (long long)(found - 8));
-	}
+	rt_line_more_ranks(t, found);
 }
 
 static struct rt_line
@@ -227,7 +194,7 @@ waited_text(const struct rt_comm *c, const struct wait *w)
 /* The first rank to time out need not wait for the rank that is lost: so the
  * others add to its notice whom they have been waiting for. */
 static enum rt_status
-hear_notice(struct rt_comm *c, const struct wait *w, int64_t rank,
+read_notice(struct rt_comm *c, const struct wait *w, int64_t rank,
 	    struct rt_error *err)
 {
 	struct rt_msg *m = c->msg;
@@ -256,7 +223,7 @@ hear_notice(struct rt_comm *c, const struct wait *w, int64_t rank,
 }
 
 static enum rt_status
-say_late(struct rt_comm *c, const struct wait *w, struct rt_error *err)
+fail_late(struct rt_comm *c, const struct wait *w, struct rt_error *err)
 {
 	struct rt_line t = waited_text(c, w);
 
@@ -269,8 +236,8 @@ say_late(struct rt_comm *c, const struct wait *w, struct rt_error *err)
 
 /* The carrier's own message, and the collective that failed. */
 static enum rt_status
-say_broken(struct rt_comm *c, const struct wait *w, int64_t rank,
-	   const struct rt_error *why, struct rt_error *err)
+fail_broken(struct rt_comm *c, const struct wait *w, int64_t rank,
+	    const struct rt_error *why, struct rt_error *err)
 {
 	return rt_fail(err, RT_IO, RT_NOWHERE, "%s while rank %lld waited for "
 		       "rank %lld in %s%s", why->message,
@@ -288,8 +255,8 @@ what_happened(enum rt_msg_peer is)
 
 /* Reports that the rank died, to all others as well. */
 static enum rt_status
-say_gone(struct rt_comm *c, const struct wait *w, int64_t rank,
-	 enum rt_msg_peer is, struct rt_error *err)
+fail_gone(struct rt_comm *c, const struct wait *w, int64_t rank,
+	  enum rt_msg_peer is, struct rt_error *err)
 {
 	struct rt_error own;
 	enum rt_status s;
@@ -320,7 +287,7 @@ test_all(struct rt_comm *c, struct wait *w, bool *done, struct rt_error *err)
 		struct rt_msg_post *p = &w->posts[i];
 
 		if (p->busy && m->calls->test(m->lib, p, &why) != RT_OK) {
-			return say_broken(c, w, p->rank, &why, err);
+			return fail_broken(c, w, p->rank, &why, err);
 		}
 		*done &= !p->busy;
 	}
@@ -333,7 +300,7 @@ test_all(struct rt_comm *c, struct wait *w, bool *done, struct rt_error *err)
  * with the news of its end.
  */
 static enum rt_status
-look_at_others(struct rt_comm *c, struct wait *w, struct rt_error *err)
+check_others(struct rt_comm *c, struct wait *w, struct rt_error *err)
 {
 	enum rt_status s;
 	bool done;
@@ -350,14 +317,14 @@ look_at_others(struct rt_comm *c, struct wait *w, struct rt_error *err)
 		}
 		if (is == RT_MSG_DEAD || is == RT_MSG_BROKEN ||
 		    (is == RT_MSG_LEFT && is_missing(w, r))) {
-			return say_gone(c, w, r, is, err);
+			return fail_gone(c, w, r, is, err);
 		}
 	}
 	return RT_OK;
 }
 
 static enum rt_status
-look_around(struct rt_comm *c, struct wait *w, struct rt_error *err)
+check_ranks(struct rt_comm *c, struct wait *w, struct rt_error *err)
 {
 	struct rt_msg *m = c->msg;
 	enum rt_status s;
@@ -365,26 +332,26 @@ look_around(struct rt_comm *c, struct wait *w, struct rt_error *err)
 
 	s = m->calls->probe(m->lib, RT_TAG_NOTICE, &rank, err);
 	if (s == RT_OK) {
-		s = look_at_others(c, w, err);
+		s = check_others(c, w, err);
 	}
 	if (s != RT_OK) {
 		return s;
 	}
 	if (rank >= 0) {
-		s = hear_notice(c, w, rank, err);
+		s = read_notice(c, w, rank, err);
 		report_events(c, "this rank heard that another gave up");
 		return s;
 	}
-	if (!w->said && c->end_asked && *c->end_asked &&
-	    w->looked - w->since > NOTICE_US) {
+	if (!w->reported && c->end_asked && *c->end_asked &&
+	    w->checked - w->since > NOTICE_US) {
 		struct rt_line t = waited_text(c, w);
 
-		w->said = true;
+		w->reported = true;
 		rt_line_add(&t, "; asked to end meanwhile, as all are when one "
 			    "dies");
 		report_events(c, t.at);
 	}
-	return w->looked - w->since > c->timeout_us ? say_late(c, w, err)
+	return w->checked - w->since > c->timeout_us ? fail_late(c, w, err)
 						    : RT_OK;
 }
 
@@ -418,16 +385,16 @@ rt_msg_wait_for(struct rt_comm *c, struct rt_msg_post *posts, int64_t n,
 			return status;
 		}
 		if (w.rounds == spins) {
-			w.since = w.looked = rt_now_us();
+			w.since = w.checked = rt_now_us();
 		}
 		/* after a yield, a round may take as long as the other process
 		 * wants */
 		if (w.rounds >= spins) {
 			double now = rt_now_us();
 
-			if (now - w.looked > LOOK_US) {
-				w.looked = now;
-				status = look_around(c, &w, err);
+			if (now - w.checked > LOOK_US) {
+				w.checked = now;
+				status = check_ranks(c, &w, err);
 			}
 			if (status != RT_OK) {
 				return status;

@@ -114,7 +114,7 @@ has_read(void *user, const char *at, int64_t bytes)
 
 /* A member's part, at that place of its arena. */
 static void
-look_into(struct rt_comm *c, struct rt_part *part, int64_t rank, int64_t at)
+open_part(struct rt_comm *c, struct rt_part *part, int64_t rank, int64_t at)
 {
 	struct rt_peer *p = &c->shm->peers[c->shm->local_of[rank]];
 
@@ -281,7 +281,7 @@ open_leg(struct rt_comm *c, struct leg *x, int64_t number)
 		       sizeof(at));
 		rt_meeting_pieces(c, x->m, x->m->coll->in, g->ranks[i],
 				  x->parts[i].dims);
-		look_into(c, &x->parts[i], g->ranks[i], at[0]);
+		open_part(c, &x->parts[i], g->ranks[i], at[0]);
 		x->outs[i] = c->shm->peers[c->shm->local_of[g->ranks[i]]].arena
 			     + at[1];
 	}
@@ -449,7 +449,7 @@ recv(struct rt_comm *c, const struct rt_meeting *m, int64_t bytes,
 			       rt_show_name(m->activity.what).text,
 			       rt_activity_text(&m->activity).text);
 	}
-	look_into(c, &part, rank, p->at);
+	open_part(c, &part, rank, p->at);
 	rt_copy_part(&part, m->out, part.at, bytes);
 	rt_doorbell_ring(&p->taken);
 	return RT_OK;

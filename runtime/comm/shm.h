@@ -54,6 +54,14 @@ struct rt_event {
 	char what[RT_EVENT_TEXT];
 };
 
+/* ", layer 4, microbatch 2", or less. */
+struct rt_rank_text rt_event_text(const struct rt_event *e);
+/* Two ranks of a group run different collectives. */
+enum rt_status rt_event_mismatch(const struct rt_comm *c,
+				 const struct rt_activity *s,
+				 const struct rt_event *theirs, int64_t rank,
+				 struct rt_error *err);
+
 enum { RT_AWAY, RT_HERE, RT_LEFT };
 
 struct rt_rank_slot {

@@ -791,7 +791,7 @@ await_message(void *lib, int ms)
  * A message that a rank sent before it died is reported rather than its death.
  */
 static enum rt_msg_peer
-look_at(void *lib, int64_t rank)
+peer_state(void *lib, int64_t rank)
 {
 	const struct peer *p = &((struct rt_tcp *)lib)->peers[rank];
 
@@ -964,4 +964,4 @@ start(void **out, const struct rt_comm *c, struct rt_msg_self *self,
 }
 
 const struct rt_msg_calls rt_tcp_calls = { start, stop, tcp_drop, send_to,
-	recv_from, test, probe, look_at, await_message };
+	recv_from, test, probe, peer_state, await_message };

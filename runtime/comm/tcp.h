@@ -24,6 +24,8 @@ struct rt_tcp_text {
 	char text[64];
 };
 
+/* RT_IO: "cannot WHAT: " and what errno says. */
+enum rt_status rt_tcp_refused(struct rt_error *err, const char *what);
 struct rt_tcp_text rt_tcp_text(const struct rt_tcp_address *a);
 bool rt_tcp_is_loopback(const struct rt_tcp_address *a);
 /*
@@ -42,8 +44,6 @@ int rt_tcp_listen(const struct rt_tcp_address *a, int backlog);
 int rt_tcp_connect(const struct rt_tcp_address *a, double until_us);
 /* The connection, and the address of its other end; or -1. */
 int rt_tcp_accept(int listener, struct rt_tcp_address *from);
-/* Waits until it is readable or closed; false: not before then. */
-bool rt_tcp_can_read(int fd, double until_us);
 /* All of the bytes before then; else false and errno, 0 if the other end
  * closed. */
 bool rt_tcp_read(int fd, void *at, size_t bytes, double until_us);

@@ -246,7 +246,7 @@ admit_guest(struct rt_tcp_meeting *m, struct rt_tcp_guest *g, int64_t *come)
 }
 
 static enum rt_status
-say_missing(struct rt_tcp_meeting *m, int64_t come, struct rt_error *err)
+report_missing(struct rt_tcp_meeting *m, int64_t come, struct rt_error *err)
 {
 	char list[96] = "";
 	int64_t i, n = 0;
@@ -314,7 +314,7 @@ accept_all(struct rt_tcp_meeting *m, struct rt_error *err)
 				       "ranks had met", sig);
 		}
 		if (rt_now_us() > m->until_us) {
-			return say_missing(m, come, err);
+			return report_missing(m, come, err);
 		}
 		i = rt_tcp_left_ms(m->until_us);
 		if (rt_tcp_guests_wait(m, size - 1, i < LOOK_MS ? (int)i
@@ -358,7 +358,7 @@ table_for(const struct rt_tcp_meeting *m, int64_t rank)
 }
 
 static enum rt_status
-tell_all(struct rt_tcp_meeting *m, bool with_table, struct rt_error *err)
+notify_all(struct rt_tcp_meeting *m, bool with_table, struct rt_error *err)
 {
 	double until = rt_now_us() + m->c->timeout_us;
 	int64_t n = m->c->world.size, i;
@@ -461,12 +461,12 @@ rt_tcp_host(struct rt_tcp_meeting *m, struct rt_error *err)
 	if (s != RT_OK) {
 		return s;
 	}
-	s = tell_all(m, true, err);
+	s = notify_all(m, true, err);
 	if (s == RT_OK) {
 		s = read_reports(m, err);
 	}
 	if (s == RT_OK) {
-		s = tell_all(m, false, err);
+		s = notify_all(m, false, err);
 	}
 	return s == RT_OK ? RT_OK : refuse_all(m, err);
 }

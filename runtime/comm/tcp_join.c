@@ -104,8 +104,8 @@ listen_for_others(struct rt_tcp_meeting *m, int fd, bool loopback)
 
 /* Sends who this rank is, and reads whether it is accepted. */
 static enum outcome
-say_hello(struct rt_tcp_meeting *m, const struct rt_tcp_greeting *g,
-	  struct call *c)
+send_hello(struct rt_tcp_meeting *m, const struct rt_tcp_greeting *g,
+	   struct call *c)
 {
 	struct rt_tcp_hello h = m->own;
 	struct rt_tcp_verdict v;
@@ -160,33 +160,12 @@ call_rank(struct rt_tcp_meeting *m, const struct rt_tcp_address *a,
 		o = NOBODY;
 	}
 	if (o == LET_IN) {
-		o = say_hello(m, &g, c);
+		o = send_hello(m, &g, c);
 	}
 	if (o != LET_IN) {
 		close(c->fd);
 	}
 	return o;
-}
-
-bool
-rt_tcp_is_alive(const struct rt_tcp_address *all, int64_t n, uint64_t key)
-{
-	double until = rt_now_us() + TRY_US;
-	bool alive = false;
-	int64_t i;
-
-	for (i = 0; i < n && !alive; i++) {
-		struct rt_tcp_greeting g;
-		char why[RT_ERROR_BYTES];
-		int fd = rt_tcp_connect(&all[i], until);
-
-		if (fd >= 0) {
-			alive = read_greeting(fd, key, &g, until, why,
-					      sizeof(why)) == LET_IN;
-			close(fd);
-		}
-	}
-	return alive;
 }
 
 /* ---- the first rank ---- */

@@ -10,31 +10,6 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-enum rt_status
-rt_tcp_refused(struct rt_error *err, const char *what)
-{
-	return rt_fail(err, RT_IO, RT_NOWHERE, "cannot %s: %s", what,
-		       strerror(errno));
-}
-
-void
-rt_tcp_report(const struct rt_tcp_meeting *m, const char *text)
-{
-	if (m->c->report_fd >= 0) {
-		dprintf(m->c->report_fd, "%s: %s\n",
-			rt_rank_text(m->c, m->own.rank).text, text);
-	}
-}
-
-enum rt_status
-rt_tcp_report_ended(const struct rt_tcp_meeting *m, int64_t rank,
-		    struct rt_error *err)
-{
-	return rt_fail(err, RT_IO, RT_NOWHERE,
-		       "%s ended before all ranks had met",
-		       rt_rank_text(m->c, rank).text);
-}
-
 /* Writes "node1, ports 29501 to 29508". */
 static void
 name_place(struct rt_tcp_meeting *m)

@@ -105,14 +105,6 @@ struct rt_tcp_meeting {
 	int64_t notified;	/* ranks that know that there is no run */
 };
 
-/* ---- messages of both (tcp_meet.c) ------------------------------------ */
-
-enum rt_status rt_tcp_refused(struct rt_error *err, const char *what);
-enum rt_status rt_tcp_report_ended(const struct rt_tcp_meeting *m, int64_t rank,
-				   struct rt_error *err);
-/* Writes a line to this rank's report, in addition to its final error. */
-void rt_tcp_report(const struct rt_tcp_meeting *m, const char *text);
-
 /* ---- authentication (tcp_proof.c) -------------------------------------- */
 
 /*
@@ -141,6 +133,11 @@ bool rt_tcp_proven(const struct rt_tcp_meeting *m, struct rt_tcp_guest *g);
 
 /* ---- connections not yet authenticated (tcp_unproven.c) ------------------ */
 
+/* Writes a line to this rank's report, in addition to its final error. */
+void rt_tcp_report(const struct rt_tcp_meeting *m, const char *text);
+enum rt_status rt_tcp_report_ended(const struct rt_tcp_meeting *m, int64_t rank,
+				   struct rt_error *err);
+
 /*
  * Waits until one of the first n of m->polls is ready, or a guest's hello is
  * complete, or `ms` have passed; meanwhile accepts, reads and closes guests. -1
@@ -168,7 +165,5 @@ void rt_tcp_place_remove(const struct rt_tcp_meeting *m);
 
 enum rt_status rt_tcp_host(struct rt_tcp_meeting *m, struct rt_error *err);
 enum rt_status rt_tcp_join(struct rt_tcp_meeting *m, struct rt_error *err);
-/* Whether a first rank waits there, whose meeting has that key. */
-bool rt_tcp_is_alive(const struct rt_tcp_address *all, int64_t n, uint64_t key);
 
 #endif

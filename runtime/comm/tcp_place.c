@@ -13,6 +13,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -22,6 +23,9 @@
 #define END "end"
 
 enum { MOST_BYTES = 8192, TRIES = 3 };
+
+/* Of all connections to addresses of an old file. */
+#define ALIVE_US 2e6
 
 /* ---- reading ---- */
 
@@ -154,6 +158,31 @@ write_failed(const struct rt_tcp_meeting *m, const char *why,
 		       "cannot be written (LLMC_RENDEZVOUS): %s", why);
 }
 
+/* Whether a first rank waits at one of these, whose meeting has that key. */
+static bool
+is_alive(const struct rt_tcp_address *all, int64_t n, uint64_t key)
+{
+	double until = rt_now_us() + ALIVE_US;
+	size_t old = offsetof(struct rt_tcp_greeting, rank);
+	struct rt_tcp_greeting g;
+	bool alive = false;
+	int64_t i;
+
+	for (i = 0; i < n && !alive; i++) {
+		int fd = rt_tcp_connect(&all[i], until);
+
+		alive = fd >= 0 && rt_tcp_read(fd, &g, old, until) &&
+			g.magic == RT_TCP_MAGIC && g.key == key &&
+			g.version == RT_TCP_VERSION &&
+			rt_tcp_read(fd, (char *)&g + old, sizeof(g) - old,
+				    until);
+		if (fd >= 0) {
+			close(fd);
+		}
+	}
+	return alive;
+}
+
 /* Removes the file that is there, if an earlier run has left it or if it is
  * empty. */
 static enum rt_status
@@ -178,7 +207,7 @@ make_way(const struct rt_tcp_meeting *m, struct rt_error *err)
 		return write_failed(m, "a file with something else is there",
 				    err);
 	}
-	alive = n > 0 && rt_tcp_is_alive(all, n, there.key);
+	alive = n > 0 && is_alive(all, n, there.key);
 	if (alive) {
 		return write_failed(m, "the first rank of another run waits "
 				    "there; name another file", err);

@@ -34,6 +34,13 @@ union any {
 	struct sockaddr_storage storage;
 };
 
+enum rt_status
+rt_tcp_refused(struct rt_error *err, const char *what)
+{
+	return rt_fail(err, RT_IO, RT_NOWHERE, "cannot %s: %s", what,
+		       strerror(errno));
+}
+
 /* ---- addresses ---- */
 
 static socklen_t
@@ -194,12 +201,6 @@ poll_until(int fd, short what, double until_us)
 			return false;
 		}
 	}
-}
-
-bool
-rt_tcp_can_read(int fd, double until_us)
-{
-	return poll_until(fd, POLLIN, until_us);
 }
 
 bool

@@ -56,6 +56,24 @@ guests_of(const struct rt_tcp_meeting *m, const struct rt_tcp_address *from)
 	return n;
 }
 
+void
+rt_tcp_report(const struct rt_tcp_meeting *m, const char *text)
+{
+	if (m->c->report_fd >= 0) {
+		dprintf(m->c->report_fd, "%s: %s\n",
+			rt_rank_text(m->c, m->own.rank).text, text);
+	}
+}
+
+enum rt_status
+rt_tcp_report_ended(const struct rt_tcp_meeting *m, int64_t rank,
+		    struct rt_error *err)
+{
+	return rt_fail(err, RT_IO, RT_NOWHERE,
+		       "%s ended before all ranks had met",
+		       rt_rank_text(m->c, rank).text);
+}
+
 /* A free slot; if there is none, one is freed. NULL: none can be. */
 static struct rt_tcp_guest *
 place_for_one(struct rt_tcp_meeting *m)

@@ -9,6 +9,7 @@
 
 #include "runtime/comm/comm.h"
 #include "runtime/error.h"
+#include "runtime/text.h"
 
 #define RT_NOWHERE ((struct rt_where){ NULL, NULL, -1 })
 
@@ -148,6 +149,9 @@ struct rt_rank_text {
 struct rt_rank_text rt_rank_text(const struct rt_comm *c, int64_t rank);
 /* ", layer 4, microbatch 2", or less */
 struct rt_rank_text rt_activity_text(const struct rt_activity *s);
+/* A list of ranks in a message: eight are named, the others counted. */
+void rt_line_rank(struct rt_line *t, int64_t found, int64_t rank);
+void rt_line_more_ranks(struct rt_line *t, int64_t found);
 /*
  * The pipeline's axis and this rank's place on it; the rank at another place.
  */

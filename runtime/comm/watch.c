@@ -9,7 +9,6 @@
 #define _GNU_SOURCE	/* F_OFD_SETLK */
 
 #include "runtime/comm/shm.h"
-#include "runtime/text.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -53,14 +52,6 @@ event_of(const struct rt_comm *c, int64_t local, unsigned back,
 	*out = d->events[(n - 1 - back) % RT_EVENTS];
 	out->what[sizeof(out->what) - 1] = '\0';
 	return true;
-}
-
-static struct rt_rank_text
-event_text(const struct rt_event *e)
-{
-	struct rt_activity s = { e->what, e->layer, e->microbatch, 0 };
-
-	return rt_activity_text(&s);
 }
 
 /* ---- who is alive ---- */
@@ -132,8 +123,8 @@ rt_watch_give_up(struct rt_comm *c, int64_t dead, const char *why)
 
 /* Adds " for it" if this rank waits for the rank that died. */
 static enum rt_status
-say_died(struct rt_comm *c, const struct rt_wait *w, int64_t dead,
-	 struct rt_error *err)
+fail_died(struct rt_comm *c, const struct rt_wait *w, int64_t dead,
+	  struct rt_error *err)
 {
 	char whom[32] = "it";
 
@@ -148,7 +139,7 @@ say_died(struct rt_comm *c, const struct rt_wait *w, int64_t dead,
 }
 
 static enum rt_status
-say_left(struct rt_comm *c, const struct rt_wait *w, struct rt_error *err)
+fail_left(struct rt_comm *c, const struct rt_wait *w, struct rt_error *err)
 {
 	return rt_fail(err, RT_IO, RT_NOWHERE,
 		       "%s has ended while rank %lld waited for it in %s%s",
@@ -158,12 +149,12 @@ say_left(struct rt_comm *c, const struct rt_wait *w, struct rt_error *err)
 }
 
 static enum rt_status
-say_given_up(struct rt_comm *c, const struct rt_wait *w, struct rt_error *err)
+fail_given_up(struct rt_comm *c, const struct rt_wait *w, struct rt_error *err)
 {
 	struct rt_segment *h = c->shm->segment;
 
 	if (h->dead >= 0) {
-		return say_died(c, w, h->dead, err);
+		return fail_died(c, w, h->dead, err);
 	}
 	return rt_fail(err, RT_IO, RT_NOWHERE, "%s gave up: %s",
 		       rt_rank_text(c, h->who).text, h->why);
@@ -179,13 +170,7 @@ rt_watch_mismatch(struct rt_comm *c, const struct rt_activity *s, int64_t rank,
 		snprintf(e.what, sizeof(e.what), "its start");
 		e.layer = e.microbatch = -1;
 	}
-	return rt_fail(err, RT_FORMAT, RT_NOWHERE,
-		       "%s is in %s%s, %s in %s%s: they run different plans, "
-		       "or one of them is broken",
-		       rt_rank_text(c, c->world.rank).text,
-		       rt_show_name(s->what).text, rt_activity_text(s).text,
-		       rt_rank_text(c, rank).text, rt_show_name(e.what).text,
-		       event_text(&e).text);
+	return rt_event_mismatch(c, s, &e, rank, err);
 }
 
 /* ---- timeouts ---- */
@@ -207,7 +192,7 @@ has_come(const struct rt_comm *c, const struct rt_wait *w, int64_t rank)
 		w->want);
 }
 
-/* Adds "ranks 0, 1 have come"; more than eight are only counted. */
+/* Adds the ranks that have come, or those that have not. */
 static void
 add_ranks(struct rt_line *t, const struct rt_comm *c, const struct rt_wait *w,
 	  bool come)
@@ -220,15 +205,9 @@ add_ranks(struct rt_line *t, const struct rt_comm *c, const struct rt_wait *w,
 		if (has_come(c, w, r) != come) {
 			continue;
 		}
-		if (found < 8) {
-			rt_line_add(t, "%s%lld", found ? ", " : "",
-				    (long long)r);
-		}
-		found++;
+		rt_line_rank(t, found++, r);
 	}
-	if (found > 8) {
-		rt_line_add(t, " and %lld more", (long long)(found - 8));
-	}
+	rt_line_more_ranks(t, found);
 	if (found == 0) {
 		rt_line_add(t, "none");
 	}
@@ -238,7 +217,7 @@ static void
 add_event(struct rt_line *t, const struct rt_event *e, double now)
 {
 	rt_line_add(t, "%s%s, since %.1f s", rt_show_name(e->what).text,
-		    event_text(e).text, (now - e->at_us) * 1e-6);
+		    rt_event_text(e).text, (now - e->at_us) * 1e-6);
 }
 
 /* Follows who waits for whom from that rank to the end of the chain. */
@@ -320,8 +299,8 @@ write_report(struct rt_comm *c, const char *message)
 }
 
 static enum rt_status
-say_late(struct rt_comm *c, const struct rt_wait *w, double since,
-	 struct rt_error *err)
+fail_late(struct rt_comm *c, const struct rt_wait *w, double since,
+	  struct rt_error *err)
 {
 	double now = rt_now_us();
 	struct rt_line t = { "", 0 };
@@ -339,7 +318,7 @@ say_late(struct rt_comm *c, const struct rt_wait *w, double since,
 }
 
 static enum rt_status
-look_around(struct rt_comm *c, const struct rt_wait *w, double since,
+check_ranks(struct rt_comm *c, const struct rt_wait *w, double since,
 	    struct rt_error *err)
 {
 	int64_t local = c->shm->local_of[w->rank], dead;
@@ -347,13 +326,13 @@ look_around(struct rt_comm *c, const struct rt_wait *w, double since,
 
 	/* a rank that dies while it writes its reason is found to be dead */
 	if (atomic_load(&c->shm->segment->given_up) == 2) {
-		return say_given_up(c, w, err);
+		return fail_given_up(c, w, err);
 	}
 	dead = find_dead(c);
 	if (dead >= 0) {
 		struct rt_error own;
 
-		s = say_died(c, w, dead, &own);
+		s = fail_died(c, w, dead, &own);
 		rt_watch_give_up(c, dead, own.message);
 		write_report(c, own.message);
 		if (err) {
@@ -364,10 +343,10 @@ look_around(struct rt_comm *c, const struct rt_wait *w, double since,
 	if (local >= 0 && !rt_doorbell_count(w->doorbell, w->want) &&
 	    atomic_load(&rt_segment_slot(c->shm, local)->state) == RT_LEFT &&
 	    !rt_doorbell_count(w->doorbell, w->want)) {
-		return say_left(c, w, err);
+		return fail_left(c, w, err);
 	}
 	if (rt_now_us() - since > c->timeout_us) {
-		return say_late(c, w, since, err);
+		return fail_late(c, w, since, err);
 	}
 	return RT_OK;
 }
@@ -386,7 +365,7 @@ rt_watch_wait(struct rt_comm *c, const struct rt_wait *w,
 	since = rt_now_us();
 	atomic_store(&d->waits_for, w->rank + 1);
 	do {
-		s = look_around(c, w, since, err);
+		s = check_ranks(c, w, since, err);
 	} while (s == RT_OK &&
 		 !rt_doorbell_await(w->doorbell, w->want, c->shm->patience));
 	atomic_store(&d->waits_for, 0);

@@ -19,6 +19,7 @@
 #include "runtime/device/cuda_device.h"
 
 #include <string.h>
+#include <time.h>
 
 #include "runtime/device/this_machine.h"
 
@@ -222,6 +223,73 @@ find_way(const struct rt_device *d, const struct rt_group *g, int64_t mb,
 			       : t->in, me, mb);
 	leg->way = reduce || (gather && out) || (scatter && in)
 		? RT_GPU_CALL : rt_gpu_parts_way(d, t, g, mb);
+}
+
+/* ---- waiting for the GPU ---- */
+
+/* A wait spins for so long: most waits end within it. */
+#define SPIN_MS 0.2
+#define NAP_NS 20000
+#define POLL_MS 50
+
+static void
+nap(void)
+{
+	struct timespec t = { 0, NAP_NS };
+
+	nanosleep(&t, NULL);
+}
+
+static enum rt_status
+too_late(struct rt_device *d, struct rt_error *err)
+{
+	struct rt_gpu *g = d->self;
+	const struct rt_gpu_sent *s = rt_gpu_hanging(g);
+	enum rt_status status;
+
+	if (s) {
+		status = rt_fail(err, RT_IO, RT_NOWHERE, "%s%s has not ended "
+			"in %.0f s: another rank of its group has died or "
+			"hangs", rt_show_name(s->coll->what).text,
+			rt_place_text(&s->place).text, d->options->timeout_s);
+	} else {
+		status = rt_fail(err, RT_IO, RT_NOWHERE, "the GPU has not "
+			"ended in %.0f s what it was given, last %s: another "
+			"rank may have died or hang; --no-graph tells which "
+			"collective it was", d->options->timeout_s,
+			g->last ? rt_show_name(g->last).text : "a copy");
+	}
+	rt_nccl_abort(d);
+	return status;
+}
+
+enum rt_status
+rt_gpu_wait(struct rt_device *d, struct rt_error *err)
+{
+	double start = rt_now_ms(), polled = start, now;
+	struct rt_gpu *g = d->self;
+	enum rt_status status = RT_OK;
+	int r;
+
+	while ((r = g->api.stream_query(g->stream)) == RT_GPU_NOT_READY) {
+		now = rt_now_ms();
+		if (now - polled > POLL_MS && g->nccl) {
+			polled = now;
+			status = rt_nccl_poll(d, err);
+			if (status == RT_OK &&
+			    now - start > d->options->timeout_s * 1e3) {
+				status = too_late(d, err);
+			}
+			if (status != RT_OK) {
+				return status;
+			}
+		}
+		if (now - start > SPIN_MS) {
+			nap();
+		}
+	}
+	return rt_gpu_check(&g->api, r,
+			    offsetof(struct rt_gpu_api, stream_query), err);
 }
 
 /* ---- through the host ---- */

@@ -118,7 +118,7 @@ waits(struct carrier *l, double timeout_us, bool is_printed,
 	static const struct rt_plan plan = { .nranks = 2, .axes = axes,
 					     .naxes = 2 };
 	struct rt_msg_calls calls = { .send = send_it, .test = test_it,
-				      .probe = probe, .look_at = look_at };
+				      .probe = probe, .peer_state = look_at };
 	struct rt_msg m = { .calls = &calls, .lib = l, .started = true };
 	volatile sig_atomic_t asked = is_printed;
 	struct rt_activity activity = { "the end", -1, -1, 0 };
