@@ -48,7 +48,7 @@ struct rt_spread {
 	const struct rt_pieces *at;
 };
 
-/* An axis of the mesh. A rank's number counts through its axes but time, the
+/* An axis of the mesh.  A rank's number counts through its axes but time, the
  * last one fastest. */
 struct rt_axis {
 	const char *name;
@@ -70,7 +70,7 @@ struct rt_call {
 };
 
 /*
- * Elements of a value that ranks exchange. Each rank of the group has the
+ * Elements of a value that ranks exchange.  Each rank of the group has the
  * pieces `in` of each dim; of the pieces `out` it gets the sum over all ranks
  * that have an element, or the element of the one that has it. For a send and
  * its recv, `in` and `out` are the same.
@@ -146,7 +146,7 @@ struct rt_map {
 enum { RT_ARGS_BYTES = 4096, RT_MAP_BYTES = 128, RT_MAP_ALIGN = 64 };
 
 /*
- * A function and its grid. It takes one struct by value: the operands of the
+ * A function and its grid.  It takes one struct by value: the operands of the
  * call, its pieces, its numbers, the shared scratch and `live`, 8 bytes each;
  * then, aligned to 64 bytes, the maps, 128 bytes each.
  */
@@ -182,8 +182,8 @@ struct rt_kernel {
 	int64_t nat, npieces, nnum;	/* of a call; grids get all of them */
 	double flops, bytes;
 	double us;		/* predicted; 0: not known */
-	/* Bytes of each operand, -1: not known; NULL: of none. From these the
-	 * runtime finds which kernels a collective must wait for. */
+	/* Bytes of each operand, -1: not known; NULL: of none.  They show which
+	 * collectives a kernel must wait for. */
 	const int64_t *at_bytes;
 };
 
@@ -192,7 +192,7 @@ struct rt_kernel {
 /*
  * What the runtime provides to a program's functions; the first member of its
  * own state. launch and coll return 0, or a status that the function returns at
- * once. `layer` is the iteration of the repeat, -1: outside of any.
+ * once.  `layer` is the iteration of the repeat, -1: outside of any.
  */
 struct rt_env {
 	char *arena;
@@ -298,7 +298,7 @@ struct rt_program {
 	const struct rt_range *zero;	/* before each step */
 	int64_t nwatch;
 	const struct rt_watch *watch;
-	/* what labels are compared with: batch, seq, vocab. Complete when the
+	/* what labels are compared with: batch, seq, vocab.  Complete when the
 	 * last stage's forward of a microbatch has returned; may be NULL */
 	const struct rt_port *logits;
 };

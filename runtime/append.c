@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Whether the file's last bytes are not `mend`. Opens the file to read; all
+/* Whether the file's last bytes are not `mend`.  Opens the file to read; all
  * other uses need permission to write only. */
 static bool
 ends_torn(const char *path, const char *mend)

@@ -1,6 +1,6 @@
 /*
  * A file that grows by records. Each of them is in it whole or not at all, on a
- * full disk as well. Logs are written by it.
+ * full disk as well.  Logs are written by it.
  */
 #ifndef RT_APPEND_H
 #define RT_APPEND_H
@@ -18,7 +18,7 @@ struct rt_append {
 };
 
 /*
- * Keeps a file that exists, unless `anew`. `mend` is written before the next
+ * Keeps a file that exists, unless `anew`.  `mend` is written before the next
  * record where a part of one could not be taken back (from a pipe it never can)
  * or where the file does not end with it: "\n" for lines. NULL: no record can
  * follow such a part.

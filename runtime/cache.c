@@ -112,12 +112,12 @@ path_of(const char *folder, struct rt_hash key)
 /* ---- entries ---- */
 
 /* Follows the magic; the entry's bytes follow it. */
-struct head {
+struct cache_head {
 	struct rt_hash key, sum;	/* sum: of the bytes */
 	uint64_t bytes;
 };
 
-#define HEAD_BYTES (sizeof MAGIC - 1 + sizeof(struct head))
+#define HEAD_BYTES (sizeof MAGIC - 1 + sizeof(struct cache_head))
 
 /* A link, or a file that another user owns or may write, is not trusted. */
 static bool
@@ -146,7 +146,7 @@ read_all(int fd, char *to, size_t n)
 }
 
 static bool
-read_head(int fd, struct rt_hash key, struct head *h)
+read_head(int fd, struct rt_hash key, struct cache_head *h)
 {
 	char magic[sizeof MAGIC - 1];
 
@@ -161,7 +161,7 @@ read_entry(int fd, struct rt_hash key, size_t *n)
 {
 	struct rt_hash sum;
 	struct stat st;
-	struct head h;
+	struct cache_head h;
 	char *at;
 
 	if (!is_ours(fd, &st) || !read_head(fd, key, &h) ||
@@ -209,7 +209,7 @@ rt_cache_get(const char *folder, struct rt_hash key, size_t *n)
 static bool
 write_entry(FILE *f, struct rt_hash key, const void *at, size_t n)
 {
-	struct head h = { .key = key, .bytes = n };
+	struct cache_head h = { .key = key, .bytes = n };
 
 	rt_hash_init(&h.sum);
 	rt_hash_add(&h.sum, at, n);
@@ -260,7 +260,7 @@ rt_cache_put(const char *folder, struct rt_hash key, const void *at, size_t n)
 
 /* ---- its size ---- */
 
-struct entry {
+struct cache_entry {
 	char name[ENTRY_NAME];
 	int64_t bytes;
 	struct timespec used;
@@ -283,7 +283,7 @@ is_entry(const char *name, bool *written)
 static int
 by_age(const void *a, const void *b)
 {
-	const struct entry *x = a, *y = b;
+	const struct cache_entry *x = a, *y = b;
 
 	if (x->used.tv_sec != y->used.tv_sec) {
 		return x->used.tv_sec < y->used.tv_sec ? -1 : 1;
@@ -308,10 +308,10 @@ most_bytes(void)
 
 /* False: out of memory, and no entry is removed. */
 static bool
-add_entry(struct entry **all, size_t *n, const char *name,
+add_entry(struct cache_entry **all, size_t *n, const char *name,
 	  const struct stat *st)
 {
-	struct entry *more = *all;
+	struct cache_entry *more = *all;
 
 	if (*n == 0 || (*n >= 16 && (*n & (*n - 1)) == 0)) {
 		more = realloc(*all, (*n ? 2 * *n : 16) * sizeof *more);
@@ -331,7 +331,7 @@ static void
 trim(DIR *d)
 {
 	int64_t total = 0, most = most_bytes();
-	struct entry *all = NULL;
+	struct cache_entry *all = NULL;
 	const struct dirent *e;
 	size_t n = 0, i;
 	struct stat st;

@@ -24,7 +24,7 @@ void rt_hash_add(struct rt_hash *h, const void *at, size_t n);
 void rt_hash_text(struct rt_hash *h, const char *s);
 
 /* The folder that LLMC_CACHE, XDG_CACHE_HOME or HOME names, created if it is
- * missing. False: there is none that can be read and written. */
+ * missing.  False: there is none that can be read and written. */
 bool rt_cache_folder(char *out, size_t n);
 /* The entry's bytes, allocated, with a NUL after them; marks it as used now.
  * NULL: there is no such entry, or it is not to be trusted. */

@@ -1,5 +1,5 @@
 /*
- * Delays signals while temporary files exist. A signal that arrives while a
+ * Delays signals while temporary files exist.  A signal that arrives while a
  * child process is waited for ends the child and all that it has started, so
  * the delay is short.
  */
@@ -27,7 +27,7 @@ rt_delay_all(sigset_t *set)
 	}
 }
 
-/* Whether the signal would end this process now. A run with a handler ends
+/* Whether the signal would end this process now.  A run with a handler ends
  * after its step instead, and so is not affected. */
 static bool
 ends(int sig)

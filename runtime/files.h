@@ -2,7 +2,7 @@
  * Private to runtime/: the system calls that change files.
  *
  * They are in a table so that tests can make any of them fail, or end the
- * process at it. Each behaves as its namesake does; `reserve` is
+ * process at it.  Each behaves as its namesake does; `reserve` is
  * posix_fallocate(3) and returns an error number.
  */
 #ifndef RT_FILES_H

@@ -2,7 +2,7 @@
  * Private to runtime/: a JSON reader for formats whose nesting is known
  * beforehand.
  *
- * The reader returns one token at a time and never recurses. After its first
+ * The reader returns one token at a time and never recurses.  After its first
  * failure every function returns false and keeps the error, so that a caller
  * may check once, at the end.
  */

@@ -4,7 +4,7 @@
  *
  * The runtime never exits, never prints and keeps no global state: a function
  * that can fail returns a status, and describes the failure in a struct
- * rt_error of the caller. It includes nothing of the compiler. Of runtime/,
+ * rt_error of the caller.  It includes nothing of the compiler.  Of runtime/,
  * others may include this header and the few that tests/layering.sh lists.
  *
  * Each section is named for the .c files that define it.

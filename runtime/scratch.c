@@ -3,7 +3,7 @@
  *
  * Their maker holds a lock on each (flock), which the kernel releases when the
  * process ends, in whatever way. So a folder of this name that is not locked is
- * a leftover, and is removed. In a folder that all users share, names prove
+ * a leftover, and is removed.  In a folder that all users share, names prove
  * nothing: only a real folder that this user owns and nobody else may enter is
  * touched, and in it only files.
  */

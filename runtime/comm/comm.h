@@ -66,7 +66,7 @@ struct rt_rendezvous {
 
 /*
  * Reads LLMC_RENDEZVOUS, or torchrun's MASTER_ADDR and MASTER_PORT, or the
- * first host of Slurm's list and a port derived from the job's number. An
+ * first host of Slurm's list and a port derived from the job's number.  An
  * invalid value is RT_FORMAT; RT_RANGE if none of them is set.
  */
 enum rt_status rt_rendezvous_find(struct rt_rendezvous *r,
@@ -82,7 +82,7 @@ bool rt_rendezvous_given(const struct rt_variables *v);
  * with *child set and *w filled in; in the parent, once all have ended, with
  * *status to exit with: that of the first that failed, or of the first that a
  * signal killed, which is RT_IO with err. The other ranks learn who died while
- * they communicate; those that are left `grace_s` later are killed. Signals
+ * they communicate; those that are left `grace_s` later are killed.  Signals
  * that end a process are passed on to the ranks.
  */
 enum rt_status rt_local_start(int64_t n, double grace_s, struct rt_world *w,
@@ -92,7 +92,7 @@ enum rt_status rt_local_start(int64_t n, double grace_s, struct rt_world *w,
 
 struct rt_comm;
 
-/* The transport. AUTO: MPI or TCP if ranks are on several hosts, else shared
+/* The transport.  AUTO: MPI or TCP if ranks are on several hosts, else shared
  * memory. */
 enum rt_via { RT_VIA_AUTO, RT_VIA_SHM, RT_VIA_MPI, RT_VIA_TCP };
 
@@ -111,8 +111,8 @@ struct rt_comm_options {
 
 /*
  * Connects to the other ranks, maps an arena of `arena_bytes` zeros, and makes
- * the plan's groups in their order. All ranks must call it; an error names
- * those that did not. A rank that runs another plan is refused.
+ * the plan's groups in their order.  All ranks must call it; an error names
+ * those that did not.  A rank that runs another plan is refused.
  */
 enum rt_status rt_comm_open(struct rt_comm **out,
 			    const struct rt_comm_options *o,
@@ -151,7 +151,7 @@ enum rt_status rt_comm_barrier(struct rt_comm *c, const char *what,
 			       struct rt_error *err);
 /*
  * Records what this rank begins to do (a kernel's name, say), for the reports
- * of ranks that wait for it. Collectives record themselves. Costs some ten
+ * of ranks that wait for it.  Collectives record themselves.  Costs some ten
  * nanoseconds.
  */
 void rt_comm_note(struct rt_comm *c, const char *what, int64_t layer,

@@ -1,6 +1,6 @@
 /*
  * Copies or reduces, into this rank's memory, the elements that several ranks
- * have of what this rank wants. Of each dim both sides have pieces; where a
+ * have of what this rank wants.  Of each dim both sides have pieces; where a
  * piece here and a piece there overlap is a run, contiguous on both sides.
  */
 #include "runtime/comm/transport.h"
@@ -16,11 +16,11 @@ enum {
 /*
  * A run of a dim: where it begins in the part and in the box, and its length.
  */
-struct run {
+struct dim_run {
 	int64_t in, out, n;
 };
 
-struct walk {
+struct part_walk {
 	enum rt_elem elem;
 	enum rt_coll_op op;
 	int64_t bytes;		/* of an element */
@@ -31,7 +31,7 @@ struct walk {
 	/* the current box, in local positions; contiguous */
 	int64_t from[MAX_DIMS], count[MAX_DIMS];
 	/* of the current part in the box */
-	struct run runs[MAX_DIMS][MAX_RUNS];
+	struct dim_run runs[MAX_DIMS][MAX_RUNS];
 	int64_t nruns[MAX_DIMS];
 	int64_t sizes[MAX_DIMS];	/* of the part */
 	const struct rt_part *part;
@@ -85,9 +85,9 @@ max(int64_t a, int64_t b)
 }
 
 static void
-add_run(struct walk *w, int64_t d, struct run r)
+add_run(struct part_walk *w, int64_t d, struct dim_run r)
 {
-	struct run *end = w->runs[d] + w->nruns[d];
+	struct dim_run *end = w->runs[d] + w->nruns[d];
 
 	if (w->nruns[d] > 0 && end[-1].in + end[-1].n == r.in &&
 	    end[-1].out + end[-1].n == r.out) {
@@ -100,7 +100,7 @@ add_run(struct walk *w, int64_t d, struct run r)
 
 /* Finds the positions of the box's dim that the part has; returns how many. */
 static int64_t
-find_runs(struct walk *w, int64_t d, const struct rt_pieces *in)
+find_runs(struct part_walk *w, int64_t d, const struct rt_pieces *in)
 {
 	const struct rt_pieces *out = w->dims[d];
 	int64_t from = w->from[d], to = from + w->count[d];
@@ -119,7 +119,7 @@ find_runs(struct walk *w, int64_t d, const struct rt_pieces *in)
 			int64_t b = min(hi, in->at[j].start + in->at[j].count);
 
 			if (a < b) {
-				add_run(w, d, (struct run){
+				add_run(w, d, (struct dim_run){
 					there + a - in->at[j].start,
 					a - shift - from, b - a });
 				n += b - a;
@@ -147,7 +147,7 @@ rt_copy_part(const struct rt_part *p, char *to, const char *from,
 }
 
 static void
-move_run(const struct walk *w, int64_t in, int64_t out, int64_t n)
+move_run(const struct part_walk *w, int64_t in, int64_t out, int64_t n)
 {
 	const char *from = w->part->at + in * w->bytes;
 
@@ -169,7 +169,7 @@ move_run(const struct walk *w, int64_t in, int64_t out, int64_t n)
 
 /* Whether the positions of the last cut dim are contiguous on both sides. */
 static bool
-is_dense(const struct walk *w)
+is_dense(const struct part_walk *w)
 {
 	int64_t d = w->ndims - 1;
 
@@ -178,12 +178,12 @@ is_dense(const struct walk *w)
 }
 
 static void
-move_dims(const struct walk *w, int64_t d, int64_t in, int64_t out)
+move_dims(const struct part_walk *w, int64_t d, int64_t in, int64_t out)
 {
 	int64_t last = w->ndims - 1, r, i;
 
 	for (r = 0; r < w->nruns[d]; r++) {
-		const struct run *run = &w->runs[d][r];
+		const struct dim_run *run = &w->runs[d][r];
 		int64_t a = in * w->sizes[d] + run->in;
 		int64_t b = out * w->count[d] + run->out;
 
@@ -207,7 +207,7 @@ move_dims(const struct walk *w, int64_t d, int64_t in, int64_t out)
  * Finds the runs of the part in the box; returns how many elements they have.
  */
 static int64_t
-find_part_runs(struct walk *w, const struct rt_part *part)
+find_part_runs(struct part_walk *w, const struct rt_part *part)
 {
 	int64_t n = 1, d;
 
@@ -225,7 +225,7 @@ find_part_runs(struct walk *w, const struct rt_part *part)
 /* ---- boxes ---- */
 
 static void
-copy_box(struct walk *w, const struct rt_part *parts, int64_t n)
+copy_box(struct part_walk *w, const struct rt_part *parts, int64_t n)
 {
 	int64_t i;
 
@@ -237,7 +237,7 @@ copy_box(struct walk *w, const struct rt_part *parts, int64_t n)
 }
 
 static void
-sum_box(struct walk *w, const struct rt_part *parts, int64_t n, char *out)
+sum_box(struct part_walk *w, const struct rt_part *parts, int64_t n, char *out)
 {
 	int64_t elems = 1, i, d;
 
@@ -260,8 +260,8 @@ sum_box(struct walk *w, const struct rt_part *parts, int64_t n, char *out)
 
 /* Sums box by box, each of at most `most` elements. */
 static void
-sum_boxes(struct walk *w, const struct rt_part *parts, int64_t n, int64_t most,
-	  char *out)
+sum_boxes(struct part_walk *w, const struct rt_part *parts, int64_t n,
+	  int64_t most, char *out)
 {
 	int64_t inner = 1, total = 1, split, d, i, done;
 
@@ -296,7 +296,7 @@ sum_boxes(struct walk *w, const struct rt_part *parts, int64_t n, int64_t most,
 
 /* Folds trailing dims of which all parts have the same pieces into one. */
 static void
-fold_dims(struct walk *w, const struct rt_part *parts, int64_t n,
+fold_dims(struct part_walk *w, const struct rt_part *parts, int64_t n,
 	  const struct rt_pieces *const *dims, int64_t ndims)
 {
 	int64_t unit = 1, d, i;
@@ -333,7 +333,7 @@ rt_gather_parts(const struct rt_part *parts, int64_t n,
 		const struct rt_pieces *const *dims, int64_t ndims,
 		enum rt_elem elem, enum rt_coll_op op, char *out, char *acc)
 {
-	struct walk w;
+	struct part_walk w;
 
 	w.elem = elem;
 	w.op = op;

@@ -100,12 +100,10 @@ rt_pack_bytes(const struct rt_overlap *x, int64_t elem_bytes)
 	return (x->elems * elem_bytes + ALIGN - 1) / ALIGN * ALIGN;
 }
 
-/*
- * Whether every member keeps, as part of what it wants, all that it has before.
- */
+/* Whether every member wants just what it has, so that nothing moves. */
 static bool
-stays(const struct rt_pieces *const *in, const struct rt_pieces *const *out,
-      int64_t n)
+nothing_moves(const struct rt_pieces *const *in,
+	      const struct rt_pieces *const *out, int64_t n)
 {
 	int64_t i;
 
@@ -122,7 +120,7 @@ rt_pack_total(const struct rt_pieces *const *in,
 	struct rt_overlap x;
 	int64_t bytes = 0, i;
 
-	if (n == 1 || stays(in, out, n * ndims)) {
+	if (n == 1 || nothing_moves(in, out, n * ndims)) {
 		return 0;
 	}
 	for (i = 0; i < n; i++) {

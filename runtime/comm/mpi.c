@@ -1,10 +1,10 @@
 /*
- * MPI as a carrier of messages. The library is loaded only when ranks of
+ * MPI as a carrier of messages.  The library is loaded only when ranks of
  * several hosts use it, so that a program starts where there is no MPI.
  *
  * MPI_Init and MPI_Finalize wait for all ranks, without a timeout. So a thread
  * of its own calls both, and the thread that needs the result waits with a
- * clock. All other calls return at once.
+ * clock.  All other calls return at once.
  */
 #include "runtime/comm/msg.h"
 

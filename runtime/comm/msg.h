@@ -39,7 +39,7 @@ struct rt_msg_calls {
 	/* Tells the others that this rank ends; whether all did so within the
 	 * timeout. */
 	bool (*stop)(void *lib, double timeout_us);
-	/* Ends without telling the others. NULL: messages may still be under
+	/* Ends without telling the others.  NULL: messages may still be under
 	 * way, so their memory is never freed. */
 	void (*drop)(void *lib);
 	/* At most RT_MSG_MOST bytes, which must stay unchanged until the post
@@ -70,7 +70,7 @@ enum rt_status rt_mpi_calls_find(const struct rt_msg_calls **out,
 
 /* ---- waiting (msg_wait.c) --------------------------------------------- */
 
-/* Tags. Those of a channel and microbatch begin at RT_TAG_SENT. */
+/* Tags.  Those of a channel and microbatch begin at RT_TAG_SENT. */
 enum { RT_TAG_LETTER, RT_TAG_DATA, RT_TAG_NOTICE, RT_TAG_SENT };
 
 /* What a member of a group sends to all others at the start of a collective. */

@@ -1,5 +1,5 @@
 /*
- * Collectives of ranks on several hosts. Members of a group first send each
+ * Collectives of ranks on several hosts.  Members of a group first send each
  * other letters: which collective it is, and the elements if they are few. Many
  * elements follow in an order that the plan fixes.
  */
@@ -376,7 +376,7 @@ settle_all(struct rt_comm *c)
 	return all;
 }
 
-/* Once a rank has given up, nobody is waited for. Messages of MPI may then
+/* Once a rank has given up, nobody is waited for.  Messages of MPI may then
  * still be under way, so their memory must stay until the process ends. */
 static void
 close_msg(struct rt_comm *c)

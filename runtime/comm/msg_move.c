@@ -1,5 +1,5 @@
 /*
- * Collectives with too many elements for a letter. What a rank wants is cut
+ * Collectives with too many elements for a letter.  What a rank wants is cut
  * into boxes that lie in one piece of each dim. Every member that contributes
  * to a box sends its part packed, and the rank copies it to its place or sums
  * it there. All members work on their k-th box at a time, so the scratch holds
@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Bytes of an equal sum that are reduced at once. The slices of the other
+/* Bytes of an equal sum that are reduced at once.  The slices of the other
  * members need scratch. */
 enum { CHUNK_BYTES = 4 << 20 };
 

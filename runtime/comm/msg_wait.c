@@ -121,7 +121,7 @@ rt_msg_give_up(struct rt_comm *c, const char *why)
 			sleep_briefly();
 		}
 	}
-	/* what was received from here may still be in a buffer */
+	/* an accepted send may not have left, and leaves in a call of MPI */
 	until = rt_now_us() + FAREWELL_US / 10;
 	while (rt_now_us() < until &&
 	       m->calls->probe(m->lib, RT_TAG_NOTICE, &nobody, NULL) ==
@@ -132,7 +132,7 @@ rt_msg_give_up(struct rt_comm *c, const char *why)
 
 /* ---- messages ---- */
 
-struct wait {
+struct msg_wait {
 	struct rt_msg_post *posts;
 	int64_t n;
 	const struct rt_activity *activity;
@@ -143,7 +143,7 @@ struct wait {
 };
 
 static bool
-is_missing(const struct wait *w, int64_t rank)
+is_missing(const struct msg_wait *w, int64_t rank)
 {
 	int64_t i;
 
@@ -156,7 +156,7 @@ is_missing(const struct wait *w, int64_t rank)
 }
 
 static void
-add_ranks(struct rt_line *t, const struct rt_comm *c, const struct wait *w,
+add_ranks(struct rt_line *t, const struct rt_comm *c, const struct msg_wait *w,
 	  bool missing)
 {
 	int64_t found = 0, r;
@@ -177,7 +177,7 @@ add_ranks(struct rt_line *t, const struct rt_comm *c, const struct wait *w,
 }
 
 static struct rt_line
-waited_text(const struct rt_comm *c, const struct wait *w)
+waited_text(const struct rt_comm *c, const struct msg_wait *w)
 {
 	struct rt_line t = { "", 0 };
 
@@ -194,7 +194,7 @@ waited_text(const struct rt_comm *c, const struct wait *w)
 /* The first rank to time out need not wait for the rank that is lost: so the
  * others add to its notice whom they have been waiting for. */
 static enum rt_status
-read_notice(struct rt_comm *c, const struct wait *w, int64_t rank,
+read_notice(struct rt_comm *c, const struct msg_wait *w, int64_t rank,
 	    struct rt_error *err)
 {
 	struct rt_msg *m = c->msg;
@@ -223,7 +223,7 @@ read_notice(struct rt_comm *c, const struct wait *w, int64_t rank,
 }
 
 static enum rt_status
-fail_late(struct rt_comm *c, const struct wait *w, struct rt_error *err)
+fail_late(struct rt_comm *c, const struct msg_wait *w, struct rt_error *err)
 {
 	struct rt_line t = waited_text(c, w);
 
@@ -236,7 +236,7 @@ fail_late(struct rt_comm *c, const struct wait *w, struct rt_error *err)
 
 /* The carrier's own message, and the collective that failed. */
 static enum rt_status
-fail_broken(struct rt_comm *c, const struct wait *w, int64_t rank,
+fail_broken(struct rt_comm *c, const struct msg_wait *w, int64_t rank,
 	    const struct rt_error *why, struct rt_error *err)
 {
 	return rt_fail(err, RT_IO, RT_NOWHERE, "%s while rank %lld waited for "
@@ -255,7 +255,7 @@ what_happened(enum rt_msg_peer is)
 
 /* Reports that the rank died, to all others as well. */
 static enum rt_status
-fail_gone(struct rt_comm *c, const struct wait *w, int64_t rank,
+fail_gone(struct rt_comm *c, const struct msg_wait *w, int64_t rank,
 	  enum rt_msg_peer is, struct rt_error *err)
 {
 	struct rt_error own;
@@ -276,7 +276,8 @@ fail_gone(struct rt_comm *c, const struct wait *w, int64_t rank,
 }
 
 static enum rt_status
-test_all(struct rt_comm *c, struct wait *w, bool *done, struct rt_error *err)
+test_all(struct rt_comm *c, struct msg_wait *w, bool *done,
+	 struct rt_error *err)
 {
 	struct rt_msg *m = c->msg;
 	struct rt_error why = { .status = RT_OK };
@@ -295,12 +296,12 @@ test_all(struct rt_comm *c, struct wait *w, bool *done, struct rt_error *err)
 }
 
 /*
- * Whether a rank has died, or one that this rank waits for has ended. A rank
+ * Whether a rank has died, or one that this rank waits for has ended.  A rank
  * that ended had sent everything before, and that may have arrived together
  * with the news of its end.
  */
 static enum rt_status
-check_others(struct rt_comm *c, struct wait *w, struct rt_error *err)
+check_others(struct rt_comm *c, struct msg_wait *w, struct rt_error *err)
 {
 	enum rt_status s;
 	bool done;
@@ -324,7 +325,7 @@ check_others(struct rt_comm *c, struct wait *w, struct rt_error *err)
 }
 
 static enum rt_status
-check_ranks(struct rt_comm *c, struct wait *w, struct rt_error *err)
+check_ranks(struct rt_comm *c, struct msg_wait *w, struct rt_error *err)
 {
 	struct rt_msg *m = c->msg;
 	enum rt_status s;
@@ -358,7 +359,7 @@ check_ranks(struct rt_comm *c, struct wait *w, struct rt_error *err)
 /* Where a message can interrupt a sleep, the rank sleeps early; else it yields
  * first. */
 static void
-be_patient(const struct rt_msg *m, const struct wait *w)
+be_patient(const struct rt_msg *m, const struct msg_wait *w)
 {
 	if (m->calls->await) {
 		m->calls->await(m->lib, NAP_MS);
@@ -374,7 +375,8 @@ rt_msg_wait_for(struct rt_comm *c, struct rt_msg_post *posts, int64_t n,
 		const struct rt_activity *s, const struct rt_group *g,
 		struct rt_error *err)
 {
-	struct wait w = { .posts = posts, .n = n, .activity = s, .group = g };
+	struct msg_wait w = { .posts = posts, .n = n, .activity = s,
+			      .group = g };
 	unsigned spins = c->msg->calls->await ? SPINS / 10 : SPINS;
 	bool done = false;
 	enum rt_status status;

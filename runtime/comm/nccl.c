@@ -7,7 +7,7 @@
  * All ranks create all communicators at the start, in one order: those of the
  * plan's groups, then two for each pair of neighbours in the pipeline, one for
  * each direction and each with a stream of its own: so activations never wait
- * for gradients. The id of each is sent by the transport of the host. All
+ * for gradients.  The id of each is sent by the transport of the host.  All
  * collectives of groups share one stream: they begin in the same order on all
  * ranks, as NCCL demands. A group that only some stages of the pipeline share
  * gets its communicator at its first collective.
@@ -48,7 +48,7 @@ struct config {
 };
 
 /*
- * The version that introduced each function. One newer than LEAST may be
+ * The version that introduced each function.  One newer than LEAST may be
  * missing, and is NULL then. reason() calls ncclGetErrorString, which returns
  * text and so is not in the table.
  */
@@ -78,7 +78,7 @@ struct config {
 	N(group_start, 20000, "ncclGroupStart", (void)) \
 	N(group_end, 20000, "ncclGroupEnd", (void))
 
-struct api {
+struct nccl_api {
 	void *library;
 #define N(member, since, symbol, arguments) int (*member) arguments;
 	NCCL_FUNCTIONS(N)
@@ -86,7 +86,7 @@ struct api {
 };
 
 struct rt_nccl {
-	struct api api;
+	struct nccl_api api;
 	char version[16];
 	void *stream;		/* shared by all groups */
 	struct rt_nccl_comm *comms;
@@ -101,7 +101,7 @@ static const struct {
 	const char *symbol;
 } functions[] = {
 #define N(member, since, symbol, arguments) \
-	{ offsetof(struct api, member), since, symbol },
+	{ offsetof(struct nccl_api, member), since, symbol },
 	NCCL_FUNCTIONS(N)
 #undef N
 };
@@ -125,7 +125,7 @@ version_text(int v)
 }
 
 static enum rt_status
-find_functions(struct api *api, int version, const char *file,
+find_functions(struct nccl_api *api, int version, const char *file,
 	       struct rt_error *err)
 {
 	size_t i;
@@ -149,7 +149,8 @@ find_functions(struct api *api, int version, const char *file,
 /* Reads the version before any other symbol: a library that is too old is
  * reported as such, and not by what it lacks. */
 static enum rt_status
-find_version(struct api *api, const char *file, int *v, struct rt_error *err)
+find_version(struct nccl_api *api, const char *file, int *v,
+	     struct rt_error *err)
 {
 	void *f = dlsym(api->library, "ncclGetVersion");
 
@@ -552,7 +553,7 @@ type_of(int64_t elem)
 }
 
 static int
-call(const struct api *api, const struct rt_nccl_comm *c,
+call(const struct nccl_api *api, const struct rt_nccl_comm *c,
      const struct rt_nccl_call *x)
 {
 	int type = type_of(x->coll->elem), other = (int)(1 - c->me);
@@ -581,7 +582,7 @@ rt_nccl_calls(struct rt_device *d, const struct rt_nccl_comm *c,
 	      const struct rt_nccl_call *calls, int64_t n,
 	      struct rt_error *err)
 {
-	const struct api *api = &((struct rt_gpu *)d->self)->nccl->api;
+	const struct nccl_api *api = &((struct rt_gpu *)d->self)->nccl->api;
 	int r = n > 1 ? api->group_start() : DONE, last;
 	int64_t i;
 
@@ -601,7 +602,7 @@ rt_nccl_exchange(struct rt_device *d, const struct rt_nccl_comm *c,
 		 int64_t elem, const struct rt_nccl_part *parts, int64_t n,
 		 struct rt_error *err)
 {
-	const struct api *api = &((struct rt_gpu *)d->self)->nccl->api;
+	const struct nccl_api *api = &((struct rt_gpu *)d->self)->nccl->api;
 	int type = type_of(elem), r = api->group_start(), last;
 	int64_t i;
 

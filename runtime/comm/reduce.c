@@ -1,6 +1,6 @@
 /*
  * Sums and maxima of elements in memory. Types narrower than f32 are summed in
- * f32 and rounded once. Loops run over blocks of a constant length, which
+ * f32 and rounded once.  Loops run over blocks of a constant length, which
  * compilers vectorize.
  */
 #include "runtime/comm/transport.h"

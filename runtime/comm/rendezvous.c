@@ -1,7 +1,7 @@
 /*
  * Where ranks of several hosts find the first one, as the environment says.
  *
- * A host and port that the user or launcher has set are used as they are. A
+ * A host and port that the user or launcher has set are used as they are.  A
  * derived port may belong to another program by chance: then the first rank
  * listens at the first free one of several ports, and the others try them all.
  */

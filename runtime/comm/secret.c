@@ -1,5 +1,5 @@
 /*
- * The secret of a job, from the environment or from a file. A text of any
+ * The secret of a job, from the environment or from a file.  A text of any
  * length is hashed to a key of fixed length.
  */
 #include "runtime/comm/secret.h"

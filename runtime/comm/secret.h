@@ -58,7 +58,7 @@ struct rt_secret {
 };
 
 /* Reads LLMC_SECRET, or the file that LLMC_SECRET_FILE names, which only this
- * user may read. An invalid setting is RT_FORMAT or RT_IO. */
+ * user may read.  An invalid setting is RT_FORMAT or RT_IO. */
 enum rt_status rt_secret_read(struct rt_secret *s,
 			      const struct rt_variables *v,
 			      struct rt_error *err);

@@ -41,7 +41,7 @@ id_of(struct rt_comm *c, const struct rt_group *g, int64_t member)
 }
 
 /* Returns once all members have called it; what each wrote before, the others
- * may read after. A member that runs another collective is reported here. */
+ * may read after.  A member that runs another collective is reported here. */
 static enum rt_status
 group_barrier(struct rt_comm *c, struct rt_group *g,
 	      const struct rt_activity *activity, struct rt_error *err)
@@ -70,9 +70,9 @@ group_barrier(struct rt_comm *c, struct rt_group *g,
 	return RT_OK;
 }
 
-/* Unmaps all stretches of other arenas that have been read. */
+/* Drops all pages of other arenas that have been read. */
 static void
-let_go(struct rt_shm *s)
+drop_read_pages(struct rt_shm *s)
 {
 	int64_t i;
 
@@ -108,7 +108,7 @@ has_read(void *user, const char *at, int64_t bytes)
 		}
 	}
 	if (p->shm->held_bytes > HELD_BYTES) {
-		let_go(p->shm);
+		drop_read_pages(p->shm);
 	}
 }
 

@@ -103,7 +103,7 @@ send_message(int sock, const void *at, size_t bytes, const int *fds, int nfds)
 
 /*
  * Receives a message's bytes and at most `most` file descriptors; -1: none
- * came. If this process may open no more files, the descriptors of a message
+ * came.  If this process may open no more files, the descriptors of a message
  * are lost: *nfds is -1.
  */
 static ssize_t
@@ -188,7 +188,7 @@ new_file(const char *name, int64_t bytes)
 
 /*
  * Maps a file at the start of a huge page, so that all processes can map it by
- * huge pages: address and file offset must both be aligned. The address is
+ * huge pages: address and file offset must both be aligned.  The address is
  * chosen inside a larger reservation.
  */
 static void *
@@ -445,7 +445,7 @@ read_news(const struct meeting *m, struct rt_error *err)
 		       rt_rank_text(m->c, n.rank).text, how);
 }
 
-/* Accepts one rank. Processes of other users are disconnected without an
+/* Accepts one rank.  Processes of other users are disconnected without an
  * answer. */
 static enum rt_status
 accept_rank(struct meeting *m, int64_t *come, struct rt_error *err)

@@ -2,7 +2,7 @@
  * Private to comm/shm_*.c: how the ranks of a host find each other, and the
  * messages of that.
  *
- * Any process may create or call a socket of any name. So each end asks the
+ * Any process may create or call a socket of any name.  So each end asks the
  * kernel for the user of the other one before it sends or trusts anything.
  */
 #ifndef RT_SHM_MEET_H

@@ -1,10 +1,10 @@
 /*
  * The names of the sockets by which the ranks of a host find the first of them.
  *
- * A name is abstract: it is no file, so nothing is left behind. It can be
- * guessed, and another user may have taken it. Then the first rank appends a
+ * A name is abstract: it is no file, so nothing is left behind.  It can be
+ * guessed, and another user may have taken it.  Then the first rank appends a
  * random number, and the others try all names with that prefix: the kernel
- * lists them, and tells the owner of each. A folder that only this user can
+ * lists them, and tells the owner of each.  A folder that only this user can
  * write to would avoid this, but another user could just as well have made that
  * folder first in /tmp or /dev/shm.
  */
@@ -31,16 +31,16 @@ enum {
 	FIELDS = 7 /* of a line of /proc/net/unix before the name */
 };
 
-struct name {
+struct socket_name {
 	struct sockaddr_un a;
 	socklen_t n;
 };
 
 /* The job's name; `more` is appended, or is "". */
-static struct name
+static struct socket_name
 name_of(const struct rt_comm *c, const char *more)
 {
-	struct name x = { .a = { .sun_family = AF_UNIX } };
+	struct socket_name x = { .a = { .sun_family = AF_UNIX } };
 	int n = snprintf(x.a.sun_path + 1, sizeof(x.a.sun_path) - 1,
 			 "llmc-%ld-%s%s", (long)geteuid(), c->world.job, more);
 
@@ -90,7 +90,7 @@ new_socket(void)
 
 /* -1, with EPERM if a process of another user listens there. */
 static int
-call_name(const struct name *x, struct rt_shm_stranger *other)
+call_name(const struct socket_name *x, struct rt_shm_stranger *other)
 {
 	int fd = new_socket(), why;
 
@@ -113,7 +113,7 @@ call_name(const struct name *x, struct rt_shm_stranger *other)
 /* Whether it listens for this user. A socket that is bound and does not listen
  * counts as another user's. */
 static bool
-is_taken_by_us(const struct name *x, struct rt_shm_stranger *other)
+is_taken_by_us(const struct socket_name *x, struct rt_shm_stranger *other)
 {
 	int fd, i;
 
@@ -143,7 +143,7 @@ static int
 listen_at(const struct rt_comm *c, const char *more,
 	  struct rt_shm_stranger *other, struct rt_error *err)
 {
-	struct name x = name_of(c, more);
+	struct socket_name x = name_of(c, more);
 	int fd = new_socket();
 
 	if (fd < 0) {
@@ -212,7 +212,7 @@ name_in(char *line)
 static int
 call_names(const struct rt_comm *c, struct rt_shm_stranger *other)
 {
-	struct name x = name_of(c, "-");
+	struct socket_name x = name_of(c, "-");
 	const char *begin = x.a.sun_path + 1;
 	size_t n = strlen(begin);
 	char line[512];
@@ -224,7 +224,7 @@ call_names(const struct rt_comm *c, struct rt_shm_stranger *other)
 
 		if (name && strncmp(name, begin, n) == 0 &&
 		    strlen(name) == n + RANDOM) {
-			struct name y = name_of(c, name + n - 1);
+			struct socket_name y = name_of(c, name + n - 1);
 
 			fd = call_name(&y, other);
 		}
@@ -238,7 +238,7 @@ call_names(const struct rt_comm *c, struct rt_shm_stranger *other)
 int
 rt_shm_call(const struct rt_comm *c, bool all, struct rt_shm_stranger *other)
 {
-	struct name x = name_of(c, "");
+	struct socket_name x = name_of(c, "");
 	int fd = call_name(&x, other);
 
 	return fd < 0 && all ? call_names(c, other) : fd;

@@ -4,7 +4,7 @@
  * Small messages are sent at once, after a head that describes them; a receiver
  * that has not posted a buffer yet keeps them. Large ones are offered, and sent
  * once the receiver has posted a buffer: so no rank holds more than it has
- * asked for, however far ahead another one is. All pending reads and writes
+ * asked for, however far ahead another one is.  All pending reads and writes
  * make progress whenever this rank makes any call.
  *
  * Where messages are authenticated, each head has a code, and 8 bytes of
@@ -40,25 +40,25 @@ _Static_assert(sizeof(struct rt_letter) <= SMALL_BYTES, "letters go at once");
 /*
  * SMALL is followed by `bytes` bytes, GIVE by those of the offer with that id.
  * BYE is the last message of a rank that ends well, QUIT of one that ends
- * because another gave up. OWN is never sent.
+ * because another gave up.  OWN is never sent.
  */
-enum kind { SMALL = 0x6c6c6d63, OFFER, WANT, GIVE, BYE, QUIT, OWN };
+enum tcp_kind { SMALL = 0x6c6c6d63, OFFER, WANT, GIVE, BYE, QUIT, OWN };
 
-struct head {
+struct tcp_head {
 	int64_t kind, tag, bytes, id;
 	/* authentication code of the fields above; 0: messages have none */
 	uint64_t sum;
 };
 
 /* A doubly linked ring. */
-struct link {
-	struct link *next, *last;
+struct ring_link {
+	struct ring_link *next, *last;
 };
 
 /* A posted send, or a posted buffer to receive into. */
 struct request {
-	struct link all, queue;
-	struct head head;
+	struct ring_link all, queue;
+	struct tcp_head head;
 	char *at;
 	/* bytes of the head, of what lies at `at`, and of the code */
 	int64_t bytes, moved;
@@ -72,8 +72,8 @@ struct request {
 
 /* Received before a buffer was posted: the whole message, or its offer. */
 struct early {
-	struct link queue;
-	struct head head;
+	struct ring_link queue;
+	struct tcp_head head;
 	bool whole;		/* all of its bytes are here */
 	struct request *claim;	/* the posted buffer that waits for the rest */
 	struct request *from;	/* a send of this rank to itself */
@@ -81,7 +81,7 @@ struct early {
 };
 
 /* Authentication of one direction of a connection. */
-struct sums {
+struct tcp_auth {
 	uint8_t key[RT_SIPHASH_KEY];
 	uint64_t count;		/* heads so far */
 };
@@ -92,16 +92,16 @@ struct peer {
 	bool broken;		/* an authentication code was wrong */
 	bool waits;		/* for the socket to become writable */
 	/* wants: posted buffers without data */
-	struct link out, offers, wants, early;
-	struct link taken;	/* buffers whose data was asked for */
-	struct head head;	/* the head that is being read, */
+	struct ring_link out, offers, wants, early;
+	struct ring_link taken;	/* buffers whose data was asked for */
+	struct tcp_head head;	/* the head that is being read, */
 	int64_t heard;		/* bytes of it so far, */
 	char *to;		/* then where its bytes go, */
 	int64_t left_bytes, extra_bytes; /* and those beyond the buffer */
 	int64_t sum_bytes;	/* then bytes of the code */
 	uint64_t sum;
 	struct rt_siphash hash;
-	struct sums out_sums, in_sums;
+	struct tcp_auth out_sums, in_sums;
 	struct request *filled;
 	struct early *kept;
 };
@@ -111,21 +111,21 @@ struct rt_tcp {
 	int poll_fd;
 	bool checks;		/* messages are authenticated */
 	struct peer *peers;
-	struct link all;	/* requests that are not freed yet */
+	struct ring_link all;	/* requests that are not freed yet */
 };
 
 #define OF(type, member, l) \
 	((struct type *)(void *)((char *)(l) - offsetof(struct type, member)))
 
 static void
-make_ring(struct link *l)
+make_ring(struct ring_link *l)
 {
 	l->next = l->last = l;
 }
 
 /* Appends to a ring. */
 static void
-ring_append(struct link *ring, struct link *l)
+ring_append(struct ring_link *ring, struct ring_link *l)
 {
 	l->next = ring;
 	l->last = ring->last;
@@ -134,7 +134,7 @@ ring_append(struct link *ring, struct link *l)
 }
 
 static void
-ring_remove(struct link *l)
+ring_remove(struct ring_link *l)
 {
 	l->next->last = l->last;
 	l->last->next = l->next;
@@ -142,13 +142,14 @@ ring_remove(struct link *l)
 }
 
 static struct request *
-new_request(struct rt_tcp *l, enum kind kind, int64_t tag, int64_t bytes,
+new_request(struct rt_tcp *l, enum tcp_kind kind, int64_t tag, int64_t bytes,
 	    void *at)
 {
 	struct request *r = calloc(1, sizeof(*r));
 
 	if (r) {
-		r->head = (struct head){ kind, tag, bytes, l->next_id++, 0 };
+		r->head = (struct tcp_head){ kind, tag, bytes, l->next_id++,
+					     0 };
 		r->at = at;
 		r->bytes = bytes;
 		make_ring(&r->queue);
@@ -181,7 +182,7 @@ finish_request(struct request *r, int64_t got)
 /* The codes of a head and of the bytes after it differ in a first word, so that
  * one is never valid as the other. */
 static void
-begin_sum(struct rt_siphash *h, const struct sums *s, bool behind)
+begin_sum(struct rt_siphash *h, const struct tcp_auth *s, bool behind)
 {
 	uint64_t what = s->count * 2 + behind;
 
@@ -190,12 +191,12 @@ begin_sum(struct rt_siphash *h, const struct sums *s, bool behind)
 }
 
 static uint64_t
-head_sum(const struct sums *s, const struct head *head)
+head_sum(const struct tcp_auth *s, const struct tcp_head *head)
 {
 	struct rt_siphash h;
 
 	begin_sum(&h, s, false);
-	rt_siphash_add(&h, head, offsetof(struct head, sum));
+	rt_siphash_add(&h, head, offsetof(struct tcp_head, sum));
 	return rt_siphash_end(&h);
 }
 
@@ -337,7 +338,7 @@ queue_out(struct rt_tcp *l, struct peer *p, struct request *r)
 
 /* Queues a head without bytes. */
 static bool
-queue_head(struct rt_tcp *l, struct peer *p, enum kind kind, int64_t tag,
+queue_head(struct rt_tcp *l, struct peer *p, enum tcp_kind kind, int64_t tag,
 	   int64_t bytes, int64_t id)
 {
 	struct request *r = new_request(l, kind, tag, 0, NULL);
@@ -355,9 +356,9 @@ queue_head(struct rt_tcp *l, struct peer *p, enum kind kind, int64_t tag,
 
 /* The first in the ring with that tag, or that id. */
 static struct request *
-find_request(const struct link *ring, int64_t tag, int64_t id)
+find_request(const struct ring_link *ring, int64_t tag, int64_t id)
 {
-	const struct link *i;
+	const struct ring_link *i;
 
 	for (i = ring->next; i != ring; i = i->next) {
 		struct request *r = OF(request, queue, i);
@@ -372,7 +373,7 @@ find_request(const struct link *ring, int64_t tag, int64_t id)
 static struct early *
 find_early(const struct peer *p, int64_t tag)
 {
-	const struct link *i;
+	const struct ring_link *i;
 
 	for (i = p->early.next; i != &p->early; i = i->next) {
 		struct early *e = OF(early, queue, i);
@@ -412,7 +413,7 @@ deliver_early(struct early *e, struct request *r)
 /* Asks for an offered message, under the offer's number. */
 static bool
 accept_offer(struct rt_tcp *l, struct peer *p, struct request *r,
-	     const struct head *offer)
+	     const struct tcp_head *offer)
 {
 	if (offer->bytes > r->bytes) {
 		finish_request(r, offer->bytes);
@@ -429,7 +430,7 @@ static bool
 match_early(struct rt_tcp *l, struct peer *p, struct request *r)
 {
 	struct early *e = find_early(p, r->head.tag);
-	struct head offer;
+	struct tcp_head offer;
 
 	if (!e) {
 		ring_append(&p->wants, &r->queue);
@@ -451,7 +452,7 @@ match_early(struct rt_tcp *l, struct peer *p, struct request *r)
 /* ---- reading ---- */
 
 static struct early *
-keep_early(struct peer *p, const struct head *h)
+keep_early(struct peer *p, const struct tcp_head *h)
 {
 	int64_t size = h->kind == SMALL ? h->bytes : 0;
 	struct early *e = malloc(sizeof(*e) + (size_t)size);
@@ -500,7 +501,7 @@ begin_small(struct peer *p)
 static bool
 begin_message(struct rt_tcp *l, struct peer *p)
 {
-	const struct head *h = &p->head;
+	const struct tcp_head *h = &p->head;
 	struct request *r;
 
 	p->filled = NULL;
@@ -685,7 +686,7 @@ move_along(struct rt_tcp *l)
 static bool
 send_self(struct peer *p, struct request *r)
 {
-	struct head h = { OWN, r->head.tag, r->bytes, 0, 0 };
+	struct tcp_head h = { OWN, r->head.tag, r->bytes, 0, 0 };
 	struct early *e = keep_early(p, &h);
 	struct request *posted = find_request(&p->wants, h.tag, -1);
 
@@ -802,7 +803,7 @@ peer_state(void *lib, int64_t rank)
 /* ---- opening and closing ---- */
 
 static void
-release_ring(struct link *ring)
+release_ring(struct ring_link *ring)
 {
 	while (ring->next != ring) {
 		drop_early(OF(early, queue, ring->next));

@@ -38,7 +38,7 @@ int64_t rt_tcp_own_addresses(struct rt_tcp_address *out, int64_t most);
 /* The address of this end of a connection, or of a listener; false: it has
  * none. */
 bool rt_tcp_this_end(int fd, struct rt_tcp_address *out);
-/* -1 and errno. Family 0: on all addresses of the host, IPv6 too. */
+/* -1 and errno.  Family 0: on all addresses of the host, IPv6 too. */
 int rt_tcp_listen(const struct rt_tcp_address *a, int backlog);
 /* -1 and errno, ETIMEDOUT if it took too long. */
 int rt_tcp_connect(const struct rt_tcp_address *a, double until_us);

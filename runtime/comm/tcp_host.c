@@ -294,7 +294,7 @@ end_signal(void)
 	return 0;
 }
 
-/* Accepts all ranks. One that was accepted sends nothing until it gets its
+/* Accepts all ranks.  One that was accepted sends nothing until it gets its
  * table, unless it has ended. */
 static enum rt_status
 accept_all(struct rt_tcp_meeting *m, struct rt_error *err)

@@ -14,7 +14,7 @@
 /*
  * A listener that proves nothing may be another program at the port of the
  * first rank, which then comes soon or listens at the next port; or it is the
- * first rank, with another secret. It is asked again for so long.
+ * first rank, with another secret.  It is asked again for so long.
  */
 #define DOUBT_US 1e7
 /* The first rank answers at once, however slow its host is; a connection that
@@ -30,7 +30,7 @@ enum outcome {
 	LET_IN
 };
 
-struct call {
+struct tcp_call {
 	int fd;
 	struct rt_tcp_session session;
 	char why[RT_ERROR_BYTES];
@@ -73,7 +73,7 @@ read_greeting(int fd, uint64_t key, struct rt_tcp_greeting *g, double until,
 
 /*
  * Listens for the other ranks at the address by which this rank reached the
- * first one. If that is loopback, though the first one listens at other
+ * first one.  If that is loopback, though the first one listens at other
  * addresses too, it knows a better address for the same port.
  */
 static bool
@@ -105,7 +105,7 @@ listen_for_others(struct rt_tcp_meeting *m, int fd, bool loopback)
 /* Sends who this rank is, and reads whether it is accepted. */
 static enum outcome
 send_hello(struct rt_tcp_meeting *m, const struct rt_tcp_greeting *g,
-	   struct call *c)
+	   struct tcp_call *c)
 {
 	struct rt_tcp_hello h = m->own;
 	struct rt_tcp_verdict v;
@@ -131,7 +131,7 @@ send_hello(struct rt_tcp_meeting *m, const struct rt_tcp_greeting *g,
 /* Whether the rank that listens there is that rank of this job. */
 static enum outcome
 call_rank(struct rt_tcp_meeting *m, const struct rt_tcp_address *a,
-	  int64_t rank, double until, struct call *c)
+	  int64_t rank, double until, struct tcp_call *c)
 {
 	struct rt_tcp_greeting g;
 	enum outcome o;
@@ -173,7 +173,7 @@ call_rank(struct rt_tcp_meeting *m, const struct rt_tcp_address *a,
 /* Tries these addresses and ports, and returns the outcome that says most. */
 static enum outcome
 try_all(struct rt_tcp_meeting *m, const struct rt_tcp_address *all, int64_t n,
-	struct call *c)
+	struct tcp_call *c)
 {
 	int64_t ports = m->at.by_file ? 1 : m->at.nports, i, k;
 	enum outcome best = NOBODY;
@@ -219,7 +219,7 @@ where_to_look(struct rt_tcp_meeting *m, struct rt_tcp_address *all, char *why,
 }
 
 static enum rt_status
-give_up(const struct rt_tcp_meeting *m, const struct call *c, double since,
+give_up(const struct rt_tcp_meeting *m, const struct tcp_call *c, double since,
 	struct rt_error *err)
 {
 	return rt_fail(err, RT_IO, RT_NOWHERE, "rank 0 has not come to %s "
@@ -232,7 +232,7 @@ static enum rt_status
 come_to_first(struct rt_tcp_meeting *m, struct rt_error *err)
 {
 	struct rt_tcp_address all[RT_TCP_ADDRESSES];
-	struct call c = { .fd = -1 };
+	struct tcp_call c = { .fd = -1 };
 	double doubt = 0;	/* since when a listener has proved nothing */
 	int pause_ms = 5;
 
@@ -293,7 +293,7 @@ read_first(struct rt_tcp_meeting *m, void *more, size_t bytes,
 /* Calls again if the rank had no free slot. */
 static enum outcome
 call_one(struct rt_tcp_meeting *m, int64_t rank, double until,
-	 struct call *c)
+	 struct tcp_call *c)
 {
 	int pause_ms = 5;
 	enum outcome o;
@@ -313,7 +313,7 @@ call_those_below(struct rt_tcp_meeting *m, struct rt_error *err)
 	int64_t i;
 
 	for (i = 1; i < m->own.rank; i++) {
-		struct call c = { .fd = -1 };
+		struct tcp_call c = { .fd = -1 };
 
 		if (call_one(m, i, until, &c) != LET_IN) {
 			return rt_fail(err, RT_IO, RT_NOWHERE, "rank %lld on "

@@ -7,10 +7,10 @@
  * have reported to the first rank that they are done, it lets them start.
  *
  * The listener sends first, so nothing is ever sent to another program that
- * listens at that port. Both ends of a connection draw a random number, and
+ * listens at that port.  Both ends of a connection draw a random number, and
  * prove by a code over both numbers, and over all that was sent, that they know
  * the job's secret: so what was recorded on one connection is useless on
- * another. Without a secret the key is public, and the same codes find only
+ * another.  Without a secret the key is public, and the same codes find only
  * mistakes. A connection that proves nothing is closed, with no effect on the
  * others.
  */
@@ -118,8 +118,8 @@ void rt_tcp_key_of_token(struct rt_tcp_meeting *m);
 bool rt_tcp_send_verdict(struct rt_tcp_meeting *m, int fd,
 			 struct rt_tcp_session *s, const struct rt_error *why,
 			 const void *more, size_t bytes, double until_us);
-/* Receives what rt_tcp_send_verdict sent. False and errno: nothing came, or
- * (EBADMSG) the sender lacks the secret. `more` follows one that is ok. */
+/* Receives what rt_tcp_send_verdict sent.  False and errno: nothing came, or
+ * (EBADMSG) the sender lacks the secret.  `more` follows one that is ok. */
 bool rt_tcp_read_verdict(int fd, struct rt_tcp_session *s,
 			 struct rt_tcp_verdict *v, void *more, size_t bytes,
 			 double until_us);

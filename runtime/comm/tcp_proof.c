@@ -2,7 +2,7 @@
  * How two ranks prove to each other that they know the job's secret.
  *
  * Each proof is an HMAC over a word for its purpose and over all that was sent
- * on this connection, which includes random numbers of both ends. The key of
+ * on this connection, which includes random numbers of both ends.  The key of
  * the session is made the same way, and later messages have a code under it,
  * over their direction and a counter.
  */

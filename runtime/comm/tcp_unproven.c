@@ -74,7 +74,7 @@ rt_tcp_report_ended(const struct rt_tcp_meeting *m, int64_t rank,
 		       rt_rank_text(m->c, rank).text);
 }
 
-/* A free slot; if there is none, one is freed. NULL: none can be. */
+/* A free slot; if there is none, one is freed.  NULL: none can be. */
 static struct rt_tcp_guest *
 place_for_one(struct rt_tcp_meeting *m)
 {

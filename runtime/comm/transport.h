@@ -171,7 +171,7 @@ struct rt_part {
 /*
  * Of the elements that `dims` describe, writes the sum or maximum in the order
  * of parts, or a copy, to `out`; each is in some part. `acc` is RT_ACC_BYTES of
- * scratch. `out` overlaps no part, except that a sum of equal dims may be in
+ * scratch.  `out` overlaps no part, except that a sum of equal dims may be in
  * place.
  */
 enum { RT_ACC_BYTES = 32768 };

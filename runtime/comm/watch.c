@@ -3,7 +3,7 @@
  * up, and whether it has waited longer than the timeout; and the report of
  * which ranks did not come and what they do instead.
  *
- * Each rank locks one byte of the shared segment's file. The kernel releases
+ * Each rank locks one byte of the shared segment's file.  The kernel releases
  * the lock when the process ends, in whatever way, and no other process can.
  */
 #define _GNU_SOURCE	/* F_OFD_SETLK */

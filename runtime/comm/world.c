@@ -36,7 +36,7 @@ struct launcher {
 	const char *job[JOB_PARTS];
 };
 
-/* PMIx tells a program its size only by calls, so Slurm's count is used. A
+/* PMIx tells a program its size only by calls, so Slurm's count is used.  A
  * batch script of Slurm has SLURM_PROCID as well, but is no step. */
 static const struct launcher launchers[] = {
 	{ "torchrun", "RANK", { "WORLD_SIZE", NULL, NULL }, "LOCAL_RANK",

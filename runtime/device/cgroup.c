@@ -3,7 +3,7 @@
  *
  * /proc/self/cgroup names the group it is in, /proc/self/mountinfo where that
  * hierarchy is mounted and which group the mount begins at: in a container that
- * is often the container's own. A limit holds for all groups below, so every
+ * is often the container's own.  A limit holds for all groups below, so every
  * group from this one up to the mount's is read, in both versions of the
  * interface: see cgroup-v2.rst and cgroup-v1/memory.rst of the kernel.
  */
@@ -71,7 +71,7 @@ number_of(const char *group, const char *name, const char *key)
 
 /*
  * Pages of files count as used, but the kernel drops them before it kills a
- * process for lack of memory. Those of tmpfs, which it cannot drop, are on
+ * process for lack of memory.  Those of tmpfs, which it cannot drop, are on
  * neither of the two lists.
  */
 static void
@@ -150,7 +150,7 @@ unescape(char *s)
 	*to = '\0';
 }
 
-/* This process's group in a hierarchy; false: it has none. A line is
+/* This process's group in a hierarchy; false: it has none.  A line is
  * "number:controllers:path"; version 2 has the number 0 and no controllers. */
 static bool
 find_own(const char *root, bool two, char *out, size_t n)

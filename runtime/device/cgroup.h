@@ -12,7 +12,7 @@ struct rt_group_memory {
 	int64_t free_bytes;	/* the least that any group leaves */
 };
 
-/* Of this process's group and of each group above it that is visible. Paths
+/* Of this process's group and of each group above it that is visible.  Paths
  * begin with root: "" except in tests. */
 struct rt_group_memory rt_cgroup_memory(const char *root);
 

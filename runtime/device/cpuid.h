@@ -10,11 +10,11 @@
 #include <stdbool.h>
 
 /* Whether this CPU has a feature, "avx512f", and the system saves its
- * registers. True of names that affect speed alone. */
+ * registers.  True of names that affect speed alone. */
 bool rt_cpu_has(const char *feature);
 /*
  * Requests what the system grants on demand only: the state of AMX's tiles, 8
- * KB of each thread. The grant holds for all threads until the process ends.
+ * KB of each thread.  The grant holds for all threads until the process ends.
  * False: refused, and an instruction of that feature would raise SIGILL.
  */
 bool rt_cpu_allow(const char *feature);

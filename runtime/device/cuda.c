@@ -2,7 +2,7 @@
  * A GPU as a device: its memory, its streams, and the step as a graph.
  *
  * In the first step of a kind each kernel is launched and waited for, so that a
- * fault is reported with the kernel's name. The second step is captured as a
+ * fault is reported with the kernel's name.  The second step is captured as a
  * graph, and from then on launched as one; what differs between steps is in
  * memory (rt_call.live, inputs), not in arguments.
  */
@@ -405,7 +405,7 @@ make_context(struct rt_device *d, struct rt_error *err)
 		       status;
 }
 
-/* Whether any GPU is shared by two ranks. All ranks get the same answer. */
+/* Whether any GPU is shared by two ranks.  All ranks get the same answer. */
 static enum rt_status
 find_sharing(struct rt_device *d, struct rt_error *err)
 {

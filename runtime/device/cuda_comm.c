@@ -2,12 +2,12 @@
  * Collectives between GPUs.
  *
  * All-reduce, reduce-scatter and all-gather of equal parts are NCCL's own, and
- * so are sends along the pipeline. Others are done by parts
- * (cuda_comm_parts.c). They run on streams beside that of the kernels: a
+ * so are sends along the pipeline.  Others are done by parts
+ * (cuda_comm_parts.c).  They run on streams beside that of the kernels: a
  * collective waits for all kernels launched before it; a kernel waits for the
  * collectives that touch its operands, as far as the operands' sizes are known,
- * else for all. So gradients are reduced while the backward of other layers
- * runs. A send along the pipeline is waited for where the plan says that its
+ * else for all.  So gradients are reduced while the backward of other layers
+ * runs.  A send along the pipeline is waited for where the plan says that its
  * memory is used again: a kernel that waited earlier might wait for a rank that
  * waits for this one.
  *

@@ -3,9 +3,9 @@
  * that are uneven or not contiguous.
  *
  * A part is the overlap of what one rank has and what another one wants, in the
- * order of the latter. Contiguous parts are sent from where they are; others
+ * order of the latter.  Contiguous parts are sent from where they are; others
  * are packed into the plan's scratch before the call, or unpacked from it
- * after, by two functions of services.cu, on the collective's stream. So one
+ * after, by two functions of services.cu, on the collective's stream.  So one
  * collective uses the scratch at a time; comm_parts.c computes its size.
  *
  * Where all parts are alike, NCCL's all-gather or reduce-scatter works on
@@ -181,14 +181,14 @@ launch_service(struct in_coll *x, struct rt_grid *grid, const char *func,
 	return rt_gpu_launch(x->d, &k, grid, &c, x->c->stream, err);
 }
 
-struct moving {
+struct part_move {
 	struct boxes b;
 	int64_t num[MOVE_NUMS], threads, unit;
 	char *at[2];
 };
 
 static enum rt_status
-move_some(struct in_coll *x, struct moving *m, struct rt_error *err)
+move_some(struct in_coll *x, struct part_move *m, struct rt_error *err)
 {
 	struct rt_gpu *g = x->d->self;
 	enum rt_status status;
@@ -204,7 +204,7 @@ move_some(struct in_coll *x, struct moving *m, struct rt_error *err)
 
 /* Appends the k-th box, in the order of runs. */
 static int64_t
-append_box(struct moving *m, int64_t k, int from, int to, int64_t bytes)
+append_box(struct part_move *m, int64_t k, int from, int to, int64_t bytes)
 {
 	const struct boxes *b = &m->b;
 	int64_t *w = &m->num[19 + 10 * m->num[2]++], d, n = 1;
@@ -229,7 +229,7 @@ move_part(struct in_coll *x, int from, int to, char *a, char *b,
 	  struct rt_error *err)
 {
 	enum rt_status status = RT_OK;
-	struct moving m = { .at = { a, b } };
+	struct part_move m = { .at = { a, b } };
 	int64_t n = 1, k, d, work;
 
 	find_boxes(&x->part, from, to, x->bytes, &m.b);

@@ -186,7 +186,7 @@ struct rt_gpu {
 enum rt_status rt_gpu_wait(struct rt_device *d, struct rt_error *err);
 
 /*
- * The graphs of steps, and one that is being captured. NCCL (2.26 and later)
+ * The graphs of steps, and one that is being captured.  NCCL (2.26 and later)
  * neither destroys nor aborts a communicator before every graph with a call on
  * it is gone; one that still runs is freed when it ends.
  */
@@ -271,7 +271,7 @@ enum rt_status rt_nccl_exchange(struct rt_device *d,
 
 /* ---- collectives by parts (cuda_comm_parts.c) --------------------------- */
 
-/* How a collective is run. All members choose the same way. */
+/* How a collective is run.  All members choose the same way. */
 enum rt_gpu_way {
 	RT_GPU_HOST,		/* through the host: NCCL cannot */
 	RT_GPU_CALL,		/* one NCCL call */

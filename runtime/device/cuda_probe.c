@@ -1,5 +1,5 @@
 /*
- * Which GPUs this host has, before any rank is started. The driver does not
+ * Which GPUs this host has, before any rank is started.  The driver does not
  * survive a fork, so a child process of its own queries it.
  */
 #define _GNU_SOURCE	/* pipe2 */

@@ -12,7 +12,7 @@
 
 /* ---- the CPU ---- */
 
-struct work {
+struct cpu_work {
 	void (*run)(const struct rt_call *c, char *own, int64_t from,
 		    int64_t to);
 	const struct rt_call *call;
@@ -23,7 +23,7 @@ struct work {
 static void
 do_work(void *user, int64_t worker, int64_t from, int64_t to)
 {
-	const struct work *w = user;
+	const struct cpu_work *w = user;
 
 	w->run(w->call, w->own + worker * w->own_bytes, from, to);
 }
@@ -33,7 +33,7 @@ cpu_step(struct rt_device *d, const struct rt_kernel *k,
 	 const struct rt_step *s, const struct rt_call *c,
 	 const struct rt_place *at, struct rt_error *err)
 {
-	struct work w = { s->run, c, c->shared + d->program->shared_bytes,
+	struct cpu_work w = { s->run, c, c->shared + d->program->shared_bytes,
 			  d->program->own_bytes };
 
 	(void)at;

@@ -1,5 +1,5 @@
 /*
- * Threads that run a kernel's items. Between launches they spin, and later
+ * Threads that run a kernel's items.  Between launches they spin, and later
  * sleep.
  *
  * A launch must not wait for a thread that is still waking up: workers enter a
@@ -30,7 +30,7 @@
 #define OPEN ((uint64_t)1 << 31)
 #define INSIDE (OPEN - 1)
 
-struct worker {
+struct pool_worker {
 	struct rt_workers *pool;
 	pthread_t thread;
 	int64_t i;
@@ -49,7 +49,7 @@ struct rt_workers {
 	/* constant after the start */
 	int64_t n, started;
 	int spins;
-	struct worker *worker;
+	struct pool_worker *worker;
 };
 
 #if defined(__x86_64__)
@@ -115,7 +115,7 @@ enter(struct rt_workers *p, uint32_t round)
 static void *
 serve(void *user)
 {
-	struct worker *w = user;
+	struct pool_worker *w = user;
 	struct rt_workers *p = w->pool;
 	uint32_t seen = 0;
 
@@ -208,7 +208,7 @@ start_all(struct rt_workers *p, const struct rt_workers_options *o,
 	int64_t i;
 
 	for (i = 1; i < o->n; i++) {
-		p->worker[i] = (struct worker){ .pool = p, .i = i };
+		p->worker[i] = (struct pool_worker){ .pool = p, .i = i };
 		if (pthread_create(&p->worker[i].thread, NULL, serve,
 				   &p->worker[i]) != 0) {
 			return rt_fail(err, RT_IO, (struct rt_where){ NULL,

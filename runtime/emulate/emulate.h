@@ -1,11 +1,11 @@
 /*
  * Runs kernels of a GPU on a CPU: the text that NVRTC compiles is compiled as
- * C, and each thread is a fibre (docs/cuda.md). Built as the shared object
+ * C, and each thread is a fibre (docs/cuda.md).  Built as the shared object
  * emulate.so, which device/ loads; tests link it.
  *
  * What is asynchronous on a GPU happens here as late as it may, or at moments
  * that a seed draws. Mistakes that a GPU answers with wrong numbers are errors
- * that name the kernel, the block and the thread. Those in plain loads and
+ * that name the kernel, the block and the thread.  Those in plain loads and
  * stores (races, reads of uninitialized memory, accesses out of bounds) are
  * found in checked code, which is some ten times slower.
  */
@@ -23,7 +23,7 @@ enum {
 
 /* Whether there is a C compiler that can compile kernels. */
 int rt_emu_possible(void);
-/* Compiles all images, or loads what was compiled before. The images must
+/* Compiles all images, or loads what was compiled before.  The images must
  * outlive it. */
 enum rt_status rt_emu_open(struct rt_emu **out, const struct rt_images *images,
 			   int flags, struct rt_error *err);
@@ -31,7 +31,7 @@ void rt_emu_close(struct rt_emu *e);
 
 /* 0: as late as is legal; other seeds draw moments and orders. */
 void rt_emu_seed(struct rt_emu *e, uint64_t seed);
-/* Memory that kernels may access besides their own. Once any is allowed,
+/* Memory that kernels may access besides their own.  Once any is allowed,
  * checked code reports accesses to other memory. */
 enum rt_status rt_emu_allow(struct rt_emu *e, const void *p, int64_t bytes,
 			    struct rt_error *err);

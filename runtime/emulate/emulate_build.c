@@ -1,5 +1,5 @@
 /*
- * Compiles the text of kernels to a shared object with the C compiler. The
+ * Compiles the text of kernels to a shared object with the C compiler.  The
  * result is kept in the cache (cache.h), named for all that it was made of.
  * Ranks that start together wait for one of them to compile.
  */
@@ -136,7 +136,7 @@ rt_emu_possible(void)
 	return 0;
 }
 
-struct command {
+struct compile_command {
 	char text[4096];
 	char *words[MAX_WORDS + JOBS + 1];
 	size_t used;
@@ -144,7 +144,7 @@ struct command {
 };
 
 static void
-add_word(struct command *c, const char *p, size_t n)
+add_word(struct compile_command *c, const char *p, size_t n)
 {
 	if (c->n < MAX_WORDS && c->used + n + 1 < sizeof c->text) {
 		c->words[c->n++] = c->text + c->used;
@@ -156,7 +156,7 @@ add_word(struct command *c, const char *p, size_t n)
 }
 
 static void
-add_words(struct command *c, const char *p)
+add_words(struct compile_command *c, const char *p)
 {
 	while (*(p += strspn(p, " "))) {
 		add_word(c, p, strcspn(p, " "));
@@ -165,7 +165,7 @@ add_words(struct command *c, const char *p)
 }
 
 static void
-add_name(struct command *c)
+add_name(struct compile_command *c)
 {
 	const char *p = compiler(), *end = compiler_options();
 
@@ -244,7 +244,7 @@ write_all(const struct rt_emu *e, const struct folder *f,
 /* ---- compiling ---- */
 
 static enum rt_status
-start_command(const struct folder *f, struct command *c, pid_t *pid,
+start_command(const struct folder *f, struct compile_command *c, pid_t *pid,
 	      struct rt_error *err)
 {
 	struct rt_where where = { NULL, NULL, -1 };
@@ -287,7 +287,7 @@ own_places(const struct folder *f)
 	static const char clang[] = "-Xclang -disable-lifetime-markers";
 	static const char quiet[] = "exec \"$0\" \"$@\" 2>/dev/null";
 	char path[PATH_BYTES + 64];
-	struct command c = { .n = 0 };
+	struct compile_command c = { .n = 0 };
 	struct rt_error err;
 	pid_t pid = 0;
 
@@ -312,7 +312,7 @@ compile_next(const struct rt_emu *e, const struct folder *f, int64_t i,
 	bool checked = e->flags & RT_EMU_CHECK;
 	const char *options = compiler_options();
 	char name[32], path[PATH_BYTES + 64];
-	struct command c = { .n = 0 };
+	struct compile_command c = { .n = 0 };
 
 	/* The last of two options counts. The user's options may make compiling
 	 * faster, but what checked code reports must not depend on them. */
@@ -364,7 +364,7 @@ static enum rt_status
 link_all(const struct rt_emu *e, const struct folder *f, struct rt_error *err)
 {
 	char path[PATH_BYTES + 64];
-	struct command c = { .n = 0 };
+	struct compile_command c = { .n = 0 };
 	enum rt_status s;
 	FILE *list;
 	pid_t pid = 0;
@@ -538,8 +538,8 @@ load_kept(struct rt_emu *e, const struct kept *kept)
 	return ok;
 }
 
-/* Of several ranks one compiles and the others wait. A rank that cannot lock
- * compiles as well. The compiling rank removes the lock's file. */
+/* Of several ranks one compiles and the others wait.  A rank that cannot lock
+ * compiles as well.  The compiling rank removes the lock's file. */
 static enum rt_status
 build_locked(struct rt_emu *e, struct rt_delay *h, const struct kept *kept,
 	     struct rt_error *err)

@@ -1,5 +1,5 @@
 /*
- * The interface between a kernel compiled for a CPU and the emulator. It is
+ * The interface between a kernel compiled for a CPU and the emulator.  It is
  * compiled into the emulator, and is a file that kernels include: so it
  * includes nothing, and a change of it changes the cache key of every kernel.
  */

@@ -12,15 +12,15 @@
 
 /* ---- names in messages ---- */
 
-struct name {
+struct thread_name {
 	char text[64];
 };
 
-static struct name
+static struct thread_name
 name_of(struct rt_emu *e, int who)
 {
 	int n = e->blocks[0].ntasks;
-	struct name x;
+	struct thread_name x;
 
 	if (who >= e->shadow->n - EMU_GROUPS) {
 		snprintf(x.text, sizeof x.text, "wgmma");

@@ -1,5 +1,5 @@
 /*
- * Threads of a GPU, in turn on one thread of the system. A fibre runs one
+ * Threads of a GPU, in turn on one thread of the system.  A fibre runs one
  * thread after another; once a thread waits, the fibre is that thread's until
  * it ends, and another fibre starts the next thread. So threads that never wait
  * cost no switch.

@@ -1,5 +1,5 @@
 /*
- * Matrix products of a warp. Fragments are laid over the lanes as in the PTX
+ * Matrix products of a warp.  Fragments are laid over the lanes as in the PTX
  * ISA, "Matrix Fragments for mma.m16n8k16" and its neighbours. A register holds
  * as many elements, contiguous along k, as fit into it; so one rule covers all
  * types.

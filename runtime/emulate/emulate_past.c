@@ -67,7 +67,7 @@ merge_past(const struct emu_shadow *s, struct emu_past *to,
 	}
 }
 
-/* Merges b into p. Neighbouring threads ask for the same merge. */
+/* Merges b into p.  Neighbouring threads ask for the same merge. */
 static void
 join_past(struct emu_shadow *s, struct emu_past **p, struct emu_past *b)
 {

@@ -1,5 +1,5 @@
 /*
- * Switches from one stack to another. A called function must preserve eight
+ * Switches from one stack to another.  A called function must preserve eight
  * registers (System V ABI, AMD64); swapcontext also changes the signal mask by
  * a system call, which takes 50 times as long.
  */

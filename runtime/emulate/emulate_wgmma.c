@@ -15,7 +15,7 @@
 
 /* ---- operands in shared memory ---- */
 
-struct operand {
+struct wg_operand {
 	unsigned at;
 	int lead, stride;	/* bytes */
 	int swizzle;		/* bytes of a row: 16 (none), 32, 64, 128 */
@@ -24,11 +24,11 @@ struct operand {
 	int cta;
 };
 
-static struct operand
+static struct wg_operand
 decode_descriptor(struct rt_emu *e, uint64_t desc, int kind, int trans)
 {
 	static const int swizzles[4] = { 16, 128, 64, 32 };
-	struct operand o;
+	struct wg_operand o;
 
 	o.at = (unsigned)(desc & 0x3fff) << 4;
 	o.lead = (int)(desc >> 16 & 0x3fff) << 4;
@@ -49,11 +49,11 @@ decode_descriptor(struct rt_emu *e, uint64_t desc, int kind, int trans)
 
 /*
  * Where 16 bytes lie that begin with element (row, k): rows of `swizzle` bytes
- * in groups of 8, 1024 bytes for 128. The bits of an address that select 16
+ * in groups of 8, 1024 bytes for 128.  The bits of an address that select 16
  * bytes within a row are XORed with those that number rows.
  */
 static unsigned
-chunk_address(const struct operand *o, int row, int k)
+chunk_address(const struct wg_operand *o, int row, int k)
 {
 	int t = 16 / o->elem, w = o->swizzle / 16;
 	int across = (o->trans ? row : k) / t;	/* 16 bytes, contiguous */
@@ -101,7 +101,7 @@ element(int kind, const char *p)
 
 /* rows x k elements as numbers: out[k * apart + row], or transposed. */
 static void
-fetch_operand(struct rt_emu *e, const struct operand *o, int kind, int rows,
+fetch_operand(struct rt_emu *e, const struct wg_operand *o, int kind, int rows,
 	      int depth, float *out, int by_row, int by_k)
 {
 	int t = 16 / o->elem, row, k, i;
@@ -123,7 +123,7 @@ fetch_operand(struct rt_emu *e, const struct operand *o, int kind, int rows,
 }
 
 static void
-each_chunk(struct rt_emu *e, const struct operand *o, int from, int rows,
+each_chunk(struct rt_emu *e, const struct wg_operand *o, int from, int rows,
 	   int depth, void (*f)(struct rt_emu *, unsigned at))
 {
 	int t = 16 / o->elem, row, k;
@@ -175,7 +175,7 @@ execute_product(struct rt_emu *e, struct emu_wg *const x[4])
 	float a[64][MAX_K], b[MAX_K][MAX_N], c[MAX_N];
 	int depth = depth_of(x[0]->kind), m, n, t;
 	bool add = x[0]->flags & EMU_ADD;
-	struct operand o;
+	struct wg_operand o;
 	float *d;
 
 	o = decode_descriptor(e, x[0]->b, x[0]->kind,
@@ -226,7 +226,7 @@ static void
 each_operand(struct rt_emu *e, const struct emu_warp *w,
 	     const struct emu_wg *x, void (*f)(struct rt_emu *, unsigned at))
 {
-	struct operand o;
+	struct wg_operand o;
 
 	o = decode_descriptor(e, x->b, x->kind, x->flags & EMU_TRANS_B);
 	each_chunk(e, &o, 0, x->n, depth_of(x->kind), f);
@@ -363,7 +363,7 @@ run_product(struct rt_emu *e, struct emu_warp *w, int64_t seq)
 }
 
 /*
- * Waits for all but the n newest groups. The first warp to wait computes the
+ * Waits for all but the n newest groups.  The first warp to wait computes the
  * product for all four: memory that one thread frees after its wait is not read
  * by the others any more.
  */
