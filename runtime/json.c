@@ -77,7 +77,7 @@ rt_json_check_utf8(struct rt_json *j)
 
 /* Fails, naming what is found at the current place. */
 static bool
-unexpected(struct rt_json *j, const char *expected)
+fail_unexpected(struct rt_json *j, const char *expected)
 {
 	const char *at = j->text + j->at;
 	unsigned char c;
@@ -126,7 +126,7 @@ take_mark(struct rt_json *j, char c)
 	skip_space(j);
 	if (peek_byte(j) != c) {
 		expected[1] = c;
-		return unexpected(j, expected);
+		return fail_unexpected(j, expected);
 	}
 	j->at++;
 	return true;
@@ -154,7 +154,7 @@ hex4(struct rt_json *j, uint32_t *out)
 		} else if (c >= 'A' && c <= 'F') {
 			c -= 'A' - 10;
 		} else {
-			return unexpected(j, "four hex digits after \\u");
+			return fail_unexpected(j, "four hex digits after \\u");
 		}
 		v = v << 4 | (uint32_t)c;
 		j->at++;
@@ -225,7 +225,7 @@ escape(struct rt_json *j, char **dst)
 	}
 	hit = c > 0 ? strchr(from, c) : NULL;
 	if (!hit) {
-		return unexpected(
+		return fail_unexpected(
 			j, "one of \" \\ / b f n r t u after a backslash");
 	}
 	j->at++;
@@ -244,7 +244,7 @@ rt_json_string(struct rt_json *j, const char **out)
 	}
 	skip_space(j);
 	if (peek_byte(j) != '"') {
-		return unexpected(j, "a string in double quotes");
+		return fail_unexpected(j, "a string in double quotes");
 	}
 	j->at++;
 	dst = j->text + j->at;
@@ -252,10 +252,11 @@ rt_json_string(struct rt_json *j, const char **out)
 	for (;;) {
 		c = peek_byte(j);
 		if (c < 0) {
-			return unexpected(j, "'\"' at the end of the string");
+			return fail_unexpected(j,
+					       "'\"' at the end of the string");
 		}
 		if (c < 0x20) {
-			return unexpected(
+			return fail_unexpected(
 				j, "control characters written as \\u00xx");
 		}
 		j->at++;
@@ -292,7 +293,7 @@ digits(struct rt_json *j, int64_t *out)
 	skip_space(j);
 	start = j->text + j->at;
 	if (!is_digit(peek_byte(j))) {
-		return unexpected(j, "an integer of 0 or more");
+		return fail_unexpected(j, "an integer of 0 or more");
 	}
 	while (is_digit(c = peek_byte(j))) {
 		c -= '0';
@@ -324,7 +325,8 @@ rt_json_int(struct rt_json *j, int64_t *out)
 	}
 	c = peek_byte(j);
 	if (c == '.' || c == 'e' || c == 'E') {
-		return unexpected(j, "an integer without fraction or exponent");
+		return fail_unexpected(j, "an integer without fraction or "
+				       "exponent");
 	}
 	return true;
 }
@@ -341,7 +343,7 @@ rt_json_whole(struct rt_json *j, int64_t *out)
 	j->at++;
 	do {
 		if (peek_byte(j) != '0') {
-			return unexpected(j, "a fraction of zeros only");
+			return fail_unexpected(j, "a fraction of zeros only");
 		}
 		j->at++;
 	} while (is_digit(peek_byte(j)));
@@ -370,7 +372,7 @@ rt_json_more(struct rt_json *j, char bracket, size_t *i)
 	if (*i > 0) {
 		if (peek_byte(j) != ',') {
 			expected[sizeof(expected) - 3] = bracket;
-			return unexpected(j, expected);
+			return fail_unexpected(j, expected);
 		}
 		j->at++;
 	}
@@ -386,7 +388,8 @@ rt_json_end(struct rt_json *j, const char *allowed)
 	}
 	while (j->at < j->len) {
 		if (peek_byte(j) == 0 || !strchr(allowed, peek_byte(j))) {
-			return unexpected(j, "only spaces after the closing "
+			return fail_unexpected(j,
+					       "only spaces after the closing "
 					     "'}'");
 		}
 		j->at++;
@@ -400,7 +403,7 @@ static bool
 skip_digits(struct rt_json *j)
 {
 	if (!is_digit(peek_byte(j))) {
-		return unexpected(j, "a digit");
+		return fail_unexpected(j, "a digit");
 	}
 	while (is_digit(peek_byte(j))) {
 		j->at++;
@@ -458,7 +461,7 @@ skip_scalar(struct rt_json *j)
 			return true;
 		}
 	}
-	return unexpected(j, "a value");
+	return fail_unexpected(j, "a value");
 }
 
 bool

@@ -59,7 +59,7 @@ rt_patience_of(const struct rt_core_set *const *sets, int64_t n)
 }
 
 bool
-rt_doorbell_count(struct rt_doorbell *b, unsigned want)
+rt_doorbell_reached(struct rt_doorbell *b, unsigned want)
 {
 	return (int)(atomic_load_explicit(&b->count, memory_order_acquire) -
 		     want) >= 0;
@@ -95,7 +95,7 @@ rt_doorbell_await(struct rt_doorbell *b, unsigned want, struct rt_patience p)
 	unsigned i;
 
 	for (i = 0; i < p.spins; i++) {
-		if (rt_doorbell_count(b, want)) {
+		if (rt_doorbell_reached(b, want)) {
 			return true;
 		}
 #if defined(__x86_64__)
@@ -103,11 +103,11 @@ rt_doorbell_await(struct rt_doorbell *b, unsigned want, struct rt_patience p)
 #endif
 	}
 	for (i = 0; i < p.yields; i++) {
-		if (rt_doorbell_count(b, want)) {
+		if (rt_doorbell_reached(b, want)) {
 			return true;
 		}
 		sched_yield();
 	}
 	nap(b, want);
-	return rt_doorbell_count(b, want);
+	return rt_doorbell_reached(b, want);
 }

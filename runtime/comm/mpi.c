@@ -99,7 +99,7 @@ static const struct symbol handles[] = {
 /* All MPI libraries have the same names of functions, but not the same handles:
  * refuses a library of another implementation than the header's. */
 static enum rt_status
-is_another(struct rt_mpi_lib *l, struct rt_error *err)
+fail_other_library(struct rt_mpi_lib *l, struct rt_error *err)
 {
 	int (*version)(char *, int *) = NULL;
 	void *f = dlsym(l->file, "MPI_Get_library_version");
@@ -122,8 +122,8 @@ is_another(struct rt_mpi_lib *l, struct rt_error *err)
 }
 
 static enum rt_status
-find(struct rt_mpi_lib *l, const struct symbol *list, size_t n,
-     struct rt_error *err)
+find_symbols(struct rt_mpi_lib *l, const struct symbol *list, size_t n,
+	     struct rt_error *err)
 {
 	size_t i;
 
@@ -131,7 +131,7 @@ find(struct rt_mpi_lib *l, const struct symbol *list, size_t n,
 		void *f = list[i].name ? dlsym(l->file, list[i].name) : NULL;
 
 		if (list[i].name && !f) {
-			return is_another(l, err);
+			return fail_other_library(l, err);
 		}
 		if (f) {
 			/*
@@ -166,9 +166,10 @@ load_library(struct rt_mpi_lib *l, struct rt_error *err)
 #define X(type, name, symbol, value) l->name = value;
 	FOR_HANDLES(X)
 #undef X
-	s = find(l, handles, sizeof(handles) / sizeof(*handles), err);
+	s = find_symbols(l, handles, sizeof(handles) / sizeof(*handles), err);
 	if (s == RT_OK) {
-		s = find(l, symbols, sizeof(symbols) / sizeof(*symbols), err);
+		s = find_symbols(l, symbols, sizeof(symbols) / sizeof(*symbols),
+				 err);
 	}
 	if (s == RT_OK) {
 		l->MPI_Get_library_version(text, &n);
@@ -177,7 +178,7 @@ load_library(struct rt_mpi_lib *l, struct rt_error *err)
 	 * name */
 	if (s == RT_OK && strncmp(text, "Open MPI", 8) == 0 &&
 	    strcmp(IMPLEMENTATION, "Open MPI") != 0) {
-		s = is_another(l, err);
+		s = fail_other_library(l, err);
 	}
 	return s;
 }

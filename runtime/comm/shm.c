@@ -56,7 +56,7 @@ group_barrier(struct rt_comm *c, struct rt_group *g,
 		w.rank = g->ranks[i];
 		w.doorbell = &rt_segment_meeting(s, g->row, s->local_of[w.rank])
 				      ->doorbell;
-		if (!rt_doorbell_count(w.doorbell, w.want)) {
+		if (!rt_doorbell_reached(w.doorbell, w.want)) {
 			enum rt_status status = rt_watch_wait(c, &w, err);
 
 			if (status != RT_OK) {
@@ -124,8 +124,9 @@ open_part(struct rt_comm *c, struct rt_part *part, int64_t rank, int64_t at)
 }
 
 static enum rt_status
-show(struct rt_comm *c, struct rt_group *g, const struct rt_activity *activity,
-     const void *mine, int64_t bytes, const char **theirs, struct rt_error *err)
+show_mail(struct rt_comm *c, struct rt_group *g,
+	  const struct rt_activity *activity, const void *mine, int64_t bytes,
+	  const char **theirs, struct rt_error *err)
 {
 	struct rt_shm *s = c->shm;
 	unsigned turn = g->met + 1;
@@ -329,8 +330,8 @@ meet_legs(struct rt_comm *c, struct leg *legs, int64_t n,
 		at[2 * i] = arena_offset(c, legs[i].m->in);
 		at[2 * i + 1] = arena_offset(c, legs[i].m->out);
 	}
-	s = show(c, m->group, &m->activity, at, 2 * n * (int64_t)sizeof(*at),
-		 c->theirs, err);
+	s = show_mail(c, m->group, &m->activity, at,
+		      2 * n * (int64_t)sizeof(*at), c->theirs, err);
 	for (i = 0; i < n && s == RT_OK; i++) {
 		open_leg(c, &legs[i], i);
 		if (m->coll->op != RT_COLL_COPY &&
@@ -406,7 +407,7 @@ send(struct rt_comm *c, const struct rt_meeting *m, int64_t bytes,
 	struct rt_wait w = { &p->taken, atomic_load(&p->sent.count), rank,
 		&m->activity, NULL };
 
-	if (!rt_doorbell_count(w.doorbell, w.want)) {
+	if (!rt_doorbell_reached(w.doorbell, w.want)) {
 		enum rt_status s = rt_watch_wait(c, &w, err);
 
 		if (s != RT_OK) {
@@ -433,7 +434,7 @@ recv(struct rt_comm *c, const struct rt_meeting *m, int64_t bytes,
 		&m->activity, NULL };
 	struct rt_part part;
 
-	if (!rt_doorbell_count(w.doorbell, w.want)) {
+	if (!rt_doorbell_reached(w.doorbell, w.want)) {
 		enum rt_status s = rt_watch_wait(c, &w, err);
 
 		if (s != RT_OK) {
@@ -475,7 +476,7 @@ settle(struct rt_comm *c, const struct rt_meeting *m, struct rt_error *err)
 			NULL
 		};
 
-		if (!rt_doorbell_count(w.doorbell, w.want)) {
+		if (!rt_doorbell_reached(w.doorbell, w.want)) {
 			enum rt_status s = rt_watch_wait(c, &w, err);
 
 			if (s != RT_OK) {
@@ -556,7 +557,8 @@ count_cores(struct rt_comm *c, struct rt_error *err)
 
 	rt_cores_of(&own);
 	if (s == RT_OK) {
-		s = show(c, g, &activity, &own, sizeof(own), c->theirs, err);
+		s = show_mail(c, g, &activity, &own, sizeof(own), c->theirs,
+			      err);
 	}
 	if (s == RT_OK) {
 		c->shm->patience = rt_patience_of(
@@ -641,4 +643,4 @@ row(struct rt_comm *c, int64_t axes, int64_t holders)
 }
 
 const struct rt_transport rt_shm = { "shared memory", open_shm, close_shm,
-	row, rt_watch_note, show, meet, send, recv, settle, give_up };
+	row, rt_watch_note, show_mail, meet, send, recv, settle, give_up };

@@ -32,7 +32,7 @@ void rt_cores_of(struct rt_core_set *c);
 /* For ranks that may run on these cores. */
 struct rt_patience rt_patience_of(const struct rt_core_set *const *sets,
 				  int64_t n);
-bool rt_doorbell_count(struct rt_doorbell *b, unsigned want);
+bool rt_doorbell_reached(struct rt_doorbell *b, unsigned want);
 void rt_doorbell_ring(struct rt_doorbell *b);
 /* Waits until the count has reached `want`, or some time; whether it has. */
 bool rt_doorbell_await(struct rt_doorbell *b, unsigned want,

@@ -501,22 +501,20 @@ report_ended(struct meeting *m, int64_t local, struct rt_error *err)
 static enum rt_status
 report_missing(struct meeting *m, int64_t come, struct rt_error *err)
 {
-	char list[64] = "";
+	struct rt_line list = { "", 0 };
 	int64_t i, n = 0;
 
 	for (i = 1; i < m->c->shm->n; i++) {
-		if (m->socks[i] < 0 && n++ < 8) {
-			size_t at = strlen(list);
-
-			snprintf(list + at, sizeof(list) - at, "%s%lld",
-				 at ? ", " : "", (long long)i);
+		if (m->socks[i] < 0) {
+			rt_line_rank(&list, n++, i);
 		}
 	}
+	rt_line_more_ranks(&list, n);
 	return rt_fail(err, RT_IO, RT_NOWHERE,
 		       "%lld of this host's %lld ranks have come within "
-		       "%g s; missing, by their numbers on this host: %s%s",
+		       "%g s; missing, by their numbers on this host: %s",
 		       (long long)come, (long long)m->c->shm->n,
-		       m->c->timeout_us * 1e-6, list, n > 8 ? " ..." : "");
+		       m->c->timeout_us * 1e-6, list.at);
 }
 
 static enum rt_status

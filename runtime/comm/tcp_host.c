@@ -20,10 +20,8 @@
 /* A port that was just in use may not be free at once. */
 #define PORT_US 3e6
 
-enum {
-	LISTED = 8,
-	LOOK_MS = 200 /* clock and signals are checked at least so often */
-};
+/* Clock and signals are checked at least so often. */
+enum { LOOK_MS = 200 };
 
 /* ---- where it listens ---- */
 
@@ -248,22 +246,19 @@ admit_guest(struct rt_tcp_meeting *m, struct rt_tcp_guest *g, int64_t *come)
 static enum rt_status
 report_missing(struct rt_tcp_meeting *m, int64_t come, struct rt_error *err)
 {
-	char list[96] = "";
+	struct rt_line list = { "", 0 };
 	int64_t i, n = 0;
 
 	for (i = 1; i < m->c->world.size; i++) {
-		if (m->ends[i].fd < 0 && n++ < LISTED) {
-			size_t at = strlen(list);
-
-			snprintf(list + at, sizeof(list) - at, "%s%lld",
-				 at ? ", " : "", (long long)i);
+		if (m->ends[i].fd < 0) {
+			rt_line_rank(&list, n++, i);
 		}
 	}
+	rt_line_more_ranks(&list, n);
 	return rt_fail(err, RT_IO, RT_NOWHERE, "%lld of %lld ranks have come "
-		       "to %s within %g s; missing: %s%s%s%s", (long long)come,
+		       "to %s within %g s; missing: %s%s%s", (long long)come,
 		       (long long)m->c->world.size, m->where,
-		       m->c->timeout_us * 1e-6, list,
-		       n > LISTED ? " and more" : "",
+		       m->c->timeout_us * 1e-6, list.at,
 		       m->turned_away ? "; turned away " : "",
 		       m->last_away);
 }

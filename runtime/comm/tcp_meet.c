@@ -68,7 +68,7 @@ close_all(struct rt_tcp_meeting *m, bool met)
 }
 
 static bool
-make_room(struct rt_tcp_meeting *m)
+make_tables(struct rt_tcp_meeting *m)
 {
 	size_t n = (size_t)m->c->world.size;
 	int i;
@@ -114,7 +114,7 @@ prepare(struct rt_tcp_meeting *m, struct rt_error *err)
 		.size = c->world.size };
 	gethostname(m->own.host, sizeof(m->own.host) - 1);
 	allow_files(c->world.size);
-	if (!make_room(m)) {
+	if (!make_tables(m)) {
 		return rt_no_memory(err, NULL);
 	}
 	s = rt_secret_read(&m->secret, &c->variables, err);

@@ -186,7 +186,7 @@ is_alive(const struct rt_tcp_address *all, int64_t n, uint64_t key)
 /* Removes the file that is there, if an earlier run has left it or if it is
  * empty. */
 static enum rt_status
-make_way(const struct rt_tcp_meeting *m, struct rt_error *err)
+remove_old_file(const struct rt_tcp_meeting *m, struct rt_error *err)
 {
 	struct rt_tcp_address all[RT_TCP_ADDRESSES];
 	struct rt_rendezvous there;
@@ -262,7 +262,7 @@ rt_tcp_place_write(struct rt_tcp_meeting *m, const struct rt_tcp_address *at,
 	bool good;
 
 	for (i = 0; i < TRIES && fd < 0; i++) {
-		enum rt_status s = make_way(m, err);
+		enum rt_status s = remove_old_file(m, err);
 
 		if (s != RT_OK) {
 			return s;

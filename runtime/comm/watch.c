@@ -187,7 +187,7 @@ has_come(const struct rt_comm *c, const struct rt_wait *w, int64_t rank)
 	if (!w->group || local < 0) {
 		return rank != w->rank;
 	}
-	return rt_doorbell_count(
+	return rt_doorbell_reached(
 		&rt_segment_meeting(c->shm, w->group->row, local)->doorbell,
 		w->want);
 }
@@ -340,9 +340,9 @@ check_ranks(struct rt_comm *c, const struct rt_wait *w, double since,
 		}
 		return s;
 	}
-	if (local >= 0 && !rt_doorbell_count(w->doorbell, w->want) &&
+	if (local >= 0 && !rt_doorbell_reached(w->doorbell, w->want) &&
 	    atomic_load(&rt_segment_slot(c->shm, local)->state) == RT_LEFT &&
-	    !rt_doorbell_count(w->doorbell, w->want)) {
+	    !rt_doorbell_reached(w->doorbell, w->want)) {
 		return fail_left(c, w, err);
 	}
 	if (rt_now_us() - since > c->timeout_us) {

@@ -98,7 +98,7 @@ saved_state(void)
 }
 
 static bool
-there(const struct feature *f)
+has_feature(const struct feature *f)
 {
 	uint32_t r[4] = { 0 };
 
@@ -115,7 +115,7 @@ rt_cpu_has(const char *name)
 
 	for (i = 0; i < sizeof features / sizeof *features; i++) {
 		if (strcmp(features[i].name, name) == 0) {
-			return there(&features[i]);
+			return has_feature(&features[i]);
 		}
 	}
 	return true;

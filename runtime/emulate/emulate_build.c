@@ -70,7 +70,7 @@ static const char glue[] =
 /* ---- the command ---- */
 
 static const char *
-compiler(void)
+compiler_command(void)
 {
 	const char *p = getenv("LLMC_LINKER");
 
@@ -81,7 +81,7 @@ compiler(void)
 static const char *
 compiler_options(void)
 {
-	const char *p = compiler();
+	const char *p = compiler_command();
 
 	while (*(p += strspn(p, " ")) && *p != '-') {
 		p += strcspn(p, " ");
@@ -116,7 +116,7 @@ machine_flags(void)
 int
 rt_emu_possible(void)
 {
-	const char *p = compiler(), *path = getenv("PATH");
+	const char *p = compiler_command(), *path = getenv("PATH");
 	size_t n = strcspn(p, " ");
 	char at[PATH_BYTES];
 
@@ -167,7 +167,7 @@ add_words(struct compile_command *c, const char *p)
 static void
 add_name(struct compile_command *c)
 {
-	const char *p = compiler(), *end = compiler_options();
+	const char *p = compiler_command(), *end = compiler_options();
 
 	while ((p += strspn(p, " ")) < end) {
 		add_word(c, p, strcspn(p, " "));
@@ -272,7 +272,7 @@ wait_command(const struct folder *f, pid_t pid, struct rt_error *err)
 	return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? RT_OK
 		: rt_fail(err, RT_FORMAT, where, "kernels cannot be "
 			  "emulated: the C compiler `%s` refused their text: "
-			  "what it says stands above", compiler());
+			  "what it says stands above", compiler_command());
 }
 
 /*
@@ -293,7 +293,7 @@ own_places(const struct folder *f)
 
 	add_words(&c, "sh -c");
 	add_word(&c, quiet, sizeof quiet - 1);
-	add_words(&c, compiler());
+	add_words(&c, compiler_command());
 	add_words(&c, gcc);
 	add_words(&c, "-w -fsyntax-only");
 	snprintf(path, sizeof path, "%s/glue.c", f->path);
@@ -385,7 +385,7 @@ link_all(const struct rt_emu *e, const struct folder *f, struct rt_error *err)
 		return rt_fail(err, RT_IO, where, "cannot write: %s",
 			       strerror(errno));
 	}
-	add_words(&c, compiler());
+	add_words(&c, compiler_command());
 	add_words(&c, "-shared -o");
 	snprintf(path, sizeof path, "%s/all.so", f->path);
 	add_word(&c, path, strlen(path));
@@ -407,7 +407,7 @@ key_of(const struct rt_emu *e)
 	rt_hash_init(&h);
 	rt_hash_text(&h, "emulated kernels");
 	rt_hash_text(&h, glue);
-	rt_hash_text(&h, compiler());
+	rt_hash_text(&h, compiler_command());
 	rt_hash_text(&h, flags_of(e));
 	rt_hash_text(&h, machine_flags());
 	for (i = 0; i < e->images->ntexts; i++) {

@@ -79,15 +79,13 @@ static void
 check_write(struct rt_emu *e, const struct emu_task *t, struct range r,
 	    bool atomic)
 {
-	int64_t at;
 	int i;
 
 	while (r.at < r.end) {
 		struct emu_cell *c = r.cell;
-		uint8_t mask;
+		int64_t at = r.at;
+		uint8_t mask = take_cell(&r);
 
-		at = r.at;
-		mask = take_cell(&r);
 		if (c->filling & mask) {
 			emu_fail(e, "writes to %lld of shared memory, which "
 				 "a copy that %s began still fills",
@@ -159,15 +157,13 @@ static void
 check_read(struct rt_emu *e, const struct emu_task *t, struct range r,
 	   bool async)
 {
-	int64_t at;
 	int who;
 
 	while (r.at < r.end) {
 		struct emu_cell *c = r.cell;
-		uint8_t mask;
+		int64_t at = r.at;
+		uint8_t mask = take_cell(&r);
 
-		at = r.at;
-		mask = take_cell(&r);
 		if (c->filling & mask) {
 			emu_fail(e, "reads %lld of shared memory, which a "
 				 "copy still fills: nobody has waited for "
