@@ -22,14 +22,12 @@ rank_sources = \
 	%D%/comm/comm.h \
 	%D%/comm/comm_move.c \
 	%D%/comm/comm_parts.c \
-	%D%/comm/comm_scratch.c \
 	%D%/comm/doorbell.c \
 	%D%/comm/mesh.c \
 	%D%/comm/msg.h \
 	%D%/comm/msg_collective.c \
 	%D%/comm/msg_move.c \
 	%D%/comm/msg_wait.c \
-	%D%/comm/nccl.c \
 	%D%/comm/reduce.c \
 	%D%/comm/rendezvous.c \
 	%D%/comm/secret.c \
@@ -79,6 +77,7 @@ rank_sources = \
 	%D%/delay.h \
 	%D%/device/cgroup.c \
 	%D%/device/cgroup.h \
+	%D%/device/comm_scratch.c \
 	%D%/device/cpuid.c \
 	%D%/device/cpuid.h \
 	%D%/device/cuda.c \
@@ -96,6 +95,7 @@ rank_sources = \
 	%D%/device/device_window.c \
 	%D%/device/grid.c \
 	%D%/device/machine.c \
+	%D%/device/nccl.c \
 	%D%/device/this_machine.h \
 	%D%/device/pool.c \
 	%D%/device/pool.h \

@@ -268,28 +268,6 @@ gpu_end(struct rt_device *d, struct rt_error *err)
 
 /* ---- opening and closing ---- */
 
-void
-rt_gpu_graphs_free(struct rt_gpu *g)
-{
-	struct rt_gpu_api *api = &g->api;
-	void *graph = NULL;
-	int i;
-
-	if (g->capturing) {
-		g->capturing = false;
-		api->end_capture(g->stream, &graph);
-		if (graph) {
-			api->graph_destroy(graph);
-		}
-	}
-	for (i = 0; i < 2; i++) {
-		if (g->kept[i].exec) {
-			api->exec_destroy(g->kept[i].exec);
-			g->kept[i].exec = NULL;
-		}
-	}
-}
-
 static void
 gpu_close(struct rt_device *d)
 {

@@ -121,21 +121,6 @@ settle_channel(struct rt_device *d, const struct rt_coll *t,
 	return status;
 }
 
-const struct rt_gpu_sent *
-rt_gpu_hanging(const struct rt_gpu *g)
-{
-	int64_t i = g->nsent < RT_GPU_SENT ? 0 : g->nsent - RT_GPU_SENT;
-
-	for (; i < g->nsent; i++) {
-		const struct rt_gpu_sent *s = &g->sent[i % RT_GPU_SENT];
-
-		if (g->api.event_query(s->event) == RT_GPU_NOT_READY) {
-			return s;
-		}
-	}
-	return NULL;
-}
-
 /* ---- classifying collectives ---- */
 
 static int64_t

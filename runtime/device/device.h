@@ -175,7 +175,7 @@ enum rt_status rt_args_words(const struct rt_kernel *k,
 /* ", layer 3, microbatch 1", or less. */
 struct rt_shown rt_place_text(const struct rt_place *at);
 
-/* ---- comm/comm_scratch.c: scratch of collectives on a GPU ---------------- */
+/* ---- comm_scratch.c: scratch of collectives on a GPU --------------------- */
 
 struct rt_group;
 

@@ -235,6 +235,43 @@ finish_call(const struct rt_device *d, void *comm, int r, const char *what,
 	return r == DONE ? RT_OK : call_failed(n, what, r, err);
 }
 
+const struct rt_gpu_sent *
+rt_gpu_hanging(const struct rt_gpu *g)
+{
+	int64_t i = g->nsent < RT_GPU_SENT ? 0 : g->nsent - RT_GPU_SENT;
+
+	for (; i < g->nsent; i++) {
+		const struct rt_gpu_sent *s = &g->sent[i % RT_GPU_SENT];
+
+		if (g->api.event_query(s->event) == RT_GPU_NOT_READY) {
+			return s;
+		}
+	}
+	return NULL;
+}
+
+void
+rt_gpu_graphs_free(struct rt_gpu *g)
+{
+	struct rt_gpu_api *api = &g->api;
+	void *graph = NULL;
+	int i;
+
+	if (g->capturing) {
+		g->capturing = false;
+		api->end_capture(g->stream, &graph);
+		if (graph) {
+			api->graph_destroy(graph);
+		}
+	}
+	for (i = 0; i < 2; i++) {
+		if (g->kept[i].exec) {
+			api->exec_destroy(g->kept[i].exec);
+			g->kept[i].exec = NULL;
+		}
+	}
+}
+
 /* ---- communicators ---- */
 
 /* The first member of the group creates the id. */
