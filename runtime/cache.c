@@ -197,9 +197,8 @@ rt_cache_get(const char *folder, struct rt_hash key, size_t *n)
 	}
 	at = read_entry(fd, key, n);
 	if (at) {
-		/*
-		 * the oldest entries are removed first, and this one is in use
-		 */
+		/* the oldest entries are removed first, and this one is in
+		 * use */
 		futimens(fd, NULL);
 	}
 	close(fd);

@@ -105,9 +105,8 @@ rt_utf8_len(const unsigned char *s, size_t left)
 
 /* ---- errors -------------------------------------------------------- */
 
-/*
- * Replaces control characters and invalid UTF-8, which a terminal might act on.
- */
+/* Replaces control characters and invalid UTF-8, which a terminal might act
+ * on. */
 static void
 clean(char *text)
 {

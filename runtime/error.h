@@ -42,9 +42,8 @@ enum rt_status rt_vfail(struct rt_error *err, enum rt_status status,
 /* The same for RT_NOMEM; path may be NULL. */
 enum rt_status rt_no_memory(struct rt_error *err, const char *path);
 
-/*
- * The beginning of a name, or the end of a path: the part that identifies it.
- */
+/* The beginning of a name, or the end of a path: the part that identifies
+ * it. */
 struct rt_shown rt_show_name(const char *name);
 struct rt_shown rt_show_path(const char *path);
 

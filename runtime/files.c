@@ -234,9 +234,8 @@ rt_files_claim(const char *path, double wait_s, struct rt_error *err)
 		rt_files_fail(err, path, "open", errno);
 		return -1;
 	}
-	/*
-	 * a file system without locks fails with another error than EWOULDBLOCK
-	 */
+	/* a file system without locks fails with another error than
+	 * EWOULDBLOCK */
 	while ((taken = flock(fd, LOCK_EX | LOCK_NB)) != 0 &&
 	       errno == EWOULDBLOCK && wait_s > 0) {
 		nanosleep(&nap, NULL);

@@ -8,9 +8,8 @@
 
 #include "runtime/error.h"
 
-/*
- * Text that grows. After a failed allocation it stays `failed`, and as it was.
- */
+/* Text that grows. After a failed allocation it stays `failed`, and as it
+ * was. */
 struct rt_text {
 	struct rt_alloc alloc;
 	char *at;

@@ -80,9 +80,8 @@ rt_meeting_most(const struct rt_comm *c, const struct rt_meeting *m)
 	return most;
 }
 
-/*
- * The `in` of each member lies at c->theirs[member]; writes this rank's `out`.
- */
+/* The `in` of each member lies at c->theirs[member]; writes this rank's
+ * `out`. */
 static void
 gather(struct rt_comm *c, const struct rt_meeting *m, struct rt_part *parts,
        char *acc)

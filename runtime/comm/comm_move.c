@@ -13,9 +13,8 @@ enum {
 	COPY_BYTES = 4 << 20
 };
 
-/*
- * A run of a dim: where it begins in the part and in the box, and its length.
- */
+/* A run of a dim: where it begins in the part and in the box, and its
+ * length. */
 struct dim_run {
 	int64_t in, out, n;
 };
@@ -203,9 +202,8 @@ move_dims(const struct part_walk *w, int64_t d, int64_t in, int64_t out)
 	}
 }
 
-/*
- * Finds the runs of the part in the box; returns how many elements they have.
- */
+/* Finds the runs of the part in the box; returns how many elements they
+ * have. */
 static int64_t
 find_part_runs(struct part_walk *w, const struct rt_part *part)
 {

@@ -17,9 +17,8 @@
 #include <string.h>
 #include <time.h>
 
-/*
- * Handles are addresses inside the library in Open MPI, and numbers in others.
- */
+/* Handles are addresses inside the library in Open MPI, and numbers in
+ * others. */
 #ifdef OPEN_MPI
 #define IMPLEMENTATION "Open MPI"
 #define FILES "libmpi.so.40", "libmpi.so", NULL
@@ -53,9 +52,8 @@
 			   MPI_Comm, MPI_Request *)) \
 	X(MPI_Test, int, (MPI_Request *, int *, MPI_Status *))
 
-/*
- * Large enough for any implementation: the one loaded may not be the header's.
- */
+/* Large enough for any implementation: the one loaded may not be the
+ * header's. */
 enum { VERSION_BYTES = 16384 };
 
 _Static_assert(sizeof(MPI_Request) <= sizeof(void *), "a handle fits");
@@ -134,9 +132,8 @@ find_symbols(struct rt_mpi_lib *l, const struct symbol *list, size_t n,
 			return fail_other_library(l, err);
 		}
 		if (f) {
-			/*
-			 * POSIX lets a data pointer hold a function's address
-			 */
+			/* POSIX lets a data pointer hold a function's
+			 * address */
 			memcpy((char *)l + list[i].at, &f, sizeof(f));
 		}
 	}

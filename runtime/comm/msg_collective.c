@@ -213,9 +213,8 @@ make_tables(struct rt_comm *c, struct rt_error *err)
 	m->scratch_bytes = (2 * c->world.size + 1) * LEAST_BOX;
 	m->scratch_bytes = m->scratch_bytes < SCRATCH_BYTES ? SCRATCH_BYTES :
 							      m->scratch_bytes;
-	/*
-	 * slices are rounded up to whole lines, so they may be a little longer
-	 */
+	/* slices are rounded up to whole lines, so they may be a little
+	 * longer */
 	m->scratch = malloc((size_t)m->scratch_bytes + n * LINE * 8);
 	m->letters = calloc(n, sizeof(*m->letters));
 	m->posts = calloc(2 * n, sizeof(*m->posts));

@@ -440,9 +440,8 @@ rt_msg_move(struct rt_comm *c, const struct rt_meeting *m,
 	if (m->coll->op != RT_COLL_COPY && rt_meeting_equal(c, m)) {
 		return sum_equal(&v, err);
 	}
-	/*
-	 * scratch holds what goes to each member, comes from each, and the sum
-	 */
+	/* scratch holds what goes to each member, comes from each, and the
+	 * sum */
 	v.most = c->msg->scratch_bytes / (2 * m->group->n + 1) / v.bytes;
 	return move_any(&v, err);
 }

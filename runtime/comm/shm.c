@@ -288,9 +288,8 @@ open_leg(struct rt_comm *c, struct leg *x, int64_t number)
 	}
 }
 
-/*
- * An output that overlaps an input is made aside until all members have read.
- */
+/* An output that overlaps an input is made aside until all members have
+ * read. */
 static enum rt_status
 gather_leg(struct rt_comm *c, struct leg *x, struct rt_error *err)
 {

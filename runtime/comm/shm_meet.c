@@ -31,9 +31,8 @@ enum {
 	/* the first rank's answer may arrive a little after its deadline */
 	SLACK_US = 2000000,
 	HELLO_US = 2000000,
-	/*
-	 * how long the first rank reports its failure to ranks that come late
-	 */
+	/* how long the first rank reports its failure to ranks that come
+	 * late */
 	FAREWELL_US = 1000000,
 	/* listing all sockets of the system is slow, and seldom needed */
 	TRY_MS = 5, TRIES_BETWEEN_LISTS = 10,
@@ -423,9 +422,8 @@ check_hello(struct meeting *m, const struct rt_shm_hello *h,
 	return RT_OK;
 }
 
-/*
- * Whether the launcher reports a rank that has ended before it could connect.
- */
+/* Whether the launcher reports a rank that has ended before it could
+ * connect. */
 static enum rt_status
 read_news(const struct meeting *m, struct rt_error *err)
 {
@@ -536,9 +534,8 @@ accept_all(struct meeting *m, struct rt_error *err)
 			return report_missing(m, come, err);
 		}
 		for (i = 1; i < n; i++) {
-			/*
-			 * no rank sends anything more before it gets the answer
-			 */
+			/* no rank sends anything more before it gets the
+			 * answer */
 			if (m->socks[i] >= 0 && p[i].revents) {
 				return report_ended(m, i, err);
 			}

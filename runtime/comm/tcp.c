@@ -788,9 +788,8 @@ await_message(void *lib, int ms)
 	poll(&p, 1, ms);
 }
 
-/*
- * A message that a rank sent before it died is reported rather than its death.
- */
+/* A message that a rank sent before it died is reported rather than its
+ * death. */
 static enum rt_msg_peer
 peer_state(void *lib, int64_t rank)
 {

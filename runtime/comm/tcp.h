@@ -28,9 +28,8 @@ struct rt_tcp_text {
 enum rt_status rt_tcp_refused(struct rt_error *err, const char *what);
 struct rt_tcp_text rt_tcp_text(const struct rt_tcp_address *a);
 bool rt_tcp_is_loopback(const struct rt_tcp_address *a);
-/*
- * Addresses of a host, by its name or number; returns how many, at most `most`.
- */
+/* Addresses of a host, by its name or number; returns how many, at most
+ * `most`. */
 int64_t rt_tcp_look_up(const char *host, struct rt_tcp_address *out,
 		       int64_t most);
 /* Addresses of this host, loopback last. */

@@ -31,9 +31,8 @@ name_place(struct rt_tcp_meeting *m)
 	}
 }
 
-/*
- * Raises the limit of open files: each rank needs a connection to every other.
- */
+/* Raises the limit of open files: each rank needs a connection to every
+ * other. */
 static void
 allow_files(int64_t n)
 {

@@ -107,9 +107,8 @@ struct rt_tcp_meeting {
 
 /* ---- authentication (tcp_proof.c) -------------------------------------- */
 
-/*
- * Draws the nonces and keys of this rank; RT_IO: the system has no randomness.
- */
+/* Draws the nonces and keys of this rank; RT_IO: the system has no
+ * randomness. */
 enum rt_status rt_tcp_keys(struct rt_tcp_meeting *m, struct rt_error *err);
 /* Proofs from now on use the token of this meeting. */
 void rt_tcp_key_of_token(struct rt_tcp_meeting *m);

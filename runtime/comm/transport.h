@@ -15,9 +15,8 @@
 
 /* ---- groups (comm.c) ------------------------------------------------ */
 
-/*
- * Ranks that differ on `axes` only; of these, those of the stages in `holders`.
- */
+/* Ranks that differ on `axes` only; of these, those of the stages in
+ * `holders`. */
 struct rt_group {
 	int64_t axes, holders;
 	int64_t n, me;		/* number of members; index of this rank */
@@ -35,9 +34,8 @@ enum rt_status rt_comm_show_first(struct rt_comm *c, const struct rt_group *g,
 				  void *at, int64_t bytes,
 				  struct rt_error *err);
 
-/*
- * What a rank is doing: for messages, and to see that all members do the same.
- */
+/* What a rank is doing: for messages, and to see that all members do the
+ * same. */
 struct rt_activity {
 	const char *what;
 	int64_t layer, microbatch;	/* -1: of none */
@@ -152,9 +150,8 @@ struct rt_rank_text rt_activity_text(const struct rt_activity *s);
 /* A list of ranks in a message: eight are named, the others counted. */
 void rt_line_rank(struct rt_line *t, int64_t found, int64_t rank);
 void rt_line_more_ranks(struct rt_line *t, int64_t found);
-/*
- * The pipeline's axis and this rank's place on it; the rank at another place.
- */
+/* The pipeline's axis and this rank's place on it; the rank at another
+ * place. */
 int64_t rt_rank_at_pipe(const struct rt_plan *p, int64_t rank, int64_t pipe);
 
 /* ---- pieces (comm_move.c) ----------------------------------------------- */

@@ -36,9 +36,8 @@ rt_watch_note(struct rt_comm *c, const char *what, int64_t layer,
 	atomic_store_explicit(&d->nevents, n + 1, memory_order_release);
 }
 
-/*
- * The i-th last event of a rank; one that is being overwritten may be garbled.
- */
+/* The i-th last event of a rank; one that is being overwritten may be
+ * garbled. */
 static bool
 event_of(const struct rt_comm *c, int64_t local, unsigned back,
 	 struct rt_event *out)

@@ -30,9 +30,8 @@ struct launcher {
 	const char *size[3];		/* the first one that is set counts */
 	const char *local_rank, *local_size;
 	const char *needs;		/* must be set as well */
-	/*
-	 * those that are set name the job; none: the parent's process id does
-	 */
+	/* those that are set name the job; none: the parent's process id
+	 * does */
 	const char *job[JOB_PARTS];
 };
 

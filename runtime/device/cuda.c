@@ -14,9 +14,8 @@
 
 #include "runtime/device/this_machine.h"
 
-/*
- * cuda_device.h: CU_STREAM_NON_BLOCKING, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL.
- */
+/* cuda_device.h: CU_STREAM_NON_BLOCKING,
+ * CU_STREAM_CAPTURE_MODE_THREAD_LOCAL. */
 enum { NON_BLOCKING = 1, THREAD_LOCAL = 1 };
 
 /* ---- memory ---- */

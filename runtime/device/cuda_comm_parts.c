@@ -72,9 +72,8 @@ part_begin(const struct rt_overlap *x, int layout)
 
 /* ---- boxes ---- */
 
-/*
- * Dims from the outermost; neighbours that are whole on both sides are merged.
- */
+/* Dims from the outermost; neighbours that are whole on both sides are
+ * merged. */
 struct boxes {
 	int64_t ndims, nruns[RT_MAX_DIMS], stride[RT_MAX_DIMS][2];
 	struct rt_overlap_run runs[RT_MAX_DIMS][RT_MAX_PIECES * RT_MAX_PIECES];

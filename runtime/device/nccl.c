@@ -357,9 +357,8 @@ make_edge(struct rt_device *d, int64_t from, int64_t to, struct rt_error *err)
 	return status;
 }
 
-/*
- * Stages are neighbours on a ring, which several virtual stages may go around.
- */
+/* Stages are neighbours on a ring, which several virtual stages may go
+ * around. */
 static enum rt_status
 make_edges(struct rt_device *d, struct rt_error *err)
 {

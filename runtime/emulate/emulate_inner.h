@@ -193,9 +193,8 @@ enum rt_status emu_stacks(struct rt_emu *e, int64_t n, struct rt_error *err);
 void emu_stacks_free(struct rt_emu *e);
 /* Runs all threads of the cluster to their end; false: one of them failed. */
 bool emu_run(struct rt_emu *e);
-/*
- * The current thread waits, for the reason of the message, until it is woken.
- */
+/* The current thread waits, for the reason of the message, until it is
+ * woken. */
 void emu_wait(struct rt_emu *e, const char *what, unsigned which,
 	      unsigned other);
 void emu_wake(struct rt_emu *e, struct emu_task *t);
@@ -227,9 +226,8 @@ void emu_cluster_wait(void);
 void emu_ldsm(unsigned *r, unsigned at, int n, int trans);
 void emu_stsm(unsigned at, const unsigned *r, int n, int trans);
 void emu_mma(float *c, const unsigned *a, const unsigned *b, int kind);
-/*
- * c[0 .. n) = a[0 .. depth) times rows of b, `apart` elements from row to row.
- */
+/* c[0 .. n) = a[0 .. depth) times rows of b, `apart` elements from row to
+ * row. */
 void emu_row(const float *a, const float *b, int apart, int depth, int n,
 	     float *c);
 /* The value of an element of memory. */
@@ -309,9 +307,8 @@ void emu_regs(int n, int more);
 enum rt_status emu_check_open_launch(struct rt_emu *e, struct rt_error *err);
 void emu_check_start(struct rt_emu *e);
 void emu_check_free(struct rt_emu *e);
-/*
- * Threads that synchronize: accesses before are ordered before accesses after.
- */
+/* Threads that synchronize: accesses before are ordered before accesses
+ * after. */
 void emu_check_arrive(struct rt_emu *e, struct emu_barrier *x);
 void emu_check_join(struct rt_emu *e, struct emu_barrier *x,
 		    struct emu_task *t);

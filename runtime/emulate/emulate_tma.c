@@ -128,9 +128,8 @@ swizzled(const struct emu_map *m, unsigned at)
 	return at ^ ((at >> 7 & mask) << 4);
 }
 
-/*
- * Global memory of a row's first element, and which elements are within bounds.
- */
+/* Global memory of a row's first element, and which elements are within
+ * bounds. */
 static char *
 row_of(const struct emu_box *x, int64_t row, int64_t *from, int64_t *to)
 {
@@ -375,9 +374,8 @@ emu_tma_commit(void)
 	emu_now->now->tma_group++;
 }
 
-/*
- * All but the n newest groups of this thread have been read, or have arrived.
- */
+/* All but the n newest groups of this thread have been read, or have
+ * arrived. */
 void
 emu_tma_wait(int n, int read)
 {
