@@ -243,6 +243,8 @@ void cg_images_object(const struct cg_images *x, const char *name,
  */
 bool cg_link(struct ir_ctx *ctx, const struct buf *objects, uint32_t n,
 	     struct buf *out);
+/* The bytes of the emulator, RT_EMULATOR_FILE.  False after an error. */
+bool cg_emulator(struct ir_ctx *ctx, struct buf *out);
 /* Links an object to a shared one and loads it: for dlsym and dlclose.  NULL
  * after errors. */
 void *cg_load(struct ir_ctx *ctx, const struct buf *object);

@@ -1,15 +1,15 @@
 /*
- * abi.h - what a compiled plan and the runtime know of each other.
+ * The binary interface between a compiled plan and the runtime.
  *
- * The compiler writes one `const struct rt_plan llmc_plan` with all that hangs
- * on it; the runtime reads it and calls its functions.  Every field is eight
+ * The compiler writes one `const struct rt_plan llmc_plan` with all that it
+ * refers to; the runtime reads it and calls its functions. Every field is eight
  * bytes wide, an int64_t, a double or a pointer, so that both sides agree on
- * where it lies without asking a C compiler; a change of meaning raises
- * RT_ABI_VERSION.  Of runtime/, codegen/ includes this and the few headers
- * that tests/layering.sh lists.
+ * the layout without a C compiler; a change of meaning raises RT_ABI_VERSION.
+ * codegen/ includes this file, and of runtime/ only the few other headers that
+ * tests/layering.sh lists.
  *
- * Counts come before the arrays that they count.  Axes are numbered from 1,
- * as in the IR; a set of axes has bit a for axis a.
+ * Counts come before the arrays that they count. Axes are numbered from 1, as
+ * in the IR; a set of axes has bit a for axis a.
  */
 #ifndef RT_ABI_H
 #define RT_ABI_H
@@ -18,6 +18,8 @@
 #include <stdint.h>
 
 #define RT_ABI_VERSION 6
+/* The shared object of the emulator, in the folder of a program for GPUs. */
+#define RT_EMULATOR_FILE "emulate.so"
 #define RT_MAX_AXES 8
 #define RT_MAX_PIECES 9
 #define RT_MAX_DIMS 8
@@ -28,9 +30,9 @@ enum rt_elem {
 	RT_ELEM_U8		/* of 8 bits: only moved, never summed */
 };
 
-/* ---- who has what ------------------------------------------------------ */
+/* ---- pieces of a dim ---------------------------------------------------- */
 
-/* Positions of a dim, in the order in which a rank has them. */
+/* Positions of a dim that a rank has, in its order. */
 struct rt_pieces {
 	int64_t n, total;
 	struct {
@@ -41,35 +43,37 @@ struct rt_pieces {
 /* How ranks, and microbatches, share the positions of a dim. */
 struct rt_spread {
 	int64_t size;		/* positions in all */
-	int64_t by_time;	/* 1: microbatches have different ones */
+	int64_t by_time;	/* 1: each microbatch has its own */
 	/* by rank; if by_time: [rank * microbatches + microbatch] */
 	const struct rt_pieces *at;
 };
 
-/* An axis of the mesh; ranks count its axes but time, the last fastest. */
+/* An axis of the mesh.  A rank's number counts through its axes but time, the
+ * last one fastest. */
 struct rt_axis {
 	const char *name;
 	int64_t size;
-	int64_t time;		/* 1: microbatches, one after the other */
+	int64_t time;		/* 1: microbatches, one after another */
 };
 
 /* ---- kernels ----------------------------------------------------------- */
 
-/* What a kernel is called with. */
+/* The arguments of a kernel. */
 struct rt_call {
 	char *const *at;	/* its operands */
-	const struct rt_pieces *const *pieces;	/* of the dims it asks about */
+	/* of the dims that it depends on */
+	const struct rt_pieces *const *pieces;
 	const int64_t *num;	/* other numbers: keys, the step */
-	char *shared;		/* room that all workers share */
-	/* of a GPU: [0] is the step, where kernels can read it */
+	char *shared;		/* scratch that all workers share */
+	/* of a GPU: [0] is the step, in memory that kernels can read */
 	const int64_t *live;
 };
 
 /*
  * Elements of a value that ranks exchange.  Each rank of the group has the
- * pieces `in` of each dim; what it gets is, of the pieces `out`, the sum over
- * all ranks that have an element, or the element of the one that has it.
- * Of a send and its recv in and out are the same.
+ * pieces `in` of each dim; of the pieces `out` it gets the sum over all ranks
+ * that have an element, or the element of the one that has it. For a send and
+ * its recv, `in` and `out` are the same.
  */
 enum rt_coll_op {
 	RT_COLL_SUM,		/* all-reduce, reduce-scatter */
@@ -77,54 +81,56 @@ enum rt_coll_op {
 	RT_COLL_COPY,		/* all-gather, all-to-all */
 	RT_COLL_SEND,		/* to the rank of another stage */
 	RT_COLL_RECV,
-	RT_COLL_FREE		/* until what was sent may be overwritten */
+	RT_COLL_FREE /* waits until what was sent may be overwritten */
 };
 
 struct rt_coll {
 	const char *what;	/* "all_reduce x on tp", for messages */
 	int64_t op;		/* enum rt_coll_op */
-	int64_t axes;		/* the group: ranks that differ there only */
+	int64_t axes; /* the group: ranks that differ on these axes only */
 	int64_t elem;		/* enum rt_elem */
 	int64_t ndims;
 	const struct rt_spread *const *in, *const *out;	/* by dim */
 	/* SEND, RECV, FREE */
 	int64_t channel;	/* the same number at both ends, from 0 */
 	int64_t peer;		/* the other end's place in the pipeline */
-	int64_t copies;		/* FREE: places by turns */
-	/* places in the pipeline that take part, by bits; 0: all */
+	int64_t copies; /* FREE: how many copies of the value take turns */
+	/* stages that take part, as bits; 0: all */
 	int64_t holders;
-	/* of the same op, group and type: one call does both; NULL: alone */
+	/* of the same op, group and type: one call runs both; NULL: alone */
 	const struct rt_coll *next;
 };
 
-/* Talks that are one call, at most. */
+/* The most collectives that are joined to one call. */
 enum { RT_MAX_JOINED = 32 };
 
-/* ---- functions of a GPU ------------------------------------------------ */
+/* ---- kernels of a GPU --------------------------------------------------- */
 
 /* One source file and what NVRTC made of it. */
 struct rt_image {
 	const char *name;	/* "dot12" */
-	const char *source;	/* CUDA C; for the emulator, and to be read */
-	const char *cubin;	/* for the plan's arch; NULL: none */
+	/* CUDA C; the emulator compiles it, and people read it */
+	const char *source;
+	const char *cubin;	/* for the plan's arch; NULL: not compiled */
 	int64_t cubin_bytes;
-	const char *ptx;	/* for devices that came later; NULL: none */
+	const char *ptx;	/* for later architectures; NULL: none */
 };
 
-/* In an object of their own: `llmc_images`. */
+/* In an object file of their own, as `llmc_images`. */
 struct rt_images {
 	int64_t n;
 	const struct rt_image *at;
-	int64_t ntexts;		/* files that sources include */
+	int64_t ntexts;		/* files that the sources include */
 	const struct {
 		const char *name, *text;
 	} *texts;
-	const char *made_by;	/* "NVRTC 13.0, sm_90a"; NULL: not yet */
+	const char *made_by; /* "NVRTC 13.0, sm_90a"; NULL: not compiled yet */
 };
 
-/* Boxes of an operand that the copying unit moves (cuTensorMapEncodeTiled). */
+/* A tensor map (cuTensorMapEncodeTiled): boxes of an operand that the copying
+ * unit of a GPU moves. */
 struct rt_map {
-	int64_t operand, offset;	/* number; bytes to element 0 */
+	int64_t operand, offset; /* operand's number; bytes to its element 0 */
 	int64_t elem;		/* enum rt_elem */
 	int64_t ndims;		/* dim 0 is the innermost, dense */
 	int64_t size[5], stride[5];	/* elements; bytes, from dim 1 on */
@@ -132,80 +138,83 @@ struct rt_map {
 	int64_t swizzle;	/* bytes: 0, 32, 64, 128 */
 };
 
-/* Of arguments: all that a function takes (CUDA C++ Programming Guide,
- * __global__ parameters, before 12.1), one map, and where maps begin. */
+/*
+ * The most bytes of arguments that a function takes (CUDA C++ Programming
+ * Guide, __global__ parameters, before 12.1); bytes of a map, and its
+ * alignment.
+ */
 enum { RT_ARGS_BYTES = 4096, RT_MAP_BYTES = 128, RT_MAP_ALIGN = 64 };
 
 /*
  * A function and its grid.  It takes one struct by value: the operands of the
- * call, its pieces, its numbers, the shared room, `live`, each of them 8
- * bytes, and on the next 64 bytes the maps, 128 bytes each.
+ * call, its pieces, its numbers, the shared scratch and `live`, 8 bytes each;
+ * then, aligned to 64 bytes, the maps, 128 bytes each.
  */
 struct rt_grid {
-	int64_t image;		/* number of it */
+	int64_t image;		/* number of its image */
 	const char *func;
 	int64_t blocks[3], threads;
-	int64_t cluster;	/* blocks along x that are one; 1: none */
+	int64_t cluster; /* blocks along x that form a cluster; 1: none */
 	int64_t smem_bytes;
 	int64_t nmaps;
 	const struct rt_map *maps;
 };
 
 /*
- * One part of a kernel: a function over items in any order by any workers, a
- * grid of a GPU, or a talk about what lies in shared room.  A part begins when
- * the one before has ended on all workers.
+ * One step of a kernel: a function over items that any worker may run in any
+ * order, a grid of a GPU, or a collective on shared scratch. A step begins when
+ * all workers have finished the one before.
  */
 struct rt_step {
-	/* items from .. to - 1; `own` is the worker's room */
+	/* items from .. to - 1; `own` is the worker's scratch */
 	void (*run)(const struct rt_call *c, char *own, int64_t from,
 		    int64_t to);
 	int64_t items;
-	const struct rt_grid *grid;	/* if run is NULL */
-	const struct rt_coll *coll;	/* if grid is NULL too */
-	int64_t in, out;	/* of the talk: bytes into shared room */
+	const struct rt_grid *grid;	/* if run is NULL: a grid */
+	const struct rt_coll *coll;	/* if grid is NULL too: a collective */
+	int64_t in, out; /* of the collective: offsets into shared scratch */
 };
 
 struct rt_kernel {
 	const char *what;	/* "contraction 256x768x768 dot+add" */
 	int64_t nsteps;
 	const struct rt_step *steps;
-	int64_t nat, npieces, nnum;	/* of a call; grids get them all */
+	int64_t nat, npieces, nnum;	/* of a call; grids get all of them */
 	double flops, bytes;
-	double us;		/* as predicted; 0: not */
-	/* bytes of each operand, -1: unknown; NULL: of none.  For the order
-	 * of kernels and talks. */
+	double us;		/* predicted; 0: not known */
+	/* Bytes of each operand, -1: not known; NULL: of none.  They show which
+	 * collectives a kernel must wait for. */
 	const int64_t *at_bytes;
 };
 
 /* ---- programs ---------------------------------------------------------- */
 
 /*
- * What the runtime lends to a program's functions; the first member of its
- * own state.  launch and talk return 0, or what the function returns at once.
- * `trip` is the number of the layer, -1: outside of any.
+ * What the runtime provides to a program's functions; the first member of its
+ * own state. launch and coll return 0, or a status that the function returns at
+ * once.  `layer` is the iteration of the repeat, -1: outside of any.
  */
 struct rt_env {
 	char *arena;
-	/* by spread of the plan: this rank's, in this microbatch */
+	/* by spread of the plan: this rank's pieces, in this microbatch */
 	const struct rt_pieces *const *pieces;
 	int64_t step;		/* of the optimizer, from 1 */
 	int64_t seed;
 	int64_t (*launch)(struct rt_env *env, const struct rt_kernel *k,
-			  const struct rt_call *c, int64_t trip);
-	/* at[0]: where it comes from, at[1]: where it goes to; those of
-	 * the next one behind */
+			  const struct rt_call *c, int64_t layer);
+	/* at[0] is the input, at[1] the output; then those of the next joined
+	 * one */
 	int64_t (*coll)(struct rt_env *env, const struct rt_coll *t,
-			char *const *at, int64_t trip);
+			char *const *at, int64_t layer);
 };
 
-/* A phase of a stage, or an update, or the start. */
+/* The forward or backward of a stage, an update, or the start. */
 struct rt_func {
 	const char *name;	/* "stage0_forward" */
-	int64_t stage;		/* -1: of the whole rank */
+	int64_t stage;		/* -1: not of a stage */
 	int64_t kind;		/* of its action: 'F', 'B', 'I', 'W', or 0 */
 	int64_t (*run)(struct rt_env *env, int64_t microbatch);
-	double us;		/* as predicted; 0: not */
+	double us;		/* predicted; 0: not known */
 };
 
 struct rt_action {
@@ -213,37 +222,39 @@ struct rt_action {
 	int64_t microbatch;
 };
 
-/* A tensor that lasts from step to step, whole, as checkpoints know it. */
+/* A tensor that lasts from step to step, whole, as checkpoints name it. */
 struct rt_tensor {
-	const char *name;	/* repeats' variables are replaced */
-	/* 1: files of weights have it; 0: a state of the optimizer */
+	const char *name; /* variables of repeats are replaced by numbers */
+	/* 1: part of files of weights; 0: state of the optimizer */
 	int64_t loaded;
 	int64_t elem;		/* enum rt_elem, in the arena */
 	int64_t ndims;
 	const char *const *dims;	/* names */
 	const int64_t *sizes;
-	/* so many outermost dims are {dim} in the name: a tensor for each */
+	/* so many outermost dims are {dim} in the name: one tensor for each
+	 * index */
 	int64_t stacked;
 };
 
-/* What a rank has of one. */
+/* The part of a tensor that a rank has. */
 struct rt_hold {
 	const struct rt_tensor *tensor;
 	int64_t offset;		/* in the arena, row-major without gaps */
 	const struct rt_spread *const *dims;
-	int64_t writes;		/* 1: this place of the pipeline saves it */
+	int64_t writes;		/* 1: this stage writes it to checkpoints */
 };
 
-/* Data from outside, or a result: one for each microbatch. */
+/* An input or a result; one for each microbatch. */
 struct rt_port {
 	const char *name;	/* "tokens" */
 	int64_t elem;		/* enum rt_elem; inputs: RT_ELEM_I32 */
-	int64_t offset, apart;	/* of microbatch 0, and from one to the next */
-	int64_t below;		/* inputs: numbers are less than this */
+	/* of microbatch 0; bytes from one microbatch to the next */
+	int64_t offset, apart;
+	int64_t below;		/* inputs: every number is below it */
 	int64_t ndims;
 	const char *const *names;	/* of the dims */
 	const struct rt_spread *const *dims;
-	/* results: parts of a sum over these axes, time too */
+	/* results: parts of a sum over these axes, time included */
 	int64_t sum;
 };
 
@@ -251,27 +262,29 @@ struct rt_range {
 	int64_t offset, bytes;
 };
 
-/* A number of the update that is worth a log: the gradient's norm. */
+/* A number of the update that is logged, as the gradient's norm. */
 struct rt_watch {
 	const char *name;
 	int64_t elem;
 	int64_t offset;
 };
 
-/* What ranks of one place in the pipeline run, all of whose sizes agree. */
+/* The program of the ranks at one place of the pipeline whose sizes are all the
+ * same. */
 struct rt_program {
 	int64_t pipe;
-	int64_t arena_bytes;	/* all of it, to the byte */
-	int64_t work_offset, shared_bytes, own_bytes;	/* own: a worker's */
+	int64_t arena_bytes;	/* of the whole arena */
+	int64_t work_offset, shared_bytes, own_bytes; /* own: of each worker */
 	/*
-	 * Of a GPU: where talks pack what they send and get, one talk at a
-	 * time; the most that rt_pack_total says of any.
+	 * Of a GPU: scratch into which a collective packs what it sends and
+	 * receives. One collective uses it at a time; its size is the largest
+	 * rt_pack_total.
 	 */
 	int64_t comm_offset, comm_bytes;
-	/* fills weights and states as a new run has them; may be NULL */
+	/* initializes weights and states for a new run; may be NULL */
 	const struct rt_func *start;
 	const struct rt_func *update;
-	/* fills inputs with drawn numbers; may be NULL */
+	/* fills inputs with random numbers; may be NULL */
 	const struct rt_func *draw;
 	int64_t nactions;
 	const struct rt_action *actions;	/* of one step */
@@ -285,7 +298,7 @@ struct rt_program {
 	const struct rt_range *zero;	/* before each step */
 	int64_t nwatch;
 	const struct rt_watch *watch;
-	/* what labels are compared with, batch, seq, vocab; whole when the
+	/* what labels are compared with: batch, seq, vocab.  Complete when the
 	 * last stage's forward of a microbatch has returned; may be NULL */
 	const struct rt_port *logits;
 };
@@ -294,20 +307,21 @@ struct rt_plan {
 	int64_t abi;		/* RT_ABI_VERSION */
 	const char *compiler;	/* "llmc 0.1.0" */
 	const char *model, *target;
-	const char *cpu;	/* "x86-64-v4"; of the host, beside a GPU */
-	const char *arch;	/* "sm_90a"; NULL: kernels are the CPU's */
+	const char *cpu; /* "x86-64-v4"; beside a GPU, that of the host */
+	const char *arch;	/* "sm_90a"; NULL: kernels run on the CPU */
 	const struct rt_images *images;
 	int64_t nfeatures;
-	const char *const *features;	/* that it needs: "avx512f" */
-	int64_t naxes;		/* with [0] */
-	const struct rt_axis *axes;	/* by number; [0] is none */
-	int64_t pp, time;	/* axes; 0: none */
+	const char *const *features; /* CPU features that it needs: "avx512f" */
+	int64_t naxes;		/* axes[0] included */
+	const struct rt_axis *axes;	/* by number; [0] is unused */
+	int64_t pp, time;	/* numbers of axes; 0: none */
 	int64_t nranks, npipes, nstages, nmicrobatches;
-	int64_t workers;	/* at most, on a rank */
+	int64_t workers;	/* the most of any rank */
 	int64_t nspreads;
 	const struct rt_spread *spreads;
 	int64_t ngroups;
-	const int64_t *groups;	/* sets of axes, in the order of making them */
+	/* sets of axes, in the order in which groups are created */
+	const int64_t *groups;
 	int64_t nchannels;
 	const int64_t *program_of;	/* by rank */
 	int64_t nprograms;
@@ -315,32 +329,31 @@ struct rt_plan {
 	int64_t ntensors;
 	const struct rt_tensor *tensors;	/* by name */
 	int64_t batch, tokens;	/* of one step: sequences, tokens */
-	int64_t seed;		/* unless --seed says another */
-	int64_t steps;		/* unless --steps does; 0: not known */
-	double step_us;		/* as predicted */
-	double flops;		/* of one step, for MFU */
+	int64_t seed;		/* unless --seed is given */
+	int64_t steps;		/* unless --steps is given; 0: not known */
+	double step_us;		/* predicted */
+	double flops;		/* of one step; for MFU */
 	double peak;		/* FLOP/s of all ranks */
 	const char *json, *llp;	/* plan.json, plan.llp */
-	/*
-	 * The same model and step on one rank, not split, which verify holds
-	 * the ranks against.  NULL: there is none, and whole_why says why.
-	 */
+	/* The same model and step for one rank, not split: verify compares the
+	 * ranks with it. NULL: there is none, and whole_why is the reason. */
 	const struct rt_plan *whole;
 	const char *whole_why;
 };
 
-/* In the object that the compiler writes. */
+/* Defined in the object that the compiler writes. */
 extern const struct rt_plan llmc_plan;
 
-/* ---- room for talks on a GPU (comm_parts.c) ----------------------------- */
+/* ---- scratch of collectives on a GPU (comm/comm_parts.c) ---------------- */
 
 /*
- * What one rank has of what another one wants, in the order in which that one
- * has it: where it lies with the one, packed, and with the other.
+ * The overlap of what one rank has and what another one wants, in the order of
+ * the latter, and its place in three layouts: the first rank's memory, packed,
+ * and the other rank's memory.
  */
 enum { RT_IN, RT_PACKED, RT_OUT, RT_LAYOUTS };
 
-/* Positions of a dim, in each layout. */
+/* A run of positions of a dim: where it begins in each layout. */
 struct rt_overlap_run {
 	int64_t at[RT_LAYOUTS], n;
 };
@@ -350,22 +363,21 @@ struct rt_overlap {
 	int64_t size[RT_MAX_DIMS][RT_LAYOUTS];
 	int64_t nruns[RT_MAX_DIMS];
 	struct rt_overlap_run runs[RT_MAX_DIMS][RT_MAX_PIECES * RT_MAX_PIECES];
-	bool dense[RT_LAYOUTS];	/* side by side there */
+	bool dense[RT_LAYOUTS];	/* contiguous in that layout */
 };
 
 /* By dim, what the one has and what the other wants. */
 void rt_overlap(const struct rt_pieces *const *in,
 		const struct rt_pieces *const *out, int64_t ndims,
 		struct rt_overlap *x);
-/* Is it packed before it is sent?  And put beside its place when it comes? */
+/* Whether it is packed before it is sent, and whether it is received into
+ * scratch instead of its place. */
 bool rt_packs_out(const struct rt_overlap *x);
 bool rt_packs_in(const struct rt_overlap *x, bool sums);
-/* What that takes, up to where the next one begins. */
+/* Bytes of scratch of one overlap, rounded up to where the next one begins. */
 int64_t rt_pack_bytes(const struct rt_overlap *x, int64_t elem_bytes);
-/*
- * What all of it takes for member `me` of n, who have and want [member *
- * ndims + dim]; none where nothing moves.
- */
+/* Bytes of scratch that member `me` of n needs for the whole collective, where
+ * members have and want [member * ndims + dim]; 0 if nothing moves. */
 int64_t rt_pack_total(const struct rt_pieces *const *in,
 		const struct rt_pieces *const *out, int64_t n, int64_t ndims,
 		int64_t me, int64_t elem_bytes, bool sums);

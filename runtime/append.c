@@ -1,5 +1,5 @@
 /*
- * append.c - a file that grows by whole records; see append.h.
+ * A file that grows by whole records.
  */
 #include "runtime/append.h"
 
@@ -10,8 +10,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Does the file lack its mend at the end?  Asked by a descriptor of its own:
- * one that only writes is enough for all else. */
+/* Whether the file's last bytes are not `mend`.  Opens the file to read; all
+ * other uses need permission to write only. */
 static bool
 ends_torn(const char *path, const char *mend)
 {
@@ -71,7 +71,8 @@ write_all(int fd, const char *at, size_t n)
 	return done;
 }
 
-/* Bytes of a file; -1: it is a pipe or the like, which forgets none. */
+/* Bytes of a file; -1: a pipe or the like, from which nothing can be taken
+ * back. */
 static off_t
 size_of(int fd)
 {
@@ -101,7 +102,7 @@ rt_append_record(struct rt_append *a, const void *at, size_t n,
 		a->torn = false;
 		return RT_OK;
 	}
-	/* unless another process has written behind it meanwhile */
+	/* unless another process has appended in between */
 	if (mended + done > 0 &&
 	    (before < 0 || size_of(a->fd) != before + (off_t)(mended + done) ||
 	     ftruncate(a->fd, before) != 0)) {

@@ -1,6 +1,6 @@
 /*
- * cache.c - what was compiled before: files by the hash of all that they
- * depend on.
+ * The cache of compiled kernels: one file for each hash of all that it depends
+ * on.
  */
 #include "runtime/cache.h"
 
@@ -18,8 +18,8 @@
 #include "runtime/delay.h"
 
 #define MAGIC "llmc-cache 2\n"
-#define MOST_BYTES ((int64_t)512 << 20)	/* unless LLMC_CACHE_BYTES says */
-#define STALE_SECONDS 3600	/* of an entry that nobody finished */
+#define MOST_BYTES ((int64_t)512 << 20)	/* unless LLMC_CACHE_BYTES is set */
+#define STALE_SECONDS 3600	/* of an entry that was never completed */
 
 /* ENTRY_NAME: 32 digits, ".image" and the NUL. */
 enum { PATH_BYTES = 4096, ENTRY_NAME = 39 };
@@ -76,7 +76,7 @@ make_folders(char *path)
 	return access(path, R_OK | W_OK | X_OK) == 0;
 }
 
-/* Names of entries must fit behind it. */
+/* Leaves enough of the path's length for names of entries. */
 bool
 rt_cache_folder(char *out, size_t n)
 {
@@ -111,15 +111,15 @@ path_of(const char *folder, struct rt_hash key)
 
 /* ---- entries ---- */
 
-/* Behind the magic; then the bytes. */
-struct head {
+/* Follows the magic; the entry's bytes follow it. */
+struct cache_head {
 	struct rt_hash key, sum;	/* sum: of the bytes */
 	uint64_t bytes;
 };
 
-#define HEAD_BYTES (sizeof MAGIC - 1 + sizeof(struct head))
+#define HEAD_BYTES (sizeof MAGIC - 1 + sizeof(struct cache_head))
 
-/* A link, or what others own or may write, is nobody's word to run. */
+/* A link, or a file that another user owns or may write, is not trusted. */
 static bool
 is_ours(int fd, struct stat *st)
 {
@@ -146,7 +146,7 @@ read_all(int fd, char *to, size_t n)
 }
 
 static bool
-read_head(int fd, struct rt_hash key, struct head *h)
+read_head(int fd, struct rt_hash key, struct cache_head *h)
 {
 	char magic[sizeof MAGIC - 1];
 
@@ -161,7 +161,7 @@ read_entry(int fd, struct rt_hash key, size_t *n)
 {
 	struct rt_hash sum;
 	struct stat st;
-	struct head h;
+	struct cache_head h;
 	char *at;
 
 	if (!is_ours(fd, &st) || !read_head(fd, key, &h) ||
@@ -197,7 +197,8 @@ rt_cache_get(const char *folder, struct rt_hash key, size_t *n)
 	}
 	at = read_entry(fd, key, n);
 	if (at) {
-		/* the oldest go first, and this one is in use */
+		/* the oldest entries are removed first, and this one is in
+		 * use */
 		futimens(fd, NULL);
 	}
 	close(fd);
@@ -207,7 +208,7 @@ rt_cache_get(const char *folder, struct rt_hash key, size_t *n)
 static bool
 write_entry(FILE *f, struct rt_hash key, const void *at, size_t n)
 {
-	struct head h = { .key = key, .bytes = n };
+	struct cache_head h = { .key = key, .bytes = n };
 
 	rt_hash_init(&h.sum);
 	rt_hash_add(&h.sum, at, n);
@@ -258,13 +259,14 @@ rt_cache_put(const char *folder, struct rt_hash key, const void *at, size_t n)
 
 /* ---- its size ---- */
 
-struct entry {
+struct cache_entry {
 	char name[ENTRY_NAME];
 	int64_t bytes;
 	struct timespec used;
 };
 
-/* 32 hexadecimal digits, ".image", and of one being written six more. */
+/* 32 hexadecimal digits and ".image"; six more characters while it is being
+ * written. */
 static bool
 is_entry(const char *name, bool *written)
 {
@@ -280,7 +282,7 @@ is_entry(const char *name, bool *written)
 static int
 by_age(const void *a, const void *b)
 {
-	const struct entry *x = a, *y = b;
+	const struct cache_entry *x = a, *y = b;
 
 	if (x->used.tv_sec != y->used.tv_sec) {
 		return x->used.tv_sec < y->used.tv_sec ? -1 : 1;
@@ -303,12 +305,12 @@ most_bytes(void)
 	return v < 0 || errno || *end ? MOST_BYTES : v;
 }
 
-/* False: no memory for it, and nothing goes. */
+/* False: out of memory, and no entry is removed. */
 static bool
-add_entry(struct entry **all, size_t *n, const char *name,
+add_entry(struct cache_entry **all, size_t *n, const char *name,
 	  const struct stat *st)
 {
-	struct entry *more = *all;
+	struct cache_entry *more = *all;
 
 	if (*n == 0 || (*n >= 16 && (*n & (*n - 1)) == 0)) {
 		more = realloc(*all, (*n ? 2 * *n : 16) * sizeof *more);
@@ -328,7 +330,7 @@ static void
 trim(DIR *d)
 {
 	int64_t total = 0, most = most_bytes();
-	struct entry *all = NULL;
+	struct cache_entry *all = NULL;
 	const struct dirent *e;
 	size_t n = 0, i;
 	struct stat st;

@@ -1,7 +1,7 @@
 /*
- * delay.c - signals wait while files lie about; see delay.h.  A process that
- * is waited for meanwhile is ended by them, with all that it has started, so
- * the wait is short.
+ * Delays signals while temporary files exist.  A signal that arrives while a
+ * child process is waited for ends the child and all that it has started, so
+ * the delay is short.
  */
 #include "runtime/delay.h"
 
@@ -27,7 +27,8 @@ rt_delay_all(sigset_t *set)
 	}
 }
 
-/* A run that a handler tells to end does so after its step: it goes on. */
+/* Whether the signal would end this process now.  A run with a handler ends
+ * after its step instead, and so is not affected. */
 static bool
 ends(int sig)
 {
@@ -42,7 +43,7 @@ rt_delay_begin(struct rt_delay *h)
 {
 	size_t i;
 
-	h->told = 0;
+	h->caught = 0;
 	rt_delay_all(&h->delayed);
 	for (i = 0; i < sizeof ending / sizeof *ending; i++) {
 		if (!ends(ending[i])) {
@@ -55,13 +56,14 @@ rt_delay_begin(struct rt_delay *h)
 void
 rt_delay_end(struct rt_delay *h)
 {
-	if (h->told) {
-		raise(h->told);
+	if (h->caught) {
+		raise(h->caught);
 	}
 	pthread_sigmask(SIG_SETMASK, &h->before, NULL);
 }
 
-/* In a group of its own, so that it hears of each signal once, from us. */
+/* In a process group of its own, so that a signal of the terminal reaches it
+ * once, by rt_delay_wait. */
 int
 rt_delay_spawn(const struct rt_delay *h, pid_t *pid, char *const *words)
 {
@@ -83,18 +85,18 @@ rt_delay_spawn(const struct rt_delay *h, pid_t *pid, char *const *words)
 bool
 rt_delay_wait(struct rt_delay *h, pid_t pid, int *status)
 {
-	/* a library's thread may have been told that a child has ended */
+	/* a library's thread may have taken the SIGCHLD of this child */
 	static const struct timespec at_most = { 0, 100000000 };
 	pid_t got;
 	int sig;
 
 	while ((got = waitpid(pid, status, WNOHANG)) == 0) {
-		if (h->told) {
-			kill(-pid, h->told);
+		if (h->caught) {
+			kill(-pid, h->caught);
 		}
 		sig = sigtimedwait(&h->delayed, NULL, &at_most);
 		if (sig > 0 && sig != SIGCHLD) {
-			h->told = sig;
+			h->caught = sig;
 		}
 	}
 	return got == pid;

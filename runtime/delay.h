@@ -1,6 +1,6 @@
 /*
- * delay.h - what may not be ended halfway, of llmc or of a rank: signals that
- * end a process wait while it has files that must not stay behind.
+ * Sections that must not be interrupted halfway, in llmc or in a rank: signals
+ * that end a process wait while it has temporary files to remove.
  */
 #ifndef RT_DELAY_H
 #define RT_DELAY_H
@@ -11,17 +11,20 @@
 
 struct rt_delay {
 	sigset_t before, delayed;
-	int told;	/* the one that came while a process was waited for */
+	/* the signal that arrived while a child was waited for; 0: none */
+	int caught;
 };
 
-/* These and that a child has ended are for a process's first thread. */
+/* The signals that end a process, and SIGCHLD, which only the first thread of a
+ * process should receive. */
 void rt_delay_all(sigset_t *set);
-/* From here to rt_delay_end those wait that would end the process. */
+/* Between these two, signals that would end the process are delayed. */
 void rt_delay_begin(struct rt_delay *h);
 void rt_delay_end(struct rt_delay *h);
-/* Starts a process meanwhile; an errno if it cannot. */
+/* Starts a child process meanwhile; returns an errno if it cannot. */
 int rt_delay_spawn(const struct rt_delay *h, pid_t *pid, char *const *words);
-/* Until it has ended; what would end us ends it first, and is in `told`. */
+/* Waits until the child has ended; a delayed signal is passed on to it, and is
+ * in `caught`. */
 bool rt_delay_wait(struct rt_delay *h, pid_t pid, int *status);
 
 #endif

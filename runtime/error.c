@@ -1,5 +1,5 @@
 /*
- * error.c - how the runtime reports errors and gets memory; see error.h.
+ * Errors and memory of the runtime.
  */
 #include "runtime/error.h"
 
@@ -105,7 +105,8 @@ rt_utf8_len(const unsigned char *s, size_t left)
 
 /* ---- errors -------------------------------------------------------- */
 
-/* Replaces what a terminal might obey and what is no UTF-8. */
+/* Replaces control characters and invalid UTF-8, which a terminal might act
+ * on. */
 static void
 clean(char *text)
 {
@@ -169,25 +170,26 @@ enum rt_status
 rt_vfail(struct rt_error *err, enum rt_status status, struct rt_where where,
 	 const char *fmt, va_list ap)
 {
-	size_t at = 0, room;
+	size_t at = 0, size;
 
 	if (!err) {
 		return status;
 	}
 	err->status = status;
 	err->offset = where.offset;
-	room = sizeof(err->message);
-	/* Both prefixes are bounded and fit together, see rt_shown. */
+	size = sizeof(err->message);
+	/* The lengths of both prefixes are bounded and fit together, see
+	 * rt_shown. */
 	if (where.path) {
-		at += (size_t)snprintf(err->message + at, room - at,
+		at += (size_t)snprintf(err->message + at, size - at,
 				       "%s: ", rt_show_path(where.path).text);
 	}
 	if (where.tensor) {
 		at += (size_t)snprintf(
-			err->message + at, room - at,
+			err->message + at, size - at,
 			"tensor '%s': ", rt_show_name(where.tensor).text);
 	}
-	vsnprintf(err->message + at, room - at, fmt, ap);
+	vsnprintf(err->message + at, size - at, fmt, ap);
 	return status;
 }
 

@@ -1,5 +1,5 @@
 /*
- * error.h - private to runtime/: errors and memory.
+ * Private to runtime/: errors and memory.
  */
 #ifndef RT_ERROR_H
 #define RT_ERROR_H
@@ -14,25 +14,24 @@
 #define RT_PRINTF(f, a)
 #endif
 
-/* What an error is about: all but `offset` may be missing (NULL). */
+/* What an error is about; `path` and `tensor` may be NULL. */
 struct rt_where {
 	const char *path; /* shown as "path: " */
 	const char *tensor; /* shown as "tensor 'name': " */
-	int64_t offset; /* -1: nowhere in particular */
+	int64_t offset; /* -1: at no particular byte */
 };
 
 #define RT_NOWHERE ((struct rt_where){ NULL, NULL, -1 })
 
 /*
- * A name made fit for a message: cut to a fixed length, control
- * characters replaced.  Returned by value, so that it may stand among the
- * arguments of the very call that prints it.
+ * A name for a message: cut to a fixed length, control characters replaced.
+ * Returned by value, so that it can be an argument of the call that prints it.
  */
 struct rt_shown {
 	char text[72];
 };
 
-/* Writes the error, where one is wanted, and returns `status`. */
+/* Writes the error, if err is not NULL, and returns `status`. */
 enum rt_status rt_fail(struct rt_error *err, enum rt_status status,
 		       struct rt_where where, const char *fmt, ...)
 	RT_PRINTF(4, 5);
@@ -40,10 +39,11 @@ enum rt_status rt_vfail(struct rt_error *err, enum rt_status status,
 			struct rt_where where, const char *fmt, va_list ap)
 	RT_PRINTF(4, 0);
 
-/* The same for RT_NOMEM, about a file or NULL. */
+/* The same for RT_NOMEM; path may be NULL. */
 enum rt_status rt_no_memory(struct rt_error *err, const char *path);
 
-/* The head of a name, or the tail of a path, whichever tells more. */
+/* The beginning of a name, or the end of a path: the part that identifies
+ * it. */
 struct rt_shown rt_show_name(const char *name);
 struct rt_shown rt_show_path(const char *path);
 
@@ -51,9 +51,9 @@ struct rt_shown rt_show_path(const char *path);
 struct rt_alloc rt_alloc_or_libc(const struct rt_alloc *alloc);
 
 /*
- * Resizes p to n elements of `size` bytes; NULL when that overflows or
- * memory is out, and p stands as it was.  n = 0 asks for one byte, so
- * that NULL always means failure.
+ * Resizes p to n elements of `size` bytes; NULL if that overflows or memory is
+ * out, and p is unchanged. n = 0 asks for one byte, so that NULL always means
+ * failure.
  */
 void *rt_resize(const struct rt_alloc *alloc, void *p, size_t n, size_t size);
 void rt_release(const struct rt_alloc *alloc, void *p);

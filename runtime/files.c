@@ -1,5 +1,5 @@
 /*
- * files.c - changing files so that it holds; see files.h.
+ * Changes to files that survive a crash.
  */
 #define _GNU_SOURCE	/* flock, makedev */
 
@@ -61,13 +61,13 @@ rt_files_create(const struct rt_files *f, const char *path, int64_t bytes,
 		rt_files_fail(err, path, "create", errno);
 		return -1;
 	}
-	/* It refuses 0 bytes; every file here has some. */
+	/* posix_fallocate refuses 0 bytes; every file here has some. */
 	do {
 		number = f->reserve(fd, bytes);
 	} while (number == EINTR);
 	if (number != 0) {
 		rt_fail(err, RT_IO, where,
-			"cannot get room for its %lld bytes: %s",
+			"cannot reserve its %lld bytes: %s",
 			(long long)bytes, strerror(number));
 		f->close(fd);
 		return -1;
@@ -88,8 +88,8 @@ rt_files_write(const struct rt_files *f, int fd, const char *path,
 			continue;
 		}
 		if (done <= 0) {
-			/* Nothing written and no reason: no room is the only
-			 * one that POSIX leaves. */
+			/* nothing written and no error: POSIX leaves only a
+			 * full disk */
 			return rt_files_fail(err, path, "write",
 					     done < 0 ? errno : ENOSPC);
 		}
@@ -114,7 +114,7 @@ rt_files_finish(const struct rt_files *f, int fd, const char *path,
 		f->close(fd);
 		return RT_IO;
 	}
-	/* After EINTR the descriptor is gone all the same. */
+	/* After EINTR the descriptor is closed all the same. */
 	if (f->close(fd) != 0 && errno != EINTR) {
 		return rt_files_fail(err, path, "close", errno);
 	}
@@ -133,7 +133,7 @@ rt_files_sync_dir(const struct rt_files *f, const char *path,
 	return rt_files_finish(f, fd, path, err);
 }
 
-/* A new folder is there after a crash only if its parent knows of it. */
+/* A new folder survives a crash only once its parent has been synced. */
 static enum rt_status
 sync_parent(const struct rt_files *f, const char *path, struct rt_error *err)
 {
@@ -175,7 +175,7 @@ rt_files_make_dir(const struct rt_files *f, const char *path,
 			"or nothing yet");
 }
 
-/* Who has a lock on an open folder, as Linux tells; 0: it does not. */
+/* The process that has a lock on an open folder, on Linux; 0: not known. */
 static long
 holder(int fd)
 {
@@ -234,7 +234,8 @@ rt_files_claim(const char *path, double wait_s, struct rt_error *err)
 		rt_files_fail(err, path, "open", errno);
 		return -1;
 	}
-	/* a file system without locks does not say EWOULDBLOCK */
+	/* a file system without locks fails with another error than
+	 * EWOULDBLOCK */
 	while ((taken = flock(fd, LOCK_EX | LOCK_NB)) != 0 &&
 	       errno == EWOULDBLOCK && wait_s > 0) {
 		nanosleep(&nap, NULL);

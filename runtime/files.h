@@ -1,8 +1,8 @@
 /*
- * files.h - private to runtime/: the system calls that change files.
+ * Private to runtime/: the system calls that change files.
  *
- * They stand in a table so that tests can let any of them fail, or the process
- * end at it.  Each behaves as its namesake does; `reserve` is
+ * They are in a table so that tests can make any of them fail, or end the
+ * process at it.  Each behaves as its namesake does; `reserve` is
  * posix_fallocate(3) and returns an error number.
  */
 #ifndef RT_FILES_H
@@ -26,31 +26,31 @@ struct rt_files {
 /* The table itself, or the system's calls for NULL. */
 const struct rt_files *rt_files_or_system(const struct rt_files *f);
 
-/* A new file of so many bytes, for which there is room; -1: failed. */
+/* Creates a file and reserves so many bytes for it; -1: failed. */
 int rt_files_create(const struct rt_files *f, const char *path, int64_t bytes,
 		    struct rt_error *err);
-/* All n bytes at `at`. */
+/* Writes all n bytes at `at`. */
 enum rt_status rt_files_write(const struct rt_files *f, int fd,
 			      const char *path, const void *p, int64_t n,
 			      int64_t at, struct rt_error *err);
-/* What was written is on the disk; closes fd in any case. */
+/* Syncs the file to the disk; closes fd in any case. */
 enum rt_status rt_files_finish(const struct rt_files *f, int fd,
 			       const char *path, struct rt_error *err);
-/* The same for the entries of a folder. */
+/* Syncs the entries of a folder. */
 enum rt_status rt_files_sync_dir(const struct rt_files *f, const char *path,
 				 struct rt_error *err);
-/* A folder, which may be there already. */
+/* Makes a folder; it may exist already. */
 enum rt_status rt_files_make_dir(const struct rt_files *f, const char *path,
 				 struct rt_error *err);
 /*
- * A folder that can be written into, and into which no other process writes
- * that asks for it so, until what is returned is closed; -1: failed.  The
- * kernel gives the folder back when a process is gone, which may take a
- * moment after it was killed: so it is asked for that many seconds.
+ * Locks a folder against other processes that claim it, until what is returned
+ * is closed; -1: failed. The kernel releases the lock when a process has ended,
+ * which may take a moment after a kill: so the lock is tried for that many
+ * seconds.
  */
 int rt_files_claim(const char *path, double wait_s, struct rt_error *err);
 
-/* "cannot WHAT: " and what errno says. */
+/* "cannot WHAT: " and strerror(number). */
 enum rt_status rt_files_fail(struct rt_error *err, const char *path,
 			     const char *what, int number);
 

@@ -1,5 +1,5 @@
 /*
- * json.c - the JSON reader; see json.h.
+ * The JSON reader of json.h.
  */
 #include "runtime/json.h"
 
@@ -10,7 +10,7 @@ enum {
 	SKIP_DEPTH = 64, /* one bit of a uint64_t per level */
 };
 
-/* Writes a code point at p and returns what follows it. */
+/* Writes a code point at p; returns the place after it. */
 static char *
 utf8_put(char *p, uint32_t c)
 {
@@ -75,9 +75,9 @@ rt_json_check_utf8(struct rt_json *j)
 	return true;
 }
 
-/* Fails with what stands at the current place. */
+/* Fails, naming what is found at the current place. */
 static bool
-unexpected(struct rt_json *j, const char *expected)
+fail_unexpected(struct rt_json *j, const char *expected)
 {
 	const char *at = j->text + j->at;
 	unsigned char c;
@@ -98,7 +98,7 @@ unexpected(struct rt_json *j, const char *expected)
 
 /* The current byte, or -1 at the end. */
 static int
-peek(const struct rt_json *j)
+peek_byte(const struct rt_json *j)
 {
 	return j->at < j->len ? (unsigned char)j->text[j->at] : -1;
 }
@@ -106,17 +106,17 @@ peek(const struct rt_json *j)
 static void
 skip_space(struct rt_json *j)
 {
-	int c = peek(j);
+	int c = peek_byte(j);
 
 	while (c == ' ' || c == '\t' || c == '\n' || c == '\r') {
 		j->at++;
-		c = peek(j);
+		c = peek_byte(j);
 	}
 }
 
-/* Takes one punctuation mark. */
+/* Consumes one punctuation mark. */
 static bool
-take(struct rt_json *j, char c)
+take_mark(struct rt_json *j, char c)
 {
 	char expected[] = "'?'";
 
@@ -124,9 +124,9 @@ take(struct rt_json *j, char c)
 		return false;
 	}
 	skip_space(j);
-	if (peek(j) != c) {
+	if (peek_byte(j) != c) {
 		expected[1] = c;
-		return unexpected(j, expected);
+		return fail_unexpected(j, expected);
 	}
 	j->at++;
 	return true;
@@ -146,7 +146,7 @@ hex4(struct rt_json *j, uint32_t *out)
 	int i, c;
 
 	for (i = 0; i < 4; i++) {
-		c = peek(j);
+		c = peek_byte(j);
 		if (is_digit(c)) {
 			c -= '0';
 		} else if (c >= 'a' && c <= 'f') {
@@ -154,7 +154,7 @@ hex4(struct rt_json *j, uint32_t *out)
 		} else if (c >= 'A' && c <= 'F') {
 			c -= 'A' - 10;
 		} else {
-			return unexpected(j, "four hex digits after \\u");
+			return fail_unexpected(j, "four hex digits after \\u");
 		}
 		v = v << 4 | (uint32_t)c;
 		j->at++;
@@ -216,7 +216,7 @@ escape(struct rt_json *j, char **dst)
 {
 	static const char from[] = "\"\\/bfnrt";
 	static const char to[] = "\"\\/\b\f\n\r\t";
-	int c = peek(j);
+	int c = peek_byte(j);
 	const char *hit;
 
 	if (c == 'u') {
@@ -225,7 +225,7 @@ escape(struct rt_json *j, char **dst)
 	}
 	hit = c > 0 ? strchr(from, c) : NULL;
 	if (!hit) {
-		return unexpected(
+		return fail_unexpected(
 			j, "one of \" \\ / b f n r t u after a backslash");
 	}
 	j->at++;
@@ -243,19 +243,20 @@ rt_json_string(struct rt_json *j, const char **out)
 		return false;
 	}
 	skip_space(j);
-	if (peek(j) != '"') {
-		return unexpected(j, "a string in double quotes");
+	if (peek_byte(j) != '"') {
+		return fail_unexpected(j, "a string in double quotes");
 	}
 	j->at++;
 	dst = j->text + j->at;
 	*out = dst;
 	for (;;) {
-		c = peek(j);
+		c = peek_byte(j);
 		if (c < 0) {
-			return unexpected(j, "'\"' at the end of the string");
+			return fail_unexpected(j,
+					       "'\"' at the end of the string");
 		}
 		if (c < 0x20) {
-			return unexpected(
+			return fail_unexpected(
 				j, "control characters written as \\u00xx");
 		}
 		j->at++;
@@ -275,7 +276,7 @@ rt_json_string(struct rt_json *j, const char **out)
 bool
 rt_json_key(struct rt_json *j, const char **out)
 {
-	return rt_json_string(j, out) && take(j, ':');
+	return rt_json_string(j, out) && take_mark(j, ':');
 }
 
 /* Digits without sign or leading zero. */
@@ -291,10 +292,10 @@ digits(struct rt_json *j, int64_t *out)
 	}
 	skip_space(j);
 	start = j->text + j->at;
-	if (!is_digit(peek(j))) {
-		return unexpected(j, "an integer of 0 or more");
+	if (!is_digit(peek_byte(j))) {
+		return fail_unexpected(j, "an integer of 0 or more");
 	}
-	while (is_digit(c = peek(j))) {
+	while (is_digit(c = peek_byte(j))) {
 		c -= '0';
 		if (v > (INT64_MAX - c) / 10) {
 			return rt_json_fail(j, RT_FORMAT, start,
@@ -322,9 +323,10 @@ rt_json_int(struct rt_json *j, int64_t *out)
 	if (!digits(j, out)) {
 		return false;
 	}
-	c = peek(j);
+	c = peek_byte(j);
 	if (c == '.' || c == 'e' || c == 'E') {
-		return unexpected(j, "an integer without fraction or exponent");
+		return fail_unexpected(j, "an integer without fraction or "
+				       "exponent");
 	}
 	return true;
 }
@@ -335,23 +337,23 @@ rt_json_whole(struct rt_json *j, int64_t *out)
 	if (!digits(j, out)) {
 		return false;
 	}
-	if (peek(j) != '.') {
+	if (peek_byte(j) != '.') {
 		return true;
 	}
 	j->at++;
 	do {
-		if (peek(j) != '0') {
-			return unexpected(j, "a fraction of zeros only");
+		if (peek_byte(j) != '0') {
+			return fail_unexpected(j, "a fraction of zeros only");
 		}
 		j->at++;
-	} while (is_digit(peek(j)));
+	} while (is_digit(peek_byte(j)));
 	return true;
 }
 
 bool
 rt_json_open(struct rt_json *j, char bracket)
 {
-	return take(j, bracket);
+	return take_mark(j, bracket);
 }
 
 bool
@@ -363,14 +365,14 @@ rt_json_more(struct rt_json *j, char bracket, size_t *i)
 		return false;
 	}
 	skip_space(j);
-	if (peek(j) == bracket) {
+	if (peek_byte(j) == bracket) {
 		j->at++;
 		return false;
 	}
 	if (*i > 0) {
-		if (peek(j) != ',') {
+		if (peek_byte(j) != ',') {
 			expected[sizeof(expected) - 3] = bracket;
-			return unexpected(j, expected);
+			return fail_unexpected(j, expected);
 		}
 		j->at++;
 	}
@@ -385,8 +387,9 @@ rt_json_end(struct rt_json *j, const char *allowed)
 		return false;
 	}
 	while (j->at < j->len) {
-		if (peek(j) == 0 || !strchr(allowed, peek(j))) {
-			return unexpected(j, "only spaces after the closing "
+		if (peek_byte(j) == 0 || !strchr(allowed, peek_byte(j))) {
+			return fail_unexpected(j,
+					       "only spaces after the closing "
 					     "'}'");
 		}
 		j->at++;
@@ -394,15 +397,15 @@ rt_json_end(struct rt_json *j, const char *allowed)
 	return true;
 }
 
-/* ---- values of no interest ----------------------------------------- */
+/* ---- values that are skipped --------------------------------------- */
 
 static bool
 skip_digits(struct rt_json *j)
 {
-	if (!is_digit(peek(j))) {
-		return unexpected(j, "a digit");
+	if (!is_digit(peek_byte(j))) {
+		return fail_unexpected(j, "a digit");
 	}
-	while (is_digit(peek(j))) {
+	while (is_digit(peek_byte(j))) {
 		j->at++;
 	}
 	return true;
@@ -411,23 +414,23 @@ skip_digits(struct rt_json *j)
 static bool
 skip_number(struct rt_json *j)
 {
-	if (peek(j) == '-') {
+	if (peek_byte(j) == '-') {
 		j->at++;
 	}
-	if (peek(j) == '0') {
+	if (peek_byte(j) == '0') {
 		j->at++;
 	} else if (!skip_digits(j)) {
 		return false;
 	}
-	if (peek(j) == '.') {
+	if (peek_byte(j) == '.') {
 		j->at++;
 		if (!skip_digits(j)) {
 			return false;
 		}
 	}
-	if (peek(j) == 'e' || peek(j) == 'E') {
+	if (peek_byte(j) == 'e' || peek_byte(j) == 'E') {
 		j->at++;
-		if (peek(j) == '+' || peek(j) == '-') {
+		if (peek_byte(j) == '+' || peek_byte(j) == '-') {
 			j->at++;
 		}
 		return skip_digits(j);
@@ -442,7 +445,7 @@ skip_scalar(struct rt_json *j)
 	static const char *const words[] = { "true", "false", "null" };
 	const char *ignored;
 	size_t i, len;
-	int c = peek(j);
+	int c = peek_byte(j);
 
 	if (c == '"') {
 		return rt_json_string(j, &ignored);
@@ -458,7 +461,7 @@ skip_scalar(struct rt_json *j)
 			return true;
 		}
 	}
-	return unexpected(j, "a value");
+	return fail_unexpected(j, "a value");
 }
 
 bool
@@ -475,7 +478,7 @@ rt_json_skip(struct rt_json *j)
 	}
 	for (;;) {
 		skip_space(j);
-		if (peek(j) == '{' || peek(j) == '[') {
+		if (peek_byte(j) == '{' || peek_byte(j) == '[') {
 			if (depth == SKIP_DEPTH) {
 				return rt_json_fail(
 					j, RT_FORMAT, j->text + j->at,
@@ -483,7 +486,7 @@ rt_json_skip(struct rt_json *j)
 					"expected fewer",
 					SKIP_DEPTH);
 			}
-			objects = objects << 1 | (peek(j) == '{');
+			objects = objects << 1 | (peek_byte(j) == '{');
 			depth++;
 			j->at++;
 			i = 0;

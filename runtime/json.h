@@ -1,10 +1,10 @@
 /*
- * json.h - private to runtime/: a JSON reader for formats whose nesting is
- * known beforehand.
+ * Private to runtime/: a JSON reader for formats whose nesting is known
+ * beforehand.
  *
- * The reader pulls one token at a time and never recurses.  Its first
- * failure sticks: from then on every function returns false and leaves
- * the error alone, so that a caller may check once, at the end.
+ * The reader returns one token at a time and never recurses.  After its first
+ * failure every function returns false and keeps the error, so that a caller
+ * may check once, at the end.
  */
 #ifndef RT_JSON_H
 #define RT_JSON_H

@@ -22,14 +22,12 @@ rank_sources = \
 	%D%/comm/comm.h \
 	%D%/comm/comm_move.c \
 	%D%/comm/comm_parts.c \
-	%D%/comm/comm_scratch.c \
 	%D%/comm/doorbell.c \
 	%D%/comm/mesh.c \
 	%D%/comm/msg.h \
 	%D%/comm/msg_collective.c \
 	%D%/comm/msg_move.c \
 	%D%/comm/msg_wait.c \
-	%D%/comm/nccl.c \
 	%D%/comm/reduce.c \
 	%D%/comm/rendezvous.c \
 	%D%/comm/secret.c \
@@ -79,6 +77,7 @@ rank_sources = \
 	%D%/delay.h \
 	%D%/device/cgroup.c \
 	%D%/device/cgroup.h \
+	%D%/device/comm_scratch.c \
 	%D%/device/cpuid.c \
 	%D%/device/cpuid.h \
 	%D%/device/cuda.c \
@@ -87,7 +86,7 @@ rank_sources = \
 	%D%/device/cuda_device.h \
 	%D%/device/cuda_image.c \
 	%D%/device/cuda_load.c \
-	%D%/device/cuda_look.c \
+	%D%/device/cuda_query.c \
 	%D%/device/cuda_probe.c \
 	%D%/device/device.c \
 	%D%/device/device.h \
@@ -96,26 +95,10 @@ rank_sources = \
 	%D%/device/device_window.c \
 	%D%/device/grid.c \
 	%D%/device/machine.c \
+	%D%/device/nccl.c \
 	%D%/device/this_machine.h \
 	%D%/device/pool.c \
 	%D%/device/pool.h \
-	%D%/emulate/emulate.c \
-	%D%/emulate/emulate.h \
-	%D%/emulate/emulate_build.c \
-	%D%/emulate/emulate_call.h \
-	%D%/emulate/emulate_check.c \
-	%D%/emulate/emulate_copy.c \
-	%D%/emulate/emulate_fiber.c \
-	%D%/emulate/emulate_inner.h \
-	%D%/emulate/emulate_mbar.c \
-	%D%/emulate/emulate_mma.c \
-	%D%/emulate/emulate_past.c \
-	%D%/emulate/emulate_shadow.h \
-	%D%/emulate/emulate_switch.c \
-	%D%/emulate/emulate_switch.h \
-	%D%/emulate/emulate_sync.c \
-	%D%/emulate/emulate_tma.c \
-	%D%/emulate/emulate_wgmma.c \
 	%D%/elems.c \
 	%D%/elems.h \
 	%D%/error.c \
@@ -149,6 +132,47 @@ rank_sources = \
 	%D%/train/tally.h \
 	%D%/train/tensorboard.c \
 	%D%/train/train.c
+
+# The emulator of GPUs is no part of `rank': it lies beside the one of a plan
+# for GPUs, which loads it for --device emulate.  It shares no code with who
+# loads it, so the few files that both need are compiled into it once more.
+# The programs of the tests link it as a library.
+emulate_cflags = $(AM_CFLAGS) -fPIC -fvisibility=hidden \
+	-ftls-model=initial-exec
+noinst_LIBRARIES += %D%/libemulate.a
+%C%_libemulate_a_CFLAGS = $(emulate_cflags)
+%C%_libemulate_a_SOURCES = \
+	%D%/emulate/emulate.c \
+	%D%/emulate/emulate.h \
+	%D%/emulate/emulate_address.c \
+	%D%/emulate/emulate_build.c \
+	%D%/emulate/emulate_call.h \
+	%D%/emulate/emulate_check.c \
+	%D%/emulate/emulate_copy.c \
+	%D%/emulate/emulate_fiber.c \
+	%D%/emulate/emulate_inner.h \
+	%D%/emulate/emulate_mbar.c \
+	%D%/emulate/emulate_mma.c \
+	%D%/emulate/emulate_past.c \
+	%D%/emulate/emulate_shadow.h \
+	%D%/emulate/emulate_switch.c \
+	%D%/emulate/emulate_switch.h \
+	%D%/emulate/emulate_sync.c \
+	%D%/emulate/emulate_tma.c \
+	%D%/emulate/emulate_wgmma.c
+
+emulatordir = $(pkglibdir)
+emulator_PROGRAMS = %D%/emulate.so
+AM_INSTALLCHECK_STD_OPTIONS_EXEMPT = %D%/emulate.so
+%C%_emulate_so_CFLAGS = $(emulate_cflags)
+%C%_emulate_so_SOURCES = \
+	%D%/cache.c \
+	%D%/delay.c \
+	%D%/error.c \
+	%D%/scratch.c
+%C%_emulate_so_LDADD = %D%/libemulate.a $(external_libs)
+%C%_emulate_so_LDFLAGS = $(AM_LDFLAGS) -shared -Wl,-u,rt_emulator -Wl,-s \
+	-Wl,--build-id=none -Wl,-z,noexecstack
 
 %C%_librank_a_SOURCES = $(rank_sources) %D%/train/rank_main.c
 

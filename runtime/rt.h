@@ -1,13 +1,13 @@
 /*
- * rt.h - what runtime/ promises to whoever links it.
+ * What runtime/ provides to whoever links it: errors, and the reader of
+ * safetensors files.
  *
- * The runtime never exits, never prints and keeps no global state: a
- * function that can fail returns a status, and explains itself in a
- * struct rt_error that the caller lends.  It includes nothing of the
- * compiler.  Beside this header others may include the few that
- * tests/layering.sh lists.
+ * The runtime never exits, never prints and keeps no global state: a function
+ * that can fail returns a status, and describes the failure in a struct
+ * rt_error of the caller.  It includes nothing of the compiler.  Of runtime/,
+ * others may include this header and the few that tests/layering.sh lists.
  *
- * Sections are named for the .c that defines them.
+ * Each section is named for the .c files that define it.
  */
 #ifndef RT_H
 #define RT_H
@@ -21,9 +21,9 @@
 enum rt_status {
 	RT_OK,
 	RT_NOMEM, /* the allocator returned NULL */
-	RT_IO, /* the system refused, or the file changed meanwhile */
+	RT_IO, /* the system failed, or the file changed meanwhile */
 	RT_FORMAT, /* the bytes break a rule of their format */
-	RT_RANGE, /* the caller asked for what is not there */
+	RT_RANGE, /* the caller asked for what does not exist */
 };
 
 enum {
@@ -31,9 +31,9 @@ enum {
 };
 
 /*
- * Why a call failed.  Only a call that fails writes it.  `message` is one
- * line of valid UTF-8, lower case, no full stop, with any path or tensor
- * name in it shortened and cleared of control characters.
+ * Why a call failed; only a call that fails writes it. `message` is one line of
+ * valid UTF-8, lower case, no full stop; paths and names of tensors in it are
+ * shortened and have no control characters.
  */
 struct rt_error {
 	enum rt_status status;

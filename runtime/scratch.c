@@ -1,11 +1,11 @@
 /*
- * scratch.c - folders for the files of a moment; see scratch.h.
+ * Folders for temporary files.
  *
- * Who makes a folder holds a lock on it (flock), which the system takes away
- * when the process ends, in whatever way.  So a folder of this name whose lock
- * can be had has nobody, and is removed.  In a folder that all users share,
- * names prove nothing: only a folder, no link to one, that this user owns and
- * that nobody else may look into is touched, and in it files alone.
+ * Their maker holds a lock on each (flock), which the kernel releases when the
+ * process ends, in whatever way. So a folder of this name that is not locked is
+ * a leftover, and is removed.  In a folder that all users share, names prove
+ * nothing: only a real folder that this user owns and nobody else may enter is
+ * touched, and in it only files.
  */
 #define _GNU_SOURCE	/* flock, O_DIRECTORY, dirfd */
 
@@ -24,7 +24,7 @@
 #define PREFIX "llmc-scratch-"
 #define RANDOM "XXXXXX"
 
-/* Its lock, or -1; *busy: because another has it. */
+/* The locked folder, or -1; *busy: another process has the lock. */
 static int
 lock_folder(int at, const char *name, bool *busy)
 {
@@ -49,7 +49,8 @@ is_own(int fd)
 	       st.st_uid == geteuid() && (st.st_mode & 0777) == 0700;
 }
 
-/* All files of the folder fd, and it: `name` in the folder at. */
+/* Removes all files of the folder fd, and then the folder: `name` in the folder
+ * at. */
 static void
 remove_locked(int at, const char *name, int fd)
 {
@@ -68,7 +69,7 @@ remove_locked(int at, const char *name, int fd)
 	unlinkat(at, name, AT_REMOVEDIR);
 }
 
-/* What those who were killed have left there. */
+/* Removes what processes that were killed have left. */
 static void
 remove_left(const char *in)
 {
@@ -96,7 +97,8 @@ remove_left(const char *in)
 	}
 }
 
-/* Another may have found it without a lock, and removed it or be about to. */
+/* Whether another process may remove it: one that found it before it was
+ * locked. */
 static bool
 is_lost(const struct rt_scratch *s, bool busy)
 {
@@ -126,7 +128,7 @@ rt_scratch_make(struct rt_scratch *s, const char *in)
 		if (!mkdtemp(s->path)) {
 			return false;
 		}
-		/* where folders cannot be locked nobody removes one */
+		/* on file systems without locks nobody removes a folder */
 		s->fd = lock_folder(AT_FDCWD, s->path, &busy);
 		if (!is_lost(s, busy)) {
 			return true;

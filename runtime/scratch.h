@@ -1,6 +1,6 @@
 /*
- * scratch.h - folders for the files of a moment, which do not stay when the
- * process that made one is killed: the next to make one removes it.
+ * Folders for temporary files. They are removed even if the process that made
+ * one is killed: by the next process that makes one.
  */
 #ifndef RT_SCRATCH_H
 #define RT_SCRATCH_H
@@ -14,12 +14,12 @@ struct rt_scratch {
 };
 
 /*
- * A new folder in `in`; NULL: in $TMPDIR, or /tmp.  Only this user may look
- * into it.  false: errno says why, and path what could not be made.  Signals
- * that end the process are the caller's to delay, see delay.h.
+ * Makes a folder in `in`; NULL: in $TMPDIR, or /tmp. Only this user may enter
+ * it. False: errno says why, and path what could not be made. The caller delays
+ * signals that end the process, see delay.h.
  */
 bool rt_scratch_make(struct rt_scratch *s, const char *in);
-/* With all files in it. */
+/* Removes it with all files in it. */
 void rt_scratch_remove(struct rt_scratch *s);
 
 #endif

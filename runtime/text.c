@@ -1,5 +1,5 @@
 /*
- * text.c - text that grows; see text.h.
+ * Text that grows; see text.h.
  */
 #include "runtime/text.h"
 
@@ -7,21 +7,21 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Room for n more bytes and a NUL. */
+/* Makes space for n more bytes and a NUL. */
 static bool
 reserve(struct rt_text *t, size_t n)
 {
-	size_t room = t->room ? t->room : 256;
+	size_t capacity = t->capacity ? t->capacity : 256;
 	char *p;
 
-	while (room - t->n <= n) {
-		room *= 2;
+	while (capacity - t->n <= n) {
+		capacity *= 2;
 	}
-	if (room > t->room && !t->failed) {
-		p = rt_resize(&t->alloc, t->at, room, 1);
+	if (capacity > t->capacity && !t->failed) {
+		p = rt_resize(&t->alloc, t->at, capacity, 1);
 		t->failed = !p;
 		t->at = p ? p : t->at;
-		t->room = p ? room : t->room;
+		t->capacity = p ? capacity : t->capacity;
 	}
 	return !t->failed;
 }
@@ -39,7 +39,7 @@ rt_text_add(struct rt_text *t, const char *fmt, ...)
 		return;
 	}
 	va_start(ap, fmt);
-	vsnprintf(t->at + t->n, t->room - t->n, fmt, ap);
+	vsnprintf(t->at + t->n, t->capacity - t->n, fmt, ap);
 	va_end(ap);
 	t->n += (size_t)n;
 }

@@ -1,5 +1,5 @@
 /*
- * text.h - private to runtime/: text that is put together, JSON above all.
+ * Private to runtime/: text that is composed piece by piece, mostly JSON.
  */
 #ifndef RT_TEXT_H
 #define RT_TEXT_H
@@ -8,20 +8,21 @@
 
 #include "runtime/error.h"
 
-/* Text that grows.  Once memory is out it stays `failed` and as it is. */
+/* Text that grows. After a failed allocation it stays `failed`, and as it
+ * was. */
 struct rt_text {
 	struct rt_alloc alloc;
 	char *at;
-	size_t n, room;
+	size_t n, capacity;
 	bool failed;
 };
 
 void rt_text_add(struct rt_text *t, const char *fmt, ...) RT_PRINTF(2, 3);
-/* A string of JSON, with its quotes. */
+/* Appends a JSON string, with its quotes. */
 void rt_text_string(struct rt_text *t, const char *s);
 void rt_text_release(struct rt_text *t);
 
-/* Text that grows until its room is full: one message. */
+/* Text of one message, cut when its array is full. */
 struct rt_line {
 	char at[2048];
 	size_t n;

@@ -14,9 +14,6 @@ passes/search: search_bytes.c search_data.c search_lower_bound.c search_place.c 
 passes/sim: sim.c sim_fault.c sim_match.c - found when this test was written
 passes/stage: stage_emit.c stage_sums.c - found when this test was written
 passes: ahead.c manager.c - found when this test was written
-runtime/comm: tcp_host.c tcp_join.c tcp_meet.c tcp_place.c tcp_proof.c tcp_unproven.c - found when this test was written
-runtime/device: cuda.c cuda_comm.c - found when this test was written
-runtime/emulate: emulate_check.c emulate_copy.c emulate_fiber.c emulate_mbar.c emulate_past.c emulate_tma.c - found when this test was written
 '
 set -eu
 cd "${top_srcdir:?}"

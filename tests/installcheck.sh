@@ -36,4 +36,9 @@ us=$(sed -n 's/^# *\([0-9]*\)  price-step: microseconds of a step$/\1/p' err)
 ms=$(sed -n 's/^step  *\([0-9]*\)\.\([0-9]*\) ms$/\1\2/p' out)
 test -n "$us" && test "$us" -eq "$ms" ||
 	bad "the plug-in counts $us us, and the answer prints $ms"
+
+# What plans are linked of, and what plans for GPUs get beside that.
+for part in librank.a emulate.so; do
+	[ -s "$DESTDIR${pkglibdir:?}/$part" ] || bad "there is no $part"
+done
 exit $failed

@@ -22,8 +22,7 @@ runtime: abi.h append.h cache.h delay.h elems.h error.h files.h json.h rt.h
 runtime/emulate: emulate.h
 	< runtime
 runtime/comm: comm.h transport.h
-	< runtime !runtime/device/cuda_device.h !runtime/device/device.h
-		!runtime/device/this_machine.h
+	< runtime
 runtime/device: cgroup.h cpuid.h cuda_device.h device.h pool.h
 		this_machine.h
 	< runtime runtime/emulate runtime/comm
@@ -66,7 +65,8 @@ codegen: cg.h kernel.h
 	< ir runtime/abi.h passes/plan passes/kernels passes/stage
 		passes/price passes/memory
 codegen/link: compile_cache.h
-	< ir runtime/cache.h runtime/delay.h runtime/scratch.h codegen
+	< ir runtime/abi.h runtime/cache.h runtime/delay.h runtime/scratch.h
+		codegen
 codegen/llvm: ll.h ll_cpu.h
 	< ir codegen codegen/link
 codegen/attention: attention.h

@@ -185,10 +185,19 @@ shared()
 		>out 2>err
 }
 
+# toy_gpu: $rank is the toy with kernels of a GPU, beside the emulator.
+toy_gpu()
+{
+	rank=$tmp/toy-gpu
+	[ -x "$build/tests/unit/runtime/toy-gpu" ] || skip 'no toy-gpu'
+	cp "$build/tests/unit/runtime/toy-gpu" "$build/runtime/emulate.so" "$tmp"
+}
+
 # fake_gpus: the driver and the NCCL of the tests are what llmc finds.
 fake_gpus()
 {
-	shared driver.so "$tests/fakes/fake-driver.c" "$tests/fakes/fake-device.c" \
+	shared driver.so -DEMULATOR="\"$build/runtime/emulate.so\"" \
+		"$tests/fakes/fake-driver.c" "$tests/fakes/fake-device.c" \
 		"$tests/fakes/fake-memory.c" &&
 		shared nccl.so "$tests/fakes/fake-nccl.c" || return
 	export LLMC_LIBCUDA="$tmp/driver.so" LLMC_LIBNCCL="$tmp/nccl.so"

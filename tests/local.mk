@@ -145,7 +145,7 @@ dist-clean-tests:
 check_PROGRAMS += %D%/gpu/dump
 %C%_gpu_dump_SOURCES = %D%/gpu/primitives.c %D%/gpu/primitives.h
 %C%_gpu_dump_LDADD = codegen/libcodegen.a passes/libpasses.a \
-	ir/libir.a runtime/librt_llmc.a $(external_libs)
+	ir/libir.a runtime/libemulate.a runtime/librt_llmc.a $(external_libs)
 %C%_gpu_dump_LDFLAGS = $(AM_LDFLAGS) -Wl,-E
 
 # The quickest tests come last, so that no core waits long for another.
@@ -162,8 +162,9 @@ TESTS += $(cli_tests) $(attack_tests) $(doc_pages) $(script_tests) \
 # day, in float64; then every attack in full; then, where there is LLVM, such
 # models as binaries, and ranks that die at random moments.
 # make soak [SOAK_SECONDS=600] [SOAK_SEED=1]
-soak: llmc$(EXEEXT) runtime/librank.a %D%/unit/sim/t-split$(EXEEXT) \
-	%D%/unit/runtime/toy-rank$(EXEEXT) %D%/unit/runtime/toy-gpu$(EXEEXT)
+soak: llmc$(EXEEXT) runtime/librank.a runtime/emulate.so \
+	%D%/unit/sim/t-split$(EXEEXT) %D%/unit/runtime/toy-rank$(EXEEXT) \
+	%D%/unit/runtime/toy-gpu$(EXEEXT)
 	@$(AM_TESTS_ENVIRONMENT) \
 	seed=$${SOAK_SEED:-`date +%Y%m%d`0000}; \
 	SPLIT_SECONDS=$${SOAK_SECONDS:-600} SPLIT_SEED=$$seed \
@@ -195,6 +196,7 @@ check-pairs update-golden: llmc$(EXEEXT)
 # The headers, the plug-in interface and the program, as a user finds them.
 installcheck-local:
 	DESTDIR='$(DESTDIR)' bindir='$(bindir)' includedir='$(includedir)' \
+	pkglibdir='$(pkglibdir)' \
 	top_srcdir='$(abs_srcdir)' CC='$(CC)' \
 	sh $(srcdir)/%D%/installcheck.sh
 

@@ -8,8 +8,7 @@ export LC_ALL
 
 # Tags that several files define so far.  Nothing may be added.
 tags='
-alike cell check entry frame head held holding link made name run step uses
-walk work
+alike cell check frame held holding made run step uses
 '
 failed=0
 

@@ -6,6 +6,7 @@
 #include "config.h"
 
 #include "codegen/cg.h"
+#include "runtime/abi.h"
 #include "runtime/delay.h"
 #include "runtime/scratch.h"
 
@@ -31,12 +32,11 @@ report_error(struct ir_ctx *c, const char *what, const char *path)
 
 /* ---- the runtime ---- */
 
-/* Relative to llmc: installed, or in the build folder. */
+/* A part of the runtime, relative to llmc: installed, or in the build tree. */
 static const char *
-find_runtime(struct ir_ctx *c)
+find_runtime(struct ir_ctx *c, const char *name)
 {
-	static const char *const places[] = { "../lib/llmc/librank.a",
-					      "runtime/librank.a" };
+	static const char *const places[] = { "../lib/llmc/", "runtime/" };
 	char self[4096];
 	ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
 	const char *path;
@@ -49,14 +49,14 @@ find_runtime(struct ir_ctx *c)
 		slash[1] = '\0';
 	}
 	for (i = 0; i < sizeof places / sizeof places[0]; i++) {
-		path = arena_printf(&c->perm, "%s%s", self, places[i]);
+		path = arena_printf(&c->perm, "%s%s%s", self, places[i], name);
 		if (access(path, R_OK) == 0) {
 			return path;
 		}
 	}
-	diag_error(&c->diags, nowhere, "the runtime, librank.a, is neither "
-		   "in %s../lib/llmc nor in %sruntime: make install puts it "
-		   "there", self, self);
+	diag_error(&c->diags, nowhere, "the runtime, %s, is neither in "
+		   "%s../lib/llmc nor in %sruntime: make install puts it "
+		   "there", name, self, self);
 	return NULL;
 }
 
@@ -102,7 +102,7 @@ run_linker(struct ir_ctx *c, struct link_command *x, struct rt_delay *h)
 	if (!rt_delay_wait(h, pid, &status)) {
 		return report_error(c, "wait for", x->words[0]);
 	}
-	if (h->told) {
+	if (h->caught) {
 		return false;
 	}
 	if (!WIFEXITED(status) || WEXITSTATUS(status)) {
@@ -210,7 +210,7 @@ cg_link(struct ir_ctx *ctx, const struct buf *objects, uint32_t n,
 	const char *path;
 	bool ok;
 
-	x.runtime = find_runtime(ctx);
+	x.runtime = find_runtime(ctx, "librank.a");
 	if (!x.runtime) {
 		return false;
 	}
@@ -250,4 +250,12 @@ cg_load(struct ir_ctx *ctx, const struct buf *object)
 	}
 	rt_delay_end(&x.hold);
 	return library;
+}
+
+bool
+cg_emulator(struct ir_ctx *ctx, struct buf *out)
+{
+	const char *path = find_runtime(ctx, RT_EMULATOR_FILE);
+
+	return path && read_file(ctx, path, out);
 }

@@ -7,6 +7,7 @@
  * until a file or folder is complete.
  */
 #include "frontend/tool/tool.h"
+#include "runtime/abi.h"
 #include "runtime/delay.h"
 
 #include <dirent.h>
@@ -160,7 +161,8 @@ static const struct {
 			NULL } }
 };
 
-static const char program[] = "rank";
+/* Files that not every plan has. */
+static const char *const parts[] = { "rank", RT_EMULATOR_FILE };
 
 static const char *
 inside(struct ir_ctx *c, const char *folder, const char *name)
@@ -393,6 +395,25 @@ write_all_beside(struct ir_ctx *c, const char *path,
 	return ok;
 }
 
+/* Removes what the old plan had in the folder and the new one has not. */
+static void
+drop_parts(struct ir_ctx *c, const char *path, const struct drv_files *x)
+{
+	bool has;
+	uint32_t i;
+	size_t j;
+
+	for (j = 0; j < sizeof parts / sizeof *parts; j++) {
+		has = false;
+		for (i = 0; i < x->n; i++) {
+			has |= strcmp(x->at[i].name, parts[j]) == 0;
+		}
+		if (!has) {
+			drop(inside(c, path, parts[j]));
+		}
+	}
+}
+
 /* Removes the old subfolder, and renames the new one if there is one. */
 static bool
 swap_sub(struct ir_ctx *c, const char *path, uint32_t sub,
@@ -421,13 +442,12 @@ static bool
 swap_all(struct ir_ctx *c, const char *path, const struct drv_files *x,
 	 struct beside *b)
 {
-	bool ok = true, runs = false;
+	bool ok = true;
 	uint32_t i;
 
 	for (i = 0; ok && i < x->n; i++) {
 		const char *to = inside(c, path, x->at[i].name);
 
-		runs |= strcmp(x->at[i].name, program) == 0;
 		if (b->file[i]) {
 			ok = rename(b->file[i], to) == 0 || fail(c, to);
 			b->file[i] = ok ? NULL : b->file[i];
@@ -436,8 +456,8 @@ swap_all(struct ir_ctx *c, const char *path, const struct drv_files *x,
 	for (i = 0; ok && i < SUBFOLDERS; i++) {
 		ok = swap_sub(c, path, i, b);
 	}
-	if (ok && !runs && b->was_plan) {
-		drop(inside(c, path, program));
+	if (ok && b->was_plan) {
+		drop_parts(c, path, x);
 	}
 	return ok;
 }

@@ -326,6 +326,20 @@ link_all(struct driver *d, const struct drv_kernels *k)
 	return cg_link(&d->ctx, objects, n, &d->program);
 }
 
+/* What `rank --device emulate` loads. */
+static bool
+add_emulator(struct driver *d)
+{
+	struct buf file;
+
+	buf_init(&file, &d->ctx.perm);
+	if (!cg_emulator(&d->ctx, &file)) {
+		return false;
+	}
+	add_file(d, RT_EMULATOR_FILE, file.at, file.n);
+	return true;
+}
+
 bool
 drv_kernels_end(struct driver *d, const struct drv_kernels *k)
 {
@@ -341,5 +355,5 @@ drv_kernels_end(struct driver *d, const struct drv_kernels *k)
 		}
 		put_table(d, k, &d->json);
 	}
-	return link_all(d, k);
+	return link_all(d, k) && (!k->plan.make.nsources || add_emulator(d));
 }

@@ -1,6 +1,7 @@
 /*
- * collective.c - what a talk is about, for all transports: who brings what, who
- * sums which slice, and whether all have the same plan.
+ * What a collective is about, for all transports: the pieces that each member
+ * contributes and wants, the slice that each member sums, and the checksum by
+ * which ranks see that they run the same plan.
  */
 #define _GNU_SOURCE	/* MAP_ANONYMOUS */
 
@@ -28,7 +29,7 @@ rt_meeting_pieces(const struct rt_comm *c, const struct rt_meeting *m,
 		  const struct rt_spread *const *spreads, int64_t rank,
 		  const struct rt_pieces **out)
 {
-	rt_coll_pieces(c->plan, m->coll, spreads, rank, m->scene.microbatch,
+	rt_coll_pieces(c->plan, m->coll, spreads, rank, m->activity.microbatch,
 		       out);
 }
 
@@ -79,7 +80,8 @@ rt_meeting_most(const struct rt_comm *c, const struct rt_meeting *m)
 	return most;
 }
 
-/* All members' `in` lie where c->theirs says: makes this rank's `out`. */
+/* The `in` of each member lies at c->theirs[member]; writes this rank's
+ * `out`. */
 static void
 gather(struct rt_comm *c, const struct rt_meeting *m, struct rt_part *parts,
        char *acc)
@@ -112,7 +114,7 @@ rt_meeting_by_mail(struct rt_comm *c, const struct rt_meeting *m,
 		bytes = rt_meeting_bytes(c, x, me);
 		memcpy(several + i, x->in, (size_t)bytes);
 	}
-	s = c->via->show(c, m->group, &m->scene, m->next ? several : m->in,
+	s = c->via->show(c, m->group, &m->activity, m->next ? several : m->in,
 			 m->next ? i : bytes, c->theirs, err);
 	for (x = m; x && s == RT_OK; x = x->next) {
 		gather(c, x, parts, acc);

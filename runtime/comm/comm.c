@@ -1,6 +1,7 @@
 /*
- * comm.c - talks as the plan has them: who takes part, whether it can be
- * right, and numbers of the host's own.
+ * The plan's collectives: which ranks take part and whether their sizes and
+ * operands are valid, before the transport moves any element; and small
+ * reductions that the host itself needs.
  */
 #include "runtime/comm/msg.h"
 
@@ -20,20 +21,61 @@ rt_rank_text(const struct rt_comm *c, int64_t rank)
 }
 
 struct rt_rank_text
-rt_scene_text(const struct rt_scene *s)
+rt_activity_text(const struct rt_activity *s)
 {
 	struct rt_rank_text t = { "" };
 	size_t n = 0;
 
-	if (s->trip >= 0) {
+	if (s->layer >= 0) {
 		n = (size_t)snprintf(t.text, sizeof(t.text), ", layer %lld",
-				     (long long)s->trip);
+				     (long long)s->layer);
 	}
 	if (s->microbatch >= 0) {
 		snprintf(t.text + n, sizeof(t.text) - n, ", microbatch %lld",
 			 (long long)s->microbatch);
 	}
 	return t;
+}
+
+struct rt_rank_text
+rt_event_text(const struct rt_event *e)
+{
+	struct rt_activity s = { e->what, e->layer, e->microbatch, 0 };
+
+	return rt_activity_text(&s);
+}
+
+enum rt_status
+rt_event_mismatch(const struct rt_comm *c, const struct rt_activity *s,
+		  const struct rt_event *theirs, int64_t rank,
+		  struct rt_error *err)
+{
+	struct rt_event e = *theirs;
+
+	e.what[sizeof(e.what) - 1] = '\0';
+	return rt_fail(err, RT_FORMAT, RT_NOWHERE,
+		       "%s is in %s%s, %s in %s%s: they run different plans, "
+		       "or one of them is broken",
+		       rt_rank_text(c, c->world.rank).text,
+		       rt_show_name(s->what).text, rt_activity_text(s).text,
+		       rt_rank_text(c, rank).text, rt_show_name(e.what).text,
+		       rt_event_text(&e).text);
+}
+
+void
+rt_line_rank(struct rt_line *t, int64_t found, int64_t rank)
+{
+	if (found < 8) {
+		rt_line_add(t, "%s%lld", found ? ", " : "", (long long)rank);
+	}
+}
+
+void
+rt_line_more_ranks(struct rt_line *t, int64_t found)
+{
+	if (found > 8) {
+		rt_line_add(t, " and %lld more", (long long)(found - 8));
+	}
 }
 
 /* ---- groups ---- */
@@ -108,8 +150,8 @@ make_group(struct rt_comm *c, int64_t axes, int64_t holders,
 		free(g.ranks);
 		return rt_fail(err, RT_RANGE, RT_NOWHERE, g.me < 0 ?
 			       "rank %lld is not part of a group in which it "
-			       "talks" : "rank %lld: more than 64 kinds of "
-			       "groups", (long long)c->world.rank);
+			       "communicates" : "rank %lld: more than 64 "
+			       "kinds of groups", (long long)c->world.rank);
 	}
 	c->groups[c->ngroups++] = g;
 	return RT_OK;
@@ -139,7 +181,7 @@ rt_group_find(struct rt_comm *c, int64_t axes, int64_t holders,
 	return RT_OK;
 }
 
-/* ---- talks ---- */
+/* ---- collectives ---- */
 
 static uint64_t
 add_number(uint64_t h, int64_t n)
@@ -159,9 +201,10 @@ of_text(const char *s)
 	return h;
 }
 
-/* Of what all members of a group do alike. */
+/* An id that is the same for all members of a group that run the same
+ * collective of the same iteration and microbatch. */
 static uint64_t
-id_of(const struct rt_coll *t, int64_t trip, int64_t microbatch)
+id_of(const struct rt_coll *t, int64_t layer, int64_t microbatch)
 {
 	uint64_t h = add_number(of_text(t->what), t->op);
 
@@ -169,7 +212,7 @@ id_of(const struct rt_coll *t, int64_t trip, int64_t microbatch)
 	for (; t; t = t->next) {
 		h = add_number(h, t->ndims);
 	}
-	h = add_number(h, trip);
+	h = add_number(h, layer);
 	return add_number(h, microbatch);
 }
 
@@ -194,8 +237,8 @@ bytes_of(const struct rt_comm *c, const struct rt_coll *t,
 }
 
 static enum rt_status
-check(const struct rt_comm *c, const struct rt_coll *t, int64_t microbatch,
-      const char *in, const char *out, struct rt_error *err)
+check_coll(const struct rt_comm *c, const struct rt_coll *t, int64_t microbatch,
+	   const char *in, const char *out, struct rt_error *err)
 {
 	bool ends = t->op == RT_COLL_SEND || t->op == RT_COLL_RECV ||
 		    t->op == RT_COLL_FREE;
@@ -233,7 +276,7 @@ static enum rt_status
 carry_out(struct rt_comm *c, const struct rt_meeting *m, struct rt_error *err)
 {
 	const struct rt_coll *t = m->coll;
-	int64_t mb = m->scene.microbatch;
+	int64_t mb = m->activity.microbatch;
 	int64_t peer = rt_rank_at_pipe(c->plan, c->world.rank, t->peer);
 
 	switch (t->op) {
@@ -250,7 +293,8 @@ carry_out(struct rt_comm *c, const struct rt_meeting *m, struct rt_error *err)
 	}
 }
 
-/* Each as it would be alone; *n: how many they are. */
+/* Checks each of the joined collectives as if it ran alone; *n is how many they
+ * are. */
 static enum rt_status
 check_all(const struct rt_comm *c, const struct rt_coll *t, int64_t microbatch,
 	  char *const *at, int64_t *n, struct rt_error *err)
@@ -259,7 +303,8 @@ check_all(const struct rt_comm *c, const struct rt_coll *t, int64_t microbatch,
 	enum rt_status s = RT_OK;
 
 	for (x = t, *n = 0; x && s == RT_OK; x = x->next, ++*n) {
-		s = check(c, x, microbatch, at[2 * *n], at[2 * *n + 1], err);
+		s = check_coll(c, x, microbatch, at[2 * *n], at[2 * *n + 1],
+			       err);
 		if (s == RT_OK && (*n == RT_MAX_JOINED || x->op != t->op ||
 				   x->axes != t->axes || x->elem != t->elem ||
 				   x->holders != t->holders)) {
@@ -273,7 +318,7 @@ check_all(const struct rt_comm *c, const struct rt_coll *t, int64_t microbatch,
 
 enum rt_status
 rt_comm_join(struct rt_comm *c, const struct rt_coll *t, int64_t microbatch,
-	     char *const *at, int64_t trip, struct rt_error *err)
+	     char *const *at, int64_t layer, struct rt_error *err)
 {
 	struct rt_meeting m[RT_MAX_JOINED];
 	struct rt_group *g = NULL;
@@ -283,15 +328,15 @@ rt_comm_join(struct rt_comm *c, const struct rt_coll *t, int64_t microbatch,
 	if (s != RT_OK) {
 		return s;
 	}
-	rt_comm_note(c, t->what, trip, microbatch);
+	rt_comm_note(c, t->what, layer, microbatch);
 	if (t->op != RT_COLL_SEND && t->op != RT_COLL_RECV &&
 	    t->op != RT_COLL_FREE) {
 		s = rt_group_find(c, t->axes, t->holders, &g, err);
 	}
-	m[0].scene = (struct rt_scene){ t->what, trip, microbatch,
-					id_of(t, trip, microbatch) };
+	m[0].activity = (struct rt_activity){ t->what, layer, microbatch,
+					id_of(t, layer, microbatch) };
 	for (i = 0; i < n; i++, t = t->next) {
-		m[i] = (struct rt_meeting){ g, m[0].scene, t, at[2 * i],
+		m[i] = (struct rt_meeting){ g, m[0].activity, t, at[2 * i],
 			at[2 * i + 1], t->next ? &m[i + 1] : NULL };
 	}
 	return s == RT_OK ? carry_out(c, m, err) : s;
@@ -299,21 +344,21 @@ rt_comm_join(struct rt_comm *c, const struct rt_coll *t, int64_t microbatch,
 
 enum rt_status
 rt_comm_coll(struct rt_comm *c, const struct rt_coll *t, int64_t microbatch,
-	     char *in, char *out, int64_t trip, struct rt_error *err)
+	     char *in, char *out, int64_t layer, struct rt_error *err)
 {
 	char *const at[] = { in, out };
 
-	return rt_comm_join(c, t, microbatch, at, trip, err);
+	return rt_comm_join(c, t, microbatch, at, layer, err);
 }
 
 void
-rt_comm_note(struct rt_comm *c, const char *what, int64_t trip,
+rt_comm_note(struct rt_comm *c, const char *what, int64_t layer,
 	     int64_t microbatch)
 {
-	c->via->note(c, what, trip, microbatch);
+	c->via->note(c, what, layer, microbatch);
 }
 
-/* ---- numbers of the host's own ---- */
+/* ---- the host's own reductions ---- */
 
 enum number { SUM_F64, SUM_U64, MAX_I64 };
 
@@ -341,10 +386,10 @@ fold_number(enum number kind, void *to, const void *from, int64_t i,
 }
 
 static enum rt_status
-combine(struct rt_comm *c, int64_t axes, enum number kind, const char *what,
-	void *at, int64_t n, struct rt_error *err)
+combine_numbers(struct rt_comm *c, int64_t axes, enum number kind,
+		const char *what, void *at, int64_t n, struct rt_error *err)
 {
-	struct rt_scene scene = { what, -1, -1,
+	struct rt_activity activity = { what, -1, -1,
 		add_number(add_number(of_text(what), n), kind) };
 	const int64_t most = RT_MAIL_BYTES / 8;
 	struct rt_group *g;
@@ -356,7 +401,7 @@ combine(struct rt_comm *c, int64_t axes, enum number kind, const char *what,
 		char *to = n ? (char *)at + done * 8 : NULL;
 		int64_t part = n - done < most ? n - done : most;
 
-		s = c->via->show(c, g, &scene, to ? to : "", part * 8,
+		s = c->via->show(c, g, &activity, to ? to : "", part * 8,
 				 c->theirs, err);
 		for (r = 0; s == RT_OK && r < g->n; r++) {
 			for (i = 0; i < part; i++) {
@@ -371,21 +416,24 @@ enum rt_status
 rt_comm_sum_f64(struct rt_comm *c, int64_t axes, double *at, int64_t n,
 		struct rt_error *err)
 {
-	return combine(c, axes, SUM_F64, "a sum of numbers", at, n, err);
+	return combine_numbers(c, axes, SUM_F64, "a sum of numbers", at, n,
+			       err);
 }
 
 enum rt_status
 rt_comm_sum_u64(struct rt_comm *c, uint64_t *at, int64_t n,
 		struct rt_error *err)
 {
-	return combine(c, -1, SUM_U64, "a sum of check sums", at, n, err);
+	return combine_numbers(c, -1, SUM_U64, "a sum of check sums", at, n,
+			       err);
 }
 
 enum rt_status
 rt_comm_max_i64(struct rt_comm *c, int64_t *at, int64_t n,
 		struct rt_error *err)
 {
-	return combine(c, -1, MAX_I64, "a maximum of all ranks", at, n, err);
+	return combine_numbers(c, -1, MAX_I64, "a maximum of all ranks", at, n,
+			       err);
 }
 
 enum rt_status
@@ -393,7 +441,7 @@ rt_comm_spread(struct rt_comm *c, int64_t from, void *at, int64_t bytes,
 	       struct rt_error *err)
 {
 	static const char what[] = "bytes of one rank for all";
-	struct rt_scene scene = { what, -1, -1,
+	struct rt_activity activity = { what, -1, -1,
 		add_number(add_number(of_text(what), bytes), from) };
 	bool mine = c->world.rank == from;
 	struct rt_group *g;
@@ -406,8 +454,8 @@ rt_comm_spread(struct rt_comm *c, int64_t from, void *at, int64_t bytes,
 
 		part = bytes - done < RT_MAIL_BYTES ? bytes - done
 						    : RT_MAIL_BYTES;
-		s = c->via->show(c, g, &scene, to, mine ? part : 0, c->theirs,
-				 err);
+		s = c->via->show(c, g, &activity, to, mine ? part : 0,
+				 c->theirs, err);
 		if (s == RT_OK && !mine) {
 			memcpy(to, c->theirs[from], (size_t)part);
 		}
@@ -420,14 +468,14 @@ rt_comm_show_first(struct rt_comm *c, const struct rt_group *g, void *at,
 		   int64_t bytes, struct rt_error *err)
 {
 	static const char what[] = "bytes of one rank for its group";
-	struct rt_scene scene = { what, -1, -1,
+	struct rt_activity activity = { what, -1, -1,
 		add_number(of_text(what), bytes) };
 	struct rt_group *mine;
 	enum rt_status s = rt_group_find(c, g->axes, g->holders, &mine, err);
 
 	rt_comm_note(c, what, -1, -1);
 	if (s == RT_OK) {
-		s = c->via->show(c, mine, &scene, at, g->me == 0 ? bytes : 0,
+		s = c->via->show(c, mine, &activity, at, g->me == 0 ? bytes : 0,
 				 c->theirs, err);
 	}
 	if (s == RT_OK && g->me != 0) {
@@ -439,10 +487,10 @@ rt_comm_show_first(struct rt_comm *c, const struct rt_group *g, void *at,
 enum rt_status
 rt_comm_barrier(struct rt_comm *c, const char *what, struct rt_error *err)
 {
-	return combine(c, -1, MAX_I64, what, NULL, 0, err);
+	return combine_numbers(c, -1, MAX_I64, what, NULL, 0, err);
 }
 
-/* ---- coming and going ---- */
+/* ---- opening and closing ---- */
 
 static enum rt_status
 check_world(const struct rt_comm_options *o, struct rt_error *err)
@@ -458,10 +506,8 @@ check_world(const struct rt_comm_options *o, struct rt_error *err)
 	return RT_OK;
 }
 
-/*
- * Does MPI connect what that launcher has started?  torchrun does not start
- * it, nor does srun without PMIx or PMI.
- */
+/* Whether MPI connects the ranks that this launcher has started. torchrun does
+ * not start MPI, nor does srun without PMIx or PMI. */
 static bool
 starts_mpi(const struct rt_world *w)
 {
@@ -469,7 +515,7 @@ starts_mpi(const struct rt_world *w)
 	       strcmp(w->how, "Slurm") != 0;
 }
 
-/* A rank that is alone has nobody to find. */
+/* A rank that runs alone needs no transport. */
 static enum rt_status
 choose(const struct rt_comm_options *o, const struct rt_transport **via,
        struct rt_error *err)
@@ -532,7 +578,7 @@ rt_comm_open(struct rt_comm **out, const struct rt_comm_options *o,
 	c->world = o->world;
 	c->timeout_us = o->timeout_s * 1e6;
 	c->report_fd = o->report_fd;
-	c->told = o->told;
+	c->end_asked = o->end_asked;
 	c->variables = o->variables;
 	c->arena_bytes = arena_bytes;
 	c->via = via;

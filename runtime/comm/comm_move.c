@@ -1,7 +1,7 @@
 /*
- * comm_move.c - elements of several ranks that a rank wants: of each dim both
- * have pieces, and where these meet are runs that lie side by side at both
- * ends.
+ * Copies or reduces, into this rank's memory, the elements that several ranks
+ * have of what this rank wants.  Of each dim both sides have pieces; where a
+ * piece here and a piece there overlap is a run, contiguous on both sides.
  */
 #include "runtime/comm/transport.h"
 
@@ -13,27 +13,29 @@ enum {
 	COPY_BYTES = 4 << 20
 };
 
-/* Local positions of a dim, there and in the box here. */
-struct run {
+/* A run of a dim: where it begins in the part and in the box, and its
+ * length. */
+struct dim_run {
 	int64_t in, out, n;
 };
 
-struct walk {
+struct part_walk {
 	enum rt_elem elem;
 	enum rt_coll_op op;
 	int64_t bytes;		/* of an element */
 	int64_t ndims;
 	const struct rt_pieces *dims[MAX_DIMS];	/* of what is wanted */
-	struct rt_pieces unit;	/* trailing dims that all have alike, as one */
-	/* the box at hand, in local positions; contiguous */
+	/* trailing dims that all ranks have alike, folded into one */
+	struct rt_pieces unit;
+	/* the current box, in local positions; contiguous */
 	int64_t from[MAX_DIMS], count[MAX_DIMS];
-	/* of one part in the box */
-	struct run runs[MAX_DIMS][MAX_RUNS];
+	/* of the current part in the box */
+	struct dim_run runs[MAX_DIMS][MAX_RUNS];
 	int64_t nruns[MAX_DIMS];
 	int64_t sizes[MAX_DIMS];	/* of the part */
 	const struct rt_part *part;
-	char *to;		/* the box; of sums in wide elements */
-	bool first;		/* to be set, not added to */
+	char *to;		/* memory of the box; sums in their wide type */
+	bool first;		/* elements are set, not added to */
 };
 
 int64_t
@@ -82,9 +84,9 @@ max(int64_t a, int64_t b)
 }
 
 static void
-add_run(struct walk *w, int64_t d, struct run r)
+add_run(struct part_walk *w, int64_t d, struct dim_run r)
 {
-	struct run *end = w->runs[d] + w->nruns[d];
+	struct dim_run *end = w->runs[d] + w->nruns[d];
 
 	if (w->nruns[d] > 0 && end[-1].in + end[-1].n == r.in &&
 	    end[-1].out + end[-1].n == r.out) {
@@ -95,9 +97,9 @@ add_run(struct walk *w, int64_t d, struct run r)
 	w->nruns[d]++;
 }
 
-/* Positions of the box's dim that the part has; how many. */
+/* Finds the positions of the box's dim that the part has; returns how many. */
 static int64_t
-find_runs(struct walk *w, int64_t d, const struct rt_pieces *in)
+find_runs(struct part_walk *w, int64_t d, const struct rt_pieces *in)
 {
 	const struct rt_pieces *out = w->dims[d];
 	int64_t from = w->from[d], to = from + w->count[d];
@@ -105,7 +107,7 @@ find_runs(struct walk *w, int64_t d, const struct rt_pieces *in)
 
 	w->nruns[d] = 0;
 	for (i = 0; i < out->n; here += out->at[i++].count) {
-		/* positions of the dim, of this piece in the box */
+		/* positions of the dim that this piece has in the box */
 		int64_t shift = out->at[i].start - here;
 		int64_t lo = max(here, from) + shift;
 		int64_t hi = min(here + out->at[i].count, to) + shift;
@@ -116,7 +118,7 @@ find_runs(struct walk *w, int64_t d, const struct rt_pieces *in)
 			int64_t b = min(hi, in->at[j].start + in->at[j].count);
 
 			if (a < b) {
-				add_run(w, d, (struct run){
+				add_run(w, d, (struct dim_run){
 					there + a - in->at[j].start,
 					a - shift - from, b - a });
 				n += b - a;
@@ -144,7 +146,7 @@ rt_copy_part(const struct rt_part *p, char *to, const char *from,
 }
 
 static void
-take(const struct walk *w, int64_t in, int64_t out, int64_t n)
+move_run(const struct part_walk *w, int64_t in, int64_t out, int64_t n)
 {
 	const char *from = w->part->at + in * w->bytes;
 
@@ -164,9 +166,9 @@ take(const struct walk *w, int64_t in, int64_t out, int64_t n)
 	}
 }
 
-/* Whether positions of the last cut dim lie side by side at both ends. */
+/* Whether the positions of the last cut dim are contiguous on both sides. */
 static bool
-is_dense(const struct walk *w)
+is_dense(const struct part_walk *w)
 {
 	int64_t d = w->ndims - 1;
 
@@ -175,34 +177,35 @@ is_dense(const struct walk *w)
 }
 
 static void
-visit(const struct walk *w, int64_t d, int64_t in, int64_t out)
+move_dims(const struct part_walk *w, int64_t d, int64_t in, int64_t out)
 {
 	int64_t last = w->ndims - 1, r, i;
 
 	for (r = 0; r < w->nruns[d]; r++) {
-		const struct run *run = &w->runs[d][r];
+		const struct dim_run *run = &w->runs[d][r];
 		int64_t a = in * w->sizes[d] + run->in;
 		int64_t b = out * w->count[d] + run->out;
 
 		if (d == last) {
-			take(w, a, b, run->n);
+			move_run(w, a, b, run->n);
 			continue;
 		}
-		/* else a dim cut inside is moved element by element */
+		/* else a dim that is cut inside moves element by element */
 		if (d == last - 1 && is_dense(w)) {
-			take(w, a * w->sizes[last], b * w->sizes[last],
-			     run->n * w->sizes[last]);
+			move_run(w, a * w->sizes[last], b * w->sizes[last],
+				 run->n * w->sizes[last]);
 			continue;
 		}
 		for (i = 0; i < run->n; i++) {
-			visit(w, d + 1, a + i, b + i);
+			move_dims(w, d + 1, a + i, b + i);
 		}
 	}
 }
 
-/* How many elements of the box the part has. */
+/* Finds the runs of the part in the box; returns how many elements they
+ * have. */
 static int64_t
-look_at(struct walk *w, const struct rt_part *part)
+find_part_runs(struct part_walk *w, const struct rt_part *part)
 {
 	int64_t n = 1, d;
 
@@ -220,19 +223,19 @@ look_at(struct walk *w, const struct rt_part *part)
 /* ---- boxes ---- */
 
 static void
-copy_box(struct walk *w, const struct rt_part *parts, int64_t n)
+copy_box(struct part_walk *w, const struct rt_part *parts, int64_t n)
 {
 	int64_t i;
 
 	for (i = 0; i < n; i++) {
-		if (look_at(w, &parts[i]) > 0) {
-			visit(w, 0, 0, 0);
+		if (find_part_runs(w, &parts[i]) > 0) {
+			move_dims(w, 0, 0, 0);
 		}
 	}
 }
 
 static void
-sum_box(struct walk *w, const struct rt_part *parts, int64_t n, char *out)
+sum_box(struct part_walk *w, const struct rt_part *parts, int64_t n, char *out)
 {
 	int64_t elems = 1, i, d;
 
@@ -240,23 +243,23 @@ sum_box(struct walk *w, const struct rt_part *parts, int64_t n, char *out)
 		elems *= w->count[d];
 	}
 	for (i = 0; i < n; i++) {
-		int64_t has = look_at(w, &parts[i]);
+		int64_t has = find_part_runs(w, &parts[i]);
 
 		w->first = i == 0 && has == elems;
 		if (i == 0 && !w->first) {
 			rt_neutral(w->elem, w->op, w->to, elems);
 		}
 		if (has > 0) {
-			visit(w, 0, 0, 0);
+			move_dims(w, 0, 0, 0);
 		}
 	}
 	rt_narrow(w->elem, out, w->to, elems);
 }
 
-/* Box by box, each of at most `most` elements. */
+/* Sums box by box, each of at most `most` elements. */
 static void
-sum_boxes(struct walk *w, const struct rt_part *parts, int64_t n, int64_t most,
-	  char *out)
+sum_boxes(struct part_walk *w, const struct rt_part *parts, int64_t n,
+	  int64_t most, char *out)
 {
 	int64_t inner = 1, total = 1, split, d, i, done;
 
@@ -289,9 +292,9 @@ sum_boxes(struct walk *w, const struct rt_part *parts, int64_t n, int64_t most,
 	}
 }
 
-/* Trailing dims of which all have the same are one. */
+/* Folds trailing dims of which all parts have the same pieces into one. */
 static void
-fold_dims(struct walk *w, const struct rt_part *parts, int64_t n,
+fold_dims(struct part_walk *w, const struct rt_part *parts, int64_t n,
 	  const struct rt_pieces *const *dims, int64_t ndims)
 {
 	int64_t unit = 1, d, i;
@@ -328,7 +331,7 @@ rt_gather_parts(const struct rt_part *parts, int64_t n,
 		const struct rt_pieces *const *dims, int64_t ndims,
 		enum rt_elem elem, enum rt_coll_op op, char *out, char *acc)
 {
-	struct walk w;
+	struct part_walk w;
 
 	w.elem = elem;
 	w.op = op;

@@ -1,7 +1,8 @@
 /*
- * comm_parts.c - what one rank of a talk has of what another one wants, and the
- * room of a GPU that this takes, whose libraries send and get what lies side
- * by side.  The compiler counts by this, and the runtime takes by it.
+ * What one member of a collective has of what another one wants, and the
+ * scratch that a GPU needs to pack it: NCCL sends and receives contiguous
+ * memory only. The compiler reserves scratch by these functions and the runtime
+ * uses it by the same ones, so both always agree.
  */
 #include "runtime/comm/transport.h"
 
@@ -53,7 +54,8 @@ one_run(const struct rt_overlap *x, int64_t dim, int layout)
 	return true;
 }
 
-/* It is dense if all dims behind the first of several positions are whole. */
+/* The overlap is dense if all dims after the first one of several positions are
+ * whole. */
 void
 rt_overlap(const struct rt_pieces *const *in,
 	   const struct rt_pieces *const *out, int64_t ndims,
@@ -78,7 +80,7 @@ rt_overlap(const struct rt_pieces *const *in,
 	}
 }
 
-/* ---- room ---- */
+/* ---- scratch ---- */
 
 bool
 rt_packs_out(const struct rt_overlap *x)
@@ -98,10 +100,10 @@ rt_pack_bytes(const struct rt_overlap *x, int64_t elem_bytes)
 	return (x->elems * elem_bytes + ALIGN - 1) / ALIGN * ALIGN;
 }
 
-/* Do all members have before what they want behind? */
+/* Whether every member wants just what it has, so that nothing moves. */
 static bool
-stays(const struct rt_pieces *const *in, const struct rt_pieces *const *out,
-      int64_t n)
+nothing_moves(const struct rt_pieces *const *in,
+	      const struct rt_pieces *const *out, int64_t n)
 {
 	int64_t i;
 
@@ -118,7 +120,7 @@ rt_pack_total(const struct rt_pieces *const *in,
 	struct rt_overlap x;
 	int64_t bytes = 0, i;
 
-	if (n == 1 || stays(in, out, n * ndims)) {
+	if (n == 1 || nothing_moves(in, out, n * ndims)) {
 		return 0;
 	}
 	for (i = 0; i < n; i++) {

@@ -1,6 +1,6 @@
 /*
- * doorbell.c - how a rank waits for another: it looks for some microseconds,
- * lets others have the core, and then sleeps in the kernel until it is woken.
+ * How a rank waits for another one of its host: it spins for some microseconds,
+ * then yields its core, then sleeps in the kernel (futex) until it is woken.
  */
 #define _GNU_SOURCE	/* syscall, sched_getaffinity */
 
@@ -13,7 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Whoever sleeps looks so often whether anybody died. */
+/* A rank that sleeps wakes up so often to see whether another one has died. */
 #define NAP_NS 20000000
 
 double
@@ -36,7 +36,7 @@ rt_cores_of(struct rt_core_set *c)
 	memcpy(c->bytes, &set, sizeof(set));
 }
 
-/* With more ranks than cores, to spin is to keep out whom one waits for. */
+/* With more ranks than cores, spinning keeps the awaited rank off its core. */
 struct rt_patience
 rt_patience_of(const struct rt_core_set *const *sets, int64_t n)
 {
@@ -59,7 +59,7 @@ rt_patience_of(const struct rt_core_set *const *sets, int64_t n)
 }
 
 bool
-rt_doorbell_count(struct rt_doorbell *b, unsigned want)
+rt_doorbell_reached(struct rt_doorbell *b, unsigned want)
 {
 	return (int)(atomic_load_explicit(&b->count, memory_order_acquire) -
 		     want) >= 0;
@@ -95,7 +95,7 @@ rt_doorbell_await(struct rt_doorbell *b, unsigned want, struct rt_patience p)
 	unsigned i;
 
 	for (i = 0; i < p.spins; i++) {
-		if (rt_doorbell_count(b, want)) {
+		if (rt_doorbell_reached(b, want)) {
 			return true;
 		}
 #if defined(__x86_64__)
@@ -103,11 +103,11 @@ rt_doorbell_await(struct rt_doorbell *b, unsigned want, struct rt_patience p)
 #endif
 	}
 	for (i = 0; i < p.yields; i++) {
-		if (rt_doorbell_count(b, want)) {
+		if (rt_doorbell_reached(b, want)) {
 			return true;
 		}
 		sched_yield();
 	}
 	nap(b, want);
-	return rt_doorbell_count(b, want);
+	return rt_doorbell_reached(b, want);
 }

@@ -1,5 +1,6 @@
 /*
- * mesh.c - where a rank stands, and what it has of a dim.
+ * A rank's coordinates on the mesh of axes, and the pieces of a dim that it
+ * has.
  */
 #include "runtime/comm/comm.h"
 
@@ -35,25 +36,25 @@ rt_mesh_number(const struct rt_plan *p, const int64_t at[RT_MAX_AXES + 1])
 }
 
 void
-rt_mesh_text(const struct rt_plan *p, int64_t rank, char *out, size_t room)
+rt_mesh_text(const struct rt_plan *p, int64_t rank, char *out, size_t size)
 {
 	int64_t at[RT_MAX_AXES + 1], a;
 	bool any = false;
 	size_t n;
 
 	rt_mesh_at(p, rank, at);
-	n = (size_t)snprintf(out, room, "rank %lld", (long long)rank);
-	for (a = 1; a < p->naxes && n < room; a++) {
+	n = (size_t)snprintf(out, size, "rank %lld", (long long)rank);
+	for (a = 1; a < p->naxes && n < size; a++) {
 		if (!p->axes[a].time && p->axes[a].size > 1) {
-			n += (size_t)snprintf(out + n, room - n, "%s%s=%lld",
+			n += (size_t)snprintf(out + n, size - n, "%s%s=%lld",
 					      any ? " " : " (",
 					      p->axes[a].name,
 					      (long long)at[a]);
 			any = true;
 		}
 	}
-	if (any && n < room) {
-		snprintf(out + n, room - n, ")");
+	if (any && n < size) {
+		snprintf(out + n, size - n, ")");
 	}
 }
 

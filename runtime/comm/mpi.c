@@ -1,10 +1,10 @@
 /*
- * mpi.c - MPI's library, loaded when ranks of several hosts are to talk: a
- * program starts where there is none.
+ * MPI as a carrier of messages.  The library is loaded only when ranks of
+ * several hosts use it, so that a program starts where there is no MPI.
  *
- * MPI_Init and MPI_Finalize wait for all ranks, and cannot be asked to do so
- * for some time only.  So a thread of its own calls both, and whoever waits
- * for it looks at a clock.  All other calls return at once.
+ * MPI_Init and MPI_Finalize wait for all ranks, without a timeout. So a thread
+ * of its own calls both, and the thread that needs the result waits with a
+ * clock.  All other calls return at once.
  */
 #include "runtime/comm/msg.h"
 
@@ -17,7 +17,8 @@
 #include <string.h>
 #include <time.h>
 
-/* Handles of Open MPI are addresses in its library, others' are numbers. */
+/* Handles are addresses inside the library in Open MPI, and numbers in
+ * others. */
 #ifdef OPEN_MPI
 #define IMPLEMENTATION "Open MPI"
 #define FILES "libmpi.so.40", "libmpi.so", NULL
@@ -51,12 +52,13 @@
 			   MPI_Comm, MPI_Request *)) \
 	X(MPI_Test, int, (MPI_Request *, int *, MPI_Status *))
 
-/* Of any implementation, as it may be another's than the header's. */
+/* Large enough for any implementation: the one loaded may not be the
+ * header's. */
 enum { VERSION_BYTES = 16384 };
 
-_Static_assert(sizeof(MPI_Request) <= sizeof(void *), "a handle's room");
+_Static_assert(sizeof(MPI_Request) <= sizeof(void *), "a handle fits");
 
-/* What the thread is asked for, and what it has done. */
+/* What the thread is asked to do, and what it has done. */
 enum phase { INIT, RUNS, FINALIZE, ENDED };
 
 struct rt_mpi_lib {
@@ -92,9 +94,10 @@ static const struct symbol handles[] = {
 
 /* ---- loading ---- */
 
-/* MPI's functions have the same names everywhere, handles have not. */
+/* All MPI libraries have the same names of functions, but not the same handles:
+ * refuses a library of another implementation than the header's. */
 static enum rt_status
-is_another(struct rt_mpi_lib *l, struct rt_error *err)
+fail_other_library(struct rt_mpi_lib *l, struct rt_error *err)
 {
 	int (*version)(char *, int *) = NULL;
 	void *f = dlsym(l->file, "MPI_Get_library_version");
@@ -117,8 +120,8 @@ is_another(struct rt_mpi_lib *l, struct rt_error *err)
 }
 
 static enum rt_status
-find(struct rt_mpi_lib *l, const struct symbol *list, size_t n,
-     struct rt_error *err)
+find_symbols(struct rt_mpi_lib *l, const struct symbol *list, size_t n,
+	     struct rt_error *err)
 {
 	size_t i;
 
@@ -126,19 +129,20 @@ find(struct rt_mpi_lib *l, const struct symbol *list, size_t n,
 		void *f = list[i].name ? dlsym(l->file, list[i].name) : NULL;
 
 		if (list[i].name && !f) {
-			return is_another(l, err);
+			return fail_other_library(l, err);
 		}
 		if (f) {
-			/* POSIX lets a data pointer hold a function's */
+			/* POSIX lets a data pointer hold a function's
+			 * address */
 			memcpy((char *)l + list[i].at, &f, sizeof(f));
 		}
 	}
 	return RT_OK;
 }
 
-/* MPI's own parts are loaded later, and look for it among what is global. */
+/* RTLD_GLOBAL: MPI's own plug-ins are loaded later and need its symbols. */
 static enum rt_status
-load(struct rt_mpi_lib *l, struct rt_error *err)
+load_library(struct rt_mpi_lib *l, struct rt_error *err)
 {
 	static const char *const files[] = { FILES };
 	char text[VERSION_BYTES] = "";
@@ -151,29 +155,32 @@ load(struct rt_mpi_lib *l, struct rt_error *err)
 	}
 	if (!l->file) {
 		return rt_fail(err, RT_RANGE, RT_NOWHERE,
-			       "%s is missing: ranks of several hosts talk by "
-			       IMPLEMENTATION "; install it on all of them",
+			       "%s is missing: ranks of several hosts "
+			       "communicate by " IMPLEMENTATION "; install it "
+			       "on all of them",
 			       files[0]);
 	}
 #define X(type, name, symbol, value) l->name = value;
 	FOR_HANDLES(X)
 #undef X
-	s = find(l, handles, sizeof(handles) / sizeof(*handles), err);
+	s = find_symbols(l, handles, sizeof(handles) / sizeof(*handles), err);
 	if (s == RT_OK) {
-		s = find(l, symbols, sizeof(symbols) / sizeof(*symbols), err);
+		s = find_symbols(l, symbols, sizeof(symbols) / sizeof(*symbols),
+				 err);
 	}
 	if (s == RT_OK) {
 		l->MPI_Get_library_version(text, &n);
 	}
-	/* others are made to be used in MPICH's place, and say so */
+	/* others are compatible with MPICH, and their text contains MPICH's
+	 * name */
 	if (s == RT_OK && strncmp(text, "Open MPI", 8) == 0 &&
 	    strcmp(IMPLEMENTATION, "Open MPI") != 0) {
-		s = is_another(l, err);
+		s = fail_other_library(l, err);
 	}
 	return s;
 }
 
-/* ---- the thread that begins and ends ---- */
+/* ---- the thread that calls MPI_Init and MPI_Finalize ---- */
 
 static void
 set_phase(struct rt_mpi_lib *l, enum phase phase)
@@ -190,7 +197,7 @@ keep(void *user)
 	struct rt_mpi_lib *l = user;
 	sigset_t all;
 
-	/* signals are for the thread that asks whether one came */
+	/* signals are handled by the main thread */
 	sigfillset(&all);
 	pthread_sigmask(SIG_BLOCK, &all, NULL);
 	l->result = l->MPI_Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED,
@@ -206,7 +213,7 @@ keep(void *user)
 	return NULL;
 }
 
-/* Whether it came to that phase in time. */
+/* Whether the thread has reached that phase before the timeout. */
 static bool
 await_phase(struct rt_mpi_lib *l, enum phase phase, double timeout_us)
 {
@@ -286,7 +293,7 @@ look(struct rt_mpi_lib *l, struct rt_msg_self *self, struct rt_error *err)
 	return RT_OK;
 }
 
-/* The library stays: its thread may still wait in it. */
+/* The library is never closed: its thread may still be inside it. */
 static enum rt_status
 start(void **out, const struct rt_comm *c, struct rt_msg_self *self,
       struct rt_error *err)
@@ -298,7 +305,7 @@ start(void **out, const struct rt_comm *c, struct rt_msg_self *self,
 	if (!l) {
 		return rt_no_memory(err, NULL);
 	}
-	s = load(l, err);
+	s = load_library(l, err);
 	if (s != RT_OK) {
 		free(l);
 		return s;

@@ -1,5 +1,5 @@
 /*
- * mpi_none.c - in mpi.c's place where there was no MPI to build with.
+ * Takes the place of mpi.c in a build without MPI.
  */
 #include "runtime/comm/msg.h"
 

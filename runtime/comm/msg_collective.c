@@ -1,7 +1,7 @@
 /*
- * msg_collective.c - talks of ranks on several hosts.  Members of a group write
- * each other letters: what each is about, and what is small.  What is large
- * follows, in an order that all know from the plan.
+ * Collectives of ranks on several hosts.  Members of a group first send each
+ * other letters: which collective it is, and the elements if they are few. Many
+ * elements follow in an order that the plan fixes.
  */
 #define _GNU_SOURCE	/* MADV_HUGEPAGE */
 
@@ -15,58 +15,58 @@
 
 enum {
 	LINE = 64,
-	ROOM_BYTES = 4 << 20,
-	LEAST_BOX = 4096	/* of one of very many members */
+	SCRATCH_BYTES = 4 << 20,
+	LEAST_BOX = 4096	/* a box, if there are very many members */
 };
 
 /* ---- letters ---- */
 
 static enum rt_status
 check_letter(struct rt_comm *c, const struct rt_group *g, int64_t i,
-	     const struct rt_scene *scene, struct rt_error *err)
+	     const struct rt_activity *activity, struct rt_error *err)
 {
 	const struct rt_letter *l = &c->msg->letters[i];
 
-	return l->id == scene->id ? RT_OK :
-		rt_msg_differ(c, scene, &l->about, g->ranks[i], err);
+	return l->id == activity->id ? RT_OK :
+		rt_event_mismatch(c, activity, &l->about, g->ranks[i], err);
 }
 
 static enum rt_status
-show(struct rt_comm *c, struct rt_group *g, const struct rt_scene *scene,
-     const void *mine, int64_t bytes, const char **theirs,
-     struct rt_error *err)
+show_letters(struct rt_comm *c, struct rt_group *g,
+	     const struct rt_activity *activity, const void *mine,
+	     int64_t bytes, const char **theirs, struct rt_error *err)
 {
 	struct rt_msg *m = c->msg;
 	int64_t head = offsetof(struct rt_letter, mail), i;
 	enum rt_status s = RT_OK;
 
-	m->own.id = scene->id;
+	m->own.id = activity->id;
 	m->own.about = rt_msg_event(c);
 	memcpy(m->own.mail, mine, (size_t)bytes);
-	rt_msg_begin(c);
+	rt_msg_start_posts(c);
 	for (i = 0; i < g->n && s == RT_OK; i++) {
 		theirs[i] = i == g->me ? m->own.mail : m->letters[i].mail;
 		if (i != g->me) {
-			s = rt_msg_get(c, &m->letters[i],
-				       sizeof(m->letters[i]), g->ranks[i],
-				       RT_TAG_LETTER, err);
+			s = rt_msg_post_receive(
+				c, &m->letters[i], sizeof(m->letters[i]),
+				g->ranks[i], RT_TAG_LETTER, err);
 		}
 	}
 	for (i = 1; i < g->n && s == RT_OK; i++) {
-		s = rt_msg_put(c, &m->own, head + bytes,
-			       g->ranks[(g->me + i) % g->n], RT_TAG_LETTER,
-			       err);
+		s = rt_msg_post_send(c, &m->own, head + bytes,
+				     g->ranks[(g->me + i) % g->n],
+				     RT_TAG_LETTER, err);
 	}
 	if (s == RT_OK) {
-		s = rt_msg_end(c, scene, g, err);
+		s = rt_msg_wait_posts(c, activity, g, err);
 	}
 	for (i = 0; i < g->n && s == RT_OK; i++) {
-		s = i == g->me ? RT_OK : check_letter(c, g, i, scene, err);
+		s = i == g->me ? RT_OK : check_letter(c, g, i, activity, err);
 	}
 	return s;
 }
 
-/* ---- talks ---- */
+/* ---- collectives ---- */
 
 static enum rt_status
 meet(struct rt_comm *c, const struct rt_meeting *m, struct rt_error *err)
@@ -79,7 +79,8 @@ meet(struct rt_comm *c, const struct rt_meeting *m, struct rt_error *err)
 		return RT_OK;
 	}
 	if (rt_meeting_most(c, m) > RT_MAIL_BYTES) {
-		s = show(c, m->group, &m->scene, "", 0, c->theirs, err);
+		s = show_letters(c, m->group, &m->activity, "", 0, c->theirs,
+				 err);
 		for (; m && s == RT_OK; m = m->next) {
 			s = rt_msg_move(c, m, err);
 		}
@@ -94,13 +95,13 @@ meet(struct rt_comm *c, const struct rt_meeting *m, struct rt_error *err)
 	return s;
 }
 
-/* ---- one to another ---- */
+/* ---- point to point ---- */
 
 static int64_t
 tag_of(const struct rt_comm *c, const struct rt_meeting *m)
 {
 	return RT_TAG_SENT + m->coll->channel * c->plan->nmicrobatches +
-	       m->scene.microbatch;
+	       m->activity.microbatch;
 }
 
 static int64_t
@@ -109,7 +110,7 @@ part_of(int64_t bytes, int64_t from)
 	return bytes - from < RT_MSG_MOST ? bytes - from : RT_MSG_MOST;
 }
 
-/* All sends of the channel before that one have been taken. */
+/* Waits until all sends of the channel before that one have been received. */
 static enum rt_status
 settle_until(struct rt_comm *c, const struct rt_meeting *m, int64_t until,
 	     struct rt_error *err)
@@ -121,8 +122,8 @@ settle_until(struct rt_comm *c, const struct rt_meeting *m, int64_t until,
 	for (; sent->settled < until && s == RT_OK; sent->settled++) {
 		int64_t i = sent->settled % most;
 
-		s = rt_msg_await(c, sent->at[i].parts, sent->at[i].nparts,
-				 &m->scene, NULL, err);
+		s = rt_msg_wait_for(c, sent->at[i].parts, sent->at[i].nparts,
+				    &m->activity, NULL, err);
 		c->msg->under_way--;
 	}
 	return s;
@@ -170,10 +171,11 @@ recv(struct rt_comm *c, const struct rt_meeting *m, int64_t bytes,
 	for (; i < parts && s == RT_OK; i++, from += RT_MSG_MOST) {
 		int64_t n = part_of(bytes, from);
 
-		rt_msg_begin(c);
-		s = rt_msg_get(c, m->out + from, n, rank, tag_of(c, m), err);
+		rt_msg_start_posts(c);
+		s = rt_msg_post_receive(c, m->out + from, n, rank, tag_of(c, m),
+					err);
 		if (s == RT_OK) {
-			s = rt_msg_end(c, &m->scene, NULL, err);
+			s = rt_msg_wait_posts(c, &m->activity, NULL, err);
 		}
 		if (s == RT_OK && c->msg->posts[0].bytes != n) {
 			return rt_fail(err, RT_FORMAT, RT_NOWHERE,
@@ -181,8 +183,8 @@ recv(struct rt_comm *c, const struct rt_meeting *m, int64_t bytes,
 				"in %s%s", rt_rank_text(c, rank).text,
 				(long long)(from + c->msg->posts[0].bytes),
 				(long long)c->world.rank, (long long)bytes,
-				rt_show_name(m->scene.what).text,
-				rt_scene_text(&m->scene).text);
+				rt_show_name(m->activity.what).text,
+				rt_activity_text(&m->activity).text);
 		}
 	}
 	return s;
@@ -195,7 +197,7 @@ settle(struct rt_comm *c, const struct rt_meeting *m, struct rt_error *err)
 			    (m->coll->copies - 1), err);
 }
 
-/* ---- coming and going ---- */
+/* ---- opening and closing ---- */
 
 static enum rt_status
 make_tables(struct rt_comm *c, struct rt_error *err)
@@ -208,17 +210,18 @@ make_tables(struct rt_comm *c, struct rt_error *err)
 	if (!m) {
 		return rt_no_memory(err, NULL);
 	}
-	m->room_bytes = (2 * c->world.size + 1) * LEAST_BOX;
-	m->room_bytes = m->room_bytes < ROOM_BYTES ? ROOM_BYTES :
-		m->room_bytes;
-	/* slices are whole lines, so they may be a little more */
-	m->room = malloc((size_t)m->room_bytes + n * LINE * 8);
+	m->scratch_bytes = (2 * c->world.size + 1) * LEAST_BOX;
+	m->scratch_bytes = m->scratch_bytes < SCRATCH_BYTES ? SCRATCH_BYTES :
+							      m->scratch_bytes;
+	/* slices are rounded up to whole lines, so they may be a little
+	 * longer */
+	m->scratch = malloc((size_t)m->scratch_bytes + n * LINE * 8);
 	m->letters = calloc(n, sizeof(*m->letters));
 	m->posts = calloc(2 * n, sizeof(*m->posts));
 	m->sent = calloc((size_t)c->plan->nchannels + 1, sizeof(*m->sent));
 	m->acc = aligned_alloc(LINE, RT_ACC_BYTES);
 	c->arena = rt_private_pages((size_t)c->arena_bytes);
-	if (!m->room || !m->letters || !m->posts || !m->sent || !m->acc ||
+	if (!m->scratch || !m->letters || !m->posts || !m->sent || !m->acc ||
 	    !c->arena) {
 		return rt_no_memory(err, NULL);
 	}
@@ -261,18 +264,19 @@ check_self(const struct rt_comm *c, const struct rt_msg_self *self,
 	return RT_OK;
 }
 
-/* The first rank's plan is everybody's. */
+/* All ranks compare their plan's checksum with that of rank 0. */
 static enum rt_status
 check_plans(struct rt_comm *c, struct rt_error *err)
 {
-	struct rt_scene scene = { "the start", -1, -1, 0 };
+	struct rt_activity activity = { "the start", -1, -1, 0 };
 	uint64_t own = rt_plan_sum(c->plan), theirs;
 	struct rt_group *g;
 	enum rt_status s = rt_group_find(c, -1, 0, &g, err);
 	int64_t i;
 
 	if (s == RT_OK) {
-		s = show(c, g, &scene, &own, sizeof(own), c->theirs, err);
+		s = show_letters(c, g, &activity, &own, sizeof(own), c->theirs,
+				 err);
 	}
 	for (i = 0; i < c->world.size && s == RT_OK; i++) {
 		uint64_t first;
@@ -346,18 +350,18 @@ release(struct rt_comm *c)
 		munmap(c->arena, c->arena_bytes ? (size_t)c->arena_bytes : 1);
 	}
 	free(m->sent);
-	free(m->room);
+	free(m->scratch);
 	free(m->letters);
 	free(m->posts);
 	free(m->acc);
 	free(m);
 }
 
-/* All that was sent has been taken. */
+/* Whether all that was sent has been received. */
 static bool
 settle_all(struct rt_comm *c)
 {
-	struct rt_meeting end = { .scene = { "the end", -1, -1, 0 } };
+	struct rt_meeting end = { .activity = { "the end", -1, -1, 0 } };
 	bool all = true;
 	int64_t i;
 
@@ -371,10 +375,8 @@ settle_all(struct rt_comm *c)
 	return all;
 }
 
-/*
- * Once somebody gave up nobody is waited for.  By MPI messages may then be
- * under way whose room must stay: what there is ends with the process.
- */
+/* Once a rank has given up, nobody is waited for.  Messages of MPI may then
+ * still be under way, so their memory must stay until the process ends. */
 static void
 close_msg(struct rt_comm *c)
 {
@@ -407,7 +409,7 @@ row(struct rt_comm *c, int64_t axes, int64_t holders)
 }
 
 const struct rt_transport rt_by_mpi = { "MPI", open_mpi, close_msg, row,
-	rt_msg_note, show, meet, send, recv, settle, rt_msg_give_up };
+	rt_msg_note, show_letters, meet, send, recv, settle, rt_msg_give_up };
 
 const struct rt_transport rt_by_tcp = { "TCP", open_tcp, close_msg, row,
-	rt_msg_note, show, meet, send, recv, settle, rt_msg_give_up };
+	rt_msg_note, show_letters, meet, send, recv, settle, rt_msg_give_up };

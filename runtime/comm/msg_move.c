@@ -1,16 +1,17 @@
 /*
- * msg_move.c - talks whose elements are too many for a letter.  What a rank
- * wants is cut into boxes that lie in one piece of each dim; of each box every
- * member that brings some of it sends that, packed, and the rank puts it where
- * it belongs or sums it there.  All members are at their k-th box at a time,
- * so that room for one box of each is enough.
+ * Collectives with too many elements for a letter.  What a rank wants is cut
+ * into boxes that lie in one piece of each dim. Every member that contributes
+ * to a box sends its part packed, and the rank copies it to its place or sums
+ * it there. All members work on their k-th box at a time, so the scratch holds
+ * one box of each.
  */
 #include "runtime/comm/msg.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* So much of an equal sum at once: the slices of all but one are room. */
+/* Bytes of an equal sum that are reduced at once.  The slices of the other
+ * members need scratch. */
 enum { CHUNK_BYTES = 4 << 20 };
 
 struct box {
@@ -32,8 +33,8 @@ set_dim(struct box *b, int64_t d, int64_t start, int64_t count)
 }
 
 /*
- * Of the cell with those sizes, cut into boxes of at most `most` elements:
- * how many, and if k is one of them, from where and how much of each dim.
+ * Cuts a cell of those sizes into boxes of at most `most` elements; returns how
+ * many. If k is one of them, writes where it begins and its extent in each dim.
  */
 static int64_t
 cut(const int64_t *sizes, int64_t ndims, int64_t most, int64_t k,
@@ -62,7 +63,8 @@ cut(const int64_t *sizes, int64_t ndims, int64_t most, int64_t k,
 	return n;
 }
 
-/* Box k of what has these dims, or none; how many boxes there are. */
+/* Box k of what has these dims, if there is one; returns how many boxes there
+ * are. */
 static int64_t
 box_at(const struct rt_pieces *const *dims, int64_t ndims, int64_t most,
        int64_t k, struct box *b)
@@ -100,7 +102,7 @@ box_at(const struct rt_pieces *const *dims, int64_t ndims, int64_t most,
 	return total;
 }
 
-/* What of the box lies in `dims`, in their order. */
+/* The part of the box that lies in `dims`, in their order. */
 static void
 meet_box(const struct rt_pieces *const *dims, int64_t ndims,
 	 const struct box *b, struct box *out)
@@ -131,18 +133,18 @@ meet_box(const struct rt_pieces *const *dims, int64_t ndims,
 	}
 }
 
-/* ---- a talk, box by box ---- */
+/* ---- a collective, box by box ---- */
 
 struct move {
 	struct rt_comm *c;
 	const struct rt_meeting *m;
 	enum rt_elem elem;
-	int64_t bytes, most;	/* of an element; elements of a box */
+	int64_t bytes, most;	/* of an element; elements of a box, at most */
 	int64_t ndims;
 	char *out;
 	const struct rt_pieces *want[RT_MAX_DIMS], *have[RT_MAX_DIMS];
-	struct rt_part *parts;	/* of the box at hand, by member */
-	struct box *met;	/* what of it they bring */
+	struct rt_part *parts;	/* of the current box, by member */
+	struct box *met;	/* the part of the box that each contributes */
 };
 
 static void
@@ -157,12 +159,13 @@ copy_pieces(const struct move *v, const struct rt_pieces *const *from_dims,
 }
 
 static char *
-room_of(const struct move *v, int64_t i)
+scratch_of(const struct move *v, int64_t i)
 {
-	return v->c->msg->room + i * v->most * v->bytes;
+	return v->c->msg->scratch + i * v->most * v->bytes;
 }
 
-/* To each member what this rank brings of its k-th box; how many boxes. */
+/* Sends to each member what this rank contributes to its k-th box; returns how
+ * many boxes there are. */
 static enum rt_status
 send_boxes(struct move *v, int64_t k, int64_t *boxes, struct rt_error *err)
 {
@@ -173,7 +176,7 @@ send_boxes(struct move *v, int64_t k, int64_t *boxes, struct rt_error *err)
 
 	for (i = 0; i < g->n && s == RT_OK; i++) {
 		const struct rt_pieces *dims[RT_MAX_DIMS];
-		char *room = room_of(v, i);
+		char *scratch = scratch_of(v, i);
 		int64_t n;
 
 		rt_meeting_pieces(v->c, v->m, v->m->coll->out, g->ranks[i],
@@ -184,9 +187,9 @@ send_boxes(struct move *v, int64_t k, int64_t *boxes, struct rt_error *err)
 		if (i == g->me || met.elems == 0) {
 			continue;
 		}
-		copy_pieces(v, v->have, v->m->in, met.dims, room);
-		s = rt_msg_put(v->c, room, met.elems * v->bytes, g->ranks[i],
-			       RT_TAG_DATA, err);
+		copy_pieces(v, v->have, v->m->in, met.dims, scratch);
+		s = rt_msg_post_send(v->c, scratch, met.elems * v->bytes,
+				     g->ranks[i], RT_TAG_DATA, err);
 	}
 	return s;
 }
@@ -200,25 +203,27 @@ get_boxes(struct move *v, const struct box *mine, struct rt_error *err)
 
 	for (i = 0; i < g->n && s == RT_OK; i++) {
 		const struct rt_pieces *dims[RT_MAX_DIMS];
-		char *room = room_of(v, g->n + i);
+		char *scratch = scratch_of(v, g->n + i);
 
 		rt_meeting_pieces(v->c, v->m, v->m->coll->in, g->ranks[i],
 				  dims);
 		meet_box(dims, v->ndims, mine, &v->met[i]);
 		if (v->met[i].elems > 0 && i != g->me) {
-			s = rt_msg_get(v->c, room, v->met[i].elems * v->bytes,
-				       g->ranks[i], RT_TAG_DATA, err);
+			s = rt_msg_post_receive(v->c, scratch,
+						v->met[i].elems * v->bytes,
+						g->ranks[i], RT_TAG_DATA, err);
 		}
 	}
 	return s;
 }
 
-/* What came of the box, and what this rank has of it, to its place. */
+/* Copies or sums what was received of the box, and what this rank has of it,
+ * into place. */
 static void
 put_together(struct move *v, const struct box *mine)
 {
 	const struct rt_group *g = v->m->group;
-	char *sum = room_of(v, 2 * g->n);
+	char *sum = scratch_of(v, 2 * g->n);
 	int64_t n = 0, i;
 
 	for (i = 0; i < g->n; i++) {
@@ -227,7 +232,7 @@ put_together(struct move *v, const struct box *mine)
 		if (v->met[i].elems == 0) {
 			continue;
 		}
-		*p = (struct rt_part){ .at = room_of(v, g->n + i) };
+		*p = (struct rt_part){ .at = scratch_of(v, g->n + i) };
 		memcpy(p->dims, i == g->me ? v->have : v->met[i].dims,
 		       sizeof(p->dims));
 		p->at = i == g->me ? v->m->in : p->at;
@@ -241,7 +246,7 @@ put_together(struct move *v, const struct box *mine)
 		return;
 	}
 	for (i = 0; i < n; i++) {
-		/* of what this rank has only what is of the box */
+		/* the part of this rank is cut to the box */
 		if (v->parts[i].at != v->m->in) {
 			copy_pieces(v, v->parts[i].dims, v->parts[i].at,
 				    v->want, v->out);
@@ -260,14 +265,15 @@ move_boxes(struct move *v, struct rt_error *err)
 		copy_pieces(v, v->have, v->m->in, v->want, v->out);
 	}
 	for (k = 0; k < boxes && s == RT_OK; k++) {
-		rt_msg_begin(v->c);
+		rt_msg_start_posts(v->c);
 		box_at(v->want, v->ndims, v->most, k, &mine);
 		s = get_boxes(v, &mine, err);
 		if (s == RT_OK) {
 			s = send_boxes(v, k, &boxes, err);
 		}
 		if (s == RT_OK) {
-			s = rt_msg_end(v->c, &v->m->scene, v->m->group, err);
+			s = rt_msg_wait_posts(v->c, &v->m->activity,
+					      v->m->group, err);
 		}
 		if (s == RT_OK && mine.elems > 0) {
 			put_together(v, &mine);
@@ -282,7 +288,7 @@ overlap(const char *a, int64_t na, const char *b, int64_t nb)
 	return a < b + nb && b < a + na;
 }
 
-/* What is wanted where it was brought waits aside until all is sent. */
+/* An output that overlaps the input is written aside until all is sent. */
 static enum rt_status
 move_any(struct move *v, struct rt_error *err)
 {
@@ -319,7 +325,7 @@ move_any(struct move *v, struct rt_error *err)
 
 struct slices {
 	struct move *v;
-	int64_t from, n;	/* the chunk, in elements */
+	int64_t from, n;	/* the current chunk, in elements */
 };
 
 static int64_t
@@ -334,40 +340,45 @@ slice_bytes(const struct slices *x, int64_t member)
 	return (slice(x, member + 1) - slice(x, member)) * x->v->bytes;
 }
 
-/* Sends each other member its part of in or ours of out; gets the like. */
+/* Sends each other member its slice of `in`, or this rank's slice of `out`, and
+ * receives the same from it. */
 static enum rt_status
-trade(const struct slices *x, bool back, struct rt_error *err)
+trade_slices(const struct slices *x, bool back, struct rt_error *err)
 {
 	const struct rt_meeting *m = x->v->m;
 	const struct rt_group *g = m->group;
 	enum rt_status s = RT_OK;
 	int64_t i, mine = slice_bytes(x, g->me);
 	char *out = m->out + x->from * x->v->bytes;
-	char *in = m->in + x->from * x->v->bytes, *room = x->v->c->msg->room;
+	char *in = m->in + x->from * x->v->bytes;
+	char *scratch = x->v->c->msg->scratch;
 
-	rt_msg_begin(x->v->c);
+	rt_msg_start_posts(x->v->c);
 	for (i = 0; i < g->n && s == RT_OK; i++) {
 		int64_t at = slice(x, i) * x->v->bytes;
 		int64_t get = back ? slice_bytes(x, i) : mine;
 
 		if (i != g->me && get > 0) {
-			s = rt_msg_get(x->v->c, back ? out + at :
-				       room + i * mine, get, g->ranks[i],
-				       RT_TAG_DATA, err);
+			s = rt_msg_post_receive(x->v->c, back ? out + at :
+						scratch + i * mine, get,
+						g->ranks[i],
+						RT_TAG_DATA, err);
 		}
 	}
 	for (i = 1; i < g->n && s == RT_OK; i++) {
-		/* not all to the same one at once */
+		/* not all to the same rank at once */
 		int64_t who = (g->me + i) % g->n;
 		int64_t at = slice(x, back ? g->me : who) * x->v->bytes;
 		int64_t put = back ? mine : slice_bytes(x, who);
 
 		if (put > 0) {
-			s = rt_msg_put(x->v->c, back ? out + at : in + at,
-				       put, g->ranks[who], RT_TAG_DATA, err);
+			s = rt_msg_post_send(x->v->c, back ? out + at : in + at,
+					     put, g->ranks[who], RT_TAG_DATA,
+					     err);
 		}
 	}
-	return s == RT_OK ? rt_msg_end(x->v->c, &m->scene, g, err) : s;
+	return s == RT_OK ? rt_msg_wait_posts(x->v->c, &m->activity, g, err) :
+			    s;
 }
 
 static void
@@ -384,7 +395,7 @@ sum_slice(const struct slices *x)
 	for (i = 0; i < g->n; i++) {
 		v->parts[i] = (struct rt_part){ .dims = { &row } };
 		v->parts[i].at = i == g->me ? v->m->in + at :
-			v->c->msg->room + i * n * v->bytes;
+			v->c->msg->scratch + i * n * v->bytes;
 	}
 	rt_gather_parts(v->parts, g->n, dims, 1, v->elem,
 			(enum rt_coll_op)v->m->coll->op, v->m->out + at,
@@ -408,10 +419,10 @@ sum_equal(struct move *v, struct rt_error *err)
 		if (x.n > CHUNK_BYTES / v->bytes) {
 			x.n = CHUNK_BYTES / v->bytes;
 		}
-		s = trade(&x, false, err);
+		s = trade_slices(&x, false, err);
 		if (s == RT_OK) {
 			sum_slice(&x);
-			s = trade(&x, true, err);
+			s = trade_slices(&x, true, err);
 		}
 	}
 	free(v->parts);
@@ -429,7 +440,8 @@ rt_msg_move(struct rt_comm *c, const struct rt_meeting *m,
 	if (m->coll->op != RT_COLL_COPY && rt_meeting_equal(c, m)) {
 		return sum_equal(&v, err);
 	}
-	/* what goes to each, comes from each, and the sum */
-	v.most = c->msg->room_bytes / (2 * m->group->n + 1) / v.bytes;
+	/* scratch holds what goes to each member, comes from each, and the
+	 * sum */
+	v.most = c->msg->scratch_bytes / (2 * m->group->n + 1) / v.bytes;
 	return move_any(&v, err);
 }

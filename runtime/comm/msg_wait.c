@@ -1,10 +1,9 @@
 /*
- * msg_wait.c - how a rank waits for messages: it asks whether they have come,
- * and by and by whether somebody gave up, whether it was told to end, and
- * whether it has waited too long.
+ * How a rank waits for messages: it polls whether they have arrived, and now
+ * and then whether another rank gave up, whether this process is asked to end,
+ * and whether it has waited longer than the timeout.
  */
 #include "runtime/comm/msg.h"
-#include "runtime/text.h"
 
 #include <sched.h>
 #include <stdio.h>
@@ -13,25 +12,23 @@
 #include <unistd.h>
 
 enum {
-	SPINS = 200,		/* then others may have the core */
-	YIELDS = 2000,		/* then it sleeps between looks */
+	SPINS = 200,		/* then it yields its core */
+	YIELDS = 2000,		/* then it sleeps between polls */
 	NAP_NS = 50000,
-	NAP_MS = 5		/* of one that something wakes */
+	NAP_MS = 5		/* of a sleep that a message can interrupt */
 };
 
 #define LOOK_US 2000.0
-/*
- * When a rank dies, mpirun tells the others to end, and kills them a second
- * later: in between they say where they waited.
- */
+/* When a rank dies, mpirun asks the others to end, and kills them a second
+ * later: in between they report what they waited for. */
 #define NOTICE_US 200000.0
-/* So long last words may take to leave. */
+/* How long the notice of a rank that gives up may take to be sent. */
 #define FAREWELL_US 500000.0
 
-/* ---- what this rank did ---- */
+/* ---- what this rank has done ---- */
 
 void
-rt_msg_note(struct rt_comm *c, const char *what, int64_t trip,
+rt_msg_note(struct rt_comm *c, const char *what, int64_t layer,
 	    int64_t microbatch)
 {
 	struct rt_msg *m = c->msg;
@@ -39,10 +36,10 @@ rt_msg_note(struct rt_comm *c, const char *what, int64_t trip,
 	int64_t nobody;
 
 	e->at_us = rt_now_us();
-	e->trip = trip;
+	e->layer = layer;
 	e->microbatch = microbatch;
 	snprintf(e->what, sizeof(e->what), "%s", what);
-	/* what was sent goes on its way only while MPI is called */
+	/* MPI makes progress with sends only while one of its functions runs */
 	if (m->under_way > 0) {
 		m->calls->probe(m->lib, RT_TAG_NOTICE, &nobody, NULL);
 	}
@@ -57,16 +54,8 @@ rt_msg_event(const struct rt_comm *c)
 	return m->nevents ? m->events[(m->nevents - 1) % RT_EVENTS] : e;
 }
 
-static struct rt_rank_text
-event_text(const struct rt_event *e)
-{
-	struct rt_scene s = { e->what, e->trip, e->microbatch, 0 };
-
-	return rt_scene_text(&s);
-}
-
 static void
-report(const struct rt_comm *c, const char *message)
+report_events(const struct rt_comm *c, const char *message)
 {
 	const struct rt_msg *m = c->msg;
 	double now = rt_now_us();
@@ -83,32 +72,15 @@ report(const struct rt_comm *c, const char *message)
 
 		dprintf(c->report_fd, "  %s: %s%s, since %.1f s\n",
 			rt_rank_text(c, c->world.rank).text,
-			rt_show_name(e->what).text, event_text(e).text,
+			rt_show_name(e->what).text, rt_event_text(e).text,
 			(now - e->at_us) * 1e-6);
 	}
 }
 
-enum rt_status
-rt_msg_differ(struct rt_comm *c, const struct rt_scene *s,
-	      const struct rt_event *theirs, int64_t rank,
-	      struct rt_error *err)
-{
-	struct rt_event e = *theirs;
-
-	e.what[sizeof(e.what) - 1] = '\0';
-	return rt_fail(err, RT_FORMAT, RT_NOWHERE,
-		       "%s is in %s%s, %s in %s%s: they run different plans, "
-		       "or one of them is broken",
-		       rt_rank_text(c, c->world.rank).text,
-		       rt_show_name(s->what).text, rt_scene_text(s).text,
-		       rt_rank_text(c, rank).text, rt_show_name(e.what).text,
-		       event_text(&e).text);
-}
-
-/* ---- last words ---- */
+/* ---- notices ---- */
 
 static void
-nap(void)
+sleep_briefly(void)
 {
 	static const struct timespec t = { 0, NAP_NS };
 
@@ -120,7 +92,7 @@ state_of(const struct rt_comm *c, int64_t rank)
 {
 	const struct rt_msg *m = c->msg;
 
-	return m->calls->look_at ? m->calls->look_at(m->lib, rank)
+	return m->calls->peer_state ? m->calls->peer_state(m->lib, rank)
 				 : RT_MSG_HERE;
 }
 
@@ -146,32 +118,32 @@ rt_msg_give_up(struct rt_comm *c, const char *why)
 		}
 		while (p.busy && rt_now_us() < until &&
 		       m->calls->test(m->lib, &p, NULL) == RT_OK) {
-			nap();
+			sleep_briefly();
 		}
 	}
-	/* what was taken from here may not have left yet */
+	/* an accepted send may not have left, and leaves in a call of MPI */
 	until = rt_now_us() + FAREWELL_US / 10;
 	while (rt_now_us() < until &&
 	       m->calls->probe(m->lib, RT_TAG_NOTICE, &nobody, NULL) ==
 		       RT_OK) {
-		nap();
+		sleep_briefly();
 	}
 }
 
 /* ---- messages ---- */
 
-struct wait {
+struct msg_wait {
 	struct rt_msg_post *posts;
 	int64_t n;
-	const struct rt_scene *scene;
+	const struct rt_activity *activity;
 	const struct rt_group *group;
-	double since, looked;
+	double since, checked;
 	unsigned rounds;
-	bool said;
+	bool reported;
 };
 
 static bool
-is_missing(const struct wait *w, int64_t rank)
+is_missing(const struct msg_wait *w, int64_t rank)
 {
 	int64_t i;
 
@@ -183,9 +155,8 @@ is_missing(const struct wait *w, int64_t rank)
 	return false;
 }
 
-/* More than eight are counted. */
 static void
-add_ranks(struct rt_line *t, const struct rt_comm *c, const struct wait *w,
+add_ranks(struct rt_line *t, const struct rt_comm *c, const struct msg_wait *w,
 	  bool missing)
 {
 	int64_t found = 0, r;
@@ -200,36 +171,30 @@ add_ranks(struct rt_line *t, const struct rt_comm *c, const struct wait *w,
 		if (!member || is_missing(w, r) != missing) {
 			continue;
 		}
-		if (found < 8) {
-			rt_line_add(t, "%s%lld", found ? ", " : "",
-				    (long long)r);
-		}
-		found++;
+		rt_line_rank(t, found++, r);
 	}
-	if (found > 8) {
-		rt_line_add(t, " and %lld more", (long long)(found - 8));
-	}
+	rt_line_more_ranks(t, found);
 }
 
 static struct rt_line
-waited_text(const struct rt_comm *c, const struct wait *w)
+waited_text(const struct rt_comm *c, const struct msg_wait *w)
 {
 	struct rt_line t = { "", 0 };
 
 	rt_line_add(&t, "waited %.1f s in %s%s: come: ",
 		    (rt_now_us() - w->since) * 1e-6,
-		    rt_show_name(w->scene->what).text,
-		    rt_scene_text(w->scene).text);
+		    rt_show_name(w->activity->what).text,
+		    rt_activity_text(w->activity).text);
 	add_ranks(&t, c, w, false);
 	rt_line_add(&t, "; missing: ");
 	add_ranks(&t, c, w, true);
 	return t;
 }
 
-/* The first to have waited too long need not be the one that waits for who is
- * lost: so the others say for whom they waited meanwhile. */
+/* The first rank to time out need not wait for the rank that is lost: so the
+ * others add to its notice whom they have been waiting for. */
 static enum rt_status
-hear_notice(struct rt_comm *c, const struct wait *w, int64_t rank,
+read_notice(struct rt_comm *c, const struct msg_wait *w, int64_t rank,
 	    struct rt_error *err)
 {
 	struct rt_msg *m = c->msg;
@@ -258,27 +223,27 @@ hear_notice(struct rt_comm *c, const struct wait *w, int64_t rank,
 }
 
 static enum rt_status
-say_late(struct rt_comm *c, const struct wait *w, struct rt_error *err)
+fail_late(struct rt_comm *c, const struct msg_wait *w, struct rt_error *err)
 {
 	struct rt_line t = waited_text(c, w);
 
 	rt_line_add(&t, "; whoever of these lives says itself what it does");
 	c->msg->last_words.late = 1;
 	rt_msg_give_up(c, t.at);
-	report(c, t.at);
+	report_events(c, t.at);
 	return rt_fail(err, RT_IO, RT_NOWHERE, "%s", t.at);
 }
 
-/* MPI's own message, and where that was. */
+/* The carrier's own message, and the collective that failed. */
 static enum rt_status
-say_broken(struct rt_comm *c, const struct wait *w, int64_t rank,
-	   const struct rt_error *why, struct rt_error *err)
+fail_broken(struct rt_comm *c, const struct msg_wait *w, int64_t rank,
+	    const struct rt_error *why, struct rt_error *err)
 {
 	return rt_fail(err, RT_IO, RT_NOWHERE, "%s while rank %lld waited for "
 		       "rank %lld in %s%s", why->message,
 		       (long long)c->world.rank, (long long)rank,
-		       rt_show_name(w->scene->what).text,
-		       rt_scene_text(w->scene).text);
+		       rt_show_name(w->activity->what).text,
+		       rt_activity_text(w->activity).text);
 }
 
 static const char *
@@ -288,10 +253,10 @@ what_happened(enum rt_msg_peer is)
 	       "sent a message that was changed on its way, or is not its own,";
 }
 
-/* All others shall know too who died. */
+/* Reports that the rank died, to all others as well. */
 static enum rt_status
-say_gone(struct rt_comm *c, const struct wait *w, int64_t rank,
-	 enum rt_msg_peer is, struct rt_error *err)
+fail_gone(struct rt_comm *c, const struct msg_wait *w, int64_t rank,
+	  enum rt_msg_peer is, struct rt_error *err)
 {
 	struct rt_error own;
 	enum rt_status s;
@@ -300,10 +265,10 @@ say_gone(struct rt_comm *c, const struct wait *w, int64_t rank,
 		    "%s in %s%s", rt_rank_text(c, rank).text,
 		    what_happened(is), (long long)c->world.rank,
 		    is_missing(w, rank) ? "for it" : "for others",
-		    rt_show_name(w->scene->what).text,
-		    rt_scene_text(w->scene).text);
+		    rt_show_name(w->activity->what).text,
+		    rt_activity_text(w->activity).text);
 	rt_msg_give_up(c, own.message);
-	report(c, own.message);
+	report_events(c, own.message);
 	if (err) {
 		*err = own;
 	}
@@ -311,7 +276,8 @@ say_gone(struct rt_comm *c, const struct wait *w, int64_t rank,
 }
 
 static enum rt_status
-test_all(struct rt_comm *c, struct wait *w, bool *done, struct rt_error *err)
+test_all(struct rt_comm *c, struct msg_wait *w, bool *done,
+	 struct rt_error *err)
 {
 	struct rt_msg *m = c->msg;
 	struct rt_error why = { .status = RT_OK };
@@ -322,7 +288,7 @@ test_all(struct rt_comm *c, struct wait *w, bool *done, struct rt_error *err)
 		struct rt_msg_post *p = &w->posts[i];
 
 		if (p->busy && m->calls->test(m->lib, p, &why) != RT_OK) {
-			return say_broken(c, w, p->rank, &why, err);
+			return fail_broken(c, w, p->rank, &why, err);
 		}
 		*done &= !p->busy;
 	}
@@ -330,11 +296,12 @@ test_all(struct rt_comm *c, struct wait *w, bool *done, struct rt_error *err)
 }
 
 /*
- * Has one died, or one left for whom this rank waits?  Who has left had said
- * all before, and that may have come with the farewell.
+ * Whether a rank has died, or one that this rank waits for has ended.  A rank
+ * that ended had sent everything before, and that may have arrived together
+ * with the news of its end.
  */
 static enum rt_status
-look_at_others(struct rt_comm *c, struct wait *w, struct rt_error *err)
+check_others(struct rt_comm *c, struct msg_wait *w, struct rt_error *err)
 {
 	enum rt_status s;
 	bool done;
@@ -351,14 +318,14 @@ look_at_others(struct rt_comm *c, struct wait *w, struct rt_error *err)
 		}
 		if (is == RT_MSG_DEAD || is == RT_MSG_BROKEN ||
 		    (is == RT_MSG_LEFT && is_missing(w, r))) {
-			return say_gone(c, w, r, is, err);
+			return fail_gone(c, w, r, is, err);
 		}
 	}
 	return RT_OK;
 }
 
 static enum rt_status
-look_around(struct rt_comm *c, struct wait *w, struct rt_error *err)
+check_ranks(struct rt_comm *c, struct msg_wait *w, struct rt_error *err)
 {
 	struct rt_msg *m = c->msg;
 	enum rt_status s;
@@ -366,48 +333,50 @@ look_around(struct rt_comm *c, struct wait *w, struct rt_error *err)
 
 	s = m->calls->probe(m->lib, RT_TAG_NOTICE, &rank, err);
 	if (s == RT_OK) {
-		s = look_at_others(c, w, err);
+		s = check_others(c, w, err);
 	}
 	if (s != RT_OK) {
 		return s;
 	}
 	if (rank >= 0) {
-		s = hear_notice(c, w, rank, err);
-		report(c, "this rank heard that another gave up");
+		s = read_notice(c, w, rank, err);
+		report_events(c, "this rank heard that another gave up");
 		return s;
 	}
-	if (!w->said && c->told && *c->told &&
-	    w->looked - w->since > NOTICE_US) {
+	if (!w->reported && c->end_asked && *c->end_asked &&
+	    w->checked - w->since > NOTICE_US) {
 		struct rt_line t = waited_text(c, w);
 
-		w->said = true;
-		rt_line_add(&t, "; told to end meanwhile, as all are when one "
+		w->reported = true;
+		rt_line_add(&t, "; asked to end meanwhile, as all are when one "
 			    "dies");
-		report(c, t.at);
+		report_events(c, t.at);
 	}
-	return w->looked - w->since > c->timeout_us ? say_late(c, w, err)
+	return w->checked - w->since > c->timeout_us ? fail_late(c, w, err)
 						    : RT_OK;
 }
 
-/* Whoever can be woken sleeps early; else others are let do at first. */
+/* Where a message can interrupt a sleep, the rank sleeps early; else it yields
+ * first. */
 static void
-be_patient(const struct rt_msg *m, const struct wait *w)
+be_patient(const struct rt_msg *m, const struct msg_wait *w)
 {
 	if (m->calls->await) {
 		m->calls->await(m->lib, NAP_MS);
 	} else if (w->rounds > YIELDS) {
-		nap();
+		sleep_briefly();
 	} else if (w->rounds > SPINS) {
 		sched_yield();
 	}
 }
 
 enum rt_status
-rt_msg_await(struct rt_comm *c, struct rt_msg_post *posts, int64_t n,
-	     const struct rt_scene *s, const struct rt_group *g,
-	     struct rt_error *err)
+rt_msg_wait_for(struct rt_comm *c, struct rt_msg_post *posts, int64_t n,
+		const struct rt_activity *s, const struct rt_group *g,
+		struct rt_error *err)
 {
-	struct wait w = { .posts = posts, .n = n, .scene = s, .group = g };
+	struct msg_wait w = { .posts = posts, .n = n, .activity = s,
+			      .group = g };
 	unsigned spins = c->msg->calls->await ? SPINS / 10 : SPINS;
 	bool done = false;
 	enum rt_status status;
@@ -418,15 +387,16 @@ rt_msg_await(struct rt_comm *c, struct rt_msg_post *posts, int64_t n,
 			return status;
 		}
 		if (w.rounds == spins) {
-			w.since = w.looked = rt_now_us();
+			w.since = w.checked = rt_now_us();
 		}
-		/* whoever else is let do may take its time in each round */
+		/* after a yield, a round may take as long as the other process
+		 * wants */
 		if (w.rounds >= spins) {
 			double now = rt_now_us();
 
-			if (now - w.looked > LOOK_US) {
-				w.looked = now;
-				status = look_around(c, &w, err);
+			if (now - w.checked > LOOK_US) {
+				w.checked = now;
+				status = check_ranks(c, &w, err);
 			}
 			if (status != RT_OK) {
 				return status;
@@ -439,17 +409,17 @@ rt_msg_await(struct rt_comm *c, struct rt_msg_post *posts, int64_t n,
 	}
 }
 
-/* ---- the posts at hand ---- */
+/* ---- the current posts ---- */
 
 void
-rt_msg_begin(struct rt_comm *c)
+rt_msg_start_posts(struct rt_comm *c)
 {
 	c->msg->nposts = 0;
 }
 
 enum rt_status
-rt_msg_put(struct rt_comm *c, const void *at, int64_t bytes, int64_t rank,
-	   int64_t tag, struct rt_error *err)
+rt_msg_post_send(struct rt_comm *c, const void *at, int64_t bytes, int64_t rank,
+		 int64_t tag, struct rt_error *err)
 {
 	struct rt_msg *m = c->msg;
 
@@ -458,8 +428,8 @@ rt_msg_put(struct rt_comm *c, const void *at, int64_t bytes, int64_t rank,
 }
 
 enum rt_status
-rt_msg_get(struct rt_comm *c, void *at, int64_t bytes, int64_t rank,
-	   int64_t tag, struct rt_error *err)
+rt_msg_post_receive(struct rt_comm *c, void *at, int64_t bytes, int64_t rank,
+		    int64_t tag, struct rt_error *err)
 {
 	struct rt_msg *m = c->msg;
 
@@ -468,8 +438,8 @@ rt_msg_get(struct rt_comm *c, void *at, int64_t bytes, int64_t rank,
 }
 
 enum rt_status
-rt_msg_end(struct rt_comm *c, const struct rt_scene *s,
-	   const struct rt_group *g, struct rt_error *err)
+rt_msg_wait_posts(struct rt_comm *c, const struct rt_activity *s,
+		  const struct rt_group *g, struct rt_error *err)
 {
-	return rt_msg_await(c, c->msg->posts, c->msg->nposts, s, g, err);
+	return rt_msg_wait_for(c, c->msg->posts, c->msg->nposts, s, g, err);
 }

@@ -1,7 +1,7 @@
 /*
- * reduce.c - sums and maxima of elements in memory.  What is narrower than
- * f32 is summed in f32 and rounded once.  Loops run over blocks of a constant
- * length, which compilers turn into vectors without being asked.
+ * Sums and maxima of elements in memory. Types narrower than f32 are summed in
+ * f32 and rounded once.  Loops run over blocks of a constant length, which
+ * compilers vectorize.
  */
 #include "runtime/comm/transport.h"
 
@@ -45,7 +45,7 @@ to_bf16(float f)
 	return (uint16_t)((f != f ? u | 0x400000 : up) >> 16);
 }
 
-/* By a product: 2^112 brings the exponent where f32 has it, subnormals too. */
+/* Multiplying by 2^112 moves the exponent to f32's bias, of subnormals too. */
 static inline float
 from_f16(uint16_t h)
 {
@@ -53,12 +53,12 @@ from_f16(uint16_t h)
 	float f = from_bits((uint32_t)(h & 0x7fff) << 13) * 0x1p112f;
 	uint32_t u = to_bits(f);
 
-	/* infinities and NaN have come out as 2^16 and more */
+	/* infinities and NaN have become 2^16 or more */
 	u |= f >= 65536.0f ? 0x7f800000 : 0;
 	return from_bits(u | sign);
 }
 
-/* The sum with a power of two rounds where f16 ends. */
+/* Adding a power of two rounds at the last bit of f16. */
 static inline uint16_t
 to_f16(float f)
 {
@@ -77,13 +77,13 @@ to_f16(float f)
 
 #define SAME(x) (x)
 
-/* Of NaN and a number the maximum is NaN, in any order. */
+/* The maximum of NaN and a number is NaN, in any order. */
 #define MAX_OF(a, b) ((b) > (a) || (b) != (b) ? (b) : (a))
 #define SUM_OF(a, b) ((a) + (b))
 /* Overflow wraps. */
 #define SUM_OF_INT(a, b) ((int32_t)((uint32_t)(a) + (uint32_t)(b)))
 
-/* One loop: blocks of LANES, and the rest one by one. */
+/* Blocks of LANES elements, then the rest one by one. */
 #define LOOP(stmt)                                                          \
 	do {                                                                \
 		int64_t i, j, k;                                            \
@@ -143,7 +143,7 @@ OF_TYPE(i32, int32_t, int32_t, SAME, SAME, SUM_OF_INT)
 	case RT_ELEM_I32:                                                   \
 		call##_i32(to, from, n);                                    \
 		break;                                                      \
-	case RT_ELEM_U8:	/* is never summed */                       \
+	case RT_ELEM_U8:	/* never summed */                       \
 		break;                                                      \
 	}
 
@@ -178,7 +178,7 @@ rt_acc_bytes(enum rt_elem e)
 	return e == RT_ELEM_F64 ? 8 : 4;
 }
 
-/* Of sums that is -0: it leaves -0 as it is. */
+/* The neutral element of sums is -0: adding +0 would turn -0 into +0. */
 void
 rt_neutral(enum rt_elem e, enum rt_coll_op op, void *acc, int64_t n)
 {

@@ -1,11 +1,9 @@
 /*
- * rendezvous.c - where ranks of several hosts find the first of them, as the
- * environment says.
+ * Where ranks of several hosts find the first one, as the environment says.
  *
- * A host and a port that somebody chose for us are taken as they are.  Where
- * a port is derived, its owner may be another program by chance: then the
- * first rank takes the first of some ports that is free, and the others try
- * them all.
+ * A host and port that the user or launcher has set are used as they are.  A
+ * derived port may belong to another program by chance: then the first rank
+ * listens at the first free one of several ports, and the others try them all.
  */
 #include "runtime/comm/comm.h"
 
@@ -20,20 +18,20 @@
 enum {
 	PORTS = 8,
 	MOST_PORT = 65535,
-	/* below those that systems give to whoever asks for any */
+	/* below the ports that systems assign by themselves */
 	FIRST_DERIVED = 10000,
 	DERIVED = 20000
 };
 
 static const char *
-look(const struct rt_variables *v, const char *name)
+variable_of(const struct rt_variables *v, const char *name)
 {
 	const char *s = v->get ? v->get(v->user, name) : NULL;
 
 	return s && *s ? s : NULL;
 }
 
-/* FNV-1a, with an end behind each text. */
+/* FNV-1a; each text is followed by a separator. */
 static uint64_t
 add_text(uint64_t h, const char *s)
 {
@@ -49,7 +47,7 @@ key_of(const char *a, const char *b)
 	return add_text(add_text(14695981039346656037u, a), b);
 }
 
-/* -1: no port */
+/* -1: not a port */
 static int64_t
 read_port(const char *s)
 {
@@ -73,7 +71,7 @@ set_place(struct rt_rendezvous *r, const char *s, size_t n)
 	return true;
 }
 
-/* ---- said to us ---- */
+/* ---- places that the user sets ---- */
 
 /* "host:port", "[::1]:port" */
 static bool
@@ -109,18 +107,16 @@ from_mine(struct rt_rendezvous *r, const char *s, struct rt_error *err)
 		       rt_show_name(s).text);
 }
 
-/*
- * Where torchrun's agent keeps a store at that port, and says so, the ranks
- * only visit it: the port is not free.
- */
+/* If torchrun's agent already keeps a store at that port, and says so, the port
+ * is not free: ranks then use one derived from it. */
 static enum rt_status
 from_master(struct rt_rendezvous *r, const struct rt_variables *v,
 	    const char *host, const char *port, struct rt_error *err)
 {
-	const char *kept = look(v, "TORCHELASTIC_USE_AGENT_STORE");
+	const char *kept = variable_of(v, "TORCHELASTIC_USE_AGENT_STORE");
 
 	r->from = "MASTER_ADDR and MASTER_PORT";
-	r->key = key_of(port, look(v, "TORCHELASTIC_RUN_ID"));
+	r->key = key_of(port, variable_of(v, "TORCHELASTIC_RUN_ID"));
 	r->port = read_port(port);
 	r->nports = 1;
 	if (r->port < 0) {
@@ -142,9 +138,9 @@ from_master(struct rt_rendezvous *r, const struct rt_variables *v,
 	return RT_OK;
 }
 
-/* ---- derived ---- */
+/* ---- derived places ---- */
 
-/* Of "a[003-010,015],b7" that is a003: of each bracket the first number. */
+/* The first name of a list of Slurm: a003 of "a[003-010,015],b7". */
 static bool
 first_host(struct rt_rendezvous *r, const char *list)
 {
@@ -177,10 +173,10 @@ static enum rt_status
 from_slurm(struct rt_rendezvous *r, const struct rt_variables *v,
 	   const char *name, const char *job, struct rt_error *err)
 {
-	const char *list = look(v, name);
+	const char *list = variable_of(v, name);
 
 	r->from = name;
-	r->key = key_of(job, look(v, "SLURM_STEP_ID"));
+	r->key = key_of(job, variable_of(v, "SLURM_STEP_ID"));
 	r->port = FIRST_DERIVED + (int64_t)(r->key % DERIVED);
 	r->nports = PORTS;
 	if (!first_host(r, list)) {
@@ -191,12 +187,12 @@ from_slurm(struct rt_rendezvous *r, const struct rt_variables *v,
 	return RT_OK;
 }
 
-/* ---- whoever speaks first ---- */
+/* ---- the first source that is set ---- */
 
 bool
 rt_rendezvous_given(const struct rt_variables *v)
 {
-	return look(v, MINE) != NULL;
+	return variable_of(v, MINE) != NULL;
 }
 
 enum rt_status
@@ -205,20 +201,20 @@ rt_rendezvous_find(struct rt_rendezvous *r, const struct rt_variables *v,
 {
 	static const char *const lists[] = { "SLURM_STEP_NODELIST",
 		"SLURM_JOB_NODELIST" };
-	const char *host = look(v, "MASTER_ADDR");
-	const char *port = look(v, "MASTER_PORT");
-	const char *job = look(v, "SLURM_JOB_ID");
+	const char *host = variable_of(v, "MASTER_ADDR");
+	const char *port = variable_of(v, "MASTER_PORT");
+	const char *job = variable_of(v, "SLURM_JOB_ID");
 	size_t i;
 
 	memset(r, 0, sizeof(*r));
-	if (look(v, MINE)) {
-		return from_mine(r, look(v, MINE), err);
+	if (variable_of(v, MINE)) {
+		return from_mine(r, variable_of(v, MINE), err);
 	}
 	if (host && port) {
 		return from_master(r, v, host, port, err);
 	}
 	for (i = 0; i < 2 && job; i++) {
-		if (look(v, lists[i])) {
+		if (variable_of(v, lists[i])) {
 			return from_slurm(r, v, lists[i], job, err);
 		}
 	}

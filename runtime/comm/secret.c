@@ -1,7 +1,6 @@
 /*
- * secret.c - the secret of a job, from the environment or from a file.
- *
- * What a person writes is of any length; what it is used for asks for a key.
+ * The secret of a job, from the environment or from a file.  A text of any
+ * length is hashed to a key of fixed length.
  */
 #include "runtime/comm/secret.h"
 
@@ -17,18 +16,20 @@
 #define FILENAME "LLMC_SECRET_FILE"
 #define NOWHERE ((struct rt_where){ NULL, NULL, -1 })
 
-/* Fewer could be tried one by one by whoever has heard ranks meet. */
+/* Fewer characters could be guessed by trying, offline, from a recorded
+ * meeting. */
 enum { LEAST = 16, MOST = 4096 };
 
 static const char *
-look(const struct rt_variables *v, const char *name)
+variable_of(const struct rt_variables *v, const char *name)
 {
 	const char *s = v->get ? v->get(v->user, name) : NULL;
 
 	return s && *s ? s : NULL;
 }
 
-/* The same for the same secret, and no part of what else is made of it. */
+/* The key is a function of the secret alone, and differs from all other hashes
+ * that are made of it. */
 static void
 make_key(struct rt_secret *s, const void *at, size_t n)
 {
@@ -40,7 +41,7 @@ make_key(struct rt_secret *s, const void *at, size_t n)
 	rt_hmac_end(&h, s->key);
 }
 
-/* A file that others could have read, or written, is no secret. */
+/* A file that other users can read or write is refused. */
 static enum rt_status
 open_file(const char *path, int *fd, struct rt_error *err)
 {
@@ -85,7 +86,7 @@ read_file(const char *path, char *text, size_t *n, struct rt_error *err)
 	if (fd >= 0) {
 		close(fd);
 	}
-	/* an editor's last line */
+	/* editors end a file with a newline */
 	while (*n > 0 && (text[*n - 1] == '\n' || text[*n - 1] == '\r')) {
 		(*n)--;
 	}
@@ -96,7 +97,8 @@ enum rt_status
 rt_secret_read(struct rt_secret *s, const struct rt_variables *v,
 	       struct rt_error *err)
 {
-	const char *value = look(v, VALUE), *path = look(v, FILENAME);
+	const char *value = variable_of(v, VALUE);
+	const char *path = variable_of(v, FILENAME);
 	char text[MOST + 1];
 	size_t n = 0;
 

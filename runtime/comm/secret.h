@@ -1,6 +1,6 @@
 /*
- * secret.h - private to runtime/: what ranks of a job know and nobody else,
- * and sums that only those can make who know it.
+ * Private to comm/: what the ranks of a job know and nobody else, and message
+ * authentication codes made with it.
  */
 #ifndef RT_SECRET_H
 #define RT_SECRET_H
@@ -35,10 +35,10 @@ struct rt_hmac {
 void rt_hmac_begin(struct rt_hmac *h, const void *key, size_t n);
 void rt_hmac_add(struct rt_hmac *h, const void *at, size_t n);
 void rt_hmac_end(struct rt_hmac *h, uint8_t out[RT_SHA256_BYTES]);
-/* In a time that does not tell where they differ. */
+/* Takes the same time wherever they differ. */
 bool rt_same_bytes(const void *a, const void *b, size_t n);
 
-/* ---- SipHash-2-4, a keyed sum of 64 bits (siphash.c) ------------------- */
+/* ---- SipHash-2-4, a 64-bit authentication code (siphash.c) -------------- */
 
 enum { RT_SIPHASH_KEY = 16 };
 
@@ -53,14 +53,12 @@ uint64_t rt_siphash_end(struct rt_siphash *s);
 /* ---- a job's secret (secret.c) ------------------------------------------ */
 
 struct rt_secret {
-	bool given;		/* else the key is everybody's */
+	bool given;		/* else the key is public */
 	uint8_t key[RT_SHA256_BYTES];
 };
 
-/*
- * LLMC_SECRET is it, or LLMC_SECRET_FILE names a file that only this user can
- * read.  What is set and no good is RT_FORMAT or RT_IO.
- */
+/* Reads LLMC_SECRET, or the file that LLMC_SECRET_FILE names, which only this
+ * user may read.  An invalid setting is RT_FORMAT or RT_IO. */
 enum rt_status rt_secret_read(struct rt_secret *s,
 			      const struct rt_variables *v,
 			      struct rt_error *err);

@@ -1,7 +1,6 @@
 /*
- * sha256.c - SHA-256 (FIPS 180-4), and HMAC with it (RFC 2104).
- *
- * For a few kilobytes when ranks meet, so it is plain rather than fast.
+ * SHA-256 (FIPS 180-4), and HMAC with it (RFC 2104). Used for a few kilobytes
+ * when ranks meet, so it is written for brevity, not speed.
  */
 #include "runtime/comm/secret.h"
 

@@ -1,7 +1,8 @@
 /*
- * shm.c - talks between processes of one host.  Each rank reads from the
- * others' arenas what it needs: nothing is packed, and nothing is copied
- * twice.  What is small goes through mail boxes, which takes one barrier.
+ * Collectives between processes of one host. Each rank reads what it needs from
+ * the other ranks' arenas: nothing is packed, and each element is copied once.
+ * Small collectives go through mailboxes in the shared segment, which needs one
+ * barrier instead of two.
  */
 #define _GNU_SOURCE	/* MAP_ANONYMOUS, MADV_HUGEPAGE */
 
@@ -14,15 +15,15 @@
 #include <unistd.h>
 
 enum {
-	/* Of a large sum so much at once: what one rank has added the others
-	 * find in the cache that they share. */
+	/* a large sum is reduced by chunks, so that the slice that one rank has
+	 * summed is still in the shared cache when the others copy it */
 	CHUNK_BYTES = 4 << 20,
 	LINE = 64,
 	STRETCH_BYTES = 256 << 10,
 	HELD_BYTES = 16 << 20
 };
 
-/* ---- groups meet ---- */
+/* ---- barriers ---- */
 
 static size_t
 held_bits(int64_t bytes)
@@ -39,41 +40,39 @@ id_of(struct rt_comm *c, const struct rt_group *g, int64_t member)
 			->ids[g->met & 1];
 }
 
-/*
- * Returns once all members have come.  What each wrote before that, the
- * others may read; a rank that is at something else is found here.
- */
+/* Returns once all members have called it; what each wrote before, the others
+ * may read after.  A member that runs another collective is reported here. */
 static enum rt_status
-barrier(struct rt_comm *c, struct rt_group *g, const struct rt_scene *scene,
-	struct rt_error *err)
+group_barrier(struct rt_comm *c, struct rt_group *g,
+	      const struct rt_activity *activity, struct rt_error *err)
 {
-	struct rt_wait w = { NULL, ++g->met, 0, scene, g };
+	struct rt_wait w = { NULL, ++g->met, 0, activity, g };
 	struct rt_shm *s = c->shm;
 	int64_t i;
 
-	*id_of(c, g, g->me) = scene->id;
+	*id_of(c, g, g->me) = activity->id;
 	rt_doorbell_ring(&rt_segment_meeting(s, g->row, s->me)->doorbell);
 	for (i = 0; i < g->n; i++) {
 		w.rank = g->ranks[i];
 		w.doorbell = &rt_segment_meeting(s, g->row, s->local_of[w.rank])
 				      ->doorbell;
-		if (!rt_doorbell_count(w.doorbell, w.want)) {
+		if (!rt_doorbell_reached(w.doorbell, w.want)) {
 			enum rt_status status = rt_watch_wait(c, &w, err);
 
 			if (status != RT_OK) {
 				return status;
 			}
 		}
-		if (*id_of(c, g, i) != scene->id) {
-			return rt_watch_differ(c, scene, w.rank, err);
+		if (*id_of(c, g, i) != activity->id) {
+			return rt_watch_mismatch(c, activity, w.rank, err);
 		}
 	}
 	return RT_OK;
 }
 
-/* All stretches that were read are given back. */
+/* Drops all pages of other arenas that have been read. */
 static void
-let_go(struct rt_shm *s)
+drop_read_pages(struct rt_shm *s)
 {
 	int64_t i;
 
@@ -90,9 +89,10 @@ let_go(struct rt_shm *s)
 }
 
 /*
- * A peer's pages that were read count as resident here too, and so are let go
- * when they become many.  To come by them again takes as long as to copy half
- * of them, so what talks read each time stays.
+ * Pages of another rank's arena count as resident in this process once they are
+ * read, so they are dropped when there are many. Faulting them in again costs
+ * about half as much as copying them, so those that are read in every step are
+ * kept.
  */
 static void
 has_read(void *user, const char *at, int64_t bytes)
@@ -108,13 +108,13 @@ has_read(void *user, const char *at, int64_t bytes)
 		}
 	}
 	if (p->shm->held_bytes > HELD_BYTES) {
-		let_go(p->shm);
+		drop_read_pages(p->shm);
 	}
 }
 
-/* A member's part that lies at that place of its arena. */
+/* A member's part, at that place of its arena. */
 static void
-look_into(struct rt_comm *c, struct rt_part *part, int64_t rank, int64_t at)
+open_part(struct rt_comm *c, struct rt_part *part, int64_t rank, int64_t at)
 {
 	struct rt_peer *p = &c->shm->peers[c->shm->local_of[rank]];
 
@@ -124,9 +124,9 @@ look_into(struct rt_comm *c, struct rt_part *part, int64_t rank, int64_t at)
 }
 
 static enum rt_status
-show(struct rt_comm *c, struct rt_group *g, const struct rt_scene *scene,
-     const void *mine, int64_t bytes, const char **theirs,
-     struct rt_error *err)
+show_mail(struct rt_comm *c, struct rt_group *g,
+	  const struct rt_activity *activity, const void *mine, int64_t bytes,
+	  const char **theirs, struct rt_error *err)
 {
 	struct rt_shm *s = c->shm;
 	unsigned turn = g->met + 1;
@@ -134,7 +134,7 @@ show(struct rt_comm *c, struct rt_group *g, const struct rt_scene *scene,
 	int64_t i;
 
 	memcpy(rt_segment_letter(s, g->row, s->me, turn), mine, (size_t)bytes);
-	status = barrier(c, g, scene, err);
+	status = group_barrier(c, g, activity, err);
 	for (i = 0; i < g->n; i++) {
 		theirs[i] = rt_segment_letter(s, g->row,
 					      s->local_of[g->ranks[i]], turn);
@@ -142,16 +142,17 @@ show(struct rt_comm *c, struct rt_group *g, const struct rt_scene *scene,
 	return status;
 }
 
-/* ---- one meeting, of one talk or several ---- */
+/* ---- one barrier pair, for one collective or several joined ones ---- */
 
-/* A talk of it. */
+/* One of the joined collectives. */
 struct leg {
 	const struct rt_meeting *m;
-	struct rt_part *parts;	/* members' in */
-	const char **outs;	/* members' out */
-	int64_t elems;		/* to be summed by slices; 0: by itself */
-	char *aside;		/* where it is made, if not at its place */
-	int64_t bytes;		/* of that */
+	struct rt_part *parts;	/* `in` of each member */
+	const char **outs;	/* `out` of each member */
+	/* elements to be summed by slices; 0: not an equal sum */
+	int64_t elems;
+	char *aside; /* where the result is made, if not in its place */
+	int64_t bytes;		/* of `aside` */
 };
 
 struct reduction {
@@ -163,7 +164,7 @@ struct reduction {
 	enum rt_coll_op op;
 };
 
-/* This rank's slice of some elements, of all members. */
+/* Sums this rank's slice of a range of elements, over all members. */
 static void
 sum_slice(const struct reduction *r, const struct leg *x, int64_t from,
 	  int64_t n)
@@ -188,7 +189,7 @@ sum_slice(const struct reduction *r, const struct leg *x, int64_t from,
 	}
 }
 
-/* The others' slices, which they have summed. */
+/* Copies the slices that the other members have summed. */
 static void
 copy_slices(const struct reduction *r, const struct leg *x, int64_t from,
 	    int64_t n)
@@ -197,7 +198,7 @@ copy_slices(const struct reduction *r, const struct leg *x, int64_t from,
 	int64_t i;
 
 	for (i = 1; i < g->n; i++) {
-		/* not all from the same one at once */
+		/* not all from the same rank at once */
 		int64_t who = (g->me + i) % g->n;
 		int64_t lo = rt_slice_at(who, g->n, n);
 		int64_t at = (from + lo) * r->elem_bytes;
@@ -209,7 +210,8 @@ copy_slices(const struct reduction *r, const struct leg *x, int64_t from,
 	}
 }
 
-/* Of all sums, one behind the other, those elements. */
+/* Calls do_it for each collective's share of a range of all elements, which are
+ * numbered through. */
 static void
 each_slice(const struct reduction *r, int64_t from, int64_t n,
 	   void (*do_it)(const struct reduction *r, const struct leg *x,
@@ -228,9 +230,9 @@ each_slice(const struct reduction *r, int64_t from, int64_t n,
 }
 
 /*
- * A chunk is summed, slice by slice, while the one before is copied; so one
- * barrier for each is enough.  In place is right: of what a rank sums it
- * alone reads the others' elements, and writes its own.
+ * A chunk is summed, slice by slice, while the one before it is copied, so one
+ * barrier for each is enough. This is correct in place: within its slice a rank
+ * is the only reader of the others' elements and the only writer of its own.
  */
 static enum rt_status
 sum_chunks(const struct reduction *r, struct rt_group *g, int64_t elems,
@@ -251,13 +253,13 @@ sum_chunks(const struct reduction *r, struct rt_group *g, int64_t elems,
 			before = done;
 			done += n;
 		}
-		s = barrier(r->c, g, &r->legs->m->scene, err);
+		s = group_barrier(r->c, g, &r->legs->m->activity, err);
 	}
 	return s;
 }
 
 static int64_t
-offset(const struct rt_comm *c, const char *at)
+arena_offset(const struct rt_comm *c, const char *at)
 {
 	return at - c->arena;
 }
@@ -268,7 +270,7 @@ overlap(const char *a, int64_t na, const char *b, int64_t nb)
 	return a < b + nb && b < a + na;
 }
 
-/* What it reads of the members, whose offsets are those. */
+/* Finds what it reads of each member, whose offsets are in the letters. */
 static void
 open_leg(struct rt_comm *c, struct leg *x, int64_t number)
 {
@@ -280,13 +282,14 @@ open_leg(struct rt_comm *c, struct leg *x, int64_t number)
 		       sizeof(at));
 		rt_meeting_pieces(c, x->m, x->m->coll->in, g->ranks[i],
 				  x->parts[i].dims);
-		look_into(c, &x->parts[i], g->ranks[i], at[0]);
+		open_part(c, &x->parts[i], g->ranks[i], at[0]);
 		x->outs[i] = c->shm->peers[c->shm->local_of[g->ranks[i]]].arena
 			     + at[1];
 	}
 }
 
-/* What is wanted where it was brought waits aside until all have read. */
+/* An output that overlaps an input is made aside until all members have
+ * read. */
 static enum rt_status
 gather_leg(struct rt_comm *c, struct leg *x, struct rt_error *err)
 {
@@ -310,7 +313,7 @@ gather_leg(struct rt_comm *c, struct leg *x, struct rt_error *err)
 	return RT_OK;
 }
 
-/* Where everybody has what, then all talks, and once more before it ends. */
+/* Exchanges offsets, runs all collectives, and ends with a barrier. */
 static enum rt_status
 meet_legs(struct rt_comm *c, struct leg *legs, int64_t n,
 	  struct rt_error *err)
@@ -323,11 +326,11 @@ meet_legs(struct rt_comm *c, struct leg *legs, int64_t n,
 	enum rt_status s;
 
 	for (i = 0; i < n; i++) {
-		at[2 * i] = offset(c, legs[i].m->in);
-		at[2 * i + 1] = offset(c, legs[i].m->out);
+		at[2 * i] = arena_offset(c, legs[i].m->in);
+		at[2 * i + 1] = arena_offset(c, legs[i].m->out);
 	}
-	s = show(c, m->group, &m->scene, at, 2 * n * (int64_t)sizeof(*at),
-		 c->theirs, err);
+	s = show_mail(c, m->group, &m->activity, at,
+		      2 * n * (int64_t)sizeof(*at), c->theirs, err);
 	for (i = 0; i < n && s == RT_OK; i++) {
 		open_leg(c, &legs[i], i);
 		if (m->coll->op != RT_COLL_COPY &&
@@ -341,7 +344,7 @@ meet_legs(struct rt_comm *c, struct leg *legs, int64_t n,
 	}
 	if (s == RT_OK) {
 		s = sums > 0 ? sum_chunks(&r, m->group, sums, err)
-			     : barrier(c, m->group, &m->scene, err);
+			     : group_barrier(c, m->group, &m->activity, err);
 	}
 	for (i = 0; i < n; i++) {
 		if (legs[i].aside && s == RT_OK) {
@@ -388,7 +391,7 @@ meet(struct rt_comm *c, const struct rt_meeting *m, struct rt_error *err)
 	return s;
 }
 
-/* ---- one to another ---- */
+/* ---- point to point ---- */
 
 static enum rt_status
 send(struct rt_comm *c, const struct rt_meeting *m, int64_t bytes,
@@ -397,19 +400,20 @@ send(struct rt_comm *c, const struct rt_meeting *m, int64_t bytes,
 	struct rt_sent *sent = &c->shm->sent[m->coll->channel];
 	int64_t last = sent->n % c->plan->nmicrobatches;
 	struct rt_post *p = rt_segment_board(c->shm, c->plan, m->coll->channel,
-					 c->shm->me, m->scene.microbatch);
-	/* that of the last step has been taken, or this one would replace it */
+					 c->shm->me, m->activity.microbatch);
+	/* the same place of the last step must have been received before it is
+	 * overwritten */
 	struct rt_wait w = { &p->taken, atomic_load(&p->sent.count), rank,
-		&m->scene, NULL };
+		&m->activity, NULL };
 
-	if (!rt_doorbell_count(w.doorbell, w.want)) {
+	if (!rt_doorbell_reached(w.doorbell, w.want)) {
 		enum rt_status s = rt_watch_wait(c, &w, err);
 
 		if (s != RT_OK) {
 			return s;
 		}
 	}
-	p->at = offset(c, m->in);
+	p->at = arena_offset(c, m->in);
 	p->bytes = bytes;
 	rt_doorbell_ring(&p->sent);
 	sent->at[last].post = p;
@@ -424,12 +428,12 @@ recv(struct rt_comm *c, const struct rt_meeting *m, int64_t bytes,
 {
 	int64_t local = c->shm->local_of[rank];
 	struct rt_post *p = rt_segment_board(c->shm, c->plan, m->coll->channel,
-					 local, m->scene.microbatch);
+					     local, m->activity.microbatch);
 	struct rt_wait w = { &p->sent, atomic_load(&p->taken.count) + 1, rank,
-		&m->scene, NULL };
+		&m->activity, NULL };
 	struct rt_part part;
 
-	if (!rt_doorbell_count(w.doorbell, w.want)) {
+	if (!rt_doorbell_reached(w.doorbell, w.want)) {
 		enum rt_status s = rt_watch_wait(c, &w, err);
 
 		if (s != RT_OK) {
@@ -442,10 +446,10 @@ recv(struct rt_comm *c, const struct rt_meeting *m, int64_t bytes,
 			       "%s%s", rt_rank_text(c, rank).text,
 			       (long long)p->bytes, (long long)c->world.rank,
 			       (long long)bytes,
-			       rt_show_name(m->scene.what).text,
-			       rt_scene_text(&m->scene).text);
+			       rt_show_name(m->activity.what).text,
+			       rt_activity_text(&m->activity).text);
 	}
-	look_into(c, &part, rank, p->at);
+	open_part(c, &part, rank, p->at);
 	rt_copy_part(&part, m->out, part.at, bytes);
 	rt_doorbell_ring(&p->taken);
 	return RT_OK;
@@ -458,7 +462,8 @@ settle(struct rt_comm *c, const struct rt_meeting *m, struct rt_error *err)
 	int64_t most = c->plan->nmicrobatches;
 	int64_t rank = rt_rank_at_pipe(c->plan, c->world.rank, m->coll->peer);
 
-	/* older ones were taken, or they could not have been sent again */
+	/* older sends have been received, or they could not have been sent
+	 * again */
 	if (sent->settled < sent->n - most) {
 		sent->settled = sent->n - most;
 	}
@@ -466,11 +471,11 @@ settle(struct rt_comm *c, const struct rt_meeting *m, struct rt_error *err)
 	     sent->settled++) {
 		struct rt_wait w = {
 			&sent->at[sent->settled % most].post->taken,
-			sent->at[sent->settled % most].want, rank, &m->scene,
+			sent->at[sent->settled % most].want, rank, &m->activity,
 			NULL
 		};
 
-		if (!rt_doorbell_count(w.doorbell, w.want)) {
+		if (!rt_doorbell_reached(w.doorbell, w.want)) {
 			enum rt_status s = rt_watch_wait(c, &w, err);
 
 			if (s != RT_OK) {
@@ -481,7 +486,7 @@ settle(struct rt_comm *c, const struct rt_meeting *m, struct rt_error *err)
 	return RT_OK;
 }
 
-/* ---- coming and going ---- */
+/* ---- opening and closing ---- */
 
 static enum rt_status
 make_tables(struct rt_comm *c, struct rt_error *err)
@@ -519,7 +524,7 @@ make_tables(struct rt_comm *c, struct rt_error *err)
 	return RT_OK;
 }
 
-/* A rank that is alone talks to itself in pages of its own. */
+/* A rank that runs alone uses private pages instead of a shared segment. */
 static enum rt_status
 be_alone(struct rt_comm *c, struct rt_error *err)
 {
@@ -540,18 +545,19 @@ be_alone(struct rt_comm *c, struct rt_error *err)
 	return rt_watch_enter(c, err);
 }
 
-/* Ranks may be bound, each to its own: what counts is what all have. */
+/* Ranks may be bound to cores: what counts is the union over all ranks. */
 static enum rt_status
 count_cores(struct rt_comm *c, struct rt_error *err)
 {
-	struct rt_scene scene = { "the start", -1, -1, 0 };
+	struct rt_activity activity = { "the start", -1, -1, 0 };
 	struct rt_core_set own;
 	struct rt_group *g;
 	enum rt_status s = rt_group_find(c, -1, 0, &g, err);
 
 	rt_cores_of(&own);
 	if (s == RT_OK) {
-		s = show(c, g, &scene, &own, sizeof(own), c->theirs, err);
+		s = show_mail(c, g, &activity, &own, sizeof(own), c->theirs,
+			      err);
 	}
 	if (s == RT_OK) {
 		c->shm->patience = rt_patience_of(
@@ -636,4 +642,4 @@ row(struct rt_comm *c, int64_t axes, int64_t holders)
 }
 
 const struct rt_transport rt_shm = { "shared memory", open_shm, close_shm,
-	row, rt_watch_note, show, meet, send, recv, settle, give_up };
+	row, rt_watch_note, show_mail, meet, send, recv, settle, give_up };

@@ -1,88 +1,98 @@
 /*
- * shm.h - private to runtime/: pages that all ranks of a host share.
+ * Private to comm/: pages that all ranks of a host share.
  *
- * Each rank's arena is a file in memory that the others map to read.  Beside
- * them lies the hall: who is here, what each does, seats where groups meet,
- * mail boxes for small numbers, and posts for what is sent.
+ * Each rank's arena is a file in memory that the others map read-only. Beside
+ * the arenas lies the shared segment: for each rank what it does, for each
+ * group a slot where its members meet, mailboxes for small collectives, and a
+ * post for each point-to-point transfer.
  */
 #ifndef RT_SHM_H
 #define RT_SHM_H
 
 #include "runtime/comm/transport.h"
 
-/* ---- bells (doorbell.c) -------------------------------------------------- */
+/* ---- doorbells (doorbell.c) ---------------------------------------------- */
 
-/* A count that one rank raises and others wait for. */
+/* A counter that one rank increments and others wait for (a futex). */
 struct rt_doorbell {
 	atomic_uint count, sleepers;
 };
 
-/* Spins, yields, then sleeps. */
+/* How often a waiting rank spins and yields before it sleeps. */
 struct rt_patience {
 	unsigned spins, yields;
 };
 
-/* Cores that a rank may run on, a bit each. */
+/* The cores that a rank may run on, as a bit set. */
 struct rt_core_set {
 	unsigned char bytes[128];
 };
 
 void rt_cores_of(struct rt_core_set *c);
-/* For ranks that may run on these. */
+/* For ranks that may run on these cores. */
 struct rt_patience rt_patience_of(const struct rt_core_set *const *sets,
 				  int64_t n);
-bool rt_doorbell_count(struct rt_doorbell *b, unsigned want);
+bool rt_doorbell_reached(struct rt_doorbell *b, unsigned want);
 void rt_doorbell_ring(struct rt_doorbell *b);
-/* Until it has rung, or some time; whether it has. */
+/* Waits until the count has reached `want`, or some time; whether it has. */
 bool rt_doorbell_await(struct rt_doorbell *b, unsigned want,
 		       struct rt_patience p);
 double rt_now_us(void);
 
-/* ---- the hall (shm_layout.c) -------------------------------------------- */
+/* ---- the segment (shm_layout.c) ----------------------------------------- */
 
 enum {
-	RT_ROWS = 64,		/* groups, by what they differ on */
+	RT_ROWS = 64, /* kinds of groups: sets of axes and of holders */
 	RT_EVENTS = 32,
 	RT_EVENT_TEXT = 56
 };
 
-/* What a rank began to do, at some time. */
+/* What a rank began to do, and when. */
 struct rt_event {
 	double at_us;
-	int64_t trip, microbatch;
+	int64_t layer, microbatch;
 	char what[RT_EVENT_TEXT];
 };
 
+/* ", layer 4, microbatch 2", or less. */
+struct rt_rank_text rt_event_text(const struct rt_event *e);
+/* Two ranks of a group run different collectives. */
+enum rt_status rt_event_mismatch(const struct rt_comm *c,
+				 const struct rt_activity *s,
+				 const struct rt_event *theirs, int64_t rank,
+				 struct rt_error *err);
+
 enum { RT_AWAY, RT_HERE, RT_LEFT };
 
-struct rt_desk {
+struct rt_rank_slot {
 	_Alignas(64) atomic_int state;
-	atomic_uint nevents;	/* ever; event i lies at i % RT_EVENTS */
-	_Atomic int64_t waits_for;	/* a rank + 1; 0: it does not */
+	atomic_uint nevents;	/* in all; event i lies at i % RT_EVENTS */
+	_Atomic int64_t waits_for;	/* a rank + 1; 0: it does not wait */
 	struct rt_event events[RT_EVENTS];
 };
 
 /*
- * Of a rank in a group: what it is about.  By turns: who writes the next but
- * one knows that all have come to the next, and so have read this one.
+ * A rank's slot in a group: which collective it has come to. Two entries take
+ * turns: a rank that writes the next but one knows that all members have come
+ * to the next one, and so have read this one.
  */
 struct rt_meeting_slot {
 	_Alignas(64) struct rt_doorbell doorbell;
 	uint64_t ids[2];
 };
 
-/* Of a channel, a sender and a microbatch. */
+/* A transfer, by channel, sender and microbatch. */
 struct rt_post {
 	_Alignas(64) struct rt_doorbell sent, taken;
 	int64_t at, bytes;	/* in the sender's arena */
 };
 
 struct rt_segment {
-	/* 0: all is well; 1: somebody writes why it is not; 2: has written */
+	/* 0: no; 1: a rank is writing why; 2: it has written it */
 	atomic_int given_up;
-	int64_t who, dead;	/* ranks; dead: -1, or who died */
+	int64_t who, dead;	/* ranks; dead: the one that died, or -1 */
 	char why[RT_ERROR_BYTES];
-	/* what each row is for; 0: free */
+	/* the kind of group of each row; 0: free */
 	_Atomic uint64_t keys[RT_ROWS];
 };
 
@@ -91,20 +101,22 @@ struct rt_sent {
 	struct {
 		struct rt_post *post;
 		unsigned want;
-	} *at;			/* the last nmicrobatches, by turns */
+	} *at;			/* the last nmicrobatches, as a ring */
 };
 
-/* Another rank of this host, or this one. */
+/* A rank of this host, this one included. */
 struct rt_peer {
 	struct rt_shm *shm;
 	const char *arena;
 	int64_t arena_bytes;
-	unsigned char *held;	/* a bit for each stretch that was read */
+	/* a bit for each stretch of the arena that has been read */
+	unsigned char *held;
 };
 
 struct rt_shm {
 	struct rt_segment *segment;
-	size_t segment_bytes, desks, slots, mail, posts; /* offsets in it */
+	/* offsets in the segment */
+	size_t segment_bytes, rank_slots, slots, mail, posts;
 	int64_t n, me;		/* ranks of this host */
 	int64_t *rank_of;	/* by number on this host */
 	int64_t *local_of;	/* by rank; -1: another host's */
@@ -112,13 +124,13 @@ struct rt_shm {
 	int lock_fd;		/* -1: alone */
 	struct rt_patience patience;
 	struct rt_sent *sent;	/* by channel */
-	int64_t held_bytes;	/* of peers' pages, at most */
+	int64_t held_bytes;	/* limit of resident pages of other arenas */
 	char *acc;
 };
 
-/* Fills in the offsets and segment_bytes. */
+/* Computes the offsets and segment_bytes. */
 void rt_segment_lay_out(struct rt_shm *s, const struct rt_plan *p);
-struct rt_desk *rt_segment_slot(const struct rt_shm *s, int64_t local);
+struct rt_rank_slot *rt_segment_slot(const struct rt_shm *s, int64_t local);
 struct rt_meeting_slot *rt_segment_meeting(const struct rt_shm *s, int64_t row,
 			     int64_t local);
 char *rt_segment_letter(const struct rt_shm *s, int64_t row, int64_t local,
@@ -126,35 +138,35 @@ char *rt_segment_letter(const struct rt_shm *s, int64_t row, int64_t local,
 struct rt_post *rt_segment_board(const struct rt_shm *s,
 				 const struct rt_plan *p, int64_t channel,
 				 int64_t local, int64_t microbatch);
-/* The row of groups of that kind, the same on all ranks; -1: no more. */
+/* The row of groups of that kind, the same on all ranks; -1: all are taken. */
 int64_t rt_segment_row(struct rt_shm *s, int64_t axes, int64_t holders);
 
-/* ---- watching (watch.c) ---------------------------------------------- */
+/* ---- failures (watch.c) ---------------------------------------------- */
 
-/* For what a rank waits. */
+/* What a rank waits for. */
 struct rt_wait {
 	struct rt_doorbell *doorbell;
 	unsigned want;
-	int64_t rank;		/* who rings it */
-	const struct rt_scene *scene;
-	const struct rt_group *group;	/* that meets; or NULL */
+	int64_t rank;		/* the rank that will ring it */
+	const struct rt_activity *activity;
+	const struct rt_group *group;	/* the group, of a barrier; or NULL */
 };
 
 enum rt_status rt_watch_wait(struct rt_comm *c, const struct rt_wait *w,
 			     struct rt_error *err);
-void rt_watch_note(struct rt_comm *c, const char *what, int64_t trip,
+void rt_watch_note(struct rt_comm *c, const char *what, int64_t layer,
 		   int64_t microbatch);
-/* Two ranks of a group are at different things. */
-enum rt_status rt_watch_differ(struct rt_comm *c, const struct rt_scene *s,
-			       int64_t rank, struct rt_error *err);
-/* All others shall fail; `dead` is who died, or -1. */
+/* Reports that two ranks of a group run different collectives. */
+enum rt_status rt_watch_mismatch(struct rt_comm *c, const struct rt_activity *s,
+				 int64_t rank, struct rt_error *err);
+/* Makes all other ranks fail; `dead` is the rank that died, or -1. */
 void rt_watch_give_up(struct rt_comm *c, int64_t dead, const char *why);
-/* This rank is here until its process ends, however that comes. */
+/* Marks this rank as alive until its process ends, in whatever way. */
 enum rt_status rt_watch_enter(struct rt_comm *c, struct rt_error *err);
 
-/* ---- coming together (shm_meet.c) ------------------------------------ */
+/* ---- meeting (shm_meet.c) -------------------------------------------- */
 
-/* Finds the ranks of this host and maps the hall and their arenas. */
+/* Finds the ranks of this host and maps the segment and their arenas. */
 enum rt_status rt_shm_meet(struct rt_comm *c, struct rt_error *err);
 
 #endif

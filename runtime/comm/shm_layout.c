@@ -1,5 +1,5 @@
 /*
- * shm_layout.c - where things lie in the pages that ranks of a host share.
+ * The layout of the segment that the ranks of a host share.
  */
 #include "runtime/comm/shm.h"
 
@@ -12,13 +12,13 @@ take(size_t *end, size_t each, int64_t n)
 	return at;
 }
 
-/* Pages that nobody writes to cost nothing. */
+/* Unused pages of the segment cost no memory. */
 void
 rt_segment_lay_out(struct rt_shm *s, const struct rt_plan *p)
 {
 	size_t end = sizeof(struct rt_segment);
 
-	s->desks = take(&end, sizeof(struct rt_desk), s->n);
+	s->rank_slots = take(&end, sizeof(struct rt_rank_slot), s->n);
 	s->slots = take(&end, sizeof(struct rt_meeting_slot), RT_ROWS * s->n);
 	s->mail = take(&end, RT_MAIL_BYTES, RT_ROWS * s->n * 2);
 	s->posts = take(&end, sizeof(struct rt_post),
@@ -32,10 +32,10 @@ at(const struct rt_shm *s, size_t part, size_t each, int64_t i)
 	return (char *)s->segment + part + each * (size_t)i;
 }
 
-struct rt_desk *
+struct rt_rank_slot *
 rt_segment_slot(const struct rt_shm *s, int64_t local)
 {
-	return (void *)at(s, s->desks, sizeof(struct rt_desk), local);
+	return (void *)at(s, s->rank_slots, sizeof(struct rt_rank_slot), local);
 }
 
 struct rt_meeting_slot *
@@ -70,7 +70,7 @@ mix(uint64_t x)
 	return x ^ x >> 31;
 }
 
-/* Whoever is first takes a free row; all then find it by its key. */
+/* The first rank to ask claims a free row; the others find it by its key. */
 int64_t
 rt_segment_row(struct rt_shm *s, int64_t axes, int64_t holders)
 {

@@ -1,13 +1,15 @@
 /*
- * shm_meet.c - how the ranks of a host come together.
+ * How the ranks of a host find each other.
  *
- * The first of them listens on a socket that is named for the job; the others
- * bring it their arenas, files in memory, and get all others' and the hall.
- * Then each takes its place, and the first lets all go.  Whoever ends before
- * that closes its socket, so nobody waits for it.
+ * The first rank listens on a socket whose name is derived from the job; the
+ * others send it file descriptors of their arenas (files in memory), and get
+ * those of all arenas and of the shared segment. When each rank has taken its
+ * place, the first one lets all start. A rank that ends before that closes its
+ * socket, so nobody waits for it.
  *
- * Both ends are processes of one user, or nothing is said.  What they say is
- * checked all the same, before a number of it becomes an index or a size.
+ * Both ends check that the other is a process of the same user before they send
+ * anything. Received numbers are checked all the same before one is used as an
+ * index or a size.
  */
 #define _GNU_SOURCE	/* memfd_create, accept4 */
 
@@ -26,12 +28,13 @@
 
 enum {
 	MOST = RT_SHM_MOST,
-	/* what the first rank says may come a little after its deadline */
+	/* the first rank's answer may arrive a little after its deadline */
 	SLACK_US = 2000000,
 	HELLO_US = 2000000,
-	/* how long it tells why it ends here to those who come late */
+	/* how long the first rank reports its failure to ranks that come
+	 * late */
 	FAREWELL_US = 1000000,
-	/* the list of all names is long, and seldom needed */
+	/* listing all sockets of the system is slow, and seldom needed */
 	TRY_MS = 5, TRIES_BETWEEN_LISTS = 10,
 	HUGE_BYTES = 2 << 20
 };
@@ -40,16 +43,17 @@ struct meeting {
 	struct rt_comm *c;
 	double until_us;
 	struct rt_shm_hello own;
-	int fds[MOST + 1];	/* of the hall, of arenas by number here; -1 */
-	/* the first rank's */
+	/* of the segment, then of arenas by local number; -1: none */
+	int fds[MOST + 1];
+	/* of the first rank */
 	int listener, socks[MOST];
 	int64_t turned_away;
-	/* the others' */
+	/* of the others */
 	int sock;
 	struct rt_shm_answer answer;
 };
 
-/* ---- messages with files ---- */
+/* ---- messages with file descriptors ---- */
 
 static int
 left_ms(double until_us)
@@ -72,20 +76,20 @@ can_read(int fd, double until_us)
 }
 
 static bool
-tell(int sock, const void *at, size_t bytes, const int *fds, int nfds)
+send_message(int sock, const void *at, size_t bytes, const int *fds, int nfds)
 {
 	union {
 		char bytes[CMSG_SPACE(sizeof(int) * (MOST + 1))];
 		struct cmsghdr align;
-	} room;
+	} area;
 	struct iovec v = { (void *)(uintptr_t)at, bytes };
 	struct msghdr m = { .msg_iov = &v, .msg_iovlen = 1 };
 
 	if (nfds > 0) {
 		struct cmsghdr *h;
 
-		memset(&room, 0, sizeof(room));
-		m.msg_control = room.bytes;
+		memset(&area, 0, sizeof(area));
+		m.msg_control = area.bytes;
 		m.msg_controllen = CMSG_SPACE(sizeof(int) * (size_t)nfds);
 		h = CMSG_FIRSTHDR(&m);
 		h->cmsg_level = SOL_SOCKET;
@@ -97,20 +101,21 @@ tell(int sock, const void *at, size_t bytes, const int *fds, int nfds)
 }
 
 /*
- * A message's bytes and its files, `most` of them; -1: none came.  A process
- * that may open no more files loses those of a message: *nfds is -1.
+ * Receives a message's bytes and at most `most` file descriptors; -1: none
+ * came.  If this process may open no more files, the descriptors of a message
+ * are lost: *nfds is -1.
  */
 static ssize_t
-hear(int sock, double until_us, void *at, size_t bytes, int *fds, int most,
-     int *nfds)
+read_message(int sock, double until_us, void *at, size_t bytes, int *fds,
+	     int most, int *nfds)
 {
 	union {
 		char bytes[CMSG_SPACE(sizeof(int) * (MOST + 1))];
 		struct cmsghdr align;
-	} room;
+	} area;
 	struct iovec v = { at, bytes };
 	struct msghdr m = { .msg_iov = &v, .msg_iovlen = 1,
-		.msg_control = room.bytes, .msg_controllen = sizeof(room) };
+		.msg_control = area.bytes, .msg_controllen = sizeof(area) };
 	struct cmsghdr *h;
 	ssize_t n;
 	int i;
@@ -140,7 +145,7 @@ hear(int sock, double until_us, void *at, size_t bytes, int *fds, int most,
 		}
 	}
 	if (m.msg_flags & MSG_TRUNC) {
-		n = -1;	/* longer than anything that is said here */
+		n = -1;	/* longer than any valid message */
 	}
 	if (m.msg_flags & MSG_CTRUNC) {
 		for (i = 0; i < *nfds; i++) {
@@ -155,7 +160,7 @@ hear(int sock, double until_us, void *at, size_t bytes, int *fds, int most,
 /* ---- pages ---- */
 
 static enum rt_status
-refused(struct rt_error *err, const char *what)
+call_refused(struct rt_error *err, const char *what)
 {
 	return rt_fail(err, RT_IO, RT_NOWHERE, "cannot %s: %s", what,
 		       strerror(errno));
@@ -181,37 +186,37 @@ new_file(const char *name, int64_t bytes)
 }
 
 /*
- * Where a file and an address are both at the start of a huge page, all
- * processes map it as one; so the address is chosen here, in a stretch that
- * was big enough.
+ * Maps a file at the start of a huge page, so that all processes can map it by
+ * huge pages: address and file offset must both be aligned.  The address is
+ * chosen inside a larger reservation.
  */
 static void *
-map(int fd, int64_t bytes, int how)
+map_file(int fd, int64_t bytes, int how)
 {
 	size_t n = bytes ? (size_t)bytes : 1, front;
-	char *room = mmap(NULL, n + HUGE_BYTES, PROT_NONE,
+	char *area = mmap(NULL, n + HUGE_BYTES, PROT_NONE,
 			  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	void *p;
 
-	if (room == MAP_FAILED) {
+	if (area == MAP_FAILED) {
 		return NULL;
 	}
-	front = (HUGE_BYTES - (uintptr_t)room % HUGE_BYTES) % HUGE_BYTES;
-	p = mmap(room + front, n, how, MAP_SHARED | MAP_FIXED, fd, 0);
+	front = (HUGE_BYTES - (uintptr_t)area % HUGE_BYTES) % HUGE_BYTES;
+	p = mmap(area + front, n, how, MAP_SHARED | MAP_FIXED, fd, 0);
 	if (p == MAP_FAILED) {
-		munmap(room, n + HUGE_BYTES);
+		munmap(area, n + HUGE_BYTES);
 		return NULL;
 	}
 	if (front > 0) {
-		munmap(room, front);
+		munmap(area, front);
 	}
 	n = (n + 4095) / 4096 * 4096;
-	munmap(room + front + n, HUGE_BYTES - front);
+	munmap(area + front + n, HUGE_BYTES - front);
 	madvise(p, n, MADV_HUGEPAGE);
 	return p;
 }
 
-/* Whoever has the hall's file by another way would share its locks. */
+/* Opens the file anew, as locks belong to an open file description. */
 static int
 open_again(int fd)
 {
@@ -221,7 +226,7 @@ open_again(int fd)
 	return open(path, O_RDWR | O_CLOEXEC);
 }
 
-/* Whoever reads beyond the end of a file that is mapped is killed. */
+/* Whether the file is that long: reading beyond its end would raise SIGBUS. */
 static bool
 holds(int fd, int64_t bytes)
 {
@@ -230,7 +235,7 @@ holds(int fd, int64_t bytes)
 	return bytes >= 0 && fstat(fd, &st) == 0 && st.st_size >= bytes;
 }
 
-/* Each rank of the answer is one of the plan's, and no other's. */
+/* Whether the answer names each rank of the plan at most once. */
 static bool
 is_sound(const struct meeting *m)
 {
@@ -262,24 +267,24 @@ map_all(struct meeting *m, struct rt_error *err)
 			       "this host is no rank of this plan: what it "
 			       "says of the others makes no sense");
 	}
-	s->segment = map(m->fds[0], (int64_t)s->segment_bytes,
-		      PROT_READ | PROT_WRITE);
+	s->segment = map_file(m->fds[0], (int64_t)s->segment_bytes,
+			      PROT_READ | PROT_WRITE);
 	if (!s->segment) {
-		return refused(err, "map pages that all ranks share");
+		return call_refused(err, "map pages that all ranks share");
 	}
 	s->lock_fd = open_again(m->fds[0]);
 	if (s->lock_fd < 0) {
-		return refused(err, "open /proc/self/fd");
+		return call_refused(err, "open /proc/self/fd");
 	}
 	for (i = 0; i < s->n; i++) {
 		s->rank_of[i] = m->answer.ranks[i];
 		s->local_of[s->rank_of[i]] = i;
 		s->peers[i].arena_bytes = m->answer.arena_bytes[i];
 		s->peers[i].arena = i == s->me ? m->c->arena :
-			map(m->fds[i + 1], m->answer.arena_bytes[i],
-			    PROT_READ);
+			map_file(m->fds[i + 1], m->answer.arena_bytes[i],
+				 PROT_READ);
 		if (!s->peers[i].arena) {
-			return refused(err, "map another rank's arena");
+			return call_refused(err, "map another rank's arena");
 		}
 	}
 	return rt_watch_enter(m->c, err);
@@ -287,7 +292,7 @@ map_all(struct meeting *m, struct rt_error *err)
 
 /* ---- the first rank ---- */
 
-/* The next that comes, if it is this user's; else -1. */
+/* Accepts a connection if it is of this user; else -1. */
 static int
 accept_ours(const struct meeting *m)
 {
@@ -303,7 +308,7 @@ accept_ours(const struct meeting *m)
 	return sock;
 }
 
-/* The arenas' files and the connections, all but the listener. */
+/* Closes the arenas' files and all connections, but not the listener. */
 static void
 close_files(struct meeting *m)
 {
@@ -322,12 +327,13 @@ close_files(struct meeting *m)
 }
 
 /*
- * All hear why it ends here, those too that come a little later.  A process
- * that may open no more files needs those that it has closed to take these
- * in; if it still cannot, or if strangers keep coming, time ends it.
+ * Sends the reason of a failure to all ranks, those too that come a little
+ * later. If this process may open no more files, it first closes those that it
+ * has received; the deadline ends it if that does not help or if strangers keep
+ * coming.
  */
 static enum rt_status
-send_home(struct meeting *m, struct rt_error *why)
+refuse_all(struct meeting *m, struct rt_error *why)
 {
 	double until = rt_now_us() + FAREWELL_US;
 	int64_t n = m->turned_away, i;
@@ -336,8 +342,8 @@ send_home(struct meeting *m, struct rt_error *why)
 	snprintf(m->answer.why, sizeof(m->answer.why), "%s", why->message);
 	for (i = 1; i < m->c->shm->n; i++) {
 		if (m->socks[i] >= 0) {
-			tell(m->socks[i], &m->answer, sizeof(m->answer), NULL,
-			     0);
+			send_message(m->socks[i], &m->answer, sizeof(m->answer),
+				     NULL, 0);
 			n++;
 		}
 	}
@@ -351,16 +357,17 @@ send_home(struct meeting *m, struct rt_error *why)
 		if (sock < 0) {
 			continue;
 		}
-		/* what nobody reads would cut off the answer */
-		hear(sock, until, &h, sizeof(h), &none, 0, &none);
-		tell(sock, &m->answer, sizeof(m->answer), NULL, 0);
+		/* unread data would reset the connection before the answer is
+		 * read */
+		read_message(sock, until, &h, sizeof(h), &none, 0, &none);
+		send_message(sock, &m->answer, sizeof(m->answer), NULL, 0);
 		close(sock);
 		n++;
 	}
 	return why->status;
 }
 
-/* That somebody is in the way is no reason to stop, but worth a line. */
+/* A name that is taken is no reason to stop, but is reported. */
 static enum rt_status
 listen_for(struct meeting *m, struct rt_error *err)
 {
@@ -377,9 +384,10 @@ listen_for(struct meeting *m, struct rt_error *err)
 	return m->listener >= 0 ? RT_OK : RT_IO;
 }
 
-/* Is what a rank brings what the first one has? */
+/* Whether the other rank's plan and sizes are those of the first one. */
 static enum rt_status
-judge(struct meeting *m, const struct rt_shm_hello *h, struct rt_error *err)
+check_hello(struct meeting *m, const struct rt_shm_hello *h,
+	    struct rt_error *err)
 {
 	const struct rt_world *w = &m->c->world;
 
@@ -414,7 +422,8 @@ judge(struct meeting *m, const struct rt_shm_hello *h, struct rt_error *err)
 	return RT_OK;
 }
 
-/* Has a rank ended of which nobody would hear otherwise? */
+/* Whether the launcher reports a rank that has ended before it could
+ * connect. */
 static enum rt_status
 read_news(const struct meeting *m, struct rt_error *err)
 {
@@ -434,20 +443,21 @@ read_news(const struct meeting *m, struct rt_error *err)
 		       rt_rank_text(m->c, n.rank).text, how);
 }
 
-/* Lets one in.  Strangers are turned away without a word. */
+/* Accepts one rank.  Processes of other users are disconnected without an
+ * answer. */
 static enum rt_status
-welcome(struct meeting *m, int64_t *come, struct rt_error *err)
+accept_rank(struct meeting *m, int64_t *come, struct rt_error *err)
 {
 	int sock = accept_ours(m), fd = -1, nfds;
 	struct rt_shm_hello h;
 	enum rt_status s;
 
-	if (sock < 0) {	/* who has gone by now is gone */
+	if (sock < 0) {	/* the other end has already closed */
 		return errno == EMFILE || errno == ENFILE ? no_more_files(err)
 							  : RT_OK;
 	}
-	if (hear(sock, rt_now_us() + HELLO_US, &h, sizeof(h), &fd, 1,
-		 &nfds) != (ssize_t)sizeof(h) || nfds != 1) {
+	if (read_message(sock, rt_now_us() + HELLO_US, &h, sizeof(h), &fd, 1,
+			 &nfds) != (ssize_t)sizeof(h) || nfds != 1) {
 		close(sock);
 		if (nfds == 1) {
 			close(fd);
@@ -456,12 +466,12 @@ welcome(struct meeting *m, int64_t *come, struct rt_error *err)
 			: rt_fail(err, RT_IO, RT_NOWHERE,
 				  "a rank ended before all had met");
 	}
-	s = judge(m, &h, err);
+	s = check_hello(m, &h, err);
 	if (s != RT_OK) {
 		m->answer.ok = 0;
 		snprintf(m->answer.why, sizeof(m->answer.why), "%s",
 			 err->message);
-		tell(sock, &m->answer, sizeof(m->answer), NULL, 0);
+		send_message(sock, &m->answer, sizeof(m->answer), NULL, 0);
 		close(sock);
 		close(fd);
 		m->turned_away++;
@@ -477,37 +487,36 @@ welcome(struct meeting *m, int64_t *come, struct rt_error *err)
 }
 
 static enum rt_status
-say_ended(struct meeting *m, int64_t local, struct rt_error *err)
+report_ended(struct meeting *m, int64_t local, struct rt_error *err)
 {
 	return rt_fail(err, RT_IO, RT_NOWHERE,
 		       "%s ended before all ranks had met",
 		       rt_rank_text(m->c, m->answer.ranks[local]).text);
 }
 
-/* Of a host's ranks only those that came have said which they are. */
+/* Names the ranks that have not come; only those that came have said which they
+ * are. */
 static enum rt_status
-say_missing(struct meeting *m, int64_t come, struct rt_error *err)
+report_missing(struct meeting *m, int64_t come, struct rt_error *err)
 {
-	char list[64] = "";
+	struct rt_line list = { "", 0 };
 	int64_t i, n = 0;
 
 	for (i = 1; i < m->c->shm->n; i++) {
-		if (m->socks[i] < 0 && n++ < 8) {
-			size_t at = strlen(list);
-
-			snprintf(list + at, sizeof(list) - at, "%s%lld",
-				 at ? ", " : "", (long long)i);
+		if (m->socks[i] < 0) {
+			rt_line_rank(&list, n++, i);
 		}
 	}
+	rt_line_more_ranks(&list, n);
 	return rt_fail(err, RT_IO, RT_NOWHERE,
 		       "%lld of this host's %lld ranks have come within "
-		       "%g s; missing, by their numbers on this host: %s%s",
+		       "%g s; missing, by their numbers on this host: %s",
 		       (long long)come, (long long)m->c->shm->n,
-		       m->c->timeout_us * 1e-6, list, n > 8 ? " ..." : "");
+		       m->c->timeout_us * 1e-6, list.at);
 }
 
 static enum rt_status
-gather(struct meeting *m, struct rt_error *err)
+accept_all(struct meeting *m, struct rt_error *err)
 {
 	int64_t n = m->c->shm->n, come = 1, i;
 	int news = m->c->world.news;
@@ -522,17 +531,18 @@ gather(struct meeting *m, struct rt_error *err)
 		}
 		p[n] = (struct pollfd){ news > 0 ? news : -1, POLLIN, 0 };
 		if (poll(p, (nfds_t)n + 1, left_ms(m->until_us)) == 0) {
-			return say_missing(m, come, err);
+			return report_missing(m, come, err);
 		}
 		for (i = 1; i < n; i++) {
-			/* nobody speaks twice before the answer */
+			/* no rank sends anything more before it gets the
+			 * answer */
 			if (m->socks[i] >= 0 && p[i].revents) {
-				return say_ended(m, i, err);
+				return report_ended(m, i, err);
 			}
 		}
 		s = read_news(m, err);
 		if (s == RT_OK && p[0].revents) {
-			s = welcome(m, &come, err);
+			s = accept_rank(m, &come, err);
 		}
 		if (s != RT_OK) {
 			return s;
@@ -541,7 +551,7 @@ gather(struct meeting *m, struct rt_error *err)
 	return RT_OK;
 }
 
-/* A byte from each of the others, then a byte to each. */
+/* Reads a byte from each of the others, then sends a byte to each. */
 static enum rt_status
 start_all(struct meeting *m, struct rt_error *err)
 {
@@ -550,13 +560,13 @@ start_all(struct meeting *m, struct rt_error *err)
 	int none;
 
 	for (i = 1; i < m->c->shm->n; i++) {
-		if (hear(m->socks[i], m->until_us, &byte, 1, &none, 0,
-			 &none) != 1) {
-			return say_ended(m, i, err);
+		if (read_message(m->socks[i], m->until_us, &byte, 1, &none, 0,
+				 &none) != 1) {
+			return report_ended(m, i, err);
 		}
 	}
 	for (i = 1; i < m->c->shm->n; i++) {
-		tell(m->socks[i], &byte, 1, NULL, 0);
+		send_message(m->socks[i], &byte, 1, NULL, 0);
 	}
 	return RT_OK;
 }
@@ -568,37 +578,37 @@ host_ranks(struct meeting *m, struct rt_error *err)
 	enum rt_status status;
 	int64_t i;
 
-	m->fds[0] = new_file("llmc-hall", (int64_t)s->segment_bytes);
+	m->fds[0] = new_file("llmc-segment", (int64_t)s->segment_bytes);
 	if (m->fds[0] < 0) {
-		return refused(err, "make pages that all ranks share");
+		return call_refused(err, "make pages that all ranks share");
 	}
 	m->answer.ranks[0] = m->own.rank;
 	m->answer.arena_bytes[0] = m->own.arena_bytes;
 	s->local_of[m->own.rank] = 0;
 	status = listen_for(m, err);
 	if (status == RT_OK) {
-		status = gather(m, err);
+		status = accept_all(m, err);
 	}
 	if (status == RT_OK) {
 		m->answer.ok = 1;
 		status = map_all(m, err);
 	}
 	for (i = 1; i < s->n && status == RT_OK; i++) {
-		if (!tell(m->socks[i], &m->answer, sizeof(m->answer), m->fds,
-			  (int)s->n + 1)) {
-			status = say_ended(m, i, err);
+		if (!send_message(m->socks[i], &m->answer, sizeof(m->answer),
+				  m->fds, (int)s->n + 1)) {
+			status = report_ended(m, i, err);
 		}
 	}
 	if (status == RT_OK) {
 		status = start_all(m, err);
 	}
-	return status == RT_OK ? RT_OK : send_home(m, err);
+	return status == RT_OK ? RT_OK : refuse_all(m, err);
 }
 
 /* ---- the others ---- */
 
 static enum rt_status
-come_to(struct meeting *m, struct rt_error *err)
+connect_to_first(struct meeting *m, struct rt_error *err)
 {
 	struct rt_shm_stranger other = { .met = false };
 	int64_t tries;
@@ -629,7 +639,7 @@ come_to(struct meeting *m, struct rt_error *err)
 	}
 }
 
-/* It is rank 0 where all are on this host. */
+/* Rank 0, where all ranks are on this host. */
 static enum rt_status
 first_ended(const struct meeting *m, struct rt_error *err)
 {
@@ -641,9 +651,9 @@ first_ended(const struct meeting *m, struct rt_error *err)
 		       "the first rank of this host");
 }
 
-/* What it says instead of what was expected. */
+/* The first rank's reason, which came instead of what was expected. */
 static enum rt_status
-hear_why(struct meeting *m, struct rt_error *err)
+read_refusal(struct meeting *m, struct rt_error *err)
 {
 	if (m->answer.ok || !memchr(m->answer.why, '\0',
 				    sizeof(m->answer.why))) {
@@ -653,11 +663,11 @@ hear_why(struct meeting *m, struct rt_error *err)
 }
 
 static enum rt_status
-visit(struct meeting *m, struct rt_error *err)
+join_first(struct meeting *m, struct rt_error *err)
 {
 	struct rt_shm *s = m->c->shm;
 	double until = m->until_us + SLACK_US;
-	enum rt_status status = come_to(m, err);
+	enum rt_status status = connect_to_first(m, err);
 	char byte = 0;
 	int nfds, none;
 	ssize_t n;
@@ -665,30 +675,30 @@ visit(struct meeting *m, struct rt_error *err)
 	if (status != RT_OK) {
 		return status;
 	}
-	/* if it does not listen any more, it has said why */
-	tell(m->sock, &m->own, sizeof(m->own), &m->fds[s->me + 1], 1);
+	/* if the first rank has closed, its reason can still be read */
+	send_message(m->sock, &m->own, sizeof(m->own), &m->fds[s->me + 1], 1);
 	close(m->fds[s->me + 1]);
 	m->fds[s->me + 1] = -1;
-	if (hear(m->sock, until, &m->answer, sizeof(m->answer), m->fds,
-		 MOST + 1, &nfds) != (ssize_t)sizeof(m->answer)) {
+	if (read_message(m->sock, until, &m->answer, sizeof(m->answer), m->fds,
+			 MOST + 1, &nfds) != (ssize_t)sizeof(m->answer)) {
 		return first_ended(m, err);
 	}
 	if (nfds < 0) {
 		return no_more_files(err);
 	}
 	if (!m->answer.ok || nfds != s->n + 1) {
-		return hear_why(m, err);
+		return read_refusal(m, err);
 	}
 	status = map_all(m, err);
 	if (status != RT_OK) {
 		return status;
 	}
-	tell(m->sock, &byte, 1, NULL, 0);
-	/* a byte says go; an answer, why not */
-	n = hear(m->sock, until, &m->answer, sizeof(m->answer), &none, 0,
-		 &none);
+	send_message(m->sock, &byte, 1, NULL, 0);
+	/* a byte means go; an answer is the reason why not */
+	n = read_message(m->sock, until, &m->answer, sizeof(m->answer), &none,
+			 0, &none);
 	if (n == (ssize_t)sizeof(m->answer)) {
-		return hear_why(m, err);
+		return read_refusal(m, err);
 	}
 	return n == 1 ? RT_OK : first_ended(m, err);
 }
@@ -714,12 +724,12 @@ make_arena(struct meeting *m, struct rt_error *err)
 	int fd = new_file("llmc-arena", c->arena_bytes);
 
 	if (fd < 0) {
-		return refused(err, "make the arena");
+		return call_refused(err, "make the arena");
 	}
 	m->fds[c->shm->me + 1] = fd;
-	c->arena = map(fd, c->arena_bytes, PROT_READ | PROT_WRITE);
+	c->arena = map_file(fd, c->arena_bytes, PROT_READ | PROT_WRITE);
 	if (!c->arena) {
-		return refused(err, "map the arena");
+		return call_refused(err, "map the arena");
 	}
 	return RT_OK;
 }
@@ -752,7 +762,8 @@ rt_shm_meet(struct rt_comm *c, struct rt_error *err)
 		c->arena_bytes };
 	s = make_arena(m, &own);
 	if (s == RT_OK) {
-		s = w->local_rank == 0 ? host_ranks(m, &own) : visit(m, &own);
+		s = w->local_rank == 0 ? host_ranks(m, &own)
+				       : join_first(m, &own);
 	}
 	if (s != RT_OK && err) {
 		*err = own;

@@ -1,9 +1,9 @@
 /*
- * shm_meet.h - private to shm-*.c: how the ranks of a host find each other,
- * and what they say then.
+ * Private to comm/shm_*.c: how the ranks of a host find each other, and the
+ * messages of that.
  *
- * Names of sockets are for anybody to take and to call.  So each end asks the
- * kernel for the user of the other one before it sends or believes anything.
+ * Any process may create or call a socket of any name.  So each end asks the
+ * kernel for the user of the other one before it sends or trusts anything.
  */
 #ifndef RT_SHM_MEET_H
 #define RT_SHM_MEET_H
@@ -14,16 +14,17 @@
 
 #define RT_SHM_MAGIC 0x6c6c6d632d686921u
 
-/* The kernel passes 253 files at once. */
+/* The kernel passes at most 253 file descriptors in one message. */
 enum { RT_SHM_MOST = 240 };
 
-/* What a rank brings, with its arena's file. */
+/* Sent by a rank, with the descriptor of its arena. */
 struct rt_shm_hello {
 	uint64_t magic, plan;
 	int64_t abi, rank, size, local_rank, local_size, arena_bytes;
 };
 
-/* What it gets, with the files of the hall and of all arenas; or why not. */
+/* Its answer, with the descriptors of the segment and of all arenas; or the
+ * reason why not. */
 struct rt_shm_answer {
 	int64_t ok;
 	int64_t ranks[RT_SHM_MOST], arena_bytes[RT_SHM_MOST];
@@ -32,9 +33,10 @@ struct rt_shm_answer {
 
 /* ---- names of sockets (shm_name.c) ------------------------------------ */
 
-/* Another user's process that has a name of ours. */
+/* A process of another user that has our name. */
 struct rt_shm_stranger {
-	bool met, known;	/* known: it listens, so the kernel says who */
+	/* known: it listens, so the kernel knows its process */
+	bool met, known;
 	pid_t pid;
 	uid_t uid;
 };
@@ -47,19 +49,20 @@ struct rt_shm_stranger_text
 rt_shm_stranger_text(const struct rt_shm_stranger *s);
 
 /*
- * Where this host's other ranks find the first one.  If another user has the
- * name of the job already, *other is whose it is, and the socket gets a name
- * that nobody can know beforehand.  -1: err says why.
+ * Listens where this host's other ranks look for the first one. If another user
+ * has the job's name already, *other describes it, and the socket gets a random
+ * name. -1: err says why.
  */
 int rt_shm_listen(const struct rt_comm *c, struct rt_shm_stranger *other,
 		  struct rt_error *err);
 /*
- * A connection to the first rank, of this very user; -1 and errno if it has
- * not come.  `all`: not only at the job's name, but at all that begin so.
+ * Connects to the first rank, of this very user; -1 and errno if it does not
+ * listen yet. `all`: tries all names that begin with the job's, not only that
+ * one.
  */
 int rt_shm_call(const struct rt_comm *c, bool all,
 		struct rt_shm_stranger *other);
-/* Is the other end of this connection a process of this user? */
+/* Whether the other end of this connection is a process of this user. */
 bool rt_shm_is_ours(int fd, struct rt_shm_stranger *other);
 
 #endif

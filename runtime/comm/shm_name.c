@@ -1,12 +1,12 @@
 /*
- * shm_name.c - by which name the ranks of a host find the first of them.
+ * The names of the sockets by which the ranks of a host find the first of them.
  *
- * The name is abstract: no file has it, so nothing is left behind.  It can be
- * guessed, and another user may have taken it before.  Then the first rank
- * adds a random number, and the others look for all names that begin so: the
- * kernel lists them, and says of each whose it is.  A folder that only this
- * user can write into would do without; but of those that there are on every
- * host (/tmp, /dev/shm) somebody else may have made ours before, too.
+ * A name is abstract: it is no file, so nothing is left behind.  It can be
+ * guessed, and another user may have taken it.  Then the first rank appends a
+ * random number, and the others try all names with that prefix: the kernel
+ * lists them, and tells the owner of each.  A folder that only this user can
+ * write to would avoid this, but another user could just as well have made that
+ * folder first in /tmp or /dev/shm.
  */
 #define _GNU_SOURCE	/* struct ucred, getrandom */
 
@@ -23,23 +23,24 @@
 #include <unistd.h>
 
 enum {
-	/* between bind and listen a socket has its name, and no owner */
+	/* between bind and listen a socket has its name, but no owner that can
+	 * be asked for */
 	ASKED = 20, ASK_MS = 10,
-	NAMES = 4,		/* that are tried; random but the first */
-	RANDOM = 16,		/* digits of the number */
-	FIELDS = 7		/* of /proc/net/unix before the name */
+	NAMES = 4,		/* tries; all but the first are random */
+	RANDOM = 16,		/* hexadecimal digits */
+	FIELDS = 7 /* of a line of /proc/net/unix before the name */
 };
 
-struct name {
+struct socket_name {
 	struct sockaddr_un a;
 	socklen_t n;
 };
 
-/* `more` makes it another one; or "". */
-static struct name
+/* The job's name; `more` is appended, or is "". */
+static struct socket_name
 name_of(const struct rt_comm *c, const char *more)
 {
-	struct name x = { .a = { .sun_family = AF_UNIX } };
+	struct socket_name x = { .a = { .sun_family = AF_UNIX } };
 	int n = snprintf(x.a.sun_path + 1, sizeof(x.a.sun_path) - 1,
 			 "llmc-%ld-%s%s", (long)geteuid(), c->world.job, more);
 
@@ -79,7 +80,7 @@ rt_shm_stranger_text(const struct rt_shm_stranger *s)
 	return t;
 }
 
-/* Never waits: whoever listens may not want to hear. */
+/* Non-blocking: a listener may never accept. */
 static int
 new_socket(void)
 {
@@ -87,9 +88,9 @@ new_socket(void)
 		      0);
 }
 
-/* -1, and errno is EPERM if another user listens there. */
+/* -1, with EPERM if a process of another user listens there. */
 static int
-call(const struct name *x, struct rt_shm_stranger *other)
+call_name(const struct socket_name *x, struct rt_shm_stranger *other)
 {
 	int fd = new_socket(), why;
 
@@ -109,14 +110,15 @@ call(const struct name *x, struct rt_shm_stranger *other)
 	return -1;
 }
 
-/* A socket that has been bound and does not listen is another user's. */
+/* Whether it listens for this user. A socket that is bound and does not listen
+ * counts as another user's. */
 static bool
-is_taken_by_us(const struct name *x, struct rt_shm_stranger *other)
+is_taken_by_us(const struct socket_name *x, struct rt_shm_stranger *other)
 {
 	int fd, i;
 
 	for (i = 0; i < ASKED; i++) {
-		fd = call(x, other);
+		fd = call_name(x, other);
 		if (fd >= 0) {
 			close(fd);
 			return true;
@@ -136,12 +138,12 @@ refused(struct rt_error *err, const char *what)
 		       strerror(errno));
 }
 
-/* -1: err says why; -2: somebody else has that name. */
+/* -1: err says why; -2: another process has that name. */
 static int
 listen_at(const struct rt_comm *c, const char *more,
 	  struct rt_shm_stranger *other, struct rt_error *err)
 {
-	struct name x = name_of(c, more);
+	struct socket_name x = name_of(c, more);
 	int fd = new_socket();
 
 	if (fd < 0) {
@@ -192,7 +194,7 @@ rt_shm_listen(const struct rt_comm *c, struct rt_shm_stranger *other,
 	return fd < 0 ? -1 : fd;
 }
 
-/* In a line of the kernel's list: the name, that begins with an @. */
+/* The name in a line of the kernel's list; it begins with an @. */
 static char *
 name_in(char *line)
 {
@@ -206,11 +208,11 @@ name_in(char *line)
 	return line && line[1] == '@' ? line + 2 : NULL;
 }
 
-/* Another user may have any number of such names; none keeps us from ours. */
+/* Tries every such name: names that another user has are skipped. */
 static int
-call_all(const struct rt_comm *c, struct rt_shm_stranger *other)
+call_names(const struct rt_comm *c, struct rt_shm_stranger *other)
 {
-	struct name x = name_of(c, "-");
+	struct socket_name x = name_of(c, "-");
 	const char *begin = x.a.sun_path + 1;
 	size_t n = strlen(begin);
 	char line[512];
@@ -222,9 +224,9 @@ call_all(const struct rt_comm *c, struct rt_shm_stranger *other)
 
 		if (name && strncmp(name, begin, n) == 0 &&
 		    strlen(name) == n + RANDOM) {
-			struct name y = name_of(c, name + n - 1);
+			struct socket_name y = name_of(c, name + n - 1);
 
-			fd = call(&y, other);
+			fd = call_name(&y, other);
 		}
 	}
 	if (f) {
@@ -236,8 +238,8 @@ call_all(const struct rt_comm *c, struct rt_shm_stranger *other)
 int
 rt_shm_call(const struct rt_comm *c, bool all, struct rt_shm_stranger *other)
 {
-	struct name x = name_of(c, "");
-	int fd = call(&x, other);
+	struct socket_name x = name_of(c, "");
+	int fd = call_name(&x, other);
 
-	return fd < 0 && all ? call_all(c, other) : fd;
+	return fd < 0 && all ? call_names(c, other) : fd;
 }

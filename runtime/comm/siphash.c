@@ -1,8 +1,8 @@
 /*
- * siphash.c - SipHash-2-4 (Aumasson and Bernstein, 2012): a sum of 64 bits
- * under a key, for messages between ranks.  Whoever does not know the key
- * hits a sum once in 2^64 tries, and the first that is wrong ends the run.
- * On a core of Zen 5 this is 2.1 GB/s, the SHA-256 of sha256.c 0.13 GB/s.
+ * SipHash-2-4 (Aumasson and Bernstein, 2012): a 64-bit authentication code for
+ * messages between ranks. Without the key a forged message is accepted once in
+ * 2^64 tries, and the first wrong one ends the run. On a core of Zen 5 this is
+ * 2.1 GB/s, the SHA-256 of sha256.c 0.13 GB/s.
  */
 #include "runtime/comm/secret.h"
 
@@ -64,7 +64,7 @@ rt_siphash_begin(struct rt_siphash *s, const uint8_t key[RT_SIPHASH_KEY])
 	s->tail = s->bytes = 0;
 }
 
-/* Bytes that fill no word yet wait in the tail. */
+/* Bytes that do not fill a word yet stay in the tail. */
 void
 rt_siphash_add(struct rt_siphash *s, const void *at, size_t n)
 {

@@ -1,16 +1,16 @@
 /*
- * tcp.c - messages over one connection to each other rank.
+ * Messages over one TCP connection to each other rank.
  *
- * What is small goes at once, behind a head that says what it is; who did not
- * ask for it yet keeps it.  What is large is offered, and goes once the other
- * has a place for it: so no rank holds more than it has asked for, however
- * far another one is ahead.  All that waits to be read or written is moved
- * along whenever this rank asks for anything.
+ * Small messages are sent at once, after a head that describes them; a receiver
+ * that has not posted a buffer yet keeps them. Large ones are offered, and sent
+ * once the receiver has posted a buffer: so no rank holds more than it has
+ * asked for, however far ahead another one is.  All pending reads and writes
+ * make progress whenever this rank makes any call.
  *
- * Where messages have sums, each head has one, and 8 bytes of another follow
- * what is behind the head.  Both are over a count, too, under a key of this
- * connection and direction: so nothing is believed that was changed, left out,
- * moved or said again on its way.
+ * Where messages are authenticated, each head has a code, and 8 bytes of
+ * another follow the bytes after the head. Both include a counter, and the key
+ * belongs to this connection and direction: so bytes that were changed, left
+ * out, reordered or replayed are refused.
  */
 #define _GNU_SOURCE	/* epoll_create1 */
 
@@ -26,11 +26,11 @@
 #include <unistd.h>
 
 enum {
-	/* a letter is small */
+	/* a letter fits in it */
 	SMALL_BYTES = 32768,
-	/* of one connection, before the others have their turn */
+	/* of one connection, before the others are served */
 	TURN_BYTES = 4 << 20,
-	/* of what leaves, while it is in a cache */
+	/* authenticated at once, while they are in a cache */
 	SUM_AT_ONCE = 1 << 18,
 	EVENTS = 64
 };
@@ -38,67 +38,70 @@ enum {
 _Static_assert(sizeof(struct rt_letter) <= SMALL_BYTES, "letters go at once");
 
 /*
- * SMALL has `bytes` behind it, GIVE those of the offer with that id; BYE is
- * the last of a rank that ends well, QUIT of one that ends because another
- * gave up.  OWN does not travel.
+ * SMALL is followed by `bytes` bytes, GIVE by those of the offer with that id.
+ * BYE is the last message of a rank that ends well, QUIT of one that ends
+ * because another gave up.  OWN is never sent.
  */
-enum kind { SMALL = 0x6c6c6d63, OFFER, WANT, GIVE, BYE, QUIT, OWN };
+enum tcp_kind { SMALL = 0x6c6c6d63, OFFER, WANT, GIVE, BYE, QUIT, OWN };
 
-struct head {
+struct tcp_head {
 	int64_t kind, tag, bytes, id;
-	uint64_t sum;		/* over those; 0: messages have none */
+	/* authentication code of the fields above; 0: messages have none */
+	uint64_t sum;
 };
 
-/* Of links: the next and the one before, in a ring. */
-struct link {
-	struct link *next, *last;
+/* A doubly linked ring. */
+struct ring_link {
+	struct ring_link *next, *last;
 };
 
-/* Something to send, or room for what shall come. */
+/* A posted send, or a posted buffer to receive into. */
 struct request {
-	struct link all, queue;
-	struct head head;
+	struct ring_link all, queue;
+	struct tcp_head head;
 	char *at;
-	int64_t bytes, moved;	/* of the head, of what lies at `at`, the sum */
-	int64_t summed;		/* of what lies there */
+	/* bytes of the head, of what lies at `at`, and of the code */
+	int64_t bytes, moved;
+	int64_t summed; /* bytes at `at` that the code includes so far */
 	struct rt_siphash hash;
 	uint64_t sum;
 	bool begun;
-	int64_t got;		/* bytes that came */
-	bool done, ours;	/* ours: nobody asks whether it is done */
+	int64_t got;		/* bytes received */
+	bool done, ours; /* ours: made by this file, so nobody tests it */
 };
 
-/* What came before anybody asked: all of it, or that it is offered. */
+/* Received before a buffer was posted: the whole message, or its offer. */
 struct early {
-	struct link queue;
-	struct head head;
-	bool whole;		/* its bytes have come */
-	struct request *claim;	/* wants it, and waits for the rest */
-	struct request *from;	/* of this rank itself */
+	struct ring_link queue;
+	struct tcp_head head;
+	bool whole;		/* all of its bytes are here */
+	struct request *claim;	/* the posted buffer that waits for the rest */
+	struct request *from;	/* a send of this rank to itself */
 	char at[];
 };
 
-/* Of one direction of a connection. */
-struct sums {
+/* Authentication of one direction of a connection. */
+struct tcp_auth {
 	uint8_t key[RT_SIPHASH_KEY];
-	uint64_t count;		/* heads */
+	uint64_t count;		/* heads so far */
 };
 
 struct peer {
 	int fd;
-	bool dead, left, spoke;	/* spoke: it is known why it ends */
-	bool broken;		/* a sum was wrong */
-	bool waits;		/* for room to write */
-	struct link out, offers, wants, early;	/* wants: room without data */
-	struct link taken;	/* room whose data was asked for */
-	struct head head;	/* being read, */
-	int64_t heard;		/* so much of it, */
-	char *to;		/* then its bytes, */
-	int64_t left_bytes, extra_bytes;	/* and those beyond the room */
-	int64_t sum_bytes;	/* then so many of their sum */
+	bool dead, left, spoke;	/* spoke: the reason for its end is known */
+	bool broken;		/* an authentication code was wrong */
+	bool waits;		/* for the socket to become writable */
+	/* wants: posted buffers without data */
+	struct ring_link out, offers, wants, early;
+	struct ring_link taken;	/* buffers whose data was asked for */
+	struct tcp_head head;	/* the head that is being read, */
+	int64_t heard;		/* bytes of it so far, */
+	char *to;		/* then where its bytes go, */
+	int64_t left_bytes, extra_bytes; /* and those beyond the buffer */
+	int64_t sum_bytes;	/* then bytes of the code */
 	uint64_t sum;
 	struct rt_siphash hash;
-	struct sums out_sums, in_sums;
+	struct tcp_auth out_sums, in_sums;
 	struct request *filled;
 	struct early *kept;
 };
@@ -106,23 +109,23 @@ struct peer {
 struct rt_tcp {
 	int64_t me, size, next_id;
 	int poll_fd;
-	bool checks;		/* messages have sums */
+	bool checks;		/* messages are authenticated */
 	struct peer *peers;
-	struct link all;	/* requests that are not forgotten */
+	struct ring_link all;	/* requests that are not freed yet */
 };
 
 #define OF(type, member, l) \
 	((struct type *)(void *)((char *)(l) - offsetof(struct type, member)))
 
 static void
-make_ring(struct link *l)
+make_ring(struct ring_link *l)
 {
 	l->next = l->last = l;
 }
 
-/* At the end of a ring. */
+/* Appends to a ring. */
 static void
-put(struct link *ring, struct link *l)
+ring_append(struct ring_link *ring, struct ring_link *l)
 {
 	l->next = ring;
 	l->last = ring->last;
@@ -131,7 +134,7 @@ put(struct link *ring, struct link *l)
 }
 
 static void
-take(struct link *l)
+ring_remove(struct ring_link *l)
 {
 	l->next->last = l->last;
 	l->last->next = l->next;
@@ -139,45 +142,47 @@ take(struct link *l)
 }
 
 static struct request *
-new_request(struct rt_tcp *l, enum kind kind, int64_t tag, int64_t bytes,
+new_request(struct rt_tcp *l, enum tcp_kind kind, int64_t tag, int64_t bytes,
 	    void *at)
 {
 	struct request *r = calloc(1, sizeof(*r));
 
 	if (r) {
-		r->head = (struct head){ kind, tag, bytes, l->next_id++, 0 };
+		r->head = (struct tcp_head){ kind, tag, bytes, l->next_id++,
+					     0 };
 		r->at = at;
 		r->bytes = bytes;
 		make_ring(&r->queue);
-		put(&l->all, &r->all);
+		ring_append(&l->all, &r->all);
 	}
 	return r;
 }
 
 static void
-forget(struct request *r)
+free_request(struct request *r)
 {
-	take(&r->all);
-	take(&r->queue);
+	ring_remove(&r->all);
+	ring_remove(&r->queue);
 	free(r);
 }
 
 static void
-finish(struct request *r, int64_t got)
+finish_request(struct request *r, int64_t got)
 {
-	take(&r->queue);
+	ring_remove(&r->queue);
 	r->got = got;
 	r->done = true;
 	if (r->ours) {
-		forget(r);
+		free_request(r);
 	}
 }
 
-/* ---- sums ---- */
+/* ---- authentication ---- */
 
-/* Of a head and of what is behind it no sum is the other's. */
+/* The codes of a head and of the bytes after it differ in a first word, so that
+ * one is never valid as the other. */
 static void
-begin_sum(struct rt_siphash *h, const struct sums *s, bool behind)
+begin_sum(struct rt_siphash *h, const struct tcp_auth *s, bool behind)
 {
 	uint64_t what = s->count * 2 + behind;
 
@@ -186,23 +191,23 @@ begin_sum(struct rt_siphash *h, const struct sums *s, bool behind)
 }
 
 static uint64_t
-head_sum(const struct sums *s, const struct head *head)
+head_sum(const struct tcp_auth *s, const struct tcp_head *head)
 {
 	struct rt_siphash h;
 
 	begin_sum(&h, s, false);
-	rt_siphash_add(&h, head, offsetof(struct head, sum));
+	rt_siphash_add(&h, head, offsetof(struct tcp_head, sum));
 	return rt_siphash_end(&h);
 }
 
-/* Bytes of the sum behind so many bytes. */
+/* Bytes of the code after so many bytes. */
 static int64_t
 sum_behind(const struct rt_tcp *l, int64_t bytes)
 {
 	return l->checks && bytes > 0 ? (int64_t)sizeof(uint64_t) : 0;
 }
 
-/* It is the next that leaves. */
+/* The request is the next to be sent. */
 static void
 begin_sums(const struct rt_tcp *l, struct peer *p, struct request *r)
 {
@@ -214,7 +219,8 @@ begin_sums(const struct rt_tcp *l, struct peer *p, struct request *r)
 	}
 }
 
-/* So much of what is behind the head may leave now; `body` of it has. */
+/* How much of what follows the head may be sent now; `body` bytes of it have
+ * been. */
 static int64_t
 sum_some(const struct rt_tcp *l, struct request *r, int64_t body)
 {
@@ -237,7 +243,7 @@ sum_some(const struct rt_tcp *l, struct request *r, int64_t body)
 /* ---- writing ---- */
 
 static void
-lose(struct rt_tcp *l, struct peer *p)
+lose_peer(struct rt_tcp *l, struct peer *p)
 {
 	if (p->fd >= 0) {
 		epoll_ctl(l->poll_fd, EPOLL_CTL_DEL, p->fd, NULL);
@@ -259,7 +265,7 @@ watch(struct rt_tcp *l, struct peer *p, bool waits)
 	}
 }
 
-/* Of a head, what is behind it, and its sum, what has not left. */
+/* Sends what is left of a head, the bytes after it, and the code. */
 static ssize_t
 write_some(const struct rt_tcp *l, struct peer *p, struct request *r)
 {
@@ -304,7 +310,7 @@ write_out(struct rt_tcp *l, struct peer *p)
 			break;
 		}
 		if (n < 0) {
-			/* what came before that may still be read */
+			/* what arrived before may still be read */
 			watch(l, p, false);
 			return;
 		}
@@ -312,7 +318,7 @@ write_out(struct rt_tcp *l, struct peer *p)
 		r->moved += n;
 		if (r->moved == (int64_t)sizeof(r->head) + r->bytes +
 				sum_behind(l, r->bytes)) {
-			finish(r, r->bytes);
+			finish_request(r, r->bytes);
 		}
 	}
 	if (p->fd >= 0) {
@@ -323,17 +329,17 @@ write_out(struct rt_tcp *l, struct peer *p)
 static void
 queue_out(struct rt_tcp *l, struct peer *p, struct request *r)
 {
-	take(&r->queue);
-	put(&p->out, &r->queue);
+	ring_remove(&r->queue);
+	ring_append(&p->out, &r->queue);
 	if (!p->waits) {
 		write_out(l, p);
 	}
 }
 
-/* A head alone. */
+/* Queues a head without bytes. */
 static bool
-say(struct rt_tcp *l, struct peer *p, enum kind kind, int64_t tag,
-    int64_t bytes, int64_t id)
+queue_head(struct rt_tcp *l, struct peer *p, enum tcp_kind kind, int64_t tag,
+	   int64_t bytes, int64_t id)
 {
 	struct request *r = new_request(l, kind, tag, 0, NULL);
 
@@ -346,13 +352,13 @@ say(struct rt_tcp *l, struct peer *p, enum kind kind, int64_t tag,
 	return r != NULL;
 }
 
-/* ---- what is asked for meets what comes ---- */
+/* ---- posted buffers and early messages ---- */
 
-/* The first in the ring of that tag, or of that id. */
+/* The first in the ring with that tag, or that id. */
 static struct request *
-find(const struct link *ring, int64_t tag, int64_t id)
+find_request(const struct ring_link *ring, int64_t tag, int64_t id)
 {
-	const struct link *i;
+	const struct ring_link *i;
 
 	for (i = ring->next; i != ring; i = i->next) {
 		struct request *r = OF(request, queue, i);
@@ -367,7 +373,7 @@ find(const struct link *ring, int64_t tag, int64_t id)
 static struct early *
 find_early(const struct peer *p, int64_t tag)
 {
-	const struct link *i;
+	const struct ring_link *i;
 
 	for (i = p->early.next; i != &p->early; i = i->next) {
 		struct early *e = OF(early, queue, i);
@@ -382,13 +388,14 @@ find_early(const struct peer *p, int64_t tag)
 static void
 drop_early(struct early *e)
 {
-	take(&e->queue);
+	ring_remove(&e->queue);
 	free(e);
 }
 
-/* What is larger than the room was sent by mistake; its reader sees that. */
+/* A message larger than the buffer is an error, which the receiver finds by its
+ * size. */
 static void
-deliver(struct early *e, struct request *r)
+deliver_early(struct early *e, struct request *r)
 {
 	const char *from = e->from ? e->from->at : e->at;
 	int64_t n = e->head.bytes < r->bytes ? e->head.bytes : r->bytes;
@@ -397,36 +404,36 @@ deliver(struct early *e, struct request *r)
 		memcpy(r->at, from, (size_t)n);
 	}
 	if (e->from) {
-		finish(e->from, e->head.bytes);
+		finish_request(e->from, e->head.bytes);
 	}
-	finish(r, e->head.bytes);
+	finish_request(r, e->head.bytes);
 	drop_early(e);
 }
 
-/* Asks for what is offered, under the offer's number. */
+/* Asks for an offered message, under the offer's number. */
 static bool
 accept_offer(struct rt_tcp *l, struct peer *p, struct request *r,
-	     const struct head *offer)
+	     const struct tcp_head *offer)
 {
 	if (offer->bytes > r->bytes) {
-		finish(r, offer->bytes);
+		finish_request(r, offer->bytes);
 		return true;
 	}
 	r->head.id = offer->id;
 	r->got = offer->bytes;
-	take(&r->queue);
-	put(&p->taken, &r->queue);
-	return say(l, p, WANT, offer->tag, offer->bytes, offer->id);
+	ring_remove(&r->queue);
+	ring_append(&p->taken, &r->queue);
+	return queue_head(l, p, WANT, offer->tag, offer->bytes, offer->id);
 }
 
 static bool
-match(struct rt_tcp *l, struct peer *p, struct request *r)
+match_early(struct rt_tcp *l, struct peer *p, struct request *r)
 {
 	struct early *e = find_early(p, r->head.tag);
-	struct head offer;
+	struct tcp_head offer;
 
 	if (!e) {
-		put(&p->wants, &r->queue);
+		ring_append(&p->wants, &r->queue);
 		return true;
 	}
 	if (e->head.kind == OFFER) {
@@ -435,7 +442,7 @@ match(struct rt_tcp *l, struct peer *p, struct request *r)
 		return accept_offer(l, p, r, &offer);
 	}
 	if (e->whole) {
-		deliver(e, r);
+		deliver_early(e, r);
 	} else {
 		e->claim = r;
 	}
@@ -445,20 +452,20 @@ match(struct rt_tcp *l, struct peer *p, struct request *r)
 /* ---- reading ---- */
 
 static struct early *
-keep_early(struct peer *p, const struct head *h)
+keep_early(struct peer *p, const struct tcp_head *h)
 {
-	int64_t room = h->kind == SMALL ? h->bytes : 0;
-	struct early *e = malloc(sizeof(*e) + (size_t)room);
+	int64_t size = h->kind == SMALL ? h->bytes : 0;
+	struct early *e = malloc(sizeof(*e) + (size_t)size);
 
 	if (e) {
 		memset(e, 0, sizeof(*e));
 		e->head = *h;
-		put(&p->early, &e->queue);
+		ring_append(&p->early, &e->queue);
 	}
 	return e;
 }
 
-/* Bytes for a request, and beyond its room nowhere. */
+/* Reads into a posted buffer; bytes beyond its end are dropped. */
 static void
 read_into(struct peer *p, struct request *r, int64_t bytes)
 {
@@ -472,7 +479,7 @@ read_into(struct peer *p, struct request *r, int64_t bytes)
 static bool
 begin_small(struct peer *p)
 {
-	struct request *r = find(&p->wants, p->head.tag, -1);
+	struct request *r = find_request(&p->wants, p->head.tag, -1);
 
 	if (p->head.bytes < 0 || p->head.bytes > SMALL_BYTES) {
 		return false;
@@ -490,11 +497,11 @@ begin_small(struct peer *p)
 	return true;
 }
 
-/* What a head says; false: no rank of ours says that. */
+/* Acts on a head; false: it is not valid. */
 static bool
-begin(struct rt_tcp *l, struct peer *p)
+begin_message(struct rt_tcp *l, struct peer *p)
 {
-	const struct head *h = &p->head;
+	const struct tcp_head *h = &p->head;
 	struct request *r;
 
 	p->filled = NULL;
@@ -507,17 +514,17 @@ begin(struct rt_tcp *l, struct peer *p)
 	case SMALL:
 		return begin_small(p);
 	case OFFER:
-		r = find(&p->wants, h->tag, -1);
+		r = find_request(&p->wants, h->tag, -1);
 		return r ? accept_offer(l, p, r, h) : !!keep_early(p, h);
 	case WANT:
-		r = find(&p->offers, 0, h->id);
+		r = find_request(&p->offers, 0, h->id);
 		if (r) {
 			r->head.kind = GIVE;
 			queue_out(l, p, r);
 		}
 		return r != NULL;
 	case GIVE:
-		r = find(&p->taken, 0, h->id);
+		r = find_request(&p->taken, 0, h->id);
 		if (!r || h->bytes != r->got) {
 			return false;
 		}
@@ -534,29 +541,29 @@ begin(struct rt_tcp *l, struct peer *p)
 	}
 }
 
-/* All of a message has come. */
+/* All of a message has arrived. */
 static void
-end(struct peer *p)
+end_message(struct peer *p)
 {
 	struct early *e = p->kept;
 
 	p->heard = 0;
 	if (p->filled) {
-		finish(p->filled, p->filled->got);
+		finish_request(p->filled, p->filled->got);
 	} else if (e) {
 		e->whole = true;
 		p->spoke |= e->head.tag == RT_TAG_NOTICE;
 		if (e->claim) {
-			deliver(e, e->claim);
+			deliver_early(e, e->claim);
 		}
 	}
 	p->filled = NULL;
 	p->kept = NULL;
 }
 
-/* Where the next bytes go; those beyond the room, to `nowhere`. */
+/* Where the next bytes go; those beyond the buffer go to `nowhere`. */
 static char *
-next_place(struct peer *p, char *nowhere, size_t room, size_t *n)
+next_place(struct peer *p, char *nowhere, size_t size, size_t *n)
 {
 	int64_t head = sizeof(p->head);
 
@@ -569,40 +576,40 @@ next_place(struct peer *p, char *nowhere, size_t room, size_t *n)
 		return p->to;
 	}
 	if (p->extra_bytes > 0) {
-		*n = p->extra_bytes < (int64_t)room ? (size_t)p->extra_bytes
-						    : room;
+		*n = p->extra_bytes < (int64_t)size ? (size_t)p->extra_bytes
+						    : size;
 		return nowhere;
 	}
 	*n = (size_t)p->sum_bytes;
 	return (char *)&p->sum + sizeof(p->sum) - p->sum_bytes;
 }
 
-/* A head has come; false: it is not what a rank of ours says now. */
+/* A head is complete; false: it is invalid, or not valid now. */
 static bool
-took_head(struct rt_tcp *l, struct peer *p)
+read_head(struct rt_tcp *l, struct peer *p)
 {
 	if (l->checks) {
 		p->broken |= p->head.sum != head_sum(&p->in_sums, &p->head);
 		begin_sum(&p->hash, &p->in_sums, true);
 		p->in_sums.count++;
 	}
-	if (p->broken || !begin(l, p)) {
+	if (p->broken || !begin_message(l, p)) {
 		return false;
 	}
 	p->sum_bytes = sum_behind(l, p->left_bytes + p->extra_bytes);
 	return true;
 }
 
-/* Counts what came; false: it is not what a rank of ours sends. */
+/* Accounts for n bytes that arrived; false: they are invalid. */
 static bool
-took(struct rt_tcp *l, struct peer *p, const char *at, int64_t n)
+read_bytes(struct rt_tcp *l, struct peer *p, const char *at, int64_t n)
 {
 	if (p->heard < (int64_t)sizeof(p->head)) {
 		p->heard += n;
 		if (p->heard < (int64_t)sizeof(p->head)) {
 			return true;
 		}
-		if (!took_head(l, p)) {
+		if (!read_head(l, p)) {
 			return false;
 		}
 	} else if (p->left_bytes > 0 || p->extra_bytes > 0) {
@@ -624,7 +631,7 @@ took(struct rt_tcp *l, struct peer *p, const char *at, int64_t n)
 		return false;
 	}
 	if (p->left_bytes == 0 && p->extra_bytes == 0 && p->sum_bytes == 0) {
-		end(p);
+		end_message(p);
 	}
 	return true;
 }
@@ -636,9 +643,9 @@ read_in(struct rt_tcp *l, struct peer *p)
 	int64_t turn = 0;
 
 	while (p->fd >= 0 && turn < TURN_BYTES) {
-		size_t room;
-		char *at = next_place(p, nowhere, sizeof(nowhere), &room);
-		ssize_t n = recv(p->fd, at, room, MSG_DONTWAIT);
+		size_t size;
+		char *at = next_place(p, nowhere, sizeof(nowhere), &size);
+		ssize_t n = recv(p->fd, at, size, MSG_DONTWAIT);
 
 		if (n < 0 && errno == EINTR) {
 			continue;
@@ -646,15 +653,15 @@ read_in(struct rt_tcp *l, struct peer *p)
 		if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
 			return;
 		}
-		if (n <= 0 || !took(l, p, at, n)) {
-			lose(l, p);
+		if (n <= 0 || !read_bytes(l, p, at, n)) {
+			lose_peer(l, p);
 			return;
 		}
 		turn += n;
 	}
 }
 
-/* All that can be read or written now. */
+/* Reads and writes all that is possible without waiting. */
 static void
 move_along(struct rt_tcp *l)
 {
@@ -673,22 +680,22 @@ move_along(struct rt_tcp *l)
 	}
 }
 
-/* ---- the calls ---- */
+/* ---- the carrier's functions ---- */
 
-/* To this rank itself: it lies there until it is asked for. */
+/* A message to this rank itself stays here until it is received. */
 static bool
 send_self(struct peer *p, struct request *r)
 {
-	struct head h = { OWN, r->head.tag, r->bytes, 0, 0 };
+	struct tcp_head h = { OWN, r->head.tag, r->bytes, 0, 0 };
 	struct early *e = keep_early(p, &h);
-	struct request *room = find(&p->wants, h.tag, -1);
+	struct request *posted = find_request(&p->wants, h.tag, -1);
 
 	if (e) {
 		e->from = r;
 		e->whole = true;
 	}
-	if (e && room) {
-		deliver(e, room);
+	if (e && posted) {
+		deliver_early(e, posted);
 	}
 	return e != NULL;
 }
@@ -711,13 +718,13 @@ send_to(void *lib, const void *at, int64_t bytes, int64_t rank, int64_t tag,
 	if (rank == l->me) {
 		good = send_self(p, r);
 	} else if (p->fd < 0) {
-		/* whoever waits for that finds out why it does not leave */
+		/* whoever waits for it learns why it cannot be sent */
 		good = true;
 	} else if (bytes <= SMALL_BYTES) {
 		queue_out(l, p, r);
 	} else {
-		put(&p->offers, &r->queue);
-		good = say(l, p, OFFER, tag, bytes, r->head.id);
+		ring_append(&p->offers, &r->queue);
+		good = queue_head(l, p, OFFER, tag, bytes, r->head.id);
 	}
 	return good ? RT_OK : rt_no_memory(err, NULL);
 }
@@ -734,7 +741,7 @@ recv_from(void *lib, void *at, int64_t bytes, int64_t rank, int64_t tag,
 	}
 	*post = (struct rt_msg_post){ .handle = r, .rank = rank, .busy = true,
 				      .received = true };
-	return match(l, &l->peers[rank], r) ? RT_OK
+	return match_early(l, &l->peers[rank], r) ? RT_OK
 					    : rt_no_memory(err, NULL);
 }
 
@@ -751,7 +758,7 @@ test(void *lib, struct rt_msg_post *post, struct rt_error *err)
 		post->bytes = r->got;
 		post->busy = false;
 		post->handle = NULL;
-		forget(r);
+		free_request(r);
 	}
 	return RT_OK;
 }
@@ -774,16 +781,17 @@ probe(void *lib, int64_t tag, int64_t *rank, struct rt_error *err)
 }
 
 static void
-await(void *lib, int ms)
+await_message(void *lib, int ms)
 {
 	struct pollfd p = { ((struct rt_tcp *)lib)->poll_fd, POLLIN, 0 };
 
 	poll(&p, 1, ms);
 }
 
-/* What a rank said before it died counts more than that it did. */
+/* A message that a rank sent before it died is reported rather than its
+ * death. */
 static enum rt_msg_peer
-look_at(void *lib, int64_t rank)
+peer_state(void *lib, int64_t rank)
 {
 	const struct peer *p = &((struct rt_tcp *)lib)->peers[rank];
 
@@ -791,26 +799,26 @@ look_at(void *lib, int64_t rank)
 	       p->dead && !p->spoke ? RT_MSG_DEAD : RT_MSG_HERE;
 }
 
-/* ---- coming and going ---- */
+/* ---- opening and closing ---- */
 
 static void
-release_ring(struct link *ring)
+release_ring(struct ring_link *ring)
 {
 	while (ring->next != ring) {
 		drop_early(OF(early, queue, ring->next));
 	}
 }
 
-/* Whoever is still there does not take this rank for the one that died. */
+/* QUIT, so that the others do not report this rank as the one that died. */
 static void
-drop(void *lib)
+tcp_drop(void *lib)
 {
 	struct rt_tcp *l = lib;
 	int64_t i;
 
 	for (i = 0; i < l->size; i++) {
 		if (l->peers[i].fd >= 0 && !l->peers[i].left) {
-			say(l, &l->peers[i], QUIT, 0, 0, 0);
+			queue_head(l, &l->peers[i], QUIT, 0, 0, 0);
 		}
 	}
 	for (i = 0; i < l->size; i++) {
@@ -820,7 +828,7 @@ drop(void *lib)
 		}
 	}
 	while (l->all.next != &l->all) {
-		forget(OF(request, all, l->all.next));
+		free_request(OF(request, all, l->all.next));
 	}
 	if (l->poll_fd >= 0) {
 		close(l->poll_fd);
@@ -829,7 +837,7 @@ drop(void *lib)
 	free(l);
 }
 
-/* All have said farewell, or are gone, and have heard ours. */
+/* Whether all others have ended or died, and our BYE has been sent to them. */
 static bool
 all_left(const struct rt_tcp *l)
 {
@@ -846,7 +854,7 @@ all_left(const struct rt_tcp *l)
 	return true;
 }
 
-/* Nothing of a rank that says farewell is under way. */
+/* A rank that sends BYE has nothing else under way. */
 static bool
 stop(void *lib, double timeout_us)
 {
@@ -856,7 +864,7 @@ stop(void *lib, double timeout_us)
 
 	for (i = 0; i < l->size; i++) {
 		if (l->peers[i].fd >= 0) {
-			say(l, &l->peers[i], BYE, 0, 0, 0);
+			queue_head(l, &l->peers[i], BYE, 0, 0, 0);
 		}
 	}
 	for (;;) {
@@ -865,15 +873,15 @@ stop(void *lib, double timeout_us)
 		move_along(l);
 		all = all_left(l);
 		if (all || rt_now_us() > until) {
-			drop(l);
+			tcp_drop(l);
 			return all;
 		}
-		await(l, 50);
+		await_message(l, 50);
 	}
 }
 
 static enum rt_status
-join(struct rt_tcp *l, const struct rt_tcp_end *ends, struct rt_error *err)
+add_peers(struct rt_tcp *l, const struct rt_tcp_end *ends, struct rt_error *err)
 {
 	int64_t i;
 
@@ -915,7 +923,7 @@ new_lib(const struct rt_comm *c)
 	l->peers = calloc((size_t)l->size, sizeof(*l->peers));
 	if (!l->peers || l->poll_fd < 0) {
 		l->size = 0;
-		drop(l);
+		tcp_drop(l);
 		return NULL;
 	}
 	for (i = 0; i < l->size; i++) {
@@ -944,16 +952,16 @@ start(void **out, const struct rt_comm *c, struct rt_msg_self *self,
 	s = ends && l ? rt_tcp_meet(c, ends, &l->checks, err)
 		      : rt_no_memory(err, NULL);
 	if (s == RT_OK) {
-		s = join(l, ends, err);
+		s = add_peers(l, ends, err);
 	}
 	free(ends);
 	if (s != RT_OK && l) {
-		drop(l);
+		tcp_drop(l);
 		l = NULL;
 	}
 	*out = l;
 	return s;
 }
 
-const struct rt_msg_calls rt_tcp_calls = { start, stop, drop, send_to,
-	recv_from, test, probe, look_at, await };
+const struct rt_msg_calls rt_tcp_calls = { start, stop, tcp_drop, send_to,
+	recv_from, test, probe, peer_state, await_message };

@@ -1,6 +1,6 @@
 /*
- * tcp_host.c - the first rank lets the others in, tells them of each other,
- * and tells all why if they cannot run.
+ * The first rank: accepts the others, sends each the addresses of all, and
+ * tells all why if they cannot run.
  */
 #define _GNU_SOURCE	/* getrandom */
 
@@ -15,15 +15,13 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-/* So long those that come late still hear why there is no run. */
+/* How long ranks that come late still get the reason why there is no run. */
 #define FAREWELL_US 1e6
-/* A port that was just left may not be free at once. */
+/* A port that was just in use may not be free at once. */
 #define PORT_US 3e6
 
-enum {
-	LISTED = 8,
-	LOOK_MS = 200		/* at clocks and signals, at least so often */
-};
+/* Clock and signals are checked at least so often. */
+enum { LOOK_MS = 200 };
 
 /* ---- where it listens ---- */
 
@@ -52,9 +50,9 @@ is_number(const char *place)
 }
 
 /*
- * The addresses that are named, which this host has: none but these is
- * listened at.  A host may know its own name as one of loopback only, where
- * others know it by another one; and a file names none: then it is all.
+ * The named addresses that this host has; it listens at these alone. If a host
+ * knows its own name as loopback only, or if a file names no address, the
+ * answer is: all of them.
  */
 static int64_t
 named(const struct rt_tcp_meeting *m, struct rt_tcp_address *out)
@@ -87,7 +85,7 @@ named(const struct rt_tcp_meeting *m, struct rt_tcp_address *out)
 	return n;
 }
 
-/* At the first of these addresses that can be had with that port. */
+/* Listens at the first of these addresses that is free with that port. */
 static bool
 listen_at(struct rt_tcp_meeting *m, const struct rt_tcp_address *all,
 	  int64_t n, int64_t port)
@@ -101,7 +99,7 @@ listen_at(struct rt_tcp_meeting *m, const struct rt_tcp_address *all,
 		a.port = (int32_t)port;
 		m->listener = rt_tcp_listen(&a, 4096);
 		m->loopback = a.family != 0 && rt_tcp_is_loopback(&a);
-		/* what is in use may be free soon */
+		/* an address in use may be free soon */
 		why = why == EADDRINUSE ? why : errno;
 	}
 	errno = why;
@@ -142,44 +140,46 @@ listen_for_all(struct rt_tcp_meeting *m, struct rt_error *err)
 		       "; name an address of rank 0's host" : "");
 }
 
-/* ---- who is let in ---- */
+/* ---- accepting ranks ---- */
 
-/* All hear why it ends here, those too that come a little later. */
+/* Sends the reason of a failure to all ranks, those too that come a little
+ * later. */
 static enum rt_status
-send_home(struct rt_tcp_meeting *m, const struct rt_error *why)
+refuse_all(struct rt_tcp_meeting *m, const struct rt_error *why)
 {
 	double until = rt_now_us() + FAREWELL_US;
 	int64_t size = m->c->world.size, i;
 
 	for (i = 1; i < size; i++) {
 		if (m->ends[i].fd >= 0) {
-			rt_tcp_say(m, m->ends[i].fd, &m->ends[i].session, why,
-				   NULL, 0, until);
-			m->told++;
+			rt_tcp_send_verdict(m, m->ends[i].fd,
+					    &m->ends[i].session, why, NULL, 0,
+					    until);
+			m->notified++;
 		}
 	}
-	while (m->listener >= 0 && m->told < size - 1 &&
+	while (m->listener >= 0 && m->notified < size - 1 &&
 	       rt_now_us() < until &&
 	       rt_tcp_guests_wait(m, 0, rt_tcp_left_ms(until)) == 0) {
 		for (i = 0; i < RT_TCP_GUESTS; i++) {
 			struct rt_tcp_guest *g = &m->guests[i];
 
 			if (g->fd >= 0 && g->whole) {
-				rt_tcp_say(m, g->fd, &g->session, why, NULL,
-					   0, until);
+				rt_tcp_send_verdict(m, g->fd, &g->session, why,
+						    NULL, 0, until);
 				close(g->fd);
 				g->fd = -1;
-				m->told++;
+				m->notified++;
 			}
 		}
 	}
 	return why->status;
 }
 
-/* Is what a rank brings what the first one has? */
+/* Whether the other rank's plan and sizes are those of the first one. */
 static enum rt_status
-judge(const struct rt_tcp_meeting *m, const struct rt_tcp_hello *h,
-      struct rt_error *err)
+check_hello(const struct rt_tcp_meeting *m, const struct rt_tcp_hello *h,
+	    struct rt_error *err)
 {
 	if (h->abi != m->own.abi || h->plan != m->own.plan) {
 		return rt_fail(err, RT_FORMAT, RT_NOWHERE,
@@ -218,18 +218,20 @@ judge(const struct rt_tcp_meeting *m, const struct rt_tcp_hello *h,
 	return RT_OK;
 }
 
-/* It hears at once that it is in: from then on its end is the run's. */
+/* Answers at once that the rank is accepted: from now on the run ends if it
+ * does. */
 static void
-slot(struct rt_tcp_meeting *m, struct rt_tcp_guest *g, int64_t *come)
+admit_guest(struct rt_tcp_meeting *m, struct rt_tcp_guest *g, int64_t *come)
 {
 	int64_t rank = g->hello.rank;
 	struct rt_error why;
 
-	if (judge(m, &g->hello, &why) != RT_OK) {
-		rt_tcp_turn_away(m, g, &why);
+	if (check_hello(m, &g->hello, &why) != RT_OK) {
+		rt_tcp_reject(m, g, &why);
 		return;
 	}
-	if (!rt_tcp_say(m, g->fd, &g->session, NULL, NULL, 0, rt_now_us())) {
+	if (!rt_tcp_send_verdict(m, g->fd, &g->session, NULL, NULL, 0,
+				 rt_now_us())) {
 		close(g->fd);
 		g->fd = -1;
 		return;
@@ -242,33 +244,30 @@ slot(struct rt_tcp_meeting *m, struct rt_tcp_guest *g, int64_t *come)
 }
 
 static enum rt_status
-say_missing(struct rt_tcp_meeting *m, int64_t come, struct rt_error *err)
+report_missing(struct rt_tcp_meeting *m, int64_t come, struct rt_error *err)
 {
-	char list[96] = "";
+	struct rt_line list = { "", 0 };
 	int64_t i, n = 0;
 
 	for (i = 1; i < m->c->world.size; i++) {
-		if (m->ends[i].fd < 0 && n++ < LISTED) {
-			size_t at = strlen(list);
-
-			snprintf(list + at, sizeof(list) - at, "%s%lld",
-				 at ? ", " : "", (long long)i);
+		if (m->ends[i].fd < 0) {
+			rt_line_rank(&list, n++, i);
 		}
 	}
+	rt_line_more_ranks(&list, n);
 	return rt_fail(err, RT_IO, RT_NOWHERE, "%lld of %lld ranks have come "
-		       "to %s within %g s; missing: %s%s%s%s", (long long)come,
+		       "to %s within %g s; missing: %s%s%s", (long long)come,
 		       (long long)m->c->world.size, m->where,
-		       m->c->timeout_us * 1e-6, list,
-		       n > LISTED ? " and more" : "",
+		       m->c->timeout_us * 1e-6, list.at,
 		       m->turned_away ? "; turned away " : "",
 		       m->last_away);
 }
 
-/* Signals that end a process, of those that others send one on purpose. */
+/* Signals that end a process by default, and that other processes send. */
 static const int ends[] = { SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1,
 	SIGUSR2 };
 
-/* A signal that would end this process, and that waits; 0: none. */
+/* A pending signal that would end this process; 0: none. */
 static int
 end_signal(void)
 {
@@ -280,7 +279,7 @@ end_signal(void)
 	for (i = 0; i < sizeof(ends) / sizeof(*ends); i++) {
 		struct sigaction a;
 
-		/* while it is blocked, one that is ignored waits, too */
+		/* a blocked signal that is ignored is pending as well */
 		if (sigismember(&pending, ends[i]) == 1 &&
 		    sigaction(ends[i], NULL, &a) == 0 &&
 		    a.sa_handler != SIG_IGN) {
@@ -290,9 +289,10 @@ end_signal(void)
 	return 0;
 }
 
-/* Who has come says nothing more now, unless it has ended. */
+/* Accepts all ranks.  One that was accepted sends nothing until it gets its
+ * table, unless it has ended. */
 static enum rt_status
-gather(struct rt_tcp_meeting *m, struct rt_error *err)
+accept_all(struct rt_tcp_meeting *m, struct rt_error *err)
 {
 	int64_t size = m->c->world.size, come = 1, i;
 
@@ -305,11 +305,11 @@ gather(struct rt_tcp_meeting *m, struct rt_error *err)
 		}
 		if (sig) {
 			return rt_fail(err, RT_IO, RT_NOWHERE, "rank 0 was "
-				       "told to end by signal %d before all "
+				       "asked to end by signal %d before all "
 				       "ranks had met", sig);
 		}
 		if (rt_now_us() > m->until_us) {
-			return say_missing(m, come, err);
+			return report_missing(m, come, err);
 		}
 		i = rt_tcp_left_ms(m->until_us);
 		if (rt_tcp_guests_wait(m, size - 1, i < LOOK_MS ? (int)i
@@ -318,12 +318,12 @@ gather(struct rt_tcp_meeting *m, struct rt_error *err)
 		}
 		for (i = 1; i < size; i++) {
 			if (m->polls[i - 1].revents) {
-				return rt_tcp_say_ended(m, i, err);
+				return rt_tcp_report_ended(m, i, err);
 			}
 		}
 		for (i = 0; i < RT_TCP_GUESTS; i++) {
 			if (m->guests[i].fd >= 0 && m->guests[i].whole) {
-				slot(m, &m->guests[i], &come);
+				admit_guest(m, &m->guests[i], &come);
 			}
 		}
 	}
@@ -331,8 +331,9 @@ gather(struct rt_tcp_meeting *m, struct rt_error *err)
 }
 
 /*
- * Where all listen, as that rank can reach it.  A rank of this host that has
- * come by loopback is, to others, where they found this one.
+ * The address at which each rank listens, as that rank can reach it. A rank of
+ * this host that came by loopback is reached by others at the address of this
+ * one.
  */
 static void
 table_for(const struct rt_tcp_meeting *m, int64_t rank)
@@ -352,7 +353,7 @@ table_for(const struct rt_tcp_meeting *m, int64_t rank)
 }
 
 static enum rt_status
-tell_all(struct rt_tcp_meeting *m, bool with_table, struct rt_error *err)
+notify_all(struct rt_tcp_meeting *m, bool with_table, struct rt_error *err)
 {
 	double until = rt_now_us() + m->c->timeout_us;
 	int64_t n = m->c->world.size, i;
@@ -361,18 +362,19 @@ tell_all(struct rt_tcp_meeting *m, bool with_table, struct rt_error *err)
 		if (with_table) {
 			table_for(m, i);
 		}
-		if (!rt_tcp_say(m, m->ends[i].fd, &m->ends[i].session, NULL,
-				m->table, with_table ? (size_t)n *
-				sizeof(*m->table) : 0, until)) {
-			return rt_tcp_say_ended(m, i, err);
+		if (!rt_tcp_send_verdict(m, m->ends[i].fd, &m->ends[i].session,
+					 NULL,
+					 m->table, with_table ? (size_t)n *
+					 sizeof(*m->table) : 0, until)) {
+			return rt_tcp_report_ended(m, i, err);
 		}
 	}
 	return RT_OK;
 }
 
-/* Each says whether it has reached all others. */
+/* Each rank reports whether it has connected to all others. */
 static enum rt_status
-hear_all(struct rt_tcp_meeting *m, struct rt_error *err)
+read_reports(struct rt_tcp_meeting *m, struct rt_error *err)
 {
 	double until = rt_now_us() + m->c->timeout_us + RT_TCP_SLACK_US;
 	int64_t size = m->c->world.size, left = size - 1, i;
@@ -395,10 +397,11 @@ hear_all(struct rt_tcp_meeting *m, struct rt_error *err)
 			if (m->polls[i].fd < 0 || !m->polls[i].revents) {
 				continue;
 			}
-			if (!rt_tcp_hear(m->ends[i].fd, &m->ends[i].session,
-					 &v, NULL, 0,
-					 rt_now_us() + RT_TCP_SAY_US)) {
-				return rt_tcp_say_ended(m, i, err);
+			if (!rt_tcp_read_verdict(m->ends[i].fd,
+						 &m->ends[i].session,
+						 &v, NULL, 0,
+						 rt_now_us() + RT_TCP_SAY_US)) {
+				return rt_tcp_report_ended(m, i, err);
 			}
 			if (!v.ok) {
 				return rt_fail(err, RT_IO, RT_NOWHERE, "%s",
@@ -411,10 +414,8 @@ hear_all(struct rt_tcp_meeting *m, struct rt_error *err)
 	return RT_OK;
 }
 
-/*
- * While a file says where this rank listens, signals that would end it wait:
- * the file is gone before they come.
- */
+/* While a file names this rank's address, signals that would end it are
+ * delayed, so that the file is removed before they act. */
 static enum rt_status
 meet_all(struct rt_tcp_meeting *m, struct rt_error *err)
 {
@@ -432,11 +433,11 @@ meet_all(struct rt_tcp_meeting *m, struct rt_error *err)
 		s = rt_tcp_keys(m, err);
 	}
 	if (s == RT_OK) {
-		s = gather(m, err);
+		s = accept_all(m, err);
 	}
 	rt_tcp_place_remove(m);
 	if (s != RT_OK) {
-		send_home(m, err);
+		refuse_all(m, err);
 	}
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	return s;
@@ -455,12 +456,12 @@ rt_tcp_host(struct rt_tcp_meeting *m, struct rt_error *err)
 	if (s != RT_OK) {
 		return s;
 	}
-	s = tell_all(m, true, err);
+	s = notify_all(m, true, err);
 	if (s == RT_OK) {
-		s = hear_all(m, err);
+		s = read_reports(m, err);
 	}
 	if (s == RT_OK) {
-		s = tell_all(m, false, err);
+		s = notify_all(m, false, err);
 	}
-	return s == RT_OK ? RT_OK : send_home(m, err);
+	return s == RT_OK ? RT_OK : refuse_all(m, err);
 }

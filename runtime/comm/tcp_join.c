@@ -1,5 +1,5 @@
 /*
- * tcp_join.c - how a rank finds the first one, and through it all others.
+ * How a rank finds the first one, and through it all others.
  */
 #include "runtime/comm/tcp_meet.h"
 
@@ -9,69 +9,72 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Of one try to find the first rank; then the next address is tried. */
+/* Of one attempt to reach the first rank; then the next address is tried. */
 #define TRY_US 2e6
 /*
- * Whoever listens there and proves nothing may be in the way of the first
- * rank, which comes soon or listens at the next port; or it is the first rank,
- * and has another secret.  So long it is asked again.
+ * A listener that proves nothing may be another program at the port of the
+ * first rank, which then comes soon or listens at the next port; or it is the
+ * first rank, with another secret.  It is asked again for so long.
  */
 #define DOUBT_US 1e7
-/* It answers at once, however slowly its host runs; and must not keep us. */
+/* The first rank answers at once, however slow its host is; a connection that
+ * does not must not block this one for ever. */
 #define ACK_US 3e7
 
-/* How a call ended: from what is worth another try to what is not. */
+/* How a connection attempt ended; later values end the search. */
 enum outcome {
-	NOBODY,			/* nobody of this job is there */
-	CLOSED,			/* it may have had no place for a guest */
-	UNPROVEN,		/* it says it is of this job */
-	REFUSED,		/* a rank of this job says no */
+	NOBODY,			/* no rank of this job is there */
+	CLOSED,			/* it may have had no free slot */
+	UNPROVEN,		/* it claims to be of this job */
+	REFUSED,		/* a rank of this job refuses */
 	LET_IN
 };
 
-struct call {
+struct tcp_call {
 	int fd;
 	struct rt_tcp_session session;
 	char why[RT_ERROR_BYTES];
 };
 
-/* ---- one call ---- */
+/* ---- one attempt ---- */
 
 static enum outcome
-hear_greeting(int fd, uint64_t key, struct rt_tcp_greeting *g, double until,
-	      char *why, size_t room)
+read_greeting(int fd, uint64_t key, struct rt_tcp_greeting *g, double until,
+	      char *why, size_t why_size)
 {
 	size_t old = offsetof(struct rt_tcp_greeting, rank);
 
 	if (!rt_tcp_read(fd, g, old, until)) {
-		snprintf(why, room, "whoever listens there says nothing");
+		snprintf(why, why_size, "whoever listens there says nothing");
 		return errno == 0 ? CLOSED : NOBODY;
 	}
 	if (g->magic != RT_TCP_MAGIC) {
-		snprintf(why, room, "another program listens there");
+		snprintf(why, why_size, "another program listens there");
 		return NOBODY;
 	}
 	if (g->key != key) {
-		snprintf(why, room, "another run's first rank listens there");
+		snprintf(why, why_size,
+			 "another run's first rank listens there");
 		return NOBODY;
 	}
 	if (g->version != RT_TCP_VERSION) {
-		snprintf(why, room, "found version %lld of how ranks meet, "
+		snprintf(why, why_size, "found version %lld of how ranks meet, "
 			 "expected %d: the plans were made by two versions of "
 			 "llmc", (long long)g->version, (int)RT_TCP_VERSION);
 		return UNPROVEN;
 	}
 	if (!rt_tcp_read(fd, (char *)g + old, sizeof(*g) - old, until)) {
-		snprintf(why, room, "whoever listens there says too little");
+		snprintf(why, why_size,
+			 "whoever listens there says too little");
 		return CLOSED;
 	}
 	return LET_IN;
 }
 
 /*
- * Others find this rank where the first one does; if that is by loopback
- * though the first one listens at other addresses too, it knows a better one,
- * at the same port.
+ * Listens for the other ranks at the address by which this rank reached the
+ * first one.  If that is loopback, though the first one listens at other
+ * addresses too, it knows a better address for the same port.
  */
 static bool
 listen_for_others(struct rt_tcp_meeting *m, int fd, bool loopback)
@@ -99,19 +102,19 @@ listen_for_others(struct rt_tcp_meeting *m, int fd, bool loopback)
 	return true;
 }
 
-/* Says who this rank is, and hears whether it is let in. */
+/* Sends who this rank is, and reads whether it is accepted. */
 static enum outcome
-say_hello(struct rt_tcp_meeting *m, const struct rt_tcp_greeting *g,
-	  struct call *c)
+send_hello(struct rt_tcp_meeting *m, const struct rt_tcp_greeting *g,
+	   struct tcp_call *c)
 {
 	struct rt_tcp_hello h = m->own;
 	struct rt_tcp_verdict v;
 
 	rt_tcp_prove(m, g, &h, &c->session);
-	/* if it does not listen any more, it has said why */
+	/* if the first rank has closed, its reason can still be read */
 	rt_tcp_write(c->fd, &h, sizeof(h), rt_now_us() + RT_TCP_SAY_US);
-	if (!rt_tcp_hear(c->fd, &c->session, &v, NULL, 0,
-			 rt_now_us() + ACK_US)) {
+	if (!rt_tcp_read_verdict(c->fd, &c->session, &v, NULL, 0,
+				 rt_now_us() + ACK_US)) {
 		bool forged = errno == EBADMSG;
 
 		snprintf(c->why, sizeof(c->why), forged ? "whoever listens "
@@ -125,10 +128,10 @@ say_hello(struct rt_tcp_meeting *m, const struct rt_tcp_greeting *g,
 	return v.ok ? LET_IN : REFUSED;
 }
 
-/* The rank that listens there, if it is that one of this job. */
+/* Whether the rank that listens there is that rank of this job. */
 static enum outcome
-call(struct rt_tcp_meeting *m, const struct rt_tcp_address *a, int64_t rank,
-     double until, struct call *c)
+call_rank(struct rt_tcp_meeting *m, const struct rt_tcp_address *a,
+	  int64_t rank, double until, struct tcp_call *c)
 {
 	struct rt_tcp_greeting g;
 	enum outcome o;
@@ -139,10 +142,9 @@ call(struct rt_tcp_meeting *m, const struct rt_tcp_address *a, int64_t rank,
 			 rt_tcp_text(a).text, strerror(errno));
 		return NOBODY;
 	}
-	o = hear_greeting(c->fd, m->at.key, &g, until, c->why,
-			  sizeof(c->why));
+	o = read_greeting(c->fd, m->at.key, &g, until, c->why, sizeof(c->why));
 	if (o == UNPROVEN) {
-		/* so much of a hello all versions know */
+		/* so much of a hello is the same in all versions */
 		rt_tcp_write(c->fd, &m->own,
 			     offsetof(struct rt_tcp_hello, plan), until);
 	}
@@ -158,7 +160,7 @@ call(struct rt_tcp_meeting *m, const struct rt_tcp_address *a, int64_t rank,
 		o = NOBODY;
 	}
 	if (o == LET_IN) {
-		o = say_hello(m, &g, c);
+		o = send_hello(m, &g, c);
 	}
 	if (o != LET_IN) {
 		close(c->fd);
@@ -166,33 +168,12 @@ call(struct rt_tcp_meeting *m, const struct rt_tcp_address *a, int64_t rank,
 	return o;
 }
 
-bool
-rt_tcp_is_alive(const struct rt_tcp_address *all, int64_t n, uint64_t key)
-{
-	double until = rt_now_us() + TRY_US;
-	bool alive = false;
-	int64_t i;
-
-	for (i = 0; i < n && !alive; i++) {
-		struct rt_tcp_greeting g;
-		char why[RT_ERROR_BYTES];
-		int fd = rt_tcp_connect(&all[i], until);
-
-		if (fd >= 0) {
-			alive = hear_greeting(fd, key, &g, until, why,
-					      sizeof(why)) == LET_IN;
-			close(fd);
-		}
-	}
-	return alive;
-}
-
 /* ---- the first rank ---- */
 
-/* Among these addresses and ports: the outcome that says most. */
+/* Tries these addresses and ports, and returns the outcome that says most. */
 static enum outcome
 try_all(struct rt_tcp_meeting *m, const struct rt_tcp_address *all, int64_t n,
-	struct call *c)
+	struct tcp_call *c)
 {
 	int64_t ports = m->at.by_file ? 1 : m->at.nports, i, k;
 	enum outcome best = NOBODY;
@@ -206,7 +187,7 @@ try_all(struct rt_tcp_meeting *m, const struct rt_tcp_address *all, int64_t n,
 
 			a.port = m->at.by_file ? a.port :
 				(int32_t)(m->at.port + k);
-			o = call(m, &a, 0, until < m->until_us ? until
+			o = call_rank(m, &a, 0, until < m->until_us ? until
 						: m->until_us, c);
 			if (o >= REFUSED) {
 				return o;
@@ -223,22 +204,22 @@ try_all(struct rt_tcp_meeting *m, const struct rt_tcp_address *all, int64_t n,
 
 static int64_t
 where_to_look(struct rt_tcp_meeting *m, struct rt_tcp_address *all, char *why,
-	      size_t room)
+	      size_t why_size)
 {
 	int64_t n;
 
 	if (m->at.by_file) {
-		return rt_tcp_place_read(m, all, why, room);
+		return rt_tcp_place_read(m, all, why, why_size);
 	}
 	n = rt_tcp_look_up(m->at.place, all, RT_TCP_ADDRESSES);
 	if (n == 0) {
-		snprintf(why, room, "no such host is known");
+		snprintf(why, why_size, "no such host is known");
 	}
 	return n;
 }
 
 static enum rt_status
-give_up(const struct rt_tcp_meeting *m, const struct call *c, double since,
+give_up(const struct rt_tcp_meeting *m, const struct tcp_call *c, double since,
 	struct rt_error *err)
 {
 	return rt_fail(err, RT_IO, RT_NOWHERE, "rank 0 has not come to %s "
@@ -251,8 +232,8 @@ static enum rt_status
 come_to_first(struct rt_tcp_meeting *m, struct rt_error *err)
 {
 	struct rt_tcp_address all[RT_TCP_ADDRESSES];
-	struct call c = { .fd = -1 };
-	double doubt = 0;	/* since when */
+	struct tcp_call c = { .fd = -1 };
+	double doubt = 0;	/* since when a listener has proved nothing */
 	int pause_ms = 5;
 
 	for (;;) {
@@ -289,16 +270,16 @@ come_to_first(struct rt_tcp_meeting *m, struct rt_error *err)
 	}
 }
 
-/* What the first rank says; later than it gives up itself. */
+/* Reads what the first rank decides; waits longer than it does itself. */
 static enum rt_status
-hear_first(struct rt_tcp_meeting *m, void *more, size_t bytes,
+read_first(struct rt_tcp_meeting *m, void *more, size_t bytes,
 	   struct rt_error *err)
 {
 	double until = rt_now_us() + m->c->timeout_us + 2 * RT_TCP_SLACK_US;
 	struct rt_tcp_verdict v;
 
-	if (!rt_tcp_hear(m->ends[0].fd, &m->ends[0].session, &v, more, bytes,
-			 until)) {
+	if (!rt_tcp_read_verdict(m->ends[0].fd, &m->ends[0].session, &v, more,
+				 bytes, until)) {
 		return rt_fail(err, RT_IO, RT_NOWHERE, "%s ended%s before all "
 			       "ranks had met", rt_rank_text(m->c, 0).text,
 			       errno == ETIMEDOUT ? ", or is stuck," :
@@ -309,15 +290,15 @@ hear_first(struct rt_tcp_meeting *m, void *more, size_t bytes,
 
 /* ---- all others ---- */
 
-/* A rank that had no place for a guest is called again. */
+/* Calls again if the rank had no free slot. */
 static enum outcome
 call_one(struct rt_tcp_meeting *m, int64_t rank, double until,
-	 struct call *c)
+	 struct tcp_call *c)
 {
 	int pause_ms = 5;
 	enum outcome o;
 
-	while ((o = call(m, &m->table[rank], rank, until, c)) == CLOSED &&
+	while ((o = call_rank(m, &m->table[rank], rank, until, c)) == CLOSED &&
 	       rt_now_us() < until) {
 		poll(NULL, 0, pause_ms);
 		pause_ms = pause_ms < 200 ? pause_ms * 2 : 200;
@@ -332,7 +313,7 @@ call_those_below(struct rt_tcp_meeting *m, struct rt_error *err)
 	int64_t i;
 
 	for (i = 1; i < m->own.rank; i++) {
-		struct call c = { .fd = -1 };
+		struct tcp_call c = { .fd = -1 };
 
 		if (call_one(m, i, until, &c) != LET_IN) {
 			return rt_fail(err, RT_IO, RT_NOWHERE, "rank %lld on "
@@ -348,9 +329,9 @@ call_those_below(struct rt_tcp_meeting *m, struct rt_error *err)
 	return RT_OK;
 }
 
-/* Whoever is no rank above this one, or comes twice, is turned away. */
+/* Disconnects whoever is not a rank above this one, or connects twice. */
 static bool
-let_in(struct rt_tcp_meeting *m, struct rt_tcp_guest *g)
+admit_guest(struct rt_tcp_meeting *m, struct rt_tcp_guest *g)
 {
 	int64_t rank = g->hello.rank;
 	struct rt_error why;
@@ -360,10 +341,11 @@ let_in(struct rt_tcp_meeting *m, struct rt_tcp_guest *g)
 		rt_fail(&why, RT_FORMAT, RT_NOWHERE, "rank %lld expects no "
 			"rank %lld there now", (long long)m->own.rank,
 			(long long)rank);
-		rt_tcp_turn_away(m, g, &why);
+		rt_tcp_reject(m, g, &why);
 		return false;
 	}
-	if (!rt_tcp_say(m, g->fd, &g->session, NULL, NULL, 0, rt_now_us())) {
+	if (!rt_tcp_send_verdict(m, g->fd, &g->session, NULL, NULL, 0,
+				 rt_now_us())) {
 		close(g->fd);
 		g->fd = -1;
 		return false;
@@ -374,7 +356,8 @@ let_in(struct rt_tcp_meeting *m, struct rt_tcp_guest *g)
 	return true;
 }
 
-/* The first rank speaks meanwhile only if something has gone wrong. */
+/* Waits for ranks above this one. The first rank sends something meanwhile only
+ * if the run has failed. */
 static enum rt_status
 await_those_above(struct rt_tcp_meeting *m, struct rt_error *err)
 {
@@ -396,12 +379,12 @@ await_those_above(struct rt_tcp_meeting *m, struct rt_error *err)
 				m->c->timeout_us * 1e-6);
 		}
 		if (m->polls[0].revents) {
-			return hear_first(m, NULL, 0, err) == RT_OK ?
-				rt_tcp_say_ended(m, 0, err) : RT_IO;
+			return read_first(m, NULL, 0, err) == RT_OK ?
+				rt_tcp_report_ended(m, 0, err) : RT_IO;
 		}
 		for (i = 0; i < RT_TCP_GUESTS; i++) {
 			if (m->guests[i].fd >= 0 && m->guests[i].whole) {
-				left -= let_in(m, &m->guests[i]);
+				left -= admit_guest(m, &m->guests[i]);
 			}
 		}
 	}
@@ -409,13 +392,13 @@ await_those_above(struct rt_tcp_meeting *m, struct rt_error *err)
 }
 
 enum rt_status
-rt_tcp_visit(struct rt_tcp_meeting *m, struct rt_error *err)
+rt_tcp_join(struct rt_tcp_meeting *m, struct rt_error *err)
 {
 	enum rt_status s = come_to_first(m, err);
 
 	if (s == RT_OK) {
-		s = hear_first(m, m->table, (size_t)m->own.size *
-			       sizeof(*m->table), err);
+		s = read_first(m, m->table,
+			       (size_t)m->own.size * sizeof(*m->table), err);
 	}
 	if (s != RT_OK) {
 		return s;
@@ -425,8 +408,8 @@ rt_tcp_visit(struct rt_tcp_meeting *m, struct rt_error *err)
 	if (s == RT_OK) {
 		s = await_those_above(m, err);
 	}
-	rt_tcp_say(m, m->ends[0].fd, &m->ends[0].session,
-		   s == RT_OK ? NULL : err, NULL, 0,
-		   rt_now_us() + RT_TCP_SAY_US);
-	return s == RT_OK ? hear_first(m, NULL, 0, err) : s;
+	rt_tcp_send_verdict(m, m->ends[0].fd, &m->ends[0].session,
+			    s == RT_OK ? NULL : err, NULL, 0,
+			    rt_now_us() + RT_TCP_SAY_US);
+	return s == RT_OK ? read_first(m, NULL, 0, err) : s;
 }

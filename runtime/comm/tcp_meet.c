@@ -1,6 +1,5 @@
 /*
- * tcp_meet.c - ranks of several hosts come together: what the first one and
- * the others share.
+ * How ranks of several hosts meet: what the first rank and the others share.
  */
 #include "runtime/comm/tcp_meet.h"
 
@@ -11,32 +10,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-enum rt_status
-rt_tcp_refused(struct rt_error *err, const char *what)
-{
-	return rt_fail(err, RT_IO, RT_NOWHERE, "cannot %s: %s", what,
-		       strerror(errno));
-}
-
-void
-rt_tcp_report(const struct rt_tcp_meeting *m, const char *text)
-{
-	if (m->c->report_fd >= 0) {
-		dprintf(m->c->report_fd, "%s: %s\n",
-			rt_rank_text(m->c, m->own.rank).text, text);
-	}
-}
-
-enum rt_status
-rt_tcp_say_ended(const struct rt_tcp_meeting *m, int64_t rank,
-		 struct rt_error *err)
-{
-	return rt_fail(err, RT_IO, RT_NOWHERE,
-		       "%s ended before all ranks had met",
-		       rt_rank_text(m->c, rank).text);
-}
-
-/* "node1, ports 29501 to 29508" */
+/* Writes "node1, ports 29501 to 29508". */
 static void
 name_place(struct rt_tcp_meeting *m)
 {
@@ -57,7 +31,8 @@ name_place(struct rt_tcp_meeting *m)
 	}
 }
 
-/* A connection to each rank is more than a process may open at first. */
+/* Raises the limit of open files: each rank needs a connection to every
+ * other. */
 static void
 allow_files(int64_t n)
 {
@@ -92,7 +67,7 @@ close_all(struct rt_tcp_meeting *m, bool met)
 }
 
 static bool
-make_room(struct rt_tcp_meeting *m)
+make_tables(struct rt_tcp_meeting *m)
 {
 	size_t n = (size_t)m->c->world.size;
 	int i;
@@ -107,7 +82,7 @@ make_room(struct rt_tcp_meeting *m)
 	return m->table && m->hellos && m->polls && m->guests;
 }
 
-/* A secret is a reason to distrust the wire, too. */
+/* A job with a secret authenticates messages by default. */
 static enum rt_status
 read_checks(struct rt_tcp_meeting *m, struct rt_error *err)
 {
@@ -138,7 +113,7 @@ prepare(struct rt_tcp_meeting *m, struct rt_error *err)
 		.size = c->world.size };
 	gethostname(m->own.host, sizeof(m->own.host) - 1);
 	allow_files(c->world.size);
-	if (!make_room(m)) {
+	if (!make_tables(m)) {
 		return rt_no_memory(err, NULL);
 	}
 	s = rt_secret_read(&m->secret, &c->variables, err);
@@ -176,7 +151,7 @@ rt_tcp_meet(const struct rt_comm *c, struct rt_tcp_end *ends, bool *checks,
 	}
 	s = prepare(m, &own);
 	if (s == RT_OK) {
-		s = w->rank == 0 ? rt_tcp_host(m, &own) : rt_tcp_visit(m, &own);
+		s = w->rank == 0 ? rt_tcp_host(m, &own) : rt_tcp_join(m, &own);
 	}
 	*checks = m->own.checks;
 	if (s != RT_OK && err) {

@@ -1,10 +1,11 @@
 /*
- * tcp_place.c - a file in a folder that all hosts share, in which the first
- * rank says where it listens, and what only those know who can read it.
+ * A file in a folder that all hosts share, in which the first rank writes its
+ * addresses, and a token that only readers of the file know.
  *
- * Only its user can read and write it, and only such a file is believed, or
- * replaced: no link is followed, nothing else is opened, and what an earlier
- * run has left is told from one whose first rank still waits by asking there.
+ * Only its user can read and write it, and only such a file is used or
+ * replaced: links are not followed, and nothing but a regular file is opened.
+ * Whether a file is left over from an earlier run is found by connecting to the
+ * addresses in it.
  */
 #define _GNU_SOURCE	/* O_NOFOLLOW */
 
@@ -12,6 +13,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -21,6 +23,9 @@
 #define END "end"
 
 enum { MOST_BYTES = 8192, TRIES = 3 };
+
+/* Of all connections to addresses of an old file. */
+#define ALIVE_US 2e6
 
 /* ---- reading ---- */
 
@@ -33,26 +38,27 @@ kind_of(mode_t mode)
 	       S_ISREG(mode) ? "it is too long" : "it is a device";
 }
 
-/* NULL: `why` says why not, or errno is ENOENT. */
+/* NULL: `why` is the reason, or errno is ENOENT. */
 static FILE *
-open_place(const char *path, char *why, size_t room)
+open_place(const char *path, char *why, size_t why_size)
 {
 	int fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 	struct stat st;
 	FILE *f = NULL;
 
 	if (fd < 0 && errno == ENOENT) {
-		snprintf(why, room, "there is no such file");
+		snprintf(why, why_size, "there is no such file");
 		errno = ENOENT;
 		return NULL;
 	}
 	if (fd < 0 || fstat(fd, &st) != 0) {
-		snprintf(why, room, "%s", errno == ELOOP ?
+		snprintf(why, why_size, "%s", errno == ELOOP ?
 			 "it is a symbolic link" : strerror(errno));
 	} else if (!S_ISREG(st.st_mode) || st.st_size > MOST_BYTES) {
-		snprintf(why, room, "%s", kind_of(st.st_mode));
+		snprintf(why, why_size, "%s", kind_of(st.st_mode));
 	} else if (st.st_uid != geteuid()) {
-		snprintf(why, room, "it is of user %lld, not of this one, %lld",
+		snprintf(why, why_size,
+			 "it is of user %lld, not of this one, %lld",
 			 (long long)st.st_uid, (long long)geteuid());
 	} else {
 		f = fdopen(fd, "r");
@@ -92,9 +98,9 @@ read_address(FILE *f, struct rt_tcp_address *a)
 	return read_bytes(f, a->bytes, family == 4 ? 4 : 16);
 }
 
-/* One that is being written has no end yet. */
+/* A file that is still being written lacks its last line. */
 static int64_t
-parse(FILE *f, struct rt_rendezvous *r, struct rt_tcp_address *out)
+parse_place(FILE *f, struct rt_rendezvous *r, struct rt_tcp_address *out)
 {
 	unsigned long long key;
 	int version, port;
@@ -113,7 +119,7 @@ parse(FILE *f, struct rt_rendezvous *r, struct rt_tcp_address *out)
 	return fscanf(f, "%3s", end) == 1 && strcmp(end, END) == 0 ? n : 0;
 }
 
-/* What anybody but its user could read has no secret in it. */
+/* A file that others can read has no secret in it. */
 static bool
 is_private(FILE *f)
 {
@@ -124,19 +130,19 @@ is_private(FILE *f)
 
 int64_t
 rt_tcp_place_read(struct rt_tcp_meeting *m, struct rt_tcp_address *out,
-		  char *why, size_t room)
+		  char *why, size_t why_size)
 {
-	FILE *f = open_place(m->at.place, why, room);
+	FILE *f = open_place(m->at.place, why, why_size);
 	int64_t n = 0;
 
 	if (!f) {
 		return 0;
 	}
 	if (is_private(f)) {
-		n = parse(f, &m->at, out);
-		snprintf(why, room, "there is no place in it");
+		n = parse_place(f, &m->at, out);
+		snprintf(why, why_size, "there is no place in it");
 	} else {
-		snprintf(why, room, "others than its user may read it");
+		snprintf(why, why_size, "others than its user may read it");
 	}
 	fclose(f);
 	return n;
@@ -145,15 +151,42 @@ rt_tcp_place_read(struct rt_tcp_meeting *m, struct rt_tcp_address *out,
 /* ---- writing ---- */
 
 static enum rt_status
-cannot(const struct rt_tcp_meeting *m, const char *why, struct rt_error *err)
+write_failed(const struct rt_tcp_meeting *m, const char *why,
+	     struct rt_error *err)
 {
 	return rt_fail(err, RT_IO, (struct rt_where){ m->at.place, NULL, -1 },
 		       "cannot be written (LLMC_RENDEZVOUS): %s", why);
 }
 
-/* What is there goes if an earlier run has left it, or if it is empty. */
+/* Whether a first rank waits at one of these, whose meeting has that key. */
+static bool
+is_alive(const struct rt_tcp_address *all, int64_t n, uint64_t key)
+{
+	double until = rt_now_us() + ALIVE_US;
+	size_t old = offsetof(struct rt_tcp_greeting, rank);
+	struct rt_tcp_greeting g;
+	bool alive = false;
+	int64_t i;
+
+	for (i = 0; i < n && !alive; i++) {
+		int fd = rt_tcp_connect(&all[i], until);
+
+		alive = fd >= 0 && rt_tcp_read(fd, &g, old, until) &&
+			g.magic == RT_TCP_MAGIC && g.key == key &&
+			g.version == RT_TCP_VERSION &&
+			rt_tcp_read(fd, (char *)&g + old, sizeof(g) - old,
+				    until);
+		if (fd >= 0) {
+			close(fd);
+		}
+	}
+	return alive;
+}
+
+/* Removes the file that is there, if an earlier run has left it or if it is
+ * empty. */
 static enum rt_status
-make_way(const struct rt_tcp_meeting *m, struct rt_error *err)
+remove_old_file(const struct rt_tcp_meeting *m, struct rt_error *err)
 {
 	struct rt_tcp_address all[RT_TCP_ADDRESSES];
 	struct rt_rendezvous there;
@@ -163,23 +196,24 @@ make_way(const struct rt_tcp_meeting *m, struct rt_error *err)
 	int64_t n;
 
 	if (!f) {
-		return errno == ENOENT ? RT_OK : cannot(m, why, err);
+		return errno == ENOENT ? RT_OK : write_failed(m, why, err);
 	}
 	empty = fscanf(f, "%15s", word) != 1;
 	ours = strcmp(word, BEGIN) == 0;
 	rewind(f);
-	n = ours ? parse(f, &there, all) : 0;
+	n = ours ? parse_place(f, &there, all) : 0;
 	fclose(f);
 	if (!ours && !empty) {
-		return cannot(m, "a file with something else is there", err);
+		return write_failed(m, "a file with something else is there",
+				    err);
 	}
-	alive = n > 0 && rt_tcp_is_alive(all, n, there.key);
+	alive = n > 0 && is_alive(all, n, there.key);
 	if (alive) {
-		return cannot(m, "the first rank of another run waits there; "
-			      "name another file", err);
+		return write_failed(m, "the first rank of another run waits "
+				    "there; name another file", err);
 	}
 	if (unlink(m->at.place) != 0 && errno != ENOENT) {
-		return cannot(m, strerror(errno), err);
+		return write_failed(m, strerror(errno), err);
 	}
 	return RT_OK;
 }
@@ -195,12 +229,11 @@ print_bytes(FILE *f, const uint8_t *at, int n)
 	putc('\n', f);
 }
 
-/*
- * A line: a word, a version, the key and the port; one of what its readers
- * know; then an address a line, and a word at the end.
- */
+/* Writes the file: a line with a word, a version, the key and the port; one
+ * with the token; an address a line; and a last word. */
 static bool
-print(FILE *f, const struct rt_tcp_meeting *m, const struct rt_tcp_address *at)
+print_place(FILE *f, const struct rt_tcp_meeting *m,
+	    const struct rt_tcp_address *at)
 {
 	struct rt_tcp_address all[RT_TCP_ADDRESSES];
 	int64_t n = 1, i;
@@ -229,7 +262,7 @@ rt_tcp_place_write(struct rt_tcp_meeting *m, const struct rt_tcp_address *at,
 	bool good;
 
 	for (i = 0; i < TRIES && fd < 0; i++) {
-		enum rt_status s = make_way(m, err);
+		enum rt_status s = remove_old_file(m, err);
 
 		if (s != RT_OK) {
 			return s;
@@ -242,14 +275,14 @@ rt_tcp_place_write(struct rt_tcp_meeting *m, const struct rt_tcp_address *at,
 		}
 	}
 	if (fd < 0) {
-		return cannot(m, strerror(why), err);
+		return write_failed(m, strerror(why), err);
 	}
 	f = fdopen(fd, "w");
-	good = f && print(f, m, at);
+	good = f && print_place(f, m, at);
 	why = errno;
 	if ((f ? fclose(f) : close(fd)) != 0 || !good) {
 		unlink(m->at.place);
-		return cannot(m, strerror(good ? errno : why), err);
+		return write_failed(m, strerror(good ? errno : why), err);
 	}
 	return RT_OK;
 }

@@ -1,11 +1,10 @@
 /*
- * tcp_proof.c - how two ranks that meet prove to each other that they know
- * the job's secret.
+ * How two ranks prove to each other that they know the job's secret.
  *
- * Each proof is an HMAC over what it is for, in a word, and over all that has
- * been said on this connection, both ends' random numbers among it.  The key
- * of a session is one, too, and what is said later has a sum under it, over
- * who says it and a count.
+ * Each proof is an HMAC over a word for its purpose and over all that was sent
+ * on this connection, which includes random numbers of both ends.  The key of
+ * the session is made the same way, and later messages have a code under it,
+ * over their direction and a counter.
  */
 #define _GNU_SOURCE	/* getrandom */
 
@@ -17,7 +16,7 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-/* What a sum is for: none can be taken for another. */
+/* The purpose of a code: none is valid as another. */
 #define PLACE "llmc place"
 #define TOKEN "llmc token"
 #define HELLO "llmc hello"
@@ -26,7 +25,8 @@
 #define MESSAGES "llmc messages"
 
 static void
-begin(struct rt_hmac *h, const uint8_t key[RT_SHA256_BYTES], const char *what)
+begin_hmac(struct rt_hmac *h, const uint8_t key[RT_SHA256_BYTES],
+	   const char *what)
 {
 	rt_hmac_begin(h, key, RT_SHA256_BYTES);
 	rt_hmac_add(h, what, strlen(what) + 1);
@@ -37,7 +37,7 @@ rt_tcp_keys(struct rt_tcp_meeting *m, struct rt_error *err)
 {
 	struct rt_hmac h;
 
-	begin(&h, m->secret.key, PLACE);
+	begin_hmac(&h, m->secret.key, PLACE);
 	rt_hmac_add(&h, m->at.token, sizeof(m->at.token));
 	rt_hmac_end(&h, m->key);
 	if (getrandom(m->own.nonce, sizeof(m->own.nonce), 0) !=
@@ -52,15 +52,15 @@ rt_tcp_key_of_token(struct rt_tcp_meeting *m)
 {
 	struct rt_hmac h;
 
-	begin(&h, m->key, TOKEN);
+	begin_hmac(&h, m->key, TOKEN);
 	rt_hmac_add(&h, &m->token, sizeof(m->token));
 	rt_hmac_end(&h, m->key);
 }
 
-/* ---- the first two words ---- */
+/* ---- the first two messages ---- */
 
 bool
-rt_tcp_greet(const struct rt_tcp_meeting *m, struct rt_tcp_guest *g)
+rt_tcp_send_greeting(const struct rt_tcp_meeting *m, struct rt_tcp_guest *g)
 {
 	struct rt_tcp_greeting *hi = &g->greeting;
 
@@ -78,7 +78,7 @@ proof_of(const struct rt_tcp_meeting *m, const struct rt_tcp_greeting *g,
 {
 	struct rt_hmac sum;
 
-	begin(&sum, m->key, HELLO);
+	begin_hmac(&sum, m->key, HELLO);
 	rt_hmac_add(&sum, g, sizeof(*g));
 	rt_hmac_add(&sum, h, offsetof(struct rt_tcp_hello, proof));
 	rt_hmac_end(&sum, proof);
@@ -92,7 +92,7 @@ begin_session(const struct rt_tcp_meeting *m, const struct rt_tcp_greeting *g,
 	struct rt_hmac sum;
 
 	*s = (struct rt_tcp_session){ .caller = caller };
-	begin(&sum, m->key, SESSION);
+	begin_hmac(&sum, m->key, SESSION);
 	rt_hmac_add(&sum, g, sizeof(*g));
 	rt_hmac_add(&sum, h, sizeof(*h));
 	rt_hmac_end(&sum, s->key);
@@ -116,7 +116,7 @@ rt_tcp_proven(const struct rt_tcp_meeting *m, struct rt_tcp_guest *g)
 	return rt_same_bytes(proof, g->hello.proof, sizeof(proof));
 }
 
-/* ---- what is said then ---- */
+/* ---- later messages ---- */
 
 static void
 sum_of(const struct rt_tcp_session *s, bool by_caller, uint64_t count,
@@ -126,7 +126,7 @@ sum_of(const struct rt_tcp_session *s, bool by_caller, uint64_t count,
 	uint8_t who = by_caller;
 	struct rt_hmac h;
 
-	begin(&h, s->key, VERDICT);
+	begin_hmac(&h, s->key, VERDICT);
 	rt_hmac_add(&h, &who, sizeof(who));
 	rt_hmac_add(&h, &count, sizeof(count));
 	rt_hmac_add(&h, v, offsetof(struct rt_tcp_verdict, proof));
@@ -135,9 +135,9 @@ sum_of(const struct rt_tcp_session *s, bool by_caller, uint64_t count,
 }
 
 bool
-rt_tcp_say(struct rt_tcp_meeting *m, int fd, struct rt_tcp_session *s,
-	   const struct rt_error *why, const void *more, size_t bytes,
-	   double until_us)
+rt_tcp_send_verdict(struct rt_tcp_meeting *m, int fd, struct rt_tcp_session *s,
+		    const struct rt_error *why, const void *more, size_t bytes,
+		    double until_us)
 {
 	struct rt_tcp_verdict v;
 
@@ -150,7 +150,8 @@ rt_tcp_say(struct rt_tcp_meeting *m, int fd, struct rt_tcp_session *s,
 	       rt_tcp_write(fd, more, bytes, until_us);
 }
 
-/* Without a secret anybody may have written it. */
+/* Without a secret anybody may have written the text: replaces what a terminal
+ * would obey. */
 static void
 make_plain(char *text, size_t n)
 {
@@ -165,8 +166,8 @@ make_plain(char *text, size_t n)
 }
 
 bool
-rt_tcp_hear(int fd, struct rt_tcp_session *s, struct rt_tcp_verdict *v,
-	    void *more, size_t bytes, double until_us)
+rt_tcp_read_verdict(int fd, struct rt_tcp_session *s, struct rt_tcp_verdict *v,
+		    void *more, size_t bytes, double until_us)
 {
 	uint8_t sum[RT_SHA256_BYTES];
 
@@ -194,7 +195,7 @@ rt_tcp_message_key(const struct rt_tcp_session *s, bool said,
 	uint8_t by_caller = said == s->caller, sum[RT_SHA256_BYTES];
 	struct rt_hmac h;
 
-	begin(&h, s->key, MESSAGES);
+	begin_hmac(&h, s->key, MESSAGES);
 	rt_hmac_add(&h, &by_caller, sizeof(by_caller));
 	rt_hmac_end(&h, sum);
 	memcpy(key, sum, RT_SIPHASH_KEY);

@@ -1,6 +1,6 @@
 /*
- * tcp_socket.c - sockets of TCP with a clock: no call waits longer than it
- * is told to, and all of them are closed when a program is replaced.
+ * TCP sockets with deadlines: no call waits longer than its caller allows, and
+ * every socket is closed on exec.
  */
 #define _GNU_SOURCE	/* accept4, SOCK_NONBLOCK */
 
@@ -20,10 +20,10 @@
 #include <unistd.h>
 
 /*
- * A host that is gone sends no farewell.  Where nothing is under way it is
- * asked after 5 s whether it is there, five times; what is under way is for
- * the timeout of the talk.  (TCP_USER_TIMEOUT would also cut off a rank that
- * computes for long and so reads nothing.)
+ * A host that is gone closes nothing. An idle connection is probed after 5 s,
+ * five times; what is under way is limited by the timeout of the collective.
+ * (TCP_USER_TIMEOUT would also cut off a rank that computes for long and so
+ * reads nothing.)
  */
 enum { IDLE_S = 5, BETWEEN_S = 2, ASKED = 5 };
 
@@ -31,8 +31,15 @@ union any {
 	struct sockaddr any;
 	struct sockaddr_in v4;
 	struct sockaddr_in6 v6;
-	struct sockaddr_storage room;
+	struct sockaddr_storage storage;
 };
+
+enum rt_status
+rt_tcp_refused(struct rt_error *err, const char *what)
+{
+	return rt_fail(err, RT_IO, RT_NOWHERE, "cannot %s: %s", what,
+		       strerror(errno));
+}
 
 /* ---- addresses ---- */
 
@@ -52,7 +59,7 @@ to_system(const struct rt_tcp_address *a, union any *s)
 	return sizeof(s->v6);
 }
 
-/* IPv4 in IPv6's clothes is IPv4. */
+/* An IPv4 address that is mapped into IPv6 is IPv4. */
 static bool
 from_system(const union any *s, struct rt_tcp_address *a)
 {
@@ -145,7 +152,7 @@ rt_tcp_own_addresses(struct rt_tcp_address *out, int64_t most)
 			memset(&s, 0, sizeof(s));
 			memcpy(&s, i->ifa_addr, f == AF_INET ? sizeof(s.v4)
 							     : sizeof(s.v6));
-			/* those of a link alone need its name too */
+			/* link-local addresses need the interface as well */
 			n += (f == AF_INET ||
 			      !IN6_IS_ADDR_LINKLOCAL(&s.v6.sin6_addr)) &&
 			     from_system(&s, &out[n]) &&
@@ -166,7 +173,7 @@ rt_tcp_this_end(int fd, struct rt_tcp_address *out)
 	return getsockname(fd, &s.any, &n) == 0 && from_system(&s, out);
 }
 
-/* ---- clocks ---- */
+/* ---- deadlines ---- */
 
 int
 rt_tcp_left_ms(double until_us)
@@ -177,7 +184,7 @@ rt_tcp_left_ms(double until_us)
 }
 
 static bool
-can(int fd, short what, double until_us)
+poll_until(int fd, short what, double until_us)
 {
 	for (;;) {
 		struct pollfd p = { fd, what, 0 };
@@ -197,12 +204,6 @@ can(int fd, short what, double until_us)
 }
 
 bool
-rt_tcp_can_read(int fd, double until_us)
-{
-	return can(fd, POLLIN, until_us);
-}
-
-bool
 rt_tcp_read(int fd, void *at, size_t bytes, double until_us)
 {
 	char *to = at;
@@ -218,7 +219,7 @@ rt_tcp_read(int fd, void *at, size_t bytes, double until_us)
 			return false;
 		} else if (errno != EINTR &&
 			   ((errno != EAGAIN && errno != EWOULDBLOCK) ||
-			    !can(fd, POLLIN, until_us))) {
+			    !poll_until(fd, POLLIN, until_us))) {
 			return false;
 		}
 	}
@@ -238,7 +239,7 @@ rt_tcp_write(int fd, const void *at, size_t bytes, double until_us)
 			bytes -= (size_t)n;
 		} else if (errno != EINTR &&
 			   ((errno != EAGAIN && errno != EWOULDBLOCK) ||
-			    !can(fd, POLLOUT, until_us))) {
+			    !poll_until(fd, POLLOUT, until_us))) {
 			return false;
 		}
 	}
@@ -247,9 +248,9 @@ rt_tcp_write(int fd, const void *at, size_t bytes, double until_us)
 
 /* ---- connections ---- */
 
-/* What cannot be set is as the system has it. */
+/* Options that cannot be set keep the system's defaults. */
 static void
-tune(int fd)
+set_options(int fd)
 {
 	static const struct {
 		int level, name, value;
@@ -294,7 +295,7 @@ listen_at(const struct rt_tcp_address *a, int backlog)
 	union any s;
 	socklen_t n = to_system(a, &s);
 
-	/* what the last run has just left may be taken again */
+	/* a port that the last run has just left may be used again */
 	if (fd < 0 ||
 	    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes)) != 0 ||
 	    (a->family == 6 &&
@@ -306,7 +307,7 @@ listen_at(const struct rt_tcp_address *a, int backlog)
 	return fd;
 }
 
-/* A host may have no IPv6 at all. */
+/* Falls back to IPv4 where the host has no IPv6. */
 int
 rt_tcp_listen(const struct rt_tcp_address *a, int backlog)
 {
@@ -324,10 +325,8 @@ rt_tcp_listen(const struct rt_tcp_address *a, int backlog)
 	return listen_at(&all, backlog);
 }
 
-/*
- * Where nobody listens at a port of this host, the system may choose that
- * port for this end, and join a socket to itself.
- */
+/* Whether a socket is connected to itself: where nobody listens at a port of
+ * this host, the system may pick that very port for this end. */
 static bool
 is_itself(int fd, const struct rt_tcp_address *to)
 {
@@ -349,9 +348,9 @@ rt_tcp_connect(const struct rt_tcp_address *a, double until_us)
 		return -1;
 	}
 	n = to_system(a, &s);
-	tune(fd);
+	set_options(fd);
 	if (connect(fd, &s.any, n) != 0 &&
-	    (errno != EINPROGRESS || !can(fd, POLLOUT, until_us))) {
+	    (errno != EINPROGRESS || !poll_until(fd, POLLOUT, until_us))) {
 		return close_failed(fd);
 	}
 	if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &why, &size) != 0 || why) {
@@ -376,7 +375,7 @@ rt_tcp_accept(int listener, struct rt_tcp_address *from)
 	fd = accept4(listener, &s.any, &n, SOCK_CLOEXEC | SOCK_NONBLOCK);
 	if (fd >= 0) {
 		from_system(&s, from);
-		tune(fd);
+		set_options(fd);
 	}
 	return fd;
 }

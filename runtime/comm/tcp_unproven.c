@@ -1,11 +1,11 @@
 /*
- * tcp_unproven.c - those that have come to a rank that listens, and have not
- * proven yet that they are ranks of its job.
+ * Connections to a listening rank that have not yet proved to be ranks of its
+ * job.
  *
- * Nobody waits for one of them.  Each has some seconds; and where more come
- * than there are places, one of those that share an address with most others
- * goes, the oldest: so many connections from one host keep out no other, and
- * a rank that had to go comes again.
+ * Nothing waits for one of them, and each has some seconds. If there are more
+ * than slots, the oldest one of the address with the most connections is
+ * closed: so many connections from one host shut out no other host, and a rank
+ * that was closed connects again.
  */
 #include "runtime/comm/tcp_meet.h"
 
@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 enum { COME_AT_ONCE = 64 };
-/* Beyond the first few that are turned away, one so often is named. */
+/* After the first few that are rejected, one is reported so often. */
 #define NAMED_US 1e7
 
 static void
@@ -56,7 +56,25 @@ guests_of(const struct rt_tcp_meeting *m, const struct rt_tcp_address *from)
 	return n;
 }
 
-/* A free place; if there is none, one is made free.  NULL: none can be. */
+void
+rt_tcp_report(const struct rt_tcp_meeting *m, const char *text)
+{
+	if (m->c->report_fd >= 0) {
+		dprintf(m->c->report_fd, "%s: %s\n",
+			rt_rank_text(m->c, m->own.rank).text, text);
+	}
+}
+
+enum rt_status
+rt_tcp_report_ended(const struct rt_tcp_meeting *m, int64_t rank,
+		    struct rt_error *err)
+{
+	return rt_fail(err, RT_IO, RT_NOWHERE,
+		       "%s ended before all ranks had met",
+		       rt_rank_text(m->c, rank).text);
+}
+
+/* A free slot; if there is none, one is freed.  NULL: none can be. */
 static struct rt_tcp_guest *
 place_for_one(struct rt_tcp_meeting *m)
 {
@@ -84,7 +102,7 @@ place_for_one(struct rt_tcp_meeting *m)
 	return oldest;
 }
 
-/* Those that have come to the listener; each hears where it is. */
+/* Accepts connections; each is sent the greeting. */
 static void
 let_come(struct rt_tcp_meeting *m)
 {
@@ -105,13 +123,13 @@ let_come(struct rt_tcp_meeting *m)
 		}
 		*g = (struct rt_tcp_guest){ .fd = fd, .since = rt_now_us(),
 					    .from = from };
-		if (!rt_tcp_greet(m, g)) {
+		if (!rt_tcp_send_greeting(m, g)) {
 			close_guest(g);
 		}
 	}
 }
 
-/* Another version's hello may be shorter. */
+/* The hello of another version may be shorter. */
 static bool
 is_of_another_version(const struct rt_tcp_guest *g)
 {
@@ -132,7 +150,7 @@ judge(struct rt_tcp_meeting *m, struct rt_tcp_guest *g)
 			"how ranks meet, expected %d: the plans were made by "
 			"two versions of llmc",
 			(long long)g->hello.version, (int)RT_TCP_VERSION);
-		rt_tcp_turn_away(m, g, &why);
+		rt_tcp_reject(m, g, &why);
 	} else if (g->heard < sizeof(g->hello)) {
 		return;
 	} else if (g->hello.magic != RT_TCP_MAGIC) {
@@ -141,7 +159,7 @@ judge(struct rt_tcp_meeting *m, struct rt_tcp_guest *g)
 		rt_fail(&why, RT_FORMAT, RT_NOWHERE, "it does not know this "
 			"job's secret: give all ranks the same LLMC_SECRET or "
 			"LLMC_SECRET_FILE, or none");
-		rt_tcp_turn_away(m, g, &why);
+		rt_tcp_reject(m, g, &why);
 	} else {
 		g->whole = true;
 	}
@@ -189,8 +207,8 @@ rt_tcp_guests_wait(struct rt_tcp_meeting *m, int64_t n, int ms)
 }
 
 void
-rt_tcp_turn_away(struct rt_tcp_meeting *m, struct rt_tcp_guest *g,
-		 const struct rt_error *why)
+rt_tcp_reject(struct rt_tcp_meeting *m, struct rt_tcp_guest *g,
+	      const struct rt_error *why)
 {
 	struct rt_tcp_hello *h = &g->hello;
 	bool named = g->heard == sizeof(*h);
@@ -200,7 +218,7 @@ rt_tcp_turn_away(struct rt_tcp_meeting *m, struct rt_tcp_guest *g,
 	snprintf(what, sizeof(what), "rank %lld%s%s: %s", (long long)h->rank,
 		 named ? " on " : "",
 		 named ? rt_show_name(h->host).text : "", why->message);
-	/* one that asks again and again is named once */
+	/* one that tries again and again is reported once */
 	again = m->turned_away > 0 && strcmp(what, m->last_away) == 0;
 	m->turned_away += !again;
 	if ((!again && m->turned_away <= RT_TCP_REPORTS) ||
@@ -214,7 +232,8 @@ rt_tcp_turn_away(struct rt_tcp_meeting *m, struct rt_tcp_guest *g,
 	}
 	memcpy(m->last_away, what, sizeof(what));
 	if (named) {
-		rt_tcp_say(m, g->fd, &g->session, why, NULL, 0, rt_now_us());
+		rt_tcp_send_verdict(m, g->fd, &g->session, why, NULL, 0,
+				    rt_now_us());
 	}
 	close_guest(g);
 }

@@ -1,15 +1,14 @@
 /*
- * watch.c - what happens while a rank waits: it looks whether all others
- * live, whether one has given up, and whether it has waited too long; and
- * says who did not come, and what they do instead.
+ * What a waiting rank checks: whether all others live, whether one has given
+ * up, and whether it has waited longer than the timeout; and the report of
+ * which ranks did not come and what they do instead.
  *
- * Each rank locks a byte of the hall's file, its own.  The kernel lets the
- * lock go when the process ends, in whatever way, and nobody else can.
+ * Each rank locks one byte of the shared segment's file.  The kernel releases
+ * the lock when the process ends, in whatever way, and no other process can.
  */
 #define _GNU_SOURCE	/* F_OFD_SETLK */
 
 #include "runtime/comm/shm.h"
-#include "runtime/text.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -17,32 +16,33 @@
 #include <string.h>
 #include <unistd.h>
 
-/* ---- the flight recorder ---- */
+/* ---- the event recorder ---- */
 
 void
-rt_watch_note(struct rt_comm *c, const char *what, int64_t trip,
+rt_watch_note(struct rt_comm *c, const char *what, int64_t layer,
 	      int64_t microbatch)
 {
-	struct rt_desk *d = rt_segment_slot(c->shm, c->shm->me);
+	struct rt_rank_slot *d = rt_segment_slot(c->shm, c->shm->me);
 	unsigned n = atomic_load_explicit(&d->nevents, memory_order_relaxed);
 	struct rt_event *e = &d->events[n % RT_EVENTS];
 	size_t len = strlen(what);
 
 	len = len < sizeof(e->what) - 1 ? len : sizeof(e->what) - 1;
 	e->at_us = rt_now_us();
-	e->trip = trip;
+	e->layer = layer;
 	e->microbatch = microbatch;
 	memcpy(e->what, what, len);
 	e->what[len] = '\0';
 	atomic_store_explicit(&d->nevents, n + 1, memory_order_release);
 }
 
-/* The i-th last event of a rank; what is written meanwhile may look odd. */
+/* The i-th last event of a rank; one that is being overwritten may be
+ * garbled. */
 static bool
 event_of(const struct rt_comm *c, int64_t local, unsigned back,
 	 struct rt_event *out)
 {
-	struct rt_desk *d = rt_segment_slot(c->shm, local);
+	struct rt_rank_slot *d = rt_segment_slot(c->shm, local);
 	unsigned n = atomic_load_explicit(&d->nevents, memory_order_acquire);
 
 	if (back >= n || back >= RT_EVENTS) {
@@ -51,14 +51,6 @@ event_of(const struct rt_comm *c, int64_t local, unsigned back,
 	*out = d->events[(n - 1 - back) % RT_EVENTS];
 	out->what[sizeof(out->what) - 1] = '\0';
 	return true;
-}
-
-static struct rt_rank_text
-event_text(const struct rt_event *e)
-{
-	struct rt_scene s = { e->what, e->trip, e->microbatch, 0 };
-
-	return rt_scene_text(&s);
 }
 
 /* ---- who is alive ---- */
@@ -94,7 +86,7 @@ is_dead(const struct rt_comm *c, int64_t local)
 	    lock.l_type != F_UNLCK) {
 		return false;
 	}
-	/* it may have left in between */
+	/* it may have ended in between */
 	return atomic_load(&rt_segment_slot(s, local)->state) == RT_HERE;
 }
 
@@ -128,10 +120,10 @@ rt_watch_give_up(struct rt_comm *c, int64_t dead, const char *why)
 
 /* ---- messages ---- */
 
-/* " for it" if that is whom this rank waits for. */
+/* Adds " for it" if this rank waits for the rank that died. */
 static enum rt_status
-say_died(struct rt_comm *c, const struct rt_wait *w, int64_t dead,
-	 struct rt_error *err)
+fail_died(struct rt_comm *c, const struct rt_wait *w, int64_t dead,
+	  struct rt_error *err)
 {
 	char whom[32] = "it";
 
@@ -141,55 +133,48 @@ say_died(struct rt_comm *c, const struct rt_wait *w, int64_t dead,
 	return rt_fail(err, RT_IO, RT_NOWHERE,
 		       "%s died while rank %lld waited for %s in %s%s",
 		       rt_rank_text(c, dead).text, (long long)c->world.rank,
-		       whom, rt_show_name(w->scene->what).text,
-		       rt_scene_text(w->scene).text);
+		       whom, rt_show_name(w->activity->what).text,
+		       rt_activity_text(w->activity).text);
 }
 
 static enum rt_status
-say_left(struct rt_comm *c, const struct rt_wait *w, struct rt_error *err)
+fail_left(struct rt_comm *c, const struct rt_wait *w, struct rt_error *err)
 {
 	return rt_fail(err, RT_IO, RT_NOWHERE,
 		       "%s has ended while rank %lld waited for it in %s%s",
-		       rt_rank_text(c, w->rank).text,
-		       (long long)c->world.rank,
-		       rt_show_name(w->scene->what).text,
-		       rt_scene_text(w->scene).text);
+		       rt_rank_text(c, w->rank).text, (long long)c->world.rank,
+		       rt_show_name(w->activity->what).text,
+		       rt_activity_text(w->activity).text);
 }
 
 static enum rt_status
-say_given_up(struct rt_comm *c, const struct rt_wait *w, struct rt_error *err)
+fail_given_up(struct rt_comm *c, const struct rt_wait *w, struct rt_error *err)
 {
 	struct rt_segment *h = c->shm->segment;
 
 	if (h->dead >= 0) {
-		return say_died(c, w, h->dead, err);
+		return fail_died(c, w, h->dead, err);
 	}
 	return rt_fail(err, RT_IO, RT_NOWHERE, "%s gave up: %s",
 		       rt_rank_text(c, h->who).text, h->why);
 }
 
 enum rt_status
-rt_watch_differ(struct rt_comm *c, const struct rt_scene *s, int64_t rank,
-		struct rt_error *err)
+rt_watch_mismatch(struct rt_comm *c, const struct rt_activity *s, int64_t rank,
+		  struct rt_error *err)
 {
 	struct rt_event e;
 
 	if (!event_of(c, c->shm->local_of[rank], 0, &e)) {
 		snprintf(e.what, sizeof(e.what), "its start");
-		e.trip = e.microbatch = -1;
+		e.layer = e.microbatch = -1;
 	}
-	return rt_fail(err, RT_FORMAT, RT_NOWHERE,
-		       "%s is in %s%s, %s in %s%s: they run different plans, "
-		       "or one of them is broken",
-		       rt_rank_text(c, c->world.rank).text,
-		       rt_show_name(s->what).text, rt_scene_text(s).text,
-		       rt_rank_text(c, rank).text, rt_show_name(e.what).text,
-		       event_text(&e).text);
+	return rt_event_mismatch(c, s, &e, rank, err);
 }
 
-/* ---- waiting too long ---- */
+/* ---- timeouts ---- */
 
-/* Has that rank come to where this one waits? */
+/* Whether that rank has come to the collective that this one waits in. */
 static bool
 has_come(const struct rt_comm *c, const struct rt_wait *w, int64_t rank)
 {
@@ -201,12 +186,12 @@ has_come(const struct rt_comm *c, const struct rt_wait *w, int64_t rank)
 	if (!w->group || local < 0) {
 		return rank != w->rank;
 	}
-	return rt_doorbell_count(
+	return rt_doorbell_reached(
 		&rt_segment_meeting(c->shm, w->group->row, local)->doorbell,
 		w->want);
 }
 
-/* "ranks 0, 1 have come"; more than eight are counted. */
+/* Adds the ranks that have come, or those that have not. */
 static void
 add_ranks(struct rt_line *t, const struct rt_comm *c, const struct rt_wait *w,
 	  bool come)
@@ -219,15 +204,9 @@ add_ranks(struct rt_line *t, const struct rt_comm *c, const struct rt_wait *w,
 		if (has_come(c, w, r) != come) {
 			continue;
 		}
-		if (found < 8) {
-			rt_line_add(t, "%s%lld", found ? ", " : "",
-				    (long long)r);
-		}
-		found++;
+		rt_line_rank(t, found++, r);
 	}
-	if (found > 8) {
-		rt_line_add(t, " and %lld more", (long long)(found - 8));
-	}
+	rt_line_more_ranks(t, found);
 	if (found == 0) {
 		rt_line_add(t, "none");
 	}
@@ -237,10 +216,10 @@ static void
 add_event(struct rt_line *t, const struct rt_event *e, double now)
 {
 	rt_line_add(t, "%s%s, since %.1f s", rt_show_name(e->what).text,
-		    event_text(e).text, (now - e->at_us) * 1e-6);
+		    rt_event_text(e).text, (now - e->at_us) * 1e-6);
 }
 
-/* For whom that rank waits, and whom that one waits for, to the end. */
+/* Follows who waits for whom from that rank to the end of the chain. */
 static int64_t
 follow(const struct rt_comm *c, int64_t rank)
 {
@@ -257,7 +236,8 @@ follow(const struct rt_comm *c, int64_t rank)
 	return rank;
 }
 
-/* The first that has not come, or whom it waits for, and what that does. */
+/* Adds the first rank that has not come, or the one that it waits for, and what
+ * that one does. */
 static void
 add_first(struct rt_line *t, const struct rt_comm *c, const struct rt_wait *w,
 	  double now)
@@ -285,9 +265,9 @@ add_first(struct rt_line *t, const struct rt_comm *c, const struct rt_wait *w,
 	}
 }
 
-/* All that the recorders hold, a line each, for whoever looks for the bug. */
+/* Writes all recorded events, a line each. */
 static void
-report(struct rt_comm *c, const char *message)
+write_report(struct rt_comm *c, const char *message)
 {
 	double now = rt_now_us();
 	int64_t i;
@@ -318,54 +298,54 @@ report(struct rt_comm *c, const char *message)
 }
 
 static enum rt_status
-say_late(struct rt_comm *c, const struct rt_wait *w, double since,
-	 struct rt_error *err)
+fail_late(struct rt_comm *c, const struct rt_wait *w, double since,
+	  struct rt_error *err)
 {
 	double now = rt_now_us();
 	struct rt_line t = { "", 0 };
 
 	rt_line_add(&t, "waited %.1f s in %s%s: come: ", (now - since) * 1e-6,
-		    rt_show_name(w->scene->what).text,
-		    rt_scene_text(w->scene).text);
+		    rt_show_name(w->activity->what).text,
+		    rt_activity_text(w->activity).text);
 	add_ranks(&t, c, w, true);
 	rt_line_add(&t, "; missing: ");
 	add_ranks(&t, c, w, false);
 	add_first(&t, c, w, now);
 	rt_watch_give_up(c, -1, t.at);
-	report(c, t.at);
+	write_report(c, t.at);
 	return rt_fail(err, RT_IO, RT_NOWHERE, "%s", t.at);
 }
 
 static enum rt_status
-look_around(struct rt_comm *c, const struct rt_wait *w, double since,
+check_ranks(struct rt_comm *c, const struct rt_wait *w, double since,
 	    struct rt_error *err)
 {
 	int64_t local = c->shm->local_of[w->rank], dead;
 	enum rt_status s;
 
-	/* whoever is about to say why, and dies, is found dead */
+	/* a rank that dies while it writes its reason is found to be dead */
 	if (atomic_load(&c->shm->segment->given_up) == 2) {
-		return say_given_up(c, w, err);
+		return fail_given_up(c, w, err);
 	}
 	dead = find_dead(c);
 	if (dead >= 0) {
 		struct rt_error own;
 
-		s = say_died(c, w, dead, &own);
+		s = fail_died(c, w, dead, &own);
 		rt_watch_give_up(c, dead, own.message);
-		report(c, own.message);
+		write_report(c, own.message);
 		if (err) {
 			*err = own;
 		}
 		return s;
 	}
-	if (local >= 0 && !rt_doorbell_count(w->doorbell, w->want) &&
+	if (local >= 0 && !rt_doorbell_reached(w->doorbell, w->want) &&
 	    atomic_load(&rt_segment_slot(c->shm, local)->state) == RT_LEFT &&
-	    !rt_doorbell_count(w->doorbell, w->want)) {
-		return say_left(c, w, err);
+	    !rt_doorbell_reached(w->doorbell, w->want)) {
+		return fail_left(c, w, err);
 	}
 	if (rt_now_us() - since > c->timeout_us) {
-		return say_late(c, w, since, err);
+		return fail_late(c, w, since, err);
 	}
 	return RT_OK;
 }
@@ -374,7 +354,7 @@ enum rt_status
 rt_watch_wait(struct rt_comm *c, const struct rt_wait *w,
 	      struct rt_error *err)
 {
-	struct rt_desk *d = rt_segment_slot(c->shm, c->shm->me);
+	struct rt_rank_slot *d = rt_segment_slot(c->shm, c->shm->me);
 	enum rt_status s = RT_OK;
 	double since;
 
@@ -384,7 +364,7 @@ rt_watch_wait(struct rt_comm *c, const struct rt_wait *w,
 	since = rt_now_us();
 	atomic_store(&d->waits_for, w->rank + 1);
 	do {
-		s = look_around(c, w, since, err);
+		s = check_ranks(c, w, since, err);
 	} while (s == RT_OK &&
 		 !rt_doorbell_await(w->doorbell, w->want, c->shm->patience));
 	atomic_store(&d->waits_for, 0);

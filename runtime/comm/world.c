@@ -1,9 +1,9 @@
 /*
- * world.c - which of how many ranks this process is, as whoever started it
- * says by the environment.
+ * Which rank of how many this process is, as its launcher says by environment
+ * variables.
  *
- * Each launcher is a row of names; the first whose rank is set counts, so
- * that torchrun under srun is torchrun.
+ * Each launcher is a row of variables; the first row whose rank is set counts,
+ * so that torchrun under srun is torchrun.
  */
 #include "runtime/comm/comm.h"
 
@@ -27,17 +27,16 @@ struct env {
 struct launcher {
 	const char *how;
 	const char *rank;
-	const char *size[3];		/* the first that is set */
+	const char *size[3];		/* the first one that is set counts */
 	const char *local_rank, *local_size;
-	const char *needs;		/* set too, or it is not this one */
-	/* those that are set make up the job; none: the parent's number */
+	const char *needs;		/* must be set as well */
+	/* those that are set name the job; none: the parent's process id
+	 * does */
 	const char *job[JOB_PARTS];
 };
 
-/*
- * PMIx tells a program its size only when asked by calls, so Slurm's count
- * helps.  A batch script of Slurm has SLURM_PROCID too, but is no step.
- */
+/* PMIx tells a program its size only by calls, so Slurm's count is used.  A
+ * batch script of Slurm has SLURM_PROCID as well, but is no step. */
 static const struct launcher launchers[] = {
 	{ "torchrun", "RANK", { "WORLD_SIZE", NULL, NULL }, "LOCAL_RANK",
 	  "LOCAL_WORLD_SIZE", NULL,
@@ -61,19 +60,19 @@ static const struct launcher launchers[] = {
 /* ---- numbers ---- */
 
 static const char *
-look(const struct env *e, const char *name)
+variable_of(const struct env *e, const char *name)
 {
 	const char *s = name ? e->get(e->user, name) : NULL;
 
 	return s && *s ? s : NULL;
 }
 
-/* A variable that is set, from `least` to `most`. */
+/* Reads a variable that is set; from `least` to `most`. */
 static enum rt_status
-number(const struct env *e, const char *name, int64_t least, int64_t most,
-       int64_t *out, struct rt_error *err)
+read_number(const struct env *e, const char *name, int64_t least, int64_t most,
+	    int64_t *out, struct rt_error *err)
 {
-	const char *s = look(e, name);
+	const char *s = variable_of(e, name);
 	int64_t v = 0;
 	size_t i;
 
@@ -124,7 +123,8 @@ tasks_of_node(const char *name, const char *list, int64_t node, int64_t *out,
 
 /* ---- one launcher ---- */
 
-/* Slurm counts a node's tasks in a list; by whoever was started through it. */
+/* Slurm lists each node's tasks; the name of the list depends on who started
+ * the task. */
 static enum rt_status
 local_size_of(const struct env *e, const struct launcher *l,
 	      struct rt_world *w, struct rt_error *err)
@@ -133,21 +133,21 @@ local_size_of(const struct env *e, const struct launcher *l,
 	int64_t node = 0;
 	enum rt_status s;
 
-	if (look(e, l->local_size)) {
-		return number(e, l->local_size, 1, w->size, &w->local_size,
-			      err);
+	if (variable_of(e, l->local_size)) {
+		return read_number(e, l->local_size, 1, w->size, &w->local_size,
+				   err);
 	}
-	list = look(e, name);
+	list = variable_of(e, name);
 	if (!list) {
 		name = "SLURM_TASKS_PER_NODE";
-		list = look(e, name);
+		list = variable_of(e, name);
 	}
 	if (l->local_size || !list) {
 		w->local_size = w->size;
 		return RT_OK;
 	}
-	if (look(e, "SLURM_NODEID")) {
-		s = number(e, "SLURM_NODEID", 0, MOST_RANKS, &node, err);
+	if (variable_of(e, "SLURM_NODEID")) {
+		s = read_number(e, "SLURM_NODEID", 0, MOST_RANKS, &node, err);
 		if (s != RT_OK) {
 			return s;
 		}
@@ -164,9 +164,9 @@ place_on_host(const struct env *e, const struct launcher *l,
 	if (s != RT_OK) {
 		return s;
 	}
-	if (look(e, l->local_rank)) {
-		return number(e, l->local_rank, 0, w->local_size - 1,
-			      &w->local_rank, err);
+	if (variable_of(e, l->local_rank)) {
+		return read_number(e, l->local_rank, 0, w->local_size - 1,
+				   &w->local_rank, err);
 	}
 	if (w->local_size != w->size) {
 		return rt_fail(err, RT_FORMAT, NOWHERE,
@@ -179,7 +179,7 @@ place_on_host(const struct env *e, const struct launcher *l,
 	return RT_OK;
 }
 
-/* Long names become a number, so that the name of a socket stays short. */
+/* Long names are hashed, so that the name of a socket stays short. */
 static void
 name_job(const struct env *e, const struct launcher *l, struct rt_world *w)
 {
@@ -188,7 +188,7 @@ name_job(const struct env *e, const struct launcher *l, struct rt_world *w)
 	size_t n = 0, i;
 
 	for (i = 0; i < JOB_PARTS && l->job[i]; i++) {
-		const char *s = look(e, l->job[i]);
+		const char *s = variable_of(e, l->job[i]);
 
 		if (s && n < sizeof(text)) {
 			n += (size_t)snprintf(text + n, sizeof(text) - n,
@@ -218,18 +218,19 @@ read_launcher(const struct env *e, const struct launcher *l,
 	size_t i;
 
 	for (i = 0; i < 3 && !size; i++) {
-		size = look(e, l->size[i]) ? l->size[i] : NULL;
+		size = variable_of(e, l->size[i]) ? l->size[i] : NULL;
 	}
 	if (!size) {
 		return rt_fail(err, RT_FORMAT, NOWHERE,
 			       "the variable %s is '%s', but %s, the number "
 			       "of ranks, is not set: set both, or none",
-			       l->rank, rt_show_name(look(e, l->rank)).text,
+			       l->rank,
+			       rt_show_name(variable_of(e, l->rank)).text,
 			       l->size[0]);
 	}
-	s = number(e, size, 1, MOST_RANKS, &w->size, err);
+	s = read_number(e, size, 1, MOST_RANKS, &w->size, err);
 	if (s == RT_OK) {
-		s = number(e, l->rank, 0, w->size - 1, &w->rank, err);
+		s = read_number(e, l->rank, 0, w->size - 1, &w->rank, err);
 	}
 	if (s == RT_OK) {
 		s = place_on_host(e, l, w, err);
@@ -264,7 +265,8 @@ rt_world_find(struct rt_world *w,
 	for (i = 0; i < sizeof(launchers) / sizeof(*launchers); i++) {
 		const struct launcher *l = &launchers[i];
 
-		if (look(&e, l->rank) && (!l->needs || look(&e, l->needs))) {
+		if (variable_of(&e, l->rank) &&
+		    (!l->needs || variable_of(&e, l->needs))) {
 			return read_launcher(&e, l, w, err);
 		}
 	}

@@ -1,11 +1,11 @@
 /*
- * cgroup.c - what the control groups of this process leave it of memory.
+ * How much memory the control groups of this process leave it.
  *
- * /proc/self/cgroup says which group it is in, /proc/self/mountinfo where that
- * hierarchy is mounted and which group the mount begins at: in a container
- * that is often the container's own.  A limit holds for all groups below, so
- * every group from this one up to the mount's is read.  Both versions of the
- * interface are: see cgroup-v2.rst and cgroup-v1/memory.rst of the kernel.
+ * /proc/self/cgroup names the group it is in, /proc/self/mountinfo where that
+ * hierarchy is mounted and which group the mount begins at: in a container that
+ * is often the container's own.  A limit holds for all groups below, so every
+ * group from this one up to the mount's is read, in both versions of the
+ * interface: see cgroup-v2.rst and cgroup-v1/memory.rst of the kernel.
  */
 #include "runtime/device/cgroup.h"
 
@@ -42,7 +42,7 @@ rt_least(int64_t a, int64_t b)
 
 /* ---- one group ---- */
 
-/* Files of a group; "" where this version has none. */
+/* Files of a group; "" where this version has no such file. */
 struct names {
 	const char *limits[2], *used, *file_pages[2], *inherits;
 };
@@ -70,9 +70,9 @@ number_of(const char *group, const char *name, const char *key)
 }
 
 /*
- * Pages of files count as used, but the kernel drops them before it ends a
- * process for want of memory.  Those of tmpfs, which it cannot drop, are on
- * none of the two lists.
+ * Pages of files count as used, but the kernel drops them before it kills a
+ * process for lack of memory.  Those of tmpfs, which it cannot drop, are on
+ * neither of the two lists.
  */
 static void
 read_group(const char *group, const struct names *n, struct rt_group_memory *m)
@@ -95,8 +95,8 @@ read_group(const char *group, const struct names *n, struct rt_group_memory *m)
 				 limit > used ? limit - used : 0);
 }
 
-/* The group at the end of path, and those around it down to its first n
- * bytes, which are the mount's. */
+/* Reads the group at the end of path, and those above it up to the mount's,
+ * which is the first n bytes. */
 static void
 read_groups(char *path, size_t n, const struct names *names,
 	    struct rt_group_memory *m)
@@ -107,16 +107,16 @@ read_groups(char *path, size_t n, const struct names *names,
 			return;
 		}
 		*strrchr(path, '/') = '\0';
-		/* version 1 could leave out what is around a group */
+		/* version 1 can exclude the groups above */
 		if (number_of(path, names->inherits, "") == 0) {
 			return;
 		}
 	}
 }
 
-/* ---- where groups are ---- */
+/* ---- where groups are mounted ---- */
 
-/* Is word one of a list with commas? */
+/* Whether word is one of a list with commas. */
 static bool
 is_listed(const char *list, const char *word)
 {
@@ -132,7 +132,7 @@ is_listed(const char *list, const char *word)
 	return false;
 }
 
-/* Blanks and the like in paths of mountinfo are \ and three octal digits. */
+/* Mountinfo writes blanks and the like in paths as \ and three octal digits. */
 static void
 unescape(char *s)
 {
@@ -157,12 +157,12 @@ find_own(const char *root, bool two, char *out, size_t n)
 {
 	char file[PATH_MAX], *line = NULL, *list, *path;
 	bool found = false;
-	size_t room = 0;
+	size_t capacity = 0;
 	FILE *f;
 
 	snprintf(file, sizeof file, "%s/proc/self/cgroup", root);
 	f = fopen(file, "r");
-	while (f && !found && getline(&line, &room, f) > 0) {
+	while (f && !found && getline(&line, &capacity, f) > 0) {
 		line[strcspn(line, "\n")] = '\0';
 		list = strchr(line, ':');
 		path = list ? strchr(list + 1, ':') : NULL;
@@ -182,10 +182,10 @@ find_own(const char *root, bool two, char *out, size_t n)
 }
 
 /*
- * The own group's path below a mount that begins at the group top; NULL: it
- * is not below, or nobody can tell.  Paths are relative to a namespace's
- * root, so a top of "/.." is around that, where the names between are hidden:
- * the mount's own group alone is read then.
+ * The path of this process's group below a mount that begins at the group top;
+ * NULL: it is not below, or that is hidden. Paths are relative to a namespace's
+ * root, so a top of "/.." is above that, where the names in between are hidden:
+ * then only the mount's own group is read.
  */
 static const char *
 below(const char *own, const char *top)
@@ -242,12 +242,12 @@ rt_cgroup_memory(const char *root)
 {
 	struct rt_group_memory m = { -1, -1 };
 	char file[PATH_MAX], *line = NULL;
-	size_t room = 0;
+	size_t capacity = 0;
 	FILE *f;
 
 	snprintf(file, sizeof file, "%s/proc/self/mountinfo", root);
 	f = fopen(file, "r");
-	while (f && getline(&line, &room, f) > 0) {
+	while (f && getline(&line, &capacity, f) > 0) {
 		read_mount(root, line, &m);
 	}
 	free(line);

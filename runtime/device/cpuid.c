@@ -1,9 +1,9 @@
 /*
- * cpuid.c - does this CPU have what the plan's code needs?
+ * Whether this CPU has the features that the plan's code needs.
  *
- * Names are LLVM's, bits those of Intel's manual, volume 2A, CPUID.  Names
- * that are not here say how fast something is, or are of no code that a plan
- * has; they are not looked for.
+ * Names are LLVM's, bits those of Intel's manual, volume 2A, CPUID. Names that
+ * are not in the table affect speed alone, or belong to code that no plan has;
+ * they are not checked.
  */
 #include "runtime/device/cpuid.h"
 #include "runtime/device/this_machine.h"
@@ -98,7 +98,7 @@ saved_state(void)
 }
 
 static bool
-there(const struct feature *f)
+has_feature(const struct feature *f)
 {
 	uint32_t r[4] = { 0 };
 
@@ -115,7 +115,7 @@ rt_cpu_has(const char *name)
 
 	for (i = 0; i < sizeof features / sizeof *features; i++) {
 		if (strcmp(features[i].name, name) == 0) {
-			return there(&features[i]);
+			return has_feature(&features[i]);
 		}
 	}
 	return true;

@@ -1,10 +1,9 @@
 /*
- * cuda.c - a GPU as a device: its memory, its streams, and the step as a
- * graph.
+ * A GPU as a device: its memory, its streams, and the step as a graph.
  *
- * The first step of a kind is called kernel by kernel, and each is waited
- * for, so that a fault is known by the kernel's name.  The second is captured
- * and from then on launched as one; what differs from step to step lies in
+ * In the first step of a kind each kernel is launched and waited for, so that a
+ * fault is reported with the kernel's name.  The second step is captured as a
+ * graph, and from then on launched as one; what differs between steps is in
  * memory (rt_call.live, inputs), not in arguments.
  */
 #include "runtime/device/cuda_device.h"
@@ -15,75 +14,9 @@
 
 #include "runtime/device/this_machine.h"
 
-/*
- * cuda_device.h: CU_STREAM_NON_BLOCKING, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL.
- */
+/* cuda_device.h: CU_STREAM_NON_BLOCKING,
+ * CU_STREAM_CAPTURE_MODE_THREAD_LOCAL. */
 enum { NON_BLOCKING = 1, THREAD_LOCAL = 1 };
-
-/* So long a wait spins: most ends within it. */
-#define SPIN_MS 0.2
-#define NAP_NS 20000
-#define POLL_MS 50
-
-static void
-nap(void)
-{
-	struct timespec t = { 0, NAP_NS };
-
-	nanosleep(&t, NULL);
-}
-
-static enum rt_status
-too_late(struct rt_device *d, struct rt_error *err)
-{
-	struct rt_gpu *g = d->self;
-	const struct rt_gpu_sent *s = rt_gpu_hanging(g);
-	enum rt_status status;
-
-	if (s) {
-		status = rt_fail(err, RT_IO, RT_NOWHERE, "%s%s has not ended "
-			"in %.0f s: another rank of its group has died or "
-			"hangs", rt_show_name(s->coll->what).text,
-			rt_place_text(&s->place).text, d->options->timeout_s);
-	} else {
-		status = rt_fail(err, RT_IO, RT_NOWHERE, "the GPU has not "
-			"ended in %.0f s what it was told, last %s: another "
-			"rank may have died or hang; --no-graph tells which "
-			"talk it was", d->options->timeout_s,
-			g->last ? rt_show_name(g->last).text : "a copy");
-	}
-	rt_nccl_abort(d);
-	return status;
-}
-
-enum rt_status
-rt_gpu_wait(struct rt_device *d, struct rt_error *err)
-{
-	double start = rt_now_ms(), polled = start, now;
-	struct rt_gpu *g = d->self;
-	enum rt_status status = RT_OK;
-	int r;
-
-	while ((r = g->api.stream_query(g->stream)) == RT_GPU_NOT_READY) {
-		now = rt_now_ms();
-		if (now - polled > POLL_MS && g->nccl) {
-			polled = now;
-			status = rt_nccl_poll(d, err);
-			if (status == RT_OK &&
-			    now - start > d->options->timeout_s * 1e3) {
-				status = too_late(d, err);
-			}
-			if (status != RT_OK) {
-				return status;
-			}
-		}
-		if (now - start > SPIN_MS) {
-			nap();
-		}
-	}
-	return rt_gpu_check(&g->api, r,
-			    offsetof(struct rt_gpu_api, stream_query), err);
-}
 
 /* ---- memory ---- */
 
@@ -111,10 +44,10 @@ gpu_read(struct rt_device *d, int64_t offset, void *to, int64_t bytes,
 	return status;
 }
 
-/* To any of this rank's memory, through what is pinned. */
+/* Copies into this rank's device memory, through pinned memory. */
 static enum rt_status
-put(struct rt_device *d, uint64_t to, const void *from, int64_t bytes,
-    struct rt_error *err)
+write_pinned(struct rt_device *d, uint64_t to, const void *from, int64_t bytes,
+	     struct rt_error *err)
 {
 	struct rt_gpu *g = d->self;
 	enum rt_status status = RT_OK;
@@ -140,8 +73,8 @@ gpu_write(struct rt_device *d, int64_t offset, const void *from,
 	struct rt_gpu *g = d->self;
 	enum rt_status status = rt_gpu_settle_all(d, err);
 
-	return status == RT_OK ? put(d, g->arena + (uint64_t)offset, from,
-				     bytes, err) : status;
+	return status == RT_OK ? write_pinned(d, g->arena + (uint64_t)offset,
+					      from, bytes, err) : status;
 }
 
 static enum rt_status
@@ -165,7 +98,7 @@ by_address(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-/* Those of all microbatches, each once. */
+/* The pieces of all microbatches, each once. */
 static enum rt_status
 gpu_pieces(struct rt_device *d, const struct rt_pieces *const *pieces,
 	   int64_t n, struct rt_error *err)
@@ -194,7 +127,8 @@ gpu_pieces(struct rt_device *d, const struct rt_pieces *const *pieces,
 	status = GPU(&g->api, alloc, &g->pieces,
 		     (size_t)(k + 1) * sizeof *all);
 	if (status == RT_OK) {
-		status = put(d, g->pieces, all, k * (int64_t)sizeof *all, err);
+		status = write_pinned(d, g->pieces, all,
+				      k * (int64_t)sizeof *all, err);
 	}
 	free(all);
 	return status;
@@ -205,7 +139,7 @@ gpu_set_step(struct rt_device *d, int64_t step, struct rt_error *err)
 {
 	struct rt_gpu *g = d->self;
 
-	return put(d, g->live, &step, sizeof step, err);
+	return write_pinned(d, g->live, &step, sizeof step, err);
 }
 
 /* ---- a step ---- */
@@ -265,7 +199,7 @@ launch_kept(struct rt_device *d, struct rt_error *err)
 	return GPU(&g->api, graph_launch, g->kept[g->update].exec, g->stream);
 }
 
-/* Talks through the host end in it, and so cannot be in a graph. */
+/* A collective that goes through the host cannot be captured in a graph. */
 static bool
 may_keep(const struct rt_device *d)
 {
@@ -331,29 +265,7 @@ gpu_end(struct rt_device *d, struct rt_error *err)
 	return status == RT_OK ? rt_gpu_wait(d, err) : status;
 }
 
-/* ---- life ---- */
-
-void
-rt_gpu_graphs_free(struct rt_gpu *g)
-{
-	struct rt_gpu_api *api = &g->api;
-	void *graph = NULL;
-	int i;
-
-	if (g->capturing) {
-		g->capturing = false;
-		api->end_capture(g->stream, &graph);
-		if (graph) {
-			api->graph_destroy(graph);
-		}
-	}
-	for (i = 0; i < 2; i++) {
-		if (g->kept[i].exec) {
-			api->exec_destroy(g->kept[i].exec);
-			g->kept[i].exec = NULL;
-		}
-	}
-}
+/* ---- opening and closing ---- */
 
 static void
 gpu_close(struct rt_device *d)
@@ -470,7 +382,7 @@ make_context(struct rt_device *d, struct rt_error *err)
 		       status;
 }
 
-/* Does any GPU have two ranks?  All ranks come to the same answer. */
+/* Whether any GPU is shared by two ranks.  All ranks get the same answer. */
 static enum rt_status
 find_sharing(struct rt_device *d, struct rt_error *err)
 {
@@ -502,8 +414,8 @@ open_gpu(struct rt_device *d, struct rt_error *err)
 
 	status = rt_gpu_load(&g->api, d->options->libcuda, err);
 	if (status == RT_OK) {
-		status = rt_gpu_look(&g->api, d->comm->world.local_rank,
-				     &g->facts, err);
+		status = rt_gpu_query(&g->api, d->comm->world.local_rank,
+				      &g->facts, err);
 	}
 	if (status == RT_OK) {
 		status = rt_gpu_fits(d->plan, &g->facts, err);

@@ -1,23 +1,25 @@
 /*
- * cuda_comm.c - talks between GPUs.
+ * Collectives between GPUs.
  *
- * All-reduce, reduce-scatter and all-gather of equal parts are NCCL's own;
+ * All-reduce, reduce-scatter and all-gather of equal parts are NCCL's own, and
  * so are sends along the pipeline.  Others are done by parts
- * (cuda_comm_parts.c). They run on streams beside the kernels': a talk waits
- * for all kernels that were launched before it, and a kernel waits for those
- * talks that touch what it touches, as far as its operands' sizes are known,
- * else for all.  So gradients are reduced behind the backward of other
- * layers.  What was sent along the pipeline is waited for where the plan says
- * that its place is used again: a kernel that waited earlier could wait for a
- * rank that waits for this one.
+ * (cuda_comm_parts.c).  They run on streams beside that of the kernels: a
+ * collective waits for all kernels launched before it; a kernel waits for the
+ * collectives that touch its operands, as far as the operands' sizes are known,
+ * else for all.  So gradients are reduced while the backward of other layers
+ * runs.  A send along the pipeline is waited for where the plan says that its
+ * memory is used again: a kernel that waited earlier might wait for a rank that
+ * waits for this one.
  *
- * Talks by parts among very many, and all talks of ranks that share a GPU, go
- * through the host: what is sent is copied to the same offset of the host's
- * arena, the host's transport talks, and what came is copied back.
+ * Collectives by parts among very many ranks, and all collectives of ranks that
+ * share a GPU, go through the host: operands are copied into the rank's arena
+ * there, the host's transport runs the collective, and the result is copied
+ * back.
  */
 #include "runtime/device/cuda_device.h"
 
 #include <string.h>
+#include <time.h>
 
 #include "runtime/device/this_machine.h"
 
@@ -27,14 +29,14 @@ enum { UNTIMED = 2 };
 /* ---- order ---- */
 
 static enum rt_status
-settle(struct rt_gpu *g, struct rt_gpu_sent *s, struct rt_error *err)
+settle_sent(struct rt_gpu *g, struct rt_gpu_sent *s, struct rt_error *err)
 {
 	s->open = false;
 	return GPU(&g->api, stream_wait, g->stream, s->event, 0);
 }
 
 static bool
-touches(const struct rt_gpu_sent *s, const char *at, int64_t bytes)
+sent_touches(const struct rt_gpu_sent *s, const char *at, int64_t bytes)
 {
 	int i;
 
@@ -54,11 +56,11 @@ kernel_touches(const struct rt_device *d, const struct rt_gpu_sent *s,
 	int64_t i;
 
 	if (!k->at_bytes ||
-	    touches(s, c->shared, d->program->shared_bytes)) {
+	    sent_touches(s, c->shared, d->program->shared_bytes)) {
 		return true;
 	}
 	for (i = 0; i < k->nat; i++) {
-		if (touches(s, c->at[i], k->at_bytes[i])) {
+		if (sent_touches(s, c->at[i], k->at_bytes[i])) {
 			return true;
 		}
 	}
@@ -76,7 +78,7 @@ rt_gpu_settle(struct rt_device *d, const struct rt_kernel *k,
 	for (s = g->sent; s < g->sent + RT_GPU_SENT && status == RT_OK; s++) {
 		if (s->open && s->coll->op != RT_COLL_SEND &&
 		    kernel_touches(d, s, k, c)) {
-			status = settle(g, s, err);
+			status = settle_sent(g, s, err);
 		}
 	}
 	return status;
@@ -91,13 +93,13 @@ rt_gpu_settle_all(struct rt_device *d, struct rt_error *err)
 
 	for (s = g->sent; s < g->sent + RT_GPU_SENT && status == RT_OK; s++) {
 		if (s->open) {
-			status = settle(g, s, err);
+			status = settle_sent(g, s, err);
 		}
 	}
 	return status;
 }
 
-/* All sends of a channel but the last copies - 1. */
+/* Waits for all sends of a channel but the last copies - 1. */
 static enum rt_status
 settle_channel(struct rt_device *d, const struct rt_coll *t,
 	       struct rt_error *err)
@@ -113,28 +115,13 @@ settle_channel(struct rt_device *d, const struct rt_coll *t,
 		if (s->coll->op == RT_COLL_SEND &&
 		    s->coll->channel == t->channel &&
 		    newer++ >= t->copies - 1 && s->open) {
-			status = settle(g, s, err);
+			status = settle_sent(g, s, err);
 		}
 	}
 	return status;
 }
 
-const struct rt_gpu_sent *
-rt_gpu_hanging(const struct rt_gpu *g)
-{
-	int64_t i = g->nsent < RT_GPU_SENT ? 0 : g->nsent - RT_GPU_SENT;
-
-	for (; i < g->nsent; i++) {
-		const struct rt_gpu_sent *s = &g->sent[i % RT_GPU_SENT];
-
-		if (g->api.event_query(s->event) == RT_GPU_NOT_READY) {
-			return s;
-		}
-	}
-	return NULL;
-}
-
-/* ---- what a talk is ---- */
+/* ---- classifying collectives ---- */
 
 static int64_t
 elems_of(const struct rt_device *d, const struct rt_coll *t,
@@ -149,9 +136,9 @@ elems_of(const struct rt_device *d, const struct rt_coll *t,
 }
 
 static bool
-same(const struct rt_device *d, const struct rt_coll *t,
-     const struct rt_spread *const *a, int64_t ra,
-     const struct rt_spread *const *b, int64_t rb, int64_t mb)
+are_same_pieces(const struct rt_device *d, const struct rt_coll *t,
+		const struct rt_spread *const *a, int64_t ra,
+		const struct rt_spread *const *b, int64_t rb, int64_t mb)
 {
 	int64_t i;
 
@@ -164,7 +151,8 @@ same(const struct rt_device *d, const struct rt_coll *t,
 	return true;
 }
 
-/* Is what rank r has of `part` the i-th of n slabs of `whole`, in memory? */
+/* Whether what rank r has of `part` is, in memory, the i-th of n slabs of
+ * `whole`. */
 static bool
 is_slab(const struct rt_device *d, const struct rt_coll *t,
 	const struct rt_spread *const *part,
@@ -205,14 +193,15 @@ find_way(const struct rt_device *d, const struct rt_group *g, int64_t mb,
 	for (i = 0; i < g->n; i++) {
 		int64_t r = g->ranks[i];
 
-		in = in && same(d, t, t->in, me, t->in, r, mb);
-		out = out && same(d, t, t->out, me, t->out, r, mb);
+		in = in && are_same_pieces(d, t, t->in, me, t->in, r, mb);
+		out = out && are_same_pieces(d, t, t->out, me, t->out, r, mb);
 		gather = gather && is_slab(d, t, t->in, t->out, r, i, g->n,
 					   mb);
 		scatter = scatter && is_slab(d, t, t->out, t->in, r, i, g->n,
 					     mb);
 	}
-	reduce = reduce && in && out && same(d, t, t->in, me, t->out, me, mb);
+	reduce = reduce && in && out &&
+		 are_same_pieces(d, t, t->in, me, t->out, me, mb);
 	leg->call.op = reduce ? RT_NCCL_REDUCE : gather ? RT_NCCL_GATHER
 		: RT_NCCL_SCATTER;
 	leg->call.n = elems_of(d, t, leg->call.op == RT_NCCL_SCATTER ? t->out
@@ -221,9 +210,76 @@ find_way(const struct rt_device *d, const struct rt_group *g, int64_t mb,
 		? RT_GPU_CALL : rt_gpu_parts_way(d, t, g, mb);
 }
 
+/* ---- waiting for the GPU ---- */
+
+/* A wait spins for so long: most waits end within it. */
+#define SPIN_MS 0.2
+#define NAP_NS 20000
+#define POLL_MS 50
+
+static void
+nap(void)
+{
+	struct timespec t = { 0, NAP_NS };
+
+	nanosleep(&t, NULL);
+}
+
+static enum rt_status
+too_late(struct rt_device *d, struct rt_error *err)
+{
+	struct rt_gpu *g = d->self;
+	const struct rt_gpu_sent *s = rt_gpu_hanging(g);
+	enum rt_status status;
+
+	if (s) {
+		status = rt_fail(err, RT_IO, RT_NOWHERE, "%s%s has not ended "
+			"in %.0f s: another rank of its group has died or "
+			"hangs", rt_show_name(s->coll->what).text,
+			rt_place_text(&s->place).text, d->options->timeout_s);
+	} else {
+		status = rt_fail(err, RT_IO, RT_NOWHERE, "the GPU has not "
+			"ended in %.0f s what it was given, last %s: another "
+			"rank may have died or hang; --no-graph tells which "
+			"collective it was", d->options->timeout_s,
+			g->last ? rt_show_name(g->last).text : "a copy");
+	}
+	rt_nccl_abort(d);
+	return status;
+}
+
+enum rt_status
+rt_gpu_wait(struct rt_device *d, struct rt_error *err)
+{
+	double start = rt_now_ms(), polled = start, now;
+	struct rt_gpu *g = d->self;
+	enum rt_status status = RT_OK;
+	int r;
+
+	while ((r = g->api.stream_query(g->stream)) == RT_GPU_NOT_READY) {
+		now = rt_now_ms();
+		if (now - polled > POLL_MS && g->nccl) {
+			polled = now;
+			status = rt_nccl_poll(d, err);
+			if (status == RT_OK &&
+			    now - start > d->options->timeout_s * 1e3) {
+				status = too_late(d, err);
+			}
+			if (status != RT_OK) {
+				return status;
+			}
+		}
+		if (now - start > SPIN_MS) {
+			nap();
+		}
+	}
+	return rt_gpu_check(&g->api, r,
+			    offsetof(struct rt_gpu_api, stream_query), err);
+}
+
 /* ---- through the host ---- */
 
-/* What the talks read, to the host, or what they wrote, from there. */
+/* Copies the collectives' inputs to the host, or their outputs from there. */
 static enum rt_status
 carry_all(struct rt_device *d, const struct rt_coll *t, char *const *at,
 	  int64_t mb, bool back, struct rt_error *err)
@@ -248,8 +304,8 @@ carry_all(struct rt_device *d, const struct rt_coll *t, char *const *at,
 }
 
 static enum rt_status
-carry(struct rt_device *d, const struct rt_coll *t, char *const *at,
-      const struct rt_place *place, struct rt_error *err)
+run_on_host(struct rt_device *d, const struct rt_coll *t, char *const *at,
+	    const struct rt_place *place, struct rt_error *err)
 {
 	char *mirror = rt_comm_arena(d->comm), *there[2 * RT_MAX_JOINED];
 	int64_t mb = place->microbatch, n = 0;
@@ -261,20 +317,20 @@ carry(struct rt_device *d, const struct rt_coll *t, char *const *at,
 		there[n + 1] = mirror + (at[n + 1] - d->arena);
 	}
 	if (status == RT_OK) {
-		status = rt_comm_join(d->comm, t, mb, there, place->trip, err);
+		status = rt_comm_join(d->comm, t, mb, there, place->layer, err);
 	}
 	return status == RT_OK ? carry_all(d, t, at, mb, true, err) : status;
 }
 
 /* ---- by NCCL ---- */
 
-/* A place to remember a talk in, its turn. */
+/* The next entry of the ring of collectives under way. */
 static enum rt_status
 next_sent(struct rt_device *d, struct rt_gpu_sent **out, struct rt_error *err)
 {
 	struct rt_gpu *g = d->self;
 	struct rt_gpu_sent *s = &g->sent[g->nsent % RT_GPU_SENT];
-	enum rt_status status = s->open ? settle(g, s, err) : RT_OK;
+	enum rt_status status = s->open ? settle_sent(g, s, err) : RT_OK;
 
 	if (status == RT_OK && !s->event) {
 		status = GPU(&g->api, event_create, &s->event, UNTIMED);
@@ -287,7 +343,7 @@ next_sent(struct rt_device *d, struct rt_gpu_sent **out, struct rt_error *err)
 	return status;
 }
 
-/* Behind the talks that it depends on. */
+/* Lets it wait for the earlier collectives that it depends on. */
 static enum rt_status
 wait_for_colls(struct rt_device *d, const struct rt_gpu_sent *mine,
 	       struct rt_error *err)
@@ -300,16 +356,16 @@ wait_for_colls(struct rt_device *d, const struct rt_gpu_sent *mine,
 	for (s = g->sent; s < g->sent + RT_GPU_SENT && status == RT_OK; s++) {
 		for (i = 0; i < 2 && s->open && status == RT_OK; i++) {
 			if (mine->lo[i] && s->coll->op != RT_COLL_SEND &&
-			    touches(s, mine->lo[i],
-				    mine->hi[i] - mine->lo[i])) {
-				status = settle(g, s, err);
+			    sent_touches(s, mine->lo[i],
+					 mine->hi[i] - mine->lo[i])) {
+				status = settle_sent(g, s, err);
 			}
 		}
 	}
 	return status;
 }
 
-/* All kernels so far. */
+/* Lets the communicator's stream wait for all kernels launched so far. */
 static enum rt_status
 wait_for_kernels(struct rt_device *d, const struct rt_nccl_comm *c,
 		 struct rt_error *err)
@@ -322,10 +378,10 @@ wait_for_kernels(struct rt_device *d, const struct rt_nccl_comm *c,
 				     0) : status;
 }
 
-/* What it reads and writes, as far as that is on this side. */
+/* Records the memory that it reads and writes on this rank. */
 static void
-remember(const struct rt_device *d, const struct rt_gpu_leg *leg,
-	 const struct rt_place *at, struct rt_gpu_sent *s)
+record_leg(const struct rt_device *d, const struct rt_gpu_leg *leg,
+	   const struct rt_place *at, struct rt_gpu_sent *s)
 {
 	const struct rt_coll *t = leg->call.coll;
 	const char *in = leg->call.in, *out = leg->call.out;
@@ -342,11 +398,11 @@ remember(const struct rt_device *d, const struct rt_gpu_leg *leg,
 			    : NULL;
 }
 
-/* Each of them is remembered by itself, and ends when all have. */
+/* Records each of the joined collectives; all of them end with the call. */
 static enum rt_status
-begin(struct rt_device *d, const struct rt_gpu_leg *legs, int64_t n,
-      const struct rt_place *at, struct rt_gpu_sent **sent,
-      struct rt_error *err)
+record_legs(struct rt_device *d, const struct rt_gpu_leg *legs, int64_t n,
+	    const struct rt_place *at, struct rt_gpu_sent **sent,
+	    struct rt_error *err)
 {
 	enum rt_status status = RT_OK;
 	int64_t i;
@@ -354,7 +410,7 @@ begin(struct rt_device *d, const struct rt_gpu_leg *legs, int64_t n,
 	for (i = 0; i < n && status == RT_OK; i++) {
 		status = next_sent(d, &sent[i], err);
 		if (status == RT_OK) {
-			remember(d, &legs[i], at, sent[i]);
+			record_leg(d, &legs[i], at, sent[i]);
 			status = wait_for_colls(d, sent[i], err);
 		}
 	}
@@ -362,13 +418,13 @@ begin(struct rt_device *d, const struct rt_gpu_leg *legs, int64_t n,
 }
 
 static enum rt_status
-queue(struct rt_device *d, const struct rt_nccl_comm *c,
-      const struct rt_group *group, const struct rt_gpu_leg *legs, int64_t n,
-      const struct rt_place *at, struct rt_error *err)
+enqueue_legs(struct rt_device *d, const struct rt_nccl_comm *c,
+	     const struct rt_group *group, const struct rt_gpu_leg *legs,
+	     int64_t n, const struct rt_place *at, struct rt_error *err)
 {
 	struct rt_gpu_sent *sent[RT_MAX_JOINED];
 	struct rt_gpu *g = d->self;
-	enum rt_status status = begin(d, legs, n, at, sent, err);
+	enum rt_status status = record_legs(d, legs, n, at, sent, err);
 	int64_t i;
 
 	if (status == RT_OK) {
@@ -382,10 +438,10 @@ queue(struct rt_device *d, const struct rt_nccl_comm *c,
 		status = GPU(&g->api, event_record, sent[i]->event, c->stream);
 		sent[i]->open = status == RT_OK;
 	}
-	/* a send may wait for who waits for this rank's next one */
+	/* a send may wait for a rank that waits for this rank's next one */
 	for (i = 0; i < n && status == RT_OK && !g->capturing &&
 	     legs->call.op != RT_NCCL_SEND && (g->eager || d->timed); i++) {
-		status = settle(g, sent[i], err);
+		status = settle_sent(g, sent[i], err);
 		status = status == RT_OK ? rt_gpu_wait(d, err) : status;
 	}
 	return status;
@@ -414,13 +470,14 @@ along_pipeline(struct rt_device *d, const struct rt_coll *t, char *const *at,
 	}
 	leg.call.n = elems_of(d, t, send ? t->in : t->out, rank,
 			      place->microbatch);
-	return queue(d, c, NULL, &leg, 1, place, err);
+	return enqueue_legs(d, c, NULL, &leg, 1, place, err);
 }
 
-/* Others may wait for what is under way, and come only then. */
+/* Creating a communicator waits for other ranks, which may wait for collectives
+ * under way: so those are flushed first. */
 static enum rt_status
-join(struct rt_device *d, const struct rt_group *group,
-     const struct rt_nccl_comm **c, struct rt_error *err)
+create_comm(struct rt_device *d, const struct rt_group *group,
+	    const struct rt_nccl_comm **c, struct rt_error *err)
 {
 	enum rt_status status = rt_gpu_settle_all(d, err);
 
@@ -430,7 +487,7 @@ join(struct rt_device *d, const struct rt_group *group,
 	return status == RT_OK ? rt_nccl_join(d, group, c, err) : status;
 }
 
-/* False: some of them NCCL does not do. */
+/* False: NCCL cannot do some of them. */
 static bool
 find_legs(const struct rt_device *d, const struct rt_coll *t, char *const *at,
 	  const struct rt_group *g, int64_t mb, struct rt_gpu_leg *legs,
@@ -462,7 +519,7 @@ coll(struct rt_device *d, const struct rt_coll *t, char *const *at,
 	int64_t n;
 
 	if (!g->nccl) {
-		return carry(d, t, at, place, err);
+		return run_on_host(d, t, at, place, err);
 	}
 	if (t->op == RT_COLL_SEND || t->op == RT_COLL_RECV ||
 	    t->op == RT_COLL_FREE) {
@@ -474,20 +531,20 @@ coll(struct rt_device *d, const struct rt_coll *t, char *const *at,
 	}
 	c = rt_nccl_group(d, group);
 	if (!c && group->n > 1 && !g->capturing) {
-		status = join(d, group, &c, err);
+		status = create_comm(d, group, &c, err);
 	}
 	if (status != RT_OK) {
 		return status;
 	}
 	if (c && find_legs(d, t, at, group, place->microbatch, legs, &n)) {
-		return queue(d, c, group, legs, n, place, err);
+		return enqueue_legs(d, c, group, legs, n, place, err);
 	}
 	if (g->capturing) {
 		return rt_fail(err, RT_RANGE, RT_NOWHERE, "goes through the "
 			"host, and cannot be part of a graph: --no-graph");
 	}
 	g->hosted = true;
-	return carry(d, t, at, place, err);
+	return run_on_host(d, t, at, place, err);
 }
 
 enum rt_status

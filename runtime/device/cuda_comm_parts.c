@@ -1,16 +1,16 @@
 /*
- * cuda_comm_parts.c - talks for which NCCL has no call of its own, as
- * all-to-alls and pieces that are uneven, or do not lie side by side.
+ * Collectives for which NCCL has no call of its own, as all-to-alls, and pieces
+ * that are uneven or not contiguous.
  *
- * A part is what one rank has of what another one wants, in the order in
- * which that one has it.  What lies side by side is sent from where it is;
- * all else is packed in the plan's room for talks before it, or unpacked
- * behind it, by two functions of services.cu, on the stream of the talk.  So
- * the room is one talk's at a time; comm_parts.c says how much of it.
+ * A part is the overlap of what one rank has and what another one wants, in the
+ * order of the latter.  Contiguous parts are sent from where they are; others
+ * are packed into the plan's scratch before the call, or unpacked from it
+ * after, by two functions of services.cu, on the collective's stream.  So one
+ * collective uses the scratch at a time; comm_parts.c computes its size.
  *
- * Where all parts are alike it is NCCL's all-gather or reduce-scatter between
- * packed ones; else each goes to whom wants it, and sums are taken here, in
- * the order of ranks.
+ * Where all parts are alike, NCCL's all-gather or reduce-scatter works on
+ * packed parts; else each part is sent to the rank that wants it, and sums are
+ * made here, in the order of ranks.
  */
 #include "runtime/device/cuda_device.h"
 
@@ -18,11 +18,11 @@
 
 #include "runtime/device/this_machine.h"
 
-/* Of services.cu. */
+/* As in services.cu. */
 enum { MOVE_BOXES = 16, MOVE_NUMS = 179, FOLD_PARTS = 128, FOLD_NUMS = 132 };
 enum { THREADS = 256, MOST_BLOCKS = 1024 };
 
-/* A talk that is under way. */
+/* A collective that is being run. */
 struct in_coll {
 	struct rt_device *d;
 	const struct rt_nccl_comm *c;
@@ -30,8 +30,8 @@ struct in_coll {
 	const struct rt_coll *t;
 	char *in, *out;
 	int64_t mb, bytes;	/* of an element */
-	int64_t used;		/* of the room */
-	struct rt_overlap part;	/* the one at hand */
+	int64_t used;		/* of the scratch */
+	struct rt_overlap part;	/* the current part */
 };
 
 /* ---- parts ---- */
@@ -48,7 +48,7 @@ find_part(const struct rt_device *d, const struct rt_coll *t, int64_t from,
 }
 
 static int64_t
-whole(const struct rt_overlap *x, int layout)
+part_elems(const struct rt_overlap *x, int layout)
 {
 	int64_t n = 1, i;
 
@@ -58,9 +58,9 @@ whole(const struct rt_overlap *x, int layout)
 	return n;
 }
 
-/* Elements to where a dense part begins. */
+/* Elements before a dense part. */
 static int64_t
-begin(const struct rt_overlap *x, int layout)
+part_begin(const struct rt_overlap *x, int layout)
 {
 	int64_t at = 0, i;
 
@@ -72,7 +72,8 @@ begin(const struct rt_overlap *x, int layout)
 
 /* ---- boxes ---- */
 
-/* Dims from the outermost; those that are whole at both ends are one. */
+/* Dims from the outermost; neighbours that are whole on both sides are
+ * merged. */
 struct boxes {
 	int64_t ndims, nruns[RT_MAX_DIMS], stride[RT_MAX_DIMS][2];
 	struct rt_overlap_run runs[RT_MAX_DIMS][RT_MAX_PIECES * RT_MAX_PIECES];
@@ -98,7 +99,7 @@ add_dim(struct boxes *b, const struct rt_overlap *x, int64_t dim,
 	memcpy(b->stride[at], stride, sizeof b->stride[at]);
 }
 
-/* From one layout to another; the last dims of `b` are in use. */
+/* Finds the boxes between two layouts; the last dims of `b` are in use. */
 static void
 find_boxes(const struct rt_overlap *x, int from, int to, int64_t bytes,
 	   struct boxes *b)
@@ -129,7 +130,7 @@ find_boxes(const struct rt_overlap *x, int from, int to, int64_t bytes,
 	}
 }
 
-/* The largest unit that divides all that is moved, and where it lies. */
+/* The largest unit of bytes that divides all extents and addresses. */
 static int64_t
 unit_of(const struct boxes *b, const char *from, const char *to, int i,
 	int j, int64_t bytes)
@@ -154,7 +155,7 @@ unit_of(const struct boxes *b, const char *from, const char *to, int i,
 
 /* ---- the two functions ---- */
 
-/* Those that have the services are the last image of a plan. */
+/* The services are in the last image of a plan. */
 static void
 make_grid(const struct rt_device *d, const char *func, struct rt_grid *out)
 {
@@ -164,9 +165,9 @@ make_grid(const struct rt_device *d, const char *func, struct rt_grid *out)
 }
 
 static enum rt_status
-launch(struct in_coll *x, struct rt_grid *grid, const char *func, char **at,
-       int64_t nat, const int64_t *num, int64_t nnum, int64_t threads,
-       struct rt_error *err)
+launch_service(struct in_coll *x, struct rt_grid *grid, const char *func,
+	       char **at, int64_t nat, const int64_t *num, int64_t nnum,
+	       int64_t threads, struct rt_error *err)
 {
 	struct rt_kernel k = { .what = func, .nat = nat, .nnum = nnum };
 	struct rt_call c = { .at = at, .num = num };
@@ -179,14 +180,14 @@ launch(struct in_coll *x, struct rt_grid *grid, const char *func, char **at,
 	return rt_gpu_launch(x->d, &k, grid, &c, x->c->stream, err);
 }
 
-struct moving {
+struct part_move {
 	struct boxes b;
 	int64_t num[MOVE_NUMS], threads, unit;
 	char *at[2];
 };
 
 static enum rt_status
-move_some(struct in_coll *x, struct moving *m, struct rt_error *err)
+move_some(struct in_coll *x, struct part_move *m, struct rt_error *err)
 {
 	struct rt_gpu *g = x->d->self;
 	enum rt_status status;
@@ -194,15 +195,15 @@ move_some(struct in_coll *x, struct moving *m, struct rt_error *err)
 	if (m->num[2] == 0) {
 		return RT_OK;
 	}
-	status = launch(x, &g->move, "move", m->at, 2, m->num, MOVE_NUMS,
-			m->threads, err);
+	status = launch_service(x, &g->move, "move", m->at, 2, m->num,
+				MOVE_NUMS, m->threads, err);
 	m->num[2] = m->threads = 0;
 	return status;
 }
 
-/* The k-th of all boxes, in the order of their runs. */
+/* Appends the k-th box, in the order of runs. */
 static int64_t
-put_box(struct moving *m, int64_t k, int from, int to, int64_t bytes)
+append_box(struct part_move *m, int64_t k, int from, int to, int64_t bytes)
 {
 	const struct boxes *b = &m->b;
 	int64_t *w = &m->num[19 + 10 * m->num[2]++], d, n = 1;
@@ -221,13 +222,13 @@ put_box(struct moving *m, int64_t k, int from, int to, int64_t bytes)
 	return n;
 }
 
-/* The part at hand from one layout to another, which begin at these. */
+/* Moves the current part from one layout, at a, to another, at b. */
 static enum rt_status
-move(struct in_coll *x, int from, int to, char *a, char *b,
-     struct rt_error *err)
+move_part(struct in_coll *x, int from, int to, char *a, char *b,
+	  struct rt_error *err)
 {
 	enum rt_status status = RT_OK;
-	struct moving m = { .at = { a, b } };
+	struct part_move m = { .at = { a, b } };
 	int64_t n = 1, k, d, work;
 
 	find_boxes(&x->part, from, to, x->bytes, &m.b);
@@ -243,7 +244,7 @@ move(struct in_coll *x, int from, int to, char *a, char *b,
 		m.num[11 + d] = last ? m.unit : m.b.stride[at][1];
 	}
 	for (k = 0; k < n && status == RT_OK; k++) {
-		work = put_box(&m, k, from, to, x->bytes);
+		work = append_box(&m, k, from, to, x->bytes);
 		m.threads = work > m.threads ? work : m.threads;
 		if (m.num[2] == MOVE_BOXES) {
 			status = move_some(x, &m, err);
@@ -253,8 +254,8 @@ move(struct in_coll *x, int from, int to, char *a, char *b,
 }
 
 static enum rt_status
-fold(struct in_coll *x, char *const *parts, int64_t elems,
-     struct rt_error *err)
+fold_parts(struct in_coll *x, char *const *parts, int64_t elems,
+	   struct rt_error *err)
 {
 	int64_t num[FOLD_NUMS] = { x->t->elem, x->t->op == RT_COLL_MAX, elems,
 				   x->g->n }, i;
@@ -263,16 +264,14 @@ fold(struct in_coll *x, char *const *parts, int64_t elems,
 	for (i = 0; i < x->g->n; i++) {
 		num[4 + i] = (int64_t)(uintptr_t)parts[i];
 	}
-	return launch(x, &g->fold, "fold", &x->out, 1, num, FOLD_NUMS, elems,
-		      err);
+	return launch_service(x, &g->fold, "fold", &x->out, 1, num, FOLD_NUMS,
+			      elems, err);
 }
 
-/* ---- which way ---- */
+/* ---- choosing the way ---- */
 
-/*
- * Of an all-gather all want the same, and of a reduce-scatter all have the
- * same: so what one member finds, all find.
- */
+/* Of an all-gather all members want the same, and of a reduce-scatter all have
+ * the same: so the parts of one member show those of all. */
 static bool
 are_alike(const struct rt_device *d, const struct rt_coll *t,
 	  const struct rt_group *g, int64_t mb, bool gather)
@@ -294,7 +293,7 @@ are_alike(const struct rt_device *d, const struct rt_coll *t,
 		find_part(d, t, gather ? g->ranks[i] : me,
 			  gather ? me : g->ranks[i], mb, &x);
 		first = i == 0 ? x.elems : first;
-		if (x.elems != first || x.elems != whole(&x, own) ||
+		if (x.elems != first || x.elems != part_elems(&x, own) ||
 		    !x.dense[own] || x.dense[other] ||
 		    x.elems * bytes != rt_pack_bytes(&x, bytes)) {
 			return false;
@@ -303,7 +302,8 @@ are_alike(const struct rt_device *d, const struct rt_coll *t,
 	return true;
 }
 
-/* What is added up is whole in each part, so that the order is known. */
+/* Whether all members contribute the whole of what is summed, so that the order
+ * of ranks is fixed. */
 static bool
 sums_are_whole(const struct rt_device *d, const struct rt_coll *t,
 	       const struct rt_group *g, int64_t mb)
@@ -322,7 +322,7 @@ sums_are_whole(const struct rt_device *d, const struct rt_coll *t,
 			}
 		}
 		find_part(d, t, g->ranks[0], g->ranks[i], mb, &x);
-		if (x.elems != whole(&x, RT_OUT)) {
+		if (x.elems != part_elems(&x, RT_OUT)) {
 			return false;
 		}
 	}
@@ -348,10 +348,10 @@ rt_gpu_parts_way(const struct rt_device *d, const struct rt_coll *t,
 						     : RT_GPU_HOST;
 }
 
-/* ---- talking ---- */
+/* ---- running ---- */
 
 static enum rt_status
-take_room(struct in_coll *x, char **out, struct rt_error *err)
+take_scratch(struct in_coll *x, char **out, struct rt_error *err)
 {
 	const struct rt_program *p = x->d->program;
 
@@ -364,7 +364,7 @@ take_room(struct in_coll *x, char **out, struct rt_error *err)
 }
 
 static void
-about(struct in_coll *x, const struct rt_nccl_call *leg)
+set_collective(struct in_coll *x, const struct rt_nccl_call *leg)
 {
 	x->t = leg->coll;
 	x->in = leg->in;
@@ -373,42 +373,43 @@ about(struct in_coll *x, const struct rt_nccl_call *leg)
 }
 
 static void
-look_at(struct in_coll *x, int64_t from, int64_t to)
+find_current(struct in_coll *x, int64_t from, int64_t to)
 {
 	find_part(x->d, x->t, x->g->ranks[from], x->g->ranks[to], x->mb,
 		  &x->part);
 }
 
-/* Where what goes to a member lies; packed, if it has to be. */
+/* Where the data for a member is; packed, if it has to be. */
 static enum rt_status
-pack(struct in_coll *x, int64_t to, char **at, struct rt_error *err)
+pack_part(struct in_coll *x, int64_t to, char **at, struct rt_error *err)
 {
 	enum rt_status status = RT_OK;
 
-	look_at(x, x->g->me, to);
-	*at = x->in + begin(&x->part, RT_IN) * x->bytes;
+	find_current(x, x->g->me, to);
+	*at = x->in + part_begin(&x->part, RT_IN) * x->bytes;
 	if (rt_packs_out(&x->part)) {
-		status = take_room(x, at, err);
+		status = take_scratch(x, at, err);
 		if (status == RT_OK) {
-			status = move(x, RT_IN, RT_PACKED, x->in, *at, err);
+			status =
+				move_part(x, RT_IN, RT_PACKED, x->in, *at, err);
 		}
 	}
 	return status;
 }
 
-/* Where the part at hand goes, which comes from another rank. */
+/* Where the current part is received, which comes from another rank. */
 static enum rt_status
-make_place(struct in_coll *x, char **at, struct rt_error *err)
+receive_address(struct in_coll *x, char **at, struct rt_error *err)
 {
 	int64_t bytes = x->part.elems * x->bytes, i;
 	int64_t had = x->bytes;
 
-	*at = x->out + begin(&x->part, RT_OUT) * x->bytes;
+	*at = x->out + part_begin(&x->part, RT_OUT) * x->bytes;
 	if (x->part.elems == 0) {
 		return RT_OK;
 	}
 	if (rt_packs_in(&x->part, x->t->op != RT_COLL_COPY)) {
-		return take_room(x, at, err);
+		return take_scratch(x, at, err);
 	}
 	for (i = 0; i < x->t->ndims; i++) {
 		had *= rt_pieces_of(x->d->plan, x->t->in[i],
@@ -419,10 +420,10 @@ make_place(struct in_coll *x, char **at, struct rt_error *err)
 			  "what is sent");
 }
 
-/* Packs what goes out, and lists all that is sent and got. */
+/* Packs what is sent, and lists all sends and receives. */
 static enum rt_status
-prepare(struct in_coll *x, char **from, struct rt_nccl_part *list, int64_t *n,
-	struct rt_error *err)
+prepare_exchange(struct in_coll *x, char **from, struct rt_nccl_part *list,
+		 int64_t *n, struct rt_error *err)
 {
 	enum rt_status status = RT_OK;
 	char *at = NULL;
@@ -435,7 +436,7 @@ prepare(struct in_coll *x, char **from, struct rt_nccl_part *list, int64_t *n,
 		if (me && x->t->op == RT_COLL_COPY) {
 			continue;
 		}
-		status = pack(x, i, &at, err);
+		status = pack_part(x, i, &at, err);
 		from[i] = at;
 		if (status != RT_OK || me) {
 			continue;
@@ -444,8 +445,8 @@ prepare(struct in_coll *x, char **from, struct rt_nccl_part *list, int64_t *n,
 			list[(*n)++] = (struct rt_nccl_part){
 				i, x->part.elems, at, true };
 		}
-		look_at(x, i, x->g->me);
-		status = make_place(x, &from[i], err);
+		find_current(x, i, x->g->me);
+		status = receive_address(x, &from[i], err);
 		if (x->part.elems > 0) {
 			list[(*n)++] = (struct rt_nccl_part){
 				i, x->part.elems, from[i], false };
@@ -454,31 +455,33 @@ prepare(struct in_coll *x, char **from, struct rt_nccl_part *list, int64_t *n,
 	return status;
 }
 
-/* What came, to where it is wanted. */
+/* Copies or sums what was received into its place. */
 static enum rt_status
-put_parts(struct in_coll *x, char *const *from, struct rt_error *err)
+place_parts(struct in_coll *x, char *const *from, struct rt_error *err)
 {
 	enum rt_status status = RT_OK;
 	int64_t i;
 
 	if (x->t->op != RT_COLL_COPY) {
-		look_at(x, x->g->me, x->g->me);
-		return x->part.elems > 0 ? fold(x, from, x->part.elems, err)
+		find_current(x, x->g->me, x->g->me);
+		return x->part.elems > 0 ? fold_parts(x, from, x->part.elems,
+						      err)
 					 : RT_OK;
 	}
 	for (i = 0; i < x->g->n && status == RT_OK; i++) {
-		look_at(x, i, x->g->me);
+		find_current(x, i, x->g->me);
 		if (x->part.elems == 0) {
 			continue;
 		}
 		if (i != x->g->me) {
 			status = x->part.dense[RT_OUT] ? RT_OK
-				: move(x, RT_PACKED, RT_OUT, from[i], x->out,
-				       err);
-		} else if (x->in + begin(&x->part, RT_IN) * x->bytes !=
-			   x->out + begin(&x->part, RT_OUT) * x->bytes ||
+				: move_part(x, RT_PACKED, RT_OUT, from[i],
+					    x->out, err);
+		} else if (x->in + part_begin(&x->part, RT_IN) * x->bytes !=
+			   x->out + part_begin(&x->part, RT_OUT) * x->bytes ||
 			   !x->part.dense[RT_IN] || !x->part.dense[RT_OUT]) {
-			status = move(x, RT_IN, RT_OUT, x->in, x->out, err);
+			status =
+				move_part(x, RT_IN, RT_OUT, x->in, x->out, err);
 		}
 	}
 	return status;
@@ -490,19 +493,17 @@ each_part(struct in_coll *x, struct rt_error *err)
 	struct rt_nccl_part list[2 * FOLD_PARTS];
 	char *from[FOLD_PARTS] = { NULL };
 	int64_t n = 0;
-	enum rt_status status = prepare(x, from, list, &n, err);
+	enum rt_status status = prepare_exchange(x, from, list, &n, err);
 
 	if (status == RT_OK && n > 0) {
 		status = rt_nccl_exchange(x->d, x->c, x->t->elem, list, n,
 					  err);
 	}
-	return status == RT_OK ? put_parts(x, from, err) : status;
+	return status == RT_OK ? place_parts(x, from, err) : status;
 }
 
-/*
- * By one call, from or to parts that lie one behind the other in the room:
- * packs what goes out, and says what to call.
- */
+/* For a single call on packed parts, one after another in the scratch: packs
+ * the input, and fills in the call. */
 static enum rt_status
 before_call(struct in_coll *x, enum rt_gpu_way way, struct rt_nccl_call *call,
 	    struct rt_error *err)
@@ -513,11 +514,11 @@ before_call(struct in_coll *x, enum rt_gpu_way way, struct rt_nccl_call *call,
 	int64_t i;
 
 	for (i = 0; i < x->g->n && status == RT_OK; i++) {
-		look_at(x, gather ? i : x->g->me, gather ? x->g->me : i);
-		status = take_room(x, &at, err);
+		find_current(x, gather ? i : x->g->me, gather ? x->g->me : i);
+		status = take_scratch(x, &at, err);
 		first = i ? first : at;
 		if (status == RT_OK && !gather) {
-			status = move(x, RT_IN, RT_PACKED, x->in, at, err);
+			status = move_part(x, RT_IN, RT_PACKED, x->in, at, err);
 		}
 	}
 	call->op = gather ? RT_NCCL_GATHER : RT_NCCL_SCATTER;
@@ -527,16 +528,16 @@ before_call(struct in_coll *x, enum rt_gpu_way way, struct rt_nccl_call *call,
 	return status;
 }
 
-/* What came, from where the call has put it. */
+/* Copies the result of the call into its place. */
 static enum rt_status
-unpack(struct in_coll *x, char *from, struct rt_error *err)
+unpack_parts(struct in_coll *x, char *from, struct rt_error *err)
 {
 	enum rt_status status = RT_OK;
 	int64_t i;
 
 	for (i = 0; i < x->g->n && status == RT_OK; i++) {
-		look_at(x, i, x->g->me);
-		status = move(x, RT_PACKED, RT_OUT, from, x->out, err);
+		find_current(x, i, x->g->me);
+		status = move_part(x, RT_PACKED, RT_OUT, from, x->out, err);
 		from += x->part.elems * x->bytes;
 	}
 	return status;
@@ -556,7 +557,7 @@ rt_gpu_legs(struct rt_device *d, const struct rt_nccl_comm *c,
 		const struct rt_nccl_call *leg = &legs[i].call;
 
 		calls[ncalls] = *leg;
-		about(&x, leg);
+		set_collective(&x, leg);
 		if (legs[i].way == RT_GPU_UNPACK ||
 		    legs[i].way == RT_GPU_PACK) {
 			status = before_call(&x, legs[i].way, &calls[ncalls],
@@ -568,9 +569,9 @@ rt_gpu_legs(struct rt_device *d, const struct rt_nccl_comm *c,
 		status = rt_nccl_calls(d, c, calls, ncalls, err);
 	}
 	for (i = ncalls = 0; i < n && status == RT_OK; i++) {
-		about(&x, &legs[i].call);
+		set_collective(&x, &legs[i].call);
 		if (legs[i].way == RT_GPU_UNPACK) {
-			status = unpack(&x, calls[ncalls].out, err);
+			status = unpack_parts(&x, calls[ncalls].out, err);
 		} else if (legs[i].way == RT_GPU_PARTS) {
 			status = each_part(&x, err);
 		}

@@ -1,10 +1,10 @@
 /*
- * cuda_device.h - private to runtime/cuda*.c and nccl*.c: a GPU as a device,
- * and what it needs of two libraries that are loaded when it is opened.
+ * Private to runtime/: a GPU as a device, and what it needs of two libraries
+ * that are loaded when it is opened, NVIDIA's driver and NCCL.
  *
- * The types are those of the libraries' binary interface: handles are
- * pointers, device addresses 64-bit numbers, enums int.  So nothing of CUDA is
- * needed to build, or to start, a plan's program.
+ * The types are those of the libraries' binary interface: handles are pointers,
+ * device addresses 64-bit numbers, enums int. So nothing of CUDA is needed to
+ * build, or to start, a plan's program.
  */
 #ifndef RT_CUDA_H
 #define RT_CUDA_H
@@ -33,7 +33,7 @@ struct rt_gpu_attribute {	/* CUlaunchAttribute */
 	G(driver_version, "cuDriverGetVersion", (int *)) \
 	G(device_count, "cuDeviceGetCount", (int *)) \
 	G(device_get, "cuDeviceGet", (int *, int ordinal)) \
-	G(device_name, "cuDeviceGetName", (char *, int room, int dev)) \
+	G(device_name, "cuDeviceGetName", (char *, int capacity, int dev)) \
 	G(device_uuid, "cuDeviceGetUuid", (void *uuid, int dev)) \
 	G(device_attribute, "cuDeviceGetAttribute", (int *, int, int dev)) \
 	G(context_retain, "cuDevicePrimaryCtxRetain", (void **, int dev)) \
@@ -97,39 +97,40 @@ enum {
 
 #define RT_GPU_SHARED "ranks share a GPU, which NCCL does not allow: the " \
 	"host carries what they exchange, which is for tests alone"
-/* What a message about the plan's GPU ends with where there is none. */
+/* The end of messages where there is no GPU for the plan. */
 #define RT_GPU_ELSE "--device emulate runs the plan without a GPU, slowly"
 
-/* The driver, initialized; `file` NULL: where it always is. */
+/* Loads and initializes the driver; `file` NULL: under its usual name. */
 enum rt_status rt_gpu_load(struct rt_gpu_api *api, const char *file,
 			   struct rt_error *err);
 void rt_gpu_unload(struct rt_gpu_api *api);
-/* A result as a status; `member` is where the function stands. */
+/* A result as a status; `member` is the function's offset in the table. */
 enum rt_status rt_gpu_check(const struct rt_gpu_api *api, int result,
 			    size_t member, struct rt_error *err);
 
-/* GPU(api, alloc, &at, n): a status; the caller has an `err`. */
+/* GPU(api, alloc, &at, n): calls it, and returns a status; the caller has an
+ * `err`. */
 #define GPU(api, member, ...) \
 	rt_gpu_check(api, (api)->member(__VA_ARGS__), \
 		     offsetof(struct rt_gpu_api, member), err)
 
-/* ---- one GPU (cuda_look.c) ----------------------------------------------- */
+/* ---- one GPU (cuda_query.c) ---------------------------------------------- */
 
 struct rt_gpu_facts {
 	char name[64];
-	int ordinal, count;	/* of those that this process sees */
+	int ordinal, count;	/* of the devices that this process sees */
 	int dev, major, minor, driver;	/* 13000: CUDA 13.0 */
 	int64_t free_bytes, total_bytes, smem_bytes;
 	uint64_t uuid[2];
 };
 
-/* That of a rank: by its number on the host. */
-enum rt_status rt_gpu_look(const struct rt_gpu_api *api, int64_t local_rank,
-			   struct rt_gpu_facts *out, struct rt_error *err);
-/* Are the plan's kernels for it? */
+/* The GPU of a rank: by the rank's number on its host. */
+enum rt_status rt_gpu_query(const struct rt_gpu_api *api, int64_t local_rank,
+			    struct rt_gpu_facts *out, struct rt_error *err);
+/* Whether the plan's kernels run on it. */
 enum rt_status rt_gpu_fits(const struct rt_plan *p,
 			   const struct rt_gpu_facts *f, struct rt_error *err);
-/* Does the arena, and what a driver needs beside it? */
+/* Whether its memory holds the arena and what a driver needs beside it. */
 enum rt_status rt_gpu_scratch(const struct rt_gpu_facts *f, int64_t arena_bytes,
 			   struct rt_error *err);
 
@@ -137,16 +138,17 @@ enum rt_status rt_gpu_scratch(const struct rt_gpu_facts *f, int64_t arena_bytes,
 
 struct rt_gpu_function;
 
-/* A talk by NCCL, one of the last. */
+/* A collective by NCCL, one of the last RT_GPU_SENT. */
 struct rt_gpu_sent {
-	const struct rt_coll *coll;	/* NULL: none yet */
+	const struct rt_coll *coll;	/* NULL: unused */
 	struct rt_place place;
-	const char *lo[2], *hi[2];	/* what it reads, and writes */
-	void *event;			/* at its end */
+	/* memory that it reads, and that it writes */
+	const char *lo[2], *hi[2];
+	void *event;			/* recorded at its end */
 	bool open;			/* nothing has waited for it yet */
 };
 
-/* Calls of several talks take a place for each. */
+/* A call of joined collectives uses an entry for each. */
 enum { RT_GPU_SENT = 512, RT_GPU_BOUNCE = 16 << 20 };
 
 struct rt_nccl;
@@ -154,38 +156,39 @@ struct rt_nccl;
 struct rt_gpu {
 	struct rt_gpu_api api;
 	struct rt_gpu_facts facts;
-	void *context, *stream;		/* of kernels */
-	void *from, *to;		/* around the last kernel, if timed */
+	void *context, *stream;		/* for kernels */
+	void *from, *to; /* recorded around the last kernel, if timed */
 	uint64_t arena, live, pieces;
-	const struct rt_pieces **known;	/* sorted; the same on the GPU */
+	/* sorted; copies of them are on the GPU */
+	const struct rt_pieces **known;
 	int64_t nknown;
 	void *bounce;
 	void **modules;
 	struct rt_gpu_function *functions;	/* by hash of the grid */
-	size_t room, nfunctions;
-	/* of a step without and with update */
+	size_t capacity, nfunctions;
+	/* for a step without and with update */
 	struct {
 		int64_t runs;
 		void *exec;
 	} kept[2];
-	bool capturing, update, eager;	/* eager: kernels are waited for */
-	bool staged;		/* ranks share a GPU: the host carries talks */
-	struct rt_nccl *nccl;	/* NULL: alone, or staged */
-	bool hosted;		/* some talk is not one of NCCL's */
-	void *ready;		/* what a talk waits for */
+	bool capturing, update, eager;	/* eager: each kernel is waited for */
+	bool staged; /* ranks share a GPU: the host runs collectives */
+	struct rt_nccl *nccl;	/* NULL: a single rank, or staged */
+	bool hosted;		/* NCCL cannot run some collective */
+	void *ready;		/* event that a collective waits for */
 	struct rt_grid move, fold;	/* of services.cu */
-	struct rt_gpu_sent sent[RT_GPU_SENT];	/* by turns */
+	struct rt_gpu_sent sent[RT_GPU_SENT];	/* a ring */
 	int64_t nsent;
-	const char *last;	/* kernel that was launched */
+	const char *last;	/* the last kernel launched */
 };
 
-/* Until the stream is through, or the time is over. */
+/* Waits until the stream is idle, or the timeout. */
 enum rt_status rt_gpu_wait(struct rt_device *d, struct rt_error *err);
 
 /*
  * The graphs of steps, and one that is being captured.  NCCL (2.26 and later)
- * neither destroys nor aborts a communicator before every graph that has a
- * call on it is gone; one that still runs is freed when it ends.
+ * neither destroys nor aborts a communicator before every graph with a call on
+ * it is gone; one that still runs is freed when it ends.
  */
 void rt_gpu_graphs_free(struct rt_gpu *g);
 
@@ -199,11 +202,11 @@ enum rt_status rt_gpu_launch(struct rt_device *d, const struct rt_kernel *k,
 enum rt_status rt_gpu_coll(struct rt_device *d, const struct rt_coll *t,
 			   char *const *at, const struct rt_place *place,
 			   struct rt_error *err);
-/* What a kernel reads or writes is not on its way any more. */
+/* Waits for collectives under way that touch what a kernel reads or writes. */
 enum rt_status rt_gpu_settle(struct rt_device *d, const struct rt_kernel *k,
 			     const struct rt_call *c, struct rt_error *err);
 enum rt_status rt_gpu_settle_all(struct rt_device *d, struct rt_error *err);
-/* The first talk that has not ended; NULL: none, or it is in a graph. */
+/* The first collective that has not ended; NULL: none, or it is in a graph. */
 const struct rt_gpu_sent *rt_gpu_hanging(const struct rt_gpu *g);
 
 /* ---- NCCL (nccl.c) ------------------------------------------------------- */
@@ -211,16 +214,16 @@ const struct rt_gpu_sent *rt_gpu_hanging(const struct rt_gpu *g);
 /* A communicator of this rank. */
 struct rt_nccl_comm {
 	int64_t axes, holders;	/* of the group */
-	int64_t from, to;	/* an edge of the pipeline; -1: none */
+	int64_t from, to;	/* an edge of the pipeline; -1: of a group */
 	void *comm, *stream;
 	int64_t n, me;
 };
 
 enum rt_status rt_nccl_open(struct rt_device *d, struct rt_error *err);
 void rt_nccl_close(struct rt_device *d);
-/* Has a communicator failed meanwhile? */
+/* Whether a communicator has failed meanwhile. */
 enum rt_status rt_nccl_poll(struct rt_device *d, struct rt_error *err);
-/* Gives up what hangs; a report follows. */
+/* Aborts all communicators after a timeout, so that a report can be written. */
 void rt_nccl_abort(struct rt_device *d);
 /* "2.28.9"; "" if there is none. */
 const char *rt_nccl_version(const struct rt_device *d);
@@ -230,16 +233,16 @@ enum rt_nccl_op {
 	RT_NCCL_RECV
 };
 
-/* NULL: there is none for it. */
+/* NULL: there is none for that group. */
 const struct rt_nccl_comm *rt_nccl_group(const struct rt_device *d,
 					 const struct rt_group *g);
-/* Makes it; all members call. */
+/* Creates one; all members call it. */
 enum rt_status rt_nccl_join(struct rt_device *d, const struct rt_group *g,
 			    const struct rt_nccl_comm **out,
 			    struct rt_error *err);
 const struct rt_nccl_comm *rt_nccl_edge(const struct rt_device *d,
 					int64_t from, int64_t to);
-/* Of a talk: n elements of each member. */
+/* A call: n elements of each member. */
 struct rt_nccl_call {
 	enum rt_nccl_op op;
 	const struct rt_coll *coll;
@@ -247,54 +250,49 @@ struct rt_nccl_call {
 	int64_t n;
 };
 
-/* As one launch, if there are several; queued on the communicator's stream. */
+/* As one launch, if there are several; on the communicator's stream. */
 enum rt_status rt_nccl_calls(struct rt_device *d,
 			     const struct rt_nccl_comm *c,
 			     const struct rt_nccl_call *calls, int64_t n,
 			     struct rt_error *err);
 
-/* Of an exchange: so many elements to, or from, a member of the group. */
+/* A part of an exchange: elements to, or from, a member of the group. */
 struct rt_nccl_part {
 	int64_t peer, n;
 	char *at;
 	bool send;
 };
 
-/* All of them at once. */
+/* Sends and receives all of them at once. */
 enum rt_status rt_nccl_exchange(struct rt_device *d,
 				const struct rt_nccl_comm *c, int64_t elem,
 				const struct rt_nccl_part *parts, int64_t n,
 				struct rt_error *err);
 
-/* ---- talks by parts (cuda_comm_parts.c) --------------------------------- */
+/* ---- collectives by parts (cuda_comm_parts.c) --------------------------- */
 
-/*
- * Which parts of what it has a rank of the group sends to which others.  All
- * members come to the same answer.
- */
+/* How a collective is run.  All members choose the same way. */
 enum rt_gpu_way {
-	RT_GPU_HOST,		/* NCCL does not do it */
-	RT_GPU_CALL,		/* one call of NCCL's */
-	RT_GPU_UNPACK,		/* an all-gather, and then into place */
-	RT_GPU_PACK,		/* side by side, and then a reduce-scatter */
-	RT_GPU_PARTS		/* each part for itself */
+	RT_GPU_HOST,		/* through the host: NCCL cannot */
+	RT_GPU_CALL,		/* one NCCL call */
+	RT_GPU_UNPACK,		/* an all-gather into scratch, then unpacking */
+	RT_GPU_PACK,		/* packing, then a reduce-scatter */
+	RT_GPU_PARTS		/* each part by itself */
 };
 
-/* Of a talk that is no single call. */
+/* Of a collective that is not a single NCCL call. */
 enum rt_gpu_way rt_gpu_parts_way(const struct rt_device *d,
 				 const struct rt_coll *t,
 				 const struct rt_group *g, int64_t mb);
-/* How a talk is done, by which call. */
+/* The way of a collective, and its call. */
 struct rt_gpu_leg {
 	enum rt_gpu_way way;
-	struct rt_nccl_call call;	/* of UNPACK and PACK: in, out, talk */
+	/* of UNPACK and PACK: in, out and coll only */
+	struct rt_nccl_call call;
 };
 
-/*
- * Talks that are one call, as far as NCCL has one for each: what is packed
- * before it and unpacked behind it, and what goes by parts then follows.  All
- * of it on the communicator's stream.
- */
+/* Runs joined collectives on the communicator's stream: packs, makes one launch
+ * of all that have an NCCL call, unpacks, and then runs those by parts. */
 enum rt_status rt_gpu_legs(struct rt_device *d, const struct rt_nccl_comm *c,
 			   const struct rt_group *g,
 			   const struct rt_gpu_leg *legs, int64_t n,

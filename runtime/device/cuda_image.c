@@ -1,5 +1,5 @@
 /*
- * cuda_image.c - compiled kernels on a GPU: loading, arguments, launching.
+ * Compiled kernels on a GPU: loading, arguments, launching.
  */
 #include "runtime/device/cuda_device.h"
 
@@ -14,7 +14,7 @@ enum { CLUSTER = 4 };
 #define PARAM_SIZE ((void *)2)
 
 enum { PORTABLE_CLUSTER = 8, PLAIN_SMEM = 48 << 10 };
-/* Addresses that one map of a function is encoded for, by turns. */
+/* Addresses for which a function's map is kept encoded, in turn. */
 enum { MAP_WAYS = 4 };
 
 struct encoded {
@@ -24,19 +24,17 @@ struct encoded {
 };
 
 struct rt_gpu_function {
-	const struct rt_grid *grid;	/* NULL: free */
+	const struct rt_grid *grid;	/* NULL: unused */
 	void *f;
 	struct encoded *maps;
 };
 
 /* ---- images ---- */
 
-/*
- * Without NCCL or a second driver nothing else loads images, so what a driver
- * says is about this one: both versions are told.
- */
+/* Nothing but this and NCCL loads images, so the driver's error is about this
+ * image; the message names the versions of compiler and driver. */
 static enum rt_status
-load(struct rt_device *d, int64_t i, struct rt_error *err)
+load_image(struct rt_device *d, int64_t i, struct rt_error *err)
 {
 	const struct rt_image *m = &d->plan->images->at[i];
 	struct rt_gpu *g = d->self;
@@ -74,7 +72,7 @@ rt_gpu_images(struct rt_device *d, struct rt_error *err)
 		return rt_no_memory(err, NULL);
 	}
 	for (i = 0; i < n && status == RT_OK; i++) {
-		status = load(d, i, err);
+		status = load_image(d, i, err);
 	}
 	return status;
 }
@@ -89,7 +87,7 @@ rt_gpu_images_free(struct rt_gpu *g)
 		g->api.module_unload(*m);
 	}
 	free(g->modules);
-	for (i = 0; i < g->room; i++) {
+	for (i = 0; i < g->capacity; i++) {
 		free(g->functions[i].maps);
 	}
 	free(g->functions);
@@ -98,33 +96,33 @@ rt_gpu_images_free(struct rt_gpu *g)
 /* ---- functions ---- */
 
 static struct rt_gpu_function *
-find(const struct rt_gpu *g, const struct rt_grid *grid)
+find_function(const struct rt_gpu *g, const struct rt_grid *grid)
 {
 	size_t i = (uintptr_t)grid / 8 * 0x9e3779b1u;
 
-	for (i &= g->room - 1; g->functions[i].grid &&
+	for (i &= g->capacity - 1; g->functions[i].grid &&
 	     g->functions[i].grid != grid;) {
-		i = (i + 1) & (g->room - 1);
+		i = (i + 1) & (g->capacity - 1);
 	}
 	return &g->functions[i];
 }
 
 static bool
-grow(struct rt_gpu *g)
+grow_table(struct rt_gpu *g)
 {
 	struct rt_gpu_function *old = g->functions;
-	size_t n = g->room, i;
+	size_t n = g->capacity, i;
 
-	g->room = n ? n * 2 : 256;
-	g->functions = calloc(g->room, sizeof *g->functions);
+	g->capacity = n ? n * 2 : 256;
+	g->functions = calloc(g->capacity, sizeof *g->functions);
 	if (!g->functions) {
 		g->functions = old;
-		g->room = n;
+		g->capacity = n;
 		return false;
 	}
 	for (i = 0; i < n; i++) {
 		if (old[i].grid) {
-			*find(g, old[i].grid) = old[i];
+			*find_function(g, old[i].grid) = old[i];
 		}
 	}
 	free(old);
@@ -171,10 +169,10 @@ function_of(struct rt_device *d, const struct rt_grid *grid,
 	struct rt_gpu *g = d->self;
 	enum rt_status status;
 
-	if (g->nfunctions * 2 >= g->room && !grow(g)) {
+	if (g->nfunctions * 2 >= g->capacity && !grow_table(g)) {
 		return rt_no_memory(err, NULL);
 	}
-	*out = find(g, grid);
+	*out = find_function(g, grid);
 	if ((*out)->grid) {
 		return RT_OK;
 	}
@@ -212,10 +210,10 @@ type_of(int64_t elem)
 	return 0;
 }
 
-/* Rows of 256 bytes come from L2 together; what is outside reads as 0. */
+/* Promotes rows of 256 bytes from L2; elements outside read as 0. */
 static enum rt_status
-encode(const struct rt_gpu *g, const struct rt_map *m, uint64_t at, void *out,
-       struct rt_error *err)
+encode_map(const struct rt_gpu *g, const struct rt_map *m, uint64_t at,
+	   void *out, struct rt_error *err)
 {
 	_Alignas(RT_MAP_ALIGN) char map[RT_MAP_BYTES];
 	uint64_t size[5], stride[5];
@@ -240,7 +238,7 @@ encode(const struct rt_gpu *g, const struct rt_map *m, uint64_t at, void *out,
 	return status;
 }
 
-/* A map is made for an address once, as long as few take turns. */
+/* Encodes a map unless it is encoded for this address already. */
 static enum rt_status
 put_map(const struct rt_gpu *g, struct encoded *e, const struct rt_map *m,
 	const struct rt_call *c, char *out, struct rt_error *err)
@@ -255,7 +253,7 @@ put_map(const struct rt_gpu *g, struct encoded *e, const struct rt_map *m,
 	if (i == MAP_WAYS) {
 		i = e->next++ % MAP_WAYS;
 		e->at[i] = 0;
-		status = encode(g, m, at, e->bytes[i], err);
+		status = encode_map(g, m, at, e->bytes[i], err);
 		e->at[i] = status == RT_OK ? at : 0;
 	}
 	memcpy(out, e->bytes[i], RT_MAP_BYTES);
@@ -273,7 +271,7 @@ by_address(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-/* Pointers to pieces, as the GPU has them. */
+/* Replaces pointers to pieces by those of their copies on the GPU. */
 static enum rt_status
 move_pieces(const struct rt_gpu *g, const struct rt_kernel *k,
 	    uint64_t *words, struct rt_error *err)

@@ -1,7 +1,6 @@
 /*
- * cuda_load.c - NVIDIA's driver, by dlopen: a program that was built without
- * CUDA runs on a GPU, and one that needs a GPU starts where there is none and
- * says so.
+ * NVIDIA's driver, by dlopen: a program that was built without CUDA runs on a
+ * GPU, and where there is no GPU it starts and can report that.
  */
 #include "runtime/device/cuda_device.h"
 
@@ -39,7 +38,8 @@ too_old(const struct rt_gpu_api *api, const char *what, struct rt_error *err)
 		       LEAST_DRIVER / 1000, LEAST_DRIVER % 1000 / 10);
 }
 
-/* By cuGetProcAddress, which knows what a version of CUDA calls by a name. */
+/* By cuGetProcAddress, which knows the symbol of a function for a version of
+ * CUDA. */
 static enum rt_status
 find_functions(struct rt_gpu_api *api, struct rt_error *err)
 {
@@ -51,7 +51,8 @@ find_functions(struct rt_gpu_api *api, struct rt_error *err)
 	if (!f) {
 		return too_old(api, "cuGetProcAddress_v2", err);
 	}
-	/* POSIX lets a data pointer hold it, C does not convert it */
+	/* POSIX lets a data pointer hold a function's address, C does not
+	 * convert it */
 	memcpy(&get, &f, sizeof f);
 	for (i = 0; i < sizeof functions / sizeof *functions; i++) {
 		f = NULL;

@@ -1,6 +1,6 @@
 /*
- * cuda_probe.c - what GPUs this host has, before any rank is started.  The
- * driver does not survive a fork, so a process of its own asks.
+ * Which GPUs this host has, before any rank is started.  The driver does not
+ * survive a fork, so a child process of its own queries it.
  */
 #define _GNU_SOURCE	/* pipe2 */
 
@@ -24,7 +24,7 @@ look(const struct rt_plan *p, int64_t n, const char *libcuda,
 	int64_t i;
 
 	for (i = 0; status == RT_OK && i < n && i < f.count; i++) {
-		status = rt_gpu_look(&api, i, &f, err);
+		status = rt_gpu_query(&api, i, &f, err);
 		if (status == RT_OK) {
 			status = rt_gpu_fits(p, &f, err);
 		}
@@ -32,9 +32,9 @@ look(const struct rt_plan *p, int64_t n, const char *libcuda,
 	return status;
 }
 
-/* All that has not been read; false: it ended early. */
+/* Reads all bytes; false: the pipe ended early. */
 static bool
-get(int fd, void *to, size_t bytes)
+read_all(int fd, void *to, size_t bytes)
 {
 	ssize_t n;
 
@@ -82,7 +82,7 @@ rt_gpu_probe(const struct rt_plan *p, int64_t n, const char *libcuda,
 		ask(fds[1], p, n, libcuda);
 	}
 	close(fds[1]);
-	whole = child > 0 && get(fds[0], &said, sizeof said);
+	whole = child > 0 && read_all(fds[0], &said, sizeof said);
 	close(fds[0]);
 	while (child > 0 && waitpid(child, &status, 0) < 0 &&
 	       errno == EINTR) {

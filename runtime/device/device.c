@@ -1,5 +1,5 @@
 /*
- * device.c - a rank's memory as the host sees it, and the CPU as a device.
+ * A rank's memory as the host sees it, and the CPU as a device.
  */
 #include "runtime/device/device.h"
 
@@ -7,12 +7,12 @@
 
 #include "runtime/device/this_machine.h"
 
-/* Zeroed by one worker at a time. */
+/* The unit in which workers zero memory. */
 #define ZERO_BYTES (1 << 20)
 
 /* ---- the CPU ---- */
 
-struct work {
+struct cpu_work {
 	void (*run)(const struct rt_call *c, char *own, int64_t from,
 		    int64_t to);
 	const struct rt_call *call;
@@ -23,7 +23,7 @@ struct work {
 static void
 do_work(void *user, int64_t worker, int64_t from, int64_t to)
 {
-	const struct work *w = user;
+	const struct cpu_work *w = user;
 
 	w->run(w->call, w->own + worker * w->own_bytes, from, to);
 }
@@ -33,7 +33,7 @@ cpu_step(struct rt_device *d, const struct rt_kernel *k,
 	 const struct rt_step *s, const struct rt_call *c,
 	 const struct rt_place *at, struct rt_error *err)
 {
-	struct work w = { s->run, c, c->shared + d->program->shared_bytes,
+	struct cpu_work w = { s->run, c, c->shared + d->program->shared_bytes,
 			  d->program->own_bytes };
 
 	(void)at;
@@ -118,14 +118,14 @@ rt_device_close(struct rt_device *d)
 	memset(d, 0, sizeof *d);
 }
 
-/* ---- looking at the arena ---- */
+/* ---- reading the arena ---- */
 
 enum rt_status
-rt_device_view(struct rt_device *d, int64_t offset, int64_t bytes,
-	       void *room, const char **at, struct rt_error *err)
+rt_device_view(struct rt_device *d, int64_t offset, int64_t bytes, void *copy,
+	       const char **at, struct rt_error *err)
 {
-	*at = d->host ? d->host + offset : room;
-	return d->host ? RT_OK : d->kind->read(d, offset, room, bytes, err);
+	*at = d->host ? d->host + offset : copy;
+	return d->host ? RT_OK : d->kind->read(d, offset, copy, bytes, err);
 }
 
 enum rt_status
@@ -134,9 +134,9 @@ rt_device_number(struct rt_device *d, int64_t offset, int64_t elem,
 {
 	int64_t bytes = rt_elem_bytes((enum rt_elem)elem);
 	const char *at;
-	char room[8];
-	enum rt_status status = rt_device_view(d, offset + i * bytes, bytes,
-					       room, &at, err);
+	char copy[8];
+	enum rt_status status =
+		rt_device_view(d, offset + i * bytes, bytes, copy, &at, err);
 
 	if (status == RT_OK) {
 		*out = rt_elem_number(at, elem, 0);

@@ -1,5 +1,5 @@
 /*
- * device_open.c - which device runs a plan.
+ * Which device runs a plan.
  */
 #include "runtime/device/device.h"
 

@@ -1,12 +1,12 @@
 /*
- * device_window.c - a stretch of the arena that is read or written from one
- * end to the other: in place, or through a room of the host.
+ * A window that moves over the arena from one end to the other: directly, or
+ * through a buffer of the host.
  */
 #include "runtime/device/device.h"
 
 #include <stdlib.h>
 
-/* What goes between the host and a device at once. */
+/* Bytes that are copied between the host and a device at once. */
 #define WINDOW_BYTES (16 << 20)
 
 enum rt_status
@@ -16,8 +16,8 @@ rt_window_open(struct rt_window *w, struct rt_device *d, char *arena,
 	*w = (struct rt_window){ .device = d && !d->host ? d : NULL,
 				 .arena = arena };
 	if (w->device) {
-		w->room = malloc(WINDOW_BYTES);
-		return w->room ? RT_OK : rt_no_memory(err, NULL);
+		w->buffer = malloc(WINDOW_BYTES);
+		return w->buffer ? RT_OK : rt_no_memory(err, NULL);
 	}
 	return RT_OK;
 }
@@ -29,12 +29,12 @@ rt_window_most(const struct rt_window *w)
 }
 
 static enum rt_status
-flush(struct rt_window *w, struct rt_error *err)
+flush_window(struct rt_window *w, struct rt_error *err)
 {
 	enum rt_status status = RT_OK;
 
 	if (w->written) {
-		status = w->device->kind->write(w->device, w->from, w->room,
+		status = w->device->kind->write(w->device, w->from, w->buffer,
 						w->to - w->from, err);
 	}
 	w->from = w->to = 0;
@@ -55,7 +55,7 @@ rt_window_read(struct rt_window *w, int64_t offset, int64_t bytes,
 	if (offset < w->from || offset + bytes > w->to) {
 		ahead = ahead > bytes ? ahead : bytes;
 		ahead = ahead < WINDOW_BYTES ? ahead : WINDOW_BYTES;
-		status = w->device->kind->read(w->device, offset, w->room,
+		status = w->device->kind->read(w->device, offset, w->buffer,
 					       ahead, err);
 		if (status != RT_OK) {
 			return status;
@@ -63,7 +63,7 @@ rt_window_read(struct rt_window *w, int64_t offset, int64_t bytes,
 		w->from = offset;
 		w->to = offset + ahead;
 	}
-	*at = w->room + (offset - w->from);
+	*at = w->buffer + (offset - w->from);
 	return RT_OK;
 }
 
@@ -79,11 +79,11 @@ rt_window_write(struct rt_window *w, int64_t offset, int64_t bytes, char **at,
 	}
 	if (!w->written || offset != w->to ||
 	    offset + bytes - w->from > WINDOW_BYTES) {
-		status = flush(w, err);
+		status = flush_window(w, err);
 		w->from = w->to = offset;
 		w->written = true;
 	}
-	*at = w->room + (offset - w->from);
+	*at = w->buffer + (offset - w->from);
 	w->to = offset + bytes;
 	return status;
 }
@@ -93,9 +93,9 @@ rt_window_close(struct rt_window *w, enum rt_status status,
 		struct rt_error *err)
 {
 	if (w->device && status == RT_OK) {
-		status = flush(w, err);
+		status = flush_window(w, err);
 	}
-	free(w->room);
-	w->room = NULL;
+	free(w->buffer);
+	w->buffer = NULL;
 	return status;
 }

@@ -1,5 +1,5 @@
 /*
- * grid.c - what a function of a GPU is called with, as abi.h says.
+ * Arguments of a function of a GPU, laid out as abi.h says.
  */
 #include "runtime/device/device.h"
 
@@ -16,10 +16,8 @@ rt_args_maps(const struct rt_kernel *k)
 	return (bytes + RT_MAP_ALIGN - 1) / RT_MAP_ALIGN * RT_MAP_ALIGN;
 }
 
-/*
- * With maps a struct of them is as long as its alignment says. All steps of a
- * kernel take one struct, with room for the maps of that which has most.
- */
+/* With maps the struct's size is a multiple of their alignment. All steps of a
+ * kernel take the same struct, so it has as many maps as the step with most. */
 int64_t
 rt_args_bytes(const struct rt_kernel *k, const struct rt_grid *g)
 {
@@ -73,9 +71,9 @@ rt_place_text(const struct rt_place *at)
 	struct rt_shown s = { "" };
 	size_t n = 0;
 
-	if (at->trip >= 0) {
+	if (at->layer >= 0) {
 		n = (size_t)snprintf(s.text, sizeof s.text, ", layer %lld",
-				     (long long)at->trip);
+				     (long long)at->layer);
 	}
 	if (at->microbatch >= 0) {
 		snprintf(s.text + n, sizeof s.text - n, ", microbatch %lld",

@@ -1,5 +1,5 @@
 /*
- * machine.c - cores and memory of this host, and a rank's share of them.
+ * Cores and memory of this host, and a rank's share of them.
  */
 #define _GNU_SOURCE	/* sched_getaffinity */
 
@@ -35,7 +35,7 @@ take_core(struct rt_machine *m, cpu_set_t *left, int core)
 	}
 }
 
-/* A list as the system writes it: "0-3,8-11". */
+/* A list as in sysfs: "0-3,8-11". */
 static void
 take_list(struct rt_machine *m, cpu_set_t *left, const char *s)
 {
@@ -54,7 +54,7 @@ take_list(struct rt_machine *m, cpu_set_t *left, const char *s)
 	}
 }
 
-/* Node by node, then whatever no node has. */
+/* Takes cores node by node, then those of no node. */
 static void
 find_cores(struct rt_machine *m)
 {
@@ -88,7 +88,7 @@ find_cores(struct rt_machine *m)
 
 /* ---- memory ---- */
 
-/* What the system has, and what control groups leave of it. */
+/* What the system has free, limited by control groups. */
 static int64_t
 free_memory(void)
 {
@@ -109,10 +109,8 @@ rt_machine_look(struct rt_machine *m)
 
 /* ---- shares ---- */
 
-/*
- * Cores are shared by the ranks of a host, unless who started them has given
- * each its own already: then a rank sees fewer than there are.
- */
+/* The ranks of a host share its cores, unless their launcher has bound each to
+ * its own: then a rank sees fewer cores than the host has. */
 static bool
 is_common(const struct rt_machine *m, const struct rt_world *w)
 {

@@ -1,9 +1,10 @@
 /*
- * pool.c - threads that wait for items by spinning, then asleep.
+ * Threads that run a kernel's items.  Between launches they spin, and later
+ * sleep.
  *
- * A launch must not wait for a thread that is still waking up, so workers
- * enter a round only while it is open, and the caller, once no item is left,
- * closes it and waits for those inside.
+ * A launch must not wait for a thread that is still waking up: workers enter a
+ * round only while it is open, and the caller, once no item is left, closes it
+ * and waits for those inside.
  */
 #define _GNU_SOURCE	/* pthread_setaffinity_np */
 
@@ -19,36 +20,36 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* About 100 us of pauses: longer than what lies between two launches. */
+/* About 100 us of pauses: longer than the time between two launches. */
 #define SPINS_AWAKE 2000
-/* Of the caller, until it lets others have the core. */
+/* How often the caller spins until it yields its core. */
 #define SPINS_AT_ONCE 512
-/* Pieces that each worker's share is cut into, so that all end together. */
+/* Each worker's share is cut into so many pieces, so that all end together. */
 #define PIECES 8
-/* A round's state: its number, whether it may be entered, who is inside. */
+/* The state of a round: its number, whether it is open, how many are inside. */
 #define OPEN ((uint64_t)1 << 31)
 #define INSIDE (OPEN - 1)
 
-struct worker {
+struct pool_worker {
 	struct rt_workers *pool;
 	pthread_t thread;
 	int64_t i;
 };
 
 struct rt_workers {
-	_Alignas(64) _Atomic uint32_t round;	/* what sleepers look at */
+	_Alignas(64) _Atomic uint32_t round;	/* what sleepers wait for */
 	_Alignas(64) _Atomic uint64_t state;
-	_Alignas(64) _Atomic int64_t next;	/* item */
+	_Alignas(64) _Atomic int64_t next;	/* the next item */
 	_Alignas(64) _Atomic uint32_t sleepers;
 	_Atomic bool stop;
-	/* of the round */
+	/* of this round */
 	void (*work)(void *user, int64_t worker, int64_t from, int64_t to);
 	void *user;
 	int64_t items, piece;
-	/* for good */
+	/* constant after the start */
 	int64_t n, started;
 	int spins;
-	struct worker *worker;
+	struct pool_worker *worker;
 };
 
 #if defined(__x86_64__)
@@ -96,7 +97,7 @@ wait_for_round(struct rt_workers *p, uint32_t seen)
 	return now;
 }
 
-/* Counts itself in, if that very round is still open. */
+/* Counts itself in, if that round is still open. */
 static bool
 enter(struct rt_workers *p, uint32_t round)
 {
@@ -114,7 +115,7 @@ enter(struct rt_workers *p, uint32_t round)
 static void *
 serve(void *user)
 {
-	struct worker *w = user;
+	struct pool_worker *w = user;
 	struct rt_workers *p = w->pool;
 	uint32_t seen = 0;
 
@@ -189,7 +190,7 @@ rt_workers_count(const struct rt_workers *p)
 	return p->n;
 }
 
-/* A core that is not ours to have is no reason not to run. */
+/* Failing to bind a thread to a core is no reason not to run. */
 static void
 stay_on(pthread_t thread, int core)
 {
@@ -207,7 +208,7 @@ start_all(struct rt_workers *p, const struct rt_workers_options *o,
 	int64_t i;
 
 	for (i = 1; i < o->n; i++) {
-		p->worker[i] = (struct worker){ .pool = p, .i = i };
+		p->worker[i] = (struct pool_worker){ .pool = p, .i = i };
 		if (pthread_create(&p->worker[i].thread, NULL, serve,
 				   &p->worker[i]) != 0) {
 			return rt_fail(err, RT_IO, (struct rt_where){ NULL,

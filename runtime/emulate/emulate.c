@@ -1,5 +1,5 @@
 /*
- * emulate.c - a grid of a GPU, one cluster of blocks after the other.
+ * Runs a grid of a GPU, one cluster of blocks after another.
  */
 #include "runtime/emulate/emulate.h"
 
@@ -46,6 +46,17 @@ static const struct emu_calls calls = {
 
 /* ---- life cycle ---- */
 
+/* A thread has returned: what it issued must have been waited for. */
+static void
+end_task(struct rt_emu *e, struct emu_task *t)
+{
+	if (t->warp->nwg) {
+		emu_fail(e, "it ends with a wgmma that no wg_wait has waited "
+			 "for");
+	}
+	emu_tma_end(e, t);
+}
+
 enum rt_status
 rt_emu_open(struct rt_emu **out, const struct rt_images *images, int flags,
 	    struct rt_error *err)
@@ -58,6 +69,8 @@ rt_emu_open(struct rt_emu **out, const struct rt_images *images, int flags,
 	}
 	e->images = images;
 	e->flags = flags;
+	e->deliver = emu_tma_deliver;
+	e->end = end_task;
 	s = emu_build(e, err);
 	if (s != RT_OK) {
 		rt_emu_close(e);
@@ -81,7 +94,7 @@ free_block(struct emu_block *b)
 	free(b->tasks);
 	free(b->warps);
 	free(b->waiting);
-	free(b->room);
+	free(b->memory);
 }
 
 void
@@ -92,7 +105,7 @@ rt_emu_close(struct rt_emu *e)
 	if (!e) {
 		return;
 	}
-	for (i = 0; i < e->block_room; i++) {
+	for (i = 0; i < e->block_capacity; i++) {
 		free_block(&e->blocks[i]);
 	}
 	emu_check_free(e);
@@ -114,7 +127,7 @@ rt_emu_seed(struct rt_emu *e, uint64_t seed)
 	e->seed = e->random = seed;
 }
 
-/* ---- memory that kernels may touch ---- */
+/* ---- memory that kernels may access ---- */
 
 void
 rt_emu_allow_none(struct rt_emu *e)
@@ -129,14 +142,14 @@ rt_emu_allow(struct rt_emu *e, const void *p, int64_t bytes,
 	struct emu_range *more;
 	int i;
 
-	if (e->nallowed == e->allowed_room) {
-		i = e->allowed_room ? 2 * e->allowed_room : 16;
+	if (e->nallowed == e->allowed_capacity) {
+		i = e->allowed_capacity ? 2 * e->allowed_capacity : 16;
 		more = realloc(e->allowed, (size_t)i * sizeof *more);
 		if (!more) {
 			return rt_no_memory(err, NULL);
 		}
 		e->allowed = more;
-		e->allowed_room = i;
+		e->allowed_capacity = i;
 	}
 	for (i = e->nallowed++; i > 0 && e->allowed[i - 1].p >
 	     (const char *)p; i--) {
@@ -168,7 +181,7 @@ rt_emu_function(const struct rt_emu *e, int64_t image, const char *func)
 }
 
 static const struct emu_entry *
-find(const struct rt_emu *e, int64_t image, const char *func)
+find_entry(const struct rt_emu *e, int64_t image, const char *func)
 {
 	int64_t i = rt_emu_function(e, image, func);
 
@@ -178,7 +191,7 @@ find(const struct rt_emu *e, int64_t image, const char *func)
 int64_t
 rt_emu_args(const struct rt_emu *e, int64_t image, const char *func)
 {
-	const struct emu_entry *x = find(e, image, func);
+	const struct emu_entry *x = find_entry(e, image, func);
 
 	return x ? x->args_bytes : -1;
 }
@@ -205,14 +218,14 @@ make_block(struct emu_block *b, struct rt_error *err)
 static enum rt_status
 make_smem(struct emu_block *b, int64_t bytes, struct rt_error *err)
 {
-	size_t room = (size_t)(bytes + 1023) / 1024 * 1024 + 2 * EMU_APART;
+	size_t size = (size_t)(bytes + 1023) / 1024 * 1024 + 2 * EMU_APART;
 
 	if (b->smem && b->smem_bytes == bytes) {
 		return RT_OK;
 	}
-	free(b->room);
-	b->room = aligned_alloc(1024, room);
-	b->smem = b->room ? b->room + EMU_APART : NULL;
+	free(b->memory);
+	b->memory = aligned_alloc(1024, size);
+	b->smem = b->memory ? b->memory + EMU_APART : NULL;
 	b->smem_bytes = bytes;
 	return b->smem ? RT_OK : rt_no_memory(err, NULL);
 }
@@ -225,15 +238,15 @@ make_blocks(struct rt_emu *e, const struct rt_grid *g, struct rt_error *err)
 	int i;
 
 	e->nblocks = (int)g->cluster;
-	if (e->nblocks > e->block_room) {
+	if (e->nblocks > e->block_capacity) {
 		more = realloc(e->blocks, (size_t)e->nblocks * sizeof *more);
 		if (!more) {
 			return rt_no_memory(err, NULL);
 		}
-		memset(more + e->block_room, 0,
-		       (size_t)(e->nblocks - e->block_room) * sizeof *more);
+		memset(more + e->block_capacity, 0,
+		       (size_t)(e->nblocks - e->block_capacity) * sizeof *more);
 		e->blocks = more;
-		e->block_room = e->nblocks;
+		e->block_capacity = e->nblocks;
 	}
 	for (i = 0; i < e->nblocks && s == RT_OK; i++) {
 		s = make_block(&e->blocks[i], err);
@@ -244,7 +257,8 @@ make_blocks(struct rt_emu *e, const struct rt_grid *g, struct rt_error *err)
 	return s;
 }
 
-/* Fields one by one: a block may have nothing to do but to start. */
+/* Sets fields one by one, as clearing the whole struct would dominate short
+ * blocks. */
 static void
 start_task(struct emu_block *b, int i)
 {
@@ -272,7 +286,7 @@ start_block(struct emu_block *b, int threads)
 		b->barriers[i] = (struct emu_barrier){
 			.who = b->waiting + i * EMU_MAX_THREADS };
 	}
-	/* numbers that no kernel means: NaN, or -1 */
+	/* values that no kernel computes with: NaN, or -1 */
 	memset(b->smem, 0xff, (size_t)b->smem_bytes);
 	b->seen.smem = b->smem;
 	b->seen.threads = threads;
@@ -285,11 +299,12 @@ start_block(struct emu_block *b, int threads)
 		w->lanes = b->tasks + 32 * i;
 		w->arrived = w->nwg = w->wg_group = 0;
 		w->wg_base = 0;
-		w->behind = NULL;
+		w->wg_waiter = NULL;
 	}
 }
 
-/* The blocks from number `first` of the grid on, x fastest. */
+/* Starts the cluster whose first block has number `first` in the grid, x
+ * fastest. */
 static void
 start_cluster(struct rt_emu *e, const struct rt_grid *g, int64_t first)
 {
@@ -357,18 +372,18 @@ wrong_grid(const struct rt_grid *g, const struct emu_entry *x,
 	return RT_OK;
 }
 
-/* Kernels may ask for 64 bytes' alignment of what they are called with. */
+/* Kernels may require 64-byte alignment of their arguments. */
 static enum rt_status
 copy_args(struct rt_emu *e, const void *args, struct rt_error *err)
 {
 	int64_t n = e->entry->args_bytes;
 
-	if (n > e->args_room) {
+	if (n > e->args_capacity) {
 		free(e->args);
-		e->args_room = (n + 63) / 64 * 64;
-		e->args = aligned_alloc(64, (size_t)e->args_room);
+		e->args_capacity = (n + 63) / 64 * 64;
+		e->args = aligned_alloc(64, (size_t)e->args_capacity);
 		if (!e->args) {
-			e->args_room = 0;
+			e->args_capacity = 0;
 			return rt_no_memory(err, NULL);
 		}
 	}
@@ -382,7 +397,7 @@ ready_to_launch(struct rt_emu *e, const struct rt_grid *g, const void *args,
 {
 	enum rt_status s;
 
-	e->entry = find(e, g->image, g->func);
+	e->entry = find_entry(e, g->image, g->func);
 	s = wrong_grid(g, e->entry, err);
 	if (s == RT_OK) {
 		s = copy_args(e, args, err);
@@ -399,7 +414,7 @@ ready_to_launch(struct rt_emu *e, const struct rt_grid *g, const void *args,
 	return s;
 }
 
-/* A box may not come when the memory that it goes to is another block's. */
+/* A box must not arrive when its shared memory belongs to another block. */
 static enum rt_status
 left_behind(const struct rt_emu *e, struct rt_error *err)
 {
@@ -428,7 +443,7 @@ rt_emu_launch(struct rt_emu *e, const struct rt_grid *g, const void *args,
 	e->grid = g;
 	e->err = err;
 	e->calls = &calls;
-	e->self = e->lib->tell(&calls);
+	e->self = e->lib->bind(&calls);
 	emu_now = e;
 	e->failed = false;
 	for (i = 0; i < n && !e->failed; i += g->cluster) {
@@ -441,3 +456,15 @@ rt_emu_launch(struct rt_emu *e, const struct rt_grid *g, const void *args,
 	emu_now = before;
 	return e->failed ? RT_RANGE : s;
 }
+
+const struct rt_emulator rt_emulator = {
+	.abi = RT_ABI_VERSION,
+	.open = rt_emu_open,
+	.close = rt_emu_close,
+	.allow = rt_emu_allow,
+	.map = rt_emu_map,
+	.args = rt_emu_args,
+	.functions = rt_emu_functions,
+	.function = rt_emu_function,
+	.launch = rt_emu_launch
+};

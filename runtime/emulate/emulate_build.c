@@ -1,7 +1,7 @@
 /*
- * emulate_build.c - from the text of kernels to a shared object, by the C
- * compiler.  What was compiled once is kept (cache.h), named for all that it
- * was made of; several ranks may make it at once, and the last one's stays.
+ * Compiles the text of kernels to a shared object with the C compiler.  The
+ * result is kept in the cache (cache.h), named for all that it was made of.
+ * Ranks that start together wait for one of them to compile.
  */
 #include "config.h"
 
@@ -26,7 +26,8 @@ enum {
 	PATH_BYTES = 1024, MAX_WORDS = 32, JOBS = 2
 };
 
-/* Beside the images: who they are, and how plain accesses are told. */
+/* Compiled with the images: the table of kernels, and the hooks of
+ * -fsanitize=thread, which report plain accesses. */
 static const char glue[] =
 	"#include \"emulate_call.h\"\n"
 	"#define ENDS __attribute__((weak, visibility(\"hidden\")))\n"
@@ -37,10 +38,10 @@ static const char glue[] =
 	"tls_model(\"initial-exec\")))\n"
 	"__thread struct emu_thread *emu_self HIDDEN;\n"
 	"__thread const struct emu_calls *emu HIDDEN;\n"
-	"static struct emu_thread **tell(const struct emu_calls *calls)\n"
+	"static struct emu_thread **bind(const struct emu_calls *calls)\n"
 	"{\n\temu = calls;\n\treturn &emu_self;\n}\n"
 	"const struct emu_library emu_library = { __start_emu_entries, "
-	"__stop_emu_entries, __ehdr_start, _end, tell };\n"
+	"__stop_emu_entries, __ehdr_start, _end, bind };\n"
 	"#define HOOK(n) \\\n"
 	"void __tsan_read##n(void *p) { emu->load(p, n); } \\\n"
 	"void __tsan_write##n(void *p) { emu->store(p, n); } \\\n"
@@ -69,18 +70,18 @@ static const char glue[] =
 /* ---- the command ---- */
 
 static const char *
-compiler(void)
+compiler_command(void)
 {
 	const char *p = getenv("LLMC_LINKER");
 
 	return p && *p ? p : CONFIG_LINKER;
 }
 
-/* What follows its name, which may have several words (`ccache gcc`). */
+/* The options after its name, which may have several words (`ccache gcc`). */
 static const char *
 compiler_options(void)
 {
-	const char *p = compiler();
+	const char *p = compiler_command();
 
 	while (*(p += strspn(p, " ")) && *p != '-') {
 		p += strcspn(p, " ");
@@ -100,7 +101,7 @@ flags_of(const struct rt_emu *e)
 		"-fno-stack-protector -Wno-psabi ";
 }
 
-/* What this CPU has, so that a product and a sum are one instruction. */
+/* Features of this CPU, so that a multiply and an add are one instruction. */
 static const char *
 machine_flags(void)
 {
@@ -115,7 +116,7 @@ machine_flags(void)
 int
 rt_emu_possible(void)
 {
-	const char *p = compiler(), *path = getenv("PATH");
+	const char *p = compiler_command(), *path = getenv("PATH");
 	size_t n = strcspn(p, " ");
 	char at[PATH_BYTES];
 
@@ -135,7 +136,7 @@ rt_emu_possible(void)
 	return 0;
 }
 
-struct command {
+struct compile_command {
 	char text[4096];
 	char *words[MAX_WORDS + JOBS + 1];
 	size_t used;
@@ -143,7 +144,7 @@ struct command {
 };
 
 static void
-add_word(struct command *c, const char *p, size_t n)
+add_word(struct compile_command *c, const char *p, size_t n)
 {
 	if (c->n < MAX_WORDS && c->used + n + 1 < sizeof c->text) {
 		c->words[c->n++] = c->text + c->used;
@@ -155,7 +156,7 @@ add_word(struct command *c, const char *p, size_t n)
 }
 
 static void
-add_words(struct command *c, const char *p)
+add_words(struct compile_command *c, const char *p)
 {
 	while (*(p += strspn(p, " "))) {
 		add_word(c, p, strcspn(p, " "));
@@ -164,9 +165,9 @@ add_words(struct command *c, const char *p)
 }
 
 static void
-add_name(struct command *c)
+add_name(struct compile_command *c)
 {
-	const char *p = compiler(), *end = compiler_options();
+	const char *p = compiler_command(), *end = compiler_options();
 
 	while ((p += strspn(p, " ")) < end) {
 		add_word(c, p, strcspn(p, " "));
@@ -182,10 +183,10 @@ struct kept {
 	struct rt_hash key;
 };
 
-/* Where it is made; while it is there, signals wait. */
+/* The folder where it is compiled; signals are delayed while it exists. */
 struct folder {
 	char path[PATH_BYTES];
-	const char *own_places;	/* an option of checked code */
+	const char *own_places;	/* an option for checked code */
 	struct rt_delay *delay;
 };
 
@@ -243,8 +244,8 @@ write_all(const struct rt_emu *e, const struct folder *f,
 /* ---- compiling ---- */
 
 static enum rt_status
-start(const struct folder *f, struct command *c, pid_t *pid,
-      struct rt_error *err)
+start_command(const struct folder *f, struct compile_command *c, pid_t *pid,
+	      struct rt_error *err)
 {
 	struct rt_where where = { NULL, NULL, -1 };
 	int error = rt_delay_spawn(f->delay, pid, c->words);
@@ -259,7 +260,7 @@ start(const struct folder *f, struct command *c, pid_t *pid,
 }
 
 static enum rt_status
-finish(const struct folder *f, pid_t pid, struct rt_error *err)
+wait_command(const struct folder *f, pid_t pid, struct rt_error *err)
 {
 	struct rt_where where = { NULL, NULL, -1 };
 	int status = 0;
@@ -271,13 +272,13 @@ finish(const struct folder *f, pid_t pid, struct rt_error *err)
 	return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? RT_OK
 		: rt_fail(err, RT_FORMAT, where, "kernels cannot be "
 			  "emulated: the C compiler `%s` refused their text: "
-			  "what it says stands above", compiler());
+			  "what it says stands above", compiler_command());
 }
 
 /*
- * A variable of wgmma must keep its place to itself, or another one there
- * looks as if it were touched.  GCC and clang have different words for it,
- * and what a compiler is called does not tell which it is.
+ * A variable of wgmma must not share its stack slot, or accesses to another
+ * variable there would look like accesses to it. GCC and clang have different
+ * options for that, and the name of a compiler does not tell which it is.
  */
 static const char *
 own_places(const struct folder *f)
@@ -286,23 +287,23 @@ own_places(const struct folder *f)
 	static const char clang[] = "-Xclang -disable-lifetime-markers";
 	static const char quiet[] = "exec \"$0\" \"$@\" 2>/dev/null";
 	char path[PATH_BYTES + 64];
-	struct command c = { .n = 0 };
+	struct compile_command c = { .n = 0 };
 	struct rt_error err;
 	pid_t pid = 0;
 
 	add_words(&c, "sh -c");
 	add_word(&c, quiet, sizeof quiet - 1);
-	add_words(&c, compiler());
+	add_words(&c, compiler_command());
 	add_words(&c, gcc);
 	add_words(&c, "-w -fsyntax-only");
 	snprintf(path, sizeof path, "%s/glue.c", f->path);
 	add_word(&c, path, strlen(path));
-	return start(f, &c, &pid, &err) == RT_OK &&
-	       finish(f, pid, &err) == RT_OK ? gcc : clang;
+	return start_command(f, &c, &pid, &err) == RT_OK &&
+	       wait_command(f, pid, &err) == RT_OK ? gcc : clang;
 }
 
-/* One file after the other in each of a few processes: `cc -c` of all in one
- * would leave a core idle. */
+/* A few processes compile one file at a time: `cc -c` of all files would use
+ * one core. */
 static enum rt_status
 compile_next(const struct rt_emu *e, const struct folder *f, int64_t i,
 	     pid_t *pid, struct rt_error *err)
@@ -311,12 +312,10 @@ compile_next(const struct rt_emu *e, const struct folder *f, int64_t i,
 	bool checked = e->flags & RT_EMU_CHECK;
 	const char *options = compiler_options();
 	char name[32], path[PATH_BYTES + 64];
-	struct command c = { .n = 0 };
+	struct compile_command c = { .n = 0 };
 
-	/*
-	 * The last of two options counts.  The user's may make compiling
-	 * quicker; but what checked code reports must not depend on them.
-	 */
+	/* The last of two options counts. The user's options may make compiling
+	 * faster, but what checked code reports must not depend on them. */
 	add_name(&c);
 	add_words(&c, checked ? options : ours);
 	add_words(&c, machine_flags());
@@ -333,7 +332,7 @@ compile_next(const struct rt_emu *e, const struct folder *f, int64_t i,
 	snprintf(path, sizeof path, "%s/%s", f->path, i < 0 ? "glue.c"
 		 : name);
 	add_word(&c, path, strlen(path));
-	return start(f, &c, pid, err);
+	return start_command(f, &c, pid, err);
 }
 
 static enum rt_status
@@ -347,25 +346,25 @@ compile_all(const struct rt_emu *e, const struct folder *f,
 
 	for (i = -1; i < e->images->n && s == RT_OK; i++) {
 		j = (j + 1) % JOBS;
-		s = running[j] ? finish(f, running[j], err) : RT_OK;
+		s = running[j] ? wait_command(f, running[j], err) : RT_OK;
 		running[j] = 0;
 		if (s == RT_OK) {
 			s = compile_next(e, f, i, &running[j], err);
 		}
 	}
 	for (j = 0; j < JOBS; j++) {
-		end = running[j] ? finish(f, running[j], err) : RT_OK;
+		end = running[j] ? wait_command(f, running[j], err) : RT_OK;
 		s = s == RT_OK ? end : s;
 	}
 	return s;
 }
 
-/* Objects are named in a file: a command has room for few words. */
+/* Objects are listed in a file: a command holds few words. */
 static enum rt_status
 link_all(const struct rt_emu *e, const struct folder *f, struct rt_error *err)
 {
 	char path[PATH_BYTES + 64];
-	struct command c = { .n = 0 };
+	struct compile_command c = { .n = 0 };
 	enum rt_status s;
 	FILE *list;
 	pid_t pid = 0;
@@ -386,15 +385,15 @@ link_all(const struct rt_emu *e, const struct folder *f, struct rt_error *err)
 		return rt_fail(err, RT_IO, where, "cannot write: %s",
 			       strerror(errno));
 	}
-	add_words(&c, compiler());
+	add_words(&c, compiler_command());
 	add_words(&c, "-shared -o");
 	snprintf(path, sizeof path, "%s/all.so", f->path);
 	add_word(&c, path, strlen(path));
 	snprintf(path, sizeof path, "@%s/glue.c", f->path);
 	add_word(&c, path, strlen(path));
 	add_words(&c, "-lm");
-	s = start(f, &c, &pid, err);
-	return s == RT_OK ? finish(f, pid, err) : s;
+	s = start_command(f, &c, &pid, err);
+	return s == RT_OK ? wait_command(f, pid, err) : s;
 }
 
 /* ---- what was compiled before ---- */
@@ -408,7 +407,7 @@ key_of(const struct rt_emu *e)
 	rt_hash_init(&h);
 	rt_hash_text(&h, "emulated kernels");
 	rt_hash_text(&h, glue);
-	rt_hash_text(&h, compiler());
+	rt_hash_text(&h, compiler_command());
 	rt_hash_text(&h, flags_of(e));
 	rt_hash_text(&h, machine_flags());
 	for (i = 0; i < e->images->ntexts; i++) {
@@ -423,7 +422,7 @@ key_of(const struct rt_emu *e)
 }
 
 static bool
-load(struct rt_emu *e, const char *path)
+load_library(struct rt_emu *e, const char *path)
 {
 	e->handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
 	e->lib = e->handle ? dlsym(e->handle, "emu_library") : NULL;
@@ -434,7 +433,7 @@ load(struct rt_emu *e, const char *path)
 	return e->lib != NULL;
 }
 
-/* What was linked, for those who come later. */
+/* Puts the shared object into the cache. */
 static void
 keep(const char *path, const struct kept *kept)
 {
@@ -477,7 +476,7 @@ build_in(struct rt_emu *e, struct folder *f, const struct kept *kept,
 		return s;
 	}
 	snprintf(path, sizeof path, "%s/all.so", f->path);
-	if (!load(e, path)) {
+	if (!load_library(e, path)) {
 		return rt_fail(err, RT_FORMAT, where, "compiled kernels "
 			       "cannot be loaded: %s", dlerror());
 	}
@@ -487,7 +486,7 @@ build_in(struct rt_emu *e, struct folder *f, const struct kept *kept,
 	return RT_OK;
 }
 
-/* In a folder of its own, which goes again. */
+/* Compiles in a new folder, which is removed afterwards. */
 static enum rt_status
 build_anew(struct rt_emu *e, struct rt_delay *h, const struct kept *kept,
 	   struct rt_error *err)
@@ -512,9 +511,8 @@ build_anew(struct rt_emu *e, struct rt_delay *h, const struct kept *kept,
 }
 
 /*
- * The bytes that were looked at, and no others, are loaded: from a file that
- * is this process's own and has no name afterwards.  An entry may be removed
- * or replaced at any time.
+ * An entry of the cache may be replaced at any time, so its bytes are checked,
+ * written to a private file, and loaded from there; then the file is removed.
  */
 static bool
 load_kept(struct rt_emu *e, const struct kept *kept)
@@ -532,7 +530,7 @@ load_kept(struct rt_emu *e, const struct kept *kept)
 		if (f) {
 			ok = fwrite(at, 1, n, f) == n;
 			ok &= fclose(f) == 0;
-			ok = ok && load(e, path);
+			ok = ok && load_library(e, path);
 		}
 		rt_scratch_remove(&made);
 	}
@@ -540,10 +538,8 @@ load_kept(struct rt_emu *e, const struct kept *kept)
 	return ok;
 }
 
-/*
- * Ranks of a plan come at once: one compiles, the others wait; who cannot
- * have the lock compiles as well.  Its file is of the one that compiles.
- */
+/* Of several ranks one compiles and the others wait.  A rank that cannot lock
+ * compiles as well.  The compiling rank removes the lock's file. */
 static enum rt_status
 build_locked(struct rt_emu *e, struct rt_delay *h, const struct kept *kept,
 	     struct rt_error *err)

@@ -1,13 +1,12 @@
 /*
- * emulate_call.h - what a kernel that runs on a CPU and the emulator know of
- * each other.  Compiled into the runtime, and a text among those that kernels
- * include: so it includes nothing, and a change of it changes the key of all
- * that was compiled with it.
+ * The interface between a kernel compiled for a CPU and the emulator.  It is
+ * compiled into the emulator, and is a file that kernels include: so it
+ * includes nothing, and a change of it changes the cache key of every kernel.
  */
 #ifndef RT_EMULATE_CALL_H
 #define RT_EMULATE_CALL_H
 
-/* What the text sees of the thread that it is. */
+/* What a kernel knows of the thread that runs it. */
 struct emu_thread {
 	int tid, lane, warp, threads;
 	int block[3], blocks[3];
@@ -24,20 +23,18 @@ enum {
 	EMU_ADD = 1, EMU_TRANS_A = 2, EMU_TRANS_B = 4
 };
 
-/*
- * What the emulator does for it.  Addresses of shared memory are numbers as
- * smem_addr gives them.
- */
+/* What the emulator does for a kernel. Addresses of shared memory are numbers,
+ * as smem_addr returns them. */
 struct emu_calls {
 	unsigned (*address)(const void *p);
 	/* n threads; 0: all of the block */
 	void (*sync)(int id, int n);
 	void (*arrive)(int id, int n);
 	void (*warp_sync)(void);
-	/* of the lane that each one names */
+	/* each lane reads the value of lane `from` */
 	unsigned (*shuffle)(unsigned x, int from);
 	unsigned (*warp_ballot)(int x);
-	void (*cp_async)(unsigned to, const void *from, int bytes, int room);
+	void (*cp_async)(unsigned to, const void *from, int bytes, int size);
 	void (*cp_commit)(void);
 	void (*cp_wait)(int n);
 	void (*ldsm)(unsigned *r, unsigned at, int n, int trans);
@@ -46,7 +43,7 @@ struct emu_calls {
 		    int kind);
 	void (*bar_init)(unsigned bar, int count);
 	void (*bar_fence)(void);
-	/* cta -1: this one's */
+	/* cta -1: that of this block */
 	void (*bar_arrive)(unsigned bar, int cta, int bytes);
 	void (*bar_wait)(unsigned bar, int parity);
 	void (*async_fence)(void);
@@ -66,7 +63,7 @@ struct emu_calls {
 	void (*all_arrive)(void);
 	void (*all_wait)(void);
 	unsigned (*address_in)(unsigned at, int cta);
-	/* of checked code: a load or a store in plain C; an atomic */
+	/* called by checked code: a plain load, a plain store, an atomic */
 	void (*load)(const void *p, long n);
 	void (*store)(const void *p, long n);
 	void (*atomic)(const void *p, long n);
@@ -80,13 +77,13 @@ struct emu_entry {
 	long args_bytes, threads;
 };
 
-/* What a compiled set of images says of itself. */
+/* The table that a compiled set of images exports. */
 struct emu_library {
 	const struct emu_entry *const *first, *const *end;
-	const char *from, *to;		/* its own constants and variables */
-	/* tells this thread of the system whom to call; returns where the
-	 * thread of the kernel that runs is to be named */
-	struct emu_thread **(*tell)(const struct emu_calls *calls);
+	const char *from, *to; /* the range of its constants and variables */
+	/* sets the functions to call on this thread of the system; returns
+	 * where to store the thread of the kernel that runs */
+	struct emu_thread **(*bind)(const struct emu_calls *calls);
 };
 
 #endif

@@ -1,8 +1,8 @@
 /*
- * emulate_check.c - shared memory as checked code finds it: for each four
- * bytes who wrote them, who read them, and what is on its way there.  Two
- * threads race for a byte if one of them writes it and neither has seen what
- * the other did (emulate_past.c).
+ * Shared memory in checked code: for each four bytes who wrote them, who read
+ * them, and which copies to them are under way. Two threads race for a byte if
+ * one of them writes it and neither is ordered after the other's access
+ * (emulate_past.c).
  */
 #include "runtime/emulate/emulate_shadow.h"
 
@@ -10,17 +10,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- who it was, for messages ---- */
+/* ---- names in messages ---- */
 
-struct name {
+struct thread_name {
 	char text[64];
 };
 
-static struct name
+static struct thread_name
 name_of(struct rt_emu *e, int who)
 {
 	int n = e->blocks[0].ntasks;
-	struct name x;
+	struct thread_name x;
 
 	if (who >= e->shadow->n - EMU_GROUPS) {
 		snprintf(x.text, sizeof x.text, "wgmma");
@@ -49,9 +49,9 @@ range_of(struct rt_emu *e, const struct emu_block *b, int64_t at, int64_t n)
 			       at + n };
 }
 
-/* The bytes of the range in its first cell, which it then has left behind. */
+/* The bytes of the range in its first cell; removes them from the range. */
 static uint8_t
-take(struct range *r)
+take_cell(struct range *r)
 {
 	int64_t from = r->at % 4, to = r->at - from + 4;
 
@@ -62,11 +62,11 @@ take(struct range *r)
 	return (uint8_t)from;
 }
 
-/* Who wrote these bytes, unseen by the thread; -1: nobody.  Atomics do not
- * race with each other. */
+/* A thread that wrote these bytes and is not ordered before t; -1: none.
+ * Atomics do not race with each other. */
 static int
-stranger(struct rt_emu *e, const struct emu_task *t, const struct emu_cell *c,
-	 uint8_t mask, bool atomic)
+racing_writer(struct rt_emu *e, const struct emu_task *t,
+	      const struct emu_cell *c, uint8_t mask, bool atomic)
 {
 	if (c->wmask & mask && !emu_knows(e, t, c->writer, c->wclock)) {
 		return c->writer;
@@ -79,15 +79,13 @@ static void
 check_write(struct rt_emu *e, const struct emu_task *t, struct range r,
 	    bool atomic)
 {
-	int64_t at;
 	int i;
 
 	while (r.at < r.end) {
 		struct emu_cell *c = r.cell;
-		uint8_t mask;
+		int64_t at = r.at;
+		uint8_t mask = take_cell(&r);
 
-		at = r.at;
-		mask = take(&r);
 		if (c->filling & mask) {
 			emu_fail(e, "writes to %lld of shared memory, which "
 				 "a copy that %s began still fills",
@@ -98,7 +96,7 @@ check_write(struct rt_emu *e, const struct emu_task *t, struct range r,
 				 "a product or a store of a box still reads",
 				 (long long)at);
 		}
-		i = stranger(e, t, c, mask, atomic);
+		i = racing_writer(e, t, c, mask, atomic);
 		if (i >= 0) {
 			emu_fail(e, "writes to %lld of shared memory, where "
 				 "%s wrote, with no barrier in between",
@@ -121,7 +119,7 @@ mark_write(struct range r, int who, uint32_t clock, bool plain)
 {
 	while (r.at < r.end) {
 		struct emu_cell *c = r.cell;
-		uint8_t mask = take(&r);
+		uint8_t mask = take_cell(&r);
 
 		c->writer = (uint16_t)who;
 		c->wclock = clock;
@@ -146,7 +144,7 @@ mark_atomic(struct range r, int who, uint32_t clock)
 {
 	while (r.at < r.end) {
 		struct emu_cell *c = r.cell;
-		uint8_t mask = take(&r);
+		uint8_t mask = take_cell(&r);
 
 		c->atomic = (uint16_t)who;
 		c->aclock = clock;
@@ -159,15 +157,13 @@ static void
 check_read(struct rt_emu *e, const struct emu_task *t, struct range r,
 	   bool async)
 {
-	int64_t at;
 	int who;
 
 	while (r.at < r.end) {
 		struct emu_cell *c = r.cell;
-		uint8_t mask;
+		int64_t at = r.at;
+		uint8_t mask = take_cell(&r);
 
-		at = r.at;
-		mask = take(&r);
 		if (c->filling & mask) {
 			emu_fail(e, "reads %lld of shared memory, which a "
 				 "copy still fills: nobody has waited for "
@@ -177,7 +173,7 @@ check_read(struct rt_emu *e, const struct emu_task *t, struct range r,
 			emu_fail(e, "reads %lld of shared memory, which "
 				 "nobody has written", (long long)at);
 		}
-		who = stranger(e, t, c, mask, false);
+		who = racing_writer(e, t, c, mask, false);
 		if (who >= 0) {
 			emu_fail(e, "reads %lld of shared memory, where %s "
 				 "wrote, with no barrier in between",
@@ -193,13 +189,13 @@ check_read(struct rt_emu *e, const struct emu_task *t, struct range r,
 	}
 }
 
-/* Two readers are remembered, the last ones. */
+/* The last two readers are remembered. */
 static void
 mark_read(struct range r, int who, uint32_t clock)
 {
 	while (r.at < r.end) {
 		struct emu_cell *c = r.cell;
-		uint8_t mask = take(&r);
+		uint8_t mask = take_cell(&r);
 
 		if (c->rmask[0] && c->reader[0] != who) {
 			c->reader[1] = c->reader[0];
@@ -234,9 +230,9 @@ is_allowed(struct rt_emu *e, const char *p, int64_t n)
 	return n == 0;
 }
 
-/* Where the nearest that is allowed lies. */
+/* Fails, naming the nearest memory that is allowed. */
 static _Noreturn void
-outside(struct rt_emu *e, const char *p, int64_t n, bool write)
+fail_outside(struct rt_emu *e, const char *p, int64_t n, bool write)
 {
 	int64_t best = INT64_MAX, far;
 	int i, at = 0;
@@ -260,13 +256,13 @@ void
 emu_check_global(struct rt_emu *e, const void *p, int64_t n, bool write)
 {
 	if (e->shadow && e->nallowed && !is_allowed(e, p, n)) {
-		outside(e, p, n, write);
+		fail_outside(e, p, n, write);
 	}
 }
 
 /* ---- plain loads and stores ---- */
 
-/* Sums and other registers that wgmma was told of. */
+/* Sums and other registers that a wgmma under way uses. */
 static void
 touch_sums(struct rt_emu *e, const char *p, long n, bool write)
 {
@@ -289,20 +285,21 @@ touch_sums(struct rt_emu *e, const char *p, long n, bool write)
 	}
 }
 
-/* What the text cannot help reading: who it is, and whom to call. */
+/* Variables of the library itself: the current thread, and the functions to
+ * call. */
 static bool
 is_own(const struct rt_emu *e, const char *p)
 {
 	const char *now = (const char *)e->now;
 	const char *calls = (const char *)e->calls;
-	/* the library's two variables lie side by side */
+	/* the two variables are next to each other */
 	const char *self = (const char *)e->self;
 
 	return (p >= self - 16 && p < self + 16) ||
-		(p >= now && p < now + sizeof *e->now) ||
-		(p >= calls && p < calls + sizeof *e->calls) ||
-		(p >= e->args && p < e->args + e->args_room) ||
-		(p >= e->lib->from && p < e->lib->to);
+	       (p >= now && p < now + sizeof *e->now) ||
+	       (p >= calls && p < calls + sizeof *e->calls) ||
+	       (p >= e->args && p < e->args + e->args_capacity) ||
+	       (p >= e->lib->from && p < e->lib->to);
 }
 
 static void
@@ -328,7 +325,7 @@ touch(const void *address, long n, bool write, bool atomic)
 		}
 		return;
 	}
-	if (p >= e->stacks && p < e->stacks + e->stack_room *
+	if (p >= e->stacks && p < e->stacks + e->stack_capacity *
 	    e->stack_bytes) {
 		touch_sums(e, p, n, write);
 		return;
@@ -339,7 +336,7 @@ touch(const void *address, long n, bool write, bool atomic)
 			 (long long)at, (long long)b->smem_bytes);
 	}
 	if (e->nallowed && !is_allowed(e, p, n) && !is_own(e, p)) {
-		outside(e, p, n, write);
+		fail_outside(e, p, n, write);
 	}
 }
 
@@ -378,7 +375,7 @@ mark_filling(struct range r, int who, bool filling)
 {
 	while (r.at < r.end) {
 		struct emu_cell *c = r.cell;
-		uint8_t mask = take(&r);
+		uint8_t mask = take_cell(&r);
 
 		c->filling = filling ? c->filling | mask
 			: c->filling & (uint8_t)~mask;
@@ -407,7 +404,7 @@ emu_check_landed(struct rt_emu *e, unsigned at, int64_t n)
 	}
 }
 
-/* Of 16 bytes that `t` and its three neighbours have a word each. */
+/* 16 bytes of which `t` and its three neighbours have a word each. */
 void
 emu_check_row(struct rt_emu *e, struct emu_task *t, unsigned at, bool write)
 {
@@ -434,7 +431,7 @@ mark_reading(struct range r, int n)
 	while (r.at < r.end) {
 		struct emu_cell *c = r.cell;
 
-		take(&r);
+		take_cell(&r);
 		c->reading = (uint16_t)(c->reading + n);
 	}
 }
@@ -453,7 +450,8 @@ emu_check_wg(struct rt_emu *e, unsigned at)
 	}
 }
 
-/* The product has been made: its operands may be written by who knows. */
+/* The product is done: a thread that has waited for it may overwrite its
+ * operands. */
 void
 emu_check_wg_read(struct rt_emu *e, unsigned at)
 {
@@ -505,8 +503,8 @@ emu_check_wg_tick(struct rt_emu *e)
 	}
 }
 
-/* All lanes have waited: the sums that no product under way adds to are
- * theirs again. */
+/* All lanes have waited: they may use the sums that no product under way adds
+ * to. */
 void
 emu_check_wg_done(struct rt_emu *e, struct emu_warp *w)
 {
@@ -553,7 +551,7 @@ emu_check_box(struct rt_emu *e, const struct emu_box *x,
 	switch (what) {
 	case EMU_BOX_LOAD:
 		if (!x->mbar->fenced) {
-			emu_fail(e, "the copying unit is told of an mbarrier "
+			emu_fail(e, "the copying unit is given an mbarrier "
 				 "with no fence_mbar_init behind its "
 				 "mbar_init");
 		}
@@ -618,10 +616,10 @@ emu_check_open_launch(struct rt_emu *e, struct rt_error *err)
 	s = e->shadow;
 	for (i = 0; s && i < e->nblocks; i++) {
 		n = e->blocks[i].smem_bytes / 4 + 1;
-		if (n > s->cell_room[i]) {
+		if (n > s->cell_capacity[i]) {
 			free(s->cells[i]);
 			s->cells[i] = malloc((size_t)n * sizeof **s->cells);
-			s->cell_room[i] = s->cells[i] ? n : 0;
+			s->cell_capacity[i] = s->cells[i] ? n : 0;
 		}
 		if (!s->cells[i]) {
 			return rt_no_memory(err, NULL);
@@ -643,16 +641,6 @@ emu_check_start(struct rt_emu *e)
 	if (e->shadow) {
 		emu_past_start(e);
 	}
-}
-
-void
-emu_check_end(struct rt_emu *e, struct emu_task *t)
-{
-	if (t->warp->nwg) {
-		emu_fail(e, "it ends with a wgmma that no wg_wait has waited "
-			 "for");
-	}
-	emu_tma_end(e, t);
 }
 
 void

@@ -1,7 +1,7 @@
 /*
- * emulate_fiber.c - threads of a GPU take turns.  A fibre starts one thread
- * after the other; once a thread waits, the fibre is that thread's until its
- * end, and another fibre starts the next.  So threads that wait for nobody
+ * Threads of a GPU, in turn on one thread of the system.  A fibre runs one
+ * thread after another; once a thread waits, the fibre is that thread's until
+ * it ends, and another fibre starts the next thread. So threads that never wait
  * cost no switch.
  */
 #include "runtime/emulate/emulate_inner.h"
@@ -18,12 +18,12 @@ enum {
 	SAID_BYTES = 256
 };
 
-/* What the text calls has no room for an argument that says whose it is. */
+/* A global, as the functions that kernels call have no argument for it. */
 _Thread_local struct rt_emu *emu_now;
 
 /* ---- stacks ---- */
 
-/* Of the address sanitizer, where it is built in. */
+/* Of the address sanitizer; NULL without it. */
 extern void __asan_unpoison_memory_region(const volatile void *at, size_t n)
 	__attribute__((weak));
 
@@ -31,9 +31,9 @@ void
 emu_stacks_free(struct rt_emu *e)
 {
 	if (e->stacks) {
-		size_t n = (size_t)(e->stack_bytes * e->stack_room);
+		size_t n = (size_t)(e->stack_bytes * e->stack_capacity);
 
-		/* else whoever gets these pages next inherits its marks */
+		/* else the next user of these pages inherits their marks */
 		if (__asan_unpoison_memory_region) {
 			__asan_unpoison_memory_region(e->stacks, n);
 		}
@@ -42,10 +42,10 @@ emu_stacks_free(struct rt_emu *e)
 	free(e->fibers);
 	e->stacks = NULL;
 	e->fibers = NULL;
-	e->stack_room = 0;
+	e->stack_capacity = 0;
 }
 
-/* Below each stack lies a page that nobody may touch. */
+/* Below each stack is a page without access. */
 static enum rt_status
 make_stacks(struct rt_emu *e, int64_t n, struct rt_error *err)
 {
@@ -62,7 +62,7 @@ make_stacks(struct rt_emu *e, int64_t n, struct rt_error *err)
 		e->stacks = NULL;
 		return rt_no_memory(err, NULL);
 	}
-	e->stack_room = n;
+	e->stack_capacity = n;
 	for (i = 0; i < n; i++) {
 		e->fibers[i].stack = e->stacks + i * e->stack_bytes;
 		if (mprotect(e->fibers[i].stack, GUARD_BYTES, PROT_NONE)) {
@@ -77,27 +77,27 @@ make_stacks(struct rt_emu *e, int64_t n, struct rt_error *err)
 enum rt_status
 emu_stacks(struct rt_emu *e, int64_t n, struct rt_error *err)
 {
-	enum rt_status s = n <= e->stack_room ? RT_OK
+	enum rt_status s = n <= e->stack_capacity ? RT_OK
 		: make_stacks(e, n, err);
-	unsigned room = 1;
+	unsigned capacity = 1;
 	struct emu_task **ready;
 
-	while (room < (unsigned)n) {
-		room *= 2;
+	while (capacity < (unsigned)n) {
+		capacity *= 2;
 	}
-	if (s != RT_OK || (e->ready && room <= e->mask + 1)) {
+	if (s != RT_OK || (e->ready && capacity <= e->mask + 1)) {
 		return s;
 	}
-	ready = realloc(e->ready, room * sizeof *ready);
+	ready = realloc(e->ready, capacity * sizeof *ready);
 	if (!ready) {
 		return rt_no_memory(err, NULL);
 	}
 	e->ready = ready;
-	e->mask = room - 1;
+	e->mask = capacity - 1;
 	return RT_OK;
 }
 
-/* ---- who goes on ---- */
+/* ---- scheduling ---- */
 
 uint64_t
 emu_random(struct rt_emu *e)
@@ -134,7 +134,7 @@ emu_wake_all(struct rt_emu *e, struct emu_task *const *t, int n)
 }
 
 static void
-be(struct rt_emu *e, struct emu_task *t)
+set_current(struct rt_emu *e, struct emu_task *t)
 {
 	e->now = t;
 	*e->self = &t->seen;
@@ -170,7 +170,8 @@ static void *
 fresh_fiber(struct rt_emu *e)
 {
 	struct emu_fiber *f = e->free_fibers;
-	/* tops a few lines apart, else all would share one set of a cache */
+	/* tops of stacks are a few lines apart, else all would use one set of a
+	 * cache */
 	size_t skew = (size_t)(f - e->fibers) % 61 * 64;
 
 	e->free_fibers = f->next;
@@ -178,18 +179,20 @@ fresh_fiber(struct rt_emu *e)
 }
 
 static size_t
-say_wait(char *to, size_t room, const struct emu_task *t)
+print_wait(char *to, size_t capacity, const struct emu_task *t)
 {
-	size_t n = (size_t)snprintf(to, room, "%sthread %d of block %d for ",
-				    room < SAID_BYTES ? ", " : "",
+	size_t n = (size_t)snprintf(to, capacity,
+				    "%sthread %d of block %d for ",
+				    capacity < SAID_BYTES ? ", " : "",
 				    t->seen.tid, t->seen.block[0]);
 
-	n = n < room ? n : room - 1;
-	n += (size_t)snprintf(to + n, room - n, t->waits, t->which, t->other);
-	return n < room ? n : room - 1;
+	n = n < capacity ? n : capacity - 1;
+	n += (size_t)snprintf(to + n, capacity - n, t->waits, t->which,
+			      t->other);
+	return n < capacity ? n : capacity - 1;
 }
 
-/* Those that wait, and for what, by the first few reasons. */
+/* Lists the threads that wait, each with its reason, up to a few. */
 static _Noreturn void
 deadlock(struct rt_emu *e)
 {
@@ -204,7 +207,7 @@ deadlock(struct rt_emu *e)
 			if (t->waits && !(last && last->block == t->block &&
 					  last->waits == t->waits &&
 					  last->which == t->which)) {
-				n += say_wait(text + n, sizeof text - n, t);
+				n += print_wait(text + n, sizeof text - n, t);
 				last = t;
 				said++;
 			}
@@ -213,9 +216,9 @@ deadlock(struct rt_emu *e)
 	emu_fail(e, "all threads wait: %s", text);
 }
 
-/* Somebody else goes on, until the one that has been saved is woken. */
+/* Switches to another thread; returns when the saved one is woken. */
 static void
-leave(struct rt_emu *e, void **save)
+switch_away(struct rt_emu *e, void **save)
 {
 	struct emu_task *t;
 
@@ -224,16 +227,16 @@ leave(struct rt_emu *e, void **save)
 			emu_switch(save, fresh_fiber(e));
 			return;
 		}
-		if (!emu_tma_deliver(e)) {
+		if (!e->deliver(e)) {
 			deadlock(e);
 		}
 	}
 	t = e->ready[e->head++ & e->mask];
 	if (save == &t->sp) {
-		be(e, t);
+		set_current(e, t);
 		return;
 	}
-	be(e, t);
+	set_current(e, t);
 	emu_switch(save, t->sp);
 }
 
@@ -245,7 +248,7 @@ emu_wait(struct rt_emu *e, const char *what, unsigned which, unsigned other)
 	t->waits = what;
 	t->which = which;
 	t->other = other;
-	leave(e, &t->sp);
+	switch_away(e, &t->sp);
 	t->waits = NULL;
 }
 
@@ -263,14 +266,14 @@ own_fiber(struct rt_emu *e)
 static void
 run_task(struct rt_emu *e, struct emu_task *t)
 {
-	be(e, t);
+	set_current(e, t);
 	e->entry->run(e->args);
-	emu_check_end(e, e->now);
+	e->end(e, e->now);
 	e->now->block->left--;
 	e->left--;
 }
 
-/* Starts threads while nobody who has waited can go on. */
+/* Starts new threads while no thread that has waited can continue. */
 static void
 fiber_main(void)
 {
@@ -286,13 +289,13 @@ fiber_main(void)
 			run_task(e, next_fresh(e));
 			continue;
 		}
-		if (e->head == e->tail && !emu_tma_deliver(e)) {
+		if (e->head == e->tail && !e->deliver(e)) {
 			deadlock(e);
 		}
 		if (e->head != e->tail) {
 			self->next = e->free_fibers;
 			e->free_fibers = self;
-			leave(e, &nowhere);
+			switch_away(e, &nowhere);
 		}
 	}
 }
@@ -306,7 +309,7 @@ emu_run(struct rt_emu *e)
 	e->fresh_block = e->fresh_task = 0;
 	e->failed = false;
 	e->free_fibers = NULL;
-	for (i = e->stack_room; i-- > 0;) {
+	for (i = e->stack_capacity; i-- > 0;) {
 		e->fibers[i].next = e->free_fibers;
 		e->free_fibers = &e->fibers[i];
 	}

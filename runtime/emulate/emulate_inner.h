@@ -1,6 +1,5 @@
 /*
- * emulate_inner.h - private to runtime/emulate*.c: threads, blocks and
- * clusters while they run.
+ * Private to emulate/: threads, blocks and clusters while they run.
  */
 #ifndef RT_EMULATE_INNER_H
 #define RT_EMULATE_INNER_H
@@ -17,54 +16,56 @@ enum {
 	EMU_MAX_CLUSTER = 16,
 	EMU_BARRIERS = 16,
 	EMU_MBARS = 512,	/* of a block */
-	/* where shared memory begins, as addresses are: not at 0, as on a GPU
-	 * that keeps the first 1024 bytes for itself */
+	/* the first address of shared memory, as a GPU keeps the first 1024
+	 * bytes for itself */
 	EMU_SMEM_BASE = 1024,
 	EMU_CTA_SHIFT = 24,
-	/* around shared memory, so that a slip hits nothing else */
+	/* unused bytes around shared memory, so that an access next to it hits
+	 * nothing else */
 	EMU_APART = 4096
 };
 
 struct emu_block;
 
-/* A copy that is on its way to or from shared memory. */
+/* A copy to shared memory that is under way. */
 struct emu_copy {
 	unsigned at;
 	const char *from;
-	int bytes, room, group;
+	int bytes, size, group;
 };
 
 /* A thread of a block. */
 struct emu_task {
-	struct emu_thread seen;		/* first: what the text points to */
-	void *sp;			/* while it waits */
-	/* for what, for who asks why nothing moves; NULL: it does not wait */
+	struct emu_thread seen; /* first: the kernel has a pointer to it */
+	void *sp;			/* saved while it waits */
+	/* what it waits for, for the report of a deadlock; NULL: it does not
+	 * wait */
 	const char *waits;
 	unsigned which, other;
 	struct emu_warp *warp;
 	struct emu_block *block;
-	struct emu_task *next;		/* in a list of those who wait */
-	/* what it gives to an instruction of its warp */
+	struct emu_task *next;		/* in a list of waiting threads */
+	/* its operands of an instruction of the whole warp */
 	void *ptr[3];
 	unsigned num[4];
 	uint64_t wide[2];
-	/* copies of this thread that are not there yet: cp.async */
+	/* cp.async copies of this thread that are under way */
 	struct emu_copy *copies;
-	int ncopies, room, group;
-	/* of the copying unit: reads of shared memory */
+	int ncopies, capacity, group;
+	/* of the copying unit: group of its stores */
 	int tma_group;
 	bool wg_fenced, cluster_arrived;
 };
 
-/* What all lanes do together. */
+/* A warp, and what its lanes do together. */
 struct emu_warp {
 	struct emu_task *lanes;		/* 32 of them */
 	int arrived;
-	const char *what;		/* that the first one asked for */
-	struct emu_wg *wg;		/* queue of wgmma */
-	int nwg, wg_room, wg_group;
+	const char *what; /* instruction that the first lane has come to */
+	struct emu_wg *wg;		/* wgmma instructions under way */
+	int nwg, wg_capacity, wg_group;
 	int64_t wg_base;		/* number of the first in the queue */
-	struct emu_task *behind;	/* waits for the other three warps */
+	struct emu_task *wg_waiter;	/* waits for the other three warps */
 };
 
 /* An instruction of a warp's quarter of a warpgroup, not yet executed. */
@@ -91,14 +92,14 @@ struct emu_mbar {
 };
 
 struct emu_block {
-	struct emu_thread seen;		/* what its threads have in common */
-	char *room, *smem;
+	struct emu_thread seen; /* what all its threads have in common */
+	char *memory, *smem;
 	int64_t smem_bytes;
 	struct emu_task *tasks;
 	struct emu_warp *warps;
 	int ntasks, left;
 	struct emu_barrier barriers[EMU_BARRIERS];
-	struct emu_task **waiting;	/* room of the barriers */
+	struct emu_task **waiting;	/* memory of the barriers' lists */
 	struct emu_mbar mbars[EMU_MBARS];
 	int nmbars;
 };
@@ -111,7 +112,8 @@ struct emu_map {
 	uint8_t ndims, elem, swizzle, magic;
 };
 
-/* A box on its way: a load's parts of several blocks are several of these. */
+/* A box that the copying unit moves. A load for several blocks has one for each
+ * block. */
 struct emu_box {
 	struct emu_map map;
 	int at[5];
@@ -121,7 +123,7 @@ struct emu_box {
 	unsigned smem;
 	int group;
 	bool store, add, taken, released;
-	char *data;			/* of a store that has been read */
+	char *data; /* of a store whose shared memory has been read */
 };
 
 struct emu_fiber {
@@ -135,8 +137,13 @@ struct rt_emu {
 	int flags;
 	void *handle;
 	const struct emu_library *lib;
-	struct emu_thread **self;	/* the library's */
+	/* where the library keeps the current thread */
+	struct emu_thread **self;
 	const struct emu_calls *calls;
+	/* called by the scheduler: completes a box that is under way, false if
+	 * there is none; ends a thread that has returned */
+	bool (*deliver)(struct rt_emu *e);
+	void (*end)(struct rt_emu *e, struct emu_task *t);
 	uint64_t seed, random;
 	struct rt_error *err;
 	bool failed;
@@ -145,35 +152,35 @@ struct rt_emu {
 	const struct emu_entry *entry;
 	const struct rt_grid *grid;
 	char *args;
-	int64_t args_room;
-	/* of the cluster */
+	int64_t args_capacity;
+	/* of the current cluster */
 	struct emu_block *blocks;
-	int nblocks, block_room;
-	int fresh_block, fresh_task;	/* the next to be started */
+	int nblocks, block_capacity;
+	int fresh_block, fresh_task;	/* the next thread to be started */
 	int left;			/* tasks of all its blocks */
 	int cluster_arrived, cluster_phase;
 	struct emu_task *cluster_first;
 	struct emu_box *boxes;
-	int nboxes, box_room;
-	/* threads that can go on, a ring; room is a power of 2 */
+	int nboxes, box_capacity;
+	/* threads that can continue, a ring; its capacity is a power of 2 */
 	struct emu_task **ready;
 	unsigned head, tail, mask;
 	struct emu_task *now;
 	void *main_sp;
 	/* stacks */
 	char *stacks;
-	int64_t stack_bytes, nstacks, stack_room;
+	int64_t stack_bytes, nstacks, stack_capacity;
 	struct emu_fiber *fibers, *free_fibers;
-	/* memory that kernels may touch, in order */
+	/* memory that kernels may access, sorted */
 	struct emu_range {
 		const char *p;
 		int64_t bytes;
 	} *allowed;
-	int nallowed, allowed_room;
+	int nallowed, allowed_capacity;
 	struct emu_shadow *shadow;
 };
 
-/* The one that runs on this thread of the system. */
+/* The emulator that runs on this thread of the system. */
 extern _Thread_local struct rt_emu *emu_now;
 
 /* ---- emulate_build.c ---------------------------------------------------- */
@@ -184,22 +191,26 @@ enum rt_status emu_build(struct rt_emu *e, struct rt_error *err);
 
 enum rt_status emu_stacks(struct rt_emu *e, int64_t n, struct rt_error *err);
 void emu_stacks_free(struct rt_emu *e);
-/* Runs all tasks of the cluster to their end; false: something failed. */
+/* Runs all threads of the cluster to their end; false: one of them failed. */
 bool emu_run(struct rt_emu *e);
-/* The task that runs waits, for what the message says, until it is woken. */
+/* The current thread waits, for the reason of the message, until it is
+ * woken. */
 void emu_wait(struct rt_emu *e, const char *what, unsigned which,
 	      unsigned other);
 void emu_wake(struct rt_emu *e, struct emu_task *t);
 void emu_wake_all(struct rt_emu *e, struct emu_task *const *t, int n);
-/* Says what is wrong with what the thread does, and ends the launch. */
+/* Reports a mistake of the current thread, and ends the launch. */
 _Noreturn void emu_fail(struct rt_emu *e, const char *fmt, ...)
 	RT_PRINTF(2, 3);
 uint64_t emu_random(struct rt_emu *e);
 
 /* ---- emulate_sync.c ----------------------------------------------------- */
 
-/* Whether all lanes are there: the last one is told so at once, and does for
- * all what is to do, then calls emu_warp_go; others are, when it did. */
+/*
+ * Waits until all lanes have come. Returns true to the last one, which acts for
+ * all lanes and then calls emu_warp_go; the other lanes return false after
+ * that.
+ */
 bool emu_warp_meet(struct rt_emu *e, const char *what);
 void emu_warp_go(struct rt_emu *e);
 void emu_sync(int id, int n);
@@ -215,10 +226,11 @@ void emu_cluster_wait(void);
 void emu_ldsm(unsigned *r, unsigned at, int n, int trans);
 void emu_stsm(unsigned at, const unsigned *r, int n, int trans);
 void emu_mma(float *c, const unsigned *a, const unsigned *b, int kind);
-/* c[0 .. n) = a[0 .. depth) times rows of b that are `apart`. */
+/* c[0 .. n) = a[0 .. depth) times rows of b, `apart` elements from row to
+ * row. */
 void emu_row(const float *a, const float *b, int apart, int depth, int n,
 	     float *c);
-/* An element as it lies in memory. */
+/* The value of an element of memory. */
 float emu_bf16(unsigned x);
 float emu_f16(unsigned x);
 float emu_e4m3(unsigned x);
@@ -232,15 +244,19 @@ void emu_wg_fence(void);
 void emu_wg_commit(void);
 void emu_wg_wait(int n);
 
-/* ---- emulate_copy.c ----------------------------------------------------- */
+/* ---- emulate_address.c -------------------------------------------------- */
 
 unsigned emu_address(const void *p);
 unsigned emu_map_cta(unsigned at, int cta);
-/* Where it lies, for n bytes on `align`; fails if not in shared memory. */
+/* The host's address of n bytes, aligned to `align`; fails if they are not in
+ * shared memory. */
 char *emu_smem(struct rt_emu *e, unsigned at, int64_t n, int64_t align,
 	       const char *what);
 struct emu_block *emu_block_of(struct rt_emu *e, unsigned at);
-void emu_cp_async(unsigned to, const void *from, int bytes, int room);
+
+/* ---- emulate_copy.c ----------------------------------------------------- */
+
+void emu_cp_async(unsigned to, const void *from, int bytes, int size);
 void emu_cp_commit(void);
 void emu_cp_wait(int n);
 
@@ -262,13 +278,14 @@ void emu_tma_store(const void *map, unsigned from, int n, const int *at,
 		   int add);
 void emu_tma_commit(void);
 void emu_tma_wait(int n, int read);
-/* One box, if there is one, gets where it goes. */
+/* Completes one box, if one is under way. */
 bool emu_tma_deliver(struct rt_emu *e);
 
-/* The thread has ended: what it stored is written, or was never waited for. */
+/* The thread has ended: its stores are completed, or reported if it never
+ * waited for them. */
 void emu_tma_end(struct rt_emu *e, struct emu_task *t);
 
-/* ---- emulate_check.c: what checked code tells, and who reads it ---------- */
+/* ---- emulate_check.c: accesses of checked code -------------------------- */
 
 enum emu_mbar_event {
 	EMU_MBAR_INIT, EMU_MBAR_ARRIVE, EMU_MBAR_LANDED, EMU_MBAR_OPEN,
@@ -289,9 +306,9 @@ void emu_fence_async(void);
 void emu_regs(int n, int more);
 enum rt_status emu_check_open_launch(struct rt_emu *e, struct rt_error *err);
 void emu_check_start(struct rt_emu *e);
-void emu_check_end(struct rt_emu *e, struct emu_task *t);
 void emu_check_free(struct rt_emu *e);
-/* Threads that wait for each other: what came before is seen behind. */
+/* Threads that synchronize: accesses before are ordered before accesses
+ * after. */
 void emu_check_arrive(struct rt_emu *e, struct emu_barrier *x);
 void emu_check_join(struct rt_emu *e, struct emu_barrier *x,
 		    struct emu_task *t);
@@ -301,7 +318,7 @@ void emu_check_cluster(struct rt_emu *e, bool wait);
 void emu_check_mbar(struct rt_emu *e, struct emu_mbar *m,
 		    enum emu_mbar_event what);
 void emu_check_mbar_fence(struct rt_emu *e);
-/* Shared memory that instructions read and write. */
+/* Accesses to shared memory by instructions. */
 void emu_check_global(struct rt_emu *e, const void *p, int64_t n, bool write);
 void emu_check_issue(struct rt_emu *e, unsigned at, int64_t n);
 void emu_check_landed(struct rt_emu *e, unsigned at, int64_t n);

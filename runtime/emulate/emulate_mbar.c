@@ -1,10 +1,10 @@
 /*
- * emulate_mbar.c - barriers in shared memory: a phase ends when all that are
- * expected have arrived, and all bytes that were announced are there.
+ * Barriers in shared memory: a phase ends when all expected threads have
+ * arrived and all announced bytes have come.
  *
- * PTX ISA, "Parallel Synchronization and Communication Instructions:
- * mbarrier".  Shared memory holds which one it is, so that one that has been
- * written over is found out.
+ * PTX ISA, "Parallel Synchronization and Communication Instructions: mbarrier".
+ * Shared memory holds the barrier's number, so that one that was overwritten is
+ * detected.
  */
 #include "runtime/emulate/emulate_inner.h"
 
@@ -93,7 +93,7 @@ complete(struct rt_emu *e, struct emu_mbar *m)
 	m->first = NULL;
 }
 
-/* Bytes have come: fewer are awaited. */
+/* Bytes have come: fewer are expected. */
 void
 emu_mbar_bytes(struct rt_emu *e, struct emu_mbar *m, int64_t n)
 {
@@ -126,7 +126,7 @@ emu_mbar_arrive(unsigned bar, int cta, int bytes)
 	complete(e, m);
 }
 
-/* Passes if the phase of this parity is over: the one before the current. */
+/* Returns once the phase of this parity is over: the one before the current. */
 void
 emu_mbar_wait(unsigned bar, int parity)
 {

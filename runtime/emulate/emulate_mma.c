@@ -1,8 +1,8 @@
 /*
- * emulate_mma.c - matrices of a warp, with fragments as PTX lays them over the
- * lanes: "Matrix Fragments for mma.m16n8k16" and its neighbours.  A register
- * holds as many elements, side by side along k, as fit it; so one rule covers
- * all types.
+ * Matrix products of a warp.  Fragments are laid over the lanes as in the PTX
+ * ISA, "Matrix Fragments for mma.m16n8k16" and its neighbours. A register holds
+ * as many elements, contiguous along k, as fit into it; so one rule covers all
+ * types.
  */
 #include "runtime/emulate/emulate_inner.h"
 
@@ -11,7 +11,7 @@
 /* ---- elements ---- */
 
 static float
-bits(uint32_t x)
+float_of_bits(uint32_t x)
 {
 	float f;
 
@@ -22,15 +22,15 @@ bits(uint32_t x)
 float
 emu_bf16(unsigned x)
 {
-	return bits(x << 16);
+	return float_of_bits(x << 16);
 }
 
 float
 emu_f16(unsigned x)
 {
 	uint32_t m = x & 0x7fff;
-	float f = m >= 0x7c00 ? bits(m << 13 | 0x7f800000)
-		: bits(m << 13) * 0x1p112f;
+	float f = m >= 0x7c00 ? float_of_bits(m << 13 | 0x7f800000)
+		: float_of_bits(m << 13) * 0x1p112f;
 
 	return x & 0x8000 ? -f : f;
 }
@@ -39,7 +39,8 @@ float
 emu_e4m3(unsigned x)
 {
 	uint32_t m = x & 0x7f;
-	float f = m == 0x7f ? bits(0x7fc00000) : bits(m << 20) * 0x1p120f;
+	float f = m == 0x7f ? float_of_bits(0x7fc00000)
+			    : float_of_bits(m << 20) * 0x1p120f;
 
 	return x & 0x80 ? -f : f;
 }
@@ -50,24 +51,24 @@ emu_e5m2(unsigned x)
 	return emu_f16((x & 0xff) << 8);
 }
 
-/* The elements of a register; how many. */
+/* Writes the elements of a register; returns how many. */
 static int
-unpack(unsigned r, int kind, float *out)
+unpack_register(unsigned r, int kind, float *out)
 {
 	int i;
 
 	switch (kind) {
 	case EMU_BF16:
-		out[0] = bits(r << 16);
-		out[1] = bits(r & 0xffff0000);
+		out[0] = float_of_bits(r << 16);
+		out[1] = float_of_bits(r & 0xffff0000);
 		return 2;
 	case EMU_F16:
 		out[0] = emu_f16(r & 0xffff);
 		out[1] = emu_f16(r >> 16);
 		return 2;
 	case EMU_TF32:
-		/* the unit does not look at the last 13 bits */
-		out[0] = bits(r & 0xffffe000);
+		/* the tensor core ignores the last 13 bits */
+		out[0] = float_of_bits(r & 0xffffe000);
 		return 1;
 	default:
 		for (i = 0; i < 4; i++) {
@@ -86,7 +87,7 @@ struct product {
 	int k;
 };
 
-/* Two elements of 16 bits in each register: what most products are of. */
+/* Two 16-bit elements in each register: the most frequent products. */
 static void
 gather_bf16(const struct emu_warp *w, struct product *p)
 {
@@ -101,19 +102,20 @@ gather_bf16(const struct emu_warp *w, struct product *p)
 		for (i = 0; i < 4; i++) {
 			float *to = &p->a[g + i % 2 * 8][t + i / 2 * 8];
 
-			to[0] = bits(a[i] << 16);
-			to[1] = bits(a[i] & 0xffff0000);
+			to[0] = float_of_bits(a[i] << 16);
+			to[1] = float_of_bits(a[i] & 0xffff0000);
 		}
 		for (i = 0; i < 2; i++) {
-			p->b[t + i * 8][g] = bits(b[i] << 16);
-			p->b[t + i * 8 + 1][g] = bits(b[i] & 0xffff0000);
+			p->b[t + i * 8][g] = float_of_bits(b[i] << 16);
+			p->b[t + i * 8 + 1][g] =
+				float_of_bits(b[i] & 0xffff0000);
 		}
 	}
 	p->k = 16;
 }
 
 static void
-gather(const struct emu_warp *w, int kind, struct product *p)
+gather_fragments(const struct emu_warp *w, int kind, struct product *p)
 {
 	float x[4];
 	int lane, g, t, i, j, n = 0;
@@ -125,14 +127,14 @@ gather(const struct emu_warp *w, int kind, struct product *p)
 		g = lane / 4;
 		t = lane % 4;
 		for (i = 0; i < 4; i++) {
-			n = unpack(a[i], kind, x);
+			n = unpack_register(a[i], kind, x);
 			for (j = 0; j < n; j++) {
 				p->a[g + i % 2 * 8][t * n + i / 2 * 4 * n +
 						    j] = x[j];
 			}
 		}
 		for (i = 0; i < 2; i++) {
-			n = unpack(b[i], kind, x);
+			n = unpack_register(b[i], kind, x);
 			for (j = 0; j < n; j++) {
 				p->b[t * n + i * 4 * n + j][g] = x[j];
 			}
@@ -141,10 +143,8 @@ gather(const struct emu_warp *w, int kind, struct product *p)
 	p->k = 8 * n;
 }
 
-/*
- * Eight columns at a time: one vector of what most CPUs have, in a loop that
- * compilers see as one.
- */
+/* Eight columns at a time: one vector on most CPUs, in a loop that compilers
+ * vectorize. */
 static inline __attribute__((always_inline)) void
 row(const float *a, const float *b, int apart, int depth, int n, float *c)
 {
@@ -227,7 +227,7 @@ emu_mma(float *c, const unsigned *a, const unsigned *b, int kind)
 	if (kind == EMU_BF16) {
 		gather_bf16(t->warp, &p);
 	} else {
-		gather(t->warp, kind, &p);
+		gather_fragments(t->warp, kind, &p);
 	}
 	for (m = 0; m < 16; m++) {
 		emu_row(p.a[m], &p.b[0][0], 8, p.k, 8, sum);
@@ -243,9 +243,9 @@ emu_mma(float *c, const unsigned *a, const unsigned *b, int kind)
 
 /* ---- ldmatrix, stmatrix: 8 rows of 16 bytes, from addresses of 8 lanes --- */
 
-/* The half of a row that a lane has, as both tell it. */
+/* The part of a row that a lane has, the same for both. */
 static void
-place(int lane, int i, int trans, int *row, int *col)
+row_and_col(int lane, int i, int trans, int *row, int *col)
 {
 	*row = trans ? lane % 4 * 2 + i : lane / 4;
 	*col = trans ? lane / 4 : lane % 4 * 2 + i;
@@ -277,7 +277,7 @@ emu_ldsm(unsigned *r, unsigned at, int n, int trans)
 		r = lanes[lane].ptr[0];
 		for (j = 0; j < n; j++) {
 			for (i = 0; i < 2; i++) {
-				place(lane, i, trans, &row, &col);
+				row_and_col(lane, i, trans, &row, &col);
 				memcpy(&x[i], rows[8 * j + row] + 2 * col, 2);
 			}
 			r[j] = (unsigned)x[1] << 16 | x[0];
@@ -311,7 +311,7 @@ emu_stsm(unsigned at, const unsigned *r, int n, int trans)
 		r = lanes[lane].ptr[0];
 		for (j = 0; j < n; j++) {
 			for (i = 0; i < 2; i++) {
-				place(lane, i, trans, &row, &col);
+				row_and_col(lane, i, trans, &row, &col);
 				x = (uint16_t)(r[j] >> 16 * i);
 				memcpy(rows[8 * j + row] + 2 * col, &x, 2);
 			}

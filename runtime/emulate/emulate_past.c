@@ -1,6 +1,6 @@
 /*
- * emulate_past.c - who has seen what whom did: vector clocks.  A thread's past
- * is shared with all that came through the same barrier, and its own clock
+ * Which accesses each thread is ordered after: vector clocks. All threads that
+ * came through the same barrier share one past, and each has its own clock
  * beside it; so a barrier of n threads costs n steps, not n squared.
  *
  * Flanagan, Freund, "FastTrack: efficient and precise dynamic race detection"
@@ -17,7 +17,7 @@ static struct emu_past *
 make_past(const struct emu_shadow *s)
 {
 	return malloc(sizeof(struct emu_past) +
-		      (size_t)s->past_room * sizeof(uint32_t));
+		      (size_t)s->past_capacity * sizeof(uint32_t));
 }
 
 static struct emu_past *
@@ -38,7 +38,7 @@ new_past(struct emu_shadow *s)
 }
 
 static void
-drop(struct emu_shadow *s, struct emu_past **p)
+drop_past(struct emu_shadow *s, struct emu_past **p)
 {
 	if (*p && --(*p)->refs == 0) {
 		(*p)->next = s->free;
@@ -48,16 +48,16 @@ drop(struct emu_shadow *s, struct emu_past **p)
 }
 
 static void
-set(struct emu_shadow *s, struct emu_past **p, struct emu_past *to)
+set_past(struct emu_shadow *s, struct emu_past **p, struct emu_past *to)
 {
 	to->refs++;
-	drop(s, p);
+	drop_past(s, p);
 	*p = to;
 }
 
 static void
-merge(const struct emu_shadow *s, struct emu_past *to,
-      const struct emu_past *from)
+merge_past(const struct emu_shadow *s, struct emu_past *to,
+	   const struct emu_past *from)
 {
 	int i;
 
@@ -67,9 +67,9 @@ merge(const struct emu_shadow *s, struct emu_past *to,
 	}
 }
 
-/* p, and what b has seen.  Threads side by side ask for the same. */
+/* Merges b into p.  Neighbouring threads ask for the same merge. */
 static void
-join(struct emu_shadow *s, struct emu_past **p, struct emu_past *b)
+join_past(struct emu_shadow *s, struct emu_past **p, struct emu_past *b)
 {
 	struct emu_past *all;
 
@@ -77,17 +77,17 @@ join(struct emu_shadow *s, struct emu_past **p, struct emu_past *b)
 		return;
 	}
 	if (s->join_a == *p && s->join_b == b) {
-		set(s, p, s->joined);
+		set_past(s, p, s->joined);
 		return;
 	}
 	all = new_past(s);
 	memcpy(all->at, (*p)->at, (size_t)s->n * sizeof all->at[0]);
-	merge(s, all, b);
-	set(s, &s->join_a, *p);
-	set(s, &s->join_b, b);
-	drop(s, &s->joined);
+	merge_past(s, all, b);
+	set_past(s, &s->join_a, *p);
+	set_past(s, &s->join_b, b);
+	drop_past(s, &s->joined);
 	s->joined = all;
-	set(s, p, all);
+	set_past(s, p, all);
 }
 
 /* ---- threads ---- */
@@ -112,9 +112,9 @@ emu_knows(struct rt_emu *e, const struct emu_task *t, int who, uint32_t clock)
 	return who == self || e->shadow->knowers[self].past->at[who] >= clock;
 }
 
-/* Adds what a thread has done until now; what it does next is new. */
+/* Adds what a thread has done so far; its later accesses get a new clock. */
 static void
-grow(struct rt_emu *e, struct emu_grown *g, const struct emu_task *t)
+grow_past(struct rt_emu *e, struct emu_grown *g, const struct emu_task *t)
 {
 	struct emu_shadow *s = e->shadow;
 	struct emu_knower *k = emu_knower(e, t);
@@ -123,19 +123,19 @@ grow(struct rt_emu *e, struct emu_grown *g, const struct emu_task *t)
 		g->all = new_past(s);
 		memcpy(g->all->at, k->past->at,
 		       (size_t)s->n * sizeof g->all->at[0]);
-		set(s, &g->last, k->past);
+		set_past(s, &g->last, k->past);
 	} else if (g->last != k->past) {
-		merge(s, g->all, k->past);
-		set(s, &g->last, k->past);
+		merge_past(s, g->all, k->past);
+		set_past(s, &g->last, k->past);
 	}
 	g->all->at[emu_index(e, t)] = k->clock++;
 }
 
 static void
-forget(struct emu_shadow *s, struct emu_grown *g)
+reset_grown(struct emu_shadow *s, struct emu_grown *g)
 {
-	drop(s, &g->all);
-	drop(s, &g->last);
+	drop_past(s, &g->all);
+	drop_past(s, &g->last);
 }
 
 /* ---- barriers ---- */
@@ -152,7 +152,7 @@ void
 emu_check_arrive(struct rt_emu *e, struct emu_barrier *x)
 {
 	if (e->shadow) {
-		grow(e, grown_of(e, x), e->now);
+		grow_past(e, grown_of(e, x), e->now);
 	}
 }
 
@@ -160,8 +160,8 @@ void
 emu_check_join(struct rt_emu *e, struct emu_barrier *x, struct emu_task *t)
 {
 	if (e->shadow) {
-		set(e->shadow, &emu_knower(e, t)->past,
-		    grown_of(e, x)->all);
+		set_past(e->shadow, &emu_knower(e, t)->past,
+			 grown_of(e, x)->all);
 	}
 }
 
@@ -176,7 +176,7 @@ emu_check_open(struct rt_emu *e, struct emu_barrier *x)
 	for (i = 0; i < x->waiting; i++) {
 		emu_check_join(e, x, x->who[i]);
 	}
-	forget(e->shadow, grown_of(e, x));
+	reset_grown(e->shadow, grown_of(e, x));
 }
 
 void
@@ -189,15 +189,15 @@ emu_check_warp(struct rt_emu *e, struct emu_warp *w)
 		return;
 	}
 	for (i = 0; i < 32; i++) {
-		grow(e, &g, &w->lanes[i]);
+		grow_past(e, &g, &w->lanes[i]);
 	}
 	for (i = 0; i < 32; i++) {
-		set(e->shadow, &emu_knower(e, &w->lanes[i])->past, g.all);
+		set_past(e->shadow, &emu_knower(e, &w->lanes[i])->past, g.all);
 	}
-	forget(e->shadow, &g);
+	reset_grown(e->shadow, &g);
 }
 
-/* Those of the next phase may arrive before all have left this one. */
+/* Threads of the next phase may arrive before all have left this one. */
 void
 emu_check_cluster(struct rt_emu *e, bool wait)
 {
@@ -209,13 +209,13 @@ emu_check_cluster(struct rt_emu *e, bool wait)
 		return;
 	}
 	if (wait) {
-		join(s, &emu_knower(e, t)->past, s->cluster[phase].all);
+		join_past(s, &emu_knower(e, t)->past, s->cluster[phase].all);
 		return;
 	}
 	if (e->cluster_arrived == 0) {
-		forget(s, &s->cluster[phase]);
+		reset_grown(s, &s->cluster[phase]);
 	}
-	grow(e, &s->cluster[phase], t);
+	grow_past(e, &s->cluster[phase], t);
 }
 
 /* ---- mbarriers ---- */
@@ -252,20 +252,20 @@ emu_past_learn(struct rt_emu *e, struct emu_task *t, int other,
 	if (k->past->at[other] >= clock) {
 		return;
 	}
-	/* the past of the thread beside it, if that has just learnt it */
+	/* the neighbouring thread's past, if that has just learnt the same */
 	if (s->joined && s->join_a == k->past && !s->join_b &&
 	    s->joined->at[other] == clock) {
-		set(s, &k->past, s->joined);
+		set_past(s, &k->past, s->joined);
 		return;
 	}
 	news = new_past(s);
 	memcpy(news->at, k->past->at, (size_t)s->n * sizeof news->at[0]);
 	news->at[other] = clock;
-	set(s, &s->join_a, k->past);
-	drop(s, &s->join_b);
-	drop(s, &s->joined);
+	set_past(s, &s->join_a, k->past);
+	drop_past(s, &s->join_b);
+	drop_past(s, &s->joined);
 	s->joined = news;
-	set(s, &k->past, news);
+	set_past(s, &k->past, news);
 }
 
 static void
@@ -299,14 +299,14 @@ emu_check_mbar(struct rt_emu *e, struct emu_mbar *m, enum emu_mbar_event what)
 	g = &s->mbars[block][i];
 	switch (what) {
 	case EMU_MBAR_INIT:
-		forget(s, g);
-		drop(s, &s->over[block][i]);
+		reset_grown(s, g);
+		drop_past(s, &s->over[block][i]);
 		s->made[block][i].who = (uint16_t)emu_index(e, e->now);
 		s->made[block][i].clock = emu_knower(e, e->now)->clock;
 		break;
 	case EMU_MBAR_ARRIVE:
 		use_mbar(e, m, block, i);
-		grow(e, g, e->now);
+		grow_past(e, g, e->now);
 		break;
 	case EMU_MBAR_LANDED:
 		other = emu_copier(e, m);
@@ -318,14 +318,14 @@ emu_check_mbar(struct rt_emu *e, struct emu_mbar *m, enum emu_mbar_event what)
 		g->all->at[other] = s->clocks[other - (s->n - EMU_OTHERS)];
 		break;
 	case EMU_MBAR_OPEN:
-		drop(s, &s->over[block][i]);
+		drop_past(s, &s->over[block][i]);
 		s->over[block][i] = g->all;
 		g->all = NULL;
-		forget(s, g);
+		reset_grown(s, g);
 		break;
 	case EMU_MBAR_WAIT:
 		use_mbar(e, m, block, i);
-		join(s, &emu_knower(e, e->now)->past, s->over[block][i]);
+		join_past(s, &emu_knower(e, e->now)->past, s->over[block][i]);
 		break;
 	}
 }
@@ -351,7 +351,7 @@ emu_past_free(struct rt_emu *e)
 
 	emu_past_start(e);
 	for (p = NULL; s->n >= 0 && s->nknowers > 0; s->nknowers--) {
-		drop(s, &s->knowers[s->nknowers - 1].past);
+		drop_past(s, &s->knowers[s->nknowers - 1].past);
 	}
 	while (s->free) {
 		p = s->free;
@@ -371,7 +371,7 @@ make_room(struct rt_emu *e, struct rt_error *err)
 	struct emu_shadow *s = e->shadow;
 	size_t n = (size_t)e->nblocks;
 
-	if (e->nblocks > s->block_room) {
+	if (e->nblocks > s->block_capacity) {
 		free(s->bars);
 		free(s->mbars);
 		free(s->over);
@@ -381,15 +381,15 @@ make_room(struct rt_emu *e, struct rt_error *err)
 		s->over = calloc(n, sizeof *s->over);
 		s->made = calloc(n, sizeof *s->made);
 		if (!s->bars || !s->mbars || !s->over || !s->made) {
-			s->block_room = 0;
+			s->block_capacity = 0;
 			return rt_no_memory(err, NULL);
 		}
-		s->block_room = e->nblocks;
+		s->block_capacity = e->nblocks;
 	}
 	return RT_OK;
 }
 
-/* Room for the threads of the launch. */
+/* Memory for the threads of the launch. */
 enum rt_status
 emu_past_open(struct rt_emu *e, struct rt_error *err)
 {
@@ -400,31 +400,32 @@ emu_past_open(struct rt_emu *e, struct rt_error *err)
 
 	emu_past_start(e);
 	while (s->nknowers > 0) {
-		drop(s, &s->knowers[--s->nknowers].past);
+		drop_past(s, &s->knowers[--s->nknowers].past);
 	}
 	if (make_room(e, err) != RT_OK) {
 		return RT_NOMEM;
 	}
-	if (n + EMU_OTHERS > s->past_room) {
+	if (n + EMU_OTHERS > s->past_capacity) {
 		while (s->free) {
 			p = s->free;
 			s->free = p->next;
 			free(p);
 		}
-		s->past_room = n + EMU_OTHERS;
+		s->past_capacity = n + EMU_OTHERS;
 	}
-	if (n > s->knower_room) {
+	if (n > s->knower_capacity) {
 		more = realloc(s->knowers, (size_t)n * sizeof *more);
 		if (!more) {
 			return rt_no_memory(err, NULL);
 		}
 		s->knowers = more;
-		s->knower_room = n;
+		s->knower_capacity = n;
 	}
 	memset(s->knowers, 0, (size_t)n * sizeof *s->knowers);
 	s->nknowers = n;
 	s->n = n + EMU_OTHERS;
-	/* the one that all begin with, when no thread could fail yet */
+	/* the past that all threads begin with; made here, where failing is
+	 * possible */
 	if (!s->free) {
 		s->free = make_past(s);
 		if (!s->free) {
@@ -435,7 +436,7 @@ emu_past_open(struct rt_emu *e, struct rt_error *err)
 	return RT_OK;
 }
 
-/* No thread has seen anything. */
+/* No thread is ordered after any other. */
 void
 emu_past_start(struct rt_emu *e)
 {
@@ -443,20 +444,20 @@ emu_past_start(struct rt_emu *e)
 	struct emu_past *none;
 	int i, j;
 
-	for (i = 0; i < s->block_room; i++) {
+	for (i = 0; i < s->block_capacity; i++) {
 		for (j = 0; j < EMU_BARRIERS; j++) {
-			forget(s, &s->bars[i][j]);
+			reset_grown(s, &s->bars[i][j]);
 		}
 		for (j = 0; j < EMU_MBARS; j++) {
-			forget(s, &s->mbars[i][j]);
-			drop(s, &s->over[i][j]);
+			reset_grown(s, &s->mbars[i][j]);
+			drop_past(s, &s->over[i][j]);
 		}
 	}
-	forget(s, &s->cluster[0]);
-	forget(s, &s->cluster[1]);
-	drop(s, &s->join_a);
-	drop(s, &s->join_b);
-	drop(s, &s->joined);
+	reset_grown(s, &s->cluster[0]);
+	reset_grown(s, &s->cluster[1]);
+	drop_past(s, &s->join_a);
+	drop_past(s, &s->join_b);
+	drop_past(s, &s->joined);
 	memset(s->clocks, 0, sizeof s->clocks);
 	if (s->nknowers == 0) {
 		return;
@@ -464,10 +465,10 @@ emu_past_start(struct rt_emu *e)
 	none = new_past(s);
 	memset(none->at, 0, (size_t)s->n * sizeof none->at[0]);
 	for (i = 0; i < s->nknowers; i++) {
-		set(s, &s->knowers[i].past, none);
+		set_past(s, &s->knowers[i].past, none);
 		s->knowers[i].clock = 1;
 		s->knowers[i].fenced = 0;
 		s->knowers[i].nsums = 0;
 	}
-	drop(s, &none);
+	drop_past(s, &none);
 }

@@ -1,7 +1,6 @@
 /*
- * emulate_shadow.h - private to runtime/emulate/emulate_check.c and
- * emulate_past.c: what checked code remembers of shared memory, and who knows
- * of whom.
+ * Private to emulate_check.c and emulate_past.c: the shadow of shared memory,
+ * and which thread is ordered after which.
  */
 #ifndef RT_EMULATE_SHADOW_H
 #define RT_EMULATE_SHADOW_H
@@ -9,23 +8,21 @@
 #include "runtime/emulate/emulate_inner.h"
 
 enum {
-	/* whom a copy or a warpgroup's products are: beside the threads */
+	/* entries after those of threads: a copy, or products of a warpgroup */
 	EMU_COPIERS = 32, EMU_GROUPS = 32,
 	EMU_OTHERS = EMU_COPIERS + EMU_GROUPS,
 	EMU_SUMS = 24
 };
 
-/*
- * What somebody has seen: of each thread, all that it did before its clock
- * stood there.  Shared by all who have seen the same, and then not changed.
- */
+/* A vector clock: of each thread, its clock when it was last known. Shared by
+ * all threads that know the same, and then never changed. */
 struct emu_past {
 	int refs;
 	struct emu_past *next;		/* when free */
 	uint32_t at[];
 };
 
-/* Past that grows until it is given to those who waited for it. */
+/* A past that grows until it is given to the threads that waited. */
 struct emu_grown {
 	struct emu_past *all, *last;	/* last: what was added last */
 };
@@ -43,26 +40,27 @@ struct emu_knower {
 	int nsums;
 };
 
-/* Four bytes of shared memory; bits of a mask are bytes. */
+/* Four bytes of shared memory; a bit of a mask is a byte. */
 struct emu_cell {
 	uint32_t wclock, aclock, rclock[2];
-	uint16_t writer, atomic, reader[2];	/* atomic: by whom, last */
+	/* atomic: the thread of the last atomic */
+	uint16_t writer, atomic, reader[2];
 	uint16_t reading;		/* by wgmma and the copying unit */
 	uint8_t wmask, amask, rmask[2], init;
-	uint8_t filling;		/* by a copy that is not there yet */
-	bool plain;		/* not by the copying unit */
+	uint8_t filling;		/* by a copy under way */
+	bool plain;		/* written, but not by the copying unit */
 };
 
 struct emu_shadow {
 	struct emu_cell *cells[EMU_MAX_CLUSTER];
-	int64_t cell_room[EMU_MAX_CLUSTER];
+	int64_t cell_capacity[EMU_MAX_CLUSTER];
 	struct emu_knower *knowers;
-	int nknowers, knower_room;
+	int nknowers, knower_capacity;
 	struct emu_past *free;
-	int past_room;			/* entries of each that is free */
+	int past_capacity; /* capacity of each free one, in entries */
 	int n;				/* entries: threads and others */
 	uint32_t clocks[EMU_OTHERS];
-	/* by block: barriers, mbarriers that run and that are over */
+	/* by block: barriers, and mbarriers' current and last phases */
 	struct emu_grown (*bars)[EMU_BARRIERS];
 	struct emu_grown (*mbars)[EMU_MBARS];
 	struct emu_past *(*over)[EMU_MBARS];
@@ -70,23 +68,24 @@ struct emu_shadow {
 		uint16_t who;
 		uint32_t clock;
 	} (*made)[EMU_MBARS];
-	int block_room;
+	int block_capacity;
 	struct emu_grown cluster[2];	/* by parity of the phase */
-	/* the last two that were joined, and what came of it */
+	/* the last two pasts that were merged, and the result */
 	struct emu_past *join_a, *join_b, *joined;
 };
 
 struct emu_knower *emu_knower(struct rt_emu *e, const struct emu_task *t);
 int emu_index(struct rt_emu *e, const struct emu_task *t);
-/* Whether the thread has seen what `who` did until its clock stood there. */
+/* Whether the thread is ordered after what `who` did at that clock. */
 bool emu_knows(struct rt_emu *e, const struct emu_task *t, int who,
 	       uint32_t clock);
 enum rt_status emu_past_open(struct rt_emu *e, struct rt_error *err);
 void emu_past_start(struct rt_emu *e);
 void emu_past_free(struct rt_emu *e);
-/* A new moment of a copier or a warpgroup; mbarrier or warp it is told by. */
+/* A new clock of a copy or a warpgroup's products, by the mbarrier or warp that
+ * signals it. */
 uint32_t emu_past_tick(struct rt_emu *e, int other);
-/* The thread knows of it from now on. */
+/* From now on the thread is ordered after it. */
 void emu_past_learn(struct rt_emu *e, struct emu_task *t, int other,
 		    uint32_t clock);
 int emu_copier(const struct rt_emu *e, const struct emu_mbar *m);

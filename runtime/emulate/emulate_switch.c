@@ -1,13 +1,14 @@
 /*
- * emulate_switch.c - from one stack to another.  Eight registers are all that
- * a called function must keep (System V ABI, AMD64); swapcontext also asks the
- * system about signals, which takes 50 times as long.
+ * Switches from one stack to another.  A called function must preserve eight
+ * registers (System V ABI, AMD64); swapcontext also changes the signal mask by
+ * a system call, which takes 50 times as long.
  */
 #include "runtime/emulate/emulate_switch.h"
 
 #include <string.h>
 
-/* A sanitizer takes what was left on a stack for what is there still. */
+/* A sanitizer's marks of frames that are gone must not stay on a stack that is
+ * used again. */
 #if defined(__SANITIZE_ADDRESS__)
 #include <sanitizer/asan_interface.h>
 
@@ -52,8 +53,8 @@ __asm__(".text\n"
 void *
 emu_switch_fresh(char *stack, size_t bytes, void (*run)(void))
 {
-	/* six registers, where to, and an address to return to: on 16 bytes
-	 * less 8 when `run` begins, as behind a call */
+	/* six registers, where to continue, and a return address: aligned to 16
+	 * bytes less 8 when `run` begins, as after a call */
 	void **at = (void **)(void *)(stack + bytes - 64);
 
 	forget(stack, bytes);
@@ -78,13 +79,13 @@ emu_switch(void **save, void *load)
 void *
 emu_switch_fresh(char *stack, size_t bytes, void (*run)(void))
 {
-	size_t room = (sizeof(ucontext_t) + 127) / 64 * 64;
-	ucontext_t *c = (void *)(stack + bytes - room);
+	size_t context_bytes = (sizeof(ucontext_t) + 127) / 64 * 64;
+	ucontext_t *c = (void *)(stack + bytes - context_bytes);
 
 	forget(stack, bytes);
 	getcontext(c);
 	c->uc_stack.ss_sp = stack;
-	c->uc_stack.ss_size = bytes - room;
+	c->uc_stack.ss_size = bytes - context_bytes;
 	c->uc_link = NULL;
 	makecontext(c, run, 0);
 	return c;

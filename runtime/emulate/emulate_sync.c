@@ -1,6 +1,6 @@
 /*
- * emulate_sync.c - threads that wait for each other: barriers of a block, of a
- * warp and of a cluster, and what a warp exchanges.
+ * Threads that wait for each other: barriers of a block, of a warp and of a
+ * cluster, and data that the lanes of a warp exchange.
  */
 #include "runtime/emulate/emulate_inner.h"
 

@@ -1,8 +1,8 @@
 /*
- * emulate_tma.c - the copying unit: boxes of a tensor, between global and
- * shared memory.  A box that is loaded is there once every thread waits, one
- * that is stored is read when its thread waits for that, and there when it
- * waits for its group: never earlier, unless a seed says so.
+ * The copying unit (TMA): boxes of a tensor, between global and shared memory.
+ * A box that is loaded arrives when every thread waits; one that is stored is
+ * read when its thread waits for the reading, and arrives when the thread waits
+ * for its group: never earlier, unless a seed says so.
  *
  * CUDA driver API, cuTensorMapEncodeTiled; PTX ISA, "Tensor" (bounding box,
  * swizzling modes).
@@ -53,7 +53,7 @@ map_wrong(const struct rt_map *m, const char *base)
 	    m->swizzle != 128) {
 		return "there is no such swizzle";
 	}
-	/* a shorter row is legal, but leaves gaps that nobody here uses */
+	/* a shorter row is legal, but leaves gaps that no kernel here uses */
 	return m->swizzle && inner != m->swizzle
 		? "rows of its box are not what is swizzled" : NULL;
 }
@@ -128,7 +128,8 @@ swizzled(const struct emu_map *m, unsigned at)
 	return at ^ ((at >> 7 & mask) << 4);
 }
 
-/* Global memory of a row's first element, and which of them are inside. */
+/* Global memory of a row's first element, and which elements are within
+ * bounds. */
 static char *
 row_of(const struct emu_box *x, int64_t row, int64_t *from, int64_t *to)
 {
@@ -181,7 +182,7 @@ load_box(struct rt_emu *e, const struct emu_box *x)
 	}
 }
 
-/* Shared memory is read into x->data, as rows. */
+/* Reads shared memory into x->data, row by row. */
 static void
 take_box(struct rt_emu *e, struct emu_box *x)
 {
@@ -243,13 +244,14 @@ put_box(struct rt_emu *e, struct emu_box *x)
 /* ---- the queue ---- */
 
 static struct emu_box *
-push(struct rt_emu *e)
+push_box(struct rt_emu *e)
 {
 	struct emu_box *more;
 
-	if (e->nboxes == e->box_room) {
-		e->box_room = e->box_room ? 2 * e->box_room : 64;
-		more = realloc(e->boxes, (size_t)e->box_room * sizeof *more);
+	if (e->nboxes == e->box_capacity) {
+		e->box_capacity = e->box_capacity ? 2 * e->box_capacity : 64;
+		more = realloc(e->boxes,
+			       (size_t)e->box_capacity * sizeof *more);
 		if (!more) {
 			emu_fail(e, "out of memory");
 		}
@@ -262,7 +264,7 @@ static void
 check_place(struct rt_emu *e, const struct emu_map *m, unsigned at,
 	    const char *what)
 {
-	/* where a pattern of swizzled rows begins anew */
+	/* the period of the swizzling pattern */
 	int64_t align = m->swizzle ? 8 * m->swizzle : 128;
 
 	emu_smem(e, at, box_bytes(m), align, what);
@@ -274,9 +276,9 @@ load_due(const struct emu_box *x)
 	return !x->store;
 }
 
-/* The n-th load of those under way gets where it goes. */
+/* Completes the n-th load of those under way. */
 static void
-land(struct rt_emu *e, int n)
+complete_load(struct rt_emu *e, int n)
 {
 	struct emu_box x;
 	int i;
@@ -303,7 +305,8 @@ emu_tma_deliver(struct rt_emu *e)
 		n += load_due(&e->boxes[i]);
 	}
 	if (n) {
-		land(e, e->seed ? (int)(emu_random(e) % (uint64_t)n) : 0);
+		complete_load(e, e->seed ? (int)(emu_random(e) % (uint64_t)n) :
+			      0);
 	}
 	return n > 0;
 }
@@ -327,7 +330,7 @@ emu_tma_load(unsigned to, const void *map, unsigned bar, int n, const int *at,
 		if (mask ? !(mask >> i & 1) : i != own) {
 			continue;
 		}
-		x = push(e);
+		x = push_box(e);
 		*x = (struct emu_box){ .map = m, .block = &e->blocks[i],
 				       .task = e->now, .smem = place };
 		memcpy(x->at, at, (size_t)n * sizeof *at);
@@ -353,7 +356,7 @@ emu_tma_store(const void *map, unsigned from, int n, const int *at, int add)
 	if (add && m.elem != 4) {
 		emu_fail(e, "tma_add adds f32");
 	}
-	x = push(e);
+	x = push_box(e);
 	*x = (struct emu_box){ .map = m, .block = e->now->block,
 			       .task = e->now, .store = true, .add = add,
 			       .smem = from & ((1u << EMU_CTA_SHIFT) - 1),
@@ -371,7 +374,8 @@ emu_tma_commit(void)
 	emu_now->now->tma_group++;
 }
 
-/* All but the n newest groups of this thread have been read, or are there. */
+/* All but the n newest groups of this thread have been read, or have
+ * arrived. */
 void
 emu_tma_wait(int n, int read)
 {

@@ -1,9 +1,9 @@
 /*
- * emulate_wgmma.c - matrices of a warpgroup.  Each of its warps has 16 of the
- * 64 rows, reads them and all columns, and may be ahead of the others; so a
- * product is asked for by four, one after the other.  It is made when the
- * first of them waits for it: until then its operands in shared memory must
- * stand, and its sums are not there.
+ * Matrix products of a warpgroup. Each of its four warps has 16 of the 64 rows,
+ * reads those and all columns, and may run ahead of the others; so each of the
+ * four issues its part of a product. The product is computed when the first of
+ * them waits for it: until then its operands in shared memory must not change,
+ * and its sums are undefined.
  *
  * PTX ISA, "Asynchronous warpgroup-level matrix": descriptors, and the
  * canonical layouts of operands in shared memory.
@@ -15,20 +15,20 @@
 
 /* ---- operands in shared memory ---- */
 
-struct operand {
+struct wg_operand {
 	unsigned at;
 	int lead, stride;	/* bytes */
 	int swizzle;		/* bytes of a row: 16 (none), 32, 64, 128 */
-	int trans;		/* rows, not k, lie side by side */
+	int trans;		/* rows, not k, are contiguous */
 	int elem;		/* bytes */
 	int cta;
 };
 
-static struct operand
-decode(struct rt_emu *e, uint64_t desc, int kind, int trans)
+static struct wg_operand
+decode_descriptor(struct rt_emu *e, uint64_t desc, int kind, int trans)
 {
 	static const int swizzles[4] = { 16, 128, 64, 32 };
-	struct operand o;
+	struct wg_operand o;
 
 	o.at = (unsigned)(desc & 0x3fff) << 4;
 	o.lead = (int)(desc >> 16 & 0x3fff) << 4;
@@ -48,20 +48,20 @@ decode(struct rt_emu *e, uint64_t desc, int kind, int trans)
 }
 
 /*
- * Where 16 bytes lie that hold element (row, k) at their start: rows of
- * `swizzle` bytes in groups of 8, 1024 bytes for 128.  The bits of an address
- * that tell 16 bytes apart within a row are turned by those that number rows.
+ * Where 16 bytes lie that begin with element (row, k): rows of `swizzle` bytes
+ * in groups of 8, 1024 bytes for 128.  The bits of an address that select 16
+ * bytes within a row are XORed with those that number rows.
  */
 static unsigned
-chunk(const struct operand *o, int row, int k)
+chunk_address(const struct wg_operand *o, int row, int k)
 {
 	int t = 16 / o->elem, w = o->swizzle / 16;
-	int across = (o->trans ? row : k) / t;	/* 16 bytes, side by side */
+	int across = (o->trans ? row : k) / t;	/* 16 bytes, contiguous */
 	int down = o->trans ? k : row;
 	unsigned at, mask = (unsigned)w - 1;
 
 	if (o->swizzle == 16) {
-		/* the two strides change places */
+		/* the two strides are swapped */
 		at = (unsigned)(down % 8 * 16 +
 				down / 8 * (o->trans ? o->lead : o->stride) +
 				across * (o->trans ? o->stride : o->lead));
@@ -85,7 +85,7 @@ element(int kind, const char *p)
 	float f;
 
 	if (kind == EMU_TF32) {
-		/* the unit does not look at the last 13 bits */
+		/* the tensor core ignores the last 13 bits */
 		memcpy(&u, p, sizeof u);
 		u &= 0xffffe000;
 		memcpy(&f, &u, sizeof f);
@@ -99,10 +99,10 @@ element(int kind, const char *p)
 	return kind == EMU_BF16 ? emu_bf16(x) : emu_f16(x);
 }
 
-/* rows x k elements as numbers: out[k * apart + row], or turned. */
+/* rows x k elements as numbers: out[k * apart + row], or transposed. */
 static void
-fetch(struct rt_emu *e, const struct operand *o, int kind, int rows, int depth,
-      float *out, int by_row, int by_k)
+fetch_operand(struct rt_emu *e, const struct wg_operand *o, int kind, int rows,
+	      int depth, float *out, int by_row, int by_k)
 {
 	int t = 16 / o->elem, row, k, i;
 	int row_step = o->trans ? t : 1, k_step = o->trans ? 1 : t;
@@ -111,7 +111,8 @@ fetch(struct rt_emu *e, const struct operand *o, int kind, int rows, int depth,
 
 	for (k = 0; k < depth; k += k_step) {
 		for (row = 0; row < rows; row += row_step) {
-			p = emu_smem(e, chunk(o, row, k), 16, 16, "wgmma");
+			p = emu_smem(e, chunk_address(o, row, k), 16, 16,
+				     "wgmma");
 			at = out + row * by_row + k * by_k;
 			for (i = 0; i < t; i++) {
 				at[i * (o->trans ? by_row : by_k)] =
@@ -122,14 +123,14 @@ fetch(struct rt_emu *e, const struct operand *o, int kind, int rows, int depth,
 }
 
 static void
-each_chunk(struct rt_emu *e, const struct operand *o, int from, int rows,
+each_chunk(struct rt_emu *e, const struct wg_operand *o, int from, int rows,
 	   int depth, void (*f)(struct rt_emu *, unsigned at))
 {
 	int t = 16 / o->elem, row, k;
 
 	for (k = 0; k < depth; k += o->trans ? 1 : t) {
 		for (row = 0; row < rows; row += o->trans ? t : 1) {
-			f(e, chunk(o, from + row, k));
+			f(e, chunk_address(o, from + row, k));
 		}
 	}
 }
@@ -147,7 +148,7 @@ depth_of(int kind)
 		: kind == EMU_TF32 ? 8 : 16;
 }
 
-/* Registers of the four lanes of a row, as mma has them. */
+/* Registers of the four lanes of a row, laid out as in mma. */
 static void
 fetch_regs(const struct emu_wg *x, float a[16][MAX_K])
 {
@@ -167,25 +168,27 @@ fetch_regs(const struct emu_wg *x, float a[16][MAX_K])
 	}
 }
 
-/* The product of a warpgroup: x[q] is what its warp q has of it. */
+/* The product of a warpgroup: x[q] is the part of its warp q. */
 static void
-execute(struct rt_emu *e, struct emu_wg *const x[4])
+execute_product(struct rt_emu *e, struct emu_wg *const x[4])
 {
 	float a[64][MAX_K], b[MAX_K][MAX_N], c[MAX_N];
 	int depth = depth_of(x[0]->kind), m, n, t;
 	bool add = x[0]->flags & EMU_ADD;
-	struct operand o;
+	struct wg_operand o;
 	float *d;
 
-	o = decode(e, x[0]->b, x[0]->kind, x[0]->flags & EMU_TRANS_B);
-	fetch(e, &o, x[0]->kind, x[0]->n, depth, &b[0][0], 1, MAX_N);
+	o = decode_descriptor(e, x[0]->b, x[0]->kind,
+			      x[0]->flags & EMU_TRANS_B);
+	fetch_operand(e, &o, x[0]->kind, x[0]->n, depth, &b[0][0], 1, MAX_N);
 	if (x[0]->regs) {
 		for (m = 0; m < 4; m++) {
 			fetch_regs(x[m], a + 16 * m);
 		}
 	} else {
-		o = decode(e, x[0]->a, x[0]->kind, x[0]->flags & EMU_TRANS_A);
-		fetch(e, &o, x[0]->kind, 64, depth, &a[0][0], MAX_K, 1);
+		o = decode_descriptor(e, x[0]->a, x[0]->kind,
+				      x[0]->flags & EMU_TRANS_A);
+		fetch_operand(e, &o, x[0]->kind, 64, depth, &a[0][0], MAX_K, 1);
 	}
 	for (m = 0; m < 64; m++) {
 		emu_row(a[m], &b[0][0], MAX_N, depth, x[0]->n, c);
@@ -204,13 +207,13 @@ execute(struct rt_emu *e, struct emu_wg *const x[4])
 /* ---- the queue ---- */
 
 static struct emu_wg *
-push(struct rt_emu *e, struct emu_warp *w)
+push_product(struct rt_emu *e, struct emu_warp *w)
 {
 	struct emu_wg *more;
 
-	if (w->nwg == w->wg_room) {
-		w->wg_room = w->wg_room ? 2 * w->wg_room : 8;
-		more = realloc(w->wg, (size_t)w->wg_room * sizeof *more);
+	if (w->nwg == w->wg_capacity) {
+		w->wg_capacity = w->wg_capacity ? 2 * w->wg_capacity : 8;
+		more = realloc(w->wg, (size_t)w->wg_capacity * sizeof *more);
 		if (!more) {
 			emu_fail(e, "out of memory");
 		}
@@ -223,23 +226,23 @@ static void
 each_operand(struct rt_emu *e, const struct emu_warp *w,
 	     const struct emu_wg *x, void (*f)(struct rt_emu *, unsigned at))
 {
-	struct operand o;
+	struct wg_operand o;
 
-	o = decode(e, x->b, x->kind, x->flags & EMU_TRANS_B);
+	o = decode_descriptor(e, x->b, x->kind, x->flags & EMU_TRANS_B);
 	each_chunk(e, &o, 0, x->n, depth_of(x->kind), f);
 	if (!x->regs) {
-		o = decode(e, x->a, x->kind, x->flags & EMU_TRANS_A);
+		o = decode_descriptor(e, x->a, x->kind, x->flags & EMU_TRANS_A);
 		each_chunk(e, &o, w->lanes->seen.warp % 4 * 16, 16,
 			   depth_of(x->kind), f);
 	}
 }
 
-/* What all lanes agree on, and what each has. */
+/* What all lanes agree on, and each lane's operands. */
 static void
 issue(struct rt_emu *e, struct emu_warp *w)
 {
 	struct emu_task *l = w->lanes, *t;
-	struct emu_wg *x = push(e, w);
+	struct emu_wg *x = push_product(e, w);
 	int i;
 
 	*x = (struct emu_wg){ .a = l->wide[0], .b = l->wide[1],
@@ -269,8 +272,8 @@ issue(struct rt_emu *e, struct emu_warp *w)
 	}
 	w -= l->seen.warp % 4;
 	for (i = 0; i < 4; i++) {
-		t = w[i].behind;
-		w[i].behind = NULL;
+		t = w[i].wg_waiter;
+		w[i].wg_waiter = NULL;
 		if (t) {
 			emu_wake(e, t);
 		}
@@ -322,7 +325,8 @@ emu_wg_commit(void)
 	}
 }
 
-/* Product number `seq` of the warpgroup, once all four warps want it. */
+/* Computes product number `seq` of the warpgroup, once all four warps have
+ * issued it. */
 static void
 run_product(struct rt_emu *e, struct emu_warp *w, int64_t seq)
 {
@@ -332,7 +336,7 @@ run_product(struct rt_emu *e, struct emu_warp *w, int64_t seq)
 
 	for (q = 0; q < 4; q++) {
 		while (first[q].wg_base + first[q].nwg <= seq) {
-			w->behind = e->now;
+			w->wg_waiter = e->now;
 			emu_wait(e, "wgmma by the other warps of its "
 				 "warpgroup", 0, 0);
 			if (w->wg[seq - w->wg_base].done) {
@@ -348,7 +352,7 @@ run_product(struct rt_emu *e, struct emu_warp *w, int64_t seq)
 				 "different operands");
 		}
 	}
-	execute(e, x);
+	execute_product(e, x);
 	emu_check_wg_tick(e);
 	for (q = 0; q < 4; q++) {
 		x[q]->done = true;
@@ -359,8 +363,9 @@ run_product(struct rt_emu *e, struct emu_warp *w, int64_t seq)
 }
 
 /*
- * All but the n newest groups.  The first warp to wait has the work done for
- * all four: what one thread frees behind its wait, none of them still reads.
+ * Waits for all but the n newest groups.  The first warp to wait computes the
+ * product for all four: memory that one thread frees after its wait is not read
+ * by the others any more.
  */
 void
 emu_wg_wait(int n)

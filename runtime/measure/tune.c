@@ -347,7 +347,7 @@ static enum rt_status
 look(struct rt_tuner *t, const char *arch, struct rt_error *err)
 {
 	struct rt_gpu_facts *f = &t->g.facts;
-	enum rt_status status = rt_gpu_look(&t->g.api, 0, f, err);
+	enum rt_status status = rt_gpu_query(&t->g.api, 0, f, err);
 	char want[16];
 
 	if (status != RT_OK) {

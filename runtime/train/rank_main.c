@@ -244,8 +244,8 @@ run_rank(const struct rt_plan *p, const struct rt_world *w,
 	 struct rt_error *err)
 {
 	struct rt_comm_options co = { .plan = p, .world = *w,
-		.told = &signalled,
-		.timeout_s = o->timeout_s, .report_fd = STDERR_FILENO,
+		.end_asked = &signalled, .timeout_s = o->timeout_s,
+		.report_fd = STDERR_FILENO,
 		.variables = { get_variable, NULL } };
 	struct rt_device_options dopt;
 	struct rt_workers *workers = NULL;

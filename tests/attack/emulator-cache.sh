@@ -3,8 +3,7 @@
 # with the losses that it has without a cache, and the next one is whole again.
 . "${top_srcdir:?}/tests/lib.sh"
 need compiler
-rank=$build/tests/unit/runtime/toy-gpu
-[ -x "$rank" ] || skip 'no toy-gpu'
+toy_gpu
 # one kind of code, and so one entry
 export LLMC_CACHE="$tmp/cache" LLMC_EMULATE_CHECK=0
 

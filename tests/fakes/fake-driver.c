@@ -1,9 +1,9 @@
 /*
  * A libcuda.so.1 of the tests.  Its memory cannot be touched but by its own
  * calls and kernels; work on a stream is done as late as is legal, when
- * somebody asks whether it is done; kernels are run by the emulator of the
- * program that loaded it, which exports it (-Wl,-E).  What a real driver would
- * not accept is an error here.
+ * somebody asks whether it is done; kernels are run by the emulator, and
+ * the plan is that of the program that loaded it, which exports it (-Wl,-E).
+ * What a real driver would not accept is an error here.
  *
  * FAKE_DEVICES=N         devices (1); process i of a host gets device i % N
  * FAKE_MEMORY=BYTES      of each (1 GiB)
@@ -667,42 +667,33 @@ struct launch {
 	_Alignas(64) char args[];
 };
 
-/* The emulator of the program that loaded this, and its plan. */
+/* The plan of the program that loaded this, and the emulator, which is the
+ * file EMULATOR. */
 static struct {
 	const struct rt_plan *plan;
+	const struct rt_emulator *calls;
 	struct rt_emu *emu;
-	enum rt_status (*open)(struct rt_emu **, const struct rt_images *,
-			       int, struct rt_error *);
-	int64_t (*args)(const struct rt_emu *, int64_t, const char *);
-	enum rt_status (*launch)(struct rt_emu *, const struct rt_grid *,
-				 const void *, struct rt_error *);
-	enum rt_status (*map)(void *, const struct rt_map *, char *,
-			      struct rt_error *);
-	void (*close)(struct rt_emu *);
 } host;
 
-static void
-find_host(const char *name, void *to)
+static const void *
+find(void *library, const char *name)
 {
-	void *f = dlsym(RTLD_DEFAULT, name);
+	const void *p = dlsym(library, name);
 
-	if (!f) {
-		fprintf(stderr, "fake driver: the program has no %s\n", name);
+	if (!p) {
+		fprintf(stderr, "fake driver: there is no %s\n", name);
 		_exit(99);
 	}
-	memcpy(to, &f, sizeof f);
+	return p;
 }
 
 static const struct rt_plan *
 plan(void)
 {
 	if (!host.plan) {
-		find_host("llmc_plan", &host.plan);
-		find_host("rt_emu_open", &host.open);
-		find_host("rt_emu_args", &host.args);
-		find_host("rt_emu_launch", &host.launch);
-		find_host("rt_emu_map", &host.map);
-		find_host("rt_emu_close", &host.close);
+		host.plan = find(RTLD_DEFAULT, "llmc_plan");
+		host.calls = find(dlopen(EMULATOR, RTLD_NOW | RTLD_LOCAL),
+				  "rt_emulator");
 	}
 	return host.plan;
 }
@@ -712,7 +703,7 @@ __attribute__((destructor)) static void
 give_back(void)
 {
 	if (host.emu) {
-		host.close(host.emu);
+		host.calls->close(host.emu);
 		host.emu = NULL;
 	}
 }
@@ -723,6 +714,7 @@ run_kernel(struct fake_op *op)
 	struct launch *l = (void *)op->data;
 	_Alignas(64) char args[4096];
 	struct rt_error err = { .status = RT_OK };
+	const struct rt_images *images;
 	struct rt_grid g = { .image = l->f->module->image,
 		.func = l->f->name, .blocks = { l->blocks[0], l->blocks[1],
 						l->blocks[2] },
@@ -733,18 +725,19 @@ run_kernel(struct fake_op *op)
 		fake.ms += l->f->module->ms;
 		return FAKE_DONE;
 	}
-	if (!host.emu && host.open(&host.emu, plan()->images, 0, &err)) {
+	images = plan()->images;
+	if (!host.emu && host.calls->open(&host.emu, images, 0, &err)) {
 		snprintf(fake.why, sizeof fake.why, "%s", err.message);
 		return LAUNCH_FAILED;
 	}
-	if (host.args(host.emu, g.image, g.func) != (int64_t)l->bytes) {
+	if (host.calls->args(host.emu, g.image, g.func) != (int64_t)l->bytes) {
 		snprintf(fake.why, sizeof fake.why, "%zu bytes of arguments",
 			 l->bytes);
 		return LAUNCH_FAILED;
 	}
 	memcpy(args, l->args, l->bytes);
 	fake_open_memory(1);
-	host.launch(host.emu, &g, args, &err);
+	host.calls->launch(host.emu, &g, args, &err);
 	fake_open_memory(0);
 	snprintf(fake.why, sizeof fake.why, "%s", err.message);
 	return err.status ? LAUNCH_FAILED : FAKE_DONE;
@@ -889,7 +882,7 @@ encode(void *out, int type, unsigned rank, void *at, const uint64_t *size,
 		m.stride[i] = i > 0 ? (int64_t)stride[i - 1] : 0;
 	}
 	plan();
-	host.map(out, &m, at, &err);
+	host.calls->map(out, &m, at, &err);
 	snprintf(fake.why, sizeof fake.why, "%s", err.message);
 	return err.status || (uintptr_t)out % 64 ? INVALID : 0;
 }

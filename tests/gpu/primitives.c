@@ -105,7 +105,7 @@ open_gpu(struct bench *b)
 					    err);
 
 	if (status == RT_OK) {
-		status = rt_gpu_look(&g->api, 0, &g->facts, err);
+		status = rt_gpu_query(&g->api, 0, &g->facts, err);
 	}
 	if (status == RT_OK) {
 		status = rt_gpu_fits(&llmc_plan, &g->facts, err);

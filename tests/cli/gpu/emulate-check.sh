@@ -58,6 +58,22 @@ found()
 trained 'checked first'
 cp losses wanted
 [ "$(wc -l <wanted)" -eq 3 ] || bad 'there are not three steps'
+
+# The emulator moves with the folder of the plan; a program alone has none, or
+# may find that of another version.
+mkdir far alone
+mv plan far
+ln -s far/plan plan
+trained 'moved'
+cmp wanted losses || bad 'other losses where the folder was moved to'
+cp plan/rank alone
+alone/rank train --local --device emulate --data draw >out 2>err
+[ $? -eq 1 ] && grep -qF 'emulate.so, is not beside this program' err ||
+	bad 'a program without its emulator'
+echo >alone/emulate.so
+alone/rank train --local --device emulate --data draw >out 2>err
+[ $? -eq 1 ] && grep -qF 'the emulator cannot be loaded: ' err ||
+	bad 'a program beside what is no emulator'
 trained 'never checked' LLMC_EMULATE_CHECK=0
 cmp wanted losses || bad 'other losses, never checked'
 trained 'always checked' LLMC_EMULATE_CHECK=1
@@ -65,7 +81,7 @@ cmp wanted losses || bad 'other losses, always checked'
 
 cut="sh $tmp/without"
 trained 'a race that nobody looks for' LLMC_LINKER="$cut" LLMC_EMULATE_CHECK=0
-found 'unless told otherwise' LLMC_LINKER="$cut"
+found 'by default' LLMC_LINKER="$cut"
 found 'each time' LLMC_LINKER="$cut" LLMC_EMULATE_CHECK=1
 found 'with -O0' LLMC_LINKER="$cut -O0"
 for cc in gcc clang; do

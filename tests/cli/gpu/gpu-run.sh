@@ -5,7 +5,7 @@
 . "${top_srcdir:?}/tests/lib.sh"
 need time llvm nvrtc compiler
 
-# What is exported lends its emulator to the driver.
+# What is exported lends its plan to the driver.
 CASES='pipe primitives' LLMC_LINKER="$linker -Wl,-E" "$tests/gpu/run" \
 	prepare plans >out 2>err || fail prepare
 "$tests/gpu/run" plans emulate >out 2>err || fail emulate

@@ -5,8 +5,7 @@
 # fails, all ranks end, say so and leave nothing behind.
 . "${top_srcdir:?}/tests/lib.sh"
 need compiler
-rank=$build/tests/unit/runtime/toy-gpu
-[ -x "$rank" ] || skip 'no toy-gpu'
+toy_gpu
 fake_gpus || fail 'no driver, or no NCCL'
 export XDG_CACHE_HOME="$tmp" ASAN_OPTIONS="${ASAN_OPTIONS:-}:handle_segv=0"
 
@@ -148,7 +147,7 @@ once 'driver is for CUDA 11.4, and CUDA 12.0 or later' FAKE_VERSION=11040
 once 'the plan'"'"'s kernels are for sm_90a, and this GPU is an sm_80' \
 	FAKE_ARCH=80
 declined 'of the GPU, and' FAKE_MEMORY=1000
-declined 'by which GPUs talk: install NCCL' FAKE_DEVICES=2 \
+declined 'by which GPUs communicate: install NCCL' FAKE_DEVICES=2 \
 	LLMC_LIBNCCL=/nonexistent.so
 # What each version lacks: 2.17 is refused by its version, 2.18 runs without
 # ncclCommRegister, and what lacks a function of its version says which.

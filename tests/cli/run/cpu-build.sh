@@ -135,6 +135,7 @@ refused 'cannot write nowhere/plan' -w --target cpux1 -o nowhere/plan "$model"
 # Without kernels for it a plan says so, and is written; an old program goes.
 mkdir gpu
 echo old >gpu/rank
+echo old >gpu/emulate.so
 cp gpu/rank mine
 run -w --target mi250x1 -o gpu "$model"
 grep -q 'there are no kernels for `gfx90a`: there are for sm_80' err ||
@@ -142,5 +143,6 @@ grep -q 'there are no kernels for `gfx90a`: there are for sm_80' err ||
 cmp gpu/rank mine || bad 'a file that was there before a plan is gone'
 run -w --target mi250x1 -o gpu "$model"
 [ ! -e gpu/rank ] || bad 'a program for a GPU'
+[ ! -e gpu/emulate.so ] || bad 'an emulator without a program'
 refused 'gpu has nothing to finish' finish gpu
 exit $failed

@@ -234,7 +234,7 @@ disk()
 # A sanitizer wants to be the first library that is loaded.
 if ! grep -q __asan_init tp/rank &&
 	${CC:-cc} -shared -fPIC -o full.so full.c -ldl 2>cc.err; then
-	disk room 'model.safetensors: cannot get room for its [0-9]* bytes: No space'
+	disk room 'model.safetensors: cannot reserve its [0-9]* bytes: No space'
 	disk write 'cannot write: No space left on device'
 	disk sync 'cannot write to disk: Input/output error'
 fi
@@ -242,7 +242,7 @@ if mkdir small && mount -t tmpfs -o size=4m none small 2>/dev/null; then
 	tp/rank train --local --data text.bin --steps 40 --every 3 --keep 9 \
 		--checkpoint small/ck >out 2>err
 	test $? = 1 || bad "a small disk: exit status $?"
-	grep -q 'cannot get room for its .* bytes: No space left' err ||
+	grep -q 'cannot reserve its .* bytes: No space left' err ||
 		bad 'a small disk'
 	cp -r small/ck ck.small
 	umount small

@@ -202,7 +202,7 @@ kill -STOP "$(cat pid.2)"
 for r in 0 1 3; do
 	kill -TERM "$(cat pid.$r)"
 done
-waits_for 'rank . (pp=. tp=.): waited .* in .*missing: [0-9, ]*; told to end' \
+waits_for 'rank . (pp=. tp=.): waited .* in .*missing: [0-9, ]*; asked to end' \
 	err
 kill -KILL "$(cat pid.2)"
 all_end 2

@@ -118,14 +118,14 @@ waits(struct carrier *l, double timeout_us, bool is_printed,
 	static const struct rt_plan plan = { .nranks = 2, .axes = axes,
 					     .naxes = 2 };
 	struct rt_msg_calls calls = { .send = send_it, .test = test_it,
-				      .probe = probe, .look_at = look_at };
+				      .probe = probe, .peer_state = look_at };
 	struct rt_msg m = { .calls = &calls, .lib = l, .started = true };
-	volatile sig_atomic_t told = is_printed;
-	struct rt_scene scene = { "the end", -1, -1, 0 };
+	volatile sig_atomic_t asked = is_printed;
+	struct rt_activity activity = { "the end", -1, -1, 0 };
 	struct rt_msg_post post = { .rank = 1, .busy = true,
 				    .received = true };
 	struct rt_comm c = { .plan = &plan, .world = { .rank = 0, .size = 2 },
-			     .timeout_us = timeout_us, .told = &told,
+			     .timeout_us = timeout_us, .end_asked = &asked,
 			     .msg = &m };
 	enum rt_status status;
 	ssize_t n;
@@ -135,7 +135,7 @@ waits(struct carrier *l, double timeout_us, bool is_printed,
 	c.report_fd = ends[1];
 	now_us = 0;
 	memset(err, 0, sizeof *err);
-	status = rt_msg_await(&c, &post, 1, &scene, NULL, err);
+	status = rt_msg_wait_for(&c, &post, 1, &activity, NULL, err);
 	close(ends[1]);
 	n = read(ends[0], said, sizeof said - 1);
 	assert_true(n >= 0);
@@ -224,7 +224,7 @@ test_told_on_a_busy_host(void **state)
 		assert_int_equal(waits(&l, NEVER, true, &err), RT_IO);
 		has(err.message, "killed");
 		has(said, "rank 0 (dp=0): waited 0.");
-		has(said, " in the end: come: 0; missing: 1; told to end "
+		has(said, " in the end: come: 0; missing: 1; asked to end "
 		    "meanwhile, as all are when one dies");
 	}
 }

@@ -32,11 +32,11 @@ rt_comm_arena(struct rt_comm *c)
 
 enum rt_status
 rt_comm_join(struct rt_comm *c, const struct rt_coll *t, int64_t microbatch,
-	     char *const *at, int64_t trip, struct rt_error *err)
+	     char *const *at, int64_t layer, struct rt_error *err)
 {
 	(void)c;
 	(void)microbatch;
-	if (trip != -1) {
+	if (layer != -1) {
 		return rt_fail(err, RT_IO, RT_NOWHERE, "no such trip");
 	}
 	memmove(at[1], at[0], (size_t)(t->in[0]->at[0].total * 4));
@@ -44,12 +44,12 @@ rt_comm_join(struct rt_comm *c, const struct rt_coll *t, int64_t microbatch,
 }
 
 void
-rt_comm_note(struct rt_comm *c, const char *what, int64_t trip,
+rt_comm_note(struct rt_comm *c, const char *what, int64_t layer,
 	     int64_t microbatch)
 {
 	(void)c;
 	(void)what;
-	(void)trip;
+	(void)layer;
 	(void)microbatch;
 }
 

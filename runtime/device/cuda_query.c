@@ -1,5 +1,5 @@
 /*
- * cuda_look.c - which GPU a rank has, and whether the plan is for it.
+ * Which GPU a rank uses, and whether the plan's kernels and arena fit it.
  */
 #include "runtime/device/cuda_device.h"
 
@@ -37,10 +37,10 @@ look_closely(const struct rt_gpu_api *api, struct rt_gpu_facts *f,
 			       : status;
 }
 
-/* Who started the ranks may show each of them one GPU alone. */
+/* A launcher may have made only one GPU visible to each rank. */
 enum rt_status
-rt_gpu_look(const struct rt_gpu_api *api, int64_t local_rank,
-	    struct rt_gpu_facts *f, struct rt_error *err)
+rt_gpu_query(const struct rt_gpu_api *api, int64_t local_rank,
+	     struct rt_gpu_facts *f, struct rt_error *err)
 {
 	enum rt_status status;
 
@@ -73,8 +73,8 @@ arch_of(const char *s, bool *alone)
 	return (int)n;
 }
 
-/* A cubin runs on its architecture and on those of the same number after it,
- * if it has no letter; PTX on all that came later. */
+/* A cubin runs on its architecture and on later ones of the same major number,
+ * unless its name ends in a letter; PTX runs on all later ones. */
 enum rt_status
 rt_gpu_fits(const struct rt_plan *p, const struct rt_gpu_facts *f,
 	    struct rt_error *err)
@@ -101,7 +101,7 @@ rt_gpu_fits(const struct rt_plan *p, const struct rt_gpu_facts *f,
 
 enum rt_status
 rt_gpu_scratch(const struct rt_gpu_facts *f, int64_t arena_bytes,
-	    struct rt_error *err)
+	       struct rt_error *err)
 {
 	if (arena_bytes <= f->free_bytes) {
 		return RT_OK;

@@ -1,18 +1,19 @@
 /*
- * nccl.c - the one file that knows NCCL: by dlopen, with the parts of its
- * binary interface that have stood since 2.18.  The newest of what every run
- * needs is ncclConfig_t as of 2.18; registering memory (2.19) is done where
+ * The one file that knows NCCL. It is loaded by dlopen, and only those parts of
+ * its binary interface are used that are unchanged since 2.18. The newest that
+ * every run needs is ncclConfig_t of 2.18; memory is registered (2.19) where
  * the library can.
  *
- * Communicators are made eagerly, by all ranks in one order: those of the
- * plan's groups, then two for each pair of neighbours in the pipeline, one
- * for each direction, each with a stream of its own: so what goes forward
- * never waits for what goes back.  The id of each goes over the transport
- * that the ranks met by.  All talks of groups share one stream: they begin in
- * the same order on all ranks, as NCCL wants it.  What only some places of the
- * pipeline share has a communicator from its first talk on.
+ * All ranks create all communicators at the start, in one order: those of the
+ * plan's groups, then two for each pair of neighbours in the pipeline, one for
+ * each direction and each with a stream of its own: so activations never wait
+ * for gradients.  The id of each is sent by the transport of the host.  All
+ * collectives of groups share one stream: they begin in the same order on all
+ * ranks, as NCCL demands. A group that only some stages of the pipeline share
+ * gets its communicator at its first collective.
  *
- * Communicators do not block: what takes too long is given up.
+ * Communicators are non-blocking, so that a call that takes too long can be
+ * given up.
  */
 #include "runtime/device/cuda_device.h"
 #include "runtime/device/this_machine.h"
@@ -47,9 +48,9 @@ struct config {
 };
 
 /*
- * The version that introduced each: what is newer than LEAST may be missing,
- * and is NULL then.  ncclGetErrorString, which returns text, is called by
- * reason().
+ * The version that introduced each function.  One newer than LEAST may be
+ * missing, and is NULL then. reason() calls ncclGetErrorString, which returns
+ * text and so is not in the table.
  */
 #define NCCL_FUNCTIONS(N) \
 	N(version, 20000, "ncclGetVersion", (int *)) \
@@ -77,7 +78,7 @@ struct config {
 	N(group_start, 20000, "ncclGroupStart", (void)) \
 	N(group_end, 20000, "ncclGroupEnd", (void))
 
-struct api {
+struct nccl_api {
 	void *library;
 #define N(member, since, symbol, arguments) int (*member) arguments;
 	NCCL_FUNCTIONS(N)
@@ -85,11 +86,11 @@ struct api {
 };
 
 struct rt_nccl {
-	struct api api;
+	struct nccl_api api;
 	char version[16];
-	void *stream;		/* of all groups */
+	void *stream;		/* shared by all groups */
 	struct rt_nccl_comm *comms;
-	void **handles;		/* of the arena, registered */
+	void **handles;		/* registrations of the arena */
 	int64_t n;
 	bool aborted;
 };
@@ -100,7 +101,7 @@ static const struct {
 	const char *symbol;
 } functions[] = {
 #define N(member, since, symbol, arguments) \
-	{ offsetof(struct api, member), since, symbol },
+	{ offsetof(struct nccl_api, member), since, symbol },
 	NCCL_FUNCTIONS(N)
 #undef N
 };
@@ -111,7 +112,7 @@ struct version {
 	char text[16];
 };
 
-/* Before 2.9 a version was 1000, 100 and 1 times its parts. */
+/* Before 2.9 a version was 1000, 100 and 1 times its three parts. */
 static struct version
 version_text(int v)
 {
@@ -124,7 +125,7 @@ version_text(int v)
 }
 
 static enum rt_status
-find_functions(struct api *api, int version, const char *file,
+find_functions(struct nccl_api *api, int version, const char *file,
 	       struct rt_error *err)
 {
 	size_t i;
@@ -145,9 +146,11 @@ find_functions(struct api *api, int version, const char *file,
 	return RT_OK;
 }
 
-/* Its version comes first: what an older one lacks is no news then. */
+/* Reads the version before any other symbol: a library that is too old is
+ * reported as such, and not by what it lacks. */
 static enum rt_status
-find_version(struct api *api, const char *file, int *v, struct rt_error *err)
+find_version(struct nccl_api *api, const char *file, int *v,
+	     struct rt_error *err)
 {
 	void *f = dlsym(api->library, "ncclGetVersion");
 
@@ -167,7 +170,7 @@ find_version(struct api *api, const char *file, int *v, struct rt_error *err)
 }
 
 static enum rt_status
-load(struct rt_nccl *n, const char *file, struct rt_error *err)
+load_library(struct rt_nccl *n, const char *file, struct rt_error *err)
 {
 	enum rt_status status;
 	int v = 0;
@@ -176,8 +179,8 @@ load(struct rt_nccl *n, const char *file, struct rt_error *err)
 	n->api.library = dlopen(file, RTLD_NOW | RTLD_LOCAL);
 	if (!n->api.library) {
 		return rt_fail(err, RT_RANGE, RT_NOWHERE, "%s is missing, by "
-			"which GPUs talk: install NCCL " LEAST_TEXT " or "
-			"later, or name the file by LLMC_LIBNCCL",
+			"which GPUs communicate: install NCCL " LEAST_TEXT
+			" or later, or name the file by LLMC_LIBNCCL",
 			rt_show_path(file).text);
 	}
 	status = find_version(&n->api, file, &v, err);
@@ -189,7 +192,7 @@ load(struct rt_nccl *n, const char *file, struct rt_error *err)
 }
 
 static const char *
-reason(const struct rt_nccl *n, int r)
+reason_of(const struct rt_nccl *n, int r)
 {
 	const char *(*text)(int);
 
@@ -197,24 +200,25 @@ reason(const struct rt_nccl *n, int r)
 	return text(r);
 }
 
-/* What NCCL itself has to say is in its log, and rarely here. */
+/* NCCL's own explanation is in its log, and rarely in this text. */
 static enum rt_status
-failed(const struct rt_nccl *n, const char *what, int r, struct rt_error *err)
+call_failed(const struct rt_nccl *n, const char *what, int r,
+	    struct rt_error *err)
 {
 	return rt_fail(err, RT_IO, RT_NOWHERE, "%s failed: %s (%d); NCCL %s, "
-		       "NCCL_DEBUG=WARN says more", what, reason(n, r), r,
+		       "NCCL_DEBUG=WARN says more", what, reason_of(n, r), r,
 		       n->version);
 }
 
-/* Until a communicator has done what it was told. */
+/* Waits until a communicator has done what it was asked to do. */
 static enum rt_status
-finish(const struct rt_device *d, void *comm, int r, const char *what,
-       struct rt_error *err)
+finish_call(const struct rt_device *d, void *comm, int r, const char *what,
+	    struct rt_error *err)
 {
 	const struct rt_nccl *n = ((const struct rt_gpu *)d->self)->nccl;
 	double start = rt_now_ms();
 	struct timespec t = { 0, 100000 };
-	int told;
+	int state;
 
 	while (r == IN_PROGRESS) {
 		if (rt_now_ms() - start > d->options->timeout_s * 1e3) {
@@ -225,15 +229,52 @@ finish(const struct rt_device *d, void *comm, int r, const char *what,
 				d->options->timeout_s);
 		}
 		nanosleep(&t, NULL);
-		told = n->api.async_error(comm, &r);
-		r = told == DONE ? r : told;
+		state = n->api.async_error(comm, &r);
+		r = state == DONE ? r : state;
 	}
-	return r == DONE ? RT_OK : failed(n, what, r, err);
+	return r == DONE ? RT_OK : call_failed(n, what, r, err);
+}
+
+const struct rt_gpu_sent *
+rt_gpu_hanging(const struct rt_gpu *g)
+{
+	int64_t i = g->nsent < RT_GPU_SENT ? 0 : g->nsent - RT_GPU_SENT;
+
+	for (; i < g->nsent; i++) {
+		const struct rt_gpu_sent *s = &g->sent[i % RT_GPU_SENT];
+
+		if (g->api.event_query(s->event) == RT_GPU_NOT_READY) {
+			return s;
+		}
+	}
+	return NULL;
+}
+
+void
+rt_gpu_graphs_free(struct rt_gpu *g)
+{
+	struct rt_gpu_api *api = &g->api;
+	void *graph = NULL;
+	int i;
+
+	if (g->capturing) {
+		g->capturing = false;
+		api->end_capture(g->stream, &graph);
+		if (graph) {
+			api->graph_destroy(graph);
+		}
+	}
+	for (i = 0; i < 2; i++) {
+		if (g->kept[i].exec) {
+			api->exec_destroy(g->kept[i].exec);
+			g->kept[i].exec = NULL;
+		}
+	}
 }
 
 /* ---- communicators ---- */
 
-/* The first of the group makes the id. */
+/* The first member of the group creates the id. */
 static enum rt_status
 make_comm(struct rt_device *d, const struct rt_group *g, void *stream,
 	  int64_t from, int64_t to, struct rt_error *err)
@@ -253,22 +294,22 @@ make_comm(struct rt_device *d, const struct rt_group *g, void *stream,
 	if (g->me == 0) {
 		r = n->api.make_id(&id);
 	}
-	/* who waits for an id hears of it, too */
+	/* members that wait for an id must get one even after an error */
 	status = rt_comm_show_first(d->comm, g, &id, sizeof id, err);
 	if (r != DONE) {
-		return failed(n, "ncclGetUniqueId", r, err);
+		return call_failed(n, "ncclGetUniqueId", r, err);
 	}
 	if (status != RT_OK) {
 		return status;
 	}
 	r = n->api.init(&c->comm, (int)g->n, id, (int)g->me, &config);
 	n->n += c->comm != NULL;
-	status = finish(d, c->comm, r, "ncclCommInitRankConfig", err);
+	status = finish_call(d, c->comm, r, "ncclCommInitRankConfig", err);
 	if (status == RT_OK && n->api.reg && n->api.dereg) {
 		r = n->api.reg(c->comm, (void *)(uintptr_t)gpu->arena,
 			       (size_t)d->program->arena_bytes,
 			       &n->handles[n->n - 1]);
-		/* some networks cannot: then NCCL copies */
+		/* some networks cannot register memory: NCCL then copies */
 		n->handles[n->n - 1] = r == DONE ? n->handles[n->n - 1] : NULL;
 	}
 	return status;
@@ -316,7 +357,8 @@ make_edge(struct rt_device *d, int64_t from, int64_t to, struct rt_error *err)
 	return status;
 }
 
-/* Places in a ring: stages may go round it several times. */
+/* Stages are neighbours on a ring, which several virtual stages may go
+ * around. */
 static enum rt_status
 make_edges(struct rt_device *d, struct rt_error *err)
 {
@@ -370,7 +412,7 @@ rt_nccl_edge(const struct rt_device *d, int64_t from, int64_t to)
 	return NULL;
 }
 
-/* What it takes to hold one more. */
+/* Memory for one more communicator. */
 static enum rt_status
 grow(struct rt_nccl *n, struct rt_error *err)
 {
@@ -422,7 +464,7 @@ rt_nccl_open(struct rt_device *d, struct rt_error *err)
 	if (!n->comms || !n->handles) {
 		return rt_no_memory(err, NULL);
 	}
-	status = load(n, d->options->libnccl, err);
+	status = load_library(n, d->options->libnccl, err);
 	if (status == RT_OK) {
 		status = GPU(&g->api, stream_create, &n->stream, NON_BLOCKING);
 	}
@@ -459,8 +501,8 @@ close_comm(struct rt_device *d, int64_t i)
 		if (n->handles[i]) {
 			n->api.dereg(c->comm, n->handles[i]);
 		}
-		finish(d, c->comm, n->api.finalize(c->comm),
-		       "ncclCommFinalize", &err);
+		finish_call(d, c->comm, n->api.finalize(c->comm),
+			    "ncclCommFinalize", &err);
 		n->api.destroy(c->comm);
 	}
 	if (c->from >= 0) {
@@ -468,7 +510,8 @@ close_comm(struct rt_device *d, int64_t i)
 	}
 }
 
-/* A run that failed has others that do not come to finalize. */
+/* After a failure other ranks may never call finalize, so communicators are
+ * aborted. */
 void
 rt_nccl_close(struct rt_device *d)
 {
@@ -506,7 +549,7 @@ rt_nccl_version(const struct rt_device *d)
 	return n ? n->version : "";
 }
 
-/* ---- talking ---- */
+/* ---- calls ---- */
 
 enum rt_status
 rt_nccl_poll(struct rt_device *d, struct rt_error *err)
@@ -516,19 +559,19 @@ rt_nccl_poll(struct rt_device *d, struct rt_error *err)
 	enum rt_status status;
 	char what[160];
 	int64_t i;
-	int r = DONE, told;
+	int r = DONE, state;
 
 	for (i = 0; i < n->n && (r == DONE || r == IN_PROGRESS); i++) {
-		told = n->api.async_error(n->comms[i].comm, &r);
-		r = told == DONE ? r : told;
+		state = n->api.async_error(n->comms[i].comm, &r);
+		r = state == DONE ? r : state;
 	}
 	if (r == DONE || r == IN_PROGRESS) {
 		return RT_OK;
 	}
 	s = rt_gpu_hanging(d->self);
 	snprintf(what, sizeof what, "%s%s", s ? rt_show_name(s->coll->what).text
-		 : "a talk", s ? rt_place_text(&s->place).text : "");
-	status = failed(n, what, r, err);
+		 : "a collective", s ? rt_place_text(&s->place).text : "");
+	status = call_failed(n, what, r, err);
 	rt_nccl_abort(d);
 	return status;
 }
@@ -546,7 +589,7 @@ type_of(int64_t elem)
 }
 
 static int
-call(const struct api *api, const struct rt_nccl_comm *c,
+call(const struct nccl_api *api, const struct rt_nccl_comm *c,
      const struct rt_nccl_call *x)
 {
 	int type = type_of(x->coll->elem), other = (int)(1 - c->me);
@@ -575,7 +618,7 @@ rt_nccl_calls(struct rt_device *d, const struct rt_nccl_comm *c,
 	      const struct rt_nccl_call *calls, int64_t n,
 	      struct rt_error *err)
 {
-	const struct api *api = &((struct rt_gpu *)d->self)->nccl->api;
+	const struct nccl_api *api = &((struct rt_gpu *)d->self)->nccl->api;
 	int r = n > 1 ? api->group_start() : DONE, last;
 	int64_t i;
 
@@ -583,11 +626,11 @@ rt_nccl_calls(struct rt_device *d, const struct rt_nccl_comm *c,
 		r = call(api, c, &calls[i]);
 	}
 	if (n > 1) {
-		/* also where one was refused: nothing stays open */
+		/* called after an error as well: a group must not stay open */
 		last = api->group_end();
 		r = r == DONE || r == IN_PROGRESS ? last : r;
 	}
-	return finish(d, c->comm, r, "it", err);
+	return finish_call(d, c->comm, r, "it", err);
 }
 
 enum rt_status
@@ -595,7 +638,7 @@ rt_nccl_exchange(struct rt_device *d, const struct rt_nccl_comm *c,
 		 int64_t elem, const struct rt_nccl_part *parts, int64_t n,
 		 struct rt_error *err)
 {
-	const struct api *api = &((struct rt_gpu *)d->self)->nccl->api;
+	const struct nccl_api *api = &((struct rt_gpu *)d->self)->nccl->api;
 	int type = type_of(elem), r = api->group_start(), last;
 	int64_t i;
 
@@ -607,8 +650,8 @@ rt_nccl_exchange(struct rt_device *d, const struct rt_nccl_comm *c,
 			: api->recv(p->at, (size_t)p->n, type, (int)p->peer,
 				    c->comm, c->stream);
 	}
-	/* also where one was refused: nothing stays open */
+	/* called after an error as well: a group must not stay open */
 	last = api->group_end();
 	r = r == DONE || r == IN_PROGRESS ? last : r;
-	return finish(d, c->comm, r, "it", err);
+	return finish_call(d, c->comm, r, "it", err);
 }

@@ -1,7 +1,7 @@
 /*
- * comm_scratch.c - whether a plan has the room that a talk takes on a GPU: an
- * emulated one packs nothing, but a plan that has too little is as wrong
- * there.
+ * Whether a plan has the scratch that a collective needs on a GPU. The emulator
+ * needs none but checks it as well, so that a wrong plan fails without a GPU,
+ * too.
  */
 #include "runtime/device/device.h"
 #include "runtime/comm/transport.h"
@@ -58,7 +58,7 @@ rt_coll_fits(const struct rt_device *d, const struct rt_coll *t,
 	}
 	return bytes <= d->program->comm_bytes ? RT_OK :
 		rt_fail(err, RT_FORMAT, RT_NOWHERE, "%s packs %lld bytes on a "
-			"GPU, and the plan has room for %lld: that is a fault "
+			"GPU, and the plan's scratch is %lld: that is a fault "
 			"of the compiler", rt_show_name(t->what).text,
 			(long long)bytes, (long long)d->program->comm_bytes);
 }
