@@ -61,6 +61,29 @@ search_set_worst(struct search *s)
 	}
 }
 
+static uint64_t
+effort(const struct search_report *r, uint64_t nodes)
+{
+	return 100 * r->widths + r->priced + nodes / 40;
+}
+
+uint64_t
+search_effort(const struct search_report *r)
+{
+	return effort(r, r->nodes);
+}
+
+bool
+search_is_stopped(struct search *s, uint64_t nodes)
+{
+	uint64_t most = s->o->effort;
+
+	if (most && effort(s->out, s->out->nodes + nodes) >= most) {
+		s->out->stopped = true;
+	}
+	return s->out->stopped;
+}
+
 static struct search_seen *
 seen(struct search *s, const struct search_try *t)
 {
@@ -81,8 +104,7 @@ look_at(struct search *s, struct search_try *t)
 {
 	struct search_seen *x = seen(s, t);
 
-	if (s->o->effort && search_effort(s->out) >= s->o->effort) {
-		s->out->stopped = true;
+	if (search_is_stopped(s, 0)) {
 		return false;
 	}
 	if (x->us < s->worst_us || !isfinite(s->worst_us)) {
@@ -216,7 +238,8 @@ look_and_settle(struct search *s)
 	guess_us = s->worst_us;
 	s->near_us = guess_us;
 	look(s, guess_us);
-	for (round = 1; !settle(s) && round < ROUNDS; round++) {
+	for (round = 1; !settle(s) && !s->out->stopped && round < ROUNDS;
+	     round++) {
 		look_again(s, guess_us);
 	}
 	s->out->unplaced = search_unplaced(s);
@@ -308,12 +331,6 @@ search_degrees(const struct plan *p, struct arena *a)
 }
 
 /* ---- the search ---- */
-
-uint64_t
-search_effort(const struct search_report *r)
-{
-	return 100 * r->widths + r->priced;
-}
 
 /* `made`: where the best plan's programs go, or NULL. */
 static bool

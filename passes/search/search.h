@@ -26,7 +26,7 @@ struct search_options {
 	const struct target *target;	/* NULL: it does nothing */
 	struct price_traits traits;
 	uint32_t top;		/* plans to report, the best first; 0 is 1 */
-	uint64_t effort;	/* search_effort to stop at; 0: none */
+	uint64_t effort;	/* search_effort to stop at; 0: no limit */
 	struct search_report *report;	/* filled in too, or NULL */
 	/* what code needs on a rank beside its arena; NULL: nothing */
 	const struct memory_scratch *scratch;
@@ -67,7 +67,9 @@ struct search_report {
 	 */
 	struct search_near host;
 	bool any_host;
-	bool stopped;		/* by `effort`: there may be better ones */
+	/* `effort` was reached: `found` has only plans whose rank programs were
+	 * made by then, and there may be better ones */
+	bool stopped;
 	bool refused;		/* by the passes behind it, whatever the plan */
 	const char *pins;	/* "tp, zero", or "" */
 	double bound_us;	/* no plan of the space is below it */
@@ -82,6 +84,7 @@ struct search_report {
 	uint64_t priced;	/* plans composed of prices */
 	uint64_t full;		/* of these, did not fit */
 	uint64_t run;		/* schedules that were run */
+	uint64_t nodes;		/* of all rank programs that were made */
 };
 
 /* ---- search.c --------------------------------------------------------- */
@@ -94,8 +97,9 @@ struct search_report {
 bool search_run(struct ir_module *m, const struct search_options *o,
 		struct arena *a, struct search_report *out);
 /*
- * What a search has done, in plans priced: a placement takes about as long as
- * a hundred of them.  10,000 take 0.3 to 1 s.
+ * The work that a search has done, in plans priced: a placement counts as a
+ * hundred of them, and 40 nodes of rank programs, which are made and priced
+ * for the best plans, as one.  10,000 take 0.3 to 1.3 s.
  */
 uint64_t search_effort(const struct search_report *r);
 /* "pp=4 dp=2 tp=8", what is above 1; in the arena. */

@@ -683,6 +683,11 @@ double search_learned_bound(const struct search *s, const struct plan *p,
 /* How many plans are asked for, and how many are kept until the end. */
 uint32_t search_want(const struct search *s);
 uint32_t search_top(const struct search *s);
+/*
+ * Whether the search has done as much work as its options allow, with so many
+ * nodes of a program that is not counted yet; then the report says so.
+ */
+bool search_is_stopped(struct search *s, uint64_t nodes);
 /* To what was found, once that is enough. */
 void search_set_worst(struct search *s);
 

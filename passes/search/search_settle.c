@@ -9,7 +9,12 @@
 #include <math.h>
 #include <string.h>
 
-/* `made`: where what it leaves is kept for who runs these passes again. */
+/*
+ * False where a pass refuses the program, or where it takes more work than the
+ * search may do: its size is looked at after each pass, since laying out a
+ * large program takes several times as long as making it.
+ * `made`: where what it leaves is kept for who runs these passes again.
+ */
 static bool
 make(struct search *s, struct pass_ahead *made, struct ir_module *m)
 {
@@ -22,7 +27,7 @@ make(struct search *s, struct pass_ahead *made, struct ir_module *m)
 
 	for (i = 0; i < sizeof passes / sizeof *passes; i++) {
 		if (!pass_ahead_make(made, &p, m, passes[i]) ||
-		    m->ctx->diags.errors) {
+		    m->ctx->diags.errors || search_is_stopped(s, m->nodes.n)) {
 			return false;
 		}
 		arena_release(&m->ctx->tmp);
@@ -237,9 +242,12 @@ settle(struct search *s, struct search_found *f)
 	plan_write(m, &f->plan);
 	made.found = ranks_found_open(&c, &made.arena);
 	ok = make(s, &made, m) && weigh(s, m, f);
+	s->out->nodes += m->nodes.n;
 	pass_ahead_end(&made, m);
 	ir_ctx_release(&c);
-	if (!ok) {
+	if (s->out->stopped) {
+		ok = false;
+	} else if (!ok) {
 		learn(s, f, INFINITY);
 	} else if (f->bytes > f->room) {
 		learn(s, f, (double)(f->bytes - thought) + 1);
@@ -275,7 +283,7 @@ search_settle(struct search *s)
 		: out->found.at[want - 1].step_us;
 	bool good = true;
 
-	for (i = 0; i < out->found.n; i++) {
+	for (i = 0; i < out->found.n && !out->stopped; i++) {
 		struct search_found f = out->found.at[i];
 
 		if (s->settled.n >= want && !is_tied(&f, us) &&
