@@ -16,7 +16,7 @@ passes/place: place_cells.c place_cost.c place_due.c place_like.c place_link.c p
 passes/plan: plan.c plan_check.c - found when this test was written
 passes/sched: sched.c sched_make.c - found when this test was written
 passes/search: search.c search_advice.c search_fit.c search_host.c search_settle.c search_try.c search_zero.c - found when this test was written
-passes/search: search_bytes.c search_data.c search_lower_bound.c search_place.c search_recompute.c search_sharding.c search_similar.c search_space.c search_wider.c - found when this test was written
+passes/search: search_bytes.c search_data.c search_lower_bound.c search_place.c search_recompute.c search_sharding.c search_similar.c search_space.c - found when this test was written
 passes/sim: sim.c sim_fault.c sim_match.c - found when this test was written
 passes/solve: solve.c solve_reduce.c solve_search.c solve_take.c - found when this test was written
 passes/solve: solve_eliminate.c solve_pairs.c - found when this test was written
