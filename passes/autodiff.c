@@ -315,7 +315,7 @@ grad_node(struct autodiff *a, node_id id)
 		if (!derive_has(n.op, k)) {
 			diag_error(&a->m->ctx->diags, n.span, "%s has no "
 				   "derivative for operand %u, and a weight "
-				   "is behind it", ir_ops[n.op].name, k + 1);
+				   "is after it", ir_ops[n.op].name, k + 1);
 			a->failed = true;
 			return;
 		}

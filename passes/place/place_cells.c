@@ -106,7 +106,7 @@ gradient_options(struct choice *c, struct cell *x, uint32_t of, value_id v)
 static void
 price_stash(struct choice *c, const struct cell *x, value_id v)
 {
-	place_is_due(c, (struct due){
+	place_add_due(c, (struct due){
 		.kind = DUE_HELD, .of = v, .by.cell = x,
 		.table = solve_open(c->s, x->var)
 	});

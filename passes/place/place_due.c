@@ -21,7 +21,7 @@ struct prices {
 };
 
 void
-place_is_due(struct choice *c, struct due d)
+place_add_due(struct choice *c, struct due d)
 {
 	d.update = c->update;
 	d.iters = c->iters;
