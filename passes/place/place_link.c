@@ -1,7 +1,7 @@
 /*
- * Variables and what stands between two of them: how a value is made, what
- * else it is converted to, and by what it becomes what a node wants.  That is
- * found once for values that are alike.
+ * Variables of the problem and the tables between two of them: how a value is
+ * made, what else it is converted to, and by what it becomes what a node needs.
+ * These are found once for values that are alike.
  */
 #include "passes/place/place_choice.h"
 

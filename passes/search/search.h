@@ -48,7 +48,6 @@ struct search_near {
 	int64_t capacity;		/* that its device has for it */
 	const char *device;	/* "a100-sxm" */
 	uint32_t fullest;
-	double step_us;		/* of a pipeline that never waits */
 };
 
 struct search_report {
