@@ -1,16 +1,16 @@
 /*
  * autodiff: appends the backward program.
  *
- * Needs: a flat module whose model returns one number, the loss.
- * Gives: behind the forward nodes of each region their derivatives in reverse
- * order, and an `accumulate` for every weight that the loss depends on.  A
- * repeat gets a second repeat that runs its iterations backward and carries the
- * gradients; what that needs of the forward body crosses by `save` and
- * `saved`, so that recomputation is a matter of which saves there are.  What
- * is only another view of something is made again from that.
- * It stands behind inline, since gradients are named as weights are, and
- * before cse and dce, which merge and drop what single rules made twice or
- * in vain.
+ * Needs: a flat module whose model returns one number, the loss.  Gives: after
+ * the forward nodes of each region their derivatives in reverse order, and an
+ * `accumulate` for every weight that the loss depends on.  A repeat gets a
+ * second repeat that runs its iterations backward and carries the gradients;
+ * what that needs of the forward body crosses by `save` and `saved`, so that
+ * recomputation only removes saves.  A value that is only another view of
+ * something is made again from that.
+ *
+ * It runs after inline, since gradients are named as weights are, and before
+ * cse and dce, which merge and remove what single rules made twice or in vain.
  */
 #include "passes/derive.h"
 
@@ -31,7 +31,7 @@ struct autodiff {
 	struct ir_module *m;
 	uint32_t nvalues;	/* of the forward program */
 	region_id *home;	/* by value: the region it belongs to */
-	bool *active;		/* by value: a weight is behind it */
+	bool *active;		/* by value: it depends on a weight */
 	value_id *grad;		/* by value: so far, in the frame's backward */
 	struct frame *frame;
 	uint32_t nsaves;
@@ -169,7 +169,7 @@ bytes_of(const struct autodiff *a, value_id v)
 		? bytes : INT64_MAX;
 }
 
-/* How many bytes more are kept if backward asks for v. */
+/* How many bytes more are kept if backward needs v. */
 static int64_t
 price(struct autodiff *a, value_id v, int views)
 {
@@ -315,7 +315,7 @@ grad_node(struct autodiff *a, node_id id)
 		if (!derive_has(n.op, k)) {
 			diag_error(&a->m->ctx->diags, n.span, "%s has no "
 				   "derivative for operand %u, and a weight "
-				   "is behind it", ir_ops[n.op].name, k + 1);
+				   "is after it", ir_ops[n.op].name, k + 1);
 			a->failed = true;
 			return;
 		}

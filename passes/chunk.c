@@ -1,11 +1,11 @@
 /*
- * chunk: in how many parts communication runs beside a contraction.
+ * chunk: chooses in how many parts a collective runs beside a contraction.
  *
- * Needs the rank programs, since a function's kernels are found only there.
- * It sets `chunks` of a collective that runs in parts beside the contraction
- * that makes its operand, or the first one that reads what it brings; whoever
- * finds the kernels of the program takes it from there (parts.c).  The plan
- * says how many, or the target's prices do.
+ * Needs the rank programs, since the kernels of a function are found only
+ * there.  It sets `chunks` of a collective that runs in parts beside the
+ * contraction that makes its operand, or the first one that reads its result;
+ * code that finds the kernels of the program reads it there (parts.c).  The
+ * number is the plan's, or follows from the target's prices.
  */
 #include "ir/memo.h"
 #include "passes/pass.h"

@@ -1,9 +1,9 @@
 /*
- * The reproducer: the module before a pass that died, written by whoever
- * notices, which may be a signal handler on a small stack, in a process
- * whose heap is no more.  So nothing here allocates: the module was copied
- * before the pass ran, and is printed by way of a few bytes.  Its names alone
- * are those of the context: nothing there is ever changed, only added.
+ * The reproducer: prints the module before a pass that crashed, possibly from a
+ * signal handler on a small stack, in a process whose heap is damaged.  So
+ * nothing here allocates: the module was copied before the pass ran, and is
+ * printed through a buffer of a few bytes.  Names are those of the context,
+ * where none is ever changed, only added.
  */
 #include "passes/pass.h"
 

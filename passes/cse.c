@@ -1,14 +1,14 @@
 /*
- * cse: of two nodes that compute the same, the later goes away.  The same
- * means equal op, operands (sorted where they commute), attributes and
- * result types; a value of an outer region may stand in for one of an inner
- * region, never the reverse.  Sources follow the same rule, so two weights
- * of one name are one tensor with two uses.  Nodes of IRF_UNIQUE ops and
- * repeats stay as they are.
+ * cse: of two nodes that compute the same, the later is removed.  The same
+ * means equal op, operands (sorted where they commute), attributes and result
+ * types; a value of an outer region may replace one of an inner region, never
+ * the reverse.  Sources follow the same rule, so two weights of one name are
+ * one tensor with two uses.  Nodes of IRF_UNIQUE ops and repeats stay as they
+ * are.
  *
- * It needs `flat`: only then is a weight's name its full name.  It stands
- * after inline, which brings equal nodes together, and before dce, which
- * takes away what it leaves unused.
+ * It needs `flat`: only then is a weight's name its full name.  It runs after
+ * inline, which brings equal nodes together, and before dce, which removes what
+ * it leaves unused.
  */
 #include "passes/pass.h"
 

@@ -1,14 +1,14 @@
 /*
- * dce: what nothing uses goes away: nodes, the carried values of a repeat,
- * whole repeats, and layers that the model does not reach.  A carried value
- * stays if its result is used after the repeat, or if its value at the start
- * of an iteration is used by something that stays.  The model's inputs stay in
- * any case: they are what its caller must bring; and so do sinks, but that a
- * stash stays only if what it keeps is asked for.
+ * dce: removes what nothing uses: nodes, carried values of repeats, whole
+ * repeats, and layers that the model does not reach.  A carried value stays if
+ * its result is used after the repeat, or if its value at the start of an
+ * iteration is used by something that stays.  Inputs of the model always stay,
+ * since its caller passes them; so do sinks, except that a stash stays only if
+ * what it keeps is read.
  *
- * It needs nothing and breaks nothing.  It stands last, to take away what
- * the others leave behind; liveness starts from what is returned and every
- * value begins as dead, so that one run finds all there is to find.
+ * It needs nothing and breaks nothing.  It runs last, to remove what other
+ * passes leave; liveness starts from what is returned with every value dead, so
+ * that one run finds all.
  */
 #include "passes/pass.h"
 
@@ -62,7 +62,7 @@ mark_carried(struct dce *d, const struct ir_node *repeat, uint32_t k)
 	mark(d, d->m->regions.at[repeat->region].results.at[k]);
 }
 
-/* Someone asks for what these stashes keep, in this function or another. */
+/* What these stashes keep is read, in this function or another. */
 static void
 mark_stashes(struct dce *d, const struct ir_node *source)
 {

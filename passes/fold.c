@@ -1,12 +1,12 @@
 /*
- * fold-dims: a dim that was written as `hidden = heads * hd`, and a whole
- * number attribute that was written as an expression, become the number
- * that they come to.  The reader and the front end have worked it out
- * already, so nothing can fail here.
+ * fold-dims: a dim that was written as `hidden = heads * hd`, and an integer
+ * attribute that was written as an expression, become the number that they
+ * evaluate to.  The reader and the front end have evaluated them already, so
+ * nothing can fail here.
  *
- * It stands first, since no pass after it may depend on how a size was
- * spelled.  It is a pass, and not done on reading, so that sizes may still
- * be changed before it: an expression follows its dims, a number does not.
+ * It runs first, since no later pass may depend on how a size was spelled.  It
+ * is a pass, and not part of reading, so that sizes may still be changed before
+ * it: an expression follows its dims, a number does not.
  */
 #include "passes/pass.h"
 

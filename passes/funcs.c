@@ -1,7 +1,7 @@
 /*
- * Layers and who calls them.  A layer calls only layers that stand before
- * it (the verifier sees to that), so one walk in id order meets callees
- * first, and no recursion over calls is needed.
+ * Layers and their callers.  A layer calls only layers defined before it (the
+ * verifier checks that), so one walk in id order visits callees first, and no
+ * recursion over calls is needed.
  */
 #include "passes/pass.h"
 

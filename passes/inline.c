@@ -1,13 +1,12 @@
 /*
- * inline: the body of a layer takes the place of each call of it, and layers
- * that the model does not need any more go away.  The names of calls and
- * repeats move down to the weights in them, joined by dots, so that in a
- * flat module a weight's name is its full name, but for {i} of a repeat.
- * Repeats stay repeats: a model of 126 layers becomes a body, not 126.
+ * inline: the body of a layer replaces each call of it, and layers that the
+ * model does not need any more are removed.  The names of calls and repeats
+ * move to the weights in them, joined by dots, so that in a flat module the
+ * name of a weight is its full name, except for {i} of a repeat.  Repeats stay
+ * repeats: a model of 126 layers becomes one body, not 126.
  *
- * It needs calls and leaves none.  It stands before every pass that wants to
- * see across the border of a layer, and after fold-dims for no other reason
- * than that copies of an expression are waste.
+ * It needs calls and leaves none.  It runs before every pass that works across
+ * layers, and after fold-dims only because copies of an expression are waste.
  */
 #include "passes/pass.h"
 

@@ -146,10 +146,9 @@ noinst_LIBRARIES += %D%/libpasses.a
 	%D%/search/search_slots.c \
 	%D%/search/search_space.c \
 	%D%/search/search_stages.c \
-	%D%/search/search_stand_in.c \
+	%D%/search/search_proxy.c \
 	%D%/search/search_trial.h \
 	%D%/search/search_try.c \
-	%D%/search/search_wider.c \
 	%D%/search/search_zero.c \
 	%D%/sim/sim.c \
 	%D%/sim/sim.h \

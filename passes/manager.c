@@ -1,7 +1,6 @@
 /*
- * Running a list of passes.  Only here is printed, timed and verified, and
- * only here is what a crash needs made ready, so that a pass is nothing but
- * its transformation.
+ * Runs a list of passes.  Printing, timing, verifying and preparing for a crash
+ * are done only here, so that a pass is nothing but its transformation.
  */
 #include "passes/pass.h"
 #include "passes/plan/plan.h"
@@ -99,7 +98,7 @@ struct run {
 	struct pass_manager *pm;
 	struct ir_ctx *ctx;
 	struct ir_module *m;
-	struct buf now;		/* if compared: the module as it stands ... */
+	struct buf now;		/* if compared: the text of the module */
 	int current;		/* ... in pm->text[current] */
 };
 
@@ -118,7 +117,7 @@ compares(const struct run *r)
 	return r->pm->options.compare || r->pm->options.changed;
 }
 
-/* Whether the module is not as it was, so far as anybody asks. */
+/* Whether the module changed, if that is needed. */
 static bool
 take_text(struct run *r)
 {
@@ -202,10 +201,10 @@ message(const struct pass *p, const char *file, struct arena *a)
 }
 
 /*
- * Makes the reproducer ready: its text takes many times as long as a copy,
- * and is made if it is wanted; of what a pass leaves as it was, not even the
- * copy is.  `before` is set last: from then on a signal
- * handler may look.
+ * Prepares the reproducer: a copy of the module, since its text takes many
+ * times as long to make and is needed only after a crash; if a pass changed
+ * nothing, the old copy is kept.  `before` is set last: from then on a signal
+ * handler may read it.
  */
 static void
 arm(struct run *r, const struct pass *p)
@@ -245,7 +244,7 @@ fail_verify(struct run *r, const struct pass *p)
 	die("pass `%s` left a module that breaks the rules above", p->name);
 }
 
-/* Numbers the run, and says whether the limit lets it happen. */
+/* Numbers the run; false if the limit forbids it. */
 static bool
 may_run(struct run *r, const struct pass *p)
 {

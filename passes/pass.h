@@ -1,9 +1,7 @@
 /*
- * Passes: what one is, the table they stand in, and the manager that runs,
- * times, prints and verifies them.  A pass itself never prints.
- * docs/passes.md tells how to write one.
- *
- * Sections are named for the .c that defines them.
+ * Passes: what one is, their table, and the manager that runs, times, prints
+ * and verifies them.  A pass itself never prints. docs/passes.md describes how
+ * to write one.  Sections are named for the .c that defines them.
  */
 #ifndef PASSES_PASS_H
 #define PASSES_PASS_H
@@ -83,7 +81,7 @@ const struct pass_known *pass_want(struct pass_table *t, const char *name);
 
 /* "flat", or NULL past the last. */
 const char *pass_prop_name(uint32_t bit);
-/* What holds of a module as it stands. */
+/* Properties of a module. */
 uint32_t pass_props(const struct ir_module *m);
 
 /* Takes the next word off "a,b,c"; false at the end. */

@@ -1,7 +1,7 @@
 /*
- * Passes from shared objects.  A plug-in is compiled against the headers of
- * one IR_ABI_VERSION and says so; any other is refused before anything else
- * in it is looked at, since its structs may not be ours.
+ * Loads passes from shared objects.  A plug-in is compiled for the headers of
+ * one IR_ABI_VERSION and states it; any other is refused before anything else
+ * in it is read, since its structs may have another layout.
  */
 #include "passes/pass.h"
 

@@ -1,20 +1,21 @@
 /*
- * recompute: drops what a repeat saves for its backward, and builds it again
+ * recompute: drops what a repeat saves for its backward, and computes it again
  * there from what is still saved.
  *
  * Needs: the backward program.  Gives: the same gradients from fewer saved
- * bytes and more computation.  Which values go is said by the plan, or else
- * by the model's hint (recompute_set.c); nothing else does.  It stands behind
- * autodiff, whose saves it takes away, and behind place: what is rebuilt lies
- * where it lay, and collectives on the way run again, so that nothing is
- * placed twice however much stages differ in what they rebuild.
+ * bytes and more computation.  Which values are dropped is in the plan, or else
+ * in the model's hint (recompute_set.c).  It runs after autodiff, whose saves
+ * it removes, and after place: what is computed again has the placement that it
+ * had, and collectives on the way run again, so that nothing is placed twice
+ * however much stages differ in what they recompute.
  *
- * Rebuilt values stand at the head of the backward iteration, as the forward
- * iteration made them; nothing is rebuilt twice in an iteration.  What a value
- * is rebuilt from goes back to what is saved, or to what cannot be rebuilt:
- * what an iteration starts from, and what comes out of a repeat in it.  That is
- * then kept, so a value may cost more bytes dropped than saved.  Repeats in
- * repeats are like others: what is of the outer iteration is rebuilt there.
+ * Recomputed values are at the head of the backward iteration, in the order of
+ * the forward iteration; nothing is recomputed twice in an iteration.
+ * Recomputing a value goes back to what is saved, or to what cannot be
+ * recomputed: what an iteration starts from, and the results of a repeat in it.
+ * These are then kept, so a value may cost more bytes dropped than saved.
+ * Repeats in repeats are treated alike: values of the outer iteration are
+ * recomputed there.
  *
  * Where the stages of the plan drop different sets, repeats are first cut
  * between them (recompute_split.c).
@@ -116,7 +117,7 @@ rebuild(struct recompute *c, value_id v)
 
 /* ---- the backward regions ---- */
 
-/* What stays saved stands for itself; the rest is made anew, and used. */
+/* What stays saved is used as it is; the rest is computed again. */
 static void
 replace(struct recompute *c)
 {
@@ -261,5 +262,5 @@ pass_recompute(struct pass_ctx *p, struct ir_module *m)
 			move_up(&c, c.s.back[r]);
 		}
 	}
-	return pass_dce(p, m);	/* saves that nobody asks for any more */
+	return pass_dce(p, m);	/* saves that are not read any more */
 }

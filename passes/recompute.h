@@ -1,6 +1,7 @@
 /*
- * Between recompute.c (how), recompute_find.c (of what), recompute_set.c
- * (what) and recompute_split.c (where), and pareto_front.c, which prices it.
+ * Private header of recompute.c, recompute_find.c (what can be computed again),
+ * recompute_set.c (what is dropped), recompute_split.c (repeats cut by stage),
+ * and search/pareto_front.c, which prices recomputation.
  */
 #ifndef PASSES_RECOMPUTE_H
 #define PASSES_RECOMPUTE_H

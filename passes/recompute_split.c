@@ -1,13 +1,13 @@
 /*
- * Which part of a program drops which set.  Where the stages of a plan
- * recompute differently, a repeat whose iterations lie on several of them
- * becomes several, each of the iterations of neighbours that drop the same;
- * and so does the repeat that runs its iterations backward, in the opposite
- * order.  What a repeat carries goes from part to part.
+ * Cuts repeats where the stages of a plan recompute differently.  A repeat
+ * whose iterations are on several stages becomes several, each of the
+ * iterations of neighbours that drop the same; and so does the repeat that runs
+ * its iterations backward, in the opposite order.  What a repeat carries is
+ * passed from part to part.
  *
  * After that each part is a repeat like any other, as if the model had been
- * written so, and nobody behind this pass needs to know.  Saves of the second
- * part and those that follow get names of their own.
+ * written so, and later passes need no case for it.  Saves of the second and
+ * later parts get names of their own.
  */
 #include "passes/recompute.h"
 

@@ -1,6 +1,6 @@
 /*
- * What the manager knows, as text: the table of passes, the times and the
- * counts.  Each line is an IR comment, so a log of IR stays IR.
+ * Prints the table of passes, times and counts of the manager.  Each line is an
+ * IR comment, so a log of IR stays IR.
  */
 #include "passes/pass.h"
 

@@ -1,8 +1,8 @@
 /*
- * What tensors are called.  The full name of a weight is the names of the
- * calls and repeats around it and its own, joined by dots.  In the whole of
- * it, {i} stands for the iteration of the nearest repeat around the weight
- * whose variable is i, so names may be joined before anything in them is read.
+ * Full names of tensors.  The full name of a weight is the names of the calls
+ * and repeats around it and its own, joined by dots.  In all of it, {i} is the
+ * iteration of the nearest repeat around the weight whose variable is i, so
+ * names may be joined before any of them is read.
  */
 #include "passes/pass.h"
 

@@ -1,7 +1,4 @@
-/*
- * Between the summary and what tells it the use of a weight; nobody else
- * includes this.
- */
+/* Private header of the summary: the use of a weight. */
 #ifndef PASSES_GROUPS_H
 #define PASSES_GROUPS_H
 

@@ -109,17 +109,28 @@ misused()
 	ends 2 "$@"
 }
 
-# cheaply COMMAND..: with little memory and time of the processor, which does
-# not depend on what else the machine does.  Ten times the 2 s that a refusal
-# may take; of 500 MB nothing is known where there are sanitizers.
-cheaply()
+# within SECONDS COMMAND..: of the processor, which do not depend on what else
+# the machine does, and in 500 MB.  Sanitizers make programs slower and larger:
+# with them it is five times as long, and no limit of memory.
+within()
 {
 	(
-		ulimit -S -t 20
-		grep -q __asan_init "$LLMC" || ulimit -S -v 500000
+		if grep -q __asan_init "$LLMC"; then
+			ulimit -S -t $((5 * $1))
+		else
+			ulimit -S -t "$1"
+			ulimit -S -v 500000
+		fi
+		shift
 		"$@"
 		exit $failed
 	) || failed=1
+}
+
+# cheaply COMMAND..: in ten times the 2 s that a refusal may take.
+cheaply()
+{
+	within 20 "$@"
 }
 
 # ---- what llmc and plans write ----

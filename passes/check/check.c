@@ -1,14 +1,14 @@
 /*
  * check: whether the rank programs and their schedule fit together, by rules
- * that look at all ranks, without running any.
+ * over all ranks, without running any.
  *
- * Needs: rank programs, with the plan that they were made by in the
- * settings.  Gives and changes nothing.  It stands last and runs on every
- * plan: what a pass before it got wrong on one rank would otherwise show as
- * a hang, or as a loss that is a little too high.
+ * Needs: rank programs, with the plan that they were made by in the settings.
+ * Gives and changes nothing.  It is the last pass and runs on every plan: an
+ * error of an earlier pass on one rank would otherwise show as a hang, or as a
+ * loss that is slightly wrong.
  *
- * docs/ranks.md lists the rules; each stands in a function of its own, under
- * a comment that says what goes wrong without it.
+ * docs/ranks.md lists the rules; each is a function, whose comment states what
+ * goes wrong without it.
  */
 #include "passes/check/check.h"
 
@@ -24,7 +24,9 @@ span_of(const struct check *c, axis_id a)
 	return c->m->axes.at[a].span;
 }
 
-/* Ranks along all axes called so: the tensor axis may be two. */
+/*
+ * The number of ranks along all axes of that name: the tensor axis may be two.
+ */
 static int64_t
 degree(const struct check *c, const char *name)
 {
@@ -44,7 +46,7 @@ degree(const struct check *c, const char *name)
 	return n;
 }
 
-/* Axes stand in the plan's order, or ranks would have other neighbours. */
+/* Axes must be in the plan's order, or ranks would have other neighbours. */
 static void
 in_order(struct check *c)
 {
@@ -55,11 +57,11 @@ in_order(struct check *c)
 		const char *name = plan_axis_name(c->plan.mesh[i]);
 
 		a = ir_axis_find(c->m, intern_str(&c->m->ctx->syms, name));
-		/* `stage` adds an axis behind a mesh that somebody made */
+		/* `stage` adds axes after those of a mesh given by the user */
 		if (a && a < last && c->m->axes.at[a].size > 1) {
 			diag_error(&c->m->ctx->diags, span_of(c, a),
 				   "axis `%s`: found it before `%s`, expected "
-				   "it behind, as in the plan", name,
+				   "it after, as in the plan", name,
 				   ir_axis_name(c->m, last));
 		}
 		last = a > last ? a : last;

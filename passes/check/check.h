@@ -1,10 +1,11 @@
 /*
- * Whether rank programs fit together, without running them; between the
- * check*.c files, and for their test.
+ * The static checker of rank programs: whether they fit together, without
+ * running them.  The driver calls pass_check, in pass.h; tests call
+ * check_ranks.
  *
- * What the functions say under a name is a use of it.  A name in a repeat
- * stands for one tensor per iteration; such sets are ranges of iterations
- * throughout, so nothing here grows with the depth of a model.
+ * A node that names a tensor, a save or a transfer is a use of that name.  A
+ * name in a repeat is of one tensor per iteration; such sets are ranges of
+ * iterations, so nothing here grows with the depth of a model.
  */
 #ifndef PASSES_CHECK_H
 #define PASSES_CHECK_H
@@ -30,7 +31,7 @@ struct check_fn {
 	uint32_t first, n;	/* its uses */
 };
 
-/* A node that says a name. */
+/* A node that names a tensor, a save or a transfer. */
 struct check_use {
 	node_id node;
 	uint32_t fn;		/* of check.fns */
@@ -41,7 +42,7 @@ struct check_use {
 	node_id repeat;		/* the outermost one around, or 0 */
 };
 
-/* Iterations of one use, or of several one behind the other. */
+/* Iterations of one use, or of several that follow each other. */
 struct check_run {
 	int64_t lo, hi;
 	uint32_t use;		/* the first of them */
@@ -63,13 +64,14 @@ struct check {
 	VEC(struct check_use) uses;	/* function by function, in order */
 	struct intern keys;
 	uint32_t *by_key;	/* uses, key by key */
-	uint32_t *key_begin;	/* by key, and one more */
+	/* by key, with one entry more: first in by_key */
+	uint32_t *key_begin;
 	uint32_t *reads;	/* by value: how many operands and yields */
 	uint8_t *at_home;	/* by func: some rank runs it */
 	bool updates;		/* a step ends in one */
 };
 
-/* ---- check_facts.c: who says what ---- */
+/* ---- check_facts.c: functions and uses of names ---- */
 
 /* False: there is no such function, or one that nobody runs; reported. */
 bool check_facts(struct check *c);
@@ -78,7 +80,7 @@ check_node(const struct check *c, const struct check_use *u)
 {
 	return ir_node(c->m, u->node);
 }
-/* The type of what it reads or puts there. */
+/* The type of what it reads or writes. */
 const struct ir_type *check_type(const struct check *c,
 				 const struct check_use *u);
 const struct check_fn *check_fn_of(const struct check *c,
@@ -86,8 +88,7 @@ const struct check_fn *check_fn_of(const struct check *c,
 /* "stage 2, stage2_forward: weight `h.{i}.w` of iterations 4 to 7" */
 const char *check_text(const struct check *c, const struct check_use *u);
 /*
- * "iterations 4 to 7", "iteration 3", or nothing where the name tells none
- * apart.
+ * "iterations 4 to 7", "iteration 3", or "" where the name is the same for all.
  */
 const char *check_trips(const struct check *c, const struct check_use *u,
 			int64_t lo, int64_t hi);
@@ -105,8 +106,10 @@ void check_run_sort(struct check_runs *r);
 /* The first two that have an iteration in common; sorted. */
 bool check_run_twice(const struct check_runs *r, struct check_run *a,
 		     struct check_run *b);
-/* Each use is one time, and no two share an iteration: sorted; `what` is
- * done, " on this rank" or so. */
+/*
+ * Each use runs once, and no two share an iteration; sorted.  `what` is done,
+ * `where`: " on this rank" or so.
+ */
 void check_once(struct check *c, const struct check_runs *r, const char *what,
 		const char *where);
 /* The first iterations of one that the other lacks; both sorted. */

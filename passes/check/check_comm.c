@@ -1,14 +1,13 @@
 /*
- * What stages hand each other: each `send` has its `recv`, in a function
- * that runs when the value is there.
+ * Transfers between stages: each `send` has its `recv`, in a function that runs
+ * when the value is there.
  *
- * With that, and under a schedule that is sound, all ranks of the pipeline
- * come to their end.  Actions are done in some order in which each has what
- * it needs.  Forward values come from an earlier stage's forward, which the
- * schedule has before a stage's own, as each waits for the one before it;
- * and gradients from a later stage's backward, likewise.  So in that order
- * each `recv` is behind its `send`, which waits for nothing; and ranks that
- * wait for their `recv`s alone get as far as in any order.
+ * With that, and a sound schedule, no rank of the pipeline waits for ever.  A
+ * sound schedule has an order of all actions in which each has what it needs.
+ * Forward values come from the forward of an earlier stage, and gradients from
+ * the backward of a later one, both of which come first in that order.  So each
+ * `recv` comes after its `send`, which waits for nothing; and ranks that only
+ * wait for their `recv`s get as far as in any order.
  */
 #include "passes/check/check.h"
 
@@ -49,9 +48,9 @@ same_transfer(const struct end *x, const struct end *y)
 }
 
 /*
- * Forward values go up the stages and gradients down, once for each
- * microbatch; what goes another way, or to the stage itself, would be waited
- * for by who has to send it first.
+ * Forward values go to later stages and gradients to earlier ones, once for
+ * each microbatch; a stage would wait for ever for a value that goes another
+ * way, or to itself.
  */
 static bool
 goes_right(struct check *c, const struct check_use *u, const struct end *e)
@@ -85,8 +84,8 @@ goes_right(struct check *c, const struct check_use *u, const struct end *e)
 }
 
 /*
- * A value without a `recv` fills up memory, a `recv` without a value waits
- * for ever, and of two of one name nobody knows which comes first.
+ * A value without a `recv` fills memory, a `recv` without a value waits for
+ * ever, and two values of one name cannot be told apart.
  */
 static void
 in_pairs(struct check *c, const struct end *e, uint32_t n)

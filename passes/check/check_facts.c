@@ -1,11 +1,11 @@
 /*
- * What the functions of a rank program say, and under which names.
+ * The functions of rank programs, and all uses of names in them.
  *
- * A name becomes a key: the variable of the outermost repeat that it
- * mentions is `{}`, and its iterations are the use's range; those of inner
- * repeats, which no pass cuts, stand in the key with their iterations.  So two
- * uses are of the same tensors where their keys are equal and their ranges
- * overlap.
+ * A name becomes a key: the variable of the outermost repeat that it mentions
+ * is replaced by `{}`, and the iterations of that repeat are the range of the
+ * use; variables of inner repeats, which no pass cuts, are in the key with
+ * their iterations.  So two uses are of the same tensors where their keys are
+ * equal and their ranges overlap.
  */
 #include "passes/check/check.h"
 
@@ -112,7 +112,7 @@ find_key(struct walk *w, sym_t name, sym_t *key)
 	struct in_repeat *x = &w->keys[name];
 	const struct frame *range;
 
-	/* stages have the same names, each for other iterations */
+	/* the same name is used by many stages, for other iterations */
 	if (w->depth == 1 && x->key && x->var == w->frames[0].var) {
 		w->frames[0].named = true;
 		*key = x->key;
@@ -261,7 +261,7 @@ find_stage(struct check *c, uint32_t s, bool split)
 	return ok;
 }
 
-/* What no rank runs is a part of the step that is left out. */
+/* A function that no rank runs would be a part of the step left out. */
 static bool
 all_run(struct check *c)
 {

@@ -1,5 +1,6 @@
 /*
- * Which iterations run where, and which elements: all of them, each once.
+ * Whether all iterations of layers, and all elements of dims that are split,
+ * are on the ranks exactly once.
  */
 #include "passes/check/check.h"
 
@@ -183,9 +184,8 @@ mirrors(struct check *c, const struct check_use *take, node_id forward)
 }
 
 /*
- * Iterations hand on what they made: forward to what follows, backward to the
- * iterations before.  Otherwise the model falls into two, of which one stands
- * still.
+ * Iterations pass on what they made: forward to later iterations, backward to
+ * earlier ones.  Otherwise a part of the model does not depend on the rest.
  */
 static void
 hands_on(struct layers *l, node_id forward, node_id backward)

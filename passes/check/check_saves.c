@@ -1,6 +1,4 @@
-/*
- * What one function of a stage keeps and a later one takes.
- */
+/* Values that one function of a stage saves and a later one reads. */
 #include "passes/check/check.h"
 
 #include <stdlib.h>

@@ -1,14 +1,13 @@
 /*
- * What the ranks of the pipeline do together at the end of a step: each runs
- * an update of its own, and they must come to the same collectives in the
- * same order.  Within a rank of the pipeline all run one program, so there
- * is nothing to compare.
+ * Collectives of the updates: each rank of the pipeline runs its own update,
+ * and all must reach the same collectives in the same order.  The ranks of one
+ * stage run one program, so there is nothing to compare.
  */
 #include "passes/check/check.h"
 
 #include <string.h>
 
-/* Where a pipe stands: in an iteration of each repeat around. */
+/* The position of a pipe: an iteration of each repeat around. */
 struct level {
 	region_id region;
 	uint32_t next;		/* node */

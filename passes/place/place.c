@@ -1,16 +1,16 @@
 /*
- * place: gives every value its place on the mesh, and puts the conversions
- * between them: the collectives.
+ * place: gives every value a placement on the mesh, and inserts the conversions
+ * between placements: the collectives.
  *
  * Needs: a flat training program and a plan (settings `plan.*`).  Gives: the
  * mesh, types with placements, and conversion ops.  What may be split along
- * each axis follows from the plan and the ops' rows (place_dims.c); the
+ * each axis follows from the plan and the rows of ops (place_dims.c); the
  * cheapest choice along one axis is found exactly (place_solve.c), axis after
- * axis: microbatches, data, experts, context, tensor.  Nothing in here knows
- * what a transformer is.
+ * axis: microbatches, data, experts, context, tensor.  No code here depends on
+ * a transformer.
  *
- * It stands behind all passes that change what is computed, and before
- * `stage`, which only cuts.
+ * It runs after all passes that change what is computed, and before `stage`,
+ * which only cuts.
  */
 #include "passes/place/place.h"
 

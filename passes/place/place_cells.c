@@ -1,10 +1,9 @@
 /*
- * What outlasts a region: stored tensors, gradients, saves.  Each name is one
- * variable, since whoever reads it finds it as it was written.
- *
- * Weights lie as the axis is there for: split over the tensor axis if they
- * can be, experts over theirs.  What the optimizer keeps lies as its weight
- * does, or is cut by ZeRO.
+ * What outlives a region: stored tensors, gradients, saves.  Each name is one
+ * variable, since a reader finds it as it was written.  Weights have the
+ * placement that the axis is for: split over the tensor axis if possible,
+ * experts over theirs.  The state of the optimizer has the placement of its
+ * weight, or is split by ZeRO.
  */
 #include "passes/place/place_choice.h"
 
@@ -106,7 +105,7 @@ gradient_options(struct choice *c, struct cell *x, uint32_t of, value_id v)
 static void
 price_stash(struct choice *c, const struct cell *x, value_id v)
 {
-	place_is_due(c, (struct due){
+	place_add_due(c, (struct due){
 		.kind = DUE_HELD, .of = v, .by.cell = x,
 		.table = solve_add_unary(c->s, x->var)
 	});

@@ -1,8 +1,8 @@
 /*
- * Between place_solve.c and its parts: place_link.c (what stands between two
- * variables), place_cells.c (what outlasts a region), place_shape.c (problems
- * of one shape), place_due.c (prices) and place_take.c (what comes out).
- * Nobody else includes this.
+ * Private header of place_solve.c and its parts: place_link.c (conversions
+ * between two variables), place_cells.c (what outlives a region), place_shape.c
+ * (problems of one shape), place_due.c (prices) and place_take.c (writes the
+ * result).
  */
 #ifndef PASSES_PLACE_CHOICE_H
 #define PASSES_PLACE_CHOICE_H
@@ -166,8 +166,8 @@ struct place_ways place_ask_ways(struct choice *c, node_id id);
 
 /* ---- place_due.c ------------------------------------------------------- */
 
-/* A table's entries are due: `of` what. */
-void place_is_due(struct choice *c, struct due d);
+/* Adds a table whose entries are priced by place_fill. */
+void place_add_due(struct choice *c, struct due d);
 /* Prices all of them for the axis at hand. */
 void place_fill(struct choice *c);
 

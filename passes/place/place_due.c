@@ -1,6 +1,6 @@
 /*
- * What the tables of a problem come to, along the axis at hand: they are
- * priced in the order in which they stand, whenever it is posed.
+ * Prices the tables of a problem along the axis at hand, in their order,
+ * whenever it is solved.
  */
 #include "passes/place/place_choice.h"
 
@@ -21,7 +21,7 @@ struct prices {
 };
 
 void
-place_is_due(struct choice *c, struct due d)
+place_add_due(struct choice *c, struct due d)
 {
 	d.update = c->update;
 	d.iters = c->iters;

@@ -1,8 +1,8 @@
 /*
- * What is alike: of values with the same dims that may be converted alike, all
- * that may be made and all that leads from one to the other is the same along
- * any axis, but for their bytes.  So this is asked once for all of them, and
- * how one of them is, is a byte.  Names are numbered, too.
+ * Values that are alike: for values with the same dims that may be converted
+ * alike, the possible placements and all conversions between them are the same
+ * along any axis, apart from bytes.  So these are found once for all of them,
+ * and the placement of one is a byte.  Names are numbered here, too.
  */
 #include "passes/place/place.h"
 

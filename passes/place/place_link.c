@@ -1,7 +1,7 @@
 /*
- * Variables and what stands between two of them: how a value is made, what
- * else it is converted to, and by what it becomes what a node wants.  That is
- * found once for values that are alike.
+ * Variables of the problem and the tables between two of them: how a value is
+ * made, what else it is converted to, and by what it becomes what a node needs.
+ * These are found once for values that are alike.
  */
 #include "passes/place/place_choice.h"
 
@@ -166,7 +166,7 @@ value_var(struct choice *c, value_id v, place_list made, place_list copies,
 	x->var = place_new_var(c, x->shape->n, owner);
 	x->is = true;
 	if (x->shape->ncopies) {
-		place_is_due(c, (struct due){
+		place_add_due(c, (struct due){
 			.kind = DUE_STEPS, .of = v,
 			.table = solve_add_unary(c->s, x->var),
 			.by.code = x->shape->copied
@@ -239,7 +239,7 @@ open_steps(struct choice *c, uint32_t u, value_id v)
 	struct link l = open_link(c, u, c->value[v].var);
 
 	l.code = arena_alloc_raw(c->arena, l.n);
-	place_is_due(c, (struct due){
+	place_add_due(c, (struct due){
 		.kind = DUE_STEPS, .of = v, .table = l.table, .by.code = l.code
 	});
 	return l;

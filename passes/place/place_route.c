@@ -1,7 +1,7 @@
 /*
- * Routes: which index sends the rows of a value to the ranks of their
- * experts.  Rows that one index sent cannot meet rows that another sent, and
- * come back only where that index is at hand.
+ * Routes: which index sends the rows of a value to the ranks of their experts.
+ * Rows sent by one index cannot be combined with rows sent by another, and
+ * return only where that index is available.
  */
 #include "passes/place/place.h"
 

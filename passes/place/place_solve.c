@@ -78,7 +78,7 @@ plain_node(struct choice *c, node_id id)
 	place_result(c, n->result, id);
 	x->made = true;
 	x->var = place_new_var(c, x->n, id);
-	place_is_due(c, (struct due){
+	place_add_due(c, (struct due){
 		.kind = DUE_RUNS, .of = id,
 		.table = solve_add_unary(c->s, x->var)
 	});

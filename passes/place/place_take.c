@@ -1,6 +1,6 @@
 /*
- * What was chosen along an axis, written into the types of values and into
- * what each node and region wants of its operands.
+ * Writes what was chosen along an axis into the types of values, and into what
+ * each node and region needs of its operands.
  */
 #include "passes/place/place_choice.h"
 

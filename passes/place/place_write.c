@@ -1,10 +1,10 @@
 /*
- * Writes down what was chosen: between what a value is and what its user
- * wants stand conversions, one op each.  What several nodes of a region want
- * is converted once there, before the first of them.
+ * Inserts what was chosen: conversions between the placement of a value and the
+ * one that its user needs, one op each.  If several nodes of a region need the
+ * same conversion, it is done once there, before the first of them.
  *
- * Axes come off a dim from the inside.  Where a chosen axis is not the inner
- * one, what is inside of it is gathered with it, and cut again.
+ * Axes are removed from a dim from the inside.  Where a chosen axis is not the
+ * inner one, those inside of it are gathered with it, and split again.
  */
 #include "passes/derive.h"
 #include "passes/place/place.h"

@@ -7,29 +7,6 @@
 
 /* ---- mesh and stages ---- */
 
-const char *
-plan_axis_name(enum plan_axis axis)
-{
-	return plan_rows[PLAN_KEY_PP + axis].key;
-}
-
-int64_t
-plan_degree(const struct plan *p, enum plan_axis axis)
-{
-	switch (axis) {
-	case PLAN_PP:
-		return p->pp;
-	case PLAN_DP:
-		return p->dp;
-	case PLAN_EP:
-		return p->ep;
-	case PLAN_CP:
-		return p->cp;
-	default:
-		return p->tp;
-	}
-}
-
 void
 plan_coords(const struct plan *p, int64_t rank, int64_t at[PLAN_NAXES])
 {
@@ -53,21 +30,6 @@ plan_rank(const struct plan *p, const int64_t at[PLAN_NAXES])
 		rank = rank * plan_degree(p, p->mesh[i]) + at[p->mesh[i]];
 	}
 	return rank;
-}
-
-/*
- * The first stage also looks tokens up and the last makes the logits, so
- * what does not divide goes between them.
- */
-void
-plan_spread(int64_t nlayers, uint32_t nstages, int64_t *layers)
-{
-	int64_t each = nlayers / nstages, left = nlayers % nstages;
-	int64_t first = (nstages - left) / 2, i;
-
-	for (i = 0; i < nstages; i++) {
-		layers[i] = each + (i >= first && i < first + left);
-	}
 }
 
 /* ---- settings to struct ---- */

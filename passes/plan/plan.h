@@ -17,7 +17,7 @@
 
 enum plan_axis { PLAN_PP, PLAN_DP, PLAN_EP, PLAN_CP, PLAN_TP, PLAN_NAXES };
 
-/* Dims that an axis may split; n is 0 where nobody said so. */
+/* Dims that an axis may split; n is 0 if the plan does not list them. */
 struct plan_split {
 	uint32_t n;
 	const dim_id *dims;
@@ -52,7 +52,7 @@ struct plan {
 	/* of a GPU's contractions, texts of plan_tiles.c; in ctx->perm */
 	uint32_t ntiles;
 	const char *const *tiles;
-	struct span tiles_at;	/* where all of them are said */
+	struct span tiles_at;	/* of the key */
 	/* what it comes to for this model */
 	int64_t nlayers; /* iterations of its outermost repeats that carry */
 	int64_t batch;		/* sequences of a step */
@@ -62,14 +62,16 @@ struct plan {
 /* ---- plan.c: the settings as a struct --------------------------------- */
 
 /*
- * Decodes the module's settings, fills in what they do not say, and checks
- * all of it against the model.  False after errors.  What *out points to is
- * in ctx->tmp.  A module without any such setting has the plan of one rank.
+ * Decodes the module's settings, sets defaults of all others, and checks the
+ * plan against the model.  False after errors.  What *out points to is in
+ * ctx->tmp.  A module without settings has the plan of one rank.
  */
 bool plan_read(struct ir_module *m, struct plan *out);
-/* Whether each setting of the plan is one, and has a value that it takes. */
+/* Whether each setting `plan.*` is a key with a legal value. */
 bool plan_legal(struct ir_module *m);
-/* And whether what it is to rebuild has a name in the program as it is. */
+/*
+ * The same, and whether the words of `recompute` name something in the program.
+ */
 bool plan_names(struct ir_module *m);
 
 /*
@@ -79,7 +81,7 @@ bool plan_names(struct ir_module *m);
  * tells.  False after errors.
  */
 bool plan_recompute(struct ir_module *m, const char **what);
-/* What one stage builds again, of a plan that was read. */
+/* The words of `recompute` for one stage, of a plan that was read. */
 const char *plan_recompute_of(const struct plan *p, uint32_t stage);
 
 /* Whether the plan, or that of rank programs, offloads; no other is read. */
@@ -88,13 +90,19 @@ bool plan_offload(const struct ir_module *m);
 int64_t plan_chunks(const struct ir_module *m);
 /* The same of `join`. */
 bool plan_joins(const struct ir_module *m);
-/* "tp" */
-const char *plan_axis_name(enum plan_axis axis);
-int64_t plan_degree(const struct plan *p, enum plan_axis axis);
 /* Where a rank stands on each axis, and back: `mesh` as a mixed radix. */
 void plan_coords(const struct plan *p, int64_t rank, int64_t at[PLAN_NAXES]);
 int64_t plan_rank(const struct plan *p, const int64_t at[PLAN_NAXES]);
-/* Evenly; what is left over goes to the stages in the middle, one each. */
+
+/* ---- plan_facts.c: degrees and layers ----------------------------------- */
+
+/* "tp" */
+const char *plan_axis_name(enum plan_axis axis);
+int64_t plan_degree(const struct plan *p, enum plan_axis axis);
+/*
+ * Spreads layers evenly; what is left over goes to the stages in the middle,
+ * one each.
+ */
 void plan_spread(int64_t nlayers, uint32_t nstages, int64_t *layers);
 
 /* ---- plan_print.c: the struct as settings, and as text ---------------- */

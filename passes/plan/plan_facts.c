@@ -1,13 +1,50 @@
 /*
- * What of a model a plan depends on: how many layers it has, and which dims
- * there are to split.  Works on called and on inlined modules, and where the
- * backward program stands behind the forward one; and on rank programs, whose
- * layers are those of all stages.
+ * What a plan depends on in a model: the number of layers, and the dims that
+ * axes may split.  Works on modules before and after inlining, before and after
+ * `autodiff`, and on rank programs, whose layers are those of all stages.
  */
 #include "passes/plan/plan_keys.h"
 #include "passes/pass.h"
 
 #include <string.h>
+
+const char *
+plan_axis_name(enum plan_axis axis)
+{
+	return plan_rows[PLAN_KEY_PP + axis].key;
+}
+
+int64_t
+plan_degree(const struct plan *p, enum plan_axis axis)
+{
+	switch (axis) {
+	case PLAN_PP:
+		return p->pp;
+	case PLAN_DP:
+		return p->dp;
+	case PLAN_EP:
+		return p->ep;
+	case PLAN_CP:
+		return p->cp;
+	default:
+		return p->tp;
+	}
+}
+
+/*
+ * The first stage also looks tokens up and the last makes the logits, so
+ * what does not divide goes between them.
+ */
+void
+plan_spread(int64_t nlayers, uint32_t nstages, int64_t *layers)
+{
+	int64_t each = nlayers / nstages, left = nlayers % nstages;
+	int64_t first = (nstages - left) / 2, i;
+
+	for (i = 0; i < nstages; i++) {
+		layers[i] = each + (i >= first && i < first + left);
+	}
+}
 
 struct look {
 	struct ir_module *m;

@@ -77,8 +77,8 @@ near_word(struct arena *a, const char *list, const char *text)
 	return diag_near_text(&near, a);
 }
 
-const char *
-plan_number(struct arena *a, double v)
+static const char *
+number_text(struct arena *a, double v)
 {
 	struct buf b;
 
@@ -179,12 +179,12 @@ in_range(const struct check *c, double v, struct span at)
 
 	if (v != floor(v)) {
 		return fail(c, at, "`%s` is a whole number, and %s is not",
-			    key, plan_number(c->a, v));
+			    key, number_text(c->a, v));
 	}
 	return (v >= c->row->lo && v <= c->row->hi) ||
 	       fail(c, at, "`%s` is %s, and %s to %s is legal", key,
-		    plan_number(c->a, v), plan_number(c->a, c->row->lo),
-		    plan_number(c->a, c->row->hi));
+		    number_text(c->a, v), number_text(c->a, c->row->lo),
+		    number_text(c->a, c->row->hi));
 }
 
 static bool
@@ -195,8 +195,8 @@ check_int(const struct check *c)
 	if (c->v->items.n != 1 || it->word) {
 		return fail(c, c->v->items.n == 1 ? span_of(c, 0) : c->v->span,
 			    "`%s` is a number from %s to %s", c->row->key,
-			    plan_number(c->a, c->row->lo),
-			    plan_number(c->a, c->row->hi));
+			    number_text(c->a, c->row->lo),
+			    number_text(c->a, c->row->hi));
 	}
 	return in_range(c, it->num * (double)it->times, span_of(c, 0));
 }
@@ -226,8 +226,8 @@ check_count(const struct check *c)
 		is_among(c->a, c->row->words, it->word)) ||
 	       fail(c, c->v->items.n == 1 ? span_of(c, 0) : c->v->span,
 		    "`%s` is a number from %s to %s, or `%s`", c->row->key,
-		    plan_number(c->a, c->row->lo),
-		    plan_number(c->a, c->row->hi), c->row->words);
+		    number_text(c->a, c->row->lo),
+		    number_text(c->a, c->row->hi), c->row->words);
 }
 
 /* All words, each one once. */
@@ -241,7 +241,7 @@ check_list(const struct check *c, const char *what)
 		if (!it[i].word) {
 			return fail(c, span_of(c, i), "`%s` is %s, and %s is "
 				    "a number", c->row->key, what,
-				    plan_number(c->a, it[i].num));
+				    number_text(c->a, it[i].num));
 		}
 		for (j = 0; j < i; j++) {
 			if (strcmp(it[i].word, it[j].word) == 0) {
@@ -311,7 +311,7 @@ check_stages(const struct check *c)
 		if (it[i].times < 1 || n > PLAN_MAX_STAGES) {
 			return fail(c, span_of(c, i), "`stages` lists %s "
 				    "stages up to here, and 1 to %d is legal",
-				    plan_number(c->a, n), PLAN_MAX_STAGES);
+				    number_text(c->a, n), PLAN_MAX_STAGES);
 		}
 	}
 	return true;
@@ -329,7 +329,7 @@ check_set(const struct check *c, uint32_t from, uint32_t n)
 		if (!it[i].word) {
 			return fail(c, span_of(c, from + i), "`%s` is a word "
 				    "or a list of names, and %s is a number",
-				    c->row->key, plan_number(c->a, it[i].num));
+				    c->row->key, number_text(c->a, it[i].num));
 		}
 		for (j = 0; j < i; j++) {
 			if (strcmp(it[i].word, it[j].word) == 0) {
@@ -383,7 +383,7 @@ check_recompute(const struct check *c)
 		if (it->times < 1 || n > PLAN_MAX_STAGES) {
 			return fail(c, span_of(c, i), "`%s` lists %s stages "
 				    "up to here, and 1 to %d is legal",
-				    c->row->key, plan_number(c->a, n),
+				    c->row->key, number_text(c->a, n),
 				    PLAN_MAX_STAGES);
 		}
 		if (!check_set(c, from, i + 1 - from)) {
@@ -563,7 +563,7 @@ plan_item_text(struct arena *a, const struct plan_value *v, uint32_t *i,
 		bool bare = !it->word || !plain || plain(a, it->word);
 
 		buf_printf(&b, bare ? "%s" : "\"%s\"", it->word ? it->word
-			   : plan_number(a, it->num));
+			   : number_text(a, it->num));
 		if (!it->more) {
 			break;
 		}

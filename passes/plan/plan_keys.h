@@ -41,7 +41,6 @@ void plan_store(struct ir_module *m, const struct plan_row *row,
 const char *plan_words(struct arena *a, const char *list, const char *last);
 /* Takes the next word off "a b c", into the arena; false at the end. */
 bool plan_next_word(struct arena *a, const char **list, const char **word);
-const char *plan_number(struct arena *a, double v);
 /* Whether `recompute` is said stage by stage: some item is a run. */
 bool plan_by_stage(const struct plan_value *v);
 /*

@@ -57,6 +57,13 @@ sched_add(struct arena *a, struct sched *s, uint32_t rank,
 	s->def = NULL;
 }
 
+/* Whether ranks of that schedule run actions of that kind. */
+static bool
+runs_kind(const struct sched_def *def, uint32_t kind)
+{
+	return kind == SCHED_F || (kind != SCHED_B) == def->split;
+}
+
 struct sched_times *
 sched_times(struct arena *a, const struct sched *s)
 {
@@ -65,7 +72,7 @@ sched_times(struct arena *a, const struct sched *s)
 
 	for (i = 0; s->def && i < s->nstages; i++) {
 		for (k = 0; k < SCHED_NKINDS; k++) {
-			n[i].of[k] = sched_runs(s->def, k) ? s->nmicrobatches
+			n[i].of[k] = runs_kind(s->def, k) ? s->nmicrobatches
 							   : 0;
 		}
 	}

@@ -1,17 +1,21 @@
 /*
- * Pipeline schedules as data: what each rank runs, and in which order.
- * Stages 0 .. S-1 of the model stand in a row; rank_of tells which rank of
- * the pipeline holds which.  docs/schedule.md is the page about them.
+ * Pipeline schedules as data: what each rank runs, and in which order.  Stages
+ * 0 ..  S-1 of the model follow each other; rank_of maps each to the rank of
+ * the pipeline that holds it. docs/schedule.md describes them.  A schedule does
+ * not depend on the model: this folder includes ir/base.h only.  Called by
+ * plan, stage, price, search, check and the driver.
  *
- * A schedule knows nothing of the model, so this needs only the ground
- * floor.  Sections are named for the .c that defines them.
+ * Sections are named for the .c that defines them.
  */
 #ifndef PASSES_SCHED_H
 #define PASSES_SCHED_H
 
 #include "ir/base.h"
 
-/* What a stage owes each microbatch; a kind of action does some of it. */
+/*
+ * The parts of the work of a stage on a microbatch; a kind of action does some
+ * of them.
+ */
 enum sched_part {
 	SCHED_FORWARD = 1 << 0,
 	SCHED_INPUT = 1 << 1,	/* the gradient of the stage's input */
@@ -62,7 +66,7 @@ struct sched_def;
 
 struct sched {
 	uint32_t nranks, nstages, nmicrobatches;
-	/* made by that name, and as that makes it; NULL: others wrote it */
+	/* the named schedule that it is, unchanged; NULL: another one */
 	const struct sched_def *def;
 	uint32_t *rank_of;		/* by stage */
 	struct sched_list *ranks;	/* by rank */
@@ -83,7 +87,9 @@ struct sched *sched_new(struct arena *a, uint32_t nranks, uint32_t nstages,
 /* Reserves memory for so many actions of a rank; more are slower. */
 void sched_reserve(struct arena *a, struct sched *s, uint32_t rank,
 		   uint32_t n);
-/* At the end of the rank's list. Its numbers must be of this schedule. */
+/*
+ * Appends an action to the rank's list.  Its numbers must be of this schedule.
+ */
 void sched_add(struct arena *a, struct sched *s, uint32_t rank,
 	       struct sched_action action);
 /* How often each kind of a stage runs. */
@@ -91,9 +97,9 @@ struct sched_times {
 	uint32_t of[SCHED_NKINDS];
 };
 
-/* By stage; in arena a.  Of a name, no actions are read. */
+/* Counts by stage, in arena a.  For a named schedule no actions are read. */
 struct sched_times *sched_times(struct arena *a, const struct sched *s);
-/* "2F0": as it stands in a cell. */
+/* "2F0", as in a cell of a file. */
 const char *sched_name(struct arena *a, const struct sched_action *action);
 
 /* One part of one stage's work on a microbatch. */
@@ -102,7 +108,7 @@ struct sched_need {
 	uint32_t part;		/* 0 .. SCHED_NPARTS-1: the bit's number */
 };
 #define SCHED_MAX_NEEDS (3 * SCHED_NPARTS)
-/* What the action waits for; its own stage's first. How many. */
+/* Sets what the action waits for, its own stage's first; returns how many. */
 uint32_t sched_needs(const struct sched *s, const struct sched_action *action,
 		     struct sched_need need[SCHED_MAX_NEEDS]);
 
@@ -112,7 +118,7 @@ struct sched_maker;
 
 /* After how many microbatches the order repeats, once the pipeline is full. */
 enum sched_repeats {
-	SCHED_NEVER,		/* all are held: each brings the same */
+	SCHED_NEVER,		/* never: all microbatches are held */
 	SCHED_EACH,		/* each */
 	SCHED_GROUP		/* as many as there are ranks */
 };
@@ -124,7 +130,9 @@ struct sched_def {
 	bool split;		/* runs I and W, not B */
 	bool vshape;		/* the stages go down the ranks and back up */
 	uint8_t repeats;	/* enum sched_repeats */
-	/* before it does and behind: about so many microbatches a rank */
+	/*
+	 * before and after it repeats: about so many microbatches for each rank
+	 */
 	uint8_t ends;
 	const char *purpose;	/* one line */
 };
@@ -132,16 +140,14 @@ struct sched_def {
 extern const struct sched_def sched_defs[];
 extern const uint32_t sched_ndefs;
 
-/* Whether its ranks run such actions. */
-bool sched_runs(const struct sched_def *def, uint32_t kind);
 /* NULL if there is none of that name. */
 const struct sched_def *sched_find(const char *name);
 /* Why there is none of that name for these numbers, or NULL. */
 const char *sched_why_not(struct arena *a, const char *name, uint32_t nranks,
 			  uint32_t chunks, uint32_t nmicrobatches);
 /*
- * The named schedule; it always passes sched_check.  NULL if there is none
- * for these numbers: *why says so, and which numbers are legal.
+ * The named schedule; it always passes sched_check.  NULL if there is none for
+ * these numbers: *why is a message that names legal ones.
  */
 struct sched *sched_make(struct arena *a, const char *name, uint32_t nranks,
 			 uint32_t chunks, uint32_t nmicrobatches,
@@ -149,12 +155,13 @@ struct sched *sched_make(struct arena *a, const char *name, uint32_t nranks,
 
 /* ---- sched_run.c: when everything happens ----------------------------- */
 
-/* Of one stage, in microseconds. */
+/* Costs of one stage, in microseconds. */
 struct sched_cost {
 	double us[SCHED_NKINDS];
 	/*
-	 * From the end of the work here until the next stage can use it, and
-	 * the same on the way back; nothing if both are on one rank.
+	 * Time from the end of work here until the next stage can use its
+	 * result, and the same on the way back; 0 if both stages are on one
+	 * rank.
 	 */
 	double hop_us;
 };
@@ -168,7 +175,7 @@ struct sched_place {
 };
 
 struct sched_timeline {
-	/* by rank, by place in its list; NULL: not asked for */
+	/* by rank and index in its list; NULL with sched_span */
 	struct sched_event **events;
 	uint32_t *done;		/* by rank: actions that ran */
 	double *begin_us, *end_us;	/* by rank: of all that ran */
@@ -180,47 +187,47 @@ struct sched_timeline {
 };
 
 /*
- * Runs all ranks, each in its own order: an action starts once its rank is
- * free and what it needs has come in.  Sending costs the sender no time.
- * `costs` is by stage; NULL: every action takes 1 and hops take nothing.
- * False if some rank can never go on; the timeline holds what ran till then.
+ * Runs all ranks, each in its own order: an action starts once its rank is free
+ * and what it needs has arrived.  Sending takes the sender no time.  `costs` is
+ * by stage; NULL: every action takes 1 and hops 0.  False if a rank never can
+ * go on; the timeline then has what ran before.
  */
 bool sched_time(struct arena *a, const struct sched *s,
 		const struct sched_cost *costs, struct sched_timeline *t);
 /* The same without events. */
 bool sched_span(struct arena *a, const struct sched *s,
 		const struct sched_cost *costs, struct sched_timeline *t);
-/* Who does what, which sched_doer looks up. */
+/* Sets t->doer, the table that sched_doer reads. */
 void sched_find_doers(struct arena *a, const struct sched *s,
 		      struct sched_timeline *t);
-/* Where the first action stands that does that part of the microbatch. */
+/* The place of the first action that does that part of the microbatch. */
 struct sched_place sched_doer(const struct sched *s,
 			      const struct sched_timeline *t,
 			      struct sched_need need, uint32_t microbatch);
 /*
- * The part of its time that a rank stands still if steps follow each other
- * without waiting for the slowest rank, 0 .. 1: what the zero-bubble papers
- * call the bubble rate.  Where rank 0 works both first and last, as under
- * GPipe and 1F1B, it is the idle part of the makespan.
+ * The part of its time that a rank idles if steps follow each other without
+ * waiting for the slowest rank, 0 .. 1: the bubble rate of zero-bubble papers.
+ * Where rank 0 works both first and last, as with GPipe and 1F1B, it is the
+ * idle part of the makespan.
  */
 double sched_bubble(const struct sched *s, const struct sched_timeline *t);
 
 /* ---- sched_brief.c: the same again, with other costs ------------------- */
 
 /*
- * In how many microbatches slots are to be counted, no more than it has, to
- * know how many that schedule holds: as many, and *times what the last of
- * these brings.
+ * The number of microbatches for which slots are to be counted to find those of
+ * that schedule; *times: how often what the last of these adds is to be added
+ * again.
  */
 uint32_t sched_held_of(const struct sched_def *def, uint32_t nranks,
 		       uint32_t chunks, uint32_t nmicrobatches,
 		       uint32_t *times);
 
 /*
- * One whose ranks hold the same at any time, but that it lacks some windows
- * of those that repeat: each action that is left out comes again in it, with
- * as many microbatches of each stage between any two of their parts.  It is
- * in arena a, or `s` itself.
+ * A shorter schedule whose ranks hold as much at any time: it lacks some
+ * windows of those that repeat.  Each action left out has a like one in it,
+ * with as many microbatches of each stage between any two of their parts.  In
+ * arena a, or `s` itself.
  */
 const struct sched *sched_holding(struct arena *a, const struct sched *s);
 
@@ -261,7 +268,10 @@ struct sched_remark {
 
 struct sched_verdict {
 	VEC(struct sched_remark) remarks;	/* none: it can run */
-	/* If so: forwards done whose backward is not, at most, by rank */
+	/*
+	 * if it can run: the most microbatches whose forward is done and
+	 * backward is not, by rank
+	 */
 	uint32_t *peak;
 	uint32_t *stage_peak;	/* the same for each stage alone */
 };
@@ -278,7 +288,7 @@ void sched_report(struct diags *d, const struct sched_verdict *v);
 
 /* ---- sched_csv.c: the dialect of PyTorch's pipelining ------------------ */
 
-/* What reading left out, for a message to whoever owns the file. */
+/* What reading left out, for a message to the owner of the file. */
 struct sched_left {
 	uint32_t idle;		/* empty cells before a row's last action */
 	uint32_t transfers;	/* SEND_F, RECV_F, SEND_B, RECV_B */

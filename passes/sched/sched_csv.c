@@ -208,13 +208,13 @@ read_action(struct reader *r, const char *lo, const char *hi)
 		return bad_word(r, word, number);
 	}
 	if (end < hi) {
-		return bad(r, end, hi, "found `%s` behind `%s`, expected a "
+		return bad(r, end, hi, "found `%s` after `%s`, expected a "
 			   "comma or the end of the row", shown(r, end, hi),
 			   shown(r, lo, end));
 	}
 	if (end == number && (kind < SCHED_NKINDS ||
 			      others[other].of_microbatch)) {
-		return bad(r, lo, hi, "found no microbatch behind `%s`, "
+		return bad(r, lo, hi, "found no microbatch after `%s`, "
 			   "expected one, as in `0F3`", shown(r, lo, hi));
 	}
 	if (!read_number(r, lo, word, "stage", SCHED_MAX_STAGES,
@@ -285,7 +285,7 @@ read_cell(struct reader *r, const char *p, const char *end)
 		}
 		next = skip(hi + 1, end, is_blank);
 		if (next < end && *next != ',') {
-			bad(r, next, next + 1, "found `%s` behind a quote, "
+			bad(r, next, next + 1, "found `%s` after a quote, "
 			    "expected a comma or the end of the row",
 			    shown(r, next, next + 1));
 		}

@@ -270,12 +270,6 @@ sched_find(const char *name)
 	return NULL;
 }
 
-bool
-sched_runs(const struct sched_def *def, uint32_t kind)
-{
-	return kind == SCHED_F || (kind != SCHED_B) == def->split;
-}
-
 static const char *
 no_such(struct arena *a, const char *name)
 {

@@ -1,19 +1,19 @@
 /*
- * The front of bytes kept and time paid for one block.
+ * The Pareto front of bytes kept and time to recompute of one block.
  *
- * What building a dropped value again takes does not depend on what else is
+ * The time to compute a dropped value again does not depend on what else is
  * dropped: the pass goes back from it to values that are saved or cannot be
- * built, and a saved one that is dropped too pays for itself.  So each dropped
- * value stands for a fixed set of nodes, and for values that have to be kept
- * in addition; the price of a choice is that of the union.  Nodes of several
- * values count once.
+ * computed, and a saved one that is dropped, too, counts for itself.  So each
+ * dropped value adds a fixed set of nodes, and of values that have to be kept
+ * in addition; the price of a choice is that of the union, where nodes of
+ * several values count once.
  *
- * A plan drops by words, so words are what is chosen.  All that belongs to
- * the same words is one class, paid when the first of them is chosen.  Words
- * are decided one after the other; of partial choices that agree on which
- * classes of undecided words are paid for, those that another beats in bytes
- * and time can lead to nothing better, and go (Nemhauser and Ullmann 1969).
- * Numbers are whole, so that equal sums are equal.
+ * A plan drops by words, so words are chosen.  All that belongs to the same set
+ * of words is one class, paid when the first of them is chosen.  Words are
+ * decided one after the other; of partial choices that agree on which classes
+ * of undecided words are paid, those that another one beats in bytes and time
+ * can lead to nothing better, and are dropped (Nemhauser and Ullmann 1969).
+ * Numbers are integers, so that equal sums are equal.
  */
 #include "passes/search/pareto_front.h"
 
@@ -25,14 +25,14 @@
 #include "passes/recompute.h"
 
 #define MAX_WORDS 63
-#define MAX_STATES 8192		/* partial choices that go on */
+#define MAX_STATES 8192		/* partial choices that are kept */
 #define MAX_NUMBER 1e15		/* of one price: sums stay in 63 bits */
 
 struct amount {
 	int64_t bytes, ps;
 };
 
-/* What is paid as soon as one of these words is chosen. */
+/* Cost that is paid once, when the first of these words is chosen. */
 struct class {
 	uint64_t words;
 	struct amount a;
@@ -48,7 +48,7 @@ struct state_list {
 	uint32_t n;
 };
 
-/* A word, and what values have that it names. */
+/* A word, and the hint or op by which it names values. */
 struct name {
 	const char *text;
 	sym_t hint;		/* 0: no value has it */
@@ -93,7 +93,7 @@ whole(double v)
 	return v > 0 ? (int64_t)llround(v < MAX_NUMBER ? v : MAX_NUMBER) : 0;
 }
 
-/* Trips of the repeats around a value, inside of one of the block. */
+/* Iterations of the repeats around a value, inside of one of the block. */
 static double
 inner_trips(const struct front_block *f, value_id v)
 {
@@ -119,7 +119,7 @@ bytes_of(const struct front_block *f, value_id v)
 	return f->bytes[v] - 1;
 }
 
-/* To make v once more; a weight is read again by whoever uses it. */
+/* Cost to compute v again; a weight is read again by each use of it. */
 static int64_t
 ps_of(const struct front_block *f, value_id v)
 {
@@ -141,7 +141,10 @@ is_saved(const struct front_block *f, value_id v)
 	return f->s.saved[v] && recompute_block(&f->s, v) == f->block;
 }
 
-/* Calls see for all that v needs and that is neither saved nor around. */
+/*
+ * Calls `see` for all values that v needs and that are neither saved nor
+ * outside of the block.
+ */
 static void
 walk_back(struct front_block *f, value_id v,
 	  void (*see)(struct front_block *f, value_id u, uint64_t words),
@@ -203,7 +206,7 @@ is_called(const struct called *x, struct name name)
 	       (x->is_made && name.is_op && x->op == name.op);
 }
 
-/* What means something else where it stands alone. */
+/* Words that have another meaning in a list of one. */
 static bool
 is_mode(const char *words)
 {
@@ -269,7 +272,7 @@ add_word(struct front_block *f, const char *text)
 		return;
 	}
 	word = name_of(f, text);
-	if (same_word(f, word) < f->words.n) {	/* it says nothing new */
+	if (same_word(f, word) < f->words.n) {	/* it names no other values */
 		return;
 	}
 	if (f->words.n < MAX_WORDS) {
@@ -374,13 +377,13 @@ compare(const struct state *a, const struct state *b)
 }
 
 /*
- * Merges runs in pairs until there is one; what grew in order is one run.
- * The list may end up where its room was, which is then where the list was.
+ * Merges sorted runs in pairs until there is one.  The list and its scratch may
+ * change places.
  */
 static void
-sort(struct state_list *l, struct state **room)
+sort(struct state_list *l, struct state **capacity)
 {
-	struct state *from = l->at, *to = *room, *was;
+	struct state *from = l->at, *to = *capacity, *was;
 	uint32_t i, j, k, out, mid, end, runs;
 
 	do {
@@ -405,10 +408,13 @@ sort(struct state_list *l, struct state **room)
 		to = was;
 	} while (runs > 1);
 	l->at = from;
-	*room = to;
+	*capacity = to;
 }
 
-/* Drops what another of its key beats, or comes within `close` bytes of. */
+/*
+ * Drops states that another one of their key beats, or comes within `close`
+ * bytes of.
+ */
 static uint32_t
 prune(struct state_list *l, int64_t close)
 {
@@ -456,7 +462,7 @@ find_step(const struct front_block *f, uint32_t word, struct step *s)
 	}
 }
 
-/* Which classes of words behind this one are paid for. */
+/* Which classes of later words are paid. */
 static uint64_t
 key_of(const struct step *x, uint64_t chosen)
 {
@@ -488,13 +494,13 @@ choose(const struct step *x, const struct state *s)
 	return t;
 }
 
-/* All choices that no other beats, from `kept` bytes on. */
+/* All choices that no other beats, with at least `kept` bytes. */
 static struct state_list
 choices(struct front_block *f, int64_t kept)
 {
 	size_t size = 2 * MAX_STATES * sizeof(struct state);
 	struct state_list l = { arena_alloc_raw(f->tmp, size), 1 };
-	struct state *room = arena_alloc_raw(f->tmp, size);
+	struct state *capacity = arena_alloc_raw(f->tmp, size);
 	size_t lists = f->classes.n * sizeof(struct class *);
 	struct step x = { .own = arena_alloc(f->tmp, lists),
 			  .open = arena_alloc(f->tmp, lists) };
@@ -512,7 +518,7 @@ choices(struct front_block *f, int64_t kept)
 		for (i = 0; i < l.n; i++) {
 			l.at[i].key = key_of(&x, l.at[i].chosen);
 		}
-		sort(&l, &room);
+		sort(&l, &capacity);
 		l.n = prune(&l, 0);
 		for (; l.n > MAX_STATES; close *= 2) {
 			uint32_t before = l.n;
@@ -667,7 +673,7 @@ amount_by_value(struct front_block *f, const char *words)
 	return amount_of(f);
 }
 
-/* As words that are known, or stand for the same, or for nothing here. */
+/* The words that are known, or have the same meaning, or none in this block. */
 static bool
 find_chosen(struct front_block *f, const char *words, uint64_t *chosen)
 {
@@ -720,7 +726,7 @@ struct candidates {
 	VEC(struct candidate) at;
 };
 
-/* One more, in its place; what it beats goes. */
+/* Adds a point in its place, and drops those that it beats. */
 static void
 add_point(struct front_block *f, struct candidates *all, const char *words)
 {

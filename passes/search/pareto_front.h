@@ -1,11 +1,10 @@
 /*
- * What recomputing a part of a block costs and saves: of all sets that a
- * plan's `recompute` can name, those that none beats in both.  A search takes
- * prices in and chooses a point for each stage.
- *
- * A block is an outermost repeat of a flat program with its backward, before
- * or behind `place`; placed, the collectives between its values count among
- * what is rebuilt.  The pass `recompute` must not have run.
+ * The Pareto front of recomputing in a block: of all sets of values that a
+ * plan's `recompute` can name, those that no other set beats in both bytes and
+ * time.  A search passes prices in and chooses a point for each stage.  A block
+ * is an outermost repeat of a flat program with its backward, before or after
+ * `place`; placed, collectives between its values count as recomputed.  The
+ * pass `recompute` must not have run.
  */
 #ifndef PASSES_FRONT_H
 #define PASSES_FRONT_H
@@ -13,34 +12,34 @@
 #include "ir/ir.h"
 
 struct front_prices {
-	/* a node run once more, in us; asked of nodes with operands */
+	/* time to run a node again, in us; called for nodes with operands */
 	double (*us)(void *user, node_id n);
-	/* a value that is kept; NULL: as many as its fullest rank has */
+	/* bytes of a value that is kept; NULL: those on its fullest rank */
 	double (*bytes)(void *user, value_id v);
 	void *user;
 };
 
-/* Of one trip of the block. */
+/* For one iteration of the block. */
 struct front_point {
 	const char *recompute;	/* "none", "full", "q silu": struct plan's */
 	double bytes;		/* kept for backward */
-	double extra_us;	/* to build the rest again */
+	double extra_us;	/* time to compute the rest again */
 };
 
 struct front {
 	VEC(struct front_point) at;	/* bytes grow, time falls */
-	bool exact;		/* false: so many that some are left out */
+	bool exact;		/* false: some points are left out */
 };
 
-/* The blocks that save anything, in order; how many. All in arena a. */
+/* Sets *out to the blocks that save values, in order; returns how many. */
 uint32_t front_blocks(struct ir_module *m, struct arena *a, node_id **out);
 
-/* A block that is looked at: what is known of it is found once. */
+/* A block that was analysed. */
 struct front_block;
-/* One of them, in ctx->tmp; p is kept. */
+/* Analyses a block; the result is in ctx->tmp and keeps p. */
 struct front_block *front_open(struct ir_module *m, node_id block,
 			       const struct front_prices *p);
-/* Once more, after prices have changed, or how long axes are. */
+/* Prices it again, after prices or axis lengths have changed. */
 void front_price(struct front_block *b);
 /*
  * Its front: the first point keeps the fewest bytes, the last pays nothing.
@@ -49,7 +48,7 @@ void front_price(struct front_block *b);
  */
 void front_find(struct front_block *b, uint32_t most, struct arena *a,
 		struct front *out);
-/* What the block comes to if these words are dropped; names may be others'. */
+/* The point of given words, some of which may be of other blocks only. */
 void front_at(struct front_block *b, const char *words,
 	      struct front_point *out);
 

@@ -1,10 +1,9 @@
 /*
- * search: fills in what a plan leaves open, for a target.
+ * search: chooses all keys of a plan that the user leaves open, for a target.
  *
- * Needs: a flat training program.  Gives: settings `plan.*`, all of them.
- * Without a target it does nothing.  It stands before the first pass
- * that looks at the plan; whoever replaces it fills in the same settings, and
- * nothing behind it knows the difference.
+ * Needs: a flat training program.  Gives: all settings `plan.*`.  Without a
+ * target it does nothing.  It runs before the first pass that reads the plan; a
+ * pass that replaces it gives the same settings.
  */
 #include "ir/memo.h"
 #include "passes/search/search_parts.h"
@@ -12,37 +11,49 @@
 #include <math.h>
 #include <string.h>
 
-/* What an axis may split beside is for the placement to decide. */
+/*
+ * The widest space where nothing is pinned: `place` decides whether the tensor
+ * axis splits sequences.
+ */
 static void
 set_base(struct search *s)
 {
 	if (!s->pinned[PIN_SEQUENCE]) {
 		s->base.sequence = true;
 	}
-	if (!s->pinned[PIN_BALANCED]) {	/* two chunks for each rank */
+	/* a balanced context needs two pieces for each rank */
+	if (!s->pinned[PIN_BALANCED]) {
 		s->base.balanced = !s->pinned[PIN_CP] ||
 				   2 * s->base.cp <= s->context_most;
 	}
 }
 
-#define KEPT 3		/* plans more than asked for: not all settle */
+/* plans kept beyond those asked for: not all fit in the end */
+#define KEPT 3
 #define SLACK 1.01	/* of a guess */
-#define MORE 1.25	/* of a guess; rebuilding may take so much more */
+#define MORE 1.25	/* of a guess; recomputing may take so much more */
 /*
- * Of the best, so much is looked at: bounds do not know that rebuilding may
- * save time, where a kernel reads what it would write otherwise.
+ * Plans up to this factor of the best are tried: bounds do not count that
+ * recomputing may save time, where a kernel reads what it would write
+ * otherwise.
  */
 #define BEYOND 1.005
-#define ROUNDS 64	/* of walks that know more of too large arenas */
+/* most walks after programs turned out larger than thought */
+/*
+ * Nodes of a program, where effort is limited: their memory plan takes 800
+ * bytes each.
+ */
+#define MOST_NODES 300000
+#define ROUNDS 64
 
 uint32_t
-search_want(const struct search *s)
+search_nwanted(const struct search *s)
 {
 	return s->o->top ? s->o->top : 1;
 }
 
 uint32_t
-search_top(const struct search *s)
+search_nkept(const struct search *s)
 {
 	return 2 * s->o->top + KEPT;
 }
@@ -51,7 +62,7 @@ void
 search_set_worst(struct search *s)
 {
 	const struct search_found *at = s->out->found.at;
-	uint32_t n = s->out->found.n, top = search_top(s);
+	uint32_t n = s->out->found.n, top = search_nkept(s);
 
 	if (n >= s->enough) {
 		s->worst_us = fmin(s->worst_us, BEYOND *
@@ -60,6 +71,30 @@ search_set_worst(struct search *s)
 	if (n == top) {
 		s->worst_us = fmin(s->worst_us, at[top - 1].step_us);
 	}
+}
+
+static uint64_t
+effort(const struct search_report *r, uint64_t nodes)
+{
+	return 100 * r->placements + r->priced + nodes / 96;
+}
+
+uint64_t
+search_effort(const struct search_report *r)
+{
+	return effort(r, r->nodes);
+}
+
+bool
+search_is_stopped(struct search *s, uint64_t nodes)
+{
+	uint64_t most = s->o->effort;
+
+	if (most && (nodes > MOST_NODES ||
+		     effort(s->out, s->out->nodes + nodes) >= most)) {
+		s->out->stopped = true;
+	}
+	return s->out->stopped;
 }
 
 static struct search_seen *
@@ -74,21 +109,20 @@ seen(struct search *s, const struct search_try *t)
 }
 
 /*
- * What a walk learnt of a plan holds for all behind it: prices are the same
- * there, and no more fits.
+ * What a walk finds out about a plan holds for all later walks: prices do not
+ * change, and the capacity does not grow.
  */
 static bool
 look_at(struct search *s, struct search_try *t)
 {
 	struct search_seen *x = seen(s, t);
 
-	if (s->o->effort && search_effort(s->out) >= s->o->effort) {
-		s->out->stopped = true;
+	if (search_is_stopped(s, 0)) {
 		return false;
 	}
 	if (x->us < s->worst_us || !isfinite(s->worst_us)) {
 		x->full |= (uint16_t)t->full;
-		search_one(s, t, x);
+		search_try_plan(s, t, x);
 	} else if (x->none) {
 		s->out->full++;
 	} else {
@@ -114,24 +148,25 @@ walk(struct search *s, double worst_us, uint32_t enough)
 		const struct search_group *g = &s->groups.at[i];
 
 		if (g->bound_us < s->worst_us) {
-			search_each(s, g, look_at);
+			search_each_plan(s, g, look_at);
 			continue;
 		}
 		s->out->groups_cut++;
-		if (!guessing) {	/* only counted */
-			search_each(s, g, NULL);
+		if (!guessing) {	/* count its plans only */
+			search_each_plan(s, g, NULL);
 		}
 	}
 }
 
 /*
- * What the best of a guess take with their programs made: no more is needed.
- * They are made anyway, so all that were kept are, before any other plan.
+ * An upper bound for the walk that makes programs: the time of the best plans
+ * of the guessing walk with their programs made.  All plans kept by that walk
+ * are made first, as they would be in any case.
  */
 static double
 aim(struct search *s, double guess_us)
 {
-	uint32_t want = search_want(s), n = s->out->found.n, i;
+	uint32_t want = search_nwanted(s), n = s->out->found.n, i;
 	struct search_found *at = arena_dup(&s->keep, s->out->found.at,
 					    n * sizeof *at);
 
@@ -139,16 +174,19 @@ aim(struct search *s, double guess_us)
 	s->worst_us = guess_us * MORE;
 	s->enough = want;
 	for (i = 0; i < n; i++) {
-		search_again(s, &at[i].plan);
+		search_retry_plan(s, &at[i].plan);
 	}
 	return s->out->found.n < want ? guess_us * SLACK : s->worst_us;
 }
 
-/* Nothing above a guess is looked at; unless that was no good guess. */
+/*
+ * Walks with the guess as upper bound; again without one, if that finds too few
+ * plans.
+ */
 static void
 look(struct search *s, double guess_us)
 {
-	uint32_t want = search_want(s);
+	uint32_t want = search_nwanted(s);
 
 	if (isfinite(guess_us)) {
 		walk(s, aim(s, guess_us), want);
@@ -158,11 +196,11 @@ look(struct search *s, double guess_us)
 	}
 }
 
-/* Once more, when some do not fit that were thought to: all kept are made. */
+/* Walks again after some plans turned out not to fit. */
 static void
 look_again(struct search *s, double guess_us)
 {
-	uint32_t want = search_want(s), top = search_top(s);
+	uint32_t want = search_nwanted(s), top = search_nkept(s);
 	double most = s->settled.n < want
 		? INFINITY : s->settled.at[want - 1].step_us;
 
@@ -175,17 +213,17 @@ look_again(struct search *s, double guess_us)
 }
 
 /*
- * What was composed is the price of the program where that is placed alike;
- * for another dp or pp it may not be.  If the best takes longer than it was
- * thought to take, all that are thought to take less come into question.
- * Programs are the most that a search holds, so those of widths, which are
- * rarely asked for again, make room for them.
+ * A composed price is the price of the program if that is placed in the same
+ * way; for another dp or pp it may not be.  If the best plan takes longer than
+ * it was thought to, all plans thought to take less are tried.  Programs are
+ * most of what a search holds in memory, so programs of shardings are freed
+ * before.
  */
 static bool
 settle(struct search *s)
 {
 	const struct search_report *out = s->out;
-	uint32_t want = search_want(s);
+	uint32_t want = search_nwanted(s);
 	double us;
 
 	memo_drop(s->memo, MEMO_BRIEFS);
@@ -197,7 +235,7 @@ settle(struct search *s)
 	if (us <= s->worst_us) {
 		return true;
 	}
-	walk(s, us, search_top(s));
+	walk(s, us, search_nkept(s));
 	return search_settle(s);
 }
 
@@ -208,16 +246,17 @@ look_and_settle(struct search *s)
 	int round;
 
 	search_groups(s);
-	search_survey(s);
+	search_sort_groups(s);
 	s->out->groups = s->groups.n;
 	s->seen = arena_alloc(&s->keep, s->groups.n * sizeof *s->seen);
 	s->guessing = true;
-	walk(s, INFINITY, search_want(s));
+	walk(s, INFINITY, search_nwanted(s));
 	s->guessing = false;
 	guess_us = s->worst_us;
 	s->near_us = guess_us;
 	look(s, guess_us);
-	for (round = 1; !settle(s) && round < ROUNDS; round++) {
+	for (round = 1; !settle(s) && !s->out->stopped && round < ROUNDS;
+	     round++) {
 		look_again(s, guess_us);
 	}
 	s->out->unplaced = search_unplaced(s);
@@ -232,7 +271,7 @@ copy(struct arena *a, const char *text)
 	return text ? arena_strndup(a, text, strlen(text)) : NULL;
 }
 
-/* What a plan points to outlives the search. */
+/* Copies what a plan points to, since it outlives the search. */
 static void
 keep(struct arena *a, struct plan *p)
 {
@@ -271,7 +310,7 @@ keep_report(struct arena *a, struct search_report *r)
 	keep(a, &r->host.plan);
 }
 
-/* Keys that somebody has set. */
+/* Pinned keys. */
 static const char *
 pins_text(const struct ir_module *m, struct arena *a)
 {
@@ -310,13 +349,7 @@ search_degrees(const struct plan *p, struct arena *a)
 
 /* ---- the search ---- */
 
-uint64_t
-search_effort(const struct search_report *r)
-{
-	return 100 * r->widths + r->priced;
-}
-
-/* `made`: where the best plan's programs go, or NULL. */
+/* `made`: receives the best plan's programs, or NULL. */
 static bool
 search(struct ir_module *m, const struct search_options *o,
        struct memo *memo, struct pass_ahead *made, struct arena *a,
@@ -394,12 +427,13 @@ pass_search(struct pass_ctx *p, struct ir_module *m)
 	if (!search(m, p->search, p->memo, p->ahead, &m->ctx->perm, r)) {
 		return false;
 	}
-	if (!r->found.n) {	/* on copies, errors are not heard */
+	/* errors on copies are not reported: run it here */
+	if (!r->found.n) {
 		return (!r->refused || pass_optimize(p, m)) &&
 		       nothing_fits(m, p->search, p->memo, r);
 	}
 	pass_count(p, "plans in the space", (int64_t)r->space);
-	pass_count(p, "placements", (int64_t)r->widths);
+	pass_count(p, "placements", (int64_t)r->placements);
 	pass_count(p, "plans priced", (int64_t)r->priced);
 	pass_count(p, "schedules run", (int64_t)r->run);
 	pass_count(p, "microseconds of the step",

@@ -1,11 +1,11 @@
 /*
- * When nothing fits: what binds, and what would help.  A change is only told
- * of if a search with it finds a plan: one pin less, more devices, and behind
- * all of these a smaller batch, which is another training run.
+ * When nothing fits: the reason, and changes that would help.  A change is
+ * printed only if a search with it finds a plan: one pin less, more devices,
+ * and last a smaller batch, which is another training run.
  *
- * Devices double, first in the node and then by nodes, until a plan fits; as
- * soon as that no longer makes the smallest plan smaller, no more are tried.
- * Numbers between, or beyond, may do: so those that were tried are told.
+ * Devices double, first in the node and then by nodes, until a plan fits; if
+ * that no longer makes the smallest plan smaller, no more are tried.  Other
+ * numbers of devices may do, so the message names those that were tried.
  */
 #include "passes/plan/plan_keys.h"
 #include "passes/search/search.h"
@@ -13,9 +13,13 @@
 #include <string.h>
 
 #define MAX_DOUBLINGS 16
-#define SHRINKS 0.99		/* of what it was: doubling devices helps */
-/* Of all these searches: an error is wanted at once, rather than with all. */
-#define EFFORT 20000
+/* doubling devices helps if bytes fall below this part */
+#define SHRINKS 0.99
+/*
+ * search_effort of all these searches together, about 2 s: an error must come
+ * soon, rather than with all advice.
+ */
+#define EFFORT 23000
 
 struct advising {
 	const struct ir_module *m;
@@ -23,10 +27,11 @@ struct advising {
 	struct memo *memo;
 	struct arena *a;
 	struct search_misfit *out;
-	int64_t least;		/* of all numbers of devices that were tried */
-	int64_t devices[MAX_DOUBLINGS];	/* these numbers */
+	/* bytes of the smallest plan on any of `devices` */
+	int64_t least;
+	int64_t devices[MAX_DOUBLINGS];	/* numbers of devices that were tried */
 	int ntried;
-	uint64_t effort;	/* that is left */
+	uint64_t effort;	/* still allowed */
 };
 
 /* ---- what binds ---- */
@@ -45,7 +50,7 @@ put_near(struct buf *b, const struct search_report *r, struct arena *a)
 	buf_puts(b, "the smallest plan needs ");
 	buf_grouped(b, r->least.bytes);
 	buf_puts(b, " bytes of ");
-	buf_grouped(b, r->least.room);
+	buf_grouped(b, r->least.capacity);
 	buf_printf(b, " on rank %u of the pipeline%s%s (%s, microbatch %lld, "
 		   "zero %d, recompute %s)", r->least.fullest,
 		   *r->least.device ? ", on " : "", r->least.device,
@@ -62,7 +67,7 @@ put_bare(struct buf *b, const struct search_report *r, struct arena *a)
 		 : "weights, gradients and optimizer state alone need ");
 	buf_grouped(b, r->bare.bytes);
 	buf_puts(b, " bytes of ");
-	buf_grouped(b, r->bare.room);
+	buf_grouped(b, r->bare.capacity);
 	buf_printf(b, " on each device%s%s (%s, zero %d)",
 		   *r->bare.device ? ", in the mean of " : "", r->bare.device,
 		   search_degrees(p, a), p->zero);
@@ -76,12 +81,12 @@ put_host(struct buf *b, const struct search_report *r, struct arena *a)
 	buf_puts(b, "the optimizer's state on hosts needs ");
 	buf_grouped(b, r->host.bytes);
 	buf_puts(b, " bytes of ");
-	buf_grouped(b, r->host.room);
+	buf_grouped(b, r->host.capacity);
 	buf_printf(b, " of a node's `host_memory` (%s, zero %d)",
 		   search_degrees(p, a), p->zero);
 }
 
-/* The pins alone rule all out. */
+/* The reason if no plan of the space has these pins, or none can be priced. */
 static void
 put_pins(struct buf *b, const struct advising *x, const struct search_report *r)
 {
@@ -128,10 +133,7 @@ why(const struct advising *x, const struct search_report *r)
 
 /* ---- changes ---- */
 
-/*
- * Searches a changed copy, for a target; whether something was found, and the
- * best of it.
- */
+/* Searches a changed copy for a target.  True: a plan was found. */
 static bool
 look(struct advising *x, struct ir_module *m, const struct target *t,
      struct search_report *r)
@@ -158,7 +160,7 @@ look(struct advising *x, struct ir_module *m, const struct target *t,
 }
 
 static void
-tell(const struct advising *x, const char *what,
+add_advice(const struct advising *x, const char *what,
      const struct search_report *r)
 {
 	struct search_advice e = { what, r->found.at[0] };
@@ -166,7 +168,10 @@ tell(const struct advising *x, const char *what,
 	VEC_PUSH(x->a, &x->out->advice, e);
 }
 
-/* Also what stands in further settings, since one holds only so much. */
+/*
+ * Removes a pin, and its further settings: a long value is split over several,
+ * as one setting holds only so much.
+ */
 static void
 forget(struct ir_module *m, const char *key)
 {
@@ -200,7 +205,7 @@ without(struct advising *x, const char *key)
 	text = arena_printf(x->a, "without %s=%s", key + 5, text);
 	forget(m, key);
 	if (look(x, m, x->o->target, &r)) {
-		tell(x, text, &r);
+		add_advice(x, text, &r);
 	}
 	ir_ctx_release(&c);
 }
@@ -222,7 +227,7 @@ release_pins(struct advising *x)
 	}
 }
 
-/* What the model asks for itself is a pin, too. */
+/* The model's own `recompute` is a pin, too. */
 static void
 release_hint(struct advising *x)
 {
@@ -237,12 +242,13 @@ release_hint(struct advising *x)
 	ir_ctx_child(&c, x->m->ctx);
 	m = ir_copy(x->m, &c);
 	if (plan_pin(m, "recompute=full") && look(x, m, x->o->target, &r)) {
-		tell(x, "with recompute=full for what the model says", &r);
+		add_advice(x, "with recompute=full for what the model "
+			   "says", &r);
 	}
 	ir_ctx_release(&c);
 }
 
-/* Over how many ranks a context may be split, at the most. */
+/* The most ranks over which a context may be split. */
 static int64_t
 most_contexts(const struct ir_module *m)
 {
@@ -262,8 +268,8 @@ most_contexts(const struct ir_module *m)
 }
 
 /*
- * A search splits a context where sequences are long or few; ranks that do
- * hold less of what is saved, so it may help wherever there is one to split.
+ * Without a pin, a search splits a context only where sequences are long or
+ * few; split contexts save fewer bytes on each rank, so it may help anywhere.
  */
 static void
 split_context(struct advising *x)
@@ -283,7 +289,7 @@ split_context(struct advising *x)
 		m = ir_copy(x->m, &c);
 		found = plan_pin(m, pin) && look(x, m, x->o->target, &r);
 		if (found) {
-			tell(x, arena_printf(x->a, "with %s", pin), &r);
+			add_advice(x, arena_printf(x->a, "with %s", pin), &r);
 		}
 		ir_ctx_release(&c);
 	}
@@ -304,7 +310,7 @@ grow(struct target_group *g)
 	return true;
 }
 
-/* All groups at once; each grows in its nodes first. */
+/* Doubles all groups; each grows within its nodes first. */
 static bool
 grow_all(struct target *t, struct arena *a)
 {
@@ -362,7 +368,9 @@ more_devices(struct advising *x, int64_t bytes)
 		if (!found && (r.stopped || !x->effort)) {
 			break;
 		}
-		/* one step may be idle: what is split may not divide yet */
+		/*
+		 * one doubling may not help: what is split may not divide yet
+		 */
 		idle = bytes && (double)smallest(&r) > SHRINKS * (double)bytes
 			? idle + 1 : 0;
 		bytes = smallest(&r);
@@ -371,11 +379,11 @@ more_devices(struct advising *x, int64_t bytes)
 	}
 	x->least = least;
 	if (found) {
-		tell(x, nodes_text(&t, x->a), &r);
+		add_advice(x, nodes_text(&t, x->a), &r);
 	}
 }
 
-/* Halves the sequences of a step; whether there is such a number. */
+/* Halves the batch; false if it is 1. */
 static bool
 halve(struct ir_module *m, int64_t *batch)
 {
@@ -407,8 +415,9 @@ smaller_batch(struct advising *x)
 		ir_ctx_release(&c);
 	}
 	if (found) {
-		tell(x, arena_printf(x->a, "with batch %lld, which is another "
-				     "training run", (long long)batch), &r);
+		add_advice(x, arena_printf(x->a, "with batch %lld, which is "
+					   "another training run",
+					   (long long)batch), &r);
 	}
 }
 

@@ -1,8 +1,8 @@
 /*
- * What pieces of a width hold on a rank: measured where it was staged, and
- * from there for any microbatch, dp and place of states.  What is saved, and
- * what is there while a function runs, is larger with a larger microbatch,
- * but for weights that ZeRO gathers, and gradients that it cuts.
+ * Bytes of the pieces of a sharding on a rank: measured where it was staged,
+ * and scaled from there to any microbatch, dp and offload.  Values that are
+ * saved, and temporary ones, grow with the microbatch, except weights that ZeRO
+ * gathers, and gradients that it splits.
  */
 #include "passes/search/search_parts.h"
 
@@ -10,12 +10,15 @@
 
 /* ---- where it was staged ---- */
 
-/* With so many times as large a microbatch they are a function's largest. */
+/*
+ * For these multiples of the measured microbatch, the moment of a function with
+ * the most bytes is kept.
+ */
 static const double sized[SEARCH_NMOMENTS] = { 0.25, 1, 4, 16 };
 
-/* What has no value of its own is on its way to another stage. */
+/* Bytes of a buffer; one without a value is on its way to another stage. */
 static struct search_size
-size_of(const struct search_width *w, const struct memory_buffer *b)
+size_of(const struct search_sharding *w, const struct memory_buffer *b)
 {
 	double bytes = (double)b->bytes * (double)b->items;
 	bool still = b->value && ir_along(ir_type(w->m, b->value),
@@ -32,16 +35,19 @@ add_size(struct search_size *to, struct search_size x, double times)
 	to->grows += times * x.grows;
 }
 
-/* If so many times as large a microbatch. */
+/* Bytes at `more` times the measured microbatch. */
 static double
 at(struct search_size x, double more)
 {
 	return x.still + more * x.grows;
 }
 
-/* Of one function: by step, what lives there and not at the one before. */
+/*
+ * By step of one function: bytes that begin there, less those that ended at the
+ * step before.
+ */
 static struct search_size *
-changes(struct search_width *w, const struct memory_buffer *b, uint32_t n,
+changes(struct search_sharding *w, const struct memory_buffer *b, uint32_t n,
 	uint32_t *steps)
 {
 	struct search_size *change;
@@ -63,7 +69,10 @@ changes(struct search_width *w, const struct memory_buffer *b, uint32_t n,
 	return change;
 }
 
-/* Its arena is larger than what lives at once, if that cannot be packed. */
+/*
+ * The ratio of the arena of a function and of the most that lives at once:
+ * above 1 where values cannot be packed without gaps.
+ */
 static double
 packed(const struct memory_stage *x, func_id f)
 {
@@ -77,8 +86,8 @@ packed(const struct memory_stage *x, func_id f)
 }
 
 static void
-add_moments(struct search_width *w, const struct memory_buffer *b, uint32_t n,
-	    double times, struct search_sizes *out)
+add_moments(struct search_sharding *w, const struct memory_buffer *b,
+	    uint32_t n, double times, struct search_sizes *out)
 {
 	struct search_size now = { 0 }, *change, x;
 	uint32_t steps, i, k;
@@ -96,9 +105,12 @@ add_moments(struct search_width *w, const struct memory_buffer *b, uint32_t n,
 	}
 }
 
-/* Temps of a function stand together, if others stand between them. */
+/*
+ * Temps of a function are adjacent in the list, apart from buffers of other
+ * kinds.
+ */
 static void
-add_temps(struct search_width *w, const struct memory *mem)
+add_temps(struct search_sharding *w, const struct memory *mem)
 {
 	const struct memory_buffer *b = mem->buffers.at;
 	uint32_t n = mem->buffers.n, i, end;
@@ -118,9 +130,9 @@ add_temps(struct search_width *w, const struct memory *mem)
 	}
 }
 
-/* From forward to backward: of a body, a trip's share. */
+/* Adds what is held from forward to backward; of a body, one layer's share. */
 static void
-add_saves(struct search_width *w, const struct memory *mem)
+add_saves(struct search_sharding *w, const struct memory *mem)
 {
 	uint32_t i;
 
@@ -137,19 +149,19 @@ add_saves(struct search_width *w, const struct memory *mem)
 		if (b->kind == MEMORY_SAVES && b->span < SEARCH_NSPANS) {
 			add_size(&to->slot[b->span], size_of(w, b),
 				 p >= PIECE_BODY
-				 ? 1 / (double)w->on->trips[b->stage] : 1);
+				 ? 1 / (double)w->on->iterations[b->stage] : 1);
 		}
 	}
 }
 
 void
-search_measure(struct search_width *w, const struct memory *mem)
+search_measure_bytes(struct search_sharding *w, const struct memory *mem)
 {
 	uint32_t i, k;
 
 	for (i = 0; i < w->on->nstages; i++) {
 		uint32_t p = w->on->piece_of[i];
-		double n = p >= PIECE_BODY ? (double)w->on->trips[i] : 1;
+		double n = p >= PIECE_BODY ? (double)w->on->iterations[i] : 1;
 
 		for (k = 0; k < MEMORY_PIPELINE; k++) {
 			w->fixed[p][k] = (double)mem->stage[i].fixed[k] / n;
@@ -164,7 +176,7 @@ search_measure(struct search_width *w, const struct memory *mem)
 /* ---- elsewhere ---- */
 
 void
-search_scale_bytes(const struct search_width *w, struct search_cost *c)
+search_scale_bytes(const struct search_sharding *w, struct search_cost *c)
 {
 	double more = (double)c->microbatch / (double)w->microbatch;
 	int i, k;
@@ -184,12 +196,12 @@ search_scale_bytes(const struct search_width *w, struct search_cost *c)
 }
 
 /*
- * Of what ZeRO cuts from that level on, a rank's share in the one beside its
- * share in the other, at the least: of tensors that ranks of cp and ep hold
- * alike, these have a part each, too.
+ * Factor from the share that a rank of w has, of what ZeRO splits from that
+ * level on, to the share of a rank of the key, at the least: ranks of cp and ep
+ * that hold the same tensors each have a part of them, too.
  */
 static double
-least_share(const struct search_width *w, const struct search_key *key,
+least_share(const struct search_sharding *w, const struct search_key *key,
 	    int64_t dp, int level)
 {
 	double more = w->key.zero >= level ? (double)w->dp : 1;
@@ -199,10 +211,10 @@ least_share(const struct search_width *w, const struct search_key *key,
 }
 
 void
-search_fix_as(const struct search_width *like, const struct search_key *key,
+search_fix_as(const struct search_sharding *like, const struct search_key *key,
 	      int64_t dp, struct search_update *u)
 {
-	const struct search_width *w = search_with_updates(like);
+	const struct search_sharding *w = search_with_updates(like);
 	double part = (double)w->key.tp / (double)key->tp;
 	double weights = part * least_share(w, key, dp, 3);
 	double gradients = part * least_share(w, key, dp, 2);
@@ -222,9 +234,9 @@ search_fix_as(const struct search_width *like, const struct search_key *key,
 	}
 }
 
-/* From where it was placed to this dp. */
+/* From the dp at which it was placed to that of u. */
 void
-search_scale_fixed(const struct search_width *w, struct search_update *u)
+search_scale_fixed(const struct search_sharding *w, struct search_update *u)
 {
 	double placed = (double)w->dp, dp = placed / (double)u->dp;
 	double here = u->offload ? 0 : 1;

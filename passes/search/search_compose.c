@@ -1,5 +1,5 @@
 /*
- * What a plan takes: its stages as sums of pieces, its pipeline by a bound or
+ * The time of a plan: its stages as sums of pieces, its pipeline by a bound or
  * as the schedule runs, its update.
  */
 #include "passes/search/search_trial.h"
@@ -7,7 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-/* Of what recomputing is guessed to take, so much is sure. */
+/* Lower bound factor of the guessed time to recompute. */
 #define GUESS 0.9
 
 struct search_cost *
@@ -29,7 +29,7 @@ trial_cost(struct trial *x, uint32_t choice)
 	return x->made[choice];
 }
 
-/* Adds what a choice is guessed to take to a stage of layers [lo, hi). */
+/* Adds the guessed time of a choice to a stage of layers [lo, hi). */
 static void
 add_guess(struct trial *x, uint32_t stage, int64_t lo, int64_t hi)
 {
@@ -74,12 +74,12 @@ trial_compose(struct trial *x)
 					x->nstages * sizeof *x->p.stage);
 		x->again = arena_alloc_raw(&s->tmp,
 				      x->nstages * sizeof *x->again);
-		x->p.hop_us = search_hop(s, &x->key, x->t, x->cost);
+		x->p.hop_us = search_hop_us(s, &x->key, x->t, x->cost);
 	}
 	for (i = 0; i < x->nstages; i++) {
 		x->again[i] = i && x->choice[i] == x->choice[i - 1] &&
 			      x->dev_of[i] == x->dev_of[i - 1] &&
-			      search_alike(s, lo - x->layers[i - 1], lo,
+			      search_same_stage(s, lo - x->layers[i - 1], lo,
 					   lo + x->layers[i]);
 		if (!x->again[i] &&
 		    !compose_stage(x, i, lo, lo + x->layers[i])) {
@@ -90,7 +90,7 @@ trial_compose(struct trial *x)
 	return true;
 }
 
-/* For whoever reads the prices of all stages. */
+/* Copies prices to the stages that have the price of the one before. */
 static void
 compose_again(struct trial *x)
 {
@@ -162,9 +162,9 @@ stage_us(const struct trial *x, uint32_t stage)
 }
 
 /*
- * What a rank waits before its first forward and behind its last backward:
- * others must have had the microbatch first, and have it last.  With a split
- * backward, weights may fill the end.
+ * Each rank waits before its first forward and after its last backward: earlier
+ * ranks process the microbatch first and last.  With a split backward, the
+ * weight halves may fill the wait at the end, so only forward counts.
  */
 double
 trial_bound_us(struct trial *x)
@@ -196,7 +196,10 @@ trial_bound_us(struct trial *x)
 	return most;
 }
 
-/* Exchange may hide behind it, but for what shows of that. */
+/*
+ * With overlap, exchange may hide what is recomputed, except the part by which
+ * exchange slows kernels.
+ */
 double
 trial_rebuild_us(const struct trial *x, uint32_t rank)
 {

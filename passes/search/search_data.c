@@ -1,6 +1,7 @@
 /*
- * What data ranks exchange at the least: gradients and weights once a step, or
- * with ZeRO 2 and 3 in each microbatch, beside kernels as far as these go.
+ * Lower bounds of the time that data ranks spend on exchange: of gradients and
+ * weights once a step, or with ZeRO 2 and 3 in each microbatch, beside kernels
+ * as long as these run.
  */
 #include "passes/search/search_parts.h"
 
@@ -8,7 +9,7 @@
 
 /* ---- experts' rows ---- */
 
-/* Of a value, those that one sequence has; 0: it is of none. */
+/* Bytes of a value for one sequence; 0: it has no dim of sequences. */
 static double
 sequence_bytes(const struct ir_module *m, value_id v, dim_id batch)
 {
@@ -20,9 +21,12 @@ sequence_bytes(const struct ir_module *m, value_id v, dim_id batch)
 		  (double)ir_dim_size(m, batch) : 0;
 }
 
-#define DEEP 6	/* maps, one behind another */
+#define DEEP 6	/* most maps in a chain that are followed */
 
-/* The same, or of what it is made of by elements, if that is less. */
+/*
+ * The same, or bytes of the values it is computed from by maps, if these are
+ * fewer.
+ */
 static double
 least_bytes(const struct ir_module *m, value_id v, dim_id batch, int depth)
 {
@@ -40,7 +44,10 @@ least_bytes(const struct ir_module *m, value_id v, dim_id batch, int depth)
 	return fmin(bytes, of);
 }
 
-/* A gradient of experts: products of rows, summed by whose they are. */
+/*
+ * Whether it computes a gradient of experts: products of rows, summed by
+ * expert.
+ */
 static bool
 sums_rows(const struct ir_module *m, const struct ir_node *n)
 {
@@ -50,7 +57,7 @@ sums_rows(const struct ir_module *m, const struct ir_node *n)
 	       of && ir_type_has(ir_type(m, n->result), of->dims[0]);
 }
 
-/* How many of them read it. */
+/* How many such operands read v. */
 static double
 readers(const struct ir_module *m, const struct ir_region *r, value_id v)
 {
@@ -100,10 +107,10 @@ find_rows(struct search *s, region_id id, dim_id batch, double times)
 
 	for (i = 0; i < r->nodes.n; i++) {
 		const struct ir_node *n = ir_node(s->m, r->nodes.at[i]);
-		int64_t trips = ir_attr_int(s->m, n, IR_ATTR_COUNT, 1);
+		int64_t count = ir_attr_int(s->m, n, IR_ATTR_COUNT, 1);
 
 		if (ir_is(n->op, IRF_REGION)) {
-			find_rows(s, n->region, batch, times * (double)trips);
+			find_rows(s, n->region, batch, times * (double)count);
 		} else if (sums_rows(s->m, n)) {
 			add_rows(s, r, n, batch, times);
 		}
@@ -127,7 +134,10 @@ search_find_rows(struct search *s, dim_id batch)
 
 /* ---- of a group ---- */
 
-/* As one message, among n ranks of which `apart` devices is one. */
+/*
+ * Time of a collective as one message among n ranks, `apart` devices from one
+ * to the next.
+ */
 static double
 exchange_on(const struct target_group *t, enum cost_op op, int64_t n,
 	    int64_t apart, double bytes)
@@ -141,7 +151,7 @@ exchange_on(const struct target_group *t, enum cost_op op, int64_t n,
 	return cost_collective(t, op, &g, bytes, NULL).us;
 }
 
-/* Within the quickest group. */
+/* On the quickest device group; 0 where overlap may hide all of it. */
 static double
 exchange_us(const struct search *s, enum cost_op op, int64_t n,
 	    int64_t apart, double bytes)
@@ -159,7 +169,7 @@ exchange_us(const struct search *s, enum cost_op op, int64_t n,
 	return us;
 }
 
-/* A mean rank's weights, if experts were not split. */
+/* Bytes of a mean rank's weights or gradients, if experts were not split. */
 static double
 weight_bytes(const struct search *s, const struct search_group *g)
 {
@@ -167,7 +177,7 @@ weight_bytes(const struct search *s, const struct search_group *g)
 	       (double)(g->tp * g->pp);
 }
 
-/* Of so large a part of a rank's weights, none of them experts'. */
+/* Time for a part of a rank's weights that are not experts'. */
 static double
 dense_us(const struct search *s, const struct search_group *g,
 	 enum cost_op op, double part)
@@ -192,7 +202,9 @@ experts_us(const struct search *s, const struct search_group *g,
 				    (double)g->ep);
 }
 
-/* Those of experts among dp and cp, all others among ep, too. */
+/*
+ * Weights of experts are exchanged among dp and cp, all others among ep, too.
+ */
 static double
 weights_us(const struct search *s, const struct search_group *g,
 	   enum cost_op op)
@@ -200,9 +212,9 @@ weights_us(const struct search *s, const struct search_group *g,
 	return dense_us(s, g, op, 1 - s->expert_part) + experts_us(s, g, op);
 }
 
-#define LARGE 1e12	/* bytes: what starts a message is no part of it */
+#define LARGE 1e12	/* bytes, of a message whose latency does not count */
 
-/* To gather those of a byte of each data rank, as a part of a large message. */
+/* Time for each byte that every data rank gathers of the rows of all others. */
 static double
 row_us(const struct search *s, const struct search_group *g)
 {
@@ -211,7 +223,7 @@ row_us(const struct search *s, const struct search_group *g)
 	return experts_on(s, g, COST_ALL_GATHER, LARGE * bytes) / LARGE;
 }
 
-/* To multiply those of all other data ranks. */
+/* Time for each flop on the rows of all other data ranks. */
 static double
 flop_us(const struct search *s, const struct search_group *g)
 {
@@ -222,9 +234,9 @@ flop_us(const struct search *s, const struct search_group *g)
 }
 
 /*
- * Where ZeRO cuts gradients or weights, what it takes a microbatch.  A table
- * that is looked up needs no sum if its rows are gathered, and lies on the
- * first stage.  What is contracted is read by backward, too.
+ * Sets the time of exchange in a microbatch with ZeRO 2 and 3.  An embedding
+ * table needs no sum if its rows are gathered, and lies on the first stage.
+ * Weights of contractions are read by backward, too.
  */
 static void
 set_cut(const struct search *s, struct search_group *g)
@@ -243,7 +255,9 @@ set_cut(const struct search *s, struct search_group *g)
 		dense_us(s, g, COST_ALL_GATHER, s->twice_part) + experts;
 }
 
-/* Gradients are summed and stay so, or are cut and weights gathered. */
+/*
+ * Either gradients are all-reduced, or reduce-scattered and weights gathered.
+ */
 void
 search_set_exchange(const struct search *s, struct search_group *g)
 {
@@ -259,16 +273,17 @@ search_set_exchange(const struct search *s, struct search_group *g)
 
 /* ---- of a step ---- */
 
-/* What an exchange adds to kernels at the least. */
+/* Time that an exchange adds to kernels, at the least. */
 struct added {
 	double once;		/* a step */
-	double shown;		/* to all of these: it goes on beside them */
-	double whole;		/* to PRICE_SLOWED of them: they do beside it */
+	double shown;		/* if it runs beside all of them */
+	/* to PRICE_SLOWED of them, if all run beside it */
+	double whole;
 };
 
 /*
- * Experts' gradients need no sum: each rank can gather the rows of all, and
- * multiply these itself.
+ * Adds the exchange of experts' gradients: a sum, or each rank gathers the rows
+ * of all data ranks and multiplies these itself.
  */
 static void
 add_experts(const struct search *s, const struct search_try *t,
@@ -291,8 +306,9 @@ add_experts(const struct search *s, const struct search_try *t,
 }
 
 /*
- * Whether what ranks of ep and cp exchange of cut gradients and weights is
- * part of what is known of it; what data ranks exchange never is.
+ * With ZeRO 2 and 3, the known time of a sharding includes what ranks of ep and
+ * cp exchange of gradients and weights; it never includes what data ranks
+ * exchange.
  */
 bool
 search_has_exchange(const struct search_key *of)
@@ -301,9 +317,9 @@ search_has_exchange(const struct search_key *of)
 }
 
 /*
- * What goes on in a microbatch may go on beside its kernels, all but what
- * shows of it; but only so much of it as there is of these.  Of kernels that
- * have a part of it, all of it is left out.
+ * What is exchanged in a microbatch may run beside its kernels, except the part
+ * by which it slows them, and only as long as these run.  If the known time has
+ * a part of the exchange, none of it is added.
  */
 static struct added
 added(const struct search *s, const struct search_key *key,

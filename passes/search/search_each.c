@@ -1,6 +1,6 @@
 /*
- * What degrees leave open: the microbatch, the schedule, and how many stages
- * a rank has, which gets more as long as that makes them smaller.
+ * The plans of a group of degrees: the microbatch, the schedule, and how many
+ * stages a rank has, which grows as long as that makes stages smaller.
  */
 #include "passes/search/search_parts.h"
 
@@ -8,7 +8,10 @@
 
 typedef bool each_fn(struct search *s, struct search_try *t);
 
-/* What a schedule had no room for with a smaller microbatch. */
+/*
+ * What did not fit with a smaller microbatch, of one schedule and number of
+ * chunks.
+ */
 struct search_chunks {
 	const struct sched_def *def;
 	int64_t chunks;
@@ -16,7 +19,7 @@ struct search_chunks {
 	uint32_t full;
 };
 
-/* Of a group. */
+/* For the schedules of a group. */
 struct full {
 	VEC(struct search_chunks) at;
 };
@@ -38,8 +41,8 @@ known(struct search *s, struct full *f, const struct sched_def *def,
 }
 
 /*
- * A schedule is run action by action, so one that nobody would run takes
- * minutes: a thousand stages on a rank, a million microbatches.
+ * A schedule is run action by action, so very long ones take minutes: a
+ * thousand stages on a rank, a million microbatches.
  */
 static bool
 is_too_long(const struct search *s, const struct search_try *t, int64_t chunks)
@@ -69,7 +72,7 @@ one(struct search *s, struct search_try *t, struct full *full,
 		return;
 	}
 	was = known(s, full, def, chunks);
-	if (was->none) {	/* what is held only grows */
+	if (was->none) {	/* bytes grow with the microbatch */
 		s->out->full++;
 		t->nth++;
 		return;
@@ -92,7 +95,7 @@ each_chunks(struct search *s, struct search_try *t, struct full *full,
 
 	most = def->max_chunks && def->max_chunks < most
 		? def->max_chunks : most;
-	/* more would be too long: layers may be many more than stages */
+	/* a search tries no more stages than these */
 	most = SEARCH_MOST_STAGES / t->g->pp < most
 		? SEARCH_MOST_STAGES / t->g->pp : most;
 	if (s->pinned[PIN_INTERLEAVE]) {
@@ -102,7 +105,7 @@ each_chunks(struct search *s, struct search_try *t, struct full *full,
 	for (v = def->min_chunks; v <= most || v == def->min_chunks; v++) {
 		int64_t now = num_ceil_div(s->nlayers, t->g->pp * v);
 
-		/* one stage a rank is 1f1b's */
+		/* with one stage a rank it would be 1f1b */
 		if (now != size && (v > 1 || def->max_chunks == 1)) {
 			one(s, t, full, def, v, f);
 		}
@@ -117,7 +120,8 @@ each_schedule(struct search *s, struct search_try *t, struct full *full,
 	const char *pin = s->pinned[PIN_SCHEDULE] ? s->base.schedule : NULL;
 	uint32_t i;
 
-	if (t->g->pp == 1 && !pin) {	/* there is nothing to order */
+	/* one stage: all schedules are the same */
+	if (t->g->pp == 1 && !pin) {
 		one(s, t, full, sched_find("1f1b"), 1, f);
 		return;
 	}
@@ -128,7 +132,7 @@ each_schedule(struct search *s, struct search_try *t, struct full *full,
 	}
 }
 
-/* Notes degrees of which not even the states fit. */
+/* Notes degrees whose weights, gradients and states alone do not fit. */
 static void
 too_large(struct search *s, const struct search_group *g, int zero,
 	  double bytes)
@@ -150,7 +154,7 @@ too_large(struct search *s, const struct search_group *g, int zero,
 	p->zero = g->dp > 1 ? zero : 0;
 	p->offload = search_may_offload(s);
 	n->bytes = (int64_t)bytes;
-	n->room = (int64_t)g->room;
+	n->capacity = (int64_t)g->capacity;
 	n->device = s->devs.n > 1
 		? target_kinds(s->o->target, 0, g->used, s->a) : "";
 }
@@ -172,7 +176,7 @@ divisor(int64_t n, int64_t least)
 }
 
 void
-search_each(struct search *s, const struct search_group *g, each_fn *f)
+search_each_plan(struct search *s, const struct search_group *g, each_fn *f)
 {
 	int64_t share = search_microbatches(s, g, 1), mb, next;
 	bool pinned = s->pinned[PIN_MICROBATCH];
@@ -181,7 +185,7 @@ search_each(struct search *s, const struct search_group *g, each_fn *f)
 	int zero = s->pinned[PIN_ZERO] ? s->base.zero : 3;
 	double bytes = search_least_bytes(s, g, zero, search_may_offload(s));
 
-	if (f && bytes > g->room) {
+	if (f && bytes > g->capacity) {
 		too_large(s, g, zero, bytes);
 		f = NULL;
 	}

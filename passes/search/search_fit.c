@@ -1,16 +1,16 @@
 /*
- * Whether a plan fits: what each rank of its pipeline holds, and how its
- * stages recompute so that it does.
+ * Whether a plan fits: bytes of each rank of its pipeline, and how its stages
+ * recompute so that they fit.
  */
 #include "passes/search/search_trial.h"
 
 #include <math.h>
 #include <string.h>
 
-/* Beyond so much of the room, what is guessed to be held surely is. */
+/* If guessed bytes exceed the capacity by this factor, a plan does not fit. */
 #define HOPELESS 1.25
 
-/* None of them is no number, and a call of fmax is not free here. */
+/* fmax without its rules for NaN, which no argument is: called often. */
 static double
 larger(double a, double b)
 {
@@ -18,25 +18,27 @@ larger(double a, double b)
 }
 
 /*
- * How much smaller choices are guessed to make a stage's slot of what goes to
- * the first half of backward.
+ * Guessed bytes by which choices make the slot of a stage smaller that is held
+ * until the first half of backward.
  */
 struct less {
-	double *of;	/* by choice; and behind these, all of them together */
-	double *till;	/* by choice: the most of it and all milder ones */
+	/* by choice; then one entry for the most of all choices together */
+	double *of;
+	double *till;	/* by choice: the most of it and all before it */
 };
 
-/* Stages of a rank, one behind another there, that are alike. */
+/* Adjacent stages of a rank that are the same. */
 struct run {
 	uint32_t stage;		/* one of them */
 	uint32_t n;
-	double slots[SEARCH_NSPANS];	/* that they need, each for itself */
-	const struct less *less;	/* of struct fit; NULL: nothing */
+	/* slots that they need, if not shared */
+	double slots[SEARCH_NSPANS];
+	const struct less *less;	/* NULL: no choices yet */
 };
 
-/* What stages of a rank hold together. */
+/* Bytes that stages of a rank hold together. */
 struct held {
-	double each[SEARCH_NSPANS];	/* with slots of their own */
+	double each[SEARCH_NSPANS];	/* if each stage has slots of its own */
 	double most[SEARCH_NSPANS];	/* the largest slot */
 	double temp, update, waits;
 };
@@ -49,11 +51,15 @@ struct fit {
 	uint32_t n;
 	struct run *runs;
 	uint32_t nruns;
-	double room;		/* for what moves */
-	struct less *less;	/* by stage, of the first that are alike */
+	double free_bytes;		/* for what moves */
+	/* by stage: for the first of those that are the same */
+	struct less *less;
 };
 
-/* Most stages are as many layers of one kind. */
+/*
+ * Sets the runs of the rank: most stages are the same number of layers of one
+ * kind, so runs are few.
+ */
 static void
 find_runs(struct fit *f)
 {
@@ -76,7 +82,7 @@ find_runs(struct fit *f)
 
 /* ---- what stages hold ---- */
 
-/* Of one stage, as its programs have it. */
+/* Bytes of one stage with a choice, from its programs. */
 static void
 stage_bytes(struct trial *x, uint32_t stage, uint32_t choice,
 	    struct search_bytes *b)
@@ -91,7 +97,7 @@ stage_bytes(struct trial *x, uint32_t stage, uint32_t choice,
 	}
 }
 
-/* Adds stages that are alike. */
+/* Adds a run of stages. */
 static void
 hold(const struct trial *x, struct held *h, const struct search_bytes *b,
      const struct run *r)
@@ -124,8 +130,8 @@ hold_both(struct held *h, const struct held *other)
 }
 
 /*
- * Slots of a rank's stages are shared where they are of one size: no more of
- * them than are held at once, of the largest.
+ * Bytes of the slots of a span.  Slots are shared by all stages of a rank if
+ * that needs less: as many as are held at once, of the largest size.
  */
 static double
 span_bytes(const struct fit *f, uint32_t span, double each, double most)
@@ -149,14 +155,18 @@ held_bytes(const struct fit *f, const struct held *h)
 
 /* ---- as it is guessed ---- */
 
-/* A choice is guessed to change one span, so all else is summed once. */
+/*
+ * Guessed bytes of a rank for many choices.  A choice is guessed to change one
+ * span (MEMORY_TO_INPUT) only, so all others are summed once.
+ */
 struct guess {
 	const struct fit *f;
 	const struct run *runs;
 	uint32_t nruns;
-	struct held others;	/* beside these runs */
-	struct held all;	/* without what may change */
-	double bytes;		/* of its spans, and what waits */
+	struct held others;	/* of the rank, beside these runs */
+	struct held all;	/* with these runs, without recomputing */
+	/* of the spans that do not change, and what waits */
+	double bytes;
 };
 
 static void
@@ -210,8 +220,8 @@ guess_bytes(const struct guess *g, uint32_t choice)
 }
 
 /*
- * Of one run, the first of so many choices that is guessed to fit: what it
- * holds only falls with what choices till there make it smaller.
+ * The first of n choices that is guessed to fit, of one run, by bisection on
+ * `till`.
  */
 static uint32_t
 first_guess(const struct guess *g, uint32_t n)
@@ -226,7 +236,7 @@ first_guess(const struct guess *g, uint32_t n)
 		double slot = less_slot(g, r, r->less->till[mid]);
 
 		if (with_slots(g, each + slot * r->slots[MEMORY_TO_INPUT],
-			       larger(most, slot)) <= g->f->room) {
+			       larger(most, slot)) <= g->f->free_bytes) {
 			hi = mid;
 		} else {
 			lo = mid + 1;
@@ -255,17 +265,20 @@ less_of(const struct fit *f, uint32_t stage)
 		for (k = 0; k < x->s->nkinds; k++) {
 			all.less[k] = larger(all.less[k], c->less[k]);
 		}
-		less->of[i] = search_less(x->s, c, lo, hi);
+		less->of[i] = search_saved_bytes(x->s, c, lo, hi);
 		less->till[i] = i ? larger(less->till[i - 1], less->of[i])
 				  : less->of[i];
 	}
-	less->of[n] = search_less(x->s, &all, lo, hi);
+	less->of[n] = search_saved_bytes(x->s, &all, lo, hi);
 	return less;
 }
 
 /* ---- how they recompute ---- */
 
-/* All its stages alike, as their programs have it. */
+/*
+ * Bytes beside tensors that stay, from programs, with one choice for all stages
+ * of the rank.
+ */
 static double
 moving_bytes(const struct fit *f, uint32_t choice)
 {
@@ -280,16 +293,19 @@ moving_bytes(const struct fit *f, uint32_t choice)
 	return held_bytes(f, &all);
 }
 
-/* What is guessed to fit, is looked at. */
+/*
+ * Whether the rank fits with one choice for all stages: what is guessed to fit
+ * is checked with its programs, if the state says so.
+ */
 static bool
 fits_alike(const struct fit *f, const struct guess *g, uint32_t choice,
 	   double *bytes)
 {
 	*bytes = guess_bytes(g, choice);
-	if (*bytes <= f->room && choice && f->x->state == TRIAL_MADE) {
+	if (*bytes <= f->free_bytes && choice && f->x->state == TRIAL_MADE) {
 		*bytes = moving_bytes(f, choice);
 	}
-	return *bytes <= f->room;
+	return *bytes <= f->free_bytes;
 }
 
 bool
@@ -299,10 +315,11 @@ trial_is_asked(const struct trial *x)
 }
 
 /*
- * The mildest choice with which the rank fits, all its stages alike.  Before
- * it is said that none does, the one that keeps least is not guessed.
+ * Sets the mildest choice with which the rank fits, the same for all its
+ * stages.  Before a plan is declared not to fit, the choice that keeps least is
+ * checked with its programs.
  */
-static enum trial_scratch
+static enum trial_verdict
 fit_alike(const struct fit *f, uint32_t *choice, double *bytes)
 {
 	struct held none = { .temp = 0 };
@@ -316,20 +333,21 @@ fit_alike(const struct fit *f, uint32_t *choice, double *bytes)
 	if (fits_alike(f, &g, 0, bytes)) {
 		return TRIAL_FITS;
 	}
-	if (!trial_is_asked(x) &&	/* if its slots were empty */
-	    with_slots(&g, 0, 0) > HOPELESS * f->room) {
+	if (!trial_is_asked(x) &&	/* even with empty slots */
+	    with_slots(&g, 0, 0) > HOPELESS * f->free_bytes) {
 		return TRIAL_HOPELESS;
 	}
-	if (x->stand) {
-		search_stand_choices(x->s, x->stand, x->t);
+	if (x->proxy) {
+		search_proxy_choices(x->s, x->proxy, x->t);
 	} else {
 		search_choices(x->s, &x->key, x->t, x->cost);
 	}
 	for (i = 0; i < f->nruns; i++) {
 		f->runs[i].less = less_of(f, f->runs[i].stage);
 	}
-	if (!trial_is_asked(x) &&	/* if it kept what no choice keeps */
-	    guess_bytes(&g, x->cost->choices.n) > HOPELESS * f->room) {
+	/* even with the effects of all choices together */
+	if (!trial_is_asked(x) &&
+	    guess_bytes(&g, x->cost->choices.n) > HOPELESS * f->free_bytes) {
 		return TRIAL_HOPELESS;
 	}
 	least = *bytes;
@@ -347,11 +365,11 @@ fit_alike(const struct fit *f, uint32_t *choice, double *bytes)
 		*bytes = least;
 		return TRIAL_MAY_FIT;
 	}
-	*bytes = x->stand ? least : moving_bytes(f, *choice);
-	return *bytes <= f->room ? TRIAL_FITS : TRIAL_FULL;
+	*bytes = x->proxy ? least : moving_bytes(f, *choice);
+	return *bytes <= f->free_bytes ? TRIAL_FITS : TRIAL_FULL;
 }
 
-/* One stage, as a run. */
+/* A run of one stage. */
 static struct run
 alone(const struct fit *f, uint32_t stage)
 {
@@ -364,7 +382,7 @@ alone(const struct fit *f, uint32_t stage)
 	return r;
 }
 
-/* As it is guessed, and as its programs have it. */
+/* Bytes as guessed, and from programs. */
 struct ways {
 	struct held guessed, made;
 };
@@ -383,7 +401,10 @@ hold_stage(const struct fit *f, struct ways *w, const struct run *r,
 	}
 }
 
-/* The mildest choice for a stage beside others. */
+/*
+ * The mildest of `most` choices with which a stage fits beside the others of
+ * its rank, or `most`.
+ */
 static uint32_t
 mildest(const struct fit *f, const struct ways *others, const struct run *r,
 	uint32_t most)
@@ -395,12 +416,12 @@ mildest(const struct fit *f, const struct ways *others, const struct run *r,
 
 	guess_open(&g, f, &others->guessed, r, 1);
 	for (c = first_guess(&g, most); made && c < most; c++) {
-		if (guess_bytes(&g, c) > f->room) {
+		if (guess_bytes(&g, c) > f->free_bytes) {
 			continue;
 		}
 		all = *others;
 		hold_stage(f, &all, r, c);
-		if (held_bytes(f, &all.made) <= f->room) {
+		if (held_bytes(f, &all.made) <= f->free_bytes) {
 			break;
 		}
 	}
@@ -408,8 +429,9 @@ mildest(const struct fit *f, const struct ways *others, const struct run *r,
 }
 
 /*
- * Then its stages one by one, the last first, are made milder if that fits
- * too.  What those before and behind it hold is known by then.
+ * Then gives stages one by one, the last first, a milder choice if that fits,
+ * too.  `before` and `behind` are the bytes of the stages around it.  Returns
+ * the bytes of the rank.
  */
 static double
 fit_milder(const struct fit *f, uint32_t most)
@@ -472,11 +494,11 @@ learned_bound(const struct trial *x, uint32_t rank)
 	return search_learned_bound(x->s, &p, rank);
 }
 
-/* What a rank has left for what moves. */
+/* Capacity of a rank beside tensors that stay and learned bounds. */
 static double
-moving_room(const struct trial *x, uint32_t rank)
+moving_capacity(const struct trial *x, uint32_t rank)
 {
-	return search_scratch(x->s, x->dev[rank]) - learned_bound(x, rank) -
+	return search_capacity(x->s, x->dev[rank]) - learned_bound(x, rank) -
 	       x->fixed[rank];
 }
 
@@ -486,12 +508,12 @@ set_rank(struct fit *f, uint32_t rank)
 {
 	f->rank = rank;
 	f->of = &f->x->stages[rank * f->n];
-	f->room = moving_room(f->x, rank);
+	f->free_bytes = moving_capacity(f->x, rank);
 }
 
-/* How a rank fits, all its stages alike. */
+/* How a rank fits with one choice for all its stages. */
 struct alike {
-	enum trial_scratch has;
+	enum trial_verdict has;
 	uint32_t choice;
 	double bytes;
 };
@@ -510,11 +532,14 @@ try_alike(struct fit *f)
 	return out;
 }
 
-/* Then as mild as it may be. */
+/*
+ * Makes choices of the rank milder where that fits, and notes if it is the
+ * fullest rank.
+ */
 static void
 settle_rank(struct fit *f, struct alike *rank, struct trial_fit *out)
 {
-	double all = search_scratch(f->x->s, f->x->dev[f->rank]);
+	double all = search_capacity(f->x->s, f->x->dev[f->rank]);
 	double fixed = f->x->fixed[f->rank];
 
 	if (rank->has <= TRIAL_MAY_FIT && rank->choice && f->n > 1) {
@@ -527,7 +552,7 @@ settle_rank(struct fit *f, struct alike *rank, struct trial_fit *out)
 	}
 }
 
-/* A list by stage, if they differ. */
+/* Sets `recompute`: a list by stage if they differ. */
 static void
 set_recompute(const struct trial *x, struct plan *p)
 {
@@ -559,7 +584,7 @@ trial_plan(const struct trial *x, struct plan *p)
 	set_recompute(x, p);
 }
 
-/* Which stages are of one size, and what they hold whatever runs. */
+/* Sets x->like and x->fixed. */
 static void
 set_fixed(struct trial *x)
 {
@@ -572,7 +597,8 @@ set_fixed(struct trial *x)
 			       sizeof *x->fixed);
 	for (i = 0; i < n; i++) {
 		int64_t lo = x->first[i], hi = lo + x->layers[i];
-		bool again = i && search_alike(x->s, x->first[i - 1], lo, hi);
+		bool again = i && search_same_stage(x->s, x->first[i - 1], lo,
+						    hi);
 
 		x->like[i] = again ? x->like[i - 1] : i;
 		each = again ? each : search_fixed_bytes(x->s, u, lo, hi);
@@ -580,21 +606,21 @@ set_fixed(struct trial *x)
 	}
 }
 
-/* Whether what does not move leaves something to all ranks. */
+/* Whether all ranks have capacity beside tensors that stay. */
 static bool
 has_memory(const struct trial *x)
 {
 	uint32_t i;
 
 	for (i = 0; i < x->t->g->pp; i++) {
-		if (moving_room(x, i) < 0) {
+		if (moving_capacity(x, i) < 0) {
 			return false;
 		}
 	}
 	return true;
 }
 
-/* What its stages hold as they are placed, and their updates. */
+/* Sets x->plain and x->update_temp. */
 static void
 set_plain(struct trial *x)
 {
@@ -617,7 +643,7 @@ set_plain(struct trial *x)
 	}
 }
 
-/* Whether a rank's stages rebuild unlike those of the rank before it. */
+/* Whether a stage of the rank recomputes unlike the stage before it. */
 static bool
 is_new(const struct fit *f)
 {
@@ -632,7 +658,7 @@ is_new(const struct fit *f)
 	return false;
 }
 
-/* Of those that do not fit, the one that lacks least. */
+/* Notes the plan that lacks least of those that do not fit. */
 static void
 note_near(const struct trial *x, const struct trial_fit *f)
 {
@@ -640,29 +666,28 @@ note_near(const struct trial *x, const struct trial_fit *f)
 	struct search_report *out = x->s->out;
 	struct search_near *n = &out->least;
 
-	if (out->any_near && f->over >= (double)(n->bytes - n->room)) {
+	if (out->any_near && f->over >= (double)(n->bytes - n->capacity)) {
 		return;
 	}
 	out->any_near = true;
 	n->bytes = (int64_t)f->most;
-	n->room = (int64_t)(f->most - f->over);
+	n->capacity = (int64_t)(f->most - f->over);
 	n->device = x->s->devs.n > 1 ? on->device.name : "";
 	n->fullest = f->fullest;
 	trial_plan(x, &n->plan);
 }
 
 /*
- * As it is guessed: all ranks first, so that none is made milder if one has
- * no room, and no more of them once one takes too long.  What is stood in for
- * may have room even so.
+ * By guesses: all ranks with one choice each first, so that no choice is made
+ * milder if a rank does not fit; then milder ones, until a rank takes too long.
  */
-static enum trial_scratch
+static enum trial_verdict
 guess_ranks(struct fit *f, struct trial_fit *out)
 {
 	struct trial *x = f->x;
 	uint32_t pp = (uint32_t)x->t->g->pp, n, i;
 	struct alike *rank = arena_alloc_raw(&x->s->tmp, pp * sizeof *rank);
-	enum trial_scratch all = TRIAL_FITS;
+	enum trial_verdict all = TRIAL_FITS;
 	bool asked = trial_is_asked(x);
 
 	for (n = 0; n < pp && (all <= TRIAL_MAY_FIT || asked); n++) {
@@ -677,22 +702,22 @@ guess_ranks(struct fit *f, struct trial_fit *out)
 		set_rank(f, i);
 		settle_rank(f, &rank[i], out);
 		if (rank[i].choice && trial_is_busy(x, i)) {
-			return TRIAL_LATE;
+			return TRIAL_CUT;
 		}
 	}
 	return all;
 }
 
 /*
- * As their programs have it.  These are made for the rank first that was
- * guessed to be the busiest: if that takes too long, no others are needed.
+ * By programs.  Those of the rank that was guessed to be the busiest are made
+ * first: if it takes too long, no others are needed.
  */
-static enum trial_scratch
+static enum trial_verdict
 make_ranks(struct fit *f, struct trial_fit *out)
 {
 	struct trial *x = f->x;
 	uint32_t pp = (uint32_t)x->t->g->pp, first = x->busiest, i;
-	enum trial_scratch all = TRIAL_FITS;
+	enum trial_verdict all = TRIAL_FITS;
 	bool asked = trial_is_asked(x);
 	struct alike rank;
 
@@ -701,32 +726,32 @@ make_ranks(struct fit *f, struct trial_fit *out)
 		rank = try_alike(f);
 		settle_rank(f, &rank, out);
 		all = rank.has > all ? rank.has : all;
-		if (all == TRIAL_FITS && is_new(f) && trial_is_late(x)) {
-			all = TRIAL_LATE;
+		if (all == TRIAL_FITS && is_new(f) && trial_is_cut(x)) {
+			all = TRIAL_CUT;
 		}
 	}
 	return all;
 }
 
-/* Whether ranks have room, each with what it rebuilds for that. */
-static enum trial_scratch
+/* Whether ranks fit, each with what it recomputes for that. */
+static enum trial_verdict
 fit_ranks(struct trial *x, struct trial_fit *out)
 {
 	struct fit f = { .x = x, .n = (uint32_t)x->t->chunks };
-	enum trial_scratch all;
+	enum trial_verdict all;
 
 	f.runs = arena_alloc(&x->s->tmp, f.n * sizeof *f.runs);
 	f.less = arena_alloc(&x->s->tmp, x->nstages * sizeof *f.less);
 	all = x->state == TRIAL_MADE ? make_ranks(&f, out)
 				     : guess_ranks(&f, out);
-	x->s->out->full += all > TRIAL_LATE;
-	if (all > TRIAL_LATE && trial_is_asked(x)) {
+	x->s->out->full += all > TRIAL_CUT;
+	if (all > TRIAL_CUT && trial_is_asked(x)) {
 		note_near(x, out);
 	}
 	return all;
 }
 
-enum trial_scratch
+enum trial_verdict
 trial_fits(struct trial *x, struct trial_fit *f)
 {
 	*f = (struct trial_fit){ .over = -INFINITY };

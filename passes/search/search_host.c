@@ -1,11 +1,14 @@
 /*
  * Whether what a plan keeps on hosts fits there.  A node's devices share its
- * host, and several ranks of a pipeline may lie on one node: so it is asked
- * of nodes, once layers are known, and of no rank alone.
+ * host, and several ranks of a pipeline may be on one node: so nodes are
+ * checked, once layers are known, not ranks.
  */
 #include "passes/search/search_trial.h"
 
-/* Of plans whose states no host has memory for, the one that asks least. */
+/*
+ * Notes, of plans whose states no host has memory for, the one that needs
+ * least.
+ */
 static void
 note_host(struct trial *x, const struct target_host *h)
 {
@@ -17,12 +20,15 @@ note_host(struct trial *x, const struct target_host *h)
 	}
 	out->any_host = true;
 	n->bytes = (int64_t)h->bytes;
-	n->room = (int64_t)h->has;
+	n->capacity = (int64_t)h->has;
 	n->device = "";
 	trial_plan(x, &n->plan);
 }
 
-/* From a rank of the pipeline to the next: axes that lie further in. */
+/*
+ * Distance in devices between neighbours of the pipeline: the product of inner
+ * axes.
+ */
 static int64_t
 pipes_apart(const struct trial *x)
 {

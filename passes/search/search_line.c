@@ -1,12 +1,12 @@
 /*
- * A floor under a pipeline whose layers take at least so long: the busiest
- * rank's work and what it waits for, of the spread of layers for which that
+ * A lower bound of a pipeline from lower bounds of its layers: the work of the
+ * busiest rank and what it waits for, with the layers by stage for which that
  * is least.
  *
  * With m microbatches, T from the first forward to the last backward, and x_r
- * for what rank r takes for each: T >= m x_r + a (x_0 + .. + x_r-1), since
- * before its first forward and behind its last backward the ranks in front of
- * it have theirs to run, of which a split backward leaves what is a forward.
+ * the time of rank r for each: T >= m x_r + y_0 + .. + y_r-1, since before its
+ * first forward and after its last backward the earlier ranks process the
+ * microbatch. y_r is x_r, or with a split backward the time of forward alone.
  */
 #include "passes/search/search_parts.h"
 
@@ -25,14 +25,14 @@ counted_us(const struct search *s, const double n[PIECE_MAX],
 	return sum;
 }
 
-/* Of layers [lo, hi) as a stage. */
+/* Time of layers [lo, hi) as a stage. */
 static double
 stage_us(const struct search *s, const double us[PIECE_MAX], int64_t lo,
 	 int64_t hi)
 {
 	double n[PIECE_MAX];
 
-	search_count(s, lo, hi, n);
+	search_count_pieces(s, lo, hi, n);
 	return counted_us(s, n, us);
 }
 
@@ -44,7 +44,7 @@ search_set_line(const struct search *s, const struct search_pieces *p,
 	x->whole_us = stage_us(s, p->all, 0, s->nlayers);
 }
 
-/* Of a mean rank, however layers are spread. */
+/* Time of a mean rank, however layers are spread. */
 static double
 mean_us(const struct search_try *t, const struct search_line *x)
 {
@@ -54,9 +54,9 @@ mean_us(const struct search_try *t, const struct search_line *x)
 }
 
 /*
- * How far a stage from `lo` may reach, `most` at the furthest, to be run m
- * times in `us`; `lo` if it has no time for one layer.  `guess` only says
- * where to begin: what a stage takes grows with its layers.
+ * The last layer, `most` at the furthest, to which a stage from `lo` may reach
+ * to be run m times in `us`; `lo` if it has no time for one layer.  `guess`
+ * only sets where to begin, since time grows with layers.
  */
 static int64_t
 reach(const struct search *s, const struct search_line *x, int64_t lo,
@@ -79,18 +79,18 @@ reach(const struct search *s, const struct search_line *x, int64_t lo,
 }
 
 /*
- * One stage a rank, layers as it pleases; of several where ranks are not
- * equally quick the mean is all that is known.  A rank that ends later leaves
- * less to all behind it: m x_r outweighs what these wait for it.  So each
- * takes as many layers as it has time for, about as many as the one before,
- * and some rank has too many if none is left out in time.
+ * Whether it is above us for all numbers of layers, with one stage a rank.  A
+ * rank that ends later leaves less time to all after it: m x_r outweighs what
+ * these wait for it.  So each rank is given as many layers as it has time for,
+ * about as many as the one before, and it is above if layers are left at the
+ * end.  With several stages a rank only the mean is known.
  */
 static bool
 is_free_above(const struct search *s, const struct search_try *t,
 	      const struct search_line *x, double us)
 {
 	double m = (double)t->nmicrobatches, around = 0;
-	/* what ranks behind one wait for, of each microbatch but their own */
+	/* what later ranks wait for */
 	const double *wait = t->sched->split ? x->us.forward : x->us.all;
 	int64_t n = s->nlayers, pp = t->g->pp, lo = 0, size = 1, r;
 
@@ -112,7 +112,7 @@ is_free_above(const struct search *s, const struct search_try *t,
 }
 
 /*
- * What a rank waits for: the first stage of each rank before it, which hold
+ * What a rank waits for: the first stages of all ranks before it, which hold
  * the first layers.
  */
 static double
@@ -126,8 +126,8 @@ around_us(const struct search *s, const struct search_try *t,
 }
 
 /*
- * Of layers that are spread so, or `enough` if it is no less.  Where ranks
- * have as much to do, the last one ends last.
+ * The bound for given layers by stage, or `enough` if it is no less.  Begins
+ * with the last rank, which ends last where ranks have as much to do.
  */
 static double
 spread_us(const struct search *s, const struct search_try *t,
@@ -149,7 +149,7 @@ spread_us(const struct search *s, const struct search_try *t,
 	return most;
 }
 
-/* What each rank has of the pieces, all its stages together. */
+/* Counts the pieces of each rank over all its stages. */
 static void
 count_ranks(const struct search *s, const struct search_try *t,
 	    const int64_t *first, double (*n)[PIECE_MAX])
@@ -162,7 +162,7 @@ count_ranks(const struct search *s, const struct search_try *t,
 		for (i = 0; i < pp; i++, first++) {
 			double stage[PIECE_MAX];
 
-			search_count(s, first[0], first[1], stage);
+			search_count_pieces(s, first[0], first[1], stage);
 			for (k = 0; k < PIECE_MAX; k++) {
 				n[back ? pp - 1 - i : i][k] += stage[k];
 			}
@@ -171,7 +171,7 @@ count_ranks(const struct search *s, const struct search_try *t,
 	}
 }
 
-/* How layers lie, if there is no choice; or NULL. */
+/* Layers by stage if there is only one choice; else NULL. */
 static const struct search_spread *
 only_spread(struct search *s, const struct search_try *t)
 {
@@ -225,7 +225,8 @@ search_line_is_above(struct search *s, const struct search_try *t,
 		    : is_free_above(s, t, x, us);
 }
 
-#define STEPS 24	/* of halving: to what is printed of a step */
+/* of bisection: to the digits that are printed of a step */
+#define STEPS 24
 
 double
 search_line_us(struct search *s, const struct search_try *t,

@@ -1,22 +1,23 @@
 /*
- * A floor under a width: what its work takes if every contraction ran at the
- * best rate of its operands, every map at the memory's and every collective
- * at the link's, without launches.  It does not depend on ZeRO, dp, schedule
- * or microbatch, so the first width that is priced gives it for all others of
- * its degrees, before these are placed.  What was priced gives a higher one
- * at that microbatch: for wider widths, and for those whose placement is the
- * same but for the lengths of its axes, by the rules of docs/search.md.
+ * Lower bounds of a sharding.
  *
- * Either is known by piece, as widths are, so that a plan's floor knows what
- * its stages are: whole layers, the first and the last with what stands
- * around them.
+ * The first is arithmetic: every contraction at the best rate of its operands,
+ * every map at the rate of memory and every collective at that of the link,
+ * without launches.  It does not depend on ZeRO, dp, schedule or microbatch, so
+ * the first sharding that is priced gives it for all others of its degrees,
+ * before these are placed.  What was priced gives higher bounds at that
+ * microbatch, by the rules of docs/search.md: for shardings that split further,
+ * and for those whose placement is the same apart from the lengths of axes.
+ *
+ * Bounds are kept by piece, so that the bound of a plan counts its stages:
+ * whole layers, the first and the last one with what is around them.
  */
 #include "passes/search/search_parts.h"
 
 #include <math.h>
 #include <string.h>
 
-#define BEST_MAP 1.12	/* of the memory's rate: docs/cost.md */
+#define BEST_MAP 1.12	/* of the rate of memory: docs/cost.md */
 
 static double
 contraction_us(const struct pricing *p, const struct kernel *k)
@@ -40,7 +41,7 @@ attention_us(const struct pricing *p, const struct kernel *k)
 	       fmax(d->attention_eff, d->matrix_eff);
 }
 
-/* All of it may go on beside contractions, but for what shows of that. */
+/* All of it may run beside contractions, which it slows by PRICE_SLOWED. */
 static double
 comm_us(const struct pricing *p, const struct kernel *k)
 {
@@ -88,7 +89,7 @@ kernel_us(const struct search *s, struct pricing *p, const struct kernel *k,
 	return us;
 }
 
-/* What stands outside of its repeats, and what is in them. */
+/* Adds the time outside of repeats to *top, and that in repeats to *body. */
 static void
 list_us(const struct search *s, struct pricing *p, const struct kernel_list *l,
 	uint32_t data, double *top, double *body)
@@ -109,7 +110,7 @@ list_us(const struct search *s, struct pricing *p, const struct kernel_list *l,
 	*body += inner * (double)l->count;
 }
 
-/* Adds what a function of a piece takes. */
+/* Adds the time of a function of a piece. */
 static void
 add(struct search_pieces *us, uint32_t piece, uint32_t kind, double more)
 {
@@ -119,13 +120,13 @@ add(struct search_pieces *us, uint32_t piece, uint32_t kind, double more)
 
 /* ---- by degrees ---- */
 
-static struct search_floor *
+static struct search_lower_bound *
 find(const struct search *s, const struct search_key *key)
 {
 	uint32_t i;
 
-	for (i = 0; i < s->floors.n; i++) {
-		struct search_floor *f = s->floors.at[i];
+	for (i = 0; i < s->lower_bounds.n; i++) {
+		struct search_lower_bound *f = s->lower_bounds.at[i];
 
 		if (f->tp == key->tp && f->cp == key->cp &&
 		    f->ep == key->ep && f->sequence == key->sequence) {
@@ -136,13 +137,13 @@ find(const struct search *s, const struct search_key *key)
 }
 
 void
-search_add_floor(struct search *s, const struct search_width *w,
+search_add_lower_bound(struct search *s, const struct search_sharding *w,
 		 const struct search_kernels *kernels)
 {
 	struct pricing at = { .r = &w->r, .m = w->m,
 			      .traits = &s->o->traits };
 	axis_id dp = ir_axis_find(w->m, intern_str(&w->m->ctx->syms, "dp"));
-	struct search_floor *f;
+	struct search_lower_bound *f;
 	struct search_pieces us = { 0 };
 	uint32_t i, k;
 
@@ -166,7 +167,7 @@ search_add_floor(struct search *s, const struct search_width *w,
 				add(&us, p, k, (top + body) / n);
 				continue;
 			}
-			add(&us, p, k, body / n / (double)w->on->trips[i]);
+			add(&us, p, k, body / n / (double)w->on->iterations[i]);
 			/* the first one tells it for all */
 			add(&us, PIECE_TOP, k, i > 1 ? 0 : top / n);
 		}
@@ -178,32 +179,34 @@ search_add_floor(struct search *s, const struct search_width *w,
 	f->sequence = w->key.sequence;
 	f->us = us;
 	search_set_line(s, &us, &f->line);
-	VEC_PUSH(&s->keep, &s->floors, f);
+	VEC_PUSH(&s->keep, &s->lower_bounds, f);
 }
 
-/* ---- from widths that were priced ---- */
+/* ---- from shardings that were priced ---- */
 
 /*
- * What was priced at other lengths of its axes is not the width's own
- * placement, which may be better.  Where both were priced, for llama-3-8b and
- * mixtral on clusters of H100 and RTX 4090, the own one took 0.974 of it at
- * the least, and in most cases all of it.
+ * Rule: time priced with another sharding's placement, at the lengths of its
+ * own axes, is at most so much too high: its own placement may be better.
+ * Where both were priced, for llama-3-8b and mixtral on clusters of H100 and
+ * RTX 4090, the own one took at least 0.974 of it, and in most cases all of it.
  */
 #define SHARE 0.96
 /*
- * The same where the other one was placed for a larger microbatch, whose
+ * Rule: the same where the other one was placed for a larger microbatch, whose
  * placement may be a worse one here: 0.913 for llama-3-8b on 32 RTX 4090.
  */
-#define LATE_SHARE 0.9
+#define LARGER_MB_SHARE 0.9
 /*
- * With ZeRO 2 and 3 a rank adds up its part of the gradients only; all else is
- * what it is with ZeRO 1, beside which data ranks exchange (search_data.c).  Of
- * what functions take with 1, they took so much that what they exchange made
- * it what they do: 0.99 of 21,142 of 21,154, and 0.966 at the least.
+ * Rule: with ZeRO 2 and 3 a rank adds up its part of the gradients only; all
+ * else is as with ZeRO 1, beside which data ranks exchange (search_data.c).
+ * The time of functions without that exchange was at least 0.99 of that with
+ * ZeRO 1 in 21,142 of 21,154 pairs, and 0.966 at the least.
  */
 #define CUT_SHARE 0.98
 
-/* What ZeRO cuts of a microbatch's own. */
+/*
+ * What ZeRO splits within a microbatch: 2 gradients, 3 weights, too; 0 neither.
+ */
 static int
 cut_of(const struct search_key *key)
 {
@@ -218,18 +221,21 @@ like_stages(const struct search_key *a, const struct search_key *b)
 }
 
 /*
- * ZeRO 0 and 1, with and without data ranks, differ in the update and in what
- * these exchange, which is no part of it.  Where gradients are cut, ranks may
- * gather the rows of all and multiply these, which is.
+ * ZeRO 0 and 1, with and without data ranks, differ in updates and in what data
+ * ranks exchange, which is not counted here.  Where gradients are split, ranks
+ * may gather the rows of all data ranks and multiply these, which is.
  */
 bool
-search_same_stages(const struct search_key *a, const struct search_key *b)
+search_same_programs(const struct search_key *a, const struct search_key *b)
 {
 	return like_stages(a, b) && cut_of(a) == cut_of(b) &&
 	       (!cut_of(a) || a->data == b->data);
 }
 
-/* dp, if that moves other axes' ranks apart; 0: they are inside of it. */
+/*
+ * dp, if it changes the distance between ranks of other axes; 0: dp is the
+ * outermost of them.
+ */
 static int64_t
 apart(const struct search *s, int64_t dp)
 {
@@ -251,7 +257,7 @@ hash_known(const struct search_key *key, int64_t far, int64_t microbatch)
 	return hash_word(hash, (uint64_t)key->ep << 1 | key->solo);
 }
 
-/* What may say something of that width; 0: nothing is known that does. */
+/* The list of entries that may bound that key; 0: none. */
 static uint32_t
 find_known(const struct search *s, const struct search_key *key, int64_t far,
 	   int64_t microbatch)
@@ -270,28 +276,28 @@ find_known(const struct search *s, const struct search_key *key, int64_t far,
 	return at;
 }
 
-/* Whether the floor is one of that width. */
+/* Whether the entry is of that key, ignoring ZeRO. */
 static bool
-is_floor_of(const struct search_known *k, const struct search_key *key)
+is_bound_of(const struct search_known *k, const struct search_key *key)
 {
 	return k->key.tp == key->tp && k->key.cp == key->cp &&
 	       k->key.data == key->data && k->key.sequence == key->sequence;
 }
 
-/* As it was priced, or else the floor under it. */
+/* The entry of a key: as it was priced, or the bound derived from others. */
 static struct search_known *
 find_as(const struct search *s, const struct search_key *key, int64_t dp,
-	int64_t microbatch, bool wider)
+	int64_t microbatch, bool derived)
 {
 	uint32_t at = find_known(s, key, apart(s, dp), microbatch), i;
 
 	for (i = 0; at && i < s->known.at[at].at.n; i++) {
 		struct search_known *k = &s->known.at[at].at.at[i];
 
-		if ((k->from != NULL) == wider && k->key.tp == key->tp &&
+		if ((k->from != NULL) == derived && k->key.tp == key->tp &&
 		    k->key.cp == key->cp &&
-		    search_same_stages(&k->key, key) &&
-		    (!wider || is_floor_of(k, key))) {
+		    search_same_programs(&k->key, key) &&
+		    (!derived || is_bound_of(k, key))) {
 			return k;
 		}
 	}
@@ -324,7 +330,10 @@ push_known(struct search *s, const struct search_known *k)
 	VEC_PUSH(&s->keep, &s->known.at[at].at, *k);
 }
 
-/* Of talk that is none of data ranks, what may go on beside kernels. */
+/*
+ * Time of collectives beside those of data ranks that may be hidden beside
+ * kernels.
+ */
 static double
 hidden_us(const struct search *s, const struct price_func *f)
 {
@@ -371,7 +380,7 @@ search_least_pieces(const struct search *s, const struct search_cost *c,
 	}
 }
 
-/* In the place of what was known. */
+/* Adds an entry, or replaces `old`. */
 static void
 learn(struct search *s, struct search_known *old, struct search_known *k)
 {
@@ -385,14 +394,14 @@ learn(struct search *s, struct search_known *old, struct search_known *k)
 }
 
 void
-search_add_known(struct search *s, const struct search_width *w,
+search_add_known(struct search *s, const struct search_sharding *w,
 		 const struct search_key *key, const struct search_cost *c)
 {
 	struct search_known *old = known(s, key, c->dp, c->microbatch);
 	struct search_known k = {
 		.key = *key, .apart = apart(s, c->dp),
 		.microbatch = c->microbatch,
-		.late = w->on->at.microbatch > c->microbatch,
+		.larger_mb = w->on->at.microbatch > c->microbatch,
 		.guess = w->key.tp != key->tp || w->key.cp != key->cp ||
 			 w->key.ep != key->ep
 	};
@@ -405,10 +414,10 @@ search_add_known(struct search *s, const struct search_width *w,
 	learn(s, old, &k);
 }
 
-/* ---- floors under wider ones ---- */
+/* ---- bounds of shardings that split further ---- */
 
-const struct search_width *
-search_wider_from(const struct search *s, const struct search_key *key,
+const struct search_sharding *
+search_tensor_bound_from(const struct search *s, const struct search_key *key,
 		  const struct search_try *t)
 {
 	const struct search_known *k = find_as(s, key, t->g->dp,
@@ -418,8 +427,8 @@ search_wider_from(const struct search *s, const struct search_key *key,
 }
 
 void
-search_add_wider(struct search *s, const struct search_key *key,
-		 const struct search_try *t, const struct search_width *from,
+search_add_tensor_bound(struct search *s, const struct search_key *key,
+		 const struct search_try *t, const struct search_sharding *from,
 		 const struct search_pieces *us)
 {
 	struct search_known k = {
@@ -431,12 +440,12 @@ search_add_wider(struct search *s, const struct search_key *key,
 }
 
 /*
- * Splitting further makes kernels smaller, not better, and adds what is
- * exchanged: so all ranks of a wider width together take no less than those
- * of a narrower one.  Without experts tensor ranks add so much that it holds
- * whatever else differs: with any `sequence` and any ZeRO it was 0.980 at the
- * least of 1,700,000 pairs of pieces of all examples, and 1.07 of 390,000 of
- * drawn models.
+ * Splitting further makes kernels smaller, not more efficient, and adds
+ * collectives: so all ranks of a sharding that splits further together take no
+ * less than those of one that splits less.  Without experts tensor ranks add so
+ * much that it holds whatever else differs: with any `sequence` and any ZeRO
+ * the ratio was at least 0.980 in 1,700,000 pairs of pieces of all examples,
+ * and 1.07 in 390,000 of drawn models.
  */
 static bool
 splits_further(const struct search *s, const struct search_key *a,
@@ -452,21 +461,21 @@ is_as_wide(const struct search_key *a, const struct search_key *b)
 }
 
 /*
- * What ranks of ep and cp exchange where gradients and weights are cut is no
- * rule for those that split tensors, too: they may send rows instead.
+ * With ZeRO 2 and 3, what ranks of ep and cp exchange bounds nothing if the
+ * other one splits tensors further: that may send rows instead.
  */
 bool
-search_is_no_wider(const struct search *s, const struct search_key *a,
+search_is_bound_for(const struct search *s, const struct search_key *a,
 		   const struct search_key *b)
 {
 	return a->ep == b->ep && b->tp % a->tp == 0 && b->cp % a->cp == 0 &&
 	       a->solo == b->solo &&
 	       (!search_has_exchange(a) || is_as_wide(a, b)) &&
-	       (splits_further(s, a, b) || search_same_stages(a, b) ||
+	       (splits_further(s, a, b) || search_same_programs(a, b) ||
 		(like_stages(a, b) && !cut_of(a)));
 }
 
-/* A rank's part of what a takes, and what ZeRO 2 and 3 may leave of that. */
+/* A rank's part of the time of a, times CUT_SHARE for ZeRO 2 and 3. */
 static double
 part_of(const struct search *s, const struct search_key *a,
 	const struct search_key *b)
@@ -484,25 +493,25 @@ cuts_states(const struct search_key *key)
 }
 
 double
-search_share(const struct search *s, const struct search_key *a,
-	     const struct search_key *b, bool late)
+search_cost_share(const struct search *s, const struct search_key *a,
+	     const struct search_key *b, bool larger_mb)
 {
 	double share = part_of(s, a, b);
 
-	return !is_as_wide(a, b) ? share * (late ? LATE_SHARE : SHARE)
+	return !is_as_wide(a, b) ? share * (larger_mb ? LARGER_MB_SHARE : SHARE)
 		: cuts_states(a) != cuts_states(b) ? share * SEARCH_SAME
 		: share;
 }
 
-/* So much of what it takes that width takes at the least; 0: nothing. */
+/* The factor with which an entry bounds the key; 0: it does not. */
 static double
 share_of(const struct search *s, const struct search_known *k,
 	 const struct search_key *key)
 {
 	double share;
 
-	if (!search_is_no_wider(s, &k->key, key) ||
-	    (k->from && !is_floor_of(k, key))) {
+	if (!search_is_bound_for(s, &k->key, key) ||
+	    (k->from && !is_bound_of(k, key))) {
 		return 0;
 	}
 	share = part_of(s, &k->key, key);
@@ -510,7 +519,7 @@ share_of(const struct search *s, const struct search_known *k,
 		return share;
 	}
 	if (k->guess || !is_as_wide(&k->key, key)) {
-		return share * (k->late ? LATE_SHARE : SHARE);
+		return share * (k->larger_mb ? LARGER_MB_SHARE : SHARE);
 	}
 	share *= cuts_states(&k->key) != cuts_states(key) ? SEARCH_SAME : 1;
 	return key->microbatch ? share * SEARCH_OWN : share;
@@ -532,7 +541,7 @@ search_known_pieces(const struct search *s, const struct search_key *key,
 		    const struct search_try *t, struct search_pieces *us)
 {
 	uint32_t at = find_known(s, key, apart(s, t->g->dp), t->microbatch);
-	const struct search_floor *f = find(s, key);
+	const struct search_lower_bound *f = find(s, key);
 	uint32_t i;
 
 	memset(us, 0, sizeof *us);
@@ -554,7 +563,7 @@ bool
 search_is_above(struct search *s, const struct search_key *key,
 		const struct search_try *t, double us)
 {
-	const struct search_floor *f = find(s, key);
+	const struct search_lower_bound *f = find(s, key);
 
 	us = search_kernels_us(s, key, t, false, us);
 	return us <= 0 || (f && search_line_is_above(s, t, &f->line, us));
@@ -583,7 +592,7 @@ search_seems_above(struct search *s, const struct search_key *key,
 }
 
 double
-search_floor_us(struct search *s, const struct search_key *key,
+search_lower_bound_us(struct search *s, const struct search_key *key,
 		const struct search_try *t)
 {
 	uint32_t at = find_known(s, key, apart(s, t->g->dp), t->microbatch);

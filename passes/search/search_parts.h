@@ -1,11 +1,11 @@
 /*
- * Between the files of the search.  Nobody else includes this.
+ * Private header of the search.
  *
- * A *width* is what placements depend on: how far tensors are split, not how
- * many copies and stages there are.  A width is placed and staged once, as a
- * pipeline of pieces: the first layer and what comes before it, the other
- * layers of each kind, the last layer and what comes behind it.  The price
- * of any stage of any plan of that width is a sum of these.
+ * A sharding is what placements depend on: the degrees tp, cp and ep, with ZeRO
+ * and `sequence`; not dp, pp or the schedule.  A sharding is placed and staged
+ * once, as a pipeline of pieces: the first layer with what comes before it, the
+ * other layers of each kind, the last layer with what comes after it.  The
+ * price of any stage of any plan of that sharding is a sum over these pieces.
  */
 #ifndef PASSES_SEARCH_PARTS_H
 #define PASSES_SEARCH_PARTS_H
@@ -19,36 +19,45 @@
 /* Of a schedule that is not pinned: docs/search.md, the space */
 #define SEARCH_MOST_STAGES 1024
 #define SEARCH_MOST_CELLS (1 << 19)	/* stages times microbatches */
-/* What was placed for its microbatch takes so much of what others take there */
+/*
+ * A placement made for a microbatch takes, at that microbatch, at least this
+ * part of what placements made for other microbatches take.
+ */
 #define SEARCH_OWN 0.97
-/* So much of a pipeline's time with ZeRO 1 it takes with 0. */
+/* A pipeline with ZeRO 0 takes at least this part of its time with ZeRO 1. */
 #define SEARCH_SAME 0.98
 /*
- * What is saved in repeats.  With what is saved around them, plans would be
- * left out that fit by their arena, which has the last word (the second of
- * llama-2-7b on eight H100).
+ * Spans of values that are saved in repeats.  Values saved outside of repeats
+ * are not counted: with them, plans were left out that fit by their arena,
+ * which decides at the end (the second best of llama-2-7b on eight H100).
  */
 #define SEARCH_NSPANS MEMORY_TOP
-/* Composed prices are this near to those of the programs. */
+/* Relative error of prices composed of pieces, beside those of the programs. */
 #define SEARCH_NEAR 1e-6
 
-/* Layers that are alike: one repeat. */
+/* Layers of one kind: one repeat. */
 struct search_kind {
-	int64_t first, trips;
+	int64_t first, iterations;
 };
 
 /* What placements depend on. */
 struct search_key {
 	int64_t tp, cp, ep;
 	int zero;
-	bool data;		/* dp is above 1 */
-	bool sequence;		/* tp may split it */
-	bool solo;		/* one stage: the model is too short to cut */
-	int64_t microbatch;	/* that it is placed for; 0: any */
-	/* these change what is made of a placement, not the placement */
-	bool split;		/* backward in two functions */
-	bool offload;		/* of the update: its state is on the host */
-	uint32_t choice;	/* of search_placed: how it recomputes */
+	bool data;		/* dp > 1 */
+	bool sequence;		/* the tensor axis may split sequences, too */
+	/* the model has too few layers for pieces: one stage */
+	bool solo;
+	/* that it is placed for; 0: of the first plan */
+	int64_t microbatch;
+	/*
+	 * the rest changes the programs made of a placement, not the placement
+	 */
+	/* backward is two functions, for inputs and weights */
+	bool split;
+	bool offload;		/* the state of the optimizer is on the host */
+	/* index in search_placed.choices: how it recomputes */
+	uint32_t choice;
 };
 
 enum {
@@ -57,21 +66,25 @@ enum {
 	PIECE_MAX = PIECE_BODY + SEARCH_MAX_KINDS
 };
 
-/* Bytes of one rank, but for tensors. */
+/* Bytes of a piece on one rank, without tensors that stay. */
 struct search_bytes {
 	double slot[SEARCH_NSPANS];	/* of one microbatch */
 	double temp;		/* while a function runs */
-	double waits;		/* on its way to other stages */
+	double waits;		/* on their way to other stages */
 };
 
-/* With the microbatch that was measured: what is so for all, and what grows. */
+/*
+ * Bytes at the microbatch that was measured: a part that is the same for all
+ * microbatches, and a part that grows with them.
+ */
 struct search_size {
 	double still, grows;
 };
 
-#define SEARCH_NMOMENTS 4	/* of functions; one of them is the largest */
+/* of functions: for each of several microbatches, the one that needs most */
+#define SEARCH_NMOMENTS 4
 
-/* The same where the width was staged. */
+/* The same bytes as functions of the microbatch. */
 struct search_sizes {
 	struct search_size slot[SEARCH_NSPANS];
 	struct search_size temp[SEARCH_NMOMENTS];
@@ -79,136 +92,159 @@ struct search_sizes {
 };
 
 /*
- * A way to recompute: one trip's share, by kind of layer.  These choose; what
- * was chosen is made and priced.
+ * A way to recompute, with guessed effects of one layer by kind.  The guesses
+ * serve to choose; the program with the chosen way is then made and priced.
  */
 struct search_choice {
 	const char *words;	/* of the plan */
 	double extra_us[SEARCH_MAX_KINDS];
-	double sequence_us[SEARCH_MAX_KINDS];	/* of it, one more takes */
+	/* part of extra_us for each further sequence */
+	double sequence_us[SEARCH_MAX_KINDS];
 	double less[SEARCH_MAX_KINDS];	/* bytes of a slot */
 };
 
-/* Kernels of a width, of the sizes they have at one microbatch or dp. */
+/* Kernels of a sharding at one microbatch or dp. */
 struct search_kernels {
 	int64_t size;
-	struct arena mem;	/* of what was found for it */
-	struct kernels **of;	/* by function; NULL: not asked for, or
-				 * dropped */
-	/* What they take whatever dp is; NULL: not known, or it depends. */
+	struct arena mem;	/* of the kernels */
+	/* by function; NULL: not found yet, or dropped */
+	struct kernels **of;
+	/*
+	 * Their price, if it does not depend on dp; NULL: it does, or is not
+	 * known.
+	 */
 	const struct search_cost *any_dp;
 	struct search_kernels *next;
 };
 
-/* What pieces take on one seat. */
+/* Prices of pieces on one device group. */
 struct search_fn {
 	struct price_func fn[PIECE_MAX][SCHED_NKINDS];
 };
 
-/* Layers by stage for which the slowest stage is the quickest it can be. */
+/* Numbers of layers by stage that minimise the time of the slowest stage. */
 struct search_balanced {
 	uint32_t nstages;
 	int64_t *layers;
 };
 
-/* Forward and backward of a width at one microbatch. */
+/* Forward and backward of a sharding at one microbatch. */
 struct search_cost {
 	int64_t microbatch, dp;
-	struct search_fn **on;	/* by seat; NULL: bytes come first, and may be
-				 * enough */
+	/* by device group; NULL: not priced yet */
+	struct search_fn **on;
 	struct search_bytes bytes[PIECE_MAX];
-	VEC(struct search_choice) choices;	/* none until asked for */
+	VEC(struct search_choice) choices;	/* empty until needed */
 	VEC(struct search_balanced) balanced;	/* till now */
-	int64_t hop_pp;		/* of hop_us; 0: not asked for */
+	int64_t hop_pp;		/* pp of hop_us; 0: not computed */
 	double hop_us;
 	struct search_cost *next;
 };
 
-/* The update of a width, and what all of a step is there. */
+/* The update of a sharding, and bytes that are there for the whole step. */
 struct search_update {
 	int64_t dp, pp;
 	bool offload;
-	struct price_func **on;	/* by seat: of pieces; NULL: not priced */
+	/* by device group: prices of pieces; NULL: not priced */
+	struct price_func **on;
 	double fixed[PIECE_MAX];	/* bytes */
-	double whole[PIECE_MAX];	/* bytes, if ZeRO cut nothing */
+	double whole[PIECE_MAX];	/* bytes, without ZeRO */
 	double temp[PIECE_MAX];	/* bytes, while it runs */
 	double host[PIECE_MAX];	/* bytes, on the host */
 	struct search_update *next;
 };
 
-/* What data ranks exchange in a microbatch where ZeRO cuts: a mean rank. */
+/*
+ * What data ranks exchange in each microbatch with ZeRO 2 and 3, on a mean
+ * rank.
+ */
 struct search_cut {
-	double dense_us, experts_us;	/* gradients, without tables' */
-	double row_us, flop_us;	/* instead, a byte or flop of experts' rows */
-	double weights_us;	/* that are gathered to be read */
-	double gather_us;	/* once, behind an update */
+	double dense_us, experts_us;	/* gradients, without those of tables */
+	/*
+	 * of the alternative to experts_us: for each byte gathered, and flop
+	 * computed, of experts' rows
+	 */
+	double row_us, flop_us;
+	double weights_us;	/* gathered to be read */
+	double gather_us;	/* gathered once, after an update */
 };
 
-/* What can be said of many plans at once. */
+/* Plans of the same degrees, and what holds for all of them. */
 struct search_group {
 	int64_t used;		/* devices */
 	int64_t tp, cp, ep, pp, dp;
-	double room;		/* bytes of a mean rank's device */
+	double capacity;		/* bytes free on a mean rank's device */
 	double bound_us;
-	double sum_us, gather_us;	/* of data ranks' weights, at least */
+	/* lower bounds of the exchange of gradients and weights */
+	double sum_us, gather_us;
 	struct search_cut cut;
-	double first_us;	/* a guess: for whom widths are placed */
-	double guess_us;	/* the order in which they are looked at */
+	/* guessed step: decides for which degrees a sharding is placed */
+	double first_us;
+	/* guessed step: groups are tried in this order */
+	double guess_us;
 };
 
-/* Of a gradient of experts, in all layers. */
+/* A contraction of experts' gradients, in all layers. */
 struct search_rows {
-	double weight;		/* its part of all experts' */
-	double bytes, flops;	/* of a sequence: what it is made of */
+	/* its part of the elements of all experts' gradients */
+	double weight;
+	double bytes, flops;	/* of one sequence: its operands and its work */
 };
 
-/* One plan, but for what is settled last: zero, recompute, stages. */
+/*
+ * A plan, without ZeRO, `sequence`, offload, recompute and layers by stage,
+ * which are chosen last.
+ */
 struct search_try {
 	const struct search_group *g;
 	int64_t microbatch, nmicrobatches, chunks;
 	const struct sched_def *sched;
-	uint32_t nth;		/* of its group's */
-	uint32_t full;		/* see search_seen; of smaller microbatches */
+	uint32_t nth;		/* number of this plan in its group */
+	uint32_t full;		/* as in search_seen, of smaller microbatches */
 	const struct search_slots *slots;	/* NULL: not counted yet */
 };
 
-/* What is known of a plan that was looked at. */
+/* What earlier walks found out about a plan. */
 struct search_seen {
-	double us;		/* it takes no less; 0: nobody has looked */
+	double us;		/* lower bound of its step; 0: not tried yet */
 	bool none;		/* it cannot fit */
-	/* by ZeRO, 4 with states on the host, and 8 with sequence: a bit where
-	 * it cannot fit so */
+	/*
+	 * a bit for each ZeRO, plus 4 with the state on the host, plus 8 with
+	 * `sequence`: set if it does not fit in that way
+	 */
 	uint16_t full;
-	uint32_t ways;		/* of s->ways, those that were tried; 0: none */
+	/* first in s->ways of the ways that were tried; 0: none */
+	uint32_t ways;
 };
 
-/* A way of a plan, which is the number of its bit there. */
+/* A way to run a plan: `way` is the number of its bit in search_seen.full. */
 struct search_way {
-	uint32_t next;		/* of the same plan; 0: none */
+	uint32_t next;		/* next way of the same plan; 0: none */
 	float us;		/* it takes no less */
 	uint8_t way;
 	uint8_t outcome;		/* enum trial_outcome */
 };
 
-struct search_width;
+struct search_sharding;
 
-/* A width before it is cut into functions, which may be two or three. */
+/* A placed sharding, before it is cut into forward and backward functions. */
 struct search_placed {
-	struct search_key key;	/* without what is made of it */
+	struct search_key key;	/* without split, offload and choice */
 	struct ir_ctx ctx;
 	struct ir_module *m;
 	struct search_group g;
-	struct search_try at;	/* what it was placed for: of g */
-	struct search_width *first;	/* it has the updates of all */
+	struct search_try at;	/* the plan of g that it was placed for */
+	/* of the shardings made of it, the one whose updates count for all */
+	struct search_sharding *first;
 	uint32_t nstages;
 	uint32_t piece_of[SEARCH_MAX_KINDS + 2];	/* by stage */
-	int64_t trips[SEARCH_MAX_KINDS + 2];	/* by stage */
+	int64_t iterations[SEARCH_MAX_KINDS + 2];	/* by stage */
 	VEC(struct search_choice) choices;	/* there */
 	bool chosen;
 	bool bad;
 };
 
-struct search_width {
+struct search_sharding {
 	struct search_key key;
 	struct search_placed *on;
 	struct ir_ctx ctx;
@@ -220,58 +256,70 @@ struct search_width {
 	struct search_sizes sizes[PIECE_MAX];	/* there */
 	double fixed[PIECE_MAX][MEMORY_PIPELINE];	/* there */
 	double update_temp[PIECE_MAX];	/* there */
-	int64_t parts;	/* its tensor axis may make of all it splits; 0: not
-			 * asked for */
+	/*
+	 * greatest common divisor of the dims that its tensor axis splits; 0:
+	 * not computed
+	 */
+	int64_t parts;
 	bool bad;
 	struct search_cost *costs;
 	struct search_update *updates;
 };
 
-/* By piece, of one sequence. */
+/* Microseconds of one sequence, by piece. */
 struct search_pieces {
 	double all[PIECE_MAX], forward[PIECE_MAX];
 };
 
 /*
- * What a rank's work on one sequence takes at the least, but for what data
- * ranks exchange: by piece, and of all layers together.
+ * Lower bounds of a rank's work on one sequence, without what data ranks
+ * exchange: by piece, and of all layers together.
  */
 struct search_line {
 	struct search_pieces us;
 	double whole_us;
 };
 
-/* Layers that are spread over stages as they must be. */
+/* Layers by stage where a plan leaves no choice. */
 struct search_spread {
-	struct search_spread *next;	/* of as many stages */
+	struct search_spread *next;	/* with as many stages */
 	int64_t chunks;		/* on a rank */
 	bool vshape;
 	int64_t *first;		/* layer of each stage, and the end */
-	double (*on_rank)[PIECE_MAX];	/* how often each piece is there */
+	double (*on_rank)[PIECE_MAX];	/* number of each piece on each rank */
 };
 
-/* Of widths of these degrees. */
-struct search_floor {
+/* A proven lower bound for all shardings of these degrees. */
+struct search_lower_bound {
 	int64_t tp, cp, ep;
 	bool sequence;
 	struct search_pieces us;
 	struct search_line line;
 };
 
-/* The same of a width at one microbatch, as it was priced. */
+/*
+ * Time of a sharding at one microbatch: as it was priced, or a lower bound
+ * (`from`) derived from other shardings.
+ */
 struct search_known {
 	struct search_key key;
-	int64_t apart;		/* dp, if others' ranks lie as far; or 0 */
+	/* dp, if it changes the distance between ranks of other axes; else 0 */
+	int64_t apart;
 	int64_t microbatch;
-	bool guess;		/* it was priced at other lengths of axes */
-	bool late;		/* and placed for a larger microbatch */
-	/* it is a floor, from what this one takes; NULL: it was priced */
-	const struct search_width *from;
+	/* priced with another sharding's placement, at its own axis lengths */
+	bool guess;
+	/* and that was placed for a larger microbatch */
+	bool larger_mb;
+	/* NULL: it was priced; else a lower bound derived from this sharding */
+	const struct search_sharding *from;
 	struct search_pieces us;
 	struct search_line line;
 };
 
-/* Of those that may say something of each other. */
+/*
+ * Entries of the same dp distance, microbatch, ep and `solo`: only these bound
+ * each other.
+ */
 struct search_known_list {
 	int64_t apart, microbatch, ep;
 	bool solo;
@@ -279,8 +327,9 @@ struct search_known_list {
 };
 
 /*
- * Microbatches that are held at most.  That stops growing once the pipeline is
- * full, so it is counted in those of sched_held_of.
+ * The most microbatches held at once by each stage and rank.  The number stops
+ * growing once the pipeline is full, so schedules are counted at the length
+ * given by sched_held_of.
  */
 struct search_slots {
 	const struct sched_def *def;
@@ -290,14 +339,17 @@ struct search_slots {
 	uint32_t *rank[SEARCH_NSPANS];	/* by rank: of all its stages */
 };
 
-/* A plan whose arenas turned out larger than the sum of its pieces. */
+/*
+ * A plan whose arenas turned out larger than the sum of its pieces: bytes to
+ * add to that sum from then on.
+ */
 struct search_learned_bound {
 	struct plan plan;
 	uint32_t rank;		/* of the pipeline */
-	double bytes;		/* so much, all in all */
+	double bytes;		/* added to the sum of the pieces */
 };
 
-/* Of a width, which was placed for any microbatch. */
+/* The best plan of a sharding, as placed for the first microbatch. */
 struct search_best {
 	struct search_key key;
 	int64_t microbatch;
@@ -307,54 +359,65 @@ struct search_best {
 struct search {
 	struct ir_module *m;
 	const struct search_options *o;
-	const struct target_group *t;	/* what all devices can do */
-	/* what ranks may lie on: groups, and behind these several of them */
+	/* capabilities that all devices share */
+	const struct target_group *t;
+	/* device groups, then sets of several of them that a rank may span */
 	VEC(const struct target_group *) devs;
 	uint32_t ngroups;
 	struct search_report *out;
 	struct arena *a;	/* the report's */
-	struct arena keep, tmp;	/* of the search; of one plan */
+	struct arena keep, tmp;	/* lifetimes: the search, one plan */
 	struct pass_stats stats;
-	struct memo *memo;
-	struct pass_ahead made;		/* the best settled plan's programs */
-	const struct pass_ahead *behind;	/* who wants them, or NULL */
-	struct plan base;	/* pins, and defaults of all else */
-	bool pinned[16];	/* enum search_pin; not an even PIN_STAGES */
-	bool even;		/* layers are to be spread evenly */
+	struct memo *memo;	/* may be NULL */
+	struct pass_ahead made;		/* programs of the best settled plan */
+	const struct pass_ahead *behind;	/* receives them, or NULL */
+	struct plan base;	/* pins, and defaults of all other keys */
+	/* by enum search_pin; `stages=even` sets `even` instead */
+	bool pinned[16];
+	bool even;		/* `stages=even` is pinned */
 	struct search_kind kinds[SEARCH_MAX_KINDS];
 	uint32_t nkinds;
 	int64_t nlayers, batch, experts, tensor_most, context_most;
 	struct ir_ctx ready_ctx;
-	struct ir_module *ready;	/* m, as it is placed; NULL: not yet */
-	bool ready_bad;		/* the passes refused it */
+	/* m as passed to `place`; NULL: not made yet */
+	struct ir_module *ready;
+	bool ready_bad;		/* a pass before `place` refused it */
 	VEC(struct search_learned_bound) learned_bounds;
-	VEC(struct search_found) settled;	/* they fit; the best first */
+	/* plans whose programs fit; the best first */
+	VEC(struct search_found) settled;
 	VEC(struct search_placed *) placed;
-	VEC(struct search_width *) widths;
-	/* some may be placed later; the first is none */
+	VEC(struct search_sharding *) shardings;
+	/*
+	 * left out by a rule, though some may be placed later; index 0 is
+	 * unused
+	 */
 	VEC(struct search_key) ruled_out;
 	struct table ruled_out_table;
-	VEC(struct search_floor *) floors;
+	VEC(struct search_lower_bound *) lower_bounds;
 	VEC(struct search_known_list) known;	/* the first is none */
 	struct table known_table;
-	uint64_t learnt;	/* changes of these till now */
+	uint64_t learnt;	/* number of changes of `known` so far */
 	VEC(struct search_group) groups;
-	VEC(struct search_seen) *seen;	/* by group: of its plans */
+	VEC(struct search_seen) *seen;	/* by group, then by plan */
 	VEC(struct search_way) ways;	/* the first is none */
 	VEC(struct search_slots *) slots;
 	VEC(struct search_spread *) spreads;	/* by stages */
 	struct sched_briefs briefs;
-	double flops_us;	/* that all devices need for a step's math */
-	double static_bytes[3];	/* weights, gradients, states of all */
-	double expert_part;	/* of these, what ep splits */
-	double table_part;	/* what is looked up */
-	double twice_part;	/* what is contracted, but for experts' */
+	/* lower bound of a step by arithmetic on all devices */
+	double flops_us;
+	double static_bytes[3];	/* of weights, gradients, optimizer state */
+	double expert_part;	/* of these, the part of experts */
+	double table_part;	/* the part of embedding tables */
+	/* the part read by forward and backward, without experts */
+	double twice_part;
 	VEC(struct search_rows) rows;
 	VEC(struct search_best) bests;
-	double worst_us;	/* nothing above it is of interest */
-	uint32_t enough;	/* plans that are below it, then it falls */
-	double near_us;		/* nor above that, whatever it is placed for */
-	bool guessing;		/* ways to recompute are not made yet */
+	double worst_us;	/* plans above it are not tried */
+	uint32_t enough;	/* with so many plans found, worst_us falls */
+	/* nor is a sharding placed for a plan above this */
+	double near_us;
+	/* first walk: programs that recompute are not made */
+	bool guessing;
 };
 
 enum search_pin { PIN_PP, PIN_DP, PIN_EP, PIN_CP, PIN_TP, PIN_MICROBATCH,
@@ -364,45 +427,50 @@ enum search_pin { PIN_PP, PIN_DP, PIN_EP, PIN_CP, PIN_TP, PIN_MICROBATCH,
 
 /* ---- search_space.c --------------------------------------------------- */
 
-/* The model's facts and the pins. False after errors. */
+/* Reads the model's facts and the pins.  False after errors. */
 bool search_open(struct search *s);
-/* All degrees that are legal, sorted by what they are guessed to take. */
+/* Sets s->groups: all legal degrees, sorted by their guessed step. */
 void search_groups(struct search *s);
-/* Of 16 bits and more: what contractions and attention get at the best. */
+/* The highest flop rate of a device for operands of 16 bits or more. */
 double search_float_rate(const struct target_device *d);
-/* The group whose devices multiply quickest. */
+/* The device group with the highest flop rate. */
 const struct target_group *search_quickest(const struct search *s);
-/* Where the ranks of such degrees lie. */
+/* Assigns ranks of these degrees to device groups. */
 void search_devs(const struct search *s, const struct search_group *g,
 		 struct arena *a, struct target_devs *out);
-/* The same by rank of the pipeline: places in s->seats. */
+/* The same by rank of the pipeline, as indices into s->devs. */
 uint32_t *search_devs_of_ranks(const struct search *s,
 			       const struct search_group *g, struct arena *a);
-/* Whether the optimizer's state may lie on the host. */
+/* Whether the optimizer's state may be on the host. */
 bool search_may_offload(const struct search *s);
-/* What a mean rank must hold at the least, whatever else is chosen. */
+/* Lower bound of the bytes of a mean rank. */
 double search_least_bytes(const struct search *s, const struct search_group *g,
 			  int zero, bool offload);
-/* Bytes that a plan has on a seat. */
-double search_scratch(const struct search *s, uint32_t dev);
-/* Sorts them again, where they are many, by what a width of each takes. */
-void search_survey(struct search *s);
-/* Whether it was guessed to be the better one, before anything was priced. */
+/* Bytes free for a plan on a device of that group. */
+double search_capacity(const struct search *s, uint32_t dev);
+/*
+ * Sorts s->groups again if they are many, by lower bounds of their shardings.
+ */
+void search_sort_groups(struct search *s);
+/* Whether the first guess (first_us) prefers a to b. */
 bool search_is_before(const struct search_group *a,
 		      const struct search_group *b);
-/* Of a step, one behind another. */
+/* Number of microbatches of a step, one after another. */
 int64_t search_microbatches(const struct search *s,
 			    const struct search_group *g, int64_t microbatch);
 
-/* ---- search_each.c ---------------------------------------------------- */
+/* ---- search_each.c --------------------------------------------- */
 
-/* Calls f with each microbatch, schedule and chunks; NULL: counts them. */
-void search_each(struct search *s, const struct search_group *g,
+/*
+ * Calls f for each microbatch, schedule and number of chunks; with NULL it only
+ * counts them.
+ */
+void search_each_plan(struct search *s, const struct search_group *g,
 		 bool (*f)(struct search *s, struct search_try *t));
 
 /* ---- search_slots.c --------------------------------------------------- */
 
-/* Sets t->slots, of a schedule that there is. */
+/* Sets t->slots. */
 void search_count_slots(struct search *s, struct search_try *t);
 
 /* ---- search_place.c --------------------------------------------------- */
@@ -410,201 +478,236 @@ void search_count_slots(struct search *s, struct search_try *t);
 /* Runs a pass on a program of the search. */
 bool search_pass(struct search *s, struct ir_ctx *c, struct ir_module *m,
 		 pass_fn *pass);
-/* The plan of a width at t: in stages that are its pieces. */
+/* Writes the plan of a sharding at t, whose stages are its pieces. */
 void search_write_plan(struct search *s, const struct search_placed *w,
 		       const struct search_key *key,
 		       const struct search_try *t, struct ir_module *m);
-/* Whether passes refuse the model, whatever the plan: nothing can be placed. */
+/* Whether passes refuse the model whatever the plan. */
 bool search_is_refused(struct search *s);
 bool search_same_key(const struct search_key *a, const struct search_key *b);
-/* Whether both are of one placement. */
-bool search_same_width(const struct search_key *a,
+/*
+ * Whether both are the same sharding, ignoring the microbatch and what is made
+ * of the placement.
+ */
+bool search_same_sharding(const struct search_key *a,
 		       const struct search_key *b);
-/* Of those that are, the same. */
-uint64_t search_hash_width(const struct search_key *key);
-/* The microbatch of what is placed for any; 0: nothing is. */
+/* Equal for keys for which search_same_sharding holds. */
+uint64_t search_hash_sharding(const struct search_key *key);
+/* The microbatch for which the sharding was placed first; 0: not placed. */
 int64_t search_placed_for(const struct search *s,
 			  const struct search_key *key);
-/* Places it, if nobody has. */
+/* The placement of that key, made if there is none. */
 struct search_placed *search_place(struct search *s,
 				   const struct search_key *key,
 				   const struct search_try *t);
 
 /* ---- search_sharding.c --------------------------------------------------- */
 
-/* Of a width's pieces, not priced; NULL: there is no such placement. */
+/* Bytes of a sharding's pieces, not priced; NULL: it cannot be placed. */
 struct search_cost *search_cost_of(struct search *s,
 				   const struct search_key *key,
 				   const struct search_try *t);
-/* Prices them on a seat, if nobody has. */
+/* Prices them on a device group, unless that is done. */
 void search_price(struct search *s, const struct search_key *key,
 		  const struct search_try *t, struct search_cost *c,
 		  uint32_t dev);
-/* Of a key that has costs; not priced. */
+/* Bytes of the update, for a key that has costs; not priced. */
 struct search_update *search_update_of(struct search *s,
 				       const struct search_key *key,
 				       const struct search_try *t);
 void search_price_update(struct search *s, const struct search_key *key,
 			 const struct search_try *t, struct search_update *u,
 			 uint32_t dev);
-/* Ways to recompute, the mildest first; the first is as it is placed. */
+/*
+ * Sets c->choices: ways to recompute by growing time; the first recomputes as
+ * placed.
+ */
 void search_choices(struct search *s, const struct search_key *key,
 		    const struct search_try *t, struct search_cost *c);
-/* From a stage to the next, of a width with that cost. */
-double search_hop(struct search *s, const struct search_key *key,
+/* Microseconds of a transfer from a stage to the next. */
+double search_hop_us(struct search *s, const struct search_key *key,
 		  const struct search_try *t, struct search_cost *c);
-/* Of widths, with their kernels; who asks again has them made again. */
+/* Frees programs and kernels of shardings; search_reopen makes them again. */
 void search_drop_programs(struct search *s);
 void search_release(struct search *s);
 
 /*
- * Widths of one placement differ in what they rebuild, and in how backward is
- * split.  Their updates are the same, so only the first of them has these.
+ * The sharding of that placement that has its updates.  Shardings of one
+ * placement differ in what they recompute and in whether backward is split;
+ * their updates are the same, so only the first of them has these.
  */
-struct search_width *search_with_updates(const struct search_width *w);
+struct search_sharding *search_with_updates(const struct search_sharding *w);
 
-/* NULL: it is not made. */
-struct search_width *search_find_width(const struct search *s,
+/* NULL: none was made. */
+struct search_sharding *search_find_sharding(const struct search *s,
 				       const struct search_key *key);
-/* What was dropped is made once more, and is the same. */
-void search_open_again(struct search *s, struct search_width *w);
-/* What it would take at other lengths of its axes, to what is known. */
-void search_price_as(struct search *s, struct search_width *w,
+/* Makes the programs of a sharding again if they were dropped. */
+void search_reopen(struct search *s, struct search_sharding *w);
+/*
+ * Prices the placement of w at the axis lengths of another key, as known
+ * (guessed) time of that key.
+ */
+void search_price_as(struct search *s, struct search_sharding *w,
 		     const struct search_key *key, const struct search_try *t);
 axis_id search_axis(const struct ir_module *m, const char *name);
 
 /* ---- search_similar.c ---------------------------------------------------- */
 
-/* Whether it is priced as it was placed, for all microbatches. */
+/*
+ * Whether the key has no choice, no split backward and no microbatch of its
+ * own.
+ */
 bool search_is_plain(const struct search_key *k);
 /*
- * If that width is still to be made: prices one that has the same axes at its
- * lengths, or else one that is no wider and those that split tensors as well,
- * which give floors under it.
+ * Finds a bound for a sharding that is not made yet.  It prices one with the
+ * same axes at its lengths; or else one that bounds it, and those that bound
+ * its tensor ranks.
  */
-void search_foresee(struct search *s, const struct search_key *key,
+void search_bound_sharding(struct search *s, const struct search_key *key,
 		    const struct search_try *t);
 /*
- * What a placement for that microbatch takes of what it took before, of widths
- * with another ZeRO or number of experts' ranks; 0: none has one, or it does
- * itself.
+ * Adds a lower bound of a sharding that splits tensors and is not made yet,
+ * from one with fewer tensor ranks: the excess of these over their part of what
+ * a single rank takes, communication above all, does not shrink with more of
+ * them, nor if experts are split, too.
+ */
+void search_bound_tensor(struct search *s, const struct search_key *key,
+			 const struct search_try *t);
+/*
+ * The ratio of the time of a placement made for that microbatch and of the
+ * first placement, in shardings that differ in ZeRO and ep only, at the least;
+ * 0: no such sharding was placed so, or this one itself was.
  */
 double search_gain(const struct search *s, const struct search_key *key,
 		   int64_t microbatch);
-/* Of s->ruled_out, how many were never placed. */
+/* The number of s->ruled_out that were never placed. */
 uint32_t search_unplaced(const struct search *s);
 
 /* ---- search_bytes.c --------------------------------------------------- */
 
-/* What pieces hold, of a width that was staged. */
-void search_measure(struct search_width *w, const struct memory *mem);
-/* The same for the microbatch of that cost, and for the dp of that update. */
-void search_scale_bytes(const struct search_width *w, struct search_cost *c);
-void search_scale_fixed(const struct search_width *w,
+/* Sets the bytes of the pieces of a sharding that was staged. */
+void search_measure_bytes(struct search_sharding *w, const struct memory *mem);
+/* Scales these bytes to the microbatch of c, and to the dp of u. */
+void search_scale_bytes(const struct search_sharding *w, struct search_cost *c);
+void search_scale_fixed(const struct search_sharding *w,
 			struct search_update *u);
 /*
- * What a rank keeps of a width, as if it had the other one's ZeRO and place
- * of states, among dp ranks.
+ * Bytes that a rank keeps of `like`, as if with ZeRO and offload of the key,
+ * among dp ranks.
  */
-void search_fix_as(const struct search_width *like,
+void search_fix_as(const struct search_sharding *like,
 		   const struct search_key *key, int64_t dp,
 		   struct search_update *u);
 
-/* ---- search_wider.c --------------------------------------------------- */
+/* ---- search_proxy.c --------------------------------------------------- */
 
-/* Adds a floor under a width that splits tensors and is still to be made. */
-void search_widen(struct search *s, const struct search_key *key,
-		  const struct search_try *t);
-
-/* ---- search_stand_in.c --------------------------------------------------- */
-
-/* What a width that is not made takes and holds at the least. */
-struct search_stand {
-	struct search_key key;	/* whose placement that is */
-	bool both;		/* that takes no more to rebuild, too */
-	double share, part;	/* of what rebuilding takes, and of bytes */
+/*
+ * Lower bounds of the time and bytes of a sharding that is not made, from
+ * another one (the proxy).
+ */
+struct search_proxy {
+	struct search_key key;	/* of the proxy */
+	/* its time to recompute is a lower bound, too */
+	bool both;
+	/* factors for the time of recomputing and for bytes */
+	double share, part;
 	struct search_cost *cost;
-	struct search_update *update;	/* what is kept, no more */
+	struct search_update *update;	/* bytes only */
 };
 
 /*
- * Until the next plan.  `both`: one of which it is sure what rebuilding takes.
- * False: there is none, or the width is made.
+ * Finds a proxy; *out is valid until the next plan.  `both`: only one that
+ * bounds the time of recomputing, too.  False: there is none, or the sharding
+ * is made.
  */
-bool search_stand_in(struct search *s, const struct search_key *key,
+bool search_find_proxy(struct search *s, const struct search_key *key,
 		     const struct search_try *t, bool both,
-		     struct search_stand *out);
-/* Ways to recompute, for its cost. */
-void search_stand_choices(struct search *s, const struct search_stand *x,
+		     struct search_proxy *out);
+/* Sets the ways to recompute of x->cost. */
+void search_proxy_choices(struct search *s, const struct search_proxy *x,
 			  const struct search_try *t);
 
 /* ---- search_lower_bound.c ----------------------------------------------- */
 
-/* Of a width whose kernels are known. */
-void search_add_floor(struct search *s, const struct search_width *w,
+/*
+ * Adds the proven bound of the degrees of a sharding whose kernels are known.
+ */
+void search_add_lower_bound(struct search *s, const struct search_sharding *w,
 		      const struct search_kernels *kernels);
-/* Of a width that was priced, at the lengths of its axes or others. */
-void search_add_known(struct search *s, const struct search_width *w,
+/*
+ * Adds the time of a sharding that was priced, at its own axis lengths or
+ * others.
+ */
+void search_add_known(struct search *s, const struct search_sharding *w,
 		      const struct search_key *key,
 		      const struct search_cost *c);
 bool search_is_known(const struct search *s, const struct search_key *key,
 		     const struct search_try *t);
-/* What pieces take of one sequence, on the quickest group. */
+/* Time of pieces for one sequence, on the quickest device group. */
 void search_least_pieces(const struct search *s, const struct search_cost *c,
 			 struct search_pieces *out);
-/* A floor under that width, from what another one takes. */
-void search_add_wider(struct search *s, const struct search_key *key,
+/* Adds a lower bound of that sharding, derived from another one. */
+void search_add_tensor_bound(struct search *s, const struct search_key *key,
 		      const struct search_try *t,
-		      const struct search_width *from,
+		      const struct search_sharding *from,
 		      const struct search_pieces *us);
-/* From whom that is; NULL: there is none. */
-const struct search_width *search_wider_from(const struct search *s,
+/* The sharding from which that bound was derived; NULL: none was. */
+const struct search_sharding *search_tensor_bound_from(const struct search *s,
 					     const struct search_key *key,
 					     const struct search_try *t);
-/* By piece, of one sequence: the most that is known to be below it. */
+/* By piece, of one sequence: the largest lower bound that is known. */
 void search_known_pieces(const struct search *s, const struct search_key *key,
 			 const struct search_try *t,
 			 struct search_pieces *us);
-/* Whether what a takes is a floor under b: rules of docs/search.md. */
-bool search_is_no_wider(const struct search *s, const struct search_key *a,
+/*
+ * Whether the time of a, scaled by search_cost_share, is a lower bound for b:
+ * rules of docs/search.md.
+ */
+bool search_is_bound_for(const struct search *s, const struct search_key *a,
 			const struct search_key *b);
-/* Whether stages of both are placed for the same, but for widths. */
-bool search_same_stages(const struct search_key *a,
+/* Whether stages of both run the same program, apart from degrees. */
+bool search_same_programs(const struct search_key *a,
 			const struct search_key *b);
-/* Whether no plan of that width at these degrees is below so many us. */
+/* Whether no plan of that sharding at these degrees takes less than us. */
 bool search_is_above(struct search *s, const struct search_key *key,
 		     const struct search_try *t, double us);
-/* A piece's own, without what data ranks exchange, on the quickest group. */
+/*
+ * Time of a piece on the quickest device group, without what data ranks
+ * exchange.
+ */
 double search_least_us(const struct search *s, const struct search_cost *c,
 		       uint32_t piece, uint32_t kind);
 /*
- * Of what a takes, b takes so much at the least, if a is no wider.  late: a
- * was placed for a larger microbatch.
+ * b takes at least this part of the time of a, where search_is_bound_for(a, b).
+ * larger_mb: a was placed for a larger microbatch.
  */
-double search_share(const struct search *s, const struct search_key *a,
-		    const struct search_key *b, bool late);
-/* The same, by what narrower widths and those of its kind take. */
+double search_cost_share(const struct search *s, const struct search_key *a,
+		    const struct search_key *b, bool larger_mb);
+/* The same by rules, from the time of other shardings. */
 bool search_seems_above(struct search *s, const struct search_key *key,
 			const struct search_try *t, double us);
-/* The most that it seems above. */
-double search_floor_us(struct search *s, const struct search_key *key,
+/* The largest lower bound by these rules. */
+double search_lower_bound_us(struct search *s, const struct search_key *key,
 		       const struct search_try *t);
 
 /* ---- search_data.c ---------------------------------------------------- */
 
-/* Sets s->rows, of a model with its backward. */
+/* Sets s->rows from a model with its backward. */
 void search_find_rows(struct search *s, dim_id batch);
-/* Sets what data ranks exchange of a rank's weights, at the least. */
+/* Sets lower bounds of what data ranks exchange of a rank's weights. */
 void search_set_exchange(const struct search *s, struct search_group *g);
-/* Whether what is known of that width has a part of it. */
+/* Whether the time known of that sharding includes a part of that exchange. */
 bool search_has_exchange(const struct search_key *key);
 /*
- * What that adds to a pipeline that takes so long without it, or with a part
- * of it.
+ * Time that this exchange adds to a pipeline of us without it; `part`: with a
+ * part of it.
  */
 double search_data_us(const struct search *s, const struct search_key *key,
 		      const struct search_try *t, bool part, double us);
-/* How long a pipeline may take so that both take no longer. */
+/*
+ * The inverse: how long a pipeline may take so that with the exchange it takes
+ * us.
+ */
 double search_kernels_us(const struct search *s, const struct search_key *key,
 			 const struct search_try *t, bool part, double us);
 
@@ -612,38 +715,44 @@ double search_kernels_us(const struct search *s, const struct search_key *key,
 
 void search_set_line(const struct search *s, const struct search_pieces *p,
 		     struct search_line *x);
-/* Whether the pipeline takes so long however layers are spread. */
+/* Whether the pipeline takes at least us, however layers are spread. */
 bool search_line_is_above(struct search *s, const struct search_try *t,
 			  const struct search_line *x, double us);
-/* The most that it is above. */
+/* The largest such us. */
 double search_line_us(struct search *s, const struct search_try *t,
 		      const struct search_line *x);
 
 /* ---- search_recompute.c ------------------------------------------------- */
 
-/* Ways to recompute at the microbatch that a width was placed with. */
-void search_front(struct search *s, struct search_placed *w);
+/*
+ * Sets w->choices, the ways to recompute, at the microbatch that the sharding
+ * was placed for.
+ */
+void search_find_choices(struct search *s, struct search_placed *w);
 
 /* ---- search_stages.c -------------------------------------------------- */
 
-/* How often each piece is in layers [lo, hi). */
-void search_count(const struct search *s, int64_t lo, int64_t hi,
+/* The number of each piece in a stage of layers [lo, hi). */
+void search_count_pieces(const struct search *s, int64_t lo, int64_t hi,
 		  double n[PIECE_MAX]);
-/* Whether layers [lo, hi) and [was, lo) are the same stage, but for where. */
-bool search_alike(const struct search *s, int64_t was, int64_t lo,
+/* Whether stages of layers [lo, hi) and [was, lo) have the same program. */
+bool search_same_stage(const struct search *s, int64_t was, int64_t lo,
 		  int64_t hi);
-/* Of layers [lo, hi) as a stage on a seat. */
+/* The price of layers [lo, hi) as a stage on a device group. */
 void search_stage_price(const struct search *s, const struct search_cost *c,
 			uint32_t dev, int64_t lo, int64_t hi,
 			struct price_func out[SCHED_NKINDS]);
 void search_stage_bytes(const struct search *s, const struct search_cost *c,
 			int64_t lo, int64_t hi, struct search_bytes *out);
-/* Of layers [lo, hi), in microseconds and bytes of a slot. */
+/*
+ * Guessed effect of a choice on layers [lo, hi): time added to backward, and
+ * bytes by which a slot is smaller.
+ */
 double search_extra_us(const struct search *s, const struct search_choice *c,
 		       int64_t lo, int64_t hi);
-double search_less(const struct search *s, const struct search_choice *c,
+double search_saved_bytes(const struct search *s, const struct search_choice *c,
 		   int64_t lo, int64_t hi);
-/* Adds what the update of a stage's tensors takes, but for PIECE_TOP. */
+/* Adds the time of the update of a stage's tensors, without PIECE_TOP. */
 void search_update_price(const struct search *s,
 			 const struct search_update *u, uint32_t dev,
 			 int64_t lo, int64_t hi, struct price_func *out);
@@ -656,40 +765,53 @@ double search_host_bytes(const struct search *s,
 double search_whole_bytes(const struct search *s,
 			  const struct search_update *u,
 			  int64_t lo, int64_t hi);
-/* What the update of layers [lo, hi) holds while it runs. */
+/* Temporary bytes of the update of layers [lo, hi). */
 double search_update_temp(const struct search *s,
 			  const struct search_update *u,
 			  int64_t lo, int64_t hi);
 /*
- * Layers by stage such that the slowest is the quickest it can be; each stage
- * runs on its seat.
+ * Sets layers by stage such that the slowest stage takes the least time; dev:
+ * the device group of each stage.
  */
 void search_balance(struct search *s, struct search_cost *c, uint32_t nstages,
 		    const uint32_t *dev, int64_t *layers);
 
 /* ---- search_zero.c ---------------------------------------------------- */
 
-/* Looks at one plan, with all that is settled last. */
-void search_one(struct search *s, struct search_try *t,
+/*
+ * Tries one plan with all that it leaves open: ZeRO, `sequence`, offload,
+ * layers and recompute.
+ */
+void search_try_plan(struct search *s, struct search_try *t,
 		struct search_seen *seen);
-/* Looks once more at one that was found, as it was settled. */
-void search_again(struct search *s, const struct plan *p);
+/* Tries a plan once more, with the ZeRO, `sequence` and offload that it has. */
+void search_retry_plan(struct search *s, const struct plan *p);
 
-/* What was learnt of a rank of plans of these degrees, in bytes. */
+/*
+ * Bytes that arenas of a rank of plans of these degrees need beyond the sum of
+ * their pieces.
+ */
 double search_learned_bound(const struct search *s, const struct plan *p,
 		     uint32_t rank);
-/* How many plans are asked for, and how many are kept until the end. */
-uint32_t search_want(const struct search *s);
-uint32_t search_top(const struct search *s);
-/* To what was found, once that is enough. */
+/*
+ * How many plans are asked for, and how many are kept until programs are made.
+ */
+uint32_t search_nwanted(const struct search *s);
+uint32_t search_nkept(const struct search *s);
+/*
+ * Whether the search has done as much work as its options allow, with so many
+ * nodes of a program that is not counted yet; then the report says so.
+ */
+bool search_is_stopped(struct search *s, uint64_t nodes);
+/* Lowers s->worst_us to what was found, once that is enough. */
 void search_set_worst(struct search *s);
 
 /* ---- search_settle.c -------------------------------------------------- */
 
 /*
- * Makes the rank programs of the best plans, and takes their price and arena
- * for what was composed.  False: the best does not fit after all; then that
- * is a lesson.
+ * Makes the rank programs of the best plans, and replaces composed prices and
+ * bytes by those of the programs.  False: some do not fit after all, which is
+ * then a learned bound; or the search stops.
  */
 bool search_settle(struct search *s);
 

@@ -1,5 +1,5 @@
 /*
- * A width as it is placed: its program, cut into a pipeline of pieces, with
+ * A placement: the program of a sharding, cut into a pipeline of pieces, with
  * placements and collectives along each axis of a mesh.
  */
 #include "passes/search/search_parts.h"
@@ -18,7 +18,7 @@ search_pass(struct search *s, struct ir_ctx *c, struct ir_module *m,
 	return pass(&p, m) && c->diags.errors == 0;
 }
 
-/* The program as it is placed. */
+/* The program that `place` gets, made once. */
 static struct ir_module *
 ready(struct search *s)
 {
@@ -48,7 +48,10 @@ search_is_refused(struct search *s)
 
 /* ---- the pipeline of pieces ---- */
 
-/* The first layer, the rest of each kind, the last layer. */
+/*
+ * Cuts layers into pieces: the first layer, the rest of each kind, the last
+ * layer.
+ */
 static void
 cut(const struct search *s, struct search_placed *w)
 {
@@ -56,23 +59,23 @@ cut(const struct search *s, struct search_placed *w)
 
 	if (w->key.solo) {
 		w->piece_of[0] = PIECE_FIRST;
-		w->trips[0] = s->nlayers;
+		w->iterations[0] = s->nlayers;
 		w->nstages = 1;
 		return;
 	}
 	w->piece_of[n] = PIECE_FIRST;
-	w->trips[n++] = 1;
+	w->iterations[n++] = 1;
 	for (k = 0; k < s->nkinds; k++) {
-		int64_t trips = s->kinds[k].trips - (k == 0) -
+		int64_t iterations = s->kinds[k].iterations - (k == 0) -
 				(k + 1 == s->nkinds);
 
-		if (trips > 0) {
+		if (iterations > 0) {
 			w->piece_of[n] = PIECE_BODY + k;
-			w->trips[n++] = trips;
+			w->iterations[n++] = iterations;
 		}
 	}
 	w->piece_of[n] = PIECE_LAST;
-	w->trips[n++] = 1;
+	w->iterations[n++] = 1;
 	w->nstages = n;
 }
 
@@ -99,15 +102,15 @@ search_write_plan(struct search *s, const struct search_placed *w,
 	p.recompute = key->choice ? w->choices.at[key->choice].words
 				  : s->base.recompute;
 	p.nstages = w->nstages;
-	p.layers = (int64_t *)w->trips;
+	p.layers = (int64_t *)w->iterations;
 	plan_write(m, &p);
 }
 
 /* ---- where ---- */
 
-/* Whether that width is one of these degrees. */
+/* Whether the key is one of these degrees. */
 static bool
-has_width(const struct search *s, const struct search_group *g,
+has_sharding(const struct search *s, const struct search_group *g,
 	  const struct search_key *key)
 {
 	return g->tp == key->tp && g->cp == key->cp && g->ep == key->ep &&
@@ -116,9 +119,9 @@ has_width(const struct search *s, const struct search_group *g,
 }
 
 /*
- * What a width is placed for: the microbatch that the key says, or else that
- * of the plan that asks for it first, with the degrees that are guessed to be
- * the best of the width.
+ * Chooses the plan for which a sharding is placed: the microbatch of the key,
+ * or else that of the plan that needs it first, with the degrees that are
+ * guessed to be the best with this sharding.
  */
 static void
 set_place(struct search *s, struct search_placed *w,
@@ -131,7 +134,7 @@ set_place(struct search *s, struct search_placed *w,
 	for (i = 0; i < s->groups.n; i++) {
 		const struct search_group *g = &s->groups.at[i];
 
-		if (has_width(s, g, &w->key) &&
+		if (has_sharding(s, g, &w->key) &&
 		    mb * g->dp * g->ep <= s->batch &&
 		    search_is_before(g, &w->g)) {
 			w->g = *g;
@@ -162,7 +165,7 @@ place(struct search *s, struct search_placed *w)
 	arena_release(&c.tmp);
 	ir_ctx_child(&w->ctx, m->ctx);
 	w->m = ir_move(placed, &w->ctx);
-	s->out->widths++;
+	s->out->placements++;
 	return ok;
 }
 
@@ -179,7 +182,7 @@ search_same_key(const struct search_key *a, const struct search_key *b)
 	       a->offload == b->offload && a->choice == b->choice;
 }
 
-/* What is made of a placement, left out. */
+/* The key without what is made of the placement. */
 static struct search_key
 placed_key(const struct search_key *key)
 {
@@ -191,7 +194,7 @@ placed_key(const struct search_key *key)
 }
 
 bool
-search_same_width(const struct search_key *a, const struct search_key *b)
+search_same_sharding(const struct search_key *a, const struct search_key *b)
 {
 	struct search_key x = placed_key(a), y = placed_key(b);
 
@@ -200,7 +203,7 @@ search_same_width(const struct search_key *a, const struct search_key *b)
 }
 
 uint64_t
-search_hash_width(const struct search_key *key)
+search_hash_sharding(const struct search_key *key)
 {
 	uint64_t hash = hash_word((uint64_t)key->tp, (uint64_t)key->cp);
 	int flags = key->zero << 3 | key->data << 2 | key->sequence << 1 |

@@ -1,13 +1,11 @@
-/*
- * What the search found and how it got there, as text.
- */
+/* What the search found, and what became of the space, as text. */
 #include "passes/search/search.h"
 
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
 
-#define WIDTH 18		/* of what is rebuilt; a longer text is cut */
+#define MOST_CHARS 18		/* of `recompute`; a longer text is cut */
 
 
 static void
@@ -15,15 +13,15 @@ print_plan(const struct search_found *f, uint32_t rank, double best_us,
 	   struct scale u, struct buf *out)
 {
 	const struct plan *p = &f->plan;
-	char again[WIDTH + 1];
+	char again[MOST_CHARS + 1];
 
 	if (p->recompute_of) {
 		snprintf(again, sizeof again, "by stage ..");
 	} else {
 		snprintf(again, sizeof again, "%s", p->recompute);
 	}
-	if (!p->recompute_of && strlen(p->recompute) > WIDTH) {
-		memcpy(again + WIDTH - 2, "..", 2);
+	if (!p->recompute_of && strlen(p->recompute) > MOST_CHARS) {
+		memcpy(again + MOST_CHARS - 2, "..", 2);
 	}
 	buf_printf(out, "%4" PRIu32 " %12.3f %6.2f%% %6.2f", rank,
 		   f->step_us / 1e3, 100 * (f->step_us / best_us - 1),
@@ -81,7 +79,7 @@ search_print_report(const struct search_report *r, struct buf *out)
 	     r->groups_cut);
 	line(out, "  too large by their states alone", (double)
 	     r->groups_full);
-	line(out, "placements made", (double)r->widths);
+	line(out, "placements made", (double)r->placements);
 	line(out, "  left out: a rule says they are above", (double)
 	     r->unplaced);
 	line(out, "plans priced, with ZeRO and stages", (double)r->priced);

@@ -1,7 +1,7 @@
 /*
- * Ways to recompute, from the front of each kind of layer (pareto_front.h):
- * each point of any of them is a choice for a stage, priced for all kinds that
- * the stage may hold.
+ * Ways to recompute, from the Pareto front of each kind of layer
+ * (pareto_front.h): each point of any front is a choice for a stage, priced for
+ * all kinds that the stage may hold.
  */
 #include "passes/search/search_parts.h"
 
@@ -10,18 +10,19 @@
 
 #include "passes/search/pareto_front.h"
 
-#define MOST_CHOICES 24		/* of a width; evenly spread over a front */
+/* of a sharding, evenly spread over its fronts */
+#define MOST_CHOICES 24
 
 struct fronts {
 	struct search *s;
 	struct search_placed *w;
 	struct pricing p;
-	struct fuse *fuse;	/* of the module, however long its axes are */
+	struct fuse *fuse;	/* of the module, for any axis lengths */
 	struct front_prices prices;
-	double *us;		/* by node: run once more */
+	double *us;		/* by node: time to compute it again */
 	node_id *at;		/* the blocks */
 	struct front_block **blocks;
-	double *plain;		/* by block: bytes, if nothing is rebuilt */
+	double *plain;		/* by block: bytes without recomputing */
 	uint32_t n;
 };
 
@@ -33,7 +34,10 @@ node(const struct fronts *f, const struct kernel *k, uint32_t i)
 	return ir_node(f->w->m, k->nodes.at[i]);
 }
 
-/* The contraction has what the matrix units take, all else shares the rest. */
+/*
+ * Spreads the price of a kernel over its nodes: contractions get the time of
+ * matrix units, all others share the rest.
+ */
 static void
 share(struct fronts *f, const struct kernel *k, const struct price_func *p)
 {
@@ -102,8 +106,8 @@ add(struct fronts *f, const char *words)
 }
 
 /*
- * At the prices of how long the mesh is now.  Nothing outside of the blocks'
- * forward trips is built again.
+ * Sets prices at the present axis lengths.  Only forward iterations of the
+ * blocks are computed again.
  */
 static void
 find_prices(struct fronts *f)
@@ -143,9 +147,9 @@ open_blocks(struct fronts *f)
 }
 
 /*
- * A sequence more takes what it takes from here to all of a step at once, or
- * to one alone: launches, which a small microbatch consists of, it does not
- * take again.
+ * Sets the time of one more sequence in a microbatch: the slope from here to a
+ * microbatch of the whole step, or of one sequence if this is it.  Launches,
+ * which a small microbatch consists of, do not grow.
  */
 static void
 price_sequences(struct fronts *f)
@@ -210,7 +214,7 @@ by_extra(const void *a, const void *b)
 }
 
 void
-search_front(struct search *s, struct search_placed *w)
+search_find_choices(struct search *s, struct search_placed *w)
 {
 	struct search_choice as_is = { .words = s->base.recompute };
 	struct ir_module *m = w->m;
@@ -228,7 +232,7 @@ search_front(struct search *s, struct search_placed *w)
 	}
 	ranks_find_axes(&r);
 	open_blocks(&f);
-	if (f.n == s->nkinds) {	/* else nobody knows whose is whose */
+	if (f.n == s->nkinds) {	/* else blocks and kinds do not correspond */
 		for (i = 0; i < f.n; i++) {
 			add_front(&f, i);
 		}

@@ -1,15 +1,21 @@
 /*
- * The end of a search: rank programs are made of the best plans, and have the
- * last word.  What was composed of pieces is their price to the last digit,
- * but an arena may be larger: it has gaps, values wait in it that pieces do
- * not show, and code has scratch beside it.
+ * The end of a search: rank programs of the best plans are made, and their
+ * prices and bytes count.  Composed prices are exact for programs that are
+ * placed alike; an arena may be larger than composed: it has gaps, values wait
+ * in it that pieces do not show, and code needs scratch beside it.
  */
 #include "passes/search/search_parts.h"
 
 #include <math.h>
 #include <string.h>
 
-/* `made`: where what it leaves is kept for who runs these passes again. */
+/*
+ * Runs the passes up to `chunk`.  False where a pass refuses the program, or
+ * where it takes more work than the search may do: its size is checked after
+ * each pass, since planning the memory of a large program takes several times
+ * as long as making it.  `made` keeps the results for the passes that run
+ * later.
+ */
 static bool
 make(struct search *s, struct pass_ahead *made, struct ir_module *m)
 {
@@ -22,7 +28,7 @@ make(struct search *s, struct pass_ahead *made, struct ir_module *m)
 
 	for (i = 0; i < sizeof passes / sizeof *passes; i++) {
 		if (!pass_ahead_make(made, &p, m, passes[i]) ||
-		    m->ctx->diags.errors) {
+		    m->ctx->diags.errors || search_is_stopped(s, m->nodes.n)) {
 			return false;
 		}
 		arena_release(&m->ctx->tmp);
@@ -30,7 +36,7 @@ make(struct search *s, struct pass_ahead *made, struct ir_module *m)
 	return true;
 }
 
-/* Who has least left, or lacks most. */
+/* Sets the bytes of the rank that has least left, or lacks most. */
 static void
 take_fullest(const struct memory *mem, const struct target_devs *devs,
 	     struct search_found *f)
@@ -39,19 +45,19 @@ take_fullest(const struct memory *mem, const struct target_devs *devs,
 	uint32_t i;
 
 	for (i = 0; i < mem->nranks; i++) {
-		int64_t room =
+		int64_t capacity =
 			(int64_t)target_free_bytes(target_devs_of(devs, i));
 
-		if (mem->rank[i].total - room > over) {
+		if (mem->rank[i].total - capacity > over) {
 			f->bytes = mem->rank[i].total;
-			f->room = room;
+			f->capacity = capacity;
 			f->fullest = i;
-			over = f->bytes - room;
+			over = f->bytes - capacity;
 		}
 	}
 }
 
-/* Of scratch, what the device's reserve has no space for. */
+/* Bytes of scratch beyond the reserve of the device. */
 static int64_t
 scratch_beside(const struct search *s, const struct ranks *r,
 	       struct kernels *const *all)
@@ -63,7 +69,7 @@ scratch_beside(const struct search *s, const struct ranks *r,
 	return bytes > 0 ? bytes : 0;
 }
 
-/* What does not fit is not priced. */
+/* Plans the memory of programs, and prices them if they fit. */
 static bool
 weigh_in(struct search *s, struct ir_module *m, struct arena *a,
 	 struct search_found *f)
@@ -87,10 +93,10 @@ weigh_in(struct search *s, struct ir_module *m, struct arena *a,
 	}
 	price_devs(&r, s->o->target, a, &devs);
 	take_fullest(&mem, &devs, f);
-	if (s->o->scratch && f->bytes <= f->room) {
+	if (s->o->scratch && f->bytes <= f->capacity) {
 		f->bytes += scratch_beside(s, &r, mem.kernels);
 	}
-	if (f->bytes > f->room) {
+	if (f->bytes > f->capacity) {
 		return true;
 	}
 	price_functions(&r, &devs, &s->o->traits, a, &p);
@@ -113,9 +119,11 @@ weigh(struct search *s, struct ir_module *m, struct search_found *f)
 	return ok;
 }
 
-/* ---- lessons ---- */
+/* ---- learned bounds ---- */
 
-/* Whether all is alike but for stages and what they rebuild. */
+/*
+ * Whether both plans are the same apart from layers and `recompute` by stage.
+ */
 static bool
 same_plan(const struct plan *a, const struct plan *b)
 {
@@ -150,12 +158,15 @@ search_learned_bound(const struct search *s, const struct plan *p,
 	return x ? x->bytes : 0;
 }
 
-/* A lesson that was not enough grows. */
+/*
+ * Notes bytes to add from now on; if there is a bound already and it was not
+ * enough, it grows.
+ */
 static void
 learn(struct search *s, const struct search_found *f, double bytes)
 {
 	struct search_learned_bound *old = find(s, &f->plan, f->fullest);
-	double over = (double)(f->bytes - f->room) + 1;
+	double over = (double)(f->bytes - f->capacity) + 1;
 	struct search_learned_bound x = { f->plan, f->fullest, bytes };
 
 	if (!old) {
@@ -202,7 +213,7 @@ is_settled(const struct search *s, const struct plan *p)
 	return false;
 }
 
-/* They stay sorted.  Whether it is the best. */
+/* Adds a settled plan in order; true if it is the best. */
 static bool
 insert(struct search *s, struct search_found f)
 {
@@ -217,7 +228,10 @@ insert(struct search *s, struct search_found f)
 	return n == 0;
 }
 
-/* False: its programs cannot be made, or do not fit. */
+/*
+ * Makes the programs of a plan.  False: they cannot be made, do not fit, or the
+ * search stops.
+ */
 static bool
 settle(struct search *s, struct search_found *f)
 {
@@ -236,11 +250,14 @@ settle(struct search *s, struct search_found *f)
 	m = ir_copy(s->m, &c);
 	plan_write(m, &f->plan);
 	ok = make(s, &made, m) && weigh(s, m, f);
+	s->out->nodes += m->nodes.n;
 	pass_ahead_end(&made, m);
 	ir_ctx_release(&c);
-	if (!ok) {
+	if (s->out->stopped) {
+		ok = false;
+	} else if (!ok) {
 		learn(s, f, INFINITY);
-	} else if (f->bytes > f->room) {
+	} else if (f->bytes > f->capacity) {
 		learn(s, f, (double)(f->bytes - thought) + 1);
 		ok = false;
 	} else if (insert(s, *f)) {
@@ -255,9 +272,9 @@ settle(struct search *s, struct search_found *f)
 #define TIED 1.001
 
 /*
- * A step of one microbatch takes less than the sum of its pieces, which add
- * gradients up: those that are thought to take hardly more than the best are
- * made, too.
+ * In a step of one microbatch gradients are not added up, so the program takes
+ * less than the sum of its pieces: programs are made of all plans that are
+ * thought to take hardly more than the best.
  */
 static bool
 is_tied(const struct search_found *f, double us)
@@ -269,12 +286,12 @@ bool
 search_settle(struct search *s)
 {
 	struct search_report *out = s->out;
-	uint32_t want = search_want(s), i;
+	uint32_t want = search_nwanted(s), i;
 	double us = out->found.n < want ? 0
 		: out->found.at[want - 1].step_us;
 	bool good = true;
 
-	for (i = 0; i < out->found.n; i++) {
+	for (i = 0; i < out->found.n && !out->stopped; i++) {
 		struct search_found f = out->found.at[i];
 
 		if (s->settled.n >= want && !is_tied(&f, us) &&
@@ -282,7 +299,8 @@ search_settle(struct search *s)
 		    s->settled.at[want - 1].step_us) {
 			break;
 		}
-		good &= settle(s, &f);	/* it may fit, rebuilt otherwise */
+		/* later walks may find it to fit with another `recompute` */
+		good &= settle(s, &f);
 	}
 	out->found.n = 0;
 	for (i = 0; i < s->settled.n && i < want; i++) {

@@ -1,7 +1,7 @@
 /*
- * One width: what is placed is staged into pieces, and each piece priced and
- * measured, for any microbatch, dp and pp.  These change only how long the
- * axes of the mesh are, so nothing is placed again for them.
+ * One sharding: its placement is staged into pieces, and each piece priced and
+ * measured, for any microbatch, dp and pp.  These change only the lengths of
+ * mesh axes, so nothing is placed again for them.
  */
 #include "ir/memo.h"
 #include "passes/search/search_parts.h"
@@ -17,8 +17,8 @@ search_axis(const struct ir_module *m, const char *name)
 }
 
 /*
- * The mesh is made as long as the plan has it.  What was placed without data
- * ranks has as many microbatches more as there are of these, of one size.
+ * Sets the lengths of the axes dp and time.  A placement without data ranks has
+ * so many times more microbatches, of one size.
  */
 static void
 set_axes(struct ir_module *m, const struct search_try *t)
@@ -47,18 +47,19 @@ set_axis(struct ir_module *m, const char *name, int64_t size)
 }
 
 /*
- * Of a width that was staged: as it was placed, or as if it were as wide as
- * the key says.
+ * Sets the lengths of all axes to those of the key, which may be another one
+ * than that of w.
  */
 static void
-set_mesh(struct search_width *w, const struct search_key *key,
+set_mesh(struct search_sharding *w, const struct search_key *key,
 	 const struct search_try *t)
 {
 	set_axes(w->m, t);
 	set_axis(w->m, "pp", t->g->pp);
 	set_axis(w->m, "cp", key->cp);
 	set_axis(w->m, "ep", key->ep);
-	if (!search_axis(w->m, "tpr")) {	/* else split alike */
+	/* else the axis is two, and stays */
+	if (!search_axis(w->m, "tpr")) {
 		set_axis(w->m, "tp", key->tp);
 	}
 	w->r.nmicrobatches = (uint32_t)t->nmicrobatches;
@@ -67,11 +68,12 @@ set_mesh(struct search_width *w, const struct search_key *key,
 }
 
 /*
- * Sizes of kernels follow from the microbatch, those of an update's from dp;
- * finding them takes far longer than to price them for another dp or pp.
+ * The kernels at one size.  Sizes of kernels of stages follow from the
+ * microbatch, those of updates from dp; finding kernels takes far longer than
+ * to price them for another dp or pp.
  */
 static struct search_kernels *
-kernels_at(struct search *s, const struct search_width *w,
+kernels_at(struct search *s, const struct search_sharding *w,
 	   struct search_kernels **list, int64_t size)
 {
 	struct search_kernels *k;
@@ -105,8 +107,8 @@ search_drop_programs(struct search *s)
 {
 	uint32_t i;
 
-	for (i = 0; i < s->widths.n; i++) {
-		struct search_width *w = s->widths.at[i];
+	for (i = 0; i < s->shardings.n; i++) {
+		struct search_sharding *w = s->shardings.at[i];
 
 		drop_kernels(w->by_microbatch);
 		drop_kernels(w->by_dp);
@@ -118,7 +120,7 @@ search_drop_programs(struct search *s)
 }
 
 static struct pricing
-pricing(const struct search *s, const struct search_width *w, uint32_t dev)
+pricing(const struct search *s, const struct search_sharding *w, uint32_t dev)
 {
 	return (struct pricing){ .r = &w->r, .m = w->m,
 				 .t = s->devs.at[dev],
@@ -127,12 +129,12 @@ pricing(const struct search *s, const struct search_width *w, uint32_t dev)
 }
 
 /*
- * The kernels of all functions, where the width was staged.  Plans of this
- * microbatch ask for those of stages again; few widths get as far as the price
- * of their updates.
+ * The kernels of all functions at the microbatch and dp at which the sharding
+ * was staged.  Those of stages are kept, since plans of this microbatch need
+ * them again; few shardings get as far as the price of their updates.
  */
 static struct kernels **
-find_kernels(struct search *s, struct search_width *w)
+find_kernels(struct search *s, struct search_sharding *w)
 {
 	struct search_kernels *list = kernels_at(s, w, &w->by_microbatch,
 						 w->microbatch);
@@ -156,9 +158,9 @@ find_kernels(struct search *s, struct search_width *w)
 	return all;
 }
 
-/* What pieces hold, where the width was staged. */
+/* Measures the bytes of pieces.  False: memory cannot be planned. */
 static bool
-measure(struct search *s, struct search_width *w)
+measure(struct search *s, struct search_sharding *w)
 {
 	struct kernels **all = find_kernels(s, w);
 	struct memory mem;
@@ -167,12 +169,12 @@ measure(struct search *s, struct search_width *w)
 	if (!memory_plan(&w->r, all, 0, &w->ctx.tmp, &mem, &why)) {
 		return false;
 	}
-	search_measure(w, &mem);
+	search_measure_bytes(w, &mem);
 	return true;
 }
 
-struct search_width *
-search_with_updates(const struct search_width *w)
+struct search_sharding *
+search_with_updates(const struct search_sharding *w)
 {
 	return w->on->first;
 }
@@ -187,11 +189,11 @@ drop_updates(struct ir_module *m)
 }
 
 /*
- * What waits between stages and what they hold stops growing once the
- * pipeline is full, so its schedule is no longer than that.
+ * Opens the rank programs with a short schedule: what waits between stages and
+ * what they hold stops growing once the pipeline is full.
  */
 static bool
-open_ranks(struct search_width *w)
+open_ranks(struct search_sharding *w)
 {
 	int64_t n = w->on->at.nmicrobatches, full = 4 * w->on->nstages;
 	struct search_try few = w->on->at;
@@ -209,9 +211,9 @@ open_ranks(struct search_width *w)
 	return true;
 }
 
-/* What it grew from is dropped: only the rank programs are kept. */
+/* Makes the rank programs; the intermediate program is freed. */
 static bool
-make_programs(struct search *s, struct search_width *w)
+make_programs(struct search *s, struct search_sharding *w)
 {
 	const struct search_try *t = &w->on->at;
 	struct ir_module *m;
@@ -238,7 +240,7 @@ make_programs(struct search *s, struct search_width *w)
 }
 
 static bool
-stage(struct search *s, struct search_width *w)
+stage(struct search *s, struct search_sharding *w)
 {
 	bool ok;
 
@@ -253,43 +255,46 @@ stage(struct search *s, struct search_width *w)
 }
 
 void
-search_open_again(struct search *s, struct search_width *w)
+search_reopen(struct search *s, struct search_sharding *w)
 {
 	if (!w->m && !w->bad && !stage(s, w)) {
-		die("a width that was made cannot be made again");
+		die("a sharding that was made cannot be made again");
 	}
 }
 
-struct search_width *
-search_find_width(const struct search *s, const struct search_key *key)
+struct search_sharding *
+search_find_sharding(const struct search *s, const struct search_key *key)
 {
 	uint32_t i;
 
-	for (i = 0; i < s->widths.n; i++) {
-		if (search_same_key(&s->widths.at[i]->key, key)) {
-			return s->widths.at[i];
+	for (i = 0; i < s->shardings.n; i++) {
+		if (search_same_key(&s->shardings.at[i]->key, key)) {
+			return s->shardings.at[i];
 		}
 	}
 	return NULL;
 }
 
-/* What lies on the host changes the price of updates, and no program. */
-static struct search_width *
-width(struct search *s, const struct search_key *key,
+/*
+ * The sharding of a key, made if there is none.  Offload is left out of its
+ * key: it changes the price of updates, and no program.
+ */
+static struct search_sharding *
+sharding_of(struct search *s, const struct search_key *key,
       const struct search_try *t)
 {
 	struct search_key here = *key;
-	struct search_width *w;
+	struct search_sharding *w;
 
 	here.offload = false;
-	w = search_find_width(s, &here);
+	w = search_find_sharding(s, &here);
 	if (w) {
 		return w;
 	}
 	w = arena_alloc(&s->keep, sizeof *w);
 	w->key = here;
 	w->on = search_place(s, key, t);
-	VEC_PUSH(&s->keep, &s->widths, w);
+	VEC_PUSH(&s->keep, &s->shardings, w);
 	w->bad = !stage(s, w);
 	if (!w->bad && !w->on->first) {
 		w->on->first = w;
@@ -300,11 +305,11 @@ width(struct search *s, const struct search_key *key,
 /* ---- prices ---- */
 
 /*
- * Prices a function: of a piece that is layers only, apart what stands
- * outside of their repeats, and of those one layer's share.
+ * Prices a function.  With `body`, of a piece of layers only: what is outside
+ * of their repeats goes to `top`, the share of one layer to `body`.
  */
 static void
-price(struct pricing *p, const struct kernel_list *l, double trips,
+price(struct pricing *p, const struct kernel_list *l, double iterations,
       struct price_func *top, struct price_func *body)
 {
 	uint32_t i;
@@ -319,28 +324,31 @@ price(struct pricing *p, const struct kernel_list *l, double trips,
 			price_list(p, k->body, top);
 		} else {
 			price_list(p, k->body, &once);
-			price_add(body, &once, 1 / trips);
+			price_add(body, &once, 1 / iterations);
 		}
 	}
 }
 
-/* Where a piece's price goes: its own, or of what all pieces have. */
+/*
+ * Where the price of a piece's function goes: to the piece, or to PIECE_TOP,
+ * what all functions have.
+ */
 struct where {
 	struct price_func *top, *body;
-	double trips;
+	double iterations;
 	struct price_func spare;
 };
 
 static void
-go(const struct search_width *w, uint32_t stage, struct price_func *first,
+go(const struct search_sharding *w, uint32_t stage, struct price_func *first,
    size_t step, struct where *to)
 {
 	uint32_t piece = w->on->piece_of[stage];
 	bool layers = piece >= PIECE_BODY;
-	bool again = stage > 1;		/* the first one tells it for all */
+	bool again = stage > 1;		/* the first piece sets PIECE_TOP */
 
 	memset(to, 0, sizeof *to);
-	to->trips = (double)w->on->trips[stage];
+	to->iterations = (double)w->on->iterations[stage];
 	to->body = layers ? first + piece * step : NULL;
 	to->top = !layers ? first + piece * step
 		: again ? &to->spare : first + PIECE_TOP * step;
@@ -352,7 +360,7 @@ price_function(const struct search *s, struct pricing *p,
 {
 	if (f) {
 		price_choose_parts(p, s->base.chunks, k->of[f]->top);
-		price(p, k->of[f]->top, to->trips, to->top, to->body);
+		price(p, k->of[f]->top, to->iterations, to->top, to->body);
 	}
 }
 
@@ -373,11 +381,13 @@ colls(const struct kernel_list *l, uint32_t axes)
 }
 
 /*
- * Another dp makes one axis longer, and moves those apart that are outside of
- * it: nothing changes for stages that exchange nothing along any of these.
+ * Whether the price of stages depends on dp.  Another dp makes one axis longer,
+ * and moves ranks apart along the axes outside of it: no price changes if
+ * stages exchange nothing along any of these.
  */
 static bool
-depends_on_dp(const struct search_width *w, const struct search_kernels *list)
+depends_on_dp(const struct search_sharding *w,
+	      const struct search_kernels *list)
 {
 	struct ir_module *m = w->m;
 	axis_id dp = search_axis(m, "dp");
@@ -396,7 +406,7 @@ depends_on_dp(const struct search_width *w, const struct search_kernels *list)
 }
 
 static void
-price_pieces(struct search *s, struct search_width *w,
+price_pieces(struct search *s, struct search_sharding *w,
 	     struct search_kernels *list, struct search_cost *c,
 	     uint32_t dev, struct arena *a)
 {
@@ -415,9 +425,12 @@ price_pieces(struct search *s, struct search_width *w,
 	}
 }
 
-/* On each group at first, for floors; then on several if a rank has them. */
+/*
+ * Prices stages: on all single device groups first, for lower bounds; then on a
+ * set of several, if a rank spans them.
+ */
 static void
-price_stages(struct search *s, struct search_width *w, struct search_cost *c,
+price_stages(struct search *s, struct search_sharding *w, struct search_cost *c,
 	     uint32_t dev)
 {
 	struct search_kernels *list = kernels_at(s, w, &w->by_microbatch,
@@ -430,22 +443,26 @@ price_stages(struct search *s, struct search_width *w, struct search_cost *c,
 			price_pieces(s, w, list, c, i, &s->keep);
 		}
 		list->any_dp = depends_on_dp(w, list) ? NULL : c;
-		search_add_floor(s, w, list);
+		search_add_lower_bound(s, w, list);
 		search_add_known(s, w, &w->key, c);
 	}
 	if (!c->on[dev]) {
 		price_pieces(s, w, list, c, dev, &s->keep);
 	}
-	if (list->any_dp && s->devs.n == 1) {	/* nobody asks again */
+	/* its kernels are not needed again */
+	if (list->any_dp && s->devs.n == 1) {
 		arena_release(&list->mem);
 		list->of = NULL;
 	}
 	arena_release(&w->ctx.tmp);
 }
 
-/* Sums over all of the pipeline cross what all its ranks lie on. */
+/*
+ * Prices updates.  Sums over all ranks of the pipeline cross all device groups
+ * that these are on.
+ */
 static void
-price_updates(struct search *s, struct search_width *w,
+price_updates(struct search *s, struct search_sharding *w,
 	      const struct search_try *t, struct search_update *u,
 	      uint32_t dev)
 {
@@ -480,11 +497,11 @@ search_choices(struct search *s, const struct search_key *key,
 	if (c->choices.n) {
 		return;
 	}
-	w = width(s, key, t)->on;
+	w = sharding_of(s, key, t)->on;
 	more = (double)c->microbatch / (double)w->at.microbatch;
 	if (!w->chosen) {
 		w->chosen = true;
-		search_front(s, w);
+		search_find_choices(s, w);
 	}
 	c->choices.n = c->choices.cap = w->choices.n;
 	c->choices.at = arena_dup(&s->keep, w->choices.at,
@@ -504,7 +521,7 @@ struct search_cost *
 search_cost_of(struct search *s, const struct search_key *key,
 	       const struct search_try *t)
 {
-	struct search_width *w = width(s, key, t);
+	struct search_sharding *w = sharding_of(s, key, t);
 	struct search_cost *c;
 
 	if (w->bad) {
@@ -529,11 +546,11 @@ void
 search_price(struct search *s, const struct search_key *key,
 	     const struct search_try *t, struct search_cost *c, uint32_t dev)
 {
-	struct search_width *w;
+	struct search_sharding *w;
 
 	if (!c->on[dev]) {
-		w = width(s, key, t);
-		search_open_again(s, w);
+		w = sharding_of(s, key, t);
+		search_reopen(s, w);
 		set_mesh(w, &w->key, t);
 		price_stages(s, w, c, dev);
 	}
@@ -543,7 +560,7 @@ struct search_update *
 search_update_of(struct search *s, const struct search_key *key,
 		 const struct search_try *t)
 {
-	struct search_width *w = search_with_updates(width(s, key, t));
+	struct search_sharding *w = search_with_updates(sharding_of(s, key, t));
 	struct search_update *u;
 
 	for (u = w->updates; u; u = u->next) {
@@ -568,14 +585,14 @@ search_price_update(struct search *s, const struct search_key *key,
 		    const struct search_try *t, struct search_update *u,
 		    uint32_t dev)
 {
-	struct search_width *w;
+	struct search_sharding *w;
 	struct search_key own;
 
 	if (!u->on[dev]) {
-		w = search_with_updates(width(s, key, t));
+		w = search_with_updates(sharding_of(s, key, t));
 		own = w->key;
 		own.offload = key->offload;
-		search_open_again(s, w);
+		search_reopen(s, w);
 		set_mesh(w, &own, t);
 		if (plan_offload(w->m) != own.offload) {
 			search_write_plan(s, w->on, &own, t, w->m);
@@ -585,15 +602,15 @@ search_price_update(struct search *s, const struct search_key *key,
 }
 
 double
-search_hop(struct search *s, const struct search_key *key,
+search_hop_us(struct search *s, const struct search_key *key,
 	   const struct search_try *t, struct search_cost *c)
 {
 	struct target_devs all;
-	struct search_width *w;
+	struct search_sharding *w;
 
 	if (t->g->pp > 1 && c->hop_pp != t->g->pp) {
-		w = width(s, key, t);
-		search_open_again(s, w);
+		w = sharding_of(s, key, t);
+		search_reopen(s, w);
 		set_mesh(w, &w->key, t);
 		search_devs(s, t->g, &s->tmp, &all);
 		c->hop_pp = t->g->pp;
@@ -606,7 +623,7 @@ search_hop(struct search *s, const struct search_key *key,
 }
 
 void
-search_price_as(struct search *s, struct search_width *w,
+search_price_as(struct search *s, struct search_sharding *w,
 		const struct search_key *key, const struct search_try *t)
 {
 	struct search_cost c = { .microbatch = t->microbatch,
@@ -614,7 +631,7 @@ search_price_as(struct search *s, struct search_width *w,
 	struct search_kernels list = { .size = t->microbatch };
 	uint32_t i;
 
-	search_open_again(s, w);
+	search_reopen(s, w);
 	arena_init(&list.mem, &s->m->ctx->mem);
 	c.on = arena_alloc(&list.mem, s->devs.n * sizeof *c.on);
 	list.of = arena_alloc(&list.mem, w->m->funcs.n * sizeof *list.of);

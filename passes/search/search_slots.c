@@ -1,17 +1,17 @@
 /*
- * How many microbatches a schedule has in flight, by stage and by rank: what
- * each of them holds takes a slot.
+ * How many microbatches a schedule has in flight, by stage and by rank: each of
+ * them needs a slot for what is saved for backward.
  */
 #include "passes/search/search_parts.h"
 
-/* From which part of a microbatch to which a slot is held. */
+/* The parts of a microbatch between which a slot of each span is held. */
 static const struct { uint8_t from, to; } spans[SEARCH_NSPANS] = {
 	[MEMORY_TO_INPUT] = { SCHED_FORWARD, SCHED_INPUT },
 	[MEMORY_TO_WEIGHTS] = { SCHED_FORWARD, SCHED_WEIGHTS },
 	[MEMORY_BETWEEN] = { SCHED_INPUT, SCHED_WEIGHTS }
 };
 
-/* Of a span: held now, and at most till now. */
+/* Slots of a span: now, and the most so far. */
 struct holding {
 	uint32_t now, most;
 };
@@ -24,7 +24,7 @@ begin(struct holding *h)
 	}
 }
 
-/* Along one rank's list: what begins there is held until it ends. */
+/* Counts along one rank's list of actions; the most on the rank. */
 static uint32_t
 count_span(const struct sched_list *l, uint32_t span, struct holding *stages)
 {
@@ -51,7 +51,7 @@ count_span(const struct sched_list *l, uint32_t span, struct holding *stages)
 	return all.most;
 }
 
-/* As the schedule's lists have it. */
+/* Counts all ranks and stages. */
 static void
 count_all(struct search *s, struct search_slots *k, const struct sched *x,
 	  uint32_t span)
@@ -68,7 +68,10 @@ count_all(struct search *s, struct search_slots *k, const struct sched *x,
 	}
 }
 
-/* A backward that is not split ends both, and all between its halves. */
+/*
+ * Without a split, backward ends both spans at once, and nothing is held
+ * between halves.
+ */
 static void
 set_whole(struct search_slots *k, const struct sched *x)
 {
@@ -81,7 +84,7 @@ set_whole(struct search_slots *k, const struct sched *x)
 	}
 }
 
-/* Of so many microbatches. */
+/* Sets k for a schedule of so many microbatches. */
 static void
 count_slots(struct search *s, struct search_slots *k, uint32_t nmicrobatches)
 {
@@ -103,7 +106,7 @@ count_slots(struct search *s, struct search_slots *k, uint32_t nmicrobatches)
 	count_all(s, k, x, MEMORY_BETWEEN);
 }
 
-/* What the last microbatch brings, so many times more. */
+/* Adds k->times times what the last microbatch adds. */
 static void
 add_slots(struct search *s, struct search_slots *k)
 {

@@ -1,8 +1,8 @@
 /*
- * What may be chosen: the model's facts, and degrees.  A degree divides
- * the number of devices, or is pinned.  Tensors are split over two nodes at
- * the most; a context is split where sequences are long, or too few to keep
- * all devices busy, each with a microbatch.
+ * The space: facts of the model, and degrees.  A degree divides the number of
+ * devices, or is pinned.  Tensors are split over two nodes at the most; a
+ * context is split where sequences are long, or too few to keep all devices
+ * busy with a microbatch each.
  */
 #include "passes/search/search_parts.h"
 #include "passes/plan/plan_keys.h"
@@ -11,11 +11,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LONG_CONTEXT 8192	/* positions; below, cp only adds talk */
-/* A width is placed for degrees that leave so much to activations, if any. */
-#define ROOM 0.6
+/* positions; cp is tried above, or for few sequences */
+#define LONG_CONTEXT 8192
+/*
+ * Weights, gradients and states of the degrees that a sharding is placed for
+ * fill at most this part of a device, if any such degrees exist: others are
+ * guessed to take TIGHT times as long.
+ */
+#define MOST_FILLED 0.6
 #define TIGHT 1.5
-#define TENSOR 0.1		/* a guess, too: for each halving */
+#define TENSOR 0.1		/* guessed cost of each doubling of a degree */
 #define CONTEXT 0.05
 #define EXPERT 0.02
 
@@ -45,7 +50,7 @@ find_pins(struct search *s)
 					   "none") != 0;
 }
 
-/* Outermost repeats that carry values forward: the layers. */
+/* Finds kinds of layers: outermost repeats that carry values forward. */
 static bool
 find_kinds(struct search *s)
 {
@@ -71,14 +76,14 @@ find_kinds(struct search *s)
 			return false;
 		}
 		k->first = s->nlayers;
-		k->trips = ir_attr_int(m, n, IR_ATTR_COUNT, 1);
-		s->nlayers += k->trips;
+		k->iterations = ir_attr_int(m, n, IR_ATTR_COUNT, 1);
+		s->nlayers += k->iterations;
 		s->nkinds++;
 	}
 	return true;
 }
 
-/* The quickest rate that any operand of the model could run at. */
+/* Rates of 8 bits are left out. */
 double
 search_float_rate(const struct target_device *d)
 {
@@ -120,8 +125,8 @@ part_of(const struct pass_sums *sums, enum pass_group group)
 }
 
 /*
- * Half of attention is left out of a causal one, and what is not a
- * contraction is left out here: this is a bound.
+ * Sets the work of a step.  Half of attention, which a causal mask leaves out,
+ * and all that is not a contraction do not count: this is for a lower bound.
  */
 static bool
 find_work(struct search *s)
@@ -154,7 +159,7 @@ span_of(const struct search *s, const char *key)
 	return x ? x->span : (struct span){ 0, 0 };
 }
 
-/* ---- seats ---- */
+/* ---- device groups ---- */
 
 const struct target_group *
 search_quickest(const struct search *s)
@@ -178,7 +183,7 @@ dev_of(const struct search *s, const struct target_group *g)
 	return i;
 }
 
-/* Groups that are not like another one first. */
+/* Lists all distinct device groups first, then sets of adjacent ones. */
 static void
 find_devs(struct search *s)
 {
@@ -232,7 +237,7 @@ search_devs_of_ranks(const struct search *s, const struct search_group *g,
 }
 
 double
-search_scratch(const struct search *s, uint32_t dev)
+search_capacity(const struct search *s, uint32_t dev)
 {
 	return floor(target_free_bytes(s->devs.at[dev]));
 }
@@ -274,7 +279,7 @@ search_open(struct search *s)
 
 /* ---- degrees ---- */
 
-/* What a degree may be, ascending. */
+/* Legal values of a degree, ascending. */
 struct degrees {
 	VEC(int64_t) at;
 };
@@ -316,8 +321,8 @@ search_may_offload(const struct search *s)
 }
 
 /*
- * ZeRO cuts among all ranks that hold the same: experts' tensors among those
- * of dp and cp, all others among those of ep, too.
+ * ZeRO splits among all ranks that hold the same: tensors of experts among
+ * those of dp and cp, all others among those of ep, too.
  */
 double
 search_least_bytes(const struct search *s, const struct search_group *g,
@@ -326,7 +331,7 @@ search_least_bytes(const struct search *s, const struct search_group *g,
 	double ranks = (double)(g->tp * g->pp), ep = (double)g->ep, least = 0;
 	int i;
 
-	for (i = 0; i < (offload ? 2 : 3); i++) {	/* states last */
+	for (i = 0; i < (offload ? 2 : 3); i++) {	/* 2: states */
 		double all = s->static_bytes[i] / ranks;
 		double cut = zero >= 3 - i ? (double)(g->dp * g->cp) : 1;
 		double others = zero >= 3 - i ? cut * ep : 1;
@@ -338,8 +343,8 @@ search_least_bytes(const struct search *s, const struct search_group *g,
 }
 
 /*
- * A pipeline waits for its first microbatch, with as many stages a rank as
- * there are layers for; splitting tensors or contexts has its price.
+ * The guessed step: the bubble of a pipeline with as many stages a rank as
+ * there are layers for, and a fixed cost for each doubling of tp, cp and ep.
  */
 static double
 guess_us(const struct search *s, const struct search_group *g, int64_t share)
@@ -355,8 +360,8 @@ guess_us(const struct search *s, const struct search_group *g, int64_t share)
 }
 
 /*
- * What ranks exchange in each microbatch with the mildest ZeRO that leaves
- * room: nothing where that is 0 or 1.
+ * Lower bound of the exchange in each microbatch with the mildest ZeRO that
+ * fits: nothing where that is 0 or 1.
  */
 static double
 strict_us(const struct search *s, const struct search_group *g)
@@ -371,7 +376,7 @@ strict_us(const struct search *s, const struct search_group *g)
 	}
 	while (!s->pinned[PIN_ZERO] && key.zero < 3 &&
 	       search_least_bytes(s, g, key.zero, search_may_offload(s)) >
-	       g->room) {
+	       g->capacity) {
 		key.zero++;
 	}
 	t.nmicrobatches = search_microbatches(s, g, mb);
@@ -382,27 +387,27 @@ strict_us(const struct search *s, const struct search_group *g)
 static bool
 is_tight(const struct search *s, const struct search_group *g)
 {
-	return search_least_bytes(s, g, 1, false) > ROOM * g->room;
+	return search_least_bytes(s, g, 1, false) > MOST_FILLED * g->capacity;
 }
 
-/* Of all ranks: how many of the quickest devices they are worth. */
+/* The ranks of g in units of the quickest devices.  Sets g->capacity. */
 static double
 worth(struct search *s, struct search_group *g)
 {
-	double best = best_rate(s), all = 0, room = 0;
+	double best = best_rate(s), all = 0, capacity = 0;
 	uint32_t *dev, i;
 
 	if (s->devs.n == 1) {
-		g->room = search_scratch(s, 0);
+		g->capacity = search_capacity(s, 0);
 		return (double)g->used;
 	}
 	dev = search_devs_of_ranks(s, g, &s->tmp);
 	for (i = 0; i < (uint32_t)g->pp; i++) {
 		all += rate_of(s->devs.at[dev[i]]) / best;
-		room += search_scratch(s, dev[i]);
+		capacity += search_capacity(s, dev[i]);
 	}
 	arena_release(&s->tmp);
-	g->room = room / (double)g->pp;
+	g->capacity = capacity / (double)g->pp;
 	return all * (double)g->used / (double)g->pp;
 }
 
@@ -430,7 +435,7 @@ by_degrees(const struct search_group *x, const struct search_group *y)
 {
 	int64_t p = x->tp * x->cp * x->pp, q = y->tp * y->cp * y->pp;
 
-	if (p != q) {	/* less to talk about, less to wait for */
+	if (p != q) {	/* less communication, less waiting */
 		return p < q ? -1 : 1;
 	}
 	if (x->tp != y->tp) {
@@ -498,7 +503,7 @@ search_groups(struct search *s)
 	const struct plan *b = &s->base;
 	struct degrees d[PLAN_NAXES];
 	struct search_group g;
-	int64_t most = 0;	/* of a node's devices */
+	int64_t most = 0;	/* of devices of a node */
 	uint32_t i;
 
 	for (i = 0; i < s->ngroups; i++) {
@@ -526,14 +531,14 @@ search_groups(struct search *s)
 
 #define MANY 256	/* degrees */
 
-/* Prices the first plan of a width, or what is like it. */
+/* Finds a bound for the sharding of a key, or prices it. */
 static void
 survey(struct search *s, const struct search_key *key,
        const struct search_try *t)
 {
 	struct search_cost *c;
 
-	search_foresee(s, key, t);
+	search_bound_sharding(s, key, t);
 	if (!search_is_known(s, key, t)) {
 		c = search_cost_of(s, key, t);
 		if (c) {
@@ -543,11 +548,11 @@ survey(struct search *s, const struct search_key *key,
 }
 
 /*
- * Where degrees are many, the guess is a bad one: at the far end of a large
- * cluster, launches and what is exchanged outweigh the work.
+ * Where degrees are many, the guess is bad: with thousands of devices, launches
+ * and communication outweigh arithmetic.
  */
 void
-search_survey(struct search *s)
+search_sort_groups(struct search *s)
 {
 	struct search_try t = { .sched = sched_find("1f1b") };
 	struct search_key key = { .sequence = s->base.sequence };
@@ -573,7 +578,7 @@ search_survey(struct search *s)
 		key.solo = s->nlayers < 3 && g->pp == 1;
 		survey(s, &key, &t);
 		g->guess_us = fmax(g->guess_us,
-				   search_floor_us(s, &key, &t) +
+				   search_lower_bound_us(s, &key, &t) +
 				   strict_us(s, g));
 	}
 	qsort(s->groups.at, s->groups.n, sizeof *s->groups.at, by_guess);

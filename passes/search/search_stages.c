@@ -1,6 +1,6 @@
 /*
- * Stages out of pieces: what any run of layers costs and holds, and the
- * layers by stage for which the slowest is quickest.
+ * Stages composed of pieces: time and bytes of any run of layers, and the
+ * layers by stage for which the slowest stage is quickest.
  */
 #include "passes/search/search_parts.h"
 
@@ -8,7 +8,7 @@
 #include <string.h>
 
 void
-search_count(const struct search *s, int64_t lo, int64_t hi,
+search_count_pieces(const struct search *s, int64_t lo, int64_t hi,
 	     double n[PIECE_MAX])
 {
 	bool first = lo == 0, last = hi == s->nlayers;
@@ -17,23 +17,24 @@ search_count(const struct search *s, int64_t lo, int64_t hi,
 	memset(n, 0, PIECE_MAX * sizeof *n);
 	n[PIECE_FIRST] = first;
 	n[PIECE_LAST] = last;
-	/* both bring what every function has */
+	/* each of them includes what every function has */
 	n[PIECE_TOP] = 1 - (int)first - (int)last;
 	for (k = 0; k < s->nkinds; k++) {
-		int64_t from = s->kinds[k].first, to = from + s->kinds[k].trips;
+		int64_t from = s->kinds[k].first;
+		int64_t to = from + s->kinds[k].iterations;
 
 		from = from > lo ? from : lo;
 		to = to < hi ? to : hi;
 		n[PIECE_BODY + k] = to > from ? (double)(to - from) : 0;
 	}
-	if (s->nkinds > 0) {	/* they have a layer in them */
+	if (s->nkinds > 0) {	/* each of them includes a layer */
 		n[PIECE_BODY] -= first;
 		n[PIECE_BODY + s->nkinds - 1] -= last;
 	}
 }
 
 bool
-search_alike(const struct search *s, int64_t was, int64_t lo, int64_t hi)
+search_same_stage(const struct search *s, int64_t was, int64_t lo, int64_t hi)
 {
 	uint32_t k;
 
@@ -43,7 +44,7 @@ search_alike(const struct search *s, int64_t was, int64_t lo, int64_t hi)
 	for (k = 0; k < s->nkinds; k++) {
 		int64_t from = s->kinds[k].first;
 
-		if (from <= was && hi <= from + s->kinds[k].trips) {
+		if (from <= was && hi <= from + s->kinds[k].iterations) {
 			return true;
 		}
 	}
@@ -58,7 +59,7 @@ search_stage_price(const struct search *s, const struct search_cost *c,
 	double n[PIECE_MAX];
 	int i, k;
 
-	search_count(s, lo, hi, n);
+	search_count_pieces(s, lo, hi, n);
 	memset(out, 0, SCHED_NKINDS * sizeof *out);
 	for (i = 0; i < PIECE_BODY + (int)s->nkinds; i++) {
 		for (k = 0; n[i] != 0 && k < SCHED_NKINDS; k++) {
@@ -75,8 +76,8 @@ search_update_price(const struct search *s, const struct search_update *u,
 	double n[PIECE_MAX];
 	int i;
 
-	search_count(s, lo, hi, n);
-	n[PIECE_TOP]--;		/* once a rank, not once a stage */
+	search_count_pieces(s, lo, hi, n);
+	n[PIECE_TOP]--;		/* once a rank; the caller adds it */
 	for (i = 0; i < PIECE_BODY + (int)s->nkinds; i++) {
 		if (n[i] != 0) {
 			price_add(out, &u->on[dev][i], n[i]);
@@ -91,7 +92,7 @@ sum(const struct search *s, const double piece[PIECE_MAX], int64_t lo,
 	double n[PIECE_MAX], all = 0;
 	int i;
 
-	search_count(s, lo, hi, n);
+	search_count_pieces(s, lo, hi, n);
 	for (i = 0; i < PIECE_BODY + (int)s->nkinds; i++) {
 		all += n[i] * piece[i];
 	}
@@ -120,8 +121,8 @@ search_whole_bytes(const struct search *s, const struct search_update *u,
 }
 
 /*
- * Layers of a repeat are updated together; other pieces one behind another,
- * or so it is hoped: the arena of the plan itself has the last word.
+ * Layers of a repeat are updated together, other pieces one after another: an
+ * estimate, which the arena of the programs replaces at the end.
  */
 double
 search_update_temp(const struct search *s, const struct search_update *u,
@@ -130,7 +131,7 @@ search_update_temp(const struct search *s, const struct search_update *u,
 	double n[PIECE_MAX], most = 0;
 	int i;
 
-	search_count(s, lo, hi, n);
+	search_count_pieces(s, lo, hi, n);
 	for (i = 0; i < PIECE_BODY + (int)s->nkinds; i++) {
 		most = fmax(most, n[i] * u->temp[i]);
 	}
@@ -144,7 +145,7 @@ search_stage_bytes(const struct search *s, const struct search_cost *c,
 	double n[PIECE_MAX];
 	int i, k;
 
-	search_count(s, lo, hi, n);
+	search_count_pieces(s, lo, hi, n);
 	memset(out, 0, sizeof *out);
 	for (i = 0; i < PIECE_BODY + (int)s->nkinds; i++) {
 		for (k = 0; k < SEARCH_NSPANS; k++) {
@@ -165,7 +166,8 @@ per_layer(const struct search *s, const double each[SEARCH_MAX_KINDS],
 	uint32_t k;
 
 	for (k = 0; k < s->nkinds; k++) {
-		int64_t from = s->kinds[k].first, to = from + s->kinds[k].trips;
+		int64_t from = s->kinds[k].first;
+		int64_t to = from + s->kinds[k].iterations;
 
 		from = from > lo ? from : lo;
 		to = to < hi ? to : hi;
@@ -182,15 +184,15 @@ search_extra_us(const struct search *s, const struct search_choice *c,
 }
 
 double
-search_less(const struct search *s, const struct search_choice *c, int64_t lo,
-	    int64_t hi)
+search_saved_bytes(const struct search *s, const struct search_choice *c,
+		   int64_t lo, int64_t hi)
 {
 	return per_layer(s, c->less, lo, hi);
 }
 
 /* ---- layers by stage ---- */
 
-/* What all stages have on a seat, and what the first and last have more. */
+/* Time of stages on a device group, and what the first and last add. */
 struct speed {
 	bool known;
 	double kind_us[SEARCH_MAX_KINDS];	/* of a layer */
@@ -219,7 +221,7 @@ find_speed(const struct search *s, const struct search_fn *f,
 	out->known = true;
 	for (k = 0; k < s->nkinds; k++) {
 		out->kind_us[k] = piece_us(f, PIECE_BODY + (int)k);
-		out->all_us += (double)s->kinds[k].trips * out->kind_us[k];
+		out->all_us += (double)s->kinds[k].iterations * out->kind_us[k];
 	}
 	out->top_us = piece_us(f, PIECE_TOP);
 	out->before_us = piece_us(f, PIECE_FIRST) - out->top_us -
@@ -230,13 +232,16 @@ find_speed(const struct search *s, const struct search_fn *f,
 		       fabs(out->after_us);
 }
 
-/* Layers that were given out within a limit. */
+/* Result of assigning layers within a limit. */
 struct filled {
-	double most;		/* of any stage: with no more it is the same */
-	double next;		/* the least limit with which it is not */
+	/* time of the slowest stage: the same layers result with this limit */
+	double most;
+	double next;		/* the least limit with which others result */
 };
 
-/* How many more of `most` layers, of so much each, are run in time. */
+/*
+ * How many of `most` layers, of each_us, a stage of us runs within the limit.
+ */
 static int64_t
 in_time(double us, double each_us, double limit, int64_t most)
 {
@@ -254,8 +259,8 @@ in_time(double us, double each_us, double limit, int64_t most)
 }
 
 /*
- * From the last of `left` layers down to `least`: as many as the stage runs
- * in time, and one at the least.  What it takes then comes in `us`.
+ * Takes layers from `left` down to `least`: as many as the stage runs within
+ * the limit, and one at the least.  Adds their time to `us`.
  */
 static int64_t
 fill_stage(const struct search *s, const struct speed *x, int64_t left,
@@ -285,9 +290,8 @@ fill_stage(const struct search *s, const struct speed *x, int64_t left,
 }
 
 /*
- * From the last stage to the first, which holds more microbatches and so
- * gets what is left: as many layers as can be run in time.  True if that is
- * all layers.
+ * Assigns layers from the last stage to the first, which holds most
+ * microbatches and so gets what is left.  True if all layers are assigned.
  */
 static bool
 fill(const struct search *s, const struct speed *speed, const uint32_t *dev,
@@ -314,8 +318,8 @@ fill(const struct search *s, const struct speed *speed, const uint32_t *dev,
 }
 
 /*
- * Halves what is between a limit below which it cannot be done and one with
- * which it can, and goes on from there to where layers change.
+ * Bisects between a limit that is too low and one that is not, and goes on from
+ * there to the limits at which layers change.
  */
 static void
 balance(const struct search *s, const struct search_cost *c, uint32_t nstages,
@@ -346,7 +350,7 @@ balance(const struct search *s, const struct search_cost *c, uint32_t nstages,
 	fill(s, speed, dev, nstages, hi, layers, &f);
 }
 
-/* Where all seats are alike, only the number of stages matters. */
+/* If all devices are the same, only the number of stages matters. */
 void
 search_balance(struct search *s, struct search_cost *c, uint32_t nstages,
 	       const uint32_t *dev, int64_t *layers)

@@ -1,7 +1,7 @@
 /*
- * One plan of a width: its stages, what they rebuild, whether it fits, and how
- * long its step is.  Bounds come first: the schedule is run only if the sum of
- * its parts may still win.
+ * One plan of a sharding: layers by stage, what they recompute, whether it
+ * fits, and how long its step is.  Bounds come first: the schedule is run only
+ * if the sum of its parts may still win.
  */
 #include "passes/search/search_trial.h"
 
@@ -9,7 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A step that is guessed this far above the best is not made. */
+/*
+ * The programs of a step that is guessed this far above the best are not made.
+ */
 #define NO_MORE 1.02
 
 /* ---- its stages ---- */
@@ -31,17 +33,17 @@ static void
 take(struct trial *x, const struct trial_fit *f)
 {
 	struct search_report *out = x->s->out;
-	uint32_t top = search_top(x->s), i;
+	uint32_t top = search_nkept(x->s), i;
 	struct search_found e = {
 		.step_us = x->p.step_us, .bytes = (int64_t)f->most,
-		.room = (int64_t)(f->most - f->over), .fullest = f->fullest
+		.capacity = (int64_t)(f->most - f->over), .fullest = f->fullest
 	};
 
 	if (e.step_us >= x->s->worst_us) {
 		return;
 	}
 	trial_plan(x, &e.plan);
-	if (out->found.n < top) {	/* else the last one goes */
+	if (out->found.n < top) {	/* else it replaces the last one */
 		VEC_PUSH(x->s->a, &out->found, e);
 	}
 	for (i = out->found.n - 1; i > 0 &&
@@ -52,7 +54,7 @@ take(struct trial *x, const struct trial_fit *f)
 	search_set_worst(x->s);
 }
 
-/* ---- the microbatch that a width is placed for ---- */
+/* ---- the microbatch that a sharding is placed for ---- */
 
 struct search_best *
 trial_best(const struct trial *x)
@@ -60,7 +62,7 @@ trial_best(const struct trial *x)
 	uint32_t i;
 
 	for (i = 0; i < x->s->bests.n; i++) {
-		if (search_same_width(&x->s->bests.at[i].key, &x->key)) {
+		if (search_same_sharding(&x->s->bests.at[i].key, &x->key)) {
 			return &x->s->bests.at[i];
 		}
 	}
@@ -68,15 +70,15 @@ trial_best(const struct trial *x)
 }
 
 /*
- * So much of what it takes, a plan may take at the least if its width is
- * placed for it: the first way through the space is to find that out.
+ * Lower bound factor of a step: in the guessing walk, the sharding may later be
+ * placed for this microbatch, which may take less.
  */
 static double
 own(const struct trial *x)
 {
-	const struct search_key *key = x->stand ? &x->stand->key : &x->key;
+	const struct search_key *key = x->proxy ? &x->proxy->key : &x->key;
 
-	return (x->s->guessing || x->stand) &&
+	return (x->s->guessing || x->proxy) &&
 	       search_placed_for(x->s, key) != x->t->microbatch
 		? SEARCH_OWN : 1;
 }
@@ -105,18 +107,21 @@ trial_least(struct trial *x, double us)
 	x->least_us = fmin(x->least_us, us);
 }
 
-/* So much of what is composed, it takes at the least. */
+/* Lower bound factor of what is composed. */
 static double
-sure(const struct trial *x)
+least_share_of(const struct trial *x)
 {
-	return own(x) / (x->state == TRIAL_MADE || x->stand ? 1 : NO_MORE);
+	return own(x) / (x->state == TRIAL_MADE || x->proxy ? 1 : NO_MORE);
 }
 
-/* With what it takes beside its pipeline. */
+/*
+ * Whether its lower bound, with what it takes beside its pipeline, is above
+ * what was found.
+ */
 static bool
 is_above(struct trial *x, double beside_us)
 {
-	double us = (x->bound_us + beside_us) * sure(x);
+	double us = (x->bound_us + beside_us) * least_share_of(x);
 
 	if (us < x->s->worst_us) {
 		return false;
@@ -126,13 +131,13 @@ is_above(struct trial *x, double beside_us)
 	return true;
 }
 
-/* By its pipeline, and what a stand-in is known to have beside it. */
+/* By its pipeline, and of a proxy what data ranks exchange, too. */
 static bool
 is_pipe_above(struct trial *x)
 {
-	return is_above(x, !x->stand ? 0
+	return is_above(x, !x->proxy ? 0
 			: search_data_us(x->s, &x->key, x->t,
-					 search_has_exchange(&x->stand->key),
+					 search_has_exchange(&x->proxy->key),
 					 x->bound_us));
 }
 
@@ -146,7 +151,7 @@ is_cut(struct trial *x)
 	return is_pipe_above(x);
 }
 
-/* By a hair less than what is summed when it is composed. */
+/* Rounded down, to be no more than the sum when it is composed. */
 bool
 trial_is_busy(struct trial *x, uint32_t rank)
 {
@@ -156,7 +161,7 @@ trial_is_busy(struct trial *x, uint32_t rank)
 }
 
 bool
-trial_is_late(struct trial *x)
+trial_is_cut(struct trial *x)
 {
 	if (is_cut(x)) {
 		return true;
@@ -166,8 +171,9 @@ trial_is_late(struct trial *x)
 }
 
 /*
- * The first walk finds what a step takes about, and the best microbatch of
- * each width that may be among the best if it is placed for that.
+ * Whether to run the schedule.  The guessing walk finds about how long a step
+ * is, and the best microbatch of each sharding that may be among the best if it
+ * is placed for that.
  */
 static bool
 is_asked_now(struct trial *x, double us)
@@ -179,15 +185,16 @@ is_asked_now(struct trial *x, double us)
 		return true;
 	}
 	x->pipe_us = fmin(x->pipe_us, x->bound_us);
-	trial_least(x, us * sure(x));
+	trial_least(x, us * least_share_of(x));
 	return false;
 }
 
 /*
- * Only what may still win with its update is run.  That is priced last, since
- * few widths get so far; and without it no other ZeRO is ruled out, which
- * may exchange beside its kernels what an update has to wait for.  What fits
- * as it is placed is run anyway: its pipeline says if ZeRO 0 may be better.
+ * Whether it is run, and did.  Only what may still win with its update is run.
+ * That is priced last, since few shardings get so far; and by it no other ZeRO
+ * is ruled out, which may exchange beside its kernels what an update has to
+ * wait for.  What fits without recomputing is run anyway: its pipeline shows
+ * whether ZeRO 0 may be better.
  */
 static bool
 is_run(struct trial *x, enum trial_outcome outcome)
@@ -202,7 +209,7 @@ is_run(struct trial *x, enum trial_outcome outcome)
 	       trial_run(x);
 }
 
-/* As if nothing were built again. */
+/* Whether it is cut even without recomputing. */
 static bool
 is_plain_cut(struct trial *x)
 {
@@ -216,38 +223,40 @@ is_plain_cut(struct trial *x)
 	return cut;
 }
 
-/* What may fit, as it is. */
-static enum trial_scratch
+/*
+ * Whether it fits after all: the way that keeps least is checked with its
+ * programs.
+ */
+static enum trial_verdict
 fits_after_all(struct trial *x, struct trial_fit *f)
 {
 	x->state = TRIAL_GUESSED;
 	return trial_fits(x, f);
 }
 
-/* With its programs made. */
+/* The outcome with its programs made. */
 static enum trial_outcome
 as_made(struct trial *x, enum trial_outcome outcome, struct trial_fit *f)
 {
-	enum trial_scratch has;
+	enum trial_verdict has;
 
 	x->state = TRIAL_MADE;
-	if (outcome == OUTCOME_FITS) {	/* nothing is rebuilt */
+	if (outcome == OUTCOME_FITS) {	/* nothing is recomputed */
 		return outcome;
 	}
 	has = trial_fits(x, f);
-	if (has > TRIAL_LATE) {
+	if (has > TRIAL_CUT) {
 		return OUTCOME_FULL;
 	}
-	return has == TRIAL_LATE || is_cut(x) ? OUTCOME_CUT_TIGHT : outcome;
+	return has == TRIAL_CUT || is_cut(x) ? OUTCOME_CUT_TIGHT : outcome;
 }
 
 /*
- * How it recomputes is guessed first, since making that takes longer; and
- * nothing else, on the first way through the space, which finds out what a
- * step takes about.
+ * The outcome with ways to recompute: guessed first, since making programs
+ * takes longer; in the guessing walk, only guessed.
  */
 static enum trial_outcome
-recomputed(struct trial *x, enum trial_scratch has, struct trial_fit *f)
+recomputed(struct trial *x, enum trial_verdict has, struct trial_fit *f)
 {
 	enum trial_outcome outcome = OUTCOME_FITS;
 	uint32_t i;
@@ -260,7 +269,7 @@ recomputed(struct trial *x, enum trial_scratch has, struct trial_fit *f)
 	}
 	has = has == TRIAL_MAY_FIT ? fits_after_all(x, f) : has;
 	if (has != TRIAL_FITS) {
-		return has == TRIAL_LATE ? OUTCOME_CUT_TIGHT : OUTCOME_FULL;
+		return has == TRIAL_CUT ? OUTCOME_CUT_TIGHT : OUTCOME_FULL;
 	}
 	if (x->s->guessing) {
 		return outcome;
@@ -277,11 +286,11 @@ recomputed(struct trial *x, enum trial_scratch has, struct trial_fit *f)
 	return as_made(x, outcome, f);
 }
 
-/* With ZeRO and layers chosen. */
+/* With ZeRO and layers by stage chosen. */
 static enum trial_outcome
 with_layers(struct trial *x)
 {
-	enum trial_scratch has;
+	enum trial_verdict has;
 	enum trial_outcome outcome;
 	struct trial_fit f;
 
@@ -294,21 +303,22 @@ with_layers(struct trial *x)
 	x->state = isfinite(x->s->worst_us) ? TRIAL_HOPED : TRIAL_GUESSED;
 	has = trial_fits(x, &f);
 	if (has > TRIAL_MAY_FIT) {
-		return has == TRIAL_LATE ? OUTCOME_CUT_TIGHT : OUTCOME_FULL;
+		return has == TRIAL_CUT ? OUTCOME_CUT_TIGHT : OUTCOME_FULL;
 	}
 	outcome = recomputed(x, has, &f);
 	if ((outcome == OUTCOME_FITS || outcome == OUTCOME_TIGHT) &&
 	    is_run(x, outcome)) {
 		note_best(x);
 		trial_least(x, x->p.step_us *
-			      (outcome == OUTCOME_FITS ? own(x) : sure(x)));
+			      (outcome == OUTCOME_FITS ? own(x)
+						       : least_share_of(x)));
 		x->pipe_us = fmin(x->pipe_us, x->p.pipe_us);
 		take(x, &f);
 	}
 	return outcome;
 }
 
-/* Layers after `part` of `of` steps from one spread to the other. */
+/* Sets layers `part` of `of` steps on the way from one spread to the other. */
 static void
 mix_layers(uint32_t n, const int64_t *from, const int64_t *to, int64_t part,
 	   int64_t of, int64_t *layers)
@@ -326,8 +336,9 @@ mix_layers(uint32_t n, const int64_t *from, const int64_t *to, int64_t part,
 }
 
 /*
- * The quickest spread gives quick devices more than they have room for; the
- * nearest to it that fits as it is placed lies on the way from the even one.
+ * The quickest spread of layers may give quick devices more than they hold;
+ * bisects between the even one and that for the nearest that fits without
+ * recomputing.
  */
 static void
 with_fewer(struct trial *x, const int64_t *even, const int64_t *quick)
@@ -349,7 +360,7 @@ with_fewer(struct trial *x, const int64_t *even, const int64_t *quick)
 		mix_layers(x->nstages, even, quick, mid, steps, layers);
 		set_layers(x, layers);
 		outcome = with_layers(x);
-		x->room |= outcome != OUTCOME_FULL;
+		x->may_fit |= outcome != OUTCOME_FULL;
 		if (outcome == OUTCOME_CUT || outcome == OUTCOME_FITS) {
 			lo = mid;
 		} else {
@@ -359,12 +370,13 @@ with_fewer(struct trial *x, const int64_t *even, const int64_t *quick)
 }
 
 /*
- * With a spread of layers, as it is stood in for: OUTCOME_FITS if it may win.
+ * Tries a spread of layers with the bounds of a proxy: OUTCOME_FITS if it may
+ * win.
  */
 static enum trial_outcome
-stood_in(struct trial *x)
+as_proxy(struct trial *x)
 {
-	enum trial_scratch has;
+	enum trial_verdict has;
 	struct trial_fit f;
 
 	x->state = TRIAL_MADE;
@@ -374,17 +386,17 @@ stood_in(struct trial *x)
 	}
 	x->state = TRIAL_GUESSED;
 	has = trial_fits(x, &f);
-	if (has > TRIAL_LATE) {
+	if (has > TRIAL_CUT) {
 		return OUTCOME_FULL;
 	}
-	if (has == TRIAL_LATE || is_cut(x)) {
+	if (has == TRIAL_CUT || is_cut(x)) {
 		return OUTCOME_CUT_TIGHT;
 	}
 	x->may_win = true;
 	return OUTCOME_FITS;
 }
 
-/* The even spread of layers and the quickest one, each by itself. */
+/* Tries the even spread of layers and the quickest one. */
 static enum trial_outcome
 with_spreads(struct trial *x, enum trial_outcome (*with)(struct trial *x))
 {
@@ -397,7 +409,7 @@ with_spreads(struct trial *x, enum trial_outcome (*with)(struct trial *x))
 	set_layers(x, s->pinned[PIN_STAGES] &&
 		   s->base.nstages == x->nstages ? s->base.layers : even);
 	outcome = with(x);
-	x->room |= outcome != OUTCOME_FULL;
+	x->may_fit |= outcome != OUTCOME_FULL;
 	if ((x->t->chunks == 1 || s->devs.n > 1) && x->nstages > 1 &&
 	    !s->even && !s->pinned[PIN_STAGES]) {
 		int64_t *layers = arena_alloc(&s->tmp, bytes);
@@ -406,7 +418,7 @@ with_spreads(struct trial *x, enum trial_outcome (*with)(struct trial *x))
 		set_layers(x, layers);
 		if (memcmp(layers, even, bytes) != 0) {
 			other = with(x);
-			x->room |= other != OUTCOME_FULL;
+			x->may_fit |= other != OUTCOME_FULL;
 			outcome = other > outcome ? other : outcome;
 			if (s->devs.n > 1 && other > OUTCOME_FITS) {
 				with_fewer(x, even, layers);
@@ -417,7 +429,7 @@ with_spreads(struct trial *x, enum trial_outcome (*with)(struct trial *x))
 }
 
 static void
-set_width(struct trial *x, struct search_cost *cost)
+set_sharding(struct trial *x, struct search_cost *cost)
 {
 	x->update = NULL;
 	x->made = NULL;
@@ -427,42 +439,42 @@ set_width(struct trial *x, struct search_cost *cost)
 }
 
 enum trial_outcome
-trial_width(struct trial *x)
+trial_sharding(struct trial *x)
 {
-	set_width(x, search_cost_of(x->s, &x->key, x->t));
+	set_sharding(x, search_cost_of(x->s, &x->key, x->t));
 	return x->cost ? with_spreads(x, with_layers) : OUTCOME_NONE;
 }
 
-/* As what stands for it.  OUTCOME_NONE: it may win, or nothing does. */
+/* Tries the plan with the bounds of the proxy.  OUTCOME_NONE: it may win. */
 static enum trial_outcome
-with_stand(struct trial *x, struct search_stand *stand)
+with_proxy(struct trial *x, struct search_proxy *proxy)
 {
 	enum trial_outcome outcome;
 
-	set_width(x, stand->cost);
-	x->update = stand->update;
-	x->stand = stand;
+	set_sharding(x, proxy->cost);
+	x->update = proxy->update;
+	x->proxy = proxy;
 	x->may_win = false;
-	outcome = with_spreads(x, stood_in);
-	x->stand = NULL;
-	set_width(x, NULL);
+	outcome = with_spreads(x, as_proxy);
+	x->proxy = NULL;
+	set_sharding(x, NULL);
 	return x->may_win ? OUTCOME_NONE : outcome;
 }
 
 enum trial_outcome
-trial_stand_in(struct trial *x)
+trial_proxy(struct trial *x)
 {
-	struct search_stand stand;
+	struct search_proxy proxy;
 	enum trial_outcome outcome;
 
 	if (trial_is_asked(x) ||
-	    !search_stand_in(x->s, &x->key, x->t, false, &stand)) {
+	    !search_find_proxy(x->s, &x->key, x->t, false, &proxy)) {
 		return OUTCOME_NONE;
 	}
-	outcome = with_stand(x, &stand);
-	if (outcome == OUTCOME_NONE && !stand.both &&
-	    search_stand_in(x->s, &x->key, x->t, true, &stand)) {
-		outcome = with_stand(x, &stand);
+	outcome = with_proxy(x, &proxy);
+	if (outcome == OUTCOME_NONE && !proxy.both &&
+	    search_find_proxy(x->s, &x->key, x->t, true, &proxy)) {
+		outcome = with_proxy(x, &proxy);
 	}
 	return outcome;
 }

@@ -1,16 +1,22 @@
 /*
- * One plan, as all widths that its degrees leave open: ZeRO, sequence, and
- * states here or on the host.  What costs time to save memory is tried
- * only where memory asks for it.
+ * One plan with all shardings that its degrees leave open: ZeRO, `sequence`,
+ * and the optimizer's state on the device or the host.  What costs time to save
+ * memory is tried only where memory is short.
  */
 #include "passes/search/search_trial.h"
 
 #include <math.h>
 
-/* Of what another width's placement for that microbatch takes. */
+/*
+ * Factor of the gain that other shardings had from a placement for that
+ * microbatch.
+ */
 #define GAIN 0.995
 
-/* This one, if it is of the width's best plan, near the best of all; or 0. */
+/*
+ * The microbatch that the sharding is to be placed for: that of this plan, if
+ * it is the sharding's best plan and near the best of all; else 0.
+ */
 static int64_t
 own_microbatch(const struct trial *x)
 {
@@ -24,18 +30,21 @@ own_microbatch(const struct trial *x)
 		? mb : 0;
 }
 
-/* ---- what no width is needed for ---- */
+/* ---- by bounds, before anything is placed ---- */
 
-/* Widths that only a rule says are above are counted at the end. */
+/*
+ * Notes a sharding that only a rule leaves out: the report counts these at the
+ * end.
+ */
 static void
 note_rule(struct trial *x)
 {
 	struct search *s = x->s;
-	uint64_t hash = search_hash_width(&x->key);
+	uint64_t hash = search_hash_sharding(&x->key);
 	uint32_t at = 0;
 
 	while ((at = table_find(&s->ruled_out_table, hash, at)) != 0) {
-		if (search_same_width(&s->ruled_out.at[at], &x->key)) {
+		if (search_same_sharding(&s->ruled_out.at[at], &x->key)) {
 			return;
 		}
 	}
@@ -45,7 +54,10 @@ note_rule(struct trial *x)
 	}
 }
 
-/* What it keeps alone has no room, wherever it lies: nothing is placed. */
+/*
+ * Whether weights, gradients and states alone exceed the capacity of a mean
+ * rank.
+ */
 static bool
 is_too_large(const struct trial *x)
 {
@@ -53,10 +65,13 @@ is_too_large(const struct trial *x)
 
 	return !trial_is_asked(x) &&
 	       search_least_bytes(x->s, g, x->key.zero, x->key.offload) >
-	       g->room;
+	       g->capacity;
 }
 
-/* Its lower bound is no less than what was found: it need not be placed. */
+/*
+ * Whether its lower bound is no less than what was found, so that it need not
+ * be placed.
+ */
 static bool
 is_bound_above(struct trial *x)
 {
@@ -68,7 +83,7 @@ is_bound_above(struct trial *x)
 	if (!search_seems_above(s, &x->key, x->t, s->worst_us)) {
 		uint64_t learnt = s->learnt;
 
-		search_foresee(s, &x->key, x->t);
+		search_bound_sharding(s, &x->key, x->t);
 		if (s->learnt == learnt ||
 		    !search_seems_above(s, &x->key, x->t, s->worst_us)) {
 			return false;
@@ -78,7 +93,7 @@ is_bound_above(struct trial *x)
 	return true;
 }
 
-/* ---- what was learnt of a way ---- */
+/* ---- ways that earlier walks tried ---- */
 
 static uint32_t
 way_of(const struct trial *x, int zero, bool offload)
@@ -98,7 +113,7 @@ find_way(const struct trial *x, uint32_t way)
 	return at ? &x->s->ways.at[at] : NULL;
 }
 
-/* It takes no less: rounded down. */
+/* Notes the outcome of a way and the lower bound of its step, rounded down. */
 static void
 note_way(struct trial *x, uint32_t way, enum trial_outcome outcome, double us)
 {
@@ -135,8 +150,8 @@ is_way_above(const struct trial *x, uint32_t way)
 }
 
 /*
- * Whether an earlier walk has seen that it is above.  Of ZeRO 1, what runs
- * says if 0 may be better: both must be.
+ * Whether an earlier walk found its step to be above.  The run of ZeRO 1 shows
+ * whether 0 may be better, so both must be above.
  */
 static bool
 is_seen_above(const struct trial *x, uint32_t way)
@@ -146,7 +161,7 @@ is_seen_above(const struct trial *x, uint32_t way)
 		is_way_above(x, way - 1));
 }
 
-/* What was found to fit then is cut now. */
+/* The outcome of such a way: what fitted then is cut now. */
 static enum trial_outcome
 cut_again(struct trial *x, uint32_t way)
 {
@@ -159,7 +174,7 @@ cut_again(struct trial *x, uint32_t way)
 					     (enum trial_outcome)w->outcome;
 }
 
-/* ---- one width ---- */
+/* ---- one sharding ---- */
 
 static enum trial_outcome
 try_zero(struct trial *x, int zero, bool offload)
@@ -171,7 +186,7 @@ try_zero(struct trial *x, int zero, bool offload)
 	x->key.offload = offload;
 	x->key.microbatch = own_microbatch(x);
 	large = is_too_large(x);
-	/* with 1, it says that nobody needs to ask for 2 and 3 */
+	/* for ZeRO 1 even so: if it is above, 2 and 3 are not tried */
 	if ((!large || zero == 1) && is_bound_above(x)) {
 		trial_least(x, x->s->worst_us);
 		x->s->out->cut++;
@@ -182,16 +197,16 @@ try_zero(struct trial *x, int zero, bool offload)
 		return OUTCOME_FULL;
 	}
 	x->looked = true;
-	outcome = trial_stand_in(x);
+	outcome = trial_proxy(x);
 	if (outcome != OUTCOME_NONE) {
 		x->s->out->cut++;
 		note_rule(x);
 		return outcome;
 	}
-	return trial_width(x);
+	return trial_sharding(x);
 }
 
-/* What had no room with a smaller microbatch has none. */
+/* A way that did not fit with a smaller microbatch does not fit. */
 static enum trial_outcome
 with_zero(struct trial *x, int zero, bool offload)
 {
@@ -200,7 +215,7 @@ with_zero(struct trial *x, int zero, bool offload)
 	enum trial_outcome outcome;
 
 	x->cost = NULL;
-	x->room = x->looked = false;
+	x->may_fit = x->looked = false;
 	if ((x->full & 1u << way) && !trial_is_asked(x)) {
 		x->s->out->full++;
 		return OUTCOME_FULL;
@@ -210,10 +225,11 @@ with_zero(struct trial *x, int zero, bool offload)
 	}
 	x->least_us = INFINITY;
 	outcome = try_zero(x, zero, offload);
-	if (outcome == OUTCOME_FULL && !x->room) {
+	if (outcome == OUTCOME_FULL && !x->may_fit) {
 		x->full |= 1u << way;
 	}
-	if (x->looked || zero == 0) {	/* floors are quick to ask again */
+	/* lower bounds are computed quickly */
+	if (x->looked || zero == 0) {
 		note_way(x, way, outcome, x->least_us);
 	}
 	trial_least(x, least_us);
@@ -222,7 +238,7 @@ with_zero(struct trial *x, int zero, bool offload)
 
 /* ---- ZeRO, sequence, offload ---- */
 
-/* Whether stages may have room if dp cuts nothing. */
+/* Whether stages may fit if dp splits nothing. */
 static bool
 whole_fits(struct trial *x)
 {
@@ -232,7 +248,7 @@ whole_fits(struct trial *x)
 	for (i = 0; i < x->nstages; lo += x->layers[i++]) {
 		if (search_whole_bytes(x->s, trial_update(x), lo,
 				       lo + x->layers[i]) >
-		    search_scratch(x->s, x->dev_of[i])) {
+		    search_capacity(x->s, x->dev_of[i])) {
 			return false;
 		}
 	}
@@ -240,10 +256,10 @@ whole_fits(struct trial *x)
 }
 
 /*
- * Stages take what they took with ZeRO 1, but for what solvers choose among
- * equals; they rebuild no less, since less room is left; and of weights and
- * gradients no less is exchanged.  Of a width that was not placed, its floor
- * says it.
+ * Whether ZeRO 0 may be better than 1.  Stages take what they took with ZeRO 1,
+ * apart from equal placements among which `place` chooses; they recompute no
+ * less, since less memory is free; and no less of weights and gradients is
+ * exchanged.  If no sharding was placed, its lower bound holds for both.
  */
 static bool
 may_be_whole(struct trial *x, enum trial_outcome outcome)
@@ -257,7 +273,7 @@ may_be_whole(struct trial *x, enum trial_outcome outcome)
 		return outcome != OUTCOME_FULL;
 	}
 	if (!whole_fits(x) ||
-	    !isfinite(x->pipe_us)) {	/* nothing of it ran */
+	    !isfinite(x->pipe_us)) {	/* no plan of it was run */
 		note_way(x, way, OUTCOME_CUT, INFINITY);
 		return false;
 	}
@@ -274,7 +290,7 @@ may_be_whole(struct trial *x, enum trial_outcome outcome)
 	return false;
 }
 
-/* The ZeRO that exchanges least for what it saves. */
+/* The ZeRO to begin with: 1 if several ranks have the same weights. */
 static int
 mildest(const struct trial *x)
 {
@@ -294,9 +310,9 @@ strictest(const struct trial *x)
 }
 
 /*
- * Of a step of one microbatch, ZeRO 2 exchanges what milder ones do, and
- * gradients beside backward, not behind it: it takes no less, but for what
- * that hides.
+ * Whether ZeRO 2 may be quicker than `mild`.  In a step of one microbatch it
+ * exchanges the same, but gradients beside backward instead of after it: it
+ * takes no less than the milder one without what that may hide.
  */
 static bool
 may_hide(const struct trial *x, int mild, bool offload)
@@ -309,9 +325,10 @@ may_hide(const struct trial *x, int mild, bool offload)
 }
 
 /*
- * With states here or on the host: a stricter ZeRO only where the mildest one
- * leaves memory tight, and on the host only those that are tight here.  fate
- * is by ZeRO: what became of it here, and set to what becomes of it.
+ * With the state on the device or on the host: a stricter ZeRO is tried only
+ * where the mildest one leaves memory tight, and on the host only those that
+ * are tight on the device. outcome, by ZeRO: that on the device, replaced by
+ * that here.
  */
 static enum trial_outcome
 with_states(struct trial *x, bool offload, enum trial_outcome outcome[4])
@@ -337,7 +354,7 @@ with_states(struct trial *x, bool offload, enum trial_outcome outcome[4])
 	return best;
 }
 
-/* False: nothing fits. */
+/* Tries all of it.  False: nothing fits. */
 static bool
 with_all(struct trial *x)
 {
@@ -359,7 +376,10 @@ with_all(struct trial *x)
 
 /* ---- the whole ---- */
 
-/* By stage, in the order in which schedules hand them to ranks. */
+/*
+ * Sets ranks, device groups and first layers of stages, as schedules assign
+ * stages to ranks.
+ */
 static void
 rank_stages(struct trial *x)
 {
@@ -401,7 +421,8 @@ begin(struct search *s, struct search_try *t)
 }
 
 void
-search_one(struct search *s, struct search_try *t, struct search_seen *seen)
+search_try_plan(struct search *s, struct search_try *t,
+		struct search_seen *seen)
 {
 	const struct search_group *g = t->g;
 	struct trial x;
@@ -425,7 +446,7 @@ search_one(struct search *s, struct search_try *t, struct search_seen *seen)
 }
 
 void
-search_again(struct search *s, const struct plan *p)
+search_retry_plan(struct search *s, const struct plan *p)
 {
 	struct search_try t = {
 		.microbatch = p->microbatch,

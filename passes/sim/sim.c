@@ -7,17 +7,6 @@
 
 #include <string.h>
 
-const char *
-sim_where(const struct sim_rank *k)
-{
-	struct arena *tmp = &k->s->m->ctx->tmp;
-
-	return arena_printf(tmp, "%s in %s%s%s",
-			    ranks_text(k->s->r, k->number),
-			    k->action ? sched_name(tmp, k->action) : "",
-			    k->action ? ", " : "", ir_machine_where(k->e));
-}
-
 /* ---- one rank ---- */
 
 /* The next function of the rank, if there is one in this step. */

@@ -1,6 +1,7 @@
 /*
- * What to say if ranks cannot go on: two that wait for each other in
- * different things, a circle of ranks that wait, or what a step left behind.
+ * Errors if ranks cannot go on: two that wait for each other in different
+ * collectives, a circle of ranks that wait, or transfers that a step left
+ * behind.
  */
 #include "passes/sim/sim_parts.h"
 
@@ -9,7 +10,18 @@
 #define MAX_LINES 8
 
 const char *
-sim_post_text(const struct sim *s, const struct sim_rank *k)
+sim_where(const struct sim_rank *k)
+{
+	struct arena *tmp = &k->s->m->ctx->tmp;
+
+	return arena_printf(tmp, "%s in %s%s%s",
+			    ranks_text(k->s->r, k->number),
+			    k->action ? sched_name(tmp, k->action) : "",
+			    k->action ? ", " : "", ir_machine_where(k->e));
+}
+
+static const char *
+post_text(const struct sim *s, const struct sim_rank *k)
 {
 	const struct ir_post *p = ir_machine_post(k->e);
 	const struct ir_node *n = ir_node(s->m, p->node);
@@ -49,9 +61,9 @@ sim_mismatch(struct sim *s, const struct sim_rank *a,
 {
 	diag_error(s->diags, span_of(s, a), "ranks of one group wait in "
 		   "different collectives: %s in %s",
-		   sim_where(a), sim_post_text(s, a));
+		   sim_where(a), post_text(s, a));
 	diag_note(s->diags, span_of(s, b), "and %s in %s", sim_where(b),
-		  sim_post_text(s, b));
+		  post_text(s, b));
 }
 
 /* ---- nobody can go on ---- */
@@ -185,7 +197,7 @@ sim_stuck(struct sim *s)
 
 		if (k->doing == SIM_WAITS) {
 			diag_note(s->diags, span_of(s, k), "%s waits in %s "
-				  "for%s", sim_where(k), sim_post_text(s, k),
+				  "for%s", sim_where(k), post_text(s, k),
 				  missing_text(s, k));
 			lines++;
 		}

@@ -77,12 +77,7 @@ struct sim {
 	struct sim_result *out;
 };
 
-/* ---- sim.c ---- */
-
-/* "rank 3 (tp=1) in 0F1, stage0_forward/repeat[2]", in ctx->tmp. */
-const char *sim_where(const struct sim_rank *k);
-
-/* ---- sim_match.c: who may go on ---- */
+/* ---- sim_match.c: which ranks may go on ---- */
 
 /* A machine's send; user is its sim_rank. */
 bool sim_send(void *user, const struct ir_node *n, const char *name,
@@ -90,11 +85,11 @@ bool sim_send(void *user, const struct ir_node *n, const char *name,
 /* Gives the rank what it waits for if that is there; *on says whether. */
 bool sim_match(struct sim *s, struct sim_rank *k, bool *on);
 
-/* ---- sim_fault.c: what to say if nobody may ---- */
+/* ---- sim_fault.c: errors if no rank may go on ---- */
 
-/* "all_reduce on=tp of f32[a]{+tp}" */
-const char *sim_post_text(const struct sim *s, const struct sim_rank *k);
-/* Two of a group wait in different things. */
+/* "rank 3 (tp=1) in 0F1, stage0_forward/repeat[2]", in ctx->tmp. */
+const char *sim_where(const struct sim_rank *k);
+/* Reports two ranks of a group that wait in different collectives. */
 void sim_mismatch(struct sim *s, const struct sim_rank *a,
 		  const struct sim_rank *b);
 void sim_stuck(struct sim *s);

@@ -1,13 +1,14 @@
 /*
- * Who runs what in a program for many ranks.  A staged module has no model
- * but layers without operands: per stage `stage0_forward` and either
- * `stage0_backward`, or `stage0_input` and `stage0_weights`; per rank of the
- * pipeline `pipe0_update`, which is run after all microbatches.  A schedule
- * tells which rank of the pipeline holds which stage, and in which order.
+ * Rank programs: which rank runs which function.  Made by pass `stage`; read by
+ * memory, price, check, sim, search and code generators.
  *
- * A rank is one of the pipeline (its coordinate on the axis `pp`) and its
- * coordinates on the other axes but time; its number counts them in the
- * mesh's order, the last axis fastest.
+ * A staged module has no model but layers without operands: for each stage
+ * `stage0_forward` and either `stage0_backward`, or `stage0_input` and
+ * `stage0_weights`; for each rank of the pipeline `pipe0_update`, which runs
+ * after all microbatches.  A schedule states which rank of the pipeline holds
+ * which stage, and in which order.  A rank has a coordinate on the axis `pp`,
+ * its rank of the pipeline, and on each other axis except time; its number
+ * counts them in the order of the mesh, the last axis fastest.
  */
 #ifndef PASSES_RANKS_H
 #define PASSES_RANKS_H
@@ -28,7 +29,7 @@ struct ranks {
 	axis_id time, pp, dp, tp;	/* 0: the mesh has none */
 };
 
-/* How large a schedule the functions and the mesh ask for. */
+/* The size of the schedule that functions and mesh need. */
 bool ranks_shape(struct ir_module *m, uint32_t *pipes, uint32_t *stages,
 		 uint32_t *microbatches, const char **why);
 /*

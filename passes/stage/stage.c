@@ -11,7 +11,7 @@
  * iterations lie on several stages becomes a repeat on each of them, so the
  * programs grow with the number of stages, not with the depth.
  *
- * It stands last: it takes the nodes as they are and changes none of them,
+ * It runs last: it takes the nodes as they are and changes none of them,
  * so whatever decides how a node runs has decided by now.  docs/ranks.md
  * specifies what comes out.
  */

@@ -1,5 +1,6 @@
 /*
- * Cutting a training program into stages; between the stage*.c files.
+ * Private header of pass `stage`, which cuts a training program into functions
+ * of stages and updates.
  */
 #ifndef PASSES_STAGE_H
 #define PASSES_STAGE_H
@@ -39,7 +40,9 @@ struct stage_fn {
 	value_id *has;		/* by top number: the value there, or 0 */
 };
 
-/* What stands for a value of a repeat's body in the function at hand. */
+/*
+ * The value in the function at hand that replaces a value of a repeat's body.
+ */
 struct stage_local {
 	value_id value;
 	uint32_t fn;		/* that it stands in, and 1 */
@@ -85,7 +88,7 @@ struct stage {
  * after an error.
  */
 bool stage_units(struct stage *st);
-/* The iterations of a cut item that the stage has. */
+/* The iterations of a cut item that are on the stage. */
 struct stage_range stage_trips(const struct stage *st,
 			       const struct stage_item *it, uint32_t stage);
 struct stage_range stage_range_of(const struct ir_module *m,
@@ -99,14 +102,16 @@ void stage_sums(struct stage *st);
 /* Accumulates each part of one where it is made. */
 void stage_put_sum(struct stage *st, const struct stage_item *sink);
 
-/* What the gradients that a stage hands on need. */
+/* Marks what the gradients need that a stage sends on. */
 void stage_chain(struct stage *st);
 
 /* The functions of all stages. */
 void stage_emit(struct stage *st);
 uint32_t stage_fn_of(const struct stage *st, enum stage_phase phase,
 		     uint32_t stage);
-/* What stands for a value of the model in the function; made if need be. */
+/*
+ * The value in the function that replaces a value of the model; made if needed.
+ */
 value_id stage_bring(struct stage *st, uint32_t f, value_id v);
 /* A repeat like that one with this body, over these iterations. */
 value_id stage_append_repeat(struct ir_module *m, region_id to, node_id like,

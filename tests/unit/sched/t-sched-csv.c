@@ -56,10 +56,10 @@ static const struct {
 	  "expected F, B, I or W (older PyTorch writes BW for B and "
 	  "B for I)" },
 	{ "0F", "1:1: error: row 1, cell 1: found no microbatch "
-	  "behind `0F`, expected one, as in `0F3`" },
+	  "after `0F`, expected one, as in `0F3`" },
 	{ "0F0,0SEND_F", "1:5: error: row 1, cell 2: found no "
-	  "microbatch behind `0SEND_F`, expected one, as in `0F3`" },
-	{ "0F0 0B0", "1:4: error: row 1, cell 1: found ` 0B0` behind "
+	  "microbatch after `0SEND_F`, expected one, as in `0F3`" },
+	{ "0F0 0B0", "1:4: error: row 1, cell 1: found ` 0B0` after "
 	  "`0F0`, expected a comma or the end of the row" },
 	{ "16384F0", "1:1: error: row 1, cell 1: found stage 16384, "
 	  "expected at most 16383" },
@@ -76,7 +76,7 @@ static const struct {
 	{ "\"0F0", "1:1: error: row 1, cell 1: found a quote that is "
 	  "not closed" },
 	{ "\"0F0\"1,0B0", "1:6: error: row 1, cell 1: found `1` "
-	  "behind a quote, expected a comma or the end of the row" },
+	  "after a quote, expected a comma or the end of the row" },
 	{ "(0F0;0B0)", "1:1: error: row 1, cell 1: found `(0F0;0B0)`, "
 	  "expected actions in parentheses and OVERLAP_F_B, as in "
 	  "`(0F7;7B3)OVERLAP_F_B`" },

@@ -333,10 +333,10 @@ check_wider(const char *model, const struct search_key *told, size_t n,
 	}
 	t = only(&x.s, key, microbatch, &g);
 	search_least_pieces(&x.s, priced(&x, &told[0], microbatch), &one);
-	assert_null(search_wider_from(&x.s, key, &t));
-	search_widen(&x.s, key, &t);
-	assert_ptr_equal(search_wider_from(&x.s, key, &t),
-			 x.s.widths.at[n - 1]);
+	assert_null(search_tensor_bound_from(&x.s, key, &t));
+	search_bound_tensor(&x.s, key, &t);
+	assert_ptr_equal(search_tensor_bound_from(&x.s, key, &t),
+			 x.s.shardings.at[n - 1]);
 	assert_false(search_is_known(&x.s, key, &t));
 	search_known_pieces(&x.s, key, &t, &us);
 	search_least_pieces(&x.s, priced(&x, key, microbatch), &own);
@@ -386,23 +386,24 @@ test_wider_none(void **state)
 	stand(&x, dense);
 	t = only(&x.s, &key, 4, &g);
 	priced(&x, &one, 4);
-	search_widen(&x.s, &key, &t);	/* no ranks that split tensors */
-	assert_null(search_wider_from(&x.s, &key, &t));
+	/* no ranks that split tensors */
+	search_bound_tensor(&x.s, &key, &t);
+	assert_null(search_tensor_bound_from(&x.s, &key, &t));
 	priced(&x, &two, 4);
 	key.data = true;
-	search_widen(&x.s, &key, &t);
-	assert_null(search_wider_from(&x.s, &key, &t));
+	search_bound_tensor(&x.s, &key, &t);
+	assert_null(search_tensor_bound_from(&x.s, &key, &t));
 	key.data = false;
 	key.zero = 2;
-	search_widen(&x.s, &key, &t);
-	assert_null(search_wider_from(&x.s, &key, &t));
+	search_bound_tensor(&x.s, &key, &t);
+	assert_null(search_tensor_bound_from(&x.s, &key, &t));
 	key.zero = 0;
 	t.microbatch = 2;
-	search_widen(&x.s, &key, &t);
-	assert_null(search_wider_from(&x.s, &key, &t));
+	search_bound_tensor(&x.s, &key, &t);
+	assert_null(search_tensor_bound_from(&x.s, &key, &t));
 	t.microbatch = 4;
-	search_widen(&x.s, &key, &t);
-	assert_non_null(search_wider_from(&x.s, &key, &t));
+	search_bound_tensor(&x.s, &key, &t);
+	assert_non_null(search_tensor_bound_from(&x.s, &key, &t));
 	leave(&x);
 }
 

@@ -502,7 +502,7 @@ test_equal(void **state)
 		a = search(m, &one, pins[i]);
 		b = search(m, &two, pins[i]);
 		assert_true(a.step_us > 0 && a.step_us == b.step_us);
-		assert_true(a.bytes == b.bytes && a.room == b.room);
+		assert_true(a.bytes == b.bytes && a.capacity == b.capacity);
 		assert_true(same_plan(&a.plan, &b.plan));
 	}
 	ir_ctx_release(&c);
@@ -641,12 +641,12 @@ test_smaller(void **state)
 		    small.step_us <= b.best * (1 + 1e-9));
 	/* both ranks have to be small where both kinds hold them */
 	small = search(b.m, &t, "pp=1,dp=2,stages=even");
-	assert_int_equal(small.room, 44e6);
-	assert_true(small.bytes <= small.room);
+	assert_int_equal(small.capacity, 44e6);
+	assert_true(small.bytes <= small.capacity);
 	t.groups.at[1].device.memory_bytes = 70e6;
 	target_settle(&t, &c.perm);
 	large = search(b.m, &t, "pp=1,dp=2,stages=even");
-	assert_int_equal(large.room, 70e6);
+	assert_int_equal(large.capacity, 70e6);
 	assert_true(large.bytes > 44e6 && large.step_us < small.step_us);
 	ir_ctx_release(&c);
 }

@@ -180,7 +180,7 @@ counted(const struct ir_module *base, const struct target *t, const char *pins,
 	if ((!*pins || plan_pin(m, pins)) &&
 	    run_search(m, &o, &base->ctx->perm, &r) && r.found.n) {
 		best = r.found.at[0];
-		*placed += r.widths;
+		*placed += r.placements;
 	}
 	ir_ctx_release(&c);
 	return best;

@@ -1,33 +1,38 @@
 /*
- * A width that stands in for another one, which is not placed yet: what the
- * other one takes and holds at the least, piece by piece, so that a plan of
- * it is tried with its schedule, its stages and what they must rebuild to
- * fit.  What it holds from forward to backward follows from how far tensors
- * are split, and from nothing else but `sequence`; weights, gradients and
- * states are those of its own ZeRO.  What it takes is the most that is known
- * of any width that takes no more.
+ * Proxies: lower bounds of the time and bytes of a sharding that is not placed,
+ * piece by piece, from one that is.  With them a plan is tried with its
+ * schedule, its stages and what they must recompute to fit, and is left out if
+ * it cannot win even so.
+ *
+ * What is held from forward to backward follows from how far tensors are split
+ * and from `sequence` only; weights, gradients and states are scaled to the
+ * plan's own ZeRO.  The time is the largest lower bound known from any other
+ * sharding.
  */
 #include "passes/search/search_parts.h"
 
 #include <math.h>
 
 /*
- * From forward to backward it holds so much of its part of what all ranks of
- * the other one hold, at the least, whatever ZeRO, data ranks, `sequence` and
+ * A rank holds from forward to backward at least this part of its share of what
+ * all ranks of the proxy hold, whatever ZeRO, data ranks, `sequence` and
  * schedule: 1.000 in 2,200,000 pairs of pieces of all examples, and 0.988 in
  * one of 1,200,000 of drawn models, where saves of a few bytes are aligned.
  */
 #define HELD 0.985
 /*
- * Where backward is two functions, all of that waits as long as it did or
- * longer; and between the two there is this much of it more: 0.528 at the
- * least of 54,000 pieces.
+ * When backward is split into two functions, activations live at least as long
+ * as before; between the two, at least half of their bytes are live (measured:
+ * 0.528 at the least of 54,000 pieces).
  */
 #define BETWEEN 0.5
-/* While a function runs: 0.89 at the least of 14,000, but for a few KiB. */
+/*
+ * Temporary bytes of a function, at least: 0.89 was the least of 14,000, apart
+ * from a few KiB.
+ */
 #define TEMPS 0.85
 
-/* A rank's part of what all those of a narrower width hold. */
+/* A rank's part of what one with fewer tensor ranks holds. */
 static double
 part_of(const struct search_key *a, const struct search_key *b)
 {
@@ -35,7 +40,7 @@ part_of(const struct search_key *a, const struct search_key *b)
 }
 
 static bool
-holds_no_more(const struct search_width *w, const struct search_key *key)
+holds_no_more(const struct search_sharding *w, const struct search_key *key)
 {
 	const struct search_key *k = &w->key;
 
@@ -46,18 +51,18 @@ holds_no_more(const struct search_width *w, const struct search_key *key)
 }
 
 /*
- * Whether it takes no more, either, to rebuild what that rebuilds: where ZeRO
- * cuts gradients or weights in a microbatch, that is gathered again.
+ * Whether its time to recompute is a lower bound, too: where ZeRO splits
+ * gradients or weights in a microbatch, recomputing gathers them again.
  */
 static bool
 takes_no_more(const struct search *s, const struct search_key *k,
 	      const struct search_key *key)
 {
-	return search_is_no_wider(s, k, key) &&
+	return search_is_bound_for(s, k, key) &&
 	       (k->zero < 2 || k->zero <= key->zero);
 }
 
-/* Whether a holds more of what it holds than b. */
+/* Whether a is the better proxy for key. */
 static bool
 is_nearer(const struct search *s, const struct search_key *a,
 	  const struct search_key *b, const struct search_key *key)
@@ -67,22 +72,22 @@ is_nearer(const struct search *s, const struct search_key *a,
 	return a->tp != b->tp ? a->tp > b->tp
 		: a->sequence != b->sequence ? a->sequence == key->sequence
 		: of_a != of_b ? of_a
-		: search_share(s, a, key, false) >
-		  search_share(s, b, key, false);
+		: search_cost_share(s, a, key, false) >
+		  search_cost_share(s, b, key, false);
 }
 
 /*
- * The nearest to it of what stands for it; of those that take no more, if
- * `both`.  NULL: none, or it is made.
+ * The best proxy; with `both`, of those that bound the time of recomputing,
+ * too.  NULL: none, or the sharding is made.
  */
-static struct search_width *
-stand_of(const struct search *s, const struct search_key *key, bool both)
+static struct search_sharding *
+find_nearest(const struct search *s, const struct search_key *key, bool both)
 {
-	struct search_width *best = NULL;
+	struct search_sharding *best = NULL;
 	uint32_t i;
 
-	for (i = 0; i < s->widths.n; i++) {
-		struct search_width *w = s->widths.at[i];
+	for (i = 0; i < s->shardings.n; i++) {
+		struct search_sharding *w = s->shardings.at[i];
 
 		if (search_same_key(&w->key, key)) {
 			return NULL;
@@ -97,8 +102,8 @@ stand_of(const struct search *s, const struct search_key *key, bool both)
 }
 
 /*
- * Whether it has no less while a function runs: with ZeRO 0 gradients may be
- * summed where data ranks are, with 2 and 3 they always are.
+ * Whether temporary bytes of k bound those of key: with ZeRO 0 gradients may be
+ * summed on arrival, with 2 and 3 they always are.
  */
 static bool
 is_alike(const struct search_key *k, const struct search_key *key)
@@ -109,7 +114,7 @@ is_alike(const struct search_key *k, const struct search_key *key)
 }
 
 static void
-scale_bytes(const struct search_stand *x, const struct search_key *key,
+scale_bytes(const struct search_proxy *x, const struct search_key *key,
 	    const struct search_cost *c, struct search_cost *out)
 {
 	double held = HELD * x->part;
@@ -129,18 +134,18 @@ scale_bytes(const struct search_stand *x, const struct search_key *key,
 	}
 }
 
-/* The most of all that have no more while a function runs. */
+/* Sets temporary bytes to the largest lower bound. */
 static void
 set_temps(struct search *s, const struct search_key *key,
 	  const struct search_try *t, struct search_cost *out)
 {
 	uint32_t i, k;
 
-	for (i = 0; i < s->widths.n; i++) {
-		const struct search_key *of = &s->widths.at[i]->key;
+	for (i = 0; i < s->shardings.n; i++) {
+		const struct search_key *of = &s->shardings.at[i]->key;
 		const struct search_cost *c;
 
-		if (!holds_no_more(s->widths.at[i], key) ||
+		if (!holds_no_more(s->shardings.at[i], key) ||
 		    !is_alike(of, key)) {
 			continue;
 		}
@@ -153,11 +158,11 @@ set_temps(struct search *s, const struct search_key *key,
 }
 
 /*
- * By what is known of widths that take no more, and by its own, at these
+ * By what is known of shardings that take no more, and by its own, at these
  * lengths: of others, what is known is that.
  */
 static void
-scale_us(struct search *s, const struct search_stand *x,
+scale_us(struct search *s, const struct search_proxy *x,
 	 const struct search_key *key, const struct search_try *t,
 	 struct search_cost *c, struct search_cost *out)
 {
@@ -189,7 +194,7 @@ scale_us(struct search *s, const struct search_stand *x,
 }
 
 void
-search_stand_choices(struct search *s, const struct search_stand *x,
+search_proxy_choices(struct search *s, const struct search_proxy *x,
 		     const struct search_try *t)
 {
 	struct search_cost *c = search_cost_of(s, &x->key, t);
@@ -208,7 +213,7 @@ search_stand_choices(struct search *s, const struct search_stand *x,
 }
 
 static struct search_cost *
-cost_as(struct search *s, const struct search_stand *x,
+cost_as(struct search *s, const struct search_proxy *x,
 	const struct search_key *key, const struct search_try *t)
 {
 	struct search_cost *c = search_cost_of(s, &x->key, t);
@@ -218,7 +223,7 @@ cost_as(struct search *s, const struct search_stand *x,
 	out->dp = c->dp;
 	out->on = arena_alloc(&s->tmp, sizeof *out->on);
 	out->on[0] = arena_alloc(&s->tmp, sizeof *out->on[0]);
-	out->hop_us = x->part * search_hop(s, &x->key, t, c);
+	out->hop_us = x->part * search_hop_us(s, &x->key, t, c);
 	out->hop_pp = t->g->pp;
 	scale_us(s, x, key, t, c, out);
 	scale_bytes(x, key, c, out);
@@ -227,16 +232,16 @@ cost_as(struct search *s, const struct search_stand *x,
 }
 
 bool
-search_stand_in(struct search *s, const struct search_key *key,
+search_find_proxy(struct search *s, const struct search_key *key,
 		const struct search_try *t, bool both,
-		struct search_stand *out)
+		struct search_proxy *out)
 {
-	const struct search_width *w = NULL;
+	const struct search_sharding *w = NULL;
 	struct search_key here = *key;
 
 	here.offload = false;
 	if (s->devs.n == 1 && !key->microbatch) {
-		w = stand_of(s, &here, both);
+		w = find_nearest(s, &here, both);
 	}
 	if (!w) {
 		return false;
@@ -244,7 +249,7 @@ search_stand_in(struct search *s, const struct search_key *key,
 	out->key = w->key;
 	out->both = takes_no_more(s, &w->key, key);
 	out->share = !out->both ? 0
-		: search_share(s, &w->key, key,
+		: search_cost_share(s, &w->key, key,
 			       w->on->at.microbatch > t->microbatch);
 	out->part = part_of(&w->key, key);
 	out->cost = cost_as(s, out, key, t);
