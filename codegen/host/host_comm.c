@@ -199,7 +199,7 @@ message(struct cg_code *c, uint32_t channel, enum rt_coll_op op,
 
 	x.what = arena_printf(c->a, "%s %s",
 			      op == RT_COLL_RECV ? "recv" :
-			      op == RT_COLL_FREE ? "room for" : "send",
+			      op == RT_COLL_FREE ? "release of" : "send",
 			      ir_text(c->m->ctx, ir_attr(c->m, n,
 						IR_ATTR_NAME)->text));
 	x.in = x.out = host_spreads_of(c, t);

@@ -219,26 +219,26 @@ shfl_xor_f64(f64 x, int mask)
 	} \
 	FN type over_block_##name##_##type(type x) \
 	{ \
-		type *room = (type *)SMEM; \
+		type *scratch = (type *)SMEM; \
 		x = over_warp_##name##_##type(x); \
 		if (LANE == 0) { \
-			room[WARP] = x; \
+			scratch[WARP] = x; \
 		} \
 		sync_block(); \
-		x = LANE < NTHREADS / 32 ? room[LANE] : (none); \
+		x = LANE < NTHREADS / 32 ? scratch[LANE] : (none); \
 		x = over_warp_##name##_##type(x); \
 		sync_block(); \
 		return x; \
 	} \
 	FN type over_strips_##name##_##type(type x) \
 	{ \
-		type *room = (type *)SMEM; \
+		type *scratch = (type *)SMEM; \
 		int i; \
-		room[TID] = x; \
+		scratch[TID] = x; \
 		sync_block(); \
-		x = room[LANE]; \
+		x = scratch[LANE]; \
 		for (i = 1; i < NTHREADS / 32; i++) { \
-			x = op(x, room[32 * i + LANE]); \
+			x = op(x, scratch[32 * i + LANE]); \
 		} \
 		sync_block(); \
 		return x; \
