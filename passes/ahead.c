@@ -1,6 +1,6 @@
 /*
- * What a pass had made of its module by those behind it.  A search makes the
- * programs of the plan that it found, to weigh them: the passes behind it in
+ * What a pass had made of its module by those after it.  A search makes the
+ * programs of the plan that it found, to weigh them: the passes after it in
  * the list would make them once more.  They are known by where they come from:
  * who follows in the list, one by one, from the pass that had them made.  What
  * they left then, in a child of the context, is what they would leave now.
@@ -17,7 +17,7 @@
 struct pass_made {
 	pass_fn *run;
 	struct ir_module *m;	/* NULL: nobody looks at it */
-	uint32_t nnames;	/* known behind it */
+	uint32_t nnames;	/* known after it */
 	struct pass_stats counts;
 };
 

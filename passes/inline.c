@@ -161,7 +161,7 @@ splice(struct inliner *in, const struct ir_node *call, region_id to,
 	in->calls++;
 }
 
-/* Takes the node's name away, and returns it behind the prefix. */
+/* Takes the node's name away, and returns it after the prefix. */
 static const char *
 take_name(const struct inliner *in, struct ir_node *n, const char *prefix)
 {

@@ -271,7 +271,7 @@ is_ours(const struct run *r, const struct pass *p)
 }
 
 /*
- * One of ours has the passes behind it run ahead on the module that it leaves;
+ * One of ours has the passes after it run ahead on the module that it leaves;
  * one of a plug-in may change that behind its back.  With --verify-each each
  * pass is to be seen at work, and without a memo nothing is kept.
  */
@@ -413,7 +413,7 @@ is_seen(const struct run *r, const struct pass_list *l, uint32_t at)
 	       (o->stop && strcmp(o->stop->name, p->name) == 0);
 }
 
-/* For a pass that makes what those behind it would make. */
+/* For a pass that makes what those after it would make. */
 static void
 tell_what_follows(struct run *r, const struct pass_list *l, uint32_t at)
 {

@@ -15,7 +15,7 @@
  * place, fuse and the back ends know.
  *
  * What backward multiplies stays as it is: gradients have a wider range than
- * 8 bits, and this pass stands behind autodiff, so they are those of the
+ * 8 bits, and this pass stands after autodiff, so they are those of the
  * contraction that the model says.  So stay what is wider than 16 bits,
  * which the model says with `dtype = f32`; what chooses experts, since a
  * choice is no small change; and what is outside of repeats, as the logits.
@@ -103,7 +103,7 @@ in_attr(const struct ir_attr *over, dim_id d)
 	return i < over->ndims;
 }
 
-/* v with what is contracted behind all else: how matrix units take 8 bits. */
+/* v with what is contracted after all else: how matrix units take 8 bits. */
 static value_id
 along_k(struct narrow *x, value_id v, const struct ir_attr *over)
 {

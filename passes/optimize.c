@@ -7,7 +7,7 @@
  * microbatch: the clipping of gradients, the learning rate of this step, then
  * per weight its rule and a `store` of the weight and of what the rule keeps.
  * The repeats of the model are mirrored, so it is as long as the model is,
- * not as deep.  It stands behind autodiff, which says what has a gradient.
+ * not as deep.  It stands after autodiff, which says what has a gradient.
  *
  * To clip, all weights are visited twice.  First the squares of each gradient
  * are added to one cell, an `accumulate` per weight, and the gradient is

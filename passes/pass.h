@@ -154,12 +154,12 @@ struct pass_crash {
 /* Writes the record, once, and allocates nothing. */
 void pass_crash_write(struct pass_crash *c);
 
-/* ---- ahead.c: what a pass had made of its module by those behind it ---- */
+/* ---- ahead.c: what a pass had made of its module by those after it ---- */
 
 struct pass_made;
 struct pass_name;
 
-/* One that stands behind, in the list that runs. */
+/* One that stands after, in the list that runs. */
 struct pass_follow {
 	pass_fn *run;
 	bool seen;		/* what it leaves, before the next one runs */
@@ -170,7 +170,7 @@ struct pass_ahead {
 	const struct target *target;	/* it was made for, or NULL */
 	VEC(struct pass_follow) follow;	/* in running order */
 	VEC(struct pass_made) at;	/* in running order */
-	VEC(struct pass_name) names;	/* behind the shared ones, by number */
+	VEC(struct pass_name) names;	/* after the shared ones, by number */
 	uint32_t nshared, next, taken;
 	bool ended;		/* nothing more is kept */
 };

@@ -10,7 +10,7 @@
 struct set {
 	struct ir_module *m;
 	uint32_t nvalues;
-	const char *where;	/* in a warning, behind "no repeat" */
+	const char *where;	/* in a warning, after "no repeat" */
 	const bool *saved;
 	bool *drops;
 };

@@ -53,7 +53,7 @@ is_stash(const struct ir_node *n)
 
 /* ---- what there is ---- */
 
-/* "part3.save0.{i}" is of an earlier run: ours begin behind it. */
+/* "part3.save0.{i}" is of an earlier run: ours begin after it. */
 static void
 see_number(struct split *s, const char *name)
 {
@@ -158,7 +158,7 @@ find_parts(struct split *s, struct unit *u, int64_t first)
 		}
 		part.start += part.count;
 	}
-	if (!u->nparts) {	/* behind all layers */
+	if (!u->nparts) {	/* after all layers */
 		part.what = plan_recompute_of(plan, plan->nstages - 1);
 		part.count = count;
 		VEC_PUSH(s->a, &s->parts, part);

@@ -8,7 +8,7 @@
  *
  * A product "goes into" something along maps, cuts, norms and further
  * contractions, but not past an operation on two tensors of one shape: that
- * is a residual sum or a gate, and behind it begins something else.
+ * is a residual sum or a gate, and after it begins something else.
  */
 #include "passes/weight_use.h"
 

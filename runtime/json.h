@@ -49,7 +49,7 @@ bool rt_json_more(struct rt_json *j, char bracket, size_t *i);
  */
 bool rt_json_string(struct rt_json *j, const char **out);
 
-/* A string and the ':' behind it. */
+/* A string and the ':' after it. */
 bool rt_json_key(struct rt_json *j, const char **out);
 
 /* An integer from 0 to INT64_MAX; no sign, fraction or leading zero. */

@@ -149,7 +149,7 @@ follow(struct attn_group *g, const struct attn_after *after)
 		}
 	}
 	if (!made) {
-		die("a step behind nothing");
+		die("a step after nothing");
 	}
 	n.space = made->type;
 	return g->back->follow(t, made, &n);

@@ -137,7 +137,7 @@ counted_once(struct cell *k, sym_t tensor)
 /* ---- when it is read ---- */
 
 /*
- * Each rank of the pipeline reads the sum once, behind all that it adds: what
+ * Each rank of the pipeline reads the sum once, after all that it adds: what
  * comes later is lost, and who does not read it does not take part in the
  * all-reduce.
  */

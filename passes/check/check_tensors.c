@@ -396,7 +396,7 @@ each_adds_its_part(struct tensor *t, uint32_t *first, uint32_t *next)
 	struct check *c = t->c;
 	uint32_t i, k;
 
-	/* added up by a stage: its first such use and 1, and those behind */
+	/* added up by a stage: its first such use and 1, and those after */
 	for (i = t->added.n; i-- > 0;) {
 		uint32_t use = t->added.at[i].use;
 		uint32_t s = check_fn_of(c, &c->uses.at[use])->stage;
@@ -465,7 +465,7 @@ shared_by_holders(struct tensor *t, const struct holder *h)
 	check_once(c, &h->shares, "shared", " on this rank");
 }
 
-/* A share stands right behind its gradient, and nothing passes it by. */
+/* A share stands right after its gradient, and nothing passes it by. */
 static void
 share_of_gradient(struct check *c, const struct check_use *u)
 {

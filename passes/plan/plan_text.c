@@ -215,7 +215,7 @@ in_parentheses(struct text *t, struct plan_value *v)
 
 /*
  * A list, in parentheses or without.  What is in parentheses is a set, and
- * not all of the list, if something is behind it.
+ * not all of the list, if something is after it.
  */
 static bool
 items(struct text *t, bool commas, struct plan_value *v)

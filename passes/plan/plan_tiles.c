@@ -1,6 +1,6 @@
 /*
  * Tiles of a GPU's contractions as a plan says them: which contraction, and
- * behind a colon the numbers of its tile.
+ * after a colon the numbers of its tile.
  */
 #include "passes/plan/plan.h"
 

@@ -4,12 +4,12 @@
  * repeats, and soon its times do, all of them later by the same.
  *
  * A rank's list then is a head, windows of one period each, and a tail.
- * `back` is how many windows an action's needs on other ranks lie behind it
+ * `back` is how many windows an action's needs on other ranks lie after it
  * at the most, `ahead` how many before it.  If in back + ahead windows of all
  * ranks each action ends `us` after the one that stands for it `cycle`
  * windows before, so many windows more change nothing but that the tail ends
  * `us` later: an action has all that it waits for either before the last of
- * these windows, where times are those without more of them, or behind the
+ * these windows, where times are those without more of them, or after the
  * first, where they are those plus `us`.
  *
  * A cycle is one window if the slowest rank sets the pace.  If hops do, it is
@@ -31,14 +31,14 @@
 struct step {
 	uint32_t last, need;
 	uint32_t link;		/* stage whose hop that takes, or nstages */
-	uint32_t work;		/* stage and kind, or none behind all these */
+	uint32_t work;		/* stage and kind, or none after all these */
 };
 
 struct sched_brief {
 	const struct sched_def *def;
 	uint32_t nranks, nstages, nmicrobatches;
 	uint32_t period;	/* microbatches of a window; 0: there is none */
-	VEC(struct step) steps;	/* each behind all that it waits for */
+	VEC(struct step) steps;	/* each after all that it waits for */
 	uint32_t *end;		/* by rank: its last step */
 	uint32_t nwindows, reach;	/* of all ranks; back and ahead */
 	uint32_t *size;		/* by rank: actions of a window */
@@ -106,7 +106,7 @@ sched_holding(struct arena *a, const struct sched *s)
 
 /* ---- who waits for whom ---- */
 
-/* Of the stages before and behind. */
+/* Of the stages before and after. */
 #define MOST_WANTS (2 * SCHED_NPARTS)
 
 /*
@@ -132,7 +132,7 @@ struct maker {
 };
 
 /*
- * A rank's own work is behind what it needs of that rank: the schedules that
+ * A rank's own work is after what it needs of that rank: the schedules that
  * have a name are in such an order.
  */
 static void

@@ -357,7 +357,7 @@ first_stuck(const struct sched *s, const struct sched_timeline *t, bool alone)
 	return best;
 }
 
-/* The rank on the circle behind `r` that was stuck first. */
+/* The rank on the circle after `r` that was stuck first. */
 static uint32_t
 first_in_circle(struct arena *a, const struct sched *s,
 		const struct sched_timeline *t, uint32_t r)

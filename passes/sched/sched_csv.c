@@ -271,7 +271,7 @@ read_overlap(struct reader *r, const char *lo, const char *hi)
 	return ok;
 }
 
-/* Takes one cell from p on; returns what is behind it. */
+/* Takes one cell from p on; returns what is after it. */
 static const char *
 read_cell(struct reader *r, const char *p, const char *end)
 {

@@ -18,7 +18,7 @@ struct groups {
 /* Where a kind stands: in a chunk, or in the order that all ranks share. */
 struct turn {
 	struct sched_action next;
-	uint32_t end;		/* microbatch behind the group at hand */
+	uint32_t end;		/* microbatch after the group at hand */
 	uint32_t first, size;	/* the group */
 	uint32_t chunk;		/* counted as a forward goes */
 };

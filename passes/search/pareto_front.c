@@ -435,7 +435,7 @@ prune(struct state_list *l, int64_t close)
 	return n;
 }
 
-/* Classes that a word is of, and those of words before and behind it. */
+/* Classes that a word is of, and those of words before and after it. */
 struct step {
 	const struct class **own, **open;
 	uint32_t nown, nopen;

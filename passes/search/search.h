@@ -97,10 +97,10 @@ struct search_report {
 
 /*
  * Searches plans for a flat training program before `recompute`, whose
- * settings `plan.*` are pins.  What *out points to is in arena a.  The memo, which is the
- * search's alone until it returns, may be NULL: that takes two or three times
- * as long.  False after errors of the program or the pins; a search that finds
- * nothing returns true.
+ * settings `plan.*` are pins.  What *out points to is in arena a.  The memo,
+ * which is the search's alone until it returns, may be NULL: that takes two
+ * or three times as long.  False after errors of the program or the pins; a
+ * search that finds nothing returns true.
  */
 bool search_run(struct ir_module *m, const struct search_options *o,
 		struct memo *memo, struct arena *a,

@@ -1,7 +1,7 @@
 /*
  * Errors if ranks cannot go on: two that wait for each other in different
  * collectives, a circle of ranks that wait, or transfers that a step left
- * behind.
+ * after.
  */
 #include "passes/sim/sim_parts.h"
 

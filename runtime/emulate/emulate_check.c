@@ -183,7 +183,7 @@ check_read(struct rt_emu *e, const struct emu_task *t, struct range r,
 		    c->wclock > e->shadow->knowers[c->writer].fenced) {
 			emu_fail(e, "wgmma or a store of a box reads %lld "
 				 "of shared memory, which %s wrote with no "
-				 "fence_async behind it", (long long)at,
+				 "fence_async after it", (long long)at,
 				 name_of(e, c->writer).text);
 		}
 	}
@@ -552,7 +552,7 @@ emu_check_box(struct rt_emu *e, const struct emu_box *x,
 	case EMU_BOX_LOAD:
 		if (!x->mbar->fenced) {
 			emu_fail(e, "the copying unit is given an mbarrier "
-				 "with no fence_mbar_init behind its "
+				 "with no fence_mbar_init after its "
 				 "mbar_init");
 		}
 		check_write(e, e->now, r, false);

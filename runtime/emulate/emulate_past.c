@@ -276,7 +276,7 @@ use_mbar(struct rt_emu *e, const struct emu_mbar *m, int block, int64_t i)
 	if (!emu_knows(e, e->now, s->made[block][i].who,
 		       s->made[block][i].clock)) {
 		emu_fail(e, "the mbarrier at %u is used with no barrier "
-			 "behind its mbar_init", m->at - EMU_SMEM_BASE);
+			 "after its mbar_init", m->at - EMU_SMEM_BASE);
 	}
 }
 

@@ -257,7 +257,7 @@ issue(struct rt_emu *e, struct emu_warp *w)
 				 "operands");
 		}
 		if (!l[i].wg_fenced) {
-			emu_fail(e, "wgmma with no wg_fence behind what "
+			emu_fail(e, "wgmma with no wg_fence after what "
 				 "wrote its registers");
 		}
 		x->d[i] = l[i].ptr[0];

@@ -542,7 +542,7 @@ copy_place(const char *to, int port)
 	fclose(out);
 }
 
-/* Sum of many numbers, so that messages have heads and what is behind. */
+/* Sum of many numbers, so that messages have heads and what is after. */
 static void
 change_at(int64_t at, const char *sums, const char *says)
 {
@@ -593,7 +593,7 @@ test_changed(void **state)
 
 	(void)state;
 	change_at(met + 100000, on, NULL);
-	/* a head of 40 bytes, a letter behind it */
+	/* a head of 40 bytes, a letter after it */
 	change_at(met + 8, on, text);
 	change_at(met + 39, on, text);
 	change_at(met + 40 + 100, on, text);

@@ -11,7 +11,7 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 
-/* An environment is "NAME=value" strings, NULL behind the last. */
+/* An environment is "NAME=value" strings, NULL after the last. */
 static inline const char *
 get(void *user, const char *name)
 {

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* An environment is "NAME=value" strings, NULL behind the last. */
+/* An environment is "NAME=value" strings, NULL after the last. */
 static const char *
 get(void *user, const char *name)
 {

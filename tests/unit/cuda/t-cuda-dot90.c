@@ -86,7 +86,7 @@ dot_text(struct arena *a, uint64_t seed)
 static double
 most_of(const char *text)
 {
-	/* what is f8 has 3 bits behind the point */
+	/* what is f8 has 3 bits after the point */
 	return strstr(text, "f8") ? 0x1p-3 : strstr(text, "bf16") ? 0.016
 		: 0.004;
 }
@@ -169,7 +169,7 @@ test_checked(void **state)
 
 /* ---- shapes that are chosen ---- */
 
-/* Elements; m, n, k; rows of A, of B are along k; what is behind. */
+/* Elements; m, n, k; rows of A, of B are along k; what is after. */
 static const char *
 plain(struct arena *a, const char *type, int64_t m, int64_t n, int64_t k,
       const char *ab, const char *behind)
@@ -393,7 +393,7 @@ test_units(void **state)
 	tc_close(&c);
 }
 
-/* Whole heads behind it, and boxes of several dims. */
+/* Whole heads after it, and boxes of several dims. */
 static void
 test_heads(void **state)
 {

@@ -345,7 +345,7 @@ spill(struct arena *a, struct cg_tiling *in, const char *what, int64_t m,
 	VEC_PUSH(a, &in->spills, s);
 }
 
-/* Goes through five tiles, slower ones of 16 rows behind them; m, splits. */
+/* Goes through five tiles, slower ones of 16 rows after them; m, splits. */
 static void
 choose(struct arena *a, const struct cg_tiling *in, const char *what,
        int64_t m, int64_t splits)

@@ -86,7 +86,7 @@ static const struct fault {
 	{ "matrix_race", 64, 1, "which nobody has written" },
 	{ "no_mbarrier", 32, 1, "there is no mbarrier at 0" },
 	{ "mbarrier_unseen", 64, 1, "thread 32: the mbarrier at 0 is used "
-	  "with no barrier behind its mbar_init" },
+	  "with no barrier after its mbar_init" },
 	{ "mbarrier_written", 32, 1, "there is no mbarrier at 0" },
 	{ "wrong_parity", 32, 1, "all threads wait: thread 30 of block 0 for "
 	  "the mbarrier at 0, parity 1" },
@@ -102,7 +102,7 @@ static const struct fault {
 	{ "too_few_bytes", 32, 1, "all threads wait: thread 0 of block 0 for "
 	  "the mbarrier at 8192, parity 0" },
 	{ "box_again", 64, 1, "with no barrier in between" },
-	{ "store_unfenced", 32, 1, "with no fence_async behind it" },
+	{ "store_unfenced", 32, 1, "with no fence_async after it" },
 	{ "store_fenced_by_one", 32, 1, "thread 0: wgmma or a store of a box "
 	  "reads 4 of shared memory, which thread 1 wrote with no "
 	  "fence_async" },
@@ -110,17 +110,17 @@ static const struct fault {
 	  "reads" },
 	{ "store_forgotten", 32, 1, "it ends before its store of a box has "
 	  "been read" },
-	{ "made_unfenced", 32, 1, "with no fence_async behind it" },
+	{ "made_unfenced", 32, 1, "with no fence_async after it" },
 	{ "made_again", 32, 1, "which a product or a store of a box still "
 	  "reads" },
 	{ "made_unmet", 32, 1, "with no barrier in between" },
 	{ "wg_unfenced", 128, 1, "wgmma with no wg_fence" },
 	{ "wg_not_waited", 128, 1, "reads registers of a wgmma that no "
 	  "wg_wait has waited for" },
-	{ "wg_plain_writes", 128, 1, "with no fence_async behind it" },
+	{ "wg_plain_writes", 128, 1, "with no fence_async after it" },
 	{ "wg_operand_written", 128, 1, "which a product or a store of a box "
 	  "still reads" },
-	{ "wg_sums_written", 128, 1, "wgmma with no wg_fence behind what "
+	{ "wg_sums_written", 128, 1, "wgmma with no wg_fence after what "
 	  "wrote its registers" },
 	{ "wg_forgotten", 128, 1, "it ends with a wgmma that no wg_wait has "
 	  "waited for" },

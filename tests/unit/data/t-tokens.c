@@ -19,7 +19,7 @@ put_little(unsigned char *p, uint64_t v, int bytes)
 	}
 }
 
-/* n tokens first, first + 1, ... behind `head` bytes of nothing. */
+/* n tokens first, first + 1, ... after `head` bytes of nothing. */
 static struct bytes
 numbers(size_t head, int bytes, size_t n, uint64_t first)
 {

@@ -351,7 +351,7 @@ test_buf_printf(void **state)
 	SAME_FORMAT("plain");
 	SAME_FORMAT("%s of %u, %d%c", "one", UINT32_MAX, INT32_MIN, '.');
 	SAME_FORMAT("%u%%%u and %5d, %-4s|%u", 1u, 2u, -3, "x", 4u);
-	SAME_FORMAT("%lld %s", -(long long)INT64_MAX, "behind");
+	SAME_FORMAT("%lld %s", -(long long)INT64_MAX, "after");
 	SAME_FORMAT("%s%s%s%s%.3f", "0123456789abcdef0123456789abcdef",
 		    "0123456789abcdef0123456789abcdef",
 		    "0123456789abcdef0123456789abcdef",

@@ -306,7 +306,7 @@ cuts_turned(struct mutant *k, func_id f, uint32_t i)
 
 /* ---- where a source lies ---- */
 
-/* Whole along an axis, and cut right behind. */
+/* Whole along an axis, and cut right after. */
 static bool
 source_whole(struct mutant *k, const struct site *x)
 {
@@ -336,7 +336,7 @@ source_whole(struct mutant *k, const struct site *x)
 	return false;
 }
 
-/* A part of a sum, and added up right behind. */
+/* A part of a sum, and added up right after. */
 static bool
 source_cut(struct mutant *k, const struct site *x)
 {
@@ -396,7 +396,7 @@ source_part(struct mutant *k, const struct site *x)
 	return false;
 }
 
-/* Cut by another dim, and brought back right behind. */
+/* Cut by another dim, and brought back right after. */
 static bool
 source_moved(struct mutant *k, const struct site *x)
 {

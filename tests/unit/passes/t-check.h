@@ -104,7 +104,7 @@ move(struct mutant *k, region_id id, uint32_t from, uint32_t to)
 	r->nodes.at[to] = n;
 }
 
-/* The node once more, right behind itself; its new result, or 0. */
+/* The node once more, right after itself; its new result, or 0. */
 static inline value_id
 copy(struct mutant *k, const struct site *x)
 {
@@ -125,7 +125,7 @@ copy(struct mutant *k, const struct site *x)
 	return n.nresults ? n.result : 0;
 }
 
-/* A node of one operand behind the site; its uses become the new one's. */
+/* A node of one operand after the site; its uses become the new one's. */
 static inline bool
 put_behind(struct mutant *k, const struct site *x, struct ir_new *n,
 	   const struct ir_type *type)

@@ -1,6 +1,6 @@
 /*
  * Copies of modules: they print as the module does, a plan that is tried on
- * one leaves nothing behind in the module or its context, and comes to what
+ * one leaves nothing after in the module or its context, and comes to what
  * it comes to on the module itself.
  */
 #include <setjmp.h>

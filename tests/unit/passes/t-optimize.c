@@ -120,7 +120,7 @@ plain_loss(const struct plain *p)
 	return sum;
 }
 
-/* One weight per iteration of a repeat, and one behind it. */
+/* One weight per iteration of a repeat, and one after it. */
 static struct ir_module *
 read_model(struct ir_ctx *c, const struct setup *s)
 {

@@ -511,7 +511,7 @@ give(struct pass_ctx *p, struct ir_module *m)
 #define SWEPT (1u << 7)	/* a property of nobody else's */
 
 static const struct pass givers[] = {
-	{ "give", 0, 0, 0, give, "has the two behind it run ahead" },
+	{ "give", 0, 0, 0, give, "has the two after it run ahead" },
 	{ "rename", 0, 0, 0, rename_model, "another name for the model" },
 	{ "sweep", 0, SWEPT, 0, sweep, "dce" },
 	{ "other", 0, 0, 0, nothing, "changes nothing" }

@@ -103,7 +103,7 @@ test_crc(void **state)
 	assert_int_equal(rt_crc32c(b, 32), 0x62a8ab43u);
 }
 
-/* A record as TFRecord frames it; *at moves behind it. */
+/* A record as TFRecord frames it; *at moves after it. */
 static const unsigned char *
 record(const unsigned char *text, size_t *at, uint64_t *n)
 {

@@ -133,7 +133,7 @@ grown(uint32_t last, uint32_t before, uint32_t times)
 
 /*
  * Begun with one part and not ended with the other, at most: by stage, and
- * behind these by rank.
+ * after these by rank.
  */
 static uint32_t *
 held(const struct sched *s, uint8_t from, uint8_t to)
@@ -242,7 +242,7 @@ assert_even(const struct sched *s, const struct sched_action *x, uint32_t n,
 
 /*
  * What a rank does in the one and not in the other stands in its list in one
- * piece, of whole windows, behind one like them that both have.
+ * piece, of whole windows, after one like them that both have.
  */
 static void
 assert_lacks_windows(const struct sched *whole, const struct sched *brief,

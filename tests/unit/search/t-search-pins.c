@@ -15,7 +15,7 @@
 
 #include "tests/unit/search/t-search.h"
 
-/* What is found with `pins`, and one number more behind them: the best. */
+/* What is found with `pins`, and one number more after them: the best. */
 static double
 best_pinned(const struct ir_module *m, const struct target *t,
 	    const char *pins, const int *numbers, int n, uint64_t *placed)

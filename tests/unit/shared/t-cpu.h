@@ -4,7 +4,7 @@
  * tests what an old one runs.  What it has not, AMX, is emulated.
  *
  * t_cpu_begin sets a process up for code as rank_main.c does, by the same
- * functions.  t_cpus_say, behind all tests, prints for `quickstart check` which
+ * functions.  t_cpus_say, after all tests, prints for `quickstart check` which
  * CPUs code was run as.
  */
 #ifndef T_CPU_H
@@ -88,7 +88,7 @@ t_ncpus(void)
 	return n;
 }
 
-/* The i-th of those, `native` first, and again from there behind the last. */
+/* The i-th of those, `native` first, and again from there after the last. */
 static inline const char *
 t_cpu(uint64_t i)
 {

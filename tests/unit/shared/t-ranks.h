@@ -544,7 +544,7 @@ tk_compare(struct tk *t, const struct tk_kernel *k, uint32_t r,
 			}
 			t->worst = fmax(t->worst, off);
 		}
-		/* nothing behind the end */
+		/* nothing after the end */
 		got = 0;
 		for (j = 0; j < 64; j++) {
 			got += (unsigned char)x->at[i][t->elems[r][v] *
