@@ -8,7 +8,7 @@
 
 #include "codegen/host/host.h"
 #include "frontend/frontend.h"
-#include "frontend/tool/tool_target.h"
+#include "frontend/frontend.h"
 #include "passes/pass.h"
 #include "passes/plan/plan.h"
 #include "runtime/device/device.h"
