@@ -187,6 +187,7 @@ struct ca_product {
 	const char *b_more;	/* C text: bytes added to b; NULL: 0 */
 	int64_t n, k;		/* multiples of 16 */
 	int64_t pass;		/* bytes: where f32 weights pass */
+	bool is_last;		/* a barrier follows before `pass` is written */
 };
 void ca_multiply(struct cu_func *f, const struct attn *t,
 		 const struct ca_form *form, const struct ca_product *p);

@@ -399,16 +399,19 @@ pairs(struct ca_back *s, int which, const char *sum)
 	cu_line(f, "}");
 }
 
-/* Emits the product of weights and columns, added to sums of rows. */
+/* Emits the product of weights and columns, added to sums of rows; is_last: no
+ * other one follows in this turn of the loop. */
 static void
-add_up(struct ca_back *s, int which, const char *sum, const char *w)
+add_up(struct ca_back *s, int which, const char *sum, const char *w,
+       bool is_last)
 {
 	struct cu_func *f = &s->f;
 	const struct ca_tile *y = which ? &s->y1 : &s->y0;
 	struct ca_product p = { .sum = sum, .w = w, .b = y->at,
 				.b_pitch = y->pitch, .b_more = stage(s),
 				.n = which ? s->out_weight : s->out_slope,
-				.k = s->form.cols, .pass = s->pass };
+				.k = s->form.cols, .pass = s->pass,
+				.is_last = is_last };
 
 	if (s->form.chunk) {
 		p.b = s->z.at;
@@ -510,12 +513,12 @@ with_columns(struct ca_back *s)
 	pairs(s, 0, "s");
 	ca_back_weigh(s);
 	if (s->weight) {
-		add_up(s, 1, "dv", "s");
+		add_up(s, 1, "dv", "s", !s->slope);
 	}
 	if (s->slope) {
 		pairs(s, 1, "ds");
 		ca_back_slope(s);
-		add_up(s, 0, "dx", "s");
+		add_up(s, 0, "dx", "s", true);
 	}
 }
 

@@ -287,7 +287,8 @@ each_keys(struct ca_forward *s)
 	struct cu_func *f = &s->f;
 	struct ca_product p = { .sum = "o", .w = "s", .b = s->v.at,
 				.b_pitch = s->v.pitch, .n = s->form.out,
-				.k = s->form.cols, .pass = s->pass };
+				.k = s->form.cols, .pass = s->pass,
+				.is_last = true };
 	bool ahead = !s->form.chunk;
 
 	cu_line(f, "for (int key0 = begin; key0 < end; key0 += %lld) {",

@@ -339,7 +339,9 @@ product_on_exact(struct cu_func *f, const struct ca_form *form,
 		       arena_printf(a, "ya[k * %lld + j * 8]", bp),
 		       arena_printf(a, "ya[k * %lld + j * 8 + 1]", bp));
 	cu_line(f, "}");
-	cu_line(f, "sync_warp();");
+	if (!p->is_last) {
+		cu_line(f, "sync_warp();");
+	}
 }
 
 /* ---- either ---- */
