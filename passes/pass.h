@@ -292,10 +292,10 @@ enum pass_result pass_apply_for(struct ir_module *m, const char *passes,
 				const struct target *target,
 				struct memo *memo, bool verify);
 
+/* ---- report.c: --time-passes, --stats, --list-passes ------------------ */
+
 /* Counts something under a name, for --stats: "values merged". */
 void pass_count(struct pass_ctx *p, const char *what, int64_t n);
-
-/* ---- report.c: --time-passes, --stats, --list-passes ------------------ */
 
 void pass_print_times(const struct pass_manager *pm, struct buf *out);
 void pass_print_stats(const struct pass_manager *pm, struct buf *out);

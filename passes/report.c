@@ -1,11 +1,32 @@
 /*
- * Prints the table of passes, times and counts of the manager.  Each line is an
- * IR comment, so a log of IR stays IR.
+ * Counts what passes report, and prints the table of passes, times and counts.
+ * Each line is an IR comment, so a log of IR stays IR.
  */
 #include "passes/pass.h"
 
 #include <inttypes.h>
 #include <string.h>
+
+void
+pass_count(struct pass_ctx *p, const char *what, int64_t n)
+{
+	struct pass_stats *s = p->stats;
+	struct pass_count c = { 0 };
+	uint32_t i;
+
+	for (i = 0; i < s->at.n; i++) {
+		if (strcmp(s->at.at[i].what, what) == 0 &&
+		    strcmp(s->at.at[i].pass, s->pass) == 0) {
+			s->at.at[i].n += n;
+			return;
+		}
+	}
+	/* copied: `what` may be built for the occasion, or in a plug-in */
+	c.what = arena_strndup(s->arena, what, strlen(what));
+	c.pass = s->pass;
+	c.n = n;
+	VEC_PUSH(s->arena, &s->at, c);
+}
 
 static void
 add_props(struct buf *out, const char *word, uint32_t mask)

@@ -99,8 +99,10 @@ void stage_uses(const struct stage *st, node_id id,
 
 /* Finds the sums that are accumulated in parts. */
 void stage_sums(struct stage *st);
-/* Accumulates each part of one where it is made. */
-void stage_put_sum(struct stage *st, const struct stage_item *sink);
+/* The item that makes a value. */
+struct stage_item *stage_maker(const struct stage *st, value_id v);
+/* The stage that makes a part of a sum which is accumulated on `stage`. */
+uint32_t stage_of_part(const struct stage *st, value_id v, uint32_t stage);
 
 /* Marks what the gradients need that a stage sends on. */
 void stage_chain(struct stage *st);

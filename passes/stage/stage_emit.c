@@ -423,6 +423,60 @@ copy_nodes(struct stage *st, uint32_t f, region_id from, region_id to)
 	}
 }
 
+/* ---- sums whose parts are accumulated one by one ---- */
+
+struct parts {
+	struct stage *st;
+	const struct stage_item *sink;
+	VEC(node_id) through;	/* what was linear, outermost first */
+};
+
+static void
+put_part(struct parts *p, value_id v)
+{
+	struct stage *st = p->st;
+	uint32_t f = stage_fn_of(st, st->split ? STAGE_WEIGHTS
+				 : STAGE_BACKWARD,
+				 stage_of_part(st, v, p->sink->stage));
+	value_id x = stage_bring(st, f, v);
+	uint32_t i;
+
+	for (i = p->through.n; i-- > 0;) {
+		x = ir_append_like(st->m, st->fns[f].region, p->through.at[i],
+				   &x);
+	}
+	ir_append_like(st->m, st->fns[f].region, p->sink->node, &x);
+}
+
+static void
+put_parts(struct parts *p, value_id v)
+{
+	const struct ir_module *m = p->st->m;
+	node_id id = m->values.at[v].node;
+	bool add = ir_node(m, id)->op == IR_ADD;
+	uint32_t i, n = p->through.n;
+
+	if (!stage_maker(p->st, v)->apart) {
+		put_part(p, v);
+		return;
+	}
+	if (!add) {
+		VEC_PUSH(p->st->a, &p->through, id);
+	}
+	for (i = 0; i < ir_node(m, id)->nargs; i++) {
+		put_parts(p, ir_args(m, ir_node(m, id))[i]);
+	}
+	p->through.n = n;
+}
+
+static void
+put_sum(struct stage *st, const struct stage_item *sink)
+{
+	struct parts p = { .st = st, .sink = sink };
+
+	put_parts(&p, ir_args(st->m, ir_node(st->m, sink->node))[0]);
+}
+
 /* ---- functions ---- */
 
 static void
@@ -444,7 +498,7 @@ fill(struct stage *st, uint32_t f)
 			continue;
 		}
 		if (it->spread && it->stage == fn->stage) {
-			stage_put_sum(st, it);
+			put_sum(st, it);
 		} else if (it->cut && r.count) {
 			copy_repeat(st, f, it->node, first, &r, fn->region);
 		} else if (!it->cut && it->stage == fn->stage) {

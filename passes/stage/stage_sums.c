@@ -27,8 +27,8 @@ count_use(void *user, value_id v)
 	u->n[u->st->top[v]]++;
 }
 
-static struct stage_item *
-maker(const struct stage *st, value_id v)
+struct stage_item *
+stage_maker(const struct stage *st, value_id v)
 {
 	return &st->items.at[st->item_of[st->top[v]]];
 }
@@ -51,7 +51,8 @@ comes_apart(const struct uses *u, value_id v)
 	uint32_t i;
 
 	if (!st->top[v] || st->copied[v] || u->n[st->top[v]] != 1 ||
-	    !maker(st, v)->backward || (n->op != IR_ADD && !is_linear(n))) {
+	    !stage_maker(st, v)->backward ||
+	    (n->op != IR_ADD && !is_linear(n))) {
 		return false;
 	}
 	for (i = 0; i < n->nargs; i++) {
@@ -66,10 +67,10 @@ comes_apart(const struct uses *u, value_id v)
 }
 
 /* Where a part is accumulated: where it is made, if that is known. */
-static uint32_t
-part_stage(const struct stage *st, value_id v, uint32_t stage)
+uint32_t
+stage_of_part(const struct stage *st, value_id v, uint32_t stage)
 {
-	const struct stage_item *it = maker(st, v);
+	const struct stage_item *it = stage_maker(st, v);
 
 	return st->copied[v] || !it->backward || it->cut ? stage : it->stage;
 }
@@ -83,7 +84,7 @@ is_spread(const struct uses *u, value_id v, uint32_t stage)
 	uint32_t i;
 
 	if (!comes_apart(u, v)) {
-		return u->st->top[v] && part_stage(u->st, v, stage) != stage;
+		return u->st->top[v] && stage_of_part(u->st, v, stage) != stage;
 	}
 	if (n->op == IR_ADD) {
 		return true;
@@ -104,7 +105,7 @@ take_apart(const struct uses *u, value_id v)
 	uint32_t i;
 
 	if (comes_apart(u, v)) {
-		maker(u->st, v)->apart = true;
+		stage_maker(u->st, v)->apart = true;
 		for (i = 0; i < n->nargs; i++) {
 			take_apart(u, ir_args(m, n)[i]);
 		}
@@ -139,58 +140,4 @@ stage_sums(struct stage *st)
 			take_apart(&u, v);
 		}
 	}
-}
-
-/* ---- the parts ---- */
-
-struct parts {
-	struct stage *st;
-	const struct stage_item *sink;
-	VEC(node_id) through;	/* what was linear, outermost first */
-};
-
-static void
-put_part(struct parts *p, value_id v)
-{
-	struct stage *st = p->st;
-	uint32_t f = stage_fn_of(st, st->split ? STAGE_WEIGHTS
-				 : STAGE_BACKWARD,
-				 part_stage(st, v, p->sink->stage));
-	value_id x = stage_bring(st, f, v);
-	uint32_t i;
-
-	for (i = p->through.n; i-- > 0;) {
-		x = ir_append_like(st->m, st->fns[f].region, p->through.at[i],
-				   &x);
-	}
-	ir_append_like(st->m, st->fns[f].region, p->sink->node, &x);
-}
-
-static void
-put_parts(struct parts *p, value_id v)
-{
-	const struct ir_module *m = p->st->m;
-	node_id id = m->values.at[v].node;
-	bool add = ir_node(m, id)->op == IR_ADD;
-	uint32_t i, n = p->through.n;
-
-	if (!maker(p->st, v)->apart) {
-		put_part(p, v);
-		return;
-	}
-	if (!add) {
-		VEC_PUSH(p->st->a, &p->through, id);
-	}
-	for (i = 0; i < ir_node(m, id)->nargs; i++) {
-		put_parts(p, ir_args(m, ir_node(m, id))[i]);
-	}
-	p->through.n = n;
-}
-
-void
-stage_put_sum(struct stage *st, const struct stage_item *sink)
-{
-	struct parts p = { .st = st, .sink = sink };
-
-	put_parts(&p, ir_args(st->m, ir_node(st->m, sink->node))[0]);
 }
