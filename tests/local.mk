@@ -180,7 +180,7 @@ soak: llmc$(EXEEXT) runtime/librank.a runtime/emulate.so \
 		sh $(srcdir)/%D%/cli/run/cpu-faults.sh
 
 # Runs the pairs that PAIRS names, files or folders of the source folder, and
-# prints what differs: make check-pairs PAIRS=tests/lang/shape/shape-residual.llm
+# prints what differs: make check-pairs PAIRS=tests/lang/shape/residual.llm
 # `make update-golden' writes what llmc prints into the .out and .err files
 # instead, of all pairs where PAIRS is empty: read the difference then.
 check-pairs update-golden: llmc$(EXEEXT)

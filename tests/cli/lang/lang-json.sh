@@ -31,7 +31,7 @@ for test in "$top_srcdir"/tests/lang/*/*.llm; do
 	[ $((seen % every)) -eq 0 ] || continue
 	case $test in
 	*/ok-*) continue ;;
-	*/warn-*) sed 1d "$test" >in.llm ;;
+	*/warnings/*) sed 1d "$test" >in.llm ;;
 	*) cat "$test" >in.llm ;;
 	esac
 	try "$test"
