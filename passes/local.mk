@@ -51,6 +51,7 @@ noinst_LIBRARIES += %D%/libpasses.a
 	%D%/kernels/fuse_sink.c \
 	%D%/kernels/fuse_template.c \
 	%D%/kernels/kernels.h \
+	%D%/memory/memory.h \
 	%D%/kernels/kernels_print.c \
 	%D%/kernels/parts.c \
 	%D%/manager.c \
@@ -187,6 +188,7 @@ noinst_LIBRARIES += %D%/libpasses.a
 nobase_llmcinclude_HEADERS += \
 	%D%/answer/answer.h \
 	%D%/kernels/kernels.h \
+	%D%/memory/memory.h \
 	%D%/pass.h \
 	%D%/passes.def \
 	%D%/plan/plan.def \
