@@ -2,9 +2,9 @@
  * place: gives every value a placement on the mesh, and inserts the collectives
  * that convert between placements.
  *
- * Needs: a flat training program and a plan (settings `plan.*`). Gives: the
+ * Needs: a flat training program and a plan (settings `plan.*`).  Gives: the
  * mesh, types with placements, and conversion ops.  The plan and the rules of
- * ops decide what an axis may split (place_dims.c). The cheapest choice along
+ * ops decide what an axis may split (place_dims.c).  The cheapest choice along
  * one axis is found exactly (place_solve.c), one axis after another:
  * microbatches, data, experts, context, tensor.  No code here depends on a
  * transformer.

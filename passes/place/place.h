@@ -25,10 +25,10 @@ struct place_price {
 	/* Keeping `bytes` in memory from forward to backward. */
 	double (*held)(const struct place_price *p, double bytes);
 	uint64_t seed;		/* of random prices, used by tests */
-	uint32_t *drawn;	/* drawn so far */
+	uint32_t *drawn;	/* how many so far */
 };
 
-/* What the axis at hand splits: time is microbatches. */
+/* What the axis is for; PLACE_TIME: microbatches. */
 enum place_kind {
 	PLACE_TIME, PLACE_CONTEXT, PLACE_TENSOR, PLACE_DATA, PLACE_EXPERT
 };
@@ -169,8 +169,7 @@ struct place {
 	struct ir_reached reached;	/* also before */
 	struct place_facts *facts;
 	/*
-	 * by ir_how of source and result: the conversion's code; `step`: the op
-	 * by code
+	 * `leads`: a conversion's code by ir_how of both sides; `step`: its op.
 	 */
 	uint8_t leads[IR_IS_ROUTED + 1][IR_IS_ROUTED + 1];
 	enum ir_op step[PLACE_CODES];
@@ -260,8 +259,8 @@ uint8_t place_step(const struct place *p, const struct place_like *l,
 /* Bytes of v that one rank converts, if v is whole along the axis. */
 double place_moved(const struct place *p, value_id v);
 /*
- * `step`, or a conversion from slot `third` where that one communicates
- * nothing; the cheaper.
+ * `step` or, if cheaper, a conversion from slot `third` that does not
+ * communicate.
  */
 uint8_t place_step_or(const struct place *p, const struct place_like *l,
 		      uint8_t step, uint32_t third, uint32_t to,
@@ -297,10 +296,7 @@ void place_find_program(struct place *p);
 bool place_recall(struct place *p);
 /* Keeps a choice of `count` variables; forced: prices had no influence. */
 void place_remember(struct place *p, uint32_t count, bool forced);
-/*
- * Problems posed for this program, newest first; NULL if ids differ between
- * modules.
- */
+/* Problems kept of this program, newest first; NULL if none can be kept. */
 struct choice **place_shapes(struct place *p);
 
 /* ---- place_write.c ----------------------------------------------------- */

@@ -92,7 +92,7 @@ gradient_options(struct choice *c, struct cell *x, uint32_t of, value_id v)
 		}
 	}
 	if (x->n) {
-		return;		/* no undivided partial sum */
+		return;	/* split like its weight, not an undivided sum */
 	}
 	place_add_option(x, along(IR_IS_PART, 0));
 	place_add_option(x, along(IR_IS_WHOLE, 0));

@@ -101,7 +101,7 @@ struct odd {
  */
 struct choice {
 	struct place *p;	/* the current user */
-	struct arena *arena;	/* of the shape itself */
+	struct arena *arena;	/* holds the shape */
 	struct place_ground ground;
 	VEC(struct zeroed) zeroed;
 	VEC(struct odd) odd;
@@ -111,7 +111,7 @@ struct choice {
 	struct solve *s;
 	struct made *value;	/* by id */
 	struct runner *node;	/* by id */
-	struct alike *alike;	/* by like */
+	struct alike *alike;	/* by class */
 	struct cell *cell;	/* by number */
 	struct cell **carried;	/* by body of a repeat, and its result */
 	struct cell *handed;	/* by result of the model */

@@ -15,7 +15,7 @@
 #define BYTES_PER_LINK_BYTE 7.4
 /*
  * Keeping a byte from forward to backward costs a bit more than moving it.  So
- * a save is kept split and gathered again (Korthikanti et al.  2022, section
+ * a save is kept split and gathered again (Korthikanti et al. 2022, section
  * 4.2.2), and of two placements at one price the smaller wins.
  */
 #define LINK_BYTES_PER_HELD 1.01
@@ -64,7 +64,7 @@ bytes_held(const struct place_price *p, double bytes)
 	return bytes * LINK_BYTES_PER_HELD;
 }
 
-/* ---- prices drawn at random: any legal placement may come out ---- */
+/* ---- random prices, so that any legal placement may come out ---- */
 
 static double
 draw(const struct place_price *p)
@@ -288,7 +288,8 @@ place_steps(const struct place *p, double bytes, double times,
 /* ---- nodes ---- */
 
 /*
- * Bytes a node communicates: keys and values in a ring, else 8 bytes per row.
+ * Bytes communicated: keys and values in a ring, or 8 elements per row of
+ * operand 0.
  */
 static double
 comm_bytes(const struct place *p, const struct ir_node *n,

@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-/* ---- who uses what ---- */
+/* ---- uses ---- */
 
 bool
 place_can_route(enum ir_op op, uint32_t k)

@@ -128,7 +128,7 @@ ring_of(const struct place *p)
 	return p->kind == PLACE_CONTEXT && p->plan->ring;
 }
 
-/* The key of a choice, without the number of ranks beyond "one or more". */
+/* The key of a choice, with the number of ranks only as "one or several". */
 static struct hash
 key_of(const struct place *p)
 {

@@ -278,7 +278,7 @@ scan_results(struct choice *c, const struct ir_region *body)
 	}
 }
 
-/* ---- what was there, and what comes out ---- */
+/* ---- building and solving ---- */
 
 /* How many ranks a value of this type is split over. */
 static double

@@ -42,7 +42,7 @@ place_set(const struct place *p, type_id *t, struct ir_along s)
 	*t = x->to;
 }
 
-/* ---- what was chosen ---- */
+/* ---- the solution ---- */
 
 static struct ir_along
 chosen(const struct choice *c, value_id v, const uint32_t *choice)

@@ -56,7 +56,7 @@ void ranks_at(const struct ranks *r, uint32_t rank,
 	      uint32_t at[IR_MAX_AXES + 1]);
 uint32_t ranks_number(const struct ranks *r,
 		      const uint32_t at[IR_MAX_AXES + 1]);
-/* Its place in the pipeline. */
+/* The rank's place in the pipeline. */
 uint32_t ranks_pipe(const struct ranks *r, uint32_t rank);
 /* The rank on `pipe` whose other coordinates are those of `rank`. */
 uint32_t ranks_on_pipe(const struct ranks *r, uint32_t rank, uint32_t pipe);

@@ -3,11 +3,11 @@
  * pipeline a forward and a backward function, for each pipeline rank an update.
  *
  * Needs: a flat module with its backward program, and a plan that fits it.
- * Gives: layers without operands in place of the model and of `update`. A value
- * made on one stage and used on another crosses by `send` and `recv`; a value
- * that a stage's own backward needs crosses by `save` and `saved`; weights,
- * inputs and constants are read wherever they are used.  A repeat whose
- * iterations lie on several stages becomes a repeat on each of them, so
+ * Gives: layers without operands in place of the model and of `update`.  A
+ * value made on one stage and used on another crosses by `send` and `recv`; a
+ * value that a stage's own backward needs crosses by `save` and `saved`;
+ * weights, inputs and constants are read wherever they are used.  A repeat
+ * whose iterations lie on several stages becomes a repeat on each of them, so
  * programs grow with the number of stages, not with the depth.
  *
  * It runs last and changes none of the nodes that it copies, so passes that

@@ -289,7 +289,7 @@ set_result(struct stage *st, uint32_t f, value_id v, value_id x)
 	}
 }
 
-/* ---- what belongs to a function ---- */
+/* ---- nodes of a function ---- */
 
 /* Whether the function's copy of the repeat has carried value k. */
 static bool
@@ -423,7 +423,7 @@ copy_nodes(struct stage *st, uint32_t f, region_id from, region_id to)
 	}
 }
 
-/* ---- sums whose parts are accumulated one by one ---- */
+/* ---- sums whose terms are accumulated separately ---- */
 
 struct parts {
 	struct stage *st;

@@ -1,7 +1,7 @@
 /*
  * Finds what a stage's gradients of its inputs need.  In a schedule with split
  * backward, the first half computes these and sends them at once; everything
- * else is in the second half, which fills gaps (zero bubble, Qi et al.  2023).
+ * else is in the second half, which fills gaps (zero bubble, Qi et al. 2023).
  *
  * The roots are the same for every stage: what a cut repeat yields, and what
  * another stage uses.  So a repeat's iterations are split alike on all stages,

@@ -73,7 +73,7 @@ stage_of(const struct stage *st, int64_t layer)
 	return s;
 }
 
-/* ---- what there is ---- */
+/* ---- values and items ---- */
 
 /*
  * Whether and why a node is recomputed at each use rather than sent or saved.

@@ -21,7 +21,7 @@ struct mention {
 	struct stage_range iters;
 };
 
-/* Who holds a tensor; `here` is the pipeline rank at hand. */
+/* Who holds a tensor; here: this pipeline rank does. */
 struct holders {
 	bool here, several;
 	uint32_t first;
@@ -76,7 +76,7 @@ name_of(const struct update *u, const struct ir_node *n)
 	return ir_attr(u->m, n, IR_ATTR_NAME)->text;
 }
 
-/* Whether it accesses a weight, a state or a gradient, not what crosses. */
+/* Whether it accesses a named tensor, not one that crosses. */
 static bool
 is_tensor(const struct ir_node *n)
 {
@@ -87,7 +87,7 @@ is_tensor(const struct ir_node *n)
 		: ir_is(n->op, IRF_SINK) && !ir_is(n->op, crosses);
 }
 
-/* ---- who holds what ---- */
+/* ---- holders of tensors ---- */
 
 static void
 mention(struct update *u, sym_t name, const struct mention *like)
@@ -225,7 +225,7 @@ holders(struct update *u, sym_t name, const struct stage_range *r)
 	};
 }
 
-/* ---- what a sink is for ---- */
+/* ---- tensors of sinks ---- */
 
 static sym_t
 known(const struct update *u, sym_t name)
@@ -481,7 +481,7 @@ copy_nodes(struct update *u, region_id from, region_id to)
 	}
 }
 
-/* ---- repeats by runs of iterations that lie alike ---- */
+/* ---- repeats by runs of iterations with the same holders ---- */
 
 static void
 add_ends(struct update *u, sym_t name, const struct stage_range *r,
