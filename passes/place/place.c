@@ -1,16 +1,16 @@
 /*
- * place: gives every value a placement on the mesh, and inserts the conversions
- * between placements: the collectives.
+ * place: gives every value a placement on the mesh, and inserts the collectives
+ * that convert between placements.
  *
  * Needs: a flat training program and a plan (settings `plan.*`).  Gives: the
- * mesh, types with placements, and conversion ops.  What may be split along
- * each axis follows from the plan and the rows of ops (place_dims.c); the
- * cheapest choice along one axis is found exactly (place_solve.c), axis after
- * axis: microbatches, data, experts, context, tensor.  No code here depends on
- * a transformer.
+ * mesh, types with placements, and conversion ops.  The plan and the rules of
+ * ops decide what an axis may split (place_dims.c).  The cheapest choice along
+ * one axis is found exactly (place_solve.c), one axis after another:
+ * microbatches, data, experts, context, tensor.  No code here depends on a
+ * transformer.
  *
  * It runs after all passes that change what is computed, and before `stage`,
- * which only cuts.
+ * which only cuts the program.
  */
 #include "passes/place/place.h"
 
@@ -23,9 +23,9 @@ struct axes {
 };
 
 /*
- * Key heads are fewer than query heads.  Where their number does not divide
- * by the tensor axis, it becomes two: the outer splits both, the inner only
- * the queries, so that its ranks have the same keys.
+ * There are fewer key heads than query heads.  If the tensor degree does not
+ * divide their number, the axis becomes two: the outer splits both, the inner
+ * splits only the queries, so its ranks share keys.
  */
 static int64_t
 outer_degree(const struct place *p)
@@ -126,7 +126,10 @@ along(struct place *p, axis_id a, enum place_kind kind, bool second)
 
 /* ---- one order for all cuts ---- */
 
-/* Outermost first; ZeRO's cuts come off alone, so those axes are inside. */
+/*
+ * Sorts axes outermost first.  ZeRO gathers its axes alone, so those are
+ * innermost.
+ */
 static uint32_t
 sort_cut(uint32_t cut, const uint8_t *place)
 {
@@ -147,16 +150,16 @@ sort_cut(uint32_t cut, const uint8_t *place)
 
 #define SIZES 64		/* a power of two */
 
-/* What types become: many values have the same one. */
+/* A cache of sorted types, as many values share one. */
 struct sorting {
 	struct ir_ctx *c;
 	const uint8_t *place;
 	struct {
 		type_id from, to;
-	} last[SIZES];		/* by the type: the last ones */
+	} last[SIZES];		/* hashed by `from` */
 };
 
-/* Only where two axes or more split one dim there is something to sort. */
+/* Only a dim that two or more axes split has anything to sort. */
 static type_id
 sorted(const struct sorting *s, type_id id)
 {

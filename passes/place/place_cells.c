@@ -1,13 +1,13 @@
 /*
- * What outlives a region: stored tensors, gradients, saves.  Each name is one
- * variable, since a reader finds it as it was written.  Weights have the
- * placement that the axis is for: split over the tensor axis if possible,
- * experts over theirs.  The state of the optimizer has the placement of its
- * weight, or is split by ZeRO.
+ * The options of what outlives a region: stored tensors, gradients, saves.
+ * Each name is one variable, since a reader finds the placement that was
+ * written.  The tensor axis splits weights if it can; the expert axis splits
+ * experts.  The optimizer's state has the placement of its weight, or ZeRO
+ * splits it.
  */
 #include "passes/place/place_choice.h"
 
-/* The dim by which ZeRO cuts what belongs to that weight, or is one. */
+/* The dim by which ZeRO splits a weight, or what belongs to it; 0: none. */
 static dim_id
 zero_dim(struct choice *c, uint32_t weight, value_id v)
 {
@@ -45,7 +45,7 @@ weight_options(struct choice *c, struct cell *x, bool picked, value_id v)
 	}
 }
 
-/* What the optimizer keeps lies as the weight does, or is cut by ZeRO. */
+/* The optimizer's state is placed like its weight, or split by ZeRO. */
 static void
 state_options(struct choice *c, struct cell *x, uint32_t of, value_id v)
 {
@@ -92,7 +92,7 @@ gradient_options(struct choice *c, struct cell *x, uint32_t of, value_id v)
 		}
 	}
 	if (x->n) {
-		return;		/* as its weight, not a sum as large as all */
+		return;	/* split like its weight, not an undivided sum */
 	}
 	place_add_option(x, along(IR_IS_PART, 0));
 	place_add_option(x, along(IR_IS_WHOLE, 0));
@@ -101,7 +101,7 @@ gradient_options(struct choice *c, struct cell *x, uint32_t of, value_id v)
 	}
 }
 
-/* What is kept from forward to backward takes memory meanwhile. */
+/* A save is priced by the memory it takes until backward. */
 static void
 price_stash(struct choice *c, const struct cell *x, value_id v)
 {

@@ -1,8 +1,7 @@
 /*
  * Private header of place_solve.c and its parts: place_link.c (conversions
  * between two variables), place_cells.c (what outlives a region), place_shape.c
- * (problems of one shape), place_due.c (prices) and place_take.c (writes the
- * result).
+ * (reuse of problems), place_due.c (prices), place_take.c (writes the result).
  */
 #ifndef PASSES_PLACE_CHOICE_H
 #define PASSES_PLACE_CHOICE_H
@@ -12,29 +11,29 @@
 
 #define PLACE_MOST_OPTIONS 256
 
-/* How a value is, and what copy of it there is beside; PLACE_SLOTS: none. */
+/* A value's slot, and that of a converted copy of it; PLACE_SLOTS: no copy. */
 struct option {
 	uint8_t at, also;
 };
 
 /*
- * The options of values that are alike and may be made in the same ways: what
- * a copy is made by, and by what each becomes what is wanted.
+ * Options of values of one class that are made in the same ways, with codes of
+ * the conversions that make the copy, and that each use needs.
  */
 struct shape {
-	place_list made, copies;	/* that it is of */
+	place_list made, copies;	/* slots of either */
 	struct shape *next;
 	const struct place_like *like;
-	uint32_t n, ncopies;	/* those with a copy stand last */
+	uint32_t n, ncopies;	/* options with a copy come last */
 	struct option *opt;
-	uint8_t *copied;	/* by option: a code */
-	const uint8_t *fit[2][PLACE_SLOTS];	/* by option: a code */
+	uint8_t *copied;	/* codes, by option */
+	const uint8_t *fit[2][PLACE_SLOTS];	/* codes, by option */
 };
 
-/* Along the axis at hand: how values that are alike may be, and are used. */
+/* What values of one class may be along the axis at hand. */
 struct alike {
 	place_list all;
-	uint32_t open;		/* a bit each */
+	uint32_t open;		/* slots, as bits */
 	struct shape *shapes;
 };
 
@@ -46,76 +45,79 @@ struct made {
 
 struct runner {
 	uint32_t var, n;
-	struct place_way *way;	/* those that are open */
+	struct place_way *way;	/* those allowed on this axis */
 	bool made;
-	bool stands;		/* in some region */
+	bool stands;		/* it is in a region */
 };
 
-/* What outlasts a region, what a repeat carries, what the model returns. */
+/*
+ * A variable for what outlives a region, a carried value or a result of the
+ * model.
+ */
 struct cell {
 	uint32_t var, n;
 	struct ir_along opt[PLACE_SLOTS];
 	bool made;
 };
 
-/* A table of which the entries are priced whenever the problem is posed. */
+/* A table of the solver whose entries are priced anew for each axis. */
 struct due {
 	uint8_t kind;		/* DUE_... */
-	bool update;		/* in a layer that runs once a step */
-	uint32_t table, n;	/* its number, and its entries */
-	uint32_t of;		/* the value; of DUE_RUNS the node */
-	double iters;		/* that its region makes in a microbatch */
+	bool update;		/* in a function run once a step */
+	uint32_t table, n;	/* in the solver; its size */
+	uint32_t of;		/* the value; for DUE_RUNS the node */
+	double iters;		/* iterations per microbatch, or step */
 	union {
 		const uint8_t *code;		/* DUE_STEPS: by entry */
-		const struct cell *cell;	/* DUE_HELD: whose options */
+		const struct cell *cell;	/* DUE_HELD: its options */
 	} by;
 };
 
 enum { DUE_STEPS, DUE_RUNS, DUE_HELD };
 
-/* What a problem's shape hangs on, beside the program. */
+/* What decides a problem's shape, besides the program. */
 struct place_ground {
 	enum place_kind kind;
 	int zero;
-	bool ring, strict, alone;	/* alone: one rank */
+	bool ring, strict, alone;	/* alone: one rank on it */
 	const bool *may, *late;
 };
 
-/* By which dim ZeRO cuts a tensor of this value's type. */
+/* The dim by which ZeRO splits a tensor like this value. */
 struct zeroed {
 	value_id of;
 	dim_id dim;
 };
 
-/* Ways that are not the same along every axis. */
+/* Ways of an op whose ways depend on the axis. */
 struct odd {
 	node_id node;
 	struct place_ways ways;
 };
 
 /*
- * A problem: its variables, and what its tables are of.  That is its shape,
- * which many axes have in common; what the entries come to hangs on the axis.
+ * A problem: its variables and tables.  Many axes share this shape; only the
+ * prices in the tables differ between them.
  */
 struct choice {
-	struct place *p;	/* who poses it */
-	struct arena *arena;	/* of the shape */
+	struct place *p;	/* the current user */
+	struct arena *arena;	/* holds the shape */
 	struct place_ground ground;
 	VEC(struct zeroed) zeroed;
 	VEC(struct odd) odd;
-	VEC(struct due) due;	/* in the order of the tables */
-	size_t nentries;	/* of all of them */
+	VEC(struct due) due;	/* in order of table numbers */
+	size_t nentries;	/* over all of `due` */
 	struct choice *older;
 	struct solve *s;
 	struct made *value;	/* by id */
 	struct runner *node;	/* by id */
-	struct alike *alike;	/* by like */
+	struct alike *alike;	/* by class */
 	struct cell *cell;	/* by number */
-	struct cell **carried;	/* by region of a repeat, and its result */
+	struct cell **carried;	/* by body of a repeat, and its result */
 	struct cell *handed;	/* by result of the model */
-	bool update;		/* in a layer that runs once a step */
-	double iters;		/* that the region at hand makes */
-	VEC(node_id) owner;	/* by variable, for a message */
+	bool update;		/* in a function run once a step */
+	double iters;		/* iterations of the region at hand */
+	VEC(node_id) owner;	/* by variable, for error messages */
 };
 
 /* ---- place_link.c ------------------------------------------------------ */
@@ -123,7 +125,7 @@ struct choice {
 uint32_t place_new_var(struct choice *c, uint32_t n, node_id owner);
 void place_new_cell(struct choice *c, struct cell *x, node_id owner);
 void place_add_option(struct cell *x, struct ir_along at);
-/* Every way a value may be placed along the axis. */
+/* Adds every slot that v may have along the axis. */
 void place_all_options(const struct choice *c, struct cell *x, value_id v);
 static inline struct ir_along
 along(enum ir_how how, dim_id d)
@@ -132,16 +134,16 @@ along(enum ir_how how, dim_id d)
 }
 
 /*
- * A value's options: each way to make it alone, and if several nodes use it,
- * each beside each copy that costs something.
+ * A variable for v.  Options: each slot in `made`, and if v has several uses,
+ * each together with each copy that it can be converted to.
  */
 void place_value(struct choice *c, value_id v, place_list made,
 		 node_id owner);
-/* What a node makes: in the ways that it has. */
+/* A variable for a node's result v, from the node's ways. */
 void place_result(struct choice *c, value_id v, node_id owner);
-/* x is what value v was made as. */
+/* Requires x to have the slot of v. */
 void place_link_same(struct choice *c, const struct cell *x, value_id v);
-/* Value v goes into x, converted if need be. */
+/* v is stored in x, after a conversion where they differ. */
 void place_link_into(struct choice *c, const struct cell *x, value_id v,
 		     bool sums);
 void place_link_operand(struct choice *c, node_id id, uint32_t k);
@@ -149,18 +151,21 @@ void place_link_result(struct choice *c, node_id id);
 
 /* ---- place_cells.c ----------------------------------------------------- */
 
-/* The variable of what the node reads or writes by name. */
+/* The cell that the node reads or writes by name. */
 struct cell *place_cell(struct choice *c, node_id id);
-/* Weights first: what belongs to them lies as they do. */
+/* Makes cells of weights first: their states follow them. */
 void place_find_weights(struct choice *c);
 
 /* ---- place_shape.c ----------------------------------------------------- */
 
-/* One that was posed before and has this shape; or NULL. */
+/* An earlier problem of the same shape, or NULL. */
 struct choice *place_shaped(struct place *p);
-/* A new one, without variables; kept, if the program is. */
+/* A new problem without variables; kept if the memo has the program. */
 struct choice *place_new_shape(struct place *p);
-/* place_zero_dim, and place_ways; noted, as the shape hangs on it. */
+/*
+ * place_zero_dim and place_ways; the answers are noted, as the shape depends on
+ * them.
+ */
 dim_id place_ask_zero(struct choice *c, value_id v);
 struct place_ways place_ask_ways(struct choice *c, node_id id);
 
@@ -168,12 +173,12 @@ struct place_ways place_ask_ways(struct choice *c, node_id id);
 
 /* Adds a table whose entries are priced by place_fill. */
 void place_add_due(struct choice *c, struct due d);
-/* Prices all of them for the axis at hand. */
+/* Prices all such tables for the axis at hand. */
 void place_fill(struct choice *c);
 
 /* ---- place_take.c ------------------------------------------------------ */
 
-/* Writes what was chosen into types, wants and yields. */
+/* Writes the solution into types, wants and yields. */
 void place_take(struct choice *c, const uint32_t *choice);
 
 #endif

@@ -1,11 +1,11 @@
 /*
- * What a choice along one axis costs: conversions by the bytes that a rank
- * moves over the link, work by the operations and bytes that are left to it.
- * The unit is a byte on the link; the two rates below are those of a GPU of
- * 2022 beside its link (989e12 operations and 3.35e12 bytes of memory per
- * second, 450e9 bytes a second over the link).  They are used for every
- * target: placements are chosen by these prices, and only plans that have a
- * placement are priced in seconds of the target.
+ * Prices of a choice along one axis: a conversion costs the bytes that a rank
+ * moves over the link, a node costs the operations and memory traffic of one
+ * rank.  The unit is a byte on the link.  The two rates below are those of a
+ * GPU of 2022 relative to its link (989e12 operations and 3.35e12 bytes of
+ * memory per second, 450e9 bytes a second over the link).  They are used for
+ * every target: these prices only choose placements, and the plans that result
+ * are then priced in seconds of the target.
  */
 #include "passes/place/place.h"
 
@@ -14,9 +14,9 @@
 #define FLOPS_PER_LINK_BYTE 2198.0
 #define BYTES_PER_LINK_BYTE 7.4
 /*
- * A byte that is kept from forward to backward, a bit more than its way over
- * the link: rather a piece is kept and gathered again (Korthikanti et al.
- * 2022, section 4.2.2), and of two placements at one price the smaller.
+ * Keeping a byte from forward to backward costs a bit more than moving it.  So
+ * a save is kept split and gathered again (Korthikanti et al. 2022, section
+ * 4.2.2), and of two placements at one price the smaller wins.
  */
 #define LINK_BYTES_PER_HELD 1.01
 
@@ -64,7 +64,7 @@ bytes_held(const struct place_price *p, double bytes)
 	return bytes * LINK_BYTES_PER_HELD;
 }
 
-/* ---- prices drawn at random: any legal placement may come out ---- */
+/* ---- random prices, so that any legal placement may come out ---- */
 
 static double
 draw(const struct place_price *p)
@@ -108,7 +108,7 @@ random_held(const struct place_price *p, double bytes)
 	return draw(p);
 }
 
-/* An op is one code, whichever sides it leads from and to. */
+/* One code per op, whichever placements it converts between. */
 static uint8_t
 code_of(struct place *p, enum ir_op op)
 {
@@ -130,7 +130,7 @@ code_of(struct place *p, enum ir_op op)
 	return code;
 }
 
-/* A conversion is known by how its two sides are, whatever the dims. */
+/* The kinds of both placements decide the conversion; dims do not. */
 static void
 find_conversions(struct place *p)
 {
@@ -201,9 +201,9 @@ bytes_of(const struct place *p, value_id v)
 }
 
 /*
- * Experts stay, tokens come to them; and weights that the tensor axis splits,
- * in whatever type and scale, are gathered only if nothing else will do: that
- * is what ZeRO is for.
+ * Split experts are never gathered; tokens are sent to them.  Weights split
+ * over the tensor axis, also after a cast or scaling, are gathered only if no
+ * other placement is feasible, as that is ZeRO's task.
  */
 static bool
 must_stay(const struct place *p, const struct place_like *l,
@@ -258,7 +258,7 @@ place_step_or(const struct place *p, const struct place_like *l, uint8_t step,
 double
 place_moved(const struct place *p, value_id v)
 {
-	/* along other axes it may be split first, for whoever asks */
+	/* its users may want it split further along other axes first */
 	return bytes_of(p, v) * p->spread[v] /
 	       fmax(p->spread[v], p->asked[v]);
 }
@@ -287,7 +287,10 @@ place_steps(const struct place *p, double bytes, double times,
 
 /* ---- nodes ---- */
 
-/* What goes round a ring, or is exchanged per row of the first operand. */
+/*
+ * Bytes communicated: keys and values in a ring, or 8 elements per row of
+ * operand 0.
+ */
 static double
 comm_bytes(const struct place *p, const struct ir_node *n,
 	   const struct place_way *w, const double *bytes, const double *part)
@@ -300,7 +303,8 @@ comm_bytes(const struct place *p, const struct ir_node *n,
 		for (k = 1; k < n->nargs && k < 3; k++) {
 			sum += bytes[k] * part[w->in[k]];
 		}
-		return sum * 0.99;	/* before gathering, if it is a tie */
+		/* 1% off: a ring wins ties with gathering */
+		return sum * 0.99;
 	}
 	sum = 8 * bytes[0];
 	sum /= (double)ir_dim_size(p->m, place_along(place_like(p, first),
@@ -308,7 +312,7 @@ comm_bytes(const struct place *p, const struct ir_node *n,
 	return sum / (double)p->ranks;
 }
 
-/* Of what is left to a rank, by how a value is. */
+/* The fraction of a value that one rank has, by slot. */
 static void
 find_parts(const struct place *p, double part[PLACE_SLOTS])
 {
@@ -329,7 +333,7 @@ place_held(const struct place *p, value_id v, struct ir_along s)
 	return p->price.held(&p->price, bytes_of(p, v) * part);
 }
 
-/* Of the node as it is without a mesh: no axis changes that. */
+/* Operations of the undivided node, which no axis changes. */
 static double
 whole_flops(const struct place *p, node_id id)
 {

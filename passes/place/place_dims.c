@@ -1,8 +1,8 @@
 /*
- * Which dims an axis of the mesh may split.  Unless the plan says so, this
- * follows from the ops' rows: the tensor axis may split a dim of weights that
- * no op refuses to have split, other than those along which rows are
- * normalised with weights of their own, and those that other axes are for.
+ * Which dims an axis of the mesh may split.  Unless the plan states them, they
+ * follow from the ops' rules: the tensor axis may split a dim of weights unless
+ * an op forbids it, rows are normalised along it with weights of their own, or
+ * another axis is there to split it.
  */
 #include "passes/kernels/explicit_attention.h"
 #include "passes/place/place.h"
@@ -25,14 +25,14 @@ add_factor(dim_set set, const struct ir_factor *f)
 	}
 }
 
-/* Bits of the operands that have the factor. */
+/* Whether several operands have the factor. */
 static bool
 in_many(const struct ir_factor *f)
 {
 	return (f->in & (f->in - 1)) != 0;
 }
 
-/* Marks the dims of factors that the row marks with this sign. */
+/* Adds the dims of factors that `split` marks with this sign. */
 static void
 add_marked(dim_set set, const struct ir_rule *r, const char *split, char sign,
 	   bool many)
@@ -63,7 +63,7 @@ is_plain(const struct ir_node *n)
 	return !ir_is(n->op, IRF_SOURCE | IRF_SINK | IRF_REGION | IRF_CALLS);
 }
 
-/* k of h%k, unless it is h itself, which cuts alike however it is cut. */
+/* Adds key heads, unless they are the query heads, which are split alike. */
 static void
 add_grouped(struct place *p, const struct ir_rule *r)
 {
@@ -75,7 +75,7 @@ add_grouped(struct place *p, const struct ir_rule *r)
 	}
 }
 
-/* Of attention that is written out: the dims of queries that keys lack. */
+/* For attention written as separate ops: dims of queries that keys lack. */
 static void
 add_queries(void *user, const struct attention *a)
 {
@@ -91,7 +91,7 @@ add_queries(void *user, const struct attention *a)
 	}
 }
 
-/* One node's part in all the sets; weights go to `tensor`. */
+/* Adds the node's dims to all sets; dims of weights go to `tensor`. */
 static void
 scan_node(struct place *p, const struct ir_node *n, dim_set blocked)
 {
@@ -197,7 +197,7 @@ take(dim_set to, const bool *from, uint32_t n)
 	}
 }
 
-/* What the optimizer keeps may be cut by the dims that ZeRO takes. */
+/* Optimizer state may also be split by the dims that ZeRO uses. */
 static void
 add_zero_dims(struct place *p)
 {

@@ -1,14 +1,14 @@
 /*
- * Prices the tables of a problem along the axis at hand, in their order,
- * whenever it is solved.
+ * Fills in the costs of a problem's tables for the axis at hand, in table
+ * order, before each solve.
  */
 #include "passes/place/place_choice.h"
 
-/* The rule of an optimizer is one kernel: its maps cost a part of theirs. */
+/* An optimizer's maps become one kernel, so each costs less than alone. */
 #define FUSED 0.1
 #define SIZES 256
 
-/* What steps take of so many bytes, so many times; NULL: of none yet. */
+/* Prices of all codes for these bytes and times; NULL: unused entry. */
 struct priced {
 	double bytes, times;
 	const double *price;	/* by code */
@@ -16,8 +16,8 @@ struct priced {
 
 struct prices {
 	struct place *p;
-	struct priced *of;	/* by value: the last one */
-	struct priced last[SIZES];	/* by their hash */
+	struct priced *of;	/* by value: the latest */
+	struct priced last[SIZES];	/* hashed */
 };
 
 void
@@ -40,7 +40,7 @@ new_prices(struct place *p, double bytes, double times)
 	return price;
 }
 
-/* Much is of one size. */
+/* Many values are of one size. */
 static void
 find_prices(struct prices *x, value_id v, double times)
 {

@@ -1,14 +1,14 @@
 /*
- * Values that are alike: for values with the same dims that may be converted
- * alike, the possible placements and all conversions between them are the same
- * along any axis, apart from bytes.  So these are found once for all of them,
- * and the placement of one is a byte.  Names are numbered here, too.
+ * Classes of values: values with the same dims and uses have the same possible
+ * placements and conversions along any axis, apart from bytes.  So these are
+ * found once per class, and a placement is one byte.  Cells, one for each name,
+ * are numbered here too.
  */
 #include "passes/place/place.h"
 
 #include <string.h>
 
-/* ---- who uses what ---- */
+/* ---- uses ---- */
 
 bool
 place_can_route(enum ir_op op, uint32_t k)
@@ -65,7 +65,7 @@ hash_like(const struct place_like *l)
 
 struct finding {
 	struct place *p;
-	struct table known;	/* by what likes are */
+	struct table known;	/* by hash of a class */
 	const bool *routable;
 	bool update;
 };
@@ -238,7 +238,7 @@ find_ways(struct place *p, const struct ir_node *n, struct arena *a)
 	return w;
 }
 
-/* The op, the dims that its attributes name, and what its values are like. */
+/* Hashes the op, the dims in its attributes, and the classes of its values. */
 static struct hash
 hash_node(const struct place *p, const struct ir_node *n)
 {
@@ -260,7 +260,7 @@ hash_node(const struct place *p, const struct ir_node *n)
 	return h;
 }
 
-/* Those of every axis, of nodes that are alike. */
+/* Ways that hold on every axis, shared by equal nodes. */
 static struct place_ways
 ways_of_any(struct place *p, const struct ir_node *n)
 {
@@ -313,13 +313,13 @@ has_name(const struct ir_node *n)
 	       ir_is(n->op, IRF_SINK | IRF_STORED | IRF_STASH));
 }
 
-/* By kind and name: the cell; of names as they are numbered now. */
+/* The cell by kind and name; names are the current symbol ids. */
 struct naming {
 	struct place *p;
 	uint32_t *of[CELL_KINDS];
 };
 
-/* A cell's number, a new one if there is none. */
+/* The number of a cell, which is added if it is new. */
 static uint32_t
 cell_of(struct naming *x, enum place_cell kind, sym_t name)
 {
@@ -334,7 +334,7 @@ cell_of(struct naming *x, enum place_cell kind, sym_t name)
 	return *at;
 }
 
-/* "w" of the state "w.exp_avg", if something is stored by that name. */
+/* The cell "w" of the state "w.exp_avg", or 0 if nothing stored is named so. */
 static uint32_t
 owner_of(const struct naming *x, sym_t name)
 {

@@ -1,7 +1,7 @@
 /*
- * Variables of the problem and the tables between two of them: how a value is
- * made, what else it is converted to, and by what it becomes what a node needs.
- * These are found once for values that are alike.
+ * Variables of the problem and the tables between pairs of them: how a value is
+ * made, which copy it is converted to, and how it reaches what a node needs.
+ * Codes are computed once for all values of a class.
  */
 #include "passes/place/place_choice.h"
 
@@ -42,7 +42,7 @@ place_all_options(const struct choice *c, struct cell *x, value_id v)
 
 /* ---- shapes ---- */
 
-/* What else a value may be converted to for those who share the copy. */
+/* Whether a copy that users share may have this slot. */
 static bool
 may_also(uint32_t slot)
 {
@@ -55,7 +55,7 @@ struct shaping {
 	uint32_t n;
 };
 
-/* Each option beside each copy that costs something, if several use it. */
+/* If a value has several uses, adds each option with each possible copy. */
 static void
 add_copies(const struct choice *c, const struct shape *s, struct shaping *x)
 {
@@ -119,7 +119,7 @@ shape_of(const struct choice *c, uint32_t like, place_list made,
 	return s ? s : new_shape(c, like, made, copies);
 }
 
-/* Having a value as `want`, given what there is of it. */
+/* The code for getting slot `want` from a value or its copy. */
 static uint8_t
 reach(const struct place *p, const struct place_like *l, struct option o,
       uint32_t want, bool routable)
@@ -145,7 +145,7 @@ new_fit(const struct choice *c, struct shape *s, uint32_t want, bool routable)
 	return s->fit[routable][want] = code;
 }
 
-/* By option; several nodes may want values alike. */
+/* Codes by option, cached, as several nodes may want one slot. */
 static inline const uint8_t *
 fit(const struct choice *c, struct shape *s, uint32_t want, bool routable)
 {
@@ -180,7 +180,7 @@ place_value(struct choice *c, value_id v, place_list made, node_id owner)
 	value_var(c, v, made, made, owner);
 }
 
-/* What no way makes would be refused at once; it may be a copy. */
+/* A slot that no way of the node makes can only be a copy. */
 void
 place_result(struct choice *c, value_id v, node_id owner)
 {
@@ -201,7 +201,7 @@ place_result(struct choice *c, value_id v, node_id owner)
 
 /* ---- links ---- */
 
-/* A table of two, and its codes as the entries stand. */
+/* A table of two variables, and the code of each entry. */
 struct link {
 	uint32_t table;
 	size_t n;
@@ -220,7 +220,7 @@ open_link(struct choice *c, uint32_t u, uint32_t v)
 	return l;
 }
 
-/* Of one row: by what each option becomes what is wanted. */
+/* Sets row i to the code of each of v's n options. */
 static inline void
 set_row(const struct link *l, uint32_t i, const uint8_t *code, uint32_t n)
 {
@@ -232,7 +232,7 @@ set_row(const struct link *l, uint32_t i, const uint8_t *code, uint32_t n)
 	}
 }
 
-/* Steps of value v, whose codes are to be set. */
+/* Opens a table of conversions of v; codes are set later. */
 static struct link
 open_steps(struct choice *c, uint32_t u, value_id v)
 {
@@ -245,7 +245,7 @@ open_steps(struct choice *c, uint32_t u, value_id v)
 	return l;
 }
 
-/* What costs the same along every axis. */
+/* Costs that are the same along every axis. */
 static double *
 tell(struct choice *c, const struct link *l)
 {
@@ -255,7 +255,7 @@ tell(struct choice *c, const struct link *l)
 	return at;
 }
 
-/* Nothing where options are what is wanted, and all else forbidden. */
+/* Options with slot `want` are free, all others forbidden. */
 static inline void
 set_same(double *cost, const struct link *l, uint32_t i, uint32_t want,
 	 const struct shape *s)
@@ -282,7 +282,7 @@ place_link_same(struct choice *c, const struct cell *x, value_id v)
 	}
 }
 
-/* What a microbatch adds to a gradient is a part of the sum over them. */
+/* A microbatch's addition to a gradient is a partial sum over time. */
 static double
 add_over_time(const struct place *p, struct option o)
 {

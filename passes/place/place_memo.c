@@ -1,15 +1,15 @@
 /*
- * What was chosen before.  A search places one program on many meshes, and
- * most begin alike: an axis is solved after those before it, so what was
- * chosen along it holds wherever the program, the axes before it and what it
- * may split are the same, whichever number it has in the mesh.
+ * Reuse of earlier choices.  A search places one program on many meshes, many
+ * of which begin with the same axes.  The choice along an axis depends only on
+ * the program, the axes before it and what it may split, not on its number in
+ * the mesh, so it is kept under these as its key.
  */
 #include "ir/memo.h"
 #include "passes/place/place.h"
 
 /*
- * What came out along one axis, of what functions reach, in order: by value,
- * by operand of a node, by result of a region, by node.
+ * The result along one axis for reachable code, in order: by value, by operand
+ * of a node, by result of a region, by node.
  */
 struct place_chosen {
 	const struct ir_along *value, *want, *yield;
@@ -17,10 +17,10 @@ struct place_chosen {
 	uint32_t count;		/* placements chosen */
 };
 
-/* What follows from a module alone, of what its functions reach. */
+/* What reachable code of a module alone determines. */
 struct program {
-	struct place_facts *facts;	/* if it is all there is; or NULL */
-	struct choice *shapes;		/* the newest; of those facts */
+	struct place_facts *facts;	/* if all is reachable; or NULL */
+	struct choice *shapes;		/* newest first, with these facts */
 };
 
 struct choice **
@@ -32,7 +32,7 @@ place_shapes(struct place *p)
 
 /* ---- the program ---- */
 
-/* What no plan changes; of nodes, some is found on the way. */
+/* Facts that no plan changes; some facts of nodes are found later. */
 static void
 find_facts(struct place *p, struct arena *a)
 {
@@ -68,7 +68,7 @@ hash_reached(struct place *p)
 		       : ir_compact(p->m, &p->reached, &p->scratch));
 }
 
-/* Ids are those of another module of it only where all of it is reached. */
+/* Modules of one program have the same ids only if all code is reachable. */
 static void
 take_facts(struct place *p, struct program *x, struct arena *a)
 {
@@ -99,7 +99,7 @@ find_known(struct place *p, struct memo *memo, struct arena *a)
 void
 place_find_program(struct place *p)
 {
-	/* prices that are drawn at random are never the same */
+	/* every draw of a random price is new: keep nothing */
 	struct memo *memo = p->price.seed ? NULL : p->p->memo;
 	struct arena *a = memo_arena(memo, MEMO_PROGRAMS);
 
@@ -114,7 +114,7 @@ place_find_program(struct place *p)
 
 /* ---- along an axis ---- */
 
-/* ZeRO cuts along these, and no other axis asks for it. */
+/* ZeRO splits only along data and expert axes. */
 static int
 zero_of(const struct place *p)
 {
@@ -128,7 +128,7 @@ ring_of(const struct place *p)
 	return p->kind == PLACE_CONTEXT && p->plan->ring;
 }
 
-/* What a choice follows from, but for how many ranks there are above one. */
+/* The key of a choice, with the number of ranks only as "one or several". */
 static struct hash
 key_of(const struct place *p)
 {
@@ -273,9 +273,9 @@ note(const struct place *p, struct arena *a, struct place_chosen *x)
 }
 
 /*
- * What is forced whatever things cost holds for any number of ranks but one,
- * where there is nothing to add up.  It does so along time alone: elsewhere,
- * ways depend on what a number of ranks divides.
+ * A choice that is forced at any price is kept for all numbers of ranks above
+ * one (one rank has no sums).  This is done for time only: along other axes,
+ * ways depend on what the number of ranks divides.
  */
 void
 place_remember(struct place *p, uint32_t count, bool forced)

@@ -30,7 +30,7 @@ name_of(const struct place *p, const struct ir_node *n)
 	return ir_attr(p->m, n, IR_ATTR_NAME)->text;
 }
 
-/* The value itself, or the one that was saved as it. */
+/* The value that was saved, if v reads a save; else v. */
 static value_id
 origin(const struct place *p, const value_id *saved, value_id v)
 {

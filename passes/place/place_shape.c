@@ -1,8 +1,8 @@
 /*
- * Problems of one shape.  A search places one program on many meshes, and
- * along most axes the same variables are to be chosen, of the same options:
- * what they cost differs.  So a problem is kept with all that its shape hangs
- * on, and posed again where that is the same.
+ * Reuse of problems.  A search places one program on many meshes, and along
+ * most axes the variables and options are the same; only prices differ.  So a
+ * problem is kept with everything that decided its shape, and is used again
+ * where all of that is the same.
  */
 #include "ir/memo.h"
 #include "passes/place/place_choice.h"
@@ -46,7 +46,7 @@ same_ways(struct place_ways a, struct place_ways b)
 	return a.n == b.n && memcmp(a.at, b.at, a.n * sizeof *a.at) == 0;
 }
 
-/* What axes before this one have a part in. */
+/* Answers that may depend on earlier axes. */
 static bool
 same_answers(struct place *p, const struct choice *c)
 {

@@ -1,13 +1,12 @@
 /*
- * The choice along one axis: how every value is placed, and in which way
- * every node runs, so that the sum of prices is least.  It is exact, since
- * solve.c is: values, nodes and what outlasts a region (stored tensors,
- * gradients, saves, carried values) are variables, and all prices are
- * between two of them.  Which there are is found here; what they come to,
- * in place_due.c.
+ * The choice along one axis: how every value is placed and in which way every
+ * node runs, at the least sum of prices.  The result is exact, as solve.c is.
+ * Values, nodes and what outlives a region (stored tensors, gradients, saves,
+ * carried values) are variables; each price is of one or two of them.  This
+ * file builds the problem; place_due.c computes its prices.
  *
- * A value that several nodes want converted is converted once: its variable
- * says how it is made, and to what else it is converted for whoever asks.
+ * A value is converted once for all nodes that need the same conversion: its
+ * variable says how it is made, and which converted copy its users share.
  */
 #include "passes/place/place_choice.h"
 
@@ -90,7 +89,7 @@ plain_node(struct choice *c, node_id id)
 
 /* ---- sources, sinks, repeats ---- */
 
-/* The dims by which it may be split, those of the batch alone or all. */
+/* Slots that split it: by any allowed dim, or by the batch only. */
 static place_list
 splits(const struct choice *c, const struct place_like *l, uint32_t *n,
        bool all)
@@ -109,7 +108,7 @@ splits(const struct choice *c, const struct place_like *l, uint32_t *n,
 	return list;
 }
 
-/* Data comes in split by what its axis is there for. */
+/* Input data is split by the dim that the axis is meant for. */
 static place_list
 input_options(const struct choice *c, const struct place_like *l)
 {
@@ -120,7 +119,7 @@ input_options(const struct choice *c, const struct place_like *l)
 	return list ? list : place_list_add(0, 0, PLACE_WHOLE);
 }
 
-/* What every rank can make for itself, all of it or a piece. */
+/* Constants: each rank can make the whole or its piece. */
 static place_list
 const_options(const struct choice *c, const struct place_like *l)
 {
@@ -130,7 +129,7 @@ const_options(const struct choice *c, const struct place_like *l)
 	       place_list_add(0, 0, PLACE_WHOLE);
 }
 
-/* As it was written, and what it may be converted to. */
+/* A stored value: as it was written, or converted to whole. */
 static place_list
 cell_options(const struct place_like *l, const struct cell *from)
 {
@@ -177,9 +176,8 @@ sink_node(struct choice *c, node_id id)
 static void scan_region(struct choice *c, region_id r);
 
 /*
- * Activations that go from iteration to iteration are no parts of a sum over
- * tensor ranks: each would be rounded in every iteration, and added up at the
- * end.
+ * Carried activations are no partial sums over tensor ranks: each term would be
+ * rounded in every iteration, and only the end would add them up.
  */
 static void
 drop_parts(const struct choice *c, struct cell *x, const struct ir_type *type)
@@ -215,7 +213,7 @@ repeat_node(struct choice *c, node_id id)
 		drop_parts(c, &x[i], ir_type(p->m, param));
 		place_new_cell(c, &x[i], id);
 		place_link_into(c, &x[i], ir_args(p->m, n)[i], false);
-		c->iters = inner;	/* it is converted in each iteration */
+		c->iters = inner;	/* conversions run in each iteration */
 		value_of_all(c, param, id);
 		c->iters = outer;
 		place_link_same(c, &x[i], param);
@@ -252,7 +250,7 @@ scan_region(struct choice *c, region_id r)
 	}
 }
 
-/* What the model returns is whole, but for the sum over microbatches. */
+/* Results of the model are whole along each axis but time. */
 static void
 scan_results(struct choice *c, const struct ir_region *body)
 {
@@ -280,9 +278,9 @@ scan_results(struct choice *c, const struct ir_region *body)
 	}
 }
 
-/* ---- what was there, and what comes out ---- */
+/* ---- building and solving ---- */
 
-/* Over how many ranks a value that is placed so is split. */
+/* How many ranks a value of this type is split over. */
 static double
 ranks_of(const struct place *p, const struct ir_type *t)
 {
@@ -356,7 +354,7 @@ scan_funcs(struct choice *c)
 	}
 }
 
-/* The problem along the axis at hand, but for its prices. */
+/* The problem along the axis at hand, without prices. */
 static struct choice *
 shape(struct place *p)
 {

@@ -1,6 +1,6 @@
 /*
- * Writes what was chosen along an axis into the types of values, and into what
- * each node and region needs of its operands.
+ * Writes the solution along an axis into the types of values, and into what
+ * each node and region needs its operands to be.
  */
 #include "passes/place/place_choice.h"
 
@@ -42,7 +42,7 @@ place_set(const struct place *p, type_id *t, struct ir_along s)
 	*t = x->to;
 }
 
-/* ---- what was chosen ---- */
+/* ---- the solution ---- */
 
 static struct ir_along
 chosen(const struct choice *c, value_id v, const uint32_t *choice)
@@ -52,7 +52,7 @@ chosen(const struct choice *c, value_id v, const uint32_t *choice)
 	return place_along(x->shape->like, x->shape->opt[choice[x->var]].at);
 }
 
-/* What a sink wants: its cell's placement; a part of the sum over time. */
+/* What a sink wants: its cell's placement; along time, its operand's own. */
 static struct ir_along
 sink_wants(const struct choice *c, node_id id, const uint32_t *choice)
 {
@@ -133,7 +133,7 @@ place_take(struct choice *c, const uint32_t *choice)
 	uint32_t i;
 
 	memset(p->runs, 0, p->nnodes);
-	for (i = 1; i < p->nnodes; i++) {	/* before types change */
+	for (i = 1; i < p->nnodes; i++) {	/* first: types change below */
 		if (c->node[i].stands) {
 			write_node(c, i, choice);
 		}

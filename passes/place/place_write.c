@@ -1,17 +1,17 @@
 /*
- * Inserts what was chosen: conversions between the placement of a value and the
- * one that its user needs, one op each.  If several nodes of a region need the
- * same conversion, it is done once there, before the first of them.
+ * Inserts the chosen conversions between the placement of a value and the one
+ * that its user needs, one op each.  If several nodes of a region need the same
+ * one, it is done once, before the first of them.
  *
- * Axes are removed from a dim from the inside.  Where a chosen axis is not the
- * inner one, those inside of it are gathered with it, and split again.
+ * A dim's axes are removed innermost first.  If a chosen axis is not the
+ * innermost, the axes inside it are gathered too and split again.
  */
 #include "passes/derive.h"
 #include "passes/place/place.h"
 
 #include <string.h>
 
-/* One conversion that was made. */
+/* A conversion that was inserted. */
 struct made {
 	value_id from, to, index;
 	struct ir_type type;
@@ -29,13 +29,13 @@ struct writer {
 
 /* ---- one step ---- */
 
-/* A conversion to be: its op, axes and dims. */
+/* A conversion to insert: its op, axes, dims. */
 struct step {
 	enum ir_op op;
 	axis_id on[IR_MAX_AXES];
 	uint32_t n;
 	dim_id of, to;
-	struct ir_along end;	/* along each of the axes */
+	struct ir_along end;	/* result along each axis */
 };
 
 /* The innermost axis of a cut, or 0. */
@@ -61,7 +61,7 @@ cut_depth(uint32_t cut)
 	return n;
 }
 
-/* The axis that `want` has next, if all of `have` stands outside of it. */
+/* The next axis of `want` if `have` is an outer part of it; else 0. */
 static axis_id
 next_axis(uint32_t have, uint32_t want)
 {
@@ -73,7 +73,7 @@ next_axis(uint32_t have, uint32_t want)
 	return want >> n & 15;
 }
 
-/* Something that is of no use inside: its innermost axis must go. */
+/* The innermost axis of `have` if it must go; 0 if `want` extends it. */
 static axis_id
 surplus(uint32_t have, uint32_t want)
 {
@@ -85,7 +85,9 @@ surplus(uint32_t have, uint32_t want)
 	return have == want ? 0 : inner(have);
 }
 
-/* Whole, or a part of a sum, and wanted split: no axis has to go first. */
+/*
+ * Splits a dim by its next axis: the value is whole, partial or routed there.
+ */
 static bool
 step_on(const struct ir_type *t, const struct ir_type *want, struct step *s)
 {
@@ -116,7 +118,7 @@ step_on(const struct ir_type *t, const struct ir_type *want, struct step *s)
 	return false;
 }
 
-/* The innermost axis of some dim comes off: over to another, or away. */
+/* Removes a dim's innermost axis: gathers it, routes it or moves it. */
 static bool
 step_off(const struct ir_type *t, const struct ir_type *want, struct step *s)
 {
@@ -150,7 +152,7 @@ step_off(const struct ir_type *t, const struct ir_type *want, struct step *s)
 	return false;
 }
 
-/* Sums that must become whole, all axes at once; parts that must be made. */
+/* Reduces partial sums over all axes at once, or else makes a partial sum. */
 static bool
 step_sum(const struct ir_module *m, const struct ir_type *t,
 	 const struct ir_type *want, struct step *s)
@@ -184,7 +186,7 @@ find_step(const struct ir_module *m, const struct ir_type *t,
 		step_sum(m, t, want, s));
 }
 
-/* Further axes that do the same inside of the first, or around it. */
+/* Adds axes for which the next step would be the same op on the same dim. */
 static void
 widen(const struct ir_module *m, const struct ir_type *t,
       const struct ir_type *want, struct step *s)
@@ -229,7 +231,7 @@ make_step(struct writer *w, value_id v, const struct step *s, value_id index)
 	for (i = 0; i < s->n; i++) {
 		on->dims[on->ndims++] = s->on[i];
 	}
-	if (s->op == IR_ALL_GATHER) {	/* from the inside */
+	if (s->op == IR_ALL_GATHER) {	/* innermost first */
 		for (i = s->n; i-- > 0; ) {
 			ir_set_along(&n.types[0], s->on[i], s->end);
 		}
@@ -282,7 +284,7 @@ set_route(struct writer *w, value_id v, value_id index)
 static value_id convert(struct writer *w, value_id v,
 			const struct ir_type *want, value_id index);
 
-/* The index of all rows in the group, otherwise placed as v is. */
+/* The index, whole along axis a and otherwise placed like v. */
 static value_id
 whole_index(struct writer *w, value_id index, value_id v, axis_id a)
 {
@@ -298,7 +300,7 @@ whole_index(struct writer *w, value_id index, value_id v, axis_id a)
 	return convert(w, index, &want, 0);
 }
 
-/* One step of v on its way, made or found. */
+/* Applies one step to v, or finds it already done. */
 static value_id
 one_step(struct writer *w, value_id v, const struct step *s, value_id index)
 {
@@ -331,7 +333,7 @@ one_step(struct writer *w, value_id v, const struct step *s, value_id index)
 	return made.to;
 }
 
-/* v as `want`; index: what routes rows to the node that asks, or 0. */
+/* Converts v to `want`; index: what routes rows to its user, or 0. */
 static value_id
 convert(struct writer *w, value_id v, const struct ir_type *want,
 	value_id index)
@@ -360,7 +362,7 @@ convert_arg(struct writer *w, node_id id, uint32_t k, value_id index)
 	}
 }
 
-/* Adds `on=` the axes to a node's attributes: they move to a new place. */
+/* Adds attribute `on=` with these axes; all attributes are moved for it. */
 static void
 say_on(struct writer *w, node_id id, uint32_t axes)
 {

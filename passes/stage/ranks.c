@@ -1,6 +1,4 @@
-/*
- * Ranks and their coordinates, and the functions that each of them runs.
- */
+/* Ranks, their coordinates, and the functions that each one runs. */
 #include "passes/stage/ranks.h"
 
 #include <string.h>
@@ -87,7 +85,7 @@ ranks_group_size(const struct ranks *r, uint32_t axes)
 	return n;
 }
 
-/* Axis by axis: all whose coordinate is less are below, whatever follows. */
+/* Axis by axis: members with a smaller coordinate than n has are below n. */
 uint32_t
 ranks_group_below(const struct ranks *r, uint32_t axes, uint64_t n)
 {
@@ -222,7 +220,9 @@ find_axes(struct ranks *r, const char **why)
 	return true;
 }
 
-/* Time is as long as there are microbatches; without, there is one. */
+/*
+ * The axis of time has one index per microbatch; no axis means one microbatch.
+ */
 static bool
 agree(const struct ranks *r, const char **why)
 {
@@ -249,7 +249,7 @@ static const char *const kinds[SCHED_NKINDS] = {
 	[SCHED_I] = "input", [SCHED_W] = "weights"
 };
 
-/* Whether all that runs is there. */
+/* Whether all functions exist. */
 static bool
 has_all(const struct ranks *r)
 {
@@ -267,7 +267,7 @@ has_all(const struct ranks *r)
 	return true;
 }
 
-/* The first that is not. */
+/* Names the first one missing. */
 static const char *
 what_lacks(const struct ranks *r)
 {
@@ -408,7 +408,7 @@ ranks_shape(struct ir_module *m, uint32_t *pipes, uint32_t *stages,
 
 /* ---- the schedule ---- */
 
-/* A file is read once in a run, however often it is asked for. */
+/* Reads the file only once per run of the compiler. */
 static struct sched *
 from_file(struct ir_module *m, const char *path, struct arena *a)
 {

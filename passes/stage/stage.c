@@ -1,19 +1,18 @@
 /*
  * stage: cuts a training program into rank programs: for each stage of the
- * pipeline a forward and a backward function, for each pipeline rank an
- * update.
+ * pipeline a forward and a backward function, for each pipeline rank an update.
  *
  * Needs: a flat module with its backward program, and a plan that fits it.
- * Gives: layers without operands in place of the model and of `update`.
- * What one stage makes and another uses crosses by `send` and `recv`; what
- * a stage's own backward needs crosses by `save` and `saved`; weights,
- * inputs and constants are read wherever they are used.  A repeat whose
- * iterations lie on several stages becomes a repeat on each of them, so the
+ * Gives: layers without operands in place of the model and of `update`.  A
+ * value made on one stage and used on another crosses by `send` and `recv`; a
+ * value that a stage's own backward needs crosses by `save` and `saved`;
+ * weights, inputs and constants are read wherever they are used.  A repeat
+ * whose iterations lie on several stages becomes a repeat on each of them, so
  * programs grow with the number of stages, not with the depth.
  *
- * It runs last: it takes the nodes as they are and changes none of them,
- * so whatever decides how a node runs has decided by now.  docs/ranks.md
- * specifies what comes out.
+ * It runs last and changes none of the nodes that it copies, so passes that
+ * decide how a node runs must come before it.  docs/ranks.md specifies the
+ * result.
  */
 #include "passes/stage/stage.h"
 
@@ -27,7 +26,7 @@ model_span(const struct ir_module *m)
 	return m->funcs.at[ir_model(m)].span;
 }
 
-/* Who holds which stage, and whether backward comes in two halves. */
+/* Finds which rank holds which stage, and whether backward is split. */
 static bool
 read_schedule(struct stage *st)
 {
@@ -36,7 +35,7 @@ read_schedule(struct stage *st)
 	struct sched *s;
 	uint32_t r, i;
 
-	/* the ranks of a named one do not depend on the microbatches */
+	/* in a named schedule, microbatches do not change a stage's rank */
 	s = def ? sched_make(st->a, def->name, st->npipes,
 			     (uint32_t)st->plan.interleave, 1, &why)
 		: plan_schedule(st->m, &st->plan, st->a);
@@ -60,7 +59,7 @@ read_schedule(struct stage *st)
 	return true;
 }
 
-/* The axis of that name; a mesh that somebody made is left as it is. */
+/* Finds or adds the axis of that name; an existing one must agree. */
 static bool
 want_axis(struct stage *st, const char *text, int64_t size, bool time,
 	  axis_id *out)
@@ -114,7 +113,7 @@ pass_stage(struct pass_ctx *p, struct ir_module *m)
 	uint32_t nfuncs, f;
 	bool *live;
 
-	/* what nobody uses must not be sent */
+	/* unused values must not be sent */
 	if (!pass_dce(p, m)) {
 		return false;
 	}
@@ -133,7 +132,7 @@ pass_stage(struct pass_ctx *p, struct ir_module *m)
 		live[f] = true;
 	}
 	pass_drop_funcs(m, live);
-	/* the model is gone, which said how many layers there are */
+	/* keep the layer counts, which followed from the dropped model */
 	plan_write_stages(m, &st.plan);
 	pass_count(p, "stages", st.nstages);
 	return pass_dce(p, m);

@@ -1,10 +1,10 @@
 /*
- * The functions of the stages.  Each is made by walking the model's body and
- * copying what belongs to it.  Where a copied node uses a value that is not
- * there yet, the value is brought: made again, received, or taken out of
- * what forward saved; and whoever made it gets the `send` or `save` for it.
- * So nothing crosses that nobody asked for.  Functions are made in the order
- * in which values flow: forward up the stages, then backward down.
+ * The functions of the stages.  Each is built by walking the model's body and
+ * copying the nodes that belong to it.  If a copied node uses a value that the
+ * function lacks, the value is recomputed, received, or read from what forward
+ * saved, and the function that computes it gets the matching `send` or `save`.
+ * So only values that are used cross.  Functions are built in the order of data
+ * flow: forward from the first stage, then backward from the last.
  */
 #include "passes/stage/stage.h"
 
@@ -67,7 +67,7 @@ stage_append_repeat(struct ir_module *m, region_id to, node_id like,
 	return append(m, to, &n);
 }
 
-/* A sink of that name, and the source of the name elsewhere. */
+/* put() appends a sink of that name, take() the source that reads it. */
 static void
 put(struct stage *st, enum ir_op op, region_id r, value_id v, sym_t name,
     uint32_t peer)
@@ -113,7 +113,7 @@ stage_fn_of(const struct stage *st, enum stage_phase phase, uint32_t stage)
 	return (uint32_t)phase * st->nstages + stage;
 }
 
-/* "x.3": the fourth thing that the stage sends; the other stage gets it. */
+/* Sends v under a name such as "x.3": the fourth send of its stage. */
 static value_id
 transfer(struct stage *st, uint32_t from, uint32_t to, value_id v)
 {
@@ -127,7 +127,7 @@ transfer(struct stage *st, uint32_t from, uint32_t to, value_id v)
 	return take(st, IR_RECV, b->region, v, s, a->stage);
 }
 
-/* "top.2.0": stage 2's first save outside of repeats. */
+/* Saves v, e.g. as "top.2.0": stage 2's first save outside of repeats. */
 static value_id
 keep(struct stage *st, uint32_t from, uint32_t to, value_id v)
 {
@@ -140,7 +140,7 @@ keep(struct stage *st, uint32_t from, uint32_t to, value_id v)
 	return take(st, IR_SAVED, st->fns[to].region, v, text, 0);
 }
 
-/* A value that another function makes. */
+/* Gets a value that another function computes. */
 static value_id
 cross(struct stage *st, uint32_t f, value_id v)
 {
@@ -209,7 +209,7 @@ variable(struct stage *st, node_id repeat)
 	return a ? a->text : name(st, arena_printf(st->a, "trip%u", repeat));
 }
 
-/* "split4.{i}": one tensor per iteration of every repeat around the value. */
+/* "split4.{i}": one name per iteration of each repeat around the value. */
 static sym_t
 split_name(struct stage *st, value_id v)
 {
@@ -243,7 +243,7 @@ set_local(struct stage *st, uint32_t f, value_id v, value_id x)
 	st->local[slot_of(st, f)][v] = l;
 }
 
-/* What stands for v in the function, one of a body that is being copied. */
+/* The copy of v in the function; v is in a body that is being copied. */
 static value_id
 bring_local(struct stage *st, uint32_t f, value_id v)
 {
@@ -289,9 +289,9 @@ set_result(struct stage *st, uint32_t f, value_id v, value_id x)
 	}
 }
 
-/* ---- what belongs to a function ---- */
+/* ---- nodes of a function ---- */
 
-/* Whether the function has carried value k of the repeat. */
+/* Whether the function's copy of the repeat has carried value k. */
 static bool
 carries(const struct stage *st, uint32_t f, node_id repeat, uint32_t k)
 {
@@ -330,7 +330,7 @@ belongs(const struct stage *st, uint32_t f, node_id id)
 static void copy_nodes(struct stage *st, uint32_t f, region_id from,
 		       region_id to);
 
-/* Carried values of the copy, and the parameters that stand for them. */
+/* Gives the copied repeat its carried values and its body's parameters. */
 static void
 enter_repeat(struct stage *st, uint32_t f, node_id id, bool first,
 	     region_id body, struct ir_new *carried)
@@ -348,7 +348,7 @@ enter_repeat(struct stage *st, uint32_t f, node_id id, bool first,
 		if (!carries(st, f, id, k)) {
 			continue;
 		}
-		/* later iterations start from what earlier ones made */
+		/* a later range starts from the result of an earlier one */
 		ir_new_arg(carried, stage_bring(st, f, first ? ir_args(m, &n)[k]
 					  : n.result + k));
 		carried->types[carried->nresults++] = type;
@@ -423,12 +423,12 @@ copy_nodes(struct stage *st, uint32_t f, region_id from, region_id to)
 	}
 }
 
-/* ---- sums whose parts are accumulated one by one ---- */
+/* ---- sums whose terms are accumulated separately ---- */
 
 struct parts {
 	struct stage *st;
 	const struct stage_item *sink;
-	VEC(node_id) through;	/* what was linear, outermost first */
+	VEC(node_id) through;	/* linear ops passed, from the sink on */
 };
 
 static void

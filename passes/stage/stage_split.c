@@ -1,18 +1,17 @@
 /*
- * What a stage's gradients of its inputs need, when backward comes in two
- * halves: all else of backward waits for the second.  A zero-bubble schedule
- * hands the first on at once and fills its gaps with the second (Qi et al.
- * 2023).
+ * Finds what a stage's gradients of its inputs need.  In a schedule with split
+ * backward, the first half computes these and sends them at once; everything
+ * else is in the second half, which fills gaps (zero bubble, Qi et al. 2023).
  *
- * The rule is the same for every stage: what a cut repeat yields, and what
- * another stage uses.  So the iterations of a repeat split alike wherever they
- * run, though the first stage has nobody to hand its gradients to.
+ * The roots are the same for every stage: what a cut repeat yields, and what
+ * another stage uses.  So a repeat's iterations are split alike on all stages,
+ * although the first stage sends its gradients to nobody.
  */
 #include "passes/stage/stage.h"
 
 struct chain {
 	struct stage *st;
-	const struct stage_item *at;	/* whose uses are looked at */
+	const struct stage_item *at;	/* whose uses are being examined */
 	VEC(value_id) todo;
 };
 
@@ -33,7 +32,7 @@ mark(struct chain *c, value_id v)
 	}
 }
 
-/* A value that crosses from one stage to another. */
+/* Marks a value that crosses between stages. */
 static void
 see_use(void *user, value_id v)
 {
@@ -96,7 +95,7 @@ stage_chain(struct stage *st)
 		for (k = 0; c.at->cut && k < n->nresults; k++) {
 			mark(&c, n->result + k);
 		}
-		/* a body's own values are of no item, so not looked at */
+		/* values inside of a body have no item and are skipped */
 		stage_uses(st, c.at->node, see_use, &c);
 	}
 	mark_sources(&c);

@@ -1,14 +1,14 @@
 /*
- * Gradients that are sums.  Of a weight that is used at either end of the
- * model, autodiff adds the parts and accumulates the sum.  Each part is
- * accumulated by itself here.  With the parts on different stages the sum
- * would have to wait for all of them, and whole gradients would be sent for
- * each microbatch; now the update adds them up once a step.  On one stage it
- * would be a second gradient in memory, and of an embedding's rows, which are
- * few of all, a whole one of zeros.
+ * Gradients that are sums.  For a weight that is used in several places, as at
+ * both ends of the model, autodiff accumulates the sum of several terms.  Here
+ * each term is accumulated by itself.  If terms are on different stages, the
+ * sum would wait for all of them and a whole gradient would be sent per
+ * microbatch; now the update adds them once a step.  On one stage, the sum
+ * would need memory for a second gradient, mostly zeros for the few rows used
+ * of an embedding.
  *
- * A sum is taken apart through what is linear in one operand: by its row, an
- * op that may run on a part of a sum.
+ * Ops between the additions and the sink that are linear in their one operand
+ * are applied to each term instead.  The op's rule says which are linear.
  */
 #include "passes/stage/stage.h"
 
@@ -16,7 +16,7 @@
 
 struct uses {
 	const struct stage *st;
-	uint32_t *n;		/* by top number */
+	uint32_t *n;		/* by top number: uses */
 };
 
 static void
@@ -41,7 +41,7 @@ is_linear(const struct ir_node *n)
 		strncmp(ir_ops[n->op].split, "+a", 2) == 0);
 }
 
-/* Whether v is a node of backward whose operands may go ways of their own. */
+/* Whether v is in backward and can be replaced by one term per operand. */
 static bool
 comes_apart(const struct uses *u, value_id v)
 {
@@ -66,7 +66,7 @@ comes_apart(const struct uses *u, value_id v)
 	return true;
 }
 
-/* Where a part is accumulated: where it is made, if that is known. */
+/* A term is accumulated where it is computed, if that is one stage. */
 uint32_t
 stage_of_part(const struct stage *st, value_id v, uint32_t stage)
 {
@@ -75,7 +75,7 @@ stage_of_part(const struct stage *st, value_id v, uint32_t stage)
 	return st->copied[v] || !it->backward || it->cut ? stage : it->stage;
 }
 
-/* Whether v is a sum of parts, or one is made on another stage. */
+/* Whether v is a sum of terms, or a term is computed on another stage. */
 static bool
 is_spread(const struct uses *u, value_id v, uint32_t stage)
 {

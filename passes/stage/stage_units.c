@@ -1,22 +1,21 @@
 /*
- * The units that a model is cut by, and the stage of each: the iterations of
- * its outermost repeats, and the nodes between them.  Backward mirrors
- * forward: an iteration and its gradient are on one stage, so that what the one
- * saves the other finds.
+ * The units that a model is cut into, and the stage of each: the iterations of
+ * its outermost repeats, and the nodes between them.  An iteration and its
+ * gradient are on one stage, so that backward finds there what forward saved.
  */
 #include "passes/stage/stage.h"
 
 #include <string.h>
 
-/* 1: made of constants alone; 2: read from outside, or placed otherwise. */
+/* 1: computed from constants alone; 2: a source, or one converted. */
 enum { COPIED_CONST = 1, COPIED_SOURCE = 2 };
 
 struct units {
 	struct stage *st;
-	uint32_t *saver;	/* by name: the item that saves, and 1 */
-	bool *wanted;		/* by item: forward */
-	uint32_t *mate;		/* by item: the forward repeat, and 1 */
-	VEC(uint32_t) cuts;	/* forward items that are cut, in order */
+	uint32_t *saver;	/* by name: the item that saves it, plus 1 */
+	bool *wanted;		/* by item: it is forward */
+	uint32_t *mate;		/* by item: its forward repeat, plus 1 */
+	VEC(uint32_t) cuts;	/* indices of cut forward items, ascending */
 };
 
 void
@@ -74,9 +73,11 @@ stage_of(const struct stage *st, int64_t layer)
 	return s;
 }
 
-/* ---- what there is ---- */
+/* ---- values and items ---- */
 
-/* Sources, and what is cheaper to make again than to send or to save. */
+/*
+ * Whether and why a node is recomputed at each use rather than sent or saved.
+ */
 static uint8_t
 how_copied(const struct stage *st, const struct ir_node *n)
 {
@@ -150,7 +151,7 @@ want(void *user, value_id v)
 	}
 }
 
-/* Forward is what the results need, and what saves for backward. */
+/* Forward: nodes that results or saves for backward depend on. */
 static void
 find_forward(struct units *u)
 {
@@ -220,7 +221,7 @@ place_forward(struct units *u)
 
 /* ---- backward ---- */
 
-/* The forward item whose saves are taken in or below the region. */
+/* The forward item whose saves the region reads, plus 1; or 0. */
 static uint32_t
 saver_of(const struct units *u, region_id id)
 {
@@ -240,7 +241,7 @@ saver_of(const struct units *u, region_id id)
 	return found;
 }
 
-/* Whether the repeat runs the other one's iterations backward. */
+/* Whether one repeat runs the other's iterations in reverse. */
 static bool
 mirrors(const struct units *u, uint32_t backward, uint32_t forward)
 {
@@ -270,7 +271,9 @@ no_mate(const struct units *u, uint32_t i, const char *what)
 	return false;
 }
 
-/* Each backward repeat's forward one: by what it takes, or by its place. */
+/*
+ * The forward repeat of each backward one: by the saves it reads, or by order.
+ */
 static bool
 find_mates(struct units *u)
 {

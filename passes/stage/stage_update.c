@@ -1,33 +1,33 @@
 /*
- * The update of each pipeline rank: the layers without operands, cut down to
+ * The update of each pipeline rank: the layers without operands, restricted to
  * the tensors that its stages use.
  *
- * Which rank holds which tensor is read off the functions of the stages.  A
- * repeat of the update becomes one repeat per run of iterations that lie alike.
- * What more than one rank holds is shared: each adds the others' gradients
- * to its own, so that all take the same step; and in a sum over tensors only
- * the first of them counts it.
+ * The functions of the stages show which rank holds which tensor.  A repeat of
+ * the update becomes one repeat per run of iterations with the same holders.  A
+ * tensor that several ranks hold is shared: each rank adds the others'
+ * gradients to its own, so that all update it alike; a sum over all tensors
+ * counts it on its first rank only.
  */
 #include "passes/stage/stage.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* A stage uses a tensor: in all iterations, or in some. */
+/* A use of a tensor by a stage, in some or in all iterations. */
 struct mention {
-	uint32_t next;		/* of that name, and 1 */
+	uint32_t next;		/* of this name, plus 1 */
 	uint32_t stage;
 	bool all;
 	struct stage_range iters;
 };
 
-/* Who holds a tensor, seen from one pipeline rank. */
+/* Who holds a tensor; here: this pipeline rank does. */
 struct holders {
 	bool here, several;
 	uint32_t first;
 };
 
-/* The same from any: of these iterations. */
+/* The holders of a tensor in these iterations. */
 struct holding {
 	sym_t name;
 	int64_t start, count;
@@ -35,36 +35,39 @@ struct holding {
 	uint32_t first;
 };
 
-/* Runs of iterations that lie alike, which are the same on all ranks. */
+/* The runs of iterations that a repeat is cut into, alike on all ranks. */
 struct cut {
 	node_id repeat;
-	VEC(int64_t) ends;	/* of all runs, in order */
-	bool *kept;		/* by run, and all iterations together; by rank:
-				 * any sink of them runs there */
+	VEC(int64_t) ends;	/* where runs end, ascending */
+	/*
+	 * by run, the last for all iterations together; by rank: whether a sink
+	 * of it runs there
+	 */
+	bool *kept;
 };
 
 struct update {
 	struct stage *st;
 	struct ir_module *m;
 	VEC(struct mention) mentions;
-	size_t nsyms;		/* names that the stages can know */
-	uint32_t *head;		/* by name: its first mention, and 1 */
-	VEC(struct holding) holdings;	/* asked for; the first is none */
+	size_t nsyms;		/* names before this file adds any */
+	uint32_t *head;		/* by name: its latest mention, plus 1 */
+	VEC(struct holding) holdings;	/* results of holding(), from 1 */
 	struct table asked;
-	bool *cell;		/* by name: added up here, no tensor */
-	sym_t *owner;		/* by node: the tensor that a sink is for */
-	bool *same; /* the same: one for all iterations of its repeat */
-	uint32_t *seen;		/* by value: the search that has been there */
+	bool *cell;		/* by name: a sum, not a tensor */
+	sym_t *owner;		/* by node: the tensor a sink belongs to */
+	bool *same; /* by node: one tensor for all iterations */
+	uint32_t *seen;		/* by value: the last search to visit it */
 	uint32_t searches;
 	bool failed;
 	/* the function at hand */
 	uint32_t pipe;
-	value_id *map;		/* by value: its copy */
-	value_id *shared;	/* by name: the whole gradient, at top level */
+	value_id *map;		/* its copy, by value */
+	value_id *shared;	/* by name: its `share` outside of repeats */
 	/* the repeat at hand */
-	const struct stage_range *iters;	/* NULL: outside of repeats */
-	bool fixed;		/* only tensors that are the same in all */
-	VEC(struct cut) cuts;	/* of repeats met before */
+	const struct stage_range *iters;	/* NULL: not in a repeat */
+	bool fixed;		/* only sinks that are `same` */
+	VEC(struct cut) cuts;	/* of repeats cut so far */
 };
 
 static sym_t
@@ -73,7 +76,7 @@ name_of(const struct update *u, const struct ir_node *n)
 	return ir_attr(u->m, n, IR_ATTR_NAME)->text;
 }
 
-/* Weights, states, and sinks by their names: not what crosses. */
+/* Whether it accesses a named tensor, not one that crosses. */
 static bool
 is_tensor(const struct ir_node *n)
 {
@@ -84,7 +87,7 @@ is_tensor(const struct ir_node *n)
 		: ir_is(n->op, IRF_SINK) && !ir_is(n->op, crosses);
 }
 
-/* ---- who holds what ---- */
+/* ---- holders of tensors ---- */
 
 static void
 mention(struct update *u, sym_t name, const struct mention *like)
@@ -104,7 +107,7 @@ mention(struct update *u, sym_t name, const struct mention *like)
 }
 
 /*
- * `like` has the iterations of the outermost repeat around, of that variable.
+ * `var` and the iterations in `like` are those of the outermost repeat around.
  */
 static void
 find_mentions(struct update *u, region_id id, sym_t var,
@@ -145,7 +148,7 @@ overlaps(const struct mention *x, const struct stage_range *r)
 				r->start < x->iters.start + x->iters.count);
 }
 
-/* What no stage uses, the first rank holds. */
+/* The rank of stage 0 holds what no stage uses. */
 static struct holding
 find_holding(const struct update *u, sym_t name, const struct stage_range *r)
 {
@@ -168,7 +171,7 @@ find_holding(const struct update *u, sym_t name, const struct stage_range *r)
 	return h;
 }
 
-/* All ranks ask of all iterations: each is looked for once. */
+/* All ranks ask about the same iterations, so answers are cached. */
 static const struct holding *
 holding(struct update *u, sym_t name, const struct stage_range *r)
 {
@@ -209,7 +212,7 @@ is_holder(const struct update *u, sym_t name, const struct stage_range *r)
 	return false;
 }
 
-/* Of these iterations; r may be NULL. */
+/* In iterations r; NULL: in all of them. */
 static struct holders
 holders(struct update *u, sym_t name, const struct stage_range *r)
 {
@@ -222,7 +225,7 @@ holders(struct update *u, sym_t name, const struct stage_range *r)
 	};
 }
 
-/* ---- what a sink is for ---- */
+/* ---- tensors of sinks ---- */
 
 static sym_t
 known(const struct update *u, sym_t name)
@@ -239,7 +242,7 @@ source_of(const struct update *u, const struct ir_node *n)
 		? known(u, name_of(u, n)) : 0;
 }
 
-/* The tensors that a value is made from, without looking into repeats. */
+/* Finds the tensor that v is computed from; repeats are not entered. */
 static void
 find_tensors(struct update *u, value_id v, sym_t *found)
 {
@@ -262,7 +265,10 @@ find_tensors(struct update *u, value_id v, sym_t *found)
 	*found = *found ? *found : name;
 }
 
-/* By its name, that of a weight and what is kept of it, or by its value. */
+/*
+ * A sink's tensor: by its name, without suffixes (`w.exp_avg`), or by its
+ * value.
+ */
 static sym_t
 owner_of(struct update *u, const struct ir_node *sink)
 {
@@ -288,7 +294,7 @@ owner_of(struct update *u, const struct ir_node *sink)
 	return found;
 }
 
-/* Whether the name is that of one tensor, whatever the iteration is. */
+/* Whether the name denotes one tensor in all iterations. */
 static bool
 is_same(const struct update *u, sym_t name, sym_t var)
 {
@@ -298,7 +304,7 @@ is_same(const struct update *u, sym_t name, sym_t var)
 					      ir_text(c, var)));
 }
 
-/* `repeat` is the outermost one around, or NULL. */
+/* `repeat` is the outermost repeat around the region, or NULL. */
 static void
 find_owners(struct update *u, region_id id, const struct ir_node *repeat)
 {
@@ -324,7 +330,7 @@ find_owners(struct update *u, region_id id, const struct ir_node *repeat)
 
 /* ---- copies ---- */
 
-/* Whether this rank runs a sink of the iterations at hand. */
+/* Whether this rank has the node in the iterations at hand. */
 static bool
 keeps(struct update *u, node_id id)
 {
@@ -345,7 +351,9 @@ keeps(struct update *u, node_id id)
 	return u->cell[name_of(u, n)] ? h.first == u->pipe : h.here;
 }
 
-/* The part of a sum over all tensors that this rank has, and the whole. */
+/*
+ * `part` is this rank's partial sum over tensors; returns the all-reduced one.
+ */
 static value_id
 whole_sum(struct update *u, value_id part, region_id to)
 {
@@ -473,7 +481,7 @@ copy_nodes(struct update *u, region_id from, region_id to)
 	}
 }
 
-/* ---- repeats by runs of iterations that lie alike ---- */
+/* ---- repeats by runs of iterations with the same holders ---- */
 
 static void
 add_ends(struct update *u, sym_t name, const struct stage_range *r,
@@ -523,7 +531,7 @@ by_number(const void *a, const void *b)
 	return (*x > *y) - (*x < *y);
 }
 
-/* The ranks that run a sink of the iterations at hand, as keeps() has it. */
+/* Marks ranks that run a sink in the iterations at hand, as keeps() decides. */
 static void
 find_keepers(struct update *u, node_id id, bool *kept)
 {
@@ -568,7 +576,7 @@ find_kept(struct update *u, region_id id, bool *kept)
 	}
 }
 
-/* Of all runs, then of what is the same for all iterations. */
+/* First for each run, then for tensors that are the same in all iterations. */
 static void
 find_all_kept(struct update *u, const struct stage_range *all, struct cut *c)
 {
@@ -617,7 +625,7 @@ cut_of(struct update *u, node_id id, const struct stage_range *all)
 	return &u->cuts.at[u->cuts.n - 1];
 }
 
-/* Run `at` of a cut, if anything of it runs here. */
+/* Copies run `at` if this rank has a sink in it. */
 static void
 copy_run(struct update *u, const struct cut *c, uint32_t at,
 	 const struct stage_range *r, region_id to)
