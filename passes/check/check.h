@@ -36,7 +36,7 @@ struct check_fn {
 struct check_use {
 	node_id node;
 	uint32_t fn;		/* of check.fns */
-	sym_t key;		/* from the name, see */
+	sym_t key;		/* from the name; see check_facts.c */
 	/* iterations lo .. hi-1; 0, 1 if the name mentions none */
 	int64_t lo, hi;
 	int64_t times;		/* how often it runs in each of them */

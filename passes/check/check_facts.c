@@ -27,7 +27,7 @@ struct in_repeat {
 
 struct walk {
 	struct check *c;
-	struct in_repeat *keys;	/* by name */
+	struct in_repeat *keys;	/* by name: the last key */
 	uint32_t fn, at;
 	struct frame frames[IR_MAX_DEPTH];
 	uint32_t depth;
