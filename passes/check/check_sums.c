@@ -14,7 +14,7 @@ struct cell {
 	uint32_t *use_of;	/* by node: 1 + its use, or 0 */
 	/* by tensor: its counted reads */
 	struct check_runs *counted;
-	VEC(sym_t) tensors;	/* keys that are counted */
+	VEC(sym_t) tensors;	/* keys of the tensors that the sum counts */
 };
 
 static bool

@@ -121,7 +121,7 @@ struct sched_need {
 uint32_t sched_needs(const struct sched *s, const struct sched_action *action,
 		     struct sched_need need[SCHED_MAX_NEEDS]);
 
-/* ---- sched_make.c: the schedules that have a name --------------------- */
+/* ---- sched_make.c: the named schedules --------------------------------- */
 
 struct sched_maker;
 

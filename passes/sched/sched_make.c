@@ -175,9 +175,9 @@ gpipe(struct sched_maker *k)
 
 /*
  * Harlap et al. 2018, arXiv 1806.03377, with a flush after each batch; with
- * chunks, Narayanan et al. 2021.  The first backward of a rank then arrives
- * two steps later for each rank below it, and all chunks but the last are
- * one group of forwards ahead.
+ * chunks, Narayanan et al. 2021. With chunks, the first backward reaches a rank
+ * two steps later for each rank after it in the pipeline, and all chunks but
+ * the last are one group of forwards ahead.
  */
 static void
 one_f_one_b(struct sched_maker *k)
