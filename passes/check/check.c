@@ -1,14 +1,14 @@
 /*
- * check: whether the rank programs and their schedule fit together, by rules
- * over all ranks, without running any.
+ * The pass `check`: whether the rank programs and their schedule fit together,
+ * by rules over all ranks, without running any.
  *
- * Needs: rank programs, with the plan that they were made by in the settings.
- * Gives and changes nothing.  It is the last pass and runs on every plan: an
- * error of an earlier pass on one rank would otherwise show as a hang, or as a
- * loss that is slightly wrong.
+ * It needs rank programs, and in the settings the plan from which they were
+ * made. It changes nothing. It is the last pass and runs on every plan:
+ * otherwise an error of an earlier pass on one rank would show as a hang, or as
+ * a loss that is slightly wrong.
  *
- * docs/ranks.md lists the rules; each is a function, whose comment states what
- * goes wrong without it.
+ * docs/ranks.md lists the rules. Each is a function, and its comment says what
+ * goes wrong if the rule is broken.
  */
 #include "passes/check/check.h"
 
@@ -25,7 +25,8 @@ span_of(const struct check *c, axis_id a)
 }
 
 /*
- * The number of ranks along all axes of that name: the tensor axis may be two.
+ * The number of ranks along all axes of that name; `tp` may be two axes, tp and
+ * tpr.
  */
 static int64_t
 degree(const struct check *c, const char *name)
@@ -46,7 +47,9 @@ degree(const struct check *c, const char *name)
 	return n;
 }
 
-/* Axes must be in the plan's order, or ranks would have other neighbours. */
+/*
+ * Axes must be in the order of the plan, or ranks would have other neighbours.
+ */
 static void
 in_order(struct check *c)
 {
@@ -69,8 +72,8 @@ in_order(struct check *c)
 }
 
 /*
- * The mesh is the plan's: with an axis of another size ranks would be left
- * over, or hold what nobody asked for.
+ * The mesh must be that of the plan. With an axis of another size some ranks
+ * would have nothing to do, or would hold the wrong pieces.
  */
 void
 check_mesh(struct check *c)
@@ -172,8 +175,8 @@ find_axes(struct check *c)
 }
 
 /*
- * Every stage does every microbatch once, on its own rank, in an order in
- * which all come to their end: as sched_make promises of those with a name.
+ * Every stage does every microbatch once, on its own rank, and in this order no
+ * rank waits forever. For a named schedule sched_make guarantees that.
  */
 static bool
 schedule_runs(struct check *c)

@@ -1,13 +1,13 @@
 /*
- * Transfers between stages: each `send` has its `recv`, in a function that runs
- * when the value is there.
+ * Transfers between stages: each `send` needs its `recv`, in a function that
+ * runs when the value is available.
  *
- * With that, and a sound schedule, no rank of the pipeline waits for ever.  A
- * sound schedule has an order of all actions in which each has what it needs.
- * Forward values come from the forward of an earlier stage, and gradients from
- * the backward of a later one, both of which come first in that order.  So each
- * `recv` comes after its `send`, which waits for nothing; and ranks that only
- * wait for their `recv`s get as far as in any order.
+ * If this holds and the schedule is sound, no rank of the pipeline waits
+ * forever. A sound schedule has an order of all actions in which each finds
+ * what it needs. Forward values come from the forward of an earlier stage and
+ * gradients from the backward of a later one; both come earlier in that order.
+ * So each `recv` comes after its `send`, which never waits. Ranks that wait
+ * only for their `recv`s get as far as in that order.
  */
 #include "passes/check/check.h"
 
@@ -48,8 +48,8 @@ same_transfer(const struct end *x, const struct end *y)
 }
 
 /*
- * Forward values go to later stages and gradients to earlier ones, once for
- * each microbatch; a stage would wait for ever for a value that goes another
+ * Forward values must go to a later stage and gradients to an earlier one, once
+ * per microbatch. A stage would wait forever for a value that goes the other
  * way, or to itself.
  */
 static bool
@@ -84,8 +84,8 @@ goes_right(struct check *c, const struct check_use *u, const struct end *e)
 }
 
 /*
- * A value without a `recv` fills memory, a `recv` without a value waits for
- * ever, and two values of one name are indistinguishable.
+ * A value without a `recv` fills memory, a `recv` without a `send` waits
+ * forever, and two values of one name cannot be told apart.
  */
 static void
 in_pairs(struct check *c, const struct end *e, uint32_t n)

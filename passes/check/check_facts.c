@@ -1,31 +1,33 @@
 /*
- * The functions of rank programs, and all uses of names in them.
+ * Finds the functions of rank programs and all uses of names in them.
  *
- * A name becomes a key: the variable of the outermost repeat that it mentions
- * is replaced by `{}`, and the iterations of that repeat are the range of the
- * use; variables of inner repeats, which no pass cuts, are in the key with
- * their iterations.  So two uses are of the same tensors where their keys are
- * equal and their ranges overlap.
+ * A name becomes a key. In it `{}` replaces the variable of the outermost
+ * repeat that the name mentions; the iterations of that repeat are the range of
+ * the use. Variables of inner repeats, which no pass splits, become their
+ * iterations in the key. So two uses are of the same tensors where their keys
+ * are equal and their ranges overlap.
  */
 #include "passes/check/check.h"
 
 #include <string.h>
 
-/* A repeat around the node at hand, outermost first. */
+/* A repeat around the current node; outermost first. */
 struct frame {
 	sym_t var;
 	int64_t start, count;
-	bool named;		/* the name at hand mentions it */
+	bool named;		/* the current name mentions it */
 };
 
-/* The key of a name in one repeat, of all its iterations alike. */
+/*
+ * The last key found for a name in a single repeat, used again by other stages.
+ */
 struct in_repeat {
-	sym_t var, key;		/* of the variable; key 0: not known */
+	sym_t var, key;		/* the variable; key 0: none yet */
 };
 
 struct walk {
 	struct check *c;
-	struct in_repeat *keys;	/* by name: the last one */
+	struct in_repeat *keys;	/* by name: the last key */
 	uint32_t fn, at;
 	struct frame frames[IR_MAX_DEPTH];
 	uint32_t depth;
@@ -50,7 +52,7 @@ variable(struct walk *w, const char *text, size_t n)
 	return NULL;
 }
 
-/* Marks the repeats that the name mentions; the outermost of them. */
+/* Marks the repeats that the name mentions; returns the outermost, or NULL. */
 static struct frame *
 find_named(struct walk *w, const char *name)
 {
@@ -88,7 +90,7 @@ key_of(struct walk *w, const char *name, const struct frame *range)
 						 (size_t)(shut - open) - 1);
 
 		buf_add(&b, name, (size_t)(open - name));
-		if (!f) {	/* a dim: all of it is one tensor */
+		if (!f) {	/* a dim, whose positions are one tensor */
 			buf_add(&b, open, (size_t)(shut - open) + 1);
 		} else if (f == range) {
 			buf_puts(&b, "{}");
@@ -104,7 +106,9 @@ key_of(struct walk *w, const char *name, const struct frame *range)
 
 /* ---- the walk ---- */
 
-/* Its key, and the outermost repeat that the name mentions, or NULL. */
+/*
+ * Finds the key; returns the outermost repeat that the name mentions, or NULL.
+ */
 static const struct frame *
 find_key(struct walk *w, sym_t name, sym_t *key)
 {
@@ -112,7 +116,7 @@ find_key(struct walk *w, sym_t name, sym_t *key)
 	struct in_repeat *x = &w->keys[name];
 	const struct frame *range;
 
-	/* the same name is used by many stages, for other iterations */
+	/* many stages use the same name, for other iterations */
 	if (w->depth == 1 && x->key && x->var == w->frames[0].var) {
 		w->frames[0].named = true;
 		*key = x->key;
@@ -190,7 +194,7 @@ walk(struct walk *w, region_id id)
 	count_reads(w->c, r->results.at, r->results.n);
 }
 
-/* Uses key by key, each in the order of functions. */
+/* Sorts the uses by key; those of one key stay in order. */
 static void
 sort_keys(struct check *c)
 {
@@ -235,7 +239,7 @@ missing(struct check *c, const char *stem, uint32_t i, const char *what)
 	return false;
 }
 
-/* Backward is whole, or in two parts, on all stages alike. */
+/* Backward is one function or two, the same on all stages. */
 static bool
 find_stage(struct check *c, uint32_t s, bool split)
 {
@@ -261,7 +265,7 @@ find_stage(struct check *c, uint32_t s, bool split)
 	return ok;
 }
 
-/* A function that no rank runs would be a part of the step left out. */
+/* Each function must be run: otherwise a part of the step would be left out. */
 static bool
 all_run(struct check *c)
 {
@@ -283,7 +287,10 @@ all_run(struct check *c)
 	return ok;
 }
 
-/* Backward is in two parts if the schedule runs them on their own. */
+/*
+ * Backward is split in two if the schedule runs the parts as actions of their
+ * own.
+ */
 static bool
 is_split(const struct sched *s)
 {
@@ -338,7 +345,7 @@ check_facts(struct check *c)
 	c->reads = arena_alloc(c->a, c->m->values.n * sizeof *c->reads);
 	w->c = c;
 	w->keys = arena_alloc(c->a, c->m->ctx->syms.text.n * sizeof *w->keys);
-	/* without an optimizer a step may end with its gradients */
+	/* without an optimizer a step may end without an update */
 	c->updates = ir_setting(c->m, "train.optimizer") != NULL;
 	for (i = 0; i < c->nfns; i++) {
 		w->fn = i;
@@ -354,7 +361,7 @@ check_facts(struct check *c)
 	return true;
 }
 
-/* ---- what to say ---- */
+/* ---- messages ---- */
 
 const struct check_fn *
 check_fn_of(const struct check *c, const struct check_use *u)

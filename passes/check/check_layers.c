@@ -1,6 +1,6 @@
 /*
- * Whether all iterations of layers, and all elements of dims that are split,
- * are on the ranks exactly once.
+ * Whether each iteration of the layers, and each element of a dim that is
+ * split, is on exactly one rank of those that share them out.
  */
 #include "passes/check/check.h"
 
@@ -9,20 +9,20 @@
 
 /* ---- layers ---- */
 
-/* An outermost forward repeat that carries values: layers of a stage. */
+/* An outermost repeat of a forward that carries values: layers of a stage. */
 struct piece {
 	node_id node;
 	uint32_t stage;
 	int64_t lo, hi;
-	bool later;		/* iterations before it are on another stage */
-	sym_t sign; /* a name of its iterations that tells it, or 0 */
-	const struct check_use *use;	/* of that name */
+	bool later; /* an earlier stage has the iterations before it */
+	sym_t sign; /* key that pieces of one repeat share, or 0 */
+	const struct check_use *use;	/* a use of that key */
 };
 
 struct layers {
 	struct check *c;
 	VEC(struct piece) at;
-	uint32_t *last;		/* by sign: its last piece so far, and 1 */
+	uint32_t *last;		/* by sign: 1 + its last piece so far, or 0 */
 };
 
 static struct span
@@ -32,9 +32,9 @@ span_of(const struct check *c, const struct check_fn *f)
 }
 
 /*
- * The name by which pieces of one repeat know each other: of what they save
- * for backward, or else of a weight.  Both are that repeat's alone, save for
- * weights that two repeats use.
+ * Finds the key that shows which pieces belong to one repeat: of a value that
+ * they save for backward, or else of a weight. No other repeat has the same
+ * key, except if two repeats use the same weight.
  */
 static void
 find_signs(struct layers *l, const struct check_fn *f, uint32_t from)
@@ -64,8 +64,8 @@ find_signs(struct layers *l, const struct check_fn *f, uint32_t from)
 }
 
 /*
- * Iterations of a repeat that lies on several stages come in order, and none is
- * run twice or left out: each piece begins where the one before it ends.
+ * The iterations of a repeat that several stages share must follow each other,
+ * or some are run twice or never: each piece begins where the last one ends.
  */
 static void
 trips_follow(struct layers *l, struct piece *p)
@@ -102,7 +102,7 @@ any_read(const struct check *c, const struct ir_node *n)
 	return n->nresults == 0;
 }
 
-/* Each stage runs as many iterations as the plan gives it. */
+/* Each stage must run as many iterations as the plan gives it. */
 static void
 layers_of_stage(struct layers *l, const struct check_fn *f)
 {
@@ -155,9 +155,9 @@ layers_of_stage(struct layers *l, const struct check_fn *f)
 /* ---- backward ---- */
 
 /*
- * Backward runs the iterations that its stage's forward ran, from the last to
- * the first: a repeat that takes what another kept has its iterations,
- * reversed.
+ * A repeat of backward must run the same iterations as the forward repeat whose
+ * saves it reads, from the last to the first. Otherwise it reads saves of other
+ * iterations.
  */
 static void
 mirrors(struct check *c, const struct check_use *take, node_id forward)
@@ -184,8 +184,8 @@ mirrors(struct check *c, const struct check_use *take, node_id forward)
 }
 
 /*
- * Iterations pass on what they made: forward to later iterations, backward to
- * earlier ones.  Otherwise a part of the model does not depend on the rest.
+ * Iterations must pass on their values: forward to later iterations, backward
+ * to earlier ones. Otherwise a part of the model does not depend on the rest.
  */
 static void
 hands_on(struct layers *l, node_id forward, node_id backward)
@@ -207,7 +207,10 @@ hands_on(struct layers *l, node_id forward, node_id backward)
 	}
 }
 
-/* Each repeat of backward, and the one of forward whose saves it takes. */
+/*
+ * Checks each repeat of backward against the forward repeat whose saves it
+ * reads.
+ */
 static void
 mirrors_all(struct layers *l)
 {
@@ -267,8 +270,8 @@ has_use(const struct check *c, const struct check_fn *f, enum ir_op op)
 }
 
 /*
- * The loss is the last stage's, so that a stage before it has gradients only
- * of what it receives: without, they are made of nothing.
+ * Only the last stage has the loss. An earlier stage must receive the gradients
+ * that it starts from, or its own would be made from nothing.
  */
 static void
 gradients_come(struct check *c, uint32_t s)
@@ -313,7 +316,10 @@ by_start(const void *a, const void *b)
 	return (x->start > y->start) - (x->start < y->start);
 }
 
-/* The next rank along the axes of a cut, the innermost, highest first. */
+/*
+ * Goes to the next rank along the axes of a cut, innermost first. False at the
+ * end.
+ */
 static bool
 next_rank(const struct check *c, uint32_t cut, uint32_t at[IR_MAX_AXES + 1])
 {
@@ -330,7 +336,9 @@ next_rank(const struct check *c, uint32_t cut, uint32_t at[IR_MAX_AXES + 1])
 	return false;
 }
 
-/* The pieces of them all: in order, unless an axis is balanced. */
+/*
+ * Lists the slices of all ranks. They are in order, unless an axis is balanced.
+ */
 static uint32_t
 all_slices(struct check *c, int64_t size, uint32_t cut, struct slice *out)
 {
@@ -348,8 +356,8 @@ all_slices(struct check *c, int64_t size, uint32_t cut, struct slice *out)
 }
 
 /*
- * Each element of a dim that is cut is one rank's: the pieces of the ranks
- * are all of it, once.  A rank may have none.
+ * Each element of a split dim must be on exactly one rank, or it is computed
+ * twice or never. A rank may have no element.
  */
 static void
 covered_once(struct check *c, dim_id d, uint32_t cut, struct slice *slices)
@@ -378,7 +386,7 @@ covered_once(struct check *c, dim_id d, uint32_t cut, struct slice *slices)
 		   i < n && slices[i].start < next ? "two ranks" : "no rank");
 }
 
-/* Ranks along the axes of a cut, and two slices each at most... */
+/* An upper bound on the slices of all ranks along a cut. */
 static size_t
 room_for(const struct check *c, uint32_t cut)
 {
@@ -392,7 +400,7 @@ room_for(const struct check *c, uint32_t cut)
 
 struct cuts {
 	struct arena *a;
-	VEC(uint64_t) seen;	/* dim << 32 | cut; the first is none */
+	VEC(uint64_t) seen;	/* dim << 32 | cut; entry 0 is unused */
 	struct table table;
 };
 

@@ -1,5 +1,5 @@
 /*
- * Sets of iterations as sorted ranges.
+ * Sets of iterations as sorted ranges, for the rules of the checker.
  */
 #include "passes/check/check.h"
 
@@ -14,8 +14,10 @@ check_run_add(struct check *c, struct check_runs *r, uint32_t use)
 	VEC_PUSH(c->a, r, run);
 }
 
-/* Of equal ones the earlier use first, so that messages do not depend on
- * the sort. */
+/*
+ * Of equal ranges the earlier use comes first, so that messages do not depend
+ * on the sort.
+ */
 static int
 by_trip(const void *a, const void *b)
 {
@@ -78,7 +80,8 @@ bool
 check_run_lacks(const struct check_runs *of, const struct check_runs *in,
 		struct check_run *gap)
 {
-	int64_t end = INT64_MIN;	/* all below is in `in`, or before it */
+	/* all iterations below are in `in` or not in `of` */
+	int64_t end = INT64_MIN;
 	uint32_t i, k = 0;
 
 	for (i = 0; i < of->n; i++) {

@@ -1,9 +1,11 @@
-/* Values that one function of a stage saves and a later one reads. */
+/* Saves: values that a function of a stage keeps for a later one. */
 #include "passes/check/check.h"
 
 #include <stdlib.h>
 
-/* Functions of one stage, or one update, in the order in which they run. */
+/*
+ * The position of the use in the order in which the functions of a stage run.
+ */
 static uint64_t
 place_of(const struct check *c, const struct check_use *u)
 {
@@ -11,8 +13,8 @@ place_of(const struct check *c, const struct check_use *u)
 }
 
 /*
- * Each value that is taken was kept before, as the same type, and by this
- * stage; each that is kept is taken, or memory fills up.
+ * Each value that is read must have been saved by this stage, or there is
+ * nothing to read; each that is saved must be read, or memory fills up.
  */
 static void
 one_to_one(struct check *c, const struct check_runs *saves,
@@ -34,7 +36,7 @@ one_to_one(struct check *c, const struct check_runs *saves,
 	}
 }
 
-/* A value is kept before it is taken, and found as it was left. */
+/* A value must be saved before it is read, and with the same type. */
 static void
 in_order(struct check *c, const struct check_runs *saves,
 	 const struct check_runs *takes)
@@ -69,7 +71,7 @@ in_order(struct check *c, const struct check_runs *saves,
 	}
 }
 
-/* A use, and the stage or update that it is in. */
+/* A use, and the stage or update that contains it. */
 struct held {
 	uint32_t holder, use;
 };
@@ -85,7 +87,7 @@ by_holder(const void *a, const void *b)
 	return (x->use > y->use) - (x->use < y->use);
 }
 
-/* All of one name in one stage, or one update. */
+/* Checks the uses of one name in one stage or update. */
 static void
 one_holder(struct check *c, const struct held *h, uint32_t n)
 {
@@ -100,8 +102,10 @@ one_holder(struct check *c, const struct held *h, uint32_t n)
 	}
 	check_run_sort(&saves);
 	check_run_sort(&takes);
-	/* kept twice under one name it is lost once; and taken twice it is not
-	 * there the second time */
+	/*
+	 * of two saves under one name the first is lost, and a save that is
+	 * read is gone for a second read
+	 */
 	check_once(c, &saves, "saved", "");
 	check_once(c, &takes, "taken", "");
 	one_to_one(c, &saves, &takes);

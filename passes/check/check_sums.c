@@ -1,19 +1,20 @@
 /*
- * Sums over tensors in the updates, as that of the squares of all gradients:
- * each tensor is in it once, whoever holds it, and all ranks of the pipeline
- * read it when it is complete.
+ * Sums over all tensors that the updates make, such as the sum of the squares
+ * of all gradients. Each tensor must be counted once, even if several ranks
+ * hold it, and all ranks of the pipeline must read the sum when it is complete.
  */
 #include "passes/check/check.h"
 
-/* A name that is added up in updates, and no tensor's. */
+/* A sum: a name that updates accumulate and that no tensor has. */
 struct cell {
 	struct check *c;
 	sym_t key;
-	uint32_t *seen;		/* by value: the search that has been there */
+	uint32_t *seen;		/* by value: the last search that visited it */
 	uint32_t searches;
-	uint32_t *use_of;	/* by node: its use, and 1 */
-	struct check_runs *counted;	/* by key of a tensor */
-	VEC(sym_t) tensors;	/* keys that are counted */
+	uint32_t *use_of;	/* by node: 1 + its use, or 0 */
+	/* by tensor: its counted reads */
+	struct check_runs *counted;
+	VEC(sym_t) tensors;	/* keys of the tensors that the sum counts */
 };
 
 static bool
@@ -42,9 +43,9 @@ is_sum(const struct check *c, const struct check_use *u)
 	return op == IR_ACCUMULATE || op == IR_GRADIENT;
 }
 
-/* ---- what is in it ---- */
+/* ---- what the sum contains ---- */
 
-/* The gradient that a value is made of, or NULL; the first of several. */
+/* The gradient from which a value is made, or NULL; of several, the first. */
 static const struct check_use *
 gradient_in(struct cell *k, value_id v)
 {
@@ -99,8 +100,8 @@ count(struct cell *k, const struct check_use *add)
 }
 
 /*
- * One of the ranks that hold a tensor counts it: two would make the norm too
- * large, and none too small.
+ * Of the ranks that hold a tensor exactly one counts it. With two the norm
+ * would be too large, and with none too small.
  */
 static void
 counted_once(struct cell *k, sym_t tensor)
@@ -137,9 +138,9 @@ counted_once(struct cell *k, sym_t tensor)
 /* ---- when it is read ---- */
 
 /*
- * Each rank of the pipeline reads the sum once, after all that it adds: what
- * comes later is lost, and who does not read it does not take part in the
- * all-reduce.
+ * Each rank of the pipeline must read the sum once, after all that it adds.
+ * What it adds later is lost, and a rank that does not read the sum is missing
+ * from the all-reduce.
  */
 static void
 read_complete(struct cell *k, uint32_t pipe, const uint32_t *uses, uint32_t n)
@@ -172,7 +173,10 @@ read_complete(struct cell *k, uint32_t pipe, const uint32_t *uses, uint32_t n)
 	}
 }
 
-/* Uses of a key stand in the order of functions: updates by their pipes. */
+/*
+ * Uses of a key are in the order of functions, so those of an update are
+ * adjacent.
+ */
 static void
 read_by_all(struct cell *k)
 {

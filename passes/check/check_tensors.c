@@ -1,7 +1,7 @@
 /*
- * Who holds a tensor, and that the holders, all of them and nobody else,
- * make its step: its gradient is added up, read once, shared with the other
- * holders, and what comes of it is stored once.
+ * Which ranks hold a tensor, and whether exactly these update it: its gradient
+ * is accumulated, read once and summed with that of the other holders, and the
+ * new value is stored once.
  */
 #include "passes/check/check.h"
 
@@ -10,8 +10,8 @@
 /* What a pipeline rank does with the tensors of one name. */
 struct holder {
 	uint32_t pipe;
-	struct check_runs held;		/* read or added up in its stages */
-	struct check_runs read;		/* in its update */
+	struct check_runs held;		/* read or accumulated in its stages */
+	struct check_runs read;		/* read in its update */
 	struct check_runs stored, gradients, shares;
 };
 
@@ -19,17 +19,20 @@ struct tensor {
 	struct check *c;
 	sym_t key;
 	const bool *derived;	/* by value */
-	bool weight;		/* trained, if anything is */
+	bool weight;		/* trained, if the program trains at all */
 	bool state;
-	struct check_runs held, read, added, stored, gradients;	/* by all */
-	struct check_runs several; /* iterations that more than one holds */
-	struct check_runs moved;	/* the loss says where to */
-	VEC(struct holder) holders;	/* by pipe, those that say the name */
+	/* by all holders */
+	struct check_runs held, read, added, stored, gradients;
+	struct check_runs several; /* iterations with more than one holder */
+	struct check_runs moved;	/* reads that the loss depends on */
+	VEC(struct holder) holders;	/* by pipe, those that use the name */
 };
 
 /* ---- what has a gradient ---- */
 
-/* By value: some float that a forward hands on is derived from it. */
+/*
+ * By value: whether a float that some forward returns or sends depends on it.
+ */
 struct derived {
 	struct check *c;
 	bool *by;
@@ -48,8 +51,8 @@ derive(struct derived *d, value_id v)
 static void derive_region(struct derived *d, region_id id);
 
 /*
- * A repeat, as often as an iteration finds that one more value of the next
- * counts.
+ * Goes through the repeat until nothing changes, because what one iteration
+ * needs the one before it must have made.
  */
 static void
 derive_repeat(struct derived *d, const struct ir_node *n)
@@ -76,7 +79,10 @@ derive_repeat(struct derived *d, const struct ir_node *n)
 	d->changed = changed;
 }
 
-/* From the last node to the first; an op without derivatives ends it. */
+/*
+ * Goes from the last node to the first. An op without a derivative passes
+ * nothing on to its operands.
+ */
 static void
 derive_region(struct derived *d, region_id id)
 {
@@ -119,7 +125,7 @@ find_derived(struct check *c)
 	return d.by;
 }
 
-/* ---- who says what ---- */
+/* ---- which rank uses what ---- */
 
 /* A use, and the pipeline rank that runs it. */
 struct said {
@@ -168,7 +174,7 @@ add_use(struct tensor *t, struct holder *h, uint32_t use)
 	}
 }
 
-/* Iterations that the stages of more than one pipeline rank hold. */
+/* In order of iterations, and of uses where these are equal. */
 static int
 by_trip(const void *a, const void *b)
 {
@@ -180,7 +186,7 @@ by_trip(const void *a, const void *b)
 	return (x->use > y->use) - (x->use < y->use);
 }
 
-/* Overlapping and touching runs of one rank become one. */
+/* Appends the runs of one rank; overlapping and adjacent ones become one. */
 static void
 join_into(struct check *c, const struct check_runs *from,
 	  struct check_runs *to)
@@ -273,7 +279,7 @@ gather(struct tensor *t, struct said *said)
 
 /* ---- the rules ---- */
 
-/* Whatever `of` names must be in `in`; or `text` of the first that is not. */
+/* Reports the first iterations of `of` that `in` lacks, with `text`. */
 static void
 want_all(struct check *c, const struct check_runs *of,
 	 const struct check_runs *in, uint32_t pipe, const char *text)
@@ -289,9 +295,9 @@ want_all(struct check *c, const struct check_runs *of,
 }
 
 /*
- * A weight that is trained is stored by each rank that holds it, and by no
- * other: where it is not, that rank goes on with the weight of the step
- * before.  A state that an update reads is there to be stored.
+ * A trained weight must be stored by each rank that holds it and by no other. A
+ * rank that does not store it goes on with the weight of the previous step. A
+ * state that an update reads must also be stored by it.
  */
 static void
 stored_by_holders(struct tensor *t, const struct holder *h)
@@ -327,8 +333,8 @@ stored_by_holders(struct tensor *t, const struct holder *h)
 }
 
 /*
- * What is accumulated is read by each holder, once; else the gradients of
- * some microbatches, or of another stage, are lost.
+ * Each holder must read the accumulated gradient once; otherwise the gradients
+ * of some microbatches, or of another stage, are lost.
  */
 static void
 gradient_read(struct tensor *t, const struct holder *h)
@@ -341,14 +347,14 @@ gradient_read(struct tensor *t, const struct holder *h)
 	}
 	want_all(c, &h->gradients, &h->held, h->pipe, "holds none of it, "
 		 "expected no read of its gradient");
-	/* one that is read twice is shared twice */
+	/* a gradient that is read twice is shared twice */
 	check_once(c, &h->gradients, "read", " on this rank");
 }
 
 /*
- * An iteration of a weight that the loss is derived from is accumulated by some
- * backward, or it would stand still.  A weight that only makes choices, as of
- * the best experts, has no gradient.
+ * If the loss depends on a weight, some backward must accumulate its gradient
+ * for each iteration, or the weight never changes. A weight that only makes
+ * choices, such as the best experts, has no gradient.
  */
 static void
 accumulated(struct tensor *t)
@@ -365,7 +371,10 @@ accumulated(struct tensor *t)
 	}
 }
 
-/* Whether backward of the stage sends what has no `batch`: no activation. */
+/*
+ * Whether backward of the stage sends a value without `batch`, so not a
+ * gradient of activations.
+ */
 static bool
 sends_gradient(const struct check *c, uint32_t stage)
 {
@@ -387,8 +396,8 @@ sends_gradient(const struct check *c, uint32_t stage)
 }
 
 /*
- * A stage that derives something from a tensor accumulates its part of the
- * gradient, though others accumulate theirs; or it sends it to one of them.
+ * A stage whose outputs depend on a tensor must accumulate its part of the
+ * gradient, even if others accumulate theirs, or send it to one of them.
  */
 static void
 each_adds_its_part(struct tensor *t, uint32_t *first, uint32_t *next)
@@ -396,7 +405,10 @@ each_adds_its_part(struct tensor *t, uint32_t *first, uint32_t *next)
 	struct check *c = t->c;
 	uint32_t i, k;
 
-	/* added up by a stage: its first such use and 1, and those after */
+	/*
+	 * by stage, a list of its accumulations: 1 + the first, and 1 + the
+	 * next
+	 */
 	for (i = t->added.n; i-- > 0;) {
 		uint32_t use = t->added.at[i].use;
 		uint32_t s = check_fn_of(c, &c->uses.at[use])->stage;
@@ -427,7 +439,7 @@ each_adds_its_part(struct tensor *t, uint32_t *first, uint32_t *next)
 	}
 }
 
-/* The iterations of one that are also in the other. */
+/* The iterations of x that are also in y. */
 static void
 both(struct check *c, const struct check_runs *x, const struct check_runs *y,
      struct check_runs *out)
@@ -448,8 +460,8 @@ both(struct check *c, const struct check_runs *x, const struct check_runs *y,
 }
 
 /*
- * Ranks that hold one tensor add up their gradients, all of them and only
- * these, or they would take different steps and drift apart.
+ * All ranks that hold a tensor, and only these, must add up their gradients, or
+ * their copies of the tensor would drift apart.
  */
 static void
 shared_by_holders(struct tensor *t, const struct holder *h)
@@ -465,7 +477,9 @@ shared_by_holders(struct tensor *t, const struct holder *h)
 	check_once(c, &h->shares, "shared", " on this rank");
 }
 
-/* A share stands right after its gradient, and nothing passes it by. */
+/*
+ * A share must read the gradient of its own name, and nothing else may read it.
+ */
 static void
 share_of_gradient(struct check *c, const struct check_use *u)
 {
@@ -487,10 +501,7 @@ share_of_gradient(struct check *c, const struct check_use *u)
 	}
 }
 
-/*
- * The same value is not added twice under one name, nor in an inner repeat
- * that makes no other one.
- */
+/* A value must not be accumulated twice under one name, or it counts twice. */
 static void
 added_once(struct check *c, const struct check_use *u, uint32_t *last)
 {

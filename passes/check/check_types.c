@@ -1,6 +1,7 @@
 /*
- * Placements across nodes.  ir_verify holds each node to its op's ways; what
- * one node leaves under a name and another finds there, it takes on trust.
+ * Types and placements across nodes. ir_verify checks each node against the
+ * ways of its op, but not whether a node that writes a name and a node that
+ * reads it agree on the type. This file does.
  */
 #include "passes/check/check.h"
 
@@ -37,9 +38,9 @@ same_attr(const struct check *c, const struct ir_node *a,
 }
 
 /*
- * All that read a tensor or an input read it alike: each rank has one piece
- * of it in memory, and would take it for another where a second function
- * thinks that it lies otherwise; and it starts as one thing.
+ * All reads of a tensor or an input must agree on its type and its initial
+ * value. Each rank has one piece of it in memory, and a function that expects
+ * another placement would take that piece for another.
  */
 static void
 one_place(struct check *c, const struct check_use *u,
@@ -65,8 +66,8 @@ one_place(struct check *c, const struct check_use *u,
 }
 
 /*
- * A store puts back what is read: of another type it would leave a rank with
- * elements that belong to another.
+ * A store must have the type of the reads. With another placement a rank would
+ * be left with elements that belong to another rank.
  */
 static void
 stored_as_read(struct check *c, const struct check_use *u,
@@ -85,11 +86,12 @@ stored_as_read(struct check *c, const struct check_use *u,
 	}
 }
 
-/* ---- what is added up ---- */
+/* ---- accumulated values ---- */
 
 /*
- * A part of a sum over the microbatches, or the sum would count what is
- * whole once for each of them.  In an update time is over.
+ * In a stage, an accumulated value must be a partial sum along the axis of
+ * time, or it would count once per microbatch. An update runs after all of
+ * them.
  */
 static void
 sums_over_time(struct check *c, const struct check_use *u)
@@ -108,9 +110,10 @@ sums_over_time(struct check *c, const struct check_use *u)
 }
 
 /*
- * What is read is what was added: a read that says `whole` of the parts of a
- * sum is the all-reduce that somebody forgot.  Time is over when it is read,
- * and what no rank of the pipeline has alone is a part along `pp`.
+ * A read must have the type of what was accumulated: if it says `whole` where
+ * there are partial sums, an all-reduce is missing. When it is read the sum
+ * over time is complete; a sum made in the updates is then a partial sum along
+ * `pp`.
  */
 static void
 read_as_added(struct check *c, const struct check_use *read,
@@ -136,9 +139,9 @@ read_as_added(struct check *c, const struct check_use *read,
 	}
 }
 
-/* ---- what comes in ---- */
+/* ---- inputs ---- */
 
-/* Whether the axis cuts one of these dims of the type, where it has any. */
+/* Whether the axis splits one of these dims; *has: the type has one of them. */
 static bool
 is_cut(const struct ir_type *t, axis_id a, const bool *dims, bool *has)
 {
@@ -170,7 +173,7 @@ want_cut(struct check *c, const struct check_use *u, const char *axis,
 		   (long long)c->m->axes.at[a].size);
 }
 
-/* The dims that attention runs along, as `place` takes them. */
+/* The dims along which attention runs, found as in the pass `place`. */
 static bool *
 context_dims(struct check *c)
 {
@@ -196,8 +199,8 @@ context_dims(struct check *c)
 }
 
 /*
- * Each rank reads its own tokens: what is not cut along an axis of data is
- * done by all its ranks alike.
+ * Each rank must read its own tokens: if an input is not split along a data
+ * axis, all ranks of the axis do the same work.
  */
 static void
 inputs_cut(struct check *c, const struct check_use *u, const bool *batch,
@@ -249,8 +252,9 @@ fail_node(struct check *c, const struct check_fn *f, const struct ir_node *n,
 }
 
 /*
- * A stage is run by one rank of the pipeline, so nothing in it stands along
- * `pp`: others would wait for ever.  An update has no microbatch.
+ * A stage runs on one pipeline rank, so no node in it may involve `pp`: it
+ * would wait forever for the others. An update has no microbatch, so no axis of
+ * time.
  */
 static void
 axes_at_home(struct check *c, const struct check_fn *f,
@@ -273,9 +277,8 @@ axes_at_home(struct check *c, const struct check_fn *f,
 }
 
 /*
- * `stage` leaves nothing that nobody uses, so a value without a use is one
- * whose sink was lost: a gradient that is not accumulated, a weight that is
- * not stored.
+ * The pass `stage` leaves no unused values. So if one is unused, the node that
+ * used it was lost: a gradient is not accumulated, or a weight not stored.
  */
 static void
 all_used(struct check *c, const struct check_fn *f, const struct ir_node *n)
@@ -303,7 +306,7 @@ check_nodes(struct check *c, const struct check_fn *f, region_id id)
 	}
 }
 
-/* Only the last stage has what the model returns. */
+/* Only the forward of the last stage returns what the model returns. */
 static void
 results(struct check *c, const struct check_fn *f)
 {
@@ -319,7 +322,7 @@ results(struct check *c, const struct check_fn *f)
 	}
 }
 
-/* ---- all of them ---- */
+/* ---- all names and functions ---- */
 
 static void
 one_name(struct check *c, sym_t key, const bool *batch, const bool *context)

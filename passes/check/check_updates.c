@@ -1,17 +1,17 @@
 /*
- * Collectives of the updates: each rank of the pipeline runs its own update,
- * and all must reach the same collectives in the same order.  The ranks of one
- * stage run one program, so there is nothing to compare.
+ * Collectives of the updates. Each pipeline rank runs an update of its own, and
+ * all must reach the same collectives in the same order. Ranks of one stage run
+ * one program, so they cannot differ.
  */
 #include "passes/check/check.h"
 
 #include <string.h>
 
-/* The position of a pipe: an iteration of each repeat around. */
+/* One level of where an update is: a function or repeat body. */
 struct level {
 	region_id region;
-	uint32_t next;		/* node */
-	int64_t iter, left;	/* of the repeat */
+	uint32_t next;		/* the next node */
+	int64_t iter, left;	/* current; how many left */
 	sym_t var;
 	bool reverse;
 };
@@ -19,8 +19,8 @@ struct level {
 struct pipe {
 	struct level *at;
 	uint32_t depth;
-	node_id node;		/* a collective, or 0: it has ended */
-	sym_t name;		/* of a share: full */
+	node_id node; /* the collective it waits in; 0: it has ended */
+	sym_t name;		/* of a share: filled in */
 	sym_t key;
 	int64_t iter;
 };
@@ -28,14 +28,14 @@ struct pipe {
 struct updates {
 	struct check *c;
 	struct pipe *pipes;
-	uint8_t *busy;		/* by region: 1 nothing in it, 2 something */
-	uint32_t *use_of;	/* by node: its use, and 1 */
-	struct intern names;	/* of iterations */
+	uint8_t *busy; /* by region: 0 unknown, 1 no collective in it, 2 some */
+	uint32_t *use_of;	/* by node: 1 + its use, or 0 */
+	struct intern names;	/* of shares */
 };
 
-/* ---- one pipe ---- */
+/* ---- one pipeline rank ---- */
 
-/* Whether other ranks of the pipeline take part in it. */
+/* Whether other pipeline ranks take part in the node. */
 static bool
 crosses(const struct check *c, const struct ir_node *n)
 {
@@ -86,7 +86,10 @@ enter(struct updates *x, struct pipe *p, const struct ir_node *n)
 	p->at[p->depth++] = l;
 }
 
-/* The iteration that a share is of; its key has those of inner repeats. */
+/*
+ * Sets the name and iteration of a share. The key already contains the
+ * iterations of inner repeats.
+ */
 static void
 set_name(struct updates *x, struct pipe *p)
 {
@@ -103,7 +106,7 @@ set_name(struct updates *x, struct pipe *p)
 		const char *var = ir_text(c->m->ctx, p->at[i].var);
 
 		if (p->at[i].var && pass_mentions(name, var)) {
-			p->iter = p->at[i].iter;	/* outermost: last */
+			p->iter = p->at[i].iter; /* the outermost one remains */
 			name = pass_rename(c->a, name, var, arena_printf(c->a,
 				"%lld", (long long)p->at[i].iter));
 		}
@@ -111,7 +114,7 @@ set_name(struct updates *x, struct pipe *p)
 	p->name = intern_str(&x->names, name);
 }
 
-/* To the next collective with others. */
+/* Goes to the next collective across the pipeline. */
 static void
 step(struct updates *x, struct pipe *p)
 {
@@ -144,7 +147,7 @@ step(struct updates *x, struct pipe *p)
 	}
 }
 
-/* ---- all of them ---- */
+/* ---- all pipeline ranks ---- */
 
 static const char *
 event_text(struct updates *x, const struct pipe *p)
@@ -184,7 +187,7 @@ same_axes(const struct ir_attr *a, const struct ir_attr *b)
 		memcmp(a->dims, b->dims, a->ndims * sizeof *a->dims) == 0));
 }
 
-/* Whether two pipes stand in the same collective. */
+/* Whether two pipeline ranks wait in the same collective. */
 static bool
 same_event(const struct updates *x, const struct pipe *p,
 	   const struct pipe *q)
@@ -201,7 +204,7 @@ same_event(const struct updates *x, const struct pipe *p,
 			     ir_type(m, ir_args(m, o)[0]));
 }
 
-/* Whether pipe i takes part in what p stands in. */
+/* Whether pipeline rank i takes part in the collective that p waits in. */
 static bool
 takes_part(const struct updates *x, const struct pipe *p, uint32_t i)
 {
@@ -222,7 +225,10 @@ takes_part(const struct updates *x, const struct pipe *p, uint32_t i)
 	return false;
 }
 
-/* All that take part are there: they go on. The first who is not, or none. */
+/*
+ * If all that take part have arrived, they go on: NULL. Else the first that has
+ * not.
+ */
 static struct pipe *
 meet(struct updates *x, struct pipe *p)
 {
@@ -243,8 +249,8 @@ meet(struct updates *x, struct pipe *p)
 }
 
 /*
- * All ranks of a communicator come to the same collectives in the same
- * order, or they hang, or add up what does not belong together.
+ * All ranks of a communicator must reach the same collectives in the same
+ * order. Otherwise they hang, or add up values that do not belong together.
  */
 static void
 all_meet(struct updates *x)

@@ -1,7 +1,7 @@
 /*
- * Schedules as plain lists of actions.  What the kinds of action do and need
- * is one table; nothing else here or in the files beside it knows a letter
- * by name, except the generators that write them.
+ * Schedules as lists of actions. One table says what each kind of action does
+ * and needs. All other code reads that table, except for the generators in
+ * sched_make.c, which write kinds by their letters.
  */
 #include "passes/sched/sched.h"
 
@@ -57,7 +57,7 @@ sched_add(struct arena *a, struct sched *s, uint32_t rank,
 	s->def = NULL;
 }
 
-/* Whether ranks of that schedule run actions of that kind. */
+/* Whether the schedule has actions of that kind. */
 static bool
 runs_kind(const struct sched_def *def, uint32_t kind)
 {

@@ -1,9 +1,9 @@
 /*
- * Pipeline schedules as data: what each rank runs, and in which order.  Stages
- * 0 ..  S-1 of the model follow each other; rank_of maps each to the rank of
- * the pipeline that holds it. docs/schedule.md describes them.  A schedule does
- * not depend on the model: this folder includes ir/base.h only.  Called by
- * plan, stage, price, search, check and the driver.
+ * Pipeline schedules as data: which actions each rank runs, and in which order.
+ * Stages 0 to S-1 follow each other in the model; rank_of gives the pipeline
+ * rank that holds each. A schedule does not depend on the model, so this folder
+ * includes only ir/base.h. Its callers are plan, stage, price, search, check
+ * and the driver. See docs/schedule.md.
  *
  * Sections are named for the .c that defines them.
  */
@@ -13,8 +13,8 @@
 #include "ir/base.h"
 
 /*
- * The parts of the work of a stage on a microbatch; a kind of action does some
- * of them.
+ * The work of a stage on a microbatch has these parts; a kind of action does
+ * one or more of them.
  */
 enum sched_part {
 	SCHED_FORWARD = 1 << 0,
@@ -25,10 +25,10 @@ enum sched_part {
 #define SCHED_NPARTS 3
 
 /*
- * KIND(letter, does, here, before, after, what it is): the parts that it
- * does, and those that its own stage, the one before and the one after must
- * have done for the same microbatch.  The ends of the pipeline need nothing
- * of the neighbour they lack.  A new kind is one row.
+ * KIND(letter, does, here, before, after, what it is): the parts that an action
+ * of this kind does, and the parts that its own stage, the stage before and the
+ * stage after must have done for the same microbatch. The first and last stage
+ * need nothing from the neighbour they lack. A new kind is one more row.
  */
 #define SCHED_KINDS(KIND) \
 	KIND(F, SCHED_FORWARD, 0, SCHED_FORWARD, 0, "the forward") \
@@ -55,7 +55,7 @@ struct sched_kind_info {
 struct sched_action {
 	uint8_t kind;		/* enum sched_kind */
 	uint32_t stage, microbatch;
-	struct span span;	/* its cell; {0,0} if it came from no file */
+	struct span span;	/* its cell in a file, or {0,0} */
 };
 
 struct sched_list {
@@ -66,7 +66,7 @@ struct sched_def;
 
 struct sched {
 	uint32_t nranks, nstages, nmicrobatches;
-	/* the named schedule that it is, unchanged; NULL: another one */
+	/* the named schedule that this is, unchanged, or NULL */
 	const struct sched_def *def;
 	uint32_t *rank_of;		/* by stage */
 	struct sched_list *ranks;	/* by rank */
@@ -77,27 +77,33 @@ struct sched {
 #define SCHED_MAX_MICROBATCHES (1 << 20)
 #define SCHED_MAX_CELLS (1 << 22)	/* stages times microbatches */
 
-/* ---- sched.c: the kinds, and schedules without a meaning -------------- */
+/* ---- sched.c: kinds of action, and lists of them ---------------------- */
 
 extern const struct sched_kind_info sched_kinds[SCHED_NKINDS];
 
-/* No actions yet, and every stage on rank 0. */
+/* A schedule without actions, with every stage on rank 0. */
 struct sched *sched_new(struct arena *a, uint32_t nranks, uint32_t nstages,
 			uint32_t nmicrobatches);
-/* Reserves memory for so many actions of a rank; more are slower. */
+/*
+ * Reserves memory for n actions of a rank. Adding more is allowed, but slower.
+ */
 void sched_reserve(struct arena *a, struct sched *s, uint32_t rank,
 		   uint32_t n);
 /*
- * Appends an action to the rank's list.  Its numbers must be of this schedule.
+ * Appends an action to the rank's list. Its numbers must be within the
+ * schedule.
  */
 void sched_add(struct arena *a, struct sched *s, uint32_t rank,
 	       struct sched_action action);
-/* How often each kind of a stage runs. */
+/* How often a stage runs each kind of action. */
 struct sched_times {
 	uint32_t of[SCHED_NKINDS];
 };
 
-/* Counts by stage, in arena a.  For a named schedule no actions are read. */
+/*
+ * The counts by stage, in arena a. For a named schedule they are known without
+ * reading the actions.
+ */
 struct sched_times *sched_times(struct arena *a, const struct sched *s);
 /* "2F0", as in a cell of a file. */
 const char *sched_name(struct arena *a, const struct sched_action *action);
@@ -105,33 +111,40 @@ const char *sched_name(struct arena *a, const struct sched_action *action);
 /* One part of one stage's work on a microbatch. */
 struct sched_need {
 	uint32_t stage;
-	uint32_t part;		/* 0 .. SCHED_NPARTS-1: the bit's number */
+	uint32_t part;		/* bit number in enum sched_part */
 };
 #define SCHED_MAX_NEEDS (3 * SCHED_NPARTS)
-/* Sets what the action waits for, its own stage's first; returns how many. */
+/*
+ * Lists what the action waits for, the needs on its own stage first; returns
+ * how many.
+ */
 uint32_t sched_needs(const struct sched *s, const struct sched_action *action,
 		     struct sched_need need[SCHED_MAX_NEEDS]);
 
-/* ---- sched_make.c: the schedules that have a name --------------------- */
+/* ---- sched_make.c: the named schedules --------------------------------- */
 
 struct sched_maker;
 
-/* After how many microbatches the order repeats, once the pipeline is full. */
+/*
+ * The number of microbatches after which the order of actions repeats, once the
+ * pipeline is full.
+ */
 enum sched_repeats {
-	SCHED_NEVER,		/* never: all microbatches are held */
-	SCHED_EACH,		/* each */
-	SCHED_GROUP		/* as many as there are ranks */
+	SCHED_NEVER, /* it does not: all microbatches are held at once */
+	SCHED_EACH,		/* 1 */
+	SCHED_GROUP		/* the number of ranks */
 };
 
 struct sched_def {
 	const char *name;
-	void (*order)(struct sched_maker *k);	/* of one rank */
+	void (*order)(struct sched_maker *k); /* orders one rank */
 	uint32_t min_chunks, max_chunks;	/* stages per rank; 0: any */
-	bool split;		/* runs I and W, not B */
+	bool split;		/* it runs I and W instead of B */
 	bool vshape;		/* the stages go down the ranks and back up */
 	uint8_t repeats;	/* enum sched_repeats */
 	/*
-	 * before and after it repeats: about so many microbatches for each rank
+	 * microbatches per rank, roughly, in the head and tail of the order,
+	 * which do not repeat
 	 */
 	uint8_t ends;
 	const char *purpose;	/* one line */
@@ -140,28 +153,30 @@ struct sched_def {
 extern const struct sched_def sched_defs[];
 extern const uint32_t sched_ndefs;
 
-/* NULL if there is none of that name. */
 const struct sched_def *sched_find(const char *name);
-/* Why there is none of that name for these numbers, or NULL. */
+/*
+ * Why this schedule cannot be made with these numbers, as a message; NULL if it
+ * can.
+ */
 const char *sched_why_not(struct arena *a, const char *name, uint32_t nranks,
 			  uint32_t chunks, uint32_t nmicrobatches);
 /*
- * The named schedule; it always passes sched_check.  NULL if there is none for
- * these numbers: *why is a message that names legal ones.
+ * The named schedule, which always passes sched_check. NULL if it cannot be
+ * made with these numbers; *why is then a message that names legal ones.
  */
 struct sched *sched_make(struct arena *a, const char *name, uint32_t nranks,
 			 uint32_t chunks, uint32_t nmicrobatches,
 			 const char **why);
 
-/* ---- sched_run.c: when everything happens ----------------------------- */
+/* ---- sched_run.c: when each action runs -------------------------------- */
 
 /* Costs of one stage, in microseconds. */
 struct sched_cost {
 	double us[SCHED_NKINDS];
 	/*
-	 * Time from the end of work here until the next stage can use its
-	 * result, and the same on the way back; 0 if both stages are on one
-	 * rank.
+	 * Time from the end of an action until the next stage can use its
+	 * result, and likewise from the next stage back to this one. It does
+	 * not count where both stages are on one rank.
 	 */
 	double hop_us;
 };
@@ -171,92 +186,92 @@ struct sched_event {
 };
 
 struct sched_place {
-	uint32_t rank, at;	/* rank UINT32_MAX: nowhere */
+	uint32_t rank, at;	/* rank UINT32_MAX: none */
 };
 
 struct sched_timeline {
-	/* by rank and index in its list; NULL with sched_span */
+	/* by rank and index in its list; NULL after sched_span */
 	struct sched_event **events;
 	uint32_t *done;		/* by rank: actions that ran */
-	double *begin_us, *end_us;	/* by rank: of all that ran */
+	double *begin_us, *end_us;	/* by rank: first start, last end */
 	double *busy_us;	/* by rank */
-	double *idle;		/* by rank: part of the makespan, 0 .. 1 */
+	double *idle;		/* by rank: fraction of the makespan */
 	double makespan_us;	/* from 0 to the last end */
-	double longest_us;	/* of any rank from its first to its last */
-	struct sched_place *doer;	/* of sched_find_doers */
+	double longest_us; /* longest of any rank, first start to last end */
+	struct sched_place *doer;	/* set by sched_find_doers */
 };
 
 /*
- * Runs all ranks, each in its own order: an action starts once its rank is free
- * and what it needs has arrived.  Sending takes the sender no time.  `costs` is
- * by stage; NULL: every action takes 1 and hops 0.  False if a rank never can
- * go on; the timeline then has what ran before.
+ * Computes the time of each action. Each rank runs its list in order; an action
+ * starts once its rank is free and what it needs has arrived. Sending takes the
+ * sender no time. `costs` is by stage; NULL: every action takes 1 and a hop 0.
+ * False if a rank can never go on; the timeline then has what ran before.
  */
 bool sched_time(struct arena *a, const struct sched *s,
 		const struct sched_cost *costs, struct sched_timeline *t);
-/* The same without events. */
+/* Like sched_time, but without events. */
 bool sched_span(struct arena *a, const struct sched *s,
 		const struct sched_cost *costs, struct sched_timeline *t);
 /* Sets t->doer, the table that sched_doer reads. */
 void sched_find_doers(struct arena *a, const struct sched *s,
 		      struct sched_timeline *t);
-/* The place of the first action that does that part of the microbatch. */
+/* Where the first action is that does that part for the microbatch. */
 struct sched_place sched_doer(const struct sched *s,
 			      const struct sched_timeline *t,
 			      struct sched_need need, uint32_t microbatch);
 /*
- * The part of its time that a rank idles if steps follow each other without
- * waiting for the slowest rank, 0 .. 1: the bubble rate of zero-bubble papers.
- * Where rank 0 works both first and last, as with GPipe and 1F1B, it is the
- * idle part of the makespan.
+ * The fraction of its time that an average rank idles if steps follow each
+ * other and no rank waits for the slowest: the bubble rate of the zero-bubble
+ * papers. If rank 0 works both first and last, as with GPipe and 1F1B, it is
+ * the idle fraction of the makespan.
  */
 double sched_bubble(const struct sched *s, const struct sched_timeline *t);
 
-/* ---- sched_brief.c: the same again, with other costs ------------------- */
+/* ---- sched_brief.c: the makespan again, with other costs --------------- */
 
 /*
- * The number of microbatches for which slots are to be counted to find those of
- * that schedule; *times: how often what the last of these adds is to be added
- * again.
+ * How many microbatches are enough to count the slots of that schedule. With
+ * *times > 0, the slots that the last of these adds are to be added *times
+ * more.
  */
 uint32_t sched_held_of(const struct sched_def *def, uint32_t nranks,
 		       uint32_t chunks, uint32_t nmicrobatches,
 		       uint32_t *times);
 
 /*
- * A shorter schedule whose ranks hold as much at any time: it lacks some
- * windows of those that repeat.  Each action left out has a like one in it,
- * with as many microbatches of each stage between any two of their parts.  In
- * arena a, or `s` itself.
+ * A shorter schedule whose ranks hold as much at any time, because it only
+ * lacks some windows of the repeating middle. Each action left out has a
+ * counterpart in it, with as many microbatches of each stage between any two of
+ * their parts. It is in arena a, or it is `s` itself.
  */
 const struct sched *sched_holding(struct arena *a, const struct sched *s);
 
 struct memo;
 
-/* For sched_makespan again and again. */
+/* The state of repeated calls of sched_makespan. */
 struct sched_briefs {
-	struct memo *memo;	/* of what was found before; or NULL */
-	uint64_t steps;		/* that were run till now */
+	struct memo *memo;	/* of earlier results; may be NULL */
+	uint64_t steps;		/* simulated so far, for statistics */
 };
 
 /*
- * The makespan that sched_span has for the named schedule, to twelve digits,
- * without running microbatches that only repeat others.  False: it stalls, or
- * there is none.
+ * The makespan that sched_span computes for the named schedule, to twelve
+ * digits, without running microbatches that only repeat others. False: it
+ * stalls, or there is no such schedule.
  */
 bool sched_makespan(struct sched_briefs *all, struct arena *a,
 		    const struct sched_def *def, uint32_t nranks,
 		    uint32_t chunks, uint32_t nmicrobatches,
 		    const struct sched_cost *costs, double *us);
 
-/* ---- sched_check.c: can it run, and what must be kept ----------------- */
+/* ---- sched_check.c: can it run, and how much is kept ------------------ */
 
 enum sched_fault {
-	SCHED_NOTE,		/* belongs to the fault before it */
-	SCHED_WRONG_RANK,	/* the stage is another rank's */
-	SCHED_TWICE,		/* the work was done before */
-	SCHED_MISSING,		/* nobody does the work; at = the list's end */
-	SCHED_STALL		/* what it needs cannot come in time */
+	SCHED_NOTE,		/* explains the remark before it */
+	SCHED_WRONG_RANK,	/* another rank holds the stage */
+	SCHED_TWICE,		/* an earlier action did this work */
+	SCHED_MISSING,		/* no action does it; at = the list's end */
+	SCHED_STALL		/* what it needs never comes */
 };
 
 struct sched_remark {
@@ -267,28 +282,28 @@ struct sched_remark {
 };
 
 struct sched_verdict {
-	VEC(struct sched_remark) remarks;	/* none: it can run */
+	VEC(struct sched_remark) remarks; /* empty: the schedule can run */
 	/*
-	 * if it can run: the most microbatches whose forward is done and
-	 * backward is not, by rank
+	 * if it can run, by rank: the most microbatches at any time whose
+	 * forward has run and whose backward has not
 	 */
 	uint32_t *peak;
-	uint32_t *stage_peak;	/* the same for each stage alone */
+	uint32_t *stage_peak;	/* likewise, by stage */
 };
 
 /*
- * Every stage does every microbatch exactly once, on its own rank, and all
- * ranks come to their end when each waits for what its next action needs.
- * Faults of the order are looked for once the rest is right.
+ * Checks that every stage does every microbatch exactly once, on its own rank,
+ * and that all ranks reach their end although each waits for what its next
+ * action needs. The order is looked at only once the rest is right.
  */
 bool sched_check(struct arena *a, const struct sched *s,
 		 struct sched_verdict *v);
-/* The remarks as errors with notes. */
+/* Reports the remarks as errors and notes. */
 void sched_report(struct diags *d, const struct sched_verdict *v);
 
-/* ---- sched_csv.c: the dialect of PyTorch's pipelining ------------------ */
+/* ---- sched_csv.c: the format of PyTorch's pipelining ------------------- */
 
-/* What reading left out, for a message to the owner of the file. */
+/* What reading ignored, for a message to the user. */
 struct sched_left {
 	uint32_t idle;		/* empty cells before a row's last action */
 	uint32_t transfers;	/* SEND_F, RECV_F, SEND_B, RECV_B */
@@ -297,18 +312,18 @@ struct sched_left {
 };
 
 /*
- * Reads a file of the source map; everything but the order comes out of the
- * cells: a stage belongs to the rank that does most of its actions.  NULL
- * after errors.  What is returned is not checked yet.  `left` may be NULL.
+ * Reads a file of the source map. The ranks, stages and microbatches follow
+ * from the cells: a stage belongs to the rank that does most of its actions.
+ * NULL after errors. The result has not passed sched_check. `left` may be NULL.
  */
 struct sched *sched_read(struct arena *a, struct diags *d, uint32_t file,
 			 struct sched_left *left);
 /* "left out: 3 transfers (SEND, RECV), ...", or NULL if nothing was. */
 const char *sched_left_text(struct arena *a, const struct sched_left *left);
 /*
- * One row per rank.  Empty cells are steps without work, all actions being
- * one step long, so that an action stands right of everything it needs; a
- * schedule that cannot run is printed without them.
+ * Prints one row per rank. With all actions one step long, an empty cell is a
+ * step in which the rank waits, so each action stands to the right of all it
+ * needs. A schedule that cannot run is printed without empty cells.
  */
 void sched_print(const struct sched *s, struct buf *out);
 

@@ -1,19 +1,20 @@
 /*
- * How long a schedule takes, once more with other costs: who waits for whom
- * is found once.  And without its middle: once a pipeline is full its order
- * repeats, and soon its times do, all of them later by the same.
+ * How long a named schedule takes, computed again and again with other costs,
+ * for the search. Two things make this fast: who waits for whom is found once,
+ * and the middle is left out. Once a pipeline is full its order repeats, and
+ * soon its times do too, each repetition later than the last by the same
+ * amount.
  *
- * A rank's list then is a head, windows of one period each, and a tail.
- * `back` is how many windows an action's needs on other ranks lie after it
- * at the most, `ahead` how many before it.  If in back + ahead windows of all
- * ranks each action ends `us` after the one that stands for it `cycle`
- * windows before, so many windows more change nothing but that the tail ends
- * `us` later: an action has all that it waits for either before the last of
- * these windows, where times are those without more of them, or after the
- * first, where they are those plus `us`.
+ * The list of a rank is a head, windows of one period each, and a tail. What an
+ * action needs from other ranks lies at most `back` windows earlier or `ahead`
+ * windows later, as each rank counts its own. Suppose that in the last back +
+ * ahead + 1 windows of all ranks each action ends `us` after the same action
+ * `cycle` windows earlier. Then `cycle` more windows only end the tail `us`
+ * later: an action finds all that it waits for either before the end of these
+ * windows, at unchanged times, or after their start, at times `us` later.
  *
- * A cycle is one window if the slowest rank sets the pace.  If hops do, it is
- * as many as there are microbatches on their way to the end and back.
+ * A cycle is one window if the slowest rank sets the pace. If hops do, it is as
+ * many as there are microbatches on their way to the end and back.
  */
 #include "ir/memo.h"
 #include "passes/sched/sched.h"
@@ -21,28 +22,29 @@
 #include <math.h>
 #include <string.h>
 
-/* Windows that are alike but for noise: of a window's time. */
+/* The relative difference in time up to which windows count as equal. */
 #define SAME 1e-12
 
 /*
- * Ends once the rank's last step has, and what it needs has come in, and its
- * work is done.  Step 0 ends at 0; no rank has it.
+ * It ends when the previous step of its rank has ended, the value it needs has
+ * arrived, and its own work is done. Step 0 is a sentinel that ends at time 0
+ * and is no rank's.
  */
 struct step {
 	uint32_t last, need;
-	uint32_t link;		/* stage whose hop that takes, or nstages */
-	uint32_t work;		/* stage and kind, or none after all these */
+	uint32_t link; /* the stage whose hop `need` crosses, or nstages */
+	uint32_t work; /* stage * SCHED_NKINDS + kind; past all: no work */
 };
 
 struct sched_brief {
 	const struct sched_def *def;
 	uint32_t nranks, nstages, nmicrobatches;
-	uint32_t period;	/* microbatches of a window; 0: there is none */
-	VEC(struct step) steps;	/* each after all that it waits for */
+	uint32_t period;	/* microbatches in a window; 0: no windows */
+	VEC(struct step) steps;	/* sorted: what a step waits for comes first */
 	uint32_t *end;		/* by rank: its last step */
-	uint32_t nwindows, reach;	/* of all ranks; back and ahead */
+	uint32_t nwindows, reach; /* windows of every rank; back + ahead + 1 */
 	uint32_t *size;		/* by rank: actions of a window */
-	uint32_t **window;	/* by rank: their steps */
+	uint32_t **window;	/* by rank: the steps of its windows */
 	bool stalls;
 };
 
@@ -54,14 +56,18 @@ period_of(const struct sched_def *def, uint32_t nranks, uint32_t m)
 	switch (def->repeats) {
 	case SCHED_EACH:
 		return 1;
-	case SCHED_GROUP:	/* or groups are larger than that */
+	/* 0: all groups are larger than nranks */
+	case SCHED_GROUP:
 		return m / nranks > m % nranks ? nranks : 0;
 	default:
 		return 0;
 	}
 }
 
-/* The same, but for a number of cycles: of so many turns of all ranks. */
+/*
+ * How many microbatches to run in place of m, fewer by a multiple of `cycle`
+ * periods.
+ */
 static uint32_t
 brief_of(const struct sched_def *def, uint32_t nranks, uint32_t chunks,
 	 uint32_t m, uint32_t turns, uint32_t cycle)
@@ -72,7 +78,7 @@ brief_of(const struct sched_def *def, uint32_t nranks, uint32_t chunks,
 		return m;
 	}
 	rest = m % period;
-	/* one more in so many groups, before the others are alike */
+	/* the first `rest` groups have one microbatch more */
 	n = rest * period + rest;
 	n += (turns + (chunks > 1)) * nranks;
 	return n < m ? n + (m - n) % (cycle * period) : m;
@@ -106,34 +112,35 @@ sched_holding(struct arena *a, const struct sched *s)
 
 /* ---- who waits for whom ---- */
 
-/* Of the stages before and after. */
+/* At most the parts of two stages. */
 #define MOST_WANTS (2 * SCHED_NPARTS)
 
 /*
- * A kind of action of a stage: what it waits for on other ranks, and what of
- * its own others wait for.  Places in struct maker's doer, of microbatch 0.
+ * One kind of action of one stage: the values of other ranks that it waits for,
+ * and those it makes that other ranks wait for. `wants` and `gives` are indices
+ * into struct maker's doer, for microbatch 0.
  */
 struct role {
 	uint32_t nwants, ngives;
 	uint32_t wants[MOST_WANTS];
-	uint32_t of[MOST_WANTS];	/* whose that is: a stage */
+	uint32_t of[MOST_WANTS];	/* the stage that makes it */
 	uint32_t gives[SCHED_NPARTS];
 };
 
-/* While it is made. */
+/* Only while it is made. */
 struct maker {
 	struct arena *arena;
 	const struct sched *s;
 	struct sched_brief *b;
-	uint32_t *at;		/* by rank: actions that have their steps */
-	uint32_t *doer;		/* of what others wait for: the step; or 0 */
-	uint32_t **step;	/* by rank, by place: of the action */
+	uint32_t *at;		/* by rank: how many actions have their steps */
+	uint32_t *doer; /* by awaited value: the step that makes it, or 0 */
+	uint32_t **step;	/* by rank and index in its list: the step */
 	struct role *roles;	/* by stage and kind */
 };
 
 /*
- * A rank's own work is after what it needs of that rank: the schedules that
- * have a name are in such an order.
+ * Fills in `wants`. Values from the same rank are left out: in a named schedule
+ * they always come earlier in the rank's own list.
  */
 static void
 find_wants(struct maker *k, uint32_t *place, uint32_t *nplaces)
@@ -213,8 +220,9 @@ can_go(const uint32_t *doer, const struct role *x)
 }
 
 /*
- * Behind its rank's last step; `doer` is of its microbatch.  One for each
- * thing that it waits for; all but the last have no work.
+ * Appends the steps of an action, after `last` of its rank. Each value that it
+ * waits for has a step; only the last of them does the work. `doer` is that of
+ * its microbatch.
  */
 static uint32_t
 add_steps(struct sched_brief *b, uint32_t last, const uint32_t *doer,
@@ -263,7 +271,7 @@ advance(struct maker *k, uint32_t rank)
 	return at > from;
 }
 
-/* Down the ranks as forwards go, then up. */
+/* Down the ranks, as forwards go, then up, until all stop. */
 static void
 make_steps(struct maker *k)
 {
@@ -287,9 +295,9 @@ make_steps(struct maker *k)
 /* ---- windows ---- */
 
 struct windows {
-	uint32_t *from;		/* by rank: place of its first one */
-	uint32_t *size;		/* by rank: actions of one */
-	uint32_t n;		/* that all ranks have */
+	uint32_t *from;		/* by rank: where the first window begins */
+	uint32_t *size;		/* by rank: actions in a window */
+	uint32_t n;		/* how many every rank has */
 	uint32_t back, ahead;
 };
 
@@ -301,7 +309,10 @@ repeats(const struct sched_action *x, const struct sched_action *later,
 	       x->microbatch + period == later->microbatch;
 }
 
-/* The longest run of places whose action comes again a window later. */
+/*
+ * The length of the longest part of the list that repeats with windows of that
+ * size.
+ */
 static uint32_t
 find_run(const struct sched_list *l, uint32_t size, uint32_t period,
 	 uint32_t *from)
@@ -338,7 +349,7 @@ find_windows(struct maker *k, struct windows *w)
 	}
 }
 
-/* Where the action of a rank's step stands; later ones have later steps. */
+/* The index of the action with that step; steps ascend along the list. */
 static uint32_t
 place_of(const struct maker *k, uint32_t rank, uint32_t step)
 {
@@ -356,7 +367,9 @@ place_of(const struct maker *k, uint32_t rank, uint32_t step)
 	return lo;
 }
 
-/* How far what an action of the middle needs is from there, in windows. */
+/*
+ * Widens `back` and `ahead` to reach what an action of the middle window needs.
+ */
 static void
 reach_of(const struct maker *k, struct windows *w,
 	 const struct sched_action *act)
@@ -406,7 +419,7 @@ keep_windows(struct arena *a, const struct maker *k, const struct windows *w)
 	}
 }
 
-/* Memory for all steps, in the arena where they stay. */
+/* Allocates all steps in `a`, the arena in which the brief stays. */
 static void
 open_steps(struct arena *a, struct maker *k)
 {
@@ -460,9 +473,9 @@ make(struct arena *a, const struct sched_def *def, const struct sched *s)
 	return b;
 }
 
-/* ---- those that were made before ---- */
+/* ---- briefs in the memo ---- */
 
-/* In the memo, or if it has no space left, in tmp.  NULL: there is none. */
+/* Kept in the memo, or in tmp if the memo is full. NULL: no such schedule. */
 static struct sched_brief *
 brief(struct memo *memo, struct arena *tmp, const struct sched_def *def,
       uint32_t nranks, uint32_t chunks, uint32_t m)
@@ -518,7 +531,9 @@ run(struct arena *a, const struct sched_brief *b,
 	return end;
 }
 
-/* By how much windows are later than those a cycle before; 0: they differ. */
+/*
+ * How much later the last windows are than those a cycle before; 0: it differs.
+ */
 static double
 later_us(const struct sched_brief *b, const double *end, uint32_t cycle)
 {
@@ -542,7 +557,7 @@ later_us(const struct sched_brief *b, const double *end, uint32_t cycle)
 	return us;
 }
 
-/* The shortest; 0: there is none. */
+/* The shortest cycle; 0: there is none. */
 static uint32_t
 find_cycle(const struct sched_brief *b, const double *end, double *us)
 {
@@ -558,8 +573,9 @@ find_cycle(const struct sched_brief *b, const double *end, double *us)
 }
 
 /*
- * With `more` microbatches than it has.  The cycle that it has; 0: none, or
- * it stalls.  If `more` is cycles, *us is the makespan.
+ * Sets *us to the makespan with `more` microbatches than the brief has, which
+ * is exact if they are whole cycles. Returns the cycle; 0: none was found, or
+ * it stalls.
  */
 static uint32_t
 span(struct sched_briefs *all, struct arena *a, const struct sched_brief *b,
@@ -584,7 +600,7 @@ span(struct sched_briefs *all, struct arena *a, const struct sched_brief *b,
 	return cycle;
 }
 
-/* False: it stalls, or there is none. */
+/* False: it stalls, or there is no such schedule. */
 static bool
 find_makespan(struct sched_briefs *all, struct arena *a,
 	      const struct sched_def *def, uint32_t nranks, uint32_t chunks,
@@ -603,14 +619,14 @@ find_makespan(struct sched_briefs *all, struct arena *a,
 		if (n == m || (cycle && (m - n) / period % cycle == 0)) {
 			return cycle != 0;
 		}
-		if (!cycle || cycle == was) {	/* not yet */
+		if (!cycle || cycle == was) {	/* too short */
 			cycle = 1;
 			size *= 2;
 		}
 	}
 }
 
-/* ---- the same with the same costs ---- */
+/* ---- makespans in the memo ---- */
 
 static struct hash
 hash_all(const struct sched_def *def, uint32_t nranks, uint32_t chunks,
@@ -632,8 +648,8 @@ hash_all(const struct sched_def *def, uint32_t nranks, uint32_t chunks,
 }
 
 /*
- * Plans that differ in what they hold and update run alike, and so does one
- * that is looked at again.
+ * The memo pays: plans that differ only in what they hold and update take the
+ * same time, and the search looks at some plans more than once.
  */
 bool
 sched_makespan(struct sched_briefs *all, struct arena *a,

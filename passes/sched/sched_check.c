@@ -1,29 +1,30 @@
 /*
- * Can a schedule run?  All ranks are run in order, each waiting for what it
- * needs, as they will on the machine, and each part of the work is done once,
- * where its stage is.  If not, the books are audited, stage by stage, to say
- * where it is wrong.
+ * Whether a schedule can run. A fast check runs all ranks in order, each
+ * waiting for what it needs as on the machine; each part of the work must be
+ * done once, on the rank of its stage. If that fails, an audit goes stage by
+ * stage and says where the schedule is wrong.
  *
- * Once the audit has passed, everything that is waited for stands somewhere
- * ahead of a rank that waits itself, so a schedule that stalls always holds
- * a circle, be it of one rank that asks for its own later work.
+ * If the audit finds nothing, everything waited for is in the list of some
+ * rank. A stalled schedule then always has a circle of waiting ranks, perhaps
+ * of one rank that waits for its own later work.
  */
 #include "passes/sched/sched.h"
 
 #include <string.h>
 
 #define MAX_REMARKS 1000
-#define MAX_CIRCLE 12	/* ranks of a circle that are shown */
+#define MAX_CIRCLE 12	/* ranks of a circle that a message names */
 #define NOWHERE UINT32_MAX
 
 struct audit {
 	struct arena *arena;
 	const struct sched *s;
 	struct sched_verdict *v;	/* where remarks go */
-	/* Of each stage, those of its own rank and then the others */
+	/* Actions by stage: first those on its own rank, then the others */
 	struct sched_place *places;
-	uint32_t *start;	/* in places, of stage * 2 + (other rank) */
-	/* Of the stage at hand: who did it, by microbatch and part */
+	/* first index in places, by stage * 2 + (other rank) */
+	uint32_t *start;
+	/* For the current stage: who did it, by microbatch and part */
 	struct sched_place *first;
 	bool reported_dialect, reported_highest;
 };
@@ -97,7 +98,7 @@ sort_by_stage(struct audit *c)
 	}
 }
 
-/* One action does all that the other does, and more. */
+/* Whether a does all that b does, and more. */
 static bool
 wider(const struct sched_action *a, const struct sched_action *b)
 {
@@ -129,7 +130,7 @@ say_twice(struct audit *c, struct sched_place p, struct sched_place before)
 	}
 }
 
-/* Notes who did each part; tells of the first that was done before. */
+/* Records who did each part; reports the first part that was already done. */
 static void
 enter(struct audit *c, struct sched_place p, bool own)
 {
@@ -171,8 +172,8 @@ parts_text(struct arena *a, uint32_t parts)
 }
 
 /*
- * A mistyped number looks like a lot of work that nobody does: points at an
- * action that alone makes the schedule so large.
+ * A mistyped number looks like a lot of missing work, so this points at an
+ * action that alone makes the schedule that large.
  */
 static void
 say_highest(struct audit *c)
@@ -210,7 +211,7 @@ say_highest(struct audit *c)
 	}
 }
 
-/* One remark for all microbatches that lack the same parts. */
+/* Makes one remark for all microbatches that lack the same parts. */
 static void
 say_missing(struct audit *c, uint32_t stage)
 {
@@ -275,7 +276,7 @@ enter_stage(struct audit *c, uint32_t stage)
 	}
 }
 
-/* What stands in the wrong place explains what is missing: it comes first. */
+/* Misplaced actions explain missing ones, so they are reported first. */
 static void
 audit(struct audit *c)
 {
@@ -308,9 +309,8 @@ audit(struct audit *c)
 /* ---- stalls ---- */
 
 /*
- * What the rank's next action waits for, first of all for its own stage,
- * since no other rank can help that.  Returns false if it does not wait at
- * all, being at its end.
+ * What the rank's next action waits for. Needs on its own stage come first,
+ * since no other rank can meet those. False if the rank is at its end.
  */
 static bool
 waits_for(const struct sched *s, const struct sched_timeline *t,
@@ -340,7 +340,10 @@ stuck_since(const struct sched_timeline *t, uint32_t rank)
 	return t->end_us[rank];
 }
 
-/* The rank that was stuck first; `alone`: by its own later work. */
+/*
+ * The rank that got stuck first; with `alone`, among those that wait for their
+ * own later work.
+ */
 static uint32_t
 first_stuck(const struct sched *s, const struct sched_timeline *t, bool alone)
 {
@@ -357,7 +360,9 @@ first_stuck(const struct sched *s, const struct sched_timeline *t, bool alone)
 	return best;
 }
 
-/* The rank on the circle after `r` that was stuck first. */
+/*
+ * The rank that got stuck first on the circle to which the waits of `r` lead.
+ */
 static uint32_t
 first_in_circle(struct arena *a, const struct sched *s,
 		const struct sched_timeline *t, uint32_t r)
@@ -448,15 +453,18 @@ say_stall(struct audit *c, struct sched_timeline *t)
 	}
 }
 
-/* ---- whether there is anything to remark ---- */
+/* ---- the fast check ---- */
 
-/* Ranks run their lists; what has gone forward is kept until all is done. */
+/*
+ * All ranks running their lists. A microbatch is live from its forward until
+ * all is done.
+ */
 struct course {
 	const struct sched *s;
 	uint32_t *at;		/* by rank */
 	uint32_t *live, *stage_live;	/* by rank, by stage */
 	uint8_t *done;		/* by stage and microbatch */
-	uint64_t left;		/* of these */
+	uint64_t left;		/* still incomplete */
 };
 
 static void
@@ -482,7 +490,10 @@ count(struct course *c, uint32_t rank, uint32_t stage, uint8_t does,
 	}
 }
 
-/* Runs a rank as far as it gets; false: what it does is not its, or done. */
+/*
+ * Runs a rank as far as it gets. False: an action is on the wrong rank, or was
+ * done before.
+ */
 static bool
 run_rank(struct course *c, uint32_t rank, struct sched_verdict *v)
 {
@@ -510,7 +521,7 @@ run_rank(struct course *c, uint32_t rank, struct sched_verdict *v)
 	return true;
 }
 
-/* Whether all of it is done, once, where it belongs. */
+/* Whether all work is done once, and on the right rank. */
 static bool
 is_sound(struct arena *a, const struct sched *s, struct sched_verdict *v)
 {

@@ -1,15 +1,18 @@
 /*
- * Schedules as comma separated values, in the dialect that PyTorch's
- * torch.distributed.pipelining writes and reads: a row per rank, and cells
+ * Schedules as comma-separated values, in the format that PyTorch's
+ * torch.distributed.pipelining writes and reads: one row per rank, with cells
  * such as 2F0 (stage, action, microbatch).
  */
 #include "passes/sched/sched.h"
 
 #include <string.h>
 
-#define SHOWN 24	/* bytes of a bad cell that are quoted */
+#define SHOWN 24	/* bytes of a bad cell that a message quotes */
 
-/* What a file may hold besides the work itself: llmc derives these. */
+/*
+ * Actions of a file that are ignored: llmc derives transfers and sharding
+ * itself.
+ */
 static const struct {
 	const char *word;
 	bool of_microbatch;
@@ -31,7 +34,7 @@ struct reader {
 	VEC(struct sched_list) rows;
 	uint32_t cell;		/* counted from 1 */
 	uint32_t empty;		/* cells since the row's last action */
-	uint32_t nrows;		/* with anything in them, or between such */
+	uint32_t nrows;		/* up to the last row that is not blank */
 	uint32_t nstages, nmicrobatches, nactions;
 	struct sched_left left;
 };
@@ -173,7 +176,10 @@ add_action(struct reader *r, struct sched_action action)
 	r->empty = 0;
 }
 
-/* The word is known: `kind` below SCHED_NKINDS, or `other` below NOTHERS. */
+/*
+ * Whether the word is known: then *kind is below SCHED_NKINDS, or else *other
+ * is an index into `others`.
+ */
 static bool
 find_word(const char *lo, const char *hi, uint32_t *kind, uint32_t *other)
 {
@@ -271,7 +277,7 @@ read_overlap(struct reader *r, const char *lo, const char *hi)
 	return ok;
 }
 
-/* Takes one cell from p on; returns what is after it. */
+/* Reads the cell at p; returns a pointer to what is after it. */
 static const char *
 read_cell(struct reader *r, const char *p, const char *end)
 {
@@ -325,7 +331,7 @@ read_row(struct reader *r, const char *p, const char *end)
 	} while (p++ < end);
 }
 
-/* Blank rows at the end of a file are none; elsewhere they are a rank's. */
+/* Blank rows at the end of a file are ignored; any other is an error. */
 static bool
 check_rows(struct reader *r, const char *start, const char *end)
 {
@@ -355,7 +361,10 @@ check_rows(struct reader *r, const char *start, const char *end)
 	return true;
 }
 
-/* Each stage to the rank that does most of its actions, the first of those. */
+/*
+ * Maps each stage to the rank that does most of its actions; of equal ranks, to
+ * the lowest.
+ */
 static void
 find_ranks(struct reader *r, struct sched *s)
 {

@@ -1,8 +1,8 @@
 /*
- * The schedules that have a name.  Each is a function that writes the order
- * of one rank as repeated patterns: "FB" eight times is 0F0 0B0 0F1 0B1 ...
- * Work past the last microbatch is left out, so no function needs to care
- * for pipelines longer than the batch.
+ * The named schedules. Each is a function that writes the order of one rank as
+ * repeated patterns: "FB" eight times is 0F0 0B0 0F1 0B1 ... Actions past the
+ * last microbatch are dropped, so no function has to treat a batch shorter than
+ * the pipeline on its own.
  */
 #include "passes/sched/sched.h"
 
@@ -10,17 +10,19 @@
 
 #define MAX_NAMED_CHUNKS 2
 
-/* How the microbatches are grouped: the first `extra` groups get one more. */
+/*
+ * Sizes of the groups of microbatches: the first `extra` groups have one more.
+ */
 struct groups {
 	uint32_t size, extra, largest;
 };
 
-/* Where a kind stands: in a chunk, or in the order that all ranks share. */
+/* The next action of a kind: in one chunk, or in the order over all chunks. */
 struct turn {
 	struct sched_action next;
-	uint32_t end;		/* microbatch after the group at hand */
-	uint32_t first, size;	/* the group */
-	uint32_t chunk;		/* counted as a forward goes */
+	uint32_t end;		/* first microbatch after the group */
+	uint32_t first, size;	/* of the group */
+	uint32_t chunk;		/* how many chunks of the group are done */
 };
 
 struct sched_maker {
@@ -29,7 +31,7 @@ struct sched_maker {
 	const struct sched_def *def;
 	uint32_t rank, chunks;
 	struct groups groups;
-	uint32_t whole;		/* actions of the rank, in the end */
+	uint32_t whole;		/* actions of the rank when complete */
 	struct turn turns[SCHED_NKINDS];
 	struct turn of_chunk[MAX_NAMED_CHUNKS][SCHED_NKINDS];
 };
@@ -59,11 +61,11 @@ stage_of(const struct sched_maker *k, uint32_t chunk)
 }
 
 /*
- * As many groups as have a microbatch for each rank, of nearly one size.
- * Ranks run up to 2(P-1) turns ahead of each other, so with a smaller group
- * they would wait for work that is not there, in some cases in a circle (4
- * ranks, 4 chunks, groups of 4 and 1).  A batch too short for one group
- * counts as one.
+ * Splits the microbatches into as many groups as possible of nearly one size,
+ * each with at least one microbatch per rank. Ranks run up to 2(P-1) turns
+ * ahead of each other, so with smaller groups they would wait for work that is
+ * not there, in some cases in a circle (4 ranks, 4 chunks, groups of 4 and 1).
+ * A batch too short for one group counts as one.
  */
 static struct groups
 groups_of(const struct sched *s)
@@ -87,10 +89,10 @@ turn_stage(const struct sched_maker *k, uint32_t kind, uint32_t chunk)
 }
 
 /*
- * Behind a group's last microbatch in a chunk.  The order that all ranks
- * share goes group after group, and in each chunk after chunk, backwards from
- * the last chunk to the first (Narayanan et al. 2021, arXiv 2104.04473, 2.2,
- * for groups of P).
+ * Called after the last microbatch of a group in a chunk: goes to the next
+ * chunk, and after all chunks to the next group. Backwards go from the last
+ * chunk to the first (Narayanan et al. 2021, arXiv 2104.04473, 2.2, for groups
+ * of P).
  */
 static void
 turn_over(struct sched_maker *k, struct turn *t)
@@ -109,7 +111,7 @@ turn_over(struct sched_maker *k, struct turn *t)
 
 #define MAX_STEPS 6
 
-/* The actions of a pattern. */
+/* Parses a pattern; returns its length. */
 static uint32_t
 read_steps(struct sched_maker *k, const char *p, struct turn **steps)
 {
@@ -128,14 +130,15 @@ read_steps(struct sched_maker *k, const char *p, struct turn **steps)
 }
 
 /*
- * Adds a pattern so many times.  A letter alone is the kind's next action in
- * the shared order; with a digit it is the next of that chunk.
+ * Appends a pattern `times` times. A letter alone is the next action of that
+ * kind in the order over all chunks; with a digit it is the next one of that
+ * chunk.
  */
 static void
 repeat(struct sched_maker *k, const char *pattern, uint32_t times)
 {
 	struct sched_list *list = &k->s->ranks[k->rank];
-	struct sched_action *at = list->actions.at;	/* reserved for all */
+	struct sched_action *at = list->actions.at;	/* has memory for all */
 	struct turn *steps[MAX_STEPS];
 	uint32_t n = read_steps(k, pattern, steps), m = k->s->nmicrobatches;
 	uint32_t made = list->actions.n, whole = k->whole, i;
@@ -144,7 +147,8 @@ repeat(struct sched_maker *k, const char *pattern, uint32_t times)
 		for (i = 0; i < n; i++) {
 			struct turn *t = steps[i];
 
-			at[made] = t->next;	/* and over it, if past m */
+			/* overwritten if past m */
+			at[made] = t->next;
 			made += t->next.microbatch < m;
 			if (++t->next.microbatch == t->end) {
 				turn_over(k, t);
@@ -154,7 +158,7 @@ repeat(struct sched_maker *k, const char *pattern, uint32_t times)
 	list->actions.n = made;
 }
 
-/* Enough repetitions to use up whatever is left of a kind. */
+/* Enough repetitions to use up all that remains of a kind. */
 static uint32_t
 plenty(const struct sched_maker *k)
 {
@@ -171,9 +175,9 @@ gpipe(struct sched_maker *k)
 
 /*
  * Harlap et al. 2018, arXiv 1806.03377, with a flush after each batch; with
- * chunks, Narayanan et al. 2021.  The first backward of a rank then arrives
- * two steps later for each rank below it, and all chunks but the last are
- * one group of forwards ahead.
+ * chunks, Narayanan et al. 2021. With chunks, the first backward reaches a rank
+ * two steps later for each rank after it in the pipeline, and all chunks but
+ * the last are one group of forwards ahead.
  */
 static void
 one_f_one_b(struct sched_maker *k)
@@ -190,10 +194,10 @@ one_f_one_b(struct sched_maker *k)
 }
 
 /*
- * Qi et al. 2024, arXiv 2401.10241, 2.  Each rank holds as many microbatches
- * as the first: what a lower rank saves in forwards it spends on gradients
- * of weights that it puts off.  Those fill the end, where the gradients of
- * inputs then come up the pipeline without waiting for them.
+ * Qi et al. 2024, arXiv 2401.10241, 2. Each rank holds as many microbatches as
+ * rank 0: a later rank runs fewer forwards ahead, and puts off gradients of
+ * weights instead. Those fill the end, where gradients of inputs then come up
+ * the pipeline without waiting for them.
  */
 static void
 zero_bubble(struct sched_maker *k, uint32_t warm, uint32_t put_off)
@@ -210,7 +214,10 @@ zb_h1(struct sched_maker *k)
 	zero_bubble(k, k->s->nranks - k->rank, k->rank);
 }
 
-/* Twice the warm-up, less one: the first backward then finds no gap. */
+/*
+ * The warm-up is twice as long, less one, so that the first backward finds no
+ * gap.
+ */
 static void
 zb_h2(struct sched_maker *k)
 {
@@ -218,10 +225,10 @@ zb_h2(struct sched_maker *k)
 }
 
 /*
- * The same paper, 6: each rank holds a stage of the way down (chunk 0) and
- * one of the way back (chunk 1), so that the last stage is on rank 0 and
- * gradients start there early.  The order is that of 2P-1 microbatches at
- * the least, a shorter batch leaving gaps in it.
+ * Qi et al. 2024, 6: each rank holds a stage of the way down (chunk 0) and one
+ * of the way back (chunk 1). The last stage is then on rank 0, and gradients
+ * start there early. The order is always that of at least 2P-1 microbatches; a
+ * shorter batch leaves gaps in it.
  */
 static void
 zbv(struct sched_maker *k)

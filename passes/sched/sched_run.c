@@ -1,7 +1,7 @@
 /*
- * When everything happens.  Each rank runs its list in order and waits at
- * an action until what it needs has come in, so the times do not depend on
- * the order in which the ranks are looked at here.
+ * When each action of a schedule starts and ends. Each rank runs its list in
+ * order and waits at an action until what it needs has arrived. So the times do
+ * not depend on the order in which this file visits the ranks.
  */
 #include "passes/sched/sched.h"
 
@@ -10,7 +10,7 @@
 
 #define NOWHERE UINT32_MAX
 
-/* Ranks that may be able to go on, each at most once. */
+/* A queue of the ranks that may be able to go on, each at most once. */
 struct queue {
 	uint32_t *rank;
 	bool *queued;
@@ -81,23 +81,23 @@ sched_find_doers(struct arena *a, const struct sched *s,
 	}
 }
 
-/* ---- what a kind of action does at a stage, whatever the microbatch ---- */
+/* ---- the work of a kind of action, for all microbatches ---- */
 
-/* A part of a stage's work: when it ends, by microbatch; NaN: not yet. */
+/* When one part of a stage's work ends, by microbatch; NaN: it has not run. */
 struct row {
 	double *end_us;
-	double hop_us;		/* from there */
+	double hop_us;		/* until it arrives */
 };
 
 struct work {
 	struct row need[SCHED_MAX_NEEDS];
-	double *gives[SCHED_NPARTS];	/* rows that somebody waits for */
+	double *gives[SCHED_NPARTS];	/* rows that it fills in */
 	uint32_t nneeds, ngives;
 	double us;
-	uint32_t wakes[2], nwakes;	/* ranks of the neighbours */
+	uint32_t wakes[2], nwakes;	/* ranks of the adjacent stages */
 };
 
-/* Parts that any kind of action waits for. */
+/* The parts that some kind of action waits for. */
 static uint32_t
 awaited(void)
 {
@@ -151,7 +151,7 @@ set_work(const struct sched *s, const struct sched_cost *costs,
 	}
 }
 
-/* By stage and kind. */
+/* Work by stage and kind. */
 static struct work *
 all_work(struct arena *a, const struct sched *s,
 	 const struct sched_cost *costs)
@@ -178,7 +178,10 @@ all_work(struct arena *a, const struct sched *s,
 
 /* ---- running ---- */
 
-/* When it can start; false if something that it needs has not run yet. */
+/*
+ * Raises *start_us to when the action can start. False if something that it
+ * needs has not run yet.
+ */
 static bool
 ready(const struct work *w, uint32_t microbatch, double *start_us)
 {
@@ -204,13 +207,16 @@ put_end(const struct work *w, uint32_t microbatch, double end_us)
 	uint32_t i;
 
 	for (i = 0; i < w->ngives; i++) {
-		if (isnan(w->gives[i][microbatch])) {	/* once is enough */
+		if (isnan(w->gives[i][microbatch])) { /* the first end counts */
 			w->gives[i][microbatch] = end_us;
 		}
 	}
 }
 
-/* Runs one rank as far as it can go, and wakes those it has served. */
+/*
+ * Runs one rank as far as it can go, and queues the ranks that may wait for its
+ * results.
+ */
 static void
 advance(const struct sched *s, struct sched_timeline *t,
 	const struct work *all, uint32_t rank, struct queue *q)

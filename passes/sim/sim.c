@@ -1,7 +1,7 @@
 /*
- * Runs a machine per rank.  Each goes as far as it can, and stands still
- * where it needs something of another; what is there is handed out, until
- * all have come to the end of the step or nobody can go on.
+ * Runs one interpreter per rank. Each rank goes on until it needs something
+ * from another rank. sim_match.c then hands out what is available, until all
+ * ranks have finished the step or none can go on.
  */
 #include "passes/sim/sim_parts.h"
 
@@ -9,7 +9,7 @@
 
 /* ---- one rank ---- */
 
-/* The next function of the rank, if there is one in this step. */
+/* Starts the next function of the rank; SIM_OVER: this step has no more. */
 static void
 next_function(struct sim_rank *k)
 {
@@ -33,7 +33,7 @@ next_function(struct sim_rank *k)
 	ir_machine_start(k->e, f);
 }
 
-/* What the model returns comes out of the last stage. */
+/* Keeps the results of the last stage: those are what the model returns. */
 static bool
 keep_results(struct sim_rank *k)
 {
@@ -61,7 +61,7 @@ keep_results(struct sim_rank *k)
 	return true;
 }
 
-/* As far as it can. */
+/* Runs until the rank waits or is over. */
 static bool
 run_rank(struct sim_rank *k)
 {
@@ -140,11 +140,11 @@ run_step(struct sim *s)
 	return sim_all_taken(s);
 }
 
-/* ---- how much it will take ---- */
+/* ---- how much memory it needs ---- */
 
 /*
- * What the update of a pipeline rank keeps on each of its ranks, by the last
- * of them: no other has smaller pieces.
+ * Adds the memory for what the updates of one pipeline rank keep. Each of its
+ * ranks counts like the last, whose pieces are the smallest: a lower bound.
  */
 static bool
 count_pipe(struct ir_pool *p, const struct ranks *r, uint32_t pipe,
@@ -160,7 +160,7 @@ count_pipe(struct ir_pool *p, const struct ranks *r, uint32_t pipe,
 	if (!ir_machine_count(p, &id, r->update[pipe], &needs)) {
 		return false;
 	}
-	/* as it is, and as it will be after the step */
+	/* twice: before and after the step */
 	*bytes += (2.0 * (double)needs.stored_bytes +
 		   (double)needs.gradient_bytes) * r->nranks / r->npipes;
 	return true;
@@ -202,7 +202,7 @@ bool
 sim_fits(const struct ranks *r, int64_t max_bytes)
 {
 	struct ir_module *m = r->m;
-	/* of each machine, where its values are */
+	/* the table of values of each interpreter */
 	double bytes = (double)r->nranks * (double)m->values.n *
 		       (double)sizeof(void *);
 	struct ir_pool pool;
@@ -224,7 +224,7 @@ sim_fits(const struct ranks *r, int64_t max_bytes)
 	return fits;
 }
 
-/* ---- the whole ---- */
+/* ---- all steps ---- */
 
 static void
 add_share(void *user, const struct ir_node *n, const char *name)

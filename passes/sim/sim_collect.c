@@ -1,6 +1,6 @@
 /*
- * Whole tensors, put together from what the ranks have: pieces by their
- * positions, parts of a sum added in the order of ranks.  What several ranks
+ * Assembles whole tensors from what the ranks have: pieces by their positions,
+ * and partial sums added in the order of ranks. Elements that several ranks
  * have must be equal to the last bit.
  */
 #include "passes/sim/sim_parts.h"
@@ -9,18 +9,21 @@
 
 static const struct span nowhere = { 0, 0 };
 
-/* A tensor being put together. */
+/* A tensor while it is assembled. */
 struct whole {
 	struct sim *s;
 	const char *name;
-	struct ir_type type;	/* as ranks have it */
+	struct ir_type type;	/* with its placements */
 	int64_t elems;
-	double *sum;		/* of the parts so far */
-	double *part;		/* the part that is being put together */
-	double *from;		/* by element: 1 + the rank that it is of */
+	double *sum;		/* of the partial sums so far */
+	double *part;		/* the partial sum being assembled */
+	double *from;		/* by element of `part`: 1 + its rank, or 0 */
 };
 
-/* Which part of the sums a rank has: its coordinates on their axes. */
+/*
+ * The number of the partial sum that a rank has: its coordinates on the axes of
+ * the sum.
+ */
 static uint64_t
 part_of(const struct whole *w, const uint32_t *at)
 {
@@ -71,7 +74,9 @@ open_whole(struct whole *w, struct sim *s, const char *name,
 	return true;
 }
 
-/* A rank's elements of the part; what is there already must be equal. */
+/*
+ * Adds a rank's elements to the partial sum; those already there must be equal.
+ */
 static bool
 add_piece(struct whole *w, const struct sim_part *p)
 {
@@ -100,7 +105,7 @@ add_piece(struct whole *w, const struct sim_part *p)
 	return true;
 }
 
-/* All that ranks have of the tensor. */
+/* Assembles each partial sum in turn, and adds it up. */
 static bool
 add_pieces(struct whole *w, const struct sim_part *p, uint32_t n)
 {
@@ -139,7 +144,7 @@ unplaced(const struct ir_type *t)
 	return u;
 }
 
-/* Its copy for the caller; t keeps its memory from step to step. */
+/* Copies the tensor for the caller; the memory of t is used again each step. */
 static void
 deliver(const struct whole *w, struct sim_tensor *t)
 {
@@ -193,9 +198,9 @@ collect_results(struct sim *s)
 	return true;
 }
 
-/* ---- what lasts ---- */
+/* ---- stored tensors and gradients ---- */
 
-/* The pieces of a tensor on one rank of the pipeline. How many. */
+/* Lists the pieces of a tensor on one pipeline rank; returns how many. */
 static uint32_t
 pieces_on(struct sim *s, uint32_t pipe, uint32_t number, bool gradient,
 	  struct sim_part *parts, struct ir_type *t)
@@ -222,7 +227,10 @@ pieces_on(struct sim *s, uint32_t pipe, uint32_t number, bool gradient,
 	return n;
 }
 
-/* Stages that hold one tensor: gradients add up, the rest is the same. */
+/*
+ * Joins a tensor that several pipeline ranks hold: gradients are added,
+ * anything else must be equal.
+ */
 static bool
 join(struct whole *all, const struct whole *w, bool gradient)
 {
@@ -243,7 +251,7 @@ join(struct whole *all, const struct whole *w, bool gradient)
 	return true;
 }
 
-/* One tensor of all ranks; *some says whether there is any of it. */
+/* Assembles one tensor from all ranks; *some: a rank has a piece of it. */
 static bool
 collect_one(struct sim *s, uint32_t number, bool gradient,
 	    struct sim_part *parts, struct whole *all, bool *some)
@@ -273,7 +281,7 @@ collect_one(struct sim *s, uint32_t number, bool gradient,
 	return true;
 }
 
-/* The caller's tensor of that name, there from now on. */
+/* The caller's tensor of that name, new in the first step. */
 static struct sim_tensor *
 tensor_of(struct sim *s, const char *name, bool gradient)
 {

@@ -1,7 +1,7 @@
 /*
- * Errors if ranks cannot go on: two that wait for each other in different
- * collectives, a circle of ranks that wait, or transfers that a step left
- * after.
+ * Reports why ranks cannot go on: two wait for each other in different
+ * collectives, or a circle of ranks wait; and reports what a step sent or saved
+ * that nothing received.
  */
 #include "passes/sim/sim_parts.h"
 
@@ -66,9 +66,9 @@ sim_mismatch(struct sim *s, const struct sim_rank *a,
 		  post_text(s, b));
 }
 
-/* ---- nobody can go on ---- */
+/* ---- no rank can go on ---- */
 
-/* The ranks that k waits for. How many. */
+/* Lists the ranks that k waits for; returns how many. */
 static uint32_t
 waits_for(const struct sim *s, const struct sim_rank *k, uint32_t *members)
 {
@@ -110,7 +110,7 @@ same_thing(const struct sim_rank *a, const struct sim_rank *b)
 	       (a->state == IR_EXCHANGES || strcmp(p->name, q->name) == 0);
 }
 
-/* Whether b, for which a waits, waits for a in another collective. */
+/* Whether b, which a waits for, waits for a in another collective. */
 static bool
 crossed(struct sim *s, const struct sim_rank *a, const struct sim_rank *b)
 {
@@ -129,7 +129,10 @@ crossed(struct sim *s, const struct sim_rank *a, const struct sim_rank *b)
 	return false;
 }
 
-/* The first pair of ranks that wait for each other in different things. */
+/*
+ * Reports the first two ranks that wait for each other in different
+ * collectives.
+ */
 static bool
 find_crossed(struct sim *s)
 {
@@ -152,7 +155,7 @@ find_crossed(struct sim *s)
 	return false;
 }
 
-/* Ranks that k waits for and that do something else. */
+/* Names the ranks that k waits for and that are elsewhere. */
 static const char *
 missing_text(struct sim *s, const struct sim_rank *k)
 {
@@ -212,7 +215,7 @@ sim_stuck(struct sim *s)
 	}
 }
 
-/* ---- what is left ---- */
+/* ---- what a step leaves ---- */
 
 bool
 sim_all_taken(struct sim *s)

@@ -1,7 +1,7 @@
 /*
- * Who may go on: the ranks of a group once all of them wait in the same
- * exchange, the stages that share a tensor once all of them have come to it,
- * and who waits for a value once that has been sent.
+ * Decides which waiting ranks may go on. The ranks of a group go on once all
+ * wait in the same collective; the stages that share a tensor, once all have
+ * reached it; and a rank that receives a value, once that has been sent.
  */
 #include "passes/sim/sim_parts.h"
 
@@ -15,7 +15,7 @@ node_of(const struct sim_rank *k)
 
 /* ---- groups ---- */
 
-/* Whether the rank waits, and for the same ranks as the post. */
+/* Whether the rank waits in the same state and along the same axes. */
 static bool
 is_there(const struct sim_rank *k, const struct ir_post *p)
 {
@@ -26,8 +26,8 @@ is_there(const struct sim_rank *k, const struct ir_post *p)
 }
 
 /*
- * Ranks of one place in the pipeline run one program; those of different
- * places run nodes of their own, which must be alike.
+ * Whether two ranks are in the same collective. Those of one pipeline rank run
+ * one program, so at the same node; others at nodes with the same op and types.
  */
 static bool
 agree(const struct sim_rank *a, const struct sim_rank *b)
@@ -54,7 +54,7 @@ agree(const struct sim_rank *a, const struct sim_rank *b)
 	return true;
 }
 
-/* Gives all members what all of them have. */
+/* Gives each member the data of all members. */
 static bool
 give_all(struct sim *s, uint32_t n)
 {

@@ -1,5 +1,5 @@
 /*
- * Between the files sim*.c; nobody else includes this.
+ * What the files sim*.c share; users include sim.h instead.
  */
 #ifndef PASSES_SIM_PARTS_H
 #define PASSES_SIM_PARTS_H
@@ -7,19 +7,19 @@
 #include "ir/machine.h"
 #include "passes/sim/sim.h"
 
-/* What a rank keeps of one stored tensor from step to step. */
+/* What a rank keeps of one tensor from step to step. */
 struct sim_cell {
-	struct ir_type type;	/* of weight or state */
+	struct ir_type type;	/* of the weight or state */
 	struct ir_type gradient_type;
-	double *now, *next;	/* NULL: as it started */
-	double *gradient;	/* NULL: there was none so far */
+	double *now, *next;	/* NULL: never stored */
+	double *gradient;	/* NULL: none in this step yet */
 	bool typed;		/* type is known */
 };
 
-/* What a result of the last stage was on one rank, for one microbatch. */
+/* One result of the last stage, or a piece of a tensor, on one rank. */
 struct sim_part {
 	uint32_t rank;
-	uint32_t at[IR_MAX_AXES + 1];	/* time is the microbatch */
+	uint32_t at[IR_MAX_AXES + 1]; /* at the axis of time: the microbatch */
 	double *data;
 };
 
@@ -51,8 +51,8 @@ struct sim_rank {
 	struct ir_eval_options opt;
 	struct interp *e;
 	enum sim_doing doing;
-	enum ir_state state;	/* SIM_WAITS: what in */
-	uint32_t next;		/* action of its list */
+	enum ir_state state;	/* if SIM_WAITS: in what */
+	uint32_t next;		/* index in its list */
 	const struct sched_action *action;	/* NULL: the update */
 	VEC(struct sim_cell) cells;	/* by number of the tensor */
 };
@@ -69,23 +69,26 @@ struct sim {
 	VEC(struct sim_part) parts[IR_MAX_ARGS];	/* by result */
 	VEC(const char *) names;	/* of stored tensors, by number */
 	VEC(uint32_t) number;	/* by sym_t: 1 + the tensor's number */
-	VEC(double *) whole;	/* by number: what weights->get gave */
-	uint32_t *members, *others;	/* as many as a group of all */
-	struct ir_peer *peers;		/* the same */
-	struct sim_part *pieces;	/* the same */
+	VEC(double *) whole;	/* by number: from weights->get, or NULL */
+	uint32_t *members, *others;	/* nranks entries each */
+	struct ir_peer *peers;		/* nranks entries */
+	struct sim_part *pieces;	/* nranks entries */
 	uint32_t step;
 	struct sim_result *out;
 };
 
 /* ---- sim_match.c: which ranks may go on ---- */
 
-/* A machine's send; user is its sim_rank. */
+/* The `send` of an interpreter; user is its sim_rank. */
 bool sim_send(void *user, const struct ir_node *n, const char *name,
 	      const double *data, int64_t elems);
-/* Gives the rank what it waits for if that is there; *on says whether. */
+/*
+ * Gives the rank what it waits for, if that is available; sets *on if so. False
+ * after an error.
+ */
 bool sim_match(struct sim *s, struct sim_rank *k, bool *on);
 
-/* ---- sim_fault.c: errors if no rank may go on ---- */
+/* ---- sim_fault.c: errors if no rank can go on ---- */
 
 /* "rank 3 (tp=1) in 0F1, stage0_forward/repeat[2]", in ctx->tmp. */
 const char *sim_where(const struct sim_rank *k);
@@ -93,19 +96,19 @@ const char *sim_where(const struct sim_rank *k);
 void sim_mismatch(struct sim *s, const struct sim_rank *a,
 		  const struct sim_rank *b);
 void sim_stuck(struct sim *s);
-/* What a step left behind; false after reporting it. */
+/* Whether all that a step sent or saved was used; false after reporting it. */
 bool sim_all_taken(struct sim *s);
 
-/* ---- sim_store.c: tensors that last ---- */
+/* ---- sim_store.c: tensors kept from step to step ---- */
 
-/* The functions of k->store. */
+/* Fills in k->store. */
 void sim_store_open(struct sim_rank *k);
-/* What was stored counts from now on; gradients are zero again. */
+/* Makes what was stored current; gradients are zero again. */
 void sim_commit(struct sim *s);
 
 /* ---- sim_collect.c: whole tensors ---- */
 
-/* The step's results, gradients and stored tensors go to s->out. */
+/* Puts the step's results, gradients and stored tensors into s->out. */
 bool sim_collect(struct sim *s);
 
 #endif
