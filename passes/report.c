@@ -21,7 +21,7 @@ pass_count(struct pass_ctx *p, const char *what, int64_t n)
 			return;
 		}
 	}
-	/* copied: `what` may be built for the occasion, or in a plug-in */
+	/* copied: `what` may be temporary, or in a plug-in */
 	c.what = arena_strndup(s->arena, what, strlen(what));
 	c.pass = s->pass;
 	c.n = n;
