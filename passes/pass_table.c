@@ -17,7 +17,7 @@ const uint32_t pass_nbuiltin = sizeof pass_builtin / sizeof *pass_builtin;
 
 /*
  * Words for lists of passes: all built-in passes in order, except those that
- * give a property in `without`.
+ * give or need a property in `without`.
  */
 #define TRAINING (PROP_BACKWARD | PROP_UPDATE)
 #define SPLIT (PROP_PLACED | PROP_STAGED)
@@ -255,6 +255,7 @@ has_sinks(const struct ir_module *m, region_id r)
 	return false;
 }
 
+/* A module without calls has `calls`, too: inline then does nothing. */
 uint32_t
 pass_props(const struct ir_module *m)
 {
@@ -271,7 +272,7 @@ pass_props(const struct ir_module *m)
 			props &= ~(uint32_t)PROP_FOLDED;
 		}
 	}
-	if (!ir_model(m)) {	/* rank programs: the other properties need a model */
+	if (!ir_model(m)) {	/* the others need a model */
 		return (props & PROP_FOLDED) | PROP_STAGED;
 	}
 	if (ir_func_find(m, intern_str(&m->ctx->syms, "update"))) {

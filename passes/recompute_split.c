@@ -349,7 +349,7 @@ copy_body(struct split *s, region_id from, const struct part *part)
 }
 
 /*
- * Appends a copy of a repeat for the iterations of one part, on operands `from`.
+ * Appends a copy of a repeat for the iterations of a part, on operands `from`.
  */
 static value_id
 copy_repeat(struct split *s, node_id id, const value_id *from,
