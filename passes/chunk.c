@@ -63,7 +63,7 @@ open_ranks(struct ir_module *m, struct memo *memo, struct ranks *r)
 	return s && ranks_open(r, m, s, NULL, &why);
 }
 
-/* Sets, by function, the device group that runs it. */
+/* By function: its device group. */
 static void
 find_devs(const struct target *t, const struct ranks *r,
 	   const struct target_group **dev)

@@ -1,6 +1,6 @@
 /*
- * Builds gradient nodes from the derivatives column of ops.def, for autodiff.c.
- * Other passes use its functions that append nodes.
+ * Gradient nodes from the derivatives column of ops.def, for autodiff.c; and
+ * appending of nodes, for other passes.
  */
 #ifndef PASSES_DERIVE_H
 #define PASSES_DERIVE_H

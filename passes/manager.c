@@ -148,7 +148,7 @@ add_quoted(struct buf *b, const char *s)
 	buf_putc(b, '\'');
 }
 
-/* The reproducer's first line: options that run only this pass. */
+/* Arguments that run only this pass. */
 static const char *
 args_line(const struct run *r, const struct pass *p, struct arena *a)
 {
@@ -180,10 +180,10 @@ message(const struct pass *p, const char *file, struct arena *a)
 }
 
 /*
- * Prepares the reproducer: a copy of the module, since its text takes many
- * times as long to make and is needed only after a crash; if a pass changed
- * nothing, the old copy is kept.  `before` is set last: from then on a signal
- * handler may read it.
+ * Prepares the reproducer.  The module is copied and not printed, since
+ * printing takes many times as long and is needed only after a crash.  If the
+ * last pass changed nothing, the old copy is kept.  `before` is set last: from
+ * then on a signal handler may read it.
  */
 static void
 arm(struct run *r, const struct pass *p)

@@ -148,7 +148,7 @@ weight_of(struct optimizer *o, node_id id)
 	return w;
 }
 
-/* The gradient; when clipping, the one saved by add_square. */
+/* The gradient; for clipping, the saved one. */
 static value_id
 gradient(struct optimizer *o, const struct weight *w)
 {
@@ -331,7 +331,7 @@ visit_repeat(struct optimizer *o, node_id id)
 	derive_sink(o->m, here, &n);
 }
 
-/* Visits each weight of a region once. */
+/* Visits each weight once. */
 static void
 visit(struct optimizer *o, region_id from)
 {

@@ -80,9 +80,9 @@ const struct pass_known *pass_find(const struct pass_table *t,
 /* The pass of that name, or NULL after an error that suggests one. */
 const struct pass_known *pass_want(struct pass_table *t, const char *name);
 
-/* The name of a property, "flat"; NULL after the last one. */
+/* "flat", or NULL after the last property. */
 const char *pass_prop_name(uint32_t bit);
-/* The properties that a module has, a set of pass_prop. */
+/* A module's set of pass_prop. */
 uint32_t pass_props(const struct ir_module *m);
 
 /* Splits the first word off "a,b,c"; false at the end. */
@@ -131,7 +131,7 @@ typedef const struct pass_plugin *pass_plugin_fn(void);
 /* Defined by the plug-in: the one symbol that llmc looks up. */
 const struct pass_plugin *llmc_pass_plugin(void);
 
-/* Loads a plug-in and adds its passes. False after an error. */
+/* Loads a plug-in and adds its passes to the table.  False after an error. */
 bool pass_load(struct pass_table *t, const char *file);
 
 /* ---- crash.c: the reproducer of a pass that crashed ------------------- */
@@ -173,7 +173,7 @@ struct pass_ahead {
 	VEC(struct pass_made) at;	/* in running order */
 	VEC(struct pass_name) names;	/* by number, from nshared on */
 	uint32_t nshared, next, taken;
-	bool ended;		/* nothing more is kept */
+	bool ended;		/* store no more results */
 };
 
 /* Prepares to run passes in a child context of c for target t.  `of` has the
@@ -198,7 +198,7 @@ bool pass_ahead_has(const struct pass_ahead *a, const struct pass_ctx *p,
 /* Sets m to the stored result and adds the pass's counts; valid once. */
 void pass_ahead_take(struct pass_ahead *a, struct pass_ctx *p,
 		     struct ir_module *m);
-/* Discards stored results: the module is going to change otherwise. */
+/* Discards stored results: the module changes. */
 void pass_ahead_drop(struct pass_ahead *a);
 
 /* ---- manager.c: running a list ---------------------------------------- */
@@ -225,16 +225,16 @@ struct pass_options {
 	FILE *log;
 };
 
-/* One run of one pass. */
+/* Times of one run of a pass. */
 struct pass_time {
 	const struct pass *pass;
 	double wall_us, cpu_us;
 	int64_t peak_bytes;	/* allocated from arenas */
-	bool changed;		/* true, too, if not compared */
+	bool changed;		/* true if not compared */
 	bool skipped;
 };
 
-/* A statistic that a pass counted. */
+/* A count for --stats. */
 struct pass_count {
 	const char *pass, *what;
 	int64_t n;
@@ -357,7 +357,7 @@ struct pass_cache {
 struct pass_sums {
 	int64_t tokens;		/* per step; 0: the model reads none */
 	int64_t total, active, group[GROUP_COUNT];	/* parameters */
-	int64_t state;		/* elements kept but not trained */
+	int64_t state;		/* elements stored but not trained */
 	int64_t weight_bytes, gradient_bytes, optimizer_bytes, state_bytes;
 	const char *optimizer;	/* NULL: none is set */
 	bool optimizer_known;

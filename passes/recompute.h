@@ -14,14 +14,14 @@ struct recompute_saves {
 	struct ir_module *m;
 	uint32_t nvalues, nregions;	/* before it was changed */
 	region_id body;		/* the model's */
-	region_id *home;	/* by value */
-	region_id *parent;	/* by region */
+	region_id *home;	/* by value: its region */
+	region_id *parent;	/* by region: around it */
 	region_id *back; /* by region: its backward region, or 0 */
 	node_id *save_of;	/* by name: the `save` node, or 0 */
 	bool *saved;		/* by value */
 };
 
-/* Sets *s; its arrays are in ctx->tmp. */
+/* Uses ctx->tmp for *s. */
 void recompute_find(struct ir_module *m, struct recompute_saves *s);
 /* The value that a `saved` node reads; 0 if there is no such save. */
 value_id recompute_kept(const struct recompute_saves *s,

@@ -32,7 +32,7 @@ struct unit {
 struct split {
 	struct pass_ctx *p;
 	struct ir_module *m;
-	struct arena *a;	/* tmp */
+	struct arena *a;	/* ctx->tmp */
 	const struct plan *plan;
 	region_id body;
 	uint32_t nvalues;	/* before the cut */
@@ -378,7 +378,7 @@ copy_repeat(struct split *s, node_id id, const value_id *from,
 	return copy_into(s, s->body, &n, &copy);
 }
 
-/* Appends all parts of a repeat, in the order in which they run. */
+/* Appends all parts of a repeat, in running order. */
 static void
 put_parts(struct split *s, const struct unit *u, const struct unit *f)
 {

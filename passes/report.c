@@ -1,6 +1,7 @@
 /*
- * Counts what passes report, and prints the table of passes, times and counts.
- * Each line is an IR comment, so a log of IR stays IR.
+ * Collects the counts of passes, and prints the list of passes, their times
+ * and their counts.  Times and counts are IR comments, so that a log with IR
+ * can still be parsed.
  */
 #include "passes/pass.h"
 

@@ -1,4 +1,4 @@
-/* Private header of the summary: the use of a weight. */
+/* Private header of the summary (summary.c): what a weight is used for. */
 #ifndef PASSES_GROUPS_H
 #define PASSES_GROUPS_H
 

@@ -95,7 +95,7 @@ int64_t plan_rank(const struct plan *p, const int64_t at[PLAN_NAXES]);
 
 /* ---- plan_facts.c: degrees and layers ----------------------------------- */
 
-/* "tp" */
+/* "tp", .. */
 const char *plan_axis_name(enum plan_axis axis);
 int64_t plan_degree(const struct plan *p, enum plan_axis axis);
 /*
@@ -172,7 +172,7 @@ void plan_clear(struct ir_module *m);
 enum plan_tile_num {
 	PLAN_TILE_M, PLAN_TILE_N, PLAN_TILE_K,
 	PLAN_TILE_STAGES,	/* k tiles in flight at a time */
-	PLAN_TILE_SPLITS,	/* parts of k (split-K) */
+	PLAN_TILE_SPLITS,	/* parts of all k */
 	PLAN_TILE_CLUSTER,	/* blocks sharing columns; 0: no wgmma */
 	PLAN_TILE_TEAMS,	/* tiles per block at a time; 0: no wgmma */
 	PLAN_TILE_WARPS,	/* per block; 0: wgmma */
@@ -190,7 +190,7 @@ struct plan_tile {
  */
 bool plan_tile_read(struct arena *a, const char *text, const char **what,
 		    struct plan_tile *out, const char **why);
-/* "m=128 n=256 k=64 ..", in the arena */
+/* The text "m=128 n=256 k=64 .." */
 const char *plan_tile_text(struct arena *a, const struct plan_tile *t);
 
 /* ---- plan_text.c: values as text -------------------------------------- */

@@ -24,14 +24,14 @@ fail(struct plan_reading *r, struct span at, const char *fmt, ...)
 	return false;
 }
 
-/* Where the key was set; an empty span if it was not. */
+/* Where the key was set, or an empty span. */
 static struct span
 at(const struct plan_reading *r, enum plan_key key)
 {
 	return r->said[key].span;
 }
 
-/* The legal range as text: "1", "1 to 8". */
+/* As "1", "1 to 8". */
 static const char *
 up_to(struct plan_reading *r, int64_t most)
 {
@@ -223,7 +223,7 @@ takes(const struct sched_def *def, int64_t chunks)
 	       (!def->max_chunks || chunks <= def->max_chunks);
 }
 
-/* The names of the schedules that can run `chunks` stages per rank. */
+/* The schedules that can run `chunks` stages per rank. */
 static const char *
 that_take(struct plan_reading *r, int64_t chunks)
 {

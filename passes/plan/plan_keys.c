@@ -230,7 +230,7 @@ check_count(const struct check *c)
 		    number_text(c->a, c->row->hi), c->row->words);
 }
 
-/* Checks that all items are words and none is repeated. */
+/* Checks for distinct words. */
 static bool
 check_list(const struct check *c, const char *what)
 {

@@ -44,8 +44,8 @@ bool plan_next_word(struct arena *a, const char **list, const char **word);
 /* Whether `recompute` is a list by stage: some item has `run`. */
 bool plan_by_stage(const struct plan_value *v);
 /*
- * Item *i and the rest of its set as text, "(q+k)*2" or "5*16"; *i becomes
- * the last item used.  Words for which `plain` is false (NULL: none) are quoted.
+ * Item *i and the rest of its set as text, "(q+k)*2" or "5*16"; *i becomes the
+ * last item used.  Words for which `plain` is false are quoted (NULL: none).
  */
 const char *plan_item_text(struct arena *a, const struct plan_value *v,
 			   uint32_t *i,

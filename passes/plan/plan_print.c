@@ -22,7 +22,7 @@ add_word(struct ir_module *m, struct plan_value *v, const char *word)
 	VEC_PUSH(&m->ctx->tmp, &v->items, it);
 }
 
-/* Adds layers by stage; equal neighbours are one item. */
+/* Adds each run of equal stages as one item. */
 static void
 add_stages(struct ir_module *m, struct plan_value *v, const struct plan *p)
 {
@@ -286,7 +286,7 @@ has_dims(const struct ir_module *m, const struct plan_split *s,
 	return true;
 }
 
-/* Whether value_of may read the fields of this key. */
+/* Whether value_of may read this key. */
 static bool
 is_there(const struct ir_module *m, const struct plan *p, enum plan_key key)
 {

@@ -15,8 +15,8 @@ struct text {
 	const char *s;
 	uint32_t at;
 	uint32_t base;		/* source offset of s; 0: it has none */
-	struct span whole;	/* if base is 0 */
-	bool sets;		/* words may be sets, and be repeated */
+	struct span whole;	/* if !base */
+	bool sets;		/* sets and repeated words are legal */
 };
 
 static struct span
