@@ -1,23 +1,23 @@
 /*
- * What a pass had made of its module by those after it.  A search makes the
- * programs of the plan that it found, to weigh them: the passes after it in
- * the list would make them once more.  They are known by where they come from:
- * who follows in the list, one by one, from the pass that had them made.  What
- * they left then, in a child of the context, is what they would leave now.
+ * Results of passes that ran ahead of their turn.  To compare plans, pass
+ * `search` runs the passes that follow it in the list, in a child context.
+ * When the manager reaches those passes, it reuses the stored modules, since
+ * the same passes in the same order on the same module give the same result.
  *
- * A pass changes its module in place, so what the one before it left would
- * have to be copied.  It is only where somebody looks at it in between, as
- * the manager knows: passes that nobody looks between are taken together.
+ * A pass changes its module in place, so keeping the result of a pass before
+ * the next one runs costs a copy.  A copy is made only if that result is
+ * observed (printed, compared, checked), which the manager says; otherwise
+ * the pass and the next one are reused as one unit.
  */
 #include "passes/pass.h"
 
 #include <string.h>
 
-/* By one pass. */
+/* Result of one pass. */
 struct pass_made {
 	pass_fn *run;
-	struct ir_module *m;	/* NULL: nobody looks at it */
-	uint32_t nnames;	/* known after it */
+	struct ir_module *m;	/* NULL: no copy was made */
+	uint32_t nnames;	/* interned after it ran */
 	struct pass_stats counts;
 };
 
@@ -61,9 +61,9 @@ pass_ahead_give(struct pass_ahead *to, struct pass_ahead *from,
 	memset(from, 0, sizeof *from);
 }
 
-/* ---- making ---- */
+/* ---- running ahead ---- */
 
-/* Whether nobody looks at what that pass left, if this one runs then. */
+/* Whether the result of pass `at` is not observed if `then` runs next. */
 static bool
 is_hidden(const struct pass_ahead *a, uint32_t at, pass_fn *then)
 {
@@ -73,7 +73,7 @@ is_hidden(const struct pass_ahead *a, uint32_t at, pass_fn *then)
 	       f[at].run == a->at.at[at].run && f[at + 1].run == then;
 }
 
-/* What the last pass left, before this one changes it. */
+/* Copies the last pass's result before `then` changes it in place. */
 static void
 keep_last(struct pass_ahead *a, const struct ir_module *m, pass_fn *then)
 {
@@ -97,7 +97,7 @@ keep_names(struct pass_ahead *a, const struct intern *t)
 	}
 }
 
-/* As if they had been counted where `p` says. */
+/* Adds stored counts to the statistics of `p`. */
 static void
 count(struct pass_ctx *p, const struct pass_stats *s)
 {
@@ -108,7 +108,7 @@ count(struct pass_ctx *p, const struct pass_stats *s)
 	}
 }
 
-/* What was said, and files that were read, are not to be had again. */
+/* Reuse would not repeat diagnostics or file reads: there must be none. */
 static bool
 is_silent(const struct ir_ctx *c, uint32_t files)
 {
@@ -150,9 +150,9 @@ pass_ahead_end(struct pass_ahead *a, struct ir_module *m)
 	}
 }
 
-/* ---- taking ---- */
+/* ---- reusing ---- */
 
-/* Whether names that both know have the same numbers. */
+/* Whether names interned in both tables have the same numbers. */
 static bool
 same_names(const struct pass_ahead *a, const struct intern *t, uint32_t n)
 {
@@ -169,7 +169,7 @@ same_names(const struct pass_ahead *a, const struct intern *t, uint32_t n)
 	return true;
 }
 
-/* Up to which pass the next ones are taken together; `at.n`: there is none. */
+/* The last pass of the next unit to reuse; `at.n` if there is no unit. */
 static uint32_t
 end_of(const struct pass_ahead *a)
 {

@@ -1,29 +1,29 @@
 /*
  * autodiff: appends the backward program.
  *
- * Needs: a flat module whose model returns one number, the loss.  Gives: after
- * the forward nodes of each region their derivatives in reverse order, and an
- * `accumulate` for every weight that the loss depends on.  A repeat gets a
- * second repeat that runs its iterations backward and carries the gradients;
- * what that needs of the forward body crosses by `save` and `saved`, so that
- * recomputation only removes saves.  A value that is only another view of
- * something is made again from that.
+ * It needs a flat module whose model returns one number, the loss.  It appends
+ * the derivatives of the forward nodes in reverse order, and an `accumulate`
+ * for every weight that the loss depends on.  For each repeat it appends a
+ * second repeat that runs the iterations backward and carries the gradients.
+ * Values of the forward body that backward needs pass through `save` and
+ * `saved`, so that recomputation only has to remove saves.  A value that is a
+ * view of another value is not saved but made again from that one.
  *
- * It runs after inline, since gradients are named as weights are, and before
- * cse and dce, which merge and remove what single rules made twice or in vain.
+ * It runs after inline, since a gradient has the full name of its weight, and
+ * before cse and dce, which merge duplicates and remove unused derivatives.
  */
 #include "passes/derive.h"
 
 #include <string.h>
 
-#define MAX_VIEWS 8	/* of views that backward makes again */
+#define MAX_VIEWS 8	/* longest chain that is made again */
 
-/* A region and the one that its gradients are made in. */
+/* A forward region and the region of its gradients. */
 struct frame {
 	struct frame *outer;
-	region_id forward, backward;	/* the same in the model's body */
-	value_id *local;	/* by value: its stand-in in backward */
-	sym_t var;		/* of the repeat */
+	region_id forward, backward;	/* equal in the model's body */
+	value_id *local;	/* by value: it, in `backward` */
+	sym_t var;		/* the repeat's, or 0 */
 };
 
 struct autodiff {
@@ -32,7 +32,7 @@ struct autodiff {
 	uint32_t nvalues;	/* of the forward program */
 	region_id *home;	/* by value: the region it belongs to */
 	bool *active;		/* by value: it depends on a weight */
-	value_id *grad;		/* by value: so far, in the frame's backward */
+	value_id *grad;		/* by value: its gradient so far */
 	struct frame *frame;
 	uint32_t nsaves;
 	bool failed;
@@ -48,7 +48,7 @@ is_float(const struct autodiff *a, value_id v)
 	return ir_dtypes[ir_type(a->m, v)->dtype].is_float;
 }
 
-/* One pass over a region; true if anything became active. */
+/* Marks active values of a region; true if there are new ones. */
 static bool
 spread_activity(struct autodiff *a, region_id id)
 {
@@ -108,7 +108,7 @@ frame_of(struct autodiff *a, value_id v)
 	return f;
 }
 
-/* "save3.{i}.{j}": one tensor per iteration of every repeat around. */
+/* "save3.{i}.{j}": one tensor per iteration of each enclosing repeat. */
 static sym_t
 save_name(struct autodiff *a, const struct frame *f)
 {
@@ -145,8 +145,8 @@ save(struct autodiff *a, struct frame *f, value_id v)
 }
 
 /*
- * Whether v is its maker's operand, only moved or in another type: backward
- * can make it again without computing anything.
+ * Whether v is the operand of its node, only moved or converted, so that
+ * backward can make it again without arithmetic.
  */
 static bool
 is_view(const struct autodiff *a, value_id v)
@@ -169,7 +169,7 @@ bytes_of(const struct autodiff *a, value_id v)
 		? bytes : INT64_MAX;
 }
 
-/* How many bytes more are kept if backward needs v. */
+/* How many more bytes are saved if backward needs v. */
 static int64_t
 price(struct autodiff *a, value_id v, int views)
 {
@@ -190,9 +190,9 @@ price(struct autodiff *a, value_id v, int views)
 }
 
 /*
- * A weight or constant is read again rather than kept, and of a view its
- * operand is kept where that takes less: a mask of bytes rather than its
- * cast, what is saved anyway rather than a second arrangement of it.
+ * Returns v in the backward region.  Weights and constants are read again, not
+ * saved.  For a view, its operand is saved if that needs fewer bytes: a mask of
+ * bytes and not its cast, or a value that is saved anyway.
  */
 static value_id
 stand_in(struct autodiff *a, value_id v, int views)
@@ -251,7 +251,7 @@ is_param(const struct autodiff *a, value_id v)
 	return n && ir_is(ir_node(a->m, n)->op, IRF_PARAM);
 }
 
-/* v gets one more gradient; a weight from outside the repeat at once. */
+/* Adds g to v's gradient; accumulates at once if v is an outer weight. */
 static void
 add_grad(struct autodiff *a, value_id v, value_id g)
 {
@@ -325,13 +325,13 @@ grad_node(struct autodiff *a, node_id id)
 
 /* ---- repeats ---- */
 
-/* What a repeat's backward carries: results first, then outer values. */
+/* What the backward repeat carries: gradients of results, then of `outer`. */
 struct carry {
 	struct ir_node n;	/* the forward repeat */
-	struct ir_region body;	/* its lists, as they were */
+	struct ir_region body;	/* copied before changes */
 	bool *on;		/* by result: it carries a gradient */
-	VEC(value_id) outer;	/* used inside, defined outside, no weights */
-	VEC(value_id) outer_grad;	/* theirs before the repeat */
+	VEC(value_id) outer;	/* not weights; defined outside */
+	VEC(value_id) outer_grad;	/* initial gradients */
 };
 
 static bool
@@ -362,7 +362,7 @@ add_outer(struct autodiff *a, struct carry *c, region_id around, value_id v)
 	VEC_PUSH(&a->m->ctx->tmp, &c->outer, v);
 }
 
-/* Active values from outside that the body, or a repeat in it, uses. */
+/* Finds the outer active values that a body or a repeat in it uses. */
 static void
 find_outer(struct autodiff *a, struct carry *c, region_id around,
 	   region_id id)
@@ -385,7 +385,7 @@ find_outer(struct autodiff *a, struct carry *c, region_id around,
 	}
 }
 
-/* A repeat whose iterations need names gets a variable, if it has none. */
+/* The repeat's variable, added if missing: it names saves by iteration. */
 static sym_t
 trip_variable(struct autodiff *a, node_id id)
 {
@@ -407,7 +407,7 @@ trip_variable(struct autodiff *a, node_id id)
 	for (i = 0; i < n->nattrs; i++) {
 		struct ir_attr at = m->attrs.at[n->attrs + i];
 
-		/* the row's order: count start var reverse name */
+		/* order in ops.def: count start var reverse name */
 		if (at.key == IR_ATTR_REVERSE || at.key == IR_ATTR_NAME) {
 			break;
 		}
@@ -425,7 +425,7 @@ trip_variable(struct autodiff *a, node_id id)
 	return name;
 }
 
-/* Parameters of the backward body, and the gradients that it starts from. */
+/* Adds parameters to the backward body: the gradients that it carries. */
 static void
 enter_repeat(struct autodiff *a, struct carry *c, struct frame *f)
 {
@@ -478,7 +478,7 @@ leave_repeat(struct autodiff *a, struct carry *c, struct frame *f)
 	a->frame = f->outer;
 }
 
-/* The backward repeat itself, and what comes out of it. */
+/* Appends the backward repeat and adds its results to gradients. */
 static void
 append_repeat(struct autodiff *a, struct carry *c, const struct frame *f)
 {
@@ -511,7 +511,7 @@ append_repeat(struct autodiff *a, struct carry *c, const struct frame *f)
 	}
 	n.nresults = n.nargs;
 	v = derive_append(a->m, a->frame->backward, &n);
-	/* an outer value may be where a carried one starts, too */
+	/* first the outer values: one may also be an operand */
 	for (i = 0; i < c->outer.n; i++) {
 		a->grad[c->outer.at[i]] = v + (n.nargs - c->outer.n) + i;
 	}
@@ -560,7 +560,7 @@ grad_repeat(struct autodiff *a, node_id id)
 	append_repeat(a, &c, &f);
 }
 
-/* The first n nodes of a region, last to first. */
+/* Differentiates the first n nodes of a region, last to first. */
 static void
 sweep(struct autodiff *a, region_id forward, uint32_t n)
 {

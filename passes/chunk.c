@@ -1,18 +1,18 @@
 /*
- * chunk: chooses in how many parts a collective runs beside a contraction.
+ * chunk: splits collectives into parts that overlap with a contraction.
  *
- * Needs the rank programs, since the kernels of a function are found only
- * there.  It sets `chunks` of a collective that runs in parts beside the
- * contraction that makes its operand, or the first one that reads its result;
- * code that finds the kernels of the program reads it there (parts.c).  The
- * number is the plan's, or follows from the target's prices.
+ * The contraction is the one that computes the collective's operand, or the
+ * first that reads its result.  The number of parts is the plan's `chunks`, or
+ * the one that the target's prices favor; it becomes the attribute `chunks` of
+ * the collective, which kernels/parts.c reads.  It runs on rank programs, since
+ * only in them are the kernels of a function known.
  */
 #include "ir/memo.h"
 #include "passes/pass.h"
 #include "passes/plan/plan.h"
 #include "passes/price/price.h"
 
-/* The node again, with one attribute more. */
+/* Adds the attribute `chunks` = n to the node. */
 static void
 say(struct ir_module *m, node_id id, int64_t n)
 {
@@ -51,8 +51,8 @@ say_all(struct ir_module *m, const struct kernel_list *l)
 }
 
 /*
- * For prices; false: the ranks do not fit together, as pass check will say.
- * Nothing is kept of programs that this pass is going to change.
+ * Finds the ranks, to price them.  False if they do not fit together, which
+ * pass `check` reports.  They are not cached: this pass changes the programs.
  */
 static bool
 open_ranks(struct ir_module *m, struct memo *memo, struct ranks *r)
@@ -63,7 +63,7 @@ open_ranks(struct ir_module *m, struct memo *memo, struct ranks *r)
 	return s && ranks_open(r, m, s, NULL, &why);
 }
 
-/* By function, what runs it. */
+/* By function: its device group. */
 static void
 find_devs(const struct target *t, const struct ranks *r,
 	   const struct target_group **dev)
@@ -115,7 +115,7 @@ pass_chunk(struct pass_ctx *p, struct ir_module *m)
 		price_choose_parts(&x, chunks, all[f]->top);
 		n += say_all(m, all[f]->top);
 	}
-	/* as whoever finds the kernels again would find them */
+	/* cached, now under the hash of the changed programs */
 	found = kept ? ranks_found_of(&r, p->memo) : NULL;
 	if (found) {
 		found->kernels = all;

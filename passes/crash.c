@@ -1,9 +1,9 @@
 /*
- * The reproducer: prints the module before a pass that crashed, possibly from a
- * signal handler on a small stack, in a process whose heap is damaged.  So
- * nothing here allocates: the module was copied before the pass ran, and is
- * printed through a buffer of a few bytes.  Names are those of the context,
- * where none is ever changed, only added.
+ * The reproducer: writes the module as it was before a pass that crashed.  This
+ * may run in a signal handler on a small stack, in a process whose heap is
+ * damaged, so nothing here allocates: the manager copied the module before the
+ * pass ran, and it is printed through a small buffer.  Names are read from the
+ * context, where they are only ever added.
  */
 #include "passes/pass.h"
 
@@ -13,7 +13,7 @@
 
 /* A buffer that is written to a file whenever it is full. */
 struct to_file {
-	struct buf text;	/* is first: its `full` leads here */
+	struct buf text;	/* first member: `full` casts it back */
 	int fd;
 	bool ok;
 };
@@ -72,8 +72,8 @@ pass_crash_write(struct pass_crash *c)
 	if (!m && !again) {
 		return;
 	}
-	c->before = NULL;	/* a second signal finds nothing to do */
-	c->writing = !again;	/* but for one out of the lines below */
+	c->before = NULL;	/* a second signal does nothing */
+	c->writing = !again;	/* unless writing itself faulted */
 	ok = !again && write_module(c, m);
 	c->writing = false;
 	if (ok) {

@@ -1,14 +1,13 @@
 /*
- * cse: of two nodes that compute the same, the later is removed.  The same
- * means equal op, operands (sorted where they commute), attributes and result
- * types; a value of an outer region may replace one of an inner region, never
- * the reverse.  Sources follow the same rule, so two weights of one name are
- * one tensor with two uses.  Nodes of IRF_UNIQUE ops and repeats stay as they
- * are.
+ * cse: replaces a node by an earlier one that computes the same: equal op,
+ * operands (sorted if they commute), attributes and result types.  A value of
+ * an outer region may replace one of an inner region, never the reverse.
+ * Sources follow the same rule, so two weights of one name are one tensor with
+ * two uses.  Nodes of IRF_UNIQUE ops and repeats are never merged.
  *
- * It needs `flat`: only then is a weight's name its full name.  It runs after
- * inline, which brings equal nodes together, and before dce, which removes what
- * it leaves unused.
+ * It needs `flat`, since only then is a weight's name its full name.  It runs
+ * after inline, which brings equal nodes into one region, and before dce, which
+ * removes the nodes that it leaves unused.
  */
 #include "passes/pass.h"
 
@@ -16,16 +15,16 @@
 
 struct entry {
 	node_id node;
-	uint32_t depth;		/* of the region it is in */
+	uint32_t depth;		/* of its region */
 };
 
 struct cse {
 	struct ir_module *m;
 	struct arena *a;
-	value_id *use;		/* by value: what to use for it, or 0 */
-	VEC(struct entry) seen;	/* entry 0 is "none"; a stack by scope */
+	value_id *use;		/* by value: its replacement, or 0 */
+	VEC(struct entry) seen;	/* a stack by scope; entry 0 is unused */
 	struct table table;
-	node_id repeat[IR_MAX_DEPTH + 2];	/* around depth 1, 2, ... */
+	node_id repeat[IR_MAX_DEPTH + 2];	/* by depth, from 1 */
 	uint32_t depth;
 	int64_t merged;
 };
@@ -108,8 +107,8 @@ same_node(const struct cse *c, const struct ir_node *x,
 }
 
 /*
- * Equal text is an equal name only where it is read alike: not across a
- * repeat that counts an {i} in it, or that puts its own name before it.
+ * Whether the name means the same tensor at `depth` and here.  It does not if
+ * a repeat between them counts an {i} in it or prefixes its own name.
  */
 static bool
 same_name(const struct cse *c, const struct ir_node *n, uint32_t depth)
@@ -130,7 +129,7 @@ same_name(const struct cse *c, const struct ir_node *n, uint32_t depth)
 	return true;
 }
 
-/* The node to use instead of n, or 0 after n itself was noted. */
+/* An earlier node equal to id; or 0, after id was recorded. */
 static node_id
 find_or_note(struct cse *c, node_id id)
 {

@@ -3,12 +3,12 @@
  * repeats, and layers that the model does not reach.  A carried value stays if
  * its result is used after the repeat, or if its value at the start of an
  * iteration is used by something that stays.  Inputs of the model always stay,
- * since its caller passes them; so do sinks, except that a stash stays only if
- * what it keeps is read.
+ * since its caller passes them.  Sinks stay, too, except a `save` whose value
+ * no `saved` reads.
  *
- * It needs nothing and breaks nothing.  It runs last, to remove what other
- * passes leave; liveness starts from what is returned with every value dead, so
- * that one run finds all.
+ * It needs no property and kills none.  It runs after other passes, to remove
+ * what they leave unused.  It starts with every value dead and marks from
+ * results and sinks, so one run finds everything.
  */
 #include "passes/pass.h"
 
@@ -20,7 +20,7 @@ struct moved {
 
 struct stash {
 	node_id node;
-	uint32_t next;		/* of the same name, and 1 */
+	uint32_t next;		/* same name; index + 1 */
 };
 
 struct dce {
@@ -28,10 +28,10 @@ struct dce {
 	struct arena *a;
 	bool *live;		/* by value */
 	bool *kept;		/* by node: a sink that stays */
-	value_id *todo;		/* live, and not looked at; each once */
+	value_id *todo;		/* live values not visited yet */
 	uint32_t ntodo;
-	VEC(struct stash) stashes;	/* sinks that wait for their source */
-	uint32_t *stash;	/* by name: the last of them, and 1 */
+	VEC(struct stash) stashes;	/* not known to be read */
+	uint32_t *stash;	/* by name: last one, index + 1 */
 	VEC(struct moved) moved;
 	int64_t nodes, carried;
 };
@@ -54,7 +54,7 @@ mark_all(struct dce *d, const value_id *v, uint32_t n)
 	}
 }
 
-/* Carried value k of a repeat: where it comes from at first, and later. */
+/* Marks the sources of carried value k: its start and its next value. */
 static void
 mark_carried(struct dce *d, const struct ir_node *repeat, uint32_t k)
 {
@@ -62,7 +62,7 @@ mark_carried(struct dce *d, const struct ir_node *repeat, uint32_t k)
 	mark(d, d->m->regions.at[repeat->region].results.at[k]);
 }
 
-/* What these stashes keep is read, in this function or another. */
+/* Marks the stashes whose name `source` reads, in any function. */
 static void
 mark_stashes(struct dce *d, const struct ir_node *source)
 {
@@ -101,7 +101,7 @@ mark_sources(struct dce *d)
 	}
 }
 
-/* Sinks are what a program is run for, beside its results. */
+/* Marks the sinks: the effects of a program beside its results. */
 static void
 mark_sinks(struct dce *d, region_id id)
 {
@@ -143,7 +143,7 @@ mark_func(struct dce *d, const struct ir_func *f)
 	}
 }
 
-/* New results for a repeat, without those that are not kept. */
+/* Gives a repeat new results: those with keep[k]. */
 static void
 renumber_results(struct dce *d, struct ir_node *n, const bool *keep)
 {
@@ -270,7 +270,7 @@ pass_dce(struct pass_ctx *p, struct ir_module *m)
 	func_id f;
 
 	d.live = arena_alloc(d.a, m->values.n * sizeof *d.live);
-	/* one more, where those go that are live already */
+	/* one entry more: mark() also writes past ntodo */
 	d.todo = arena_alloc_raw(d.a, (m->values.n + 1) * sizeof *d.todo);
 	d.kept = arena_alloc(d.a, m->nodes.n * sizeof *d.kept);
 	d.stash = arena_alloc(d.a, m->ctx->syms.text.n * sizeof *d.stash);

@@ -1,7 +1,7 @@
 /*
- * Reads the derivatives column of ops.def and makes it into nodes.  The
- * language is the few lines that the head of ops.def describes; a text that
- * does not parse is our own fault, so it dies.
+ * Parses the derivatives column of ops.def and appends the nodes it describes,
+ * for autodiff.  The head of ops.def defines the language.  A text that does
+ * not parse is a bug of llmc, so it aborts.
  */
 #include "passes/derive.h"
 
@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A number, or a value. */
+/* The result of an expression. */
 struct term {
 	bool is_number;
 	double number;
@@ -98,7 +98,7 @@ derive_reads_again(enum ir_op op)
 		ir_ops[op].recompute == IR_RC_CHEAP);
 }
 
-/* The dims of `all` that `some` lacks, given to an op of that name. */
+/* Applies op to v over the dims of `all` that `some` lacks. */
 static value_id
 over_missing(struct ir_module *m, region_id r, enum ir_op op, value_id v,
 	     const struct ir_type *all, const struct ir_type *some,
@@ -117,7 +117,7 @@ over_missing(struct ir_module *m, region_id r, enum ir_op op, value_id v,
 	return n.nattrs ? derive_append(m, r, &n) : v;
 }
 
-/* The same dims, in the order of the type: gradients lie as weights do. */
+/* Reorders the dims of v as in `type`: gradients have a weight's layout. */
 static value_id
 arrange(struct ir_module *m, region_id r, value_id v,
 	const struct ir_type *type, struct span span)
@@ -161,7 +161,7 @@ derive_full(struct ir_module *m, region_id r, double v,
 			  span);
 }
 
-/* ---- the little language ---- */
+/* ---- the parser ---- */
 
 static struct term expression(struct derive *d);
 
@@ -251,7 +251,7 @@ factor_of(struct derive *d, const char *p, size_t n)
 	return f;
 }
 
-/* `key=factor`, `key=0`, `key=count(f)` or a flag's word. */
+/* Parses `key=factor`, `key=0`, `key=count(f)` or a flag. */
 static void
 named_argument(struct derive *d, struct ir_new *n, size_t length)
 {
@@ -279,13 +279,13 @@ named_argument(struct derive *d, struct ir_new *n, size_t length)
 	length = word_length(d->at);
 	f = factor_of(d, d->at, length);
 	d->at += length;
-	a = ir_new_attr(n, key);	/* there even if it names no dim */
+	a = ir_new_attr(n, key);	/* set even if it names no dim */
 	for (i = 0; i < f->n; i++) {
 		a->dims[a->ndims++] = f->dims[i];
 	}
 }
 
-/* Is what stands here an attribute of the op, not an operand? */
+/* Whether the next argument is an attribute, not an operand. */
 static bool
 is_named(struct derive *d, enum ir_op op, size_t length)
 {
@@ -300,7 +300,7 @@ is_named(struct derive *d, enum ir_op op, size_t length)
 				ir_op_takes(op, key) != IR_TAKES_NOT);
 }
 
-/* Attributes that the text does not say are the node's own. */
+/* Copies attributes from the forward node that the text leaves out. */
 static void
 inherit(struct derive *d, struct ir_new *n)
 {
@@ -346,14 +346,14 @@ call(struct derive *d, enum ir_op op)
 		dtype = ir_type(d->m, n.args[0])->dtype;
 	}
 	inherit(d, &n);
-	/* where the row leaves it open, numbers are as the node's own */
+	/* used only where the op's row leaves the dtype open */
 	n.types[0].dtype = ir_type(d->m,
 				   ir_args(d->m, &d->node)[0])->dtype;
 	t.value = derive_append(d->m, d->region, &n);
 	return t;
 }
 
-/* count(factor), f32(x): what is no op. */
+/* Parses count(factor) and f32(x), which are not ops. */
 static bool
 special_call(struct derive *d, const char *p, size_t n, struct term *t)
 {
@@ -498,9 +498,9 @@ expression(struct derive *d)
 	}
 }
 
-/* ---- a row ---- */
+/* ---- rows of ops.def ---- */
 
-/* The next `stop` or `;` outside of parentheses, or the end. */
+/* Finds the next `stop` or `;` outside of parentheses, or the end. */
 static const char *
 skip(const char *p, char stop)
 {
@@ -515,7 +515,7 @@ skip(const char *p, char stop)
 	return p;
 }
 
-/* The k-th operand's text; NULL if there is none. */
+/* The derivative text of operand k; NULL if there is none. */
 static const char *
 operand_text(enum ir_op op, uint32_t k)
 {

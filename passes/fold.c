@@ -1,12 +1,11 @@
 /*
- * fold-dims: a dim that was written as `hidden = heads * hd`, and an integer
- * attribute that was written as an expression, become the number that they
- * evaluate to.  The reader and the front end have evaluated them already, so
- * nothing can fail here.
+ * fold-dims: replaces a dim written as an expression, `hidden = heads * hd`,
+ * and an integer attribute written as one, by its value.  The reader and the
+ * front end have evaluated them already, so nothing can fail here.
  *
- * It runs first, since no later pass may depend on how a size was spelled.  It
- * is a pass, and not part of reading, so that sizes may still be changed before
- * it: an expression follows its dims, a number does not.
+ * It runs first, so no later pass can depend on how a size was spelled.  It is
+ * a pass and not part of reading, so that sizes can be changed before it: an
+ * expression follows its dims, a number does not.
  */
 #include "passes/pass.h"
 

@@ -1,8 +1,8 @@
 /*
- * What was found of rank programs: kernels, and where all lies in memory.
- * A search finds them to weigh the plan that it settles, and the answer needs
- * them again.  They are kept by a hash of all that the programs consist of, so
- * programs that a pass changed are others.
+ * A cache of what was derived from rank programs: kernels and memory layout.
+ * The search derives them to price a plan, and the passes and outputs after it
+ * need them again.  The key is a hash of the whole programs and the schedule,
+ * so programs that a pass changed get an entry of their own.
  */
 #include "ir/memo.h"
 #include "passes/memory/memory.h"
@@ -13,7 +13,7 @@ add_pair(struct hash *h, uint32_t a, uint32_t b)
 	hash_add(h, (uint64_t)a << 32 | b);
 }
 
-/* By its name, if it has one; else by all that it says. */
+/* Hashes a built-in schedule by its kind, any other by its contents. */
 static void
 add_schedule(struct hash *h, const struct sched *s)
 {
@@ -41,7 +41,7 @@ add_schedule(struct hash *h, const struct sched *s)
 	}
 }
 
-/* A name's number means another name in another context. */
+/* Hashes the text, since a sym_t is valid in one context only. */
 static void
 add_name(struct hash *h, const struct ir_module *m, sym_t name)
 {

@@ -1,7 +1,7 @@
 /*
- * Layers and their callers.  A layer calls only layers defined before it (the
- * verifier checks that), so one walk in id order visits callees first, and no
- * recursion over calls is needed.
+ * Which functions the model reaches, and their sizes once inlined.  A layer
+ * calls only layers defined before it (the verifier checks that), so one walk
+ * in id order visits callees first, and no recursion over calls is needed.
  */
 #include "passes/pass.h"
 
@@ -35,7 +35,7 @@ pass_live_funcs(const struct ir_module *m)
 		return live;
 	}
 	for (f = m->funcs.n; f-- > 1;) {
-		/* what returns nothing is run for its sinks */
+		/* a function without results runs for its sinks */
 		live[f] |= f == model ||
 			m->regions.at[m->funcs.at[f].body].results.n == 0;
 		if (live[f]) {
@@ -95,7 +95,7 @@ flat_region(const struct ir_module *m, region_id r,
 		struct pass_flat one = { 1, 0 };
 
 		if (ir_is(n->op, IRF_CALLS)) {
-			/* a layer that does nothing is still walked into */
+			/* the call counts too: an empty layer costs a visit */
 			one = known[n->callee];
 			one.nodes++;
 		} else if (ir_is(n->op, IRF_REGION)) {

@@ -1,12 +1,12 @@
 /*
- * inline: the body of a layer replaces each call of it, and layers that the
- * model does not need any more are removed.  The names of calls and repeats
- * move to the weights in them, joined by dots, so that in a flat module the
- * name of a weight is its full name, except for {i} of a repeat.  Repeats stay
- * repeats: a model of 126 layers becomes one body, not 126.
+ * inline: replaces each call by the body of its layer, and removes layers that
+ * the model no longer needs.  The names of calls and repeats move to the
+ * weights in them, joined by dots, so that in a flat module the name of a
+ * weight is its full name, except for {i} of a repeat.  Repeats are kept: a
+ * model of 126 layers becomes one body, not 126.
  *
- * It needs calls and leaves none.  It runs before every pass that works across
- * layers, and after fold-dims only because copies of an expression are waste.
+ * It runs before every pass that works across layers.  It runs after fold-dims
+ * only so that expressions need not be copied.
  */
 #include "passes/pass.h"
 
@@ -16,7 +16,7 @@
 struct inliner {
 	struct ir_module *m;
 	struct arena *a;
-	value_id *use;		/* by value: a call's result -> its value */
+	value_id *use;		/* by result of a call: its replacement */
 	uint32_t nuse;
 	value_id *map;		/* by value of the layer: its copy */
 	uint32_t nmap;
@@ -60,7 +60,7 @@ copy_attrs(const struct inliner *in, const struct ir_node *n,
 	}
 }
 
-/* A repeat's body: its parameters, nodes and results. */
+/* Copies a repeat's body: its parameters, nodes and results. */
 static region_id
 copy_body(struct inliner *in, region_id from, const char *prefix)
 {
@@ -128,7 +128,7 @@ copy_nodes(struct inliner *in, region_id from, region_id to,
 
 /* ---- calls ---- */
 
-/* Puts the callee's body, which has no calls left, at the end of `to`. */
+/* Appends the callee's body, which has no calls left, to `to`. */
 static void
 splice(struct inliner *in, const struct ir_node *call, region_id to,
        const char *prefix)
@@ -161,7 +161,7 @@ splice(struct inliner *in, const struct ir_node *call, region_id to,
 	in->calls++;
 }
 
-/* Takes the node's name away, and returns it after the prefix. */
+/* Removes the node's name; returns the prefix joined with it. */
 static const char *
 take_name(const struct inliner *in, struct ir_node *n, const char *prefix)
 {
@@ -204,7 +204,7 @@ use_values(const struct inliner *in, value_id *v, uint32_t n)
 	}
 }
 
-/* Rebuilds a region's list, with the bodies of layers for their calls. */
+/* Rebuilds a region's nodes, with each call replaced by its body. */
 static void
 flatten(struct inliner *in, region_id id, const char *prefix)
 {

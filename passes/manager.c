@@ -1,6 +1,6 @@
 /*
- * Runs a list of passes.  Printing, timing, verifying and preparing for a crash
- * are done only here, so that a pass is nothing but its transformation.
+ * The pass manager: runs a list of passes.  It alone prints, times, verifies
+ * and prepares the reproducer, so that a pass is only its transformation.
  */
 #include "passes/pass.h"
 #include "passes/plan/plan.h"
@@ -77,8 +77,8 @@ struct run {
 	struct pass_manager *pm;
 	struct ir_ctx *ctx;
 	struct ir_module *m;
-	struct buf now;		/* if compared: the text of the module */
-	int current;		/* ... in pm->text[current] */
+	struct buf now;		/* if comparing: the module as text */
+	int current;		/* `now` is in pm->text[current] */
 };
 
 static double
@@ -96,7 +96,7 @@ compares(const struct run *r)
 	return r->pm->options.compare || r->pm->options.changed;
 }
 
-/* Whether the module changed, if that is needed. */
+/* Whether the module changed; true if not comparing. */
 static bool
 take_text(struct run *r)
 {
@@ -115,7 +115,7 @@ take_text(struct run *r)
 	       memcmp(buf_text(&old), buf_text(&r->now), old.n) != 0;
 }
 
-/* A comment, then the IR: what is cut out of the log reads again. */
+/* Logs a comment, then the IR, so an excerpt of the log can be parsed. */
 static void
 log_text(const struct run *r, const char *when, const struct pass *p)
 {
@@ -148,7 +148,7 @@ add_quoted(struct buf *b, const char *s)
 	buf_putc(b, '\'');
 }
 
-/* What leads to the pass alone. */
+/* Arguments that run only this pass. */
 static const char *
 args_line(const struct run *r, const struct pass *p, struct arena *a)
 {
@@ -180,10 +180,10 @@ message(const struct pass *p, const char *file, struct arena *a)
 }
 
 /*
- * Prepares the reproducer: a copy of the module, since its text takes many
- * times as long to make and is needed only after a crash; if a pass changed
- * nothing, the old copy is kept.  `before` is set last: from then on a signal
- * handler may read it.
+ * Prepares the reproducer.  The module is copied and not printed, since
+ * printing takes many times as long and is needed only after a crash.  If the
+ * last pass changed nothing, the old copy is kept.  `before` is set last: from
+ * then on a signal handler may read it.
  */
 static void
 arm(struct run *r, const struct pass *p)
@@ -212,7 +212,7 @@ disarm(struct run *r)
 	}
 }
 
-/* The module is broken, and a pass of ours did it. */
+/* Reports that a pass left an invalid module, and aborts. */
 static void
 fail_verify(struct run *r, const struct pass *p)
 {
@@ -223,7 +223,7 @@ fail_verify(struct run *r, const struct pass *p)
 	die("pass `%s` left a module that breaks the rules above", p->name);
 }
 
-/* Numbers the run; false if the limit forbids it. */
+/* Counts the run; false if it is past the bisect limit. */
 static bool
 may_run(struct run *r, const struct pass *p)
 {
@@ -240,7 +240,7 @@ may_run(struct run *r, const struct pass *p)
 	return may;
 }
 
-/* Whether no plug-in has it. */
+/* Whether the pass is built in. */
 static bool
 is_ours(const struct run *r, const struct pass *p)
 {
@@ -250,9 +250,9 @@ is_ours(const struct run *r, const struct pass *p)
 }
 
 /*
- * One of ours has the passes after it run ahead on the module that it leaves;
- * one of a plug-in may change that behind its back.  With --verify-each each
- * pass is to be seen at work, and without a memo nothing is kept.
+ * Only built-in passes may run later passes ahead and reuse results (`ahead`):
+ * a plug-in's pass may change anything.  With --verify-each every pass must
+ * really run, and without a memo nothing is cached.
  */
 static struct pass_ctx
 ctx_for(struct run *r, const struct pass *p)
@@ -269,7 +269,7 @@ ctx_for(struct run *r, const struct pass *p)
 	};
 }
 
-/* All settings of the plan, right or not, in arena a. */
+/* The text of all `plan.*` settings, valid or not, in arena a. */
 static const char *
 plan_of(const struct ir_module *m, struct arena *a)
 {
@@ -296,8 +296,8 @@ plan_of(const struct ir_module *m, struct arena *a)
 }
 
 /*
- * A pass of a plug-in.  The plan that it leaves is held to what a pin is held
- * to, at once: passes further on would blame it on a user who never said so.
+ * Runs a plug-in's pass.  If it changed the plan, the plan is checked at once
+ * as a user's pins are; later passes would report its errors as the user's.
  */
 static bool
 run_plugin(struct run *r, const struct pass_known *k, struct pass_ctx *ctx)
@@ -366,9 +366,9 @@ log_after(struct run *r, const struct pass *p, bool changed)
 	}
 }
 
-/* ---- what is looked at between two passes ---- */
+/* ---- results that are observed ---- */
 
-/* The first one that gives what is watched for, or the list's end. */
+/* The first pass that gives a watched property, or the list's end. */
 static uint32_t
 watched(const struct pass_manager *pm, const struct pass_list *l)
 {
@@ -392,7 +392,7 @@ is_seen(const struct run *r, const struct pass_list *l, uint32_t at)
 	       (o->stop && strcmp(o->stop->name, p->name) == 0);
 }
 
-/* For a pass that makes what those after it would make. */
+/* Lists the later passes, for a pass that runs them ahead. */
 static void
 tell_what_follows(struct run *r, const struct pass_list *l, uint32_t at)
 {
@@ -409,7 +409,7 @@ tell_what_follows(struct run *r, const struct pass_list *l, uint32_t at)
 
 /* ---- a list ---- */
 
-/* One pass; false: it reported errors. */
+/* Runs one pass; false after errors. */
 static bool
 run_one(struct run *r, const struct pass_list *l, uint32_t at)
 {

@@ -1,44 +1,44 @@
 /*
- * narrow: forward contractions of layers in 8 bits, where `train.matmul`
- * asks for them.
+ * narrow: runs forward contractions of layers in 8 bits, if `train.matmul`
+ * asks for that.
  *
- * Needs: a flat training program.  Gives: in place of each contraction of a
- * weight inside of a repeat the same of two operands in f8e4m3,
+ * It needs a flat training program.  It replaces each contraction with a weight
+ * inside a repeat by one of two f8e4m3 operands:
  *
  *	s = max(amax(x, over), tiny) / 448      a number for each row
  *	y = rescale(dot_f32(quantize(x, s), quantize(w, t)) * s, t)
  *
- * where t is s of the weight.  Scales are of this step's numbers, a number
- * for each row of what is contracted: so they depend neither on how batch and
- * sequence are split, nor on the size of microbatches, and only where k is
- * split ranks agree about a row's largest.  All of it is ordinary ops, which
- * place, fuse and the back ends know.
+ * where t is the scale s of the weight.  Scales come from the current values,
+ * one for each row along k.  So they do not depend on how batch and sequence
+ * are split or on the microbatch size; only if k is split must ranks reduce a
+ * row's maximum.  All of this is ordinary ops, which place, fuse and the back
+ * ends know.
  *
- * What backward multiplies stays as it is: gradients have a wider range than
- * 8 bits, and this pass stands after autodiff, so they are those of the
- * contraction that the model says.  So stay what is wider than 16 bits,
- * which the model says with `dtype = f32`; what chooses experts, since a
- * choice is no small change; and what is outside of repeats, as the logits.
- * It stands before the search, which prices what it makes.
+ * Backward contractions keep their type: gradients have a wider range than 8
+ * bits.  This pass runs after autodiff, so they are the derivatives of the
+ * model's own contraction.  Also kept: results wider than 16 bits, which a
+ * model asks for by `dtype = f32`; values that choose experts, since a
+ * rounding there changes the choice; and contractions outside of repeats, such
+ * as the logits.  It runs before the search, which prices its ops.
  */
 #include "passes/derive.h"
 #include "passes/search/search.h"
 
 #include <string.h>
 
-#define TINY 1e-30	/* of rows that are all 0 */
-#define MOST_E4M3 448	/* what f8e4m3 ends with: OCP FP8, table 1 */
+#define TINY 1e-30	/* amax of rows that are all 0 */
+#define MOST_E4M3 448	/* largest f8e4m3: OCP FP8, table 1 */
 
 struct narrow {
 	struct pass_ctx *p;
 	struct ir_module *m;
-	region_id r;		/* whose nodes are written */
-	bool *chooses;		/* by value: an index is made of it */
+	region_id r;		/* where new nodes go */
+	bool *chooses;		/* by value: an index depends on it */
 	struct span span;
 	VEC(value_id) from, to;
 };
 
-/* ---- which contractions ---- */
+/* ---- which contractions to narrow ---- */
 
 static bool
 is_wanted(const struct narrow *x, const struct ir_node *n)
@@ -50,7 +50,7 @@ is_wanted(const struct narrow *x, const struct ir_node *n)
 	       pass_is_weight(x->m, args[0]) != pass_is_weight(x->m, args[1]);
 }
 
-/* Behind what a node makes of its operands, up to the last contraction. */
+/* Walks back from indices to the contractions that they depend on. */
 static void
 find_choices(struct narrow *x, const struct ir_region *r)
 {
@@ -70,7 +70,7 @@ find_choices(struct narrow *x, const struct ir_region *r)
 	}
 }
 
-/* ---- what takes their place ---- */
+/* ---- the replacement ---- */
 
 static value_id
 op2(struct narrow *x, enum ir_op op, value_id a, value_id b,
@@ -103,7 +103,7 @@ in_attr(const struct ir_attr *over, dim_id d)
 	return i < over->ndims;
 }
 
-/* v with what is contracted after all else: how matrix units take 8 bits. */
+/* v with contracted dims last, as matrix units need it for 8 bits. */
 static value_id
 along_k(struct narrow *x, value_id v, const struct ir_attr *over)
 {
@@ -124,7 +124,7 @@ along_k(struct narrow *x, value_id v, const struct ir_attr *over)
 	return derive_fit(x->m, x->r, v, &want, x->span);
 }
 
-/* v in 8 bits, and *scale, by which it is to be multiplied. */
+/* v / *scale in 8 bits, one scale per row. */
 static value_id
 quantized(struct narrow *x, value_id v, const struct ir_attr *over,
 	  value_id *scale)
@@ -168,7 +168,7 @@ narrowed(struct narrow *x, node_id id)
 	VEC_PUSH(&x->m->ctx->tmp, &x->to, y);
 }
 
-/* Nodes of a repeat's body, and of those in it. */
+/* Rewrites a region and the forward repeats in it. */
 static void
 rewrite(struct narrow *x, region_id r, bool layers)
 {
@@ -195,9 +195,9 @@ rewrite(struct narrow *x, region_id r, bool layers)
 	}
 }
 
-/* ---- what a target has ---- */
+/* ---- check of the target ---- */
 
-/* CPUs multiply what they have widened, and are there to try it out. */
+/* A CPU never lacks it: it widens 8-bit operands, for tests of accuracy. */
 static bool
 lacks_it(const struct target_device *d)
 {

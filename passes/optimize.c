@@ -1,32 +1,32 @@
 /*
- * optimize: adds the layer `update`, which makes one optimizer step of the
- * gradients that a step has accumulated.
+ * optimize: adds the layer `update`, one optimizer step from the gradients that
+ * a training step accumulated.
  *
- * Needs: the backward program, flat, and `set train.optimizer`.
- * Gives: a layer without operands or results, run once after the last
- * microbatch: the clipping of gradients, the learning rate of this step, then
- * per weight its rule and a `store` of the weight and of what the rule keeps.
- * The repeats of the model are mirrored, so it is as long as the model is,
- * not as deep.  It stands after autodiff, which says what has a gradient.
+ * It needs the flat backward program and `set train.optimizer`.  The layer has
+ * no operands and no results and runs once after the last microbatch: it clips
+ * gradients, computes this step's learning rate, and for each weight applies
+ * the optimizer's rule and stores the weight and its optimizer state.  It has
+ * the model's repeats, so its size does not grow with the number of layers.
+ * It runs after autodiff, which decides which weights have a gradient.
  *
- * To clip, all weights are visited twice.  First the squares of each gradient
- * are added to one cell, an `accumulate` per weight, and the gradient is
- * saved; then the cell is read, and each gradient taken again.  No value
- * passes from one weight to the next, so the layer may be cut anywhere and
- * its parts run on ranks of their own, which then add up their cells: one
- * all-reduce of one number.  A gradient that ranks must add up is read once.
+ * Clipping visits all weights twice.  The first visit accumulates the squares
+ * of each gradient in one scalar and saves the gradient; then the scalar is
+ * read, and the second visit reads the saved gradients.  No value passes from
+ * one weight to another, so the layer can be cut anywhere and its parts run on
+ * different ranks, which then all-reduce one number.  A gradient that is a
+ * partial sum is reduced only once, since it is read only once.
  *
- * What is kept of a weight W is the state W.exp_avg, W.exp_avg_sq (AdamW) or
- * W.momentum (SGD), and W.master in f32 where W is narrower: the 12 bytes a
- * parameter that the summary counts.  AdamW is that of Loshchilov and Hutter
- * 2019; weights that start as ones or zeros (norms, biases) do not decay.
+ * The state of a weight W is W.exp_avg and W.exp_avg_sq (AdamW) or W.momentum
+ * (SGD), and W.master in f32 if W is narrower: the 12 bytes per parameter that
+ * the summary counts.  AdamW is that of Loshchilov and Hutter 2019; weights
+ * that start as ones or zeros (norms, biases) do not decay.
  */
 #include "passes/derive.h"
 
 #include <math.h>
 #include <string.h>
 
-/* Of one name: in a repeat, one for each of its iterations. */
+/* Weights of one name: in a repeat, one for each iteration. */
 struct tensors {
 	sym_t name;
 	int64_t start, count;
@@ -35,14 +35,14 @@ struct tensors {
 struct optimizer {
 	struct pass_ctx *p;
 	struct ir_module *m;
-	region_id r;		/* where nodes go */
-	VEC(struct tensors) done;	/* that this phase has had */
-	/* what this layer does for each weight */
+	region_id r;		/* of new nodes */
+	VEC(struct tensors) done;	/* visited in this phase */
+	/* appends the nodes for one weight */
 	void (*each)(struct optimizer *o, node_id id);
 	struct span span;
 	bool adamw;
 	double beta1, beta2, eps, decay, momentum, clip;
-	/* numbers of this step, values of the update's own region */
+	/* scalars of this step, in the body of `update` */
 	value_id rate, scale, first, fix1, fix2;
 };
 
@@ -92,7 +92,7 @@ suffixed(struct optimizer *o, sym_t name, const char *suffix)
 						 ir_text(c, name), suffix));
 }
 
-/* A tensor by name, of a weight's dims. */
+/* Reads a tensor by name, with the dims of `type`. */
 static value_id
 source(struct optimizer *o, enum ir_op op, sym_t name,
        const struct ir_type *type, const char *init)
@@ -120,7 +120,7 @@ sink(struct optimizer *o, enum ir_op op, sym_t name, value_id v)
 	derive_sink(o->m, o->r, &n);
 }
 
-/* The cell of the squared norm: a gradient that belongs to no weight. */
+/* The name of the squared norm, accumulated like a gradient. */
 static sym_t
 squared(struct optimizer *o)
 {
@@ -148,7 +148,7 @@ weight_of(struct optimizer *o, node_id id)
 	return w;
 }
 
-/* Under clipping, what the norm saved. */
+/* The gradient; for clipping, the saved one. */
 static value_id
 gradient(struct optimizer *o, const struct weight *w)
 {
@@ -160,7 +160,7 @@ gradient(struct optimizer *o, const struct weight *w)
 	return derive_cast(o->m, o->r, g, IR_F32, o->span);
 }
 
-/* old + (new - old) * by: a moment that forgets. */
+/* old + (new - old) * by: an exponential moving average. */
 static value_id
 blend(struct optimizer *o, value_id old, value_id new, double by)
 {
@@ -211,7 +211,7 @@ update_weight(struct optimizer *o, node_id id)
 
 	old = derive_cast(o->m, o->r, derive_copy(o->m, o->r, id, NULL),
 			  IR_F32, o->span);
-	if (narrow) {	/* in the first step the master is the weight */
+	if (narrow) {	/* in the first step master = weight */
 		old = op2(o, IR_MUL, old, o->first);
 		old = op2(o, IR_ADD,
 			  source(o, IR_STATE, master, &w.wide, "zeros"), old);
@@ -250,7 +250,7 @@ add_square(struct optimizer *o, node_id id)
 	sink(o, IR_ACCUMULATE, squared(o), g);
 }
 
-/* ---- all weights, in the repeats that they stand in ---- */
+/* ---- all weights, in copies of their repeats ---- */
 
 static struct tensors
 tensors_of(const struct optimizer *o, node_id id, region_id region)
@@ -270,7 +270,7 @@ tensors_of(const struct optimizer *o, node_id id, region_id region)
 	return t;
 }
 
-/* A weight that this phase has not had; backward reads it once more. */
+/* Whether this phase has not visited the weight: backward reads it again. */
 static bool
 is_new(struct optimizer *o, node_id id, region_id region)
 {
@@ -310,7 +310,7 @@ has_new(struct optimizer *o, region_id id)
 
 static void visit(struct optimizer *o, region_id from);
 
-/* A repeat like that of the model, which carries nothing. */
+/* Appends a copy of the model's repeat that carries nothing. */
 static void
 visit_repeat(struct optimizer *o, node_id id)
 {
@@ -331,7 +331,7 @@ visit_repeat(struct optimizer *o, node_id id)
 	derive_sink(o->m, here, &n);
 }
 
-/* Each weight once. */
+/* Visits each weight once. */
 static void
 visit(struct optimizer *o, region_id from)
 {
@@ -363,7 +363,7 @@ visit_all(struct optimizer *o, void (*each)(struct optimizer *, node_id))
 
 /* ---- numbers of the step ---- */
 
-/* The norm's square root is kept away from 0, as PyTorch's clipping does. */
+/* A small number is added to the norm, as in PyTorch's clipping. */
 static void
 clip(struct optimizer *o)
 {
@@ -392,8 +392,8 @@ bias_fix(struct optimizer *o, value_id t, double beta)
 }
 
 /*
- * The rate of step t = 1, 2, ...: up to lr over `warmup` steps, then down to
- * min_lr over `decay`: by half a cosine, in a line, or not at all.
+ * The learning rate of step t = 1, 2, ...: it rises to lr over `warmup` steps,
+ * then falls to min_lr over `decay`: by half a cosine, linearly, or not at all.
  */
 static value_id
 rate(struct optimizer *o, value_id t)
@@ -435,8 +435,8 @@ rate(struct optimizer *o, value_id t)
 }
 
 /*
- * A model may have a tensor that is called as what is kept of a weight would
- * be: two of one name, and no checkpoint could tell them apart.
+ * False after an error if a tensor of the model has the name of an optimizer
+ * state: a checkpoint could not tell the two apart.
  */
 static bool
 names_are_free(struct optimizer *o)
@@ -505,7 +505,7 @@ read_settings(struct optimizer *o)
 	o->beta2 = betas && betas->n == 2 ? betas->num[1] : 0.999;
 	if (!(fmin(o->beta1, o->beta2) >= 0) ||
 	    !(fmax(o->beta1, o->beta2) < 1)) {
-		/* moments are divided by 1 - beta^step */
+		/* beta = 1 would divide by 1 - beta^step = 0 */
 		diag_error(&m->ctx->diags, betas->span, "`train.optimizer."
 			   "betas` is (%.6g, %.6g), and 0 to less than 1 is "
 			   "legal", o->beta1, o->beta2);
@@ -518,7 +518,7 @@ read_settings(struct optimizer *o)
 	return true;
 }
 
-/* An empty layer, whose body is filled next; the model stays the last. */
+/* Adds the empty layer before the model, which stays last. */
 static bool
 add_layer(struct optimizer *o)
 {

@@ -1,7 +1,8 @@
 /*
- * Passes: what one is, their table, and the manager that runs, times, prints
- * and verifies them.  A pass itself never prints. docs/passes.md describes how
- * to write one.  Sections are named for the .c that defines them.
+ * The interface of passes: what a pass is, the table of passes, and the manager
+ * that runs, times, prints and verifies them.  A pass itself never prints.
+ * docs/passes.md says how to write one.  Each section names the .c file that
+ * defines what it declares.
  */
 #ifndef PASSES_PASS_H
 #define PASSES_PASS_H
@@ -15,11 +16,11 @@ enum pass_prop {
 	PROP_FOLDED = 1 << 2,	/* no dim is an expression */
 	PROP_BACKWARD = 1 << 3,	/* gradients are accumulated */
 	PROP_UPDATE = 1 << 4,	/* there is a layer `update` */
-	PROP_PLACED = 1 << 5,	/* there is a mesh, and values lie on it */
-	PROP_STAGED = 1 << 6	/* rank programs, and no model */
+	PROP_PLACED = 1 << 5,	/* there is a mesh; values have placements */
+	PROP_STAGED = 1 << 6	/* rank programs instead of a model */
 };
 #define PASS_NPROPS 7
-/* Beside what a pass gives: it leaves the module as it was. */
+/* A flag in `gives`: the pass leaves the module unchanged. */
 #define PASS_SAME (1u << 31)
 
 struct pass_stats;
@@ -28,17 +29,17 @@ struct target;
 struct memo;
 struct pass_ahead;
 
-/* What a pass is handed besides the module. */
+/* What a pass receives besides the module. */
 struct pass_ctx {
 	struct ir_ctx *ctx;
 	struct pass_stats *stats;
 	const struct search_options *search;	/* NULL: there is no target */
-	const struct target *target;	/* what runs it, or NULL */
-	struct memo *memo;	/* of what was found before, or NULL */
-	struct pass_ahead *ahead;	/* for what it has made, or NULL */
+	const struct target *target;	/* compile for it; or NULL */
+	struct memo *memo;	/* of earlier results, or NULL */
+	struct pass_ahead *ahead;	/* may run passes ahead; or NULL */
 };
 
-/* False: it reported errors. It may use ctx->tmp, which is then reset. */
+/* False after errors.  ctx->tmp is scratch and is reset after the pass. */
 typedef bool pass_fn(struct pass_ctx *p, struct ir_module *m);
 
 struct pass {
@@ -59,13 +60,13 @@ struct pass {
 extern const struct pass pass_builtin[];
 extern const uint32_t pass_nbuiltin;
 
-/* One pass that is known: built in, or out of a plug-in. */
+/* A known pass, built in or from a plug-in. */
 struct pass_known {
 	struct pass pass;
 	const char *file;	/* the plug-in, or NULL */
 };
 
-/* All known passes, and the plug-ins that must stay open for them. */
+/* All known passes, and the plug-ins that must stay loaded for them. */
 struct pass_table {
 	struct ir_ctx *ctx;
 	VEC(struct pass_known) known;
@@ -79,12 +80,12 @@ const struct pass_known *pass_find(const struct pass_table *t,
 /* The pass of that name, or NULL after an error that suggests one. */
 const struct pass_known *pass_want(struct pass_table *t, const char *name);
 
-/* "flat", or NULL past the last. */
+/* "flat", or NULL after the last property. */
 const char *pass_prop_name(uint32_t bit);
-/* Properties of a module. */
+/* A module's set of pass_prop. */
 uint32_t pass_props(const struct ir_module *m);
 
-/* Takes the next word off "a,b,c"; false at the end. */
+/* Splits the first word off "a,b,c"; false at the end. */
 bool pass_words(struct arena *a, const char **text, char **word);
 
 /* Passes to run, in order. */
@@ -93,21 +94,21 @@ struct pass_list {
 };
 
 /*
- * Reads "a,b,c"; `split` stands for all built-in passes in order, `train` for
- * those that need no plan, `default` for those that keep a model as it is.
- * May be "".  False after an error.
+ * Parses "a,b,c", which may be empty.  `split` means all built-in passes in
+ * order, `train` those that need no plan, and `default` those that neither
+ * add training nor split the model.  False after an error.
  */
 bool pass_list_parse(struct pass_table *t, struct pass_list *l,
 		     const char *text);
 /*
- * Adds one pass by "name@after:pass" or "name@before:pass"; "name@for:pass"
- * takes that one's place.
+ * Inserts one pass: "name@after:pass" or "name@before:pass"; "name@for:pass"
+ * replaces the other pass.
  */
 bool pass_list_insert(struct pass_table *t, struct pass_list *l,
 		      const char *text);
 /*
- * Whether each pass finds what it needs, given `have` at the start.  If not,
- * *why says which pass needs what, and which pass of the table gives it.
+ * Whether each pass has the properties it needs, if the module starts with
+ * `have`.  If not, *why says which pass needs what, and which pass gives it.
  */
 bool pass_order(const struct pass_table *t, const struct pass_list *l,
 		uint32_t have, struct buf *why);
@@ -115,11 +116,11 @@ bool pass_order(const struct pass_table *t, const struct pass_list *l,
 /* ---- plugin.c: passes from shared objects ----------------------------- */
 
 /*
- * What `llmc_pass_plugin` of a plug-in returns.  abi_version is first and
- * stays first, so that any version can read it of any other.
+ * What a plug-in's `llmc_pass_plugin` returns.  abi_version must stay the first
+ * member, so that every version of llmc can read it from any plug-in.
  */
 struct pass_plugin {
-	uint32_t abi_version;	/* IR_ABI_VERSION it was compiled with */
+	uint32_t abi_version;	/* the plug-in's IR_ABI_VERSION */
 	const char *name, *version;
 	const struct pass *passes;
 	uint32_t npasses;
@@ -127,113 +128,113 @@ struct pass_plugin {
 typedef const struct pass_plugin *pass_plugin_fn(void);
 #define PASS_PLUGIN_SYMBOL "llmc_pass_plugin"
 
-/* For the plug-in itself: the one symbol llmc looks for. */
+/* Defined by the plug-in: the one symbol that llmc looks up. */
 const struct pass_plugin *llmc_pass_plugin(void);
 
-/* Loads a plug-in and adds its passes. False after an error. */
+/* Loads a plug-in and adds its passes to the table.  False after an error. */
 bool pass_load(struct pass_table *t, const char *file);
 
-/* ---- crash.c: what is left behind when a pass dies -------------------- */
+/* ---- crash.c: the reproducer of a pass that crashed ------------------- */
 
 /*
- * The module before the running pass, to be printed by a signal handler.
- * Whoever owns the process owns the one record and installs the handler; the
- * manager fills it before a pass and empties it after.
+ * The module before the running pass, for a signal handler to print.  The
+ * program's main owns the only record and installs the handler; the manager
+ * fills the record before a pass and clears it after.
  */
 struct pass_crash {
 	struct ir_module *volatile before;	/* NULL: no pass is running */
-	struct ir_print_scratch scratch;	/* to print it */
-	const char *args;	/* the line before it */
+	struct ir_print_scratch scratch;	/* for the printer */
+	const char *args;	/* first line of the file */
 	const char *file;	/* where to write it */
 	const char *message;	/* for the user, once it is written */
-	volatile bool writing;	/* a fault means that it cannot be written */
-	/* for who waits at a terminal: "pass search", "evaluation" */
+	volatile bool writing;	/* a second fault then ends the attempt */
+	/* what runs, to tell the user: "pass search", "evaluation" */
 	const char *volatile doing;
 };
 
-/* Writes the record, once, and allocates nothing. */
+/* Writes the reproducer file, only once.  Allocates nothing. */
 void pass_crash_write(struct pass_crash *c);
 
-/* ---- ahead.c: what a pass had made of its module by those after it ---- */
+/* ---- ahead.c: results of passes that ran ahead of their turn ---------- */
 
 struct pass_made;
 struct pass_name;
 
-/* One that stands after, in the list that runs. */
+/* A later pass in the list that is running. */
 struct pass_follow {
 	pass_fn *run;
-	bool seen;		/* what it leaves, before the next one runs */
+	bool seen;		/* its result is observed */
 };
 
 struct pass_ahead {
 	struct arena arena;
-	const struct target *target;	/* it was made for, or NULL */
+	const struct target *target;	/* of these results, or NULL */
 	VEC(struct pass_follow) follow;	/* in running order */
 	VEC(struct pass_made) at;	/* in running order */
-	VEC(struct pass_name) names;	/* after the shared ones, by number */
+	VEC(struct pass_name) names;	/* by number, from nshared on */
 	uint32_t nshared, next, taken;
-	bool ended;		/* nothing more is kept */
+	bool ended;		/* store no more results */
 };
 
-/* Of a module that becomes one of a child of c, made for that target and for
- * what follows in `of`; NULL: nobody knows. */
+/* Prepares to run passes in a child context of c for target t.  `of` has the
+ * list of later passes; NULL if it is unknown. */
 void pass_ahead_init(struct pass_ahead *a, struct ir_ctx *c,
 		     const struct target *t, const struct pass_ahead *of);
 void pass_ahead_release(struct pass_ahead *a);
-/* Runs a pass on it, for that target, and keeps what it left. */
+/* Runs a pass on m for the target of `a`, and stores its result. */
 bool pass_ahead_make(struct pass_ahead *a, struct pass_ctx *p,
 		     struct ir_module *m, pass_fn *run);
-/* The last one has run: what it left stays, with the memory of its context. */
+/* After the last pass: keeps its module and the memory of its context. */
 void pass_ahead_end(struct pass_ahead *a, struct ir_module *m);
-/* What `from` has, in place of what `to` had, for as long as c lives. */
+/* Moves the results of `from` to `to`; their memory lives as long as c. */
 void pass_ahead_give(struct pass_ahead *to, struct pass_ahead *from,
 		     struct ir_ctx *c);
 /*
- * Whether what this pass would make is there.  Who asks has run those before
- * it on the module since it was given, and nothing else.
+ * Whether the result of pass `run` is stored.  Since the results were given,
+ * the caller must have run only the passes before it on the module.
  */
 bool pass_ahead_has(const struct pass_ahead *a, const struct pass_ctx *p,
 		    pass_fn *run);
-/* m is what it made, once: it was counted as if the pass had run. */
+/* Sets m to the stored result and adds the pass's counts; valid once. */
 void pass_ahead_take(struct pass_ahead *a, struct pass_ctx *p,
 		     struct ir_module *m);
-/* The module is going to be another one. */
+/* Discards stored results: the module changes. */
 void pass_ahead_drop(struct pass_ahead *a);
 
 /* ---- manager.c: running a list ---------------------------------------- */
 
-/* Which passes an option named. */
+/* The passes that an option names. */
 struct pass_set {
 	bool all;
 	VEC(const struct pass *) at;
 };
-/* Adds the passes of "a,b"; NULL or "all" is all. False after an error. */
+/* Adds passes "a,b"; NULL or "all" means all.  False after an error. */
 bool pass_set_parse(struct pass_table *t, struct pass_set *s,
 		    const char *text);
 
 struct pass_options {
 	struct pass_set before, after;	/* print the IR there */
 	bool compare;		/* find out which passes changed it */
-	bool changed;		/* the same, and print it after these */
-	bool verify;		/* after each pass, not only before the first */
+	bool changed;		/* compare, and print after a change */
+	bool verify;		/* after each pass too, not only at the start */
 	bool verbose;		/* say which pass runs */
 	const struct pass *stop;	/* the last to run, or NULL */
-	bool bisect;		/* number the runs, and say so */
+	bool bisect;		/* number and log the runs */
 	int64_t limit;		/* skip all runs after this many; -1: none */
 	const char *reproducer;	/* file, or NULL: llmc-repro-NAME.ir */
 	FILE *log;
 };
 
-/* One run of one pass. */
+/* Times of one run of a pass. */
 struct pass_time {
 	const struct pass *pass;
 	double wall_us, cpu_us;
-	int64_t peak_bytes;	/* asked of the arenas meanwhile */
-	bool changed;		/* or nobody asked */
+	int64_t peak_bytes;	/* allocated from arenas */
+	bool changed;		/* true if not compared */
 	bool skipped;
 };
 
-/* What a pass counted. */
+/* A count for --stats. */
 struct pass_count {
 	const char *pass, *what;
 	int64_t n;
@@ -250,44 +251,44 @@ struct pass_manager {
 	struct pass_options options;
 	struct pass_crash *crash;	/* may be NULL */
 	const struct search_options *search;	/* may be NULL */
-	const struct target *target;	/* the same */
-	struct memo *memo;	/* of this run and others; NULL: none is kept */
-	/* Asked before the first pass that gives any of these.  False: it
-	 * reported errors. */
+	const struct target *target;	/* may be NULL */
+	struct memo *memo;	/* shared by runs; NULL: no caching */
+	/* `look` is called before the first pass that gives any property
+	 * in `watch`; it returns false after errors. */
 	uint32_t watch;
 	bool (*look)(void *user, struct ir_module *m);
 	void *user;
 	struct pass_stats stats;
-	struct pass_ahead ahead;	/* of a pass of this run of the list */
+	struct pass_ahead ahead;	/* results in this run of the list */
 	VEC(struct pass_time) times;
 	int64_t runs;		/* so far, for the bisect limit */
-	struct arena before;	/* the module as it was, for a crash */
+	struct arena before;	/* copy of the module, for a crash */
 	struct arena text[2];	/* before and after a pass, to compare */
 };
 
-/* All options off; the log is stderr. */
+/* All options are off and the log is stderr. */
 void pass_manager_init(struct pass_manager *pm, struct pass_table *t);
 void pass_manager_release(struct pass_manager *pm);
 enum pass_result {
 	PASS_OK,
 	PASS_BAD_ORDER,		/* the list cannot run on this module */
-	PASS_BAD_INPUT		/* the module, or what a pass found in it */
+	PASS_BAD_INPUT		/* errors in the module or from a pass */
 };
 /*
- * Checks the order, verifies the module and runs the list on it.  Errors are
- * reported.  A pass that leaves a broken module behind is our own fault: it
- * does not return then, but writes the reproducer and aborts.
+ * Checks the order, verifies the module, runs the list on it, and reports
+ * errors.  If a pass leaves an invalid module, which is a bug of llmc, this
+ * writes the reproducer and aborts.
  */
 enum pass_result pass_run(struct pass_manager *pm, const struct pass_list *l,
 			  struct ir_module *m);
 
 /*
- * The same of a list by name, "split", with a table and a manager of its own;
- * no plug-in has a say.  `verify`: after each pass.
+ * Runs a list given by name, "split", with a table and a manager of its own
+ * and without plug-ins.  `verify`: verify the module after each pass.
  */
 enum pass_result pass_apply(struct ir_module *m, const char *passes,
 			    bool verify);
-/* For what will run it, or NULL, and with a memo, or NULL. */
+/* pass_apply with a target and a memo; each may be NULL. */
 enum pass_result pass_apply_for(struct ir_module *m, const char *passes,
 				const struct target *target,
 				struct memo *memo, bool verify);
@@ -305,47 +306,47 @@ void pass_print_table(const struct pass_table *t, struct buf *out);
 
 #define PASS_MAX_NODES ((int64_t)1 << 20)	/* of an inlined module */
 
-/* By func_id, in ctx->tmp: what the model reaches; all, if there is none. */
+/* By func_id, in ctx->tmp: is it reachable from the model (if there is one)? */
 bool *pass_live_funcs(const struct ir_module *m);
-/* Removes the functions that are not in `live`; how many. */
+/* Removes the functions not in `live`, and returns how many. */
 uint32_t pass_drop_funcs(struct ir_module *m, const bool *live);
-/* A function once all calls in it are inlined. */
+/* The size of a function after all its calls are inlined. */
 struct pass_flat {
-	/* and a call one more; counted up to a little over the maximum */
+	/* plus one for each call; counting stops above the maximum */
 	int64_t nodes;
-	uint32_t depth;		/* of repeats in repeats */
+	uint32_t depth;		/* nesting depth of repeats */
 };
 /* By func_id, in ctx->tmp. */
 struct pass_flat *pass_flat_sizes(const struct ir_module *m);
-/* False, reported: following all calls of f is more than PASS_MAX_NODES. */
+/* False after an error: f, inlined, has more than PASS_MAX_NODES nodes. */
 bool pass_flat_fits(const struct ir_module *m, func_id f);
 
-/* ---- tensor_names.c: what tensors are called ---------------------------- */
+/* ---- tensor_names.c: full names of tensors ------------------------------ */
 
 /* Whether the node's name is a tensor's, or a part of tensors' names. */
 bool pass_names_tensors(const struct ir_node *n);
 /* Whether `text` mentions {var}. */
 bool pass_mentions(const char *text, const char *var);
-/* `text` with each {var} as {by}, in the arena. */
+/* A copy of `text` with each {var} replaced by {by}. */
 const char *pass_rename(struct arena *a, const char *text, const char *var,
 			const char *by);
 /* prefix.name; either may be NULL or empty. */
 const char *pass_join(struct arena *a, const char *prefix, const char *name);
 
-/* ---- weight_values.c: what is made of weights --------------------------- */
+/* ---- weight_values.c: values computed from weights alone ---------------- */
 
-/* Whether v is a weight, or is made of weights and numbers alone. */
+/* Whether v is a weight, or computed from weights and numbers alone. */
 bool pass_is_weight(const struct ir_module *m, value_id v);
 
 /* ---- summary.c: what a model costs ------------------------------------ */
 
-/* Weights by what uses them; "other" is norms, biases, and the like. */
+/* Groups of weights by use; "other" has norms, biases and the like. */
 enum pass_group {
 	GROUP_EMBEDDING, GROUP_ATTENTION, GROUP_MLP, GROUP_EXPERTS,
 	GROUP_HEAD, GROUP_OTHER, GROUP_COUNT
 };
 
-/* Decoding keeps so much per token, for the last `window` tokens. */
+/* Bytes that decoding keeps per token, for the last `window` tokens. */
 struct pass_cache {
 	int64_t window;		/* 0: all tokens */
 	int64_t bytes;
@@ -354,14 +355,14 @@ struct pass_cache {
 #define PASS_MAX_CACHES 8
 
 struct pass_sums {
-	int64_t tokens;		/* of one step; 0: the model reads none */
+	int64_t tokens;		/* per step; 0: the model reads none */
 	int64_t total, active, group[GROUP_COUNT];	/* parameters */
-	int64_t state;		/* elements kept but not trained */
+	int64_t state;		/* elements stored but not trained */
 	int64_t weight_bytes, gradient_bytes, optimizer_bytes, state_bytes;
 	const char *optimizer;	/* NULL: none is set */
 	bool optimizer_known;
-	bool training;		/* the backward program is there */
-	int64_t saved_bytes;	/* that repeats keep for it, in a step */
+	bool training;		/* there is a backward program */
+	int64_t saved_bytes;	/* saved by repeats in a step */
 	/* per token, or per run if there are no tokens */
 	double contraction_flops, attention_flops, other_flops;
 	double backward_flops;
@@ -369,10 +370,10 @@ struct pass_sums {
 	uint32_t ncaches;
 };
 
-/* Works on called and on inlined modules. False after an error. */
+/* Works before and after inlining.  False after an error. */
 bool pass_sum(struct ir_module *m, struct pass_sums *out);
 
-/* ---- summary_print.c: the same as text -------------------------------- */
+/* ---- summary_print.c: the summary as text ----------------------------- */
 
 void pass_print_sums(const struct ir_module *m, const struct pass_sums *s,
 		     struct buf *out);

@@ -1,7 +1,7 @@
 /*
- * Which passes there are and in which order they may run: passes.def, what
- * plug-ins add to it, lists of passes as the user names them, and the check
- * of a list against what each pass needs, gives and kills.
+ * The table of known passes, built in (passes.def) and from plug-ins; lists of
+ * passes as the user writes them; and the check of a list's order by what each
+ * pass needs, gives and kills.
  */
 #include "passes/pass.h"
 
@@ -16,8 +16,8 @@ const struct pass pass_builtin[] = {
 const uint32_t pass_nbuiltin = sizeof pass_builtin / sizeof *pass_builtin;
 
 /*
- * What makes another program of a model, and what splits that over ranks;
- * the lists of passes that leave some of it out, by the words for them.
+ * Words for lists of passes: all built-in passes in order, except those that
+ * give or need a property in `without`.
  */
 #define TRAINING (PROP_BACKWARD | PROP_UPDATE)
 #define SPLIT (PROP_PLACED | PROP_STAGED)
@@ -111,7 +111,7 @@ pass_words(struct arena *a, const char **text, char **word)
 	return true;
 }
 
-/* All built-in passes in order but some, if the word stands for such. */
+/* Adds the passes that a word of `lists` stands for; false if it is none. */
 static bool
 add_list(struct pass_list *l, struct arena *a, const char *word)
 {
@@ -165,7 +165,7 @@ insert_at(struct pass_table *t, struct pass_list *l, uint32_t place,
 	l->at.at[place] = p;
 }
 
-/* The index of a pass in the list. */
+/* Finds the index of a pass in the list. */
 static bool
 find_place(struct pass_table *t, const struct pass_list *l,
 	   const char *name, uint32_t *place)
@@ -241,10 +241,6 @@ has_calls(const struct ir_module *m, region_id r)
 	return false;
 }
 
-/*
- * A module without calls may still be inlined, which does nothing: `calls`
- * is only ever taken away by a pass.
- */
 static bool
 has_sinks(const struct ir_module *m, region_id r)
 {
@@ -259,6 +255,7 @@ has_sinks(const struct ir_module *m, region_id r)
 	return false;
 }
 
+/* A module without calls has `calls`, too: inline then does nothing. */
 uint32_t
 pass_props(const struct ir_module *m)
 {
@@ -275,7 +272,7 @@ pass_props(const struct ir_module *m)
 			props &= ~(uint32_t)PROP_FOLDED;
 		}
 	}
-	if (!ir_model(m)) {	/* what needs a model has none of these */
+	if (!ir_model(m)) {	/* the others need a model */
 		return (props & PROP_FOLDED) | PROP_STAGED;
 	}
 	if (ir_func_find(m, intern_str(&m->ctx->syms, "update"))) {
@@ -300,7 +297,7 @@ lowest_bit(uint32_t mask)
 	return i;
 }
 
-/* What pass k of the list lacks, and who would have helped. */
+/* Says what pass k of the list lacks, and which passes give it. */
 static void
 explain(const struct pass_table *t, const struct pass_list *l, uint32_t k,
 	uint32_t lacks, struct buf *why)

@@ -1,7 +1,7 @@
 /*
- * Loads passes from shared objects.  A plug-in is compiled for the headers of
- * one IR_ABI_VERSION and states it; any other is refused before anything else
- * in it is read, since its structs may have another layout.
+ * Loads passes from shared objects.  A plug-in states the IR_ABI_VERSION of the
+ * headers it was compiled with.  If it is not ours, the plug-in is refused
+ * before any of its structs is read, since their layout may differ.
  */
 #include "passes/pass.h"
 
@@ -86,9 +86,9 @@ add_passes(struct pass_table *t, const char *file,
 }
 
 /*
- * The bytes that the segments of a shared object end at; 0: it is none.  The
- * loader maps them without asking how long the file is, and dies of the first
- * page that is not there.
+ * The file offset where the segments of a shared object end; 0 if it is no
+ * 64-bit ELF file.  dlopen maps segments without checking the file's length,
+ * and a truncated file would crash the process.
  */
 static int64_t
 segments_end(FILE *f)
@@ -117,7 +117,7 @@ segments_end(FILE *f)
 	return i < e.e_phnum ? INT64_MAX : end;
 }
 
-/* What dlopen itself cannot read it says itself. */
+/* Rejects a truncated file; other faults are left to dlopen. */
 static bool
 is_whole(struct diags *d, const char *path)
 {

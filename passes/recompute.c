@@ -1,24 +1,23 @@
 /*
- * recompute: drops what a repeat saves for its backward, and computes it again
- * there from what is still saved.
+ * recompute: removes saves of a repeat, and computes those values again in the
+ * backward repeat from values that are still saved.
  *
- * Needs: the backward program.  Gives: the same gradients from fewer saved
- * bytes and more computation.  Which values are dropped is in the plan, or else
- * in the model's hint (recompute_set.c).  It runs after autodiff, whose saves
- * it removes, and after place: what is computed again has the placement that it
- * had, and collectives on the way run again, so that nothing is placed twice
- * however much stages differ in what they recompute.
+ * It needs the backward program, and trades saved bytes for computation; the
+ * gradients stay the same.  The plan says which values are dropped, or else the
+ * model's hint (recompute_set.c).  It runs after autodiff, whose saves it
+ * removes, and after place: a recomputed value has the placement of the
+ * original, and the collectives that lead to it run again.  So stages can
+ * recompute different values, and placement is still decided once.
  *
- * Recomputed values are at the head of the backward iteration, in the order of
- * the forward iteration; nothing is recomputed twice in an iteration.
- * Recomputing a value goes back to what is saved, or to what cannot be
- * recomputed: what an iteration starts from, and the results of a repeat in it.
- * These are then kept, so a value may cost more bytes dropped than saved.
- * Repeats in repeats are treated alike: values of the outer iteration are
- * recomputed there.
+ * Recomputed values are at the start of the backward iteration, in forward
+ * order, each once per iteration.  A recomputation starts from saved values, or
+ * from values that cannot be recomputed: those an iteration starts with, and
+ * results of a nested repeat.  These are then saved, too, so dropping a value
+ * can cost more bytes than it frees.  In nested repeats, a value is recomputed
+ * in the backward repeat of its own repeat.
  *
- * Where the stages of the plan drop different sets, repeats are first cut
- * between them (recompute_split.c).
+ * If the stages of the plan drop different sets, repeats are first cut between
+ * these stages (recompute_split.c).
  */
 #include "passes/derive.h"
 #include "passes/recompute.h"
@@ -30,8 +29,8 @@ struct recompute {
 	struct ir_module *m;
 	struct recompute_saves s;
 	bool *drops;		/* by value */
-	uint32_t *before;	/* by region: nodes that it had */
-	value_id *map;		/* by forward value: it, in `back` */
+	uint32_t *before;	/* by region: its nodes at first */
+	value_id *map;		/* by forward value: it, in backward */
 	uint32_t nkept;
 };
 
@@ -41,9 +40,9 @@ is_saved(const struct ir_node *n)
 	return ir_is(n->op, IRF_STASH) && !ir_is(n->op, IRF_SINK);
 }
 
-/* ---- building again ---- */
+/* ---- recomputing values ---- */
 
-/* "keep0.{j}.{i}", as autodiff names what it saves. */
+/* A name for a save, "keep0.{j}.{i}", formed as in autodiff. */
 static sym_t
 keep_name(struct recompute *c, region_id r)
 {
@@ -64,7 +63,7 @@ keep_name(struct recompute *c, region_id r)
 	return intern_str(&ctx->syms, buf_text(&b));
 }
 
-/* A value of the iteration that stays: it is saved, if it was not. */
+/* Saves v and returns the `saved` of it in the backward region. */
 static value_id
 keep(struct recompute *c, value_id v)
 {
@@ -102,7 +101,7 @@ clone(struct recompute *c, value_id v)
 	return ir_append_like(c->m, c->s.back[c->s.home[v]], maker, args);
 }
 
-/* v, a value of a forward iteration or from around all, in the backward one. */
+/* Returns v in the backward region; v itself if it is outside of repeats. */
 static value_id
 rebuild(struct recompute *c, value_id v)
 {
@@ -117,7 +116,7 @@ rebuild(struct recompute *c, value_id v)
 
 /* ---- the backward regions ---- */
 
-/* What stays saved is used as it is; the rest is computed again. */
+/* Replaces the reads of dropped saves by recomputed values. */
 static void
 replace(struct recompute *c)
 {
@@ -154,7 +153,7 @@ replace(struct recompute *c)
 	ir_replace_uses(c->m, use);
 }
 
-/* What was made last comes first: all of it feeds what stood there before. */
+/* Moves `saved`, then new nodes, to the start: older nodes use them. */
 static void
 move_up(struct recompute *c, region_id id)
 {
@@ -202,7 +201,7 @@ recompute_init(struct recompute *c, struct pass_ctx *p, struct ir_module *m)
 	c->map = arena_alloc(tmp, c->s.nvalues * sizeof *c->map);
 }
 
-/* Each set on its own, of what the repeats save that drop it. */
+/* Applies each set only to the saves of the repeats that drop it. */
 static bool
 find_drops(struct recompute *c, const char *const *what)
 {
@@ -262,5 +261,5 @@ pass_recompute(struct pass_ctx *p, struct ir_module *m)
 			move_up(&c, c.s.back[r]);
 		}
 	}
-	return pass_dce(p, m);	/* saves that are not read any more */
+	return pass_dce(p, m);	/* removes saves not read any more */
 }

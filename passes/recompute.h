@@ -1,7 +1,7 @@
 /*
- * Private header of recompute.c, recompute_find.c (what can be computed again),
- * recompute_set.c (what is dropped), recompute_split.c (repeats cut by stage),
- * and search/pareto_front.c, which prices recomputation.
+ * Private header of pass recompute: recompute.c, recompute_find.c (which values
+ * can be recomputed), recompute_set.c (which are dropped), recompute_split.c
+ * (cuts repeats by stage); and of search/pareto_front.c, which prices it.
  */
 #ifndef PASSES_RECOMPUTE_H
 #define PASSES_RECOMPUTE_H
@@ -9,48 +9,47 @@
 #include "passes/pass.h"
 #include "passes/plan/plan.h"
 
-/* What repeats save for their backward. */
+/* The values that repeats save for backward. */
 struct recompute_saves {
 	struct ir_module *m;
-	uint32_t nvalues, nregions;	/* of the program as it was */
+	uint32_t nvalues, nregions;	/* before it was changed */
 	region_id body;		/* the model's */
-	region_id *home;	/* by value */
-	region_id *parent;	/* by region */
-	region_id *back; /* by region: where its iterations run backward */
-	node_id *save_of;	/* by name: who saves under it */
+	region_id *home;	/* by value: its region */
+	region_id *parent;	/* by region: around it */
+	region_id *back; /* by region: its backward region, or 0 */
+	node_id *save_of;	/* by name: the `save` node, or 0 */
 	bool *saved;		/* by value */
 };
 
-/* In ctx->tmp. */
+/* Uses ctx->tmp for *s. */
 void recompute_find(struct ir_module *m, struct recompute_saves *s);
-/* What the save keeps that a `saved` takes; 0 if nobody saves it. */
+/* The value that a `saved` node reads; 0 if there is no such save. */
 value_id recompute_kept(const struct recompute_saves *s,
 			const struct ir_node *saved);
-/* Whether v can be made in the backward iteration from other values. */
+/* Whether v can be recomputed in the backward iteration. */
 bool recompute_can(const struct recompute_saves *s, value_id v);
 /*
- * The value that was computed, which `place` may have converted: a name that
- * means one of them means the other, wherever it lies.
+ * The computed value that v is a copy of, if `place` converted its placement.
+ * A name in `recompute` means both values.
  */
 value_id recompute_root(const struct ir_module *m, value_id v);
-/* The region of the model's outermost repeat that v is made in. */
+/* The body of the outermost repeat around v. */
 region_id recompute_block(const struct recompute_saves *s, value_id v);
 /*
- * Cuts repeats so that each drops one set, if the stages of the plan differ.
- * By region of a repeat of the model's body that saves: the words of its set.
- * NULL after an error.
+ * If stages of the plan drop different sets, cuts repeats so that each drops
+ * one set.  Returns the words of the set by region, for the bodies of outermost
+ * repeats that save.  NULL after an error.
  */
 const char **recompute_split(struct pass_ctx *p, struct ir_module *m,
 			     const struct plan *plan);
 /*
- * Sets drops[v] for each saved value v that `what` names: "none", "full",
- * "attention", or names of values and ops.  Both are by value, of nvalues.
- * A warning that nothing is saved by a name says "no repeat" and `where`.
- * False after an error.
+ * Sets drops[v] for each value v in saved[] that `what` names: "none", "full",
+ * "attention", or names of values and ops.  If nothing saved has a name, the
+ * warning says "no repeat" followed by `where`.  False after an error.
  */
 bool recompute_set(struct ir_module *m, const char *what, const char *where,
 		   uint32_t nvalues, const bool *saved, bool *drops);
-/* What `attention` alone stands for. */
+/* recompute_set for the word "attention". */
 void recompute_attention(struct ir_module *m, uint32_t nvalues,
 			 const bool *saved, bool *drops);
 

@@ -1,8 +1,8 @@
 /*
- * What repeats save for their backward, and which of it can be built again.
- * Read off the program: a region whose `saved` takes what a repeat's body
- * saves runs the iterations of that backward, and so do the regions around
- * both.
+ * Finds the values that repeats save for backward and which of them can be
+ * recomputed.  The program itself tells which regions belong together: if a
+ * region's `saved` reads what a repeat's body saves, it is the backward of that
+ * body, and so on for the regions around both.
  */
 #include "passes/recompute.h"
 
@@ -12,7 +12,7 @@ name_of(const struct ir_module *m, const struct ir_node *n)
 	return ir_attr(m, n, IR_ATTR_NAME)->text;
 }
 
-/* A save has no result, so its operand says where it is. */
+/* A save has no result, so the value is its operand. */
 value_id
 recompute_kept(const struct recompute_saves *s, const struct ir_node *saved)
 {
@@ -47,7 +47,7 @@ find_values(struct recompute_saves *s, region_id r)
 	}
 }
 
-/* Region `to` runs backward what `from` ran; so do the regions around. */
+/* Records `to` as the backward of `from`, and so for enclosing regions. */
 static void
 pair(struct recompute_saves *s, region_id from, region_id to)
 {

@@ -1,5 +1,5 @@
 /*
- * What recompute drops: which of the saved values the plan names.
+ * Resolves the plan's `recompute` words to the saved values that it drops.
  */
 #include "passes/kernels/explicit_attention.h"
 #include "passes/plan/plan_keys.h"
@@ -28,7 +28,7 @@ add_inner(void *user, const struct attention *a)
 	}
 }
 
-/* Of the one op its result, else all between its two products. */
+/* Drops the result of `attention`; of explicit attention, all inner values. */
 static void
 add_attention(struct set *s)
 {
@@ -55,7 +55,7 @@ recompute_attention(struct ir_module *m, uint32_t nvalues, const bool *saved,
 
 /* ---- names ---- */
 
-/* What one would call a saved value: its name, else the op that makes it. */
+/* What a message calls a saved value: its name, else its op. */
 static const char *
 called(const struct set *s, value_id v)
 {
@@ -86,7 +86,7 @@ what_is_saved(const struct set *s)
 	return b.n ? buf_text(&b) : "nothing";
 }
 
-/* A slip is an error; what is computed and not kept costs nothing as it is. */
+/* An unknown name is an error; a known value that is not saved, a warning. */
 static bool
 complain(const struct set *s, const char *name)
 {

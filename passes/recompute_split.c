@@ -1,13 +1,12 @@
 /*
- * Cuts repeats where the stages of a plan recompute differently.  A repeat
- * whose iterations are on several stages becomes several, each of the
- * iterations of neighbours that drop the same; and so does the repeat that runs
- * its iterations backward, in the opposite order.  What a repeat carries is
- * passed from part to part.
+ * Cuts repeats if the stages of a plan recompute different values.  A repeat
+ * whose iterations are on several stages becomes several repeats, one for each
+ * run of neighbouring stages that drop the same set.  Its backward repeat is
+ * cut alike, in the opposite order.  Carried values pass from part to part.
  *
- * After that each part is a repeat like any other, as if the model had been
- * written so, and later passes need no case for it.  Saves of the second and
- * later parts get names of their own.
+ * Each part is then an ordinary repeat, as if the model had been written so,
+ * and later passes need no special case.  Saves of all parts but the first are
+ * renamed, since each part is a body of its own.
  */
 #include "passes/recompute.h"
 
@@ -19,30 +18,30 @@
 struct part {
 	int64_t start, count;
 	const char *what;
-	uint32_t number;	/* in the names of its saves; 0: as they were */
+	uint32_t number;	/* in names of its saves; 0: unchanged */
 };
 
-/* A repeat of the model's own body. */
+/* An outermost repeat of the model. */
 struct unit {
 	node_id node;
-	uint32_t mate;		/* whose saves it takes, and 1 */
-	bool saves, torn;	/* torn: it takes those of several */
-	uint32_t part, nparts;	/* if it saves: among all parts */
+	uint32_t mate;		/* unit whose saves it reads, plus 1 */
+	bool saves, torn;	/* torn: reads saves of several units */
+	uint32_t part, nparts;	/* if it saves: index in `parts` */
 };
 
 struct split {
 	struct pass_ctx *p;
 	struct ir_module *m;
-	struct arena *a;	/* tmp */
+	struct arena *a;	/* ctx->tmp */
 	const struct plan *plan;
 	region_id body;
-	uint32_t nvalues;	/* of the program as it came */
+	uint32_t nvalues;	/* before the cut */
 	VEC(struct unit) units;
 	VEC(struct part) parts;
-	uint32_t *saver;	/* by name: the unit, and 1 */
+	uint32_t *saver;	/* by name: the unit, plus 1 */
 	uint32_t nnames, numbers;
-	value_id *map;		/* by value in a repeat: its last copy */
-	value_id *use;		/* by value: what stands for it afterwards */
+	value_id *map;		/* by inner value: its last copy */
+	value_id *use;		/* by value: its replacement */
 };
 
 static bool
@@ -51,9 +50,9 @@ is_stash(const struct ir_node *n)
 	return ir_is(n->op, IRF_STASH);
 }
 
-/* ---- what there is ---- */
+/* ---- repeats and their saves ---- */
 
-/* "part3.save0.{i}" is of an earlier run: ours begin after it. */
+/* Skips numbers used by an earlier run, as in "part3.save0.{i}". */
 static void
 see_number(struct split *s, const char *name)
 {
@@ -118,7 +117,7 @@ find_units(struct split *s)
 
 /* ---- parts ---- */
 
-/* Whether the stages of the plan share its iterations, as stage.c has it. */
+/* Whether stages divide its iterations, by the rule of stage.c. */
 static bool
 is_cut(const struct split *s, const struct unit *u)
 {
@@ -127,7 +126,7 @@ is_cut(const struct split *s, const struct unit *u)
 	return n->nresults && !ir_attr(s->m, n, IR_ATTR_REVERSE);
 }
 
-/* The parts of a unit whose first iteration is layer `first` of all. */
+/* Finds the parts of a unit whose first iteration is layer `first`. */
 static void
 find_parts(struct split *s, struct unit *u, int64_t first)
 {
@@ -158,7 +157,7 @@ find_parts(struct split *s, struct unit *u, int64_t first)
 		}
 		part.start += part.count;
 	}
-	if (!u->nparts) {	/* after all layers */
+	if (!u->nparts) {	/* it is after the last layer */
 		part.what = plan_recompute_of(plan, plan->nstages - 1);
 		part.count = count;
 		VEC_PUSH(s->a, &s->parts, part);
@@ -199,7 +198,7 @@ mirrors(const struct split *s, const struct unit *b, const struct unit *f)
 	       ir_attr(s->m, x, IR_ATTR_REVERSE);
 }
 
-/* The repeat that a unit is cut like; NULL: it stays one. */
+/* The unit that decides where u is cut; NULL if u stays whole. */
 static const struct unit *
 cut_like(const struct split *s, const struct unit *u)
 {
@@ -261,7 +260,7 @@ copy_attrs(struct split *s, const struct ir_node *n, const struct part *part,
 	}
 }
 
-/* As the node was, placements too, on what stands for its operands. */
+/* Appends `copy` with the result types, placements and hints of n. */
 static value_id
 copy_into(struct split *s, region_id to, const struct ir_node *n,
 	  struct ir_new *copy)
@@ -289,7 +288,7 @@ copy_into(struct split *s, region_id to, const struct ir_node *n,
 static region_id copy_body(struct split *s, region_id from,
 			   const struct part *part);
 
-/* One that differs by a name, or by what is inside. */
+/* Copies a node that has a region or the name of a save. */
 static value_id
 copy_changed(struct split *s, const struct ir_node *n, region_id to,
 	     const struct part *part)
@@ -350,7 +349,7 @@ copy_body(struct split *s, region_id from, const struct part *part)
 }
 
 /*
- * The repeat over the iterations of one part, which starts from these values.
+ * Appends a copy of a repeat for the iterations of a part, on operands `from`.
  */
 static value_id
 copy_repeat(struct split *s, node_id id, const value_id *from,
@@ -379,7 +378,7 @@ copy_repeat(struct split *s, node_id id, const value_id *from,
 	return copy_into(s, s->body, &n, &copy);
 }
 
-/* All parts, in the order in which they run. */
+/* Appends all parts of a repeat, in running order. */
 static void
 put_parts(struct split *s, const struct unit *u, const struct unit *f)
 {
@@ -404,7 +403,7 @@ put_parts(struct split *s, const struct unit *u, const struct unit *f)
 	pass_count(s->p, "repeats cut", 1);
 }
 
-/* Makes the model's body again, with the parts of repeats for them. */
+/* Rebuilds the model's body with each repeat replaced by its parts. */
 static void
 put_all(struct split *s)
 {
@@ -432,9 +431,9 @@ put_all(struct split *s)
 	ir_replace_uses(m, use);
 }
 
-/* ---- the whole ---- */
+/* ---- the interface ---- */
 
-/* By region of a repeat that saves: what it drops. */
+/* By body of a repeat that saves: the set that it drops. */
 static const char **
 sets_of(struct split *s)
 {

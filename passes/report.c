@@ -1,6 +1,7 @@
 /*
- * Counts what passes report, and prints the table of passes, times and counts.
- * Each line is an IR comment, so a log of IR stays IR.
+ * Collects the counts of passes, and prints the list of passes, their times
+ * and their counts.  Times and counts are IR comments, so that a log with IR
+ * can still be parsed.
  */
 #include "passes/pass.h"
 
@@ -21,7 +22,7 @@ pass_count(struct pass_ctx *p, const char *what, int64_t n)
 			return;
 		}
 	}
-	/* copied: `what` may be built for the occasion, or in a plug-in */
+	/* copied: `what` may be temporary, or in a plug-in */
 	c.what = arena_strndup(s->arena, what, strlen(what));
 	c.pass = s->pass;
 	c.n = n;

@@ -1,8 +1,8 @@
 /*
- * Full names of tensors.  The full name of a weight is the names of the calls
- * and repeats around it and its own, joined by dots.  In all of it, {i} is the
- * iteration of the nearest repeat around the weight whose variable is i, so
- * names may be joined before any of them is read.
+ * Full names of tensors, for all passes.  The full name of a weight is the
+ * names of the calls and repeats around it and its own, joined by dots.  In it,
+ * {i} is the iteration of the nearest repeat around the weight whose variable
+ * is i, so names can be joined before any {i} is replaced.
  */
 #include "passes/pass.h"
 
@@ -16,7 +16,7 @@ pass_names_tensors(const struct ir_node *n)
 		ir_op_takes(n->op, IR_ATTR_NAME) != IR_TAKES_NOT);
 }
 
-/* The next {var} in the text, or NULL. */
+/* Finds the next {var} in the text, or NULL. */
 static const char *
 find_var(const char *text, const char *var)
 {

@@ -1,23 +1,23 @@
 /*
- * What a weight is for. It follows from its users, never from its name: a
- * table that is looked up is an embedding; a matrix of an indexed
- * contraction holds experts; one whose product comes out of the model is the
- * head; one whose product goes into attention, or which takes what comes out
- * of it, is attention's; any other contracted matrix is the mlp's; the rest
- * (norms, biases) is other.
+ * Groups weights by use, for the summary.  The use follows from the ops that
+ * read a weight, never from its name: a table that is looked up is an
+ * embedding; a matrix of an indexed contraction holds experts; one whose
+ * product is the model's result is the head; one whose product reaches
+ * attention, or which multiplies the result of attention, is attention's; any
+ * other contracted matrix is the mlp's; the rest (norms, biases) is other.
  *
- * A product "goes into" something along maps, cuts, norms and further
- * contractions, but not past an operation on two tensors of one shape: that
- * is a residual sum or a gate, and after it begins something else.
+ * A product reaches something through maps, slices, norms and contractions, but
+ * not through an op on two tensors of one shape: that is a residual sum or a
+ * gate, where one block of the model ends.
  */
 #include "passes/weight_use.h"
 
 #include <string.h>
 
 enum use {
-	/* of a value: where it goes to and comes from */
+	/* of any value: what it reaches and derives from */
 	TO_ATTENTION = 1 << 0, TO_RESULT = 1 << 1, FROM_ATTENTION = 1 << 2,
-	/* of an operand as such */
+	/* of a weight: the ops that read it */
 	LOOKED_UP = 1 << 3, EXPERTS = 1 << 4, CONTRACTED = 1 << 5,
 	HEAD = 1 << 6, ATTENTION = 1 << 7
 };
@@ -46,7 +46,7 @@ ends_flow(const struct ir_module *m, const struct ir_node *n)
 			     ir_type(m, ir_args(m, n)[1]));
 }
 
-/* How many of the indexed things one token uses. */
+/* How many experts the index chooses for one token. */
 static int64_t
 picked(const struct uses *u, const struct ir_type *index)
 {
@@ -129,7 +129,7 @@ use_operands(struct uses *u, const struct ir_node *n)
 			u->at[args[i]].bits |= out->bits & FLOWS;
 		}
 	}
-	/* a weight's cast or slice is used as the weight is */
+	/* a cast or slice of a weight has the weight's use */
 	if (n->nargs == 1) {
 		u->at[args[0]].bits |= out->bits & ROLES;
 		if (out->of) {

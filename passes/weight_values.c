@@ -1,10 +1,10 @@
 /*
- * What is made of weights: a weight in another type, arrangement or scale is
- * no activation, whichever ops that took.
+ * Tells weights from activations: a weight that ops only converted, moved or
+ * scaled still counts as a weight.
  */
 #include "passes/pass.h"
 
-#define LOOKS 32	/* at values, before it counts as something else */
+#define LOOKS 32	/* values visited; past that, not a weight */
 
 bool
 pass_is_weight(const struct ir_module *m, value_id v)

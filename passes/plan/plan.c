@@ -1,5 +1,6 @@
 /*
- * The plan of a module, decoded; and the arithmetic of its mesh and stages.
+ * Decodes a module's plan settings to struct plan, and does the arithmetic of
+ * its mesh.
  */
 #include "passes/plan/plan_keys.h"
 
@@ -34,7 +35,7 @@ plan_rank(const struct plan *p, const int64_t at[PLAN_NAXES])
 
 /* ---- settings to struct ---- */
 
-/* What the settings say, key by key; reports all that is wrong with them. */
+/* Reads the settings into r->said; reports all errors, not only the first. */
 static bool
 gather(struct plan_reading *r)
 {
@@ -102,7 +103,7 @@ fill_mesh(const struct plan_reading *r)
 	}
 }
 
-/* The words; of a list by stage the text, which nothing but people reads. */
+/* Sets `recompute` to the words; for a list by stage, to text for messages. */
 static void
 fill_recompute(const struct plan_reading *r)
 {
@@ -119,7 +120,7 @@ fill_recompute(const struct plan_reading *r)
 	r->p->recompute = v->items.n ? buf_text(&b) : r->facts.recompute;
 }
 
-/* Whoever copies the plan keeps them: they outlive what is read here. */
+/* Tiles are in ctx->perm, since copies of the plan share them. */
 static void
 fill_tiles(const struct plan_reading *r)
 {

@@ -1,10 +1,10 @@
 /*
- * The plan: how a model is split over ranks and in time.  It lives in the
- * module as settings `plan.KEY`, so it prints and reads back as IR text and
- * whatever runs, a plug-in too, can write it; struct plan is its decoded
- * form.  docs/plan.md is the page about it.
+ * The plan: how a model is split over ranks and in time.  It is stored in the
+ * module as settings `plan.KEY`, so it is printed and parsed as IR text, and
+ * any pass, also of a plug-in, can write it; struct plan is the decoded form.
+ * docs/plan.md describes it.
  *
- * Sections are named for the .c that defines them.
+ * Each section names the .c file that defines what it declares.
  */
 #ifndef PASSES_PLAN_H
 #define PASSES_PLAN_H
@@ -12,7 +12,7 @@
 #include "ir/ir.h"
 
 #define PLAN_MAX_RANKS ((int64_t)1 << 20)
-#define PLAN_MAX_STAGES 16384	/* as many as a schedule may have */
+#define PLAN_MAX_STAGES 16384	/* the limit of a schedule, too */
 #define PLAN_MAX_LAYERS 1000000000000	/* 1e12 */
 
 enum plan_axis { PLAN_PP, PLAN_DP, PLAN_EP, PLAN_CP, PLAN_TP, PLAN_NAXES };
@@ -26,115 +26,113 @@ struct plan_split {
 struct plan {
 	int64_t dp, ep, cp, tp, pp;	/* degrees */
 	enum plan_axis mesh[PLAN_NAXES];	/* outermost first */
-	int64_t microbatch;	/* sequences of one rank in one microbatch */
-	int64_t nmicrobatches;	/* of a step */
+	int64_t microbatch;	/* sequences per rank and microbatch */
+	int64_t nmicrobatches;	/* per step */
 	int64_t interleave;	/* stages that each pipeline rank holds */
 	const char *schedule;	/* of sched_defs, or "csv" with a file */
 	const char *schedule_file;	/* or NULL */
 	int zero;		/* 0..3 */
 	bool sequence;		/* tp may also split what cp splits */
-	bool ring;		/* keys and values go round, not gathered */
-	bool balanced;		/* a rank takes a head and a tail chunk */
+	bool ring;		/* keys and values pass around, no gather */
+	bool balanced;		/* each rank has a head and a tail chunk */
 	const char *recompute;	/* "none", "attention", "full"; or "q k" */
-	/* the same by stage; NULL: alike, else the above is only text */
+	/* by stage, if `recompute` is only text; NULL: stages are equal */
 	const char **recompute_of;
-	bool offload;		/* the optimizer's state lies on the host */
+	bool offload;		/* optimizer state is in host memory */
 	int64_t chunks;		/* parts of collectives; 0: auto */
-	bool join;		/* collectives that are ready are one call */
+	bool join;		/* merge ready collectives in one call */
 	uint32_t nstages;	/* pp * interleave */
 	int64_t *layers;	/* by stage; NULL: even */
-	/* as plan_read has set these two, which plan_write goes by */
+	/* the two above as plan_read set them, for plan_write's check */
 	struct {
 		uint32_t nstages;
 		const int64_t *layers;
 	} was_read;
-	struct plan_split split[PLAN_NAXES];	/* by axis; none of pp */
-	/* of a GPU's contractions, texts of plan_tiles.c; in ctx->perm */
+	struct plan_split split[PLAN_NAXES];	/* by axis; unused for pp */
+	/* tiles of GPU contractions, as text for plan_tile_read; ctx->perm */
 	uint32_t ntiles;
 	const char *const *tiles;
-	struct span tiles_at;	/* of the key */
-	/* what it comes to for this model */
-	int64_t nlayers; /* iterations of its outermost repeats that carry */
-	int64_t batch;		/* sequences of a step */
+	struct span tiles_at;	/* where the key is */
+	/* derived from the plan and the model */
+	int64_t nlayers; /* iterations of outermost repeats that carry */
+	int64_t batch;		/* sequences per step */
 	int64_t nranks;		/* the product of the degrees */
 };
 
-/* ---- plan.c: the settings as a struct --------------------------------- */
+/* ---- plan.c: from settings to struct ---------------------------------- */
 
 /*
- * Decodes the module's settings, sets defaults of all others, and checks the
- * plan against the model.  False after errors.  What *out points to is in
- * ctx->tmp.  A module without settings has the plan of one rank.
+ * Decodes the module's plan settings, sets the other keys to defaults, and
+ * checks the plan against the model.  False after errors.  Most pointers in
+ * *out are to ctx->tmp.  Without settings, the plan is that of one rank.
  */
 bool plan_read(struct ir_module *m, struct plan *out);
-/* Whether each setting `plan.*` is a key with a legal value. */
+/* Whether each `plan.*` setting has a known key and a legal value. */
 bool plan_legal(struct ir_module *m);
 /*
- * The same, and whether the words of `recompute` name something in the program.
+ * plan_legal, and whether the words of `recompute` name values or ops.
  */
 bool plan_names(struct ir_module *m);
 
 /*
- * What is built again, of a module that may have its backward program and
- * need not be fit for the rest of its plan: the words of `recompute`, or what
- * the model's hint says, or "none".  NULL if stages differ, or may: plan_read
- * tells.  False after errors.
+ * Sets *what to the words of `recompute`, or the model's hint, or "none"; to
+ * NULL if stages may differ: then use plan_read.  Works before and after
+ * autodiff, even if the plan does not fit the model.  False after errors.
  */
 bool plan_recompute(struct ir_module *m, const char **what);
-/* The words of `recompute` for one stage, of a plan that was read. */
+/* The words of `recompute` for a stage; p is from plan_read. */
 const char *plan_recompute_of(const struct plan *p, uint32_t stage);
 
-/* Whether the plan, or that of rank programs, offloads; no other is read. */
+/* Whether `offload` is on, for models and rank programs; reads one key. */
 bool plan_offload(const struct ir_module *m);
-/* The same of parts of collectives; 0: as many as are quickest. */
+/* `chunks`, read alike; 0: the target's prices decide. */
 int64_t plan_chunks(const struct ir_module *m);
-/* The same of `join`. */
+/* `join`, read alike. */
 bool plan_joins(const struct ir_module *m);
-/* Where a rank stands on each axis, and back: `mesh` as a mixed radix. */
+/* A rank's index on each axis, and back: `mesh` is a mixed radix. */
 void plan_coords(const struct plan *p, int64_t rank, int64_t at[PLAN_NAXES]);
 int64_t plan_rank(const struct plan *p, const int64_t at[PLAN_NAXES]);
 
 /* ---- plan_facts.c: degrees and layers ----------------------------------- */
 
-/* "tp" */
+/* "tp", .. */
 const char *plan_axis_name(enum plan_axis axis);
 int64_t plan_degree(const struct plan *p, enum plan_axis axis);
 /*
- * Spreads layers evenly; what is left over goes to the stages in the middle,
- * one each.
+ * Spreads layers evenly over stages.  Layers that remain go to the stages in
+ * the middle, one each.
  */
 void plan_spread(int64_t nlayers, uint32_t nstages, int64_t *layers);
 
-/* ---- plan_print.c: the struct as settings, and as text ---------------- */
+/* ---- plan_print.c: from struct to settings and text ------------------- */
 
 /*
- * Replaces the plan that the module has, if each key by itself has a value
- * that it takes; else it stays, and the errors name the keys.  What `layers`,
- * `schedule` and `recompute` leave open is NULL.  Derived fields are not
- * looked at, but for nstages, since so many `layers` are read; and `layers`
- * that plan_read has made for other stages are an error.  Whether the model
- * allows the plan, plan_read says.
+ * Writes p as the module's plan if each key, taken alone, has a legal value;
+ * otherwise reports errors and changes nothing.  `layers`, `schedule` and
+ * `recompute` may be NULL: the key is then left out.  Of the derived fields
+ * only nstages is read, as the length of `layers`; `layers` that plan_read made
+ * for another nstages are an error.  plan_read checks the plan on the model.
  */
 bool plan_write(struct ir_module *m, const struct plan *p);
-/* Only how many layers each stage holds, which a model may leave open. */
+/* Writes only `stages`, the layers of each stage. */
 void plan_write_stages(struct ir_module *m, const struct plan *p);
-/* A whole `plan { ... }` block, with every key. */
+/* Prints a `plan { ... }` block with every key. */
 void plan_print(const struct ir_module *m, const struct plan *p,
 		struct buf *out);
 
 /*
- * What it prints of the n-th key, in ctx->tmp: "" if nothing, NULL past the
- * last key.  Without a plan, what the settings say, right or not.
+ * The value that plan_print prints for key n, in ctx->tmp: "" if none, NULL
+ * after the last key.  If p is NULL, the settings' value, legal or not.
  */
 const char *plan_key_text(struct ir_module *m, const struct plan *p, int n,
 			  const char **key);
 
-/* ---- plan_sched.c: its schedule --------------------------------------- */
+/* ---- plan_sched.c: the plan's schedule -------------------------------- */
 
 struct sched;
 /*
- * The schedule of a plan that was read: made by name, or read from its file
- * and held against the plan and the checker.  NULL after errors.
+ * The schedule of a plan from plan_read: built by name, or read from its file
+ * and checked against the plan and for deadlocks.  NULL after errors.
  */
 struct sched *plan_schedule(struct ir_module *m, const struct plan *p,
 			    struct arena *a);
@@ -142,16 +140,16 @@ struct sched *plan_schedule(struct ir_module *m, const struct plan *p,
 /* ---- plan_keys.c: one key at a time ----------------------------------- */
 
 /*
- * One item of a value: a word, or a number, `times` over.  In `recompute` a
- * set of words is an item each, and the last of them says how many times.
+ * One item of a value: a word or a number, repeated `times`.  In `recompute`,
+ * each word of a set is an item, and the last one has the set's `times`.
  */
 struct plan_item {
 	const char *word;	/* NULL: a number */
 	double num;
-	int64_t times;		/* 1, but for `5*16` */
+	int64_t times;		/* 16 in `5*16`; else 1 */
 	struct span span;
-	bool more;		/* of one set with the next: q of (q+k)*2 */
-	bool run;		/* a word with a `*`, or the last of a set */
+	bool more;		/* the set goes on: q of (q+k)*2 */
+	bool run;		/* a word with `*`, or the last of a set */
 };
 
 struct plan_value {
@@ -160,46 +158,46 @@ struct plan_value {
 };
 
 /*
- * Sets a key, if key and value are right as far as that is known without
- * a model; it replaces what another text said, and a second time in the same
- * text is an error.  False after errors.
+ * Sets a key after the checks that need no model.  Replaces a value set by
+ * another text (a file, an option); to set a key twice in one text is an error.
+ * False after errors.
  */
 bool plan_set(struct ir_module *m, const char *key, struct span key_at,
 	      const struct plan_value *v);
-/* Forgets the whole plan. */
+/* Removes all plan settings. */
 void plan_clear(struct ir_module *m);
 
 /* ---- plan_tiles.c: tiles of a GPU's contractions ----------------------- */
 
 enum plan_tile_num {
 	PLAN_TILE_M, PLAN_TILE_N, PLAN_TILE_K,
-	PLAN_TILE_STAGES,	/* of k that are under way at a time */
-	PLAN_TILE_SPLITS,	/* of all of k */
-	PLAN_TILE_CLUSTER,	/* blocks that share columns; 0: no wgmma */
-	PLAN_TILE_TEAMS,	/* tiles of a block at a time; the same */
-	PLAN_TILE_WARPS,	/* of a block; 0: wgmma */
+	PLAN_TILE_STAGES,	/* k tiles in flight at a time */
+	PLAN_TILE_SPLITS,	/* parts of all k */
+	PLAN_TILE_CLUSTER,	/* blocks sharing columns; 0: no wgmma */
+	PLAN_TILE_TEAMS,	/* tiles per block at a time; 0: no wgmma */
+	PLAN_TILE_WARPS,	/* per block; 0: wgmma */
 	PLAN_TILE_NNUMS
 };
 
-/* A tile; what is 0 is not said. */
+/* A tile; 0: not given. */
 struct plan_tile {
 	int64_t num[PLAN_TILE_NNUMS];
 };
 
 /*
- * Reads "CONTRACTION: m=128 n=256 k=64 .."; *what is the contraction.  False:
- * *why, in the arena.  Which tiles a contraction has only code knows.
+ * Parses "CONTRACTION: m=128 n=256 k=64 ..", or returns false with *why set.
+ * Code generation checks whether the contraction can have this tile.
  */
 bool plan_tile_read(struct arena *a, const char *text, const char **what,
 		    struct plan_tile *out, const char **why);
-/* "m=128 n=256 k=64 .." */
+/* The text "m=128 n=256 k=64 .." */
 const char *plan_tile_text(struct arena *a, const struct plan_tile *t);
 
 /* ---- plan_text.c: values as text -------------------------------------- */
 
-/* What "tp=8,recompute=q+k" says. False after errors. */
+/* Sets the keys of "tp=8,recompute=q+k".  False after errors. */
 bool plan_pin(struct ir_module *m, const char *text);
-/* The same of an option, "--pin" or "--why-not", which messages then name. */
+/* plan_pin for `option`, "--pin" or "--why-not", which messages name. */
 bool plan_pin_of(struct ir_module *m, const char *option, const char *text);
 
 #endif

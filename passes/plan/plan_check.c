@@ -1,8 +1,8 @@
 /*
- * What a plan leaves open, and whether it is one for this model.  A message
- * says what was found, what is legal, and so which legal value is nearest.
- * How far the tensor axis can really split is the business of the pass that
- * places values.
+ * Sets the keys that a plan leaves out, and checks the plan against the model.
+ * A message says what was found and which values are legal, so that the user
+ * sees the nearest one.  How far tp can really split is checked later, by pass
+ * `place`.
  */
 #include "passes/plan/plan_keys.h"
 #include "passes/pass.h"
@@ -24,14 +24,14 @@ fail(struct plan_reading *r, struct span at, const char *fmt, ...)
 	return false;
 }
 
-/* Where the key was set, or nowhere. */
+/* Where the key was set, or an empty span. */
 static struct span
 at(const struct plan_reading *r, enum plan_key key)
 {
 	return r->said[key].span;
 }
 
-/* "1", "1 to 8" */
+/* As "1", "1 to 8". */
 static const char *
 up_to(struct plan_reading *r, int64_t most)
 {
@@ -39,7 +39,7 @@ up_to(struct plan_reading *r, int64_t most)
 					      (long long)most);
 }
 
-/* The first of two that was set: the other has its default. */
+/* Where the first of two keys was set, or else the second. */
 static struct span
 at_either(const struct plan_reading *r, enum plan_key a, enum plan_key b)
 {
@@ -81,7 +81,7 @@ check_ranks(struct plan_reading *r)
 		    (long long)PLAN_MAX_RANKS);
 }
 
-/* An axis that needs a dim of the model, which has none or one too short. */
+/* Checks an axis that splits dim d (0: the model has none), `most` at most. */
 static bool
 check_axis(struct plan_reading *r, enum plan_axis axis, dim_id d,
 	   int64_t most, const char *lacks, const char *has)
@@ -147,8 +147,8 @@ too_many_ranks(struct plan_reading *r)
 }
 
 /*
- * Of a microbatch, rank i takes the i-th `microbatch` sequences.  The
- * largest one that leaves none without any in the whole step.
+ * The largest `microbatch` with which every rank has sequences in a step.  In
+ * a microbatch, rank i has the i-th block of `microbatch` sequences.
  */
 static int64_t
 largest_microbatch(const struct plan *p)
@@ -223,7 +223,7 @@ takes(const struct sched_def *def, int64_t chunks)
 	       (!def->max_chunks || chunks <= def->max_chunks);
 }
 
-/* Which schedules run so many stages per rank. */
+/* The schedules that can run `chunks` stages per rank. */
 static const char *
 that_take(struct plan_reading *r, int64_t chunks)
 {
@@ -240,7 +240,7 @@ that_take(struct plan_reading *r, int64_t chunks)
 	return plan_words(&r->m->ctx->tmp, buf_text(&b), "or");
 }
 
-/* A schedule of the user's own runs any number of stages. */
+/* A schedule from a file may have any number of stages per rank. */
 static bool
 check_interleave(struct plan_reading *r)
 {
@@ -338,7 +338,7 @@ check_layers(struct plan_reading *r, struct span where)
 				    p->nstages - 1);
 		}
 	}
-	/* rank programs are held against the plan, and not it against them */
+	/* rank programs are checked against the plan elsewhere */
 	return sum == p->nlayers || r->facts.staged ||
 	       fail(r, where, "the stages hold %lld layers, and the model has "
 		    "%lld: %lld too %s", (long long)sum,
@@ -415,7 +415,7 @@ find_dims(struct plan_reading *r, enum plan_axis axis, enum plan_key key)
 	return ok;
 }
 
-/* Whether item i says all of its set by itself, as `full` does. */
+/* Whether item i is a set of its own: none, attention or full. */
 static bool
 is_mode(const struct plan_reading *r, const struct plan_value *v, uint32_t i)
 {
@@ -459,7 +459,7 @@ plan_check_recompute(struct plan_reading *r)
 	return ok;
 }
 
-/* The sets of a list by stage, one after the other; returns how many. */
+/* Writes the set of each stage to of[]; returns the number of stages. */
 static int64_t
 list_recompute(struct plan_reading *r, const struct plan_value *v,
 	       const char **of)
@@ -527,7 +527,7 @@ check_names(struct plan_reading *r)
 	ok &= find_dims(r, PLAN_EP, PLAN_KEY_SPLIT_EP);
 	ok &= find_dims(r, PLAN_CP, PLAN_KEY_SPLIT_CP);
 	ok &= find_dims(r, PLAN_TP, PLAN_KEY_SPLIT_TP);
-	/* names may go away when passes rewrite the program */
+	/* later passes may remove the named values */
 	if (!(pass_props(r->m) & (PROP_BACKWARD | PROP_STAGED))) {
 		ok &= plan_check_recompute(r);
 	}

@@ -1,7 +1,7 @@
 /*
- * What a plan depends on in a model: the number of layers, and the dims that
- * axes may split.  Works on modules before and after inlining, before and after
- * `autodiff`, and on rank programs, whose layers are those of all stages.
+ * Finds what a plan depends on in a model: the number of layers, and the dims
+ * that axes may split.  Works before and after inlining and autodiff, and on
+ * rank programs, where it counts the layers of all stages.
  */
 #include "passes/plan/plan_keys.h"
 #include "passes/pass.h"
@@ -32,8 +32,8 @@ plan_degree(const struct plan *p, enum plan_axis axis)
 }
 
 /*
- * The first stage also looks tokens up and the last makes the logits, so
- * what does not divide goes between them.
+ * Layers that remain go to the middle stages, since the first stage also has
+ * the embedding and the last one the logits.
  */
 void
 plan_spread(int64_t nlayers, uint32_t nstages, int64_t *layers)
@@ -49,8 +49,8 @@ plan_spread(int64_t nlayers, uint32_t nstages, int64_t *layers)
 struct look {
 	struct ir_module *m;
 	struct plan_facts *out;
-	int64_t *layers;	/* by func: those that its body holds */
-	dim_id batch;		/* of that name, used or not */
+	int64_t *layers;	/* by func: layers in its body */
+	dim_id batch;		/* dim named so, used or not */
 };
 
 static void
@@ -61,7 +61,7 @@ shortest(const struct ir_module *m, dim_id d, dim_id *to)
 	}
 }
 
-/* Found once, that dim is not looked for any more. */
+/* Whether no value with the batch dim was found yet. */
 static bool
 wants_batch(const struct look *l)
 {
@@ -90,7 +90,7 @@ see_weight(struct look *l, const struct ir_type *t)
 	}
 }
 
-/* Nodes that say something beside their types. */
+/* Nodes that are examined even if the batch dim was found. */
 #define SEEN (IRF_PARAM | IRF_CONTRACTS | IRF_PAIRS)
 
 static void
@@ -140,8 +140,8 @@ see_region(struct look *l, region_id id)
 }
 
 /*
- * The iterations of the repeats of a body that carry values, and of the layers
- * it calls.  A repeat that runs backward is the gradient of another.
+ * Counts layers: the iterations of repeats that carry values, in a body and in
+ * the functions it calls.  Reversed repeats are gradients and do not count.
  */
 static int64_t
 count_layers(const struct look *l, region_id id)
@@ -167,7 +167,7 @@ count_layers(const struct look *l, region_id id)
 	return n;
 }
 
-/* The layers of all stages of a rank program, each in its forward. */
+/* Counts the layers of all stages, in their forward functions. */
 static int64_t
 count_staged(const struct look *l)
 {
@@ -213,7 +213,7 @@ plan_facts(struct ir_module *m, struct plan_facts *out)
 	memset(out, 0, sizeof *out);
 	l.batch = ir_dim_find(m, intern_str(&m->ctx->syms, "batch"));
 	l.layers = arena_alloc(&m->ctx->tmp, m->funcs.n * sizeof *l.layers);
-	for (f = 1; f < m->funcs.n; f++) {	/* what is called comes first */
+	for (f = 1; f < m->funcs.n; f++) {	/* callees come first */
 		l.layers[f] = count_layers(&l, m->funcs.at[f].body);
 		if (live[f]) {
 			see_region(&l, m->funcs.at[f].body);

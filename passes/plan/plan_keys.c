@@ -1,10 +1,10 @@
 /*
- * The keys of a plan: which there are, what may be said of each without
- * asking the model, and how the module's settings hold it.
+ * The keys of a plan: their table, the checks of values that need no model, and
+ * how values are stored as settings of the module.
  *
- * A setting holds one word, one text of at most 4,096 bytes or eight
- * numbers, and `stages` may be longer: a list is a text, "5*16, 4", and what
- * does not fit in it goes on in `plan.stages.more1` and so on.
+ * A setting holds one word, one text of at most 4,096 bytes or eight numbers,
+ * and `stages` may be longer.  So a list is stored as a text, "5*16, 4", and
+ * a long list continues in `plan.stages.more1` and so on.
  */
 #include "passes/plan/plan_keys.h"
 #include "passes/sched/sched.h"
@@ -142,7 +142,7 @@ plan_unknown(struct ir_module *m, const char *key, struct span at)
 
 /* ---- values ---- */
 
-/* A value that is looked at: what messages are made of. */
+/* A value to check, with what messages about it need. */
 struct check {
 	struct diags *d;
 	struct arena *a;
@@ -230,7 +230,7 @@ check_count(const struct check *c)
 		    number_text(c->a, c->row->hi), c->row->words);
 }
 
-/* All words, each one once. */
+/* Checks for distinct words. */
 static bool
 check_list(const struct check *c, const char *what)
 {
@@ -317,7 +317,7 @@ check_stages(const struct check *c)
 	return true;
 }
 
-/* The words of one set, `n` of them from `from` on. */
+/* Checks one set: the `n` words from `from` on. */
 static bool
 check_set(const struct check *c, uint32_t from, uint32_t n)
 {
@@ -365,7 +365,7 @@ plan_by_stage(const struct plan_value *v)
 	return false;
 }
 
-/* One set for all stages, or a list of them with how many stages each. */
+/* Checks one set for all stages, or a list of sets with stage counts. */
 static bool
 check_recompute(const struct check *c)
 {
@@ -400,7 +400,7 @@ plan_alias(const char *schedule)
 	return strcmp(schedule, "zero_bubble") == 0 ? "zb_h1" : schedule;
 }
 
-/* A name of passes/sched/sched.h; with a point or a slash it is a file. */
+/* Checks a schedule's name; one with `.` or `/` is a file. */
 static bool
 check_schedule(const struct check *c)
 {
@@ -424,7 +424,7 @@ check_schedule(const struct check *c)
 	return true;
 }
 
-/* Whether a contraction has such a tile is known when it is compiled. */
+/* Checks syntax only; code generation knows which tiles are possible. */
 static bool
 check_tiles(const struct check *c)
 {
@@ -453,7 +453,7 @@ check_tiles(const struct check *c)
 	return true;
 }
 
-/* What would not print as a text of the language. */
+/* Rejects bytes that a quoted text of the language cannot hold. */
 static bool
 is_clean(const struct check *c)
 {
@@ -512,7 +512,7 @@ plan_check(struct ir_module *m, const struct plan_row *row,
 
 /* ---- settings ---- */
 
-/* Forgets a key, or the whole plan. */
+/* Removes the settings of a key, or of the whole plan. */
 static void
 drop(struct ir_module *m, const char *prefix)
 {
@@ -576,7 +576,7 @@ plan_item_text(struct arena *a, const struct plan_value *v, uint32_t *i,
 	return buf_text(&b);
 }
 
-/* What a text of items takes for one word; a file's name is all its text. */
+/* Whether a list's text needs no quotes around it; file names never do. */
 static bool
 is_one_word(struct arena *a, const char *word)
 {
@@ -626,7 +626,7 @@ plan_store(struct ir_module *m, const struct plan_row *row,
 	}
 }
 
-/* Whether both stand in one text, and so one says again what other did. */
+/* Whether both are in one text: then a key was set twice. */
 static bool
 same_text(struct ir_module *m, struct span a, struct span b)
 {

@@ -1,6 +1,6 @@
 /*
- * A plan as settings of the module, and as the text of docs/plan.md: both
- * are the same values, every key of them, and so both read back the same.
+ * Writes a plan as settings of the module, and as the text of docs/plan.md.
+ * Both come from the same values of all keys, so both read back alike.
  */
 #include "passes/plan/plan_keys.h"
 
@@ -22,7 +22,7 @@ add_word(struct ir_module *m, struct plan_value *v, const char *word)
 	VEC_PUSH(&m->ctx->tmp, &v->items, it);
 }
 
-/* Equal neighbours as one item. */
+/* Adds each run of equal stages as one item. */
 static void
 add_stages(struct ir_module *m, struct plan_value *v, const struct plan *p)
 {
@@ -47,7 +47,7 @@ add_words(struct ir_module *m, struct plan_value *v, const char *list)
 	}
 }
 
-/* The set of all stages; or each stage's, equal neighbours as one. */
+/* Adds one set for all stages, or one for each run of equal stages. */
 static void
 add_recompute(struct ir_module *m, struct plan_value *v, const struct plan *p)
 {
@@ -100,7 +100,7 @@ add_split(struct ir_module *m, struct plan_value *v,
 	}
 }
 
-/* Nothing, if the target's prices choose. */
+/* 0 adds nothing: the target's prices decide. */
 static void
 add_chunks(struct ir_module *m, struct plan_value *v, const struct plan *p)
 {
@@ -119,7 +119,7 @@ add_tiles(struct ir_module *m, struct plan_value *v, const struct plan *p)
 	}
 }
 
-/* Of a key that is one of some words. */
+/* The value of a key that is a word. */
 static const char *
 word_of(const struct plan *p, enum plan_key key)
 {
@@ -139,7 +139,7 @@ word_of(const struct plan *p, enum plan_key key)
 	}
 }
 
-/* What the plan says of a key; no items if nothing. */
+/* Sets *v to the value of a key; no items if it is left out. */
 static void
 value_of(struct ir_module *m, const struct plan *p, enum plan_key key,
 	 struct plan_value *v)
@@ -197,7 +197,7 @@ value_of(struct ir_module *m, const struct plan *p, enum plan_key key,
 	}
 }
 
-/* ---- what a struct may hold, and no setting can ---- */
+/* ---- struct values that no setting can have ---- */
 
 static bool
 wrong(const struct ir_module *m, enum plan_key key, const char *fmt, ...)
@@ -230,7 +230,7 @@ has_axes(const struct ir_module *m, const struct plan *p)
 	return true;
 }
 
-/* So many layers are read as there are stages, and no more. */
+/* Checks that `layers` has pp * interleave = nstages entries. */
 static bool
 has_layers(const struct ir_module *m, const struct plan *p)
 {
@@ -286,7 +286,7 @@ has_dims(const struct ir_module *m, const struct plan_split *s,
 	return true;
 }
 
-/* Whether value_of may look at it. */
+/* Whether value_of may read this key. */
 static bool
 is_there(const struct ir_module *m, const struct plan *p, enum plan_key key)
 {
@@ -349,7 +349,7 @@ plan_write_stages(struct ir_module *m, const struct plan *p)
 	plan_store(m, &plan_rows[PLAN_KEY_STAGES], &v);
 }
 
-/* Words that the language keeps for itself, but for `on`: in quotes. */
+/* Reserved words of the language are quoted; `on` only in lists. */
 static bool
 is_reserved(struct arena *a, const char *text)
 {
@@ -364,7 +364,7 @@ is_reserved(struct arena *a, const char *text)
 	return false;
 }
 
-/* Alone, the language knows `on` where a value is expected. */
+/* `on` is no reserved word if it is the whole value. */
 static bool
 is_plain_alone(struct arena *a, const char *word)
 {
@@ -404,7 +404,7 @@ plan_print(const struct ir_module *m, const struct plan *p, struct buf *out)
 		   p->nstages, (long long)p->nmicrobatches,
 		   (long long)(p->microbatch * p->dp * p->ep));
 	for (key = 0; key < PLAN_NKEYS; key++) {
-		/* nothing of the module is changed: only its arena is used */
+		/* value_of changes no module; it allocates in its arena */
 		value_of((struct ir_module *)m, p, (enum plan_key)key, &v);
 		if (v.items.n) {
 			buf_printf(out, "  %s = ", plan_rows[key].key);

@@ -1,5 +1,5 @@
 /*
- * The schedule that a plan names, as passes/sched/sched.h has it.
+ * Builds or reads the schedule that a plan names, as a struct sched.
  */
 #include "passes/plan/plan.h"
 #include "passes/sched/sched.h"
@@ -15,7 +15,7 @@ span_of(const struct ir_module *m)
 	return s ? s->span : none;
 }
 
-/* A file is read once in a run, however often it is asked for. */
+/* Finds a file among the sources, or reads it: once in a run. */
 static bool
 find_file(struct ir_module *m, const char *name, uint32_t *file)
 {

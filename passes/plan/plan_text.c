@@ -1,10 +1,10 @@
 /*
- * Values of a plan as text: what a setting holds, as "5*16, 4", and what
- * --pin says, as tp=8,recompute=q+k.  The items of a list stand between `+`
- * or, where no key can follow, commas.  Words of `recompute` may be a set in
- * parentheses, and stand several times, as (q+k)*4.
+ * Parses values of a plan from text: a setting's, "5*16, 4", and those of
+ * --pin, tp=8,recompute=q+k.  Items of a list are separated by `+`, or by
+ * commas where no key can follow.  Words of `recompute` may form a set in
+ * parentheses and be repeated, (q+k)*4.
  *
- * The text of --pin is a source like a file, so messages point into it.
+ * The text of --pin is a source as a file is, so messages point into it.
  */
 #include "passes/plan/plan_keys.h"
 
@@ -15,8 +15,8 @@ struct text {
 	const char *s;
 	uint32_t at;
 	uint32_t base;		/* source offset of s; 0: it has none */
-	struct span whole;	/* if so */
-	bool sets;		/* words may be sets, and be repeated */
+	struct span whole;	/* if !base */
+	bool sets;		/* sets and repeated words are legal */
 };
 
 static struct span
@@ -34,7 +34,7 @@ peek(struct text *t)
 	return t->s[t->at];
 }
 
-/* The byte looked at is not what it should be. */
+/* Reports that the next byte is not what was expected. */
 static bool
 expected(struct text *t, const char *what)
 {
@@ -80,7 +80,7 @@ quoted(struct text *t, struct plan_item *it)
 	return true;
 }
 
-/* Behind a number and its `*`. */
+/* Parses `*` and the number after it. */
 static bool
 times(struct text *t, struct plan_item *it)
 {
@@ -133,7 +133,7 @@ item(struct text *t, struct plan_item *it)
 	return true;
 }
 
-/* Whether one more item follows; the byte between is taken. */
+/* Whether another item follows; skips the separator. */
 static bool
 more(struct text *t, bool commas)
 {
@@ -144,7 +144,7 @@ more(struct text *t, bool commas)
 	return yes;
 }
 
-/* Behind the `)` of a set that began with item `from`: its `*`, if any. */
+/* Ends the set of items `from` on after its `)`; parses `*4`, if any. */
 static bool
 close_set(struct text *t, struct plan_value *v, uint32_t from)
 {
@@ -165,7 +165,7 @@ close_set(struct text *t, struct plan_value *v, uint32_t from)
 
 static bool in_parentheses(struct text *t, struct plan_value *v);
 
-/* `(q+k)*4` in a list of its like, or a word, or a number. */
+/* Parses one entry of a list: `(q+k)*4`, a word or a number. */
 static bool
 entry(struct text *t, struct plan_value *v)
 {
@@ -180,7 +180,7 @@ entry(struct text *t, struct plan_value *v)
 		return true;
 	}
 	t->at++;
-	t->sets = false;	/* and none in it */
+	t->sets = false;	/* sets do not nest */
 	if (!in_parentheses(t, v)) {
 		return false;
 	}
@@ -188,7 +188,7 @@ entry(struct text *t, struct plan_value *v)
 	return close_set(t, v, from);
 }
 
-/* Items up to the `)` whose `(` has been taken. */
+/* Parses items up to the `)`; the `(` was parsed before. */
 static bool
 in_parentheses(struct text *t, struct plan_value *v)
 {
@@ -198,7 +198,7 @@ in_parentheses(struct text *t, struct plan_value *v)
 		if (!entry(t, v)) {
 			return false;
 		}
-		/* a file takes `q+k, x` for a set and x: not q, k and x */
+		/* no mix of `+` and `,`: in a file `q+k, x` is two sets */
 		if (between && t->sets && peek(t) != between &&
 		    peek(t) != ')') {
 			return expected(t, between == ',' ? "`,` or `)`"
@@ -214,8 +214,8 @@ in_parentheses(struct text *t, struct plan_value *v)
 }
 
 /*
- * A list, in parentheses or without.  What is in parentheses is a set, and
- * not all of the list, if something is after it.
+ * Parses a list, in parentheses or without.  If something follows the `)`,
+ * the parentheses held only the first set of the list.
  */
 static bool
 items(struct text *t, bool commas, struct plan_value *v)

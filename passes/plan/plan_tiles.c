@@ -1,12 +1,12 @@
 /*
- * Tiles of a GPU's contractions as a plan says them: which contraction, and
- * after a colon the numbers of its tile.
+ * Parses and prints the tiles of GPU contractions in a plan: a contraction,
+ * then a colon and the numbers of its tile.
  */
 #include "passes/plan/plan.h"
 
 #include <string.h>
 
-#define MOST_BYTES 512		/* of a text */
+#define MOST_BYTES 512		/* per text */
 
 static const char *const names[PLAN_TILE_NNUMS] = {
 	"m", "n", "k", "stages", "splits", "cluster", "teams", "warps"
@@ -25,7 +25,7 @@ all_names(struct arena *a)
 	return buf_text(&b);
 }
 
-/* "m=128", of so many bytes. */
+/* Parses "m=128", len bytes long. */
 static bool
 read_num(struct arena *a, const char *s, size_t len, struct plan_tile *out,
 	 const char **why)
