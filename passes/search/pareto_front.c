@@ -217,7 +217,7 @@ is_mode(const char *words)
 static bool
 is_word(const char *word)
 {
-	return !is_mode(word) && plan_is_name(word);	/* it may be in a list */
+	return !is_mode(word) && plan_is_name(word);	/* for a list */
 }
 
 /* The first word that names the same values; words.n if there is none. */

@@ -22,9 +22,9 @@ larger(double a, double b)
  * MEMORY_TO_INPUT, from forward to the first half of backward.
  */
 struct less {
-	/* by choice; the last entry: each kind with its best choice */
+	/* by choice; last entry: each kind with its best */
 	double *of;
-	double *till;	/* by choice: the largest of `of` up to it */
+	double *till;	/* by choice: the largest `of` up to it */
 };
 
 /* Successive equal stages of a rank. */
@@ -222,8 +222,8 @@ guess_bytes(const struct guess *g, uint32_t choice)
 }
 
 /*
- * The first of n choices that may fit by guesses, for a guess of one run.  It
- * bisects on `till`, so the choice itself must still be checked.
+ * The first of n choices that fits by a guess of one run.  Bisects on `till`,
+ * which never falls.
  */
 static uint32_t
 first_guess(const struct guess *g, uint32_t n)
