@@ -24,14 +24,14 @@ larger(double a, double b)
 struct less {
 	/* by choice; last entry: each kind with its best */
 	double *of;
-	double *till;	/* by choice: the largest `of` up to it */
+	double *till;	/* by choice: largest `of` up to it */
 };
 
 /* Successive equal stages of a rank. */
 struct run {
 	uint32_t stage;		/* one of them */
 	uint32_t n;
-	/* number of slots that they need, if these are not shared */
+	/* how many slots they need, if they share none */
 	double slots[SEARCH_NSPANS];
 	const struct less *less;	/* NULL: no choices yet */
 };

@@ -161,7 +161,7 @@ is_seen_above(const struct trial *x, uint32_t way)
 		is_way_above(x, way - 1));
 }
 
-/* The outcome of such a way: where it fitted then, its bound excludes it now. */
+/* The outcome of such a way: if it fitted then, its bound excludes it now. */
 static enum trial_outcome
 cut_again(struct trial *x, uint32_t way)
 {
@@ -206,7 +206,7 @@ try_zero(struct trial *x, int zero, bool offload)
 	return trial_sharding(x);
 }
 
-/* Tries a way.  If it did not fit with a smaller microbatch, it does not now. */
+/* Tries a way, unless it did not fit with a smaller microbatch. */
 static enum trial_outcome
 with_zero(struct trial *x, int zero, bool offload)
 {
