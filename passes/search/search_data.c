@@ -212,7 +212,7 @@ weights_us(const struct search *s, const struct search_group *g,
 	return dense_us(s, g, op, 1 - s->expert_part) + experts_us(s, g, op);
 }
 
-#define LARGE 1e12	/* bytes of a message so large that latency is nothing */
+#define LARGE 1e12	/* bytes of a message: latency counts for nothing */
 
 /* Time for each byte of rows that each data rank gathers from all others. */
 static double

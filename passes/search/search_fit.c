@@ -38,7 +38,7 @@ struct run {
 
 /* The bytes of several stages of a rank. */
 struct held {
-	double each[SEARCH_NSPANS];	/* of slots, if each stage has its own */
+	double each[SEARCH_NSPANS];	/* of slots, if stages share none */
 	double most[SEARCH_NSPANS];	/* of the largest slot */
 	double temp, update, waits;
 };

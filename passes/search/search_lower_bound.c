@@ -42,7 +42,7 @@ attention_us(const struct pricing *p, const struct kernel *k)
 	       fmax(d->attention_eff, d->matrix_eff);
 }
 
-/* A collective may run beside contractions; it adds PRICE_SLOWED of its time. */
+/* It may run beside contractions, and then adds PRICE_SLOWED of its time. */
 static double
 comm_us(const struct pricing *p, const struct kernel *k)
 {
@@ -477,7 +477,7 @@ search_is_bound_for(const struct search *s, const struct search_key *a,
 		(like_stages(a, b) && !cut_of(a)));
 }
 
-/* The part of a's time for a rank of b, with CUT_SHARE where ZeRO 2, 3 differ. */
+/* A rank's part of a's time in b, with CUT_SHARE where ZeRO 2 or 3 differ. */
 static double
 part_of(const struct search *s, const struct search_key *a,
 	const struct search_key *b)
