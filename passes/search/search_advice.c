@@ -454,7 +454,7 @@ search_misfit(const struct ir_module *m, const struct search_options *o,
 	out->why = why(&x, r);
 	release_pins(&x);
 	release_hint(&x);
-	if (r->any_near) {	/* else parameters alone do not fit */
+	if (r->any_near) {	/* else what neither changes does not fit */
 		split_context(&x);
 	}
 	more_devices(&x, smallest(r));

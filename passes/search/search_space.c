@@ -20,7 +20,7 @@
  */
 #define MOST_FILLED 0.6
 #define TIGHT 1.5
-#define TENSOR 0.1		/* guessed cost of each doubling of tp, cp, ep */
+#define TENSOR 0.1		/* guessed costs of doubling tp, cp, ep */
 #define CONTEXT 0.05
 #define EXPERT 0.02
 
@@ -435,7 +435,7 @@ by_degrees(const struct search_group *x, const struct search_group *y)
 {
 	int64_t p = x->tp * x->cp * x->pp, q = y->tp * y->cp * y->pp;
 
-	if (p != q) {	/* fewer communicate and wait less */
+	if (p != q) {	/* less communication and waiting */
 		return p < q ? -1 : 1;
 	}
 	if (x->tp != y->tp) {
