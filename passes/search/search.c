@@ -109,9 +109,8 @@ seen(struct search *s, const struct search_try *t)
 }
 
 /*
- * Tries a plan, unless an earlier walk found that it cannot win or fit.  Such
- * results hold for all later walks: prices do not change, and learned bounds
- * only make capacities smaller.
+ * Tries a plan, unless an earlier walk excludes it.  This holds for all later
+ * walks: prices do not change, and capacities do not grow.
  */
 static bool
 look_at(struct search *s, struct search_try *t)

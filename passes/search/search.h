@@ -98,8 +98,8 @@ struct search_report {
 /*
  * Searches plans for a flat training program, before the pass `recompute`.  Its
  * settings `plan.*` are pins.  What *out points to is in arena a.  The memo may
- * be NULL, which takes two or three times as long; nobody else may use it until
- * the search returns.  False after errors of the program or the pins; true if
+ * be NULL, which takes two or three times as long; only the search may use it
+ * until it returns.  False after errors of the program or the pins; true if
  * the search finds nothing.
  */
 bool search_run(struct ir_module *m, const struct search_options *o,

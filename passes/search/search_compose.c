@@ -41,7 +41,7 @@ add_guess(struct trial *x, uint32_t stage, int64_t lo, int64_t hi)
 	price_add(&x->p.stage[stage][back], &extra, 1);
 }
 
-/* Sets the price of a stage of layers [lo, hi).  False as trial_compose. */
+/* Prices a stage of layers [lo, hi). */
 static bool
 compose_stage(struct trial *x, uint32_t stage, int64_t lo, int64_t hi)
 {

@@ -384,7 +384,7 @@ alone(const struct fit *f, uint32_t stage)
 	return r;
 }
 
-/* The bytes of some stages by guesses, and from programs if these are made. */
+/* Bytes of stages by guesses, and from made programs. */
 struct ways {
 	struct held guessed, made;
 };

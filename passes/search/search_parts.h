@@ -49,7 +49,7 @@ struct search_key {
 	bool sequence;		/* the tensor axis may split sequences, too */
 	/* the model has too few layers for pieces: one stage */
 	bool solo;
-	/* it is placed for this; 0: for that of the first plan that needs it */
+	/* it is placed for this; 0: for the first plan's */
 	int64_t microbatch;
 	/* the rest changes the programs, not the placement */
 	/* backward is two functions, for inputs and weights */
@@ -103,7 +103,7 @@ struct search_choice {
 	double less[SEARCH_MAX_KINDS];	/* bytes that a slot shrinks */
 };
 
-/* Kernels of a sharding: of stages at one microbatch, or of updates at a dp. */
+/* Kernels of stages at one microbatch, or of updates at one dp. */
 struct search_kernels {
 	int64_t size;		/* that microbatch or dp */
 	struct arena mem;	/* of the kernels */
@@ -152,8 +152,8 @@ struct search_update {
 };
 
 /*
- * Lower bounds of the time that a mean rank spends on exchange with data ranks
- * in each microbatch, with ZeRO 2 and 3.
+ * Lower bounds of a mean rank's time of exchange among data ranks in each
+ * microbatch, with ZeRO 2 and 3.
  */
 struct search_cut {
 	double dense_us, experts_us;	/* gradients, without those of tables */
@@ -438,7 +438,7 @@ uint32_t *search_devs_of_ranks(const struct search *s,
 			       const struct search_group *g, struct arena *a);
 /* Whether the optimizer's state may be on the host. */
 bool search_may_offload(const struct search *s);
-/* Weights, gradients and optimizer state of a mean rank: a lower bound. */
+/* Lower bound of the bytes that a mean rank needs. */
 double search_least_bytes(const struct search *s, const struct search_group *g,
 			  int zero, bool offload);
 /* Bytes free for a plan on a device of that group. */

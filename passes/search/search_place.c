@@ -108,7 +108,7 @@ search_write_plan(struct search *s, const struct search_placed *w,
 
 /* ---- where ---- */
 
-/* Whether a plan with the degrees g may have the sharding of the key. */
+/* Whether plans of g may have the sharding of the key. */
 static bool
 has_sharding(const struct search *s, const struct search_group *g,
 	  const struct search_key *key)

@@ -69,8 +69,8 @@ count_all(struct search *s, struct search_slots *k, const struct sched *x,
 }
 
 /*
- * Sets the other spans where backward is not split: it ends both spans from
- * forward at once, and has no halves to hold anything between.
+ * Where backward is not split, it ends both spans from forward at once, and
+ * nothing is held between halves.
  */
 static void
 set_whole(struct search_slots *k, const struct sched *x)

@@ -225,8 +225,8 @@ is_plain_cut(struct trial *x)
 }
 
 /*
- * Whether the plan fits after all, where no choice fits by guesses: checks the
- * choice that keeps the fewest bytes with its programs.
+ * Where no choice fits by guesses, checks the one that keeps the fewest bytes
+ * with its programs.
  */
 static enum trial_verdict
 fits_after_all(struct trial *x, struct trial_fit *f)

@@ -354,7 +354,7 @@ with_states(struct trial *x, bool offload, enum trial_outcome outcome[4])
 	return best;
 }
 
-/* Tries all ZeRO and offload with one `sequence`.  False: nothing fits. */
+/* Tries all ZeRO and offload.  False: nothing fits. */
 static bool
 with_all(struct trial *x)
 {
