@@ -214,7 +214,7 @@ struct search_seen {
 	uint32_t ways;
 };
 
-/* ZeRO, offload and `sequence` of a plan: `way` is a bit of search_seen.full */
+/* ZeRO, offload and `sequence` of a plan; `way`: its bit in search_seen.full */
 struct search_way {
 	uint32_t next;		/* next way of the same plan; 0: none */
 	float us;		/* lower bound of its step */
@@ -401,9 +401,9 @@ struct search {
 	/* lower bound of a step: arithmetic alone, on all devices */
 	double flops_us;
 	double static_bytes[3];	/* of weights, gradients, optimizer state */
-	double expert_part;	/* of the parameters: those of experts */
-	double table_part;	/* those of embedding tables */
-	/* those read in forward and in backward, without experts */
+	double expert_part;	/* fraction of parameters in experts */
+	double table_part;	/* fraction in embedding tables */
+	/* fraction that forward and backward read, without experts */
 	double twice_part;
 	VEC(struct search_rows) rows;
 	VEC(struct search_best) bests;
@@ -498,7 +498,7 @@ struct search_placed *search_place(struct search *s,
 
 /* ---- search_sharding.c --------------------------------------------------- */
 
-/* A sharding's pieces, with bytes, without prices; NULL: it has no placement */
+/* A sharding's pieces with bytes, not prices; NULL: it cannot be placed. */
 struct search_cost *search_cost_of(struct search *s,
 				   const struct search_key *key,
 				   const struct search_try *t);
@@ -506,7 +506,7 @@ struct search_cost *search_cost_of(struct search *s,
 void search_price(struct search *s, const struct search_key *key,
 		  const struct search_try *t, struct search_cost *c,
 		  uint32_t dev);
-/* The update, with bytes, without prices; search_cost_of gave no NULL. */
+/* The update of a key that has costs, with bytes, without prices. */
 struct search_update *search_update_of(struct search *s,
 				       const struct search_key *key,
 				       const struct search_try *t);
