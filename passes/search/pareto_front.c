@@ -1,19 +1,19 @@
 /*
- * The Pareto front of bytes kept and time to recompute of one block.
+ * The Pareto front of bytes kept and time to recompute, for one block.
  *
- * The time to compute a dropped value again does not depend on what else is
- * dropped: the pass goes back from it to values that are saved or cannot be
- * computed, and a saved one that is dropped, too, counts for itself.  So each
- * dropped value adds a fixed set of nodes, and of values that have to be kept
- * in addition; the price of a choice is that of the union, where nodes of
- * several values count once.
+ * What it takes to compute a dropped value again does not depend on which other
+ * values are dropped.  The pass `recompute` goes back from the value to values
+ * that are saved or cannot be computed, and a saved value that is dropped, too,
+ * pays for itself.  So each dropped value adds a fixed set of nodes to run, and
+ * a fixed set of values to keep in addition.  A choice costs the union of these
+ * sets: a node that several values need counts once.
  *
- * A plan drops by words, so words are chosen.  All that belongs to the same set
- * of words is one class, paid when the first of them is chosen.  Words are
- * decided one after the other; of partial choices that agree on which classes
- * of undecided words are paid, those that another one beats in bytes and time
- * can lead to nothing better, and are dropped (Nemhauser and Ullmann 1969).
- * Numbers are integers, so that equal sums are equal.
+ * A plan names dropped values by words, so words are chosen here.  Costs caused
+ * by the same set of words form one class, paid when the first of these words
+ * is chosen.  Words are decided one after the other.  Of partial choices that
+ * have paid the same classes of undecided words, one that another beats in
+ * bytes and time leads to nothing better, and is dropped (Nemhauser and Ullmann
+ * 1969).  Numbers are integers, so that equal sums compare equal.
  */
 #include "passes/search/pareto_front.h"
 
@@ -26,13 +26,13 @@
 
 #define MAX_WORDS 63
 #define MAX_STATES 8192		/* partial choices that are kept */
-#define MAX_NUMBER 1e15		/* of one price: sums stay in 63 bits */
+#define MAX_NUMBER 1e15		/* largest price: sums need 63 bits */
 
 struct amount {
 	int64_t bytes, ps;
 };
 
-/* Cost that is paid once, when the first of these words is chosen. */
+/* A cost that is paid once, when the first of its words is chosen. */
 struct class {
 	uint64_t words;
 	struct amount a;
@@ -48,7 +48,7 @@ struct state_list {
 	uint32_t n;
 };
 
-/* A word, and the hint or op by which it names values. */
+/* A word of `recompute`, and the hint or op by which it names values. */
 struct name {
 	const char *text;
 	sym_t hint;		/* 0: no value has it */
@@ -56,11 +56,11 @@ struct name {
 	enum ir_op op;
 };
 
-/* What a word may mean of a value. */
+/* The names of a value: words that are one of these name it. */
 struct called {
 	sym_t hint;		/* 0: it has none */
-	bool is_made;
-	enum ir_op op;		/* that makes it */
+	bool is_made;		/* by a node, whose op is: */
+	enum ir_op op;
 };
 
 struct front_block {
@@ -70,19 +70,19 @@ struct front_block {
 	const struct front_prices *p;
 	region_id block;
 	VEC(value_id) saved;	/* by the block */
-	VEC(value_id) can;	/* of these: gone if somebody says so */
-	struct called *called;	/* by place in `can` */
-	uint64_t *named;	/* by place in `can`: words that name it */
+	VEC(value_id) can;	/* of these, those that may be dropped */
+	struct called *called;	/* by index in `can` */
+	uint64_t *named;	/* by index in `can`: words that name it */
 	VEC(struct name) words;
 	VEC(struct class) classes;
-	uint64_t *by;		/* by value: words that have it built or kept */
+	uint64_t *by;		/* by value: words that need it in addition */
 	int64_t kept;		/* bytes, if nothing is dropped */
-	bool *drops;		/* by value: of amount_of */
-	int64_t *bytes, *ps;	/* by value: its prices, and 1; 0: not asked */
-	uint32_t *seen;		/* by value: the walk that was there */
-	uint32_t walk;
-	VEC(value_id) met;	/* on the walk at hand */
-	bool exact;
+	bool *drops;		/* by value: input of amount_of */
+	int64_t *bytes, *ps;	/* by value: 1 + its price; 0: not priced */
+	uint32_t *seen;		/* by value: the last walk that met it */
+	uint32_t walk;		/* number of the present walk */
+	VEC(value_id) met;	/* values that the present walk met */
+	bool exact;		/* no point is left out */
 };
 
 /* ---- prices ---- */
@@ -93,7 +93,7 @@ whole(double v)
 	return v > 0 ? (int64_t)llround(v < MAX_NUMBER ? v : MAX_NUMBER) : 0;
 }
 
-/* Iterations of the repeats around a value, inside of one of the block. */
+/* How often a value is computed in one iteration of the block. */
 static double
 inner_trips(const struct front_block *f, value_id v)
 {
@@ -119,7 +119,7 @@ bytes_of(const struct front_block *f, value_id v)
 	return f->bytes[v] - 1;
 }
 
-/* Cost to compute v again; a weight is read again by each use of it. */
+/* Time to compute v again; 0 for a weight, which each use reads anyway. */
 static int64_t
 ps_of(const struct front_block *f, value_id v)
 {
@@ -133,7 +133,7 @@ ps_of(const struct front_block *f, value_id v)
 	return f->ps[v] - 1;
 }
 
-/* ---- what a value is made from ---- */
+/* ---- what a value is computed from ---- */
 
 static bool
 is_saved(const struct front_block *f, value_id v)
@@ -142,8 +142,8 @@ is_saved(const struct front_block *f, value_id v)
 }
 
 /*
- * Calls `see` for all values that v needs and that are neither saved nor
- * outside of the block.
+ * Calls `see` for each value of the block that is needed to compute v and is
+ * not saved.
  */
 static void
 walk_back(struct front_block *f, value_id v,
@@ -198,7 +198,7 @@ find_called(struct front_block *f)
 	}
 }
 
-/* The same rule as recompute_set.c has for names. */
+/* Whether the name means x, by the rule of recompute_set.c. */
 static bool
 is_called(const struct called *x, struct name name)
 {
@@ -206,7 +206,7 @@ is_called(const struct called *x, struct name name)
 	       (x->is_made && name.is_op && x->op == name.op);
 }
 
-/* Words that have another meaning in a list of one. */
+/* Whether this is a mode, which is no word where it stands alone. */
 static bool
 is_mode(const char *words)
 {
@@ -217,10 +217,10 @@ is_mode(const char *words)
 static bool
 is_word(const char *word)
 {
-	return !is_mode(word) && plan_is_name(word);	/* a list may hold it */
+	return !is_mode(word) && plan_is_name(word);	/* for a list */
 }
 
-/* The first word, as a set, that names the same values; or all there are. */
+/* The first word that names the same values; words.n if there is none. */
 static uint32_t
 same_word(const struct front_block *f, struct name word)
 {
@@ -272,7 +272,7 @@ add_word(struct front_block *f, const char *text)
 		return;
 	}
 	word = name_of(f, text);
-	if (same_word(f, word) < f->words.n) {	/* it names no other values */
+	if (same_word(f, word) < f->words.n) {	/* it would add nothing */
 		return;
 	}
 	if (f->words.n < MAX_WORDS) {
@@ -282,7 +282,7 @@ add_word(struct front_block *f, const char *text)
 	}
 }
 
-/* By value: its own name first, then the op's, which may name others too. */
+/* For each value, its hint first, then its op, which may name others, too. */
 static void
 find_words(struct front_block *f)
 {
@@ -377,8 +377,8 @@ compare(const struct state *a, const struct state *b)
 }
 
 /*
- * Merges sorted runs in pairs until there is one.  The list and its scratch may
- * change places.
+ * Merge sort: merges sorted runs in pairs until one is left.  The list and its
+ * scratch *capacity may change places.
  */
 static void
 sort(struct state_list *l, struct state **capacity)
@@ -412,8 +412,8 @@ sort(struct state_list *l, struct state **capacity)
 }
 
 /*
- * Drops states that another one of their key beats, or comes within `close`
- * bytes of.
+ * Drops each state that another one with its key beats, or that needs less than
+ * `close` bytes more than another one.
  */
 static uint32_t
 prune(struct state_list *l, int64_t close)
@@ -435,7 +435,7 @@ prune(struct state_list *l, int64_t close)
 	return n;
 }
 
-/* Classes that a word is of, and those of words before and after it. */
+/* The classes of a word, and those with words both up to it and after it. */
 struct step {
 	const struct class **own, **open;
 	uint32_t nown, nopen;
@@ -462,7 +462,7 @@ find_step(const struct front_block *f, uint32_t word, struct step *s)
 	}
 }
 
-/* Which classes of later words are paid. */
+/* A bit for each class with later words: whether it is paid. */
 static uint64_t
 key_of(const struct step *x, uint64_t chosen)
 {
@@ -470,7 +470,7 @@ key_of(const struct step *x, uint64_t chosen)
 	uint32_t i;
 
 	if (x->nopen > 64) {
-		return chosen;	/* too many: all differ */
+		return chosen;	/* too many for 64 bits */
 	}
 	for (i = 0; i < x->nopen; i++) {
 		key |= (uint64_t)((x->open[i]->words & chosen) != 0) << i;
@@ -494,7 +494,7 @@ choose(const struct step *x, const struct state *s)
 	return t;
 }
 
-/* All choices that no other beats, with at least `kept` bytes. */
+/* All choices that no other beats; `kept`: bytes if nothing is dropped. */
 static struct state_list
 choices(struct front_block *f, int64_t kept)
 {
@@ -526,7 +526,7 @@ choices(struct front_block *f, int64_t kept)
 			f->exact = false;
 			l.n = prune(&l, close);
 			if (l.n == before && close > kept) {
-				l.n = MAX_STATES;	/* keys alone */
+				l.n = MAX_STATES;	/* all keys differ */
 			}
 		}
 	}
@@ -616,7 +616,7 @@ see_at(struct front_block *f, value_id u, uint64_t words)
 	VEC_PUSH(f->tmp, &f->met, u);
 }
 
-/* Of the values in drops. */
+/* Cost of the block if the values in f->drops are dropped. */
 static struct amount
 amount_of(struct front_block *f)
 {
@@ -655,7 +655,7 @@ drop_named(struct front_block *f, struct name word)
 	}
 }
 
-/* Of a mode, or of words that are not all known. */
+/* Cost of a mode, or of words that are not all in f->words. */
 static struct amount
 amount_by_value(struct front_block *f, const char *words)
 {
@@ -673,7 +673,7 @@ amount_by_value(struct front_block *f, const char *words)
 	return amount_of(f);
 }
 
-/* The words that are known, or have the same meaning, or none in this block. */
+/* Sets *chosen to the words, or to equal ones.  False: one has no equal. */
 static bool
 find_chosen(struct front_block *f, const char *words, uint64_t *chosen)
 {
@@ -716,9 +716,9 @@ amount_at(struct front_block *f, const char *words)
 	return sum;
 }
 
-/* A point, and its words while they are a set. */
+/* A point of the front, with its words as text or as a set. */
 struct candidate {
-	struct front_point p;	/* recompute NULL: `chosen` */
+	struct front_point p;	/* recompute NULL: see `chosen` */
 	uint64_t chosen;
 };
 
@@ -726,7 +726,7 @@ struct candidates {
 	VEC(struct candidate) at;
 };
 
-/* Adds a point in its place, and drops those that it beats. */
+/* Adds a point in order, unless another beats it; drops those it beats. */
 static void
 add_point(struct front_block *f, struct candidates *all, const char *words)
 {
@@ -776,7 +776,7 @@ front_find(struct front_block *f, uint32_t most, struct arena *a,
 
 		VEC_PUSH(f->tmp, &all.at, c);
 	}
-	/* sets that words need not make up, or that were left out */
+	/* sets that no words may name, or that were left out */
 	add_point(f, &all, "none");
 	add_point(f, &all, "full");
 	add_point(f, &all, "attention");

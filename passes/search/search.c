@@ -1,9 +1,10 @@
 /*
- * search: chooses all keys of a plan that the user leaves open, for a target.
+ * The pass `search`: chooses all keys of a plan that the user leaves open, for
+ * a target.
  *
- * Needs: a flat training program.  Gives: all settings `plan.*`.  Without a
+ * It needs a flat training program, and gives all settings `plan.*`.  Without a
  * target it does nothing.  It runs before the first pass that reads the plan; a
- * pass that replaces it gives the same settings.
+ * pass that replaces it must give the same settings.
  */
 #include "ir/memo.h"
 #include "passes/search/search_parts.h"
@@ -12,8 +13,8 @@
 #include <string.h>
 
 /*
- * The widest space where nothing is pinned: `place` decides whether the tensor
- * axis splits sequences.
+ * Sets keys that are not pinned to their widest: with `sequence`, `place` may
+ * split sequences over the tensor axis, but need not.
  */
 static void
 set_base(struct search *s)
@@ -28,22 +29,21 @@ set_base(struct search *s)
 	}
 }
 
-/* plans kept beyond those asked for: not all fit in the end */
+/* plans kept beyond those wanted, since not all fit in the end */
 #define KEPT 3
-#define SLACK 1.01	/* of a guess */
-#define MORE 1.25	/* of a guess; recomputing may take so much more */
+#define SLACK 1.01	/* factor by which a guess may be too low */
+#define MORE 1.25	/* the same for guesses with recomputing */
 /*
- * Plans up to this factor of the best are tried: bounds do not count that
- * recomputing may save time, where a kernel reads what it would write
- * otherwise.
+ * Plans whose bound is up to this factor of the best are tried: recomputing may
+ * save a kernel from writing a value, which bounds do not count.
  */
 #define BEYOND 1.005
-/* most walks after programs turned out larger than thought */
 /*
- * Nodes of a program, where effort is limited: their memory plan takes 800
- * bytes each.
+ * Most nodes of a program, where effort is limited: a memory plan takes 800
+ * bytes for each.
  */
 #define MOST_NODES 300000
+/* most walks after programs turned out larger than composed */
 #define ROUNDS 64
 
 uint32_t
@@ -109,8 +109,8 @@ seen(struct search *s, const struct search_try *t)
 }
 
 /*
- * What a walk finds out about a plan holds for all later walks: prices do not
- * change, and the capacity does not grow.
+ * Tries a plan, unless an earlier walk excludes it.  This holds for all later
+ * walks: prices do not change, and capacities do not grow.
  */
 static bool
 look_at(struct search *s, struct search_try *t)
@@ -160,8 +160,8 @@ walk(struct search *s, double worst_us, uint32_t enough)
 
 /*
  * An upper bound for the walk that makes programs: the time of the best plans
- * of the guessing walk with their programs made.  All plans kept by that walk
- * are made first, as they would be in any case.
+ * of the first walk, with their programs made.  That walk would make these in
+ * any case.
  */
 static double
 aim(struct search *s, double guess_us)
@@ -180,8 +180,8 @@ aim(struct search *s, double guess_us)
 }
 
 /*
- * Walks with the guess as upper bound; again without one, if that finds too few
- * plans.
+ * Walks with the guess as an upper bound.  If that finds too few plans, walks
+ * again without one.
  */
 static void
 look(struct search *s, double guess_us)
@@ -213,11 +213,11 @@ look_again(struct search *s, double guess_us)
 }
 
 /*
- * A composed price is the price of the program if that is placed in the same
- * way; for another dp or pp it may not be.  If the best plan takes longer than
- * it was thought to, all plans thought to take less are tried.  Programs are
- * most of what a search holds in memory, so programs of shardings are freed
- * before.
+ * Makes the programs of the best plans.  A composed price is that of the
+ * program only if `place` decides the same for it, and for another dp or pp it
+ * may not.  If the best plan turns out slower than composed, all plans that
+ * seem faster are tried.  Programs of shardings are freed first, since they are
+ * most of the search's memory.
  */
 static bool
 settle(struct search *s)
@@ -271,7 +271,7 @@ copy(struct arena *a, const char *text)
 	return text ? arena_strndup(a, text, strlen(text)) : NULL;
 }
 
-/* Copies what a plan points to, since it outlives the search. */
+/* Copies what a plan points to, since the plan outlives the search. */
 static void
 keep(struct arena *a, struct plan *p)
 {
@@ -310,7 +310,7 @@ keep_report(struct arena *a, struct search_report *r)
 	keep(a, &r->host.plan);
 }
 
-/* Pinned keys. */
+/* The pinned keys, as a list for the report. */
 static const char *
 pins_text(const struct ir_module *m, struct arena *a)
 {
@@ -349,7 +349,7 @@ search_degrees(const struct plan *p, struct arena *a)
 
 /* ---- the search ---- */
 
-/* `made`: receives the best plan's programs, or NULL. */
+/* made: receives the programs of the best plan; may be NULL. */
 static bool
 search(struct ir_module *m, const struct search_options *o,
        struct memo *memo, struct pass_ahead *made, struct arena *a,
@@ -427,7 +427,7 @@ pass_search(struct pass_ctx *p, struct ir_module *m)
 	if (!search(m, p->search, p->memo, p->ahead, &m->ctx->perm, r)) {
 		return false;
 	}
-	/* errors on copies are not reported: run it here */
+	/* errors on copies are not reported: run the pass on m */
 	if (!r->found.n) {
 		return (!r->refused || pass_optimize(p, m)) &&
 		       nothing_fits(m, p->search, p->memo, r);

@@ -1,11 +1,11 @@
 /*
- * When nothing fits: the reason, and changes that would help.  A change is
- * printed only if a search with it finds a plan: one pin less, more devices,
- * and last a smaller batch, which is another training run.
+ * For the user when nothing fits: the reason, and changes that would help.  A
+ * change is printed only if a search with it finds a plan.  Tried are: one pin
+ * less, more devices, and last a smaller batch, which is another training run.
  *
- * Devices double, first in the node and then by nodes, until a plan fits; if
- * that no longer makes the smallest plan smaller, no more are tried.  Other
- * numbers of devices may do, so the message names those that were tried.
+ * Devices are doubled, first in the node and then by nodes, until a plan fits
+ * or the smallest plan gets no smaller.  Other numbers of devices may do, so
+ * the message names those that were tried.
  */
 #include "passes/plan/plan_keys.h"
 #include "passes/search/search.h"
@@ -13,11 +13,11 @@
 #include <string.h>
 
 #define MAX_DOUBLINGS 16
-/* doubling devices helps if bytes fall below this part */
+/* doubling devices helps if the bytes fall below this part */
 #define SHRINKS 0.99
 /*
  * search_effort of all these searches together, about 2 s: an error must come
- * soon, rather than with all advice.
+ * soon, even without all advice.
  */
 #define EFFORT 23000
 
@@ -34,7 +34,7 @@ struct advising {
 	uint64_t effort;	/* still allowed */
 };
 
-/* ---- what binds ---- */
+/* ---- the reason ---- */
 
 static int64_t
 smallest(const struct search_report *r)
@@ -86,7 +86,7 @@ put_host(struct buf *b, const struct search_report *r, struct arena *a)
 		   search_degrees(p, a), p->zero);
 }
 
-/* The reason if no plan of the space has these pins, or none can be priced. */
+/* The reason where no plan has these pins, or none can be priced. */
 static void
 put_pins(struct buf *b, const struct advising *x, const struct search_report *r)
 {
@@ -133,7 +133,7 @@ why(const struct advising *x, const struct search_report *r)
 
 /* ---- changes ---- */
 
-/* Searches a changed copy for a target.  True: a plan was found. */
+/* Searches plans for a changed copy or target.  True: one was found. */
 static bool
 look(struct advising *x, struct ir_module *m, const struct target *t,
      struct search_report *r)
@@ -169,8 +169,8 @@ add_advice(const struct advising *x, const char *what,
 }
 
 /*
- * Removes a pin, and its further settings: a long value is split over several,
- * as one setting holds only so much.
+ * Removes a pin with all its settings: a long value is split over several,
+ * since one setting has a limited length.
  */
 static void
 forget(struct ir_module *m, const char *key)
@@ -227,7 +227,7 @@ release_pins(struct advising *x)
 	}
 }
 
-/* The model's own `recompute` is a pin, too. */
+/* Releases the model's own `recompute`, which is a pin, too. */
 static void
 release_hint(struct advising *x)
 {
@@ -268,8 +268,9 @@ most_contexts(const struct ir_module *m)
 }
 
 /*
- * Without a pin, a search splits a context only where sequences are long or
- * few; split contexts save fewer bytes on each rank, so it may help anywhere.
+ * Tries to split the context.  It helps anywhere, since each rank then saves
+ * fewer bytes, but without a pin a search does so only where sequences are long
+ * or few.
  */
 static void
 split_context(struct advising *x)
@@ -369,7 +370,7 @@ more_devices(struct advising *x, int64_t bytes)
 			break;
 		}
 		/*
-		 * one doubling may not help: what is split may not divide yet
+		 * one doubling may not help, where dims do not divide evenly
 		 */
 		idle = bytes && (double)smallest(&r) > SHRINKS * (double)bytes
 			? idle + 1 : 0;
@@ -453,7 +454,7 @@ search_misfit(const struct ir_module *m, const struct search_options *o,
 	out->why = why(&x, r);
 	release_pins(&x);
 	release_hint(&x);
-	if (r->any_near) {	/* else not even what neither changes fits */
+	if (r->any_near) {	/* else what neither changes does not fit */
 		split_context(&x);
 	}
 	more_devices(&x, smallest(r));

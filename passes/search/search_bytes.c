@@ -1,22 +1,22 @@
 /*
- * Bytes of the pieces of a sharding on a rank: measured where it was staged,
- * and scaled from there to any microbatch, dp and offload.  Values that are
- * saved, and temporary ones, grow with the microbatch, except weights that ZeRO
- * gathers, and gradients that it splits.
+ * Bytes of the pieces of a sharding on a rank: measured once, at the microbatch
+ * and dp at which it was staged, and scaled to any microbatch, dp and offload.
+ * Saved and temporary values grow with the microbatch, except weights that ZeRO
+ * gathers and gradients that it splits.
  */
 #include "passes/search/search_parts.h"
 
 #include <math.h>
 
-/* ---- where it was staged ---- */
+/* ---- measured ---- */
 
 /*
- * For these multiples of the measured microbatch, the moment of a function with
- * the most bytes is kept.
+ * For each of these multiples of the measured microbatch, the bytes of the
+ * largest moment of a function are kept.
  */
 static const double sized[SEARCH_NMOMENTS] = { 0.25, 1, 4, 16 };
 
-/* Bytes of a buffer; one without a value is on its way to another stage. */
+/* Bytes of a buffer.  One without a value is for a transfer between stages. */
 static struct search_size
 size_of(const struct search_sharding *w, const struct memory_buffer *b)
 {
@@ -43,8 +43,8 @@ at(struct search_size x, double more)
 }
 
 /*
- * By step of one function: bytes that begin there, less those that ended at the
- * step before.
+ * For each step of one function: the bytes of buffers that begin there, less
+ * those of buffers that ended at the step before.
  */
 static struct search_size *
 changes(struct search_sharding *w, const struct memory_buffer *b, uint32_t n,
@@ -70,8 +70,8 @@ changes(struct search_sharding *w, const struct memory_buffer *b, uint32_t n,
 }
 
 /*
- * The ratio of the arena of a function and of the most that lives at once:
- * above 1 where values cannot be packed without gaps.
+ * The ratio of a function's arena to the most bytes that live at once: above 1
+ * where values cannot be packed without gaps.
  */
 static double
 packed(const struct memory_stage *x, func_id f)
@@ -106,8 +106,8 @@ add_moments(struct search_sharding *w, const struct memory_buffer *b,
 }
 
 /*
- * Temps of a function are adjacent in the list, apart from buffers of other
- * kinds.
+ * Adds temporary bytes.  In the list, only buffers of other kinds lie between
+ * the temporary buffers of a function.
  */
 static void
 add_temps(struct search_sharding *w, const struct memory *mem)
@@ -130,7 +130,7 @@ add_temps(struct search_sharding *w, const struct memory *mem)
 	}
 }
 
-/* Adds what is held from forward to backward; of a body, one layer's share. */
+/* Adds what is saved from forward to backward; of layers, the share of one. */
 static void
 add_saves(struct search_sharding *w, const struct memory *mem)
 {
@@ -173,7 +173,7 @@ search_measure_bytes(struct search_sharding *w, const struct memory *mem)
 	add_saves(w, mem);
 }
 
-/* ---- elsewhere ---- */
+/* ---- scaled ---- */
 
 void
 search_scale_bytes(const struct search_sharding *w, struct search_cost *c)
@@ -196,9 +196,9 @@ search_scale_bytes(const struct search_sharding *w, struct search_cost *c)
 }
 
 /*
- * Factor from the share that a rank of w has, of what ZeRO splits from that
- * level on, to the share of a rank of the key, at the least: ranks of cp and ep
- * that hold the same tensors each have a part of them, too.
+ * Scales tensors that ZeRO splits from `level` on: the least factor from the
+ * share of a rank of w to that of a rank of the key.  Where ZeRO splits them,
+ * ranks of cp and ep that hold the same tensors have a part each, too.
  */
 static double
 least_share(const struct search_sharding *w, const struct search_key *key,
@@ -234,7 +234,7 @@ search_fix_as(const struct search_sharding *like, const struct search_key *key,
 	}
 }
 
-/* From the dp at which it was placed to that of u. */
+/* Scales from the dp at which w was measured to that of u. */
 void
 search_scale_fixed(const struct search_sharding *w, struct search_update *u)
 {

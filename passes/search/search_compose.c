@@ -1,13 +1,13 @@
 /*
- * The time of a plan: its stages as sums of pieces, its pipeline by a bound or
- * as the schedule runs, its update.
+ * The time of a plan that is tried: of its stages as sums of pieces, of its
+ * pipeline by a bound or by running the schedule, and of its update.
  */
 #include "passes/search/search_trial.h"
 
 #include <math.h>
 #include <string.h>
 
-/* Lower bound factor of the guessed time to recompute. */
+/* Factor that makes the guessed time to recompute a lower bound. */
 #define GUESS 0.9
 
 struct search_cost *
@@ -41,7 +41,7 @@ add_guess(struct trial *x, uint32_t stage, int64_t lo, int64_t hi)
 	price_add(&x->p.stage[stage][back], &extra, 1);
 }
 
-/* Of layers [lo, hi). */
+/* Prices a stage of layers [lo, hi). */
 static bool
 compose_stage(struct trial *x, uint32_t stage, int64_t lo, int64_t hi)
 {
@@ -90,7 +90,7 @@ trial_compose(struct trial *x)
 	return true;
 }
 
-/* Copies prices to the stages that have the price of the one before. */
+/* Copies prices to stages that have the price of the stage before. */
 static void
 compose_again(struct trial *x)
 {
@@ -162,9 +162,10 @@ stage_us(const struct trial *x, uint32_t stage)
 }
 
 /*
- * Each rank waits before its first forward and after its last backward: earlier
- * ranks process the microbatch first and last.  With a split backward, the
- * weight halves may fill the wait at the end, so only forward counts.
+ * The bound of a rank is its work and the time that it waits, before its first
+ * forward and after its last backward, while earlier ranks process the
+ * microbatch.  With a split backward, weight halves may fill the wait at the
+ * end, so only forward counts.
  */
 double
 trial_bound_us(struct trial *x)
@@ -197,8 +198,8 @@ trial_bound_us(struct trial *x)
 }
 
 /*
- * With overlap, exchange may hide what is recomputed, except the part by which
- * exchange slows kernels.
+ * With overlap, recomputing may run beside exchange among data ranks; then it
+ * adds only the part by which exchange slows kernels.
  */
 double
 trial_rebuild_us(const struct trial *x, uint32_t rank)

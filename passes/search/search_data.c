@@ -1,7 +1,7 @@
 /*
- * Lower bounds of the time that data ranks spend on exchange: of gradients and
- * weights once a step, or with ZeRO 2 and 3 in each microbatch, beside kernels
- * as long as these run.
+ * Lower bounds of the time of the exchange of gradients and weights among data
+ * ranks.  With ZeRO 0 and 1 it is once a step; with ZeRO 2 and 3 it is in each
+ * microbatch, where kernels may hide it as long as they run.
  */
 #include "passes/search/search_parts.h"
 
@@ -21,11 +21,11 @@ sequence_bytes(const struct ir_module *m, value_id v, dim_id batch)
 		  (double)ir_dim_size(m, batch) : 0;
 }
 
-#define DEEP 6	/* most maps in a chain that are followed */
+#define DEEP 6	/* the longest chain of maps that is followed */
 
 /*
- * The same, or bytes of the values it is computed from by maps, if these are
- * fewer.
+ * Bytes of a value for one sequence, or those of the values from which maps
+ * compute it, if these are fewer.
  */
 static double
 least_bytes(const struct ir_module *m, value_id v, dim_id batch, int depth)
@@ -45,7 +45,7 @@ least_bytes(const struct ir_module *m, value_id v, dim_id batch, int depth)
 }
 
 /*
- * Whether it computes a gradient of experts: products of rows, summed by
+ * Whether a node computes a gradient of experts: products of rows, summed by
  * expert.
  */
 static bool
@@ -57,7 +57,7 @@ sums_rows(const struct ir_module *m, const struct ir_node *n)
 	       of && ir_type_has(ir_type(m, n->result), of->dims[0]);
 }
 
-/* How many such operands read v. */
+/* How many operands of such nodes are v. */
 static double
 readers(const struct ir_module *m, const struct ir_region *r, value_id v)
 {
@@ -132,11 +132,11 @@ search_find_rows(struct search *s, dim_id batch)
 	}
 }
 
-/* ---- of a group ---- */
+/* ---- exchange for given degrees ---- */
 
 /*
- * Time of a collective as one message among n ranks, `apart` devices from one
- * to the next.
+ * Time of a collective with one message among n ranks, each `apart` devices
+ * from the next.
  */
 static double
 exchange_on(const struct target_group *t, enum cost_op op, int64_t n,
@@ -151,7 +151,7 @@ exchange_on(const struct target_group *t, enum cost_op op, int64_t n,
 	return cost_collective(t, op, &g, bytes, NULL).us;
 }
 
-/* On the quickest device group; 0 where overlap may hide all of it. */
+/* The same on the quickest device group; 0 where overlap may hide it all. */
 static double
 exchange_us(const struct search *s, enum cost_op op, int64_t n,
 	    int64_t apart, double bytes)
@@ -177,7 +177,7 @@ weight_bytes(const struct search *s, const struct search_group *g)
 	       (double)(g->tp * g->pp);
 }
 
-/* Time for a part of a rank's weights that are not experts'. */
+/* Time to exchange a part of a rank's weights, which is not of experts. */
 static double
 dense_us(const struct search *s, const struct search_group *g,
 	 enum cost_op op, double part)
@@ -203,7 +203,7 @@ experts_us(const struct search *s, const struct search_group *g,
 }
 
 /*
- * Weights of experts are exchanged among dp and cp, all others among ep, too.
+ * Ranks of dp and cp exchange weights of experts; ranks of ep, too, all others.
  */
 static double
 weights_us(const struct search *s, const struct search_group *g,
@@ -212,9 +212,9 @@ weights_us(const struct search *s, const struct search_group *g,
 	return dense_us(s, g, op, 1 - s->expert_part) + experts_us(s, g, op);
 }
 
-#define LARGE 1e12	/* bytes, of a message whose latency does not count */
+#define LARGE 1e12	/* bytes of a message: latency counts for nothing */
 
-/* Time for each byte that every data rank gathers of the rows of all others. */
+/* Time for each byte of rows that each data rank gathers from all others. */
 static double
 row_us(const struct search *s, const struct search_group *g)
 {
@@ -223,7 +223,7 @@ row_us(const struct search *s, const struct search_group *g)
 	return experts_on(s, g, COST_ALL_GATHER, LARGE * bytes) / LARGE;
 }
 
-/* Time for each flop on the rows of all other data ranks. */
+/* Time for each flop of a data rank's rows, where each rank computes all. */
 static double
 flop_us(const struct search *s, const struct search_group *g)
 {
@@ -234,9 +234,9 @@ flop_us(const struct search *s, const struct search_group *g)
 }
 
 /*
- * Sets the time of exchange in a microbatch with ZeRO 2 and 3.  An embedding
- * table needs no sum if its rows are gathered, and lies on the first stage.
- * Weights of contractions are read by backward, too.
+ * Sets the time of exchange in a microbatch with ZeRO 2 and 3.  The gradient of
+ * an embedding table needs no sum if rows are gathered, and only the first
+ * stage has the table.  Backward gathers weights of contractions again.
  */
 static void
 set_cut(const struct search *s, struct search_group *g)
@@ -271,19 +271,19 @@ search_set_exchange(const struct search *s, struct search_group *g)
 	set_cut(s, g);
 }
 
-/* ---- of a step ---- */
+/* ---- exchange in a step ---- */
 
-/* Time that an exchange adds to kernels, at the least. */
+/* The least time that the exchange adds to the kernels of a step. */
 struct added {
-	double once;		/* a step */
-	double shown;		/* if it runs beside all of them */
-	/* to PRICE_SLOWED of them, if all run beside it */
+	double once;		/* what is exchanged once a step */
+	double shown;		/* if kernels hide all that they can */
+	/* if kernels are shorter: time of all, to PRICE_SLOWED of theirs */
 	double whole;
 };
 
 /*
- * Adds the exchange of experts' gradients: a sum, or each rank gathers the rows
- * of all data ranks and multiplies these itself.
+ * Adds the exchange of experts' gradients, the quicker of two ways: a sum, or
+ * each rank gathers the rows of all data ranks and multiplies them itself.
  */
 static void
 add_experts(const struct search *s, const struct search_try *t,
@@ -306,9 +306,9 @@ add_experts(const struct search *s, const struct search_try *t,
 }
 
 /*
- * With ZeRO 2 and 3, the known time of a sharding includes what ranks of ep and
- * cp exchange of gradients and weights; it never includes what data ranks
- * exchange.
+ * With ZeRO 2 and 3, the known time of a sharding includes the exchange of
+ * gradients and weights among ranks of ep and cp; it never includes that among
+ * data ranks.
  */
 bool
 search_has_exchange(const struct search_key *of)
@@ -317,9 +317,9 @@ search_has_exchange(const struct search_key *of)
 }
 
 /*
- * What is exchanged in a microbatch may run beside its kernels, except the part
- * by which it slows them, and only as long as these run.  If the known time has
- * a part of the exchange, none of it is added.
+ * Kernels of a microbatch may hide its exchange as long as they run, except the
+ * part by which it slows them.  If the known time includes a part of the
+ * exchange, nothing is added for a microbatch.
  */
 static struct added
 added(const struct search *s, const struct search_key *key,

@@ -1,6 +1,7 @@
 /*
- * The plans of a group of degrees: the microbatch, the schedule, and how many
- * stages a rank has, which grows as long as that makes stages smaller.
+ * Enumerates the plans with given degrees: microbatches, schedules and numbers
+ * of stages on a rank.  A number is left out if stages have as many layers with
+ * the number before.
  */
 #include "passes/search/search_parts.h"
 
@@ -9,8 +10,8 @@
 typedef bool each_fn(struct search *s, struct search_try *t);
 
 /*
- * What did not fit with a smaller microbatch, of one schedule and number of
- * chunks.
+ * For one schedule and number of stages a rank: what did not fit with a smaller
+ * microbatch.
  */
 struct search_chunks {
 	const struct sched_def *def;
@@ -19,7 +20,7 @@ struct search_chunks {
 	uint32_t full;
 };
 
-/* For the schedules of a group. */
+/* The same for all schedules of given degrees. */
 struct full {
 	VEC(struct search_chunks) at;
 };
@@ -41,8 +42,8 @@ known(struct search *s, struct full *f, const struct sched_def *def,
 }
 
 /*
- * A schedule is run action by action, so very long ones take minutes: a
- * thousand stages on a rank, a million microbatches.
+ * Whether the schedule is too long to try.  It is run action by action, so a
+ * thousand stages on a rank or a million microbatches take minutes.
  */
 static bool
 is_too_long(const struct search *s, const struct search_try *t, int64_t chunks)
@@ -95,7 +96,7 @@ each_chunks(struct search *s, struct search_try *t, struct full *full,
 
 	most = def->max_chunks && def->max_chunks < most
 		? def->max_chunks : most;
-	/* a search tries no more stages than these */
+	/* the loop need not go on beyond is_too_long */
 	most = SEARCH_MOST_STAGES / t->g->pp < most
 		? SEARCH_MOST_STAGES / t->g->pp : most;
 	if (s->pinned[PIN_INTERLEAVE]) {
@@ -105,7 +106,7 @@ each_chunks(struct search *s, struct search_try *t, struct full *full,
 	for (v = def->min_chunks; v <= most || v == def->min_chunks; v++) {
 		int64_t now = num_ceil_div(s->nlayers, t->g->pp * v);
 
-		/* with one stage a rank it would be 1f1b */
+		/* with one stage a rank, others are the same as 1f1b */
 		if (now != size && (v > 1 || def->max_chunks == 1)) {
 			one(s, t, full, def, v, f);
 		}
@@ -120,7 +121,7 @@ each_schedule(struct search *s, struct search_try *t, struct full *full,
 	const char *pin = s->pinned[PIN_SCHEDULE] ? s->base.schedule : NULL;
 	uint32_t i;
 
-	/* one stage: all schedules are the same */
+	/* with one rank all schedules are the same */
 	if (t->g->pp == 1 && !pin) {
 		one(s, t, full, sched_find("1f1b"), 1, f);
 		return;
@@ -132,7 +133,7 @@ each_schedule(struct search *s, struct search_try *t, struct full *full,
 	}
 }
 
-/* Notes degrees whose weights, gradients and states alone do not fit. */
+/* Counts degrees whose weights, gradients and optimizer state do not fit. */
 static void
 too_large(struct search *s, const struct search_group *g, int zero,
 	  double bytes)

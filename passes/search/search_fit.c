@@ -1,16 +1,16 @@
 /*
- * Whether a plan fits: bytes of each rank of its pipeline, and how its stages
- * recompute so that they fit.
+ * Whether a plan fits: computes the bytes of each rank of its pipeline, and
+ * chooses how stages recompute so that these fit.  Used by search_try.c.
  */
 #include "passes/search/search_trial.h"
 
 #include <math.h>
 #include <string.h>
 
-/* If guessed bytes exceed the capacity by this factor, a plan does not fit. */
+/* A plan whose guessed bytes exceed the capacity by this factor is dropped. */
 #define HOPELESS 1.25
 
-/* fmax without its rules for NaN, which no argument is: called often. */
+/* fmax, without its rules for NaN: no argument is, and calls are many. */
 static double
 larger(double a, double b)
 {
@@ -18,32 +18,32 @@ larger(double a, double b)
 }
 
 /*
- * Guessed bytes by which choices make the slot of a stage smaller that is held
- * until the first half of backward.
+ * Guessed bytes by which choices shrink a stage's slot of the span
+ * MEMORY_TO_INPUT, from forward to the first half of backward.
  */
 struct less {
-	/* by choice; then one entry for the most of all choices together */
+	/* by choice; last entry: each kind with its best */
 	double *of;
-	double *till;	/* by choice: the most of it and all before it */
+	double *till;	/* by choice: largest `of` up to it */
 };
 
-/* Adjacent stages of a rank that are the same. */
+/* Successive equal stages of a rank. */
 struct run {
 	uint32_t stage;		/* one of them */
 	uint32_t n;
-	/* slots that they need, if not shared */
+	/* how many slots they need, if they share none */
 	double slots[SEARCH_NSPANS];
 	const struct less *less;	/* NULL: no choices yet */
 };
 
-/* Bytes that stages of a rank hold together. */
+/* The bytes of several stages of a rank. */
 struct held {
-	double each[SEARCH_NSPANS];	/* if each stage has slots of its own */
-	double most[SEARCH_NSPANS];	/* the largest slot */
+	double each[SEARCH_NSPANS];	/* of slots, if stages share none */
+	double most[SEARCH_NSPANS];	/* of the largest slot */
 	double temp, update, waits;
 };
 
-/* The rank at hand. */
+/* The fitting of one rank. */
 struct fit {
 	struct trial *x;
 	uint32_t rank;
@@ -51,14 +51,15 @@ struct fit {
 	uint32_t n;
 	struct run *runs;
 	uint32_t nruns;
-	double free_bytes;		/* for what moves */
-	/* by stage: for the first of those that are the same */
+	/* capacity for tensors that do not live all step */
+	double free_bytes;
+	/* by stage, for the first of equal stages */
 	struct less *less;
 };
 
 /*
- * Sets the runs of the rank: most stages are the same number of layers of one
- * kind, so runs are few.
+ * Sets the runs of the rank.  There are few, since most stages are the same
+ * number of layers of one kind.
  */
 static void
 find_runs(struct fit *f)
@@ -80,7 +81,7 @@ find_runs(struct fit *f)
 	}
 }
 
-/* ---- what stages hold ---- */
+/* ---- bytes of stages ---- */
 
 /* Bytes of one stage with a choice, from its programs. */
 static void
@@ -97,7 +98,7 @@ stage_bytes(struct trial *x, uint32_t stage, uint32_t choice,
 	}
 }
 
-/* Adds a run of stages. */
+/* Adds a run, where each stage has the bytes b. */
 static void
 hold(const struct trial *x, struct held *h, const struct search_bytes *b,
      const struct run *r)
@@ -130,8 +131,9 @@ hold_both(struct held *h, const struct held *other)
 }
 
 /*
- * Bytes of the slots of a span.  Slots are shared by all stages of a rank if
- * that needs less: as many as are held at once, of the largest size.
+ * Bytes of the slots of a span.  All stages of a rank share their slots where
+ * that needs less: then all slots have the largest size, and there are as many
+ * as the rank holds at once.
  */
 static double
 span_bytes(const struct fit *f, uint32_t span, double each, double most)
@@ -153,19 +155,19 @@ held_bytes(const struct fit *f, const struct held *h)
 	return larger(bytes + h->temp, h->update);
 }
 
-/* ---- as it is guessed ---- */
+/* ---- guesses ---- */
 
 /*
- * Guessed bytes of a rank for many choices.  A choice is guessed to change one
- * span (MEMORY_TO_INPUT) only, so all others are summed once.
+ * Guesses the bytes of a rank for many choices.  In guesses, a choice changes
+ * only the span MEMORY_TO_INPUT, so the others are summed once.
  */
 struct guess {
 	const struct fit *f;
 	const struct run *runs;
 	uint32_t nruns;
-	struct held others;	/* of the rank, beside these runs */
-	struct held all;	/* with these runs, without recomputing */
-	/* of the spans that do not change, and what waits */
+	struct held others;	/* all other runs of the rank */
+	struct held all;	/* others, and these without recomputing */
+	/* of the spans that do not change, and of transfers */
 	double bytes;
 };
 
@@ -220,8 +222,8 @@ guess_bytes(const struct guess *g, uint32_t choice)
 }
 
 /*
- * The first of n choices that is guessed to fit, of one run, by bisection on
- * `till`.
+ * The first of n choices that fits by a guess of one run.  Bisects on `till`,
+ * which never falls.
  */
 static uint32_t
 first_guess(const struct guess *g, uint32_t n)
@@ -273,11 +275,11 @@ less_of(const struct fit *f, uint32_t stage)
 	return less;
 }
 
-/* ---- how they recompute ---- */
+/* ---- choices of how to recompute ---- */
 
 /*
- * Bytes beside tensors that stay, from programs, with one choice for all stages
- * of the rank.
+ * Bytes of the rank without tensors that live all step, from programs, with one
+ * choice for all its stages.
  */
 static double
 moving_bytes(const struct fit *f, uint32_t choice)
@@ -294,8 +296,8 @@ moving_bytes(const struct fit *f, uint32_t choice)
 }
 
 /*
- * Whether the rank fits with one choice for all stages: what is guessed to fit
- * is checked with its programs, if the state says so.
+ * Whether the rank fits with one choice for all its stages.  If the trial is in
+ * the state TRIAL_MADE, programs check what fits by guesses.
  */
 static bool
 fits_alike(const struct fit *f, const struct guess *g, uint32_t choice,
@@ -316,8 +318,8 @@ trial_is_asked(const struct trial *x)
 
 /*
  * Sets the mildest choice with which the rank fits, the same for all its
- * stages.  Before a plan is declared not to fit, the choice that keeps least is
- * checked with its programs.
+ * stages.  Before a plan counts as full, programs are made of the choice that
+ * keeps the fewest bytes, except in the state TRIAL_HOPED.
  */
 static enum trial_verdict
 fit_alike(const struct fit *f, uint32_t *choice, double *bytes)
@@ -333,7 +335,7 @@ fit_alike(const struct fit *f, uint32_t *choice, double *bytes)
 	if (fits_alike(f, &g, 0, bytes)) {
 		return TRIAL_FITS;
 	}
-	if (!trial_is_asked(x) &&	/* even with empty slots */
+	if (!trial_is_asked(x) &&	/* with empty slots */
 	    with_slots(&g, 0, 0) > HOPELESS * f->free_bytes) {
 		return TRIAL_HOPELESS;
 	}
@@ -345,7 +347,7 @@ fit_alike(const struct fit *f, uint32_t *choice, double *bytes)
 	for (i = 0; i < f->nruns; i++) {
 		f->runs[i].less = less_of(f, f->runs[i].stage);
 	}
-	/* even with the effects of all choices together */
+	/* with the best choice for each kind of layer */
 	if (!trial_is_asked(x) &&
 	    guess_bytes(&g, x->cost->choices.n) > HOPELESS * f->free_bytes) {
 		return TRIAL_HOPELESS;
@@ -382,7 +384,7 @@ alone(const struct fit *f, uint32_t stage)
 	return r;
 }
 
-/* Bytes as guessed, and from programs. */
+/* Bytes of stages by guesses, and from made programs. */
 struct ways {
 	struct held guessed, made;
 };
@@ -402,8 +404,8 @@ hold_stage(const struct fit *f, struct ways *w, const struct run *r,
 }
 
 /*
- * The mildest of `most` choices with which a stage fits beside the others of
- * its rank, or `most`.
+ * The mildest choice with which a stage fits beside the others of its rank, at
+ * most `most`.
  */
 static uint32_t
 mildest(const struct fit *f, const struct ways *others, const struct run *r,
@@ -429,9 +431,9 @@ mildest(const struct fit *f, const struct ways *others, const struct run *r,
 }
 
 /*
- * Then gives stages one by one, the last first, a milder choice if that fits,
- * too.  `before` and `behind` are the bytes of the stages around it.  Returns
- * the bytes of the rank.
+ * Gives each stage of a rank that fits with the choice `most` a milder choice
+ * if it fits, too; the last stage first.  `before` and `behind` are the bytes
+ * of the stages before and after it.  Returns the bytes of the rank.
  */
 static double
 fit_milder(const struct fit *f, uint32_t most)
@@ -494,7 +496,7 @@ learned_bound(const struct trial *x, uint32_t rank)
 	return search_learned_bound(x->s, &p, rank);
 }
 
-/* Capacity of a rank beside tensors that stay and learned bounds. */
+/* Capacity of a rank less its tensors that live all step, and learned bound. */
 static double
 moving_capacity(const struct trial *x, uint32_t rank)
 {
@@ -502,7 +504,7 @@ moving_capacity(const struct trial *x, uint32_t rank)
 	       x->fixed[rank];
 }
 
-/* The rank at hand. */
+/* Turns to a rank. */
 static void
 set_rank(struct fit *f, uint32_t rank)
 {
@@ -511,7 +513,7 @@ set_rank(struct fit *f, uint32_t rank)
 	f->free_bytes = moving_capacity(f->x, rank);
 }
 
-/* How a rank fits with one choice for all its stages. */
+/* A rank with one choice for all its stages. */
 struct alike {
 	enum trial_verdict has;
 	uint32_t choice;
@@ -533,8 +535,8 @@ try_alike(struct fit *f)
 }
 
 /*
- * Makes choices of the rank milder where that fits, and notes if it is the
- * fullest rank.
+ * Makes the choices of the rank milder where that fits, and notes the rank if
+ * it is the fullest so far.
  */
 static void
 settle_rank(struct fit *f, struct alike *rank, struct trial_fit *out)
@@ -552,7 +554,7 @@ settle_rank(struct fit *f, struct alike *rank, struct trial_fit *out)
 	}
 }
 
-/* Sets `recompute`: a list by stage if they differ. */
+/* Sets `recompute`: one for all stages, or a list if stages differ. */
 static void
 set_recompute(const struct trial *x, struct plan *p)
 {
@@ -606,7 +608,7 @@ set_fixed(struct trial *x)
 	}
 }
 
-/* Whether all ranks have capacity beside tensors that stay. */
+/* Whether all ranks have memory for the tensors that live all step. */
 static bool
 has_memory(const struct trial *x)
 {
@@ -643,7 +645,7 @@ set_plain(struct trial *x)
 	}
 }
 
-/* Whether a stage of the rank recomputes unlike the stage before it. */
+/* Whether a stage of the rank has another choice than the stage before it. */
 static bool
 is_new(const struct fit *f)
 {
@@ -658,7 +660,7 @@ is_new(const struct fit *f)
 	return false;
 }
 
-/* Notes the plan that lacks least of those that do not fit. */
+/* Notes, of the plans that do not fit, the one that lacks the fewest bytes. */
 static void
 note_near(const struct trial *x, const struct trial_fit *f)
 {
@@ -678,8 +680,9 @@ note_near(const struct trial *x, const struct trial_fit *f)
 }
 
 /*
- * By guesses: all ranks with one choice each first, so that no choice is made
- * milder if a rank does not fit; then milder ones, until a rank takes too long.
+ * Fits ranks by guesses.  First, each rank gets one choice for all its stages:
+ * if a rank does not fit, no choice needs to be made milder.  Then choices are
+ * made milder, until a rank takes too long.
  */
 static enum trial_verdict
 guess_ranks(struct fit *f, struct trial_fit *out)
@@ -709,8 +712,8 @@ guess_ranks(struct fit *f, struct trial_fit *out)
 }
 
 /*
- * By programs.  Those of the rank that was guessed to be the busiest are made
- * first: if it takes too long, no others are needed.
+ * Fits ranks by programs.  The rank with the highest bound so far comes first:
+ * if it takes too long, no programs are needed for others.
  */
 static enum trial_verdict
 make_ranks(struct fit *f, struct trial_fit *out)
@@ -733,7 +736,7 @@ make_ranks(struct fit *f, struct trial_fit *out)
 	return all;
 }
 
-/* Whether ranks fit, each with what it recomputes for that. */
+/* Whether all ranks fit; sets how their stages recompute. */
 static enum trial_verdict
 fit_ranks(struct trial *x, struct trial_fit *out)
 {

@@ -1,12 +1,12 @@
 /*
- * Whether what a plan keeps on hosts fits there.  A node's devices share its
- * host, and several ranks of a pipeline may be on one node: so nodes are
- * checked, once layers are known, not ranks.
+ * Whether hosts have memory for the optimizer's state that a plan offloads.
+ * The devices of a node share its host, and may run several ranks of a
+ * pipeline.  So nodes are checked, not ranks, once layers by stage are known.
  */
 #include "passes/search/search_trial.h"
 
 /*
- * Notes, of plans whose states no host has memory for, the one that needs
+ * Notes, of plans that do not fit in the memory of hosts, the one that needs
  * least.
  */
 static void
@@ -26,8 +26,8 @@ note_host(struct trial *x, const struct target_host *h)
 }
 
 /*
- * Distance in devices between neighbours of the pipeline: the product of inner
- * axes.
+ * Distance in devices between successive ranks of the pipeline: the product of
+ * the axes inside of pp.
  */
 static int64_t
 pipes_apart(const struct trial *x)

@@ -1,12 +1,13 @@
 /*
- * A lower bound of a pipeline from lower bounds of its layers: the work of the
- * busiest rank and what it waits for, with the layers by stage for which that
- * is least.
+ * A lower bound of a pipeline from lower bounds of its layers: the time that
+ * some rank works and waits, for the layers by stage with which the bound is
+ * least.
  *
- * With m microbatches, T from the first forward to the last backward, and x_r
- * the time of rank r for each: T >= m x_r + y_0 + .. + y_r-1, since before its
- * first forward and after its last backward the earlier ranks process the
- * microbatch. y_r is x_r, or with a split backward the time of forward alone.
+ * Let T be the time from the first forward to the last backward, m the number
+ * of microbatches, and x_r the time of rank r for one.  Then for each r
+ * T >= m x_r + y_0 + .. + y_r-1, since earlier ranks process a microbatch
+ * before r's first forward and after its last backward.  y_r is x_r, or with a
+ * split backward the time of forward alone.
  */
 #include "passes/search/search_parts.h"
 
@@ -44,7 +45,7 @@ search_set_line(const struct search *s, const struct search_pieces *p,
 	x->whole_us = stage_us(s, p->all, 0, s->nlayers);
 }
 
-/* Time of a mean rank, however layers are spread. */
+/* Mean time of ranks, which does not depend on layers by stage. */
 static double
 mean_us(const struct search_try *t, const struct search_line *x)
 {
@@ -54,9 +55,9 @@ mean_us(const struct search_try *t, const struct search_line *x)
 }
 
 /*
- * The last layer, `most` at the furthest, to which a stage from `lo` may reach
- * to be run m times in `us`; `lo` if it has no time for one layer.  `guess`
- * only sets where to begin, since time grows with layers.
+ * The largest end, at most `most`, of a stage that begins with layer `lo` and
+ * runs m times within `us`; `lo` if there is no time for one layer.  Time grows
+ * with layers, so it bisects; `guess` is only where it begins.
  */
 static int64_t
 reach(const struct search *s, const struct search_line *x, int64_t lo,
@@ -79,18 +80,18 @@ reach(const struct search *s, const struct search_line *x, int64_t lo,
 }
 
 /*
- * Whether it is above us for all numbers of layers, with one stage a rank.  A
- * rank that ends later leaves less time to all after it: m x_r outweighs what
- * these wait for it.  So each rank is given as many layers as it has time for,
- * about as many as the one before, and it is above if layers are left at the
- * end.  With several stages a rank only the mean is known.
+ * Whether the bound is above us for all layers by stage.  With one stage a
+ * rank, it is best to give each rank, from the first on, as many layers as it
+ * has time for: m x_r outweighs what later ranks wait for them.  The bound is
+ * above us if layers are left for which the last rank has no time.  With
+ * several stages a rank, only the mean over ranks is compared.
  */
 static bool
 is_free_above(const struct search *s, const struct search_try *t,
 	      const struct search_line *x, double us)
 {
 	double m = (double)t->nmicrobatches, around = 0;
-	/* what later ranks wait for */
+	/* the part for which later ranks wait */
 	const double *wait = t->sched->split ? x->us.forward : x->us.all;
 	int64_t n = s->nlayers, pp = t->g->pp, lo = 0, size = 1, r;
 
@@ -112,8 +113,8 @@ is_free_above(const struct search *s, const struct search_try *t,
 }
 
 /*
- * What a rank waits for: the first stages of all ranks before it, which hold
- * the first layers.
+ * Time that a rank waits: that of the first stages of all ranks before it,
+ * which hold the first layers.
  */
 static double
 around_us(const struct search *s, const struct search_try *t,
@@ -126,8 +127,8 @@ around_us(const struct search *s, const struct search_try *t,
 }
 
 /*
- * The bound for given layers by stage, or `enough` if it is no less.  Begins
- * with the last rank, which ends last where ranks have as much to do.
+ * The bound for given layers by stage, but at most `enough`.  Begins with the
+ * last rank, which has the highest bound where ranks have equal work.
  */
 static double
 spread_us(const struct search *s, const struct search_try *t,
@@ -171,7 +172,7 @@ count_ranks(const struct search *s, const struct search_try *t,
 	}
 }
 
-/* Layers by stage if there is only one choice; else NULL. */
+/* The layers by stage, if only one choice of them is tried; else NULL. */
 static const struct search_spread *
 only_spread(struct search *s, const struct search_try *t)
 {
@@ -225,7 +226,7 @@ search_line_is_above(struct search *s, const struct search_try *t,
 		    : is_free_above(s, t, x, us);
 }
 
-/* of bisection: to the digits that are printed of a step */
+/* of bisection: enough for the printed digits of a step */
 #define STEPS 24
 
 double

@@ -1,16 +1,17 @@
 /*
- * Lower bounds of a sharding.
+ * Lower bounds of the time of a sharding, by which search_zero.c leaves out
+ * shardings before they are placed.
  *
- * The first is arithmetic: every contraction at the best rate of its operands,
- * every map at the rate of memory and every collective at that of the link,
- * without launches.  It does not depend on ZeRO, dp, schedule or microbatch, so
- * the first sharding that is priced gives it for all others of its degrees,
- * before these are placed.  What was priced gives higher bounds at that
- * microbatch, by the rules of docs/search.md: for shardings that split further,
- * and for those whose placement is the same apart from the lengths of axes.
+ * A proven bound takes each contraction at the best rate of its operands, each
+ * map at the rate of memory and each collective at that of the link, without
+ * launches.  ZeRO, dp, schedule and microbatch do not change it, so the first
+ * sharding that is priced gives it for all others of its degrees.  Prices give
+ * higher bounds at their microbatch, by the rules of docs/search.md: for
+ * shardings that split further, and for those whose placement differs in the
+ * lengths of axes only.
  *
- * Bounds are kept by piece, so that the bound of a plan counts its stages:
- * whole layers, the first and the last one with what is around them.
+ * Bounds are kept by piece, since the bound of a plan is a sum over the pieces
+ * of its stages.
  */
 #include "passes/search/search_parts.h"
 
@@ -30,7 +31,7 @@ contraction_us(const struct pricing *p, const struct kernel *k)
 	       fmax(d->matrix_eff, 1e-3);
 }
 
-/* Two products of each pair of query and key, half of them masked. */
+/* Two products for each pair of query and key; a mask may drop half of them. */
 static double
 attention_us(const struct pricing *p, const struct kernel *k)
 {
@@ -41,7 +42,7 @@ attention_us(const struct pricing *p, const struct kernel *k)
 	       fmax(d->attention_eff, d->matrix_eff);
 }
 
-/* All of it may run beside contractions, which it slows by PRICE_SLOWED. */
+/* It may run beside contractions, and then adds PRICE_SLOWED of its time. */
 static double
 comm_us(const struct pricing *p, const struct kernel *k)
 {
@@ -74,7 +75,7 @@ device_us(const struct pricing *p, const struct kernel *k, uint32_t data)
 	}
 }
 
-/* On the quickest group. */
+/* Time of a kernel on the quickest device group. */
 static double
 kernel_us(const struct search *s, struct pricing *p, const struct kernel *k,
 	  uint32_t data)
@@ -89,7 +90,7 @@ kernel_us(const struct search *s, struct pricing *p, const struct kernel *k,
 	return us;
 }
 
-/* Adds the time outside of repeats to *top, and that in repeats to *body. */
+/* Adds time outside of repeats to *top, and time inside to *body. */
 static void
 list_us(const struct search *s, struct pricing *p, const struct kernel_list *l,
 	uint32_t data, double *top, double *body)
@@ -118,7 +119,7 @@ add(struct search_pieces *us, uint32_t piece, uint32_t kind, double more)
 	us->forward[piece] += kind == SCHED_F ? more : 0;
 }
 
-/* ---- by degrees ---- */
+/* ---- proven, by degrees ---- */
 
 static struct search_lower_bound *
 find(const struct search *s, const struct search_key *key)
@@ -168,7 +169,7 @@ search_add_lower_bound(struct search *s, const struct search_sharding *w,
 				continue;
 			}
 			add(&us, p, k, body / n / (double)w->on->iterations[i]);
-			/* the first one tells it for all */
+			/* the same for all: set by the first */
 			add(&us, PIECE_TOP, k, i > 1 ? 0 : top / n);
 		}
 	}
@@ -185,27 +186,27 @@ search_add_lower_bound(struct search *s, const struct search_sharding *w,
 /* ---- from shardings that were priced ---- */
 
 /*
- * Rule: time priced with another sharding's placement, at the lengths of its
- * own axes, is at most so much too high: its own placement may be better.
+ * Rule: a sharding takes at least this part of the time of another sharding's
+ * placement, priced at its own axis lengths; its own placement may be better.
  * Where both were priced, for llama-3-8b and mixtral on clusters of H100 and
- * RTX 4090, the own one took at least 0.974 of it, and in most cases all of it.
+ * RTX 4090, its own took at least 0.974 of it, and in most cases all of it.
  */
 #define SHARE 0.96
 /*
- * Rule: the same where the other one was placed for a larger microbatch, whose
- * placement may be a worse one here: 0.913 for llama-3-8b on 32 RTX 4090.
+ * Rule: that part where the other sharding was placed for a larger microbatch,
+ * which may suit this one less: 0.913 for llama-3-8b on 32 RTX 4090.
  */
 #define LARGER_MB_SHARE 0.9
 /*
- * Rule: with ZeRO 2 and 3 a rank adds up its part of the gradients only; all
- * else is as with ZeRO 1, beside which data ranks exchange (search_data.c).
- * The time of functions without that exchange was at least 0.99 of that with
- * ZeRO 1 in 21,142 of 21,154 pairs, and 0.966 at the least.
+ * Rule: with ZeRO 2 and 3 functions take at least this part of their time with
+ * ZeRO 1, without communication among data ranks (search_data.c): a rank adds
+ * up only its part of the gradients, and all else is the same.  The ratio was
+ * at least 0.99 in 21,142 of 21,154 pairs, and 0.966 at the least.
  */
 #define CUT_SHARE 0.98
 
 /*
- * What ZeRO splits within a microbatch: 2 gradients, 3 weights, too; 0 neither.
+ * What ZeRO splits within a microbatch: 0 nothing, 2 gradients, 3 weights, too.
  */
 static int
 cut_of(const struct search_key *key)
@@ -221,9 +222,10 @@ like_stages(const struct search_key *a, const struct search_key *b)
 }
 
 /*
- * ZeRO 0 and 1, with and without data ranks, differ in updates and in what data
- * ranks exchange, which is not counted here.  Where gradients are split, ranks
- * may gather the rows of all data ranks and multiply these, which is.
+ * ZeRO 0 and 1, with or without data ranks, differ only in updates and in
+ * communication among data ranks, neither of which counts here.  With ZeRO 2
+ * and 3, ranks may gather the rows of all data ranks and multiply these: then
+ * the programs differ.
  */
 bool
 search_same_programs(const struct search_key *a, const struct search_key *b)
@@ -233,8 +235,8 @@ search_same_programs(const struct search_key *a, const struct search_key *b)
 }
 
 /*
- * dp, if it changes the distance between ranks of other axes; 0: dp is the
- * outermost of them.
+ * dp, if an axis other than pp is outside of it, so that dp moves its ranks
+ * apart; else 0.
  */
 static int64_t
 apart(const struct search *s, int64_t dp)
@@ -257,7 +259,7 @@ hash_known(const struct search_key *key, int64_t far, int64_t microbatch)
 	return hash_word(hash, (uint64_t)key->ep << 1 | key->solo);
 }
 
-/* The list of entries that may bound that key; 0: none. */
+/* Index of the list of entries that may bound that key; 0: none. */
 static uint32_t
 find_known(const struct search *s, const struct search_key *key, int64_t far,
 	   int64_t microbatch)
@@ -276,7 +278,7 @@ find_known(const struct search *s, const struct search_key *key, int64_t far,
 	return at;
 }
 
-/* Whether the entry is of that key, ignoring ZeRO. */
+/* Whether the entry is for that key, apart from ZeRO. */
 static bool
 is_bound_of(const struct search_known *k, const struct search_key *key)
 {
@@ -284,7 +286,7 @@ is_bound_of(const struct search_known *k, const struct search_key *key)
 	       k->key.data == key->data && k->key.sequence == key->sequence;
 }
 
-/* The entry of a key: as it was priced, or the bound derived from others. */
+/* The entry of a key: its price, or if `derived` the bound from others. */
 static struct search_known *
 find_as(const struct search *s, const struct search_key *key, int64_t dp,
 	int64_t microbatch, bool derived)
@@ -331,8 +333,8 @@ push_known(struct search *s, const struct search_known *k)
 }
 
 /*
- * Time of collectives beside those of data ranks that may be hidden beside
- * kernels.
+ * Time of collectives that kernels may hide, without collectives among data
+ * ranks.
  */
 static double
 hidden_us(const struct search *s, const struct price_func *f)
@@ -440,12 +442,12 @@ search_add_tensor_bound(struct search *s, const struct search_key *key,
 }
 
 /*
+ * Whether b splits tensors further than a, in a model without experts.
  * Splitting further makes kernels smaller, not more efficient, and adds
- * collectives: so all ranks of a sharding that splits further together take no
- * less than those of one that splits less.  Without experts tensor ranks add so
- * much that it holds whatever else differs: with any `sequence` and any ZeRO
- * the ratio was at least 0.980 in 1,700,000 pairs of pieces of all examples,
- * and 1.07 in 390,000 of drawn models.
+ * collectives: so all ranks together take no less.  Without experts tensor
+ * ranks add so much that this holds with any `sequence` and any ZeRO: the ratio
+ * was at least 0.980 in 1,700,000 pairs of pieces of all examples, and 1.07 in
+ * 390,000 of drawn models.
  */
 static bool
 splits_further(const struct search *s, const struct search_key *a,
@@ -461,8 +463,8 @@ is_as_wide(const struct search_key *a, const struct search_key *b)
 }
 
 /*
- * With ZeRO 2 and 3, what ranks of ep and cp exchange bounds nothing if the
- * other one splits tensors further: that may send rows instead.
+ * With ZeRO 2 and 3, a time that includes communication of ep and cp is no
+ * bound for a sharding that splits tensors further: that may send rows instead.
  */
 bool
 search_is_bound_for(const struct search *s, const struct search_key *a,
@@ -475,7 +477,7 @@ search_is_bound_for(const struct search *s, const struct search_key *a,
 		(like_stages(a, b) && !cut_of(a)));
 }
 
-/* A rank's part of the time of a, times CUT_SHARE for ZeRO 2 and 3. */
+/* A rank's part of a's time in b, with CUT_SHARE where ZeRO 2 or 3 differ. */
 static double
 part_of(const struct search *s, const struct search_key *a,
 	const struct search_key *b)
@@ -503,7 +505,7 @@ search_cost_share(const struct search *s, const struct search_key *a,
 		: share;
 }
 
-/* The factor with which an entry bounds the key; 0: it does not. */
+/* The factor that makes an entry's time a bound for the key; 0: it is none. */
 static double
 share_of(const struct search *s, const struct search_known *k,
 	 const struct search_key *key)

@@ -1,11 +1,11 @@
 /*
- * Private header of the search.
+ * Private header of the search, for the files of this folder only.
  *
- * A sharding is what placements depend on: the degrees tp, cp and ep, with ZeRO
- * and `sequence`; not dp, pp or the schedule.  A sharding is placed and staged
- * once, as a pipeline of pieces: the first layer with what comes before it, the
- * other layers of each kind, the last layer with what comes after it.  The
- * price of any stage of any plan of that sharding is a sum over these pieces.
+ * A sharding is what decides placements: the degrees tp, cp and ep, with ZeRO
+ * and `sequence`, but not dp, pp or the schedule.  A sharding is placed and
+ * staged once, as a pipeline of pieces: the first layer with what comes before
+ * it, the other layers of each kind, the last layer with what comes after it.
+ * The price of any stage of any plan of that sharding is a sum over pieces.
  */
 #ifndef PASSES_SEARCH_PARTS_H
 #define PASSES_SEARCH_PARTS_H
@@ -15,32 +15,33 @@
 #include "passes/search/search.h"
 #include "passes/solve/solve.h"
 
-#define SEARCH_MAX_KINDS 8	/* repeats of layers in a model */
-/* Of a schedule that is not pinned: docs/search.md, the space */
+#define SEARCH_MAX_KINDS 8	/* most repeats of layers in a model */
+/* Limits of schedules that are not pinned (docs/search.md, the space) */
 #define SEARCH_MOST_STAGES 1024
 #define SEARCH_MOST_CELLS (1 << 19)	/* stages times microbatches */
 /*
- * A placement made for a microbatch takes, at that microbatch, at least this
- * part of what placements made for other microbatches take.
+ * At a given microbatch, a placement made for it takes at least this part of
+ * the time of placements made for other microbatches.
  */
 #define SEARCH_OWN 0.97
 /* A pipeline with ZeRO 0 takes at least this part of its time with ZeRO 1. */
 #define SEARCH_SAME 0.98
 /*
- * Spans of values that are saved in repeats.  Values saved outside of repeats
- * are not counted: with them, plans were left out that fit by their arena,
- * which decides at the end (the second best of llama-2-7b on eight H100).
+ * The number of spans of values that are saved in repeats.  Values saved
+ * outside of repeats are not counted: when they were, the search left out plans
+ * whose arena fits (the second best of llama-2-7b on eight H100), and the arena
+ * decides at the end.
  */
 #define SEARCH_NSPANS MEMORY_TOP
-/* Relative error of prices composed of pieces, beside those of the programs. */
+/* Largest relative error of a price composed of pieces, against programs. */
 #define SEARCH_NEAR 1e-6
 
-/* Layers of one kind: one repeat. */
+/* The layers of one kind, which are one repeat of the model. */
 struct search_kind {
 	int64_t first, iterations;
 };
 
-/* What placements depend on. */
+/* A sharding, and how programs are made of its placement. */
 struct search_key {
 	int64_t tp, cp, ep;
 	int zero;
@@ -48,43 +49,42 @@ struct search_key {
 	bool sequence;		/* the tensor axis may split sequences, too */
 	/* the model has too few layers for pieces: one stage */
 	bool solo;
-	/* that it is placed for; 0: of the first plan */
+	/* it is placed for this; 0: for the first plan's */
 	int64_t microbatch;
-	/*
-	 * the rest changes the programs made of a placement, not the placement
-	 */
+	/* the rest changes the programs, not the placement */
 	/* backward is two functions, for inputs and weights */
 	bool split;
 	bool offload;		/* the state of the optimizer is on the host */
-	/* index in search_placed.choices: how it recomputes */
+	/* how it recomputes: index in search_placed.choices */
 	uint32_t choice;
 };
 
 enum {
-	PIECE_FIRST, PIECE_LAST, PIECE_TOP,
-	PIECE_BODY,		/* by kind */
+	PIECE_FIRST, PIECE_LAST,
+	PIECE_TOP,		/* what every stage has beside layers */
+	PIECE_BODY,		/* one layer, by kind */
 	PIECE_MAX = PIECE_BODY + SEARCH_MAX_KINDS
 };
 
-/* Bytes of a piece on one rank, without tensors that stay. */
+/* Bytes of a piece on one rank, without tensors that live all step. */
 struct search_bytes {
-	double slot[SEARCH_NSPANS];	/* of one microbatch */
-	double temp;		/* while a function runs */
-	double waits;		/* on their way to other stages */
+	double slot[SEARCH_NSPANS];	/* saved by one microbatch */
+	double temp;		/* temporary, while a function runs */
+	double waits;		/* of transfers between stages */
 };
 
 /*
- * Bytes at the microbatch that was measured: a part that is the same for all
- * microbatches, and a part that grows with them.
+ * Bytes at the measured microbatch: a part that is the same at any microbatch,
+ * and a part that is proportional to it.
  */
 struct search_size {
 	double still, grows;
 };
 
-/* of functions: for each of several microbatches, the one that needs most */
+/* microbatches for each of which the moment with most bytes is kept */
 #define SEARCH_NMOMENTS 4
 
-/* The same bytes as functions of the microbatch. */
+/* The bytes of search_bytes, as functions of the microbatch. */
 struct search_sizes {
 	struct search_size slot[SEARCH_NSPANS];
 	struct search_size temp[SEARCH_NMOMENTS];
@@ -92,27 +92,24 @@ struct search_sizes {
 };
 
 /*
- * A way to recompute, with guessed effects of one layer by kind.  The guesses
- * serve to choose; the program with the chosen way is then made and priced.
+ * A way to recompute, with its guessed effects on one layer of each kind.  The
+ * search chooses by the guesses, then makes and prices the chosen program.
  */
 struct search_choice {
-	const char *words;	/* of the plan */
+	const char *words;	/* `recompute` of the plan */
 	double extra_us[SEARCH_MAX_KINDS];
-	/* part of extra_us for each further sequence */
+	/* growth of extra_us with each sequence of a microbatch */
 	double sequence_us[SEARCH_MAX_KINDS];
-	double less[SEARCH_MAX_KINDS];	/* bytes of a slot */
+	double less[SEARCH_MAX_KINDS];	/* bytes that a slot shrinks */
 };
 
-/* Kernels of a sharding at one microbatch or dp. */
+/* Kernels of stages at one microbatch, or of updates at one dp. */
 struct search_kernels {
-	int64_t size;
+	int64_t size;		/* that microbatch or dp */
 	struct arena mem;	/* of the kernels */
 	/* by function; NULL: not found yet, or dropped */
 	struct kernels **of;
-	/*
-	 * Their price, if it does not depend on dp; NULL: it does, or is not
-	 * known.
-	 */
+	/* their price if dp does not change it; NULL: it does, or not known */
 	const struct search_cost *any_dp;
 	struct search_kernels *next;
 };
@@ -122,89 +119,89 @@ struct search_fn {
 	struct price_func fn[PIECE_MAX][SCHED_NKINDS];
 };
 
-/* Numbers of layers by stage that minimise the time of the slowest stage. */
+/* Layers by stage that minimise the time of the slowest stage. */
 struct search_balanced {
 	uint32_t nstages;
 	int64_t *layers;
 };
 
-/* Forward and backward of a sharding at one microbatch. */
+/* Time and bytes of a sharding's forward and backward, at a microbatch. */
 struct search_cost {
 	int64_t microbatch, dp;
 	/* by device group; NULL: not priced yet */
 	struct search_fn **on;
 	struct search_bytes bytes[PIECE_MAX];
 	VEC(struct search_choice) choices;	/* empty until needed */
-	VEC(struct search_balanced) balanced;	/* till now */
-	int64_t hop_pp;		/* pp of hop_us; 0: not computed */
+	VEC(struct search_balanced) balanced;	/* computed so far */
+	int64_t hop_pp;		/* pp for which hop_us holds; 0: none */
 	double hop_us;
 	struct search_cost *next;
 };
 
-/* The update of a sharding, and bytes that are there for the whole step. */
+/* The update of a sharding, and the bytes that live for the whole step. */
 struct search_update {
 	int64_t dp, pp;
 	bool offload;
 	/* by device group: prices of pieces; NULL: not priced */
 	struct price_func **on;
-	double fixed[PIECE_MAX];	/* bytes */
-	double whole[PIECE_MAX];	/* bytes, without ZeRO */
-	double temp[PIECE_MAX];	/* bytes, while it runs */
-	double host[PIECE_MAX];	/* bytes, on the host */
+	double fixed[PIECE_MAX];	/* bytes for the whole step */
+	double whole[PIECE_MAX];	/* these, if ZeRO split nothing */
+	double temp[PIECE_MAX];	/* bytes while the update runs */
+	double host[PIECE_MAX];	/* bytes on the host */
 	struct search_update *next;
 };
 
 /*
- * What data ranks exchange in each microbatch with ZeRO 2 and 3, on a mean
- * rank.
+ * Lower bounds of a mean rank's time of exchange among data ranks in each
+ * microbatch, with ZeRO 2 and 3.
  */
 struct search_cut {
 	double dense_us, experts_us;	/* gradients, without those of tables */
 	/*
-	 * of the alternative to experts_us: for each byte gathered, and flop
-	 * computed, of experts' rows
+	 * instead of experts_us, experts' rows may be gathered: time for each
+	 * byte of them, and for each flop of their products
 	 */
 	double row_us, flop_us;
-	double weights_us;	/* gathered to be read */
-	double gather_us;	/* gathered once, after an update */
+	double weights_us;	/* weights gathered at each use */
+	double gather_us;	/* weights gathered once, after updates */
 };
 
-/* Plans of the same degrees, and what holds for all of them. */
+/* The plans of the same degrees, and facts that hold for all of them. */
 struct search_group {
-	int64_t used;		/* devices */
+	int64_t used;		/* number of devices */
 	int64_t tp, cp, ep, pp, dp;
 	double capacity;		/* bytes free on a mean rank's device */
 	double bound_us;
-	/* lower bounds of the exchange of gradients and weights */
+	/* lower bounds: summing gradients, gathering weights */
 	double sum_us, gather_us;
 	struct search_cut cut;
-	/* guessed step: decides for which degrees a sharding is placed */
+	/* guessed step, by which degrees to place a sharding are chosen */
 	double first_us;
-	/* guessed step: groups are tried in this order */
+	/* guessed step, by which groups are ordered */
 	double guess_us;
 };
 
-/* A contraction of experts' gradients, in all layers. */
+/* A contraction that computes experts' gradients, over all layers. */
 struct search_rows {
-	/* its part of the elements of all experts' gradients */
+	/* its results' part of the elements of all experts' gradients */
 	double weight;
-	double bytes, flops;	/* of one sequence: its operands and its work */
+	double bytes, flops;	/* for one sequence: operands, work */
 };
 
 /*
- * A plan, without ZeRO, `sequence`, offload, recompute and layers by stage,
- * which are chosen last.
+ * A plan to try.  ZeRO, `sequence`, offload, recompute and layers by stage are
+ * still open: search_try_plan chooses them.
  */
 struct search_try {
 	const struct search_group *g;
 	int64_t microbatch, nmicrobatches, chunks;
 	const struct sched_def *sched;
-	uint32_t nth;		/* number of this plan in its group */
-	uint32_t full;		/* as in search_seen, of smaller microbatches */
+	uint32_t nth;		/* index of this plan in its group */
+	uint32_t full;		/* search_seen.full of smaller microbatches */
 	const struct search_slots *slots;	/* NULL: not counted yet */
 };
 
-/* What earlier walks found out about a plan. */
+/* What earlier walks over the space found out about a plan. */
 struct search_seen {
 	double us;		/* lower bound of its step; 0: not tried yet */
 	bool none;		/* it cannot fit */
@@ -213,14 +210,14 @@ struct search_seen {
 	 * `sequence`: set if it does not fit in that way
 	 */
 	uint16_t full;
-	/* first in s->ways of the ways that were tried; 0: none */
+	/* index in s->ways of the first way that was tried; 0: none */
 	uint32_t ways;
 };
 
-/* A way to run a plan: `way` is the number of its bit in search_seen.full. */
+/* ZeRO, offload and `sequence` of a plan; `way`: its bit in search_seen.full */
 struct search_way {
 	uint32_t next;		/* next way of the same plan; 0: none */
-	float us;		/* it takes no less */
+	float us;		/* lower bound of its step */
 	uint8_t way;
 	uint8_t outcome;		/* enum trial_outcome */
 };
@@ -234,14 +231,14 @@ struct search_placed {
 	struct ir_module *m;
 	struct search_group g;
 	struct search_try at;	/* the plan of g that it was placed for */
-	/* of the shardings made of it, the one whose updates count for all */
+	/* the first sharding made of it, which has the updates for all */
 	struct search_sharding *first;
 	uint32_t nstages;
 	uint32_t piece_of[SEARCH_MAX_KINDS + 2];	/* by stage */
 	int64_t iterations[SEARCH_MAX_KINDS + 2];	/* by stage */
-	VEC(struct search_choice) choices;	/* there */
-	bool chosen;
-	bool bad;
+	VEC(struct search_choice) choices;	/* with effects at `at` */
+	bool chosen;		/* choices are set */
+	bool bad;		/* `place` refused it */
 };
 
 struct search_sharding {
@@ -252,44 +249,45 @@ struct search_sharding {
 	struct ranks r;
 	struct fuse *fuse;	/* m's kernels */
 	struct search_kernels *by_microbatch, *by_dp;
-	int64_t dp, microbatch;	/* where it was staged */
-	struct search_sizes sizes[PIECE_MAX];	/* there */
-	double fixed[PIECE_MAX][MEMORY_PIPELINE];	/* there */
-	double update_temp[PIECE_MAX];	/* there */
+	int64_t dp, microbatch;	/* at which it was staged and measured */
+	/* bytes at these */
+	struct search_sizes sizes[PIECE_MAX];
+	double fixed[PIECE_MAX][MEMORY_PIPELINE];
+	double update_temp[PIECE_MAX];
 	/*
 	 * greatest common divisor of the dims that its tensor axis splits; 0:
 	 * not computed
 	 */
 	int64_t parts;
-	bool bad;
+	bool bad;		/* it cannot be placed or staged */
 	struct search_cost *costs;
 	struct search_update *updates;
 };
 
-/* Microseconds of one sequence, by piece. */
+/* Microseconds for one sequence, by piece. */
 struct search_pieces {
 	double all[PIECE_MAX], forward[PIECE_MAX];
 };
 
 /*
- * Lower bounds of a rank's work on one sequence, without what data ranks
- * exchange: by piece, and of all layers together.
+ * Lower bounds of a rank's time for one sequence, without communication among
+ * data ranks: for each piece, and for all layers together.
  */
 struct search_line {
 	struct search_pieces us;
 	double whole_us;
 };
 
-/* Layers by stage where a plan leaves no choice. */
+/* Layers by stage, where only one choice of them is tried. */
 struct search_spread {
-	struct search_spread *next;	/* with as many stages */
-	int64_t chunks;		/* on a rank */
+	struct search_spread *next;	/* for the same number of stages */
+	int64_t chunks;		/* stages on a rank */
 	bool vshape;
 	int64_t *first;		/* layer of each stage, and the end */
 	double (*on_rank)[PIECE_MAX];	/* number of each piece on each rank */
 };
 
-/* A proven lower bound for all shardings of these degrees. */
+/* A proven lower bound for all shardings with these degrees. */
 struct search_lower_bound {
 	int64_t tp, cp, ep;
 	bool sequence;
@@ -303,12 +301,12 @@ struct search_lower_bound {
  */
 struct search_known {
 	struct search_key key;
-	/* dp, if it changes the distance between ranks of other axes; else 0 */
+	/* dp, if ranks of other axes are further apart with it; else 0 */
 	int64_t apart;
 	int64_t microbatch;
 	/* priced with another sharding's placement, at its own axis lengths */
 	bool guess;
-	/* and that was placed for a larger microbatch */
+	/* the placement was made for a larger microbatch */
 	bool larger_mb;
 	/* NULL: it was priced; else a lower bound derived from this sharding */
 	const struct search_sharding *from;
@@ -317,8 +315,8 @@ struct search_known {
 };
 
 /*
- * Entries of the same dp distance, microbatch, ep and `solo`: only these bound
- * each other.
+ * Entries with the same `apart`, microbatch, ep and `solo`: only such entries
+ * bound each other.
  */
 struct search_known_list {
 	int64_t apart, microbatch, ep;
@@ -327,29 +325,29 @@ struct search_known_list {
 };
 
 /*
- * The most microbatches held at once by each stage and rank.  The number stops
- * growing once the pipeline is full, so schedules are counted at the length
- * given by sched_held_of.
+ * The most microbatches that each stage and rank holds at once.  The number
+ * stops growing once the pipeline is full, so it is counted in a shorter
+ * schedule, whose length sched_held_of gives.
  */
 struct search_slots {
 	const struct sched_def *def;
 	int64_t pp, chunks;
 	uint32_t nmicrobatches, times;
 	uint32_t *stage[SEARCH_NSPANS];	/* by stage */
-	uint32_t *rank[SEARCH_NSPANS];	/* by rank: of all its stages */
+	uint32_t *rank[SEARCH_NSPANS];	/* by rank: all its stages together */
 };
 
 /*
- * A plan whose arenas turned out larger than the sum of its pieces: bytes to
- * add to that sum from then on.
+ * Bytes by which the arena of a plan's rank turned out larger than the sum of
+ * its pieces.  Later tries of the plan add them to that sum.
  */
 struct search_learned_bound {
 	struct plan plan;
-	uint32_t rank;		/* of the pipeline */
-	double bytes;		/* added to the sum of the pieces */
+	uint32_t rank;		/* place in the pipeline */
+	double bytes;		/* to add to the sum of the pieces */
 };
 
-/* The best plan of a sharding, as placed for the first microbatch. */
+/* The best plan of a sharding, with its first placement. */
 struct search_best {
 	struct search_key key;
 	int64_t microbatch;
@@ -359,19 +357,19 @@ struct search_best {
 struct search {
 	struct ir_module *m;
 	const struct search_options *o;
-	/* capabilities that all devices share */
+	/* the rates and features that all devices have in common */
 	const struct target_group *t;
 	/* device groups, then sets of several of them that a rank may span */
 	VEC(const struct target_group *) devs;
 	uint32_t ngroups;
 	struct search_report *out;
 	struct arena *a;	/* the report's */
-	struct arena keep, tmp;	/* lifetimes: the search, one plan */
+	struct arena keep, tmp;	/* live as long as the search; as a plan */
 	struct pass_stats stats;
 	struct memo *memo;	/* may be NULL */
 	struct pass_ahead made;		/* programs of the best settled plan */
 	const struct pass_ahead *behind;	/* receives them, or NULL */
-	struct plan base;	/* pins, and defaults of all other keys */
+	struct plan base;	/* pinned keys; defaults for all others */
 	/* by enum search_pin; `stages=even` sets `even` instead */
 	bool pinned[16];
 	bool even;		/* `stages=even` is pinned */
@@ -387,36 +385,33 @@ struct search {
 	VEC(struct search_found) settled;
 	VEC(struct search_placed *) placed;
 	VEC(struct search_sharding *) shardings;
-	/*
-	 * left out by a rule, though some may be placed later; index 0 is
-	 * unused
-	 */
+	/* left out by a rule, some placed later; entry 0 is unused */
 	VEC(struct search_key) ruled_out;
 	struct table ruled_out_table;
 	VEC(struct search_lower_bound *) lower_bounds;
-	VEC(struct search_known_list) known;	/* the first is none */
+	VEC(struct search_known_list) known;	/* entry 0 is unused */
 	struct table known_table;
 	uint64_t learnt;	/* number of changes of `known` so far */
 	VEC(struct search_group) groups;
 	VEC(struct search_seen) *seen;	/* by group, then by plan */
-	VEC(struct search_way) ways;	/* the first is none */
+	VEC(struct search_way) ways;	/* entry 0 is unused */
 	VEC(struct search_slots *) slots;
-	VEC(struct search_spread *) spreads;	/* by stages */
+	VEC(struct search_spread *) spreads;	/* by number of stages */
 	struct sched_briefs briefs;
-	/* lower bound of a step by arithmetic on all devices */
+	/* lower bound of a step: arithmetic alone, on all devices */
 	double flops_us;
 	double static_bytes[3];	/* of weights, gradients, optimizer state */
-	double expert_part;	/* of these, the part of experts */
-	double table_part;	/* the part of embedding tables */
-	/* the part read by forward and backward, without experts */
+	double expert_part;	/* fraction of parameters in experts */
+	double table_part;	/* fraction in embedding tables */
+	/* fraction that forward and backward read, without experts */
 	double twice_part;
 	VEC(struct search_rows) rows;
 	VEC(struct search_best) bests;
 	double worst_us;	/* plans above it are not tried */
-	uint32_t enough;	/* with so many plans found, worst_us falls */
-	/* nor is a sharding placed for a plan above this */
+	uint32_t enough;	/* worst_us falls once so many are found */
+	/* no sharding is placed anew for the microbatch of plans above this */
 	double near_us;
-	/* first walk: programs that recompute are not made */
+	/* in the first walk, which makes no programs that recompute */
 	bool guessing;
 };
 
@@ -427,7 +422,7 @@ enum search_pin { PIN_PP, PIN_DP, PIN_EP, PIN_CP, PIN_TP, PIN_MICROBATCH,
 
 /* ---- search_space.c --------------------------------------------------- */
 
-/* Reads the model's facts and the pins.  False after errors. */
+/* Reads the pins and the facts of the model.  False after errors. */
 bool search_open(struct search *s);
 /* Sets s->groups: all legal degrees, sorted by their guessed step. */
 void search_groups(struct search *s);
@@ -438,32 +433,32 @@ const struct target_group *search_quickest(const struct search *s);
 /* Assigns ranks of these degrees to device groups. */
 void search_devs(const struct search *s, const struct search_group *g,
 		 struct arena *a, struct target_devs *out);
-/* The same by rank of the pipeline, as indices into s->devs. */
+/* The device group of each place in the pipeline, as an index of s->devs. */
 uint32_t *search_devs_of_ranks(const struct search *s,
 			       const struct search_group *g, struct arena *a);
 /* Whether the optimizer's state may be on the host. */
 bool search_may_offload(const struct search *s);
-/* Lower bound of the bytes of a mean rank. */
+/* Lower bound of the bytes that a mean rank needs. */
 double search_least_bytes(const struct search *s, const struct search_group *g,
 			  int zero, bool offload);
 /* Bytes free for a plan on a device of that group. */
 double search_capacity(const struct search *s, uint32_t dev);
 /*
- * Sorts s->groups again if they are many, by lower bounds of their shardings.
+ * Where s->groups are many, sorts them again, by lower bounds of shardings.
  */
 void search_sort_groups(struct search *s);
 /* Whether the first guess (first_us) prefers a to b. */
 bool search_is_before(const struct search_group *a,
 		      const struct search_group *b);
-/* Number of microbatches of a step, one after another. */
+/* How many microbatches a rank runs one after another in a step. */
 int64_t search_microbatches(const struct search *s,
 			    const struct search_group *g, int64_t microbatch);
 
 /* ---- search_each.c --------------------------------------------- */
 
 /*
- * Calls f for each microbatch, schedule and number of chunks; with NULL it only
- * counts them.
+ * Calls f for each microbatch, schedule and number of stages a rank; if f is
+ * NULL, only counts these plans.
  */
 void search_each_plan(struct search *s, const struct search_group *g,
 		 bool (*f)(struct search *s, struct search_try *t));
@@ -478,7 +473,7 @@ void search_count_slots(struct search *s, struct search_try *t);
 /* Runs a pass on a program of the search. */
 bool search_pass(struct search *s, struct ir_ctx *c, struct ir_module *m,
 		 pass_fn *pass);
-/* Writes the plan of a sharding at t, whose stages are its pieces. */
+/* Writes to m the plan of a sharding at t; its stages are the pieces. */
 void search_write_plan(struct search *s, const struct search_placed *w,
 		       const struct search_key *key,
 		       const struct search_try *t, struct ir_module *m);
@@ -486,8 +481,8 @@ void search_write_plan(struct search *s, const struct search_placed *w,
 bool search_is_refused(struct search *s);
 bool search_same_key(const struct search_key *a, const struct search_key *b);
 /*
- * Whether both are the same sharding, ignoring the microbatch and what is made
- * of the placement.
+ * Whether both are the same sharding.  The microbatch, and fields that change
+ * programs only, are not compared.
  */
 bool search_same_sharding(const struct search_key *a,
 		       const struct search_key *b);
@@ -503,15 +498,15 @@ struct search_placed *search_place(struct search *s,
 
 /* ---- search_sharding.c --------------------------------------------------- */
 
-/* Bytes of a sharding's pieces, not priced; NULL: it cannot be placed. */
+/* A sharding's pieces with bytes, not prices; NULL: it cannot be placed. */
 struct search_cost *search_cost_of(struct search *s,
 				   const struct search_key *key,
 				   const struct search_try *t);
-/* Prices them on a device group, unless that is done. */
+/* Prices the pieces on a device group, if they are not priced there yet. */
 void search_price(struct search *s, const struct search_key *key,
 		  const struct search_try *t, struct search_cost *c,
 		  uint32_t dev);
-/* Bytes of the update, for a key that has costs; not priced. */
+/* The update of a key that has costs, with bytes, without prices. */
 struct search_update *search_update_of(struct search *s,
 				       const struct search_key *key,
 				       const struct search_try *t);
@@ -519,8 +514,8 @@ void search_price_update(struct search *s, const struct search_key *key,
 			 const struct search_try *t, struct search_update *u,
 			 uint32_t dev);
 /*
- * Sets c->choices: ways to recompute by growing time; the first recomputes as
- * placed.
+ * Sets c->choices: ways to recompute, in the order of their time.  The first is
+ * that of the pins and the model.
  */
 void search_choices(struct search *s, const struct search_key *key,
 		    const struct search_try *t, struct search_cost *c);
@@ -532,9 +527,9 @@ void search_drop_programs(struct search *s);
 void search_release(struct search *s);
 
 /*
- * The sharding of that placement that has its updates.  Shardings of one
- * placement differ in what they recompute and in whether backward is split;
- * their updates are the same, so only the first of them has these.
+ * The sharding that has the updates of w's placement.  Shardings of one
+ * placement differ in what they recompute and in whether backward is split, but
+ * not in their updates, so only the first of them has these.
  */
 struct search_sharding *search_with_updates(const struct search_sharding *w);
 
@@ -544,8 +539,8 @@ struct search_sharding *search_find_sharding(const struct search *s,
 /* Makes the programs of a sharding again if they were dropped. */
 void search_reopen(struct search *s, struct search_sharding *w);
 /*
- * Prices the placement of w at the axis lengths of another key, as known
- * (guessed) time of that key.
+ * Prices the placement of w at the axis lengths of another key, and adds the
+ * result to s->known, as a guess for that key.
  */
 void search_price_as(struct search *s, struct search_sharding *w,
 		     const struct search_key *key, const struct search_try *t);
@@ -554,29 +549,30 @@ axis_id search_axis(const struct ir_module *m, const char *name);
 /* ---- search_similar.c ---------------------------------------------------- */
 
 /*
- * Whether the key has no choice, no split backward and no microbatch of its
- * own.
+ * Whether the key has the defaults: choice 0, backward not split, placed for
+ * the first microbatch.
  */
 bool search_is_plain(const struct search_key *k);
 /*
- * Finds a bound for a sharding that is not made yet.  It prices one with the
- * same axes at its lengths; or else one that bounds it, and those that bound
- * its tensor ranks.
+ * Finds a lower bound for a sharding that is not made yet.  It prices a
+ * sharding with the same axes at the lengths of the key; if there is none, one
+ * that bounds the key, and then adds the bound of search_bound_tensor.
  */
 void search_bound_sharding(struct search *s, const struct search_key *key,
 		    const struct search_try *t);
 /*
- * Adds a lower bound of a sharding that splits tensors and is not made yet,
- * from one with fewer tensor ranks: the excess of these over their part of what
- * a single rank takes, communication above all, does not shrink with more of
- * them, nor if experts are split, too.
+ * Adds a lower bound for a sharding that splits tensors and is not made yet,
+ * from one with fewer tensor ranks.  A rank of that takes longer than its part
+ * of the time of a single rank, mostly for communication.  By measurement, most
+ * of this excess remains with more ranks, and where experts are split, too.
  */
 void search_bound_tensor(struct search *s, const struct search_key *key,
 			 const struct search_try *t);
 /*
- * The ratio of the time of a placement made for that microbatch and of the
- * first placement, in shardings that differ in ZeRO and ep only, at the least;
- * 0: no such sharding was placed so, or this one itself was.
+ * What a placement made for that microbatch gains: the least ratio, over
+ * pieces, of its time to that of the first placement, and of shardings that
+ * differ from the key in ZeRO and ep only, the largest of these.  0: none was
+ * placed for it, or the key itself was.
  */
 double search_gain(const struct search *s, const struct search_key *key,
 		   int64_t microbatch);
@@ -585,15 +581,15 @@ uint32_t search_unplaced(const struct search *s);
 
 /* ---- search_bytes.c --------------------------------------------------- */
 
-/* Sets the bytes of the pieces of a sharding that was staged. */
+/* Sets the bytes of the pieces of w, from the memory plan of its stages. */
 void search_measure_bytes(struct search_sharding *w, const struct memory *mem);
-/* Scales these bytes to the microbatch of c, and to the dp of u. */
+/* Scale these bytes to the microbatch of c, and to the dp of u. */
 void search_scale_bytes(const struct search_sharding *w, struct search_cost *c);
 void search_scale_fixed(const struct search_sharding *w,
 			struct search_update *u);
 /*
- * Bytes that a rank keeps of `like`, as if with ZeRO and offload of the key,
- * among dp ranks.
+ * Sets u's bytes for the whole step from those of `like`, scaled to the ZeRO
+ * and offload of the key and to dp data ranks.
  */
 void search_fix_as(const struct search_sharding *like,
 		   const struct search_key *key, int64_t dp,
@@ -607,86 +603,85 @@ void search_fix_as(const struct search_sharding *like,
  */
 struct search_proxy {
 	struct search_key key;	/* of the proxy */
-	/* its time to recompute is a lower bound, too */
+	/* its time is a lower bound, too, also with recomputing */
 	bool both;
-	/* factors for the time of recomputing and for bytes */
+	/* factors for its time and its bytes */
 	double share, part;
 	struct search_cost *cost;
 	struct search_update *update;	/* bytes only */
 };
 
 /*
- * Finds a proxy; *out is valid until the next plan.  `both`: only one that
- * bounds the time of recomputing, too.  False: there is none, or the sharding
- * is made.
+ * Finds a proxy; *out is valid until the next plan.  With `both`, only one that
+ * bounds the time of recomputing, too.  False: there is none, or none is
+ * needed since the sharding is made.
  */
 bool search_find_proxy(struct search *s, const struct search_key *key,
 		     const struct search_try *t, bool both,
 		     struct search_proxy *out);
-/* Sets the ways to recompute of x->cost. */
+/* Sets x->cost->choices from those of the proxy. */
 void search_proxy_choices(struct search *s, const struct search_proxy *x,
 			  const struct search_try *t);
 
 /* ---- search_lower_bound.c ----------------------------------------------- */
 
 /*
- * Adds the proven bound of the degrees of a sharding whose kernels are known.
+ * Adds the proven bound for the degrees of a sharding, from its kernels.
  */
 void search_add_lower_bound(struct search *s, const struct search_sharding *w,
 		      const struct search_kernels *kernels);
 /*
- * Adds the time of a sharding that was priced, at its own axis lengths or
- * others.
+ * Adds the time of w, priced at the axis lengths of `key`, to s->known.
  */
 void search_add_known(struct search *s, const struct search_sharding *w,
 		      const struct search_key *key,
 		      const struct search_cost *c);
 bool search_is_known(const struct search *s, const struct search_key *key,
 		     const struct search_try *t);
-/* Time of pieces for one sequence, on the quickest device group. */
+/* Sets the time of each piece for a sequence, on the quickest device group. */
 void search_least_pieces(const struct search *s, const struct search_cost *c,
 			 struct search_pieces *out);
-/* Adds a lower bound of that sharding, derived from another one. */
+/* Adds a lower bound for the sharding of the key, derived from `from`. */
 void search_add_tensor_bound(struct search *s, const struct search_key *key,
 		      const struct search_try *t,
 		      const struct search_sharding *from,
 		      const struct search_pieces *us);
-/* The sharding from which that bound was derived; NULL: none was. */
+/* The sharding from which that bound was derived; NULL: there is no bound. */
 const struct search_sharding *search_tensor_bound_from(const struct search *s,
 					     const struct search_key *key,
 					     const struct search_try *t);
-/* By piece, of one sequence: the largest lower bound that is known. */
+/* Sets the largest known lower bound of each piece, for one sequence. */
 void search_known_pieces(const struct search *s, const struct search_key *key,
 			 const struct search_try *t,
 			 struct search_pieces *us);
 /*
- * Whether the time of a, scaled by search_cost_share, is a lower bound for b:
- * rules of docs/search.md.
+ * Whether the time of a, times search_cost_share, is a lower bound for b, by
+ * the rules of docs/search.md.
  */
 bool search_is_bound_for(const struct search *s, const struct search_key *a,
 			const struct search_key *b);
-/* Whether stages of both run the same program, apart from degrees. */
+/* Whether stages of both run the same program, but for axis lengths. */
 bool search_same_programs(const struct search_key *a,
 			const struct search_key *b);
-/* Whether no plan of that sharding at these degrees takes less than us. */
+/* Whether t takes no less than us with that sharding: proven. */
 bool search_is_above(struct search *s, const struct search_key *key,
 		     const struct search_try *t, double us);
 /*
- * Time of a piece on the quickest device group, without what data ranks
- * exchange.
+ * Lower bound of the time of a piece on the quickest device group, without
+ * communication among data ranks.
  */
 double search_least_us(const struct search *s, const struct search_cost *c,
 		       uint32_t piece, uint32_t kind);
 /*
- * b takes at least this part of the time of a, where search_is_bound_for(a, b).
- * larger_mb: a was placed for a larger microbatch.
+ * The part of the time of a that b takes at least, if search_is_bound_for(a, b)
+ * holds.  larger_mb: a was placed for a larger microbatch.
  */
 double search_cost_share(const struct search *s, const struct search_key *a,
 		    const struct search_key *b, bool larger_mb);
-/* The same by rules, from the time of other shardings. */
+/* Like search_is_above, but by rules, from the time of other shardings. */
 bool search_seems_above(struct search *s, const struct search_key *key,
 			const struct search_try *t, double us);
-/* The largest lower bound by these rules. */
+/* The largest lower bound of the step of t by these rules. */
 double search_lower_bound_us(struct search *s, const struct search_key *key,
 		       const struct search_try *t);
 
@@ -694,19 +689,19 @@ double search_lower_bound_us(struct search *s, const struct search_key *key,
 
 /* Sets s->rows from a model with its backward. */
 void search_find_rows(struct search *s, dim_id batch);
-/* Sets lower bounds of what data ranks exchange of a rank's weights. */
+/* Sets lower bounds of the time of g's exchange among data ranks. */
 void search_set_exchange(const struct search *s, struct search_group *g);
-/* Whether the time known of that sharding includes a part of that exchange. */
+/* Whether the known time of that sharding includes a part of the exchange. */
 bool search_has_exchange(const struct search_key *key);
 /*
- * Time that this exchange adds to a pipeline of us without it; `part`: with a
- * part of it.
+ * Lower bound of the time that the exchange adds to a pipeline that takes us.
+ * `part`: us includes a part of the exchange.
  */
 double search_data_us(const struct search *s, const struct search_key *key,
 		      const struct search_try *t, bool part, double us);
 /*
- * The inverse: how long a pipeline may take so that with the exchange it takes
- * us.
+ * The inverse of search_data_us: the time of a pipeline which with the exchange
+ * takes us.
  */
 double search_kernels_us(const struct search *s, const struct search_key *key,
 			 const struct search_try *t, bool part, double us);
@@ -715,24 +710,24 @@ double search_kernels_us(const struct search *s, const struct search_key *key,
 
 void search_set_line(const struct search *s, const struct search_pieces *p,
 		     struct search_line *x);
-/* Whether the pipeline takes at least us, however layers are spread. */
+/* Whether the pipeline takes at least us with any layers by stage. */
 bool search_line_is_above(struct search *s, const struct search_try *t,
 			  const struct search_line *x, double us);
-/* The largest such us. */
+/* The largest us for which search_line_is_above holds. */
 double search_line_us(struct search *s, const struct search_try *t,
 		      const struct search_line *x);
 
 /* ---- search_recompute.c ------------------------------------------------- */
 
 /*
- * Sets w->choices, the ways to recompute, at the microbatch that the sharding
- * was placed for.
+ * Sets w->choices, the ways to recompute, with their effects at the microbatch
+ * for which w was placed.
  */
 void search_find_choices(struct search *s, struct search_placed *w);
 
 /* ---- search_stages.c -------------------------------------------------- */
 
-/* The number of each piece in a stage of layers [lo, hi). */
+/* Sets how often a stage of layers [lo, hi) contains each piece. */
 void search_count_pieces(const struct search *s, int64_t lo, int64_t hi,
 		  double n[PIECE_MAX]);
 /* Whether stages of layers [lo, hi) and [was, lo) have the same program. */
@@ -745,14 +740,14 @@ void search_stage_price(const struct search *s, const struct search_cost *c,
 void search_stage_bytes(const struct search *s, const struct search_cost *c,
 			int64_t lo, int64_t hi, struct search_bytes *out);
 /*
- * Guessed effect of a choice on layers [lo, hi): time added to backward, and
- * bytes by which a slot is smaller.
+ * Guessed effects of a choice on layers [lo, hi): the time that it adds to
+ * backward, and the bytes by which it makes a slot smaller.
  */
 double search_extra_us(const struct search *s, const struct search_choice *c,
 		       int64_t lo, int64_t hi);
 double search_saved_bytes(const struct search *s, const struct search_choice *c,
 		   int64_t lo, int64_t hi);
-/* Adds the time of the update of a stage's tensors, without PIECE_TOP. */
+/* Adds the update of a stage's tensors, less one PIECE_TOP, once a rank. */
 void search_update_price(const struct search *s,
 			 const struct search_update *u, uint32_t dev,
 			 int64_t lo, int64_t hi, struct price_func *out);
@@ -770,8 +765,8 @@ double search_update_temp(const struct search *s,
 			  const struct search_update *u,
 			  int64_t lo, int64_t hi);
 /*
- * Sets layers by stage such that the slowest stage takes the least time; dev:
- * the device group of each stage.
+ * Sets the layers by stage for which the slowest stage is quickest.  dev: the
+ * device group of each stage.
  */
 void search_balance(struct search *s, struct search_cost *c, uint32_t nstages,
 		    const uint32_t *dev, int64_t *layers);
@@ -779,39 +774,39 @@ void search_balance(struct search *s, struct search_cost *c, uint32_t nstages,
 /* ---- search_zero.c ---------------------------------------------------- */
 
 /*
- * Tries one plan with all that it leaves open: ZeRO, `sequence`, offload,
- * layers and recompute.
+ * Tries one plan with the choices that it leaves open: ZeRO, `sequence`,
+ * offload, layers by stage and recompute.
  */
 void search_try_plan(struct search *s, struct search_try *t,
 		struct search_seen *seen);
-/* Tries a plan once more, with the ZeRO, `sequence` and offload that it has. */
+/* Tries a plan again, with its own ZeRO, `sequence` and offload only. */
 void search_retry_plan(struct search *s, const struct plan *p);
 
 /*
- * Bytes that arenas of a rank of plans of these degrees need beyond the sum of
- * their pieces.
+ * The learned bound of a plan's rank: bytes that its arena needs beyond the sum
+ * of its pieces; 0: none is known.
  */
 double search_learned_bound(const struct search *s, const struct plan *p,
 		     uint32_t rank);
 /*
- * How many plans are asked for, and how many are kept until programs are made.
+ * How many plans the user wants, and how many are kept until programs are made.
  */
 uint32_t search_nwanted(const struct search *s);
 uint32_t search_nkept(const struct search *s);
 /*
- * Whether the search has done as much work as its options allow, with so many
- * nodes of a program that is not counted yet; then the report says so.
+ * Whether the search has done as much work as its options allow; if so, it says
+ * so in the report.  nodes: those of a program that is not counted yet.
  */
 bool search_is_stopped(struct search *s, uint64_t nodes);
-/* Lowers s->worst_us to what was found, once that is enough. */
+/* Lowers s->worst_us to the plans found, once these are s->enough. */
 void search_set_worst(struct search *s);
 
 /* ---- search_settle.c -------------------------------------------------- */
 
 /*
  * Makes the rank programs of the best plans, and replaces composed prices and
- * bytes by those of the programs.  False: some do not fit after all, which is
- * then a learned bound; or the search stops.
+ * bytes by those of the programs.  False: some plan does not fit after all, and
+ * a learned bound was added for it; or the search stops.
  */
 bool search_settle(struct search *s);
 

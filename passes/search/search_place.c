@@ -1,6 +1,6 @@
 /*
- * A placement: the program of a sharding, cut into a pipeline of pieces, with
- * placements and collectives along each axis of a mesh.
+ * Places shardings: cuts the program into a pipeline of pieces and runs `place`
+ * on it, which decides placements and collectives along each axis of the mesh.
  */
 #include "passes/search/search_parts.h"
 
@@ -18,7 +18,7 @@ search_pass(struct search *s, struct ir_ctx *c, struct ir_module *m,
 	return pass(&p, m) && c->diags.errors == 0;
 }
 
-/* The program that `place` gets, made once. */
+/* The program as the pass `place` gets it, made once. */
 static struct ir_module *
 ready(struct search *s)
 {
@@ -108,7 +108,7 @@ search_write_plan(struct search *s, const struct search_placed *w,
 
 /* ---- where ---- */
 
-/* Whether the key is one of these degrees. */
+/* Whether plans of g may have the sharding of the key. */
 static bool
 has_sharding(const struct search *s, const struct search_group *g,
 	  const struct search_key *key)
@@ -119,9 +119,9 @@ has_sharding(const struct search *s, const struct search_group *g,
 }
 
 /*
- * Chooses the plan for which a sharding is placed: the microbatch of the key,
- * or else that of the plan that needs it first, with the degrees that are
- * guessed to be the best with this sharding.
+ * Chooses the plan for which a sharding is placed.  Its microbatch is that of
+ * the key, or else that of the first plan that needs the sharding; its degrees
+ * are those with the best first guess.
  */
 static void
 set_place(struct search *s, struct search_placed *w,
@@ -182,7 +182,7 @@ search_same_key(const struct search_key *a, const struct search_key *b)
 	       a->offload == b->offload && a->choice == b->choice;
 }
 
-/* The key without what is made of the placement. */
+/* The key without the fields that change programs only. */
 static struct search_key
 placed_key(const struct search_key *key)
 {

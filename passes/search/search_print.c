@@ -1,4 +1,4 @@
-/* What the search found, and what became of the space, as text. */
+/* Prints what the search found, and what became of the space, for a user. */
 #include "passes/search/search.h"
 
 #include <inttypes.h>

@@ -1,12 +1,12 @@
 /*
- * Proxies: lower bounds of the time and bytes of a sharding that is not placed,
- * piece by piece, from one that is.  With them a plan is tried with its
- * schedule, its stages and what they must recompute to fit, and is left out if
- * it cannot win even so.
+ * Proxies: lower bounds of the time and bytes of each piece of a sharding that
+ * is not placed, from another that is.  search_try.c tries a plan with these,
+ * with its own schedule, stages and recomputing, and leaves it out if it cannot
+ * win.
  *
- * What is held from forward to backward follows from how far tensors are split
- * and from `sequence` only; weights, gradients and states are scaled to the
- * plan's own ZeRO.  The time is the largest lower bound known from any other
+ * What is saved from forward to backward depends only on how far tensors are
+ * split, and on `sequence`.  Weights, gradients and optimizer state are scaled
+ * to the plan's own ZeRO.  The time is the largest lower bound known from any
  * sharding.
  */
 #include "passes/search/search_parts.h"
@@ -14,10 +14,11 @@
 #include <math.h>
 
 /*
- * A rank holds from forward to backward at least this part of its share of what
- * all ranks of the proxy hold, whatever ZeRO, data ranks, `sequence` and
- * schedule: 1.000 in 2,200,000 pairs of pieces of all examples, and 0.988 in
- * one of 1,200,000 of drawn models, where saves of a few bytes are aligned.
+ * A rank saves from forward to backward at least this part of its share of what
+ * all ranks of the proxy save, with any ZeRO, data ranks, `sequence` and
+ * schedule.  The ratio was 1.000 in 2,200,000 pairs of pieces of all examples;
+ * it was 0.988 in one of 1,200,000 of drawn models, where saves of a few bytes
+ * are aligned.
  */
 #define HELD 0.985
 /*
@@ -27,12 +28,12 @@
  */
 #define BETWEEN 0.5
 /*
- * Temporary bytes of a function, at least: 0.89 was the least of 14,000, apart
- * from a few KiB.
+ * The least part of the proxy's temporary bytes that a function needs: measured
+ * 0.89 at the least of 14,000, apart from a few KiB.
  */
 #define TEMPS 0.85
 
-/* A rank's part of what one with fewer tensor ranks holds. */
+/* The share of b's rank in what a rank of a has, with fewer tensor ranks. */
 static double
 part_of(const struct search_key *a, const struct search_key *b)
 {
@@ -51,8 +52,8 @@ holds_no_more(const struct search_sharding *w, const struct search_key *key)
 }
 
 /*
- * Whether its time to recompute is a lower bound, too: where ZeRO splits
- * gradients or weights in a microbatch, recomputing gathers them again.
+ * Whether the time of k is a lower bound, also with recomputing: where ZeRO
+ * splits gradients or weights in a microbatch, recomputing gathers them again.
  */
 static bool
 takes_no_more(const struct search *s, const struct search_key *k,
@@ -62,7 +63,7 @@ takes_no_more(const struct search *s, const struct search_key *k,
 	       (k->zero < 2 || k->zero <= key->zero);
 }
 
-/* Whether a is the better proxy for key. */
+/* Whether a is a better proxy for key than b. */
 static bool
 is_nearer(const struct search *s, const struct search_key *a,
 	  const struct search_key *b, const struct search_key *key)
@@ -77,8 +78,8 @@ is_nearer(const struct search *s, const struct search_key *a,
 }
 
 /*
- * The best proxy; with `both`, of those that bound the time of recomputing,
- * too.  NULL: none, or the sharding is made.
+ * The best proxy; with `both`, one that bounds the time of recomputing, too.
+ * NULL: there is none, or the sharding itself is made.
  */
 static struct search_sharding *
 find_nearest(const struct search *s, const struct search_key *key, bool both)
@@ -102,8 +103,8 @@ find_nearest(const struct search *s, const struct search_key *key, bool both)
 }
 
 /*
- * Whether temporary bytes of k bound those of key: with ZeRO 0 gradients may be
- * summed on arrival, with 2 and 3 they always are.
+ * Whether temporary bytes of k bound those of key.  With ZeRO 0 gradients may
+ * be summed on arrival, with 2 and 3 they always are.
  */
 static bool
 is_alike(const struct search_key *k, const struct search_key *key)
@@ -158,8 +159,8 @@ set_temps(struct search *s, const struct search_key *key,
 }
 
 /*
- * By what is known of shardings that take no more, and by its own, at these
- * lengths: of others, what is known is that.
+ * Sets times to the largest lower bounds that are known for the key, and with
+ * x->both no less than the proxy's own share of the price of its pieces.
  */
 static void
 scale_us(struct search *s, const struct search_proxy *x,

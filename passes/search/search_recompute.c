@@ -1,7 +1,8 @@
 /*
- * Ways to recompute, from the Pareto front of each kind of layer
- * (pareto_front.h): each point of any front is a choice for a stage, priced for
- * all kinds that the stage may hold.
+ * Finds the ways to recompute among which the search chooses for each stage.
+ * They are the points of the Pareto fronts of all kinds of layers
+ * (pareto_front.h); each is priced for every kind, since a stage may hold
+ * several.
  */
 #include "passes/search/search_parts.h"
 
@@ -10,14 +11,14 @@
 
 #include "passes/search/pareto_front.h"
 
-/* of a sharding, evenly spread over its fronts */
+/* of a sharding, divided among its fronts */
 #define MOST_CHOICES 24
 
 struct fronts {
 	struct search *s;
 	struct search_placed *w;
 	struct pricing p;
-	struct fuse *fuse;	/* of the module, for any axis lengths */
+	struct fuse *fuse;	/* kernels of the module, at any axis lengths */
 	struct front_prices prices;
 	double *us;		/* by node: time to compute it again */
 	node_id *at;		/* the blocks */
@@ -26,7 +27,7 @@ struct fronts {
 	uint32_t n;
 };
 
-/* ---- what a node takes ---- */
+/* ---- time of a node ---- */
 
 static const struct ir_node *
 node(const struct fronts *f, const struct kernel *k, uint32_t i)
@@ -35,8 +36,8 @@ node(const struct fronts *f, const struct kernel *k, uint32_t i)
 }
 
 /*
- * Spreads the price of a kernel over its nodes: contractions get the time of
- * matrix units, all others share the rest.
+ * Divides the price of a kernel among its nodes: a contraction gets the time of
+ * matrix units, all other nodes share the rest equally.
  */
 static void
 share(struct fronts *f, const struct kernel *k, const struct price_func *p)
@@ -106,8 +107,8 @@ add(struct fronts *f, const char *words)
 }
 
 /*
- * Sets prices at the present axis lengths.  Only forward iterations of the
- * blocks are computed again.
+ * Sets prices of nodes at the present axis lengths.  Only nodes inside the
+ * blocks are priced, since only these are recomputed.
  */
 static void
 find_prices(struct fronts *f)
@@ -147,9 +148,9 @@ open_blocks(struct fronts *f)
 }
 
 /*
- * Sets the time of one more sequence in a microbatch: the slope from here to a
- * microbatch of the whole step, or of one sequence if this is it.  Launches,
- * which a small microbatch consists of, do not grow.
+ * Sets the time that one more sequence adds in a microbatch: the slope to a
+ * microbatch of the whole step, or if this is it, to one of one sequence.  A
+ * mean would be wrong: launches, most of a small microbatch, do not grow.
  */
 static void
 price_sequences(struct fronts *f)

@@ -1,8 +1,9 @@
 /*
- * The end of a search: rank programs of the best plans are made, and their
- * prices and bytes count.  Composed prices are exact for programs that are
- * placed alike; an arena may be larger than composed: it has gaps, values wait
- * in it that pieces do not show, and code needs scratch beside it.
+ * The end of a search: makes the rank programs of the best plans, and replaces
+ * composed prices and bytes by theirs.  A composed price is exact if `place`
+ * decides the same for the program.  An arena may be larger than composed: it
+ * has gaps, it holds transfers that pieces do not show, and code needs scratch
+ * beside it.
  */
 #include "passes/search/search_parts.h"
 
@@ -10,11 +11,11 @@
 #include <string.h>
 
 /*
- * Runs the passes up to `chunk`.  False where a pass refuses the program, or
- * where it takes more work than the search may do: its size is checked after
- * each pass, since planning the memory of a large program takes several times
- * as long as making it.  `made` keeps the results for the passes that run
- * later.
+ * Runs the passes up to `chunk`; `made` keeps the results for when these passes
+ * run later.  False: a pass refuses the program, or the search may not do so
+ * much work.  The size of the program is checked after each pass, since
+ * planning the memory of a large program takes several times as long as making
+ * it.
  */
 static bool
 make(struct search *s, struct pass_ahead *made, struct ir_module *m)
@@ -36,7 +37,7 @@ make(struct search *s, struct pass_ahead *made, struct ir_module *m)
 	return true;
 }
 
-/* Sets the bytes of the rank that has least left, or lacks most. */
+/* Sets the bytes of the rank that has the least memory left. */
 static void
 take_fullest(const struct memory *mem, const struct target_devs *devs,
 	     struct search_found *f)
@@ -122,7 +123,7 @@ weigh(struct search *s, struct ir_module *m, struct search_found *f)
 /* ---- learned bounds ---- */
 
 /*
- * Whether both plans are the same apart from layers and `recompute` by stage.
+ * Whether both plans are the same, but for layers and `recompute` by stage.
  */
 static bool
 same_plan(const struct plan *a, const struct plan *b)
@@ -159,8 +160,8 @@ search_learned_bound(const struct search *s, const struct plan *p,
 }
 
 /*
- * Notes bytes to add from now on; if there is a bound already and it was not
- * enough, it grows.
+ * Sets the bytes to add to the sum of pieces from now on.  If there is a bound
+ * already, which was not enough, it grows.
  */
 static void
 learn(struct search *s, const struct search_found *f, double bytes)
@@ -229,8 +230,8 @@ insert(struct search *s, struct search_found f)
 }
 
 /*
- * Makes the programs of a plan.  False: they cannot be made, do not fit, or the
- * search stops.
+ * Makes the programs of a plan.  False: they cannot be made, they do not fit,
+ * or the search stops.
  */
 static bool
 settle(struct search *s, struct search_found *f)
@@ -272,9 +273,9 @@ settle(struct search *s, struct search_found *f)
 #define TIED 1.001
 
 /*
+ * Whether programs are made of a plan, though it seems slower than the best.
  * In a step of one microbatch gradients are not added up, so the program takes
- * less than the sum of its pieces: programs are made of all plans that are
- * thought to take hardly more than the best.
+ * less than the sum of its pieces, and plans nearly as good may be better.
  */
 static bool
 is_tied(const struct search_found *f, double us)

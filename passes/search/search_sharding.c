@@ -1,14 +1,14 @@
 /*
- * One sharding: its placement is staged into pieces, and each piece priced and
- * measured, for any microbatch, dp and pp.  These change only the lengths of
- * mesh axes, so nothing is placed again for them.
+ * One sharding: stages its placement into pieces, and prices and measures each
+ * piece, for any microbatch, dp and pp.  These change only the lengths of mesh
+ * axes, so nothing is placed again for them.
  */
 #include "ir/memo.h"
 #include "passes/search/search_parts.h"
 
 #include <string.h>
 
-/* ---- staged ---- */
+/* ---- programs of pieces ---- */
 
 axis_id
 search_axis(const struct ir_module *m, const char *name)
@@ -17,8 +17,8 @@ search_axis(const struct ir_module *m, const char *name)
 }
 
 /*
- * Sets the lengths of the axes dp and time.  A placement without data ranks has
- * so many times more microbatches, of one size.
+ * Sets the lengths of the axes dp and time.  A placement without a dp axis runs
+ * the microbatches of all data ranks, so that one has the right size.
  */
 static void
 set_axes(struct ir_module *m, const struct search_try *t)
@@ -47,8 +47,7 @@ set_axis(struct ir_module *m, const char *name, int64_t size)
 }
 
 /*
- * Sets the lengths of all axes to those of the key, which may be another one
- * than that of w.
+ * Sets the lengths of all axes to those of a key, which need not be w's own.
  */
 static void
 set_mesh(struct search_sharding *w, const struct search_key *key,
@@ -58,7 +57,7 @@ set_mesh(struct search_sharding *w, const struct search_key *key,
 	set_axis(w->m, "pp", t->g->pp);
 	set_axis(w->m, "cp", key->cp);
 	set_axis(w->m, "ep", key->ep);
-	/* else the axis is two, and stays */
+	/* with a tpr axis tensor ranks are two axes: lengths stay */
 	if (!search_axis(w->m, "tpr")) {
 		set_axis(w->m, "tp", key->tp);
 	}
@@ -68,9 +67,9 @@ set_mesh(struct search_sharding *w, const struct search_key *key,
 }
 
 /*
- * The kernels at one size.  Sizes of kernels of stages follow from the
- * microbatch, those of updates from dp; finding kernels takes far longer than
- * to price them for another dp or pp.
+ * The kernels at one size: the microbatch for stages, dp for updates.  They are
+ * kept, since finding kernels takes far longer than pricing them for another dp
+ * or pp.
  */
 static struct search_kernels *
 kernels_at(struct search *s, const struct search_sharding *w,
@@ -158,7 +157,7 @@ find_kernels(struct search *s, struct search_sharding *w)
 	return all;
 }
 
-/* Measures the bytes of pieces.  False: memory cannot be planned. */
+/* Measures the bytes of pieces.  False: their memory cannot be planned. */
 static bool
 measure(struct search *s, struct search_sharding *w)
 {
@@ -189,8 +188,8 @@ drop_updates(struct ir_module *m)
 }
 
 /*
- * Opens the rank programs with a short schedule: what waits between stages and
- * what they hold stops growing once the pipeline is full.
+ * Opens the rank programs with a short schedule, which is enough: the bytes of
+ * transfers and of saves stop growing once the pipeline is full.
  */
 static bool
 open_ranks(struct search_sharding *w)
@@ -211,7 +210,7 @@ open_ranks(struct search_sharding *w)
 	return true;
 }
 
-/* Makes the rank programs; the intermediate program is freed. */
+/* Makes the rank programs in w->m, and frees the intermediate program. */
 static bool
 make_programs(struct search *s, struct search_sharding *w)
 {
@@ -276,8 +275,8 @@ search_find_sharding(const struct search *s, const struct search_key *key)
 }
 
 /*
- * The sharding of a key, made if there is none.  Offload is left out of its
- * key: it changes the price of updates, and no program.
+ * The sharding of a key, made if there is none.  Keys that differ in offload
+ * share one: offload changes the price of updates, but no program.
  */
 static struct search_sharding *
 sharding_of(struct search *s, const struct search_key *key,
@@ -305,8 +304,9 @@ sharding_of(struct search *s, const struct search_key *key,
 /* ---- prices ---- */
 
 /*
- * Prices a function.  With `body`, of a piece of layers only: what is outside
- * of their repeats goes to `top`, the share of one layer to `body`.
+ * Adds the price of a function to `top`.  `body` is set for a piece of layers
+ * only: then the price of one layer is added to `body`, and `top` gets what is
+ * outside of the repeat.
  */
 static void
 price(struct pricing *p, const struct kernel_list *l, double iterations,
@@ -330,8 +330,8 @@ price(struct pricing *p, const struct kernel_list *l, double iterations,
 }
 
 /*
- * Where the price of a piece's function goes: to the piece, or to PIECE_TOP,
- * what all functions have.
+ * To what the price of a piece's function is added: to the piece, or outside of
+ * repeats of layers to PIECE_TOP, which all functions have.
  */
 struct where {
 	struct price_func *top, *body;
@@ -381,9 +381,9 @@ colls(const struct kernel_list *l, uint32_t axes)
 }
 
 /*
- * Whether the price of stages depends on dp.  Another dp makes one axis longer,
- * and moves ranks apart along the axes outside of it: no price changes if
- * stages exchange nothing along any of these.
+ * Whether the price of stages depends on dp.  A larger dp makes one axis longer
+ * and moves ranks apart along the axes outside of it.  So no price changes if
+ * stages have no collective along any of these.
  */
 static bool
 depends_on_dp(const struct search_sharding *w,
@@ -426,8 +426,8 @@ price_pieces(struct search *s, struct search_sharding *w,
 }
 
 /*
- * Prices stages: on all single device groups first, for lower bounds; then on a
- * set of several, if a rank spans them.
+ * Prices stages on each single device group first, for lower bounds; then on
+ * `dev`, which may be a set of several groups that a rank spans.
  */
 static void
 price_stages(struct search *s, struct search_sharding *w, struct search_cost *c,
@@ -458,8 +458,8 @@ price_stages(struct search *s, struct search_sharding *w, struct search_cost *c,
 }
 
 /*
- * Prices updates.  Sums over all ranks of the pipeline cross all device groups
- * that these are on.
+ * Prices updates.  Sums over all ranks of the pipeline cross all their device
+ * groups.
  */
 static void
 price_updates(struct search *s, struct search_sharding *w,
@@ -484,7 +484,7 @@ price_updates(struct search *s, struct search_sharding *w,
 	arena_release(&w->ctx.tmp);
 }
 
-/* ---- what is known of one ---- */
+/* ---- costs of one sharding ---- */
 
 void
 search_choices(struct search *s, const struct search_key *key,

@@ -1,17 +1,17 @@
 /*
- * How many microbatches a schedule has in flight, by stage and by rank: each of
- * them needs a slot for what is saved for backward.
+ * Counts how many microbatches a schedule has in flight, by stage and by rank:
+ * each needs a slot for what it saves for backward.
  */
 #include "passes/search/search_parts.h"
 
-/* The parts of a microbatch between which a slot of each span is held. */
+/* A slot of a span is held from one part of a microbatch to another. */
 static const struct { uint8_t from, to; } spans[SEARCH_NSPANS] = {
 	[MEMORY_TO_INPUT] = { SCHED_FORWARD, SCHED_INPUT },
 	[MEMORY_TO_WEIGHTS] = { SCHED_FORWARD, SCHED_WEIGHTS },
 	[MEMORY_BETWEEN] = { SCHED_INPUT, SCHED_WEIGHTS }
 };
 
-/* Slots of a span: now, and the most so far. */
+/* Slots of a span that are held: now, and at most so far. */
 struct holding {
 	uint32_t now, most;
 };
@@ -24,7 +24,7 @@ begin(struct holding *h)
 	}
 }
 
-/* Counts along one rank's list of actions; the most on the rank. */
+/* Counts along a rank's actions; returns the most slots on the rank. */
 static uint32_t
 count_span(const struct sched_list *l, uint32_t span, struct holding *stages)
 {
@@ -69,8 +69,8 @@ count_all(struct search *s, struct search_slots *k, const struct sched *x,
 }
 
 /*
- * Without a split, backward ends both spans at once, and nothing is held
- * between halves.
+ * Where backward is not split, it ends both spans from forward at once, and
+ * nothing is held between halves.
  */
 static void
 set_whole(struct search_slots *k, const struct sched *x)
@@ -84,7 +84,7 @@ set_whole(struct search_slots *k, const struct sched *x)
 	}
 }
 
-/* Sets k for a schedule of so many microbatches. */
+/* Sets the counts of k for a schedule with that many microbatches. */
 static void
 count_slots(struct search *s, struct search_slots *k, uint32_t nmicrobatches)
 {
@@ -106,7 +106,7 @@ count_slots(struct search *s, struct search_slots *k, uint32_t nmicrobatches)
 	count_all(s, k, x, MEMORY_BETWEEN);
 }
 
-/* Adds k->times times what the last microbatch adds. */
+/* Adds, k->times times, the slots that the last microbatch adds. */
 static void
 add_slots(struct search *s, struct search_slots *k)
 {

@@ -1,8 +1,8 @@
 /*
- * The space: facts of the model, and degrees.  A degree divides the number of
- * devices, or is pinned.  Tensors are split over two nodes at the most; a
- * context is split where sequences are long, or too few to keep all devices
- * busy with a microbatch each.
+ * The space of the search: facts of the model, and legal degrees.  A degree
+ * divides the number of devices, or is pinned.  Tensors are split over at most
+ * two nodes.  A context is split where sequences are long, or too few to give
+ * each device a microbatch.
  */
 #include "passes/search/search_parts.h"
 #include "passes/plan/plan_keys.h"
@@ -11,16 +11,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* positions; cp is tried above, or for few sequences */
+/* positions: cp is tried for longer sequences, or for few */
 #define LONG_CONTEXT 8192
 /*
- * Weights, gradients and states of the degrees that a sharding is placed for
- * fill at most this part of a device, if any such degrees exist: others are
- * guessed to take TIGHT times as long.
+ * A sharding is preferably placed for degrees whose weights, gradients and
+ * optimizer state fill at most this part of a device: others are guessed to
+ * take TIGHT times as long.
  */
 #define MOST_FILLED 0.6
 #define TIGHT 1.5
-#define TENSOR 0.1		/* guessed cost of each doubling of a degree */
+#define TENSOR 0.1		/* guessed costs of doubling tp, cp, ep */
 #define CONTEXT 0.05
 #define EXPERT 0.02
 
@@ -50,7 +50,7 @@ find_pins(struct search *s)
 					   "none") != 0;
 }
 
-/* Finds kinds of layers: outermost repeats that carry values forward. */
+/* Finds the kinds of layers: outermost repeats that have results, forward. */
 static bool
 find_kinds(struct search *s)
 {
@@ -83,7 +83,7 @@ find_kinds(struct search *s)
 	return true;
 }
 
-/* Rates of 8 bits are left out. */
+/* Leaves out the rates for 8 bits. */
 double
 search_float_rate(const struct target_device *d)
 {
@@ -125,8 +125,8 @@ part_of(const struct pass_sums *sums, enum pass_group group)
 }
 
 /*
- * Sets the work of a step.  Half of attention, which a causal mask leaves out,
- * and all that is not a contraction do not count: this is for a lower bound.
+ * Sets the work of a step, for a lower bound.  So it counts contractions only,
+ * and half of attention, since a causal mask leaves out the rest.
  */
 static bool
 find_work(struct search *s)
@@ -183,7 +183,7 @@ dev_of(const struct search *s, const struct target_group *g)
 	return i;
 }
 
-/* Lists all distinct device groups first, then sets of adjacent ones. */
+/* Lists distinct device groups first, then sets of adjacent ones. */
 static void
 find_devs(struct search *s)
 {
@@ -321,8 +321,8 @@ search_may_offload(const struct search *s)
 }
 
 /*
- * ZeRO splits among all ranks that hold the same: tensors of experts among
- * those of dp and cp, all others among those of ep, too.
+ * ZeRO splits a tensor among all ranks that hold it: ranks of dp and cp hold
+ * the same tensors of experts, and ranks of ep, too, all others.
  */
 double
 search_least_bytes(const struct search *s, const struct search_group *g,
@@ -343,8 +343,8 @@ search_least_bytes(const struct search *s, const struct search_group *g,
 }
 
 /*
- * The guessed step: the bubble of a pipeline with as many stages a rank as
- * there are layers for, and a fixed cost for each doubling of tp, cp and ep.
+ * The guessed step: the lower bound, with the bubble of a pipeline with one
+ * layer a stage, and a fixed cost for each doubling of tp, cp and ep.
  */
 static double
 guess_us(const struct search *s, const struct search_group *g, int64_t share)
@@ -360,8 +360,8 @@ guess_us(const struct search *s, const struct search_group *g, int64_t share)
 }
 
 /*
- * Lower bound of the exchange in each microbatch with the mildest ZeRO that
- * fits: nothing where that is 0 or 1.
+ * Lower bound of the time of exchange in microbatches, with the mildest ZeRO
+ * that fits: 0 with ZeRO 0 or 1.
  */
 static double
 strict_us(const struct search *s, const struct search_group *g)
@@ -390,7 +390,7 @@ is_tight(const struct search *s, const struct search_group *g)
 	return search_least_bytes(s, g, 1, false) > MOST_FILLED * g->capacity;
 }
 
-/* The ranks of g in units of the quickest devices.  Sets g->capacity. */
+/* As how many of the quickest devices g's ranks count; sets g->capacity. */
 static double
 worth(struct search *s, struct search_group *g)
 {
@@ -435,7 +435,7 @@ by_degrees(const struct search_group *x, const struct search_group *y)
 {
 	int64_t p = x->tp * x->cp * x->pp, q = y->tp * y->cp * y->pp;
 
-	if (p != q) {	/* less communication, less waiting */
+	if (p != q) {	/* less communication and waiting */
 		return p < q ? -1 : 1;
 	}
 	if (x->tp != y->tp) {
@@ -529,9 +529,9 @@ search_groups(struct search *s)
 
 /* ---- a better order ---- */
 
-#define MANY 256	/* degrees */
+#define MANY 256	/* sets of degrees */
 
-/* Finds a bound for the sharding of a key, or prices it. */
+/* Finds a lower bound for the sharding of a key, or else prices it. */
 static void
 survey(struct search *s, const struct search_key *key,
        const struct search_try *t)
@@ -548,8 +548,8 @@ survey(struct search *s, const struct search_key *key,
 }
 
 /*
- * Where degrees are many, the guess is bad: with thousands of devices, launches
- * and communication outweigh arithmetic.
+ * Many sets of degrees mean thousands of devices.  There the guess is bad:
+ * launches and communication outweigh arithmetic.
  */
 void
 search_sort_groups(struct search *s)

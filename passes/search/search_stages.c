@@ -1,5 +1,5 @@
 /*
- * Stages composed of pieces: time and bytes of any run of layers, and the
+ * Stages as sums of pieces: the time and bytes of any run of layers, and the
  * layers by stage for which the slowest stage is quickest.
  */
 #include "passes/search/search_parts.h"
@@ -17,7 +17,7 @@ search_count_pieces(const struct search *s, int64_t lo, int64_t hi,
 	memset(n, 0, PIECE_MAX * sizeof *n);
 	n[PIECE_FIRST] = first;
 	n[PIECE_LAST] = last;
-	/* each of them includes what every function has */
+	/* the first and the last piece include PIECE_TOP */
 	n[PIECE_TOP] = 1 - (int)first - (int)last;
 	for (k = 0; k < s->nkinds; k++) {
 		int64_t from = s->kinds[k].first;
@@ -27,7 +27,7 @@ search_count_pieces(const struct search *s, int64_t lo, int64_t hi,
 		to = to < hi ? to : hi;
 		n[PIECE_BODY + k] = to > from ? (double)(to - from) : 0;
 	}
-	if (s->nkinds > 0) {	/* each of them includes a layer */
+	if (s->nkinds > 0) {	/* they include a layer each */
 		n[PIECE_BODY] -= first;
 		n[PIECE_BODY + s->nkinds - 1] -= last;
 	}
@@ -121,8 +121,9 @@ search_whole_bytes(const struct search *s, const struct search_update *u,
 }
 
 /*
- * Layers of a repeat are updated together, other pieces one after another: an
- * estimate, which the arena of the programs replaces at the end.
+ * Layers of a repeat are updated together, other pieces one after another.
+ * This is an estimate, which the arena of the rank programs replaces at the
+ * end.
  */
 double
 search_update_temp(const struct search *s, const struct search_update *u,
@@ -192,10 +193,10 @@ search_saved_bytes(const struct search *s, const struct search_choice *c,
 
 /* ---- layers by stage ---- */
 
-/* Time of stages on a device group, and what the first and last add. */
+/* Times on a device group, and what the first and last stage add. */
 struct speed {
 	bool known;
-	double kind_us[SEARCH_MAX_KINDS];	/* of a layer */
+	double kind_us[SEARCH_MAX_KINDS];	/* of one layer */
 	double top_us, before_us, after_us;
 	double all_us;
 };
@@ -232,15 +233,16 @@ find_speed(const struct search *s, const struct search_fn *f,
 		       fabs(out->after_us);
 }
 
-/* Result of assigning layers within a limit. */
+/* The result of assigning layers within a time limit for stages. */
 struct filled {
-	/* time of the slowest stage: the same layers result with this limit */
+	/* time of the slowest stage: as a limit, it gives the same layers */
 	double most;
-	double next;		/* the least limit with which others result */
+	double next;		/* the least limit that gives other layers */
 };
 
 /*
- * How many of `most` layers, of each_us, a stage of us runs within the limit.
+ * How many layers of each_us, at most `most`, fit in a stage that takes us
+ * without them.
  */
 static int64_t
 in_time(double us, double each_us, double limit, int64_t most)
@@ -259,8 +261,9 @@ in_time(double us, double each_us, double limit, int64_t most)
 }
 
 /*
- * Takes layers from `left` down to `least`: as many as the stage runs within
- * the limit, and one at the least.  Adds their time to `us`.
+ * Gives a stage layers from the end of the first `left`, but not the first
+ * `least`: as many as it runs within the limit, and at least one.  Adds their
+ * time to `us`; returns their number.
  */
 static int64_t
 fill_stage(const struct search *s, const struct speed *x, int64_t left,
@@ -290,8 +293,8 @@ fill_stage(const struct search *s, const struct speed *x, int64_t left,
 }
 
 /*
- * Assigns layers from the last stage to the first, which holds most
- * microbatches and so gets what is left.  True if all layers are assigned.
+ * Assigns layers from the last stage to the first.  The first gets the rest,
+ * since it holds the most microbatches.  True if all layers are assigned.
  */
 static bool
 fill(const struct search *s, const struct speed *speed, const uint32_t *dev,
@@ -318,8 +321,8 @@ fill(const struct search *s, const struct speed *speed, const uint32_t *dev,
 }
 
 /*
- * Bisects between a limit that is too low and one that is not, and goes on from
- * there to the limits at which layers change.
+ * Finds the least limit by bisection.  Each step moves an end to the nearest
+ * limit at which the layers change, so it ends at the exact one.
  */
 static void
 balance(const struct search *s, const struct search_cost *c, uint32_t nstages,
@@ -350,7 +353,7 @@ balance(const struct search *s, const struct search_cost *c, uint32_t nstages,
 	fill(s, speed, dev, nstages, hi, layers, &f);
 }
 
-/* If all devices are the same, only the number of stages matters. */
+/* With one kind of device, results are kept by the number of stages. */
 void
 search_balance(struct search *s, struct search_cost *c, uint32_t nstages,
 	       const uint32_t *dev, int64_t *layers)

@@ -1,47 +1,47 @@
 /*
- * Private header of the files that try one plan: search_zero.c chooses ZeRO,
- * `sequence` and offload, search_try.c orders bounds and prices,
- * search_compose.c computes time, search_fit.c bytes.
+ * Private header of the files that try one plan.  search_zero.c chooses ZeRO,
+ * `sequence` and offload; search_try.c tries one sharding, bounds before
+ * prices; search_compose.c computes time, search_fit.c bytes.
  */
 #ifndef PASSES_SEARCH_TRIAL_H
 #define PASSES_SEARCH_TRIAL_H
 
 #include "passes/search/search_parts.h"
 
-/* How exactly the cost of recomputing is known. */
+/* From where a trial has the cost of recomputing. */
 enum trial_state {
-	TRIAL_MADE,	/* from programs made for it */
+	TRIAL_MADE,	/* from the programs of each choice */
 	/*
-	 * guessed, except that before a plan is declared not to fit, the
-	 * programs of the way that keeps least are made
+	 * guessed; but before a rank counts as full, the programs of the choice
+	 * that keeps the fewest bytes are made
 	 */
 	TRIAL_GUESSED,
-	TRIAL_HOPED	/* guessed, also for that way */
+	TRIAL_HOPED	/* guessed for all choices */
 };
 
 /*
- * Whether ranks have the capacity; of several ranks, the last of these that
- * holds for one.
+ * Whether a rank's memory suffices.  The verdict of a plan is the largest of
+ * those of its ranks.
  */
 enum trial_verdict {
 	TRIAL_FITS,
-	/* no guessed way fits, but the one that keeps least may */
+	/* no choice fits by guesses; the one that keeps least may */
 	TRIAL_MAY_FIT,
-	/* its bound is above what was found, by the ranks that fit so far */
+	/* its bound is above the plans found, by the ranks that fit so far */
 	TRIAL_CUT,
-	TRIAL_FULL,
-	TRIAL_HOPELESS	/* it fits with no way to recompute */
+	TRIAL_FULL,	/* it does not fit */
+	TRIAL_HOPELESS	/* it is far too large for any choice */
 };
 
 /*
- * What became of a plan; of several tries, the last of these that holds for
- * one.
+ * What became of a plan.  The outcome of several tries is the largest of
+ * theirs.
  */
 enum trial_outcome {
 	OUTCOME_NONE, /* it cannot be placed */
-	OUTCOME_CUT, /* its bound is above what was found */
-	OUTCOME_FITS,
-	OUTCOME_CUT_TIGHT, /* the same, with what it has to recompute */
+	OUTCOME_CUT, /* its bound is above the plans found */
+	OUTCOME_FITS, /* it fits without recomputing */
+	OUTCOME_CUT_TIGHT, /* its bound with recomputing is above these */
 	OUTCOME_TIGHT, /* it fits only by recomputing */
 	OUTCOME_FULL /* it does not fit */
 };
@@ -53,103 +53,102 @@ struct trial {
 	struct search_key key;
 	uint32_t nstages;
 	int64_t *layers;
-	uint32_t *choice;	/* by stage: how it recomputes */
+	uint32_t *choice;	/* by stage: index in cost->choices */
 	enum trial_state state;
 	struct search_cost *cost;
-	/* by choice: with its programs; NULL: not made yet */
+	/* by choice: the cost of its programs; NULL: not made yet */
 	struct search_cost **made;
-	struct search_bytes *plain;	/* by stage: without recomputing */
+	struct search_bytes *plain;	/* by stage, without recomputing */
 	double *update_temp;	/* by stage: temporary bytes of its update */
-	double *fixed;		/* by rank: bytes of tensors that stay */
-	uint32_t *like;		/* by stage: the first stage that is the same */
-	struct search_update *update;	/* NULL: not yet */
-	/* by stage: it has the price of the one before */
+	double *fixed;		/* by rank: bytes for the whole step */
+	uint32_t *like;		/* by stage: first of a row of equal stages */
+	struct search_update *update;	/* NULL: not needed yet */
+	/* by stage: its price is that of the stage before */
 	bool *again;
-	uint32_t *rank_of;	/* by stage */
-	uint32_t *dev;		/* by rank */
-	uint32_t *dev_of;	/* by stage */
+	uint32_t *rank_of;	/* by stage: its place in the pipeline */
+	uint32_t *dev;		/* by rank: its device group */
+	uint32_t *dev_of;	/* by stage: its device group */
 	uint32_t *stages;	/* by rank: `chunks` each */
 	int64_t *first;		/* by stage: its first layer */
 	struct price p;
-	/* in use instead of its sharding; or NULL */
+	/* the proxy that is tried instead of the sharding, or NULL */
 	const struct search_proxy *proxy;
-	bool may_win;		/* by the bounds of the proxy */
-	/* some layers by stage were tried with which it may fit */
+	bool may_win;		/* no bound of the proxy excludes it */
+	/* it may fit with some of the layers by stage that were tried */
 	bool may_fit;
 	uint32_t full;		/* see search_seen */
-	uint32_t *ways;		/* of search_seen; NULL: not kept */
-	bool looked;		/* no lower bound of its sharding left it out */
-	/* lower bound of its pipeline, as it was composed last */
+	uint32_t *ways;		/* search_seen.ways; NULL: not kept */
+	bool looked;		/* it was tried, not left out by a bound */
+	/* lower bound of its pipeline, with the choices composed last */
 	double bound_us;
-	/* by rank: the same, if that rank has the most work */
+	/* by rank: the lower bound that follows from this rank */
 	double *bounds;
 	uint32_t busiest;	/* the rank with the most work */
-	double *plain_us;	/* by rank: bounds without recomputing */
-	double pipe_us;		/* lower bound of the pipeline with this ZeRO */
-	/* lower bound of the step over all that was tried */
+	double *plain_us;	/* `bounds` without recomputing */
+	double pipe_us;		/* lower bound of the pipeline for this ZeRO */
+	/* lower bound of the step for all choices that were tried */
 	double least_us;
 };
 
 struct trial_fit {
 	double most;		/* bytes of the fullest rank */
-	double over;		/* of these, beyond its capacity */
+	double over;		/* bytes beyond its capacity; below 0: left */
 	uint32_t fullest;
 };
 
 /* ---- search_try.c ----------------------------------------------------- */
 
-/* Whether its bound is above what was found, with its choices so far. */
+/* Whether its bound, with its present choices, is above the plans found. */
 bool trial_is_cut(struct trial *x);
-/* Whether one rank alone makes it so, with its guessed time to recompute. */
+/* Whether the bound of one rank alone is, with guessed time to recompute. */
 bool trial_is_busy(struct trial *x, uint32_t rank);
-/* Lowers least_us to what was tried. */
+/* Lowers least_us to the bound of a choice that was tried. */
 void trial_least(struct trial *x, double us);
-/* The best plan of its sharding in the guessing walk; NULL: none. */
+/* The best plan that the first walk found for its sharding; NULL: none. */
 struct search_best *trial_best(const struct trial *x);
-/* Tries the plan with the sharding of its key. */
+/* Tries the plan with the sharding of x->key. */
 enum trial_outcome trial_sharding(struct trial *x);
 /*
- * Tries the plan with the lower bounds of a proxy first.  If the plan cannot
- * win or fit with these, its own sharding is not made.  OUTCOME_NONE: it may
- * win and fit.
+ * Tries the plan with the lower bounds of a proxy.  OUTCOME_NONE: it may win
+ * and fit.  Otherwise it cannot, and its own sharding need not be made.
  */
 enum trial_outcome trial_proxy(struct trial *x);
 
 /* ---- search_compose.c ------------------------------------------------- */
 
 /*
- * The cost of the programs that recompute in that way; NULL: they cannot be
+ * The cost of the programs that recompute by that choice; NULL: they cannot be
  * made.
  */
 struct search_cost *trial_cost(struct trial *x, uint32_t choice);
 struct search_update *trial_update(struct trial *x);
 /*
- * Sets the prices of stages as they recompute, except where x->again is set.
- * False: a choice cannot be made.
+ * Sets the prices of stages with their choices, except where x->again is set.
+ * False: the programs of a choice cannot be made.
  */
 bool trial_compose(struct trial *x);
-/* A lower bound of the pipeline of a plan that is composed. */
+/* A lower bound of the pipeline, from the prices of trial_compose. */
 double trial_bound_us(struct trial *x);
-/* A lower bound of the guessed time to recompute on a rank. */
+/* A lower bound of the time that a rank recomputes, from guesses. */
 double trial_rebuild_us(const struct trial *x, uint32_t rank);
-/* Sets the prices of updates, once layers are chosen. */
+/* Sets the prices of updates, for the chosen layers by stage. */
 void trial_compose_update(struct trial *x);
-/* Time of the slowest update, without what the pipeline may hide of it. */
+/* Time of the slowest update, less the part that the pipeline may hide. */
 double trial_update_us(const struct trial *x);
-/* Time that data ranks spend on exchange while the pipeline runs. */
+/* Time of the communication among data ranks while the pipeline runs. */
 double trial_data_us(struct trial *x);
-/* Runs the schedule and sets the price.  False: it stalls. */
+/* Runs the schedule and sets x->p.  False: the schedule stalls. */
 bool trial_run(struct trial *x);
 
 /* ---- search_fit.c ----------------------------------------------------- */
 
 /*
- * Whether bytes of plans that do not fit are to be reported: no plan was found,
- * and this is not the guessing walk, after which there is another.
+ * Whether the bytes of plans that do not fit must be computed for the report:
+ * no plan limits the search, and this is not the first walk.
  */
 bool trial_is_asked(const struct trial *x);
 
-/* Sets how stages recompute so that all ranks fit. */
+/* Chooses how stages recompute, so that all ranks fit. */
 enum trial_verdict trial_fits(struct trial *x, struct trial_fit *f);
 
 /* The complete plan, in the report's arena. */
@@ -158,8 +157,8 @@ void trial_plan(const struct trial *x, struct plan *p);
 /* ---- search_host.c ---------------------------------------------------- */
 
 /*
- * Whether each node's host has memory for what its ranks keep there; true where
- * the target does not state what it has.
+ * Whether each node's host has memory for the bytes that its ranks keep there.
+ * True where the target does not state the memory of hosts.
  */
 bool trial_fits_hosts(struct trial *x);
 

@@ -1,7 +1,7 @@
 /*
- * One plan of a sharding: layers by stage, what they recompute, whether it
- * fits, and how long its step is.  Bounds come first: the schedule is run only
- * if the sum of its parts may still win.
+ * Tries one plan with one sharding: chooses layers by stage and what these
+ * recompute, and finds whether the plan fits and how long its step is.  Bounds
+ * come first: the schedule is run only if the plan may still win by them.
  */
 #include "passes/search/search_trial.h"
 
@@ -10,11 +10,12 @@
 #include <string.h>
 
 /*
- * The programs of a step that is guessed this far above the best are not made.
+ * The programs of a plan are not made if its step is guessed to be longer than
+ * the best by this factor.
  */
 #define NO_MORE 1.02
 
-/* ---- its stages ---- */
+/* ---- layers by stage ---- */
 
 static void
 set_layers(struct trial *x, int64_t *layers)
@@ -43,7 +44,7 @@ take(struct trial *x, const struct trial_fit *f)
 		return;
 	}
 	trial_plan(x, &e.plan);
-	if (out->found.n < top) {	/* else it replaces the last one */
+	if (out->found.n < top) {	/* else e replaces the last one */
 		VEC_PUSH(x->s->a, &out->found, e);
 	}
 	for (i = out->found.n - 1; i > 0 &&
@@ -70,8 +71,8 @@ trial_best(const struct trial *x)
 }
 
 /*
- * Lower bound factor of a step: in the guessing walk, the sharding may later be
- * placed for this microbatch, which may take less.
+ * Factor that makes a step a lower bound.  In the first walk, the sharding may
+ * later be placed for this microbatch, and then take less.
  */
 static double
 own(const struct trial *x)
@@ -107,7 +108,7 @@ trial_least(struct trial *x, double us)
 	x->least_us = fmin(x->least_us, us);
 }
 
-/* Lower bound factor of what is composed. */
+/* Factor that makes a composed time a lower bound. */
 static double
 least_share_of(const struct trial *x)
 {
@@ -115,8 +116,8 @@ least_share_of(const struct trial *x)
 }
 
 /*
- * Whether its lower bound, with what it takes beside its pipeline, is above
- * what was found.
+ * Whether the plan's lower bound is above the plans found.  beside_us: what the
+ * step takes beside its pipeline.
  */
 static bool
 is_above(struct trial *x, double beside_us)
@@ -131,7 +132,7 @@ is_above(struct trial *x, double beside_us)
 	return true;
 }
 
-/* By its pipeline, and of a proxy what data ranks exchange, too. */
+/* The same by its pipeline; for a proxy, with exchange among data ranks. */
 static bool
 is_pipe_above(struct trial *x)
 {
@@ -151,7 +152,7 @@ is_cut(struct trial *x)
 	return is_pipe_above(x);
 }
 
-/* Rounded down, to be no more than the sum when it is composed. */
+/* Rounded down: a composed sum in another order must not be less. */
 bool
 trial_is_busy(struct trial *x, uint32_t rank)
 {
@@ -171,9 +172,9 @@ trial_is_cut(struct trial *x)
 }
 
 /*
- * Whether to run the schedule.  The guessing walk finds about how long a step
- * is, and the best microbatch of each sharding that may be among the best if it
- * is placed for that.
+ * Whether to run the schedule.  The first walk only needs about how long the
+ * best step is, and the best microbatch of each sharding that may be among the
+ * best if it is placed for that microbatch.
  */
 static bool
 is_asked_now(struct trial *x, double us)
@@ -190,11 +191,11 @@ is_asked_now(struct trial *x, double us)
 }
 
 /*
- * Whether it is run, and did.  Only what may still win with its update is run.
- * That is priced last, since few shardings get so far; and by it no other ZeRO
- * is ruled out, which may exchange beside its kernels what an update has to
- * wait for.  What fits without recomputing is run anyway: its pipeline shows
- * whether ZeRO 0 may be better.
+ * Runs the schedule if the plan may still win with its update; false if it was
+ * not run, or stalls.  The update is priced last, since few shardings get so
+ * far.  It rules out no other ZeRO, which may hide beside kernels exchange that
+ * the update waits for.  A plan that fits without recomputing is run anyway:
+ * its pipeline shows whether ZeRO 0 may be better.
  */
 static bool
 is_run(struct trial *x, enum trial_outcome outcome)
@@ -209,7 +210,7 @@ is_run(struct trial *x, enum trial_outcome outcome)
 	       trial_run(x);
 }
 
-/* Whether it is cut even without recomputing. */
+/* Whether the plan's bound is too high even without recomputing. */
 static bool
 is_plain_cut(struct trial *x)
 {
@@ -224,8 +225,8 @@ is_plain_cut(struct trial *x)
 }
 
 /*
- * Whether it fits after all: the way that keeps least is checked with its
- * programs.
+ * Where no choice fits by guesses, checks the one that keeps the fewest bytes
+ * with its programs.
  */
 static enum trial_verdict
 fits_after_all(struct trial *x, struct trial_fit *f)
@@ -234,7 +235,7 @@ fits_after_all(struct trial *x, struct trial_fit *f)
 	return trial_fits(x, f);
 }
 
-/* The outcome with its programs made. */
+/* The outcome of a plan once its programs are made. */
 static enum trial_outcome
 as_made(struct trial *x, enum trial_outcome outcome, struct trial_fit *f)
 {
@@ -252,8 +253,8 @@ as_made(struct trial *x, enum trial_outcome outcome, struct trial_fit *f)
 }
 
 /*
- * The outcome with ways to recompute: guessed first, since making programs
- * takes longer; in the guessing walk, only guessed.
+ * The outcome with the choices of how to recompute.  These are guessed first,
+ * since making programs takes longer; in the first walk, only guessed.
  */
 static enum trial_outcome
 recomputed(struct trial *x, enum trial_verdict has, struct trial_fit *f)
@@ -286,7 +287,7 @@ recomputed(struct trial *x, enum trial_verdict has, struct trial_fit *f)
 	return as_made(x, outcome, f);
 }
 
-/* With ZeRO and layers by stage chosen. */
+/* Tries the plan with its ZeRO and its layers by stage. */
 static enum trial_outcome
 with_layers(struct trial *x)
 {
@@ -318,7 +319,7 @@ with_layers(struct trial *x)
 	return outcome;
 }
 
-/* Sets layers `part` of `of` steps on the way from one spread to the other. */
+/* Sets layers that are `part` of `of` steps on the way from `from` to `to`. */
 static void
 mix_layers(uint32_t n, const int64_t *from, const int64_t *to, int64_t part,
 	   int64_t of, int64_t *layers)
@@ -336,9 +337,9 @@ mix_layers(uint32_t n, const int64_t *from, const int64_t *to, int64_t part,
 }
 
 /*
- * The quickest spread of layers may give quick devices more than they hold;
- * bisects between the even one and that for the nearest that fits without
- * recomputing.
+ * The quickest layers by stage may give quick devices more than they can hold.
+ * Bisects between these and even ones, for the nearest to the quickest that
+ * fits without recomputing.
  */
 static void
 with_fewer(struct trial *x, const int64_t *even, const int64_t *quick)
@@ -370,7 +371,7 @@ with_fewer(struct trial *x, const int64_t *even, const int64_t *quick)
 }
 
 /*
- * Tries a spread of layers with the bounds of a proxy: OUTCOME_FITS if it may
+ * Tries layers by stage with the bounds of a proxy.  OUTCOME_FITS: the plan may
  * win.
  */
 static enum trial_outcome
@@ -396,7 +397,7 @@ as_proxy(struct trial *x)
 	return OUTCOME_FITS;
 }
 
-/* Tries the even spread of layers and the quickest one. */
+/* Tries even layers by stage, and those with the quickest slowest stage. */
 static enum trial_outcome
 with_spreads(struct trial *x, enum trial_outcome (*with)(struct trial *x))
 {
@@ -445,7 +446,7 @@ trial_sharding(struct trial *x)
 	return x->cost ? with_spreads(x, with_layers) : OUTCOME_NONE;
 }
 
-/* Tries the plan with the bounds of the proxy.  OUTCOME_NONE: it may win. */
+/* Tries the plan with the bounds of a proxy.  OUTCOME_NONE: it may win. */
 static enum trial_outcome
 with_proxy(struct trial *x, struct search_proxy *proxy)
 {

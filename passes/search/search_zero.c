@@ -1,21 +1,21 @@
 /*
- * One plan with all shardings that its degrees leave open: ZeRO, `sequence`,
- * and the optimizer's state on the device or the host.  What costs time to save
- * memory is tried only where memory is short.
+ * Tries one plan with each ZeRO and `sequence`, and with the optimizer's state
+ * on the device or the host.  What saves memory but costs time is tried only
+ * where memory is short.
  */
 #include "passes/search/search_trial.h"
 
 #include <math.h>
 
 /*
- * Factor of the gain that other shardings had from a placement for that
- * microbatch.
+ * Allowance: a sharding may gain this much more than others did from a
+ * placement for its microbatch.
  */
 #define GAIN 0.995
 
 /*
- * The microbatch that the sharding is to be placed for: that of this plan, if
- * it is the sharding's best plan and near the best of all; else 0.
+ * The microbatch for which to place the sharding: that of this plan, if this is
+ * the sharding's best plan and near the best of all; else 0.
  */
 static int64_t
 own_microbatch(const struct trial *x)
@@ -30,11 +30,11 @@ own_microbatch(const struct trial *x)
 		? mb : 0;
 }
 
-/* ---- by bounds, before anything is placed ---- */
+/* ---- bounds, before anything is placed ---- */
 
 /*
- * Notes a sharding that only a rule leaves out: the report counts these at the
- * end.
+ * Notes a sharding that is left out by a rule, not by a proof: the report
+ * counts these.
  */
 static void
 note_rule(struct trial *x)
@@ -49,14 +49,14 @@ note_rule(struct trial *x)
 		}
 	}
 	at = table_add(&s->keep, &s->ruled_out_table, hash);
-	while (s->ruled_out.n <= at) {	/* the first is none */
+	while (s->ruled_out.n <= at) {	/* entry 0 is unused */
 		VEC_PUSH(&s->keep, &s->ruled_out, x->key);
 	}
 }
 
 /*
- * Whether weights, gradients and states alone exceed the capacity of a mean
- * rank.
+ * Whether weights, gradients and optimizer state alone exceed the capacity of a
+ * mean rank.
  */
 static bool
 is_too_large(const struct trial *x)
@@ -69,8 +69,8 @@ is_too_large(const struct trial *x)
 }
 
 /*
- * Whether its lower bound is no less than what was found, so that it need not
- * be placed.
+ * Whether the sharding need not be placed: with it, a lower bound of the plan
+ * is no less than the plans found.
  */
 static bool
 is_bound_above(struct trial *x)
@@ -93,7 +93,7 @@ is_bound_above(struct trial *x)
 	return true;
 }
 
-/* ---- ways that earlier walks tried ---- */
+/* ---- results of earlier walks ---- */
 
 static uint32_t
 way_of(const struct trial *x, int zero, bool offload)
@@ -113,7 +113,7 @@ find_way(const struct trial *x, uint32_t way)
 	return at ? &x->s->ways.at[at] : NULL;
 }
 
-/* Notes the outcome of a way and the lower bound of its step, rounded down. */
+/* Notes a way's outcome, and the lower bound of its step, rounded down. */
 static void
 note_way(struct trial *x, uint32_t way, enum trial_outcome outcome, double us)
 {
@@ -150,8 +150,8 @@ is_way_above(const struct trial *x, uint32_t way)
 }
 
 /*
- * Whether an earlier walk found its step to be above.  The run of ZeRO 1 shows
- * whether 0 may be better, so both must be above.
+ * Whether an earlier walk found that the step is too long.  ZeRO 0 is judged by
+ * the run of ZeRO 1, so this is run unless both are too long.
  */
 static bool
 is_seen_above(const struct trial *x, uint32_t way)
@@ -161,7 +161,7 @@ is_seen_above(const struct trial *x, uint32_t way)
 		is_way_above(x, way - 1));
 }
 
-/* The outcome of such a way: what fitted then is cut now. */
+/* The outcome of such a way: if it fitted then, its bound excludes it now. */
 static enum trial_outcome
 cut_again(struct trial *x, uint32_t way)
 {
@@ -186,7 +186,7 @@ try_zero(struct trial *x, int zero, bool offload)
 	x->key.offload = offload;
 	x->key.microbatch = own_microbatch(x);
 	large = is_too_large(x);
-	/* for ZeRO 1 even so: if it is above, 2 and 3 are not tried */
+	/* ZeRO 1 is checked if large, too: if above, 2 and 3 are not tried */
 	if ((!large || zero == 1) && is_bound_above(x)) {
 		trial_least(x, x->s->worst_us);
 		x->s->out->cut++;
@@ -206,7 +206,7 @@ try_zero(struct trial *x, int zero, bool offload)
 	return trial_sharding(x);
 }
 
-/* A way that did not fit with a smaller microbatch does not fit. */
+/* Tries a way, unless it did not fit with a smaller microbatch. */
 static enum trial_outcome
 with_zero(struct trial *x, int zero, bool offload)
 {
@@ -228,7 +228,7 @@ with_zero(struct trial *x, int zero, bool offload)
 	if (outcome == OUTCOME_FULL && !x->may_fit) {
 		x->full |= 1u << way;
 	}
-	/* lower bounds are computed quickly */
+	/* others are quick to bound again */
 	if (x->looked || zero == 0) {
 		note_way(x, way, outcome, x->least_us);
 	}
@@ -238,7 +238,7 @@ with_zero(struct trial *x, int zero, bool offload)
 
 /* ---- ZeRO, sequence, offload ---- */
 
-/* Whether stages may fit if dp splits nothing. */
+/* Whether each stage may fit if ZeRO splits nothing. */
 static bool
 whole_fits(struct trial *x)
 {
@@ -256,10 +256,10 @@ whole_fits(struct trial *x)
 }
 
 /*
- * Whether ZeRO 0 may be better than 1.  Stages take what they took with ZeRO 1,
- * apart from equal placements among which `place` chooses; they recompute no
- * less, since less memory is free; and no less of weights and gradients is
- * exchanged.  If no sharding was placed, its lower bound holds for both.
+ * Whether ZeRO 0 may be better than 1.  With it stages take the same time,
+ * unless `place` decides a tie in another way.  They recompute no less, since
+ * less memory is free; and no fewer bytes of weights and gradients are
+ * exchanged.  If ZeRO 1 was not placed, its lower bound holds for 0, too.
  */
 static bool
 may_be_whole(struct trial *x, enum trial_outcome outcome)
@@ -273,7 +273,7 @@ may_be_whole(struct trial *x, enum trial_outcome outcome)
 		return outcome != OUTCOME_FULL;
 	}
 	if (!whole_fits(x) ||
-	    !isfinite(x->pipe_us)) {	/* no plan of it was run */
+	    !isfinite(x->pipe_us)) {	/* nothing was run */
 		note_way(x, way, OUTCOME_CUT, INFINITY);
 		return false;
 	}
@@ -290,7 +290,7 @@ may_be_whole(struct trial *x, enum trial_outcome outcome)
 	return false;
 }
 
-/* The ZeRO to begin with: 1 if several ranks have the same weights. */
+/* The ZeRO to begin with: 1 if several ranks hold the same weights. */
 static int
 mildest(const struct trial *x)
 {
@@ -310,9 +310,9 @@ strictest(const struct trial *x)
 }
 
 /*
- * Whether ZeRO 2 may be quicker than `mild`.  In a step of one microbatch it
- * exchanges the same, but gradients beside backward instead of after it: it
- * takes no less than the milder one without what that may hide.
+ * Whether ZeRO 2 may be quicker than `mild`.  In a step of one microbatch both
+ * exchange the same, but ZeRO 2 sums gradients beside backward instead of after
+ * it.  So it saves no more than the part of this that backward can hide.
  */
 static bool
 may_hide(const struct trial *x, int mild, bool offload)
@@ -325,10 +325,10 @@ may_hide(const struct trial *x, int mild, bool offload)
 }
 
 /*
- * With the state on the device or on the host: a stricter ZeRO is tried only
- * where the mildest one leaves memory tight, and on the host only those that
- * are tight on the device. outcome, by ZeRO: that on the device, replaced by
- * that here.
+ * Tries each ZeRO, with the optimizer's state on the device or on the host.  A
+ * stricter ZeRO is tried only where memory is tight with the mildest, and with
+ * the host only where it is tight on the device.  outcome, by ZeRO: that on the
+ * device; this call replaces it.
  */
 static enum trial_outcome
 with_states(struct trial *x, bool offload, enum trial_outcome outcome[4])
@@ -354,7 +354,7 @@ with_states(struct trial *x, bool offload, enum trial_outcome outcome[4])
 	return best;
 }
 
-/* Tries all of it.  False: nothing fits. */
+/* Tries all ZeRO and offload.  False: nothing fits. */
 static bool
 with_all(struct trial *x)
 {
@@ -374,10 +374,10 @@ with_all(struct trial *x)
 	return here != OUTCOME_FULL || there != OUTCOME_FULL;
 }
 
-/* ---- the whole ---- */
+/* ---- plans ---- */
 
 /*
- * Sets ranks, device groups and first layers of stages, as schedules assign
+ * Sets the rank and the device group of each stage, as the schedule assigns
  * stages to ranks.
  */
 static void
