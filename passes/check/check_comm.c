@@ -85,7 +85,7 @@ goes_right(struct check *c, const struct check_use *u, const struct end *e)
 
 /*
  * A value without a `recv` fills memory, a `recv` without a `send` waits
- * forever, and two values of one name cannot be told apart.
+ * forever, and two values of one name are indistinguishable.
  */
 static void
 in_pairs(struct check *c, const struct end *e, uint32_t n)
