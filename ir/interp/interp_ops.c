@@ -193,18 +193,19 @@ ir_eval_definition(struct interp *e, const struct ir_node *n, double *out)
 	struct ir_definition d;
 	struct ir_rule r;
 	struct interp_nest o;
-	bool i;
+	bool absent, i;
 
 	if (map1_of[n->op]) {
 		return map1(e, n, out, map1_of[n->op]);
 	}
+	absent = has_absent(e, n);
 	ir_define(n->op, &d);
 	ir_bind(e->m, n, &r);
 	ir_nest(e, n, &r, &o, "A");
 	for (i = ir_nest_start(&o); i; i = ir_nest_next(&o)) {
 		double a = x[o.in_off[0]];
 
-		out[o.out_off] = has_absent(e, n) && isnan(a) ? NAN
+		out[o.out_off] = absent && isnan(a) ? NAN
 			: run_definition(e, n, &d, a);
 	}
 	return true;
