@@ -27,7 +27,8 @@ cal_rate(enum rt_rate r)
 double
 cal_predict(const struct target_group *t, const struct cal_point *p)
 {
-	struct cost_group g = { p->coll.ranks, 1, 1, false };
+	struct cost_group g = { .per_node = p->coll.ranks, .nodes = 1,
+				.sharing = 1 };
 
 	switch (p->group) {
 	case CAL_MATMUL:

@@ -75,7 +75,13 @@ struct cost_group {
 	int64_t per_node, nodes;
 	int64_t sharing;	/* such groups in a node that run at once */
 	bool direct;		/* ranks may read each other's memory */
+	int64_t sets;		/* sets of linked devices that its ranks of a
+				 * node are in; 0: as few as hold them */
 };
+
+/* The group of n ranks, each `apart` devices from the next. */
+struct cost_group cost_group_apart(const struct target_group *t, int64_t n,
+				   int64_t apart);
 
 enum cost_way { COST_NO_WAY, COST_RING, COST_TREE, COST_LEVELS, COST_SWITCH,
 		COST_DIRECT, COST_NWAYS };

@@ -46,31 +46,90 @@ const char *const cost_way_names[COST_NWAYS] = {
 /* Of a port's line rate, headers and flow control taken off. */
 #define NETWORK_PART 0.92
 
-/* ---- the links that a group has ---- */
+/* ---- groups, and the links that they have ---- */
+
+struct cost_group
+cost_group_apart(const struct target_group *t, int64_t n, int64_t apart)
+{
+	int64_t fit = apart < t->devices ? t->devices / apart : 1;
+	int64_t linked = t->device.link_devices;
+	struct cost_group g = { .per_node = n < fit ? n : fit };
+
+	g.nodes = (n + g.per_node - 1) / g.per_node;
+	g.sharing = t->devices > g.per_node ? t->devices / g.per_node : 1;
+	linked = linked < 1 ? g.per_node : linked > apart ? linked / apart : 1;
+	g.sets = (g.per_node + linked - 1) / linked;
+	return g;
+}
 
 struct links {
 	double inside_us;	/* bytes/us of one rank, inside the node */
+	double alone_us;	/* the same, of what stays in the node */
 	double outside_us;	/* bytes/us of the whole node */
 	double start_us, hop_us, net_us;
 	double n, k, nodes;	/* ranks: all, in a node; nodes */
 };
 
 /*
- * A link joins link_devices devices.  Between such sets all devices of a node
- * share a bridge, which a ring crosses once for each set.
+ * What one group gets of its node's bridge, for so many crossings of each of
+ * its bytes, if the groups beside it do the same at once.
  */
 static double
-in_node_bytes_us(const struct target_device *d, const struct cost_group *g)
+bridge_bytes_us(const struct target_device *d, const struct cost_group *g,
+		double crossings)
 {
-	double link_us = d->link_bytes_us * d->link_eff, units;
+	return d->bridge_bytes_us > 0 && crossings > 0 ?
+		d->bridge_bytes_us / (crossings * (double)g->sharing)
+		: INFINITY;
+}
 
-	if (d->link_devices <= 0 || g->per_node <= d->link_devices ||
-	    d->bridge_bytes_us <= 0) {
-		return link_us;
+/*
+ * Whether what leaves a device goes through its host's memory: no other device
+ * reads it over PCIe, and so no network card does.
+ */
+static bool
+is_hosted(const struct target_device *d)
+{
+	return d->link_devices == 1 && d->bridge_bytes_us > 0;
+}
+
+/*
+ * A link joins link_devices devices; between such sets all goes over the bridge
+ * that the node's devices share.  A ring crosses it once from each set to the
+ * next; in several nodes the last set's next one is in another node.  If
+ * hosted, the ring also crosses it on its way out of the node and into it.
+ */
+static double
+ring_crossings(const struct target_device *d, const struct cost_group *g,
+	       bool leaves)
+{
+	double sets = (double)g->sets;
+
+	if (sets <= 0) {
+		sets = d->link_devices > 0 ? ceil((double)g->per_node /
+						  (double)d->link_devices) : 1;
 	}
-	units = ceil((double)g->per_node / (double)d->link_devices) *
-		(double)g->sharing;
-	return fmin(link_us, d->bridge_bytes_us / units);
+	if (leaves) {
+		return is_hosted(d) ? sets + 1 : sets - 1;
+	}
+	return sets > 1 ? sets : 0;
+}
+
+/* A send goes from one rank to one other. */
+static double
+crossings_of(const struct target_device *d, enum cost_op op,
+	     const struct cost_group *g)
+{
+	double ring = ring_crossings(d, g, g->nodes > 1);
+
+	return op == COST_SEND ? fmin(ring, 1) : ring;
+}
+
+/* What goes out of a node; as much comes in, except of a send. */
+static double
+outside_crossings(const struct target_device *d, enum cost_op op)
+{
+	return !is_hosted(d) ? 0 : op == COST_SEND ? 1 : 2;
 }
 
 /*
@@ -78,7 +137,7 @@ in_node_bytes_us(const struct target_device *d, const struct cost_group *g)
  * there are more groups than ports, they share them.
  */
 static double
-out_of_node_bytes_us(const struct target_group *t, const struct cost_group *g)
+port_bytes_us(const struct target_group *t, const struct cost_group *g)
 {
 	double ports = (double)t->network.ports;
 	double own = (double)g->per_node * ports / (double)t->devices;
@@ -89,12 +148,20 @@ out_of_node_bytes_us(const struct target_group *t, const struct cost_group *g)
 }
 
 static struct links
-links_of(const struct target_group *t, const struct cost_group *g)
+links_of(const struct target_group *t, enum cost_op op,
+	 const struct cost_group *g)
 {
+	const struct target_device *d = &t->device;
+	double link_us = d->link_bytes_us * d->link_eff;
 	struct links l = {
-		.inside_us = in_node_bytes_us(&t->device, g),
+		.inside_us = fmin(link_us, bridge_bytes_us(d, g,
+					crossings_of(d, op, g))),
+		.alone_us = fmin(link_us, bridge_bytes_us(d, g,
+					ring_crossings(d, g, false))),
 		.outside_us = g->nodes > 1 ?
-			out_of_node_bytes_us(t, g) : INFINITY,
+			fmin(port_bytes_us(t, g),
+			     bridge_bytes_us(d, g, outside_crossings(d, op)))
+			: INFINITY,
 		.start_us = t->device.link_start_us,
 		.hop_us = t->device.link_hop_us,
 		.net_us = t->network.latency_us,
@@ -103,7 +170,7 @@ links_of(const struct target_group *t, const struct cost_group *g)
 
 	l.n = l.k * l.nodes;
 	if (g->per_node == 1) {
-		l.inside_us = INFINITY;
+		l.inside_us = l.alone_us = INFINITY;
 	}
 	return l;
 }
@@ -184,7 +251,7 @@ levels(const struct links *l, enum cost_op op, double bytes)
 {
 	double turns = op == COST_ALL_REDUCE ? 2 : 1;
 	double in = turns * (l->k - 1 + OWN_PART) / l->k * bytes /
-		    l->inside_us;
+		    l->alone_us;
 	double out = turns * (l->nodes - 1) / l->nodes * bytes /
 		     l->outside_us;
 
@@ -222,7 +289,7 @@ direct(const struct links *l, double bytes)
 static struct coll_way
 exchange(const struct links *l, double bytes)
 {
-	double in = (l->k - 1 + OWN_PART) / l->n * bytes / l->inside_us;
+	double in = (l->k - 1 + OWN_PART) / l->n * bytes / l->alone_us;
 	double out = l->k * (l->nodes - 1) / l->nodes * bytes / l->outside_us;
 
 	return protocol(l, COST_RING, PEERS_START * l->start_us +
@@ -279,7 +346,7 @@ cost_collective(const struct target_group *t, enum cost_op op,
 		const struct cost_group *g, double bytes, enum cost_way *way)
 {
 	struct coll_way best = { COST_NO_WAY, 0, 0 };
-	struct links l = links_of(t, g);
+	struct links l = links_of(t, op, g);
 	struct cost c;
 
 	if (l.n <= 1 || bytes <= 0) {

@@ -205,30 +205,45 @@ sent_bytes(const struct pricing *p)
 }
 
 /*
- * A send between neighbours of the pipeline; all pairs of a node share its
- * links.  Software with blocking sends sends each tensor rank's part between
- * nodes and gathers the parts there (Narayanan et al., arXiv:2104.04473,
- * section 4.1).
+ * A send between neighbours of the pipeline, at all places of a node at once.
+ * A pipeline that is longer than a node has some neighbours in different nodes.
+ */
+static double
+neighbour_us(const struct pricing *p, double bytes)
+{
+	const struct target_group *t = p->t;
+	int64_t apart = ranks_on_pipe(p->r, 0, 1);
+	struct cost_group g = cost_group_apart(t, 2, apart);
+	int64_t length = p->m->axes.at[p->r->pp].size;
+	double us = cost_collective(t, COST_SEND, &g, bytes, NULL).us;
+
+	if (g.nodes == 1 && apart * length > t->devices) {
+		g = (struct cost_group){ .per_node = 1, .nodes = 2,
+					 .sharing = apart, .sets = 1 };
+		us = fmax(us, cost_collective(t, COST_SEND, &g, bytes,
+					      NULL).us);
+	}
+	return us;
+}
+
+/*
+ * Software with blocking sends sends each tensor rank's part between nodes and
+ * gathers the parts there (Narayanan et al., arXiv:2104.04473, section 4.1).
  */
 static double
 hop_us(const struct pricing *p)
 {
 	axis_id tp = p->r->tp;
-	struct cost_group g = { 2, 1, 1, false };
 	double bytes = sent_bytes(p), parts = 1, us = 0;
 
 	if (!p->r->pp || bytes == 0) {
 		return 0;
 	}
-	if (ranks_on_pipe(p->r, 0, 1) >= p->t->devices) {
-		g = (struct cost_group){ 1, 2, p->t->devices, false };
-	}
 	if (p->traits->blocking && tp && p->m->axes.at[tp].size > 1) {
 		parts = (double)p->m->axes.at[tp].size;
 		us = price_comm(p->r, p->t, COST_ALL_GATHER, 1u << tp, bytes);
 	}
-	return us + cost_collective(p->t, COST_SEND, &g, bytes / parts,
-				    NULL).us;
+	return us + neighbour_us(p, bytes / parts);
 }
 
 /* Of several groups the slowest. */

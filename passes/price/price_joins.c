@@ -25,8 +25,10 @@ static struct cost_group
 all_of(const struct target *t, const struct target_group *of)
 {
 	return of->devices < 2
-		? (struct cost_group){ 1, target_nodes(t), 1, false }
-		: (struct cost_group){ of->devices, 1, 1, false };
+		? (struct cost_group){ .per_node = 1, .sharing = 1,
+				       .nodes = target_nodes(t) }
+		: (struct cost_group){ .per_node = of->devices,
+				       .nodes = 1, .sharing = 1 };
 }
 
 /* The kind of node with the slowest links, which all others wait for. */

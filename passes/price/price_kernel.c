@@ -267,6 +267,25 @@ price_attention(struct pricing *p, const struct kernel *k, struct price_func *f)
 
 /* ---- collectives ---- */
 
+/* Sets of linked devices that a node's ranks of such a group are in. */
+static int64_t
+linked_sets(const struct ranks *r, const struct target_device *d,
+	    uint32_t axes, int64_t per_node)
+{
+	int64_t each;
+
+	if (d->link_devices <= 0) {
+		return 1;
+	}
+	each = ranks_group_below(r, axes, (uint64_t)d->link_devices);
+	return each < per_node ? (per_node + each - 1) / each : 1;
+}
+
+/*
+ * Groups of a node communicate at once, as all ranks run one program.  They are
+ * those of a full node, also of a plan that leaves devices of it idle: the
+ * search has one price of a sharding for all numbers of data ranks.
+ */
 struct cost_group
 price_group(const struct ranks *r, const struct target_group *t, uint32_t axes)
 {
@@ -276,8 +295,9 @@ price_group(const struct ranks *r, const struct target_group *t, uint32_t axes)
 	};
 
 	g.nodes = n / g.per_node + (n % g.per_node != 0);
-	g.sharing = g.nodes > 1 ? t->devices / g.per_node : 1;
+	g.sharing = t->devices / g.per_node;
 	g.sharing = g.sharing > 0 ? g.sharing : 1;
+	g.sets = linked_sets(r, &t->device, axes, g.per_node);
 	return g;
 }
 

@@ -55,7 +55,8 @@ struct target_device {
 	int64_t units;		/* that a matrix tile runs on (SMs) */
 	double clock_mhz;
 	double link_bytes_us;	/* out of one device */
-	int64_t link_devices;	/* that the link joins; more use the bridge */
+	int64_t link_devices;	/* that the link joins; more use the bridge;
+				 * 1: none reads another's memory */
 	double bridge_bytes_us;	/* of a node, shared by all; 0: none */
 	bool reduces;		/* the switch between links adds up */
 	double host_bytes_us;	/* between a device and its host, one way */

@@ -142,12 +142,8 @@ static double
 exchange_on(const struct target_group *t, enum cost_op op, int64_t n,
 	    int64_t apart, double bytes)
 {
-	int64_t each = apart < t->devices ? t->devices / apart : 1;
-	struct cost_group g = { .per_node = (uint32_t)(n < each ? n : each) };
+	struct cost_group g = cost_group_apart(t, n, apart);
 
-	g.nodes = (uint32_t)(n / g.per_node + (n % g.per_node != 0));
-	g.sharing = g.nodes > 1 ? (uint32_t)t->devices / g.per_node : 1;
-	g.sharing = g.sharing ? g.sharing : 1;
 	return cost_collective(t, op, &g, bytes, NULL).us;
 }
 

@@ -32,6 +32,18 @@ refused './whole.target:1:1: error: ' --target ./whole.target \
 	"$examples/tiny-dense.llm"
 grep -q 'error: .* does not say: a matrix rate' err || bad 'no rate'
 
+# A pipeline of two nodes sends between them, if its neighbours are in one node,
+# too: it waits for a slow network.
+waits()
+{
+	run --target "$1" "$examples/llama-2-7b.llm" --pin \
+		pp=4,tp=2,dp=1,microbatch=1,schedule=1f1b,recompute=full
+	awk '/communication: pipeline/ { print int($3) }' out
+}
+quick=$(waits h100x4x2@ib800)
+slow=$(waits h100x4x2@eth10)
+test "$slow" -gt $((quick + 1000)) || bad "waits $slow ms, and $quick"
+
 # What only a machine would ask for ends soon, and needs no memory.
 model()
 {

@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "frontend/frontend.h"
-#include "passes/price/cost.h"
+#include "passes/price/price.h"
 #include "passes/stage/ranks.h"
 #include "tests/unit/shared/t-context.h"
 
@@ -121,7 +121,8 @@ static double
 collective(const struct target_group *t, enum cost_op op, int64_t per_node,
 	   int64_t nodes, int64_t sharing, double bytes, enum cost_way *way)
 {
-	struct cost_group g = { per_node, nodes, sharing, false };
+	struct cost_group g = { .per_node = per_node, .nodes = nodes,
+				.sharing = sharing };
 
 	return cost_collective(t, op, &g, bytes, way).us;
 }
@@ -195,6 +196,87 @@ test_sharing(void **state)
 		    collective(t, COST_ALL_GATHER, 4, 1, 1, 1e8, NULL));
 }
 
+/*
+ * Without peer-to-peer every hop of a ring crosses the bridge, and so does what
+ * leaves the node and what comes in; groups of a node share it.
+ */
+static void
+test_hosted(void **state)
+{
+	static const double bytes = 1e9;
+	struct target_group t = *target("h100x4x4@ib400");
+	double bridge_us = 10e3, alone, both, all, port;
+
+	(void)state;
+	t.device.link_devices = 1;
+	t.device.bridge_bytes_us = bridge_us;
+	alone = collective(&t, COST_ALL_REDUCE, 2, 1, 1, bytes, NULL);
+	assert_true(fabs(alone / (bytes * 2 / bridge_us) - 1) < 0.01);
+	both = collective(&t, COST_ALL_REDUCE, 2, 1, 2, bytes, NULL);
+	assert_true(fabs(both / alone - 2) < 0.01);
+	alone = collective(&t, COST_SEND, 2, 1, 1, bytes, NULL);
+	assert_true(fabs(alone / (bytes / bridge_us) - 1) < 0.01);
+	all = collective(&t, COST_ALL_GATHER, 4, 4, 1, bytes, NULL);
+	assert_true(all > bytes * 15 / 16 * 5 / bridge_us);
+	/* a link of two reads peers, and so does a network card */
+	t.device.link_devices = 2;
+	port = collective(&t, COST_ALL_GATHER, 1, 4, 4, bytes, NULL);
+	t.device.link_devices = 1;
+	assert_true(collective(&t, COST_ALL_GATHER, 1, 4, 4, bytes, NULL) >
+		    2 * port);
+}
+
+/* ---- groups of ranks ---- */
+
+static void
+assert_same_group(struct cost_group a, struct cost_group b)
+{
+	assert_int_equal(a.per_node, b.per_node);
+	assert_int_equal(a.nodes, b.nodes);
+	assert_int_equal(a.sharing, b.sharing);
+	assert_int_equal(a.sets, b.sets);
+}
+
+/* Ranks that are two apart do not meet on a link that joins two. */
+static void
+test_linked_sets(void **state)
+{
+	static const int64_t sizes[] = { 2, 2, 2 };
+	static const struct {
+		const char *target;
+		int64_t sharing, outer, middle, inner;
+	} cases[] = {
+		{ "h100x8", 4, 1, 1, 1 }, { "l40sx8", 4, 2, 2, 1 },
+		{ "l40sx4x2", 2, 1, 2, 1 }, { "t4x8", 4, 2, 2, 2 }
+	};
+	struct ir_module *m = ir_module_new(&ctx);
+	struct ranks r = { .m = m };
+	uint32_t i;
+
+	(void)state;
+	for (i = 0; i < 3; i++) {
+		ir_axis_add(m, intern_str(&ctx.syms, arena_printf(&ctx.perm,
+			"axis%u", i)), sizes[i], (struct span){ 0, 0 });
+	}
+	ranks_find_axes(&r);
+	for (i = 0; i < sizeof cases / sizeof *cases; i++) {
+		const struct target_group *t = target(cases[i].target);
+		struct cost_group inner = price_group(&r, t, 1u << 3);
+
+		assert_int_equal(inner.sharing, cases[i].sharing);
+		assert_int_equal(inner.sets, cases[i].inner);
+		assert_int_equal(price_group(&r, t, 1u << 2).sets,
+				 cases[i].middle);
+		assert_int_equal(price_group(&r, t, 1u << 1).sets,
+				 cases[i].outer);
+		assert_same_group(inner, cost_group_apart(t, 2, 1));
+		assert_same_group(price_group(&r, t, 1u << 2),
+				  cost_group_apart(t, 2, 2));
+		assert_same_group(price_group(&r, t, 1u << 1),
+				  cost_group_apart(t, 2, 4));
+	}
+}
+
 /* How many of a group stand in the first node: the same as one by one. */
 static void
 test_group_below(void **state)
@@ -242,6 +324,9 @@ main(void)
 		cmocka_unit_test_setup_teardown(test_ways, setup,
 						teardown),
 		cmocka_unit_test_setup_teardown(test_sharing, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(test_hosted, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_linked_sets, setup,
 						teardown),
 		cmocka_unit_test_setup_teardown(test_group_below, setup,
 						teardown)
