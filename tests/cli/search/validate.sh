@@ -40,6 +40,41 @@ do
 	below steps "${mark%/*}" "${mark##*/}" "$p90"
 done
 
+# All plans of one cluster of T4 were measured, so their order can be judged.
+# first_of FILE PART RANK: of the plans of FILE the one that is ranked first
+# took at most so much more than the best, and the ranks agree so far.
+first_of()
+{
+	awk -v part="$2" -v least="$3" '
+	/"by": "all"/ { getline; sub(/.*"rank": /, ""); rank = $0 + 0 }
+	/"measured_us"/ {
+		is = $0
+		sub(/.*"measured_us": /, "", is)
+		said = $0
+		sub(/.*"predicted_us": /, "", said)
+		if (!n++ || is + 0 < best)
+			best = is + 0
+		if (n == 1 || said + 0 < low) {
+			low = said + 0
+			first = is + 0
+		}
+	}
+	END {
+		print n " plans, the first at " first / best ", rank " rank
+		exit !(n > 1 && first <= best * (1 + part) && rank >= least)
+	}' "$1" >out || bad "$1: the order of plans"
+}
+
+{
+	head -n 1 "$data/train-more.tsv"
+	grep "	t4	" "$data/train-more.tsv"
+} >t4.tsv
+run validate --rows --json t4.tsv -o plans
+first_of plans 0.05 0.95
+below plans '' 0.23 0.33
+run validate --json "$data/train-more.tsv" -o more
+below more h100 0.27 0.57
+
 # Every row is counted, predicted or not, and shown by --rows.
 for file in kernels collectives; do
 	n=$(($(wc -l <"$data/$file.tsv") - 1))
