@@ -82,6 +82,7 @@ noinst_LIBRARIES += %D%/libpasses.a
 	%D%/place/place_due.c \
 	%D%/place/place_like.c \
 	%D%/place/place_link.c \
+	%D%/place/place_rates.c \
 	%D%/place/place_memo.c \
 	%D%/place/place_route.c \
 	%D%/place/place_shape.c \

@@ -263,6 +263,7 @@ ctx_for(struct run *r, const struct pass *p)
 	return (struct pass_ctx){
 		.ctx = r->ctx, .stats = &r->pm->stats,
 		.search = r->pm->search, .target = r->pm->target,
+		.cluster = r->pm->cluster,
 		.memo = r->pm->memo,
 		.ahead = ours && r->pm->memo && !r->pm->options.verify
 			? &r->pm->ahead : NULL
@@ -499,7 +500,8 @@ pass_run(struct pass_manager *pm, const struct pass_list *l,
 
 enum pass_result
 pass_apply_for(struct ir_module *m, const char *passes,
-	       const struct target *target, struct memo *memo, bool verify)
+	       const struct target *cluster, bool ours, struct memo *memo,
+	       bool verify)
 {
 	enum pass_result result = PASS_BAD_ORDER;
 	struct pass_list l = { 0 };
@@ -509,7 +511,8 @@ pass_apply_for(struct ir_module *m, const char *passes,
 	pass_table_init(&table, m->ctx);
 	pass_manager_init(&pm, &table);
 	pm.options.verify = verify;
-	pm.target = target;
+	pm.cluster = cluster;
+	pm.target = ours ? cluster : NULL;
 	pm.memo = memo;
 	if (pass_list_parse(&table, &l, passes)) {
 		result = pass_run(&pm, &l, m);
@@ -522,5 +525,5 @@ pass_apply_for(struct ir_module *m, const char *passes,
 enum pass_result
 pass_apply(struct ir_module *m, const char *passes, bool verify)
 {
-	return pass_apply_for(m, passes, NULL, NULL, verify);
+	return pass_apply_for(m, passes, NULL, false, NULL, verify);
 }

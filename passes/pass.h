@@ -35,6 +35,7 @@ struct pass_ctx {
 	struct pass_stats *stats;
 	const struct search_options *search;	/* NULL: there is no target */
 	const struct target *target;	/* compile for it; or NULL */
+	const struct target *cluster;	/* place for it; or NULL */
 	struct memo *memo;	/* of earlier results, or NULL */
 	struct pass_ahead *ahead;	/* may run passes ahead; or NULL */
 };
@@ -252,6 +253,7 @@ struct pass_manager {
 	struct pass_crash *crash;	/* may be NULL */
 	const struct search_options *search;	/* may be NULL */
 	const struct target *target;	/* may be NULL */
+	const struct target *cluster;	/* to place for; may be NULL */
 	struct memo *memo;	/* shared by runs; NULL: no caching */
 	/* `look` is called before the first pass that gives any property
 	 * in `watch`; it returns false after errors. */
@@ -288,9 +290,12 @@ enum pass_result pass_run(struct pass_manager *pm, const struct pass_list *l,
  */
 enum pass_result pass_apply(struct ir_module *m, const char *passes,
 			    bool verify);
-/* pass_apply with a target and a memo; each may be NULL. */
+/*
+ * pass_apply with a cluster and a memo; each may be NULL.  `ours`: llmc's own
+ * code runs on it.
+ */
 enum pass_result pass_apply_for(struct ir_module *m, const char *passes,
-				const struct target *target,
+				const struct target *cluster, bool ours,
 				struct memo *memo, bool verify);
 
 /* ---- report.c: --time-passes, --stats, --list-passes ------------------ */

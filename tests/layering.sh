@@ -50,7 +50,7 @@ passes/memory: memory.h
 passes/check:
 	< ir passes/sched passes/plan passes/stage passes
 passes/place:
-	< ir passes/solve passes/plan passes/kernels passes
+	< ir passes/solve passes/plan passes/kernels passes/price passes
 passes/sim: sim.h
 	< ir passes/stage
 passes/search: search.h

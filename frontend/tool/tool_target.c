@@ -118,8 +118,9 @@ drv_read_target(struct driver *d, struct target *t)
 	if (!fe_target(&d->ctx, d->opts.at[OPT_TARGET].text, t)) {
 		return false;
 	}
+	d->pm.cluster = arena_dup(&d->ctx.perm, t, sizeof *t);
 	if (!d->opts.at[OPT_ASSUME].given) {
-		d->pm.target = arena_dup(&d->ctx.perm, t, sizeof *t);
+		d->pm.target = d->pm.cluster;
 	}
 	return true;
 }

@@ -230,6 +230,7 @@ place(struct place *p)
 		return false;
 	}
 	make_mesh(p, &x);
+	place_set_steps(p);
 	choice_room(p);
 	if (!along(p, x.time, PLACE_TIME, false) ||
 	    !along(p, x.of[PLAN_DP], PLACE_DATA, false) ||

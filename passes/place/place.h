@@ -9,21 +9,37 @@
 
 #include "passes/pass.h"
 #include "passes/plan/plan.h"
+#include "passes/price/cost.h"
 
 /*
- * Prices, all in one arbitrary unit.  `bytes` is what one rank has of a value
- * if the value is whole along the axis; `ranks` is the axis's size.
+ * Rates of the target along the axis at hand, in microseconds.  Each price is
+ * a constant plus a rate times a size, so that the price of a placement is an
+ * affine function of the microbatch.
+ */
+struct place_rates {
+	/* of a collective: of the first byte, and of each */
+	double start_us[COST_NOPS], byte_us[COST_NOPS];
+	double flop_us[TARGET_NRATES];	/* by type of a contraction's operands */
+	double memory_us;	/* of a byte that is read or written */
+	double held_us;		/* of a byte from forward to backward */
+};
+
+/*
+ * Prices in microseconds.  `bytes` is what one rank has of a value if the value
+ * is whole along the axis; `ranks` is the axis's length.
  */
 struct place_price {
 	double (*convert)(const struct place_price *p, enum ir_op op,
-			  double bytes, int64_t ranks);
+			  double bytes, double ranks);
 	/* An op in which each rank sends `bytes` to each other rank. */
 	double (*coll)(const struct place_price *p, double bytes,
-		       int64_t ranks);
-	double (*run)(const struct place_price *p, double flops,
-		      double bytes);
+		       double ranks);
+	double (*run)(const struct place_price *p, enum target_rate rate,
+		      double flops, double bytes);
 	/* Keeping `bytes` in memory from forward to backward. */
 	double (*held)(const struct place_price *p, double bytes);
+	struct place_rates rates;
+	bool joined;		/* collectives of an update share few calls */
 	uint64_t seed;		/* of random prices, used by tests */
 	uint32_t *drawn;	/* how many so far */
 };
@@ -162,6 +178,8 @@ struct place {
 	struct ir_module *m;
 	const struct plan *plan;
 	struct place_price price;
+	double steps;		/* microbatches for which it is priced */
+	bool bound;		/* priced for a lower bound: place_bound.c */
 	struct arena arena;	/* lives as long as the pass */
 	struct arena scratch;	/* for one axis */
 	func_id model;
@@ -182,6 +200,8 @@ struct place {
 	axis_id axis;
 	enum place_kind kind;
 	int64_t ranks;
+	/* for how many ranks it is priced: see place_rates.c */
+	double length;
 	bool strict;		/* split weights may not be gathered */
 	dim_set may;		/* dims that the axis may split */
 	dim_set late;		/* the same in functions run once a step */
@@ -246,6 +266,13 @@ enum place_cell place_cell_kind(enum ir_op op);
 bool place_can_route(enum ir_op op, uint32_t k);
 /* All ways of a node along the axis at hand. */
 struct place_ways place_ways(struct place *p, node_id id);
+
+/* ---- place_rates.c ----------------------------------------------------- */
+
+/* Sets p->steps. */
+void place_set_steps(struct place *p);
+/* Sets p->length and the rates of the axis at hand. */
+void place_set_rates(struct place *p);
 
 /* ---- place_cost.c ------------------------------------------------------ */
 

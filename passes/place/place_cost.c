@@ -1,67 +1,59 @@
 /*
- * Prices of a choice along one axis: a conversion costs the bytes that a rank
- * moves over the link, a node costs the operations and memory traffic of one
- * rank.  The unit is a byte on the link.  The two rates below are those of a
- * GPU of 2022 relative to its link (989e12 operations and 3.35e12 bytes of
- * memory per second, 450e9 bytes a second over the link).  They are used for
- * every target: these prices only choose placements, and the plans that result
- * are then priced in seconds of the target.
+ * Prices of a choice along one axis: a conversion costs the time of its
+ * collective, a node that of the operations and of the memory traffic of one
+ * rank, both at the rates of the target (place_rates.c).
  */
 #include "passes/place/place.h"
+#include "passes/price/price.h"
 
 #include <math.h>
 
-#define FLOPS_PER_LINK_BYTE 2198.0
-#define BYTES_PER_LINK_BYTE 7.4
-/*
- * Keeping a byte from forward to backward costs a bit more than moving it.  So
- * a save is kept split and gathered again (Korthikanti et al. 2022, section
- * 4.2.2), and of two placements at one price the smaller wins.
- */
-#define LINK_BYTES_PER_HELD 1.01
+static double
+comm_us(const struct place_price *p, enum cost_op op, double bytes)
+{
+	return (p->joined ? 0 : p->rates.start_us[op]) +
+	       bytes * p->rates.byte_us[op];
+}
 
 static double
-bytes_convert(const struct place_price *p, enum ir_op op, double bytes,
-	      int64_t ranks)
+timed_convert(const struct place_price *p, enum ir_op op, double bytes,
+	      double ranks)
 {
-	double n = (double)ranks, part = (n - 1) / n;
-
-	(void)p;
 	switch (op) {
 	case IR_ALL_REDUCE:
-		return 2 * part * bytes;
+		return comm_us(p, COST_ALL_REDUCE, bytes);
 	case IR_ALL_TO_ALL:
 	case IR_COMBINE:
 	case IR_DISPATCH:
-		return part * bytes / n;
+		return comm_us(p, COST_ALL_TO_ALL, bytes / ranks);
 	case IR_SHARD:
-		return 2 * bytes / n / BYTES_PER_LINK_BYTE;
+		return 2 * bytes / ranks * p->rates.memory_us;
 	case IR_ONCE:
-		return 2 * bytes / BYTES_PER_LINK_BYTE;
-	default:	/* reduce-scatter, all-gather */
-		return part * bytes;
+		return 2 * bytes * p->rates.memory_us;
+	case IR_REDUCE_SCATTER:
+		return comm_us(p, COST_REDUCE_SCATTER, bytes);
+	default:
+		return comm_us(p, COST_ALL_GATHER, bytes);
 	}
 }
 
 static double
-bytes_comm(const struct place_price *p, double bytes, int64_t ranks)
+timed_coll(const struct place_price *p, double bytes, double ranks)
 {
-	(void)p;
-	return bytes * (double)(ranks - 1);
+	return comm_us(p, COST_ALL_GATHER, bytes * ranks);
 }
 
 static double
-bytes_run(const struct place_price *p, double flops, double bytes)
+timed_run(const struct place_price *p, enum target_rate rate, double flops,
+	  double bytes)
 {
-	(void)p;
-	return flops / FLOPS_PER_LINK_BYTE + bytes / BYTES_PER_LINK_BYTE;
+	return flops * p->rates.flop_us[rate] + bytes * p->rates.memory_us;
 }
 
 static double
-bytes_held(const struct place_price *p, double bytes)
+timed_held(const struct place_price *p, double bytes)
 {
-	(void)p;
-	return bytes * LINK_BYTES_PER_HELD;
+	return bytes * p->rates.held_us;
 }
 
 /* ---- random prices, so that any legal placement may come out ---- */
@@ -77,7 +69,7 @@ draw(const struct place_price *p)
 
 static double
 random_convert(const struct place_price *p, enum ir_op op, double bytes,
-	       int64_t ranks)
+	       double ranks)
 {
 	(void)op;
 	(void)bytes;
@@ -86,7 +78,7 @@ random_convert(const struct place_price *p, enum ir_op op, double bytes,
 }
 
 static double
-random_coll(const struct place_price *p, double bytes, int64_t ranks)
+random_coll(const struct place_price *p, double bytes, double ranks)
 {
 	(void)bytes;
 	(void)ranks;
@@ -94,8 +86,10 @@ random_coll(const struct place_price *p, double bytes, int64_t ranks)
 }
 
 static double
-random_run(const struct place_price *p, double flops, double bytes)
+random_run(const struct place_price *p, enum target_rate rate, double flops,
+	   double bytes)
 {
+	(void)rate;
 	(void)flops;
 	(void)bytes;
 	return draw(p);
@@ -157,14 +151,16 @@ place_price_init(struct place *p)
 	double seed = ir_setting_num(m, "place.shuffle", 0);
 
 	find_conversions(p);
-	p->price = (struct place_price){ bytes_convert, bytes_comm, bytes_run,
-					 bytes_held, 0, NULL };
+	p->price = (struct place_price){
+		.convert = timed_convert, .coll = timed_coll,
+		.run = timed_run, .held = timed_held
+	};
 	if (seed > 0) {
-		p->price = (struct place_price){ random_convert, random_coll,
-						 random_run, random_held,
-						 (uint64_t)seed,
-						 arena_alloc(&p->arena,
-							     sizeof(uint32_t))
+		p->price = (struct place_price){
+			.convert = random_convert, .coll = random_coll,
+			.run = random_run, .held = random_held,
+			.seed = (uint64_t)seed,
+			.drawn = arena_alloc(&p->arena, sizeof(uint32_t))
 		};
 	}
 }
@@ -273,7 +269,7 @@ place_steps(const struct place *p, double bytes, double times,
 	price[PLACE_NEVER] = INFINITY;
 	for (i = PLACE_STEPS; i < p->ncodes; i++) {
 		price[i] = times * p->price.convert(&p->price, p->step[i],
-						    bytes, p->ranks);
+						    bytes, p->length);
 	}
 	for (k = 1; k <= p->nquiet; k++) {
 		double *or = price + k * PLACE_CODES, quiet;
@@ -286,6 +282,9 @@ place_steps(const struct place *p, double bytes, double times,
 }
 
 /* ---- nodes ---- */
+
+/* Nodes of attention's backward, which pass keys and values on together. */
+#define BACKWARD 4
 
 /*
  * Bytes communicated: keys and values in a ring, or 8 elements per row of
@@ -304,12 +303,12 @@ comm_bytes(const struct place *p, const struct ir_node *n,
 			sum += bytes[k] * part[w->in[k]];
 		}
 		/* 1% off: a ring wins ties with gathering */
-		return sum * 0.99;
+		return sum * 0.99 / (n->op == IR_ATTENTION ? 1 : BACKWARD);
 	}
 	sum = 8 * bytes[0];
 	sum /= (double)ir_dim_size(p->m, place_along(place_like(p, first),
 						     w->in[0]).dim);
-	return sum / (double)p->ranks;
+	return sum / p->length;
 }
 
 /* The fraction of a value that one rank has, by slot. */
@@ -319,7 +318,7 @@ find_parts(const struct place *p, double part[PLACE_SLOTS])
 	uint32_t i;
 
 	for (i = 0; i < PLACE_SLOTS; i++) {
-		part[i] = 1 / (double)p->ranks;
+		part[i] = 1 / p->length;
 	}
 	part[PLACE_WHOLE] = part[PLACE_PART] = 1;
 }
@@ -328,7 +327,7 @@ double
 place_held(const struct place *p, value_id v, struct ir_along s)
 {
 	double part = s.how == IR_IS_SPLIT || s.how == IR_IS_ROUTED
-		? 1 / (double)p->ranks : 1;
+		? 1 / p->length : 1;
 
 	return p->price.held(&p->price, bytes_of(p, v) * part);
 }
@@ -350,6 +349,8 @@ place_runs(const struct place *p, node_id id, const struct place_way *w,
 	const struct ir_node *node = ir_node(p->m, id);
 	double in[IR_MAX_OPERANDS], out = bytes_of(p, node->result);
 	double part[PLACE_SLOTS], flops = whole_flops(p, id), bytes, share;
+	enum target_rate rate = price_rate(ir_type(p->m, node->nargs
+		? ir_args(p->m, node)[0] : node->result)->dtype);
 	uint32_t i, k;
 
 	find_parts(p, part);
@@ -364,11 +365,11 @@ place_runs(const struct place *p, node_id id, const struct place_way *w,
 			share = part[w[i].in[k]] < share ? part[w[i].in[k]]
 							 : share;
 		}
-		price[i] = p->price.run(&p->price, flops * share /
+		price[i] = p->price.run(&p->price, rate, flops * share /
 					p->shared[id], bytes);
 		price[i] += w[i].colls
 			? p->price.coll(&p->price, comm_bytes(p, node, &w[i],
 							      in, part),
-					p->ranks) : 0;
+					p->length) : 0;
 	}
 }

@@ -232,6 +232,7 @@ place_choose_axis(struct place *p, axis_id a, enum place_kind kind,
 	p->axis = a;
 	p->kind = kind;
 	p->ranks = p->m->axes.at[a].size;
+	place_set_rates(p);
 	p->strict = kind == PLACE_TENSOR;
 	memset(p->may, 0, n * sizeof *p->may);
 	if (kind == PLACE_CONTEXT) {

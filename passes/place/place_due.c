@@ -11,6 +11,7 @@
 /* Prices of all codes for these bytes and times; NULL: unused entry. */
 struct priced {
 	double bytes, times;
+	bool update;
 	const double *price;	/* by code */
 };
 
@@ -31,27 +32,30 @@ place_add_due(struct choice *c, struct due d)
 }
 
 static const double *
-new_prices(struct place *p, double bytes, double times)
+new_prices(struct place *p, bool update, double bytes, double times)
 {
 	size_t n = (p->nquiet + 1) * PLACE_CODES;
 	double *price = arena_alloc_raw(&p->scratch, n * sizeof *price);
 
+	p->price.joined = update;
 	place_steps(p, bytes, times, price);
+	p->price.joined = false;
 	return price;
 }
 
 /* Many values are of one size. */
 static void
-find_prices(struct prices *x, value_id v, double times)
+find_prices(struct prices *x, value_id v, bool update, double times)
 {
 	double bytes = place_moved(x->p, v);
 	uint64_t hash = hash_word(num_bits(bytes), num_bits(times));
 	struct priced *last = &x->last[table_bits(hash) % SIZES];
 
 	if (!last->price || last->bytes != bytes || last->times != times ||
-	    x->p->price.seed) {
-		*last = (struct priced){ bytes, times,
-					 new_prices(x->p, bytes, times) };
+	    last->update != update || x->p->price.seed) {
+		*last = (struct priced){ bytes, times, update,
+					 new_prices(x->p, update, bytes,
+						    times) };
 	}
 	x->of[v] = *last;
 }
@@ -65,7 +69,7 @@ price_steps(struct prices *x, const struct due *d, double times, double *at)
 	uint32_t i;
 
 	if (!known->price || known->times != times) {
-		find_prices(x, d->of, times);
+		find_prices(x, d->of, d->update, times);
 	}
 	price = known->price;
 	for (i = 0; i < d->n; i++) {
@@ -108,7 +112,7 @@ place_fill(struct choice *c)
 	x.of = arena_alloc(&p->scratch, p->nvalues * sizeof *x.of);
 	for (; d < end; at += d++->n) {
 		double times = d->update ? d->iters
-			: d->iters * (double)p->plan->nmicrobatches;
+			: d->iters * p->steps;
 
 		solve_set_costs(c->s, d->table, at);
 		if (d->kind == DUE_STEPS) {

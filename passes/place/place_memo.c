@@ -143,10 +143,19 @@ key_of(const struct place *p)
 	return key;
 }
 
+/* The same with all that prices along the axis depend on. */
 static struct hash
-with_ranks(struct hash key, int64_t ranks)
+with_prices(struct hash key, const struct place *p)
 {
-	hash_add(&key, (uint64_t)ranks);
+	const struct place_rates *r = &p->price.rates;
+	size_t i;
+
+	hash_add(&key, num_bits(p->length));
+	hash_add(&key, num_bits(p->steps));
+	for (i = 0; i < COST_NOPS; i++) {
+		hash_add(&key, num_bits(r->start_us[i]));
+		hash_add(&key, num_bits(r->byte_us[i]));
+	}
 	return key;
 }
 
@@ -159,7 +168,7 @@ apply_values(struct place *p, const struct place_chosen *x)
 		struct ir_along s = x->value[p->reached.value[v]];
 
 		place_set(p, &p->m->values.at[v].type, s);
-		p->spread[v] *= s.how >= IR_IS_SPLIT ? (double)p->ranks : 1;
+		p->spread[v] *= s.how >= IR_IS_SPLIT ? p->length : 1;
 	}
 }
 
@@ -191,7 +200,7 @@ apply(struct place *p, const struct place_chosen *x)
 bool
 place_recall(struct place *p)
 {
-	struct hash any = key_of(p), key = with_ranks(any, p->ranks);
+	struct hash any = key_of(p), key = with_prices(any, p);
 	const struct place_chosen *x;
 
 	if (!p->program) {
@@ -282,7 +291,7 @@ place_remember(struct place *p, uint32_t count, bool forced)
 {
 	struct memo *memo = p->p->memo;
 	struct arena *a = p->program ? memo_arena(memo, MEMO_CHOICES) : NULL;
-	struct hash any = key_of(p), key = with_ranks(any, p->ranks);
+	struct hash any = key_of(p), key = with_prices(any, p);
 	struct place_chosen *x;
 
 	p->chosen = key;

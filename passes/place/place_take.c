@@ -119,7 +119,7 @@ place_add_runs(struct place *p)
 	uint32_t i;
 
 	for (i = 0; i < p->nnodes; i++) {
-		p->shared[i] *= p->runs[i] & RUNS_SPLIT ? (double)p->ranks : 1;
+		p->shared[i] *= p->runs[i] & RUNS_SPLIT ? p->length : 1;
 		p->colls[i] |= (uint32_t)!!(p->runs[i] & RUNS_COMM)
 				<< p->axis;
 	}
@@ -151,7 +151,7 @@ place_take(struct choice *c, const uint32_t *choice)
 			s = chosen(c, i, choice);
 			place_set(p, &p->m->values.at[i].type, s);
 			p->spread[i] *= s.how >= IR_IS_SPLIT
-				? (double)p->ranks : 1;
+				? p->length : 1;
 		}
 	}
 }

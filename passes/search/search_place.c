@@ -13,7 +13,7 @@ search_pass(struct search *s, struct ir_ctx *c, struct ir_module *m,
 	    pass_fn *pass)
 {
 	struct pass_ctx p = { .ctx = c, .stats = &s->stats,
-			      .memo = s->memo };
+			      .cluster = s->o->target, .memo = s->memo };
 
 	return pass(&p, m) && c->diags.errors == 0;
 }

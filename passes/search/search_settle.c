@@ -20,7 +20,8 @@
 static bool
 make(struct search *s, struct pass_ahead *made, struct ir_module *m)
 {
-	struct pass_ctx p = { .ctx = m->ctx, .memo = s->memo };
+	struct pass_ctx p = { .ctx = m->ctx, .cluster = s->o->target,
+			      .memo = s->memo };
 	static pass_fn *const passes[] = {
 		pass_optimize, pass_cse, pass_dce, pass_place,
 		pass_recompute, pass_stage, pass_chunk

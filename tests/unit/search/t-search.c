@@ -114,7 +114,7 @@ weigh(const struct ir_module *base, const struct target *t,
 	memo_init(&memo, &c.mem, MEMO_BYTES);
 	if (plan_pin(m, pins) &&
 	    pass_apply_for(m, "optimize,cse,dce,place,recompute,stage,chunk",
-			   t, &memo, false) == PASS_OK) {
+			   t, true, &memo, false) == PASS_OK) {
 		s = ranks_schedule(m, &memo, &c.perm);
 		assert_non_null(s);
 		assert_true(ranks_open(&r, m, s, &memo, &why));
