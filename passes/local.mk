@@ -130,25 +130,24 @@ noinst_LIBRARIES += %D%/libpasses.a
 	%D%/search/search.c \
 	%D%/search/search.h \
 	%D%/search/search_advice.c \
+	%D%/search/search_bound.c \
 	%D%/search/search_bytes.c \
 	%D%/search/search_compose.c \
 	%D%/search/search_data.c \
+	%D%/search/search_devs.c \
 	%D%/search/search_each.c \
 	%D%/search/search_fit.c \
 	%D%/search/search_host.c \
 	%D%/search/search_line.c \
-	%D%/search/search_lower_bound.c \
 	%D%/search/search_parts.h \
 	%D%/search/search_place.c \
 	%D%/search/search_print.c \
 	%D%/search/search_recompute.c \
 	%D%/search/search_settle.c \
 	%D%/search/search_sharding.c \
-	%D%/search/search_similar.c \
 	%D%/search/search_slots.c \
 	%D%/search/search_space.c \
 	%D%/search/search_stages.c \
-	%D%/search/search_proxy.c \
 	%D%/search/search_trial.h \
 	%D%/search/search_try.c \
 	%D%/search/search_zero.c \

@@ -49,13 +49,13 @@ passes/memory: memory.h
 		passes
 passes/check:
 	< ir passes/sched passes/plan passes/stage passes
-passes/place:
+passes/place: place_bound.h
 	< ir passes/solve passes/plan passes/kernels passes/price passes
 passes/sim: sim.h
 	< ir passes/stage
 passes/search: search.h
 	< ir passes/solve passes/plan passes/kernels passes/price
-		passes/memory passes
+		passes/memory passes/place passes
 passes/answer: answer.h
 	< ir passes/plan passes/price passes/memory passes/search passes
 passes: derive.h pass.h passes.def recompute.h weight_use.h

@@ -199,8 +199,9 @@ check_int(const struct opt_row *row, const char *value, int64_t *num,
 	int64_t least = row == &opt_rows[OPT_BISECT_LIMIT] ? -1 : 0;
 	bool top = row == &opt_rows[OPT_TOP];
 
-	if (num_parse_int(value, strlen(value), num) &&
-	    *num >= (top ? 1 : least) && (!top || *num <= OPT_MAX_TOP)) {
+	least = top || row == &opt_rows[OPT_SEARCH_SECONDS] ? 1 : least;
+	if (num_parse_int(value, strlen(value), num) && *num >= least &&
+	    (!top || *num <= OPT_MAX_TOP)) {
 		return true;
 	}
 	if (top) {

@@ -332,6 +332,7 @@ run_model(struct driver *d)
 			drv_whole_copy(d, m);
 		}
 		status = run_passes(d, m);
+		drv_heed_interrupts();
 		if (status != DRV_OK) {
 			return status;
 		}

@@ -97,9 +97,12 @@ bool drv_check_target(struct driver *d);
 bool drv_read_target(struct driver *d, struct target *t);
 /*
  * Sets up the pass `search` if --target is given and the model has no plan of
- * its own or of --plan.  To be called before --pin is applied.
+ * its own or of --plan.  To be called before --pin is applied.  From here on
+ * the first interrupt ends the search only.
  */
 bool drv_set_search(struct driver *d, struct ir_module *m);
+/* Passes have run: the next interrupt ends the program. */
+void drv_heed_interrupts(void);
 
 /* ---- rank_programs.c: what passes made of a plan ---------------------- */
 

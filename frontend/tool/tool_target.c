@@ -8,7 +8,9 @@
 #include "frontend/frontend.h"
 #include "passes/search/search.h"
 
+#include <signal.h>
 #include <string.h>
+#include <unistd.h>
 
 #define ANY_CPU "cpu"
 
@@ -208,6 +210,43 @@ top(const struct driver *d)
 		: emit && strcmp(emit, "plans") == 0 ? 10 : 1;
 }
 
+static volatile sig_atomic_t interrupted;
+
+static void
+note_interrupt(int sig)
+{
+	(void)sig;
+	interrupted = 1;
+}
+
+/*
+ * While a search runs, the first interrupt ends it with the best plan so far;
+ * the second ends the program, as does one where the shell ignores it.
+ */
+static void
+watch_interrupts(struct search_options *o)
+{
+	struct sigaction act = { .sa_handler = note_interrupt,
+				 .sa_flags = SA_RESETHAND }, old;
+
+	o->interrupted = &interrupted;
+	if (sigaction(SIGINT, NULL, &old) == 0 &&
+	    old.sa_handler == SIG_DFL) {
+		sigaction(SIGINT, &act, NULL);
+	}
+}
+
+void
+drv_heed_interrupts(void)
+{
+	struct sigaction act;
+
+	if (sigaction(SIGINT, NULL, &act) == 0 &&
+	    act.sa_handler == note_interrupt) {
+		signal(SIGINT, SIG_DFL);
+	}
+}
+
 bool
 drv_set_search(struct driver *d, struct ir_module *m)
 {
@@ -228,6 +267,9 @@ drv_set_search(struct driver *d, struct ir_module *m)
 	}
 	o->target = t ? t : d->pm.target;
 	o->top = top(d);
+	o->seconds = (double)d->opts.at[OPT_SEARCH_SECONDS].num;
+	o->shows = isatty(STDERR_FILENO);
+	watch_interrupts(o);
 	o->report = arena_alloc(&d->ctx.perm, sizeof *o->report);
 	if (d->for_code && !drv_set_scratch(d, o)) {
 		return false;

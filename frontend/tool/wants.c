@@ -156,14 +156,23 @@ check_search(struct driver *d, const char *what)
 	return !why;
 }
 
+static bool
+check_target(struct driver *d, const char *what)
+{
+	if (!d->opts.at[OPT_TARGET].given) {
+		diag_error(&d->ctx.diags, nowhere, "%s needs --target, such as "
+			   "h100x8", what);
+		return false;
+	}
+	return true;
+}
+
 /* Whether `what` can be added to the output; with `table`, to --emit=plans
  * too. */
 static bool
 check_with(struct driver *d, const char *what, bool searches, bool table)
 {
-	if (!d->opts.at[OPT_TARGET].given) {
-		diag_error(&d->ctx.diags, nowhere, "%s needs --target, such as "
-			   "h100x8", what);
+	if (!check_target(d, what)) {
 		return false;
 	}
 	if (!(d->opts.at[OPT_EMIT].given || d->opts.at[OPT_PASSES].given) ||
@@ -278,6 +287,9 @@ drv_check_wants(struct driver *d, struct ir_module *m)
 	}
 	if ((emits(d, "plans") && !check_with(d, "--emit=plans", true, true)) ||
 	    (at[OPT_TOP].given && !check_with(d, "--top", true, true)) ||
+	    (at[OPT_SEARCH_SECONDS].given &&
+	     !(check_target(d, "--search-seconds") &&
+	       check_search(d, "--search-seconds"))) ||
 	    (drv_explains(d, "search") &&
 	     !check_with(d, "--explain=search", true, false)) ||
 	    (at[OPT_EXPLAIN].given &&

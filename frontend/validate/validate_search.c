@@ -52,7 +52,8 @@ as_it_was(struct val *v, struct ir_ctx *c, const struct val_run *run,
 	struct price p;
 
 	if (!m || !plan_pin(m, run->pins) ||
-	    pass_apply_for(m, "split", &t, price_ours(traits), NULL, false) != PASS_OK) {
+	    pass_apply_for(m, "split", &t, price_ours(traits), NULL,
+			   false) != PASS_OK) {
 		return val_first_error(v, c);
 	}
 	s = ranks_schedule(m, NULL, &c->perm);

@@ -16,11 +16,12 @@
 #include "passes/search/search.h"
 
 /*
- * Of plan.json.  Version 1 had plan.places, search.placements and
- * search.placements_ruled_out for what version 2 calls plan.device_groups,
- * search.shardings and search.shardings_ruled_out.
+ * Of plan.json.  Version 2 had search.shardings_ruled_out, of shardings that a
+ * rule left out, where version 3 has search.plans_left_open.  Version 1 called
+ * it search.placements_ruled_out, and plan.places and search.placements what is
+ * now plan.device_groups and search.shardings.
  */
-#define ANSWER_VERSION 2
+#define ANSWER_VERSION 3
 #define ANSWER_LABEL 27	/* columns of the longest row of a time */
 /*
  * Written to storage by each node: 2 TB/s held by 2,000 nodes (The Llama 3

@@ -234,7 +234,7 @@ add_search(struct json_writer *j, const struct search_report *r)
 	add_int(j, "degrees_cut", (int64_t)r->groups_cut);
 	add_int(j, "degrees_too_large", (int64_t)r->groups_full);
 	add_int(j, "shardings", (int64_t)r->placements);
-	add_int(j, "shardings_ruled_out", (int64_t)r->unplaced);
+	add_int(j, "plans_left_open", (int64_t)r->open);
 	add_int(j, "priced", (int64_t)r->priced);
 	add_int(j, "cut", (int64_t)r->cut);
 	add_int(j, "too_large", (int64_t)r->full);

@@ -13,8 +13,11 @@
  * which only cuts the program.
  */
 #include "passes/place/place.h"
+#include "passes/place/place_bound.h"
 
 #include <string.h>
+
+#define WEIGHTLESS 1e300	/* ranks over which what counts not is split */
 
 /* ---- the mesh ---- */
 
@@ -242,6 +245,91 @@ place(struct place *p)
 	}
 	sort_all(p, &x);
 	return place_write(p);
+}
+
+/* ---- a lower bound ---- */
+
+/*
+ * Prices what has a batch for one sequence.  Weights, whose bytes no microbatch
+ * makes more, count for nothing.
+ */
+static void
+spread_batch(struct place *p)
+{
+	dim_id batch = p->facts->batch;
+	uint32_t i;
+
+	for (i = 1; i < p->nvalues; i++) {
+		p->spread[i] = batch && ir_type_has(ir_type(p->m, i), batch)
+			? (double)ir_dim_size(p->m, batch) : WEIGHTLESS;
+	}
+	for (i = 1; batch && i < p->nnodes; i++) {
+		p->shared[i] = (double)ir_dim_size(p->m, batch);
+	}
+}
+
+static double
+least_along(struct place *p, axis_id a, enum place_kind kind, bool second)
+{
+	if (!a) {
+		return 0;
+	}
+	place_choose_axis(p, a, kind, second);
+	return place_least_us(p);
+}
+
+/*
+ * The two tensor axes split the same values: each is a bound of its own for
+ * what the other one leaves.
+ */
+static double
+least_us(struct place *p, const struct plan *alone)
+{
+	const struct plan *all = p->plan;
+	struct axes x;
+	double outer, inner, us;
+
+	place_find_program(p);
+	p->plan = alone;
+	make_mesh(p, &x);
+	p->plan = all;		/* it says how far apart ranks are */
+	place_set_steps(p);
+	choice_room(p);
+	spread_batch(p);
+	outer = x.of[PLAN_TP]
+		? (double)p->m->axes.at[x.of[PLAN_TP]].size : 1;
+	inner = x.second ? (double)p->m->axes.at[x.second].size : 1;
+	us = least_along(p, x.of[PLAN_EP], PLACE_EXPERT, false);
+	us += least_along(p, x.of[PLAN_CP], PLACE_CONTEXT, false);
+	us += least_along(p, x.of[PLAN_TP], PLACE_TENSOR, false) / inner;
+	return us + least_along(p, x.second, PLACE_TENSOR, true) / outer;
+}
+
+double
+place_bound(struct pass_ctx *ctx, const struct ir_module *m,
+	    const struct plan *plan, enum plan_axis axis, const bool *counted,
+	    double shown)
+{
+	struct plan alone = *plan;
+	struct place p = { .p = ctx, .plan = plan, .model = ir_model(m),
+			   .nnodes = m->nodes.n, .nvalues = m->values.n,
+			   .counted = counted, .shown = shown };
+	struct ir_ctx c;
+	double us;
+
+	ir_ctx_child(&c, m->ctx);
+	p.m = ir_copy(m, &c);
+	arena_init(&p.arena, &c.mem);
+	arena_init(&p.scratch, &c.mem);
+	place_price_init(&p);
+	alone.tp = axis == PLAN_TP ? plan->tp : 1;
+	alone.cp = axis == PLAN_CP ? plan->cp : 1;
+	alone.ep = axis == PLAN_EP ? plan->ep : 1;
+	us = least_us(&p, &alone);
+	arena_release(&p.scratch);
+	arena_release(&p.arena);
+	ir_ctx_release(&c);
+	return us;
 }
 
 bool

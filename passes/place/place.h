@@ -12,14 +12,13 @@
 #include "passes/price/cost.h"
 
 /*
- * Rates of the target along the axis at hand, in microseconds.  Each price is
- * a constant plus a rate times a size, so that the price of a placement is an
- * affine function of the microbatch.
+ * Rates of the target along the axis at hand, in microseconds: a price is a
+ * constant plus a rate times a size.
  */
 struct place_rates {
 	/* of a collective: of the first byte, and of each */
 	double start_us[COST_NOPS], byte_us[COST_NOPS];
-	double flop_us[TARGET_NRATES];	/* by type of a contraction's operands */
+	double flop_us[TARGET_NRATES];	/* by type of operands */
 	double memory_us;	/* of a byte that is read or written */
 	double held_us;		/* of a byte from forward to backward */
 };
@@ -179,7 +178,12 @@ struct place {
 	const struct plan *plan;
 	struct place_price price;
 	double steps;		/* microbatches for which it is priced */
-	bool bound;		/* priced for a lower bound: place_bound.c */
+	/*
+	 * NULL: all that is placed is priced.  Else, for a lower bound, only
+	 * regions that are set, and of communication the part `shown`.
+	 */
+	const bool *counted;
+	double shown;
 	struct arena arena;	/* lives as long as the pass */
 	struct arena scratch;	/* for one axis */
 	func_id model;
@@ -305,6 +309,8 @@ double place_held(const struct place *p, value_id v, struct ir_along s);
 
 /* Chooses along the axis at hand; writes types, wants and yields. */
 bool place_solve(struct place *p);
+/* The least price along the axis at hand; 0: not known. */
+double place_least_us(struct place *p);
 
 /* ---- place_take.c ------------------------------------------------------ */
 

@@ -66,6 +66,7 @@ struct due {
 	bool update;		/* in a function run once a step */
 	uint32_t table, n;	/* in the solver; its size */
 	uint32_t of;		/* the value; for DUE_RUNS the node */
+	region_id region;	/* where it is used */
 	double iters;		/* iterations per microbatch, or step */
 	union {
 		const uint8_t *code;		/* DUE_STEPS: by entry */
@@ -116,7 +117,8 @@ struct choice {
 	struct cell **carried;	/* by body of a repeat, and its result */
 	struct cell *handed;	/* by result of the model */
 	bool update;		/* in a function run once a step */
-	double iters;		/* iterations of the region at hand */
+	region_id region;	/* at hand */
+	double iters;		/* its iterations */
 	VEC(node_id) owner;	/* by variable, for error messages */
 };
 

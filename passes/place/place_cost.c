@@ -332,6 +332,23 @@ place_held(const struct place *p, value_id v, struct ir_along s)
 	return p->price.held(&p->price, bytes_of(p, v) * part);
 }
 
+/*
+ * The part of a node's operations that its price counts.  For a lower bound it
+ * is what the node does more than if it were split along the axis, and no more
+ * than half of attention, since a mask may leave out the rest.
+ */
+static double
+counted_part(const struct place *p, const struct ir_node *n, double share)
+{
+	if (!p->counted) {
+		return share;
+	}
+	if (!ir_is(n->op, IRF_CONTRACTS)) {
+		return 0;
+	}
+	return (share - 1 / p->length) * (ir_is(n->op, IRF_PAIRS) ? 0.5 : 1);
+}
+
 /* Operations of the undivided node, which no axis changes. */
 static double
 whole_flops(const struct place *p, node_id id)
@@ -365,6 +382,7 @@ place_runs(const struct place *p, node_id id, const struct place_way *w,
 			share = part[w[i].in[k]] < share ? part[w[i].in[k]]
 							 : share;
 		}
+		share = counted_part(p, node, share);
 		price[i] = p->price.run(&p->price, rate, flops * share /
 					p->shared[id], bytes);
 		price[i] += w[i].colls

@@ -25,6 +25,7 @@ void
 place_add_due(struct choice *c, struct due d)
 {
 	d.update = c->update;
+	d.region = c->region;
 	d.iters = c->iters;
 	d.n = (uint32_t)c->s->tables.at[d.table].n;
 	c->nentries += d.n;
@@ -101,6 +102,16 @@ price_held(const struct choice *c, const struct due *d, double times,
 	}
 }
 
+/* How often it happens in a step; for a bound, only in regions that count. */
+static double
+times_of(const struct place *p, const struct due *d)
+{
+	if (p->counted) {
+		return !d->update && p->counted[d->region] ? d->iters : 0;
+	}
+	return d->update ? d->iters : d->iters * p->steps;
+}
+
 void
 place_fill(struct choice *c)
 {
@@ -111,8 +122,7 @@ place_fill(struct choice *c)
 
 	x.of = arena_alloc(&p->scratch, p->nvalues * sizeof *x.of);
 	for (; d < end; at += d++->n) {
-		double times = d->update ? d->iters
-			: d->iters * p->steps;
+		double times = times_of(p, d);
 
 		solve_set_costs(c->s, d->table, at);
 		if (d->kind == DUE_STEPS) {

@@ -2,18 +2,20 @@
  * The rates by which placements are priced: those of the target, along the axis
  * at hand.
  *
- * A placement must not depend on how many data ranks there are, so that the
- * search can price it for all of them.  So the data axis is priced for the most
- * ranks that the target has beside the other axes, and a step for as many
- * microbatches as one data rank would run: what is exchanged once a step is
- * then never moved into its microbatches.  Each price is a constant and a rate
- * times a size, so the price of a placement is an affine function of the
- * microbatch.
+ * A placement depends neither on how many data ranks and microbatches a plan
+ * has, nor on how many sequences are in a microbatch: so the search places
+ * once what it prices for all of these.  The data axis is priced for the most
+ * ranks that the target has beside the other axes, and a step for microbatches
+ * of one sequence, as many as one data rank would run: what is exchanged once
+ * a step is then never moved into its microbatches.
  */
 #include "passes/place/place.h"
 
+#include <math.h>
+
 /*
- * Without a target, the rates are those of an H100: operations and bytes of
+ * Without a target, and along time, where a step of one data rank may be a
+ * single microbatch, the rates are those of an H100: operations and bytes of
  * memory and of the link, per microsecond.
  */
 #define FLOPS_US 989e6
@@ -25,6 +27,11 @@
  * 4.2.2), and of two placements at one price the smaller wins.
  */
 #define GATHERS_PER_HELD 1.01
+/*
+ * Of a bound, traffic costs this part: too little to matter, but with costs of
+ * 0 everywhere the solver would keep many placements that are alike.
+ */
+#define TIE 1e-9
 #define LARGE 1e12		/* bytes of a message that shows the rate */
 
 static const struct target_group *
@@ -55,10 +62,10 @@ place_set_steps(struct place *p)
 	const struct plan *x = p->plan;
 
 	p->steps = (double)x->nmicrobatches;
-	p->steps *= p->p->cluster ? (double)x->dp : 1;
+	p->steps *= p->p->cluster ? (double)(x->dp * x->microbatch) : 1;
 }
 
-/* Ranks of a group along the axis: in a node, and nodes. */
+/* The ranks of a group along the axis, as they lie in nodes. */
 static struct cost_group
 group_along(const struct place *p, const struct target_group *t)
 {
@@ -66,22 +73,14 @@ group_along(const struct place *p, const struct target_group *t)
 		[PLACE_CONTEXT] = PLAN_CP, [PLACE_TENSOR] = PLAN_TP,
 		[PLACE_DATA] = PLAN_DP, [PLACE_EXPERT] = PLAN_EP
 	};
-	int64_t n = (int64_t)p->length, apart = 1, each;
-	struct cost_group g = { .sharing = 1 };
+	int64_t apart = 1;
 	int i = PLAN_NAXES;
 
 	while (i-- > 0 && p->plan->mesh[i] != of[p->kind]) {
 		apart *= p->plan->mesh[i] == PLAN_PP ? 1
 			: plan_degree(p->plan, p->plan->mesh[i]);
 	}
-	each = apart < t->devices ? t->devices / apart : 1;
-	g.per_node = n < each ? n : each;
-	g.nodes = num_ceil_div(n, g.per_node);
-	if (g.nodes > 1) {
-		g.sharing = t->devices / g.per_node;
-		g.sharing = g.sharing > 1 ? g.sharing : 1;
-	}
-	return g;
+	return cost_group_apart(t, (int64_t)p->length, apart);
 }
 
 /*
@@ -114,7 +113,7 @@ set_links(struct place *p, const struct target_group *t)
 		r->start_us[i] = starts_alone(p->kind)
 			? cost_collective(t, op, &g, 1, NULL).us : 0;
 	}
-	if (p->kind == PLACE_TENSOR && p->plan->sequence && !p->bound) {
+	if (p->kind == PLACE_TENSOR && p->plan->sequence && !p->counted) {
 		r->byte_us[COST_ALL_REDUCE] = r->byte_us[COST_REDUCE_SCATTER] +
 					      r->byte_us[COST_ALL_GATHER];
 		r->start_us[COST_ALL_REDUCE] = 2 * r->start_us[COST_ALL_GATHER];
@@ -124,7 +123,7 @@ set_links(struct place *p, const struct target_group *t)
 static void
 set_default(struct place *p)
 {
-	double part = (p->length - 1) / p->length / LINK_US;
+	double part = fmax(0, (p->length - 1) / p->length) / LINK_US;
 	struct place_rates *r = &p->price.rates;
 	int i;
 
@@ -151,17 +150,35 @@ set_device(struct place *p, const struct target_device *d)
 	r->memory_us = 1 / (d->memory_bytes_us * d->memory_eff);
 }
 
+/*
+ * For a lower bound nothing but bytes on links counts, and of these the part
+ * that kernels cannot hide.
+ */
+static void
+show_least(struct place *p)
+{
+	struct place_rates *r = &p->price.rates;
+	int i;
+
+	for (i = 0; i < COST_NOPS; i++) {
+		r->byte_us[i] *= p->shown;
+		r->start_us[i] = 0;
+	}
+	r->held_us = 0;
+	r->memory_us *= TIE;
+}
+
 void
 place_set_rates(struct place *p)
 {
 	const struct target_group *t = group_of(p);
 	struct place_rates *r = &p->price.rates;
 
-	p->length = (double)p->ranks;
+	p->length = p->kind == PLACE_TIME ? p->steps : (double)p->ranks;
 	if (p->kind == PLACE_DATA) {
 		p->length = data_ranks(p);
-	} else if (p->kind == PLACE_TIME && p->plan->dp > 1) {
-		p->length *= (double)p->plan->dp / data_ranks(p);
+	} else if (p->kind == PLACE_TIME && p->p->cluster && p->plan->dp > 1) {
+		p->length /= data_ranks(p);
 	}
 	if (p->kind == PLACE_TIME || !t) {
 		set_default(p);
@@ -169,6 +186,10 @@ place_set_rates(struct place *p)
 		set_links(p, t);
 		set_device(p, &t->device);
 	}
-	r->held_us = GATHERS_PER_HELD * r->byte_us[COST_ALL_GATHER] *
-		     p->length / (p->length - 1);
+	if (p->counted) {
+		show_least(p);
+		return;
+	}
+	r->held_us = GATHERS_PER_HELD * (p->kind == PLACE_TIME ? 1 / LINK_US
+		: r->byte_us[COST_ALL_GATHER] * p->length / (p->length - 1));
 }

@@ -203,6 +203,7 @@ repeat_node(struct choice *c, node_id id)
 	double outer = c->iters, inner = outer * (double)
 		ir_attr_int(p->m, n, IR_ATTR_COUNT, 1);
 	struct cell *x = arena_alloc(c->arena, n->nresults * sizeof *x);
+	region_id here = c->region;
 	uint32_t i;
 
 	c->carried[n->region] = x;
@@ -214,7 +215,9 @@ repeat_node(struct choice *c, node_id id)
 		place_new_cell(c, &x[i], id);
 		place_link_into(c, &x[i], ir_args(p->m, n)[i], false);
 		c->iters = inner;	/* conversions run in each iteration */
+		c->region = n->region;
 		value_of_all(c, param, id);
+		c->region = here;
 		c->iters = outer;
 		place_link_same(c, &x[i], param);
 		value_of_all(c, n->result + i, id);
@@ -222,17 +225,21 @@ repeat_node(struct choice *c, node_id id)
 	}
 	c->iters = inner;
 	scan_region(c, n->region);
+	c->region = n->region;
 	for (i = 0; i < n->nresults; i++) {
 		place_link_into(c, &x[i], body->results.at[i], false);
 	}
+	c->region = here;
 	c->iters = outer;
 }
 
 static void
 scan_region(struct choice *c, region_id r)
 {
+	region_id outer = c->region;
 	uint32_t i;
 
+	c->region = r;
 	for (i = 0; i < c->p->m->regions.at[r].nodes.n; i++) {
 		node_id id = c->p->m->regions.at[r].nodes.at[i];
 		const struct ir_node *n = ir_node(c->p->m, id);
@@ -248,6 +255,7 @@ scan_region(struct choice *c, region_id r)
 			plain_node(c, id);
 		}
 	}
+	c->region = outer;
 }
 
 /* Results of the model are whole along each axis but time. */
@@ -383,6 +391,21 @@ complain(const struct choice *c, uint32_t var)
 		   ir_axis_name(m, p->axis), (long long)p->ranks,
 		   id ? ir_ops[n->op].name : "the model");
 	return false;
+}
+
+double
+place_least_us(struct place *p)
+{
+	struct choice *c = shape(p);
+	struct solve_result r;
+	struct arena tmp;
+
+	find_asked(p);
+	place_fill(c);
+	arena_init(&tmp, &p->m->ctx->mem);
+	r = solve_run(c->s, &tmp);
+	arena_release(&tmp);
+	return r.feasible && r.exact ? r.cost : 0;
 }
 
 bool

@@ -10,7 +10,9 @@
 #include "passes/search/search_parts.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 /*
  * Sets keys that are not pinned to their widest: with `sequence`, `place` may
@@ -33,16 +35,19 @@ set_base(struct search *s)
 #define KEPT 3
 #define SLACK 1.01	/* factor by which a guess may be too low */
 #define MORE 1.25	/* the same for guesses with recomputing */
+/* Plans whose bound is up to this factor of the best are tried. */
+#define BEYOND (1 + SEARCH_NEAR)
 /*
- * Plans whose bound is up to this factor of the best are tried: recomputing may
- * save a kernel from writing a value, which bounds do not count.
+ * Nodes of all programs that are placed, where seconds do not limit them: about
+ * three seconds' worth.
  */
-#define BEYOND 1.005
+#define MOST_PLACED 500000
 /*
  * Most nodes of a program, where effort is limited: a memory plan takes 800
  * bytes for each.
  */
 #define MOST_NODES 300000
+#define FIRST 40		/* degrees that the first walk looks at */
 /* most walks after programs turned out larger than composed */
 #define ROUNDS 64
 
@@ -76,7 +81,8 @@ search_set_worst(struct search *s)
 static uint64_t
 effort(const struct search_report *r, uint64_t nodes)
 {
-	return 100 * r->placements + r->priced + nodes / 96;
+	return r->placed_nodes / 8 + r->staged_nodes / 32 + r->priced / 16 +
+	       nodes / 96;
 }
 
 uint64_t
@@ -97,6 +103,29 @@ search_is_stopped(struct search *s, uint64_t nodes)
 	return s->out->stopped;
 }
 
+static double
+now_s(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+bool
+search_is_interrupted(const struct search *s)
+{
+	return s->o->interrupted && *s->o->interrupted;
+}
+
+bool
+search_is_over(const struct search *s)
+{
+	return search_is_interrupted(s) ||
+	       (s->o->seconds > 0 ? now_s() - s->begin_s > s->o->seconds
+				  : s->out->placed_nodes > MOST_PLACED);
+}
+
 static struct search_seen *
 seen(struct search *s, const struct search_try *t)
 {
@@ -108,28 +137,41 @@ seen(struct search *s, const struct search_try *t)
 	return &s->seen[g].at[t->nth];
 }
 
+/* Prints progress to a terminal, from the first second on. */
+static void
+show(struct search *s)
+{
+	double since = now_s() - s->begin_s;
+
+	if (!s->o->shows || since < s->shown_s + 1) {
+		return;
+	}
+	s->shown_s = since;
+	fprintf(stderr, "\rsearch: %.0f s, %llu placements, best %.3f ms ",
+		since, (unsigned long long)s->out->placements,
+		isfinite(s->worst_us) ? s->worst_us / 1e3 : 0);
+}
+
 /*
  * Tries a plan, unless an earlier walk excludes it.  This holds for all later
  * walks: prices do not change, and capacities do not grow.
  */
-static bool
+static void
 look_at(struct search *s, struct search_try *t)
 {
 	struct search_seen *x = seen(s, t);
 
 	if (search_is_stopped(s, 0)) {
-		return false;
+		return;
 	}
 	if (x->us < s->worst_us || !isfinite(s->worst_us)) {
-		x->full |= (uint16_t)t->full;
+		show(s);
 		search_try_plan(s, t, x);
 	} else if (x->none) {
 		s->out->full++;
 	} else {
 		s->out->cut++;
 	}
-	t->full = x->full;
-	return !x->none;
 }
 
 static void
@@ -142,11 +184,14 @@ walk(struct search *s, double worst_us, uint32_t enough)
 	s->enough = enough;
 	s->out->found.n = 0;
 	s->out->space = 0;
-	s->out->full = s->out->cut = 0;
+	s->out->full = s->out->cut = s->out->above = 0;
 	s->out->groups_full = s->out->groups_cut = 0;
-	for (i = 0; i < s->groups.n; i++) {
-		const struct search_group *g = &s->groups.at[i];
+	for (i = 0; i < s->groups.n && (!guessing || i < FIRST); i++) {
+		const struct search_group *g = &s->groups.at[s->order[i]];
 
+		if (guessing && s->out->found.n && search_is_over(s)) {
+			break;
+		}
 		if (g->bound_us < s->worst_us) {
 			search_each_plan(s, g, look_at);
 			continue;
@@ -173,94 +218,133 @@ aim(struct search *s, double guess_us)
 	s->out->found.n = 0;
 	s->worst_us = guess_us * MORE;
 	s->enough = want;
+	s->aiming = true;
 	for (i = 0; i < n; i++) {
 		search_retry_plan(s, &at[i].plan);
 	}
+	s->aiming = false;
 	return s->out->found.n < want ? guess_us * SLACK : s->worst_us;
 }
 
-/*
- * Walks with the guess as an upper bound.  If that finds too few plans, walks
- * again without one.
- */
-static void
-look(struct search *s, double guess_us)
-{
-	uint32_t want = search_nwanted(s);
-
-	if (isfinite(guess_us)) {
-		walk(s, aim(s, guess_us), want);
-	}
-	if (s->out->found.n < want) {
-		walk(s, INFINITY, want);
-	}
-}
-
-/* Walks again after some plans turned out not to fit. */
-static void
-look_again(struct search *s, double guess_us)
-{
-	uint32_t want = search_nwanted(s), top = search_nkept(s);
-	double most = s->settled.n < want
-		? INFINITY : s->settled.at[want - 1].step_us;
-
-	if (guess_us * SLACK < most) {
-		walk(s, guess_us * SLACK, top);
-	}
-	if (guess_us * SLACK >= most || s->out->found.n < top) {
-		walk(s, most, top);
-	}
-}
-
-/*
- * Makes the programs of the best plans.  A composed price is that of the
- * program only if `place` decides the same for it, and for another dp or pp it
- * may not.  If the best plan turns out slower than composed, all plans that
- * seem faster are tried.  Programs of shardings are freed first, since they are
- * most of the search's memory.
- */
 static bool
-settle(struct search *s)
+same_placements(const struct search_group *a, const struct search_group *b)
 {
-	const struct search_report *out = s->out;
-	uint32_t want = search_nwanted(s);
-	double us;
+	return a->tp == b->tp && a->cp == b->cp && a->ep == b->ep;
+}
 
-	memo_drop(s->memo, MEMO_BRIEFS);
-	search_drop_programs(s);
-	if (!search_settle(s)) {
-		return false;
+/*
+ * Puts degrees that share placements side by side, so that few programs are
+ * kept at a time; the first of them stay where they are.
+ */
+static void
+cluster(struct search *s)
+{
+	bool *done = arena_alloc(&s->tmp, s->groups.n * sizeof *done);
+	uint32_t i, k, n = 0;
+
+	for (i = 0; i < s->groups.n; i++) {
+		for (k = i; k < s->groups.n && !done[i]; k++) {
+			if (!done[k] && k != i &&
+			    same_placements(&s->groups.at[i],
+					    &s->groups.at[k])) {
+				s->order[n++] = k;
+				done[k] = true;
+			} else if (k == i) {
+				s->order[n++] = i;
+			}
+		}
 	}
-	us = out->found.n < want ? 0 : out->found.at[want - 1].step_us;
-	if (us <= s->worst_us) {
-		return true;
+	arena_release(&s->tmp);
+}
+
+/* Prepares the order in which degrees are looked at, and bounds. */
+static void
+prepare(struct search *s)
+{
+	uint32_t i;
+
+	search_groups(s);
+	s->order = arena_alloc(&s->keep, s->groups.n * sizeof *s->order);
+	for (i = 0; i < s->groups.n; i++) {
+		s->order[i] = i;
 	}
-	walk(s, us, search_nkept(s));
-	return search_settle(s);
+	search_find_work(s);
+	search_sort_groups(s);
+	s->out->groups = s->groups.n;
+	s->seen = arena_alloc(&s->keep, s->groups.n * sizeof *s->seen);
+}
+
+/*
+ * Walks, and keeps what was found before if the walk finds nothing since the
+ * search is over its limits.
+ */
+static void
+walk_or_keep(struct search *s, double worst_us, uint32_t keep)
+{
+	uint32_t n = s->out->found.n, i;
+	struct search_found *was = arena_dup(&s->keep, s->out->found.at,
+					     n * sizeof *was);
+
+	walk(s, worst_us, keep);
+	for (i = 0; s->out->open && !s->out->found.n && i < n; i++) {
+		s->out->found.at[i] = was[i];
+	}
+	s->out->found.n = i ? n : s->out->found.n;
+}
+
+/*
+ * Walks over the space and makes the programs of the best plans found, until a
+ * walk finds no plan that could be better than those whose programs fit.  A
+ * plan whose program is larger than its pieces is remembered as such, and the
+ * next walk may find it to fit with another `recompute`.  Programs of
+ * shardings are freed before, since they are most of the search's memory.
+ */
+static void
+settle_all(struct search *s, double aim_us)
+{
+	uint32_t want = search_nwanted(s), keep = search_nkept(s);
+	int round;
+
+	for (round = 0; round < ROUNDS && !s->out->stopped; round++) {
+		double most = s->settled.n < want ? INFINITY
+			: s->settled.at[want - 1].step_us;
+
+		walk_or_keep(s, fmin(most, round ? INFINITY : aim_us), keep);
+		if (!s->out->found.n && !round) {
+			walk(s, most, keep);
+		}
+		memo_drop(s->memo, MEMO_BRIEFS);
+		search_drop_programs(s);
+		if (!search_settle(s)) {
+			break;
+		}
+	}
 }
 
 static void
 look_and_settle(struct search *s)
 {
+	uint32_t want = search_nwanted(s), i;
 	double guess_us;
-	int round;
 
-	search_groups(s);
-	search_sort_groups(s);
-	s->out->groups = s->groups.n;
-	s->seen = arena_alloc(&s->keep, s->groups.n * sizeof *s->seen);
+	prepare(s);
+	s->open_us = INFINITY;
 	s->guessing = true;
-	walk(s, INFINITY, search_nwanted(s));
+	walk(s, INFINITY, want);
 	s->guessing = false;
 	guess_us = s->worst_us;
-	s->near_us = guess_us;
-	look(s, guess_us);
-	for (round = 1; !settle(s) && !s->out->stopped && round < ROUNDS;
-	     round++) {
-		look_again(s, guess_us);
+	memset(s->seen, 0, s->groups.n * sizeof *s->seen);
+	cluster(s);
+	settle_all(s, isfinite(guess_us) ? aim(s, guess_us) : INFINITY);
+	if (s->shown_s > 0) {
+		fprintf(stderr, "\r%60s\r", "");
 	}
-	s->out->unplaced = search_unplaced(s);
-	s->out->bound_us = s->out->found.n ? s->out->found.at[0].step_us : 0;
+	s->out->found.n = 0;
+	for (i = 0; i < s->settled.n && i < want; i++) {
+		VEC_PUSH(s->a, &s->out->found, s->settled.at[i]);
+	}
+	s->out->bound_us = s->out->found.n
+		? fmin(s->out->found.at[0].step_us, s->open_us) : 0;
 }
 
 /* ---- the report ---- */
@@ -359,7 +443,7 @@ search(struct ir_module *m, const struct search_options *o,
 	struct search s = {
 		.m = m, .o = o, .a = a, .out = out, .behind = made,
 		.memo = memo, .briefs.memo = memo,
-		.t = target_span(t, 0, t->groups.n - 1)
+		.t = target_span(t, 0, t->groups.n - 1), .begin_s = now_s()
 	};
 	bool ok;
 
@@ -425,6 +509,12 @@ pass_search(struct pass_ctx *p, struct ir_module *m)
 	}
 	r = p->search->report ? p->search->report : r;
 	if (!search(m, p->search, p->memo, p->ahead, &m->ctx->perm, r)) {
+		return false;
+	}
+	if (!r->found.n && r->open) {
+		diag_error(&m->ctx->diags, (struct span){ 0, 0 }, "the search "
+			   "ended before it found a plan that fits: more "
+			   "seconds, or a pin such as tp=8, may help");
 		return false;
 	}
 	/* errors on copies are not reported: run the pass on m */

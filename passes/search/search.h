@@ -3,15 +3,16 @@
  * with the shortest step.  docs/search.md describes it.
  *
  * search_space.c and search_each.c define the space, which the user's pins make
- * smaller.  Plans are tried in the order of a guess, and left out if a lower
- * bound is above the best found.  Some bounds are proven.  Others are rules of
- * docs/search.md, which are measured and may leave out a better plan: the
- * report counts what only rules have left out.
+ * smaller.  Plans are left out only if a lower bound, whose proof stands at its
+ * function, is above the best found, or if they do not fit.  Where the search
+ * ends early, the report has the least bound of what it did not look at.
  *
  * Each section is named after the .c file that defines it.
  */
 #ifndef PASSES_SEARCH_H
 #define PASSES_SEARCH_H
+
+#include <signal.h>
 
 #include "passes/memory/memory.h"
 #include "passes/plan/plan.h"
@@ -28,6 +29,15 @@ struct search_options {
 	struct price_traits traits;
 	uint32_t top;		/* plans to report, the best first; 0 is 1 */
 	uint64_t effort;	/* stop at this search_effort; 0: no limit */
+	/*
+	 * Seconds of wall time after which nothing is placed any longer; 0: a
+	 * number of nodes limits that instead, which gives the same answer on
+	 * any machine.
+	 */
+	double seconds;
+	/* set by a signal: end with the best so far; or NULL */
+	const volatile sig_atomic_t *interrupted;
+	bool shows;		/* prints progress to a terminal */
 	struct search_report *report;	/* filled in by the pass, or NULL */
 	/* scratch that code needs on a rank beside its arena, or NULL */
 	const struct memory_scratch *scratch;
@@ -74,8 +84,7 @@ struct search_report {
 	/* a pass that runs later refuses the model with any plan */
 	bool refused;
 	const char *pins;	/* "tp, zero", or "" */
-	/* if the rules hold, no plan of the space takes less */
-	double bound_us;
+	double bound_us;	/* no plan of the space takes less */
 	/* size of the space, and what became of it */
 	double space;		/* plans in it */
 	uint64_t groups;	/* sets of degrees */
@@ -83,10 +92,13 @@ struct search_report {
 	uint64_t groups_cut;
 	/* whose weights, gradients and optimizer state alone do not fit */
 	uint64_t groups_full;
-	uint64_t cut;		/* plans whose bound was above those found */
+	/* plans above those found: by a bound before they were placed, or by
+	 * their pieces */
+	uint64_t above, cut;
 	uint64_t placements;	/* placements that were made */
-	/* shardings that rules left out (docs/search.md) */
-	uint64_t unplaced;
+	uint64_t placed_nodes;	/* of all programs that were placed */
+	uint64_t staged_nodes;	/* of those that were staged as pieces */
+	uint64_t open;		/* plans that were not looked at any longer */
 	uint64_t priced;	/* plans composed of prices */
 	uint64_t full;		/* plans that did not fit */
 	uint64_t run;		/* schedules that were run */
@@ -106,9 +118,10 @@ bool search_run(struct ir_module *m, const struct search_options *o,
 		struct memo *memo, struct arena *a,
 		struct search_report *out);
 /*
- * The work that a search has done, in plans priced: a placement counts as a
- * hundred of them, and 96 nodes of rank programs, which are made and priced
- * for the best plans, as one.  10,000 take 0.3 to 1.3 s.
+ * The work that a search has done: 8 nodes of programs that were placed count
+ * as one, as do 32 that were staged, 16 plans priced, and 96 nodes of rank
+ * programs, which are made and priced for the best plans.  10,000 take 0.3 to
+ * 1.3 s.
  */
 uint64_t search_effort(const struct search_report *r);
 /* The degrees above 1 as text, like "pp=4 dp=2 tp=8"; in the arena. */

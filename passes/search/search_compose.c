@@ -7,9 +7,6 @@
 #include <math.h>
 #include <string.h>
 
-/* Factor that makes the guessed time to recompute a lower bound. */
-#define GUESS 0.9
-
 struct search_cost *
 trial_cost(struct trial *x, uint32_t choice)
 {
@@ -23,8 +20,11 @@ trial_cost(struct trial *x, uint32_t choice)
 				      sizeof *x->made);
 	}
 	if (!x->made[choice]) {
-		key.choice = choice;
+		key.choice = x->cost->choices.at[choice].nth;
 		x->made[choice] = search_cost_of(x->s, &key, x->t);
+		if (x->made[choice]) {
+			search_measure(x->s, &key, x->t, x->made[choice]);
+		}
 	}
 	return x->made[choice];
 }
@@ -36,7 +36,7 @@ add_guess(struct trial *x, uint32_t stage, int64_t lo, int64_t hi)
 	enum sched_kind back = x->t->sched->split ? SCHED_I : SCHED_B;
 	struct price_func extra = { 0 };
 
-	extra.total_us = GUESS * search_extra_us(x->s,
+	extra.total_us = search_extra_us(x->s,
 		&x->cost->choices.at[x->choice[stage]], lo, hi);
 	price_add(&x->p.stage[stage][back], &extra, 1);
 }
@@ -47,13 +47,14 @@ compose_stage(struct trial *x, uint32_t stage, int64_t lo, int64_t hi)
 {
 	uint32_t dev = x->dev_of[stage];
 	struct search_key key = x->key;
+	uint32_t choice = x->state == TRIAL_MADE ? x->choice[stage] : 0;
 	struct search_cost *c;
 
-	key.choice = x->state == TRIAL_MADE ? x->choice[stage] : 0;
-	c = trial_cost(x, key.choice);
+	c = trial_cost(x, choice);
 	if (!c) {
 		return false;
 	}
+	key.choice = choice ? x->cost->choices.at[choice].nth : 0;
 	search_price(x->s, &key, x->t, c, dev);
 	search_stage_price(x->s, c, dev, lo, hi, x->p.stage[stage]);
 	if (x->state != TRIAL_MADE && x->choice[stage]) {
@@ -197,27 +198,6 @@ trial_bound_us(struct trial *x)
 	return most;
 }
 
-/*
- * With overlap, recomputing may run beside exchange among data ranks; then it
- * adds only the part by which exchange slows kernels.
- */
-double
-trial_rebuild_us(const struct trial *x, uint32_t rank)
-{
-	double part = x->s->o->traits.overlap_data ? PRICE_SLOWED : 1, us = 0;
-	int64_t i;
-
-	for (i = 0; i < x->t->chunks; i++) {
-		uint32_t stage = x->stages[rank * x->t->chunks + i];
-		int64_t lo = x->first[stage];
-
-		us += search_extra_us(x->s,
-			&x->cost->choices.at[x->choice[stage]], lo,
-			lo + x->layers[stage]);
-	}
-	return GUESS * part * us * (double)x->t->nmicrobatches;
-}
-
 double
 trial_update_us(const struct trial *x)
 {
@@ -230,20 +210,4 @@ trial_update_us(const struct trial *x)
 			      hides * x->p.update[i].data_us);
 	}
 	return us;
-}
-
-double
-trial_data_us(struct trial *x)
-{
-	double us = 0;
-	uint32_t i;
-	int k;
-
-	compose_again(x);
-	for (i = 0; i < x->nstages; i++) {
-		for (k = 0; k < SCHED_NKINDS; k++) {
-			us += x->p.stage[i][k].data_us;
-		}
-	}
-	return us * (double)x->t->nmicrobatches;
 }

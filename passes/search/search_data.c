@@ -302,36 +302,22 @@ add_experts(const struct search *s, const struct search_try *t,
 }
 
 /*
- * With ZeRO 2 and 3, the known time of a sharding includes the exchange of
- * gradients and weights among ranks of ep and cp; it never includes that among
- * data ranks.
- */
-bool
-search_has_exchange(const struct search_key *of)
-{
-	return of->zero > 1 && of->ep * of->cp > 1;
-}
-
-/*
  * Kernels of a microbatch may hide its exchange as long as they run, except the
- * part by which it slows them.  If the known time includes a part of the
- * exchange, nothing is added for a microbatch.
+ * part by which it slows them.  So may a step of one microbatch hide sums.
  */
 static struct added
 added(const struct search *s, const struct search_key *key,
-      const struct search_try *t, bool part)
+      const struct search_try *t)
 {
 	const struct search_cut *c = &t->g->cut;
 	double n = (double)t->nmicrobatches;
 	struct added a = { .once = t->g->sum_us + t->g->gather_us };
 
 	if (key->zero < 2) {
+		a.once *= t->nmicrobatches == 1 ? PRICE_SLOWED : 1;
 		return a;
 	}
 	a.once = key->zero == 2 ? c->gather_us : 0;
-	if (part) {
-		return a;
-	}
 	a.whole = c->dense_us + (key->zero > 2 ? c->weights_us : 0);
 	a.shown = PRICE_SLOWED * a.whole;
 	add_experts(s, t, &a);
@@ -342,18 +328,18 @@ added(const struct search *s, const struct search_key *key,
 
 double
 search_data_us(const struct search *s, const struct search_key *key,
-	       const struct search_try *t, bool part, double us)
+	       const struct search_try *t, double us)
 {
-	struct added a = added(s, key, t, part);
+	struct added a = added(s, key, t);
 
 	return a.once + fmax(a.shown, a.whole - (1 - PRICE_SLOWED) * us);
 }
 
 double
 search_kernels_us(const struct search *s, const struct search_key *key,
-		  const struct search_try *t, bool part, double us)
+		  const struct search_try *t, double us)
 {
-	struct added a = added(s, key, t, part);
+	struct added a = added(s, key, t);
 
 	us -= a.once;
 	return fmin(us - a.shown, (us - a.whole) / PRICE_SLOWED);

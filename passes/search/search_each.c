@@ -7,39 +7,7 @@
 
 #include <string.h>
 
-typedef bool each_fn(struct search *s, struct search_try *t);
-
-/*
- * For one schedule and number of stages a rank: what did not fit with a smaller
- * microbatch.
- */
-struct search_chunks {
-	const struct sched_def *def;
-	int64_t chunks;
-	bool none;
-	uint32_t full;
-};
-
-/* The same for all schedules of given degrees. */
-struct full {
-	VEC(struct search_chunks) at;
-};
-
-static struct search_chunks *
-known(struct search *s, struct full *f, const struct sched_def *def,
-      int64_t chunks)
-{
-	uint32_t i;
-
-	for (i = 0; i < f->at.n; i++) {
-		if (f->at.at[i].def == def && f->at.at[i].chunks == chunks) {
-			return &f->at.at[i];
-		}
-	}
-	VEC_PUSH(&s->keep, &f->at, ((struct search_chunks){ def, chunks,
-							    false, 0 }));
-	return &f->at.at[i];
-}
+typedef void each_fn(struct search *s, struct search_try *t);
 
 /*
  * Whether the schedule is too long to try.  It is run action by action, so a
@@ -57,11 +25,9 @@ is_too_long(const struct search *s, const struct search_try *t, int64_t chunks)
 }
 
 static void
-one(struct search *s, struct search_try *t, struct full *full,
-    const struct sched_def *def, int64_t chunks, each_fn *f)
+one(struct search *s, struct search_try *t, const struct sched_def *def,
+    int64_t chunks, each_fn *f)
 {
-	struct search_chunks *was;
-
 	if (is_too_long(s, t, chunks) ||
 	    sched_why_not(&s->tmp, def->name, (uint32_t)t->g->pp,
 			  (uint32_t)chunks, (uint32_t)t->nmicrobatches) ||
@@ -72,24 +38,16 @@ one(struct search *s, struct search_try *t, struct full *full,
 	if (!f) {
 		return;
 	}
-	was = known(s, full, def, chunks);
-	if (was->none) {	/* bytes grow with the microbatch */
-		s->out->full++;
-		t->nth++;
-		return;
-	}
 	t->sched = def;
 	t->chunks = chunks;
 	t->slots = NULL;
-	t->full = was->full;
-	was->none = !f(s, t);
-	was->full = t->full;
+	f(s, t);
 	t->nth++;
 	arena_release(&s->tmp);
 }
 
 static void
-each_chunks(struct search *s, struct search_try *t, struct full *full,
+each_chunks(struct search *s, struct search_try *t,
 	    const struct sched_def *def, each_fn *f)
 {
 	int64_t most = s->nlayers / t->g->pp, v, size = 0;
@@ -100,7 +58,7 @@ each_chunks(struct search *s, struct search_try *t, struct full *full,
 	most = SEARCH_MOST_STAGES / t->g->pp < most
 		? SEARCH_MOST_STAGES / t->g->pp : most;
 	if (s->pinned[PIN_INTERLEAVE]) {
-		one(s, t, full, def, s->base.interleave, f);
+		one(s, t, def, s->base.interleave, f);
 		return;
 	}
 	for (v = def->min_chunks; v <= most || v == def->min_chunks; v++) {
@@ -108,27 +66,26 @@ each_chunks(struct search *s, struct search_try *t, struct full *full,
 
 		/* with one stage a rank, others are the same as 1f1b */
 		if (now != size && (v > 1 || def->max_chunks == 1)) {
-			one(s, t, full, def, v, f);
+			one(s, t, def, v, f);
 		}
 		size = now;
 	}
 }
 
 static void
-each_schedule(struct search *s, struct search_try *t, struct full *full,
-	      each_fn *f)
+each_schedule(struct search *s, struct search_try *t, each_fn *f)
 {
 	const char *pin = s->pinned[PIN_SCHEDULE] ? s->base.schedule : NULL;
 	uint32_t i;
 
 	/* with one rank all schedules are the same */
 	if (t->g->pp == 1 && !pin) {
-		one(s, t, full, sched_find("1f1b"), 1, f);
+		one(s, t, sched_find("1f1b"), 1, f);
 		return;
 	}
 	for (i = 0; i < sched_ndefs; i++) {
 		if (!pin || strcmp(pin, sched_defs[i].name) == 0) {
-			each_chunks(s, t, full, &sched_defs[i], f);
+			each_chunks(s, t, &sched_defs[i], f);
 		}
 	}
 }
@@ -182,7 +139,6 @@ search_each_plan(struct search *s, const struct search_group *g, each_fn *f)
 	int64_t share = search_microbatches(s, g, 1), mb, next;
 	bool pinned = s->pinned[PIN_MICROBATCH];
 	struct search_try t = { .g = g };
-	struct full full = { 0 };
 	int zero = s->pinned[PIN_ZERO] ? s->base.zero : 3;
 	double bytes = search_least_bytes(s, g, zero, search_may_offload(s));
 
@@ -193,7 +149,7 @@ search_each_plan(struct search *s, const struct search_group *g, each_fn *f)
 	for (mb = pinned ? s->base.microbatch : 1; mb <= share; mb = next) {
 		t.microbatch = mb;
 		t.nmicrobatches = search_microbatches(s, g, mb);
-		each_schedule(s, &t, &full, f);
+		each_schedule(s, &t, f);
 		next = num_ceil_div(3 * mb, 2);
 		next = pinned || next > share ? share + 1
 					      : divisor(share, next);

@@ -319,7 +319,7 @@ trial_is_asked(const struct trial *x)
 /*
  * Sets the mildest choice with which the rank fits, the same for all its
  * stages.  Before a plan counts as full, programs are made of the choice that
- * keeps the fewest bytes, except in the state TRIAL_HOPED.
+ * keeps the fewest bytes.
  */
 static enum trial_verdict
 fit_alike(const struct fit *f, uint32_t *choice, double *bytes)
@@ -339,11 +339,7 @@ fit_alike(const struct fit *f, uint32_t *choice, double *bytes)
 	    with_slots(&g, 0, 0) > HOPELESS * f->free_bytes) {
 		return TRIAL_HOPELESS;
 	}
-	if (x->proxy) {
-		search_proxy_choices(x->s, x->proxy, x->t);
-	} else {
-		search_choices(x->s, &x->key, x->t, x->cost);
-	}
+	search_choices(x->s, &x->key, x->t, x->cost);
 	for (i = 0; i < f->nruns; i++) {
 		f->runs[i].less = less_of(f, f->runs[i].stage);
 	}
@@ -363,11 +359,7 @@ fit_alike(const struct fit *f, uint32_t *choice, double *bytes)
 			*choice = c;
 		}
 	}
-	if (x->state == TRIAL_HOPED) {
-		*bytes = least;
-		return TRIAL_MAY_FIT;
-	}
-	*bytes = x->proxy ? least : moving_bytes(f, *choice);
+	*bytes = moving_bytes(f, *choice);
 	return *bytes <= f->free_bytes ? TRIAL_FITS : TRIAL_FULL;
 }
 
@@ -534,6 +526,57 @@ try_alike(struct fit *f)
 	return out;
 }
 
+/* The guessed time that the rank recomputes. */
+static double
+guess_us(const struct fit *f)
+{
+	const struct trial *x = f->x;
+	double us = 0;
+	uint32_t i;
+
+	for (i = 0; i < f->n; i++) {
+		uint32_t stage = f->of[i];
+		int64_t lo = x->first[stage];
+
+		us += search_extra_us(x->s, &x->cost->choices
+					       .at[x->choice[stage]],
+				      lo, lo + x->layers[stage]);
+	}
+	return us;
+}
+
+/*
+ * Of all choices with which the rank fits if all its stages have it, the one
+ * from which making stages milder leaves the least to recompute: a stronger
+ * one for the first stages may leave the others nothing.
+ */
+static uint32_t
+best_start(struct fit *f, uint32_t first)
+{
+	enum trial_state state = f->x->state;
+	struct held none = { .temp = 0 };
+	double best_us = INFINITY, us, bytes;
+	uint32_t best = first, c;
+	struct guess g;
+
+	f->x->state = TRIAL_GUESSED;
+	guess_open(&g, f, &none, f->runs, f->nruns);
+	for (c = first; c < f->x->cost->choices.n; c++) {
+		if (!fits_alike(f, &g, c, &bytes)) {
+			continue;
+		}
+		fit_milder(f, c);
+		us = guess_us(f);
+		if (us < best_us) {
+			best_us = us;
+			best = c;
+		}
+	}
+	f->x->state = state;
+	return state == TRIAL_GUESSED || fits_alike(f, &g, best, &bytes)
+		? best : first;
+}
+
 /*
  * Makes the choices of the rank milder where that fits, and notes the rank if
  * it is the fullest so far.
@@ -543,9 +586,15 @@ settle_rank(struct fit *f, struct alike *rank, struct trial_fit *out)
 {
 	double all = search_capacity(f->x->s, f->x->dev[f->rank]);
 	double fixed = f->x->fixed[f->rank];
+	uint32_t i;
 
-	if (rank->has <= TRIAL_MAY_FIT && rank->choice && f->n > 1) {
-		rank->bytes = fit_milder(f, rank->choice);
+	if (rank->has <= TRIAL_FITS && rank->choice && f->n > 1) {
+		find_runs(f);
+		for (i = 0; i < f->nruns; i++) {
+			f->runs[i].less = less_of(f, f->runs[i].stage);
+		}
+		rank->bytes = fit_milder(f, f->x->strong
+			? best_start(f, rank->choice) : rank->choice);
 	}
 	if (fixed + rank->bytes - all > out->over) {
 		out->most = fixed + rank->bytes;
@@ -629,6 +678,7 @@ set_plain(struct trial *x)
 	struct search_update *u = trial_update(x);
 	uint32_t n = x->nstages, i;
 
+	search_measure(x->s, &x->key, x->t, x->cost);
 	x->plain = arena_alloc_raw(&x->s->tmp, n * sizeof *x->plain);
 	x->update_temp =
 		arena_alloc_raw(&x->s->tmp, n * sizeof *x->update_temp);
@@ -681,8 +731,7 @@ note_near(const struct trial *x, const struct trial_fit *f)
 
 /*
  * Fits ranks by guesses.  First, each rank gets one choice for all its stages:
- * if a rank does not fit, no choice needs to be made milder.  Then choices are
- * made milder, until a rank takes too long.
+ * if a rank does not fit, no choice needs to be made milder.
  */
 static enum trial_verdict
 guess_ranks(struct fit *f, struct trial_fit *out)
@@ -693,20 +742,17 @@ guess_ranks(struct fit *f, struct trial_fit *out)
 	enum trial_verdict all = TRIAL_FITS;
 	bool asked = trial_is_asked(x);
 
-	for (n = 0; n < pp && (all <= TRIAL_MAY_FIT || asked); n++) {
+	for (n = 0; n < pp && (all <= TRIAL_FITS || asked); n++) {
 		set_rank(f, n);
 		rank[n] = try_alike(f);
 		all = rank[n].has > all ? rank[n].has : all;
 	}
-	if (all > TRIAL_MAY_FIT && !asked) {
+	if (all > TRIAL_FITS && !asked) {
 		return all;
 	}
 	for (i = 0; i < n; i++) {
 		set_rank(f, i);
 		settle_rank(f, &rank[i], out);
-		if (rank[i].choice && trial_is_busy(x, i)) {
-			return TRIAL_CUT;
-		}
 	}
 	return all;
 }
@@ -724,7 +770,7 @@ make_ranks(struct fit *f, struct trial_fit *out)
 	bool asked = trial_is_asked(x);
 	struct alike rank;
 
-	for (i = 0; i < pp && (all <= TRIAL_MAY_FIT || asked); i++) {
+	for (i = 0; i < pp && (all <= TRIAL_FITS || asked); i++) {
 		set_rank(f, i == 0 ? first : i - (i <= first));
 		rank = try_alike(f);
 		settle_rank(f, &rank, out);

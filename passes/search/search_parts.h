@@ -20,13 +20,6 @@
 #define SEARCH_MOST_STAGES 1024
 #define SEARCH_MOST_CELLS (1 << 19)	/* stages times microbatches */
 /*
- * At a given microbatch, a placement made for it takes at least this part of
- * the time of placements made for other microbatches.
- */
-#define SEARCH_OWN 0.97
-/* A pipeline with ZeRO 0 takes at least this part of its time with ZeRO 1. */
-#define SEARCH_SAME 0.98
-/*
  * The number of spans of values that are saved in repeats.  Values saved
  * outside of repeats are not counted: when they were, the search left out plans
  * whose arena fits (the second best of llama-2-7b on eight H100), and the arena
@@ -39,6 +32,7 @@
 /* The layers of one kind, which are one repeat of the model. */
 struct search_kind {
 	int64_t first, iterations;
+	bool experts;		/* it has some */
 };
 
 /* A sharding, and how programs are made of its placement. */
@@ -49,13 +43,12 @@ struct search_key {
 	bool sequence;		/* the tensor axis may split sequences, too */
 	/* the model has too few layers for pieces: one stage */
 	bool solo;
-	/* it is placed for this; 0: for the first plan's */
-	int64_t microbatch;
+	bool single;		/* a step is one microbatch */
 	/* the rest changes the programs, not the placement */
 	/* backward is two functions, for inputs and weights */
 	bool split;
 	bool offload;		/* the state of the optimizer is on the host */
-	/* how it recomputes: index in search_placed.choices */
+	/* how it recomputes: index in search_placed.words */
 	uint32_t choice;
 };
 
@@ -74,32 +67,13 @@ struct search_bytes {
 };
 
 /*
- * Bytes at the measured microbatch: a part that is the same at any microbatch,
- * and a part that is proportional to it.
- */
-struct search_size {
-	double still, grows;
-};
-
-/* microbatches for each of which the moment with most bytes is kept */
-#define SEARCH_NMOMENTS 4
-
-/* The bytes of search_bytes, as functions of the microbatch. */
-struct search_sizes {
-	struct search_size slot[SEARCH_NSPANS];
-	struct search_size temp[SEARCH_NMOMENTS];
-	double waits;
-};
-
-/*
  * A way to recompute, with its guessed effects on one layer of each kind.  The
  * search chooses by the guesses, then makes and prices the chosen program.
  */
 struct search_choice {
 	const char *words;	/* `recompute` of the plan */
+	uint32_t nth;		/* index in search_placed.words */
 	double extra_us[SEARCH_MAX_KINDS];
-	/* growth of extra_us with each sequence of a microbatch */
-	double sequence_us[SEARCH_MAX_KINDS];
 	double less[SEARCH_MAX_KINDS];	/* bytes that a slot shrinks */
 };
 
@@ -130,7 +104,9 @@ struct search_cost {
 	int64_t microbatch, dp;
 	/* by device group; NULL: not priced yet */
 	struct search_fn **on;
+	bool measured;		/* bytes are set: see search_measure */
 	struct search_bytes bytes[PIECE_MAX];
+	double saved_part;	/* see search_saved_part; 0: not known yet */
 	VEC(struct search_choice) choices;	/* empty until needed */
 	VEC(struct search_balanced) balanced;	/* computed so far */
 	int64_t hop_pp;		/* pp for which hop_us holds; 0: none */
@@ -145,7 +121,6 @@ struct search_update {
 	/* by device group: prices of pieces; NULL: not priced */
 	struct price_func **on;
 	double fixed[PIECE_MAX];	/* bytes for the whole step */
-	double whole[PIECE_MAX];	/* these, if ZeRO split nothing */
 	double temp[PIECE_MAX];	/* bytes while the update runs */
 	double host[PIECE_MAX];	/* bytes on the host */
 	struct search_update *next;
@@ -175,8 +150,6 @@ struct search_group {
 	/* lower bounds: summing gradients, gathering weights */
 	double sum_us, gather_us;
 	struct search_cut cut;
-	/* guessed step, by which degrees to place a sharding are chosen */
-	double first_us;
 	/* guessed step, by which groups are ordered */
 	double guess_us;
 };
@@ -197,7 +170,6 @@ struct search_try {
 	int64_t microbatch, nmicrobatches, chunks;
 	const struct sched_def *sched;
 	uint32_t nth;		/* index of this plan in its group */
-	uint32_t full;		/* search_seen.full of smaller microbatches */
 	const struct search_slots *slots;	/* NULL: not counted yet */
 };
 
@@ -205,16 +177,14 @@ struct search_try {
 struct search_seen {
 	double us;		/* lower bound of its step; 0: not tried yet */
 	bool none;		/* it cannot fit */
-	/*
-	 * a bit for each ZeRO, plus 4 with the state on the host, plus 8 with
-	 * `sequence`: set if it does not fit in that way
-	 */
-	uint16_t full;
 	/* index in s->ways of the first way that was tried; 0: none */
 	uint32_t ways;
 };
 
-/* ZeRO, offload and `sequence` of a plan; `way`: its bit in search_seen.full */
+/*
+ * ZeRO, offload and `sequence` of a plan; `way`: ZeRO, plus 4 with the state on
+ * the host, plus 8 with `sequence`.
+ */
 struct search_way {
 	uint32_t next;		/* next way of the same plan; 0: none */
 	float us;		/* lower bound of its step */
@@ -226,18 +196,22 @@ struct search_sharding;
 
 /* A placed sharding, before it is cut into forward and backward functions. */
 struct search_placed {
-	struct search_key key;	/* without split, offload and choice */
+	struct search_key key;	/* without what changes programs only */
 	struct ir_ctx ctx;
 	struct ir_module *m;
 	struct search_group g;
 	struct search_try at;	/* the plan of g that it was placed for */
-	/* the first sharding made of it, which has the updates for all */
-	struct search_sharding *first;
+	/*
+	 * the first sharding made of it, which has the updates for all; by
+	 * whether a step is one microbatch
+	 */
+	struct search_sharding *first[2];
 	uint32_t nstages;
 	uint32_t piece_of[SEARCH_MAX_KINDS + 2];	/* by stage */
 	int64_t iterations[SEARCH_MAX_KINDS + 2];	/* by stage */
-	VEC(struct search_choice) choices;	/* with effects at `at` */
-	bool chosen;		/* choices are set */
+	/* all ways to recompute that were tried; the first is as pinned */
+	VEC(const char *) words;
+	uint64_t used;		/* when it was last: see MOST_OPEN */
 	bool bad;		/* `place` refused it */
 };
 
@@ -249,16 +223,13 @@ struct search_sharding {
 	struct ranks r;
 	struct fuse *fuse;	/* m's kernels */
 	struct search_kernels *by_microbatch, *by_dp;
-	int64_t dp, microbatch;	/* at which it was staged and measured */
-	/* bytes at these */
-	struct search_sizes sizes[PIECE_MAX];
+	struct search_group g;
+	struct search_try at;	/* the plan of g that it was staged for */
+	int64_t dp, microbatch;	/* of that plan */
+	/* bytes at these: of one microbatch, of the whole step */
+	struct search_bytes bytes[PIECE_MAX];
 	double fixed[PIECE_MAX][MEMORY_PIPELINE];
 	double update_temp[PIECE_MAX];
-	/*
-	 * greatest common divisor of the dims that its tensor axis splits; 0:
-	 * not computed
-	 */
-	int64_t parts;
 	bool bad;		/* it cannot be placed or staged */
 	struct search_cost *costs;
 	struct search_update *updates;
@@ -287,42 +258,35 @@ struct search_spread {
 	double (*on_rank)[PIECE_MAX];	/* number of each piece on each rank */
 };
 
-/* A proven lower bound for all shardings with these degrees. */
-struct search_lower_bound {
-	int64_t tp, cp, ep;
+/*
+ * What contractions and attention take at least in each piece, of a microbatch
+ * of so many sequences on all data ranks together, on so many ranks.
+ */
+struct search_arithmetic {
+	int64_t sequences, ranks;
+	struct search_pieces us;
+};
+
+/* What an axis of length n adds to that at least, by kind of layer. */
+struct search_axis_bound {
+	enum plan_axis axis;
+	int64_t n, apart;	/* apart: devices between neighbours */
 	bool sequence;
-	struct search_pieces us;
-	struct search_line line;
+	double us[SEARCH_MAX_KINDS];
 };
 
-/*
- * Time of a sharding at one microbatch: as it was priced, or a lower bound
- * (`from`) derived from other shardings.
- */
-struct search_known {
-	struct search_key key;
-	/* dp, if ranks of other axes are further apart with it; else 0 */
-	int64_t apart;
-	int64_t microbatch;
-	/* priced with another sharding's placement, at its own axis lengths */
-	bool guess;
-	/* the placement was made for a larger microbatch */
-	bool larger_mb;
-	/* NULL: it was priced; else a lower bound derived from this sharding */
-	const struct search_sharding *from;
-	struct search_pieces us;
-	struct search_line line;
+/* A program that no axis splits, as a pipeline of pieces. */
+struct search_unsplit {
+	struct pricing at;
+	uint32_t nstages;
+	const uint32_t *piece;	/* by stage */
+	const int64_t *iterations;
+	const func_id (*of_stage)[SCHED_NKINDS];
+	/* kernels by function, for one sequence and for two */
+	struct kernels **one, **two;
 };
 
-/*
- * Entries with the same `apart`, microbatch, ep and `solo`: only such entries
- * bound each other.
- */
-struct search_known_list {
-	int64_t apart, microbatch, ep;
-	bool solo;
-	VEC(struct search_known) at;
-};
+struct search_work;
 
 /*
  * The most microbatches that each stage and rank holds at once.  The number
@@ -345,13 +309,6 @@ struct search_learned_bound {
 	struct plan plan;
 	uint32_t rank;		/* place in the pipeline */
 	double bytes;		/* to add to the sum of the pieces */
-};
-
-/* The best plan of a sharding, with its first placement. */
-struct search_best {
-	struct search_key key;
-	int64_t microbatch;
-	double us;		/* of a step */
 };
 
 struct search {
@@ -384,15 +341,14 @@ struct search {
 	/* plans whose programs fit; the best first */
 	VEC(struct search_found) settled;
 	VEC(struct search_placed *) placed;
+	uint64_t clock;		/* counts uses of placements */
+	uint32_t nopen;		/* placements with a program */
 	VEC(struct search_sharding *) shardings;
-	/* left out by a rule, some placed later; entry 0 is unused */
-	VEC(struct search_key) ruled_out;
-	struct table ruled_out_table;
-	VEC(struct search_lower_bound *) lower_bounds;
-	VEC(struct search_known_list) known;	/* entry 0 is unused */
-	struct table known_table;
-	uint64_t learnt;	/* number of changes of `known` so far */
+	VEC(struct search_work) work;	/* of an unsplit program */
+	VEC(struct search_arithmetic *) arithmetic;
+	VEC(struct search_axis_bound *) axis_bounds;
 	VEC(struct search_group) groups;
+	uint32_t *order;	/* in which they are looked at, by index */
 	VEC(struct search_seen) *seen;	/* by group, then by plan */
 	VEC(struct search_way) ways;	/* entry 0 is unused */
 	VEC(struct search_slots *) slots;
@@ -406,13 +362,14 @@ struct search {
 	/* fraction that forward and backward read, without experts */
 	double twice_part;
 	VEC(struct search_rows) rows;
-	VEC(struct search_best) bests;
+	double open_us;		/* least bound of plans not looked at */
+	double begin_s;		/* when the search began, by the wall clock */
+	double shown_s;		/* since then, when progress was printed */
 	double worst_us;	/* plans above it are not tried */
 	uint32_t enough;	/* worst_us falls once so many are found */
-	/* no sharding is placed anew for the microbatch of plans above this */
-	double near_us;
 	/* in the first walk, which makes no programs that recompute */
 	bool guessing;
+	bool aiming;	/* at what that found: limits do not count */
 };
 
 enum search_pin { PIN_PP, PIN_DP, PIN_EP, PIN_CP, PIN_TP, PIN_MICROBATCH,
@@ -420,14 +377,14 @@ enum search_pin { PIN_PP, PIN_DP, PIN_EP, PIN_CP, PIN_TP, PIN_MICROBATCH,
 		  PIN_CONTEXT, PIN_BALANCED, PIN_RECOMPUTE, PIN_STAGES,
 		  PIN_OFFLOAD, PIN_NPINS };
 
-/* ---- search_space.c --------------------------------------------------- */
+/* ---- search_devs.c ---------------------------------------------------- */
 
-/* Reads the pins and the facts of the model.  False after errors. */
-bool search_open(struct search *s);
-/* Sets s->groups: all legal degrees, sorted by their guessed step. */
-void search_groups(struct search *s);
+/* Sets s->devs: device groups, then sets of adjacent ones. */
+void search_find_devs(struct search *s);
 /* The highest flop rate of a device for operands of 16 bits or more. */
 double search_float_rate(const struct target_device *d);
+/* The same, reached at best; of a set of groups, by the slowest. */
+double search_best_rate(const struct target_group *g);
 /* The device group with the highest flop rate. */
 const struct target_group *search_quickest(const struct search *s);
 /* Assigns ranks of these degrees to device groups. */
@@ -436,20 +393,25 @@ void search_devs(const struct search *s, const struct search_group *g,
 /* The device group of each place in the pipeline, as an index of s->devs. */
 uint32_t *search_devs_of_ranks(const struct search *s,
 			       const struct search_group *g, struct arena *a);
+/* Bytes free for a plan on a device of that group. */
+double search_capacity(const struct search *s, uint32_t dev);
+
+/* ---- search_space.c --------------------------------------------------- */
+
+/* Reads the pins and the facts of the model.  False after errors. */
+bool search_open(struct search *s);
+/* Sets s->groups: all legal degrees, sorted by their guessed step. */
+void search_groups(struct search *s);
 /* Whether the optimizer's state may be on the host. */
 bool search_may_offload(const struct search *s);
 /* Lower bound of the bytes that a mean rank needs. */
 double search_least_bytes(const struct search *s, const struct search_group *g,
 			  int zero, bool offload);
-/* Bytes free for a plan on a device of that group. */
-double search_capacity(const struct search *s, uint32_t dev);
 /*
- * Where s->groups are many, sorts them again, by lower bounds of shardings.
+ * Sorts s->groups by a guessed step: arithmetic, the least communication, what
+ * data ranks exchange and the wait of a pipeline.  It is an order to look in.
  */
 void search_sort_groups(struct search *s);
-/* Whether the first guess (first_us) prefers a to b. */
-bool search_is_before(const struct search_group *a,
-		      const struct search_group *b);
 /* How many microbatches a rank runs one after another in a step. */
 int64_t search_microbatches(const struct search *s,
 			    const struct search_group *g, int64_t microbatch);
@@ -461,7 +423,7 @@ int64_t search_microbatches(const struct search *s,
  * NULL, only counts these plans.
  */
 void search_each_plan(struct search *s, const struct search_group *g,
-		 bool (*f)(struct search *s, struct search_try *t));
+		 void (*f)(struct search *s, struct search_try *t));
 
 /* ---- search_slots.c --------------------------------------------------- */
 
@@ -477,20 +439,14 @@ bool search_pass(struct search *s, struct ir_ctx *c, struct ir_module *m,
 void search_write_plan(struct search *s, const struct search_placed *w,
 		       const struct search_key *key,
 		       const struct search_try *t, struct ir_module *m);
+/* The program as `place` gets it, made once; NULL: a pass refuses it. */
+struct ir_module *search_ready(struct search *s);
 /* Whether passes refuse the model whatever the plan. */
 bool search_is_refused(struct search *s);
 bool search_same_key(const struct search_key *a, const struct search_key *b);
-/*
- * Whether both are the same sharding.  The microbatch, and fields that change
- * programs only, are not compared.
- */
-bool search_same_sharding(const struct search_key *a,
-		       const struct search_key *b);
-/* Equal for keys for which search_same_sharding holds. */
-uint64_t search_hash_sharding(const struct search_key *key);
-/* The microbatch for which the sharding was placed first; 0: not placed. */
-int64_t search_placed_for(const struct search *s,
-			  const struct search_key *key);
+/* Places w again after its program was dropped. */
+void search_place_again(struct search *s, struct search_placed *w);
+bool search_is_placed(const struct search *s, const struct search_key *key);
 /* The placement of that key, made if there is none. */
 struct search_placed *search_place(struct search *s,
 				   const struct search_key *key,
@@ -502,6 +458,9 @@ struct search_placed *search_place(struct search *s,
 struct search_cost *search_cost_of(struct search *s,
 				   const struct search_key *key,
 				   const struct search_try *t);
+/* Sets c->bytes, of the pieces as they are laid out for t. */
+void search_measure(struct search *s, const struct search_key *key,
+		    const struct search_try *t, struct search_cost *c);
 /* Prices the pieces on a device group, if they are not priced there yet. */
 void search_price(struct search *s, const struct search_key *key,
 		  const struct search_try *t, struct search_cost *c,
@@ -522,7 +481,7 @@ void search_choices(struct search *s, const struct search_key *key,
 /* Microseconds of a transfer from a stage to the next. */
 double search_hop_us(struct search *s, const struct search_key *key,
 		  const struct search_try *t, struct search_cost *c);
-/* Frees programs and kernels of shardings; search_reopen makes them again. */
+/* Frees programs of placements and shardings; they are made again. */
 void search_drop_programs(struct search *s);
 void search_release(struct search *s);
 
@@ -533,156 +492,37 @@ void search_release(struct search *s);
  */
 struct search_sharding *search_with_updates(const struct search_sharding *w);
 
-/* NULL: none was made. */
-struct search_sharding *search_find_sharding(const struct search *s,
-				       const struct search_key *key);
 /* Makes the programs of a sharding again if they were dropped. */
 void search_reopen(struct search *s, struct search_sharding *w);
-/*
- * Prices the placement of w at the axis lengths of another key, and adds the
- * result to s->known, as a guess for that key.
- */
-void search_price_as(struct search *s, struct search_sharding *w,
-		     const struct search_key *key, const struct search_try *t);
+/* Places and stages a key, for search_find_work. */
+bool search_open_unsplit(struct search *s, const struct search_key *key,
+			 const struct search_try *t, struct search_unsplit *u);
 axis_id search_axis(const struct ir_module *m, const char *name);
-
-/* ---- search_similar.c ---------------------------------------------------- */
-
-/*
- * Whether the key has the defaults: choice 0, backward not split, placed for
- * the first microbatch.
- */
-bool search_is_plain(const struct search_key *k);
-/*
- * Finds a lower bound for a sharding that is not made yet.  It prices a
- * sharding with the same axes at the lengths of the key; if there is none, one
- * that bounds the key, and then adds the bound of search_bound_tensor.
- */
-void search_bound_sharding(struct search *s, const struct search_key *key,
-		    const struct search_try *t);
-/*
- * Adds a lower bound for a sharding that splits tensors and is not made yet,
- * from one with fewer tensor ranks.  A rank of that takes longer than its part
- * of the time of a single rank, mostly for communication.  By measurement, most
- * of this excess remains with more ranks, and where experts are split, too.
- */
-void search_bound_tensor(struct search *s, const struct search_key *key,
-			 const struct search_try *t);
-/*
- * What a placement made for that microbatch gains: the least ratio, over
- * pieces, of its time to that of the first placement, and of shardings that
- * differ from the key in ZeRO and ep only, the largest of these.  0: none was
- * placed for it, or the key itself was.
- */
-double search_gain(const struct search *s, const struct search_key *key,
-		   int64_t microbatch);
-/* The number of s->ruled_out that were never placed. */
-uint32_t search_unplaced(const struct search *s);
 
 /* ---- search_bytes.c --------------------------------------------------- */
 
 /* Sets the bytes of the pieces of w, from the memory plan of its stages. */
-void search_measure_bytes(struct search_sharding *w, const struct memory *mem);
-/* Scale these bytes to the microbatch of c, and to the dp of u. */
-void search_scale_bytes(const struct search_sharding *w, struct search_cost *c);
+void search_measure_bytes(const struct search_sharding *w,
+			  const struct memory *mem, struct search_bytes *to);
+void search_measure_fixed(struct search_sharding *w, const struct memory *mem);
+/* Scales what lives for the whole step to the dp of u. */
 void search_scale_fixed(const struct search_sharding *w,
 			struct search_update *u);
-/*
- * Sets u's bytes for the whole step from those of `like`, scaled to the ZeRO
- * and offload of the key and to dp data ranks.
- */
-void search_fix_as(const struct search_sharding *like,
-		   const struct search_key *key, int64_t dp,
-		   struct search_update *u);
+/* ---- search_bound.c --------------------------------------------------- */
 
-/* ---- search_proxy.c --------------------------------------------------- */
-
-/*
- * Lower bounds of the time and bytes of a sharding that is not made, from
- * another one (the proxy).
- */
-struct search_proxy {
-	struct search_key key;	/* of the proxy */
-	/* its time is a lower bound, too, also with recomputing */
-	bool both;
-	/* factors for its time and its bytes */
-	double share, part;
-	struct search_cost *cost;
-	struct search_update *update;	/* bytes only */
-};
-
-/*
- * Finds a proxy; *out is valid until the next plan.  With `both`, only one that
- * bounds the time of recomputing, too.  False: there is none, or none is
- * needed since the sharding is made.
- */
-bool search_find_proxy(struct search *s, const struct search_key *key,
-		     const struct search_try *t, bool both,
-		     struct search_proxy *out);
-/* Sets x->cost->choices from those of the proxy. */
-void search_proxy_choices(struct search *s, const struct search_proxy *x,
-			  const struct search_try *t);
-
-/* ---- search_lower_bound.c ----------------------------------------------- */
-
-/*
- * Adds the proven bound for the degrees of a sharding, from its kernels.
- */
-void search_add_lower_bound(struct search *s, const struct search_sharding *w,
-		      const struct search_kernels *kernels);
-/*
- * Adds the time of w, priced at the axis lengths of `key`, to s->known.
- */
-void search_add_known(struct search *s, const struct search_sharding *w,
-		      const struct search_key *key,
-		      const struct search_cost *c);
-bool search_is_known(const struct search *s, const struct search_key *key,
-		     const struct search_try *t);
-/* Sets the time of each piece for a sequence, on the quickest device group. */
-void search_least_pieces(const struct search *s, const struct search_cost *c,
-			 struct search_pieces *out);
-/* Adds a lower bound for the sharding of the key, derived from `from`. */
-void search_add_tensor_bound(struct search *s, const struct search_key *key,
-		      const struct search_try *t,
-		      const struct search_sharding *from,
-		      const struct search_pieces *us);
-/* The sharding from which that bound was derived; NULL: there is no bound. */
-const struct search_sharding *search_tensor_bound_from(const struct search *s,
-					     const struct search_key *key,
-					     const struct search_try *t);
-/* Sets the largest known lower bound of each piece, for one sequence. */
-void search_known_pieces(const struct search *s, const struct search_key *key,
-			 const struct search_try *t,
-			 struct search_pieces *us);
-/*
- * Whether the time of a, times search_cost_share, is a lower bound for b, by
- * the rules of docs/search.md.
- */
-bool search_is_bound_for(const struct search *s, const struct search_key *a,
-			const struct search_key *b);
-/* Whether stages of both run the same program, but for axis lengths. */
-bool search_same_programs(const struct search_key *a,
-			const struct search_key *b);
-/* Whether t takes no less than us with that sharding: proven. */
+/* Sets s->work. */
+void search_find_work(struct search *s);
+/* The least time of each piece, for one sequence. */
+void search_least_pieces(struct search *s, const struct search_key *key,
+			 const struct search_try *t, struct search_pieces *us);
+/* Whether t takes at least us, however its values are placed. */
 bool search_is_above(struct search *s, const struct search_key *key,
 		     const struct search_try *t, double us);
-/*
- * Lower bound of the time of a piece on the quickest device group, without
- * communication among data ranks.
- */
-double search_least_us(const struct search *s, const struct search_cost *c,
-		       uint32_t piece, uint32_t kind);
-/*
- * The part of the time of a that b takes at least, if search_is_bound_for(a, b)
- * holds.  larger_mb: a was placed for a larger microbatch.
- */
-double search_cost_share(const struct search *s, const struct search_key *a,
-		    const struct search_key *b, bool larger_mb);
-/* Like search_is_above, but by rules, from the time of other shardings. */
-bool search_seems_above(struct search *s, const struct search_key *key,
-			const struct search_try *t, double us);
-/* The largest lower bound of the step of t by these rules. */
-double search_lower_bound_us(struct search *s, const struct search_key *key,
+/* The largest us for which that holds, about. */
+double search_bound_us(struct search *s, const struct search_key *key,
+		       const struct search_try *t);
+/* A guess of the pipeline, where kernels hide no communication. */
+double search_guess_us(struct search *s, const struct search_key *key,
 		       const struct search_try *t);
 
 /* ---- search_data.c ---------------------------------------------------- */
@@ -691,20 +531,17 @@ double search_lower_bound_us(struct search *s, const struct search_key *key,
 void search_find_rows(struct search *s, dim_id batch);
 /* Sets lower bounds of the time of g's exchange among data ranks. */
 void search_set_exchange(const struct search *s, struct search_group *g);
-/* Whether the known time of that sharding includes a part of the exchange. */
-bool search_has_exchange(const struct search_key *key);
 /*
  * Lower bound of the time that the exchange adds to a pipeline that takes us.
- * `part`: us includes a part of the exchange.
  */
 double search_data_us(const struct search *s, const struct search_key *key,
-		      const struct search_try *t, bool part, double us);
+		      const struct search_try *t, double us);
 /*
  * The inverse of search_data_us: the time of a pipeline which with the exchange
  * takes us.
  */
 double search_kernels_us(const struct search *s, const struct search_key *key,
-			 const struct search_try *t, bool part, double us);
+			 const struct search_try *t, double us);
 
 /* ---- search_line.c ---------------------------------------------------- */
 
@@ -720,10 +557,12 @@ double search_line_us(struct search *s, const struct search_try *t,
 /* ---- search_recompute.c ------------------------------------------------- */
 
 /*
- * Sets w->choices, the ways to recompute, with their effects at the microbatch
- * for which w was placed.
+ * Sets c->choices: ways to recompute with their effects at the lengths that
+ * axes have, in the order of their time.  The first is that of the pins and the
+ * model.
  */
-void search_find_choices(struct search *s, struct search_placed *w);
+void search_find_choices(struct search *s, struct search_placed *w,
+			 struct search_cost *c);
 
 /* ---- search_stages.c -------------------------------------------------- */
 
@@ -739,6 +578,15 @@ void search_stage_price(const struct search *s, const struct search_cost *c,
 			struct price_func out[SCHED_NKINDS]);
 void search_stage_bytes(const struct search *s, const struct search_cost *c,
 			int64_t lo, int64_t hi, struct search_bytes *out);
+/*
+ * The part of a pipeline's time that recomputing can save at most: that of
+ * writing once and reading once all that is saved from forward to backward.
+ */
+double search_saved_part(struct search *s, const struct search_key *key,
+			 const struct search_try *t, struct search_cost *c);
+/* The same of pieces with these prices on a device group, and these saves. */
+double search_saved_on(const struct search *s, const struct search_fn *fn,
+		       const struct search_bytes *saved, uint32_t dev);
 /*
  * Guessed effects of a choice on layers [lo, hi): the time that it adds to
  * backward, and the bytes by which it makes a slot smaller.
@@ -757,9 +605,6 @@ double search_fixed_bytes(const struct search *s,
 double search_host_bytes(const struct search *s,
 			 const struct search_update *u,
 			 int64_t lo, int64_t hi);
-double search_whole_bytes(const struct search *s,
-			  const struct search_update *u,
-			  int64_t lo, int64_t hi);
 /* Temporary bytes of the update of layers [lo, hi). */
 double search_update_temp(const struct search *s,
 			  const struct search_update *u,
@@ -798,15 +643,18 @@ uint32_t search_nkept(const struct search *s);
  * so in the report.  nodes: those of a program that is not counted yet.
  */
 bool search_is_stopped(struct search *s, uint64_t nodes);
+/* Whether no more is to be placed, or the user wants the answer at once. */
+bool search_is_over(const struct search *s);
+bool search_is_interrupted(const struct search *s);
 /* Lowers s->worst_us to the plans found, once these are s->enough. */
 void search_set_worst(struct search *s);
 
 /* ---- search_settle.c -------------------------------------------------- */
 
 /*
- * Makes the rank programs of the best plans, and replaces composed prices and
- * bytes by those of the programs.  False: some plan does not fit after all, and
- * a learned bound was added for it; or the search stops.
+ * Makes the rank programs of the best plans found, and keeps those that fit in
+ * s->settled, with the prices and bytes of their programs.  For one that does
+ * not fit a learned bound is added.  False: no program was made.
  */
 bool search_settle(struct search *s);
 

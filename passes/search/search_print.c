@@ -80,14 +80,15 @@ search_print_report(const struct search_report *r, struct buf *out)
 	line(out, "  too large by their states alone", (double)
 	     r->groups_full);
 	line(out, "placements made", (double)r->placements);
-	line(out, "  left out: a rule says they are above", (double)
-	     r->unplaced);
+	line(out, "plans cut before that, by their bounds", (double)r->above);
+	if (r->open) {
+		line(out, "plans left open: the search ended", (double)r->open);
+	}
 	line(out, "plans priced, with ZeRO and stages", (double)r->priced);
-	line(out, "  cut, their bound is above", (double)r->cut);
+	line(out, "  cut, their pieces are above", (double)r->cut);
 	line(out, "  did not fit", (double)r->full);
 	line(out, "  run as a schedule", (double)r->run);
-	buf_printf(out, "  step %.3f ms, no plan of the space below %.3f ms%s: "
+	buf_printf(out, "  step %.3f ms, no plan of the space below %.3f ms: "
 		   "a gap of %.1f%%\n", best / 1e3, r->bound_us / 1e3,
-		   r->unplaced ? " if the rules hold" : "",
 		   best > 0 ? 100 * (best / r->bound_us - 1) : 0);
 }

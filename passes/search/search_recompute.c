@@ -17,6 +17,7 @@
 struct fronts {
 	struct search *s;
 	struct search_placed *w;
+	struct search_cost *c;	/* receives the choices */
 	struct pricing p;
 	struct fuse *fuse;	/* kernels of the module, at any axis lengths */
 	struct front_prices prices;
@@ -84,14 +85,31 @@ node_us(void *user, node_id n)
 
 /* ---- choices ---- */
 
+/* The index of these words in w->words, which gets them if it has not. */
+static uint32_t
+nth_words(struct fronts *f, const char *words)
+{
+	struct search_placed *w = f->w;
+	uint32_t i;
+
+	for (i = 0; i < w->words.n; i++) {
+		if (strcmp(w->words.at[i], words) == 0) {
+			return i;
+		}
+	}
+	words = arena_strndup(f->s->a, words, strlen(words));
+	VEC_PUSH(&f->s->keep, &w->words, words);
+	return i;
+}
+
 static void
 add(struct fronts *f, const char *words)
 {
-	struct search_choice c = { .words = words };
+	struct search_choice c = { .nth = nth_words(f, words) };
 	uint32_t i, k;
 
-	for (i = 0; i < f->w->choices.n; i++) {
-		if (strcmp(f->w->choices.at[i].words, words) == 0) {
+	for (i = 0; i < f->c->choices.n; i++) {
+		if (f->c->choices.at[i].nth == c.nth) {
 			return;
 		}
 	}
@@ -102,8 +120,8 @@ add(struct fronts *f, const char *words)
 		c.extra_us[k] = p.extra_us;
 		c.less[k] = f->plain[k] - p.bytes;
 	}
-	c.words = arena_strndup(f->s->a, words, strlen(words));
-	VEC_PUSH(&f->s->keep, &f->w->choices, c);
+	c.words = f->w->words.at[c.nth];
+	VEC_PUSH(&f->s->keep, &f->c->choices, c);
 }
 
 /*
@@ -147,39 +165,6 @@ open_blocks(struct fronts *f)
 	}
 }
 
-/*
- * Sets the time that one more sequence adds in a microbatch: the slope to a
- * microbatch of the whole step, or if this is it, to one of one sequence.  A
- * mean would be wrong: launches, most of a small microbatch, do not grow.
- */
-static void
-price_sequences(struct fronts *f)
-{
-	const struct search_try *t = &f->w->at;
-	struct ir_axis *time = &f->w->m->axes.at[f->p.r->time];
-	int64_t all = t->microbatch * t->nmicrobatches;
-	int64_t there = t->nmicrobatches > 1 ? all : 1;
-	struct front_point p;
-	uint32_t i, k;
-
-	if (!f->p.r->time || all == 1) {
-		return;
-	}
-	time->size = all / there;
-	find_prices(f);
-	for (k = 0; k < f->n; k++) {
-		front_price(f->blocks[k]);
-		for (i = 1; i < f->w->choices.n; i++) {
-			struct search_choice *c = &f->w->choices.at[i];
-
-			front_at(f->blocks[k], c->words, &p);
-			c->sequence_us[k] = (p.extra_us - c->extra_us[k]) /
-					    (double)(there - t->microbatch);
-		}
-	}
-	time->size = t->nmicrobatches;
-}
-
 static void
 add_front(struct fronts *f, uint32_t block)
 {
@@ -215,19 +200,19 @@ by_extra(const void *a, const void *b)
 }
 
 void
-search_find_choices(struct search *s, struct search_placed *w)
+search_find_choices(struct search *s, struct search_placed *w,
+		    struct search_cost *c)
 {
 	struct search_choice as_is = { .words = s->base.recompute };
-	struct ir_module *m = w->m;
-	struct ranks r = { .m = m };
+	struct ranks r = { .m = w->m };
 	struct fronts f = {
-		.s = s, .w = w,
-		.p = { .r = &r, .m = m, .t = search_quickest(s),
+		.s = s, .w = w, .c = c,
+		.p = { .r = &r, .m = w->m, .t = search_quickest(s),
 		       .traits = &s->o->traits }
 	};
 	uint32_t i;
 
-	VEC_PUSH(&s->keep, &w->choices, as_is);
+	VEC_PUSH(&s->keep, &c->choices, as_is);
 	if (s->pinned[PIN_RECOMPUTE]) {
 		return;
 	}
@@ -237,9 +222,8 @@ search_find_choices(struct search *s, struct search_placed *w)
 		for (i = 0; i < f.n; i++) {
 			add_front(&f, i);
 		}
-		price_sequences(&f);
 	}
-	qsort(w->choices.at + 1, w->choices.n - 1, sizeof *w->choices.at,
+	qsort(c->choices.at + 1, c->choices.n - 1, sizeof *c->choices.at,
 	      by_extra);
 	arena_release(&w->ctx.tmp);
 }

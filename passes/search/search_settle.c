@@ -160,6 +160,22 @@ search_learned_bound(const struct search *s, const struct plan *p,
 	return x ? x->bytes : 0;
 }
 
+/* Walks look again at plans of these degrees. */
+static void
+forget_seen(struct search *s, const struct plan *p)
+{
+	uint32_t i;
+
+	for (i = 0; i < s->groups.n; i++) {
+		const struct search_group *g = &s->groups.at[i];
+
+		if (g->tp == p->tp && g->cp == p->cp && g->ep == p->ep &&
+		    g->pp == p->pp && g->dp == p->dp) {
+			s->seen[i].n = 0;
+		}
+	}
+}
+
 /*
  * Sets the bytes to add to the sum of pieces from now on.  If there is a bound
  * already, which was not enough, it grows.
@@ -170,7 +186,7 @@ learn(struct search *s, const struct search_found *f, double bytes)
 	struct search_learned_bound *old = find(s, &f->plan, f->fullest);
 	double over = (double)(f->bytes - f->capacity) + 1;
 	struct search_learned_bound x = { f->plan, f->fullest, bytes };
-
+	forget_seen(s, &f->plan);
 	if (!old) {
 		VEC_PUSH(&s->keep, &s->learned_bounds, x);
 	} else {
@@ -230,11 +246,8 @@ insert(struct search *s, struct search_found f)
 	return n == 0;
 }
 
-/*
- * Makes the programs of a plan.  False: they cannot be made, they do not fit,
- * or the search stops.
- */
-static bool
+/* Makes the programs of a plan, and keeps it if they fit. */
+static void
 settle(struct search *s, struct search_found *f)
 {
 	int64_t thought = f->bytes;
@@ -243,9 +256,6 @@ settle(struct search *s, struct search_found *f)
 	struct ir_module *m;
 	bool ok;
 
-	if (is_settled(s, &f->plan)) {
-		return true;
-	}
 	pass_ahead_init(&made, s->m->ctx, price_ours(&s->o->traits)
 			? s->o->target : NULL, s->behind);
 	ir_ctx_child(&c, s->m->ctx);
@@ -255,33 +265,16 @@ settle(struct search *s, struct search_found *f)
 	s->out->nodes += m->nodes.n;
 	pass_ahead_end(&made, m);
 	ir_ctx_release(&c);
-	if (s->out->stopped) {
-		ok = false;
-	} else if (!ok) {
+	if (!ok && !s->out->stopped) {
 		learn(s, f, INFINITY);
-	} else if (f->bytes > f->capacity) {
+	} else if (ok && f->bytes > f->capacity) {
 		learn(s, f, (double)(f->bytes - thought) + 1);
-		ok = false;
-	} else if (insert(s, *f)) {
+	} else if (ok && insert(s, *f)) {
 		pass_ahead_release(&s->made);
 		s->made = made;
-		return true;
+		return;
 	}
 	pass_ahead_release(&made);
-	return ok;
-}
-
-#define TIED 1.001
-
-/*
- * Whether programs are made of a plan, though it seems slower than the best.
- * In a step of one microbatch gradients are not added up, so the program takes
- * less than the sum of its pieces, and plans nearly as good may be better.
- */
-static bool
-is_tied(const struct search_found *f, double us)
-{
-	return f->plan.nmicrobatches == 1 && f->step_us <= TIED * us;
 }
 
 bool
@@ -289,24 +282,19 @@ search_settle(struct search *s)
 {
 	struct search_report *out = s->out;
 	uint32_t want = search_nwanted(s), i;
-	double us = out->found.n < want ? 0
-		: out->found.at[want - 1].step_us;
-	bool good = true;
+	bool tried = false;
 
 	for (i = 0; i < out->found.n && !out->stopped; i++) {
 		struct search_found f = out->found.at[i];
 
-		if (s->settled.n >= want && !is_tied(&f, us) &&
-		    f.step_us * (1 - SEARCH_NEAR) >=
+		if (s->settled.n >= want && f.step_us * (1 - SEARCH_NEAR) >=
 		    s->settled.at[want - 1].step_us) {
 			break;
 		}
-		/* later walks may find it to fit with another `recompute` */
-		good &= settle(s, &f);
+		if (!is_settled(s, &f.plan)) {
+			tried = true;
+			settle(s, &f);
+		}
 	}
-	out->found.n = 0;
-	for (i = 0; i < s->settled.n && i < want; i++) {
-		VEC_PUSH(s->a, &out->found, s->settled.at[i]);
-	}
-	return good;
+	return tried;
 }

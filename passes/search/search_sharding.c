@@ -6,6 +6,7 @@
 #include "ir/memo.h"
 #include "passes/search/search_parts.h"
 
+#include <math.h>
 #include <string.h>
 
 /* ---- programs of pieces ---- */
@@ -101,20 +102,72 @@ drop_kernels(struct search_kernels *k)
 	}
 }
 
-void
-search_drop_programs(struct search *s)
+static void
+drop_shardings(struct search *s, const struct search_placed *on)
 {
 	uint32_t i;
 
 	for (i = 0; i < s->shardings.n; i++) {
 		struct search_sharding *w = s->shardings.at[i];
 
-		drop_kernels(w->by_microbatch);
-		drop_kernels(w->by_dp);
-		if (w->m) {
+		if (w->on == on && w->m) {
+			drop_kernels(w->by_microbatch);
+			drop_kernels(w->by_dp);
 			ir_ctx_release(&w->ctx);
 			w->m = NULL;
 		}
+	}
+}
+
+#define MOST_OPEN 16		/* placements whose programs are kept */
+
+static void
+drop_placed(struct search *s, struct search_placed *w)
+{
+	if (w->m) {
+		drop_shardings(s, w);
+		ir_ctx_release(&w->ctx);
+		w->m = NULL;
+		s->nopen--;
+	}
+}
+
+/* Drops the programs of the placement that was used least recently. */
+static void
+make_way(struct search *s, const struct search_placed *w)
+{
+	struct search_placed *old = NULL;
+	uint32_t i;
+
+	for (i = 0; i < s->placed.n && s->nopen >= MOST_OPEN; i++) {
+		struct search_placed *x = s->placed.at[i];
+
+		if (x != w && x->m && (!old || x->used < old->used)) {
+			old = x;
+		}
+	}
+	if (old) {
+		drop_placed(s, old);
+	}
+}
+
+static void
+open_placed(struct search *s, struct search_placed *w)
+{
+	w->used = ++s->clock;
+	if (!w->m && !w->bad) {
+		make_way(s, w);
+		search_place_again(s, w);
+	}
+}
+
+void
+search_drop_programs(struct search *s)
+{
+	uint32_t i;
+
+	for (i = 0; i < s->placed.n; i++) {
+		drop_placed(s, s->placed.at[i]);
 	}
 }
 
@@ -128,22 +181,21 @@ pricing(const struct search *s, const struct search_sharding *w, uint32_t dev)
 }
 
 /*
- * The kernels of all functions at the microbatch and dp at which the sharding
- * was staged.  Those of stages are kept, since plans of this microbatch need
- * them again; few shardings get as far as the price of their updates.
+ * The kernels of all functions at that microbatch and the present lengths.
+ * Those of stages are kept, since plans of this microbatch need them again; few
+ * shardings get as far as the price of their updates.
  */
 static struct kernels **
-find_kernels(struct search *s, struct search_sharding *w)
+find_kernels(struct search *s, struct search_sharding *w, int64_t microbatch)
 {
 	struct search_kernels *list = kernels_at(s, w, &w->by_microbatch,
-						 w->microbatch);
+						 microbatch);
 	uint32_t nfuncs = w->m->funcs.n, i;
 	struct arena *tmp = &w->ctx.tmp;
 	struct kernels **all = arena_alloc(tmp, nfuncs * sizeof *all);
 	func_id *ids = arena_alloc(tmp, nfuncs * sizeof *ids);
 	struct pricing at = pricing(s, w, 0);
 
-	w->fuse = kernels_open(w->m, s->memo, &w->ctx.perm);
 	kernels_some(w->fuse, w->r.of_stage[0], w->on->nstages * SCHED_NKINDS,
 		     &list->mem, list->of);
 	memcpy(all, list->of, nfuncs * sizeof *all);
@@ -161,21 +213,23 @@ find_kernels(struct search *s, struct search_sharding *w)
 static bool
 measure(struct search *s, struct search_sharding *w)
 {
-	struct kernels **all = find_kernels(s, w);
+	struct kernels **all = find_kernels(s, w, w->microbatch);
 	struct memory mem;
 	const char *why;
 
 	if (!memory_plan(&w->r, all, 0, &w->ctx.tmp, &mem, &why)) {
 		return false;
 	}
-	search_measure_bytes(w, &mem);
+	memset(w->bytes, 0, sizeof w->bytes);
+	search_measure_bytes(w, &mem, w->bytes);
+	search_measure_fixed(w, &mem);
 	return true;
 }
 
 struct search_sharding *
 search_with_updates(const struct search_sharding *w)
 {
-	return w->on->first;
+	return w->on->first[w->key.single];
 }
 
 static void
@@ -194,8 +248,8 @@ drop_updates(struct ir_module *m)
 static bool
 open_ranks(struct search_sharding *w)
 {
-	int64_t n = w->on->at.nmicrobatches, full = 4 * w->on->nstages;
-	struct search_try few = w->on->at;
+	int64_t n = w->at.nmicrobatches, full = 4 * w->on->nstages;
+	struct search_try few = w->at;
 	struct sched *x;
 	const char *why;
 
@@ -205,7 +259,7 @@ open_ranks(struct search_sharding *w)
 	if (!x || !ranks_open(&w->r, w->m, x, NULL, &why)) {
 		return false;
 	}
-	set_axes(w->m, &w->on->at);
+	set_axes(w->m, &w->at);
 	w->r.nmicrobatches = (uint32_t)n;
 	return true;
 }
@@ -214,7 +268,7 @@ open_ranks(struct search_sharding *w)
 static bool
 make_programs(struct search *s, struct search_sharding *w)
 {
-	const struct search_try *t = &w->on->at;
+	const struct search_try *t = &w->at;
 	struct ir_module *m;
 	struct ir_ctx c;
 	bool ok;
@@ -223,7 +277,7 @@ make_programs(struct search *s, struct search_sharding *w)
 	m = ir_copy(w->on->m, &c);
 	search_write_plan(s, w->on, &w->key, t, m);
 	set_axes(m, t);
-	if (w->on->first && w->on->first != w) {
+	if (w->on->first[w->key.single] && w->on->first[w->key.single] != w) {
 		drop_updates(m);
 	}
 	ok = search_pass(s, &c, m, pass_recompute);
@@ -243,11 +297,14 @@ stage(struct search *s, struct search_sharding *w)
 {
 	bool ok;
 
-	w->dp = w->on->at.g->dp;
-	w->microbatch = w->on->at.microbatch;
+	w->dp = w->at.g->dp;
+	w->microbatch = w->at.microbatch;
+	open_placed(s, w->on);
 	if (w->on->bad || !make_programs(s, w)) {
 		return false;
 	}
+	s->out->staged_nodes += w->m->nodes.n;
+	w->fuse = kernels_open(w->m, s->memo, &w->ctx.perm);
 	ok = open_ranks(w) && measure(s, w);
 	arena_release(&w->ctx.tmp);
 	return ok;
@@ -256,49 +313,77 @@ stage(struct search *s, struct search_sharding *w)
 void
 search_reopen(struct search *s, struct search_sharding *w)
 {
+	open_placed(s, w->on);
 	if (!w->m && !w->bad && !stage(s, w)) {
 		die("a sharding that was made cannot be made again");
 	}
 }
 
-struct search_sharding *
-search_find_sharding(const struct search *s, const struct search_key *key)
-{
-	uint32_t i;
-
-	for (i = 0; i < s->shardings.n; i++) {
-		if (search_same_key(&s->shardings.at[i]->key, key)) {
-			return s->shardings.at[i];
-		}
-	}
-	return NULL;
-}
-
 /*
  * The sharding of a key, made if there is none.  Keys that differ in offload
- * share one: offload changes the price of updates, but no program.
+ * share one: offload changes the price of updates, but no program.  One that is
+ * a step of one microbatch adds no gradients up.
  */
 static struct search_sharding *
 sharding_of(struct search *s, const struct search_key *key,
-      const struct search_try *t)
+	    const struct search_try *t)
 {
+	struct search_placed *on;
 	struct search_key here = *key;
 	struct search_sharding *w;
+	uint32_t i;
 
+	make_way(s, NULL);
+	on = search_place(s, key, t);
 	here.offload = false;
-	w = search_find_sharding(s, &here);
-	if (w) {
-		return w;
+	here.single = t->nmicrobatches == 1;
+	for (i = 0; i < s->shardings.n; i++) {
+		w = s->shardings.at[i];
+		if (w->on == on && search_same_key(&w->key, &here)) {
+			return w;
+		}
 	}
 	w = arena_alloc(&s->keep, sizeof *w);
 	w->key = here;
-	w->on = search_place(s, key, t);
+	w->on = on;
+	w->g = *t->g;
+	w->at = *t;
+	w->at.g = &w->g;
 	VEC_PUSH(&s->keep, &s->shardings, w);
 	w->bad = !stage(s, w);
-	if (!w->bad && !w->on->first) {
-		w->on->first = w;
+	if (!w->bad && !on->first[here.single]) {
+		on->first[here.single] = w;
 	}
 	return w;
+}
+
+bool
+search_open_unsplit(struct search *s, const struct search_key *key,
+		    const struct search_try *t, struct search_unsplit *u)
+{
+	struct search_sharding *w = sharding_of(s, key, t);
+	struct search_try two = *t;
+
+	if (w->bad) {
+		return false;
+	}
+	search_reopen(s, w);
+	*u = (struct search_unsplit){
+		.at = pricing(s, w, 0), .nstages = w->on->nstages,
+		.piece = w->on->piece_of, .iterations = w->on->iterations,
+		.of_stage = (const func_id (*)[SCHED_NKINDS])w->r.of_stage
+	};
+	u->one = arena_alloc(&s->tmp, w->m->funcs.n * sizeof *u->one);
+	u->two = arena_alloc(&s->tmp, w->m->funcs.n * sizeof *u->two);
+	kernels_some(w->fuse, w->r.of_stage[0], u->nstages * SCHED_NKINDS,
+		     &s->tmp, u->one);
+	two.microbatch = 2;
+	two.nmicrobatches = s->batch / 2 + (s->batch == 1);
+	set_axes(w->m, &two);
+	kernels_some(w->fuse, w->r.of_stage[0], u->nstages * SCHED_NKINDS,
+		     &s->tmp, u->two);
+	set_axes(w->m, t);
+	return true;
 }
 
 /* ---- prices ---- */
@@ -443,8 +528,6 @@ price_stages(struct search *s, struct search_sharding *w, struct search_cost *c,
 			price_pieces(s, w, list, c, i, &s->keep);
 		}
 		list->any_dp = depends_on_dp(w, list) ? NULL : c;
-		search_add_lower_bound(s, w, list);
-		search_add_known(s, w, &w->key, c);
 	}
 	if (!c->on[dev]) {
 		price_pieces(s, w, list, c, dev, &s->keep);
@@ -491,29 +574,13 @@ search_choices(struct search *s, const struct search_key *key,
 	       const struct search_try *t, struct search_cost *c)
 {
 	struct search_placed *w;
-	double more;
-	uint32_t i, k;
 
-	if (c->choices.n) {
-		return;
-	}
-	w = sharding_of(s, key, t)->on;
-	more = (double)c->microbatch / (double)w->at.microbatch;
-	if (!w->chosen) {
-		w->chosen = true;
-		search_find_choices(s, w);
-	}
-	c->choices.n = c->choices.cap = w->choices.n;
-	c->choices.at = arena_dup(&s->keep, w->choices.at,
-				  w->choices.n * sizeof *c->choices.at);
-	for (i = 0; i < w->choices.n; i++) {
-		struct search_choice *x = &c->choices.at[i];
-
-		for (k = 0; k < s->nkinds; k++) {
-			x->extra_us[k] += x->sequence_us[k] * (double)
-				(c->microbatch - w->at.microbatch);
-			x->less[k] *= more;
-		}
+	if (!c->choices.n) {
+		w = sharding_of(s, key, t)->on;
+		open_placed(s, w);
+		set_axes(w->m, t);
+		search_find_choices(s, w, c);
+		set_axes(w->m, &w->at);
 	}
 }
 
@@ -538,8 +605,57 @@ search_cost_of(struct search *s, const struct search_key *key,
 	c->on = arena_alloc(&s->keep, s->devs.n * sizeof *c->on);
 	c->next = w->costs;
 	w->costs = c;
-	search_scale_bytes(w, c);
 	return c;
+}
+
+/*
+ * What one microbatch keeps does not depend on dp, unless ZeRO gathers or cuts
+ * tensors within it.
+ */
+void
+search_measure(struct search *s, const struct search_key *key,
+	       const struct search_try *t, struct search_cost *c)
+{
+	struct search_sharding *w = sharding_of(s, key, t);
+	struct memory mem;
+	const char *why;
+
+	if (c->measured) {
+		return;
+	}
+	c->measured = true;
+	if (c->microbatch == w->microbatch &&
+	    (c->dp == w->dp || w->key.zero < 2)) {
+		memcpy(c->bytes, w->bytes, sizeof c->bytes);
+		return;
+	}
+	search_reopen(s, w);
+	set_axes(w->m, t);
+	if (memory_plan(&w->r, find_kernels(s, w, t->microbatch), 0,
+			&w->ctx.tmp, &mem, &why)) {
+		search_measure_bytes(w, &mem, c->bytes);
+	}
+	arena_release(&w->ctx.tmp);
+}
+
+double
+search_saved_part(struct search *s, const struct search_key *key,
+		  const struct search_try *t, struct search_cost *c)
+{
+	struct search_sharding *w;
+	double more;
+	uint32_t dev;
+
+	if (!c->saved_part) {
+		w = sharding_of(s, key, t);
+		more = (double)c->microbatch / (double)w->microbatch;
+		more = w->key.zero > 1 ? fmax(more, 1) : more;
+		for (dev = 0; dev < s->ngroups; dev++) {
+			c->saved_part = fmax(c->saved_part, more *
+				search_saved_on(s, c->on[dev], w->bytes, dev));
+		}
+	}
+	return fmin(c->saved_part, 1);
 }
 
 void
@@ -622,28 +738,6 @@ search_hop_us(struct search *s, const struct search_key *key,
 	return t->g->pp > 1 ? c->hop_us : 0;
 }
 
-void
-search_price_as(struct search *s, struct search_sharding *w,
-		const struct search_key *key, const struct search_try *t)
-{
-	struct search_cost c = { .microbatch = t->microbatch,
-				 .dp = t->g->dp };
-	struct search_kernels list = { .size = t->microbatch };
-	uint32_t i;
-
-	search_reopen(s, w);
-	arena_init(&list.mem, &s->m->ctx->mem);
-	c.on = arena_alloc(&list.mem, s->devs.n * sizeof *c.on);
-	list.of = arena_alloc(&list.mem, w->m->funcs.n * sizeof *list.of);
-	set_mesh(w, key, t);
-	for (i = 0; i < s->ngroups; i++) {
-		price_pieces(s, w, &list, &c, i, &list.mem);
-	}
-	search_add_known(s, w, key, &c);
-	arena_release(&list.mem);
-	arena_release(&w->ctx.tmp);
-}
-
 /* ---- all of them ---- */
 
 /* What keys of addresses have, and what later passes do not need. */
@@ -664,14 +758,7 @@ drop_memo(struct memo *memo)
 void
 search_release(struct search *s)
 {
-	uint32_t i;
-
 	search_drop_programs(s);
-	for (i = 0; i < s->placed.n; i++) {
-		if (s->placed.at[i]->m) {
-			ir_ctx_release(&s->placed.at[i]->ctx);
-		}
-	}
 	if (s->ready) {
 		ir_ctx_release(&s->ready_ctx);
 	}

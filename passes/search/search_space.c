@@ -13,13 +13,6 @@
 
 /* positions: cp is tried for longer sequences, or for few */
 #define LONG_CONTEXT 8192
-/*
- * A sharding is preferably placed for degrees whose weights, gradients and
- * optimizer state fill at most this part of a device: others are guessed to
- * take TIGHT times as long.
- */
-#define MOST_FILLED 0.6
-#define TIGHT 1.5
 #define TENSOR 0.1		/* guessed costs of doubling tp, cp, ep */
 #define CONTEXT 0.05
 #define EXPERT 0.02
@@ -50,6 +43,23 @@ find_pins(struct search *s)
 					   "none") != 0;
 }
 
+static bool
+has_experts(const struct ir_module *m, region_id r)
+{
+	uint32_t i;
+
+	for (i = 0; i < m->regions.at[r].nodes.n; i++) {
+		const struct ir_node *n = ir_node(m, m->regions.at[r]
+						     .nodes.at[i]);
+
+		if ((ir_is(n->op, IRF_INDEXED) && ir_is(n->op, IRF_CONTRACTS))
+		    || (n->region && has_experts(m, n->region))) {
+			return true;
+		}
+	}
+	return false;
+}
+
 /* Finds the kinds of layers: outermost repeats that have results, forward. */
 static bool
 find_kinds(struct search *s)
@@ -75,6 +85,7 @@ find_kinds(struct search *s)
 				   SEARCH_MAX_KINDS);
 			return false;
 		}
+		k->experts = has_experts(m, n->region);
 		k->first = s->nlayers;
 		k->iterations = ir_attr_int(m, n, IR_ATTR_COUNT, 1);
 		s->nlayers += k->iterations;
@@ -83,38 +94,10 @@ find_kinds(struct search *s)
 	return true;
 }
 
-/* Leaves out the rates for 8 bits. */
-double
-search_float_rate(const struct target_device *d)
-{
-	double best = 0;
-	int i;
-
-	for (i = 0; i < TARGET_NRATES; i++) {
-		best = i == TARGET_INT8 || i == TARGET_FP8 ? best
-			: fmax(best, d->flops_us[i]);
-	}
-	return best;
-}
-
-static double
-rate_of(const struct target_group *g)
-{
-	const struct target_device *d = &g->device;
-	double rate = search_float_rate(d) *
-		      fmax(d->matrix_eff, d->attention_eff);
-	uint32_t i;
-
-	for (i = 0; i < g->nof; i++) {
-		rate = fmin(i ? rate : INFINITY, rate_of(g->of[i]));
-	}
-	return rate;
-}
-
 static double
 best_rate(const struct search *s)
 {
-	return rate_of(search_quickest(s));
+	return search_best_rate(search_quickest(s));
 }
 
 static double
@@ -159,95 +142,12 @@ span_of(const struct search *s, const char *key)
 	return x ? x->span : (struct span){ 0, 0 };
 }
 
-/* ---- device groups ---- */
-
-const struct target_group *
-search_quickest(const struct search *s)
-{
-	uint32_t i, best = 0;
-
-	for (i = 1; i < s->ngroups; i++) {
-		best = rate_of(s->devs.at[i]) > rate_of(s->devs.at[best])
-			? i : best;
-	}
-	return s->devs.at[best];
-}
-
-static uint32_t
-dev_of(const struct search *s, const struct target_group *g)
-{
-	uint32_t i;
-
-	for (i = 0; i < s->devs.n && s->devs.at[i] != g; i++) {
-	}
-	return i;
-}
-
-/* Lists distinct device groups first, then sets of adjacent ones. */
-static void
-find_devs(struct search *s)
-{
-	const struct target *t = s->o->target;
-	uint32_t n, i;
-
-	for (n = 0; n < t->groups.n; n++) {
-		for (i = 0; i + n < t->groups.n; i++) {
-			const struct target_group *g = target_span(t, i,
-								   i + n);
-
-			if (dev_of(s, g) == s->devs.n) {
-				VEC_PUSH(&s->keep, &s->devs, g);
-			}
-		}
-		s->ngroups = n ? s->ngroups : s->devs.n;
-	}
-}
-
-void
-search_devs(const struct search *s, const struct search_group *g,
-	    struct arena *a, struct target_devs *out)
-{
-	const int64_t degree[PLAN_NAXES] = {
-		[PLAN_PP] = g->pp, [PLAN_DP] = g->dp, [PLAN_EP] = g->ep,
-		[PLAN_CP] = g->cp, [PLAN_TP] = g->tp
-	};
-	const enum plan_axis *mesh = s->base.mesh;
-	bool outer = true;
-	int i;
-
-	for (i = 0; i < PLAN_NAXES && mesh[i] != PLAN_PP; i++) {
-		outer &= degree[mesh[i]] == 1;
-	}
-	target_devs_assign(s->o->target, g->used, (uint32_t)g->pp, outer, a,
-			   out);
-}
-
-uint32_t *
-search_devs_of_ranks(const struct search *s, const struct search_group *g,
-	     struct arena *a)
-{
-	uint32_t *dev = arena_alloc(a, (size_t)g->pp * sizeof *dev), i;
-	struct target_devs at;
-
-	search_devs(s, g, a, &at);
-	for (i = 0; i < (uint32_t)g->pp; i++) {
-		dev[i] = dev_of(s, target_devs_of(&at, i));
-	}
-	return dev;
-}
-
-double
-search_capacity(const struct search *s, uint32_t dev)
-{
-	return floor(target_free_bytes(s->devs.at[dev]));
-}
-
 bool
 search_open(struct search *s)
 {
 	struct plan_facts f;
 
-	find_devs(s);
+	search_find_devs(s);
 	find_pins(s);
 	if (s->base.offload && s->t->device.host_bytes_us <= 0) {
 		diag_error(&s->m->ctx->diags, span_of(s, "plan.offload"),
@@ -380,14 +280,8 @@ strict_us(const struct search *s, const struct search_group *g)
 		key.zero++;
 	}
 	t.nmicrobatches = search_microbatches(s, g, mb);
-	return search_data_us(s, &key, &t, false, g->guess_us) -
+	return search_data_us(s, &key, &t, g->guess_us) -
 	       g->sum_us - g->gather_us;
-}
-
-static bool
-is_tight(const struct search *s, const struct search_group *g)
-{
-	return search_least_bytes(s, g, 1, false) > MOST_FILLED * g->capacity;
 }
 
 /* As how many of the quickest devices g's ranks count; sets g->capacity. */
@@ -403,7 +297,7 @@ worth(struct search *s, struct search_group *g)
 	}
 	dev = search_devs_of_ranks(s, g, &s->tmp);
 	for (i = 0; i < (uint32_t)g->pp; i++) {
-		all += rate_of(s->devs.at[dev[i]]) / best;
+		all += search_best_rate(s->devs.at[dev[i]]) / best;
 		capacity += search_capacity(s, dev[i]);
 	}
 	arena_release(&s->tmp);
@@ -426,7 +320,6 @@ add_group(struct search *s, struct search_group *g)
 	g->bound_us += g->sum_us + g->gather_us;
 	g->guess_us = guess_us(s, g, share);
 	g->guess_us += strict_us(s, g);
-	g->first_us = g->guess_us * (is_tight(s, g) ? TIGHT : 1);
 	VEC_PUSH(&s->keep, &s->groups, *g);
 }
 
@@ -460,13 +353,6 @@ by_guess(const void *a, const void *b)
 		return x->guess_us < y->guess_us ? -1 : 1;
 	}
 	return by_degrees(x, y);
-}
-
-bool
-search_is_before(const struct search_group *a, const struct search_group *b)
-{
-	return a->first_us != b->first_us ? a->first_us < b->first_us
-					  : by_degrees(a, b) < 0;
 }
 
 int64_t
@@ -521,66 +407,37 @@ search_groups(struct search *s)
 		g.tp = d[PLAN_TP].at.at[i];
 		with_tensor(s, d, &g);
 	}
-	if (s->groups.n) {
-		qsort(s->groups.at, s->groups.n, sizeof *s->groups.at,
-		      by_guess);
-	}
 }
 
 /* ---- a better order ---- */
 
-#define MANY 256	/* sets of degrees */
-
-/* Finds a lower bound for the sharding of a key, or else prices it. */
-static void
-survey(struct search *s, const struct search_key *key,
-       const struct search_try *t)
-{
-	struct search_cost *c;
-
-	search_bound_sharding(s, key, t);
-	if (!search_is_known(s, key, t)) {
-		c = search_cost_of(s, key, t);
-		if (c) {
-			search_price(s, key, t, c, 0);
-		}
-	}
-}
-
-/*
- * Many sets of degrees mean thousands of devices.  There the guess is bad:
- * launches and communication outweigh arithmetic.
- */
 void
 search_sort_groups(struct search *s)
 {
 	struct search_try t = { .sched = sched_find("1f1b") };
 	struct search_key key = { .sequence = s->base.sequence };
+	int zero = s->pinned[PIN_ZERO] ? s->base.zero : 3;
 	uint32_t i;
 
-	if (s->groups.n < MANY) {
-		return;
-	}
 	t.microbatch = s->pinned[PIN_MICROBATCH] ? s->base.microbatch : 1;
 	for (i = 0; i < s->groups.n; i++) {
 		struct search_group *g = &s->groups.at[i];
 
+		if (search_least_bytes(s, g, zero, search_may_offload(s)) >
+		    g->capacity) {
+			continue;	/* it does not fit */
+		}
 		t.g = g;
 		t.nmicrobatches = search_microbatches(s, g, t.microbatch);
 		t.chunks = g->pp > 1 && g->pp < s->nlayers &&
 			   t.nmicrobatches % g->pp == 0
 			? s->nlayers / g->pp : 1;
-		key.tp = g->tp;
-		key.cp = g->cp;
-		key.ep = g->ep;
-		key.data = g->dp > 1;
-		key.zero = s->pinned[PIN_ZERO] ? s->base.zero : key.data;
-		key.solo = s->nlayers < 3 && g->pp == 1;
-		survey(s, &key, &t);
-		g->guess_us = fmax(g->guess_us,
-				   search_lower_bound_us(s, &key, &t) +
-				   strict_us(s, g));
+		g->guess_us = fmax(g->guess_us, search_guess_us(s, &key, &t) +
+						strict_us(s, g));
 	}
-	qsort(s->groups.at, s->groups.n, sizeof *s->groups.at, by_guess);
+	if (s->groups.n) {
+		qsort(s->groups.at, s->groups.n, sizeof *s->groups.at,
+		      by_guess);
+	}
 	arena_release(&s->tmp);
 }

@@ -113,13 +113,6 @@ search_host_bytes(const struct search *s, const struct search_update *u,
 	return sum(s, u->host, lo, hi);
 }
 
-double
-search_whole_bytes(const struct search *s, const struct search_update *u,
-		   int64_t lo, int64_t hi)
-{
-	return sum(s, u->whole, lo, hi);
-}
-
 /*
  * Layers of a repeat are updated together, other pieces one after another.
  * This is an estimate, which the arena of the rank programs replaces at the
@@ -157,6 +150,29 @@ search_stage_bytes(const struct search *s, const struct search_cost *c,
 			out->waits = fmax(out->waits, c->bytes[i].waits);
 		}
 	}
+}
+
+double
+search_saved_on(const struct search *s, const struct search_fn *fn,
+		const struct search_bytes *saved, uint32_t dev)
+{
+	const struct target_device *d = &s->devs.at[dev]->device;
+	double most = 0;
+	uint32_t i, k;
+
+	for (i = 0; i < PIECE_BODY + s->nkinds; i++) {
+		double bytes = 0, us = 0;
+
+		for (k = 0; k < SEARCH_NSPANS; k++) {
+			bytes += fmax(saved[i].slot[k], 0);
+		}
+		for (k = 0; k < SCHED_NKINDS; k++) {
+			us += price_shown_us(&s->o->traits, &fn->fn[i][k]);
+		}
+		bytes *= 2 / (d->memory_bytes_us * d->memory_eff);
+		most = us > 0 ? fmax(most, bytes / us) : most;
+	}
+	return most;
 }
 
 static double

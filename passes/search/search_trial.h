@@ -15,8 +15,7 @@ enum trial_state {
 	 * guessed; but before a rank counts as full, the programs of the choice
 	 * that keeps the fewest bytes are made
 	 */
-	TRIAL_GUESSED,
-	TRIAL_HOPED	/* guessed for all choices */
+	TRIAL_GUESSED
 };
 
 /*
@@ -25,8 +24,6 @@ enum trial_state {
  */
 enum trial_verdict {
 	TRIAL_FITS,
-	/* no choice fits by guesses; the one that keeps least may */
-	TRIAL_MAY_FIT,
 	/* its bound is above the plans found, by the ranks that fit so far */
 	TRIAL_CUT,
 	TRIAL_FULL,	/* it does not fit */
@@ -55,6 +52,8 @@ struct trial {
 	int64_t *layers;
 	uint32_t *choice;	/* by stage: index in cost->choices */
 	enum trial_state state;
+	/* the first stages of a rank may recompute more than it must */
+	bool strong;
 	struct search_cost *cost;
 	/* by choice: the cost of its programs; NULL: not made yet */
 	struct search_cost **made;
@@ -71,12 +70,6 @@ struct trial {
 	uint32_t *stages;	/* by rank: `chunks` each */
 	int64_t *first;		/* by stage: its first layer */
 	struct price p;
-	/* the proxy that is tried instead of the sharding, or NULL */
-	const struct search_proxy *proxy;
-	bool may_win;		/* no bound of the proxy excludes it */
-	/* it may fit with some of the layers by stage that were tried */
-	bool may_fit;
-	uint32_t full;		/* see search_seen */
 	uint32_t *ways;		/* search_seen.ways; NULL: not kept */
 	bool looked;		/* it was tried, not left out by a bound */
 	/* lower bound of its pipeline, with the choices composed last */
@@ -84,8 +77,6 @@ struct trial {
 	/* by rank: the lower bound that follows from this rank */
 	double *bounds;
 	uint32_t busiest;	/* the rank with the most work */
-	double *plain_us;	/* `bounds` without recomputing */
-	double pipe_us;		/* lower bound of the pipeline for this ZeRO */
 	/* lower bound of the step for all choices that were tried */
 	double least_us;
 };
@@ -100,20 +91,10 @@ struct trial_fit {
 
 /* Whether its bound, with its present choices, is above the plans found. */
 bool trial_is_cut(struct trial *x);
-/* Whether the bound of one rank alone is, with guessed time to recompute. */
-bool trial_is_busy(struct trial *x, uint32_t rank);
 /* Lowers least_us to the bound of a choice that was tried. */
 void trial_least(struct trial *x, double us);
-/* The best plan that the first walk found for its sharding; NULL: none. */
-struct search_best *trial_best(const struct trial *x);
 /* Tries the plan with the sharding of x->key. */
 enum trial_outcome trial_sharding(struct trial *x);
-/*
- * Tries the plan with the lower bounds of a proxy.  OUTCOME_NONE: it may win
- * and fit.  Otherwise it cannot, and its own sharding need not be made.
- */
-enum trial_outcome trial_proxy(struct trial *x);
-
 /* ---- search_compose.c ------------------------------------------------- */
 
 /*
@@ -129,14 +110,10 @@ struct search_update *trial_update(struct trial *x);
 bool trial_compose(struct trial *x);
 /* A lower bound of the pipeline, from the prices of trial_compose. */
 double trial_bound_us(struct trial *x);
-/* A lower bound of the time that a rank recomputes, from guesses. */
-double trial_rebuild_us(const struct trial *x, uint32_t rank);
 /* Sets the prices of updates, for the chosen layers by stage. */
 void trial_compose_update(struct trial *x);
 /* Time of the slowest update, less the part that the pipeline may hide. */
 double trial_update_us(const struct trial *x);
-/* Time of the communication among data ranks while the pipeline runs. */
-double trial_data_us(struct trial *x);
 /* Runs the schedule and sets x->p.  False: the schedule stalls. */
 bool trial_run(struct trial *x);
 

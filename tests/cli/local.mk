@@ -68,6 +68,7 @@ cli_tests = \
 	%D%/search/memo.sh \
 	%D%/search/mixed.sh \
 	%D%/search/nothing-fits.sh \
+	%D%/search/placed.sh \
 	%D%/search/plan.sh \
 	%D%/search/search-plans.sh \
 	%D%/search/search-runs.sh \

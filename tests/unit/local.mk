@@ -71,7 +71,7 @@ unit_tests += \
 	%D%/sched/t-sched \
 	%D%/sched/t-sched-brief \
 	%D%/sched/t-sched-csv \
-	%D%/search/t-search-sharding \
+	%D%/search/t-search-bound \
 	%D%/comm/t-secret \
 	%D%/comm/t-shm-meet \
 	%D%/sim/t-sim \

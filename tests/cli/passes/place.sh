@@ -126,6 +126,15 @@ all_gather on=cp of=seq
 all_gather on=cp of=seq
 END
 
+# A microbatch on a rank has the same bytes, whatever number of ranks share a
+# step, so what tensor ranks exchange is the same.
+what='llama-2-70b, tensor and sequence, 4 and 256 data ranks'
+place llama-2-70b tp=4,dp=4,sequence=on,microbatch=1
+grep 'on=tp' colls >few
+test "$(wc -l <few)" -gt 9 || bad "$what: too few collectives"
+place llama-2-70b tp=4,dp=256,sequence=on,microbatch=1
+grep 'on=tp' colls | diff few - || bad "$what"
+
 what='llama-2-70b, ZeRO'
 place llama-2-70b dp=4,zero=1,microbatch=1
 has 'self_attn.q_proj.weight" : bf16[heads, hd, hidden]{+dp}'

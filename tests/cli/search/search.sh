@@ -105,12 +105,54 @@ run --target h100x8 --explain=search "$model"
 grep -q '^search: pinned: no keys$' out || bad 'no pins'
 # Degrees by hand: dp, pp, tp divide 8 and their product is at most 8.
 grep -q '^  degrees  *20$' out || bad 'degrees'
-# What rules have left out, the answer knows, too.
-ruled=$(sed -n 's/^    left out: a rule says they are above  *//p' out)
-[ "$ruled" -gt 0 ] || bad 'no sharding is ruled out'
+# What became of the space, the answer knows, too.
+cp out report
+counted()
+{
+	sed -n "s/^ *$1  *\([0-9]*\)\$/\1/p" report
+}
+grep -q 'the search ended' report && bad 'the search ended before it was done'
+grep -q ": a gap of 0.0%\$" report || bad 'gap of a whole search'
 run --target h100x8 --emit=answer-json "$model"
-grep -qx "    \"shardings_ruled_out\": $ruled," out ||
-	bad 'plan.json does not say what rules have left out'
+while read -r key what; do
+	n=$(counted "$what")
+	[ "${n:-0}" -gt 0 ] || bad "no $what"
+	grep -qx "    \"$key\": $n," out || bad "plan.json: $key is not $n"
+done <<'END'
+space plans in the space
+degrees degrees
+degrees_cut not looked at: their bound is above
+shardings placements made
+priced plans priced, with ZeRO and stages
+cut cut, their pieces are above
+too_large did not fit
+schedules run as a schedule
+END
+grep -qx '    "plans_left_open": 0,' out || bad 'plan.json: plans left open'
+grep -qx '    "gap": 0' out || bad 'plan.json: gap of a whole search'
+# A search that ends before it has looked at all says how much it left, and how
+# far below the answer that may be.
+set -- --target h100x8x512 --search-seconds=1 -w "$examples/deepseek-v3.llm"
+run --explain=search "$@"
+cp out report
+left=$(counted 'plans left open: the search ended')
+[ "${left:-0}" -gt 0 ] || bad 'nothing is left'
+awk -v step="$(step_of report)" '
+	/ no plan of the space below / {
+		told++
+		sub(/%$/, "")
+		off = 100 * ($2 / $10 - 1) - $NF
+		if ($2 != step || $10 >= $2 || off * off > 0.0026)
+			bad = 1
+	}
+	END { exit told != 1 || bad }' report || bad 'gap of what is left'
+run --emit=answer-json "$@"
+[ "$(field out plans_left_open)" -gt 0 ] || bad 'plan.json: plans left open'
+awk -v step="$(field out us)" -v bound="$(field out bound_us)" \
+	-v gap="$(field out gap)" 'BEGIN {
+		off = step / bound - 1 - gap
+		exit !(gap > 0 && off * off < 1e-14)
+	}' || bad 'plan.json: gap of what is left'
 run --target h100x8 --emit=plan "$model"
 cp out best.llp
 run --target h100x8 --plan best.llp --emit=arena "$model"

@@ -118,8 +118,9 @@ test_states(void **state)
 		print_message("%.0f bytes: %d placed\n", bytes[i],
 			      (int)placed[i]);
 	}
-	assert_int_equal(placed[0], 2);
-	assert_int_equal(placed[1], 3);
+	/* and a program that no axis splits, for bounds */
+	assert_int_equal(placed[0], 3);
+	assert_true(placed[1] > placed[0]);
 	ir_ctx_release(&c);
 }
 
@@ -171,13 +172,12 @@ static const char drawn_experts[] =
 	"    x = x + linear(a -> hidden);\n"
 	EXPERTS;
 
-/* ZeRO 2 alone may be outside of the space: it is where 1 fits. */
 static double
 best_of_all(const struct ir_module *m, const struct target *t,
 	    const char **which)
 {
 	static const char *const pins[] = {
-		"zero=0", "zero=1", "zero=3", "offload=none",
+		"zero=0", "zero=1", "zero=2", "zero=3", "offload=none",
 		"offload=optimizer", "zero=2,offload=optimizer",
 		"zero=3,offload=optimizer", "pp=1", "microbatch=1",
 		"microbatch=2", "microbatch=4", "zero=3,microbatch=2"
@@ -230,8 +230,8 @@ draw_case(double *us, double *best)
 }
 
 /*
- * Ways to rebuild are chosen by a guess (docs/search.md), so one in eight
- * may be a little slower; none is said not to fit.
+ * No pin gives a quicker plan than the search without it, and none that fits is
+ * said not to.
  */
 static void
 test_drawn(void **state)
@@ -244,12 +244,11 @@ test_drawn(void **state)
 		drawn = 0;
 		draw_case(&us, &best);
 		assert_true(isfinite(best) && us > 0);
-		assert_true(us <= 1.05 * best);
-		slower += us > best * (1 + 1e-6);
+		slower += us > best * (1 + 1e-4);
 	}
 	print_message("%d of %d slower than with pins\n", (int)slower,
 		      (int)n);
-	assert_true(slower <= num_ceil_div(n, 8));
+	assert_int_equal(slower, 0);
 }
 
 /*
@@ -277,9 +276,9 @@ test_context(void **state)
 	ir_ctx_release(&c);
 }
 
-/* Where so much memory is left, that ZeRO is quicker than all milder ones. */
+/* With so much memory, no ZeRO that is pinned is quicker than the answer. */
 static void
-check_cut(const char *text, const char *cluster, double bytes, int cut)
+check_zero(const char *text, const char *cluster, double bytes)
 {
 	double us, zero[4], best = INFINITY;
 	struct ir_module *m;
@@ -302,27 +301,24 @@ check_cut(const char *text, const char *cluster, double bytes, int cut)
 		print_message(" %.3f", zero[i]);
 	}
 	print_message("\n");
-	for (i = 0; i < cut; i++) {
-		assert_true(zero[cut] < zero[i]);
-	}
 	assert_true(us > 0 && us <= best * (1 + 1e-9));
 	ir_ctx_release(&c);
 }
 
 /*
- * Gradients that ZeRO 2 cuts go on beside backward, where there is but one; and
- * experts' ranks hold the rest alike, so states on the host are cut, too.
+ * Gradients that ZeRO 2 splits are summed beside backward; and experts' ranks
+ * hold the rest alike, so states on the host are split, too.
  */
 static void
-test_cut(void **state)
+test_zero(void **state)
 {
 	char text[4096];
 
 	(void)state;
 	snprintf(text, sizeof text, drawn_dense, 1024, 512, 128, 32, 2);
-	check_cut(text, "h100x8", 127e6, 2);
+	check_zero(text, "h100x8", 127e6);
 	snprintf(text, sizeof text, drawn_experts, 512, 1024, 256, 16, 3);
-	check_cut(text, "h100x4", 108e6, 2);
+	check_zero(text, "h100x4", 108e6);
 }
 
 int
@@ -334,7 +330,7 @@ main(void)
 		cmocka_unit_test(test_launches),
 		cmocka_unit_test(test_drawn),
 		cmocka_unit_test(test_context),
-		cmocka_unit_test(test_cut)
+		cmocka_unit_test(test_zero)
 	};
 
 	seed = (uint64_t)env("SEARCH_SEED", 1);

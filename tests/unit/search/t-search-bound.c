@@ -1,0 +1,442 @@
+/*
+ * Lower bounds and pieces of shardings: no price is below its bound, no memory
+ * below its own, over thousands of drawn models, clusters and plans; a bound of
+ * what data ranks exchange counts no more than there is; and prices and bytes
+ * of pieces depend on the plan alone, not on which plan needed them first.
+ */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "t-search.h"
+#include "passes/search/search_parts.h"
+
+static const char plain[] =
+	"model m {\n"
+	"  dim hidden = 256, ffn = 512, vocab = 1024, seq = 128, batch = 16;\n"
+	"  dtype bf16;\n"
+	"  x = embed(tokens, vocab -> hidden);\n"
+	"  repeat 6 as i {\n"
+	"    n = rmsnorm(x);\n"
+	"    x = x + linear(silu(linear(n -> ffn)) -> hidden);\n"
+	"  }\n"
+	"  x = rmsnorm(x);\n"
+	"  loss = cross_entropy(linear(x -> vocab), labels);\n"
+	"}\n"
+	"train { optimizer = adamw(lr = 1e-4); }\n";
+
+/* Few tokens for large experts. */
+static const char wide[] =
+	"model m {\n"
+	"  dim hidden = 1024, ffn = 8192, expert = 32, choice = 2,\n"
+	"      vocab = 512, seq = 32, batch = 64;\n"
+	"  dtype bf16;\n"
+	"  x = embed(tokens, vocab -> hidden);\n"
+	"  repeat 6 as i {\n"
+	"    n = rmsnorm(x);\n"
+	"    s = softmax(linear(n -> expert));\n"
+	"    e = topk(s, expert -> choice);\n"
+	"    w = gather(s, e);\n"
+	"    y = linear(gelu(linear(n, e -> ffn)), e -> hidden);\n"
+	"    x = x + sum(y * w, choice);\n"
+	"  }\n"
+	"  loss = cross_entropy(linear(x -> vocab), labels);\n"
+	"}\n"
+	"train { optimizer = adamw(lr = 1e-4); }\n";
+
+/* A search before its first plan. */
+struct stand {
+	struct ir_ctx c;
+	struct target t;
+	struct search_options o;
+	struct search_report report;
+	struct memo memo;
+	struct search s;
+};
+
+static void
+stand(struct stand *x, const char *model, const char *cluster)
+{
+	struct search *s = &x->s;
+	struct ir_ctx *c = &x->c;
+
+	memset(x, 0, sizeof *x);
+	ir_ctx_init(c, NULL);
+	s->m = trained(c, model);
+	x->t = target(c, cluster);
+	x->o.target = &x->t;
+	s->o = &x->o;
+	s->a = &c->perm;
+	s->out = &x->report;
+	s->t = target_span(&x->t, 0, x->t.groups.n - 1);
+	arena_init(&s->keep, &c->mem);
+	arena_init(&s->tmp, &c->mem);
+	s->stats.arena = &s->keep;
+	s->stats.pass = "search";
+	memo_init(&x->memo, &c->mem, MEMO_BYTES);
+	s->memo = s->briefs.memo = &x->memo;
+	assert_true(plan_read(s->m, &s->base) && plan_names(s->m) &&
+		    search_open(s));
+}
+
+static void
+leave(struct stand *x)
+{
+	search_release(&x->s);
+	memo_release(&x->memo);
+	ir_ctx_release(&x->c);
+}
+
+/* ---- prices do not depend on the order of plans ---- */
+
+/* All pieces of two ranks that split tensors, beside dp data ranks. */
+static struct search_fn
+pieces(struct stand *x, int64_t microbatch, int64_t dp)
+{
+	struct search_group g = { .used = 2 * dp, .tp = 2, .cp = 1, .ep = 1,
+				  .pp = 1, .dp = dp };
+	struct search_try t = { .g = &g, .microbatch = microbatch,
+				.nmicrobatches = 16 / dp / microbatch,
+				.chunks = 1, .sched = sched_find("1f1b") };
+	struct search_key key = { .tp = 2, .cp = 1, .ep = 1, .data = dp > 1 };
+	struct search_cost *c = search_cost_of(&x->s, &key, &t);
+
+	assert_non_null(c);
+	search_price(&x->s, &key, &t, c, 0);
+	return *c->on[0];
+}
+
+static void
+assert_same(const struct search_fn *a, const struct search_fn *b)
+{
+	uint32_t i, k;
+
+	for (i = 0; i < PIECE_MAX; i++) {
+		for (k = 0; k < SCHED_NKINDS; k++) {
+			assert_true(a->fn[i][k].total_us ==
+				    b->fn[i][k].total_us);
+		}
+	}
+}
+
+static void
+test_order(void **state)
+{
+	static const int64_t microbatch[] = { 2, 1, 4 }, dp[] = { 2, 4, 2 };
+	struct search_fn first, later;
+	struct stand x;
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < sizeof dp / sizeof *dp; i++) {
+		stand(&x, plain, "rtx4090x8x4");
+		first = pieces(&x, microbatch[i], dp[i]);
+		leave(&x);
+		stand(&x, plain, "rtx4090x8x4");
+		pieces(&x, 1, 8);	/* for which it is placed */
+		later = pieces(&x, microbatch[i], dp[i]);
+		assert_true(first.fn[PIECE_BODY][0].total_us > 0);
+		assert_same(&first, &later);
+		leave(&x);
+	}
+}
+
+/* ---- bounds of drawn plans ---- */
+
+struct drawn {
+	struct search_group g;
+	struct search_try t;
+	struct search_key key;
+};
+
+/* A plan with one stage.  False: it is none. */
+static bool
+draw_plan(const struct search *s, bool moe, struct drawn *x)
+{
+	struct search_group *g = &x->g;
+
+	memset(x, 0, sizeof *x);
+	g->tp = 1 << draw(4);
+	g->cp = 1 << draw(2);
+	g->ep = moe ? 1 << draw(3) : 1;
+	g->dp = 1 << draw(4);
+	g->pp = 1;
+	g->used = g->tp * g->cp * g->ep * g->dp;
+	x->t = (struct search_try){ .g = g, .microbatch = 1 << draw(4),
+				    .chunks = 1, .sched = sched_find("1f1b") };
+	x->t.nmicrobatches = search_microbatches(s, g, x->t.microbatch);
+	x->key = (struct search_key){
+		.tp = g->tp, .cp = g->cp, .ep = g->ep, .zero = (int)draw(4),
+		.data = g->dp > 1, .sequence = draw(2)
+	};
+	return g->used <= target_devices(s->o->target) &&
+	       x->t.microbatch * g->dp * g->ep <= s->batch &&
+	       2 * g->cp <= s->context_most &&
+	       (x->key.zero == 0 || g->dp * g->cp * g->ep > 1);
+}
+
+/* How near bounds come to prices: the sum of their ratios. */
+struct nearness {
+	double ratios;
+	int n;
+};
+
+static void
+check_pieces(struct stand *x, struct drawn *d, struct nearness *near)
+{
+	struct search_cost *c = search_cost_of(&x->s, &d->key, &d->t);
+	struct search_pieces us;
+	uint32_t i, k;
+
+	assert_non_null(c);
+	search_price(&x->s, &d->key, &d->t, c, 0);
+	search_least_pieces(&x->s, &d->key, &d->t, &us);
+	for (i = 0; i < PIECE_BODY + x->s.nkinds; i++) {
+		double all = 0, forward = 0, mb = (double)d->t.microbatch;
+
+		for (k = 0; k < SCHED_NKINDS; k++) {
+			all += price_shown_us(&x->o.traits,
+					      &c->on[0]->fn[i][k]);
+		}
+		forward = price_shown_us(&x->o.traits,
+					 &c->on[0]->fn[i][SCHED_F]);
+		assert_true(us.all[i] * mb <= all * (1 + 1e-9));
+		assert_true(us.forward[i] * mb <= forward * (1 + 1e-9));
+		near->ratios += all > 0 ? us.all[i] * mb / all : 0;
+		near->n += all > 0;
+	}
+}
+
+/* What lives all step is no less than the bound of a mean rank. */
+static void
+check_bytes(struct stand *x, struct drawn *d)
+{
+	struct search_update *u = search_update_of(&x->s, &d->key, &d->t);
+	double least = search_least_bytes(&x->s, &d->g, d->key.zero, false);
+	double bytes = search_fixed_bytes(&x->s, u, 0, x->s.nlayers);
+
+	assert_true(least <= bytes * (1 + 1e-9));
+}
+
+static void
+check_drawn(const char *model, bool moe, struct nearness *near)
+{
+	static const char *const clusters[] = {
+		"h100x8", "rtx4090x8x4", "a100x8x2", "t4x4x4", "h100x8x2@eth25"
+	};
+	struct drawn d;
+	struct stand x;
+	int i;
+
+	stand(&x, model, clusters[draw(5)]);
+	search_find_work(&x.s);
+	for (i = 0; i < 40; i++) {
+		if (draw_plan(&x.s, moe, &d)) {
+			check_pieces(&x, &d, near);
+			check_bytes(&x, &d);
+		}
+	}
+	leave(&x);
+}
+
+static void
+test_bounds(void **state)
+{
+	int64_t n = env("SEARCH_BOUNDS", 40), i;
+	struct nearness near = { 0 }, large = { 0 };
+	char text[4096];
+
+	(void)state;
+	for (i = 0; i < n; i++, seed++) {
+		drawn = 0;
+		snprintf(text, sizeof text, dense, 32, 3 + draw(3));
+		check_drawn(text, false, &near);
+		snprintf(text, sizeof text, heavy, 32, 3 + draw(3));
+		check_drawn(text, false, &large);
+		snprintf(text, sizeof text, experts, 32, 2 + draw(3));
+		check_drawn(text, true, &near);
+		check_drawn(wide, true, &near);
+	}
+	print_message("%d pieces: bounds are %.3f of prices; of large models, "
+		      "%d: %.3f\n", near.n, near.ratios / near.n, large.n,
+		      large.ratios / large.n);
+	assert_true(near.n + large.n > 50 * n);
+	assert_true(large.ratios > 0.5 * large.n);
+}
+
+/* ---- what data ranks exchange ---- */
+
+/* The time of a microbatch by a sharding, of all layers. */
+struct taken {
+	double data_us;		/* exchanged among data ranks */
+	double kernels_us;	/* all else, but for what runs beside it */
+	double shown_us;	/* both, as they run beside each other */
+};
+
+/* A function without its data ranks' exchange and without what it hides. */
+static double
+alone_us(const struct price_func *f)
+{
+	double coll = fmax(f->us[PRICE_COMM] - f->data_us, 0);
+
+	return f->total_us - f->data_us -
+	       fmin(f->beside_us, coll) * (1 - PRICE_SLOWED);
+}
+
+static void
+take(struct stand *x, const struct search_cost *c, uint32_t piece,
+     double times, struct taken *out)
+{
+	uint32_t k;
+
+	for (k = 0; k < SCHED_NKINDS; k++) {
+		const struct price_func *f = &c->on[0]->fn[piece][k];
+
+		out->data_us += times * f->data_us;
+		out->kernels_us += times * alone_us(f);
+		out->shown_us += times * price_shown_us(&x->o.traits, f);
+	}
+}
+
+static struct taken
+taken(struct stand *x, const struct search_key *key,
+      const struct search_try *t)
+{
+	struct search_cost *c = search_cost_of(&x->s, key, t);
+	struct taken all = { 0 };
+
+	assert_non_null(c);
+	search_price(&x->s, key, t, c, 0);
+	take(x, c, PIECE_FIRST, 1, &all);
+	take(x, c, PIECE_LAST, 1, &all);
+	take(x, c, PIECE_BODY, 4, &all);
+	return all;
+}
+
+/* What an exchange adds to kernels that take so long, a microbatch. */
+static double
+added_us(struct stand *x, const struct search_key *key, struct search_try t,
+	 double us)
+{
+	double n = (double)t.nmicrobatches;
+	double once = search_data_us(&x->s, key, &t, n * us);
+
+	t.nmicrobatches++;
+	return search_data_us(&x->s, key, &t, (n + 1) * us) - once;
+}
+
+/* A bound counts no more of that than there is, in each microbatch. */
+static void
+assert_counted(const char *model, int64_t ep, int zero, int64_t microbatch)
+{
+	struct search_group g = { .used = 8, .tp = 1, .cp = 1, .ep = ep,
+				  .pp = 1, .dp = 8 / ep };
+	struct search_try t = { .g = &g, .microbatch = microbatch,
+				.chunks = 1, .sched = sched_find("1f1b") };
+	struct search_key key = { .tp = 1, .cp = 1, .ep = ep, .zero = zero,
+				  .data = true };
+	struct taken is;
+	struct stand x;
+	double counted, shown, left;
+
+	stand(&x, model, "rtx4090x8x4");
+	t.nmicrobatches = search_microbatches(&x.s, &g, microbatch);
+	is = taken(&x, &key, &t);
+	search_set_exchange(&x.s, &g);
+	counted = added_us(&x, &key, t, 0);
+	shown = is.kernels_us +
+		added_us(&x, &key, t, is.kernels_us);
+	print_message("ep=%d zero=%d: %.1f us, counted %.1f; "
+		      "%.1f shown, at least %.1f\n", (int)ep, zero, is.data_us,
+		      counted, is.shown_us, shown);
+	assert_true(counted > is.data_us / 2 && counted <= is.data_us);
+	assert_true(shown > is.kernels_us && shown <= is.shown_us);
+	/* the same, asked the other way round */
+	shown = is.kernels_us +
+		search_data_us(&x.s, &key, &t, is.kernels_us);
+	left = search_kernels_us(&x.s, &key, &t, shown);
+	assert_true(fabs(left - is.kernels_us) < 1e-6 * shown);
+	leave(&x);
+}
+
+static void
+test_exchange(void **state)
+{
+	int zero;
+
+	(void)state;
+	for (zero = 2; zero < 4; zero++) {
+		assert_counted(plain, 1, zero, 1);
+		assert_counted(wide, 1, zero, 1);
+		assert_counted(wide, 1, zero, 4);
+		assert_counted(wide, 4, zero, 1);
+	}
+}
+
+/* ---- bytes of other microbatches ---- */
+
+/* What pieces keep at 4 sequences, of a sharding that another plan made. */
+static void
+held_at_4(int64_t first, int zero, struct search_bytes out[PIECE_MAX])
+{
+	struct search_group g = { .used = 2, .tp = 1, .cp = 1, .ep = 1,
+				  .pp = 1, .dp = 2 };
+	struct search_try t = { .g = &g, .microbatch = first,
+				.nmicrobatches = 8 / first, .chunks = 1,
+				.sched = sched_find("1f1b") };
+	struct search_key key = { .tp = 1, .cp = 1, .ep = 1, .zero = zero,
+				  .data = true };
+	struct search_cost *c;
+	struct stand x;
+
+	stand(&x, plain, "rtx4090x8x4");
+	search_cost_of(&x.s, &key, &t);
+	t.microbatch = 4;
+	t.nmicrobatches = 2;
+	c = search_cost_of(&x.s, &key, &t);
+	assert_non_null(c);
+	search_measure(&x.s, &key, &t, c);
+	memcpy(out, c->bytes, sizeof c->bytes);
+	leave(&x);
+}
+
+static void
+test_bytes(void **state)
+{
+	struct search_bytes one[PIECE_MAX], four[PIECE_MAX];
+	int zero, i, k;
+
+	(void)state;
+	for (zero = 0; zero < 4; zero++) {
+		memset(one, 0, sizeof one);
+		memset(four, 0, sizeof four);
+		held_at_4(1, zero, one);
+		held_at_4(4, zero, four);
+		assert_true(one[PIECE_BODY].temp > 0);
+		for (i = 0; i < PIECE_MAX; i++) {
+			assert_true(one[i].temp == four[i].temp);
+			for (k = 0; k < SEARCH_NSPANS; k++) {
+				assert_true(one[i].slot[k] ==
+					    four[i].slot[k]);
+			}
+		}
+	}
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_order),
+		cmocka_unit_test(test_bounds),
+		cmocka_unit_test(test_exchange),
+		cmocka_unit_test(test_bytes)
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
