@@ -464,6 +464,30 @@ skip_scalar(struct rt_json *j)
 	return fail_unexpected(j, "a value");
 }
 
+int
+rt_json_peek(struct rt_json *j)
+{
+	skip_space(j);
+	return peek_byte(j);
+}
+
+bool
+rt_json_word(struct rt_json *j, const char **out, size_t *n)
+{
+	if (j->status != RT_OK) {
+		return false;
+	}
+	if (rt_json_peek(j) == '"') {
+		return fail_unexpected(j, "a number, true, false or null");
+	}
+	*out = j->text + j->at;
+	if (!skip_scalar(j)) {
+		return false;
+	}
+	*n = (size_t)(j->text + j->at - *out);
+	return true;
+}
+
 bool
 rt_json_skip(struct rt_json *j)
 {

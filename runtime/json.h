@@ -58,6 +58,18 @@ bool rt_json_int(struct rt_json *j, int64_t *out);
 /* As rt_json_int(), but a fraction of zeros may follow: "12.0". */
 bool rt_json_whole(struct rt_json *j, int64_t *out);
 
+/*
+ * The first byte of the next value: a bracket, a quote, a digit or `-`, or
+ * the first letter of true, false and null; -1 at the end of the text.
+ */
+int rt_json_peek(struct rt_json *j);
+
+/*
+ * A number, true, false or null, as its *n bytes at *out stand in the text; a
+ * string is refused.
+ */
+bool rt_json_word(struct rt_json *j, const char **out, size_t *n);
+
 /* Any one value, checked and dropped; nested at most 64 deep. */
 bool rt_json_skip(struct rt_json *j);
 

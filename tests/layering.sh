@@ -105,11 +105,13 @@ frontend/eval: eval.h
 frontend/validate: validate.h
 	< ir runtime/measure passes/plan passes/price passes/memory
 		passes/search codegen frontend
+frontend/import: import.h
+	< ir runtime passes frontend
 frontend/tool: tool.h
 	< ir runtime runtime/measure passes/sched passes/plan passes/kernels
 		passes/price passes/memory passes/search passes/answer passes
-		codegen frontend/options frontend/eval frontend/validate
-		frontend
+		codegen frontend/options frontend/eval frontend/import
+		frontend/validate frontend
 frontend: driver.h frontend.h
 	< ir passes/stage passes/price passes frontend/options frontend/tool
 '

@@ -76,6 +76,7 @@ struct lower {
 	VEC(struct meaning) names;	/* by sym_t */
 	VEC(struct func_info) funcs;	/* by func_id */
 	VEC(bool) dim_used;		/* by dim_id */
+	const struct ast_file *file;
 	const struct ast_stmt *body;	/* of the model */
 	value_id tokens, labels;	/* the implicit inputs, once used */
 	uint32_t depth, autonames, warnings;
@@ -246,6 +247,11 @@ void lower_hint(struct lower *l, const struct ast_stmt *s);
 extern const char lower_hint_axes[], lower_hint_recompute[];
 /* Warns about hints that nothing in the finished module matches. */
 void lower_unused_hints(struct lower *l);
+
+/* ---- lang_export.c ---------------------------------------------------- */
+
+/* The block `export`; the dims that it names are declared. */
+void lower_export(struct lower *l, const struct ast_block *b);
 
 static inline const char *
 lower_text(const struct lower *l, sym_t s)

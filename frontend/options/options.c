@@ -17,6 +17,7 @@
 #define D OPT_DIFF
 #define M OPT_CALIBRATE
 #define F OPT_FINISH
+#define I OPT_IMPORT
 #define A OPT_ALL
 #define OPT_GROUP_GENERAL OPT_GENERAL
 #define OPT_GROUP_FILES OPT_FILES
@@ -44,6 +45,7 @@ const struct opt_row opt_rows[OPT_COUNT] = {
 #undef D
 #undef M
 #undef F
+#undef I
 #undef A
 
 const struct opt_command_row opt_commands[OPT_NCOMMANDS] = {
@@ -62,7 +64,9 @@ const struct opt_command_row opt_commands[OPT_NCOMMANDS] = {
 	{ "calibrate", OPT_CALIBRATE, "[options]",
 	  "measure this machine as a target" },
 	{ "finish", OPT_FINISH, "PLAN",
-	  "compile the kernels of a plan" }
+	  "compile the kernels of a plan" },
+	{ "import", OPT_IMPORT, "[options] DIR",
+	  "write the model of a Hugging Face folder or config.json" }
 };
 
 /* The command of that name, or NULL. */

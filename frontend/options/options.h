@@ -29,11 +29,11 @@ enum opt_command {
 	OPT_COMPILE = 1 << 0, OPT_OPT = 1 << 1, OPT_EVALUATE = 1 << 2,
 	OPT_SCHEDULE = 1 << 3, OPT_SHOW_TARGET = 1 << 4,
 	OPT_VALIDATE = 1 << 5, OPT_DIFF = 1 << 6, OPT_CALIBRATE = 1 << 7,
-	OPT_FINISH = 1 << 8,
-	OPT_ALL = (1 << 9) - 1
+	OPT_FINISH = 1 << 8, OPT_IMPORT = 1 << 9,
+	OPT_ALL = (1 << 10) - 1
 };
 
-#define OPT_NCOMMANDS 9
+#define OPT_NCOMMANDS 10
 
 struct opt_command_row {
 	const char *word;	/* "opt"; "" compiles a model */

@@ -6,6 +6,7 @@
 
 #include "frontend/eval/eval.h"
 #include "frontend/frontend.h"
+#include "frontend/import/import.h"
 #include "frontend/validate/validate.h"
 #include "passes/kernels/kernels.h"
 
@@ -178,6 +179,9 @@ emit(struct driver *d, struct ir_module *m)
 	if (print) {
 		return drv_print_memory(d, m, print);
 	}
+	if (drv_wants(d, "config")) {
+		return fe_config_json(m, &d->out);
+	}
 	if (drv_wants(d, "kernels")) {
 		kernels_print(m, kernels_all(m, d->pm.memo, &d->ctx.perm),
 			      &d->out);
@@ -301,6 +305,9 @@ no_input(struct driver *d)
 	if (d->opts.command == OPT_SCHEDULE) {
 		diag_error(to, nowhere, "`llmc schedule` takes the name of a "
 			   "schedule, such as 1f1b, or a CSV file of one");
+	} else if (d->opts.command == OPT_IMPORT) {
+		diag_error(to, nowhere, "`llmc import` takes a Hugging Face "
+			   "folder, or the config.json of one");
 	} else if (d->opts.command == OPT_SHOW_TARGET) {
 		diag_error(to, nowhere, "`llmc target` takes the name of a "
 			   "target, such as h100x8, or a file of one");
@@ -373,6 +380,9 @@ run_command(struct driver *d)
 		break;
 	case OPT_FINISH:
 		ok = drv_finish(d);
+		break;
+	case OPT_IMPORT:
+		ok = imp_import(d);
 		break;
 	default:
 		return run_model(d);

@@ -1,0 +1,240 @@
+/*
+ * The block `export`: the config.json of checkpoints that are exported.  Its
+ * keys are those of that file; a setting `export.a.b` is the member b of the
+ * object a, and `export.a._0` the first element of the list a.
+ */
+#include "frontend/lang/lower.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MOST_SETTINGS 10000
+#define EXPORT "export."
+
+static void
+lower_export_value(struct lower *l, const char *key,
+		   const struct ast_expr *e, struct span at);
+
+static void
+add_setting(struct lower *l, struct ir_setting *s, const char *key)
+{
+	s->key = lower_sym(l, key);
+	s->n = 1;
+	VEC_PUSH(&l->ctx->perm, &l->m->settings, *s);
+}
+
+/* list(a, b): a setting for each, or the word `list` of an empty one. */
+static void
+export_list(struct lower *l, const char *key, const struct ast_expr *e,
+	    struct ir_setting *s)
+{
+	const struct ast_arg *a;
+	int i = 0;
+
+	if (strcmp(lower_text(l, e->sym), "list") != 0 || e->has_arrow ||
+	    e->at) {
+		diag_error(l->diags, e->span, "a value of `export` is a "
+			   "number, a text, true, false, null or list(..)");
+		return;
+	}
+	if (!e->args) {
+		s->kind = SET_WORD;
+		s->text = lower_sym(l, "list");
+		add_setting(l, s, key);
+	}
+	for (a = e->args; a; a = a->next) {
+		if (a->name.sym) {
+			diag_error(l->diags, a->name.span, "elements of a "
+				   "list have no names");
+			return;
+		}
+		lower_export_value(l, arena_printf(&l->ctx->perm, "%s._%d",
+						   key, i++),
+				   a->expr, s->span);
+	}
+}
+
+static void
+lower_export_value(struct lower *l, const char *key,
+		   const struct ast_expr *e, struct span at)
+{
+	struct ir_setting s = { .kind = SET_NUM, .span = at,
+				.value = e->span };
+	const char *word = e->kind == AST_NAME ? lower_text(l, e->sym) : "";
+	expr_id none;
+	int64_t whole;
+
+	if (l->m->settings.n >= MOST_SETTINGS) {
+		diag_error(l->diags, e->span, "more than %d settings",
+			   MOST_SETTINGS);
+		return;
+	}
+	if (e->kind == AST_CALL) {
+		export_list(l, key, e, &s);
+		return;
+	}
+	if (e->kind == AST_STR) {
+		s.kind = SET_STR;
+		s.text = e->sym;
+	} else if (lower_word("true false null", word) >= 0) {
+		s.kind = SET_WORD;
+		s.text = e->sym;
+	} else if (!ast_plain_number(e, &s.num[0])) {
+		if (!lower_int(l, e, "a value of `export`", 0, INT64_MAX,
+			       &whole, &none)) {
+			return;
+		}
+		s.num[0] = (double)whole;
+	}
+	add_setting(l, &s, key);
+}
+
+/* Whether one key is the object that the other lies in, or the same. */
+static bool
+is_same_or_inside(const char *a, const char *b)
+{
+	size_t n = strlen(a), m = strlen(b), k = n < m ? n : m;
+
+	return strncmp(a, b, k) == 0 &&
+	       (n == m || (n > m ? a : b)[k] == '.');
+}
+
+void
+lower_export(struct lower *l, const struct ast_block *b)
+{
+	const struct ast_setting *s;
+	uint32_t i;
+
+	for (s = b->settings; s; s = s->next) {
+		const char *key = arena_printf(&l->ctx->perm, EXPORT "%s",
+					lower_text(l, s->key.sym));
+
+		for (i = 0; i < l->m->settings.n; i++) {
+			const struct ir_setting *o = &l->m->settings.at[i];
+
+			if (is_same_or_inside(lower_text(l, o->key), key)) {
+				diag_error(l->diags, s->key.span, "`%s` is "
+					   "set twice", key + strlen(EXPORT));
+				diag_note(l->diags, o->span,
+					  "it is set here first");
+				return;
+			}
+		}
+		lower_export_value(l, key, s->value, s->key.span);
+	}
+}
+
+/* ---- as JSON ---- */
+
+struct member {
+	const char *key;	/* below the object that is printed */
+	const struct ir_setting *s;
+};
+
+static void
+put_value(const struct ir_module *m, const struct ir_setting *s,
+	  struct buf *out)
+{
+	const char *text = s->kind == SET_NUM ? "" : ir_text(m->ctx, s->text);
+	double v = s->num[0];
+
+	if (s->kind == SET_STR) {
+		buf_json(out, text, strlen(text));
+	} else if (s->kind == SET_WORD) {
+		buf_puts(out, strcmp(text, "list") == 0 ? "[]" : text);
+	} else if (v == floor(v) && fabs(v) < 1e15) {
+		buf_int(out, (int64_t)v);
+	} else {
+		buf_double(out, v);
+	}
+}
+
+static void
+put_indent(struct buf *out, int depth)
+{
+	buf_printf(out, "\n%*s", 2 * depth, "");
+}
+
+static bool
+is_index(const char *key)
+{
+	return key[0] == '_' && key[1] >= '0' && key[1] <= '9';
+}
+
+/* The n members, which lie in one object or list; those of an object inside
+ * follow each other. */
+static void
+put_members(const struct ir_module *m, struct member *at, uint32_t n,
+	    int depth, struct buf *out)
+{
+	bool list = n > 0 && is_index(at[0].key);
+	uint32_t i, j, k;
+
+	buf_putc(out, list ? '[' : '{');
+	for (i = 0; i < n; i = j) {
+		size_t len = strcspn(at[i].key, ".");
+
+		buf_puts(out, i ? "," : "");
+		put_indent(out, depth + 1);
+		if (!list) {
+			buf_json(out, at[i].key, len);
+			buf_puts(out, ": ");
+		}
+		for (j = i + 1; at[i].key[len] && j < n &&
+		     strncmp(at[i].key, at[j].key, len + 1) == 0; j++) {
+			continue;
+		}
+		if (!at[i].key[len]) {
+			put_value(m, at[i].s, out);
+			continue;
+		}
+		for (k = i; k < j; k++) {
+			at[k].key += len + 1;
+		}
+		put_members(m, at + i, j - i, depth + 1, out);
+	}
+	if (n) {
+		put_indent(out, depth);
+	}
+	buf_putc(out, list ? ']' : '}');
+}
+
+static int
+by_key(const void *a, const void *b)
+{
+	const struct member *p = a, *q = b;
+	size_t n = strcspn(p->key, "."), k = strcspn(q->key, ".");
+	int c = strncmp(p->key, q->key, n < k ? n : k);
+
+	if (is_index(p->key) || is_index(q->key) || c || n != k) {
+		return c ? c : (n > k) - (n < k);
+	}
+	return (p->s > q->s) - (p->s < q->s);
+}
+
+bool
+fe_config_json(const struct ir_module *m, struct buf *out)
+{
+	struct arena *a = &m->ctx->perm;
+	VEC(struct member) all = { 0 };
+	uint32_t i;
+
+	for (i = 0; i < m->settings.n; i++) {
+		const struct ir_setting *s = &m->settings.at[i];
+		const char *key = ir_text(m->ctx, s->key);
+
+		if (strncmp(key, EXPORT, strlen(EXPORT)) == 0) {
+			struct member x = { key + strlen(EXPORT), s };
+
+			VEC_PUSH(a, &all, x);
+		}
+	}
+	if (all.n == 0) {
+		return false;
+	}
+	qsort(all.at, all.n, sizeof *all.at, by_key);
+	put_members(m, all.at, all.n, 0, out);
+	buf_putc(out, '\n');
+	return true;
+}
