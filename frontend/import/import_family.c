@@ -267,6 +267,24 @@ missing(struct imp *x, const char *name)
 		   diag_near_text(&near, &x->c->perm));
 }
 
+/* The field of a name, or of another that it had: "name|former". */
+static struct imp_field *
+find_either(struct imp *x, const char **names)
+{
+	size_t n = strcspn(*names, "|");
+	const char *former = (*names)[n] ? *names + n + 1 : NULL;
+	struct imp_field *f;
+
+	*names = arena_strndup(&x->c->perm, *names, n);
+	imp_mark(x, *names, true);
+	f = imp_config_given(&x->config, *names);
+	if (former) {
+		imp_mark(x, former, true);
+		f = f ? f : imp_config_given(&x->config, former);
+	}
+	return f;
+}
+
 /*
  * The value of a field, by the line's default if it is not given.  A number
  * is whole and at least `least`, or any if that is -1.
@@ -275,13 +293,10 @@ static void
 field(struct imp *x, const char *p, enum imp_kind kind, int least)
 {
 	const char *name = want_word(x, &p), *equals = next_word(x, &p);
-	struct imp_field *f;
-	struct imp_value v = { .name = name };
+	struct imp_field *f = find_either(x, &name);
+	struct imp_value v = { .name = name, .field = f };
 
 	p += strspn(p, " ");
-	imp_mark(x, name, true);
-	f = imp_config_given(&x->config, name);
-	v.field = f;
 	v.num = 1;		/* after an error */
 	if (f && kind == IMP_NUMBER) {
 		v.num = imp_is_number(x, f, least) ? f->num : 1;

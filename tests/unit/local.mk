@@ -38,6 +38,7 @@ unit_tests += \
 	%D%/cuda/t-cuda-parts \
 	%D%/cuda/t-cuda-ways \
 	%D%/runtime/t-device \
+	%D%/frontend/t-import-families \
 	%D%/cuda/t-emulate \
 	%D%/comm/t-faults \
 	%D%/search/t-pareto-front \
