@@ -17,7 +17,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define RT_ABI_VERSION 6
+#define RT_ABI_VERSION 7
 /* The shared object of the emulator, in the folder of a program for GPUs. */
 #define RT_EMULATOR_FILE "emulate.so"
 #define RT_MAX_AXES 8
@@ -234,6 +234,9 @@ struct rt_tensor {
 	/* so many outermost dims are {dim} in the name: one tensor for each
 	 * index */
 	int64_t stacked;
+	/* bit d: other programs have dim d in one with the dim before it, as
+	 * [heads, hd, hidden] is a matrix of two dims */
+	int64_t joins;
 };
 
 /* The part of a tensor that a rank has. */
@@ -339,6 +342,8 @@ struct rt_plan {
 	 * ranks with it. NULL: there is none, and whole_why is the reason. */
 	const struct rt_plan *whole;
 	const char *whole_why;
+	/* the model's config.json for exports; NULL: it has no such block */
+	const char *config;
 };
 
 /* Defined in the object that the compiler writes. */

@@ -59,6 +59,7 @@ rank_sources = \
 	%D%/data/checkpoint_load.c \
 	%D%/data/checkpoint_manifest.c \
 	%D%/data/data.h \
+	%D%/data/export.c \
 	%D%/data/load_weights.c \
 	%D%/data/safetensors.c \
 	%D%/data/safetensors.h \
@@ -114,6 +115,7 @@ rank_sources = \
 	%D%/text.h \
 	%D%/train/bench.c \
 	%D%/train/evaluate.c \
+	%D%/train/export_run.c \
 	%D%/train/feed.c \
 	%D%/train/inspect.c \
 	%D%/train/load.c \

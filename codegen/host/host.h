@@ -152,6 +152,7 @@ struct cg_code {
 	VEC(struct host_tensor) tensors;
 	VEC(struct host_hold) holds;
 	struct ll_value *tensor_data;
+	VEC(int64_t) joins;	/* by name of a tensor: see host_joins.c */
 	struct intern shared_names;
 	VEC(uint64_t) holders;	/* by shared name, a bit for each place */
 };
@@ -390,6 +391,11 @@ void host_put_tensors(struct cg_code *c, struct ll_value **plan);
 /* How many of the outermost dims stand in the name as {dim}. */
 uint32_t host_stacked_dims(const struct ir_module *m, const struct ir_type *t,
 			   const char *name);
+
+/* ---- host_joins.c: how other programs see a tensor ----------------------- */
+
+/* Member `joins` of the tensor that the node reads. */
+int64_t host_joins(struct cg_code *c, node_id node);
 
 /* ---- host_port.c: inputs, results, what is logged ------------------------ */
 

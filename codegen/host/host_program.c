@@ -182,6 +182,9 @@ put_facts(struct cg_code *c, const struct cg_facts *f, struct ll_value **w)
 	HOST_SET(w, struct rt_plan, target, ll_text(c->ll, f->target));
 	HOST_SET(w, struct rt_plan, json, ll_text(c->ll, f->json));
 	HOST_SET(w, struct rt_plan, llp, ll_text(c->ll, f->llp));
+	if (f->config) {
+		HOST_SET(w, struct rt_plan, config, ll_text(c->ll, f->config));
+	}
 	if (f->has_whole) {
 		HOST_SET(w, struct rt_plan, whole,
 			 ll_data(c->ll, WHOLE, NULL, 1));

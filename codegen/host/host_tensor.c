@@ -234,6 +234,7 @@ put_tensor(struct cg_code *c, const struct host_tensor *t,
 		sizes[i] = ll_i64(c->ll, ir_dim_size(c->m, type->dims[i]));
 	}
 	x.stacked = host_stacked_dims(c->m, type, t->name);
+	x.joins = host_joins(c, t->node);
 	HOST_FILL(c, w, x);
 	HOST_SET(w, struct rt_tensor, name, ll_text(c->ll, t->name));
 	HOST_SET(w, struct rt_tensor, dims, host_data(c, names, type->ndims));

@@ -60,10 +60,8 @@ put_scalar(struct imp *x, const struct imp_field *f, struct buf *out)
 		buf_printf(out, "\"%s\"", f->text);
 	} else if (dim) {
 		buf_puts(out, dim);
-	} else if (f->kind == IMP_NUMBER) {
-		buf_puts(out, imp_number(x, f->num));
-	} else {
-		buf_puts(out, f->kind == IMP_NULL ? "null" : f->text);
+	} else {	/* 0.0 as 0.0: some readers refuse a 0 for it */
+		buf_puts(out, f->text);
 	}
 }
 

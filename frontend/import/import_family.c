@@ -118,6 +118,20 @@ is_number_word(const char *w)
 	return (*w >= '0' && *w <= '9') || *w == '-' || *w == '.';
 }
 
+/* A line of the model's head comment, unless it has it. */
+static void
+note_once(struct imp *x, const char *note)
+{
+	uint32_t i;
+
+	for (i = 0; i < x->notes.n; i++) {
+		if (strcmp(x->notes.at[i], note) == 0) {
+			return;
+		}
+	}
+	VEC_PUSH(&x->c->perm, &x->notes, note);
+}
+
 /* Appends a line with the value of each $name, or ${name}, in its place. */
 static void
 expand(struct imp *x, const char *line, struct buf *out)
@@ -144,6 +158,11 @@ expand(struct imp *x, const char *line, struct buf *out)
 			    name);
 		}
 		buf_puts(out, v->is_text ? v->text : imp_number(x, v->num));
+		if (v->field && !v->is_text) {
+			note_once(x, arena_printf(&x->c->perm, "%s is %s",
+						  v->name,
+						  imp_number(x, v->num)));
+		}
 		line += n + braces;
 	}
 }
@@ -948,8 +967,8 @@ imp_model(struct ir_ctx *c, const struct imp_request *rq, struct buf *out)
 	if (c->diags.errors != errors || !all_known(&x) || !dims_known(&x)) {
 		return false;
 	}
-	buf_printf(out, "# Imported from a config.json of the family %s; each "
-		   "number's field stands\n# behind it.\n", x.family);
+	buf_printf(out, "# Imported from a config.json of the family %s, whose "
+		   "fields comments name.\n", x.family);
 	for (i = 0; i < x.notes.n; i++) {
 		buf_printf(out, "# %s\n", x.notes.at[i]);
 	}

@@ -149,6 +149,12 @@ imp_rope(struct imp *x, const char *part_if_absent)
 	imp_set_text(x, "rope", arena_printf(&x->c->perm, ", theta = %s%s",
 		imp_number(x, number(x, theta, 10000)), more ? more : ""));
 	imp_set_number(x, "rotary", number(x, part, otherwise));
+	if (theta) {
+		VEC_PUSH(&x->c->perm, &x->notes,
+			 arena_printf(&x->c->perm, "theta is %s%s",
+				      theta->path, more && *more ?
+				      ", with its scaling beside it" : ""));
+	}
 }
 
 static const struct {

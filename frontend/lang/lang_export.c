@@ -1,7 +1,9 @@
 /*
  * The block `export`: the config.json of checkpoints that are exported.  Its
  * keys are those of that file; a setting `export.a.b` is the member b of the
- * object a, and `export.a._0` the first element of the list a.
+ * object a, and `export.a._0` the first element of the list a.  A number that
+ * is written with a point or exponent has one in the JSON too, since some
+ * readers refuse 0 for 0.0: its setting is a pair (number, 1).
  */
 #include "frontend/lang/lower.h"
 
@@ -20,7 +22,7 @@ static void
 add_setting(struct lower *l, struct ir_setting *s, const char *key)
 {
 	s->key = lower_sym(l, key);
-	s->n = 1;
+	s->n = s->num[1] != 0 ? 2 : 1;
 	VEC_PUSH(&l->ctx->perm, &l->m->settings, *s);
 }
 
@@ -55,6 +57,14 @@ export_list(struct lower *l, const char *key, const struct ast_expr *e,
 	}
 }
 
+/* Whether a number is one with a point or exponent, or its negative. */
+static bool
+is_float(const struct ast_expr *e)
+{
+	e = e->kind == AST_NEG ? e->lhs : e;
+	return e->kind == AST_NUM && !e->is_int;
+}
+
 static void
 lower_export_value(struct lower *l, const char *key,
 		   const struct ast_expr *e, struct span at)
@@ -80,7 +90,9 @@ lower_export_value(struct lower *l, const char *key,
 	} else if (lower_word("true false null", word) >= 0) {
 		s.kind = SET_WORD;
 		s.text = e->sym;
-	} else if (!ast_plain_number(e, &s.num[0])) {
+	} else if (ast_plain_number(e, &s.num[0])) {
+		s.num[1] = is_float(e);
+	} else {
 		if (!lower_int(l, e, "a value of `export`", 0, INT64_MAX,
 			       &whole, &none)) {
 			return;
@@ -145,6 +157,7 @@ put_value(const struct ir_module *m, const struct ir_setting *s,
 		buf_puts(out, strcmp(text, "list") == 0 ? "[]" : text);
 	} else if (v == floor(v) && fabs(v) < 1e15) {
 		buf_int(out, (int64_t)v);
+		buf_puts(out, s->n == 2 ? ".0" : "");
 	} else {
 		buf_double(out, v);
 	}

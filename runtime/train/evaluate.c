@@ -92,20 +92,6 @@ rt_evaluation_log(const struct rt_evaluation *e, struct rt_log *l)
 
 /* ---- the command ---- */
 
-/* Loads weights; *step: the step that they are of. */
-static enum rt_status
-load(struct rt_run *r, const struct rt_options *o, int64_t *step,
-     struct rt_error *err)
-{
-	struct rt_store store = rt_run_store(r);
-	struct rt_progress p = { 0 };
-	enum rt_status status = o->weights ? rt_load_initial(r, o, &p, err) :
-		rt_checkpoint_load(&store, o->checkpoint, &p, err);
-
-	*step = p.step;
-	return status;
-}
-
 enum rt_status
 rt_eval(struct rt_run *r, const struct rt_options *o, FILE *out,
 	struct rt_error *err)
@@ -116,7 +102,8 @@ rt_eval(struct rt_run *r, const struct rt_options *o, FILE *out,
 	struct rt_evaluation e = { 0 };
 	struct rt_tokens *t = NULL;
 	struct rt_log *log = NULL;
-	int64_t step = 0, batches = 0;
+	struct rt_progress p = { 0 };
+	int64_t batches = 0;
 	char text[256];
 	enum rt_status status;
 
@@ -128,10 +115,11 @@ rt_eval(struct rt_run *r, const struct rt_options *o, FILE *out,
 		status = rt_evaluation_batches(r, t, o->steps, &batches, err);
 	}
 	if (status == RT_OK) {
-		status = load(r, o, &step, err);
+		status = rt_load_saved(r, o, &p, err);
 	}
 	if (status == RT_OK) {
-		status = rt_evaluate(r, t, step, batches, &nobody, &e, err);
+		status = rt_evaluate(r, t, p.step, batches, &nobody, &e,
+				     err);
 	}
 	if (status == RT_OK) {
 		rt_evaluation_log(&e, log);

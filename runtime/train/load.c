@@ -22,3 +22,14 @@ rt_load_initial(struct rt_run *r, const struct rt_options *o,
 	}
 	return status;
 }
+
+enum rt_status
+rt_load_saved(struct rt_run *r, const struct rt_options *o,
+	      struct rt_progress *p, struct rt_error *err)
+{
+	struct rt_store store = rt_run_store(r);
+
+	*p = (struct rt_progress){ 0 };
+	return o->weights ? rt_load_initial(r, o, p, err) :
+		rt_checkpoint_load(&store, o->checkpoint, p, err);
+}

@@ -24,7 +24,7 @@
 
 enum rt_command {
 	RT_TRAIN = 1, RT_BENCH = 2, RT_INSPECT = 4, RT_VERIFY = 8,
-	RT_SAMPLE = 16, RT_PREFLIGHT = 32, RT_EVAL = 64
+	RT_SAMPLE = 16, RT_PREFLIGHT = 32, RT_EVAL = 64, RT_EXPORT = 128
 };
 
 struct rt_paths {
@@ -38,9 +38,11 @@ struct rt_options {
 	bool allow_unused, allow_other_data;
 	int64_t steps, eval_every, eval_steps, every, keep, threads, tokens;
 	int64_t seed;		/* -1: not given */
+	int64_t shard_bytes;
 	double timeout_s, temperature;
 	const char *resume_path, *checkpoint, *weights, *log, *tensorboard;
 	const char *prompt, *bind, *transport, *device, *data_order;
+	const char *folder;	/* of export */
 	struct rt_paths data, eval_data;
 };
 
@@ -257,10 +259,16 @@ enum rt_status rt_sample(struct rt_run *r, const struct rt_options *o,
 /* The command `eval`. */
 enum rt_status rt_eval(struct rt_run *r, const struct rt_options *o, FILE *out,
 		       struct rt_error *err);
+/* export_run.c: the command `export`. */
+enum rt_status rt_export_run(struct rt_run *r, const struct rt_options *o,
+			     FILE *out, struct rt_error *err);
 /* The command `preflight`. */
 enum rt_status rt_preflight(struct rt_run *r, FILE *out, struct rt_error *err);
-/* load.c: initializes a run, and loads weights if an option names them. */
+/* load.c: initializes a run, and loads weights if an option names them; or
+ * the checkpoint that --checkpoint names. */
 enum rt_status rt_load_initial(struct rt_run *r, const struct rt_options *o,
 			       struct rt_progress *p, struct rt_error *err);
+enum rt_status rt_load_saved(struct rt_run *r, const struct rt_options *o,
+			     struct rt_progress *p, struct rt_error *err);
 
 #endif

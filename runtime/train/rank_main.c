@@ -173,6 +173,8 @@ run_command(struct rt_run *r, const struct rt_options *o, struct rt_error *err)
 	case RT_SAMPLE:
 		note_sequences(r);
 		return rt_sample(r, o, stdout, err);
+	case RT_EXPORT:
+		return rt_export_run(r, o, stdout, err);
 	case RT_PREFLIGHT:
 		return rt_preflight(r, stdout, err);
 	case RT_INSPECT:

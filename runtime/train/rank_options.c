@@ -18,7 +18,8 @@ enum kind { FLAG, INT, NUM, TEXT, MAYBE, LIST, WORD };
 #define S RT_SAMPLE
 #define P RT_PREFLIGHT
 #define E RT_EVAL
-#define RUNS (T | B | V | S | P | E)
+#define X RT_EXPORT
+#define RUNS (T | B | V | S | P | E | X)
 
 static const struct option_row {
 	const char *name;
@@ -55,9 +56,9 @@ static const struct option_row {
 	{ "seed", RUNS, INT, AT(seed), 0, 0, 9e15, "N",
 	  "of weights, of the order of data, of samples "
 	  "(default: the model's)" },
-	{ "weights", T | V | S | E, TEXT, AT(weights), 0, 0, 0, "PATH",
+	{ "weights", T | V | S | E | X, TEXT, AT(weights), 0, 0, 0, "PATH",
 	  "begin with these: safetensors, an index or a folder" },
-	{ "allow-unused", T | V | S | E, FLAG, AT(allow_unused), 0, 0, 0, "",
+	{ "allow-unused", T | V | S | E | X, FLAG, AT(allow_unused), 0, 0, 0, "",
 	  "leave out tensors of --weights that the model does not read" },
 	{ "steps", T | B | V | E, INT, AT(steps), 0, 1, 1e15, "N",
 	  "train: in all, resumed ones too (default: the model's, or the "
@@ -74,8 +75,12 @@ static const struct option_row {
 	  "steps between evaluations (default: at the end)" },
 	{ "eval-steps", T, INT, AT(eval_steps), 0, 1, 1e15, "N",
 	  "batches of an evaluation (default: the data once)" },
-	{ "checkpoint", T | S | E, TEXT, AT(checkpoint), 0, 0, 0, "FOLDER",
-	  "train: save there, at the end too; sample, eval: load the newest" },
+	{ "checkpoint", T | S | E | X, TEXT, AT(checkpoint), 0, 0, 0, "FOLDER",
+	  "train: save there, at the end too; sample, eval, export: load the "
+	  "newest" },
+	{ "shard-bytes", X, INT, AT(shard_bytes), 0, 1, 1e15, "N",
+	  "the most of one file, before an index joins several (default: "
+	  "5e9)" },
 	{ "every", T, INT, AT(every), 0, 1, 1e15, "N",
 	  "steps between checkpoints (default: at the end)" },
 	{ "keep", T, INT, AT(keep), 0, 1, 1e6, "N",
@@ -114,6 +119,7 @@ static const struct command_word {
 	{ "verify", V, "runs the first step twice and compares all ranks" },
 	{ "eval", E, "prints the loss of a checkpoint, or of weights" },
 	{ "sample", S, "continues a text" },
+	{ "export", X, "writes weights and config.json to a FOLDER" },
 	{ "preflight", P, "shows what ranks run on, and how fast links are" },
 };
 
@@ -364,10 +370,15 @@ check_options(struct option_reader *r)
 	if (o->command == S && !o->prompt) {
 		return WRONG(r, "nothing to continue: give --prompt-file FILE");
 	}
-	if (o->command & (S | E) && !o->checkpoint == !o->weights) {
+	if (o->command & (S | E | X) && !o->checkpoint == !o->weights) {
 		return WRONG(r, "weights to %s: give --checkpoint FOLDER or "
 			     "--weights PATH", o->command == S ?
-			     "sample from" : "evaluate");
+			     "sample from" : o->command == X ? "export" :
+			     "evaluate");
+	}
+	if (o->command == X && !o->folder) {
+		return WRONG(r, "no folder to write is given: rank export "
+			     "FOLDER");
 	}
 	return RT_OK;
 }
@@ -415,6 +426,7 @@ rt_options_read(struct rt_options *o, int argc, char *const *argv,
 
 	*o = (struct rt_options){ .seed = -1, .keep = 2, .tokens = 256,
 				  .timeout_s = 300, .temperature = 1,
+				  .shard_bytes = 5000000000,
 				  .bind = "cores", .device = "auto",
 				  .data_order = "shuffled" };
 	if (argc > 1 && argv[1][0] != '-') {
@@ -426,6 +438,8 @@ rt_options_read(struct rt_options *o, int argc, char *const *argv,
 
 		if (strncmp(s, "--", 2) == 0 && s[2]) {
 			status = read_option(&r, s + 2);
+		} else if (o->command == X && !o->folder && *s) {
+			o->folder = s;
 		} else {
 			status = WRONG(&r, "'%s' is neither an option nor the "
 				       "argument of one",
