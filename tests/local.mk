@@ -100,6 +100,10 @@ script_tests = \
 	%D%/settings.sh \
 	%D%/style.sh
 
+# What tests/cli/run/families.sh compares files with.
+check_PROGRAMS += %D%/interop/gradients
+%C%_interop_gradients_LDADD = runtime/librank.a $(external_libs)
+
 # cli_tests; unit_tests and their programs; the fuzzers.
 include %D%/cli/local.mk
 include %D%/unit/local.mk
@@ -123,6 +127,10 @@ EXTRA_DIST += \
 	%D%/gpu/primitives.out \
 	%D%/gpu/run \
 	%D%/installcheck.sh \
+	%D%/interop/check_export.py \
+	%D%/interop/make_fixtures.py \
+	%D%/interop/public \
+	%D%/interop/tiny \
 	%D%/ir \
 	%D%/lang \
 	%D%/lib.sh \

@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
-"""Makes the folders beside this file: for each family a tiny random model
+"""Makes the folders of tiny/: for each family a tiny random model
 that the transformers library made and ran in float64.
 
     pip install torch transformers safetensors
     python3 tests/interop/make_fixtures.py [FAMILY..]
 
 A folder has config.json and model.safetensors as save_pretrained writes them
-(F32), tokens.bin (u16, two sequences of 9), and expected.safetensors: loss
-and logits, and under grad.NAME the gradient of each tensor of the file.
-tests/unit/frontend/t-import-families.c holds the interpreter to them.
+(F32), tokens-0.bin and tokens-1.bin (u16, 9 tokens each), and
+expected.safetensors: loss and logits, and under grad.NAME the gradient of each
+tensor of the file.  tests/unit/frontend/t-import-families.c holds the
+interpreter to them, tests/cli/run/families.sh compiled plans.
 """
 import json
 import os
@@ -75,14 +76,15 @@ def config_of(fields):
                                              **fields)
 
 
-def randomize(model):
+def randomize(model, kind):
     """Larger weights than at the start of training, so that each counts."""
     for name, p in model.state_dict().items():
         if not p.is_floating_point() or "inv_freq" in name:
             continue
         p.copy_(torch.randn(p.shape) * (0.4 if p.dim() > 1 else 0.2))
         if "norm" in name or ".ln_" in name:
-            if name.endswith("weight"):
+            # Gemma's norms multiply by 1 + weight
+            if name.endswith("weight") and "gemma" not in kind:
                 p.add_(1.0)
 
 
@@ -118,12 +120,12 @@ def run(small, config, tokens):
 
 def make(name):
     torch.manual_seed(sum(map(ord, name)))
-    folder = os.path.join(HERE, name)
+    folder = os.path.join(HERE, "tiny", name)
     shutil.rmtree(folder, ignore_errors=True)
     config = config_of(FAMILIES[name])
     model = transformers.AutoModelForCausalLM.from_config(config)
     with torch.no_grad():
-        randomize(model)
+        randomize(model, config.model_type)
     model.save_pretrained(folder)
     tokens = torch.randint(0, VOCAB, (BATCH, SEQ + 1))
     model, loss, logits = run(model, config_of(FAMILIES[name]), tokens)
@@ -138,7 +140,9 @@ def make(name):
     out["loss"] = loss.double()
     out["logits"] = logits.float().contiguous()
     save_file(out, folder + "/expected.safetensors")
-    tokens.numpy().astype(numpy.uint16).tofile(folder + "/tokens.bin")
+    for i in range(BATCH):
+        tokens[i].numpy().astype(numpy.uint16).tofile(
+            folder + "/tokens-%d.bin" % i)
     for extra in ("generation_config.json",):
         if os.path.exists(folder + "/" + extra):
             os.remove(folder + "/" + extra)

@@ -1,6 +1,6 @@
 /*
  * Each family of llmc import beside the transformers library: the folders of
- * tests/interop have tiny random models, and the loss, logits and gradients
+ * tests/interop/tiny have tiny random models, and the loss, logits and gradients
  * that the library computed of them in float64.  The interpreter computes in
  * float64 too; the expected figures are stored in F32, so 1e-6 of the largest
  * element of a tensor is the bound.
@@ -39,7 +39,7 @@ in_folder(struct trial *t, const char *name)
 {
 	const char *top = getenv("top_srcdir");
 
-	return arena_printf(&t->c.perm, "%s/tests/interop/%s/%s",
+	return arena_printf(&t->c.perm, "%s/tests/interop/tiny/%s/%s",
 			    top ? top : ".", t->folder, name);
 }
 
@@ -55,12 +55,18 @@ must(struct trial *t, bool holds, const char *what)
 static void
 open_files(struct trial *t)
 {
-	FILE *f = fopen(in_folder(t, "tokens.bin"), "rb");
 	struct rt_error err = { .message = "" };
+	int i;
 
-	must(t, f && fread(t->tokens, sizeof t->tokens, 1, f) == 1,
-	     "no tokens.bin");
-	fclose(f);
+	for (i = 0; i < BATCH; i++) {
+		const char *name = arena_printf(&t->c.perm, "tokens-%d.bin",
+						i);
+		FILE *f = fopen(in_folder(t, name), "rb");
+
+		must(t, f && fread(t->tokens[i], sizeof t->tokens[i], 1,
+				   f) == 1, name);
+		fclose(f);
+	}
 	rt_st_open(&t->weights, in_folder(t, "model.safetensors"), NULL,
 		   &err);
 	must(t, t->weights != NULL, err.message);
