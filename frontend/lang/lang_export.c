@@ -1,14 +1,13 @@
 /*
  * The block `export`: the config.json of checkpoints that are exported.  Its
  * keys are those of that file; a setting `export.a.b` is the member b of the
- * object a, and `export.a._0` the first element of the list a.  A number that
- * is written with a point or exponent has one in the JSON too, since some
- * readers refuse 0 for 0.0: its setting is a pair (number, 1).
+ * object a, and `export.a._0` the first element of the list a.  A whole number
+ * that is written with a point has one in the JSON too, since some readers
+ * refuse 0 for 0.0: its setting is a pair (number, 1).
  */
 #include "frontend/lang/lower.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define MOST_SETTINGS 10000
@@ -57,9 +56,17 @@ export_list(struct lower *l, const char *key, const struct ast_expr *e,
 	}
 }
 
-/* Whether a number is one with a point or exponent, or its negative. */
+#define MOST_WHOLE 1e15		/* that JSON has without an exponent */
+
 static bool
-is_float(const struct ast_expr *e)
+is_whole(double v)
+{
+	return v == floor(v) && fabs(v) < MOST_WHOLE;
+}
+
+/* Whether a number, or its negative, is written with a point or exponent. */
+static bool
+has_point(const struct ast_expr *e)
 {
 	e = e->kind == AST_NEG ? e->lhs : e;
 	return e->kind == AST_NUM && !e->is_int;
@@ -91,7 +98,8 @@ lower_export_value(struct lower *l, const char *key,
 		s.kind = SET_WORD;
 		s.text = e->sym;
 	} else if (ast_plain_number(e, &s.num[0])) {
-		s.num[1] = is_float(e);
+		s.num[0] += 0.0;	/* -0 is 0 */
+		s.num[1] = is_whole(s.num[0]) && has_point(e);
 	} else {
 		if (!lower_int(l, e, "a value of `export`", 0, INT64_MAX,
 			       &whole, &none)) {
@@ -155,7 +163,7 @@ put_value(const struct ir_module *m, const struct ir_setting *s,
 		buf_json(out, text, strlen(text));
 	} else if (s->kind == SET_WORD) {
 		buf_puts(out, strcmp(text, "list") == 0 ? "[]" : text);
-	} else if (v == floor(v) && fabs(v) < 1e15) {
+	} else if (is_whole(v)) {
 		buf_int(out, (int64_t)v);
 		buf_puts(out, s->n == 2 ? ".0" : "");
 	} else {
@@ -175,55 +183,62 @@ is_index(const char *key)
 	return key[0] == '_' && key[1] >= '0' && key[1] <= '9';
 }
 
-/* The n members, which lie in one object or list; those of an object inside
- * follow each other. */
+/*
+ * Moves those of the members from at[0] on that lie in the same object or list
+ * to `inside`, named as they are in it; returns how many.
+ */
+static uint32_t
+take_inside(struct member *at, uint32_t n, struct member *inside)
+{
+	const char *key = at[0].key;
+	size_t len = strcspn(key, ".") + 1;
+	uint32_t k = 0, i;
+
+	for (i = 0; i < n; i++) {
+		if (at[i].s && strncmp(at[i].key, key, len) == 0) {
+			inside[k].key = at[i].key + len;
+			inside[k++].s = at[i].s;
+			at[i].s = NULL;
+		}
+	}
+	return k;
+}
+
+/* The n members of one object or list, in the order of their first keys. */
 static void
 put_members(const struct ir_module *m, struct member *at, uint32_t n,
 	    int depth, struct buf *out)
 {
-	bool list = n > 0 && is_index(at[0].key);
-	uint32_t i, j, k;
+	bool list = n > 0 && is_index(at[0].key), first = true;
+	struct member *inside;
+	uint32_t i;
 
 	buf_putc(out, list ? '[' : '{');
-	for (i = 0; i < n; i = j) {
+	for (i = 0; i < n; i++) {
 		size_t len = strcspn(at[i].key, ".");
 
-		buf_puts(out, i ? "," : "");
+		if (!at[i].s) {
+			continue;
+		}
+		buf_puts(out, first ? "" : ",");
+		first = false;
 		put_indent(out, depth + 1);
 		if (!list) {
 			buf_json(out, at[i].key, len);
 			buf_puts(out, ": ");
 		}
-		for (j = i + 1; at[i].key[len] && j < n &&
-		     strncmp(at[i].key, at[j].key, len + 1) == 0; j++) {
-			continue;
-		}
 		if (!at[i].key[len]) {
 			put_value(m, at[i].s, out);
 			continue;
 		}
-		for (k = i; k < j; k++) {
-			at[k].key += len + 1;
-		}
-		put_members(m, at + i, j - i, depth + 1, out);
+		inside = arena_alloc(&m->ctx->perm, (n - i) * sizeof *inside);
+		put_members(m, inside, take_inside(at + i, n - i, inside),
+			    depth + 1, out);
 	}
 	if (n) {
 		put_indent(out, depth);
 	}
 	buf_putc(out, list ? ']' : '}');
-}
-
-static int
-by_key(const void *a, const void *b)
-{
-	const struct member *p = a, *q = b;
-	size_t n = strcspn(p->key, "."), k = strcspn(q->key, ".");
-	int c = strncmp(p->key, q->key, n < k ? n : k);
-
-	if (is_index(p->key) || is_index(q->key) || c || n != k) {
-		return c ? c : (n > k) - (n < k);
-	}
-	return (p->s > q->s) - (p->s < q->s);
 }
 
 bool
@@ -246,7 +261,6 @@ fe_config_json(const struct ir_module *m, struct buf *out)
 	if (all.n == 0) {
 		return false;
 	}
-	qsort(all.at, all.n, sizeof *all.at, by_key);
 	put_members(m, all.at, all.n, 0, out);
 	buf_putc(out, '\n');
 	return true;

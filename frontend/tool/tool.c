@@ -151,6 +151,18 @@ print_target(struct driver *d, const char *name)
 }
 
 static bool
+print_config(struct driver *d, const struct ir_module *m)
+{
+	if (!fe_config_json(m, &d->out)) {
+		diag_error(&d->ctx.diags, nowhere, "%s has no block `export`, "
+			   "which would say what is in its config.json",
+			   d->opts.input);
+		return false;
+	}
+	return true;
+}
+
+static bool
 emit(struct driver *d, struct ir_module *m)
 {
 	drv_memory_print *print = drv_memory_printer(d);
@@ -180,7 +192,7 @@ emit(struct driver *d, struct ir_module *m)
 		return drv_print_memory(d, m, print);
 	}
 	if (drv_wants(d, "config")) {
-		return fe_config_json(m, &d->out);
+		return print_config(d, m);
 	}
 	if (drv_wants(d, "kernels")) {
 		kernels_print(m, kernels_all(m, d->pm.memo, &d->ctx.perm),

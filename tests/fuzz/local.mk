@@ -2,6 +2,7 @@
 # which any compiler can build, and with clang's libFuzzer by `make fuzz'.
 check_PROGRAMS += \
 	%D%/replay-dsl \
+	%D%/replay-import \
 	%D%/replay-ir \
 	%D%/replay-json \
 	%D%/replay-mark \
@@ -14,6 +15,8 @@ check_PROGRAMS += \
 replay_sources = %D%/replay.c %D%/mutate.c %D%/mutate.h
 %C%_replay_dsl_SOURCES = $(replay_sources) \
 	%D%/fuzz-dsl.c
+%C%_replay_import_SOURCES = $(replay_sources) \
+	%D%/fuzz-import.c
 %C%_replay_ir_SOURCES = $(replay_sources) \
 	%D%/fuzz-ir.c
 %C%_replay_json_SOURCES = $(replay_sources) \
@@ -35,6 +38,7 @@ replay_sources = %D%/replay.c %D%/mutate.c %D%/mutate.h
 
 fuzzers = \
 	%D%/fuzz-dsl \
+	%D%/fuzz-import \
 	%D%/fuzz-ir \
 	%D%/fuzz-json \
 	%D%/fuzz-mark \
@@ -51,6 +55,9 @@ custom_sources = %D%/custom.c %D%/mutate.c %D%/mutate.h
 %C%_fuzz_dsl_SOURCES = $(custom_sources) \
 	%D%/fuzz-dsl.c
 %C%_fuzz_dsl_LDFLAGS = $(fuzzer_ldflags)
+%C%_fuzz_import_SOURCES = $(custom_sources) \
+	%D%/fuzz-import.c
+%C%_fuzz_import_LDFLAGS = $(fuzzer_ldflags)
 %C%_fuzz_ir_SOURCES = $(custom_sources) \
 	%D%/fuzz-ir.c
 %C%_fuzz_ir_LDFLAGS = $(fuzzer_ldflags)
