@@ -13,6 +13,7 @@ doc_pages = \
 	%D%/extending.md \
 	%D%/glossary.md \
 	%D%/gpu.md \
+	%D%/import.md \
 	%D%/ir.md \
 	%D%/kernels.md \
 	%D%/language.md \

@@ -30,7 +30,9 @@ BUILT_SOURCES += %D%/lang/parser.h
 	%D%/import/import_export.c \
 	%D%/import/import_family.c \
 	%D%/import/import_family.h \
+	%D%/import/import_model.c \
 	%D%/import/import_rope.c \
+	%D%/import/import_values.c \
 	%D%/import/import_weights.c \
 	%D%/lang/ast.c \
 	%D%/lang/ast.h \

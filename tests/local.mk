@@ -48,6 +48,7 @@ pair_folders = \
 	%D%/lang/calls \
 	%D%/lang/dims \
 	%D%/lang/dropout \
+	%D%/lang/export \
 	%D%/lang/hints \
 	%D%/lang/layers \
 	%D%/lang/lexer \

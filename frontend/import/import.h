@@ -22,7 +22,7 @@ struct rt_st;
 /* Imports d->opts.input; the model's text goes to d->out. */
 bool imp_import(struct driver *d);
 
-/* ---- import_family.c: the text of a model ----------------------------- */
+/* ---- import_model.c: the text of a model ------------------------------ */
 
 /* What the text of a model is made of. */
 struct imp_request {

@@ -12,7 +12,7 @@
 #define MOST_DEPTH 8		/* of values in values */
 #define MOST_BYTES (4 << 20)
 
-struct reading {
+struct config_reading {
 	struct ir_ctx *c;
 	struct rt_json j;
 	uint32_t base;		/* of the file in the source map */
@@ -20,14 +20,14 @@ struct reading {
 };
 
 static struct span
-span_at(const struct reading *r, size_t lo, size_t hi)
+span_at(const struct config_reading *r, size_t lo, size_t hi)
 {
 	return (struct span){ r->base + (uint32_t)lo,
 			      r->base + (uint32_t)hi };
 }
 
 static struct imp_field *
-add_field(struct reading *r, const char *path, enum imp_kind kind)
+add_field(struct config_reading *r, const char *path, enum imp_kind kind)
 {
 	struct imp_field f = { .path = path, .kind = kind };
 
@@ -36,7 +36,7 @@ add_field(struct reading *r, const char *path, enum imp_kind kind)
 }
 
 static bool
-too_much(struct reading *r, const char *what, int most)
+too_much(struct config_reading *r, const char *what, int most)
 {
 	return rt_json_fail(&r->j, RT_FORMAT, r->j.text + r->j.at, "found "
 			    "%s, expected at most %d in a config.json", what,
@@ -44,7 +44,7 @@ too_much(struct reading *r, const char *what, int most)
 }
 
 static bool
-read_scalar(struct reading *r, const char *path, size_t lo)
+read_scalar(struct config_reading *r, const char *path, size_t lo)
 {
 	struct imp_field *f;
 	const char *word;
@@ -75,11 +75,11 @@ read_scalar(struct reading *r, const char *path, size_t lo)
 }
 
 static bool
-read_value(struct reading *r, const char *path, int depth);
+read_value(struct config_reading *r, const char *path, int depth);
 
 /* Whether the object that begins after field `first` has the key twice. */
 static bool
-is_twice(const struct reading *r, uint32_t first, const char *path)
+is_twice(const struct config_reading *r, uint32_t first, const char *path)
 {
 	uint32_t i;
 
@@ -92,7 +92,7 @@ is_twice(const struct reading *r, uint32_t first, const char *path)
 }
 
 static bool
-read_object(struct reading *r, const char *path, int depth)
+read_object(struct config_reading *r, const char *path, int depth)
 {
 	uint32_t first = r->out->at.n;
 	const char *key;
@@ -116,7 +116,7 @@ read_object(struct reading *r, const char *path, int depth)
 }
 
 static bool
-read_list(struct reading *r, const char *path, int depth)
+read_list(struct config_reading *r, const char *path, int depth)
 {
 	size_t i = 0;
 
@@ -131,7 +131,7 @@ read_list(struct reading *r, const char *path, int depth)
 }
 
 static bool
-read_value(struct reading *r, const char *path, int depth)
+read_value(struct config_reading *r, const char *path, int depth)
 {
 	uint32_t at = r->out->at.n;
 	int first = rt_json_peek(&r->j);
@@ -156,7 +156,7 @@ read_value(struct reading *r, const char *path, int depth)
 }
 
 static bool
-read_text(struct reading *r)
+read_text(struct config_reading *r)
 {
 	return rt_json_check_utf8(&r->j) && read_object(r, "", 0) &&
 	       rt_json_end(&r->j, " \t\r\n");
@@ -166,7 +166,7 @@ bool
 imp_config_read(struct ir_ctx *c, uint32_t file, struct imp_config *out)
 {
 	const struct source_file *f = &c->sources.files.at[file];
-	struct reading r = { .c = c, .base = f->base, .out = out };
+	struct config_reading r = { .c = c, .base = f->base, .out = out };
 	struct rt_error err = { .offset = -1 };
 	size_t at;
 

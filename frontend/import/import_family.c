@@ -13,7 +13,6 @@
 
 #define MOST_USES 8		/* % use in files that are used */
 #define COMMENT_COLUMN 34
-#define MOST_SIZE ((double)((int64_t)1 << 48))	/* of a dim */
 
 /* ---- words of a line ---- */
 
@@ -54,82 +53,10 @@ cut_remark(struct imp *x, const char **p)
 	return remark;
 }
 
-/* ---- values ---- */
-
-struct imp_value *
-imp_value(struct imp *x, const char *name)
-{
-	uint32_t i;
-
-	for (i = 0; i < x->values.n; i++) {
-		if (strcmp(x->values.at[i].name, name) == 0) {
-			return &x->values.at[i];
-		}
-	}
-	return NULL;
-}
-
-static struct imp_value *
-set_value(struct imp *x, const struct imp_value *v)
-{
-	struct imp_value *old = imp_value(x, v->name);
-
-	if (old) {
-		*old = *v;
-		return old;
-	}
-	VEC_PUSH(&x->c->perm, &x->values, *v);
-	return &x->values.at[x->values.n - 1];
-}
-
-struct imp_value *
-imp_set_number(struct imp *x, const char *name, double v)
-{
-	struct imp_value n = { .name = name, .num = v };
-
-	return set_value(x, &n);
-}
-
-struct imp_value *
-imp_set_text(struct imp *x, const char *name, const char *text)
-{
-	struct imp_value n = { .name = name, .is_text = true, .text = text };
-
-	return set_value(x, &n);
-}
-
-const char *
-imp_number(struct imp *x, double v)
-{
-	struct buf b;
-
-	buf_init(&b, &x->c->perm);
-	if (v == floor(v) && fabs(v) < 1e15) {
-		buf_int(&b, (int64_t)v);
-	} else {
-		buf_double(&b, v);
-	}
-	return buf_text(&b);
-}
-
 static bool
 is_number_word(const char *w)
 {
 	return (*w >= '0' && *w <= '9') || *w == '-' || *w == '.';
-}
-
-/* A line of the model's head comment, unless it has it. */
-static void
-note_once(struct imp *x, const char *note)
-{
-	uint32_t i;
-
-	for (i = 0; i < x->notes.n; i++) {
-		if (strcmp(x->notes.at[i], note) == 0) {
-			return;
-		}
-	}
-	VEC_PUSH(&x->c->perm, &x->notes, note);
 }
 
 /* Appends a line with the value of each $name, or ${name}, in its place. */
@@ -159,7 +86,7 @@ expand(struct imp *x, const char *line, struct buf *out)
 		}
 		buf_puts(out, v->is_text ? v->text : imp_number(x, v->num));
 		if (v->field && !v->is_text) {
-			note_once(x, arena_printf(&x->c->perm, "%s is %s",
+			imp_note(x, arena_printf(&x->c->perm, "%s is %s",
 						  v->name,
 						  imp_number(x, v->num)));
 		}
@@ -221,71 +148,6 @@ evaluate(struct imp *x, const char *p, bool whole, struct imp_value *out)
 
 /* ---- fields ---- */
 
-void
-imp_mark(struct imp *x, const char *path, bool kept)
-{
-	struct imp_field *f = imp_config_find(&x->config, path);
-	uint32_t i;
-
-	VEC_PUSH(&x->c->perm, &x->known, path);
-	for (i = 0; f && i <= f->inside; i++) {
-		f[i].read = true;
-		f[i].kept = kept;
-	}
-}
-
-static const char *
-kind_text(const struct imp_field *f)
-{
-	static const char *const names[] = {
-		"null", "a truth value", "a number", "a text", "a list",
-		"an object"
-	};
-
-	return names[f->kind];
-}
-
-static bool
-wrong_kind(struct imp *x, const struct imp_field *f, const char *want)
-{
-	diag_error(&x->c->diags, f->span, "`%s` is %s, and %s is expected",
-		   f->path, kind_text(f), want);
-	return false;
-}
-
-bool
-imp_is_number(struct imp *x, const struct imp_field *f, int least)
-{
-	if (f->kind != IMP_NUMBER) {
-		return wrong_kind(x, f, least >= 0 ? "a whole number"
-						   : "a number");
-	}
-	if (least >= 0 && (f->num < least || f->num > MOST_SIZE ||
-			   f->num != floor(f->num))) {
-		diag_error(&x->c->diags, f->span, "`%s` is %.40s, and a whole "
-			   "number of %d to 2^48 is expected", f->path,
-			   f->text, least);
-		return false;
-	}
-	return true;
-}
-
-/* Reports that there is no such field, and what it may have been called. */
-static void
-missing(struct imp *x, const char *name)
-{
-	struct diag_near near;
-	uint32_t i;
-
-	diag_near_init(&near, name);
-	for (i = 0; i < x->config.at.n; i++) {
-		diag_near_try(&near, x->config.at.at[i].path);
-	}
-	diag_error(&x->c->diags, x->config.start, "there is no `%s`, which "
-		   "the family %s needs%s", name, x->family,
-		   diag_near_text(&near, &x->c->perm));
-}
-
 /* The field of a name, or of another that it had: "name|former". */
 static struct imp_field *
 find_either(struct imp *x, const char **names)
@@ -320,14 +182,14 @@ field(struct imp *x, const char *p, enum imp_kind kind, int least)
 	if (f && kind == IMP_NUMBER) {
 		v.num = imp_is_number(x, f, least) ? f->num : 1;
 	} else if (f && f->kind != kind) {
-		wrong_kind(x, f, kind == IMP_BOOL ? "true or false"
+		imp_wrong_kind(x, f, kind == IMP_BOOL ? "true or false"
 						  : "a text");
 	} else if (f) {
 		v.num = f->num;
 		v.is_text = kind == IMP_TEXT;
 		v.text = f->text;
 	} else if (!equals) {
-		missing(x, name);
+		imp_missing(x, name);
 	} else {
 		if (!evaluate(x, p, least >= 0, &v)) {
 			diag_error(&x->c->diags, x->config.start, "`%s` is "
@@ -338,7 +200,7 @@ field(struct imp *x, const char *p, enum imp_kind kind, int least)
 		v.dim = NULL;
 		v.otherwise = p;
 	}
-	set_value(x, &v);
+	imp_set(x, &v);
 }
 
 static void
@@ -402,7 +264,7 @@ refused(struct imp *x, const struct imp_field *f, const char *legal,
 {
 	const char *is = f->text ? arena_printf(&x->c->perm, "%s%.60s%s",
 			f->kind == IMP_TEXT ? "\"" : "", f->text,
-			f->kind == IMP_TEXT ? "\"" : "") : kind_text(f);
+			f->kind == IMP_TEXT ? "\"" : "") : imp_kind_text(f);
 
 	legal += strspn(legal, " ");
 	diag_error(&x->c->diags, f->span, "`%s` is %s, and only %s can be "
@@ -435,7 +297,7 @@ do_each(struct imp *x, const char *p)
 
 	imp_mark(x, name, true);
 	if (f && f->kind != IMP_LIST) {
-		wrong_kind(x, f, "a list");
+		imp_wrong_kind(x, f, "a list");
 		return;
 	}
 	for (i = 1; f && i <= f->inside; i++) {
@@ -578,7 +440,7 @@ do_let(struct imp *x, const char *p)
 	v.name = name;
 	v.dim = NULL;
 	v.field = NULL;
-	set_value(x, &v);
+	imp_set(x, &v);
 }
 
 static const struct {
@@ -714,14 +576,12 @@ is_condition(struct imp *x, const char *word, const char *p)
 	return true;
 }
 
-static void
-run_file(struct imp *x, const char *name, int uses);
-
 static const struct {
 	const char *word;
 	void (*run)(struct imp *x, const char *p);
 } directives[] = {
-	{ "size", do_size }, { "count", do_count }, { "number", do_number }, { "flag", do_flag },
+	{ "size", do_size }, { "count", do_count }, { "number", do_number },
+	{ "flag", do_flag },
 	{ "word", do_word }, { "act", do_act }, { "only", do_only },
 	{ "each", do_each }, { "note", do_note }, { "skip", do_skip },
 	{ "refuse", do_refuse }, { "dim", do_dim }, { "let", do_let },
@@ -747,7 +607,7 @@ run_line(struct imp *x, const char *line, int uses)
 		return;
 	}
 	if (strcmp(word, "use") == 0) {
-		run_file(x, p, uses + 1);
+		imp_run_file(x, p, uses + 1);
 		return;
 	}
 	for (i = 0; i < sizeof directives / sizeof *directives; i++) {
@@ -760,8 +620,8 @@ run_line(struct imp *x, const char *line, int uses)
 }
 
 /* The file of that name, or NULL. */
-static const struct imp_family_file *
-find_file(const char *name)
+const struct imp_family_file *
+imp_find_file(const char *name)
 {
 	size_t i;
 
@@ -773,10 +633,10 @@ find_file(const char *name)
 	return NULL;
 }
 
-static void
-run_file(struct imp *x, const char *name, int uses)
+void
+imp_run_file(struct imp *x, const char *name, int uses)
 {
-	const struct imp_family_file *f = find_file(name);
+	const struct imp_family_file *f = imp_find_file(name);
 	const char *const *line;
 
 	if (!f || uses > MOST_USES) {
@@ -785,197 +645,4 @@ run_file(struct imp *x, const char *name, int uses)
 	for (line = f->lines; *line; line++) {
 		run_line(x, *line, uses);
 	}
-}
-
-/* ---- which family ---- */
-
-/* The class of a family's models: the word of its first line. */
-static const char *
-class_of(struct ir_ctx *c, const struct imp_family_file *f)
-{
-	static const char first[] = "% # class ";
-	const char *p = f->lines[0] + sizeof first - 1;
-
-	if (strncmp(f->lines[0], first, sizeof first - 1) != 0) {
-		return NULL;	/* a part */
-	}
-	return arena_strndup(&c->perm, p, strcspn(p, " \n"));
-}
-
-const char *
-imp_families(struct arena *a)
-{
-	struct buf b;
-	size_t i;
-
-	buf_init(&b, a);
-	for (i = 0; i < imp_nfamily_files; i++) {
-		if (!strchr(imp_family_files[i].name, '.')) {
-			buf_printf(&b, "%s%s", b.n ? ", " : "",
-				   imp_family_files[i].name);
-		}
-	}
-	return buf_text(&b);
-}
-
-static bool
-unknown_family(struct imp *x, const struct imp_field *f)
-{
-	struct diag_near near;
-	size_t i;
-
-	diag_near_init(&near, f->text);
-	for (i = 0; i < imp_nfamily_files; i++) {
-		if (!strchr(imp_family_files[i].name, '.')) {
-			diag_near_try(&near, imp_family_files[i].name);
-		}
-	}
-	diag_error(&x->c->diags, f->span, "no family is called `%.60s`%s: "
-		   "there are %s", f->text,
-		   diag_near_text(&near, &x->c->perm),
-		   imp_families(&x->c->perm));
-	return false;
-}
-
-/* Whether `architectures` has the class that the family describes. */
-static bool
-has_class(struct imp *x, const char *class)
-{
-	const struct imp_field *f = imp_config_given(&x->config,
-						     "architectures");
-	uint32_t i;
-
-	imp_mark(x, "architectures", true);
-	if (f && f->kind != IMP_LIST) {
-		return wrong_kind(x, f, "a list");
-	}
-	for (i = 1; f && i <= f->inside; i++) {
-		if (f[i].kind == IMP_TEXT && strcmp(f[i].text, class) == 0) {
-			return true;
-		}
-	}
-	if (f) {
-		diag_error(&x->c->diags, f->inside ? f[1].span : f->span,
-			   "`architectures` has no %s, which is what can be "
-			   "imported of the family %s", class, x->family);
-	}
-	return !f;
-}
-
-static bool
-find_family(struct imp *x)
-{
-	struct imp_field *f = imp_config_given(&x->config, "model_type");
-	const struct imp_family_file *file;
-	const char *class;
-
-	x->family = "of config.json";
-	if (!f) {
-		missing(x, "model_type");
-		return false;
-	}
-	if (f->kind != IMP_TEXT) {
-		return wrong_kind(x, f, "a text");
-	}
-	imp_mark(x, "model_type", true);
-	file = find_file(f->text);
-	class = file ? class_of(x->c, file) : NULL;
-	if (!class) {
-		return unknown_family(x, f);
-	}
-	x->family = file->name;
-	return has_class(x, class);
-}
-
-/* ---- what no line has read ---- */
-
-static bool
-all_known(struct imp *x)
-{
-	bool ok = true;
-	uint32_t i, j;
-
-	for (i = 0; i < x->config.at.n; i++) {
-		const struct imp_field *f = &x->config.at.at[i];
-		struct diag_near near;
-
-		if (f->read || f->inside) {
-			continue;
-		}
-		diag_near_init(&near, f->path);
-		for (j = 0; j < x->known.n; j++) {
-			diag_near_try(&near, x->known.at[j]);
-		}
-		diag_error(&x->c->diags, f->span, "`%.80s` is not known of "
-			   "the family %s, and may change what the model "
-			   "computes%s", f->path, x->family,
-			   diag_near_text(&near, &x->c->perm));
-		ok = false;
-	}
-	return ok;
-}
-
-static bool
-dims_known(struct imp *x)
-{
-	bool ok = true;
-	uint32_t i, j;
-
-	for (i = 0; i < x->rq->ndims; i++) {
-		const char *name = x->rq->dims[i].name;
-		struct diag_near near;
-
-		diag_near_init(&near, name);
-		for (j = 0; j < x->dims.n; j++) {
-			if (strcmp(x->dims.at[j], name) == 0) {
-				break;
-			}
-			diag_near_try(&near, x->dims.at[j]);
-		}
-		if (j == x->dims.n) {
-			diag_error(&x->c->diags, (struct span){ 0, 0 },
-				   "--dim: the model has no dim `%s`%s", name,
-				   diag_near_text(&near, &x->c->perm));
-			ok = false;
-		}
-	}
-	return ok;
-}
-
-/* ---- all of it ---- */
-
-static const char train[] =
-	"\n# config.json says nothing about training: choose these.\n"
-	"train {\n"
-	"  batch = 8;\n"
-	"  optimizer = adamw(lr = 1e-5, betas = (0.9, 0.95), "
-	"weight_decay = 0.1);\n"
-	"  clip = 1.0;\n"
-	"}\n";
-
-bool
-imp_model(struct ir_ctx *c, const struct imp_request *rq, struct buf *out)
-{
-	struct imp x = { .c = c, .rq = rq };
-	uint32_t errors = c->diags.errors, i;
-
-	buf_init(&x.body, &c->perm);
-	if (!imp_config_read(c, rq->file, &x.config) || !find_family(&x)) {
-		return false;
-	}
-	run_file(&x, x.family, 0);
-	if (c->diags.errors != errors || !all_known(&x) || !dims_known(&x)) {
-		return false;
-	}
-	buf_printf(out, "# Imported from a config.json of the family %s, whose "
-		   "fields comments name.\n", x.family);
-	for (i = 0; i < x.notes.n; i++) {
-		buf_printf(out, "# %s\n", x.notes.at[i]);
-	}
-	buf_printf(out, "model %s {\n", rq->name ? rq->name : x.family);
-	buf_add(out, x.body.at, x.body.n);
-	buf_puts(out, "}\n");
-	buf_puts(out, train);
-	imp_export(&x, out);
-	return true;
 }

@@ -19,9 +19,9 @@ enum imp_kind { IMP_NULL, IMP_BOOL, IMP_NUMBER, IMP_TEXT, IMP_LIST,
 struct imp_field {
 	const char *path;
 	enum imp_kind kind;
-	const char *text;	/* a text, or how a number or word is written */
+	const char *text;	/* a text, or a number or word as written */
 	double num;		/* IMP_NUMBER; IMP_BOOL: 0 or 1 */
-	uint32_t inside;	/* fields after it that it holds, at any depth */
+	uint32_t inside;	/* how many fields after it it holds */
 	struct span span;
 	bool read;		/* the family said what it is */
 	bool kept;		/* it goes into the model's export block */
@@ -50,7 +50,7 @@ struct imp_family_file {
 extern const struct imp_family_file imp_family_files[];
 extern const size_t imp_nfamily_files;
 
-/* ---- import_family.c --------------------------------------------------- */
+/* ---- import_values.c --------------------------------------------------- */
 
 /* A number, text or flag by the name that a family file gives it. */
 struct imp_value {
@@ -79,18 +79,36 @@ struct imp {
 
 /* The value of that name, or NULL. */
 struct imp_value *imp_value(struct imp *x, const char *name);
+/* Sets a value, also one that there is. */
+struct imp_value *imp_set(struct imp *x, const struct imp_value *v);
 struct imp_value *imp_set_number(struct imp *x, const char *name, double v);
 struct imp_value *imp_set_text(struct imp *x, const char *name,
 			       const char *text);
 /* Marks a field, and what it holds, as known; kept: for the export block. */
 void imp_mark(struct imp *x, const char *path, bool kept);
+/* A line of the model's head comment, unless it has it. */
+void imp_note(struct imp *x, const char *note);
 /* A number as the language writes it. */
 const char *imp_number(struct imp *x, double v);
+/* "null", "a list" */
+const char *imp_kind_text(const struct imp_field *f);
+/* Reports a field that is something else than what is wanted; false. */
+bool imp_wrong_kind(struct imp *x, const struct imp_field *f,
+		    const char *want);
 /*
  * Whether a field has a number; reports another kind.  It is whole and at
  * least `least`, or any if that is -1.
  */
 bool imp_is_number(struct imp *x, const struct imp_field *f, int least);
+/* Reports that there is no such field, and what it may have been called. */
+void imp_missing(struct imp *x, const char *name);
+
+/* ---- import_family.c --------------------------------------------------- */
+
+/* The file of that name, or NULL. */
+const struct imp_family_file *imp_find_file(const char *name);
+/* Runs the lines of a file; `uses`: of files around it. */
+void imp_run_file(struct imp *x, const char *name, int uses);
 
 /* ---- import_rope.c: fields that several names stand for ---------------- */
 

@@ -110,6 +110,24 @@ lower_export_value(struct lower *l, const char *key,
 	add_setting(l, &s, key);
 }
 
+static bool
+is_index(const char *key)
+{
+	return key[0] == '_' && key[1] >= '0' && key[1] <= '9';
+}
+
+/* Whether a part of a key looks like the index of a list: "_0". */
+static bool
+has_index(const char *key)
+{
+	for (; key; key = strchr(key, '.') ? strchr(key, '.') + 1 : NULL) {
+		if (is_index(key)) {
+			return true;
+		}
+	}
+	return false;
+}
+
 /* Whether one key is the object that the other lies in, or the same. */
 static bool
 is_same_or_inside(const char *a, const char *b)
@@ -130,6 +148,11 @@ lower_export(struct lower *l, const struct ast_block *b)
 		const char *key = arena_printf(&l->ctx->perm, EXPORT "%s",
 					lower_text(l, s->key.sym));
 
+		if (has_index(key + strlen(EXPORT))) {
+			diag_error(l->diags, s->key.span, "a list is written "
+				   "`key = list(..)`, and no element alone");
+			return;
+		}
 		for (i = 0; i < l->m->settings.n; i++) {
 			const struct ir_setting *o = &l->m->settings.at[i];
 
@@ -175,12 +198,6 @@ static void
 put_indent(struct buf *out, int depth)
 {
 	buf_printf(out, "\n%*s", 2 * depth, "");
-}
-
-static bool
-is_index(const char *key)
-{
-	return key[0] == '_' && key[1] >= '0' && key[1] <= '9';
 }
 
 /*

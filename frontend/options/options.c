@@ -66,7 +66,7 @@ const struct opt_command_row opt_commands[OPT_NCOMMANDS] = {
 	{ "finish", OPT_FINISH, "PLAN",
 	  "compile the kernels of a plan" },
 	{ "import", OPT_IMPORT, "[options] DIR",
-	  "write the model of a Hugging Face folder or config.json" }
+	  "write the model of a Hugging Face folder" }
 };
 
 /* The command of that name, or NULL. */

@@ -116,10 +116,10 @@ enum rt_status rt_checkpoint_load(const struct rt_store *s, const char *path,
 				  struct rt_error *err);
 /*
  * Writes a folder that other programs load: weights as model.safetensors, or as
- * shards of at most `shard_bytes` of data with an index, under the model's names
- * and in the shapes that these programs have, and the plan's config.json, if it
- * has one.  The folder must not exist, or be empty; it appears whole or not at
- * all.  A collective: it fails on all ranks or on none.
+ * shards of at most `shard_bytes` of data with an index, under the model's
+ * names and in the shapes that these programs have, and the plan's config.json,
+ * if it has one.  The folder must not exist, or be empty; it appears whole or
+ * not at all.  A collective: it fails on all ranks or on none.
  */
 enum rt_status rt_export(const struct rt_store *s, const char *folder,
 			 int64_t shard_bytes, struct rt_error *err);

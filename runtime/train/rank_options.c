@@ -58,7 +58,8 @@ static const struct option_row {
 	  "(default: the model's)" },
 	{ "weights", T | V | S | E | X, TEXT, AT(weights), 0, 0, 0, "PATH",
 	  "begin with these: safetensors, an index or a folder" },
-	{ "allow-unused", T | V | S | E | X, FLAG, AT(allow_unused), 0, 0, 0, "",
+	{ "allow-unused", T | V | S | E | X, FLAG, AT(allow_unused), 0, 0, 0,
+	  "",
 	  "leave out tensors of --weights that the model does not read" },
 	{ "steps", T | B | V | E, INT, AT(steps), 0, 1, 1e15, "N",
 	  "train: in all, resumed ones too (default: the model's, or the "

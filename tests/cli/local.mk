@@ -57,6 +57,7 @@ cli_tests = \
 	%D%/run/cpu-kinds.sh \
 	%D%/run/cpu-refusals.sh \
 	%D%/run/cpu-resident.sh \
+	%D%/run/export.sh \
 	%D%/run/families.sh \
 	%D%/run/join.sh \
 	%D%/run/mpi.sh \

@@ -38,8 +38,10 @@ unit_tests += \
 	%D%/cuda/t-cuda-parts \
 	%D%/cuda/t-cuda-ways \
 	%D%/runtime/t-device \
+	%D%/frontend/t-import \
 	%D%/frontend/t-import-families \
 	%D%/cuda/t-emulate \
+	%D%/data/t-export \
 	%D%/comm/t-faults \
 	%D%/search/t-pareto-front \
 	%D%/passes/t-fuse \

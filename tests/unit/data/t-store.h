@@ -372,7 +372,7 @@ walk(const struct test_plan *t, int64_t rank, char *arena, int64_t step,
 
 /* ---- running all ranks --------------------------------------------- */
 
-enum what { SAVE, LOAD, WEIGHTS };
+enum what { SAVE, LOAD, WEIGHTS, EXPORT };
 
 struct job {
 	enum what what;
@@ -380,7 +380,8 @@ struct job {
 	const struct test_plan *plan;
 	const char *path;
 	struct rt_progress progress;
-	int64_t keep;	/* WEIGHTS: not 0 allows unused tensors */
+	/* WEIGHTS: not 0 allows unused tensors; EXPORT: bytes of a shard */
+	int64_t keep;
 	enum rt_status status;
 	struct rt_error err;
 };
@@ -404,6 +405,11 @@ job_run(void *user)
 	case WEIGHTS:
 		j->status = rt_weights_load(&j->store, j->path, j->keep != 0,
 					    &j->err);
+		break;
+	case EXPORT:
+		walk(j->plan, j->store.rank, j->store.arena,
+		     j->progress.step, false);
+		j->status = rt_export(&j->store, j->path, j->keep, &j->err);
 		break;
 	}
 	return NULL;
