@@ -2,8 +2,8 @@
  * Each family of llmc import beside the transformers library: the folders of
  * tests/interop/tiny have tiny random models, and the loss, logits and
  * gradients that the library computed of them in float64.  The interpreter
- * computes in float64 too; the expected figures are stored in F32, so 1e-6 of the largest
- * element of a tensor is the bound.
+ * computes in float64 too; the expected figures are stored in F32, so 1e-6 of
+ * the largest element of a tensor is the bound.
  */
 #include <setjmp.h>
 #include <stdarg.h>
