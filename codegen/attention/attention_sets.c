@@ -182,6 +182,7 @@ open_set(struct attn_group *g, struct attn *t, const struct ir_node *n)
 	t->causal = ir_attr(g->m, n, IR_ATTR_CAUSAL) != NULL;
 	t->scale = ir_attr_num(g->m, n, IR_ATTR_SCALE,
 			       1 / sqrt((double)ir_dim_size(g->m, d)));
+	t->softcap = ir_attr_num(g->m, n, IR_ATTR_SOFTCAP, 0);
 	return set_dims(g, t, n, &r);
 }
 
@@ -246,7 +247,7 @@ belongs_to_set(struct attn_group *g, const struct attn *t,
 	}
 	return open_set(g, &other, n) && other.axes == t->axes &&
 	       other.causal == t->causal && other.window == t->window &&
-	       other.scale == t->scale;
+	       other.scale == t->scale && other.softcap == t->softcap;
 }
 
 static bool

@@ -27,7 +27,7 @@ struct heads {
 	int64_t shift;		/* T - S: the last query is at the last key */
 	int64_t window;		/* 0: none */
 	bool causal;
-	double scale;
+	double scale, softcap;	/* softcap 0: none */
 	const double *in[IR_MAX_OPERANDS];
 	double *out;
 	double *score;		/* by key */
@@ -60,7 +60,7 @@ kv_head(const struct heads *a)
 	return place;
 }
 
-/* The scaled score of one query against one key. */
+/* The scaled and capped score of one query against one key. */
 static double
 score_of(const struct heads *a, const double *q, const double *key)
 {
@@ -70,7 +70,17 @@ score_of(const struct heads *a, const double *q, const double *key)
 	for (c = 0; c < a->d.size[0]; c++) {
 		dot += q[c * a->d.in[0][0]] * key[c * a->d.in[1][0]];
 	}
-	return dot * a->scale;
+	dot *= a->scale;
+	return a->softcap > 0 ? a->softcap * tanh(dot / a->softcap) : dot;
+}
+
+/* The derivative of a capped score by the score that is capped. */
+static double
+cap_slope(const struct heads *a, double capped)
+{
+	double part = a->softcap > 0 ? capped / a->softcap : 0;
+
+	return 1 - part * part;
 }
 
 /*
@@ -254,21 +264,22 @@ each_key(const struct heads *a, void (*add)(const struct score_pair *p))
 	p.q = a->in[0] + o->in_off[0];
 	p.g = a->in[g] + o->in_off[g];
 	for (j = 0; j < a->t.size[0]; j++) {
-		double dp = 0;
+		double dp = 0, score;
 
 		if (!sees(a, j)) {
 			continue;
 		}
 		p.k = a->in[1] + o->in_off[1] + kv * a->k.in[1][0] +
 		      j * a->t.in[1][0];
-		p.weight = exp(score_of(a, p.q, p.k) - lse);
+		score = score_of(a, p.q, p.k);
+		p.weight = exp(score - lse);
 		p.v = a->in[2] + o->in_off[2] + kv * a->k.in[2][0] +
 		      j * a->t.in[2][0];
 		for (c = 0; !dv && c < a->v.size[0]; c++) {
 			dp += p.g[c * a->v.in[3][0]] *
 			      p.v[c * a->v.in[2][0]];
 		}
-		p.ds = p.weight * (dp - delta);
+		p.ds = p.weight * (dp - delta) * cap_slope(a, score);
 		p.out = a->out + o->out_off + kv * a->k.out[0] +
 			j * a->t.out[0];
 		add(&p);
@@ -355,6 +366,7 @@ bind_heads(struct heads *a, struct interp *e, const struct ir_node *n,
 	a->causal = ir_attr(e->m, n, IR_ATTR_CAUSAL);
 	a->scale = ir_attr_num(e->m, n, IR_ATTR_SCALE,
 			       1 / sqrt((double)a->d.size[0]));
+	a->softcap = ir_attr_num(e->m, n, IR_ATTR_SOFTCAP, 0);
 }
 
 /*

@@ -270,8 +270,14 @@ ca_forward_weigh(struct ca_forward *s)
 		ca_unrolled_for(f, "i", s->form.mt);
 		ca_unrolled_for(f, "j", s->form.cols / 8);
 		ca_unrolled_for(f, "e", 4);
-		cu_line(f, "s[i][j][e] *= %s;",
-			ca_f32(f, s->t->scale * CA_LOG2E));
+		if (s->t->softcap > 0) {
+			cu_line(f, "s[i][j][e] = %s * f_tanh(s[i][j][e] * %s);",
+				ca_f32(f, s->t->softcap * CA_LOG2E),
+				ca_f32(f, s->t->scale / s->t->softcap));
+		} else {
+			cu_line(f, "s[i][j][e] *= %s;",
+				ca_f32(f, s->t->scale * CA_LOG2E));
+		}
 		cu_close(f, 3);
 	}
 	mask(s);
@@ -386,7 +392,7 @@ ca_forward_of(struct attn *t)
 	return (struct ca_forward){ .t = t, .thread = "TID",
 				    .meet = "sync_block();",
 				    .out = t->made[ATTN_OUT].value != 0,
-				    .raw = t->scale > 0 };
+				    .raw = t->scale > 0 && t->softcap <= 0 };
 }
 
 bool

@@ -210,12 +210,13 @@ static void
 long_ones(void **state)
 {
 	static const char *const how[] = { " causal", "",
-					   " causal window=150" };
+					   " causal window=150",
+					   " causal softcap=1.5" };
 	struct shape x = plain;
 	int i;
 
 	(void)state;
-	for (i = 0; i < 3; i++) {
+	for (i = 0; i < 4; i++) {
 		x.how = how[i];
 		x.s = draw(130, 300);
 		x.t = i == 1 ? draw(130, 300) : x.s;
@@ -304,6 +305,7 @@ hopper(void **state)
 		{ 140, 200, 128, 128, "", "f16", 5 },
 		{ 190, 190, 64, 64, " causal window=70", "bf16", 5 },
 		{ 150, 90, 80, 88, " causal scale=-0.2", "bf16", 5 },
+		{ 130, 150, 64, 64, " causal softcap=1.5", "f16", 5 },
 		{ 70, 140, 192, 128, " window=40", "bf16", 2 }
 	};
 	int n = sizeof all / sizeof all[0], i;

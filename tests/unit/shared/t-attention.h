@@ -676,7 +676,8 @@ random_shape(void)
 {
 	static const char *const how[] = { "", " causal", " causal",
 					   " causal window=5",
-					   " window=17", " scale=0.3" };
+					   " window=17", " scale=0.3",
+					   " causal softcap=1.5" };
 	struct shape x = plain;
 
 	x.b = draw(1, 3);
@@ -690,7 +691,7 @@ random_shape(void)
 		x.keys = x.s == x.t ? "s" : x.keys;
 		x.v = x.d;
 	}
-	x.how = how[draw(0, 5)];
+	x.how = how[draw(0, 6)];
 	return x;
 }
 
