@@ -496,6 +496,27 @@ bool ir_type_elems(const struct ir_module *m, const struct ir_type *t,
 		   int64_t *elems);
 const char *ir_type_text(const struct ir_module *m, const struct ir_type *t);
 
+/* ---- placeholder.c: {i}, {2*i+1} and {dim} in names of tensors ---------- */
+
+#define IR_MAX_PLACEHOLDER 1000000	/* of its two numbers */
+
+/* What is between the braces: [times *] variable [+ plus]. */
+struct ir_placeholder {
+	const char *var;		/* n characters */
+	size_t n;
+	int64_t times, plus;
+};
+
+/* Text of another form is as a whole the name of a variable, of none. */
+void ir_placeholder_read(const char *text, size_t n,
+			 struct ir_placeholder *out);
+bool ir_placeholder_is(const struct ir_placeholder *p, const char *var);
+/* The number that it stands for where the variable is i. */
+int64_t ir_placeholder_at(const struct ir_placeholder *p, int64_t i);
+/* Appends it with braces, and `by` in place of the variable. */
+void ir_placeholder_put(struct buf *out, const struct ir_placeholder *p,
+			const char *by);
+
 /* ---- copy.c: contexts, and copies of modules -------------------------- */
 
 /* m: the gate for all allocations, or NULL. */

@@ -34,6 +34,7 @@ noinst_LIBRARIES += %D%/libir.a
 	%D%/rng.c \
 	%D%/rule.c \
 	%D%/source.c \
+	%D%/placeholder.c \
 	%D%/table.c \
 	%D%/text/print.c \
 	%D%/text/read.c \

@@ -436,20 +436,22 @@ is_word(const char *text, size_t len, const char *word)
 	return strlen(word) == len && memcmp(word, text, len) == 0;
 }
 
-/* Whether {text} is the variable of a repeat around the node. */
+/* Whether {text} is a number of the variable of a repeat around the node. */
 static bool
 is_variable(const struct verifier *v, const struct ir_node *n,
 	    const char *text, size_t len)
 {
 	const struct ir_attr *own = ir_attr(v->m, n, IR_ATTR_VAR);
+	struct ir_placeholder p;
 	uint32_t i;
 
+	ir_placeholder_read(text, len, &p);
 	for (i = 0; i < v->vars.n; i++) {
-		if (is_word(text, len, ir_text(v->ctx, v->vars.at[i]))) {
+		if (ir_placeholder_is(&p, ir_text(v->ctx, v->vars.at[i]))) {
 			return true;
 		}
 	}
-	return own && is_word(text, len, ir_text(v->ctx, own->text));
+	return own && ir_placeholder_is(&p, ir_text(v->ctx, own->text));
 }
 
 /* The type of the tensor that a source or a sink names. */
