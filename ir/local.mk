@@ -30,11 +30,12 @@ noinst_LIBRARIES += %D%/libir.a
 	%D%/num.c \
 	%D%/ops.c \
 	%D%/pieces.c \
+	%D%/placeholder.c \
 	%D%/placement.c \
 	%D%/rng.c \
+	%D%/rope.c \
 	%D%/rule.c \
 	%D%/source.c \
-	%D%/placeholder.c \
 	%D%/table.c \
 	%D%/text/print.c \
 	%D%/text/read.c \
