@@ -365,11 +365,25 @@ att_weigh_more(struct attn *t, const struct att_tile *x, struct ll_value *max,
 }
 
 void
-att_weigh_begin(struct attn *t, int64_t count, struct ll_value *max,
-		struct ll_value *sum)
+att_weigh_begin(struct attn *t, const struct att_index *i, int64_t count,
+		struct ll_value *max, struct ll_value *sum)
 {
-	att_fill(t->l, max, count, LEAST);
-	att_fill(t->l, sum, count, 0);
+	struct ll *l = t->l;
+	struct ll_value *sink;
+	struct ll_loop q;
+
+	if (!t->values[ATTN_SINK]) {
+		att_fill(l, max, count, LEAST);
+		att_fill(l, sum, count, 0);
+		return;
+	}
+	sink = ll_load(l, ll_type(LL_F32, 1),
+		       att_ptr(t, &t->in[ATTN_SINK], i));
+	sink = ll_splat(l, sink, t->lanes);
+	ll_loop(l, &q, ll_i64(l, 0), ll_i64(l, count), t->lanes, NULL, 0);
+	ll_store(l, sink, att_elem_at(l, max, q.i, 4));
+	ll_loop_end(l, &q, NULL);
+	att_fill(l, sum, count, 1);
 }
 
 /* Vector i of a row of queries. */

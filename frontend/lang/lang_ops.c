@@ -483,7 +483,8 @@ op_takes(struct fe_call *c, enum ir_op op, struct call_takes *t)
 	t->max_to = to ? 1 : 0;
 	buf_init(&b, &c->l->ctx->tmp);
 	buf_printf(&b, "%s(%s", c->name,
-		   n == 1 ? "x" : n == 2 ? "x, y" : "x, y, z");
+		   n == 1 ? "x" : n == 2 ? "x, y" : n == 3 ? "x, y, z"
+		   : "x, y, z, ...");
 	if (bare && key != IR_ATTR_SEQ) {
 		buf_puts(&b, key == IR_ATTR_OF ? ", dim" : ", dim, ...");
 	}

@@ -33,7 +33,8 @@ struct heads {
 	double *score;		/* by key */
 	double *row;		/* result of a block, of one query */
 	double *lse;		/* so far, by query; NULL: there is one block of
-				 * keys */
+				 * keys, and no sink */
+	int sink;		/* the operand of sinks, or -1 */
 };
 
 /* Whether the query at o sees the key at index j. */
@@ -316,6 +317,27 @@ block_dv(struct heads *a)
 
 /* ---- alone, and in a ring ---- */
 
+/* The operand of sinks, or -1. */
+static int
+sink_operand(enum ir_op op)
+{
+	return op == IR_ATTENTION_SINKS ? 3
+	     : op == IR_ATTENTION_SINKS_LSE ? 2 : -1;
+}
+
+/* The lse of no keys: the sink, which is a score of each query. */
+static void
+begin_lse(struct heads *a)
+{
+	int64_t query = 0;
+	bool i;
+
+	for (i = ir_nest_start(&a->o); i; i = ir_nest_next(&a->o)) {
+		a->lse[query++] = a->sink < 0 ? -INFINITY
+				: a->in[a->sink][a->o.in_off[a->sink]];
+	}
+}
+
 /* Makes the loops for the keys that are here now. */
 static void
 bind_keys(struct heads *a)
@@ -346,6 +368,7 @@ bind_heads(struct heads *a, struct interp *e, const struct ir_node *n,
 	uint32_t i;
 
 	memset(a, 0, sizeof *a);
+	a->sink = sink_operand(n->op);
 	a->e = e;
 	a->n = n;
 	a->out = out;
@@ -498,14 +521,14 @@ run(struct interp *e, const struct ir_node *n, double *out,
 {
 	bool colls = ir_interp_colls(e, n), ok = true;
 	struct interp_block *scratch;
-	int64_t queries, keys, i;
+	int64_t queries, keys;
 	struct heads a;
 
 	bind_heads(&a, e, n, out);
 	queries = ir_nest_elems(&a.o);
 	keys = ir_dim_size(e->m, ir_rule_factor(&a.r, "t")->dims[0]);
 	scratch = ir_interp_get(e, n, keys + a.v.size[0] +
-				   (colls ? queries : 0));
+				   (colls || a.sink >= 0 ? queries : 0));
 	if (!scratch) {
 		return false;
 	}
@@ -513,11 +536,11 @@ run(struct interp *e, const struct ir_node *n, double *out,
 	a.row = a.score + keys;
 	memset(out, 0, (size_t)ir_interp_elems(e, n, INTERP_RESULT) *
 		       sizeof *out);
-	if (colls) {
+	if (colls || a.sink >= 0) {
 		a.lse = a.row + a.v.size[0];
-		for (i = 0; i < queries; i++) {
-			a.lse[i] = -INFINITY;
-		}
+		begin_lse(&a);
+	}
+	if (colls) {
 		ok = ring(&a, out, block);
 	} else {
 		block(&a);
@@ -536,6 +559,19 @@ ir_eval_attention(struct interp *e, const struct ir_node *n, double *out)
 
 bool
 ir_eval_attention_lse(struct interp *e, const struct ir_node *n, double *out)
+{
+	return run(e, n, out, block_lse);
+}
+
+bool
+ir_eval_attention_sinks(struct interp *e, const struct ir_node *n, double *out)
+{
+	return run(e, n, out, block_attention);
+}
+
+bool
+ir_eval_attention_sinks_lse(struct interp *e, const struct ir_node *n,
+			    double *out)
 {
 	return run(e, n, out, block_lse);
 }

@@ -197,7 +197,7 @@ compare(const char *what, const char *text, int most)
  * is the sum of the result times a weight of its type.
  */
 struct op_case {
-	const char *op, *attrs, *result, *operand[3];
+	const char *op, *attrs, *result, *operand[4];
 	bool positive;
 };
 
@@ -286,6 +286,9 @@ static const struct op_case cases[] = {
 	  false },
 	{ "attention", "", "f32[b, s, n, d]", { "f32[b, s, n, d]",
 	  "f32[b, e, k, d]", "f32[b, e, k, d]" }, false },
+	{ "attention_sinks", " causal softcap=0.7", "f32[b, s, n, d]",
+	  { "f32[b, s, n, d]", "f32[b, s, k, d]", "f32[b, s, k, d]",
+	    "f32[n]" }, false },
 	{ "cross_entropy", "", "f32[b, s]", { "f32[b, s, e]",
 	  "i idx<e>[b, s]" }, false },
 };
@@ -311,7 +314,7 @@ case_text(const struct op_case *c, char *text, size_t n)
 	size_t k = (size_t)snprintf(text, n, "%smodel {\n", header);
 	int i;
 
-	for (i = 0; i < 3 && c->operand[i]; i++) {
+	for (i = 0; i < 4 && c->operand[i]; i++) {
 		bool input = c->operand[i][0] == 'i' &&
 			     c->operand[i][1] == ' ';
 
