@@ -243,3 +243,34 @@ ir_setting_num(const struct ir_module *m, const char *key, double absent)
 
 	return s && s->kind == SET_NUM ? s->num[0] : absent;
 }
+
+/* ---- lists of numbers ---- */
+
+void
+ir_list_add(struct buf *list, double v)
+{
+	buf_puts(list, list->n ? ", " : "");
+	buf_double(list, v);
+}
+
+const char *
+ir_list_next(const char *list, double *v)
+{
+	size_t n = strcspn(list, ",");
+
+	if (!num_parse_double(list, n, v)) {
+		die("`%s` is not a list of numbers", list);
+	}
+	return list + n + strspn(list + n, ", ");
+}
+
+int64_t
+ir_list_count(const char *list)
+{
+	int64_t count = *list != '\0';
+
+	for (; (list = strchr(list, ',')); list++) {
+		count++;
+	}
+	return count;
+}

@@ -39,7 +39,8 @@ struct scope {
 struct tensor_name {
 	sym_t text;		/* placeholders as {} */
 	uint8_t n;
-	int64_t lo[MAX_RANGES], hi[MAX_RANGES];
+	/* lo, lo + by, ... below hi */
+	int64_t lo[MAX_RANGES], hi[MAX_RANGES], by[MAX_RANGES];
 	struct span span;
 	value_id value;		/* weights of this function, for `tied` */
 	region_id region;	/* of the weight */

@@ -69,6 +69,7 @@ unit_tests += \
 	%D%/runtime/t-rank \
 	%D%/passes/t-recompute \
 	%D%/ir/t-rng \
+	%D%/ir/t-rope \
 	%D%/runtime/t-run \
 	%D%/data/t-safetensors \
 	%D%/sched/t-sched \
