@@ -30,6 +30,7 @@ BUILT_SOURCES += %D%/lang/parser.h
 	%D%/import/import_export.c \
 	%D%/import/import_family.c \
 	%D%/import/import_family.h \
+	%D%/import/import_kinds.c \
 	%D%/import/import_model.c \
 	%D%/import/import_rope.c \
 	%D%/import/import_values.c \

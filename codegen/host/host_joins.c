@@ -76,8 +76,9 @@ same_dims(const struct ir_type *a, const struct ir_type *b)
 static bool
 decides(const struct ir_node *n, uint32_t k)
 {
-	return ir_is(n->op, IRF_CONTRACTS | IRF_INDEXED) ||
-	       (ir_is(n->op, IRF_ROWWISE) && k > 0);
+	return !ir_is(n->op, IRF_PAIRS) &&
+	       (ir_is(n->op, IRF_CONTRACTS | IRF_INDEXED) ||
+		(ir_is(n->op, IRF_ROWWISE) && k > 0));
 }
 
 static void

@@ -480,10 +480,37 @@ do_act(struct imp *x, const char *p)
 	}
 }
 
+/* % rope [SHARE], or % rope VALUE KIND THETA */
 static void
 do_rope(struct imp *x, const char *p)
 {
-	imp_rope(x, p);
+	struct imp_rope r = { .value = "rope", .part = 1 };
+	const char *w = next_word(x, &p);
+
+	if (w && is_number_word(w)) {
+		num_parse_double(w, strlen(w), &r.part);
+	} else if (w) {
+		r.value = w;
+		r.kind = want_word(x, &p);
+		r.theta = next_word(x, &p);
+	}
+	imp_rope(x, &r);
+}
+
+/* % kinds FIELD kind=call .. : calls that take turns without it */
+static void
+do_kinds(struct imp *x, const char *p)
+{
+	const char *turns = cut_remark(x, &p);
+	const char *field = want_word(x, &p);
+
+	imp_kinds(x, field, p + strspn(p, " "), turns);
+}
+
+static void
+do_stack(struct imp *x, const char *p)
+{
+	imp_stack(x, p);
 }
 
 static void
@@ -585,7 +612,8 @@ static const struct {
 	{ "word", do_word }, { "act", do_act }, { "only", do_only },
 	{ "each", do_each }, { "note", do_note }, { "skip", do_skip },
 	{ "refuse", do_refuse }, { "dim", do_dim }, { "let", do_let },
-	{ "rope", do_rope }, { "dtype", do_dtype }, { "prefix", do_prefix }
+	{ "rope", do_rope }, { "kinds", do_kinds }, { "stack", do_stack },
+	 { "dtype", do_dtype }, { "prefix", do_prefix }
 };
 
 static void

@@ -72,6 +72,7 @@ struct imp {
 	VEC(const char *) known;	/* fields that the family names */
 	VEC(const char *) notes;	/* lines of the model's head comment */
 	VEC(const char *) dims;	/* of the model, for --dim */
+	VEC(const char *) layers;	/* of each layer the call: imp_kinds() */
 	bool on[16];		/* % if: whether lines count, by depth */
 	uint32_t depth;
 	struct buf body;
@@ -112,14 +113,35 @@ void imp_run_file(struct imp *x, const char *name, int uses);
 
 /* ---- import_rope.c: fields that several names stand for ---------------- */
 
+/* What % rope asks for. */
+struct imp_rope {
+	const char *value;	/* the name of what it sets */
+	const char *kind;	/* of layers: rope_parameters.KIND; or NULL */
+	const char *theta;	/* the field beside it; NULL: rope_theta */
+	double part;		/* of a head that is rotated, if not given */
+};
+
 /*
- * Reads rope_theta, rope_scaling and rope_parameters: sets `rope`, the
- * arguments of rope(), and `rotary`, the share of a head that is rotated, as
- * given or `part_if_absent`, a number or "" for 1.
+ * Reads rope_theta, rope_scaling and rope_parameters.  Sets the value to the
+ * arguments of rope(); `rotary`, the share of a head that is rotated; and
+ * VALUE_m, what cosines and sines are multiplied by, as an expression or "".
  */
-void imp_rope(struct imp *x, const char *part_if_absent);
+void imp_rope(struct imp *x, const struct imp_rope *r);
 /* Reads torch_dtype or dtype: sets `dtype`. */
 void imp_dtype(struct imp *x);
+
+/* ---- import_kinds.c ---------------------------------------------------- */
+
+#define IMP_MOST_LAYERS 4000
+
+/*
+ * Reads the list of each layer's kind; `pairs` are "kind=call ..", `turns` the
+ * calls that take turns without it.  Sets a value for each call: its layers.
+ */
+void imp_kinds(struct imp *x, const char *field, const char *pairs,
+	       const char *turns);
+/* Prints the layers, as a repeat over one period; "PREFIX.{i}". */
+void imp_stack(struct imp *x, const char *prefix);
 
 /* ---- import_export.c --------------------------------------------------- */
 

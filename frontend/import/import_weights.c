@@ -38,20 +38,21 @@ in_iteration(const struct checking *x, const char *name,
 	     const struct iteration *at)
 {
 	const struct iteration *t;
+	struct ir_placeholder p;
 	struct buf b;
 
 	buf_init(&b, &x->m->ctx->perm);
 	while (*name) {
 		size_t n = *name == '{' ? strcspn(name, "}") : 0;
 
-		for (t = at; n && t; t = t->outer) {
-			if (strlen(t->var) == n - 1 &&
-			    strncmp(t->var, name + 1, n - 1) == 0) {
-				break;
-			}
+		if (n) {
+			ir_placeholder_read(name + 1, n - 1, &p);
+		}
+		for (t = at; n && t && !ir_placeholder_is(&p, t->var);) {
+			t = t->outer;
 		}
 		if (n && t) {
-			buf_int(&b, t->at);
+			buf_int(&b, ir_placeholder_at(&p, t->at));
 			name += n + 1;
 		} else {
 			buf_putc(&b, *name++);

@@ -227,7 +227,10 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		FAMILY("deepseek_v3"), FAMILY("gemma"), FAMILY("gpt2"),
+		FAMILY("deepseek_v2"), FAMILY("deepseek_v3"),
+		FAMILY("deepseek_v3_yarn"), FAMILY("gemma"), FAMILY("gemma2"),
+		FAMILY("gemma3"), FAMILY("gpt2"), FAMILY("gpt_oss"),
+		FAMILY("phi3_long"), FAMILY("qwen3_yarn"),
 		FAMILY("gpt_neox"), FAMILY("granite"), FAMILY("llama"),
 		FAMILY("llama3"), FAMILY("mistral"), FAMILY("mixtral"),
 		FAMILY("olmo2"), FAMILY("phi3"), FAMILY("qwen2"),
