@@ -27,6 +27,7 @@ cli_tests = \
 	%D%/lang/dim.sh \
 	%D%/lang/dropout.sh \
 	%D%/lang/examples.sh \
+	%D%/lang/families.sh \
 	%D%/lang/lang-depth.sh \
 	%D%/lang/lang-errors.sh \
 	%D%/lang/lang-files.sh \
