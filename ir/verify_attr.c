@@ -31,6 +31,7 @@ static const struct {
 	{ IR_ATTR_SOFTCAP, true, 0 },
 	{ IR_ATTR_GROUPS, false, 1 },
 	{ IR_ATTR_TOP_GROUPS, false, 1 },
+	{ IR_ATTR_GROUP_BEST, false, 1 },
 	{ IR_ATTR_RATE, false, 0 },
 	{ IR_ATTR_CHUNKS, false, 1 }
 };
@@ -46,7 +47,8 @@ static const struct {
 	{ IR_ATTR_FAST, IR_ATTR_ORIGINAL },
 	{ IR_ATTR_SLOW, IR_ATTR_FAST },
 	{ IR_ATTR_UNTRUNCATED, IR_ATTR_FAST },
-	{ IR_ATTR_TOP_GROUPS, IR_ATTR_GROUPS }
+	{ IR_ATTR_TOP_GROUPS, IR_ATTR_GROUPS },
+	{ IR_ATTR_GROUP_BEST, IR_ATTR_TOP_GROUPS }
 };
 
 #define COUNT_OF(table) (sizeof(table) / sizeof(table)[0])
@@ -482,6 +484,16 @@ check_rotary(struct verifier *v, const struct ir_node *n)
 }
 
 static bool
+check_group_best(struct verifier *v, const struct ir_node *n)
+{
+	int64_t best = ir_attr_int(v->m, n, IR_ATTR_GROUP_BEST, 2);
+
+	return best <= 2 ||
+	       ver_broken(v, n, "expected `group_best` of 1 or 2, found %"
+			  PRId64, best);
+}
+
+static bool
 check_rate(struct verifier *v, const struct ir_node *n)
 {
 	double rate = ir_attr_num(v->m, n, IR_ATTR_RATE, 0);
@@ -494,7 +506,7 @@ bool
 ver_relations(struct verifier *v, const struct ir_node *n)
 {
 	return check_companions(v, n) && check_init(v, n) &&
-	       check_rate(v, n) && check_cut(v, n) && check_groups(v, n) &&
+	       check_rate(v, n) && check_group_best(v, n) && check_cut(v, n) && check_groups(v, n) &&
 	       check_rotary(v, n);
 }
 

@@ -101,7 +101,7 @@ script_tests = \
 	%D%/settings.sh \
 	%D%/style.sh
 
-# What tests/cli/run/families.sh compares files with.
+# What tests/cli/run/interop.sh compares files with.
 check_PROGRAMS += %D%/interop/gradients
 %C%_interop_gradients_LDADD = runtime/librank.a $(external_libs)
 

@@ -649,9 +649,24 @@ arrow_name(struct fe_call *c, const struct ast_name *n)
 	return d && add_dim(c, d, n->span, true);
 }
 
+/* Whether this is a number beside a value: min(x, 7). */
+static bool
+is_number_operand(const struct fe_call *c, const struct ast_expr *e)
+{
+	struct lower *l = c->l;
+	enum ir_op op;
+
+	return c->nargs == 1 && c->args[0] && is_number(l, e) &&
+	       !lower_declared(l, AST_LAYER, c->e->sym) &&
+	       ir_find_op(c->name, &op) && ir_is(op, IRF_COMMUTES) &&
+	       ir_dtypes[ir_type(l->m, c->args[0])->dtype].is_float;
+}
+
 static bool
 positional(struct fe_call *c, const struct ast_expr *e)
 {
+	bool number = is_number_operand(c, e);
+	struct lower_operand o;
 	uint32_t i = c->nargs;
 
 	if (e->kind == AST_NAME && !lower_is_value(c->l, e->sym)) {
@@ -668,6 +683,11 @@ positional(struct fe_call *c, const struct ast_expr *e)
 	}
 	c->nargs++;
 	c->arg_at[i] = e->span;
+	if (number) {
+		c->args[i] = !lower_expr(c->l, e, &o) ? 0 :
+			lower_constant(c->l, o.num, c->args[0], e->span);
+		return c->args[i] != 0;
+	}
 	return lower_value(c->l, e, &c->args[i]);
 }
 

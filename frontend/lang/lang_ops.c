@@ -223,6 +223,13 @@ check_groups(struct fe_call *c, const struct ir_new *n)
 		return false;
 	}
 	capacity = top * (whole / groups);
+	e = call_named(c, "group_best");
+	if (e && find_attr(n, IR_ATTR_GROUP_BEST)->i > 2) {
+		diag_error(c->l->diags, e->span, "`group_best` is %lld, and 1 "
+			   "or 2 is legal",
+			   (long long)find_attr(n, IR_ATTR_GROUP_BEST)->i);
+		return false;
+	}
 	e = call_named(c, "top_groups");
 	if (top > groups) {
 		diag_error(c->l->diags, e->span, "`top_groups` is %lld, and "
@@ -253,6 +260,7 @@ static const struct {
 	{ IR_ATTR_SLOW, IR_ATTR_FAST },
 	{ IR_ATTR_UNTRUNCATED, IR_ATTR_FAST },
 	{ IR_ATTR_TOP_GROUPS, IR_ATTR_GROUPS },
+	{ IR_ATTR_GROUP_BEST, IR_ATTR_TOP_GROUPS },
 };
 
 static bool

@@ -267,13 +267,13 @@ ir_eval_rope(struct interp *e, const struct ir_node *n, double *out)
  * compete any more.
  */
 struct topk_race {
-	int64_t n, groups, top_groups;
+	int64_t n, groups, top_groups, group_best;
 	double *score, *taken, *group;
 };
 
-/* The sum of the two largest elements of a group, or of its only one. */
+/* The largest element of a group; with two, the sum of the two largest. */
 static double
-group_score(const double *x, int64_t n)
+group_score(const double *x, int64_t n, int64_t count)
 {
 	double best = x[0], second = 0;
 	int64_t i;
@@ -284,7 +284,7 @@ group_score(const double *x, int64_t n)
 		second = i == 1 || less > second ? less : second;
 		best = x[i] > best ? x[i] : best;
 	}
-	return best + second;
+	return count > 1 ? best + second : best;
 }
 
 /* Drops all members of groups that are not among the best. */
@@ -294,7 +294,8 @@ drop_groups(struct topk_race *a)
 	int64_t size = a->n / a->groups, g, h, rank, i;
 
 	for (g = 0; g < a->groups; g++) {
-		a->group[g] = group_score(a->score + g * size, size);
+		a->group[g] = group_score(a->score + g * size, size,
+					  a->group_best);
 	}
 	for (g = 0; g < a->groups; g++) {
 		rank = 0;
@@ -357,6 +358,7 @@ ir_eval_topk(struct interp *e, const struct ir_node *n, double *out)
 	a.n = of.size[0];
 	a.groups = ir_attr_int(e->m, n, IR_ATTR_GROUPS, 1);
 	a.top_groups = ir_attr_int(e->m, n, IR_ATTR_TOP_GROUPS, a.groups);
+	a.group_best = ir_attr_int(e->m, n, IR_ATTR_GROUP_BEST, 2);
 	if (!check_groups(e, n, &a, to.size[0])) {
 		return false;
 	}

@@ -27,6 +27,7 @@ cli_tests = \
 	%D%/lang/dim.sh \
 	%D%/lang/dropout.sh \
 	%D%/lang/examples.sh \
+	%D%/lang/families.sh \
 	%D%/lang/import-broken.sh \
 	%D%/lang/import.sh \
 	%D%/lang/lang-depth.sh \
@@ -58,7 +59,7 @@ cli_tests = \
 	%D%/run/cpu-refusals.sh \
 	%D%/run/cpu-resident.sh \
 	%D%/run/export.sh \
-	%D%/run/families.sh \
+	%D%/run/interop.sh \
 	%D%/run/join.sh \
 	%D%/run/mpi.sh \
 	%D%/run/rank.sh \

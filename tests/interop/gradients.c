@@ -2,7 +2,7 @@
  * gradients BEFORE AFTER EXPECTED LR: whether a step of plain SGD has changed
  * each tensor of BEFORE by LR times grad.NAME of EXPECTED, to 1e-5 of that
  * gradient's largest element.  Files are safetensors; a folder stands for the
- * weights in it.  Used by tests/cli/run/families.sh.
+ * weights in it.  Used by tests/cli/run/interop.sh.
  */
 #include <math.h>
 #include <stdio.h>

@@ -9,7 +9,7 @@ A folder has config.json and model.safetensors as save_pretrained writes them
 (F32), tokens-0.bin and tokens-1.bin (u16, 9 tokens each), and
 expected.safetensors: loss and logits, and under grad.NAME the gradient of each
 tensor of the file.  tests/unit/frontend/t-import-families.c holds the
-interpreter to them, tests/cli/run/families.sh compiled plans.
+interpreter to them, tests/cli/run/interop.sh compiled plans.
 """
 import json
 import os
@@ -74,7 +74,7 @@ FAMILIES = {
                    final_logit_softcapping=3.0, query_pre_attn_scalar=5,
                    tie_word_embeddings=True),
     "gemma3": dict(SMALL, model_type="gemma3_text", head_dim=4,
-                   sliding_window=3, num_hidden_layers=8,
+                   sliding_window=3, num_hidden_layers=7, rms_norm_eps=0.1,
                    query_pre_attn_scalar=5, tie_word_embeddings=True,
                    rope_parameters=dict(
                        full_attention=dict(rope_type="linear", factor=2.0,
@@ -150,17 +150,43 @@ def run(small, config, tokens):
     return model, loss.detach(), logits.detach()
 
 
+def float32_error(small, model, tokens):
+    """How far the gradients of a run in float32 are off, at most."""
+    small.eval()
+    logits = small(tokens[:, :SEQ], use_cache=False).logits
+    torch.nn.functional.cross_entropy(
+        logits.reshape(-1, VOCAB), tokens[:, 1:].reshape(-1)).backward()
+    worst = 0.0
+    for p, q in zip(small.parameters(), model.parameters()):
+        if q.grad is not None and q.grad.abs().max() > 0:
+            off = (p.grad - q.grad).abs().max() / q.grad.abs().max()
+            worst = max(worst, off.item())
+    return worst
+
+
+def draw(name, seed):
+    """A random model, its float64 twin with gradients, and what they ran."""
+    torch.manual_seed(seed)
+    config = config_of(FAMILIES[name])
+    config._attn_implementation = "eager"
+    config._experts_implementation = "eager"
+    small = transformers.AutoModelForCausalLM.from_config(config)
+    with torch.no_grad():
+        randomize(small, config.model_type)
+    tokens = torch.randint(0, VOCAB, (BATCH, SEQ + 1))
+    model, loss, logits = run(small, config_of(FAMILIES[name]), tokens)
+    return small, model, loss, logits, tokens
+
+
 def make(name):
-    torch.manual_seed(sum(map(ord, name)))
     folder = os.path.join(HERE, "tiny", name)
     shutil.rmtree(folder, ignore_errors=True)
-    config = config_of(FAMILIES[name])
-    model = transformers.AutoModelForCausalLM.from_config(config)
-    with torch.no_grad():
-        randomize(model, config.model_type)
-    model.save_pretrained(folder)
-    tokens = torch.randint(0, VOCAB, (BATCH, SEQ + 1))
-    model, loss, logits = run(model, config_of(FAMILIES[name]), tokens)
+    # of a badly conditioned model float32 says nothing, whoever computes it
+    for seed in range(100):
+        small, model, loss, logits, tokens = draw(name, seed)
+        if float32_error(small, model, tokens) < 4e-6:
+            break
+    small.save_pretrained(folder)
     with torch.no_grad():
         for p in model.parameters():
             p.copy_(p.grad if p.grad is not None else torch.zeros_like(p))
@@ -179,7 +205,7 @@ def make(name):
         if os.path.exists(folder + "/" + extra):
             os.remove(folder + "/" + extra)
     size = sum(os.path.getsize(folder + "/" + f) for f in os.listdir(folder))
-    print(name, "loss %.6f" % loss.item(), size, "bytes")
+    print(name, "seed %d loss %.9f" % (seed, loss.item()), size, "bytes")
 
 
 if __name__ == "__main__":

@@ -91,8 +91,18 @@ refused 'another head' '`architectures` has no LlamaForCausalLM'
 fresh
 edit 's/"LlamaForCausalLM"/7/'
 refused 'architectures holds a number' 'has no LlamaForCausalLM'
-only '{"model_type": "gpt_oss"}'
-refused 'a family that needs more ops' 'cannot be imported yet: attention sinks'
+fresh gpt_neox
+edit 's/"rope_type": "default"/"rope_type": "yarn", "factor": 4/'
+refused 'an extension of a part' 'cannot be imported yet: rotary extensions'
+fresh phi3
+edit 's/"rope_type": "default"/"rope_type": "longrope"/'
+refused 'LongRoPE without its factors' 'longrope has no `long_factor`'
+fresh gemma3
+edit 's/"sliding_attention",/"chunked_attention",/'
+refused 'a kind of layer' '`chunked_attention` is no kind of layer'
+fresh gemma3
+edit 's/"num_hidden_layers": 7/"num_hidden_layers": 8/'
+refused 'kinds for other layers' '`layer_types` is a list of 8 kinds'
 
 # ---- fields ----
 

@@ -13,10 +13,12 @@ import()
 		bad "import $from $*"
 }
 
+# The biases that correct DeepSeek's router are not trained, but counted.
 count()
 {
 	"$LLMC" --emit=summary-json "$1" 2>err |
-		sed -n 's/.*"parameters": \([0-9]*\).*/\1/p'
+		sed -n 's/.*"\(parameters\|state_elems\)": \([0-9]*\).*/\2/p' |
+		paste -sd+ - | bc
 }
 
 # Parameters as the model's page has them.
@@ -25,6 +27,7 @@ while read -r name published plan; do
 	n=$(count "$name.llm")
 	[ "$n" = "$published" ] ||
 		bad "$name has $published parameters, imported $n"
+	# shellcheck disable=SC2086 # a target, and dims
 	[ ! "$plan" ] || "$LLMC" --target "$plan" --dim seq=4096 \
 		"$name.llm" >out 2>err || bad "plan $name"
 	[ ! "$plan" ] || grep -q '^rate .*tokens/s' out ||
@@ -45,6 +48,12 @@ OLMo-2-1124-7B 7298617344
 granite-3.0-8b-base 8170848256
 starcoder2-7b 7173923840
 gpt2 124439808
+gemma-2-9b 9241705984 h100x8
+gemma-3-1b-pt 999885952 h100x8
+Phi-3-medium-128k-instruct 13960238080 h100x8
+DeepSeek-V2-Lite 15706484224 h100x8
+DeepSeek-V3 671026419200 h100x8x64@ib400
+gpt-oss-120b 116829156672 h100x8x4@ib400
 pythia-6.9b 6857302016 h100x8
 END
 

@@ -184,7 +184,9 @@ test_ranks_of(void **state)
 	static const char groups[] =
 		"%0 = input name=\"x\" : f32[a, b, d]\n"
 		"%1 = topk %0 of=d to=two groups=4 top_groups=2 : "
-		"idx<d>[a, b, two]\nreturn %1\n";
+		"idx<d>[a, b, two]\n"
+		"%2 = topk %0 of=d to=two groups=4 top_groups=2 "
+		"group_best=1 : idx<d>[a, b, two]\nreturn %1, %2\n";
 	size_t i;
 
 	(void)state;

@@ -68,21 +68,28 @@ while read -r name loss pins; do
 	done
 	back "$name" "$pin"
 done <<'END'
-deepseek_v3 4.006928388 pp=2,tp=2 dp=2,tp=2,microbatch=1 ep=2,tp=2 pp=2,dp=2,zero=1
-gemma 3.296755581 tp=4
-gpt2 4.020492951 pp=2,tp=2 dp=2,tp=2,microbatch=1 tp=2,cp=2 pp=2,dp=2,zero=1
-gpt_neox 4.714447717 tp=2,cp=2
-granite 3.004466584 pp=2,dp=2,microbatch=1
-llama 3.357735846 tp=2,pp=2
-llama3 3.444941447 tp=4 pp=2,tp=2 dp=2,cp=2,microbatch=1 pp=2,dp=2,zero=1
-mistral 3.171167729 tp=2,cp=2
-mixtral 3.355947458 ep=2,tp=2 pp=2,ep=2 dp=2,tp=2,microbatch=1 tp=4
-olmo2 3.684390985 tp=2,dp=2,microbatch=1
-phi3 3.716193762 tp=2,pp=2
-qwen2 3.599560683 tp=2,dp=2,zero=2
-qwen2_moe 3.496967184 ep=2,tp=2
-qwen3 3.550069511 tp=2,pp=2
-qwen3_moe 3.263026514 ep=2,pp=2
-starcoder2 3.719401054 tp=2,cp=2
+deepseek_v2 3.608815006 pp=2,tp=2 ep=2,tp=2
+deepseek_v3 3.345181258 pp=2,tp=2 dp=2,tp=2,microbatch=1 ep=2,tp=2 pp=2,dp=2,zero=1
+deepseek_v3_yarn 3.631643936 tp=2,dp=2,microbatch=1
+gemma 3.750673167 tp=4
+gemma2 3.702441036 tp=2,dp=2,microbatch=1 tp=4
+gemma3 3.244952486 tp=2,cp=2
+gpt2 4.574068692 pp=2,tp=2 dp=2,tp=2,microbatch=1 tp=2,cp=2 pp=2,dp=2,zero=1
+gpt_neox 4.089869863 tp=2,cp=2
+gpt_oss 3.607083731 tp=2,dp=2,microbatch=1 ep=2,tp=2
+granite 3.146965671 pp=2,dp=2,microbatch=1
+llama 3.769550019 tp=2,pp=2
+llama3 3.766004429 tp=4 pp=2,tp=2 dp=2,cp=2,microbatch=1 pp=2,dp=2,zero=1
+mistral 4.224655477 tp=2,cp=2
+mixtral 3.331104350 ep=2,tp=2 pp=2,ep=2 dp=2,tp=2,microbatch=1 tp=4
+olmo2 3.422995653 tp=2,dp=2,microbatch=1
+phi3 3.871623395 tp=2,pp=2
+phi3_long 4.155007818 tp=2,pp=2
+qwen2 2.913876987 tp=2,dp=2,zero=2
+qwen2_moe 3.359157844 ep=2,tp=2
+qwen3 4.026613745 tp=2,pp=2
+qwen3_yarn 3.357053013 tp=2,pp=2
+qwen3_moe 3.721096887 ep=2,pp=2
+starcoder2 3.399291831 tp=2,cp=2
 END
 exit $failed
