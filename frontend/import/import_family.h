@@ -72,7 +72,7 @@ struct imp {
 	VEC(const char *) known;	/* fields that the family names */
 	VEC(const char *) notes;	/* lines of the model's head comment */
 	VEC(const char *) dims;	/* of the model, for --dim */
-	VEC(const char *) layers;	/* of each layer the call: imp_kinds() */
+	VEC(const char *) layers;	/* each layer's call */
 	bool on[16];		/* % if: whether lines count, by depth */
 	uint32_t depth;
 	struct buf body;

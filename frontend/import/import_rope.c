@@ -189,14 +189,17 @@ yarn(struct rope_search *s, struct buf *args, struct buf *m)
 	const struct imp_value *seq = imp_value(s->x,
 						"max_position_embeddings");
 
+	double fast = number(s, scaling(s, "beta_fast"), 32);
+	double slow = number(s, scaling(s, "beta_slow"), 1);
+	double original = number(s, trained, seq ? seq->num : 1);
+
 	if (!trained && !seq) {
 		return lacks(s, "original_max_position_embeddings");
 	}
 	buf_printf(args, ", fast = %s, slow = %s, original = %s%s",
-		imp_number(s->x, number(s, scaling(s, "beta_fast"), 32)),
-		imp_number(s->x, number(s, scaling(s, "beta_slow"), 1)),
-		imp_number(s->x, number(s, trained, seq ? seq->num : 1)),
-		f && f->kind == IMP_BOOL && !f->num ? ", untruncated" : "");
+		   imp_number(s->x, fast), imp_number(s->x, slow),
+		   imp_number(s->x, original),
+		   f && f->kind == IMP_BOOL && !f->num ? ", untruncated" : "");
 	yarn_factors(s, factor, m);
 	return true;
 }

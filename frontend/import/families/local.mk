@@ -1,6 +1,6 @@
 # One file per family of models, and parts that several use: whatever lies
 # here is built into llmc, as the table that embed.sh prints.
-family_files = $(sort $(wildcard $(srcdir)/%D%/*.family $(srcdir)/%D%/*.part))
+family_files = $(sort $(wildcard $(srcdir)/%D%/*.family $(srcdir)/%D%/parts/*.part))
 EXTRA_DIST += %D%/embed.sh $(family_files)
 
 BUILT_SOURCES += frontend/import/family_files.c
