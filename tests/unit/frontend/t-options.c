@@ -138,8 +138,8 @@ test_mistakes(void **state)
 	fails("f --passes", "`--passes` needs P,..");
 	fails("--stats=1 f", "`--stats` takes no value");
 	fails("--emit=irr f", "`--emit` is one of answer, answer-json, "
-	      "arena, arena-json, ast, cost, cuda, ir, kernels, llvm, "
-	      "memory, memory-json, plan, plans, ranks, summary, "
+	      "arena, arena-json, ast, config, cost, cuda, ir, kernels, "
+	      "llvm, memory, memory-json, plan, plans, ranks, summary, "
 	      "summary-json, target; found `irr` (did you mean "
 	      "`ir`?)");
 	fails("--explain=cost,serch f", "`--explain` is one of cost, memory, "
