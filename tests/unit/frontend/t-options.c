@@ -151,8 +151,8 @@ test_mistakes(void **state)
 	fails("--help=html", "`--help` is one of man, bash, zsh, fish; found "
 	      "`html`");
 	fails("opt --seed=1 f", "`--seed` is for eval only");
-	fails("opt --dim a=1 f", "`--dim` is for compiling, eval, diff "
-	      "only");
+	fails("opt --dim a=1 f", "`--dim` is for compiling, eval, diff, "
+	      "import only");
 	fails("eval --seed=-1 f",
 	      "`--seed` takes a whole number of at least 0; found `-1`");
 	fails("--bisect-limit=1x f", "`--bisect-limit` takes a whole number "
