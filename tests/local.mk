@@ -48,6 +48,7 @@ pair_folders = \
 	%D%/lang/calls \
 	%D%/lang/dims \
 	%D%/lang/dropout \
+	%D%/lang/families \
 	%D%/lang/hints \
 	%D%/lang/layers \
 	%D%/lang/lexer \
@@ -57,6 +58,7 @@ pair_folders = \
 	%D%/lang/operands \
 	%D%/lang/ops \
 	%D%/lang/repeats \
+	%D%/lang/rotary \
 	%D%/lang/settings \
 	%D%/lang/settings-values \
 	%D%/lang/shape \

@@ -3,7 +3,7 @@
 # computes is what the unsplit one does, and a plan's kernels, for CPUs and
 # for GPUs, have the losses of the interpreter.
 . "${top_srcdir:?}/tests/lib.sh"
-models=$tests/data/families
+models=$tests/lang/families
 
 # same MODEL PINS..: under each of the pins, and after its text was read back
 same()
