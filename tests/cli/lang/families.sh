@@ -53,5 +53,5 @@ for name in gemma2 gpt-oss routing; do
 	losses $name cpux4 tp=2,pp=2
 done
 losses gemma2 h100x2 tp=2 --device emulate
-losses routing a100x2 pp=2 --device emulate
+losses gpt-oss a100x2 pp=2 --device emulate
 exit $failed
