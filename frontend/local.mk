@@ -44,6 +44,7 @@ BUILT_SOURCES += %D%/lang/parser.h
 	%D%/lang/ir_text.c \
 	%D%/lang/lang_append.c \
 	%D%/lang/lang_export.c \
+	%D%/lang/lang_inputs.c \
 	%D%/lang/lang_names.c \
 	%D%/lang/lang_ops.c \
 	%D%/lang/lang_plan.c \

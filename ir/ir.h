@@ -411,6 +411,27 @@ void ir_list_add(struct buf *list, double v);
 const char *ir_list_next(const char *list, double *v);
 int64_t ir_list_count(const char *list);
 
+/* Placeholders in names of tensors: {i} and {2*i+1} are numbers that the
+ * variable of a repeat gives, {expert} is the index of a dim. */
+#define IR_MAX_PLACEHOLDER 1000000	/* of its two numbers */
+
+/* What is between the braces: [times *] variable [+ plus]. */
+struct ir_placeholder {
+	const char *var;		/* n characters */
+	size_t n;
+	int64_t times, plus;
+};
+
+/* Text of another form is as a whole the name of a variable, of none. */
+void ir_placeholder_read(const char *text, size_t n,
+			 struct ir_placeholder *out);
+bool ir_placeholder_is(const struct ir_placeholder *p, const char *var);
+/* The number that it stands for where the variable is i. */
+int64_t ir_placeholder_at(const struct ir_placeholder *p, int64_t i);
+/* Appends it with braces, and `by` in place of the variable. */
+void ir_placeholder_put(struct buf *out, const struct ir_placeholder *p,
+			const char *by);
+
 /* ---- graph.c: parameters, nodes, uses ---------------------------------- */
 
 value_id ir_param_add(struct ir_module *m, region_id r,
@@ -502,27 +523,6 @@ int ir_type_at(const struct ir_type *t, dim_id d);
 bool ir_type_elems(const struct ir_module *m, const struct ir_type *t,
 		   int64_t *elems);
 const char *ir_type_text(const struct ir_module *m, const struct ir_type *t);
-
-/* ---- placeholder.c: {i}, {2*i+1} and {dim} in names of tensors ---------- */
-
-#define IR_MAX_PLACEHOLDER 1000000	/* of its two numbers */
-
-/* What is between the braces: [times *] variable [+ plus]. */
-struct ir_placeholder {
-	const char *var;		/* n characters */
-	size_t n;
-	int64_t times, plus;
-};
-
-/* Text of another form is as a whole the name of a variable, of none. */
-void ir_placeholder_read(const char *text, size_t n,
-			 struct ir_placeholder *out);
-bool ir_placeholder_is(const struct ir_placeholder *p, const char *var);
-/* The number that it stands for where the variable is i. */
-int64_t ir_placeholder_at(const struct ir_placeholder *p, int64_t i);
-/* Appends it with braces, and `by` in place of the variable. */
-void ir_placeholder_put(struct buf *out, const struct ir_placeholder *p,
-			const char *by);
 
 /* ---- rope.c: rotary frequencies ----------------------------------------- */
 

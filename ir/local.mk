@@ -30,7 +30,6 @@ noinst_LIBRARIES += %D%/libir.a
 	%D%/num.c \
 	%D%/ops.c \
 	%D%/pieces.c \
-	%D%/placeholder.c \
 	%D%/placement.c \
 	%D%/rng.c \
 	%D%/rope.c \

@@ -506,7 +506,8 @@ bool
 ver_relations(struct verifier *v, const struct ir_node *n)
 {
 	return check_companions(v, n) && check_init(v, n) &&
-	       check_rate(v, n) && check_group_best(v, n) && check_cut(v, n) && check_groups(v, n) &&
+	       check_rate(v, n) && check_group_best(v, n) &&
+	       check_cut(v, n) && check_groups(v, n) &&
 	       check_rotary(v, n);
 }
 

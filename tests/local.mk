@@ -49,6 +49,7 @@ pair_folders = \
 	%D%/lang/dims \
 	%D%/lang/dropout \
 	%D%/lang/export \
+	%D%/lang/families \
 	%D%/lang/hints \
 	%D%/lang/layers \
 	%D%/lang/lexer \
@@ -58,6 +59,7 @@ pair_folders = \
 	%D%/lang/operands \
 	%D%/lang/ops \
 	%D%/lang/repeats \
+	%D%/lang/rotary \
 	%D%/lang/settings \
 	%D%/lang/settings-values \
 	%D%/lang/shape \

@@ -234,9 +234,9 @@ static void
 each_row(struct attn *t, const struct att_tile *x, struct ll_loop *j)
 {
 	int64_t rows = att_tile_rows(t->l);
+	struct ll_value *to = att_up(t->l, x->last, rows);
 
-	ll_loop(t->l, j, att_down(t->l, x->first, rows),
-		att_up(t->l, x->last, rows), 1, NULL, 0);
+	ll_loop(t->l, j, att_down(t->l, x->first, rows), to, 1, NULL, 0);
 }
 
 /* Replaces scores by capped ones, and stores their derivatives. */

@@ -129,6 +129,8 @@ void lower_pop_scope(struct lower *l);
 const struct scope *lower_repeat_of(const struct lower *l, sym_t var);
 /* Where the model keeps `tokens` or `labels`; NULL if the name is neither. */
 value_id *lower_implicit_input(struct lower *l, sym_t name);
+/* The input node, which belongs to the model itself; 0 after reporting. */
+value_id lower_implicit_value(struct lower *l, const struct ast_expr *e);
 /* Whether a name is a value, or an implicit input that can become one. */
 bool lower_is_value(struct lower *l, sym_t name);
 

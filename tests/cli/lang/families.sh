@@ -3,7 +3,7 @@
 # computes is what the unsplit one does, and a plan's kernels, for CPUs and
 # for GPUs, have the losses of the interpreter.
 . "${top_srcdir:?}/tests/lib.sh"
-models=$tests/data/families
+models=$tests/lang/families
 
 # same MODEL PINS..: under each of the pins, and after its text was read back
 same()
@@ -53,5 +53,5 @@ for name in gemma2 gpt-oss routing; do
 	losses $name cpux4 tp=2,pp=2
 done
 losses gemma2 h100x2 tp=2 --device emulate
-losses routing a100x2 pp=2 --device emulate
+losses gpt-oss a100x2 pp=2 --device emulate
 exit $failed
