@@ -155,6 +155,7 @@ rank_sources = \
 	%D%/train/tally.c \
 	%D%/train/tally.h \
 	%D%/train/tensorboard.c \
+	%D%/train/tokenized.c \
 	%D%/train/train.c
 
 # The emulator of GPUs is no part of `rank': it lies beside the one of a plan

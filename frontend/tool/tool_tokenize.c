@@ -9,8 +9,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#define MOST_THREADS 16
-
 static const struct span nowhere;
 
 static int
@@ -24,13 +22,9 @@ static int
 count_threads(const struct driver *d)
 {
 	const struct opt_value *v = drv_given(d, OPT_THREADS);
-	long cores = sysconf(_SC_NPROCESSORS_ONLN);
 
-	if (v) {
-		return v->num > INT16_MAX ? INT16_MAX : (int)v->num;
-	}
-	return cores < 1 ? 1 : cores > MOST_THREADS ? MOST_THREADS
-						    : (int)cores;
+	return !v ? rt_tokenize_threads()
+		: v->num > INT16_MAX ? INT16_MAX : (int)v->num;
 }
 
 int

@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
 
 enum {
 	CHUNK = 256 * 1024,		/* bytes of a part */
@@ -455,6 +456,14 @@ run(struct tok_pipe *p, const char *path)
 		fputc('\n', p->o->progress);
 	}
 	return status;
+}
+
+int
+rt_tokenize_threads(void)
+{
+	long cores = sysconf(_SC_NPROCESSORS_ONLN);
+
+	return cores < 1 ? 1 : cores > 16 ? 16 : (int)cores;
 }
 
 enum rt_status

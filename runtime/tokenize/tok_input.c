@@ -246,13 +246,41 @@ kind_of(const char *path)
 	return NULL;
 }
 
+/* Whether a name ends in one of "a b c", before what compresses it. */
+static bool
+is_called(const char *path, const char *suffixes)
+{
+	const struct input_kind *k = kind_of(path);
+	size_t n = strlen(path) - (k ? strlen(k->suffix) : 0), len;
+	char suffix[16];
+
+	for (; *suffixes; suffixes += len + (suffixes[len] == ' ')) {
+		len = strcspn(suffixes, " ");
+		memcpy(suffix, suffixes, len);
+		suffix[len] = '\0';
+		if (ends_in(path, n, suffix)) {
+			return true;
+		}
+	}
+	return false;
+}
+
+bool
+rt_is_text(const char *path)
+{
+	return is_called(path, ".txt .md .jsonl .ndjson");
+}
+
+bool
+rt_is_plain_text(const char *path)
+{
+	return !kind_of(path) && is_called(path, ".txt .md");
+}
+
 bool
 rt_tok_input_has_lines(const char *path)
 {
-	const struct input_kind *k = kind_of(path);
-	size_t n = strlen(path) - (k ? strlen(k->suffix) : 0);
-
-	return ends_in(path, n, ".jsonl") || ends_in(path, n, ".ndjson");
+	return is_called(path, ".jsonl .ndjson");
 }
 
 static enum rt_status

@@ -23,7 +23,7 @@
 #include <unistd.h>
 
 enum { HEADER_BYTES = 1024, MAGIC16 = 20240520, MAGIC32 = 20240801,
-       VERSION16 = 1, VERSION32 = 7 };
+	VERSION16 = 1, VERSION32 = 7 };
 
 static enum rt_status
 fail(const struct tok_output *o, const char *what, struct rt_error *err)

@@ -20,10 +20,10 @@ enum { MAX_NESTED = 8 };
 enum member_kind { TEXT, BOOL, COUNT, PATTERN, PARTS };
 
 enum { M_TYPE = 1, M_PATTERN = 2, M_CONTENT = 4, M_BEHAVIOR = 8,
-       M_PREPEND = 16, M_REPLACEMENT = 32, M_SCHEME = 64, M_INVERT = 128,
-       M_SPLIT = 256, M_ADD = 512, M_USE = 1024, M_TRIM = 2048,
-       M_INDIVIDUAL = 4096, M_START = 8192, M_STOP = 16384, M_PARTS = 32768,
-       M_IGNORED = 65536 };
+	M_PREPEND = 16, M_REPLACEMENT = 32, M_SCHEME = 64, M_INVERT = 128,
+	M_SPLIT = 256, M_ADD = 512, M_USE = 1024, M_TRIM = 2048,
+	M_INDIVIDUAL = 4096, M_START = 8192, M_STOP = 16384, M_PARTS = 32768,
+	M_IGNORED = 65536 };
 
 static const struct member_row {
 	const char *name;

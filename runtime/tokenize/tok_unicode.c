@@ -141,7 +141,7 @@ rt_utf8_check(const char *s, size_t n)
 /* ---- categories ------------------------------------------------------- */
 
 enum { LETTERS = 0x1f, MARKS = 0xe0, DECIMAL = 1 << 8, LETTER_NUMBER = 1 << 9,
-       CONNECTOR = 1 << 11 };
+	CONNECTOR = 1 << 11 };
 
 static const uint32_t spaces[][2] = {
 	{ 0x9, 0xe }, { 0x20, 0x21 }, { 0x85, 0x86 }, { 0xa0, 0xa1 },

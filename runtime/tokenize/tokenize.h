@@ -121,4 +121,12 @@ enum rt_status rt_tokens_write(const char *path,
 			       struct rt_token_counts *counts,
 			       struct rt_error *err);
 
+/* Whether a file of that name is text, or lines of JSON, or one of these
+ * compressed (tok_input.c). */
+bool rt_is_text(const char *path);
+/* Whether it is text as it is, so that its bytes could be tokens. */
+bool rt_is_plain_text(const char *path);
+/* Threads that make tokens if nobody says how many: one a core, at most 16. */
+int rt_tokenize_threads(void);
+
 #endif
