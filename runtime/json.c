@@ -507,9 +507,10 @@ skip_scalar(struct rt_json *j)
 {
 	const char *ignored;
 	int c = peek_byte(j);
+	size_t n;
 
 	if (c == '"') {
-		return rt_json_string(j, &ignored);
+		return rt_json_any_text(j, &ignored, &n);
 	}
 	if (c == '-' || is_digit(c)) {
 		return skip_number(j);

@@ -395,11 +395,15 @@ static void
 keep(struct bpe_cached *c, const char *s, size_t n, const uint32_t *ids,
      size_t nids)
 {
+	size_t i;
+
 	if (c && nids <= CACHED_IDS) {
 		c->bytes = (uint8_t)n;
 		c->n = (uint8_t)nids;
 		memcpy(c->text, s, n);
-		memcpy(c->ids, ids, nids * sizeof *ids);
+		for (i = 0; i < nids; i++) {
+			c->ids[i] = ids[i];
+		}
 	}
 }
 
@@ -461,6 +465,9 @@ add_bytes(struct tok_bpe *b, const char *s, size_t n, struct rt_ids *out)
 		if (!push(b, id < 0 ? (int32_t)m->unk : id)) {
 			return RT_NOMEM;
 		}
+	}
+	if (b->n == 0) {
+		return RT_OK;
 	}
 	if (!add_merged(b, 0, out)) {
 		return RT_NOMEM;

@@ -246,15 +246,14 @@ read_no_text(struct rt_json *j, const char *key)
 static bool
 read_dropout(struct rt_json *j)
 {
-	int64_t at = (int64_t)j->at, zero;
+	int64_t at = (int64_t)j->at;
 
-	if (rt_json_null(j) || (rt_json_peek(j) == '0' &&
-				rt_json_whole(j, &zero) && zero == 0)) {
+	if (rt_json_null(j)) {
 		return true;
 	}
 	return rt_json_fail(j, RT_FORMAT, j->text + at, "found dropout of "
 			    "merges, which is not known here: ids would not "
-			    "be the same twice");
+			    "be the same twice; it must be null");
 }
 
 static bool

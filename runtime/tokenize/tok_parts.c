@@ -228,23 +228,30 @@ settle_behavior(struct parts_reader *r, struct tok_part *p)
 			    rt_show_name(p->behavior).text);
 }
 
+/* What must be one character is also the part's content. */
+static bool
+settle_char(struct parts_reader *r, struct tok_part *p, const char *s)
+{
+	size_t n = strlen(s), len = 0;
+
+	if (n > 0) {
+		rt_utf8_get(s, &len);
+	}
+	p->content = s;
+	p->content_bytes = n;
+	return (n > 0 && len == n) ||
+	       rt_json_fail(r->j, RT_FORMAT, r->j->text + p->at, "found `%s` "
+			    "of a `%s`, expected one character",
+			    rt_show_name(s).text, p->name);
+}
+
 static bool
 settle_metaspace(struct parts_reader *r, struct tok_part *p)
 {
 	const char *scheme = p->given & M_SCHEME ? p->scheme
 		: p->given & M_ADD && !p->add_prefix_space ? "never"
 							   : "always";
-	size_t n = strlen(p->replacement), len = 0;
 
-	if (n > 0) {
-		rt_utf8_get(p->replacement, &len);
-	}
-	if (n == 0 || len != n) {
-		return rt_json_fail(r->j, RT_FORMAT, r->j->text + p->at,
-				    "found replacement `%s`, expected one "
-				    "character",
-				    rt_show_name(p->replacement).text);
-	}
 	p->split = p->given & M_SPLIT ? p->split : true;
 	p->always = strcmp(scheme, "always") == 0;
 	p->first = strcmp(scheme, "first") == 0;
@@ -257,9 +264,7 @@ settle_metaspace(struct parts_reader *r, struct tok_part *p)
 				    "add_prefix_space is false",
 				    rt_show_name(scheme).text);
 	}
-	p->content = p->replacement;
-	p->content_bytes = n;
-	return true;
+	return settle_char(r, p, p->replacement);
 }
 
 static bool
@@ -289,6 +294,8 @@ settle_part(struct parts_reader *r, struct tok_part *p)
 		return compile(r, p, NUMERIC);
 	case TOK_METASPACE:
 		return settle_metaspace(r, p);
+	case TOK_STRIP:
+		return settle_char(r, p, p->content);
 	case TOK_PREPEND:
 		p->content = p->prepend;
 		p->content_bytes = strlen(p->content);
