@@ -420,24 +420,17 @@ rt_json_end(struct rt_json *j, const char *allowed)
 	return true;
 }
 
-int
-rt_json_peek(struct rt_json *j)
-{
-	if (j->status != RT_OK) {
-		return -1;
-	}
-	skip_space(j);
-	return peek_byte(j);
-}
-
 /* Consumes a word if it comes next. */
 static bool
 take_word(struct rt_json *j, const char *word)
 {
 	size_t n = strlen(word);
 
-	if (rt_json_peek(j) != word[0] || j->len - j->at < n ||
-	    memcmp(j->text + j->at, word, n) != 0) {
+	if (j->status != RT_OK) {
+		return false;
+	}
+	skip_space(j);
+	if (j->len - j->at < n || memcmp(j->text + j->at, word, n) != 0) {
 		return false;
 	}
 	j->at += n;
@@ -517,6 +510,13 @@ skip_scalar(struct rt_json *j)
 	}
 	return take_word(j, "true") || take_word(j, "false") ||
 	       take_word(j, "null") || fail_unexpected(j, "a value");
+}
+
+int
+rt_json_peek(struct rt_json *j)
+{
+	skip_space(j);
+	return peek_byte(j);
 }
 
 bool

@@ -62,7 +62,10 @@ bool rt_json_int(struct rt_json *j, int64_t *out);
 /* As rt_json_int(), but a fraction of zeros may follow: "12.0". */
 bool rt_json_whole(struct rt_json *j, int64_t *out);
 
-/* The byte that the next value begins with; -1: none, or a failure. */
+/*
+ * The first byte of the next value: a bracket, a quote, a digit or `-`, or
+ * the first letter of true, false and null; -1 at the end of the text.
+ */
 int rt_json_peek(struct rt_json *j);
 
 /* true or false. */

@@ -123,6 +123,9 @@ EXTRA_DIST += \
 	%D%/gpu/primitives.out \
 	%D%/gpu/run \
 	%D%/installcheck.sh \
+	%D%/interop/tokenizers_compare.py \
+	%D%/interop/tokenizers_fixtures.py \
+	%D%/interop/tokenizers_train.py \
 	%D%/ir \
 	%D%/lang \
 	%D%/lib.sh \

@@ -30,7 +30,7 @@ struct tok_part {
 	uint32_t given;		/* members, by bit */
 	int64_t at;		/* byte of the file */
 	const char *name, *pattern, *content, *behavior, *prepend;
-	const char *replacement, *scheme;
+	const char *replacement, *scheme, *ignored;
 	int64_t start, stop;
 	bool is_regex, invert, split, add_prefix_space, use_regex;
 	bool trim_offsets, individual_digits;

@@ -51,7 +51,7 @@ static const struct member_row {
 	{ "pretokenizers", M_PARTS, PARTS, 0 },
 	{ "decoders", M_PARTS, PARTS, 0 },
 	/* of older files: the replacement once more */
-	{ "str_rep", M_IGNORED, TEXT, AT(replacement) },
+	{ "str_rep", M_IGNORED, TEXT, AT(ignored) },
 #undef AT
 };
 

@@ -106,6 +106,12 @@ no_ids(void)
 	return (struct rt_ids){ .alloc = rt_alloc_or_libc(NULL) };
 }
 
+static bool
+same_ids(const struct rt_ids *ids, const uint32_t *at, size_t n)
+{
+	return ids->n == n && (n == 0 || memcmp(ids->at, at, 4 * n) == 0);
+}
+
 typedef void row_fn(const struct rt_tokenizer *t, struct rt_encoder *e,
 		    const char *name, const struct text_row *r);
 
@@ -154,8 +160,7 @@ check_ids(const struct rt_tokenizer *t, struct rt_encoder *e,
 		assert_int_equal(rt_encode(e, r->text, r->n, RT_PART_WHOLE,
 					   &ids, &err), RT_OK);
 		assert_true(rt_encode_after(t, &ids));
-		if (ids.n != r->nids ||
-		    memcmp(ids.at, r->ids, 4 * ids.n) != 0) {
+		if (!same_ids(&ids, r->ids, r->nids)) {
 			fail_msg("%s: %s: %zu ids, expected %zu", name,
 				 r->text, ids.n, r->nids);
 		}
@@ -234,8 +239,7 @@ check_cuts(const struct rt_tokenizer *t, struct rt_encoder *e,
 		rt_encode(e, r->text, at, RT_PART_FIRST, &parts, &err);
 		rt_encode(e, r->text + at, r->n - at, RT_PART_LATER, &parts,
 			  &err);
-		if (parts.n != whole.n ||
-		    memcmp(parts.at, whole.at, 4 * whole.n) != 0) {
+		if (!same_ids(&parts, whole.at, whole.n)) {
 			fail_msg("%s: %s: cut at %zu: other ids", name,
 				 r->text, at);
 		}
