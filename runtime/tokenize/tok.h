@@ -156,6 +156,9 @@ bool rt_tok_added_read(struct rt_json *j, struct rt_tokenizer *t);
 bool rt_tok_matcher_add(struct tok_matcher *m, const struct rt_alloc *a,
 			const struct tok_added *x, int32_t index,
 			const char *content, size_t n);
+/* The index of the token that is added as this text; -1: none. */
+int32_t rt_tok_matcher_find(const struct tok_matcher *m, const char *s,
+			    size_t n);
 /*
  * The next token in text from `at` on, where the one before ended at `done`;
  * false: there is none.

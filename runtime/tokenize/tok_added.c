@@ -213,10 +213,7 @@ rt_tok_matcher_add(struct tok_matcher *m, const struct rt_alloc *a,
 		}
 		at = child;
 	}
-	/* of two with one content the first counts */
-	if (m->nodes[at].token < 0) {
-		m->nodes[at].token = index;
-	}
+	m->nodes[at].token = index;
 	note_neighbours(m, x, content, n);
 	return true;
 }
@@ -268,10 +265,22 @@ strip(const struct tok_added *x, const char *s, size_t n, size_t done,
 		}
 		out->from -= len;
 	}
+	if (x->lstrip && out->from < done) {
+		out->from = done;
+	}
 	while (x->rstrip && out->to < n &&
 	       rt_unicode_is_space(rt_utf8_get(s + out->to, &len))) {
 		out->to += len;
 	}
+}
+
+int32_t
+rt_tok_matcher_find(const struct tok_matcher *m, const char *s, size_t n)
+{
+	size_t bytes = 0;
+	int32_t token = m->any ? longest(m, s, n, &bytes) : -1;
+
+	return token >= 0 && bytes == n ? token : -1;
 }
 
 bool
@@ -309,12 +318,13 @@ rt_tok_next_added(const struct rt_tokenizer *t, const struct tok_matcher *m,
 bool
 rt_tok_matcher_parts(const struct tok_matcher *m, uint32_t a, uint32_t b)
 {
-	bool space_a = rt_unicode_is_space(a), space_b = rt_unicode_is_space(b);
+	bool space = rt_unicode_is_space(a);
 
 	if (!m->any) {
 		return true;
 	}
+	/* spaces may be a part of the token before them, or of the next one */
 	return !is_near(m, a, b) && !is_near(m, a, CONTENT_END) &&
-	       !is_near(m, WORD_FIRST, b) && !(m->lstrip && space_a) &&
-	       !(m->rstrip && space_a && space_b);
+	       !is_near(m, WORD_FIRST, b) &&
+	       !(space && (m->lstrip || m->rstrip));
 }

@@ -254,7 +254,12 @@ find_added(struct rt_encoder *e, const struct tok_matcher *m,
 				       p->whole || done > 0 };
 
 		rest(e, &q);
-		if (!rt_ids_add(e->out, (uint32_t)x.token->id)) {
+		/*
+		 * Spaces of the token before may be all of this one; then it
+		 * is none, as in the package.
+		 */
+		if (x.to > x.from &&
+		    !rt_ids_add(e->out, (uint32_t)x.token->id)) {
 			note(e, RT_NOMEM);
 		}
 		done = x.to;

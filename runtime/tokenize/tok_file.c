@@ -17,7 +17,7 @@
 
 enum {
 	CHUNK = 256 * 1024,		/* bytes of a part */
-	MOST = 64 * 1024 * 1024,	/* without a place to cut */
+	MOST = 32 * 1024 * 1024,	/* without a place to cut */
 	MAX_THREADS = 64,
 };
 

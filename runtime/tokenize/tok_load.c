@@ -419,35 +419,45 @@ settle_added(struct tok_reader *r)
 	return true;
 }
 
-/* Special tokens come before others: of equal contents the first counts. */
+/* The package has no order for two tokens that are normalized to one text. */
+static bool
+settle_matcher(struct tok_reader *r, size_t i, struct tok_buffers *b)
+{
+	struct rt_tokenizer *t = r->t;
+	const struct tok_added *x = &t->added[i];
+	struct tok_matcher *m = x->normalized ? &t->normal : &t->raw;
+	const char *s = x->content;
+	size_t n = x->n;
+	int32_t old;
+	bool ok;
+
+	ok = !x->normalized || rt_tok_normalize(t, b, &s, &n, true) == RT_OK;
+	old = ok ? rt_tok_matcher_find(m, s, n) : -1;
+	if (old >= 0) {
+		return rt_json_fail(&r->j, RT_FORMAT, r->j.text + x->at,
+				    "found added token `%s`, which is "
+				    "normalized to the same text as `%s`",
+				    rt_show_name(x->content).text,
+				    rt_show_name(t->added[old].content).text);
+	}
+	ok = ok && rt_tok_matcher_add(m, &t->alloc, x, (int32_t)i, s, n);
+	return ok || rt_json_fail(&r->j, RT_NOMEM, NULL, "out of memory");
+}
+
 static bool
 settle_matchers(struct tok_reader *r)
 {
 	struct rt_tokenizer *t = r->t;
 	struct tok_buffers b = { 0 };
 	bool ok = true;
-	int pass;
 	size_t i;
 
-	for (pass = 0; pass < 2; pass++) {
-		for (i = 0; i < t->nadded && ok; i++) {
-			const struct tok_added *x = &t->added[i];
-			const char *s = x->content;
-			size_t n = x->n;
-
-			if (x->special != (pass == 0)) {
-				continue;
-			}
-			ok = !x->normalized || rt_tok_normalize(t, &b, &s, &n,
-				true) == RT_OK;
-			ok = ok && rt_tok_matcher_add(x->normalized
-				? &t->normal : &t->raw, &t->alloc, x,
-				(int32_t)i, s, n);
-		}
+	for (i = 0; i < t->nadded && ok; i++) {
+		ok = settle_matcher(r, i, &b);
 	}
 	rt_release(&t->alloc, b.at[0].at);
 	rt_release(&t->alloc, b.at[1].at);
-	return ok || rt_json_fail(&r->j, RT_NOMEM, NULL, "out of memory");
+	return ok;
 }
 
 static bool
@@ -488,6 +498,17 @@ settle(struct tok_reader *r)
 	for (i = 0; i < t->pretokenizer.n; i++) {
 		bool last = i + 1 == t->pretokenizer.n;
 
+		/*
+		 * A piece has its prefix there if its first byte comes from
+		 * the text's first, which several may after a normalizer.
+		 */
+		if (i > 0 && t->normalizer.n > 0 &&
+		    t->pretokenizer.at[i].first) {
+			return fail_at(r, t->pretokenizer.at[i].at, "found "
+				"prepend_scheme `first` behind a normalizer "
+				"and another pre-tokenizer, which is not "
+				"known here");
+		}
 		if (t->pretokenizer.at[i].type != TOK_BYTE_LEVEL) {
 			continue;
 		}

@@ -113,8 +113,8 @@ struct rt_token_counts {
  * Writes a token file of llm.c's format: of 16 bits if all ids fit, else of 32.
  * It appears whole, under its name, or not at all.  An input that ends in .gz
  * or .zst is decompressed; `-' is standard input; of .jsonl each line is a
- * document, else each file.  Takes memory for a few parts of some 256 KiB,
- * and 64 MiB where a text cannot be cut.
+ * document, else each file.  Takes memory for a few parts of some 256 KiB;
+ * a text that cannot be cut for 32 MiB is refused.
  */
 enum rt_status rt_tokens_write(const char *path,
 			       const struct rt_token_options *o,

@@ -165,10 +165,10 @@ def odd(lines, size):
     t.normalizer = normalizers.Sequence([
         normalizers.NFC(), normalizers.Replace(Regex(r"\t{2,}"), " ")])
     t.pre_tokenizer = pre_tokenizers.Sequence([
+        pre_tokenizers.Metaspace(prepend_scheme="first", split=True),
         pre_tokenizers.Digits(individual_digits=True),
         pre_tokenizers.Split(Regex(r"[\r\n]+"), "merged_with_next"),
-        pre_tokenizers.Split("--", "contiguous"),
-        pre_tokenizers.Metaspace(prepend_scheme="first", split=True)])
+        pre_tokenizers.Split("--", "contiguous")])
     t.decoder = decoders.Metaspace()
     train(t, lines, size, special_tokens=["[UNK]"])
     t.add_tokens([AddedToken("<l>", lstrip=True, normalized=False),

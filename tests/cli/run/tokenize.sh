@@ -199,5 +199,9 @@ if have time && [ -f text.txt.gz ]; then
 	for _ in $(seq 34); do cat text.txt.gz; done >long.txt.gz
 	cheaply run tokenize --tokenizer "$fixtures/gpt2.json" long.txt.gz \
 		-o long.bin
+	head -c 34000000 /dev/zero | tr '\0' a >uncut.txt
+	refused 'found text that cannot be cut of more than 33554432 bytes' \
+		tokenize --tokenizer "$fixtures/gpt2.json" uncut.txt \
+		-o none.bin
 fi
 exit $failed

@@ -388,6 +388,10 @@ static const struct broken_row {
 	{ "'id':4", "'id':7", "expected 4, the next that is free" },
 	{ "'<s>'", "'ab'", "expected 2, which it has" },
 	{ "'<s>'", "''", "without text" },
+	{ "'special':true}],'normalizer':null", "'special':true},{'id':5,"
+	  "'content':'q','normalized':true},{'id':6,'content':'r',"
+	  "'normalized':true}],'normalizer':{'type':'Replace','pattern':"
+	  "{'Regex':'q|r'},'content':'s'}", "the same text as `q`" },
 	{ "'id':4,", "", "without id" },
 	{ "'special'", "'specials'", "the member `specials`" },
 	{ "'normalizer':null", "'normalizer':{'type':'Lowercase'}",
@@ -417,6 +421,10 @@ static const struct broken_row {
 	{ "'pre_tokenizer':null", "'pre_tokenizer':{'type':'Sequence',"
 	  "'pretokenizers':[{'type':'ByteLevel'},{'type':'Digits'}]}",
 	  "ByteLevel last" },
+	{ "'normalizer':null,'pre_tokenizer':null", "'normalizer':{'type':"
+	  "'NFC'},'pre_tokenizer':{'type':'Sequence','pretokenizers':["
+	  "{'type':'Digits'},{'type':'Metaspace','replacement':'_',"
+	  "'prepend_scheme':'first'}]}", "`first` behind a normalizer" },
 	{ "'post_processor':null", "'post_processor':{'type':'BertProcessing',"
 	  "'sep':['x',1],'cls':['y',2]}", "post-processor `BertProcessing`" },
 	{ "'post_processor':null", "'post_processor':{'type':"
