@@ -125,6 +125,7 @@ EXTRA_DIST += \
 	%D%/installcheck.sh \
 	%D%/interop/tokenizers_compare.py \
 	%D%/interop/tokenizers_fixtures.py \
+	%D%/interop/tokenizers_random.py \
 	%D%/interop/tokenizers_train.py \
 	%D%/ir \
 	%D%/lang \

@@ -135,4 +135,5 @@ def main():
             compare(llmc, name, folder, texts)
 
 
-main()
+if __name__ == "__main__":
+    main()
