@@ -27,6 +27,7 @@ doc_pages = \
 	%D%/security.md \
 	%D%/target.md \
 	%D%/testing.md \
+	%D%/tokenize.md \
 	%D%/walkthrough.md
 
 # What llmc prints about itself: its man page and its shell completions.

@@ -80,6 +80,7 @@ BUILT_SOURCES += %D%/lang/parser.h
 	%D%/tool/tool.h \
 	%D%/tool/tool_answer.c \
 	%D%/tool/tool_target.c \
+	%D%/tool/tool_tokenize.c \
 	%D%/tool/wants.c \
 	%D%/tool/whole.c \
 	%D%/validate/calibrate.c \

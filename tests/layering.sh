@@ -28,8 +28,10 @@ runtime/device: cgroup.h cpuid.h cuda_device.h device.h pool.h
 	< runtime runtime/emulate runtime/comm
 runtime/data: data.h tensor_store.h
 	< runtime runtime/comm runtime/device
+runtime/tokenize: tokenize.h
+	< runtime
 runtime/train: rank.h
-	< runtime runtime/comm runtime/device runtime/data
+	< runtime runtime/comm runtime/device runtime/data runtime/tokenize
 runtime/measure: measure.h tune.h
 	< runtime runtime/device
 passes/solve: solve.h
@@ -108,7 +110,7 @@ frontend/validate: validate.h
 frontend/import: import.h
 	< ir runtime passes frontend
 frontend/tool: tool.h
-	< ir runtime runtime/measure passes/sched passes/plan passes/kernels
+	< ir runtime runtime/measure runtime/tokenize passes/sched passes/plan passes/kernels
 		passes/price passes/memory passes/search passes/answer passes
 		codegen frontend/options frontend/eval frontend/import
 		frontend/validate frontend

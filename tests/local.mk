@@ -134,6 +134,10 @@ EXTRA_DIST += \
 	%D%/interop/make_fixtures.py \
 	%D%/interop/public \
 	%D%/interop/tiny \
+	%D%/interop/tokenizers_compare.py \
+	%D%/interop/tokenizers_fixtures.py \
+	%D%/interop/tokenizers_random.py \
+	%D%/interop/tokenizers_train.py \
 	%D%/ir \
 	%D%/lang \
 	%D%/lib.sh \

@@ -323,6 +323,9 @@ no_input(struct driver *d)
 	} else if (d->opts.command == OPT_SHOW_TARGET) {
 		diag_error(to, nowhere, "`llmc target` takes the name of a "
 			   "target, such as h100x8, or a file of one");
+	} else if (d->opts.command == OPT_TOKENIZE) {
+		diag_error(to, nowhere, "`llmc tokenize` takes files of text, "
+			   "or - for standard input");
 	} else {
 		diag_error(to, nowhere, "no input file%s",
 			   option_with_model(d));
@@ -396,6 +399,8 @@ run_command(struct driver *d)
 	case OPT_IMPORT:
 		ok = imp_import(d);
 		break;
+	case OPT_TOKENIZE:
+		return drv_tokenize(d);
 	default:
 		return run_model(d);
 	}
@@ -407,6 +412,9 @@ write_output(struct driver *d)
 {
 	const char *path = drv_text(d, OPT_OUTPUT);
 
+	if (d->opts.command == OPT_TOKENIZE) {
+		return drv_write(&d->ctx, NULL, &d->out);
+	}
 	if (drv_given(d, OPT_LIST_PASSES) || !drv_wants_folder(d)) {
 		return drv_write(&d->ctx, path, &d->out);
 	}

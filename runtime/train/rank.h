@@ -43,7 +43,9 @@ struct rt_options {
 	const char *resume_path, *checkpoint, *weights, *log, *tensorboard;
 	const char *prompt, *bind, *transport, *device, *data_order;
 	const char *folder;	/* of export */
+	const char *tokenizer, *field, *end;
 	struct rt_paths data, eval_data;
+	struct rt_paths made;	/* paths in them that tokenized.c allocated */
 };
 
 /*
@@ -63,6 +65,16 @@ enum rt_status rt_options_settle(struct rt_options *o,
 /* The seed that was given, or that of the plan. */
 int64_t rt_options_seed(const struct rt_options *o, const struct rt_plan *p);
 void rt_options_help(FILE *out);
+
+/* ---- text as data (tokenized.c) ----------------------------------------- */
+
+/*
+ * Puts token files in the place of what is text in the options' data.  They
+ * lie beside the text, and are made once, by the first process that needs
+ * them.  Says on `screen` what it makes.
+ */
+enum rt_status rt_tokenize_data(struct rt_options *o, FILE *screen,
+				struct rt_error *err);
 
 /* ---- a step (run.c, feed.c) ------------------------------------------- */
 

@@ -67,6 +67,13 @@ static const struct option_row {
 	  "(default: 1); eval: batches (default: the data once)" },
 	{ "data", T | E, LIST, AT(data), 0, 0, 0, "FILE..|draw",
 	  "token files to train or evaluate on, or drawn tokens" },
+	{ "tokenizer", T | E, TEXT, AT(tokenizer), 0, 0, 0, "FILE",
+	  "a tokenizer.json: data may be text, JSON lines, .gz or .zst of "
+	  "these; token files are made beside it once" },
+	{ "field", T | E, TEXT, AT(field), 0, 0, 0, "NAME",
+	  "of JSON lines: the text (default: text)" },
+	{ "end", T | E, TEXT, AT(end), 0, 0, 0, "TOKEN",
+	  "comes after each document of text" },
 	{ "data-order", T, WORD, AT(data_order), 0, 0, 0, "shuffled|file",
 	  "of its sequences: a permutation that the seed gives, or as they "
 	  "come in the files (default: shuffled)" },
@@ -453,6 +460,12 @@ rt_options_read(struct rt_options *o, int argc, char *const *argv,
 void
 rt_options_release(struct rt_options *o)
 {
+	int64_t i;
+
+	for (i = 0; i < o->made.n; i++) {
+		free((void *)(uintptr_t)o->made.at[i]);
+	}
+	free(o->made.at);
 	free(o->data.at);
 	free(o->eval_data.at);
 }

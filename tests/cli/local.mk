@@ -65,6 +65,8 @@ cli_tests = \
 	%D%/run/rank.sh \
 	%D%/run/sample.sh \
 	%D%/run/tcp.sh \
+	%D%/run/text.sh \
+	%D%/run/tokenize.sh \
 	%D%/run/verify.sh \
 	%D%/run/weights.sh \
 	%D%/search/answer.sh \

@@ -10,6 +10,7 @@ check_PROGRAMS += \
 	%D%/replay-safetensors \
 	%D%/replay-sched \
 	%D%/replay-target \
+	%D%/replay-tokenizer \
 	%D%/replay-tokens \
 	%D%/replay-tsv
 replay_sources = %D%/replay.c %D%/mutate.c %D%/mutate.h
@@ -31,6 +32,8 @@ replay_sources = %D%/replay.c %D%/mutate.c %D%/mutate.h
 	%D%/fuzz-sched.c
 %C%_replay_target_SOURCES = $(replay_sources) \
 	%D%/fuzz-target.c
+%C%_replay_tokenizer_SOURCES = $(replay_sources) \
+	%D%/fuzz-tokenizer.c
 %C%_replay_tokens_SOURCES = $(replay_sources) \
 	%D%/fuzz-tokens.c
 %C%_replay_tsv_SOURCES = $(replay_sources) \
@@ -46,6 +49,7 @@ fuzzers = \
 	%D%/fuzz-safetensors \
 	%D%/fuzz-sched \
 	%D%/fuzz-target \
+	%D%/fuzz-tokenizer \
 	%D%/fuzz-tokens \
 	%D%/fuzz-tsv
 EXTRA_PROGRAMS += $(fuzzers)
@@ -79,6 +83,9 @@ custom_sources = %D%/custom.c %D%/mutate.c %D%/mutate.h
 %C%_fuzz_target_SOURCES = $(custom_sources) \
 	%D%/fuzz-target.c
 %C%_fuzz_target_LDFLAGS = $(fuzzer_ldflags)
+%C%_fuzz_tokenizer_SOURCES = $(custom_sources) \
+	%D%/fuzz-tokenizer.c
+%C%_fuzz_tokenizer_LDFLAGS = $(fuzzer_ldflags)
 %C%_fuzz_tokens_SOURCES = $(custom_sources) \
 	%D%/fuzz-tokens.c
 %C%_fuzz_tokens_LDFLAGS = $(fuzzer_ldflags)

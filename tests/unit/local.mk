@@ -91,6 +91,7 @@ unit_tests += \
 	%D%/price/t-target \
 	%D%/comm/t-tcp \
 	%D%/comm/t-tcp-guard \
+	%D%/data/t-tokenize \
 	%D%/data/t-tokens \
 	%D%/passes/t-train-random \
 	%D%/ir/t-verify \
