@@ -53,6 +53,7 @@ rank_sources = \
 	%D%/comm/transport.h \
 	%D%/comm/watch.c \
 	%D%/comm/world.c \
+	%D%/data/blend.c \
 	%D%/data/checkpoint.c \
 	%D%/data/checkpoint.h \
 	%D%/data/checkpoint_list.c \
@@ -113,6 +114,7 @@ rank_sources = \
 	%D%/text.c \
 	%D%/text.h \
 	%D%/train/bench.c \
+	%D%/train/data_words.c \
 	%D%/train/evaluate.c \
 	%D%/train/feed.c \
 	%D%/train/inspect.c \

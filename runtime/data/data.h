@@ -58,6 +58,65 @@ enum rt_status rt_tokens_get(const struct rt_tokens *t, int64_t index,
 			     int64_t from, int64_t n, int32_t *out,
 			     struct rt_error *err);
 
+/* ---- blends (blend.c) -------------------------------------------------- */
+
+enum {
+	RT_BLEND_SOURCES = 64,	/* the most of a blend */
+	RT_BLEND_PERIOD = 1 << 20	/* the longest; shares are of it */
+};
+
+/* Files that are one stream, and the share that the stream has of a blend. */
+struct rt_source {
+	const char *const *paths;
+	int64_t npaths;
+	int64_t weight;		/* over the sum of all weights; 1 to 1e15 */
+};
+
+struct rt_blend_options {
+	const struct rt_source *sources;
+	int64_t nsources;
+	int64_t length, below;	/* as of rt_tokens_options */
+};
+
+struct rt_blend;
+
+/*
+ * Which source a sequence comes from depends on its number only: after any
+ * number k of sequences each source has had its share of k, with less than one
+ * sequence more or less.  A source that is at its end begins its next epoch,
+ * whatever the others do.  Weights that have no common period of at most
+ * RT_BLEND_PERIOD are rounded to one.
+ */
+enum rt_status rt_blend_open(struct rt_blend **out,
+			     const struct rt_blend_options *o,
+			     struct rt_error *err);
+void rt_blend_free(struct rt_blend *b);
+/* Each epoch of each source is a permutation that depends on the seed. */
+void rt_blend_shuffle(struct rt_blend *b, uint64_t seed);
+/* How many there are before the first source begins its second epoch. */
+int64_t rt_blend_sequences(const struct rt_blend *b);
+int64_t rt_blend_count(const struct rt_blend *b);	/* of sources */
+
+struct rt_blended {
+	double share;		/* of the blend */
+	int64_t sequences;	/* of an epoch */
+	int64_t consumed;
+};
+
+/* What a source has given when the blend has given `index` sequences. */
+struct rt_blended rt_blend_after(const struct rt_blend *b, int64_t source,
+				 int64_t index);
+/* The source of a sequence; *within: its number in that source. */
+int64_t rt_blend_source(const struct rt_blend *b, int64_t index,
+			int64_t *within);
+/* Like rt_tokens_identity(), and of the shares of sources. */
+enum rt_status rt_blend_identity(const struct rt_blend *b, uint64_t *out,
+				 struct rt_error *err);
+/* Like rt_tokens_get(). */
+enum rt_status rt_blend_get(const struct rt_blend *b, int64_t index,
+			    int64_t from, int64_t n, int32_t *out,
+			    struct rt_error *err);
+
 /* ---- checkpoints (checkpoint.c, safetensors_write.c, ...) --------------- */
 
 /* The state of a run besides its tensors. */

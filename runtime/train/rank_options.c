@@ -64,12 +64,17 @@ static const struct option_row {
 	  "data once); bench: measured (default: 5); verify: compared "
 	  "(default: 1); eval: batches (default: the data once)" },
 	{ "data", T | E, LIST, AT(data), 0, 0, 0, "FILE..|draw",
-	  "token files to train or evaluate on, or drawn tokens" },
+	  "token files to train or evaluate on, or drawn tokens; train: "
+	  "0.7:FILE.. 0.3:FILE.. is a blend; eval: NAME:FILE.. a set" },
+	{ "document-end", T | E | S, INT, AT(document_end), 0, 0, 2147483647,
+	  "N", "the token that ends a document, for models that read "
+	  "documents or positions" },
 	{ "data-order", T, WORD, AT(data_order), 0, 0, 0, "shuffled|file",
 	  "of its sequences: a permutation that the seed gives, or as they "
 	  "come in the files (default: shuffled)" },
 	{ "eval-data", T, LIST, AT(eval_data), 0, 0, 0, "FILE..",
-	  "token files to evaluate on" },
+	  "token files to evaluate on; NAME:FILE.. begins a set with a loss "
+	  "of its own" },
 	{ "eval-every", T, INT, AT(eval_every), 0, 1, 1e15, "N",
 	  "steps between evaluations (default: at the end)" },
 	{ "eval-steps", T, INT, AT(eval_steps), 0, 1, 1e15, "N",
@@ -329,6 +334,23 @@ read_command(struct option_reader *r, const char *s)
 								       true));
 }
 
+/* What the words of --data and --eval-data mean. */
+static enum rt_status
+read_data(struct rt_options *o, struct rt_error *err)
+{
+	const struct rt_paths *sets = o->command == E ? &o->data
+						      : &o->eval_data;
+	enum rt_status status = RT_OK;
+
+	if (o->command == T && !rt_options_draw(o)) {
+		status = rt_data_read(&o->sources, &o->data, true, err);
+	}
+	if (status == RT_OK && (o->command == T || !rt_options_draw(o))) {
+		status = rt_data_read(&o->sets, sets, false, err);
+	}
+	return status;
+}
+
 /* Checks combinations of options. */
 static enum rt_status
 check_options(struct option_reader *r)
@@ -369,7 +391,7 @@ check_options(struct option_reader *r)
 			     "--weights PATH", o->command == S ?
 			     "sample from" : "evaluate");
 	}
-	return RT_OK;
+	return read_data(o, r->err);
 }
 
 bool
@@ -414,6 +436,7 @@ rt_options_read(struct rt_options *o, int argc, char *const *argv,
 	enum rt_status status = RT_OK;
 
 	*o = (struct rt_options){ .seed = -1, .keep = 2, .tokens = 256,
+				  .document_end = -1,
 				  .timeout_s = 300, .temperature = 1,
 				  .bind = "cores", .device = "auto",
 				  .data_order = "shuffled" };

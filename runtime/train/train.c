@@ -16,17 +16,20 @@
 #define CLAIM_S 10.0
 /* Part of the identity of data that is not shuffled. */
 #define IN_ORDER UINT64_C(0x66696c65)
+/* Times the token that ends documents, plus 1: another part. */
+#define DOCUMENTS UINT64_C(0x9e3779b97f4a7c15)
 
 struct train {
 	struct rt_run *r;
 	const struct rt_options *o;
 	const volatile sig_atomic_t *signalled;	/* a signal's number, or 0 */
 	struct rt_log *log;	/* NULL on all ranks but 0 */
-	struct rt_tokens *tokens, *eval;	/* NULL: drawn; no evaluation */
+	struct rt_blend *blend;	/* NULL: drawn */
+	struct rt_eval_set sets[RT_BLEND_SOURCES];
+	int64_t nsets;
 	struct rt_progress at;
 	uint64_t data;		/* identity, on rank 0; 0: drawn */
 	int64_t steps;		/* in all */
-	int64_t eval_batches;	/* of an evaluation */
 	int64_t saved, evaluated;	/* last step of each */
 	double checkpoint_ms;	/* since the last line of the log */
 	int claim;		/* lock of the folder of checkpoints; or -1 */
@@ -86,26 +89,53 @@ say_start(struct train *t, bool resumed)
 		(long long)t->steps);
 }
 
+/* Says of each source of a blend how much of it the run reads. */
+static void
+say_sources(struct train *t)
+{
+	int64_t n = t->blend ? rt_blend_count(t->blend) : 0, i;
+	char line[256];
+
+	for (i = 0; i < n && n > 1; i++) {
+		struct rt_blended s = rt_blend_after(t->blend, i, t->steps *
+						     t->r->plan->batch);
+		double epochs = (double)s.consumed / (double)s.sequences;
+
+		snprintf(line, sizeof line, "data %.4g of %s%s: %lld "
+			 "sequences, %.2f epochs by step %lld", s.share,
+			 rt_show_path(t->o->sources.at[i].paths[0]).text,
+			 t->o->sources.at[i].npaths > 1 ? " .." : "",
+			 (long long)s.sequences, epochs, (long long)t->steps);
+		rt_log_event(t->log, "data", line, "\"source\": %lld, "
+			     "\"share\": %.17g, \"sequences\": %lld, "
+			     "\"epochs\": %.17g", (long long)i, s.share,
+			     (long long)s.sequences, epochs);
+	}
+}
+
 static enum rt_status
 open_data(struct train *t, struct rt_error *err)
 {
 	const struct rt_options *o = t->o;
 	enum rt_status status = RT_OK;
+	int64_t i;
 
 	if (!rt_options_draw(o)) {
-		status = rt_feed_open(&t->tokens, t->r->plan, &o->data, err);
+		status = rt_feed_open(&t->blend, t->r->plan, o->sources.at,
+				      o->sources.n, err);
 	}
-	if (status == RT_OK && t->tokens && t->r->rank == 0) {
-		status = rt_tokens_identity(t->tokens, &t->data, err);
+	if (status == RT_OK && t->blend && t->r->rank == 0) {
+		status = rt_blend_identity(t->blend, &t->data, err);
 		t->data ^= rt_options_in_order(o) ? IN_ORDER : 0;
+		t->data += (uint64_t)(o->document_end + 1) * DOCUMENTS;
 	}
-	if (status == RT_OK && o->eval_data.n > 0) {
-		status = rt_feed_open(&t->eval, t->r->plan, &o->eval_data,
-				      err);
+	for (i = 0; i < o->sets.n && status == RT_OK; i++) {
+		t->nsets++;
+		status = rt_eval_set_open(&t->sets[i], t->r, o,
+					  &o->sets.at[i], o->sets.names[i],
+					  err);
 	}
-	return status == RT_OK && t->eval ?
-		rt_evaluation_batches(t->r, t->eval, o->eval_steps,
-				      &t->eval_batches, err) : status;
+	return status;
 }
 
 /* Locks the folder of checkpoints against other runs until this one ends. */
@@ -171,11 +201,11 @@ open_all(struct train *t, FILE *screen, struct rt_error *err)
 		return status;
 	}
 	t->at.data = t->data;
-	if (t->tokens && !rt_options_in_order(o)) {
-		rt_tokens_shuffle(t->tokens, t->at.seed);
+	if (t->blend && !rt_options_in_order(o)) {
+		rt_blend_shuffle(t->blend, t->at.seed);
 	}
 	t->steps = o->steps ? o->steps :
-		rt_tokens_sequences(t->tokens) / t->r->plan->batch;
+		rt_blend_sequences(t->blend) / t->r->plan->batch;
 	t->evaluated = -1;
 	t->saved = resumed && !o->resume_path ? t->at.step : -1;
 	if (resumed && t->at.remark[0]) {
@@ -187,6 +217,7 @@ open_all(struct train *t, FILE *screen, struct rt_error *err)
 			     "\"step\": %lld", (long long)t->at.step);
 	}
 	say_start(t, resumed);
+	say_sources(t);
 	return RT_OK;
 }
 
@@ -195,18 +226,20 @@ open_all(struct train *t, FILE *screen, struct rt_error *err)
 static enum rt_status
 evaluate(struct train *t, struct rt_error *err)
 {
-	struct rt_evaluation e;
-	enum rt_status status = rt_evaluate(t->r, t->eval, t->at.step,
-					    t->eval_batches, t->signalled, &e,
-					    err);
+	struct rt_evaluation e = { 0 };
+	enum rt_status status = RT_OK;
+	int64_t i;
 
-	if (status != RT_OK) {
-		return status;
+	for (i = 0; i < t->nsets && status == RT_OK && !t->stop; i++) {
+		status = rt_evaluate(t->r, &t->sets[i], t->at.step,
+				     t->signalled, &e, err);
+		if (status == RT_OK) {
+			rt_evaluation_log(&e, t->log);
+			t->stop = e.stop;
+		}
 	}
-	t->stop = e.stop;
 	t->evaluated = t->at.step;
-	rt_evaluation_log(&e, t->log);
-	return RT_OK;
+	return status;
 }
 
 static enum rt_status
@@ -238,16 +271,14 @@ static enum rt_status
 one_step(struct train *t, struct rt_error *err)
 {
 	double ms = rt_now_ms();
-	struct rt_feed feed = { 0 };
+	struct rt_feed feed = rt_feed_of(t->blend, t->at.sequences,
+					 t->o->document_end);
 	struct rt_outcome c;
 	struct rt_log_step s = { .step = t->at.step + 1, .steps = t->steps,
 				 .outcome = &c };
 	enum rt_status status;
 
-	if (t->tokens) {
-		feed = rt_feed_of_tokens(t->tokens, t->at.sequences);
-	}
-	status = rt_run_step(t->r, s.step, t->tokens ? &feed : NULL, true,
+	status = rt_run_step(t->r, s.step, t->blend ? &feed : NULL, true,
 			     *t->signalled, &c, err);
 	if (status != RT_OK) {
 		return status;
@@ -276,7 +307,7 @@ run_all(struct train *t, struct rt_error *err)
 
 	while (status == RT_OK && !t->stop && t->at.step < t->steps) {
 		status = one_step(t, err);
-		if (status == RT_OK && !t->stop && t->eval &&
+		if (status == RT_OK && !t->stop && t->nsets > 0 &&
 		    is_due(t->at.step, o->eval_every)) {
 			status = evaluate(t, err);
 		}
@@ -284,7 +315,7 @@ run_all(struct train *t, struct rt_error *err)
 			status = save(t, err);
 		}
 	}
-	if (status == RT_OK && t->eval && !t->stop &&
+	if (status == RT_OK && t->nsets > 0 && !t->stop &&
 	    t->evaluated != t->at.step) {
 		status = evaluate(t, err);
 	}
@@ -308,6 +339,7 @@ rt_train(struct rt_run *r, const struct rt_options *o,
 			   .claim = -1 };
 	enum rt_status status = open_all(&t, screen, err);
 	char line[64];
+	int64_t i;
 
 	if (status == RT_OK) {
 		status = run_all(&t, err);
@@ -322,7 +354,9 @@ rt_train(struct rt_run *r, const struct rt_options *o,
 		close(t.claim);
 	}
 	rt_log_close(t.log);
-	rt_tokens_free(t.tokens);
-	rt_tokens_free(t.eval);
+	rt_blend_free(t.blend);
+	for (i = 0; i < t.nsets; i++) {
+		rt_eval_set_close(&t.sets[i]);
+	}
 	return status;
 }

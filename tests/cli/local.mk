@@ -58,6 +58,7 @@ cli_tests = \
 	%D%/run/join.sh \
 	%D%/run/mpi.sh \
 	%D%/run/rank.sh \
+	%D%/run/data.sh \
 	%D%/run/sample.sh \
 	%D%/run/tcp.sh \
 	%D%/run/verify.sh \

@@ -87,6 +87,7 @@ unit_tests += \
 	%D%/price/t-target \
 	%D%/comm/t-tcp \
 	%D%/comm/t-tcp-guard \
+	%D%/data/t-blend \
 	%D%/data/t-tokens \
 	%D%/passes/t-train-random \
 	%D%/ir/t-verify \

@@ -125,7 +125,7 @@ rt_comm_free(struct rt_comm *c)
 #define SEQUENCES 40
 
 enum rt_status
-rt_tokens_open(struct rt_tokens **out, const struct rt_tokens_options *o,
+rt_blend_open(struct rt_blend **out, const struct rt_blend_options *o,
 	       struct rt_error *err)
 {
 	(void)err;
@@ -137,7 +137,7 @@ rt_tokens_open(struct rt_tokens **out, const struct rt_tokens_options *o,
 }
 
 enum rt_status
-rt_tokens_identity(const struct rt_tokens *t, uint64_t *out,
+rt_blend_identity(const struct rt_blend *t, uint64_t *out,
 		   struct rt_error *err)
 {
 	(void)t;
@@ -147,27 +147,42 @@ rt_tokens_identity(const struct rt_tokens *t, uint64_t *out,
 }
 
 void
-rt_tokens_shuffle(struct rt_tokens *t, uint64_t seed)
+rt_blend_shuffle(struct rt_blend *t, uint64_t seed)
 {
 	(void)t;
 	(void)seed;
 }
 
 void
-rt_tokens_free(struct rt_tokens *t)
+rt_blend_free(struct rt_blend *t)
 {
 	free(t);
 }
 
 int64_t
-rt_tokens_sequences(const struct rt_tokens *t)
+rt_blend_sequences(const struct rt_blend *t)
 {
 	(void)t;
 	return SEQUENCES;
 }
 
+int64_t
+rt_blend_count(const struct rt_blend *b)
+{
+	(void)b;
+	return 1;
+}
+
+struct rt_blended
+rt_blend_after(const struct rt_blend *b, int64_t source, int64_t index)
+{
+	(void)b;
+	(void)source;
+	return (struct rt_blended){ 1, SEQUENCES, index };
+}
+
 enum rt_status
-rt_tokens_get(const struct rt_tokens *t, int64_t index, int64_t from,
+rt_blend_get(const struct rt_blend *t, int64_t index, int64_t from,
 	      int64_t n, int32_t *out, struct rt_error *err)
 {
 	int64_t i;
@@ -319,7 +334,7 @@ plain_step(struct plain *p, int64_t first)
 static void
 test_steps(void **state)
 {
-	struct rt_feed feed = rt_feed_of_tokens(NULL, 0);
+	struct rt_feed feed = rt_feed_of(NULL, 0, -1);
 	struct rt_outcome c;
 	int64_t threads, step;
 	struct bed b;
@@ -435,7 +450,7 @@ test_failing_step(void **state)
 static void
 test_strange_inputs(void **state)
 {
-	struct rt_feed feed = rt_feed_of_tokens(NULL, 0);
+	struct rt_feed feed = rt_feed_of(NULL, 0, -1);
 	struct rt_port in = toy_inputs1[0];
 	struct rt_program g = toy_program1;
 	struct rt_plan p = toy;
@@ -451,11 +466,70 @@ test_strange_inputs(void **state)
 	open_plan(&b, &p, 1);
 	assert_int_equal(rt_run_step(b.r, 1, &feed, true, false, &c, &b.err),
 			 RT_RANGE);
-	assert_non_null(strstr(b.err.message, "`pixels` is neither tokens"));
+	assert_non_null(strstr(b.err.message, "`pixels` is none of tokens"));
 	assert_int_equal(rt_run_step(b.r, 1, NULL, true, false, &c, &b.err),
 			 RT_RANGE);
 	assert_non_null(strstr(b.err.message, "cannot draw"));
 	close_plan(&b);
+}
+
+/*
+ * Documents and positions in them, of the parts of sequences that a rank has:
+ * as counted from the sequence's beginning.
+ */
+static void
+test_documents(void **state)
+{
+	static const char *const names[] = { "documents", "positions" };
+	static const struct rt_pieces part = { 2, 3, { { 2, 2 }, { 0, 1 } } };
+	static const struct rt_spread seq = { TOY_SEQ, 0, &part };
+	const struct rt_spread *dims[2] = { toy_inputs1[0].dims[0], &seq };
+	struct rt_feed feed = rt_feed_of(NULL, 5, 8);
+	struct rt_port in = toy_inputs1[0];
+	struct rt_program g = toy_program1;
+	struct rt_plan p = toy;
+	int64_t k, row, i, at, want;
+	int32_t token[TOY_SEQ];
+	const int32_t *got;
+	struct bed b;
+
+	(void)state;
+	in.dims = dims;
+	g.inputs = &in;
+	g.ninputs = 1;
+	p.programs = &g;
+	for (k = 0; k < 2; k++) {
+		in.name = names[k];
+		in.below = TOY_VOCAB;
+		feed.document_end = 8;
+		open_plan(&b, &p, 1);
+		got = (void *)(b.comm.arena + TOY_IN);
+		assert_int_equal(rt_feed_fill_inputs(b.r, &feed, &b.err),
+				 RT_OK);
+		for (row = 0; row < TOY_BATCH / 2; row++) {
+			rt_blend_get(NULL, 5 + row, 0, TOY_SEQ, token, NULL);
+			for (i = 0; i < 3; i++) {
+				at = i == 2 ? 0 : 2 + i;
+				want = 0;
+				for (int64_t j = 0; j < at; j++) {
+					bool end = token[j] == 8;
+
+					want = k == 0 ? want + end :
+						end ? 0 : want + 1;
+				}
+				assert_int_equal(got[row * 3 + i], want);
+			}
+		}
+		in.below = 1;
+		assert_int_equal(rt_feed_fill_inputs(b.r, &feed, &b.err),
+				 RT_RANGE);
+		assert_non_null(strstr(b.err.message, "the model has 0 to 0"));
+		feed.document_end = -1;
+		assert_int_equal(rt_feed_fill_inputs(b.r, &feed, &b.err),
+				 RT_RANGE);
+		assert_non_null(strstr(b.err.message, "--document-end N"));
+		close_plan(&b);
+	}
 }
 
 /* ---- training ---- */
@@ -813,6 +887,7 @@ main(void)
 		cmocka_unit_test(test_numbers),
 		cmocka_unit_test(test_failing_step),
 		cmocka_unit_test(test_strange_inputs),
+		cmocka_unit_test(test_documents),
 		cmocka_unit_test(test_resume),
 		cmocka_unit_test(test_train_ends),
 		cmocka_unit_test(test_other_seed),
