@@ -4,8 +4,10 @@
  *
  * It needs the flat backward program and `set train.optimizer`.  The layer has
  * no operands and no results and runs once after the last microbatch: it clips
- * gradients, computes this step's learning rate, and for each weight applies
- * the optimizer's rule and stores the weight and its optimizer state.  It has
+ * gradients, and for each weight applies the optimizer's rule and stores the
+ * weight and its optimizer state.  The learning rate, the largest norm and the
+ * decay of each group of weights are inputs (ir/train/step_numbers.h), so that
+ * a run can change them.  It has
  * the model's repeats, so its size does not grow with the number of layers.
  * It runs after autodiff, which decides which weights have a gradient.
  *
@@ -18,13 +20,21 @@
  *
  * The state of a weight W is W.exp_avg and W.exp_avg_sq (AdamW) or W.momentum
  * (SGD), and W.master in f32 if W is narrower: the 12 bytes per parameter that
- * the summary counts.  AdamW is that of Loshchilov and Hutter 2019; weights
- * that start as ones or zeros (norms, biases) do not decay.
+ * the summary counts.  AdamW is that of Loshchilov and Hutter 2019.
  */
+#include "ir/train/step_numbers.h"
 #include "passes/derive.h"
+#include "passes/weight_use.h"
 
 #include <math.h>
 #include <string.h>
+
+/*
+ * Groups of weights with a decay of their own, in the order of enum ir_number:
+ * tables that are looked up, what starts as ones or zeros (norms, biases), and
+ * all others.
+ */
+enum group { MATRICES, EMBEDDINGS, VECTORS, GROUPS };
 
 /* Weights of one name: in a repeat, one for each iteration. */
 struct tensors {
@@ -41,9 +51,11 @@ struct optimizer {
 	void (*each)(struct optimizer *o, node_id id);
 	struct span span;
 	bool adamw;
-	double beta1, beta2, eps, decay, momentum, clip;
+	double beta1, beta2, eps, momentum;
+	bool clips;
+	const struct pass_use *uses;	/* of the model's values */
 	/* scalars of this step, in the body of `update` */
-	value_id rate, scale, first, fix1, fix2;
+	value_id rate, scale, first, fix1, fix2, decay[GROUPS];
 };
 
 /* ---- small nodes ---- */
@@ -131,6 +143,7 @@ squared(struct optimizer *o)
 
 struct weight {
 	sym_t name, init;
+	enum group group;
 	struct ir_type type, wide;	/* as stored, and in f32 */
 };
 
@@ -143,6 +156,12 @@ weight_of(struct optimizer *o, node_id id)
 
 	w.name = ir_attr(o->m, n, IR_ATTR_NAME)->text;
 	w.init = init ? init->text : 0;
+	if (pass_group_of(&o->uses[n->result]) == GROUP_EMBEDDING) {
+		w.group = EMBEDDINGS;
+	} else if (w.init && strcmp(ir_text(o->m->ctx, w.init),
+				    "normal") != 0) {
+		w.group = VECTORS;
+	}
 	w.wide = w.type;
 	w.wide.dtype = IR_F32;
 	return w;
@@ -152,7 +171,7 @@ weight_of(struct optimizer *o, node_id id)
 static value_id
 gradient(struct optimizer *o, const struct weight *w)
 {
-	value_id g = o->clip > 0
+	value_id g = o->clips
 		? source(o, IR_SAVED, suffixed(o, w->name, ".gradient"),
 			 &w->type, NULL)
 		: source(o, IR_GRADIENT, w->name, &w->type, NULL);
@@ -206,7 +225,6 @@ update_weight(struct optimizer *o, node_id id)
 	struct weight w = weight_of(o, id);
 	bool narrow = w.type.dtype != IR_F32 && w.type.dtype != IR_F64;
 	sym_t master = suffixed(o, w.name, ".master");
-	const char *init = w.init ? ir_text(o->m->ctx, w.init) : "normal";
 	value_id g, step, old;
 
 	old = derive_cast(o->m, o->r, derive_copy(o->m, o->r, id, NULL),
@@ -218,9 +236,7 @@ update_weight(struct optimizer *o, node_id id)
 	}
 	g = op2(o, IR_MUL, gradient(o, &w), o->scale);
 	step = o->adamw ? adamw_step(o, &w, g) : sgd_step(o, &w, g);
-	if (o->decay > 0 && strcmp(init, "normal") == 0) {
-		step = op2(o, IR_ADD, step, times(o, old, o->decay));
-	}
+	step = op2(o, IR_ADD, step, op2(o, IR_MUL, old, o->decay[w.group]));
 	step = op2(o, IR_SUB, old, op2(o, IR_MUL, step, o->rate));
 	if (narrow) {
 		sink(o, IR_STORE, master, step);
@@ -363,6 +379,16 @@ visit_all(struct optimizer *o, void (*each)(struct optimizer *, node_id))
 
 /* ---- numbers of the step ---- */
 
+/* A number of this step that the run gives. */
+static value_id
+given(struct optimizer *o, enum ir_number n)
+{
+	struct ir_type f32 = { .dtype = IR_F32 };
+
+	return source(o, IR_INPUT, intern_str(&o->m->ctx->syms,
+					      ir_number_names[n]), &f32, NULL);
+}
+
 /* A small number is added to the norm, as in PyTorch's clipping. */
 static void
 clip(struct optimizer *o)
@@ -371,11 +397,11 @@ clip(struct optimizer *o)
 	value_id norm;
 
 	o->scale = number(o, 1);
-	if (o->clip > 0) {
+	if (o->clips) {
 		norm = op1(o, IR_SQRT, source(o, IR_GRADIENT, squared(o),
 					      &f32, NULL));
 		norm = op2(o, IR_ADD, norm, number(o, 1e-6));
-		norm = op2(o, IR_DIV, number(o, o->clip), norm);
+		norm = op2(o, IR_DIV, given(o, IR_NUMBER_CLIP), norm);
 		o->scale = op2(o, IR_MIN, number(o, 1), norm);
 	}
 }
@@ -389,49 +415,6 @@ bias_fix(struct optimizer *o, value_id t, double beta)
 	}
 	t = op1(o, IR_EXP, times(o, t, log(beta)));
 	return op2(o, IR_SUB, number(o, 1), t);
-}
-
-/*
- * The learning rate of step t = 1, 2, ...: it rises to lr over `warmup` steps,
- * then falls to min_lr over `decay`: by half a cosine, linearly, or not at all.
- */
-static value_id
-rate(struct optimizer *o, value_id t)
-{
-	struct ir_module *m = o->m;
-	const struct ir_setting *s = ir_setting(m, "train.schedule");
-	const char *kind = s && s->text ? ir_text(m->ctx, s->text)
-					: "constant";
-	double lr = ir_setting_num(m, "train.optimizer.lr", 1e-3);
-	double low = lr > 0 ? ir_setting_num(m, "train.schedule.min_lr", 0) / lr
-			    : 0;
-	double warm = ir_setting_num(m, "train.schedule.warmup", 0);
-	double steps = ir_setting_num(m, "train.steps", 0);
-	double over = ir_setting_num(m, "train.schedule.decay",
-				     steps > warm ? steps - warm : 1);
-	double from = strcmp(kind, "wsd") == 0 && steps > over
-		? steps - over : warm;
-	value_id x, down = number(o, 1), up;
-
-	if (strcmp(kind, "constant") != 0) {
-		x = number(o, over);
-		x = op2(o, IR_DIV, op2(o, IR_SUB, t, number(o, from)), x);
-		x = op2(o, IR_MAX, number(o, 0), x);
-		x = op2(o, IR_MIN, number(o, 1), x);
-		down = op2(o, IR_SUB, number(o, 1), x);
-		if (strcmp(kind, "cosine") == 0) {
-			x = op1(o, IR_COS, times(o, x, acos(-1)));
-			down = times(o, op2(o, IR_ADD, x, number(o, 1)), 0.5);
-		}
-		x = number(o, low);
-		down = op2(o, IR_ADD, times(o, down, 1 - low), x);
-	}
-	if (warm > 0) {
-		up = times(o, t, 1 / warm);
-		up = op2(o, IR_MIN, number(o, 1), up);
-		down = op2(o, IR_MUL, down, up);
-	}
-	return times(o, down, lr);
 }
 
 /*
@@ -459,7 +442,7 @@ names_are_free(struct optimizer *o)
 	for (n = 1; n < o->m->nodes.n; n++) {
 		const struct ir_node *w = ir_node(o->m, n);
 
-		if (o->clip > 0 && ir_is(w->op, IRF_PARAM) &&
+		if (o->clips && ir_is(w->op, IRF_PARAM) &&
 		    ir_attr(o->m, w, IR_ATTR_NAME)->text == squared(o)) {
 			diag_error(&c->diags, w->span, "clipping adds up the "
 				   "norm of all gradients as `%s`, and a "
@@ -512,9 +495,8 @@ read_settings(struct optimizer *o)
 		return false;
 	}
 	o->eps = ir_setting_num(m, "train.optimizer.eps", 1e-8);
-	o->decay = ir_setting_num(m, "train.optimizer.weight_decay", 0);
 	o->momentum = ir_setting_num(m, "train.optimizer.momentum", 0);
-	o->clip = ir_setting_num(m, "train.clip", 0);
+	o->clips = ir_setting_num(m, "train.clip", 0) > 0;
 	return true;
 }
 
@@ -543,22 +525,25 @@ bool
 pass_optimize(struct pass_ctx *p, struct ir_module *m)
 {
 	struct optimizer o = { .p = p, .m = m };
-	struct ir_type f32 = { .dtype = IR_F32 };
 	value_id t;
+	int i;
 
 	o.span = m->funcs.at[ir_model(m)].span;
 	if (!read_settings(&o) || !names_are_free(&o)) {
 		return false;
 	}
+	o.uses = pass_uses(m, &(struct ir_type){ .dtype = IR_F32 });
 	if (!add_layer(&o)) {
 		return false;
 	}
-	if (o.clip > 0) {
+	if (o.clips) {
 		visit_all(&o, add_square);
 	}
-	t = source(&o, IR_INPUT, intern_str(&m->ctx->syms, "step"), &f32,
-		   NULL);
-	o.rate = rate(&o, t);
+	t = given(&o, IR_NUMBER_STEP);
+	o.rate = given(&o, IR_NUMBER_LR);
+	for (i = 0; i < GROUPS; i++) {
+		o.decay[i] = given(&o, IR_NUMBER_DECAY + i);
+	}
 	o.first = op1(&o, IR_STEP, op2(&o, IR_SUB, number(&o, 1.5), t));
 	if (o.adamw) {
 		o.fix1 = bias_fix(&o, t, o.beta1);

@@ -133,7 +133,8 @@ rank_sources = \
 	%D%/train/tally.c \
 	%D%/train/tally.h \
 	%D%/train/tensorboard.c \
-	%D%/train/train.c
+	%D%/train/train.c \
+	%D%/train/training.c
 
 # The emulator of GPUs is no part of `rank': it lies beside the one of a plan
 # for GPUs, which loads it for --device emulate.  It shares no code with who

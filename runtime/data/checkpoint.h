@@ -8,7 +8,8 @@
 #include "runtime/data/safetensors_write.h"
 
 enum {
-	RT_MANIFEST_VERSION = 2,
+	RT_MANIFEST_VERSION = 3,
+	RT_MANIFEST_OLDEST = 2,	/* that has no settings */
 	RT_STEP_NAME_BYTES = 80,
 };
 
@@ -30,6 +31,8 @@ struct rt_manifest {
 	const char *model;
 	int64_t step, sequences;
 	uint64_t seed, data;
+	int64_t version;
+	const char *settings;
 	struct {
 		int64_t bytes;
 		uint64_t header; /* the sum over its bytes */

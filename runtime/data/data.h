@@ -119,6 +119,8 @@ enum rt_status rt_blend_get(const struct rt_blend *b, int64_t index,
 
 /* ---- checkpoints (checkpoint.c, safetensors_write.c, ...) --------------- */
 
+enum { RT_SETTINGS_BYTES = 512 };
+
 /* The state of a run besides its tensors. */
 struct rt_progress {
 	int64_t step;		/* done */
@@ -126,6 +128,11 @@ struct rt_progress {
 	uint64_t seed;
 	/* identity of the data and its order; 0: drawn */
 	uint64_t data;
+	/*
+	 * "lr=0.001 clip=1", of the run that saved it; "" of a checkpoint from
+	 * before version 3
+	 */
+	char settings[RT_SETTINGS_BYTES];
 	/*
 	 * after loading, on rank 0: which checkpoints were skipped, and why; or
 	 * ""

@@ -50,6 +50,11 @@ struct rt_options {
 	int64_t steps, eval_every, eval_steps, every, keep, threads, tokens;
 	int64_t seed;		/* -1: not given */
 	int64_t document_end;	/* a token; -1: not given */
+	double lr, min_lr, clip;	/* -1: not given */
+	int64_t warmup, decay_steps;	/* -1, 0: not given */
+	const char *schedule;
+	struct rt_paths weight_decay;	/* words */
+	struct rt_training training;	/* the plan's, with these options */
 	double timeout_s, temperature;
 	const char *resume_path, *checkpoint, *weights, *log, *tensorboard;
 	const char *prompt, *bind, *transport, *device, *data_order;
@@ -126,6 +131,7 @@ struct rt_run {
 	struct rt_device *device;
 	int64_t rank, microbatch;
 	int64_t axes;		/* set of all axes except time */
+	struct rt_training training;	/* the plan's; a run may change it */
 	const struct rt_pieces **pieces;	/* [microbatch][spread] */
 	/* inputs before they are copied to where the host cannot write */
 	char *staging;
@@ -180,9 +186,28 @@ const struct rt_port *rt_find_input(const struct rt_program *p, const char
 /* The length of sequences, and the vocabulary; 0: the plan reads no tokens. */
 int64_t rt_plan_length(const struct rt_plan *p, int64_t *below);
 
-/* ---- evaluations (evaluate.c) ------------------------------------------ */
-
 struct rt_log;
+
+/* ---- settings of training (training.c) --------------------------------- */
+
+/* The learning rate of a step, from 1. */
+double rt_training_rate(const struct rt_training *t, int64_t step);
+/* RT_RANGE: options say what is not legal, or not of this plan. */
+enum rt_status rt_training_settle(struct rt_training *t,
+				  const struct rt_options *o,
+				  const struct rt_plan *p,
+				  struct rt_error *err);
+/* A collective: all ranks get what rank 0 has. */
+enum rt_status rt_training_agree(struct rt_training *t, const struct rt_run *r,
+				 struct rt_error *err);
+/* "lr=0.001 schedule=constant ..." */
+void rt_training_print(const struct rt_training *t, bool clips,
+		       char out[RT_SETTINGS_BYTES]);
+/* Logs what changed after `step`; was is "": nothing is known of before. */
+void rt_training_say_changes(struct rt_log *l, const char *was,
+			     const char *is, int64_t step);
+
+/* ---- evaluations (evaluate.c) ------------------------------------------ */
 
 /* A set to evaluate on. */
 struct rt_eval_set {

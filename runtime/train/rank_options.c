@@ -72,6 +72,20 @@ static const struct option_row {
 	{ "data-order", T, WORD, AT(data_order), 0, 0, 0, "shuffled|file",
 	  "of its sequences: a permutation that the seed gives, or as they "
 	  "come in the files (default: shuffled)" },
+	{ "lr", T, NUM, AT(lr), 0, 0, 1e3, "R",
+	  "learning rate (this and the next six: default: the model's)" },
+	{ "schedule", T, WORD, AT(schedule), 0, 0, 0,
+	  "constant|linear|cosine|wsd", "course of the learning rate" },
+	{ "warmup", T, INT, AT(warmup), 0, 0, 1e12, "N",
+	  "steps over which it rises" },
+	{ "decay-steps", T, INT, AT(decay_steps), 0, 1, 1e12, "N",
+	  "steps over which it falls" },
+	{ "min-lr", T, NUM, AT(min_lr), 0, 0, 1e3, "R", "where it ends" },
+	{ "clip", T, NUM, AT(clip), 0, 1e-9, 1e9, "N",
+	  "largest norm of all gradients together" },
+	{ "weight-decay", T, LIST, AT(weight_decay), 0, 0, 0,
+	  "D|GROUP=D..", "of all but vectors (norms, biases); or of a group: "
+	  "matrices, embeddings, vectors" },
 	{ "eval-data", T, LIST, AT(eval_data), 0, 0, 0, "FILE..",
 	  "token files to evaluate on; NAME:FILE.. begins a set with a loss "
 	  "of its own" },
@@ -201,7 +215,6 @@ next_word(struct option_reader *r)
 static enum rt_status
 read_number(struct option_reader *r, const struct option_row *w, const char *s)
 {
-	int digits = w->kind == INT ? 0 : 1;
 	char *end;
 	double v;
 
@@ -209,10 +222,10 @@ read_number(struct option_reader *r, const struct option_row *w, const char *s)
 	v = strtod(s, &end);
 	if (end == s || *end || errno != 0 || !(v >= w->least) ||
 	    !(v <= w->most) || (w->kind == INT && v != floor(v))) {
-		return WRONG(r, "--%s takes a %snumber from %.*f to %.*f, "
+		return WRONG(r, "--%s takes a %snumber from %.16g to %.16g, "
 			     "not '%s'", w->name,
-			     w->kind == INT ? "whole " : "", digits, w->least,
-			     digits, w->most, rt_show_name(s).text);
+			     w->kind == INT ? "whole " : "", w->least, w->most,
+			     rt_show_name(s).text);
 	}
 	if (w->kind == INT) {
 		*(int64_t *)(void *)((char *)r->o + w->at) = (int64_t)v;
@@ -419,7 +432,7 @@ rt_options_settle(struct rt_options *o, const struct rt_plan *p,
 			       "no end, and the model has no train.steps: "
 			       "give --steps N");
 	}
-	return RT_OK;
+	return rt_training_settle(&o->training, o, p, err);
 }
 
 int64_t
@@ -436,7 +449,8 @@ rt_options_read(struct rt_options *o, int argc, char *const *argv,
 	enum rt_status status = RT_OK;
 
 	*o = (struct rt_options){ .seed = -1, .keep = 2, .tokens = 256,
-				  .document_end = -1,
+				  .document_end = -1, .lr = -1, .min_lr = -1,
+				  .clip = -1, .warmup = -1,
 				  .timeout_s = 300, .temperature = 1,
 				  .bind = "cores", .device = "auto",
 				  .data_order = "shuffled" };
@@ -463,6 +477,7 @@ rt_options_release(struct rt_options *o)
 {
 	free(o->data.at);
 	free(o->eval_data.at);
+	free(o->weight_decay.at);
 }
 
 /* ---- help ---- */

@@ -34,6 +34,7 @@ struct train {
 	double checkpoint_ms;	/* since the last line of the log */
 	int claim;		/* lock of the folder of checkpoints; or -1 */
 	bool stop;
+	char before[RT_SETTINGS_BYTES];	/* settings of the checkpoint, or "" */
 };
 
 /* ---- the beginning ---- */
@@ -168,6 +169,22 @@ check_data(const struct train *t, struct rt_error *err)
 		       (long long)t->at.sequences);
 }
 
+/* What the command line and the plan say counts, and the log has changes. */
+static enum rt_status
+settle_training(struct train *t, bool resumed, struct rt_error *err)
+{
+	struct rt_training *now = &t->r->training;
+	enum rt_status status;
+
+	*now = t->o->training;
+	now->steps = now->steps > 0 ? now->steps : (double)t->steps;
+	status = rt_training_agree(now, t->r, err);
+	snprintf(t->before, sizeof t->before, "%s",
+		 resumed ? t->at.settings : "");
+	rt_training_print(now, t->r->plan->clips, t->at.settings);
+	return status;
+}
+
 static enum rt_status
 open_all(struct train *t, FILE *screen, struct rt_error *err)
 {
@@ -206,6 +223,10 @@ open_all(struct train *t, FILE *screen, struct rt_error *err)
 	}
 	t->steps = o->steps ? o->steps :
 		rt_blend_sequences(t->blend) / t->r->plan->batch;
+	status = settle_training(t, resumed, err);
+	if (status != RT_OK) {
+		return status;
+	}
 	t->evaluated = -1;
 	t->saved = resumed && !o->resume_path ? t->at.step : -1;
 	if (resumed && t->at.remark[0]) {
@@ -217,6 +238,8 @@ open_all(struct train *t, FILE *screen, struct rt_error *err)
 			     "\"step\": %lld", (long long)t->at.step);
 	}
 	say_start(t, resumed);
+	rt_training_say_changes(t->log, t->before, t->at.settings,
+				t->at.step);
 	say_sources(t);
 	return RT_OK;
 }

@@ -60,6 +60,7 @@ cli_tests = \
 	%D%/run/rank.sh \
 	%D%/run/data.sh \
 	%D%/run/sample.sh \
+	%D%/run/settings.sh \
 	%D%/run/tcp.sh \
 	%D%/run/verify.sh \
 	%D%/run/weights.sh \

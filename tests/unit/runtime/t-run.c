@@ -473,6 +473,40 @@ test_strange_inputs(void **state)
 	close_plan(&b);
 }
 
+/* Learning rates, against the formula with the functions of the C library. */
+static void
+test_rates(void **state)
+{
+	const double pi = acos(-1);
+	struct rt_training t = { .lr = 0.25, .min_lr = 0.05, .warmup = 3,
+				 .decay = 7, .steps = 20 };
+	double x, want;
+	int64_t step, from;
+
+	(void)state;
+	for (t.schedule = 0; t.schedule < RT_SCHEDULES; t.schedule++) {
+		from = t.schedule == RT_WSD ? 13 : 3;
+		for (step = 1; step <= 25; step++) {
+			x = fmin(1, fmax(0, (double)(step - from) / 7));
+			want = t.schedule == RT_CONSTANT ? 0.25
+				: t.schedule == RT_COSINE
+				? 0.05 + 0.2 * (1 + cos(pi * x)) / 2
+				: 0.25 - 0.2 * x;
+			want *= fmin(1, (double)step / 3);
+			assert_true(fabs(rt_training_rate(&t, step) - want) <
+				    1e-15);
+		}
+	}
+	/* to the last step, where no number of steps is given */
+	t = (struct rt_training){ .schedule = RT_LINEAR, .lr = 1,
+				  .steps = 10 };
+	assert_true(rt_training_rate(&t, 4) == 0.6);
+	assert_true(rt_training_rate(&t, 10) == 0);
+	t.schedule = RT_CONSTANT;
+	t.lr = 0;
+	assert_true(rt_training_rate(&t, 4) == 0);
+}
+
 /*
  * Documents and positions in them, of the parts of sequences that a rank has:
  * as counted from the sequence's beginning.
@@ -888,6 +922,7 @@ main(void)
 		cmocka_unit_test(test_failing_step),
 		cmocka_unit_test(test_strange_inputs),
 		cmocka_unit_test(test_documents),
+		cmocka_unit_test(test_rates),
 		cmocka_unit_test(test_resume),
 		cmocka_unit_test(test_train_ends),
 		cmocka_unit_test(test_other_seed),
