@@ -123,6 +123,7 @@ EXTRA_DIST += \
 	%D%/gpu/primitives.out \
 	%D%/gpu/run \
 	%D%/installcheck.sh \
+	%D%/interop \
 	%D%/ir \
 	%D%/lang \
 	%D%/lib.sh \

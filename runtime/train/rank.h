@@ -266,7 +266,11 @@ struct rt_log_options {
 struct rt_log_step {
 	int64_t step, steps;	/* steps: in all, 0: unknown */
 	const struct rt_outcome *outcome;
+	double lr;
 	double step_ms, checkpoint_ms;
+	double left_s;		/* until the last step, at the rate so far */
+	int64_t device_bytes;	/* arena of the largest rank; 0: the host's */
+	int64_t host_bytes;	/* the most that rank 0 had resident */
 };
 
 enum rt_status rt_log_open(struct rt_log **out, const struct rt_log_options *o,

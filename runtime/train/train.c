@@ -7,6 +7,7 @@
 #include "runtime/train/rank.h"
 
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 /*
@@ -32,6 +33,9 @@ struct train {
 	int64_t steps;		/* in all */
 	int64_t saved, evaluated;	/* last step of each */
 	double checkpoint_ms;	/* since the last line of the log */
+	double begun_ms;	/* when the first step began */
+	int64_t first;		/* that step, less 1 */
+	int64_t device_bytes;	/* as of rt_log_step */
 	int claim;		/* lock of the folder of checkpoints; or -1 */
 	bool stop;
 	char before[RT_SETTINGS_BYTES];	/* settings of the checkpoint, or "" */
@@ -169,6 +173,20 @@ check_data(const struct train *t, struct rt_error *err)
 		       (long long)t->at.sequences);
 }
 
+/* The largest arena of any rank; 0: arenas are memory of the host. */
+static int64_t
+largest_arena(const struct rt_run *r)
+{
+	int64_t most = 0, i;
+
+	for (i = 0; i < r->plan->nprograms && !r->device->host; i++) {
+		int64_t bytes = r->plan->programs[i].arena_bytes;
+
+		most = bytes > most ? bytes : most;
+	}
+	return most;
+}
+
 /* What the command line and the plan say counts, and the log has changes. */
 static enum rt_status
 settle_training(struct train *t, bool resumed, struct rt_error *err)
@@ -227,6 +245,7 @@ open_all(struct train *t, FILE *screen, struct rt_error *err)
 	if (status != RT_OK) {
 		return status;
 	}
+	t->device_bytes = largest_arena(t->r);
 	t->evaluated = -1;
 	t->saved = resumed && !o->resume_path ? t->at.step : -1;
 	if (resumed && t->at.remark[0]) {
@@ -290,6 +309,34 @@ save(struct train *t, struct rt_error *err)
 	return RT_OK;
 }
 
+/* The most memory that this process has had resident. */
+static int64_t
+resident_bytes(void)
+{
+	struct rusage u;
+
+	return getrusage(RUSAGE_SELF, &u) == 0 ? (int64_t)u.ru_maxrss * 1024
+					       : 0;
+}
+
+static void
+log_step(struct train *t, const struct rt_outcome *c, double step_ms)
+{
+	double done = (double)(t->at.step - t->first);
+	struct rt_log_step s = {
+		.step = t->at.step, .steps = t->steps, .outcome = c,
+		.lr = t->r->env.numbers[RT_NUMBER_LR], .step_ms = step_ms,
+		.checkpoint_ms = t->checkpoint_ms,
+		.left_s = (rt_now_ms() - t->begun_ms) * 1e-3 / done *
+			  (double)(t->steps - t->at.step),
+		.device_bytes = t->device_bytes,
+		.host_bytes = resident_bytes()
+	};
+
+	rt_log_step(t->log, &s);
+	t->checkpoint_ms = 0;
+}
+
 static enum rt_status
 one_step(struct train *t, struct rt_error *err)
 {
@@ -297,11 +344,9 @@ one_step(struct train *t, struct rt_error *err)
 	struct rt_feed feed = rt_feed_of(t->blend, t->at.sequences,
 					 t->o->document_end);
 	struct rt_outcome c;
-	struct rt_log_step s = { .step = t->at.step + 1, .steps = t->steps,
-				 .outcome = &c };
 	enum rt_status status;
 
-	status = rt_run_step(t->r, s.step, t->blend ? &feed : NULL, true,
+	status = rt_run_step(t->r, t->at.step + 1, t->blend ? &feed : NULL, true,
 			     *t->signalled, &c, err);
 	if (status != RT_OK) {
 		return status;
@@ -309,10 +354,7 @@ one_step(struct train *t, struct rt_error *err)
 	t->at.step++;
 	t->at.sequences += t->r->plan->batch;
 	t->stop = c.stop;
-	s.step_ms = rt_now_ms() - ms;
-	s.checkpoint_ms = t->checkpoint_ms;
-	t->checkpoint_ms = 0;
-	rt_log_step(t->log, &s);
+	log_step(t, &c, rt_now_ms() - ms);
 	return RT_OK;
 }
 
@@ -328,6 +370,8 @@ run_all(struct train *t, struct rt_error *err)
 	const struct rt_options *o = t->o;
 	enum rt_status status = RT_OK;
 
+	t->first = t->at.step;
+	t->begun_ms = rt_now_ms();
 	while (status == RT_OK && !t->stop && t->at.step < t->steps) {
 		status = one_step(t, err);
 		if (status == RT_OK && !t->stop && t->nsets > 0 &&
