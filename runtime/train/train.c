@@ -346,8 +346,8 @@ one_step(struct train *t, struct rt_error *err)
 	struct rt_outcome c;
 	enum rt_status status;
 
-	status = rt_run_step(t->r, t->at.step + 1, t->blend ? &feed : NULL, true,
-			     *t->signalled, &c, err);
+	status = rt_run_step(t->r, t->at.step + 1, t->blend ? &feed : NULL,
+			     true, *t->signalled, &c, err);
 	if (status != RT_OK) {
 		return status;
 	}
