@@ -293,7 +293,7 @@ is_new(struct optimizer *o, node_id id, region_id region)
 	struct tensors t;
 	uint32_t i;
 
-	if (!ir_is(ir_node(o->m, id)->op, IRF_PARAM)) {
+	if (!pass_is_trained(o->m, ir_node(o->m, id))) {
 		return false;
 	}
 	t = tensors_of(o, id, region);
@@ -450,7 +450,7 @@ names_are_free(struct optimizer *o)
 				   ir_text(c, squared(o)));
 			return false;
 		}
-		for (i = 0; ir_is(w->op, IRF_PARAM) && i < 4; i++) {
+		for (i = 0; pass_is_trained(o->m, w) && i < 4; i++) {
 			sym_t name = suffixed(o, ir_attr(o->m, w,
 					      IR_ATTR_NAME)->text,
 					      suffixes[i]);

@@ -258,6 +258,7 @@ struct rt_tensor {
 	const char *name; /* variables of repeats are replaced by numbers */
 	/* 1: part of files of weights; 0: state of the optimizer */
 	int64_t loaded;
+	int64_t frozen;		/* 1: a weight that is not trained */
 	int64_t elem;		/* enum rt_elem, in the arena */
 	int64_t ndims;
 	const char *const *dims;	/* names */

@@ -145,6 +145,10 @@ add_weight(struct summing *w, const struct ir_node *n, const char *name)
 	add(w, &s->active, active, 1);
 	add(w, &s->group[pass_group_of(use)], count, 1);
 	add(w, &s->weight_bytes, count, bits / 8);
+	if (!pass_is_trained(w->m, n)) {
+		add(w, &s->frozen, count, 1);
+		return;
+	}
 	add(w, &s->gradient_bytes, count, bits / 8);
 	add_optimizer(w, count, bits);
 }

@@ -180,14 +180,28 @@ enum rt_status rt_checkpoint_save(const struct rt_store *s,
 enum rt_status rt_checkpoint_load(const struct rt_store *s, const char *path,
 				  struct rt_progress *p,
 				  struct rt_error *err);
+struct rt_weights_options {
+	const char *path;
+	bool allow_unused, allow_missing;
+	/* "old=new": names of the file that begin with old, and how instead */
+	const char *const *renames;
+	int64_t nrenames;
+	/* after loading: tensors that were not there, and the first of them */
+	int64_t fresh;
+	char first[80];
+};
+
 /*
  * Loads weights alone, by name, from files as Hugging Face publishes them;
  * stored shapes may merge adjacent dims.  Pieces are read straight to their
  * place: no tensor is ever held whole.  Errors: a tensor that is missing or has
  * another shape (with its name, both shapes and the most similar name), and,
- * unless allow_unused, a tensor that the model does not have.
+ * unless allow_unused, a tensor that the model does not have.  With
+ * allow_missing a tensor that is trained may be missing, of all layers of a
+ * repeat or of none, and stays as it is.
  */
-enum rt_status rt_weights_load(const struct rt_store *s, const char *path,
-			       bool allow_unused, struct rt_error *err);
+enum rt_status rt_weights_load(const struct rt_store *s,
+			       struct rt_weights_options *o,
+			       struct rt_error *err);
 
 #endif

@@ -46,14 +46,14 @@ struct rt_data {
 struct rt_options {
 	int64_t command;	/* enum rt_command; 0: --help, --version */
 	bool help, version, local, json, llp, resume, no_graph;
-	bool allow_unused, allow_other_data;
+	bool allow_unused, allow_missing, allow_other_data;
 	int64_t steps, eval_every, eval_steps, every, keep, threads, tokens;
 	int64_t seed;		/* -1: not given */
 	int64_t document_end;	/* a token; -1: not given */
 	double lr, min_lr, clip;	/* -1: not given */
 	int64_t warmup, decay_steps;	/* -1, 0: not given */
 	const char *schedule;
-	struct rt_paths weight_decay;	/* words */
+	struct rt_paths weight_decay, renames;	/* words */
 	struct rt_training training;	/* the plan's, with these options */
 	double timeout_s, temperature;
 	const char *resume_path, *checkpoint, *weights, *log, *tensorboard;

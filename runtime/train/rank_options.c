@@ -59,6 +59,10 @@ static const struct option_row {
 	  "begin with these: safetensors, an index or a folder" },
 	{ "allow-unused", T | V | S | E, FLAG, AT(allow_unused), 0, 0, 0, "",
 	  "leave out tensors of --weights that the model does not read" },
+	{ "allow-missing", T | V | S | E, FLAG, AT(allow_missing), 0, 0, 0, "",
+	  "trained tensors that --weights lack start as in a new run" },
+	{ "rename", T | V | S | E, LIST, AT(renames), 0, 0, 0, "OLD=NEW..",
+	  "names in --weights that begin with OLD begin with NEW instead" },
 	{ "steps", T | B | V | E, INT, AT(steps), 0, 1, 1e15, "N",
 	  "train: in all, resumed ones too (default: the model's, or the "
 	  "data once); bench: measured (default: 5); verify: compared "
@@ -392,6 +396,11 @@ check_options(struct option_reader *r)
 		return WRONG(r, "no folder for checkpoints is given: "
 			     "--checkpoint FOLDER");
 	}
+	if ((o->allow_missing || o->renames.n > 0) && !o->weights) {
+		return WRONG(r, "--%s is of weights from a file: give "
+			     "--weights PATH", o->allow_missing ?
+			     "allow-missing" : "rename");
+	}
 	if (o->resume && o->weights) {
 		return WRONG(r, "--resume and --weights both say where "
 			     "weights come from: give one");
@@ -478,6 +487,7 @@ rt_options_release(struct rt_options *o)
 	free(o->data.at);
 	free(o->eval_data.at);
 	free(o->weight_decay.at);
+	free(o->renames.at);
 }
 
 /* ---- help ---- */

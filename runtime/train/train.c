@@ -248,7 +248,7 @@ open_all(struct train *t, FILE *screen, struct rt_error *err)
 	t->device_bytes = largest_arena(t->r);
 	t->evaluated = -1;
 	t->saved = resumed && !o->resume_path ? t->at.step : -1;
-	if (resumed && t->at.remark[0]) {
+	if (t->at.remark[0]) {
 		rt_log_event(t->log, "remark", t->at.remark, "\"step\": %lld",
 			     (long long)t->at.step);
 	}

@@ -56,6 +56,7 @@ cli_tests = \
 	%D%/run/cpu-refusals.sh \
 	%D%/run/cpu-resident.sh \
 	%D%/run/join.sh \
+	%D%/run/lora.sh \
 	%D%/run/mpi.sh \
 	%D%/run/rank.sh \
 	%D%/run/data.sh \

@@ -402,8 +402,9 @@ job_run(void *user)
 					       &j->progress, &j->err);
 		break;
 	case WEIGHTS:
-		j->status = rt_weights_load(&j->store, j->path, j->keep != 0,
-					    &j->err);
+		j->status = rt_weights_load(&j->store,
+			&(struct rt_weights_options){ .path = j->path,
+				.allow_unused = j->keep != 0 }, &j->err);
 		break;
 	}
 	return NULL;

@@ -249,12 +249,11 @@ rt_checkpoint_load(const struct rt_store *s, const char *path,
 }
 
 enum rt_status
-rt_weights_load(const struct rt_store *s, const char *path, bool allow_unused,
+rt_weights_load(const struct rt_store *s, struct rt_weights_options *o,
 		struct rt_error *err)
 {
 	(void)s;
-	(void)path;
-	(void)allow_unused;
+	(void)o;
 	return rt_fail(err, RT_IO, RT_NOWHERE, "no weights here");
 }
 
