@@ -56,6 +56,7 @@ rank_sources = \
 	%D%/data/blend.c \
 	%D%/data/checkpoint.c \
 	%D%/data/checkpoint.h \
+	%D%/data/checkpoint_behind.c \
 	%D%/data/checkpoint_list.c \
 	%D%/data/checkpoint_load.c \
 	%D%/data/checkpoint_manifest.c \

@@ -170,6 +170,39 @@ enum rt_status rt_checkpoint_save(const struct rt_store *s,
 				  const char *folder, int64_t keep,
 				  struct rt_error *err);
 /*
+ * A save behind the steps that follow (checkpoint_behind.c): what this rank
+ * writes is copied, and a thread writes the copy.  One save at a time is under
+ * way, so memory is bounded by one copy, which stays from save to save.
+ * Whatever ranks have to agree on happens in rt_behind_poll(), on the thread of
+ * the caller; so communication and devices are used by no other.
+ */
+struct rt_behind;
+
+/* A collective, as the next two. */
+enum rt_status rt_behind_open(struct rt_behind **out, const struct rt_store *s,
+			      const char *folder, int64_t keep,
+			      struct rt_error *err);
+/* Bytes of the copy. */
+int64_t rt_behind_bytes(const struct rt_behind *b);
+/*
+ * Copies, and begins to save.  Nothing else may be under way.  It fails on all
+ * ranks or on none.
+ */
+enum rt_status rt_behind_begin(struct rt_behind *b,
+			       const struct rt_progress *p,
+			       struct rt_error *err);
+/*
+ * Goes on with the save, and with `wait` to its end.  *step: that of a save
+ * which is complete now, else -1.  After a failure, which may be of anything
+ * since it began, earlier checkpoints are untouched, and nothing is under way.
+ * Without a save under way nothing happens.
+ */
+enum rt_status rt_behind_poll(struct rt_behind *b, bool wait, int64_t *step,
+			      struct rt_error *err);
+bool rt_behind_is_busy(const struct rt_behind *b);
+/* Waits for the thread of this rank; a save that is under way is lost. */
+void rt_behind_close(struct rt_behind *b);
+/*
  * Loads the newest complete checkpoint of a folder, or the one that `path` is.
  * Names, shapes and sizes are checked before the arena is written; sums are
  * checked after everything was read.  After a failure the contents of the arena

@@ -46,7 +46,7 @@ struct rt_data {
 struct rt_options {
 	int64_t command;	/* enum rt_command; 0: --help, --version */
 	bool help, version, local, json, llp, resume, no_graph;
-	bool allow_unused, allow_missing, allow_other_data;
+	bool allow_unused, allow_missing, allow_other_data, async;
 	int64_t steps, eval_every, eval_steps, every, keep, threads, tokens;
 	int64_t seed;		/* -1: not given */
 	int64_t document_end;	/* a token; -1: not given */

@@ -103,6 +103,8 @@ static const struct option_row {
 	  "steps between checkpoints (default: at the end)" },
 	{ "keep", T, INT, AT(keep), 0, 1, 1e6, "N",
 	  "newest checkpoints that stay (default: 2)" },
+	{ "async-checkpoint", T, FLAG, AT(async), 0, 0, 0, "",
+	  "save a copy in the host's memory, behind the steps that follow" },
 	{ "resume", T, MAYBE, AT(resume), AT(resume_path), 0, 0, "PATH",
 	  "go on from that checkpoint (default: the newest of --checkpoint, "
 	  "and anew if it has none)" },
@@ -392,7 +394,8 @@ check_options(struct option_reader *r)
 			     "--%sdata FILE..", o->command == E ? "" :
 			     "eval-");
 	}
-	if ((o->every || (o->resume && !o->resume_path)) && !o->checkpoint) {
+	if ((o->every || o->async || (o->resume && !o->resume_path)) &&
+	    !o->checkpoint) {
 		return WRONG(r, "no folder for checkpoints is given: "
 			     "--checkpoint FOLDER");
 	}

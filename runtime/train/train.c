@@ -33,6 +33,9 @@ struct train {
 	int64_t steps;		/* in all */
 	int64_t saved, evaluated;	/* last step of each */
 	double checkpoint_ms;	/* since the last line of the log */
+	struct rt_behind *behind;	/* NULL: steps wait for saves */
+	/* of the last save: when it was copied, and how long steps waited */
+	double copied_ms, stall_ms;
 	double begun_ms;	/* when the first step began */
 	int64_t first;		/* that step, less 1 */
 	int64_t device_bytes;	/* as of rt_log_step */
@@ -204,6 +207,28 @@ settle_training(struct train *t, bool resumed, struct rt_error *err)
 }
 
 static enum rt_status
+open_behind(struct train *t, struct rt_error *err)
+{
+	struct rt_store store = rt_run_store(t->r);
+
+	return rt_behind_open(&t->behind, &store, t->o->checkpoint,
+			      t->o->keep, err);
+}
+
+static void
+say_remarks(struct train *t)
+{
+	if (t->at.remark[0]) {
+		rt_log_event(t->log, "remark", t->at.remark, "\"step\": %lld",
+			     (long long)t->at.step);
+	}
+	if (t->r->device->remark) {
+		rt_log_event(t->log, "remark", t->r->device->remark,
+			     "\"step\": %lld", (long long)t->at.step);
+	}
+}
+
+static enum rt_status
 open_all(struct train *t, FILE *screen, struct rt_error *err)
 {
 	const struct rt_options *o = t->o;
@@ -232,6 +257,9 @@ open_all(struct train *t, FILE *screen, struct rt_error *err)
 	if (status == RT_OK && resumed) {
 		status = check_data(t, err);
 	}
+	if (status == RT_OK && o->async) {
+		status = open_behind(t, err);
+	}
 	if (status != RT_OK) {
 		return status;
 	}
@@ -248,14 +276,7 @@ open_all(struct train *t, FILE *screen, struct rt_error *err)
 	t->device_bytes = largest_arena(t->r);
 	t->evaluated = -1;
 	t->saved = resumed && !o->resume_path ? t->at.step : -1;
-	if (t->at.remark[0]) {
-		rt_log_event(t->log, "remark", t->at.remark, "\"step\": %lld",
-			     (long long)t->at.step);
-	}
-	if (t->r->device->remark) {
-		rt_log_event(t->log, "remark", t->r->device->remark,
-			     "\"step\": %lld", (long long)t->at.step);
-	}
+	say_remarks(t);
 	say_start(t, resumed);
 	rt_training_say_changes(t->log, t->before, t->at.settings,
 				t->at.step);
@@ -284,28 +305,70 @@ evaluate(struct train *t, struct rt_error *err)
 	return status;
 }
 
+/* `behind_ms`: from the copy to the end, of a save behind steps; else 0. */
+static void
+say_saved(struct train *t, int64_t step, double ms, double behind_ms)
+{
+	char line[200], more[64] = "";
+	int n = snprintf(line, sizeof line, "checkpoint of step %lld in %s, "
+			 "%.1f ms", (long long)step,
+			 rt_show_path(t->o->checkpoint).text, ms);
+
+	if (behind_ms > 0) {
+		snprintf(line + n, sizeof line - (size_t)n,
+			 ", complete after %.1f ms", behind_ms);
+		snprintf(more, sizeof more, ", \"behind_ms\": %.17g",
+			 behind_ms);
+	}
+	rt_log_event(t->log, "checkpoint", line,
+		     "\"step\": %lld, \"checkpoint_ms\": %.17g%s",
+		     (long long)step, ms, more);
+}
+
+/* Goes on with a save behind the steps; `wait`: to its end. */
 static enum rt_status
-save(struct train *t, struct rt_error *err)
+poll_behind(struct train *t, bool wait, struct rt_error *err)
+{
+	enum rt_status status;
+	double ms = rt_now_ms();
+	int64_t step;
+
+	if (!rt_behind_is_busy(t->behind)) {
+		return RT_OK;
+	}
+	status = rt_behind_poll(t->behind, wait, &step, err);
+	ms = rt_now_ms() - ms;
+	t->checkpoint_ms += ms;
+	t->stall_ms += ms;
+	if (status == RT_OK && step >= 0) {
+		say_saved(t, step, t->stall_ms, rt_now_ms() - t->copied_ms);
+	}
+	return status;
+}
+
+/* Saves, or with `behind` only begins to. */
+static enum rt_status
+save(struct train *t, bool behind, struct rt_error *err)
 {
 	struct rt_store store = rt_run_store(t->r);
+	enum rt_status status = poll_behind(t, true, err);
 	double ms = rt_now_ms();
-	enum rt_status status;
-	char line[160];
 
-	status = rt_checkpoint_save(&store, &t->at, t->o->checkpoint,
-				    t->o->keep, err);
+	if (status == RT_OK) {
+		status = behind ? rt_behind_begin(t->behind, &t->at, err)
+			: rt_checkpoint_save(&store, &t->at, t->o->checkpoint,
+					     t->o->keep, err);
+	}
 	if (status != RT_OK) {
 		return status;
 	}
-	ms = rt_now_ms() - ms;
-	t->checkpoint_ms += ms;
+	t->copied_ms = ms;
+	t->stall_ms = rt_now_ms() - ms;
+	t->checkpoint_ms += t->stall_ms;
 	t->saved = t->at.step;
-	snprintf(line, sizeof line, "checkpoint of step %lld in %s, %.1f ms",
-		 (long long)t->at.step, rt_show_path(t->o->checkpoint).text,
-		 ms);
-	rt_log_event(t->log, "checkpoint", line,
-		     "\"step\": %lld, \"checkpoint_ms\": %.17g",
-		     (long long)t->at.step, ms);
+	if (!behind) {
+		say_saved(t, t->at.step, t->stall_ms, 0);
+	}
 	return RT_OK;
 }
 
@@ -378,8 +441,11 @@ run_all(struct train *t, struct rt_error *err)
 		    is_due(t->at.step, o->eval_every)) {
 			status = evaluate(t, err);
 		}
+		if (status == RT_OK) {
+			status = poll_behind(t, false, err);
+		}
 		if (status == RT_OK && is_due(t->at.step, o->every)) {
-			status = save(t, err);
+			status = save(t, t->behind != NULL, err);
 		}
 	}
 	if (status == RT_OK && t->nsets > 0 && !t->stop &&
@@ -391,8 +457,11 @@ run_all(struct train *t, struct rt_error *err)
 			     "\"step\": %lld, \"signal\": %d",
 			     (long long)t->at.step, (int)*t->signalled);
 	}
+	if (status == RT_OK) {
+		status = poll_behind(t, true, err);
+	}
 	if (status == RT_OK && o->checkpoint && t->saved != t->at.step) {
-		status = save(t, err);
+		status = save(t, false, err);
 	}
 	return status;
 }
@@ -417,6 +486,7 @@ rt_train(struct rt_run *r, const struct rt_options *o,
 		rt_log_event(t.log, "end", line, "\"step\": %lld",
 			     (long long)t.at.step);
 	}
+	rt_behind_close(t.behind);
 	if (t.claim >= 0) {
 		close(t.claim);
 	}

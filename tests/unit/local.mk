@@ -133,6 +133,7 @@ EXTRA_DIST += \
 	%D%/passes/t-check.h \
 	%D%/runtime/t-rank.h \
 	%D%/runtime/t-toy-gpu.h \
+	%D%/runtime/t-feed.h \
 	%D%/runtime/t-toy.h \
 	%D%/sched/t-sched.h \
 	%D%/search/t-search.h \

@@ -62,6 +62,18 @@ done
 # as many as the data has: the first source to end is a.bin, of 25 sequences
 says 0 'ended at step 4' train --local --data 0.7:a.bin 0.3:c.bin
 
+# ---- saves behind the steps: the same checkpoints ----
+
+says 0 'ended at step 9' train --local --steps 9 --seed 3 --checkpoint behind \
+	--every 4 --keep 9 --async-checkpoint --log behind.log $blend
+says 0 'ended at step 9' train --local --steps 9 --seed 3 --checkpoint before \
+	--every 4 --keep 9 $blend
+same_folders before behind
+test "$(grep -c '"event": "checkpoint", .*"behind_ms": [0-9]' behind.log)" = 2 ||
+	bad 'no times of saves behind steps'
+says 2 'no folder for checkpoints is given' train --local --steps 9 \
+	--async-checkpoint $blend
+
 # ---- words that mean nothing ----
 
 for weight in 0 0.0 .5 1. 1e3 -1 +1 1000000 0.1234567890 1.2.3; do

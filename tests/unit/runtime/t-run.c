@@ -12,6 +12,7 @@
 
 #include "t-rank.h"
 #include "t-toy.h"
+#include "tests/unit/runtime/t-feed.h"
 
 #include <unistd.h>
 
@@ -122,80 +123,6 @@ rt_comm_free(struct rt_comm *c)
 	}
 }
 
-#define SEQUENCES 40
-
-enum rt_status
-rt_blend_open(struct rt_blend **out, const struct rt_blend_options *o,
-	       struct rt_error *err)
-{
-	(void)err;
-	assert_int_equal(o->length, TOY_SEQ);
-	assert_int_equal(o->below, TOY_VOCAB);
-	*out = NULL;
-	*out = malloc(1);
-	return RT_OK;
-}
-
-enum rt_status
-rt_blend_identity(const struct rt_blend *t, uint64_t *out,
-		   struct rt_error *err)
-{
-	(void)t;
-	(void)err;
-	*out = 7;
-	return RT_OK;
-}
-
-void
-rt_blend_shuffle(struct rt_blend *t, uint64_t seed)
-{
-	(void)t;
-	(void)seed;
-}
-
-void
-rt_blend_free(struct rt_blend *t)
-{
-	free(t);
-}
-
-int64_t
-rt_blend_sequences(const struct rt_blend *t)
-{
-	(void)t;
-	return SEQUENCES;
-}
-
-int64_t
-rt_blend_count(const struct rt_blend *b)
-{
-	(void)b;
-	return 1;
-}
-
-struct rt_blended
-rt_blend_after(const struct rt_blend *b, int64_t source, int64_t index)
-{
-	(void)b;
-	(void)source;
-	return (struct rt_blended){ 1, SEQUENCES, index };
-}
-
-enum rt_status
-rt_blend_get(const struct rt_blend *t, int64_t index, int64_t from,
-	      int64_t n, int32_t *out, struct rt_error *err)
-{
-	int64_t i;
-
-	(void)t;
-	(void)err;
-	assert_true(from >= 0 && from + n <= TOY_SEQ + 1);
-	for (i = 0; i < n; i++) {
-		out[i] = (int32_t)((index * 3 + from + i) % TOY_VOCAB);
-	}
-	return RT_OK;
-}
-
 enum rt_status
 rt_device_open(struct rt_device *d, enum rt_on on, const struct rt_plan *plan,
 	       int64_t rank, struct rt_comm *comm, struct rt_workers *workers,
@@ -246,6 +173,62 @@ rt_checkpoint_load(const struct rt_store *s, const char *path,
 	}
 	*p = saved.p;
 	return RT_OK;
+}
+
+/* A save behind steps, which is complete at the second poll. */
+struct rt_behind {
+	struct rt_store s;
+	struct rt_progress p;
+	int polls;
+};
+
+enum rt_status
+rt_behind_open(struct rt_behind **out, const struct rt_store *s,
+	       const char *folder, int64_t keep, struct rt_error *err)
+{
+	(void)folder;
+	(void)keep;
+	(void)err;
+	*out = calloc(1, sizeof **out);
+	assert_non_null(*out);
+	(*out)->s = *s;
+	return RT_OK;
+}
+
+bool
+rt_behind_is_busy(const struct rt_behind *b)
+{
+	return b && b->polls > 0;
+}
+
+enum rt_status
+rt_behind_begin(struct rt_behind *b, const struct rt_progress *p,
+		struct rt_error *err)
+{
+	(void)err;
+	assert_false(rt_behind_is_busy(b));
+	b->p = *p;
+	b->polls = 2;
+	return RT_OK;
+}
+
+enum rt_status
+rt_behind_poll(struct rt_behind *b, bool wait, int64_t *step,
+	       struct rt_error *err)
+{
+	b->polls -= wait ? b->polls : 1;
+	*step = b->polls ? -1 : b->p.step;
+	if (b->polls == 0 && b->p.step == 7) {
+		return rt_fail(err, RT_IO, RT_NOWHERE, "no space behind");
+	}
+	return b->polls ? RT_OK : rt_checkpoint_save(&b->s, &b->p, NULL, 0,
+						     err);
+}
+
+void
+rt_behind_close(struct rt_behind *b)
+{
+	free(b);
 }
 
 enum rt_status
@@ -631,6 +614,55 @@ test_resume(void **state)
 	close_plan(&b);
 }
 
+/* Saves behind steps end before the next one begins, and before the run. */
+static void
+test_behind(void **state)
+{
+	volatile sig_atomic_t flag = 0;
+	struct rt_options o;
+	FILE *f = tmpfile();
+	struct bed b;
+	char *text;
+
+	(void)state;
+	memset(&saved, 0, sizeof saved);
+	text = train(&b, "train --data f --steps 6 --checkpoint c --every 3 "
+		     "--async-checkpoint", 0);
+	assert_int_equal(saved.saves, 2);
+	assert_int_equal(saved.p.step, 6);
+	assert_int_equal(count(text, "\ncheckpoint of step "), 2);
+	assert_int_equal(count(text, " ms, complete after "), 2);
+	assert_true(strstr(text, "\nstep 5 ") <
+		    strstr(text, "\ncheckpoint of step 3 "));
+	free(text);
+	close_plan(&b);
+	/* the next save is due before the one before has ended */
+	text = train(&b, "train --data f --steps 6 --checkpoint c --every 1 "
+		     "--async-checkpoint", 0);
+	assert_int_equal(count(text, "\ncheckpoint of step "), 6);
+	free(text);
+	close_plan(&b);
+	/* a signal waits for it; then what is newer is saved */
+	text = train(&b, "train --data f --steps 50 --checkpoint c --every 1 "
+		     "--async-checkpoint", 15);
+	assert_int_equal(count(text, "\nstep "), 1);
+	assert_int_equal(saved.p.step, 1);
+	free(text);
+	close_plan(&b);
+	/* a failure behind ends the run at a later step */
+	o = options("train --data f --steps 50 --checkpoint c --every 7 "
+		    "--async-checkpoint");
+	open_plan(&b, &toy, 1);
+	assert_int_equal(rt_train(b.r, &o, &flag, f, &b.err), RT_IO);
+	assert_string_equal(b.err.message, "no space behind");
+	text = text_of(f);
+	assert_int_equal(count(text, "\nstep "), 9);
+	free(text);
+	rt_options_release(&o);
+	close_plan(&b);
+	fclose(f);
+}
+
 /* Nothing to resume from is where a run begins; the data once is its end. */
 static void
 test_train_ends(void **state)
@@ -924,6 +956,7 @@ main(void)
 		cmocka_unit_test(test_documents),
 		cmocka_unit_test(test_rates),
 		cmocka_unit_test(test_resume),
+		cmocka_unit_test(test_behind),
 		cmocka_unit_test(test_train_ends),
 		cmocka_unit_test(test_other_seed),
 		cmocka_unit_test(test_log),
