@@ -18,9 +18,11 @@
  * different ranks, which then all-reduce one number.  A gradient that is a
  * partial sum is reduced only once, since it is read only once.
  *
- * The state of a weight W is W.exp_avg and W.exp_avg_sq (AdamW) or W.momentum
- * (SGD), and W.master in f32 if W is narrower: the 12 bytes per parameter that
- * the summary counts.  AdamW is that of Loshchilov and Hutter 2019.
+ * The state of a weight W is W.exp_avg and W.exp_avg_sq (AdamW), W.momentum
+ * (SGD) or W.exp_avg (Lion), and W.master in f32 if W is narrower: the bytes
+ * per parameter that the summary counts.  AdamW is that of Loshchilov and
+ * Hutter 2019, Lion that of Chen et al., "Symbolic Discovery of Optimization
+ * Algorithms", 2023.
  */
 #include "ir/train/step_numbers.h"
 #include "passes/derive.h"
@@ -42,6 +44,18 @@ struct tensors {
 	int64_t start, count;
 };
 
+struct optimizer;
+struct weight;
+
+/* An update rule: what the learning rate is to be times, by the gradient. */
+struct rule {
+	const char *name;
+	value_id (*step)(struct optimizer *o, const struct weight *w,
+			 value_id g);
+	bool corrects;		/* it divides by 1 - beta^t */
+	double beta1, beta2;	/* unless they are set */
+};
+
 struct optimizer {
 	struct pass_ctx *p;
 	struct ir_module *m;
@@ -50,7 +64,7 @@ struct optimizer {
 	/* appends the nodes for one weight */
 	void (*each)(struct optimizer *o, node_id id);
 	struct span span;
-	bool adamw;
+	const struct rule *rule;
 	double beta1, beta2, eps, momentum;
 	bool clips;
 	const struct pass_use *uses;	/* of the model's values */
@@ -219,6 +233,30 @@ sgd_step(struct optimizer *o, const struct weight *w, value_id g)
 	return m;
 }
 
+/* 1, 0 or -1 */
+static value_id
+sign(struct optimizer *o, value_id a)
+{
+	return op2(o, IR_SUB, op1(o, IR_STEP, a),
+		   op1(o, IR_STEP, times(o, a, -1)));
+}
+
+static value_id
+lion_step(struct optimizer *o, const struct weight *w, value_id g)
+{
+	sym_t name = suffixed(o, w->name, ".exp_avg");
+	value_id m = source(o, IR_STATE, name, &w->wide, "zeros");
+
+	sink(o, IR_STORE, name, blend(o, m, g, 1 - o->beta2));
+	return sign(o, blend(o, m, g, 1 - o->beta1));
+}
+
+static const struct rule rules[] = {
+	{ "adamw", adamw_step, true, 0.9, 0.999 },
+	{ "sgd", sgd_step, false, 0, 0 },
+	{ "lion", lion_step, false, 0.9, 0.99 }
+};
+
 static void
 update_weight(struct optimizer *o, node_id id)
 {
@@ -235,7 +273,7 @@ update_weight(struct optimizer *o, node_id id)
 			  source(o, IR_STATE, master, &w.wide, "zeros"), old);
 	}
 	g = op2(o, IR_MUL, gradient(o, &w), o->scale);
-	step = o->adamw ? adamw_step(o, &w, g) : sgd_step(o, &w, g);
+	step = o->rule->step(o, &w, g);
 	step = op2(o, IR_ADD, step, op2(o, IR_MUL, old, o->decay[w.group]));
 	step = op2(o, IR_SUB, old, op2(o, IR_MUL, step, o->rate));
 	if (narrow) {
@@ -475,17 +513,22 @@ read_settings(struct optimizer *o)
 	const struct ir_setting *betas =
 		ir_setting(m, "train.optimizer.betas");
 	const char *kind = s && s->text ? ir_text(m->ctx, s->text) : "";
+	size_t i = 0;
 
-	if (strcmp(kind, "adamw") != 0 && strcmp(kind, "sgd") != 0) {
+	while (i < sizeof rules / sizeof *rules &&
+	       strcmp(kind, rules[i].name) != 0) {
+		i++;
+	}
+	if (i == sizeof rules / sizeof *rules) {
 		diag_error(&m->ctx->diags, s ? s->span
 			   : m->funcs.at[ir_model(m)].span,
-			   "to train, `train.optimizer` is adamw or sgd, and "
-			   "%s%s is set", *kind ? "" : "none", kind);
+			   "to train, `train.optimizer` is adamw, sgd or lion, "
+			   "and %s%s is set", *kind ? "" : "none", kind);
 		return false;
 	}
-	o->adamw = kind[0] == 'a';
-	o->beta1 = betas && betas->n == 2 ? betas->num[0] : 0.9;
-	o->beta2 = betas && betas->n == 2 ? betas->num[1] : 0.999;
+	o->rule = &rules[i];
+	o->beta1 = betas && betas->n == 2 ? betas->num[0] : o->rule->beta1;
+	o->beta2 = betas && betas->n == 2 ? betas->num[1] : o->rule->beta2;
 	if (!(fmin(o->beta1, o->beta2) >= 0) ||
 	    !(fmax(o->beta1, o->beta2) < 1)) {
 		/* beta = 1 would divide by 1 - beta^step = 0 */
@@ -545,7 +588,7 @@ pass_optimize(struct pass_ctx *p, struct ir_module *m)
 		o.decay[i] = given(&o, IR_NUMBER_DECAY + i);
 	}
 	o.first = op1(&o, IR_STEP, op2(&o, IR_SUB, number(&o, 1.5), t));
-	if (o.adamw) {
+	if (o.rule->corrects) {
 		o.fix1 = bias_fix(&o, t, o.beta1);
 		o.fix2 = bias_fix(&o, t, o.beta2);
 	}

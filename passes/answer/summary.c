@@ -112,6 +112,8 @@ add_optimizer(struct summing *w, int64_t n, int bits)
 	s->optimizer_known = true;
 	if (strcmp(s->optimizer, "adamw") == 0) {
 		moments = 2;
+	} else if (strcmp(s->optimizer, "lion") == 0) {
+		moments = 1;
 	} else if (strcmp(s->optimizer, "sgd") == 0) {
 		moments = momentum && momentum->num[0] != 0;
 	} else {

@@ -58,6 +58,7 @@ cli_tests = \
 	%D%/run/join.sh \
 	%D%/run/lora.sh \
 	%D%/run/mpi.sh \
+	%D%/run/optimizers.sh \
 	%D%/run/rank.sh \
 	%D%/run/data.sh \
 	%D%/run/sample.sh \

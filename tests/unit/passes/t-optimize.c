@@ -21,7 +21,7 @@
 
 struct setup {
 	const char *settings, *dtype;
-	bool adamw;
+	const char *rule;
 	double beta1, beta2, eps, decay, momentum, clip, lr, min_lr, warmup,
 	       over, from;
 	const char *schedule;
@@ -29,7 +29,7 @@ struct setup {
 
 static const struct setup setups[] = {
 	{ "set train.optimizer = adamw\nset train.optimizer.lr = 0.01\n",
-	  "f32", true, 0.9, 0.999, 1e-8, 0, 0, 0, 0.01, 0, 0, 1, 0,
+	  "f32", "adamw", 0.9, 0.999, 1e-8, 0, 0, 0, 0.01, 0, 0, 1, 0,
 	  "constant" },
 	{ "set train.optimizer = adamw\nset train.optimizer.lr = 0.02\n"
 	  "set train.optimizer.betas = (0.8, 0.95)\n"
@@ -37,21 +37,29 @@ static const struct setup setups[] = {
 	  "set train.optimizer.weight_decay = 0.1\nset train.clip = 0.3\n"
 	  "set train.schedule = cosine\nset train.schedule.warmup = 3\n"
 	  "set train.schedule.min_lr = 0.002\nset train.steps = 10\n",
-	  "bf16", true, 0.8, 0.95, 1e-3, 0.1, 0, 0.3, 0.02, 0.002, 3, 7, 3,
+	  "bf16", "adamw", 0.8, 0.95, 1e-3, 0.1, 0, 0.3, 0.02, 0.002, 3, 7, 3,
 	  "cosine" },
 	{ "set train.optimizer = sgd\nset train.optimizer.lr = 0.05\n"
 	  "set train.optimizer.momentum = 0.9\n"
 	  "set train.schedule = linear\nset train.steps = 8\n",
-	  "f32", false, 0, 0, 0, 0, 0.9, 0, 0.05, 0, 0, 8, 0, "linear" },
+	  "f32", "sgd", 0, 0, 0, 0, 0.9, 0, 0.05, 0, 0, 8, 0, "linear" },
 	{ "set train.optimizer = sgd\nset train.optimizer.lr = 0.05\n"
 	  "set train.schedule = wsd\nset train.steps = 10\n"
 	  "set train.schedule.decay = 4\nset train.schedule.warmup = 2\n",
-	  "f32", false, 0, 0, 0, 0, 0, 0, 0.05, 0, 2, 4, 6, "wsd" },
+	  "f32", "sgd", 0, 0, 0, 0, 0, 0, 0.05, 0, 2, 4, 6, "wsd" },
+	{ "set train.optimizer = lion\nset train.optimizer.lr = 0.01\n",
+	  "f32", "lion", 0.9, 0.99, 0, 0, 0, 0, 0.01, 0, 0, 1, 0,
+	  "constant" },
+	{ "set train.optimizer = lion\nset train.optimizer.lr = 0.02\n"
+	  "set train.optimizer.betas = (0.7, 0.8)\n"
+	  "set train.optimizer.weight_decay = 0.1\nset train.clip = 0.3\n",
+	  "bf16", "lion", 0.7, 0.8, 0, 0.1, 0, 0.3, 0.02, 0, 0, 1, 0,
+	  "constant" },
 	/* the decay is decoupled: no momentum of it */
 	{ "set train.optimizer = sgd\nset train.optimizer.lr = 0.05\n"
 	  "set train.optimizer.momentum = 0.9\n"
 	  "set train.optimizer.weight_decay = 0.2\n",
-	  "f32", false, 0, 0, 0, 0.2, 0.9, 0, 0.05, 0, 0, 1, 0, "constant" },
+	  "f32", "sgd", 0, 0, 0, 0.2, 0.9, 0, 0.05, 0, 0, 1, 0, "constant" },
 };
 
 static double
@@ -90,7 +98,11 @@ plain_step(const struct setup *s, struct plain *p, int t)
 	for (i = 0; i < 2 * N; i++) {
 		double g = p->w[i] * scale;
 
-		if (s->adamw) {
+		if (strcmp(s->rule, "lion") == 0) {
+			step = s->beta1 * p->m[i] + (1 - s->beta1) * g;
+			step = (step > 0) - (step < 0);
+			p->m[i] = s->beta2 * p->m[i] + (1 - s->beta2) * g;
+		} else if (strcmp(s->rule, "adamw") == 0) {
 			p->m[i] = s->beta1 * p->m[i] + (1 - s->beta1) * g;
 			p->v[i] = s->beta2 * p->v[i] +
 				  (1 - s->beta2) * g * g;
@@ -241,7 +253,7 @@ test_refusals(void **state)
 	m = read_model(&c, &none);
 	assert_false(pass_optimize(&p, m));
 	assert_non_null(strstr(c.diags.records.at[0].text,
-			       "is adamw or sgd, and none is set"));
+			       "is adamw, sgd or lion, and none is set"));
 	ir_ctx_release(&c);
 
 	/* a second tensor of the name that the optimizer would use */
