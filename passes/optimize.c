@@ -19,10 +19,11 @@
  * partial sum is reduced only once, since it is read only once.
  *
  * The state of a weight W is W.exp_avg and W.exp_avg_sq (AdamW), W.momentum
- * (SGD) or W.exp_avg (Lion), and W.master in f32 if W is narrower: the bytes
+ * (SGD), W.exp_avg (Lion) or W.exp_avg_sq_row and _col (Adafactor), and W.master in f32 if W is narrower: the bytes
  * per parameter that the summary counts.  AdamW is that of Loshchilov and
  * Hutter 2019, Lion that of Chen et al., "Symbolic Discovery of Optimization
- * Algorithms", 2023.
+ * Algorithms", 2023, Adafactor that of Shazeer and Stern 2018 without its
+ * relative step: the learning rate is the schedule's.
  */
 #include "ir/train/step_numbers.h"
 #include "passes/derive.h"
@@ -52,6 +53,8 @@ struct rule {
 	const char *name;
 	value_id (*step)(struct optimizer *o, const struct weight *w,
 			 value_id g);
+	/* a visit of its own before that, or NULL */
+	void (*before)(struct optimizer *o, node_id id);
 	bool corrects;		/* it divides by 1 - beta^t */
 	double beta1, beta2;	/* unless they are set */
 };
@@ -70,6 +73,7 @@ struct optimizer {
 	const struct pass_use *uses;	/* of the model's values */
 	/* scalars of this step, in the body of `update` */
 	value_id rate, scale, first, fix1, fix2, decay[GROUPS];
+	value_id share;		/* of this step in moving averages: t^-0.8 */
 };
 
 /* ---- small nodes ---- */
@@ -237,8 +241,10 @@ sgd_step(struct optimizer *o, const struct weight *w, value_id g)
 static value_id
 sign(struct optimizer *o, value_id a)
 {
-	return op2(o, IR_SUB, op1(o, IR_STEP, a),
-		   op1(o, IR_STEP, times(o, a, -1)));
+	value_id above = op1(o, IR_STEP, a);
+	value_id below = op1(o, IR_STEP, times(o, a, -1));
+
+	return op2(o, IR_SUB, above, below);
 }
 
 static value_id
@@ -251,10 +257,120 @@ lion_step(struct optimizer *o, const struct weight *w, value_id g)
 	return sign(o, blend(o, m, g, 1 - o->beta1));
 }
 
+/* The mean over one dim of v, or over all for dim 0. */
+static value_id
+mean(struct optimizer *o, value_id v, dim_id over)
+{
+	const struct ir_type t = *ir_type(o->m, v);
+	struct ir_new n;
+	uint8_t i;
+
+	ir_new_init(&n, IR_MEAN, o->span);
+	ir_new_arg(&n, v);
+	ir_new_attr(&n, IR_ATTR_OVER);
+	for (i = 0; i < t.ndims; i++) {
+		if (!over || t.dims[i] == over) {
+			ir_new_dim(&n, IR_ATTR_OVER, t.dims[i]);
+		}
+	}
+	return derive_append(o->m, o->r, &n);
+}
+
+static value_id
+fit(struct optimizer *o, value_id v, const struct ir_type *t)
+{
+	return derive_fit(o->m, o->r, v, t, o->span);
+}
+
+/*
+ * A moving average of v, as a state of v's type that begins with v itself.  It
+ * is saved for the visit that updates weights: there the state is what it was
+ * before the step, or already what it is after.
+ */
+static void
+average(struct optimizer *o, const struct weight *w, const char *suffix,
+	value_id v)
+{
+	struct ir_type t = *ir_type(o->m, v);
+	sym_t name = suffixed(o, w->name, suffix);
+	value_id old = source(o, IR_STATE, name, &t, "zeros");
+
+	v = op2(o, IR_SUB, v, old);
+	v = op2(o, IR_ADD, old, op2(o, IR_MUL, v, o->share));
+	sink(o, IR_STORE, name, v);
+	sink(o, IR_SAVE, suffixed(o, name, ".now"), v);
+}
+
+/* What average() saved, of a weight without its dim number `without`. */
+static value_id
+averaged(struct optimizer *o, const struct weight *w, const char *suffix,
+	 uint8_t without)
+{
+	struct ir_type t = w->wide;
+	sym_t name = suffixed(o, suffixed(o, w->name, suffix), ".now");
+
+	for (; without + 1 < t.ndims; without++) {
+		t.dims[without] = t.dims[without + 1];
+	}
+	t.ndims -= without < t.ndims;
+	return source(o, IR_SAVED, name, &t, NULL);
+}
+
+/* The visit before the update: second moments, of which it reads means. */
+static void
+adafactor_moments(struct optimizer *o, node_id id)
+{
+	struct weight w = weight_of(o, id);
+	uint8_t n = w.wide.ndims;
+	value_id g = op2(o, IR_MUL, gradient(o, &w), o->scale);
+
+	/* a gradient that is a sum over ranks is added up once */
+	sink(o, IR_SAVE, suffixed(o, w.name, ".gradient.scaled"), g);
+	g = op2(o, IR_ADD, op2(o, IR_MUL, g, g), number(o, 1e-30));
+	if (n < 2) {
+		average(o, &w, ".exp_avg_sq", g);
+	} else {
+		average(o, &w, ".exp_avg_sq_row",
+			mean(o, g, w.wide.dims[n - 1]));
+		average(o, &w, ".exp_avg_sq_col",
+			mean(o, g, w.wide.dims[n - 2]));
+	}
+}
+
+/*
+ * Adafactor: the second moment of a matrix is the product of what its rows and
+ * its columns have, by the mean of all; dims before the last two are as many
+ * matrices.  A vector's is kept whole.  The step is cut where its root mean
+ * square is above 1.
+ */
+static value_id
+adafactor_step(struct optimizer *o, const struct weight *w, value_id g)
+{
+	uint8_t n = w->wide.ndims;
+	value_id row, col, u, v;
+
+	if (n < 2) {
+		u = averaged(o, w, ".exp_avg_sq", n);
+	} else {
+		row = averaged(o, w, ".exp_avg_sq_row", n - 1);
+		col = averaged(o, w, ".exp_avg_sq_col", n - 2);
+		u = mean(o, row, w->wide.dims[n - 2]);
+		u = fit(o, u, ir_type(o->m, row));
+		v = fit(o, op2(o, IR_DIV, row, u), &w->wide);
+		u = op2(o, IR_MUL, v, fit(o, col, &w->wide));
+	}
+	/* a product of two small ones is 0 in f32 */
+	u = op1(o, IR_SQRT, op2(o, IR_MAX, number(o, 1e-30), u));
+	u = op2(o, IR_DIV, g, u);
+	v = op1(o, IR_SQRT, mean(o, op2(o, IR_MUL, u, u), 0));
+	return op2(o, IR_DIV, u, op2(o, IR_MAX, number(o, 1), v));
+}
+
 static const struct rule rules[] = {
-	{ "adamw", adamw_step, true, 0.9, 0.999 },
-	{ "sgd", sgd_step, false, 0, 0 },
-	{ "lion", lion_step, false, 0.9, 0.99 }
+	{ "adamw", adamw_step, NULL, true, 0.9, 0.999 },
+	{ "sgd", sgd_step, NULL, false, 0, 0 },
+	{ "lion", lion_step, NULL, false, 0.9, 0.99 },
+	{ "adafactor", adafactor_step, adafactor_moments, false, 0, 0 }
 };
 
 static void
@@ -272,7 +388,10 @@ update_weight(struct optimizer *o, node_id id)
 		old = op2(o, IR_ADD,
 			  source(o, IR_STATE, master, &w.wide, "zeros"), old);
 	}
-	g = op2(o, IR_MUL, gradient(o, &w), o->scale);
+	g = o->rule->before
+		? source(o, IR_SAVED, suffixed(o, w.name, ".gradient.scaled"),
+			 &w.wide, NULL)
+		: op2(o, IR_MUL, gradient(o, &w), o->scale);
 	step = o->rule->step(o, &w, g);
 	step = op2(o, IR_ADD, step, op2(o, IR_MUL, old, o->decay[w.group]));
 	step = op2(o, IR_SUB, old, op2(o, IR_MUL, step, o->rate));
@@ -463,7 +582,8 @@ static bool
 names_are_free(struct optimizer *o)
 {
 	static const char *const suffixes[] = {
-		".exp_avg", ".exp_avg_sq", ".momentum", ".master"
+		".exp_avg", ".exp_avg_sq", ".momentum", ".master",
+		".exp_avg_sq_row", ".exp_avg_sq_col"
 	};
 	struct ir_ctx *c = o->m->ctx;
 	bool *taken = arena_alloc(&c->tmp, c->syms.text.n * sizeof *taken);
@@ -488,7 +608,7 @@ names_are_free(struct optimizer *o)
 				   ir_text(c, squared(o)));
 			return false;
 		}
-		for (i = 0; pass_is_trained(o->m, w) && i < 4; i++) {
+		for (i = 0; pass_is_trained(o->m, w) && i < 6; i++) {
 			sym_t name = suffixed(o, ir_attr(o->m, w,
 					      IR_ATTR_NAME)->text,
 					      suffixes[i]);
@@ -522,8 +642,8 @@ read_settings(struct optimizer *o)
 	if (i == sizeof rules / sizeof *rules) {
 		diag_error(&m->ctx->diags, s ? s->span
 			   : m->funcs.at[ir_model(m)].span,
-			   "to train, `train.optimizer` is adamw, sgd or lion, "
-			   "and %s%s is set", *kind ? "" : "none", kind);
+			   "to train, `train.optimizer` is adamw, sgd, lion "
+			   "or adafactor, and %s%s is set", *kind ? "" : "none", kind);
 		return false;
 	}
 	o->rule = &rules[i];
@@ -593,6 +713,11 @@ pass_optimize(struct pass_ctx *p, struct ir_module *m)
 		o.fix2 = bias_fix(&o, t, o.beta2);
 	}
 	clip(&o);
+	if (o.rule->before) {
+		o.share = op1(&o, IR_LOG, t);
+		o.share = op1(&o, IR_EXP, times(&o, o.share, -0.8));
+		visit_all(&o, o.rule->before);
+	}
 	visit_all(&o, update_weight);
 	return true;
 }

@@ -55,6 +55,8 @@ tries()
 tries 'adamw(lr = 0.01, weight_decay = 0.1)' 37,376
 tries 'sgd(lr = 0.1, momentum = 0.9)' 18,688
 tries 'lion(lr = 0.003, weight_decay = 0.3, betas = (0.9, 0.95))' 18,688
+# 4 bytes of 916 rows, columns and elements of vectors: o has 32 and 16 * 8
+tries 'adafactor(lr = 0.02, weight_decay = 0.1)' 3,664
 model 'lion(momentum = 0.5)'
 refused '`momentum`' --emit=summary m.llm
 exit $failed

@@ -55,6 +55,13 @@ static const struct setup setups[] = {
 	  "set train.optimizer.weight_decay = 0.1\nset train.clip = 0.3\n",
 	  "bf16", "lion", 0.7, 0.8, 0, 0.1, 0, 0.3, 0.02, 0, 0, 1, 0,
 	  "constant" },
+	{ "set train.optimizer = adafactor\nset train.optimizer.lr = 0.01\n"
+	  "set train.optimizer.weight_decay = 0.1\nset train.clip = 0.3\n",
+	  "f32", "adafactor", 0, 0, 0, 0.1, 0, 0.3, 0.01, 0, 0, 1, 0,
+	  "constant" },
+	{ "set train.optimizer = adafactor\nset train.optimizer.lr = 0.02\n",
+	  "bf16", "adafactor", 0, 0, 0, 0, 0, 0, 0.02, 0, 0, 1, 0,
+	  "constant" },
 	/* the decay is decoupled: no momentum of it */
 	{ "set train.optimizer = sgd\nset train.optimizer.lr = 0.05\n"
 	  "set train.optimizer.momentum = 0.9\n"
@@ -81,11 +88,57 @@ struct plain {
 	double w[2 * N], m[2 * N], v[2 * N];
 };
 
+/* Divides u by the root of the mean of its squares where that is above 1. */
+static void
+cut(double *u, int n)
+{
+	double sum = 0;
+	int i;
+
+	for (i = 0; i < n; i++) {
+		sum += u[i] * u[i];
+	}
+	for (i = 0; i < n; i++) {
+		u[i] /= fmax(1, sqrt(sum / n));
+	}
+}
+
+/* Two vectors of 3, then a matrix of 2 rows; m and v are its R and C. */
+static void
+adafactor(struct plain *p, const double *g, double *u, int t)
+{
+	double share = pow(t, -0.8), mean;
+	int i, k;
+
+	for (i = 0; i < N; i++) {
+		p->v[i] += share * (g[i] * g[i] + 1e-30 - p->v[i]);
+		u[i] = g[i] / sqrt(p->v[i]);
+	}
+	cut(u, 3);
+	cut(u + 3, 3);
+	g += N;
+	for (k = 0; k < 2; k++) {
+		mean = (g[3 * k] * g[3 * k] + g[3 * k + 1] * g[3 * k + 1] +
+			g[3 * k + 2] * g[3 * k + 2]) / 3 + 1e-30;
+		p->m[N + k] += share * (mean - p->m[N + k]);
+	}
+	for (i = 0; i < 3; i++) {
+		mean = (g[i] * g[i] + g[3 + i] * g[3 + i]) / 2 + 1e-30;
+		p->v[N + i] += share * (mean - p->v[N + i]);
+	}
+	mean = (p->m[N] + p->m[N + 1]) / 2;
+	for (i = 0; i < N; i++) {
+		u[N + i] = g[i] / sqrt(p->m[N + i / 3] / mean *
+				       p->v[N + i % 3]);
+	}
+	cut(u + N, N);
+}
+
 /* Elements 0..N start as normal and decay, N..2N start as ones. */
 static void
 plain_step(const struct setup *s, struct plain *p, int t)
 {
-	double norm = 0, scale = 1, step;
+	double norm = 0, scale = 1, step, all[2 * N], u[2 * N];
 	int i;
 
 	for (i = 0; i < 2 * N; i++) {
@@ -98,6 +151,7 @@ plain_step(const struct setup *s, struct plain *p, int t)
 	for (i = 0; i < 2 * N; i++) {
 		double g = p->w[i] * scale;
 
+		all[i] = g;
 		if (strcmp(s->rule, "lion") == 0) {
 			step = s->beta1 * p->m[i] + (1 - s->beta1) * g;
 			step = (step > 0) - (step < 0);
@@ -113,10 +167,20 @@ plain_step(const struct setup *s, struct plain *p, int t)
 			p->m[i] = s->momentum * p->m[i] + g;
 			step = p->m[i];
 		}
+		if (strcmp(s->rule, "adafactor") == 0) {
+			continue;
+		}
 		if (i < N) {
 			step += s->decay * p->w[i];
 		}
 		p->w[i] -= rate(s, t) * step;
+	}
+	if (strcmp(s->rule, "adafactor") == 0) {
+		adafactor(p, all, u, t);
+		for (i = 0; i < 2 * N; i++) {
+			u[i] += i < N ? s->decay * p->w[i] : 0;
+			p->w[i] -= rate(s, t) * u[i];
+		}
 	}
 }
 
@@ -161,7 +225,7 @@ read_model(struct ir_ctx *c, const struct setup *s)
 
 /* With clipping all weights are visited twice; nothing is carried along. */
 static void
-check_layers(struct ir_module *m, bool clip)
+check_layers(struct ir_module *m, uint32_t visits)
 {
 	uint32_t i, repeats = 0;
 
@@ -171,7 +235,7 @@ check_layers(struct ir_module *m, bool clip)
 
 		repeats += n->region && n->nargs == 0 && n->nresults == 0;
 	}
-	assert_int_equal(repeats, 1 + clip);
+	assert_int_equal(repeats, visits);
 }
 
 static void
@@ -207,7 +271,8 @@ compare(const struct setup *s)
 		fail();
 	}
 	assert_int_equal(pass_apply(m, "train", true), PASS_OK);
-	check_layers(m, s->clip > 0);
+	check_layers(m, 1 + (s->clip > 0) +
+		     (strcmp(s->rule, "adafactor") == 0));
 	store = eval_store_open(m, NULL);
 	opt.weights = eval_store_source(store);
 	start(&p, opt.seed);
@@ -253,7 +318,7 @@ test_refusals(void **state)
 	m = read_model(&c, &none);
 	assert_false(pass_optimize(&p, m));
 	assert_non_null(strstr(c.diags.records.at[0].text,
-			       "is adamw, sgd or lion, and none is set"));
+			       "is adamw, sgd, lion or adafactor, and none is set"));
 	ir_ctx_release(&c);
 
 	/* a second tensor of the name that the optimizer would use */
