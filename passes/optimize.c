@@ -19,11 +19,11 @@
  * partial sum is reduced only once, since it is read only once.
  *
  * The state of a weight W is W.exp_avg and W.exp_avg_sq (AdamW), W.momentum
- * (SGD), W.exp_avg (Lion) or W.exp_avg_sq_row and _col (Adafactor), and W.master in f32 if W is narrower: the bytes
- * per parameter that the summary counts.  AdamW is that of Loshchilov and
- * Hutter 2019, Lion that of Chen et al., "Symbolic Discovery of Optimization
- * Algorithms", 2023, Adafactor that of Shazeer and Stern 2018 without its
- * relative step: the learning rate is the schedule's.
+ * (SGD), W.exp_avg (Lion) or W.exp_avg_sq_row and _col (Adafactor), and
+ * W.master in f32 if W is narrower: the bytes that the summary counts.  AdamW
+ * is that of Loshchilov and Hutter 2019, Lion that of Chen et al., "Symbolic
+ * Discovery of Optimization Algorithms", 2023, Adafactor that of Shazeer and
+ * Stern 2018 without its relative step: the learning rate is the schedule's.
  */
 #include "ir/train/step_numbers.h"
 #include "passes/derive.h"
@@ -323,10 +323,11 @@ adafactor_moments(struct optimizer *o, node_id id)
 	struct weight w = weight_of(o, id);
 	uint8_t n = w.wide.ndims;
 	value_id g = op2(o, IR_MUL, gradient(o, &w), o->scale);
+	value_id least = number(o, 1e-30);
 
 	/* a gradient that is a sum over ranks is added up once */
 	sink(o, IR_SAVE, suffixed(o, w.name, ".gradient.scaled"), g);
-	g = op2(o, IR_ADD, op2(o, IR_MUL, g, g), number(o, 1e-30));
+	g = op2(o, IR_ADD, op2(o, IR_MUL, g, g), least);
 	if (n < 2) {
 		average(o, &w, ".exp_avg_sq", g);
 	} else {
@@ -643,7 +644,8 @@ read_settings(struct optimizer *o)
 		diag_error(&m->ctx->diags, s ? s->span
 			   : m->funcs.at[ir_model(m)].span,
 			   "to train, `train.optimizer` is adamw, sgd, lion "
-			   "or adafactor, and %s%s is set", *kind ? "" : "none", kind);
+			   "or adafactor, and %s%s is set", *kind ? "" :
+			   "none", kind);
 		return false;
 	}
 	o->rule = &rules[i];

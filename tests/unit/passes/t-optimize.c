@@ -318,7 +318,8 @@ test_refusals(void **state)
 	m = read_model(&c, &none);
 	assert_false(pass_optimize(&p, m));
 	assert_non_null(strstr(c.diags.records.at[0].text,
-			       "is adamw, sgd, lion or adafactor, and none is set"));
+			       "is adamw, sgd, lion or adafactor, and none is "
+			       "set"));
 	ir_ctx_release(&c);
 
 	/* a second tensor of the name that the optimizer would use */
