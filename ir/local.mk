@@ -44,6 +44,8 @@ noinst_LIBRARIES += %D%/libir.a
 	%D%/text/read_terms.c \
 	%D%/text/scan.c \
 	%D%/text/scan.h \
+	%D%/train/step_numbers.c \
+	%D%/train/step_numbers.h \
 	%D%/type.c \
 	%D%/unit.c \
 	%D%/verify.c \

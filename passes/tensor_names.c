@@ -17,6 +17,12 @@ pass_names_tensors(const struct ir_node *n)
 		ir_op_takes(n->op, IR_ATTR_NAME) != IR_TAKES_NOT);
 }
 
+bool
+pass_is_trained(const struct ir_module *m, const struct ir_node *n)
+{
+	return ir_is(n->op, IRF_PARAM) && !ir_attr(m, n, IR_ATTR_FROZEN);
+}
+
 /* Finds the next placeholder with `var` in the text, or NULL. */
 static const char *
 find_var(const char *text, const char *var, struct ir_placeholder *p)

@@ -53,8 +53,10 @@ rank_sources = \
 	%D%/comm/transport.h \
 	%D%/comm/watch.c \
 	%D%/comm/world.c \
+	%D%/data/blend.c \
 	%D%/data/checkpoint.c \
 	%D%/data/checkpoint.h \
+	%D%/data/checkpoint_behind.c \
 	%D%/data/checkpoint_list.c \
 	%D%/data/checkpoint_load.c \
 	%D%/data/checkpoint_manifest.c \
@@ -138,6 +140,7 @@ rank_sources = \
 	%D%/tokenize/tok_unicode.h \
 	%D%/tokenize/tokenize.h \
 	%D%/train/bench.c \
+	%D%/train/data_words.c \
 	%D%/train/evaluate.c \
 	%D%/train/export_run.c \
 	%D%/train/feed.c \
@@ -158,7 +161,8 @@ rank_sources = \
 	%D%/train/tally.h \
 	%D%/train/tensorboard.c \
 	%D%/train/tokenized.c \
-	%D%/train/train.c
+	%D%/train/train.c \
+	%D%/train/training.c
 
 # The emulator of GPUs is no part of `rank': it lies beside the one of a plan
 # for GPUs, which loads it for --device emulate.  It shares no code with who

@@ -17,6 +17,8 @@ ir: base.h ir.h machine.h memo.h ops.def warnings.def
 	< ir/text
 ir/interp:
 	< ir
+ir/train: step_numbers.h
+	< ir
 runtime: abi.h append.h cache.h delay.h elems.h error.h files.h json.h rt.h
 		scratch.h text.h
 runtime/emulate: emulate.h
@@ -54,14 +56,14 @@ passes/check:
 passes/place:
 	< ir passes/solve passes/plan passes/kernels passes
 passes/sim: sim.h
-	< ir passes/stage
+	< ir ir/train passes/stage
 passes/search: search.h
 	< ir passes/solve passes/plan passes/kernels passes/price
 		passes/memory passes
 passes/answer: answer.h
 	< ir passes/plan passes/price passes/memory passes/search passes
 passes: derive.h pass.h passes.def recompute.h weight_use.h
-	< ir passes/plan passes/kernels passes/stage passes/price
+	< ir ir/train passes/plan passes/kernels passes/stage passes/price
 		passes/memory passes/search
 codegen: cg.h kernel.h
 	< ir runtime/abi.h passes/plan passes/kernels passes/stage
@@ -96,14 +98,14 @@ codegen/cuda: cuda.h
 codegen/nvrtc:
 	< ir runtime/abi.h codegen codegen/link codegen/cuda
 codegen/host:
-	< ir passes/price passes/memory codegen codegen/link codegen/llvm
+	< ir ir/train passes/price passes/memory codegen codegen/link codegen/llvm
 		codegen/cpu codegen/cuda
 frontend/options: options.def options.h
 	< ir passes
 frontend/lang:
 	< ir passes/plan passes/price frontend
 frontend/eval: eval.h
-	< ir runtime passes/sim passes frontend
+	< ir ir/train runtime passes/sim passes frontend
 frontend/validate: validate.h
 	< ir runtime/measure passes/plan passes/price passes/memory
 		passes/search codegen frontend

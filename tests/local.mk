@@ -131,6 +131,7 @@ EXTRA_DIST += \
 	%D%/gpu/run \
 	%D%/installcheck.sh \
 	%D%/interop/check_export.py \
+	%D%/interop/events-of-tensorboard \
 	%D%/interop/make_fixtures.py \
 	%D%/interop/public \
 	%D%/interop/tiny \

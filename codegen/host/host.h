@@ -306,8 +306,10 @@ void host_copy(struct host_func *f, struct ll_value *from, struct ll_value *to,
 void host_keep_own(struct host_func *f, const struct ir_node *n,
 		   struct ll_value *rows, struct ll_value *index);
 
-/* On a GPU: the step's number as f32; the square root of one f32. */
-void host_service_step(struct host_func *f, struct ll_value *to);
+/* On a GPU: a number of the step (enum ir_number) as f32; the square root of
+ * one f32. */
+void host_service_number(struct host_func *f, int64_t number,
+			 struct ll_value *to);
 void host_service_root(struct host_func *f, struct ll_value *from,
 		       struct ll_value *to);
 

@@ -223,6 +223,8 @@ put_tensor(struct cg_code *c, const struct host_tensor *t,
 	const struct ir_node *n = ir_node(c->m, t->node);
 	const struct ir_type *type = ir_type(c->m, n->result);
 	struct rt_tensor x = { .loaded = ir_is(n->op, IRF_LOADED),
+			       .frozen = ir_attr(c->m, n, IR_ATTR_FROZEN) !=
+					 NULL,
 			       .elem = host_elem((enum ir_dtype)type->dtype),
 			       .ndims = type->ndims };
 	struct ll_value **names = host_words(c, type->ndims);

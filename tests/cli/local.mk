@@ -61,9 +61,13 @@ cli_tests = \
 	%D%/run/export.sh \
 	%D%/run/interop.sh \
 	%D%/run/join.sh \
+	%D%/run/lora.sh \
 	%D%/run/mpi.sh \
+	%D%/run/optimizers.sh \
 	%D%/run/rank.sh \
+	%D%/run/data.sh \
 	%D%/run/sample.sh \
+	%D%/run/settings.sh \
 	%D%/run/tcp.sh \
 	%D%/run/text.sh \
 	%D%/run/tokenize.sh \

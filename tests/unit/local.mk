@@ -91,6 +91,7 @@ unit_tests += \
 	%D%/price/t-target \
 	%D%/comm/t-tcp \
 	%D%/comm/t-tcp-guard \
+	%D%/data/t-blend \
 	%D%/data/t-tokenize \
 	%D%/data/t-tokens \
 	%D%/passes/t-train-random \
@@ -137,6 +138,7 @@ EXTRA_DIST += \
 	%D%/passes/t-check.h \
 	%D%/runtime/t-rank.h \
 	%D%/runtime/t-toy-gpu.h \
+	%D%/runtime/t-feed.h \
 	%D%/runtime/t-toy.h \
 	%D%/sched/t-sched.h \
 	%D%/search/t-search.h \

@@ -32,6 +32,7 @@ prints 'llmc  ' tokenize "$LLMC"
 prints ' *2 *4096 ' comm --ranks 2 --rounds 1 "$build"
 prints 'tiny-dense *h100x8 ' plan --model tiny-dense --target h100x8 "$LLMC"
 if have linker; then
+	prints 'steps wait for a save  *[0-9]' checkpoint "$LLMC" "$tmp"
 	prints 'llmc f32 ' cpu --dtype f32 --rounds 1 --steps 4 "$LLMC"
 	prints 'gpt2 *2 dp=2 .*[0-9]$' predict --steps 4 "$LLMC"
 fi
