@@ -11,12 +11,12 @@
 struct input_filler {
 	const struct rt_feed *feed;
 	const struct rt_port *port;
-	const struct input_kind *kind;
+	const struct feed_kind *kind;
 	int32_t *to;
 };
 
 /* An input of a model that is made from token files. */
-struct input_kind {
+struct feed_kind {
 	const char *name;
 	/* n numbers of a sequence from position `from` on, to f->to */
 	enum rt_status (*fill)(const struct input_filler *f, int64_t sequence,
@@ -81,7 +81,7 @@ fill_documents(const struct input_filler *f, int64_t sequence, int64_t from,
 	return status;
 }
 
-static const struct input_kind kinds[] = {
+static const struct feed_kind kinds[] = {
 	{ "tokens", fill_tokens },
 	{ "labels", fill_labels },
 	{ "documents", fill_documents },
@@ -89,7 +89,7 @@ static const struct input_kind kinds[] = {
 };
 
 /* NULL after an error: files of tokens have no such input. */
-static const struct input_kind *
+static const struct feed_kind *
 kind_of(const struct rt_port *p, const struct rt_feed *feed,
 	struct rt_error *err)
 {
