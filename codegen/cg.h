@@ -133,6 +133,7 @@ struct cg_facts {
 	double step_us;			/* predicted */
 	double flops, peak;	/* of one step; per second, of all ranks */
 	const char *json, *llp;
+	const char *config;	/* config.json of exports, or NULL */
 	/* this is the unsharded program that a sharded plan is compared with */
 	bool is_whole;
 	/* an object with the unsharded program is linked too; if not, whole_why

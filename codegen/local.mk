@@ -138,6 +138,7 @@ if HAVE_LLVM
 	%D%/host/host_data.c \
 	%D%/host/host_fit.c \
 	%D%/host/host_func.c \
+	%D%/host/host_joins.c \
 	%D%/host/host_place.c \
 	%D%/host/host_port.c \
 	%D%/host/host_program.c \

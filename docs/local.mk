@@ -13,6 +13,7 @@ doc_pages = \
 	%D%/extending.md \
 	%D%/glossary.md \
 	%D%/gpu.md \
+	%D%/import.md \
 	%D%/ir.md \
 	%D%/kernels.md \
 	%D%/language.md \
@@ -26,6 +27,7 @@ doc_pages = \
 	%D%/security.md \
 	%D%/target.md \
 	%D%/testing.md \
+	%D%/tokenize.md \
 	%D%/walkthrough.md
 
 # What llmc prints about itself: its man page and its shell completions.

@@ -15,6 +15,8 @@ struct ast_file;
 
 /* ---- parser.y, lexer.l ------------------------------------------------ */
 
+/* Whether the language reserves the word. */
+bool fe_is_word(const char *text);
 /* Reports every syntax error it can reach; NULL if there was one. */
 struct ast_file *fe_parse(struct ir_ctx *c, uint32_t file);
 
@@ -44,6 +46,11 @@ bool fe_read_plan(struct ir_ctx *c, struct ir_module *m, uint32_t file);
 struct ir_module *fe_lower(struct ir_ctx *c, const struct ast_file *f);
 /* fe_parse, then fe_lower. */
 struct ir_module *fe_compile(struct ir_ctx *c, uint32_t file);
+
+/* ---- lang_export.c ---------------------------------------------------- */
+
+/* The config.json of the module's `export` block; false: it has none. */
+bool fe_config_json(const struct ir_module *m, struct buf *out);
 
 /* ---- ir_text.c -------------------------------------------------------- */
 

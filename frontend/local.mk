@@ -24,6 +24,17 @@ BUILT_SOURCES += %D%/lang/parser.h
 	%D%/eval/eval_store.c \
 	%D%/eval/eval_weights.c \
 	%D%/frontend.h \
+	%D%/import/import.c \
+	%D%/import/import.h \
+	%D%/import/import_config.c \
+	%D%/import/import_export.c \
+	%D%/import/import_family.c \
+	%D%/import/import_family.h \
+	%D%/import/import_kinds.c \
+	%D%/import/import_model.c \
+	%D%/import/import_rope.c \
+	%D%/import/import_values.c \
+	%D%/import/import_weights.c \
 	%D%/lang/ast.c \
 	%D%/lang/ast.h \
 	%D%/lang/ast_print.c \
@@ -32,6 +43,8 @@ BUILT_SOURCES += %D%/lang/parser.h
 	%D%/lang/functions.c \
 	%D%/lang/ir_text.c \
 	%D%/lang/lang_append.c \
+	%D%/lang/lang_export.c \
+	%D%/lang/lang_inputs.c \
 	%D%/lang/lang_names.c \
 	%D%/lang/lang_ops.c \
 	%D%/lang/lang_plan.c \
@@ -67,6 +80,7 @@ BUILT_SOURCES += %D%/lang/parser.h
 	%D%/tool/tool.h \
 	%D%/tool/tool_answer.c \
 	%D%/tool/tool_target.c \
+	%D%/tool/tool_tokenize.c \
 	%D%/tool/wants.c \
 	%D%/tool/whole.c \
 	%D%/validate/calibrate.c \
@@ -85,7 +99,8 @@ BUILT_SOURCES += %D%/lang/parser.h
 	%D%/validate/validate_search.c \
 	%D%/validate/validate_train.c
 
-nodist_%C%_libfrontend_a_SOURCES = %D%/lang/target_files.c
+nodist_%C%_libfrontend_a_SOURCES = %D%/import/family_files.c \
+	%D%/lang/target_files.c
 
 # A pass plug-in finds every function of ir/ and passes/ in llmc itself,
 # used by llmc or not: hence whole archives and exported names.

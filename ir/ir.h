@@ -36,7 +36,7 @@ enum ir_dtype {
 
 enum ir_attr_kind {
 	ATTR_DIM, ATTR_DIMS, ATTR_INT, ATTR_NUM, ATTR_FLAG, ATTR_WORD,
-	ATTR_STR, ATTR_DTYPE, ATTR_AXES
+	ATTR_STR, ATTR_DTYPE, ATTR_AXES, ATTR_NUMS
 };
 
 enum ir_attr_key {
@@ -138,7 +138,7 @@ struct ir_attr {
 	uint8_t key;		/* enum ir_attr_key */
 	uint8_t ndims;
 	dim_id dims[IR_MAX_DIMS];	/* DIM, DIMS; AXES: axis_id */
-	sym_t text;		/* WORD, STR */
+	sym_t text;		/* WORD, STR; NUMS: as it is printed */
 	int64_t i;		/* INT, DTYPE; FLAG is 1 */
 	double num;		/* NUM */
 	expr_id expr;		/* INT written as an expression */
@@ -404,6 +404,34 @@ const struct ir_setting *ir_setting(const struct ir_module *m,
 double ir_setting_num(const struct ir_module *m, const char *key,
 		      double absent);
 
+/* A list of numbers is kept as text, "1, 2.5". */
+#define IR_MAX_LIST 65536
+void ir_list_add(struct buf *list, double v);
+/* Reads the first number; returns the text of the others. */
+const char *ir_list_next(const char *list, double *v);
+int64_t ir_list_count(const char *list);
+
+/* Placeholders in names of tensors: {i} and {2*i+1} are numbers that the
+ * variable of a repeat gives, {expert} is the index of a dim. */
+#define IR_MAX_PLACEHOLDER 1000000	/* of its two numbers */
+
+/* What is between the braces: [times *] variable [+ plus]. */
+struct ir_placeholder {
+	const char *var;		/* n characters */
+	size_t n;
+	int64_t times, plus;
+};
+
+/* Text of another form is as a whole the name of a variable, of none. */
+void ir_placeholder_read(const char *text, size_t n,
+			 struct ir_placeholder *out);
+bool ir_placeholder_is(const struct ir_placeholder *p, const char *var);
+/* The number that it stands for where the variable is i. */
+int64_t ir_placeholder_at(const struct ir_placeholder *p, int64_t i);
+/* Appends it with braces, and `by` in place of the variable. */
+void ir_placeholder_put(struct buf *out, const struct ir_placeholder *p,
+			const char *by);
+
 /* ---- graph.c: parameters, nodes, uses ---------------------------------- */
 
 value_id ir_param_add(struct ir_module *m, region_id r,
@@ -495,6 +523,12 @@ int ir_type_at(const struct ir_type *t, dim_id d);
 bool ir_type_elems(const struct ir_module *m, const struct ir_type *t,
 		   int64_t *elems);
 const char *ir_type_text(const struct ir_module *m, const struct ir_type *t);
+
+/* ---- rope.c: rotary frequencies ----------------------------------------- */
+
+/* Sets out[0 .. d / 2): radians per position of each pair of a rope's row. */
+void ir_rope_frequencies(const struct ir_module *m, const struct ir_node *n,
+			 int64_t d, double *out);
 
 /* ---- copy.c: contexts, and copies of modules -------------------------- */
 

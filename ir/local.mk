@@ -32,6 +32,7 @@ noinst_LIBRARIES += %D%/libir.a
 	%D%/pieces.c \
 	%D%/placement.c \
 	%D%/rng.c \
+	%D%/rope.c \
 	%D%/rule.c \
 	%D%/source.c \
 	%D%/table.c \
@@ -43,6 +44,8 @@ noinst_LIBRARIES += %D%/libir.a
 	%D%/text/read_terms.c \
 	%D%/text/scan.c \
 	%D%/text/scan.h \
+	%D%/train/step_numbers.c \
+	%D%/train/step_numbers.h \
 	%D%/type.c \
 	%D%/unit.c \
 	%D%/verify.c \

@@ -24,10 +24,14 @@ static const struct {
 	{ IR_ATTR_FACTOR, true, 0 },
 	{ IR_ATTR_LOW, true, 0 },
 	{ IR_ATTR_HIGH, true, 0 },
+	{ IR_ATTR_FAST, true, 0 },
+	{ IR_ATTR_SLOW, true, 0 },
 	{ IR_ATTR_ORIGINAL, false, 1 },
 	{ IR_ATTR_WINDOW, false, 1 },
+	{ IR_ATTR_SOFTCAP, true, 0 },
 	{ IR_ATTR_GROUPS, false, 1 },
 	{ IR_ATTR_TOP_GROUPS, false, 1 },
+	{ IR_ATTR_GROUP_BEST, false, 1 },
 	{ IR_ATTR_RATE, false, 0 },
 	{ IR_ATTR_CHUNKS, false, 1 }
 };
@@ -39,7 +43,12 @@ static const struct {
 	{ IR_ATTR_LOW, IR_ATTR_FACTOR },
 	{ IR_ATTR_HIGH, IR_ATTR_FACTOR },
 	{ IR_ATTR_ORIGINAL, IR_ATTR_FACTOR },
-	{ IR_ATTR_TOP_GROUPS, IR_ATTR_GROUPS }
+	{ IR_ATTR_FAST, IR_ATTR_FACTOR },
+	{ IR_ATTR_FAST, IR_ATTR_ORIGINAL },
+	{ IR_ATTR_SLOW, IR_ATTR_FAST },
+	{ IR_ATTR_UNTRUNCATED, IR_ATTR_FAST },
+	{ IR_ATTR_TOP_GROUPS, IR_ATTR_GROUPS },
+	{ IR_ATTR_GROUP_BEST, IR_ATTR_TOP_GROUPS }
 };
 
 #define COUNT_OF(table) (sizeof(table) / sizeof(table)[0])
@@ -128,6 +137,26 @@ check_int(struct verifier *v, const struct ir_node *n,
 }
 
 static bool
+check_list(struct verifier *v, const struct ir_node *n,
+	   const struct ir_attr *a)
+{
+	const char *p = ir_text(v->ctx, a->text);
+	double x = 1;
+
+	while (*p) {
+		size_t len = strcspn(p, ",");
+
+		if (!num_parse_double(p, len, &x) || x <= 0) {
+			return ver_broken(v, n, "expected numbers above 0 in "
+					  "`%s`, found %.*s",
+					  ir_attrs[a->key].name, (int)len, p);
+		}
+		p += len + strspn(p + len, ", ");
+	}
+	return true;
+}
+
+static bool
 check_text(struct verifier *v, const struct ir_node *n,
 	   const struct ir_attr *a)
 {
@@ -142,6 +171,9 @@ check_text(struct verifier *v, const struct ir_node *n,
 		return ver_is_name(v, a->text, false) ||
 		       ver_broken(v, n, "expected a word in `%s`, found "
 				  "\"%s\"", name, ir_text(v->ctx, a->text));
+	}
+	if (ir_attrs[a->key].kind == ATTR_NUMS) {
+		return check_list(v, n, a);
 	}
 	if (v->ctx->syms.len.at[a->text] > SCAN_MAX_STRING) {
 		return ver_broken(v, n, "expected at most %d bytes in `%s`, "
@@ -383,6 +415,46 @@ check_groups(struct verifier *v, const struct ir_node *n)
 			  top, groups, ir_dim_size(v->m, to->dims[0]));
 }
 
+/* YaRN's ramp needs frequencies that fall, and an end after its start. */
+static bool
+check_yarn(struct verifier *v, const struct ir_node *n)
+{
+	double fast = ir_attr_num(v->m, n, IR_ATTR_FAST, 0);
+	double slow = ir_attr_num(v->m, n, IR_ATTR_SLOW, 1);
+	double theta = ir_attr_num(v->m, n, IR_ATTR_THETA, 10000);
+
+	if (fast > 0 && (ir_attr(v->m, n, IR_ATTR_LOW) ||
+			 ir_attr(v->m, n, IR_ATTR_HIGH))) {
+		return ver_broken(v, n, "expected `fast`, or `low` and `high`, "
+				  "found both");
+	}
+	if (fast > 0 && theta <= 1) {
+		return ver_broken(v, n, "expected `theta` above 1 with `fast`, "
+				  "found %g", theta);
+	}
+	return fast == 0 || slow < fast ||
+	       ver_broken(v, n, "expected `slow` below `fast`, found %g and "
+			  "%g", slow, fast);
+}
+
+/* A number for each pair, and no factor beside them. */
+static bool
+check_stretch(struct verifier *v, const struct ir_node *n, dim_id last)
+{
+	const struct ir_attr *a = ir_attr(v->m, n, IR_ATTR_STRETCH);
+	int64_t count = a ? ir_list_count(ir_text(v->ctx, a->text)) : 0;
+
+	if (a && ir_attr(v->m, n, IR_ATTR_FACTOR)) {
+		return ver_broken(v, n, "expected `factor` or `stretch`, found "
+				  "both");
+	}
+	return !a || !last || count == ir_dim_size(v->m, last) / 2 ||
+	       ver_broken(v, n, "expected %" PRId64 " numbers in `stretch`, "
+			  "one for each pair of `%s`, found %" PRId64,
+			  ir_dim_size(v->m, last) / 2, ver_dim(v, last),
+			  count);
+}
+
 /*
  * Rotary embedding: pairs need an even last dim, and the bounds of its
  * extension are ordered.
@@ -405,9 +477,20 @@ check_rotary(struct verifier *v, const struct ir_node *n)
 				  "`%s` = %" PRId64, ver_dim(v, last),
 				  ir_dim_size(v->m, last));
 	}
-	return low <= high ||
-	       ver_broken(v, n, "expected `low` of at most `high`, found %g "
-			  "and %g", low, high);
+	return check_yarn(v, n) && check_stretch(v, n, last) &&
+	       (low <= high ||
+		ver_broken(v, n, "expected `low` of at most `high`, found %g "
+			   "and %g", low, high));
+}
+
+static bool
+check_group_best(struct verifier *v, const struct ir_node *n)
+{
+	int64_t best = ir_attr_int(v->m, n, IR_ATTR_GROUP_BEST, 2);
+
+	return best <= 2 ||
+	       ver_broken(v, n, "expected `group_best` of 1 or 2, found %"
+			  PRId64, best);
 }
 
 static bool
@@ -423,7 +506,8 @@ bool
 ver_relations(struct verifier *v, const struct ir_node *n)
 {
 	return check_companions(v, n) && check_init(v, n) &&
-	       check_rate(v, n) && check_cut(v, n) && check_groups(v, n) &&
+	       check_rate(v, n) && check_group_best(v, n) &&
+	       check_cut(v, n) && check_groups(v, n) &&
 	       check_rotary(v, n);
 }
 
@@ -435,20 +519,22 @@ is_word(const char *text, size_t len, const char *word)
 	return strlen(word) == len && memcmp(word, text, len) == 0;
 }
 
-/* Whether {text} is the variable of a repeat around the node. */
+/* Whether {text} is a number of the variable of a repeat around the node. */
 static bool
 is_variable(const struct verifier *v, const struct ir_node *n,
 	    const char *text, size_t len)
 {
 	const struct ir_attr *own = ir_attr(v->m, n, IR_ATTR_VAR);
+	struct ir_placeholder p;
 	uint32_t i;
 
+	ir_placeholder_read(text, len, &p);
 	for (i = 0; i < v->vars.n; i++) {
-		if (is_word(text, len, ir_text(v->ctx, v->vars.at[i]))) {
+		if (ir_placeholder_is(&p, ir_text(v->ctx, v->vars.at[i]))) {
 			return true;
 		}
 	}
-	return own && is_word(text, len, ir_text(v->ctx, own->text));
+	return own && ir_placeholder_is(&p, ir_text(v->ctx, own->text));
 }
 
 /* The type of the tensor that a source or a sink names. */

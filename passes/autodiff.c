@@ -61,7 +61,7 @@ spread_activity(struct autodiff *a, region_id id)
 	}
 	for (i = 0; i < r->nodes.n; i++) {
 		const struct ir_node *n = ir_node(a->m, r->nodes.at[i]);
-		bool on = ir_is(n->op, IRF_PARAM);
+		bool on = pass_is_trained(a->m, n);
 
 		for (k = 0; k < n->nargs && !n->region; k++) {
 			on |= a->active[ir_args(a->m, n)[k]];
@@ -593,6 +593,18 @@ find_loss(struct autodiff *a, value_id *loss)
 	return true;
 }
 
+static bool
+has_frozen(const struct ir_module *m)
+{
+	node_id n = 1;
+
+	while (n < m->nodes.n && (!ir_is(ir_node(m, n)->op, IRF_PARAM) ||
+				  pass_is_trained(m, ir_node(m, n)))) {
+		n++;
+	}
+	return n < m->nodes.n;
+}
+
 bool
 pass_autodiff(struct pass_ctx *p, struct ir_module *m)
 {
@@ -620,6 +632,12 @@ pass_autodiff(struct pass_ctx *p, struct ir_module *m)
 	}
 	a.frame = &f;
 	n = m->regions.at[body].nodes.n;
+	if (!a.active[loss] && has_frozen(m)) {
+		diag_error(&m->ctx->diags, m->funcs.at[ir_model(m)].span,
+			   "all weights that reach the loss are frozen: there "
+			   "is nothing to train");
+		return false;
+	}
 	if (a.active[loss]) {
 		a.grad[loss] = derive_full(m, body, 1, ir_type(m, loss), none);
 		sweep(&a, body, n);

@@ -4,8 +4,10 @@
  *
  * It needs the flat backward program and `set train.optimizer`.  The layer has
  * no operands and no results and runs once after the last microbatch: it clips
- * gradients, computes this step's learning rate, and for each weight applies
- * the optimizer's rule and stores the weight and its optimizer state.  It has
+ * gradients, and for each weight applies the optimizer's rule and stores the
+ * weight and its optimizer state.  The learning rate, the largest norm and the
+ * decay of each group of weights are inputs (ir/train/step_numbers.h), so that
+ * a run can change them.  It has
  * the model's repeats, so its size does not grow with the number of layers.
  * It runs after autodiff, which decides which weights have a gradient.
  *
@@ -16,20 +18,45 @@
  * different ranks, which then all-reduce one number.  A gradient that is a
  * partial sum is reduced only once, since it is read only once.
  *
- * The state of a weight W is W.exp_avg and W.exp_avg_sq (AdamW) or W.momentum
- * (SGD), and W.master in f32 if W is narrower: the 12 bytes per parameter that
- * the summary counts.  AdamW is that of Loshchilov and Hutter 2019; weights
- * that start as ones or zeros (norms, biases) do not decay.
+ * The state of a weight W is W.exp_avg and W.exp_avg_sq (AdamW), W.momentum
+ * (SGD), W.exp_avg (Lion) or W.exp_avg_sq_row and _col (Adafactor), and
+ * W.master in f32 if W is narrower: the bytes that the summary counts.  AdamW
+ * is that of Loshchilov and Hutter 2019, Lion that of Chen et al., "Symbolic
+ * Discovery of Optimization Algorithms", 2023, Adafactor that of Shazeer and
+ * Stern 2018 without its relative step: the learning rate is the schedule's.
  */
+#include "ir/train/step_numbers.h"
 #include "passes/derive.h"
+#include "passes/weight_use.h"
 
 #include <math.h>
 #include <string.h>
+
+/*
+ * Groups of weights with a decay of their own, in the order of enum ir_number:
+ * tables that are looked up, what starts as ones or zeros (norms, biases), and
+ * all others.
+ */
+enum group { MATRICES, EMBEDDINGS, VECTORS, GROUPS };
 
 /* Weights of one name: in a repeat, one for each iteration. */
 struct tensors {
 	sym_t name;
 	int64_t start, count;
+};
+
+struct optimizer;
+struct weight;
+
+/* An update rule: what the learning rate is to be times, by the gradient. */
+struct rule {
+	const char *name;
+	value_id (*step)(struct optimizer *o, const struct weight *w,
+			 value_id g);
+	/* a visit of its own before that, or NULL */
+	void (*before)(struct optimizer *o, node_id id);
+	bool corrects;		/* it divides by 1 - beta^t */
+	double beta1, beta2;	/* unless they are set */
 };
 
 struct optimizer {
@@ -40,10 +67,13 @@ struct optimizer {
 	/* appends the nodes for one weight */
 	void (*each)(struct optimizer *o, node_id id);
 	struct span span;
-	bool adamw;
-	double beta1, beta2, eps, decay, momentum, clip;
+	const struct rule *rule;
+	double beta1, beta2, eps, momentum;
+	bool clips;
+	const struct pass_use *uses;	/* of the model's values */
 	/* scalars of this step, in the body of `update` */
-	value_id rate, scale, first, fix1, fix2;
+	value_id rate, scale, first, fix1, fix2, decay[GROUPS];
+	value_id share;		/* of this step in moving averages: t^-0.8 */
 };
 
 /* ---- small nodes ---- */
@@ -131,6 +161,7 @@ squared(struct optimizer *o)
 
 struct weight {
 	sym_t name, init;
+	enum group group;
 	struct ir_type type, wide;	/* as stored, and in f32 */
 };
 
@@ -143,6 +174,12 @@ weight_of(struct optimizer *o, node_id id)
 
 	w.name = ir_attr(o->m, n, IR_ATTR_NAME)->text;
 	w.init = init ? init->text : 0;
+	if (pass_group_of(&o->uses[n->result]) == GROUP_EMBEDDING) {
+		w.group = EMBEDDINGS;
+	} else if (w.init && strcmp(ir_text(o->m->ctx, w.init),
+				    "normal") != 0) {
+		w.group = VECTORS;
+	}
 	w.wide = w.type;
 	w.wide.dtype = IR_F32;
 	return w;
@@ -152,7 +189,7 @@ weight_of(struct optimizer *o, node_id id)
 static value_id
 gradient(struct optimizer *o, const struct weight *w)
 {
-	value_id g = o->clip > 0
+	value_id g = o->clips
 		? source(o, IR_SAVED, suffixed(o, w->name, ".gradient"),
 			 &w->type, NULL)
 		: source(o, IR_GRADIENT, w->name, &w->type, NULL);
@@ -200,13 +237,149 @@ sgd_step(struct optimizer *o, const struct weight *w, value_id g)
 	return m;
 }
 
+/* 1, 0 or -1 */
+static value_id
+sign(struct optimizer *o, value_id a)
+{
+	value_id above = op1(o, IR_STEP, a);
+	value_id below = op1(o, IR_STEP, times(o, a, -1));
+
+	return op2(o, IR_SUB, above, below);
+}
+
+static value_id
+lion_step(struct optimizer *o, const struct weight *w, value_id g)
+{
+	sym_t name = suffixed(o, w->name, ".exp_avg");
+	value_id m = source(o, IR_STATE, name, &w->wide, "zeros");
+
+	sink(o, IR_STORE, name, blend(o, m, g, 1 - o->beta2));
+	return sign(o, blend(o, m, g, 1 - o->beta1));
+}
+
+/* The mean over one dim of v, or over all for dim 0. */
+static value_id
+mean(struct optimizer *o, value_id v, dim_id over)
+{
+	const struct ir_type t = *ir_type(o->m, v);
+	struct ir_new n;
+	uint8_t i;
+
+	ir_new_init(&n, IR_MEAN, o->span);
+	ir_new_arg(&n, v);
+	ir_new_attr(&n, IR_ATTR_OVER);
+	for (i = 0; i < t.ndims; i++) {
+		if (!over || t.dims[i] == over) {
+			ir_new_dim(&n, IR_ATTR_OVER, t.dims[i]);
+		}
+	}
+	return derive_append(o->m, o->r, &n);
+}
+
+static value_id
+fit(struct optimizer *o, value_id v, const struct ir_type *t)
+{
+	return derive_fit(o->m, o->r, v, t, o->span);
+}
+
+/*
+ * A moving average of v, as a state of v's type that begins with v itself.  It
+ * is saved for the visit that updates weights: there the state is what it was
+ * before the step, or already what it is after.
+ */
+static void
+average(struct optimizer *o, const struct weight *w, const char *suffix,
+	value_id v)
+{
+	struct ir_type t = *ir_type(o->m, v);
+	sym_t name = suffixed(o, w->name, suffix);
+	value_id old = source(o, IR_STATE, name, &t, "zeros");
+
+	v = op2(o, IR_SUB, v, old);
+	v = op2(o, IR_ADD, old, op2(o, IR_MUL, v, o->share));
+	sink(o, IR_STORE, name, v);
+	sink(o, IR_SAVE, suffixed(o, name, ".now"), v);
+}
+
+/* What average() saved, of a weight without its dim number `without`. */
+static value_id
+averaged(struct optimizer *o, const struct weight *w, const char *suffix,
+	 uint8_t without)
+{
+	struct ir_type t = w->wide;
+	sym_t name = suffixed(o, suffixed(o, w->name, suffix), ".now");
+
+	for (; without + 1 < t.ndims; without++) {
+		t.dims[without] = t.dims[without + 1];
+	}
+	t.ndims -= without < t.ndims;
+	return source(o, IR_SAVED, name, &t, NULL);
+}
+
+/* The visit before the update: second moments, of which it reads means. */
+static void
+adafactor_moments(struct optimizer *o, node_id id)
+{
+	struct weight w = weight_of(o, id);
+	uint8_t n = w.wide.ndims;
+	value_id g = op2(o, IR_MUL, gradient(o, &w), o->scale);
+	value_id least = number(o, 1e-30);
+
+	/* a gradient that is a sum over ranks is added up once */
+	sink(o, IR_SAVE, suffixed(o, w.name, ".gradient.scaled"), g);
+	g = op2(o, IR_ADD, op2(o, IR_MUL, g, g), least);
+	if (n < 2) {
+		average(o, &w, ".exp_avg_sq", g);
+	} else {
+		average(o, &w, ".exp_avg_sq_row",
+			mean(o, g, w.wide.dims[n - 1]));
+		average(o, &w, ".exp_avg_sq_col",
+			mean(o, g, w.wide.dims[n - 2]));
+	}
+}
+
+/*
+ * Adafactor: the second moment of a matrix is the product of what its rows and
+ * its columns have, by the mean of all; dims before the last two are as many
+ * matrices.  A vector's is kept whole.  The step is cut where its root mean
+ * square is above 1.
+ */
+static value_id
+adafactor_step(struct optimizer *o, const struct weight *w, value_id g)
+{
+	uint8_t n = w->wide.ndims;
+	value_id row, col, u, v;
+
+	if (n < 2) {
+		u = averaged(o, w, ".exp_avg_sq", n);
+	} else {
+		row = averaged(o, w, ".exp_avg_sq_row", n - 1);
+		col = averaged(o, w, ".exp_avg_sq_col", n - 2);
+		u = mean(o, row, w->wide.dims[n - 2]);
+		u = fit(o, u, ir_type(o->m, row));
+		v = fit(o, op2(o, IR_DIV, row, u), &w->wide);
+		u = op2(o, IR_MUL, v, fit(o, col, &w->wide));
+	}
+	/* a product of two small ones is 0 in f32 */
+	u = op1(o, IR_SQRT, op2(o, IR_MAX, number(o, 1e-30), u));
+	u = op2(o, IR_DIV, g, u);
+	v = op1(o, IR_SQRT, mean(o, op2(o, IR_MUL, u, u), 0));
+	return op2(o, IR_DIV, u, op2(o, IR_MAX, number(o, 1), v));
+}
+
+static const struct rule rules[] = {
+	{ "adamw", adamw_step, NULL, true, 0.9, 0.999 },
+	{ "sgd", sgd_step, NULL, false, 0, 0 },
+	{ "lion", lion_step, NULL, false, 0.9, 0.99 },
+	{ "adafactor", adafactor_step, adafactor_moments, false, 0, 0 }
+};
+
 static void
 update_weight(struct optimizer *o, node_id id)
 {
 	struct weight w = weight_of(o, id);
 	bool narrow = w.type.dtype != IR_F32 && w.type.dtype != IR_F64;
 	sym_t master = suffixed(o, w.name, ".master");
-	const char *init = w.init ? ir_text(o->m->ctx, w.init) : "normal";
 	value_id g, step, old;
 
 	old = derive_cast(o->m, o->r, derive_copy(o->m, o->r, id, NULL),
@@ -216,11 +389,12 @@ update_weight(struct optimizer *o, node_id id)
 		old = op2(o, IR_ADD,
 			  source(o, IR_STATE, master, &w.wide, "zeros"), old);
 	}
-	g = op2(o, IR_MUL, gradient(o, &w), o->scale);
-	step = o->adamw ? adamw_step(o, &w, g) : sgd_step(o, &w, g);
-	if (o->decay > 0 && strcmp(init, "normal") == 0) {
-		step = op2(o, IR_ADD, step, times(o, old, o->decay));
-	}
+	g = o->rule->before
+		? source(o, IR_SAVED, suffixed(o, w.name, ".gradient.scaled"),
+			 &w.wide, NULL)
+		: op2(o, IR_MUL, gradient(o, &w), o->scale);
+	step = o->rule->step(o, &w, g);
+	step = op2(o, IR_ADD, step, op2(o, IR_MUL, old, o->decay[w.group]));
 	step = op2(o, IR_SUB, old, op2(o, IR_MUL, step, o->rate));
 	if (narrow) {
 		sink(o, IR_STORE, master, step);
@@ -277,7 +451,7 @@ is_new(struct optimizer *o, node_id id, region_id region)
 	struct tensors t;
 	uint32_t i;
 
-	if (!ir_is(ir_node(o->m, id)->op, IRF_PARAM)) {
+	if (!pass_is_trained(o->m, ir_node(o->m, id))) {
 		return false;
 	}
 	t = tensors_of(o, id, region);
@@ -363,6 +537,16 @@ visit_all(struct optimizer *o, void (*each)(struct optimizer *, node_id))
 
 /* ---- numbers of the step ---- */
 
+/* A number of this step that the run gives. */
+static value_id
+given(struct optimizer *o, enum ir_number n)
+{
+	struct ir_type f32 = { .dtype = IR_F32 };
+
+	return source(o, IR_INPUT, intern_str(&o->m->ctx->syms,
+					      ir_number_names[n]), &f32, NULL);
+}
+
 /* A small number is added to the norm, as in PyTorch's clipping. */
 static void
 clip(struct optimizer *o)
@@ -371,11 +555,11 @@ clip(struct optimizer *o)
 	value_id norm;
 
 	o->scale = number(o, 1);
-	if (o->clip > 0) {
+	if (o->clips) {
 		norm = op1(o, IR_SQRT, source(o, IR_GRADIENT, squared(o),
 					      &f32, NULL));
 		norm = op2(o, IR_ADD, norm, number(o, 1e-6));
-		norm = op2(o, IR_DIV, number(o, o->clip), norm);
+		norm = op2(o, IR_DIV, given(o, IR_NUMBER_CLIP), norm);
 		o->scale = op2(o, IR_MIN, number(o, 1), norm);
 	}
 }
@@ -392,49 +576,6 @@ bias_fix(struct optimizer *o, value_id t, double beta)
 }
 
 /*
- * The learning rate of step t = 1, 2, ...: it rises to lr over `warmup` steps,
- * then falls to min_lr over `decay`: by half a cosine, linearly, or not at all.
- */
-static value_id
-rate(struct optimizer *o, value_id t)
-{
-	struct ir_module *m = o->m;
-	const struct ir_setting *s = ir_setting(m, "train.schedule");
-	const char *kind = s && s->text ? ir_text(m->ctx, s->text)
-					: "constant";
-	double lr = ir_setting_num(m, "train.optimizer.lr", 1e-3);
-	double low = lr > 0 ? ir_setting_num(m, "train.schedule.min_lr", 0) / lr
-			    : 0;
-	double warm = ir_setting_num(m, "train.schedule.warmup", 0);
-	double steps = ir_setting_num(m, "train.steps", 0);
-	double over = ir_setting_num(m, "train.schedule.decay",
-				     steps > warm ? steps - warm : 1);
-	double from = strcmp(kind, "wsd") == 0 && steps > over
-		? steps - over : warm;
-	value_id x, down = number(o, 1), up;
-
-	if (strcmp(kind, "constant") != 0) {
-		x = number(o, over);
-		x = op2(o, IR_DIV, op2(o, IR_SUB, t, number(o, from)), x);
-		x = op2(o, IR_MAX, number(o, 0), x);
-		x = op2(o, IR_MIN, number(o, 1), x);
-		down = op2(o, IR_SUB, number(o, 1), x);
-		if (strcmp(kind, "cosine") == 0) {
-			x = op1(o, IR_COS, times(o, x, acos(-1)));
-			down = times(o, op2(o, IR_ADD, x, number(o, 1)), 0.5);
-		}
-		x = number(o, low);
-		down = op2(o, IR_ADD, times(o, down, 1 - low), x);
-	}
-	if (warm > 0) {
-		up = times(o, t, 1 / warm);
-		up = op2(o, IR_MIN, number(o, 1), up);
-		down = op2(o, IR_MUL, down, up);
-	}
-	return times(o, down, lr);
-}
-
-/*
  * False after an error if a tensor of the model has the name of an optimizer
  * state: a checkpoint could not tell the two apart.
  */
@@ -442,7 +583,8 @@ static bool
 names_are_free(struct optimizer *o)
 {
 	static const char *const suffixes[] = {
-		".exp_avg", ".exp_avg_sq", ".momentum", ".master"
+		".exp_avg", ".exp_avg_sq", ".momentum", ".master",
+		".exp_avg_sq_row", ".exp_avg_sq_col"
 	};
 	struct ir_ctx *c = o->m->ctx;
 	bool *taken = arena_alloc(&c->tmp, c->syms.text.n * sizeof *taken);
@@ -459,7 +601,7 @@ names_are_free(struct optimizer *o)
 	for (n = 1; n < o->m->nodes.n; n++) {
 		const struct ir_node *w = ir_node(o->m, n);
 
-		if (o->clip > 0 && ir_is(w->op, IRF_PARAM) &&
+		if (o->clips && ir_is(w->op, IRF_PARAM) &&
 		    ir_attr(o->m, w, IR_ATTR_NAME)->text == squared(o)) {
 			diag_error(&c->diags, w->span, "clipping adds up the "
 				   "norm of all gradients as `%s`, and a "
@@ -467,7 +609,7 @@ names_are_free(struct optimizer *o)
 				   ir_text(c, squared(o)));
 			return false;
 		}
-		for (i = 0; ir_is(w->op, IRF_PARAM) && i < 4; i++) {
+		for (i = 0; pass_is_trained(o->m, w) && i < 6; i++) {
 			sym_t name = suffixed(o, ir_attr(o->m, w,
 					      IR_ATTR_NAME)->text,
 					      suffixes[i]);
@@ -492,17 +634,23 @@ read_settings(struct optimizer *o)
 	const struct ir_setting *betas =
 		ir_setting(m, "train.optimizer.betas");
 	const char *kind = s && s->text ? ir_text(m->ctx, s->text) : "";
+	size_t i = 0;
 
-	if (strcmp(kind, "adamw") != 0 && strcmp(kind, "sgd") != 0) {
+	while (i < sizeof rules / sizeof *rules &&
+	       strcmp(kind, rules[i].name) != 0) {
+		i++;
+	}
+	if (i == sizeof rules / sizeof *rules) {
 		diag_error(&m->ctx->diags, s ? s->span
 			   : m->funcs.at[ir_model(m)].span,
-			   "to train, `train.optimizer` is adamw or sgd, and "
-			   "%s%s is set", *kind ? "" : "none", kind);
+			   "to train, `train.optimizer` is adamw, sgd, lion "
+			   "or adafactor, and %s%s is set", *kind ? "" :
+			   "none", kind);
 		return false;
 	}
-	o->adamw = kind[0] == 'a';
-	o->beta1 = betas && betas->n == 2 ? betas->num[0] : 0.9;
-	o->beta2 = betas && betas->n == 2 ? betas->num[1] : 0.999;
+	o->rule = &rules[i];
+	o->beta1 = betas && betas->n == 2 ? betas->num[0] : o->rule->beta1;
+	o->beta2 = betas && betas->n == 2 ? betas->num[1] : o->rule->beta2;
 	if (!(fmin(o->beta1, o->beta2) >= 0) ||
 	    !(fmax(o->beta1, o->beta2) < 1)) {
 		/* beta = 1 would divide by 1 - beta^step = 0 */
@@ -512,9 +660,8 @@ read_settings(struct optimizer *o)
 		return false;
 	}
 	o->eps = ir_setting_num(m, "train.optimizer.eps", 1e-8);
-	o->decay = ir_setting_num(m, "train.optimizer.weight_decay", 0);
 	o->momentum = ir_setting_num(m, "train.optimizer.momentum", 0);
-	o->clip = ir_setting_num(m, "train.clip", 0);
+	o->clips = ir_setting_num(m, "train.clip", 0) > 0;
 	return true;
 }
 
@@ -543,28 +690,36 @@ bool
 pass_optimize(struct pass_ctx *p, struct ir_module *m)
 {
 	struct optimizer o = { .p = p, .m = m };
-	struct ir_type f32 = { .dtype = IR_F32 };
 	value_id t;
+	int i;
 
 	o.span = m->funcs.at[ir_model(m)].span;
 	if (!read_settings(&o) || !names_are_free(&o)) {
 		return false;
 	}
+	o.uses = pass_uses(m, &(struct ir_type){ .dtype = IR_F32 });
 	if (!add_layer(&o)) {
 		return false;
 	}
-	if (o.clip > 0) {
+	if (o.clips) {
 		visit_all(&o, add_square);
 	}
-	t = source(&o, IR_INPUT, intern_str(&m->ctx->syms, "step"), &f32,
-		   NULL);
-	o.rate = rate(&o, t);
+	t = given(&o, IR_NUMBER_STEP);
+	o.rate = given(&o, IR_NUMBER_LR);
+	for (i = 0; i < GROUPS; i++) {
+		o.decay[i] = given(&o, IR_NUMBER_DECAY + i);
+	}
 	o.first = op1(&o, IR_STEP, op2(&o, IR_SUB, number(&o, 1.5), t));
-	if (o.adamw) {
+	if (o.rule->corrects) {
 		o.fix1 = bias_fix(&o, t, o.beta1);
 		o.fix2 = bias_fix(&o, t, o.beta2);
 	}
 	clip(&o);
+	if (o.rule->before) {
+		o.share = op1(&o, IR_LOG, t);
+		o.share = op1(&o, IR_EXP, times(&o, o.share, -0.8));
+		visit_all(&o, o.rule->before);
+	}
 	visit_all(&o, update_weight);
 	return true;
 }

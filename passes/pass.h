@@ -330,6 +330,8 @@ bool pass_flat_fits(const struct ir_module *m, func_id f);
 
 /* Whether the node's name is a tensor's, or a part of tensors' names. */
 bool pass_names_tensors(const struct ir_node *n);
+/* Whether the node is a weight that gradients train. */
+bool pass_is_trained(const struct ir_module *m, const struct ir_node *n);
 /* Whether `text` mentions {var}. */
 bool pass_mentions(const char *text, const char *var);
 /* A copy of `text` with each {var} replaced by {by}. */
@@ -362,6 +364,7 @@ struct pass_cache {
 struct pass_sums {
 	int64_t tokens;		/* per step; 0: the model reads none */
 	int64_t total, active, group[GROUP_COUNT];	/* parameters */
+	int64_t frozen;		/* of the parameters */
 	int64_t state;		/* elements stored but not trained */
 	int64_t weight_bytes, gradient_bytes, optimizer_bytes, state_bytes;
 	const char *optimizer;	/* NULL: none is set */

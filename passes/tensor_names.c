@@ -2,7 +2,8 @@
  * Full names of tensors, for all passes.  The full name of a weight is the
  * names of the calls and repeats around it and its own, joined by dots.  In it,
  * {i} is the iteration of the nearest repeat around the weight whose variable
- * is i, so names can be joined before any {i} is replaced.
+ * is i, so names can be joined before any {i} is replaced.  {2*i+1} contains i
+ * as {i} does.
  */
 #include "passes/pass.h"
 
@@ -16,14 +17,24 @@ pass_names_tensors(const struct ir_node *n)
 		ir_op_takes(n->op, IR_ATTR_NAME) != IR_TAKES_NOT);
 }
 
-/* Finds the next {var} in the text, or NULL. */
-static const char *
-find_var(const char *text, const char *var)
+bool
+pass_is_trained(const struct ir_module *m, const struct ir_node *n)
 {
-	size_t n = strlen(var);
+	return ir_is(n->op, IRF_PARAM) && !ir_attr(m, n, IR_ATTR_FROZEN);
+}
 
+/* Finds the next placeholder with `var` in the text, or NULL. */
+static const char *
+find_var(const char *text, const char *var, struct ir_placeholder *p)
+{
 	while ((text = strchr(text, '{'))) {
-		if (strncmp(text + 1, var, n) == 0 && text[n + 1] == '}') {
+		const char *shut = strchr(text, '}');
+
+		if (!shut) {
+			return NULL;
+		}
+		ir_placeholder_read(text + 1, (size_t)(shut - text) - 1, p);
+		if (ir_placeholder_is(p, var)) {
 			return text;
 		}
 		text++;
@@ -34,21 +45,24 @@ find_var(const char *text, const char *var)
 bool
 pass_mentions(const char *text, const char *var)
 {
-	return find_var(text, var) != NULL;
+	struct ir_placeholder p;
+
+	return find_var(text, var, &p) != NULL;
 }
 
 const char *
 pass_rename(struct arena *a, const char *text, const char *var,
 	    const char *by)
 {
+	struct ir_placeholder p;
 	const char *hit;
 	struct buf b;
 
 	buf_init(&b, a);
-	while ((hit = find_var(text, var))) {
+	while ((hit = find_var(text, var, &p))) {
 		buf_add(&b, text, (size_t)(hit - text));
-		buf_printf(&b, "{%s}", by);
-		text = hit + strlen(var) + 2;
+		ir_placeholder_put(&b, &p, by);
+		text = strchr(hit, '}') + 1;
 	}
 	buf_puts(&b, text);
 	return buf_text(&b);

@@ -17,7 +17,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define RT_ABI_VERSION 6
+#define RT_ABI_VERSION 8
 /* The shared object of the emulator, in the folder of a program for GPUs. */
 #define RT_EMULATOR_FILE "emulate.so"
 #define RT_MAX_AXES 8
@@ -65,7 +65,10 @@ struct rt_call {
 	const struct rt_pieces *const *pieces;
 	const int64_t *num;	/* other numbers: keys, the step */
 	char *shared;		/* scratch that all workers share */
-	/* of a GPU: [0] is the step, in memory that kernels can read */
+	/*
+	 * of a GPU, in memory that kernels can read: [0] is the step, [n] for
+	 * n > 0 has the bits of enum rt_number n as a float
+	 */
 	const int64_t *live;
 };
 
@@ -103,6 +106,33 @@ struct rt_coll {
 
 /* The most collectives that are joined to one call. */
 enum { RT_MAX_JOINED = 32 };
+
+/* ---- numbers of a step -------------------------------------------------- */
+
+/*
+ * What the update reads anew in each step: a run may change them without
+ * compiling again.  As enum ir_number of ir/train/step_numbers.h.
+ */
+enum rt_number {
+	RT_NUMBER_STEP,
+	RT_NUMBER_LR,		/* of this step, by the schedule */
+	RT_NUMBER_CLIP,
+	RT_NUMBER_DECAY,	/* of each group of weights */
+	RT_NUMBER_DECAY_EMBEDDINGS, RT_NUMBER_DECAY_VECTORS,
+	RT_NUMBERS
+};
+
+enum rt_schedule { RT_CONSTANT, RT_LINEAR, RT_COSINE, RT_WSD, RT_SCHEDULES };
+
+/* The course of the learning rate, and the other numbers. */
+struct rt_training {
+	int64_t schedule;	/* enum rt_schedule */
+	double lr, min_lr;
+	double warmup;		/* steps */
+	double decay;		/* steps; 0: to the last of `steps` */
+	double steps;		/* 0: not known */
+	double at[RT_NUMBERS];	/* the first two are those of a step */
+};
 
 /* ---- kernels of a GPU --------------------------------------------------- */
 
@@ -200,6 +230,7 @@ struct rt_env {
 	const struct rt_pieces *const *pieces;
 	int64_t step;		/* of the optimizer, from 1 */
 	int64_t seed;
+	double numbers[RT_NUMBERS];
 	int64_t (*launch)(struct rt_env *env, const struct rt_kernel *k,
 			  const struct rt_call *c, int64_t layer);
 	/* at[0] is the input, at[1] the output; then those of the next joined
@@ -227,6 +258,7 @@ struct rt_tensor {
 	const char *name; /* variables of repeats are replaced by numbers */
 	/* 1: part of files of weights; 0: state of the optimizer */
 	int64_t loaded;
+	int64_t frozen;		/* 1: a weight that is not trained */
 	int64_t elem;		/* enum rt_elem, in the arena */
 	int64_t ndims;
 	const char *const *dims;	/* names */
@@ -234,6 +266,9 @@ struct rt_tensor {
 	/* so many outermost dims are {dim} in the name: one tensor for each
 	 * index */
 	int64_t stacked;
+	/* bit d: other programs have dim d in one with the dim before it, as
+	 * [heads, hd, hidden] is a matrix of two dims */
+	int64_t joins;
 };
 
 /* The part of a tensor that a rank has. */
@@ -331,6 +366,8 @@ struct rt_plan {
 	int64_t batch, tokens;	/* of one step: sequences, tokens */
 	int64_t seed;		/* unless --seed is given */
 	int64_t steps;		/* unless --steps is given; 0: not known */
+	struct rt_training training;	/* unless options change it */
+	int64_t clips;		/* 1: the norm of gradients is computed */
 	double step_us;		/* predicted */
 	double flops;		/* of one step; for MFU */
 	double peak;		/* FLOP/s of all ranks */
@@ -339,6 +376,8 @@ struct rt_plan {
 	 * ranks with it. NULL: there is none, and whole_why is the reason. */
 	const struct rt_plan *whole;
 	const char *whole_why;
+	/* the model's config.json for exports; NULL: it has no such block */
+	const char *config;
 };
 
 /* Defined in the object that the compiler writes. */

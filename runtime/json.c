@@ -173,7 +173,7 @@ unicode_escape(struct rt_json *j, char **dst)
 	if (!hex4(j, &c)) {
 		return false;
 	}
-	if (c == 0) {
+	if (c == 0 && !j->allows_nul) {
 		return rt_json_fail(
 			j, RT_FORMAT, start,
 			"found \\u0000, expected a string without NUL");
@@ -233,8 +233,9 @@ escape(struct rt_json *j, char **dst)
 	return true;
 }
 
-bool
-rt_json_string(struct rt_json *j, const char **out)
+/* A string; *end: where it ends, decoded. */
+static bool
+read_string(struct rt_json *j, const char **out, char **end)
 {
 	char *dst;
 	int c;
@@ -270,7 +271,29 @@ rt_json_string(struct rt_json *j, const char **out)
 		}
 	}
 	*dst = '\0';
+	*end = dst;
 	return true;
+}
+
+bool
+rt_json_string(struct rt_json *j, const char **out)
+{
+	char *end;
+
+	return read_string(j, out, &end);
+}
+
+bool
+rt_json_any_text(struct rt_json *j, const char **out, size_t *n)
+{
+	char *end;
+	bool ok;
+
+	j->allows_nul = true;
+	ok = read_string(j, out, &end);
+	j->allows_nul = false;
+	*n = ok ? (size_t)(end - *out) : 0;
+	return ok;
 }
 
 bool
@@ -397,6 +420,39 @@ rt_json_end(struct rt_json *j, const char *allowed)
 	return true;
 }
 
+/* Consumes a word if it comes next. */
+static bool
+take_word(struct rt_json *j, const char *word)
+{
+	size_t n = strlen(word);
+
+	if (j->status != RT_OK) {
+		return false;
+	}
+	skip_space(j);
+	if (j->len - j->at < n || memcmp(j->text + j->at, word, n) != 0) {
+		return false;
+	}
+	j->at += n;
+	return true;
+}
+
+bool
+rt_json_bool(struct rt_json *j, bool *out)
+{
+	*out = take_word(j, "true");
+	if (*out || take_word(j, "false")) {
+		return true;
+	}
+	return j->status == RT_OK && fail_unexpected(j, "true or false");
+}
+
+bool
+rt_json_null(struct rt_json *j)
+{
+	return take_word(j, "null");
+}
+
 /* ---- values that are skipped --------------------------------------- */
 
 static bool
@@ -442,26 +498,42 @@ skip_number(struct rt_json *j)
 static bool
 skip_scalar(struct rt_json *j)
 {
-	static const char *const words[] = { "true", "false", "null" };
 	const char *ignored;
-	size_t i, len;
 	int c = peek_byte(j);
+	size_t n;
 
 	if (c == '"') {
-		return rt_json_string(j, &ignored);
+		return rt_json_any_text(j, &ignored, &n);
 	}
 	if (c == '-' || is_digit(c)) {
 		return skip_number(j);
 	}
-	for (i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
-		len = strlen(words[i]);
-		if (j->len - j->at >= len &&
-		    memcmp(j->text + j->at, words[i], len) == 0) {
-			j->at += len;
-			return true;
-		}
+	return take_word(j, "true") || take_word(j, "false") ||
+	       take_word(j, "null") || fail_unexpected(j, "a value");
+}
+
+int
+rt_json_peek(struct rt_json *j)
+{
+	skip_space(j);
+	return peek_byte(j);
+}
+
+bool
+rt_json_word(struct rt_json *j, const char **out, size_t *n)
+{
+	if (j->status != RT_OK) {
+		return false;
 	}
-	return fail_unexpected(j, "a value");
+	if (rt_json_peek(j) == '"') {
+		return fail_unexpected(j, "a number, true, false or null");
+	}
+	*out = j->text + j->at;
+	if (!skip_scalar(j)) {
+		return false;
+	}
+	*n = (size_t)(j->text + j->at - *out);
+	return true;
 }
 
 bool

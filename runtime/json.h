@@ -22,6 +22,7 @@ struct rt_json {
 	const char *tensor; /* likewise; set by the caller as it goes */
 	enum rt_status status;
 	struct rt_error *err;
+	bool allows_nul; /* in strings: set by rt_json_any_text() */
 };
 
 /* Fails unless the whole text is UTF-8; call it before all else. */
@@ -49,6 +50,9 @@ bool rt_json_more(struct rt_json *j, char bracket, size_t *i);
  */
 bool rt_json_string(struct rt_json *j, const char **out);
 
+/* The same of n bytes, which may be NULs. */
+bool rt_json_any_text(struct rt_json *j, const char **out, size_t *n);
+
 /* A string and the ':' after it. */
 bool rt_json_key(struct rt_json *j, const char **out);
 
@@ -57,6 +61,24 @@ bool rt_json_int(struct rt_json *j, int64_t *out);
 
 /* As rt_json_int(), but a fraction of zeros may follow: "12.0". */
 bool rt_json_whole(struct rt_json *j, int64_t *out);
+
+/*
+ * The first byte of the next value: a bracket, a quote, a digit or `-`, or
+ * the first letter of true, false and null; -1 at the end of the text.
+ */
+int rt_json_peek(struct rt_json *j);
+
+/*
+ * A number, true, false or null, as its *n bytes at *out stand in the text; a
+ * string is refused.
+ */
+bool rt_json_word(struct rt_json *j, const char **out, size_t *n);
+
+/* true or false. */
+bool rt_json_bool(struct rt_json *j, bool *out);
+
+/* Whether null comes next; it is consumed then. */
+bool rt_json_null(struct rt_json *j);
 
 /* Any one value, checked and dropped; nested at most 64 deep. */
 bool rt_json_skip(struct rt_json *j);

@@ -53,12 +53,15 @@ rank_sources = \
 	%D%/comm/transport.h \
 	%D%/comm/watch.c \
 	%D%/comm/world.c \
+	%D%/data/blend.c \
 	%D%/data/checkpoint.c \
 	%D%/data/checkpoint.h \
+	%D%/data/checkpoint_behind.c \
 	%D%/data/checkpoint_list.c \
 	%D%/data/checkpoint_load.c \
 	%D%/data/checkpoint_manifest.c \
 	%D%/data/data.h \
+	%D%/data/export.c \
 	%D%/data/load_weights.c \
 	%D%/data/safetensors.c \
 	%D%/data/safetensors.h \
@@ -112,8 +115,34 @@ rank_sources = \
 	%D%/scratch.h \
 	%D%/text.c \
 	%D%/text.h \
+	%D%/tokenize/tok.h \
+	%D%/tokenize/tok_added.c \
+	%D%/tokenize/tok_bpe.c \
+	%D%/tokenize/tok_category_table.c \
+	%D%/tokenize/tok_cut.c \
+	%D%/tokenize/tok_decode.c \
+	%D%/tokenize/tok_encode.c \
+	%D%/tokenize/tok_file.c \
+	%D%/tokenize/tok_input.c \
+	%D%/tokenize/tok_job.c \
+	%D%/tokenize/tok_load.c \
+	%D%/tokenize/tok_model.c \
+	%D%/tokenize/tok_nfc.c \
+	%D%/tokenize/tok_nfc_table.c \
+	%D%/tokenize/tok_normalize.c \
+	%D%/tokenize/tok_output.c \
+	%D%/tokenize/tok_output.h \
+	%D%/tokenize/tok_parts.c \
+	%D%/tokenize/tok_regex.c \
+	%D%/tokenize/tok_regex.h \
+	%D%/tokenize/tok_regex_parse.c \
+	%D%/tokenize/tok_unicode.c \
+	%D%/tokenize/tok_unicode.h \
+	%D%/tokenize/tokenize.h \
 	%D%/train/bench.c \
+	%D%/train/data_words.c \
 	%D%/train/evaluate.c \
+	%D%/train/export_run.c \
 	%D%/train/feed.c \
 	%D%/train/inspect.c \
 	%D%/train/load.c \
@@ -131,7 +160,9 @@ rank_sources = \
 	%D%/train/tally.c \
 	%D%/train/tally.h \
 	%D%/train/tensorboard.c \
-	%D%/train/train.c
+	%D%/train/tokenized.c \
+	%D%/train/train.c \
+	%D%/train/training.c
 
 # The emulator of GPUs is no part of `rank': it lies beside the one of a plan
 # for GPUs, which loads it for --device emulate.  It shares no code with who
@@ -192,3 +223,6 @@ AM_INSTALLCHECK_STD_OPTIONS_EXEMPT = %D%/emulate.so
 	%D%/measure/measure_stream.c \
 	%D%/measure/tune.c \
 	%D%/measure/tune.h
+
+# Wrote tok_category_table.c and tok_nfc_table.c.
+EXTRA_DIST += %D%/tokenize/make-tables.py

@@ -17,6 +17,8 @@ ir: base.h ir.h machine.h memo.h ops.def warnings.def
 	< ir/text
 ir/interp:
 	< ir
+ir/train: step_numbers.h
+	< ir
 runtime: abi.h append.h cache.h delay.h elems.h error.h files.h json.h rt.h
 		scratch.h text.h
 runtime/emulate: emulate.h
@@ -28,8 +30,10 @@ runtime/device: cgroup.h cpuid.h cuda_device.h device.h pool.h
 	< runtime runtime/emulate runtime/comm
 runtime/data: data.h tensor_store.h
 	< runtime runtime/comm runtime/device
+runtime/tokenize: tokenize.h
+	< runtime
 runtime/train: rank.h
-	< runtime runtime/comm runtime/device runtime/data
+	< runtime runtime/comm runtime/device runtime/data runtime/tokenize
 runtime/measure: measure.h tune.h
 	< runtime runtime/device
 passes/solve: solve.h
@@ -52,14 +56,14 @@ passes/check:
 passes/place: place_bound.h
 	< ir passes/solve passes/plan passes/kernels passes/price passes
 passes/sim: sim.h
-	< ir passes/stage
+	< ir ir/train passes/stage
 passes/search: search.h
 	< ir passes/solve passes/plan passes/kernels passes/price
 		passes/memory passes/place passes
 passes/answer: answer.h
 	< ir passes/plan passes/price passes/memory passes/search passes
 passes: derive.h pass.h passes.def recompute.h weight_use.h
-	< ir passes/plan passes/kernels passes/stage passes/price
+	< ir ir/train passes/plan passes/kernels passes/stage passes/price
 		passes/memory passes/search
 codegen: cg.h kernel.h
 	< ir runtime/abi.h passes/plan passes/kernels passes/stage
@@ -94,22 +98,24 @@ codegen/cuda: cuda.h
 codegen/nvrtc:
 	< ir runtime/abi.h codegen codegen/link codegen/cuda
 codegen/host:
-	< ir passes/price passes/memory codegen codegen/link codegen/llvm
+	< ir ir/train passes/price passes/memory codegen codegen/link codegen/llvm
 		codegen/cpu codegen/cuda
 frontend/options: options.def options.h
 	< ir passes
 frontend/lang:
 	< ir passes/plan passes/price frontend
 frontend/eval: eval.h
-	< ir runtime passes/sim passes frontend
+	< ir ir/train runtime passes/sim passes frontend
 frontend/validate: validate.h
 	< ir runtime/measure passes/plan passes/price passes/memory
 		passes/search codegen frontend
+frontend/import: import.h
+	< ir runtime passes frontend
 frontend/tool: tool.h
-	< ir runtime runtime/measure passes/sched passes/plan passes/kernels
+	< ir runtime runtime/measure runtime/tokenize passes/sched passes/plan passes/kernels
 		passes/price passes/memory passes/search passes/answer passes
-		codegen frontend/options frontend/eval frontend/validate
-		frontend
+		codegen frontend/options frontend/eval frontend/import
+		frontend/validate frontend
 frontend: driver.h frontend.h
 	< ir passes/stage passes/price passes frontend/options frontend/tool
 '

@@ -48,6 +48,8 @@ pair_folders = \
 	%D%/lang/calls \
 	%D%/lang/dims \
 	%D%/lang/dropout \
+	%D%/lang/export \
+	%D%/lang/families \
 	%D%/lang/hints \
 	%D%/lang/layers \
 	%D%/lang/lexer \
@@ -57,6 +59,7 @@ pair_folders = \
 	%D%/lang/operands \
 	%D%/lang/ops \
 	%D%/lang/repeats \
+	%D%/lang/rotary \
 	%D%/lang/settings \
 	%D%/lang/settings-values \
 	%D%/lang/shape \
@@ -100,6 +103,10 @@ script_tests = \
 	%D%/settings.sh \
 	%D%/style.sh
 
+# What tests/cli/run/interop.sh compares files with.
+check_PROGRAMS += %D%/interop/gradients
+%C%_interop_gradients_LDADD = runtime/librank.a $(external_libs)
+
 # cli_tests; unit_tests and their programs; the fuzzers.
 include %D%/cli/local.mk
 include %D%/unit/local.mk
@@ -123,6 +130,15 @@ EXTRA_DIST += \
 	%D%/gpu/primitives.out \
 	%D%/gpu/run \
 	%D%/installcheck.sh \
+	%D%/interop/check_export.py \
+	%D%/interop/events-of-tensorboard \
+	%D%/interop/make_fixtures.py \
+	%D%/interop/public \
+	%D%/interop/tiny \
+	%D%/interop/tokenizers_compare.py \
+	%D%/interop/tokenizers_fixtures.py \
+	%D%/interop/tokenizers_random.py \
+	%D%/interop/tokenizers_train.py \
 	%D%/ir \
 	%D%/lang \
 	%D%/lib.sh \

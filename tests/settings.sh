@@ -7,7 +7,7 @@ failed=0
 for key in $(sed -n \
 	's/^SETTING(\(train\|serve\|memory\), "\([a-z_.]*\)".*/\1.\2/p' \
 	frontend/lang/settings.def); do
-	if ! grep -rqF --include='*.c' "\"$key\"" frontend passes codegen; then
+	if ! grep -rqF --include='*.c' "\"$key\"" ir frontend passes codegen; then
 		echo "frontend/lang/settings.def: nothing reads $key"
 		failed=1
 	fi

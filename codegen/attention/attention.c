@@ -95,18 +95,19 @@ made_before(const struct attn_group *g, const struct attn *t, value_id v)
 	return NULL;
 }
 
-/* Whether the set that reads an lse computes it along with its own results. */
-static bool
-lse_is_folded(const struct attn_group *g, value_id v)
+/* The set whose lse v is, if a set that reads it computes it along with its own
+ * results; or NULL. */
+static const struct attn *
+folded_lse(const struct attn_group *g, value_id v)
 {
 	uint32_t i;
 
 	for (i = 0; i < g->nsets; i++) {
 		if (g->folded[i] && g->sets[i].made[ATTN_LSE].value == v) {
-			return true;
+			return &g->sets[i];
 		}
 	}
-	return false;
+	return NULL;
 }
 
 /* Converts an f32 input in shared scratch to the 16 bits that tiles have, so
@@ -138,10 +139,14 @@ find_input(struct attn *t, uint32_t i)
 	struct attn_group *g = t->g;
 	bool keys = i == ATTN_K || i == ATTN_V;
 	value_id v = t->values[i];
+	const struct attn *lse = i == ATTN_L ? folded_lse(g, v) : NULL;
 	const struct attn_view *made;
 	int64_t at = 0;
 
-	if (!v || (i == ATTN_L && lse_is_folded(g, v))) {
+	if (lse) {
+		t->values[ATTN_SINK] = lse->values[ATTN_SINK];
+	}
+	if (!v || lse) {
 		return true;
 	}
 	made = made_before(g, t, v);

@@ -26,7 +26,8 @@ enum { ATTN_QUERIES, ATTN_KEYS, ATTN_HEADS, ATTN_KV };
 
 /* What attention reads. */
 enum attn_input {
-	ATTN_Q, ATTN_K, ATTN_V, ATTN_G, ATTN_L, ATTN_DELTA, ATTN_NINPUTS
+	ATTN_Q, ATTN_K, ATTN_V, ATTN_G, ATTN_L, ATTN_DELTA, ATTN_SINK,
+	ATTN_NINPUTS
 };
 
 enum attn_place { ATTN_NONE, ATTN_OPERAND, ATTN_SHARED };
@@ -87,7 +88,7 @@ struct attn {
 	int64_t queries, keys, heads, kv, d, dv;	/* sizes on this rank */
 	int64_t shift, window, shared;
 	bool causal;
-	double scale;
+	double scale, softcap;		/* softcap 0: none */
 	uint32_t axes;			/* mesh axes that shard the keys */
 	/* shards of queries, keys, heads, kv heads; UINT32_MAX: not sharded */
 	uint32_t spread[4];

@@ -8,8 +8,8 @@
 
 /* By a node's result: which input each of its operands is. */
 static const uint8_t inputs[ATTN_NRESULTS][ATTN_NINPUTS] = {
-	[ATTN_OUT] = { ATTN_Q, ATTN_K, ATTN_V },
-	[ATTN_LSE] = { ATTN_Q, ATTN_K },
+	[ATTN_OUT] = { ATTN_Q, ATTN_K, ATTN_V, ATTN_SINK },
+	[ATTN_LSE] = { ATTN_Q, ATTN_K, ATTN_SINK },
 	[ATTN_DQ] = { ATTN_Q, ATTN_K, ATTN_V, ATTN_G, ATTN_L, ATTN_DELTA },
 	[ATTN_DK] = { ATTN_Q, ATTN_K, ATTN_V, ATTN_G, ATTN_L, ATTN_DELTA },
 	[ATTN_DV] = { ATTN_Q, ATTN_K, ATTN_G, ATTN_L }
@@ -20,8 +20,10 @@ result_of(const struct ir_node *n)
 {
 	switch (n->op) {
 	case IR_ATTENTION:
+	case IR_ATTENTION_SINKS:
 		return ATTN_OUT;
 	case IR_ATTENTION_LSE:
+	case IR_ATTENTION_SINKS_LSE:
 		return ATTN_LSE;
 	case IR_ATTENTION_DQ:
 		return ATTN_DQ;
@@ -182,6 +184,7 @@ open_set(struct attn_group *g, struct attn *t, const struct ir_node *n)
 	t->causal = ir_attr(g->m, n, IR_ATTR_CAUSAL) != NULL;
 	t->scale = ir_attr_num(g->m, n, IR_ATTR_SCALE,
 			       1 / sqrt((double)ir_dim_size(g->m, d)));
+	t->softcap = ir_attr_num(g->m, n, IR_ATTR_SOFTCAP, 0);
 	return set_dims(g, t, n, &r);
 }
 
@@ -225,6 +228,21 @@ set_made(struct attn_group *g, struct attn *t, const struct ir_node *n,
 
 /* ---- which set a node belongs to ---- */
 
+/* The node's sinks, or 0. */
+static value_id
+sink_of(const struct attn_group *g, const struct ir_node *n,
+	enum attn_result r)
+{
+	uint32_t k;
+
+	for (k = 0; k < n->nargs; k++) {
+		if (inputs[r][k] == ATTN_SINK) {
+			return ir_args(g->m, n)[k];
+		}
+	}
+	return 0;
+}
+
 static bool
 belongs_to_set(struct attn_group *g, const struct attn *t,
 	       const struct ir_node *n, enum attn_result r)
@@ -234,7 +252,8 @@ belongs_to_set(struct attn_group *g, const struct attn *t,
 	struct attn other;
 	uint32_t k;
 
-	if (back != is_back(r) || t->made[r].value) {
+	if (back != is_back(r) || t->made[r].value ||
+	    t->values[ATTN_SINK] != sink_of(g, n, r)) {
 		return false;
 	}
 	for (k = 0; k < n->nargs; k++) {
@@ -246,7 +265,7 @@ belongs_to_set(struct attn_group *g, const struct attn *t,
 	}
 	return open_set(g, &other, n) && other.axes == t->axes &&
 	       other.causal == t->causal && other.window == t->window &&
-	       other.scale == t->scale;
+	       other.scale == t->scale && other.softcap == t->softcap;
 }
 
 static bool

@@ -45,6 +45,15 @@ row_major(const struct attn_group *g, const struct ir_type *type,
 	}
 }
 
+/* The stride of a dim; 0: the type, as that of sinks, does not have it. */
+static int64_t
+stride_of(const struct ir_type *type, const int64_t *stride, dim_id d)
+{
+	int at = ir_type_at(type, d);
+
+	return at < 0 ? 0 : stride[at];
+}
+
 /* Names strides by the role of their dims. */
 static void
 name_strides(const struct attn *t, const struct ir_type *type, bool keys,
@@ -55,10 +64,10 @@ name_strides(const struct attn *t, const struct ir_type *type, bool keys,
 	uint32_t i;
 
 	for (i = 0; i < t->nbatch; i++) {
-		v->batch[i] = stride[ir_type_at(type, t->batch[i])];
+		v->batch[i] = stride_of(type, stride, t->batch[i]);
 	}
-	v->pos = stride[ir_type_at(type, pos)];
-	v->head = stride[ir_type_at(type, head)];
+	v->pos = stride_of(type, stride, pos);
+	v->head = stride_of(type, stride, head);
 	v->col = type->ndims > t->nbatch + 2 ? stride[type->ndims - 1] : 1;
 }
 

@@ -127,6 +127,7 @@ struct att_block {
 	int64_t key, v;			/* f32, nk rows */
 	int64_t key_pos;		/* i32 */
 	int64_t score, slope;		/* nk rows of nq */
+	int64_t bend;	/* with softcap: derivatives of capped scores */
 };
 
 /* A block of keys and one of queries. */
@@ -157,10 +158,12 @@ void att_read_positions(struct attn *t, const struct att_block *b,
 /* Sets first, last and masked for `live` queries from `query` on. */
 void att_find_seen(struct attn *t, struct att_tile *x, struct ll_value *query,
 	     struct ll_value *live);
+/* Scores, capped where the set has a softcap. */
 void att_scores(struct attn *t, const struct att_tile *x);
-/* Sets max and sum of so many queries, before the first keys. */
-void att_weigh_begin(struct attn *t, int64_t count, struct ll_value *max,
-		     struct ll_value *sum);
+/* Sets max and sum of so many queries of a head, before the first keys: those
+ * of its sink, or of nothing. */
+void att_weigh_begin(struct attn *t, const struct att_index *i, int64_t count,
+		     struct ll_value *max, struct ll_value *sum);
 /*
  * Scores become weights e^(score - max), with the maximum over all keys so
  * far; max and sum, two vectors each in scratch, are updated.  alpha: the

@@ -32,6 +32,9 @@ att_block_scratch(struct attn *t, struct att_block *b, int64_t nk)
 	b->key_pos = att_own_alloc(t, b->nk);
 	b->score = att_own_alloc(t, b->nk * b->nq);
 	b->slope = att_own_alloc(t, b->nk * b->nq);
+	if (t->softcap > 0) {
+		b->bend = att_own_alloc(t, b->nk * b->nq);
+	}
 }
 
 static bool
@@ -226,10 +229,46 @@ rows_of(struct attn *t, const struct att_tile *x, int64_t keys, int64_t stride,
 	att_product(l, &p);
 }
 
+/* Begins the loop over all rows of a block's tiles. */
+static void
+each_row(struct attn *t, const struct att_tile *x, struct ll_loop *j)
+{
+	int64_t rows = att_tile_rows(t->l);
+	struct ll_value *to = att_up(t->l, x->last, rows);
+
+	ll_loop(t->l, j, att_down(t->l, x->first, rows), to, 1, NULL, 0);
+}
+
+/* Replaces scores by capped ones, and stores their derivatives. */
+static void
+cap_scores(struct attn *t, const struct att_tile *x)
+{
+	struct ll *l = t->l;
+	struct ll_value *by = ll_num(l, vector(t), t->softcap);
+	struct ll_value *one = ll_num(l, vector(t), 1);
+	struct ll_loop j;
+	uint32_t v;
+
+	each_row(t, x, &j);
+	for (v = 0; v < 2; v++) {
+		struct ll_value *at = row_at(t, x, x->b->score, j.i, v), *s;
+
+		s = ll_bin(l, LL_DIV, ll_load(l, vector(t), at), by);
+		s = cg_tanh(l, s);
+		ll_store(l, ll_bin(l, LL_MUL, s, by), at);
+		s = ll_bin(l, LL_SUB, one, ll_bin(l, LL_MUL, s, s));
+		ll_store(l, s, row_at(t, x, x->b->bend, j.i, v));
+	}
+	ll_loop_end(l, &j, NULL);
+}
+
 void
 att_scores(struct attn *t, const struct att_tile *x)
 {
 	rows_of(t, x, x->b->key, x->b->dp, t->d, x->qt, x->b->score);
+	if (t->softcap > 0) {
+		cap_scores(t, x);
+	}
 }
 
 /* ---- weights, block by block of keys ---- */
@@ -326,11 +365,25 @@ att_weigh_more(struct attn *t, const struct att_tile *x, struct ll_value *max,
 }
 
 void
-att_weigh_begin(struct attn *t, int64_t count, struct ll_value *max,
-		struct ll_value *sum)
+att_weigh_begin(struct attn *t, const struct att_index *i, int64_t count,
+		struct ll_value *max, struct ll_value *sum)
 {
-	att_fill(t->l, max, count, LEAST);
-	att_fill(t->l, sum, count, 0);
+	struct ll *l = t->l;
+	struct ll_value *sink;
+	struct ll_loop q;
+
+	if (!t->values[ATTN_SINK]) {
+		att_fill(l, max, count, LEAST);
+		att_fill(l, sum, count, 0);
+		return;
+	}
+	sink = ll_load(l, ll_type(LL_F32, 1),
+		       att_ptr(t, &t->in[ATTN_SINK], i));
+	sink = ll_splat(l, sink, t->lanes);
+	ll_loop(l, &q, ll_i64(l, 0), ll_i64(l, count), t->lanes, NULL, 0);
+	ll_store(l, sink, att_elem_at(l, max, q.i, 4));
+	ll_loop_end(l, &q, NULL);
+	att_fill(l, sum, count, 1);
 }
 
 /* Vector i of a row of queries. */
@@ -441,7 +494,13 @@ att_slopes(struct attn *t, const struct att_tile *x, struct ll_value *delta)
 
 		p = ll_load(l, vector(t), row_at(t, x, x->b->score, j.i, v));
 		s = ll_bin(l, LL_SUB, ll_load(l, vector(t), at), less[v]);
-		ll_store(l, ll_bin(l, LL_MUL, p, s), at);
+		s = ll_bin(l, LL_MUL, p, s);
+		if (t->softcap > 0) {
+			s = ll_bin(l, LL_MUL, s,
+				   ll_load(l, vector(t), row_at(t, x,
+					   x->b->bend, j.i, v)));
+		}
+		ll_store(l, s, at);
 	}
 	ll_loop_end(l, &j, NULL);
 }

@@ -109,7 +109,7 @@ read_block(struct by_keys *s, const struct att_key_queries *q)
 	if (s->alone) {
 		struct ll_value *sum = att_own_at(t, s->sum);
 
-		att_weigh_begin(t, s->b.nq, att_own_at(t, s->max), sum);
+		att_weigh_begin(t, &i, s->b.nq, att_own_at(t, s->max), sum);
 	} else {
 		att_read_row(t, &t->in[ATTN_L], &i, q->live, s->b.nq, ATT_FAR,
 			     att_own_at(t, s->max));

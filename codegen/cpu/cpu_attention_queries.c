@@ -150,7 +150,10 @@ read_queries(struct att_by_queries *s)
 	} else {
 		struct ll_value *sum = part(s, s->sum, &x, 1);
 
-		att_weigh_begin(t, s->b.nq, part(s, s->max, &x, 1), sum);
+		i = s->at;
+		i.pos = x.query;
+		att_weigh_begin(t, &i, s->b.nq, part(s, s->max, &x, 1),
+				sum);
 	}
 	ll_loop_end(t->l, &loop, NULL);
 }

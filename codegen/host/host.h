@@ -152,6 +152,7 @@ struct cg_code {
 	VEC(struct host_tensor) tensors;
 	VEC(struct host_hold) holds;
 	struct ll_value *tensor_data;
+	VEC(int64_t) joins;	/* by name of a tensor: see host_joins.c */
 	struct intern shared_names;
 	VEC(uint64_t) holders;	/* by shared name, a bit for each place */
 };
@@ -305,8 +306,10 @@ void host_copy(struct host_func *f, struct ll_value *from, struct ll_value *to,
 void host_keep_own(struct host_func *f, const struct ir_node *n,
 		   struct ll_value *rows, struct ll_value *index);
 
-/* On a GPU: the step's number as f32; the square root of one f32. */
-void host_service_step(struct host_func *f, struct ll_value *to);
+/* On a GPU: a number of the step (enum ir_number) as f32; the square root of
+ * one f32. */
+void host_service_number(struct host_func *f, int64_t number,
+			 struct ll_value *to);
 void host_service_root(struct host_func *f, struct ll_value *from,
 		       struct ll_value *to);
 
@@ -390,6 +393,11 @@ void host_put_tensors(struct cg_code *c, struct ll_value **plan);
 /* How many of the outermost dims stand in the name as {dim}. */
 uint32_t host_stacked_dims(const struct ir_module *m, const struct ir_type *t,
 			   const char *name);
+
+/* ---- host_joins.c: how other programs see a tensor ----------------------- */
+
+/* Member `joins` of the tensor that the node reads. */
+int64_t host_joins(struct cg_code *c, node_id node);
 
 /* ---- host_port.c: inputs, results, what is logged ------------------------ */
 

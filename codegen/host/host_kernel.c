@@ -86,7 +86,8 @@ put_attrs(struct canon *w, const struct ir_node *n)
 				put_dim(w, a->dims[k]);
 			}
 		}
-		if (ir_attrs[a->key].kind == ATTR_WORD) {
+		if (ir_attrs[a->key].kind == ATTR_WORD ||
+		    ir_attrs[a->key].kind == ATTR_NUMS) {
 			buf_puts(&w->text, ir_text(w->c->m->ctx, a->text));
 		}
 	}

@@ -251,16 +251,16 @@ variable(const struct ir_module *m, const struct memory_iterations *at)
 	return ir_attr_int(m, at->repeat, IR_ATTR_START, 0) + i;
 }
 
-/* The innermost repeat of that variable. */
+/* The innermost repeat of the placeholder's variable. */
 static const struct memory_iterations *
-iteration_of(const struct ir_module *m, const char *word, size_t n,
+iteration_of(const struct ir_module *m, const struct ir_placeholder *p,
 	const struct memory_iterations *at)
 {
 	for (; at; at = at->outer) {
 		const struct ir_attr *a = ir_attr(m, at->repeat, IR_ATTR_VAR);
 		const char *var = a ? ir_text(m->ctx, a->text) : "";
 
-		if (strlen(var) == n && memcmp(var, word, n) == 0) {
+		if (ir_placeholder_is(p, var)) {
 			break;
 		}
 	}
@@ -277,12 +277,17 @@ host_full_name(struct arena *a, struct ir_module *m, sym_t name,
 	buf_init(&b, a);
 	while (*p) {
 		const char *close = *p == '{' ? strchr(p, '}') : NULL;
-		const struct memory_iterations *t = close
-			? iteration_of(m, p + 1, (size_t)(close - p) - 1, at)
-			: NULL;
+		const struct memory_iterations *t = NULL;
+		struct ir_placeholder x;
 
+		if (close) {
+			ir_placeholder_read(p + 1, (size_t)(close - p) - 1,
+					    &x);
+			t = iteration_of(m, &x, at);
+		}
 		if (t) {
-			buf_printf(&b, "%lld", (long long)variable(m, t));
+			buf_printf(&b, "%lld", (long long)ir_placeholder_at(
+				   &x, variable(m, t)));
 			p = close + 1;
 		} else {
 			buf_putc(&b, *p++);

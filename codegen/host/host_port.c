@@ -3,6 +3,7 @@
  * what is logged.
  */
 #include "codegen/host/host.h"
+#include "ir/train/step_numbers.h"
 
 #include <string.h>
 
@@ -27,8 +28,9 @@ find_inputs(const struct cg_code *c, region_id id, struct host_inputs *out)
 		if (n->region) {
 			find_inputs(c, n->region, out);
 		}
-		/* the runtime has the step's number */
-		if (n->op != IR_INPUT || strcmp(name_of(c, n), "step") == 0) {
+		/* the runtime has these numbers */
+		if (n->op != IR_INPUT ||
+		    ir_number_find(name_of(c, n)) < IR_NUMBERS) {
 			continue;
 		}
 		x.name = ir_attr(c->m, n, IR_ATTR_NAME)->text;

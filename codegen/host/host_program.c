@@ -4,6 +4,7 @@
  */
 #include "codegen/host/host.h"
 #include "codegen/llvm/ll_cpu.h"
+#include "ir/train/step_numbers.h"
 
 #include <string.h>
 
@@ -182,6 +183,9 @@ put_facts(struct cg_code *c, const struct cg_facts *f, struct ll_value **w)
 	HOST_SET(w, struct rt_plan, target, ll_text(c->ll, f->target));
 	HOST_SET(w, struct rt_plan, json, ll_text(c->ll, f->json));
 	HOST_SET(w, struct rt_plan, llp, ll_text(c->ll, f->llp));
+	if (f->config) {
+		HOST_SET(w, struct rt_plan, config, ll_text(c->ll, f->config));
+	}
 	if (f->has_whole) {
 		HOST_SET(w, struct rt_plan, whole,
 			 ll_data(c->ll, WHOLE, NULL, 1));
@@ -189,6 +193,30 @@ put_facts(struct cg_code *c, const struct cg_facts *f, struct ll_value **w)
 		HOST_SET(w, struct rt_plan, whole_why,
 			 ll_text(c->ll, f->whole_why));
 	}
+}
+
+_Static_assert((int)IR_SCHEDULE_WSD == RT_WSD &&
+	       (int)IR_SCHEDULE_COSINE == RT_COSINE,
+	       "the runtime has the schedules of ir/train/step_numbers.h");
+
+static struct rt_training
+training_of(const struct ir_module *m)
+{
+	struct rt_training x = { 0 };
+	struct ir_training t;
+	int i;
+
+	ir_training_read(m, &t);
+	x.schedule = t.schedule;
+	x.lr = t.lr;
+	x.min_lr = t.min_lr;
+	x.warmup = t.warmup;
+	x.decay = t.decay;
+	x.steps = t.steps;
+	for (i = 0; i < IR_NUMBERS; i++) {
+		x.at[i] = t.at[i];
+	}
+	return x;
 }
 
 /* All numbers that are known before the programs are emitted. */
@@ -204,6 +232,8 @@ numbers_of(const struct cg_code *c, const struct cg_facts *f)
 		.batch = f->batch, .tokens = f->tokens,
 		.seed = (int64_t)ir_setting_num(c->m, "train.seed", 0),
 		.steps = (int64_t)ir_setting_num(c->m, "train.steps", 0),
+		.training = training_of(c->m),
+		.clips = ir_setting_num(c->m, "train.clip", 0) > 0,
 		.step_us = f->step_us, .flops = f->flops, .peak = f->peak
 	};
 }

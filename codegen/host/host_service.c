@@ -86,12 +86,13 @@ gpu_copy(struct host_func *f, struct ll_value *from,
 }
 
 void
-host_service_step(struct host_func *f, struct ll_value *to)
+host_service_number(struct host_func *f, int64_t number, struct ll_value *to)
 {
-	const struct service s = { "put_step", "step", 1, 0, 0, 1, { 4 },
-				   4 };
+	const struct service s = { "put_given", "number of the step", 1, 0,
+				   1, 1, { 4 }, 4 };
 
 	host_store(f, f->at, 0, to);
+	put_num(f, 0, number);
 	launch(f, &s);
 }
 

@@ -4,6 +4,7 @@
  * launch stores where operands lie and calls the runtime.
  */
 #include "codegen/host/host.h"
+#include "ir/train/step_numbers.h"
 
 #include <string.h>
 
@@ -253,38 +254,50 @@ list(struct host_func *f, const struct kernel_list *x)
 	}
 }
 
-/* ---- the step's number ---- */
+/* ---- numbers of the step ---- */
+
+_Static_assert((int)IR_NUMBERS == RT_NUMBERS &&
+	       (int)IR_NUMBER_LR == RT_NUMBER_LR &&
+	       (int)IR_NUMBER_CLIP == RT_NUMBER_CLIP &&
+	       (int)IR_NUMBER_DECAY == RT_NUMBER_DECAY,
+	       "the runtime has the numbers of ir/train/step_numbers.h");
 
 static void
-store_step(struct host_func *f, struct ll_value *to)
+store_number(struct host_func *f, enum ir_number n, struct ll_value *to)
 {
+	size_t at = offsetof(struct rt_env, numbers) + 8 * (size_t)n;
 	struct ll *l = f->c->ll;
 
 	if (f->c->arch) {
-		host_service_step(f, to);
-		return;
+		host_service_number(f, n, to);
+	} else {
+		ll_store(l, ll_cast(l, host_env_field(f, at, LL_F64), LL_F32),
+			 to);
 	}
-	ll_store(l, ll_cast(l, host_env_field(f, offsetof(struct rt_env, step),
-					LL_I64), LL_F32), to);
 }
 
-/* An input named `step` is the optimizer's step, as in the interpreter. */
+/* Inputs of these names are numbers that the runtime has. */
 static void
-put_step(struct host_func *f, region_id id)
+put_numbers(struct host_func *f, region_id id)
 {
 	const struct ir_module *m = f->c->m;
 	const struct ir_region *r = &m->regions.at[id];
+	enum ir_number number;
 	uint32_t i;
 
 	for (i = 0; i < r->nodes.n; i++) {
 		const struct ir_node *n = ir_node(m, r->nodes.at[i]);
 
 		if (n->region) {
-			put_step(f, n->region);
-		} else if (n->op == IR_INPUT && strcmp("step",
-				ir_text(m->ctx, ir_attr(m, n, IR_ATTR_NAME)
-					->text)) == 0) {
-			store_step(f, host_value_at(f, n->result));
+			put_numbers(f, n->region);
+		}
+		if (n->op != IR_INPUT) {
+			continue;
+		}
+		number = ir_number_find(ir_text(m->ctx, ir_attr(m, n,
+						IR_ATTR_NAME)->text));
+		if (number < IR_NUMBERS) {
+			store_number(f, number, host_value_at(f, n->result));
 		}
 	}
 }
@@ -323,7 +336,7 @@ body(struct host_func *f)
 {
 	region_id r = f->c->m->funcs.at[f->id].body;
 
-	put_step(f, r);
+	put_numbers(f, r);
 	host_free_sends(f);
 	list(f, f->c->all[f->id]->top);
 	put_results(f);

@@ -223,6 +223,8 @@ put_tensor(struct cg_code *c, const struct host_tensor *t,
 	const struct ir_node *n = ir_node(c->m, t->node);
 	const struct ir_type *type = ir_type(c->m, n->result);
 	struct rt_tensor x = { .loaded = ir_is(n->op, IRF_LOADED),
+			       .frozen = ir_attr(c->m, n, IR_ATTR_FROZEN) !=
+					 NULL,
 			       .elem = host_elem((enum ir_dtype)type->dtype),
 			       .ndims = type->ndims };
 	struct ll_value **names = host_words(c, type->ndims);
@@ -234,6 +236,7 @@ put_tensor(struct cg_code *c, const struct host_tensor *t,
 		sizes[i] = ll_i64(c->ll, ir_dim_size(c->m, type->dims[i]));
 	}
 	x.stacked = host_stacked_dims(c->m, type, t->name);
+	x.joins = host_joins(c, t->node);
 	HOST_FILL(c, w, x);
 	HOST_SET(w, struct rt_tensor, name, ll_text(c->ll, t->name));
 	HOST_SET(w, struct rt_tensor, dims, host_data(c, names, type->ndims));

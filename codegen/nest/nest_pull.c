@@ -193,41 +193,14 @@ map(struct nest *n, const struct ir_node *x, nest_id a, nest_id b)
 
 /* ---- rotation by positions ---- */
 
-/* As docs/ir.md defines rope. */
-static double
-frequency(const struct nest *n, const struct ir_node *x, int64_t i,
-	  int64_t d)
-{
-	const struct ir_module *m = n->in.m;
-	double f = pow(ir_attr_num(m, x, IR_ATTR_THETA, 10000),
-		       -2.0 * (double)i / (double)d);
-	double stretch = ir_attr_num(m, x, IR_ATTR_FACTOR, 1);
-	double low = ir_attr_num(m, x, IR_ATTR_LOW, 1);
-	double high = ir_attr_num(m, x, IR_ATTR_HIGH, 4);
-	double trained = (double)ir_attr_int(m, x, IR_ATTR_ORIGINAL, 0);
-	double turns = trained * f / (2 * PI), mix;
-
-	if (turns < low || trained == 0) {
-		return f / stretch;
-	}
-	if (turns > high) {
-		return f;
-	}
-	mix = high > low ? (turns - low) / (high - low) : 1;
-	return (1 - mix) * f / stretch + mix * f;
-}
-
 static uint32_t
 frequencies(struct nest *n, const struct ir_node *x, int64_t d)
 {
 	double *at = arena_alloc(n->in.a, (size_t)(d / 2 + 1) * sizeof *at);
 	struct nest_table t = { at, d / 2 };
 	struct nest_memory m = { .where = NEST_TABLE, .dtype = IR_F64 };
-	int64_t i;
 
-	for (i = 0; i < d / 2; i++) {
-		at[i] = frequency(n, x, i, d);
-	}
+	ir_rope_frequencies(n->in.m, x, d, at);
 	for (m.i = 0; m.i < n->tables.n; m.i++) {
 		if (n->tables.at[m.i].n == t.n &&
 		    memcmp(n->tables.at[m.i].at, at,

@@ -2,7 +2,7 @@
  * Ranking (topk): winners of a row are found one after the other, each the
  * largest of those not yet taken and, among equals, the first.  If only
  * members of the best groups may win, groups are ranked first, by the sum of
- * their two largest.
+ * their two largest, or by the largest.
  */
 #include "codegen/nest/nest.h"
 
@@ -16,6 +16,7 @@ struct ranking {
 	nest_id score, i;	/* at the index of the row's own loop */
 	uint64_t over;
 	int64_t size;
+	int64_t group_best;	/* members that rank a group: 1 or 2 */
 };
 
 static nest_id
@@ -39,7 +40,7 @@ both(struct nest *n, nest_id a, nest_id b)
 	return a ? nest_binary(n, NEST_AND, a, b) : b;
 }
 
-/* The largest plus the second largest; of a single member, that one. */
+/* The largest, plus the second largest if two members count. */
 static nest_id
 group_score(const struct ranking *r, nest_id in_group, int64_t members)
 {
@@ -48,7 +49,7 @@ group_score(const struct ranking *r, nest_id in_group, int64_t members)
 		nest_select(n, in_group, r->score, lowest(n)), r->over);
 	nest_id at, other;
 
-	if (members < 2) {
+	if (members < 2 || r->group_best < 2) {
 		return best;
 	}
 	at = first(r, both(n, in_group,
@@ -113,7 +114,9 @@ nest_topk(struct nest *n, const struct ir_node *node,
 	dim_id of = ir_rule_factor(rule, "of")->dims[0];
 	dim_id to = ir_rule_factor(rule, "to")->dims[0];
 	struct nest_dim d = *nest_dim_of(n, of, 0);
-	struct ranking r = { n, 0, d.index, d.mask, ir_dim_size(n->in.m, of) };
+	struct ranking r = { n, 0, d.index, d.mask, ir_dim_size(n->in.m, of),
+			     ir_attr_int(n->in.m, node, IR_ATTR_GROUP_BEST,
+					 2) };
 	int64_t wanted = ir_dim_size(n->in.m, to), k;
 	int64_t groups = ir_attr_int(n->in.m, node, IR_ATTR_GROUPS, 1);
 	int64_t top = ir_attr_int(n->in.m, node, IR_ATTR_TOP_GROUPS, groups);

@@ -4,6 +4,7 @@
  * step has stored yet is read from a checkpoint, or generated.
  */
 #include "frontend/eval/eval.h"
+#include "ir/train/step_numbers.h"
 
 #include <string.h>
 
@@ -96,11 +97,7 @@ input(void *user, const char *name, const struct ir_type *type,
 	struct eval_store *s = user;
 
 	(void)type;
-	if (strcmp(name, "step") != 0 || elems != 1) {
-		return false;
-	}
-	out[0] = s->step;
-	return true;
+	return elems == 1 && ir_training_input(s->m, name, s->step, out);
 }
 
 struct eval_store *

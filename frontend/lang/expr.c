@@ -21,56 +21,6 @@ static bool lower_call(struct lower *l, const struct ast_expr *e,
 static bool lower_expr(struct lower *l, const struct ast_expr *e,
 		       struct lower_operand *out);
 
-/* ---- inputs ---- */
-
-/* Its type, or false after saying which dim it lacks. */
-static bool
-implicit_type(struct lower *l, const struct ast_expr *e, struct ir_type *t)
-{
-	static const char *const dims[] = { "batch", "seq", "vocab" };
-	dim_id d[3];
-	int i;
-
-	for (i = 0; i < 3; i++) {
-		const char *name = lower_text(l, e->sym);
-
-		d[i] = lower_find_dim(l, lower_sym(l, dims[i]));
-		if (!d[i]) {
-			diag_error(l->diags, e->span, "`%s` is idx<vocab>"
-				   "[batch, seq] unless declared by `input`, "
-				   "and no dim is named `%s`", name, dims[i]);
-			return false;
-		}
-	}
-	*t = (struct ir_type){ .dtype = IR_IDX, .ndims = 2, .of = d[2],
-			       .dims = { d[0], d[1] } };
-	return true;
-}
-
-/* The input node, which belongs to the model itself; 0 after reporting. */
-static value_id
-implicit_input(struct lower *l, const struct ast_expr *e)
-{
-	value_id *place = lower_implicit_input(l, e->sym);
-	const struct scope *s = l->scope;
-	struct ir_new n;
-
-	if (*place) {
-		return *place;
-	}
-	ir_new_init(&n, IR_INPUT, e->span);
-	n.hint = e->sym;
-	ir_new_text(&n, IR_ATTR_NAME, e->sym);
-	if (!implicit_type(l, e, &n.types[0])) {
-		return 0;
-	}
-	while (s->outer) {
-		s = s->outer;
-	}
-	*place = lower_append_in(l, s->region, &n, e->span);
-	return *place;
-}
-
 /* ---- expressions ---- */
 
 /* What a name is that is not a value; NULL if it means nothing. */
@@ -157,7 +107,7 @@ name_expr(struct lower *l, const struct ast_expr *e, struct lower_operand *out)
 	}
 	if (lower_implicit_input(l, e->sym)) {
 		out->is_value = true;
-		out->value = implicit_input(l, e);
+		out->value = lower_implicit_value(l, e);
 		return out->value != 0;
 	}
 	d = lower_find_dim(l, e->sym);
@@ -649,9 +599,24 @@ arrow_name(struct fe_call *c, const struct ast_name *n)
 	return d && add_dim(c, d, n->span, true);
 }
 
+/* Whether this is a number beside a value: min(x, 7). */
+static bool
+is_number_operand(const struct fe_call *c, const struct ast_expr *e)
+{
+	struct lower *l = c->l;
+	enum ir_op op;
+
+	return c->nargs == 1 && c->args[0] && is_number(l, e) &&
+	       !lower_declared(l, AST_LAYER, c->e->sym) &&
+	       ir_find_op(c->name, &op) && ir_is(op, IRF_COMMUTES) &&
+	       ir_dtypes[ir_type(l->m, c->args[0])->dtype].is_float;
+}
+
 static bool
 positional(struct fe_call *c, const struct ast_expr *e)
 {
+	bool number = is_number_operand(c, e);
+	struct lower_operand o;
 	uint32_t i = c->nargs;
 
 	if (e->kind == AST_NAME && !lower_is_value(c->l, e->sym)) {
@@ -668,6 +633,11 @@ positional(struct fe_call *c, const struct ast_expr *e)
 	}
 	c->nargs++;
 	c->arg_at[i] = e->span;
+	if (number) {
+		c->args[i] = !lower_expr(c->l, e, &o) ? 0 :
+			lower_constant(c->l, o.num, c->args[0], e->span);
+		return c->args[i] != 0;
+	}
 	return lower_value(c->l, e, &c->args[i]);
 }
 

@@ -129,6 +129,21 @@ norm_over(struct fe_call *c, struct ir_type *t)
 	return true;
 }
 
+/* 1 + w, where what a checkpoint has is the distance from 1. */
+static value_id
+plus_one(struct fe_call *c, value_id w)
+{
+	struct ir_new one, sum;
+
+	ir_new_init(&one, IR_CONST, c->e->span);
+	ir_new_num(&one, IR_ATTR_VALUE, 1);
+	one.types[0].dtype = ir_type(c->l->m, w)->dtype;
+	ir_new_init(&sum, IR_ADD, c->e->span);
+	ir_new_arg(&sum, w);
+	ir_new_arg(&sum, lower_append(c->l, &one, c->e));
+	return lower_append(c->l, &sum, c->e);
+}
+
 /* rmsnorm, layernorm: the op with weights over the same dims. */
 static bool
 norm(struct fe_call *c, enum ir_op op, bool bias, value_id *out)
@@ -143,7 +158,11 @@ norm(struct fe_call *c, enum ir_op op, bool bias, value_id *out)
 	if (!norm_over(c, &t) || (e && !call_positive(c, e, "eps", &eps))) {
 		return false;
 	}
-	w = call_weight(c, IR_WEIGHT, ".weight", &t, "ones");
+	w = call_weight(c, IR_WEIGHT, ".weight", &t,
+			call_has_flag(c, "plus_one") ? "zeros" : "ones");
+	if (w && call_has_flag(c, "plus_one")) {
+		w = plus_one(c, w);
+	}
 	b = w && bias ? call_weight(c, IR_WEIGHT, ".bias", &t, "zeros") : 0;
 	if (!w || (bias && !b)) {
 		return false;
@@ -506,23 +525,24 @@ const struct call_fn call_functions[] = {
 	{ "linear",
 	  { 1, 2, NONE, SOME, "linear(x -> dim, ...) or linear(x, index -> "
 	    "dim, ...)" },
-	  true, false, "over dtype init std tied", "bias transposed",
+	  true, false, "over dtype init std tied",
+	  "bias transposed frozen",
 	  fn_linear },
 	{ "embed",
 	  { 1, 1, 1, 1, SOME, "embed(index, dim -> dim, ...)" },
-	  true, false, "dtype init std", "", fn_embed },
+	  true, false, "dtype init std", "frozen", fn_embed },
 	{ "weight",
 	  { NONE, SOME, NONE, "weight(dim, ...)" },
-	  true, false, "dtype init std", "", fn_weight },
+	  true, false, "dtype init std", "frozen", fn_weight },
 	{ "state",
 	  { NONE, SOME, NONE, "state(dim, ...)" },
 	  true, false, "dtype init std", "", fn_state },
 	{ "rmsnorm",
 	  { 1, 1, NONE, NONE, "rmsnorm(x, eps = 1e-5, over = dim)" },
-	  true, false, "eps over", "", fn_rmsnorm },
+	  true, false, "eps over", "plus_one frozen", fn_rmsnorm },
 	{ "layernorm",
 	  { 1, 1, NONE, NONE, "layernorm(x, eps = 1e-5, over = dim)" },
-	  true, false, "eps over", "", fn_layernorm },
+	  true, false, "eps over", "plus_one frozen", fn_layernorm },
 	{ "dropout",
 	  { 1, 1, NONE, NONE, "dropout(x, p = 0.1)" },
 	  true, false, "p", "", fn_dropout },

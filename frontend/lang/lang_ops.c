@@ -37,6 +37,31 @@ one_dim(struct fe_call *c, const char *name, const struct ast_expr *e,
 	return true;
 }
 
+/* `(1, 1.5, ...)`: numbers above 0. */
+static bool
+number_list(struct fe_call *c, const char *name, const struct ast_expr *e,
+	    struct ir_attr *a)
+{
+	const struct ast_arg *x = e->kind == AST_TUPLE ? e->args : NULL;
+	struct buf b;
+	double v;
+
+	if (!x) {
+		diag_error(c->l->diags, e->span, "`%s` is a list of numbers, "
+			   "(1, 1.5, ...)", name);
+		return false;
+	}
+	buf_init(&b, &c->l->ctx->tmp);
+	for (; x; x = x->next) {
+		if (!call_positive(c, x->expr, name, &v)) {
+			return false;
+		}
+		ir_list_add(&b, v);
+	}
+	a->text = lower_sym(c->l, buf_text(&b));
+	return true;
+}
+
 static bool
 attr_arg(struct fe_call *c, enum ir_attr_key key, const struct ast_expr *e,
 	 struct ir_new *n)
@@ -53,6 +78,8 @@ attr_arg(struct fe_call *c, enum ir_attr_key key, const struct ast_expr *e,
 	case ATTR_INT:
 		return lower_int(c->l, e, quoted, key == IR_ATTR_AT ? 0 : 1,
 				 IR_MAX_SIZE, &a->i, &a->expr);
+	case ATTR_NUMS:
+		return number_list(c, name, e, a);
 	case ATTR_NUM:
 		/* all other numbers divide, or are under a root */
 		return key == IR_ATTR_SCALE
@@ -196,6 +223,13 @@ check_groups(struct fe_call *c, const struct ir_new *n)
 		return false;
 	}
 	capacity = top * (whole / groups);
+	e = call_named(c, "group_best");
+	if (e && find_attr(n, IR_ATTR_GROUP_BEST)->i > 2) {
+		diag_error(c->l->diags, e->span, "`group_best` is %lld, and 1 "
+			   "or 2 is legal",
+			   (long long)find_attr(n, IR_ATTR_GROUP_BEST)->i);
+		return false;
+	}
 	e = call_named(c, "top_groups");
 	if (top > groups) {
 		diag_error(c->l->diags, e->span, "`top_groups` is %lld, and "
@@ -221,7 +255,12 @@ static const struct {
 	{ IR_ATTR_LOW, IR_ATTR_FACTOR },
 	{ IR_ATTR_HIGH, IR_ATTR_FACTOR },
 	{ IR_ATTR_ORIGINAL, IR_ATTR_FACTOR },
+	{ IR_ATTR_FAST, IR_ATTR_FACTOR },
+	{ IR_ATTR_FAST, IR_ATTR_ORIGINAL },
+	{ IR_ATTR_SLOW, IR_ATTR_FAST },
+	{ IR_ATTR_UNTRUNCATED, IR_ATTR_FAST },
 	{ IR_ATTR_TOP_GROUPS, IR_ATTR_GROUPS },
+	{ IR_ATTR_GROUP_BEST, IR_ATTR_TOP_GROUPS },
 };
 
 static bool
@@ -234,13 +273,88 @@ check_companions(struct fe_call *c)
 		const char *needs = ir_attrs[companions[i].needs].name;
 		const struct ast_expr *e = call_named(c, name);
 
-		if (e && !call_named(c, needs)) {
-			diag_error(c->l->diags, e->span, "`%s` has no effect "
-				   "without `%s = ...`", name, needs);
+		if ((e || call_has_flag(c, name)) && !call_named(c, needs)) {
+			diag_error(c->l->diags, e ? e->span : c->e->span,
+				   "`%s` has no effect without `%s = ...`",
+				   name, needs);
 			return false;
 		}
 	}
 	return true;
+}
+
+/* Attributes that say the same thing in two ways. */
+static const struct {
+	enum ir_attr_key key, other;
+} rivals[] = {
+	{ IR_ATTR_FAST, IR_ATTR_LOW },
+	{ IR_ATTR_FAST, IR_ATTR_HIGH },
+	{ IR_ATTR_STRETCH, IR_ATTR_FACTOR },
+};
+
+static bool
+check_rivals(struct fe_call *c)
+{
+	size_t i;
+
+	for (i = 0; i < sizeof rivals / sizeof *rivals; i++) {
+		const char *name = ir_attrs[rivals[i].key].name;
+		const char *other = ir_attrs[rivals[i].other].name;
+		const struct ast_expr *e = call_named(c, other);
+
+		if (e && call_named(c, name)) {
+			diag_error(c->l->diags, e->span, "`%s` cannot be given "
+				   "with `%s`: they stretch the same "
+				   "frequencies", other, name);
+			return false;
+		}
+	}
+	return true;
+}
+
+/* YaRN's ramp: its two ends in order, between frequencies that fall. */
+static bool
+check_yarn(struct fe_call *c, const struct ir_new *n)
+{
+	const struct ir_attr *fast = find_attr(n, IR_ATTR_FAST);
+	const struct ir_attr *slow = find_attr(n, IR_ATTR_SLOW);
+	double least = slow ? slow->num : 1;
+	double theta = find_attr(n, IR_ATTR_THETA)->num;
+
+	if (fast && fast->num <= least) {
+		diag_error(c->l->diags, call_named(c, "fast")->span, "`fast` "
+			   "is %s, and it must be above `slow` = %s",
+			   lower_number_text(c->l, fast->num),
+			   lower_number_text(c->l, least));
+		return false;
+	}
+	if (fast && theta <= 1) {
+		diag_error(c->l->diags, call_named(c, "theta")->span, "`theta` "
+			   "is %s, and with `fast` it must be above 1",
+			   lower_number_text(c->l, theta));
+		return false;
+	}
+	return true;
+}
+
+/* `stretch` has a number for each pair. */
+static bool
+check_stretch(struct fe_call *c, const struct ir_new *n)
+{
+	const struct ir_attr *a = find_attr(n, IR_ATTR_STRETCH);
+	const struct ir_type *x = ir_type(c->l->m, c->args[0]);
+	dim_id d = x->ndims ? x->dims[x->ndims - 1] : 0;
+	int64_t want = d ? ir_dim_size(c->l->m, d) / 2 : 0, count;
+
+	count = a ? ir_list_count(lower_text(c->l, a->text)) : want;
+	if (!d || count == want) {
+		return true;
+	}
+	diag_error(c->l->diags, call_named(c, "stretch")->span, "`stretch` has "
+		   "%lld numbers, and `%s` = %lld has %lld pairs",
+		   (long long)count, ir_dim_name(c->l->m, d),
+		   (long long)ir_dim_size(c->l->m, d), (long long)want);
+	return false;
 }
 
 /* Rotary pairs need an even dim, and `low` must be below `high`. */
@@ -325,9 +439,11 @@ static bool
 check_attrs(struct fe_call *c, const struct ir_new *n)
 {
 	return check_has_dims(c, n) && check_companions(c) &&
+	       check_rivals(c) &&
 	       (!find_attr(n, IR_ATTR_AT) || check_cut(c, n)) &&
 	       (!find_attr(n, IR_ATTR_GROUPS) || check_groups(c, n)) &&
-	       (!find_attr(n, IR_ATTR_THETA) || check_rotary(c));
+	       (!find_attr(n, IR_ATTR_THETA) ||
+		(check_rotary(c) && check_yarn(c, n) && check_stretch(c, n)));
 }
 
 /* ---- the call ---- */
@@ -375,7 +491,8 @@ op_takes(struct fe_call *c, enum ir_op op, struct call_takes *t)
 	t->max_to = to ? 1 : 0;
 	buf_init(&b, &c->l->ctx->tmp);
 	buf_printf(&b, "%s(%s", c->name,
-		   n == 1 ? "x" : n == 2 ? "x, y" : "x, y, z");
+		   n == 1 ? "x" : n == 2 ? "x, y" : n == 3 ? "x, y, z"
+		   : "x, y, z, ...");
 	if (bare && key != IR_ATTR_SEQ) {
 		buf_puts(&b, key == IR_ATTR_OF ? ", dim" : ", dim, ...");
 	}

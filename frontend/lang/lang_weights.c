@@ -84,6 +84,9 @@ call_weight(struct fe_call *c, enum ir_op op, const char *suffix,
 		return 0;
 	}
 	ir_new_text(&n, IR_ATTR_NAME, name);
+	if (call_has_flag(c, "frozen")) {
+		ir_new_attr(&n, IR_ATTR_FROZEN);
+	}
 	v = lower_append(l, &n, c->e);
 	t.value = v;
 	t.region = l->scope->region;
@@ -139,6 +142,11 @@ check_tied(struct fe_call *c)
 				   "shares one", own[i]);
 			return false;
 		}
+	}
+	if (call_has_flag(c, "frozen") && !call_has_flag(c, "bias")) {
+		diag_error(c->l->diags, c->e->span, "`frozen` belongs to the "
+			   "call that makes the weight, and `tied` shares one");
+		return false;
 	}
 	if (c->e->at && !call_has_flag(c, "bias")) {
 		diag_error(c->l->diags, c->e->at_span, "`tied` shares a "

@@ -557,6 +557,20 @@ lower_declarations(struct lower *l, const struct ast_block *b)
 	l->stopped = !ok;
 }
 
+/* Blocks that name dims, wherever in the file they stand. */
+static void
+lower_exports(struct lower *l)
+{
+	sym_t kind = lower_sym(l, "export");
+	const struct ast_block *b;
+
+	for (b = l->file->blocks; b; b = b->next) {
+		if (b->kind.sym == kind) {
+			lower_export(l, b);
+		}
+	}
+}
+
 static void
 lower_model(struct lower *l, const struct ast_block *b)
 {
@@ -570,6 +584,7 @@ lower_model(struct lower *l, const struct ast_block *b)
 	if (l->stopped) {
 		return;
 	}
+	lower_exports(l);
 	l->dtype = first;
 	add_func(l, &b->name, NULL);
 	lower_push_scope(l, &scope, l->m->funcs.at[l->func].body, b->span);
@@ -582,9 +597,12 @@ static const struct ast_block *
 find_model(struct lower *l, const struct ast_file *f)
 {
 	const struct ast_block *b, *model = NULL;
-	sym_t kind = lower_sym(l, "model");
+	sym_t kind = lower_sym(l, "model"), later = lower_sym(l, "export");
 
 	for (b = f->blocks; b; b = b->next) {
+		if (b->kind.sym == later) {
+			continue;
+		}
 		if (b->kind.sym != kind) {
 			lower_settings(l, b);
 		} else if (model) {
@@ -608,6 +626,7 @@ struct ir_module *
 fe_lower(struct ir_ctx *c, const struct ast_file *f)
 {
 	struct lower l = { .ctx = c, .diags = &c->diags, .dtype = IR_F32,
+			   .file = f,
 			   .errors_before = c->diags.errors };
 	const struct ast_block *model;
 	uint32_t start = c->diags.errors;

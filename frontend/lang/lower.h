@@ -39,7 +39,8 @@ struct scope {
 struct tensor_name {
 	sym_t text;		/* placeholders as {} */
 	uint8_t n;
-	int64_t lo[MAX_RANGES], hi[MAX_RANGES];
+	/* lo, lo + by, ... below hi */
+	int64_t lo[MAX_RANGES], hi[MAX_RANGES], by[MAX_RANGES];
 	struct span span;
 	value_id value;		/* weights of this function, for `tied` */
 	region_id region;	/* of the weight */
@@ -76,6 +77,7 @@ struct lower {
 	VEC(struct meaning) names;	/* by sym_t */
 	VEC(struct func_info) funcs;	/* by func_id */
 	VEC(bool) dim_used;		/* by dim_id */
+	const struct ast_file *file;
 	const struct ast_stmt *body;	/* of the model */
 	value_id tokens, labels;	/* the implicit inputs, once used */
 	uint32_t depth, autonames, warnings;
@@ -127,6 +129,8 @@ void lower_pop_scope(struct lower *l);
 const struct scope *lower_repeat_of(const struct lower *l, sym_t var);
 /* Where the model keeps `tokens` or `labels`; NULL if the name is neither. */
 value_id *lower_implicit_input(struct lower *l, sym_t name);
+/* The input node, which belongs to the model itself; 0 after reporting. */
+value_id lower_implicit_value(struct lower *l, const struct ast_expr *e);
 /* Whether a name is a value, or an implicit input that can become one. */
 bool lower_is_value(struct lower *l, sym_t name);
 
@@ -246,6 +250,11 @@ void lower_hint(struct lower *l, const struct ast_stmt *s);
 extern const char lower_hint_axes[], lower_hint_recompute[];
 /* Warns about hints that nothing in the finished module matches. */
 void lower_unused_hints(struct lower *l);
+
+/* ---- lang_export.c ---------------------------------------------------- */
+
+/* The block `export`; the dims that it names are declared. */
+void lower_export(struct lower *l, const struct ast_block *b);
 
 static inline const char *
 lower_text(const struct lower *l, sym_t s)

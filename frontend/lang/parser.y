@@ -72,7 +72,8 @@ static void yyerror(struct span *at, struct fe_parser *ps, const char *text);
 %token <sym> STRING "a text"
 %token <expr> NUMBER "a number"
 %token ARROW "->"
-%token <sym> AS "as" DIM "dim" DTYPE "dtype" FROM "from" INPUT "input"
+%token <sym> AS "as" DIM "dim" DTYPE "dtype" EXPORT "export" FROM "from"
+%token <sym> INPUT "input"
 %token <sym> LAYER "layer" MODEL "model" ON "on" PLAN "plan"
 %token <sym> RECOMPUTE "recompute" REPEAT "repeat" RETURN "return"
 %token <sym> SERVE "serve" SHARD "shard" TARGET "target" TRAIN "train"
@@ -116,6 +117,7 @@ settings_kind: "train"	{ $$ = "train"; }
 | "serve"		{ $$ = "serve"; }
 | "target"		{ $$ = "target"; }
 | "plan"		{ $$ = "plan"; }
+| "export"		{ $$ = "export"; }
 ;
 
 settings: %empty	{ $$ = NULL; }
@@ -372,7 +374,8 @@ group(struct expected *e, const char *name, const int *words, int n)
 }
 
 #define STATEMENTS TOK_NAME, TOK_REPEAT, TOK_RETURN, TOK_SHARD, TOK_RECOMPUTE
-#define BLOCKS TOK_MODEL, TOK_TRAIN, TOK_SERVE, TOK_TARGET, TOK_PLAN
+#define BLOCKS TOK_MODEL, TOK_TRAIN, TOK_SERVE, TOK_TARGET, TOK_PLAN, \
+	TOK_EXPORT
 #define VALUES TOK_NAME, TOK_NUMBER, TOK_STRING, '(', '-'
 
 /* Larger groups come first, since a group removes its words. */
@@ -383,7 +386,7 @@ static const struct {
 	{ "a statement", 9, { STATEMENTS, TOK_DIM, TOK_DTYPE, TOK_INPUT,
 			      TOK_LAYER } },
 	{ "a statement", 5, { STATEMENTS } },
-	{ "a block (model, train, serve, target or plan)", 6,
+	{ "a block (model, train, serve, target, plan or export)", 7,
 	  { BLOCKS, TOK_YYEOF } },
 	{ "an argument", 6, { VALUES, TOK_DTYPE } },
 	{ "a value", 6, { VALUES, TOK_ON } },

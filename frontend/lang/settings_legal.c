@@ -270,7 +270,7 @@ check_group(struct lower *l, const char *key, const struct ir_setting *s)
 	}
 }
 
-static const char blocks[] = "train serve memory plan place";
+static const char blocks[] = "train serve memory plan place export";
 
 /* Settings of other blocks are left to plug-ins, unless the block looks like
  * a misspelt one of llmc. */

@@ -9,14 +9,21 @@
 
 #define MAX_TENSORS 4096	/* templates in one function */
 
-/* One {name}: a repeat variable here, or the weight's outermost dim. */
+/* One placeholder, n characters: a number of a repeat variable here, or the
+ * weight's outermost dim. */
 static bool
-placeholder(struct lower *l, sym_t name, struct span at,
+placeholder(struct lower *l, const char *word, size_t n, struct span at,
 	    const struct ir_type *type, struct tensor_name *out)
 {
-	const struct scope *r = lower_repeat_of(l, name);
-	dim_id d = r ? 0 : lower_meaning(l, name)->dim;
-	const char *text = lower_text(l, name);
+	const char *text = arena_printf(&l->ctx->tmp, "%.*s", (int)n, word);
+	sym_t whole = lower_sym(l, text);
+	struct ir_placeholder p;
+	const struct scope *r;
+	dim_id d;
+
+	ir_placeholder_read(word, n, &p);
+	r = lower_repeat_of(l, intern(&l->ctx->syms, p.var, p.n));
+	d = r ? 0 : lower_meaning(l, whole)->dim;
 
 	if (out->n == MAX_RANGES) {
 		diag_error(l->diags, at, "this name has more than %d "
@@ -29,11 +36,15 @@ placeholder(struct lower *l, sym_t name, struct span at,
 			ir_type_text(l->m, type));
 
 		diag_error(l->diags, at, "{%s} is not a variable of a repeat "
-			   "around this%s", text, also);
+			   "around this%s%s", text, also,
+			   strpbrk(text, "+-*/ ") ? "; its numbers are "
+			   "written {2*i} or {2*i+1}" : "");
 		return false;
 	}
-	out->lo[out->n] = r ? r->lo : 0;
-	out->hi[out->n] = r ? r->hi : ir_dim_size(l->m, d);
+	out->by[out->n] = p.times;
+	out->lo[out->n] = r ? ir_placeholder_at(&p, r->lo) : 0;
+	out->hi[out->n] = r ? ir_placeholder_at(&p, r->hi - 1) + 1
+			    : ir_dim_size(l->m, d);
 	out->n++;
 	return true;
 }
@@ -61,8 +72,7 @@ read_template(struct lower *l, const char *text, struct span at,
 				   "repeat, or a dim");
 			return false;
 		}
-		if (!placeholder(l, intern(&l->ctx->syms, text + 1, n - 1),
-				 at, type, out)) {
+		if (!placeholder(l, text + 1, n - 1, at, type, out)) {
 			return false;
 		}
 		buf_puts(&b, "{}");
@@ -71,6 +81,23 @@ read_template(struct lower *l, const char *text, struct span at,
 	out->text = lower_sym(l, buf_text(&b));
 	out->span = at;
 	return true;
+}
+
+/* Whether a placeholder of the name has this variable. */
+static bool
+has_variable(const char *text, const char *var)
+{
+	const char *shut;
+	struct ir_placeholder p;
+
+	for (; (text = strchr(text, '{')) && (shut = strchr(text, '}'));
+	     text = shut) {
+		ir_placeholder_read(text + 1, (size_t)(shut - text) - 1, &p);
+		if (ir_placeholder_is(&p, var)) {
+			return true;
+		}
+	}
+	return false;
 }
 
 /* Each iteration of a repeat must have tensors of its own. */
@@ -83,7 +110,7 @@ names_each_iteration(struct lower *l, const char *text, struct span at)
 		const char *var = s->var ? lower_text(l, s->var) : "i";
 		const char *want = arena_printf(&l->ctx->tmp, "{%s}", var);
 
-		if (s->hi - s->lo > 1 && !strstr(text, want)) {
+		if (s->hi - s->lo > 1 && !has_variable(text, var)) {
 			diag_error(l->diags, at, "every iteration of the "
 				   "repeat would use the same tensor: put %s "
 				   "into this name%s", want,
@@ -168,24 +195,51 @@ struct name_cursor {
 	uint8_t k;		/* placeholders passed */
 };
 
+/* Numbers lo, lo + by, ... below hi. */
+struct number_range {
+	int64_t lo, hi, by;
+};
+
 /* The range of a placeholder, or of a number; false if `a` is at neither. */
 static bool
-number_at(struct name_cursor *a, int64_t *lo, int64_t *hi)
+number_at(struct name_cursor *a, struct number_range *r)
 {
 	size_t n = strspn(a->p, "0123456789");
 
 	if (a->p[0] == '{') {
-		*lo = a->of->lo[a->k];
-		*hi = a->of->hi[a->k++];
+		*r = (struct number_range){ a->of->lo[a->k], a->of->hi[a->k],
+					    a->of->by[a->k] };
+		a->k++;
 		a->p += 2;
 		return true;
 	}
-	if (!num_parse_int(a->p, n, lo) || (a->p[0] == '0' && n > 1)) {
+	if (!num_parse_int(a->p, n, &r->lo) || (a->p[0] == '0' && n > 1)) {
 		return false;
 	}
-	*hi = *lo == INT64_MAX ? *lo : *lo + 1;
+	r->by = 1;
+	r->hi = r->lo == INT64_MAX ? r->lo : r->lo + 1;
 	a->p += n;
 	return true;
+}
+
+/*
+ * Whether two ranges have a number in common.  What y's numbers leave when
+ * they are divided by x's step repeats after at most that many of them.
+ */
+static bool
+ranges_meet(const struct number_range *x, const struct number_range *y)
+{
+	int64_t at = y->lo, i;
+
+	if (at < x->lo) {
+		at += (x->lo - at + y->by - 1) / y->by * y->by;
+	}
+	for (i = 0; i < x->by && at < x->hi && at < y->hi; i++, at += y->by) {
+		if ((at - x->lo) % x->by == 0) {
+			return true;
+		}
+	}
+	return false;
 }
 
 /* Whether two templates have a name in common, as h.{0..9} and h.3. */
@@ -195,23 +249,22 @@ have_common_name(struct lower *l, const struct tensor_name *x,
 {
 	struct name_cursor a = { lower_text(l, x->text), x, 0 };
 	struct name_cursor b = { lower_text(l, y->text), y, 0 };
-	int64_t alo, ahi, blo, bhi;
+	struct number_range x_at, y_at;
 
 	while (*a.p && *b.p) {
 		if (*a.p != '{' && *b.p != '{') {
 			if (*a.p++ != *b.p++) {
 				return false;
 			}
-		} else if (!number_at(&a, &alo, &ahi) ||
-			   !number_at(&b, &blo, &bhi) || ahi <= blo ||
-			   bhi <= alo) {
+		} else if (!number_at(&a, &x_at) || !number_at(&b, &y_at) ||
+			   !ranges_meet(&x_at, &y_at)) {
 			return false;
 		}
 	}
 	return *a.p == *b.p;
 }
 
-/* h.{0..11}.weight */
+/* h.{0..11}.weight, h.{1..23 by 2}.weight */
 static const char *
 ranges_text(struct lower *l, const struct tensor_name *t)
 {
@@ -225,6 +278,10 @@ ranges_text(struct lower *l, const struct tensor_name *t)
 		if (*p == '{') {
 			buf_printf(&b, "%lld..%lld", (long long)t->lo[k],
 				   (long long)t->hi[k] - 1);
+			if (t->by[k] > 1) {
+				buf_printf(&b, " by %lld",
+					   (long long)t->by[k]);
+			}
 			k++;
 		}
 	}
@@ -325,6 +382,7 @@ lower_call_name(struct lower *l, const struct ast_expr *call, func_id callee)
 		}
 		for (j = 0; j < in->n; j++) {
 			t.lo[t.n] = in->lo[j];
+			t.by[t.n] = in->by[j];
 			t.hi[t.n++] = in->hi[j];
 		}
 		t.written = 0;

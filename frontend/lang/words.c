@@ -95,7 +95,7 @@ lower_is_flag(const char *word)
 			return true;
 		}
 	}
-	return lower_word("bias transposed", word) >= 0;
+	return lower_word("bias plus_one transposed", word) >= 0;
 }
 
 /* ---- types and numbers ---- */

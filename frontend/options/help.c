@@ -32,7 +32,8 @@ group_name(enum opt_group g)
 {
 	static const char *const names[OPT_GROUPS] = {
 		"General", "Input and output", "Passes", "Evaluation",
-		"Schedules", "Validation", "Calibration", "Messages"
+		"Schedules", "Validation", "Calibration", "Tokenizing",
+		"Messages"
 	};
 
 	return names[g];

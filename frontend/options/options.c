@@ -17,6 +17,8 @@
 #define D OPT_DIFF
 #define M OPT_CALIBRATE
 #define F OPT_FINISH
+#define I OPT_IMPORT
+#define K OPT_TOKENIZE
 #define A OPT_ALL
 #define OPT_GROUP_GENERAL OPT_GENERAL
 #define OPT_GROUP_FILES OPT_FILES
@@ -25,6 +27,7 @@
 #define OPT_GROUP_SCHEDULE OPT_SCHEDULES
 #define OPT_GROUP_VALIDATE OPT_VALIDATION
 #define OPT_GROUP_CALIBRATE OPT_CALIBRATION
+#define OPT_GROUP_TOKENIZE OPT_TOKENIZING
 #define OPT_GROUP_MESSAGES OPT_MESSAGES
 
 const struct opt_row opt_rows[OPT_COUNT] = {
@@ -44,6 +47,8 @@ const struct opt_row opt_rows[OPT_COUNT] = {
 #undef D
 #undef M
 #undef F
+#undef I
+#undef K
 #undef A
 
 const struct opt_command_row opt_commands[OPT_NCOMMANDS] = {
@@ -62,7 +67,11 @@ const struct opt_command_row opt_commands[OPT_NCOMMANDS] = {
 	{ "calibrate", OPT_CALIBRATE, "[options]",
 	  "measure this machine as a target" },
 	{ "finish", OPT_FINISH, "PLAN",
-	  "compile the kernels of a plan" }
+	  "compile the kernels of a plan" },
+	{ "import", OPT_IMPORT, "[options] DIR",
+	  "write the model of a Hugging Face folder" },
+	{ "tokenize", OPT_TOKENIZE, "--tokenizer FILE INPUT.. -o FILE",
+	  "make a token file of text" }
 };
 
 /* The command of that name, or NULL. */
@@ -400,6 +409,10 @@ add_input(struct options *o, const char *word, struct buf *why)
 
 	if (!o->input) {
 		o->input = word;
+		return true;
+	}
+	if (o->command == OPT_TOKENIZE) {
+		VEC_PUSH(o->arena, &o->more, word);
 		return true;
 	}
 	if (o->command == OPT_DIFF) {

@@ -22,18 +22,19 @@ enum opt_kind { OPT_FLAG, OPT_MAYBE, OPT_TEXT, OPT_LIST, OPT_WORD, OPT_WORDS,
 
 enum opt_group { OPT_GENERAL, OPT_FILES, OPT_PASSES_GROUP, OPT_EVAL,
 		 OPT_SCHEDULES, OPT_VALIDATION, OPT_CALIBRATION,
-		 OPT_MESSAGES, OPT_GROUPS };
+		 OPT_TOKENIZING, OPT_MESSAGES, OPT_GROUPS };
 
 /* Each is a bit of opt_row.commands. */
 enum opt_command {
 	OPT_COMPILE = 1 << 0, OPT_OPT = 1 << 1, OPT_EVALUATE = 1 << 2,
 	OPT_SCHEDULE = 1 << 3, OPT_SHOW_TARGET = 1 << 4,
 	OPT_VALIDATE = 1 << 5, OPT_DIFF = 1 << 6, OPT_CALIBRATE = 1 << 7,
-	OPT_FINISH = 1 << 8,
-	OPT_ALL = (1 << 9) - 1
+	OPT_FINISH = 1 << 8, OPT_IMPORT = 1 << 9,
+	OPT_TOKENIZE = 1 << 10,
+	OPT_ALL = (1 << 11) - 1
 };
 
-#define OPT_NCOMMANDS 9
+#define OPT_NCOMMANDS 11
 
 struct opt_command_row {
 	const char *word;	/* "opt"; "" compiles a model */
@@ -75,7 +76,7 @@ struct options {
 	struct arena *arena;
 	enum opt_command command;
 	const char *input;	/* NULL: none was given */
-	VEC(const char *) more;	/* inputs of `llmc diff` after the first */
+	VEC(const char *) more;	/* inputs after the first */
 	struct opt_value at[OPT_COUNT];
 	VEC(struct opt_dim) dims;
 };

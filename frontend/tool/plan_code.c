@@ -6,6 +6,8 @@
 
 #include "frontend/tool/tool.h"
 
+#include "frontend/frontend.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -217,6 +219,11 @@ drv_code_begin(struct driver *d, const struct ranks *r, struct target *t,
 static struct cg_facts
 facts_of(struct driver *d, const struct answer *x)
 {
+	struct buf config;
+	bool has_config;
+
+	buf_init(&config, &d->ctx.perm);
+	has_config = fe_config_json(d->code_in->ranks->m, &config);
 	return (struct cg_facts){
 		.compiler = "llmc " PACKAGE_VERSION,
 		.model = x->model.name, .target = x->target,
@@ -224,7 +231,8 @@ facts_of(struct driver *d, const struct answer *x)
 		.step_us = x->step_us,
 		.flops = x->model.flops * (double)x->model.tokens,
 		.peak = x->mfu > 0 ? x->flops_s / x->mfu : 0,
-		.json = buf_text(&d->json), .llp = buf_text(&d->plan)
+		.json = buf_text(&d->json), .llp = buf_text(&d->plan),
+		.config = has_config ? buf_text(&config) : NULL
 	};
 }
 

@@ -6,6 +6,7 @@
 
 #include "frontend/eval/eval.h"
 #include "frontend/frontend.h"
+#include "frontend/import/import.h"
 #include "frontend/validate/validate.h"
 #include "passes/kernels/kernels.h"
 
@@ -150,6 +151,18 @@ print_target(struct driver *d, const char *name)
 }
 
 static bool
+print_config(struct driver *d, const struct ir_module *m)
+{
+	if (!fe_config_json(m, &d->out)) {
+		diag_error(&d->ctx.diags, nowhere, "%s has no block `export`, "
+			   "which would say what is in its config.json",
+			   d->opts.input);
+		return false;
+	}
+	return true;
+}
+
+static bool
 emit(struct driver *d, struct ir_module *m)
 {
 	drv_memory_print *print = drv_memory_printer(d);
@@ -177,6 +190,9 @@ emit(struct driver *d, struct ir_module *m)
 	}
 	if (print) {
 		return drv_print_memory(d, m, print);
+	}
+	if (drv_wants(d, "config")) {
+		return print_config(d, m);
 	}
 	if (drv_wants(d, "kernels")) {
 		kernels_print(m, kernels_all(m, d->pm.memo, &d->ctx.perm),
@@ -301,9 +317,15 @@ no_input(struct driver *d)
 	if (d->opts.command == OPT_SCHEDULE) {
 		diag_error(to, nowhere, "`llmc schedule` takes the name of a "
 			   "schedule, such as 1f1b, or a CSV file of one");
+	} else if (d->opts.command == OPT_IMPORT) {
+		diag_error(to, nowhere, "`llmc import` takes a Hugging Face "
+			   "folder, or the config.json of one");
 	} else if (d->opts.command == OPT_SHOW_TARGET) {
 		diag_error(to, nowhere, "`llmc target` takes the name of a "
 			   "target, such as h100x8, or a file of one");
+	} else if (d->opts.command == OPT_TOKENIZE) {
+		diag_error(to, nowhere, "`llmc tokenize` takes files of text, "
+			   "or - for standard input");
 	} else {
 		diag_error(to, nowhere, "no input file%s",
 			   option_with_model(d));
@@ -375,6 +397,11 @@ run_command(struct driver *d)
 	case OPT_FINISH:
 		ok = drv_finish(d);
 		break;
+	case OPT_IMPORT:
+		ok = imp_import(d);
+		break;
+	case OPT_TOKENIZE:
+		return drv_tokenize(d);
 	default:
 		return run_model(d);
 	}
@@ -386,6 +413,9 @@ write_output(struct driver *d)
 {
 	const char *path = drv_text(d, OPT_OUTPUT);
 
+	if (d->opts.command == OPT_TOKENIZE) {
+		return drv_write(&d->ctx, NULL, &d->out);
+	}
 	if (drv_given(d, OPT_LIST_PASSES) || !drv_wants_folder(d)) {
 		return drv_write(&d->ctx, path, &d->out);
 	}

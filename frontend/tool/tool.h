@@ -37,6 +37,12 @@ bool drv_print_about(struct driver *d);
 /* Compiles the kernels of an unfinished plan, and writes its folder anew. */
 bool drv_finish(struct driver *d);
 
+/* ---- tool_tokenize.c: llmc tokenize ------------------------------------ */
+
+/* Writes the token file that -o names, and sums it up in d->out.  Returns the
+ * exit status. */
+int drv_tokenize(struct driver *d);
+
 /* ---- schedule.c: llmc schedule ---------------------------------------- */
 
 /* Makes or reads a pipeline schedule and prints it, or sums it up. */

@@ -27,13 +27,14 @@ struct heads {
 	int64_t shift;		/* T - S: the last query is at the last key */
 	int64_t window;		/* 0: none */
 	bool causal;
-	double scale;
+	double scale, softcap;	/* softcap 0: none */
 	const double *in[IR_MAX_OPERANDS];
 	double *out;
 	double *score;		/* by key */
 	double *row;		/* result of a block, of one query */
 	double *lse;		/* so far, by query; NULL: there is one block of
-				 * keys */
+				 * keys, and no sink */
+	int sink;		/* the operand of sinks, or -1 */
 };
 
 /* Whether the query at o sees the key at index j. */
@@ -60,7 +61,7 @@ kv_head(const struct heads *a)
 	return place;
 }
 
-/* The scaled score of one query against one key. */
+/* The scaled and capped score of one query against one key. */
 static double
 score_of(const struct heads *a, const double *q, const double *key)
 {
@@ -70,7 +71,17 @@ score_of(const struct heads *a, const double *q, const double *key)
 	for (c = 0; c < a->d.size[0]; c++) {
 		dot += q[c * a->d.in[0][0]] * key[c * a->d.in[1][0]];
 	}
-	return dot * a->scale;
+	dot *= a->scale;
+	return a->softcap > 0 ? a->softcap * tanh(dot / a->softcap) : dot;
+}
+
+/* The derivative of a capped score by the score that is capped. */
+static double
+cap_slope(const struct heads *a, double capped)
+{
+	double part = a->softcap > 0 ? capped / a->softcap : 0;
+
+	return 1 - part * part;
 }
 
 /*
@@ -254,21 +265,22 @@ each_key(const struct heads *a, void (*add)(const struct score_pair *p))
 	p.q = a->in[0] + o->in_off[0];
 	p.g = a->in[g] + o->in_off[g];
 	for (j = 0; j < a->t.size[0]; j++) {
-		double dp = 0;
+		double dp = 0, score;
 
 		if (!sees(a, j)) {
 			continue;
 		}
 		p.k = a->in[1] + o->in_off[1] + kv * a->k.in[1][0] +
 		      j * a->t.in[1][0];
-		p.weight = exp(score_of(a, p.q, p.k) - lse);
+		score = score_of(a, p.q, p.k);
+		p.weight = exp(score - lse);
 		p.v = a->in[2] + o->in_off[2] + kv * a->k.in[2][0] +
 		      j * a->t.in[2][0];
 		for (c = 0; !dv && c < a->v.size[0]; c++) {
 			dp += p.g[c * a->v.in[3][0]] *
 			      p.v[c * a->v.in[2][0]];
 		}
-		p.ds = p.weight * (dp - delta);
+		p.ds = p.weight * (dp - delta) * cap_slope(a, score);
 		p.out = a->out + o->out_off + kv * a->k.out[0] +
 			j * a->t.out[0];
 		add(&p);
@@ -305,6 +317,27 @@ block_dv(struct heads *a)
 
 /* ---- alone, and in a ring ---- */
 
+/* The operand of sinks, or -1. */
+static int
+sink_operand(enum ir_op op)
+{
+	return op == IR_ATTENTION_SINKS ? 3
+	     : op == IR_ATTENTION_SINKS_LSE ? 2 : -1;
+}
+
+/* The lse of no keys: the sink, which is a score of each query. */
+static void
+begin_lse(struct heads *a)
+{
+	int64_t query = 0;
+	bool i;
+
+	for (i = ir_nest_start(&a->o); i; i = ir_nest_next(&a->o)) {
+		a->lse[query++] = a->sink < 0 ? -INFINITY
+				: a->in[a->sink][a->o.in_off[a->sink]];
+	}
+}
+
 /* Makes the loops for the keys that are here now. */
 static void
 bind_keys(struct heads *a)
@@ -335,6 +368,7 @@ bind_heads(struct heads *a, struct interp *e, const struct ir_node *n,
 	uint32_t i;
 
 	memset(a, 0, sizeof *a);
+	a->sink = sink_operand(n->op);
 	a->e = e;
 	a->n = n;
 	a->out = out;
@@ -355,6 +389,7 @@ bind_heads(struct heads *a, struct interp *e, const struct ir_node *n,
 	a->causal = ir_attr(e->m, n, IR_ATTR_CAUSAL);
 	a->scale = ir_attr_num(e->m, n, IR_ATTR_SCALE,
 			       1 / sqrt((double)a->d.size[0]));
+	a->softcap = ir_attr_num(e->m, n, IR_ATTR_SOFTCAP, 0);
 }
 
 /*
@@ -486,14 +521,14 @@ run(struct interp *e, const struct ir_node *n, double *out,
 {
 	bool colls = ir_interp_colls(e, n), ok = true;
 	struct interp_block *scratch;
-	int64_t queries, keys, i;
+	int64_t queries, keys;
 	struct heads a;
 
 	bind_heads(&a, e, n, out);
 	queries = ir_nest_elems(&a.o);
 	keys = ir_dim_size(e->m, ir_rule_factor(&a.r, "t")->dims[0]);
 	scratch = ir_interp_get(e, n, keys + a.v.size[0] +
-				   (colls ? queries : 0));
+				   (colls || a.sink >= 0 ? queries : 0));
 	if (!scratch) {
 		return false;
 	}
@@ -501,11 +536,11 @@ run(struct interp *e, const struct ir_node *n, double *out,
 	a.row = a.score + keys;
 	memset(out, 0, (size_t)ir_interp_elems(e, n, INTERP_RESULT) *
 		       sizeof *out);
-	if (colls) {
+	if (colls || a.sink >= 0) {
 		a.lse = a.row + a.v.size[0];
-		for (i = 0; i < queries; i++) {
-			a.lse[i] = -INFINITY;
-		}
+		begin_lse(&a);
+	}
+	if (colls) {
 		ok = ring(&a, out, block);
 	} else {
 		block(&a);
@@ -524,6 +559,19 @@ ir_eval_attention(struct interp *e, const struct ir_node *n, double *out)
 
 bool
 ir_eval_attention_lse(struct interp *e, const struct ir_node *n, double *out)
+{
+	return run(e, n, out, block_lse);
+}
+
+bool
+ir_eval_attention_sinks(struct interp *e, const struct ir_node *n, double *out)
+{
+	return run(e, n, out, block_attention);
+}
+
+bool
+ir_eval_attention_sinks_lse(struct interp *e, const struct ir_node *n,
+			    double *out)
 {
 	return run(e, n, out, block_lse);
 }

@@ -52,13 +52,16 @@ same_word(const char *word, size_t n, const char *text)
 static bool
 repeat_value(const struct interp *e, const char *word, size_t n, int64_t *v)
 {
+	struct ir_placeholder p;
 	uint32_t i;
 
+	ir_placeholder_read(word, n, &p);
 	for (i = e->repeats.n; i-- > 0;) {
 		const struct interp_repeat *t = &e->repeats.at[i];
 
-		if (t->var && same_word(word, n, ir_text(e->m->ctx, t->var))) {
-			*v = t->value;
+		if (t->var &&
+		    ir_placeholder_is(&p, ir_text(e->m->ctx, t->var))) {
+			*v = ir_placeholder_at(&p, t->value);
 			return true;
 		}
 	}

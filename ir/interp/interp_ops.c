@@ -213,40 +213,12 @@ ir_eval_definition(struct interp *e, const struct ir_node *n, double *out)
 
 /* ---- positions ---- */
 
-/*
- * Radians per position of pair i of d / 2.  With `factor`, frequencies whose
- * wavelength passes the trained length / low are stretched, those under the
- * trained length / high stay, and between them it goes over linearly in
- * (trained length / wavelength): Llama 3.1, and 1 and 4 are its low and
- * high.  Without a trained length all are stretched.
- */
-static double
-rope_frequency(const struct interp *e, const struct ir_node *n, int64_t i,
-	       int64_t d)
-{
-	double theta = ir_attr_num(e->m, n, IR_ATTR_THETA, 10000);
-	double f = pow(theta, -2.0 * (double)i / (double)d);
-	double by = ir_attr_num(e->m, n, IR_ATTR_FACTOR, 1);
-	double low = ir_attr_num(e->m, n, IR_ATTR_LOW, 1);
-	double high = ir_attr_num(e->m, n, IR_ATTR_HIGH, 4);
-	double trained = (double)ir_attr_int(e->m, n, IR_ATTR_ORIGINAL, 0);
-	double turns = trained * f / (2 * PI), mix;
-
-	if (turns < low || trained == 0) {
-		return f / by;
-	}
-	if (turns > high) {
-		return f;
-	}
-	mix = high > low ? (turns - low) / (high - low) : 1;
-	return (1 - mix) * f / by + mix * f;
-}
-
 bool
 ir_eval_rope(struct interp *e, const struct ir_node *n, double *out)
 {
 	bool neighbours = ir_attr(e->m, n, IR_ATTR_INTERLEAVED);
 	double turn = ir_attr(e->m, n, IR_ATTR_INVERSE) ? -1 : 1;
+	struct interp_block *frequencies;
 	struct ir_pieces seq;
 	struct interp_nest o, w;
 	struct ir_rule r;
@@ -263,6 +235,11 @@ ir_eval_rope(struct interp *e, const struct ir_node *n, double *out)
 			   "and the last dim is %lld", (long long)d);
 		return false;
 	}
+	frequencies = ir_interp_get(e, n, d / 2);
+	if (!frequencies) {
+		return false;
+	}
+	ir_rope_frequencies(e->m, n, d, frequencies->data);
 	for (i = ir_nest_start(&o); i; i = ir_nest_next(&o)) {
 		const double *x = interp_arg(e, n, 0) + o.in_off[0];
 		int64_t at = ir_pieces_at(&seq, o.at[o.n - 1]);
@@ -270,7 +247,7 @@ ir_eval_rope(struct interp *e, const struct ir_node *n, double *out)
 
 		for (k = 0; k < d / 2; k++) {
 			double angle = turn * (double)at *
-				       rope_frequency(e, n, k, d);
+				       frequencies->data[k];
 			int64_t p = neighbours ? 2 * k : k;
 			int64_t q = neighbours ? p + 1 : k + d / 2;
 			double a = x[p * w.in[0][0]], b = x[q * w.in[0][0]];
@@ -279,6 +256,7 @@ ir_eval_rope(struct interp *e, const struct ir_node *n, double *out)
 			y[q * w.out[0]] = b * cos(angle) + a * sin(angle);
 		}
 	}
+	ir_interp_put(e, frequencies);
 	return true;
 }
 
@@ -289,13 +267,13 @@ ir_eval_rope(struct interp *e, const struct ir_node *n, double *out)
  * compete any more.
  */
 struct topk_race {
-	int64_t n, groups, top_groups;
+	int64_t n, groups, top_groups, group_best;
 	double *score, *taken, *group;
 };
 
-/* The sum of the two largest elements of a group, or of its only one. */
+/* The largest element of a group; with two, the sum of the two largest. */
 static double
-group_score(const double *x, int64_t n)
+group_score(const double *x, int64_t n, int64_t count)
 {
 	double best = x[0], second = 0;
 	int64_t i;
@@ -306,7 +284,7 @@ group_score(const double *x, int64_t n)
 		second = i == 1 || less > second ? less : second;
 		best = x[i] > best ? x[i] : best;
 	}
-	return best + second;
+	return count > 1 ? best + second : best;
 }
 
 /* Drops all members of groups that are not among the best. */
@@ -316,7 +294,8 @@ drop_groups(struct topk_race *a)
 	int64_t size = a->n / a->groups, g, h, rank, i;
 
 	for (g = 0; g < a->groups; g++) {
-		a->group[g] = group_score(a->score + g * size, size);
+		a->group[g] = group_score(a->score + g * size, size,
+					  a->group_best);
 	}
 	for (g = 0; g < a->groups; g++) {
 		rank = 0;
@@ -379,6 +358,7 @@ ir_eval_topk(struct interp *e, const struct ir_node *n, double *out)
 	a.n = of.size[0];
 	a.groups = ir_attr_int(e->m, n, IR_ATTR_GROUPS, 1);
 	a.top_groups = ir_attr_int(e->m, n, IR_ATTR_TOP_GROUPS, a.groups);
+	a.group_best = ir_attr_int(e->m, n, IR_ATTR_GROUP_BEST, 2);
 	if (!check_groups(e, n, &a, to.size[0])) {
 		return false;
 	}

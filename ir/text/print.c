@@ -420,6 +420,11 @@ print_attr(struct ir_printer *p, const struct ir_attr *a)
 	case ATTR_STR:
 		print_string(p, a->text);
 		break;
+	case ATTR_NUMS:
+		buf_putc(p->out, '(');
+		print_name(p, a->text);
+		buf_putc(p->out, ')');
+		break;
 	case ATTR_DTYPE:
 		buf_puts(p->out, a->i >= 0 && a->i < IR_DTYPE_COUNT
 			? ir_dtypes[a->i].name : "?");

@@ -432,6 +432,36 @@ attr_int(struct ir_reader *r, struct ir_attr *a)
 	return true;
 }
 
+/* (1, 2.5, ...): the text of the list is as it is printed. */
+static bool
+attr_numbers(struct ir_reader *r, struct ir_attr *a)
+{
+	uint32_t count = 0;
+	struct buf b;
+	double v;
+
+	buf_init(&b, &r->m->ctx->tmp);
+	if (!rd_sign(r, '(', "`(`")) {
+		return false;
+	}
+	do {
+		if (count++ == IR_MAX_LIST) {
+			return rd_fail(r, scan_span(&r->s, &r->s.t),
+				       "expected at most %d numbers in a "
+				       "list, found more", IR_MAX_LIST);
+		}
+		if (count > 1) {
+			scan_next(&r->s);
+		}
+		if (!rd_num(r, "a number", &v)) {
+			return false;
+		}
+		ir_list_add(&b, v);
+	} while (scan_is(&r->s, ','));
+	a->text = intern_str(&r->m->ctx->syms, buf_text(&b));
+	return rd_sign(r, ')', "`,` or `)`");
+}
+
 static bool
 attr_text(struct ir_reader *r, struct ir_attr *a)
 {
@@ -466,6 +496,8 @@ attr_value(struct ir_reader *r, struct ir_attr *a)
 		return attr_int(r, a);
 	case ATTR_NUM:
 		return rd_num(r, "a number", &a->num);
+	case ATTR_NUMS:
+		return attr_numbers(r, a);
 	case ATTR_DTYPE:
 		ok = dtype(r, &d);
 		a->i = d;

@@ -45,7 +45,8 @@ walk_square(struct ir_module *m, region_id r, double times, double *seen,
 
 		if (n->region) {
 			walk_square(m, n->region, times * count, seen, all);
-		} else if (n->op == IR_ATTENTION) {
+		} else if (ir_is(n->op, IRF_PAIRS) &&
+			   ir_is(n->op, IRF_CACHED)) {
 			add_square(m, n, times, seen, all);
 		}
 	}

@@ -98,8 +98,18 @@ new_tensors(struct summing *w, const char *name)
 	return !*name || w->seen.text.n > known ? n : 0;
 }
 
+/* What Adafactor keeps of a weight of n elements: of rows, and of columns. */
+static int64_t
+factored(struct summing *w, const struct ir_type *t, int64_t n)
+{
+	uint8_t d = t->ndims;
+
+	return d < 2 ? n : n / ir_dim_size(w->m, t->dims[d - 1]) +
+		n / ir_dim_size(w->m, t->dims[d - 2]);
+}
+
 static void
-add_optimizer(struct summing *w, int64_t n, int bits)
+add_optimizer(struct summing *w, const struct ir_type *t, int64_t n, int bits)
 {
 	struct pass_sums *s = w->out;
 	const struct ir_setting *momentum;
@@ -112,6 +122,11 @@ add_optimizer(struct summing *w, int64_t n, int bits)
 	s->optimizer_known = true;
 	if (strcmp(s->optimizer, "adamw") == 0) {
 		moments = 2;
+	} else if (strcmp(s->optimizer, "lion") == 0) {
+		moments = 1;
+	} else if (strcmp(s->optimizer, "adafactor") == 0) {
+		add(w, &s->optimizer_bytes, factored(w, t, n),
+		    state_bits / 8);
 	} else if (strcmp(s->optimizer, "sgd") == 0) {
 		moments = momentum && momentum->num[0] != 0;
 	} else {
@@ -145,8 +160,12 @@ add_weight(struct summing *w, const struct ir_node *n, const char *name)
 	add(w, &s->active, active, 1);
 	add(w, &s->group[pass_group_of(use)], count, 1);
 	add(w, &s->weight_bytes, count, bits / 8);
+	if (!pass_is_trained(w->m, n)) {
+		add(w, &s->frozen, count, 1);
+		return;
+	}
 	add(w, &s->gradient_bytes, count, bits / 8);
-	add_optimizer(w, count, bits);
+	add_optimizer(w, t, count, bits);
 }
 
 /* ---- flops and caches ---- */

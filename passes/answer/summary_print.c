@@ -77,6 +77,10 @@ print_parameters(const struct pass_sums *s, struct buf *out)
 		add_row(out, "  active for one token", s->active, 1000,
 			count_units);
 	}
+	if (s->frozen) {
+		add_row(out, "  trained", s->total - s->frozen, 1000,
+			count_units);
+	}
 	if (s->state) {
 		add_row(out, "kept but not trained", s->state, 1000,
 			count_units);
@@ -227,6 +231,7 @@ pass_print_sums_json(const struct ir_module *m, const struct pass_sums *s,
 	buf_json(out, name, strlen(name));
 	json_int(out, "parameters", s->total);
 	json_int(out, "active_parameters", s->active);
+	json_int(out, "frozen_parameters", s->frozen);
 	buf_puts(out, ",\n  \"groups\": {");
 	for (i = 0; i < GROUP_COUNT; i++) {
 		buf_printf(out, "%s\"%s\": %" PRId64, i ? ", " : "",

@@ -37,15 +37,15 @@ struct walk {
 /* ---- keys ---- */
 
 static struct frame *
-variable(struct walk *w, const char *text, size_t n)
+variable(struct walk *w, const char *text, size_t n, struct ir_placeholder *p)
 {
 	uint32_t i;
 
+	ir_placeholder_read(text, n, p);
 	for (i = w->depth; i-- > 0;) {
 		const char *var = ir_text(w->c->m->ctx, w->frames[i].var);
 
-		if (w->frames[i].var && strlen(var) == n &&
-		    memcmp(var, text, n) == 0) {
+		if (w->frames[i].var && ir_placeholder_is(p, var)) {
 			return &w->frames[i];
 		}
 	}
@@ -57,6 +57,7 @@ static struct frame *
 find_named(struct walk *w, const char *name)
 {
 	const char *open, *shut;
+	struct ir_placeholder p;
 	struct frame *f;
 	uint32_t i;
 
@@ -64,7 +65,7 @@ find_named(struct walk *w, const char *name)
 		w->frames[i].named = false;
 	}
 	while ((open = strchr(name, '{')) && (shut = strchr(open, '}'))) {
-		f = variable(w, open + 1, (size_t)(shut - open) - 1);
+		f = variable(w, open + 1, (size_t)(shut - open) - 1, &p);
 		if (f) {
 			f->named = true;
 		}
@@ -82,21 +83,24 @@ static sym_t
 key_of(struct walk *w, const char *name, const struct frame *range)
 {
 	const char *open, *shut;
+	struct ir_placeholder p;
 	struct buf b;
 
 	buf_init(&b, w->c->a);
 	while ((open = strchr(name, '{')) && (shut = strchr(open, '}'))) {
 		const struct frame *f = variable(w, open + 1,
-						 (size_t)(shut - open) - 1);
+						 (size_t)(shut - open) - 1,
+						 &p);
 
 		buf_add(&b, name, (size_t)(open - name));
 		if (!f) {	/* a dim, whose positions are one tensor */
 			buf_add(&b, open, (size_t)(shut - open) + 1);
 		} else if (f == range) {
-			buf_puts(&b, "{}");
+			ir_placeholder_put(&b, &p, "");
 		} else {
-			buf_printf(&b, "{%lld+%lld}", (long long)f->start,
-				   (long long)f->count);
+			ir_placeholder_put(&b, &p, arena_printf(w->c->a,
+				"%lld+%lld", (long long)f->start,
+				(long long)f->count));
 		}
 		name = shut + 1;
 	}

@@ -20,6 +20,7 @@ struct tensor {
 	sym_t key;
 	const bool *derived;	/* by value */
 	bool weight;		/* trained, if the program trains at all */
+	bool frozen;		/* a weight that is not */
 	bool state;
 	/* by all holders */
 	struct check_runs held, read, added, stored, gradients;
@@ -164,8 +165,10 @@ add_use(struct tensor *t, struct holder *h, uint32_t use)
 		check_run_add(c, &t->held, use);
 		check_run_add(c, &t->added, use);
 	} else if (ir_is(n->op, IRF_STORED) && !ir_is(n->op, IRF_UNIQUE)) {
-		t->weight |= ir_is(n->op, IRF_PARAM);
-		if (ir_is(n->op, IRF_PARAM) && t->derived[n->result]) {
+		t->weight |= pass_is_trained(c->m, n);
+		t->frozen |= ir_is(n->op, IRF_PARAM) &&
+			     !pass_is_trained(c->m, n);
+		if (pass_is_trained(c->m, n) && t->derived[n->result]) {
 			check_run_add(c, &t->moved, use);
 		}
 		t->state |= !ir_is(n->op, IRF_PARAM);
@@ -330,6 +333,20 @@ stored_by_holders(struct tensor *t, const struct holder *h)
 	}
 	/* of two stores the first is lost */
 	check_once(c, &h->stored, "stored", " on this rank");
+}
+
+/* Nothing may train a frozen weight, or change it. */
+static void
+left_frozen(struct tensor *t)
+{
+	const struct check_runs *x = t->added.n ? &t->added : &t->stored;
+
+	if (t->frozen && x->n > 0) {
+		check_fail(t->c, &t->c->uses.at[x->at[0].use], "%s a weight "
+			   "that is frozen, expected none of it",
+			   t->added.n ? "this accumulates a gradient of"
+			   : "this stores");
+	}
 }
 
 /*
@@ -532,10 +549,11 @@ check_tensors(struct check *c)
 		struct tensor t = { .c = c, .key = key, .derived = derived };
 
 		gather(&t, said);
-		if (!t.weight && !t.state && !t.added.n) {
+		if (!t.weight && !t.frozen && !t.state && !t.added.n) {
 			continue;
 		}
 		accumulated(&t);
+		left_frozen(&t);
 		each_adds_its_part(&t, first, next);
 		for (i = 0; i < t.holders.n; i++) {
 			stored_by_holders(&t, &t.holders.at[i]);

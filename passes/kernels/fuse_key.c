@@ -156,6 +156,7 @@ mix_attr(struct keying *x, uint32_t op, const struct ir_attr *a)
 		mix_name(x, op, a->text);
 		break;
 	case ATTR_WORD:
+	case ATTR_NUMS:
 		x->word = hash_text(x->word, ir_text(x->f->m->ctx, a->text));
 		break;
 	default:

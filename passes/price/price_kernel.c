@@ -245,7 +245,7 @@ price_attention(struct pricing *p, const struct kernel *k, struct price_func *f)
 		.causal = a->causal, .window = (double)a->window,
 		.rate = price_rate(ir_type(p->m, ir_args(p->m, n)[0])->dtype)
 	};
-	bool forward = main_node(p, k, IRF_PAIRS, 0)->op == IR_ATTENTION;
+	bool forward = ir_is(main_node(p, k, IRF_PAIRS, 0)->op, IRF_CACHED);
 	axis_id i;
 
 	for (i = 1; i < p->m->axes.n; i++) {	/* keys of all ranks */

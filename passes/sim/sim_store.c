@@ -4,6 +4,7 @@
  * interpreter from the seed.
  */
 #include "passes/sim/sim_parts.h"
+#include "ir/train/step_numbers.h"
 
 #include <string.h>
 
@@ -244,8 +245,7 @@ input(void *user, const char *name, const struct ir_type *type,
 	const struct ir_weights *w = s->o->weights;
 	const double *from;
 
-	if (strcmp(name, "step") == 0 && elems == 1) {
-		out[0] = s->step;
+	if (elems == 1 && ir_training_input(s->m, name, s->step, out)) {
 		return true;
 	}
 	if (!w || !w->input) {

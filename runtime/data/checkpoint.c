@@ -18,19 +18,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-struct saving {
-	const struct rt_store *s;
-	const struct rt_files *f;
-	const struct rt_progress *p;
-	const char *folder;
-	struct rt_alloc alloc;
-	struct rt_layout l;
-	char names[2][RT_STEP_NAME_BYTES]; /* of tmp and old, in folder */
-	char *tmp, *final, *old;
-	char *paths[RT_STORED_FILES]; /* in tmp */
-	uint64_t *sums, *elems; /* by number of what is stored */
-};
-
 /* ---- preparation -------------------------------------------------------- */
 
 /* A suffix that is the same on all ranks and that no other run has. */
@@ -47,7 +34,7 @@ make_tag(const struct rt_store *s, char tag[40], struct rt_error *err)
 
 /* Allocates and names everything; no communication. */
 static enum rt_status
-prepare_save(struct saving *v, const char *tag, struct rt_error *err)
+prepare_save(struct rt_saving *v, const char *tag, struct rt_error *err)
 {
 	enum rt_status status;
 	int i;
@@ -77,9 +64,8 @@ prepare_save(struct saving *v, const char *tag, struct rt_error *err)
 	return RT_OK;
 }
 
-/* The folder and both files, with headers. */
-static enum rt_status
-create_files(struct saving *v, struct rt_error *err)
+enum rt_status
+rt_saving_create(struct rt_saving *v, struct rt_error *err)
 {
 	const struct rt_text *h;
 	enum rt_status status;
@@ -114,8 +100,8 @@ create_files(struct saving *v, struct rt_error *err)
 
 /* ---- on all ranks -------------------------------------------------- */
 
-static enum rt_status
-write_pieces(struct saving *v, struct rt_error *err)
+enum rt_status
+rt_saving_write(struct rt_saving *v, struct rt_error *err)
 {
 	enum rt_status status = RT_OK;
 	int i, fd;
@@ -139,7 +125,7 @@ write_pieces(struct saving *v, struct rt_error *err)
 
 /* Checks that each element was written exactly once. */
 static enum rt_status
-check_elems(const struct saving *v, struct rt_error *err)
+check_elems(const struct rt_saving *v, struct rt_error *err)
 {
 	struct rt_where where = { NULL, NULL, -1 };
 	uint64_t want;
@@ -162,7 +148,7 @@ check_elems(const struct saving *v, struct rt_error *err)
 /* ---- completion --------------------------------------------------------- */
 
 static enum rt_status
-write_manifest(struct saving *v, struct rt_error *err)
+write_manifest(struct rt_saving *v, struct rt_error *err)
 {
 	struct rt_text text = { v->alloc, NULL, 0, 0, false };
 	enum rt_status status = RT_IO;
@@ -194,7 +180,7 @@ done:
 
 /* Renames what has the final name, even a link, to .old. */
 static enum rt_status
-move_aside(struct saving *v, struct rt_error *err)
+move_aside(struct rt_saving *v, struct rt_error *err)
 {
 	struct rt_where where = { v->old, NULL, -1 };
 	struct stat sb;
@@ -215,7 +201,7 @@ move_aside(struct saving *v, struct rt_error *err)
  * has that name is first renamed to .old, which loading still finds.
  */
 static enum rt_status
-give_name(struct saving *v, struct rt_error *err)
+give_name(struct rt_saving *v, struct rt_error *err)
 {
 	bool moved = false;
 	struct stat sb;
@@ -237,9 +223,8 @@ give_name(struct saving *v, struct rt_error *err)
 	return rt_files_sync_dir(v->f, v->folder, err);
 }
 
-/* On rank 0, after all data is written: makes it a checkpoint. */
-static enum rt_status
-complete(struct saving *v, struct rt_error *err)
+enum rt_status
+rt_saving_complete(struct rt_saving *v, struct rt_error *err)
 {
 	enum rt_status status;
 
@@ -253,73 +238,95 @@ complete(struct saving *v, struct rt_error *err)
 	if (status == RT_OK) {
 		status = give_name(v, err);
 	}
+	if (status == RT_OK) {
+		rt_checkpoint_prune(&v->alloc, v->f, v->folder, v->p->step,
+				    v->keep);
+	}
 	return status;
 }
 
 /* ---- all of it ----------------------------------------------------- */
 
-static enum rt_status
-save(struct saving *v, int64_t keep, struct rt_error *err)
+enum rt_status
+rt_saving_begin(struct rt_saving *v, struct rt_error *err)
 {
-	bool first = v->s->rank == 0;
 	enum rt_status status;
 	char tag[40];
 
 	status = make_tag(v->s, tag, err);
-	if (status != RT_OK) {
-		return status;
+	return status == RT_OK ? prepare_save(v, tag, err) : status;
+}
+
+enum rt_status
+rt_saving_add_sums(struct rt_saving *v, struct rt_error *err)
+{
+	return rt_comm_sum_u64(v->s->comm, v->sums, 2 * (int64_t)v->l.n, err);
+}
+
+void
+rt_saving_end(struct rt_saving *v, enum rt_status status)
+{
+	int i;
+
+	if (status != RT_OK && v->s->rank == 0 && v->tmp) {
+		rt_checkpoint_remove(v->f, v->folder, v->names[0]);
 	}
-	status = prepare_save(v, tag, err);
+	for (i = 0; i < RT_STORED_FILES; i++) {
+		rt_release(&v->alloc, v->paths[i]);
+	}
+	rt_release(&v->alloc, v->sums);
+	rt_release(&v->alloc, v->tmp);
+	rt_release(&v->alloc, v->final);
+	rt_release(&v->alloc, v->old);
+	if (v->l.alloc.realloc) {
+		rt_layout_release(&v->l);
+	}
+}
+
+static enum rt_status
+save(struct rt_saving *v, struct rt_error *err)
+{
+	bool first = v->s->rank == 0;
+	enum rt_status status = rt_saving_begin(v, err);
+
 	if (status == RT_OK && first) {
-		status = create_files(v, err);
+		status = rt_saving_create(v, err);
 	}
 	status = rt_store_agree_status(v->s, status, err);
 	if (status == RT_OK) {
-		status = write_pieces(v, err);
+		status = rt_saving_write(v, err);
 		status = rt_store_agree_status(v->s, status, err);
 	}
 	if (status == RT_OK) {
-		status = rt_comm_sum_u64(v->s->comm, v->sums,
-					 2 * (int64_t)v->l.n, err);
+		status = rt_saving_add_sums(v, err);
 	}
 	if (status == RT_OK) {
 		if (first) {
-			status = complete(v, err);
+			status = rt_saving_complete(v, err);
 		}
 		status = rt_store_agree_status(v->s, status, err);
 	}
-	if (first && status == RT_OK) {
-		rt_checkpoint_prune(&v->alloc, v->f, v->folder, v->p->step,
-				    keep);
-	} else if (first && v->tmp) {
-		rt_checkpoint_remove(v->f, v->folder, v->names[0]);
-	}
 	return status;
+}
+
+void
+rt_saving_init(struct rt_saving *v, const struct rt_store *s,
+	       const struct rt_progress *p, const char *folder, int64_t keep)
+{
+	*v = (struct rt_saving){ .s = s, .f = rt_files_or_system(s->files),
+				 .p = p, .folder = folder, .keep = keep,
+				 .alloc = rt_alloc_or_libc(NULL) };
 }
 
 enum rt_status
 rt_checkpoint_save(const struct rt_store *s, const struct rt_progress *p,
 		   const char *folder, int64_t keep, struct rt_error *err)
 {
-	struct saving v = { 0 };
+	struct rt_saving v;
 	enum rt_status status;
-	int i;
 
-	v.s = s;
-	v.f = rt_files_or_system(s->files);
-	v.p = p;
-	v.folder = folder;
-	v.alloc = rt_alloc_or_libc(NULL);
-	status = save(&v, keep, err);
-	for (i = 0; i < RT_STORED_FILES; i++) {
-		rt_release(&v.alloc, v.paths[i]);
-	}
-	rt_release(&v.alloc, v.sums);
-	rt_release(&v.alloc, v.tmp);
-	rt_release(&v.alloc, v.final);
-	rt_release(&v.alloc, v.old);
-	if (v.l.alloc.realloc) {
-		rt_layout_release(&v.l);
-	}
+	rt_saving_init(&v, s, p, folder, keep);
+	status = save(&v, err);
+	rt_saving_end(&v, status);
 	return status;
 }

@@ -1,6 +1,6 @@
 /*
- * Private to checkpoint*.c: the manifest of a checkpoint (checkpoint.json), and
- * folders of checkpoints.
+ * Private to checkpoint*.c: the parts of a save, the manifest of a checkpoint
+ * (checkpoint.json), and folders of checkpoints.
  */
 #ifndef RT_CHECKPOINT_H
 #define RT_CHECKPOINT_H
@@ -8,9 +8,43 @@
 #include "runtime/data/safetensors_write.h"
 
 enum {
-	RT_MANIFEST_VERSION = 2,
+	RT_MANIFEST_VERSION = 3,
+	RT_MANIFEST_OLDEST = 2,	/* that has no settings */
 	RT_STEP_NAME_BYTES = 80,
 };
+
+/* ---- checkpoint.c: a save in parts --------------------------------------- */
+
+struct rt_saving {
+	const struct rt_store *s;
+	const struct rt_files *f;
+	const struct rt_progress *p;
+	const char *folder;
+	int64_t keep;
+	struct rt_alloc alloc;
+	struct rt_layout l;
+	char names[2][RT_STEP_NAME_BYTES]; /* of tmp and old, in folder */
+	char *tmp, *final, *old;
+	char *paths[RT_STORED_FILES]; /* in tmp */
+	uint64_t *sums, *elems; /* by number of what is stored */
+};
+
+/* Pointers are kept. */
+void rt_saving_init(struct rt_saving *v, const struct rt_store *s,
+		    const struct rt_progress *p, const char *folder,
+		    int64_t keep);
+/* A collective: names everything. */
+enum rt_status rt_saving_begin(struct rt_saving *v, struct rt_error *err);
+/* On rank 0: makes the folder and both files, with headers. */
+enum rt_status rt_saving_create(struct rt_saving *v, struct rt_error *err);
+/* On all ranks, then: writes what this rank has. */
+enum rt_status rt_saving_write(struct rt_saving *v, struct rt_error *err);
+/* A collective, then. */
+enum rt_status rt_saving_add_sums(struct rt_saving *v, struct rt_error *err);
+/* On rank 0, then: makes it a checkpoint, and removes older ones. */
+enum rt_status rt_saving_complete(struct rt_saving *v, struct rt_error *err);
+/* On all ranks, always: after a failure nothing of it is left. */
+void rt_saving_end(struct rt_saving *v, enum rt_status status);
 
 /* ---- checkpoint_manifest.c: checkpoint.json ------------------------------ */
 
@@ -30,6 +64,8 @@ struct rt_manifest {
 	const char *model;
 	int64_t step, sequences;
 	uint64_t seed, data;
+	int64_t version;
+	const char *settings;
 	struct {
 		int64_t bytes;
 		uint64_t header; /* the sum over its bytes */

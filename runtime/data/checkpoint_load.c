@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -388,6 +389,8 @@ load(struct loading *v, const char *path, struct rt_progress *p,
 	p->sequences = v->manifest.sequences;
 	p->seed = v->manifest.seed;
 	p->data = v->manifest.data;
+	snprintf(p->settings, sizeof p->settings, "%s",
+		 v->manifest.settings);
 	return status;
 }
 

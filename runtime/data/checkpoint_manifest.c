@@ -1,8 +1,9 @@
 /*
  * checkpoint.json, the manifest: a folder that has one is a checkpoint.
  *
- *	{"format": "llmc checkpoint", "version": 1, "model": "gpt2", "step": 42,
+ *	{"format": "llmc checkpoint", "version": 3, "model": "gpt2", "step": 42,
  *	 "sequences": 21504, "seed": "HEX", "data": "HEX",
+ *	 "settings": "lr=0.001 schedule=constant",
  *	 "files": {"model.safetensors": {"bytes": 9, "header": "HEX"}, ...},
  *	 "tensors": {"wte.weight": {"bytes": 9, "sum": "HEX"}, ...},
  *	 "sum": "HEX"}
@@ -79,8 +80,11 @@ rt_manifest_print(struct rt_text *out, const struct rt_layout *l,
 	rt_text_add(out,
 		    ",\n  \"step\": %" PRId64 ",\n  \"sequences\": %" PRId64
 		    ",\n  \"seed\": \"%016" PRIx64
-		    "\",\n  \"data\": \"%016" PRIx64 "\",\n  \"files\": {",
+		    "\",\n  \"data\": \"%016" PRIx64
+		    "\",\n  \"settings\": ",
 		    p->step, p->sequences, p->seed, p->data);
+	rt_text_string(out, p->settings);
+	rt_text_add(out, ",\n  \"files\": {");
 	for (i = 0; i < RT_STORED_FILES; i++) {
 		h = &l->files[i].header;
 		rt_text_add(out,
@@ -240,17 +244,32 @@ parse_format(struct rt_json *j)
 }
 
 static bool
-parse_version(struct rt_json *j)
+parse_version(struct rt_json *j, struct rt_manifest *m)
 {
-	int64_t version;
-
-	if (!rt_json_int(j, &version)) {
+	if (!rt_json_int(j, &m->version)) {
 		return false;
 	}
-	if (version != RT_MANIFEST_VERSION) {
+	if (m->version < RT_MANIFEST_OLDEST ||
+	    m->version > RT_MANIFEST_VERSION) {
 		return rt_json_fail(j, RT_FORMAT, j->text + j->at,
-				    "found version %" PRId64 ", expected %d",
-				    version, RT_MANIFEST_VERSION);
+				    "found version %" PRId64 ", expected %d "
+				    "or %d", m->version, RT_MANIFEST_OLDEST,
+				    RT_MANIFEST_VERSION);
+	}
+	return true;
+}
+
+static bool
+parse_settings(struct rt_json *j, struct rt_manifest *m)
+{
+	if (!rt_json_string(j, &m->settings)) {
+		return false;
+	}
+	if (strlen(m->settings) >= RT_SETTINGS_BYTES) {
+		return rt_json_fail(j, RT_FORMAT, m->settings,
+				    "found settings of %zu bytes, expected at "
+				    "most %d", strlen(m->settings),
+				    RT_SETTINGS_BYTES - 1);
 	}
 	return true;
 }
@@ -281,13 +300,16 @@ parse_manifest(struct rt_json *j, struct rt_manifest *m)
 {
 	static const char *const keys[] = { "format", "version", "model",
 					    "step", "sequences", "seed",
-					    "data", "files", "tensors",
-					    "sum" };
+					    "data", "settings", "files",
+					    "tensors", "sum" };
 	size_t n = sizeof(keys) / sizeof(keys[0]), i = 0;
 	const char *key, *ignored;
 
+	m->settings = "";
+
 	rt_json_open(j, '{');
 	while (rt_json_more(j, '}', &i) && rt_json_key(j, &key)) {
+		i += i == 8 && m->version == RT_MANIFEST_OLDEST;
 		if (i > n || strcmp(key, keys[i - 1]) != 0) {
 			return rt_json_fail( j, RT_FORMAT, key,
 					    "found key '%s', expected %s",
@@ -296,14 +318,15 @@ parse_manifest(struct rt_json *j, struct rt_manifest *m)
 		}
 		switch (i) {
 		case 1: parse_format(j); break;
-		case 2: parse_version(j); break;
+		case 2: parse_version(j, m); break;
 		case 3: rt_json_string(j, &m->model); break;
 		case 4: rt_json_int(j, &m->step); break;
 		case 5: rt_json_int(j, &m->sequences); break;
 		case 6: parse_hex(j, &m->seed); break;
 		case 7: parse_hex(j, &m->data); break;
-		case 8: parse_files(j, m); break;
-		case 9: parse_tensors(j, m); break;
+		case 8: parse_settings(j, m); break;
+		case 9: parse_files(j, m); break;
+		case 10: parse_tensors(j, m); break;
 		default: rt_json_string(j, &ignored); break;
 		}
 	}

@@ -62,6 +62,22 @@ add_parts(struct rt_layout *l, const struct rt_tensor *t, struct rt_error *err)
 	return RT_OK;
 }
 
+/* The sizes of a part, those of joined dims as their product. */
+static void
+add_shape(struct rt_text *h, const struct rt_tensor *t, int64_t joins)
+{
+	int64_t d = t->stacked, size;
+
+	while (d < t->ndims) {
+		rt_text_add(h, "%s", d > t->stacked ? "," : "");
+		size = t->sizes[d++];
+		while (d < t->ndims && joins & (int64_t)1 << d) {
+			size *= t->sizes[d++];
+		}
+		rt_text_add(h, "%" PRId64, size);
+	}
+}
+
 /* The header of a file, padded so that the data begins at a multiple of 8. */
 static enum rt_status
 make_header(struct rt_layout *l, int file, struct rt_error *err)
@@ -69,7 +85,7 @@ make_header(struct rt_layout *l, int file, struct rt_error *err)
 	struct rt_text *h = &l->files[file].header;
 	const struct rt_tensor *t;
 	struct rt_stored *s;
-	int64_t at = 0, d;
+	int64_t at = 0;
 	uint64_t length;
 	size_t i;
 
@@ -87,10 +103,7 @@ make_header(struct rt_layout *l, int file, struct rt_error *err)
 		rt_text_add(h, ":{\"dtype\":\"%s\",\"shape\":[",
 			    rt_dtype_name(rt_elem_dtype(
 				    (enum rt_elem)t->elem)));
-		for (d = t->stacked; d < t->ndims; d++) {
-			rt_text_add(h, "%s%" PRId64,
-				    d > t->stacked ? "," : "", t->sizes[d]);
-		}
+		add_shape(h, t, l->joins ? t->joins : 0);
 		s->begin = at;
 		at += s->bytes;
 		rt_text_add(h, "],\"data_offsets\":[%" PRId64 ",%" PRId64
@@ -109,23 +122,19 @@ make_header(struct rt_layout *l, int file, struct rt_error *err)
 	return RT_OK;
 }
 
-enum rt_status
-rt_layout_init(struct rt_layout *l, const struct rt_plan *p,
-	       struct rt_error *err)
+/* Allocates for all tensors of the plan, in `nfiles` files. */
+static enum rt_status
+allocate(struct rt_layout *l, const struct rt_plan *p, struct rt_error *err)
 {
-	enum rt_status status = RT_OK;
-	size_t n = 0, k;
-	int64_t i;
-	int file;
+	size_t n = 0, i;
 
-	memset(l, 0, sizeof(*l));
 	l->alloc = rt_alloc_or_libc(NULL);
 	l->first = rt_resize(&l->alloc, NULL, (size_t)p->ntensors,
 			     sizeof(*l->first));
 	if (!l->first) {
 		return rt_no_memory(err, NULL);
 	}
-	for (i = 0; i < p->ntensors; i++) {
+	for (i = 0; i < (size_t)p->ntensors; i++) {
 		l->first[i] = n;
 		n += (size_t)rt_tensor_parts(&p->tensors[i]);
 	}
@@ -134,21 +143,103 @@ rt_layout_init(struct rt_layout *l, const struct rt_plan *p,
 	if (!l->at || !l->place) {
 		return rt_no_memory(err, NULL);
 	}
-	for (i = 0; i < p->ntensors && status == RT_OK; i++) {
-		status = add_parts(l, &p->tensors[i], err);
+	for (i = 0; i < n; i++) {
+		l->place[i] = SIZE_MAX;
 	}
-	if (status != RT_OK) {
-		return status;
+	return RT_OK;
+}
+
+/* Once each part has its file: the order in them, and their headers. */
+static enum rt_status
+arrange(struct rt_layout *l, const struct rt_plan *p, int nfiles,
+	struct rt_error *err)
+{
+	enum rt_status status = RT_OK;
+	size_t k;
+	int file;
+
+	l->files = rt_resize(&l->alloc, NULL, (size_t)nfiles,
+			     sizeof(*l->files));
+	if (!l->files) {
+		return rt_no_memory(err, NULL);
 	}
-	qsort(l->at, l->n, sizeof(*l->at), by_place);
+	memset(l->files, 0, (size_t)nfiles * sizeof(*l->files));
+	l->nfiles = nfiles;
+	if (l->n > 0) {
+		qsort(l->at, l->n, sizeof(*l->at), by_place);
+	}
 	for (k = 0; k < l->n; k++) {
 		l->place[rt_layout_first(l, p, l->at[k].tensor) +
 			 (size_t)l->at[k].part] = k;
 	}
-	for (file = 0; file < RT_STORED_FILES && status == RT_OK; file++) {
+	for (file = 0; file < nfiles && status == RT_OK; file++) {
 		status = make_header(l, file, err);
 	}
 	return status;
+}
+
+enum rt_status
+rt_layout_init(struct rt_layout *l, const struct rt_plan *p,
+	       struct rt_error *err)
+{
+	enum rt_status status;
+	int64_t i;
+
+	memset(l, 0, sizeof(*l));
+	status = allocate(l, p, err);
+	for (i = 0; i < p->ntensors && status == RT_OK; i++) {
+		status = add_parts(l, &p->tensors[i], err);
+	}
+	return status == RT_OK ? arrange(l, p, RT_STORED_FILES, err) : status;
+}
+
+static int
+by_name(const void *a, const void *b)
+{
+	const struct rt_stored *s = a, *t = b;
+
+	return strcmp(s->name, t->name);
+}
+
+/* Fills one file after the other, in the order of names; returns how many. */
+static int
+fill_files(struct rt_layout *l, int64_t most_bytes)
+{
+	int64_t bytes = 0;
+	int file = 0;
+	size_t k;
+
+	if (l->n > 0) {
+		qsort(l->at, l->n, sizeof(*l->at), by_name);
+	}
+	for (k = 0; k < l->n; k++) {
+		if (bytes > 0 && bytes + l->at[k].bytes > most_bytes) {
+			file++;
+			bytes = 0;
+		}
+		bytes += l->at[k].bytes;
+		l->at[k].file = file;
+	}
+	return file + 1;
+}
+
+enum rt_status
+rt_layout_init_export(struct rt_layout *l, const struct rt_plan *p,
+		      int64_t most_bytes, struct rt_error *err)
+{
+	enum rt_status status;
+	int64_t i;
+
+	memset(l, 0, sizeof(*l));
+	l->joins = true;
+	status = allocate(l, p, err);
+	for (i = 0; i < p->ntensors && status == RT_OK; i++) {
+		if (p->tensors[i].loaded) {
+			status = add_parts(l, &p->tensors[i], err);
+		}
+	}
+	return status == RT_OK
+		? arrange(l, p, fill_files(l, most_bytes), err) : status;
 }
 
 void
@@ -160,9 +251,10 @@ rt_layout_release(struct rt_layout *l)
 	for (i = 0; i < l->n; i++) {
 		rt_release(&l->alloc, l->at[i].name);
 	}
-	for (file = 0; file < RT_STORED_FILES; file++) {
+	for (file = 0; file < l->nfiles; file++) {
 		rt_text_release(&l->files[file].header);
 	}
+	rt_release(&l->alloc, l->files);
 	rt_release(&l->alloc, l->at);
 	rt_release(&l->alloc, l->place);
 	rt_release(&l->alloc, l->first);
@@ -202,6 +294,9 @@ write_span(struct part_writer *x, const struct rt_hold *h,
 	enum rt_status status = RT_OK;
 	char *from;
 
+	if (k == SIZE_MAX || l->at[k].file != x->file) {
+		return RT_OK;
+	}
 	for (i = 0; i < span->n && status == RT_OK; i += n) {
 		n = span->n - i < most ? span->n - i : most;
 		status = rt_window_read(&x->window, h->offset +
@@ -231,6 +326,24 @@ elems_of(const struct rt_store *s, const struct rt_hold *h)
 	return n;
 }
 
+/* Whether a part of the tensor is in that file. */
+static bool
+is_in_file(const struct rt_layout *l, const struct rt_plan *p,
+	   const struct rt_tensor *t, int file)
+{
+	size_t first = rt_layout_first(l, p, t);
+	int64_t parts = rt_tensor_parts(t), i;
+
+	for (i = 0; i < parts; i++) {
+		size_t k = l->place[first + (size_t)i];
+
+		if (k != SIZE_MAX && l->at[k].file == file) {
+			return true;
+		}
+	}
+	return false;
+}
+
 enum rt_status
 rt_layout_write(const struct rt_layout *l, const struct rt_store *s, int file,
 		int fd, const char *path, uint64_t *sums, uint64_t *elems,
@@ -247,8 +360,7 @@ rt_layout_write(const struct rt_layout *l, const struct rt_store *s, int file,
 	struct rt_span span;
 
 	for (h = g->holds; h < g->holds + g->nholds; h++) {
-		if ((h->tensor->loaded ? RT_STORED_MODEL :
-					  RT_STORED_STATE) != file ||
+		if (!is_in_file(l, s->plan, h->tensor, file) ||
 		    !rt_store_writes(s, h)) {
 			continue;
 		}

@@ -23,8 +23,13 @@ struct rt_stored {
 	int64_t begin, bytes; /* from the start of the data */
 };
 
+struct rt_layout_file {
+	struct rt_text header; /* preceded by its length */
+	int64_t bytes; /* of the file */
+};
+
 /*
- * The contents of both files.  They depend on the model alone, not on how many
+ * The contents of all files.  They depend on the model alone, not on how many
  * ranks there are or what each holds.
  */
 struct rt_layout {
@@ -33,16 +38,27 @@ struct rt_layout {
 	size_t n;
 	/* by tensor of the plan: index into place of its first part */
 	size_t *first;
-	size_t *place; /* by part: index into at */
-	struct {
-		struct rt_text header; /* preceded by its length */
-		int64_t bytes; /* of the file */
-	} files[RT_STORED_FILES];
+	size_t *place; /* by part: index into at, or SIZE_MAX: not stored */
+	struct rt_layout_file *files;
+	int nfiles;
+	bool joins; /* shapes are those that other programs expect */
 };
 
-/* To be released also after a failure. */
+/*
+ * The files of a checkpoint, RT_STORED_FILES.  To be released also after a
+ * failure.
+ */
 enum rt_status rt_layout_init(struct rt_layout *l, const struct rt_plan *p,
 			      struct rt_error *err);
+/*
+ * Weights alone, in the shapes that other programs expect, and in as many files
+ * as it takes for none to have more than so many bytes of data, unless a single
+ * tensor has.
+ */
+enum rt_status rt_layout_init_export(struct rt_layout *l,
+				     const struct rt_plan *p,
+				     int64_t most_bytes,
+				     struct rt_error *err);
 void rt_layout_release(struct rt_layout *l);
 /* Index into `place` of the first part of a tensor; the others follow. */
 size_t rt_layout_first(const struct rt_layout *l, const struct rt_plan *p,

@@ -36,9 +36,8 @@ struct rt_tokens {
 
 /* ---- the order ----------------------------------------------------- */
 
-/* A bijection of 64 bits (the finalizer of splitmix64). */
-static uint64_t
-mix64(uint64_t x)
+uint64_t
+rt_tokens_mix(uint64_t x)
 {
 	x ^= x >> 30;
 	x *= 0xbf58476d1ce4e5b9u;
@@ -68,7 +67,7 @@ rt_tokens_permute(int64_t n, uint64_t key, int64_t index)
 		left = x >> half;
 		right = x & mask;
 		for (i = 0; i < ROUNDS; i++) {
-			next = left ^ (mix64(key + right +
+			next = left ^ (rt_tokens_mix(key + right +
 					     ((uint64_t)i << 40)) & mask);
 			left = right;
 			right = next;
@@ -370,11 +369,11 @@ rt_tokens_get(const struct rt_tokens *t, int64_t index, int64_t from,
 			       " of sequence 0 or more",
 			       from, from + n, index, t->length + 1);
 	}
-	epoch = (uint64_t)(index / t->sequences);
+	epoch = (uint64_t)(index / t->sequences) + 1;
 	k = index % t->sequences;
 	if (t->shuffled) {
-		k = rt_tokens_permute(t->sequences, mix64(t->seed ^
-							  mix64(epoch + 1)), k);
+		epoch = rt_tokens_mix(t->seed ^ rt_tokens_mix(epoch));
+		k = rt_tokens_permute(t->sequences, epoch, k);
 	}
 	f = file_of(t, k);
 	at = (k - f->first) * t->length + from;
@@ -393,7 +392,7 @@ add_identity(const struct rt_tokens *t, const struct rt_token_file *f,
 	int32_t tokens[SAMPLE_TOKENS];
 	enum rt_status status;
 
-	*sum = mix64(*sum + (uint64_t)f->count);
+	*sum = rt_tokens_mix(*sum + (uint64_t)f->count);
 	for (k = 0; k < SAMPLES; k++) {
 		at = last / (SAMPLES - 1) * k;
 		at = k == SAMPLES - 1 ? last : at;
@@ -402,7 +401,7 @@ add_identity(const struct rt_tokens *t, const struct rt_token_file *f,
 			return status;
 		}
 		for (i = 0; i < n; i++) {
-			*sum = mix64(*sum + (uint64_t)tokens[i] + 1);
+			*sum = rt_tokens_mix(*sum + (uint64_t)tokens[i] + 1);
 		}
 		if (last == 0) {
 			break;
@@ -418,7 +417,7 @@ rt_tokens_identity(const struct rt_tokens *t, uint64_t *out,
 	enum rt_status status = RT_OK;
 	int64_t i;
 
-	*out = mix64((uint64_t)t->length + 1);
+	*out = rt_tokens_mix((uint64_t)t->length + 1);
 	for (i = 0; i < t->nfiles && status == RT_OK; i++) {
 		status = add_identity(t, &t->files[i], out, err);
 	}

@@ -1,4 +1,5 @@
-/* Private to runtime/data/: a token file, for tokens.c and tokens_file.c. */
+/* Private to runtime/data/: a token file, for tokens.c,
+ * tokens_file.c and blend.c. */
 #ifndef RT_TOKENS_H
 #define RT_TOKENS_H
 
@@ -40,6 +41,8 @@ enum rt_status rt_token_file_read(struct rt_token_file *f,
 
 /* ---- tokens.c -------------------------------------------------------- */
 
+/* A bijection of 64 bits (the finalizer of splitmix64). */
+uint64_t rt_tokens_mix(uint64_t x);
 /*
  * The image of `index` under a permutation of 0 .. n - 1 that depends on the
  * key; takes no memory, and about the same time for any n.

@@ -2,7 +2,8 @@
  * Formats of token files: llm.c's, Megatron's, raw, or text.
  *
  * llm.c: 256 little-endian i32, of which the first are a magic number, a
- * version and the number of tokens; then the tokens.  Megatron: NAME.bin has
+ * version and the number of tokens; then the tokens.  The fourth, which llm.c
+ * leaves 0, has the upper half of that number.  Megatron: NAME.bin has
  * tokens only, and NAME.idx is
  *
  *	"MMIDIDX\0\0", u64 version, u8 type, u64 sequences, u64 documents,
@@ -66,11 +67,11 @@ static const struct magic {
 
 static enum rt_status
 read_llmc(struct rt_token_file *f, const struct magic *m,
-	  const unsigned char head[12], struct rt_error *err)
+	  const unsigned char head[16], struct rt_error *err)
 {
 	const struct rt_shard *s = &f->bin;
-	uint64_t version = little_endian(head + 4, 4), count =
-		little_endian(head + 8, 4);
+	uint64_t version = little_endian(head + 4, 4);
+	uint64_t count = little_endian(head + 8, 8);
 	int64_t want;
 
 	if (m->what) {
@@ -86,7 +87,8 @@ read_llmc(struct rt_token_file *f, const struct magic *m,
 			       "%" PRIu32,
 			       version, m->version);
 	}
-	want = HEADER_BYTES + (int64_t)count * token_bytes[m->type];
+	want = count > INT64_MAX / 8 ? INT64_MAX
+		: HEADER_BYTES + (int64_t)count * token_bytes[m->type];
 	if (s->file_bytes != want) {
 		return rt_fail(err, RT_FORMAT, rt_shard_where(s, NULL, 8),
 			       "found %" PRIu64 " tokens in the header at byte "
@@ -325,7 +327,7 @@ enum rt_status
 rt_token_file_read(struct rt_token_file *f, const struct rt_shard *idx,
 		   struct rt_error *err)
 {
-	unsigned char head[12];
+	unsigned char head[16];
 	enum rt_status status;
 	size_t i;
 

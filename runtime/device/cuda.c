@@ -135,11 +135,12 @@ gpu_pieces(struct rt_device *d, const struct rt_pieces *const *pieces,
 }
 
 static enum rt_status
-gpu_set_step(struct rt_device *d, int64_t step, struct rt_error *err)
+gpu_set_step(struct rt_device *d, const double *numbers, struct rt_error *err)
 {
 	struct rt_gpu *g = d->self;
 
-	return write_pinned(d, g->live, &step, sizeof step, err);
+	rt_device_live(numbers, d->live);
+	return write_pinned(d, g->live, d->live, sizeof d->live, err);
 }
 
 /* ---- a step ---- */

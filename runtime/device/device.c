@@ -74,6 +74,21 @@ rt_host_zero(struct rt_device *d, int64_t offset, int64_t bytes,
 	return RT_OK;
 }
 
+void
+rt_device_live(const double *numbers, int64_t live[RT_NUMBERS])
+{
+	uint32_t bits;
+	float f;
+	int i;
+
+	live[0] = (int64_t)numbers[0];
+	for (i = 1; i < RT_NUMBERS; i++) {
+		f = (float)numbers[i];
+		memcpy(&bits, &f, sizeof bits);
+		live[i] = bits;
+	}
+}
+
 enum rt_status
 rt_host_read(struct rt_device *d, int64_t offset, void *to, int64_t bytes,
 	     struct rt_error *err)

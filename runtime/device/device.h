@@ -48,8 +48,9 @@ struct rt_device_kind {
 	enum rt_status (*pieces)(struct rt_device *d,
 				 const struct rt_pieces *const *pieces,
 				 int64_t n, struct rt_error *err);
-	/* Sets the optimizer's step, which rt_call.live holds from now on. */
-	enum rt_status (*set_step)(struct rt_device *d, int64_t step,
+	/* Sets the numbers of a step, which rt_call.live holds from now on:
+	 * RT_NUMBERS of them, the first a whole number. */
+	enum rt_status (*set_step)(struct rt_device *d, const double *numbers,
 				   struct rt_error *err);
 	/* Called around all calls of a step. *done: the device has run the
 	 * whole step as a graph; `update`: with the update. */
@@ -87,7 +88,8 @@ struct rt_device {
 	struct rt_comm *comm;
 	struct rt_workers *workers;	/* of the host */
 	char *arena, *host;
-	int64_t live[1]; /* rt_call.live, where it is in the host's memory */
+	/* rt_call.live, where it is in the host's memory */
+	int64_t live[RT_NUMBERS];
 	/* of the device's own memory, after the arena; -1: it is the host's */
 	int64_t free_bytes;
 	bool timed;		/* last_ms will be called */
@@ -103,6 +105,8 @@ void rt_device_cpu(struct rt_device *d, const struct rt_plan *plan,
 		   int64_t rank, struct rt_comm *comm,
 		   struct rt_workers *workers);
 /* For devices whose arena the host can address. */
+/* The numbers of a step as rt_call.live has them. */
+void rt_device_live(const double *numbers, int64_t live[RT_NUMBERS]);
 enum rt_status rt_host_read(struct rt_device *d, int64_t offset, void *to,
 			    int64_t bytes, struct rt_error *err);
 enum rt_status rt_host_write(struct rt_device *d, int64_t offset,

@@ -181,10 +181,11 @@ emulated_coll(struct rt_device *d, const struct rt_coll *t, char *const *at,
 }
 
 static enum rt_status
-emulated_set_step(struct rt_device *d, int64_t step, struct rt_error *err)
+emulated_set_step(struct rt_device *d, const double *numbers,
+		  struct rt_error *err)
 {
 	(void)err;
-	d->live[0] = step;
+	rt_device_live(numbers, d->live);
 	return RT_OK;
 }
 

@@ -9,39 +9,56 @@
 /* ---- how it is done ---- */
 
 enum rt_status
-rt_evaluation_batches(const struct rt_run *r, const struct rt_tokens *t, int64_t
-		      wanted, int64_t *batches, struct rt_error *err)
+rt_eval_set_open(struct rt_eval_set *s, const struct rt_run *r,
+		 const struct rt_options *o, const struct rt_source *source,
+		 const char *name, struct rt_error *err)
 {
-	int64_t all = t ? rt_tokens_sequences(t) / r->plan->batch : 1;
+	enum rt_status status = RT_OK;
+	int64_t sequences = r->plan->batch;
 
-	*batches = wanted ? wanted : all;
-	if (*batches < 1) {
+	*s = (struct rt_eval_set){ .name = name, .document_end =
+				   o->document_end };
+	if (source) {
+		status = rt_feed_open(&s->blend, r->plan, source, 1, err);
+	}
+	if (status == RT_OK && source) {
+		sequences = rt_blend_sequences(s->blend);
+	}
+	s->batches = o->command == RT_EVAL ? o->steps : o->eval_steps;
+	s->batches = s->batches ? s->batches : sequences / r->plan->batch;
+	if (status == RT_OK && s->batches < 1) {
 		return rt_fail(err, RT_RANGE, RT_NOWHERE, "the data to "
-			"evaluate on has %lld sequences, and a batch takes "
-			"%lld", (long long)rt_tokens_sequences(t),
+			"evaluate on%s%s%s has %lld sequences, and a batch "
+			"takes %lld", *name ? " (" : "", name,
+			*name ? ")" : "", (long long)sequences,
 			(long long)r->plan->batch);
 	}
-	return RT_OK;
+	return status;
+}
+
+void
+rt_eval_set_close(struct rt_eval_set *s)
+{
+	rt_blend_free(s->blend);
+	s->blend = NULL;
 }
 
 enum rt_status
-rt_evaluate(struct rt_run *r, struct rt_tokens *t, int64_t step,
-	    int64_t batches, const volatile sig_atomic_t *signalled,
-	    struct rt_evaluation *e, struct rt_error *err)
+rt_evaluate(struct rt_run *r, const struct rt_eval_set *s, int64_t step,
+	    const volatile sig_atomic_t *signalled, struct rt_evaluation *e,
+	    struct rt_error *err)
 {
 	enum rt_status status = RT_OK;
 	struct rt_outcome c;
 	double sum = 0;
 
-	*e = (struct rt_evaluation){ .step = step };
-	while (e->batches < batches && !e->stop) {
-		struct rt_feed feed = { 0 };
+	*e = (struct rt_evaluation){ .name = s->name, .step = step };
+	while (e->batches < s->batches && !e->stop) {
+		struct rt_feed feed = rt_feed_of(s->blend, e->batches *
+						 r->plan->batch,
+						 s->document_end);
 
-		if (t) {
-			feed = rt_feed_of_tokens(t, e->batches *
-						 r->plan->batch);
-		}
-		status = rt_run_step(r, step, t ? &feed : NULL, false,
+		status = rt_run_step(r, step, s->blend ? &feed : NULL, false,
 				     *signalled, &c, err);
 		if (status != RT_OK) {
 			return status;
@@ -57,10 +74,13 @@ rt_evaluate(struct rt_run *r, struct rt_tokens *t, int64_t step,
 
 /* ---- printing ---- */
 
+enum { MEMBERS_BYTES = 320 };
+
 /* Members of a JSON object; infinities and NaN become null. */
 static void
-members(const struct rt_evaluation *e, char out[256])
+members(const struct rt_evaluation *e, char out[MEMBERS_BYTES])
 {
+	const char *name = e->name;
 	double values[2] = { e->loss, exp(e->loss) };
 	char numbers[2][32];
 	int i;
@@ -69,8 +89,10 @@ members(const struct rt_evaluation *e, char out[256])
 		snprintf(numbers[i], sizeof numbers[i],
 			 isfinite(values[i]) ? "%.17g" : "null", values[i]);
 	}
-	snprintf(out, 256, "\"step\": %lld, \"batches\": %lld, \"tokens\": "
-		 "%lld, \"loss\": %s, \"perplexity\": %s", (long long)e->step,
+	snprintf(out, MEMBERS_BYTES, "%s%s%s\"step\": %lld, \"batches\": %lld, "
+		 "\"tokens\": %lld, \"loss\": %s, \"perplexity\": %s",
+		 *name ? "\"set\": \"" : "", name, *name ? "\", " : "",
+		 (long long)e->step,
 		 (long long)e->batches, (long long)e->tokens, numbers[0],
 		 numbers[1]);
 }
@@ -78,69 +100,72 @@ members(const struct rt_evaluation *e, char out[256])
 void
 rt_evaluation_log(const struct rt_evaluation *e, struct rt_log *l)
 {
-	char line[256], more[256];
+	char line[256], more[MEMBERS_BYTES], tag[RT_SET_NAME_BYTES + 32];
+	const char *name = e->name;
 
 	members(e, more);
-	snprintf(line, sizeof line, "evaluation at step %lld: loss %.4f "
+	snprintf(line, sizeof line, "evaluation%s%s at step %lld: loss %.4f "
 		 "perplexity %.4f over %lld batch%s, %lld tokens",
-		 (long long)e->step, e->loss, exp(e->loss),
-		 (long long)e->batches, e->batches == 1 ? "" : "es",
-		 (long long)e->tokens);
+		 *name ? " of " : "", name, (long long)e->step, e->loss,
+		 exp(e->loss), (long long)e->batches,
+		 e->batches == 1 ? "" : "es", (long long)e->tokens);
 	rt_log_event(l, "evaluation", line, "%s", more);
-	rt_log_scalar(l, "evaluation_loss", e->step, e->loss);
+	snprintf(tag, sizeof tag, "evaluation_loss%s%s", *name ? "/" : "",
+		 name);
+	rt_log_scalar(l, tag, e->step, e->loss);
 }
 
 /* ---- the command ---- */
 
-/* Loads weights; *step: the step that they are of. */
+/* Evaluates on one set, and prints. */
 static enum rt_status
-load(struct rt_run *r, const struct rt_options *o, int64_t *step,
-     struct rt_error *err)
+eval_set(struct rt_run *r, const struct rt_eval_set *s, int64_t step,
+	 struct rt_log *log, FILE *json, struct rt_error *err)
 {
-	struct rt_store store = rt_run_store(r);
-	struct rt_progress p = { 0 };
-	enum rt_status status = o->weights ? rt_load_initial(r, o, &p, err) :
-		rt_checkpoint_load(&store, o->checkpoint, &p, err);
+	static const volatile sig_atomic_t nobody;
+	struct rt_evaluation e = { 0 };
+	enum rt_status status = rt_evaluate(r, s, step, &nobody, &e, err);
+	char text[MEMBERS_BYTES];
 
-	*step = p.step;
-	return status;
+	if (status != RT_OK) {
+		return status;
+	}
+	rt_evaluation_log(&e, log);
+	if (json) {
+		members(&e, text);
+		fprintf(json, "{%s}\n", text);
+	}
+	return RT_OK;
 }
 
 enum rt_status
 rt_eval(struct rt_run *r, const struct rt_options *o, FILE *out,
 	struct rt_error *err)
 {
-	static const volatile sig_atomic_t nobody;
-	struct rt_log_options lo = { o->log, NULL, o->json ? NULL : out, false,
-				     r->plan };
-	struct rt_evaluation e = { 0 };
-	struct rt_tokens *t = NULL;
+	struct rt_log_options lo = { .path = o->log, .plan = r->plan,
+				     .screen = o->json ? NULL : out };
+	int64_t n = rt_options_draw(o) ? 1 : o->sets.n, i;
+	struct rt_eval_set sets[RT_BLEND_SOURCES] = { { 0 } };
 	struct rt_log *log = NULL;
-	int64_t step = 0, batches = 0;
-	char text[256];
+	struct rt_progress p = { 0 };
 	enum rt_status status;
 
 	status = r->rank == 0 ? rt_log_open(&log, &lo, err) : RT_OK;
-	if (status == RT_OK && !rt_options_draw(o)) {
-		status = rt_feed_open(&t, r->plan, &o->data, err);
+	for (i = 0; i < n && status == RT_OK; i++) {
+		status = rt_eval_set_open(&sets[i], r, o, rt_options_draw(o) ?
+					  NULL : &o->sets.at[i],
+					  o->sets.names[i], err);
 	}
 	if (status == RT_OK) {
-		status = rt_evaluation_batches(r, t, o->steps, &batches, err);
+		status = rt_load_saved(r, o, &p, err);
 	}
-	if (status == RT_OK) {
-		status = load(r, o, &step, err);
-	}
-	if (status == RT_OK) {
-		status = rt_evaluate(r, t, step, batches, &nobody, &e, err);
-	}
-	if (status == RT_OK) {
-		rt_evaluation_log(&e, log);
-	}
-	if (status == RT_OK && o->json && r->rank == 0) {
-		members(&e, text);
-		fprintf(out, "{%s}\n", text);
+	for (i = 0; i < n && status == RT_OK; i++) {
+		status = eval_set(r, &sets[i], p.step, log, o->json &&
+				  r->rank == 0 ? out : NULL, err);
 	}
 	rt_log_close(log);
-	rt_tokens_free(t);
+	for (i = 0; i < n; i++) {
+		rt_eval_set_close(&sets[i]);
+	}
 	return status;
 }

@@ -1,7 +1,7 @@
 /*
  * Fills the inputs of a microbatch from sequences of tokens: the positions that
- * this rank has of `tokens`, and of `labels`, which are the same sequences one
- * token later.
+ * this rank has of `tokens`; of `labels`, which are the same sequences one
+ * token later; and, where the model reads them, of `documents` and `positions`.
  */
 #include "runtime/train/rank.h"
 
@@ -10,9 +10,109 @@
 
 struct input_filler {
 	const struct rt_feed *feed;
-	int64_t later;		/* 1: labels */
+	const struct rt_port *port;
+	const struct feed_kind *kind;
 	int32_t *to;
 };
+
+/* An input of a model that is made from token files. */
+struct feed_kind {
+	const char *name;
+	/* n numbers of a sequence from position `from` on, to f->to */
+	enum rt_status (*fill)(const struct input_filler *f, int64_t sequence,
+			       int64_t from, int64_t n, struct rt_error *err);
+};
+
+static enum rt_status
+fill_tokens(const struct input_filler *f, int64_t sequence, int64_t from,
+	    int64_t n, struct rt_error *err)
+{
+	return f->feed->get(f->feed, sequence, from, n, f->to, err);
+}
+
+static enum rt_status
+fill_labels(const struct input_filler *f, int64_t sequence, int64_t from,
+	    int64_t n, struct rt_error *err)
+{
+	return f->feed->get(f->feed, sequence, from + 1, n, f->to, err);
+}
+
+static enum rt_status
+check_number(const struct input_filler *f, int64_t v, struct rt_error *err)
+{
+	return v < f->port->below ? RT_OK :
+		rt_fail(err, RT_RANGE, RT_NOWHERE, "a sequence of the data "
+			"needs number %lld of `%s`, and the model has 0 to "
+			"%lld: give the dim that it indexes the size of a "
+			"sequence", (long long)v, f->port->name,
+			(long long)f->port->below - 1);
+}
+
+/*
+ * Documents of a sequence count from 0, and so do positions in each; the token
+ * that ends a document is its last one.  A sequence that begins in the middle
+ * of a document counts from there.
+ */
+static enum rt_status
+fill_documents(const struct input_filler *f, int64_t sequence, int64_t from,
+	       int64_t n, struct rt_error *err)
+{
+	bool places = strcmp(f->kind->name, "positions") == 0;
+	int64_t document = 0, begin = 0, at, i, part, v;
+	enum rt_status status = RT_OK;
+	int32_t tokens[1024];
+
+	for (at = 0; at < from + n && status == RT_OK; at += part) {
+		part = from + n - at < 1024 ? from + n - at : 1024;
+		status = f->feed->get(f->feed, sequence, at, part, tokens,
+				      err);
+		for (i = at; i < at + part && status == RT_OK; i++) {
+			v = places ? i - begin : document;
+			if (i >= from) {
+				status = check_number(f, v, err);
+				f->to[i - from] = (int32_t)v;
+			}
+			if (tokens[i - at] == f->feed->document_end) {
+				document++;
+				begin = i + 1;
+			}
+		}
+	}
+	return status;
+}
+
+static const struct feed_kind kinds[] = {
+	{ "tokens", fill_tokens },
+	{ "labels", fill_labels },
+	{ "documents", fill_documents },
+	{ "positions", fill_documents },
+};
+
+/* NULL after an error: files of tokens have no such input. */
+static const struct feed_kind *
+kind_of(const struct rt_port *p, const struct rt_feed *feed,
+	struct rt_error *err)
+{
+	size_t i = 0, n = sizeof kinds / sizeof *kinds;
+
+	while (i < n && strcmp(p->name, kinds[i].name) != 0) {
+		i++;
+	}
+	if (i == n || p->ndims != 2 || p->elem != RT_ELEM_I32) {
+		rt_fail(err, RT_RANGE, RT_NOWHERE, "the input `%s` is none of "
+			"tokens, labels, documents and positions, and cannot "
+			"be read from token files: --data draw draws it",
+			rt_show_name(p->name).text);
+		return NULL;
+	}
+	if (kinds[i].fill == fill_documents && feed->document_end < 0) {
+		rt_fail(err, RT_RANGE, RT_NOWHERE, "the model reads `%s`: give "
+			"the token that ends a document, --document-end N",
+			p->name);
+		return NULL;
+	}
+	return &kinds[i];
+}
 
 /* The positions that this rank has of one sequence. */
 static enum rt_status
@@ -23,9 +123,8 @@ fill_row(struct input_filler *f, int64_t sequence, const struct rt_pieces *seq,
 	int64_t i;
 
 	for (i = 0; i < seq->n && status == RT_OK; i++) {
-		status = f->feed->get(f->feed, sequence,
-				      seq->at[i].start + f->later,
-				      seq->at[i].count, f->to, err);
+		status = f->kind->fill(f, sequence, seq->at[i].start,
+				       seq->at[i].count, err);
 		f->to += seq->at[i].count;
 	}
 	return status;
@@ -61,17 +160,13 @@ static enum rt_status
 fill_port(struct rt_run *r, const struct rt_port *p,
 	  const struct rt_feed *feed, struct rt_error *err)
 {
-	struct input_filler f = { feed, strcmp(p->name, "labels") == 0, NULL };
+	struct input_filler f = { feed, p, kind_of(p, feed, err), NULL };
 	const struct rt_pieces *batch, *seq;
 	enum rt_status status = RT_OK;
 	int64_t offset = p->offset + r->microbatch * p->apart, bytes, i, j;
 
-	if ((!f.later && strcmp(p->name, "tokens") != 0) || p->ndims != 2 ||
-	    p->elem != RT_ELEM_I32) {
-		return rt_fail(err, RT_RANGE, RT_NOWHERE, "the input `%s` is "
-			"neither tokens nor labels, and cannot be read from "
-			       "token files: --data draw draws it",
-			       rt_show_name(p->name).text);
+	if (!f.kind) {
+		return RT_RANGE;
 	}
 	batch = rt_pieces_of(r->plan, p->dims[0], r->rank, r->microbatch);
 	seq = rt_pieces_of(r->plan, p->dims[1], r->rank, r->microbatch);
@@ -102,30 +197,30 @@ rt_feed_fill_inputs(struct rt_run *r, const struct rt_feed *feed,
 }
 
 enum rt_status
-rt_feed_open(struct rt_tokens **out, const struct rt_plan *p,
-	     const struct rt_paths *files, struct rt_error *err)
+rt_feed_open(struct rt_blend **out, const struct rt_plan *p,
+	     const struct rt_source *sources, int64_t n, struct rt_error *err)
 {
-	struct rt_tokens_options o = { .paths = files->at, .npaths = files->n };
+	struct rt_blend_options o = { .sources = sources, .nsources = n };
 
 	o.length = rt_plan_length(p, &o.below);
 	if (o.length == 0) {
 		return rt_fail(err, RT_RANGE, RT_NOWHERE, "this model reads "
 			       "no tokens: --data draw draws what it reads");
 	}
-	return rt_tokens_open(out, &o, err);
+	return rt_blend_open(out, &o, err);
 }
 
 static enum rt_status
 get_tokens(const struct rt_feed *f, int64_t sequence, int64_t from, int64_t n,
 	   int32_t *out, struct rt_error *err)
 {
-	return rt_tokens_get(f->user, sequence, from, n, out, err);
+	return rt_blend_get(f->user, sequence, from, n, out, err);
 }
 
 struct rt_feed
-rt_feed_of_tokens(struct rt_tokens *t, int64_t first)
+rt_feed_of(struct rt_blend *b, int64_t first, int64_t document_end)
 {
-	return (struct rt_feed){ get_tokens, t, first };
+	return (struct rt_feed){ get_tokens, b, first, document_end };
 }
 
 const struct rt_port *

@@ -170,7 +170,7 @@ struct number {
 	double v;
 };
 
-#define MAX_STEP_NUMBERS (2 * RT_MAX_NUMBERS + 9)
+#define MAX_STEP_NUMBERS (2 * RT_MAX_NUMBERS + 13)
 
 static int
 step_numbers(const struct rt_log *l, const struct rt_log_step *s,
@@ -189,6 +189,7 @@ step_numbers(const struct rt_log *l, const struct rt_log_step *s,
 	for (i = 0; i < c->nwatch; i++) {
 		out[n++] = (struct number){ watch_name(p, i), c->watch[i] };
 	}
+	out[n++] = (struct number){ "learning_rate", s->lr };
 	out[n++] = (struct number){ "tokens_per_s",
 				    (double)p->tokens / second };
 	if (p->peak > 0) {
@@ -203,12 +204,46 @@ step_numbers(const struct rt_log *l, const struct rt_log_step *s,
 	out[n++] = (struct number){ "update_ms", t->update };
 	out[n++] = (struct number){ "data_ms", t->data };
 	out[n++] = (struct number){ "checkpoint_ms", s->checkpoint_ms };
+	out[n++] = (struct number){ "left_s", s->left_s };
+	if (s->device_bytes > 0) {
+		out[n++] = (struct number){ "device_bytes",
+					    (double)s->device_bytes };
+	}
+	out[n++] = (struct number){ "host_bytes", (double)s->host_bytes };
 	return n;
+}
+
+static void
+show_size(FILE *f, int64_t bytes)
+{
+	static const char *const units[] = { "B", "KiB", "MiB", "GiB", "TiB" };
+	double v = (double)bytes;
+	int i;
+
+	for (i = 0; i < 4 && v >= 1024; i++) {
+		v /= 1024;
+	}
+	fprintf(f, " %.3g %s", v, units[i]);
+}
+
+/* Days, hours, minutes and seconds: "2d 03:04:05". */
+static void
+show_time(FILE *f, double s)
+{
+	long long all = s >= 0 && s < 1e15 ? (long long)(s + 0.5) : 0;
+
+	if (all >= 86400) {
+		fprintf(f, "%lldd ", all / 86400);
+	}
+	fprintf(f, "%02lld:%02lld:%02lld", all / 3600 % 24, all / 60 % 60,
+		all % 60);
 }
 
 static void
 show_step(struct rt_log *l, const struct rt_log_step *s)
 {
+	double second = s->step_ms * 1e-3;
+	const struct rt_plan *p = l->o.plan;
 	FILE *f = l->o.screen;
 
 	fputs(l->o.terminal ? CLEAR_LINE : "", f);
@@ -222,9 +257,15 @@ show_step(struct rt_log *l, const struct rt_log_step *s)
 	if (s->outcome->nwatch > 0) {
 		fprintf(f, " norm %.4g", s->outcome->watch[0]);
 	}
-	fprintf(f, " %.0f tokens/s%s",
-		(double)l->o.plan->tokens / (s->step_ms * 1e-3),
-		l->o.terminal ? "" : "\n");
+	fprintf(f, " %.0f tokens/s", (double)p->tokens / second);
+	/* of an emulated GPU it would be 0 */
+	if (p->peak > 0 && p->flops / second / p->peak > 5e-4) {
+		fprintf(f, " mfu %.1f%%", 100 * p->flops / second / p->peak);
+	}
+	show_size(f, s->device_bytes ? s->device_bytes : s->host_bytes);
+	fprintf(f, " lr %.4g, ", s->lr);
+	show_time(f, s->left_s);
+	fputs(l->o.terminal ? " left" : " left\n", f);
 	fflush(f);
 	l->open_line = l->o.terminal;
 }

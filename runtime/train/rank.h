@@ -24,7 +24,7 @@
 
 enum rt_command {
 	RT_TRAIN = 1, RT_BENCH = 2, RT_INSPECT = 4, RT_VERIFY = 8,
-	RT_SAMPLE = 16, RT_PREFLIGHT = 32, RT_EVAL = 64
+	RT_SAMPLE = 16, RT_PREFLIGHT = 32, RT_EVAL = 64, RT_EXPORT = 128
 };
 
 struct rt_paths {
@@ -32,16 +32,38 @@ struct rt_paths {
 	int64_t n;
 };
 
+enum { RT_SET_NAME_BYTES = 48 };
+
+/* Sources of a blend, or sets to evaluate on. */
+struct rt_data {
+	int64_t n;
+	bool weighted;		/* sources, which have weights, not names */
+	struct rt_source at[RT_BLEND_SOURCES];
+	/* "": the files before the first name; of a source its weight */
+	char names[RT_BLEND_SOURCES][RT_SET_NAME_BYTES];
+};
+
 struct rt_options {
 	int64_t command;	/* enum rt_command; 0: --help, --version */
 	bool help, version, local, json, llp, resume, no_graph;
-	bool allow_unused, allow_other_data;
+	bool allow_unused, allow_missing, allow_other_data, async;
 	int64_t steps, eval_every, eval_steps, every, keep, threads, tokens;
 	int64_t seed;		/* -1: not given */
+	int64_t shard_bytes;
+	int64_t document_end;	/* a token; -1: not given */
+	double lr, min_lr, clip;	/* -1: not given */
+	int64_t warmup, decay_steps;	/* -1, 0: not given */
+	const char *schedule;
+	struct rt_paths weight_decay, renames;	/* words */
+	struct rt_training training;	/* the plan's, with these options */
 	double timeout_s, temperature;
 	const char *resume_path, *checkpoint, *weights, *log, *tensorboard;
 	const char *prompt, *bind, *transport, *device, *data_order;
-	struct rt_paths data, eval_data;
+	const char *folder;	/* of export */
+	const char *tokenizer, *field, *end;
+	struct rt_paths data, eval_data;	/* words */
+	struct rt_data sources, sets;	/* what they mean */
+	struct rt_paths made;	/* paths in them that tokenized.c allocated */
 };
 
 /*
@@ -61,6 +83,23 @@ enum rt_status rt_options_settle(struct rt_options *o,
 /* The seed that was given, or that of the plan. */
 int64_t rt_options_seed(const struct rt_options *o, const struct rt_plan *p);
 void rt_options_help(FILE *out);
+/*
+ * data_words.c: what the words of --data (weighted) or of sets to evaluate on
+ * mean; RT_RANGE: they mean nothing.  *d points into the words, of which those
+ * with a weight or a name lose it.
+ */
+enum rt_status rt_data_read(struct rt_data *d, const struct rt_paths *words,
+			    bool weighted, struct rt_error *err);
+
+/* ---- text as data (tokenized.c) ----------------------------------------- */
+
+/*
+ * Puts token files in the place of what is text in the options' data.  They
+ * lie beside the text, and are made once, by the first process that needs
+ * them.  Says on `screen` what it makes.
+ */
+enum rt_status rt_tokenize_data(struct rt_options *o, FILE *screen,
+				struct rt_error *err);
 
 /* ---- a step (run.c, feed.c) ------------------------------------------- */
 
@@ -75,6 +114,7 @@ struct rt_feed {
 			      struct rt_error *err);
 	void *user;
 	int64_t first;		/* first sequence of the batch */
+	int64_t document_end;	/* the last token of a document; -1: unknown */
 };
 
 struct rt_times {
@@ -105,6 +145,7 @@ struct rt_run {
 	struct rt_device *device;
 	int64_t rank, microbatch;
 	int64_t axes;		/* set of all axes except time */
+	struct rt_training training;	/* the plan's; a run may change it */
 	const struct rt_pieces **pieces;	/* [microbatch][spread] */
 	/* inputs before they are copied to where the host cannot write */
 	char *staging;
@@ -146,37 +187,70 @@ struct rt_store rt_run_store(const struct rt_run *r);
 /* Fills the inputs of the current microbatch. */
 enum rt_status rt_feed_fill_inputs(struct rt_run *r, const struct rt_feed *feed,
 				   struct rt_error *err);
-/* Opens token files with the sequence length and vocabulary of a plan. */
-enum rt_status rt_feed_open(struct rt_tokens **out, const struct rt_plan *p,
-			    const struct rt_paths *files, struct rt_error *err);
-/* A feed of sequences from token files, from sequence `first` on. */
-struct rt_feed rt_feed_of_tokens(struct rt_tokens *t, int64_t first);
+/* Opens sources with the sequence length and vocabulary of a plan. */
+enum rt_status rt_feed_open(struct rt_blend **out, const struct rt_plan *p,
+			    const struct rt_source *sources, int64_t n,
+			    struct rt_error *err);
+/* A feed of the sequences of a blend, from number `first` on. */
+struct rt_feed rt_feed_of(struct rt_blend *b, int64_t first,
+			  int64_t document_end);
 /* The input of that name, or NULL. */
 const struct rt_port *rt_find_input(const struct rt_program *p, const char
 				    *name);
 /* The length of sequences, and the vocabulary; 0: the plan reads no tokens. */
 int64_t rt_plan_length(const struct rt_plan *p, int64_t *below);
 
-/* ---- evaluations (evaluate.c) ------------------------------------------ */
-
 struct rt_log;
 
+/* ---- settings of training (training.c) --------------------------------- */
+
+/* The learning rate of a step, from 1. */
+double rt_training_rate(const struct rt_training *t, int64_t step);
+/* RT_RANGE: options say what is not legal, or not of this plan. */
+enum rt_status rt_training_settle(struct rt_training *t,
+				  const struct rt_options *o,
+				  const struct rt_plan *p,
+				  struct rt_error *err);
+/* A collective: all ranks get what rank 0 has. */
+enum rt_status rt_training_agree(struct rt_training *t, const struct rt_run *r,
+				 struct rt_error *err);
+/* "lr=0.001 schedule=constant ..." */
+void rt_training_print(const struct rt_training *t, bool clips,
+		       char out[RT_SETTINGS_BYTES]);
+/* Logs what changed after `step`; was is "": nothing is known of before. */
+void rt_training_say_changes(struct rt_log *l, const char *was,
+			     const char *is, int64_t step);
+
+/* ---- evaluations (evaluate.c) ------------------------------------------ */
+
+/* A set to evaluate on. */
+struct rt_eval_set {
+	const char *name;	/* "": it has none */
+	struct rt_blend *blend;	/* NULL: tokens are drawn */
+	int64_t batches;	/* of an evaluation */
+	int64_t document_end;	/* as of rt_feed */
+};
+
 struct rt_evaluation {
+	const char *name;	/* of the set */
 	int64_t step, batches, tokens;
 	double loss;		/* the mean over all tokens */
 	bool stop;		/* a rank got a signal to end */
 };
 
 /*
- * *batches: how many to evaluate on: `wanted`, or for 0 as many whole ones as
- * there are.  RT_RANGE: there is none.  t is NULL: tokens are drawn.
+ * Opens a set, and settles its batches: o->eval_steps of them (`eval`: steps),
+ * or as many whole ones as there are.  RT_RANGE: there is none.  `source` is
+ * NULL: tokens are drawn.  After a failure the set has to be closed, too.
  */
-enum rt_status rt_evaluation_batches(const struct rt_run *r,
-				     const struct rt_tokens *t, int64_t wanted,
-				     int64_t *batches, struct rt_error *err);
+enum rt_status rt_eval_set_open(struct rt_eval_set *s, const struct rt_run *r,
+				const struct rt_options *o,
+				const struct rt_source *source,
+				const char *name, struct rt_error *err);
+void rt_eval_set_close(struct rt_eval_set *s);
 /* Evaluates without changing weights; `step` is the step that they are of. */
-enum rt_status rt_evaluate(struct rt_run *r, struct rt_tokens *t, int64_t step,
-			   int64_t batches, const volatile sig_atomic_t
+enum rt_status rt_evaluate(struct rt_run *r, const struct rt_eval_set *s,
+			   int64_t step, const volatile sig_atomic_t
 			   *signalled, struct rt_evaluation *e, struct rt_error
 			   *err);
 void rt_evaluation_log(const struct rt_evaluation *e, struct rt_log *l);
@@ -206,7 +280,11 @@ struct rt_log_options {
 struct rt_log_step {
 	int64_t step, steps;	/* steps: in all, 0: unknown */
 	const struct rt_outcome *outcome;
+	double lr;
 	double step_ms, checkpoint_ms;
+	double left_s;		/* until the last step, at the rate so far */
+	int64_t device_bytes;	/* arena of the largest rank; 0: the host's */
+	int64_t host_bytes;	/* the most that rank 0 had resident */
 };
 
 enum rt_status rt_log_open(struct rt_log **out, const struct rt_log_options *o,
@@ -257,10 +335,16 @@ enum rt_status rt_sample(struct rt_run *r, const struct rt_options *o,
 /* The command `eval`. */
 enum rt_status rt_eval(struct rt_run *r, const struct rt_options *o, FILE *out,
 		       struct rt_error *err);
+/* export_run.c: the command `export`. */
+enum rt_status rt_export_run(struct rt_run *r, const struct rt_options *o,
+			     FILE *out, struct rt_error *err);
 /* The command `preflight`. */
 enum rt_status rt_preflight(struct rt_run *r, FILE *out, struct rt_error *err);
-/* load.c: initializes a run, and loads weights if an option names them. */
+/* load.c: initializes a run, and loads weights if an option names them; or
+ * the checkpoint that --checkpoint names. */
 enum rt_status rt_load_initial(struct rt_run *r, const struct rt_options *o,
 			       struct rt_progress *p, struct rt_error *err);
+enum rt_status rt_load_saved(struct rt_run *r, const struct rt_options *o,
+			     struct rt_progress *p, struct rt_error *err);
 
 #endif

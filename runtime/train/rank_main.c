@@ -1,7 +1,7 @@
 /*
- * main() of every rank: one plan, compiled in.  Nothing is written to disk
- * before it is known that this is the right machine, that all ranks have
- * joined, and that what they need fits into memory.
+ * main() of every rank: one plan, compiled in.  But for the tokens of text,
+ * nothing is written to disk before it is known that this is the right machine,
+ * that all ranks have joined, and that what they need fits into memory.
  */
 #define _GNU_SOURCE	/* sigaction */
 
@@ -173,6 +173,8 @@ run_command(struct rt_run *r, const struct rt_options *o, struct rt_error *err)
 	case RT_SAMPLE:
 		note_sequences(r);
 		return rt_sample(r, o, stdout, err);
+	case RT_EXPORT:
+		return rt_export_run(r, o, stdout, err);
 	case RT_PREFLIGHT:
 		return rt_preflight(r, stdout, err);
 	case RT_INSPECT:
@@ -371,7 +373,7 @@ start_all(const struct rt_plan *p, struct rt_world *w,
 }
 
 static int
-run(const struct rt_plan *p, const struct rt_options *o)
+run(const struct rt_plan *p, struct rt_options *o)
 {
 	struct rt_error err = { .status = RT_OK };
 	struct rt_machine m;
@@ -390,6 +392,9 @@ run(const struct rt_plan *p, const struct rt_options *o)
 		/* one message a host, not one a rank */
 		return w.local_rank == 0 ? report_error(&err, EXIT_FAILURE)
 					 : EXIT_FAILURE;
+	}
+	if (rt_tokenize_data(o, stdout, &err) != RT_OK) {
+		return report_error(&err, EXIT_FAILURE);
 	}
 	rt_machine_look(&m);
 	if (o->local && p->nranks > 1) {

@@ -18,7 +18,8 @@ enum kind { FLAG, INT, NUM, TEXT, MAYBE, LIST, WORD };
 #define S RT_SAMPLE
 #define P RT_PREFLIGHT
 #define E RT_EVAL
-#define RUNS (T | B | V | S | P | E)
+#define X RT_EXPORT
+#define RUNS (T | B | V | S | P | E | X)
 
 static const struct option_row {
 	const char *name;
@@ -55,31 +56,68 @@ static const struct option_row {
 	{ "seed", RUNS, INT, AT(seed), 0, 0, 9e15, "N",
 	  "of weights, of the order of data, of samples "
 	  "(default: the model's)" },
-	{ "weights", T | V | S | E, TEXT, AT(weights), 0, 0, 0, "PATH",
+	{ "weights", T | V | S | E | X, TEXT, AT(weights), 0, 0, 0, "PATH",
 	  "begin with these: safetensors, an index or a folder" },
-	{ "allow-unused", T | V | S | E, FLAG, AT(allow_unused), 0, 0, 0, "",
+	{ "allow-unused", T | V | S | E | X, FLAG, AT(allow_unused), 0, 0, 0,
+	  "",
 	  "leave out tensors of --weights that the model does not read" },
+	{ "allow-missing", T | V | S | E, FLAG, AT(allow_missing), 0, 0, 0, "",
+	  "trained tensors that --weights lack start as in a new run" },
+	{ "rename", T | V | S | E, LIST, AT(renames), 0, 0, 0, "OLD=NEW..",
+	  "names in --weights that begin with OLD begin with NEW instead" },
 	{ "steps", T | B | V | E, INT, AT(steps), 0, 1, 1e15, "N",
 	  "train: in all, resumed ones too (default: the model's, or the "
 	  "data once); bench: measured (default: 5); verify: compared "
 	  "(default: 1); eval: batches (default: the data once)" },
 	{ "data", T | E, LIST, AT(data), 0, 0, 0, "FILE..|draw",
-	  "token files to train or evaluate on, or drawn tokens" },
+	  "token files to train or evaluate on, or drawn tokens; train: "
+	  "0.7:FILE.. 0.3:FILE.. is a blend; eval: NAME:FILE.. a set" },
+	{ "tokenizer", T | E, TEXT, AT(tokenizer), 0, 0, 0, "FILE",
+	  "a tokenizer.json: data may be text, JSON lines, .gz or .zst of "
+	  "these; token files are made beside it once" },
+	{ "field", T | E, TEXT, AT(field), 0, 0, 0, "NAME",
+	  "of JSON lines: the text (default: text)" },
+	{ "end", T | E, TEXT, AT(end), 0, 0, 0, "TOKEN",
+	  "comes after each document of text" },
+	{ "document-end", T | E | S, INT, AT(document_end), 0, 0, 2147483647,
+	  "N", "the token that ends a document, for models that read "
+	  "documents or positions" },
 	{ "data-order", T, WORD, AT(data_order), 0, 0, 0, "shuffled|file",
 	  "of its sequences: a permutation that the seed gives, or as they "
 	  "come in the files (default: shuffled)" },
+	{ "lr", T, NUM, AT(lr), 0, 0, 1e3, "R",
+	  "learning rate (this and the next six: default: the model's)" },
+	{ "schedule", T, WORD, AT(schedule), 0, 0, 0,
+	  "constant|linear|cosine|wsd", "course of the learning rate" },
+	{ "warmup", T, INT, AT(warmup), 0, 0, 1e12, "N",
+	  "steps over which it rises" },
+	{ "decay-steps", T, INT, AT(decay_steps), 0, 1, 1e12, "N",
+	  "steps over which it falls" },
+	{ "min-lr", T, NUM, AT(min_lr), 0, 0, 1e3, "R", "where it ends" },
+	{ "clip", T, NUM, AT(clip), 0, 1e-9, 1e9, "N",
+	  "largest norm of all gradients together" },
+	{ "weight-decay", T, LIST, AT(weight_decay), 0, 0, 0,
+	  "D|GROUP=D..", "of all but vectors (norms, biases); or of a group: "
+	  "matrices, embeddings, vectors" },
 	{ "eval-data", T, LIST, AT(eval_data), 0, 0, 0, "FILE..",
-	  "token files to evaluate on" },
+	  "token files to evaluate on; NAME:FILE.. begins a set with a loss "
+	  "of its own" },
 	{ "eval-every", T, INT, AT(eval_every), 0, 1, 1e15, "N",
 	  "steps between evaluations (default: at the end)" },
 	{ "eval-steps", T, INT, AT(eval_steps), 0, 1, 1e15, "N",
 	  "batches of an evaluation (default: the data once)" },
-	{ "checkpoint", T | S | E, TEXT, AT(checkpoint), 0, 0, 0, "FOLDER",
-	  "train: save there, at the end too; sample, eval: load the newest" },
+	{ "checkpoint", T | S | E | X, TEXT, AT(checkpoint), 0, 0, 0, "FOLDER",
+	  "train: save there, at the end too; sample, eval, export: load the "
+	  "newest" },
+	{ "shard-bytes", X, INT, AT(shard_bytes), 0, 1, 1e15, "N",
+	  "the most of one file, before an index joins several (default: "
+	  "5e9)" },
 	{ "every", T, INT, AT(every), 0, 1, 1e15, "N",
 	  "steps between checkpoints (default: at the end)" },
 	{ "keep", T, INT, AT(keep), 0, 1, 1e6, "N",
 	  "newest checkpoints that stay (default: 2)" },
+	{ "async-checkpoint", T, FLAG, AT(async), 0, 0, 0, "",
+	  "save a copy in the host's memory, behind the steps that follow" },
 	{ "resume", T, MAYBE, AT(resume), AT(resume_path), 0, 0, "PATH",
 	  "go on from that checkpoint (default: the newest of --checkpoint, "
 	  "and anew if it has none)" },
@@ -114,6 +152,7 @@ static const struct command_word {
 	{ "verify", V, "runs the first step twice and compares all ranks" },
 	{ "eval", E, "prints the loss of a checkpoint, or of weights" },
 	{ "sample", S, "continues a text" },
+	{ "export", X, "writes weights and config.json to a FOLDER" },
 	{ "preflight", P, "shows what ranks run on, and how fast links are" },
 };
 
@@ -196,7 +235,6 @@ next_word(struct option_reader *r)
 static enum rt_status
 read_number(struct option_reader *r, const struct option_row *w, const char *s)
 {
-	int digits = w->kind == INT ? 0 : 1;
 	char *end;
 	double v;
 
@@ -204,10 +242,10 @@ read_number(struct option_reader *r, const struct option_row *w, const char *s)
 	v = strtod(s, &end);
 	if (end == s || *end || errno != 0 || !(v >= w->least) ||
 	    !(v <= w->most) || (w->kind == INT && v != floor(v))) {
-		return WRONG(r, "--%s takes a %snumber from %.*f to %.*f, "
+		return WRONG(r, "--%s takes a %snumber from %.16g to %.16g, "
 			     "not '%s'", w->name,
-			     w->kind == INT ? "whole " : "", digits, w->least,
-			     digits, w->most, rt_show_name(s).text);
+			     w->kind == INT ? "whole " : "", w->least, w->most,
+			     rt_show_name(s).text);
 	}
 	if (w->kind == INT) {
 		*(int64_t *)(void *)((char *)r->o + w->at) = (int64_t)v;
@@ -329,6 +367,23 @@ read_command(struct option_reader *r, const char *s)
 								       true));
 }
 
+/* What the words of --data and --eval-data mean. */
+static enum rt_status
+read_data(struct rt_options *o, struct rt_error *err)
+{
+	const struct rt_paths *sets = o->command == E ? &o->data
+						      : &o->eval_data;
+	enum rt_status status = RT_OK;
+
+	if (o->command == T && !rt_options_draw(o)) {
+		status = rt_data_read(&o->sources, &o->data, true, err);
+	}
+	if (status == RT_OK && (o->command == T || !rt_options_draw(o))) {
+		status = rt_data_read(&o->sets, sets, false, err);
+	}
+	return status;
+}
+
 /* Checks combinations of options. */
 static enum rt_status
 check_options(struct option_reader *r)
@@ -353,9 +408,15 @@ check_options(struct option_reader *r)
 			     "--%sdata FILE..", o->command == E ? "" :
 			     "eval-");
 	}
-	if ((o->every || (o->resume && !o->resume_path)) && !o->checkpoint) {
+	if ((o->every || o->async || (o->resume && !o->resume_path)) &&
+	    !o->checkpoint) {
 		return WRONG(r, "no folder for checkpoints is given: "
 			     "--checkpoint FOLDER");
+	}
+	if ((o->allow_missing || o->renames.n > 0) && !o->weights) {
+		return WRONG(r, "--%s is of weights from a file: give "
+			     "--weights PATH", o->allow_missing ?
+			     "allow-missing" : "rename");
 	}
 	if (o->resume && o->weights) {
 		return WRONG(r, "--resume and --weights both say where "
@@ -364,12 +425,17 @@ check_options(struct option_reader *r)
 	if (o->command == S && !o->prompt) {
 		return WRONG(r, "nothing to continue: give --prompt-file FILE");
 	}
-	if (o->command & (S | E) && !o->checkpoint == !o->weights) {
+	if (o->command & (S | E | X) && !o->checkpoint == !o->weights) {
 		return WRONG(r, "weights to %s: give --checkpoint FOLDER or "
 			     "--weights PATH", o->command == S ?
-			     "sample from" : "evaluate");
+			     "sample from" : o->command == X ? "export" :
+			     "evaluate");
 	}
-	return RT_OK;
+	if (o->command == X && !o->folder) {
+		return WRONG(r, "no folder to write is given: rank export "
+			     "FOLDER");
+	}
+	return read_data(o, r->err);
 }
 
 bool
@@ -397,7 +463,7 @@ rt_options_settle(struct rt_options *o, const struct rt_plan *p,
 			       "no end, and the model has no train.steps: "
 			       "give --steps N");
 	}
-	return RT_OK;
+	return rt_training_settle(&o->training, o, p, err);
 }
 
 int64_t
@@ -414,7 +480,10 @@ rt_options_read(struct rt_options *o, int argc, char *const *argv,
 	enum rt_status status = RT_OK;
 
 	*o = (struct rt_options){ .seed = -1, .keep = 2, .tokens = 256,
+				  .document_end = -1, .lr = -1, .min_lr = -1,
+				  .clip = -1, .warmup = -1,
 				  .timeout_s = 300, .temperature = 1,
+				  .shard_bytes = 5000000000,
 				  .bind = "cores", .device = "auto",
 				  .data_order = "shuffled" };
 	if (argc > 1 && argv[1][0] != '-') {
@@ -426,6 +495,8 @@ rt_options_read(struct rt_options *o, int argc, char *const *argv,
 
 		if (strncmp(s, "--", 2) == 0 && s[2]) {
 			status = read_option(&r, s + 2);
+		} else if (o->command == X && !o->folder && *s) {
+			o->folder = s;
 		} else {
 			status = WRONG(&r, "'%s' is neither an option nor the "
 				       "argument of one",
@@ -438,8 +509,16 @@ rt_options_read(struct rt_options *o, int argc, char *const *argv,
 void
 rt_options_release(struct rt_options *o)
 {
+	int64_t i;
+
+	for (i = 0; i < o->made.n; i++) {
+		free((void *)(uintptr_t)o->made.at[i]);
+	}
+	free(o->made.at);
 	free(o->data.at);
 	free(o->eval_data.at);
+	free(o->weight_decay.at);
+	free(o->renames.at);
 }
 
 /* ---- help ---- */

@@ -108,7 +108,10 @@ kind_of(const struct rt_tensor *t)
 			    ends(t->name, ".momentum"))) {
 		return GRADIENTS;
 	}
-	return !t->loaded && ends(t->name, ".exp_avg_sq") ? SQUARES : WEIGHTS;
+	return !t->loaded && (ends(t->name, ".exp_avg_sq") ||
+			      ends(t->name, ".exp_avg_sq_row") ||
+			      ends(t->name, ".exp_avg_sq_col")) ? SQUARES
+		: WEIGHTS;
 }
 
 static int64_t

@@ -310,9 +310,14 @@ run_update(struct rt_run *r, struct rt_error *err)
 static enum rt_status
 set_step(struct rt_run *r, int64_t step, struct rt_error *err)
 {
+	double *numbers = r->env.numbers;
+
 	r->env.step = step;
+	memcpy(numbers, r->training.at, sizeof r->env.numbers);
+	numbers[RT_NUMBER_STEP] = (double)step;
+	numbers[RT_NUMBER_LR] = rt_training_rate(&r->training, step);
 	return r->device->kind->set_step
-		? r->device->kind->set_step(r->device, step, err) : RT_OK;
+		? r->device->kind->set_step(r->device, numbers, err) : RT_OK;
 }
 
 static enum rt_status
@@ -466,6 +471,7 @@ rt_run_open(struct rt_run **out, const struct rt_plan *plan, int64_t rank,
 	r->env = (struct rt_env){ .arena = device->arena, .seed = seed,
 				  .launch = launch, .coll = coll };
 	r->plan = plan;
+	r->training = plan->training;
 	r->program = &plan->programs[plan->program_of[rank]];
 	r->comm = device->comm;
 	r->workers = device->workers;

@@ -7,6 +7,7 @@
 #include "runtime/train/rank.h"
 
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 /*
@@ -16,21 +17,31 @@
 #define CLAIM_S 10.0
 /* Part of the identity of data that is not shuffled. */
 #define IN_ORDER UINT64_C(0x66696c65)
+/* Times the token that ends documents, plus 1: another part. */
+#define DOCUMENTS UINT64_C(0x9e3779b97f4a7c15)
 
 struct train {
 	struct rt_run *r;
 	const struct rt_options *o;
 	const volatile sig_atomic_t *signalled;	/* a signal's number, or 0 */
 	struct rt_log *log;	/* NULL on all ranks but 0 */
-	struct rt_tokens *tokens, *eval;	/* NULL: drawn; no evaluation */
+	struct rt_blend *blend;	/* NULL: drawn */
+	struct rt_eval_set sets[RT_BLEND_SOURCES];
+	int64_t nsets;
 	struct rt_progress at;
 	uint64_t data;		/* identity, on rank 0; 0: drawn */
 	int64_t steps;		/* in all */
-	int64_t eval_batches;	/* of an evaluation */
 	int64_t saved, evaluated;	/* last step of each */
 	double checkpoint_ms;	/* since the last line of the log */
+	struct rt_behind *behind;	/* NULL: steps wait for saves */
+	/* of the last save: when it was copied, and how long steps waited */
+	double copied_ms, stall_ms;
+	double begun_ms;	/* when the first step began */
+	int64_t first;		/* that step, less 1 */
+	int64_t device_bytes;	/* as of rt_log_step */
 	int claim;		/* lock of the folder of checkpoints; or -1 */
 	bool stop;
+	char before[RT_SETTINGS_BYTES];	/* settings of the checkpoint, or "" */
 };
 
 /* ---- the beginning ---- */
@@ -86,26 +97,53 @@ say_start(struct train *t, bool resumed)
 		(long long)t->steps);
 }
 
+/* Says of each source of a blend how much of it the run reads. */
+static void
+say_sources(struct train *t)
+{
+	int64_t n = t->blend ? rt_blend_count(t->blend) : 0, i;
+	char line[256];
+
+	for (i = 0; i < n && n > 1; i++) {
+		struct rt_blended s = rt_blend_after(t->blend, i, t->steps *
+						     t->r->plan->batch);
+		double epochs = (double)s.consumed / (double)s.sequences;
+
+		snprintf(line, sizeof line, "data %.4g of %s%s: %lld "
+			 "sequences, %.2f epochs by step %lld", s.share,
+			 rt_show_path(t->o->sources.at[i].paths[0]).text,
+			 t->o->sources.at[i].npaths > 1 ? " .." : "",
+			 (long long)s.sequences, epochs, (long long)t->steps);
+		rt_log_event(t->log, "data", line, "\"source\": %lld, "
+			     "\"share\": %.17g, \"sequences\": %lld, "
+			     "\"epochs\": %.17g", (long long)i, s.share,
+			     (long long)s.sequences, epochs);
+	}
+}
+
 static enum rt_status
 open_data(struct train *t, struct rt_error *err)
 {
 	const struct rt_options *o = t->o;
 	enum rt_status status = RT_OK;
+	int64_t i;
 
 	if (!rt_options_draw(o)) {
-		status = rt_feed_open(&t->tokens, t->r->plan, &o->data, err);
+		status = rt_feed_open(&t->blend, t->r->plan, o->sources.at,
+				      o->sources.n, err);
 	}
-	if (status == RT_OK && t->tokens && t->r->rank == 0) {
-		status = rt_tokens_identity(t->tokens, &t->data, err);
+	if (status == RT_OK && t->blend && t->r->rank == 0) {
+		status = rt_blend_identity(t->blend, &t->data, err);
 		t->data ^= rt_options_in_order(o) ? IN_ORDER : 0;
+		t->data += (uint64_t)(o->document_end + 1) * DOCUMENTS;
 	}
-	if (status == RT_OK && o->eval_data.n > 0) {
-		status = rt_feed_open(&t->eval, t->r->plan, &o->eval_data,
-				      err);
+	for (i = 0; i < o->sets.n && status == RT_OK; i++) {
+		t->nsets++;
+		status = rt_eval_set_open(&t->sets[i], t->r, o,
+					  &o->sets.at[i], o->sets.names[i],
+					  err);
 	}
-	return status == RT_OK && t->eval ?
-		rt_evaluation_batches(t->r, t->eval, o->eval_steps,
-				      &t->eval_batches, err) : status;
+	return status;
 }
 
 /* Locks the folder of checkpoints against other runs until this one ends. */
@@ -138,6 +176,58 @@ check_data(const struct train *t, struct rt_error *err)
 		       (long long)t->at.sequences);
 }
 
+/* The largest arena of any rank; 0: arenas are memory of the host. */
+static int64_t
+largest_arena(const struct rt_run *r)
+{
+	int64_t most = 0, i;
+
+	for (i = 0; i < r->plan->nprograms && !r->device->host; i++) {
+		int64_t bytes = r->plan->programs[i].arena_bytes;
+
+		most = bytes > most ? bytes : most;
+	}
+	return most;
+}
+
+/* What the command line and the plan say counts, and the log has changes. */
+static enum rt_status
+settle_training(struct train *t, bool resumed, struct rt_error *err)
+{
+	struct rt_training *now = &t->r->training;
+	enum rt_status status;
+
+	*now = t->o->training;
+	now->steps = now->steps > 0 ? now->steps : (double)t->steps;
+	status = rt_training_agree(now, t->r, err);
+	snprintf(t->before, sizeof t->before, "%s",
+		 resumed ? t->at.settings : "");
+	rt_training_print(now, t->r->plan->clips, t->at.settings);
+	return status;
+}
+
+static enum rt_status
+open_behind(struct train *t, struct rt_error *err)
+{
+	struct rt_store store = rt_run_store(t->r);
+
+	return rt_behind_open(&t->behind, &store, t->o->checkpoint,
+			      t->o->keep, err);
+}
+
+static void
+say_remarks(struct train *t)
+{
+	if (t->at.remark[0]) {
+		rt_log_event(t->log, "remark", t->at.remark, "\"step\": %lld",
+			     (long long)t->at.step);
+	}
+	if (t->r->device->remark) {
+		rt_log_event(t->log, "remark", t->r->device->remark,
+			     "\"step\": %lld", (long long)t->at.step);
+	}
+}
+
 static enum rt_status
 open_all(struct train *t, FILE *screen, struct rt_error *err)
 {
@@ -167,26 +257,30 @@ open_all(struct train *t, FILE *screen, struct rt_error *err)
 	if (status == RT_OK && resumed) {
 		status = check_data(t, err);
 	}
+	if (status == RT_OK && o->async) {
+		status = open_behind(t, err);
+	}
 	if (status != RT_OK) {
 		return status;
 	}
 	t->at.data = t->data;
-	if (t->tokens && !rt_options_in_order(o)) {
-		rt_tokens_shuffle(t->tokens, t->at.seed);
+	if (t->blend && !rt_options_in_order(o)) {
+		rt_blend_shuffle(t->blend, t->at.seed);
 	}
 	t->steps = o->steps ? o->steps :
-		rt_tokens_sequences(t->tokens) / t->r->plan->batch;
+		rt_blend_sequences(t->blend) / t->r->plan->batch;
+	status = settle_training(t, resumed, err);
+	if (status != RT_OK) {
+		return status;
+	}
+	t->device_bytes = largest_arena(t->r);
 	t->evaluated = -1;
 	t->saved = resumed && !o->resume_path ? t->at.step : -1;
-	if (resumed && t->at.remark[0]) {
-		rt_log_event(t->log, "remark", t->at.remark, "\"step\": %lld",
-			     (long long)t->at.step);
-	}
-	if (t->r->device->remark) {
-		rt_log_event(t->log, "remark", t->r->device->remark,
-			     "\"step\": %lld", (long long)t->at.step);
-	}
+	say_remarks(t);
 	say_start(t, resumed);
+	rt_training_say_changes(t->log, t->before, t->at.settings,
+				t->at.step);
+	say_sources(t);
 	return RT_OK;
 }
 
@@ -195,70 +289,135 @@ open_all(struct train *t, FILE *screen, struct rt_error *err)
 static enum rt_status
 evaluate(struct train *t, struct rt_error *err)
 {
-	struct rt_evaluation e;
-	enum rt_status status = rt_evaluate(t->r, t->eval, t->at.step,
-					    t->eval_batches, t->signalled, &e,
-					    err);
+	struct rt_evaluation e = { 0 };
+	enum rt_status status = RT_OK;
+	int64_t i;
 
+	for (i = 0; i < t->nsets && status == RT_OK && !t->stop; i++) {
+		status = rt_evaluate(t->r, &t->sets[i], t->at.step,
+				     t->signalled, &e, err);
+		if (status == RT_OK) {
+			rt_evaluation_log(&e, t->log);
+			t->stop = e.stop;
+		}
+	}
+	t->evaluated = t->at.step;
+	return status;
+}
+
+/* `behind_ms`: from the copy to the end, of a save behind steps; else 0. */
+static void
+say_saved(struct train *t, int64_t step, double ms, double behind_ms)
+{
+	char line[200], more[64] = "";
+	int n = snprintf(line, sizeof line, "checkpoint of step %lld in %s, "
+			 "%.1f ms", (long long)step,
+			 rt_show_path(t->o->checkpoint).text, ms);
+
+	if (behind_ms > 0) {
+		snprintf(line + n, sizeof line - (size_t)n,
+			 ", complete after %.1f ms", behind_ms);
+		snprintf(more, sizeof more, ", \"behind_ms\": %.17g",
+			 behind_ms);
+	}
+	rt_log_event(t->log, "checkpoint", line,
+		     "\"step\": %lld, \"checkpoint_ms\": %.17g%s",
+		     (long long)step, ms, more);
+}
+
+/* Goes on with a save behind the steps; `wait`: to its end. */
+static enum rt_status
+poll_behind(struct train *t, bool wait, struct rt_error *err)
+{
+	enum rt_status status;
+	double ms = rt_now_ms();
+	int64_t step;
+
+	if (!rt_behind_is_busy(t->behind)) {
+		return RT_OK;
+	}
+	status = rt_behind_poll(t->behind, wait, &step, err);
+	ms = rt_now_ms() - ms;
+	t->checkpoint_ms += ms;
+	t->stall_ms += ms;
+	if (status == RT_OK && step >= 0) {
+		say_saved(t, step, t->stall_ms, rt_now_ms() - t->copied_ms);
+	}
+	return status;
+}
+
+/* Saves, or with `behind` only begins to. */
+static enum rt_status
+save(struct train *t, bool behind, struct rt_error *err)
+{
+	struct rt_store store = rt_run_store(t->r);
+	enum rt_status status = poll_behind(t, true, err);
+	double ms = rt_now_ms();
+
+	if (status == RT_OK) {
+		status = behind ? rt_behind_begin(t->behind, &t->at, err)
+			: rt_checkpoint_save(&store, &t->at, t->o->checkpoint,
+					     t->o->keep, err);
+	}
 	if (status != RT_OK) {
 		return status;
 	}
-	t->stop = e.stop;
-	t->evaluated = t->at.step;
-	rt_evaluation_log(&e, t->log);
+	t->copied_ms = ms;
+	t->stall_ms = rt_now_ms() - ms;
+	t->checkpoint_ms += t->stall_ms;
+	t->saved = t->at.step;
+	if (!behind) {
+		say_saved(t, t->at.step, t->stall_ms, 0);
+	}
 	return RT_OK;
 }
 
-static enum rt_status
-save(struct train *t, struct rt_error *err)
+/* The most memory that this process has had resident. */
+static int64_t
+resident_bytes(void)
 {
-	struct rt_store store = rt_run_store(t->r);
-	double ms = rt_now_ms();
-	enum rt_status status;
-	char line[160];
+	struct rusage u;
 
-	status = rt_checkpoint_save(&store, &t->at, t->o->checkpoint,
-				    t->o->keep, err);
-	if (status != RT_OK) {
-		return status;
-	}
-	ms = rt_now_ms() - ms;
-	t->checkpoint_ms += ms;
-	t->saved = t->at.step;
-	snprintf(line, sizeof line, "checkpoint of step %lld in %s, %.1f ms",
-		 (long long)t->at.step, rt_show_path(t->o->checkpoint).text,
-		 ms);
-	rt_log_event(t->log, "checkpoint", line,
-		     "\"step\": %lld, \"checkpoint_ms\": %.17g",
-		     (long long)t->at.step, ms);
-	return RT_OK;
+	return getrusage(RUSAGE_SELF, &u) == 0 ? (int64_t)u.ru_maxrss * 1024
+					       : 0;
+}
+
+static void
+log_step(struct train *t, const struct rt_outcome *c, double step_ms)
+{
+	double done = (double)(t->at.step - t->first);
+	struct rt_log_step s = {
+		.step = t->at.step, .steps = t->steps, .outcome = c,
+		.lr = t->r->env.numbers[RT_NUMBER_LR], .step_ms = step_ms,
+		.checkpoint_ms = t->checkpoint_ms,
+		.left_s = (rt_now_ms() - t->begun_ms) * 1e-3 / done *
+			  (double)(t->steps - t->at.step),
+		.device_bytes = t->device_bytes,
+		.host_bytes = resident_bytes()
+	};
+
+	rt_log_step(t->log, &s);
+	t->checkpoint_ms = 0;
 }
 
 static enum rt_status
 one_step(struct train *t, struct rt_error *err)
 {
 	double ms = rt_now_ms();
-	struct rt_feed feed = { 0 };
+	struct rt_feed feed = rt_feed_of(t->blend, t->at.sequences,
+					 t->o->document_end);
 	struct rt_outcome c;
-	struct rt_log_step s = { .step = t->at.step + 1, .steps = t->steps,
-				 .outcome = &c };
 	enum rt_status status;
 
-	if (t->tokens) {
-		feed = rt_feed_of_tokens(t->tokens, t->at.sequences);
-	}
-	status = rt_run_step(t->r, s.step, t->tokens ? &feed : NULL, true,
-			     *t->signalled, &c, err);
+	status = rt_run_step(t->r, t->at.step + 1, t->blend ? &feed : NULL,
+			     true, *t->signalled, &c, err);
 	if (status != RT_OK) {
 		return status;
 	}
 	t->at.step++;
 	t->at.sequences += t->r->plan->batch;
 	t->stop = c.stop;
-	s.step_ms = rt_now_ms() - ms;
-	s.checkpoint_ms = t->checkpoint_ms;
-	t->checkpoint_ms = 0;
-	rt_log_step(t->log, &s);
+	log_step(t, &c, rt_now_ms() - ms);
 	return RT_OK;
 }
 
@@ -274,17 +433,22 @@ run_all(struct train *t, struct rt_error *err)
 	const struct rt_options *o = t->o;
 	enum rt_status status = RT_OK;
 
+	t->first = t->at.step;
+	t->begun_ms = rt_now_ms();
 	while (status == RT_OK && !t->stop && t->at.step < t->steps) {
 		status = one_step(t, err);
-		if (status == RT_OK && !t->stop && t->eval &&
+		if (status == RT_OK && !t->stop && t->nsets > 0 &&
 		    is_due(t->at.step, o->eval_every)) {
 			status = evaluate(t, err);
 		}
+		if (status == RT_OK) {
+			status = poll_behind(t, false, err);
+		}
 		if (status == RT_OK && is_due(t->at.step, o->every)) {
-			status = save(t, err);
+			status = save(t, t->behind != NULL, err);
 		}
 	}
-	if (status == RT_OK && t->eval && !t->stop &&
+	if (status == RT_OK && t->nsets > 0 && !t->stop &&
 	    t->evaluated != t->at.step) {
 		status = evaluate(t, err);
 	}
@@ -293,8 +457,11 @@ run_all(struct train *t, struct rt_error *err)
 			     "\"step\": %lld, \"signal\": %d",
 			     (long long)t->at.step, (int)*t->signalled);
 	}
+	if (status == RT_OK) {
+		status = poll_behind(t, true, err);
+	}
 	if (status == RT_OK && o->checkpoint && t->saved != t->at.step) {
-		status = save(t, err);
+		status = save(t, false, err);
 	}
 	return status;
 }
@@ -308,6 +475,7 @@ rt_train(struct rt_run *r, const struct rt_options *o,
 			   .claim = -1 };
 	enum rt_status status = open_all(&t, screen, err);
 	char line[64];
+	int64_t i;
 
 	if (status == RT_OK) {
 		status = run_all(&t, err);
@@ -318,11 +486,14 @@ rt_train(struct rt_run *r, const struct rt_options *o,
 		rt_log_event(t.log, "end", line, "\"step\": %lld",
 			     (long long)t.at.step);
 	}
+	rt_behind_close(t.behind);
 	if (t.claim >= 0) {
 		close(t.claim);
 	}
 	rt_log_close(t.log);
-	rt_tokens_free(t.tokens);
-	rt_tokens_free(t.eval);
+	rt_blend_free(t.blend);
+	for (i = 0; i < t.nsets; i++) {
+		rt_eval_set_close(&t.sets[i]);
+	}
 	return status;
 }

@@ -27,6 +27,9 @@ cli_tests = \
 	%D%/lang/dim.sh \
 	%D%/lang/dropout.sh \
 	%D%/lang/examples.sh \
+	%D%/lang/families.sh \
+	%D%/lang/import-broken.sh \
+	%D%/lang/import.sh \
 	%D%/lang/lang-depth.sh \
 	%D%/lang/lang-errors.sh \
 	%D%/lang/lang-files.sh \
@@ -55,11 +58,19 @@ cli_tests = \
 	%D%/run/cpu-kinds.sh \
 	%D%/run/cpu-refusals.sh \
 	%D%/run/cpu-resident.sh \
+	%D%/run/export.sh \
+	%D%/run/interop.sh \
 	%D%/run/join.sh \
+	%D%/run/lora.sh \
 	%D%/run/mpi.sh \
+	%D%/run/optimizers.sh \
 	%D%/run/rank.sh \
+	%D%/run/data.sh \
 	%D%/run/sample.sh \
+	%D%/run/settings.sh \
 	%D%/run/tcp.sh \
+	%D%/run/text.sh \
+	%D%/run/tokenize.sh \
 	%D%/run/verify.sh \
 	%D%/run/weights.sh \
 	%D%/search/answer.sh \

@@ -2,6 +2,7 @@
 # which any compiler can build, and with clang's libFuzzer by `make fuzz'.
 check_PROGRAMS += \
 	%D%/replay-dsl \
+	%D%/replay-import \
 	%D%/replay-ir \
 	%D%/replay-json \
 	%D%/replay-mark \
@@ -9,11 +10,14 @@ check_PROGRAMS += \
 	%D%/replay-safetensors \
 	%D%/replay-sched \
 	%D%/replay-target \
+	%D%/replay-tokenizer \
 	%D%/replay-tokens \
 	%D%/replay-tsv
 replay_sources = %D%/replay.c %D%/mutate.c %D%/mutate.h
 %C%_replay_dsl_SOURCES = $(replay_sources) \
 	%D%/fuzz-dsl.c
+%C%_replay_import_SOURCES = $(replay_sources) \
+	%D%/fuzz-import.c
 %C%_replay_ir_SOURCES = $(replay_sources) \
 	%D%/fuzz-ir.c
 %C%_replay_json_SOURCES = $(replay_sources) \
@@ -28,6 +32,8 @@ replay_sources = %D%/replay.c %D%/mutate.c %D%/mutate.h
 	%D%/fuzz-sched.c
 %C%_replay_target_SOURCES = $(replay_sources) \
 	%D%/fuzz-target.c
+%C%_replay_tokenizer_SOURCES = $(replay_sources) \
+	%D%/fuzz-tokenizer.c
 %C%_replay_tokens_SOURCES = $(replay_sources) \
 	%D%/fuzz-tokens.c
 %C%_replay_tsv_SOURCES = $(replay_sources) \
@@ -35,6 +41,7 @@ replay_sources = %D%/replay.c %D%/mutate.c %D%/mutate.h
 
 fuzzers = \
 	%D%/fuzz-dsl \
+	%D%/fuzz-import \
 	%D%/fuzz-ir \
 	%D%/fuzz-json \
 	%D%/fuzz-mark \
@@ -42,6 +49,7 @@ fuzzers = \
 	%D%/fuzz-safetensors \
 	%D%/fuzz-sched \
 	%D%/fuzz-target \
+	%D%/fuzz-tokenizer \
 	%D%/fuzz-tokens \
 	%D%/fuzz-tsv
 EXTRA_PROGRAMS += $(fuzzers)
@@ -51,6 +59,9 @@ custom_sources = %D%/custom.c %D%/mutate.c %D%/mutate.h
 %C%_fuzz_dsl_SOURCES = $(custom_sources) \
 	%D%/fuzz-dsl.c
 %C%_fuzz_dsl_LDFLAGS = $(fuzzer_ldflags)
+%C%_fuzz_import_SOURCES = $(custom_sources) \
+	%D%/fuzz-import.c
+%C%_fuzz_import_LDFLAGS = $(fuzzer_ldflags)
 %C%_fuzz_ir_SOURCES = $(custom_sources) \
 	%D%/fuzz-ir.c
 %C%_fuzz_ir_LDFLAGS = $(fuzzer_ldflags)
@@ -72,6 +83,9 @@ custom_sources = %D%/custom.c %D%/mutate.c %D%/mutate.h
 %C%_fuzz_target_SOURCES = $(custom_sources) \
 	%D%/fuzz-target.c
 %C%_fuzz_target_LDFLAGS = $(fuzzer_ldflags)
+%C%_fuzz_tokenizer_SOURCES = $(custom_sources) \
+	%D%/fuzz-tokenizer.c
+%C%_fuzz_tokenizer_LDFLAGS = $(fuzzer_ldflags)
 %C%_fuzz_tokens_SOURCES = $(custom_sources) \
 	%D%/fuzz-tokens.c
 %C%_fuzz_tokens_LDFLAGS = $(fuzzer_ldflags)

@@ -38,7 +38,10 @@ unit_tests += \
 	%D%/cuda/t-cuda-parts \
 	%D%/cuda/t-cuda-ways \
 	%D%/runtime/t-device \
+	%D%/frontend/t-import \
+	%D%/frontend/t-import-families \
 	%D%/cuda/t-emulate \
+	%D%/data/t-export \
 	%D%/comm/t-faults \
 	%D%/search/t-pareto-front \
 	%D%/passes/t-fuse \
@@ -66,6 +69,7 @@ unit_tests += \
 	%D%/runtime/t-rank \
 	%D%/passes/t-recompute \
 	%D%/ir/t-rng \
+	%D%/ir/t-rope \
 	%D%/runtime/t-run \
 	%D%/data/t-safetensors \
 	%D%/sched/t-sched \
@@ -87,6 +91,8 @@ unit_tests += \
 	%D%/price/t-target \
 	%D%/comm/t-tcp \
 	%D%/comm/t-tcp-guard \
+	%D%/data/t-blend \
+	%D%/data/t-tokenize \
 	%D%/data/t-tokens \
 	%D%/passes/t-train-random \
 	%D%/ir/t-verify \
@@ -132,6 +138,7 @@ EXTRA_DIST += \
 	%D%/passes/t-check.h \
 	%D%/runtime/t-rank.h \
 	%D%/runtime/t-toy-gpu.h \
+	%D%/runtime/t-feed.h \
 	%D%/runtime/t-toy.h \
 	%D%/sched/t-sched.h \
 	%D%/search/t-search.h \

@@ -472,23 +472,54 @@ column_number(struct ca_back *s, const char *name, int64_t at, const char *by)
 	cu_line(&s->f, "%s[1] = %s_at[1]%s;", name, name, by);
 }
 
+/* Declares `less`, the lse of each of the thread's columns, in powers of 2. */
+static void
+column_less(struct ca_back *s)
+{
+	column_number(s, "less", s->lse,
+		      arena_printf(s->f.k->c->a, " * %s",
+				   ca_f32(&s->f, CA_LOG2E)));
+}
+
 void
 ca_back_weigh(struct ca_back *s)
 {
+	double by = s->t->softcap > 0 ? s->t->softcap : s->t->scale;
 	struct cu_func *f = &s->f;
 
 	ca_unrolled_for(f, "j", s->form.cols / 8);
 	if (s->keys) {
-		column_number(s, "less", s->lse, arena_printf(f->k->c->a,
-				" * %s", ca_f32(f, CA_LOG2E)));
+		column_less(s);
 	}
 	ca_unrolled_for(f, "i", s->form.mt);
 	ca_unrolled_for(f, "e", 4);
+	if (s->t->softcap > 0) {
+		cu_line(f, "s[i][j][e] = f_tanh(s[i][j][e] * %s);",
+			ca_f32(f, s->t->scale / s->t->softcap));
+	}
 	cu_line(f, "s[i][j][e] = %s(fma_f32(s[i][j][e], %s, -less%s));",
-		ca_exp2(s->t), ca_f32(f, s->t->scale * CA_LOG2E),
+		ca_exp2(s->t), ca_f32(f, by * CA_LOG2E),
 		s->keys ? "[e % 2]" : "[i][e / 2]");
 	cu_close(f, 3);
 	mask(s);
+}
+
+/*
+ * The derivative of a capped score, 1 - tanh^2, from the weight: weights have
+ * replaced scores, and an array beside them would not fit into registers.  The
+ * weight is 2^(the capped score - less); one that has become 0 makes the
+ * product 0 whatever the factor is, as long as that is finite.
+ */
+static void
+cap_slope(struct ca_back *s)
+{
+	const char *less = s->keys ? "[e % 2]" : "[i][e / 2]";
+	struct cu_func *f = &s->f;
+
+	cu_line(f, "f32 part = (f_log(f_max(s[i][j][e], 1e-37f)) * %s + "
+		"less%s) * %s;", ca_f32(f, CA_LOG2E), less,
+		ca_f32(f, 1 / (s->t->softcap * CA_LOG2E)));
+	cu_line(f, "s[i][j][e] *= fma_f32(-part, part, 1.0f);");
 }
 
 void
@@ -500,8 +531,14 @@ ca_back_slope(struct ca_back *s)
 	if (s->keys) {
 		column_number(s, "delta", s->delta, "");
 	}
+	if (s->keys && s->t->softcap > 0) {
+		column_less(s);
+	}
 	ca_unrolled_for(f, "i", s->form.mt);
 	ca_unrolled_for(f, "e", 4);
+	if (s->t->softcap > 0) {
+		cap_slope(s);
+	}
 	cu_line(f, "s[i][j][e] *= ds[i][j][e] - delta%s;",
 		s->keys ? "[e % 2]" : "[i][e / 2]");
 	cu_close(f, 3);

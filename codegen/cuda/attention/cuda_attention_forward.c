@@ -163,6 +163,22 @@ ca_forward_keys(struct ca_forward *s)
 	cu_line(f, "const int sure_to = %s;", ca_keys_to(f, t, "row0"));
 }
 
+/*
+ * Declares `first`, the sink in the unit that scores have before they become
+ * weights.  Its weight is in the sum of one of a row's four threads.
+ */
+static void
+begin_with_sink(struct ca_forward *s)
+{
+	const struct attn_view *v = &s->t->in[ATTN_SINK];
+	struct cu_func *f = &s->f;
+
+	ca_declare_pointer(f, s->t, v, "sink", "head");
+	cu_line(f, "const f32 first = (f32)(%s) * %s;",
+		cu_widen(f->k->c->a, v->dtype, "sink[0]"),
+		ca_f32(f, s->raw ? 1 / s->t->scale : CA_LOG2E));
+}
+
 void
 ca_forward_begin(struct ca_forward *s)
 {
@@ -173,9 +189,17 @@ ca_forward_begin(struct ca_forward *s)
 		ca_declare_zeros(f, &s->form, "o", s->form.out);
 	}
 	cu_line(f, "f32 most[%lld][2], sum[%lld][2];", mt, mt);
+	if (s->t->values[ATTN_SINK]) {
+		begin_with_sink(s);
+	}
 	ca_unrolled_for(f, "i", s->form.mt);
-	cu_line(f, "most[i][0] = most[i][1] = %s;", CA_LEAST);
-	cu_line(f, "sum[i][0] = sum[i][1] = 0;");
+	if (s->t->values[ATTN_SINK]) {
+		cu_line(f, "most[i][0] = most[i][1] = first;");
+		cu_line(f, "sum[i][0] = sum[i][1] = LANE %% 4 == 0;");
+	} else {
+		cu_line(f, "most[i][0] = most[i][1] = %s;", CA_LEAST);
+		cu_line(f, "sum[i][0] = sum[i][1] = 0;");
+	}
 	cu_line(f, "}");
 }
 
@@ -270,8 +294,14 @@ ca_forward_weigh(struct ca_forward *s)
 		ca_unrolled_for(f, "i", s->form.mt);
 		ca_unrolled_for(f, "j", s->form.cols / 8);
 		ca_unrolled_for(f, "e", 4);
-		cu_line(f, "s[i][j][e] *= %s;",
-			ca_f32(f, s->t->scale * CA_LOG2E));
+		if (s->t->softcap > 0) {
+			cu_line(f, "s[i][j][e] = %s * f_tanh(s[i][j][e] * %s);",
+				ca_f32(f, s->t->softcap * CA_LOG2E),
+				ca_f32(f, s->t->scale / s->t->softcap));
+		} else {
+			cu_line(f, "s[i][j][e] *= %s;",
+				ca_f32(f, s->t->scale * CA_LOG2E));
+		}
 		cu_close(f, 3);
 	}
 	mask(s);
@@ -386,7 +416,7 @@ ca_forward_of(struct attn *t)
 	return (struct ca_forward){ .t = t, .thread = "TID",
 				    .meet = "sync_block();",
 				    .out = t->made[ATTN_OUT].value != 0,
-				    .raw = t->scale > 0 };
+				    .raw = t->scale > 0 && t->softcap <= 0 };
 }
 
 bool

@@ -19,7 +19,7 @@ struct ca_forward {
 	const char *thread, *meet;
 	int64_t pass, lse;		/* bytes, in shared memory */
 	bool out;			/* it makes OUT; else LSE alone */
-	bool raw;
+	bool raw;	/* scores are scaled only when they become weights */
 	bool late;	/* sums are rescaled later, by `fades` */
 };
 

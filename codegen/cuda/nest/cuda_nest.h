@@ -32,7 +32,9 @@ struct cu_emit {
 	struct nest_scope scope;
 	/* by load: an array that keeps it for later passes */
 	const char **kept;
+	uint64_t *kept_loops;	/* the loops of the passes that may use it */
 	bool *in_kept;			/* the array is filled */
+	uint64_t loops;			/* of the pass being emitted */
 	struct cu_range *range;
 	const char **table;		/* by table: its C name */
 	uint32_t names;			/* counters so far, for names */

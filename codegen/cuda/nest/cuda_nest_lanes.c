@@ -261,7 +261,9 @@ static void
 load_vector(struct cu_emit *e, nest_id id)
 {
 	const struct nest_expr *x = nest_at(e->n, id);
-	const char *array = arena_printf(e->a, "x%u", id);
+	/* a pass over other elements has its own beside the one that is kept */
+	const char *array = arena_printf(e->a, e->kept[id] ? "x%uv" : "x%u",
+					 id);
 
 	cu_line(e->f, "%s %s[%u];", x->kind == NEST_INT ? "i32"
 		: cu_expr_type(e, id), array, e->lanes);
@@ -292,7 +294,7 @@ load_lanes(struct cu_emit *e, nest_id id)
 						  e->lanes)) {
 			return;
 		}
-		if (e->kept[id]) {
+		if (e->kept[id] && e->kept_loops[id] == e->loops) {
 			load_kept(e, id);
 		} else if (e->lanes > 1) {
 			load_vector(e, id);

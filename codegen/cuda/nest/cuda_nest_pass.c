@@ -267,6 +267,7 @@ keep_like(struct cu_emit *e, const struct cu_team *t, uint32_t first,
 			continue;
 		}
 		e->kept[i] = arena_printf(e->a, "x%u", i);
+		e->kept_loops[i] = mask_of(p);
 		*left -= each;
 		cu_line(e->f, "%s %s[%lld];", x->kind == NEST_INT ? "i32"
 			: cu_expr_type(e, i), e->kept[i], (long long)each);
@@ -650,6 +651,7 @@ cu_passes(struct cu_emit *e, const struct cu_team *t)
 	for (i = 0; i < e->s->passes.n; i++) {
 		const struct nest_pass *p = &e->s->passes.at[i];
 
+		e->loops = mask_of(p);
 		for (k = 0; k < p->sums.n; k++) {
 			sum_begin(e, p->sums.at[k]);
 		}

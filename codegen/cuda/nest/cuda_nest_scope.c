@@ -82,6 +82,7 @@ cu_nest_open(struct cu_emit *e, const struct nest_step *s)
 	e->lanes = 1;
 	nest_scope_init(&e->scope, e->n, e->a, make_expr, e);
 	e->kept = arena_alloc(e->a, sizeof *e->kept * n);
+	e->kept_loops = arena_alloc(e->a, sizeof *e->kept_loops * n);
 	e->in_kept = arena_alloc(e->a, sizeof *e->in_kept * n);
 	e->range = arena_alloc(e->a, sizeof *e->range * n);
 	if (!e->table) {

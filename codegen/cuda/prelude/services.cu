@@ -4,7 +4,7 @@
  * numbers of the call.
  *
  *	copy		at[0] to at[1], which do not overlap; num[0] bytes
- *	put_step	live[0] as f32, to at[0]
+ *	put_given	number num[0] of the step as f32, to at[0]
  *	root		of the f32 at at[0], to at[1]
  *	fill		see struct fill_args
  *	keep_own	see struct keep_args
@@ -62,16 +62,20 @@ KERNEL(copy, 256, 0, struct copy_args)
 	}
 }
 
-struct step_args {
+struct given_args {
 	char *at[1];
+	i64 num[1];
 	char *shared;
 	const i64 *live;
 };
 
-KERNEL(put_step, 256, 0, struct step_args)
+/* The step is a whole number, all others have the bits of an f32. */
+KERNEL(put_given, 256, 0, struct given_args)
 {
+	i64 v = a.live[a.num[0]];
+
 	if (first_of() == 0) {
-		*(f32 *)a.at[0] = (f32)a.live[0];
+		*(f32 *)a.at[0] = a.num[0] == 0 ? (f32)v : bits_f32((u32)v);
 	}
 }
 

@@ -28,9 +28,11 @@ prints()
 
 prints '64x64x64 kk f32' cpu-gemm "$build" -n 1 -t 1 64 64 64 kk
 command -v python3 >/dev/null || skip 'no python3 for the other benches'
+prints 'llmc  ' tokenize "$LLMC"
 prints ' *2 *4096 ' comm --ranks 2 --rounds 1 "$build"
 prints 'tiny-dense *h100x8 ' plan --model tiny-dense --target h100x8 "$LLMC"
 if have linker; then
+	prints 'steps wait for a save  *[0-9]' checkpoint "$LLMC" "$tmp"
 	prints 'llmc f32 ' cpu --dtype f32 --rounds 1 --steps 4 "$LLMC"
 	prints 'gpt2 *2 dp=2 .*[0-9]$' predict --steps 4 "$LLMC"
 fi

@@ -90,13 +90,15 @@ static void
 long_ones(void **state)
 {
 	static const char *const how[] = { " causal", "",
-					   " causal window=150" };
+					   " causal window=150",
+					   " causal softcap=1.5" };
 	struct shape x = plain;
 	int i;
 
 	(void)state;
-	for (i = 0; i < 3; i++) {
+	for (i = 0; i < 4; i++) {
 		x.how = how[i];
+		x.sinks = i % 2;
 		x.b = 1;
 		x.s = draw(257, 500);
 		x.t = i == 1 ? draw(257, 500) : x.s;

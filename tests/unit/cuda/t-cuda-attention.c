@@ -210,13 +210,15 @@ static void
 long_ones(void **state)
 {
 	static const char *const how[] = { " causal", "",
-					   " causal window=150" };
+					   " causal window=150",
+					   " causal softcap=1.5" };
 	struct shape x = plain;
 	int i;
 
 	(void)state;
-	for (i = 0; i < 3; i++) {
+	for (i = 0; i < 4; i++) {
 		x.how = how[i];
+		x.sinks = i % 2;
 		x.s = draw(130, 300);
 		x.t = i == 1 ? draw(130, 300) : x.s;
 		x.k = 2;
@@ -304,6 +306,7 @@ hopper(void **state)
 		{ 140, 200, 128, 128, "", "f16", 5 },
 		{ 190, 190, 64, 64, " causal window=70", "bf16", 5 },
 		{ 150, 90, 80, 88, " causal scale=-0.2", "bf16", 5 },
+		{ 130, 150, 64, 64, " causal softcap=1.5", "f16", 5 },
 		{ 70, 140, 192, 128, " window=40", "bf16", 2 }
 	};
 	int n = sizeof all / sizeof all[0], i;
@@ -321,6 +324,7 @@ hopper(void **state)
 		x.d = all[i].d;
 		x.v = all[i].v;
 		x.how = all[i].how;
+		x.sinks = i % 3 == 2;
 		x.dtype = all[i].dtype;
 		b.wgmma = 0;
 		put_forward(&x);

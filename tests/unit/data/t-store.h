@@ -372,7 +372,7 @@ walk(const struct test_plan *t, int64_t rank, char *arena, int64_t step,
 
 /* ---- running all ranks --------------------------------------------- */
 
-enum what { SAVE, LOAD, WEIGHTS };
+enum what { SAVE, BEHIND, LOAD, WEIGHTS, EXPORT };
 
 struct job {
 	enum what what;
@@ -380,10 +380,36 @@ struct job {
 	const struct test_plan *plan;
 	const char *path;
 	struct rt_progress progress;
-	int64_t keep;	/* WEIGHTS: not 0 allows unused tensors */
+	/* WEIGHTS: not 0 allows unused tensors; EXPORT: bytes of a shard */
+	int64_t keep;
 	enum rt_status status;
 	struct rt_error err;
 };
+
+/* Saves behind what overwrites the arena meanwhile. */
+static inline void
+save_behind(struct job *j)
+{
+	int64_t bytes = j->store.program->arena_bytes, step = -1;
+	struct rt_behind *b;
+
+	j->status = rt_behind_open(&b, &j->store, j->path, j->keep, &j->err);
+	if (j->status != RT_OK) {
+		return;
+	}
+	j->status = rt_behind_begin(b, &j->progress, &j->err);
+	memset(j->store.arena, 0x77, (size_t)bytes);
+	while (j->status == RT_OK && rt_behind_is_busy(b)) {
+		/* each rank has to ask as often as the others */
+		j->status = rt_behind_poll(b, j->progress.step % 2, &step,
+					   &j->err);
+	}
+	if (j->status == RT_OK && step != j->progress.step) {
+		j->status = rt_fail(&j->err, RT_FORMAT, RT_NOWHERE,
+				    "no step is complete");
+	}
+	rt_behind_close(b);
+}
 
 static inline void *
 job_run(void *user)
@@ -397,13 +423,24 @@ job_run(void *user)
 		j->status = rt_checkpoint_save(&j->store, &j->progress,
 					       j->path, j->keep, &j->err);
 		break;
+	case BEHIND:
+		walk(j->plan, j->store.rank, j->store.arena,
+		     j->progress.step, false);
+		save_behind(j);
+		break;
 	case LOAD:
 		j->status = rt_checkpoint_load(&j->store, j->path,
 					       &j->progress, &j->err);
 		break;
 	case WEIGHTS:
-		j->status = rt_weights_load(&j->store, j->path, j->keep != 0,
-					    &j->err);
+		j->status = rt_weights_load(&j->store,
+			&(struct rt_weights_options){ .path = j->path,
+				.allow_unused = j->keep != 0 }, &j->err);
+		break;
+	case EXPORT:
+		walk(j->plan, j->store.rank, j->store.arena,
+		     j->progress.step, false);
+		j->status = rt_export(&j->store, j->path, j->keep, &j->err);
 		break;
 	}
 	return NULL;

@@ -138,8 +138,8 @@ test_mistakes(void **state)
 	fails("f --passes", "`--passes` needs P,..");
 	fails("--stats=1 f", "`--stats` takes no value");
 	fails("--emit=irr f", "`--emit` is one of answer, answer-json, "
-	      "arena, arena-json, ast, cost, cuda, ir, kernels, llvm, "
-	      "memory, memory-json, plan, plans, ranks, summary, "
+	      "arena, arena-json, ast, config, cost, cuda, ir, kernels, "
+	      "llvm, memory, memory-json, plan, plans, ranks, summary, "
 	      "summary-json, target; found `irr` (did you mean "
 	      "`ir`?)");
 	fails("--explain=cost,serch f", "`--explain` is one of cost, memory, "
@@ -151,8 +151,8 @@ test_mistakes(void **state)
 	fails("--help=html", "`--help` is one of man, bash, zsh, fish; found "
 	      "`html`");
 	fails("opt --seed=1 f", "`--seed` is for eval only");
-	fails("opt --dim a=1 f", "`--dim` is for compiling, eval, diff "
-	      "only");
+	fails("opt --dim a=1 f", "`--dim` is for compiling, eval, diff, "
+	      "import only");
 	fails("eval --seed=-1 f",
 	      "`--seed` takes a whole number of at least 0; found `-1`");
 	fails("--bisect-limit=1x f", "`--bisect-limit` takes a whole number "

@@ -438,7 +438,7 @@ test_gather(void **state)
 /* ---- topk ---- */
 
 static double
-score_of_group(dim_id e, int64_t size, int64_t g)
+score_of_group(dim_id e, int64_t size, int64_t g, int64_t count)
 {
 	double sum = 0;
 	int64_t i, j, above;
@@ -455,14 +455,14 @@ score_of_group(dim_id e, int64_t size, int64_t g)
 			above += y > x || (y == x && j < i);
 		}
 		t.ix[e] = g * size + i;
-		sum += above < 2 ? at("x") : 0;
+		sum += above < count ? at("x") : 0;
 	}
 	return sum;
 }
 
 /* How many of the row come before expert i; those of lost groups never do. */
 static int64_t
-place(dim_id e, int64_t groups, int64_t top, int64_t i)
+place(dim_id e, int64_t groups, int64_t top, int64_t count, int64_t i)
 {
 	int64_t n = ir_dim_size(t.m, e), size = n / groups, j, h, before = 0;
 	double mine, other;
@@ -470,9 +470,9 @@ place(dim_id e, int64_t groups, int64_t top, int64_t i)
 	for (j = 0; j < n; j++) {
 		int64_t rank = 0;
 
-		mine = score_of_group(e, size, j / size);
+		mine = score_of_group(e, size, j / size, count);
 		for (h = 0; h < groups; h++) {
-			other = score_of_group(e, size, h);
+			other = score_of_group(e, size, h, count);
 			rank += other > mine ||
 				(other == mine && h < j / size);
 		}
@@ -499,6 +499,7 @@ test_topk(void **state)
 	for (i = 0; i < 2 * ROUNDS; i++) {
 		int64_t groups = draw(1, 4), size = draw(1, 4), got;
 		int64_t top = draw(1, groups), want = draw(1, top * size);
+		int64_t count = draw(1, 2);
 		dim_id a, e, k;
 		value_id x;
 
@@ -519,11 +520,13 @@ test_topk(void **state)
 		if (groups > 1) {
 			ir_new_int(&t.n, IR_ATTR_GROUPS, groups);
 			ir_new_int(&t.n, IR_ATTR_TOP_GROUPS, top);
+			ir_new_int(&t.n, IR_ATTR_GROUP_BEST, count);
 		}
 		must_eval(done());
 		EACH(a) EACH(k) {
 			got = (int64_t)at("y");
-			assert_int_equal(place(e, groups, top, got), t.ix[k]);
+			assert_int_equal(place(e, groups, top, count, got),
+					 t.ix[k]);
 		}
 		close_module();
 	}
@@ -638,8 +641,8 @@ test_dot_at(void **state)
 struct att {
 	dim_id b, c, s, h, t, k, d, v;
 	int64_t window;
-	bool causal;
-	double scale;
+	bool causal, sinks;
+	double scale, softcap;
 };
 
 static void
@@ -649,7 +652,7 @@ check_query(const struct att *a)
 	int64_t n = ir_dim_size(t.m, a->t), c;
 	int64_t share = ir_dim_size(t.m, a->h) / ir_dim_size(t.m, a->k);
 	int64_t last = i + n - ir_dim_size(t.m, a->s);
-	double sum = 0, score[32], w;
+	double sum = a->sinks ? exp(at("sink")) : 0, score[32], w;
 
 	for (j = 0; j < n; j++) {
 		past = last - j;	/* how far back key j is */
@@ -663,9 +666,14 @@ check_query(const struct att *a)
 			t.ix[a->k] = head / share;
 			score[j] += w * at("k");
 		}
+		score[j] *= a->scale;
+		if (a->softcap > 0) {
+			w = exp(2 * score[j] / a->softcap);
+			score[j] = a->softcap * (w - 1) / (w + 1);
+		}
 		score[j] = (a->causal && past < 0) ||
 			   (a->window && past >= a->window) ? 0 :
-			   exp(score[j] * a->scale);
+			   exp(score[j]);
 		sum += score[j];
 	}
 	for (c = 0; c < ir_dim_size(t.m, a->v); c++) {
@@ -691,7 +699,7 @@ try_attention(int kind)
 {
 	int64_t k = draw(1, 3), shared = kind & 2 ? 1 : draw(1, 3);
 	struct att a = { 0 };
-	value_id q, key, v;
+	value_id q, key, v, sink;
 
 	open_module();
 	a.b = dim("b", draw(1, 3));
@@ -709,8 +717,14 @@ try_attention(int kind)
 	q = source("q", 0, false, DIMS(a.b, a.c, a.s, a.h, a.d));
 	key = source("k", 0, false, DIMS(a.c, a.b, a.t, a.k, a.d));
 	v = source("v", 0, false, DIMS(a.b, a.c, a.t, a.k, a.v));
-	begin(IR_ATTENTION, "y");
+	a.sinks = kind & 64;
+	a.softcap = kind & 128 ? 0.7 : 0;
+	sink = a.sinks ? source("sink", 0, false, DIMS(a.h)) : 0;
+	begin(a.sinks ? IR_ATTENTION_SINKS : IR_ATTENTION, "y");
 	args(q, key, v);
+	if (sink) {
+		ir_new_arg(&t.n, sink);
+	}
 	if (a.causal) {
 		ir_new_attr(&t.n, IR_ATTR_CAUSAL);
 	}
@@ -719,6 +733,9 @@ try_attention(int kind)
 	}
 	if (kind & 32) {
 		ir_new_num(&t.n, IR_ATTR_SCALE, a.scale);
+	}
+	if (a.softcap > 0) {
+		ir_new_num(&t.n, IR_ATTR_SOFTCAP, a.softcap);
 	}
 	must_eval(done());
 	EACH(a.b) EACH(a.c) EACH(a.s) EACH(a.h) {
@@ -733,8 +750,8 @@ test_attention(void **state)
 	int i;
 
 	(void)state;
-	for (i = 0; i < 64 * 4; i++) {
-		try_attention(i % 64);
+	for (i = 0; i < 256 * 2; i++) {
+		try_attention(i % 256);
 	}
 }
 

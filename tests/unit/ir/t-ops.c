@@ -152,7 +152,7 @@ test_docs(void **state)
 	static const char *const rc[] = { "never", "cheap", "row", "heavy" };
 	static const char *const kind[] = {
 		"dim", "dims", "int", "number", "flag", "word", "string",
-		"element type", "axes"
+		"element type", "axes", "numbers"
 	};
 	const char *page = read_page("docs/ir.md"), *row;
 	int i;

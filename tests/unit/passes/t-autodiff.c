@@ -197,7 +197,7 @@ compare(const char *what, const char *text, int most)
  * is the sum of the result times a weight of its type.
  */
 struct op_case {
-	const char *op, *attrs, *result, *operand[3];
+	const char *op, *attrs, *result, *operand[4];
 	bool positive;
 };
 
@@ -233,6 +233,10 @@ static const struct op_case cases[] = {
 	{ "rope", " seq=s theta=100", "f32[b, s, h]", { "f32[b, s, h]" },
 	  false },
 	{ "rope", " seq=s theta=100 interleaved", "f32[b, s, h]",
+	  { "f32[b, s, h]" }, false },
+	{ "rope", " seq=s theta=100 factor=4 fast=2 slow=0.01 original=16",
+	  "f32[b, s, h]", { "f32[b, s, h]" }, false },
+	{ "rope", " seq=s theta=100 stretch=(1, 3)", "f32[b, s, h]",
 	  { "f32[b, s, h]" }, false },
 	{ "slice", " of=h to=d at=1", "f32[b, d]", { "f32[b, h]" }, false },
 	{ "select", " of=s at=2", "f32[b, h]", { "f32[b, s, h]" }, false },
@@ -277,8 +281,14 @@ static const struct op_case cases[] = {
 	{ "attention", " causal window=2 scale=0.3", "f32[b, s, n, d]",
 	  { "f32[b, s, n, d]", "f32[b, s, k, d]", "f32[b, s, k, d]" },
 	  false },
+	{ "attention", " causal softcap=0.7", "f32[b, s, n, d]",
+	  { "f32[b, s, n, d]", "f32[b, s, k, d]", "f32[b, s, k, d]" },
+	  false },
 	{ "attention", "", "f32[b, s, n, d]", { "f32[b, s, n, d]",
 	  "f32[b, e, k, d]", "f32[b, e, k, d]" }, false },
+	{ "attention_sinks", " causal softcap=0.7", "f32[b, s, n, d]",
+	  { "f32[b, s, n, d]", "f32[b, s, k, d]", "f32[b, s, k, d]",
+	    "f32[n]" }, false },
 	{ "cross_entropy", "", "f32[b, s]", { "f32[b, s, e]",
 	  "i idx<e>[b, s]" }, false },
 };
@@ -304,7 +314,7 @@ case_text(const struct op_case *c, char *text, size_t n)
 	size_t k = (size_t)snprintf(text, n, "%smodel {\n", header);
 	int i;
 
-	for (i = 0; i < 3 && c->operand[i]; i++) {
+	for (i = 0; i < 4 && c->operand[i]; i++) {
 		bool input = c->operand[i][0] == 'i' &&
 			     c->operand[i][1] == ' ';
 

@@ -21,7 +21,7 @@
 
 struct setup {
 	const char *settings, *dtype;
-	bool adamw;
+	const char *rule;
 	double beta1, beta2, eps, decay, momentum, clip, lr, min_lr, warmup,
 	       over, from;
 	const char *schedule;
@@ -29,7 +29,7 @@ struct setup {
 
 static const struct setup setups[] = {
 	{ "set train.optimizer = adamw\nset train.optimizer.lr = 0.01\n",
-	  "f32", true, 0.9, 0.999, 1e-8, 0, 0, 0, 0.01, 0, 0, 1, 0,
+	  "f32", "adamw", 0.9, 0.999, 1e-8, 0, 0, 0, 0.01, 0, 0, 1, 0,
 	  "constant" },
 	{ "set train.optimizer = adamw\nset train.optimizer.lr = 0.02\n"
 	  "set train.optimizer.betas = (0.8, 0.95)\n"
@@ -37,21 +37,36 @@ static const struct setup setups[] = {
 	  "set train.optimizer.weight_decay = 0.1\nset train.clip = 0.3\n"
 	  "set train.schedule = cosine\nset train.schedule.warmup = 3\n"
 	  "set train.schedule.min_lr = 0.002\nset train.steps = 10\n",
-	  "bf16", true, 0.8, 0.95, 1e-3, 0.1, 0, 0.3, 0.02, 0.002, 3, 7, 3,
+	  "bf16", "adamw", 0.8, 0.95, 1e-3, 0.1, 0, 0.3, 0.02, 0.002, 3, 7, 3,
 	  "cosine" },
 	{ "set train.optimizer = sgd\nset train.optimizer.lr = 0.05\n"
 	  "set train.optimizer.momentum = 0.9\n"
 	  "set train.schedule = linear\nset train.steps = 8\n",
-	  "f32", false, 0, 0, 0, 0, 0.9, 0, 0.05, 0, 0, 8, 0, "linear" },
+	  "f32", "sgd", 0, 0, 0, 0, 0.9, 0, 0.05, 0, 0, 8, 0, "linear" },
 	{ "set train.optimizer = sgd\nset train.optimizer.lr = 0.05\n"
 	  "set train.schedule = wsd\nset train.steps = 10\n"
 	  "set train.schedule.decay = 4\nset train.schedule.warmup = 2\n",
-	  "f32", false, 0, 0, 0, 0, 0, 0, 0.05, 0, 2, 4, 6, "wsd" },
+	  "f32", "sgd", 0, 0, 0, 0, 0, 0, 0.05, 0, 2, 4, 6, "wsd" },
+	{ "set train.optimizer = lion\nset train.optimizer.lr = 0.01\n",
+	  "f32", "lion", 0.9, 0.99, 0, 0, 0, 0, 0.01, 0, 0, 1, 0,
+	  "constant" },
+	{ "set train.optimizer = lion\nset train.optimizer.lr = 0.02\n"
+	  "set train.optimizer.betas = (0.7, 0.8)\n"
+	  "set train.optimizer.weight_decay = 0.1\nset train.clip = 0.3\n",
+	  "bf16", "lion", 0.7, 0.8, 0, 0.1, 0, 0.3, 0.02, 0, 0, 1, 0,
+	  "constant" },
+	{ "set train.optimizer = adafactor\nset train.optimizer.lr = 0.01\n"
+	  "set train.optimizer.weight_decay = 0.1\nset train.clip = 0.3\n",
+	  "f32", "adafactor", 0, 0, 0, 0.1, 0, 0.3, 0.01, 0, 0, 1, 0,
+	  "constant" },
+	{ "set train.optimizer = adafactor\nset train.optimizer.lr = 0.02\n",
+	  "bf16", "adafactor", 0, 0, 0, 0, 0, 0, 0.02, 0, 0, 1, 0,
+	  "constant" },
 	/* the decay is decoupled: no momentum of it */
 	{ "set train.optimizer = sgd\nset train.optimizer.lr = 0.05\n"
 	  "set train.optimizer.momentum = 0.9\n"
 	  "set train.optimizer.weight_decay = 0.2\n",
-	  "f32", false, 0, 0, 0, 0.2, 0.9, 0, 0.05, 0, 0, 1, 0, "constant" },
+	  "f32", "sgd", 0, 0, 0, 0.2, 0.9, 0, 0.05, 0, 0, 1, 0, "constant" },
 };
 
 static double
@@ -73,11 +88,57 @@ struct plain {
 	double w[2 * N], m[2 * N], v[2 * N];
 };
 
+/* Divides u by the root of the mean of its squares where that is above 1. */
+static void
+cut(double *u, int n)
+{
+	double sum = 0;
+	int i;
+
+	for (i = 0; i < n; i++) {
+		sum += u[i] * u[i];
+	}
+	for (i = 0; i < n; i++) {
+		u[i] /= fmax(1, sqrt(sum / n));
+	}
+}
+
+/* Two vectors of 3, then a matrix of 2 rows; m and v are its R and C. */
+static void
+adafactor(struct plain *p, const double *g, double *u, int t)
+{
+	double share = pow(t, -0.8), mean;
+	int i, k;
+
+	for (i = 0; i < N; i++) {
+		p->v[i] += share * (g[i] * g[i] + 1e-30 - p->v[i]);
+		u[i] = g[i] / sqrt(p->v[i]);
+	}
+	cut(u, 3);
+	cut(u + 3, 3);
+	g += N;
+	for (k = 0; k < 2; k++) {
+		mean = (g[3 * k] * g[3 * k] + g[3 * k + 1] * g[3 * k + 1] +
+			g[3 * k + 2] * g[3 * k + 2]) / 3 + 1e-30;
+		p->m[N + k] += share * (mean - p->m[N + k]);
+	}
+	for (i = 0; i < 3; i++) {
+		mean = (g[i] * g[i] + g[3 + i] * g[3 + i]) / 2 + 1e-30;
+		p->v[N + i] += share * (mean - p->v[N + i]);
+	}
+	mean = (p->m[N] + p->m[N + 1]) / 2;
+	for (i = 0; i < N; i++) {
+		u[N + i] = g[i] / sqrt(p->m[N + i / 3] / mean *
+				       p->v[N + i % 3]);
+	}
+	cut(u + N, N);
+}
+
 /* Elements 0..N start as normal and decay, N..2N start as ones. */
 static void
 plain_step(const struct setup *s, struct plain *p, int t)
 {
-	double norm = 0, scale = 1, step;
+	double norm = 0, scale = 1, step, all[2 * N], u[2 * N];
 	int i;
 
 	for (i = 0; i < 2 * N; i++) {
@@ -90,7 +151,12 @@ plain_step(const struct setup *s, struct plain *p, int t)
 	for (i = 0; i < 2 * N; i++) {
 		double g = p->w[i] * scale;
 
-		if (s->adamw) {
+		all[i] = g;
+		if (strcmp(s->rule, "lion") == 0) {
+			step = s->beta1 * p->m[i] + (1 - s->beta1) * g;
+			step = (step > 0) - (step < 0);
+			p->m[i] = s->beta2 * p->m[i] + (1 - s->beta2) * g;
+		} else if (strcmp(s->rule, "adamw") == 0) {
 			p->m[i] = s->beta1 * p->m[i] + (1 - s->beta1) * g;
 			p->v[i] = s->beta2 * p->v[i] +
 				  (1 - s->beta2) * g * g;
@@ -101,10 +167,20 @@ plain_step(const struct setup *s, struct plain *p, int t)
 			p->m[i] = s->momentum * p->m[i] + g;
 			step = p->m[i];
 		}
+		if (strcmp(s->rule, "adafactor") == 0) {
+			continue;
+		}
 		if (i < N) {
 			step += s->decay * p->w[i];
 		}
 		p->w[i] -= rate(s, t) * step;
+	}
+	if (strcmp(s->rule, "adafactor") == 0) {
+		adafactor(p, all, u, t);
+		for (i = 0; i < 2 * N; i++) {
+			u[i] += i < N ? s->decay * p->w[i] : 0;
+			p->w[i] -= rate(s, t) * u[i];
+		}
 	}
 }
 
@@ -149,7 +225,7 @@ read_model(struct ir_ctx *c, const struct setup *s)
 
 /* With clipping all weights are visited twice; nothing is carried along. */
 static void
-check_layers(struct ir_module *m, bool clip)
+check_layers(struct ir_module *m, uint32_t visits)
 {
 	uint32_t i, repeats = 0;
 
@@ -159,7 +235,7 @@ check_layers(struct ir_module *m, bool clip)
 
 		repeats += n->region && n->nargs == 0 && n->nresults == 0;
 	}
-	assert_int_equal(repeats, 1 + clip);
+	assert_int_equal(repeats, visits);
 }
 
 static void
@@ -195,7 +271,8 @@ compare(const struct setup *s)
 		fail();
 	}
 	assert_int_equal(pass_apply(m, "train", true), PASS_OK);
-	check_layers(m, s->clip > 0);
+	check_layers(m, 1 + (s->clip > 0) +
+		     (strcmp(s->rule, "adafactor") == 0));
 	store = eval_store_open(m, NULL);
 	opt.weights = eval_store_source(store);
 	start(&p, opt.seed);
@@ -241,7 +318,8 @@ test_refusals(void **state)
 	m = read_model(&c, &none);
 	assert_false(pass_optimize(&p, m));
 	assert_non_null(strstr(c.diags.records.at[0].text,
-			       "is adamw or sgd, and none is set"));
+			       "is adamw, sgd, lion or adafactor, and none is "
+			       "set"));
 	ir_ctx_release(&c);
 
 	/* a second tensor of the name that the optimizer would use */

@@ -12,6 +12,7 @@
 
 #include "t-rank.h"
 #include "t-toy.h"
+#include "tests/unit/runtime/t-feed.h"
 
 #include <unistd.h>
 
@@ -122,65 +123,6 @@ rt_comm_free(struct rt_comm *c)
 	}
 }
 
-#define SEQUENCES 40
-
-enum rt_status
-rt_tokens_open(struct rt_tokens **out, const struct rt_tokens_options *o,
-	       struct rt_error *err)
-{
-	(void)err;
-	assert_int_equal(o->length, TOY_SEQ);
-	assert_int_equal(o->below, TOY_VOCAB);
-	*out = NULL;
-	*out = malloc(1);
-	return RT_OK;
-}
-
-enum rt_status
-rt_tokens_identity(const struct rt_tokens *t, uint64_t *out,
-		   struct rt_error *err)
-{
-	(void)t;
-	(void)err;
-	*out = 7;
-	return RT_OK;
-}
-
-void
-rt_tokens_shuffle(struct rt_tokens *t, uint64_t seed)
-{
-	(void)t;
-	(void)seed;
-}
-
-void
-rt_tokens_free(struct rt_tokens *t)
-{
-	free(t);
-}
-
-int64_t
-rt_tokens_sequences(const struct rt_tokens *t)
-{
-	(void)t;
-	return SEQUENCES;
-}
-
-enum rt_status
-rt_tokens_get(const struct rt_tokens *t, int64_t index, int64_t from,
-	      int64_t n, int32_t *out, struct rt_error *err)
-{
-	int64_t i;
-
-	(void)t;
-	(void)err;
-	assert_true(from >= 0 && from + n <= TOY_SEQ + 1);
-	for (i = 0; i < n; i++) {
-		out[i] = (int32_t)((index * 3 + from + i) % TOY_VOCAB);
-	}
-	return RT_OK;
-}
-
 enum rt_status
 rt_device_open(struct rt_device *d, enum rt_on on, const struct rt_plan *plan,
 	       int64_t rank, struct rt_comm *comm, struct rt_workers *workers,
@@ -233,13 +175,68 @@ rt_checkpoint_load(const struct rt_store *s, const char *path,
 	return RT_OK;
 }
 
+/* A save behind steps, which is complete at the second poll. */
+struct rt_behind {
+	struct rt_store s;
+	struct rt_progress p;
+	int polls;
+};
+
 enum rt_status
-rt_weights_load(const struct rt_store *s, const char *path, bool allow_unused,
+rt_behind_open(struct rt_behind **out, const struct rt_store *s,
+	       const char *folder, int64_t keep, struct rt_error *err)
+{
+	(void)folder;
+	(void)keep;
+	(void)err;
+	*out = calloc(1, sizeof **out);
+	assert_non_null(*out);
+	(*out)->s = *s;
+	return RT_OK;
+}
+
+bool
+rt_behind_is_busy(const struct rt_behind *b)
+{
+	return b && b->polls > 0;
+}
+
+enum rt_status
+rt_behind_begin(struct rt_behind *b, const struct rt_progress *p,
+		struct rt_error *err)
+{
+	(void)err;
+	assert_false(rt_behind_is_busy(b));
+	b->p = *p;
+	b->polls = 2;
+	return RT_OK;
+}
+
+enum rt_status
+rt_behind_poll(struct rt_behind *b, bool wait, int64_t *step,
+	       struct rt_error *err)
+{
+	b->polls -= wait ? b->polls : 1;
+	*step = b->polls ? -1 : b->p.step;
+	if (b->polls == 0 && b->p.step == 7) {
+		return rt_fail(err, RT_IO, RT_NOWHERE, "no space behind");
+	}
+	return b->polls ? RT_OK : rt_checkpoint_save(&b->s, &b->p, NULL, 0,
+						     err);
+}
+
+void
+rt_behind_close(struct rt_behind *b)
+{
+	free(b);
+}
+
+enum rt_status
+rt_weights_load(const struct rt_store *s, struct rt_weights_options *o,
 		struct rt_error *err)
 {
 	(void)s;
-	(void)path;
-	(void)allow_unused;
+	(void)o;
 	return rt_fail(err, RT_IO, RT_NOWHERE, "no weights here");
 }
 
@@ -319,7 +316,7 @@ plain_step(struct plain *p, int64_t first)
 static void
 test_steps(void **state)
 {
-	struct rt_feed feed = rt_feed_of_tokens(NULL, 0);
+	struct rt_feed feed = rt_feed_of(NULL, 0, -1);
 	struct rt_outcome c;
 	int64_t threads, step;
 	struct bed b;
@@ -435,7 +432,7 @@ test_failing_step(void **state)
 static void
 test_strange_inputs(void **state)
 {
-	struct rt_feed feed = rt_feed_of_tokens(NULL, 0);
+	struct rt_feed feed = rt_feed_of(NULL, 0, -1);
 	struct rt_port in = toy_inputs1[0];
 	struct rt_program g = toy_program1;
 	struct rt_plan p = toy;
@@ -451,11 +448,104 @@ test_strange_inputs(void **state)
 	open_plan(&b, &p, 1);
 	assert_int_equal(rt_run_step(b.r, 1, &feed, true, false, &c, &b.err),
 			 RT_RANGE);
-	assert_non_null(strstr(b.err.message, "`pixels` is neither tokens"));
+	assert_non_null(strstr(b.err.message, "`pixels` is none of tokens"));
 	assert_int_equal(rt_run_step(b.r, 1, NULL, true, false, &c, &b.err),
 			 RT_RANGE);
 	assert_non_null(strstr(b.err.message, "cannot draw"));
 	close_plan(&b);
+}
+
+/* Learning rates, against the formula with the functions of the C library. */
+static void
+test_rates(void **state)
+{
+	const double pi = acos(-1);
+	struct rt_training t = { .lr = 0.25, .min_lr = 0.05, .warmup = 3,
+				 .decay = 7, .steps = 20 };
+	double x, want;
+	int64_t step, from;
+
+	(void)state;
+	for (t.schedule = 0; t.schedule < RT_SCHEDULES; t.schedule++) {
+		from = t.schedule == RT_WSD ? 13 : 3;
+		for (step = 1; step <= 25; step++) {
+			x = fmin(1, fmax(0, (double)(step - from) / 7));
+			want = t.schedule == RT_CONSTANT ? 0.25
+				: t.schedule == RT_COSINE
+				? 0.05 + 0.2 * (1 + cos(pi * x)) / 2
+				: 0.25 - 0.2 * x;
+			want *= fmin(1, (double)step / 3);
+			assert_true(fabs(rt_training_rate(&t, step) - want) <
+				    1e-15);
+		}
+	}
+	/* to the last step, where no number of steps is given */
+	t = (struct rt_training){ .schedule = RT_LINEAR, .lr = 1,
+				  .steps = 10 };
+	assert_true(rt_training_rate(&t, 4) == 0.6);
+	assert_true(rt_training_rate(&t, 10) == 0);
+	t.schedule = RT_CONSTANT;
+	t.lr = 0;
+	assert_true(rt_training_rate(&t, 4) == 0);
+}
+
+/*
+ * Documents and positions in them, of the parts of sequences that a rank has:
+ * as counted from the sequence's beginning.
+ */
+static void
+test_documents(void **state)
+{
+	static const char *const names[] = { "documents", "positions" };
+	static const struct rt_pieces part = { 2, 3, { { 2, 2 }, { 0, 1 } } };
+	static const struct rt_spread seq = { TOY_SEQ, 0, &part };
+	const struct rt_spread *dims[2] = { toy_inputs1[0].dims[0], &seq };
+	struct rt_feed feed = rt_feed_of(NULL, 5, 8);
+	struct rt_port in = toy_inputs1[0];
+	struct rt_program g = toy_program1;
+	struct rt_plan p = toy;
+	int64_t k, row, i, at, want;
+	int32_t token[TOY_SEQ];
+	const int32_t *got;
+	struct bed b;
+
+	(void)state;
+	in.dims = dims;
+	g.inputs = &in;
+	g.ninputs = 1;
+	p.programs = &g;
+	for (k = 0; k < 2; k++) {
+		in.name = names[k];
+		in.below = TOY_VOCAB;
+		feed.document_end = 8;
+		open_plan(&b, &p, 1);
+		got = (void *)(b.comm.arena + TOY_IN);
+		assert_int_equal(rt_feed_fill_inputs(b.r, &feed, &b.err),
+				 RT_OK);
+		for (row = 0; row < TOY_BATCH / 2; row++) {
+			rt_blend_get(NULL, 5 + row, 0, TOY_SEQ, token, NULL);
+			for (i = 0; i < 3; i++) {
+				at = i == 2 ? 0 : 2 + i;
+				want = 0;
+				for (int64_t j = 0; j < at; j++) {
+					bool end = token[j] == 8;
+
+					want = k == 0 ? want + end :
+						end ? 0 : want + 1;
+				}
+				assert_int_equal(got[row * 3 + i], want);
+			}
+		}
+		in.below = 1;
+		assert_int_equal(rt_feed_fill_inputs(b.r, &feed, &b.err),
+				 RT_RANGE);
+		assert_non_null(strstr(b.err.message, "the model has 0 to 0"));
+		feed.document_end = -1;
+		assert_int_equal(rt_feed_fill_inputs(b.r, &feed, &b.err),
+				 RT_RANGE);
+		assert_non_null(strstr(b.err.message, "--document-end N"));
+		close_plan(&b);
+	}
 }
 
 /* ---- training ---- */
@@ -524,6 +614,55 @@ test_resume(void **state)
 	close_plan(&b);
 }
 
+/* Saves behind steps end before the next one begins, and before the run. */
+static void
+test_behind(void **state)
+{
+	volatile sig_atomic_t flag = 0;
+	struct rt_options o;
+	FILE *f = tmpfile();
+	struct bed b;
+	char *text;
+
+	(void)state;
+	memset(&saved, 0, sizeof saved);
+	text = train(&b, "train --data f --steps 6 --checkpoint c --every 3 "
+		     "--async-checkpoint", 0);
+	assert_int_equal(saved.saves, 2);
+	assert_int_equal(saved.p.step, 6);
+	assert_int_equal(count(text, "\ncheckpoint of step "), 2);
+	assert_int_equal(count(text, " ms, complete after "), 2);
+	assert_true(strstr(text, "\nstep 5 ") <
+		    strstr(text, "\ncheckpoint of step 3 "));
+	free(text);
+	close_plan(&b);
+	/* the next save is due before the one before has ended */
+	text = train(&b, "train --data f --steps 6 --checkpoint c --every 1 "
+		     "--async-checkpoint", 0);
+	assert_int_equal(count(text, "\ncheckpoint of step "), 6);
+	free(text);
+	close_plan(&b);
+	/* a signal waits for it; then what is newer is saved */
+	text = train(&b, "train --data f --steps 50 --checkpoint c --every 1 "
+		     "--async-checkpoint", 15);
+	assert_int_equal(count(text, "\nstep "), 1);
+	assert_int_equal(saved.p.step, 1);
+	free(text);
+	close_plan(&b);
+	/* a failure behind ends the run at a later step */
+	o = options("train --data f --steps 50 --checkpoint c --every 7 "
+		    "--async-checkpoint");
+	open_plan(&b, &toy, 1);
+	assert_int_equal(rt_train(b.r, &o, &flag, f, &b.err), RT_IO);
+	assert_string_equal(b.err.message, "no space behind");
+	text = text_of(f);
+	assert_int_equal(count(text, "\nstep "), 9);
+	free(text);
+	rt_options_release(&o);
+	close_plan(&b);
+	fclose(f);
+}
+
 /* Nothing to resume from is where a run begins; the data once is its end. */
 static void
 test_train_ends(void **state)
@@ -575,6 +714,7 @@ test_log(void **state)
 {
 	static const char *const members[] = {
 		"\"loss\": ", "\"gradient_norm\": ", "\"tokens_per_s\": ",
+		"\"learning_rate\": ", "\"left_s\": ", "\"host_bytes\": ",
 		"\"mfu\": ", "\"step_ms\": ", "\"compute_ms\": ",
 		"\"collective_ms\": ", "\"waiting_ms\": ", "\"update_ms\": ",
 		"\"data_ms\": ", "\"checkpoint_ms\": "
@@ -593,7 +733,7 @@ test_log(void **state)
 	text = file_text(path);
 	for (i = 0; i < sizeof members / sizeof *members; i++) {
 		assert_int_equal(count(text, members[i]) -
-				 (i == 10 ? 1 : 0), 3);
+				 (i == 13), 3);
 	}
 	assert_int_equal(count(text, "\n"), 6);
 	assert_int_equal(count(text, "{\"event\": \"start\", "), 1);
@@ -813,7 +953,10 @@ main(void)
 		cmocka_unit_test(test_numbers),
 		cmocka_unit_test(test_failing_step),
 		cmocka_unit_test(test_strange_inputs),
+		cmocka_unit_test(test_documents),
+		cmocka_unit_test(test_rates),
 		cmocka_unit_test(test_resume),
+		cmocka_unit_test(test_behind),
 		cmocka_unit_test(test_train_ends),
 		cmocka_unit_test(test_other_seed),
 		cmocka_unit_test(test_log),

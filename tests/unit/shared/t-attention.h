@@ -564,10 +564,12 @@ struct shape {
 	const char *cut_s, *keys, *cut_t, *cut_h, *cut_k, *on;
 	/* after types: sums that dk and dv are parts of */
 	const char *sum;
+	bool sinks;
 };
 
 static const struct shape plain = {
-	1, 1, 1, 1, 1, 1, 1, "", "f32", "", "", "t", "", "", "", "", ""
+	1, 1, 1, 1, 1, 1, 1, "", "f32", "", "", "t", "", "", "", "", "",
+	false
 };
 
 static char text[16384];
@@ -621,6 +623,21 @@ put_source(int number, const char *type)
 	    number, type);
 }
 
+/* The lse of value `to`, with the sinks %number if there are any. */
+static void
+put_lse(const struct shape *x, int to, int number)
+{
+	if (x->sinks) {
+		put("  %%%d = weight name=\"sinks\" init=normal std=1 : "
+		    "f32[h%s]\n", number, x->cut_h);
+	}
+	put("  %%%d = attention%s_lse %%0, %%1", to, x->sinks ? "_sinks" : "");
+	if (x->sinks) {
+		put(", %%%d", number);
+	}
+	put("%s%s : %s\n", x->how, x->on, type_of(x, false, "", ""));
+}
+
 static void
 put_forward(const struct shape *x)
 {
@@ -628,10 +645,10 @@ put_forward(const struct shape *x)
 	put_source(0, type_of(x, false, "d", ""));
 	put_source(1, type_of(x, true, "d", ""));
 	put_source(2, type_of(x, true, "v", ""));
-	put("  %%3 = attention %%0, %%1, %%2%s%s : %s\n", x->how, x->on,
+	put_lse(x, 4, 5);
+	put("  %%3 = attention%s %%0, %%1, %%2%s%s%s : %s\n",
+	    x->sinks ? "_sinks" : "", x->sinks ? ", %5" : "", x->how, x->on,
 	    type_of(x, false, "v", ""));
-	put("  %%4 = attention_lse %%0, %%1%s%s : %s\n", x->how, x->on,
-	    type_of(x, false, "", ""));
 	put("  return %%3, %%4\n}\n");
 }
 
@@ -644,8 +661,7 @@ put_backward(const struct shape *x)
 	put_source(2, type_of(x, true, "v", ""));
 	put_source(3, type_of(x, false, "v", ""));
 	put_source(4, type_of(x, false, "", ""));
-	put("  %%5 = attention_lse %%0, %%1%s%s : %s\n", x->how, x->on,
-	    type_of(x, false, "", ""));
+	put_lse(x, 5, 13);
 	put("  %%6 = attention_dq %%0, %%1, %%2, %%3, %%5, %%4%s%s : %s\n",
 	    x->how, x->on, type_of(x, false, "d", ""));
 	put("  %%7 = attention_dk %%0, %%1, %%2, %%3, %%5, %%4%s%s : %s\n",
@@ -676,7 +692,8 @@ random_shape(void)
 {
 	static const char *const how[] = { "", " causal", " causal",
 					   " causal window=5",
-					   " window=17", " scale=0.3" };
+					   " window=17", " scale=0.3",
+					   " causal softcap=1.5" };
 	struct shape x = plain;
 
 	x.b = draw(1, 3);
@@ -690,7 +707,8 @@ random_shape(void)
 		x.keys = x.s == x.t ? "s" : x.keys;
 		x.v = x.d;
 	}
-	x.how = how[draw(0, 5)];
+	x.how = how[draw(0, 6)];
+	x.sinks = draw(0, 2) == 0;
 	return x;
 }
 

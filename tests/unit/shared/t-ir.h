@@ -308,6 +308,8 @@ int_attr(struct maker *g, struct ir_new *n, enum ir_attr_key key,
 		a->i = most > 0 ? below(g, (uint32_t)most + 1) : 0;
 	} else if (key == IR_ATTR_GROUPS || key == IR_ATTR_TOP_GROUPS) {
 		a->i = most;
+	} else if (key == IR_ATTR_GROUP_BEST) {
+		a->i = 1 + a->i % 2;
 	} else if (key == IR_ATTR_START) {
 		a->i--;
 	}
@@ -372,6 +374,40 @@ has(const struct ir_new *n, enum ir_attr_key key)
 	return false;
 }
 
+static bool
+extends_rope(enum ir_attr_key key)
+{
+	return key == IR_ATTR_FAST || key == IR_ATTR_SLOW ||
+	       key == IR_ATTR_UNTRUNCATED || key == IR_ATTR_STRETCH;
+}
+
+/* YaRN's attributes, or a number for each pair. */
+static void
+extend_rope(struct maker *g, struct ir_new *n, const struct ir_rule *r)
+{
+	const struct ir_factor *d = ir_rule_factor(r, "d");
+	int64_t pairs = ir_dim_size(g->m, d->dims[0]) / 2;
+	struct buf list;
+
+	if (!has(n, IR_ATTR_FACTOR) && pairs > 0) {
+		buf_init(&list, &g->m->ctx->tmp);
+		for (; pairs > 0; pairs--) {
+			ir_list_add(&list, positive(g));
+		}
+		ir_new_text(n, IR_ATTR_STRETCH, sym(g, buf_text(&list)));
+	} else if (has(n, IR_ATTR_ORIGINAL) && has(n, IR_ATTR_FACTOR) &&
+		   !has(n, IR_ATTR_LOW) && !has(n, IR_ATTR_HIGH)) {
+		uint32_t i;
+
+		for (i = 0; i < n->nattrs; i++) {
+			n->attrs[i].num += n->attrs[i].key == IR_ATTR_THETA;
+		}
+		ir_new_num(n, IR_ATTR_FAST, 1e30 / 3);
+		ir_new_num(n, IR_ATTR_SLOW, 0.25);
+		ir_new_attr(n, IR_ATTR_UNTRUNCATED);
+	}
+}
+
 /* All that must be there and some of what may, in a random order. */
 static void
 give_attrs(struct maker *g, struct ir_new *n, const struct ir_rule *r)
@@ -383,8 +419,8 @@ give_attrs(struct maker *g, struct ir_new *n, const struct ir_rule *r)
 		enum ir_takes takes = ir_op_takes(n->op, key);
 
 		if (takes == IR_TAKES_MUST ||
-		    (key != IR_ATTR_ON && takes == IR_TAKES_OPTION &&
-		     below(g, 2))) {
+		    (key != IR_ATTR_ON && !extends_rope(key) &&
+		     takes == IR_TAKES_OPTION && below(g, 2))) {
 			give_attr(g, n, key, r);
 		}
 	}
@@ -393,6 +429,12 @@ give_attrs(struct maker *g, struct ir_new *n, const struct ir_rule *r)
 	    (has(n, IR_ATTR_LOW) || has(n, IR_ATTR_HIGH) ||
 	     has(n, IR_ATTR_ORIGINAL))) {
 		ir_new_num(n, IR_ATTR_FACTOR, 8);
+	}
+	if (has(n, IR_ATTR_THETA) && below(g, 2)) {
+		extend_rope(g, n, r);
+	}
+	if (has(n, IR_ATTR_GROUP_BEST) && !has(n, IR_ATTR_TOP_GROUPS)) {
+		give_attr(g, n, IR_ATTR_TOP_GROUPS, r);
 	}
 	if (has(n, IR_ATTR_TOP_GROUPS) && !has(n, IR_ATTR_GROUPS)) {
 		give_attr(g, n, IR_ATTR_GROUPS, r);

@@ -184,11 +184,22 @@ test_ranks_of(void **state)
 	static const char groups[] =
 		"%0 = input name=\"x\" : f32[a, b, d]\n"
 		"%1 = topk %0 of=d to=two groups=4 top_groups=2 : "
-		"idx<d>[a, b, two]\nreturn %1\n";
+		"idx<d>[a, b, two]\n"
+		"%2 = topk %0 of=d to=two groups=4 top_groups=2 "
+		"group_best=1 : idx<d>[a, b, two]\nreturn %1, %2\n";
+	/* what one pass keeps of a row is not what another's threads read */
+	static const char wider[] =
+		"%0 = input name=\"x\" : f32[a, b, c]\n"
+		"%1 = input name=\"y\" : f32[a, b, two, c]\n"
+		"%2 = mean %0 over=c : f32[a, b]\n"
+		"%3 = mul %0, %2 : f32[a, b, c]\n"
+		"%4 = mul %3, %1 : f32[a, b, two, c]\n"
+		"return %3, %4\n";
 	size_t i;
 
 	(void)state;
 	for (i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+		check("", wider, "f32", sizes[i], 1e-5, 0);
 		if (sizes[i][2] > 1) {
 			check("", topk, "f32", sizes[i], 1e-5, 0);
 		}

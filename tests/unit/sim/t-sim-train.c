@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "frontend/frontend.h"
+#include "ir/train/step_numbers.h"
 #include "passes/pass.h"
 #include "tests/unit/sim/t-sim.h"
 #include "tests/unit/shared/t-type.h"
@@ -104,11 +105,7 @@ input(void *user, const char *name, const struct ir_type *type,
 {
 	(void)user;
 	(void)type;
-	(void)elems;
-	if (strcmp(name, "step") == 0) {
-		*out = one.step;
-	}
-	return strcmp(name, "step") == 0;
+	return elems == 1 && ir_training_input(t.m, name, one.step, out);
 }
 
 static void

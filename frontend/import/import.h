@@ -1,0 +1,53 @@
+/*
+ * llmc import: from the config.json of a Hugging Face folder to a model in
+ * the language of docs/language.md, and a check of the weights beside it.
+ * docs/import.md is the manual.
+ *
+ * A family is one file of families/: the fields that its config.json may
+ * have, and the text of the model with `$name` where a number of the file
+ * stands.  import_family.c runs such a file, import_config.c reads the JSON,
+ * import_weights.c compares names and shapes.  The folder knows the language
+ * through frontend/frontend.h, and of runtime/ its readers of JSON and of
+ * safetensors.
+ */
+#ifndef FRONTEND_IMPORT_H
+#define FRONTEND_IMPORT_H
+
+#include "frontend/driver.h"
+
+struct rt_st;
+
+/* ---- import.c: the command -------------------------------------------- */
+
+/* Imports d->opts.input; the model's text goes to d->out. */
+bool imp_import(struct driver *d);
+
+/* ---- import_model.c: the text of a model ------------------------------ */
+
+/* What the text of a model is made of. */
+struct imp_request {
+	uint32_t file;		/* config.json, a source of the context */
+	const char *name;	/* of the model; NULL: that of its family */
+	const struct opt_dim *dims;	/* --dim */
+	uint32_t ndims;
+	/* the weights beside it, for the prefix of their names; or NULL */
+	const struct rt_st *weights;
+};
+
+/* Appends the model to `out`; false after reporting. */
+bool imp_model(struct ir_ctx *c, const struct imp_request *rq,
+	       struct buf *out);
+/* The families, in the order of their names, for messages and docs. */
+const char *imp_families(struct arena *a);
+
+/* ---- import_weights.c: names and shapes of weights -------------------- */
+
+/*
+ * Whether `st`, opened from `path`, has each tensor of the model, whose calls
+ * are inlined, in its shape, and unless allow_unused no other.  False after
+ * reporting the first few that differ.
+ */
+bool imp_check_weights(struct ir_module *m, const struct rt_st *st,
+		       const char *path, bool allow_unused);
+
+#endif

@@ -1,0 +1,95 @@
+/*
+ * Normalizers, in their order: each from one buffer into the other.
+ */
+#include "runtime/tokenize/tok.h"
+
+#include <string.h>
+
+size_t
+rt_tok_search(const struct tok_part *p, const char *s, size_t n, size_t at,
+	      size_t *to, size_t *work)
+{
+	const char *hit;
+	size_t len;
+
+	while (at < n) {
+		if (p->regex) {
+			*to = rt_regex_match(p->regex, s, n, at, work);
+			if (*to > at) {
+				return at;
+			}
+			rt_utf8_get(s + at, &len);
+			at += len;
+			continue;
+		}
+		hit = memchr(s + at, p->pattern[0], n - at);
+		at = hit ? (size_t)(hit - s) : n;
+		if (n - at >= p->pattern_bytes &&
+		    memcmp(s + at, p->pattern, p->pattern_bytes) == 0) {
+			*to = at + p->pattern_bytes;
+			return at;
+		}
+		at += at < n;
+	}
+	*to = n;
+	return n;
+}
+
+enum rt_status
+rt_tok_replace(const struct tok_part *p, const struct rt_alloc *a,
+	       const char *s, size_t n, struct rt_bytes *out)
+{
+	size_t at = 0, from, to, work = 0;
+	bool ok = true;
+
+	while (at < n && ok) {
+		from = rt_tok_search(p, s, n, at, &to, &work);
+		ok = rt_bytes_add(a, out, s + at, from - at) &&
+		     (from == n || rt_bytes_add(a, out, p->content,
+						p->content_bytes));
+		at = to;
+	}
+	return ok ? RT_OK : RT_NOMEM;
+}
+
+static enum rt_status
+normalize_by(const struct rt_tokenizer *t, const struct tok_part *p,
+	     const char *s, size_t n, bool starts, struct rt_bytes *out)
+{
+	const struct rt_alloc *a = &t->alloc;
+
+	if (p->type == TOK_NFC) {
+		return rt_nfc_add(t->nfc, s, n, out);
+	}
+	if (p->type == TOK_REPLACE) {
+		return rt_tok_replace(p, a, s, n, out);
+	}
+	return (n == 0 || !starts ||
+		rt_bytes_add(a, out, p->content, p->content_bytes)) &&
+	       rt_bytes_add(a, out, s, n) ? RT_OK : RT_NOMEM;
+}
+
+enum rt_status
+rt_tok_normalize(const struct rt_tokenizer *t, struct tok_buffers *b,
+		 const char **s, size_t *n, bool starts)
+{
+	enum rt_status status = RT_OK;
+	struct rt_bytes *out;
+	size_t i, k = 0;
+
+	for (i = 0; i < t->normalizer.n && status == RT_OK; i++) {
+		const struct tok_part *p = &t->normalizer.at[i];
+
+		if (p->type == TOK_NFC && rt_nfc_is_quick(t->nfc, *s, *n)) {
+			continue;
+		}
+		out = &b->at[k];
+		out->n = 0;
+		status = rt_bytes_reserve(&t->alloc, out, *n + *n / 2)
+			? normalize_by(t, p, *s, *n, starts, out) : RT_NOMEM;
+		*s = out->at;
+		*n = out->n;
+		k ^= 1;
+	}
+	return status;
+}

@@ -1,0 +1,217 @@
+#!/bin/sh
+# What llmc import is given that is not right: an error that says where and
+# what, exit status 1, and no file.
+. "${top_srcdir:?}/tests/lib.sh"
+tiny=$tests/interop/tiny
+
+# fresh FAMILY: a folder d with its files
+fresh()
+{
+	chmod -R u+rwX d 2>/dev/null
+	rm -rf d m.llm
+	cp -R "$tiny/${1-llama}" d
+	chmod -R u+w d
+	rm -f d/tokens* d/expected*
+}
+
+n=0
+# refused WHAT WORDS: of the folder d
+refused()
+{
+	n=$((n + 1))
+	"$LLMC" import "${3-d}" -o m.llm >out 2>err
+	status=$?
+	[ $status -eq 1 ] || bad "$1: exit status $status"
+	grep -qF "$2" err || bad "$1: expected $2"
+	[ ! -e m.llm ] || bad "$1: a file was written"
+}
+
+# edit SCRIPT: of sed, on config.json
+edit()
+{
+	sed "$1" d/config.json >e && mv e d/config.json
+}
+
+# only TEXT: config.json is that
+only()
+{
+	fresh
+	printf '%s' "$1" >d/config.json
+}
+
+# ---- JSON ----
+
+only ''
+refused 'an empty file' "config.json:1:1: error: found the end of the text"
+only '[1, 2]'
+refused 'a list' "config.json:1:1: error: found '[', expected '{'"
+only '{"model_type": "llama", "hidden_size":'
+refused 'a truncated file' 'found the end of the text, expected a value'
+only '{"model_type": "llama"} x'
+refused 'words after the end' "found 'x', expected only spaces"
+only '{"model_type": "llama", "model_type": "gpt2"}'
+refused 'a key twice' "found key 'model_type' twice"
+only '{"a": tru}'
+refused 'a wrong word' "config.json:1:7: error: found 't', expected a value"
+only '{"a": 01}'
+refused 'a leading zero' 'found'
+only '{"a": 1e999}'
+refused 'an infinite number' 'found a number that no float64 holds'
+only '{"a": NaN}'
+refused 'NaN' "found 'N', expected a value"
+only "{\"a\": $(printf '%070d' 0 | sed 's/0/[/g')"
+refused 'deep nesting' 'values nested too deep, expected at most 8'
+only "{\"a\": [$(yes 0, | head -n 6000 | tr -d '\n')0]}"
+refused 'too many values' 'found too many values, expected at most 5000'
+only "$(printf '{"a": "\377"}')"
+refused 'no UTF-8' 'found byte 0xff'
+only '{"a": "\u0000"}'
+refused 'a NUL in a text' 'found \u0000'
+head -c 5000000 /dev/zero | tr '\0' ' ' >d/config.json
+refused 'a huge file' 'and a config.json has at most 4194304'
+
+# ---- which model ----
+
+only '{"hidden_size": 4}'
+refused 'no model_type' 'there is no `model_type`'
+only '{"model_type": 3}'
+refused 'model_type is a number' '`model_type` is a number, and a text'
+fresh
+edit 's/"llama"/"lama"/'
+refused 'an unknown family' 'no family is called `lama` (did you mean `llama`?)'
+fresh
+edit 's/"llama"/"bert"/'
+refused 'another family' 'there are deepseek_v2, deepseek_v3,'
+fresh
+edit 's/"llama"/"decoder.part"/'
+refused 'the name of a part' 'no family is called `decoder.part`'
+fresh
+edit 's/LlamaForCausalLM/LlamaForSequenceClassification/'
+refused 'another head' '`architectures` has no LlamaForCausalLM'
+fresh
+edit 's/"LlamaForCausalLM"/7/'
+refused 'architectures holds a number' 'has no LlamaForCausalLM'
+fresh gpt_neox
+edit 's/"rope_type": "default"/"rope_type": "yarn", "factor": 4/'
+refused 'an extension of a part' 'cannot be imported yet: rotary extensions'
+fresh phi3
+edit 's/"rope_type": "default"/"rope_type": "longrope"/'
+refused 'LongRoPE without its factors' 'longrope has no `long_factor`'
+fresh gemma3
+edit 's/"sliding_attention",/"chunked_attention",/'
+refused 'a kind of layer' '`chunked_attention` is no kind of layer'
+fresh gemma3
+edit 's/"num_hidden_layers": 7/"num_hidden_layers": 8/'
+refused 'kinds for other layers' '`layer_types` is a list of 8 kinds'
+
+# ---- fields ----
+
+fresh
+edit '/"hidden_size"/d'
+refused 'a field that is missing' 'there is no `hidden_size`, which the family'
+fresh
+edit 's/"hidden_size"/"hiden_size"/'
+refused 'a misspelt field' '(did you mean `hiden_size`?)'
+fresh
+edit 's/"vocab_size"/"clip_qkv": 8, "vocab_size"/'
+refused 'an unknown field' '`clip_qkv` is not known of the family llama'
+fresh
+edit 's/"hidden_size": 8/"hidden_size": "8"/'
+refused 'a text for a number' '`hidden_size` is a text, and a whole number'
+fresh
+edit 's/"hidden_size": 8/"hidden_size": 8.5/'
+refused 'half a unit' '`hidden_size` is 8.5, and a whole number of 1 to 2^48'
+fresh
+edit 's/"hidden_size": 8/"hidden_size": -8/'
+refused 'a negative size' '`hidden_size` is -8'
+fresh
+edit 's/"hidden_size": 8/"hidden_size": 1e30/'
+refused 'a huge size' '`hidden_size` is 1e30'
+fresh
+edit 's/"num_hidden_layers": 2/"num_hidden_layers": 2000000/'
+refused 'too many layers' 'the count'
+fresh
+edit 's/"num_attention_heads": 4/"num_attention_heads": 3/; /"head_dim"/d'
+refused 'heads that do not divide' '`head_dim` is not given, and hidden_size / num_attention_heads is not whole'
+fresh
+edit 's/"num_key_value_heads": 2/"num_key_value_heads": 3/'
+refused 'heads in uneven groups' '`heads` = 4 is not a multiple of `kv` = 3'
+fresh
+edit 's/"silu"/"quick_gelu"/'
+refused 'an activation' '`quick_gelu` is an activation that no op computes'
+fresh
+edit 's/"tie_word_embeddings": false/"tie_word_embeddings": 0/'
+refused 'a number for a flag' '`tie_word_embeddings` is a number, and true or false'
+fresh
+edit 's/"rope_type": "default"/"rope_type": "spiral"/'
+refused 'a rotary extension' '`spiral`, a rotary extension that rope() cannot say'
+fresh
+edit 's/"rope_type": "default"/"rope_type": "linear"/'
+refused 'an extension without its factor' 'rotary extension linear has no `factor`'
+fresh
+edit 's/"rope_type": "default"/"beta_fast": 32/'
+refused 'a field inside another' '`rope_parameters.beta_fast` is not known'
+fresh
+edit 's/"rope_parameters": {/"rope_scaling": 4, "rope_parameters": {/'
+refused 'no object' '`rope_scaling` is expected to be an object or null'
+fresh
+edit 's/"float32"/"int8"/'
+refused 'a dtype' '`dtype` is float32, bfloat16 or float16, found `int8`'
+fresh qwen2
+edit '0,/"full_attention"/s//"sliding_attention"/'
+refused 'layers that alternate' 'layers that alternate cannot be said'
+fresh qwen2
+edit 's/"use_sliding_window": false/"use_sliding_window": true/'
+refused 'windows of some layers' 'windows of some layers only cannot be said'
+
+# ---- files ----
+
+fresh
+rm d/config.json
+refused 'no config.json' 'd has no config.json'
+refused 'no folder' 'cannot read nowhere' nowhere
+fresh
+: >d/model.safetensors
+refused 'empty weights' 'model.safetensors: '
+fresh
+head -c 3000 d/model.safetensors >w && mv w d/model.safetensors
+refused 'truncated weights' 'model.safetensors: '
+fresh
+edit 's/"intermediate_size": 12/"intermediate_size": 16/'
+refused 'another shape' 'gate_proj.weight` of d/model.safetensors is [12, 8], and [16, 8]'
+fresh
+edit 's/"num_hidden_layers": 2/"num_hidden_layers": 3/'
+refused 'a layer that is missing' 'has no tensor `model.layers.2.'
+fresh
+edit 's/"num_hidden_layers": 2/"num_hidden_layers": 1/'
+refused 'a layer too many' 'model.layers.1.'
+fresh
+edit 's/"tie_word_embeddings": false/"tie_word_embeddings": true/'
+refused 'a head of its own' 'lm_head.weight'
+fresh
+rm d/model.safetensors
+cat >d/model.safetensors.index.json <<'END'
+{"metadata": {"total_size": 4}, "weight_map": {"a": "gone.safetensors"}}
+END
+refused 'a shard that is missing' 'gone.safetensors: '
+echo '{"weight_map": {"a": "../x"}}' >d/model.safetensors.index.json
+refused 'a shard elsewhere' "a path with '..'"
+fresh
+ln -sf /dev/zero d/config.json
+refused 'an endless file' 'cannot read'
+echo "$n broken inputs" >&2
+
+# ---- the command line ----
+
+wrong()
+{
+	"$LLMC" "$@" >out 2>err
+	[ $? -eq 2 ] || bad "$*: exit status"
+}
+wrong import
+grep -q 'takes a Hugging Face folder' err || bad 'no input'
+wrong import --weights x d
+fresh
+"$LLMC" import --dim hiden=4 d >out 2>err && bad 'a dim that is none'
+grep -q 'has no dim `hiden` (did you mean `hidden`?)' err || bad 'the dim'
+exit $failed

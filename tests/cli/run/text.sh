@@ -1,0 +1,61 @@
+#!/bin/sh
+# rank train --tokenizer: text becomes a token file beside it once, the same
+# that llmc tokenize writes, and a resumed run finds it.
+. "${top_srcdir:?}/tests/lib.sh"
+need llvm linker binaries
+json=$tests/data/tokenizers/llama3.json
+
+run --target cpux2 --no-whole --draft --dim vocab=512 --pin dp=2 \
+	"$examples/gpt-bytes.llm" -o plan || exit
+cat "$top_srcdir"/docs/memory.md >text.txt
+printf '{"text": "%s"}\n' "$(tr -d '\\\n"\t' <text.txt)" >lines.jsonl
+
+# train ARGUMENTS..
+train()
+{
+	timeout $limit plan/rank train --local "$@" >out 2>err ||
+		bad "rank train $*: exit status $?"
+}
+
+# stops WORDS ARGUMENTS..
+stops()
+{
+	words=$1
+	shift
+	! timeout $limit plan/rank train --local --steps 1 "$@" >out 2>err &&
+		grep -qF -e "$words" err || bad "rank train $*; expected: $words"
+}
+
+train --data text.txt --tokenizer "$json" --end '<|end_of_text|>' \
+	--eval-data lines.jsonl --eval-steps 1 --steps 2 --checkpoint saved \
+	--log log
+grep -q '^text.txt.tokens-[0-9a-f]*.bin: [0-9]* tokens of 1 document$' out ||
+	bad 'it does not say what it made'
+"$LLMC" tokenize --tokenizer "$json" --end '<|end_of_text|>' text.txt \
+	-o text.bin >/dev/null
+cmp text.txt.tokens-*.bin text.bin || bad 'other tokens than of llmc tokenize'
+train --data text.txt --tokenizer "$json" --end '<|end_of_text|>' --steps 3 \
+	--checkpoint saved --resume --log resumed
+grep -q 'tokens of' out && bad 'tokens were made twice'
+# token files of the same tokens are the same data
+train --data text.bin --steps 3 --log plain
+losses_in log >losses
+losses_in resumed >>losses
+losses_in plain >others
+cmp losses others || bad 'other losses from the token file'
+# other text is other data
+echo more >>text.txt
+stops 'of other data' --data text.txt --tokenizer "$json" --steps 4 \
+	--checkpoint saved --resume
+
+stops 'lines.jsonl: this is text, and needs a tokenizer' --data lines.jsonl
+stops 'there is a --tokenizer and no text' --data text.bin --tokenizer "$json"
+stops '--end is of text, and there is no --tokenizer' --data text.bin --end x
+stops 'none.txt: cannot open' --data none.txt --tokenizer "$json"
+stops 'cannot read the tokenizer' --data text.txt --tokenizer none.json
+stops 'found no token `<x>` to end documents' --data text.txt --end '<x>' \
+	--tokenizer "$json"
+printf '\377' >bad.txt
+stops 'bad.txt: found byte 0xff' --data bad.txt --tokenizer "$json"
+[ -z "$(ls bad.txt.* 2>/dev/null)" ] || bad 'bad.txt left something'
+exit $failed
