@@ -75,6 +75,7 @@ noinst_LIBRARIES += %D%/libpasses.a
 	%D%/pass_table.c \
 	%D%/place/place.c \
 	%D%/place/place.h \
+	%D%/place/place_bound.h \
 	%D%/place/place_cells.c \
 	%D%/place/place_choice.h \
 	%D%/place/place_cost.c \

@@ -134,7 +134,7 @@ write_header(struct tok_output *o, struct rt_error *err)
 static enum rt_status
 link_file(struct tok_output *o, struct rt_error *err)
 {
-	char fd_path[32], end[24];
+	char fd_path[32], end[32];
 	int tries;
 
 	snprintf(fd_path, sizeof fd_path, "/proc/self/fd/%d", o->fd);

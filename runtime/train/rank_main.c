@@ -393,7 +393,8 @@ run(const struct rt_plan *p, struct rt_options *o)
 		return w.local_rank == 0 ? report_error(&err, EXIT_FAILURE)
 					 : EXIT_FAILURE;
 	}
-	if (rt_tokenize_data(o, stdout, &err) != RT_OK) {
+	/* with --json, standard output is JSON alone */
+	if (rt_tokenize_data(o, o->json ? stderr : stdout, &err) != RT_OK) {
 		return report_error(&err, EXIT_FAILURE);
 	}
 	rt_machine_look(&m);
