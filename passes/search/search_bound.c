@@ -136,6 +136,8 @@ search_find_work(struct search *s)
 	if (!search_open_unsplit(s, &key, &t, &u)) {
 		return;
 	}
+	s->ties = u.weights > s->static_bytes[0] * (1 + SEARCH_NEAR) +
+			      MEMORY_ALIGN * (double)s->nlayers;
 	for (i = 0; i < u.nstages; i++) {
 		double n = u.piece[i] >= PIECE_BODY ? u.iterations[i] : 1;
 

@@ -41,7 +41,10 @@ struct search_key {
 	int zero;
 	bool data;		/* dp > 1 */
 	bool sequence;		/* the tensor axis may split sequences, too */
-	/* the model has too few layers for pieces: one stage */
+	/*
+	 * one stage, of a model that has too few layers for pieces, or ties the
+	 * first to the last: as pieces they would have that tensor twice
+	 */
 	bool solo;
 	bool single;		/* a step is one microbatch */
 	/* the rest changes the programs, not the placement */
@@ -284,6 +287,7 @@ struct search_unsplit {
 	const func_id (*of_stage)[SCHED_NKINDS];
 	/* kernels by function, for one sequence and for two */
 	struct kernels **one, **two;
+	double weights;		/* bytes of all pieces */
 };
 
 struct search_work;
@@ -333,6 +337,8 @@ struct search {
 	struct search_kind kinds[SEARCH_MAX_KINDS];
 	uint32_t nkinds;
 	int64_t nlayers, batch, experts, tensor_most, context_most;
+	/* the first and the last layer use one tensor, such as a table */
+	bool ties;
 	struct ir_ctx ready_ctx;
 	/* m as passed to `place`; NULL: not made yet */
 	struct ir_module *ready;

@@ -363,6 +363,7 @@ search_open_unsplit(struct search *s, const struct search_key *key,
 {
 	struct search_sharding *w = sharding_of(s, key, t);
 	struct search_try two = *t;
+	uint32_t i;
 
 	if (w->bad) {
 		return false;
@@ -377,6 +378,12 @@ search_open_unsplit(struct search *s, const struct search_key *key,
 	u->two = arena_alloc(&s->tmp, w->m->funcs.n * sizeof *u->two);
 	kernels_some(w->fuse, w->r.of_stage[0], u->nstages * SCHED_NKINDS,
 		     &s->tmp, u->one);
+	u->weights = 0;
+	for (i = 0; i < w->on->nstages; i++) {
+		u->weights += w->fixed[w->on->piece_of[i]][MEMORY_WEIGHTS] *
+			(w->on->piece_of[i] >= PIECE_BODY
+				 ? (double)w->on->iterations[i] : 1);
+	}
 	two.microbatch = 2;
 	two.nmicrobatches = s->batch / 2 + (s->batch == 1);
 	set_axes(w->m, &two);

@@ -255,7 +255,8 @@ begin(struct search *s, struct search_try *t)
 		.key = { .tp = g->tp, .cp = g->cp, .ep = g->ep,
 			 .data = g->dp > 1, .sequence = s->base.sequence,
 			 .split = t->sched->split,
-			 .solo = s->nlayers < 3 && g->pp * t->chunks == 1 },
+			 .solo = (s->nlayers < 3 || s->ties) &&
+				 g->pp * t->chunks == 1 },
 		.least_us = INFINITY
 	};
 
