@@ -12,9 +12,9 @@ while read -r name target pins; do
 	awk -v name="$name" '
 		length($0) > 80 { print name ": " $0; bad = 1 }
 		END {
-			if (NR > 42 || NR < 20)
+			if (NR > 43 || NR < 20)
 				print name ": " NR " lines"
-			exit bad || NR > 42 || NR < 20
+			exit bad || NR > 43 || NR < 20
 		}' out || bad "$name is no screen"
 done <<'END'
 llama-2-70b h100x8x8 tp=8,pp=2,dp=4,microbatch=1,zero=1
