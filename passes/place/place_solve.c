@@ -14,6 +14,13 @@
 
 /* ---- nodes ---- */
 
+/*
+ * The operand of attention, and of its backward, that is the keys: where no
+ * ring passes them on they are gathered, since no kernel runs over a part of
+ * the keys of all queries.
+ */
+#define KEYS 1
+
 static bool
 may_be(const struct choice *c, value_id v, uint32_t slot)
 {
@@ -55,7 +62,9 @@ way_is_open(const struct choice *c, const struct ir_node *n,
 		return false;
 	}
 	if (p->kind == PLACE_CONTEXT && ir_is(n->op, IRF_PAIRS)) {
-		return w->colls == p->plan->ring || is_whole(w, n->nargs);
+		return is_whole(w, n->nargs) ||
+		       (w->colls == p->plan->ring &&
+			(p->plan->ring || w->in[KEYS] == PLACE_WHOLE));
 	}
 	return true;
 }
