@@ -157,6 +157,9 @@ rt_data_read(struct rt_data *d, const struct rt_paths *words, bool weighted,
 		}
 		if (status == RT_OK && (prefix > 0 || d->n == 0)) {
 			status = begin_set(d, word, prefix, err);
+			if (status != RT_OK) {
+				break;
+			}
 			d->at[d->n - 1].weight = weighted ? weight : 1;
 		}
 		if (status == RT_OK) {
