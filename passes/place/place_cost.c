@@ -303,7 +303,7 @@ comm_bytes(const struct place *p, const struct ir_node *n,
 			sum += bytes[k] * part[w->in[k]];
 		}
 		/* 1% off: a ring wins ties with gathering */
-		return sum * 0.99 / (n->op == IR_ATTENTION ? 1 : BACKWARD);
+		return sum * 0.99 / (ir_is(n->op, IRF_CACHED) ? 1 : BACKWARD);
 	}
 	sum = 8 * bytes[0];
 	sum /= (double)ir_dim_size(p->m, place_along(place_like(p, first),

@@ -14,9 +14,9 @@
 #include <math.h>
 
 /*
- * Without a target, and along time, where a step of one data rank may be a
- * single microbatch, the rates are those of an H100: operations and bytes of
- * memory and of the link, per microsecond.
+ * The rates of an H100: operations, and bytes of memory and of the link, per
+ * microsecond.  They are used without a target, and along time, which has no
+ * link.
  */
 #define FLOPS_US 989e6
 #define MEMORY_US 3.35e6

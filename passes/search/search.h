@@ -120,8 +120,7 @@ bool search_run(struct ir_module *m, const struct search_options *o,
 /*
  * The work that a search has done: 8 nodes of programs that were placed count
  * as one, as do 32 that were staged, 16 plans priced, and 96 nodes of rank
- * programs, which are made and priced for the best plans.  10,000 take 0.3 to
- * 1.3 s.
+ * programs, which are made and priced for the best plans.
  */
 uint64_t search_effort(const struct search_report *r);
 /* The degrees above 1 as text, like "pp=4 dp=2 tp=8"; in the arena. */

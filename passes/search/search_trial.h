@@ -89,7 +89,10 @@ struct trial_fit {
 
 /* ---- search_try.c ----------------------------------------------------- */
 
-/* Whether its bound, with its present choices, is above the plans found. */
+/*
+ * Whether its bound is above the plans found, with the choices of ranks that
+ * have some and any of the others.
+ */
 bool trial_is_cut(struct trial *x);
 /* Lowers least_us to the bound of a choice that was tried. */
 void trial_least(struct trial *x, double us);

@@ -84,13 +84,17 @@ is_cut(struct trial *x)
 	return is_above(x, 0);
 }
 
+/* Ranks whose choices are still open may save what is_plain_cut allows. */
 bool
 trial_is_cut(struct trial *x)
 {
-	if (is_cut(x)) {
+	double saved = search_saved_part(x->s, &x->key, x->t, x->cost);
+
+	if (!trial_compose(x)) {
 		return true;
 	}
 	trial_compose_update(x);
+	x->bound_us = trial_bound_us(x) * (1 - saved);
 	return is_above(x, trial_update_us(x) * (1 - SEARCH_NEAR));
 }
 
@@ -224,7 +228,7 @@ with_fewer(struct trial *x, const int64_t *even, const int64_t *quick)
 		mix_layers(x->nstages, even, quick, mid, steps, layers);
 		set_layers(x, layers);
 		outcome = with_layers(x);
-			if (outcome == OUTCOME_CUT || outcome == OUTCOME_FITS) {
+		if (outcome == OUTCOME_CUT || outcome == OUTCOME_FITS) {
 			lo = mid;
 		} else {
 			hi = mid;

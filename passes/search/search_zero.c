@@ -151,8 +151,7 @@ with_zero(struct trial *x, int zero, bool offload)
 	}
 	x->least_us = INFINITY;
 	outcome = try_zero(x, zero, offload);
-	/* others are quick to bound again */
-	if (x->looked || zero == 0) {
+	if (x->looked) {	/* others are quick to bound again */
 		note_way(x, way, outcome, x->least_us);
 	}
 	trial_least(x, least_us);

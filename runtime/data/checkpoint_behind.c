@@ -282,12 +282,6 @@ rt_behind_open(struct rt_behind **out, const struct rt_store *s,
 	return RT_OK;
 }
 
-int64_t
-rt_behind_bytes(const struct rt_behind *b)
-{
-	return b->bytes;
-}
-
 bool
 rt_behind_is_busy(const struct rt_behind *b)
 {

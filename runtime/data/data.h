@@ -182,8 +182,6 @@ struct rt_behind;
 enum rt_status rt_behind_open(struct rt_behind **out, const struct rt_store *s,
 			      const char *folder, int64_t keep,
 			      struct rt_error *err);
-/* Bytes of the copy. */
-int64_t rt_behind_bytes(const struct rt_behind *b);
 /*
  * Copies, and begins to save.  Nothing else may be under way.  It fails on all
  * ranks or on none.

@@ -70,8 +70,22 @@ make_folder(const struct exporting *x, struct rt_error *err)
 	       rt_files_fail(err, x->folder, "make the folder", errno);
 }
 
-/* Writes a whole file of the temporary folder, of n bytes with the rest of its
- * `bytes` reserved. */
+/* Closes a file; makes it last if all was written. */
+static enum rt_status
+end_file(const struct exporting *x, int fd, const char *path,
+	 enum rt_status status, struct rt_error *err)
+{
+	if (status == RT_OK) {
+		return rt_files_finish(x->f, fd, path, err);
+	}
+	x->f->close(fd);
+	return status;
+}
+
+/*
+ * Writes a whole file of the temporary folder, of n bytes with the rest of its
+ * `bytes` reserved.
+ */
 static enum rt_status
 write_file(const struct exporting *x, const char *name, const char *text,
 	   size_t n, int64_t bytes, struct rt_error *err)
@@ -87,11 +101,7 @@ write_file(const struct exporting *x, const char *name, const char *text,
 	if (fd >= 0) {
 		status = rt_files_write(x->f, fd, path, text, (int64_t)n, 0,
 					err);
-		if (status == RT_OK) {
-			status = rt_files_finish(x->f, fd, path, err);
-		} else {
-			x->f->close(fd);
-		}
+		status = end_file(x, fd, path, status, err);
 	}
 	rt_release(&x->alloc, path);
 	return status;
@@ -219,11 +229,7 @@ write_pieces(const struct exporting *x, struct rt_error *err)
 		} else {
 			status = rt_layout_write(&x->l, x->s, i, fd, path,
 						 x->sums, x->elems, err);
-			if (status == RT_OK) {
-				status = rt_files_finish(x->f, fd, path, err);
-			} else {
-				x->f->close(fd);
-			}
+			status = end_file(x, fd, path, status, err);
 		}
 		rt_release(&x->alloc, path);
 	}

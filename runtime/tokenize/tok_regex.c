@@ -103,8 +103,8 @@ borders_of(const struct re_maker *m, size_t *n)
 }
 
 /*
- * Characters that the same sets have are one class.  Classes are told apart
- * set by set: a class of which a set has a part only is cut in two.
+ * Characters that are in the same sets are one class.  Classes are found set by
+ * set: a class of which a set has only a part is split in two.
  */
 static bool
 number_classes(struct re_maker *m, const uint32_t *b, unsigned char *of,

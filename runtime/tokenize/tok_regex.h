@@ -3,8 +3,8 @@
  * text by, as Hugging Face's package reads them (Oniguruma, Ruby's syntax).
  *
  * A pattern becomes a deterministic automaton, so that no text makes it
- * backtrack, and so that it can be told which neighbours no match spans.  What
- * the published patterns use is accepted: alternatives in order, greedy and
+ * backtrack, and so that it is known which neighbours no match spans.  What the
+ * published patterns use is accepted: alternatives in order, greedy and
  * lazy repetition, sets, categories of Unicode, letters without case, and a
  * look at the next character.  Everything else is refused by name.
  */
