@@ -334,8 +334,8 @@ place_held(const struct place *p, value_id v, struct ir_along s)
 
 /*
  * The part of a node's operations that its price counts.  For a lower bound it
- * is what the node does more than if it were split along the axis, and no more
- * than half of attention, since a mask may leave out the rest.
+ * is what a contraction or attention does more than if it were split along the
+ * axis.
  */
 static double
 counted_part(const struct place *p, const struct ir_node *n, double share)
@@ -343,10 +343,7 @@ counted_part(const struct place *p, const struct ir_node *n, double share)
 	if (!p->counted) {
 		return share;
 	}
-	if (!ir_is(n->op, IRF_CONTRACTS)) {
-		return 0;
-	}
-	return (share - 1 / p->length) * (ir_is(n->op, IRF_PAIRS) ? 0.5 : 1);
+	return ir_is(n->op, IRF_CONTRACTS) ? share - 1 / p->length : 0;
 }
 
 /* Operations of the undivided node, which no axis changes. */

@@ -140,11 +140,14 @@ set_default(struct place *p)
 static void
 set_device(struct place *p, const struct target_device *d)
 {
+	/* a bound holds for attention, too */
+	double part = p->counted ? fmax(d->matrix_eff, d->attention_eff)
+				 : d->matrix_eff;
 	struct place_rates *r = &p->price.rates;
 	int i;
 
 	for (i = 0; i < TARGET_NRATES; i++) {
-		r->flop_us[i] = 1 / (d->matrix_eff *
+		r->flop_us[i] = 1 / (part *
 				     cost_flops_us(d, (enum target_rate)i));
 	}
 	r->memory_us = 1 / (d->memory_bytes_us * d->memory_eff);
