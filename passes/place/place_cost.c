@@ -283,6 +283,13 @@ place_steps(const struct place *p, double bytes, double times,
 
 /* ---- nodes ---- */
 
+/*
+ * A map of partial sums costs a little more than one of their sum: of two
+ * placements at one price the one that adds up first is taken, whichever way
+ * the costs of others are rounded.
+ */
+#define SUMMED_LATE 1.001
+
 /* Nodes of attention's backward, which pass keys and values on together. */
 #define BACKWARD 4
 
@@ -372,9 +379,12 @@ place_runs(const struct place *p, node_id id, const struct place_way *w,
 		in[k] = bytes_of(p, ir_args(p->m, node)[k]);
 	}
 	for (i = 0; i < n; i++) {
+		bool sums = false;	/* it maps partial sums */
+
 		share = part[w[i].out];
 		bytes = out * share;
 		for (k = 0; k < node->nargs; k++) {
+			sums |= w[i].in[k] == PLACE_PART;
 			bytes += in[k] * part[w[i].in[k]];
 			share = part[w[i].in[k]] < share ? part[w[i].in[k]]
 							 : share;
@@ -382,6 +392,7 @@ place_runs(const struct place *p, node_id id, const struct place_way *w,
 		share = counted_part(p, node, share);
 		price[i] = p->price.run(&p->price, rate, flops * share /
 					p->shared[id], bytes);
+		price[i] *= sums && !p->counted ? SUMMED_LATE : 1;
 		price[i] += w[i].colls
 			? p->price.coll(&p->price, comm_bytes(p, node, &w[i],
 							      in, part),
