@@ -7,9 +7,6 @@
 #include <math.h>
 #include <string.h>
 
-/* A plan whose guessed bytes exceed the capacity by this factor is dropped. */
-#define HOPELESS 1.25
-
 /* fmax, without its rules for NaN: no argument is, and calls are many. */
 static double
 larger(double a, double b)
@@ -22,8 +19,7 @@ larger(double a, double b)
  * MEMORY_TO_INPUT, from forward to the first half of backward.
  */
 struct less {
-	/* by choice; last entry: each kind with its best */
-	double *of;
+	double *of;	/* by choice */
 	double *till;	/* by choice: largest `of` up to it */
 };
 
@@ -253,25 +249,20 @@ less_of(const struct fit *f, uint32_t stage)
 	struct trial *x = f->x;
 	struct less *less = &f->less[x->like[stage]];
 	int64_t lo = x->first[stage], hi = lo + x->layers[stage];
-	struct search_choice all = { 0 };
-	uint32_t n = x->cost->choices.n, i, k;
+	uint32_t n = x->cost->choices.n, i;
 
 	if (less->of) {
 		return less;
 	}
-	less->of = arena_alloc_raw(&x->s->tmp, (n + 1) * sizeof *less->of);
+	less->of = arena_alloc_raw(&x->s->tmp, n * sizeof *less->of);
 	less->till = arena_alloc_raw(&x->s->tmp, n * sizeof *less->till);
 	for (i = 0; i < n; i++) {
 		const struct search_choice *c = &x->cost->choices.at[i];
 
-		for (k = 0; k < x->s->nkinds; k++) {
-			all.less[k] = larger(all.less[k], c->less[k]);
-		}
 		less->of[i] = search_saved_bytes(x->s, c, lo, hi);
 		less->till[i] = i ? larger(less->till[i - 1], less->of[i])
 				  : less->of[i];
 	}
-	less->of[n] = search_saved_bytes(x->s, &all, lo, hi);
 	return less;
 }
 
@@ -335,18 +326,9 @@ fit_alike(const struct fit *f, uint32_t *choice, double *bytes)
 	if (fits_alike(f, &g, 0, bytes)) {
 		return TRIAL_FITS;
 	}
-	if (!trial_is_asked(x) &&	/* with empty slots */
-	    with_slots(&g, 0, 0) > HOPELESS * f->free_bytes) {
-		return TRIAL_HOPELESS;
-	}
 	search_choices(x->s, &x->key, x->t, x->cost);
 	for (i = 0; i < f->nruns; i++) {
 		f->runs[i].less = less_of(f, f->runs[i].stage);
-	}
-	/* with the best choice for each kind of layer */
-	if (!trial_is_asked(x) &&
-	    guess_bytes(&g, x->cost->choices.n) > HOPELESS * f->free_bytes) {
-		return TRIAL_HOPELESS;
 	}
 	least = *bytes;
 	for (c = 1; c < x->cost->choices.n; c++) {
@@ -807,11 +789,11 @@ trial_fits(struct trial *x, struct trial_fit *f)
 	set_fixed(x);
 	if (!trial_is_asked(x) && !has_memory(x)) {
 		x->s->out->full++;
-		return TRIAL_HOPELESS;
+		return TRIAL_FULL;
 	}
 	if (x->key.offload && !trial_fits_hosts(x)) {
 		x->s->out->full++;
-		return TRIAL_HOPELESS;
+		return TRIAL_FULL;
 	}
 	search_count_slots(x->s, x->t);
 	set_plain(x);

@@ -26,8 +26,7 @@ enum trial_verdict {
 	TRIAL_FITS,
 	/* its bound is above the plans found, by the ranks that fit so far */
 	TRIAL_CUT,
-	TRIAL_FULL,	/* it does not fit */
-	TRIAL_HOPELESS	/* it is far too large for any choice */
+	TRIAL_FULL	/* it does not fit */
 };
 
 /*
