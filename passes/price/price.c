@@ -427,6 +427,13 @@ price_pipeline(const struct sched *s, const struct price_traits *traits,
 	return true;
 }
 
+bool
+price_timeline(const struct sched *s, const struct price *p, struct arena *a,
+	       struct sched_timeline *out)
+{
+	return sched_time(a, s, stage_costs(s, &p->traits, a, p), out);
+}
+
 /* Also hops_us: how much shorter the step is if values arrive at once. */
 static bool
 price_with_hops(const struct sched *s, const struct price_traits *traits,

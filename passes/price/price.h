@@ -131,6 +131,12 @@ void price_functions(const struct ranks *r, const struct target_devs *t,
 bool price_pipeline(const struct sched *s, const struct price_traits *traits,
 		    struct sched_briefs *briefs, struct arena *a,
 		    struct price *out);
+/*
+ * When each action of a schedule that price_step has priced begins and ends,
+ * in arena a.  The updates follow, at pipe_us.  False: the schedule stalls.
+ */
+bool price_timeline(const struct sched *s, const struct price *p,
+		    struct arena *a, struct sched_timeline *out);
 /* Sets parts_us of what price_pipeline has priced. */
 void price_busiest(const struct sched *s, struct price *out);
 /* Where ranks of programs lie on a target; in arena a. */

@@ -145,6 +145,7 @@ times_of(const char *model, const char *pins, double us[ANSWER_NTIMES])
 	struct sched *s;
 	struct ranks r;
 	struct price p;
+	struct sched_timeline line;
 	const char *why = "?";
 	double sum = 0;
 	uint32_t base;
@@ -169,6 +170,9 @@ times_of(const char *model, const char *pins, double us[ANSWER_NTIMES])
 		sum += us[i];
 	}
 	assert_true(fabs(sum - p.step_us) < 1e-9 * p.step_us);
+	/* run action by action, the schedule ends where its price does */
+	assert_true(price_timeline(s, &p, &c.perm, &line));
+	assert_true(fabs(line.makespan_us - p.pipe_us) < 1e-9 * p.step_us);
 	ir_ctx_release(&c);
 }
 
