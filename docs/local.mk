@@ -25,6 +25,7 @@ doc_pages = \
 	%D%/schedule.md \
 	%D%/search.md \
 	%D%/security.md \
+	%D%/sweep.md \
 	%D%/target.md \
 	%D%/testing.md \
 	%D%/tokenize.md \

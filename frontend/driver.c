@@ -10,6 +10,26 @@
 #include "passes/price/price.h"
 #include "passes/stage/ranks.h"
 
+void
+drv_open(struct driver *d)
+{
+	ir_ctx_init(&d->ctx, NULL);
+	memo_init(&d->memo, &d->ctx.mem, MEMO_BYTES);
+	opt_init(&d->opts, &d->ctx.perm);
+	buf_init(&d->out, &d->ctx.perm);
+	pass_table_init(&d->table, &d->ctx);
+	pass_manager_init(&d->pm, &d->table);
+}
+
+void
+drv_close(struct driver *d)
+{
+	pass_manager_release(&d->pm);
+	pass_table_release(&d->table);
+	memo_release(&d->memo);
+	ir_ctx_release(&d->ctx);
+}
+
 /* Each text is a source like a file, so messages point into it. */
 static bool
 assume_one(struct driver *d, const char *text, struct price_traits *traits)

@@ -54,6 +54,9 @@ struct driver {
 	const struct cg_input *code_in;	/* what `code` is made of */
 	struct drv_kernels *kernels;	/* what the program links, or NULL */
 	struct drv_whole *whole;	/* the model unsplit, or NULL */
+	/* one of many runs of a process: it shows no progress, is not ended by
+	 * an interrupt of its own, and looks for no advice */
+	bool is_part;
 	bool wants_code;
 	bool reruns;		/* `finish` compiles the plan again: rerun.c */
 	bool for_gpu;		/* code for the target's GPUs is wanted */
@@ -78,6 +81,9 @@ drv_text(const struct driver *d, enum opt_id id)
 
 /* ---- driver.c --------------------------------------------------------- */
 
+/* Opens the context, the passes and the memo of a run, with no options. */
+void drv_open(struct driver *d);
+void drv_close(struct driver *d);
 /* Sets the traits that --assume names; false after errors. */
 bool drv_assume(struct driver *d, struct price_traits *traits);
 /* Opens the rank programs of a module; false after reporting. */

@@ -76,6 +76,11 @@ BUILT_SOURCES += %D%/lang/parser.h
 	%D%/tool/rank_programs.c \
 	%D%/tool/rerun.c \
 	%D%/tool/schedule.c \
+	%D%/tool/sweep.c \
+	%D%/tool/sweep.h \
+	%D%/tool/sweep_cell.c \
+	%D%/tool/sweep_list.c \
+	%D%/tool/sweep_print.c \
 	%D%/tool/tool.c \
 	%D%/tool/tool.h \
 	%D%/tool/tool_answer.c \

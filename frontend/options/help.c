@@ -33,6 +33,7 @@ group_name(enum opt_group g)
 	static const char *const names[OPT_GROUPS] = {
 		"General", "Input and output", "Passes", "Evaluation",
 		"Schedules", "Validation", "Calibration", "Tokenizing",
+		"Sweeps",
 		"Messages"
 	};
 

@@ -19,6 +19,7 @@
 #define F OPT_FINISH
 #define I OPT_IMPORT
 #define K OPT_TOKENIZE
+#define W OPT_SWEEP
 #define A OPT_ALL
 #define OPT_GROUP_GENERAL OPT_GENERAL
 #define OPT_GROUP_FILES OPT_FILES
@@ -28,6 +29,7 @@
 #define OPT_GROUP_VALIDATE OPT_VALIDATION
 #define OPT_GROUP_CALIBRATE OPT_CALIBRATION
 #define OPT_GROUP_TOKENIZE OPT_TOKENIZING
+#define OPT_GROUP_SWEEP OPT_SWEEPING
 #define OPT_GROUP_MESSAGES OPT_MESSAGES
 
 const struct opt_row opt_rows[OPT_COUNT] = {
@@ -49,6 +51,7 @@ const struct opt_row opt_rows[OPT_COUNT] = {
 #undef F
 #undef I
 #undef K
+#undef W
 #undef A
 
 const struct opt_command_row opt_commands[OPT_NCOMMANDS] = {
@@ -71,7 +74,9 @@ const struct opt_command_row opt_commands[OPT_NCOMMANDS] = {
 	{ "import", OPT_IMPORT, "[options] DIR",
 	  "write the model of a Hugging Face folder" },
 	{ "tokenize", OPT_TOKENIZE, "--tokenizer FILE INPUT.. -o FILE",
-	  "make a token file of text" }
+	  "make a token file of text" },
+	{ "sweep", OPT_SWEEP, "[options] MODEL",
+	  "plan a model for many targets and sizes" }
 };
 
 /* The command of that name, or NULL. */
@@ -240,10 +245,11 @@ set_option(struct options *o, enum opt_id id, const char *value,
 	if (row->kind == OPT_INT && !check_int(row, value, &v->num, why)) {
 		return false;
 	}
-	if (row->kind == OPT_LIST) {
+	if (row->kind == OPT_LIST || (o->command == OPT_SWEEP && value)) {
 		VEC_PUSH(o->arena, &v->list, value);
 	}
-	return id != OPT_DIM || add_dim(o, value, why);
+	return id != OPT_DIM || o->command == OPT_SWEEP ||
+	       add_dim(o, value, why);
 }
 
 static bool
@@ -259,6 +265,8 @@ struct words {
 	int argc;
 	char *const *argv;
 	int at;
+	/* the option whose value was the last word; else OPT_COUNT */
+	enum opt_id last;
 };
 
 static const char *
@@ -336,10 +344,12 @@ long_option(struct options *o, struct words *w, const char *word,
 	if (row->kind == OPT_FLAG && value) {
 		return fail(why, "`--%s` takes no value", name);
 	}
-	if (takes_value(row) && !value &&
-	    !next_value(w, row, arena_printf(o->arena, "--%s", name), &value,
-			why)) {
-		return false;
+	if (takes_value(row) && !value) {
+		if (!next_value(w, row, arena_printf(o->arena, "--%s", name),
+				&value, why)) {
+			return false;
+		}
+		w->last = (enum opt_id)id;
 	}
 	return set_option(o, (enum opt_id)id, value, why);
 }
@@ -432,6 +442,21 @@ add_input(struct options *o, const char *word, struct buf *why)
 		    diag_near_text(&near, o->arena));
 }
 
+/*
+ * A shell makes `--target h100x8x4 h100x8x8` of `--target h100x8x{4,8}`: of a
+ * sweep, what follows a value and is no model is one more value.
+ */
+static bool
+is_more_of_list(const struct options *o, enum opt_id last, const char *word)
+{
+	size_t n = strlen(word);
+
+	return o->command == OPT_SWEEP &&
+	       (last == OPT_TARGET || last == OPT_DIM || last == OPT_BATCH) &&
+	       !(n > 4 && strcmp(word + n - 4, ".llm") == 0) &&
+	       !(n > 3 && strcmp(word + n - 3, ".ir") == 0);
+}
+
 /* Else it would be taken for a file's name. */
 static bool
 is_no_command(struct options *o, const char *word, struct buf *why)
@@ -449,7 +474,7 @@ opt_parse(struct options *o, int argc, char *const *argv, struct buf *why)
 {
 	const struct opt_command_row *first = argc > 1 ? find_command(argv[1])
 						       : NULL;
-	struct words w = { argc, argv, 1 };
+	struct words w = { argc, argv, 1, OPT_COUNT };
 	bool only_files = false;
 	const char *word;
 
@@ -458,7 +483,17 @@ opt_parse(struct options *o, int argc, char *const *argv, struct buf *why)
 		w.at = 2;
 	}
 	while ((word = next_word(&w))) {
+		enum opt_id last = w.last;
 		bool ok;
+
+		if (!only_files && word[0] != '-' &&
+		    is_more_of_list(o, last, word)) {
+			if (!set_option(o, last, word, why)) {
+				return false;
+			}
+			continue;
+		}
+		w.last = OPT_COUNT;
 
 		if (!only_files && strcmp(word, "--") == 0) {
 			only_files = true;

@@ -22,7 +22,7 @@ enum opt_kind { OPT_FLAG, OPT_MAYBE, OPT_TEXT, OPT_LIST, OPT_WORD, OPT_WORDS,
 
 enum opt_group { OPT_GENERAL, OPT_FILES, OPT_PASSES_GROUP, OPT_EVAL,
 		 OPT_SCHEDULES, OPT_VALIDATION, OPT_CALIBRATION,
-		 OPT_TOKENIZING, OPT_MESSAGES, OPT_GROUPS };
+		 OPT_TOKENIZING, OPT_SWEEPING, OPT_MESSAGES, OPT_GROUPS };
 
 /* Each is a bit of opt_row.commands. */
 enum opt_command {
@@ -30,11 +30,11 @@ enum opt_command {
 	OPT_SCHEDULE = 1 << 3, OPT_SHOW_TARGET = 1 << 4,
 	OPT_VALIDATE = 1 << 5, OPT_DIFF = 1 << 6, OPT_CALIBRATE = 1 << 7,
 	OPT_FINISH = 1 << 8, OPT_IMPORT = 1 << 9,
-	OPT_TOKENIZE = 1 << 10,
-	OPT_ALL = (1 << 11) - 1
+	OPT_TOKENIZE = 1 << 10, OPT_SWEEP = 1 << 11,
+	OPT_ALL = (1 << 12) - 1
 };
 
-#define OPT_NCOMMANDS 11
+#define OPT_NCOMMANDS 12
 
 struct opt_command_row {
 	const char *word;	/* "opt"; "" compiles a model */
@@ -69,7 +69,7 @@ struct opt_value {
 	bool given;
 	const char *text;	/* the last one; NULL: MAYBE without one */
 	int64_t num;		/* INT */
-	VEC(const char *) list;	/* LIST, WORDS: all of them */
+	VEC(const char *) list;	/* LIST, WORDS, and of `sweep`: all of them */
 };
 
 struct options {

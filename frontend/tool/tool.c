@@ -106,22 +106,6 @@ set_manager(struct driver *d)
 	       list_passes(d) && set_stop(d);
 }
 
-/*
- * Compiled code has buffers for all rows that may be routed to a rank, so the
- * account of memory must count them too.
- */
-static void
-set_capacity(struct driver *d, struct ir_module *m)
-{
-	struct ir_setting s = { .kind = SET_WORD, .n = 1 };
-
-	if (d->for_code && !ir_setting(m, "memory.routed")) {
-		s.key = intern_str(&d->ctx.syms, "memory.routed");
-		s.text = intern_str(&d->ctx.syms, "all");
-		VEC_PUSH(&d->ctx.perm, &m->settings, s);
-	}
-}
-
 /* ---- what --emit names, of what passes have made ---- */
 
 /* The whole plan; a schedule file that it names must be a legal schedule. */
@@ -346,7 +330,7 @@ run_model(struct driver *d)
 	}
 	m = drv_load(d, d->opts.input);
 	if (m) {
-		set_capacity(d, m);
+		drv_set_capacity(d, m);
 	}
 	if (m && d->ctx.diags.errors == 0 && drv_set_search(d, m) &&
 	    drv_set_plan(d, m) && drv_check_wants(d, m)) {
@@ -402,6 +386,8 @@ run_command(struct driver *d)
 		break;
 	case OPT_TOKENIZE:
 		return drv_tokenize(d);
+	case OPT_SWEEP:
+		return drv_sweep(d);
 	default:
 		return run_model(d);
 	}
@@ -505,20 +491,12 @@ drv_main(int argc, char *const *argv, struct pass_crash *crash)
 	struct driver d = { 0 };
 	int status;
 
-	ir_ctx_init(&d.ctx, NULL);
-	memo_init(&d.memo, &d.ctx.mem, MEMO_BYTES);
-	opt_init(&d.opts, &d.ctx.perm);
-	buf_init(&d.out, &d.ctx.perm);
-	pass_table_init(&d.table, &d.ctx);
-	pass_manager_init(&d.pm, &d.table);
+	drv_open(&d);
 	d.pm.crash = crash;
 	check_table(&d);
 	status = parse_and_run(&d, argc, argv);
 	diag_flush(&d.ctx.diags, stderr);
 	drv_whole_release(&d);
-	pass_manager_release(&d.pm);
-	pass_table_release(&d.table);
-	memo_release(&d.memo);
-	ir_ctx_release(&d.ctx);
+	drv_close(&d);
 	return status;
 }

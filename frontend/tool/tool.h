@@ -43,6 +43,11 @@ bool drv_finish(struct driver *d);
  * exit status. */
 int drv_tokenize(struct driver *d);
 
+/* ---- sweep.c: llmc sweep ----------------------------------------------- */
+
+/* Plans a model for many targets and sizes.  Returns the exit status. */
+int drv_sweep(struct driver *d);
+
 /* ---- schedule.c: llmc schedule ---------------------------------------- */
 
 /* Makes or reads a pipeline schedule and prints it, or sums it up. */
@@ -87,6 +92,12 @@ struct drv_facts {
 	const char *tiles;	/* text of --explain=tiles, or NULL */
 };
 
+/*
+ * The run that --tokens, --storage, --restart and the model's train block
+ * describe; of step_tokens tokens a step.
+ */
+bool drv_read_asked(struct driver *d, const struct ir_module *m,
+		    int64_t step_tokens, struct answer_asked *out);
 /* As pass_run() of d->passes; fills d->facts on the way. */
 enum pass_result drv_run_for_answer(struct driver *d, struct ir_module *m);
 /* Prices those rank programs on --target; compiles them if d->wants_code. */
@@ -99,6 +110,8 @@ bool drv_answer(struct driver *d, struct ir_module *m, struct answer *out);
  * d->for_gpu, d->for_code and d->priced_cpu.
  */
 bool drv_check_target(struct driver *d);
+/* Makes memory count what code of the target needs of a model. */
+void drv_set_capacity(struct driver *d, struct ir_module *m);
 /* Reads --target, which is given; passes price for it from here on. */
 bool drv_read_target(struct driver *d, struct target *t);
 /*

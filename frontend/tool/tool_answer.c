@@ -48,9 +48,9 @@ option(struct driver *d, enum opt_id id, double least, double most,
 	return false;
 }
 
-static bool
-read_asked(struct driver *d, const struct ir_module *m, int64_t step_tokens,
-	   struct answer_asked *out)
+bool
+drv_read_asked(struct driver *d, const struct ir_module *m,
+	       int64_t step_tokens, struct answer_asked *out)
 {
 	const struct ir_setting *tokens = ir_setting(m, "train.tokens");
 	const struct ir_setting *steps = ir_setting(m, "train.steps");
@@ -204,7 +204,7 @@ drv_answer(struct driver *d, struct ir_module *m, struct answer *out)
 	const char *why = "?";
 
 	*out = (struct answer){ .model = d->facts->model };
-	if (!read_asked(d, m, out->model.tokens, &out->asked) ||
+	if (!drv_read_asked(d, m, out->model.tokens, &out->asked) ||
 	    !drv_price_ranks(d, m, t, r, p) || !plan_read(m, plan)) {
 		return false;
 	}

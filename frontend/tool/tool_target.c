@@ -183,6 +183,22 @@ drv_check_target(struct driver *d)
 	return true;
 }
 
+/*
+ * Compiled code has buffers for all rows that may be routed to a rank, so the
+ * account of memory must count them too.
+ */
+void
+drv_set_capacity(struct driver *d, struct ir_module *m)
+{
+	struct ir_setting s = { .kind = SET_WORD, .n = 1 };
+
+	if (d->for_code && !ir_setting(m, "memory.routed")) {
+		s.key = intern_str(&d->ctx.syms, "memory.routed");
+		s.text = intern_str(&d->ctx.syms, "all");
+		VEC_PUSH(&d->ctx.perm, &m->settings, s);
+	}
+}
+
 /* ---- is a plan searched for ---- */
 
 static bool
@@ -268,8 +284,11 @@ drv_set_search(struct driver *d, struct ir_module *m)
 	o->target = t ? t : d->pm.target;
 	o->top = top(d);
 	o->seconds = (double)d->opts.at[OPT_SEARCH_SECONDS].num;
-	o->shows = isatty(STDERR_FILENO);
-	watch_interrupts(o);
+	o->no_advice = d->is_part;
+	if (!d->is_part) {
+		o->shows = isatty(STDERR_FILENO);
+		watch_interrupts(o);
+	}
 	o->report = arena_alloc(&d->ctx.perm, sizeof *o->report);
 	if (d->for_code && !drv_set_scratch(d, o)) {
 		return false;

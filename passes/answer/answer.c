@@ -178,11 +178,12 @@ set_rates(const struct answer_input *in, struct answer *out)
 static struct answer_run
 run_of(const struct answer *x, double goodput)
 {
-	struct answer_run r = { NAN, NAN };
+	struct answer_run r = { NAN, NAN, NAN };
 
 	if (x->asked.tokens > 0 && x->tokens_s > 0 && goodput > 0) {
 		r.days = x->asked.tokens / x->tokens_s / goodput / DAY_S;
 		r.usd = r.days * 24 * x->usd_h;
+		r.device_hours = r.days * 24 * (double)x->devices;
 	}
 	return r;
 }
@@ -260,9 +261,13 @@ set_groups(const struct answer_input *in, struct arena *a, struct answer *out)
 	out->device = target_kinds(t, 0, out->devices, a);
 	out->ngroups = t->groups.n;
 	out->group = arena_alloc(a, t->groups.n * sizeof *out->group);
+	out->is_gpu = true;
 	for (i = 0; i < t->groups.n; i++) {
 		const struct target_group *g = &t->groups.at[i];
+		const char *arch = g->device.arch;
 
+		out->is_gpu &= strncmp(arch, "sm_", 3) == 0 ||
+			       strncmp(arch, "gfx", 3) == 0;
 		out->group[i] = (struct answer_group){
 			g->device.name, g->devices * g->nodes, g->nodes,
 			target_used(t, i, out->used)

@@ -104,9 +104,10 @@ struct answer_model {
 enum answer_link { ANSWER_NO_LINK, ANSWER_IN_NODE, ANSWER_ACROSS,
 		   ANSWER_BOTH };
 
-/* Of a run of `tokens`. */
+/* Of a run of `tokens`; NAN: not known. */
 struct answer_run {
-	double days, usd;	/* NAN: not known */
+	double days, usd;
+	double device_hours;	/* of all devices of the cluster */
 };
 
 /* A kind of node of the target. */
@@ -129,6 +130,7 @@ struct answer {
 	const char *file;	/* of its device's facts */
 	const char *priced_cpu;	/* a line about the CPU of that file, or NULL */
 	const char *device;	/* "h100-sxm", of all kinds of node */
+	bool is_gpu;		/* all of them are GPUs */
 	int64_t devices, nodes, used;	/* `used` devices have a rank */
 	struct answer_group *group;
 	uint32_t ngroups;

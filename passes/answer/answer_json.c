@@ -329,8 +329,10 @@ add_run(struct json_writer *j, const struct answer *x)
 	add_num(j, "tokens", nan_unless_positive(x->asked.tokens));
 	add_num(j, "days", x->plain.days);
 	add_num(j, "usd", x->plain.usd);
+	add_num(j, "device_hours", x->plain.device_hours);
 	add_num(j, "days_with_failures", x->faulty.days);
 	add_num(j, "usd_with_failures", x->faulty.usd);
+	add_num(j, "device_hours_with_failures", x->faulty.device_hours);
 	end_nested(j, '}');
 }
 

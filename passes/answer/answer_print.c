@@ -433,13 +433,20 @@ print_money(const struct answer *x, struct buf *out)
 }
 
 static void
-add_run(const struct answer_run *r, struct buf *out)
+add_run(const struct answer *x, const struct answer_run *r, struct buf *out)
 {
 	if (isnan(r->days)) {
 		buf_puts(out, "never ends");
 		return;
 	}
-	buf_printf(out, r->days < 1e6 ? "%.1f days" : "%.2e days", r->days);
+	buf_printf(out, r->days < 1e6 ? "%.1f days, " : "%.2e days, ",
+		   r->days);
+	if (r->device_hours < 1e15) {
+		buf_grouped(out, (int64_t)(r->device_hours + 0.5));
+	} else {
+		buf_printf(out, "%.3g", r->device_hours);
+	}
+	buf_puts(out, x->is_gpu ? " GPU-hours" : " device-hours");
 	if (!isnan(r->usd)) {
 		buf_puts(out, ", ");
 		add_usd(out, r->usd);
@@ -457,10 +464,10 @@ print_run(const struct answer *x, struct buf *out)
 	}
 	add_short(out, x->asked.tokens);
 	buf_puts(out, " tokens: ");
-	add_run(&x->plain, out);
+	add_run(x, &x->plain, out);
 	if (!isnan(x->goodput)) {
 		buf_printf(out, "\n%*swith failures: ", INDENT, "");
-		add_run(&x->faulty, out);
+		add_run(x, &x->faulty, out);
 	}
 	buf_putc(out, '\n');
 }

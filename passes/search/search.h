@@ -38,6 +38,7 @@ struct search_options {
 	/* set by a signal: end with the best so far; or NULL */
 	const volatile sig_atomic_t *interrupted;
 	bool shows;		/* prints progress to a terminal */
+	bool no_advice;		/* if nothing fits, say so and no more */
 	struct search_report *report;	/* filled in by the pass, or NULL */
 	/* scratch that code needs on a rank beside its arena, or NULL */
 	const struct memory_scratch *scratch;

@@ -452,6 +452,9 @@ search_misfit(const struct ir_module *m, const struct search_options *o,
 
 	memset(out, 0, sizeof *out);
 	out->why = why(&x, r);
+	if (o->no_advice) {
+		return;
+	}
 	release_pins(&x);
 	release_hint(&x);
 	if (r->any_near) {	/* else what neither changes does not fit */

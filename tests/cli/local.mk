@@ -84,6 +84,7 @@ cli_tests = \
 	%D%/search/search-plans.sh \
 	%D%/search/search-runs.sh \
 	%D%/search/search.sh \
+	%D%/search/sweep.sh \
 	%D%/search/target-names.sh \
 	%D%/search/target-plans.sh \
 	%D%/search/validate.sh

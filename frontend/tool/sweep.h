@@ -1,0 +1,91 @@
+/*
+ * llmc sweep: one model planned for many clusters and sizes.  sweep.c makes
+ * the cells, runs them on threads and orders them; sweep_list.c reads lists
+ * such as `h100x8x{4,8,16,..,64}`; sweep_cell.c plans one cell, as a run of
+ * llmc of its own; sweep_print.c prints the table.  No other file of the
+ * folder includes this.
+ */
+#ifndef FRONTEND_SWEEP_H
+#define FRONTEND_SWEEP_H
+
+#include "frontend/tool/tool.h"
+
+#define SWEEP_MOST 4096		/* cells of a sweep, and words of a list */
+
+struct sweep_words {
+	const char **at;
+	uint32_t n, cap;
+};
+
+/* One plan to search for. */
+struct sweep_cell {
+	const char *target;
+	const struct opt_dim *dims;	/* of the model, in their order */
+	uint32_t ndims;
+};
+
+enum sweep_outcome { SWEEP_FITS, SWEEP_TOO_LARGE, SWEEP_REFUSED };
+
+/* What came of a cell; texts are in its own arena. */
+struct sweep_row {
+	struct sweep_cell cell;
+	struct mem mem;
+	struct arena keep;
+	enum sweep_outcome outcome;
+	const char *why;	/* of a cell without a plan; else "" */
+	const char *model;
+	int64_t devices, nodes, used;	/* of the cluster; with a rank */
+	bool is_gpu;		/* all devices are GPUs */
+	int64_t sequences;	/* of a step */
+	/* of a plan; NAN: not known, as money without a price */
+	double step_us, tokens, tokens_s, mfu, usd_h, usd_mtoken, goodput;
+	struct answer_run plain, faulty;
+	int64_t left_bytes;
+	const char *plan_text, *schedule, *recompute;
+	int64_t degree[PLAN_NAXES], microbatch, interleave;
+	int zero;
+	bool offload;
+	bool is_on_front;	/* no cell is both sooner and cheaper */
+};
+
+struct sweep {
+	struct driver *d;
+	uint32_t file;		/* of the model, among d->ctx.sources */
+	struct sweep_row *row;
+	uint32_t n;
+	struct sweep_row **sorted;
+	struct opt_dim *dim;	/* names that a cell sets; sizes are unused */
+	uint32_t ndims;
+};
+
+/* ---- sweep_print.c ---------------------------------------------------- */
+
+void sweep_print_table(const struct sweep *s, struct buf *out);
+void sweep_print_csv(const struct sweep *s, struct buf *out);
+void sweep_print_json(const struct sweep *s, struct buf *out);
+
+/* ---- sweep_cell.c ----------------------------------------------------- */
+
+/*
+ * Reads the model of a cell and its target, as far as a search needs it, and
+ * forgets them.  False: the messages are printed.
+ */
+bool sweep_check_cell(const struct sweep *s, const struct sweep_cell *cell);
+/* Plans a cell.  Threads may do so at once, each with another row. */
+void sweep_run_cell(const struct sweep *s, struct sweep_row *row);
+/* Days of the run with failures where these are known; NAN: no tokens. */
+double sweep_days(const struct sweep_row *r);
+/* Dollars of the run, the same. */
+double sweep_usd(const struct sweep_row *r);
+
+/* ---- sweep_list.c ----------------------------------------------------- */
+
+/*
+ * The words of a list with commas between, in which `a{1,2}` stands for a1 and
+ * a2, and {4,8,16,..,64} for a progression.  A word that was there before is
+ * left out.  `option` is what the list was given for.
+ */
+bool sweep_read_list(struct driver *d, const char *option, const char *text,
+		     struct sweep_words *out);
+
+#endif
