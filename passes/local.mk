@@ -5,12 +5,14 @@ noinst_LIBRARIES += %D%/libpasses.a
 	%D%/ahead.c \
 	%D%/answer/answer.c \
 	%D%/answer/answer.h \
+	%D%/answer/answer_accuracy.c \
 	%D%/answer/answer_faults.c \
 	%D%/answer/answer_json.c \
 	%D%/answer/answer_kernels.c \
 	%D%/answer/answer_memory.c \
 	%D%/answer/answer_print.c \
 	%D%/answer/answer_time.c \
+	%D%/answer/runs.def \
 	%D%/answer/summary.c \
 	%D%/answer/summary_print.c \
 	%D%/autodiff.c \
@@ -184,6 +186,8 @@ noinst_LIBRARIES += %D%/libpasses.a
 	%D%/weight_use.c \
 	%D%/weight_use.h \
 	%D%/weight_values.c
+
+EXTRA_DIST += %D%/answer/runs.sh
 
 # What a plug-in includes, under the same names as here.
 nobase_llmcinclude_HEADERS += \

@@ -332,6 +332,26 @@ measured(const struct cal *c)
 	return all;
 }
 
+/* The keys of a target that say so; `measured`: bit `1 << id` of each. */
+static void
+print_origins(uint32_t measured, struct buf *out)
+{
+	struct target_device d = { 0 };
+	int i;
+
+	for (i = 0; i < TARGET_NCONSTANTS; i++) {
+		d.origin[i] = measured >> i & 1 ? TARGET_MEASURED
+						: TARGET_BORROWED;
+	}
+	print_text(out, "measured", target_origin_text(&d, TARGET_MEASURED,
+						       out->arena));
+	if (measured != (1u << TARGET_NCONSTANTS) - 1) {
+		print_text(out, "borrowed", target_origin_text(&d,
+				TARGET_BORROWED, out->arena));
+		print_text(out, "lender", "a100-sxm");
+	}
+}
+
 static void
 print_constants(const struct cal *c, struct buf *out)
 {
@@ -355,8 +375,7 @@ print_constants(const struct cal *c, struct buf *out)
 	print_number(out, "link_start", d->link_start_us);
 	print_number(out, "link_hop", d->link_hop_us);
 	buf_puts(out, "  # Of the constants above.\n");
-	print_text(out, "measured", target_measured_text(measured(c),
-							 out->arena));
+	print_origins(measured(c), out);
 }
 
 void

@@ -24,6 +24,7 @@ drv_validate(struct driver *d)
 {
 	struct diags *diags = &d->ctx.diags;
 	bool searches = d->opts.at[OPT_SEARCH].given;
+	bool residuals = d->opts.at[OPT_RESIDUALS].given;
 	struct val v = { .d = d };
 	const char *why;
 	uint32_t file;
@@ -49,9 +50,10 @@ drv_validate(struct driver *d)
 		return false;
 	}
 	v.what = readers[i].what;
-	if (searches && readers[i].read != val_train) {
-		diag_error(diags, v.table.head, "--search is for training "
-			   "runs, and this is a table of %s", v.what);
+	if ((searches || residuals) && readers[i].read != val_train) {
+		diag_error(diags, v.table.head, "--%s is for training "
+			   "runs, and this is a table of %s",
+			   searches ? "search" : "residuals", v.what);
 		return false;
 	}
 	if ((searches && !val_search_keys(&v)) || !readers[i].read(&v)) {
@@ -60,6 +62,10 @@ drv_validate(struct driver *d)
 	if (searches) {
 		(d->opts.at[OPT_JSON].given ? val_print_search_json
 					    : val_print_search)(&v, &d->out);
+		return true;
+	}
+	if (residuals) {
+		val_print_residuals(&v, &d->out);
 		return true;
 	}
 	if (d->opts.at[OPT_JSON].given) {

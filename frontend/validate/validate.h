@@ -9,6 +9,7 @@
 #include "frontend/driver.h"
 #include "frontend/frontend.h"
 #include "frontend/validate/tsv.h"
+#include "passes/answer/answer.h"
 #include "passes/price/cost.h"
 
 /* A row: what was measured and what is predicted. */
@@ -24,6 +25,7 @@ struct val_row {
 	/* by which statistics are grouped */
 	const char *source, *kind, *device;
 	const char *what;	/* the row as text */
+	struct answer_kind run;	/* of a training run */
 	bool marked;		/* counts for the goals of docs/cost.md */
 	struct span span;
 };
@@ -94,6 +96,8 @@ void val_print_search_json(const struct val *v, struct buf *out);
 void val_print_reasons(const struct val *v, struct buf *out);
 /* A quantile, linear between neighbours. */
 double val_quantile(const double *sorted, uint32_t n, double q);
+/* Training runs as the rows of passes/answer/runs.def. */
+void val_print_residuals(const struct val *v, struct buf *out);
 void val_print_rows(const struct val *v, struct buf *out);
 void val_print(const struct val *v, struct buf *out);
 void val_print_json(const struct val *v, struct buf *out);

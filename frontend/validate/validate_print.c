@@ -335,6 +335,30 @@ val_print_rows(const struct val *v, struct buf *out)
 	buf_putc(out, '\n');
 }
 
+/* A source is the first word of its column: who published the run. */
+void
+val_print_residuals(const struct val *v, struct buf *out)
+{
+	static const char *const splits[] = { "DATA", "TENSOR", "PIPELINE" };
+	static const char *const lengths[] = { "SHORT", "MIDDLE", "LONG" };
+	uint32_t i;
+
+	for (i = 0; i < v->rows.n; i++) {
+		const struct val_row *r = &v->rows.at[i];
+		const struct answer_kind *k = &r->run;
+
+		if (r->why) {
+			continue;
+		}
+		buf_printf(out, "RUN(\"%.*s\", %d, %s, %s, %s, %.3f)\n",
+			   (int)strcspn(r->source, " \"\\"), r->source,
+			   k->generation, splits[k->split],
+			   lengths[k->length],
+			   k->scores == ANSWER_UNFUSED ? "UNFUSED" : "FLASH",
+			   r->measured_us / r->predicted_us);
+	}
+}
+
 /* ---- JSON ---- */
 
 static void

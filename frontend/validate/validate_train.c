@@ -263,6 +263,20 @@ find_traits(struct runs *x, const struct target_group *g,
 	return drv_assume(x->v->d, t) ? NULL : "--assume is wrong";
 }
 
+static struct answer_kind
+run_kind(const struct runs *x, const struct target_group *g,
+	 const struct price_traits *t)
+{
+	int64_t pp = 1, tp = 1, cp = 1, sequence = 1;
+
+	read_count(x, PP, &pp);
+	read_count(x, TP, &tp);
+	read_count(x, CP, &cp);
+	read_count(x, SEQ, &sequence);
+	return answer_kind(answer_generation(g->device.arch), pp, tp * cp,
+			   sequence, t->unfused);
+}
+
 static const char *
 predict(struct runs *x, struct ir_ctx *c, const char *mlp,
 	struct val_row *r)
@@ -307,6 +321,7 @@ predict(struct runs *x, struct ir_ctx *c, const char *mlp,
 			       (1 << 30);
 	}
 	r->predicted_us = p.step_us;
+	r->run = run_kind(x, &g, &traits);
 	r->math_us = p.parts_us[PRICE_MATRIX] + p.parts_us[PRICE_ATTENTION];
 	r->memory_us = p.parts_us[PRICE_MAPS];
 	r->launch_us = p.parts_us[PRICE_COMM];

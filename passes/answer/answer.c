@@ -311,23 +311,68 @@ set_places(const struct answer_input *in, struct arena *a, struct answer *out)
 	}
 }
 
-/* Of the devices that are used; one device has no link. */
+/* Devices that constants are borrowed from, each once. */
+static const char *
+add_lender(const char *all, const char *lender, struct arena *a)
+{
+	return !*all ? lender : !*lender || strstr(all, lender) ? all
+		: arena_printf(a, "%s and %s", all, lender);
+}
+
+/*
+ * The least sure origin of the devices that are used counts; one device has no
+ * link.
+ */
 static void
-set_unmeasured(const struct answer_input *in, struct answer *out)
+set_origins(const struct answer_input *in, struct arena *a, struct answer *out)
 {
 	uint32_t link = 1u << TARGET_LINK_EFF | 1u << TARGET_LINK_START |
 			1u << TARGET_LINK_HOP;
 	uint32_t i;
+	int k;
 
-	out->unmeasured = 0;
+	out->lender = "";
 	for (i = 0; i < in->on->groups.n; i++) {
+		const struct target_device *d = &in->on->groups.at[i].device;
+
+		if (target_used(in->on, i, in->ranks->nranks) <= 0) {
+			continue;
+		}
+		for (k = 0; k < TARGET_NCONSTANTS; k++) {
+			out->origin[k] = d->origin[k] > out->origin[k]
+				? d->origin[k] : out->origin[k];
+		}
+		out->lender = add_lender(out->lender, d->lender, a);
+	}
+	out->counts = (1u << TARGET_NCONSTANTS) - 1;
+	out->counts &= in->ranks->nranks > 1 ? ~0u : ~link;
+}
+
+/* ---- how sure it is ---- */
+
+/* Devices of several generations are of a kind of their own. */
+static void
+set_accuracy(const struct answer_input *in, struct arena *a,
+	     struct answer *out)
+{
+	const struct plan *p = in->plan;
+	struct answer_kind k;
+	int generation = -1, own;
+	uint32_t i;
+
+	for (i = 0; i < in->on->groups.n; i++) {
+		const struct target_device *d = &in->on->groups.at[i].device;
+
 		if (target_used(in->on, i, in->ranks->nranks) > 0) {
-			out->unmeasured |= ~in->on->groups.at[i].device
-					    .measured;
+			out->has_accuracy |= !target_is_cpu(d);
+			own = answer_generation(d->arch);
+			generation = generation < 0 || generation == own
+				? own : 0;
 		}
 	}
-	out->unmeasured &= (1u << TARGET_NCONSTANTS) - 1;
-	out->unmeasured &= in->ranks->nranks > 1 ? ~0u : ~link;
+	k = answer_kind(generation, p->pp, p->tp * p->cp * p->ep,
+			out->model.tokens / p->batch, false);
+	answer_accuracy(&k, NULL, a, &out->accuracy);
 }
 
 /* ---- the whole ---- */
@@ -352,7 +397,8 @@ answer_make(const struct answer_input *in, struct arena *a, struct answer *out)
 	answer_split_time(in->ranks, in->devs, in->price, a, out->us);
 	out->host_us = answer_host_us(in->ranks, in->devs, in->price);
 	set_rates(in, out);
-	set_unmeasured(in, out);
+	set_origins(in, a, out);
+	set_accuracy(in, a, out);
 	set_money(in, out);
 	set_faults(in, out);
 	out->plain = run_of(out, 1);

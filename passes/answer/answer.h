@@ -16,12 +16,14 @@
 #include "passes/search/search.h"
 
 /*
- * Of plan.json.  Version 2 had search.shardings_ruled_out, of shardings that a
- * rule left out, where version 3 has search.plans_left_open.  Version 1 called
- * it search.placements_ruled_out, and plan.places and search.placements what is
+ * Of plan.json.  Version 3 had target.not_measured, a list of constants, where
+ * version 4 has target.origins of all of them.  Version 2 had
+ * search.shardings_ruled_out, of shardings that a rule left out, where
+ * version 3 has search.plans_left_open.  Version 1 called it
+ * search.placements_ruled_out, and plan.places and search.placements what is
  * now plan.device_groups and search.shardings.
  */
-#define ANSWER_VERSION 3
+#define ANSWER_VERSION 4
 #define ANSWER_LABEL 27	/* columns of the longest row of a time */
 /*
  * Written to storage by each node: 2 TB/s held by 2,000 nodes (The Llama 3
@@ -123,6 +125,33 @@ struct answer_device_group {
 	int64_t layers;
 };
 
+/* What a run has in common with others that are predicted about as well. */
+enum answer_split { ANSWER_BY_DATA, ANSWER_BY_TENSOR, ANSWER_BY_PIPELINE };
+enum answer_length { ANSWER_SHORT, ANSWER_MIDDLE, ANSWER_LONG };
+enum answer_scores { ANSWER_FLASH, ANSWER_UNFUSED };
+
+struct answer_kind {
+	int generation;		/* of the device: 9 for sm_90; 0: no sm_NN */
+	enum answer_split split;
+	enum answer_length length;	/* of a sequence */
+	enum answer_scores scores;	/* of attention */
+};
+
+/* A run that was published: what it took over what is predicted of it. */
+struct answer_published {
+	const char *source;
+	struct answer_kind kind;
+	double took;
+};
+
+/* Of published runs 90% took from `low` to `high` of what is predicted. */
+struct answer_accuracy {
+	struct answer_kind kind;
+	double low, high;
+	uint32_t runs, alike;	/* all, and those of that kind */
+	uint32_t sources;	/* of the latter */
+};
+
 struct answer {
 	struct answer_model model;
 	struct answer_asked asked;
@@ -139,8 +168,12 @@ struct answer {
 	const struct plan *plan;
 	const char *plan_text;	/* with every key */
 	const struct search_report *search;	/* NULL: there was none */
-	/* constants of its devices that were not measured, as bits */
-	uint32_t unmeasured;
+	/* of the constants of its devices that count: bit `1 << id` */
+	uint32_t counts;
+	enum target_origin origin[TARGET_NCONSTANTS];
+	const char *lender;	/* of those that are borrowed */
+	bool has_accuracy;	/* runs on such devices are published */
+	struct answer_accuracy accuracy;
 	enum answer_link link[PLAN_NAXES];
 	/* of an all-reduce on the axis: the bandwidth of a link, and the time
 	 * of a small one; NaN: the axis has one rank */
@@ -181,6 +214,28 @@ double answer_square(struct ir_module *m);
 /* Sets all of *out but model, memory and asked, which it reads; in arena a. */
 void answer_make(const struct answer_input *in, struct arena *a,
 		 struct answer *out);
+
+/* ---- answer_accuracy.c -------------------------------------------------- */
+
+extern const struct answer_published answer_published[];
+extern const uint32_t answer_npublished;
+
+/* Of an instruction set; 0: it is no GPU's of NVIDIA. */
+int answer_generation(const char *arch);
+/*
+ * `tensor`: ranks that split tensors of a stage, along tp, cp and ep.
+ * `unfused`: attention writes its scores to memory.
+ */
+struct answer_kind answer_kind(int generation, int64_t pp, int64_t tensor,
+			       int64_t sequence, bool unfused);
+/* By all published runs but those of the source `without`, unless NULL. */
+void answer_accuracy(const struct answer_kind *k, const char *without,
+		     struct arena *a, struct answer_accuracy *out);
+/*
+ * 0.1: of two plans whose predicted steps differ by less than 10%, either may
+ * be the faster one.
+ */
+double answer_least_difference(struct arena *a);
 
 /* ---- answer_faults.c ---------------------------------------------------- */
 
@@ -243,7 +298,7 @@ bool answer_fits(const struct answer_memory *m);
 
 /* ---- answer_print.c ----------------------------------------------------- */
 
-/* One screen: at most 42 lines of 80 columns. */
+/* One screen: at most 46 lines of 80 columns. */
 void answer_print(const struct answer *x, struct buf *out);
 /* Two plans of one model on one target, in two columns. */
 void answer_print_both(const struct answer *x, const struct answer *y,

@@ -160,13 +160,15 @@ add_model(struct json_writer *j, const struct answer *x)
 	if (x->ngroups > 1) {
 		add_groups(j, x);
 	}
-	begin_nested(j, "not_measured", '[');
+	begin_nested(j, "origins", '{');
 	for (i = 0; i < TARGET_NCONSTANTS; i++) {
-		if (x->unmeasured >> i & 1) {
-			add_text(j, NULL, target_constant_names[i]);
+		if (x->counts >> i & 1) {
+			add_text(j, target_constant_names[i],
+				 target_origin_names[x->origin[i]]);
 		}
 	}
-	end_nested(j, ']');
+	end_nested(j, '}');
+	add_text(j, "lender", *x->lender ? x->lender : NULL);
 	end_nested(j, '}');
 }
 
@@ -245,6 +247,21 @@ add_search(struct json_writer *j, const struct search_report *r)
 }
 
 static void
+add_accuracy(struct json_writer *j, const struct answer *x)
+{
+	const struct answer_accuracy *y = &x->accuracy;
+
+	begin_nested(j, "accuracy", '{');
+	add_num(j, "part", 0.9);
+	add_num(j, "low", x->has_accuracy ? y->low : NAN);
+	add_num(j, "high", x->has_accuracy ? y->high : NAN);
+	add_int(j, "runs", x->has_accuracy ? y->runs : 0);
+	add_int(j, "runs_alike", x->has_accuracy ? y->alike : 0);
+	add_int(j, "sources_alike", x->has_accuracy ? y->sources : 0);
+	end_nested(j, '}');
+}
+
+static void
 add_step(struct json_writer *j, const struct answer *x)
 {
 	int i;
@@ -263,6 +280,7 @@ add_step(struct json_writer *j, const struct answer *x)
 	add_num(j, "mfu", x->mfu);
 	add_num(j, "mfu_unmasked", x->mfu_seen);
 	add_num(j, "hfu", x->hfu);
+	add_accuracy(j, x);
 	end_nested(j, '}');
 }
 

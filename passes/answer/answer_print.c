@@ -390,32 +390,93 @@ print_rates(const struct answer *x, struct buf *out)
 		   100 * x->hfu);
 }
 
-/* Constants of the cost model that were not measured on this device. */
 static void
-print_unmeasured(const struct answer *x, struct buf *out)
+print_accuracy(const struct answer *x, struct buf *out)
 {
-	const char *word = "not measured with llmc: ";
-	struct label_items l;
+	const struct answer_accuracy *y = &x->accuracy;
+
+	add_label(out, "accuracy");
+	if (!x->has_accuracy) {
+		buf_puts(out, "not known: no run on such a device is "
+			 "published\n");
+		return;
+	}
+	buf_printf(out, "90%% of published runs took %.2f to %.2f of what is "
+		   "predicted:\n%*s", y->low, y->high, INDENT, "");
+	if (y->alike) {
+		buf_printf(out, "%u like this one, of %u source%s, and by "
+			   "less weight %u others;\n%*s", y->alike,
+			   y->sources, y->sources == 1 ? "" : "s",
+			   y->runs - y->alike, INDENT, "");
+	} else {
+		buf_printf(out, "%u, none of them like this one; ", y->runs);
+	}
+	buf_puts(out, "all of other software than llmc\n");
+}
+
+/* What is printed of constants of that origin. */
+static const char *
+origin_text(const struct answer *x, enum target_origin which, struct arena *a)
+{
+	static const char *const what[] = {
+#define ORIGIN(id, key, text) text,
+		TARGET_ORIGINS(ORIGIN)
+#undef ORIGIN
+	};
+	const char *of = which != TARGET_BORROWED ? "" :
+			 *x->lender ? x->lender : "another device";
+
+	return arena_printf(a, "%s%.60s", what[which], of);
+}
+
+/* Of that origin, among those that count. */
+static uint32_t
+of_origin(const struct answer *x, enum target_origin which)
+{
+	uint32_t bits = 0;
 	int i;
 
-	if (!x->unmeasured) {
-		return;
-	}
-	list_begin(&l, out, "constants");
-	if (x->unmeasured == (1u << TARGET_NCONSTANTS) - 1) {
-		list_add(&l, "none was measured with llmc on such a device: "
-			 "see llmc calibrate");
-		list_end(&l);
-		return;
-	}
 	for (i = 0; i < TARGET_NCONSTANTS; i++) {
-		if (x->unmeasured >> i & 1) {
-			list_add(&l, arena_printf(out->arena, "%s%s", word,
-						  target_constant_names[i]));
-			word = "";
-		}
+		bits |= x->origin[i] == which ? x->counts & 1u << i : 0;
 	}
-	list_end(&l);
+	return bits;
+}
+
+/* Where the constants of the cost model come from, a line for each origin. */
+static void
+print_origins(const struct answer *x, struct buf *out)
+{
+	struct arena *a = out->arena;
+	const char *label = "constants";
+	struct label_items l;
+	int o, i;
+
+	for (o = 0; o < TARGET_NORIGINS; o++) {
+		uint32_t bits = of_origin(x, (enum target_origin)o);
+		const char *text = origin_text(x, (enum target_origin)o, a);
+
+		if (!bits) {
+			continue;
+		}
+		list_begin(&l, out, label);
+		label = "";
+		if (bits == x->counts) {
+			list_add(&l, arena_printf(a, "all %s", text));
+			if (o != TARGET_MEASURED) {
+				list_add(&l, "none measured: see llmc "
+					 "calibrate");
+			}
+		}
+		for (i = 0; bits != x->counts && i < TARGET_NCONSTANTS; i++) {
+			if (bits >> i & 1) {
+				list_add(&l, arena_printf(a, "%s%s%s", text,
+					*text ? ": " : "",
+					target_constant_names[i]));
+				text = "";
+			}
+		}
+		list_end(&l);
+	}
 }
 
 static void
@@ -504,7 +565,8 @@ answer_print(const struct answer *x, struct buf *out)
 	print_time(x, out);
 	print_memory(x, out);
 	print_rates(x, out);
-	print_unmeasured(x, out);
+	print_accuracy(x, out);
+	print_origins(x, out);
 	print_money(x, out);
 	print_run(x, out);
 	print_faults(x, out);
@@ -555,6 +617,23 @@ both_memory(const struct answer_rank *a, const struct answer_rank *b,
 	}
 }
 
+/* On a CPU no published run says how close two plans may be. */
+static void
+print_closeness(const struct answer *x, const struct answer *y,
+		struct buf *out)
+{
+	double least = answer_least_difference(out->arena);
+
+	if (x->has_accuracy && x->plan_text && y->plan_text &&
+	    fabs(log(x->step_us / y->step_us)) < log(1 + least) &&
+	    strcmp(x->plan_text, y->plan_text) != 0) {
+		buf_printf(out, "\nWhich of the two is faster is not known: "
+			   "of pairs of published runs of one\nsource 10%% "
+			   "were predicted more than %.0f%% wrong to each "
+			   "other.\n", 100 * least);
+	}
+}
+
 void
 answer_print_both(const struct answer *x, const struct answer *y,
 		  struct buf *out)
@@ -581,4 +660,5 @@ answer_print_both(const struct answer *x, const struct answer *y,
 	both_bytes(out, arena_printf(out->arena, "left on a device, %s",
 				     left.name), left,
 		   x->memory.left_bytes, y->memory.left_bytes);
+	print_closeness(x, y, out);
 }

@@ -18,6 +18,12 @@ const char *const target_constant_names[TARGET_NCONSTANTS] = {
 #undef CONSTANT
 };
 
+const char *const target_origin_names[TARGET_NORIGINS] = {
+#define ORIGIN(id, key, what) key,
+	TARGET_ORIGINS(ORIGIN)
+#undef ORIGIN
+};
+
 enum target_field_kind { NUM, INT, TEXT, FLAG };
 
 /*
@@ -183,26 +189,25 @@ set_network(struct ir_module *m, struct target_group *g)
 /* ---- where constants come from ---- */
 
 const char *
-target_measured_text(uint32_t measured, struct arena *a)
+target_origin_text(const struct target_device *d, enum target_origin which,
+		   struct arena *a)
 {
 	struct buf b;
-	int i;
+	int i, n = 0;
 
-	if (measured == (1u << TARGET_NCONSTANTS) - 1) {
-		return "all";
-	}
 	buf_init(&b, a);
 	for (i = 0; i < TARGET_NCONSTANTS; i++) {
-		if (measured >> i & 1) {
-			buf_printf(&b, "%s%s", b.n ? " " : "",
+		if (d->origin[i] == which) {
+			buf_printf(&b, "%s%s", n++ ? " " : "",
 				   target_constant_names[i]);
 		}
 	}
-	return buf_text(&b);
+	return n == TARGET_NCONSTANTS ? "all" : buf_text(&b);
 }
 
 static bool
-no_constant(struct ir_module *m, const struct ir_setting *s, const char *name)
+no_constant(struct ir_module *m, const struct ir_setting *s, const char *key,
+	    const char *name)
 {
 	struct arena *a = &m->ctx->tmp;
 	struct diag_near near;
@@ -216,57 +221,109 @@ no_constant(struct ir_module *m, const struct ir_setting *s, const char *name)
 		buf_printf(&all, "%s%s", !i ? "" : i + 1 < TARGET_NCONSTANTS
 			   ? ", " : " and ", target_constant_names[i]);
 	}
-	diag_error(&m->ctx->diags, s->value, "`%s` is no constant that could "
-		   "be measured%s: `measured` is all, or a text of some of "
-		   "%s", name, diag_near_text(&near, a), buf_text(&all));
+	diag_error(&m->ctx->diags, s->value, "`%s` is no constant of a target"
+		   "%s: `%s` is all, or a text of some of %s", name,
+		   diag_near_text(&near, a), key, buf_text(&all));
+	return false;
+}
+
+/* The keys of one block: by constant the key that names it. */
+struct origin_keys {
+	struct ir_module *m;
+	const char *key[TARGET_NCONSTANTS];	/* NULL: none does */
+	const char *all;	/* the key of all others, or NULL */
+};
+
+static bool
+two_origins(struct origin_keys *k, const struct ir_setting *s,
+	    const char *name, const char *key, const char *other)
+{
+	diag_error(&k->m->ctx->diags, s->value, "%s has two origins, `%s` and "
+		   "`%s`: one is legal", name, other, key);
 	return false;
 }
 
 /* The words of a text, each the name of a constant. */
 static bool
-set_measured_words(struct ir_module *m, const struct ir_setting *s,
-		   uint32_t *measured)
+set_origin(struct origin_keys *k, const struct ir_setting *s,
+	   enum target_origin which, struct target_device *d)
 {
-	const char *at = ir_text(m->ctx, s->text);
+	const char *at = ir_text(k->m->ctx, s->text);
+	const char *key = target_origin_names[which];
 	size_t n;
 	int i;
 
-	if (strcmp(at, "all") == 0) {
-		*measured = (1u << TARGET_NCONSTANTS) - 1;
-		return true;
-	}
 	for (at += strspn(at, " "); *at; at += n, at += strspn(at, " ")) {
 		const char *name;
 
 		n = strcspn(at, " ");
-		name = arena_strndup(&m->ctx->tmp, at, n);
+		name = arena_strndup(&k->m->ctx->tmp, at, n);
 		for (i = 0; i < TARGET_NCONSTANTS &&
 			    strcmp(target_constant_names[i], name) != 0; i++) {
 		}
 		if (i == TARGET_NCONSTANTS) {
-			return no_constant(m, s, name);
+			return no_constant(k->m, s, key, name);
 		}
-		*measured |= 1u << i;
+		if (k->key[i] && strcmp(k->key[i], key) != 0) {
+			return two_origins(k, s, arena_printf(
+				&k->m->ctx->tmp, "`%s`", name), key,
+				k->key[i]);
+		}
+		k->key[i] = key;
+		d->origin[i] = which;
+	}
+	return true;
+}
+
+/* `all` are those that no other key of the block names. */
+static bool
+set_all_origins(struct origin_keys *k, const struct ir_setting *s,
+		enum target_origin which, struct target_device *d)
+{
+	int i;
+
+	if (k->all) {
+		return two_origins(k, s, "each constant",
+				   target_origin_names[which], k->all);
+	}
+	k->all = target_origin_names[which];
+	for (i = 0; i < TARGET_NCONSTANTS; i++) {
+		d->origin[i] = k->key[i] ? d->origin[i] : which;
 	}
 	return true;
 }
 
 /*
- * A constant that a block sets is measured only if that block says so: what the
+ * A constant that a block sets has the origin that this block states: what the
  * accelerator's own file says of it was about another number.
  */
 static bool
-set_measured(struct ir_module *m, struct target_group *g)
+set_origins(struct ir_module *m, struct target_device *d)
 {
-	const struct ir_setting *s = setting_of(m, "measured");
-	int i;
+	const struct ir_setting *lender = setting_of(m, "lender"), *s;
+	struct origin_keys k = { .m = m };
+	int i, all;
 
 	for (i = 0; i < TARGET_NCONSTANTS; i++) {
 		if (setting_of(m, target_constant_names[i])) {
-			g->device.measured &= ~(1u << i);
+			d->origin[i] = TARGET_UNSTATED;
 		}
 	}
-	return !s || set_measured_words(m, s, &g->device.measured);
+	d->lender = lender ? ir_text(m->ctx, lender->text)
+			   : d->lender ? d->lender : "";
+	for (i = 0; i < 2 * TARGET_UNSTATED; i++) {
+		enum target_origin which = i % TARGET_UNSTATED;
+
+		s = setting_of(m, target_origin_names[which]);
+		all = s && strcmp(ir_text(m->ctx, s->text), "all") == 0;
+		if (!s || all != (i >= TARGET_UNSTATED)) {
+			continue;
+		}
+		if (!(all ? set_all_origins : set_origin)(&k, s, which, d)) {
+			return false;
+		}
+	}
+	return true;
 }
 
 bool
@@ -281,7 +338,7 @@ target_apply(struct ir_module *m, struct target_group *g)
 			set_field(m, &fields[i], s, g);
 		}
 	}
-	return set_measured(m, g) && set_network(m, g);
+	return set_origins(m, &g->device) && set_network(m, g);
 }
 
 /* ---- the check ---- */
@@ -483,6 +540,21 @@ print_network(struct buf *out, const struct target_network *n)
 	}
 }
 
+static void
+print_origins(struct buf *out, const struct target_device *d)
+{
+	int i;
+
+	for (i = 0; i < TARGET_UNSTATED; i++) {
+		print_text(out, target_origin_names[i],
+			   target_origin_text(d, (enum target_origin)i,
+					      out->arena));
+	}
+	if (*target_origin_text(d, TARGET_BORROWED, out->arena)) {
+		print_text(out, "lender", d->lender);
+	}
+}
+
 void
 target_print(const struct target *t, struct buf *out)
 {
@@ -501,9 +573,7 @@ target_print(const struct target *t, struct buf *out)
 			}
 			print_field(out, &fields[k], g);
 		}
-		print_text(out, "measured",
-			   target_measured_text(g->device.measured,
-						out->arena));
+		print_origins(out, &g->device);
 		buf_puts(out, "}\n");
 	}
 }

@@ -46,6 +46,23 @@ enum target_constant {
 	TARGET_NCONSTANTS
 };
 
+/*
+ * ORIGIN(id, key, what is printed of such constants): where a constant comes
+ * from, the surest first.  Each key but the last lists constants of a block.
+ */
+#define TARGET_ORIGINS(ORIGIN) \
+	ORIGIN(MEASURED, "measured", "measured with llmc") \
+	ORIGIN(PUBLISHED, "published", "from published kernels") \
+	ORIGIN(BORROWED, "borrowed", "borrowed from ") \
+	ORIGIN(UNSTATED, "unstated", "of no stated origin")
+
+enum target_origin {
+#define ORIGIN(id, key, what) TARGET_##id,
+	TARGET_ORIGINS(ORIGIN)
+#undef ORIGIN
+	TARGET_NORIGINS
+};
+
 struct target_device {
 	const char *name;	/* of its file: "h100-sxm" */
 	const char *vendor, *arch, *link;	/* "" if not given */
@@ -70,8 +87,8 @@ struct target_device {
 #define CONSTANT(id, key, member, what) double member;
 	TARGET_CONSTANTS(CONSTANT)
 #undef CONSTANT
-	/* of these, bit `1 << id`: by llmc calibrate, on such a device */
-	uint32_t measured;
+	enum target_origin origin[TARGET_NCONSTANTS];
+	const char *lender;	/* devices that borrowed ones are of, or "" */
 };
 
 struct target_network {
@@ -108,6 +125,7 @@ struct target {
 
 extern const char *const target_rate_names[TARGET_NRATES];
 extern const char *const target_constant_names[TARGET_NCONSTANTS];
+extern const char *const target_origin_names[TARGET_NORIGINS];
 
 /*
  * Overwrites what the target settings of a module set of *g, which may be
@@ -126,8 +144,12 @@ int64_t target_nodes(const struct target *t);
 /* A network by name. False: there is none, and `near` was tried with all. */
 bool target_network(const char *name, struct target_network *out,
 		    struct diag_near *near);
-/* The value of the key `measured`: "all", or names with blanks between. */
-const char *target_measured_text(uint32_t measured, struct arena *a);
+/*
+ * The constants of that origin, as the value of its key: "all", or names with
+ * blanks between.
+ */
+const char *target_origin_text(const struct target_device *d,
+			       enum target_origin which, struct arena *a);
 /* "ib100, ib200, .. and roce400", in the arena. */
 const char *target_networks(struct arena *a);
 /* Target blocks that read back as the same. */

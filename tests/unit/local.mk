@@ -19,6 +19,7 @@ unit_tests += \
 	%D%/codegen/t-single
 endif
 unit_tests += \
+	%D%/price/t-accuracy \
 	%D%/price/t-answer \
 	%D%/runtime/t-append \
 	%D%/passes/t-autodiff \

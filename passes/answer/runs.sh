@@ -1,0 +1,17 @@
+#!/bin/sh
+# runs.sh LLMC DATA: print passes/answer/runs.def, from the published training
+# runs in the folder DATA and what LLMC predicts of them.
+set -eu
+cat <<'END'
+/*
+ * RUN(source, generation of its devices, split, length of a sequence, scores of
+ * attention, what it took over what is predicted of it): the published training
+ * runs of tests/data, as answer_accuracy.c reads them.
+ *
+ * Written by `make update-runs', which runs runs.sh; tests/cli/search/runs.sh
+ * holds it to what llmc predicts.
+ */
+END
+for file in train train-more; do
+	"$1" validate --residuals "$2/$file.tsv"
+done
