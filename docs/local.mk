@@ -29,6 +29,7 @@ doc_pages = \
 	%D%/target.md \
 	%D%/testing.md \
 	%D%/tokenize.md \
+	%D%/trace.md \
 	%D%/walkthrough.md
 
 # What llmc prints about itself: its man page and its shell completions.

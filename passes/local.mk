@@ -9,6 +9,7 @@ noinst_LIBRARIES += %D%/libpasses.a
 	%D%/answer/answer_faults.c \
 	%D%/answer/answer_json.c \
 	%D%/answer/answer_kernels.c \
+	%D%/answer/answer_trace.c \
 	%D%/answer/answer_memory.c \
 	%D%/answer/answer_print.c \
 	%D%/answer/answer_time.c \

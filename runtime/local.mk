@@ -159,6 +159,8 @@ rank_sources = \
 	%D%/train/sample.c \
 	%D%/train/tally.c \
 	%D%/train/tally.h \
+	%D%/train/trace.c \
+	%D%/train/trace.h \
 	%D%/train/tensorboard.c \
 	%D%/train/tokenized.c \
 	%D%/train/train.c \

@@ -6,32 +6,6 @@
 
 #include <string.h>
 
-/* "all_reduce x on tp" */
-static const char *
-what_of(struct cg_code *c, const struct ir_node *n, value_id v,
-	uint32_t axes)
-{
-	const struct ir_attr *name = ir_attr(c->m, n, IR_ATTR_NAME);
-	sym_t hint = c->m->values.at[v].hint;
-	const char *before = " on ";
-	struct buf b;
-	axis_id a;
-
-	buf_init(&b, c->a);
-	buf_puts(&b, ir_ops[n->op].name);
-	if (name || hint) {
-		buf_printf(&b, " %s", ir_text(c->m->ctx, name ? name->text
-							      : hint));
-	}
-	for (a = 1; a < c->m->axes.n; a++) {
-		if (axes >> a & 1) {
-			buf_printf(&b, "%s%s", before, ir_axis_name(c->m, a));
-			before = "+";
-		}
-	}
-	return buf_text(&b);
-}
-
 /* ---- shares ---- */
 
 static uint32_t
@@ -133,7 +107,7 @@ share_of(struct host_func *f, const struct ir_node *n)
 	struct sharing s = { c, n };
 	struct host_fit fit;
 
-	x.what = what_of(c, n, n->result, 0);
+	x.what = kernel_coll_text(c->m, n, n->result, 0, c->a);
 	x.in = x.out = host_spreads_of(c, t);
 	if (c->r->npipes > 63) {
 		diag_error(&c->m->ctx->diags, n->span, "code for tensors "
@@ -334,7 +308,8 @@ exchange(struct host_func *f, const struct ir_node *n)
 	} };
 
 	x.is.op = op_of(c, n, (uint32_t)x.is.axes);
-	x.what = what_of(c, n, n->result, (uint32_t)x.is.axes);
+	x.what = kernel_coll_text(c->m, n, n->result, (uint32_t)x.is.axes,
+				  c->a);
 	x.in = host_spreads_of(c, t);
 	x.out = host_spreads_of(c, ir_type(c->m, n->result));
 	return x;
@@ -507,7 +482,7 @@ others_of(struct host_func *f, const struct kernel *x, uint32_t from,
 /* "all_reduce x and 6 more on tp" */
 static void
 add_others(struct cg_code *c, const struct kernel *x,
-	   const struct ir_node *n, struct host_rt_coll *t)
+	   struct host_rt_coll *t)
 {
 	struct kernel member;
 	uint32_t from = 0, count = 0;
@@ -516,10 +491,8 @@ add_others(struct cg_code *c, const struct kernel *x,
 		count++;
 	}
 	if (count > 1) {
-		t->what = arena_printf(
-			c->a, "%s, and %u more",
-			what_of(c, n, n->result, (uint32_t)t->is.axes),
-			count - 1);
+		t->what = arena_printf(c->a, "%s, and %u more", t->what,
+				       count - 1);
 	}
 }
 
@@ -589,7 +562,7 @@ host_emit_collective(struct host_func *f, const struct kernel *x, uint32_t part)
 		host_keep_own(f, n, from, operand_of(f, x, n, 1));
 	}
 	t.next = others_of(f, x, at, 1);
-	add_others(c, x, n, &t);
+	add_others(c, x, &t);
 	host_call_coll(f, host_coll_data(c, &t), from, to);
 	put_results(f, x);
 }

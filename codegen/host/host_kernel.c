@@ -432,21 +432,6 @@ host_use_value(const struct host_use *u, value_id of)
 
 /* ---- as data ---- */
 
-/* One blank in place of several. */
-static const char *
-squeezed(struct cg_code *c, const char *p)
-{
-	struct buf out;
-
-	buf_init(&out, c->a);
-	for (; *p; p++) {
-		if (*p != ' ' || (p[1] && p[1] != ' ')) {
-			buf_putc(&out, *p);
-		}
-	}
-	return buf_text(&out);
-}
-
 static const char *
 what_of(struct cg_code *c, const struct kernel *x)
 {
@@ -454,7 +439,7 @@ what_of(struct cg_code *c, const struct kernel *x)
 
 	buf_init(&wide, c->a);
 	kernel_print(c->m, x, &wide);
-	return squeezed(c, buf_text(&wide));
+	return kernel_squeezed(buf_text(&wide), c->a);
 }
 
 static struct ll_value *
@@ -501,7 +486,8 @@ steps_data(struct cg_code *c, const struct cg_kernel *k, uint32_t image)
 				 grid_data(c, s->grid, image));
 		} else {
 			HOST_SET(x, struct rt_step, coll,
-				 host_step_coll(c, s, squeezed(c, k->what)));
+				 host_step_coll(c, s, kernel_squeezed(k->what,
+								       c->a)));
 		}
 	}
 	return host_data(c, w, k->steps.n * size);

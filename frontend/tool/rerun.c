@@ -123,7 +123,7 @@ static bool
 is_kept(int id)
 {
 	return id != OPT_OUTPUT && id != OPT_NO_CACHE && id != OPT_NO_MEMO &&
-	       id != OPT_VERBOSE;
+	       id != OPT_VERBOSE && id != OPT_TRACE;
 }
 
 static void

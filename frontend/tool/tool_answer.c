@@ -189,6 +189,17 @@ keep_kernels(struct driver *d, const struct ranks *r,
 	}
 }
 
+/* Of the plan that is asked for, not of one of --why-not. */
+static void
+keep_trace(struct driver *d, const struct ranks *r,
+	   const struct target_devs *devs, const struct price *p)
+{
+	if (drv_given(d, OPT_TRACE) && !d->trace.n) {
+		buf_init(&d->trace, &d->ctx.perm);
+		answer_trace(r, devs, p, &d->ctx.perm, &d->trace);
+	}
+}
+
 bool
 drv_answer(struct driver *d, struct ir_module *m, struct answer *out)
 {
@@ -236,6 +247,7 @@ drv_answer(struct driver *d, struct ir_module *m, struct answer *out)
 	}
 	keep_memory(d, r, &devs);
 	keep_kernels(d, r, &devs, p);
+	keep_trace(d, r, &devs, p);
 	answer_make(&in, a, out);
 	return true;
 }

@@ -216,7 +216,7 @@ check_needs_target(struct driver *d)
 {
 	static const enum opt_id ids[] = { OPT_CPU, OPT_DRAFT, OPT_ARCH,
 		OPT_NO_CACHE, OPT_AUTOTUNE, OPT_TOKENS, OPT_STORAGE,
-		OPT_RESTART, OPT_ASSUME };
+		OPT_RESTART, OPT_ASSUME, OPT_TRACE };
 	size_t i;
 
 	for (i = 0; i < sizeof ids / sizeof ids[0]; i++) {
@@ -235,7 +235,7 @@ static bool
 check_needs_answer(struct driver *d)
 {
 	static const enum opt_id ids[] = { OPT_TOKENS, OPT_STORAGE,
-					   OPT_RESTART };
+					   OPT_RESTART, OPT_TRACE };
 	size_t i;
 
 	for (i = 0; i < sizeof ids / sizeof ids[0]; i++) {
@@ -276,13 +276,28 @@ check_uses_plan(struct driver *d)
 	return true;
 }
 
+/* Standard output has the answer. */
+static bool
+check_trace_file(struct driver *d)
+{
+	const char *path = drv_text(d, OPT_TRACE);
+
+	if (path && (!*path || strcmp(path, "-") == 0)) {
+		diag_error(&d->ctx.diags, nowhere, "--trace takes the name of "
+			   "a file, such as step.json, found `%s`", path);
+		return false;
+	}
+	return true;
+}
+
 bool
 drv_check_wants(struct driver *d, struct ir_module *m)
 {
 	const struct opt_value *at = d->opts.at;
 
-	if (!check_needs_target(d) || !check_needs_answer(d) ||
-	    !check_uses_plan(d) || !check_tuned_output(d)) {
+	if (!check_trace_file(d) || !check_needs_target(d) ||
+	    !check_needs_answer(d) || !check_uses_plan(d) ||
+	    !check_tuned_output(d)) {
 		return false;
 	}
 	if ((emits(d, "plans") && !check_with(d, "--emit=plans", true, true)) ||

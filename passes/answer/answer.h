@@ -287,6 +287,18 @@ void answer_find_kernels(const struct ranks *r, const struct target_devs *t,
 void answer_print_kernels(const struct answer_kernels *x, double step_us,
 			  uint32_t most, struct buf *out);
 
+/* ---- answer_trace.c ----------------------------------------------------- */
+
+/* The most slices of actions, of kernels in them, and of those in updates. */
+#define ANSWER_TRACE_SLICES 100000
+
+/*
+ * The step as a Chrome trace: a JSON array, one event a line.  docs/trace.md
+ * says what is in it.
+ */
+void answer_trace(const struct ranks *r, const struct target_devs *t,
+		  const struct price *p, struct arena *a, struct buf *out);
+
 /* ---- answer_memory.c --------------------------------------------------- */
 
 /* The memory of ranks on t, in arena a.  False: *why says what has no place. */

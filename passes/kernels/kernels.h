@@ -196,6 +196,15 @@ void parts_close(struct ir_module *m, const struct kernel *k);
 /* Kind, shape, ops and names of one kernel, in columns. */
 void kernel_print(const struct ir_module *m, const struct kernel *k,
 		  struct buf *out);
+/* The same text with one blank between its words, in arena a. */
+const char *kernel_squeezed(const char *text, struct arena *a);
+/* "all_reduce x on tp" of value v and the node that communicates it. */
+const char *kernel_coll_text(const struct ir_module *m,
+			     const struct ir_node *n, value_id v,
+			     uint32_t axes, struct arena *a);
+/* The same of a whole kernel: "all_reduce x on tp, and 6 more". */
+const char *kernel_comm_text(const struct ir_module *m,
+			     const struct kernel *k, struct arena *a);
 /* A table per function. */
 void kernels_print(struct ir_module *m, struct kernels *const *all,
 		   struct buf *out);

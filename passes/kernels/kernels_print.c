@@ -168,6 +168,56 @@ kernel_print(const struct ir_module *m, const struct kernel *k, struct buf *out)
 	put_names(m, k, out);
 }
 
+const char *
+kernel_squeezed(const char *text, struct arena *a)
+{
+	struct buf out;
+
+	buf_init(&out, a);
+	for (; *text; text++) {
+		if (*text != ' ' || (text[1] && text[1] != ' ')) {
+			buf_putc(&out, *text);
+		}
+	}
+	return buf_text(&out);
+}
+
+const char *
+kernel_coll_text(const struct ir_module *m, const struct ir_node *n,
+		 value_id v, uint32_t axes, struct arena *a)
+{
+	sym_t hint = m->values.at[v].hint;
+	const char *name = name_of(m, n), *before = " on ";
+	struct buf b;
+	axis_id i;
+
+	buf_init(&b, a);
+	buf_puts(&b, ir_ops[n->op].name);
+	if (*name || hint) {
+		buf_printf(&b, " %s", *name ? name : ir_text(m->ctx, hint));
+	}
+	for (i = 1; i < m->axes.n; i++) {
+		if (axes >> i & 1) {
+			buf_printf(&b, "%s%s", before, ir_axis_name(m, i));
+			before = "+";
+		}
+	}
+	return buf_text(&b);
+}
+
+const char *
+kernel_comm_text(const struct ir_module *m, const struct kernel *k,
+		 struct arena *a)
+{
+	const struct ir_node *n = ir_node(m, k->nodes.at[0]);
+	const char *first = kernel_coll_text(m, n, n->result,
+					     k->work->coll.axes, a);
+
+	return k->work->coll.n > 1
+		? arena_printf(a, "%s, and %u more", first,
+			       k->work->coll.n - 1) : first;
+}
+
 static void
 put_list(const struct ir_module *m, const struct kernel_list *l, uint32_t depth,
 	 struct buf *out)

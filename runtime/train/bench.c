@@ -127,6 +127,7 @@ struct report {
 	struct records all;
 	int64_t steps;
 	double step_ms;		/* the median */
+	int64_t median;		/* its number, from 0 */
 	struct rt_times times;	/* of that step, the mean over ranks */
 	/* the ranks whose kernels took longest and shortest, per step */
 	int64_t slow, fast;
@@ -275,6 +276,7 @@ show_json(const struct report *p, FILE *out)
 /* ---- running ---- */
 
 struct timed_step {
+	int64_t number;		/* from 0 */
 	double step_ms;
 	struct rt_times times;
 };
@@ -286,6 +288,14 @@ by_time(const void *a, const void *b)
 	double y = ((const struct timed_step *)b)->step_ms;
 
 	return x < y ? -1 : x > y;
+}
+
+/* A step whose parts are measured, if r->tally is set. */
+static enum rt_status
+begin_step(struct rt_run *r, struct rt_error *err)
+{
+	return r->tally && r->tally->trace
+		? rt_trace_step(r->tally->trace, err) : RT_OK;
 }
 
 /*
@@ -304,8 +314,11 @@ run_parts(struct rt_run *r, struct rt_tally *tally, const struct report *p,
 	r->tally = tally;
 	r->device->timed = true;
 	for (i = 0; i < p->steps && status == RT_OK; i++) {
-		status = rt_run_step(r, p->steps + WARM_ON_DEVICE + 1 + i, NULL,
-				     true, false, &c, err);
+		status = begin_step(r, err);
+		if (status == RT_OK) {
+			status = rt_run_step(r, p->steps + WARM_ON_DEVICE + 1 +
+					     i, NULL, true, false, &c, err);
+		}
 	}
 	r->device->timed = false;
 	r->tally = NULL;
@@ -325,10 +338,13 @@ run_steps(struct rt_run *r, struct rt_tally *tally, struct report *p,
 
 	for (i = -warm; i < p->steps && status == RT_OK; i++) {
 		r->tally = i < 0 || apart ? NULL : tally;
-		status = rt_run_step(r, i + warm + 1, NULL, true, false, &c,
-				     err);
+		status = begin_step(r, err);
+		if (status == RT_OK) {
+			status = rt_run_step(r, i + warm + 1, NULL, true,
+					     false, &c, err);
+		}
 		if (status == RT_OK && i >= 0) {
-			t[i] = (struct timed_step){ c.step_ms, c.times };
+			t[i] = (struct timed_step){ i, c.step_ms, c.times };
 		}
 	}
 	r->tally = NULL;
@@ -336,6 +352,7 @@ run_steps(struct rt_run *r, struct rt_tally *tally, struct report *p,
 		qsort(t, (size_t)p->steps, sizeof *t, by_time);
 		p->step_ms = t[p->steps / 2].step_ms;
 		p->times = t[p->steps / 2].times;
+		p->median = t[p->steps / 2].number;
 	}
 	free(t);
 	return status == RT_OK && apart ? run_parts(r, tally, p, err)
@@ -363,32 +380,59 @@ find_stragglers(struct rt_run *r, const struct records *own, struct report *p,
 	return status;
 }
 
+/* The step that rank 0 found to be the median. */
+static enum rt_status
+write_trace(struct rt_run *r, struct rt_trace *t, const struct report *p,
+	    struct rt_error *err)
+{
+	int64_t step = p->median;
+	enum rt_status status = rt_comm_spread(r->comm, 0, &step, sizeof step,
+					       err);
+
+	return status == RT_OK ? rt_trace_write(t, r, step, err) : status;
+}
+
+static enum rt_status
+gather(struct rt_run *r, const struct rt_tally *tally, struct records *own,
+       struct report *p, struct rt_error *err)
+{
+	enum rt_status status = own_records(tally, own, err);
+
+	if (status == RT_OK) {
+		status = find_stragglers(r, own, p, err);
+	}
+	return status == RT_OK ? all_records(r, own, &p->all, err) : status;
+}
+
 enum rt_status
-rt_bench(struct rt_run *r, int64_t steps, bool json, FILE *out,
+rt_bench(struct rt_run *r, const struct rt_options *o, FILE *out,
 	 struct rt_error *err)
 {
 	struct report p = { .plan = r->plan,
-			    .steps = steps ? steps : DEFAULT_STEPS };
-	struct rt_tally tally = { 0 };
+			    .steps = o->steps ? o->steps : DEFAULT_STEPS };
+	struct rt_trace trace = { .draw = r->program->draw };
+	struct rt_tally tally = { .trace = o->trace ? &trace : NULL };
 	struct records own = { 0 };
-	enum rt_status status = rt_run_start(r, err);
+	enum rt_status status = o->trace && r->rank == 0
+		? rt_trace_open(&trace, o->trace, err) : RT_OK;
 
+	if (status == RT_OK) {
+		status = rt_run_start(r, err);
+	}
 	if (status == RT_OK) {
 		status = run_steps(r, &tally, &p, err);
 	}
 	if (status == RT_OK) {
-		status = own_records(&tally, &own, err);
+		status = gather(r, &tally, &own, &p, err);
 	}
-	if (status == RT_OK) {
-		status = find_stragglers(r, &own, &p, err);
-	}
-	if (status == RT_OK) {
-		status = all_records(r, &own, &p.all, err);
+	if (status == RT_OK && o->trace) {
+		status = write_trace(r, &trace, &p, err);
 	}
 	if (status == RT_OK && r->rank == 0) {
 		qsort(p.all.at, p.all.n, sizeof *p.all.at, by_kind_and_time);
-		(json ? show_json : show_text)(&p, out);
+		(o->json ? show_json : show_text)(&p, out);
 	}
+	rt_trace_release(&trace);
 	free(tally.at);
 	free(own.at);
 	free(p.all.at);

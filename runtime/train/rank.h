@@ -60,6 +60,7 @@ struct rt_options {
 	const char *resume_path, *checkpoint, *weights, *log, *tensorboard;
 	const char *prompt, *bind, *transport, *device, *data_order;
 	const char *folder;	/* of export */
+	const char *trace;	/* of bench: a file, or NULL */
 	const char *tokenizer, *field, *end;
 	struct rt_paths data, eval_data;	/* words */
 	struct rt_data sources, sets;	/* what they mean */
@@ -255,16 +256,26 @@ enum rt_status rt_evaluate(struct rt_run *r, const struct rt_eval_set *s,
 			   *err);
 void rt_evaluation_log(const struct rt_evaluation *e, struct rt_log *l);
 
-/* ---- times (tally.c, bench.c) ------------------------------------------ */
+/* ---- times (tally.c, trace.c, bench.c) --------------------------------- */
 
 /* What time is attributed to. */
 enum rt_tallied { RT_TALLY_PHASE, RT_TALLY_KERNEL, RT_TALLY_COLL };
 
-void rt_tally_add(struct rt_tally *m, enum rt_tallied kind, const void *key,
-		  const char *what, double ms, double us, double flops,
-		  double bytes);
+/* One run of a function, a kernel or a collective. */
+struct rt_tallied_call {
+	enum rt_tallied kind;
+	const void *key;	/* its rt_func, rt_kernel or rt_coll */
+	const char *what;
+	int64_t microbatch;
+	double begin_ms, end_ms;
+	double ms;		/* without waiting or communicating inside */
+	double us, flops, bytes;	/* us: predicted; 0: not known */
+};
 
-enum rt_status rt_bench(struct rt_run *r, int64_t steps, bool json, FILE *out,
+void rt_tally_add(struct rt_tally *m, const struct rt_tallied_call *c);
+
+/* By o->steps, o->json and o->trace. */
+enum rt_status rt_bench(struct rt_run *r, const struct rt_options *o, FILE *out,
 			struct rt_error *err);
 
 /* ---- what a run writes down (log.c, tensorboard.c) --------------------- */

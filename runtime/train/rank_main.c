@@ -165,7 +165,7 @@ run_command(struct rt_run *r, const struct rt_options *o, struct rt_error *err)
 	case RT_TRAIN:
 		return rt_train(r, o, &signalled, stdout, err);
 	case RT_BENCH:
-		return rt_bench(r, o->steps, o->json, stdout, err);
+		return rt_bench(r, o, stdout, err);
 	case RT_VERIFY:
 		return rt_verify(r, o, stdout, err);
 	case RT_EVAL:

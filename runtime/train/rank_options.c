@@ -127,6 +127,8 @@ static const struct option_row {
 	  "add a JSON object for each step and event" },
 	{ "tensorboard", T, TEXT, AT(tensorboard), 0, 0, 0, "FOLDER",
 	  "write an event file there" },
+	{ "trace", B, TEXT, AT(trace), 0, 0, 0, "FILE",
+	  "write a measured step, for Perfetto" },
 	{ "json", B | I | E, FLAG, AT(json), 0, 0, 0, "",
 	  "print JSON; inspect: plan.json" },
 	{ "llp", I, FLAG, AT(llp), 0, 0, 0, "", "print the plan as text" },

@@ -27,7 +27,7 @@ do_coll(struct rt_run *r, const struct rt_coll *t, char *const *at,
 	bool waits = t->op == RT_COLL_RECV || t->op == RT_COLL_FREE;
 	struct rt_place place = { iteration, r->microbatch };
 	struct rt_device *d = r->device;
-	double ms = rt_now_ms();
+	double begin_ms = clock_ms(r), ms = rt_now_ms();
 	enum rt_status status;
 
 	status = d->kind->coll ? d->kind->coll(d, t, at, &place, &r->err)
@@ -36,7 +36,9 @@ do_coll(struct rt_run *r, const struct rt_coll *t, char *const *at,
 	ms = rt_now_ms() - ms;
 	*(waits ? &r->times.waiting : &r->times.coll) += ms;
 	if (r->tally) {
-		rt_tally_add(r->tally, RT_TALLY_COLL, t, t->what, ms, 0, 0, 0);
+		rt_tally_add(r->tally, &(struct rt_tallied_call){
+			RT_TALLY_COLL, t, t->what, r->microbatch, begin_ms,
+			begin_ms + ms, ms, 0, 0, 0 });
 	}
 	return status;
 }
@@ -91,17 +93,20 @@ launch(struct rt_env *env, const struct rt_kernel *k, const struct rt_call *c,
 {
 	struct rt_run *r = (struct rt_run *)env;
 	struct rt_call call = *c;
-	double ms = clock_ms(r), communicated = r->times.coll;
+	double begin_ms = clock_ms(r), communicated = r->times.coll;
+	double end_ms, ms;
 	enum rt_status status;
 
 	call.shared = env->arena + r->program->work_offset;
 	rt_comm_note(r->comm, k->what, iteration, r->microbatch);
 	status = run_steps(r, k, &call, iteration);
-	ms = clock_ms(r) - ms - (r->times.coll - communicated);
+	end_ms = clock_ms(r);
+	ms = end_ms - begin_ms - (r->times.coll - communicated);
 	r->times.compute += ms;
 	if (r->tally) {
-		rt_tally_add(r->tally, RT_TALLY_KERNEL, k, k->what, ms, k->us,
-			     k->flops, k->bytes);
+		rt_tally_add(r->tally, &(struct rt_tallied_call){
+			RT_TALLY_KERNEL, k, k->what, r->microbatch, begin_ms,
+			end_ms, ms, k->us, k->flops, k->bytes });
 	}
 	return status == RT_OK && r->pulse ? r->pulse(r->pulse_user, &r->err)
 					   : status;
@@ -126,7 +131,7 @@ static enum rt_status
 call_func(struct rt_run *r, const struct rt_func *f, int64_t microbatch,
 	  struct rt_error *err)
 {
-	double ms = clock_ms(r), waited = r->times.waiting;
+	double begin_ms = clock_ms(r), waited = r->times.waiting, end_ms;
 	int64_t status;
 
 	go_to(r, microbatch);
@@ -140,9 +145,11 @@ call_func(struct rt_run *r, const struct rt_func *f, int64_t microbatch,
 				f->name, (long long)status);
 	}
 	if (r->tally) {
-		ms = clock_ms(r) - ms - (r->times.waiting - waited);
-		rt_tally_add(r->tally, RT_TALLY_PHASE, f, f->name, ms, f->us,
-			     0, 0);
+		end_ms = clock_ms(r);
+		rt_tally_add(r->tally, &(struct rt_tallied_call){
+			RT_TALLY_PHASE, f, f->name, microbatch, begin_ms,
+			end_ms, end_ms - begin_ms - (r->times.waiting -
+			waited), f->us, 0, 0 });
 	}
 	return RT_OK;
 }

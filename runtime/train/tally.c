@@ -40,25 +40,26 @@ grow(struct rt_tally *t)
 }
 
 void
-rt_tally_add(struct rt_tally *t, enum rt_tallied kind, const void *key,
-	     const char *what, double ms, double us, double flops,
-	     double bytes)
+rt_tally_add(struct rt_tally *t, const struct rt_tallied_call *c)
 {
 	struct rt_tally_entry *e;
 
+	if (t->trace) {
+		rt_trace_add(t->trace, c);
+	}
 	if (t->n * 2 >= t->capacity && !grow(t)) {
 		return;
 	}
-	e = find(t, key);
+	e = find(t, c->key);
 	if (!e->key) {
-		e->key = key;
-		e->is = (struct rt_tally_record){ .kind = kind, .ranks = 1 };
-		snprintf(e->is.what, sizeof e->is.what, "%s", what);
+		e->key = c->key;
+		e->is = (struct rt_tally_record){ .kind = c->kind, .ranks = 1 };
+		snprintf(e->is.what, sizeof e->is.what, "%s", c->what);
 		t->n++;
 	}
 	e->is.calls++;
-	e->is.ms += ms;
-	e->is.us += us;
-	e->is.flops += flops;
-	e->is.bytes += bytes;
+	e->is.ms += c->ms;
+	e->is.us += c->us;
+	e->is.flops += c->flops;
+	e->is.bytes += c->bytes;
 }

@@ -5,7 +5,7 @@
 #ifndef RT_TALLY_H
 #define RT_TALLY_H
 
-#include "runtime/train/rank.h"
+#include "runtime/train/trace.h"
 
 /* Sent from rank to rank as it is: 8-byte words, no pointers. */
 struct rt_tally_record {
@@ -24,6 +24,7 @@ struct rt_tally_entry {
 struct rt_tally {
 	struct rt_tally_entry *at;
 	size_t capacity, n;	/* capacity: a power of two, or 0 */
+	struct rt_trace *trace;	/* gets each call, too; or NULL */
 	bool lost;		/* memory ran out: something is not counted */
 };
 

@@ -71,6 +71,7 @@ cli_tests = \
 	%D%/run/tcp.sh \
 	%D%/run/text.sh \
 	%D%/run/tokenize.sh \
+	%D%/run/trace.sh \
 	%D%/run/verify.sh \
 	%D%/run/weights.sh \
 	%D%/search/answer.sh \

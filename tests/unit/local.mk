@@ -100,6 +100,9 @@ unit_tests += \
 	%D%/data/t-weights \
 	%D%/comm/t-world
 
+# Reads traces for tests/cli/run/trace.sh.
+check_PROGRAMS += %D%/runtime/read-trace
+%C%_runtime_read_trace_LDADD = runtime/librank.a $(external_libs)
 # What a plan links, and nothing of the compiler.
 check_PROGRAMS += %D%/runtime/toy-rank
 %C%_runtime_toy_rank_LDADD = runtime/librank.a $(external_libs)
