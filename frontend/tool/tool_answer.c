@@ -48,6 +48,40 @@ option(struct driver *d, enum opt_id id, double least, double most,
 	return false;
 }
 
+/* --price, or --own with what energy costs. */
+static bool
+read_money(struct driver *d, struct answer_asked *out)
+{
+	static const enum opt_id with_own[] = { OPT_ENERGY, OPT_PUE };
+	bool ok;
+	int i;
+
+	ok = option(d, OPT_PRICE, 1e-6, 1e6, "USD for an hour of one device "
+		    "from 1e-6 to 1e6, such as 2.5", &out->price_usd_h);
+	ok &= option(d, OPT_OWN, 0.01, 100, "years from 0.01 to 100, such as "
+		     "3", &out->owned_years);
+	ok &= option(d, OPT_ENERGY, 0, 1e3, "USD for a kWh from 0 to 1000, "
+		     "such as 0.1", &out->energy_usd_kwh);
+	ok &= option(d, OPT_PUE, 1, 10, "a factor from 1 to 10, such as 1.2",
+		     &out->pue);
+	for (i = 0; i < 2 && ok; i++) {
+		if (drv_given(d, with_own[i]) && !drv_given(d, OPT_OWN)) {
+			diag_error(&d->ctx.diags, nowhere, "--%s is about "
+				   "devices that are bought: it needs --own, "
+				   "such as --own=3",
+				   opt_rows[with_own[i]].name);
+			return false;
+		}
+	}
+	if (ok && drv_given(d, OPT_OWN) && drv_given(d, OPT_PRICE)) {
+		diag_error(&d->ctx.diags, nowhere, "--price is for devices "
+			   "that are rented, and --own for those that are "
+			   "bought: one of them is legal");
+		return false;
+	}
+	return ok;
+}
+
 bool
 drv_read_asked(struct driver *d, const struct ir_module *m,
 	       int64_t step_tokens, struct answer_asked *out)
@@ -58,6 +92,8 @@ drv_read_asked(struct driver *d, const struct ir_module *m,
 	double restart = ANSWER_RESTART_MINUTES;
 	bool ok;
 
+	*out = (struct answer_asked){ .energy_usd_kwh = ANSWER_ENERGY_USD_KWH,
+				      .pue = ANSWER_PUE };
 	out->tokens = tokens ? tokens->num[0] :
 		      steps ? steps->num[0] * (double)step_tokens : 0;
 	ok = option(d, OPT_TOKENS, 1, 1e18, "a number of tokens from 1 to "
@@ -69,7 +105,7 @@ drv_read_asked(struct driver *d, const struct ir_module *m,
 		     &restart);
 	out->storage_bytes_us = storage * 1e3;
 	out->restart_s = restart * 60;
-	return ok;
+	return ok && read_money(d, out);
 }
 
 /* ---- facts about the whole model ---- */

@@ -216,7 +216,8 @@ check_needs_target(struct driver *d)
 {
 	static const enum opt_id ids[] = { OPT_CPU, OPT_DRAFT, OPT_ARCH,
 		OPT_NO_CACHE, OPT_AUTOTUNE, OPT_TOKENS, OPT_STORAGE,
-		OPT_RESTART, OPT_ASSUME, OPT_TRACE };
+		OPT_RESTART, OPT_PRICE, OPT_OWN, OPT_ENERGY, OPT_PUE,
+		OPT_ASSUME, OPT_TRACE };
 	size_t i;
 
 	for (i = 0; i < sizeof ids / sizeof ids[0]; i++) {
@@ -235,7 +236,8 @@ static bool
 check_needs_answer(struct driver *d)
 {
 	static const enum opt_id ids[] = { OPT_TOKENS, OPT_STORAGE,
-					   OPT_RESTART, OPT_TRACE };
+					   OPT_RESTART, OPT_PRICE, OPT_OWN,
+					   OPT_ENERGY, OPT_PUE, OPT_TRACE };
 	size_t i;
 
 	for (i = 0; i < sizeof ids / sizeof ids[0]; i++) {

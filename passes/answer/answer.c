@@ -11,6 +11,7 @@
 
 #define HOUR_S 3600.0
 #define DAY_S (24 * HOUR_S)
+#define YEAR_H (365 * 24.0)
 
 /* ---- the model ---- */
 
@@ -190,7 +191,7 @@ run_of(const struct answer *x, double goodput)
 
 /*
  * The sum over the first n devices of the field at offset `at` of a device; NAN
- * if a device has none.
+ * if a device has none, which 0 stands for.
  */
 static double
 device_sum(const struct answer_input *in, size_t at, int64_t n)
@@ -209,12 +210,48 @@ device_sum(const struct answer_input *in, size_t at, int64_t n)
 	return all;
 }
 
+/* A number of which the rest of a node has a part; the device must have it. */
+static double
+with_host(const struct answer_input *in, size_t device, size_t host,
+	  int64_t devices)
+{
+	double rest = device_sum(in, host, devices);
+
+	return device_sum(in, device, devices) + (isnan(rest) ? 0 : rest);
+}
+
+/* What devices cost that are bought: their price by hours, and their energy. */
+static void
+set_owned(const struct answer_input *in, struct answer *out)
+{
+	double usd = with_host(in,
+		offsetof(struct target_device, purchase_usd),
+		offsetof(struct target_device, host_purchase_usd),
+		out->devices);
+	double watts = with_host(in,
+		offsetof(struct target_device, power_w),
+		offsetof(struct target_device, host_power_w), out->devices);
+
+	out->purchase_usd_h = usd / (out->asked.owned_years * YEAR_H);
+	out->energy_usd_h = watts / 1e3 * out->asked.energy_usd_kwh *
+			    out->asked.pue;
+	out->usd_h = out->purchase_usd_h + out->energy_usd_h;
+}
+
 /* All devices of the cluster are paid for, used or not. */
 static void
 set_money(const struct answer_input *in, struct answer *out)
 {
-	out->usd_h = device_sum(in, offsetof(struct target_device, price_usd_h),
-				out->devices);
+	out->purchase_usd_h = out->energy_usd_h = NAN;
+	if (out->asked.owned_years > 0) {
+		set_owned(in, out);
+	} else if (out->asked.price_usd_h > 0) {
+		out->usd_h = out->asked.price_usd_h * (double)out->devices;
+	} else {
+		out->usd_h = device_sum(in,
+			offsetof(struct target_device, price_usd_h),
+			out->devices);
+	}
 	out->usd_mtoken = out->tokens_s > 0
 		? out->usd_h / HOUR_S / out->tokens_s * 1e6 : NAN;
 }

@@ -84,11 +84,18 @@ struct answer_memory {
 	int64_t node_bytes;	/* that it has; 0: not known */
 };
 
+#define ANSWER_ENERGY_USD_KWH 0.1
+#define ANSWER_PUE 1.2	/* energy of a data center over that of its devices */
+
 /* Settings of the run; 0 where none is given. */
 struct answer_asked {
 	double tokens;		/* of the run */
 	double storage_bytes_us;	/* of one node */
 	double restart_s;
+	double price_usd_h;	/* of one device; 0: the target's */
+	/* years over which devices that are bought are paid; 0: rented */
+	double owned_years;
+	double energy_usd_kwh, pue;
 };
 
 struct answer_model {
@@ -186,6 +193,8 @@ struct answer {
 	double tokens_s, flops_s, mfu, mfu_seen, hfu;
 	/* NAN: not known of the target */
 	double usd_h, usd_mtoken;
+	/* parts of usd_h, if devices are bought; else NAN */
+	double purchase_usd_h, energy_usd_h;
 	double mtbf_s, checkpoint_s, interval_s, goodput;
 	struct answer_run plain, faulty;	/* without failures, and with */
 };

@@ -333,6 +333,8 @@ add_run(struct json_writer *j, const struct answer *x)
 	begin_nested(j, "cost", '{');
 	add_num(j, "usd_h", x->usd_h);
 	add_num(j, "usd_mtoken", x->usd_mtoken);
+	add_num(j, "purchase_usd_h", x->purchase_usd_h);
+	add_num(j, "energy_usd_h", x->energy_usd_h);
 	end_nested(j, '}');
 	begin_nested(j, "failures", '{');
 	add_num(j, "mtbf_s", x->mtbf_s);

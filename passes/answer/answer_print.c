@@ -484,13 +484,23 @@ print_money(const struct answer *x, struct buf *out)
 {
 	add_label(out, "cost");
 	if (isnan(x->usd_h)) {
-		buf_printf(out, "not known: %.*s has no price\n", 2 * NAME,
-			   x->file);
+		buf_printf(out, "not known: %.*s has no %s\n", 2 * NAME,
+			   x->file, x->asked.owned_years > 0
+			   ? "purchase, or no power" : "price");
 		return;
 	}
 	add_usd(out, x->usd_h);
 	buf_puts(out, " an hour, ");
 	buf_printf(out, "%.4g USD for a million tokens\n", x->usd_mtoken);
+	if (x->asked.owned_years > 0) {
+		buf_printf(out, "%*spurchase over %.3g years ", INDENT, "",
+			   x->asked.owned_years);
+		add_usd(out, x->purchase_usd_h);
+		buf_puts(out, " an hour, energy ");
+		add_usd(out, x->energy_usd_h);
+		buf_printf(out, "\n%*sassumed: %.3g USD/kWh, PUE %.3g\n",
+			   INDENT, "", x->asked.energy_usd_kwh, x->asked.pue);
+	}
 }
 
 static void

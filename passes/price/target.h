@@ -80,7 +80,11 @@ struct target_device {
 	double host_memory_bytes;	/* of the node, for each of its devices,
 					 * which share them; 0: not known */
 	int64_t node_devices;	/* at most in a node */
-	double price_usd_h;
+	double price_usd_h;	/* its rent */
+	/* of the device, and of the rest of its node, for each device; 0: not
+	 * known, or nothing */
+	double purchase_usd, host_purchase_usd;
+	double power_w, host_power_w;
 	double failures_year;	/* of one device, those that stop a run */
 	bool plan_only;		/* llmc emits no code for it */
 	/* the constants of its efficiency: see docs/cost.md */

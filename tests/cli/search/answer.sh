@@ -344,4 +344,37 @@ refused 'holds one plan block' diff a.llp "$model"
 refused 'a plan applies to a model' diff a.llp b.llp ranks.ir
 misused 'takes two plans, and there is only a.llp' diff a.llp
 misused '`more` is one too many' diff a.llp b.llp "$model" more
+# ---- money: rented, or bought and paid over years ----
+
+cat >bought.target <<END
+target { accelerator = t4; devices = 2; price = 0.5; purchase = 8760;
+	host_purchase = 17520; power = 70; host_power = 30; }
+END
+model=$examples/gpt2-124m.llm
+
+# hour WANTED ARGUMENTS..: USD of an hour of two devices
+hour()
+{
+	wanted=$1
+	shift
+	run --emit=answer-json --target bought.target --pin dp=2,microbatch=1 \
+		"$@" "$model"
+	[ "$(field out usd_h)" = "$wanted" ] ||
+		bad "$*: $(field out usd_h) an hour; expected: $wanted"
+}
+
+hour 1
+hour 5 --price 2.5
+# 2 * 26,280 over 3 * 8,760 hours, and 2 * 0.1 kW
+hour 2.1 --own 3 --energy 0.5 --pue 1
+hour 2.15 --own 3 --energy 0.5 --pue 1.5
+hour 6.024 --own 1
+[ "$(field out energy_usd_h)" = 0.024 ] || bad 'energy has another price'
+cheaply refused 'it needs --own' --target t4 --pue 1.5 "$model"
+cheaply refused 'one of them is legal' --target t4 --own 3 --price 1 "$model"
+cheaply refused 'years from 0.01 to 100' --target t4 --own never "$model"
+cheaply refused '--price needs --target' --price 1 "$model"
+run --target tpu-v5e --own 3 "$model"
+grep -q 'tpu-v5e.target has no purchase, or no power' out ||
+	bad 'a device that nobody sells has a price'
 exit $failed

@@ -197,8 +197,7 @@ answer()
 # The plan is the one that is found.
 answer --target a100x8x256 --tokens=2.0e12 "$examples/llama-2-70b.llm"
 grep -q '"fits": true' a || bad 'it does not fit'
-row train-gpu-hours "$(calc "$(field a days) * 24 *
-	$(field a used)")"
+row train-gpu-hours "$(field a device_hours)"
 
 # tokens a dollar of what so many tokens a second cost, as the answer counts:
 # the rate is the article's own, of serving, and is scaled to
@@ -210,6 +209,19 @@ dollars()
 	calc "1e6 / ($(field a usd_mtoken) *
 		$(field a tokens_s) / $3)"
 }
+# What its prices of an hour come to: three years of a machine that is bought,
+# and its energy at 0.1 USD/kWh (40,000 USD and 5 kW; 300,000 USD and 10 kW).
+owned()
+{
+	other owned "$1" "devices = 8; purchase = $2; power = $3;
+		host_purchase = 0; host_power = 0;"
+	answer --target owned.target --own 3 --energy 0.1 --pue 1 \
+		--pin tp=8,microbatch=1 "$examples/llama-2-7b.llm"
+	near "  an hour of 8 $1, owned" "$(field a usd_h)" "$4" 0.2
+}
+
+owned rtx4090 5000 625 2.02
+owned h100 37500 1250 12.4
 row dollars-4090x8 "$(dollars rtx4090 2.02 12.2e3)"
 row dollars-h100x8 "$(dollars h100 12.4 113e3)"
 

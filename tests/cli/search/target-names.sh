@@ -16,6 +16,8 @@ is mi250x 8 1 mi250xx8
 is mi250x 4 2 mi250xx4x2
 is rtx4090 8 2 rtx4090x8x2
 is a100_pcie 8 2 a100-pciex8x2
+is rtx2080ti 8 1 rtx2080tix8
+is ascend_910b 8 2 ascend-910bx8x2
 
 # unknown NAME NEAREST TEXT: so it is refused
 unknown()
@@ -24,16 +26,16 @@ unknown()
 		target "$3"
 }
 
-unknown rtx5090 rtx3090 rtx5090
-unknown rtx5090 rtx3090 rtx5090x8
-unknown rtx5090 rtx3090 rtx5090x8x2
-unknown rtx5090 rtx3090 rtx5090x8x2@ib400
+unknown rtx6090 rtx3090 rtx6090
+unknown rtx6090 rtx3090 rtx6090x8
+unknown rtx6090 rtx3090 rtx6090x8x2
+unknown rtx6090 rtx3090 rtx6090x8x2@ib400
 unknown mi350x mi250x mi350x
 unknown mi350x mi250x mi350xx8
 unknown mi350x mi250x mi350xx8x4
-unknown b300 b200 b300x8
+unknown b400 b200 b400x8
 unknown H100 h100 H100x8
-unknown rtx50x8 rtx3090 rtx50x8
+unknown rtx50x8 rtx5090 rtx50x8
 
 run --list-targets
 for name in "$examples"/../targets/*.target; do
