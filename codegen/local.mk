@@ -108,6 +108,7 @@ if HAVE_LLVM
 	%D%/cpu/cpu_attention_keys.c \
 	%D%/cpu/cpu_attention_put.c \
 	%D%/cpu/cpu_attention_queries.c \
+	%D%/cpu/cpu_attention_ranges.c \
 	%D%/cpu/cpu_attention_step.c \
 	%D%/cpu/cpu_attention_tile.c \
 	%D%/cpu/cpu_attention_where.c \

@@ -184,14 +184,15 @@ is_balanced(const struct ir_module *m, uint32_t cut)
  * balanced: then each piece sees the same number.
  */
 static count_id
-pairs(const struct formula *f)
+pairs_of(const struct formula *f)
 {
 	const struct ir_factor *s = ir_rule_factor(f->r, "s");
 	const struct ir_factor *t = ir_rule_factor(f->r, "t");
 	uint32_t cut = cut_of(f, s, s->dims[0]);
 	count_id whole = ir_count_len(f->to, s->dims[0], 0);
 	count_id here = ir_count_len(f->to, s->dims[0], cut);
-	count_id heads = ir_count_mul(f->to,
+	int64_t expect = ir_attr_int(f->m, f->n, IR_ATTR_EXPECT, 0);
+	count_id pairs, heads = ir_count_mul(f->to,
 		factor(f, ir_rule_factor(f->r, "B")),
 		factor(f, ir_rule_factor(f->r, "h")));
 
@@ -200,10 +201,14 @@ pairs(const struct formula *f)
 				     ir_count_div(f->to, here, whole));
 		here = whole;
 	}
-	return ir_count_mul(f->to, heads, ir_count_pairs(f->to, here,
-		ir_count_len(f->to, t->dims[0], 0),
-		ir_attr(f->m, f->n, IR_ATTR_CAUSAL),
-		ir_attr_int(f->m, f->n, IR_ATTR_WINDOW, 0)));
+	pairs = ir_count_pairs(f->to, here, ir_count_len(f->to, t->dims[0], 0),
+			       ir_attr(f->m, f->n, IR_ATTR_CAUSAL),
+			       ir_attr_int(f->m, f->n, IR_ATTR_WINDOW, 0));
+	if (expect > 0) {
+		pairs = ir_count_least(f->to, pairs, ir_count_mul(f->to, here,
+			ir_count_number(f->to, (double)expect)));
+	}
+	return ir_count_mul(f->to, heads, pairs);
 }
 
 /*
@@ -241,7 +246,7 @@ value_of(const struct formula *f, const struct token *t,
 		*whole = false;
 		return elems(f, *type);
 	case PAIRS:
-		return pairs(f);
+		return pairs_of(f);
 	default:
 		return factor(f, &f->r->f[t->at]);
 	}

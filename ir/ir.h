@@ -320,7 +320,7 @@ bool ir_define(enum ir_op op, struct ir_definition *out);
 /* ---- rule.c: dimension rules ------------------------------------------ */
 
 #define IR_MAX_FACTORS 8
-#define IR_MAX_OPERANDS 6
+#define IR_MAX_OPERANDS 8
 
 /* One letter or word of a rule, and, once bound, the dims it stands for. */
 struct ir_factor {

@@ -28,6 +28,7 @@ static const struct {
 	{ IR_ATTR_SLOW, true, 0 },
 	{ IR_ATTR_ORIGINAL, false, 1 },
 	{ IR_ATTR_WINDOW, false, 1 },
+	{ IR_ATTR_EXPECT, false, 1 },
 	{ IR_ATTR_SOFTCAP, true, 0 },
 	{ IR_ATTR_GROUPS, false, 1 },
 	{ IR_ATTR_TOP_GROUPS, false, 1 },

@@ -27,7 +27,7 @@ enum { ATTN_QUERIES, ATTN_KEYS, ATTN_HEADS, ATTN_KV };
 /* What attention reads. */
 enum attn_input {
 	ATTN_Q, ATTN_K, ATTN_V, ATTN_G, ATTN_L, ATTN_DELTA, ATTN_SINK,
-	ATTN_NINPUTS
+	ATTN_FIRST, ATTN_LAST, ATTN_NINPUTS
 };
 
 enum attn_place { ATTN_NONE, ATTN_OPERAND, ATTN_SHARED };
@@ -171,6 +171,20 @@ static inline attn_bits
 attn_bit(uint32_t set, uint32_t result)
 {
 	return (attn_bits)1 << (set * ATTN_NRESULTS + result);
+}
+
+/* Whether values say which keys a query sees. */
+static inline bool
+attn_is_between(const struct attn *t)
+{
+	return t->values[ATTN_FIRST] != 0;
+}
+
+/* Whether some pairs of queries and keys do not exist. */
+static inline bool
+attn_is_masked(const struct attn *t)
+{
+	return t->causal || t->window > 0 || attn_is_between(t);
 }
 
 static inline bool

@@ -6,34 +6,51 @@
 
 #include <math.h>
 
-/* By a node's result: which input each of its operands is. */
-static const uint8_t inputs[ATTN_NRESULTS][ATTN_NINPUTS] = {
-	[ATTN_OUT] = { ATTN_Q, ATTN_K, ATTN_V, ATTN_SINK },
-	[ATTN_LSE] = { ATTN_Q, ATTN_K, ATTN_SINK },
-	[ATTN_DQ] = { ATTN_Q, ATTN_K, ATTN_V, ATTN_G, ATTN_L, ATTN_DELTA },
-	[ATTN_DK] = { ATTN_Q, ATTN_K, ATTN_V, ATTN_G, ATTN_L, ATTN_DELTA },
-	[ATTN_DV] = { ATTN_Q, ATTN_K, ATTN_G, ATTN_L }
+/* What a node of each op makes, and which input each of its operands is. */
+static const struct attn_op {
+	enum ir_op op;
+	enum attn_result result;
+	uint8_t inputs[IR_MAX_OPERANDS];
+} attn_ops[] = {
+	{ IR_ATTENTION, ATTN_OUT, { ATTN_Q, ATTN_K, ATTN_V } },
+	{ IR_ATTENTION_LSE, ATTN_LSE, { ATTN_Q, ATTN_K } },
+	{ IR_ATTENTION_DQ, ATTN_DQ,
+	  { ATTN_Q, ATTN_K, ATTN_V, ATTN_G, ATTN_L, ATTN_DELTA } },
+	{ IR_ATTENTION_DK, ATTN_DK,
+	  { ATTN_Q, ATTN_K, ATTN_V, ATTN_G, ATTN_L, ATTN_DELTA } },
+	{ IR_ATTENTION_DV, ATTN_DV, { ATTN_Q, ATTN_K, ATTN_G, ATTN_L } },
+	{ IR_ATTENTION_SINKS, ATTN_OUT,
+	  { ATTN_Q, ATTN_K, ATTN_V, ATTN_SINK } },
+	{ IR_ATTENTION_SINKS_LSE, ATTN_LSE, { ATTN_Q, ATTN_K, ATTN_SINK } },
+	{ IR_ATTENTION_BETWEEN, ATTN_OUT,
+	  { ATTN_Q, ATTN_K, ATTN_V, ATTN_FIRST, ATTN_LAST } },
+	{ IR_ATTENTION_BETWEEN_LSE, ATTN_LSE,
+	  { ATTN_Q, ATTN_K, ATTN_FIRST, ATTN_LAST } },
+	{ IR_ATTENTION_BETWEEN_DQ, ATTN_DQ,
+	  { ATTN_Q, ATTN_K, ATTN_V, ATTN_G, ATTN_L, ATTN_DELTA, ATTN_FIRST,
+	    ATTN_LAST } },
+	{ IR_ATTENTION_BETWEEN_DK, ATTN_DK,
+	  { ATTN_Q, ATTN_K, ATTN_V, ATTN_G, ATTN_L, ATTN_DELTA, ATTN_FIRST,
+	    ATTN_LAST } },
+	{ IR_ATTENTION_BETWEEN_DV, ATTN_DV,
+	  { ATTN_Q, ATTN_K, ATTN_G, ATTN_L, ATTN_FIRST, ATTN_LAST } },
+	{ IR_ATTENTION_SINKS_BETWEEN, ATTN_OUT,
+	  { ATTN_Q, ATTN_K, ATTN_V, ATTN_SINK, ATTN_FIRST, ATTN_LAST } },
+	{ IR_ATTENTION_SINKS_BETWEEN_LSE, ATTN_LSE,
+	  { ATTN_Q, ATTN_K, ATTN_SINK, ATTN_FIRST, ATTN_LAST } }
 };
 
-static enum attn_result
-result_of(const struct ir_node *n)
+static const struct attn_op *
+op_of(const struct ir_node *n)
 {
-	switch (n->op) {
-	case IR_ATTENTION:
-	case IR_ATTENTION_SINKS:
-		return ATTN_OUT;
-	case IR_ATTENTION_LSE:
-	case IR_ATTENTION_SINKS_LSE:
-		return ATTN_LSE;
-	case IR_ATTENTION_DQ:
-		return ATTN_DQ;
-	case IR_ATTENTION_DK:
-		return ATTN_DK;
-	case IR_ATTENTION_DV:
-		return ATTN_DV;
-	default:
-		die("%s looks at pairs, and is unknown", ir_ops[n->op].name);
+	size_t i;
+
+	for (i = 0; i < sizeof attn_ops / sizeof attn_ops[0]; i++) {
+		if (attn_ops[i].op == (enum ir_op)n->op) {
+			return &attn_ops[i];
+		}
 	}
+	die("%s looks at pairs, and is unknown", ir_ops[n->op].name);
 }
 
 static bool
@@ -228,15 +245,16 @@ set_made(struct attn_group *g, struct attn *t, const struct ir_node *n,
 
 /* ---- which set a node belongs to ---- */
 
-/* The node's sinks, or 0. */
+/* The node's operand that is this input, or 0. */
 static value_id
-sink_of(const struct attn_group *g, const struct ir_node *n,
-	enum attn_result r)
+operand_of(const struct attn_group *g, const struct ir_node *n,
+	   enum attn_input input)
 {
+	const struct attn_op *op = op_of(n);
 	uint32_t k;
 
 	for (k = 0; k < n->nargs; k++) {
-		if (inputs[r][k] == ATTN_SINK) {
+		if (op->inputs[k] == input) {
 			return ir_args(g->m, n)[k];
 		}
 	}
@@ -245,19 +263,25 @@ sink_of(const struct attn_group *g, const struct ir_node *n,
 
 static bool
 belongs_to_set(struct attn_group *g, const struct attn *t,
-	       const struct ir_node *n, enum attn_result r)
+	       const struct ir_node *n)
 {
+	const struct attn_op *op = op_of(n);
 	bool back = t->made[ATTN_DQ].value || t->made[ATTN_DK].value ||
 		    t->made[ATTN_DV].value;
 	struct attn other;
 	uint32_t k;
 
-	if (back != is_back(r) || t->made[r].value ||
-	    t->values[ATTN_SINK] != sink_of(g, n, r)) {
+	if (back != is_back(op->result) || t->made[op->result].value) {
 		return false;
 	}
+	/* having none is a difference, too */
+	for (k = ATTN_SINK; k <= ATTN_LAST; k++) {
+		if (t->values[k] != operand_of(g, n, k)) {
+			return false;
+		}
+	}
 	for (k = 0; k < n->nargs; k++) {
-		value_id had = t->values[inputs[r][k]];
+		value_id had = t->values[op->inputs[k]];
 
 		if (had && had != ir_args(g->m, n)[k]) {
 			return false;
@@ -271,12 +295,11 @@ belongs_to_set(struct attn_group *g, const struct attn *t,
 static bool
 add_node(struct attn_group *g, const struct ir_node *n)
 {
-	enum attn_result r = result_of(n);
+	const struct attn_op *op = op_of(n);
 	uint32_t i, k;
 	struct attn *t;
 
-	for (i = 0; i < g->nsets && !belongs_to_set(g, &g->sets[i], n, r);
-	     i++) {
+	for (i = 0; i < g->nsets && !belongs_to_set(g, &g->sets[i], n); i++) {
 	}
 	t = &g->sets[i];
 	if (i == g->nsets) {
@@ -290,10 +313,10 @@ add_node(struct attn_group *g, const struct ir_node *n)
 		g->nsets++;
 	}
 	for (k = 0; k < n->nargs; k++) {
-		t->values[inputs[r][k]] = ir_args(g->m, n)[k];
+		t->values[op->inputs[k]] = ir_args(g->m, n)[k];
 	}
-	set_value_size(g, t, n, r);
-	set_made(g, t, n, r);
+	set_value_size(g, t, n, op->result);
+	set_made(g, t, n, op->result);
 	return true;
 }
 

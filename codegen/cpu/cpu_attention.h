@@ -113,9 +113,12 @@ struct ll_value *att_position(struct ll *l, struct ll_value *pieces,
 			      struct ll_value *place);
 /* From the place of a head to that of its kv head. */
 struct ll_value *att_kv_head(struct attn *t, struct ll_value *head);
-/* The keys that a query attends to: from *first to before *last. */
+/* The keys that causal and window leave to a query: from *first to before
+ * *last. */
 void att_seen_keys(struct attn *t, struct ll_value *query,
 		   struct ll_value **first, struct ll_value **last);
+/* How many keys of the rank are at positions below this one. */
+struct ll_value *att_keys_below(struct attn *t, struct ll_value *position);
 
 /* ---- cpu_attention_block.c: a block of queries and keys ----------------- */
 
@@ -134,7 +137,8 @@ struct att_block {
 struct att_tile {
 	const struct att_block *b;
 	struct ll_value *key0;		/* the place of its first key */
-	struct ll_value *q_pos;		/* i32 of each query, in scratch */
+	/* i32 in scratch: the first and last key that each query sees */
+	struct ll_value *lo, *hi;
 	struct ll_value *qt, *gt;	/* d x nq, dv x nq */
 	struct ll_value *first, *last;	/* keys that any query attends to */
 	struct ll_value *masked;	/* not by all queries; NULL: by all */
@@ -151,13 +155,6 @@ void att_read_keys(struct attn *t, const struct att_block *b,
 void att_read_row(struct attn *t, const struct attn_view *v,
 		  const struct att_index *i, struct ll_value *live,
 		  int64_t count, double rest, struct ll_value *to);
-/* Reads the positions of a block's queries; after the last one its own. */
-void att_read_positions(struct attn *t, const struct att_block *b,
-			struct ll_value *query, struct ll_value *live,
-			struct ll_value *to);
-/* Sets first, last and masked for `live` queries from `query` on. */
-void att_find_seen(struct attn *t, struct att_tile *x, struct ll_value *query,
-	     struct ll_value *live);
 /* Scores, capped where the set has a softcap. */
 void att_scores(struct attn *t, const struct att_tile *x);
 /* Sets max and sum of so many queries of a head, before the first keys: those
@@ -187,6 +184,26 @@ void att_lse(struct attn *t, int64_t count, struct ll_value *max,
 void att_divide(struct attn *t, struct ll_value *acc, int64_t nq,
 		struct ll_value *rows_from, struct ll_value *rows_to,
 		struct ll_value *sum);
+
+/* ---- cpu_attention_ranges.c: which keys a query sees -------------------- */
+
+/* Finds the positions of the first and last key that each of a block's queries
+ * sees, from i->pos on; after the last query stand its own. */
+void att_read_ranges(struct attn *t, const struct att_block *b,
+		     const struct att_index *i, struct ll_value *live,
+		     struct ll_value *lo, struct ll_value *hi);
+/* The keys that any of `live` queries from `query` on sees, from *first to
+ * before *last; lo and hi are those of att_read_ranges. */
+void att_find_keys(struct attn *t, struct ll_value *query,
+		   struct ll_value *live, struct ll_value *lo,
+		   struct ll_value *hi, struct ll_value **first,
+		   struct ll_value **last);
+/* Sets first, last and masked for `live` queries from `query` on. */
+void att_find_seen(struct attn *t, struct att_tile *x, struct ll_value *query,
+	     struct ll_value *live);
+/* Which of vector v of queries see the key in row j. */
+struct ll_value *att_sees(struct attn *t, const struct att_tile *x,
+			  struct ll_value *j, uint32_t v);
 
 /* ---- cpu_attention_queries.c, cpu_attention_keys.c: steps --------------- */
 

@@ -37,17 +37,10 @@ att_block_scratch(struct attn *t, struct att_block *b, int64_t nk)
 	}
 }
 
-static bool
-hides(const struct attn *t)
-{
-	return t->causal || t->window > 0;
-}
-
 /* i32 positions of places from `first` on; after the last live one its own. */
 static void
 positions(struct attn *t, struct ll_value *pieces, struct ll_value *first,
-	  struct ll_value *live, int64_t count, int64_t more,
-	  struct ll_value *to)
+	  struct ll_value *live, int64_t count, struct ll_value *to)
 {
 	struct ll *l = t->l;
 	struct ll_value *at;
@@ -56,21 +49,9 @@ positions(struct attn *t, struct ll_value *pieces, struct ll_value *first,
 	ll_loop(l, &i, ll_i64(l, 0), ll_i64(l, count), 1, NULL, 0);
 	at = ll_min(l, i.i, ll_add(l, live, ll_i64(l, -1)));
 	at = att_position(l, pieces, ll_add(l, first, at));
-	at = ll_add(l, at, ll_i64(l, more));
 	to = att_elem_at(l, to, i.i, 4);
 	ll_store(l, ll_cast(l, at, LL_I32), to);
 	ll_loop_end(l, &i, NULL);
-}
-
-void
-att_read_positions(struct attn *t, const struct att_block *b,
-		   struct ll_value *query, struct ll_value *live,
-		   struct ll_value *to)
-{
-	if (hides(t)) {
-		positions(t, t->pieces[ATTN_QUERIES], query, live, b->nq,
-			  t->shift, to);
-	}
 }
 
 /* The positions of keys that do not exist are after all queries. */
@@ -99,8 +80,8 @@ att_read_keys(struct attn *t, const struct att_block *b,
 		att_read_rows(t->l, &rows, att_own_at(t, b->v), b->vp, b->nk,
 			 NULL);
 	}
-	if (hides(t)) {
-		positions(t, t->pieces[ATTN_KEYS], i->pos, live, b->nk, 0,
+	if (attn_is_masked(t)) {
+		positions(t, t->pieces[ATTN_KEYS], i->pos, live, b->nk,
 			  att_own_at(t, b->key_pos));
 		hide_rest(t, b, live);
 	}
@@ -124,67 +105,6 @@ att_read_row(struct attn *t, const struct attn_view *v,
 	ll_loop(l, &q, live, ll_i64(l, count), 1, NULL, 0);
 	ll_store(l, ll_num(l, f32, rest), att_elem_at(l, to, q.i, 4));
 	ll_loop_end(l, &q, NULL);
-}
-
-/* ---- which keys a query attends to ---- */
-
-static struct ll_value *
-in_block(struct ll *l, struct ll_value *key, const struct att_tile *x)
-{
-	key = ll_bin(l, LL_SUB, key, x->key0);
-	return ll_min(l, att_max(l, key, ll_i64(l, 0)),
-		       ll_i64(l, x->b->nk));
-}
-
-void
-att_find_seen(struct attn *t, struct att_tile *x, struct ll_value *query,
-	struct ll_value *live)
-{
-	struct ll *l = t->l;
-	struct ll_value *last = ll_add(l, query,
-					ll_add(l, live, ll_i64(l, -1)));
-	struct ll_value *of_first[2], *of_last[2], *a, *b;
-	int64_t rows = att_tile_rows(l);
-
-	att_seen_keys(t, query, &of_first[0], &of_first[1]);
-	att_seen_keys(t, last, &of_last[0], &of_last[1]);
-	x->first = in_block(l, of_first[0], x);
-	x->last = in_block(l, of_last[1], x);
-	x->masked = NULL;
-	if (!hides(t)) {
-		return;
-	}
-	/* all rows of tiles are computed: each is attended to, or masked */
-	a = ll_add(l, x->key0, att_down(l, x->first, rows));
-	b = ll_add(l, x->key0, att_up(l, x->last, rows));
-	b = ll_test(l, LL_GT, b, of_first[1]);
-	a = ll_test(l, LL_LT, a, of_last[0]);
-	x->masked = ll_bin(l, LL_OR, a, b);
-}
-
-/* Which of a vector of queries attend to the key in row j. */
-static struct ll_value *
-seen(struct attn *t, const struct att_tile *x, struct ll_value *j, uint32_t v)
-{
-	struct ll *l = t->l;
-	const struct ll_type i32 = ll_type(LL_I32, 1);
-	struct ll_type many = ll_type(LL_I32, t->lanes);
-	struct ll_value *key = ll_load(
-		l, i32, att_elem_at(l, att_own_at(t, x->b->key_pos), j, 4));
-	struct ll_value *query = ll_load(l, many,
-		ll_plus_n(l, x->q_pos, 4 * (int64_t)v * t->lanes));
-	struct ll_value *near, *yes = NULL;
-
-	key = ll_splat(l, key, t->lanes);
-	if (t->causal) {
-		yes = ll_test(l, LL_LE, key, query);
-	}
-	if (t->window > 0) {
-		query = ll_bin(l, LL_SUB, query, ll_int(l, many, t->window));
-		near = ll_test(l, LL_GT, key, query);
-		yes = yes ? ll_bin(l, LL_AND, yes, near) : near;
-	}
-	return yes;
 }
 
 /* ---- scores ---- */
@@ -292,7 +212,7 @@ largest(struct attn *t, const struct att_tile *x, struct ll_value *max,
 
 		s = ll_load(l, vector(t), at);
 		if (masked) {
-			s = ll_select(l, seen(t, x, j.i, v), s,
+			s = ll_select(l, att_sees(t, x, j.i, v), s,
 				      ll_num(l, vector(t), -INFINITY));
 			ll_store(l, s, at);
 		}
@@ -458,7 +378,7 @@ weigh(struct attn *t, const struct att_tile *x, struct ll_value *lse,
 		p = ll_load(l, vector(t), at);
 		p = cg_exp(l, ll_bin(l, LL_SUB, p, sums[v]));
 		if (masked) {
-			p = ll_select(l, seen(t, x, j.i, v), p,
+			p = ll_select(l, att_sees(t, x, j.i, v), p,
 				      ll_zero(l, vector(t)));
 		}
 		ll_store(l, p, at);

@@ -19,7 +19,7 @@ struct by_keys {
 	struct att_block b;
 	bool joint, alone;	/* alone: without LSE, as it has all keys */
 	int64_t blocks;		/* of queries */
-	int64_t q, qt, g, gt, pos, max, sum;	/* of one block */
+	int64_t q, qt, g, gt, lo, hi, max, sum;	/* of one block */
 	int64_t dk, dv, dq;	/* dq: of all blocks, transposed */
 	struct att_index at;	/* of the item, its head a kv head */
 	struct ll_value *live;	/* keys of the block */
@@ -63,7 +63,8 @@ open_keys(struct by_keys *s, struct attn *t)
 	s->qt = att_own_alloc(t, nq * s->b.dp);
 	s->g = att_own_alloc(t, nq * s->b.vp);
 	s->gt = att_own_alloc(t, nq * s->b.vp);
-	s->pos = att_own_alloc(t, nq);
+	s->lo = att_own_alloc(t, nq);
+	s->hi = att_own_alloc(t, nq);
 	s->max = att_own_alloc(t, nq);
 	s->sum = att_own_alloc(t, nq);
 	s->dk = att_own_alloc(t, s->b.nk * s->b.dp);
@@ -114,8 +115,6 @@ read_block(struct by_keys *s, const struct att_key_queries *q)
 		att_read_row(t, &t->in[ATTN_L], &i, q->live, s->b.nq, ATT_FAR,
 			     att_own_at(t, s->max));
 	}
-	att_read_positions(t, &s->b, q->first, q->live,
-			   att_own_at(t, s->pos));
 }
 
 /* ---- products ---- */
@@ -230,6 +229,7 @@ each_queries(struct by_keys *s, struct ll_value *head, struct ll_value *key0,
 	struct attn *t = s->t;
 	struct ll *l = t->l;
 	struct att_key_queries q = { .head = head };
+	struct att_index i = s->at;
 	struct ll_value *row;
 	struct att_if some;
 	struct ll_loop loop;
@@ -242,7 +242,10 @@ each_queries(struct by_keys *s, struct ll_value *head, struct ll_value *key0,
 	row = ll_add(l, ll_mul_n(l, nth, s->blocks * s->b.nq), loop.i);
 	q.dq = att_elem_at(l, att_own_at(t, s->dq), row, 4 * s->b.dp);
 	q.x = (struct att_tile){ .b = &s->b, .key0 = key0 };
-	q.x.q_pos = att_own_at(t, s->pos);
+	q.x.lo = att_own_at(t, s->lo);
+	q.x.hi = att_own_at(t, s->hi);
+	i.pos = q.first;
+	att_read_ranges(t, &s->b, &i, q.live, q.x.lo, q.x.hi);
 	q.x.qt = att_own_at(t, s->qt);
 	q.x.gt = att_own_at(t, s->gt);
 	att_find_seen(t, &q.x, q.first, q.live);

@@ -25,7 +25,7 @@ struct att_by_queries {
 	bool back;		/* DQ, not OUT and LSE */
 	int64_t together, blocks;	/* of queries; items of a head */
 	/* offsets in scratch; all but the first for each block of queries */
-	int64_t row, qt, gt, pos, max, sum, acc;
+	int64_t row, qt, gt, lo, hi, max, sum, acc;
 	int64_t acc_cols;	/* of the result, in whole vectors */
 	/* of the item */
 	struct att_index at;	/* of its first query */
@@ -46,7 +46,8 @@ open_queries(struct att_by_queries *s, struct attn *t, bool back)
 	s->row = att_own_alloc(t, s->b.nq * wide);
 	s->qt = att_own_alloc(t, n * s->b.dp);
 	s->gt = att_own_alloc(t, back ? n * s->b.vp : 0);
-	s->pos = att_own_alloc(t, n);
+	s->lo = att_own_alloc(t, n);
+	s->hi = att_own_alloc(t, n);
 	s->max = att_own_alloc(t, n);
 	s->sum = att_own_alloc(t, n);
 	s->acc_cols = back ? s->b.dp : s->b.vp;
@@ -128,19 +129,21 @@ static void
 read_queries(struct att_by_queries *s)
 {
 	struct attn *t = s->t;
-	struct ll_loop loop;
-	struct att_index i;
 	struct att_query_block x;
+	struct ll_loop loop;
+	struct ll_value *lo;
+	struct att_index i;
 
 	open_block(s, &loop, &x);
 	read_turned(s, &t->in[ATTN_Q], &x, t->d, t->scale,
 		    part(s, s->qt, &x, s->b.dp));
-	att_read_positions(t, &s->b, x.query, x.live, part(s, s->pos, &x, 1));
+	i = s->at;
+	i.pos = x.query;
+	lo = part(s, s->lo, &x, 1);
+	att_read_ranges(t, &s->b, &i, x.live, lo, part(s, s->hi, &x, 1));
 	att_fill(t->l, part(s, s->acc, &x, s->acc_cols),
 		 s->b.nq * s->acc_cols, 0);
 	if (s->back) {
-		i = s->at;
-		i.pos = x.query;
 		read_turned(s, &t->in[ATTN_G], &x, t->dv, 1,
 			    part(s, s->gt, &x, s->b.vp));
 		att_read_row(t, &t->in[ATTN_L], &i, x.live, s->b.nq, ATT_FAR,
@@ -150,8 +153,6 @@ read_queries(struct att_by_queries *s)
 	} else {
 		struct ll_value *sum = part(s, s->sum, &x, 1);
 
-		i = s->at;
-		i.pos = x.query;
 		att_weigh_begin(t, &i, s->b.nq, part(s, s->max, &x, 1),
 				sum);
 	}
@@ -193,7 +194,8 @@ with_keys(struct att_by_queries *s, struct ll_value *key0)
 	struct att_if some;
 
 	open_block(s, &loop, &q);
-	x.q_pos = part(s, s->pos, &q, 1);
+	x.lo = part(s, s->lo, &q, 1);
+	x.hi = part(s, s->hi, &q, 1);
 	x.qt = part(s, s->qt, &q, s->b.dp);
 	x.gt = part(s, s->gt, &q, s->b.vp);
 	max = part(s, s->max, &q, 1);
@@ -222,13 +224,12 @@ each_keys(struct att_by_queries *s)
 {
 	struct attn *t = s->t;
 	struct ll *l = t->l;
-	struct ll_value *end = ll_add(l, s->at.pos, s->live);
-	struct ll_value *first, *last, *unused;
+	struct ll_value *first, *last, *lo = att_own_at(t, s->lo);
 	struct att_index i = s->at;
 	struct ll_loop k;
 
-	att_seen_keys(t, s->at.pos, &first, &unused);
-	att_seen_keys(t, ll_add(l, end, ll_i64(l, -1)), &unused, &last);
+	att_find_keys(t, s->at.pos, s->live, lo, att_own_at(t, s->hi), &first,
+		      &last);
 	ll_loop(l, &k, att_down(l, first, s->b.nk), last, s->b.nk, NULL, 0);
 	i.head = s->kv;
 	i.pos = k.i;

@@ -112,6 +112,12 @@ places_below(struct ll *l, struct ll_value *pieces, int64_t n,
 	return i.at[0];
 }
 
+struct ll_value *
+att_keys_below(struct attn *t, struct ll_value *position)
+{
+	return places_below(t->l, t->pieces[ATTN_KEYS], t->keys, position);
+}
+
 /* ---- heads, and which keys a query attends to ---- */
 
 struct ll_value *
@@ -138,10 +144,10 @@ att_seen_keys(struct attn *t, struct ll_value *query, struct ll_value **first,
 	*first = ll_i64(l, 0);
 	*last = ll_i64(l, t->keys);
 	if (t->causal) {
-		*last = places_below(l, t->pieces[ATTN_KEYS], t->keys, at);
+		*last = att_keys_below(t, at);
 	}
 	if (t->window > 0) {
 		at = ll_bin(l, LL_SUB, at, ll_i64(l, t->window));
-		*first = places_below(l, t->pieces[ATTN_KEYS], t->keys, at);
+		*first = att_keys_below(t, at);
 	}
 }

@@ -35,6 +35,8 @@ struct heads {
 	double *lse;		/* so far, by query; NULL: there is one block of
 				 * keys, and no sink */
 	int sink;		/* the operand of sinks, or -1 */
+	int first;		/* that of first keys, before last ones; or
+				 * -1 */
 };
 
 /* Whether the query at o sees the key at index j. */
@@ -45,7 +47,11 @@ sees(const struct heads *a, int64_t j)
 	int64_t key = ir_pieces_at(&a->t_at, j);
 
 	return (!a->causal || key <= i) &&
-	       (a->window <= 0 || key > i - a->window);
+	       (a->window <= 0 || key > i - a->window) &&
+	       (a->first < 0 ||
+		((double)key >= a->in[a->first][a->o.in_off[a->first]] &&
+		 (double)key <= a->in[a->first + 1]
+				     [a->o.in_off[a->first + 1]]));
 }
 
 /* The index of the kv head that the head at o reads. */
@@ -254,7 +260,7 @@ pair_dv(const struct score_pair *p)
 static void
 each_key(const struct heads *a, void (*add)(const struct score_pair *p))
 {
-	bool dv = a->n->nargs == 4;
+	bool dv = a->n->nargs - (a->first < 0 ? 0 : 2) == 4;
 	const struct interp_nest *o = &a->o;
 	int g = dv ? 2 : 3;
 	double lse = a->in[g + 1][o->in_off[g + 1]];
@@ -317,12 +323,20 @@ block_dv(struct heads *a)
 
 /* ---- alone, and in a ring ---- */
 
-/* The operand of sinks, or -1. */
+/* The first operand that runs along one factor and not the other, or -1. */
 static int
-sink_operand(enum ir_op op)
+operand_along(const struct heads *a, const char *one, const char *other)
 {
-	return op == IR_ATTENTION_SINKS ? 3
-	     : op == IR_ATTENTION_SINKS_LSE ? 2 : -1;
+	uint32_t with = ir_rule_factor(&a->r, one)->in;
+	uint32_t k;
+
+	with &= ~(uint32_t)ir_rule_factor(&a->r, other)->in;
+	for (k = 0; k < a->n->nargs; k++) {
+		if (with >> k & 1) {
+			return (int)k;
+		}
+	}
+	return -1;
 }
 
 /* The lse of no keys: the sink, which is a score of each query. */
@@ -368,11 +382,12 @@ bind_heads(struct heads *a, struct interp *e, const struct ir_node *n,
 	uint32_t i;
 
 	memset(a, 0, sizeof *a);
-	a->sink = sink_operand(n->op);
 	a->e = e;
 	a->n = n;
 	a->out = out;
 	ir_bind(e->m, n, &a->r);
+	a->sink = operand_along(a, "h", "s");
+	a->first = operand_along(a, "s", "h");
 	for (i = 0; i < n->nargs; i++) {
 		a->in[i] = interp_arg(e, n, i);
 	}
@@ -551,45 +566,26 @@ run(struct interp *e, const struct ir_node *n, double *out,
 	return ok;
 }
 
-bool
-ir_eval_attention(struct interp *e, const struct ir_node *n, double *out)
-{
-	return run(e, n, out, block_attention);
-}
+/* Each op of ops.def has a function of its name. */
+#define EVAL(name, block) \
+	bool \
+	ir_eval_##name(struct interp *e, const struct ir_node *n, \
+		       double *out) \
+	{ \
+		return run(e, n, out, block); \
+	}
 
-bool
-ir_eval_attention_lse(struct interp *e, const struct ir_node *n, double *out)
-{
-	return run(e, n, out, block_lse);
-}
-
-bool
-ir_eval_attention_sinks(struct interp *e, const struct ir_node *n, double *out)
-{
-	return run(e, n, out, block_attention);
-}
-
-bool
-ir_eval_attention_sinks_lse(struct interp *e, const struct ir_node *n,
-			    double *out)
-{
-	return run(e, n, out, block_lse);
-}
-
-bool
-ir_eval_attention_dq(struct interp *e, const struct ir_node *n, double *out)
-{
-	return run(e, n, out, block_dq);
-}
-
-bool
-ir_eval_attention_dk(struct interp *e, const struct ir_node *n, double *out)
-{
-	return run(e, n, out, block_dk);
-}
-
-bool
-ir_eval_attention_dv(struct interp *e, const struct ir_node *n, double *out)
-{
-	return run(e, n, out, block_dv);
-}
+EVAL(attention, block_attention)
+EVAL(attention_sinks, block_attention)
+EVAL(attention_between, block_attention)
+EVAL(attention_sinks_between, block_attention)
+EVAL(attention_lse, block_lse)
+EVAL(attention_sinks_lse, block_lse)
+EVAL(attention_between_lse, block_lse)
+EVAL(attention_sinks_between_lse, block_lse)
+EVAL(attention_dq, block_dq)
+EVAL(attention_between_dq, block_dq)
+EVAL(attention_dk, block_dk)
+EVAL(attention_between_dk, block_dk)
+EVAL(attention_dv, block_dv)
+EVAL(attention_between_dv, block_dv)

@@ -29,6 +29,8 @@ add_square(struct ir_module *m, const struct ir_node *n, double times,
 	pairs = ir_attention_pairs((int64_t)queries, (int64_t)keys,
 				   ir_attr(m, n, IR_ATTR_CAUSAL) != NULL,
 				   ir_attr_int(m, n, IR_ATTR_WINDOW, 0));
+	pairs = fmin(pairs, queries * (double)ir_attr_int(
+			m, n, IR_ATTR_EXPECT, (int64_t)keys));
 	*seen += times * flops;
 	*all += times * flops * (pairs > 0 ? queries * keys / pairs : 1);
 }

@@ -273,6 +273,7 @@ set_attention_shape(struct fuse *f, const struct ir_node *n,
 	struct fuse_attention *t = w->attention;
 	struct ir_rule r;
 	count_id d, v, two;
+	int64_t expect;
 
 	if (!t) {
 		w->attention = t = arena_alloc(&f->tmp, sizeof *t);
@@ -294,6 +295,10 @@ set_attention_shape(struct fuse *f, const struct ir_node *n,
 	}
 	like->causal = ir_attr(f->m, n, IR_ATTR_CAUSAL);
 	like->window = ir_attr_int(f->m, n, IR_ATTR_WINDOW, 0);
+	expect = ir_attr_int(f->m, n, IR_ATTR_EXPECT, 0);
+	if (expect > 0 && (!like->window || expect < like->window)) {
+		like->window = expect;
+	}
 	w->like.attention = like;
 }
 

@@ -43,7 +43,8 @@ struct kernel_dot {
 struct kernel_attention {
 	double batch, heads, kv, s, t, d, v;
 	double pairs;		/* (query, key) pairs in all of it */
-	int64_t window;		/* 0: none */
+	int64_t window;		/* keys a query sees, or is expected to; 0:
+				 * all */
 	bool causal;
 };
 

@@ -16,8 +16,7 @@ rt_eval_set_open(struct rt_eval_set *s, const struct rt_run *r,
 	enum rt_status status = RT_OK;
 	int64_t sequences = r->plan->batch;
 
-	*s = (struct rt_eval_set){ .name = name, .document_end =
-				   o->document_end };
+	*s = (struct rt_eval_set){ .name = name, .marks = o->marks };
 	if (source) {
 		status = rt_feed_open(&s->blend, r->plan, source, 1, err);
 	}
@@ -56,7 +55,7 @@ rt_evaluate(struct rt_run *r, const struct rt_eval_set *s, int64_t step,
 	while (e->batches < s->batches && !e->stop) {
 		struct rt_feed feed = rt_feed_of(s->blend, e->batches *
 						 r->plan->batch,
-						 s->document_end);
+						 &s->marks);
 
 		status = rt_run_step(r, step, s->blend ? &feed : NULL, false,
 				     *signalled, &c, err);

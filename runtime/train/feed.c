@@ -1,7 +1,8 @@
 /*
  * Fills the inputs of a microbatch from sequences of tokens: the positions that
  * this rank has of `tokens`; of `labels`, which are the same sequences one
- * token later; and, where the model reads them, of `documents` and `positions`.
+ * token later; and, where the model reads them, of what documents make of
+ * positions.
  */
 #include "runtime/train/rank.h"
 
@@ -15,12 +16,20 @@ struct input_filler {
 	int32_t *to;
 };
 
+/* The positions of a document in a sequence, both its own; and the last one of
+ * its prefix, before the first if it has none. */
+struct document {
+	int64_t number, first, last, prefix_last;
+};
+
 /* An input of a model that is made from token files. */
 struct feed_kind {
 	const char *name;
 	/* n numbers of a sequence from position `from` on, to f->to */
 	enum rt_status (*fill)(const struct input_filler *f, int64_t sequence,
 			       int64_t from, int64_t n, struct rt_error *err);
+	/* of fill_documents: the number of a position in a document */
+	int64_t (*number)(const struct document *d, int64_t position);
 };
 
 static enum rt_status
@@ -37,56 +46,136 @@ fill_labels(const struct input_filler *f, int64_t sequence, int64_t from,
 	return f->feed->get(f->feed, sequence, from + 1, n, f->to, err);
 }
 
+/* Stores a number in the element type of the input. */
 static enum rt_status
-check_number(const struct input_filler *f, int64_t v, struct rt_error *err)
+put_number(const struct input_filler *f, int64_t i, int64_t v,
+	   struct rt_error *err)
 {
-	return v < f->port->below ? RT_OK :
-		rt_fail(err, RT_RANGE, RT_NOWHERE, "a sequence of the data "
-			"needs number %lld of `%s`, and the model has 0 to "
-			"%lld: give the dim that it indexes the size of a "
-			"sequence", (long long)v, f->port->name,
-			(long long)f->port->below - 1);
+	bool whole = f->port->elem == RT_ELEM_I32;
+	int64_t below = whole ? f->port->below : ((int64_t)1 << 24) + 1;
+	float number = (float)v;
+
+	if (v >= below) {
+		return rt_fail(err, RT_RANGE, RT_NOWHERE, "a sequence of the "
+			       "data needs number %lld of `%s`, and the model "
+			       "has 0 to %lld%s", (long long)v, f->port->name,
+			       (long long)below - 1, whole ? ": give the dim "
+			       "that it indexes the size of a sequence" : "");
+	}
+	if (whole) {
+		f->to[i] = (int32_t)v;
+	} else {
+		memcpy(&f->to[i], &number, sizeof number);
+	}
+	return RT_OK;
+}
+
+/* The numbers of the positions of a document that are among from .. from + n -
+ * 1. */
+static enum rt_status
+put_document(const struct input_filler *f, const struct document *d,
+	     int64_t from, int64_t n, struct rt_error *err)
+{
+	int64_t i = d->first > from ? d->first : from;
+	enum rt_status status = RT_OK;
+
+	for (; i <= d->last && i < from + n && status == RT_OK; i++) {
+		status = put_number(f, i - from, f->kind->number(d, i), err);
+	}
+	return status;
 }
 
 /*
- * Documents of a sequence count from 0, and so do positions in each; the token
- * that ends a document is its last one.  A sequence that begins in the middle
- * of a document counts from there.
+ * Documents of a sequence count from 0; the token that ends one is its last.  A
+ * sequence that begins in the middle of a document, or ends there, has a part
+ * of it, which is a document here.
  */
 static enum rt_status
 fill_documents(const struct input_filler *f, int64_t sequence, int64_t from,
 	       int64_t n, struct rt_error *err)
 {
-	bool places = strcmp(f->kind->name, "positions") == 0;
-	int64_t document = 0, begin = 0, at, i, part, v;
+	const struct rt_marks *m = &f->feed->marks;
+	int64_t size = f->port->dims[1]->size, at, i, part;
+	struct document d = { .prefix_last = -1 };
 	enum rt_status status = RT_OK;
 	int32_t tokens[1024];
 
-	for (at = 0; at < from + n && status == RT_OK; at += part) {
-		part = from + n - at < 1024 ? from + n - at : 1024;
+	for (at = 0; at < size && d.first < from + n && status == RT_OK;
+	     at += part) {
+		part = size - at < 1024 ? size - at : 1024;
 		status = f->feed->get(f->feed, sequence, at, part, tokens,
 				      err);
 		for (i = at; i < at + part && status == RT_OK; i++) {
-			v = places ? i - begin : document;
-			if (i >= from) {
-				status = check_number(f, v, err);
-				f->to[i - from] = (int32_t)v;
+			int32_t token = tokens[i - at];
+
+			if (token == m->prefix_end &&
+			    d.prefix_last < d.first) {
+				d.prefix_last = i;
 			}
-			if (tokens[i - at] == f->feed->document_end) {
-				document++;
-				begin = i + 1;
+			if (token == m->document_end || i == size - 1) {
+				d.last = i;
+				status = put_document(f, &d, from, n, err);
+				d = (struct document){ d.number + 1, i + 1, 0,
+						       i };
 			}
 		}
 	}
 	return status;
 }
 
+static int64_t
+document_number(const struct document *d, int64_t position)
+{
+	(void)position;
+	return d->number;
+}
+
+static int64_t
+position_in(const struct document *d, int64_t position)
+{
+	return position - d->first;
+}
+
+static int64_t
+first_of(const struct document *d, int64_t position)
+{
+	(void)position;
+	return d->first;
+}
+
+static int64_t
+last_of(const struct document *d, int64_t position)
+{
+	(void)position;
+	return d->last;
+}
+
+static int64_t
+prefix_last_of(const struct document *d, int64_t position)
+{
+	return position < d->prefix_last ? d->prefix_last : position;
+}
+
 static const struct feed_kind kinds[] = {
-	{ "tokens", fill_tokens },
-	{ "labels", fill_labels },
-	{ "documents", fill_documents },
-	{ "positions", fill_documents },
+	{ "tokens", fill_tokens, NULL },
+	{ "labels", fill_labels, NULL },
+	{ "documents", fill_documents, document_number },
+	{ "positions", fill_documents, position_in },
+	{ "document_first", fill_documents, first_of },
+	{ "document_last", fill_documents, last_of },
+	{ "prefix_last", fill_documents, prefix_last_of },
 };
+
+/* Of what is made from marks: the option that is missing, or NULL. */
+static const char *
+missing_mark(const struct feed_kind *k, const struct rt_marks *m)
+{
+	if (k->number && m->document_end < 0) {
+		return "a document, --document-end N";
+	}
+	return k->number == prefix_last_of && m->prefix_end < 0
+		? "a prefix, --prefix-end N" : NULL;
+}
 
 /* NULL after an error: files of tokens have no such input. */
 static const struct feed_kind *
@@ -94,21 +183,24 @@ kind_of(const struct rt_port *p, const struct rt_feed *feed,
 	struct rt_error *err)
 {
 	size_t i = 0, n = sizeof kinds / sizeof *kinds;
+	const char *mark;
 
 	while (i < n && strcmp(p->name, kinds[i].name) != 0) {
 		i++;
 	}
-	if (i == n || p->ndims != 2 || p->elem != RT_ELEM_I32) {
+	if (i == n || p->ndims != 2 || (p->elem != RT_ELEM_I32 &&
+	    (p->elem != RT_ELEM_F32 || !kinds[i].number))) {
 		rt_fail(err, RT_RANGE, RT_NOWHERE, "the input `%s` is none of "
-			"tokens, labels, documents and positions, and cannot "
-			"be read from token files: --data draw draws it",
-			rt_show_name(p->name).text);
+			"tokens, labels, documents, positions, "
+			"document_first, document_last and prefix_last, and "
+			"cannot be read from token files: --data draw draws "
+			"it", rt_show_name(p->name).text);
 		return NULL;
 	}
-	if (kinds[i].fill == fill_documents && feed->document_end < 0) {
+	mark = missing_mark(&kinds[i], &feed->marks);
+	if (mark) {
 		rt_fail(err, RT_RANGE, RT_NOWHERE, "the model reads `%s`: give "
-			"the token that ends a document, --document-end N",
-			p->name);
+			"the token that ends %s", p->name, mark);
 		return NULL;
 	}
 	return &kinds[i];
@@ -218,9 +310,9 @@ get_tokens(const struct rt_feed *f, int64_t sequence, int64_t from, int64_t n,
 }
 
 struct rt_feed
-rt_feed_of(struct rt_blend *b, int64_t first, int64_t document_end)
+rt_feed_of(struct rt_blend *b, int64_t first, const struct rt_marks *marks)
 {
-	return (struct rt_feed){ get_tokens, b, first, document_end };
+	return (struct rt_feed){ get_tokens, b, first, *marks };
 }
 
 const struct rt_port *

@@ -43,6 +43,12 @@ struct rt_data {
 	char names[RT_BLEND_SOURCES][RT_SET_NAME_BYTES];
 };
 
+/* Tokens that divide sequences: the last one of a document, and the last one of
+ * the prefix that a document may begin with; -1: not given. */
+struct rt_marks {
+	int64_t document_end, prefix_end;
+};
+
 struct rt_options {
 	int64_t command;	/* enum rt_command; 0: --help, --version */
 	bool help, version, local, json, llp, resume, no_graph;
@@ -50,7 +56,7 @@ struct rt_options {
 	int64_t steps, eval_every, eval_steps, every, keep, threads, tokens;
 	int64_t seed;		/* -1: not given */
 	int64_t shard_bytes;
-	int64_t document_end;	/* a token; -1: not given */
+	struct rt_marks marks;
 	double lr, min_lr, clip;	/* -1: not given */
 	int64_t warmup, decay_steps;	/* -1, 0: not given */
 	const char *schedule;
@@ -115,7 +121,7 @@ struct rt_feed {
 			      struct rt_error *err);
 	void *user;
 	int64_t first;		/* first sequence of the batch */
-	int64_t document_end;	/* the last token of a document; -1: unknown */
+	struct rt_marks marks;
 };
 
 struct rt_times {
@@ -194,7 +200,7 @@ enum rt_status rt_feed_open(struct rt_blend **out, const struct rt_plan *p,
 			    struct rt_error *err);
 /* A feed of the sequences of a blend, from number `first` on. */
 struct rt_feed rt_feed_of(struct rt_blend *b, int64_t first,
-			  int64_t document_end);
+			  const struct rt_marks *marks);
 /* The input of that name, or NULL. */
 const struct rt_port *rt_find_input(const struct rt_program *p, const char
 				    *name);
@@ -229,7 +235,7 @@ struct rt_eval_set {
 	const char *name;	/* "": it has none */
 	struct rt_blend *blend;	/* NULL: tokens are drawn */
 	int64_t batches;	/* of an evaluation */
-	int64_t document_end;	/* as of rt_feed */
+	struct rt_marks marks;
 };
 
 struct rt_evaluation {

@@ -79,9 +79,12 @@ static const struct option_row {
 	  "of JSON lines: the text (default: text)" },
 	{ "end", T | E, TEXT, AT(end), 0, 0, 0, "TOKEN",
 	  "comes after each document of text" },
-	{ "document-end", T | E | S, INT, AT(document_end), 0, 0, 2147483647,
-	  "N", "the token that ends a document, for models that read "
-	  "documents or positions" },
+	{ "document-end", T | E | S, INT, AT(marks.document_end), 0, 0,
+	  2147483647, "N", "the token that ends a document, for models that "
+	  "read documents or positions" },
+	{ "prefix-end", T | E | S, INT, AT(marks.prefix_end), 0, 0, 2147483647,
+	  "N", "the token that ends the prefix of a document, for models that "
+	  "read prefix_last" },
 	{ "data-order", T, WORD, AT(data_order), 0, 0, 0, "shuffled|file",
 	  "of its sequences: a permutation that the seed gives, or as they "
 	  "come in the files (default: shuffled)" },
@@ -482,7 +485,7 @@ rt_options_read(struct rt_options *o, int argc, char *const *argv,
 	enum rt_status status = RT_OK;
 
 	*o = (struct rt_options){ .seed = -1, .keep = 2, .tokens = 256,
-				  .document_end = -1, .lr = -1, .min_lr = -1,
+				  .marks = { -1, -1 }, .lr = -1, .min_lr = -1,
 				  .clip = -1, .warmup = -1,
 				  .timeout_s = 300, .temperature = 1,
 				  .shard_bytes = 5000000000,

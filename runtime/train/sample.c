@@ -213,7 +213,7 @@ own_logits(struct sample *s, int64_t row, struct rt_error *err)
 static enum rt_status
 find_logits(struct sample *s, struct rt_error *err)
 {
-	struct rt_feed feed = { get_window, s, 0, s->o->document_end };
+	struct rt_feed feed = { get_window, s, 0, s->o->marks };
 	enum rt_status status = rt_run_forward(s->r, &feed, err);
 
 	memset(s->logits, 0, (size_t)s->below * sizeof *s->logits);

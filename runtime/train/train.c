@@ -19,6 +19,8 @@
 #define IN_ORDER UINT64_C(0x66696c65)
 /* Times the token that ends documents, plus 1: another part. */
 #define DOCUMENTS UINT64_C(0x9e3779b97f4a7c15)
+/* The same of the token that ends prefixes. */
+#define PREFIXES UINT64_C(0xc2b2ae3d27d4eb4f)
 
 struct train {
 	struct rt_run *r;
@@ -135,7 +137,8 @@ open_data(struct train *t, struct rt_error *err)
 	if (status == RT_OK && t->blend && t->r->rank == 0) {
 		status = rt_blend_identity(t->blend, &t->data, err);
 		t->data ^= rt_options_in_order(o) ? IN_ORDER : 0;
-		t->data += (uint64_t)(o->document_end + 1) * DOCUMENTS;
+		t->data += (uint64_t)(o->marks.document_end + 1) * DOCUMENTS;
+		t->data += (uint64_t)(o->marks.prefix_end + 1) * PREFIXES;
 	}
 	for (i = 0; i < o->sets.n && status == RT_OK; i++) {
 		t->nsets++;
@@ -405,7 +408,7 @@ one_step(struct train *t, struct rt_error *err)
 {
 	double ms = rt_now_ms();
 	struct rt_feed feed = rt_feed_of(t->blend, t->at.sequences,
-					 t->o->document_end);
+					 &t->o->marks);
 	struct rt_outcome c;
 	enum rt_status status;
 

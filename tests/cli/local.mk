@@ -24,6 +24,7 @@ cli_tests = \
 	%D%/gpu/gpu-run.sh \
 	%D%/gpu/gpu.sh \
 	%D%/gpu/spills.sh \
+	%D%/lang/attention.sh \
 	%D%/lang/dim.sh \
 	%D%/lang/dropout.sh \
 	%D%/lang/examples.sh \

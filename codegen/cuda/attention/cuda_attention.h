@@ -72,28 +72,30 @@ bool ca_put_rows(struct cu_func *f, struct attn *t, const struct ca_put *p);
 
 /* Inserts the helper functions that the kernel's text calls before it. */
 void ca_helpers(struct cu_kernel *k);
+/* Declares what the texts of these functions read: before them, where `bat` is
+ * known. */
+void ca_declare_ranges(struct cu_func *f, const struct attn *t);
 /* C text: the keys that a query sees, as local indices from .. to - 1. */
 const char *ca_keys_from(struct cu_func *f, const struct attn *t,
 		     const char *query);
 const char *ca_keys_to(struct cu_func *f, const struct attn *t,
 		   const char *query);
-/* C text: the queries that see any of some keys, as local indices. */
-const char *ca_queries_from(struct cu_func *f, const struct attn *t,
-			  const char *first_key);
-const char *ca_queries_to(struct cu_func *f, const struct attn *t,
-			const char *last_key);
+/* Declares begin and end, the keys that any of the queries row0 .. row0 + live
+ * - 1 sees, as local indices; begin is a multiple of cols. */
+void ca_declare_keys(struct cu_func *f, const struct attn *t, int64_t cols);
+/* If pairs are masked, declares sure_from and sure_to, the keys that all of
+ * these queries see; after ca_declare_keys. */
+void ca_declare_sure(struct cu_func *f, const struct attn *t);
+/* Declares begin and end, queries beside which none sees any of the keys row0
+ * .. row0 + live - 1. */
+void ca_declare_queries(struct cu_func *f, const struct attn *t,
+			int64_t cols);
 /* C text: the local kv head of a local head; the first local head of a kv head,
  * and the end of its heads. */
 const char *ca_kv_head(struct cu_func *f, const struct attn *t,
 		       const char *head);
 const char *ca_first_head(struct cu_func *f, const struct attn *t,
 			  const char *kv, bool behind);
-static inline bool
-ca_is_masked(const struct attn *t)
-{
-	return t->causal || t->window > 0;
-}
-
 struct ca_form;
 
 /* Masks scores s[mt][cols / 8][4]: those of pairs that do not exist become

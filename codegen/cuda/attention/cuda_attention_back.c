@@ -176,14 +176,13 @@ ca_back_columns(struct ca_back *s)
 	struct cu_func *f = &s->f;
 	struct attn *t = s->t;
 	long long cols = s->form.cols;
-	const char *last = "(row0 + live - 1)";
 
-	cu_line(f, "const int begin = %s / %lld * %lld;",
-		s->keys ? ca_queries_from(f, t, "row0") :
-			  ca_keys_from(f, t, "row0"),
-		cols, cols);
-	cu_line(f, "const int end = %s;",
-		s->keys ? ca_queries_to(f, t, last) : ca_keys_to(f, t, last));
+	ca_declare_ranges(f, t);
+	if (s->keys) {
+		ca_declare_queries(f, t, cols);
+	} else {
+		ca_declare_keys(f, t, cols);
+	}
 	cu_line(f, "const int tiles = end > begin ? (end - begin + %lld) / "
 		"%lld : 0;", cols - 1, cols);
 	if (s->keys) {
@@ -207,11 +206,7 @@ ca_back_rows(struct ca_back *s)
 	const char *at;
 
 	cu_line(f, "f32 less[%lld][2], delta[%lld][2];", mt, mt);
-	if (ca_is_masked(t)) {
-		cu_line(f, "const int sure_from = %s;",
-			ca_keys_from(f, t, "(row0 + live - 1)"));
-		cu_line(f, "const int sure_to = %s;", ca_keys_to(f, t, "row0"));
-	}
+	ca_declare_sure(f, t);
 	ca_unrolled_for(f, "i", 2 * mt);
 	cu_line(f, "int query = ca_min(row0 + wrow + i * 8 + g, %lld);",
 		(long long)(t->queries - 1));
@@ -238,7 +233,7 @@ input_of(const struct ca_back *s, bool rows, int which)
 	return which ? ATTN_G : ATTN_Q;
 }
 
-static const char *const names[] = {
+static const char *const names[ATTN_NINPUTS] = {
 	[ATTN_Q] = "q", [ATTN_K] = "k", [ATTN_V] = "v", [ATTN_G] = "dout",
 	[ATTN_L] = "l", [ATTN_DELTA] = "dt"
 };
@@ -256,7 +251,7 @@ open_inputs(struct ca_back *s, bool columns)
 		/* the head differs from iteration to iteration */
 		bool often = s->keys && !key;
 
-		if (!t->values[i] || columns != often ||
+		if (!t->values[i] || !names[i] || columns != often ||
 		    (!s->slope && (i == ATTN_V || i == ATTN_DELTA)) ||
 		    (i == ATTN_G && !s->slope && !s->weight)) {
 			continue;
@@ -320,7 +315,7 @@ ca_back_numbers(struct ca_back *s)
 	if (s->slope) {
 		load_number(s, ATTN_DELTA, s->delta);
 	}
-	if (ca_is_masked(s->t)) {
+	if (attn_is_masked(s->t)) {
 		cu_line(f, "int query = col0 + ca_min(TID, there - 1);");
 		cu_line(f, "*(int *)(SMEM + %s%lld + TID * 4) = %s;", into,
 			(long long)s->from, ca_keys_from(f, s->t, "query"));
@@ -333,14 +328,15 @@ ca_back_numbers(struct ca_back *s)
 void
 ca_back_tile(struct ca_back *s, const char *it, bool loaded)
 {
-	bool masked = ca_is_masked(s->t);
+	bool masked = attn_is_masked(s->t);
 	struct cu_func *f = &s->f;
 
 	if (loaded || masked || (!s->keys && s->t->keys % s->form.cols)) {
 		cu_line(f, "const int col0 = begin + %s %% tiles * %lld;", it,
 			(long long)s->form.cols);
 	}
-	if (loaded || (s->keys && s->t->window > 0)) {
+	if (loaded || (s->keys && s->t->window > 0 &&
+		       !attn_is_between(s->t))) {
 		cu_line(f, "const int there = ca_min(%lld, %lld - col0);",
 			(long long)s->form.cols,
 			(long long)(s->keys ? s->t->queries : s->t->keys));
@@ -441,16 +437,17 @@ mask(struct ca_back *s)
 	struct ca_sees see = { .rows = !s->keys, .at = "col0",
 			       .cols = s->form.cols, .none = "0" };
 
-	if (ca_is_masked(t) && s->keys) {
+	if (attn_is_masked(t) && s->keys) {
 		see.from = arena_printf(a, "((int *)(SMEM + %s%lld))[at]",
 					use, (long long)s->from);
 		see.to = arena_printf(a, "((int *)(SMEM + %s%lld))[at]",
 				      use, (long long)s->to);
-		see.some = arena_printf(a, "%s < row0 + live || %s > row0",
-					ca_keys_to(f, t, "col0"),
-					ca_keys_from(f, t,
-						     "(col0 + there - 1)"));
-	} else if (ca_is_masked(t)) {
+		/* the numbers of a tile's queries may be in any order */
+		see.some = attn_is_between(t) ? "1" :
+			arena_printf(a, "%s < row0 + live || %s > row0",
+				     ca_keys_to(f, t, "col0"),
+				     ca_keys_from(f, t, "(col0 + there - 1)"));
+	} else if (attn_is_masked(t)) {
 		see.some = arena_printf(a, "col0 + %lld > sure_to || "
 					"col0 < sure_from",
 					(long long)s->form.cols);

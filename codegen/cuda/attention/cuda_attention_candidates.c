@@ -34,6 +34,9 @@ name_of(const struct attn *t, const char *made)
 	if (t->window > 0) {
 		buf_printf(&b, " window %lld", (long long)t->window);
 	}
+	if (attn_is_between(t)) {
+		buf_puts(&b, " between");
+	}
 	if (t->softcap > 0) {
 		buf_printf(&b, " softcap %g", t->softcap);
 	}

@@ -24,7 +24,8 @@ static const struct ca_form forms[] = {
 static int64_t
 most_sums(const struct attn *t, int64_t d)
 {
-	bool plain = t->window <= 0 && t->spread[ATTN_QUERIES] == UINT32_MAX &&
+	bool plain = t->window <= 0 && !attn_is_between(t) &&
+		     t->spread[ATTN_QUERIES] == UINT32_MAX &&
 		     t->spread[ATTN_KEYS] == UINT32_MAX;
 
 	return d > 192 ? 128 : d > 128 || !plain ? 160 : 192;
@@ -147,20 +148,9 @@ load_keys(struct ca_forward *s, uint32_t in, const char *at, const char *part)
 void
 ca_forward_keys(struct ca_forward *s)
 {
-	struct cu_func *f = &s->f;
-	struct attn *t = s->t;
-
-	cu_line(f, "const int begin = %s / %lld * %lld;",
-		ca_keys_from(f, t, "row0"), (long long)s->form.cols,
-		(long long)s->form.cols);
-	cu_line(f, "const int end = %s;",
-		ca_keys_to(f, t, "(row0 + live - 1)"));
-	if (!ca_is_masked(t)) {
-		return;
-	}
-	cu_line(f, "const int sure_from = %s;",
-		ca_keys_from(f, t, "(row0 + live - 1)"));
-	cu_line(f, "const int sure_to = %s;", ca_keys_to(f, t, "row0"));
+	ca_declare_ranges(&s->f, s->t);
+	ca_declare_keys(&s->f, s->t, s->form.cols);
+	ca_declare_sure(&s->f, s->t);
 }
 
 /*
@@ -239,7 +229,7 @@ mask(struct ca_forward *s)
 	struct ca_sees see = { .rows = true, .at = "key0",
 			       .cols = s->form.cols, .none = CA_LEAST };
 
-	if (ca_is_masked(t)) {
+	if (attn_is_masked(t)) {
 		see.some = arena_printf(f->k->c->a, "key0 + %lld > sure_to || "
 					"key0 < sure_from",
 					(long long)s->form.cols);
@@ -447,10 +437,9 @@ ca_forward_emit(struct ca_forward *s, const struct ca_form *form)
 	ca_forward_begin(s);
 	each_keys(s);
 	cu_line(f, "cp_async_wait(0);");
-	if (s->out) {
-		/* results replace keys and values in shared memory */
-		cu_line(f, "sync_block();");
-	}
+	/* results replace what was loaded to shared memory, which other threads
+	 * may still wait for if no key is seen */
+	cu_line(f, "sync_block();");
 	if (!ca_forward_put(s)) {
 		return false;
 	}

@@ -22,6 +22,43 @@ static const struct {
 	{ "ca_min(",
 	  "\nFN int\nca_min(int a, int b)\n{\n"
 	  "\treturn a < b ? a : b;\n}\n" },
+	{ "ca_max(",
+	  "\nFN int\nca_max(int a, int b)\n{\n"
+	  "\treturn a > b ? a : b;\n}\n" },
+	{ "ca_first(",
+	  "\n/* The least position that is at or after x, below 2^30. */\n"
+	  "FN int\nca_first(f32 x)\n{\n"
+	  "\tint n;\n\n"
+	  "\tx = x > 0 ? x : 0;\n"
+	  "\tx = x < 1073741824.0f ? x : 1073741824.0f;\n"
+	  "\tn = (int)x;\n"
+	  "\treturn n + ((f32)n < x);\n}\n" },
+	{ "ca_after(",
+	  "\n/* The least position after x, below 2^30. */\n"
+	  "FN int\nca_after(f32 x)\n{\n"
+	  "\tx = x > -1 ? x : -1;\n"
+	  "\tx = x < 1073741824.0f ? x : 1073741824.0f;\n"
+	  "\treturn x < 0 ? 0 : (int)x + 1;\n}\n" },
+	{ "ca_extremes(",
+	  "\n/* The least and the most of n numbers, in all threads of a "
+	  "warp. */\n"
+	  "FN void\nca_extremes(const f32 *x, i64 apart, int n, "
+	  "f32 *least, f32 *most)\n{\n"
+	  "\tf32 a = x[0], b = x[0], y;\n"
+	  "\tint i;\n\n"
+	  "\tfor (i = LANE; i < n; i += 32) {\n"
+	  "\t\ty = x[i * apart];\n"
+	  "\t\ta = y < a ? y : a;\n"
+	  "\t\tb = y > b ? y : b;\n"
+	  "\t}\n"
+	  "\tfor (i = 16; i > 0; i /= 2) {\n"
+	  "\t\ty = shfl_xor_f32(a, i);\n"
+	  "\t\ta = y < a ? y : a;\n"
+	  "\t\ty = shfl_xor_f32(b, i);\n"
+	  "\t\tb = y > b ? y : b;\n"
+	  "\t}\n"
+	  "\t*least = a;\n"
+	  "\t*most = b;\n}\n" },
 	{ "ca_position(",
 	  "\n/* The position of a place. */\n"
 	  "FN i64\nca_position(const struct pieces *p, i64 place)\n{\n"
@@ -102,8 +139,9 @@ below(struct cu_func *f, const struct attn *t, uint32_t dim, const char *at,
 			    cu_pieces(f, t->spread[dim]), at);
 }
 
-const char *
-ca_keys_from(struct cu_func *f, const struct attn *t, const char *query)
+/* C text: the keys of positions that causal and window leave to a query. */
+static const char *
+static_from(struct cu_func *f, const struct attn *t, const char *query)
 {
 	if (t->window <= 0) {
 		return "0";
@@ -112,8 +150,8 @@ ca_keys_from(struct cu_func *f, const struct attn *t, const char *query)
 		     t->shift + 1 - t->window);
 }
 
-const char *
-ca_keys_to(struct cu_func *f, const struct attn *t, const char *query)
+static const char *
+static_to(struct cu_func *f, const struct attn *t, const char *query)
 {
 	if (!t->causal) {
 		return arena_printf(f->k->c->a, "%lld", (long long)t->keys);
@@ -122,25 +160,180 @@ ca_keys_to(struct cu_func *f, const struct attn *t, const char *query)
 		     t->shift + 1);
 }
 
+/* C text: the larger of `other` and the keys before the number `first`. */
+static const char *
+from_number(struct cu_func *f, const struct attn *t, const char *other,
+	    const char *first)
+{
+	struct arena *a = f->k->c->a;
+	const char *own = below(f, t, ATTN_KEYS, arena_printf(
+			a, "ca_first(%s)", first), 0);
+
+	return strcmp(other, "0") == 0 ? own
+		: arena_printf(a, "ca_max(%s, %s)", other, own);
+}
+
+/* C text: the smaller of `other` and the keys up to the number `last`. */
+static const char *
+to_number(struct cu_func *f, const struct attn *t, const char *other,
+	  const char *last)
+{
+	struct arena *a = f->k->c->a;
+
+	return arena_printf(a, "ca_min(%s, %s)", other,
+			    below(f, t, ATTN_KEYS, arena_printf(
+				    a, "ca_after(%s)", last), 0));
+}
+
+/* C text: the number that `first` or `last` has for a query. */
+static const char *
+number_of(struct cu_func *f, const struct attn *t, enum attn_input in,
+	  const char *query)
+{
+	return arena_printf(f->k->c->a, "%s[(i64)(%s) * %lld]",
+			    in == ATTN_FIRST ? "seen_from" : "seen_to", query,
+			    (long long)t->in[in].pos);
+}
+
+void
+ca_declare_ranges(struct cu_func *f, const struct attn *t)
+{
+	if (attn_is_between(t)) {
+		ca_declare_pointer(f, t, &t->in[ATTN_FIRST], "seen_from", "0");
+		ca_declare_pointer(f, t, &t->in[ATTN_LAST], "seen_to", "0");
+	}
+}
+
 const char *
-ca_queries_from(struct cu_func *f, const struct attn *t, const char *first_key)
+ca_keys_from(struct cu_func *f, const struct attn *t, const char *query)
+{
+	const char *from = static_from(f, t, query);
+
+	return !attn_is_between(t) ? from
+		: from_number(f, t, from, number_of(f, t, ATTN_FIRST, query));
+}
+
+const char *
+ca_keys_to(struct cu_func *f, const struct attn *t, const char *query)
+{
+	const char *to = static_to(f, t, query);
+
+	return !attn_is_between(t) ? to
+		: to_number(f, t, to, number_of(f, t, ATTN_LAST, query));
+}
+
+/* ---- of all rows of a block ---- */
+
+#define LAST_ROW "(row0 + live - 1)"
+
+/* Declares the least and the most of a number of the block's queries. */
+static void
+declare_extremes(struct cu_func *f, const struct attn *t, enum attn_input in,
+		 const char *name)
+{
+	cu_line(f, "f32 %s[2];", name);
+	cu_line(f, "ca_extremes(&%s, %lld, live, %s, %s + 1);",
+		number_of(f, t, in, "row0"), (long long)t->in[in].pos, name,
+		name);
+}
+
+void
+ca_declare_keys(struct cu_func *f, const struct attn *t, int64_t cols)
+{
+	const char *from = static_from(f, t, "row0");
+	const char *to = static_to(f, t, LAST_ROW);
+
+	if (attn_is_between(t)) {
+		declare_extremes(f, t, ATTN_FIRST, "firsts");
+		declare_extremes(f, t, ATTN_LAST, "lasts");
+		from = from_number(f, t, from, "firsts[0]");
+		to = to_number(f, t, to, "lasts[1]");
+	}
+	cu_line(f, "const int begin = %s / %lld * %lld;", from,
+		(long long)cols, (long long)cols);
+	cu_line(f, "const int end = %s;", to);
+}
+
+void
+ca_declare_sure(struct cu_func *f, const struct attn *t)
+{
+	const char *from = static_from(f, t, LAST_ROW);
+	const char *to = static_to(f, t, "row0");
+
+	if (!attn_is_masked(t)) {
+		return;
+	}
+	if (attn_is_between(t)) {
+		from = from_number(f, t, from, "firsts[1]");
+		to = to_number(f, t, to, "lasts[0]");
+	}
+	cu_line(f, "const int sure_from = %s;", from);
+	cu_line(f, "const int sure_to = %s;", to);
+}
+
+/* C text: the queries to which causal and window leave any of the keys. */
+static const char *
+queries_from(struct cu_func *f, const struct attn *t)
 {
 	if (!t->causal) {
 		return "0";
 	}
-	return below(f, t, ATTN_QUERIES, position(f, t, ATTN_KEYS, first_key),
+	return below(f, t, ATTN_QUERIES, position(f, t, ATTN_KEYS, "row0"),
 		     -t->shift);
 }
 
-const char *
-ca_queries_to(struct cu_func *f, const struct attn *t, const char *last_key)
+static const char *
+queries_to(struct cu_func *f, const struct attn *t)
 {
 	if (t->window <= 0) {
 		return arena_printf(f->k->c->a, "%lld",
 				    (long long)t->queries);
 	}
-	return below(f, t, ATTN_QUERIES, position(f, t, ATTN_KEYS, last_key),
+	return below(f, t, ATTN_QUERIES, position(f, t, ATTN_KEYS, LAST_ROW),
 		     t->window - t->shift);
+}
+
+/*
+ * Narrows from .. to - 1 to the first and last query whose numbers leave it
+ * any of the keys: -seen[0] and seen[1].  Each warp looks at all queries, in
+ * f32, which has all whole numbers up to 2^24.
+ */
+static void
+narrow_queries(struct cu_func *f, const struct attn *t)
+{
+	cu_line(f, "const int low = (int)%s, high = (int)%s;",
+		position(f, t, ATTN_KEYS, "row0"),
+		position(f, t, ATTN_KEYS, LAST_ROW));
+	cu_line(f, "int seen[2] = { -to, from };");
+	cu_line(f, "for (int i = from + LANE; i < to; i += 32) {");
+	cu_line(f, "if (ca_first(%s) <= high && ca_after(%s) > low) {",
+		number_of(f, t, ATTN_FIRST, "i"),
+		number_of(f, t, ATTN_LAST, "i"));
+	cu_line(f, "seen[0] = ca_max(seen[0], -i);");
+	cu_line(f, "seen[1] = ca_max(seen[1], i + 1);");
+	cu_close(f, 2);
+	cu_line(f, "for (int i = 16; i > 0; i /= 2) {");
+	cu_line(f, "seen[0] = ca_max(seen[0], (int)shfl_xor_f32("
+		"(f32)seen[0], i));");
+	cu_line(f, "seen[1] = ca_max(seen[1], (int)shfl_xor_f32("
+		"(f32)seen[1], i));");
+	cu_line(f, "}");
+}
+
+void
+ca_declare_queries(struct cu_func *f, const struct attn *t, int64_t cols)
+{
+	bool between = attn_is_between(t);
+
+	cu_line(f, "const int from = %s;", queries_from(f, t));
+	cu_line(f, "const int to = %s;", queries_to(f, t));
+	if (between) {
+		narrow_queries(f, t);
+	}
+	cu_line(f, "const int begin = %s / %lld * %lld;",
+		between ? "-seen[0]" : "from", (long long)cols,
+		(long long)cols);
+	cu_line(f, "const int end = %s;", between ? "seen[1]" : "to");
 }
 
 /* ---- heads ---- */
@@ -185,14 +378,14 @@ mask_rows(struct cu_func *f, const struct attn *t, const struct ca_form *form,
 
 	ca_unrolled_for(f, "i", form->mt);
 	ca_unrolled_for(f, "h", 2);
-	if (ca_is_masked(t)) {
+	if (attn_is_masked(t)) {
 		/* computed here, since few tiles need it: it takes no register
 		 * elsewhere */
 		cu_line(f, "const int query = ca_min(row0 + wrow + i * 16 + "
 			"h * 8 + g, %lld);", (long long)(t->queries - 1));
 	}
 	cu_line(f, "const int from = %s - %s - c;",
-		ca_is_masked(t) ? ca_keys_from(f, t, "query") : "0", x->at);
+		attn_is_masked(t) ? ca_keys_from(f, t, "query") : "0", x->at);
 	cu_line(f, "const int to = %s - %s - c;", ca_keys_to(f, t, "query"),
 		x->at);
 	ca_unrolled_for(f, "j", x->cols / 8);

@@ -128,11 +128,17 @@ need binaries llvm linker
 cat >m.llm <<'END'
 model m {
   dim seq = 8, vocab = 16, hidden = 16, document = 8, position = 8;
+  dim heads = 2, hd = 4;
   input documents: idx<document>[batch, seq];
   input positions: idx<position>[batch, seq];
   x = embed(tokens, vocab -> hidden) @ "t";
   x = x + embed(documents, document -> hidden) @ "d";
   x = x + embed(positions, position -> hidden) @ "p";
+  input document_first[batch, seq];
+  input prefix_last[batch, seq];
+  q = linear(x -> heads, hd) @ "q";
+  a = attention_between(q, q, q, document_first, prefix_last);
+  x = x + linear(a -> hidden) @ "o";
   logits = linear(x -> vocab) @ "out";
   loss = cross_entropy(logits, labels);
 }
@@ -148,7 +154,8 @@ trained()
 	plan=$1
 	shift
 	# shellcheck disable=SC2086
-	$plan/rank train --local --seed 3 $blend --document-end 3 --log \
+	$plan/rank train --local --seed 3 $blend --document-end 3 \
+		--prefix-end 5 --log \
 		$plan.log "$@" >out 2>err || bad "$plan/rank train $*"
 }
 trained one --steps 8 --checkpoint ck.one
@@ -171,7 +178,7 @@ one/rank train --local $blend --steps 1 >out 2>err &&
 	bad 'documents without an end'
 grep -qF 'the model reads `documents`: give the token that ends a document' \
 	err || bad 'not said'
-one/rank train --local $blend --document-end 4 --resume ck.end --steps 9 \
-	>out 2>err && bad 'other documents are the same data'
+one/rank train --local $blend --document-end 4 --prefix-end 5 --resume \
+	ck.end --steps 9 >out 2>err && bad 'other documents are the same data'
 grep -q 'of a run of other data' err || bad 'other documents'
 exit $failed

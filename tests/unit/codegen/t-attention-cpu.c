@@ -99,6 +99,7 @@ long_ones(void **state)
 	for (i = 0; i < 4; i++) {
 		x.how = how[i];
 		x.sinks = i % 2;
+		x.between = i > 1;
 		x.b = 1;
 		x.s = draw(257, 500);
 		x.t = i == 1 ? draw(257, 500) : x.s;

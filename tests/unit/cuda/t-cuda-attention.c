@@ -219,6 +219,7 @@ long_ones(void **state)
 	for (i = 0; i < 4; i++) {
 		x.how = how[i];
 		x.sinks = i % 2;
+		x.between = i > 1;
 		x.s = draw(130, 300);
 		x.t = i == 1 ? draw(130, 300) : x.s;
 		x.k = 2;
@@ -325,6 +326,7 @@ hopper(void **state)
 		x.v = all[i].v;
 		x.how = all[i].how;
 		x.sinks = i % 3 == 2;
+		x.between = i % 2;
 		x.dtype = all[i].dtype;
 		b.wgmma = 0;
 		put_forward(&x);

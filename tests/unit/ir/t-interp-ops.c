@@ -641,9 +641,18 @@ test_dot_at(void **state)
 struct att {
 	dim_id b, c, s, h, t, k, d, v;
 	int64_t window;
-	bool causal, sinks;
+	bool causal, sinks, between;
 	double scale, softcap;
 };
+
+/* Whether `first` and `last` of query i leave it key j. */
+static bool
+is_between(const struct att *a, int64_t i, int64_t j)
+{
+	t.ix[a->s] = i;
+	return !a->between || ((double)j >= at("first") &&
+			       (double)j <= at("last"));
+}
 
 static void
 check_query(const struct att *a)
@@ -672,7 +681,8 @@ check_query(const struct att *a)
 			score[j] = a->softcap * (w - 1) / (w + 1);
 		}
 		score[j] = (a->causal && past < 0) ||
-			   (a->window && past >= a->window) ? 0 :
+			   (a->window && past >= a->window) ||
+			   !is_between(a, i, j) ? 0 :
 			   exp(score[j]);
 		sum += score[j];
 	}
@@ -699,7 +709,12 @@ try_attention(int kind)
 {
 	int64_t k = draw(1, 3), shared = kind & 2 ? 1 : draw(1, 3);
 	struct att a = { 0 };
-	value_id q, key, v, sink;
+	static const enum ir_op ops[] = {
+		IR_ATTENTION, IR_ATTENTION_SINKS, IR_ATTENTION_BETWEEN,
+		IR_ATTENTION_SINKS_BETWEEN
+	};
+	value_id q, key, v, sink, first, last;
+	int i;
 
 	open_module();
 	a.b = dim("b", draw(1, 3));
@@ -719,11 +734,16 @@ try_attention(int kind)
 	v = source("v", 0, false, DIMS(a.b, a.c, a.t, a.k, a.v));
 	a.sinks = kind & 64;
 	a.softcap = kind & 128 ? 0.7 : 0;
-	sink = a.sinks ? source("sink", 0, false, DIMS(a.h)) : 0;
-	begin(a.sinks ? IR_ATTENTION_SINKS : IR_ATTENTION, "y");
+	sink = source("sink", 0, false, DIMS(a.h));
+	a.between = kind & 256;
+	first = source("first", 0, false, DIMS(a.b, a.c, a.s));
+	last = source("last", 0, false, DIMS(a.b, a.c, a.s));
+	begin(ops[a.sinks + 2 * a.between], "y");
 	args(q, key, v);
-	if (sink) {
-		ir_new_arg(&t.n, sink);
+	for (i = 0; i < 3; i++) {
+		if (i == 0 ? a.sinks : a.between) {
+			ir_new_arg(&t.n, i == 0 ? sink : i == 1 ? first : last);
+		}
 	}
 	if (a.causal) {
 		ir_new_attr(&t.n, IR_ATTR_CAUSAL);
@@ -750,8 +770,8 @@ test_attention(void **state)
 	int i;
 
 	(void)state;
-	for (i = 0; i < 256 * 2; i++) {
-		try_attention(i % 256);
+	for (i = 0; i < 512; i++) {
+		try_attention(i);
 	}
 }
 

@@ -197,7 +197,7 @@ compare(const char *what, const char *text, int most)
  * is the sum of the result times a weight of its type.
  */
 struct op_case {
-	const char *op, *attrs, *result, *operand[4];
+	const char *op, *attrs, *result, *operand[6];
 	bool positive;
 };
 
@@ -289,6 +289,12 @@ static const struct op_case cases[] = {
 	{ "attention_sinks", " causal softcap=0.7", "f32[b, s, n, d]",
 	  { "f32[b, s, n, d]", "f32[b, s, k, d]", "f32[b, s, k, d]",
 	    "f32[n]" }, false },
+	{ "attention_between", "", "f32[b, s, n, d]",
+	  { "f32[b, s, n, d]", "f32[b, s, k, d]", "f32[b, s, k, d]",
+	    "i f32[b, s]", "i f32[b, s]" }, false },
+	{ "attention_sinks_between", " causal", "f32[b, s, n, d]",
+	  { "f32[b, s, n, d]", "f32[b, s, k, d]", "f32[b, s, k, d]",
+	    "f32[n]", "i f32[b, s]", "i f32[b, s]" }, false },
 	{ "cross_entropy", "", "f32[b, s]", { "f32[b, s, e]",
 	  "i idx<e>[b, s]" }, false },
 };
@@ -314,7 +320,7 @@ case_text(const struct op_case *c, char *text, size_t n)
 	size_t k = (size_t)snprintf(text, n, "%smodel {\n", header);
 	int i;
 
-	for (i = 0; i < 4 && c->operand[i]; i++) {
+	for (i = 0; i < 6 && c->operand[i]; i++) {
 		bool input = c->operand[i][0] == 'i' &&
 			     c->operand[i][1] == ' ';
 

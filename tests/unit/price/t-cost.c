@@ -73,6 +73,15 @@ test_cost(void **state)
 	ir_new_int(&t.n, IR_ATTR_WINDOW, 3);
 	/* 1 + 2 + 3 + 3 + 3 pairs, for 2 sequences and 4 heads */
 	costs(done(), 2 * (12 * 8) * 8 * 2, 4 * (2 * 320 + 2 * 160));
+	y = source("r", 0, false, DIMS(b, s));
+	begin(IR_ATTENTION_BETWEEN, "e");
+	args(q, x, x);
+	ir_new_arg(&t.n, y);
+	ir_new_arg(&t.n, y);
+	ir_new_attr(&t.n, IR_ATTR_CAUSAL);
+	ir_new_int(&t.n, IR_ATTR_EXPECT, 2);
+	/* 5 * 2 pairs are fewer than the 15 of the causal mask */
+	costs(done(), 2 * (10 * 8) * 8 * 2, 4 * (2 * 320 + 2 * 160 + 2 * 10));
 	begin(IR_CAST, "c");
 	args(q, 0, 0);
 	t.n.types[0].dtype = IR_BF16;

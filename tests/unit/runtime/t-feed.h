@@ -84,4 +84,30 @@ rt_blend_get(const struct rt_blend *t, int64_t index, int64_t from,
 	return RT_OK;
 }
 
+/* What documents make of position `at` of a sequence, by another rule than the
+ * feed's: from the marks before and after it. */
+static inline int64_t
+t_number_of(const char *name, const int32_t *token, int64_t at)
+{
+	int64_t first = at, last = at, prefix = -1, number = 0, i;
+
+	while (first > 0 && token[first - 1] != 8) {
+		first--;
+	}
+	while (last < TOY_SEQ - 1 && token[last] != 8) {
+		last++;
+	}
+	for (i = last; i >= first; i--) {
+		prefix = token[i] == 3 ? i : prefix;
+	}
+	for (i = 0; i < at; i++) {
+		number += token[i] == 8;
+	}
+	return strcmp(name, "documents") == 0 ? number
+	     : strcmp(name, "positions") == 0 ? at - first
+	     : strcmp(name, "document_first") == 0 ? first
+	     : strcmp(name, "document_last") == 0 ? last
+	     : prefix > at ? prefix : at;
+}
+
 #endif

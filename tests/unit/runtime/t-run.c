@@ -251,6 +251,8 @@ rt_weights_load(const struct rt_store *s, struct rt_weights_options *o,
 
 /* ---- a run ---- */
 
+static const struct rt_marks unmarked = { -1, -1 };
+
 struct bed {
 	struct rt_comm comm;
 	struct rt_workers *workers;
@@ -325,7 +327,7 @@ plain_step(struct plain *p, int64_t first)
 static void
 test_steps(void **state)
 {
-	struct rt_feed feed = rt_feed_of(NULL, 0, -1);
+	struct rt_feed feed = rt_feed_of(NULL, 0, &unmarked);
 	struct rt_outcome c;
 	int64_t threads, step;
 	struct bed b;
@@ -441,7 +443,7 @@ test_failing_step(void **state)
 static void
 test_strange_inputs(void **state)
 {
-	struct rt_feed feed = rt_feed_of(NULL, 0, -1);
+	struct rt_feed feed = rt_feed_of(NULL, 0, &unmarked);
 	struct rt_port in = toy_inputs1[0];
 	struct rt_program g = toy_program1;
 	struct rt_plan p = toy;
@@ -503,19 +505,28 @@ test_rates(void **state)
  * as counted from the sequence's beginning.
  */
 static void
+fill_fails(struct bed *b, const struct rt_feed *feed, const char *why)
+{
+	assert_int_equal(rt_feed_fill_inputs(b->r, feed, &b->err), RT_RANGE);
+	assert_non_null(strstr(b->err.message, why));
+}
+
+static void
 test_documents(void **state)
 {
-	static const char *const names[] = { "documents", "positions" };
+	static const char *const names[] = {
+		"documents", "positions", "document_first", "document_last",
+		"prefix_last"
+	};
 	static const struct rt_pieces part = { 2, 3, { { 2, 2 }, { 0, 1 } } };
 	static const struct rt_spread seq = { TOY_SEQ, 0, &part };
 	const struct rt_spread *dims[2] = { toy_inputs1[0].dims[0], &seq };
-	struct rt_feed feed = rt_feed_of(NULL, 5, 8);
+	struct rt_feed feed = rt_feed_of(NULL, 5, &unmarked);
 	struct rt_port in = toy_inputs1[0];
 	struct rt_program g = toy_program1;
 	struct rt_plan p = toy;
-	int64_t k, row, i, at, want;
+	int64_t k, row, i, want;
 	int32_t token[TOY_SEQ];
-	const int32_t *got;
 	struct bed b;
 
 	(void)state;
@@ -523,36 +534,41 @@ test_documents(void **state)
 	g.inputs = &in;
 	g.ninputs = 1;
 	p.programs = &g;
-	for (k = 0; k < 2; k++) {
-		in.name = names[k];
+	for (k = 0; k < 10; k++) {
+		in.name = names[k / 2];
+		in.elem = k % 2 ? RT_ELEM_F32 : RT_ELEM_I32;
 		in.below = TOY_VOCAB;
-		feed.document_end = 8;
+		feed.marks = (struct rt_marks){ 8, 3 };
 		open_plan(&b, &p, 1);
-		got = (void *)(b.comm.arena + TOY_IN);
 		assert_int_equal(rt_feed_fill_inputs(b.r, &feed, &b.err),
 				 RT_OK);
 		for (row = 0; row < TOY_BATCH / 2; row++) {
 			rt_blend_get(NULL, 5 + row, 0, TOY_SEQ, token, NULL);
 			for (i = 0; i < 3; i++) {
-				at = i == 2 ? 0 : 2 + i;
-				want = 0;
-				for (int64_t j = 0; j < at; j++) {
-					bool end = token[j] == 8;
+				const char *got = b.comm.arena + TOY_IN +
+						  4 * (row * 3 + i);
 
-					want = k == 0 ? want + end :
-						end ? 0 : want + 1;
-				}
-				assert_int_equal(got[row * 3 + i], want);
+				want = t_number_of(in.name, token,
+						 i == 2 ? 0 : 2 + i);
+				assert_true(k % 2
+					? *(const float *)(const void *)got ==
+						(float)want
+					: *(const int32_t *)(const void *)got ==
+						(int32_t)want);
 			}
 		}
 		in.below = 1;
-		assert_int_equal(rt_feed_fill_inputs(b.r, &feed, &b.err),
-				 RT_RANGE);
-		assert_non_null(strstr(b.err.message, "the model has 0 to 0"));
-		feed.document_end = -1;
-		assert_int_equal(rt_feed_fill_inputs(b.r, &feed, &b.err),
-				 RT_RANGE);
-		assert_non_null(strstr(b.err.message, "--document-end N"));
+		if (k % 2 == 0) {
+			fill_fails(&b, &feed, "the model has 0 to 0: give the "
+				   "dim");
+		}
+		feed.marks.document_end = -1;
+		fill_fails(&b, &feed, "--document-end N");
+		feed.marks = (struct rt_marks){ 8, -1 };
+		in.below = TOY_VOCAB;
+		if (k >= 8) {
+			fill_fails(&b, &feed, "--prefix-end N");
+		}
 		close_plan(&b);
 	}
 }

@@ -564,12 +564,12 @@ struct shape {
 	const char *cut_s, *keys, *cut_t, *cut_h, *cut_k, *on;
 	/* after types: sums that dk and dv are parts of */
 	const char *sum;
-	bool sinks;
+	bool sinks, between;
 };
 
 static const struct shape plain = {
 	1, 1, 1, 1, 1, 1, 1, "", "f32", "", "", "t", "", "", "", "", "",
-	false
+	false, false
 };
 
 static char text[16384];
@@ -623,19 +623,57 @@ put_source(int number, const char *type)
 	    number, type);
 }
 
-/* The lse of value `to`, with the sinks %number if there are any. */
+enum { SINKS = 16, FIRST, LAST };	/* their values */
+
+static const char *
+suffix(const struct shape *x)
+{
+	return !x->between ? x->sinks ? "_sinks" : ""
+		: x->sinks ? "_sinks_between" : "_between";
+}
+
+/* The operands after those of plain attention. */
 static void
-put_lse(const struct shape *x, int to, int number)
+put_more(const struct shape *x, bool sinks)
+{
+	if (x->sinks && sinks) {
+		put(", %%%d", SINKS);
+	}
+	if (x->between) {
+		put(", %%%d, %%%d", FIRST, LAST);
+	}
+	put("%s%s : ", x->how, x->on);
+}
+
+/* The lse of value `to`, and what it and attention itself read beside q, k and
+ * v.  Some queries see no key, others all. */
+static void
+put_lse(const struct shape *x, int to)
 {
 	if (x->sinks) {
 		put("  %%%d = weight name=\"sinks\" init=normal std=1 : "
-		    "f32[h%s]\n", number, x->cut_h);
+		    "f32[h%s]\n", SINKS, x->cut_h);
 	}
-	put("  %%%d = attention%s_lse %%0, %%1", to, x->sinks ? "_sinks" : "");
-	if (x->sinks) {
-		put(", %%%d", number);
+	if (x->between) {
+		put("  %%%d = weight name=\"first\" init=normal std=%g : "
+		    "f32[b, s%s]\n", FIRST, (double)x->t / 3, x->cut_s);
+		put("  %%%d = weight name=\"last\" init=normal std=%g : "
+		    "f32[b, s%s]\n", LAST, (double)x->t * 2, x->cut_s);
 	}
-	put("%s%s : %s\n", x->how, x->on, type_of(x, false, "", ""));
+	put("  %%%d = attention%s_lse %%0, %%1", to, suffix(x));
+	put_more(x, true);
+	put("%s\n", type_of(x, false, "", ""));
+}
+
+/* A derivative of value `to`, of the operands that all have. */
+static void
+put_back(const struct shape *x, int to, const char *what, const char *operands,
+	 const char *type)
+{
+	put("  %%%d = attention%s_%s %s", to, x->between ? "_between" : "",
+	    what, operands);
+	put_more(x, false);
+	put("%s\n", type);
 }
 
 static void
@@ -645,10 +683,10 @@ put_forward(const struct shape *x)
 	put_source(0, type_of(x, false, "d", ""));
 	put_source(1, type_of(x, true, "d", ""));
 	put_source(2, type_of(x, true, "v", ""));
-	put_lse(x, 4, 5);
-	put("  %%3 = attention%s %%0, %%1, %%2%s%s%s : %s\n",
-	    x->sinks ? "_sinks" : "", x->sinks ? ", %5" : "", x->how, x->on,
-	    type_of(x, false, "v", ""));
+	put_lse(x, 4);
+	put("  %%3 = attention%s %%0, %%1, %%2", suffix(x));
+	put_more(x, true);
+	put("%s\n", type_of(x, false, "v", ""));
 	put("  return %%3, %%4\n}\n");
 }
 
@@ -661,13 +699,12 @@ put_backward(const struct shape *x)
 	put_source(2, type_of(x, true, "v", ""));
 	put_source(3, type_of(x, false, "v", ""));
 	put_source(4, type_of(x, false, "", ""));
-	put_lse(x, 5, 13);
-	put("  %%6 = attention_dq %%0, %%1, %%2, %%3, %%5, %%4%s%s : %s\n",
-	    x->how, x->on, type_of(x, false, "d", ""));
-	put("  %%7 = attention_dk %%0, %%1, %%2, %%3, %%5, %%4%s%s : %s\n",
-	    x->how, x->on, type_of(x, true, "d", x->sum));
-	put("  %%8 = attention_dv %%0, %%1, %%3, %%5%s%s : %s\n", x->how,
-	    x->on, type_of(x, true, "v", x->sum));
+	put_lse(x, 5);
+	put_back(x, 6, "dq", "%0, %1, %2, %3, %5, %4",
+		 type_of(x, false, "d", ""));
+	put_back(x, 7, "dk", "%0, %1, %2, %3, %5, %4",
+		 type_of(x, true, "d", x->sum));
+	put_back(x, 8, "dv", "%0, %1, %3, %5", type_of(x, true, "v", x->sum));
 	if (x->d % 2) {
 		put("  return %%6, %%7, %%8\n}\n");
 		return;
@@ -709,6 +746,7 @@ random_shape(void)
 	}
 	x.how = how[draw(0, 6)];
 	x.sinks = draw(0, 2) == 0;
+	x.between = draw(0, 2) == 0;
 	return x;
 }
 
