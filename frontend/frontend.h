@@ -66,6 +66,13 @@ bool fe_check_ir(struct ir_module *m);
 bool fe_target(struct ir_ctx *c, const char *text, struct target *out);
 /* The same of a source that was read. */
 bool fe_read_target(struct ir_ctx *c, uint32_t file, struct target *out);
+/*
+ * The text of a target with so many nodes, of one whose own text gives no
+ * number of them: `h100x8x4@ib400` for 4 of `h100x8@ib400`.  NULL: the text is
+ * a file, names nodes, or is no target, which is not reported.
+ */
+const char *fe_target_of_nodes(struct ir_ctx *c, const char *text,
+			       int64_t nodes);
 /* Whether an accelerator of this name is built in. */
 bool fe_target_known(const char *name);
 

@@ -78,6 +78,7 @@ BUILT_SOURCES += %D%/lang/parser.h
 	%D%/tool/schedule.c \
 	%D%/tool/sweep.c \
 	%D%/tool/sweep.h \
+	%D%/tool/sweep_ask.c \
 	%D%/tool/sweep_cell.c \
 	%D%/tool/sweep_list.c \
 	%D%/tool/sweep_print.c \

@@ -300,14 +300,42 @@ ends_in(const char *text, const char *tail)
 	return n >= k && strcmp(text + n - k, tail) == 0;
 }
 
+static bool
+is_file(const char *text)
+{
+	return strchr(text, '/') || strcmp(text, "-") == 0 ||
+	       ends_in(text, ".target") || ends_in(text, ".llm");
+}
+
 bool
 fe_target(struct ir_ctx *c, const char *text, struct target *out)
 {
 	memset(out, 0, sizeof *out);
 	out->name = text;
-	if (strchr(text, '/') || strcmp(text, "-") == 0 ||
-	    ends_in(text, ".target") || ends_in(text, ".llm")) {
-		return read_file(c, text, out);
+	return is_file(text) ? read_file(c, text, out)
+			     : by_name(c, text, out);
+}
+
+const char *
+fe_target_of_nodes(struct ir_ctx *c, const char *text, int64_t nodes)
+{
+	struct target_names names = { has_file, file_distance, &c->tmp };
+	struct target_spec spec;
+	struct ir_ctx quiet;
+	const char *out = NULL;
+
+	if (is_file(text)) {
+		return NULL;
 	}
-	return by_name(c, text, out);
+	ir_ctx_child(&quiet, c);	/* its errors are not reported */
+	if (target_spec_read(&quiet, text, &names, &spec) && !spec.nodes) {
+		out = arena_printf(&c->perm, "%sx%lldx%lld%s%s", spec.device,
+				   spec.devices ? (long long)spec.devices : 1,
+				   (long long)nodes,
+				   spec.network && nodes > 1 ? "@" : "",
+				   spec.network && nodes > 1 ? spec.network
+							     : "");
+	}
+	ir_ctx_release(&quiet);
+	return out;
 }

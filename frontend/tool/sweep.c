@@ -113,10 +113,20 @@ read_sizes(struct driver *d, struct dim_lists *all)
 	return true;
 }
 
+/* Whether the fewest nodes of this target are asked for. */
 static bool
-read_targets(struct driver *d, struct sweep_words *out)
+asks_nodes(const struct sweep *s, const char *target)
 {
+	return s->days > 0 && s->has_tokens &&
+	       fe_target_of_nodes(&s->d->ctx, target, 1);
+}
+
+static bool
+read_targets(struct sweep *s, struct sweep_words *out)
+{
+	struct driver *d = s->d;
 	const struct opt_value *v = &d->opts.at[OPT_TARGET];
+	const char *two;
 	struct target t;
 	uint32_t i;
 
@@ -126,7 +136,9 @@ read_targets(struct driver *d, struct sweep_words *out)
 		}
 	}
 	for (i = 0; i < out->n; i++) {
-		if (!fe_target(&d->ctx, out->at[i], &t)) {
+		two = asks_nodes(s, out->at[i])
+			? fe_target_of_nodes(&d->ctx, out->at[i], 2) : NULL;
+		if (!fe_target(&d->ctx, two ? two : out->at[i], &t)) {
 			return false;
 		}
 	}
@@ -149,9 +161,25 @@ dims_of(struct sweep *s, const struct dim_lists *all, uint32_t nth)
 	return at;
 }
 
+static void
+make_job(struct sweep *s, const char *target, const struct opt_dim *dims,
+	 struct sweep_job *job)
+{
+	uint32_t i, n;
+
+	job->asks_nodes = asks_nodes(s, target);
+	n = job->asks_nodes ? SWEEP_SLOTS : 1;
+	job->row = arena_alloc(&s->d->ctx.perm, n * sizeof *job->row);
+	for (i = 0; i < n; i++) {
+		job->row[i].cell = (struct sweep_cell){
+			.target = target, .dims = dims, .ndims = s->ndims
+		};
+	}
+}
+
 static bool
-make_cells(struct sweep *s, const struct sweep_words *targets,
-	   const struct dim_lists *all)
+make_jobs(struct sweep *s, const struct sweep_words *targets,
+	  const struct dim_lists *all)
 {
 	struct arena *a = &s->d->ctx.perm;
 	int64_t each = 1;
@@ -165,18 +193,13 @@ make_cells(struct sweep *s, const struct sweep_words *targets,
 			return false;
 		}
 	}
-	s->n = (uint32_t)each * targets->n;
-	s->row = arena_alloc(a, s->n * sizeof *s->row);
-	s->sorted = arena_alloc(a, s->n * sizeof *s->sorted);
+	s->njobs = (uint32_t)each * targets->n;
+	s->job = arena_alloc(a, s->njobs * sizeof *s->job);
 	s->ndims = all->n;
 	s->dim = dims_of(s, all, 0);
-	for (i = 0; i < s->n; i++) {
-		s->row[i].cell = (struct sweep_cell){
-			.target = targets->at[i / (uint32_t)each],
-			.dims = dims_of(s, all, i % (uint32_t)each),
-			.ndims = all->n
-		};
-		s->sorted[i] = &s->row[i];
+	for (i = 0; i < s->njobs; i++) {
+		make_job(s, targets->at[i / (uint32_t)each],
+			 dims_of(s, all, i % (uint32_t)each), &s->job[i]);
 	}
 	return true;
 }
@@ -197,8 +220,14 @@ run_cells(void *user)
 	struct sweep_work *w = user;
 	uint32_t i;
 
-	while ((i = atomic_fetch_add(&w->next, 1)) < w->s->n) {
-		sweep_run_cell(w->s, &w->s->row[i]);
+	while ((i = atomic_fetch_add(&w->next, 1)) < w->s->njobs) {
+		struct sweep_job *job = &w->s->job[i];
+
+		if (job->asks_nodes) {
+			sweep_find_nodes(w->s, job);
+		} else {
+			sweep_run_cell(w->s, job->row);
+		}
 		pthread_mutex_lock(&w->lock);
 		w->done++;
 		pthread_mutex_unlock(&w->lock);
@@ -220,7 +249,7 @@ count_threads(const struct sweep *s)
 		n = s->d->opts.at[OPT_THREADS].num;
 		n = n < MOST_THREADS ? n : MOST_THREADS;
 	}
-	n = n < s->n ? n : s->n;
+	n = n < s->njobs ? n : s->njobs;
 	return n > 1 ? (uint32_t)n : 1;
 }
 
@@ -237,7 +266,7 @@ now_s(void)
 static void
 show(const struct sweep_work *w, double since_s)
 {
-	uint32_t full = BAR * w->done / w->s->n, i;
+	uint32_t full = BAR * w->done / w->s->njobs, i;
 	char bar[BAR + 1];
 
 	for (i = 0; i < BAR; i++) {
@@ -245,10 +274,10 @@ show(const struct sweep_work *w, double since_s)
 	}
 	bar[BAR] = '\0';
 	fprintf(stderr, "\r[%s] %u of %u cells, %.0f s", bar, w->done,
-		w->s->n, since_s);
+		w->s->njobs, since_s);
 	if (w->done) {
 		fprintf(stderr, ", about %.0f s more   ", since_s *
-			(double)(w->s->n - w->done) / w->done);
+			(double)(w->s->njobs - w->done) / w->done);
 	}
 }
 
@@ -332,8 +361,33 @@ is_after(const struct sweep_row *a, const struct sweep_row *b, const char *by)
 {
 	double x = key_of(a, by), y = key_of(b, by);
 
-	return x != y ? x > y
-		: a->outcome != b->outcome ? a->outcome > b->outcome : a > b;
+	return x != y ? x > y : a->outcome > b->outcome;
+}
+
+/* The rows of the table, in the order of the jobs. */
+static void
+gather(struct sweep *s)
+{
+	struct arena *a = &s->d->ctx.perm;
+	VEC(struct sweep_row *) rows = { 0 };
+	uint32_t i;
+
+	for (i = 0; i < s->njobs; i++) {
+		struct sweep_job *j = &s->job[i];
+
+		if (!j->asks_nodes) {
+			VEC_PUSH(a, &rows, j->row);
+			continue;
+		}
+		if (j->less) {
+			VEC_PUSH(a, &rows, j->less);
+		}
+		if (j->enough) {
+			VEC_PUSH(a, &rows, j->enough);
+		}
+	}
+	s->sorted = rows.at;
+	s->n = rows.n;
 }
 
 static void
@@ -359,18 +413,18 @@ mark_front(struct sweep *s)
 	uint32_t i, k;
 
 	for (i = 0; i < s->n; i++) {
-		double time = key_of(&s->row[i], "time");
-		double usd = key_of(&s->row[i], "usd");
+		double time = key_of(s->sorted[i], "time");
+		double usd = key_of(s->sorted[i], "usd");
 		bool is_best = isfinite(usd);
 
 		for (k = 0; k < s->n && is_best; k++) {
-			double t = key_of(&s->row[k], "time");
-			double u = key_of(&s->row[k], "usd");
+			double t = key_of(s->sorted[k], "time");
+			double u = key_of(s->sorted[k], "usd");
 
 			is_best = !(t <= time && u <= usd &&
 				    (t < time || u < usd));
 		}
-		s->row[i].is_on_front = is_best;
+		s->sorted[i]->is_on_front = is_best;
 	}
 }
 
@@ -388,15 +442,39 @@ print(const struct sweep *s, struct buf *out)
 	}
 }
 
+/* A question is checked for one node. */
 static bool
-check_cells(const struct sweep *s)
+check_jobs(const struct sweep *s)
 {
 	uint32_t i;
 
-	for (i = 0; i < s->n; i++) {
-		if (!sweep_check_cell(s, &s->row[i].cell)) {
+	for (i = 0; i < s->njobs; i++) {
+		struct sweep_cell cell = s->job[i].row->cell;
+
+		if (s->job[i].asks_nodes) {
+			cell.target = fe_target_of_nodes(&s->d->ctx,
+							 cell.target, 1);
+		}
+		if (!sweep_check_cell(s, &cell, i == 0)) {
 			return false;
 		}
+	}
+	return true;
+}
+
+/* Options that do not go with each other. */
+static bool
+check_options(struct driver *d)
+{
+	if (!drv_given(d, OPT_TARGET)) {
+		diag_error(&d->ctx.diags, nowhere, "`llmc sweep` needs "
+			   "--target, such as 'h100x8x{4,8,16}'");
+		return false;
+	}
+	if (drv_given(d, OPT_CSV) && drv_given(d, OPT_JSON)) {
+		diag_error(&d->ctx.diags, nowhere, "--csv and --json are two "
+			   "forms of one table: one of them is legal");
+		return false;
 	}
 	return true;
 }
@@ -410,28 +488,27 @@ drv_sweep(struct driver *d)
 	struct sweep s = { .d = d };
 	uint32_t i;
 
-	if (!drv_given(d, OPT_TARGET)) {
-		diag_error(&d->ctx.diags, nowhere, "`llmc sweep` needs "
-			   "--target, such as 'h100x8x{4,8,16}'");
-		return DRV_BAD_USAGE;
-	}
-	if (drv_given(d, OPT_CSV) && drv_given(d, OPT_JSON)) {
-		diag_error(&d->ctx.diags, nowhere, "--csv and --json are two "
-			   "forms of one table: one of them is legal");
+	if (!check_options(d)) {
 		return DRV_BAD_USAGE;
 	}
 	if (!drv_read_source(d, d->opts.input, &s.file) ||
-	    !read_targets(d, &targets) || !read_sizes(d, &dims) ||
-	    !make_cells(&s, &targets, &dims) || !check_cells(&s)) {
+	    !sweep_read_asked(&s)) {
+		return DRV_BAD_INPUT;
+	}
+	s.has_tokens = sweep_has_tokens(&s);
+	if (!read_targets(&s, &targets) || !read_sizes(d, &dims) ||
+	    !make_jobs(&s, &targets, &dims) || !check_jobs(&s)) {
 		return DRV_BAD_INPUT;
 	}
 	d->pm.crash->doing = "sweep";
 	run_all(&s);
+	gather(&s);
 	sort(&s, by ? by : "time");
 	mark_front(&s);
+	sweep_mark_answers(&s);
 	print(&s, &d->out);
 	for (i = 0; i < s.n; i++) {
-		arena_release(&s.row[i].keep);
+		sweep_drop_row(s.sorted[i]);
 	}
 	return DRV_OK;
 }

@@ -1,9 +1,9 @@
 /*
  * llmc sweep: one model planned for many clusters and sizes.  sweep.c makes
  * the cells, runs them on threads and orders them; sweep_list.c reads lists
- * such as `h100x8x{4,8,16,..,64}`; sweep_cell.c plans one cell, as a run of
- * llmc of its own; sweep_print.c prints the table.  No other file of the
- * folder includes this.
+ * such as `h100x8x{4,8,16,..,64}`; sweep_ask.c answers --days and --budget;
+ * sweep_cell.c plans one cell, as a run of llmc of its own; sweep_print.c
+ * prints the table.  No other file of the folder includes this.
  */
 #ifndef FRONTEND_SWEEP_H
 #define FRONTEND_SWEEP_H
@@ -46,14 +46,32 @@ struct sweep_row {
 	int zero;
 	bool offload;
 	bool is_on_front;	/* no cell is both sooner and cheaper */
+	bool is_answer;		/* to --days or --budget */
 };
+
+/*
+ * A cell, or a question for the fewest nodes, which is answered by planning
+ * for one number of them after the other.
+ */
+struct sweep_job {
+	struct sweep_row *row;	/* a question has SWEEP_SLOTS of them */
+	bool asks_nodes;
+	/* of a question: what finishes in time, and the next smaller number,
+	 * which does not; NULL: there is none */
+	struct sweep_row *enough, *less;
+};
+
+#define SWEEP_SLOTS 3
 
 struct sweep {
 	struct driver *d;
 	uint32_t file;		/* of the model, among d->ctx.sources */
-	struct sweep_row *row;
+	double days, budget_usd;	/* that may pass, be spent; 0: any */
+	bool has_tokens;	/* of the run */
+	struct sweep_job *job;
+	uint32_t njobs;
+	struct sweep_row **sorted;	/* of the table */
 	uint32_t n;
-	struct sweep_row **sorted;
 	struct opt_dim *dim;	/* names that a cell sets; sizes are unused */
 	uint32_t ndims;
 };
@@ -64,19 +82,37 @@ void sweep_print_table(const struct sweep *s, struct buf *out);
 void sweep_print_csv(const struct sweep *s, struct buf *out);
 void sweep_print_json(const struct sweep *s, struct buf *out);
 
+/* ---- sweep_ask.c ------------------------------------------------------ */
+
+/* Reads --days and --budget. */
+bool sweep_read_asked(struct sweep *s);
+/* Plans for numbers of nodes until it knows how many finish in time. */
+void sweep_find_nodes(const struct sweep *s, struct sweep_job *job);
+/* Marks the rows that are answers; those of the table are sorted. */
+void sweep_mark_answers(struct sweep *s);
+/* Tokens that the days and the budget are enough for; NAN: not known. */
+double sweep_most_tokens(const struct sweep *s, const struct sweep_row *r);
+/* A sentence for each answer. */
+void sweep_print_answers(const struct sweep *s, struct buf *out);
+
 /* ---- sweep_cell.c ----------------------------------------------------- */
 
 /*
  * Reads the model of a cell and its target, as far as a search needs it, and
  * forgets them.  False: the messages are printed.
  */
-bool sweep_check_cell(const struct sweep *s, const struct sweep_cell *cell);
+bool sweep_check_cell(const struct sweep *s, const struct sweep_cell *cell,
+		      bool warns);
+/* Whether the tokens of the run are given, by --tokens or the model. */
+bool sweep_has_tokens(const struct sweep *s);
 /* Plans a cell.  Threads may do so at once, each with another row. */
 void sweep_run_cell(const struct sweep *s, struct sweep_row *row);
 /* Days of the run with failures where these are known; NAN: no tokens. */
 double sweep_days(const struct sweep_row *r);
 /* Dollars of the run, the same. */
 double sweep_usd(const struct sweep_row *r);
+/* Frees what a row keeps. */
+void sweep_drop_row(struct sweep_row *r);
 
 /* ---- sweep_list.c ----------------------------------------------------- */
 

@@ -94,7 +94,8 @@ cell_text(const struct sweep_cell *cell, struct arena *a)
 }
 
 bool
-sweep_check_cell(const struct sweep *s, const struct sweep_cell *cell)
+sweep_check_cell(const struct sweep *s, const struct sweep_cell *cell,
+		 bool warns)
 {
 	struct answer_asked asked;
 	struct driver x;
@@ -105,11 +106,29 @@ sweep_check_cell(const struct sweep *s, const struct sweep_cell *cell)
 		diag_note(&x.ctx.diags, nowhere, "in a cell of the sweep: %s",
 			  cell_text(cell, &x.ctx.perm));
 	}
-	if (!ok || cell == &s->row[0].cell) {	/* warnings, once */
+	if (!ok || warns) {
 		diag_flush(&x.ctx.diags, stderr);
 	}
 	drv_close(&x);
 	return ok;
+}
+
+bool
+sweep_has_tokens(const struct sweep *s)
+{
+	const struct source_file *f = &s->d->ctx.sources.files.at[s->file];
+	struct answer_asked asked = { 0 };
+	struct ir_module *m;
+	struct driver x = { 0 };
+	bool has;
+
+	drv_open(&x);
+	source_keep(&x.ctx.sources, s->d->opts.input, f->text, f->len);
+	m = drv_load(&x, s->d->opts.input);
+	x.opts.at[OPT_TOKENS] = s->d->opts.at[OPT_TOKENS];
+	has = m && drv_read_asked(&x, m, 1, &asked) && asked.tokens > 0;
+	drv_close(&x);
+	return has;
 }
 
 /* ---- what comes of it ---- */
@@ -206,6 +225,12 @@ sweep_run_cell(const struct sweep *s, struct sweep_row *row)
 		keep_failure(row, &x, m);
 	}
 	drv_close(&x);
+}
+
+void
+sweep_drop_row(struct sweep_row *r)
+{
+	arena_release(&r->keep);
 }
 
 double

@@ -25,7 +25,7 @@ has_run(const struct sweep *s)
 	uint32_t i;
 
 	for (i = 0; i < s->n; i++) {
-		if (!isnan(sweep_days(&s->row[i]))) {
+		if (!isnan(sweep_days(s->sorted[i]))) {
 			return true;
 		}
 	}
@@ -39,7 +39,8 @@ hours_name(const struct sweep *s)
 	uint32_t i;
 
 	for (i = 0; i < s->n; i++) {
-		if (s->row[i].outcome == SWEEP_FITS && !s->row[i].is_gpu) {
+		if (s->sorted[i]->outcome == SWEEP_FITS &&
+		    !s->sorted[i]->is_gpu) {
 			return "device-hours";
 		}
 	}
@@ -53,7 +54,7 @@ target_column(const struct sweep *s)
 	uint32_t i;
 
 	for (i = 0; i < s->n; i++) {
-		n = strlen(s->row[i].cell.target);
+		n = strlen(s->sorted[i]->cell.target);
 		most = n > most ? n : most;
 	}
 	return (int)most;
@@ -182,6 +183,7 @@ sweep_print_table(const struct sweep *s, struct buf *out)
 		print_row(s, s->sorted[i], run, out);
 	}
 	buf_puts(out, "* no other cell is both sooner and cheaper\n");
+	sweep_print_answers(s, out);
 }
 
 /* ---- CSV ---- */
@@ -219,7 +221,8 @@ csv_text(struct buf *out, const char *text)
 	N("goodput", r->goodput) \
 	N("days_with_failures", r->faulty.days) \
 	N("usd_with_failures", r->faulty.usd) \
-	N("device_hours_with_failures", r->faulty.device_hours)
+	N("device_hours_with_failures", r->faulty.device_hours) \
+	N("most_tokens", sweep_most_tokens(s, r))
 
 static const char *const number_names[] = {
 #define N(name, value) name,
@@ -230,7 +233,8 @@ static const char *const number_names[] = {
 #define NNUMBERS (sizeof number_names / sizeof *number_names)
 
 static void
-get_numbers(const struct sweep_row *r, double out[NNUMBERS])
+get_numbers(const struct sweep *s, const struct sweep_row *r,
+	    double out[NNUMBERS])
 {
 	int n = 0;
 
@@ -249,7 +253,7 @@ csv_head(const struct sweep *s, struct buf *out)
 		buf_putc(out, ',');
 		csv_text(out, s->dim[i].name);
 	}
-	buf_puts(out, ",outcome,front");
+	buf_puts(out, ",outcome,front,answer");
 	for (i = 0; i < NNUMBERS; i++) {
 		buf_printf(out, ",%s", number_names[i]);
 	}
@@ -286,7 +290,7 @@ csv_plan(const struct sweep_row *r, struct buf *out)
 }
 
 static void
-csv_row(const struct sweep_row *r, struct buf *out)
+csv_row(const struct sweep *s, const struct sweep_row *r, struct buf *out)
 {
 	double numbers[NNUMBERS];
 	size_t i;
@@ -297,8 +301,9 @@ csv_row(const struct sweep_row *r, struct buf *out)
 	for (i = 0; i < r->cell.ndims; i++) {
 		buf_printf(out, ",%" PRId64, r->cell.dims[i].size);
 	}
-	buf_printf(out, ",%s,%d", outcomes[r->outcome], r->is_on_front);
-	get_numbers(r, numbers);
+	buf_printf(out, ",%s,%d,%d", outcomes[r->outcome], r->is_on_front,
+		   r->is_answer);
+	get_numbers(s, r, numbers);
 	for (i = 0; i < NNUMBERS; i++) {
 		buf_putc(out, ',');
 		if (isfinite(numbers[i])) {
@@ -318,7 +323,7 @@ sweep_print_csv(const struct sweep *s, struct buf *out)
 
 	csv_head(s, out);
 	for (i = 0; i < s->n; i++) {
-		csv_row(s->sorted[i], out);
+		csv_row(s, s->sorted[i], out);
 	}
 }
 
@@ -347,7 +352,7 @@ json_dims(const struct sweep_row *r, struct buf *out)
 }
 
 static void
-json_row(const struct sweep_row *r, struct buf *out)
+json_row(const struct sweep *s, const struct sweep_row *r, struct buf *out)
 {
 	double numbers[NNUMBERS];
 	size_t i;
@@ -355,7 +360,9 @@ json_row(const struct sweep_row *r, struct buf *out)
 	buf_puts(out, "\n    { \"target\": ");
 	buf_json(out, r->cell.target, strlen(r->cell.target));
 	json_text(out, "outcome", outcomes[r->outcome]);
-	buf_printf(out, ", \"front\": %s", r->is_on_front ? "true" : "false");
+	buf_printf(out, ", \"front\": %s, \"answer\": %s",
+		   r->is_on_front ? "true" : "false",
+		   r->is_answer ? "true" : "false");
 	buf_printf(out, ",\n      \"devices\": %" PRId64 ", \"nodes\": %"
 		   PRId64 ", \"used\": %" PRId64, r->devices, r->nodes,
 		   r->used);
@@ -365,7 +372,7 @@ json_row(const struct sweep_row *r, struct buf *out)
 		buf_puts(out, " }");
 		return;
 	}
-	get_numbers(r, numbers);
+	get_numbers(s, r, numbers);
 	for (i = 0; i < NNUMBERS; i++) {
 		buf_printf(out, i % 4 ? ", \"%s\": " : ",\n      \"%s\": ",
 			   number_names[i]);
@@ -388,7 +395,7 @@ sweep_print_json(const struct sweep *s, struct buf *out)
 	buf_printf(out, "{\n  \"version\": %d,\n  \"rows\": [", VERSION);
 	for (i = 0; i < s->n; i++) {
 		buf_puts(out, i ? "," : "");
-		json_row(s->sorted[i], out);
+		json_row(s, s->sorted[i], out);
 	}
 	buf_puts(out, "\n  ]\n}\n");
 }

@@ -93,6 +93,12 @@ struct drv_facts {
 };
 
 /*
+ * The number that was given for an option, such as 2e12 or 2T, unless none
+ * was.  False: it is not one from `least` to `most`, and `legal` was reported.
+ */
+bool drv_read_number(struct driver *d, enum opt_id id, double least,
+		     double most, const char *legal, double *out);
+/*
  * The run that --tokens, --storage, --restart and the model's train block
  * describe; of step_tokens tokens a step.
  */

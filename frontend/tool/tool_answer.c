@@ -34,9 +34,9 @@ read_number(const char *text, double least, double most, double *out)
 	return *out >= least && *out <= most;
 }
 
-static bool
-option(struct driver *d, enum opt_id id, double least, double most,
-       const char *legal, double *out)
+bool
+drv_read_number(struct driver *d, enum opt_id id, double least, double most,
+		const char *legal, double *out)
 {
 	const struct opt_value *v = &d->opts.at[id];
 
@@ -56,14 +56,15 @@ read_money(struct driver *d, struct answer_asked *out)
 	bool ok;
 	int i;
 
-	ok = option(d, OPT_PRICE, 1e-6, 1e6, "USD for an hour of one device "
-		    "from 1e-6 to 1e6, such as 2.5", &out->price_usd_h);
-	ok &= option(d, OPT_OWN, 0.01, 100, "years from 0.01 to 100, such as "
-		     "3", &out->owned_years);
-	ok &= option(d, OPT_ENERGY, 0, 1e3, "USD for a kWh from 0 to 1000, "
-		     "such as 0.1", &out->energy_usd_kwh);
-	ok &= option(d, OPT_PUE, 1, 10, "a factor from 1 to 10, such as 1.2",
-		     &out->pue);
+	ok = drv_read_number(d, OPT_PRICE, 1e-6, 1e6, "USD for an hour of one "
+			     "device from 1e-6 to 1e6, such as 2.5",
+			     &out->price_usd_h);
+	ok &= drv_read_number(d, OPT_OWN, 0.01, 100, "years from 0.01 to 100, "
+			      "such as 3", &out->owned_years);
+	ok &= drv_read_number(d, OPT_ENERGY, 0, 1e3, "USD for a kWh from 0 to "
+			      "1000, such as 0.1", &out->energy_usd_kwh);
+	ok &= drv_read_number(d, OPT_PUE, 1, 10, "a factor from 1 to 10, such "
+			      "as 1.2", &out->pue);
 	for (i = 0; i < 2 && ok; i++) {
 		if (drv_given(d, with_own[i]) && !drv_given(d, OPT_OWN)) {
 			diag_error(&d->ctx.diags, nowhere, "--%s is about "
@@ -96,13 +97,13 @@ drv_read_asked(struct driver *d, const struct ir_module *m,
 				      .pue = ANSWER_PUE };
 	out->tokens = tokens ? tokens->num[0] :
 		      steps ? steps->num[0] * (double)step_tokens : 0;
-	ok = option(d, OPT_TOKENS, 1, 1e18, "a number of tokens from 1 to "
-		    "1e18, such as 2e12, 2T or 300B", &out->tokens);
-	ok &= option(d, OPT_STORAGE, 1e-6, 1e6, "GB/s of one node from 1e-6 to "
-		     "1e6, such as 2.5", &storage);
-	ok &= option(d, OPT_RESTART, 0, 1e6, "minutes from 0 to 1e6, such as "
-		     "10",
-		     &restart);
+	ok = drv_read_number(d, OPT_TOKENS, 1, 1e18, "a number of tokens from "
+			     "1 to 1e18, such as 2e12, 2T or 300B",
+			     &out->tokens);
+	ok &= drv_read_number(d, OPT_STORAGE, 1e-6, 1e6, "GB/s of one node "
+			      "from 1e-6 to 1e6, such as 2.5", &storage);
+	ok &= drv_read_number(d, OPT_RESTART, 0, 1e6, "minutes from 0 to 1e6, "
+			      "such as 10", &restart);
 	out->storage_bytes_us = storage * 1e3;
 	out->restart_s = restart * 60;
 	return ok && read_money(d, out);
