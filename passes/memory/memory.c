@@ -123,60 +123,19 @@ place_all(struct memory_work *w)
 
 /* ---- ranks ---- */
 
-/* By kind of action: bytes of saves whose lifetime begins or ends with it. */
-struct save_changes {
-	int64_t begin[SCHED_NKINDS], end[SCHED_NKINDS];
-};
-
-static void
-find_changes(const struct memory_stage *s, struct save_changes *out)
-{
-	uint32_t k, span;
-
-	for (k = 0; k < SCHED_NKINDS; k++) {
-		uint8_t does = sched_kinds[k].does;
-
-		for (span = 0; span < MEMORY_NSPANS; span++) {
-			int64_t bytes = s->saves[span].bytes;
-
-			out->begin[k] += does & memory_lifetimes[span].from
-				? bytes : 0;
-			out->end[k] += does & memory_lifetimes[span].to
-				? bytes : 0;
-		}
-	}
-}
-
-static struct save_changes *
-all_changes(struct memory_work *w)
-{
-	struct save_changes *all = arena_alloc(&w->tmp, w->out->nstages *
-					  sizeof *all);
-	uint32_t i;
-
-	for (i = 0; i < w->out->nstages; i++) {
-		find_changes(&w->out->stage[i], &all[i]);
-	}
-	return all;
-}
-
 /* The most bytes alive at once while the rank runs its actions. */
 static int64_t
-most_alive(const struct memory_work *w, uint32_t rank,
-	   const struct save_changes *changes)
+most_alive(struct memory_work *w, uint32_t rank)
 {
 	const struct sched_list *l = &w->holding->ranks[rank];
-	int64_t now = 0, most = 0;
+	const struct memory_moment *at = memory_history(w->out, l, &w->tmp);
+	int64_t most = 0;
 	uint32_t i;
 
 	for (i = 0; i < l->actions.n; i++) {
-		const struct sched_action *x = &l->actions.at[i];
-		const struct save_changes *c = &changes[x->stage];
-		int64_t bound = w->out->stage[x->stage].func[x->kind].bound;
+		int64_t bytes = at[i].saves + at[i].func->bound;
 
-		now += c->begin[x->kind];
-		most = now + bound > most ? now + bound : most;
-		now -= c->end[x->kind];
+		most = bytes > most ? bytes : most;
 	}
 	return most;
 }
@@ -192,7 +151,6 @@ update_peak(struct memory_rank *to, const struct memory_func *f)
 static void
 finish_ranks(struct memory_work *w, int64_t reserve)
 {
-	const struct save_changes *changes = all_changes(w);
 	struct memory *out = w->out;
 	uint32_t i, k;
 
@@ -206,7 +164,7 @@ finish_ranks(struct memory_work *w, int64_t reserve)
 	for (i = 0; i < out->nranks; i++) {
 		struct memory_rank *x = &out->rank[i];
 
-		x->bound = most_alive(w, i, changes);
+		x->bound = most_alive(w, i);
 		x->bound = x->update.bound > x->bound ? x->update.bound
 						      : x->bound;
 		x->bound += reserve;

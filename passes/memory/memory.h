@@ -180,6 +180,19 @@ void memory_set_devices(struct memory *m, const struct target_devs *s);
 struct target_host memory_host(const struct memory *m, const struct ranks *r,
 			       const struct target *t, struct arena *a);
 
+/* ---- memory_history.c ------------------------------------------------- */
+
+/* What is in use while an action runs, beside what always is. */
+struct memory_moment {
+	int64_t saves, after;	/* after: once it has ended */
+	const struct memory_func *func;	/* whose temps are in use */
+};
+
+/* By action of a list that a rank of the pipeline runs; in arena a. */
+struct memory_moment *memory_history(const struct memory *mem,
+				     const struct sched_list *l,
+				     struct arena *a);
+
 /* ---- memory_slots.c --------------------------------------------------- */
 
 /*
