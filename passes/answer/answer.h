@@ -280,7 +280,11 @@ uint32_t answer_busiest(const struct ranks *r, const struct price *p);
 struct answer_kernel {
 	const char *what;	/* kind, shape, ops */
 	double count, us;	/* in a step; of all of them */
+	double all_us;		/* with what runs beside other kernels */
 	double flops, bytes;	/* of one */
+	enum kernel_kind kind;
+	uint16_t op;		/* of a collective: enum ir_op, */
+	uint32_t axes;		/* and bit a: along axis a */
 };
 
 struct answer_kernels {

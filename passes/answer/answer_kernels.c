@@ -29,18 +29,23 @@ add_row(struct kernel_totals *x, const struct answer_kernel *e)
 		    k->bytes == e->bytes) {
 			k->count += e->count;
 			k->us += e->us;
+			k->all_us += e->all_us;
 			return;
 		}
 	}
 	VEC_PUSH(x->a, &out->at, *e);
 }
 
-/* A kernel in parts counts once for each; `us` is without hidden time. */
+/* A kernel in parts counts once for each. */
 static void
 add_kernel(struct kernel_totals *x, const struct kernel *k, double us,
-	   double times)
+	   double hidden_us, double times)
 {
-	struct answer_kernel e = { .us = us * times, .count = times };
+	struct answer_kernel e = {
+		.us = (us - hidden_us) * times, .all_us = us * times,
+		.count = times, .kind = k->kind,
+		.op = k->work->coll.op, .axes = k->work->coll.axes
+	};
 	struct kernel part;
 	struct buf what;
 
@@ -85,8 +90,8 @@ add_list(struct kernel_totals *x, const struct kernel_list *l, bool repeats,
 	}
 	for (i = 0; i < l->at.n; i++) {
 		if (!l->at.at[i].body) {
-			add_kernel(x, &l->at.at[i],
-				   each[i].total_us - hidden[i], times);
+			add_kernel(x, &l->at.at[i], each[i].total_us,
+				   hidden[i], times);
 		}
 	}
 }

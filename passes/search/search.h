@@ -39,6 +39,7 @@ struct search_options {
 	const volatile sig_atomic_t *interrupted;
 	bool shows;		/* prints progress to a terminal */
 	bool no_advice;		/* if nothing fits, say so and no more */
+	bool keeps_priced;	/* for the report's `all` */
 	struct search_report *report;	/* filled in by the pass, or NULL */
 	/* scratch that code needs on a rank beside its arena, or NULL */
 	const struct memory_scratch *scratch;
@@ -53,6 +54,17 @@ struct search_found {
 	uint32_t fullest;	/* its place in the pipeline */
 };
 
+/* A plan that was priced, by its pieces. */
+struct search_priced {
+	int64_t tp, cp, ep, pp, dp;
+	int64_t microbatch, nmicrobatches, interleave;
+	const char *schedule;
+	int zero;
+	bool sequence, offload, recomputes;
+	double step_us;
+	int64_t bytes;		/* of the fullest rank */
+};
+
 /* A plan that does not fit, with its bytes and the capacity. */
 struct search_near {
 	struct plan plan;
@@ -64,6 +76,9 @@ struct search_near {
 
 struct search_report {
 	VEC(struct search_found) found;	/* the best first */
+	/* all that were priced and fit, in the order of the search, if the
+	 * options ask for them; one may be there several times */
+	VEC(struct search_priced) all;
 	/* of the plans tried that do not fit, the one that lacks least */
 	struct search_near least;
 	bool any_near;

@@ -24,6 +24,33 @@ set_layers(struct trial *x, int64_t *layers)
 
 /* ---- the best so far ---- */
 
+static bool
+recomputes(const struct trial *x)
+{
+	uint32_t i;
+
+	for (i = 0; i < x->nstages && !x->choice[i]; i++) {
+	}
+	return i < x->nstages;
+}
+
+static void
+keep_priced(struct trial *x, const struct trial_fit *f)
+{
+	const struct search_try *t = x->t;
+	const struct search_group *g = t->g;
+	struct search_priced e = {
+		g->tp, g->cp, g->ep, g->pp, g->dp, t->microbatch,
+		t->nmicrobatches, t->chunks, t->sched->name, x->key.zero,
+		x->key.sequence, x->key.offload, recomputes(x), x->p.step_us,
+		(int64_t)f->most
+	};
+
+	if (x->s->o->keeps_priced && !x->s->guessing) {
+		VEC_PUSH(x->s->a, &x->s->out->all, e);
+	}
+}
+
 static void
 take(struct trial *x, const struct trial_fit *f)
 {
@@ -34,6 +61,7 @@ take(struct trial *x, const struct trial_fit *f)
 		.capacity = (int64_t)(f->most - f->over), .fullest = f->fullest
 	};
 
+	keep_priced(x, f);
 	if (e.step_us >= x->s->worst_us) {
 		return;
 	}
@@ -128,16 +156,6 @@ is_plain_cut(struct trial *x)
 	}
 	x->choice = choice;
 	return cut;
-}
-
-static bool
-recomputes(const struct trial *x)
-{
-	uint32_t i;
-
-	for (i = 0; i < x->nstages && !x->choice[i]; i++) {
-	}
-	return i < x->nstages;
 }
 
 /* Tries the plan with one of the ways in which its ranks may recompute. */
