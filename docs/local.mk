@@ -21,6 +21,7 @@ doc_pages = \
 	%D%/passes.md \
 	%D%/plan.md \
 	%D%/ranks.md \
+	%D%/report.md \
 	%D%/running.md \
 	%D%/schedule.md \
 	%D%/search.md \

@@ -49,6 +49,7 @@ struct driver {
 	const char *priced_cpu;
 	struct buf json, plan;	/* plan.json and plan.llp of an answer */
 	struct buf trace;	/* of --trace; empty if it is not given */
+	struct buf report;	/* the file of --report */
 	struct buf program;	/* the file `rank`; empty if there is none */
 	struct drv_files files;	/* all files of the plan's folder */
 	struct cg_code *code;	/* code that is being compiled, or NULL */

@@ -77,6 +77,18 @@ noinst_LIBRARIES += %D%/libpasses.a
 	%D%/narrow.c \
 	%D%/optimize.c \
 	%D%/pass_table.c \
+	%D%/pictures/picture_comm.c \
+	%D%/pictures/picture_html.c \
+	%D%/pictures/picture_memory.c \
+	%D%/pictures/picture_mesh.c \
+	%D%/pictures/picture_page.c \
+	%D%/pictures/picture_parts.h \
+	%D%/pictures/picture_plans.c \
+	%D%/pictures/picture_roofline.c \
+	%D%/pictures/picture_schedule.c \
+	%D%/pictures/picture_time.c \
+	%D%/pictures/picture_timeline.c \
+	%D%/pictures/pictures.h \
 	%D%/place/place.c \
 	%D%/place/place.h \
 	%D%/place/place_bound.h \
@@ -128,6 +140,7 @@ noinst_LIBRARIES += %D%/libpasses.a
 	%D%/sched/sched_brief.c \
 	%D%/sched/sched_check.c \
 	%D%/sched/sched_csv.c \
+	%D%/sched/sched_draw.c \
 	%D%/sched/sched_make.c \
 	%D%/sched/sched_run.c \
 	%D%/search/pareto_front.c \
@@ -190,6 +203,19 @@ noinst_LIBRARIES += %D%/libpasses.a
 	%D%/weight_values.c
 
 EXTRA_DIST += %D%/answer/runs.sh
+
+# The style and the script of a report, as llmc carries them.
+pictures_texts = %D%/pictures/page.css %D%/pictures/page.js \
+	%D%/pictures/kinds.css
+EXTRA_DIST += %D%/pictures/embed.sh $(pictures_texts)
+
+nodist_%C%_libpasses_a_SOURCES = %D%/pictures/picture_texts.c
+BUILT_SOURCES += %D%/pictures/picture_texts.c
+CLEANFILES += %D%/pictures/picture_texts.c
+%D%/pictures/picture_texts.c: %D%/pictures/embed.sh $(pictures_texts)
+	$(AM_V_at)$(MKDIR_P) $(@D)
+	$(AM_V_GEN)sh $(srcdir)/%D%/pictures/embed.sh $(srcdir) \
+		$(pictures_texts) >$@.tmp && mv $@.tmp $@
 
 # What a plug-in includes, under the same names as here.
 nobase_llmcinclude_HEADERS += \

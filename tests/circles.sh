@@ -17,6 +17,7 @@ export LC_ALL
 files=$(find ir passes frontend codegen runtime -type f -name '*.c' \
 	! -path frontend/lang/parser.c ! -path frontend/lang/lexer.c \
 	! -path frontend/tool/target_files.c \
+	! -path passes/pictures/picture_texts.c \
 	! -path codegen/cuda/prelude_text.c -print | sort)
 
 # shellcheck disable=SC2086 # a list of files

@@ -62,6 +62,9 @@ passes/search: search.h
 		passes/memory passes/place passes
 passes/answer: answer.h
 	< ir passes/plan passes/price passes/memory passes/search passes
+passes/pictures: pictures.h
+	< ir passes/sched passes/plan passes/kernels passes/stage passes/price
+		passes/memory passes/search passes/answer
 passes: derive.h pass.h passes.def recompute.h weight_use.h
 	< ir ir/train passes/plan passes/kernels passes/stage passes/price
 		passes/memory passes/search
@@ -113,8 +116,8 @@ frontend/import: import.h
 	< ir runtime passes frontend
 frontend/tool: tool.h
 	< ir runtime runtime/measure runtime/tokenize passes/sched passes/plan passes/kernels
-		passes/price passes/memory passes/search passes/answer passes
-		codegen frontend/options frontend/eval frontend/import
+		passes/price passes/memory passes/search passes/answer
+		passes/pictures passes codegen frontend/options frontend/eval frontend/import
 		frontend/validate frontend
 frontend: driver.h frontend.h
 	< ir passes/stage passes/price passes frontend/options frontend/tool

@@ -15,6 +15,7 @@ export LC_ALL
 files=$(find ir passes frontend codegen -type f -name '*.[ch]' \
 	! -path frontend/lang/parser.c ! -path frontend/lang/parser.h \
 	! -path frontend/lang/lexer.c ! -path frontend/lang/target_files.c \
+	! -path passes/pictures/picture_texts.c \
 	! -path codegen/cuda/prelude_text.c -print | sort)
 
 # Read twice: once for what functions there are, once for what calls.

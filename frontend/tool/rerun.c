@@ -123,7 +123,8 @@ static bool
 is_kept(int id)
 {
 	return id != OPT_OUTPUT && id != OPT_NO_CACHE && id != OPT_NO_MEMO &&
-	       id != OPT_VERBOSE && id != OPT_TRACE;
+	       id != OPT_VERBOSE && id != OPT_TRACE &&
+	       id != OPT_REPORT;
 }
 
 static void

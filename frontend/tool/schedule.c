@@ -1,9 +1,10 @@
 /*
  * llmc schedule: a pipeline schedule by name, or one from a CSV file, checked
- * and printed again, or summed up.
+ * and drawn, printed as a file, or summed up.
  */
 #include "frontend/tool/tool.h"
 
+#include "passes/pictures/pictures.h"
 #include "passes/sched/sched.h"
 
 #include <string.h>
@@ -74,14 +75,14 @@ by_file(struct driver *d)
 }
 
 static void
-add_summary(struct driver *d, const struct sched *s,
-	    const struct sched_verdict *v)
+print_summary(const struct sched *s, struct buf *out)
 {
+	struct sched_verdict verdict, *v = &verdict;
 	struct sched_timeline t;
-	struct buf *out = &d->out;
 	uint32_t i;
 
-	sched_time(&d->ctx.perm, s, NULL, &t);
+	sched_check(out->arena, s, v);
+	sched_time(out->arena, s, NULL, &t);
 	buf_printf(out, "ranks %u, stages %u, microbatches %u\n", s->nranks,
 		   s->nstages, s->nmicrobatches);
 	buf_printf(out, "makespan %g steps, all actions one step long\n",
@@ -94,11 +95,65 @@ add_summary(struct driver *d, const struct sched *s,
 	}
 }
 
+/* ---- forms ---- */
+
+struct schedule_form {
+	enum opt_id flag;	/* asks for it, */
+	const char *ending;	/* as does such a name of -o; NULL: none does */
+	void (*print)(const struct sched *s, struct buf *out);
+};
+
+static const struct schedule_form forms[] = {
+	{ OPT_CSV, ".csv", sched_print },
+	{ OPT_SVG, ".svg", picture_schedule },
+	{ OPT_SUMMARY, NULL, print_summary }
+};
+static const struct schedule_form drawing = { OPT_COUNT, NULL, sched_draw };
+
+#define NFORMS (sizeof forms / sizeof *forms)
+
+static bool
+ends_in(const char *path, const char *ending)
+{
+	size_t n = path ? strlen(path) : 0, m = ending ? strlen(ending) : 0;
+
+	return m && n > m && strcmp(path + n - m, ending) == 0;
+}
+
+/* The one that an option asks for, or the file's name; NULL: two do. */
+static const struct schedule_form *
+find_form(struct driver *d)
+{
+	const struct schedule_form *form = NULL;
+	size_t i;
+
+	for (i = 0; i < NFORMS; i++) {
+		if (!d->opts.at[forms[i].flag].given) {
+			continue;
+		}
+		if (form) {
+			diag_error(&d->ctx.diags, nowhere, "--%s and --%s are "
+				   "two forms of one output: give one of them",
+				   opt_rows[form->flag].name,
+				   opt_rows[forms[i].flag].name);
+			return NULL;
+		}
+		form = &forms[i];
+	}
+	for (i = 0; i < NFORMS && !form; i++) {
+		if (ends_in(d->opts.at[OPT_OUTPUT].text, forms[i].ending)) {
+			form = &forms[i];
+		}
+	}
+	return form ? form : &drawing;
+}
+
 bool
 drv_schedule(struct driver *d)
 {
+	const struct schedule_form *form = find_form(d);
 	const struct sched_def *def = sched_find(d->opts.input);
-	struct sched *s = def ? by_name(d, def) : by_file(d);
+	struct sched *s = !form ? NULL : def ? by_name(d, def) : by_file(d);
 	struct sched_verdict v;
 
 	if (!s) {
@@ -109,10 +164,6 @@ drv_schedule(struct driver *d)
 		sched_report(&d->ctx.diags, &v);
 		return false;
 	}
-	if (d->opts.at[OPT_SUMMARY].given) {
-		add_summary(d, s, &v);
-	} else {
-		sched_print(s, &d->out);
-	}
+	form->print(s, &d->out);
 	return true;
 }

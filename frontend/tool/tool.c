@@ -399,8 +399,10 @@ write_output(struct driver *d)
 {
 	const char *path = drv_text(d, OPT_OUTPUT);
 
-	if (d->trace.n &&
-	    !drv_write(&d->ctx, drv_text(d, OPT_TRACE), &d->trace)) {
+	if ((d->trace.n &&
+	     !drv_write(&d->ctx, drv_text(d, OPT_TRACE), &d->trace)) ||
+	    (d->report.n &&
+	     !drv_write(&d->ctx, drv_text(d, OPT_REPORT), &d->report))) {
 		return false;
 	}
 	if (d->opts.command == OPT_TOKENIZE) {

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "passes/memory/memory.h"
+#include "passes/pictures/pictures.h"
 
 #define MOST_KERNELS 20	/* of --explain=cost */
 
@@ -237,6 +238,25 @@ keep_trace(struct driver *d, const struct ranks *r,
 	}
 }
 
+/* What --report asks for, of the plan that keep_trace keeps it of. */
+static void
+keep_report(struct driver *d, const struct answer_input *in,
+	    const struct answer *x)
+{
+	struct picture_input p = { x, in->on, in->devs, in->ranks, in->price,
+				   NULL };
+	struct memory mem;
+	const char *why;
+
+	if (drv_given(d, OPT_REPORT) && !d->report.n &&
+	    memory_plan(in->ranks, NULL, 0, &d->ctx.perm, &mem, &why)) {
+		memory_set_devices(&mem, in->devs);
+		p.memory = &mem;
+		buf_init(&d->report, &d->ctx.perm);
+		picture_report(&p, &d->report);
+	}
+}
+
 bool
 drv_answer(struct driver *d, struct ir_module *m, struct answer *out)
 {
@@ -286,5 +306,6 @@ drv_answer(struct driver *d, struct ir_module *m, struct answer *out)
 	keep_kernels(d, r, &devs, p);
 	keep_trace(d, r, &devs, p);
 	answer_make(&in, a, out);
+	keep_report(d, &in, out);
 	return true;
 }

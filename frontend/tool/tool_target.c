@@ -14,6 +14,12 @@
 
 #define ANY_CPU "cpu"
 
+/*
+ * Plans that a search for a report ends with, so that it prices some hundreds.
+ * The best of them is the best without a report.
+ */
+#define REPORT_TOP 20
+
 static const struct span nowhere;
 
 /*
@@ -288,6 +294,10 @@ drv_set_search(struct driver *d, struct ir_module *m)
 	if (!d->is_part) {
 		o->shows = isatty(STDERR_FILENO);
 		watch_interrupts(o);
+	}
+	o->keeps_priced = d->opts.at[OPT_REPORT].given;
+	if (o->keeps_priced && !d->opts.at[OPT_TOP].given) {
+		o->top = REPORT_TOP;
 	}
 	o->report = arena_alloc(&d->ctx.perm, sizeof *o->report);
 	if (d->for_code && !drv_set_scratch(d, o)) {

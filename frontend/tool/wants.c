@@ -217,7 +217,7 @@ check_needs_target(struct driver *d)
 	static const enum opt_id ids[] = { OPT_CPU, OPT_DRAFT, OPT_ARCH,
 		OPT_NO_CACHE, OPT_AUTOTUNE, OPT_TOKENS, OPT_STORAGE,
 		OPT_RESTART, OPT_PRICE, OPT_OWN, OPT_ENERGY, OPT_PUE,
-		OPT_ASSUME, OPT_TRACE };
+		OPT_ASSUME, OPT_TRACE, OPT_REPORT };
 	size_t i;
 
 	for (i = 0; i < sizeof ids / sizeof ids[0]; i++) {
@@ -237,7 +237,8 @@ check_needs_answer(struct driver *d)
 {
 	static const enum opt_id ids[] = { OPT_TOKENS, OPT_STORAGE,
 					   OPT_RESTART, OPT_PRICE, OPT_OWN,
-					   OPT_ENERGY, OPT_PUE, OPT_TRACE };
+					   OPT_ENERGY, OPT_PUE, OPT_TRACE,
+					   OPT_REPORT };
 	size_t i;
 
 	for (i = 0; i < sizeof ids / sizeof ids[0]; i++) {
@@ -278,16 +279,28 @@ check_uses_plan(struct driver *d)
 	return true;
 }
 
-/* Standard output has the answer. */
+/* Standard output has the answer, and other files lie beside it. */
 static bool
-check_trace_file(struct driver *d)
+check_files_beside(struct driver *d)
 {
-	const char *path = drv_text(d, OPT_TRACE);
+	static const struct {
+		enum opt_id id;
+		const char *example;
+	} files[] = {
+		{ OPT_TRACE, "step.json" }, { OPT_REPORT, "report.html" }
+	};
+	size_t i;
 
-	if (path && (!*path || strcmp(path, "-") == 0)) {
-		diag_error(&d->ctx.diags, nowhere, "--trace takes the name of "
-			   "a file, such as step.json, found `%s`", path);
-		return false;
+	for (i = 0; i < sizeof files / sizeof files[0]; i++) {
+		const char *path = drv_text(d, files[i].id);
+
+		if (path && (!*path || strcmp(path, "-") == 0)) {
+			diag_error(&d->ctx.diags, nowhere, "--%s takes the "
+				   "name of a file, such as %s, found `%s`",
+				   opt_rows[files[i].id].name,
+				   files[i].example, path);
+			return false;
+		}
 	}
 	return true;
 }
@@ -297,7 +310,7 @@ drv_check_wants(struct driver *d, struct ir_module *m)
 {
 	const struct opt_value *at = d->opts.at;
 
-	if (!check_trace_file(d) || !check_needs_target(d) ||
+	if (!check_files_beside(d) || !check_needs_target(d) ||
 	    !check_needs_answer(d) || !check_uses_plan(d) ||
 	    !check_tuned_output(d)) {
 		return false;

@@ -327,4 +327,9 @@ const char *sched_left_text(struct arena *a, const struct sched_left *left);
  */
 void sched_print(const struct sched *s, struct buf *out);
 
+/* ---- sched_draw.c ------------------------------------------------------ */
+
+/* A drawing for a terminal of 80 columns; s has passed sched_check. */
+void sched_draw(const struct sched *s, struct buf *out);
+
 #endif

@@ -83,6 +83,7 @@ cli_tests = \
 	%D%/search/nothing-fits.sh \
 	%D%/search/placed.sh \
 	%D%/search/plan.sh \
+	%D%/search/report.sh \
 	%D%/search/runs.sh \
 	%D%/search/search-plans.sh \
 	%D%/search/search-runs.sh \

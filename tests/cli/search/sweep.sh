@@ -128,7 +128,7 @@ cheaply refused 'more than 4096 cells' sweep "$model" --target t4 \
 cheaply refused 'has a plan of its own' sweep --target t4 planned.llm
 misused 'needs --target' sweep "$model"
 misused 'two forms of one table' sweep --csv --json "$model" --target t4
-misused '`--csv` is for sweep only' --csv "$model"
+misused '`--csv` is for schedule, sweep only' --csv "$model"
 
 # ---- CSV as others read it ----
 
