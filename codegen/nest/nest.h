@@ -111,6 +111,7 @@ struct nest_root {
 	nest_id old;
 	bool part;		/* ... in this item's partial sum, of a temp */
 	uint16_t stage;
+	uint16_t rank;	/* the first pass of its step that may store it */
 	/* loops over rows, outermost first */
 	uint32_t rows[NEST_LOOPS], nrows;
 	uint32_t inner[NEST_LOOPS], ninner;

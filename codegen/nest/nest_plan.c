@@ -129,6 +129,106 @@ add_roots(struct nest *n)
 	return true;
 }
 
+/* ---- tensors that the kernel reads and replaces ---- */
+
+/* Marks memories from which the tensor that the root replaces is read. */
+static bool
+find_replaced(const struct nest *n, const struct nest_root *r, uint8_t *old)
+{
+	const struct ir_module *m = n->in.m;
+	node_id sink = n->memory.at[r->memory].sink;
+	const struct ir_attr *name = sink && !r->add
+		? ir_attr(m, ir_node(m, sink), IR_ATTR_NAME) : NULL;
+	bool any = false;
+	uint32_t i;
+
+	for (i = 0; i < n->memory.n; i++) {
+		const struct nest_memory *x = &n->memory.at[i];
+		node_id id = x->where == NEST_OPERAND && x->value
+			? m->values.at[x->value].node : 0;
+		const struct ir_node *source = ir_node(m, id);
+
+		old[i] = name && id && ir_is(source->op, IRF_STORED) &&
+			 ir_attr(m, source, IR_ATTR_NAME)->text == name->text;
+		any |= old[i];
+	}
+	return any;
+}
+
+/* Whether e loads old values; *elsewhere: not only of the element `place`. */
+static bool
+loads(const struct nest *n, nest_id id, const uint8_t *old, nest_id place,
+      uint8_t *seen, bool *elsewhere)
+{
+	const struct nest_expr *e = nest_at(n, id);
+	bool any;
+
+	if (!id || seen[id]) {
+		return false;
+	}
+	seen[id] = 1;
+	any = e->op == NEST_LOAD && old[e->ref];
+	*elsewhere |= any && e->a != place;
+	any |= loads(n, e->a, old, place, seen, elsewhere);
+	any |= loads(n, e->b, old, place, seen, elsewhere);
+	return loads(n, e->c, old, place, seen, elsewhere) || any;
+}
+
+/*
+ * Lets root k wait for what other roots read of the tensor that it replaces.
+ * In a step over the same rows a later pass is enough where they read the
+ * element that is stored; else a later stage.  True: something changed.
+ */
+static bool
+wait_for_readers(struct nest *n, uint32_t k, const uint8_t *old)
+{
+	struct nest_root *r = &n->roots.at[k];
+	struct nest_root was = *r;
+	uint32_t i;
+
+	for (i = 0; i < n->roots.n; i++) {
+		const struct nest_root *q = &n->roots.at[i];
+		uint8_t *seen = arena_alloc(n->in.a, n->exprs.n);
+		bool apart = q->row_mask != r->row_mask;
+
+		if (i == k || q->stage < r->stage ||
+		    !loads(n, q->value, old, r->place, seen, &apart)) {
+			continue;
+		}
+		if (apart || q->stage > r->stage) {
+			r->stage = q->stage + apart;
+			r->rank = was.rank;
+		}
+		if (q->stage == r->stage && q->rank > r->rank) {
+			r->rank = q->rank;
+		}
+	}
+	return r->stage != was.stage || r->rank != was.rank;
+}
+
+/*
+ * What replaces a tensor, as a step replaces states, is stored after all reads
+ * of the old value, also of results that are computed again in a later pass.
+ */
+static void
+delay_stores(struct nest *n)
+{
+	uint8_t *old = arena_alloc(n->in.a, n->memory.n + 1);
+	uint32_t i, rounds = n->roots.n;
+	bool changed = true;
+
+	for (i = 0; i < n->roots.n; i++) {
+		n->roots.at[i].rank = nest_at(n, n->roots.at[i].value)->rank;
+	}
+	while (changed && rounds-- > 0) {
+		changed = false;
+		for (i = 0; i < n->roots.n; i++) {
+			changed |= find_replaced(n, &n->roots.at[i], old) &&
+				   wait_for_readers(n, i, old);
+		}
+	}
+}
+
 bool
 nest_build(struct nest *n, const struct nest_input *in, const char **why)
 {
@@ -144,6 +244,7 @@ nest_build(struct nest *n, const struct nest_input *in, const char **why)
 		*why = n->why ? n->why : "no kernel can do this";
 		return false;
 	}
+	delay_stores(n);
 	return true;
 }
 
@@ -335,8 +436,8 @@ make_passes(struct nest *n, struct nest_step *s, const struct step_walk *w)
 	}
 	for (i = 0; i < s->roots.n; i++) {
 		const struct nest_root *r = &n->roots.at[s->roots.at[i]];
-		struct nest_pass *p = pass_of(n, s, w, inner_mask(r),
-			nest_at(n, r->value)->rank, ranks);
+		struct nest_pass *p = pass_of(n, s, w, inner_mask(r), r->rank,
+					      ranks);
 
 		VEC_PUSH(n->in.a, &p->roots, s->roots.at[i]);
 	}

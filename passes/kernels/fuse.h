@@ -209,6 +209,7 @@ struct fuse {
 	uint32_t *group_of;	/* by place */
 	bool *needs_all;	/* by place: see fuse_needs_all */
 	VEC(uint32_t) *preds;	/* by place */
+	VEC(uint64_t) replaced;	/* keys of tensors that a sink replaces */
 	struct fuse_group *groups;
 	uint32_t *order;	/* groups, and holes */
 	uint32_t norder, mark;
@@ -348,6 +349,8 @@ void fuse_remember(struct fuse *f, const struct fuse_key *key,
 
 /* Whether a sink replaces a tensor, rather than adding to a sum. */
 bool fuse_stores(const struct ir_node *n);
+/* Whether a value is a tensor that a sink of the region replaces. */
+bool fuse_is_replaced(const struct fuse *f, value_id base);
 
 /* Whether the node itself communicates, not a node in its region. */
 bool fuse_communicates(const struct fuse *f, node_id id);

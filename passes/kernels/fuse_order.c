@@ -198,6 +198,23 @@ order_name(struct fuse *f, const struct fuse_effect *e, uint32_t n,
 	}
 }
 
+bool
+fuse_is_replaced(const struct fuse *f, value_id base)
+{
+	const struct ir_node *n = ir_node(f->m, f->m->values.at[base].node);
+	uint64_t key;
+	uint32_t i;
+
+	if (!f->replaced.n || !ir_is(n->op, IRF_SOURCE) ||
+	    !key_of(f, n, &key)) {
+		return false;
+	}
+	for (i = 0; i < f->replaced.n && f->replaced.at[i] != key; i++) {
+		continue;
+	}
+	return i < f->replaced.n;
+}
+
 /* Names that are only read, as most are, need no order. */
 static void
 keep_written(struct effects *e)
@@ -236,6 +253,9 @@ order_names(struct fuse *f, uint32_t *last)
 		for (k = i; k < e.at.n && e.at.at[k].key == e.at.at[i].key;
 		     k++) {
 			writes |= e.at.at[k].writes;
+		}
+		if (writes && (e.at.at[i].key & 3) == OF_TENSOR) {
+			VEC_PUSH(&f->tmp, &f->replaced, e.at.at[i].key);
 		}
 		if (writes && k - i > 1) {
 			order_name(f, e.at.at + i, k - i, last);
@@ -419,6 +439,8 @@ open_places(struct fuse *f, region_id r)
 	f->asked.n = f->asked.cap = 0;
 	f->terms.at = NULL;
 	f->terms.n = f->terms.cap = 0;
+	f->replaced.at = NULL;
+	f->replaced.n = f->replaced.cap = 0;
 	for (i = 0; i < f->n; i++) {
 		f->place[f->nodes[i]] = i + 1;
 		f->home[f->nodes[i]] = r;

@@ -67,7 +67,10 @@ group_reads(const struct fuse *f, uint32_t group, value_id base)
 
 #define MAX_MORE (MAX_USERS * IR_MAX_OPERANDS)
 
-/* Adds what the group would read to compute n.  False: it cannot. */
+/*
+ * Adds what the group would read to compute n.  False: it cannot, as where it
+ * would read a tensor that a kernel before it may have replaced.
+ */
 static bool
 add_new_reads(struct fuse *f, uint32_t own, const struct ir_node *n,
 	      uint32_t group, value_id *more, uint32_t *nmore)
@@ -79,6 +82,9 @@ add_new_reads(struct fuse *f, uint32_t own, const struct ir_node *n,
 
 		if (!base) {
 			continue;
+		}
+		if (fuse_is_replaced(f, base)) {
+			return false;
 		}
 		if (fuse_has(f, own, base) &&
 		    (f->needs_all[fuse_place(f, base)] ||

@@ -313,6 +313,33 @@ look_joined(struct look *l, const struct kernel *x)
 	l->joined += colls;
 }
 
+/* After the kernel that replaces a tensor no other reads the old value. */
+static void
+look_stores(const struct look *l, const struct kernel_list *list, uint32_t at)
+{
+	const struct kernel *x = &list->at.at[at], *k;
+	uint32_t i, j;
+
+	for (i = 0; i < x->nodes.n; i++) {
+		const struct ir_node *n = ir_node(l->m, x->nodes.at[i]), *s;
+
+		if (n->op != IR_STORE) {
+			continue;
+		}
+		for (k = x + 1; k < list->at.at + list->at.n; k++) {
+			for (j = 0; j < k->inputs.n; j++) {
+				value_id v = k->inputs.at[j].value;
+				node_id id = l->m->values.at[v].node;
+
+				s = ir_node(l->m, id);
+				assert_false(id && ir_is(s->op, IRF_STORED) &&
+					ir_attr(l->m, s, IR_ATTR_NAME)->text ==
+					ir_attr(l->m, n, IR_ATTR_NAME)->text);
+			}
+		}
+	}
+}
+
 static void
 look_region(struct look *l, const struct kernel_list *list)
 {
@@ -330,6 +357,7 @@ look_region(struct look *l, const struct kernel_list *list)
 
 		look_nodes(l, x);
 		look_until(l, list, i);
+		look_stores(l, list, i);
 		if (x->kind == KERNEL_REPEAT) {
 			assert_int_equal(x->nodes.n, 1);
 			look_region(l, x->body);
@@ -608,6 +636,38 @@ test_random(void **state)
 }
 
 /*
+ * A step's new state that a later kernel reads: it cannot be computed again
+ * there, since the old one is gone.
+ */
+static void
+test_replaced(void **state)
+{
+	static const char text[] =
+		"llmc-ir 1\nmodule t\ndim a = 64\ndim b = 32\nmodel {\n"
+		"  %0 = state name=\"s\" init=zeros : f32[a, b]\n"
+		"  %1 = input name=\"x\" : f32[b]\n"
+		"  %2 = add %0, %1 : f32[a, b]\n  store %2 name=\"s\"\n"
+		"  %3 = mul %2, %2 : f32[a, b]\n"
+		"  %4 = sum %3 over=(a, b) : f32[]\n"
+		"  %5 = div %2, %4 : f32[a, b]\n  return %5\n}\n";
+	uint64_t merged = 0, copies = 0, parts = 0, alike = 0, joined = 0;
+	struct known memo;
+	struct ir_module *m;
+	struct ir_ctx c;
+	uint32_t base;
+
+	(void)state;
+	open_memo(&memo);
+	ir_ctx_init(&c, NULL);
+	source_add(&c.sources, "t.ir", text, sizeof text - 1, &base);
+	m = ir_read(&c, c.sources.files.n - 1);
+	assert_non_null(m);
+	look(m, &memo, &merged, &copies, &parts, &alike, &joined);
+	ir_ctx_release(&c);
+	memo_release(&memo.memo);
+}
+
+/*
  * The sum `h` is computed again where it is asked for, since its operands are
  * fewer bytes; but not of one row, which has as many as the bias.
  */
@@ -699,6 +759,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_random),
+		cmocka_unit_test(test_replaced),
 		cmocka_unit_test(test_sizes),
 		cmocka_unit_test(test_models)
 	};

@@ -280,6 +280,17 @@ test_sinks(void **state)
 		  "%3 = mul %1, %1 : " ALL
 		  "%4 = sum %3 over=(a, b, c) : X[]\n"
 		  "accumulate %4 name=\"norm\"\nreturn %0\n");
+	/* a state that is replaced, and read again for what follows a sum */
+	check_all(X1 "%1 = state name=\"s\" init=normal std=1 : " ALL
+		  "%2 = add %0, %1 : " ALL "store %2 name=\"s\"\n"
+		  "%3 = mul %2, %2 : " ALL "%4 = sum %3 over=c : X[a, b]\n"
+		  "%5 = sigmoid %4 : X[a, b]\n%6 = mul %2, %5 : " ALL
+		  "return %6\n");
+	check_all(X1 "%1 = state name=\"s\" init=normal std=1 : " ALL
+		  "%2 = add %0, %1 : " ALL "store %2 name=\"s\"\n"
+		  "%3 = mul %2, %2 : " ALL "%4 = sum %3 over=(a, b, c) : X[]\n"
+		  "accumulate %4 name=\"norm\"\n"
+		  "%5 = mean %2 over=a : X[b, c]\nreturn %5\n");
 }
 
 #endif

@@ -375,6 +375,29 @@ tk_value(const struct tk *t, const struct cg_operand *o)
 	return o->sink ? ir_args(t->m, ir_node(t->m, o->sink))[0] : o->value;
 }
 
+/* What replaces a stored tensor lies where the tensor lies. */
+static inline void
+tk_in_place(struct tk *t, struct tk_run *x)
+{
+	const struct cg_kernel *k = x->k;
+	uint32_t i, j;
+
+	for (i = 0; i < k->operands.n * k->operands.n; i++) {
+		node_id sink = k->operands.at[i / k->operands.n].sink;
+		value_id v = k->operands.at[j = i % k->operands.n].value;
+		const struct ir_node *s = ir_node(t->m, sink), *n;
+
+		n = ir_node(t->m, v ? t->m->values.at[v].node : 0);
+		if (sink && v && s->op == IR_STORE &&
+		    ir_is(n->op, IRF_STORED) &&
+		    ir_attr(t->m, s, IR_ATTR_NAME)->text ==
+		    ir_attr(t->m, n, IR_ATTR_NAME)->text) {
+			free(x->at[i / k->operands.n]);
+			x->at[i / k->operands.n] = x->at[j];
+		}
+	}
+}
+
 static inline void
 tk_operands(struct tk *t, uint32_t r, struct tk_run *x)
 {
@@ -401,6 +424,7 @@ tk_operands(struct tk *t, uint32_t r, struct tk_run *x)
 			}
 		}
 	}
+	tk_in_place(t, x);
 }
 
 /* Every other sum begins here: what is there must not be looked at. */
@@ -502,6 +526,25 @@ tk_coll(struct tk *t, struct tk_run *x, uint32_t s)
 	free(sum);
 }
 
+/* Two operands may lie in one place. */
+static inline void
+tk_free(const struct tk_run *x)
+{
+	uint32_t i, before;
+
+	for (i = 0; i < x->k->operands.n; i++) {
+		before = 0;
+		while (before < i && x->at[before] != x->at[i]) {
+			before++;
+		}
+		if (before == i) {
+			free(x->at[i]);
+		}
+	}
+	free(x->shared);
+	free(x->own);
+}
+
 static inline void
 tk_compare(struct tk *t, const struct tk_kernel *k, uint32_t r,
 	   const struct tk_run *x, double most)
@@ -551,10 +594,8 @@ tk_compare(struct tk *t, const struct tk_kernel *k, uint32_t r,
 				ir_dtypes[dtype].bits / 8 + j] != 0xa5;
 		}
 		assert_true(got == 0);
-		free(x->at[i]);
 	}
-	free(x->shared);
-	free(x->own);
+	tk_free(x);
 }
 
 /* ---- all of it ---- */
