@@ -76,6 +76,10 @@ noinst_LIBRARIES += %D%/libpasses.a
 	%D%/memory/memory_where.c \
 	%D%/narrow.c \
 	%D%/optimize.c \
+	%D%/optimize.h \
+	%D%/optimize_muon.c \
+	%D%/optimize_nodes.c \
+	%D%/optimize_rules.c \
 	%D%/pass_table.c \
 	%D%/pictures/picture_comm.c \
 	%D%/pictures/picture_html.c \

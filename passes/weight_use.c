@@ -105,6 +105,8 @@ use_contraction(struct uses *u, const struct ir_node *n)
 	bits |= out & (TO_ATTENTION | FROM_ATTENTION) ? ATTENTION : 0;
 	for (i = 0; i < n->nargs; i++) {
 		u->at[args[i]].bits |= bits | (out & TO_ATTENTION);
+		u->at[args[i]].product = u->m->values.at[n->result].node;
+		u->at[args[i]].operand = i;
 	}
 }
 
@@ -135,6 +137,10 @@ use_operands(struct uses *u, const struct ir_node *n)
 		if (out->of) {
 			u->at[args[0]].of = out->of;
 			u->at[args[0]].picked = out->picked;
+		}
+		if (out->product) {
+			u->at[args[0]].product = out->product;
+			u->at[args[0]].operand = out->operand;
 		}
 	}
 }
@@ -181,17 +187,56 @@ use_region(struct uses *u, region_id id, bool is_model)
 	}
 }
 
+/*
+ * Backward reads a weight again, as a node of its own.  The first node of a
+ * name gets the contraction of a later one if it has none, as where `narrow`
+ * rounds what forward contracts: both contractions show the same two sides of
+ * the matrix.
+ */
+static void
+share_products(struct uses *u, region_id id, node_id *by_name)
+{
+	const struct ir_region *r = &u->m->regions.at[id];
+	uint32_t i;
+
+	for (i = 0; i < r->nodes.n; i++) {
+		const struct ir_node *n = ir_node(u->m, r->nodes.at[i]);
+		struct pass_use *use = &u->at[n->result], *had;
+		node_id *first;
+
+		if (n->region) {
+			share_products(u, n->region, by_name);
+		}
+		if (!ir_is(n->op, IRF_PARAM)) {
+			continue;
+		}
+		first = &by_name[ir_attr(u->m, n, IR_ATTR_NAME)->text];
+		if (!*first) {
+			*first = r->nodes.at[i];
+			continue;
+		}
+		had = &u->at[ir_node(u->m, *first)->result];
+		if (!had->product) {
+			had->product = use->product;
+			had->operand = use->operand;
+		}
+	}
+}
+
 struct pass_use *
 pass_uses(struct ir_module *m, const struct ir_type *tokens)
 {
 	struct arena *a = &m->ctx->tmp;
 	struct uses u = { m, tokens, NULL };
+	size_t nsyms = m->ctx->syms.text.n;
+	node_id *by_name = arena_alloc_raw(a, nsyms * sizeof *by_name);
 	func_id f;
 
 	u.at = arena_alloc(a, m->values.n * sizeof *u.at);
 	for (f = 1; f < m->funcs.n; f++) {
-		use_region(&u, m->funcs.at[f].body,
-			   m->funcs.at[f].is_model);
+		use_region(&u, m->funcs.at[f].body, m->funcs.at[f].is_model);
+		memset(by_name, 0, nsyms * sizeof *by_name);
+		share_products(&u, m->funcs.at[f].body, by_name);
 	}
 	return u.at;
 }
@@ -210,4 +255,50 @@ pass_group_of(const struct pass_use *u)
 	}
 	return u->bits & HEAD ? GROUP_HEAD
 		: u->bits & ATTENTION ? GROUP_ATTENTION : GROUP_MLP;
+}
+
+/* Whether dim d of operand k is one that the contraction has in others too. */
+static bool
+is_batch(const struct ir_module *m, const struct ir_node *n, uint32_t k,
+	 dim_id d)
+{
+	const struct ir_attr *of = ir_attr(m, n, IR_ATTR_OF);
+	uint32_t i;
+
+	if (of && of->dims[0] == d) {	/* an expert's number */
+		return true;
+	}
+	for (i = 0; i < n->nargs; i++) {
+		if (i != k && ir_type_has(ir_type(m, ir_args(m, n)[i]), d)) {
+			return true;
+		}
+	}
+	return false;
+}
+
+bool
+pass_is_matrix(const struct ir_module *m, const struct pass_use *u,
+	       const struct ir_type *t, struct pass_matrix *out)
+{
+	const struct ir_node *n = ir_node(m, u->product);
+	const struct ir_attr *over;
+	uint8_t i, k;
+
+	memset(out, 0, sizeof *out);
+	over = u->product ? ir_attr(m, n, IR_ATTR_OVER) : NULL;
+	if (!over || u->bits & (LOOKED_UP | HEAD)) {
+		return false;
+	}
+	for (i = 0; i < t->ndims; i++) {
+		for (k = 0; k < over->ndims && over->dims[k] != t->dims[i];
+		     k++) {
+			continue;
+		}
+		if (k < over->ndims) {
+			out->cols[out->ncols++] = t->dims[i];
+		} else if (!is_batch(m, n, u->operand, t->dims[i])) {
+			out->rows[out->nrows++] = t->dims[i];
+		}
+	}
+	return out->nrows > 0 && out->ncols > 0;
 }

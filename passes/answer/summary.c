@@ -9,9 +9,10 @@
  * attention, maps and reductions are counted as twice theirs, too.
  * Recomputation is not counted, since it depends on the plan.
  *
- * Optimizer bytes per parameter: adamw keeps two moments, sgd one if it has
- * momentum, each f32 (f64 for f64 weights), and either keeps an f32 master
- * copy of weights that have fewer bits.
+ * Optimizer bytes per parameter: adamw keeps two moments, lion one, sgd one if
+ * it has momentum, muon one of a matrix and two of what adamw updates,
+ * adafactor one of rows and one of columns; each f32 (f64 for f64 weights), and
+ * all keep an f32 master copy of weights that have fewer bits.
  */
 #include "passes/weight_use.h"
 
@@ -109,9 +110,12 @@ factored(struct summing *w, const struct ir_type *t, int64_t n)
 }
 
 static void
-add_optimizer(struct summing *w, const struct ir_type *t, int64_t n, int bits)
+add_optimizer(struct summing *w, const struct ir_type *t,
+	      const struct pass_use *use, int64_t n)
 {
 	struct pass_sums *s = w->out;
+	int bits = ir_dtypes[t->dtype].bits;
+	struct pass_matrix matrix;
 	const struct ir_setting *momentum;
 	int64_t moments = 0, state_bits = bits > 32 ? 64 : 32;
 
@@ -124,6 +128,8 @@ add_optimizer(struct summing *w, const struct ir_type *t, int64_t n, int bits)
 		moments = 2;
 	} else if (strcmp(s->optimizer, "lion") == 0) {
 		moments = 1;
+	} else if (strcmp(s->optimizer, "muon") == 0) {
+		moments = pass_is_matrix(w->m, use, t, &matrix) ? 1 : 2;
 	} else if (strcmp(s->optimizer, "adafactor") == 0) {
 		add(w, &s->optimizer_bytes, factored(w, t, n),
 		    state_bits / 8);
@@ -165,7 +171,7 @@ add_weight(struct summing *w, const struct ir_node *n, const char *name)
 		return;
 	}
 	add(w, &s->gradient_bytes, count, bits / 8);
-	add_optimizer(w, t, count, bits);
+	add_optimizer(w, t, use, count);
 }
 
 /* ---- flops and caches ---- */

@@ -47,5 +47,5 @@ refused '1 to 1000000 is legal' eval --steps 0 "$file"
 refused 'applies to one evaluation' eval --steps 2 --checksum all "$file"
 refused 'no layer `update`' eval --steps 2 --passes=default "$file"
 sed '/^train/,$d' "$file" >none.llm
-refused 'is adamw, sgd, lion or adafactor, and none is set' eval --steps 2 none.llm
+refused 'is adamw, sgd, lion, adafactor or muon, and none is set' eval --steps 2 none.llm
 exit $failed

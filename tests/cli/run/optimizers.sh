@@ -57,6 +57,23 @@ tries 'sgd(lr = 0.1, momentum = 0.9)' 18,688
 tries 'lion(lr = 0.003, weight_decay = 0.3, betas = (0.9, 0.95))' 18,688
 # 4 bytes of 916 rows, columns and elements of vectors: o has 32 and 16 * 8
 tries 'adafactor(lr = 0.02, weight_decay = 0.1)' 3,664
+# 4 bytes of 4,096 elements of matrices, 8 of 576 others: AdamW's
+tries 'muon(lr = 0.02, weight_decay = 0.1)' 20,992
+# on a GPU, with products of two ranks' pieces
+run --draft --target h100x2 --pin tp=2,microbatch=8 -o gpu m.llm
+gpu/rank train --local --device emulate --data draw --seed 5 --steps 2 \
+	--log gpu.log >out 2>err || bad "muon: emulated"
+losses_in gpu.log | paste - wanted | head -n 2 >both
+awk '{ d = ($1 - $2) / $2; n += d * d < 1e-9 } END { exit n != 2 }' both ||
+	bad "muon, emulated: other losses: $(cat both)"
+# experts are a matrix each, and products of bf16 are added up in f32
+sed 's/adamw(.*)/muon(lr = 0.01)/' "$examples/tiny-moe.llm" >moe.llm
+run eval --compare --steps 2 --pin ep=2,tp=2,dp=2,zero=1,microbatch=1 moe.llm
+grep -q '^compared [0-9]* tensors over 2 steps' out || bad 'muon: experts'
+sed 's/model m {/& dtype bf16;/' m.llm >b.llm
+run eval --compare --steps 2 --pin tp=2,dp=2,zero=1,microbatch=1 b.llm
+grep -q '^compared [0-9]* tensors over 2 steps' out || bad 'muon: bf16'
+
 model 'lion(momentum = 0.5)'
 refused '`momentum`' --emit=summary m.llm
 exit $failed

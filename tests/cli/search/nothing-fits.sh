@@ -124,7 +124,7 @@ asked --dim batch=8 "$small"
 for drop in '/^train/,/^}/d' '/optimizer = /d'; do
 	sed "$drop" "$large" >no.llm
 	for target in h100x1 h100x2 h100x4 h100x8x4; do
-		refused 'no.llm:2:7: error: to train, `train.optimizer` is adamw, sgd, lion or adafactor' \
+		refused 'no.llm:2:7: error: to train, `train.optimizer` is adamw, sgd, lion, adafactor or muon' \
 			--target $target no.llm
 		grep -q 'fits' err && bad 'whether it fits is not the matter'
 	done

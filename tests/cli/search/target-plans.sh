@@ -79,6 +79,6 @@ refused '--pin:1:1: error: `offload` is optimizer, and the target has no link' \
 # The model's fault, not the target's: said as without a search.
 "$LLMC" -w --emit=ir "$examples/tiny-dense.llm" |
 	sed '/^set train.optimizer/d' >none.ir
-refused 'adamw, sgd, lion or adafactor, and none is' --target h100x4 none.ir
+refused 'adamw, sgd, lion, adafactor or muon, and none is' --target h100x4 none.ir
 grep -q '^none.ir:[0-9]*:[0-9]*: error: ' err || bad 'no place'
 exit $failed
