@@ -102,7 +102,9 @@ BUILT_SOURCES += %D%/lang/parser.h
 	%D%/validate/validate_kernels.c \
 	%D%/validate/validate_print.c \
 	%D%/validate/validate_row.c \
+	%D%/validate/software.def \
 	%D%/validate/validate_search.c \
+	%D%/validate/validate_software.c \
 	%D%/validate/validate_train.c
 
 nodist_%C%_libfrontend_a_SOURCES = %D%/import/family_files.c \

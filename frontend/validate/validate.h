@@ -77,6 +77,19 @@ struct ir_module *val_compile(struct ir_ctx *c, const char *text);
 /* The text of the first error. */
 const char *val_first_error(struct val *v, const struct ir_ctx *c);
 
+/* ---- validate_software.c ------------------------------------------------ */
+
+struct price_traits;
+
+/* The month of a text, as 202307, or 0. */
+int val_month(const char *text);
+/*
+ * Sets the traits of software of that name and month, or of no month (0), and
+ * returns whether its GELU models have biases.
+ */
+bool val_software(const char *name, int month, struct arena *a,
+		  struct price_traits *t);
+
 /* ---- validate_search.c ------------------------------------------------ */
 
 /*

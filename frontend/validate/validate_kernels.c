@@ -110,17 +110,6 @@ price_contraction(struct kernel_rows *x, struct val_row *r)
 	return NULL;
 }
 
-/* Whether it uses instructions of sm_80 on a later architecture. */
-static bool
-is_narrow(const struct kernel_rows *x)
-{
-	const char *arch = x->device->arch;
-
-	return cell_is(x, IMPL, "FlashAttention-2") &&
-	       (strncmp(arch, "sm_9", 4) == 0 ||
-		strncmp(arch, "sm_10", 5) == 0);
-}
-
 /*
  * The prefill of a server has three more kernels: prefix sums of lengths, and
  * rotating queries and keys while moving keys and values into the cache.
@@ -163,7 +152,7 @@ price_attention(struct kernel_rows *x, struct val_row *r)
 	a.queries = v[4];
 	a.keys = v[5];
 	a.causal = cell_is(x, CAUSAL, "y");
-	a.narrow = is_narrow(x);
+	a.narrow = cell_is(x, IMPL, "FlashAttention-2");
 	/*
 	 * flops as its authors count them: half if causal, 2.5 times for
 	 * backward

@@ -15,22 +15,28 @@
 enum column { MODEL, LAYERS, HIDDEN, HEADS, KV_HEADS, FFN, MLP, VOCAB, SEQ,
 	      GPU, GPUS_PER_NODE, N_GPUS, NODE_LINK, TP, PP, DP, CP, VPP, MBS,
 	      GBS, SP, RECOMPUTE, ZERO, PRECISION, STEP_S, MEM_GB, MEM_KIND,
-	      SOURCE, TRAITS, NCOLUMNS };
+	      SOFTWARE, SOURCE, TRAITS, NCOLUMNS };
 
 static const char *const columns[NCOLUMNS] = {
 	"model", "layers", "hidden", "heads", "kv_heads", "ffn", "mlp",
 	"vocab", "seq", "gpu", "gpus_per_node", "n_gpus", "node_link_gb_s",
 	"tp", "pp", "dp", "cp", "vpp", "mbs", "gbs", "sp", "recompute",
-	"zero", "precision", "step_s", "mem_gb", "mem_kind", "source",
-	"traits"
+	"zero", "precision", "step_s", "mem_gb", "mem_kind", "software",
+	"source", "traits"
 };
 
 /* The MLP of a block, by the column of that name. */
-static const struct { const char *name, *text; } mlps[] = {
-	{ "gelu", "linear(gelu(linear(n -> ffn)) -> hidden)" },
-	{ "relu2", "linear(relu2(linear(n -> ffn)) -> hidden)" },
+struct mlp {
+	const char *name, *text;
+	const char *biased;	/* the same with biases; NULL: never has any */
+};
+
+static const struct mlp mlps[] = {
+	{ "gelu", "linear(gelu(linear(n -> ffn)) -> hidden)",
+	  "linear(gelu(linear(n -> ffn, bias)) -> hidden, bias)" },
+	{ "relu2", "linear(relu2(linear(n -> ffn)) -> hidden)", NULL },
 	{ "swiglu",
-	  "linear(silu(linear(n -> ffn)) * linear(n -> ffn) -> hidden)" }
+	  "linear(silu(linear(n -> ffn)) * linear(n -> ffn) -> hidden)", NULL }
 };
 #define NMLPS (sizeof mlps / sizeof *mlps)
 
@@ -54,10 +60,26 @@ read_count(const struct runs *x, enum column c, int64_t *out)
 	return num_parse_int(s, strlen(s), out) && *out > 0;
 }
 
-/* The model of a row; tables do not distinguish norms, biases or positions. */
-static const char *
-model_text(struct arena *a, const struct runs *x, const char *mlp)
+/* The first date that its software or its source gives; 0: none. */
+static int
+month_of_run(const struct runs *x)
 {
+	int month = val_month(cell(x, SOFTWARE));
+
+	return month ? month : val_month(cell(x, SOURCE));
+}
+
+/*
+ * The model of a row.  Tables do not distinguish norms or positions; biases
+ * follow from the software.
+ */
+static const char *
+model_text(struct arena *a, const struct runs *x, const struct mlp *mlp)
+{
+	bool biased = mlp->biased &&
+		      val_software(cell(x, SOFTWARE), month_of_run(x), a,
+				   &(struct price_traits){ 0 });
+	const char *b = biased ? ", bias" : "";
 	bool half = strcmp(cell(x, PRECISION), "fp16") == 0;
 
 	return arena_printf(a,
@@ -68,11 +90,11 @@ model_text(struct arena *a, const struct runs *x, const char *mlp)
 		"  x = embed(tokens, vocab -> hidden);\n"
 		"  repeat %s as i {\n"
 		"    n = rmsnorm(x, eps = 1e-5);\n"
-		"    q = linear(n -> heads, hd);\n"
-		"    k = linear(n -> kv, hd);\n"
-		"    w = linear(n -> kv, hd);\n"
+		"    q = linear(n -> heads, hd%s);\n"
+		"    k = linear(n -> kv, hd%s);\n"
+		"    w = linear(n -> kv, hd%s);\n"
 		"    a = attention(q, k, w, causal);\n"
-		"    x = x + linear(a -> hidden);\n"
+		"    x = x + linear(a -> hidden%s);\n"
 		"    n = rmsnorm(x, eps = 1e-5);\n"
 		"    x = x + %s;\n"
 		"  }\n"
@@ -82,7 +104,8 @@ model_text(struct arena *a, const struct runs *x, const char *mlp)
 		"train { optimizer = adamw(lr = 1e-4); clip = 1.0; }\n",
 		cell(x, HIDDEN), cell(x, HEADS), cell(x, KV_HEADS),
 		cell(x, FFN), cell(x, VOCAB), cell(x, SEQ), cell(x, GBS),
-		half ? "f16" : "bf16", cell(x, LAYERS), mlp);
+		half ? "f16" : "bf16", cell(x, LAYERS), b, b, b, b,
+		biased ? mlp->biased : mlp->text);
 }
 
 /* Why the sizes of a row are no model, or NULL. */
@@ -231,7 +254,9 @@ build_cluster(struct runs *x, struct target_group *g)
 	if (link > 0) {
 		g->network.ports = g->devices;
 		g->network.bytes_us = link * 1e3 / (double)g->devices;
-		g->network.latency_us = 5;
+		if (g->network.latency_us <= 0) {
+			g->network.latency_us = 5;
+		}
 	}
 	return true;
 }
@@ -239,24 +264,19 @@ build_cluster(struct runs *x, struct target_group *g)
 /* ---- the prediction ---- */
 
 /*
- * How published frameworks execute, and what the row adds.  Tables lack columns
- * for two traits, which are therefore inferred: flash attention on devices
- * before sm_90 is version 1, as in all such runs that we know of; and software
- * that overlaps tensor-parallel communication also overlaps sends.
+ * How the row's software executes, and what the row adds.  Software that
+ * overlaps tensor-parallel communication also overlaps sends.
  */
 static const char *
-find_traits(struct runs *x, const struct target_group *g,
-	    struct price_traits *t)
+find_traits(struct runs *x, struct price_traits *t)
 {
 	struct arena *a = &x->v->d->ctx.perm;
 	struct price_fault fault;
 
 	*t = (struct price_traits){
-		.lone_maps = true, .wide_logits = true, .whole_layers = true,
-		.lone_sums = true, .eager = true,
-		.first_flash = strncmp(g->device.arch, "sm_8", 4) == 0,
 		.blocking = strstr(cell(x, TRAITS), "tp_overlap=1") == NULL
 	};
+	val_software(cell(x, SOFTWARE), month_of_run(x), a, t);
 	if (!price_traits_parse(t, cell(x, TRAITS), true, a, &fault)) {
 		return fault.why;
 	}
@@ -278,7 +298,7 @@ run_kind(const struct runs *x, const struct target_group *g,
 }
 
 static const char *
-predict(struct runs *x, struct ir_ctx *c, const char *mlp,
+predict(struct runs *x, struct ir_ctx *c, const struct mlp *mlp,
 	struct val_row *r)
 {
 	struct price_traits traits;
@@ -302,7 +322,7 @@ predict(struct runs *x, struct ir_ctx *c, const char *mlp,
 	if (!build_cluster(x, &g)) {
 		return "there is no target of that name";
 	}
-	why = find_traits(x, &g, &traits);
+	why = find_traits(x, &traits);
 	if (why) {
 		return why;
 	}
@@ -330,7 +350,7 @@ predict(struct runs *x, struct ir_ctx *c, const char *mlp,
 
 /* Compares its plan with the one that the search finds. */
 static const char *
-search(struct runs *x, const char *mlp, struct val_row *r)
+search(struct runs *x, const struct mlp *mlp, struct val_row *r)
 {
 	struct arena *a = &x->v->d->ctx.perm;
 	struct val_run run = { .model = model_text(a, x, mlp),
@@ -369,10 +389,10 @@ price(struct runs *x, struct val_row *r)
 			       cell(x, MODEL), cell(x, N_GPUS), cell(x, GPU),
 			       plan_text(&x->v->d->ctx.perm, x));
 	if (x->v->d->opts.at[OPT_SEARCH].given) {
-		return search(x, mlps[i].text, r);
+		return search(x, &mlps[i], r);
 	}
 	ir_ctx_init(&c, NULL);
-	why = predict(x, &c, mlps[i].text, r);
+	why = predict(x, &c, &mlps[i], r);
 	ir_ctx_release(&c);
 	return why;
 }

@@ -34,7 +34,8 @@ struct cost_attention {
 	bool causal;
 	double window;		/* keys that a query sees; 0: all */
 	enum target_rate rate;
-	bool narrow;		/* as above */
+	bool narrow;		/* by sm_80's instructions on a later device */
+	bool dated;		/* by code made for sm_80: its cycles */
 };
 
 /* Kinds of kernels by the part of the memory's bandwidth that they reach. */

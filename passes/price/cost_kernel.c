@@ -251,13 +251,40 @@ attention_rate(const struct target_device *d, const struct cost_attention *x)
 	return target_is_cpu(d) ? TARGET_FP32 : x->rate;
 }
 
+/*
+ * FLOPs of a matrix unit of sm_80 in a cycle: 312 TFLOP/s, 108 units, 1.41 GHz;
+ * and the part of them that attention gets there (a100-sxm's attention_eff).
+ */
+#define SM80_CYCLE_FLOPS 2048
+#define SM80_ATTENTION_EFF 0.58
+
+/*
+ * FLOPs of one unit in a microsecond.  A kernel with the instructions of sm_80
+ * gets NARROW of a later device.  One that was tiled and scheduled for sm_80
+ * takes the cycles of sm_80 on any later device: its speed grows with units and
+ * clock alone.
+ */
+static double
+attention_flops_us(const struct target_device *d,
+		   const struct cost_attention *x)
+{
+	double own = cost_flops_us(d, attention_rate(d, x)) /
+		     (double)d->units;
+	double sm80 = SM80_CYCLE_FLOPS * d->clock_mhz;
+	double eff = d->attention_eff;
+
+	if (own < 1.01 * sm80) {
+		return own * eff;
+	}
+	return x->dated ? sm80 * SM80_ATTENTION_EFF
+			: own * eff * (x->narrow ? NARROW : 1);
+}
+
 /* The time of all blocks on all units; `products` contractions per pair. */
 static double
 attention_us(const struct target_device *d, const struct cost_attention *x,
 	     double products)
 {
-	double flops_us = cost_flops_us(d, attention_rate(d, x)) /
-			  (double)d->units;
 	double block = x->queries < QUERY_BLOCK ? x->queries : QUERY_BLOCK;
 	double blocks = x->batch * x->heads * ceil(x->queries / block);
 	double seen = keys_seen(x, target_is_cpu(d) && block > CPU_BLOCK ?
@@ -265,8 +292,7 @@ attention_us(const struct target_device *d, const struct cost_attention *x,
 	double longest = x->causal ? x->keys : seen;
 	double pair_us, tail;
 
-	pair_us = 2 * products * x->head_dim /
-		  (flops_us * d->attention_eff * (x->narrow ? NARROW : 1)) +
+	pair_us = 2 * products * x->head_dim / attention_flops_us(d, x) +
 		  EXP_SHOWN / (EXP_PER_CYCLE * d->clock_mhz);
 	if (x->window > 0 && longest > x->window + block) {
 		longest = x->window + block;

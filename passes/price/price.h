@@ -25,8 +25,12 @@
 #define PRICE_TRAITS(TRAIT) \
 	TRAIT(unfused, "attention", "flash", "unfused", \
 	      "attention writes its scores to memory") \
+	TRAIT(lone_softmax, "softmax", "fused", "alone", \
+	      "unfused attention scales and masks in kernels of their own") \
 	TRAIT(first_flash, "flash", "2", "1", \
 	      "flash attention is that before FlashAttention-2") \
+	TRAIT(sm80_code, "instructions", "native", "sm_80", \
+	      "attention uses the matrix instructions of sm_80") \
 	TRAIT(overlap_data, "dp_overlap", "0", "1", \
 	      "collectives of data ranks overlap with computation") \
 	TRAIT(overlap_tensor, "tp_overlap", "0", "1", \
@@ -38,7 +42,9 @@
 	TRAIT(whole_layers, "rebuild", "needed", "whole", \
 	      "a layer is recomputed to its end") \
 	TRAIT(lone_sums, "gradients", "fused", "alone", \
-	      "separate kernels add up gradients, those of bf16 in fp32") \
+	      "separate kernels add up gradients") \
+	TRAIT(wide_sums, "sums", "own", "fp32", \
+	      "gradients of bf16 are added up and reduced in fp32") \
 	TRAIT(blocking, "sends", "async", "blocking", \
 	      "a rank waits until what it sends is received") \
 	TRAIT(eager, "launches", "native", "eager", \

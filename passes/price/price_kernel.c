@@ -116,7 +116,7 @@ has_sum(const struct pricing *p, const struct kernel *k)
 static double
 sum_elem_bytes(const struct pricing *p, enum target_rate rate)
 {
-	return p->traits->lone_sums && rate == TARGET_BF16
+	return p->traits->wide_sums && rate == TARGET_BF16
 		? 4 : cost_rate_bytes(rate);
 }
 
@@ -131,9 +131,13 @@ price_extra_bytes(struct pricing *p, const struct kernel *k,
 	double more = k->work->read_bytes + k->work->write_bytes - own;
 
 	if (p->traits->lone_sums && has_sum(p, k)) {
-		/* the result once more, and a sum of 4 bytes for bf16 */
+		/* the result once more, and a sum */
 		price_bytes(p, COST_MAP, out * (x->out_bytes + 2 *
 			    sum_elem_bytes(p, x->rate)), 1, f);
+	} else if (p->traits->wide_sums && has_sum(p, k)) {
+		/* a sum is read and written, and no result beside it */
+		add_part(f, PRICE_MAPS, bytes_us(p, out * (2 *
+			 sum_elem_bytes(p, x->rate) - x->out_bytes)));
 	} else if (!p->maps || has_sum(p, k)) {
 		add_part(f, PRICE_MAPS, bytes_us(p, more));
 	}
@@ -202,14 +206,19 @@ price_contraction(struct pricing *p, const struct kernel *k,
  * Attention that writes its scores to memory, in 16 bits.  Forward: two
  * contractions a head, and per score softmax with scale and mask (2 + 2 bytes)
  * and dropout (2 + 2, its mask 1).  Backward: four contractions, dropout
- * (2 + 1 + 2) and softmax (2 + 2 + 2).
+ * (2 + 1 + 2) and softmax (2 + 2 + 2).  Scale and mask as kernels of their own
+ * read and write each score once more, both forward and backward.
  */
+#define SCALE_MASK_BYTES 8
+
 static void
 price_unfused(const struct pricing *p, const struct cost_attention *a,
 	      bool forward, struct price_func *f)
 {
 	double scores = a->batch * a->heads * a->queries * a->keys;
-	double passes = forward ? 1 : 2, bytes = forward ? 9 : 11;
+	double passes = forward ? 1 : 2;
+	double lone = p->traits->lone_softmax ? 1 : 0;
+	double bytes = (forward ? 9 : 11) + lone * SCALE_MASK_BYTES;
 	struct cost_contraction x = {
 		.m = a->queries, .n = a->keys, .k = a->head_dim,
 		.batch = a->batch * a->heads, .rate = a->rate, .out_bytes = 2
@@ -222,8 +231,8 @@ price_unfused(const struct pricing *p, const struct cost_attention *a,
 		 (cost_contraction(&p->t->device, &x).us +
 		  cost_contraction(&p->t->device, &y).us) +
 		 cost_bytes(&p->t->device, COST_MAP, bytes * scores).us +
-		 p->t->device.launch_us);
-	f->kernels += forward ? 4 : 6;
+		 (1 + 2 * lone) * p->t->device.launch_us);
+	f->kernels += (forward ? 4 : 6) + 2 * lone;
 }
 
 /*
@@ -243,7 +252,8 @@ price_attention(struct pricing *p, const struct kernel *k, struct price_func *f)
 		.batch = a->batch, .heads = a->heads, .kv_heads = a->kv,
 		.head_dim = a->d, .queries = a->s, .keys = a->t,
 		.causal = a->causal, .window = (double)a->window,
-		.rate = price_rate(ir_type(p->m, ir_args(p->m, n)[0])->dtype)
+		.rate = price_rate(ir_type(p->m, ir_args(p->m, n)[0])->dtype),
+		.narrow = p->traits->sm80_code, .dated = p->traits->first_flash
 	};
 	bool forward = ir_is(main_node(p, k, IRF_PAIRS, 0)->op, IRF_CACHED);
 	axis_id i;
@@ -325,13 +335,13 @@ runs_along(const struct kernel *k, axis_id a)
 	return a && k->work->coll.axes >> a & 1;
 }
 
-/* Sums along dp are of gradients, in the type that lone_sums keeps them in. */
+/* Sums along dp are of gradients, in the type that wide_sums keeps them in. */
 static double
 comm_bytes(const struct pricing *p, const struct kernel *k, enum cost_op op)
 {
 	value_id v = ir_node(p->m, k->nodes.at[0])->result;
 
-	if (!p->traits->lone_sums || !v || !runs_along(k, p->r->dp) ||
+	if (!p->traits->wide_sums || !v || !runs_along(k, p->r->dp) ||
 	    (op != COST_ALL_REDUCE && op != COST_REDUCE_SCATTER)) {
 		return k->work->coll.bytes;
 	}

@@ -25,6 +25,7 @@ unit_tests += \
 	%D%/passes/t-autodiff \
 	%D%/ir/t-base \
 	%D%/frontend/t-calibrate \
+	%D%/frontend/t-software \
 	%D%/runtime/t-cgroup \
 	%D%/passes/t-check \
 	%D%/data/t-checkpoint \

@@ -92,9 +92,10 @@ static void
 test_attention(void **state)
 {
 	struct cost_attention a = { 4, 32, 8, 128, 4096, 4096, true, 0,
-				    TARGET_BF16, false }, b = a;
+				    TARGET_BF16, false, false }, b = a;
 	const struct target_device *d = &target("h100")->device;
-	double us = cost_attention(d, &a).us;
+	const struct target_device *older;
+	double us = cost_attention(d, &a).us, ratio;
 
 	(void)state;
 	b.causal = false;
@@ -103,6 +104,15 @@ test_attention(void **state)
 	b = a;
 	b.narrow = true;
 	assert_true(cost_attention(d, &b).us > 1.3 * us);
+	b.dated = true;
+	ratio = cost_attention(d, &b).us;
+	older = &target("a100")->device;
+	assert_true(cost_attention(older, &b).us ==
+		    cost_attention(older, &a).us);
+	/* no more than units and clock make of it, and about that */
+	ratio = cost_attention(older, &b).us / ratio;
+	assert_true(ratio < 132 * 1.83 / (108 * 1.41));
+	assert_true(ratio > 1.4);
 	b = a;
 	b.window = 512;
 	assert_true(cost_attention(d, &b).us < 0.5 * us);
