@@ -69,6 +69,19 @@ ir_attention_pairs(int64_t queries, int64_t keys, bool causal,
 	return s * t;
 }
 
+double
+ir_alibi_slope(double alibi, int64_t heads, int64_t head)
+{
+	double n = 1;
+
+	while (2 * n <= (double)heads) {
+		n *= 2;
+	}
+	return (double)head < n
+		? exp2(-alibi * ((double)head + 1) / n)
+		: exp2(-alibi * (2 * ((double)head - n) + 1) / (2 * n));
+}
+
 /* ---- writing down ---- */
 
 static bool

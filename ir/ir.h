@@ -763,6 +763,11 @@ count_id ir_count_bytes(struct ir_counts *c, count_id elems, uint8_t dtype);
 void ir_counts_run(const struct ir_module *m, const struct ir_count *at,
 		   uint32_t n, double *v);
 
+/* By how much a score is less for each position between query and key, in a
+ * head of so many: 2^-(alibi / heads), its square, ... (Press et al. 2021).
+ * Where heads are no power of two, the next smaller one has these, and the rest
+ * every other one of twice as many. */
+double ir_alibi_slope(double alibi, int64_t heads, int64_t head);
 /* The (query, key) pairs of one head and one sequence. */
 double ir_attention_pairs(int64_t queries, int64_t keys, bool causal,
 			  int64_t window);

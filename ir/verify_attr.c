@@ -30,6 +30,7 @@ static const struct {
 	{ IR_ATTR_WINDOW, false, 1 },
 	{ IR_ATTR_EXPECT, false, 1 },
 	{ IR_ATTR_SOFTCAP, true, 0 },
+	{ IR_ATTR_ALIBI, true, 0 },
 	{ IR_ATTR_GROUPS, false, 1 },
 	{ IR_ATTR_TOP_GROUPS, false, 1 },
 	{ IR_ATTR_GROUP_BEST, false, 1 },
@@ -416,6 +417,23 @@ check_groups(struct verifier *v, const struct ir_node *n)
 			  top, groups, ir_dim_size(v->m, to->dims[0]));
 }
 
+/* Kernels add ALiBi's bias to scores before these are scaled, and cannot add it
+ * to capped ones. */
+static bool
+check_alibi(struct verifier *v, const struct ir_node *n)
+{
+	if (!ir_attr(v->m, n, IR_ATTR_ALIBI)) {
+		return true;
+	}
+	if (ir_attr(v->m, n, IR_ATTR_SOFTCAP)) {
+		return ver_broken(v, n, "expected `alibi` or `softcap`, found "
+				  "both");
+	}
+	return ir_attr_num(v->m, n, IR_ATTR_SCALE, 1) != 0 ||
+	       ver_broken(v, n, "expected a `scale` that is not 0 with "
+			  "`alibi`, found 0");
+}
+
 /* YaRN's ramp needs frequencies that fall, and an end after its start. */
 static bool
 check_yarn(struct verifier *v, const struct ir_node *n)
@@ -509,7 +527,7 @@ ver_relations(struct verifier *v, const struct ir_node *n)
 	return check_companions(v, n) && check_init(v, n) &&
 	       check_rate(v, n) && check_group_best(v, n) &&
 	       check_cut(v, n) && check_groups(v, n) &&
-	       check_rotary(v, n);
+	       check_rotary(v, n) && check_alibi(v, n);
 }
 
 /* ---- name templates ---- */

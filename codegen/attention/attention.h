@@ -88,7 +88,7 @@ struct attn {
 	int64_t queries, keys, heads, kv, d, dv;	/* sizes on this rank */
 	int64_t shift, window, shared;
 	bool causal;
-	double scale, softcap;		/* softcap 0: none */
+	double scale, softcap, alibi;	/* softcap, alibi 0: none */
 	uint32_t axes;			/* mesh axes that shard the keys */
 	/* shards of queries, keys, heads, kv heads; UINT32_MAX: not sharded */
 	uint32_t spread[4];

@@ -202,6 +202,7 @@ open_set(struct attn_group *g, struct attn *t, const struct ir_node *n)
 	t->scale = ir_attr_num(g->m, n, IR_ATTR_SCALE,
 			       1 / sqrt((double)ir_dim_size(g->m, d)));
 	t->softcap = ir_attr_num(g->m, n, IR_ATTR_SOFTCAP, 0);
+	t->alibi = ir_attr_num(g->m, n, IR_ATTR_ALIBI, 0);
 	return set_dims(g, t, n, &r);
 }
 
@@ -289,7 +290,8 @@ belongs_to_set(struct attn_group *g, const struct attn *t,
 	}
 	return open_set(g, &other, n) && other.axes == t->axes &&
 	       other.causal == t->causal && other.window == t->window &&
-	       other.scale == t->scale && other.softcap == t->softcap;
+	       other.scale == t->scale && other.softcap == t->softcap &&
+	       other.alibi == t->alibi;
 }
 
 static bool

@@ -111,6 +111,8 @@ struct att_rows att_rows_at(struct attn *t, const struct attn_view *v,
 /* The position of a place; pieces NULL: the place itself. */
 struct ll_value *att_position(struct ll *l, struct ll_value *pieces,
 			      struct ll_value *place);
+/* The slope of alibi of the head at a place; NULL: none. */
+struct ll_value *att_alibi_slope(struct attn *t, struct ll_value *head);
 /* From the place of a head to that of its kv head. */
 struct ll_value *att_kv_head(struct attn *t, struct ll_value *head);
 /* The keys that causal and window leave to a query: from *first to before
@@ -137,8 +139,10 @@ struct att_block {
 struct att_tile {
 	const struct att_block *b;
 	struct ll_value *key0;		/* the place of its first key */
-	/* i32 in scratch: the first and last key that each query sees */
-	struct ll_value *lo, *hi;
+	/* i32 in scratch: the first and last key that each query sees; and,
+	 * with alibi, its own position */
+	struct ll_value *lo, *hi, *pos;
+	struct ll_value *fall;		/* f32: the head's slope of alibi */
 	struct ll_value *qt, *gt;	/* d x nq, dv x nq */
 	struct ll_value *first, *last;	/* keys that any query attends to */
 	struct ll_value *masked;	/* not by all queries; NULL: by all */
@@ -187,11 +191,10 @@ void att_divide(struct attn *t, struct ll_value *acc, int64_t nq,
 
 /* ---- cpu_attention_ranges.c: which keys a query sees -------------------- */
 
-/* Finds the positions of the first and last key that each of a block's queries
- * sees, from i->pos on; after the last query stand its own. */
-void att_read_ranges(struct attn *t, const struct att_block *b,
-		     const struct att_index *i, struct ll_value *live,
-		     struct ll_value *lo, struct ll_value *hi);
+/* Sets lo, hi and pos of a block's queries from i->pos on; after the last query
+ * stands what it has. */
+void att_read_ranges(struct attn *t, const struct att_tile *x,
+		     const struct att_index *i, struct ll_value *live);
 /* The keys that any of `live` queries from `query` on sees, from *first to
  * before *last; lo and hi are those of att_read_ranges. */
 void att_find_keys(struct attn *t, struct ll_value *query,

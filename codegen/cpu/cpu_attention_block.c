@@ -80,9 +80,11 @@ att_read_keys(struct attn *t, const struct att_block *b,
 		att_read_rows(t->l, &rows, att_own_at(t, b->v), b->vp, b->nk,
 			 NULL);
 	}
-	if (attn_is_masked(t)) {
+	if (attn_is_masked(t) || t->alibi > 0) {
 		positions(t, t->pieces[ATTN_KEYS], i->pos, live, b->nk,
 			  att_own_at(t, b->key_pos));
+	}
+	if (attn_is_masked(t)) {
 		hide_rest(t, b, live);
 	}
 }
@@ -182,12 +184,40 @@ cap_scores(struct attn *t, const struct att_tile *x)
 	ll_loop_end(l, &j, NULL);
 }
 
+/* Adds to scores how far their keys are after their queries, times the slope of
+ * alibi. */
+static void
+add_alibi(struct attn *t, const struct att_tile *x)
+{
+	struct ll *l = t->l;
+	struct ll_value *fall = ll_splat(l, x->fall, t->lanes), *key, *s;
+	struct ll_type i32 = ll_type(LL_I32, t->lanes);
+	struct ll_loop j;
+	uint32_t v;
+
+	each_row(t, x, &j);
+	key = att_elem_at(l, att_own_at(t, x->b->key_pos), j.i, 4);
+	key = ll_splat(l, ll_load(l, ll_type(LL_I32, 1), key), t->lanes);
+	for (v = 0; v < 2; v++) {
+		struct ll_value *at = row_at(t, x, x->b->score, j.i, v);
+
+		s = ll_load(l, i32, vector_at(t, x->pos, v));
+		s = ll_cast(l, ll_bin(l, LL_SUB, key, s), LL_F32);
+		s = ll_fma(l, s, fall, ll_load(l, vector(t), at));
+		ll_store(l, s, at);
+	}
+	ll_loop_end(l, &j, NULL);
+}
+
 void
 att_scores(struct attn *t, const struct att_tile *x)
 {
 	rows_of(t, x, x->b->key, x->b->dp, t->d, x->qt, x->b->score);
 	if (t->softcap > 0) {
 		cap_scores(t, x);
+	}
+	if (x->fall) {
+		add_alibi(t, x);
 	}
 }
 

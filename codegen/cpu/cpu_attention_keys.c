@@ -19,7 +19,7 @@ struct by_keys {
 	struct att_block b;
 	bool joint, alone;	/* alone: without LSE, as it has all keys */
 	int64_t blocks;		/* of queries */
-	int64_t q, qt, g, gt, lo, hi, max, sum;	/* of one block */
+	int64_t q, qt, g, gt, lo, hi, pos, max, sum;	/* of one block */
 	int64_t dk, dv, dq;	/* dq: of all blocks, transposed */
 	struct att_index at;	/* of the item, its head a kv head */
 	struct ll_value *live;	/* keys of the block */
@@ -65,6 +65,7 @@ open_keys(struct by_keys *s, struct attn *t)
 	s->gt = att_own_alloc(t, nq * s->b.vp);
 	s->lo = att_own_alloc(t, nq);
 	s->hi = att_own_alloc(t, nq);
+	s->pos = att_own_alloc(t, nq);
 	s->max = att_own_alloc(t, nq);
 	s->sum = att_own_alloc(t, nq);
 	s->dk = att_own_alloc(t, s->b.nk * s->b.dp);
@@ -230,7 +231,7 @@ each_queries(struct by_keys *s, struct ll_value *head, struct ll_value *key0,
 	struct ll *l = t->l;
 	struct att_key_queries q = { .head = head };
 	struct att_index i = s->at;
-	struct ll_value *row;
+	struct ll_value *row, *fall = att_alibi_slope(t, head);
 	struct att_if some;
 	struct ll_loop loop;
 
@@ -245,7 +246,9 @@ each_queries(struct by_keys *s, struct ll_value *head, struct ll_value *key0,
 	q.x.lo = att_own_at(t, s->lo);
 	q.x.hi = att_own_at(t, s->hi);
 	i.pos = q.first;
-	att_read_ranges(t, &s->b, &i, q.live, q.x.lo, q.x.hi);
+	q.x.pos = att_own_at(t, s->pos);
+	q.x.fall = fall;
+	att_read_ranges(t, &q.x, &i, q.live);
 	q.x.qt = att_own_at(t, s->qt);
 	q.x.gt = att_own_at(t, s->gt);
 	att_find_seen(t, &q.x, q.first, q.live);

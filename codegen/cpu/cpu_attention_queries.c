@@ -25,11 +25,12 @@ struct att_by_queries {
 	bool back;		/* DQ, not OUT and LSE */
 	int64_t together, blocks;	/* of queries; items of a head */
 	/* offsets in scratch; all but the first for each block of queries */
-	int64_t row, qt, gt, lo, hi, max, sum, acc;
+	int64_t row, qt, gt, lo, hi, pos, max, sum, acc;
 	int64_t acc_cols;	/* of the result, in whole vectors */
 	/* of the item */
 	struct att_index at;	/* of its first query */
-	struct ll_value *kv, *live;	/* kv head; how many queries */
+	/* kv head; how many queries; the slope of alibi, or NULL */
+	struct ll_value *kv, *live, *fall;
 };
 
 static void
@@ -48,6 +49,7 @@ open_queries(struct att_by_queries *s, struct attn *t, bool back)
 	s->gt = att_own_alloc(t, back ? n * s->b.vp : 0);
 	s->lo = att_own_alloc(t, n);
 	s->hi = att_own_alloc(t, n);
+	s->pos = att_own_alloc(t, n);
 	s->max = att_own_alloc(t, n);
 	s->sum = att_own_alloc(t, n);
 	s->acc_cols = back ? s->b.dp : s->b.vp;
@@ -73,6 +75,7 @@ open_item(struct att_by_queries *s, struct ll_value *item)
 	s->live = ll_bin(l, LL_SUB, ll_i64(l, t->queries), s->at.pos);
 	s->live = ll_min(l, s->live, ll_i64(l, size));
 	s->kv = att_kv_head(t, s->at.head);
+	s->fall = att_alibi_slope(t, s->at.head);
 }
 
 /* ---- blocks of queries ---- */
@@ -105,6 +108,18 @@ part(struct att_by_queries *s, int64_t offset, const struct att_query_block *x,
 		      4 * floats);
 }
 
+/* The block with no keys yet. */
+static struct att_tile
+tile_of(struct att_by_queries *s, const struct att_query_block *x)
+{
+	struct att_tile tile = { .b = &s->b, .fall = s->fall };
+
+	tile.lo = part(s, s->lo, x, 1);
+	tile.hi = part(s, s->hi, x, 1);
+	tile.pos = part(s, s->pos, x, 1);
+	return tile;
+}
+
 /* Reads q or dout of a block, transposed. */
 static void
 read_turned(struct att_by_queries *s, const struct attn_view *v,
@@ -130,8 +145,8 @@ read_queries(struct att_by_queries *s)
 {
 	struct attn *t = s->t;
 	struct att_query_block x;
+	struct att_tile tile;
 	struct ll_loop loop;
-	struct ll_value *lo;
 	struct att_index i;
 
 	open_block(s, &loop, &x);
@@ -139,8 +154,8 @@ read_queries(struct att_by_queries *s)
 		    part(s, s->qt, &x, s->b.dp));
 	i = s->at;
 	i.pos = x.query;
-	lo = part(s, s->lo, &x, 1);
-	att_read_ranges(t, &s->b, &i, x.live, lo, part(s, s->hi, &x, 1));
+	tile = tile_of(s, &x);
+	att_read_ranges(t, &tile, &i, x.live);
 	att_fill(t->l, part(s, s->acc, &x, s->acc_cols),
 		 s->b.nq * s->acc_cols, 0);
 	if (s->back) {
@@ -187,15 +202,15 @@ with_keys(struct att_by_queries *s, struct ll_value *key0)
 {
 	struct attn *t = s->t;
 	struct ll *l = t->l;
-	struct att_tile x = { .b = &s->b, .key0 = key0 };
 	struct ll_value *max, *sum, *alpha[2];
 	struct ll_loop loop;
 	struct att_query_block q;
 	struct att_if some;
+	struct att_tile x;
 
 	open_block(s, &loop, &q);
-	x.lo = part(s, s->lo, &q, 1);
-	x.hi = part(s, s->hi, &q, 1);
+	x = tile_of(s, &q);
+	x.key0 = key0;
 	x.qt = part(s, s->qt, &q, s->b.dp);
 	x.gt = part(s, s->gt, &q, s->b.vp);
 	max = part(s, s->max, &q, 1);

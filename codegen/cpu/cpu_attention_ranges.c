@@ -45,39 +45,59 @@ last_of(struct ll *l, struct ll_value *x)
 		      ll_i64(l, -1));
 }
 
-void
-att_read_ranges(struct attn *t, const struct att_block *b,
-		const struct att_index *i, struct ll_value *live,
-		struct ll_value *lo, struct ll_value *hi)
+/* The positions of the first and last key that the query at i sees; its own is
+ * `at`. */
+static void
+range_of(struct attn *t, const struct att_index *i, struct ll_value *at,
+	 struct ll_value **first, struct ll_value **last)
 {
 	struct ll *l = t->l;
-	struct ll_value *at, *from, *to;
-	struct att_index x = *i;
-	struct ll_loop q;
+	struct ll_value *from, *to;
 
-	if (!attn_is_masked(t)) {
-		return;
-	}
-	ll_loop(l, &q, ll_i64(l, 0), ll_i64(l, b->nq), 1, NULL, 0);
-	x.pos = ll_min(l, q.i, ll_add(l, live, ll_i64(l, -1)));
-	x.pos = ll_add(l, i->pos, x.pos);
-	at = att_position(l, t->pieces[ATTN_QUERIES], x.pos);
-	at = ll_add(l, at, ll_i64(l, t->shift));
 	from = ll_i64(l, -FAR);
 	to = t->causal ? at : ll_i64(l, FAR);
 	if (t->window > 0) {
 		from = ll_add(l, at, ll_i64(l, 1 - t->window));
 	}
 	if (attn_is_between(t)) {
-		at = bound_of(l, number_at(t, ATTN_FIRST, &x));
+		at = bound_of(l, number_at(t, ATTN_FIRST, i));
 		from = att_max(l, from, at);
-		at = last_of(l, number_at(t, ATTN_LAST, &x));
+		at = last_of(l, number_at(t, ATTN_LAST, i));
 		to = ll_min(l, to, at);
 	}
-	lo = att_elem_at(l, lo, q.i, 4);
-	hi = att_elem_at(l, hi, q.i, 4);
-	ll_store(l, ll_cast(l, from, LL_I32), lo);
-	ll_store(l, ll_cast(l, to, LL_I32), hi);
+	*first = from;
+	*last = to;
+}
+
+static void
+store_i32(struct ll *l, struct ll_value *x, struct ll_value *base,
+	  struct ll_value *i)
+{
+	x = ll_cast(l, x, LL_I32);
+	ll_store(l, x, att_elem_at(l, base, i, 4));
+}
+
+void
+att_read_ranges(struct attn *t, const struct att_tile *x,
+		const struct att_index *i, struct ll_value *live)
+{
+	struct ll *l = t->l;
+	struct ll_value *at, *from, *to;
+	struct att_index n = *i;
+	struct ll_loop q;
+
+	if (!attn_is_masked(t) && t->alibi <= 0) {
+		return;
+	}
+	ll_loop(l, &q, ll_i64(l, 0), ll_i64(l, x->b->nq), 1, NULL, 0);
+	n.pos = ll_min(l, q.i, ll_add(l, live, ll_i64(l, -1)));
+	n.pos = ll_add(l, i->pos, n.pos);
+	at = att_position(l, t->pieces[ATTN_QUERIES], n.pos);
+	at = ll_add(l, at, ll_i64(l, t->shift));
+	range_of(t, &n, at, &from, &to);
+	store_i32(l, from, x->lo, q.i);
+	store_i32(l, to, x->hi, q.i);
+	store_i32(l, at, x->pos, q.i);
 	ll_loop_end(l, &q, NULL);
 }
 

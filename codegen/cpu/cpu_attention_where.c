@@ -6,6 +6,7 @@
  */
 #include "codegen/cpu/cpu_attention.h"
 
+#include <math.h>
 #include <stddef.h>
 
 /* ---- pieces ---- */
@@ -131,6 +132,31 @@ att_kv_head(struct attn *t, struct ll_value *head)
 	head = att_position(l, t->pieces[ATTN_HEADS], head);
 	return place_of(l, t->pieces[ATTN_KV],
 			ll_bin(l, LL_DIV, head, ll_i64(l, t->shared)));
+}
+
+/* e^(ln 2 x) of what ir_alibi_slope has as 2^x. */
+struct ll_value *
+att_alibi_slope(struct attn *t, struct ll_value *head)
+{
+	const struct ll_type f32 = ll_type(LL_F32, 1);
+	int64_t heads = ir_dim_size(t->g->m, t->dim[ATTN_HEADS]), n = 1;
+	struct ll *l = t->l;
+	struct ll_value *of, *more, *some;
+
+	if (t->alibi <= 0) {
+		return NULL;
+	}
+	while (2 * n <= heads) {
+		n *= 2;
+	}
+	head = att_position(l, t->pieces[ATTN_HEADS], head);
+	some = ll_add(l, ll_mul_n(l, head, 2), ll_i64(l, 2));
+	more = ll_add(l, ll_mul_n(l, head, 2), ll_i64(l, 1 - 2 * n));
+	of = ll_test(l, LL_LT, head, ll_i64(l, n));
+	of = ll_cast(l, ll_select(l, of, some, more), LL_F32);
+	of = ll_bin(l, LL_MUL, of, ll_num(l, f32, -log(2) * t->alibi /
+					  (2 * (double)n)));
+	return ll_lane(l, cg_exp(l, ll_splat(l, of, t->lanes)), 0);
 }
 
 void

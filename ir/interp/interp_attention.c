@@ -27,7 +27,7 @@ struct heads {
 	int64_t shift;		/* T - S: the last query is at the last key */
 	int64_t window;		/* 0: none */
 	bool causal;
-	double scale, softcap;	/* softcap 0: none */
+	double scale, softcap, alibi;	/* softcap, alibi 0: none */
 	const double *in[IR_MAX_OPERANDS];
 	double *out;
 	double *score;		/* by key */
@@ -65,6 +65,19 @@ kv_head(const struct heads *a)
 		die("the kv head of a head is on another rank");
 	}
 	return place;
+}
+
+/* What is added to the score of the query at o with the key at index j. */
+static double
+bias_of(const struct heads *a, int64_t j)
+{
+	int64_t i = ir_pieces_at(&a->s_at, a->o.at[a->o.n - 2]) + a->shift;
+	int64_t head = ir_pieces_at(&a->h_at, a->o.at[a->o.n - 1]);
+	dim_id h = ir_rule_factor(&a->r, "h")->dims[0];
+
+	return a->alibi <= 0 ? 0
+		: (double)(ir_pieces_at(&a->t_at, j) - i) *
+		  ir_alibi_slope(a->alibi, ir_dim_size(a->e->m, h), head);
 }
 
 /* The scaled and capped score of one query against one key. */
@@ -106,7 +119,8 @@ weigh_keys(struct heads *a)
 	for (j = 0; j < a->t.size[0]; j++) {
 		a->score[j] = -INFINITY;
 		if (sees(a, j)) {
-			a->score[j] = score_of(a, q, k + j * a->t.in[1][0]);
+			a->score[j] = score_of(a, q, k + j * a->t.in[1][0]) +
+				      bias_of(a, j);
 			max = a->score[j] > max ? a->score[j] : max;
 		}
 	}
@@ -279,7 +293,7 @@ each_key(const struct heads *a, void (*add)(const struct score_pair *p))
 		p.k = a->in[1] + o->in_off[1] + kv * a->k.in[1][0] +
 		      j * a->t.in[1][0];
 		score = score_of(a, p.q, p.k);
-		p.weight = exp(score - lse);
+		p.weight = exp(score + bias_of(a, j) - lse);
 		p.v = a->in[2] + o->in_off[2] + kv * a->k.in[2][0] +
 		      j * a->t.in[2][0];
 		for (c = 0; !dv && c < a->v.size[0]; c++) {
@@ -405,6 +419,7 @@ bind_heads(struct heads *a, struct interp *e, const struct ir_node *n,
 	a->scale = ir_attr_num(e->m, n, IR_ATTR_SCALE,
 			       1 / sqrt((double)a->d.size[0]));
 	a->softcap = ir_attr_num(e->m, n, IR_ATTR_SOFTCAP, 0);
+	a->alibi = ir_attr_num(e->m, n, IR_ATTR_ALIBI, 0);
 }
 
 /*

@@ -98,6 +98,12 @@ const char *ca_first_head(struct cu_func *f, const struct attn *t,
 			  const char *kv, bool behind);
 struct ca_form;
 
+/* With alibi, adds to scores s[mt][cols / 8][4], before they are scaled, how
+ * far their keys are after their queries, times the slope of `head`.  rows:
+ * these are queries; at: C text of the local index of the first column. */
+void ca_add_alibi(struct cu_func *f, const struct attn *t,
+		  const struct ca_form *form, bool rows, const char *at);
+
 /* Masks scores s[mt][cols / 8][4]: those of pairs that do not exist become
  * `none`. */
 struct ca_sees {

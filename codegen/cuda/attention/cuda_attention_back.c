@@ -328,10 +328,11 @@ ca_back_numbers(struct ca_back *s)
 void
 ca_back_tile(struct ca_back *s, const char *it, bool loaded)
 {
-	bool masked = attn_is_masked(s->t);
+	bool masked = attn_is_masked(s->t), alibi = s->t->alibi > 0;
 	struct cu_func *f = &s->f;
 
-	if (loaded || masked || (!s->keys && s->t->keys % s->form.cols)) {
+	if (loaded || masked || alibi ||
+	    (!s->keys && s->t->keys % s->form.cols)) {
 		cu_line(f, "const int col0 = begin + %s %% tiles * %lld;", it,
 			(long long)s->form.cols);
 	}
@@ -341,7 +342,7 @@ ca_back_tile(struct ca_back *s, const char *it, bool loaded)
 			(long long)s->form.cols,
 			(long long)(s->keys ? s->t->queries : s->t->keys));
 	}
-	if (loaded && s->keys) {
+	if ((loaded || alibi) && s->keys) {
 		cu_line(f, "const int head = head0 + %s / tiles;", it);
 	}
 }
@@ -484,6 +485,7 @@ ca_back_weigh(struct ca_back *s)
 	double by = s->t->softcap > 0 ? s->t->softcap : s->t->scale;
 	struct cu_func *f = &s->f;
 
+	ca_add_alibi(f, s->t, &s->form, !s->keys, "col0");
 	ca_unrolled_for(f, "j", s->form.cols / 8);
 	if (s->keys) {
 		column_less(s);

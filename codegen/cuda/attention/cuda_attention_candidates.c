@@ -37,6 +37,9 @@ name_of(const struct attn *t, const char *made)
 	if (attn_is_between(t)) {
 		buf_puts(&b, " between");
 	}
+	if (t->alibi > 0) {
+		buf_puts(&b, " alibi");
+	}
 	if (t->softcap > 0) {
 		buf_printf(&b, " softcap %g", t->softcap);
 	}

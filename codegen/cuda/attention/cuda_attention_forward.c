@@ -280,6 +280,7 @@ ca_forward_weigh(struct ca_forward *s)
 {
 	struct cu_func *f = &s->f;
 
+	ca_add_alibi(f, s->t, &s->form, true, "key0");
 	if (!s->raw) {
 		ca_unrolled_for(f, "i", s->form.mt);
 		ca_unrolled_for(f, "j", s->form.cols / 8);

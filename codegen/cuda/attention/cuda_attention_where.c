@@ -368,6 +368,56 @@ ca_first_head(struct cu_func *f, const struct attn *t, const char *kv,
 			(long long)t->shared), 0);
 }
 
+/* ---- ALiBi ---- */
+
+/* Declares `slope`: ir_alibi_slope of `head` in the unit of scores that are not
+ * scaled yet. */
+static void
+declare_slope(struct cu_func *f, const struct attn *t)
+{
+	int64_t heads = ir_dim_size(t->g->m, t->dim[ATTN_HEADS]), n = 1;
+
+	while (2 * n <= heads) {
+		n *= 2;
+	}
+	cu_line(f, "const int nth = (int)%s;",
+		position(f, t, ATTN_HEADS, "head"));
+	cu_line(f, "const f32 slope = f_exp2((f32)(nth < %lld ? 2 * nth + 2 : "
+		"2 * nth - %lld) * %s) * %s;", (long long)n,
+		(long long)(2 * n - 1),
+		ca_f32(f, -t->alibi / (2 * (double)n)),
+		ca_f32(f, 1 / t->scale));
+}
+
+void
+ca_add_alibi(struct cu_func *f, const struct attn *t,
+	     const struct ca_form *form, bool rows, const char *at)
+{
+	struct arena *a = f->k->c->a;
+	const char *row = position(f, t, rows ? ATTN_QUERIES : ATTN_KEYS,
+				   "row");
+	const char *col = position(f, t, rows ? ATTN_KEYS : ATTN_QUERIES,
+				   arena_printf(a, "(%s + j * 8 + c + e)", at));
+
+	if (t->alibi <= 0) {
+		return;
+	}
+	cu_line(f, "{");
+	cu_line(f, "%s", CA_COLUMNS);
+	declare_slope(f, t);
+	ca_unrolled_for(f, "i", form->mt);
+	ca_unrolled_for(f, "h", 2);
+	cu_line(f, "const int row = row0 + wrow + i * 16 + h * 8 + g;");
+	cu_line(f, "const int own = (int)%s %c %lld;", row, rows ? '+' : '-',
+		(long long)t->shift);
+	ca_unrolled_for(f, "j", form->cols / 8);
+	ca_unrolled_for(f, "e", 2);
+	cu_line(f, "s[i][j][2 * h + e] = fma_f32((f32)(%s(int)%s%s), slope, "
+		"s[i][j][2 * h + e]);", rows ? "" : "own - ", col,
+		rows ? " - own" : "");
+	cu_close(f, 5);
+}
+
 /* ---- pairs that are none ---- */
 
 static void

@@ -13,7 +13,7 @@ model m {
     k = linear(n -> kv, hd)              @ "k";
     v = linear(n -> kv, hd)              @ "v";
     s = weight(heads)                    @ "sinks";
-    o = attention_between(rope(q), rope(k), v, a, b, causal);
+    o = attention_between(rope(q), rope(k), v, a, b, causal, alibi = 8);
     o = o + attention_sinks_between(q, k, v, s, a, b, window = 12);
     return x + linear(o -> hidden)       @ "o";
   }

@@ -90,7 +90,7 @@ static void
 long_ones(void **state)
 {
 	static const char *const how[] = { " causal", "",
-					   " causal window=150",
+					   " causal window=150 alibi=8",
 					   " causal softcap=1.5" };
 	struct shape x = plain;
 	int i;

@@ -306,9 +306,9 @@ hopper(void **state)
 	} all[] = {
 		{ 140, 200, 128, 128, "", "f16", 5 },
 		{ 190, 190, 64, 64, " causal window=70", "bf16", 5 },
-		{ 150, 90, 80, 88, " causal scale=-0.2", "bf16", 5 },
+		{ 150, 90, 80, 88, " causal scale=-0.2 alibi=9", "bf16", 5 },
 		{ 130, 150, 64, 64, " causal softcap=1.5", "f16", 5 },
-		{ 70, 140, 192, 128, " window=40", "bf16", 2 }
+		{ 70, 140, 192, 128, " window=40 alibi=6", "bf16", 2 }
 	};
 	int n = sizeof all / sizeof all[0], i;
 	struct shape x = plain;

@@ -642,7 +642,7 @@ struct att {
 	dim_id b, c, s, h, t, k, d, v;
 	int64_t window;
 	bool causal, sinks, between;
-	double scale, softcap;
+	double scale, softcap, alibi;
 };
 
 /* Whether `first` and `last` of query i leave it key j. */
@@ -652,6 +652,20 @@ is_between(const struct att *a, int64_t i, int64_t j)
 	t.ix[a->s] = i;
 	return !a->between || ((double)j >= at("first") &&
 			       (double)j <= at("last"));
+}
+
+/* The slopes of 1 to 9 heads, in units of the exponent's eighths. */
+static double
+alibi_slope(const struct att *a, int64_t head)
+{
+	static const double of[10][9] = {
+		{ 0 }, { 8 }, { 4, 8 }, { 4, 8, 2 }, { 2, 4, 6, 8 },
+		{ 2, 4, 6, 8, 1 }, { 2, 4, 6, 8, 1, 3 },
+		{ 2, 4, 6, 8, 1, 3, 5 }, { 1, 2, 3, 4, 5, 6, 7, 8 },
+		{ 1, 2, 3, 4, 5, 6, 7, 8, 0.5 }
+	};
+
+	return pow(2, -a->alibi / 8 * of[ir_dim_size(t.m, a->h)][head]);
 }
 
 static void
@@ -679,6 +693,9 @@ check_query(const struct att *a)
 		if (a->softcap > 0) {
 			w = exp(2 * score[j] / a->softcap);
 			score[j] = a->softcap * (w - 1) / (w + 1);
+		}
+		if (a->alibi > 0) {
+			score[j] -= past * alibi_slope(a, head);
 		}
 		score[j] = (a->causal && past < 0) ||
 			   (a->window && past >= a->window) ||
@@ -727,8 +744,7 @@ try_attention(int kind)
 	a.v = kind & 4 ? a.d : dim("v", draw(1, 4));
 	a.causal = kind & 8;
 	a.window = kind & 16 ? draw(1, 4) : 0;
-	a.scale = kind & 32 ? 0.3 :
-			      1 / sqrt((double)ir_dim_size(t.m, a.d));
+	a.scale = kind & 32 ? 0.3 : 1 / sqrt((double)ir_dim_size(t.m, a.d));
 	q = source("q", 0, false, DIMS(a.b, a.c, a.s, a.h, a.d));
 	key = source("k", 0, false, DIMS(a.c, a.b, a.t, a.k, a.d));
 	v = source("v", 0, false, DIMS(a.b, a.c, a.t, a.k, a.v));
@@ -756,6 +772,9 @@ try_attention(int kind)
 	}
 	if (a.softcap > 0) {
 		ir_new_num(&t.n, IR_ATTR_SOFTCAP, a.softcap);
+	} else if (draw(0, 1)) {
+		a.alibi = 3;
+		ir_new_num(&t.n, IR_ATTR_ALIBI, a.alibi);
 	}
 	must_eval(done());
 	EACH(a.b) EACH(a.c) EACH(a.s) EACH(a.h) {

@@ -289,7 +289,7 @@ static const struct op_case cases[] = {
 	{ "attention_sinks", " causal softcap=0.7", "f32[b, s, n, d]",
 	  { "f32[b, s, n, d]", "f32[b, s, k, d]", "f32[b, s, k, d]",
 	    "f32[n]" }, false },
-	{ "attention_between", "", "f32[b, s, n, d]",
+	{ "attention_between", " alibi=3", "f32[b, s, n, d]",
 	  { "f32[b, s, n, d]", "f32[b, s, k, d]", "f32[b, s, k, d]",
 	    "i f32[b, s]", "i f32[b, s]" }, false },
 	{ "attention_sinks_between", " causal", "f32[b, s, n, d]",

@@ -730,7 +730,8 @@ random_shape(void)
 	static const char *const how[] = { "", " causal", " causal",
 					   " causal window=5",
 					   " window=17", " scale=0.3",
-					   " causal softcap=1.5" };
+					   " causal softcap=1.5",
+					   " causal alibi=4", " alibi=8" };
 	struct shape x = plain;
 
 	x.b = draw(1, 3);
@@ -744,7 +745,7 @@ random_shape(void)
 		x.keys = x.s == x.t ? "s" : x.keys;
 		x.v = x.d;
 	}
-	x.how = how[draw(0, 6)];
+	x.how = how[draw(0, 8)];
 	x.sinks = draw(0, 2) == 0;
 	x.between = draw(0, 2) == 0;
 	return x;
