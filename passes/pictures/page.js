@@ -44,12 +44,13 @@ function readTrack(el) {
 function showAction(el, i) {
 	var a = readTrack(el)[i], svg = el.ownerSVGElement, d = svg.dataset;
 	var lo = Number(d.lo), span = Number(d.hi) - lo;
-	var hit = el.querySelector(".hit"), c = svg.querySelector(".cursor");
+	var hit = el.querySelector(".hit"), gap, c = svg.querySelector(".cursor");
 	if (!c) {
 		c = document.createElementNS(svg.namespaceURI, "rect");
 		c.setAttribute("class", "cursor");
 		svg.appendChild(c);
 	}
+	gap = a.lo - (i ? el.actions[i - 1].lo + el.actions[i - 1].us : lo);
 	el.at = i;
 	c.setAttribute("x", (a.lo - lo) / span * 1000);
 	c.setAttribute("width", Math.max(a.us / span * 1000, 0.2));
@@ -62,17 +63,19 @@ function showAction(el, i) {
 				k === "t" ? number(a.us) :
 				k === "m" ? (a.f[2] ? ", microbatch " + a.f[2] :
 					"") : a.f[k];
-		}));
+		}) + (gap > span / 1e4 ? "; before it the place waits " +
+			number(gap) + " ms" : ""));
 	return c;
 }
-/* The action at v, or the last one before it. */
+/* The action at v; where the place waits, the one that it waits for. */
 function actionAt(el, v) {
 	var list = readTrack(el), lo = 0, hi = list.length, mid;
 	while (hi - lo > 1) {
 		mid = (lo + hi) >> 1;
 		if (list[mid].lo <= v) { lo = mid; } else { hi = mid; }
 	}
-	return lo;
+	return v > list[lo].lo + list[lo].us && lo + 1 < list.length ?
+		lo + 1 : lo;
 }
 function keepInView(c) {
 	var pan = c.closest(".pan"), b = c.getBoundingClientRect();
@@ -153,9 +156,23 @@ function drawTicks(plot, zoom) {
 		s = document.createElement("span");
 		s.textContent = number(v);
 		s.style.left = 100 * span + "%";
-		s.className = span < 0.02 ? "a" : span > 0.98 ? "z" : "";
 		xs.appendChild(s);
 	}
+	thinTicks(xs);
+}
+/* Ticks at the ends stay inside; those that would overlap are hidden. */
+function thinTicks(xs) {
+	var box = xs.getBoundingClientRect(), end = box.left - 9;
+	all(xs, "span").forEach(function (s) {
+		var b, half, at = parseFloat(s.style.left) / 100 * box.width;
+		s.className = "";
+		half = s.getBoundingClientRect().width / 2;
+		s.className = at < half ? "a" :
+			at > box.width - half ? "z" : "";
+		b = s.getBoundingClientRect();
+		s.style.visibility = b.left < end + 8 ? "hidden" : "";
+		end = b.left < end + 8 ? end : b.right;
+	});
 }
 function addZoom(plot) {
 	var pan = plot.querySelector(".pan"), wide = plot.querySelector(".wide");
@@ -198,6 +215,10 @@ function addZoom(plot) {
 
 all(document, "figure").forEach(function (f) { addItems(all(f, ".i")); });
 all(document, ".plot.zooms").forEach(addZoom);
+all(document, ".plot:not(.zooms) .xs").forEach(function (xs) {
+	thinTicks(xs);
+	window.addEventListener("resize", function () { thinTicks(xs); });
+});
 window.addEventListener("beforeprint", function () {
 	all(document, "details").forEach(function (d) { d.open = true; });
 });

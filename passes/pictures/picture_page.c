@@ -94,6 +94,13 @@ add_facts(const struct answer *x, struct buf *out)
 	add_fact(out, "step", arena_printf(a, "%s, %s tokens/s, MFU %.1f%%",
 		 picture_ms(a, x->step_us), picture_figure(a, x->tokens_s, 4),
 		 100 * x->mfu));
+	if (x->has_accuracy) {
+		add_fact(out, "accuracy", arena_printf(a, "90%% of published "
+			 "runs took %.2f to %.2f of what is predicted: %s to "
+			 "%s", x->accuracy.low, x->accuracy.high,
+			 picture_ms(a, x->step_us * x->accuracy.low),
+			 picture_ms(a, x->step_us * x->accuracy.high)));
+	}
 	add_fact(out, "memory", arena_printf(a, "%s of %s on the fullest "
 		 "device", picture_bytes(a, (double)m->rank[m->fullest].total),
 		 picture_bytes(a, (double)m->device_bytes)));

@@ -204,6 +204,28 @@ add_capacity(const struct plans_picture *p, struct buf *out)
 	picture_close_item(out, "path");
 }
 
+/* Plans below it may be as fast as the best: prices are not exact. */
+static void
+add_doubt(const struct plans_picture *p, struct buf *out)
+{
+	double part = answer_least_difference(p->f->a);
+	double us = (1 + part) * p->best->step_us;
+
+	if (us / 1e3 >= p->plot.y.hi) {
+		return;
+	}
+	picture_open_item(out, "path", "limit");
+	buf_puts(out, " d=\"");
+	picture_point(out, true, 0, picture_y(&p->plot, us / 1e3));
+	picture_point(out, false, PICTURE_WIDTH,
+		      picture_y(&p->plot, us / 1e3));
+	buf_putc(out, '"');
+	picture_title(out, arena_printf(p->f->a, "%.0f%% slower than the best: "
+		"of two plans that are nearer, either may be the faster one",
+		100 * part));
+	picture_close_item(out, "path");
+}
+
 /* Those on the front, and the quickest of all. */
 static void
 add_table(const struct plans_picture *p, struct buf *out)
@@ -257,6 +279,7 @@ picture_plans(const struct picture_facts *f, struct buf *out)
 	if (p.is_near) {
 		add_capacity(&p, out);
 	}
+	add_doubt(&p, out);
 	add_dots(&p, out);
 	picture_close_plot(out, &p.plot);
 	add_table(&p, out);

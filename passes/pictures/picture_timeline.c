@@ -2,8 +2,8 @@
  * The pipeline as a timeline: a row for each place, a block for each action.
  * Blocks are strokes of one path by kind and shade; what each of them is lies
  * beside the path in a few bytes (see page.js), since a step has thousands.
- * A step with more is drawn in two windows, its beginning and its end: between
- * them the order of actions repeats.
+ * A step with too many to see is drawn in two windows, its beginning and its
+ * end.
  */
 #include "passes/pictures/picture_parts.h"
 
@@ -12,7 +12,8 @@
 #define ROW 22			/* its height; of a block, less */
 #define BLOCK 17
 #define MOST_ROWS 32
-#define MOST_ACTIONS 16000	/* in all windows together */
+#define MOST_ACTIONS 16000	/* in both windows together, */
+#define MOST_OF_PLACE 600	/* and of a place, where their order repeats */
 #define SHADES 4
 
 struct timeline {
@@ -265,6 +266,12 @@ add_window(struct buf *out, struct timeline *t, double lo_us, double hi_us)
 
 /* ---- all windows ---- */
 
+static bool
+repeats(const struct timeline *t)
+{
+	return t->s->def && t->s->def->repeats != SCHED_NEVER;
+}
+
 /*
  * Until *first_us and from *last_us on, no place has more actions than may be
  * drawn.  False: that is the whole step.
@@ -272,9 +279,11 @@ add_window(struct buf *out, struct timeline *t, double lo_us, double hi_us)
 static bool
 is_too_long(const struct timeline *t, double *first_us, double *last_us)
 {
-	uint32_t most = MOST_ACTIONS / t->nrows / 2, i;
+	uint32_t most = MOST_ACTIONS / t->nrows, i;
 	bool more = false;
 
+	most = repeats(t) && most > MOST_OF_PLACE ? MOST_OF_PLACE : most;
+	most /= 2;
 	*first_us = t->f->in->price->pipe_us;
 	*last_us = 0;
 	for (i = 0; i < t->nrows; i++) {
@@ -301,8 +310,9 @@ add_windows(struct buf *out, struct timeline *t)
 	}
 	buf_printf(out, "<p>The first %s:</p>\n", picture_ms(t->f->a, first));
 	add_window(out, t, 0, first);
-	buf_printf(out, "<p>In the %s between, the order of actions repeats. "
-		   "The last %s:</p>\n", picture_ms(t->f->a, last - first),
+	buf_printf(out, "<p>The %s between are not drawn%s. The last %s:</p>\n",
+		   picture_ms(t->f->a, last - first), repeats(t)
+		   ? ": the order of actions repeats" : "",
 		   picture_ms(t->f->a, step_us - last));
 	add_window(out, t, last, step_us);
 }
