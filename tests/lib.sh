@@ -3,8 +3,8 @@
 #	. "${top_srcdir:?}/tests/lib.sh"
 # and is in an empty folder then, $tmp, which is gone at its end; that is
 #	exit $failed
-# LLMC is the program and top_srcdir the sources, both absolute. A user skips
-# what takes long by SLOW_TESTS=skip, what runs plans by BINARY_TESTS=skip.
+# LLMC is the program and top_srcdir the sources, both absolute. A user has
+# fewer cases by SLOW_TESTS=skip, and skips what runs plans by BINARY_TESTS=skip.
 # Functions leave outputs in the files `out' and `err'; some set `wanted' and
 # `words'.
 # shellcheck disable=SC2034 # not everything is of use to everyone
@@ -109,28 +109,21 @@ misused()
 	ends 2 "$@"
 }
 
-# within SECONDS COMMAND..: of the processor, which do not depend on what else
-# the machine does, and in 500 MB.  Sanitizers make programs slower and larger:
-# with them it is five times as long, and no limit of memory.
-within()
+# cheaply COMMAND..: in 20 s of the processor, ten times what a refusal may take,
+# and in 500 MB.  What else the machine does counts for nothing.  Sanitizers
+# make programs slower and larger: with them it is 100 s, and no limit of memory.
+cheaply()
 {
 	(
 		if grep -q __asan_init "$LLMC"; then
-			ulimit -S -t $((5 * $1))
+			ulimit -S -t 100
 		else
-			ulimit -S -t "$1"
+			ulimit -S -t 20
 			ulimit -S -v 500000
 		fi
-		shift
 		"$@"
 		exit $failed
 	) || failed=1
-}
-
-# cheaply COMMAND..: in ten times the 2 s that a refusal may take.
-cheaply()
-{
-	within 20 "$@"
 }
 
 # ---- what llmc and plans write ----

@@ -94,8 +94,9 @@ attack_tests = \
 	%D%/attack/warned.sh
 
 script_tests = \
+	%D%/fuzz/replay.sh
+release_script_tests = \
 	%D%/circles.sh \
-	%D%/fuzz/replay.sh \
 	%D%/layering.sh \
 	%D%/listed.sh \
 	%D%/names.sh \
@@ -107,13 +108,14 @@ script_tests = \
 check_PROGRAMS += %D%/interop/gradients
 %C%_interop_gradients_LDADD = runtime/librank.a $(external_libs)
 
-# cli_tests; unit_tests and their programs; the fuzzers.
+# cli_tests; unit_tests and their programs; those of the release; the fuzzers.
 include %D%/cli/local.mk
 include %D%/unit/local.mk
 include %D%/fuzz/local.mk
 
 # Folders are copied whole: `dist-hook' removes what a build leaves in them.
 EXTRA_DIST += \
+	$(release_script_tests) \
 	$(script_tests) \
 	%D%/attack \
 	%D%/cli \
@@ -164,6 +166,34 @@ check_PROGRAMS += %D%/gpu/dump
 	ir/libir.a runtime/libemulate.a runtime/librt_llmc.a $(external_libs)
 %C%_gpu_dump_LDFLAGS = $(AM_LDFLAGS) -Wl,-E
 
+# Sanitizers find mistakes of our own C on the ways through it that a test goes,
+# and such a build is three to five times slower.  release_*_tests are not run
+# there: they go no way of our C that others do not go, and take their time in
+# LLVM, NVRTC, a C compiler, or code that these made, in which there is no
+# sanitizer; or in many searches whose results they compare; or they are about
+# the text of the sources, about benches, and about a build of a changed copy.
+if SANITIZERS
+EXTRA_PROGRAMS += $(release_unit_tests)
+CLEANFILES += $(release_unit_tests)
+# Other tests try fewer cases, which are no subset of a release's; and what a
+# release runs as this CPU is run as a masked one, and the other way round.
+AM_TESTS_ENVIRONMENT += \
+	SLOW_TESTS=$${SLOW_TESTS-skip}; export SLOW_TESTS; \
+	T_CPU_SWAP=$${T_CPU_SWAP-1}; export T_CPU_SWAP; \
+	SPLIT_SEED=$${SPLIT_SEED-401}; export SPLIT_SEED; \
+	SPLIT_PAIRS=$${SPLIT_PAIRS-40}; export SPLIT_PAIRS; \
+	CHECK_PLACES=$${CHECK_PLACES-1}; export CHECK_PLACES; \
+	CHECK_PAIRS=$${CHECK_PAIRS-40}; export CHECK_PAIRS; \
+	MEMORY_PAIRS=$${MEMORY_PAIRS-15}; export MEMORY_PAIRS; \
+	SEARCH_PLANS=$${SEARCH_PLANS-4}; export SEARCH_PLANS;
+else
+if HAVE_CMOCKA
+check_PROGRAMS += $(release_unit_tests)
+TESTS += $(release_unit_tests)
+endif
+TESTS += $(release_cli_tests)
+endif
+
 # The quickest tests come last, so that no core waits long for another.
 if HAVE_CMOCKA
 check_PROGRAMS += $(unit_tests)
@@ -171,8 +201,11 @@ TESTS += $(unit_tests)
 else
 TESTS += %D%/no-cmocka.sh
 endif
-TESTS += $(cli_tests) $(attack_tests) $(doc_pages) $(script_tests) \
-	$(pair_folders:=/about.pairs)
+TESTS += $(cli_tests) $(attack_tests) $(doc_pages)
+if !SANITIZERS
+TESTS += $(release_script_tests)
+endif
+TESTS += $(script_tests) $(pair_folders:=/about.pairs)
 
 # Random models under random plans for as long as asked, from a seed of the
 # day, in float64; then every attack in full; then, where there is LLVM, such

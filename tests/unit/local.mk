@@ -2,16 +2,13 @@
 # make starts tests in the order of TESTS: the longest come first.
 unit_tests = \
 	%D%/search/t-search \
-	%D%/search/t-search-pins \
 	%D%/sim/t-split
 # Of generated code.
 if HAVE_LLVM
 unit_tests += \
 	%D%/codegen/t-attention-cpu \
 	%D%/codegen/t-cg-math \
-	%D%/codegen/t-differential \
 	%D%/codegen/t-dot \
-	%D%/codegen/t-dot-models \
 	%D%/codegen/t-host \
 	%D%/codegen/t-ll \
 	%D%/codegen/t-nest \
@@ -32,10 +29,7 @@ unit_tests += \
 	%D%/comm/t-comm \
 	%D%/passes/t-copy \
 	%D%/price/t-cost \
-	%D%/cuda/t-cuda-attention \
-	%D%/cuda/t-cuda-dot \
 	%D%/cuda/t-cuda-driver \
-	%D%/cuda/t-cuda-dot90 \
 	%D%/cuda/t-cuda-nest \
 	%D%/cuda/t-cuda-parts \
 	%D%/cuda/t-cuda-ways \
@@ -104,6 +98,19 @@ unit_tests += \
 # Reads traces for tests/cli/run/trace.sh.
 check_PROGRAMS += %D%/runtime/read-trace
 %C%_runtime_read_trace_LDADD = runtime/librank.a $(external_libs)
+# Of a release alone, by the rule in tests/local.mk.
+release_unit_tests =
+if HAVE_LLVM
+release_unit_tests += \
+	%D%/codegen/t-differential \
+	%D%/codegen/t-dot-models
+endif
+release_unit_tests += \
+	%D%/cuda/t-cuda-attention \
+	%D%/cuda/t-cuda-dot90 \
+	%D%/cuda/t-cuda-dot \
+	%D%/search/t-search-pins
+
 # What a plan links, and nothing of the compiler.
 check_PROGRAMS += %D%/runtime/toy-rank
 %C%_runtime_toy_rank_LDADD = runtime/librank.a $(external_libs)

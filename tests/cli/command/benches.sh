@@ -3,7 +3,7 @@
 # somebody needs a figure.  Figures are never looked at.  bench/gpu/run is tried
 # by gpu-run.sh.  What a bench compares with may be missing, it says so then.
 . "${top_srcdir:?}/tests/lib.sh"
-need time llvm compiler
+need llvm compiler
 # It is llmc's own speed that is measured, so nobody links benches otherwise.
 ! grep -q __asan_init "$build/runtime/librt_llmc.a" ||
 	skip 'benches of a build with sanitizers'

@@ -3,7 +3,7 @@
 # same bytes cached or not, and are finished where NVRTC was missing.
 # CUDA_MODELS="a b" and CUDA_TARGETS="x y" name other examples and targets.
 . "${top_srcdir:?}/tests/lib.sh"
-need time llvm nvrtc linker
+need llvm nvrtc linker
 
 export LLMC_CACHE="$tmp/cache"
 unset LLMC_NVRTC

@@ -1,7 +1,6 @@
 #!/bin/sh
 # Plans for GPUs train on emulated ones with the CPU's losses: the tiny models
-# on 1, 2 and 4 ranks, split in each way there is; with SLOW_TESTS=skip, in one
-# way each.
+# on 2 and 4 ranks, split in each way there is.
 . "${top_srcdir:?}/tests/lib.sh"
 need llvm linker
 
@@ -56,15 +55,13 @@ begin()
 
 begin tiny-dense
 on h100x4 pp=2,dp=2,zero=2 1e-5 sm_90a
-if have time; then
-	on h100x1 pp=1 1e-5 sm_90a
-	on h100x2 dp=2,zero=1 1e-5
-	on h100x4 tp=2,cp=2 1e-5
-	on h100x2 dp=2,zero=3 1e-5
-	begin tiny-dense 's/dtype f32/dtype bf16/'
-	on h100x2 tp=2 2e-2 sm_90a
-fi
+# The races that are looked for in the kernels of the first and the last plan
+# are not looked for again in those of the same sources.
+export LLMC_EMULATE_CHECK=0
+on h100x4 cp=2,dp=2,zero=3 1e-5
+begin tiny-dense 's/dtype f32/dtype bf16/'
+on h100x2 tp=2 2e-2 sm_90a
+unset LLMC_EMULATE_CHECK
 begin tiny-moe
 on h100x4 ep=2,tp=2 1e-5
-! have time || on h100x1 pp=1 1e-5
 exit $failed

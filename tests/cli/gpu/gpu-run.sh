@@ -3,10 +3,10 @@
 # one: plans are prepared, run on the emulator, and on the driver and the NCCL
 # of the tests, which find every kernel and map of a plan for sm_90a.
 . "${top_srcdir:?}/tests/lib.sh"
-need time llvm nvrtc compiler
+need llvm nvrtc compiler
 
 # What is exported lends its plan to the driver.
-CASES='pipe primitives' LLMC_LINKER="$linker -Wl,-E" "$tests/gpu/run" \
+CASES='pipe primitives' LLMC_LINKER="$linker -O0 -Wl,-E" "$tests/gpu/run" \
 	prepare plans >out 2>err || fail prepare
 "$tests/gpu/run" plans emulate >out 2>err || fail emulate
 grep -q '^PASS pipe : losses are' out || fail 'nothing was compared'
@@ -23,7 +23,7 @@ grep -q 'send [1-9].* left 0 0' talks || fail 'nothing went by NCCL'
 # Uneven pieces go by parts, and what only two of three places hold by a
 # communicator of their own; steps are still kept as graphs.
 if [ "${SLOW_TESTS-}" = 1 ]; then
-	CASES='uneven tied' LLMC_LINKER="$linker -Wl,-E" "$tests/gpu/run" \
+	CASES='uneven tied' LLMC_LINKER="$linker -O0 -Wl,-E" "$tests/gpu/run" \
 		prepare parts >out 2>err || fail 'prepare uneven'
 	rm -f talks
 	FAKE_DEVICES=3 FAKE_LOG="$tmp/calls" "$tests/gpu/run" parts \
@@ -42,7 +42,7 @@ grep -q '^FAIL pipe' out || fail 'wrong losses are not told'
 grep -q '^FAIL primitives' out || fail 'wrong instructions are not told'
 grep -q '^< stmatrix x' out || fail 'nobody says which'
 
-CASES=tiny LLMC_LINKER="$linker -Wl,-E" "$top_srcdir/bench/gpu/run" \
+CASES=tiny LLMC_LINKER="$linker -O0 -Wl,-E" "$top_srcdir/bench/gpu/run" \
 	prepare bench >out 2>err || fail 'prepare bench'
 CASES=tiny STEPS=2 "$top_srcdir/bench/gpu/run" bench emulate >out 2>err ||
 	fail 'bench emulate'

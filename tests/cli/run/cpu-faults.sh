@@ -12,7 +12,7 @@ moments=${FAULT_MOMENTS:-$(have time && echo 12 || echo 4)}
 test -r "/proc/$$/task/$$/children" || skip 'nobody tells who the ranks are'
 
 for plan in tp=2 dp=2,zero=1; do
-	run -w --target cpux4 --pin "$plan,pp=2" -o "${plan%%=*}" "$model"
+	run -w --draft --no-whole --target cpux4 --pin "$plan,pp=2" -o "${plan%%=*}" "$model"
 	"${plan%%=*}/rank" --version >out 2>err || skip "$(cat err)"
 done
 tp/rank bench --local --steps 1 >out 2>err || skip "$(cat err)"

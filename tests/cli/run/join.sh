@@ -75,10 +75,8 @@ on_cpu()
 on_cpu model.llm cpux2 dp=2,zero=0 1
 on_cpu model.llm cpux2 dp=2,zero=1,microbatch=2 1
 on_cpu half.llm cpux2 dp=2,zero=1,microbatch=2 2
-if have time; then
-	on_cpu half.llm cpux4 dp=4,zero=2 1
-	on_cpu model.llm cpux2 dp=2,zero=3 2
-fi
+on_cpu half.llm cpux4 dp=4,zero=2 1
+on_cpu model.llm cpux2 dp=2,zero=3 2
 on_cpu half.llm cpux4 dp=2,tp=2,zero=1,sequence=on,microbatch=2 2
 
 # The emulator asks for no images.

@@ -104,7 +104,7 @@ same()
 
 for plan in 'stages tp=2,pp=2' 'zero dp=4,zero=3'; do
 	to=${plan% *}
-	run -w --target cpux4 --pin "${plan#* }" --no-whole -o "$to" \
+	run -w --draft --no-whole --target cpux4 --pin "${plan#* }" -o "$to" \
 		"$model" || exit
 	trained "$to-shm" "$to/rank" train --local
 	trained "$to-torch" torchrun 4 "$to/rank" train

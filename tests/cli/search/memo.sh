@@ -14,11 +14,10 @@ same()
 }
 
 for model in tiny-dense tiny-moe gpt2-124m llama-3-8b; do
-	for target in h100x8 a100x8x8; do
-		same --target $target --top=5 "$examples/$model.llm"
-	done
+	same --target h100x8 --top=5 "$examples/$model.llm"
 done
-same --target h100x8x8 --emit=plan "$examples/mixtral-8x7b.llm"
+same --target a100x8x8 --top=5 "$examples/gpt2-124m.llm"
+same --target h100x8x2 --emit=plan "$examples/mixtral-8x7b.llm"
 same --target h100x8 --emit=cost "$examples/llama-2-7b.llm"
 same --target h100x8 --emit=arena "$examples/llama-2-7b.llm"
 same --target h100x8 --emit=kernels "$examples/tiny-moe.llm"

@@ -2,7 +2,7 @@
 # Clusters of several kinds of node, looked at from outside: who lies where is
 # on the screen and in plan.json, the slower kind has fewer layers, a plan
 # reads back at its price, two groups that are alike are one, and what is
-# refused says why. With SLOW_TESTS=skip one model has groups that are alike.
+# refused says why.
 . "${top_srcdir:?}/tests/lib.sh"
 model=$examples/llama-2-7b.llm
 
@@ -77,10 +77,8 @@ awk -v both="$on_both" -v slow="$(step_of out)" \
 	group a h100 8 1
 	group b h100 8 1
 } >alike.target
-models='llama-2-7b mixtral-8x7b' emits='plan plans cost memory'
-have time || models=llama-2-7b emits='plans memory'
-for model in $models; do
-	for emit in $emits; do
+for model in llama-2-7b mixtral-8x7b; do
+	for emit in plan plans cost memory; do
 		set -- --emit=$emit "$examples/$model.llm"
 		[ $emit != plans ] || set -- --top=5 "$@"
 		run --target h100x8x2 "$@"

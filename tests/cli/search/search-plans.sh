@@ -3,7 +3,6 @@
 # the network is slow, a plan reads back at its price, twice the same text,
 # it fits by its arena, pins are honoured, and it computes the unsplit model.
 . "${top_srcdir:?}/tests/lib.sh"
-need time
 
 # key KEY: of the plan in `plan'
 key()

@@ -6,7 +6,6 @@
 # arenas are furthest from what the search thinks they are:
 #   llmc validate --search [--rows] tests/data/train.tsv
 . "${top_srcdir:?}/tests/lib.sh"
-need time
 data=$tests/data/train.tsv
 
 awk 'NR == 1 || NR % 24 == 2 || FNR == 305' "$data" >runs.tsv

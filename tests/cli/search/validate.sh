@@ -2,7 +2,6 @@
 # llmc validate on the committed measurements: the marks of docs/cost.md are
 # kept, columns are found by name, and no row is lost without a word.
 . "${top_srcdir:?}/tests/lib.sh"
-need time
 data=$tests/data
 
 # below FILE NAME MEDIAN P90: are the errors of that group at most these?

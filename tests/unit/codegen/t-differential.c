@@ -31,7 +31,7 @@
 #include "tests/unit/shared/t-cpu.h"
 #include "tests/unit/shared/t-split.h"
 
-#define PAIRS 100
+#define PAIRS 40
 #define STEPS 5
 #define ALL "--steps 5"
 /* Plans of one model: the model's other two runs are shared. */

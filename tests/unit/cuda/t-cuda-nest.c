@@ -289,7 +289,7 @@ main(void)
 		cmocka_unit_test(test_all_models),
 	};
 
-	if (getenv("BINARY_TESTS") || !rt_emu_possible()) {
+	if (t_left_out()) {
 		return 77;
 	}
 	if (getenv("T_CUDA_ONLY")) {

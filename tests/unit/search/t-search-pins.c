@@ -236,7 +236,7 @@ draw_case(double *us, double *best)
 static void
 test_drawn(void **state)
 {
-	int64_t n = env("SEARCH_PLANS", 24), i, slower = 0;
+	int64_t n = env("SEARCH_PLANS", 14), i, slower = 0;
 	double us, best;
 
 	(void)state;

@@ -24,7 +24,7 @@
 #include "passes/plan/plan.h"
 #include "tests/unit/shared/t-split.h"
 
-#define PAIRS 400
+#define PAIRS 240
 #define STEPS 3
 #define CLOSE 1e-9
 
