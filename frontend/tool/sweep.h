@@ -44,7 +44,7 @@ struct sweep_row {
 	const char *plan_text, *schedule, *recompute;
 	int64_t degree[PLAN_NAXES], microbatch, interleave;
 	int zero;
-	bool offload;
+	uint32_t offload;	/* enum plan_offloaded */
 	bool is_on_front;	/* no cell is both sooner and cheaper */
 	bool is_answer;		/* to --days or --budget */
 };

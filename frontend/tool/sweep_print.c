@@ -286,7 +286,7 @@ csv_plan(const struct sweep_row *r, struct buf *out)
 	csv_text(out, r->schedule);
 	buf_putc(out, ',');
 	csv_text(out, r->recompute);
-	buf_printf(out, ",%s", r->offload ? "optimizer" : "none");
+	buf_printf(out, ",%s", plan_offload_text(r->offload));
 }
 
 static void

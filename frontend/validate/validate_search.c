@@ -142,11 +142,12 @@ words(struct arena *a, const struct plan *p)
 	}
 	return arena_printf(a, "tp=%lld,pp=%lld,dp=%lld,cp=%lld,"
 		"microbatch=%lld,interleave=%lld,schedule=%s,zero=%d,"
-		"recompute=%s%s%s", (long long)p->tp, (long long)p->pp,
+		"recompute=%s%s%s%s", (long long)p->tp, (long long)p->pp,
 		(long long)p->dp, (long long)p->cp, (long long)p->microbatch,
 		(long long)p->interleave, p->schedule, p->zero,
 		alike ? p->recompute : "by stage",
-		p->offload ? ",offload=optimizer" : "",
+		p->offload ? ",offload=" : "",
+		p->offload ? plan_offload_text(p->offload) : "",
 		even ? "" : ", stages uneven");
 }
 

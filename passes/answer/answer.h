@@ -267,7 +267,7 @@ extern const struct answer_time_row answer_times[ANSWER_NTIMES];
 void answer_split_time(const struct ranks *r, const struct target_devs *t,
 		       const struct price *p, struct arena *a,
 		       double us[ANSWER_NTIMES]);
-/* The time of the busiest rank's transfers of state from and to its host. */
+/* The time of the busiest rank's transfers from and to its host. */
 double answer_host_us(const struct ranks *r, const struct target_devs *t,
 		      const struct price *p);
 

@@ -204,7 +204,7 @@ add_plan(struct json_writer *j, const struct answer *x)
 	add_int(j, "zero", p->zero);
 	add_bool(j, "sequence", p->sequence);
 	add_text(j, "recompute", p->recompute);
-	add_text(j, "offload", p->offload ? "optimizer" : "none");
+	add_text(j, "offload", plan_offload_text(p->offload));
 	begin_nested(j, "layers", '[');
 	for (i = 0; i < p->nstages; i++) {
 		add_int(j, NULL, p->layers[i]);

@@ -46,7 +46,8 @@ answer_arena(const struct ranks *r, const struct target *t,
 
 		to->weights = x->by[MEMORY_WEIGHTS];
 		to->gradients = x->by[MEMORY_GRADIENTS];
-		to->optimizer = x->by[MEMORY_OPTIMIZER] - x->host;
+		to->optimizer = mem.on_host == MEMORY_OPTIMIZER ? 0
+			: x->by[MEMORY_OPTIMIZER];
 		to->host = x->host;
 		to->saved = x->by[MEMORY_SAVES];
 		to->temps = x->by[MEMORY_TEMPS] + x->by[MEMORY_PIPELINE] +

@@ -188,6 +188,14 @@ add_recompute(struct label_items *l, const struct plan *p, struct arena *a)
 		 : "recompute some values");
 }
 
+/* What a plan keeps on hosts, in words. */
+static const char *
+offloaded(const struct plan *p, const char *optimizer, const char *both)
+{
+	return p->offload == PLAN_OFFLOAD_OPTIMIZER ? optimizer :
+	       p->offload == PLAN_OFFLOAD_SAVES ? "activations" : both;
+}
+
 static void
 print_split(const struct answer *x, struct buf *out)
 {
@@ -230,12 +238,15 @@ print_split(const struct answer *x, struct buf *out)
 		list_add(&l, p->sequence ? "sequence on" : "sequence off");
 	}
 	if (p->offload) {
-		list_add(&l, "offload optimizer to the host");
+		list_add(&l, arena_printf(a, "offload %s to the host",
+			offloaded(p, "optimizer",
+				  "optimizer and activations")));
 	}
 	list_end(&l);
 	if (p->offload) {
 		buf_printf(out, "%*s(-o plans with offload=none: no code moves "
-			   "optimizer state yet)\n", INDENT, "");
+			   "%s yet)\n", INDENT, "",
+			   offloaded(p, "optimizer state", "either"));
 	}
 }
 
@@ -326,15 +337,17 @@ print_columns(const struct answer_memory *m, struct scale u, struct buf *out)
 
 /* The host that has least left. */
 static void
-print_host(const struct answer_memory *m, struct buf *out)
+print_host(const struct answer_memory *m, const struct plan *p,
+	   struct buf *out)
 {
 	int64_t left = m->node_bytes - m->host_bytes;
 
 	if (!m->host_bytes) {
 		return;
 	}
-	buf_printf(out, "  the host of a node keeps %s of optimizer state",
-		   unit_text(out->arena, (double)m->host_bytes));
+	buf_printf(out, "  the host of a node keeps %s of %s",
+		   unit_text(out->arena, (double)m->host_bytes),
+		   offloaded(p, "optimizer state", "state and activations"));
 	if (m->node_bytes) {
 		buf_printf(out, "; %s %s\n",
 			   unit_text(out->arena, fabs((double)left)),
@@ -368,7 +381,7 @@ print_memory(const struct answer *x, struct buf *out)
 			     (double)m->rank[m->fullest].reserve),
 		   unit_text(out->arena, fabs((double)m->left_bytes)),
 		   m->left_bytes < 0 ? "TOO LITTLE" : "left");
-	print_host(m, out);
+	print_host(m, x->plan, out);
 	if (m->peak_op) {
 		buf_printf(out, "  most is alive at %.50s\n", m->peak_op);
 	}

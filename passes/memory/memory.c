@@ -3,7 +3,10 @@
  * values and slots of saves of each of its stages, then temps.  Temps take as
  * many bytes as the function with the most of them, since functions of a rank
  * never run at once.  When the update runs no saves are left, so its temps lie
- * where the slots were.
+ * where the slots were.  What lies on the host comes after all else.
+ *
+ * Saves of layers that lie on the host pass through a window of the device,
+ * beside the temps: one layer's are on their way while the next one computes.
  */
 #include "ir/memo.h"
 #include "passes/memory/memory_parts.h"
@@ -59,7 +62,9 @@ place_pools(struct memory_work *w)
 
 	for (i = 0; i < w->out->pools.n; i++) {
 		struct memory_pool *p = &w->out->pools.at[i];
-		int64_t *by = &w->out->rank[p->rank].by[MEMORY_SAVES];
+		struct memory_rank *r = &w->out->rank[p->rank];
+		int64_t *by = memory_is_hosted(w->out, p->span)
+			? &r->saves_on_host : &r->by[MEMORY_SAVES];
 
 		p->offset = *by;
 		*by += p->bytes * p->slots;
@@ -88,6 +93,7 @@ place_all(struct memory_work *w)
 	struct memory *out = w->out;
 	int64_t (*base)[MEMORY_NKINDS] = arena_alloc(&w->tmp,
 		out->nranks * sizeof *base);
+	int64_t *host = arena_alloc(&w->tmp, out->nranks * sizeof *host);
 	uint32_t i, k;
 
 	place_pools(w);
@@ -98,9 +104,11 @@ place_all(struct memory_work *w)
 				     (k - 1 == out->on_host ? 0
 				      : out->rank[i].by[k - 1]);
 		}
-		if (out->on_host < MEMORY_NKINDS) {	/* after all others */
-			base[i][out->on_host] = base[i][MEMORY_TEMPS] +
-				out->rank[i].by[MEMORY_TEMPS];
+		host[i] = base[i][MEMORY_TEMPS] +
+			  out->rank[i].by[MEMORY_TEMPS];
+		if (out->on_host < MEMORY_NKINDS) {
+			base[i][out->on_host] = host[i];
+			host[i] += out->rank[i].by[out->on_host];
 		}
 	}
 	for (i = 0; i < out->buffers.n; i++) {
@@ -109,7 +117,9 @@ place_all(struct memory_work *w)
 		bool update = b->kind == MEMORY_TEMPS &&
 			      b->stage == UINT32_MAX;
 
-		b->offset += base[b->pipe][update ? MEMORY_SAVES : b->kind];
+		b->offset += b->kind == MEMORY_SAVES &&
+			     memory_is_hosted(out, b->span) ? host[b->pipe]
+			: base[b->pipe][update ? MEMORY_SAVES : b->kind];
 		if (b->kind == MEMORY_SAVES) {
 			const struct memory_pool *p = &out->pools.at[
 				out->stage[b->stage].saves[b->span].pool];
@@ -141,10 +151,29 @@ most_alive(struct memory_work *w, uint32_t rank)
 }
 
 static void
-update_peak(struct memory_rank *to, const struct memory_func *f)
+update_peak(struct memory_rank *to, const struct memory_func *f,
+	    int64_t window)
 {
-	if (f->bytes > to->peak.bytes) {
+	if (f->bytes + window > to->peak.bytes) {
 		to->peak = *f;
+		to->peak.bytes += window;
+	}
+}
+
+/* The window of a stage: two of its layers, if it has so many. */
+static void
+set_windows(struct memory *m)
+{
+	uint32_t i;
+
+	for (i = 0; i < m->buffers.n; i++) {
+		const struct memory_buffer *b = &m->buffers.at[i];
+
+		if (b->kind == MEMORY_SAVES && memory_is_hosted(m, b->span)) {
+			m->stage[b->stage].window += b->bytes *
+				(b->levels > 1 ? b->items :
+				 b->items > 1 ? 2 : 1);
+		}
 	}
 }
 
@@ -154,10 +183,12 @@ finish_ranks(struct memory_work *w, int64_t reserve)
 	struct memory *out = w->out;
 	uint32_t i, k;
 
+	set_windows(out);
 	for (i = 0; i < out->nstages; i++) {
 		for (k = 0; k < SCHED_NKINDS; k++) {
 			update_peak(&out->rank[out->stage[i].rank],
-				  &out->stage[i].func[k]);
+				    &out->stage[i].func[k],
+				    out->stage[i].window);
 		}
 	}
 	place_all(w);
@@ -169,9 +200,10 @@ finish_ranks(struct memory_work *w, int64_t reserve)
 						      : x->bound;
 		x->bound += reserve;
 		x->reserve = x->total = reserve;
+		x->host = x->saves_on_host;
 		for (k = 0; k < MEMORY_NKINDS; k++) {
 			if (k == out->on_host) {
-				x->host = x->by[k];
+				x->host += x->by[k];
 				continue;
 			}
 			x->total += x->by[k];
@@ -279,7 +311,7 @@ memory_host(const struct memory *m, const struct ranks *r,
 				   bytes };
 	uint32_t i;
 
-	if (m->on_host == MEMORY_NKINDS) {
+	if (m->on_host == MEMORY_NKINDS && !m->saves_on_host) {
 		return (struct target_host){ 0, 0 };
 	}
 	for (i = 0; i < m->nranks; i++) {
@@ -298,7 +330,9 @@ plan_memory(const struct ranks *r, struct kernels *const *all, int64_t reserve,
 	out->kernels = all ? all : ranks_kernels(r);
 	out->nstages = r->nstages;
 	out->nranks = r->npipes;
-	out->on_host = plan_offload(r->m) ? MEMORY_OPTIMIZER : MEMORY_NKINDS;
+	out->on_host = plan_offload(r->m) & PLAN_OFFLOAD_OPTIMIZER
+		? MEMORY_OPTIMIZER : MEMORY_NKINDS;
+	out->saves_on_host = plan_offload(r->m) & PLAN_OFFLOAD_SAVES;
 	out->stage = arena_alloc(a, r->nstages * sizeof *out->stage);
 	out->rank = arena_alloc(a, r->npipes * sizeof *out->rank);
 	work_init(&w);

@@ -120,6 +120,7 @@ struct memory_stage {
 	} saves[MEMORY_NSPANS];
 	/* by microbatch, in its pool; set by memory_assign_slots */
 	uint32_t *slot[MEMORY_NSPANS];
+	int64_t window;	/* where saves of two layers pass, if on the host */
 	uint32_t waiting[2];	/* copies of what is sent: forward, back */
 	int64_t pipeline;
 	struct memory_func func[SCHED_NKINDS];
@@ -138,7 +139,8 @@ struct memory_rank {
 	int64_t by[MEMORY_NKINDS];
 	int64_t reserve, total;
 	int64_t device;		/* bytes that its device has; 0: not known */
-	int64_t host;		/* of `by`, those that lie on the host */
+	int64_t saves_on_host;	/* slots that are; not in by[MEMORY_SAVES] */
+	int64_t host;		/* all that lies on the host; not in total */
 	int64_t bound;		/* the most alive at once, plus reserve */
 	struct memory_func update;
 	struct memory_func peak;	/* the function with the most temps */
@@ -150,6 +152,7 @@ struct memory {
 	uint32_t nstages, nranks;
 	uint32_t fullest;	/* the rank with least left, else most bytes */
 	uint32_t on_host;	/* the kind that is; MEMORY_NKINDS: none */
+	bool saves_on_host;	/* so are saves of layers */
 	VEC(struct memory_buffer) buffers;
 	struct memory_value *value;	/* by value */
 	uint32_t *tensor;	/* by node that names one: buffer, plus 1 */
@@ -184,7 +187,8 @@ struct target_host memory_host(const struct memory *m, const struct ranks *r,
 
 /* What is in use while an action runs, beside what always is. */
 struct memory_moment {
-	int64_t saves, after;	/* after: once it has ended */
+	/* on the device, windows included; after: once it has ended */
+	int64_t saves, after;
 	const struct memory_func *func;	/* whose temps are in use */
 };
 

@@ -157,7 +157,7 @@ spot_of(struct checker *c, value_id v, const struct memory_iterations *at,
 		return false;
 	}
 	if (spot->offset < 0 || (double)spot->offset + bytes >
-				(double)(r->total - r->reserve)) {
+				(double)(r->total + r->host - r->reserve)) {
 		fail(c, v, "lies outside of the arena");
 		return false;
 	}

@@ -7,7 +7,8 @@
 
 /* Bytes of saves whose lifetime begins with such an action, or ends with it. */
 static int64_t
-changed_bytes(const struct memory_stage *s, uint32_t kind, bool begins)
+changed_bytes(const struct memory *m, const struct memory_stage *s,
+	      uint32_t kind, bool begins)
 {
 	uint8_t does = sched_kinds[kind].does;
 	int64_t bytes = 0;
@@ -16,7 +17,8 @@ changed_bytes(const struct memory_stage *s, uint32_t kind, bool begins)
 	for (span = 0; span < MEMORY_NSPANS; span++) {
 		const struct memory_lifetime *l = &memory_lifetimes[span];
 
-		if (does & (begins ? l->from : l->to)) {
+		if (does & (begins ? l->from : l->to) &&
+		    !memory_is_hosted(m, span)) {
 			bytes += s->saves[span].bytes;
 		}
 	}
@@ -36,10 +38,10 @@ memory_history(const struct memory *mem, const struct sched_list *l,
 		const struct sched_action *x = &l->actions.at[i];
 		const struct memory_stage *s = &mem->stage[x->stage];
 
-		now += changed_bytes(s, x->kind, true);
-		out[i].saves = now;
+		now += changed_bytes(mem, s, x->kind, true);
+		out[i].saves = now + s->window;
 		out[i].func = &s->func[x->kind];
-		now -= changed_bytes(s, x->kind, false);
+		now -= changed_bytes(mem, s, x->kind, false);
 		out[i].after = now;
 	}
 	return out;

@@ -136,6 +136,13 @@ void memory_carries(struct memory_work *w);
  */
 bool memory_in_place(const struct memory_work *w, const struct kernel *k,
 		     value_id v, value_id made);
+/* Whether slots of saves of that span lie on the host. */
+static inline bool
+memory_is_hosted(const struct memory *m, uint32_t span)
+{
+	return m->saves_on_host && span < MEMORY_TOP;
+}
+
 static inline bool
 memory_is_placed(const struct memory_work *w, value_id v)
 {

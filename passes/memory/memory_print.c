@@ -138,7 +138,10 @@ put_fullest(const struct memory *mem, struct buf *out)
 	if (mem->on_host < MEMORY_NKINDS) {
 		put_row(out, arena_printf(out->arena, "on the host, %s",
 					  memory_kind_names[mem->on_host]),
-			x->host);
+			x->by[mem->on_host]);
+	}
+	if (mem->saves_on_host) {
+		put_row(out, "on the host, saves", x->saves_on_host);
 	}
 }
 
@@ -178,7 +181,8 @@ json_int(struct buf *out, const char *key, int64_t v)
 
 /* Tensors of the first three kinds; what lies on the host is 0 there. */
 static void
-json_tensors(const struct memory *mem, const int64_t *by, struct buf *out)
+json_tensors(const struct memory *mem, const int64_t *by, int64_t more_on_host,
+	     struct buf *out)
 {
 	static const char *const keys[] = {
 		"weight_bytes", "gradient_bytes", "optimizer_bytes"
@@ -188,8 +192,8 @@ json_tensors(const struct memory *mem, const int64_t *by, struct buf *out)
 	for (k = MEMORY_WEIGHTS; k <= MEMORY_OPTIMIZER; k++) {
 		json_int(out, keys[k], k == mem->on_host ? 0 : by[k]);
 	}
-	json_int(out, "host_bytes", mem->on_host < MEMORY_NKINDS
-		 ? by[mem->on_host] : 0);
+	json_int(out, "host_bytes", more_on_host +
+		 (mem->on_host < MEMORY_NKINDS ? by[mem->on_host] : 0));
 }
 
 static int64_t
@@ -221,7 +225,7 @@ memory_print_stages_json(const struct ranks *r, const struct memory *mem,
 		buf_printf(out, "%s\n    {\"stage\": %u", i ? "," : "", i);
 		json_int(out, "rank", s->rank);
 		json_int(out, "layers", layers_of(r, mem, i));
-		json_tensors(mem, s->fixed, out);
+		json_tensors(mem, s->fixed, 0, out);
 		json_int(out, "saved_bytes", saved_by(s, 0));
 		json_int(out, "outside_bytes", saved_by(s, MEMORY_TOP));
 		json_int(out, "in_flight", in_flight(s));
@@ -233,7 +237,7 @@ memory_print_stages_json(const struct ranks *r, const struct memory *mem,
 
 		buf_printf(out, "%s\n    {\"rank\": %u", i ? "," : "", i);
 		json_int(out, "stages", stages_of(mem, i));
-		json_tensors(mem, x->by, out);
+		json_tensors(mem, x->by, x->saves_on_host, out);
 		json_int(out, "other_bytes", x->by[MEMORY_OTHER]);
 		json_int(out, "pipeline_bytes", x->by[MEMORY_PIPELINE]);
 		json_int(out, "saved_bytes", x->by[MEMORY_SAVES]);
@@ -260,6 +264,10 @@ put_ranks(const struct memory *mem, struct scale u, struct buf *out)
 	if (mem->on_host < MEMORY_NKINDS) {
 		buf_printf(out, "# %s lies on the host, and is not in total\n",
 			   memory_kind_names[mem->on_host]);
+	}
+	if (mem->saves_on_host) {
+		buf_puts(out, "# saves of layers lie on the host, and are not "
+			 "here; temps have a window of two layers\n");
 	}
 	for (i = 0; i < mem->nranks; i++) {
 		const struct memory_rank *r = &mem->rank[i];

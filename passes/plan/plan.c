@@ -120,6 +120,31 @@ fill_recompute(const struct plan_reading *r)
 	r->p->recompute = v->items.n ? buf_text(&b) : r->facts.recompute;
 }
 
+static const struct {
+	const char *word;
+	uint32_t bit;
+} offloads[] = {
+	{ "optimizer", PLAN_OFFLOAD_OPTIMIZER },
+	{ "activations", PLAN_OFFLOAD_SAVES }
+};
+
+#define NOFFLOADS (sizeof offloads / sizeof *offloads)
+
+static void
+fill_offload(const struct plan_reading *r)
+{
+	const struct plan_value *v = &r->said[PLAN_KEY_OFFLOAD];
+	uint32_t i, k;
+
+	for (i = 0; i < v->items.n; i++) {
+		for (k = 0; k < NOFFLOADS; k++) {
+			r->p->offload |= strcmp(v->items.at[i].word,
+						offloads[k].word) == 0
+				? offloads[k].bit : 0;
+		}
+	}
+}
+
 /* Tiles are in ctx->perm, since copies of the plan share them. */
 static void
 fill_tiles(const struct plan_reading *r)
@@ -159,7 +184,7 @@ fill(const struct plan_reading *r)
 	p->balanced = is_word(r, PLAN_KEY_BALANCED, "on");
 	p->chunks = is_word(r, PLAN_KEY_CHUNKS, "auto") ? 0
 		: number(r, PLAN_KEY_CHUNKS, 0);
-	p->offload = is_word(r, PLAN_KEY_OFFLOAD, "optimizer");
+	fill_offload(r);
 	p->join = !is_word(r, PLAN_KEY_JOIN, "off");
 	p->nlayers = r->facts.nlayers;
 	p->batch = r->facts.batch ? ir_dim_size(r->m, r->facts.batch) : 1;
@@ -202,13 +227,28 @@ plan_recompute(struct ir_module *m, const char **what)
 	return true;
 }
 
-bool
+/* No word is a part of another one, and the setting has been checked. */
+uint32_t
 plan_offload(const struct ir_module *m)
 {
 	const struct ir_setting *s = ir_setting(m, "plan.offload");
+	uint32_t bits = 0, k;
 
-	return s && s->kind != SET_NUM &&
-	       strcmp(ir_text(m->ctx, s->text), "optimizer") == 0;
+	for (k = 0; s && s->kind != SET_NUM && k < NOFFLOADS; k++) {
+		bits |= strstr(ir_text(m->ctx, s->text), offloads[k].word)
+			? offloads[k].bit : 0;
+	}
+	return bits;
+}
+
+const char *
+plan_offload_text(uint32_t offload)
+{
+	static const char *const texts[] = {
+		"none", "optimizer", "activations", "optimizer+activations"
+	};
+
+	return texts[offload];
 }
 
 int64_t

@@ -23,6 +23,12 @@ struct plan_split {
 	const dim_id *dims;
 };
 
+/* What a plan keeps in the memory of hosts. */
+enum plan_offloaded {
+	PLAN_OFFLOAD_OPTIMIZER = 1,	/* state of the optimizer */
+	PLAN_OFFLOAD_SAVES = 2	/* what layers save for their backward */
+};
+
 struct plan {
 	int64_t dp, ep, cp, tp, pp;	/* degrees */
 	enum plan_axis mesh[PLAN_NAXES];	/* outermost first */
@@ -38,7 +44,7 @@ struct plan {
 	const char *recompute;	/* "none", "attention", "full"; or "q k" */
 	/* by stage, if `recompute` is only text; NULL: stages are equal */
 	const char **recompute_of;
-	bool offload;		/* optimizer state is in host memory */
+	uint32_t offload;	/* set of enum plan_offloaded, as bits */
 	int64_t chunks;		/* parts of collectives; 0: auto */
 	bool join;		/* merge ready collectives in one call */
 	uint32_t nstages;	/* pp * interleave */
@@ -83,8 +89,10 @@ bool plan_recompute(struct ir_module *m, const char **what);
 /* The words of `recompute` for a stage; p is from plan_read. */
 const char *plan_recompute_of(const struct plan *p, uint32_t stage);
 
-/* Whether `offload` is on, for models and rank programs; reads one key. */
-bool plan_offload(const struct ir_module *m);
+/* `offload` of models and rank programs, as bits; reads one key. */
+uint32_t plan_offload(const struct ir_module *m);
+/* "none", "optimizer", "optimizer+activations" */
+const char *plan_offload_text(uint32_t offload);
 /* `chunks`, read alike; 0: the target's prices decide. */
 int64_t plan_chunks(const struct ir_module *m);
 /* `join`, read alike. */

@@ -453,6 +453,35 @@ check_tiles(const struct check *c)
 	return true;
 }
 
+/* Checks for some of the words, each once, or for the first, which is none. */
+static bool
+check_words(const struct check *c)
+{
+	const char *words = c->row->words, *none = words;
+	const struct plan_item *it = c->v->items.at;
+	const char *list = plan_words(c->a, words, "or");
+	uint32_t i;
+
+	if (!check_list(c, "a word or a list of words")) {
+		return false;
+	}
+	plan_next_word(c->a, &words, &none);
+	for (i = 0; i < c->v->items.n; i++) {
+		if (!is_among(c->a, c->row->words, it[i].word)) {
+			return fail(c, span_of(c, i), "`%s` is %s%s",
+				    c->row->key, list,
+				    near_word(c->a, c->row->words,
+					      it[i].word));
+		}
+		if (c->v->items.n > 1 && strcmp(it[i].word, none) == 0) {
+			return fail(c, span_of(c, i), "`%s` cannot be "
+				    "combined with other words of `%s`", none,
+				    c->row->key);
+		}
+	}
+	return true;
+}
+
 /* Rejects bytes that a quoted text of the language cannot hold. */
 static bool
 is_clean(const struct check *c)
@@ -492,6 +521,8 @@ plan_check(struct ir_module *m, const struct plan_row *row,
 		return check_int(&c);
 	case PLAN_WORD:
 		return check_word(&c);
+	case PLAN_SET:
+		return check_words(&c);
 	case PLAN_COUNT:
 		return check_count(&c);
 	case PLAN_MESH:

@@ -119,6 +119,22 @@ add_tiles(struct ir_module *m, struct plan_value *v, const struct plan *p)
 	}
 }
 
+static void
+add_offload(struct ir_module *m, struct plan_value *v, const struct plan *p)
+{
+	static const char *const words[] = { "optimizer", "activations" };
+	uint32_t i;
+
+	for (i = 0; i < sizeof words / sizeof *words; i++) {
+		if (p->offload >> i & 1) {
+			add_word(m, v, words[i]);
+		}
+	}
+	if (!p->offload) {
+		add_word(m, v, "none");
+	}
+}
+
 /* The value of a key that is a word. */
 static const char *
 word_of(const struct plan *p, enum plan_key key)
@@ -128,8 +144,6 @@ word_of(const struct plan *p, enum plan_key key)
 		return p->schedule_file ? p->schedule_file : p->schedule;
 	case PLAN_KEY_CONTEXT:
 		return p->ring ? "ring" : "gather";
-	case PLAN_KEY_OFFLOAD:
-		return p->offload ? "optimizer" : "none";
 	case PLAN_KEY_BALANCED:
 		return p->balanced ? "on" : "off";
 	case PLAN_KEY_JOIN:
@@ -177,9 +191,11 @@ value_of(struct ir_module *m, const struct plan *p, enum plan_key key,
 	case PLAN_KEY_SEQUENCE:
 	case PLAN_KEY_CONTEXT:
 	case PLAN_KEY_BALANCED:
-	case PLAN_KEY_OFFLOAD:
 	case PLAN_KEY_JOIN:
 		add_word(m, v, word_of(p, key));
+		break;
+	case PLAN_KEY_OFFLOAD:
+		add_offload(m, v, p);
 		break;
 	case PLAN_KEY_RECOMPUTE:
 		add_recompute(m, v, p);

@@ -54,6 +54,7 @@ price_once(struct pricing *p, const struct kernel_list *l, bool repeats,
 		}
 	}
 	price_sum(p, l, each, repeats ? price_beside(p, l, each) : 0, once);
+	once->saves_us += repeats ? price_saves_us(p, l) : 0;
 }
 
 void
@@ -361,6 +362,7 @@ price_functions(const struct ranks *r, const struct target_devs *t,
 
 	memset(out, 0, sizeof *out);
 	out->traits = *traits;
+	out->offload = plan_offload(r->m);
 	out->stage = arena_alloc(a, r->nstages * sizeof *out->stage);
 	out->update = arena_alloc(a, r->npipes * sizeof *out->update);
 	if (traits->lone_maps) {
@@ -460,8 +462,8 @@ price_step(const struct ranks *r, const struct target_devs *t,
 	   struct price *out, const char **why)
 {
 	if (plan_offload(r->m) && t->all->device.host_bytes_us <= 0) {
-		*why = "the plan keeps the optimizer's state on the host, and "
-		       "the target has no link to it: `host` is 0";
+		*why = "the plan keeps something on the host, and the target "
+		       "has no link to it: `host` is 0";
 		return false;
 	}
 	price_functions(r, t, traits, a, out);

@@ -84,11 +84,13 @@ struct price_func {
 	double total_us;
 	double data_us, tensor_us;	/* of its collectives: along dp, tp */
 	double beside_us;	/* of those, what runs beside kernels */
+	double saves_us;	/* of what layers save, over the host's link */
 	double kernels;		/* launched, about */
 };
 
 struct price {
 	struct price_traits traits;
+	uint32_t offload;	/* of the plan: enum plan_offloaded */
 	struct price_func (*stage)[SCHED_NKINDS];	/* by stage */
 	struct price_func *update;	/* by rank of the pipeline */
 	struct price_func (*run)[SCHED_NKINDS];	/* with overlap and waits */
@@ -182,6 +184,11 @@ struct cost_group price_group(const struct ranks *r,
  * back; 0 if it reads none that lies there.
  */
 double price_host_us(const struct pricing *p, const struct kernel *k);
+/*
+ * How long what one iteration of a list saves, and reads of what was saved, is
+ * on its way if it lies on the host: whether it does is read by price_run.
+ */
+double price_saves_us(const struct pricing *p, const struct kernel_list *l);
 
 /* ---- price_maps.c ----------------------------------------------------- */
 
@@ -199,6 +206,12 @@ void price_maps(struct pricing *p, const struct kernel_list *l,
 /* The time of a function, less the collectives that its other work hides. */
 double price_shown_us(const struct price_traits *traits,
 		      const struct price_func *f);
+/*
+ * How much longer than what f has in total the saves of its layers are on their
+ * way, if the plan's `offload` has them on the host: the link works beside
+ * kernels, and the function ends when both are done.
+ */
+double price_saves_wait_us(const struct price_func *f, uint32_t offload);
 /* Sets p->run and p->updated: functions and updates as they run on a rank. */
 void price_run(const struct sched *s, const struct price_traits *traits,
 	       struct arena *a, struct price *p);

@@ -21,6 +21,7 @@ price_add(struct price_func *to, const struct price_func *from, double times)
 	to->data_us += times * from->data_us;
 	to->tensor_us += times * from->tensor_us;
 	to->beside_us += times * from->beside_us;
+	to->saves_us += times * from->saves_us;
 	to->kernels += times * from->kernels;
 }
 
@@ -428,7 +429,8 @@ price_host_us(const struct pricing *p, const struct kernel *k)
 	double bytes = 0;
 	uint32_t i;
 
-	if (k->kind != KERNEL_OPTIMIZER || !plan_offload(p->m)) {
+	if (k->kind != KERNEL_OPTIMIZER ||
+	    !(plan_offload(p->m) & PLAN_OFFLOAD_OPTIMIZER)) {
 		return 0;
 	}
 	for (i = 0; i < k->inputs.n; i++) {
@@ -447,6 +449,25 @@ price_host_us(const struct pricing *p, const struct kernel *k)
 		}
 	}
 	return bytes > 0 ? bytes / p->t->device.host_bytes_us : 0;
+}
+
+double
+price_saves_us(const struct pricing *p, const struct kernel_list *l)
+{
+	const struct ir_region *r = &p->m->regions.at[l->region];
+	double bytes = 0;
+	uint32_t i;
+
+	for (i = 0; i < r->nodes.n; i++) {
+		const struct ir_node *n = ir_node(p->m, r->nodes.at[i]);
+
+		if (ir_is(n->op, IRF_STASH)) {
+			bytes += kernel_bytes(p->m, n->nargs
+				? ir_args(p->m, n)[0] : n->result);
+		}
+	}
+	return p->t->device.host_bytes_us > 0
+		? bytes / p->t->device.host_bytes_us : 0;
 }
 
 /* ---- all kinds ---- */

@@ -94,7 +94,8 @@ mix_mesh(const struct pricing *p, const struct kernel_list *l,
 	uint32_t axes = axes_of(m, l, key);
 	axis_id a;
 
-	hash_add(key, (axes & 1) && plan_offload(m));
+	hash_add(key, (axes & 1) && plan_offload(m) &
+		 PLAN_OFFLOAD_OPTIMIZER);
 	if (!(axes >> 1)) {
 		return;
 	}

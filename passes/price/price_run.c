@@ -6,6 +6,7 @@
  * what other software does.
  */
 #include "passes/price/price.h"
+#include "passes/plan/plan.h"
 
 #include <math.h>
 #include <string.h>
@@ -221,6 +222,13 @@ price_shown_us(const struct price_traits *traits, const struct price_func *f)
 	return shown.total_us;
 }
 
+double
+price_saves_wait_us(const struct price_func *f, uint32_t offload)
+{
+	return offload & PLAN_OFFLOAD_SAVES
+		? fmax(f->saves_us - f->total_us, 0) : 0;
+}
+
 static void
 wait_for_host(struct price_func *f)
 {
@@ -253,12 +261,15 @@ as_run(const struct sched *s, const struct price_traits *traits,
        const struct price *p, uint32_t stage, uint32_t kind)
 {
 	struct price_func f = p->stage[stage][kind];
-	double us = send_us(s, p, stage, kind);
+	double us = send_us(s, p, stage, kind), saves_us;
 
 	hide_overlap(traits, &f);
 	if (f.total_us > 0 && traits->eager) {
 		wait_for_host(&f);
 	}
+	saves_us = price_saves_wait_us(&f, p->offload);
+	f.us[PRICE_OFFLOAD] += saves_us;
+	f.total_us += saves_us;
 	if (f.total_us > 0 && traits->blocking) {
 		f.us[PRICE_COMM] += us;
 		f.total_us += us;

@@ -78,7 +78,7 @@ put_host(struct buf *b, const struct search_report *r, struct arena *a)
 {
 	const struct plan *p = &r->host.plan;
 
-	buf_puts(b, "the optimizer's state on hosts needs ");
+	buf_puts(b, "what is offloaded to hosts needs ");
 	buf_grouped(b, r->host.bytes);
 	buf_puts(b, " bytes of ");
 	buf_grouped(b, r->host.capacity);

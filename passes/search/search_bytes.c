@@ -87,7 +87,7 @@ void
 search_scale_fixed(const struct search_sharding *w, struct search_update *u)
 {
 	double placed = (double)w->dp, dp = placed / (double)u->dp;
-	double here = u->offload ? 0 : 1;
+	double here = u->offload & PLAN_OFFLOAD_OPTIMIZER ? 0 : 1;
 	int i, zero = w->key.zero;
 
 	for (i = 0; i < PIECE_MAX; i++) {

@@ -149,15 +149,25 @@ trial_run(struct trial *x)
 			      &x->s->tmp, &x->p);
 }
 
+/* At least what an action of the stage takes, without waiting for others. */
+static double
+action_us(const struct trial *x, uint32_t stage, uint32_t kind)
+{
+	const struct price_func *f = &x->p.stage[stage][kind];
+	double us = price_shown_us(&x->s->o->traits, f);
+
+	return x->key.offload & PLAN_OFFLOAD_SAVES ? fmax(us, f->saves_us)
+						  : us;
+}
+
 static double
 stage_us(const struct trial *x, uint32_t stage)
 {
 	double us = 0;
-	int k;
+	uint32_t k;
 
 	for (k = 0; k < SCHED_NKINDS; k++) {
-		us += price_shown_us(&x->s->o->traits,
-				     &x->p.stage[stage][k]);
+		us += action_us(x, stage, k);
 	}
 	return us;
 }
@@ -172,7 +182,6 @@ double
 trial_bound_us(struct trial *x)
 {
 	int64_t pp = x->t->g->pp, m = x->t->nmicrobatches, r;
-	const struct price_traits *traits = &x->s->o->traits;
 	double around = 0, most = 0, us = 0;
 	double *busy = arena_alloc(&x->s->tmp, (size_t)pp * sizeof *busy);
 	uint32_t i;
@@ -189,9 +198,8 @@ trial_bound_us(struct trial *x)
 			x->busiest = (uint32_t)r;
 		}
 		us = x->again[r] ? us
-			: price_shown_us(traits, &x->p.stage[r][SCHED_F]) +
-			  price_shown_us(traits, &x->p.stage[r][SCHED_B]) +
-			  x->p.hop_us *
+			: action_us(x, (uint32_t)r, SCHED_F) +
+			  action_us(x, (uint32_t)r, SCHED_B) + x->p.hop_us *
 			  (x->t->sched->split ? 1 : 2);
 		around += us;
 	}

@@ -79,6 +79,36 @@ find_runs(struct fit *f)
 
 /* ---- bytes of stages ---- */
 
+/*
+ * Moves the slots of layers [lo, hi) to the host, if they are to lie there;
+ * two layers of each kind pass through the device.
+ */
+static void
+host_saves(const struct trial *x, const struct search_cost *c, int64_t lo,
+	   int64_t hi, struct search_bytes *b)
+{
+	uint32_t i, k;
+
+	if (!(x->key.offload & PLAN_OFFLOAD_SAVES)) {
+		return;
+	}
+	for (i = 0; i < x->s->nkinds; i++) {
+		const struct search_kind *kind = &x->s->kinds[i];
+		int64_t from = kind->first > lo ? kind->first : lo;
+		int64_t end = kind->first + kind->iterations;
+		int64_t n = (end < hi ? end : hi) - from;
+
+		for (k = 0; k < SEARCH_NSPANS && n > 0; k++) {
+			b->temp += (n > 1 ? 2 : 1) *
+				larger(c->bytes[PIECE_BODY + i].slot[k], 0);
+		}
+	}
+	for (k = 0; k < SEARCH_NSPANS; k++) {
+		b->host[k] = larger(b->slot[k], 0);
+		b->slot[k] = 0;
+	}
+}
+
 /* Bytes of one stage with a choice, from its programs. */
 static void
 stage_bytes(struct trial *x, uint32_t stage, uint32_t choice,
@@ -89,6 +119,7 @@ stage_bytes(struct trial *x, uint32_t stage, uint32_t choice,
 
 	if (c) {
 		search_stage_bytes(x->s, c, lo, lo + x->layers[stage], b);
+		host_saves(x, c, lo, lo + x->layers[stage], b);
 	} else {
 		*b = x->plain[stage];
 	}
@@ -325,6 +356,9 @@ fit_alike(const struct fit *f, uint32_t *choice, double *bytes)
 	*choice = 0;
 	if (fits_alike(f, &g, 0, bytes)) {
 		return TRIAL_FITS;
+	}
+	if (x->key.offload & PLAN_OFFLOAD_SAVES) {	/* it keeps none here */
+		return TRIAL_FULL;
 	}
 	search_choices(x->s, &x->key, x->t, x->cost);
 	for (i = 0; i < f->nruns; i++) {
@@ -673,6 +707,7 @@ set_plain(struct trial *x)
 			continue;
 		}
 		search_stage_bytes(x->s, x->cost, lo, hi, &x->plain[i]);
+		host_saves(x, x->cost, lo, hi, &x->plain[i]);
 		x->update_temp[i] = search_update_temp(x->s, u, lo, hi);
 	}
 }
@@ -791,12 +826,12 @@ trial_fits(struct trial *x, struct trial_fit *f)
 		x->s->out->full++;
 		return TRIAL_FULL;
 	}
+	search_count_slots(x->s, x->t);
+	set_plain(x);
 	if (x->key.offload && !trial_fits_hosts(x)) {
 		x->s->out->full++;
 		return TRIAL_FULL;
 	}
-	search_count_slots(x->s, x->t);
-	set_plain(x);
 	memset(x->choice, 0, x->nstages * sizeof *x->choice);
 	return fit_ranks(x, f);
 }

@@ -1,9 +1,11 @@
 /*
- * Whether hosts have memory for the optimizer's state that a plan offloads.
+ * Whether hosts have memory for what a plan offloads.
  * The devices of a node share its host, and may run several ranks of a
  * pipeline.  So nodes are checked, not ranks, once layers by stage are known.
  */
 #include "passes/search/search_trial.h"
+
+#include <math.h>
 
 /*
  * Notes, of plans that do not fit in the memory of hosts, the one that needs
@@ -46,6 +48,33 @@ pipes_apart(const struct trial *x)
 	return apart;
 }
 
+/*
+ * Bytes of what layers save, on the host of a rank: of slots that its stages
+ * share, or each for itself, whichever is less.
+ */
+static double
+saves_bytes(const struct trial *x, uint32_t rank)
+{
+	const struct search_slots *slots = x->t->slots;
+	double bytes = 0;
+	uint32_t k, i;
+
+	for (k = 0; k < SEARCH_NSPANS; k++) {
+		double each = 0, most = 0;
+
+		for (i = 0; i < x->nstages; i++) {
+			double slot = x->plain[i].host[k];
+
+			if (x->rank_of[i] == rank) {
+				each += slot * slots->stage[k][i];
+				most = fmax(most, slot);
+			}
+		}
+		bytes += fmin(each, most * slots->rank[k][rank]);
+	}
+	return bytes;
+}
+
 bool
 trial_fits_hosts(struct trial *x)
 {
@@ -58,6 +87,9 @@ trial_fits_hosts(struct trial *x)
 	for (i = 0; i < x->nstages; i++) {
 		bytes[x->rank_of[i]] += search_host_bytes(x->s, u, x->first[i],
 				x->first[i] + x->layers[i]);
+	}
+	for (i = 0; i < pp; i++) {
+		bytes[i] += saves_bytes(x, i);
 	}
 	full = target_fullest_host(x->s->o->target, &h);
 	if (full.has <= 0 || full.bytes <= full.has) {

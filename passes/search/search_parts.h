@@ -50,7 +50,7 @@ struct search_key {
 	/* the rest changes the programs, not the placement */
 	/* backward is two functions, for inputs and weights */
 	bool split;
-	bool offload;		/* the state of the optimizer is on the host */
+	uint32_t offload;	/* what is on hosts: enum plan_offloaded */
 	/* how it recomputes: index in search_placed.words */
 	uint32_t choice;
 };
@@ -65,6 +65,7 @@ enum {
 /* Bytes of a piece on one rank, without tensors that live all step. */
 struct search_bytes {
 	double slot[SEARCH_NSPANS];	/* saved by one microbatch */
+	double host[SEARCH_NSPANS];	/* the same, if it lies on the host */
 	double temp;		/* temporary, while a function runs */
 	double waits;		/* of transfers between stages */
 };
@@ -120,7 +121,7 @@ struct search_cost {
 /* The update of a sharding, and the bytes that live for the whole step. */
 struct search_update {
 	int64_t dp, pp;
-	bool offload;
+	uint32_t offload;
 	/* by device group: prices of pieces; NULL: not priced */
 	struct price_func **on;
 	double fixed[PIECE_MAX];	/* bytes for the whole step */
@@ -185,8 +186,8 @@ struct search_seen {
 };
 
 /*
- * ZeRO, offload and `sequence` of a plan; `way`: ZeRO, plus 4 with the state on
- * the host, plus 8 with `sequence`.
+ * ZeRO, offload and `sequence` of a plan; `way`: ZeRO, plus 4 times the bits
+ * of offload, plus 16 with `sequence`.
  */
 struct search_way {
 	uint32_t next;		/* next way of the same plan; 0: none */

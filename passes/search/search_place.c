@@ -145,7 +145,8 @@ placed_key(const struct search_key *key)
 {
 	struct search_key whole = *key;
 
-	whole.split = whole.offload = whole.single = false;
+	whole.split = whole.single = false;
+	whole.offload = 0;
 	whole.choice = 0;
 	return whole;
 }

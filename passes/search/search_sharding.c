@@ -335,7 +335,7 @@ sharding_of(struct search *s, const struct search_key *key,
 
 	make_way(s, NULL);
 	on = search_place(s, key, t);
-	here.offload = false;
+	here.offload = 0;
 	here.single = t->nmicrobatches == 1;
 	for (i = 0; i < s->shardings.n; i++) {
 		w = s->shardings.at[i];

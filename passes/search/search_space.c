@@ -151,8 +151,9 @@ search_open(struct search *s)
 	find_pins(s);
 	if (s->base.offload && s->t->device.host_bytes_us <= 0) {
 		diag_error(&s->m->ctx->diags, span_of(s, "plan.offload"),
-			   "`offload` is optimizer, and the target has no "
-			   "link to the host: `host` is 0: none is legal");
+			   "`offload` is %s, and the target has no link to "
+			   "the host: `host` is 0: none is legal",
+			   plan_offload_text(s->base.offload));
 		return false;
 	}
 	if (s->pinned[PIN_SCHEDULE] && s->base.schedule_file) {
@@ -216,7 +217,8 @@ context_limit(const struct search *s)
 bool
 search_may_offload(const struct search *s)
 {
-	return s->pinned[PIN_OFFLOAD] ? s->base.offload
+	return s->pinned[PIN_OFFLOAD]
+		? s->base.offload & PLAN_OFFLOAD_OPTIMIZER
 		: s->t->device.host_bytes_us > 0;
 }
 

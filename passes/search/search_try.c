@@ -290,6 +290,7 @@ set_sharding(struct trial *x, struct search_cost *cost)
 	x->update = NULL;
 	x->made = NULL;
 	memset(&x->p, 0, sizeof x->p);
+	x->p.offload = x->key.offload;
 	x->cost = cost;
 }
 

@@ -19,17 +19,17 @@ is_too_large(const struct trial *x)
 	const struct search_group *g = x->t->g;
 
 	return !trial_is_asked(x) &&
-	       search_least_bytes(x->s, g, x->key.zero, x->key.offload) >
-	       g->capacity;
+	       search_least_bytes(x->s, g, x->key.zero, x->key.offload &
+				  PLAN_OFFLOAD_OPTIMIZER) > g->capacity;
 }
 
 /* ---- results of earlier walks ---- */
 
 static uint32_t
-way_of(const struct trial *x, int zero, bool offload)
+way_of(const struct trial *x, int zero, uint32_t offload)
 {
-	return (uint32_t)zero | (uint32_t)offload << 2 |
-	       (uint32_t)x->key.sequence << 3;
+	return (uint32_t)zero | offload << 2 |
+	       (uint32_t)x->key.sequence << 4;
 }
 
 static struct search_way *
@@ -116,7 +116,7 @@ is_left_open(struct trial *x)
 }
 
 static enum trial_outcome
-try_zero(struct trial *x, int zero, bool offload)
+try_zero(struct trial *x, int zero, uint32_t offload)
 {
 	x->key.zero = zero;
 	x->key.offload = offload;
@@ -138,7 +138,7 @@ try_zero(struct trial *x, int zero, bool offload)
 
 /* Tries a way, unless an earlier walk excludes it. */
 static enum trial_outcome
-with_zero(struct trial *x, int zero, bool offload)
+with_zero(struct trial *x, int zero, uint32_t offload)
 {
 	uint32_t way = way_of(x, zero, offload);
 	double least_us = x->least_us;
@@ -175,44 +175,69 @@ strictest(const struct trial *x)
 		: g->dp * g->cp * g->ep > 1 ? 3 : 0;
 }
 
+/* The sets of what may lie on hosts, each after all sets that it contains. */
+#define NOFFLOADS 4
+
 /*
- * Tries each ZeRO, with the optimizer's state on the device or on the host.
- * Sets outcome, by ZeRO; on the host only those that were tight on the device.
+ * Whether `offload` may be quicker than less of it, with which the plan was
+ * tried before: what lies on a host only adds transfers, so not if the plan
+ * fits without recomputing.
  */
 static bool
-with_states(struct trial *x, bool offload, enum trial_outcome outcome[4])
+is_worth(uint32_t offload, int zero, enum trial_outcome outcome[NOFFLOADS][4])
+{
+	uint32_t less;
+
+	for (less = 0; less < offload; less++) {
+		if ((less & offload) == less &&
+		    outcome[less][zero] < OUTCOME_CUT_TIGHT) {
+			return false;
+		}
+	}
+	return true;
+}
+
+/*
+ * Tries each ZeRO with the same on hosts.  Sets outcome, by offload and ZeRO.
+ * False: nothing fits.
+ */
+static bool
+with_states(struct trial *x, uint32_t offload,
+	    enum trial_outcome outcome[NOFFLOADS][4])
 {
 	int most = strictest(x), zero;
 	bool fits = false;
 
 	for (zero = mildest(x); zero <= most; zero++) {
-		if (outcome[zero] >= OUTCOME_CUT_TIGHT) {
-			outcome[zero] = with_zero(x, zero, offload);
-			fits |= outcome[zero] != OUTCOME_FULL;
+		if (is_worth(offload, zero, outcome)) {
+			outcome[offload][zero] = with_zero(x, zero, offload);
+			fits |= outcome[offload][zero] != OUTCOME_FULL;
 		}
 	}
 	return fits;
 }
 
-/*
- * Tries all ZeRO and offload.  A state on the host only adds transfers, so it
- * is tried where memory is short.  False: nothing fits.
- */
+/* Tries all ZeRO and offload.  False: nothing fits. */
 static bool
 with_all(struct trial *x)
 {
 	const struct search *s = x->s;
-	enum trial_outcome outcome[4] = {
-		OUTCOME_FULL, OUTCOME_FULL, OUTCOME_FULL, OUTCOME_FULL
-	};
-	bool fits;
+	enum trial_outcome outcome[NOFFLOADS][4];
+	uint32_t offload, zero;
+	bool fits = false;
 
+	for (offload = 0; offload < NOFFLOADS; offload++) {
+		for (zero = 0; zero < 4; zero++) {
+			outcome[offload][zero] = OUTCOME_FULL;
+		}
+	}
 	if (s->pinned[PIN_OFFLOAD]) {
 		return with_states(x, s->base.offload, outcome);
 	}
-	fits = with_states(x, false, outcome);
-	if (s->t->device.host_bytes_us > 0) {
-		fits |= with_states(x, true, outcome);
+	for (offload = 0; offload < NOFFLOADS; offload++) {
+		if (!offload || s->t->device.host_bytes_us > 0) {
+			fits |= with_states(x, offload, outcome);
+		}
 	}
 	return fits;
 }

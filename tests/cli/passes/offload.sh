@@ -1,19 +1,22 @@
 #!/bin/sh
-# A plan that keeps the optimizer's state on the host: the same programs and
-# numbers, its bytes counted apart, and its way over the link paid for.
+# A plan that keeps the optimizer's state on the host, or activations: the same
+# programs and numbers, their bytes counted apart, and their way over the link
+# paid for.
 . "${top_srcdir:?}/tests/lib.sh"
 model=$examples/llama-2-7b.llm
 
 # The programs differ in what the plan says and in nothing else.
-for o in none optimizer; do
+for o in none optimizer activations; do
 	set -- --pin "pp=2,microbatch=1,zero=1,dp=2,offload=$o" \
 		"$examples/tiny-dense.llm"
 	run --emit=ranks "$@" -o $o.ir
 	run eval --compare --steps 2 "$@" -o $o
 	grep -v '^set plan.offload' $o.ir >$o.text
 done
-cmp none optimizer || bad 'other numbers'
-cmp none.text optimizer.text || bad 'other programs'
+for o in optimizer activations; do
+	cmp none $o || bad 'other numbers'
+	cmp none.text $o.text || bad 'other programs'
+done
 grep -q '^set plan.offload = optimizer' optimizer.ir ||
 	bad 'rank programs do not say so'
 
@@ -23,8 +26,13 @@ of_rank()
 	sed -n "s/^ *{\"rank\": 1, .*\"$2\": \\([0-9]*\\).*/\\1/p" "$1"
 }
 
+of_rank0()
+{
+	sed -n "s/^ *{\"rank\": 0, .*\"$2\": \\([0-9]*\\).*/\\1/p" "$1"
+}
+
 # What one rank keeps is what its host keeps.
-for o in none optimizer; do
+for o in none optimizer activations; do
 	run --emit=memory-json --pin "pp=2,tp=4,microbatch=1,offload=$o" \
 		"$model" -o $o.json
 done
@@ -35,6 +43,15 @@ kept=$(of_rank none.json optimizer_bytes)
 [ "$(of_rank optimizer.json optimizer_bytes)" = 0 ] || bad 'still on the device'
 [ $(($(of_rank none.json total_bytes) - kept)) -eq \
 	"$(of_rank optimizer.json total_bytes)" ] || bad 'another total'
+
+# Of activations, what layers save: two layers at a time are on the device.
+kept_saves=$(of_rank activations.json host_bytes)
+[ $(($(of_rank none.json saved_bytes) - kept_saves)) -eq \
+	"$(of_rank activations.json saved_bytes)" ] || bad 'other saves'
+window=$(($(of_rank activations.json temp_bytes) - \
+	$(of_rank none.json temp_bytes)))
+[ $((window * 8)) -eq "$kept_saves" ] ||	# 16 layers of one microbatch
+	bad "a window of $window bytes of $kept_saves"
 
 # update TARGET PINS: milliseconds of it
 update()
@@ -64,6 +81,33 @@ plain=$(update t.target offload=none)
 moved=$(update t.target offload=optimizer)
 [ -n "$plain" ] && [ "$moved" = "$plain" ] || bad 'a fast link is waited for'
 refused 'host` is 0' --emit=cost --target u.target --plan p.llp "$model"
+
+# Of activations, forward and backward: each takes as long as the longer of its
+# kernels and the link.
+cat >deep.llp <<'EOF'
+plan { tp = 8; microbatch = 1; offload = (activations); }
+EOF
+sed 's/(activations)/none/' deep.llp >plain.llp
+run --emit=memory-json --plan deep.llp "$model" -o deep.json
+bytes=$(of_rank0 deep.json host_bytes)
+for f in plain deep; do
+	run --target h100x8 --plan $f.llp --emit=answer-json "$model"
+	cp out $f.out
+done
+awk -v bytes="$bytes" -v moved="$(field deep.out host_transfers_us)" \
+	-v plain="$(field plain.out us)" -v deep="$(field deep.out us)" '
+BEGIN {
+	link = 1024 * 2 * bytes / 64e3	# us: batch, both ways
+	printf "%g us over the link of %g; %g us longer\n", moved, link,
+		deep - plain
+	exit !(moved > 0.999 * link && moved < 1.001 * link &&
+		deep > plain && deep - plain < moved && deep > moved)
+}' || bad 'another price of activations'
+sed 's/^target.*/&  devices = 8;/' t.target >fast.target
+for f in plain deep; do
+	run --target fast.target --plan $f.llp --emit=cost "$model" -o $f.cost
+done
+cmp plain.cost deep.cost || bad 'a fast link is waited for'
 
 # ---- the answer shows it: in the split, the time and the memory
 
@@ -95,7 +139,6 @@ shows '^ .*offload optimizer to the host' '-o plans with offload=none' \
 	'^  the host of a node keeps 75.32 GiB of optimizer state; .* left'
 
 # What hides behind the update is no part of the step, and is said to.
-sed 's/^target.*/&  devices = 8;/' t.target >fast.target
 run --target fast.target --plan there.llp "$model"
 shows '^  host transfers  *0.000 ms   0.0%, [0-9.]*[1-9] ms more hidden'
 
@@ -131,7 +174,7 @@ run --target host.target --plan there.llp "$model"
 shows '^  the host of a node keeps 75.32 GiB .* TOO LITTLE$'
 run --target host.target --plan there.llp --emit=answer-json "$model"
 grep -q '"fits": false' out || bad 'it fits a host that has less'
-refused "the optimizer's state on hosts needs " --target host.target \
+refused "what is offloaded to hosts needs " --target host.target \
 	--pin pp=2,tp=4,offload=optimizer "$model"
 grep -q "of a node's .host_memory. (pp=2 tp=4, zero 0)" err &&
 	grep -q 'one fits without offload=optimizer' err ||
@@ -139,7 +182,7 @@ grep -q "of a node's .host_memory. (pp=2 tp=4, zero 0)" err &&
 
 # Eight ranks keep eight times the same, unless ZeRO has each keep an eighth.
 of_host "$more"
-refused "the optimizer's state on hosts needs " --target host.target \
+refused "what is offloaded to hosts needs " --target host.target \
 	--pin dp=8,zero=0,offload=optimizer "$model"
 run --target host.target --pin dp=8,offload=optimizer "$model"
 shows '^  the host of a node keeps .* left$' 'zero 1'
@@ -148,6 +191,12 @@ shows '^  the host of a node keeps .* left$' 'zero 1'
 big=$examples/llama-2-70b.llm
 run --target h100x8x8 "$big"
 shows 'offload optimizer' '^  the host of a node keeps .* left$'
+# One with a link as fast as that of a Grace Hopper keeps activations, too.
+of_host 250
+sed -i 's/host = 64/host = 450/; s/^target.*/& nodes = 8;/' host.target
+run --target host.target "$big"
+shows 'offload optimizer and activations to the host' \
+	'^  the host of a node keeps .* of state and activations; .* left$'
 of_host 8
 sed -i 's/^target.*/& nodes = 8;/' host.target
 run --target host.target "$big"

@@ -32,15 +32,18 @@ unfit 'optimizer state alone need 137,9' --target h100x8 --pin offload=none \
 	"$large"
 keeps 'on 2 nodes of 8 devices' --target h100x8x2 --pin offload=none "$large"
 
+pins=zero=0,recompute=none,tp=1,offload=optimizer
 unfit 'on rank 8 of the pipeline (pp=32, microbatch 1, zero 0' \
-	--target h100x8x4 --pin zero=0,recompute=none,tp=1 "$large"
-keeps 'without recompute=none' --target h100x8x4 --pin zero=0,tp=1 "$large"
-keeps 'without tp=1' --target h100x8x4 --pin zero=0,recompute=none "$large"
+	--target h100x8x4 --pin $pins "$large"
+for pin in offload=optimizer recompute=none tp=1; do
+	keeps "without $pin" --target h100x8x4 \
+		--pin "$(echo $pins | sed "s/,$pin//")" "$large"
+done
 tail -n 1 why | grep -q 'another training run' ||
 	bad 'a smaller batch is not the last note'
 batch=$(sed -n 's/.*with batch \([0-9]*\), which.*/\1/p' why)
 keeps "with batch $batch, which is another training run" --target h100x8x4 \
-	--pin zero=0,recompute=none,tp=1 --dim "batch=$batch" "$large"
+	--pin $pins --dim "batch=$batch" "$large"
 
 unfit 'h100x4: pp=8 are 8 ranks, and there are 4 devices' --target h100x4 \
 	--pin pp=8 "$small"
@@ -49,9 +52,10 @@ keeps 'on 1 node of 8 devices' --target h100x8 --pin pp=8 "$small"
 
 # What the model itself says of recomputation is a pin as well.
 sed 's/^  x = embed/  recompute attention;\n&/' "$large" >hint.llm
-unfit 'recompute attention)' --target h100x8x2 --pin tp=1 hint.llm
+pins=tp=1,offload=optimizer
+unfit 'recompute attention)' --target h100x8x2 --pin $pins hint.llm
 keeps 'with recompute=full for what the model says' --target h100x8x2 \
-	--pin tp=1,recompute=full hint.llm
+	--pin $pins,recompute=full hint.llm
 
 # Sequences that are neither long nor few are not split unless that is asked for.
 cat >context.llm <<'EOF'

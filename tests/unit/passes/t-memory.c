@@ -187,6 +187,11 @@ compile(struct ir_ctx *c, const struct pair *p)
 	return fe_compile(c, c->sources.files.n - 1);
 }
 
+static const char *const offloads[] = {
+	"offload=none", "offload=activations", "offload=optimizer",
+	"offload=optimizer+activations"
+};
+
 /* False: the plan is not legal for the model. */
 static bool
 look_open(struct look *l, uint64_t seed)
@@ -202,6 +207,7 @@ look_open(struct look *l, uint64_t seed)
 	assert_non_null(l->m);
 	split_joins(l->m, seed);
 	if (!plan_pin(l->m, plan_text(&l->c.perm, &p)) ||
+	    !plan_pin(l->m, offloads[seed % 4]) ||
 	    pass_apply(l->m, "split", false) != PASS_OK) {
 		return false;
 	}
@@ -233,7 +239,7 @@ assert_sums(const struct look *l)
 		int64_t sum = r->reserve, saves = 0;
 
 		for (k = 0; k < MEMORY_NKINDS; k++) {
-			sum += r->by[k];
+			sum += k == l->mem.on_host ? 0 : r->by[k];
 		}
 		for (k = 0; k < l->mem.pools.n; k++) {
 			saves += l->mem.pools.at[k].rank == i
@@ -242,7 +248,11 @@ assert_sums(const struct look *l)
 		}
 		assert_int_equal(r->reserve, 1 << 20);
 		assert_int_equal(sum, r->total);
-		assert_int_equal(saves, r->by[MEMORY_SAVES]);
+		assert_int_equal(saves, r->by[MEMORY_SAVES] +
+				 r->saves_on_host);
+		assert_int_equal(r->host, r->saves_on_host +
+				 (l->mem.on_host == MEMORY_OPTIMIZER
+				  ? r->by[MEMORY_OPTIMIZER] : 0));
 		assert_true(r->bound <= r->total);
 		assert_true(r->total <= l->mem.rank[l->mem.fullest].total);
 	}

@@ -221,7 +221,7 @@ draw(struct ir_module *m, uint64_t *rng, struct plan *p)
 		: sched_defs[below(rng, 5)].name;
 	p->zero = (int)below(rng, 4);
 	p->sequence = below(rng, 2);
-	p->offload = below(rng, 2);
+	p->offload = below(rng, 4);
 	p->ring = below(rng, 2);
 	p->nstages = (uint32_t)(p->pp * p->interleave);
 	draw_recompute(rng, p);
