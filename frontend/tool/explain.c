@@ -191,12 +191,16 @@ was_searched(struct driver *d)
 }
 
 bool
-drv_print_plans(struct driver *d)
+drv_print_plans(struct driver *d, struct ir_module *m)
 {
 	if (!was_searched(d)) {
 		return false;
 	}
-	search_print_top(d->pm.search->report, &d->out);
+	if (drv_wants(d, "plans-json")) {
+		search_print_top_json(m, d->pm.search->report, &d->out);
+	} else {
+		search_print_top(d->pm.search->report, &d->out);
+	}
 	return true;
 }
 

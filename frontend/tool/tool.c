@@ -42,7 +42,7 @@ list_passes(struct driver *d)
 	if (!text) {
 		text = drv_wants_ranks(d) ? "split" :
 		       drv_given(d, OPT_STEPS) || drv_wants(d, "kernels") ||
-		       drv_wants(d, "plans") ||
+		       drv_wants(d, "plans") || drv_wants(d, "plans-json") ||
 		       (drv_wants(d, "plan") && drv_given(d, OPT_TARGET))
 			? "train" :
 		       insert->given ? "default" : "";
@@ -163,8 +163,8 @@ emit(struct driver *d, struct ir_module *m)
 			: drv_wants(d, "answer-json") ? DRV_ANSWER_JSON
 			: DRV_ANSWER_TEXT, drv_wants_folder(d) || text);
 	}
-	if (drv_wants(d, "plans")) {
-		return drv_print_plans(d);
+	if (drv_wants(d, "plans") || drv_wants(d, "plans-json")) {
+		return drv_print_plans(d, m);
 	}
 	if (drv_wants(d, "ranks")) {
 		return drv_print_ranks(d, m);

@@ -62,8 +62,8 @@ enum drv_answer_form { DRV_ANSWER_TEXT, DRV_ANSWER_JSON, DRV_ANSWER_CODE };
  */
 bool drv_print_answer(struct driver *d, struct ir_module *m,
 		      enum drv_answer_form form, bool code);
-/* --emit=plans: the table of --top alone. */
-bool drv_print_plans(struct driver *d);
+/* --emit=plans and plans-json: the table of --top alone, of plans for m. */
+bool drv_print_plans(struct driver *d, struct ir_module *m);
 
 /* ---- plan_diff.c: two plans beside each other ------------------------- */
 

@@ -221,15 +221,13 @@ has_plan(const struct ir_module *m)
 	return false;
 }
 
-/* How many plans to keep; --emit=plans without --top prints ten. */
+/* How many plans to keep: ten, if they are printed and --top says nothing. */
 static uint32_t
 top(const struct driver *d)
 {
-	const char *emit = d->opts.at[OPT_EMIT].text;
-
 	return d->opts.at[OPT_TOP].given
 		? (uint32_t)d->opts.at[OPT_TOP].num
-		: emit && strcmp(emit, "plans") == 0 ? 10 : 1;
+		: drv_wants(d, "plans") || drv_wants(d, "plans-json") ? 10 : 1;
 }
 
 static volatile sig_atomic_t interrupted;
@@ -289,6 +287,7 @@ drv_set_search(struct driver *d, struct ir_module *m)
 	}
 	o->target = t ? t : d->pm.target;
 	o->top = top(d);
+	o->distinct = o->top > 1 && !d->opts.at[OPT_ALL_PLANS].given;
 	o->seconds = (double)d->opts.at[OPT_SEARCH_SECONDS].num;
 	o->no_advice = d->is_part;
 	if (!d->is_part) {

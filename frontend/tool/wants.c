@@ -176,7 +176,8 @@ check_with(struct driver *d, const char *what, bool searches, bool table)
 		return false;
 	}
 	if (!(d->opts.at[OPT_EMIT].given || d->opts.at[OPT_PASSES].given) ||
-	    emits(d, "answer") || (table && emits(d, "plans"))) {
+	    emits(d, "answer") ||
+	    (table && (emits(d, "plans") || emits(d, "plans-json")))) {
 		return !searches || check_search(d, what);
 	}
 	diag_error(&d->ctx.diags, nowhere, "%s adds to the answer, which is "
@@ -305,6 +306,15 @@ check_files_beside(struct driver *d)
 	return true;
 }
 
+/* Reports --all-plans without a table of plans. */
+static bool
+needs_plans(struct driver *d)
+{
+	diag_error(&d->ctx.diags, nowhere, "--all-plans is about several "
+		   "plans: use --top=N or --emit=plans");
+	return false;
+}
+
 bool
 drv_check_wants(struct driver *d, struct ir_module *m)
 {
@@ -316,6 +326,11 @@ drv_check_wants(struct driver *d, struct ir_module *m)
 		return false;
 	}
 	if ((emits(d, "plans") && !check_with(d, "--emit=plans", true, true)) ||
+	    (emits(d, "plans-json") &&
+	     !check_with(d, "--emit=plans-json", true, true)) ||
+	    (at[OPT_ALL_PLANS].given && !at[OPT_TOP].given &&
+	     !emits(d, "plans") && !emits(d, "plans-json") &&
+	     !needs_plans(d)) ||
 	    (at[OPT_TOP].given && !check_with(d, "--top", true, true)) ||
 	    (at[OPT_SEARCH_SECONDS].given &&
 	     !(check_target(d, "--search-seconds") &&

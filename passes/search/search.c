@@ -306,8 +306,7 @@ settle_all(struct search *s, double aim_us)
 	int round;
 
 	for (round = 0; round < ROUNDS && !s->out->stopped; round++) {
-		double most = s->settled.n < want ? INFINITY
-			: s->settled.at[want - 1].step_us;
+		double most = search_settled_us(s, want);
 
 		walk_or_keep(s, fmin(most, round ? INFINITY : aim_us), keep);
 		if (!s->out->found.n && !round) {
@@ -344,8 +343,10 @@ look_and_settle(struct search *s)
 		fprintf(stderr, "\r%60s\r", "");
 	}
 	s->out->found.n = 0;
-	for (i = 0; i < s->settled.n && i < want; i++) {
-		VEC_PUSH(s->a, &s->out->found, s->settled.at[i]);
+	for (i = 0; i < s->settled.n && s->out->found.n < want; i++) {
+		if (!search_is_double(s, i)) {
+			VEC_PUSH(s->a, &s->out->found, s->settled.at[i]);
+		}
 	}
 	s->out->bound_us = s->out->found.n
 		? fmin(s->out->found.at[0].step_us, s->open_us) : 0;

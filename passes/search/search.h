@@ -28,6 +28,7 @@ struct search_options {
 	const struct target *target;	/* NULL: the pass does nothing */
 	struct price_traits traits;
 	uint32_t top;		/* plans to report, the best first; 0 is 1 */
+	bool distinct;		/* of those, no two are search_is_alike */
 	uint64_t effort;	/* stop at this search_effort; 0: no limit */
 	/*
 	 * Seconds of wall time after which nothing is placed any longer; 0: a
@@ -139,6 +140,12 @@ bool search_run(struct ir_module *m, const struct search_options *o,
  * programs, which are made and priced for the best plans.
  */
 uint64_t search_effort(const struct search_report *r);
+/*
+ * Whether plans differ in details alone, such as the microbatch, interleaving,
+ * the layers of stages or what they recompute: they have the same degrees,
+ * schedule, ZeRO stage and offload.
+ */
+bool search_is_alike(const struct plan *a, const struct plan *b);
 /* The degrees above 1 as text, like "pp=4 dp=2 tp=8"; in the arena. */
 const char *search_degrees(const struct plan *p, struct arena *a);
 
@@ -180,6 +187,9 @@ const char *search_advice_text(const struct search_advice *x,
 
 /* Prints the best plans as a table, one line for each. */
 void search_print_top(const struct search_report *r, struct buf *out);
+/* The same for programs, each with its whole text; of a plan for m. */
+void search_print_top_json(struct ir_module *m, const struct search_report *r,
+			   struct buf *out);
 /* Prints the size of the space, and what became of its plans. */
 void search_print_report(const struct search_report *r, struct buf *out);
 

@@ -653,6 +653,14 @@ bool search_is_stopped(struct search *s, uint64_t nodes);
 /* Whether no more is to be placed, or the user wants the answer at once. */
 bool search_is_over(const struct search *s);
 bool search_is_interrupted(const struct search *s);
+/* The step of the plan if its programs were made and fit, else NULL. */
+const struct search_found *search_settled(const struct search *s,
+					  const struct plan *p);
+/* The step of the n-th settled plan, from 1; INFINITY: there are fewer.  With
+ * `distinct`, of the n-th that is like no better one. */
+double search_settled_us(const struct search *s, uint32_t n);
+/* Whether a better settled plan is like the i-th. */
+bool search_is_double(const struct search *s, uint32_t i);
 /* Lowers s->worst_us to the plans found, once these are s->enough. */
 void search_set_worst(struct search *s);
 

@@ -34,7 +34,7 @@ print_plan(const struct search_found *f, uint32_t rank, double best_us,
 	if (p->interleave > 1) {
 		buf_printf(out, "*%lld", (long long)p->interleave);
 	}
-	buf_printf(out, ", %s\n", again);
+	buf_printf(out, ", %s%s\n", again, p->offload ? ", offload" : "");
 }
 
 void
@@ -50,7 +50,7 @@ search_print_top(const struct search_report *r, struct buf *out)
 	u = unit_bytes(most);
 	buf_printf(out, "%4s %12s %7s %6s %4s %4s %3s %3s %3s %3s %4s  %s\n",
 		   "rank", "step ms", "over", u.name, "pp", "dp", "ep", "cp",
-		   "tp", "mb", "zero", "schedule, recompute");
+		   "tp", "mb", "zero", "schedule, recompute, offload");
 	for (i = 0; i < r->found.n; i++) {
 		print_plan(&r->found.at[i], i + 1, r->found.at[0].step_us, u,
 			   out);
@@ -59,6 +59,76 @@ search_print_top(const struct search_report *r, struct buf *out)
 		buf_puts(out, "no other plan of the space fits\n");
 	}
 }
+
+/* ---- for programs ---- */
+
+/* The keys in which a plan differs from the best, as they are printed. */
+static void
+add_differences(struct ir_module *m, const struct plan *best,
+		const struct plan *p, struct buf *out)
+{
+	const char *text, *key, *first;
+	bool any = false;
+	int i;
+
+	for (i = 0; (text = plan_key_text(m, p, i, &key)); i++) {
+		text = arena_strndup(out->arena, text, strlen(text));
+		first = plan_key_text(m, best, i, &key);
+		if (strcmp(text, first) != 0) {
+			buf_puts(out, any ? ", " : "");
+			buf_json(out, key, strlen(key));
+			any = true;
+		}
+	}
+}
+
+static void
+print_json(struct ir_module *m, const struct search_report *r, uint32_t i,
+	   struct buf *out)
+{
+	const struct search_found *f = &r->found.at[i];
+	struct buf text;
+	int x;
+
+	buf_printf(out, "\n    { \"rank\": %" PRIu32 ", \"step_us\": %.9g, "
+		   "\"over\": %.9g, \"bytes\": %" PRId64
+		   ", \"capacity_bytes\": %" PRId64 ",\n      ", i + 1,
+		   f->step_us, f->step_us / r->found.at[0].step_us - 1,
+		   f->bytes, f->capacity);
+	for (x = 0; x < PLAN_NAXES; x++) {
+		buf_printf(out, "\"%s\": %" PRId64 ", ",
+			   plan_axis_name((enum plan_axis)x),
+			   plan_degree(&f->plan, (enum plan_axis)x));
+	}
+	buf_printf(out, "\"microbatch\": %" PRId64 ", \"interleave\": %"
+		   PRId64 ", \"zero\": %d,\n      \"schedule\": ",
+		   f->plan.microbatch, f->plan.interleave, f->plan.zero);
+	buf_json(out, f->plan.schedule, strlen(f->plan.schedule));
+	buf_puts(out, ", \"differs\": [");
+	add_differences(m, &r->found.at[0].plan, &f->plan, out);
+	buf_puts(out, "],\n      \"plan\": ");
+	buf_init(&text, out->arena);
+	plan_print(m, &f->plan, &text);
+	buf_json(out, buf_text(&text), text.n);
+	buf_puts(out, " }");
+}
+
+void
+search_print_top_json(struct ir_module *m, const struct search_report *r,
+		      struct buf *out)
+{
+	uint32_t i;
+
+	buf_printf(out, "{\n  \"version\": 1,\n  \"bound_us\": %.9g,\n"
+		   "  \"plans\": [", r->bound_us);
+	for (i = 0; i < r->found.n; i++) {
+		buf_puts(out, i ? "," : "");
+		print_json(m, r, i, out);
+	}
+	buf_puts(out, "\n  ]\n}\n");
+}
+
+/* ---- how it went ---- */
 
 static void
 line(struct buf *out, const char *what, double n)

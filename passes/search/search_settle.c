@@ -216,8 +216,8 @@ same_stages(const struct plan *a, const struct plan *b)
 	return a->nstages == b->nstages;
 }
 
-static bool
-is_settled(const struct search *s, const struct plan *p)
+const struct search_found *
+search_settled(const struct search *s, const struct plan *p)
 {
 	uint32_t i;
 
@@ -225,10 +225,47 @@ is_settled(const struct search *s, const struct plan *p)
 		const struct plan *x = &s->settled.at[i].plan;
 
 		if (same_plan(x, p) && same_stages(x, p)) {
+			return &s->settled.at[i];
+		}
+	}
+	return NULL;
+}
+
+bool
+search_is_alike(const struct plan *a, const struct plan *b)
+{
+	return a->tp == b->tp && a->cp == b->cp && a->ep == b->ep &&
+	       a->pp == b->pp && a->dp == b->dp && a->zero == b->zero &&
+	       a->offload == b->offload &&
+	       strcmp(a->schedule, b->schedule) == 0;
+}
+
+bool
+search_is_double(const struct search *s, uint32_t i)
+{
+	const struct search_found *at = s->settled.at;
+	uint32_t k;
+
+	for (k = 0; k < i && s->o->distinct; k++) {
+		if (search_is_alike(&at[k].plan, &at[i].plan)) {
 			return true;
 		}
 	}
 	return false;
+}
+
+double
+search_settled_us(const struct search *s, uint32_t n)
+{
+	uint32_t i;
+
+	for (i = 0; i < s->settled.n; i++) {
+		n -= search_is_double(s, i) ? 0 : 1;
+		if (n == 0) {
+			return s->settled.at[i].step_us;
+		}
+	}
+	return INFINITY;
 }
 
 /* Adds a settled plan in order; true if it is the best. */
@@ -287,11 +324,11 @@ search_settle(struct search *s)
 	for (i = 0; i < out->found.n && !out->stopped; i++) {
 		struct search_found f = out->found.at[i];
 
-		if (s->settled.n >= want && f.step_us * (1 - SEARCH_NEAR) >=
-		    s->settled.at[want - 1].step_us) {
+		if (f.step_us * (1 - SEARCH_NEAR) >=
+		    search_settled_us(s, want)) {
 			break;
 		}
-		if (!is_settled(s, &f.plan)) {
+		if (!search_settled(s, &f.plan)) {
 			tried = true;
 			settle(s, &f);
 		}

@@ -51,6 +51,36 @@ keep_priced(struct trial *x, const struct trial_fit *f)
 	}
 }
 
+/*
+ * With `distinct`, whether a plan that is found and like e is at least as
+ * good; else that plan is removed.  The step of a plan whose programs were
+ * made is theirs, so that no other of its kind is hidden by a composed price
+ * that was too low.
+ */
+static bool
+is_hidden(struct trial *x, struct search_found *e)
+{
+	const struct search_found *made = search_settled(x->s, &e->plan);
+	struct search_report *out = x->s->out;
+	uint32_t i, k;
+
+	e->step_us = made ? made->step_us : e->step_us;
+	for (i = 0; i < out->found.n; i++) {
+		if (!search_is_alike(&out->found.at[i].plan, &e->plan)) {
+			continue;
+		}
+		if (out->found.at[i].step_us <= e->step_us) {
+			return true;
+		}
+		for (k = i + 1; k < out->found.n; k++) {
+			out->found.at[k - 1] = out->found.at[k];
+		}
+		out->found.n--;
+		return false;
+	}
+	return false;
+}
+
 static void
 take(struct trial *x, const struct trial_fit *f)
 {
@@ -66,6 +96,9 @@ take(struct trial *x, const struct trial_fit *f)
 		return;
 	}
 	trial_plan(x, &e.plan);
+	if (x->s->o->distinct && is_hidden(x, &e)) {
+		return;
+	}
 	if (out->found.n < top) {	/* else e replaces the last one */
 		VEC_PUSH(x->s->a, &out->found, e);
 	}

@@ -64,6 +64,26 @@ fails(const char *line, const char *why)
 	assert_string_equal(buf_text(&t.why), why);
 }
 
+/* Of a sweep, a shell makes several words of one list with braces. */
+static void
+test_lists(void **state)
+{
+	(void)state;
+	parses("sweep m.llm --target a b --batch 1 2 --sort usd");
+	assert_string_equal(t.o.input, "m.llm");
+	assert_int_equal(t.o.at[OPT_TARGET].list.n, 2);
+	assert_string_equal(t.o.at[OPT_TARGET].list.at[1], "b");
+	assert_int_equal(t.o.at[OPT_BATCH].list.n, 2);
+	parses("sweep --target a b.llm");
+	assert_string_equal(t.o.input, "b.llm");
+	parses("sweep --target=a b");
+	assert_string_equal(t.o.input, "b");
+	parses("sweep --target a --dim x=1 -- b");
+	assert_string_equal(t.o.input, "b");
+	fails("sweep m.llm --sort usd b", "there is one input, and both "
+	      "`m.llm` and `b` are given");
+}
+
 static void
 test_commands(void **state)
 {
@@ -139,8 +159,8 @@ test_mistakes(void **state)
 	fails("--stats=1 f", "`--stats` takes no value");
 	fails("--emit=irr f", "`--emit` is one of answer, answer-json, "
 	      "arena, arena-json, ast, config, cost, cuda, ir, kernels, "
-	      "llvm, memory, memory-json, plan, plans, ranks, summary, "
-	      "summary-json, target; found `irr` (did you mean "
+	      "llvm, memory, memory-json, plan, plans, plans-json, ranks, "
+	      "summary, summary-json, target; found `irr` (did you mean "
 	      "`ir`?)");
 	fails("--explain=cost,serch f", "`--explain` is one of cost, memory, "
 	      "search, tiles; found `serch` (did you mean `search`?)");
@@ -152,7 +172,7 @@ test_mistakes(void **state)
 	      "`html`");
 	fails("opt --seed=1 f", "`--seed` is for eval only");
 	fails("opt --dim a=1 f", "`--dim` is for compiling, eval, diff, "
-	      "import only");
+	      "import, sweep only");
 	fails("eval --seed=-1 f",
 	      "`--seed` takes a whole number of at least 0; found `-1`");
 	fails("--bisect-limit=1x f", "`--bisect-limit` takes a whole number "
@@ -191,6 +211,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 		T(test_commands),
+		T(test_lists),
 		T(test_values),
 		T(test_mistakes),
 		T(test_table)
