@@ -70,8 +70,9 @@ month_of_run(const struct runs *x)
 }
 
 /*
- * The model of a row.  Tables do not distinguish norms or positions; biases
- * follow from the software.
+ * The model of a row.  Tables do not distinguish norms or positions: models
+ * with GELU are taken to have learned ones, as GPT-2, and all later kinds rope.
+ * Biases follow from the software.
  */
 static const char *
 model_text(struct arena *a, const struct runs *x, const struct mlp *mlp)
@@ -93,7 +94,7 @@ model_text(struct arena *a, const struct runs *x, const struct mlp *mlp)
 		"    q = linear(n -> heads, hd%s);\n"
 		"    k = linear(n -> kv, hd%s);\n"
 		"    w = linear(n -> kv, hd%s);\n"
-		"    a = attention(q, k, w, causal);\n"
+		"    a = attention(%s, w, causal);\n"
 		"    x = x + linear(a -> hidden%s);\n"
 		"    n = rmsnorm(x, eps = 1e-5);\n"
 		"    x = x + %s;\n"
@@ -104,7 +105,8 @@ model_text(struct arena *a, const struct runs *x, const struct mlp *mlp)
 		"train { optimizer = adamw(lr = 1e-4); clip = 1.0; }\n",
 		cell(x, HIDDEN), cell(x, HEADS), cell(x, KV_HEADS),
 		cell(x, FFN), cell(x, VOCAB), cell(x, SEQ), cell(x, GBS),
-		half ? "f16" : "bf16", cell(x, LAYERS), b, b, b, b,
+		half ? "f16" : "bf16", cell(x, LAYERS), b, b, b,
+		mlp->biased ? "q, k" : "rope(q), rope(k)", b,
 		biased ? mlp->biased : mlp->text);
 }
 
