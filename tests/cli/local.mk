@@ -58,11 +58,9 @@ cli_tests = \
 	%D%/search/calibrate.sh \
 	%D%/search/placed.sh \
 	%D%/search/plan.sh \
+	%D%/search/plans-json.sh \
 	%D%/search/report.sh \
 	%D%/search/runs.sh \
-	%D%/search/plans-json.sh \
-	%D%/search/search-plans.sh \
-	%D%/search/search-runs.sh \
 	%D%/search/search.sh \
 	%D%/search/sweep.sh \
 	%D%/search/target-names.sh \
