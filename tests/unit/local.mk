@@ -51,6 +51,7 @@ unit_tests += \
 	%D%/comm/t-local \
 	%D%/ir/t-memo \
 	%D%/passes/t-memory \
+	%D%/passes/t-pictures \
 	%D%/runtime/t-measure \
 	%D%/comm/t-msg-wait \
 	%D%/passes/t-optimize \

@@ -109,6 +109,6 @@ refused 'takes the name of a file, such as report.html, found `-`' \
 refused '--report is about the answer, which is not what is written' \
 	--target h100x2 --emit=plan --report r.html "$examples/tiny-moe.llm"
 refused 'cannot write no/r.html' --target h100x2 --report no/r.html \
-	"$examples/tiny-moe.llm"
-test ! -e r.html || bad 'a refused run left a report'
+	-o answer.txt --emit=answer "$examples/tiny-moe.llm"
+test ! -e r.html && test ! -e answer.txt || bad 'a refused run left a report'
 exit $failed
