@@ -4,7 +4,7 @@
  * its result is used after the repeat, or if its value at the start of an
  * iteration is used by something that stays.  Inputs of the model always stay,
  * since its caller passes them.  Sinks stay, too, except a `save` whose value
- * no `saved` reads.
+ * no `saved` reads; and communication between stages, in which others wait.
  *
  * It needs no property and kills none.  It runs after other passes, to remove
  * what they leave unused.  It starts with every value dead and marks from
@@ -26,6 +26,7 @@ struct stash {
 struct dce {
 	struct ir_module *m;
 	struct arena *a;
+	axis_id pp;		/* of the pipeline; 0: none */
 	bool *live;		/* by value */
 	bool *kept;		/* by node: a sink that stays */
 	value_id *todo;		/* live values not visited yet */
@@ -101,6 +102,25 @@ mark_sources(struct dce *d)
 	}
 }
 
+/*
+ * Whether ranks of other pipeline stages wait in the node, as in the sum of the
+ * norm, to which a stage without trained weights adds nothing.
+ */
+static bool
+crosses_pipeline(const struct dce *d, const struct ir_node *n)
+{
+	const struct ir_attr *on = ir_is(n->op, IRF_COMM)
+		? ir_attr(d->m, n, IR_ATTR_ON) : NULL;
+	uint32_t i;
+
+	for (i = 0; d->pp && on && i < on->ndims; i++) {
+		if (on->dims[i] == d->pp) {
+			return true;
+		}
+	}
+	return false;
+}
+
 /* Marks the sinks: the effects of a program beside its results. */
 static void
 mark_sinks(struct dce *d, region_id id)
@@ -113,6 +133,8 @@ mark_sinks(struct dce *d, region_id id)
 
 		if (n->region) {
 			mark_sinks(d, n->region);
+		} else if (crosses_pipeline(d, n)) {
+			mark(d, n->result);
 		} else if (ir_is(n->op, IRF_SINK) && ir_is(n->op, IRF_STASH)) {
 			sym_t name = ir_attr(d->m, n, IR_ATTR_NAME)->text;
 			struct stash s = { r->nodes.at[i], d->stash[name] };
@@ -269,6 +291,7 @@ pass_dce(struct pass_ctx *p, struct ir_module *m)
 	struct dce d = { .m = m, .a = &p->ctx->tmp };
 	func_id f;
 
+	d.pp = ir_axis_find(m, intern_str(&m->ctx->syms, "pp"));
 	d.live = arena_alloc(d.a, m->values.n * sizeof *d.live);
 	/* one entry more: mark() also writes past ntodo */
 	d.todo = arena_alloc_raw(d.a, (m->values.n + 1) * sizeof *d.todo);

@@ -407,6 +407,18 @@ kind_of(const struct fuse *f, const struct fuse_group *g)
 		: indexed || moves ? KERNEL_MOVE : KERNEL_MAP;
 }
 
+/*
+ * Whether the value, of the node at that place, lies in memory: for other
+ * groups, or since communication writes it, though nothing here reads it.
+ */
+static bool
+is_written(struct fuse *f, uint32_t group, uint32_t place, value_id v)
+{
+	return f->group_of[place] == group &&
+	       (fuse_is_read_outside(f, group, v) ||
+		(!f->uses[v] && fuse_communicates(f, f->nodes[place])));
+}
+
 static void
 add_place(struct fuse *f, uint32_t group, uint32_t place, struct kernel *k,
 	  struct fuse_work *w)
@@ -420,8 +432,7 @@ add_place(struct fuse *f, uint32_t group, uint32_t place, struct kernel *k,
 	add_work(f, place, w);
 	for (i = 0; i < n->nresults; i++) {
 		u.value = n->result + i;
-		if (f->group_of[place] == group &&
-		    fuse_is_read_outside(f, group, u.value)) {
+		if (is_written(f, group, place, u.value)) {
 			VEC_PUSH(&f->tmp, &k->outputs, u);
 			VEC_PUSH(&f->tmp, &f->writing, bytes_of(f, u.value));
 		}

@@ -52,6 +52,28 @@ hold_bytes(const struct rt_store *s, const struct rt_hold *h)
 	return n;
 }
 
+/* What a hold takes of the copy, in which elements stay aligned. */
+static int64_t
+copy_bytes(const struct rt_store *s, const struct rt_hold *h)
+{
+	return (hold_bytes(s, h) + 63) / 64 * 64;
+}
+
+int64_t
+rt_behind_bytes(const struct rt_plan *p, int64_t rank)
+{
+	struct rt_store s = { .plan = p, .rank = rank,
+			      .program = &p->programs[p->program_of[rank]] };
+	int64_t bytes = 0, i;
+
+	for (i = 0; i < s.program->nholds; i++) {
+		const struct rt_hold *h = &s.program->holds[i];
+
+		bytes += rt_store_writes(&s, h) ? copy_bytes(&s, h) : 0;
+	}
+	return bytes;
+}
+
 /* Finds what this rank writes, and where the copy has it. */
 static enum rt_status
 lay_out(struct rt_behind *b, struct rt_error *err)
@@ -75,8 +97,7 @@ lay_out(struct rt_behind *b, struct rt_error *err)
 		b->holds[n] = *h;
 		b->holds[n].offset = b->bytes;
 		b->origin[n++] = h;
-		/* elements stay aligned */
-		b->bytes += (hold_bytes(&b->from, h) + 63) / 64 * 64;
+		b->bytes += copy_bytes(&b->from, h);
 	}
 	b->program = *g;
 	b->program.nholds = n;

@@ -178,6 +178,8 @@ enum rt_status rt_checkpoint_save(const struct rt_store *s,
  */
 struct rt_behind;
 
+/* The bytes of a rank's copy. */
+int64_t rt_behind_bytes(const struct rt_plan *p, int64_t rank);
 /* A collective, as the next two. */
 enum rt_status rt_behind_open(struct rt_behind **out, const struct rt_store *s,
 			      const char *folder, int64_t keep,

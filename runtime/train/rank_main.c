@@ -119,24 +119,39 @@ check_world(const struct rt_plan *p, const struct rt_world *w,
 		       (long long)p->nranks, (long long)w->size);
 }
 
-/* Checks the memory that ranks from .. to - 1, all of this host, need. */
+/*
+ * Checks the host's memory that ranks from .. to - 1, all of this host, need:
+ * their arenas, if no GPU has them, and copies for saves behind steps.
+ */
 static enum rt_status
-check_memory(const struct rt_plan *p, const struct rt_machine *m,
-	     int64_t from, int64_t to, struct rt_error *err)
+check_memory(const struct rt_plan *p, const struct rt_options *o,
+	     const struct rt_machine *m, enum rt_on on, int64_t from,
+	     int64_t to, struct rt_error *err)
 {
-	int64_t bytes = 0, i;
+	static const double gib = 1 << 30;
+	int64_t bytes = 0, copies = 0, i;
+	char more[80] = "";
 
 	for (i = from; i < to; i++) {
-		bytes += p->programs[p->program_of[i]].arena_bytes;
+		bytes += on == RT_ON_CUDA ? 0
+			: p->programs[p->program_of[i]].arena_bytes;
+		copies += o->async ? rt_behind_bytes(p, i) : 0;
 	}
-	if (m->free_bytes < 0 || bytes <= m->free_bytes) {
+	if (m->free_bytes < 0 || bytes + copies <= m->free_bytes) {
 		return RT_OK;
 	}
+	if (copies) {
+		snprintf(more, sizeof more, ", %.2f GiB of it for copies of "
+			 "--async-checkpoint", (double)copies / gib);
+	}
 	return rt_fail(err, RT_RANGE, RT_NOWHERE, "%lld rank%s of this host "
-		"need%s %.2f GiB, and %.2f GiB are free: take fewer ranks a "
-		"host, or another plan", (long long)(to - from),
+		"need%s %.2f GiB%s, and %.2f GiB are free: take fewer ranks a "
+		"host, or another plan%s", (long long)(to - from),
 		to - from == 1 ? "" : "s", to - from == 1 ? "s" : "",
-		(double)bytes / (1 << 30), (double)m->free_bytes / (1 << 30));
+		(double)(bytes + copies) / gib, more,
+		(double)m->free_bytes / gib,
+		copies && bytes <= m->free_bytes
+		? ", or save without --async-checkpoint" : "");
 }
 
 /* ---- a rank ---- */
@@ -361,8 +376,7 @@ start_all(const struct rt_plan *p, struct rt_world *w,
 		return report_error(&err, EXIT_FAILURE);
 	}
 	if (rt_device_choose(p, o->device, &on, &err) != RT_OK ||
-	    (on != RT_ON_CUDA &&
-	     check_memory(p, m, 0, p->nranks, &err) != RT_OK)) {
+	    check_memory(p, o, m, on, 0, p->nranks, &err) != RT_OK) {
 		return report_error(&err, EXIT_FAILURE);
 	}
 	if (rt_local_start(p->nranks, GRACE_S, w, &child, &status, &err) !=
@@ -403,10 +417,9 @@ run(const struct rt_plan *p, struct rt_options *o)
 	}
 	from = w.rank - w.local_rank;
 	if (check_world(p, &w, &err) != RT_OK ||
-	    (on != RT_ON_CUDA &&
-	     check_memory(p, &m, from < 0 ? 0 : from,
-			  from + w.local_size < p->nranks ?
-			  from + w.local_size : p->nranks, &err) != RT_OK)) {
+	    check_memory(p, o, &m, on, from < 0 ? 0 : from,
+			 from + w.local_size < p->nranks ?
+			 from + w.local_size : p->nranks, &err) != RT_OK) {
 		return w.local_rank == 0 ? report_error(&err, EXIT_FAILURE)
 					 : EXIT_FAILURE;
 	}

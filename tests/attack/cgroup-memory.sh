@@ -43,6 +43,15 @@ sh -c "echo \$\$ >'$group/inner/cgroup.procs' && exec plan/rank train \
 	--steps 1 --data draw" >out 2>err
 status=$?
 [ $status -eq 1 ] && grep -q \
-	'^rank.*: 1 rank of this host needs .* GiB, and 0.[01].* GiB are free' \
+	'^rank.*: 1 rank of this host needs .* GiB, and 0.[012].* GiB are free' \
 	err || bad "in a group of 200 MiB: exit status $status"
+
+# Its arena fits, and the copy of a save behind the steps does not.
+sed 's/16384/4096/; s/4096;/1024;/' large.llm >small.llm
+run -w --target cpux1 small.llm -o small || exit 1
+sh -c "echo \$\$ >'$group/inner/cgroup.procs' && exec small/rank train \
+	--steps 1 --data draw --checkpoint c --async-checkpoint" >out 2>err
+status=$?
+[ $status -eq 1 ] && grep -q 'GiB of it for copies of --async-checkpoint' \
+	err || bad "with a copy: exit status $status"
 exit $failed

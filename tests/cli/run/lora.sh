@@ -122,4 +122,23 @@ says 1 "found 'a', expected OLD=NEW" --weights $weights --rename a
 says 1 "found 'a=b=c', expected OLD=NEW" --weights $weights --rename a=b=c
 says 2 '--rename is of weights from a file' --rename a=b
 says 2 '--allow-missing is of weights from a file' --allow-missing
+# A stage without a trained weight adds nothing to the norm that all clip by.
+cat >head.llm <<'END'
+model m {
+  dim seq = 4, hidden = 8, ffn = 16, vocab = 16;
+  x = embed(tokens, vocab -> hidden, frozen) @ "t";
+  repeat 2 as i {
+    x = x + linear(gelu(linear(x -> ffn, frozen) @ "a.{i}")
+                   -> hidden, frozen) @ "b.{i}";
+  }
+  logits = linear(x -> vocab) @ "out";
+  loss = cross_entropy(logits, labels);
+}
+train { batch = 8; clip = 0.01; optimizer = adamw(lr = 0.01); }
+END
+run eval --compare --steps 2 --pin pp=2,microbatch=1 head.llm
+grep -q '^compared [0-9]* tensors over 2 steps' out || bad 'head: compare'
+run --draft --target cpux4 --pin pp=2,dp=2,zero=1,microbatch=2 head.llm -o head
+head/rank verify --local --steps 2 >out 2>err || bad 'head: verify'
+
 exit $failed
