@@ -157,6 +157,8 @@ rank_sources = \
 	%D%/train/rank_verify_whole.c \
 	%D%/train/run.c \
 	%D%/train/sample.c \
+	%D%/train/sample_text.c \
+	%D%/train/sample_text.h \
 	%D%/train/tally.c \
 	%D%/train/tally.h \
 	%D%/train/trace.c \

@@ -228,11 +228,13 @@ struct rt_weights_options {
  * Writes a folder that other programs load: weights as model.safetensors, or as
  * shards of at most `shard_bytes` of data with an index, under the model's
  * names and in the shapes that these programs have, and the plan's config.json,
- * if it has one.  The folder must not exist, or be empty; it appears whole or
- * not at all.  A collective: it fails on all ranks or on none.
+ * if it has one.  The folder must not exist, or be empty, or with `replaces` be
+ * an export; it appears whole or not at all.  A collective: it fails on all
+ * ranks or on none.
  */
 enum rt_status rt_export(const struct rt_store *s, const char *folder,
-			 int64_t shard_bytes, struct rt_error *err);
+			 int64_t shard_bytes, bool replaces,
+			 struct rt_error *err);
 /*
  * Loads weights alone, by name, from files as Hugging Face publishes them;
  * stored shapes may merge adjacent dims.  Pieces are read straight to their

@@ -5,6 +5,7 @@
  */
 #include "runtime/data/safetensors_write.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -21,6 +22,7 @@ struct exporting {
 	const struct rt_store *s;
 	const struct rt_files *f;
 	const char *folder;
+	bool replaces;		/* an earlier export, too */
 	struct rt_alloc alloc;
 	struct rt_layout l;
 	char *tmp;	/* the folder until it is complete */
@@ -54,14 +56,64 @@ path_of(const struct exporting *x, const char *name)
 
 /* ---- on rank 0 ----------------------------------------------------- */
 
-/* What is there must be an empty folder, or nothing. */
+static bool
+ends(const char *s, const char *with)
+{
+	size_t n = strlen(s), m = strlen(with);
+
+	return n >= m && strcmp(s + n - m, with) == 0;
+}
+
+/* Whether an export has files of that name. */
+static bool
+is_own_name(const char *name)
+{
+	return strcmp(name, "config.json") == 0 ||
+	       (strncmp(name, "model", 5) == 0 &&
+		(ends(name, ".safetensors") ||
+		 ends(name, ".safetensors.index.json")));
+}
+
+/* Whether all that a folder has is an export's; with `gone` it is removed. */
+static bool
+is_export(const struct exporting *x, const char *folder, bool gone)
+{
+	DIR *d = opendir(folder);
+	const struct dirent *e;
+	bool own = d != NULL;
+
+	while (own && (e = readdir(d)) != NULL) {
+		if (strcmp(e->d_name, ".") == 0 ||
+		    strcmp(e->d_name, "..") == 0) {
+			continue;
+		}
+		own = is_own_name(e->d_name);
+		if (own && gone) {
+			x->f->unlinkat(dirfd(d), e->d_name, 0);
+		}
+	}
+	if (d) {
+		closedir(d);
+	}
+	if (own && gone) {
+		x->f->unlinkat(AT_FDCWD, folder, AT_REMOVEDIR);
+	}
+	return own;
+}
+
+/*
+ * What is there must be an empty folder, or nothing; or an export that is
+ * replaced once the new one is complete.
+ */
 static enum rt_status
 make_folder(const struct exporting *x, struct rt_error *err)
 {
 	struct rt_where where = { x->folder, NULL, -1 };
 	struct stat sb;
 
-	if (lstat(x->folder, &sb) == 0 && rmdir(x->folder) != 0) {
+	if (lstat(x->folder, &sb) == 0 && rmdir(x->folder) != 0 &&
+	    !(x->replaces && S_ISDIR(sb.st_mode) &&
+	      is_export(x, x->folder, false))) {
 		return rt_fail(err, RT_RANGE, where, "found a file or a "
 			       "folder that is not empty, expected nothing: "
 			       "export to another folder");
@@ -161,6 +213,33 @@ create_files(const struct exporting *x, struct rt_error *err)
 	return status;
 }
 
+/* An earlier export has another name between two renames. */
+static enum rt_status
+put_in_place(const struct exporting *x, struct rt_error *err)
+{
+	char *old = rt_join(&x->alloc, x->tmp, strlen(x->tmp), ".old");
+	enum rt_status status = RT_OK;
+	struct stat sb;
+	bool had;
+
+	if (!old) {
+		return rt_no_memory(err, x->folder);
+	}
+	had = x->replaces && lstat(x->folder, &sb) == 0;
+	if (had && x->f->rename(x->folder, old) != 0) {
+		status = rt_files_fail(err, x->folder, "rename", errno);
+	} else if (x->f->rename(x->tmp, x->folder) != 0) {
+		status = rt_files_fail(err, x->folder, "rename", errno);
+		if (had) {
+			x->f->rename(old, x->folder);
+		}
+	} else if (had) {
+		is_export(x, old, true);
+	}
+	rt_release(&x->alloc, old);
+	return status;
+}
+
 /* Checks that each element was written exactly once, and names the folder. */
 static enum rt_status
 complete(const struct exporting *x, struct rt_error *err)
@@ -178,10 +257,7 @@ complete(const struct exporting *x, struct rt_error *err)
 		}
 	}
 	status = rt_files_sync_dir(x->f, x->tmp, err);
-	if (status == RT_OK && x->f->rename(x->tmp, x->folder) != 0) {
-		status = rt_files_fail(err, x->folder, "rename", errno);
-	}
-	return status;
+	return status == RT_OK ? put_in_place(x, err) : status;
 }
 
 /* Removes what a failed export has written. */
@@ -278,9 +354,9 @@ prepare(struct exporting *x, int64_t shard_bytes, struct rt_error *err)
 
 enum rt_status
 rt_export(const struct rt_store *s, const char *folder, int64_t shard_bytes,
-	  struct rt_error *err)
+	  bool replaces, struct rt_error *err)
 {
-	struct exporting x = { .s = s, .folder = folder,
+	struct exporting x = { .s = s, .folder = folder, .replaces = replaces,
 			       .f = rt_files_or_system(s->files),
 			       .alloc = rt_alloc_or_libc(NULL) };
 	bool first = s->rank == 0, made = false;

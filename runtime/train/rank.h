@@ -64,8 +64,11 @@ struct rt_options {
 	struct rt_training training;	/* the plan's, with these options */
 	double timeout_s, temperature;
 	const char *resume_path, *checkpoint, *weights, *log, *tensorboard;
-	const char *prompt, *bind, *transport, *device, *data_order;
+	const char *prompt, *prompt_file;	/* a text, or a file */
+	const char *bind, *transport, *device, *data_order;
 	const char *folder;	/* of export */
+	const char *exports;	/* of train: where exports go */
+	int64_t export_every;
 	const char *trace;	/* of bench: a file, or NULL */
 	const char *tokenizer, *field, *end;
 	struct rt_paths data, eval_data;	/* words */
@@ -355,6 +358,14 @@ enum rt_status rt_eval(struct rt_run *r, const struct rt_options *o, FILE *out,
 /* export_run.c: the command `export`. */
 enum rt_status rt_export_run(struct rt_run *r, const struct rt_options *o,
 			     FILE *out, struct rt_error *err);
+/* Of training: makes the folder of exports, if any are asked for. */
+enum rt_status rt_export_open(const struct rt_run *r,
+			      const struct rt_options *o,
+			      struct rt_error *err);
+/* Exports weights as they are after that step.  A collective. */
+enum rt_status rt_export_step(const struct rt_run *r,
+			      const struct rt_options *o, int64_t step,
+			      struct rt_log *log, struct rt_error *err);
 /* The command `preflight`. */
 enum rt_status rt_preflight(struct rt_run *r, FILE *out, struct rt_error *err);
 /* load.c: initializes a run, and loads weights if an option names them; or

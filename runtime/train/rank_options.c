@@ -63,7 +63,7 @@ static const struct option_row {
 	  "leave out tensors of --weights that the model does not read" },
 	{ "allow-missing", T | V | S | E, FLAG, AT(allow_missing), 0, 0, 0, "",
 	  "trained tensors that --weights lack start as in a new run" },
-	{ "rename", T | V | S | E, LIST, AT(renames), 0, 0, 0, "OLD=NEW..",
+	{ "rename", T | V | S | E | X, LIST, AT(renames), 0, 0, 0, "OLD=NEW..",
 	  "names in --weights that begin with OLD begin with NEW instead" },
 	{ "steps", T | B | V | E, INT, AT(steps), 0, 1, 1e15, "N",
 	  "train: in all, resumed ones too (default: the model's, or the "
@@ -72,9 +72,10 @@ static const struct option_row {
 	{ "data", T | E, LIST, AT(data), 0, 0, 0, "FILE..|draw",
 	  "token files to train or evaluate on, or drawn tokens; train: "
 	  "0.7:FILE.. 0.3:FILE.. is a blend; eval: NAME:FILE.. a set" },
-	{ "tokenizer", T | E, TEXT, AT(tokenizer), 0, 0, 0, "FILE",
+	{ "tokenizer", T | E | S, TEXT, AT(tokenizer), 0, 0, 0, "FILE",
 	  "a tokenizer.json: data may be text, JSON lines, .gz or .zst of "
-	  "these; token files are made beside it once" },
+	  "these; token files are made beside it once; sample: the prompt is "
+	  "text, and so is what is printed" },
 	{ "field", T | E, TEXT, AT(field), 0, 0, 0, "NAME",
 	  "of JSON lines: the text (default: text)" },
 	{ "end", T | E, TEXT, AT(end), 0, 0, 0, "TOKEN",
@@ -112,7 +113,7 @@ static const struct option_row {
 	{ "checkpoint", T | S | E | X, TEXT, AT(checkpoint), 0, 0, 0, "FOLDER",
 	  "train: save there, at the end too; sample, eval, export: load the "
 	  "newest" },
-	{ "shard-bytes", X, INT, AT(shard_bytes), 0, 1, 1e15, "N",
+	{ "shard-bytes", T | X, INT, AT(shard_bytes), 0, 1, 1e15, "N",
 	  "the most of one file, before an index joins several (default: "
 	  "5e9)" },
 	{ "every", T, INT, AT(every), 0, 1, 1e15, "N",
@@ -121,6 +122,11 @@ static const struct option_row {
 	  "newest checkpoints that stay (default: 2)" },
 	{ "async-checkpoint", T, FLAG, AT(async), 0, 0, 0, "",
 	  "save a copy in the host's memory, behind the steps that follow" },
+	{ "export", T, TEXT, AT(exports), 0, 0, 0, "FOLDER",
+	  "write weights and config.json for other programs as "
+	  "FOLDER/step-N, at the end too" },
+	{ "export-every", T, INT, AT(export_every), 0, 1, 1e15, "N",
+	  "steps between these (default: at the end)" },
 	{ "resume", T, MAYBE, AT(resume), AT(resume_path), 0, 0, "PATH",
 	  "go on from that checkpoint (default: the newest of --checkpoint, "
 	  "and anew if it has none)" },
@@ -135,8 +141,11 @@ static const struct option_row {
 	{ "json", B | I | E, FLAG, AT(json), 0, 0, 0, "",
 	  "print JSON; inspect: plan.json" },
 	{ "llp", I, FLAG, AT(llp), 0, 0, 0, "", "print the plan as text" },
-	{ "prompt-file", S, TEXT, AT(prompt), 0, 0, 0, "FILE",
-	  "what comes first: bytes, or numbers if there are not 256 tokens" },
+	{ "prompt", S, TEXT, AT(prompt), 0, 0, 0, "TEXT",
+	  "what comes first: text with --tokenizer or if there are 256 "
+	  "tokens, else numbers" },
+	{ "prompt-file", S, TEXT, AT(prompt_file), 0, 0, 0, "FILE",
+	  "the same in a file" },
 	{ "tokens", S, INT, AT(tokens), 0, 1, 1e12, "N",
 	  "tokens to sample (default: 256)" },
 	{ "temperature", S, NUM, AT(temperature), 0, 0, 1e6, "T",
@@ -427,8 +436,14 @@ check_options(struct option_reader *r)
 		return WRONG(r, "--resume and --weights both say where "
 			     "weights come from: give one");
 	}
-	if (o->command == S && !o->prompt) {
-		return WRONG(r, "nothing to continue: give --prompt-file FILE");
+	if (o->command == S && !o->prompt == !o->prompt_file) {
+		return WRONG(r, "%s to continue: give --prompt TEXT or "
+			     "--prompt-file FILE", o->prompt ? "two texts"
+							     : "nothing");
+	}
+	if (o->export_every && !o->exports) {
+		return WRONG(r, "no folder for exports is given: --export "
+			     "FOLDER");
 	}
 	if (o->command & (S | E | X) && !o->checkpoint == !o->weights) {
 		return WRONG(r, "weights to %s: give --checkpoint FOLDER or "

@@ -2,9 +2,10 @@
  * The command `sample`: generates text with a plan that was compiled to train.
  * Each token takes the forward of one microbatch over a sliding window, of
  * which the logits after the last token are used.  All ranks draw the same
- * token from the same numbers.
+ * token from the same numbers.  sample_text.c is for a tokenizer's text.
  */
 #include "runtime/train/rank.h"
+#include "runtime/train/sample_text.h"
 
 #include <errno.h>
 #include <math.h>
@@ -25,6 +26,7 @@ struct sample {
 	int64_t length, below;
 	int32_t *window;	/* capacity `length`, of which `n` are in use */
 	int64_t n;
+	struct sample_text text;
 	double *logits;
 	char *row;		/* of logits, in their type on the device */
 };
@@ -42,55 +44,105 @@ push_token(struct sample *s, int32_t token)
 	s->window[s->n++] = token;
 }
 
-static enum rt_status
-read_numbers(struct sample *s, FILE *f, struct rt_error *err)
+/* What messages call the prompt. */
+static struct rt_where
+prompt_of(const struct rt_options *o)
 {
-	struct rt_where where = { s->o->prompt, NULL, -1 };
-	long long token;
-	int got;
+	const char *name = o->prompt_file ? o->prompt_file : "--prompt";
 
-	while ((got = fscanf(f, "%lld", &token)) == 1) {
-		if (token < 0 || token >= s->below) {
-			return rt_fail(err, RT_FORMAT, where, "token %lld is "
-				"not one of 0 to %lld", token,
-				(long long)s->below - 1);
-		}
-		push_token(s, (int32_t)token);
+	return (struct rt_where){ name, NULL, -1 };
+}
+
+static enum rt_status
+push_checked(struct sample *s, long long token, struct rt_error *err)
+{
+	if (token < 0 || token >= s->below) {
+		return rt_fail(err, RT_FORMAT, prompt_of(s->o), "token %lld "
+			       "is not one of 0 to %lld", token,
+			       (long long)s->below - 1);
 	}
-	return got == EOF ? RT_OK : rt_fail(err, RT_FORMAT, where, "the model "
-		"has %lld tokens, so a prompt is numbers between blanks, and "
-		"this is not one", (long long)s->below);
+	push_token(s, (int32_t)token);
+	return RT_OK;
+}
+
+/* The text has a NUL after its n bytes. */
+static enum rt_status
+read_numbers(struct sample *s, const char *text, size_t n,
+	     struct rt_error *err)
+{
+	enum rt_status status = RT_OK;
+	const char *p = text;
+	char *end;
+
+	while (status == RT_OK && p[strspn(p, " \t\r\n")]) {
+		long long token = strtoll(p, &end, 10);
+
+		if (end == p) {
+			break;
+		}
+		p = end;
+		status = push_checked(s, token, err);
+	}
+	p += status == RT_OK ? strspn(p, " \t\r\n") : 0;
+	return status != RT_OK || p == text + n ? status
+		: rt_fail(err, RT_FORMAT, prompt_of(s->o), "the model "
+			"has %lld tokens, so a prompt is numbers between "
+			"blanks, and this is not one: give --tokenizer FILE "
+			"for text", (long long)s->below);
+}
+
+static enum rt_status
+push_prompt(struct sample *s, const char *text, size_t n,
+	    struct rt_error *err)
+{
+	enum rt_status status = RT_OK;
+	size_t i;
+
+	if (s->text.tokenizer) {
+		status = sample_text_begin(&s->text, prompt_of(s->o).path,
+					   text, n, err);
+		for (i = 0; i < s->text.ids.n && status == RT_OK; i++) {
+			status = push_checked(s, s->text.ids.at[i], err);
+		}
+	} else if (s->below != BYTES) {
+		status = read_numbers(s, text, n, err);
+	} else {
+		for (i = 0; i < n; i++) {
+			push_token(s, (unsigned char)text[i]);
+		}
+	}
+	return status != RT_OK || s->n > 0 ? status
+		: rt_fail(err, RT_FORMAT, prompt_of(s->o), "a prompt has at "
+			  "least one token, this is empty");
 }
 
 static enum rt_status
 read_prompt(struct sample *s, struct rt_error *err)
 {
-	struct rt_where where = { s->o->prompt, NULL, -1 };
-	FILE *f = fopen(s->o->prompt, "rb");
 	enum rt_status status = RT_OK;
-	int64_t most = MAX_PROMPT;
-	int c;
+	char *text;
+	size_t n;
+	FILE *f;
 
+	if (s->o->prompt) {
+		return push_prompt(s, s->o->prompt, strlen(s->o->prompt), err);
+	}
+	f = fopen(s->o->prompt_file, "rb");
+	text = f ? calloc(MAX_PROMPT + 1, 1) : NULL;
 	if (!f) {
-		return rt_fail(err, RT_IO, where, "cannot be read: %s",
-			       strerror(errno));
+		return rt_fail(err, RT_IO, prompt_of(s->o),
+			       "cannot be read: %s", strerror(errno));
 	}
-	if (s->below != BYTES) {
-		status = read_numbers(s, f, err);
+	if (!text) {
+		status = rt_no_memory(err, NULL);
 	} else {
-		while (most-- > 0 && (c = getc(f)) != EOF) {
-			push_token(s, c);
-		}
+		n = fread(text, 1, MAX_PROMPT, f);
+		status = ferror(f) ? rt_fail(err, RT_IO, prompt_of(s->o),
+				"cannot be read: %s", strerror(errno))
+			: push_prompt(s, text, n, err);
 	}
-	if (status == RT_OK && ferror(f)) {
-		status = rt_fail(err, RT_IO, where, "cannot be read: %s",
-				 strerror(errno));
-	}
+	free(text);
 	fclose(f);
-	if (status == RT_OK && s->n == 0) {
-		status = rt_fail(err, RT_FORMAT, where, "a prompt has at "
-				 "least one token, this is empty");
-	}
 	return status;
 }
 
@@ -278,9 +330,12 @@ pick(const struct sample *s, double u)
 	return best;
 }
 
-static void
-show(const struct sample *s, int64_t token, bool first)
+static enum rt_status
+show(struct sample *s, int64_t token, bool first, struct rt_error *err)
 {
+	if (s->text.tokenizer) {
+		return sample_text_add(&s->text, token, s->out, err);
+	}
 	if (s->out && s->below == BYTES) {
 		putc((int)token, s->out);
 	} else if (s->out) {
@@ -289,6 +344,7 @@ show(const struct sample *s, int64_t token, bool first)
 	if (s->out) {
 		fflush(s->out);
 	}
+	return RT_OK;
 }
 
 static enum rt_status
@@ -310,13 +366,18 @@ sample_all(struct sample *s, struct rt_error *err)
 				(long long)i, s->logits[token]);
 		}
 		token = pick(s, uniform(seed, (uint64_t)i));
-		show(s, token, i == 0);
+		status = show(s, token, i == 0, err);
+		if (status != RT_OK) {
+			return status;
+		}
 		push_token(s, (int32_t)token);
 	}
+	status = s->text.tokenizer
+		? sample_text_add(&s->text, -1, s->out, err) : RT_OK;
 	if (s->out) {
 		putc('\n', s->out);
 	}
-	return RT_OK;
+	return status;
 }
 
 /* ---- life ---- */
@@ -359,13 +420,17 @@ rt_sample(struct rt_run *r, const struct rt_options *o, FILE *out,
 	enum rt_status status;
 
 	s.length = rt_plan_length(r->plan, &s.below);
-	status = prepare(&s, err);
+	status = sample_text_open(&s.text, o->tokenizer, err);
+	if (status == RT_OK) {
+		status = prepare(&s, err);
+	}
 	if (status == RT_OK) {
 		status = read_prompt(&s, err);
 	}
 	if (status == RT_OK) {
 		status = sample_all(&s, err);
 	}
+	sample_text_close(&s.text);
 	free(s.window);
 	free(s.logits);
 	free(s.row);

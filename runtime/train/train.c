@@ -33,7 +33,7 @@ struct train {
 	struct rt_progress at;
 	uint64_t data;		/* identity, on rank 0; 0: drawn */
 	int64_t steps;		/* in all */
-	int64_t saved, evaluated;	/* last step of each */
+	int64_t saved, evaluated, exported;	/* last step of each */
 	double checkpoint_ms;	/* since the last line of the log */
 	struct rt_behind *behind;	/* NULL: steps wait for saves */
 	/* of the last save: when it was copied, and how long steps waited */
@@ -263,6 +263,9 @@ open_all(struct train *t, FILE *screen, struct rt_error *err)
 	if (status == RT_OK && o->async) {
 		status = open_behind(t, err);
 	}
+	if (status == RT_OK) {
+		status = rt_export_open(t->r, o, err);
+	}
 	if (status != RT_OK) {
 		return status;
 	}
@@ -277,7 +280,7 @@ open_all(struct train *t, FILE *screen, struct rt_error *err)
 		return status;
 	}
 	t->device_bytes = largest_arena(t->r);
-	t->evaluated = -1;
+	t->evaluated = t->exported = -1;
 	t->saved = resumed && !o->resume_path ? t->at.step : -1;
 	say_remarks(t);
 	say_start(t, resumed);
@@ -375,6 +378,13 @@ save(struct train *t, bool behind, struct rt_error *err)
 	return RT_OK;
 }
 
+static enum rt_status
+export(struct train *t, struct rt_error *err)
+{
+	t->exported = t->at.step;
+	return rt_export_step(t->r, t->o, t->at.step, t->log, err);
+}
+
 /* The most memory that this process has had resident. */
 static int64_t
 resident_bytes(void)
@@ -450,6 +460,9 @@ run_all(struct train *t, struct rt_error *err)
 		if (status == RT_OK && is_due(t->at.step, o->every)) {
 			status = save(t, t->behind != NULL, err);
 		}
+		if (status == RT_OK && is_due(t->at.step, o->export_every)) {
+			status = export(t, err);
+		}
 	}
 	if (status == RT_OK && t->nsets > 0 && !t->stop &&
 	    t->evaluated != t->at.step) {
@@ -465,6 +478,10 @@ run_all(struct train *t, struct rt_error *err)
 	}
 	if (status == RT_OK && o->checkpoint && t->saved != t->at.step) {
 		status = save(t, false, err);
+	}
+	if (status == RT_OK && o->exports && !t->stop &&
+	    t->exported != t->at.step) {
+		status = export(t, err);
 	}
 	return status;
 }

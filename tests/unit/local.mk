@@ -68,6 +68,7 @@ unit_tests += \
 	%D%/ir/t-rng \
 	%D%/ir/t-rope \
 	%D%/runtime/t-run \
+	%D%/runtime/t-sample-text \
 	%D%/data/t-safetensors \
 	%D%/sched/t-sched \
 	%D%/sched/t-sched-brief \
@@ -123,6 +124,7 @@ check_PROGRAMS += %D%/runtime/toy-gpu
 rank_ldadd = runtime/librank.a $(CMOCKA_LIBS) $(external_libs)
 %C%_runtime_t_rank_LDADD = $(rank_ldadd)
 %C%_runtime_t_run_LDADD = $(rank_ldadd)
+%C%_runtime_t_sample_text_LDADD = $(rank_ldadd)
 
 # What launches, and what carries, are the test's.
 %C%_cuda_t_cuda_parts_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=rt_gpu_launch \

@@ -58,4 +58,42 @@ bare/rank export b --local --weights "$tiny/mixtral" >out 2>err ||
 grep -q 'no block `export`, so the folder has no config.json' err ||
 	bad 'no note'
 [ ! -e b/config.json ] || bad 'a config.json of nothing'
+
+# Weights whose names have another prefix.
+sed 's/@ "model\./@ "/' m.llm >short.llm
+plan short.llm short
+short/rank export s --local --weights "$tiny/mixtral" >out 2>err &&
+	bad 'export of other names'
+grep -q 'not found' err || bad 'what is said of other names'
+short/rank export s --local --weights "$tiny/mixtral" --rename model.= \
+	>out 2>err || bad 'export --rename'
+
+# A run exports its weights as it goes, and what is there is replaced.
+# runs ARGUMENTS..
+runs()
+{
+	plan/rank train --local --data draw --checkpoint c --export hf \
+		--log log "$@" >out 2>err
+}
+runs --steps 3 --export-every 2 || bad 'train --export'
+[ "$(ls hf | tr '\n' ' ')" = 'step-00000002 step-00000003 ' ] ||
+	bad 'other exports'
+grep -q '"event": "export", .*"step": 3, "export_ms": ' log || bad 'no event'
+plan/rank export three --local --checkpoint c >out 2>err || bad 'export'
+for file in config.json model.safetensors; do
+	cmp three/$file hf/step-00000003/$file || bad "$file differs"
+done
+"$LLMC" import hf/step-00000003 -o m3.llm >out 2>err || bad 'import of a run'
+cp hf/step-00000002/model.safetensors hf/step-00000003
+runs --steps 3 --resume || bad 'a second export'
+cmp three/model.safetensors hf/step-00000003/model.safetensors ||
+	bad 'the export was not replaced'
+: >hf/step-00000003/mine
+runs --steps 3 --resume && bad 'a folder with other files was replaced'
+grep -q 'hf/step-00000003: found a file or a folder that is not empty' err ||
+	bad 'what is said of a folder with other files'
+plan/rank train --local --data draw --steps 1 --export-every 2 >out 2>err
+[ $? -eq 2 ] && grep -q 'no folder for exports is given: --export' err ||
+	bad 'exports without a folder'
+ls hf three | grep -v '^$' | grep tmp && bad 'something is left'
 exit $failed

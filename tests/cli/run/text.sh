@@ -58,4 +58,31 @@ stops 'found no token `<x>` to end documents' --data text.txt --end '<x>' \
 printf '\377' >bad.txt
 stops 'bad.txt: found byte 0xff' --data bad.txt --tokenizer "$json"
 [ -z "$(ls bad.txt.* 2>/dev/null)" ] || bad 'bad.txt left something'
+
+# ---- sampling text ----
+
+# sample ARGUMENTS..
+sample()
+{
+	timeout $limit plan/rank sample --local --checkpoint saved --tokens 9 \
+		--temperature 0 --tokenizer "$json" "$@" >out 2>err
+}
+sample --prompt 'The arena' || bad 'rank sample --prompt'
+cp out text
+[ "$(wc -c <text)" -gt 1 ] || bad 'no text was sampled'
+printf 'The arena' >prompt
+sample --prompt-file prompt && cmp text out || bad 'another text from a file'
+# the same tokens as numbers
+"$LLMC" tokenize --tokenizer "$json" prompt -o prompt.bin >/dev/null
+ids=$(tail -c +1025 prompt.bin | od -An -v -tu2 | tr -s ' \n' ' ')
+timeout $limit plan/rank sample --local --checkpoint saved --tokens 9 \
+	--temperature 0 --prompt "$ids" >out 2>err || bad 'a prompt of numbers'
+[ "$(wc -w <out)" -eq 9 ] || bad 'other numbers of tokens'
+sample && bad 'a sample of nothing'
+grep -q 'nothing to continue: give --prompt TEXT or --prompt-file' err ||
+	bad 'what is said without a prompt'
+sample --prompt a --prompt-file b && bad 'two prompts'
+printf '\377' >prompt
+sample --prompt-file prompt && bad 'a prompt that is no text'
+grep -q 'prompt: found byte 0xff' err || bad 'what is said of no text'
 exit $failed

@@ -440,7 +440,8 @@ job_run(void *user)
 	case EXPORT:
 		walk(j->plan, j->store.rank, j->store.arena,
 		     j->progress.step, false);
-		j->status = rt_export(&j->store, j->path, j->keep, &j->err);
+		j->status = rt_export(&j->store, j->path, j->keep, false,
+				      &j->err);
 		break;
 	}
 	return NULL;
