@@ -31,6 +31,7 @@ static const struct {
 	{ IR_ATTR_EXPECT, false, 1 },
 	{ IR_ATTR_SOFTCAP, true, 0 },
 	{ IR_ATTR_ALIBI, true, 0 },
+	{ IR_ATTR_BALANCE, true, 0 },
 	{ IR_ATTR_GROUPS, false, 1 },
 	{ IR_ATTR_TOP_GROUPS, false, 1 },
 	{ IR_ATTR_GROUP_BEST, false, 1 },
@@ -513,6 +514,22 @@ check_group_best(struct verifier *v, const struct ir_node *n)
 }
 
 static bool
+check_balance(struct verifier *v, const struct ir_node *n)
+{
+	if (!ir_attr(v->m, n, IR_ATTR_BALANCE)) {
+		return true;
+	}
+	if (ir_attr(v->m, n, IR_ATTR_FROZEN)) {
+		return ver_broken(v, n, "expected `frozen` or `balance`, found "
+				  "both");
+	}
+	return ir_type(v->m, n->result)->dtype == IR_F32 ||
+	       ver_broken(v, n, "expected f32 with `balance`, since its steps "
+			  "are small, found %s",
+			  ir_dtypes[ir_type(v->m, n->result)->dtype].name);
+}
+
+static bool
 check_rate(struct verifier *v, const struct ir_node *n)
 {
 	double rate = ir_attr_num(v->m, n, IR_ATTR_RATE, 0);
@@ -525,6 +542,7 @@ bool
 ver_relations(struct verifier *v, const struct ir_node *n)
 {
 	return check_companions(v, n) && check_init(v, n) &&
+	       check_balance(v, n) &&
 	       check_rate(v, n) && check_group_best(v, n) &&
 	       check_cut(v, n) && check_groups(v, n) &&
 	       check_rotary(v, n) && check_alibi(v, n);

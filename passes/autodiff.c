@@ -283,6 +283,34 @@ grad_or_zero(struct autodiff *a, value_id v)
 
 /* ---- nodes ---- */
 
+static bool
+is_balanced(const struct autodiff *a, value_id v)
+{
+	const struct ir_node *n = ir_node(a->m, a->m->values.at[v].node);
+
+	return ir_is(n->op, IRF_PARAM) && ir_attr(a->m, n, IR_ATTR_BALANCE);
+}
+
+/* False after an error: counts belong to a weight with `balance`, and nothing
+ * else does. */
+static bool
+check_balance(struct autodiff *a, const struct ir_node *n, uint32_t k)
+{
+	bool counts = n->op == IR_COUNTED && k == 1;
+
+	if (is_balanced(a, ir_args(a->m, n)[k]) == counts) {
+		return true;
+	}
+	diag_error(&a->m->ctx->diags, n->span, counts ?
+		   "%s counts for operand %u, and expects a weight with "
+		   "`balance` there" :
+		   "%s has a gradient for operand %u, and a weight with "
+		   "`balance` is moved by counts alone",
+		   ir_ops[n->op].name, k + 1);
+	a->failed = true;
+	return false;
+}
+
 static void
 grad_node(struct autodiff *a, node_id id)
 {
@@ -317,6 +345,9 @@ grad_node(struct autodiff *a, node_id id)
 				   "derivative for operand %u, and a weight "
 				   "is after it", ir_ops[n.op].name, k + 1);
 			a->failed = true;
+			return;
+		}
+		if (!check_balance(a, &n, k)) {
 			return;
 		}
 		add_grad(a, v, derive_operand(&d, k));

@@ -3,7 +3,8 @@
  * operands (sorted if they commute), attributes and result types.  A value of
  * an outer region may replace one of an inner region, never the reverse.
  * Sources follow the same rule, so two weights of one name are one tensor with
- * two uses.  Nodes of IRF_UNIQUE ops and repeats are never merged.
+ * two uses.  Nodes of IRF_UNIQUE ops and repeats are never merged.  What
+ * `counted` makes is its operand: it is there for autodiff alone.
  *
  * It needs `flat`, since only then is a weight's name its full name.  It runs
  * after inline, which brings equal nodes into one region, and before dce, which
@@ -195,6 +196,10 @@ cse_region(struct cse *c, region_id id)
 			c->repeat[++c->depth] = nid;
 			cse_region(c, n->region);
 			c->depth--;
+		} else if (n->op == IR_COUNTED) {
+			c->use[n->result] = ir_args(c->m, n)[0];
+			c->merged++;
+			continue;
 		} else if (!ir_is(n->op, IRF_UNIQUE | IRF_CALLS)) {
 			by = find_or_note(c, nid);
 		}

@@ -61,6 +61,33 @@ weight_of(struct optimizer *o, node_id id)
 	return w;
 }
 
+/* The attribute `balance` of a weight, or 0. */
+static double
+balance_of(const struct optimizer *o, node_id id)
+{
+	return ir_attr_num(o->m, ir_node(o->m, id), IR_ATTR_BALANCE, 0);
+}
+
+/*
+ * A bias that only chooses experts: its gradient is how many tokens each had,
+ * and it grows by a fixed step where these are fewer than the mean, and falls
+ * where they are more (Wang et al. 2024).  Neither the learning rate nor the
+ * norm of gradients has to do with it.
+ */
+static void
+update_balance(struct optimizer *o, node_id id)
+{
+	struct opt_weight w = weight_of(o, id);
+	value_id load = opt_source(o, IR_GRADIENT, w.name, &w.type, NULL);
+	value_id mean = opt_over(o, IR_MEAN, load, NULL, 0);
+	value_id step = opt_sign(o, opt_op2(o, IR_SUB, mean, load));
+
+	step = opt_times(o, step, balance_of(o, id));
+	step = opt_op2(o, IR_ADD, derive_copy(o->m, o->r, id, NULL), step);
+	opt_sink(o, IR_STORE, w.name, step);
+	pass_count(o->p, "weights updated", 1);
+}
+
 static void
 update_weight(struct optimizer *o, node_id id)
 {
@@ -69,6 +96,10 @@ update_weight(struct optimizer *o, node_id id)
 	sym_t master = opt_named(o, w.name, ".master");
 	value_id g, step, old;
 
+	if (balance_of(o, id) > 0) {
+		update_balance(o, id);
+		return;
+	}
 	old = derive_cast(o->m, o->r, derive_copy(o->m, o->r, id, NULL), IR_F32,
 			  o->span);
 	if (narrow) {	/* in the first step master = weight */
@@ -94,8 +125,12 @@ static void
 add_square(struct optimizer *o, node_id id)
 {
 	struct opt_weight w = weight_of(o, id);
-	value_id g = opt_source(o, IR_GRADIENT, w.name, &w.type, NULL);
+	value_id g;
 
+	if (balance_of(o, id) > 0) {
+		return;
+	}
+	g = opt_source(o, IR_GRADIENT, w.name, &w.type, NULL);
 	opt_sink(o, IR_SAVE, opt_named(o, w.name, ".gradient"), g);
 	g = derive_cast(o->m, o->r, g, IR_F32, o->span);
 	g = opt_over(o, IR_SUM, opt_op2(o, IR_MUL, g, g), NULL, 0);

@@ -70,6 +70,8 @@ struct opt_weight {
 value_id opt_number(struct optimizer *o, double v);
 value_id opt_op1(struct optimizer *o, enum ir_op op, value_id a);
 value_id opt_op2(struct optimizer *o, enum ir_op op, value_id a, value_id b);
+/* 1, 0 or -1 */
+value_id opt_sign(struct optimizer *o, value_id a);
 /* a * by */
 value_id opt_times(struct optimizer *o, value_id a, double by);
 /* old + (new - old) * by: an exponential moving average. */

@@ -34,6 +34,15 @@ opt_op2(struct optimizer *o, enum ir_op op, value_id a, value_id b)
 }
 
 value_id
+opt_sign(struct optimizer *o, value_id a)
+{
+	value_id above = opt_op1(o, IR_STEP, a);
+	value_id below = opt_op1(o, IR_STEP, opt_times(o, a, -1));
+
+	return opt_op2(o, IR_SUB, above, below);
+}
+
+value_id
 opt_times(struct optimizer *o, value_id a, double by)
 {
 	return opt_op2(o, IR_MUL, a, opt_number(o, by));

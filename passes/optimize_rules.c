@@ -43,16 +43,6 @@ sgd_step(struct optimizer *o, const struct opt_weight *w, value_id g)
 	return m;
 }
 
-/* 1, 0 or -1 */
-static value_id
-sign(struct optimizer *o, value_id a)
-{
-	value_id above = opt_op1(o, IR_STEP, a);
-	value_id below = opt_op1(o, IR_STEP, opt_times(o, a, -1));
-
-	return opt_op2(o, IR_SUB, above, below);
-}
-
 static value_id
 lion_step(struct optimizer *o, const struct opt_weight *w, value_id g)
 {
@@ -60,7 +50,7 @@ lion_step(struct optimizer *o, const struct opt_weight *w, value_id g)
 	value_id m = opt_source(o, IR_STATE, name, &w->wide, "zeros");
 
 	opt_sink(o, IR_STORE, name, opt_blend(o, m, g, 1 - o->beta2));
-	return sign(o, opt_blend(o, m, g, 1 - o->beta1));
+	return opt_sign(o, opt_blend(o, m, g, 1 - o->beta1));
 }
 
 /* A moving average of v, as a state of v's type that begins with v itself. */

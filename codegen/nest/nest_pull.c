@@ -474,6 +474,7 @@ move_op(struct nest *n, const struct ir_node *x, struct nest_env *env,
 		return nest_operand(n, x, 0, env);
 	case IR_EXPAND:
 	case IR_ARRANGE:
+	case IR_COUNTED:
 		return nest_operand(n, x, 0, env);
 	case IR_PAD:
 		return pad(n, x, env, r);

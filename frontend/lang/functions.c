@@ -85,7 +85,8 @@ bare_tensor(struct fe_call *c, enum ir_op op, const char *init, value_id *out)
 static bool
 fn_weight(struct fe_call *c, value_id *out)
 {
-	return bare_tensor(c, IR_WEIGHT, "normal", out);
+	return bare_tensor(c, IR_WEIGHT, call_named(c, "balance") ? "zeros" :
+			   "normal", out);
 }
 
 static bool
@@ -533,7 +534,7 @@ const struct call_fn call_functions[] = {
 	  true, false, "dtype init std", "frozen", fn_embed },
 	{ "weight",
 	  { NONE, SOME, NONE, "weight(dim, ...)" },
-	  true, false, "dtype init std", "frozen", fn_weight },
+	  true, false, "dtype init std balance", "frozen", fn_weight },
 	{ "state",
 	  { NONE, SOME, NONE, "state(dim, ...)" },
 	  true, false, "dtype init std", "", fn_state },

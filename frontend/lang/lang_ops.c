@@ -109,6 +109,7 @@ default_attr(struct fe_call *c, enum ir_attr_key key, struct ir_new *n)
 	const struct ir_factor *over;
 	struct ir_rule r;
 	dim_id d = 0;
+	uint32_t i;
 
 	ir_rule_read(&r, n->op);
 	over = ir_rule_factor(&r, "over");
@@ -116,8 +117,10 @@ default_attr(struct fe_call *c, enum ir_attr_key key, struct ir_new *n)
 		d = x->dims[x->ndims - 1];
 	} else if (key == IR_ATTR_SEQ) {
 		d = lower_find_dim(c->l, lower_sym(c->l, "seq"));
-	} else if (key == IR_ATTR_OF && c->nargs > 1) {
-		d = ir_type(c->l->m, c->args[1])->of;
+	} else if (key == IR_ATTR_OF) {
+		for (i = 1; i < c->nargs && !d; i++) {
+			d = ir_type(c->l->m, c->args[i])->of;
+		}
 	} else if (key == IR_ATTR_THETA) {
 		ir_new_num(n, key, 10000);
 	}

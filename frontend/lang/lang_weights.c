@@ -62,6 +62,27 @@ init_args(struct fe_call *c, struct ir_new *n, const char *init)
 	return true;
 }
 
+static bool
+balance_arg(struct fe_call *c, struct ir_new *n)
+{
+	const struct ast_expr *e = call_named(c, "balance");
+	double v = 0;
+
+	if (!e) {
+		return true;
+	}
+	if (!lower_number(c->l, e, "`balance`", &v)) {
+		return false;
+	}
+	if (!(v > 0) || v > 1) {
+		diag_error(c->l->diags, e->span, "`balance` is %s, and above 0 "
+			   "to 1 is legal", lower_number_text(c->l, v));
+		return false;
+	}
+	ir_new_num(n, IR_ATTR_BALANCE, v);
+	return true;
+}
+
 value_id
 call_weight(struct fe_call *c, enum ir_op op, const char *suffix,
 	    const struct ir_type *type, const char *init)
@@ -84,6 +105,9 @@ call_weight(struct fe_call *c, enum ir_op op, const char *suffix,
 		return 0;
 	}
 	ir_new_text(&n, IR_ATTR_NAME, name);
+	if (!balance_arg(c, &n)) {
+		return 0;
+	}
 	if (call_has_flag(c, "frozen")) {
 		ir_new_attr(&n, IR_ATTR_FROZEN);
 	}

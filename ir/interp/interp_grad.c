@@ -15,6 +15,14 @@ clear(const struct interp *e, const struct ir_node *n, double *out)
 }
 
 bool
+ir_eval_counted(struct interp *e, const struct ir_node *n, double *out)
+{
+	memcpy(out, interp_arg(e, n, 0),
+	       (size_t)ir_interp_elems(e, n, INTERP_RESULT) * sizeof *out);
+	return true;
+}
+
+bool
 ir_eval_expand(struct interp *e, const struct ir_node *n, double *out)
 {
 	const double *x = interp_arg(e, n, 0);

@@ -16,6 +16,7 @@ cli_tests = \
 	%D%/gpu/autotune.sh \
 	%D%/gpu/gpu.sh \
 	%D%/lang/attention.sh \
+	%D%/lang/balance.sh \
 	%D%/lang/dim.sh \
 	%D%/lang/dropout.sh \
 	%D%/lang/examples.sh \

@@ -289,6 +289,8 @@ static const struct op_case cases[] = {
 	{ "attention_sinks", " causal softcap=0.7", "f32[b, s, n, d]",
 	  { "f32[b, s, n, d]", "f32[b, s, k, d]", "f32[b, s, k, d]",
 	    "f32[n]" }, false },
+	{ "counted", " of=e", "f32[b, s]", { "f32[b, s]", "i f32[e]",
+	  "i idx<e>[b, s]" }, false },
 	{ "attention_between", " alibi=3", "f32[b, s, n, d]",
 	  { "f32[b, s, n, d]", "f32[b, s, k, d]", "f32[b, s, k, d]",
 	    "i f32[b, s]", "i f32[b, s]" }, false },

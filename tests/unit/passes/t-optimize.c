@@ -302,6 +302,93 @@ test_formulas(void **state)
 	}
 }
 
+/* ---- a bias that balances ---- */
+
+enum { TOKENS = 7, EXPERTS = 4, CHOICE = 2 };
+
+static struct ir_module *
+read_router(struct ir_ctx *c, const char *of)
+{
+	char *text = arena_printf(&c->perm,
+		"llmc-ir 1\nmodule t\ndim n = 7\ndim e = 4\ndim k = 2\n"
+		"set train.optimizer = adamw\nset train.clip = 0.1\n"
+		"set train.optimizer.weight_decay = 0.5\nmodel {\n"
+		"  %%0 = buffer name=\"s\" init=normal std=1 : f32[n, e]\n"
+		"  %%1 = weight name=\"b\" init=zeros balance=0.3 : f32[e]\n"
+		"  %%2 = add %%0, %%1 : f32[n, e]\n"
+		"  %%3 = topk %%2 of=e to=k : idx<e>[n, k]\n"
+		"  %%4 = gather %s, %%3 of=e : f32[n, k]\n"
+		"  %%5 = counted %%4, %%1, %%3 of=e : f32[n, k]\n"
+		"  %%6 = mul %%5, %%5 : f32[n, k]\n"
+		"  %%7 = sum %%6 over=(n, k) : f32[]\n  return %%7\n}\n", of);
+	uint32_t base;
+
+	assert_true(source_add(&c->sources, "t", text, strlen(text), &base));
+	return ir_read(c, c->sources.files.n - 1);
+}
+
+/* The sum of squares of what the bias chooses; then it takes its step. */
+static double
+route(double s[TOKENS][EXPERTS], double b[EXPERTS])
+{
+	double sum = 0, mean = (double)TOKENS * CHOICE / EXPERTS;
+	int count[EXPERTS] = { 0 }, i, j, better, e;
+
+	for (i = 0; i < TOKENS; i++) {
+		for (e = 0; e < EXPERTS; e++) {
+			better = 0;
+			for (j = 0; j < EXPERTS; j++) {
+				better += s[i][j] + b[j] > s[i][e] + b[e];
+			}
+			count[e] += better < CHOICE;
+			sum += better < CHOICE ? s[i][e] * s[i][e] : 0;
+		}
+	}
+	for (e = 0; e < EXPERTS; e++) {
+		b[e] += count[e] < mean ? 0.3 : count[e] > mean ? -0.3 : 0;
+	}
+	return sum;
+}
+
+static void
+test_balance(void **state)
+{
+	double s[TOKENS][EXPERTS], b[EXPERTS] = { 0 }, want;
+	uint64_t key = ir_rng_key("s", 9), i;
+	struct ir_eval_options opt = { .seed = 9 };
+	struct ir_eval_result r[1];
+	struct eval_store *store;
+	struct ir_module *m;
+	struct ir_ctx c;
+	uint32_t n;
+	int t;
+
+	(void)state;
+	for (i = 0; i < TOKENS * EXPERTS; i++) {
+		s[i / EXPERTS][i % EXPERTS] = ir_rng_normal(key, i);
+	}
+	ir_ctx_init(&c, NULL);
+	m = read_router(&c, "%0");
+	assert_int_equal(pass_apply(m, "train", true), PASS_OK);
+	store = eval_store_open(m, NULL);
+	opt.weights = eval_store_source(store);
+	for (t = 1; t <= STEPS; t++) {
+		want = route(s, b);
+		eval_store_begin(store, t);
+		assert_true(ir_eval(m, &opt, r, 1, &n));
+		assert_true(fabs(r[0].data[0] - want) <= 1e-12 * want);
+		assert_true(eval_store_end(store, &opt));
+	}
+	ir_ctx_release(&c);
+	/* a gradient of the bias itself */
+	ir_ctx_init(&c, NULL);
+	m = read_router(&c, "%2");
+	assert_int_not_equal(pass_apply(m, "train", true), PASS_OK);
+	assert_non_null(strstr(c.diags.records.at[0].text, "add has a "
+			       "gradient for operand 2"));
+	ir_ctx_release(&c);
+}
+
 /* ---- Muon ---- */
 
 enum { HEADS = 2, KEYS = 4, MOST = 3 };
@@ -546,6 +633,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_formulas),
+		cmocka_unit_test(test_balance),
 		cmocka_unit_test(test_muon),
 		cmocka_unit_test(test_refusals),
 	};
