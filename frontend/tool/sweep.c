@@ -121,6 +121,16 @@ asks_nodes(const struct sweep *s, const char *target)
 	       fe_target_of_nodes(&s->d->ctx, target, 1);
 }
 
+/* A shell that expands {4,8,16,..,64} leaves the dots in a word. */
+static void
+note_shell(struct driver *d, const char *word)
+{
+	if (strstr(word, "..") && !strchr(word, '/')) {
+		diag_note(&d->ctx.diags, nowhere, "a shell expands braces that "
+			  "are not quoted: write '{4,8,16,..,64}' in quotes");
+	}
+}
+
 static bool
 read_targets(struct sweep *s, struct sweep_words *out)
 {
@@ -139,6 +149,7 @@ read_targets(struct sweep *s, struct sweep_words *out)
 		two = asks_nodes(s, out->at[i])
 			? fe_target_of_nodes(&d->ctx, out->at[i], 2) : NULL;
 		if (!fe_target(&d->ctx, two ? two : out->at[i], &t)) {
+			note_shell(d, out->at[i]);
 			return false;
 		}
 	}

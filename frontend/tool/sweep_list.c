@@ -152,7 +152,7 @@ read_braces(struct list_reader *x, size_t lo, size_t hi,
 
 	for (i = lo; i <= hi; i += n + 1) {
 		const char *s = x->text + i;
-		int64_t number;
+		int64_t number = 0;
 		bool is_number;
 
 		n = strcspn(s, ",}");

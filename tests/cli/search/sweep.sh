@@ -120,6 +120,8 @@ grep -q '^t4x1,.*no plan fits t4x1: ' out || bad 'it does not say why'
 cheaply refused 'did you mean `a10`' sweep "$model" --target 't4x1,h10x2'
 cheaply refused 'in a cell of the sweep: --target t4x1 --dim heads=7' \
 	sweep "$model" --target 't4x1,h100x8x2048' --dim heads=32,7
+cheaply refused 'expands braces that are not quoted' sweep "$model" \
+	--target t4x1 t4x2 t4x.. t4x8
 cheaply refused 'neither one factor' sweep "$model" --target 't4x{1,2,5,..,9}'
 cheaply refused 'makes more than 4096' sweep "$model" --target 't4x{1,2,3,..,5000}'
 cheaply refused 'more than 4096 cells' sweep "$model" --target t4 \
