@@ -16,7 +16,7 @@
 
 /*
  * Plans that a search for a report ends with, so that it prices some hundreds.
- * The best of them is the best without a report.
+ * The best of them is the best without a report, unless the search ends early.
  */
 #define REPORT_TOP 20
 
@@ -295,7 +295,8 @@ drv_set_search(struct driver *d, struct ir_module *m)
 		watch_interrupts(o);
 	}
 	o->keeps_priced = d->opts.at[OPT_REPORT].given;
-	if (o->keeps_priced && !d->opts.at[OPT_TOP].given) {
+	if (o->keeps_priced && !d->opts.at[OPT_TOP].given &&
+	    !d->opts.at[OPT_SEARCH_SECONDS].given) {
 		o->top = REPORT_TOP;
 	}
 	o->report = arena_alloc(&d->ctx.perm, sizeof *o->report);

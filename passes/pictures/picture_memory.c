@@ -425,9 +425,14 @@ picture_memory(const struct picture_facts *f, struct buf *out)
 	};
 	buf_printf(out, "<p>Place %u of the pipeline: ", m->rank);
 	picture_text(out, peak_text(m));
-	buf_printf(out, ". The plan sets aside %s of %s.</p>\n",
+	buf_printf(out, ". The plan sets aside %s of %s",
 		   picture_bytes(f->a, (double)m->r->total),
 		   picture_bytes(f->a, (double)m->r->device));
+	if (m->r->host > 0) {
+		buf_printf(out, ", and %s on the host",
+			   picture_bytes(f->a, (double)m->r->host));
+	}
+	buf_puts(out, ".</p>\n");
 	picture_open_plot(out, &m->plot);
 	add_fixed(m, out);
 	add_columns(m, m->both, "area k7", "temporaries and saved values", out);
