@@ -251,12 +251,54 @@ test_full_disk_at_every_call(void **state)
 	free(t);
 }
 
+/* Whichever call fails, there is the earlier export or the new one, whole. */
+static void
+test_replacing(void **state)
+{
+	struct rt_files files = { full_mkdir, full_open, full_reserve,
+				  full_pwrite, full_fsync, full_close,
+				  full_rename, unlinkat };
+	struct test_plan *t = export_plan((struct spec){ 2, 2, 1, false });
+	char *dir = make_dir(), more[400];
+	struct run r = { .status = RT_IO };
+	int failures = 0;
+
+	(void)state;
+	rmdir(dir);
+	run_all(&r, t, EXPORT, dir, 5, WHOLE_FILE, NULL);
+	assert_int_equal(r.status, RT_OK);
+	for (full.at = 0;; full.at++) {
+		run_free(&r);
+		full.count = 0;
+		run_all(&r, t, EXPORT_AGAIN, dir, 5, SHARD, &files);
+		if (full.count <= full.at) {
+			break;
+		}
+		failures++;
+		assert_int_equal(r.status, RT_IO);
+		check_export(dir, 1);
+		snprintf(more, sizeof more, "%s.tmp-%x", dir,
+			 (unsigned)getpid());
+		assert_int_not_equal(access(more, F_OK), 0);
+		strcat(more, ".old");
+		assert_int_not_equal(access(more, F_OK), 0);
+	}
+	assert_int_equal(r.status, RT_OK);
+	assert_true(failures > 20);
+	run_free(&r);
+	check_export(dir, 2);
+	remove_export(dir);
+	free(dir);
+	free(t);
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_any_plan_exports_the_same),
 		cmocka_unit_test(test_full_disk_at_every_call),
+		cmocka_unit_test(test_replacing),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -372,7 +372,7 @@ walk(const struct test_plan *t, int64_t rank, char *arena, int64_t step,
 
 /* ---- running all ranks --------------------------------------------- */
 
-enum what { SAVE, BEHIND, LOAD, WEIGHTS, EXPORT };
+enum what { SAVE, BEHIND, LOAD, WEIGHTS, EXPORT, EXPORT_AGAIN };
 
 struct job {
 	enum what what;
@@ -438,10 +438,11 @@ job_run(void *user)
 				.allow_unused = j->keep != 0 }, &j->err);
 		break;
 	case EXPORT:
+	case EXPORT_AGAIN:
 		walk(j->plan, j->store.rank, j->store.arena,
 		     j->progress.step, false);
-		j->status = rt_export(&j->store, j->path, j->keep, false,
-				      &j->err);
+		j->status = rt_export(&j->store, j->path, j->keep,
+				      j->what == EXPORT_AGAIN, &j->err);
 		break;
 	}
 	return NULL;
