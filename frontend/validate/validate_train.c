@@ -267,10 +267,11 @@ build_cluster(struct runs *x, struct target_group *g)
 
 /*
  * How the row's software executes, and what the row adds.  Software that
- * overlaps tensor-parallel communication also overlaps sends.
+ * overlaps tensor-parallel communication also overlaps sends; models with GELU
+ * have layer norms, for which every framework has a kernel.
  */
 static const char *
-find_traits(struct runs *x, struct price_traits *t)
+find_traits(struct runs *x, const struct mlp *mlp, struct price_traits *t)
 {
 	struct arena *a = &x->v->d->ctx.perm;
 	struct price_fault fault;
@@ -279,6 +280,7 @@ find_traits(struct runs *x, struct price_traits *t)
 		.blocking = strstr(cell(x, TRAITS), "tp_overlap=1") == NULL
 	};
 	val_software(cell(x, SOFTWARE), month_of_run(x), a, t);
+	t->lone_norms &= !mlp->biased;
 	if (!price_traits_parse(t, cell(x, TRAITS), true, a, &fault)) {
 		return fault.why;
 	}
@@ -324,7 +326,7 @@ predict(struct runs *x, struct ir_ctx *c, const struct mlp *mlp,
 	if (!build_cluster(x, &g)) {
 		return "there is no target of that name";
 	}
-	why = find_traits(x, &traits);
+	why = find_traits(x, mlp, &traits);
 	if (why) {
 		return why;
 	}

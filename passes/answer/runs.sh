@@ -15,7 +15,7 @@ cat <<'END'
 END
 rows=$(mktemp)
 trap 'rm -f "$rows"' EXIT
-for file in train train-more; do
+for file in train train-more train-titan; do
 	awk -F '\t' 'NR == FNR { wrong[$1] = 1; next }
 		FNR == 1 || !($1 in wrong)' "$2/train-wrong.tsv" \
 		"$2/$file.tsv" >"$rows"

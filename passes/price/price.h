@@ -37,6 +37,8 @@
 	      "collectives of tensor ranks overlap with contractions") \
 	TRAIT(lone_maps, "maps", "fused", "alone", \
 	      "no map is fused with a contraction") \
+	TRAIT(lone_norms, "norms", "fused", "alone", \
+	      "norms and rotary embeddings are kernels of single fp32 steps") \
 	TRAIT(wide_logits, "logits", "fused", "fp32", \
 	      "the loss reads fp32 logits, kernel by kernel") \
 	TRAIT(whole_layers, "rebuild", "needed", "whole", \

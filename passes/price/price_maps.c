@@ -16,6 +16,7 @@ struct text_op {
 	double logits;		/* elements of the loss's operand */
 	bool back;
 	bool rows;		/* it reduces over rows */
+	bool turns;		/* it is a rotary embedding */
 };
 
 struct price_maps {
@@ -127,6 +128,7 @@ add_node(struct price_maps *x, node_id id, struct text_op *o)
 		}
 	}
 	o->rows |= ir_is(n->op, IRF_ROWWISE);
+	o->turns |= n->op == IR_ROPE;
 	if (n->op == IR_CROSS_ENTROPY || n->op == IR_ONEHOT) {
 		value_id v = n->op == IR_ONEHOT ? n->result
 						: ir_args(m, n)[0];
@@ -146,6 +148,18 @@ add_node(struct price_maps *x, node_id id, struct text_op *o)
 #define LOSS_BACK_BYTES 22
 #define LOSS_KERNELS 3
 
+/*
+ * The trait lone_norms, in bytes of an element of 16 bits where one kernel has
+ * 4.  An RMS norm: a cast (2 + 4), the square (4 + 4), its mean (4), the
+ * product with its root (4 + 4), a cast (4 + 2), the product with the weight
+ * (2 + 2).  A rotary embedding: a cast (2 + 4), the product (4 + 4), a cast
+ * (4 + 2).  Backward, both have at least as many.
+ */
+#define NORM_TIMES 9
+#define NORM_KERNELS 6
+#define ROTARY_TIMES 5
+#define ROTARY_KERNELS 3
+
 static void
 price_op(const struct price_maps *x, const struct text_op *o,
 	 struct price_func *f)
@@ -153,6 +167,12 @@ price_op(const struct price_maps *x, const struct text_op *o,
 	enum cost_kind kind = o->rows ? COST_ROWS : COST_MAP;
 	double bytes = o->bytes;
 	uint32_t n = 1;
+
+	if (x->p->traits->lone_norms && (o->rows || o->turns)) {
+		bytes *= o->rows ? NORM_TIMES : ROTARY_TIMES;
+		n = o->rows ? NORM_KERNELS : ROTARY_KERNELS;
+		kind = COST_MAP;
+	}
 
 	if (x->p->traits->wide_logits && o->logits > 0) {
 		bytes = o->logits * (o->back ? LOSS_BACK_BYTES : LOSS_BYTES);

@@ -43,6 +43,10 @@ do
 	below steps "${mark%/*}" "${mark##*/}" "$p90"
 done
 
+# Runs of a framework that no other row is of.
+run validate --json "$data/train-titan.tsv" -o titan
+below titan '' 0.08 0.1
+
 # All plans of one cluster of T4 were measured, so their order can be judged.
 # first_of FILE PART RANK: of the plans of FILE the one that is ranked first
 # took at most so much more than the best, and the ranks agree so far.
@@ -169,6 +173,8 @@ seconds()
 }
 test "$(seconds --assume launches=native)" != "$(seconds)" ||
 	bad 'the host of a small model costs nothing'
+test "$(seconds --assume norms=alone)" != "$(seconds)" ||
+	bad 'norms in steps cost what one kernel does'
 test "$(seconds --assume maps=alone,launches=eager)" = "$(seconds)" ||
 	bad '--assume of what is so anyway changes a price'
 refused '--assume:1:13: error: `maps` is fused or alone' \

@@ -56,6 +56,7 @@ test_traits(void **state)
 	t = traits_of("PyTorch FSDP", 0, &biases);
 	assert_true(biases && t.lone_maps && t.wide_sums && t.sm80_code);
 	assert_false(t.first_flash || t.lone_softmax);
+	assert_true(t.lone_norms);
 	t = traits_of("PyTorch FSDP", 202306, &biases);
 	assert_true(t.first_flash && !t.lone_softmax);
 	t = traits_of("PyTorch FSDP", 202307, &biases);
@@ -72,7 +73,7 @@ test_traits(void **state)
 	t = traits_of("Megatron-DeepSpeed 1F1B", 202205, &biases);
 	assert_true(t.lone_sums);
 	t = traits_of("NeMo (DGXC recipe v25.04)", 202504, &biases);
-	assert_false(t.lone_sums || t.sm80_code);
+	assert_false(t.lone_sums || t.sm80_code || t.lone_norms);
 	assert_true(t.wide_sums);
 }
 
