@@ -1,7 +1,8 @@
 /*
- * Layers of several kinds that take turns: layer_types, or the turns that a
- * family has without it, become a repeat over one period and the layers that
- * are left.
+ * Layers of several kinds: layer_types, or what a family has without it, turns
+ * or one kind until a layer and then another.  Kinds that come again become a
+ * repeat over one period and the layers that are left; others become a repeat
+ * for each run of one kind.
  */
 #include "frontend/import/import_family.h"
 
@@ -59,14 +60,44 @@ read_kinds(struct imp *x, const struct imp_field *f, const char *pairs)
 	return true;
 }
 
+/* The word at *p, which is moved to the next one; `from` comes after the last
+ * one. */
+static const char *
+next_turn(struct imp *x, const char **p, const char *from)
+{
+	const char *word = **p ? *p : from;
+	size_t n = strcspn(word, " ");
+
+	*p = word + n + strspn(word + n, " ");
+	return arena_strndup(&x->c->perm, word, n);
+}
+
+/* Adds layers by "kind kind until VALUE kind": kinds that take turns, and then
+ * one kind; or by turns alone. */
+static void
+add_turns(struct imp *x, const char *turns, int64_t layers)
+{
+	const char *until = strstr(turns, " until "), *p, *then = "";
+	int64_t first = layers, i;
+
+	if (until) {
+		p = until + strlen(" until ");
+		turns = arena_strndup(&x->c->perm, turns,
+				      (size_t)(until - turns));
+		first = (int64_t)imp_value(x, next_turn(x, &p, ""))->num;
+		then = next_turn(x, &p, "");
+	}
+	for (p = turns, i = 0; i < layers; i++) {
+		add_layer(x, i < first ? next_turn(x, &p, turns) : then);
+	}
+}
+
 void
 imp_kinds(struct imp *x, const char *field, const char *pairs,
 	  const char *turns)
 {
 	const struct imp_field *f = imp_config_given(&x->config, field);
-	int64_t layers = (int64_t)imp_value(x, "num_hidden_layers")->num, i;
-	const char *p;
-	size_t n;
+	int64_t layers = (int64_t)imp_value(x, "num_hidden_layers")->num;
 
 	imp_mark(x, field, true);
 	if (f && (f->kind != IMP_LIST || f->inside != layers)) {
@@ -83,14 +114,8 @@ imp_kinds(struct imp *x, const char *field, const char *pairs,
 	}
 	if (f) {
 		read_kinds(x, f, pairs);
-		return;
-	}
-	for (p = turns, i = 0; i < layers; i++) {
-		p += strspn(p, " ");
-		p = *p ? p : turns + strspn(turns, " ");
-		n = strcspn(p, " ");
-		add_layer(x, arena_strndup(&x->c->perm, p, n));
-		p += n;
+	} else {
+		add_turns(x, turns + strspn(turns, " "), layers);
 	}
 }
 
@@ -112,6 +137,37 @@ period_of(const struct imp *x)
 	return n;
 }
 
+/* A repeat for each run; the last one is as long as `layers` makes it. */
+static void
+put_runs(struct imp *x, const char *prefix)
+{
+	const char *const *at = x->layers.at;
+	struct buf *out = &x->body;
+	uint32_t i, to;
+
+	for (i = 0; i < x->layers.n; i = to) {
+		for (to = i + 1; to < x->layers.n &&
+		     strcmp(at[to], at[i]) == 0; to++) {
+			continue;
+		}
+		if (to == i + 1) {
+			buf_printf(out, "  x = %s(x)  @ \"%s.%u\";\n", at[i],
+				   prefix, i);
+			continue;
+		}
+		if (to < x->layers.n) {
+			buf_printf(out, "  repeat %u as i", to - i);
+		} else {
+			buf_printf(out, "  repeat layers - %u as i", i);
+		}
+		if (i > 0) {
+			buf_printf(out, " from %u", i);
+		}
+		buf_printf(out, " { x = %s(x)  @ \"%s.{i}\"; }\n", at[i],
+			   prefix);
+	}
+}
+
 void
 imp_stack(struct imp *x, const char *prefix)
 {
@@ -119,6 +175,10 @@ imp_stack(struct imp *x, const char *prefix)
 	uint32_t left = n % p;
 	struct buf *out = &x->body;
 
+	if (p == n && n > 1) {
+		put_runs(x, prefix);
+		return;
+	}
 	if (p == 1) {
 		buf_puts(out, "  repeat layers as i {\n");
 	} else if (left) {

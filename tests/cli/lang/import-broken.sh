@@ -159,10 +159,11 @@ edit 's/"float32"/"int8"/'
 refused 'a dtype' '`dtype` is float32, bfloat16 or float16, found `int8`'
 fresh qwen2
 edit '0,/"full_attention"/s//"sliding_attention"/'
-refused 'layers that alternate' 'layers that alternate cannot be said'
+refused 'layers with a window' 'without use_sliding_window no layer has a'
 fresh qwen2
-edit 's/"use_sliding_window": false/"use_sliding_window": true/'
-refused 'windows of some layers' 'windows of some layers only cannot be said'
+edit 's/"use_sliding_window": false/"use_sliding_window": true/
+	s/"full_attention"/"chunked_attention"/'
+refused 'a kind of layer' '`chunked_attention` is no kind of layer'
 
 # ---- files ----
 

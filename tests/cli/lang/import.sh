@@ -72,6 +72,55 @@ has '  num_hidden_layers = layers;'
 has '  rope_scaling.rope_type = "llama3";'
 "$LLMC" -Werror "Llama-3.1-8B.llm" >out 2>err || bad 'it has warnings'
 
+# ---- Qwen's windows, by the number of the layer or a list of kinds ----
+
+# qwen NAME EDITS..: the model of eight layers with windows, in qwen.llm
+qwen()
+{
+	name=$1
+	shift
+	sed 's/"use_sliding_window": [a-z]*/"use_sliding_window": true/
+		s/"sliding_window": [a-z0-9]*/"sliding_window": 3/
+		s/"num_hidden_layers": 2/"num_hidden_layers": 8/
+		/"layer_types"/,/\]/d' "$tests/interop/tiny/$name/config.json" |
+		sed "$@" >config.json
+	"$LLMC" import config.json -o qwen.llm >out 2>err || bad "import $name"
+	"$LLMC" -Werror --emit=summary qwen.llm >out 2>err ||
+		bad "$name with windows: $(cat err)"
+}
+for name in qwen2 qwen3; do
+	qwen $name 's/"max_window_layers": 28/"max_window_layers": 5/'
+	sed -n '/^  repeat/p' qwen.llm >found
+	cat >want <<'END'
+  repeat 5 as i { x = block(x)  @ "model.layers.{i}"; }
+  repeat layers - 5 as i from 5 { x = local(x)  @ "model.layers.{i}"; }
+END
+	cmp -s found want || bad "$name: $(cat found)"
+	sed -n '/^  layer/p; s/^ *a = //p' qwen.llm | tr -d '\n' >found
+	printf '%s' '  layer block(x[batch, seq, hidden]) {' \
+		'attention(q, k, v, causal);' \
+		'  layer local(x[batch, seq, hidden]) {' \
+		'attention(q, k, v, causal, window = 3);' >want
+	cmp -s found want || bad "$name: $(cat found)"
+done
+full='"full_attention"' local='"sliding_attention"'
+two="$full, $local"
+qwen qwen2 "s/\"max_window/\"layer_types\": [$two, $two, $two, $two],\n&/"
+grep -q '^  repeat layers / 2 as i' qwen.llm || bad 'layers that alternate'
+qwen qwen2_moe 's/"max_window_layers": 28/"max_window_layers": 3/'
+sed -n 's/^  *\(repeat\|x =\) \(.*model.layers.*\)/\2/p' qwen.llm >found
+cat >want <<'END'
+local(x)  @ "model.layers.0";
+block(x)  @ "model.layers.1";
+local(x)  @ "model.layers.2";
+layers - 3 as i from 3 { x = block(x)  @ "model.layers.{i}"; }
+END
+cmp -s found want || bad "qwen2_moe: $(cat found)"
+qwen qwen3_moe ''
+grep -q 'causal, window = 3);' qwen.llm || bad 'qwen3_moe has no window'
+qwen qwen2 's/"max_window_layers": 28/"max_window_layers": 0/'
+grep -q 'layer block' qwen.llm && bad 'no layer sees all keys'
+
 # ---- dims, and the file itself ----
 
 import Llama-3.1-8B --dim seq=2048 --dim layers=2
