@@ -13,8 +13,8 @@
 
 #include "frontend/frontend.h"
 
-/* More devices are not tried. */
-#define MOST_DEVICES 65536
+/* More devices are not tried: the largest clusters that bench/plan searches. */
+#define MOST_DEVICES 16384
 /* From a number of nodes to the next, at most so many times as many. */
 #define MOST_GROWTH 4
 /* Twice the nodes have to end in this part of the days, or more will not. */
