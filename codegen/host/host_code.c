@@ -223,7 +223,8 @@ place_scratch(struct cg_code *c)
 		const struct memory_rank *x = &c->mem.rank[k->pipe];
 
 		/* of a CPU the host's memory is a part of the arena */
-		k->work_offset = x->total + x->host - x->reserve;
+		k->work_offset = x->total + x->host + x->drives -
+				 x->reserve;
 		k->arena_bytes = k->work_offset +
 				 (c->arch ? scratch : x->reserve);
 		k->watch_offset = k->work_offset + k->shared_bytes +
@@ -239,12 +240,13 @@ is_resident(const struct cg_code *c)
 	uint32_t i;
 
 	for (i = 0; c->arch && i < c->r->npipes; i++) {
-		if (c->mem.rank[i].host > 0) {
+		int64_t bytes = c->mem.rank[i].host + c->mem.rank[i].drives;
+
+		if (bytes > 0) {
 			diag_error(&c->m->ctx->diags, nowhere, "this plan "
-				   "keeps %lld bytes in the memory of a GPU's "
-				   "host, and code for that is not compiled "
-				   "yet: a plan with offload = none is",
-				   (long long)c->mem.rank[i].host);
+				   "keeps %lld bytes at a GPU's host, and code "
+				   "for that is not compiled yet: a plan with "
+				   "offload = none is", (long long)bytes);
 			return false;
 		}
 	}

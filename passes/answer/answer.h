@@ -69,7 +69,7 @@ struct answer_rank {
 	int64_t weights, gradients, optimizer, saved, reserve;
 	int64_t temps;		/* with inputs, results and sent values */
 	int64_t total;
-	int64_t host;		/* on its host; not in total */
+	int64_t host;		/* on its host or drives; not in total */
 	int64_t device;		/* bytes that its device has */
 };
 
@@ -82,6 +82,7 @@ struct answer_memory {
 	/* of the host that has least left */
 	int64_t host_bytes;	/* that its ranks keep there; 0: nothing */
 	int64_t node_bytes;	/* that it has; 0: not known */
+	int64_t drives_bytes, node_drives_bytes;	/* the same of drives */
 };
 
 #define ANSWER_ENERGY_USD_KWH 0.1

@@ -296,6 +296,9 @@ add_memory(struct json_writer *j, const struct answer *x)
 	add_bool(j, "fits", answer_fits(m));
 	add_int(j, "host_bytes", m->host_bytes);
 	add_bytes(j, "node_host_bytes", m->node_bytes ? m->node_bytes : -1);
+	add_int(j, "drives_bytes", m->drives_bytes);
+	add_bytes(j, "node_drives_bytes", m->node_drives_bytes
+		  ? m->node_drives_bytes : -1);
 	add_int(j, "fullest", m->fullest);
 	add_text(j, "peak_op", m->peak_op);
 	begin_nested(j, "pipeline", '[');

@@ -14,7 +14,9 @@ bool
 answer_fits(const struct answer_memory *m)
 {
 	return m->left_bytes >= 0 &&
-	       (!m->node_bytes || m->host_bytes <= m->node_bytes);
+	       (!m->node_bytes || m->host_bytes <= m->node_bytes) &&
+	       (!m->node_drives_bytes ||
+		m->drives_bytes <= m->node_drives_bytes);
 }
 
 bool
@@ -31,9 +33,12 @@ answer_arena(const struct ranks *r, const struct target *t,
 		return false;
 	}
 	memory_set_devices(&mem, devs);
-	host = memory_host(&mem, r, t, a);
+	host = memory_host(&mem, r, t, false, a);
 	out->host_bytes = (int64_t)host.bytes;
 	out->node_bytes = (int64_t)host.has;
+	host = memory_host(&mem, r, t, true, a);
+	out->drives_bytes = (int64_t)host.bytes;
+	out->node_drives_bytes = (int64_t)host.has;
 	out->nranks = mem.nranks;
 	out->fullest = mem.fullest;
 	out->rank = arena_alloc(a, mem.nranks * sizeof *out->rank);
@@ -48,7 +53,7 @@ answer_arena(const struct ranks *r, const struct target *t,
 		to->gradients = x->by[MEMORY_GRADIENTS];
 		to->optimizer = mem.on_host == MEMORY_OPTIMIZER ? 0
 			: x->by[MEMORY_OPTIMIZER];
-		to->host = x->host;
+		to->host = x->host + x->drives;
 		to->saved = x->by[MEMORY_SAVES];
 		to->temps = x->by[MEMORY_TEMPS] + x->by[MEMORY_PIPELINE] +
 			    x->by[MEMORY_OTHER];

@@ -188,12 +188,28 @@ add_recompute(struct label_items *l, const struct plan *p, struct arena *a)
 		 : "recompute some values");
 }
 
-/* What a plan keeps on hosts, in words. */
+/* "optimizer to NVMe, activations to the host": what a plan offloads. */
 static const char *
-offloaded(const struct plan *p, const char *optimizer, const char *both)
+offloads(const struct plan *p)
 {
-	return p->offload == PLAN_OFFLOAD_OPTIMIZER ? optimizer :
-	       p->offload == PLAN_OFFLOAD_SAVES ? "activations" : both;
+	static const char *const texts[] = {
+		"", "optimizer to the host", "activations to the host",
+		"optimizer and activations to the host",
+		"", "optimizer to NVMe", "activations to the host",
+		"optimizer to NVMe, activations to the host"
+	};
+
+	return texts[p->offload];
+}
+
+/* Of that, what no code moves. */
+static const char *
+unmoved(const struct plan *p)
+{
+	uint32_t what = p->offload & ~(uint32_t)PLAN_OFFLOAD_NVME;
+
+	return what == PLAN_OFFLOAD_OPTIMIZER ? "optimizer state" :
+	       what == PLAN_OFFLOAD_SAVES ? "activations" : "either";
 }
 
 static void
@@ -238,15 +254,13 @@ print_split(const struct answer *x, struct buf *out)
 		list_add(&l, p->sequence ? "sequence on" : "sequence off");
 	}
 	if (p->offload) {
-		list_add(&l, arena_printf(a, "offload %s to the host",
-			offloaded(p, "optimizer",
-				  "optimizer and activations")));
+		list_add(&l, arena_printf(a, "offload %s", offloads(p)));
 	}
 	list_end(&l);
 	if (p->offload) {
 		buf_printf(out, "%*s(-o plans with offload=none: no code moves "
 			   "%s yet)\n", INDENT, "",
-			   offloaded(p, "optimizer state", "either"));
+			   unmoved(p));
 	}
 }
 
@@ -299,12 +313,19 @@ add_bytes(struct buf *out, int columns, struct scale u, int64_t bytes)
 	}
 }
 
+/* Whether the table has a column of what lies on hosts. */
+static bool
+has_hosted(const struct answer_memory *m)
+{
+	return m->host_bytes || m->drives_bytes;
+}
+
 static void
 print_rank(const struct answer_memory *m, uint32_t i, struct scale u,
 	   struct buf *out)
 {
 	const struct answer_rank *r = &m->rank[i];
-	int less = m->host_bytes ? 1 : 0;
+	int less = has_hosted(m) ? 1 : 0;
 
 	buf_printf(out, "  %-8u", i);
 	add_bytes(out, WEIGHTS - less, u, r->weights);
@@ -313,7 +334,7 @@ print_rank(const struct answer_memory *m, uint32_t i, struct scale u,
 	add_bytes(out, SAVED - 2 * less, u, r->saved);
 	add_bytes(out, TEMPS - 2 * less, u, r->temps);
 	add_bytes(out, TOTAL - 2 * less, u, r->total);
-	if (m->host_bytes) {
+	if (has_hosted(m)) {
 		add_bytes(out, HOST, u, r->host);
 	}
 	buf_puts(out, i == m->fullest ? " fullest\n" : "\n");
@@ -322,39 +343,51 @@ print_rank(const struct answer_memory *m, uint32_t i, struct scale u,
 static void
 print_columns(const struct answer_memory *m, struct scale u, struct buf *out)
 {
-	int less = m->host_bytes ? 1 : 0;
+	int less = has_hosted(m) ? 1 : 0;
 
 	buf_printf(out, "\n%s %-*s %*s %*s %*s %*s %*s %*s", u.name,
 		   (int)(9 - strlen(u.name)), "on pp",
 		   WEIGHTS - less, "weights", GRADIENTS, "gradients",
 		   OPTIMIZER, "optimizer", SAVED - 2 * less, "saved",
 		   TEMPS - 2 * less, "temps", TOTAL - 2 * less, "total");
-	if (m->host_bytes) {
+	if (has_hosted(m)) {
 		buf_printf(out, " %*s", HOST, "host");
 	}
 	buf_putc(out, '\n');
 }
 
-/* The host that has least left. */
+/* What hosts keep, in one of two places: of the one that has least left. */
+static void
+print_place(const char *place, int64_t bytes, const char *what, int64_t has,
+	    struct buf *out)
+{
+	if (!bytes) {
+		return;
+	}
+	buf_printf(out, "  the %s of a node keeps %s of %s", place,
+		   unit_text(out->arena, (double)bytes), what);
+	if (has) {
+		buf_printf(out, "; %s %s\n", unit_text(out->arena,
+				fabs((double)(has - bytes))),
+			   has < bytes ? "TOO LITTLE" : "left");
+	} else {
+		buf_puts(out, "; it may have less\n");
+	}
+}
+
 static void
 print_host(const struct answer_memory *m, const struct plan *p,
 	   struct buf *out)
 {
-	int64_t left = m->node_bytes - m->host_bytes;
+	uint32_t state = PLAN_OFFLOAD_OPTIMIZER | PLAN_OFFLOAD_NVME;
 
-	if (!m->host_bytes) {
-		return;
-	}
-	buf_printf(out, "  the host of a node keeps %s of %s",
-		   unit_text(out->arena, (double)m->host_bytes),
-		   offloaded(p, "optimizer state", "state and activations"));
-	if (m->node_bytes) {
-		buf_printf(out, "; %s %s\n",
-			   unit_text(out->arena, fabs((double)left)),
-			   left < 0 ? "TOO LITTLE" : "left");
-	} else {
-		buf_puts(out, "; it may have less\n");
-	}
+	print_place("host", m->host_bytes,
+		    (p->offload & state) != PLAN_OFFLOAD_OPTIMIZER
+			? "activations" :
+		    p->offload & PLAN_OFFLOAD_SAVES ? "state and activations"
+			: "optimizer state", m->node_bytes, out);
+	print_place("NVMe", m->drives_bytes, "optimizer state",
+		    m->node_drives_bytes, out);
 }
 
 static void

@@ -203,7 +203,8 @@ finish_ranks(struct memory_work *w, int64_t reserve)
 		x->host = x->saves_on_host;
 		for (k = 0; k < MEMORY_NKINDS; k++) {
 			if (k == out->on_host) {
-				x->host += x->by[k];
+				*(out->on_drives ? &x->drives : &x->host) +=
+					x->by[k];
 				continue;
 			}
 			x->total += x->by[k];
@@ -304,20 +305,30 @@ memory_set_devices(struct memory *m, const struct target_devs *s)
 
 struct target_host
 memory_host(const struct memory *m, const struct ranks *r,
-	    const struct target *t, struct arena *a)
+	    const struct target *t, bool drives, struct arena *a)
 {
-	double *bytes = arena_alloc(a, m->nranks * sizeof *bytes);
+	double *bytes = arena_alloc(a, m->nranks * sizeof *bytes), most = 0;
 	struct target_hosted h = { r->nranks, r->npipes, ranks_apart(r),
-				   bytes };
+				   bytes, drives };
 	uint32_t i;
 
-	if (m->on_host == MEMORY_NKINDS && !m->saves_on_host) {
-		return (struct target_host){ 0, 0 };
-	}
 	for (i = 0; i < m->nranks; i++) {
-		bytes[i] = (double)m->rank[i].host;
+		bytes[i] = (double)(drives ? m->rank[i].drives
+					   : m->rank[i].host);
+		most = bytes[i] > most ? bytes[i] : most;
 	}
-	return target_fullest_host(t, &h);
+	return most > 0 ? target_fullest_host(t, &h)
+			: (struct target_host){ 0, 0 };
+}
+
+bool
+memory_fits_hosts(const struct memory *m, const struct ranks *r,
+		  const struct target *t, struct arena *a)
+{
+	struct target_host host = memory_host(m, r, t, false, a);
+	struct target_host drives = memory_host(m, r, t, true, a);
+
+	return target_has_room(&host) && target_has_room(&drives);
 }
 
 static bool
@@ -333,6 +344,7 @@ plan_memory(const struct ranks *r, struct kernels *const *all, int64_t reserve,
 	out->on_host = plan_offload(r->m) & PLAN_OFFLOAD_OPTIMIZER
 		? MEMORY_OPTIMIZER : MEMORY_NKINDS;
 	out->saves_on_host = plan_offload(r->m) & PLAN_OFFLOAD_SAVES;
+	out->on_drives = plan_offload(r->m) & PLAN_OFFLOAD_NVME;
 	out->stage = arena_alloc(a, r->nstages * sizeof *out->stage);
 	out->rank = arena_alloc(a, r->npipes * sizeof *out->rank);
 	work_init(&w);

@@ -140,7 +140,8 @@ struct memory_rank {
 	int64_t reserve, total;
 	int64_t device;		/* bytes that its device has; 0: not known */
 	int64_t saves_on_host;	/* slots that are; not in by[MEMORY_SAVES] */
-	int64_t host;		/* all that lies on the host; not in total */
+	int64_t host;		/* all in the host's memory; not in total */
+	int64_t drives;		/* on its drives; not in host */
 	int64_t bound;		/* the most alive at once, plus reserve */
 	struct memory_func update;
 	struct memory_func peak;	/* the function with the most temps */
@@ -153,6 +154,7 @@ struct memory {
 	uint32_t fullest;	/* the rank with least left, else most bytes */
 	uint32_t on_host;	/* the kind that is; MEMORY_NKINDS: none */
 	bool saves_on_host;	/* so are saves of layers */
+	bool on_drives;		/* `on_host` is, on drives */
 	VEC(struct memory_buffer) buffers;
 	struct memory_value *value;	/* by value */
 	uint32_t *tensor;	/* by node that names one: buffer, plus 1 */
@@ -179,9 +181,16 @@ bool memory_plan(const struct ranks *r, struct kernels *const *all,
  */
 void memory_set_devices(struct memory *m, const struct target_devs *s);
 
-/* Of offloaded state: the host with least left, as target_fullest_host. */
+/*
+ * Of what is offloaded: the host with least left in its memory, or on its
+ * drives, as target_fullest_host.
+ */
 struct target_host memory_host(const struct memory *m, const struct ranks *r,
-			       const struct target *t, struct arena *a);
+			       const struct target *t, bool drives,
+			       struct arena *a);
+/* Whether all hosts have room for it, as far as is known. */
+bool memory_fits_hosts(const struct memory *m, const struct ranks *r,
+		       const struct target *t, struct arena *a);
 
 /* ---- memory_history.c ------------------------------------------------- */
 

@@ -157,7 +157,8 @@ spot_of(struct checker *c, value_id v, const struct memory_iterations *at,
 		return false;
 	}
 	if (spot->offset < 0 || (double)spot->offset + bytes >
-				(double)(r->total + r->host - r->reserve)) {
+				(double)(r->total + r->host +
+					 r->drives - r->reserve)) {
 		fail(c, v, "lies outside of the arena");
 		return false;
 	}

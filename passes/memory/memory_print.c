@@ -136,7 +136,8 @@ put_fullest(const struct memory *mem, struct buf *out)
 	}
 	put_row(out, "total", x->total);
 	if (mem->on_host < MEMORY_NKINDS) {
-		put_row(out, arena_printf(out->arena, "on the host, %s",
+		put_row(out, arena_printf(out->arena, "on the host%s, %s",
+					  mem->on_drives ? "'s drives" : "",
 					  memory_kind_names[mem->on_host]),
 			x->by[mem->on_host]);
 	}
@@ -262,8 +263,9 @@ put_ranks(const struct memory *mem, struct scale u, struct buf *out)
 	}
 	buf_puts(out, "   reserve     total     bound   gap\n");
 	if (mem->on_host < MEMORY_NKINDS) {
-		buf_printf(out, "# %s lies on the host, and is not in total\n",
-			   memory_kind_names[mem->on_host]);
+		buf_printf(out, "# %s lies on the host%s, and is not in "
+			   "total\n", memory_kind_names[mem->on_host],
+			   mem->on_drives ? "'s drives" : "");
 	}
 	if (mem->saves_on_host) {
 		buf_puts(out, "# saves of layers lie on the host, and are not "

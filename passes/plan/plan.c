@@ -143,6 +143,9 @@ fill_offload(const struct plan_reading *r)
 				? offloads[k].bit : 0;
 		}
 	}
+	if (is_word(r, PLAN_KEY_OFFLOAD_TO, "nvme")) {
+		r->p->offload |= PLAN_OFFLOAD_NVME;
+	}
 }
 
 /* Tiles are in ctx->perm, since copies of the plan share them. */
@@ -238,14 +241,19 @@ plan_offload(const struct ir_module *m)
 		bits |= strstr(ir_text(m->ctx, s->text), offloads[k].word)
 			? offloads[k].bit : 0;
 	}
-	return bits;
+	s = ir_setting(m, "plan.offload_to");
+	return s && s->kind != SET_NUM &&
+	       strcmp(ir_text(m->ctx, s->text), "nvme") == 0
+		? bits | PLAN_OFFLOAD_NVME : bits;
 }
 
 const char *
 plan_offload_text(uint32_t offload)
 {
 	static const char *const texts[] = {
-		"none", "optimizer", "activations", "optimizer+activations"
+		"none", "optimizer", "activations", "optimizer+activations",
+		"none", "optimizer@nvme", "activations",
+		"optimizer@nvme+activations"
 	};
 
 	return texts[offload];

@@ -26,7 +26,8 @@ struct plan_split {
 /* What a plan keeps in the memory of hosts. */
 enum plan_offloaded {
 	PLAN_OFFLOAD_OPTIMIZER = 1,	/* state of the optimizer */
-	PLAN_OFFLOAD_SAVES = 2	/* what layers save for their backward */
+	PLAN_OFFLOAD_SAVES = 2,	/* what layers save for their backward */
+	PLAN_OFFLOAD_NVME = 4	/* of state: on the host's drives */
 };
 
 struct plan {
@@ -91,7 +92,7 @@ const char *plan_recompute_of(const struct plan *p, uint32_t stage);
 
 /* `offload` of models and rank programs, as bits; reads one key. */
 uint32_t plan_offload(const struct ir_module *m);
-/* "none", "optimizer", "optimizer+activations" */
+/* "none", "optimizer", "optimizer@nvme+activations" */
 const char *plan_offload_text(uint32_t offload);
 /* `chunks`, read alike; 0: the target's prices decide. */
 int64_t plan_chunks(const struct ir_module *m);

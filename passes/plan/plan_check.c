@@ -534,11 +534,24 @@ check_names(struct plan_reading *r)
 	return ok;
 }
 
+static bool
+check_offload(struct plan_reading *r)
+{
+	uint32_t bits = r->p->offload;
+
+	return !(bits & PLAN_OFFLOAD_NVME) || bits & PLAN_OFFLOAD_OPTIMIZER ||
+	       fail(r, r->said[PLAN_KEY_OFFLOAD_TO].span, "`offload_to` is "
+		    "nvme, where optimizer state alone can lie, and `offload` "
+		    "is %s: offload = optimizer is legal, or offload_to = host",
+		    bits & PLAN_OFFLOAD_SAVES ? "activations" : "none");
+}
+
 bool
 plan_settle(struct plan_reading *r)
 {
 	bool ok = check_ranks(r);
 
+	ok &= check_offload(r);
 	ok &= check_axes(r);
 	ok &= check_names(r);
 	return ok && settle_batch(r) && settle_schedule(r) &&

@@ -135,6 +135,15 @@ add_offload(struct ir_module *m, struct plan_value *v, const struct plan *p)
 	}
 }
 
+/* The host's memory adds nothing: it is what is meant without the key. */
+static void
+add_offload_to(struct ir_module *m, struct plan_value *v, const struct plan *p)
+{
+	if (p->offload & PLAN_OFFLOAD_NVME) {
+		add_word(m, v, "nvme");
+	}
+}
+
 /* The value of a key that is a word. */
 static const char *
 word_of(const struct plan *p, enum plan_key key)
@@ -196,6 +205,9 @@ value_of(struct ir_module *m, const struct plan *p, enum plan_key key,
 		break;
 	case PLAN_KEY_OFFLOAD:
 		add_offload(m, v, p);
+		break;
+	case PLAN_KEY_OFFLOAD_TO:
+		add_offload_to(m, v, p);
 		break;
 	case PLAN_KEY_RECOMPUTE:
 		add_recompute(m, v, p);

@@ -419,6 +419,16 @@ reads_state(const struct ir_module *m, const struct kernel *k, sym_t name)
 	return false;
 }
 
+/* State on drives passes through the host: the slower link counts. */
+static double
+state_bytes_us(const struct pricing *p)
+{
+	const struct target_device *d = &p->t->device;
+
+	return plan_offload(p->m) & PLAN_OFFLOAD_NVME
+		? fmin(d->nvme_bytes_us, d->host_bytes_us) : d->host_bytes_us;
+}
+
 /*
  * The state of each tensor comes in over the host link and goes back; both
  * ways share the link.
@@ -448,7 +458,7 @@ price_host_us(const struct pricing *p, const struct kernel *k)
 			bytes += kernel_bytes(p->m, ir_args(p->m, n)[0]);
 		}
 	}
-	return bytes > 0 ? bytes / p->t->device.host_bytes_us : 0;
+	return bytes > 0 ? bytes / state_bytes_us(p) : 0;
 }
 
 double

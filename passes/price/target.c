@@ -61,6 +61,8 @@ static const struct target_field {
 	{ "reduces", FLAG, DEVICE(reduces), 0 },
 	{ "host", NUM, DEVICE(host_bytes_us), 1e3 },
 	{ "host_memory", NUM, DEVICE(host_memory_bytes), 1e9 },
+	{ "nvme", NUM, DEVICE(nvme_bytes_us), 1e3 },
+	{ "nvme_memory", NUM, DEVICE(nvme_memory_bytes), 1e9 },
 	{ "node_devices", INT, DEVICE(node_devices), 1 },
 	{ "price", NUM, DEVICE(price_usd_h), 1 },
 	{ "purchase", NUM, DEVICE(purchase_usd), 1 },

@@ -79,6 +79,9 @@ struct target_device {
 	double host_bytes_us;	/* between a device and its host, one way */
 	double host_memory_bytes;	/* of the node, for each of its devices,
 					 * which share them; 0: not known */
+	double nvme_bytes_us;	/* of a node's drives, for each device, one way
+				 * at a time; 0: it has none */
+	double nvme_memory_bytes;	/* of them, as host_memory_bytes */
 	int64_t node_devices;	/* at most in a node */
 	double price_usd_h;	/* its rent */
 	/* of the device, and of the rest of its node, for each device; 0: not
@@ -214,6 +217,7 @@ struct target_hosted {
 	uint32_t npipes;	/* ranks of the pipeline */
 	int64_t apart;		/* from a rank to the next in its pipeline */
 	const double *bytes;	/* by rank of the pipeline */
+	bool drives;		/* on their drives, not in their memory */
 };
 
 /* Of a node: bytes that are used, and that it has; 0: not known. */
@@ -227,6 +231,13 @@ struct target_host {
  */
 struct target_host target_fullest_host(const struct target *t,
 				       const struct target_hosted *h);
+/* Whether they fit, as far as is known. */
+static inline bool
+target_has_room(const struct target_host *h)
+{
+	return h->has <= 0 || h->bytes <= h->has;
+}
+
 /* Bytes that a plan has there. */
 double target_free_bytes(const struct target_group *g);
 /* "h100-sxm and a100-sxm": the kinds that the devices [lo, hi) are of. */

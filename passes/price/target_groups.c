@@ -21,6 +21,7 @@ limit_to(struct target_group *to, const struct target_group *g)
 		d->reserve_bytes = g->device.reserve_bytes;
 	}
 	d->host_bytes_us = fmin(d->host_bytes_us, g->device.host_bytes_us);
+	d->nvme_bytes_us = fmin(d->nvme_bytes_us, g->device.nvme_bytes_us);
 	d->launch_us = fmax(d->launch_us, g->device.launch_us);
 	d->plan_only |= g->device.plan_only;
 	if (target_is_cpu(&g->device)) {
@@ -243,7 +244,8 @@ target_fullest_host(const struct target *t, const struct target_hosted *h)
 			hi = lo + g->devices;
 			hi = hi < h->nranks ? hi : h->nranks;
 			x.bytes = host_bytes(h, lo, hi);
-			x.has = g->device.host_memory_bytes *
+			x.has = (h->drives ? g->device.nvme_memory_bytes
+				 : g->device.host_memory_bytes) *
 				(double)g->devices;
 			fullest = is_fuller(&fullest, &x) ? x : fullest;
 			lo = hi;

@@ -82,7 +82,7 @@ put_host(struct buf *b, const struct search_report *r, struct arena *a)
 	buf_grouped(b, r->host.bytes);
 	buf_puts(b, " bytes of ");
 	buf_grouped(b, r->host.capacity);
-	buf_printf(b, " of a node's `host_memory` (%s, zero %d)",
+	buf_printf(b, " of a node's `%s` (%s, zero %d)", r->host.device,
 		   search_degrees(p, a), p->zero);
 }
 

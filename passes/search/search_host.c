@@ -12,7 +12,7 @@
  * least.
  */
 static void
-note_host(struct trial *x, const struct target_host *h)
+note_host(struct trial *x, const struct target_host *h, bool drives)
 {
 	struct search_report *out = x->s->out;
 	struct search_near *n = &out->host;
@@ -23,7 +23,7 @@ note_host(struct trial *x, const struct target_host *h)
 	out->any_host = true;
 	n->bytes = (int64_t)h->bytes;
 	n->capacity = (int64_t)h->has;
-	n->device = "";
+	n->device = drives ? "nvme_memory" : "host_memory";
 	trial_plan(x, &n->plan);
 }
 
@@ -75,28 +75,37 @@ saves_bytes(const struct trial *x, uint32_t rank)
 	return bytes;
 }
 
+/* Whether nodes have room for that, in their memory or on their drives. */
+static bool
+has_room(struct trial *x, const double *bytes, bool drives)
+{
+	struct target_hosted h = { x->t->g->used, (uint32_t)x->t->g->pp,
+				   pipes_apart(x), bytes, drives };
+	struct target_host full = target_fullest_host(x->s->o->target, &h);
+
+	if (!target_has_room(&full) && trial_is_asked(x)) {
+		note_host(x, &full, drives);
+	}
+	return target_has_room(&full);
+}
+
 bool
 trial_fits_hosts(struct trial *x)
 {
 	struct search_update *u = trial_update(x);
+	bool drives = x->key.offload & PLAN_OFFLOAD_NVME;
 	uint32_t pp = (uint32_t)x->t->g->pp, i;
-	double *bytes = arena_alloc(&x->s->tmp, pp * sizeof *bytes);
-	struct target_hosted h = { x->t->g->used, pp, pipes_apart(x), bytes };
-	struct target_host full;
+	double *state = arena_alloc(&x->s->tmp, pp * sizeof *state);
+	double *saves = arena_alloc(&x->s->tmp, pp * sizeof *saves);
 
 	for (i = 0; i < x->nstages; i++) {
-		bytes[x->rank_of[i]] += search_host_bytes(x->s, u, x->first[i],
+		state[x->rank_of[i]] += search_host_bytes(x->s, u, x->first[i],
 				x->first[i] + x->layers[i]);
 	}
 	for (i = 0; i < pp; i++) {
-		bytes[i] += saves_bytes(x, i);
+		saves[i] = saves_bytes(x, i);
+		saves[i] += drives ? 0 : state[i];
 	}
-	full = target_fullest_host(x->s->o->target, &h);
-	if (full.has <= 0 || full.bytes <= full.has) {
-		return true;
-	}
-	if (trial_is_asked(x)) {
-		note_host(x, &full);
-	}
-	return false;
+	return has_room(x, saves, false) && (!drives ||
+					     has_room(x, state, true));
 }

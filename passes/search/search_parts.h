@@ -187,7 +187,7 @@ struct search_seen {
 
 /*
  * ZeRO, offload and `sequence` of a plan; `way`: ZeRO, plus 4 times the bits
- * of offload, plus 16 with `sequence`.
+ * of offload, plus 32 with `sequence`.
  */
 struct search_way {
 	uint32_t next;		/* next way of the same plan; 0: none */

@@ -78,7 +78,6 @@ weigh_in(struct search *s, struct ir_module *m, struct arena *a,
 {
 	struct sched *x = ranks_schedule(m, s->memo, a);
 	struct target_devs devs;
-	struct target_host host;
 	struct memory mem;
 	struct price p;
 	struct ranks r;
@@ -89,8 +88,7 @@ weigh_in(struct search *s, struct ir_module *m, struct arena *a,
 	    !memory_plan(&r, NULL, 0, a, &mem, &why)) {
 		return false;
 	}
-	host = memory_host(&mem, &r, s->o->target, a);
-	if (host.has > 0 && host.bytes > host.has) {
+	if (!memory_fits_hosts(&mem, &r, s->o->target, a)) {
 		return false;
 	}
 	price_devs(&r, s->o->target, a, &devs);

@@ -156,6 +156,13 @@ search_open(struct search *s)
 			   plan_offload_text(s->base.offload));
 		return false;
 	}
+	if (s->base.offload & PLAN_OFFLOAD_NVME &&
+	    s->t->device.nvme_bytes_us <= 0) {
+		diag_error(&s->m->ctx->diags, span_of(s, "plan.offload_to"),
+			   "`offload_to` is nvme, and the target has no "
+			   "drives: `nvme` is 0: host is legal");
+		return false;
+	}
 	if (s->pinned[PIN_SCHEDULE] && s->base.schedule_file) {
 		diag_error(&s->m->ctx->diags, span_of(s, "plan.schedule"),
 			   "a search makes its own schedules, and `schedule` "

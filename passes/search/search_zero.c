@@ -29,7 +29,7 @@ static uint32_t
 way_of(const struct trial *x, int zero, uint32_t offload)
 {
 	return (uint32_t)zero | offload << 2 |
-	       (uint32_t)x->key.sequence << 4;
+	       (uint32_t)x->key.sequence << 5;
 }
 
 static struct search_way *
@@ -176,12 +176,27 @@ strictest(const struct trial *x)
 }
 
 /* The sets of what may lie on hosts, each after all sets that it contains. */
-#define NOFFLOADS 4
+#define NOFFLOADS 8
+
+/* Whether plans may keep that on hosts of the target. */
+static bool
+is_possible(const struct search *s, uint32_t offload)
+{
+	const struct target_device *d = &s->t->device;
+
+	if (offload & PLAN_OFFLOAD_NVME) {
+		return offload & PLAN_OFFLOAD_OPTIMIZER &&
+		       d->nvme_bytes_us > 0 && d->host_bytes_us > 0;
+	}
+	return !offload || d->host_bytes_us > 0;
+}
 
 /*
  * Whether `offload` may be quicker than less of it, with which the plan was
  * tried before: what lies on a host only adds transfers, so not if the plan
- * fits without recomputing.
+ * fits without recomputing.  State on drives leaves a device what state in the
+ * host's memory leaves it, and takes no less time: so not if the plan fits
+ * with that in any way.
  */
 static bool
 is_worth(uint32_t offload, int zero, enum trial_outcome outcome[NOFFLOADS][4])
@@ -194,7 +209,9 @@ is_worth(uint32_t offload, int zero, enum trial_outcome outcome[NOFFLOADS][4])
 			return false;
 		}
 	}
-	return true;
+	return !(offload & PLAN_OFFLOAD_NVME) ||
+	       outcome[offload & ~(uint32_t)PLAN_OFFLOAD_NVME][zero] ==
+	       OUTCOME_FULL;
 }
 
 /*
@@ -235,7 +252,7 @@ with_all(struct trial *x)
 		return with_states(x, s->base.offload, outcome);
 	}
 	for (offload = 0; offload < NOFFLOADS; offload++) {
-		if (!offload || s->t->device.host_bytes_us > 0) {
+		if (is_possible(s, offload)) {
 			fits |= with_states(x, offload, outcome);
 		}
 	}

@@ -187,6 +187,41 @@ refused "what is offloaded to hosts needs " --target host.target \
 run --target host.target --pin dp=8,offload=optimizer "$model"
 shows '^  the host of a node keeps .* left$' 'zero 1'
 
+# ---- state on drives: slower, and a limit of its own
+
+to_nvme=pp=2,tp=4,offload=optimizer,offload_to=nvme
+echo "plan { $to_nvme; }" | tr , ';' >nvme.llp
+moved=$(update h100x8 pp=2,tp=4,offload=optimizer,offload_to=nvme)
+awk -v plain="$(update h100x8 pp=2,tp=4,offload=none)" -v moved="$moved" \
+	-v bytes="$kept" 'BEGIN {
+	link = 2 * bytes / 4e6
+	printf "%g ms, the drives %g ms\n", moved, link
+	exit !(moved > link && moved < link + plain)
+}' || bad 'another price of drives'
+run --emit=plan --plan nvme.llp "$model"
+shows '^  offload = optimizer;$' '^  offload_to = nvme;$'
+run --target h100x8 --plan nvme.llp "$model"
+shows '^ .*offload optimizer to NVMe$' '!the host of a node' \
+	'^  the NVMe of a node keeps 75.32 GiB of optimizer state; .* left$'
+run --target h100x8 --plan nvme.llp --emit=answer-json "$model"
+[ "$(field out drives_bytes)" = "$all" ] || bad "not the $all of its ranks"
+grep -q '"offload": "optimizer@nvme"' out || bad 'no drives in plan.json'
+refused '`nvme` is 0' --target rtx4090x8 --pin $to_nvme "$model"
+refused 'offload = optimizer is legal, or offload_to = host' --target h100x8 \
+	--pin offload_to=nvme "$model"
+of_host 250
+sed -i 's/nvme_memory = [0-9]*/nvme_memory = 10/' host.target
+refused 'of a node'"'"'s `nvme_memory` (pp=2 tp=4, zero 0)' \
+	--target host.target --pin $to_nvme "$model"
+
+# Where the memory of hosts is too small, and nothing fits without.
+of_host 20
+run --target host.target "$examples/llama-3-70b.llm"
+shows 'offload optimizer to NVMe' '^  the NVMe of a node keeps .* left$'
+sed -i '/nvme/d' host.target
+refused 'of a node'"'"'s `host_memory`' --target host.target \
+	"$examples/llama-3-70b.llm"
+
 # The best plan of this one offloads, unless no host has memory for that.
 big=$examples/llama-2-70b.llm
 run --target h100x8x8 "$big"

@@ -222,6 +222,9 @@ draw(struct ir_module *m, uint64_t *rng, struct plan *p)
 	p->zero = (int)below(rng, 4);
 	p->sequence = below(rng, 2);
 	p->offload = below(rng, 4);
+	if (p->offload & PLAN_OFFLOAD_OPTIMIZER && below(rng, 2)) {
+		p->offload |= PLAN_OFFLOAD_NVME;
+	}
 	p->ring = below(rng, 2);
 	p->nstages = (uint32_t)(p->pp * p->interleave);
 	draw_recompute(rng, p);

@@ -198,7 +198,7 @@ test_hosts(void **state)
 	struct target t = four();
 	/* of three ranks of a pipeline, four devices each */
 	const double bytes[] = { 10, 20, 40 };
-	struct target_hosted h = { 12, 3, 4, bytes };
+	struct target_hosted h = { 12, 3, 4, bytes, false };
 	struct target_host x;
 
 	(void)state;

@@ -178,6 +178,7 @@ best_of_all(const struct ir_module *m, const struct target *t,
 {
 	static const char *const pins[] = {
 		"zero=0", "zero=1", "zero=2", "zero=3", "offload=none",
+		"offload=optimizer,offload_to=nvme",
 		"offload=activations", "offload=optimizer+activations",
 		"offload=optimizer", "zero=2,offload=optimizer",
 		"zero=3,offload=optimizer", "pp=1", "microbatch=1",
