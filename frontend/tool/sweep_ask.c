@@ -121,6 +121,20 @@ is_no_help(const struct sweep_row *less, const struct sweep_row *r)
 	       !(sweep_days(r) < HELPS * sweep_days(less));
 }
 
+/* Makes r the next smaller number; false: more nodes will not do either. */
+static bool
+set_less(struct bracket *b, struct sweep_row *r)
+{
+	bool more = r->outcome != SWEEP_REFUSED &&
+		    (b->enough || !is_no_help(b->less, r));
+
+	if (b->less) {
+		sweep_drop_row(b->less);
+	}
+	b->less = r;
+	return more;
+}
+
 void
 sweep_find_nodes(const struct sweep *s, struct sweep_job *job)
 {
@@ -138,27 +152,16 @@ sweep_find_nodes(const struct sweep *s, struct sweep_job *job)
 		if (!b.less && !b.enough) {
 			b.most = last_place(r);
 		}
-		if (r->outcome == SWEEP_REFUSED) {
-			b.less = r;
-			break;
-		}
 		if (is_in_time(s, r)) {
 			if (b.enough) {
 				sweep_drop_row(b.enough);
 			}
 			b.enough = r;
 			b.most = k - 1;
-		} else {
-			bool stops = !b.enough && is_no_help(b.less, r);
-
-			if (b.less) {
-				sweep_drop_row(b.less);
-			}
-			b.less = r;
+		} else if (set_less(&b, r)) {
 			b.least = k + 1;
-			if (stops) {
-				break;
-			}
+		} else {
+			break;
 		}
 		k = next_place(s, &b, r);
 	}
