@@ -31,6 +31,11 @@ void fe_print_ast(struct ir_ctx *c, const struct ast_file *f,
 /* Gives a dim of the model another size. False after reporting. */
 bool fe_set_dim(struct ir_ctx *c, struct ast_file *f, const char *name,
 		int64_t size);
+/*
+ * Sets keys of the serve block, as in "prompt=512,output=128". False after
+ * reporting.
+ */
+bool fe_set_workload(struct ir_ctx *c, struct ast_file *f, const char *text);
 
 /* ---- lang_plan.c ------------------------------------------------------ */
 

@@ -85,6 +85,7 @@ BUILT_SOURCES += %D%/lang/parser.h
 	%D%/tool/tool.c \
 	%D%/tool/tool.h \
 	%D%/tool/tool_answer.c \
+	%D%/tool/tool_serve.c \
 	%D%/tool/tool_target.c \
 	%D%/tool/tool_tokenize.c \
 	%D%/tool/wants.c \

@@ -173,6 +173,11 @@ noinst_LIBRARIES += %D%/libpasses.a
 	%D%/search/search_trial.h \
 	%D%/search/search_try.c \
 	%D%/search/search_zero.c \
+	%D%/serve/serve.h \
+	%D%/serve/serve_model.c \
+	%D%/serve/serve_price.c \
+	%D%/serve/serve_print.c \
+	%D%/serve/serve_search.c \
 	%D%/sim/sim.c \
 	%D%/sim/sim.h \
 	%D%/sim/sim_collect.c \

@@ -60,6 +60,8 @@ passes/sim: sim.h
 passes/search: search.h
 	< ir passes/solve passes/plan passes/kernels passes/price
 		passes/memory passes/place passes
+passes/serve: serve.h
+	< ir passes/plan passes/kernels passes/price passes
 passes/answer: answer.h
 	< ir passes/plan passes/price passes/memory passes/search passes
 passes/pictures: pictures.h
@@ -116,8 +118,8 @@ frontend/import: import.h
 	< ir runtime passes frontend
 frontend/tool: tool.h
 	< ir runtime runtime/measure runtime/tokenize passes/sched passes/plan passes/kernels
-		passes/price passes/memory passes/search passes/answer
-		passes/pictures passes codegen frontend/options frontend/eval frontend/import
+		passes/price passes/memory passes/search passes/serve
+		passes/answer passes/pictures passes codegen frontend/options frontend/eval frontend/import
 		frontend/validate frontend
 frontend: driver.h frontend.h
 	< ir passes/stage passes/price passes frontend/options frontend/tool

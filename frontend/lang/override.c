@@ -1,9 +1,11 @@
 /*
- * `--dim NAME=N`: gives a dim of the model another size, by writing the
- * number into the tree, at its declaration.  Lowering then reads the model as
- * if it had been written so.
+ * Options that change a model, by writing into its tree what they say.
+ * Lowering then reads the model as if it had been written so.  `--dim NAME=N`
+ * gives a dim another size, at its declaration; `--workload KEY=VALUE,..` sets
+ * keys of the serve block.
  */
 #include "frontend/lang/ast.h"
+#include "frontend/frontend.h"
 
 #include <string.h>
 
@@ -40,7 +42,7 @@ declare_batch(struct ir_ctx *c, struct ast_block *model, sym_t batch,
 	model->body = s;
 }
 
-/* Replaces `batch` of train and serve blocks; false if none sets it. */
+/* Replaces `batch` of train blocks; false if none sets it. */
 static bool
 set_batch(struct ir_ctx *c, struct ast_file *f, sym_t batch, int64_t value)
 {
@@ -129,6 +131,77 @@ fe_set_dim(struct ir_ctx *c, struct ast_file *f, const char *name,
 			   diag_near_text(&near, &c->perm),
 			   dims_text(c, model));
 		return false;
+	}
+	return true;
+}
+
+/* ---- --workload ---- */
+
+static struct ast_block *
+serve_block(struct ir_ctx *c, const struct ast_file *f)
+{
+	struct ast_block *b = f->blocks;
+
+	while (b && strcmp(ir_text(c, b->kind.sym), "serve") != 0) {
+		b = b->next;
+	}
+	return b;
+}
+
+/* Puts a setting in place of that of its key, or behind the others. */
+static void
+replace_setting(struct ast_block *b, struct ast_setting *s)
+{
+	struct ast_setting **at = &b->settings;
+
+	while (*at && (*at)->key.sym != s->key.sym) {
+		at = &(*at)->next;
+	}
+	s->next = *at ? (*at)->next : NULL;
+	*at = s;
+}
+
+/* The text as a block of the language, whose errors point into the option. */
+static struct ast_block *
+parse_workload(struct ir_ctx *c, const char *text)
+{
+	char *own = arena_printf(&c->perm, "serve { %s; }", text), *p;
+	struct ast_file *f;
+	uint32_t base;
+
+	for (p = own; *p; p++) {
+		*p = *p == ',' ? ';' : *p;
+	}
+	if (!source_add(&c->sources, "--workload", own, strlen(own),
+			&base)) {
+		return NULL;
+	}
+	f = fe_parse(c, c->sources.files.n - 1);
+	if (f && f->blocks->next) {
+		diag_error(&c->diags, f->blocks->next->kind.span, "--workload "
+			   "sets keys of a serve block, and this is a block");
+		return NULL;
+	}
+	return f ? f->blocks : NULL;
+}
+
+bool
+fe_set_workload(struct ir_ctx *c, struct ast_file *f, const char *text)
+{
+	struct ast_block *add = parse_workload(c, text);
+	struct ast_block *b = serve_block(c, f), **end = &f->blocks;
+	struct ast_setting *s, *next;
+
+	if (!add || !b) {
+		while (*end) {
+			end = &(*end)->next;
+		}
+		*end = add;
+		return add != NULL;
+	}
+	for (s = add->settings; s; s = next) {
+		next = s->next;
+		replace_setting(b, s);
 	}
 	return true;
 }

@@ -145,7 +145,7 @@ lower_settings(struct lower *l, const struct ast_block *b)
 	}
 }
 
-/* `batch` need not be declared: a train or serve block may set it. */
+/* `batch` need not be declared: a train block may set it. */
 void
 lower_declare_batch(struct lower *l)
 {
@@ -155,8 +155,7 @@ lower_declare_batch(struct lower *l)
 	if (lower_declared(l, AST_DIM, batch)) {
 		return;
 	}
-	n = ir_setting_num(l->m, "serve.batch", 1);
-	n = ir_setting_num(l->m, "train.batch", n);
+	n = ir_setting_num(l->m, "train.batch", 1);
 	lower_add_dim(l, batch, (int64_t)n, 0, (struct span){ 0, 0 });
 }
 

@@ -87,6 +87,11 @@ drv_load(struct driver *d, const char *path)
 				   "and %s is IR text", f->name);
 			return NULL;
 		}
+		if (drv_given(d, OPT_WORKLOAD)) {
+			diag_error(diags, nowhere, "--workload applies to a "
+				   "model, and %s is IR text", f->name);
+			return NULL;
+		}
 		if (drv_wants(d, "ast")) {
 			diag_error(diags, nowhere, "%s is IR text, which has "
 				   "no AST: --emit=ast needs a model", f->name);
@@ -101,6 +106,10 @@ drv_load(struct driver *d, const char *path)
 				d->opts.dims.at[i].size)) {
 			return NULL;
 		}
+	}
+	if (ast && drv_given(d, OPT_WORKLOAD) &&
+	    !fe_set_workload(&d->ctx, ast, drv_text(d, OPT_WORKLOAD))) {
+		return NULL;
 	}
 	if (ast && drv_wants(d, "ast")) {
 		fe_print_ast(&d->ctx, ast, &d->out);

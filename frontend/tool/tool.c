@@ -324,11 +324,15 @@ run_model(struct driver *d)
 	struct ir_module *m;
 	int status;
 
-	if (!drv_check_target(d) ||
+	if (!drv_check_serving(d) || !drv_check_target(d) ||
 	    (drv_given(d, OPT_COMPARE) && !load_unsplit(d))) {
 		return DRV_BAD_INPUT;
 	}
 	m = drv_load(d, d->opts.input);
+	if (m && drv_wants_serving(d)) {
+		return drv_serve(d, m) && d->ctx.diags.errors == 0
+			? DRV_OK : DRV_BAD_INPUT;
+	}
 	if (m) {
 		drv_set_capacity(d, m);
 	}

@@ -65,6 +65,14 @@ bool drv_print_answer(struct driver *d, struct ir_module *m,
 /* --emit=plans and plans-json: the table of --top alone, of plans for m. */
 bool drv_print_plans(struct driver *d, struct ir_module *m);
 
+/* ---- tool_serve.c: --serve --------------------------------------------- */
+
+bool drv_wants_serving(const struct driver *d);
+/* Whether --serve and --workload go with the other options. */
+bool drv_check_serving(struct driver *d);
+/* Prints how the model serves requests on --target. */
+bool drv_serve(struct driver *d, struct ir_module *m);
+
 /* ---- plan_diff.c: two plans beside each other ------------------------- */
 
 struct drv_side {

@@ -17,6 +17,7 @@ static const char *
 default_emit(const struct driver *d)
 {
 	return d->opts.command == OPT_OPT ? "ir" :
+	       drv_given(d, OPT_SERVE) ? "serve" :
 	       drv_given(d, OPT_TARGET) && !drv_given(d, OPT_PASSES)
 		? "answer" : "summary";
 }

@@ -231,7 +231,7 @@ per_token(struct summing *w, const struct ir_type *t, dim_id also)
 static enum ir_dtype
 cache_dtype(const struct summing *w, const struct ir_type *t)
 {
-	const struct ir_setting *s = ir_setting(w->m, "serve.kv_dtype");
+	const struct ir_setting *s = ir_setting(w->m, "serve.cache");
 	enum ir_dtype dtype;
 
 	return s && s->kind != SET_NUM &&

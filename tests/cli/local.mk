@@ -96,4 +96,5 @@ release_cli_tests = \
 	%D%/search/nothing-fits.sh \
 	%D%/search/search-plans.sh \
 	%D%/search/search-runs.sh \
-	%D%/search/validate.sh
+	%D%/search/validate.sh \
+	%D%/serve/serve.sh

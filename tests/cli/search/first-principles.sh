@@ -232,6 +232,27 @@ row failures-2048 "$(calc "$(field a mtbf_s) / 60")"
 near '  its time that is not lost: about half' "$(field a goodput)" \
 	0.5 20
 
+# ---- serving, without what the article leaves out
+
+# decodes TARGET KEYS ARGUMENTS..: of one sequence, at the whole bandwidth
+decodes()
+{
+	other decoding "$1" "memory_eff = 1; launch = 0.01; $2"
+	shift 2
+	run --serve --emit=serve-json --target decoding.target "$@" \
+		--workload prompt=2,output=2,sequences=1,chunk=2 \
+		"$examples/llama-2-70b.llm" || exit
+	mv out a
+}
+
+decodes rtx4090 'devices = 8;' --pin tp=1,pp=8
+row decode-pp8-4090 "$(calc "$(field a alone_tpot_us) / 1000")"
+decodes rtx4090 'devices = 8; link_devices = 8; link_start = 28;
+	link_hop = 0.01; bridge = 0; link_bandwidth = 10000;' --pin tp=8
+row decode-tp8-4090 "$(calc "$(field a alone_tpot_us) / 1000")"
+decodes h100 'devices = 8;' --pin tp=8
+row decode-tp8-h100 "$(calc "$(field a weights_us) / 1000")"
+
 # ---- all rows
 
 tail -n +2 "$rows" | cut -f1 | sort >all

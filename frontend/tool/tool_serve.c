@@ -1,0 +1,249 @@
+/*
+ * --serve: how a model serves requests on a target.  Reads the serve block,
+ * which --workload adds to, and the keys of a plan that split a replica, and
+ * prints what passes/serve finds.
+ */
+#include "frontend/tool/tool.h"
+
+#include "frontend/frontend.h"
+#include "passes/serve/serve.h"
+
+#include <string.h>
+
+static const struct span nowhere;
+
+static const struct serve_format formats[] = {
+	{ "f32", 4 }, { "bf16", 2 }, { "f16", 2 }, { "f8e4m3", 1 },
+	{ "f8e5m2", 1 }, { "int8", 1 },
+	/* groups of 128 with a scale of 16 bits each */
+	{ "int4", 0.5 + 2 / 128.0 }
+};
+
+static const struct serve_format *
+format_of(const struct ir_module *m, const struct ir_setting *s)
+{
+	size_t i;
+
+	for (i = 0; s && i < sizeof formats / sizeof *formats; i++) {
+		if (strcmp(formats[i].name, ir_text(m->ctx, s->text)) == 0) {
+			return &formats[i];
+		}
+	}
+	return NULL;
+}
+
+static struct span
+value_of(const struct ir_setting *s)
+{
+	return s ? s->value : nowhere;
+}
+
+/* Whether a request fits the longest sequence, and that fits the model. */
+static bool
+lengths_agree(const struct ir_module *m, const struct serve_model *s,
+	      const struct serve_asked *q)
+{
+	const struct ir_setting *context = ir_setting(m, "serve.context");
+	const struct ir_setting *prompt = ir_setting(m, "serve.prompt");
+
+	if (q->context > (double)s->context) {
+		diag_error(&m->ctx->diags, value_of(context), "`context` is "
+			   "%.0f, and the model has %lld positions: a longer "
+			   "model is --dim %s=%.0f", q->context,
+			   (long long)s->context,
+			   ir_dim_name(s->m, s->seq), q->context);
+		return false;
+	}
+	if (q->prompt + q->output > q->context) {
+		diag_error(&m->ctx->diags, value_of(prompt ? prompt :
+			   ir_setting(m, "serve.output")), "a request of %.0f "
+			   "tokens in and %.0f out is longer than the longest "
+			   "sequence, which has %.0f: `context` says so",
+			   q->prompt, q->output, q->context);
+		return false;
+	}
+	return true;
+}
+
+/* Defaults are those of docs/serving.md. */
+static bool
+read_asked(struct driver *d, const struct ir_module *m,
+	   const struct serve_model *s, const struct target *t,
+	   struct serve_asked *q)
+{
+	double own = (double)s->context;
+	double prompt = own < 1365 ? own * 3 / 4 : 1024;
+	double output = own < 1280 ? own / 4 : 256;
+
+	*q = (struct serve_asked){ .usd_h =
+				   t->groups.at[0].device.price_usd_h };
+	q->context = ir_setting_num(m, "serve.context", own);
+	q->prompt = ir_setting_num(m, "serve.prompt", prompt);
+	q->output = ir_setting_num(m, "serve.output", output);
+	q->ttft_s = ir_setting_num(m, "serve.ttft", 0);
+	q->tpot_s = ir_setting_num(m, "serve.tpot", 0);
+	q->rate = ir_setting_num(m, "serve.rate", 0);
+	q->weights = format_of(m, ir_setting(m, "serve.weights"));
+	q->cache = format_of(m, ir_setting(m, "serve.cache"));
+	q->fp8 = ir_setting(m, "serve.matmul") != NULL;
+	return lengths_agree(m, s, q) &&
+	       drv_read_number(d, OPT_PRICE, 1e-6, 1e6, "USD for an hour of "
+			       "one device from 1e-6 to 1e6, such as 2.5",
+			       &q->usd_h);
+}
+
+/* The plan of a model is one for training. */
+static void
+drop_plan(struct ir_module *m)
+{
+	uint32_t i, n = 0;
+
+	for (i = 0; i < m->settings.n; i++) {
+		if (strncmp(ir_text(m->ctx, m->settings.at[i].key), "plan.",
+			    5) != 0) {
+			m->settings.at[n++] = m->settings.at[i];
+		}
+	}
+	m->settings.n = n;
+}
+
+/* What serving reads of --plan and --pin; false if they have another key. */
+static bool
+read_pins(const struct ir_module *m, struct serve_pins *out)
+{
+	uint32_t i;
+	bool ok = true;
+
+	*out = (struct serve_pins){
+		.sequences = ir_setting_num(m, "serve.sequences", 0),
+		.chunk = ir_setting_num(m, "serve.chunk", 0)
+	};
+	for (i = 0; i < m->settings.n; i++) {
+		const struct ir_setting *s = &m->settings.at[i];
+		const char *key = ir_text(m->ctx, s->key);
+		int64_t n = s->kind == SET_NUM ? (int64_t)s->num[0] : 0;
+
+		if (strncmp(key, "plan.", 5) != 0) {
+			continue;
+		}
+		key += 5;
+		if (strcmp(key, "tp") == 0) {
+			out->split.tp = n;
+		} else if (strcmp(key, "pp") == 0) {
+			out->split.pp = n;
+		} else if (strcmp(key, "ep") == 0) {
+			out->split.ep = n;
+		} else if (strcmp(key, "dp") == 0) {
+			out->split.replicas = n;
+		} else {
+			diag_error(&m->ctx->diags, s->span, "serving has no "
+				   "`%s`: of a plan it reads tp, pp, ep and "
+				   "dp, which is the number of replicas", key);
+			ok = false;
+		}
+	}
+	return ok;
+}
+
+bool
+drv_wants_serving(const struct driver *d)
+{
+	return d->opts.command == OPT_COMPILE &&
+	       (drv_wants(d, "serve") || drv_wants(d, "serve-json"));
+}
+
+/* Options about a plan for training, its answer and its code. */
+static const enum opt_id of_training[] = {
+	OPT_CPU, OPT_DRAFT, OPT_ARCH, OPT_NO_CACHE, OPT_AUTOTUNE,
+	OPT_NO_WHOLE, OPT_TOP, OPT_SEARCH_SECONDS, OPT_WHY_NOT, OPT_EXPLAIN,
+	OPT_REPORT, OPT_TRACE, OPT_TOKENS, OPT_STORAGE, OPT_RESTART, OPT_OWN,
+	OPT_ENERGY, OPT_PUE, OPT_ASSUME, OPT_PASSES, OPT_INSERT,
+	OPT_STOP_AFTER, OPT_PRINT_BEFORE, OPT_PRINT_AFTER, OPT_PRINT_CHANGED,
+	OPT_VERIFY_EACH, OPT_TIME_PASSES, OPT_STATS, OPT_BISECT_LIMIT
+};
+
+/* Whether --serve and --workload go with what else is given. */
+static bool
+check_options(struct driver *d)
+{
+	size_t i;
+
+	for (i = 0; i < sizeof of_training / sizeof *of_training; i++) {
+		if (drv_given(d, of_training[i])) {
+			diag_error(&d->ctx.diags, nowhere, "--%s is about "
+				   "training, and --serve about requests: one "
+				   "of them is legal",
+				   opt_rows[of_training[i]].name);
+			return false;
+		}
+	}
+	if (!drv_given(d, OPT_TARGET)) {
+		diag_error(&d->ctx.diags, nowhere, "--serve needs the machine "
+			   "that serves: --target, such as --target=h100x8");
+		return false;
+	}
+	if (drv_given(d, OPT_SERVE) && drv_given(d, OPT_EMIT) &&
+	    !drv_wants_serving(d)) {
+		diag_error(&d->ctx.diags, nowhere, "--serve prints its own "
+			   "answer: with it --emit is serve or serve-json, "
+			   "found `%s`", drv_text(d, OPT_EMIT));
+		return false;
+	}
+	return true;
+}
+
+bool
+drv_check_serving(struct driver *d)
+{
+	if (drv_given(d, OPT_SERVE) || drv_wants_serving(d)) {
+		return check_options(d);
+	}
+	if (drv_given(d, OPT_WORKLOAD)) {
+		diag_error(&d->ctx.diags, nowhere, "--workload is about "
+			   "requests: it needs --serve");
+		return false;
+	}
+	return true;
+}
+
+bool
+drv_serve(struct driver *d, struct ir_module *m)
+{
+	struct serve_traits traits = { .launch_us = -1 };
+	struct serve_answer_in in = { .traits = &traits };
+	struct serve_answer x;
+	struct serve_asked q;
+	struct serve_model s;
+	struct target t;
+
+	if (!ir_model(m)) {
+		diag_error(&d->ctx.diags, nowhere, "--serve needs a model, "
+			   "and %s holds rank programs", d->opts.input);
+		return false;
+	}
+	drop_plan(m);
+	if (!drv_read_target(d, &t) || !drv_set_plan(d, m) ||
+	    !read_pins(m, &in.pins)) {
+		return false;
+	}
+	if (t.groups.n > 1) {
+		diag_error(&d->ctx.diags, t.groups.at[1].span, "replicas are "
+			   "on one kind of node, and this is a second: give "
+			   "each kind a target of its own");
+		return false;
+	}
+	if (!serve_open(m, d->pm.memo, &s) ||
+	    !read_asked(d, m, &s, &t, &q)) {
+		return false;
+	}
+	in.model = &s;
+	in.target = &t;
+	in.asked = &q;
+	serve_search(&in, &d->ctx.perm, &x);
+	if (drv_wants(d, "serve-json")) {
+		serve_print_json(&in, &x, &d->out);
+	} else {
+		serve_print(&in, &x, &d->out);
+	}
+	return true;
+}

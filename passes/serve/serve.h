@@ -1,0 +1,238 @@
+/*
+ * Serving: what a model costs when it answers requests, and how it is best
+ * split for that.  The program of a step is the forward program of the model
+ * over a batch of positions: one of each sequence that decodes, and chunks of
+ * the prompts of others.  The passes that prepare and place a model for
+ * training prepare and place it here, kernels/ says what its kernels are, and
+ * price/ what each costs; only attention over a cache is priced here.
+ *
+ * It includes the public headers of ir/, plan/, kernels/, price/ and of
+ * passes/.  frontend/tool prints its answer, frontend/validate compares it
+ * with measurements.  docs/serving.md is the page about it.
+ *
+ * Sections are named for the .c that defines them.
+ */
+#ifndef PASSES_SERVE_H
+#define PASSES_SERVE_H
+
+#include "passes/kernels/kernels.h"
+#include "passes/pass.h"
+#include "passes/price/cost.h"
+
+/* How a tensor is stored, and its bytes for each element. */
+struct serve_format {
+	const char *name;
+	double bytes;
+};
+
+/* What is asked for: the settings of a serve block. */
+struct serve_asked {
+	double prompt, output;	/* tokens of a request, in the mean */
+	double context;		/* of the longest sequence */
+	double ttft_s, tpot_s;	/* limits; 0: none */
+	double rate;		/* requests a second; 0: as many as fit */
+	/* of the layers' contractions, and of the cache; NULL: as declared */
+	const struct serve_format *weights, *cache;
+	bool fp8;		/* the layers' contractions multiply 8 bits */
+	double usd_h;		/* rent of a device; 0: not known */
+};
+
+/* How the model is split.  A replica has tp * ep * pp devices. */
+struct serve_split {
+	int64_t tp, pp, ep, replicas;
+};
+
+/* ---- serve_model.c: the program of a step ------------------------------ */
+
+#define SERVE_MAX_PARTS 64
+
+/* A number that grows with the rows of a step: fixed + row * rows. */
+struct serve_line {
+	double fixed, row;
+};
+
+enum serve_work { SERVE_DOT, SERVE_ATTENTION, SERVE_MAP, SERVE_COMM };
+
+/* One kernel or collective of a rank, which runs `times` in its part. */
+struct serve_item {
+	enum serve_work work;
+	double times;
+	/* SERVE_DOT: rows m of `groups` matrices each of k times n */
+	struct serve_line m, n, k, batch;
+	double groups;
+	enum target_rate rate;
+	double out_bytes;
+	double weight_bytes;	/* of an element; 0: no operand is a weight */
+	bool narrows;		/* a layer's weight, which may be stored so */
+	/* SERVE_ATTENTION, of one sequence on one rank */
+	double heads, kv, d, v;
+	double cached;		/* elements that a token has in the cache */
+	double cached_bytes;	/* of one of them, as declared */
+	bool latent;		/* keys are computed from what is cached */
+	double window;		/* 0: all keys */
+	/* SERVE_MAP: what it moves; SERVE_COMM: the larger side */
+	struct serve_line bytes;
+	enum cost_op op;
+	struct cost_group group;
+};
+
+/* What runs before, in or after a repeat; a repeat runs count times. */
+struct serve_part {
+	bool is_layer;
+	int64_t count;
+	VEC(struct serve_item) items;
+	/* elements of weights on a rank, in one iteration, by their bytes */
+	double narrow_elems, narrow_bytes;	/* of contractions of layers */
+	double other_bytes;
+};
+
+/* The program of a rank, before it is cut into stages. */
+struct serve_program {
+	struct serve_split split;
+	const char *why;	/* why there is none; NULL: there is one */
+	struct serve_part part[SERVE_MAX_PARTS];
+	uint32_t nparts;
+	double hop_row_bytes;	/* from stage to stage, of one row */
+	int64_t layers;
+};
+
+/* A model that is prepared for serving. */
+struct serve_model {
+	struct ir_module *m;	/* flat, and its result is the logits */
+	struct memo *memo;
+	dim_id batch, seq;	/* the dims of its tokens */
+	int64_t context;	/* the model's own length */
+	int64_t experts;	/* of the largest layer; 0: none */
+	int64_t heads;		/* the most of any attention */
+	int64_t layers;		/* iterations of outermost repeats */
+	struct pass_sums sums;
+};
+
+/*
+ * Prepares the model in m, which is changed: without a loss, if it has one,
+ * its logits are the result.  False after an error.
+ */
+bool serve_open(struct ir_module *m, struct memo *memo,
+		struct serve_model *out);
+/* The program of tp and ep ranks of target t; in arena a. */
+void serve_program(const struct serve_model *s, const struct target *t,
+		   int64_t tp, int64_t ep, struct arena *a,
+		   struct serve_program *out);
+
+/* ---- serve_price.c: the time and the memory of a step ------------------ */
+
+/* What is in a step of a replica. */
+struct serve_load {
+	double decoding;	/* sequences, one position each */
+	double keys;		/* of each, in the mean */
+	double chunk;		/* positions of prompts beside them */
+	double prompts;		/* sequences that these are of */
+	double before;		/* positions of each that are cached already */
+};
+
+enum serve_part_kind {
+	SERVE_WEIGHTS, SERVE_CACHE, SERVE_CONTRACTIONS, SERVE_ATTENDING,
+	SERVE_MAPS, SERVE_COMMUNICATION, SERVE_LAUNCHES, SERVE_NTIMES
+};
+
+extern const char *const serve_time_names[SERVE_NTIMES];
+
+struct serve_time {
+	double us[SERVE_NTIMES];
+	double total_us;
+};
+
+/* What runs the program, where that changes the time. */
+struct serve_traits {
+	double launch_us;	/* of one kernel, in place of the device's;
+				 * below 0: the device's */
+	double step_us;		/* of the host, between two steps */
+	double memory_eff;	/* in place of the device's; 0: the device's */
+};
+
+/* Bytes of a rank of the fullest stage. */
+struct serve_memory {
+	double weights, workspace;
+	double token;		/* of the cache, one token of one sequence */
+	double tokens;		/* that the rest holds; below 0: none */
+	double free;		/* of a device, to all of these */
+};
+
+/* For steps of that load; a request's mean length says what windows keep. */
+void serve_memory(const struct serve_program *p, const struct target *t,
+		  const struct serve_asked *q, const struct serve_load *load,
+		  struct serve_memory *out);
+/* One step of a batch, in the stage that takes longest. */
+void serve_step(const struct serve_program *p, const struct target *t,
+		const struct serve_asked *q, const struct serve_traits *traits,
+		const struct serve_load *load, struct serve_time *out);
+/* From a stage to the next, of so many rows. */
+double serve_hop_us(const struct serve_program *p, const struct target *t,
+		    double rows);
+
+/* ---- serve_search.c: which split and which batch ----------------------- */
+
+/* A way to serve, at the load it is chosen for. */
+struct serve_plan {
+	struct serve_split split;
+	struct serve_memory memory;
+	double sequences;	/* in flight, of a replica */
+	double chunk;		/* the most prompt positions of a step */
+	double decode_us, mixed_us;	/* a step without and with a chunk */
+	double mixed;		/* the part of steps that have one */
+	double tpot_us;		/* in the mean */
+	double ttft_us;		/* under load, without a queue */
+	double alone_ttft_us, alone_tpot_us;	/* of one request */
+	double requests_s, tokens_s;	/* of the cluster; tokens out */
+	double prefill_share;	/* of the time */
+	struct serve_time decode, prefill;	/* of one stage, by parts */
+};
+
+#define SERVE_MAX_CURVE 24
+
+/* Why nothing fits: what the roomiest split lacks. */
+struct serve_misfit {
+	const char *why;
+	const char *change;
+};
+
+struct serve_answer {
+	bool fits;
+	struct serve_misfit misfit;
+	struct serve_plan best;
+	/* the best throughput by batch, in order of latency */
+	struct serve_plan curve[SERVE_MAX_CURVE];
+	uint32_t ncurve;
+	uint32_t tried, priced;	/* splits, and batches of them */
+};
+
+/* Keys of a split that are given; 0: any. */
+struct serve_pins {
+	struct serve_split split;
+	double sequences, chunk;
+};
+
+struct serve_answer_in {
+	const struct serve_model *model;
+	const struct target *target;
+	const struct serve_asked *asked;
+	const struct serve_traits *traits;
+	struct serve_pins pins;
+};
+
+/* Prices all splits of the target, and batches; in arena a. */
+void serve_search(const struct serve_answer_in *in, struct arena *a,
+		  struct serve_answer *out);
+/* A plan of that program with so many sequences in flight. */
+void serve_plan_of(const struct serve_answer_in *in,
+		   const struct serve_program *p, double sequences,
+		   double chunk, struct serve_plan *out);
+
+/* ---- serve_print.c ------------------------------------------------------ */
+
+void serve_print(const struct serve_answer_in *in,
+		 const struct serve_answer *x, struct buf *out);
+void serve_print_json(const struct serve_answer_in *in,
+		      const struct serve_answer *x, struct buf *out);
+
+#endif

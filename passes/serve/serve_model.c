@@ -1,0 +1,575 @@
+/*
+ * From a model to the kernels and collectives of a step.  The model is placed
+ * for a batch of rows, each the next position of a sequence of its own, and its
+ * kernels are found for two numbers of rows: all that they read, write and
+ * compute grows linearly with the rows, so two points give it for any number.
+ * The dim of positions has one element meanwhile; how many keys a row attends
+ * to is the load's, and priced in serve_price.c.
+ */
+#include "passes/serve/serve.h"
+
+#include "passes/plan/plan.h"
+#include "passes/price/price.h"
+
+#include <string.h>
+
+#define ROWS 64			/* of a rank, for which it is placed */
+
+/* ---- the model ---- */
+
+/* The value named logits, the last of them, among nodes of the region. */
+static value_id
+named_logits(const struct ir_module *m, region_id r)
+{
+	const struct ir_region *body = &m->regions.at[r];
+	value_id found = 0;
+	uint32_t i;
+
+	for (i = 0; i < body->nodes.n; i++) {
+		value_id v = ir_node(m, body->nodes.at[i])->result;
+		sym_t hint = v ? m->values.at[v].hint : 0;
+
+		if (hint && strcmp(ir_text(m->ctx, hint), "logits") == 0) {
+			found = v;
+		}
+	}
+	return found;
+}
+
+static bool
+cut_at_logits(struct ir_module *m)
+{
+	func_id f = ir_model(m);
+	struct span nowhere = { 0, 0 };
+	struct ir_region *body;
+	value_id v;
+
+	if (!f) {
+		diag_error(&m->ctx->diags, nowhere, "there is no model to "
+			   "serve");
+		return false;
+	}
+	body = &m->regions.at[m->funcs.at[f].body];
+	v = named_logits(m, m->funcs.at[f].body);
+	if (!v && body->results.n == 1 &&
+	    ir_type(m, body->results.at[0])->ndims > 0) {
+		v = body->results.at[0];
+	}
+	if (!v) {
+		diag_error(&m->ctx->diags, m->funcs.at[f].span, "serving "
+			   "needs the scores of the next token, and no value "
+			   "of the model is named `logits`");
+		return false;
+	}
+	body->results.at[0] = v;
+	body->results.n = 1;
+	return true;
+}
+
+/* The dims of the input of tokens: `batch`, and the one of positions. */
+static bool
+find_tokens(struct serve_model *s)
+{
+	struct ir_module *m = s->m;
+	func_id f = ir_model(m);
+	const struct ir_region *r = &m->regions.at[m->funcs.at[f].body];
+	uint32_t i;
+
+	for (i = 0; i < r->nodes.n; i++) {
+		const struct ir_node *n = ir_node(m, r->nodes.at[i]);
+		const struct ir_type *t = ir_type(m, n->result);
+
+		if (n->op == IR_INPUT && t->of && t->ndims == 2 &&
+		    strcmp(ir_dim_name(m, t->dims[0]), "batch") == 0) {
+			s->batch = t->dims[0];
+			s->seq = t->dims[1];
+			s->context = ir_dim_size(m, s->seq);
+			return true;
+		}
+	}
+	diag_error(&m->ctx->diags, m->funcs.at[f].span, "serving needs an "
+		   "input of tokens, with the dim `batch` and one of "
+		   "positions");
+	return false;
+}
+
+static void
+find_sizes(struct serve_model *s)
+{
+	struct ir_module *m = s->m;
+	struct ir_rule r;
+	node_id id;
+
+	for (id = 1; id < m->nodes.n; id++) {
+		const struct ir_node *n = ir_node(m, id);
+		const struct ir_factor *f = NULL;
+		int64_t *most = NULL;
+
+		if (ir_is(n->op, IRF_PAIRS) && ir_is(n->op, IRF_CACHED)) {
+			ir_bind(m, n, &r);
+			f = ir_rule_factor(&r, "h");
+			most = &s->heads;
+		} else if (ir_is(n->op, IRF_CONTRACTS) &&
+			   ir_is(n->op, IRF_INDEXED)) {
+			ir_bind(m, n, &r);
+			f = ir_rule_factor(&r, "of");
+			most = &s->experts;
+		}
+		if (f && f->n && ir_dim_size(m, f->dims[0]) > *most) {
+			*most = ir_dim_size(m, f->dims[0]);
+		}
+	}
+}
+
+/* Serving keeps no batch, plan or training of the model. */
+static void
+drop_settings(struct ir_module *m)
+{
+	uint32_t i, n = 0;
+
+	for (i = 0; i < m->settings.n; i++) {
+		const char *key = ir_text(m->ctx, m->settings.at[i].key);
+
+		if (strncmp(key, "train.", 6) != 0 &&
+		    strncmp(key, "plan.", 5) != 0) {
+			m->settings.at[n++] = m->settings.at[i];
+		}
+	}
+	m->settings.n = n;
+}
+
+bool
+serve_open(struct ir_module *m, struct memo *memo, struct serve_model *out)
+{
+	static pass_fn *const passes[] = { pass_fold_dims, pass_inline,
+					   pass_cse, pass_dce };
+	struct pass_stats stats = { .arena = &m->ctx->perm, .pass = "serve" };
+	struct pass_ctx p = { .ctx = m->ctx, .stats = &stats, .memo = memo };
+	size_t i;
+
+	*out = (struct serve_model){ .m = m, .memo = memo };
+	if (!cut_at_logits(m)) {
+		return false;
+	}
+	for (i = 0; i < sizeof passes / sizeof *passes; i++) {
+		if (!passes[i](&p, m) || m->ctx->diags.errors) {
+			return false;
+		}
+	}
+	if (!find_tokens(out) || !pass_sum(m, &out->sums)) {
+		return false;
+	}
+	drop_settings(m);
+	find_sizes(out);
+	return true;
+}
+
+/* ---- its placement ---- */
+
+static void
+set_size(struct ir_module *m, dim_id d, int64_t size)
+{
+	m->dims.at[d].size = size;
+	m->dims.at[d].expr = 0;
+}
+
+/* False: c has the error. */
+static bool
+place_it(const struct serve_model *s, const struct target *t, int64_t tp,
+	 int64_t ep, struct ir_module *m)
+{
+	struct pass_stats stats = { .arena = &m->ctx->perm, .pass = "serve" };
+	struct pass_ctx p = { .ctx = m->ctx, .stats = &stats, .cluster = t,
+			      .memo = s->memo };
+	struct plan plan;
+
+	set_size(m, s->batch, ROWS * ep);
+	set_size(m, s->seq, 1);
+	if (!plan_read(m, &plan)) {
+		return false;
+	}
+	plan.tp = tp;
+	plan.ep = ep;
+	plan.dp = plan.pp = plan.cp = 1;
+	plan.microbatch = ROWS;
+	plan.layers = NULL;
+	return plan_write(m, &plan) && pass_place(&p, m) &&
+	       m->ctx->diags.errors == 0;
+}
+
+/* ---- its kernels ---- */
+
+struct serve_reading {
+	const struct serve_model *s;
+	const struct target_group *t;
+	struct ir_module *m;
+	struct arena *a;
+	struct serve_program *out;
+};
+
+/* Ranks from one to the next along an axis: those of the axes inside it. */
+static struct cost_group
+group_of(const struct serve_reading *r, uint32_t axes)
+{
+	int64_t n = 1, apart = 0, inner = 1;
+	axis_id a;
+
+	for (a = r->m->axes.n - 1; a >= 1; a--) {
+		const struct ir_axis *x = &r->m->axes.at[a];
+
+		if (x->time) {
+			continue;
+		}
+		if (axes >> a & 1) {
+			apart = apart ? apart : inner;
+			n *= x->size;
+		}
+		inner *= x->size;
+	}
+	return cost_group_apart(r->t, n, apart ? apart : 1);
+}
+
+static enum cost_op
+comm_op(uint16_t op)
+{
+	switch (op) {
+	case IR_REDUCE_SCATTER:
+		return COST_REDUCE_SCATTER;
+	case IR_ALL_GATHER:
+		return COST_ALL_GATHER;
+	case IR_ALL_TO_ALL:
+	case IR_DISPATCH:
+	case IR_COMBINE:
+		return COST_ALL_TO_ALL;
+	default:
+		return COST_ALL_REDUCE;
+	}
+}
+
+/* The node of a kernel that the kernel is named for. */
+static const struct ir_node *
+main_of(const struct ir_module *m, const struct kernel *k, uint32_t flag,
+	uint32_t without)
+{
+	uint32_t i;
+
+	for (i = 0; i < k->nodes.n; i++) {
+		const struct ir_node *n = ir_node(m, k->nodes.at[i]);
+
+		if (ir_is(n->op, flag) && !ir_is(n->op, without)) {
+			return n;
+		}
+	}
+	return ir_node(m, k->nodes.at[0]);
+}
+
+/* The weight that a contraction multiplies by, through conversions and maps. */
+static value_id
+weight_of(const struct ir_module *m, const struct ir_node *n)
+{
+	uint32_t i;
+
+	for (i = 0; i < n->nargs; i++) {
+		value_id v = ir_args(m, n)[i];
+		const struct ir_node *of = ir_node(m, m->values.at[v].node);
+
+		while (m->values.at[v].node && of->nargs == 1 &&
+		       ir_is(of->op, IRF_CONVERTS | IRF_MAP)) {
+			v = ir_args(m, of)[0];
+			of = ir_node(m, m->values.at[v].node);
+		}
+		if (m->values.at[v].node && ir_is(of->op, IRF_PARAM)) {
+			return v;
+		}
+	}
+	return 0;
+}
+
+static double
+elem_bytes(const struct ir_module *m, value_id v)
+{
+	return ir_dtypes[ir_type(m, v)->dtype].bits / 8.0;
+}
+
+static struct serve_line
+line(double at_rows, double at_twice)
+{
+	struct serve_line l = { .row = (at_twice - at_rows) / ROWS };
+
+	l.fixed = at_rows - l.row * ROWS;
+	return l;
+}
+
+/* ---- attention ---- */
+
+/* Elements of one position of one sequence that a rank has of a value. */
+static double
+per_position(const struct serve_reading *r, value_id v)
+{
+	const struct ir_type *t = ir_type(r->m, v);
+	double n = 1;
+	uint32_t i;
+
+	for (i = 0; i < t->ndims; i++) {
+		if (t->dims[i] != r->s->batch && t->dims[i] != r->s->seq) {
+			n *= (double)ir_most(r->m, ir_dim_size(r->m,
+					     t->dims[i]), t->cut[i]);
+		}
+	}
+	return n;
+}
+
+/* All that the region keeps of a token in place of keys and values. */
+static void
+latent_of(const struct serve_reading *r, const struct ir_region *region,
+	  struct serve_item *x)
+{
+	uint32_t i;
+
+	for (i = 0; i < region->nodes.n; i++) {
+		const struct ir_node *n = ir_node(r->m, region->nodes.at[i]);
+
+		if (ir_is(n->op, IRF_CACHED) &&
+		    !ir_is(n->op, IRF_CONTRACTS)) {
+			value_id v = ir_args(r->m, n)[0];
+
+			x->cached += per_position(r, v);
+			x->cached_bytes = elem_bytes(r->m, v);
+			x->latent = true;
+		}
+	}
+}
+
+static void
+attention_item(const struct serve_reading *r, const struct kernel *k,
+	       const struct ir_region *region, struct serve_item *x)
+{
+	const struct kernel_attention *at = k->work->attention;
+	const struct ir_node *n = main_of(r->m, k, IRF_PAIRS, 0);
+	const value_id *args = ir_args(r->m, n);
+
+	x->work = SERVE_ATTENTION;
+	x->heads = at->heads;
+	x->kv = at->kv;
+	x->d = at->d;
+	x->v = at->v;
+	x->window = (double)ir_attr_int(r->m, n, IR_ATTR_WINDOW, 0);
+	x->rate = price_rate(ir_type(r->m, args[0])->dtype);
+	if (ir_attr(r->m, n, IR_ATTR_UNCACHED)) {
+		latent_of(r, region, x);
+	} else {
+		x->cached = per_position(r, args[1]) +
+			    per_position(r, args[2]);
+		x->cached_bytes = elem_bytes(r->m, args[1]);
+	}
+}
+
+/* ---- all kinds ---- */
+
+static void
+dot_item(const struct serve_reading *r, const struct kernel *k,
+	 const struct kernel *twice, bool is_layer, struct serve_item *x)
+{
+	const struct kernel_dot *a = &k->work->dot, *b = &twice->work->dot;
+	const struct ir_node *n = main_of(r->m, k, IRF_CONTRACTS, IRF_PAIRS);
+	value_id w = weight_of(r->m, n);
+
+	x->work = SERVE_DOT;
+	x->m = line(a->m, b->m);
+	x->n = line(a->n, b->n);
+	x->k = line(a->k, b->k);
+	x->batch = line(a->batch, b->batch);
+	x->groups = a->groups;
+	x->rate = price_rate(ir_type(r->m, ir_args(r->m, n)[0])->dtype);
+	x->out_bytes = elem_bytes(r->m, ir_args(r->m, n)[0]);
+	x->weight_bytes = w ? elem_bytes(r->m, w) : 0;
+	x->narrows = w && is_layer;
+}
+
+static void
+add_kernel(struct serve_reading *r, const struct kernel *k,
+	   const struct kernel *twice, const struct ir_region *region,
+	   struct serve_part *part, double times)
+{
+	struct serve_item x = { .times = times };
+	const struct kernel_coll *c = &k->work->coll;
+
+	if (k->kind == KERNEL_CONTRACTION) {
+		dot_item(r, k, twice, part->is_layer, &x);
+	} else if (k->kind == KERNEL_ATTENTION) {
+		attention_item(r, k, region, &x);
+	} else if (k->kind != KERNEL_COLLECTIVE) {
+		x.work = SERVE_MAP;
+		x.bytes = line(k->work->read_bytes + k->work->write_bytes,
+			       twice->work->read_bytes +
+			       twice->work->write_bytes);
+	}
+	if (k->kind != KERNEL_COLLECTIVE) {
+		VEC_PUSH(r->a, &part->items, x);
+	}
+	if (c->axes) {
+		struct serve_item y = { .work = SERVE_COMM, .times = times };
+
+		y.bytes = line(c->bytes, twice->work->coll.bytes);
+		y.op = comm_op(c->op);
+		y.group = group_of(r, c->axes);
+		if (y.group.per_node * y.group.nodes > 1) {
+			VEC_PUSH(r->a, &part->items, y);
+		}
+	}
+}
+
+static struct serve_part *
+new_part(struct serve_program *p, bool is_layer, int64_t count)
+{
+	struct serve_part *part;
+
+	if (p->nparts == SERVE_MAX_PARTS) {
+		p->why = "it has more than 64 repeats and parts between them";
+		return &p->part[SERVE_MAX_PARTS - 1];
+	}
+	part = &p->part[p->nparts++];
+	part->is_layer = is_layer;
+	part->count = count;
+	return part;
+}
+
+static void
+add_list(struct serve_reading *r, const struct kernel_list *l,
+	 const struct kernel_list *twice, struct serve_part *part,
+	 double times)
+{
+	const struct ir_region *region = &r->m->regions.at[l->region];
+	uint32_t i;
+
+	for (i = 0; i < l->at.n; i++) {
+		const struct kernel *k = &l->at.at[i], *b = &twice->at.at[i];
+
+		if (k->kind != KERNEL_REPEAT) {
+			add_kernel(r, k, b, region, part, times);
+		} else {
+			add_list(r, k->body, b->body, part,
+				 times * (double)k->body->count);
+		}
+	}
+}
+
+/* The weights of a region and those inside it. */
+static void
+add_weights(const struct serve_reading *r, region_id id, double times,
+	    struct serve_part *part, bool inside)
+{
+	const struct ir_region *region = &r->m->regions.at[id];
+	uint32_t i;
+
+	for (i = 0; i < region->nodes.n; i++) {
+		const struct ir_node *n = ir_node(r->m, region->nodes.at[i]);
+		double elems, bytes;
+
+		if (ir_is(n->op, IRF_REGION) && inside) {
+			add_weights(r, n->region, times * (double)ir_attr_int(
+				    r->m, n, IR_ATTR_COUNT, 1), part, true);
+		}
+		if (!ir_is(n->op, IRF_LOADED)) {
+			continue;
+		}
+		elems = times * ir_most_elems(r->m, ir_type(r->m, n->result));
+		bytes = elems * elem_bytes(r->m, n->result);
+		if (part->is_layer && ir_type(r->m, n->result)->ndims > 1) {
+			part->narrow_elems += elems;
+			part->narrow_bytes += bytes;
+		} else {
+			part->other_bytes += bytes;
+		}
+	}
+}
+
+/* Parts follow each other as the model has them: a repeat is one of them. */
+static void
+read_parts(struct serve_reading *r, region_id body, const struct kernel_list *l,
+	   const struct kernel_list *twice)
+{
+	struct serve_program *p = r->out;
+	struct serve_part *part = new_part(p, false, 1);
+	uint32_t i;
+
+	add_weights(r, body, 1, part, false);
+	for (i = 0; i < l->at.n && !p->why; i++) {
+		const struct kernel *k = &l->at.at[i], *b = &twice->at.at[i];
+
+		if (k->kind != KERNEL_REPEAT) {
+			add_kernel(r, k, b, &r->m->regions.at[l->region],
+				   part, 1);
+			continue;
+		}
+		part = new_part(p, true, k->body->count);
+		add_weights(r, k->body->region, 1, part, true);
+		add_list(r, k->body, b->body, part, 1);
+		p->layers += k->body->count;
+		part = new_part(p, false, 1);
+	}
+}
+
+/* Rows that pass from an iteration of a layer to the next. */
+static double
+row_bytes(const struct serve_reading *r)
+{
+	region_id id;
+	uint32_t i;
+	double most = 0;
+
+	for (id = 1; id < r->m->regions.n; id++) {
+		const struct ir_region *region = &r->m->regions.at[id];
+		double bytes = 0;
+
+		for (i = 0; region->owner && i < region->params.n; i++) {
+			bytes += kernel_bytes(r->m, region->params.at[i]) /
+				 ROWS;
+		}
+		most = bytes > most ? bytes : most;
+	}
+	return most;
+}
+
+/* The same kernels at twice the rows, which only sizes of dims change. */
+static bool
+read_kernels(struct serve_reading *r, const struct serve_model *s, int64_t ep)
+{
+	func_id f = ir_model(r->m);
+	region_id body = r->m->funcs.at[f].body;
+	struct kernels *a, *b;
+
+	a = kernels_find(r->m, f, NULL, &r->m->ctx->perm);
+	r->out->hop_row_bytes = row_bytes(r);
+	set_size(r->m, s->batch, 2 * ROWS * ep);
+	b = kernels_find(r->m, f, NULL, &r->m->ctx->perm);
+	if (a->top->at.n != b->top->at.n) {
+		r->out->why = "its kernels depend on the batch";
+		return false;
+	}
+	set_size(r->m, s->batch, ROWS * ep);
+	set_size(r->m, s->seq, s->context);
+	read_parts(r, body, a->top, b->top);
+	return !r->out->why;
+}
+
+void
+serve_program(const struct serve_model *s, const struct target *t, int64_t tp,
+	      int64_t ep, struct arena *a, struct serve_program *out)
+{
+	struct serve_reading r = { .s = s, .t = &t->groups.at[0], .a = a,
+			     .out = out };
+	struct ir_ctx c;
+
+	memset(out, 0, sizeof *out);
+	out->split = (struct serve_split){ .tp = tp, .ep = ep, .pp = 1,
+					   .replicas = 1 };
+	ir_ctx_child(&c, s->m->ctx);
+	r.m = ir_copy(s->m, &c);
+	if (!place_it(s, t, tp, ep, r.m)) {
+		out->why = "it cannot be placed so";
+	} else {
+		read_kernels(&r, s, ep);
+	}
+	ir_ctx_release(&c);
+}

@@ -1,0 +1,428 @@
+/*
+ * The time of a step and the memory of a rank, from the items of its program.
+ * A contraction is the larger of its math and of what it reads and writes, as
+ * price/ has it, but with its weights in the form that they are stored in.  A
+ * decoding sequence reads its cache once; a chunk of a prompt is the attention
+ * of training with more keys than queries.
+ */
+#include "passes/serve/serve.h"
+
+#include "passes/plan/plan.h"
+
+#include <math.h>
+
+const char *const serve_time_names[SERVE_NTIMES] = {
+	[SERVE_WEIGHTS] = "weights", [SERVE_CACHE] = "cache",
+	[SERVE_CONTRACTIONS] = "contractions",
+	[SERVE_ATTENDING] = "attention", [SERVE_MAPS] = "maps",
+	[SERVE_COMMUNICATION] = "communication",
+	[SERVE_LAUNCHES] = "launches"
+};
+
+#define BLOCK 16		/* tokens of a block of the cache */
+/*
+ * Queries that share keys are the rows of a tile, and the matrix instructions
+ * of sm_80 and later have 16 (PTX ISA, mma.m16n8k16), so fewer take as long.
+ */
+#define QUERY_ROWS 16
+
+struct stepping {
+	const struct serve_program *p;
+	const struct target_group *t;
+	const struct serve_asked *q;
+	const struct serve_traits *traits;
+	const struct serve_load *load;
+	double ranks;		/* over which sequences are spread */
+	double memory_bytes_us;
+	double launch_us;
+};
+
+static double
+at(struct serve_line l, double rows)
+{
+	return l.fixed + l.row * rows;
+}
+
+static void
+add(struct serve_time *to, enum serve_part_kind part, double us)
+{
+	to->us[part] += us;
+	to->total_us += us;
+}
+
+/* What is read takes up to `read_us` of a kernel's time, the rest is math. */
+static void
+add_larger(struct serve_time *to, enum serve_part_kind read, double read_us,
+	   enum serve_part_kind math, double all_us)
+{
+	add(to, read, fmin(read_us, all_us));
+	add(to, math, fmax(all_us - read_us, 0));
+}
+
+/* ---- contractions ---- */
+
+/* Bytes of an element of a contraction's weight as it is stored. */
+static double
+stored_bytes(const struct serve_item *x, const struct serve_asked *q)
+{
+	return x->narrows && q->weights ? q->weights->bytes
+					: x->weight_bytes;
+}
+
+/*
+ * Of m rows that each choose one of n matrices evenly, the matrices that any
+ * row has chosen.
+ */
+static double
+chosen(double m, double n)
+{
+	return n > 1 ? n * (1 - pow(1 - 1 / n, m)) : 1;
+}
+
+static void
+add_dot(const struct stepping *s, const struct serve_item *x, double rows,
+	struct serve_time *out)
+{
+	struct cost_contraction c = {
+		.m = at(x->m, rows), .n = at(x->n, rows), .k = at(x->k, rows),
+		.batch = at(x->batch, rows), .rate = x->rate,
+		.out_bytes = x->out_bytes
+	};
+	double weight_us, moved_us, us;
+
+	if (x->narrows && s->q->fp8) {
+		c.rate = TARGET_FP8;
+	}
+	if (x->groups > 1) {
+		double n = fmax(chosen(c.m, x->groups), 1);
+
+		c.m /= n;
+		c.batch *= n;
+	}
+	c.m = fmax(c.m, 1);
+	weight_us = c.batch * c.n * c.k * stored_bytes(x, s->q) /
+		    s->memory_bytes_us;
+	moved_us = c.batch * c.m * (c.k * cost_rate_bytes(c.rate) + c.n *
+				    x->out_bytes) / s->memory_bytes_us;
+	us = fmax(cost_contraction(&s->t->device, &c).math_us,
+		  weight_us + moved_us);
+	add_larger(out, SERVE_WEIGHTS, x->times * weight_us,
+		   SERVE_CONTRACTIONS, x->times * us);
+	add(out, SERVE_LAUNCHES, x->times * s->launch_us);
+}
+
+/* ---- attention ---- */
+
+static double
+cached_bytes(const struct serve_item *x, const struct serve_asked *q)
+{
+	return x->cached * (q->cache ? q->cache->bytes : x->cached_bytes);
+}
+
+static double
+keys_of(const struct serve_item *x, double keys)
+{
+	return x->window > 0 ? fmin(keys, x->window) : keys;
+}
+
+/*
+ * Latent attention decodes in the space of what is cached: queries and results
+ * are multiplied by the matrices that would compute keys and values, which are
+ * contractions of the model of the same size (DeepSeek-V2, arXiv:2405.04434,
+ * section 2.1.2).
+ */
+static double
+decode_flops(const struct serve_item *x)
+{
+	double shared = x->latent ? x->heads : x->heads / x->kv;
+	double heads = x->heads * fmax(QUERY_ROWS / shared, 1);
+
+	return 2 * heads * (x->latent ? 2 * x->cached : x->d + x->v);
+}
+
+static void
+add_attention(const struct stepping *s, const struct serve_item *x,
+	      struct serve_time *out)
+{
+	const struct serve_load *l = s->load;
+	const struct target_device *d = &s->t->device;
+
+	if (l->decoding > 0) {
+		double keys = keys_of(x, l->keys) *
+			      fmax(l->decoding / s->ranks, 1);
+		double read_us = keys * cached_bytes(x, s->q) /
+				 s->memory_bytes_us;
+		double math_us = keys * decode_flops(x) /
+				 (cost_flops_us(d, x->rate) *
+				  d->attention_eff);
+
+		add_larger(out, SERVE_CACHE, x->times * read_us,
+			   SERVE_ATTENDING,
+			   x->times * fmax(read_us, math_us));
+		/* keys in several blocks, and a kernel to join their sums */
+		add(out, SERVE_LAUNCHES, 2 * x->times * s->launch_us);
+	}
+	if (l->chunk > 0) {
+		struct cost_attention a = {
+			.batch = fmax(l->prompts / s->ranks, 1),
+			.heads = x->heads, .kv_heads = x->kv,
+			.head_dim = (x->d + x->v) / 2, .causal = true,
+			.window = x->window, .rate = x->rate
+		};
+		struct cost c;
+
+		a.queries = fmax(l->chunk / s->ranks / a.batch, 1);
+		a.keys = l->before + a.queries;
+		c = cost_attention(d, &a);
+		add(out, SERVE_ATTENDING, x->times * (c.us - c.launch_us));
+		add(out, SERVE_LAUNCHES, x->times * s->launch_us);
+	}
+}
+
+/* ---- a part, a stage, a step ---- */
+
+static void
+add_item(const struct stepping *s, const struct serve_item *x, double rows,
+	 struct serve_time *out)
+{
+	double bytes = at(x->bytes, rows);
+
+	switch (x->work) {
+	case SERVE_DOT:
+		add_dot(s, x, rows, out);
+		break;
+	case SERVE_ATTENTION:
+		add_attention(s, x, out);
+		break;
+	case SERVE_MAP:
+		add(out, SERVE_MAPS, x->times * bytes / s->memory_bytes_us);
+		add(out, SERVE_LAUNCHES, x->times * s->launch_us);
+		break;
+	case SERVE_COMM:
+		add(out, SERVE_COMMUNICATION, x->times *
+		    cost_collective(s->t, x->op, &x->group, bytes,
+				    NULL).us);
+		break;
+	}
+}
+
+/* Rows of a rank in part i: after the last layer, one of each sequence. */
+static double
+rows_of(const struct serve_program *p, const struct serve_load *l, uint32_t i)
+{
+	double rows = l->decoding +
+		      (i + 1 == p->nparts ? l->prompts : l->chunk);
+
+	return fmax(rows / (double)p->split.ep, 1);
+}
+
+static struct serve_time
+part_time(const struct stepping *s, uint32_t i)
+{
+	const struct serve_part *part = &s->p->part[i];
+	double rows = rows_of(s->p, s->load, i);
+	struct serve_time t = { 0 };
+	uint32_t k;
+
+	for (k = 0; k < part->items.n; k++) {
+		add_item(s, &part->items.at[k], rows, &t);
+	}
+	return t;
+}
+
+/*
+ * How often a stage runs part i: its iterations of a layer; a part between
+ * layers is run by the stage of the layer before it.
+ */
+static double
+runs_of(const struct serve_program *p, const int64_t *layers, uint32_t stage,
+	uint32_t i)
+{
+	int64_t first = 0, end, lo = 0, n;
+	uint32_t k;
+
+	for (k = 0; k < stage; k++) {
+		first += layers[k];
+	}
+	end = first + layers[stage];
+	for (k = 0; k < i; k++) {
+		lo += p->part[k].is_layer ? p->part[k].count : 0;
+	}
+	if (!p->part[i].is_layer) {
+		return lo == 0 ? stage == 0 : lo > first && lo <= end;
+	}
+	n = lo + p->part[i].count;
+	n = (n < end ? n : end) - (lo > first ? lo : first);
+	return n > 0 ? (double)n : 0;
+}
+
+#define MAX_STAGES 512
+
+/* Iterations of layers by stage; false: there are more stages than layers. */
+static bool
+spread(const struct serve_program *p, int64_t layers[MAX_STAGES])
+{
+	if (p->split.pp > p->layers && p->split.pp > 1) {
+		return false;
+	}
+	if (p->split.pp > MAX_STAGES) {
+		return false;
+	}
+	plan_spread(p->layers, (uint32_t)p->split.pp, layers);
+	return true;
+}
+
+void
+serve_step(const struct serve_program *p, const struct target *t,
+	   const struct serve_asked *q, const struct serve_traits *traits,
+	   const struct serve_load *load, struct serve_time *out)
+{
+	const struct target_group *g = &t->groups.at[0];
+	const struct target_device *d = &g->device;
+	struct stepping s = { .p = p, .t = g, .q = q, .traits = traits,
+			      .load = load, .ranks = (double)p->split.ep };
+	struct serve_time part[SERVE_MAX_PARTS];
+	int64_t layers[MAX_STAGES];
+	uint32_t stage, i;
+	int k;
+
+	s.launch_us = traits->launch_us >= 0 ? traits->launch_us
+					     : d->launch_us;
+	s.memory_bytes_us = d->memory_bytes_us *
+		(traits->memory_eff > 0 ? traits->memory_eff : d->memory_eff);
+	*out = (struct serve_time){ 0 };
+	if (!spread(p, layers)) {
+		return;
+	}
+	for (i = 0; i < p->nparts; i++) {
+		part[i] = part_time(&s, i);
+	}
+	for (stage = 0; stage < p->split.pp; stage++) {
+		struct serve_time one = { 0 };
+
+		for (i = 0; i < p->nparts; i++) {
+			double n = runs_of(p, layers, stage, i);
+
+			for (k = 0; n > 0 && k < SERVE_NTIMES; k++) {
+				add(&one, k, n * part[i].us[k]);
+			}
+		}
+		if (one.total_us > out->total_us) {
+			*out = one;
+		}
+	}
+	add(out, SERVE_LAUNCHES, traits->step_us);
+}
+
+double
+serve_hop_us(const struct serve_program *p, const struct target *t,
+	     double rows)
+{
+	const struct target_group *g = &t->groups.at[0];
+	struct cost_group group;
+
+	if (p->split.pp < 2) {
+		return 0;
+	}
+	group = cost_group_apart(g, p->split.pp, p->split.tp * p->split.ep);
+	if (group.nodes > 1) {	/* the slowest hop is between nodes */
+		group.per_node = 1;
+		group.nodes = 2;
+	} else {
+		group.per_node = 2;
+	}
+	return cost_collective(g, COST_SEND, &group, p->hop_row_bytes *
+			       fmax(rows / (double)p->split.ep, 1), NULL).us;
+}
+
+/* ---- memory ---- */
+
+static double
+part_weights(const struct serve_part *part, const struct serve_asked *q)
+{
+	return part->other_bytes + (q->weights ? part->narrow_elems *
+				    q->weights->bytes : part->narrow_bytes);
+}
+
+/* Of a token of a sequence of so many. */
+static double
+part_token(const struct serve_part *part, const struct serve_asked *q,
+	   double length)
+{
+	double bytes = 0;
+	uint32_t i;
+
+	for (i = 0; i < part->items.n; i++) {
+		const struct serve_item *x = &part->items.at[i];
+
+		if (x->work == SERVE_ATTENTION) {
+			bytes += x->times * cached_bytes(x, q) *
+				 keys_of(x, length) / length;
+		}
+	}
+	return bytes;
+}
+
+/* The most that a kernel of the part reads and writes of activations. */
+static double
+part_workspace(const struct serve_part *part, double rows)
+{
+	double most = 0;
+	uint32_t i;
+
+	for (i = 0; i < part->items.n; i++) {
+		const struct serve_item *x = &part->items.at[i];
+		double bytes = at(x->bytes, rows);
+
+		if (x->work == SERVE_DOT) {
+			bytes = at(x->m, rows) * at(x->batch, rows) *
+				(at(x->k, rows) + at(x->n, rows)) *
+				x->out_bytes;
+		}
+		most = fmax(most, bytes);
+	}
+	return most;
+}
+
+void
+serve_memory(const struct serve_program *p, const struct target *t,
+	     const struct serve_asked *q, const struct serve_load *load,
+	     struct serve_memory *out)
+{
+	double length = q->prompt + q->output, ranks = (double)p->split.ep;
+	int64_t layers[MAX_STAGES];
+	uint32_t stage, i;
+
+	*out = (struct serve_memory){ .tokens = INFINITY };
+	out->free = target_free_bytes(&t->groups.at[0]);
+	if (!spread(p, layers)) {
+		out->tokens = -1;
+		return;
+	}
+	for (i = 0; i < p->nparts; i++) {
+		double rows = rows_of(p, load, i);
+
+		out->workspace = fmax(out->workspace,
+				      part_workspace(&p->part[i], rows) +
+				      2 * rows * p->hop_row_bytes);
+	}
+	for (stage = 0; stage < p->split.pp; stage++) {
+		double weights = 0, token = 0, tokens;
+
+		for (i = 0; i < p->nparts; i++) {
+			double n = runs_of(p, layers, stage, i);
+
+			weights += n * part_weights(&p->part[i], q);
+			token += n * part_token(&p->part[i], q, length);
+		}
+		tokens = out->free - weights - out->workspace;
+		tokens = token > 0 && tokens >= 0
+			? floor(tokens / token / BLOCK) * BLOCK * ranks
+			: tokens;
+		if (tokens < out->tokens) {
+			out->tokens = tokens;
+			out->weights = weights;
+			out->token = token;
+		}
+	}
+}

@@ -1,0 +1,334 @@
+/*
+ * The answer about serving: one screen, and JSON with the same numbers.
+ */
+#include "passes/serve/serve.h"
+
+#include <math.h>
+
+#define MAX_ROWS 10		/* of the curve that are shown */
+
+static double
+usd_s(const struct serve_answer_in *in, const struct serve_plan *x)
+{
+	const struct serve_split *s = &x->split;
+
+	return in->asked->usd_h / 3600 *
+	       (double)(s->tp * s->pp * s->ep * s->replicas);
+}
+
+/* For a million tokens of output, or of input: each pays for its time. */
+static double
+usd_out(const struct serve_answer_in *in, const struct serve_plan *x)
+{
+	return usd_s(in, x) * (1 - x->prefill_share) / x->tokens_s * 1e6;
+}
+
+static double
+usd_in(const struct serve_answer_in *in, const struct serve_plan *x)
+{
+	return usd_s(in, x) * x->prefill_share /
+	       (x->requests_s * in->asked->prompt) * 1e6;
+}
+
+static int64_t
+devices_of(const struct serve_plan *x)
+{
+	return x->split.tp * x->split.pp * x->split.ep * x->split.replicas;
+}
+
+static const char *
+split_text(const struct serve_split *s, struct arena *a)
+{
+	struct buf b;
+
+	buf_init(&b, a);
+	buf_printf(&b, "tp=%lld", (long long)s->tp);
+	if (s->ep > 1) {
+		buf_printf(&b, " ep=%lld", (long long)s->ep);
+	}
+	if (s->pp > 1) {
+		buf_printf(&b, " pp=%lld", (long long)s->pp);
+	}
+	if (s->replicas > 1) {
+		buf_printf(&b, " dp=%lld", (long long)s->replicas);
+	}
+	return buf_text(&b);
+}
+
+static const char *
+format_name(const struct serve_format *f)
+{
+	return f ? f->name : "as declared";
+}
+
+static void
+print_limits(const struct serve_asked *q, struct buf *out)
+{
+	if (q->ttft_s <= 0 && q->tpot_s <= 0 && q->rate <= 0) {
+		return;
+	}
+	buf_puts(out, "asked     ");
+	if (q->ttft_s > 0) {
+		buf_printf(out, " first token in %.4g ms", q->ttft_s * 1e3);
+	}
+	if (q->tpot_s > 0) {
+		buf_printf(out, "%s each token in %.4g ms",
+			   q->ttft_s > 0 ? "," : "", q->tpot_s * 1e3);
+	}
+	if (q->rate > 0) {
+		buf_printf(out, "%s %.4g requests/s",
+			   q->ttft_s > 0 || q->tpot_s > 0 ? "," : "", q->rate);
+	}
+	buf_putc(out, '\n');
+}
+
+static void
+print_head(const struct serve_answer_in *in, struct buf *out)
+{
+	const struct serve_asked *q = in->asked;
+	const struct pass_sums *s = &in->model->sums;
+
+	buf_printf(out, "%.28s: %.4g B parameters",
+		   ir_text(in->model->m->ctx, in->model->m->name),
+		   (double)s->total / 1e9);
+	if (s->active != s->total) {
+		buf_printf(out, ", %.4g B for a token",
+			   (double)s->active / 1e9);
+	}
+	buf_puts(out, "\nrequests   ");
+	buf_printf(out, "%.0f tokens in, %.0f out, context %.0f\n", q->prompt,
+		   q->output, q->context);
+	buf_printf(out, "stored     weights of layers %s, cache %s%s\n",
+		   format_name(q->weights), format_name(q->cache),
+		   q->fp8 ? "; multiplied in 8 bits" : "");
+	print_limits(q, out);
+	buf_printf(out, "target     %.28s: %lld devices in %lld node%s\n",
+		   in->target->name,
+		   (long long)target_devices(in->target),
+		   (long long)target_nodes(in->target),
+		   target_nodes(in->target) == 1 ? "" : "s");
+}
+
+static void
+print_time(const char *label, const char *what, const struct serve_time *t,
+	   struct buf *out)
+{
+	uint32_t n = 0;
+	int k;
+
+	buf_printf(out, "%-10s %.2f ms, %s:", label, t->total_us / 1e3, what);
+	for (k = 0; k < SERVE_NTIMES; k++) {
+		if (t->us[k] < 0.0005 * t->total_us) {
+			continue;
+		}
+		if (n % 4 == 0) {
+			buf_puts(out, n ? ",\n           " : "\n           ");
+		} else {
+			buf_puts(out, ", ");
+		}
+		buf_printf(out, "%s %.1f%%", serve_time_names[k],
+			   100 * t->us[k] / t->total_us);
+		n++;
+	}
+	buf_putc(out, '\n');
+}
+
+static void
+print_memory(const struct serve_plan *x, struct buf *out)
+{
+	const struct serve_memory *m = &x->memory;
+
+	buf_printf(out, "memory     of %.2f GB: weights %.2f, workspace %.2f, "
+		   "cache %.2f\n", m->free / 1e9, m->weights / 1e9,
+		   m->workspace / 1e9,
+		   (m->free - m->weights - m->workspace) / 1e9);
+	buf_printf(out, "cache      %.0f tokens of a replica, %.0f bytes of "
+		   "each on a device\n", m->tokens, m->token);
+}
+
+static void
+print_money(const struct serve_answer_in *in, const struct serve_plan *x,
+	    struct buf *out)
+{
+	const struct target_device *d = &in->target->groups.at[0].device;
+	double watts = (d->power_w + d->host_power_w) * (double)devices_of(x);
+
+	if (in->asked->usd_h > 0) {
+		buf_printf(out, "cost       %.2f USD an hour: %.3g USD for a "
+			   "million tokens in, %.3g out;\n           %.0f "
+			   "tokens out for a dollar\n", usd_s(in, x) * 3600,
+			   usd_in(in, x), usd_out(in, x),
+			   x->tokens_s / usd_s(in, x));
+	} else {
+		buf_puts(out, "cost       not known: --price\n");
+	}
+	if (d->power_w > 0) {
+		buf_printf(out, "power      at most %.4g kW, %.3g J for a "
+			   "token out\n", watts / 1e3, watts / x->tokens_s);
+	}
+}
+
+static void
+print_curve(const struct serve_answer_in *in, const struct serve_answer *x,
+	    struct buf *out)
+{
+	uint32_t i, from = x->ncurve > MAX_ROWS ? x->ncurve - MAX_ROWS : 0;
+
+	if (x->ncurve < 2) {
+		return;
+	}
+	buf_printf(out, "\n%9s %9s %10s %10s %9s  %s\n", "in flight",
+		   "ms/token", "first, ms", "tokens/s", "USD/M out", "split");
+	for (i = from; i < x->ncurve; i++) {
+		const struct serve_plan *p = &x->curve[i];
+
+		buf_printf(out, "%9.0f %9.2f %10.1f %10.0f %9.3g  %s\n",
+			   p->sequences * (double)p->split.replicas,
+			   p->tpot_us / 1e3, p->ttft_us / 1e3, p->tokens_s,
+			   usd_out(in, p), split_text(&p->split, out->arena));
+	}
+}
+
+void
+serve_print(const struct serve_answer_in *in, const struct serve_answer *x,
+	    struct buf *out)
+{
+	const struct serve_plan *b = &x->best;
+
+	print_head(in, out);
+	if (!x->fits) {
+		buf_printf(out, "nothing fits: %s\n%s\n", x->misfit.why,
+			   x->misfit.change);
+		return;
+	}
+	buf_printf(out, "split      %s, the best of %u\n",
+		   split_text(&b->split, out->arena), x->tried);
+	buf_printf(out, "batch      %.0f sequences in flight of a replica; "
+		   "chunks of %.0f prompt tokens\n           in %.0f%% of the "
+		   "steps\n", ceil(b->sequences), b->chunk, 100 * b->mixed);
+	buf_printf(out, "load       %.1f ms to the first token, %.2f ms for "
+		   "each; alone %.1f and %.2f\n", b->ttft_us / 1e3,
+		   b->tpot_us / 1e3, b->alone_ttft_us / 1e3,
+		   b->alone_tpot_us / 1e3);
+	buf_printf(out, "rate       %.0f tokens/s out, %.1f of a device; "
+		   "%.2f requests/s\n", b->tokens_s,
+		   b->tokens_s / (double)devices_of(b), b->requests_s);
+	print_time("decode", "a step of a stage", &b->decode, out);
+	print_time("prefill", "a chunk of one prompt", &b->prefill, out);
+	print_memory(b, out);
+	print_money(in, b, out);
+	print_curve(in, x, out);
+}
+
+/* ---- JSON ---- */
+
+static void
+json_number(struct buf *out, const char *key, double v)
+{
+	buf_printf(out, ", \"%s\": ", key);
+	buf_double(out, v);
+}
+
+static void
+json_time(struct buf *out, const char *key, const struct serve_time *t)
+{
+	int k;
+
+	buf_printf(out, ",\n    \"%s\": {\"total_us\": ", key);
+	buf_double(out, t->total_us);
+	for (k = 0; k < SERVE_NTIMES; k++) {
+		buf_printf(out, ", \"%s_us\": ", serve_time_names[k]);
+		buf_double(out, t->us[k]);
+	}
+	buf_putc(out, '}');
+}
+
+static void
+json_plan(const struct serve_answer_in *in, const struct serve_plan *x,
+	  struct buf *out)
+{
+	const struct serve_memory *m = &x->memory;
+
+	buf_printf(out, "{\"tp\": %lld, \"pp\": %lld, \"ep\": %lld, "
+		   "\"replicas\": %lld", (long long)x->split.tp,
+		   (long long)x->split.pp, (long long)x->split.ep,
+		   (long long)x->split.replicas);
+	json_number(out, "sequences", x->sequences);
+	json_number(out, "chunk", x->chunk);
+	json_number(out, "steps_with_chunk", x->mixed);
+	json_number(out, "tpot_us", x->tpot_us);
+	json_number(out, "ttft_us", x->ttft_us);
+	json_number(out, "alone_tpot_us", x->alone_tpot_us);
+	json_number(out, "alone_ttft_us", x->alone_ttft_us);
+	json_number(out, "tokens_s", x->tokens_s);
+	json_number(out, "requests_s", x->requests_s);
+	if (in->asked->usd_h > 0) {
+		json_number(out, "usd_million_in", usd_in(in, x));
+		json_number(out, "usd_million_out", usd_out(in, x));
+		json_number(out, "tokens_usd", x->tokens_s / usd_s(in, x));
+	}
+	buf_puts(out, ",\n    \"memory\": {\"free_bytes\": ");
+	buf_double(out, m->free);
+	json_number(out, "weights_bytes", m->weights);
+	json_number(out, "workspace_bytes", m->workspace);
+	json_number(out, "token_bytes", m->token);
+	json_number(out, "cache_tokens", m->tokens);
+	buf_putc(out, '}');
+	json_time(out, "decode", &x->decode);
+	json_time(out, "prefill", &x->prefill);
+	buf_putc(out, '}');
+}
+
+static void
+json_text(struct buf *out, const char *key, const char *text)
+{
+	size_t n = 0;
+
+	while (text[n]) {
+		n++;
+	}
+	buf_printf(out, "\"%s\": ", key);
+	buf_json(out, text, n);
+}
+
+void
+serve_print_json(const struct serve_answer_in *in,
+		 const struct serve_answer *x, struct buf *out)
+{
+	const struct serve_asked *q = in->asked;
+	uint32_t i;
+
+	buf_puts(out, "{\n  ");
+	json_text(out, "model", ir_text(in->model->m->ctx,
+					in->model->m->name));
+	buf_puts(out, ",\n  ");
+	json_text(out, "target", in->target->name);
+	buf_puts(out, ",\n  \"asked\": {\"prompt\": ");
+	buf_double(out, q->prompt);
+	json_number(out, "output", q->output);
+	json_number(out, "context", q->context);
+	json_number(out, "ttft", q->ttft_s);
+	json_number(out, "tpot", q->tpot_s);
+	json_number(out, "rate", q->rate);
+	buf_puts(out, ", ");
+	json_text(out, "weights", format_name(q->weights));
+	buf_puts(out, ", ");
+	json_text(out, "cache", format_name(q->cache));
+	buf_puts(out, "}");
+	if (!x->fits) {
+		buf_puts(out, ",\n  ");
+		json_text(out, "why", x->misfit.why);
+		buf_puts(out, ",\n  ");
+		json_text(out, "change", x->misfit.change);
+		buf_puts(out, "\n}\n");
+		return;
+	}
+	buf_puts(out, ",\n  \"best\": ");
+	json_plan(in, &x->best, out);
+	buf_puts(out, ",\n  \"curve\": [");
+	for (i = 0; i < x->ncurve; i++) {
+		buf_puts(out, i ? ",\n    " : "\n    ");
+		json_plan(in, &x->curve[i], out);
+	}
+	buf_puts(out, "\n  ]\n}\n");
+}

@@ -1,0 +1,120 @@
+#!/bin/sh
+# --serve: what it reads, what it prints, and what it refuses.
+. "${top_srcdir:?}/tests/lib.sh"
+
+# figure KEY: of the best plan in out
+figure()
+{
+	sed -n '/"best"/,/"curve"/s/.*"'"$1"'": \([-0-9.e+]*\).*/\1/p' out |
+		head -1
+}
+
+# above A B WHAT
+above()
+{
+	awk -v a="$1" -v b="$2" 'BEGIN { exit a != "" && a > b ? 0 : 1 }' ||
+		bad "$3: $1 is not above $2"
+}
+
+# says WORDS: exit status 1, and an error that has them
+says()
+{
+	words=$1
+	shift
+	"$LLMC" "$@" >out 2>err
+	[ $? -eq 1 ] && [ ! -s out ] || bad "no error: $*"
+	grep -qF -- "$words" err || bad "not $words: $*"
+}
+
+llama=$examples/llama-3-8b.llm
+serve="--serve --emit=serve-json --target h100x2"
+
+# A model without a loss and train has the same answer.
+sed '/loss = /d; /^train {/,/^}/d' "$llama" >bare.llm
+# shellcheck disable=SC2086
+{
+	run $serve "$llama" || exit
+	mv out whole
+	run $serve bare.llm || exit
+	cmp -s out whole || bad 'a loss changes the answer'
+	run $serve --no-memo "$llama" || exit
+	cmp -s out whole || bad 'the memo changes the answer'
+}
+
+# The cache of a token: 32 layers of 2 x 8 heads of 128, in 16 or 8 bits, and
+# windows keep no more than they see.
+for what in 'bf16 131072' 'f8e4m3 65536'; do
+	run --serve --emit=serve-json --target h100 --workload \
+		"cache=${what% *}" "$llama" || exit
+	[ "$(figure token_bytes)" = "${what#* }" ] || bad "cache of $what"
+done
+sed 's/, v, causal)/, v, causal, window = 640)/' "$llama" >window.llm
+run --serve --emit=serve-json --target h100 window.llm || exit
+[ "$(figure token_bytes)" = 65536 ] || bad 'cache of a window'
+
+# Latents: 61 layers of 576 numbers on each rank, whatever tp is.
+run --serve --emit=serve-json --target h100x8x2 --pin tp=16 --workload \
+	weights=f8e4m3 "$examples/deepseek-v3.llm" || exit
+[ "$(figure token_bytes)" = 70272 ] || bad 'cache of latents'
+
+# Narrower weights are read sooner, and leave more room.
+last=0
+for format in bf16 int8 int4; do
+	run --serve --emit=serve-json --target h100 --workload \
+		"weights=$format,sequences=1" "$llama" || exit
+	above "$(figure cache_tokens)" "$last" "room beside $format"
+	last=$(figure cache_tokens)
+	us=$(figure alone_tpot_us)
+	[ "$format" = bf16 ] || above "$before" "$us" "a step of $format"
+	before=$us
+done
+
+# A limit is kept, a rate is met, and a pin is obeyed.
+run --serve --emit=serve-json --target h100x8 --workload tpot=0.01 "$llama" ||
+	exit
+above 10000 "$(figure tpot_us)" 'the limit of tpot'
+run --serve --emit=serve-json --target h100x8 --workload rate=20 "$llama" ||
+	exit
+above "$(figure requests_s)" 19.97 'the rate'
+run --serve --emit=serve-json --target h100x8 --pin tp=2,pp=2,dp=1 "$llama" ||
+	exit
+[ "$(figure tp) $(figure pp) $(figure replicas)" = '2 2 1' ] || bad 'pins'
+
+# What does not fit says what binds, and its change helps.
+run --serve --target rtx4090x2 "$examples/llama-2-70b.llm" || exit
+grep -q '^nothing fits: a device has 23.10 GB, and needs 4' out ||
+	bad 'memory that lacks'
+grep -q '^one fits on 8 such devices' out || bad 'no advice'
+run --serve --target h100x8 --workload rate=1e6 "$llama" || exit
+rate=$(sed -n 's/^one fits with rate = //p' out)
+run --serve --emit=serve-json --target h100x8 --workload "rate=$rate" \
+	"$llama" || exit
+above "$(figure requests_s)" 1 'the rate that is advised'
+
+# A step of the program is of its parts, and no less than its weights take.
+run --serve --emit=serve-json --target h100 --workload sequences=1 "$llama" ||
+	exit
+above "$(figure alone_tpot_us)" 4700 '16 GB at 3.35 TB/s'
+
+# Wrong words.
+says '`prompt` is 0, and 1 to 10000000 is legal' --serve --target h100 \
+	--workload prompt=0 "$llama"
+says 'longer than the longest sequence, which has 8192' --serve \
+	--target h100 --workload prompt=8000 "$llama"
+says 'a longer model is --dim seq=9000' --serve --target h100 \
+	--workload context=9000 "$llama"
+says '--serve needs the machine that serves' --serve "$llama"
+says '--why-not is about training' --serve --target h100 --why-not=tp=2 \
+	"$llama"
+says '--workload is about requests' --workload prompt=4 --target h100 "$llama"
+says 'serving has no `zero`' --serve --target h100 --pin zero=1 "$llama"
+says 'its own answer: with it --emit is serve' --serve --emit=answer \
+	--target h100 "$llama"
+echo 'target { accelerator = h100; devices = 8; }
+target { accelerator = a100; devices = 8; }' >two.target
+says 'on one kind of node' --serve --target two.target "$llama"
+sed '/logits = /d; s/(logits, labels)/(linear(x -> vocab), labels)/' \
+	"$llama" >nameless.llm
+says 'no value of the model is named `logits`' --serve --target h100 \
+	-Wno-unnamed-weight nameless.llm
+exit $failed
