@@ -408,6 +408,26 @@ extend_rope(struct maker *g, struct ir_new *n, const struct ir_rule *r)
 	}
 }
 
+/* Whether an attribute cannot stand beside another one that is there, or in a
+ * node of this type. */
+static bool
+is_excluded(const struct ir_new *n, enum ir_attr_key key)
+{
+	static const enum ir_attr_key pairs[][2] = {
+		{ IR_ATTR_ALIBI, IR_ATTR_SOFTCAP },
+		{ IR_ATTR_BALANCE, IR_ATTR_FROZEN }
+	};
+	size_t i;
+
+	for (i = 0; i < sizeof pairs / sizeof *pairs; i++) {
+		if ((key == pairs[i][0] && has(n, pairs[i][1])) ||
+		    (key == pairs[i][1] && has(n, pairs[i][0]))) {
+			return true;
+		}
+	}
+	return key == IR_ATTR_BALANCE && n->types[0].dtype != IR_F32;
+}
+
 /* All that must be there and some of what may, in a random order. */
 static void
 give_attrs(struct maker *g, struct ir_new *n, const struct ir_rule *r)
@@ -420,7 +440,8 @@ give_attrs(struct maker *g, struct ir_new *n, const struct ir_rule *r)
 
 		if (takes == IR_TAKES_MUST ||
 		    (key != IR_ATTR_ON && !extends_rope(key) &&
-		     takes == IR_TAKES_OPTION && below(g, 2))) {
+		     takes == IR_TAKES_OPTION && below(g, 2) &&
+		     !is_excluded(n, key))) {
 			give_attr(g, n, key, r);
 		}
 	}
