@@ -228,17 +228,23 @@ is_fuller(const struct target_host *x, const struct target_host *y)
 	return y->has > 0 || (x->has <= 0 && y->bytes > x->bytes);
 }
 
+/*
+ * Nodes of a group are alike once the places of their ranks in the pipeline
+ * repeat, but for the last one, which may have fewer ranks.
+ */
 struct target_host
 target_fullest_host(const struct target *t, const struct target_hosted *h)
 {
 	struct target_host fullest = { 0, 0 };
-	int64_t lo = 0, hi, node;
+	int64_t lo = 0, hi, node, first, all = h->apart * (int64_t)h->npipes;
 	uint32_t i;
 
 	for (i = 0; i < t->groups.n; i++) {
 		const struct target_group *g = &t->groups.at[i];
 
-		for (node = 0; node < g->nodes && lo < h->nranks; node++) {
+		first = lo;
+		for (node = 0; node < g->nodes && lo < h->nranks &&
+		     (node == 0 || (lo - first) % all != 0); node++) {
 			struct target_host x;
 
 			hi = lo + g->devices;
@@ -250,6 +256,7 @@ target_fullest_host(const struct target *t, const struct target_hosted *h)
 			fullest = is_fuller(&fullest, &x) ? x : fullest;
 			lo = hi;
 		}
+		lo = first + g->nodes * g->devices;
 	}
 	return fullest;
 }
