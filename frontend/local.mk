@@ -106,6 +106,8 @@ BUILT_SOURCES += %D%/lang/parser.h
 	%D%/validate/software.def \
 	%D%/validate/validate_search.c \
 	%D%/validate/validate_software.c \
+	%D%/validate/serving.def \
+	%D%/validate/validate_serve.c \
 	%D%/validate/validate_train.c
 
 nodist_%C%_libfrontend_a_SOURCES = %D%/import/family_files.c \

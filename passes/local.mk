@@ -177,6 +177,7 @@ noinst_LIBRARIES += %D%/libpasses.a
 	%D%/serve/serve_model.c \
 	%D%/serve/serve_price.c \
 	%D%/serve/serve_print.c \
+	%D%/serve/serve_queue.c \
 	%D%/serve/serve_search.c \
 	%D%/sim/sim.c \
 	%D%/sim/sim.h \

@@ -113,7 +113,7 @@ frontend/eval: eval.h
 	< ir ir/train runtime passes/sim passes frontend
 frontend/validate: validate.h
 	< ir runtime/measure passes/plan passes/price passes/memory
-		passes/search passes/answer codegen frontend
+		passes/search passes/serve passes/answer codegen frontend
 frontend/import: import.h
 	< ir runtime passes frontend
 frontend/tool: tool.h

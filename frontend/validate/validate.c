@@ -15,7 +15,8 @@ static const struct {
 } readers[] = {
 	{ "kernel", "kernels", val_kernels },
 	{ "op", "collectives", val_collectives },
-	{ "step_s", "training runs", val_train }
+	{ "step_s", "training runs", val_train },
+	{ "tpot_ms", "serving", val_serve }
 };
 #define NREADERS (sizeof readers / sizeof *readers)
 
@@ -45,8 +46,9 @@ drv_validate(struct driver *d)
 	}
 	if (i == NREADERS) {
 		diag_error(diags, v.table.head, "none of these columns is "
-			   "`kernel`, `op` or `step_s`, which tell a table of "
-			   "kernels, collectives or training runs");
+			   "`kernel`, `op`, `step_s` or `tpot_ms`, which tell "
+			   "a table of kernels, collectives, training runs or "
+			   "serving");
 		return false;
 	}
 	v.what = readers[i].what;

@@ -66,6 +66,11 @@ bool drv_calibrate(struct driver *d);
 bool val_kernels(struct val *v);
 bool val_collectives(struct val *v);
 bool val_train(struct val *v);
+
+/* ---- validate_serve.c --------------------------------------------------- */
+
+bool val_serve(struct val *v);
+
 /* ---- validate_row.c ---------------------------------------------------- */
 
 /* The first group of a built-in target, or NULL. */

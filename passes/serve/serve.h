@@ -42,9 +42,25 @@ struct serve_split {
 	int64_t tp, pp, ep, replicas;
 };
 
+/* Keys of a split that are given; 0: any. */
+struct serve_pins {
+	struct serve_split split;
+	double sequences, chunk;
+};
+
+/* What all of the folder reads. */
+struct serve_answer_in {
+	const struct serve_model *model;
+	const struct target *target;
+	const struct serve_asked *asked;
+	const struct serve_traits *traits;
+	struct serve_pins pins;
+};
+
 /* ---- serve_model.c: the program of a step ------------------------------ */
 
 #define SERVE_MAX_PARTS 64
+#define SERVE_MAX_STAGES 512
 
 /* A number that grows with the rows of a step: fixed + row * rows. */
 struct serve_line {
@@ -170,6 +186,44 @@ void serve_step(const struct serve_program *p, const struct target *t,
 double serve_hop_us(const struct serve_program *p, const struct target *t,
 		    double rows);
 
+/* Of prompts of the mean length, and sequences in the middle of theirs. */
+struct serve_load serve_load_of(const struct serve_asked *q, double decoding,
+				double chunk);
+/*
+ * A token of each of so many sequences of a replica, in as many batches as it
+ * has stages, with so many prompt tokens: until all have passed all stages.
+ * *out is a stage's step.
+ */
+double serve_cycle_us(const struct serve_answer_in *in,
+		      const struct serve_program *p, double sequences,
+		      double tokens, struct serve_time *out);
+
+/* ---- serve_queue.c: what requests wait ---------------------------------- */
+
+/* Requests before a replica. */
+struct serve_traffic {
+	double rate;		/* a second, at random; 0: each that ends is
+				 * followed by one, and all sequences busy */
+	bool is_staggered;	/* without a rate: they begin evenly apart, not
+				 * all at once */
+	double sequences;	/* in flight, at most */
+	double chunk;		/* prompt tokens of a step, at most */
+	uint32_t requests;	/* that are simulated */
+};
+
+/* Of those that ended: sorted, in microseconds. */
+struct serve_waits {
+	double *ttft, *tpot;
+	uint32_t n;
+};
+
+/* In arena a. */
+void serve_queue(const struct serve_answer_in *in,
+		 const struct serve_program *p, const struct serve_traffic *t,
+		 struct arena *a, struct serve_waits *out);
+/* 0.5: the median. */
+double serve_quantile(const double *sorted, uint32_t n, double part);
+
 /* ---- serve_search.c: which split and which batch ----------------------- */
 
 /* A way to serve, at the load it is chosen for. */
@@ -182,6 +236,8 @@ struct serve_plan {
 	double mixed;		/* the part of steps that have one */
 	double tpot_us;		/* in the mean */
 	double ttft_us;		/* under load, without a queue */
+	/* of the best plan: half of the requests, and 99 of 100, wait less */
+	double ttft_p50_us, ttft_p99_us, tpot_p50_us, tpot_p99_us;
 	double alone_ttft_us, alone_tpot_us;	/* of one request */
 	double requests_s, tokens_s;	/* of the cluster; tokens out */
 	double prefill_share;	/* of the time */
@@ -204,20 +260,6 @@ struct serve_answer {
 	struct serve_plan curve[SERVE_MAX_CURVE];
 	uint32_t ncurve;
 	uint32_t tried, priced;	/* splits, and batches of them */
-};
-
-/* Keys of a split that are given; 0: any. */
-struct serve_pins {
-	struct serve_split split;
-	double sequences, chunk;
-};
-
-struct serve_answer_in {
-	const struct serve_model *model;
-	const struct target *target;
-	const struct serve_asked *asked;
-	const struct serve_traits *traits;
-	struct serve_pins pins;
 };
 
 /* Prices all splits of the target, and batches; in arena a. */

@@ -121,6 +121,68 @@ find_sizes(struct serve_model *s)
 	}
 }
 
+static bool
+has_dim(const struct ir_factor *f, dim_id d)
+{
+	uint8_t i;
+
+	for (i = 0; i < f->n; i++) {
+		if (f->dims[i] == d) {
+			return true;
+		}
+	}
+	return false;
+}
+
+/* Whether the factor is of a table that has a row for each position. */
+static bool
+is_table(const struct ir_module *m, const struct ir_node *n,
+	 const struct ir_factor *f)
+{
+	node_id of = m->values.at[ir_args(m, n)[0]].node;
+
+	return f->in == 1 && of && ir_is(ir_node(m, of)->op, IRF_LOADED);
+}
+
+/*
+ * A step has one row of each sequence, so only attention, whose keys are
+ * cached, may bring positions together.
+ */
+static bool
+check_positions(struct serve_model *s)
+{
+	struct ir_module *m = s->m;
+	struct ir_reached reached;
+	struct ir_rule r;
+	node_id id;
+	uint8_t i;
+
+	ir_reach(m, &m->ctx->tmp, &reached);
+	for (id = 1; id < m->nodes.n; id++) {
+		const struct ir_node *n = ir_node(m, id);
+
+		if (!reached.node[id] ||
+		    ir_is(n->op, IRF_SOURCE | IRF_SINK | IRF_REGION |
+			  IRF_CALLS | IRF_PAIRS)) {
+			continue;
+		}
+		ir_bind(m, n, &r);
+		for (i = 0; i < r.nf; i++) {
+			const struct ir_factor *f = &r.f[i];
+
+			if (!f->out && has_dim(f, s->seq) &&
+			    !is_table(m, n, f)) {
+				diag_error(&m->ctx->diags, n->span, "`%s` "
+					   "brings positions together: to "
+					   "serve a model only `attention` "
+					   "may", ir_ops[n->op].name);
+				return false;
+			}
+		}
+	}
+	return true;
+}
+
 /* Serving keeps no batch, plan or training of the model. */
 static void
 drop_settings(struct ir_module *m)
@@ -156,7 +218,8 @@ serve_open(struct ir_module *m, struct memo *memo, struct serve_model *out)
 			return false;
 		}
 	}
-	if (!find_tokens(out) || !pass_sum(m, &out->sums)) {
+	if (!find_tokens(out) || !check_positions(out) ||
+	    !pass_sum(m, &out->sums)) {
 		return false;
 	}
 	drop_settings(m);

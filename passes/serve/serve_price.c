@@ -256,16 +256,12 @@ runs_of(const struct serve_program *p, const int64_t *layers, uint32_t stage,
 	return n > 0 ? (double)n : 0;
 }
 
-#define MAX_STAGES 512
-
-/* Iterations of layers by stage; false: there are more stages than layers. */
+/* Iterations of layers by stage; false: there are too many stages. */
 static bool
-spread(const struct serve_program *p, int64_t layers[MAX_STAGES])
+spread(const struct serve_program *p, int64_t layers[SERVE_MAX_STAGES])
 {
-	if (p->split.pp > p->layers && p->split.pp > 1) {
-		return false;
-	}
-	if (p->split.pp > MAX_STAGES) {
+	if (p->split.pp > 1 && (p->split.pp > p->layers ||
+				p->split.pp > SERVE_MAX_STAGES)) {
 		return false;
 	}
 	plan_spread(p->layers, (uint32_t)p->split.pp, layers);
@@ -282,7 +278,7 @@ serve_step(const struct serve_program *p, const struct target *t,
 	struct stepping s = { .p = p, .t = g, .q = q, .traits = traits,
 			      .load = load, .ranks = (double)p->split.ep };
 	struct serve_time part[SERVE_MAX_PARTS];
-	int64_t layers[MAX_STAGES];
+	int64_t layers[SERVE_MAX_STAGES];
 	uint32_t stage, i;
 	int k;
 
@@ -333,6 +329,31 @@ serve_hop_us(const struct serve_program *p, const struct target *t,
 	}
 	return cost_collective(g, COST_SEND, &group, p->hop_row_bytes *
 			       fmax(rows / (double)p->split.ep, 1), NULL).us;
+}
+
+struct serve_load
+serve_load_of(const struct serve_asked *q, double decoding, double chunk)
+{
+	struct serve_load l = { .decoding = decoding,
+				.keys = q->prompt + q->output / 2,
+				.chunk = chunk };
+
+	l.prompts = chunk > 0 ? fmax(chunk / q->prompt, 1) : 0;
+	l.before = chunk > 0 ? fmax(q->prompt - chunk, 0) / 2 : 0;
+	return l;
+}
+
+double
+serve_cycle_us(const struct serve_answer_in *in, const struct serve_program *p,
+	       double sequences, double tokens, struct serve_time *out)
+{
+	double pp = (double)p->split.pp;
+	double each = sequences > 0 ? fmax(sequences / pp, 1) : 0;
+	struct serve_load l = serve_load_of(in->asked, each, tokens / pp);
+
+	serve_step(p, in->target, in->asked, in->traits, &l, out);
+	return pp * (out->total_us +
+		     serve_hop_us(p, in->target, each + tokens / pp));
 }
 
 /* ---- memory ---- */
@@ -390,7 +411,7 @@ serve_memory(const struct serve_program *p, const struct target *t,
 	     struct serve_memory *out)
 {
 	double length = q->prompt + q->output, ranks = (double)p->split.ep;
-	int64_t layers[MAX_STAGES];
+	int64_t layers[SERVE_MAX_STAGES];
 	uint32_t stage, i;
 
 	*out = (struct serve_memory){ .tokens = INFINITY };

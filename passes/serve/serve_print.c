@@ -206,10 +206,12 @@ serve_print(const struct serve_answer_in *in, const struct serve_answer *x,
 	buf_printf(out, "batch      %.0f sequences in flight of a replica; "
 		   "chunks of %.0f prompt tokens\n           in %.0f%% of the "
 		   "steps\n", ceil(b->sequences), b->chunk, 100 * b->mixed);
-	buf_printf(out, "load       %.1f ms to the first token, %.2f ms for "
-		   "each; alone %.1f and %.2f\n", b->ttft_us / 1e3,
-		   b->tpot_us / 1e3, b->alone_ttft_us / 1e3,
-		   b->alone_tpot_us / 1e3);
+	buf_printf(out, "alone      %.1f ms to the first token, %.2f ms for "
+		   "each\n", b->alone_ttft_us / 1e3, b->alone_tpot_us / 1e3);
+	buf_printf(out, "load       %.1f ms to the first token (p99 %.1f), "
+		   "%.2f for each (p99 %.2f)\n", b->ttft_p50_us / 1e3,
+		   b->ttft_p99_us / 1e3, b->tpot_p50_us / 1e3,
+		   b->tpot_p99_us / 1e3);
 	buf_printf(out, "rate       %.0f tokens/s out, %.1f of a device; "
 		   "%.2f requests/s\n", b->tokens_s,
 		   b->tokens_s / (double)devices_of(b), b->requests_s);
@@ -260,6 +262,12 @@ json_plan(const struct serve_answer_in *in, const struct serve_plan *x,
 	json_number(out, "ttft_us", x->ttft_us);
 	json_number(out, "alone_tpot_us", x->alone_tpot_us);
 	json_number(out, "alone_ttft_us", x->alone_ttft_us);
+	if (x->tpot_p50_us > 0) {
+		json_number(out, "ttft_p50_us", x->ttft_p50_us);
+		json_number(out, "ttft_p99_us", x->ttft_p99_us);
+		json_number(out, "tpot_p50_us", x->tpot_p50_us);
+		json_number(out, "tpot_p99_us", x->tpot_p99_us);
+	}
 	json_number(out, "tokens_s", x->tokens_s);
 	json_number(out, "requests_s", x->requests_s);
 	if (in->asked->usd_h > 0) {

@@ -9,53 +9,28 @@
 #include <math.h>
 
 #define MAX_CHUNK 16384
+#define MAX_PINNED_CHUNK (1 << 30)	/* of a number of sequences */
 #define LEAST_CHUNK 64
 #define MAX_SEQUENCES 4096	/* of a rank */
+#define MAX_IN_FLIGHT 65536	/* of a replica, which are simulated */
 
 /* ---- a plan ---- */
 
-/* A step of one of the batches that pass the stages of a replica. */
-static struct serve_load
-load_of(const struct serve_asked *q, double decoding, double chunk)
-{
-	struct serve_load l = { .decoding = decoding,
-				.keys = q->prompt + q->output / 2,
-				.chunk = chunk };
-
-	l.prompts = chunk > 0 ? fmax(chunk / q->prompt, 1) : 0;
-	l.before = chunk > 0 ? fmax(q->prompt - chunk, 0) / 2 : 0;
-	return l;
-}
-
-struct timing {
-	const struct serve_answer_in *in;
-	const struct serve_program *p;
-};
-
-static double
-step_us(const struct timing *w, double decoding, double chunk,
-	struct serve_time *out)
-{
-	struct serve_load l = load_of(w->in->asked, decoding, chunk);
-
-	serve_step(w->p, w->in->target, w->in->asked, w->in->traits, &l, out);
-	return out->total_us +
-	       serve_hop_us(w->p, w->in->target, decoding + chunk);
-}
-
 /* One request on a replica that has no other. */
 static void
-alone(const struct timing *w, struct serve_plan *out)
+alone(const struct serve_answer_in *in, const struct serve_program *p,
+      struct serve_plan *out)
 {
-	const struct serve_asked *q = w->in->asked;
+	const struct serve_asked *q = in->asked;
 	double chunk = fmin(out->chunk, q->prompt);
 	double chunks = ceil(q->prompt / chunk);
-	double pp = (double)w->p->split.pp;
+	double pp = (double)p->split.pp;
 	struct serve_time t;
 
-	out->alone_ttft_us = (chunks + pp - 1) * step_us(w, 0, chunk, &t);
-	out->prefill = t;
-	out->alone_tpot_us = pp * step_us(w, 1, 0, &t);
+	out->alone_ttft_us = (chunks + pp - 1) / pp *
+			     serve_cycle_us(in, p, 0, pp * chunk,
+					    &out->prefill);
+	out->alone_tpot_us = serve_cycle_us(in, p, 1, 0, &t);
 }
 
 /*
@@ -68,17 +43,17 @@ serve_plan_of(const struct serve_answer_in *in, const struct serve_program *p,
 	      double sequences, double chunk, struct serve_plan *out)
 {
 	const struct serve_asked *q = in->asked;
-	const struct timing w = { in, p };
 	double pp = (double)p->split.pp, mean, prefill;
 	double decoding = fmax(sequences / pp, 1);
-	struct serve_load full = load_of(q, decoding, chunk);
+	struct serve_load full = serve_load_of(q, decoding, chunk);
 	struct serve_time t;
 
 	*out = (struct serve_plan){ .split = p->split, .chunk = chunk,
 				    .sequences = sequences };
 	serve_memory(p, in->target, q, &full, &out->memory);
-	out->decode_us = step_us(&w, decoding, 0, &out->decode);
-	out->mixed_us = step_us(&w, decoding, chunk, &t);
+	out->decode_us = serve_cycle_us(in, p, sequences, 0, &out->decode) /
+			 pp;
+	out->mixed_us = serve_cycle_us(in, p, sequences, pp * chunk, &t) / pp;
 	out->mixed = decoding * q->prompt / q->output / chunk;
 	prefill = out->mixed * (out->mixed_us - out->decode_us);
 	mean = out->decode_us + prefill;
@@ -89,7 +64,7 @@ serve_plan_of(const struct serve_answer_in *in, const struct serve_program *p,
 	out->tokens_s = (double)p->split.replicas * sequences * 1e6 /
 			out->tpot_us;
 	out->requests_s = out->tokens_s / q->output;
-	alone(&w, out);
+	alone(in, p, out);
 }
 
 /* ---- batches of a split ---- */
@@ -119,6 +94,16 @@ in_limits(const struct serve_asked *q, const struct serve_plan *x)
 	       (q->tpot_s <= 0 || x->tpot_us <= q->tpot_s * 1e6);
 }
 
+/*
+ * From a request to its last token.  While one of a part of the steps has a
+ * chunk, another waits for it: as a queue of that load does.
+ */
+static double
+answer_us(const struct serve_asked *q, const struct serve_plan *x)
+{
+	return x->ttft_us / fmax(1 - x->mixed, 0.01) + q->output * x->tpot_us;
+}
+
 /* Without a rate, the one with more tokens; with one, the faster one. */
 static bool
 is_better(const struct serve_asked *q, const struct serve_plan *a,
@@ -127,7 +112,7 @@ is_better(const struct serve_asked *q, const struct serve_plan *a,
 	if (b->sequences == 0) {
 		return true;
 	}
-	return q->rate > 0 ? a->tpot_us < b->tpot_us
+	return q->rate > 0 ? answer_us(q, a) < answer_us(q, b)
 			   : a->tokens_s > b->tokens_s;
 }
 
@@ -200,6 +185,13 @@ sequences_for(const struct searching *s, const struct serve_program *p,
 	return hi;
 }
 
+static double
+most_sequences(const struct serve_program *p)
+{
+	return fmin(MAX_SEQUENCES * (double)(p->split.ep * p->split.pp),
+		    MAX_IN_FLIGHT);
+}
+
 /* Sequences that the cache of a replica holds, whole; 0: none. */
 static double
 capacity(const struct searching *s, const struct serve_program *p,
@@ -212,6 +204,7 @@ capacity(const struct searching *s, const struct serve_program *p,
 	for (i = 0; i < 3; i++) {	/* workspace grows with them */
 		serve_plan_of(s->in, p, n, chunk, &x);
 		n = fmax(floor(x.memory.tokens / each), 1);
+		n = fmin(n, most_sequences(p));
 	}
 	return x.memory.tokens >= each ? n : 0;
 }
@@ -233,7 +226,8 @@ try_chunks(struct searching *s, const struct serve_program *p, double n)
 	struct serve_plan x;
 
 	for (chunk = pin > 0 ? pin : LEAST_CHUNK;
-	     chunk <= (pin > 0 ? pin : MAX_CHUNK); chunk *= 2) {
+	     chunk <= (pin > 0 ? pin : s->in->pins.sequences > 0 ?
+		       MAX_PINNED_CHUNK : MAX_CHUNK); chunk *= 2) {
 		double at = in_flight(s, p, n, chunk);
 
 		if (at <= 0) {
@@ -245,7 +239,7 @@ try_chunks(struct searching *s, const struct serve_program *p, double n)
 			break;	/* all prompts of a step are in half of it */
 		}
 		serve_plan_of(s->in, p, at, chunk, &x);
-		if (x.mixed <= 1 || pin > 0) {
+		if (x.mixed <= 1) {
 			keep(s, &x);
 		}
 	}
@@ -264,8 +258,7 @@ try_batches(struct searching *s, const struct serve_program *p)
 		try_chunks(s, p, s->in->pins.sequences);
 		return;
 	}
-	for (n = 1; n <= MAX_SEQUENCES * (double)(p->split.ep * p->split.pp);
-	     n *= 2) {
+	for (n = 1; n <= most_sequences(p); n *= 2) {
 		try_chunks(s, p, n);
 	}
 	try_chunks(s, p, -1);
@@ -284,9 +277,10 @@ try_stages(struct searching *s, struct serve_program *p, int64_t ranks,
 	   int64_t devices)
 {
 	const struct serve_split *pin = &s->in->pins.split;
-	int64_t pp;
+	int64_t most = p->layers > 1 ? p->layers : 1, pp;
 
-	for (pp = 1; pp * ranks <= devices && pp <= p->layers; pp++) {
+	most = most < SERVE_MAX_STAGES ? most : SERVE_MAX_STAGES;
+	for (pp = 1; pp * ranks <= devices && pp <= most; pp++) {
 		if (!is_pinned(pin->pp, pp) ||
 		    (!pin->pp && devices % (pp * ranks) != 0)) {
 			continue;
@@ -318,8 +312,13 @@ misfit_memory(struct searching *s, struct arena *a)
 		"tokens %.2f", m->free / 1e9, (need - m->free) / 1e9,
 		m->weights / 1e9, m->workspace / 1e9, least, cache / 1e9);
 	if (m->tokens >= q->prompt + q->output) {
-		out->change = arena_printf(a, "one fits with context = %.0f",
-					   m->tokens);
+		double each = q->prompt + q->output;
+
+		out->change = least > q->context
+			? arena_printf(a, "one fits with sequences = %.0f",
+				       floor(m->tokens / each))
+			: arena_printf(a, "one fits with context = %.0f",
+				       m->tokens);
 		return;
 	}
 	out->change = arena_printf(a, "one fits on %.0f such devices, or with "
@@ -344,7 +343,14 @@ misfit(struct searching *s, struct arena *a)
 	const struct serve_asked *q = s->in->asked;
 	struct serve_misfit *out = &s->out->misfit;
 
-	if (!s->any) {
+	if (!s->any && s->in->pins.chunk > 0) {
+		out->why = arena_printf(a, "for each token out there are "
+			"%.4g in, and chunks have %.0f", q->prompt /
+			q->output, s->in->pins.chunk);
+		out->change = arena_printf(a, "one fits with chunk = %.0f",
+			ceil(fmax(s->in->pins.sequences, 1) * q->prompt /
+			     q->output));
+	} else if (!s->any) {
 		out->why = "no split of the model has such degrees";
 		out->change = "one fits with other degrees or devices";
 	} else if (s->fastest.sequences == 0 && s->memory_fits) {
@@ -369,6 +375,35 @@ misfit(struct searching *s, struct arena *a)
 			ceil(s->soonest.ttft_us / 100) / 1e4,
 			q->tpot_s > 0 ? ", or a higher tpot" : "");
 	}
+}
+
+#define SIMULATED 1000	/* requests, beside those in flight */
+
+/* What the requests of the best plan wait, those of a replica. */
+static void
+add_waits(const struct serve_answer_in *in, struct arena *a,
+	  struct serve_plan *x)
+{
+	const struct serve_asked *q = in->asked;
+	double limit = fmin(floor(x->memory.tokens / (q->prompt + q->output)),
+			    MAX_IN_FLIGHT);
+	struct serve_traffic t = {
+		.rate = q->rate / (double)x->split.replicas,
+		.is_staggered = true, .chunk = x->chunk *
+					       (double)x->split.pp,
+		.sequences = q->rate > 0 ? limit : ceil(x->sequences)
+	};
+	struct serve_program p;
+	struct serve_waits w;
+
+	t.requests = SIMULATED + (uint32_t)(q->rate > 0 ? 0 : t.sequences);
+	serve_program(in->model, in->target, x->split.tp, x->split.ep, a, &p);
+	p.split = x->split;
+	serve_queue(in, &p, &t, a, &w);
+	x->ttft_p50_us = serve_quantile(w.ttft, w.n, 0.5);
+	x->ttft_p99_us = serve_quantile(w.ttft, w.n, 0.99);
+	x->tpot_p50_us = serve_quantile(w.tpot, w.n, 0.5);
+	x->tpot_p99_us = serve_quantile(w.tpot, w.n, 0.99);
 }
 
 /* Leaves the points of the curve that others do not beat, by latency. */
@@ -396,10 +431,11 @@ serve_search(const struct serve_answer_in *in, struct arena *a,
 	const struct serve_model *m = in->model;
 	const struct serve_split *pin = &in->pins.split;
 	int64_t devices = target_devices(in->target), tp, ep;
+	int64_t heads = m->heads > 1 ? m->heads : 1;
 
 	*out = (struct serve_answer){ 0 };
-	for (tp = 1; tp <= devices && tp <= m->heads; tp++) {
-		if (!is_pinned(pin->tp, tp) || m->heads % tp != 0) {
+	for (tp = 1; tp <= devices && tp <= heads; tp++) {
+		if (!is_pinned(pin->tp, tp) || heads % tp != 0) {
 			continue;
 		}
 		for (ep = 1; ep * tp <= devices &&
@@ -418,7 +454,9 @@ serve_search(const struct serve_answer_in *in, struct arena *a,
 		}
 	}
 	trim_curve(out);
-	if (!out->fits) {
+	if (out->fits) {
+		add_waits(in, a, &out->best);
+	} else {
 		misfit(&s, a);
 	}
 }

@@ -107,7 +107,7 @@ awk -F '\t' -v OFS='\t' '{
 cut -f 1-14,17,18 "$data/kernels.tsv" >cut.tsv
 refused 'the columns `time_us`, `tflops`' validate cut.tsv
 cut -f 2- "$data/kernels.tsv" >cut.tsv
-refused 'none of these columns is `kernel`, `op` or `step_s`' validate cut.tsv
+refused 'none of these columns is `kernel`, `op`, `step_s` or `tpot_ms`' validate cut.tsv
 printf 'op\tgpu\nall_reduce\n' >short.tsv
 refused ':2:1: error: this row has 1 cells, and there are 2' validate short.tsv
 : >empty.tsv

@@ -80,6 +80,17 @@ run --serve --emit=serve-json --target h100x8 --pin tp=2,pp=2,dp=1 "$llama" ||
 	exit
 [ "$(figure tp) $(figure pp) $(figure replicas)" = '2 2 1' ] || bad 'pins'
 
+# Half of the requests wait less than 99 of 100 do, and no less than alone.
+run --serve --emit=serve-json --target h100x8 --workload rate=150 "$llama" ||
+	exit
+above "$(figure ttft_p50_us)" "$(figure alone_ttft_us)" 'a wait in a queue'
+above "$(figure ttft_p99_us)" "$(figure ttft_p50_us)" 'the longest waits'
+above "$(figure tpot_p99_us)" "$(figure tpot_p50_us)" 'the slowest answers'
+p50=$(figure ttft_p50_us)
+run --serve --emit=serve-json --target h100x8 --workload rate=20 "$llama" ||
+	exit
+above "$p50" "$(figure ttft_p50_us)" 'a longer queue'
+
 # What does not fit says what binds, and its change helps.
 run --serve --target rtx4090x2 "$examples/llama-2-70b.llm" || exit
 grep -q '^nothing fits: a device has 23.10 GB, and needs 4' out ||
@@ -95,6 +106,38 @@ above "$(figure requests_s)" 1 'the rate that is advised'
 run --serve --emit=serve-json --target h100 --workload sequences=1 "$llama" ||
 	exit
 above "$(figure alone_tpot_us)" 4700 '16 GB at 3.35 TB/s'
+
+# Published measurements: some rows of a larger table, as they are there.
+run validate "$tests/data/serve.tsv" || exit
+awk '/^by kind/ { kinds = 1 }
+	kinds && / tpot$/ { sub("%", "", $2); found = 1; exit !($2 + 0 < 12) }
+	END { if (!found) exit 1 }' out || bad 'the time for a token'
+grep -q 'not: no shape of GPTJ 6B is known' out || bad 'a model of no shape'
+grep -q 'not: no rate for fp4' out || bad 'a precision without a rate'
+cut -f1-12,14- "$tests/data/serve.tsv" >cut.tsv
+says '`batch_or_concurrency`' validate cut.tsv
+
+# Models of other shapes: without layers, and with repeats in repeats.
+cat >flat.llm <<'end'
+model m { dim seq = 64, hidden = 8, vocab = 16;
+x = embed(tokens, vocab -> hidden) @ "e"; logits = linear(x -> vocab) @ "h"; }
+end
+cat >nested.llm <<'end'
+model m { dim seq = 64, hidden = 8, heads = 2, hd = 4, vocab = 16;
+x = embed(tokens, vocab -> hidden) @ "e";
+repeat 3 as i { repeat 2 as j { x = x + linear(attention(
+linear(x -> heads, hd) @ "q{i}.{j}", linear(x -> heads, hd) @ "k{i}.{j}",
+linear(x -> heads, hd) @ "v{i}.{j}", causal) -> hidden) @ "o{i}.{j}"; }
+x = silu(x); }
+logits = linear(x -> vocab) @ "h"; }
+end
+run --serve --target cpux4 flat.llm || exit
+run --serve --emit=serve-json --target h100 nested.llm || exit
+[ "$(figure token_bytes)" = $((3 * 2 * 2 * 8 * 4)) ] || bad 'nested caches'
+says 'brings positions together' --serve --target h100 \
+	"$examples/gpt-block.llm"
+run --serve --target h100 --workload chunk=1 "$llama" || exit
+grep -q '^one fits with chunk = 4' out || bad 'chunks that are too short'
 
 # Wrong words.
 says '`prompt` is 0, and 1 to 10000000 is legal' --serve --target h100 \

@@ -1,0 +1,206 @@
+/*
+ * What requests wait: a deterministic simulation of the queue before one
+ * replica.  Requests are alike, so those that decode end in the order in which
+ * they began, and between two events all steps are the same: a run of them is
+ * one event.
+ */
+#include "passes/serve/serve.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+/* A request: when it came and had its first token, in us. */
+struct serve_request {
+	double came, first;
+	double left;		/* of its prompt */
+	double ends;		/* the step that makes its last token */
+};
+
+#define KNOWN_STEPS 512		/* a power of two */
+
+struct known_step {
+	double sequences, tokens, us;
+};
+
+struct queueing {
+	const struct serve_answer_in *in;
+	const struct serve_program *p;
+	const struct serve_traffic *t;
+	struct serve_request *at;
+	uint32_t came, admitted, begun, ended;	/* of them, in order */
+	double now, step;
+	struct known_step known[KNOWN_STEPS];
+};
+
+static double
+cycle_us(struct queueing *q, double sequences, double tokens)
+{
+	uint32_t i = ((uint32_t)sequences * 31 + (uint32_t)tokens) %
+		     KNOWN_STEPS;
+	struct known_step *k = &q->known[i];
+
+	if (k->us == 0 || k->sequences != sequences || k->tokens != tokens) {
+		struct serve_time unused;
+
+		k->sequences = sequences;
+		k->tokens = tokens;
+		k->us = serve_cycle_us(q->in, q->p, sequences, tokens,
+				       &unused);
+	}
+	return k->us;
+}
+
+/* Until the next request, of a Poisson process. */
+static double
+gap_us(const struct queueing *q, uint32_t i)
+{
+	uint32_t bits[4];
+
+	ir_philox(1, i, bits);
+	return -log((bits[0] + 0.5) / 4294967296.0) * 1e6 / q->t->rate;
+}
+
+/* Times of arrival of an open queue; of a closed one only the first are. */
+static void
+open_queue(struct queueing *q)
+{
+	const struct serve_traffic *t = q->t;
+	double output = q->in->asked->output, when = 0;
+	uint32_t i;
+
+	for (i = 0; i < t->requests; i++) {
+		struct serve_request *r = &q->at[i];
+
+		r->left = q->in->asked->prompt;
+		if (t->rate > 0) {
+			when += gap_us(q, i);
+			r->came = when;
+		} else {
+			r->came = i < t->sequences ? 0 : INFINITY;
+		}
+	}
+	if (t->rate > 0 || !t->is_staggered) {
+		return;
+	}
+	/* they are in the middle of what they answer, evenly apart */
+	for (i = 0; i < t->sequences && i < t->requests; i++) {
+		q->at[i].left = 0;
+		q->at[i].first = -1;
+		q->at[i].ends = ceil(output * (i + 1) / t->sequences);
+	}
+	q->came = q->admitted = q->begun = i;
+}
+
+static void
+admit(struct queueing *q)
+{
+	while (q->came < q->t->requests && q->at[q->came].came <= q->now) {
+		q->came++;
+	}
+	while (q->admitted < q->came &&
+	       q->admitted - q->ended < q->t->sequences) {
+		q->admitted++;
+	}
+}
+
+/* Ends those whose last token is there; a closed queue gets as many. */
+static void
+end_requests(struct queueing *q, struct serve_waits *out)
+{
+	double output = q->in->asked->output;
+
+	while (q->ended < q->begun && q->at[q->ended].ends <= q->step) {
+		const struct serve_request *r = &q->at[q->ended++];
+
+		if (r->first >= 0) {
+			out->ttft[out->n] = r->first - r->came;
+			out->tpot[out->n++] = (q->now - r->first) /
+					      fmax(output - 1, 1);
+		}
+		if (q->t->rate <= 0 && q->came < q->t->requests) {
+			q->at[q->came++].came = q->now;
+		}
+	}
+}
+
+/* A step with prompt tokens of those that wait. */
+static void
+mixed_step(struct queueing *q)
+{
+	double tokens = 0;
+	uint32_t from = q->begun, i;
+	double decoding = q->begun - q->ended;
+
+	for (i = from; i < q->admitted && tokens < q->t->chunk; i++) {
+		double part = fmin(q->at[i].left, q->t->chunk - tokens);
+
+		tokens += part;
+		q->at[i].left -= part;
+	}
+	q->now += cycle_us(q, decoding, tokens);
+	q->step++;
+	for (i = from; i < q->admitted && q->at[i].left <= 0; i++) {
+		q->at[i].first = q->now;
+		q->at[i].ends = q->step + q->in->asked->output - 1;
+		q->begun++;
+	}
+}
+
+/* Steps in which all decode, up to the next event. */
+static void
+decode_steps(struct queueing *q)
+{
+	double us = cycle_us(q, q->begun - q->ended, 0);
+	double n = q->at[q->ended].ends - q->step;
+
+	if (q->came < q->t->requests && q->t->rate > 0) {
+		n = fmin(n, ceil((q->at[q->came].came - q->now) / us));
+	}
+	n = fmax(n, 1);
+	q->now += n * us;
+	q->step += n;
+}
+
+static int
+by_length(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+void
+serve_queue(const struct serve_answer_in *in, const struct serve_program *p,
+	    const struct serve_traffic *t, struct arena *a,
+	    struct serve_waits *out)
+{
+	struct queueing *q = arena_alloc(a, sizeof *q);
+	size_t bytes = t->requests * sizeof(double);
+
+	q->in = in;
+	q->p = p;
+	q->t = t;
+	q->at = arena_alloc(a, t->requests * sizeof *q->at);
+	*out = (struct serve_waits){ .ttft = arena_alloc(a, bytes),
+				     .tpot = arena_alloc(a, bytes) };
+	open_queue(q);
+	while (q->ended < t->requests) {
+		admit(q);
+		if (q->begun < q->admitted) {
+			mixed_step(q);
+		} else if (q->begun > q->ended) {
+			decode_steps(q);
+		} else {
+			q->now = q->at[q->came].came;
+		}
+		end_requests(q, out);
+	}
+	qsort(out->ttft, out->n, sizeof *out->ttft, by_length);
+	qsort(out->tpot, out->n, sizeof *out->tpot, by_length);
+}
+
+double
+serve_quantile(const double *sorted, uint32_t n, double part)
+{
+	return n ? sorted[(uint32_t)(part * (n - 1) + 0.5)] : 0;
+}
