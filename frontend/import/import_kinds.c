@@ -137,6 +137,18 @@ period_of(const struct imp *x)
 	return n;
 }
 
+/* One layer's call, up to its number; $carried is what it takes and returns
+ * beside x. */
+static void
+put_call(struct imp *x, const char *indent, const char *call,
+	 const char *prefix)
+{
+	const char *carried = imp_value(x, "carried")->text;
+
+	buf_printf(&x->body, "%sx%s = %s(x%s)  @ \"%s.", indent, carried,
+		   call, carried, prefix);
+}
+
 /* A repeat for each run; the last one is as long as `layers` makes it. */
 static void
 put_runs(struct imp *x, const char *prefix)
@@ -151,8 +163,8 @@ put_runs(struct imp *x, const char *prefix)
 			continue;
 		}
 		if (to == i + 1) {
-			buf_printf(out, "  x = %s(x)  @ \"%s.%u\";\n", at[i],
-				   prefix, i);
+			put_call(x, "  ", at[i], prefix);
+			buf_printf(out, "%u\";\n", i);
 			continue;
 		}
 		if (to < x->layers.n) {
@@ -163,8 +175,8 @@ put_runs(struct imp *x, const char *prefix)
 		if (i > 0) {
 			buf_printf(out, " from %u", i);
 		}
-		buf_printf(out, " { x = %s(x)  @ \"%s.{i}\"; }\n", at[i],
-			   prefix);
+		put_call(x, " { ", at[i], prefix);
+		buf_puts(out, "{i}\"; }\n");
 	}
 }
 
@@ -188,8 +200,8 @@ imp_stack(struct imp *x, const char *prefix)
 		buf_printf(out, "  repeat layers / %u as i {\n", p);
 	}
 	for (i = 0; i < p && i < n; i++) {
-		buf_printf(out, "    x = %s(x)  @ \"%s.{", x->layers.at[i],
-			   prefix);
+		put_call(x, "    ", x->layers.at[i], prefix);
+		buf_puts(out, "{");
 		if (p > 1) {
 			buf_printf(out, "%u*", p);
 		}
@@ -201,7 +213,7 @@ imp_stack(struct imp *x, const char *prefix)
 	}
 	buf_puts(out, "  }\n");
 	for (i = n - left; i < n; i++) {
-		buf_printf(out, "  x = %s(x)  @ \"%s.%u\";\n",
-			   x->layers.at[i], prefix, i);
+		put_call(x, "  ", x->layers.at[i], prefix);
+		buf_printf(out, "%u\";\n", i);
 	}
 }

@@ -59,6 +59,16 @@ FAMILIES = {
     "qwen3": dict(SMALL, model_type="qwen3", head_dim=4),
     "qwen2_moe": dict(MOE, model_type="qwen2_moe", num_experts=4,
                       shared_expert_intermediate_size=5),
+    # with the loss that balances experts
+    "mixtral_aux": dict(SMALL, model_type="mixtral", num_local_experts=4,
+                        num_experts_per_tok=2, sliding_window=None,
+                        output_router_logits=True, router_aux_loss_coef=0.5),
+    "qwen2_moe_aux": dict(MOE, model_type="qwen2_moe", num_experts=4,
+                          shared_expert_intermediate_size=5,
+                          num_hidden_layers=3, use_sliding_window=True,
+                          sliding_window=3, max_window_layers=3,
+                          output_router_logits=True,
+                          router_aux_loss_coef=0.25),
     "qwen3_moe": dict(MOE, model_type="qwen3_moe", num_experts=4, head_dim=4,
                       norm_topk_prob=True),
     "deepseek_v3": dict(MLA, model_type="deepseek_v3"),
@@ -134,6 +144,20 @@ class Float64:
         torch.set_default_dtype(torch.float32)
 
 
+def run_each(model, tokens):
+    """The mean loss and the logits of sequences that are each a batch of their
+    own, since the loss that balances experts is no mean over sequences."""
+    loss, logits = 0.0, []
+    for row in tokens:
+        out = model(row[None, :SEQ], use_cache=False)
+        loss = loss + torch.nn.functional.cross_entropy(
+            out.logits[0], row[1:]) / BATCH
+        if getattr(out, "aux_loss", None) is not None:
+            loss = loss + model.router_aux_loss_coef * out.aux_loss / BATCH
+        logits.append(out.logits)
+    return loss, torch.cat(logits)
+
+
 def run(small, config, tokens):
     """Loss, logits and gradients in float64, of a model in float32."""
     with Float64():
@@ -143,9 +167,7 @@ def run(small, config, tokens):
         model = transformers.AutoModelForCausalLM.from_config(config)
         model.load_state_dict(small.state_dict())
         model.eval()
-        logits = model(tokens[:, :SEQ], use_cache=False).logits
-        loss = torch.nn.functional.cross_entropy(
-            logits.reshape(-1, VOCAB), tokens[:, 1:].reshape(-1))
+        loss, logits = run_each(model, tokens)
         loss.backward()
     return model, loss.detach(), logits.detach()
 
@@ -153,9 +175,7 @@ def run(small, config, tokens):
 def float32_error(small, model, tokens):
     """How far the gradients of a run in float32 are off, at most."""
     small.eval()
-    logits = small(tokens[:, :SEQ], use_cache=False).logits
-    torch.nn.functional.cross_entropy(
-        logits.reshape(-1, VOCAB), tokens[:, 1:].reshape(-1)).backward()
+    run_each(small, tokens)[0].backward()
     worst = 0.0
     for p, q in zip(small.parameters(), model.parameters()):
         if q.grad is not None and q.grad.abs().max() > 0:

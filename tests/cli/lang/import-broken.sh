@@ -189,6 +189,12 @@ refused 'a layer too many' 'model.layers.1.'
 fresh
 edit 's/"tie_word_embeddings": false/"tie_word_embeddings": true/'
 refused 'a head of its own' 'lm_head.weight'
+fresh mixtral_aux
+edit 's/"output_router_logits": true/"output_router_logits": 1/'
+refused 'a flag of 1' '`output_router_logits` is a number, and true or false'
+fresh mixtral_aux
+edit 's/"router_aux_loss_coef": 0.5/"router_aux_loss_coef": 1e39/'
+refused 'a coefficient that f32 lacks' '1e39 is infinite in f32'
 fresh
 rm d/model.safetensors
 cat >d/model.safetensors.index.json <<'END'

@@ -82,11 +82,13 @@ llama 3.769550019 tp=2,pp=2
 llama3 3.766004429 tp=4 pp=2,tp=2 dp=2,cp=2,microbatch=1 pp=2,dp=2,zero=1
 mistral 4.224655477 tp=2,cp=2
 mixtral 3.331104350 ep=2,tp=2 pp=2,ep=2 dp=2,tp=2,microbatch=1 tp=4
+mixtral_aux 4.734065872 pp=2,ep=2
 olmo2 3.422995653 tp=2,dp=2,microbatch=1
 phi3 3.871623395 tp=2,pp=2
 phi3_long 4.155007818 tp=2,pp=2
 qwen2 2.913876987 tp=2,dp=2,zero=2
 qwen2_moe 3.359157844 ep=2,tp=2
+qwen2_moe_aux 4.192123519 dp=2,tp=2,microbatch=1
 qwen3 4.026613745 tp=2,pp=2
 qwen3_yarn 3.357053013 tp=2,pp=2
 qwen3_moe 3.721096887 ep=2,pp=2

@@ -234,9 +234,9 @@ main(void)
 		FAMILY("phi3_long"), FAMILY("qwen3_yarn"),
 		FAMILY("gpt_neox"), FAMILY("granite"), FAMILY("llama"),
 		FAMILY("llama3"), FAMILY("mistral"), FAMILY("mixtral"),
-		FAMILY("olmo2"), FAMILY("phi3"), FAMILY("qwen2"),
-		FAMILY("qwen2_moe"), FAMILY("qwen3"), FAMILY("qwen3_moe"),
-		FAMILY("starcoder2")
+		FAMILY("mixtral_aux"), FAMILY("olmo2"), FAMILY("phi3"),
+		FAMILY("qwen2"), FAMILY("qwen2_moe"), FAMILY("qwen2_moe_aux"),
+		FAMILY("qwen3"), FAMILY("qwen3_moe"), FAMILY("starcoder2")
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
