@@ -107,6 +107,46 @@ plain(struct arena *a, const char *text)
 
 /* ---- what a line describes ---- */
 
+/* Latent attention and shared experts, as config.json of DeepSeek-V3 has. */
+static const char deepseek[] =
+	"model row {\n"
+	"dim hidden = 7168, heads = 128, nope = 128, rot = 64, vd = 128;\n"
+	"dim qk = nope + rot, kvo = nope + vd, qrank = 1536, rank = 512;\n"
+	"dim kvr = rank + rot, ffn = 18432, mid = 2048, expert = 256;\n"
+	"dim choice = 8, vocab = 129280, seq = 1048576;\n"
+	"dtype bf16;\n"
+	"layer mla(x[batch, seq, hidden]) {\n"
+	"  n = rmsnorm(x, eps = 1e-6);\n"
+	"  c = rmsnorm(linear(n -> qrank), eps = 1e-6);\n"
+	"  qn, qr = split(linear(c -> heads, qk), qk -> nope, rot);\n"
+	"  l, r = split(linear(n -> kvr), kvr -> rank, rot);\n"
+	"  l = cache(rmsnorm(l, eps = 1e-6));\n"
+	"  r = cache(rope(r));\n"
+	"  kn, v = split(linear(l -> heads, kvo), kvo -> nope, vd);\n"
+	"  a = attention(concat(qn, rope(qr) -> qk), concat(kn, r -> qk),\n"
+	"    v, causal, uncached);\n"
+	"  return x + linear(a -> hidden);\n}\n"
+	"layer dense(x[batch, seq, hidden]) {\n"
+	"  x = mla(x);\n"
+	"  m = rmsnorm(x, eps = 1e-6);\n"
+	"  g = silu(linear(m -> ffn)) * linear(m -> ffn);\n"
+	"  return x + linear(g -> hidden);\n}\n"
+	"layer moe(x[batch, seq, hidden]) {\n"
+	"  x = mla(x);\n"
+	"  m = rmsnorm(x, eps = 1e-6);\n"
+	"  s = sigmoid(linear(m -> expert));\n"
+	"  e = topk(s, expert -> choice, groups = 8, top_groups = 4);\n"
+	"  w = gather(s, e);\n"
+	"  w = w / sum(w, choice);\n"
+	"  g = silu(linear(m, e -> mid)) * linear(m, e -> mid);\n"
+	"  y = linear(g, e -> hidden);\n"
+	"  g = silu(linear(m -> mid)) * linear(m -> mid);\n"
+	"  return x + linear(g -> hidden) + sum(y * w, choice);\n}\n"
+	"x = embed(tokens, vocab -> hidden);\n"
+	"repeat 3 { x = dense(x); }\n"
+	"repeat 58 { x = moe(x); }\n"
+	"logits = linear(rmsnorm(x, eps = 1e-6) -> vocab);\n}\n";
+
 static const char *
 model_text(const struct serving_shape *x, struct arena *a)
 {
@@ -125,6 +165,9 @@ model_text(const struct serving_shape *x, struct arena *a)
 		? arena_printf(a, "dim expert = %d, choice = %d;\n",
 			       x->experts, x->choice) : "";
 
+	if (x->layers == 0) {
+		return deepseek;
+	}
 	return arena_printf(a, "model row {\n"
 		"dim hidden = %d, heads = %d, kv = %d, hd = %d, ffn = %d;\n"
 		"dim vocab = %d, seq = 1048576;\n%sdtype bf16;\n"

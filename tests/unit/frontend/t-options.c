@@ -160,8 +160,8 @@ test_mistakes(void **state)
 	fails("--emit=irr f", "`--emit` is one of answer, answer-json, "
 	      "arena, arena-json, ast, config, cost, cuda, ir, kernels, "
 	      "llvm, memory, memory-json, plan, plans, plans-json, ranks, "
-	      "summary, summary-json, target; found `irr` (did you mean "
-	      "`ir`?)");
+	      "serve, serve-json, summary, summary-json, target; found "
+	      "`irr` (did you mean `ir`?)");
 	fails("--explain=cost,serch f", "`--explain` is one of cost, memory, "
 	      "search, tiles; found `serch` (did you mean `search`?)");
 	fails("--explain= f", "`--explain` is one of cost, memory, search, "
