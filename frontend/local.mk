@@ -49,6 +49,7 @@ BUILT_SOURCES += %D%/lang/parser.h
 	%D%/lang/lang_ops.c \
 	%D%/lang/lang_plan.c \
 	%D%/lang/lang_target.c \
+	%D%/lang/lang_loss.c \
 	%D%/lang/lang_weights.c \
 	%D%/lang/lower.c \
 	%D%/lang/lower.h \

@@ -53,6 +53,7 @@ pair_folders = \
 	%D%/lang/hints \
 	%D%/lang/layers \
 	%D%/lang/lexer \
+	%D%/lang/loss \
 	%D%/lang/models \
 	%D%/lang/names \
 	%D%/lang/numbers \

@@ -81,4 +81,9 @@ bool call_add_dims(struct fe_call *c, struct ir_type *t, const dim_id *d,
 value_id call_tied_weight(struct fe_call *c, const struct ast_expr *e,
 			  const struct ir_type *want);
 
+/* ---- lang_loss.c ------------------------------------------------------ */
+
+/* cross_entropy(logits, labels, counts, ignore = index) */
+bool call_cross_entropy(struct fe_call *c, value_id *out);
+
 #endif

@@ -206,39 +206,6 @@ fn_cast(struct fe_call *c, value_id *out)
 	return *out != 0;
 }
 
-/* The mean over all tokens of the loss of each. */
-static bool
-fn_cross_entropy(struct fe_call *c, value_id *out)
-{
-	const struct ir_type *t;
-	struct ir_new n;
-	value_id v;
-	uint8_t i;
-
-	if (!ir_type(c->l->m, c->args[1])->of) {
-		diag_error(c->l->diags, c->arg_at[1], "cross_entropy's second "
-			   "operand is the right answers: an index is "
-			   "expected, and this is %s",
-			   lower_type_text(c->l, c->args[1]));
-		return false;
-	}
-	ir_new_init(&n, IR_CROSS_ENTROPY, c->e->span);
-	ir_new_arg(&n, c->args[0]);
-	ir_new_arg(&n, c->args[1]);
-	v = lower_append(c->l, &n, c->e);
-	if (!v) {
-		return false;
-	}
-	ir_new_init(&n, IR_MEAN, c->e->span);
-	ir_new_arg(&n, v);
-	t = ir_type(c->l->m, v);
-	for (i = 0; i < t->ndims; i++) {
-		ir_new_dim(&n, IR_ATTR_OVER, t->dims[i]);
-	}
-	*out = lower_append(c->l, &n, c->e);
-	return *out != 0;
-}
-
 /* One slice for each dim after the arrow; together they are all of it. */
 static bool
 fn_split(struct fe_call *c, value_id *out)
@@ -551,8 +518,9 @@ const struct call_fn call_functions[] = {
 	  { 1, 1, NONE, NONE, "cast(x, dtype = f32)" },
 	  false, false, "dtype", "", fn_cast },
 	{ "cross_entropy",
-	  { 2, 2, NONE, NONE, "cross_entropy(logits, labels)" },
-	  false, false, "", "", fn_cross_entropy },
+	  { 2, 3, NONE, NONE, "cross_entropy(logits, labels, counts, ignore = "
+	    "index)" },
+	  false, false, "ignore", "", call_cross_entropy },
 	{ "split",
 	  { 1, 1, 1, 1, SOME, "a, b = split(x, dim -> dim, dim)" },
 	  false, true, "", "", fn_split },

@@ -28,6 +28,7 @@ cli_tests = \
 	%D%/lang/lang-huge.sh \
 	%D%/lang/lang-json.sh \
 	%D%/lang/lang-text.sh \
+	%D%/lang/loss.sh \
 	%D%/lang/seed.sh \
 	%D%/passes/activations.sh \
 	%D%/passes/arena.sh \
