@@ -517,33 +517,80 @@ add_list(struct serve_reading *r, const struct kernel_list *l,
 	}
 }
 
+static void
+add_weight(const struct serve_reading *r, const struct ir_node *n,
+	   double times, struct serve_part *part)
+{
+	double elems = times * ir_most_elems(r->m, ir_type(r->m, n->result));
+	double bytes = elems * elem_bytes(r->m, n->result);
+
+	if (part->is_layer && ir_type(r->m, n->result)->ndims > 1) {
+		part->narrow_elems += elems;
+		part->narrow_bytes += bytes;
+	} else {
+		part->other_bytes += bytes;
+	}
+}
+
 /* The weights of a region and those inside it. */
 static void
 add_weights(const struct serve_reading *r, region_id id, double times,
-	    struct serve_part *part, bool inside)
+	    struct serve_part *part)
 {
 	const struct ir_region *region = &r->m->regions.at[id];
 	uint32_t i;
 
 	for (i = 0; i < region->nodes.n; i++) {
 		const struct ir_node *n = ir_node(r->m, region->nodes.at[i]);
-		double elems, bytes;
 
-		if (ir_is(n->op, IRF_REGION) && inside) {
+		if (ir_is(n->op, IRF_REGION)) {
 			add_weights(r, n->region, times * (double)ir_attr_int(
-				    r->m, n, IR_ATTR_COUNT, 1), part, true);
+				    r->m, n, IR_ATTR_COUNT, 1), part);
+		} else if (ir_is(n->op, IRF_LOADED)) {
+			add_weight(r, n, times, part);
 		}
-		if (!ir_is(n->op, IRF_LOADED)) {
+	}
+}
+
+static bool
+reads(const struct ir_module *m, const struct ir_node *n, value_id v)
+{
+	uint32_t i;
+
+	for (i = 0; i < n->nargs; i++) {
+		if (ir_args(m, n)[i] == v) {
+			return true;
+		}
+	}
+	return false;
+}
+
+/* Weights outside of repeats, each in the first part that reads it. */
+static void
+add_outer_weights(const struct serve_reading *r, region_id body)
+{
+	const struct ir_region *region = &r->m->regions.at[body];
+	uint32_t i, k;
+
+	for (i = 0; i < region->nodes.n; i++) {
+		const struct ir_node *w = ir_node(r->m, region->nodes.at[i]);
+		uint32_t part = 0;
+
+		if (!ir_is(w->op, IRF_LOADED)) {
 			continue;
 		}
-		elems = times * ir_most_elems(r->m, ir_type(r->m, n->result));
-		bytes = elems * elem_bytes(r->m, n->result);
-		if (part->is_layer && ir_type(r->m, n->result)->ndims > 1) {
-			part->narrow_elems += elems;
-			part->narrow_bytes += bytes;
-		} else {
-			part->other_bytes += bytes;
+		for (k = 0; k < region->nodes.n; k++) {
+			const struct ir_node *n = ir_node(r->m,
+						region->nodes.at[k]);
+
+			if (reads(r->m, n, w->result)) {
+				break;
+			}
+			/* a repeat is a part, and what follows another */
+			part += ir_is(n->op, IRF_REGION) ? 2 : 0;
 		}
+		add_weight(r, w, 1, &r->out->part[part < r->out->nparts
+						  ? part : 0]);
 	}
 }
 
@@ -556,7 +603,6 @@ read_parts(struct serve_reading *r, region_id body, const struct kernel_list *l,
 	struct serve_part *part = new_part(p, false, 1);
 	uint32_t i;
 
-	add_weights(r, body, 1, part, false);
 	for (i = 0; i < l->at.n && !p->why; i++) {
 		const struct kernel *k = &l->at.at[i], *b = &twice->at.at[i];
 
@@ -566,11 +612,12 @@ read_parts(struct serve_reading *r, region_id body, const struct kernel_list *l,
 			continue;
 		}
 		part = new_part(p, true, k->body->count);
-		add_weights(r, k->body->region, 1, part, true);
+		add_weights(r, k->body->region, 1, part);
 		add_list(r, k->body, b->body, part, 1);
 		p->layers += k->body->count;
 		part = new_part(p, false, 1);
 	}
+	add_outer_weights(r, body);
 }
 
 /* Rows that pass from an iteration of a layer to the next. */

@@ -76,6 +76,7 @@ unit_tests += \
 	%D%/search/t-search-bound \
 	%D%/comm/t-secret \
 	%D%/comm/t-shm-meet \
+	%D%/serve/t-serve \
 	%D%/sim/t-sim \
 	%D%/sim/t-sim-ops \
 	%D%/sim/t-sim-train \

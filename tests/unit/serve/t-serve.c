@@ -1,0 +1,296 @@
+/*
+ * What a rank holds when it serves: its weights and its cache, against sums
+ * over the tensors of small models, written out by hand.  And what a step
+ * takes, which grows as its rows do.
+ */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <string.h>
+
+#include "frontend/frontend.h"
+#include "passes/serve/serve.h"
+
+#define HIDDEN 256
+#define HEADS 8
+#define KV 4
+#define HD 32
+#define FFN 512
+#define VOCAB 1024
+#define LAYERS 4
+#define EXPERTS 4
+#define RANK 64			/* of latents, and of what turns beside them */
+#define ROT 32
+#define WINDOW 256
+
+#define DIMS \
+	"dim hidden = 256, heads = 8, kv = 4, hd = 32, ffn = 512;\n" \
+	"dim vocab = 1024, expert = 4, choice = 2, seq = 4096;\n" \
+	"dim nope = 32, rot = 32, vd = 32, qk = nope + rot;\n" \
+	"dim kvo = nope + vd, rank = 64, kvr = rank + rot;\n" \
+	"dtype bf16;\n"
+
+#define GQA(more) \
+	"  n = rmsnorm(x, eps = 1e-5);\n" \
+	"  a = attention(rope(linear(n -> heads, hd)),\n" \
+	"    rope(linear(n -> kv, hd)), linear(n -> kv, hd), causal" more \
+	");\n" \
+	"  x = x + linear(a -> hidden);\n"
+
+#define MLA \
+	"  n = rmsnorm(x, eps = 1e-5);\n" \
+	"  qn, qr = split(linear(n -> heads, qk), qk -> nope, rot);\n" \
+	"  l, r = split(linear(n -> kvr), kvr -> rank, rot);\n" \
+	"  l = cache(rmsnorm(l, eps = 1e-6));\n" \
+	"  r = cache(rope(r));\n" \
+	"  kn, v = split(linear(l -> heads, kvo), kvo -> nope, vd);\n" \
+	"  a = attention(concat(qn, rope(qr) -> qk), concat(kn, r -> qk),\n" \
+	"    v, causal, uncached);\n" \
+	"  x = x + linear(a -> hidden);\n"
+
+#define DENSE \
+	"  m = rmsnorm(x, eps = 1e-5);\n" \
+	"  g = silu(linear(m -> ffn)) * linear(m -> ffn);\n" \
+	"  return x + linear(g -> hidden);\n"
+
+#define MOE \
+	"  m = rmsnorm(x, eps = 1e-5);\n" \
+	"  s = softmax(linear(m -> expert));\n" \
+	"  e = topk(s, expert -> choice);\n" \
+	"  w = gather(s, e);\n" \
+	"  w = w / sum(w, choice);\n" \
+	"  g = silu(linear(m, e -> ffn)) * linear(m, e -> ffn);\n" \
+	"  y = linear(g, e -> hidden);\n" \
+	"  return x + sum(y * w, choice);\n"
+
+#define MODEL(attention, ffn) \
+	"model small {\n" DIMS "layer block(x[batch, seq, hidden]) {\n" \
+	attention ffn "}\n" \
+	"x = embed(tokens, vocab -> hidden);\n" \
+	"repeat 4 { x = block(x); }\n" \
+	"logits = linear(rmsnorm(x, eps = 1e-5) -> vocab);\n}\n"
+
+struct served {
+	struct ir_ctx c;
+	struct serve_model model;
+	struct target target;
+	struct serve_asked asked;
+	struct serve_traits traits;
+};
+
+static void
+open_model(struct served *s, const char *text)
+{
+	struct ir_module *m;
+	uint32_t base;
+
+	memset(s, 0, sizeof *s);
+	ir_ctx_init(&s->c, NULL);
+	source_add(&s->c.sources, "model", text, strlen(text), &base);
+	m = fe_compile(&s->c, s->c.sources.files.n - 1);
+	assert_non_null(m);
+	assert_true(serve_open(m, NULL, &s->model));
+	assert_true(fe_target(&s->c, "h100x8", &s->target));
+	s->asked = (struct serve_asked){ .prompt = 768, .output = 256,
+					 .context = 1024 };
+	s->traits.launch_us = -1;
+}
+
+static void
+program(struct served *s, int64_t tp, int64_t pp, int64_t ep,
+	struct serve_program *p)
+{
+	serve_program(&s->model, &s->target, tp, ep, &s->c.perm, p);
+	assert_null(p->why);
+	p->split.pp = pp;
+}
+
+static struct serve_memory
+memory(struct served *s, int64_t tp, int64_t pp, int64_t ep)
+{
+	struct serve_load l = serve_load_of(&s->asked, 8, 0);
+	struct serve_program p;
+	struct serve_memory m;
+
+	program(s, tp, pp, ep, &p);
+	serve_memory(&p, &s->target, &s->asked, &l, &m);
+	return m;
+}
+
+/* ---- weights ---- */
+
+#define ATTENTION (2 * HIDDEN * HEADS * HD + 2 * HIDDEN * KV * HD)
+#define MLP (3 * HIDDEN * FFN)
+#define ROUTER (HIDDEN * EXPERTS)
+#define NORMS (2 * HIDDEN)
+#define TABLE (VOCAB * HIDDEN)	/* the embedding; the head has as many */
+
+static void
+check_weights(struct served *s, int64_t tp, int64_t pp, int64_t ep,
+	      double elems)
+{
+	double bytes = memory(s, tp, pp, ep).weights;
+
+	if (bytes != 2 * elems) {
+		fail_msg("tp=%d pp=%d ep=%d: %.0f bytes, not %.0f", (int)tp,
+			 (int)pp, (int)ep, bytes, 2 * elems);
+	}
+}
+
+static void
+test_dense_weights(void **state)
+{
+	struct served s;
+	int64_t tp;
+
+	(void)state;
+	open_model(&s, MODEL(GQA(""), DENSE));
+	for (tp = 1; tp <= 4; tp *= 2) {
+		check_weights(&s, tp, 1, 1, LAYERS * ((double)(ATTENTION +
+			      MLP) / tp + NORMS) + 2.0 * TABLE / tp + HIDDEN);
+		/* the first of two stages, as full: the embedding alone */
+		check_weights(&s, tp, 2, 1, LAYERS / 2 * ((double)(ATTENTION +
+			      MLP) / tp + NORMS) + 1.0 * TABLE / tp);
+	}
+	ir_ctx_release(&s.c);
+}
+
+static void
+test_expert_weights(void **state)
+{
+	struct served s;
+
+	(void)state;
+	open_model(&s, MODEL(GQA(""), MOE));
+	check_weights(&s, 1, 1, 1, LAYERS * (ATTENTION + NORMS + ROUTER +
+		      EXPERTS * (double)MLP) + 2.0 * TABLE + HIDDEN);
+	check_weights(&s, 1, 1, 4, LAYERS * (ATTENTION + NORMS + ROUTER +
+		      EXPERTS * (double)MLP / 4) + 2.0 * TABLE + HIDDEN);
+	check_weights(&s, 2, 1, 1, LAYERS * (ATTENTION / 2.0 + NORMS + ROUTER +
+		      EXPERTS * (double)MLP / 2) + 2.0 * TABLE / 2 + HIDDEN);
+	ir_ctx_release(&s.c);
+}
+
+/* Matrices of layers take the form they are stored in, all else keeps its. */
+static void
+test_narrow_weights(void **state)
+{
+	static const struct serve_format int8 = { "int8", 1 };
+	struct served s;
+	double wide, narrow;
+
+	(void)state;
+	open_model(&s, MODEL(GQA(""), DENSE));
+	wide = memory(&s, 1, 1, 1).weights;
+	s.asked.weights = &int8;
+	narrow = memory(&s, 1, 1, 1).weights;
+	assert_true(wide - narrow == LAYERS * (double)(ATTENTION + MLP));
+	ir_ctx_release(&s.c);
+}
+
+/* ---- the cache ---- */
+
+static void
+check_token(struct served *s, int64_t tp, int64_t pp, double elems)
+{
+	double bytes = memory(s, tp, pp, 1).token;
+
+	if (fabs(bytes - 2 * elems) > 1e-9 * bytes) {
+		fail_msg("tp=%d pp=%d: %g bytes of a token, not %g", (int)tp,
+			 (int)pp, bytes, 2 * elems);
+	}
+}
+
+static void
+test_cache(void **state)
+{
+	static const struct serve_format cache8 = { "f8e4m3", 1 };
+	struct served s;
+	int64_t tp;
+
+	(void)state;
+	open_model(&s, MODEL(GQA(""), DENSE));
+	for (tp = 1; tp <= 4; tp *= 2) {
+		check_token(&s, tp, 1, LAYERS * 2 * KV * HD / (double)tp);
+		check_token(&s, tp, 2, LAYERS / 2 * 2 * KV * HD / (double)tp);
+	}
+	s.asked.cache = &cache8;
+	check_token(&s, 1, 1, LAYERS * 2 * KV * HD / 2.0);
+	ir_ctx_release(&s.c);
+
+	/* of a sequence of 1024 tokens a window keeps 256 */
+	open_model(&s, MODEL(GQA(", window = 256"), DENSE));
+	check_token(&s, 1, 1, LAYERS * 2 * KV * HD * WINDOW / 1024.0);
+	ir_ctx_release(&s.c);
+
+	/* latents belong to no head, so tensor ranks have all of them */
+	open_model(&s, MODEL(MLA, DENSE));
+	check_token(&s, 1, 1, LAYERS * (RANK + ROT));
+	check_token(&s, 2, 1, LAYERS * (RANK + ROT));
+	ir_ctx_release(&s.c);
+}
+
+/* ---- time ---- */
+
+static struct serve_time
+decode_time(struct served *s, const struct serve_program *p, double sequences,
+	    double keys)
+{
+	struct serve_load l = serve_load_of(&s->asked, sequences, 0);
+	struct serve_time t;
+
+	l.keys = keys;
+	serve_step(p, &s->target, &s->asked, &s->traits, &l, &t);
+	return t;
+}
+
+static void
+check_even(double a, double b, double c)
+{
+	assert_true(a < b && fabs((c - b) - (b - a)) < 1e-9 * c);
+}
+
+/* Maps and caches grow evenly with sequences, a cache with its keys too. */
+static void
+test_linear(void **state)
+{
+	struct served s;
+	struct serve_program p;
+	struct serve_time t[5];
+	int i;
+
+	(void)state;
+	open_model(&s, MODEL(GQA(""), DENSE));
+	program(&s, 2, 1, 1, &p);
+	for (i = 0; i < 3; i++) {
+		t[i] = decode_time(&s, &p, 100 + 50 * i, 1024);
+	}
+	check_even(t[0].us[SERVE_MAPS], t[1].us[SERVE_MAPS],
+		   t[2].us[SERVE_MAPS]);
+	check_even(t[0].us[SERVE_CACHE], t[1].us[SERVE_CACHE],
+		   t[2].us[SERVE_CACHE]);
+	t[3] = decode_time(&s, &p, 100, 2048);
+	t[4] = decode_time(&s, &p, 100, 3072);
+	check_even(t[0].us[SERVE_CACHE], t[3].us[SERVE_CACHE],
+		   t[4].us[SERVE_CACHE]);
+	ir_ctx_release(&s.c);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_dense_weights),
+		cmocka_unit_test(test_expert_weights),
+		cmocka_unit_test(test_narrow_weights),
+		cmocka_unit_test(test_cache),
+		cmocka_unit_test(test_linear)
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
