@@ -34,12 +34,18 @@ static const struct serving_shape shapes[] = {
 #include "frontend/validate/serving.def"
 };
 
-static const char *const narrow_caches[] = {
-#define ENGINE(name, why) name,
+/* What is true of an engine by default. */
+enum trait { NARROW_CACHE, PROMPTS_FIRST };
+
+static const struct {
+	const char *name;
+	enum trait trait;
+} engines[] = {
+#define ENGINE(name, trait, why) { name, trait },
 #include "frontend/validate/serving.def"
 };
 #define NSHAPES (sizeof shapes / sizeof *shapes)
-#define NENGINES (sizeof narrow_caches / sizeof *narrow_caches)
+#define NENGINES (sizeof engines / sizeof *engines)
 
 /* Devices by the beginning of their name in a table. */
 static const struct {
@@ -239,10 +245,23 @@ find_target(struct serving *s)
 
 static const struct serve_format cache8 = { "f8e4m3", 1 };
 
+static bool
+has_trait(const struct serving *s, enum trait trait)
+{
+	size_t i;
+
+	for (i = 0; i < NENGINES; i++) {
+		if (engines[i].trait == trait &&
+		    strstr(cell(s, FRAMEWORK), engines[i].name)) {
+			return true;
+		}
+	}
+	return false;
+}
+
 static const char *
 find_precision(struct serving *s)
 {
-	size_t k;
 	const char *text = cell(s, PRECISION);
 	size_t i;
 
@@ -252,13 +271,8 @@ find_precision(struct serving *s)
 			s->asked.fp8 = precisions[i].fp8;
 			s->asked.weights = precisions[i].format.bytes > 0
 				? &precisions[i].format : NULL;
-			s->asked.cache = NULL;
-			for (k = 0; precisions[i].fp8 && k < NENGINES; k++) {
-				if (strstr(cell(s, FRAMEWORK),
-					   narrow_caches[k])) {
-					s->asked.cache = &cache8;
-				}
-			}
+			s->asked.cache = precisions[i].fp8 &&
+				has_trait(s, NARROW_CACHE) ? &cache8 : NULL;
 			return NULL;
 		}
 	}
@@ -289,28 +303,43 @@ find_split(struct serving *s)
 
 /* ---- what is predicted of it ---- */
 
-#define WAVES 4			/* requests, for each that is in flight */
+/*
+ * Requests, for each that is in flight: what scripts around AIPerf and vLLM's
+ * benchmark usually ask for; from memory.
+ */
+#define WAVES 10
 
 /*
- * Requests begin at once, and each that ends is followed by another: with all
- * of one length they stay in step, and most of a wave waits for the prompts of
- * those before it.
+ * Requests begin at once, and each that ends is followed by another.  Where an
+ * engine reads prompts beside tokens of others, only the first wave waits for
+ * its own prompts: later its requests end in different steps.  Where prompts
+ * are first, all begin to decode together, end together, and every wave waits.
+ * The mean has the first wave in it, and a median would not.
  */
 static void
-at_concurrency(const struct serve_answer_in *in,
-	       const struct serve_program *p, double all,
-	       struct serve_plan *out)
+at_concurrency(const struct serving *s, const struct serve_answer_in *in,
+	       const struct serve_program *p, struct serve_plan *out)
 {
 	struct arena *a = &in->model->m->ctx->perm;
-	struct serve_traffic t = { .chunk = STEP_TOKENS };
+	struct serve_traffic t = {
+		.chunk = STEP_TOKENS, .is_serial = true,
+		.prompts_first = has_trait(s, PROMPTS_FIRST)
+	};
+	struct serve_load l = serve_load_of(in->asked, 1, STEP_TOKENS);
+	struct serve_memory m;
 	struct serve_waits w;
 
-	t.sequences = fmax(ceil(all / (double)p->split.replicas), 1);
-	t.requests = WAVES * (uint32_t)t.sequences;
+	serve_memory(p, in->target, in->asked, &l, &m);
+	t.clients = fmax(ceil(s->concurrency / (double)p->split.replicas), 1);
+	t.sequences = fmin(t.clients, floor(m.tokens /
+			   (in->asked->prompt + in->asked->output / 2)));
+	if (t.sequences < 1) {
+		return;
+	}
+	t.requests = WAVES * (uint32_t)t.clients;
 	serve_queue(in, p, &t, a, &w);
-	out->ttft_us = serve_quantile(w.ttft, w.n, 0.5);
-	out->tpot_us = serve_quantile(w.tpot, w.n, 0.5);
-
+	out->ttft_us = serve_mean(w.ttft, w.n);
+	out->tpot_us = serve_mean(w.tpot, w.n);
 }
 
 static void
@@ -353,7 +382,7 @@ predict(struct serving *s, struct serve_plan *out, bool load)
 	*out = (struct serve_plan){ 0 };
 	if (!p.why) {
 		p.split = s->split;
-		at_concurrency(&in, &p, s->concurrency, out);
+		at_concurrency(s, &in, &p, out);
 	}
 }
 
@@ -369,7 +398,7 @@ describe(struct serving *s)
 	s->asked.output = number(s, OUTPUT, 0);
 	s->asked.context = s->asked.prompt + s->asked.output;
 	s->concurrency = number(s, CONCURRENCY, 0);
-	return why ? why : s->asked.prompt < 1 || s->asked.output < 2
+	return why ? why : s->asked.prompt < 1 || s->asked.output < 1
 		? "its requests have no length" : NULL;
 }
 
@@ -387,12 +416,12 @@ read_line(struct serving *s)
 	}
 	if (!why) {
 		predict(s, &x, load);
-		why = x.tpot_us > 0 ? NULL : "the model does not fit";
+		why = x.ttft_us > 0 ? NULL : "the model does not fit";
 	}
 	if (tpot > 0) {
 		push(s, "tpot", tpot * 1e3, x.tpot_us, why);
 	}
-	if (ttft > 0 && s->asked.output > 1) {
+	if (ttft > 0) {
 		push(s, "ttft", ttft * 1e3, x.ttft_us, why);
 	}
 	if (rate > 0 && load) {

@@ -206,6 +206,13 @@ struct serve_traffic {
 				 * followed by one, and all sequences busy */
 	bool is_staggered;	/* without a rate: they begin evenly apart, not
 				 * all at once */
+	/* without a rate: those that follow others of one step come one after
+	 * another, so the next step begins with the first of them alone */
+	bool is_serial;
+	bool prompts_first;	/* none decodes while a prompt waits, and a
+				 * step has no tokens of both */
+	double clients;		/* without a rate: requests that wait or are in
+				 * flight, if more than sequences */
 	double sequences;	/* in flight, at most */
 	double chunk;		/* prompt tokens of a step, at most */
 	uint32_t requests;	/* that are simulated */
@@ -221,6 +228,7 @@ struct serve_waits {
 void serve_queue(const struct serve_answer_in *in,
 		 const struct serve_program *p, const struct serve_traffic *t,
 		 struct arena *a, struct serve_waits *out);
+double serve_mean(const double *x, uint32_t n);
 /* 0.5: the median. */
 double serve_quantile(const double *sorted, uint32_t n, double part);
 

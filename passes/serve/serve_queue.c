@@ -16,6 +16,7 @@ struct serve_request {
 	double ends;		/* the step that makes its last token */
 };
 
+#define APART_US 1		/* between two that are serial: below a step */
 #define KNOWN_STEPS 512		/* a power of two */
 
 struct known_step {
@@ -27,7 +28,8 @@ struct queueing {
 	const struct serve_program *p;
 	const struct serve_traffic *t;
 	struct serve_request *at;
-	uint32_t came, admitted, begun, ended;	/* of them, in order */
+	/* of them, in order; `timed` have a time at which they come */
+	uint32_t timed, came, admitted, begun, ended;
 	double now, step;
 	struct known_step known[KNOWN_STEPS];
 };
@@ -66,6 +68,7 @@ open_queue(struct queueing *q)
 {
 	const struct serve_traffic *t = q->t;
 	double output = q->in->asked->output, when = 0;
+	double clients = fmax(t->clients, t->sequences);
 	uint32_t i;
 
 	for (i = 0; i < t->requests; i++) {
@@ -76,9 +79,11 @@ open_queue(struct queueing *q)
 			when += gap_us(q, i);
 			r->came = when;
 		} else {
-			r->came = i < t->sequences ? 0 : INFINITY;
+			r->came = i >= clients ? INFINITY :
+				  t->is_serial ? i * APART_US : 0;
 		}
 	}
+	q->timed = (uint32_t)fmin(clients, t->requests);
 	if (t->rate > 0 || !t->is_staggered) {
 		return;
 	}
@@ -107,7 +112,7 @@ admit(struct queueing *q)
 static void
 end_requests(struct queueing *q, struct serve_waits *out)
 {
-	double output = q->in->asked->output;
+	double output = q->in->asked->output, came = q->now;
 
 	while (q->ended < q->begun && q->at[q->ended].ends <= q->step) {
 		const struct serve_request *r = &q->at[q->ended++];
@@ -117,19 +122,23 @@ end_requests(struct queueing *q, struct serve_waits *out)
 			out->tpot[out->n++] = (q->now - r->first) /
 					      fmax(output - 1, 1);
 		}
-		if (q->t->rate <= 0 && q->came < q->t->requests) {
-			q->at[q->came++].came = q->now;
+		if (q->t->rate <= 0 && q->timed < q->t->requests) {
+			q->at[q->timed++].came = came;
+			came += q->t->is_serial ? APART_US : 0;
 		}
 	}
 }
 
-/* A step with prompt tokens of those that wait. */
+/*
+ * A step with prompt tokens of those that wait, beside a token of each that
+ * decodes; or, prompts first, without one, so that those stay where they are.
+ */
 static void
 mixed_step(struct queueing *q)
 {
 	double tokens = 0;
 	uint32_t from = q->begun, i;
-	double decoding = q->begun - q->ended;
+	double decoding = q->t->prompts_first ? 0 : q->begun - q->ended;
 
 	for (i = from; i < q->admitted && tokens < q->t->chunk; i++) {
 		double part = fmin(q->at[i].left, q->t->chunk - tokens);
@@ -138,7 +147,7 @@ mixed_step(struct queueing *q)
 		q->at[i].left -= part;
 	}
 	q->now += cycle_us(q, decoding, tokens);
-	q->step++;
+	q->step += q->t->prompts_first ? 0 : 1;
 	for (i = from; i < q->admitted && q->at[i].left <= 0; i++) {
 		q->at[i].first = q->now;
 		q->at[i].ends = q->step + q->in->asked->output - 1;
@@ -153,7 +162,8 @@ decode_steps(struct queueing *q)
 	double us = cycle_us(q, q->begun - q->ended, 0);
 	double n = q->at[q->ended].ends - q->step;
 
-	if (q->came < q->t->requests && q->t->rate > 0) {
+	if (q->came < q->t->requests && q->admitted - q->ended <
+	    q->t->sequences) {
 		n = fmin(n, ceil((q->at[q->came].came - q->now) / us));
 	}
 	n = fmax(n, 1);
@@ -197,6 +207,18 @@ serve_queue(const struct serve_answer_in *in, const struct serve_program *p,
 	}
 	qsort(out->ttft, out->n, sizeof *out->ttft, by_length);
 	qsort(out->tpot, out->n, sizeof *out->tpot, by_length);
+}
+
+double
+serve_mean(const double *x, uint32_t n)
+{
+	double sum = 0;
+	uint32_t i;
+
+	for (i = 0; i < n; i++) {
+		sum += x[i];
+	}
+	return n ? sum / n : 0;
 }
 
 double
