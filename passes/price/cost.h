@@ -27,6 +27,9 @@ struct cost_contraction {
 	enum target_rate rate;	/* of its operands */
 	double out_bytes;	/* of one element of the result */
 	bool narrow;		/* by sm_80's instructions on any device */
+	/* of an element of the n times k operand in memory, widened only in
+	 * registers; 0: it is stored as it is multiplied */
+	double stored_bytes;
 };
 
 struct cost_attention {

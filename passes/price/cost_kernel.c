@@ -99,6 +99,7 @@ struct tile_limits {
 	double feed_bytes_us;	/* into one unit */
 	double fill;		/* in elements of k */
 	double elem_bytes;
+	double stored_bytes;	/* of the n side, as it comes from memory */
 };
 
 /* ceil of a number that is not negative, without a call. */
@@ -152,7 +153,8 @@ tile_us(const struct cost_contraction *x, const struct tile_limits *c,
 	double m = tiles[tile].m, n = tiles[tile].n, best = INFINITY;
 	double count = up(x->m / m) * up(x->n / n) * x->batch;
 	double math_us = 2 * m * n / c->flops_us;
-	double feed_us = (m + n) * c->elem_bytes / c->feed_bytes_us;
+	double feed_us = (m * c->elem_bytes + n * c->stored_bytes) /
+			 c->feed_bytes_us;
 	double step_us = math_us > feed_us ? math_us : feed_us;
 	size_t i;
 
@@ -190,7 +192,8 @@ cost_contraction(const struct target_device *d,
 	double bytes = cost_rate_bytes(x->rate);
 	double memory_bytes_us = d->memory_bytes_us * d->memory_eff;
 	struct tile_limits c = {
-		.units = (double)d->units, .elem_bytes = bytes
+		.units = (double)d->units, .elem_bytes = bytes,
+		.stored_bytes = x->stored_bytes > 0 ? x->stored_bytes : bytes
 	};
 
 	c.flops_us = cost_flops_us(d, x->rate) * d->matrix_eff *
@@ -199,8 +202,8 @@ cost_contraction(const struct target_device *d,
 	/* bytes fill a pipeline, not elements */
 	c.fill = d->matrix_fill * 2 / bytes;
 	return total(best_tile_us(d, x, &c, memory_bytes_us),
-		     x->batch * ((x->m + x->n) * x->k * bytes +
-				 x->m * x->n * x->out_bytes) /
+		     x->batch * ((x->m * bytes + x->n * c.stored_bytes) *
+				 x->k + x->m * x->n * x->out_bytes) /
 		     memory_bytes_us, d->launch_us);
 }
 

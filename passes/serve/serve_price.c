@@ -93,6 +93,9 @@ add_dot(const struct stepping *s, const struct serve_item *x, double rows,
 	if (x->narrows && s->q->fp8) {
 		c.rate = TARGET_FP8;
 	}
+	if (x->narrows && s->q->weights) {
+		c.stored_bytes = s->q->weights->bytes;
+	}
 	if (x->groups > 1) {
 		double n = fmax(chosen(c.m, x->groups), 1);
 

@@ -29,9 +29,26 @@ target(const char *name)
 static double
 matmul(const char *name, double m, double n, double k, enum target_rate r)
 {
-	struct cost_contraction c = { m, n, k, 1, r, 2, false };
+	struct cost_contraction c = { m, n, k, 1, r, 2, false, 0 };
 
 	return cost_contraction(&target(name)->device, &c).us;
+}
+
+/* Of few rows, a matrix of few bits is fed and read in those bits. */
+static void
+test_stored(void **state)
+{
+	const struct target_device *d = &target("a100-sxm")->device;
+	struct cost_contraction c = { 1, 28672, 8192, 1, TARGET_BF16, 2,
+				      false, 0 };
+	double wide = cost_contraction(d, &c).us, narrow;
+
+	(void)state;
+	c.stored_bytes = 2;
+	assert_true(cost_contraction(d, &c).us == wide);
+	c.stored_bytes = 0.5;
+	narrow = cost_contraction(d, &c).us;
+	assert_true(narrow > wide / 4 && narrow < wide / 2);
 }
 
 /* Never above the rates; near them when large; by bytes when narrow. */
@@ -321,6 +338,7 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_stored, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_contraction, setup,
 						teardown),
 		cmocka_unit_test_setup_teardown(test_rates, setup,
