@@ -152,6 +152,8 @@ noinst_LIBRARIES += %D%/libpasses.a
 	%D%/search/search.c \
 	%D%/search/search.h \
 	%D%/search/search_advice.c \
+	%D%/search/search_assign.c \
+	%D%/search/search_assign.h \
 	%D%/search/search_bound.c \
 	%D%/search/search_bytes.c \
 	%D%/search/search_compose.c \

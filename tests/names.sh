@@ -8,7 +8,7 @@ export LC_ALL
 
 # Tags that several files define so far.  Nothing may be added.
 tags='
-alike cell check frame held holding made run step uses
+cell check frame held holding made step uses
 '
 failed=0
 

@@ -81,7 +81,7 @@ search_set_worst(struct search *s)
 static uint64_t
 effort(const struct search_report *r, uint64_t nodes)
 {
-	return r->placed_nodes / 8 + r->staged_nodes / 32 + r->priced / 16 +
+	return r->placed_nodes / 8 + r->staged_nodes / 96 + r->priced / 8 +
 	       nodes / 96;
 }
 

@@ -136,7 +136,7 @@ bool search_run(struct ir_module *m, const struct search_options *o,
 		struct search_report *out);
 /*
  * The work that a search has done: 8 nodes of programs that were placed count
- * as one, as do 32 that were staged, 16 plans priced, and 96 nodes of rank
+ * as one, as do 96 that were staged, 8 plans priced, and 96 nodes of rank
  * programs, which are made and priced for the best plans.
  */
 uint64_t search_effort(const struct search_report *r);

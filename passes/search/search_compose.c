@@ -7,20 +7,29 @@
 #include <math.h>
 #include <string.h>
 
-struct search_cost *
-trial_cost(struct trial *x, uint32_t choice)
+/* The key of the programs of a choice. */
+static struct search_key
+choice_key(const struct trial *x, uint32_t choice)
 {
 	struct search_key key = x->key;
 
-	if (!choice) {
+	key.choice = x->ways_of ? x->ways_of->at.at[choice].nth : 0;
+	return key;
+}
+
+struct search_cost *
+trial_cost(struct trial *x, uint32_t choice)
+{
+	struct search_key key = choice_key(x, choice);
+
+	if (!x->ways_of) {
 		return x->cost;
 	}
 	if (!x->made) {
-		x->made = arena_alloc(&x->s->tmp, x->cost->choices.n *
+		x->made = arena_alloc(&x->s->tmp, x->ways_of->at.n *
 				      sizeof *x->made);
 	}
 	if (!x->made[choice]) {
-		key.choice = x->cost->choices.at[choice].nth;
 		x->made[choice] = search_cost_of(x->s, &key, x->t);
 		if (x->made[choice]) {
 			search_measure(x->s, &key, x->t, x->made[choice]);
@@ -29,15 +38,15 @@ trial_cost(struct trial *x, uint32_t choice)
 	return x->made[choice];
 }
 
-/* Adds the guessed time of a choice to a stage of layers [lo, hi). */
+/* Adds to a stage of layers [lo, hi) what its choice takes for one sequence. */
 static void
 add_guess(struct trial *x, uint32_t stage, int64_t lo, int64_t hi)
 {
 	enum sched_kind back = x->t->sched->split ? SCHED_I : SCHED_B;
 	struct price_func extra = { 0 };
 
-	extra.total_us = search_extra_us(x->s,
-		&x->cost->choices.at[x->choice[stage]], lo, hi);
+	extra.total_us = (double)x->t->microbatch * search_extra_us(x->s,
+		&x->ways_of->at.at[x->choice[stage]], lo, hi);
 	price_add(&x->p.stage[stage][back], &extra, 1);
 }
 
@@ -46,15 +55,14 @@ static bool
 compose_stage(struct trial *x, uint32_t stage, int64_t lo, int64_t hi)
 {
 	uint32_t dev = x->dev_of[stage];
-	struct search_key key = x->key;
 	uint32_t choice = x->state == TRIAL_MADE ? x->choice[stage] : 0;
+	struct search_key key = choice_key(x, choice);
 	struct search_cost *c;
 
 	c = trial_cost(x, choice);
 	if (!c) {
 		return false;
 	}
-	key.choice = choice ? x->cost->choices.at[choice].nth : 0;
 	search_price(x->s, &key, x->t, c, dev);
 	search_stage_price(x->s, c, dev, lo, hi, x->p.stage[stage]);
 	if (x->state != TRIAL_MADE && x->choice[stage]) {

@@ -2,10 +2,15 @@
  * Whether a plan fits: computes the bytes of each rank of its pipeline, and
  * chooses how stages recompute so that these fit.  Used by search_try.c.
  */
+#include "passes/search/search_assign.h"
 #include "passes/search/search_trial.h"
 
 #include <math.h>
 #include <string.h>
+
+#define NEAR 1e-4		/* choices of times so near are as good */
+#define OPEN 4			/* partial choices that are looked at */
+#define MOST 16			/* stages of a rank with slots of their own */
 
 /* fmax, without its rules for NaN: no argument is, and calls are many. */
 static double
@@ -15,21 +20,13 @@ larger(double a, double b)
 }
 
 /*
- * Guessed bytes by which choices shrink a stage's slot of the span
- * MEMORY_TO_INPUT, from forward to the first half of backward.
+ * What a stage takes and keeps by each way to recompute, as the programs for
+ * one sequence say of the plan's microbatch.
  */
-struct less {
-	double *of;	/* by choice */
-	double *till;	/* by choice: largest `of` up to it */
-};
-
-/* Successive equal stages of a rank. */
-struct run {
-	uint32_t stage;		/* one of them */
-	uint32_t n;
-	/* how many slots they need, if they share none */
-	double slots[SEARCH_NSPANS];
-	const struct less *less;	/* NULL: no choices yet */
+struct stage_ways {
+	double *us;		/* against the quickest way */
+	struct search_bytes *keeps;
+	uint32_t least;		/* the way that keeps least */
 };
 
 /* The bytes of several stages of a rank. */
@@ -45,37 +42,13 @@ struct fit {
 	uint32_t rank;
 	const uint32_t *of;	/* its stages */
 	uint32_t n;
-	struct run *runs;
-	uint32_t nruns;
 	/* capacity for tensors that do not live all step */
 	double free_bytes;
 	/* by stage, for the first of equal stages */
-	struct less *less;
+	struct stage_ways *ways;
+	bool full;		/* a rank before does not fit */
+	struct arena tmp;	/* lives as long as a choice is made */
 };
-
-/*
- * Sets the runs of the rank.  There are few, since most stages are the same
- * number of layers of one kind.
- */
-static void
-find_runs(struct fit *f)
-{
-	const struct trial *x = f->x;
-	struct run *r = NULL;
-	uint32_t i, k;
-
-	f->nruns = 0;
-	for (i = 0; i < f->n; i++) {
-		if (!r || x->like[r->stage] != x->like[f->of[i]]) {
-			r = &f->runs[f->nruns++];
-			*r = (struct run){ .stage = f->of[i] };
-		}
-		r->n++;
-		for (k = 0; k < SEARCH_NSPANS; k++) {
-			r->slots[k] += x->t->slots->stage[k][f->of[i]];
-		}
-	}
-}
 
 /* ---- bytes of stages ---- */
 
@@ -109,52 +82,22 @@ host_saves(const struct trial *x, const struct search_cost *c, int64_t lo,
 	}
 }
 
-/* Bytes of one stage with a choice, from its programs. */
-static void
-stage_bytes(struct trial *x, uint32_t stage, uint32_t choice,
-	    struct search_bytes *b)
-{
-	int64_t lo = x->first[stage];
-	struct search_cost *c = choice ? trial_cost(x, choice) : NULL;
-
-	if (c) {
-		search_stage_bytes(x->s, c, lo, lo + x->layers[stage], b);
-		host_saves(x, c, lo, lo + x->layers[stage], b);
-	} else {
-		*b = x->plain[stage];
-	}
-}
-
-/* Adds a run, where each stage has the bytes b. */
+/* Adds a stage that keeps b in each slot. */
 static void
 hold(const struct trial *x, struct held *h, const struct search_bytes *b,
-     const struct run *r)
+     uint32_t stage)
 {
 	uint32_t k;
 
 	for (k = 0; k < SEARCH_NSPANS; k++) {
 		double slot = larger(b->slot[k], 0);
 
-		h->each[k] += slot * r->slots[k];
+		h->each[k] += slot * x->t->slots->stage[k][stage];
 		h->most[k] = larger(h->most[k], slot);
 	}
 	h->temp = larger(h->temp, b->temp);
-	h->update = larger(h->update, x->update_temp[r->stage]);
-	h->waits += x->nstages > 1 ? b->waits * r->n : 0;
-}
-
-static void
-hold_both(struct held *h, const struct held *other)
-{
-	uint32_t k;
-
-	for (k = 0; k < SEARCH_NSPANS; k++) {
-		h->each[k] += other->each[k];
-		h->most[k] = larger(h->most[k], other->most[k]);
-	}
-	h->temp = larger(h->temp, other->temp);
-	h->update = larger(h->update, other->update);
-	h->waits += other->waits;
+	h->update = larger(h->update, x->update_temp[stage]);
+	h->waits += x->nstages > 1 ? b->waits : 0;
 }
 
 /*
@@ -182,154 +125,209 @@ held_bytes(const struct fit *f, const struct held *h)
 	return larger(bytes + h->temp, h->update);
 }
 
-/* ---- guesses ---- */
-
-/*
- * Guesses the bytes of a rank for many choices.  In guesses, a choice changes
- * only the span MEMORY_TO_INPUT, so the others are summed once.
- */
-struct guess {
-	const struct fit *f;
-	const struct run *runs;
-	uint32_t nruns;
-	struct held others;	/* all other runs of the rank */
-	struct held all;	/* others, and these without recomputing */
-	/* of the spans that do not change, and of transfers */
-	double bytes;
-};
-
+/* Sets what a stage keeps by its choice, from the programs of the choice. */
 static void
-guess_open(struct guess *g, const struct fit *f, const struct held *others,
-	   const struct run *runs, uint32_t nruns)
+stage_bytes(struct trial *x, uint32_t stage, struct search_bytes *b)
 {
-	uint32_t i, k;
+	int64_t lo = x->first[stage];
+	uint32_t choice = x->choice[stage];
+	struct search_cost *c = choice ? trial_cost(x, choice) : NULL;
 
-	*g = (struct guess){ .f = f, .runs = runs, .nruns = nruns,
-			     .others = *others, .all = *others };
-	for (i = 0; i < nruns; i++) {
-		hold(f->x, &g->all, &f->x->plain[runs[i].stage], &runs[i]);
+	if (c) {
+		search_stage_bytes(x->s, c, lo, lo + x->layers[stage], b);
+		host_saves(x, c, lo, lo + x->layers[stage], b);
+	} else {
+		*b = x->plain[stage];
 	}
-	g->bytes = g->all.waits;
-	for (k = MEMORY_TO_INPUT + 1; k < SEARCH_NSPANS; k++) {
-		g->bytes += span_bytes(f, k, g->all.each[k], g->all.most[k]);
-	}
-}
-
-static double
-with_slots(const struct guess *g, double each, double most)
-{
-	return larger(g->bytes + span_bytes(g->f, MEMORY_TO_INPUT, each, most) +
-		      g->all.temp, g->all.update);
-}
-
-static double
-less_slot(const struct guess *g, const struct run *r, double less)
-{
-	const struct search_bytes *b = &g->f->x->plain[r->stage];
-
-	return larger(b->slot[MEMORY_TO_INPUT] - less, 0);
-}
-
-static double
-guess_bytes(const struct guess *g, uint32_t choice)
-{
-	double each = g->others.each[MEMORY_TO_INPUT];
-	double most = g->others.most[MEMORY_TO_INPUT];
-	uint32_t i;
-
-	for (i = 0; i < g->nruns; i++) {
-		const struct run *r = &g->runs[i];
-		double slot = less_slot(g, r, r->less ? r->less->of[choice]
-						      : 0);
-
-		each += slot * r->slots[MEMORY_TO_INPUT];
-		most = larger(most, slot);
-	}
-	return with_slots(g, each, most);
 }
 
 /*
- * The first of n choices that fits by a guess of one run.  Bisects on `till`,
- * which never falls.
+ * Bytes of the rank without tensors that live all step; `made`: from the
+ * programs of the choices, not from those for one sequence.
  */
-static uint32_t
-first_guess(const struct guess *g, uint32_t n)
-{
-	const struct run *r = &g->runs[0];
-	double each = g->others.each[MEMORY_TO_INPUT];
-	double most = g->others.most[MEMORY_TO_INPUT];
-	uint32_t lo = 0, hi = n;
-
-	while (lo < hi) {
-		uint32_t mid = lo + (hi - lo) / 2;
-		double slot = less_slot(g, r, r->less->till[mid]);
-
-		if (with_slots(g, each + slot * r->slots[MEMORY_TO_INPUT],
-			       larger(most, slot)) <= g->f->free_bytes) {
-			hi = mid;
-		} else {
-			lo = mid + 1;
-		}
-	}
-	return lo;
-}
-
-static const struct less *
-less_of(const struct fit *f, uint32_t stage)
+static double
+moving_bytes(const struct fit *f, bool made)
 {
 	struct trial *x = f->x;
-	struct less *less = &f->less[x->like[stage]];
-	int64_t lo = x->first[stage], hi = lo + x->layers[stage];
-	uint32_t n = x->cost->choices.n, i;
-
-	if (less->of) {
-		return less;
-	}
-	less->of = arena_alloc_raw(&x->s->tmp, n * sizeof *less->of);
-	less->till = arena_alloc_raw(&x->s->tmp, n * sizeof *less->till);
-	for (i = 0; i < n; i++) {
-		const struct search_choice *c = &x->cost->choices.at[i];
-
-		less->of[i] = search_saved_bytes(x->s, c, lo, hi);
-		less->till[i] = i ? larger(less->till[i - 1], less->of[i])
-				  : less->of[i];
-	}
-	return less;
-}
-
-/* ---- choices of how to recompute ---- */
-
-/*
- * Bytes of the rank without tensors that live all step, from programs, with one
- * choice for all its stages.
- */
-static double
-moving_bytes(const struct fit *f, uint32_t choice)
-{
 	struct held all = { .temp = 0 };
 	struct search_bytes b;
 	uint32_t i;
 
-	for (i = 0; i < f->nruns; i++) {
-		stage_bytes(f->x, f->runs[i].stage, choice, &b);
-		hold(f->x, &all, &b, &f->runs[i]);
+	for (i = 0; i < f->n; i++) {
+		uint32_t stage = f->of[i], choice = x->choice[stage];
+
+		if (!choice) {
+			hold(x, &all, &x->plain[stage], stage);
+		} else if (made) {
+			stage_bytes(x, stage, &b);
+			hold(x, &all, &b, stage);
+		} else {
+			hold(x, &all, &f->ways[x->like[stage]].keeps[choice],
+			     stage);
+		}
 	}
 	return held_bytes(f, &all);
 }
 
+/* ---- choices of how to recompute ---- */
+
+static const struct stage_ways *
+ways_of(const struct fit *f, uint32_t stage)
+{
+	struct trial *x = f->x;
+	struct stage_ways *w = &f->ways[x->like[stage]];
+	int64_t lo = x->first[stage], hi = lo + x->layers[stage];
+	double times = (double)x->t->microbatch, least = INFINITY, all;
+	uint32_t n = x->ways_of->at.n, i, k;
+
+	if (w->us) {
+		return w;
+	}
+	w->us = arena_alloc_raw(&x->s->tmp, n * sizeof *w->us);
+	w->keeps = arena_alloc_raw(&x->s->tmp, n * sizeof *w->keeps);
+	for (i = 0; i < n; i++) {
+		const struct search_choice *c = &x->ways_of->at.at[i];
+		struct search_bytes *b = &w->keeps[i];
+
+		w->us[i] = times * search_extra_us(x->s, c, lo, hi);
+		*b = x->plain[stage];
+		b->temp = larger(b->temp + times * c->temp, 0);
+		for (k = 0, all = 0; k < SEARCH_NSPANS; k++) {
+			b->slot[k] = larger(b->slot[k] - times *
+				search_saved_bytes(x->s, c, k, lo, hi), 0);
+			all += b->slot[k];
+		}
+		w->least = all < least ? i : w->least;
+		least = all < least ? all : least;
+	}
+	return w;
+}
+
+/* Bytes of a stage's slots; of the whole rank's, if all are as large as its. */
+static double
+slot_bytes(const struct fit *f, uint32_t stage, const struct search_bytes *b,
+	   bool shared)
+{
+	const struct search_slots *t = f->x->t->slots;
+	double bytes = 0;
+	uint32_t k;
+
+	for (k = 0; k < SEARCH_NSPANS; k++) {
+		bytes += b->slot[k] * (shared ? t->rank[k][f->rank]
+					      : t->stage[k][stage]);
+	}
+	return bytes;
+}
+
+/* Chooses the quickest way with which a stage keeps at most `room`. */
+static bool
+quickest_within(struct fit *f, uint32_t stage, double room)
+{
+	const struct stage_ways *w = ways_of(f, stage);
+	uint32_t *choice = &f->x->choice[stage], i;
+	bool any = false;
+
+	for (i = 0; i < f->x->ways_of->at.n; i++) {
+		if (slot_bytes(f, stage, &w->keeps[i], true) <= room &&
+		    (!any || w->us[i] < w->us[*choice])) {
+			*choice = i;
+			any = true;
+		}
+	}
+	return any;
+}
+
+/* Chooses where stages share their slots; returns the time, or infinity. */
+static double
+choose_shared(struct fit *f, double room)
+{
+	double us = 0;
+	uint32_t i;
+
+	for (i = 0; i < f->n; i++) {
+		if (!quickest_within(f, f->of[i], room)) {
+			return INFINITY;
+		}
+		us += ways_of(f, f->of[i])->us[f->x->choice[f->of[i]]];
+	}
+	return us;
+}
+
+/* What is as good as nothing, of the time of a microbatch on the rank. */
+static double
+near_us(const struct fit *f)
+{
+	return NEAR * f->x->bound_us / (double)f->x->t->nmicrobatches;
+}
+
 /*
- * Whether the rank fits with one choice for all its stages.  If the trial is in
- * the state TRIAL_MADE, programs check what fits by guesses.
+ * Chooses where each stage has slots of its own, if that takes less than us.
+ * False: it does not.
  */
 static bool
-fits_alike(const struct fit *f, const struct guess *g, uint32_t choice,
-	   double *bytes)
+choose_each(struct fit *f, double room, double us)
 {
-	*bytes = guess_bytes(g, choice);
-	if (*bytes <= f->free_bytes && choice && f->x->state == TRIAL_MADE) {
-		*bytes = moving_bytes(f, choice);
+	struct trial *x = f->x;
+	struct arena *a = &f->tmp;
+	uint32_t nways = x->ways_of->at.n, i, c;
+	struct assign_stage *at = arena_alloc_raw(a, f->n * sizeof *at);
+	uint32_t *way = arena_alloc_raw(a, f->n * sizeof *way);
+	const struct assign all = { at, f->n, nways, room, near_us(f), OPEN };
+
+	for (i = 0; i < f->n; i++) {
+		const struct stage_ways *w = ways_of(f, f->of[i]);
+		double *bytes = arena_alloc_raw(a, nways * sizeof *bytes);
+
+		for (c = 0; c < nways; c++) {
+			bytes[c] = slot_bytes(f, f->of[i], &w->keeps[c],
+					      false);
+		}
+		at[i] = (struct assign_stage){ w->us, bytes };
 	}
-	return *bytes <= f->free_bytes;
+	if (!assign_ways(a, &all, way)) {
+		return false;
+	}
+	for (i = 0; i < f->n; i++) {
+		us -= at[i].us[way[i]];
+	}
+	for (i = 0; us > 0 && i < f->n; i++) {
+		x->choice[f->of[i]] = way[i];
+	}
+	return us > 0;
+}
+
+/*
+ * Chooses the ways that take least and keep at most `room` with the temporary
+ * bytes of the quickest ones.  False: none do.
+ */
+static bool
+choose(struct fit *f, double room)
+{
+	struct held plain = { .temp = 0 };
+	double us;
+	uint32_t i;
+	bool fits;
+
+	for (i = 0; i < f->n; i++) {
+		hold(f->x, &plain, &f->x->plain[f->of[i]], f->of[i]);
+	}
+	room -= plain.waits + plain.temp;
+	us = choose_shared(f, room);
+	fits = (f->n > 1 && f->n <= MOST && choose_each(f, room, us)) ||
+	       isfinite(us);
+	arena_release(&f->tmp);
+	return fits;
+}
+
+/* Chooses for each stage the way that keeps least. */
+static void
+choose_least(struct fit *f)
+{
+	uint32_t i;
+
+	for (i = 0; i < f->n; i++) {
+		f->x->choice[f->of[i]] = ways_of(f, f->of[i])->least;
+	}
 }
 
 bool
@@ -339,137 +337,39 @@ trial_is_asked(const struct trial *x)
 }
 
 /*
- * Sets the mildest choice with which the rank fits, the same for all its
- * stages.  Before a plan counts as full, programs are made of the choice that
- * keeps the fewest bytes.
+ * Chooses how the rank's stages recompute, and sets its bytes.  Ways are chosen
+ * by what they keep for one sequence.  By programs of the plan's length the
+ * choice may keep more: then less room is left to it, by that much.  Before a
+ * rank counts as full, the programs that keep the fewest bytes are made.  Where
+ * an earlier rank is full, only these bytes are needed, for the report.
  */
 static enum trial_verdict
-fit_alike(const struct fit *f, uint32_t *choice, double *bytes)
-{
-	struct held none = { .temp = 0 };
-	struct trial *x = f->x;
-	struct guess g;
-	double least;
-	uint32_t c, i;
-
-	guess_open(&g, f, &none, f->runs, f->nruns);
-	*choice = 0;
-	if (fits_alike(f, &g, 0, bytes)) {
-		return TRIAL_FITS;
-	}
-	if (x->key.offload & PLAN_OFFLOAD_SAVES) {	/* it keeps none here */
-		return TRIAL_FULL;
-	}
-	search_choices(x->s, &x->key, x->t, x->cost);
-	for (i = 0; i < f->nruns; i++) {
-		f->runs[i].less = less_of(f, f->runs[i].stage);
-	}
-	least = *bytes;
-	for (c = 1; c < x->cost->choices.n; c++) {
-		if (fits_alike(f, &g, c, bytes)) {
-			*choice = c;
-			return TRIAL_FITS;
-		}
-		if (*bytes < least) {
-			least = *bytes;
-			*choice = c;
-		}
-	}
-	*bytes = moving_bytes(f, *choice);
-	return *bytes <= f->free_bytes ? TRIAL_FITS : TRIAL_FULL;
-}
-
-/* A run of one stage. */
-static struct run
-alone(const struct fit *f, uint32_t stage)
-{
-	struct run r = { .stage = stage, .n = 1, .less = less_of(f, stage) };
-	uint32_t k;
-
-	for (k = 0; k < SEARCH_NSPANS; k++) {
-		r.slots[k] = f->x->t->slots->stage[k][stage];
-	}
-	return r;
-}
-
-/* Bytes of stages by guesses, and from made programs. */
-struct ways {
-	struct held guessed, made;
-};
-
-static void
-hold_stage(const struct fit *f, struct ways *w, const struct run *r,
-	   uint32_t choice)
-{
-	struct search_bytes b = f->x->plain[r->stage];
-
-	b.slot[MEMORY_TO_INPUT] -= r->less->of[choice];
-	hold(f->x, &w->guessed, &b, r);
-	if (f->x->state == TRIAL_MADE) {
-		stage_bytes(f->x, r->stage, choice, &b);
-		hold(f->x, &w->made, &b, r);
-	}
-}
-
-/*
- * The mildest choice with which a stage fits beside the others of its rank, at
- * most `most`.
- */
-static uint32_t
-mildest(const struct fit *f, const struct ways *others, const struct run *r,
-	uint32_t most)
+fit_rank(struct fit *f, double *bytes)
 {
 	bool made = f->x->state == TRIAL_MADE;
-	struct guess g;
-	struct ways all;
-	uint32_t c;
-
-	guess_open(&g, f, &others->guessed, r, 1);
-	for (c = first_guess(&g, most); made && c < most; c++) {
-		if (guess_bytes(&g, c) > f->free_bytes) {
-			continue;
-		}
-		all = *others;
-		hold_stage(f, &all, r, c);
-		if (held_bytes(f, &all.made) <= f->free_bytes) {
-			break;
-		}
-	}
-	return c;
-}
-
-/*
- * Gives each stage of a rank that fits with the choice `most` a milder choice
- * if it fits, too; the last stage first.  `before` and `behind` are the bytes
- * of the stages before and after it.  Returns the bytes of the rank.
- */
-static double
-fit_milder(const struct fit *f, uint32_t most)
-{
-	struct trial *x = f->x;
-	struct arena *a = &x->s->tmp;
-	struct ways *before = arena_alloc_raw(a, (f->n + 1) * sizeof *before);
-	struct run *run = arena_alloc_raw(a, f->n * sizeof *run);
-	struct ways behind = { .made.temp = 0 }, both;
+	double room = f->free_bytes;
 	uint32_t i;
 
-	before[0] = behind;
 	for (i = 0; i < f->n; i++) {
-		before[i + 1] = before[i];
-		run[i] = alone(f, f->of[i]);
-		hold_stage(f, &before[i + 1], &run[i], most);
+		f->x->choice[f->of[i]] = 0;
 	}
-	for (i = f->n; i-- > 0;) {
-		struct run *r = &run[i];
-
-		both = before[i];
-		hold_both(&both.guessed, &behind.guessed);
-		hold_both(&both.made, &behind.made);
-		x->choice[r->stage] = mildest(f, &both, r, most);
-		hold_stage(f, &behind, r, x->choice[r->stage]);
+	*bytes = moving_bytes(f, made);
+	if (*bytes <= f->free_bytes) {
+		return TRIAL_FITS;
 	}
-	return held_bytes(f, x->state == TRIAL_MADE ? &behind.made
-						    : &behind.guessed);
+	if (f->x->key.offload & PLAN_OFFLOAD_SAVES) {	/* none is here */
+		return TRIAL_FULL;
+	}
+	while (!f->full && choose(f, room)) {
+		*bytes = moving_bytes(f, made);
+		if (*bytes <= f->free_bytes) {
+			return TRIAL_FITS;
+		}
+		room -= *bytes - f->free_bytes + 1;
+	}
+	choose_least(f);
+	*bytes = moving_bytes(f, true);
+	return *bytes <= f->free_bytes ? TRIAL_FITS : TRIAL_FULL;
 }
 
 static void
@@ -521,102 +421,22 @@ set_rank(struct fit *f, uint32_t rank)
 	f->free_bytes = moving_capacity(f->x, rank);
 }
 
-/* A rank with one choice for all its stages. */
-struct alike {
+/* Fits a rank, and notes it if it is the fullest so far. */
+static enum trial_verdict
+try_rank(struct fit *f, uint32_t rank, struct trial_fit *out)
+{
+	double all = search_capacity(f->x->s, f->x->dev[rank]);
+	double fixed = f->x->fixed[rank], bytes;
 	enum trial_verdict has;
-	uint32_t choice;
-	double bytes;
-};
 
-static struct alike
-try_alike(struct fit *f)
-{
-	struct alike out;
-	uint32_t i;
-
-	find_runs(f);
-	out.has = fit_alike(f, &out.choice, &out.bytes);
-	for (i = 0; i < f->n; i++) {
-		f->x->choice[f->of[i]] = out.choice;
+	set_rank(f, rank);
+	has = fit_rank(f, &bytes);
+	if (fixed + bytes - all > out->over) {
+		out->most = fixed + bytes;
+		out->over = fixed + bytes - all;
+		out->fullest = rank;
 	}
-	return out;
-}
-
-/* The guessed time that the rank recomputes. */
-static double
-guess_us(const struct fit *f)
-{
-	const struct trial *x = f->x;
-	double us = 0;
-	uint32_t i;
-
-	for (i = 0; i < f->n; i++) {
-		uint32_t stage = f->of[i];
-		int64_t lo = x->first[stage];
-
-		us += search_extra_us(x->s, &x->cost->choices
-					       .at[x->choice[stage]],
-				      lo, lo + x->layers[stage]);
-	}
-	return us;
-}
-
-/*
- * Of all choices with which the rank fits if all its stages have it, the one
- * from which making stages milder leaves the least to recompute: a stronger
- * one for the first stages may leave the others nothing.
- */
-static uint32_t
-best_start(struct fit *f, uint32_t first)
-{
-	enum trial_state state = f->x->state;
-	struct held none = { .temp = 0 };
-	double best_us = INFINITY, us, bytes;
-	uint32_t best = first, c;
-	struct guess g;
-
-	f->x->state = TRIAL_GUESSED;
-	guess_open(&g, f, &none, f->runs, f->nruns);
-	for (c = first; c < f->x->cost->choices.n; c++) {
-		if (!fits_alike(f, &g, c, &bytes)) {
-			continue;
-		}
-		fit_milder(f, c);
-		us = guess_us(f);
-		if (us < best_us) {
-			best_us = us;
-			best = c;
-		}
-	}
-	f->x->state = state;
-	return state == TRIAL_GUESSED || fits_alike(f, &g, best, &bytes)
-		? best : first;
-}
-
-/*
- * Makes the choices of the rank milder where that fits, and notes the rank if
- * it is the fullest so far.
- */
-static void
-settle_rank(struct fit *f, struct alike *rank, struct trial_fit *out)
-{
-	double all = search_capacity(f->x->s, f->x->dev[f->rank]);
-	double fixed = f->x->fixed[f->rank];
-	uint32_t i;
-
-	if (rank->has <= TRIAL_FITS && rank->choice && f->n > 1) {
-		find_runs(f);
-		for (i = 0; i < f->nruns; i++) {
-			f->runs[i].less = less_of(f, f->runs[i].stage);
-		}
-		rank->bytes = fit_milder(f, f->x->strong
-			? best_start(f, rank->choice) : rank->choice);
-	}
-	if (fixed + rank->bytes - all > out->over) {
-		out->most = fixed + rank->bytes;
-		out->over = fixed + rank->bytes - all;
-		out->fullest = f->rank;
-	}
+	return has;
 }
 
 /* Sets `recompute`: one for all stages, or a list if stages differ. */
@@ -626,17 +446,14 @@ set_recompute(const struct trial *x, struct plan *p)
 	bool alike = true;
 	uint32_t i;
 
-	if (!x->cost->choices.n) {
-		return;
-	}
 	for (i = 1; i < x->nstages; i++) {
 		alike &= x->choice[i] == x->choice[0];
 	}
-	p->recompute = x->cost->choices.at[x->choice[0]].words;
+	p->recompute = x->ways_of->at.at[x->choice[0]].words;
 	p->recompute_of = alike ? NULL
 		: arena_alloc(x->s->a, x->nstages * sizeof *p->recompute_of);
 	for (i = 0; !alike && i < x->nstages; i++) {
-		p->recompute_of[i] = x->cost->choices.at[x->choice[i]].words;
+		p->recompute_of[i] = x->ways_of->at.at[x->choice[i]].words;
 	}
 }
 
@@ -691,10 +508,10 @@ has_memory(const struct trial *x)
 static void
 set_plain(struct trial *x)
 {
+	const struct search_cost *c = trial_cost(x, 0);
 	struct search_update *u = trial_update(x);
 	uint32_t n = x->nstages, i;
 
-	search_measure(x->s, &x->key, x->t, x->cost);
 	x->plain = arena_alloc_raw(&x->s->tmp, n * sizeof *x->plain);
 	x->update_temp =
 		arena_alloc_raw(&x->s->tmp, n * sizeof *x->update_temp);
@@ -706,8 +523,8 @@ set_plain(struct trial *x)
 			x->update_temp[i] = x->update_temp[i - 1];
 			continue;
 		}
-		search_stage_bytes(x->s, x->cost, lo, hi, &x->plain[i]);
-		host_saves(x, x->cost, lo, hi, &x->plain[i]);
+		search_stage_bytes(x->s, c, lo, hi, &x->plain[i]);
+		host_saves(x, c, lo, hi, &x->plain[i]);
 		x->update_temp[i] = search_update_temp(x->s, u, lo, hi);
 	}
 }
@@ -747,56 +564,30 @@ note_near(const struct trial *x, const struct trial_fit *f)
 }
 
 /*
- * Fits ranks by guesses.  First, each rank gets one choice for all its stages:
- * if a rank does not fit, no choice needs to be made milder.
+ * The rank that comes first: one that no way makes fit, by the programs for one
+ * sequence, or the one with the highest bound so far.  If that is full or takes
+ * too long, no choices are needed for others.
  */
-static enum trial_verdict
-guess_ranks(struct fit *f, struct trial_fit *out)
+static uint32_t
+first_rank(struct fit *f)
 {
-	struct trial *x = f->x;
-	uint32_t pp = (uint32_t)x->t->g->pp, n, i;
-	struct alike *rank = arena_alloc_raw(&x->s->tmp, pp * sizeof *rank);
-	enum trial_verdict all = TRIAL_FITS;
-	bool asked = trial_is_asked(x);
+	uint32_t first = f->x->busiest, i;
+	double most = 0, over;
 
-	for (n = 0; n < pp && (all <= TRIAL_FITS || asked); n++) {
-		set_rank(f, n);
-		rank[n] = try_alike(f);
-		all = rank[n].has > all ? rank[n].has : all;
-	}
-	if (all > TRIAL_FITS && !asked) {
-		return all;
-	}
-	for (i = 0; i < n; i++) {
+	for (i = 0; i < f->x->t->g->pp; i++) {
 		set_rank(f, i);
-		settle_rank(f, &rank[i], out);
-	}
-	return all;
-}
-
-/*
- * Fits ranks by programs.  The rank with the highest bound so far comes first:
- * if it takes too long, no programs are needed for others.
- */
-static enum trial_verdict
-make_ranks(struct fit *f, struct trial_fit *out)
-{
-	struct trial *x = f->x;
-	uint32_t pp = (uint32_t)x->t->g->pp, first = x->busiest, i;
-	enum trial_verdict all = TRIAL_FITS;
-	bool asked = trial_is_asked(x);
-	struct alike rank;
-
-	for (i = 0; i < pp && (all <= TRIAL_FITS || asked); i++) {
-		set_rank(f, i == 0 ? first : i - (i <= first));
-		rank = try_alike(f);
-		settle_rank(f, &rank, out);
-		all = rank.has > all ? rank.has : all;
-		if (all == TRIAL_FITS && is_new(f) && trial_is_cut(x)) {
-			all = TRIAL_CUT;
+		over = moving_bytes(f, false) - f->free_bytes;
+		if (over > most) {	/* of the quickest ways */
+			choose_least(f);
+			over = moving_bytes(f, false) - f->free_bytes;
+		}
+		if (over > most) {
+			most = over;
+			first = i;
 		}
 	}
-	return all;
+	memset(f->x->choice, 0, f->x->nstages * sizeof *f->x->choice);
+	return first;
 }
 
 /* Whether all ranks fit; sets how their stages recompute. */
@@ -804,14 +595,24 @@ static enum trial_verdict
 fit_ranks(struct trial *x, struct trial_fit *out)
 {
 	struct fit f = { .x = x, .n = (uint32_t)x->t->chunks };
-	enum trial_verdict all;
+	uint32_t pp = (uint32_t)x->t->g->pp, first, i;
+	enum trial_verdict all = TRIAL_FITS, has;
+	bool asked = trial_is_asked(x);
 
-	f.runs = arena_alloc(&x->s->tmp, f.n * sizeof *f.runs);
-	f.less = arena_alloc(&x->s->tmp, x->nstages * sizeof *f.less);
-	all = x->state == TRIAL_MADE ? make_ranks(&f, out)
-				     : guess_ranks(&f, out);
+	arena_init(&f.tmp, &x->s->m->ctx->mem);
+	f.ways = arena_alloc(&x->s->tmp, x->nstages * sizeof *f.ways);
+	first = first_rank(&f);
+	for (i = 0; i < pp && (all <= TRIAL_FITS || asked); i++) {
+		f.full = all > TRIAL_CUT;
+		has = try_rank(&f, i == 0 ? first : i - (i <= first), out);
+		all = has > all ? has : all;
+		if (all == TRIAL_FITS && x->state == TRIAL_MADE && is_new(&f) &&
+		    trial_is_cut(x)) {
+			all = TRIAL_CUT;
+		}
+	}
 	x->s->out->full += all > TRIAL_CUT;
-	if (all > TRIAL_CUT && trial_is_asked(x)) {
+	if (all > TRIAL_CUT && asked) {
 		note_near(x, out);
 	}
 	return all;

@@ -51,7 +51,7 @@ struct search_key {
 	/* backward is two functions, for inputs and weights */
 	bool split;
 	uint32_t offload;	/* what is on hosts: enum plan_offloaded */
-	/* how it recomputes: index in search_placed.words */
+	/* how it recomputes: index in search_placed.words; 0: as pinned */
 	uint32_t choice;
 };
 
@@ -71,14 +71,22 @@ struct search_bytes {
 };
 
 /*
- * A way to recompute, with its guessed effects on one layer of each kind.  The
- * search chooses by the guesses, then makes and prices the chosen program.
+ * A way to recompute, with what its program takes for one layer of each kind
+ * and one sequence, against the quickest way.  Plans choose by that, and then
+ * make and price the chosen program at their own lengths.
  */
 struct search_choice {
 	const char *words;	/* `recompute` of the plan */
 	uint32_t nth;		/* index in search_placed.words */
 	double extra_us[SEARCH_MAX_KINDS];
-	double less[SEARCH_MAX_KINDS];	/* bytes that a slot shrinks */
+	/* bytes that a slot shrinks */
+	double less[SEARCH_NSPANS][SEARCH_MAX_KINDS];
+	double temp;		/* temporary bytes of the piece with most */
+};
+
+/* The ways of a placement, in the order of their time. */
+struct search_choices {
+	VEC(struct search_choice) at;	/* empty until needed */
 };
 
 /* Kernels of stages at one microbatch, or of updates at one dp. */
@@ -111,7 +119,6 @@ struct search_cost {
 	bool measured;		/* bytes are set: see search_measure */
 	struct search_bytes bytes[PIECE_MAX];
 	double saved_part;	/* see search_saved_part; 0: not known yet */
-	VEC(struct search_choice) choices;	/* empty until needed */
 	VEC(struct search_balanced) balanced;	/* computed so far */
 	int64_t hop_pp;		/* pp for which hop_us holds; 0: none */
 	double hop_us;
@@ -215,6 +222,8 @@ struct search_placed {
 	int64_t iterations[SEARCH_MAX_KINDS + 2];	/* by stage */
 	/* all ways to recompute that were tried; the first is as pinned */
 	VEC(const char *) words;
+	struct search_choices choices[2];	/* if backward is split: 1 */
+	struct search_sharding *shardings;	/* newest first */
 	uint64_t used;		/* when it was last: see MOST_OPEN */
 	bool bad;		/* `place` refused it */
 };
@@ -222,6 +231,7 @@ struct search_placed {
 struct search_sharding {
 	struct search_key key;
 	struct search_placed *on;
+	struct search_sharding *next;	/* of the same placement */
 	struct ir_ctx ctx;
 	struct ir_module *m;
 	struct ranks r;
@@ -350,7 +360,6 @@ struct search {
 	VEC(struct search_placed *) placed;
 	uint64_t clock;		/* counts uses of placements */
 	uint32_t nopen;		/* placements with a program */
-	VEC(struct search_sharding *) shardings;
 	VEC(struct search_work) work;	/* of an unsplit program */
 	VEC(struct search_arithmetic *) arithmetic;
 	VEC(struct search_axis_bound *) axis_bounds;
@@ -480,11 +489,12 @@ void search_price_update(struct search *s, const struct search_key *key,
 			 const struct search_try *t, struct search_update *u,
 			 uint32_t dev);
 /*
- * Sets c->choices: ways to recompute, in the order of their time.  The first is
- * that of the pins and the model.
+ * The ways to recompute of a key's placement, priced for one sequence.  The
+ * first is the quickest.  As pinned, there is one.
  */
-void search_choices(struct search *s, const struct search_key *key,
-		    const struct search_try *t, struct search_cost *c);
+const struct search_choices *search_choices_of(struct search *s,
+					    const struct search_key *key,
+					    const struct search_try *t);
 /* Microseconds of a transfer from a stage to the next. */
 double search_hop_us(struct search *s, const struct search_key *key,
 		  const struct search_try *t, struct search_cost *c);
@@ -564,12 +574,16 @@ double search_line_us(struct search *s, const struct search_try *t,
 /* ---- search_recompute.c ------------------------------------------------- */
 
 /*
- * Sets c->choices: ways to recompute with their effects at the lengths that
- * axes have, in the order of their time.  The first is that of the pins and the
- * model.
+ * Adds to w->words the points of the Pareto fronts of its blocks, by guessed
+ * prices at the lengths that axes have.
  */
-void search_find_choices(struct search *s, struct search_placed *w,
-			 struct search_cost *c);
+void search_find_words(struct search *s, struct search_placed *w);
+/*
+ * Sorts ways by their time.  Drops those that another way is no worse than, in
+ * time and bytes of each kind and in temporary bytes; the others' times are
+ * then against the first.
+ */
+void search_rank_choices(const struct search *s, struct search_choices *x);
 
 /* ---- search_stages.c -------------------------------------------------- */
 
@@ -595,13 +609,13 @@ double search_saved_part(struct search *s, const struct search_key *key,
 double search_saved_on(const struct search *s, const struct search_fn *fn,
 		       const struct search_bytes *saved, uint32_t dev);
 /*
- * Guessed effects of a choice on layers [lo, hi): the time that it adds to
- * backward, and the bytes by which it makes a slot smaller.
+ * Effects of a choice on layers [lo, hi), of one sequence: the time that it
+ * adds, and the bytes by which it makes a slot of a span smaller.
  */
 double search_extra_us(const struct search *s, const struct search_choice *c,
 		       int64_t lo, int64_t hi);
 double search_saved_bytes(const struct search *s, const struct search_choice *c,
-		   int64_t lo, int64_t hi);
+			  uint32_t span, int64_t lo, int64_t hi);
 /* Adds the update of a stage's tensors, less one PIECE_TOP, once a rank. */
 void search_update_price(const struct search *s,
 			 const struct search_update *u, uint32_t dev,

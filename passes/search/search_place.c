@@ -98,8 +98,7 @@ search_write_plan(struct search *s, const struct search_placed *w,
 	p.schedule_file = NULL;
 	p.zero = w->key.zero;
 	p.offload = key->offload;
-	p.recompute = key->choice ? w->words.at[key->choice]
-				  : s->base.recompute;
+	p.recompute = w->words.at[key->choice];
 	p.nstages = w->nstages;
 	p.layers = (int64_t *)w->iterations;
 	plan_write(m, &p);

@@ -1,12 +1,11 @@
 /*
- * Finds the ways to recompute among which the search chooses for each stage.
- * They are the points of the Pareto fronts of all kinds of layers
- * (pareto_front.h); each is priced for every kind, since a stage may hold
- * several.
+ * The ways to recompute of a placement.  Candidates are the points of the
+ * Pareto fronts of all kinds of layers (pareto_front.h), by guessed prices of
+ * single nodes.  Their programs are then priced, since kernels compute some
+ * values again for nothing, and ways that another one beats are dropped.
  */
 #include "passes/search/search_parts.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "passes/search/pareto_front.h"
@@ -17,14 +16,10 @@
 struct fronts {
 	struct search *s;
 	struct search_placed *w;
-	struct search_cost *c;	/* receives the choices */
 	struct pricing p;
 	struct fuse *fuse;	/* kernels of the module, at any axis lengths */
-	struct front_prices prices;
 	double *us;		/* by node: time to compute it again */
 	node_id *at;		/* the blocks */
-	struct front_block **blocks;
-	double *plain;		/* by block: bytes without recomputing */
 	uint32_t n;
 };
 
@@ -83,45 +78,22 @@ node_us(void *user, node_id n)
 	return f->us[n];
 }
 
-/* ---- choices ---- */
+/* ---- ways ---- */
 
-/* The index of these words in w->words, which gets them if it has not. */
-static uint32_t
-nth_words(struct fronts *f, const char *words)
+/* Adds these words, unless they are there. */
+static void
+add(struct fronts *f, const char *words)
 {
 	struct search_placed *w = f->w;
 	uint32_t i;
 
 	for (i = 0; i < w->words.n; i++) {
 		if (strcmp(w->words.at[i], words) == 0) {
-			return i;
+			return;
 		}
 	}
 	words = arena_strndup(f->s->a, words, strlen(words));
 	VEC_PUSH(&f->s->keep, &w->words, words);
-	return i;
-}
-
-static void
-add(struct fronts *f, const char *words)
-{
-	struct search_choice c = { .nth = nth_words(f, words) };
-	uint32_t i, k;
-
-	for (i = 0; i < f->c->choices.n; i++) {
-		if (f->c->choices.at[i].nth == c.nth) {
-			return;
-		}
-	}
-	for (k = 0; k < f->n; k++) {
-		struct front_point p;
-
-		front_at(f->blocks[k], words, &p);
-		c.extra_us[k] = p.extra_us;
-		c.less[k] = f->plain[k] - p.bytes;
-	}
-	c.words = f->w->words.at[c.nth];
-	VEC_PUSH(&f->s->keep, &f->c->choices, c);
 }
 
 /*
@@ -134,7 +106,7 @@ find_prices(struct fronts *f)
 	struct ir_module *m = f->w->m;
 	uint32_t k;
 
-	memset(f->us, 0, m->nodes.n * sizeof *f->us);
+	f->us = arena_alloc(&f->w->ctx.tmp, m->nodes.n * sizeof *f->us);
 	for (k = 0; k < f->n; k++) {
 		region_id r = ir_node(m, f->at[k])->region;
 
@@ -144,86 +116,111 @@ find_prices(struct fronts *f)
 }
 
 static void
-open_blocks(struct fronts *f)
-{
-	struct ir_module *m = f->w->m;
-	struct arena *a = &f->w->ctx.tmp;
-	struct front_point none;
-	uint32_t k;
-
-	f->n = front_blocks(m, a, &f->at);
-	f->us = arena_alloc_raw(a, m->nodes.n * sizeof *f->us);
-	f->fuse = kernels_open(m, f->s->memo, a);
-	find_prices(f);
-	f->prices = (struct front_prices){ node_us, NULL, f };
-	f->blocks = arena_alloc(a, f->n * sizeof *f->blocks);
-	f->plain = arena_alloc(a, f->n * sizeof *f->plain);
-	for (k = 0; k < f->n; k++) {
-		f->blocks[k] = front_open(m, f->at[k], &f->prices);
-		front_at(f->blocks[k], "none", &none);
-		f->plain[k] = none.bytes;
-	}
-}
-
-static void
 add_front(struct fronts *f, uint32_t block)
 {
+	struct front_prices prices = { node_us, NULL, f };
+	struct arena *a = &f->w->ctx.tmp;
 	struct front x;
-	uint32_t most = MOST_CHOICES / (f->n ? f->n : 1), i;
+	uint32_t i;
 
-	front_find(f->blocks[block], most, &f->w->ctx.tmp, &x);
+	front_find(front_open(f->w->m, f->at[block], &prices),
+		   MOST_CHOICES / f->n, a, &x);
 	for (i = 0; i < x.at.n; i++) {
 		add(f, x.at.at[i].recompute);
 	}
 }
 
-static double
-extra(const struct search_choice *c)
-{
-	double us = 0;
-	int k;
-
-	for (k = 0; k < SEARCH_MAX_KINDS; k++) {
-		us += c->extra_us[k];
-	}
-	return us;
-}
-
-static int
-by_extra(const void *a, const void *b)
-{
-	double x = extra(a), y = extra(b);
-
-	return x != y ? (x < y ? -1 : 1)
-		: strcmp(((const struct search_choice *)a)->words,
-			 ((const struct search_choice *)b)->words);
-}
-
 void
-search_find_choices(struct search *s, struct search_placed *w,
-		    struct search_cost *c)
+search_find_words(struct search *s, struct search_placed *w)
 {
-	struct search_choice as_is = { .words = s->base.recompute };
+	struct arena *a = &w->ctx.tmp;
 	struct ranks r = { .m = w->m };
 	struct fronts f = {
-		.s = s, .w = w, .c = c,
+		.s = s, .w = w,
 		.p = { .r = &r, .m = w->m, .t = search_quickest(s),
 		       .traits = &s->o->traits }
 	};
 	uint32_t i;
 
-	VEC_PUSH(&s->keep, &c->choices, as_is);
-	if (s->pinned[PIN_RECOMPUTE]) {
-		return;
-	}
 	ranks_find_axes(&r);
-	open_blocks(&f);
+	f.n = front_blocks(w->m, a, &f.at);
 	if (f.n == s->nkinds) {	/* else blocks and kinds do not correspond */
+		f.fuse = kernels_open(w->m, s->memo, a);
+		find_prices(&f);
 		for (i = 0; i < f.n; i++) {
 			add_front(&f, i);
 		}
 	}
-	qsort(c->choices.at + 1, c->choices.n - 1, sizeof *c->choices.at,
-	      by_extra);
-	arena_release(&w->ctx.tmp);
+	arena_release(a);
+}
+
+/* ---- their order ---- */
+
+/* Of all layers of the model. */
+static double
+extra(const struct search *s, const struct search_choice *c)
+{
+	return search_extra_us(s, c, 0, s->nlayers);
+}
+
+/* Whether x is no worse than y in anything. */
+static bool
+beats(const struct search *s, const struct search_choice *x,
+      const struct search_choice *y)
+{
+	uint32_t k, i;
+
+	for (k = 0; k < s->nkinds; k++) {
+		if (x->extra_us[k] > y->extra_us[k]) {
+			return false;
+		}
+		for (i = 0; i < SEARCH_NSPANS; i++) {
+			if (x->less[i][k] < y->less[i][k]) {
+				return false;
+			}
+		}
+	}
+	return x->temp <= y->temp;
+}
+
+static void
+subtract(struct search_choice *x, const struct search_choice *y)
+{
+	uint32_t k, i;
+
+	for (k = 0; k < SEARCH_MAX_KINDS; k++) {
+		x->extra_us[k] -= y->extra_us[k];
+		for (i = 0; i < SEARCH_NSPANS; i++) {
+			x->less[i][k] -= y->less[i][k];
+		}
+	}
+	x->temp -= y->temp;
+}
+
+void
+search_rank_choices(const struct search *s, struct search_choices *x)
+{
+	struct search_choice *at = x->at.at, first;
+	uint32_t n = 0, i, j;
+
+	/* an insertion sort, so that words of one time keep their order */
+	for (i = 1; i < x->at.n; i++) {
+		struct search_choice c = at[i];
+
+		for (j = i; j > 0 && extra(s, &at[j - 1]) > extra(s, &c); j--) {
+			at[j] = at[j - 1];
+		}
+		at[j] = c;
+	}
+	for (i = 0; i < x->at.n; i++) {
+		for (j = 0; j < n && !beats(s, &at[j], &at[i]); j++) {
+		}
+		if (j == n) {
+			at[n++] = at[i];
+		}
+	}
+	x->at.n = n;
+	for (i = 0, first = at[0]; i < n; i++) {
+		subtract(&at[i], &first);
+	}
 }

@@ -102,20 +102,15 @@ drop_kernels(struct search_kernels *k)
 	}
 }
 
+/* Frees the programs of a sharding. */
 static void
-drop_shardings(struct search *s, const struct search_placed *on)
+drop_sharding(struct search_sharding *w)
 {
-	uint32_t i;
-
-	for (i = 0; i < s->shardings.n; i++) {
-		struct search_sharding *w = s->shardings.at[i];
-
-		if (w->on == on && w->m) {
-			drop_kernels(w->by_microbatch);
-			drop_kernels(w->by_dp);
-			ir_ctx_release(&w->ctx);
-			w->m = NULL;
-		}
+	if (w->m) {
+		drop_kernels(w->by_microbatch);
+		drop_kernels(w->by_dp);
+		ir_ctx_release(&w->ctx);
+		w->m = NULL;
 	}
 }
 
@@ -124,8 +119,12 @@ drop_shardings(struct search *s, const struct search_placed *on)
 static void
 drop_placed(struct search *s, struct search_placed *w)
 {
+	struct search_sharding *x;
+
 	if (w->m) {
-		drop_shardings(s, w);
+		for (x = w->shardings; x; x = x->next) {
+			drop_sharding(x);
+		}
 		ir_ctx_release(&w->ctx);
 		w->m = NULL;
 		s->nopen--;
@@ -331,15 +330,13 @@ sharding_of(struct search *s, const struct search_key *key,
 	struct search_placed *on;
 	struct search_key here = *key;
 	struct search_sharding *w;
-	uint32_t i;
 
 	make_way(s, NULL);
 	on = search_place(s, key, t);
 	here.offload = 0;
 	here.single = t->nmicrobatches == 1;
-	for (i = 0; i < s->shardings.n; i++) {
-		w = s->shardings.at[i];
-		if (w->on == on && search_same_key(&w->key, &here)) {
+	for (w = on->shardings; w; w = w->next) {
+		if (search_same_key(&w->key, &here)) {
 			return w;
 		}
 	}
@@ -349,7 +346,8 @@ sharding_of(struct search *s, const struct search_key *key,
 	w->g = *t->g;
 	w->at = *t;
 	w->at.g = &w->g;
-	VEC_PUSH(&s->keep, &s->shardings, w);
+	w->next = on->shardings;
+	on->shardings = w;
 	w->bad = !stage(s, w);
 	if (!w->bad && !on->first[here.single]) {
 		on->first[here.single] = w;
@@ -576,21 +574,6 @@ price_updates(struct search *s, struct search_sharding *w,
 
 /* ---- costs of one sharding ---- */
 
-void
-search_choices(struct search *s, const struct search_key *key,
-	       const struct search_try *t, struct search_cost *c)
-{
-	struct search_placed *w;
-
-	if (!c->choices.n) {
-		w = sharding_of(s, key, t)->on;
-		open_placed(s, w);
-		set_axes(w->m, t);
-		search_find_choices(s, w, c);
-		set_axes(w->m, &w->at);
-	}
-}
-
 struct search_cost *
 search_cost_of(struct search *s, const struct search_key *key,
 	       const struct search_try *t)
@@ -743,6 +726,135 @@ search_hop_us(struct search *s, const struct search_key *key,
 		});
 	}
 	return t->g->pp > 1 ? c->hop_us : 0;
+}
+
+/* ---- ways to recompute ---- */
+
+/*
+ * One sequence, on the fewest data ranks that the placement may have: lengths
+ * that do not depend on which of its plans asks first.
+ */
+static struct search_try
+one_sequence(const struct search *s, const struct search_try *t)
+{
+	struct search_try one = *t;
+	uint32_t i;
+
+	for (i = 0; i < s->groups.n; i++) {
+		const struct search_group *g = &s->groups.at[i], *h = one.g;
+
+		if (g->tp == h->tp && g->cp == h->cp && g->ep == h->ep &&
+		    (g->dp > 1) == (h->dp > 1) &&
+		    (g->dp < h->dp || (g->dp == h->dp && g->pp < h->pp))) {
+			one.g = g;
+		}
+	}
+	one.microbatch = 1;
+	one.nmicrobatches = t->nmicrobatches * t->microbatch * t->g->dp /
+			    one.g->dp;
+	return one;
+}
+
+/*
+ * The pieces that show what a layer of kind k costs; those of the ends do where
+ * they have all layers of that kind.
+ */
+static uint32_t
+piece_of_kind(const struct search *s, const struct search_placed *w,
+	      uint32_t k)
+{
+	uint32_t i;
+
+	for (i = 0; i < w->nstages; i++) {
+		if (w->piece_of[i] == PIECE_BODY + k) {
+			return PIECE_BODY + k;
+		}
+	}
+	return k + 1 < s->nkinds || w->nstages < 2 ? PIECE_FIRST : PIECE_LAST;
+}
+
+/*
+ * Sets what a layer of each kind takes and keeps.  A pipeline that is one piece
+ * has one stage, so its layers need not be told apart.
+ */
+static void
+set_choice(const struct search *s, const struct search_placed *w,
+	   const struct search_cost *c, struct search_choice *to)
+{
+	uint32_t k, i;
+
+	for (k = 0; k < s->nkinds; k++) {
+		uint32_t p = piece_of_kind(s, w, k);
+		const struct search_bytes *b = &c->bytes[p];
+		double n = w->key.solo ? (double)s->nlayers : 1;
+
+		for (i = 0; i < SCHED_NKINDS; i++) {
+			to->extra_us[k] += price_shown_us(&s->o->traits,
+					&c->on[0]->fn[p][i]) / n;
+		}
+		for (i = 0; i < SEARCH_NSPANS; i++) {
+			to->less[i][k] -= b->slot[i] / n;
+		}
+		to->temp = fmax(to->temp, b->temp);
+	}
+}
+
+/* Frees the programs of ways that no plan takes. */
+static void
+drop_others(struct search_placed *w, const struct search_key *key,
+	    const struct search_choices *x)
+{
+	struct search_sharding *y;
+	uint32_t i;
+
+	for (y = w->shardings; y; y = y->next) {
+		for (i = 0; i < x->at.n && x->at.at[i].nth != y->key.choice;
+		     i++) {
+		}
+		if (i == x->at.n && y->key.choice &&
+		    y->key.split == key->split) {
+			drop_sharding(y);
+		}
+	}
+}
+
+const struct search_choices *
+search_choices_of(struct search *s, const struct search_key *key,
+	       const struct search_try *t)
+{
+	struct search_try one = one_sequence(s, t);
+	struct search_placed *w = sharding_of(s, key, t)->on;
+	struct search_choices *x = &w->choices[key->split];
+	struct search_key k = *key;
+	uint32_t i;
+
+	if (x->at.n) {
+		return x;
+	}
+	if (w->words.n == 1 && !s->pinned[PIN_RECOMPUTE]) {
+		open_placed(s, w);
+		set_axes(w->m, &one);
+		search_find_words(s, w);
+		set_axes(w->m, &w->at);
+	}
+	for (i = 0; i < w->words.n; i++) {
+		struct search_choice to = { .words = w->words.at[i], .nth = i };
+		struct search_cost *c;
+
+		k.choice = i;
+		c = search_cost_of(s, &k, &one);
+		if (c && w->words.n > 1) {
+			search_measure(s, &k, &one, c);
+			search_price(s, &k, &one, c, 0);
+			set_choice(s, w, c, &to);
+		}
+		if (c) {
+			VEC_PUSH(&s->keep, &x->at, to);
+		}
+	}
+	search_rank_choices(s, x);
+	drop_others(w, key, x);
+	return x;
 }
 
 /* ---- all of them ---- */

@@ -202,9 +202,9 @@ search_extra_us(const struct search *s, const struct search_choice *c,
 
 double
 search_saved_bytes(const struct search *s, const struct search_choice *c,
-		   int64_t lo, int64_t hi)
+		   uint32_t span, int64_t lo, int64_t hi)
 {
-	return per_layer(s, c->less, lo, hi);
+	return per_layer(s, c->less[span], lo, hi);
 }
 
 /* ---- layers by stage ---- */

@@ -12,8 +12,8 @@
 enum trial_state {
 	TRIAL_MADE,	/* from the programs of each choice */
 	/*
-	 * guessed; but before a rank counts as full, the programs of the choice
-	 * that keeps the fewest bytes are made
+	 * from those for one sequence; but before a rank counts as full, the
+	 * programs of the choice that keeps the fewest bytes are made
 	 */
 	TRIAL_GUESSED
 };
@@ -49,14 +49,14 @@ struct trial {
 	struct search_key key;
 	uint32_t nstages;
 	int64_t *layers;
-	uint32_t *choice;	/* by stage: index in cost->choices */
+	/* ways to recompute; NULL: as pinned, which is choice 0 then */
+	const struct search_choices *ways_of;
+	uint32_t *choice;	/* by stage: index in ways_of */
 	enum trial_state state;
-	/* the first stages of a rank may recompute more than it must */
-	bool strong;
-	struct search_cost *cost;
+	struct search_cost *cost;	/* as pinned */
 	/* by choice: the cost of its programs; NULL: not made yet */
 	struct search_cost **made;
-	struct search_bytes *plain;	/* by stage, without recomputing */
+	struct search_bytes *plain;	/* by stage, with choice 0 */
 	double *update_temp;	/* by stage: temporary bytes of its update */
 	double *fixed;		/* by rank: bytes for the whole step */
 	uint32_t *like;		/* by stage: first of a row of equal stages */

@@ -177,28 +177,26 @@ is_run(struct trial *x)
 static bool
 is_plain_cut(struct trial *x)
 {
-	uint32_t *choice = x->choice;
 	double saved;
 	bool cut = true;
 
-	x->choice = arena_alloc(&x->s->tmp, x->nstages * sizeof *choice);
+	x->ways_of = NULL;
+	memset(x->choice, 0, x->nstages * sizeof *x->choice);
 	if (trial_compose(x)) {
 		saved = search_saved_part(x->s, &x->key, x->t, x->cost);
 		x->bound_us = trial_bound_us(x) * (1 - saved);
 		cut = is_above(x, 0);
 	}
-	x->choice = choice;
 	return cut;
 }
 
-/* Tries the plan with one of the ways in which its ranks may recompute. */
+/* Tries the plan with the choice of how its stages recompute. */
 static enum trial_outcome
-with_start(struct trial *x, bool strong)
+with_choices(struct trial *x)
 {
 	enum trial_verdict has;
 	struct trial_fit f;
 
-	x->strong = strong;
 	has = trial_fits(x, &f);
 	if (has > TRIAL_FITS) {
 		return has == TRIAL_CUT ? OUTCOME_CUT_TIGHT : OUTCOME_FULL;
@@ -213,28 +211,22 @@ with_start(struct trial *x, bool strong)
 }
 
 /*
- * Tries the plan with its ZeRO and its layers by stage.  The first walk only
- * guesses what recomputing takes; the second makes the programs.
+ * Tries the plan with its ZeRO and its layers by stage.  The first walk takes
+ * what recomputing adds from the programs for one sequence; the second makes
+ * the plan's own.
  */
 static enum trial_outcome
 with_layers(struct trial *x)
 {
-	enum trial_outcome outcome, other;
-
 	x->s->out->priced++;
 	x->state = TRIAL_MADE;
 	if (is_plain_cut(x)) {
 		x->s->out->cut++;
 		return OUTCOME_CUT;
 	}
+	x->ways_of = search_choices_of(x->s, &x->key, x->t);
 	x->state = x->s->guessing ? TRIAL_GUESSED : TRIAL_MADE;
-	outcome = with_start(x, false);
-	if (x->t->chunks > 1 && (outcome == OUTCOME_TIGHT ||
-				 outcome == OUTCOME_CUT_TIGHT)) {
-		other = with_start(x, true);
-		outcome = other == OUTCOME_TIGHT ? other : outcome;
-	}
-	return outcome;
+	return with_choices(x);
 }
 
 /* Sets layers that are `part` of `of` steps on the way from `from` to `to`. */
@@ -322,6 +314,7 @@ set_sharding(struct trial *x, struct search_cost *cost)
 {
 	x->update = NULL;
 	x->made = NULL;
+	x->ways_of = NULL;
 	memset(&x->p, 0, sizeof x->p);
 	x->p.offload = x->key.offload;
 	x->cost = cost;

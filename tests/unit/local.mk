@@ -40,6 +40,7 @@ unit_tests += \
 	%D%/data/t-export \
 	%D%/comm/t-faults \
 	%D%/search/t-pareto-front \
+	%D%/search/t-assign \
 	%D%/passes/t-fuse \
 	%D%/ir/t-hash \
 	%D%/cuda/t-images \

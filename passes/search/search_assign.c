@@ -1,0 +1,328 @@
+/*
+ * The multiple-choice knapsack: stage after stage, the answers for the first
+ * stages that no other answer beats in both time and bytes.  An answer is left
+ * out if a bound of its rest, where stages may take parts of two ways, is not
+ * below the best answer known (Dyer, Kayal, Walker 1984; Pisinger 1995).
+ */
+#include "passes/search/search_assign.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+/* A stage's move from one way to another that keeps less. */
+struct assign_move {
+	uint32_t stage, to;
+	double us, less;	/* what it takes more, keeps less */
+};
+
+/* Ways for the first stages. */
+struct partial {
+	double us, bytes, bound_us;
+	uint32_t from;		/* index among those of one stage less */
+	uint32_t way;
+};
+
+struct knapsack {
+	struct arena *a;
+	const struct assign_stage *at;
+	uint32_t n, nways, most;
+	double room, enough_us;	/* answers above it are not looked for */
+	struct assign_move *moves;	/* of all, the cheapest byte first */
+	uint32_t nmoves;
+	uint32_t *ways;		/* of the stage that is looked at */
+	/* by move: the time and bytes of all moves before it */
+	double *more_us, *less;
+	/* by stage: sums over it and later ones with their quickest ways */
+	double *us, *bytes;
+};
+
+static int
+by_ratio(const void *a, const void *b)
+{
+	const struct assign_move *x = a, *y = b;
+	double p = x->us * y->less, q = y->us * x->less;
+
+	return p != q ? (p < q ? -1 : 1)
+	     : x->stage != y->stage ? (x->stage < y->stage ? -1 : 1)
+	     : x->to < y->to ? -1 : x->to > y->to;
+}
+
+/* The quickest way; of several, the one that keeps least, then the first. */
+static uint32_t
+quickest(const struct knapsack *k, uint32_t stage)
+{
+	const struct assign_stage *x = &k->at[stage];
+	uint32_t best = 0, i;
+
+	for (i = 1; i < k->nways; i++) {
+		if (x->us[i] < x->us[best] ||
+		    (x->us[i] == x->us[best] && x->bytes[i] < x->bytes[best])) {
+			best = i;
+		}
+	}
+	return best;
+}
+
+/*
+ * Adds the moves along the lower convex hull of a stage's ways: each step saves
+ * its bytes for less time than all steps after it.
+ */
+static void
+add_moves(struct knapsack *k, uint32_t stage)
+{
+	const struct assign_stage *x = &k->at[stage];
+	uint32_t at = quickest(k, stage), next, i;
+
+	for (;; at = next) {
+		struct assign_move best = { .less = 0 };
+
+		for (i = 0, next = at; i < k->nways; i++) {
+			struct assign_move m = { stage, i, x->us[i] - x->us[at],
+					  x->bytes[at] - x->bytes[i] };
+			double p = m.us * best.less, q = best.us * m.less;
+
+			if (m.less > 0 && (next == at || p < q ||
+					   (p == q && m.less > best.less))) {
+				best = m;
+				next = i;
+			}
+		}
+		if (next == at) {
+			return;
+		}
+		k->moves[k->nmoves++] = best;
+	}
+}
+
+/* Sets the sums of the moves of stages from `stage` on; drops the others. */
+static void
+sum_moves(struct knapsack *k, uint32_t stage)
+{
+	uint32_t n = 0, i;
+
+	for (i = 0; i < k->nmoves; i++) {
+		if (k->moves[i].stage >= stage) {
+			k->moves[n] = k->moves[i];
+			k->more_us[n + 1] = k->more_us[n] + k->moves[n].us;
+			k->less[n + 1] = k->less[n] + k->moves[n].less;
+			n++;
+		}
+	}
+	k->nmoves = n;
+}
+
+static void
+open_knapsack(struct knapsack *k)
+{
+	uint32_t i, q;
+
+	k->moves = arena_alloc_raw(k->a, (size_t)k->n * k->nways *
+				   sizeof *k->moves);
+	k->more_us = arena_alloc_raw(k->a, ((size_t)k->n * k->nways + 1) *
+				     sizeof *k->more_us);
+	k->less = arena_alloc_raw(k->a, ((size_t)k->n * k->nways + 1) *
+				  sizeof *k->less);
+	k->more_us[0] = k->less[0] = 0;
+	k->ways = arena_alloc_raw(k->a, k->nways * sizeof *k->ways);
+	k->us = arena_alloc(k->a, (k->n + 1) * sizeof *k->us);
+	k->bytes = arena_alloc(k->a, (k->n + 1) * sizeof *k->bytes);
+	for (i = k->n; i-- > 0;) {
+		q = quickest(k, i);
+		k->us[i] = k->us[i + 1] + k->at[i].us[q];
+		k->bytes[i] = k->bytes[i + 1] + k->at[i].bytes[q];
+		add_moves(k, i);
+	}
+	qsort(k->moves, k->nmoves, sizeof *k->moves, by_ratio);
+	sum_moves(k, 0);
+}
+
+/*
+ * The least time of the stages of the sums, the first of which is `stage`,
+ * within `room`, if they may take parts of two ways; infinite if they do not
+ * fit.
+ */
+static double
+rest_us(const struct knapsack *k, uint32_t stage, double room)
+{
+	double over = k->bytes[stage] - room;
+	uint32_t lo = 0, hi = k->nmoves;
+
+	if (over <= 0) {
+		return k->us[stage];
+	}
+	if (k->less[hi] < over) {
+		return INFINITY;
+	}
+	while (hi - lo > 1) {
+		uint32_t mid = lo + (hi - lo) / 2;
+
+		if (k->less[mid] < over) {
+			lo = mid;
+		} else {
+			hi = mid;
+		}
+	}
+	return k->us[stage] + k->more_us[lo] +
+	       k->moves[lo].us * (over - k->less[lo]) / k->moves[lo].less;
+}
+
+/* An answer: moves in order until it fits, as it does after all of them. */
+static void
+first_answer(const struct knapsack *k, uint32_t *way, double *us)
+{
+	double over = k->bytes[0] - k->room;
+	uint32_t i;
+
+	for (i = 0; i < k->n; i++) {
+		way[i] = quickest(k, i);
+	}
+	*us = k->us[0];
+	for (i = 0; over > 0 && i < k->nmoves; i++) {
+		way[k->moves[i].stage] = k->moves[i].to;
+		over -= k->moves[i].less;
+		*us += k->moves[i].us;
+	}
+}
+
+static int
+by_us(const void *a, const void *b)
+{
+	const struct partial *x = a, *y = b;
+
+	return x->us != y->us ? (x->us < y->us ? -1 : 1)
+	     : x->bytes != y->bytes ? (x->bytes < y->bytes ? -1 : 1)
+	     : x->from != y->from ? (x->from < y->from ? -1 : 1)
+	     : x->way < y->way ? -1 : x->way > y->way;
+}
+
+static int
+by_bound(const void *a, const void *b)
+{
+	const struct partial *x = a, *y = b;
+
+	return x->bound_us != y->bound_us
+		? (x->bound_us < y->bound_us ? -1 : 1) : by_us(a, b);
+}
+
+/* Keeps those of n that none before it beats; returns their number. */
+static uint32_t
+keep_best(struct partial *at, uint32_t n, uint32_t most)
+{
+	double least = INFINITY;
+	uint32_t kept = 0, i;
+
+	qsort(at, n, sizeof *at, by_us);
+	for (i = 0; i < n; i++) {
+		if (at[i].bytes < least) {
+			least = at[i].bytes;
+			at[kept++] = at[i];
+		}
+	}
+	if (kept > most) {
+		qsort(at, kept, sizeof *at, by_bound);
+		kept = most;
+	}
+	return kept;
+}
+
+/* Sets the ways of a stage that none beats; returns their number. */
+static uint32_t
+best_ways(const struct knapsack *k, const struct assign_stage *x,
+	  uint32_t *ways)
+{
+	uint32_t n = 0, i, j;
+
+	for (i = 0; i < k->nways; i++) {
+		for (j = 0; j < k->nways; j++) {
+			if (x->us[j] <= x->us[i] &&
+			    x->bytes[j] <= x->bytes[i] &&
+			    (j < i || x->us[j] < x->us[i] ||
+			     x->bytes[j] < x->bytes[i])) {
+				break;
+			}
+		}
+		if (j == k->nways) {
+			ways[n++] = i;
+		}
+	}
+	return n;
+}
+
+/* Extends n partial answers by a way of a stage; returns their number. */
+static uint32_t
+extend(struct knapsack *k, uint32_t stage, const struct partial *from,
+       uint32_t n, struct partial *to)
+{
+	const struct assign_stage *x = &k->at[stage];
+	uint32_t *ways = k->ways, nways = best_ways(k, x, ways), m = 0, i, j;
+
+	sum_moves(k, stage + 1);
+	for (i = 0; i < n; i++) {
+		for (j = 0; j < nways; j++) {
+			uint32_t w = ways[j];
+			struct partial p = { from[i].us + x->us[w],
+					     from[i].bytes + x->bytes[w],
+					     0, i, w };
+
+			p.bound_us = p.us + rest_us(k, stage + 1,
+						    k->room - p.bytes);
+			if (p.bound_us < k->enough_us) {
+				to[m++] = p;
+			}
+		}
+	}
+	return keep_best(to, m, k->most);
+}
+
+/* Whether the ways that keep least fit. */
+static bool
+can_fit(const struct assign *x)
+{
+	double bytes = 0, least;
+	uint32_t i, k;
+
+	for (i = 0; i < x->n; i++) {
+		for (k = 0, least = INFINITY; k < x->nways; k++) {
+			double bytes_k = x->at[i].bytes[k];
+
+			least = bytes_k < least ? bytes_k : least;
+		}
+		bytes += least;
+	}
+	return bytes <= x->room;
+}
+
+bool
+assign_ways(struct arena *a, const struct assign *x, uint32_t *way)
+{
+	struct knapsack k = { .a = a, .at = x->at, .n = x->n,
+			      .nways = x->nways, .most = x->most,
+			      .room = x->room };
+	struct partial none = { 0 }, *last = &none, *next;
+	struct partial **all;
+	uint32_t open = 1, i, best;
+	double us;
+
+	if (!can_fit(x)) {
+		return false;
+	}
+	open_knapsack(&k);
+	first_answer(&k, way, &us);
+	k.enough_us = us - x->near_us;
+	if (rest_us(&k, 0, k.room) >= k.enough_us) {
+		return true;
+	}
+	all = arena_alloc(a, k.n * sizeof *all);
+	for (i = 0; i < k.n && open; i++) {
+		next = arena_alloc_raw(a, (size_t)open * k.nways *
+				       sizeof *next);
+		open = extend(&k, i, last, open, next);
+		all[i] = last = next;
+	}
+	best = 0;	/* the quickest that is kept, if any is */
+	while (open && i-- > 0) {
+		way[i] = all[i][best].way;
+		best = all[i][best].from;
+	}
+	return true;
+}

@@ -1,0 +1,34 @@
+/*
+ * Which way to recompute each stage of a rank takes: a knapsack, of which it
+ * knows nothing but times and bytes.
+ */
+#ifndef PASSES_SEARCH_ASSIGN_H
+#define PASSES_SEARCH_ASSIGN_H
+
+#include "ir/base.h"
+
+/* By way: what a stage takes and keeps with it. */
+struct assign_stage {
+	const double *us, *bytes;
+};
+
+struct assign {
+	const struct assign_stage *at;
+	uint32_t n, nways;
+	double room;		/* bytes of all stages together */
+	double near_us;		/* times that are so near are as good */
+	/*
+	 * Partial answers that are open at once: if there are more, only those
+	 * with the least bounds are looked at.
+	 */
+	uint32_t most;
+};
+
+/*
+ * Sets a way for each stage, so that together they keep at most `room`, and no
+ * other ways that do take less by more than near_us, unless `most` stopped the
+ * search for them.  False: none do.  Temporary memory is in arena a.
+ */
+bool assign_ways(struct arena *a, const struct assign *x, uint32_t *way);
+
+#endif
