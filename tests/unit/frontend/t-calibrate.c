@@ -52,8 +52,10 @@ add_kernels(struct cal *c, const struct target_group *t)
 			struct cal_point p = { .group = CAL_ATTEND };
 
 			p.attend = (struct cost_attention){
-				1, 8 * (i + 1), 8, i % 2 ? 64 : 128, sides[j],
-				sides[j], i > 2, 0, TARGET_BF16, false
+				.batch = 1, .heads = 8 * (i + 1), .kv_heads = 8,
+				.head_dim = i % 2 ? 64 : 128,
+				.queries = sides[j], .keys = sides[j],
+				.causal = i > 2, .rate = TARGET_BF16
 			};
 			add(c, t, p, 1);
 			for (k = 0; k < 5; k++) {
