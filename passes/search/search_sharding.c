@@ -750,8 +750,7 @@ one_sequence(const struct search *s, const struct search_try *t)
 		}
 	}
 	one.microbatch = 1;
-	one.nmicrobatches = t->nmicrobatches * t->microbatch * t->g->dp /
-			    one.g->dp;
+	one.nmicrobatches = search_microbatches(s, one.g, 1);
 	return one;
 }
 
@@ -851,6 +850,11 @@ search_choices_of(struct search *s, const struct search_key *key,
 		if (c) {
 			VEC_PUSH(&s->keep, &x->at, to);
 		}
+	}
+	if (!x->at.n) {	/* no program of one sequence: as pinned */
+		struct search_choice to = { .words = w->words.at[0] };
+
+		VEC_PUSH(&s->keep, &x->at, to);
 	}
 	search_rank_choices(s, x);
 	drop_others(w, key, x);

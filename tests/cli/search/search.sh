@@ -101,7 +101,7 @@ refused '--why-not:1:1: error: ' --target h100x8 --why-not '' "$model"
 run --target h100x8 --explain=search --pin tp=2,zero=1 "$model"
 grep -q '^search: pinned: tp, zero$' out || bad 'pins'
 grep -q ": a gap of 0.0%\$" out || bad 'gap'
-run --target h100x8 --explain=search "$model"
+run --target rtx4090x8 --explain=search "$model"
 grep -q '^search: pinned: no keys$' out || bad 'no pins'
 # Degrees by hand: dp, pp, tp divide 8 and their product is at most 8.
 grep -q '^  degrees  *20$' out || bad 'degrees'
@@ -113,7 +113,7 @@ counted()
 }
 grep -q 'the search ended' report && bad 'the search ended before it was done'
 grep -q ": a gap of 0.0%\$" report || bad 'gap of a whole search'
-run --target h100x8 --emit=answer-json "$model"
+run --target rtx4090x8 --emit=answer-json "$model"
 while read -r key what; do
 	n=$(counted "$what")
 	[ "${n:-0}" -gt 0 ] || bad "no $what"
