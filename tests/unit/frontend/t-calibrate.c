@@ -61,8 +61,9 @@ add_kernels(struct cal *c, const struct target_group *t)
 			for (k = 0; k < 5; k++) {
 				p.group = CAL_MATMUL;
 				p.matmul = (struct cost_contraction){
-					i ? sides[i] : 8, sides[j], sides[k],
-					1, TARGET_BF16, 2, false
+					.m = i ? sides[i] : 8, .n = sides[j],
+					.k = sides[k], .batch = 1,
+					.rate = TARGET_BF16, .out_bytes = 2
 				};
 				add(c, t, p, 2 * p.matmul.m * p.matmul.n *
 				    p.matmul.k);
