@@ -428,9 +428,6 @@ double search_least_bytes(const struct search *s, const struct search_group *g,
  * data ranks exchange and the wait of a pipeline.  It is an order to look in.
  */
 void search_sort_groups(struct search *s);
-/* How many microbatches a rank runs one after another in a step. */
-int64_t search_microbatches(const struct search *s,
-			    const struct search_group *g, int64_t microbatch);
 
 /* ---- search_each.c --------------------------------------------- */
 
@@ -443,6 +440,9 @@ void search_each_plan(struct search *s, const struct search_group *g,
 
 /* ---- search_slots.c --------------------------------------------------- */
 
+/* How many microbatches a rank runs one after another in a step. */
+int64_t search_microbatches(const struct search *s,
+			    const struct search_group *g, int64_t microbatch);
 /* Sets t->slots. */
 void search_count_slots(struct search *s, struct search_try *t);
 

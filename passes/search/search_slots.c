@@ -159,3 +159,10 @@ search_count_slots(struct search *s, struct search_try *t)
 				    t->nmicrobatches);
 	}
 }
+
+int64_t
+search_microbatches(const struct search *s, const struct search_group *g,
+		    int64_t microbatch)
+{
+	return num_ceil_div(s->batch, microbatch * g->dp * g->ep);
+}

@@ -364,13 +364,6 @@ by_guess(const void *a, const void *b)
 	return by_degrees(x, y);
 }
 
-int64_t
-search_microbatches(const struct search *s, const struct search_group *g,
-		    int64_t microbatch)
-{
-	return num_ceil_div(s->batch, microbatch * g->dp * g->ep);
-}
-
 static void
 with_tensor(struct search *s, const struct degrees d[PLAN_NAXES],
 	    struct search_group *g)
