@@ -223,6 +223,7 @@ struct search_placed {
 	/* all ways to recompute that were tried; the first is as pinned */
 	VEC(const char *) words;
 	struct search_choices choices[2];	/* if backward is split: 1 */
+	struct search_choices as_pinned;	/* the first of words alone */
 	struct search_sharding *shardings;	/* newest first */
 	uint64_t used;		/* when it was last: see MOST_OPEN */
 	bool bad;		/* `place` refused it */

@@ -817,12 +817,12 @@ drop_others(struct search_placed *w, const struct search_key *key,
 	}
 }
 
-const struct search_choices *
-search_choices_of(struct search *s, const struct search_key *key,
-	       const struct search_try *t)
+/* Those of a placement that can be staged for one sequence. */
+static const struct search_choices *
+find_choices(struct search *s, struct search_placed *w,
+	     const struct search_key *key, const struct search_try *t)
 {
 	struct search_try one = one_sequence(s, t);
-	struct search_placed *w = sharding_of(s, key, t)->on;
 	struct search_choices *x = &w->choices[key->split];
 	struct search_key k = *key;
 	uint32_t i;
@@ -851,14 +851,36 @@ search_choices_of(struct search *s, const struct search_key *key,
 			VEC_PUSH(&s->keep, &x->at, to);
 		}
 	}
-	if (!x->at.n) {	/* no program of one sequence: as pinned */
-		struct search_choice to = { .words = w->words.at[0] };
-
-		VEC_PUSH(&s->keep, &x->at, to);
+	if (x->at.n) {
+		search_rank_choices(s, x);
+		drop_others(w, key, x);
 	}
-	search_rank_choices(s, x);
-	drop_others(w, key, x);
 	return x;
+}
+
+/*
+ * Where the quickest way cannot be staged at the lengths of t, as some cannot
+ * in a step of one microbatch, what is left is to recompute as pinned.
+ */
+const struct search_choices *
+search_choices_of(struct search *s, const struct search_key *key,
+		  const struct search_try *t)
+{
+	struct search_placed *w = sharding_of(s, key, t)->on;
+	const struct search_choices *x = find_choices(s, w, key, t);
+	struct search_choice pinned = { .words = w->words.at[0] };
+	struct search_key k = *key;
+
+	if (x->at.n) {
+		k.choice = x->at.at[0].nth;
+		if (search_cost_of(s, &k, t)) {
+			return x;
+		}
+	}
+	if (!w->as_pinned.at.n) {
+		VEC_PUSH(&s->keep, &w->as_pinned.at, pinned);
+	}
+	return &w->as_pinned;
 }
 
 /* ---- all of them ---- */
