@@ -54,7 +54,7 @@ check_rest(const char *family, size_t at)
 	assert_int_equal(sample_text_begin(&x, "t", text, at, &err), RT_OK);
 	/* only prompts whose ids begin those of the whole */
 	if (x.ids.n < all.ids.n &&
-	    memcmp(x.ids.at, all.ids.at, 4 * x.ids.n) == 0) {
+	    (!x.ids.n || memcmp(x.ids.at, all.ids.at, 4 * x.ids.n) == 0)) {
 		for (i = x.ids.n; i < all.ids.n; i++) {
 			assert_int_equal(sample_text_add(&x, all.ids.at[i],
 							 out, &err), RT_OK);
