@@ -94,7 +94,7 @@ words(const struct plans_picture *p, const struct search_priced *x)
 			    (long long)x->interleave, x->zero,
 			    x->sequence ? ", sequence" : "",
 			    x->offload ? ", offload" : "",
-			    x->recomputes ? ", recomputes" : "");
+			    x->tight ? ", recomputes to fit" : "");
 }
 
 static void

@@ -92,6 +92,12 @@ const char *plan_recompute_of(const struct plan *p, uint32_t stage);
 
 /* `offload` of models and rank programs, as bits; reads one key. */
 uint32_t plan_offload(const struct ir_module *m);
+/*
+ * The largest `microbatch` with which each of the ranks that share a batch has
+ * sequences in a step.  In a microbatch, rank i has the i-th block of
+ * `microbatch` sequences.
+ */
+int64_t plan_largest_microbatch(int64_t batch, int64_t ranks);
 /* "none", "optimizer", "optimizer@nvme+activations" */
 const char *plan_offload_text(uint32_t offload);
 /* `chunks`, read alike; 0: the target's prices decide. */

@@ -146,16 +146,12 @@ too_many_ranks(struct plan_reading *r)
 		    up_to(r, p->batch / p->ep));
 }
 
-/*
- * The largest `microbatch` with which every rank has sequences in a step.  In
- * a microbatch, rank i has the i-th block of `microbatch` sequences.
- */
-static int64_t
-largest_microbatch(const struct plan *p)
+int64_t
+plan_largest_microbatch(int64_t batch, int64_t ranks)
 {
-	int64_t ranks = p->dp * p->ep, most = (p->batch + ranks - 1) / ranks;
+	int64_t most = num_ceil_div(batch, ranks);
 
-	return most * (ranks - 1) < p->batch ? most : p->batch / ranks;
+	return most * (ranks - 1) < batch ? most : batch / ranks;
 }
 
 static bool
@@ -177,7 +173,7 @@ settle_batch(struct plan_reading *r)
 	if (ranks > p->batch) {
 		return too_many_ranks(r);
 	}
-	most = largest_microbatch(p);
+	most = plan_largest_microbatch(p->batch, ranks);
 	if (p->microbatch > most) {
 		return fail(r, at(r, PLAN_KEY_MICROBATCH), "`microbatch` is "
 			    "%lld, and dp * ep = %lld ranks share %lld "

@@ -61,7 +61,8 @@ struct search_priced {
 	int64_t microbatch, nmicrobatches, interleave;
 	const char *schedule;
 	int zero;
-	bool sequence, offload, recomputes;
+	bool sequence, offload;
+	bool tight;		/* stages recompute so that it fits */
 	double step_us;
 	int64_t bytes;		/* of the fullest rank */
 };

@@ -137,6 +137,7 @@ void
 search_each_plan(struct search *s, const struct search_group *g, each_fn *f)
 {
 	int64_t share = search_microbatches(s, g, 1), mb, next;
+	int64_t most = plan_largest_microbatch(s->batch, g->dp * g->ep);
 	bool pinned = s->pinned[PIN_MICROBATCH];
 	struct search_try t = { .g = g };
 	int zero = s->pinned[PIN_ZERO] ? s->base.zero : 3;
@@ -146,7 +147,7 @@ search_each_plan(struct search *s, const struct search_group *g, each_fn *f)
 		too_large(s, g, zero, bytes);
 		f = NULL;
 	}
-	for (mb = pinned ? s->base.microbatch : 1; mb <= share; mb = next) {
+	for (mb = pinned ? s->base.microbatch : 1; mb <= most; mb = next) {
 		t.microbatch = mb;
 		t.nmicrobatches = search_microbatches(s, g, mb);
 		each_schedule(s, &t, f);

@@ -357,7 +357,8 @@ fit_rank(struct fit *f, double *bytes)
 	if (*bytes <= f->free_bytes) {
 		return TRIAL_FITS;
 	}
-	if (f->x->key.offload & PLAN_OFFLOAD_SAVES) {	/* none is here */
+	/* the space has no slower ways with that: see docs/search.md */
+	if (f->x->key.offload & PLAN_OFFLOAD_SAVES) {
 		return TRIAL_FULL;
 	}
 	while (!f->full && choose(f, room)) {

@@ -223,7 +223,6 @@ struct search_placed {
 	/* all ways to recompute that were tried; the first is as pinned */
 	VEC(const char *) words;
 	struct search_choices choices[2];	/* if backward is split: 1 */
-	struct search_choices as_pinned;	/* the first of words alone */
 	struct search_sharding *shardings;	/* newest first */
 	uint64_t used;		/* when it was last: see MOST_OPEN */
 	bool bad;		/* `place` refused it */
@@ -491,7 +490,8 @@ void search_price_update(struct search *s, const struct search_key *key,
 			 uint32_t dev);
 /*
  * The ways to recompute of a key's placement, priced for one sequence.  The
- * first is the quickest.  As pinned, there is one.
+ * first is the quickest.  As pinned, there is one.  NULL: a pass refuses the
+ * program of the quickest.
  */
 const struct search_choices *search_choices_of(struct search *s,
 					    const struct search_key *key,

@@ -817,7 +817,7 @@ drop_others(struct search_placed *w, const struct search_key *key,
 	}
 }
 
-/* Those of a placement that can be staged for one sequence. */
+/* Those of a placement, for all lengths. */
 static const struct search_choices *
 find_choices(struct search *s, struct search_placed *w,
 	     const struct search_key *key, const struct search_try *t)
@@ -858,29 +858,19 @@ find_choices(struct search *s, struct search_placed *w,
 	return x;
 }
 
-/*
- * Where the quickest way cannot be staged at the lengths of t, as some cannot
- * in a step of one microbatch, what is left is to recompute as pinned.
- */
 const struct search_choices *
 search_choices_of(struct search *s, const struct search_key *key,
 		  const struct search_try *t)
 {
 	struct search_placed *w = sharding_of(s, key, t)->on;
 	const struct search_choices *x = find_choices(s, w, key, t);
-	struct search_choice pinned = { .words = w->words.at[0] };
 	struct search_key k = *key;
 
-	if (x->at.n) {
-		k.choice = x->at.at[0].nth;
-		if (search_cost_of(s, &k, t)) {
-			return x;
-		}
+	if (!x->at.n) {
+		return NULL;
 	}
-	if (!w->as_pinned.at.n) {
-		VEC_PUSH(&s->keep, &w->as_pinned.at, pinned);
-	}
-	return &w->as_pinned;
+	k.choice = x->at.at[0].nth;
+	return search_cost_of(s, &k, t) ? x : NULL;
 }
 
 /* ---- all of them ---- */

@@ -36,9 +36,9 @@ enum trial_verdict {
 enum trial_outcome {
 	OUTCOME_NONE, /* it cannot be placed */
 	OUTCOME_CUT, /* its bound is above the plans found */
-	OUTCOME_FITS, /* it fits without recomputing */
-	OUTCOME_CUT_TIGHT, /* its bound with recomputing is above these */
-	OUTCOME_TIGHT, /* it fits only by recomputing */
+	OUTCOME_FITS, /* it fits with the quickest way to recompute */
+	OUTCOME_CUT_TIGHT, /* its bound with a slower way is above these */
+	OUTCOME_TIGHT, /* it fits only with a slower way */
 	OUTCOME_FULL /* it does not fit */
 };
 

@@ -24,8 +24,9 @@ set_layers(struct trial *x, int64_t *layers)
 
 /* ---- the best so far ---- */
 
+/* Whether a stage does not take the quickest way to recompute, so as to fit. */
 static bool
-recomputes(const struct trial *x)
+is_tight(const struct trial *x)
 {
 	uint32_t i;
 
@@ -42,7 +43,7 @@ keep_priced(struct trial *x, const struct trial_fit *f)
 	struct search_priced e = {
 		g->tp, g->cp, g->ep, g->pp, g->dp, t->microbatch,
 		t->nmicrobatches, t->chunks, t->sched->name, x->key.zero,
-		x->key.sequence, x->key.offload, recomputes(x), x->p.step_us,
+		x->key.sequence, x->key.offload, is_tight(x), x->p.step_us,
 		(int64_t)f->most
 	};
 
@@ -203,11 +204,11 @@ with_choices(struct trial *x)
 	}
 	if (is_cut(x) || !is_run(x)) {
 		x->s->out->cut++;
-		return recomputes(x) ? OUTCOME_CUT_TIGHT : OUTCOME_CUT;
+		return is_tight(x) ? OUTCOME_CUT_TIGHT : OUTCOME_CUT;
 	}
 	trial_least(x, x->p.step_us);
 	take(x, &f);
-	return recomputes(x) ? OUTCOME_TIGHT : OUTCOME_FITS;
+	return is_tight(x) ? OUTCOME_TIGHT : OUTCOME_FITS;
 }
 
 /*
@@ -225,6 +226,9 @@ with_layers(struct trial *x)
 		return OUTCOME_CUT;
 	}
 	x->ways_of = search_choices_of(x->s, &x->key, x->t);
+	if (!x->ways_of) {
+		return OUTCOME_NONE;
+	}
 	x->state = x->s->guessing ? TRIAL_GUESSED : TRIAL_MADE;
 	return with_choices(x);
 }

@@ -194,7 +194,7 @@ is_possible(const struct search *s, uint32_t offload)
 /*
  * Whether `offload` may be quicker than less of it, with which the plan was
  * tried before: what lies on a host only adds transfers, so not if the plan
- * fits without recomputing.  State on drives leaves a device what state in the
+ * fits with the quickest way to recompute.  State on drives leaves a device what state in the
  * host's memory leaves it, and takes no less time: so not if the plan fits
  * with that in any way.
  */
