@@ -137,6 +137,7 @@ void buf_double(struct buf *b, double v);
 void buf_json(struct buf *b, const char *s, size_t n);
 /* Length of the well-formed UTF-8 character that text begins with, or 0. */
 size_t buf_utf8_len(const char *text, size_t n);
+bool text_ends_in(const char *text, const char *tail);
 /* 1234567 as "1,234,567". */
 void buf_grouped(struct buf *b, int64_t v);
 const char *buf_text(struct buf *b);

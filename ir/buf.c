@@ -257,6 +257,14 @@ buf_json(struct buf *b, const char *s, size_t n)
 	buf_putc(b, '"');
 }
 
+bool
+text_ends_in(const char *text, const char *tail)
+{
+	size_t n = strlen(text), k = strlen(tail);
+
+	return n >= k && strcmp(text + n - k, tail) == 0;
+}
+
 void
 buf_grouped(struct buf *b, int64_t v)
 {

@@ -69,14 +69,22 @@ ir_attention_pairs(int64_t queries, int64_t keys, bool causal,
 	return s * t;
 }
 
+int64_t
+ir_alibi_base(int64_t heads)
+{
+	int64_t n = 1;
+
+	while (n <= heads / 2) {
+		n *= 2;
+	}
+	return n;
+}
+
 double
 ir_alibi_slope(double alibi, int64_t heads, int64_t head)
 {
-	double n = 1;
+	double n = (double)ir_alibi_base(heads);
 
-	while (2 * n <= (double)heads) {
-		n *= 2;
-	}
 	return (double)head < n
 		? exp2(-alibi * ((double)head + 1) / n)
 		: exp2(-alibi * (2 * ((double)head - n) + 1) / (2 * n));

@@ -68,7 +68,8 @@ enum ir_flag {
 	IRF_CONVERTS = 1 << 17,	/* changes its operand's placement */
 	IRF_COMM = 1 << 18,	/* ranks communicate in it */
 	IRF_PEER = 1 << 19,	/* ... with one other stage */
-	IRF_LOADED = 1 << 20	/* read from the files of the model's weights */
+	IRF_LOADED = 1 << 20,	/* read from the files of the model's weights */
+	IRF_COUNTS = 1 << 21	/* operand 1 gets counts, no gradient */
 };
 
 enum ir_recompute { IR_RC_NEVER, IR_RC_CHEAP, IR_RC_ROW, IR_RC_HEAVY };
@@ -768,6 +769,8 @@ void ir_counts_run(const struct ir_module *m, const struct ir_count *at,
  * Where heads are no power of two, the next smaller one has these, and the rest
  * every other one of twice as many. */
 double ir_alibi_slope(double alibi, int64_t heads, int64_t head);
+/* The largest power of two of at most so many heads. */
+int64_t ir_alibi_base(int64_t heads);
 /* The (query, key) pairs of one head and one sequence. */
 double ir_attention_pairs(int64_t queries, int64_t keys, bool causal,
 			  int64_t window);

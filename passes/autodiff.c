@@ -296,7 +296,7 @@ is_balanced(const struct autodiff *a, value_id v)
 static bool
 check_balance(struct autodiff *a, const struct ir_node *n, uint32_t k)
 {
-	bool counts = n->op == IR_COUNTED && k == 1;
+	bool counts = ir_is(n->op, IRF_COUNTS) && k == 1;
 
 	if (is_balanced(a, ir_args(a->m, n)[k]) == counts) {
 		return true;

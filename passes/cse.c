@@ -196,7 +196,7 @@ cse_region(struct cse *c, region_id id)
 			c->repeat[++c->depth] = nid;
 			cse_region(c, n->region);
 			c->depth--;
-		} else if (n->op == IR_COUNTED) {
+		} else if (ir_is(n->op, IRF_COUNTS)) {
 			c->use[n->result] = ir_args(c->m, n)[0];
 			c->merged++;
 			continue;

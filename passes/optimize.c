@@ -48,11 +48,10 @@ weight_of(struct optimizer *o, node_id id)
 	struct opt_weight w = { .type = *ir_type(o->m, n->result) };
 
 	w.name = ir_attr(o->m, n, IR_ATTR_NAME)->text;
-	w.init = init ? init->text : 0;
 	if (pass_group_of(use) == GROUP_EMBEDDING) {
 		w.group = OPT_EMBEDDINGS;
-	} else if (w.init &&
-		   strcmp(ir_text(o->m->ctx, w.init), "normal") != 0) {
+	} else if (init && strcmp(ir_text(o->m->ctx, init->text),
+				  "normal") != 0) {
 		w.group = OPT_VECTORS;
 	}
 	w.is_matrix = pass_is_matrix(o->m, use, &w.type, &w.matrix);

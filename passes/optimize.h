@@ -58,7 +58,7 @@ struct optimizer {
 };
 
 struct opt_weight {
-	sym_t name, init;
+	sym_t name;
 	enum opt_group group;
 	bool is_matrix;	/* of a layer inside the model */
 	struct pass_matrix matrix;

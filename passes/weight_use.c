@@ -1,5 +1,6 @@
 /*
- * Groups weights by use, for the summary.  The use follows from the ops that
+ * Groups weights by use, for the summary and the optimizer, and says which are
+ * matrices.  The use follows from the ops that
  * read a weight, never from its name: a table that is looked up is an
  * embedding; a matrix of an indexed contraction holds experts; one whose
  * product is the model's result is the head; one whose product reaches

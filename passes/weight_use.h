@@ -1,6 +1,6 @@
-/* Private header of the summary (summary.c): what a weight is used for. */
-#ifndef PASSES_GROUPS_H
-#define PASSES_GROUPS_H
+/* Private header of the summary and of optimize: what a weight is used for. */
+#ifndef PASSES_WEIGHT_USE_H
+#define PASSES_WEIGHT_USE_H
 
 #include "passes/pass.h"
 

@@ -53,6 +53,14 @@ rt_no_memory(struct rt_error *err, const char *path)
 	return rt_fail(err, RT_NOMEM, where, "out of memory");
 }
 
+bool
+rt_ends_in(const char *text, const char *tail)
+{
+	size_t n = strlen(text), m = strlen(tail);
+
+	return n >= m && strcmp(text + n - m, tail) == 0;
+}
+
 char *
 rt_join(const struct rt_alloc *alloc, const char *dir, size_t n,
 	const char *name)

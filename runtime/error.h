@@ -62,6 +62,7 @@ void rt_release(const struct rt_alloc *alloc, void *p);
 char *rt_join(const struct rt_alloc *alloc, const char *dir, size_t n,
 	      const char *name);
 
+bool rt_ends_in(const char *text, const char *tail);
 /* Bytes of the character that s starts with, 0 if it is none (RFC 3629). */
 size_t rt_utf8_len(const unsigned char *s, size_t left);
 

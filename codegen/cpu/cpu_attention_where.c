@@ -134,20 +134,20 @@ att_kv_head(struct attn *t, struct ll_value *head)
 			ll_bin(l, LL_DIV, head, ll_i64(l, t->shared)));
 }
 
-/* e^(ln 2 x) of what ir_alibi_slope has as 2^x. */
+/*
+ * ir_alibi_slope of the head, as code: both of its exponents over 2 n, and 2^x
+ * as e^(x ln 2).
+ */
 struct ll_value *
 att_alibi_slope(struct attn *t, struct ll_value *head)
 {
 	const struct ll_type f32 = ll_type(LL_F32, 1);
-	int64_t heads = ir_dim_size(t->g->m, t->dim[ATTN_HEADS]), n = 1;
+	int64_t n = ir_alibi_base(ir_dim_size(t->g->m, t->dim[ATTN_HEADS]));
 	struct ll *l = t->l;
 	struct ll_value *of, *more, *some;
 
 	if (t->alibi <= 0) {
 		return NULL;
-	}
-	while (2 * n <= heads) {
-		n *= 2;
 	}
 	head = att_position(l, t->pieces[ATTN_HEADS], head);
 	some = ll_add(l, ll_mul_n(l, head, 2), ll_i64(l, 2));

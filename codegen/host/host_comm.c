@@ -479,7 +479,7 @@ others_of(struct host_func *f, const struct kernel *x, uint32_t from,
 	return host_coll_data(f->c, &t);
 }
 
-/* "all_reduce x and 6 more on tp" */
+/* Makes it "all_reduce x on tp, and 6 more", if it has several members. */
 static void
 add_others(struct cg_code *c, const struct kernel *x,
 	   struct host_rt_coll *t)

@@ -180,7 +180,8 @@ loads(const struct nest *n, nest_id id, const uint8_t *old, nest_id place,
  * element that is stored; else a later stage.  True: something changed.
  */
 static bool
-wait_for_readers(struct nest *n, uint32_t k, const uint8_t *old)
+wait_for_readers(struct nest *n, uint32_t k, const uint8_t *old,
+		 uint8_t *seen)
 {
 	struct nest_root *r = &n->roots.at[k];
 	struct nest_root was = *r;
@@ -188,11 +189,13 @@ wait_for_readers(struct nest *n, uint32_t k, const uint8_t *old)
 
 	for (i = 0; i < n->roots.n; i++) {
 		const struct nest_root *q = &n->roots.at[i];
-		uint8_t *seen = arena_alloc(n->in.a, n->exprs.n);
 		bool apart = q->row_mask != r->row_mask;
 
-		if (i == k || q->stage < r->stage ||
-		    !loads(n, q->value, old, r->place, seen, &apart)) {
+		if (i == k || q->stage < r->stage) {
+			continue;
+		}
+		memset(seen, 0, n->exprs.n);
+		if (!loads(n, q->value, old, r->place, seen, &apart)) {
 			continue;
 		}
 		if (apart || q->stage > r->stage) {
@@ -209,12 +212,15 @@ wait_for_readers(struct nest *n, uint32_t k, const uint8_t *old)
 /*
  * What replaces a tensor, as a step replaces states, is stored after all reads
  * of the old value, also of results that are computed again in a later pass.
+ * False: each of two tensors is replaced after reads of the other, so that no
+ * order is left.  Without such a circle, each round settles one root at least.
  */
-static void
+static bool
 delay_stores(struct nest *n)
 {
 	uint8_t *old = arena_alloc(n->in.a, n->memory.n + 1);
-	uint32_t i, rounds = n->roots.n;
+	uint8_t *seen = arena_alloc(n->in.a, n->exprs.n);
+	uint32_t i, rounds = n->roots.n + 1;
 	bool changed = true;
 
 	for (i = 0; i < n->roots.n; i++) {
@@ -224,9 +230,10 @@ delay_stores(struct nest *n)
 		changed = false;
 		for (i = 0; i < n->roots.n; i++) {
 			changed |= find_replaced(n, &n->roots.at[i], old) &&
-				   wait_for_readers(n, i, old);
+				   wait_for_readers(n, i, old, seen);
 		}
 	}
+	return !changed;
 }
 
 bool
@@ -244,7 +251,11 @@ nest_build(struct nest *n, const struct nest_input *in, const char **why)
 		*why = n->why ? n->why : "no kernel can do this";
 		return false;
 	}
-	delay_stores(n);
+	if (!delay_stores(n)) {
+		*why = "each of two tensors is replaced after reads of the "
+		       "other";
+		return false;
+	}
 	return true;
 }
 

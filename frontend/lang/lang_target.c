@@ -293,18 +293,11 @@ by_name(struct ir_ctx *c, const char *text, struct target *out)
 }
 
 static bool
-ends_in(const char *text, const char *tail)
-{
-	size_t n = strlen(text), k = strlen(tail);
-
-	return n >= k && strcmp(text + n - k, tail) == 0;
-}
-
-static bool
 is_file(const char *text)
 {
 	return strchr(text, '/') || strcmp(text, "-") == 0 ||
-	       ends_in(text, ".target") || ends_in(text, ".llm");
+	       text_ends_in(text, ".target") ||
+	       text_ends_in(text, ".llm");
 }
 
 bool

@@ -137,28 +137,26 @@ fe_set_dim(struct ir_ctx *c, struct ast_file *f, const char *name,
 
 /* ---- --workload ---- */
 
-static struct ast_block *
-serve_block(struct ir_ctx *c, const struct ast_file *f)
-{
-	struct ast_block *b = f->blocks;
-
-	while (b && strcmp(ir_text(c, b->kind.sym), "serve") != 0) {
-		b = b->next;
-	}
-	return b;
-}
-
-/* Puts a setting in place of that of its key, or behind the others. */
+/* Removes a key from all `serve` blocks of the file. */
 static void
-replace_setting(struct ast_block *b, struct ast_setting *s)
+drop_key(struct ir_ctx *c, struct ast_file *f, sym_t key)
 {
-	struct ast_setting **at = &b->settings;
+	struct ast_block *b;
 
-	while (*at && (*at)->key.sym != s->key.sym) {
-		at = &(*at)->next;
+	for (b = f->blocks; b; b = b->next) {
+		struct ast_setting **at = &b->settings;
+
+		if (strcmp(ir_text(c, b->kind.sym), "serve") != 0) {
+			continue;
+		}
+		while (*at) {
+			if ((*at)->key.sym == key) {
+				*at = (*at)->next;
+			} else {
+				at = &(*at)->next;
+			}
+		}
 	}
-	s->next = *at ? (*at)->next : NULL;
-	*at = s;
 }
 
 /* The text as a block of the language, whose errors point into the option. */
@@ -189,19 +187,18 @@ bool
 fe_set_workload(struct ir_ctx *c, struct ast_file *f, const char *text)
 {
 	struct ast_block *add = parse_workload(c, text);
-	struct ast_block *b = serve_block(c, f), **end = &f->blocks;
-	struct ast_setting *s, *next;
+	struct ast_block **end = &f->blocks;
+	struct ast_setting *s;
 
-	if (!add || !b) {
-		while (*end) {
-			end = &(*end)->next;
-		}
-		*end = add;
-		return add != NULL;
+	if (!add) {
+		return false;
 	}
-	for (s = add->settings; s; s = next) {
-		next = s->next;
-		replace_setting(b, s);
+	for (s = add->settings; s; s = s->next) {
+		drop_key(c, f, s->key.sym);
 	}
+	while (*end) {
+		end = &(*end)->next;
+	}
+	*end = add;
 	return true;
 }

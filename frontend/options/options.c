@@ -449,12 +449,9 @@ add_input(struct options *o, const char *word, struct buf *why)
 static bool
 is_more_of_list(const struct options *o, enum opt_id last, const char *word)
 {
-	size_t n = strlen(word);
-
 	return o->command == OPT_SWEEP &&
 	       (last == OPT_TARGET || last == OPT_DIM || last == OPT_BATCH) &&
-	       !(n > 4 && strcmp(word + n - 4, ".llm") == 0) &&
-	       !(n > 3 && strcmp(word + n - 3, ".ir") == 0);
+	       !text_ends_in(word, ".llm") && !text_ends_in(word, ".ir");
 }
 
 /* Else it would be taken for a file's name. */

@@ -112,18 +112,11 @@ static const struct schedule_form drawing = { OPT_COUNT, NULL, sched_draw };
 
 #define NFORMS (sizeof forms / sizeof *forms)
 
-static bool
-ends_in(const char *path, const char *ending)
-{
-	size_t n = path ? strlen(path) : 0, m = ending ? strlen(ending) : 0;
-
-	return m && n > m && strcmp(path + n - m, ending) == 0;
-}
-
 /* The one that an option asks for, or the file's name; NULL: two do. */
 static const struct schedule_form *
 find_form(struct driver *d)
 {
+	const char *path = d->opts.at[OPT_OUTPUT].text;
 	const struct schedule_form *form = NULL;
 	size_t i;
 
@@ -141,7 +134,8 @@ find_form(struct driver *d)
 		form = &forms[i];
 	}
 	for (i = 0; i < NFORMS && !form; i++) {
-		if (ends_in(d->opts.at[OPT_OUTPUT].text, forms[i].ending)) {
+		if (path && forms[i].ending &&
+		    text_ends_in(path, forms[i].ending)) {
 			form = &forms[i];
 		}
 	}

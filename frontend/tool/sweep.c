@@ -207,7 +207,6 @@ make_jobs(struct sweep *s, const struct sweep_words *targets,
 	s->njobs = (uint32_t)each * targets->n;
 	s->job = arena_alloc(a, s->njobs * sizeof *s->job);
 	s->ndims = all->n;
-	s->dim = dims_of(s, all, 0);
 	for (i = 0; i < s->njobs; i++) {
 		make_job(s, targets->at[i / (uint32_t)each],
 			 dims_of(s, all, i % (uint32_t)each), &s->job[i]);
@@ -221,7 +220,7 @@ struct sweep_work {
 	struct sweep *s;
 	atomic_uint next;	/* cell that no thread has begun */
 	pthread_mutex_t lock;
-	pthread_cond_t ended;	/* a cell, or a thread */
+	pthread_cond_t ended;	/* a thread */
 	uint32_t done, running;	/* cells; threads */
 };
 
@@ -301,7 +300,7 @@ wait_for_threads(struct sweep_work *w)
 	struct timespec t;
 
 	if (shows) {
-		alarm(0);	/* which would say less in the bar's line */
+		alarm(0);	/* main's progress would be written across it */
 	}
 	pthread_mutex_lock(&w->lock);
 	while (w->running > 0) {

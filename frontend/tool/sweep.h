@@ -33,10 +33,8 @@ struct sweep_row {
 	struct arena keep;
 	enum sweep_outcome outcome;
 	const char *why;	/* of a cell without a plan; else "" */
-	const char *model;
 	int64_t devices, nodes, used;	/* of the cluster; with a rank */
 	bool is_gpu;		/* all devices are GPUs */
-	int64_t sequences;	/* of a step */
 	/* of a plan; NAN: not known, as money without a price */
 	double step_us, tokens, tokens_s, mfu, usd_h, usd_mtoken, goodput;
 	struct answer_run plain, faulty;
@@ -72,8 +70,7 @@ struct sweep {
 	uint32_t njobs;
 	struct sweep_row **sorted;	/* of the table */
 	uint32_t n;
-	struct opt_dim *dim;	/* names that a cell sets; sizes are unused */
-	uint32_t ndims;
+	uint32_t ndims;		/* that each cell sets */
 };
 
 /* ---- sweep_print.c ---------------------------------------------------- */

@@ -100,9 +100,14 @@ static int
 last_place(const struct sweep_row *r)
 {
 	int64_t each = r->devices / (r->nodes ? r->nodes : 1);
-	int k = place_of((double)MOST_DEVICES / (double)(each ? each : 1));
+	int k;
 
-	return k > 0 ? k : 0;
+	each = each ? each : 1;
+	k = place_of((double)MOST_DEVICES / (double)each);
+	while (k > 0 && nodes_at(k) * each > MOST_DEVICES) {
+		k--;
+	}
+	return k;
 }
 
 static bool
@@ -201,14 +206,7 @@ sweep_most_tokens(const struct sweep *s, const struct sweep_row *r)
 static bool
 asks_tokens(const struct sweep *s)
 {
-	uint32_t i;
-
-	for (i = 0; i < s->n; i++) {
-		if (s->sorted[i]->tokens > 0) {
-			return false;
-		}
-	}
-	return s->days > 0 || s->budget_usd > 0;
+	return !s->has_tokens && (s->days > 0 || s->budget_usd > 0);
 }
 
 static struct sweep_row *
@@ -244,33 +242,6 @@ sweep_mark_answers(struct sweep *s)
 
 /* ---- sentences ---- */
 
-static void
-add_usd(struct buf *out, double usd)
-{
-	if (usd < 1000) {
-		buf_printf(out, "%.2f USD", usd);
-	} else if (usd < 1e15) {
-		buf_grouped(out, (int64_t)(usd + 0.5));
-		buf_puts(out, " USD");
-	} else {
-		buf_printf(out, "%.3g USD", usd);
-	}
-}
-
-/* "1.4 T" */
-static void
-add_tokens(struct buf *out, double v)
-{
-	static const char *const units[] = { "", " K", " M", " B", " T" };
-	int i = 0;
-
-	while (v >= 999.5 && i < 4) {
-		v /= 1000;
-		i++;
-	}
-	buf_printf(out, "%.4g%s", v, units[i]);
-}
-
 /* "1 day", "2.5 days" */
 static void
 add_days(struct buf *out, double days)
@@ -284,7 +255,7 @@ add_days_usd(struct buf *out, const struct sweep_row *r)
 	buf_printf(out, "%.1f days", sweep_days(r));
 	if (!isnan(sweep_usd(r))) {
 		buf_puts(out, " and ");
-		add_usd(out, sweep_usd(r));
+		answer_add_usd(out, sweep_usd(r));
 	}
 }
 
@@ -296,7 +267,7 @@ add_limits(struct buf *out, const struct sweep *s)
 	}
 	if (s->budget_usd > 0) {
 		buf_puts(out, s->days > 0 ? " and " : "");
-		add_usd(out, s->budget_usd);
+		answer_add_usd(out, s->budget_usd);
 	}
 }
 
@@ -310,7 +281,7 @@ print_nodes(const struct sweep *s, const struct sweep_job *job,
 	buf_puts(out, "in ");
 	add_days(out, s->days);
 	for (i = 0; i < s->ndims; i++) {
-		buf_printf(out, ", %s=%" PRId64, s->dim[i].name,
+		buf_printf(out, ", %s=%" PRId64, job->row->cell.dims[i].name,
 			   job->row->cell.dims[i].size);
 	}
 	if (job->enough) {
@@ -323,7 +294,9 @@ print_nodes(const struct sweep *s, const struct sweep_job *job,
 		buf_printf(out, "; %s would take ", less->cell.target);
 		add_days_usd(out, less);
 	} else if (less) {
-		buf_printf(out, "; no plan fits %s", less->cell.target);
+		buf_printf(out, less->outcome == SWEEP_TOO_LARGE
+			   ? "; no plan fits %s" : "; %s was refused",
+			   less->cell.target);
 	}
 	buf_putc(out, '\n');
 }
@@ -340,7 +313,7 @@ print_best(const struct sweep *s, struct buf *out)
 		buf_puts(out, ": none of these cells\n");
 	} else if (asks_tokens(s)) {
 		buf_printf(out, " most tokens: %s, ", best->cell.target);
-		add_tokens(out, sweep_most_tokens(s, best));
+		answer_add_short(out, sweep_most_tokens(s, best));
 		buf_putc(out, '\n');
 	} else {
 		buf_printf(out, " the fastest: %s, by ", best->cell.target);

@@ -163,12 +163,10 @@ keep_answer(struct sweep_row *r, const struct answer *x)
 	r->outcome = answer_fits(&x->memory) ? SWEEP_FITS : SWEEP_TOO_LARGE;
 	r->why = r->outcome == SWEEP_FITS ? ""
 		: "the plan needs more memory than a device has";
-	r->model = keep(r, x->model.name);
 	r->devices = x->devices;
 	r->nodes = x->nodes;
 	r->is_gpu = x->is_gpu;
 	r->used = x->used;
-	r->sequences = x->model.sequences;
 	r->step_us = x->step_us;
 	r->tokens = x->asked.tokens;
 	r->tokens_s = x->tokens_s;
@@ -195,7 +193,6 @@ keep_failure(struct sweep_row *r, const struct driver *x,
 	r->outcome = m && found && found->groups && !found->found.n &&
 		     !found->refused ? SWEEP_TOO_LARGE : SWEEP_REFUSED;
 	r->why = keep(r, why ? why : "no reason was given");
-	r->model = keep(r, m && m->name ? ir_text(m->ctx, m->name) : NULL);
 	if (t) {
 		r->devices = target_devices(t);
 		r->nodes = target_nodes(t);

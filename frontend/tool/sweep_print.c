@@ -93,12 +93,17 @@ add_grouped(struct buf *out, int width, int decimals, double v)
 		buf_putc(&b, '-');
 	} else if (v < 1000) {
 		buf_printf(&b, "%.*f", decimals, v);
-	} else if (v < 1e15) {
-		buf_grouped(&b, (int64_t)(v + 0.5));
 	} else {
-		buf_printf(&b, "%.3g", v);
+		answer_add_count(&b, v);
 	}
 	buf_printf(out, " %*s", width, buf_text(&b));
+}
+
+/* A dim that each cell sets. */
+static const char *
+dim_name(const struct sweep *s, uint32_t i)
+{
+	return s->job[0].row->cell.dims[i].name;
 }
 
 static void
@@ -138,7 +143,7 @@ print_row(const struct sweep *s, const struct sweep_row *r, bool run,
 	buf_printf(out, "%c %-*s", r->is_on_front ? '*' : ' ',
 		   target_column(s), r->cell.target);
 	for (i = 0; i < s->ndims; i++) {
-		buf_printf(out, " %*" PRId64, dim_column(s->dim[i].name),
+		buf_printf(out, " %*" PRId64, dim_column(dim_name(s, i)),
 			   r->cell.dims[i].size);
 	}
 	if (r->outcome != SWEEP_FITS) {
@@ -168,8 +173,8 @@ sweep_print_table(const struct sweep *s, struct buf *out)
 
 	buf_printf(out, "  %-*s", target_column(s), "target");
 	for (i = 0; i < s->ndims; i++) {
-		buf_printf(out, " %*s", dim_column(s->dim[i].name),
-			   s->dim[i].name);
+		buf_printf(out, " %*s", dim_column(dim_name(s, i)),
+			   dim_name(s, i));
 	}
 	buf_printf(out, " %12s %10s %5s", "step ms", "tokens/s", "MFU");
 	if (run) {
@@ -251,7 +256,7 @@ csv_head(const struct sweep *s, struct buf *out)
 	buf_puts(out, "target,devices,nodes,used");
 	for (i = 0; i < s->ndims; i++) {
 		buf_putc(out, ',');
-		csv_text(out, s->dim[i].name);
+		csv_text(out, dim_name(s, i));
 	}
 	buf_puts(out, ",outcome,front,answer");
 	for (i = 0; i < NNUMBERS; i++) {

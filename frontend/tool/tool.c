@@ -42,7 +42,7 @@ list_passes(struct driver *d)
 	if (!text) {
 		text = drv_wants_ranks(d) ? "split" :
 		       drv_given(d, OPT_STEPS) || drv_wants(d, "kernels") ||
-		       drv_wants(d, "plans") || drv_wants(d, "plans-json") ||
+		       drv_wants_plans(d) ||
 		       (drv_wants(d, "plan") && drv_given(d, OPT_TARGET))
 			? "train" :
 		       insert->given ? "default" : "";
@@ -163,7 +163,7 @@ emit(struct driver *d, struct ir_module *m)
 			: drv_wants(d, "answer-json") ? DRV_ANSWER_JSON
 			: DRV_ANSWER_TEXT, drv_wants_folder(d) || text);
 	}
-	if (drv_wants(d, "plans") || drv_wants(d, "plans-json")) {
+	if (drv_wants_plans(d)) {
 		return drv_print_plans(d, m);
 	}
 	if (drv_wants(d, "ranks")) {
@@ -283,9 +283,8 @@ option_with_model(const struct driver *d)
 
 	for (i = 0; i < OPT_COUNT; i++) {
 		const char *text = d->opts.at[i].text;
-		size_t n = text ? strlen(text) : 0;
 
-		if (n > 4 && strcmp(text + n - 4, ".llm") == 0) {
+		if (text && text_ends_in(text, ".llm")) {
 			return arena_printf(d->opts.arena, ": `%s` is the "
 				"value of --%s", text, opt_rows[i].name);
 		}

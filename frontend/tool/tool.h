@@ -291,6 +291,8 @@ bool drv_set_messages(struct driver *d);
 /* Whether --emit, given or by default, is `what`. */
 bool drv_wants(const struct driver *d, const char *what);
 bool drv_wants_answer(const struct driver *d);
+/* A table of plans, or the same for programs. */
+bool drv_wants_plans(const struct driver *d);
 /* -o names a folder for the plan; the answer goes to standard output. */
 bool drv_wants_folder(const struct driver *d);
 /* --emit=llvm or cuda: the text of the code. */

@@ -8,6 +8,7 @@
 #include "frontend/frontend.h"
 #include "passes/serve/serve.h"
 
+#include <math.h>
 #include <string.h>
 
 static const struct span nowhere;
@@ -65,15 +66,14 @@ lengths_agree(const struct ir_module *m, const struct serve_model *s,
 	return true;
 }
 
-/* Defaults are those of docs/serving.md. */
+/* Without `serve`: as docs/serving.md says. */
 static bool
 read_asked(struct driver *d, const struct ir_module *m,
 	   const struct serve_model *s, const struct target *t,
 	   struct serve_asked *q)
 {
 	double own = (double)s->context;
-	double prompt = own < 1365 ? own * 3 / 4 : 1024;
-	double output = own < 1280 ? own / 4 : 256;
+	double prompt = fmin(1024, own * 3 / 4), output = fmin(256, own / 4);
 
 	*q = (struct serve_asked){ .usd_h =
 				   t->groups.at[0].device.price_usd_h };
@@ -90,21 +90,6 @@ read_asked(struct driver *d, const struct ir_module *m,
 	       drv_read_number(d, OPT_PRICE, 1e-6, 1e6, "USD for an hour of "
 			       "one device from 1e-6 to 1e6, such as 2.5",
 			       &q->usd_h);
-}
-
-/* The plan of a model is one for training. */
-static void
-drop_plan(struct ir_module *m)
-{
-	uint32_t i, n = 0;
-
-	for (i = 0; i < m->settings.n; i++) {
-		if (strncmp(ir_text(m->ctx, m->settings.at[i].key), "plan.",
-			    5) != 0) {
-			m->settings.at[n++] = m->settings.at[i];
-		}
-	}
-	m->settings.n = n;
 }
 
 /* What serving reads of --plan and --pin; false if they have another key. */
@@ -209,8 +194,7 @@ drv_check_serving(struct driver *d)
 bool
 drv_serve(struct driver *d, struct ir_module *m)
 {
-	struct serve_traits traits = { .launch_us = -1 };
-	struct serve_answer_in in = { .traits = &traits };
+	struct serve_answer_in in = { 0 };
 	struct serve_answer x;
 	struct serve_asked q;
 	struct serve_model s;
@@ -221,7 +205,7 @@ drv_serve(struct driver *d, struct ir_module *m)
 			   "and %s holds rank programs", d->opts.input);
 		return false;
 	}
-	drop_plan(m);
+	plan_clear(m);	/* of a model: one for training */
 	if (!drv_read_target(d, &t) || !drv_set_plan(d, m) ||
 	    !read_pins(m, &in.pins)) {
 		return false;

@@ -227,7 +227,7 @@ top(const struct driver *d)
 {
 	return d->opts.at[OPT_TOP].given
 		? (uint32_t)d->opts.at[OPT_TOP].num
-		: drv_wants(d, "plans") || drv_wants(d, "plans-json") ? 10 : 1;
+		: drv_wants_plans(d) ? 10 : 1;
 }
 
 static volatile sig_atomic_t interrupted;

@@ -31,6 +31,12 @@ drv_wants(const struct driver *d, const char *what)
 }
 
 bool
+drv_wants_plans(const struct driver *d)
+{
+	return drv_wants(d, "plans") || drv_wants(d, "plans-json");
+}
+
+bool
 drv_wants_answer(const struct driver *d)
 {
 	return d->opts.command != OPT_EVALUATE &&
@@ -178,7 +184,7 @@ check_with(struct driver *d, const char *what, bool searches, bool table)
 	}
 	if (!(d->opts.at[OPT_EMIT].given || d->opts.at[OPT_PASSES].given) ||
 	    emits(d, "answer") ||
-	    (table && (emits(d, "plans") || emits(d, "plans-json")))) {
+	    (table && drv_wants_plans(d))) {
 		return !searches || check_search(d, what);
 	}
 	diag_error(&d->ctx.diags, nowhere, "%s adds to the answer, which is "
@@ -309,7 +315,7 @@ check_files_beside(struct driver *d)
 
 /* Reports --all-plans without a table of plans. */
 static bool
-needs_plans(struct driver *d)
+refuse_all_plans(struct driver *d)
 {
 	diag_error(&d->ctx.diags, nowhere, "--all-plans is about several "
 		   "plans: use --top=N or --emit=plans");
@@ -326,12 +332,11 @@ drv_check_wants(struct driver *d, struct ir_module *m)
 	    !check_tuned_output(d)) {
 		return false;
 	}
-	if ((emits(d, "plans") && !check_with(d, "--emit=plans", true, true)) ||
-	    (emits(d, "plans-json") &&
-	     !check_with(d, "--emit=plans-json", true, true)) ||
+	if ((drv_wants_plans(d) &&
+	     !check_with(d, emits(d, "plans") ? "--emit=plans"
+			    : "--emit=plans-json", true, true)) ||
 	    (at[OPT_ALL_PLANS].given && !at[OPT_TOP].given &&
-	     !emits(d, "plans") && !emits(d, "plans-json") &&
-	     !needs_plans(d)) ||
+	     !drv_wants_plans(d) && !refuse_all_plans(d)) ||
 	    (at[OPT_TOP].given && !check_with(d, "--top", true, true)) ||
 	    (at[OPT_SEARCH_SECONDS].given &&
 	     !(check_target(d, "--search-seconds") &&

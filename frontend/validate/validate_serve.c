@@ -68,8 +68,9 @@ static const struct {
 	{ "as loaded", { "", 0 }, false }
 };
 
-/* As published engines have it: tokens of a step, and a replayed graph. */
+/* Tokens of a step, at most: the default of published engines. */
 #define STEP_TOKENS 8192
+#define MOST_CLIENTS 65536
 
 struct serving {
 	struct val *v;
@@ -360,14 +361,14 @@ push(struct serving *s, const char *kind, double measured, double predicted,
 	VEC_PUSH(a, &s->v->rows, r);
 }
 
-static void
+/* Why there is no prediction; NULL: there is one. */
+static const char *
 predict(struct serving *s, struct serve_plan *out, bool load)
 {
 	struct arena *a = &s->v->d->ctx.perm;
-	struct serve_traits traits = { .launch_us = -1 };
 	struct serve_answer_in in = {
 		.model = &s->model[s->shape - shapes], .target = &s->target,
-		.asked = &s->asked, .traits = &traits
+		.asked = &s->asked
 	};
 	struct serve_program p;
 	struct serve_answer x;
@@ -376,14 +377,16 @@ predict(struct serving *s, struct serve_plan *out, bool load)
 		in.pins.split = s->split;
 		serve_search(&in, a, &x);
 		*out = x.best;
-		return;
-	}
-	serve_program(in.model, in.target, s->split.tp, s->split.ep, a, &p);
-	*out = (struct serve_plan){ 0 };
-	if (!p.why) {
+	} else {
+		serve_program(in.model, in.target, s->split.tp, s->split.ep,
+			      a, &p);
+		if (p.why) {
+			return p.why;
+		}
 		p.split = s->split;
 		at_concurrency(s, &in, &p, out);
 	}
+	return out->ttft_us > 0 ? NULL : "the model does not fit";
 }
 
 static const char *
@@ -413,10 +416,11 @@ read_line(struct serving *s)
 
 	if (!why && !load && s->concurrency < 1) {
 		why = "it does not say how many requests are in flight";
+	} else if (!why && s->concurrency > MOST_CLIENTS) {
+		why = "it has more than 65536 requests in flight";
 	}
 	if (!why) {
-		predict(s, &x, load);
-		why = x.ttft_us > 0 ? NULL : "the model does not fit";
+		why = predict(s, &x, load);
 	}
 	if (tpot > 0) {
 		push(s, "tpot", tpot * 1e3, x.tpot_us, why);

@@ -77,13 +77,13 @@ val_month(const char *text)
 /* ---- traits ---- */
 
 static bool
-has_word(const char *text, const char *word)
+has_part(const char *text, const char *part)
 {
-	size_t n = strlen(word), i;
+	size_t n = strlen(part), i;
 
 	for (; strlen(text) >= n; text++) {
 		for (i = 0; i < n && tolower((unsigned char)text[i]) ==
-				     tolower((unsigned char)word[i]); i++) {
+				     tolower((unsigned char)part[i]); i++) {
 		}
 		if (i == n) {
 			return true;
@@ -103,7 +103,7 @@ val_software(const char *name, int month, struct arena *a,
 	for (i = 0; i < NSOFTWARE; i++) {
 		const struct software *s = &software[i];
 
-		if (!has_word(name, s->name) ||
+		if (!has_part(name, s->name) ||
 		    (s->from && (!month || month < s->from)) ||
 		    (s->before && (!month || month >= s->before))) {
 			continue;

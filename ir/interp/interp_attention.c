@@ -23,6 +23,7 @@ struct heads {
 	struct ir_rule r;
 	struct interp_nest o, t, k, d, v;	/* o ends in s and h */
 	struct ir_pieces s_at, t_at, h_at, k_at;
+	int64_t nheads;		/* of all ranks */
 	int64_t shared;		/* query heads per kv head */
 	int64_t shift;		/* T - S: the last query is at the last key */
 	int64_t window;		/* 0: none */
@@ -71,13 +72,15 @@ kv_head(const struct heads *a)
 static double
 bias_of(const struct heads *a, int64_t j)
 {
-	int64_t i = ir_pieces_at(&a->s_at, a->o.at[a->o.n - 2]) + a->shift;
-	int64_t head = ir_pieces_at(&a->h_at, a->o.at[a->o.n - 1]);
-	dim_id h = ir_rule_factor(&a->r, "h")->dims[0];
+	int64_t i, head;
 
-	return a->alibi <= 0 ? 0
-		: (double)(ir_pieces_at(&a->t_at, j) - i) *
-		  ir_alibi_slope(a->alibi, ir_dim_size(a->e->m, h), head);
+	if (a->alibi <= 0) {
+		return 0;
+	}
+	i = ir_pieces_at(&a->s_at, a->o.at[a->o.n - 2]) + a->shift;
+	head = ir_pieces_at(&a->h_at, a->o.at[a->o.n - 1]);
+	return (double)(ir_pieces_at(&a->t_at, j) - i) *
+	       ir_alibi_slope(a->alibi, a->nheads, head);
 }
 
 /* The scaled and capped score of one query against one key. */
@@ -412,7 +415,8 @@ bind_heads(struct heads *a, struct interp *e, const struct ir_node *n,
 	k = ir_rule_factor(&a->r, "k")->dims[0];
 	ir_interp_pieces(e, n, 0, s, &a->s_at);
 	ir_interp_pieces(e, n, 0, h, &a->h_at);
-	a->shared = ir_dim_size(e->m, h) / ir_dim_size(e->m, k);
+	a->nheads = ir_dim_size(e->m, h);
+	a->shared = a->nheads / ir_dim_size(e->m, k);
 	a->shift = ir_dim_size(e->m, t) - ir_dim_size(e->m, s);
 	a->window = ir_attr_int(e->m, n, IR_ATTR_WINDOW, 0);
 	a->causal = ir_attr(e->m, n, IR_ATTR_CAUSAL);

@@ -354,8 +354,18 @@ set_places(const struct answer_input *in, struct arena *a, struct answer *out)
 static const char *
 add_lender(const char *all, const char *lender, struct arena *a)
 {
-	return !*all ? lender : !*lender || strstr(all, lender) ? all
-		: arena_printf(a, "%s and %s", all, lender);
+	const char *at;
+	size_t n = strlen(lender);
+
+	if (!n || !*all) {
+		return *all ? all : lender;
+	}
+	for (at = all; (at = strstr(at, lender)); at += n) {
+		if ((at == all || at[-1] == ' ') && (!at[n] || at[n] == ' ')) {
+			return all;	/* a10 is not in "a100-sxm" */
+		}
+	}
+	return arena_printf(a, "%s and %s", all, lender);
 }
 
 /*
@@ -410,7 +420,8 @@ set_accuracy(const struct answer_input *in, struct arena *a,
 		}
 	}
 	k = answer_kind(generation, p->pp, p->tp * p->cp * p->ep,
-			out->model.tokens / p->batch, false);
+			out->model.tokens / p->batch,
+			in->price->traits.unfused);
 	answer_accuracy(&k, NULL, a, &out->accuracy);
 }
 

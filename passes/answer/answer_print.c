@@ -16,9 +16,8 @@
 
 /* ---- small texts ---- */
 
-/* Three digits and a unit: 68.98 B. */
-static void
-add_short(struct buf *out, double v)
+void
+answer_add_short(struct buf *out, double v)
 {
 	static const char *const units[] = { "", " K", " M", " B", " T" };
 	int i = 0;
@@ -44,16 +43,25 @@ add_span(struct buf *out, double s)
 	}
 }
 
-/* Dollars: with cents below 1000, else whole ones in groups. */
-static void
-add_usd(struct buf *out, double usd)
+void
+answer_add_count(struct buf *out, double v)
 {
-	if (usd < 1000 || usd > 9e15) {
-		buf_printf(out, usd < 1000 ? "%.2f USD" : "%.3g USD", usd);
+	if (v < 1e15) {
+		buf_grouped(out, (int64_t)(v + 0.5));
 	} else {
-		buf_grouped(out, (int64_t)(usd + 0.5));
-		buf_puts(out, " USD");
+		buf_printf(out, "%.3g", v);
 	}
+}
+
+void
+answer_add_usd(struct buf *out, double usd)
+{
+	if (usd < 1000) {
+		buf_printf(out, "%.2f", usd);
+	} else {
+		answer_add_count(out, usd);
+	}
+	buf_puts(out, " USD");
 }
 
 static void
@@ -106,11 +114,11 @@ print_head(const struct answer *x, struct buf *out)
 	const struct answer_model *m = &x->model;
 
 	buf_printf(out, "%.*s: ", NAME, m->name);
-	add_short(out, (double)m->parameters);
+	answer_add_short(out, (double)m->parameters);
 	buf_puts(out, " parameters");
 	if (m->active != m->parameters) {
 		buf_puts(out, ", ");
-		add_short(out, (double)m->active);
+		answer_add_short(out, (double)m->active);
 		buf_puts(out, " for a token");
 	}
 	buf_putc(out, '\n');
@@ -535,15 +543,15 @@ print_money(const struct answer *x, struct buf *out)
 			   ? "purchase, or no power" : "price");
 		return;
 	}
-	add_usd(out, x->usd_h);
+	answer_add_usd(out, x->usd_h);
 	buf_puts(out, " an hour, ");
 	buf_printf(out, "%.4g USD for a million tokens\n", x->usd_mtoken);
 	if (x->asked.owned_years > 0) {
 		buf_printf(out, "%*spurchase over %.3g years ", INDENT, "",
 			   x->asked.owned_years);
-		add_usd(out, x->purchase_usd_h);
+		answer_add_usd(out, x->purchase_usd_h);
 		buf_puts(out, " an hour, energy ");
-		add_usd(out, x->energy_usd_h);
+		answer_add_usd(out, x->energy_usd_h);
 		buf_printf(out, "\n%*sassumed: %.3g USD/kWh, PUE %.3g\n",
 			   INDENT, "", x->asked.energy_usd_kwh, x->asked.pue);
 	}
@@ -558,15 +566,11 @@ add_run(const struct answer *x, const struct answer_run *r, struct buf *out)
 	}
 	buf_printf(out, r->days < 1e6 ? "%.1f days, " : "%.2e days, ",
 		   r->days);
-	if (r->device_hours < 1e15) {
-		buf_grouped(out, (int64_t)(r->device_hours + 0.5));
-	} else {
-		buf_printf(out, "%.3g", r->device_hours);
-	}
+	answer_add_count(out, r->device_hours);
 	buf_puts(out, x->is_gpu ? " GPU-hours" : " device-hours");
 	if (!isnan(r->usd)) {
 		buf_puts(out, ", ");
-		add_usd(out, r->usd);
+		answer_add_usd(out, r->usd);
 	}
 }
 
@@ -579,7 +583,7 @@ print_run(const struct answer *x, struct buf *out)
 			 "is given\n");
 		return;
 	}
-	add_short(out, x->asked.tokens);
+	answer_add_short(out, x->asked.tokens);
 	buf_puts(out, " tokens: ");
 	add_run(x, &x->plain, out);
 	if (!isnan(x->goodput)) {

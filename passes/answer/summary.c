@@ -171,7 +171,9 @@ add_weight(struct summing *w, const struct ir_node *n, const char *name)
 		return;
 	}
 	add(w, &s->gradient_bytes, count, bits / 8);
-	add_optimizer(w, t, use, count);
+	if (!ir_attr(w->m, n, IR_ATTR_BALANCE)) {	/* else no moments */
+		add_optimizer(w, t, use, count);
+	}
 }
 
 /* ---- flops and caches ---- */

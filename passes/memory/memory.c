@@ -64,7 +64,7 @@ place_pools(struct memory_work *w)
 		struct memory_pool *p = &w->out->pools.at[i];
 		struct memory_rank *r = &w->out->rank[p->rank];
 		int64_t *by = memory_is_hosted(w->out, p->span)
-			? &r->saves_on_host : &r->by[MEMORY_SAVES];
+			? &r->hosted_saves : &r->by[MEMORY_SAVES];
 
 		p->offset = *by;
 		*by += p->bytes * p->slots;
@@ -200,7 +200,7 @@ finish_ranks(struct memory_work *w, int64_t reserve)
 						      : x->bound;
 		x->bound += reserve;
 		x->reserve = x->total = reserve;
-		x->host = x->saves_on_host;
+		x->host = x->hosted_saves;
 		for (k = 0; k < MEMORY_NKINDS; k++) {
 			if (k == out->on_host) {
 				*(out->on_drives ? &x->drives : &x->host) +=

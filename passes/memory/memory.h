@@ -139,7 +139,7 @@ struct memory_rank {
 	int64_t by[MEMORY_NKINDS];
 	int64_t reserve, total;
 	int64_t device;		/* bytes that its device has; 0: not known */
-	int64_t saves_on_host;	/* slots that are; not in by[MEMORY_SAVES] */
+	int64_t hosted_saves;	/* slots on the host; not in by[MEMORY_SAVES] */
 	int64_t host;		/* all in the host's memory; not in total */
 	int64_t drives;		/* on its drives; not in host */
 	int64_t bound;		/* the most alive at once, plus reserve */

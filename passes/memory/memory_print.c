@@ -142,7 +142,7 @@ put_fullest(const struct memory *mem, struct buf *out)
 			x->by[mem->on_host]);
 	}
 	if (mem->saves_on_host) {
-		put_row(out, "on the host, saves", x->saves_on_host);
+		put_row(out, "on the host, saves", x->hosted_saves);
 	}
 }
 
@@ -238,7 +238,7 @@ memory_print_stages_json(const struct ranks *r, const struct memory *mem,
 
 		buf_printf(out, "%s\n    {\"rank\": %u", i ? "," : "", i);
 		json_int(out, "stages", stages_of(mem, i));
-		json_tensors(mem, x->by, x->saves_on_host, out);
+		json_tensors(mem, x->by, x->hosted_saves, out);
 		json_int(out, "other_bytes", x->by[MEMORY_OTHER]);
 		json_int(out, "pipeline_bytes", x->by[MEMORY_PIPELINE]);
 		json_int(out, "saved_bytes", x->by[MEMORY_SAVES]);

@@ -62,7 +62,7 @@ picture_figure(struct arena *a, double v, int digits)
 	for (; t >= 10 && after > 0; t /= 10) {
 		after--;
 	}
-	return t >= 1e9 || (v != 0 && t < 1e-4)
+	return fabs(v) >= 1e9 || (v != 0 && fabs(v) < 1e-4)
 		? arena_printf(a, "%.*g", digits, v)
 		: arena_printf(a, "%.*f", after, v);
 }
@@ -172,8 +172,7 @@ add_ticks(struct buf *out, const struct picture_axis *x, bool across)
 			   across ? "left" : "top");
 		picture_num(out, 100 * (across ? part : 1 - part));
 		buf_puts(out, "%\">");
-		picture_text(out, x->text ? x->text(out->arena, v)
-			     : arena_printf(out->arena, "%g", v));
+		picture_text(out, arena_printf(out->arena, "%g", v));
 		buf_puts(out, "</span>");
 	}
 }
@@ -292,6 +291,19 @@ picture_dot(struct buf *out, const char *classes, double x, double y,
 }
 
 void
+picture_limit(struct buf *out, const double from[2], const double to[2],
+	      const char *title)
+{
+	picture_open_item(out, "path", "limit");
+	buf_puts(out, " d=\"");
+	picture_point(out, true, from[0], from[1]);
+	picture_point(out, false, to[0], to[1]);
+	buf_putc(out, '"');
+	picture_title(out, title);
+	picture_close_item(out, "path");
+}
+
+void
 picture_rect(struct buf *out, const char *classes, const double at[4],
 	     const char *title)
 {
@@ -323,13 +335,19 @@ picture_close_figure(struct buf *out)
 }
 
 void
-picture_key(struct buf *out, const char *classes, bool strokes,
-	    const char *what)
+picture_chip(struct buf *out, const char *classes, bool strokes)
 {
-	buf_printf(out, "<li><svg class=\"chip\" viewBox=\"0 0 20 14\">"
-		   "%s class=\"%s\"/></svg>", strokes
+	buf_printf(out, "<svg class=\"chip\" viewBox=\"0 0 20 14\" "
+		   "aria-hidden=\"true\">%s class=\"%s\"/></svg>", strokes
 		   ? "<line x1=\"0\" y1=\"7\" x2=\"20\" y2=\"7\""
 		   : "<rect width=\"20\" height=\"14\"", classes);
+}
+
+void
+picture_key(struct buf *out, const char *classes, const char *what)
+{
+	buf_puts(out, "<li>");
+	picture_chip(out, classes, true);
 	picture_text(out, what);
 	buf_puts(out, "</li>");
 }

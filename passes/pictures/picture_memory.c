@@ -6,15 +6,20 @@
  */
 #include "passes/pictures/picture_parts.h"
 
-#include <inttypes.h>
 #include <math.h>
 
 #define COLUMNS 4000
 #define HEIGHT 300
 #define MOST_ENTRIES 4000
 
-/* What a byte is used for, from the bottom; kinds, then the reserve. */
-enum { PART_RESERVE = MEMORY_NKINDS, NPARTS };
+/* What a byte is used for: a kind, or the reserve. */
+enum { PART_RESERVE = MEMORY_NKINDS };
+
+/* From the bottom; the color of a part is its index. */
+static const uint8_t order[] = {
+	PART_RESERVE, MEMORY_WEIGHTS, MEMORY_GRADIENTS, MEMORY_OPTIMIZER,
+	MEMORY_OTHER, MEMORY_PIPELINE, MEMORY_SAVES, MEMORY_TEMPS
+};
 
 struct memory_peak {
 	double us;
@@ -189,14 +194,10 @@ y_of(const struct memory_picture *m, int64_t bytes)
 static void
 add_fixed(const struct memory_picture *m, struct buf *out)
 {
-	static const uint8_t order[] = {
-		PART_RESERVE, MEMORY_WEIGHTS, MEMORY_GRADIENTS,
-		MEMORY_OPTIMIZER, MEMORY_OTHER, MEMORY_PIPELINE
-	};
 	int64_t below = 0, bytes;
 	size_t i;
 
-	for (i = 0; i < sizeof order; i++) {
+	for (i = 0; order[i] != MEMORY_SAVES; i++) {
 		double box[4] = { 0, 0, PICTURE_WIDTH, 0 };
 
 		bytes = bytes_of(m, order[i]);
@@ -247,14 +248,11 @@ static void
 add_limit(const struct memory_picture *m, int64_t bytes, const char *what,
 	  struct buf *out)
 {
-	picture_open_item(out, "path", "limit");
-	buf_puts(out, " d=\"");
-	picture_point(out, true, 0, y_of(m, bytes));
-	picture_point(out, false, PICTURE_WIDTH, y_of(m, bytes));
-	buf_putc(out, '"');
-	picture_title(out, arena_printf(m->f->a, "%s: %s", what,
+	double y = y_of(m, bytes);
+	const double from[2] = { 0, y }, to[2] = { PICTURE_WIDTH, y };
+
+	picture_limit(out, from, to, arena_printf(m->f->a, "%s: %s", what,
 				picture_bytes(m->f->a, (double)bytes)));
-	picture_close_item(out, "path");
 }
 
 /* ---- actions ---- */
@@ -346,29 +344,20 @@ add_actions(const struct memory_picture *m, struct buf *out)
 static void
 add_parts(const struct memory_picture *m, struct buf *out)
 {
-	static const struct {
-		uint8_t part, color;
-	} order[] = {
-		{ PART_RESERVE, 0 }, { MEMORY_WEIGHTS, 1 },
-		{ MEMORY_GRADIENTS, 2 }, { MEMORY_OPTIMIZER, 3 },
-		{ MEMORY_OTHER, 4 }, { MEMORY_PIPELINE, 5 },
-		{ MEMORY_SAVES, 6 }, { MEMORY_TEMPS, 7 }
-	};
 	static const char *const heads[] = { "bytes for", "at the peak",
 		"set aside", "of the device" };
 	size_t i;
 
 	picture_open_table(out, "memory by kind", false, heads, 4);
-	for (i = 0; i < sizeof order / sizeof *order; i++) {
-		uint32_t part = order[i].part;
+	for (i = 0; i < sizeof order; i++) {
+		uint32_t part = order[i];
 		int64_t bytes = bytes_of(m, part), now =
 			part == MEMORY_SAVES ? m->peak.saves :
 			part == MEMORY_TEMPS ? m->peak.temps : bytes;
 
-		buf_printf(out, "<tr><td><svg class=\"chip\" "
-			   "viewBox=\"0 0 20 14\" aria-hidden=\"true\">"
-			   "<rect width=\"20\" height=\"14\" class=\"k%u\"/>"
-			   "</svg>%s</td>", order[i].color, part_name(part));
+		buf_puts(out, "<tr><td>");
+		picture_chip(out, arena_printf(m->f->a, "k%zu", i), false);
+		buf_printf(out, "%s</td>", part_name(part));
 		picture_cell(out, picture_bytes(m->f->a, (double)now));
 		picture_cell(out, picture_bytes(m->f->a, (double)bytes));
 		picture_bar(out, (double)now / (double)m->r->device,

@@ -52,7 +52,6 @@ struct picture_axis {
 	double lo, hi;
 	bool log;		/* of powers of ten; lo > 0 */
 	/* of a tick; NULL: a plain number */
-	const char *(*text)(struct arena *a, double v);
 };
 
 struct picture_plot {
@@ -88,9 +87,13 @@ void picture_rect(struct buf *out, const char *classes, const double at[4],
 void picture_open_figure(struct buf *out, const char *id);
 /* With the place where the texts of items appear. */
 void picture_close_figure(struct buf *out);
-/* A color, as a square in a line of text, of a class of action or area. */
-void picture_key(struct buf *out, const char *classes, bool strokes,
-		 const char *what);
+/* A color in a line of text: a square, or a stroke. */
+void picture_chip(struct buf *out, const char *classes, bool strokes);
+/* A line of a list: the color of a kind of action, and what it is. */
+void picture_key(struct buf *out, const char *classes, const char *what);
+/* A dashed straight line. */
+void picture_limit(struct buf *out, const double from[2], const double to[2],
+		   const char *title);
 
 /* A table that is hidden until it is asked for, with these headings. */
 void picture_open_table(struct buf *out, const char *what, bool hidden,

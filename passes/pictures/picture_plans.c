@@ -119,9 +119,9 @@ set_axes(struct plans_picture *p)
 		.x = { arena_printf(p->f->a, "%s on the fullest device",
 				    p->unit.name),
 		       lo * 0.95 / p->unit.size, hi * 1.02 / p->unit.size,
-		       false, NULL },
+		       false },
 		.y = { "ms of a step", (least - space) / 1e3,
-		       (most + space) / 1e3, false, NULL }
+		       (most + space) / 1e3, false }
 	};
 }
 
@@ -193,15 +193,11 @@ static void
 add_capacity(const struct plans_picture *p, struct buf *out)
 {
 	double x = x_of(p, p->best->capacity);
+	const double from[2] = { x, 0 }, to[2] = { x, p->plot.height };
 
-	picture_open_item(out, "path", "limit");
-	buf_puts(out, " d=\"");
-	picture_point(out, true, x, 0);
-	picture_point(out, false, x, p->plot.height);
-	buf_putc(out, '"');
-	picture_title(out, arena_printf(p->f->a, "the device has %s for a "
-		"plan", picture_bytes(p->f->a, (double)p->best->capacity)));
-	picture_close_item(out, "path");
+	picture_limit(out, from, to, arena_printf(p->f->a, "the device has %s "
+		"for a plan", picture_bytes(p->f->a,
+					    (double)p->best->capacity)));
 }
 
 /* Plans below it may be as fast as the best: prices are not exact. */
@@ -210,20 +206,15 @@ add_doubt(const struct plans_picture *p, struct buf *out)
 {
 	double part = answer_least_difference(p->f->a);
 	double us = (1 + part) * p->best->step_us;
+	double y = picture_y(&p->plot, us / 1e3);
+	const double from[2] = { 0, y }, to[2] = { PICTURE_WIDTH, y };
 
 	if (us / 1e3 >= p->plot.y.hi) {
 		return;
 	}
-	picture_open_item(out, "path", "limit");
-	buf_puts(out, " d=\"");
-	picture_point(out, true, 0, picture_y(&p->plot, us / 1e3));
-	picture_point(out, false, PICTURE_WIDTH,
-		      picture_y(&p->plot, us / 1e3));
-	buf_putc(out, '"');
-	picture_title(out, arena_printf(p->f->a, "%.0f%% slower than the best: "
-		"of two plans that are nearer, either may be the faster one",
-		100 * part));
-	picture_close_item(out, "path");
+	picture_limit(out, from, to, arena_printf(p->f->a, "%.0f%% slower than "
+		"the best: of two plans that are nearer, either may be the "
+		"faster one", 100 * part));
 }
 
 /* Those on the front, and the quickest of all. */

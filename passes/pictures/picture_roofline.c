@@ -147,22 +147,6 @@ rate_text(const struct roofline *r, const struct answer_kernel *k)
 		: picture_bytes_s(r->f->a, k->bytes / each_us(k) * 1e6);
 }
 
-/* One line: its columns are padded for a terminal. */
-static const char *
-name_of(const struct answer_kernel *k, struct arena *a)
-{
-	struct buf b;
-	const char *p;
-
-	buf_init(&b, a);
-	for (p = k->what; *p; p++) {
-		if (*p != ' ' || (b.n && b.at[b.n - 1] != ' ')) {
-			buf_putc(&b, *p);
-		}
-	}
-	return buf_text(&b);
-}
-
 static void
 add_kernel(const struct roofline *r, const struct answer_kernel *k,
 	   struct buf *out)
@@ -173,8 +157,9 @@ add_kernel(const struct roofline *r, const struct answer_kernel *k,
 	picture_dot(out, "open", picture_x(&r->plot, intensity(r, k)),
 		    y_of(r, reached(r, k)), 5 + 22 * sqrt(fmin(part, 1)),
 		    arena_printf(a, "%s: %.0f in a step, %s each, %.2f%% of "
-		    "the step, %s, %s flops for each byte", name_of(k, a),
-		    k->count, picture_ms(a, each_us(k)), 100 * part,
+		    "the step, %s, %s flops for each byte",
+		    kernel_squeezed(k->what, a), k->count,
+		    picture_ms(a, each_us(k)), 100 * part,
 		    rate_text(r, k), picture_figure(a, k->flops / k->bytes,
 						    3)));
 }
@@ -199,7 +184,7 @@ add_table(const struct roofline *r, struct buf *out)
 		}
 		n++;
 		buf_puts(out, "<tr>");
-		picture_cell(out, name_of(k, a));
+		picture_cell(out, kernel_squeezed(k->what, a));
 		picture_cell(out, arena_printf(a, "%.2f%%", 100 * k->us /
 					       r->f->in->price->step_us));
 		picture_cell(out, arena_printf(a, "%.0f", k->count));

@@ -113,16 +113,6 @@ has_texts(const struct sched *s)
 	return n <= MOST_TEXTS;
 }
 
-static bool
-has_kind(const struct sched *s, const struct sched_times *times, uint32_t k)
-{
-	uint32_t i;
-
-	for (i = 0; i < s->nstages && !times[i].of[k]; i++) {
-	}
-	return i < s->nstages;
-}
-
 static void
 draw_foot(const struct drawn_schedule *d)
 {
@@ -131,7 +121,7 @@ draw_foot(const struct drawn_schedule *d)
 	uint32_t k;
 
 	for (k = 0; k < SCHED_NKINDS; k++) {
-		if (!has_kind(d->s, times, k)) {
+		if (!sched_has_kind(d->s, times, k)) {
 			continue;
 		}
 		buf_printf(d->out, "<path class=\"%s\" d=\"",

@@ -53,11 +53,9 @@ picture_time(const struct picture_facts *f, struct buf *out)
 			continue;
 		}
 		part = x->us[i] / x->step_us;
-		buf_printf(out, "<tr><td><svg class=\"chip\" "
-			   "viewBox=\"0 0 20 14\" aria-hidden=\"true\">"
-			   "<rect width=\"20\" height=\"14\" class=\"%s\"/>"
-			   "</svg>%s</td>", class_of(f->a, i),
-			   answer_times[i].what);
+		buf_puts(out, "<tr><td>");
+		picture_chip(out, class_of(f->a, i), false);
+		buf_printf(out, "%s</td>", answer_times[i].what);
 		picture_cell(out, picture_ms(f->a, x->us[i]));
 		picture_cell(out, arena_printf(f->a, "%.1f%%", 100 * part));
 		picture_bar(out, part, 0);

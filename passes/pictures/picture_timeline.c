@@ -338,11 +338,11 @@ add_key(struct buf *out, const struct timeline *t)
 	buf_puts(out, "<ul class=\"key\">");
 	for (k = 0; k < SCHED_NKINDS; k++) {
 		if (runs_kind(t, k)) {
-			picture_key(out, sched_kinds[k].letter, true,
+			picture_key(out, sched_kinds[k].letter,
 				    sched_kinds[k].what);
 		}
 	}
-	picture_key(out, "U", true, "the update of the weights");
+	picture_key(out, "U", "the update of the weights");
 	if (t->s->nstages > t->s->nranks) {
 		buf_puts(out, "<li>lighter: a later stage of the same "
 			 "place</li>");

@@ -120,15 +120,10 @@ fill_recompute(const struct plan_reading *r)
 	r->p->recompute = v->items.n ? buf_text(&b) : r->facts.recompute;
 }
 
-static const struct {
-	const char *word;
-	uint32_t bit;
-} offloads[] = {
+const struct plan_offload_word plan_offload_words[PLAN_NOFFLOADS] = {
 	{ "optimizer", PLAN_OFFLOAD_OPTIMIZER },
 	{ "activations", PLAN_OFFLOAD_SAVES }
 };
-
-#define NOFFLOADS (sizeof offloads / sizeof *offloads)
 
 static void
 fill_offload(const struct plan_reading *r)
@@ -137,10 +132,10 @@ fill_offload(const struct plan_reading *r)
 	uint32_t i, k;
 
 	for (i = 0; i < v->items.n; i++) {
-		for (k = 0; k < NOFFLOADS; k++) {
+		for (k = 0; k < PLAN_NOFFLOADS; k++) {
 			r->p->offload |= strcmp(v->items.at[i].word,
-						offloads[k].word) == 0
-				? offloads[k].bit : 0;
+						plan_offload_words[k].word) == 0
+				? plan_offload_words[k].bit : 0;
 		}
 	}
 	if (is_word(r, PLAN_KEY_OFFLOAD_TO, "nvme")) {
@@ -237,9 +232,10 @@ plan_offload(const struct ir_module *m)
 	const struct ir_setting *s = ir_setting(m, "plan.offload");
 	uint32_t bits = 0, k;
 
-	for (k = 0; s && s->kind != SET_NUM && k < NOFFLOADS; k++) {
-		bits |= strstr(ir_text(m->ctx, s->text), offloads[k].word)
-			? offloads[k].bit : 0;
+	for (k = 0; s && s->kind != SET_NUM && k < PLAN_NOFFLOADS; k++) {
+		bits |= strstr(ir_text(m->ctx, s->text),
+			       plan_offload_words[k].word)
+			? plan_offload_words[k].bit : 0;
 	}
 	s = ir_setting(m, "plan.offload_to");
 	return s && s->kind != SET_NUM &&

@@ -23,7 +23,7 @@ struct plan_split {
 	const dim_id *dims;
 };
 
-/* What a plan keeps in the memory of hosts. */
+/* What a plan keeps on hosts, and where. */
 enum plan_offloaded {
 	PLAN_OFFLOAD_OPTIMIZER = 1,	/* state of the optimizer */
 	PLAN_OFFLOAD_SAVES = 2,	/* what layers save for their backward */

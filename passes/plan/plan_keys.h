@@ -27,6 +27,15 @@ struct plan_row {
 
 extern const struct plan_row plan_rows[PLAN_NKEYS];
 
+/* The words of `offload`, without `none`. */
+struct plan_offload_word {
+	const char *word;
+	uint32_t bit;		/* enum plan_offloaded */
+};
+
+#define PLAN_NOFFLOADS 2
+extern const struct plan_offload_word plan_offload_words[PLAN_NOFFLOADS];
+
 /* ---- plan_keys.c ------------------------------------------------------ */
 
 /* The row of a key.  NULL if unknown, or, with *more, a continuation. */

@@ -122,12 +122,11 @@ add_tiles(struct ir_module *m, struct plan_value *v, const struct plan *p)
 static void
 add_offload(struct ir_module *m, struct plan_value *v, const struct plan *p)
 {
-	static const char *const words[] = { "optimizer", "activations" };
 	uint32_t i;
 
-	for (i = 0; i < sizeof words / sizeof *words; i++) {
-		if (p->offload >> i & 1) {
-			add_word(m, v, words[i]);
+	for (i = 0; i < PLAN_NOFFLOADS; i++) {
+		if (p->offload & plan_offload_words[i].bit) {
+			add_word(m, v, plan_offload_words[i].word);
 		}
 	}
 	if (!p->offload) {

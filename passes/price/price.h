@@ -161,6 +161,15 @@ void price_print(const struct ranks *r, const struct price *p,
 
 /* ---- price_kernel.c --------------------------------------------------- */
 
+/*
+ * The first node of the kernel with that flag and without the other; if there
+ * is none, the first of all.
+ */
+const struct ir_node *price_main_node(const struct ir_module *m,
+				      const struct kernel *k, uint32_t flag,
+				      uint32_t without);
+/* What a communication op is as a collective; of others, an all-reduce. */
+enum cost_op price_cost_op(uint16_t op);
 /* Adds `times` runs of `from`. */
 void price_add(struct price_func *to, const struct price_func *from,
 	       double times);

@@ -50,21 +50,20 @@ add_part(struct price_func *f, enum price_part part, double us)
 	f->total_us += us;
 }
 
-/* The first node of the kernel with that flag and without the other. */
-static const struct ir_node *
-main_node(const struct pricing *p, const struct kernel *k, uint32_t flag,
-	  uint32_t not)
+const struct ir_node *
+price_main_node(const struct ir_module *m, const struct kernel *k,
+		uint32_t flag, uint32_t without)
 {
 	uint32_t i;
 
 	for (i = 0; i < k->nodes.n; i++) {
-		const struct ir_node *n = ir_node(p->m, k->nodes.at[i]);
+		const struct ir_node *n = ir_node(m, k->nodes.at[i]);
 
-		if (ir_is(n->op, flag) && !ir_is(n->op, not)) {
+		if (ir_is(n->op, flag) && !ir_is(n->op, without)) {
 			return n;
 		}
 	}
-	return ir_node(p->m, k->nodes.at[0]);
+	return ir_node(m, k->nodes.at[0]);
 }
 
 /* Bytes at the rate of memory, without a launch. */
@@ -175,7 +174,8 @@ out_bytes(const struct pricing *p, const struct kernel *k,
 enum target_rate
 price_dot_rate(const struct pricing *p, const struct kernel *k)
 {
-	const struct ir_node *n = main_node(p, k, IRF_CONTRACTS, IRF_PAIRS);
+	const struct ir_node *n = price_main_node(p->m, k, IRF_CONTRACTS,
+						 IRF_PAIRS);
 
 	return price_rate(ir_type(p->m, ir_args(p->m, n)[0])->dtype);
 }
@@ -184,7 +184,8 @@ static void
 price_contraction(struct pricing *p, const struct kernel *k,
 		  struct price_func *f)
 {
-	const struct ir_node *n = main_node(p, k, IRF_CONTRACTS, IRF_PAIRS);
+	const struct ir_node *n = price_main_node(p->m, k, IRF_CONTRACTS,
+						 IRF_PAIRS);
 	struct cost_contraction x = {
 		.m = k->work->dot.m, .n = k->work->dot.n, .k = k->work->dot.k,
 		.batch = k->work->dot.batch
@@ -247,7 +248,7 @@ price_unfused(const struct pricing *p, const struct cost_attention *a,
 static void
 price_attention(struct pricing *p, const struct kernel *k, struct price_func *f)
 {
-	const struct ir_node *n = main_node(p, k, IRF_PAIRS, 0);
+	const struct ir_node *n = price_main_node(p->m, k, IRF_PAIRS, 0);
 	const struct kernel_attention *a = k->work->attention;
 	struct cost_attention x = {
 		.batch = a->batch, .heads = a->heads, .kv_heads = a->kv,
@@ -256,7 +257,8 @@ price_attention(struct pricing *p, const struct kernel *k, struct price_func *f)
 		.rate = price_rate(ir_type(p->m, ir_args(p->m, n)[0])->dtype),
 		.narrow = p->traits->sm80_code, .dated = p->traits->first_flash
 	};
-	bool forward = ir_is(main_node(p, k, IRF_PAIRS, 0)->op, IRF_CACHED);
+	bool forward = ir_is(price_main_node(p->m, k, IRF_PAIRS, 0)->op,
+			     IRF_CACHED);
 	axis_id i;
 
 	for (i = 1; i < p->m->axes.n; i++) {	/* keys of all ranks */
@@ -351,10 +353,8 @@ comm_bytes(const struct pricing *p, const struct kernel *k, enum cost_op op)
 	       ir_dtypes[ir_type(p->m, v)->dtype].bits;
 }
 
-/* Ring attention is priced as gathering the keys that it passes on. */
-static void
-price_collective(struct pricing *p, const struct kernel *k,
-		 struct price_func *f)
+enum cost_op
+price_cost_op(uint16_t op)
 {
 	static const struct {
 		enum ir_op op;
@@ -367,17 +367,29 @@ price_collective(struct pricing *p, const struct kernel *k,
 		{ IR_DISPATCH, COST_ALL_TO_ALL },
 		{ IR_COMBINE, COST_ALL_TO_ALL }
 	};
+	size_t i;
+
+	for (i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+		if (kinds[i].op == op) {
+			return kinds[i].cost;
+		}
+	}
+	return COST_ALL_REDUCE;
+}
+
+/* Ring attention is priced as gathering the keys that it passes on. */
+static void
+price_collective(struct pricing *p, const struct kernel *k,
+		 struct price_func *f)
+{
 	bool ring = k->kind == KERNEL_ATTENTION;
-	enum cost_op op = ring ? COST_ALL_GATHER : COST_ALL_REDUCE;
+	enum cost_op op = ring ? COST_ALL_GATHER
+			       : price_cost_op(k->work->coll.op);
 	struct cost_group g = price_group(p->r, p->t, k->work->coll.axes);
 	bool across = p->across && p->across != p->t && p->r->pp &&
 		      (k->work->coll.axes >> p->r->pp & 1);
 	double ranks = (double)(g.per_node * g.nodes), bytes, us;
-	size_t i;
 
-	for (i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
-		op = kinds[i].op == k->work->coll.op ? kinds[i].cost : op;
-	}
 	if (ranks <= 1) {
 		return;
 	}

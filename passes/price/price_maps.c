@@ -152,8 +152,9 @@ add_node(struct price_maps *x, node_id id, struct text_op *o)
  * The trait lone_norms, in bytes of an element of 16 bits where one kernel has
  * 4.  An RMS norm: a cast (2 + 4), the square (4 + 4), its mean (4), the
  * product with its root (4 + 4), a cast (4 + 2), the product with the weight
- * (2 + 2).  A rotary embedding: a cast (2 + 4), the product (4 + 4), a cast
- * (4 + 2).  Backward, both have at least as many.
+ * (2 + 2).  As much for any other reduction of rows but the loss.  A rotary
+ * embedding: a cast (2 + 4), the product (4 + 4), a cast (4 + 2).  Backward,
+ * both have at least as many.
  */
 #define NORM_TIMES 9
 #define NORM_KERNELS 6
@@ -168,12 +169,12 @@ price_op(const struct price_maps *x, const struct text_op *o,
 	double bytes = o->bytes;
 	uint32_t n = 1;
 
-	if (x->p->traits->lone_norms && (o->rows || o->turns)) {
-		bytes *= o->rows ? NORM_TIMES : ROTARY_TIMES;
-		n = o->rows ? NORM_KERNELS : ROTARY_KERNELS;
+	if (x->p->traits->lone_norms && o->logits <= 0 &&
+	    (o->rows || o->turns)) {
+		bytes *= o->turns ? ROTARY_TIMES : NORM_TIMES;
+		n = o->turns ? ROTARY_KERNELS : NORM_KERNELS;
 		kind = COST_MAP;
 	}
-
 	if (x->p->traits->wide_logits && o->logits > 0) {
 		bytes = o->logits * (o->back ? LOSS_BACK_BYTES : LOSS_BYTES);
 		n = LOSS_KERNELS;

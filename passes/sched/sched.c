@@ -123,3 +123,14 @@ sched_needs(const struct sched *s, const struct sched_action *action,
 	}
 	return n;
 }
+
+bool
+sched_has_kind(const struct sched *s, const struct sched_times *n,
+	       uint32_t kind)
+{
+	uint32_t i;
+
+	for (i = 0; i < s->nstages && !n[i].of[kind]; i++) {
+	}
+	return i < s->nstages;
+}

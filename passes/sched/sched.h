@@ -105,6 +105,9 @@ struct sched_times {
  * reading the actions.
  */
 struct sched_times *sched_times(struct arena *a, const struct sched *s);
+/* Whether any stage runs that kind. */
+bool sched_has_kind(const struct sched *s, const struct sched_times *n,
+		    uint32_t kind);
 /* "2F0", as in a cell of a file. */
 const char *sched_name(struct arena *a, const struct sched_action *action);
 

@@ -120,16 +120,6 @@ draw_bands(struct drawing *d)
 	}
 }
 
-static bool
-has_kind(const struct drawing *d, const struct sched_times *times, uint32_t k)
-{
-	uint32_t i;
-
-	for (i = 0; i < d->s->nstages && !times[i].of[k]; i++) {
-	}
-	return i < d->s->nstages;
-}
-
 static void
 draw_legend(struct drawing *d)
 {
@@ -138,7 +128,7 @@ draw_legend(struct drawing *d)
 
 	buf_putc(d->out, '\n');
 	for (k = 0; k < SCHED_NKINDS; k++) {
-		if (has_kind(d, times, k)) {
+		if (sched_has_kind(d->s, times, k)) {
 			buf_printf(d->out, "%s: %s\n", sched_kinds[k].letter,
 				   sched_kinds[k].what);
 		}

@@ -194,9 +194,9 @@ is_possible(const struct search *s, uint32_t offload)
 /*
  * Whether `offload` may be quicker than less of it, with which the plan was
  * tried before: what lies on a host only adds transfers, so not if the plan
- * fits with the quickest way to recompute.  State on drives leaves a device what state in the
- * host's memory leaves it, and takes no less time: so not if the plan fits
- * with that in any way.
+ * fits with the quickest way to recompute.  State on drives leaves a device
+ * what state in the host's memory leaves it, and takes no less time: so not if
+ * the plan fits with that in any way.
  */
 static bool
 is_worth(uint32_t offload, int zero, enum trial_outcome outcome[NOFFLOADS][4])

@@ -53,7 +53,6 @@ struct serve_answer_in {
 	const struct serve_model *model;
 	const struct target *target;
 	const struct serve_asked *asked;
-	const struct serve_traits *traits;
 	struct serve_pins pins;
 };
 
@@ -120,7 +119,6 @@ struct serve_model {
 	int64_t context;	/* the model's own length */
 	int64_t experts;	/* of the largest layer; 0: none */
 	int64_t heads;		/* the most of any attention */
-	int64_t layers;		/* iterations of outermost repeats */
 	struct pass_sums sums;
 };
 
@@ -158,14 +156,6 @@ struct serve_time {
 	double total_us;
 };
 
-/* What runs the program, where that changes the time. */
-struct serve_traits {
-	double launch_us;	/* of one kernel, in place of the device's;
-				 * below 0: the device's */
-	double step_us;		/* of the host, between two steps */
-	double memory_eff;	/* in place of the device's; 0: the device's */
-};
-
 /* Bytes of a rank of the fullest stage. */
 struct serve_memory {
 	double weights, workspace;
@@ -180,8 +170,8 @@ void serve_memory(const struct serve_program *p, const struct target *t,
 		  struct serve_memory *out);
 /* One step of a batch, in the stage that takes longest. */
 void serve_step(const struct serve_program *p, const struct target *t,
-		const struct serve_asked *q, const struct serve_traits *traits,
-		const struct serve_load *load, struct serve_time *out);
+		const struct serve_asked *q, const struct serve_load *load,
+		struct serve_time *out);
 /* From a stage to the next, of so many rows. */
 double serve_hop_us(const struct serve_program *p, const struct target *t,
 		    double rows);
@@ -267,13 +257,16 @@ struct serve_answer {
 	/* the best throughput by batch, in order of latency */
 	struct serve_plan curve[SERVE_MAX_CURVE];
 	uint32_t ncurve;
-	uint32_t tried, priced;	/* splits, and batches of them */
+	uint32_t tried;		/* splits */
 };
 
 /* Prices all splits of the target, and batches; in arena a. */
 void serve_search(const struct serve_answer_in *in, struct arena *a,
 		  struct serve_answer *out);
-/* A plan of that program with so many sequences in flight. */
+/*
+ * A plan of that program with so many sequences in flight, but for what one
+ * request alone waits.
+ */
 void serve_plan_of(const struct serve_answer_in *in,
 		   const struct serve_program *p, double sequences,
 		   double chunk, struct serve_plan *out);

@@ -292,40 +292,6 @@ group_of(const struct serve_reading *r, uint32_t axes)
 	return cost_group_apart(r->t, n, apart ? apart : 1);
 }
 
-static enum cost_op
-comm_op(uint16_t op)
-{
-	switch (op) {
-	case IR_REDUCE_SCATTER:
-		return COST_REDUCE_SCATTER;
-	case IR_ALL_GATHER:
-		return COST_ALL_GATHER;
-	case IR_ALL_TO_ALL:
-	case IR_DISPATCH:
-	case IR_COMBINE:
-		return COST_ALL_TO_ALL;
-	default:
-		return COST_ALL_REDUCE;
-	}
-}
-
-/* The node of a kernel that the kernel is named for. */
-static const struct ir_node *
-main_of(const struct ir_module *m, const struct kernel *k, uint32_t flag,
-	uint32_t without)
-{
-	uint32_t i;
-
-	for (i = 0; i < k->nodes.n; i++) {
-		const struct ir_node *n = ir_node(m, k->nodes.at[i]);
-
-		if (ir_is(n->op, flag) && !ir_is(n->op, without)) {
-			return n;
-		}
-	}
-	return ir_node(m, k->nodes.at[0]);
-}
-
 /* The weight that a contraction multiplies by, through conversions and maps. */
 static value_id
 weight_of(const struct ir_module *m, const struct ir_node *n)
@@ -408,7 +374,7 @@ attention_item(const struct serve_reading *r, const struct kernel *k,
 	       const struct ir_region *region, struct serve_item *x)
 {
 	const struct kernel_attention *at = k->work->attention;
-	const struct ir_node *n = main_of(r->m, k, IRF_PAIRS, 0);
+	const struct ir_node *n = price_main_node(r->m, k, IRF_PAIRS, 0);
 	const value_id *args = ir_args(r->m, n);
 
 	x->work = SERVE_ATTENTION;
@@ -434,7 +400,8 @@ dot_item(const struct serve_reading *r, const struct kernel *k,
 	 const struct kernel *twice, bool is_layer, struct serve_item *x)
 {
 	const struct kernel_dot *a = &k->work->dot, *b = &twice->work->dot;
-	const struct ir_node *n = main_of(r->m, k, IRF_CONTRACTS, IRF_PAIRS);
+	const struct ir_node *n = price_main_node(r->m, k, IRF_CONTRACTS,
+						 IRF_PAIRS);
 	value_id w = weight_of(r->m, n);
 
 	x->work = SERVE_DOT;
@@ -474,7 +441,7 @@ add_kernel(struct serve_reading *r, const struct kernel *k,
 		struct serve_item y = { .work = SERVE_COMM, .times = times };
 
 		y.bytes = line(c->bytes, twice->work->coll.bytes);
-		y.op = comm_op(c->op);
+		y.op = price_cost_op(c->op);
 		y.group = group_of(r, c->axes);
 		if (y.group.per_node * y.group.nodes > 1) {
 			VEC_PUSH(r->a, &part->items, y);
@@ -641,6 +608,27 @@ row_bytes(const struct serve_reading *r)
 	return most;
 }
 
+/* Whether two lists differ in the sizes of their kernels alone. */
+static bool
+same_kernels(const struct kernel_list *a, const struct kernel_list *b)
+{
+	uint32_t i;
+
+	if (a->at.n != b->at.n) {
+		return false;
+	}
+	for (i = 0; i < a->at.n; i++) {
+		const struct kernel *k = &a->at.at[i], *l = &b->at.at[i];
+
+		if (k->kind != l->kind ||
+		    (k->kind == KERNEL_REPEAT &&
+		     !same_kernels(k->body, l->body))) {
+			return false;
+		}
+	}
+	return true;
+}
+
 /* The same kernels at twice the rows, which only sizes of dims change. */
 static bool
 read_kernels(struct serve_reading *r, const struct serve_model *s, int64_t ep)
@@ -653,7 +641,7 @@ read_kernels(struct serve_reading *r, const struct serve_model *s, int64_t ep)
 	r->out->hop_row_bytes = row_bytes(r);
 	set_size(r->m, s->batch, 2 * ROWS * ep);
 	b = kernels_find(r->m, f, NULL, &r->m->ctx->perm);
-	if (a->top->at.n != b->top->at.n) {
+	if (!same_kernels(a->top, b->top)) {
 		r->out->why = "its kernels depend on the batch";
 		return false;
 	}

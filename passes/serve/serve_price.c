@@ -30,7 +30,6 @@ struct stepping {
 	const struct serve_program *p;
 	const struct target_group *t;
 	const struct serve_asked *q;
-	const struct serve_traits *traits;
 	const struct serve_load *load;
 	double ranks;		/* over which sequences are spread */
 	double memory_bytes_us;
@@ -273,22 +272,20 @@ spread(const struct serve_program *p, int64_t layers[SERVE_MAX_STAGES])
 
 void
 serve_step(const struct serve_program *p, const struct target *t,
-	   const struct serve_asked *q, const struct serve_traits *traits,
-	   const struct serve_load *load, struct serve_time *out)
+	   const struct serve_asked *q, const struct serve_load *load,
+	   struct serve_time *out)
 {
 	const struct target_group *g = &t->groups.at[0];
 	const struct target_device *d = &g->device;
-	struct stepping s = { .p = p, .t = g, .q = q, .traits = traits,
+	struct stepping s = { .p = p, .t = g, .q = q,
 			      .load = load, .ranks = (double)p->split.ep };
 	struct serve_time part[SERVE_MAX_PARTS];
 	int64_t layers[SERVE_MAX_STAGES];
 	uint32_t stage, i;
 	int k;
 
-	s.launch_us = traits->launch_us >= 0 ? traits->launch_us
-					     : d->launch_us;
-	s.memory_bytes_us = d->memory_bytes_us *
-		(traits->memory_eff > 0 ? traits->memory_eff : d->memory_eff);
+	s.launch_us = d->launch_us;
+	s.memory_bytes_us = d->memory_bytes_us * d->memory_eff;
 	*out = (struct serve_time){ 0 };
 	if (!spread(p, layers)) {
 		return;
@@ -310,7 +307,6 @@ serve_step(const struct serve_program *p, const struct target *t,
 			*out = one;
 		}
 	}
-	add(out, SERVE_LAUNCHES, traits->step_us);
 }
 
 double
@@ -354,7 +350,7 @@ serve_cycle_us(const struct serve_answer_in *in, const struct serve_program *p,
 	double each = sequences > 0 ? fmax(sequences / pp, 1) : 0;
 	struct serve_load l = serve_load_of(in->asked, each, tokens / pp);
 
-	serve_step(p, in->target, in->asked, in->traits, &l, out);
+	serve_step(p, in->target, in->asked, &l, out);
 	return pp * (out->total_us +
 		     serve_hop_us(p, in->target, each + tokens / pp));
 }

@@ -4,16 +4,20 @@
 #include "passes/serve/serve.h"
 
 #include <math.h>
+#include <string.h>
 
 #define MAX_ROWS 10		/* of the curve that are shown */
+
+static int64_t
+devices_of(const struct serve_plan *x)
+{
+	return x->split.tp * x->split.pp * x->split.ep * x->split.replicas;
+}
 
 static double
 usd_s(const struct serve_answer_in *in, const struct serve_plan *x)
 {
-	const struct serve_split *s = &x->split;
-
-	return in->asked->usd_h / 3600 *
-	       (double)(s->tp * s->pp * s->ep * s->replicas);
+	return in->asked->usd_h / 3600 * (double)devices_of(x);
 }
 
 /* For a million tokens of output, or of input: each pays for its time. */
@@ -28,12 +32,6 @@ usd_in(const struct serve_answer_in *in, const struct serve_plan *x)
 {
 	return usd_s(in, x) * x->prefill_share /
 	       (x->requests_s * in->asked->prompt) * 1e6;
-}
-
-static int64_t
-devices_of(const struct serve_plan *x)
-{
-	return x->split.tp * x->split.pp * x->split.ep * x->split.replicas;
 }
 
 static const char *
@@ -290,13 +288,8 @@ json_plan(const struct serve_answer_in *in, const struct serve_plan *x,
 static void
 json_text(struct buf *out, const char *key, const char *text)
 {
-	size_t n = 0;
-
-	while (text[n]) {
-		n++;
-	}
 	buf_printf(out, "\"%s\": ", key);
-	buf_json(out, text, n);
+	buf_json(out, text, strlen(text));
 }
 
 void

@@ -8,8 +8,7 @@
 
 #include <math.h>
 
-#define MAX_CHUNK 16384
-#define MAX_PINNED_CHUNK (1 << 30)	/* of a number of sequences */
+#define MAX_CHUNK (1 << 30)	/* for a loop to end; a load ends it sooner */
 #define LEAST_CHUNK 64
 #define MAX_SEQUENCES 4096	/* of a rank */
 #define MAX_IN_FLIGHT 65536	/* of a replica, which are simulated */
@@ -44,8 +43,8 @@ serve_plan_of(const struct serve_answer_in *in, const struct serve_program *p,
 {
 	const struct serve_asked *q = in->asked;
 	double pp = (double)p->split.pp, mean, prefill;
-	double decoding = fmax(sequences / pp, 1);
-	struct serve_load full = serve_load_of(q, decoding, chunk);
+	struct serve_load full = serve_load_of(q, fmax(sequences / pp, 1),
+					       chunk);
 	struct serve_time t;
 
 	*out = (struct serve_plan){ .split = p->split, .chunk = chunk,
@@ -54,7 +53,7 @@ serve_plan_of(const struct serve_answer_in *in, const struct serve_program *p,
 	out->decode_us = serve_cycle_us(in, p, sequences, 0, &out->decode) /
 			 pp;
 	out->mixed_us = serve_cycle_us(in, p, sequences, pp * chunk, &t) / pp;
-	out->mixed = decoding * q->prompt / q->output / chunk;
+	out->mixed = sequences / pp * q->prompt / q->output / chunk;
 	prefill = out->mixed * (out->mixed_us - out->decode_us);
 	mean = out->decode_us + prefill;
 	out->prefill_share = prefill / mean;
@@ -64,7 +63,6 @@ serve_plan_of(const struct serve_answer_in *in, const struct serve_program *p,
 	out->tokens_s = (double)p->split.replicas * sequences * 1e6 /
 			out->tpot_us;
 	out->requests_s = out->tokens_s / q->output;
-	alone(in, p, out);
 }
 
 /* ---- batches of a split ---- */
@@ -79,12 +77,20 @@ struct searching {
 	double most_requests_s;	/* of what fits memory */
 };
 
+/* Tokens of the longest sequence that a rank holds: its cache is on one. */
+static double
+longest(const struct serve_plan *x)
+{
+	return x->memory.tokens / (double)x->split.ep;
+}
+
 static bool
 fits(const struct serve_asked *q, const struct serve_plan *x)
 {
 	double each = q->prompt + q->output;
 
-	return x->memory.tokens >= fmax(q->context, x->sequences * each);
+	return longest(x) >= q->context &&
+	       x->memory.tokens >= x->sequences * each;
 }
 
 static bool
@@ -136,8 +142,7 @@ keep(struct searching *s, const struct serve_plan *x)
 {
 	const struct serve_asked *q = s->in->asked;
 
-	s->out->priced++;
-	if (!s->any || x->memory.tokens > s->roomiest.memory.tokens) {
+	if (!s->any || longest(x) > longest(&s->roomiest)) {
 		s->roomiest = *x;
 		s->any = true;
 	}
@@ -206,7 +211,7 @@ capacity(const struct searching *s, const struct serve_program *p,
 		n = fmax(floor(x.memory.tokens / each), 1);
 		n = fmin(n, most_sequences(p));
 	}
-	return x.memory.tokens >= each ? n : 0;
+	return longest(&x) >= each ? n : 0;
 }
 
 /* Of n sequences; 0: as many as the rate asks for; below 0: as many as fit. */
@@ -226,20 +231,20 @@ try_chunks(struct searching *s, const struct serve_program *p, double n)
 	struct serve_plan x;
 
 	for (chunk = pin > 0 ? pin : LEAST_CHUNK;
-	     chunk <= (pin > 0 ? pin : s->in->pins.sequences > 0 ?
-		       MAX_PINNED_CHUNK : MAX_CHUNK); chunk *= 2) {
+	     chunk <= (pin > 0 ? pin : MAX_CHUNK); chunk *= 2) {
 		double at = in_flight(s, p, n, chunk);
 
 		if (at <= 0) {
 			continue;
 		}
 		if (pin <= 0 && chunk / 2 >= q->prompt &&
-		    fmax(at / (double)p->split.pp, 1) * q->prompt /
-		    q->output <= chunk / 2) {
+		    at / (double)p->split.pp * q->prompt / q->output <=
+		    chunk / 2) {
 			break;	/* all prompts of a step are in half of it */
 		}
 		serve_plan_of(s->in, p, at, chunk, &x);
 		if (x.mixed <= 1) {
+			alone(s->in, p, &x);
 			keep(s, &x);
 		}
 	}
@@ -287,7 +292,10 @@ try_stages(struct searching *s, struct serve_program *p, int64_t ranks,
 		}
 		p->split.pp = pp;
 		p->split.replicas = devices / (pp * ranks);
-		if (pin->replicas && pin->replicas < p->split.replicas) {
+		if (pin->replicas > p->split.replicas) {
+			continue;
+		}
+		if (pin->replicas) {
 			p->split.replicas = pin->replicas;
 		}
 		try_batches(s, p);
@@ -302,23 +310,21 @@ misfit_memory(struct searching *s, struct arena *a)
 	const struct serve_plan *x = &s->roomiest;
 	const struct serve_memory *m = &x->memory;
 	struct serve_misfit *out = &s->out->misfit;
-	double least = fmax(q->context, x->sequences * (q->prompt +
-							q->output));
-	double cache = m->token * least / (double)x->split.ep;
+	double each = q->prompt + q->output, ep = (double)x->split.ep;
+	double least = fmax(q->context, x->sequences * each / ep);
+	double cache = m->token * least;
 	double need = m->weights + m->workspace + cache;
 
 	out->why = arena_printf(a, "a device has %.2f GB, and needs %.2f more:"
 		"\n           weights %.2f, workspace %.2f, cache of %.0f "
 		"tokens %.2f", m->free / 1e9, (need - m->free) / 1e9,
 		m->weights / 1e9, m->workspace / 1e9, least, cache / 1e9);
-	if (m->tokens >= q->prompt + q->output) {
-		double each = q->prompt + q->output;
-
+	if (longest(x) >= each) {
 		out->change = least > q->context
 			? arena_printf(a, "one fits with sequences = %.0f",
 				       floor(m->tokens / each))
 			: arena_printf(a, "one fits with context = %.0f",
-				       m->tokens);
+				       floor(longest(x)));
 		return;
 	}
 	out->change = arena_printf(a, "one fits on %.0f such devices, or with "
@@ -336,6 +342,39 @@ three_digits(double v)
 	return floor(v / unit) * unit;
 }
 
+/*
+ * Of what fits, the fastest if the limit of a token breaks it, else that with
+ * the soonest first token: which of its limits it breaks, and what it keeps.
+ */
+static void
+misfit_limits(struct searching *s, struct arena *a)
+{
+	const struct serve_asked *q = s->in->asked;
+	struct serve_misfit *out = &s->out->misfit;
+	double tpot_us = q->tpot_s * 1e6, ttft_us = q->ttft_s * 1e6;
+	bool slow = tpot_us > 0 && s->fastest.tpot_us > tpot_us;
+	const struct serve_plan *x = slow ? &s->fastest : &s->soonest;
+	bool late = ttft_us > 0 && x->ttft_us > ttft_us;
+
+	slow = tpot_us > 0 && x->tpot_us > tpot_us;
+	out->why = slow ? arena_printf(a, "the %s has %.2f ms for each token, "
+		"and the limit is %.2f", x == &s->fastest ? "fastest"
+		: "one with the soonest first token", x->tpot_us / 1e3,
+		tpot_us / 1e3)
+		: arena_printf(a, "the soonest has a first token after %.1f "
+			"ms, and the limit is %.1f", x->ttft_us / 1e3,
+			ttft_us / 1e3);
+	out->change = "one fits with ";
+	if (slow) {
+		out->change = arena_printf(a, "%stpot = %.4f%s", out->change,
+			ceil(x->tpot_us / 100) / 1e4, late ? ", " : "");
+	}
+	if (late) {
+		out->change = arena_printf(a, "%sttft = %.4f", out->change,
+			ceil(x->ttft_us / 100) / 1e4);
+	}
+}
+
 /* Which limit nothing keeps that fits, and what is nearest to it. */
 static void
 misfit(struct searching *s, struct arena *a)
@@ -343,16 +382,16 @@ misfit(struct searching *s, struct arena *a)
 	const struct serve_asked *q = s->in->asked;
 	struct serve_misfit *out = &s->out->misfit;
 
-	if (!s->any && s->in->pins.chunk > 0) {
+	if (!s->out->tried) {
+		out->why = "no split of the model has such degrees";
+		out->change = "one fits with other degrees or devices";
+	} else if (!s->any) {
 		out->why = arena_printf(a, "for each token out there are "
 			"%.4g in, and chunks have %.0f", q->prompt /
 			q->output, s->in->pins.chunk);
 		out->change = arena_printf(a, "one fits with chunk = %.0f",
 			ceil(fmax(s->in->pins.sequences, 1) * q->prompt /
 			     q->output));
-	} else if (!s->any) {
-		out->why = "no split of the model has such degrees";
-		out->change = "one fits with other degrees or devices";
 	} else if (s->fastest.sequences == 0 && s->memory_fits) {
 		out->why = arena_printf(a, "no split reaches %.4g requests a "
 			"second: the most is %.4g", q->rate,
@@ -361,19 +400,8 @@ misfit(struct searching *s, struct arena *a)
 			three_digits(s->most_requests_s));
 	} else if (s->fastest.sequences == 0) {
 		misfit_memory(s, a);
-	} else if (q->tpot_s > 0 && s->fastest.tpot_us > q->tpot_s * 1e6) {
-		out->why = arena_printf(a, "the fastest has %.2f ms for each "
-			"token, and the limit is %.2f",
-			s->fastest.tpot_us / 1e3, q->tpot_s * 1e3);
-		out->change = arena_printf(a, "one fits with tpot = %.4f",
-			ceil(s->fastest.tpot_us / 100) / 1e4);
 	} else {
-		out->why = arena_printf(a, "the soonest has a first token "
-			"after %.1f ms, and the limit is %.1f",
-			s->soonest.ttft_us / 1e3, q->ttft_s * 1e3);
-		out->change = arena_printf(a, "one fits with ttft = %.4f%s",
-			ceil(s->soonest.ttft_us / 100) / 1e4,
-			q->tpot_s > 0 ? ", or a higher tpot" : "");
+		misfit_limits(s, a);
 	}
 }
 

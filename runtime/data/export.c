@@ -56,22 +56,14 @@ path_of(const struct exporting *x, const char *name)
 
 /* ---- on rank 0 ----------------------------------------------------- */
 
-static bool
-ends(const char *s, const char *with)
-{
-	size_t n = strlen(s), m = strlen(with);
-
-	return n >= m && strcmp(s + n - m, with) == 0;
-}
-
 /* Whether an export has files of that name. */
 static bool
 is_own_name(const char *name)
 {
 	return strcmp(name, "config.json") == 0 ||
 	       (strncmp(name, "model", 5) == 0 &&
-		(ends(name, ".safetensors") ||
-		 ends(name, ".safetensors.index.json")));
+		(rt_ends_in(name, ".safetensors") ||
+		 rt_ends_in(name, ".safetensors.index.json")));
 }
 
 /* Whether all that a folder has is an export's; with `gone` it is removed. */

@@ -372,14 +372,6 @@ fail:
 
 /* ---- opening whatever it is ---------------------------------------- */
 
-static bool
-ends_with(const char *s, const char *tail)
-{
-	size_t n = strlen(s), m = strlen(tail);
-
-	return n >= m && strcmp(s + n - m, tail) == 0;
-}
-
 /*
  * The only *.safetensors of a folder, as a path to free.  Of several none can
  * be chosen: folders hold adapters and optimizer states too.
@@ -401,7 +393,7 @@ only_file(const struct rt_alloc *alloc, const char *dir, char **out,
 	}
 	while ((entry = readdir(d)) != NULL) {
 		if (entry->d_name[0] == '.' ||
-		    !ends_with(entry->d_name, ".safetensors")) {
+		    !rt_ends_in(entry->d_name, ".safetensors")) {
 			continue;
 		}
 		if (found++ > 0) {
@@ -472,7 +464,7 @@ rt_st_open_any(struct rt_st **out, const char *path,
 		}
 		path = inside;
 	}
-	if (ends_with(path, ".json")) {
+	if (rt_ends_in(path, ".json")) {
 		status = rt_st_open_index(out, path, &a, err);
 	} else {
 		status = rt_st_open(out, path, &a, err);

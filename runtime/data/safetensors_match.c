@@ -46,14 +46,6 @@ rt_st_nearest(const struct rt_st *st, const char *name)
 	return best;
 }
 
-static bool
-ends_with(const char *name, const char *end)
-{
-	size_t n = strlen(name), m = strlen(end);
-
-	return n >= m && strcmp(name + n - m, end) == 0;
-}
-
 /* ---- shapes -------------------------------------------------------- */
 
 bool
@@ -95,8 +87,8 @@ same_shape(const struct rt_st_tensor *a, const struct rt_st_tensor *b)
 static bool
 is_mask(const struct rt_st_tensor *t)
 {
-	return (ends_with(t->name, ".attn.bias") ||
-		ends_with(t->name, ".attention.bias")) &&
+	return (rt_ends_in(t->name, ".attn.bias") ||
+		rt_ends_in(t->name, ".attention.bias")) &&
 	       t->ndim == 4 && t->shape[0] == 1 && t->shape[1] == 1 &&
 	       t->shape[2] == t->shape[3];
 }
@@ -111,9 +103,9 @@ is_integer(enum rt_dtype d)
 static bool
 is_derived(const struct rt_st_tensor *t)
 {
-	return ends_with(t->name, ".rotary_emb.inv_freq") || is_mask(t) ||
-	       (ends_with(t->name, ".masked_bias") && t->ndim == 0) ||
-	       (ends_with(t->name, "position_ids") && is_integer(t->dtype));
+	return rt_ends_in(t->name, ".rotary_emb.inv_freq") || is_mask(t) ||
+	       (rt_ends_in(t->name, ".masked_bias") && t->ndim == 0) ||
+	       (rt_ends_in(t->name, "position_ids") && is_integer(t->dtype));
 }
 
 /* Byte by byte; also false if one of them cannot be read. */
@@ -146,7 +138,7 @@ is_tied(const struct rt_st *st, const struct rt_st_tensor *t, const bool *used)
 	const struct rt_st_tensor *other;
 	size_t i;
 
-	if (!ends_with(t->name, "lm_head.weight") || t->ndim < 2) {
+	if (!rt_ends_in(t->name, "lm_head.weight") || t->ndim < 2) {
 		return false;
 	}
 	for (i = 0; i < rt_st_count(st); i++) {

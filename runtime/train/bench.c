@@ -304,8 +304,8 @@ begin_step(struct rt_run *r, struct rt_error *err)
  * steps.
  */
 static enum rt_status
-run_parts(struct rt_run *r, struct rt_tally *tally, const struct report *p,
-	  struct rt_error *err)
+run_parts(struct rt_run *r, struct rt_tally *tally, struct report *p,
+	  struct timed_step *t, struct rt_error *err)
 {
 	enum rt_status status = RT_OK;
 	struct rt_outcome c;
@@ -319,9 +319,16 @@ run_parts(struct rt_run *r, struct rt_tally *tally, const struct report *p,
 			status = rt_run_step(r, p->steps + WARM_ON_DEVICE + 1 +
 					     i, NULL, true, false, &c, err);
 		}
+		if (status == RT_OK) {
+			t[i] = (struct timed_step){ i, c.step_ms, c.times };
+		}
 	}
 	r->device->timed = false;
 	r->tally = NULL;
+	if (status == RT_OK) {	/* a trace shows the median of these */
+		qsort(t, (size_t)p->steps, sizeof *t, by_time);
+		p->median = t[p->steps / 2].number;
+	}
 	return status;
 }
 
@@ -354,9 +361,11 @@ run_steps(struct rt_run *r, struct rt_tally *tally, struct report *p,
 		p->times = t[p->steps / 2].times;
 		p->median = t[p->steps / 2].number;
 	}
+	if (status == RT_OK && apart) {
+		status = run_parts(r, tally, p, t, err);
+	}
 	free(t);
-	return status == RT_OK && apart ? run_parts(r, tally, p, err)
-					: status;
+	return status;
 }
 
 static enum rt_status

@@ -2,11 +2,10 @@
  * Exports, folders that other programs load: the command `export`, of a
  * checkpoint or of weights; and those of a training run.
  */
+#include "runtime/files.h"
 #include "runtime/train/rank.h"
 
-#include <errno.h>
 #include <string.h>
-#include <sys/stat.h>
 
 static void
 note_config(const struct rt_run *r)
@@ -41,15 +40,11 @@ enum rt_status
 rt_export_open(const struct rt_run *r, const struct rt_options *o,
 	       struct rt_error *err)
 {
-	struct rt_where where = { o->exports, NULL, -1 };
-
 	if (!o->exports || r->rank != 0) {
 		return RT_OK;
 	}
 	note_config(r);
-	return mkdir(o->exports, 0777) == 0 || errno == EEXIST ? RT_OK
-		: rt_fail(err, RT_IO, where, "cannot make the folder: %s",
-			  strerror(errno));
+	return rt_files_make_dir(rt_files_or_system(NULL), o->exports, err);
 }
 
 enum rt_status

@@ -16,8 +16,10 @@ struct input_filler {
 	int32_t *to;
 };
 
-/* The positions of a document in a sequence, both its own; and the last one of
- * its prefix, before the first if it has none. */
+/*
+ * What a sequence has of a document: its number, its first and last position,
+ * and the last of its prefix, which is before `first` if it has none.
+ */
 struct document {
 	int64_t number, first, last, prefix_last;
 };

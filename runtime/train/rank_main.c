@@ -408,8 +408,7 @@ run(const struct rt_plan *p, struct rt_options *o)
 					 : EXIT_FAILURE;
 	}
 	/* with --json, standard output is JSON alone */
-	if (o->command != RT_SAMPLE &&
-	    rt_tokenize_data(o, o->json ? stderr : stdout, &err) != RT_OK) {
+	if (rt_tokenize_data(o, o->json ? stderr : stdout, &err) != RT_OK) {
 		return report_error(&err, EXIT_FAILURE);
 	}
 	rt_machine_look(&m);

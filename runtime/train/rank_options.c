@@ -82,10 +82,11 @@ static const struct option_row {
 	  "comes after each document of text" },
 	{ "document-end", T | E | S, INT, AT(marks.document_end), 0, 0,
 	  2147483647, "N", "the token that ends a document, for models that "
-	  "read documents or positions" },
+	  "read documents, positions, document_first, document_last or "
+	  "prefix_last" },
 	{ "prefix-end", T | E | S, INT, AT(marks.prefix_end), 0, 0, 2147483647,
 	  "N", "the token that ends the prefix of a document, for models that "
-	  "read prefix_last" },
+	  "read prefix_last, which needs --document-end too" },
 	{ "data-order", T, WORD, AT(data_order), 0, 0, 0, "shuffled|file",
 	  "of its sequences: a permutation that the seed gives, or as they "
 	  "come in the files (default: shuffled)" },

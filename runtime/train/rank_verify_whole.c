@@ -92,25 +92,17 @@ struct unsplit {
 
 /* ---- tensors ---- */
 
-static bool
-ends(const char *s, const char *with)
-{
-	size_t n = strlen(s), m = strlen(with);
-
-	return n >= m && strcmp(s + n - m, with) == 0;
-}
-
 /* The momentum of SGD is the gradient after one step. */
 static enum kind
 kind_of(const struct rt_tensor *t)
 {
-	if (!t->loaded && (ends(t->name, ".exp_avg") ||
-			    ends(t->name, ".momentum"))) {
+	if (!t->loaded && (rt_ends_in(t->name, ".exp_avg") ||
+			    rt_ends_in(t->name, ".momentum"))) {
 		return GRADIENTS;
 	}
-	return !t->loaded && (ends(t->name, ".exp_avg_sq") ||
-			      ends(t->name, ".exp_avg_sq_row") ||
-			      ends(t->name, ".exp_avg_sq_col")) ? SQUARES
+	return !t->loaded && (rt_ends_in(t->name, ".exp_avg_sq") ||
+			      rt_ends_in(t->name, ".exp_avg_sq_row") ||
+			      rt_ends_in(t->name, ".exp_avg_sq_col")) ? SQUARES
 		: WEIGHTS;
 }
 
@@ -133,7 +125,7 @@ moments_of(const struct rt_plan *p, const struct rt_tensor *t)
 	size_t n = strlen(t->name);
 	int64_t i;
 
-	if (ends(t->name, ".master")) {
+	if (rt_ends_in(t->name, ".master")) {
 		n -= strlen(".master");
 	}
 	for (i = 0; i < p->ntensors; i++) {

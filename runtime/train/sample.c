@@ -139,6 +139,10 @@ read_prompt(struct sample *s, struct rt_error *err)
 		n = fread(text, 1, MAX_PROMPT, f);
 		status = ferror(f) ? rt_fail(err, RT_IO, prompt_of(s->o),
 				"cannot be read: %s", strerror(errno))
+			: n == MAX_PROMPT && getc(f) != EOF
+			? rt_fail(err, RT_FORMAT, prompt_of(s->o), "a prompt "
+				  "has at most %d bytes, and this has more",
+				  MAX_PROMPT)
 			: push_prompt(s, text, n, err);
 	}
 	free(text);

@@ -189,7 +189,7 @@ rt_tokenize_data(struct rt_options *o, FILE *screen, struct rt_error *err)
 	if (status == RT_OK) {
 		status = tokenize_paths(o, &o->eval_data, screen, &any, err);
 	}
-	if (status == RT_OK && o->tokenizer && !any) {
+	if (status == RT_OK && o->tokenizer && n > 0 && !any) {
 		return rt_fail(err, RT_RANGE, RT_NOWHERE, "there is a "
 			       "--tokenizer and no text: --data takes .txt, "
 			       ".md, .jsonl and .ndjson, and .gz and .zst of "

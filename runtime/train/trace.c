@@ -10,7 +10,6 @@
 #include "runtime/train/trace.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -242,6 +241,14 @@ rt_trace_open(struct rt_trace *t, const char *path, struct rt_error *err)
 			  strerror(errno));
 }
 
+static void
+drop_part(const struct rt_trace *t)
+{
+	if (strcmp(t->beside, t->path) != 0) {
+		unlink(t->beside);
+	}
+}
+
 static enum rt_status
 finish(struct rt_trace *t, struct rt_error *err)
 {
@@ -251,9 +258,13 @@ finish(struct rt_trace *t, struct rt_error *err)
 	t->file = NULL;
 	ok = ok && (strcmp(t->beside, t->path) == 0 ||
 		    rename(t->beside, t->path) == 0);
-	return ok ? RT_OK
-		: rt_fail(err, RT_IO, RT_NOWHERE, "cannot write %s: %s",
-			  t->path, strerror(errno));
+	if (ok) {
+		return RT_OK;
+	}
+	rt_fail(err, RT_IO, RT_NOWHERE, "cannot write %s: %s", t->path,
+		strerror(errno));
+	drop_part(t);
+	return RT_IO;
 }
 
 void
@@ -261,9 +272,7 @@ rt_trace_release(struct rt_trace *t)
 {
 	if (t->file) {		/* it is not complete */
 		fclose(t->file);
-		if (strcmp(t->beside, t->path) != 0) {
-			unlink(t->beside);
-		}
+		drop_part(t);
 	}
 	free(t->beside);
 	free(t->at);

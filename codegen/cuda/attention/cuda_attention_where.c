@@ -370,16 +370,15 @@ ca_first_head(struct cu_func *f, const struct attn *t, const char *kv,
 
 /* ---- ALiBi ---- */
 
-/* Declares `slope`: ir_alibi_slope of `head` in the unit of scores that are not
- * scaled yet. */
+/*
+ * Declares `slope`: ir_alibi_slope of `head`, both of its exponents over 2 n,
+ * in the unit of scores that are not scaled yet.
+ */
 static void
 declare_slope(struct cu_func *f, const struct attn *t)
 {
-	int64_t heads = ir_dim_size(t->g->m, t->dim[ATTN_HEADS]), n = 1;
+	int64_t n = ir_alibi_base(ir_dim_size(t->g->m, t->dim[ATTN_HEADS]));
 
-	while (2 * n <= heads) {
-		n *= 2;
-	}
 	cu_line(f, "const int nth = (int)%s;",
 		position(f, t, ATTN_HEADS, "head"));
 	cu_line(f, "const f32 slope = f_exp2((f32)(nth < %lld ? 2 * nth + 2 : "

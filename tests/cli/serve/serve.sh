@@ -160,4 +160,14 @@ sed '/logits = /d; s/(logits, labels)/(linear(x -> vocab), labels)/' \
 	"$llama" >nameless.llm
 says 'no value of the model is named `logits`' --serve --target h100 \
 	-Wno-unnamed-weight nameless.llm
+# More replicas than there are devices for are no fewer replicas.
+run $serve --pin dp=16 "$llama"
+grep -q "no split of the model has such degrees" out || bad 'dp=16 on 2'
+
+# What is advised where limits cannot be kept together, keeps them.
+run --serve --target h100x2 --workload ttft=0.001,tpot=0.001 "$llama"
+advice=$(sed -n 's/^one fits with //p' out | tr -d ' ')
+[ "$advice" ] || bad 'no advice about limits'
+run --serve --target h100x2 --workload "$advice" "$llama"
+grep -q '^nothing fits' out && bad "$advice does not fit either"
 exit $failed

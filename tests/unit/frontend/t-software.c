@@ -61,6 +61,8 @@ test_traits(void **state)
 	assert_true(t.first_flash && !t.lone_softmax);
 	t = traits_of("PyTorch FSDP", 202307, &biases);
 	assert_false(t.first_flash);
+	t = traits_of("PyTorch tensor parallel", 0, &biases);	/* not TE */
+	assert_true(t.lone_norms);
 	t = traits_of("anything", 202011, &biases);
 	assert_true(t.first_flash && t.lone_softmax);
 	/* by name, in whatever case, a later row over an earlier one */

@@ -249,8 +249,8 @@ assert_sums(const struct look *l)
 		assert_int_equal(r->reserve, 1 << 20);
 		assert_int_equal(sum, r->total);
 		assert_int_equal(saves, r->by[MEMORY_SAVES] +
-				 r->saves_on_host);
-		assert_int_equal(r->host, r->saves_on_host +
+				 r->hosted_saves);
+		assert_int_equal(r->host, r->hosted_saves +
 				 (l->mem.on_host == MEMORY_OPTIMIZER
 				  ? r->by[MEMORY_OPTIMIZER] : 0));
 		assert_true(r->bound <= r->total);

@@ -304,13 +304,13 @@ test_formulas(void **state)
 
 /* ---- a bias that balances ---- */
 
-enum { TOKENS = 7, EXPERTS = 4, CHOICE = 2 };
+enum { TOKENS = 8, EXPERTS = 4, CHOICE = 2 };
 
 static struct ir_module *
 read_router(struct ir_ctx *c, const char *of)
 {
 	char *text = arena_printf(&c->perm,
-		"llmc-ir 1\nmodule t\ndim n = 7\ndim e = 4\ndim k = 2\n"
+		"llmc-ir 1\nmodule t\ndim n = %d\ndim e = 4\ndim k = 2\n"
 		"set train.optimizer = adamw\nset train.clip = 0.1\n"
 		"set train.optimizer.weight_decay = 0.5\nmodel {\n"
 		"  %%0 = buffer name=\"s\" init=normal std=1 : f32[n, e]\n"
@@ -320,16 +320,20 @@ read_router(struct ir_ctx *c, const char *of)
 		"  %%4 = gather %s, %%3 of=e : f32[n, k]\n"
 		"  %%5 = counted %%4, %%1, %%3 of=e : f32[n, k]\n"
 		"  %%6 = mul %%5, %%5 : f32[n, k]\n"
-		"  %%7 = sum %%6 over=(n, k) : f32[]\n  return %%7\n}\n", of);
+		"  %%7 = sum %%6 over=(n, k) : f32[]\n  return %%7\n}\n",
+		TOKENS, of);
 	uint32_t base;
 
 	assert_true(source_add(&c->sources, "t", text, strlen(text), &base));
 	return ir_read(c, c->sources.files.n - 1);
 }
 
-/* The sum of squares of what the bias chooses; then it takes its step. */
+/*
+ * The sum of squares of what the bias chooses; then it takes its step.  Counts
+ * experts that are chosen as often as the mean of them.
+ */
 static double
-route(double s[TOKENS][EXPERTS], double b[EXPERTS])
+route(double s[TOKENS][EXPERTS], double b[EXPERTS], int *even)
 {
 	double sum = 0, mean = (double)TOKENS * CHOICE / EXPERTS;
 	int count[EXPERTS] = { 0 }, i, j, better, e;
@@ -345,6 +349,7 @@ route(double s[TOKENS][EXPERTS], double b[EXPERTS])
 		}
 	}
 	for (e = 0; e < EXPERTS; e++) {
+		*even += count[e] == mean;
 		b[e] += count[e] < mean ? 0.3 : count[e] > mean ? -0.3 : 0;
 	}
 	return sum;
@@ -354,6 +359,7 @@ static void
 test_balance(void **state)
 {
 	double s[TOKENS][EXPERTS], b[EXPERTS] = { 0 }, want;
+	int even = 0;
 	uint64_t key = ir_rng_key("s", 9), i;
 	struct ir_eval_options opt = { .seed = 9 };
 	struct ir_eval_result r[1];
@@ -373,12 +379,13 @@ test_balance(void **state)
 	store = eval_store_open(m, NULL);
 	opt.weights = eval_store_source(store);
 	for (t = 1; t <= STEPS; t++) {
-		want = route(s, b);
+		want = route(s, b, &even);
 		eval_store_begin(store, t);
 		assert_true(ir_eval(m, &opt, r, 1, &n));
 		assert_true(fabs(r[0].data[0] - want) <= 1e-12 * want);
 		assert_true(eval_store_end(store, &opt));
 	}
+	assert_true(even > 0);	/* an expert that has its share stays */
 	ir_ctx_release(&c);
 	/* a gradient of the bias itself */
 	ir_ctx_init(&c, NULL);

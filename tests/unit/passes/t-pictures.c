@@ -98,8 +98,8 @@ test_axes(void **state)
 {
 	const struct picture_plot linear = {
 		.label = "l", .height = 100,
-		.x = { "x", 0, 12, false, NULL },
-		.y = { "y", 10, 20, false, NULL }
+		.x = { "x", 0, 12, false },
+		.y = { "y", 10, 20, false }
 	}, decades = {
 		.label = "l", .height = 100,
 		.x = { "x", 0.01, 100, true, NULL },

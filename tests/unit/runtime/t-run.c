@@ -500,10 +500,6 @@ test_rates(void **state)
 	assert_true(rt_training_rate(&t, 4) == 0);
 }
 
-/*
- * Documents and positions in them, of the parts of sequences that a rank has:
- * as counted from the sequence's beginning.
- */
 static void
 fill_fails(struct bed *b, const struct rt_feed *feed, const char *why)
 {
@@ -511,6 +507,10 @@ fill_fails(struct bed *b, const struct rt_feed *feed, const char *why)
 	assert_non_null(strstr(b->err.message, why));
 }
 
+/*
+ * What documents make of positions, of the parts of sequences that a rank has:
+ * as whole numbers and as f32.
+ */
 static void
 test_documents(void **state)
 {

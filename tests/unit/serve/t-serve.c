@@ -80,7 +80,6 @@ struct served {
 	struct serve_model model;
 	struct target target;
 	struct serve_asked asked;
-	struct serve_traits traits;
 };
 
 static void
@@ -98,7 +97,6 @@ open_model(struct served *s, const char *text)
 	assert_true(fe_target(&s->c, "h100x8", &s->target));
 	s->asked = (struct serve_asked){ .prompt = 768, .output = 256,
 					 .context = 1024 };
-	s->traits.launch_us = -1;
 }
 
 static void
@@ -245,7 +243,7 @@ decode_time(struct served *s, const struct serve_program *p, double sequences,
 	struct serve_time t;
 
 	l.keys = keys;
-	serve_step(p, &s->target, &s->asked, &s->traits, &l, &t);
+	serve_step(p, &s->target, &s->asked, &l, &t);
 	return t;
 }
 
