@@ -102,8 +102,8 @@ test_axes(void **state)
 		.y = { "y", 10, 20, false }
 	}, decades = {
 		.label = "l", .height = 100,
-		.x = { "x", 0.01, 100, true, NULL },
-		.y = { "y", 1, 1000, true, NULL }
+		.x = { "x", 0.01, 100, true },
+		.y = { "y", 1, 1000, true }
 	};
 	struct writer w;
 
