@@ -51,7 +51,6 @@ struct picture_axis {
 	const char *name;
 	double lo, hi;
 	bool log;		/* of powers of ten; lo > 0 */
-	/* of a tick; NULL: a plain number */
 };
 
 struct picture_plot {
