@@ -113,6 +113,7 @@ rank_sources = \
 	%D%/rt.h \
 	%D%/scratch.c \
 	%D%/scratch.h \
+	%D%/serve/server.h \
 	%D%/text.c \
 	%D%/text.h \
 	%D%/tokenize/tok.h \

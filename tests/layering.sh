@@ -32,6 +32,8 @@ runtime/data: data.h tensor_store.h
 	< runtime runtime/comm runtime/device
 runtime/tokenize: tokenize.h
 	< runtime
+runtime/serve: server.h
+	< runtime runtime/tokenize
 runtime/train: rank.h
 	< runtime runtime/comm runtime/device runtime/data runtime/tokenize
 runtime/measure: measure.h tune.h
