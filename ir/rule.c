@@ -303,6 +303,14 @@ fail_group(struct rule_binding *b, int k, dim_id d, uint8_t mask)
 	int other;
 
 	for (other = 0; other < b->r->nops; other++) {
+		if (!(mask & 1u << other) &&
+		    ir_type_has(b->types[other], d)) {
+			return fail(b, "%s does not fit: operand %d is %s, and "
+				    "by the rule `%s` it has not the %s of "
+				    "operand %d", ir_ops[b->op].name, k + 1,
+				    operand_text(b, k), ir_ops[b->op].rule,
+				    dim_text(b, d), other + 1);
+		}
 		if (!(mask & 1u << other)) {
 			return fail(b, "%s does not fit: operand %d is %s, "
 				    "which has %s, and operand %d is %s, "

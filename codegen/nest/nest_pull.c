@@ -247,6 +247,21 @@ pair_of(struct nest *n, const struct nest_dim *halves, bool neighbours,
 	out[2] = nest_binary(n, NEST_EQ, second, nest_int(n, 0));
 }
 
+/* The position of an element of a rope: its operand's value, or its index in
+ * the dim of positions. */
+static nest_id
+rope_position(struct nest *n, const struct ir_node *x, struct nest_env *env,
+	      const struct ir_rule *r)
+{
+	const struct ir_factor *f = ir_rule_factor(r, "seq");
+	const struct ir_type *t = ir_type(n->in.m, x->result);
+
+	return f ? nest_position(n, f->dims[0],
+				 t->cut[ir_type_at(t, f->dims[0])],
+				 nest_env_at(env, f->dims[0]))
+		 : nest_operand(n, x, 1, env);
+}
+
 static nest_id
 rope(struct nest *n, const struct ir_node *x, struct nest_env *env,
      const struct ir_rule *r)
@@ -254,11 +269,9 @@ rope(struct nest *n, const struct ir_node *x, struct nest_env *env,
 	struct ir_module *m = n->in.m;
 	const struct ir_type *t = ir_type(m, x->result);
 	dim_id last = t->dims[t->ndims - 1];
-	dim_id seq = ir_rule_factor(r, "seq")->dims[0];
 	int64_t d = nest_local_size(n, last, t->cut[t->ndims - 1]);
 	struct nest_dim halves = *nest_dim_of(n, last, t->cut[t->ndims - 1]);
 	nest_id pair[3], at, angle, own, other, sin;
-	int64_t i = ir_type_at(t, seq);
 
 	if (d % 2 != 0) {
 		n->why = "rope rotates pairs, and its last dim is odd";
@@ -266,7 +279,7 @@ rope(struct nest *n, const struct ir_node *x, struct nest_env *env,
 	}
 	pair_of(n, &halves, ir_attr(m, x, IR_ATTR_INTERLEAVED),
 		nest_env_at(env, last), d, pair);
-	at = nest_position(n, seq, t->cut[i], nest_env_at(env, seq));
+	at = rope_position(n, x, env, r);
 	angle = nest_make(n, (struct nest_expr){
 		.op = NEST_LOAD, .kind = NEST_WIDE, .a = pair[0],
 		.ref = frequencies(n, x, d) });
@@ -491,6 +504,7 @@ move_op(struct nest *n, const struct ir_node *x, struct nest_env *env,
 	case IR_ONCE:
 		return once_op(n, x, env);
 	case IR_ROPE:
+	case IR_ROPE_AT:
 		return rope(n, x, env, r);
 	case IR_TOPK:
 		return nest_topk(n, x, env, r,

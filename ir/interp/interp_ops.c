@@ -213,21 +213,21 @@ ir_eval_definition(struct interp *e, const struct ir_node *n, double *out)
 
 /* ---- positions ---- */
 
-bool
-ir_eval_rope(struct interp *e, const struct ir_node *n, double *out)
+/* seq: the positions of the rows, or NULL: the second operand has them. */
+static bool
+rotate(struct interp *e, const struct ir_node *n, double *out,
+       const struct ir_pieces *seq)
 {
 	bool neighbours = ir_attr(e->m, n, IR_ATTR_INTERLEAVED);
 	double turn = ir_attr(e->m, n, IR_ATTR_INVERSE) ? -1 : 1;
 	struct interp_block *frequencies;
-	struct ir_pieces seq;
 	struct interp_nest o, w;
 	struct ir_rule r;
 	int64_t d, k;
 	bool i;
 
 	ir_bind(e->m, n, &r);
-	ir_interp_pieces(e, n, 0, ir_rule_factor(&r, "seq")->dims[0], &seq);
-	ir_nest(e, n, &r, &o, "A seq");
+	ir_nest(e, n, &r, &o, seq ? "A seq" : "A S");
 	ir_nest_one(e, n, &r, &w, "d");
 	d = w.size[0];
 	if (d % 2 != 0) {
@@ -242,12 +242,12 @@ ir_eval_rope(struct interp *e, const struct ir_node *n, double *out)
 	ir_rope_frequencies(e->m, n, d, frequencies->data);
 	for (i = ir_nest_start(&o); i; i = ir_nest_next(&o)) {
 		const double *x = interp_arg(e, n, 0) + o.in_off[0];
-		int64_t at = ir_pieces_at(&seq, o.at[o.n - 1]);
+		double at = seq ? (double)ir_pieces_at(seq, o.at[o.n - 1])
+				: interp_arg(e, n, 1)[o.in_off[1]];
 		double *y = out + o.out_off;
 
 		for (k = 0; k < d / 2; k++) {
-			double angle = turn * (double)at *
-				       frequencies->data[k];
+			double angle = turn * at * frequencies->data[k];
 			int64_t p = neighbours ? 2 * k : k;
 			int64_t q = neighbours ? p + 1 : k + d / 2;
 			double a = x[p * w.in[0][0]], b = x[q * w.in[0][0]];
@@ -258,6 +258,23 @@ ir_eval_rope(struct interp *e, const struct ir_node *n, double *out)
 	}
 	ir_interp_put(e, frequencies);
 	return true;
+}
+
+bool
+ir_eval_rope(struct interp *e, const struct ir_node *n, double *out)
+{
+	struct ir_pieces seq;
+	struct ir_rule r;
+
+	ir_bind(e->m, n, &r);
+	ir_interp_pieces(e, n, 0, ir_rule_factor(&r, "seq")->dims[0], &seq);
+	return rotate(e, n, out, &seq);
+}
+
+bool
+ir_eval_rope_at(struct interp *e, const struct ir_node *n, double *out)
+{
+	return rotate(e, n, out, NULL);
 }
 
 /* ---- ranking ---- */

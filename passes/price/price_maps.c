@@ -128,7 +128,7 @@ add_node(struct price_maps *x, node_id id, struct text_op *o)
 		}
 	}
 	o->rows |= ir_is(n->op, IRF_ROWWISE);
-	o->turns |= n->op == IR_ROPE;
+	o->turns |= ir_op_takes(n->op, IR_ATTR_THETA) != IR_TAKES_NOT;
 	if (n->op == IR_CROSS_ENTROPY || n->op == IR_ONEHOT) {
 		value_id v = n->op == IR_ONEHOT ? n->result
 						: ir_args(m, n)[0];

@@ -1,6 +1,7 @@
 #!/bin/sh
-# Attention whose keys are given by values, split in every way over ranks, is
-# what it is on one: documents, sinks beside them, and a stack in a pipeline.
+# Attention whose keys and rotary positions are given by values, split in every
+# way over ranks, is what it is on one: documents, sinks beside them, and a stack
+# in a pipeline.
 . "${top_srcdir:?}/tests/lib.sh"
 cat >m.llm <<'EOF'
 model m {
@@ -14,6 +15,8 @@ model m {
     v = linear(n -> kv, hd)              @ "v";
     s = weight(heads)                    @ "sinks";
     o = attention_between(rope(q), rope(k), v, a, b, causal, alibi = 8);
+    q = rope_at(q, b - 1.5 * a);
+    k = rope_at(k, b - 1.5 * a);
     o = o + attention_sinks_between(q, k, v, s, a, b, window = 12);
     return x + linear(o -> hidden)       @ "o";
   }

@@ -294,14 +294,16 @@ scaled(double freq, double factor, double low, double high, double old)
 }
 
 static void
-check_rope(dim_id b, dim_id s, dim_id d, bool pairs, bool stretch)
+check_rope(dim_id b, dim_id s, dim_id d, bool pairs, bool stretch,
+	   bool by_value)
 {
 	int64_t half = ir_dim_size(t.m, d) / 2, i;
 	double p, q, f, x, y;
 
 	EACH(b) EACH(s) for (i = 0; i < half; i++) {
 		f = pow(100, -(double)i / (double)half);
-		f = (double)t.ix[s] * (stretch ? scaled(f, 8, 1, 4, 16) : f);
+		f = (by_value ? at("p") : (double)t.ix[s]) *
+		    (stretch ? scaled(f, 8, 1, 4, 16) : f);
 		t.ix[d] = pairs ? 2 * i : i;
 		p = at("x");
 		x = at("y");
@@ -320,9 +322,9 @@ test_rope(void **state)
 	int i;
 
 	(void)state;
-	for (i = 0; i < 4 * ROUNDS; i++) {
+	for (i = 0; i < 8 * ROUNDS; i++) {
 		dim_id b, s, d;
-		value_id x;
+		value_id x, p = 0;
 
 		open_module();
 		b = dim("b", draw(1, 3));
@@ -330,9 +332,14 @@ test_rope(void **state)
 		d = dim("d", 2 * draw(1, 5));
 		x = i & 4 ? source("x", 0, false, DIMS(s, b, d)) :
 			    source("x", 0, false, DIMS(b, s, d));
-		begin(IR_ROPE, "y");
-		args(x, 0, 0);
-		ir_new_dim(&t.n, IR_ATTR_SEQ, s);
+		if (i & 8) {
+			p = source("p", 0, false, DIMS(s, b));
+		}
+		begin(p ? IR_ROPE_AT : IR_ROPE, "y");
+		args(x, p, 0);
+		if (!p) {
+			ir_new_dim(&t.n, IR_ATTR_SEQ, s);
+		}
 		ir_new_num(&t.n, IR_ATTR_THETA, 100);
 		if (i & 1) {
 			ir_new_attr(&t.n, IR_ATTR_INTERLEAVED);
@@ -344,7 +351,7 @@ test_rope(void **state)
 			ir_new_int(&t.n, IR_ATTR_ORIGINAL, 16);
 		}
 		must_eval(done());
-		check_rope(b, s, d, i & 1, i & 2);
+		check_rope(b, s, d, i & 1, i & 2, i & 8);
 		close_module();
 	}
 }

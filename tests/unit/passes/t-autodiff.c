@@ -238,6 +238,8 @@ static const struct op_case cases[] = {
 	  "f32[b, s, h]", { "f32[b, s, h]" }, false },
 	{ "rope", " seq=s theta=100 stretch=(1, 3)", "f32[b, s, h]",
 	  { "f32[b, s, h]" }, false },
+	{ "rope_at", " theta=100 interleaved", "f32[b, s, h]",
+	  { "f32[b, s, h]", "i f32[b, s]" }, false },
 	{ "slice", " of=h to=d at=1", "f32[b, d]", { "f32[b, h]" }, false },
 	{ "select", " of=s at=2", "f32[b, h]", { "f32[b, s, h]" }, false },
 	{ "concat", " to=p", "f32[b, n, p]", { "f32[b, n, h]", "f32[b, d]" },

@@ -242,6 +242,14 @@ static const char *const dot_boxes[] = {
 	"dim k = 90\nmodel {\n"
 	"  %0 = weight name=\"a\" : f32[b, s, k]\n"
 	"  %1 = weight name=\"b\" : f32[h, d, k]\n"
+	"  %2 = weight name=\"p\" : f32[b, s]\n"
+	"  %3 = dot %0, %1 over=k : f32[b, s, h, d]\n"
+	"  %4 = rope_at %3, %2 theta=10000 : f32[b, s, h, d]\n"
+	"  return %4\n}\n",
+	"llmc-ir 1\ndim b = 3\ndim s = 70\ndim h = 5\ndim d = 24\n"
+	"dim k = 90\nmodel {\n"
+	"  %0 = weight name=\"a\" : f32[b, s, k]\n"
+	"  %1 = weight name=\"b\" : f32[h, d, k]\n"
 	"  %2 = dot %0, %1 over=k : f32[b, s, h, d]\n"
 	"  %3 = rope %2 seq=s theta=10000 : f32[b, s, h, d]\n"
 	"  return %3\n}\n",

@@ -163,6 +163,11 @@ test_rows(void **state)
 		  "X[a, b, h, d]\n"
 		  "%3 = rope %0 seq=b theta=500000 factor=8 low=1 high=4 "
 		  "original=16 : X[a, b, h, d]\nreturn %1, %2, %3\n");
+	check_all("%0 = input name=\"x\" : X[a, b, h, d]\n"
+		  "%1 = input name=\"p\" : f32[b]\n"
+		  "%2 = rope_at %0, %1 theta=10000 : X[a, b, h, d]\n"
+		  "%3 = rope_at %0, %1 theta=100 interleaved inverse : "
+		  "X[a, b, h, d]\nreturn %2, %3\n");
 	/* sums of sums, and a rotation of a norm */
 	check_all("%0 = input name=\"x\" : X[a, b, h, d]\n"
 		  "%1 = input name=\"g\" : X[d]\n"

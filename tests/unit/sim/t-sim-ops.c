@@ -289,7 +289,9 @@ test_rope(void **state)
 		" : f32[ffn, seq:cp, batch]\n"
 		"  %7 = slice %0 of=hd to=vd at=1 : f32[batch, seq:cp, vd]\n"
 		"  %8 = pad %7 of=vd to=hd at=0 : f32[batch, seq:cp, hd]\n"
-		"  return %1, %2, %4, %6, %8\n";
+		"  %9 = input name=\"p\" : f32[batch, seq:cp]\n"
+		"  %10 = rope_at %0, %9 theta=100 : f32[batch, seq:cp, hd]\n"
+		"  return %1, %2, %4, %6, %8, %10\n";
 
 	(void)state;
 	same(DIMS "axis cp = 3\n", body);
