@@ -87,10 +87,12 @@ rank_sources = \
 	%D%/device/cuda_comm.c \
 	%D%/device/cuda_comm_parts.c \
 	%D%/device/cuda_device.h \
+	%D%/device/cuda_graph.c \
 	%D%/device/cuda_image.c \
 	%D%/device/cuda_load.c \
 	%D%/device/cuda_query.c \
 	%D%/device/cuda_probe.c \
+	%D%/device/cuda_window.c \
 	%D%/device/device.c \
 	%D%/device/device.h \
 	%D%/device/device_emulate.c \

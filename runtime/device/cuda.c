@@ -1,10 +1,7 @@
 /*
- * A GPU as a device: its memory, its streams, and the step as a graph.
- *
- * In the first step of a kind each kernel is launched and waited for, so that a
- * fault is reported with the kernel's name.  The second step is captured as a
- * graph, and from then on launched as one; what differs between steps is in
- * memory (rt_call.live, inputs), not in arguments.
+ * A GPU as a device: its memory, its streams, and the calls of a step, which
+ * cuda_graph.c keeps as graphs.  What differs between steps is in memory
+ * (rt_call.live, inputs), not in arguments.
  */
 #include "runtime/device/cuda_device.h"
 
@@ -14,9 +11,8 @@
 
 #include "runtime/device/this_machine.h"
 
-/* cuda_device.h: CU_STREAM_NON_BLOCKING,
- * CU_STREAM_CAPTURE_MODE_THREAD_LOCAL. */
-enum { NON_BLOCKING = 1, THREAD_LOCAL = 1 };
+/* cuda_device.h: CU_STREAM_NON_BLOCKING. */
+enum { NON_BLOCKING = 1 };
 
 /* ---- memory ---- */
 
@@ -108,6 +104,7 @@ gpu_pieces(struct rt_device *d, const struct rt_pieces *const *pieces,
 	enum rt_status status;
 	int64_t i, k = 0;
 
+	g->by_microbatch = pieces;
 	g->known = calloc((size_t)n + 1, sizeof *g->known);
 	if (!all || !g->known) {
 		free(all);
@@ -151,22 +148,30 @@ gpu_step(struct rt_device *d, const struct rt_kernel *k,
 	 const struct rt_place *at, struct rt_error *err)
 {
 	struct rt_gpu *g = d->self;
+	struct rt_call call = *c;
 	enum rt_status status;
 	struct rt_error why;
+	bool skip;
 
 	if (!s->grid) {
 		return rt_fail(err, RT_RANGE, RT_NOWHERE, "%s is a kernel for "
 			"a CPU, and this device is a GPU",
 			rt_show_name(k->what).text);
 	}
-	status = rt_gpu_settle(d, k, c, &why);
+	status = rt_gpu_graph_kernel(d, k, s->grid, &call, &skip, &why);
+	if (status == RT_OK && skip) {
+		return RT_OK;
+	}
+	if (status == RT_OK) {
+		status = rt_gpu_settle(d, k, c, &why);
+	}
 	if (status == RT_OK && d->timed) {
 		status = g->api.event_record(g->from, g->stream) ? RT_IO
 								  : RT_OK;
 	}
 	if (status == RT_OK) {
 		g->last = k->what;
-		status = rt_gpu_launch(d, k, s->grid, c, g->stream, &why);
+		status = rt_gpu_launch(d, k, s->grid, &call, g->stream, &why);
 	}
 	if (status == RT_OK && (g->eager || d->timed)) {
 		if (d->timed) {
@@ -193,77 +198,36 @@ gpu_last_ms(struct rt_device *d, double *ms, struct rt_error *err)
 }
 
 static enum rt_status
-launch_kept(struct rt_device *d, struct rt_error *err)
+gpu_coll(struct rt_device *d, const struct rt_coll *t, char *const *at,
+	 const struct rt_place *place, struct rt_error *err)
 {
-	struct rt_gpu *g = d->self;
+	bool skip = false, transfer = t->op == RT_COLL_SEND ||
+		t->op == RT_COLL_RECV || t->op == RT_COLL_FREE;
+	enum rt_status status = transfer
+		? rt_gpu_graph_transfer(d, t, at, place, err)
+		: rt_gpu_graph_coll(d, t, at, place, &skip, err);
 
-	return GPU(&g->api, graph_launch, g->kept[g->update].exec, g->stream);
-}
-
-/* A collective that goes through the host cannot be captured in a graph. */
-static bool
-may_keep(const struct rt_device *d)
-{
-	const struct rt_gpu *g = d->self;
-
-	return !d->options->no_graph && !d->timed && !g->staged &&
-	       !g->hosted;
+	return status == RT_OK && !skip ? rt_gpu_coll(d, t, at, place, err)
+					: status;
 }
 
 static enum rt_status
-gpu_begin(struct rt_device *d, bool update, bool *done, struct rt_error *err)
+gpu_begin(struct rt_device *d, struct rt_error *err)
 {
-	struct rt_gpu *g = d->self;
-	enum rt_status status;
+	enum rt_status status = rt_gpu_settle_all(d, err);
 
-	g->update = update;
-	*done = false;
-	status = rt_gpu_settle_all(d, err);
-	if (status != RT_OK) {
-		return status;
-	}
-	g->eager = g->kept[update].runs++ == 0 && !d->timed;
-	if (!may_keep(d) || g->eager) {
-		return RT_OK;
-	}
-	if (g->kept[update].exec) {
-		*done = true;
-		return launch_kept(d, err);
-	}
-	status = GPU(&g->api, capture, g->stream, THREAD_LOCAL);
-	g->capturing = status == RT_OK;
-	return status;
-}
-
-static enum rt_status
-end_capture(struct rt_device *d, struct rt_error *err)
-{
-	struct rt_gpu *g = d->self;
-	void *graph = NULL;
-	enum rt_status status = GPU(&g->api, end_capture, g->stream, &graph);
-
-	g->capturing = false;
-	if (status == RT_OK) {
-		status = GPU(&g->api, instantiate, &g->kept[g->update].exec,
-			     graph, 0);
-	}
-	if (graph) {
-		g->api.graph_destroy(graph);
-	}
-	return status == RT_OK ? launch_kept(d, err) : status;
+	return status == RT_OK ? rt_gpu_graphs_open(d, err) : status;
 }
 
 static enum rt_status
 gpu_end(struct rt_device *d, struct rt_error *err)
 {
-	struct rt_gpu *g = d->self;
 	enum rt_status status = rt_gpu_settle_all(d, err);
 
-	if (status == RT_OK && g->capturing) {
-		status = end_capture(d, err);
+	if (status == RT_OK) {
+		status = rt_gpu_wait(d, err);
 	}
-	g->eager = false;
-	return status == RT_OK ? rt_gpu_wait(d, err) : status;
+	return status == RT_OK ? rt_gpu_graph_agree(d, err) : status;
 }
 
 /* ---- opening and closing ---- */
@@ -276,8 +240,9 @@ gpu_close(struct rt_device *d)
 	int i;
 
 	rt_gpu_graphs_free(g);
+	rt_gpu_graphs_close(g);
 	rt_nccl_close(d);
-	for (i = 0; i < RT_GPU_SENT; i++) {
+	for (i = 0; i < 2 * RT_GPU_SENT; i++) {
 		if (g->sent[i].event) {
 			api->event_destroy(g->sent[i].event);
 		}
@@ -315,11 +280,12 @@ gpu_close(struct rt_device *d)
 }
 
 static const struct rt_device_kind cuda = {
-	.name = "cuda", .step = gpu_step, .coll = rt_gpu_coll,
+	.name = "cuda", .step = gpu_step, .coll = gpu_coll,
 	.read = gpu_read, .write = gpu_write, .zero = gpu_zero,
 	.pieces = gpu_pieces, .set_step = gpu_set_step, .begin = gpu_begin,
-	.end = gpu_end, .wait = rt_gpu_settle_all, .last_ms = gpu_last_ms,
-	.close = gpu_close
+	.end = gpu_end, .enter = rt_gpu_graph_enter,
+	.leave = rt_gpu_graph_leave, .wait = rt_gpu_settle_all,
+	.last_ms = gpu_last_ms, .close = gpu_close
 };
 
 static enum rt_status

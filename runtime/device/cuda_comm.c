@@ -40,7 +40,7 @@ sent_touches(const struct rt_gpu_sent *s, const char *at, int64_t bytes)
 {
 	int i;
 
-	for (i = 0; i < 2; i++) {
+	for (i = 0; i < 3; i++) {
 		if (s->lo[i] && at < s->hi[i] &&
 		    (bytes < 0 || at + bytes > s->lo[i])) {
 			return true;
@@ -75,9 +75,29 @@ rt_gpu_settle(struct rt_device *d, const struct rt_kernel *k,
 	enum rt_status status = RT_OK;
 	struct rt_gpu_sent *s;
 
-	for (s = g->sent; s < g->sent + RT_GPU_SENT && status == RT_OK; s++) {
+	for (s = g->sent; s < g->sent + 2 * RT_GPU_SENT && status == RT_OK;
+	     s++) {
 		if (s->open && s->coll->op != RT_COLL_SEND &&
 		    kernel_touches(d, s, k, c)) {
+			status = settle_sent(g, s, err);
+		}
+	}
+	return status;
+}
+
+/* Of those from `from` to before `to`; only_received: what is being received
+ * alone. */
+static enum rt_status
+settle_range(struct rt_gpu *g, int64_t from, int64_t to, bool only_received,
+	     struct rt_error *err)
+{
+	enum rt_status status = RT_OK;
+
+	for (; from < to && status == RT_OK; from++) {
+		struct rt_gpu_sent *s = &g->sent[from];
+
+		if (s->open &&
+		    (!only_received || s->coll->op == RT_COLL_RECV)) {
 			status = settle_sent(g, s, err);
 		}
 	}
@@ -87,16 +107,19 @@ rt_gpu_settle(struct rt_device *d, const struct rt_kernel *k,
 enum rt_status
 rt_gpu_settle_all(struct rt_device *d, struct rt_error *err)
 {
-	struct rt_gpu *g = d->self;
-	enum rt_status status = RT_OK;
-	struct rt_gpu_sent *s;
+	return settle_range(d->self, 0, 2 * RT_GPU_SENT, false, err);
+}
 
-	for (s = g->sent; s < g->sent + RT_GPU_SENT && status == RT_OK; s++) {
-		if (s->open) {
-			status = settle_sent(g, s, err);
-		}
-	}
-	return status;
+enum rt_status
+rt_gpu_settle_colls(struct rt_device *d, struct rt_error *err)
+{
+	return settle_range(d->self, 0, RT_GPU_SENT, false, err);
+}
+
+enum rt_status
+rt_gpu_settle_received(struct rt_device *d, struct rt_error *err)
+{
+	return settle_range(d->self, RT_GPU_SENT, 2 * RT_GPU_SENT, true, err);
 }
 
 /* Waits for all sends of a channel but the last copies - 1. */
@@ -108,9 +131,10 @@ settle_channel(struct rt_device *d, const struct rt_coll *t,
 	enum rt_status status = RT_OK;
 	int64_t newer = 0, i;
 
-	for (i = g->nsent - 1; i >= 0 && i >= g->nsent - RT_GPU_SENT &&
+	for (i = g->nsent[1] - 1; i >= 0 && i >= g->nsent[1] - RT_GPU_SENT &&
 	     status == RT_OK; i--) {
-		struct rt_gpu_sent *s = &g->sent[i % RT_GPU_SENT];
+		struct rt_gpu_sent *s =
+			&g->sent[RT_GPU_SENT + i % RT_GPU_SENT];
 
 		if (s->coll->op == RT_COLL_SEND &&
 		    s->coll->channel == t->channel &&
@@ -324,12 +348,14 @@ run_on_host(struct rt_device *d, const struct rt_coll *t, char *const *at,
 
 /* ---- by NCCL ---- */
 
-/* The next entry of the ring of collectives under way. */
+/* The next entry of the ring of collectives, or of transfers. */
 static enum rt_status
-next_sent(struct rt_device *d, struct rt_gpu_sent **out, struct rt_error *err)
+next_sent(struct rt_device *d, bool transfer, struct rt_gpu_sent **out,
+	  struct rt_error *err)
 {
 	struct rt_gpu *g = d->self;
-	struct rt_gpu_sent *s = &g->sent[g->nsent % RT_GPU_SENT];
+	struct rt_gpu_sent *s = &g->sent[transfer * RT_GPU_SENT +
+					 g->nsent[transfer] % RT_GPU_SENT];
 	enum rt_status status = s->open ? settle_sent(g, s, err) : RT_OK;
 
 	if (status == RT_OK && !s->event) {
@@ -338,7 +364,8 @@ next_sent(struct rt_device *d, struct rt_gpu_sent **out, struct rt_error *err)
 	if (status == RT_OK && !g->ready) {
 		status = GPU(&g->api, event_create, &g->ready, UNTIMED);
 	}
-	g->nsent += status == RT_OK;
+	s->number = g->nsent[0] + g->nsent[1];
+	g->nsent[transfer] += status == RT_OK;
 	*out = s;
 	return status;
 }
@@ -353,8 +380,9 @@ wait_for_colls(struct rt_device *d, const struct rt_gpu_sent *mine,
 	struct rt_gpu_sent *s;
 	int i;
 
-	for (s = g->sent; s < g->sent + RT_GPU_SENT && status == RT_OK; s++) {
-		for (i = 0; i < 2 && s->open && status == RT_OK; i++) {
+	for (s = g->sent; s < g->sent + 2 * RT_GPU_SENT && status == RT_OK;
+	     s++) {
+		for (i = 0; i < 3 && s->open && status == RT_OK; i++) {
 			if (mine->lo[i] && s->coll->op != RT_COLL_SEND &&
 			    sent_touches(s, mine->lo[i],
 					 mine->hi[i] - mine->lo[i])) {
@@ -378,7 +406,7 @@ wait_for_kernels(struct rt_device *d, const struct rt_nccl_comm *c,
 				     0) : status;
 }
 
-/* Records the memory that it reads and writes on this rank. */
+/* Records the memory that it reads, writes and packs into on this rank. */
 static void
 record_leg(const struct rt_device *d, const struct rt_gpu_leg *leg,
 	   const struct rt_place *at, struct rt_gpu_sent *s)
@@ -396,6 +424,9 @@ record_leg(const struct rt_device *d, const struct rt_gpu_leg *leg,
 	s->lo[1] = t->op == RT_COLL_SEND ? NULL : out;
 	s->hi[1] = s->lo[1] ? out + bytes * elems_of(d, t, t->out, me, mb)
 			    : NULL;
+	s->lo[2] = leg->way == RT_GPU_CALL ? NULL
+		: d->arena + d->program->comm_offset;
+	s->hi[2] = s->lo[2] ? s->lo[2] + d->program->comm_bytes : NULL;
 }
 
 /* Records each of the joined collectives; all of them end with the call. */
@@ -408,7 +439,10 @@ record_legs(struct rt_device *d, const struct rt_gpu_leg *legs, int64_t n,
 	int64_t i;
 
 	for (i = 0; i < n && status == RT_OK; i++) {
-		status = next_sent(d, &sent[i], err);
+		const struct rt_coll *t = legs[i].call.coll;
+
+		status = next_sent(d, t->op == RT_COLL_SEND ||
+				   t->op == RT_COLL_RECV, &sent[i], err);
 		if (status == RT_OK) {
 			record_leg(d, &legs[i], at, sent[i]);
 			status = wait_for_colls(d, sent[i], err);

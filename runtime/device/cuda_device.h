@@ -138,19 +138,40 @@ enum rt_status rt_gpu_scratch(const struct rt_gpu_facts *f, int64_t arena_bytes,
 
 struct rt_gpu_function;
 
-/* A collective by NCCL, one of the last RT_GPU_SENT. */
+/* A collective or transfer by NCCL, one of the last RT_GPU_SENT of either. */
 struct rt_gpu_sent {
 	const struct rt_coll *coll;	/* NULL: unused */
 	struct rt_place place;
-	/* memory that it reads, and that it writes */
-	const char *lo[2], *hi[2];
+	/* memory that it reads, that it writes, and that it packs into */
+	const char *lo[3], *hi[3];
 	void *event;			/* recorded at its end */
+	int64_t number;			/* of all of them, from 0 */
 	bool open;			/* nothing has waited for it yet */
 };
 
 /* A call of joined collectives uses an entry for each. */
 enum { RT_GPU_SENT = 512, RT_GPU_BOUNCE = 16 << 20 };
 
+/* What differs between microbatches, at fixed addresses (cuda_window.c). */
+struct rt_gpu_window {
+	uint64_t base, pieces;	/* pieces: of all spreads */
+	struct rt_gpu_slot *slots;
+	int64_t nslots, nspreads;
+	/* by spread: stands for its pieces in the window */
+	struct rt_pieces *stand_ins;
+};
+
+/* Copies between the memory of a microbatch and the window. */
+struct rt_gpu_copies {
+	struct rt_gpu_copy {
+		uint64_t there, window;
+		int64_t bytes;
+		bool result;	/* copied back after the graph */
+	} *at;
+	int64_t n;
+};
+
+struct rt_gpu_graphs;
 struct rt_nccl;
 
 struct rt_gpu {
@@ -166,19 +187,21 @@ struct rt_gpu {
 	void **modules;
 	struct rt_gpu_function *functions;	/* by hash of the grid */
 	size_t capacity, nfunctions;
-	/* for a step without and with update */
-	struct {
-		int64_t runs;
-		void *exec;
-	} kept[2];
-	bool capturing, update, eager;	/* eager: each kernel is waited for */
+	/* the plan's pieces: [microbatch * nspreads + spread] */
+	const struct rt_pieces *const *by_microbatch;
+	void **execs;		/* graphs that can be launched */
+	int64_t nexecs;
+	struct rt_gpu_graphs *graphs;	/* the actions that launch them */
+	struct rt_gpu_window window;
+	bool capturing, eager;	/* eager: each kernel is waited for */
 	bool staged; /* ranks share a GPU: the host runs collectives */
 	struct rt_nccl *nccl;	/* NULL: a single rank, or staged */
 	bool hosted;		/* NCCL cannot run some collective */
 	void *ready;		/* event that a collective waits for */
 	struct rt_grid move, fold;	/* of services.cu */
-	struct rt_gpu_sent sent[RT_GPU_SENT];	/* a ring */
-	int64_t nsent;
+	/* two rings: collectives, and transfers along the pipeline */
+	struct rt_gpu_sent sent[2 * RT_GPU_SENT];
+	int64_t nsent[2];
 	const char *last;	/* the last kernel launched */
 };
 
@@ -186,7 +209,7 @@ struct rt_gpu {
 enum rt_status rt_gpu_wait(struct rt_device *d, struct rt_error *err);
 
 /*
- * The graphs of steps, and one that is being captured.  NCCL (2.26 and later)
+ * Destroys all graphs, and one that is being captured.  NCCL (2.26 and later)
  * neither destroys nor aborts a communicator before every graph with a call on
  * it is gone; one that still runs is freed when it ends.
  */
@@ -194,6 +217,10 @@ void rt_gpu_graphs_free(struct rt_gpu *g);
 
 enum rt_status rt_gpu_images(struct rt_device *d, struct rt_error *err);
 void rt_gpu_images_free(struct rt_gpu *g);
+/* Where pieces of the plan, or a stand-in of the window, are on the GPU; false:
+ * nowhere. */
+bool rt_gpu_pieces_at(const struct rt_gpu *g, const struct rt_pieces *p,
+		      uint64_t *at);
 enum rt_status rt_gpu_launch(struct rt_device *d, const struct rt_kernel *k,
 			     const struct rt_grid *grid,
 			     const struct rt_call *c, void *stream,
@@ -206,8 +233,59 @@ enum rt_status rt_gpu_coll(struct rt_device *d, const struct rt_coll *t,
 enum rt_status rt_gpu_settle(struct rt_device *d, const struct rt_kernel *k,
 			     const struct rt_call *c, struct rt_error *err);
 enum rt_status rt_gpu_settle_all(struct rt_device *d, struct rt_error *err);
+/* For all collectives, and for all that is being received. */
+enum rt_status rt_gpu_settle_colls(struct rt_device *d, struct rt_error *err);
+enum rt_status rt_gpu_settle_received(struct rt_device *d,
+				      struct rt_error *err);
 /* The first collective that has not ended; NULL: none, or it is in a graph. */
 const struct rt_gpu_sent *rt_gpu_hanging(const struct rt_gpu *g);
+
+/* ---- graphs (cuda_graph.c, cuda_window.c) ------------------------------- */
+
+/* Once; the GPU's own close releases what a failure leaves. */
+enum rt_status rt_gpu_graphs_open(struct rt_device *d, struct rt_error *err);
+/* After rt_gpu_graphs_free. */
+void rt_gpu_graphs_close(struct rt_gpu *g);
+/* Around an action of a step; the update's number is nactions.  *done: it was
+ * replayed, and its function must not be called. */
+enum rt_status rt_gpu_graph_enter(struct rt_device *d, int64_t action,
+				  int64_t microbatch, bool *done,
+				  struct rt_error *err);
+enum rt_status rt_gpu_graph_leave(struct rt_device *d, struct rt_error *err);
+/* Before each call of an action.  *skip: it must not be made, since a graph
+ * has it.  The operands of a kernel that is captured become others. */
+enum rt_status rt_gpu_graph_kernel(struct rt_device *d,
+				   const struct rt_kernel *k,
+				   const struct rt_grid *grid,
+				   struct rt_call *c, bool *skip,
+				   struct rt_error *err);
+enum rt_status rt_gpu_graph_coll(struct rt_device *d, const struct rt_coll *t,
+				 char *const *at, const struct rt_place *place,
+				 bool *skip, struct rt_error *err);
+/* Before each send, recv and free along the pipeline. */
+enum rt_status rt_gpu_graph_transfer(struct rt_device *d,
+				     const struct rt_coll *t, char *const *at,
+				     const struct rt_place *place,
+				     struct rt_error *err);
+/* At the end of a step, by all ranks. */
+enum rt_status rt_gpu_graph_agree(struct rt_device *d, struct rt_error *err);
+
+enum rt_status rt_gpu_window_open(struct rt_device *d, struct rt_error *err);
+void rt_gpu_window_close(struct rt_gpu *g);
+/* The address in the window of an operand that is in an input or a result of
+ * this microbatch, and of pieces that differ between microbatches; others stay
+ * as they are.  The copy that this needs is added to `copies`. */
+enum rt_status rt_gpu_window_operand(const struct rt_device *d, int64_t mb,
+				     char **at, struct rt_gpu_copies *copies,
+				     struct rt_error *err);
+enum rt_status rt_gpu_window_pieces(const struct rt_device *d, int64_t mb,
+				    const struct rt_pieces **at,
+				    struct rt_gpu_copies *copies,
+				    struct rt_error *err);
+/* Into the window, or results back from there. */
+enum rt_status rt_gpu_window_copy(struct rt_gpu *g,
+				  const struct rt_gpu_copies *x, bool back,
+				  struct rt_error *err);
 
 /* ---- NCCL (nccl.c) ------------------------------------------------------- */
 

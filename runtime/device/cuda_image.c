@@ -262,13 +262,29 @@ put_map(const struct rt_gpu *g, struct encoded *e, const struct rt_map *m,
 
 /* ---- launching ---- */
 
-static int
-by_address(const void *a, const void *b)
+bool
+rt_gpu_pieces_at(const struct rt_gpu *g, const struct rt_pieces *p,
+		 uint64_t *at)
 {
-	uintptr_t x = (uintptr_t)*(const void *const *)a;
-	uintptr_t y = (uintptr_t)*(const void *const *)b;
+	const struct rt_gpu_window *w = &g->window;
+	int64_t low = 0, high = g->nknown;
 
-	return x < y ? -1 : x > y;
+	if (w->stand_ins && p >= w->stand_ins &&
+	    p < w->stand_ins + w->nspreads) {
+		*at = w->pieces + (uint64_t)(p - w->stand_ins) * sizeof *p;
+		return true;
+	}
+	while (low < high) {
+		int64_t middle = low + (high - low) / 2;
+
+		if ((uintptr_t)g->known[middle] < (uintptr_t)p) {
+			low = middle + 1;
+		} else {
+			high = middle;
+		}
+	}
+	*at = g->pieces + (uint64_t)low * sizeof *p;
+	return low < g->nknown && g->known[low] == p;
 }
 
 /* Replaces pointers to pieces by those of their copies on the GPU. */
@@ -279,17 +295,13 @@ move_pieces(const struct rt_gpu *g, const struct rt_kernel *k,
 	int64_t i;
 
 	for (i = 0; i < k->npieces; i++) {
-		const void *key = (const void *)(uintptr_t)words[i];
-		const struct rt_pieces **at = g->nknown ? bsearch(&key,
-			g->known, (size_t)g->nknown, sizeof *g->known,
-			by_address) : NULL;
+		const struct rt_pieces *p =
+			(const struct rt_pieces *)(uintptr_t)words[i];
 
-		if (!at) {
+		if (!rt_gpu_pieces_at(g, p, &words[i])) {
 			return rt_fail(err, RT_RANGE, RT_NOWHERE, "it asks "
 				"for pieces that the plan has not");
 		}
-		words[i] = g->pieces + (uint64_t)(at - g->known) *
-					       sizeof(struct rt_pieces);
 	}
 	return RT_OK;
 }

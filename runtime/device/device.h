@@ -44,7 +44,8 @@ struct rt_device_kind {
 	enum rt_status (*zero)(struct rt_device *d, int64_t offset,
 			       int64_t bytes, struct rt_error *err);
 	/* The members below may be NULL. */
-	/* Copies the pieces that calls will point to. */
+	/* Copies the pieces that calls will point to, those of the plan's
+	 * spreads in each microbatch; they must outlive the device. */
 	enum rt_status (*pieces)(struct rt_device *d,
 				 const struct rt_pieces *const *pieces,
 				 int64_t n, struct rt_error *err);
@@ -52,11 +53,15 @@ struct rt_device_kind {
 	 * RT_NUMBERS of them, the first a whole number. */
 	enum rt_status (*set_step)(struct rt_device *d, const double *numbers,
 				   struct rt_error *err);
-	/* Called around all calls of a step. *done: the device has run the
-	 * whole step as a graph; `update`: with the update. */
-	enum rt_status (*begin)(struct rt_device *d, bool update, bool *done,
-				struct rt_error *err);
+	/* Called around all calls of a step, and around those of each of its
+	 * actions; the number of the update is nactions.  *done: the device
+	 * has replayed what the action did in an earlier step. */
+	enum rt_status (*begin)(struct rt_device *d, struct rt_error *err);
 	enum rt_status (*end)(struct rt_device *d, struct rt_error *err);
+	enum rt_status (*enter)(struct rt_device *d, int64_t action,
+				int64_t microbatch, bool *done,
+				struct rt_error *err);
+	enum rt_status (*leave)(struct rt_device *d, struct rt_error *err);
 	/* Waits for all work begun. */
 	enum rt_status (*wait)(struct rt_device *d, struct rt_error *err);
 	/* Milliseconds of the last call of step(), after waiting for it. */
@@ -73,7 +78,7 @@ enum rt_on { RT_ON_AUTO, RT_ON_CPU, RT_ON_EMULATE, RT_ON_CUDA };
 enum rt_check { RT_CHECK_FIRST, RT_CHECK_NEVER, RT_CHECK_ALWAYS };
 
 struct rt_device_options {
-	bool no_graph; /* do not record the calls of a step as a graph */
+	bool no_graph; /* do not keep the calls of a step as graphs */
 	double timeout_s; /* after which a call that does not end is an error */
 	enum rt_check check;
 	const char *libcuda, *libnccl;	/* paths; NULL: the usual names */

@@ -238,16 +238,15 @@ finish_call(const struct rt_device *d, void *comm, int r, const char *what,
 const struct rt_gpu_sent *
 rt_gpu_hanging(const struct rt_gpu *g)
 {
-	int64_t i = g->nsent < RT_GPU_SENT ? 0 : g->nsent - RT_GPU_SENT;
+	const struct rt_gpu_sent *first = NULL, *s;
 
-	for (; i < g->nsent; i++) {
-		const struct rt_gpu_sent *s = &g->sent[i % RT_GPU_SENT];
-
-		if (g->api.event_query(s->event) == RT_GPU_NOT_READY) {
-			return s;
+	for (s = g->sent; s < g->sent + 2 * RT_GPU_SENT; s++) {
+		if (s->event && (!first || s->number < first->number) &&
+		    g->api.event_query(s->event) == RT_GPU_NOT_READY) {
+			first = s;
 		}
 	}
-	return NULL;
+	return first;
 }
 
 void
@@ -255,7 +254,6 @@ rt_gpu_graphs_free(struct rt_gpu *g)
 {
 	struct rt_gpu_api *api = &g->api;
 	void *graph = NULL;
-	int i;
 
 	if (g->capturing) {
 		g->capturing = false;
@@ -264,12 +262,11 @@ rt_gpu_graphs_free(struct rt_gpu *g)
 			api->graph_destroy(graph);
 		}
 	}
-	for (i = 0; i < 2; i++) {
-		if (g->kept[i].exec) {
-			api->exec_destroy(g->kept[i].exec);
-			g->kept[i].exec = NULL;
-		}
+	while (g->nexecs > 0) {
+		api->exec_destroy(g->execs[--g->nexecs]);
 	}
+	free(g->execs);
+	g->execs = NULL;
 }
 
 /* ---- communicators ---- */

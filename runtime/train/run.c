@@ -327,19 +327,41 @@ set_step(struct rt_run *r, int64_t step, struct rt_error *err)
 		? r->device->kind->set_step(r->device, numbers, err) : RT_OK;
 }
 
+/* The i-th action of the program, or its update, unless the device replays
+ * it. */
+static enum rt_status
+run_action(struct rt_run *r, int64_t i, struct rt_error *err)
+{
+	const struct rt_program *p = r->program;
+	bool is_update = i == p->nactions, done = false;
+	const struct rt_action *a = &p->actions[i];
+	struct rt_device *d = r->device;
+	enum rt_status status = RT_OK;
+
+	if (d->kind->enter) {
+		status = d->kind->enter(d, i, is_update ? 0 : a->microbatch,
+					&done, err);
+	}
+	if (status != RT_OK || done) {
+		return status;
+	}
+	status = is_update ? run_update(r, err)
+		: call_func(r, a->func, a->microbatch, err);
+	return status == RT_OK && d->kind->leave ? d->kind->leave(d, err)
+						 : status;
+}
+
 static enum rt_status
 run_actions(struct rt_run *r, bool update, struct rt_error *err)
 {
 	const struct rt_program *p = r->program;
+	int64_t n = p->nactions + (update && p->update), i;
 	enum rt_status status = RT_OK;
-	int64_t i;
 
-	for (i = 0; i < p->nactions && status == RT_OK; i++) {
-		status = call_func(r, p->actions[i].func,
-				   p->actions[i].microbatch, err);
+	for (i = 0; i < n && status == RT_OK; i++) {
+		status = run_action(r, i, err);
 	}
-	return status == RT_OK && update && p->update ? run_update(r, err)
-						      : status;
+	return status;
 }
 
 /*
@@ -352,13 +374,12 @@ compute(struct rt_run *r, bool update, struct rt_error *err)
 	const struct rt_device_kind *k = r->device->kind;
 	double ms = rt_now_ms(), data = r->times.data;
 	enum rt_status status;
-	bool done = false;
 
 	if (!k->begin) {
 		return run_actions(r, update, err);
 	}
-	status = k->begin(r->device, update, &done, err);
-	if (status == RT_OK && !done) {
+	status = k->begin(r->device, err);
+	if (status == RT_OK) {
 		status = run_actions(r, update, err);
 	}
 	if (status == RT_OK) {

@@ -10,7 +10,8 @@
  * FAKE_ARCH=80           9.0 else
  * FAKE_VERSION=11040     13000 else
  * FAKE_FAIL=N            the N-th call fails
- * FAKE_LOG=FILE          a line at the end: calls, launches, graphs, leaks
+ * FAKE_LOG=FILE          a line at the end: calls, launches, launches of graphs
+ *                        and how many graphs there were, leaks
  * FAKE_TIMES="7 3 5"     kernels are not run, and those of the i-th module that
  *                        was loaded take so many ms each, 100 behind the last;
  *                        events tell such time, which copies take too
@@ -29,7 +30,8 @@
 
 enum {
 	INVALID = 1, NO_MEMORY = 2, NO_IMAGE = 209, NOT_READY = 600,
-	LAUNCH_FAILED = 719, UNJOINED = 904, INJECTED = 999
+	LAUNCH_FAILED = 719, UNJOINED = 904, ISOLATION = 905,
+	CAPTURED_EVENT = 907, INJECTED = 999
 };
 enum { PARAMS = 1, PARAM_BYTES = 2 };
 
@@ -37,6 +39,7 @@ struct event {
 	uint64_t asked, done;	/* records */
 	double ms;
 	struct fake_stream *captured;	/* recorded while that was */
+	int in_graph;		/* its last record is in a graph */
 };
 
 struct fake_stream {
@@ -65,7 +68,7 @@ struct function {
 enum { MOST = 4096 };
 
 static struct {
-	int calls, launches, graphs, bad;
+	int calls, launches, graphs, execs, bad;
 	int live[8];
 	struct fake_stream *streams[MOST];
 	int nstreams;
@@ -74,7 +77,17 @@ static struct {
 	char why[384];
 } fake;
 
-enum { CONTEXT, MEMORY, PINNED, STREAM, EVENT, MODULE, GRAPH, EXEC };
+void
+fake_live(int kind, int more)
+{
+	fake.live[kind] += more;
+}
+
+void
+fake_spend(double ms)
+{
+	fake.ms += ms;
+}
 
 long
 fake_number(const char *name, long otherwise)
@@ -102,8 +115,9 @@ leave(void)
 		leaks += fake.live[i];
 	}
 	if (f) {
-		fprintf(f, "calls %d launches %d graphs %d leaks %d\n",
-			fake.calls, fake.launches, fake.graphs, leaks);
+		fprintf(f, "calls %d launches %d graphs %d of %d leaks %d\n",
+			fake.calls, fake.launches, fake.graphs, fake.execs,
+			leaks);
 		fclose(f);
 	}
 	if (leaks) {
@@ -352,10 +366,19 @@ event_record(void *event, void *stream)
 	op->event = e;
 	op->version = ++e->asked;
 	e->captured = s->graph ? s : NULL;
+	e->in_graph = s->graph != NULL;
 	fake_queue(s, op);
 	return 0;
 }
 
+/*
+ * Nothing in a graph depends on what is outside of it, but by the order of its
+ * stream, and nothing outside on an event that was recorded in it: the CUDA
+ * Driver API's CUresult has CUDA_ERROR_STREAM_CAPTURE_ISOLATION ("a dependency
+ * would have been created which crosses the capture sequence boundary") and
+ * CUDA_ERROR_CAPTURED_EVENT ("not permitted on an event which was last recorded
+ * in a capturing stream").
+ */
 static int
 stream_wait(void *stream, void *event, unsigned flags)
 {
@@ -365,6 +388,12 @@ stream_wait(void *stream, void *event, unsigned flags)
 
 	(void)flags;
 	ENTER;
+	if (s->graph && e->asked && !e->captured) {
+		return ISOLATION;
+	}
+	if (!s->graph && e->in_graph && !e->captured) {
+		return CAPTURED_EVENT;
+	}
 	op = fake_op(run_wait, 0);
 	if (e->captured && !s->graph) {
 		/* it joins what is being captured */
@@ -382,7 +411,8 @@ event_query(void *event)
 	struct event *e = event;
 
 	ENTER;
-	return e->captured ? INVALID : e->done >= e->asked ? 0 : NOT_READY;
+	return e->in_graph ? CAPTURED_EVENT
+		: e->done >= e->asked ? 0 : NOT_READY;
 }
 
 static int
@@ -501,6 +531,7 @@ instantiate(void **out, void *graph, unsigned long long flags)
 	}
 	*out = e;
 	fake.live[EXEC]++;
+	fake.execs++;
 	return 0;
 }
 
@@ -544,118 +575,6 @@ graph_launch(void *exec, void *stream)
 		fake_queue(op->stream, c);
 	}
 	return 0;
-}
-
-/* ---- copies ---- */
-
-struct copy {
-	uint64_t to, from;
-	size_t bytes;
-	int value;
-};
-
-static int
-run_copy(struct fake_op *op)
-{
-	struct copy *c = (void *)op->data;
-
-	fake.ms += 1000;
-	fake_open_memory(1);
-	if (c->value >= 0) {
-		memset((void *)(uintptr_t)c->to, c->value, c->bytes);
-	} else {
-		memmove((void *)(uintptr_t)c->to,
-			(void *)(uintptr_t)c->from, c->bytes);
-	}
-	fake_open_memory(0);
-	return FAKE_DONE;
-}
-
-static int
-queue_copy(uint64_t to, int to_host, uint64_t from, int from_host,
-	   size_t bytes, int value, void *stream)
-{
-	struct copy c = { to, from, bytes, value };
-	struct fake_op *op;
-
-	ENTER;
-	if (!fake_holds(to, bytes, to_host) ||
-	    (value < 0 && !fake_holds(from, bytes, from_host))) {
-		return INVALID;
-	}
-	op = fake_op(run_copy, sizeof c);
-	memcpy(op->data, &c, sizeof c);
-	fake_queue(stream, op);
-	return 0;
-}
-
-static int
-to_device(uint64_t to, const void *from, size_t bytes, void *stream)
-{
-	return queue_copy(to, 0, (uint64_t)(uintptr_t)from, 1, bytes, -1,
-			  stream);
-}
-
-static int
-to_host(void *to, uint64_t from, size_t bytes, void *stream)
-{
-	return queue_copy((uint64_t)(uintptr_t)to, 1, from, 0, bytes, -1,
-			  stream);
-}
-
-static int
-copy(uint64_t to, uint64_t from, size_t bytes, void *stream)
-{
-	return queue_copy(to, 0, from, 0, bytes, -1, stream);
-}
-
-static int
-set(uint64_t to, unsigned char value, size_t bytes, void *stream)
-{
-	return queue_copy(to, 0, 0, 0, bytes, value, stream);
-}
-
-static int
-alloc(uint64_t *out, size_t bytes)
-{
-	int r;
-
-	ENTER;
-	r = fake_allocate(bytes, 0, out);
-	fake.live[MEMORY] += r == 0;
-	return r;
-}
-
-static int
-release(uint64_t at)
-{
-	int r = fake_deallocate(at, 0);
-
-	fake.live[MEMORY] -= r == 0;
-	return r;
-}
-
-static int
-pin(void **out, size_t bytes, unsigned flags)
-{
-	uint64_t at = 0;
-	int r;
-
-	(void)flags;
-	ENTER;
-	r = fake_allocate(bytes, 1, &at);
-	*out = (void *)(uintptr_t)at;
-	fake.live[PINNED] += r == 0;
-	return r;
-}
-
-static int
-unpin(void *at)
-{
-	int r = fake_deallocate((uint64_t)(uintptr_t)at, 1);
-
-	fake.live[PINNED] -= r == 0;
-	return r;
 }
 
 /* ---- kernels ---- */
@@ -898,6 +817,8 @@ error_string(int r, const char **out)
 		: r == NO_IMAGE ? "no kernel image is available"
 		: r == 100 ? "no CUDA-capable device is detected"
 		: r == UNJOINED ? "a stream of the capture was not joined"
+		: r == ISOLATION ? "a dependency crosses a capture's boundary"
+		: r == CAPTURED_EVENT ? "the event was recorded in a capture"
 		: r == LAUNCH_FAILED ? fake.why : NULL;
 	return 0;
 }
@@ -927,24 +848,11 @@ context_set(void *context)
 	return context == &fake ? 0 : INVALID;
 }
 
-static int
-memory(size_t *free_bytes, size_t *total)
-{
-	ENTER;
-	*total = (size_t)fake_number("FAKE_MEMORY", 1l << 30);
-	*free_bytes = *total - fake_used();
-	return 0;
-}
-
 static const struct fake_name names[] = {
 	{ "cuGetErrorString", error_string },
 	{ "cuDevicePrimaryCtxRetain", context_retain },
 	{ "cuDevicePrimaryCtxRelease", context_release },
-	{ "cuCtxSetCurrent", context_set }, { "cuMemGetInfo", memory },
-	{ "cuMemAlloc", alloc }, { "cuMemFree", release },
-	{ "cuMemHostAlloc", pin }, { "cuMemFreeHost", unpin },
-	{ "cuMemcpyHtoDAsync", to_device }, { "cuMemcpyDtoHAsync", to_host },
-	{ "cuMemcpyDtoDAsync", copy }, { "cuMemsetD8Async", set },
+	{ "cuCtxSetCurrent", context_set },
 	{ "cuStreamCreate", stream_create },
 	{ "cuStreamDestroy", stream_destroy },
 	{ "cuStreamQuery", stream_query },
@@ -963,28 +871,29 @@ static const struct fake_name names[] = {
 	{ "cuModuleUnload", module_unload },
 	{ "cuModuleGetFunction", module_function },
 	{ "cuFuncSetAttribute", function_set },
-	{ "cuLaunchKernelEx", launch }, { "cuTensorMapEncodeTiled", encode }
+	{ "cuLaunchKernelEx", launch }, { "cuTensorMapEncodeTiled", encode },
+	{ NULL, NULL }
 };
 
 int
 cuGetProcAddress_v2(const char *name, void **out, int version, uint64_t flags,
 		    int *found)
 {
+	static const struct fake_name *const lists[] = {
+		names, fake_device_names, fake_memory_names
+	};
+	const struct fake_name *at;
 	size_t i;
 
 	(void)version;
 	(void)flags;
 	*found = 0;
-	for (i = 0; i < sizeof names / sizeof *names; i++) {
-		if (strcmp(names[i].name, name) == 0) {
-			*out = names[i].f;
-			return 0;
-		}
-	}
-	for (i = 0; fake_device_names[i].name; i++) {
-		if (strcmp(fake_device_names[i].name, name) == 0) {
-			*out = fake_device_names[i].f;
-			return 0;
+	for (i = 0; i < sizeof lists / sizeof *lists; i++) {
+		for (at = lists[i]; at->name; at++) {
+			if (strcmp(at->name, name) == 0) {
+				*out = at->f;
+				return 0;
+			}
 		}
 	}
 	*found = 1;

@@ -36,8 +36,15 @@ struct fake_name {
 	void *f;
 };
 
-/* fake-device.c; the last has no name. */
+/* fake-device.c and fake-memory.c; the last has no name. */
 extern const struct fake_name fake_device_names[];
+extern const struct fake_name fake_memory_names[];
+
+/* What is counted as a leak at the end. */
+enum { CONTEXT, MEMORY, PINNED, STREAM, EVENT, MODULE, GRAPH, EXEC };
+void fake_live(int kind, int more);
+/* Lets time pass, of that which FAKE_TIMES makes events tell. */
+void fake_spend(double ms);
 
 long fake_number(const char *name, long otherwise);
 /* Every call comes by here: 0, or what it is to return. */

@@ -117,3 +117,132 @@ fake_has(const void *at, size_t bytes)
 {
 	return fake_holds((uint64_t)(uintptr_t)at, bytes, 0);
 }
+
+/* ---- calls ---- */
+
+struct copy {
+	uint64_t to, from;
+	size_t bytes;
+	int value;
+};
+
+static int
+run_copy(struct fake_op *op)
+{
+	struct copy *c = (void *)op->data;
+
+	fake_spend(1000);
+	fake_open_memory(1);
+	if (c->value >= 0) {
+		memset((void *)(uintptr_t)c->to, c->value, c->bytes);
+	} else {
+		memmove((void *)(uintptr_t)c->to,
+			(void *)(uintptr_t)c->from, c->bytes);
+	}
+	fake_open_memory(0);
+	return FAKE_DONE;
+}
+
+static int
+queue_copy(uint64_t to, int to_host, uint64_t from, int from_host,
+	   size_t bytes, int value, void *stream)
+{
+	struct copy c = { to, from, bytes, value };
+	struct fake_op *op;
+
+	ENTER;
+	if (!fake_holds(to, bytes, to_host) ||
+	    (value < 0 && !fake_holds(from, bytes, from_host))) {
+		return INVALID;
+	}
+	op = fake_op(run_copy, sizeof c);
+	memcpy(op->data, &c, sizeof c);
+	fake_queue(stream, op);
+	return 0;
+}
+
+static int
+to_device(uint64_t to, const void *from, size_t bytes, void *stream)
+{
+	return queue_copy(to, 0, (uint64_t)(uintptr_t)from, 1, bytes, -1,
+			  stream);
+}
+
+static int
+to_host(void *to, uint64_t from, size_t bytes, void *stream)
+{
+	return queue_copy((uint64_t)(uintptr_t)to, 1, from, 0, bytes, -1,
+			  stream);
+}
+
+static int
+copy(uint64_t to, uint64_t from, size_t bytes, void *stream)
+{
+	return queue_copy(to, 0, from, 0, bytes, -1, stream);
+}
+
+static int
+set(uint64_t to, unsigned char value, size_t bytes, void *stream)
+{
+	return queue_copy(to, 0, 0, 0, bytes, value, stream);
+}
+
+static int
+alloc(uint64_t *out, size_t bytes)
+{
+	int r;
+
+	ENTER;
+	r = fake_allocate(bytes, 0, out);
+	fake_live(MEMORY, r == 0);
+	return r;
+}
+
+static int
+release(uint64_t at)
+{
+	int r = fake_deallocate(at, 0);
+
+	fake_live(MEMORY, -(r == 0));
+	return r;
+}
+
+static int
+pin(void **out, size_t bytes, unsigned flags)
+{
+	uint64_t at = 0;
+	int r;
+
+	(void)flags;
+	ENTER;
+	r = fake_allocate(bytes, 1, &at);
+	*out = (void *)(uintptr_t)at;
+	fake_live(PINNED, r == 0);
+	return r;
+}
+
+static int
+unpin(void *at)
+{
+	int r = fake_deallocate((uint64_t)(uintptr_t)at, 1);
+
+	fake_live(PINNED, -(r == 0));
+	return r;
+}
+
+static int
+memory(size_t *free_bytes, size_t *total)
+{
+	ENTER;
+	*total = (size_t)fake_number("FAKE_MEMORY", 1l << 30);
+	*free_bytes = *total - fake_used();
+	return 0;
+}
+
+const struct fake_name fake_memory_names[] = {
+	{ "cuMemAlloc", alloc }, { "cuMemFree", release },
+	{ "cuMemHostAlloc", pin }, { "cuMemFreeHost", unpin },
+	{ "cuMemcpyHtoDAsync", to_device }, { "cuMemcpyDtoHAsync", to_host },
+	{ "cuMemcpyDtoDAsync", copy }, { "cuMemsetD8Async", set },
+	{ "cuMemGetInfo", memory }, { NULL, NULL }
+};

@@ -20,6 +20,29 @@ for devices in 1 2; do
 done
 grep -q 'send [1-9].* left 0 0' talks || fail 'nothing went by NCCL'
 
+# Microbatches whose values lie in the same places share their graphs: forward,
+# backward and update, and of the places of a pipeline the two or three slots
+# that 1f1b has.
+sed 's/batch = 4/batch = 8/' "$top_srcdir/examples/tiny-dense.llm" >many.llm
+for case in 1:pp=1:'graphs 34 of 3 leaks' \
+		2:pp=2,schedule=1f1b:'graphs 34 of [45] leaks'; do
+	pins=${case#*:}
+	LLMC_LINKER="$linker -O0 -Wl,-E" "$LLMC" -w --no-whole --arch sm_90a \
+		--target "h100x${case%%:*}" --pin "${pins%:*},microbatch=1" \
+		-o many many.llm >out 2>err || fail "compile $case"
+	rm -f calls
+	for how in '' --no-graph; do
+		FAKE_LOG="$tmp/calls" FAKE_DEVICES=2 many/rank train --local \
+			--data draw --steps 3 $how >"out$how" 2>err ||
+			fail "train $case $how"
+		sed -i 's/ [0-9.]* tokens.*//' "out$how"
+	done
+	cmp out out--no-graph || fail "other losses without graphs: $case"
+	grep -q "${case##*:} 0" calls || fail "$case: $(cat calls)"
+	[ "$(grep -c 'leaks 0' calls)" -eq $((2 * ${case%%:*})) ] ||
+		fail "$case leaves something: $(cat calls)"
+done
+
 # Uneven pieces go by parts, and what only two of three places hold by a
 # communicator of their own; steps are still kept as graphs.
 if [ "${SLOW_TESTS-}" = 1 ]; then
