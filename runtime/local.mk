@@ -115,6 +115,12 @@ rank_sources = \
 	%D%/rt.h \
 	%D%/scratch.c \
 	%D%/scratch.h \
+	%D%/serve/draw.c \
+	%D%/serve/draw.h \
+	%D%/serve/kv.c \
+	%D%/serve/kv.h \
+	%D%/serve/scheduler.c \
+	%D%/serve/scheduler.h \
 	%D%/serve/server.h \
 	%D%/text.c \
 	%D%/text.h \

@@ -77,6 +77,9 @@ unit_tests += \
 	%D%/search/t-search-bound \
 	%D%/comm/t-secret \
 	%D%/comm/t-shm-meet \
+	%D%/serve/t-draw \
+	%D%/serve/t-kv \
+	%D%/serve/t-scheduler \
 	%D%/serve/t-serve \
 	%D%/sim/t-sim \
 	%D%/sim/t-sim-ops \
@@ -126,6 +129,9 @@ check_PROGRAMS += %D%/runtime/toy-gpu
 rank_ldadd = runtime/librank.a $(CMOCKA_LIBS) $(external_libs)
 %C%_runtime_t_rank_LDADD = $(rank_ldadd)
 %C%_runtime_t_run_LDADD = $(rank_ldadd)
+%C%_serve_t_draw_LDADD = $(rank_ldadd)
+%C%_serve_t_kv_LDADD = $(rank_ldadd)
+%C%_serve_t_scheduler_LDADD = $(rank_ldadd)
 %C%_runtime_t_sample_text_LDADD = $(rank_ldadd)
 
 # What launches, and what carries, are the test's.
@@ -175,4 +181,5 @@ EXTRA_DIST += \
 	%D%/shared/t-scarce.h \
 	%D%/shared/t-split.h \
 	%D%/shared/t-type.h \
+	%D%/serve/t-engine.h \
 	%D%/sim/t-sim.h

@@ -1,0 +1,620 @@
+/*
+ * Steps of sequences; see scheduler.h.
+ *
+ * A sequence is its tokens, of which the first `ncomputed` have keys in the
+ * cache.  One that decodes lacks those of its last token alone; a new or
+ * preempted one lacks many.  Both get on by advance(), so a decoding sequence
+ * is no case of its own but for its turn.
+ */
+#include "runtime/serve/scheduler.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/serve/kv.h"
+
+struct rt_sequence {
+	struct rt_sequence *next;
+	struct rt_ask ask;
+	int64_t arrival;
+	int32_t *tokens;
+	int64_t n, cap, ncomputed;
+	int32_t *blocks;	/* for as many tokens as `cap` */
+	int64_t nblocks;
+	uint64_t content;	/* of the last full block */
+	int64_t row;		/* of its logits in this step, or -1 */
+	int32_t *stops;
+};
+
+/* Sequences in the order in which they came. */
+struct rt_sequences {
+	struct rt_sequence *first;
+	int64_t n;
+};
+
+struct rt_scheduler {
+	struct rt_engine e;
+	struct rt_kv *kv;
+	struct rt_drawer *drawer;
+	struct rt_sequences running, waiting;
+	int64_t longest, arrivals;
+	struct rt_serve_step step;
+	/* the arrays of `step` */
+	int32_t *token, *position, *slot, *first, *last, *key, *row;
+	float *logits;
+	struct rt_serve_counts counts;
+};
+
+/* ---- life ---- */
+
+static int64_t
+least(int64_t a, int64_t b)
+{
+	return a < b ? a : b;
+}
+
+static int64_t
+parts(int64_t n, int64_t size)
+{
+	return (n + size - 1) / size;
+}
+
+static enum rt_status
+check_engine(const struct rt_engine *e, struct rt_error *err)
+{
+	if (e->tokens < 1 || e->rows < 1 || e->block < 1 || e->blocks < 1 ||
+	    e->vocab < 1 || e->align < e->block || e->align % e->block != 0 ||
+	    e->keys < e->align || e->context < 2 ||
+	    e->blocks > INT32_MAX / e->block || e->vocab > INT32_MAX ||
+	    e->keys > INT32_MAX || e->tokens > INT32_MAX) {
+		return rt_fail(err, RT_RANGE, RT_NOWHERE, "no request can be "
+			"served by steps of %" PRId64 " positions, %" PRId64
+			" rows and %" PRId64 " keys in multiples of %" PRId64
+			" with %" PRId64 " blocks of %" PRId64 " tokens",
+			e->tokens, e->rows, e->keys, e->align, e->blocks,
+			e->block);
+	}
+	return RT_OK;
+}
+
+static bool
+allocate(struct rt_scheduler *s)
+{
+	const struct rt_engine *e = &s->e;
+	size_t t = (size_t)e->tokens, rows = (size_t)least(e->rows, e->tokens);
+
+	s->token = calloc(t, sizeof *s->token);
+	s->position = calloc(t, sizeof *s->position);
+	s->slot = calloc(t, sizeof *s->slot);
+	s->first = calloc(t, sizeof *s->first);
+	s->last = calloc(t, sizeof *s->last);
+	s->key = calloc((size_t)e->keys, sizeof *s->key);
+	s->row = calloc(rows, sizeof *s->row);
+	s->logits = calloc(rows * (size_t)e->vocab, sizeof *s->logits);
+	s->step = (struct rt_serve_step){ .token = s->token,
+		.position = s->position, .slot = s->slot, .first = s->first,
+		.last = s->last, .key = s->key, .row = s->row };
+	return s->token && s->position && s->slot && s->first && s->last &&
+	       s->key && s->row && s->logits;
+}
+
+enum rt_status
+rt_scheduler_open(struct rt_scheduler **out, const struct rt_engine *e,
+		  bool share, struct rt_error *err)
+{
+	enum rt_status status = check_engine(e, err);
+	struct rt_scheduler *s;
+
+	*out = NULL;
+	if (status != RT_OK) {
+		return status;
+	}
+	s = calloc(1, sizeof *s);
+	if (!s) {
+		return rt_no_memory(err, NULL);
+	}
+	s->e = *e;
+	s->longest = least(least(e->context, e->keys / e->align * e->align),
+			   e->blocks * e->block);
+	s->counts.blocks = e->blocks;
+	status = rt_kv_open(&s->kv, e->blocks, e->block, share, err);
+	if (status == RT_OK) {
+		status = rt_drawer_open(&s->drawer, e->vocab, err);
+	}
+	if (status == RT_OK && !allocate(s)) {
+		status = rt_no_memory(err, NULL);
+	}
+	if (status != RT_OK) {
+		rt_scheduler_free(s);
+		s = NULL;
+	}
+	*out = s;
+	return status;
+}
+
+int64_t
+rt_scheduler_longest(const struct rt_scheduler *s)
+{
+	return s->longest;
+}
+
+/* ---- sequences ---- */
+
+static void
+insert(struct rt_sequences *list, struct rt_sequence *q)
+{
+	struct rt_sequence **at = &list->first;
+
+	while (*at && (*at)->arrival < q->arrival) {
+		at = &(*at)->next;
+	}
+	q->next = *at;
+	*at = q;
+	list->n++;
+}
+
+static bool
+take_out(struct rt_sequences *list, const struct rt_sequence *q)
+{
+	struct rt_sequence **at = &list->first;
+
+	while (*at && *at != q) {
+		at = &(*at)->next;
+	}
+	if (!*at) {
+		return false;
+	}
+	*at = q->next;
+	list->n--;
+	return true;
+}
+
+static void
+free_sequence(struct rt_sequence *q)
+{
+	free(q->tokens);
+	free(q->blocks);
+	free(q->stops);
+	free(q);
+}
+
+/* Makes space for one more token. */
+static enum rt_status
+reserve(const struct rt_scheduler *s, struct rt_sequence *q, int64_t n,
+	struct rt_error *err)
+{
+	int64_t cap = least(n + n / 2 + 64, s->longest);
+	int32_t *tokens, *blocks;
+
+	if (n <= q->cap) {
+		return RT_OK;
+	}
+	tokens = realloc(q->tokens, (size_t)cap * sizeof *tokens);
+	q->tokens = tokens ? tokens : q->tokens;
+	blocks = realloc(q->blocks, (size_t)parts(cap, s->e.block) *
+			 sizeof *blocks);
+	q->blocks = blocks ? blocks : q->blocks;
+	if (!tokens || !blocks) {
+		return rt_no_memory(err, NULL);
+	}
+	q->cap = cap;
+	return RT_OK;
+}
+
+static enum rt_status
+check_ask(const struct rt_scheduler *s, const struct rt_ask *ask,
+	  struct rt_error *err)
+{
+	int64_t i;
+
+	if (ask->nprompt < 1 || ask->nprompt >= s->longest || ask->most < 1) {
+		return rt_fail(err, RT_RANGE, RT_NOWHERE, "a prompt of %" PRId64
+			" tokens, and %" PRId64 " more: both are at least 1, "
+			"and at most %" PRId64 " together", ask->nprompt,
+			ask->most, s->longest);
+	}
+	for (i = 0; i < ask->nprompt; i++) {
+		if (ask->prompt[i] < 0 || ask->prompt[i] >= s->e.vocab) {
+			return rt_fail(err, RT_RANGE, RT_NOWHERE, "token "
+				"%" PRId32 " of the prompt is not one of 0 to "
+				"%" PRId64, ask->prompt[i], s->e.vocab - 1);
+		}
+	}
+	return RT_OK;
+}
+
+enum rt_status
+rt_scheduler_add(struct rt_scheduler *s, const struct rt_ask *ask,
+		 struct rt_sequence **out, struct rt_error *err)
+{
+	enum rt_status status = check_ask(s, ask, err);
+	struct rt_sequence *q;
+
+	if (status != RT_OK) {
+		return status;
+	}
+	q = calloc(1, sizeof *q);
+	if (!q) {
+		return rt_no_memory(err, NULL);
+	}
+	q->ask = *ask;
+	q->stops = calloc((size_t)ask->nstops + 1, sizeof *q->stops);
+	status = q->stops ? reserve(s, q, ask->nprompt, err)
+			  : rt_no_memory(err, NULL);
+	if (status != RT_OK) {
+		free_sequence(q);
+		return status;
+	}
+	if (ask->nstops > 0) {
+		memcpy(q->stops, ask->stops,
+		       (size_t)ask->nstops * sizeof *q->stops);
+	}
+	memcpy(q->tokens, ask->prompt,
+	       (size_t)ask->nprompt * sizeof *q->tokens);
+	q->n = ask->nprompt;
+	q->ask.most = least(ask->most, s->longest - ask->nprompt);
+	q->ask.prompt = q->ask.stops = NULL;
+	q->arrival = s->arrivals++;
+	insert(&s->waiting, q);
+	*out = q;
+	return RT_OK;
+}
+
+/*
+ * Gives back the blocks, the last first: a block is of use only to whoever has
+ * those before it, so the first ones are to be kept longest.
+ */
+static void
+give_back(struct rt_scheduler *s, struct rt_sequence *q)
+{
+	while (q->nblocks > 0) {
+		rt_kv_give_back(s->kv, q->blocks[--q->nblocks]);
+	}
+	q->ncomputed = 0;
+	q->content = RT_KV_ROOT;
+}
+
+static void
+end_sequence(struct rt_scheduler *s, struct rt_sequence *q, enum rt_ended why)
+{
+	give_back(s, q);
+	if (!take_out(&s->running, q)) {
+		take_out(&s->waiting, q);
+	}
+	q->ask.end(q->ask.user, why, q->n - q->ask.nprompt);
+	free_sequence(q);
+}
+
+void
+rt_scheduler_cancel(struct rt_scheduler *s, struct rt_sequence *q)
+{
+	end_sequence(s, q, RT_ENDED_CANCELLED);
+}
+
+void
+rt_scheduler_free(struct rt_scheduler *s)
+{
+	if (!s) {
+		return;
+	}
+	while (s->running.first) {
+		rt_scheduler_cancel(s, s->running.first);
+	}
+	while (s->waiting.first) {
+		rt_scheduler_cancel(s, s->waiting.first);
+	}
+	rt_kv_free(s->kv);
+	rt_drawer_free(s->drawer);
+	free(s->token);
+	free(s->position);
+	free(s->slot);
+	free(s->first);
+	free(s->last);
+	free(s->key);
+	free(s->row);
+	free(s->logits);
+	free(s);
+}
+
+/* ---- blocks and keys ---- */
+
+static bool
+decodes(const struct rt_sequence *q)
+{
+	return q->n - q->ncomputed == 1 && q->n > q->ask.nprompt;
+}
+
+static int64_t
+keys_of(const struct rt_scheduler *s, const struct rt_sequence *q)
+{
+	return parts(q->n, s->e.align) * s->e.align;
+}
+
+static int64_t
+keys_of_all(const struct rt_scheduler *s)
+{
+	const struct rt_sequence *q;
+	int64_t keys = 0;
+
+	for (q = s->running.first; q; q = q->next) {
+		keys += keys_of(s, q);
+	}
+	return keys;
+}
+
+/* Blocks that its tokens lack so far. */
+static int64_t
+lacks(const struct rt_scheduler *s, const struct rt_sequence *q)
+{
+	return parts(q->n, s->e.block) - q->nblocks;
+}
+
+static void
+preempt_last(struct rt_scheduler *s)
+{
+	struct rt_sequence *q = s->running.first;
+
+	while (q->next) {
+		q = q->next;
+	}
+	give_back(s, q);
+	take_out(&s->running, q);
+	insert(&s->waiting, q);
+	s->counts.preempted++;
+}
+
+/*
+ * Each sequence that decodes gets the block that its next position is in.  One
+ * alone always fits, so this ends with at least the first.
+ */
+static void
+grow(struct rt_scheduler *s)
+{
+	struct rt_sequence *q;
+	int32_t b;
+	bool again;
+
+	while (keys_of_all(s) > s->e.keys) {
+		preempt_last(s);
+	}
+	do {
+		again = false;
+		for (q = s->running.first; q && !again; q = q->next) {
+			if (!decodes(q) || lacks(s, q) == 0) {
+				continue;
+			}
+			b = rt_kv_new(s->kv);
+			if (b < 0) {
+				preempt_last(s);
+				again = true;
+			} else {
+				q->blocks[q->nblocks++] = b;
+			}
+		}
+	} while (again);
+}
+
+/* ---- a step ---- */
+
+/* The block that begins at the first token without keys is computed by another
+ * sequence, or was. */
+static bool
+share_block(struct rt_scheduler *s, struct rt_sequence *q)
+{
+	int32_t b;
+
+	/* the last token is left, since its logits are wanted */
+	if (q->ncomputed % s->e.block != 0 ||
+	    q->nblocks * s->e.block > q->ncomputed ||
+	    q->ncomputed + s->e.block >= q->n) {
+		return false;
+	}
+	b = rt_kv_find(s->kv, q->content, q->tokens + q->ncomputed,
+		       &q->content);
+	if (b < 0) {
+		return false;
+	}
+	q->blocks[q->nblocks++] = b;
+	q->ncomputed += s->e.block;
+	s->counts.shared += s->e.block;
+	return true;
+}
+
+/*
+ * Lets a sequence in if blocks for all of its tokens are there, beside those
+ * that others still lack.  So chunks of prompts never wait for each other's
+ * blocks, only for those of sequences that decode, which get on.  One more for
+ * each of the others is spared, so that it is not preempted in the next step.
+ */
+static bool
+let_in(struct rt_scheduler *s, struct rt_sequence *q)
+{
+	int64_t spare = s->running.n, most = least(s->e.rows, s->e.tokens);
+	const struct rt_sequence *r;
+
+	if (s->running.n == most ||
+	    keys_of_all(s) + keys_of(s, q) > s->e.keys) {
+		return false;
+	}
+	while (share_block(s, q)) {
+	}
+	for (r = s->running.first; r; r = r->next) {
+		spare += lacks(s, r);
+	}
+	if (lacks(s, q) + spare > rt_kv_unused(s->kv)) {
+		s->counts.shared -= q->ncomputed;
+		give_back(s, q);
+		return false;
+	}
+	take_out(&s->waiting, q);
+	insert(&s->running, q);
+	return true;
+}
+
+static void
+add_position(struct rt_scheduler *s, const struct rt_sequence *q, int64_t base)
+{
+	int64_t i = s->step.n++, at = q->ncomputed, size = s->e.block;
+
+	s->token[i] = q->tokens[at];
+	s->position[i] = (int32_t)at;
+	s->slot[i] = (int32_t)(q->blocks[at / size] * size + at % size);
+	s->first[i] = (int32_t)base;
+	s->last[i] = (int32_t)(base + at);
+}
+
+/* Puts keys of all computed tokens into the table. */
+static void
+add_keys(struct rt_scheduler *s, const struct rt_sequence *q, int64_t base)
+{
+	int64_t size = s->e.block, i, j, n;
+	int32_t *to = s->key + base, slot;
+
+	for (i = s->step.nkeys; i < base; i++) {
+		s->key[i] = 0;
+	}
+	for (i = 0; i * size < q->ncomputed; i++) {
+		slot = (int32_t)(q->blocks[i] * size);
+		n = least(size, q->ncomputed - i * size);
+		for (j = 0; j < n; j++) {
+			*to++ = slot + (int32_t)j;
+		}
+	}
+	s->step.nkeys = base + q->ncomputed;
+}
+
+/* Adds at most `most` positions of a sequence to the step. */
+static void
+advance(struct rt_scheduler *s, struct rt_sequence *q, int64_t most)
+{
+	int64_t base = parts(s->step.nkeys, s->e.align) * s->e.align;
+	int64_t size = s->e.block, before = s->step.n;
+	int32_t b;
+
+	while (q->ncomputed < q->n) {
+		if (share_block(s, q)) {
+			continue;
+		}
+		if (s->step.n - before == most) {
+			break;
+		}
+		if (q->ncomputed == q->nblocks * size) {
+			b = rt_kv_new(s->kv);
+			if (b < 0) {
+				break;
+			}
+			q->blocks[q->nblocks++] = b;
+		}
+		add_position(s, q, base);
+		q->ncomputed++;
+		if (q->ncomputed % size == 0) {
+			b = q->blocks[q->nblocks - 1];
+			q->content = rt_kv_fill(s->kv, b, q->content,
+				q->tokens + q->ncomputed - size);
+		}
+	}
+	if (s->step.n == before) {
+		return;
+	}
+	add_keys(s, q, base);
+	if (q->ncomputed == q->n) {
+		q->row = s->step.nrows;
+		s->row[s->step.nrows++] = (int32_t)(s->step.n - 1);
+	}
+}
+
+static void
+fill_step(struct rt_scheduler *s)
+{
+	struct rt_sequence *q;
+
+	s->step.n = s->step.nkeys = s->step.nrows = 0;
+	for (q = s->running.first; q; q = q->next) {
+		q->row = -1;
+		if (decodes(q)) {
+			advance(s, q, 1);
+		}
+	}
+	for (q = s->running.first; q; q = q->next) {
+		if (q->ncomputed < q->n && s->step.n < s->e.tokens) {
+			advance(s, q, s->e.tokens - s->step.n);
+		}
+	}
+}
+
+static bool
+is_stop(const struct rt_sequence *q, int32_t token)
+{
+	int64_t i;
+
+	for (i = 0; i < q->ask.nstops; i++) {
+		if (q->stops[i] == token) {
+			return true;
+		}
+	}
+	return false;
+}
+
+/* Draws the token of a sequence whose logits were computed. */
+static enum rt_status
+draw_next(struct rt_scheduler *s, struct rt_sequence *q, struct rt_error *err)
+{
+	const struct rt_ask *a = &q->ask;
+	struct rt_drawn t;
+	enum rt_status status;
+
+	status = rt_draw_token(s->drawer, &a->draw, s->logits + q->row *
+			       s->e.vocab, q->tokens, q->n, a->nprompt,
+			       a->choice, &t, err);
+	if (status == RT_OK) {
+		status = reserve(s, q, q->n + 1, err);
+	}
+	if (status != RT_OK) {
+		return status;
+	}
+	q->tokens[q->n++] = t.token;
+	s->counts.drawn++;
+	if (is_stop(q, t.token) || !a->token(a->user, &t)) {
+		end_sequence(s, q, RT_ENDED_STOP);
+	} else if (q->n - a->nprompt == a->most) {
+		end_sequence(s, q, RT_ENDED_LENGTH);
+	}
+	return RT_OK;
+}
+
+enum rt_status
+rt_scheduler_step(struct rt_scheduler *s, struct rt_error *err)
+{
+	struct rt_sequence *q, *next;
+	enum rt_status status;
+
+	grow(s);
+	while (s->waiting.first && let_in(s, s->waiting.first)) {
+	}
+	fill_step(s);
+	if (s->step.n == 0) {
+		return RT_OK;
+	}
+	status = s->e.step(s->e.user, &s->step, s->logits, err);
+	s->counts.steps++;
+	s->counts.computed += s->step.n;
+	for (q = s->running.first; q && status == RT_OK; q = next) {
+		next = q->next;
+		if (q->row >= 0) {
+			status = draw_next(s, q, err);
+		}
+	}
+	return status;
+}
+
+struct rt_serve_counts
+rt_scheduler_counts(const struct rt_scheduler *s)
+{
+	struct rt_serve_counts c = s->counts;
+
+	c.waiting = s->waiting.n;
+	c.running = s->running.n;
+	c.blocks_used = s->e.blocks - rt_kv_unused(s->kv);
+	return c;
+}

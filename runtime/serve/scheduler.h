@@ -1,0 +1,69 @@
+/*
+ * Private to runtime/serve: which positions of which sequences are in a step.
+ *
+ * Batching is continuous: a step has the next position of each sequence that
+ * decodes, and what is left of it goes to chunks of prompts, in the order in
+ * which sequences came.  A sequence is let in when its blocks and keys fit
+ * beside those that run, so all that decode are in each step.  When blocks or
+ * keys run out, the sequence that came last gives back its own and waits again;
+ * what it had drawn stays, and its keys are computed anew.  So the sequence
+ * that came first always gets on, and each one in its turn.
+ *
+ * One thread calls these functions.
+ */
+#ifndef RT_SCHEDULER_H
+#define RT_SCHEDULER_H
+
+#include "runtime/serve/draw.h"
+#include "runtime/serve/server.h"
+
+enum rt_ended {
+	RT_ENDED_STOP,		/* a token or a text that ends it came */
+	RT_ENDED_LENGTH,	/* it has as many tokens as it may have */
+	RT_ENDED_CANCELLED,
+};
+
+/* What a sequence is to be.  Prompt and stops are copied. */
+struct rt_ask {
+	const int32_t *prompt;
+	int64_t nprompt;	/* 1 .. rt_scheduler_longest() - 1 */
+	int64_t most;		/* tokens to draw, at least 1 */
+	int64_t choice;		/* which of several answers to one prompt */
+	struct rt_draw draw;
+	const int32_t *stops;	/* tokens that end it, and are no part of it */
+	int64_t nstops;
+	/* Called for each token that is part of it; false ends it. */
+	bool (*token)(void *user, const struct rt_drawn *t);
+	/* Called once, the last of its calls; the sequence is gone then. */
+	void (*end)(void *user, enum rt_ended why, int64_t ndrawn);
+	void *user;
+};
+
+struct rt_sequence;
+struct rt_scheduler;
+
+struct rt_serve_counts {
+	int64_t waiting, running;
+	int64_t blocks, blocks_used;
+	/* since the beginning */
+	int64_t steps, computed, shared, drawn, preempted;
+};
+
+enum rt_status rt_scheduler_open(struct rt_scheduler **out,
+				 const struct rt_engine *e, bool share,
+				 struct rt_error *err);
+/* Sequences that are still there end as cancelled. */
+void rt_scheduler_free(struct rt_scheduler *s);
+/* Most tokens of a sequence, drawn ones too. */
+int64_t rt_scheduler_longest(const struct rt_scheduler *s);
+enum rt_status rt_scheduler_add(struct rt_scheduler *s,
+				const struct rt_ask *ask,
+				struct rt_sequence **out,
+				struct rt_error *err);
+/* Its end is called from here.  Not from within token() or end(). */
+void rt_scheduler_cancel(struct rt_scheduler *s, struct rt_sequence *q);
+/* Does nothing if there is nothing to do. */
+enum rt_status rt_scheduler_step(struct rt_scheduler *s, struct rt_error *err);
+struct rt_serve_counts rt_scheduler_counts(const struct rt_scheduler *s);
+
+#endif

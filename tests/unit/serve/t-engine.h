@@ -1,0 +1,128 @@
+/*
+ * An engine without a model, for tests of what serves: logits are a hash of the
+ * tokens that a position finds in the cache through the slots of its step.  If
+ * one slot is wrong, or was given to two sequences, tokens change.  A step that
+ * breaks a promise of server.h is an error.
+ */
+#ifndef T_ENGINE_H
+#define T_ENGINE_H
+
+#include <stdint.h>
+#include <stdlib.h>
+
+#include "runtime/serve/server.h"
+
+struct fake_engine {
+	struct rt_engine e;
+	int32_t *token, *position;	/* of each slot; -1: never written */
+	int64_t steps;
+	int64_t fails_at;	/* a step that fails, or -1 */
+	/* called in each step, or NULL: a test's pause */
+	void (*pause)(void);
+};
+
+static inline uint64_t
+fake_mix(uint64_t h)
+{
+	h = (h ^ h >> 31) * 0x9e3779b97f4a7c15u;
+	return h ^ h >> 29;
+}
+
+/* Logits that are no multiples of anything, so that the last bits count. */
+static inline void
+fake_logits(uint64_t h, int64_t vocab, float *out)
+{
+	int64_t v;
+
+	for (v = 0; v < vocab; v++) {
+		out[v] = (float)(fake_mix(h + (uint64_t)v * 0x1234567u) >> 40) *
+			 0x1p-21f - 4;
+	}
+}
+
+static inline bool
+fake_step_is_legal(const struct fake_engine *f, const struct rt_serve_step *s)
+{
+	const struct rt_engine *e = &f->e;
+	bool ok = s->n >= 1 && s->n <= e->tokens && s->nrows <= e->rows &&
+		  s->nrows <= s->n && s->nkeys <= e->keys;
+	int64_t i;
+
+	for (i = 0; ok && i < s->n; i++) {
+		ok = s->token[i] >= 0 && s->token[i] < e->vocab &&
+		     s->slot[i] >= 0 && s->slot[i] < e->blocks * e->block &&
+		     s->first[i] >= 0 && s->first[i] % e->align == 0 &&
+		     s->last[i] - s->first[i] == s->position[i] &&
+		     s->last[i] < s->nkeys && s->position[i] < e->context &&
+		     s->key[s->last[i]] == s->slot[i];
+	}
+	for (i = 0; ok && i < s->nrows; i++) {
+		ok = s->row[i] >= 0 && s->row[i] < s->n &&
+		     (i == 0 || s->row[i] > s->row[i - 1]);
+	}
+	return ok;
+}
+
+static inline enum rt_status
+fake_step(void *user, const struct rt_serve_step *s, float *logits,
+	  struct rt_error *err)
+{
+	struct fake_engine *f = user;
+	int64_t i, k;
+
+	if (f->steps++ == f->fails_at) {
+		return rt_fail(err, RT_IO, RT_NOWHERE, "the engine failed");
+	}
+	if (!fake_step_is_legal(f, s)) {
+		return rt_fail(err, RT_RANGE, RT_NOWHERE, "no legal step");
+	}
+	if (f->pause) {
+		f->pause();
+	}
+	for (i = 0; i < s->n; i++) {
+		f->token[s->slot[i]] = s->token[i];
+		f->position[s->slot[i]] = s->position[i];
+	}
+	for (i = 0; i < s->nrows; i++) {
+		int64_t at = s->row[i];
+		uint64_t h = 1;
+
+		for (k = s->first[at]; k <= s->last[at]; k++) {
+			int32_t slot = s->key[k];
+
+			if (f->position[slot] != k - s->first[at]) {
+				return rt_fail(err, RT_RANGE, RT_NOWHERE,
+					       "a key of another position");
+			}
+			h = fake_mix(h * 31 + (uint64_t)f->token[slot] + 1);
+		}
+		fake_logits(h, f->e.vocab, logits + i * f->e.vocab);
+	}
+	return RT_OK;
+}
+
+/* The bounds are those of `e`, whose function and user are set here. */
+static inline bool
+fake_open(struct fake_engine *f, struct rt_engine e)
+{
+	size_t n = (size_t)(e.blocks * e.block), i;
+
+	*f = (struct fake_engine){ .e = e, .fails_at = -1 };
+	f->e.step = fake_step;
+	f->e.user = f;
+	f->token = calloc(n, sizeof *f->token);
+	f->position = calloc(n, sizeof *f->position);
+	for (i = 0; f->position && i < n; i++) {
+		f->position[i] = -1;
+	}
+	return f->token && f->position;
+}
+
+static inline void
+fake_close(struct fake_engine *f)
+{
+	free(f->token);
+	free(f->position);
+}
+
+#endif

@@ -1,0 +1,387 @@
+/*
+ * Steps of many sequences: whatever comes beside a sequence, in what order,
+ * with blocks shared or not, and preempted or not, its tokens and logprobs are
+ * those that it has alone, to the bit.  Engines, requests and cancels are
+ * drawn.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/serve/scheduler.h"
+#include "tests/unit/serve/t-engine.h"
+
+enum { VOCAB = 23, LONGEST = 160, REQUESTS = 64, TRACES = 300 };
+
+struct rng {
+	uint64_t at;
+};
+
+static int64_t
+pick(struct rng *r, int64_t from, int64_t to)
+{
+	r->at++;
+	return from + (int64_t)(fake_mix(r->at * 0x9e3779b97f4a7c15u) %
+				(uint64_t)(to - from + 1));
+}
+
+/* A request, and what it was answered. */
+struct asked {
+	int32_t prompt[LONGEST], stop;
+	struct rt_ask ask;
+	struct rt_sequence *seq;
+	struct rt_drawn got[LONGEST];
+	int64_t ngot, ndrawn;
+	bool ended;
+	enum rt_ended why;
+	int64_t until;	/* its reader wants no more after so many tokens */
+};
+
+static bool
+on_token(void *user, const struct rt_drawn *t)
+{
+	struct asked *a = user;
+
+	assert_false(a->ended);
+	a->got[a->ngot++] = *t;
+	return a->ngot != a->until;
+}
+
+static void
+on_end(void *user, enum rt_ended why, int64_t ndrawn)
+{
+	struct asked *a = user;
+
+	assert_false(a->ended);
+	a->ended = true;
+	a->why = why;
+	a->ndrawn = ndrawn;
+	a->seq = NULL;
+}
+
+/* Prompts begin like one of three texts, and go on by themselves. */
+static void
+draw_request(struct asked *a, struct rng *r, int64_t longest)
+{
+	int64_t text = pick(r, 0, 2), same = pick(r, 0, longest - 2), i;
+	int64_t n = pick(r, 1, longest - 1);
+
+	memset(a, 0, sizeof *a);
+	for (i = 0; i < n; i++) {
+		a->prompt[i] = i < same ? (int32_t)((i * (text + 3)) % VOCAB)
+					: (int32_t)pick(r, 0, VOCAB - 1);
+	}
+	a->stop = (int32_t)pick(r, 0, VOCAB - 1);
+	a->ask = (struct rt_ask){ .prompt = a->prompt, .nprompt = n,
+		.most = pick(r, 1, LONGEST), .choice = pick(r, 0, 1),
+		.draw = rt_draw_plain(), .stops = &a->stop,
+		.nstops = pick(r, 0, 3) == 0, .token = on_token,
+		.end = on_end, .user = a };
+	a->until = pick(r, 0, 3) == 0 ? pick(r, 1, 20) : -1;
+	a->ask.draw.temperature = pick(r, 0, 3) * 0.5;
+	a->ask.draw.top_k = pick(r, 0, 2) * 7;
+	a->ask.draw.top_p = pick(r, 0, 1) ? 1 : 0.9;
+	a->ask.draw.repetition = pick(r, 0, 3) ? 1 : 1.3;
+	a->ask.draw.presence = pick(r, 0, 3) ? 0 : 0.5;
+	a->ask.draw.seed = (uint64_t)pick(r, 0, 1000);
+	a->ask.draw.ntop = pick(r, -1, 3);
+}
+
+static void
+add(struct rt_scheduler *s, struct asked *a)
+{
+	struct rt_error err = { .message = "" };
+
+	if (rt_scheduler_add(s, &a->ask, &a->seq, &err) != RT_OK) {
+		fail_msg("%s", err.message);
+	}
+}
+
+static void
+step(struct rt_scheduler *s)
+{
+	struct rt_error err = { .message = "" };
+
+	if (rt_scheduler_step(s, &err) != RT_OK) {
+		fail_msg("%s", err.message);
+	}
+}
+
+/* A trace's requests alone: each in an engine of which it is the first. */
+static void
+answer_alone(const struct asked *from, struct asked *a, int64_t longest)
+{
+	struct rt_engine e = { .tokens = LONGEST, .rows = 1, .keys = longest,
+		.align = 1, .block = 1, .blocks = longest,
+		.context = longest, .vocab = VOCAB };
+	struct rt_error err = { .message = "" };
+	struct rt_scheduler *s;
+	struct fake_engine f;
+
+	memcpy(a, from, sizeof *a);
+	a->ended = false;
+	a->ngot = 0;
+	memset(a->got, 0, sizeof a->got);
+	a->ask.user = a;
+	a->ask.prompt = a->prompt;
+	a->ask.stops = &a->stop;
+	assert_true(fake_open(&f, e));
+	assert_int_equal(rt_scheduler_open(&s, &f.e, false, &err), RT_OK);
+	add(s, a);
+	while (!a->ended) {
+		step(s);
+	}
+	rt_scheduler_free(s);
+	fake_close(&f);
+}
+
+/* A small engine preempts, a large one has many sequences in a step. */
+static void
+draw_engine(struct fake_engine *f, struct rng *r, bool large)
+{
+	int64_t block = (int64_t)1 << pick(r, 0, 4);
+	int64_t align = block * pick(r, 1, 4);
+	int64_t blocks = large ? 10000 / block : pick(r, 12, 60);
+	struct rt_engine e = { .tokens = large ? 200 : pick(r, 1, 40),
+		.rows = large ? 64 : pick(r, 1, 70),
+		.keys = large ? 19968 : align * pick(r, 2, 30), .align = align,
+		.block = block, .blocks = blocks, .context = LONGEST,
+		.vocab = VOCAB };
+
+	assert_true(fake_open(f, e));
+}
+
+/* Has a request the answer that it has alone, or the beginning of it? */
+static void
+compare(const struct asked *a, const struct asked *alone)
+{
+	int64_t i;
+
+	assert_true(a->ended);
+	if (a->why != RT_ENDED_CANCELLED) {
+		assert_int_equal(a->why, alone->why);
+		assert_int_equal(a->ngot, alone->ngot);
+		assert_int_equal(a->ndrawn, alone->ndrawn);
+	}
+	for (i = 0; i < a->ngot; i++) {
+		assert_int_equal(a->got[i].token, alone->got[i].token);
+		assert_memory_equal(&a->got[i], &alone->got[i],
+				    sizeof a->got[i]);
+	}
+}
+
+struct seen {
+	int64_t preempted, shared, cancelled, together;
+};
+
+/* All requests of a trace through one scheduler, as they come. */
+static void
+run_trace(struct rt_scheduler *s, struct asked *all, int64_t n, struct rng *r,
+	  struct seen *seen)
+{
+	int64_t next = 0, rest = 0, bound = 0, i;
+
+	for (i = 0; i < n; i++) {
+		bound += 4 * LONGEST;
+	}
+	while (next < n || rest > 0) {
+		struct rt_serve_counts c;
+
+		for (i = pick(r, -2, 5); i > 0 && next < n; i--) {
+			add(s, &all[next++]);
+		}
+		/* not at the end: there, what is stuck is to stay so */
+		if (next > 0 && next < n && pick(r, 0, 4) == 0) {
+			struct asked *a = &all[pick(r, 0, next - 1)];
+
+			if (a->seq) {
+				rt_scheduler_cancel(s, a->seq);
+				seen->cancelled++;
+			}
+		}
+		step(s);
+		c = rt_scheduler_counts(s);
+		rest = c.waiting + c.running;
+		seen->together = c.running > seen->together ? c.running
+							     : seen->together;
+		assert_true(--bound > 0);
+	}
+	seen->preempted += rt_scheduler_counts(s).preempted;
+	seen->shared += rt_scheduler_counts(s).shared;
+	assert_int_equal(rt_scheduler_counts(s).blocks_used, 0);
+}
+
+static void
+test_traces(void **state)
+{
+	static struct asked all[REQUESTS], alone;
+	struct seen seen = { 0 };
+	int64_t trace, i;
+
+	(void)state;
+	for (trace = 0; trace < TRACES; trace++) {
+		struct rng r = { (uint64_t)trace << 32 };
+		int64_t n = trace % 10 == 0 ? REQUESTS : pick(&r, 1, 12);
+		struct rt_error err = { .message = "" };
+		struct rt_scheduler *s;
+		struct fake_engine f;
+		int64_t longest;
+
+		draw_engine(&f, &r, trace % 20 == 0);
+		assert_int_equal(rt_scheduler_open(&s, &f.e, trace % 4 != 3,
+						   &err), RT_OK);
+		longest = rt_scheduler_longest(s);
+		for (i = 0; i < n; i++) {
+			draw_request(&all[i], &r, longest);
+		}
+		run_trace(s, all, n, &r, &seen);
+		for (i = 0; i < n; i++) {
+			answer_alone(&all[i], &alone, longest);
+			compare(&all[i], &alone);
+		}
+		rt_scheduler_free(s);
+		fake_close(&f);
+	}
+	/* the traces have what they are for */
+	assert_true(seen.preempted > 300);
+	assert_true(seen.shared > 3000);
+	assert_true(seen.cancelled > 100);
+	assert_true(seen.together > 30);
+}
+
+/* The first of several answers to one prompt computes it, the others share it,
+ * in the same step already. */
+static void
+test_answers_to_one_prompt(void **state)
+{
+	static struct asked all[8];
+	struct rt_engine e = { .tokens = 64, .rows = 8, .keys = 1024,
+		.align = 16, .block = 16, .blocks = 64, .context = 128,
+		.vocab = VOCAB };
+	struct rng r = { 3 };
+	struct rt_error err = { .message = "" };
+	struct rt_scheduler *s;
+	struct fake_engine f;
+	int64_t i;
+
+	(void)state;
+	assert_true(fake_open(&f, e));
+	assert_int_equal(rt_scheduler_open(&s, &f.e, true, &err), RT_OK);
+	draw_request(&all[0], &r, 128);
+	for (i = 0; i < 8; i++) {
+		all[i] = all[0];
+		all[i].ask = (struct rt_ask){ .prompt = all[i].prompt,
+			.nprompt = 100, .most = 3, .choice = i,
+			.draw = rt_draw_plain(), .token = on_token,
+			.end = on_end, .user = &all[i] };
+		all[i].until = -1;
+		add(s, &all[i]);
+	}
+	/* 64 + 36 of the first, 4 of each of the others, and 2 more each */
+	for (i = 0; i < 5; i++) {
+		step(s);
+	}
+	for (i = 0; i < 8; i++) {
+		assert_true(all[i].ended);
+		assert_int_equal(all[i].why, RT_ENDED_LENGTH);
+	}
+	assert_int_equal(rt_scheduler_counts(s).computed,
+			 100 + 7 * 4 + 8 * 2);
+	assert_int_equal(rt_scheduler_counts(s).shared, 7 * 96);
+	rt_scheduler_free(s);
+	fake_close(&f);
+}
+
+/* While a long prompt is computed, a sequence that decodes gets a token in each
+ * step. */
+static void
+test_decode_beside_a_long_prompt(void **state)
+{
+	static struct asked one, two;
+	struct rt_engine e = { .tokens = 8, .rows = 4, .keys = 512,
+		.align = 16, .block = 16, .blocks = 32, .context = 160,
+		.vocab = VOCAB };
+	struct rng r = { 4 };
+	struct rt_error err = { .message = "" };
+	struct rt_scheduler *s;
+	struct fake_engine f;
+	int64_t i;
+
+	(void)state;
+	assert_true(fake_open(&f, e));
+	assert_int_equal(rt_scheduler_open(&s, &f.e, true, &err), RT_OK);
+	draw_request(&one, &r, 160);
+	draw_request(&two, &r, 160);
+	one.ask.nprompt = 4;
+	one.ask.most = 100;
+	one.ask.nstops = 0;
+	two.ask.nprompt = 140;
+	one.until = two.until = -1;
+	add(s, &one);
+	step(s);
+	add(s, &two);
+	for (i = 0; i < 20; i++) {
+		assert_int_equal(one.ngot, i + 1);
+		assert_int_equal(two.ngot, 0);
+		step(s);
+	}
+	assert_int_equal(two.ngot, 1);
+	rt_scheduler_free(s);
+	assert_int_equal(one.why, RT_ENDED_CANCELLED);
+	assert_int_equal(two.why, RT_ENDED_CANCELLED);
+	fake_close(&f);
+}
+
+static void
+test_what_is_refused(void **state)
+{
+	static struct asked a;
+	struct rt_engine e = { .tokens = 8, .rows = 4, .keys = 64,
+		.align = 16, .block = 16, .blocks = 2, .context = 160,
+		.vocab = VOCAB };
+	struct rng r = { 5 };
+	struct rt_error err = { .message = "" };
+	struct rt_scheduler *s;
+	struct fake_engine f;
+
+	(void)state;
+	assert_true(fake_open(&f, e));
+	assert_int_equal(rt_scheduler_open(&s, &f.e, true, &err), RT_OK);
+	assert_int_equal(rt_scheduler_longest(s), 32);
+	draw_request(&a, &r, 32);
+	a.ask.nprompt = 32;
+	assert_int_equal(rt_scheduler_add(s, &a.ask, &a.seq, &err), RT_RANGE);
+	a.ask.nprompt = 2;
+	a.prompt[1] = VOCAB;
+	assert_int_equal(rt_scheduler_add(s, &a.ask, &a.seq, &err), RT_RANGE);
+	assert_string_equal(err.message, "token 23 of the prompt is not one of "
+			    "0 to 22");
+	a.prompt[1] = 3;
+	f.fails_at = 0;
+	add(s, &a);
+	assert_int_equal(rt_scheduler_step(s, &err), RT_IO);
+	rt_scheduler_free(s);
+	f.e.align = 8;
+	assert_int_equal(rt_scheduler_open(&s, &f.e, true, &err), RT_RANGE);
+	assert_null(s);
+	fake_close(&f);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_traces),
+		cmocka_unit_test(test_answers_to_one_prompt),
+		cmocka_unit_test(test_decode_beside_a_long_prompt),
+		cmocka_unit_test(test_what_is_refused),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
