@@ -109,6 +109,8 @@ BUILT_SOURCES += %D%/lang/parser.h
 	%D%/validate/validate_software.c \
 	%D%/validate/serving.def \
 	%D%/validate/validate_serve.c \
+	%D%/validate/validate_serve.h \
+	%D%/validate/validate_serve_row.c \
 	%D%/validate/validate_train.c
 
 nodist_%C%_libfrontend_a_SOURCES = %D%/import/family_files.c \

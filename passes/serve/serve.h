@@ -34,6 +34,8 @@ struct serve_asked {
 	/* of the layers' contractions, and of the cache; NULL: as declared */
 	const struct serve_format *weights, *cache;
 	bool fp8;		/* the layers' contractions multiply 8 bits */
+	/* of measured engines: each query head that decodes reads keys anew */
+	bool heads_apart;
 	double usd_h;		/* rent of a device; 0: not known */
 };
 
@@ -205,13 +207,15 @@ struct serve_traffic {
 				 * flight, if more than sequences */
 	double sequences;	/* in flight, at most */
 	double chunk;		/* prompt tokens of a step, at most */
+	double step_tokens;	/* with those that decode, at most; 0: any */
 	uint32_t requests;	/* that are simulated */
 };
 
-/* Of those that ended: sorted, in microseconds. */
+/* Of those that ended, in microseconds; lists are sorted. */
 struct serve_waits {
 	double *ttft, *tpot;
 	uint32_t n;
+	double total_us;	/* until the last has ended */
 };
 
 /* In arena a. */

@@ -142,6 +142,13 @@ decode_flops(const struct serve_item *x)
 	return 2 * heads * (x->latent ? 2 * x->cached : x->d + x->v);
 }
 
+/* How often a decoding sequence reads its cache. */
+static double
+reads_of(const struct serve_item *x, const struct serve_asked *q)
+{
+	return q->heads_apart && !x->latent ? x->heads / x->kv : 1;
+}
+
 static void
 add_attention(const struct stepping *s, const struct serve_item *x,
 	      struct serve_time *out)
@@ -152,8 +159,8 @@ add_attention(const struct stepping *s, const struct serve_item *x,
 	if (l->decoding > 0) {
 		double keys = keys_of(x, l->keys) *
 			      fmax(l->decoding / s->ranks, 1);
-		double read_us = keys * cached_bytes(x, s->q) /
-				 s->memory_bytes_us;
+		double read_us = keys * cached_bytes(x, s->q) *
+				 reads_of(x, s->q) / s->memory_bytes_us;
 		double math_us = keys * decode_flops(x) /
 				 (cost_flops_us(d, x->rate) *
 				  d->attention_eff);

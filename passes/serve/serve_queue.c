@@ -136,12 +136,15 @@ end_requests(struct queueing *q, struct serve_waits *out)
 static void
 mixed_step(struct queueing *q)
 {
-	double tokens = 0;
+	double tokens = 0, most = q->t->chunk;
 	uint32_t from = q->begun, i;
 	double decoding = q->t->prompts_first ? 0 : q->begun - q->ended;
 
-	for (i = from; i < q->admitted && tokens < q->t->chunk; i++) {
-		double part = fmin(q->at[i].left, q->t->chunk - tokens);
+	if (q->t->step_tokens > 0) {
+		most = fmin(most, fmax(q->t->step_tokens - decoding, 1));
+	}
+	for (i = from; i < q->admitted && tokens < most; i++) {
+		double part = fmin(q->at[i].left, most - tokens);
 
 		tokens += part;
 		q->at[i].left -= part;
@@ -205,6 +208,7 @@ serve_queue(const struct serve_answer_in *in, const struct serve_program *p,
 		}
 		end_requests(q, out);
 	}
+	out->total_us = q->now;
 	qsort(out->ttft, out->n, sizeof *out->ttft, by_length);
 	qsort(out->tpot, out->n, sizeof *out->tpot, by_length);
 }

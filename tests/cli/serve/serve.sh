@@ -112,8 +112,32 @@ run validate "$tests/data/serve.tsv" || exit
 awk '/^by kind/ { kinds = 1 }
 	kinds && / tpot$/ { sub("%", "", $2); found = 1; exit !($2 + 0 < 12) }
 	END { if (!found) exit 1 }' out || bad 'the time for a token'
-grep -q 'not: no shape of GPTJ 6B is known' out || bad 'a model of no shape'
+awk '/^by kind/ { kinds = 1 }
+	kinds && / batch$/ { sub("%", "", $2); found = 1; exit !($2 + 0 < 30) }
+	END { if (!found) exit 1 }' out || bad 'the time of a batch'
+sed 's/GPTJ 6B/GPTK 6B/' "$tests/data/serve.tsv" >unknown.tsv
+run validate unknown.tsv || exit
+grep -q 'not: no shape of GPTK 6B is known' out || bad 'a model of no shape'
 grep -q 'not: no rate for fp4' out || bad 'a precision without a rate'
+# One run that two tables have, one of which multiplies what divides its ranks:
+# 8 cards, of which each has 16 of 128 requests.
+for id in s1141 s1880; do
+	sed -n "1p;/^$id	/p" "$tests/data/serve.tsv" >one.tsv
+	run validate --rows one.tsv || exit
+	awk '/: tpot$/ { print $2, $3 }' out
+done | uniq | awk 'END { exit NR != 1 }' || bad 'the ranks of a run'
+# Rates of a device, where a table has those, are of all of them here.
+sed -n '1p;/^s0223	/p' "$tests/data/serve.tsv" >one.tsv
+run validate --rows one.tsv || exit
+grep -q ' 188\.2 ' out || bad 'the rate of two devices'
+# Shapes that a line notes need no table.
+sed -n '1p;/^s0310	/p' "$tests/data/serve.tsv" |
+	sed 's/GPT-[0-9A-Z.]*/GPT-noted/' >one.tsv
+run validate --rows one.tsv || exit
+grep -q 'GPT-noted fp16.*: batch$' out || bad 'a shape that is noted'
+sed -i 's/layers=/depth=/' one.tsv
+run validate one.tsv || exit
+grep -q 'not: no shape of GPT-noted is known' out || bad 'no shape'
 cut -f1-12,14- "$tests/data/serve.tsv" >cut.tsv
 says '`batch_or_concurrency`' validate cut.tsv
 

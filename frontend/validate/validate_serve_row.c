@@ -1,0 +1,460 @@
+/*
+ * What a line of a table of serving describes: model, machine, formats and
+ * degrees.  frontend/validate/serving.def has what published lines leave to
+ * the reader's knowledge of models and engines.
+ */
+#include "frontend/validate/validate_serve.h"
+
+#include <ctype.h>
+#include <math.h>
+#include <string.h>
+
+static const struct {
+	const char *name;
+	struct serving_shape shape;
+} shapes[] = {
+#define SHAPE(name, layers, hidden, heads, kv, hd, ffn, gated, experts, \
+	      choice, vocab) \
+	{ name, { layers, hidden, heads, kv, hd, ffn, gated, experts, choice, \
+		  vocab } },
+#include "frontend/validate/serving.def"
+};
+
+static const struct {
+	const char *name;
+	enum serving_trait trait;
+} engines[] = {
+#define ENGINE(name, trait, why) { name, trait },
+#include "frontend/validate/serving.def"
+};
+
+static const struct serving_limit limits[] = {
+#define LIMIT(name, sequences, tokens, reserves, part, why) \
+	{ name, sequences, tokens, reserves, part },
+#include "frontend/validate/serving.def"
+};
+
+static const struct {
+	const char *name;
+	double input, output, requests;
+} runs[] = {
+#define RUN(name, input, output, requests) { name, input, output, requests },
+#include "frontend/validate/serving.def"
+};
+
+#define COUNT(a) (sizeof(a) / sizeof *(a))
+
+/* Devices by the beginning of their name in a table. */
+static const struct {
+	const char *begins, *target;
+} devices[] = {
+	{ "h100-sxm", "h100-sxm" }, { "h100-80gb", "h100-sxm" },
+	{ "h200", "h200-sxm" }, { "b200", "b200" }, { "b300", "b300" },
+	{ "gb200", "gb200" }, { "l40s", "l40s" }, { "a100", "a100-sxm" }
+};
+
+static const struct {
+	const char *name;
+	struct serve_format format;	/* bytes 0: as declared */
+	bool fp8;
+} precisions[] = {
+	{ "fp8", { "f8e4m3", 1 }, true },
+	{ "int8 weight-only", { "int8", 1 }, false },
+	{ "int4 weight-only", { "int4", 0.5 + 2 / 32.0 }, false },
+	{ "bf16", { "", 0 }, false }, { "fp16", { "", 0 }, false },
+	{ "as loaded", { "", 0 }, false }
+};
+
+/* Tokens of a step, at most: the default of published engines. */
+#define STEP_TOKENS 8192
+/* Of a run at full load that says no number: of its own, as many as these. */
+#define RUN_REQUESTS 3000
+
+/* ---- cells ---- */
+
+const char *
+serving_cell(const struct serving *s, enum serving_column c)
+{
+	return tsv_cell(&s->v->table, s->row, s->at[c]);
+}
+
+const char *
+serving_text(const struct serving *s, int column)
+{
+	return column >= 0 ? tsv_cell(&s->v->table, s->row, column) : "";
+}
+
+double
+serving_number(const struct serving *s, enum serving_column c, double absent)
+{
+	double v;
+
+	return tsv_number(&s->v->table, s->row, s->at[c], &v) ? v : absent;
+}
+
+/* The digits at p as a number. */
+static double
+digits(const char *p, double absent)
+{
+	double v;
+
+	return num_parse_double(p, strspn(p, "0123456789"), &v) ? v : absent;
+}
+
+double
+serving_note(const struct serving *s, const char *key, double absent)
+{
+	const char *p = strstr(serving_text(s, s->notes), key);
+
+	while (p && !isdigit((unsigned char)p[strlen(key)])) {
+		p = strstr(p + 1, key);
+	}
+	return p ? digits(p + strlen(key), absent) : absent;
+}
+
+/* In lower case, with hyphens. */
+static const char *
+plain(struct arena *a, const char *text)
+{
+	char *out = arena_strndup(a, text, strlen(text)), *p;
+
+	for (p = out; *p; p++) {
+		*p = *p == ' ' || *p == '_' ? '-'
+					    : (char)tolower((unsigned char)*p);
+	}
+	return out;
+}
+
+/* ---- engines ---- */
+
+bool
+serving_has(const struct serving *s, enum serving_trait trait)
+{
+	size_t i;
+
+	for (i = 0; i < COUNT(engines); i++) {
+		if (engines[i].trait == trait &&
+		    strstr(serving_cell(s, SERVING_FRAMEWORK),
+			   engines[i].name)) {
+			return true;
+		}
+	}
+	return false;
+}
+
+static bool
+heads_are_apart(const struct serving *s)
+{
+	const struct serving_shape *x = &s->of->shape;
+	int64_t shared = x->kv > 0 ? x->heads / x->kv : 1;
+
+	return serving_has(s, SERVING_HEADS_APART) ||
+	       (serving_has(s, SERVING_HEADS_BY_8) && shared != 8 &&
+		shared != 16);
+}
+
+struct serving_limit
+serving_limits(const struct serving *s)
+{
+	struct serving_limit none = { .name = "", .tokens = STEP_TOKENS,
+				      .part = 1 };
+	size_t i;
+
+	for (i = 0; i < COUNT(limits); i++) {
+		if (strstr(serving_cell(s, SERVING_FRAMEWORK),
+			   limits[i].name)) {
+			return limits[i];
+		}
+	}
+	return none;
+}
+
+/* As the engine's name says, or its page of results. */
+double
+serving_requests(const struct serving *s)
+{
+	const char *name = serving_cell(s, SERVING_FRAMEWORK);
+	const char *p = strstr(name, " requests");
+	size_t i;
+
+	while (p && p > name && isdigit((unsigned char)p[-1])) {
+		p--;
+	}
+	if (p && isdigit((unsigned char)*p)) {
+		return digits(p, RUN_REQUESTS);
+	}
+	for (i = 0; i < COUNT(runs); i++) {
+		if (strstr(name, runs[i].name) &&
+		    runs[i].input == s->asked.prompt &&
+		    runs[i].output == s->asked.output) {
+			return runs[i].requests;
+		}
+	}
+	return RUN_REQUESTS;
+}
+
+/* ---- the model ---- */
+
+/* Latent attention and shared experts, as config.json of DeepSeek-V3 has. */
+static const char deepseek[] =
+	"model row {\n"
+	"dim hidden = 7168, heads = 128, nope = 128, rot = 64, vd = 128;\n"
+	"dim qk = nope + rot, kvo = nope + vd, qrank = 1536, rank = 512;\n"
+	"dim kvr = rank + rot, ffn = 18432, mid = 2048, expert = 256;\n"
+	"dim choice = 8, vocab = 129280, seq = 1048576;\n"
+	"dtype bf16;\n"
+	"layer mla(x[batch, seq, hidden]) {\n"
+	"  n = rmsnorm(x, eps = 1e-6);\n"
+	"  c = rmsnorm(linear(n -> qrank), eps = 1e-6);\n"
+	"  qn, qr = split(linear(c -> heads, qk), qk -> nope, rot);\n"
+	"  l, r = split(linear(n -> kvr), kvr -> rank, rot);\n"
+	"  l = cache(rmsnorm(l, eps = 1e-6));\n"
+	"  r = cache(rope(r));\n"
+	"  kn, v = split(linear(l -> heads, kvo), kvo -> nope, vd);\n"
+	"  a = attention(concat(qn, rope(qr) -> qk), concat(kn, r -> qk),\n"
+	"    v, causal, uncached);\n"
+	"  return x + linear(a -> hidden);\n}\n"
+	"layer dense(x[batch, seq, hidden]) {\n"
+	"  x = mla(x);\n"
+	"  m = rmsnorm(x, eps = 1e-6);\n"
+	"  g = silu(linear(m -> ffn)) * linear(m -> ffn);\n"
+	"  return x + linear(g -> hidden);\n}\n"
+	"layer moe(x[batch, seq, hidden]) {\n"
+	"  x = mla(x);\n"
+	"  m = rmsnorm(x, eps = 1e-6);\n"
+	"  s = sigmoid(linear(m -> expert));\n"
+	"  e = topk(s, expert -> choice, groups = 8, top_groups = 4);\n"
+	"  w = gather(s, e);\n"
+	"  w = w / sum(w, choice);\n"
+	"  g = silu(linear(m, e -> mid)) * linear(m, e -> mid);\n"
+	"  y = linear(g, e -> hidden);\n"
+	"  g = silu(linear(m -> mid)) * linear(m -> mid);\n"
+	"  return x + linear(g -> hidden) + sum(y * w, choice);\n}\n"
+	"x = embed(tokens, vocab -> hidden);\n"
+	"repeat 3 { x = dense(x); }\n"
+	"repeat 58 { x = moe(x); }\n"
+	"logits = linear(rmsnorm(x, eps = 1e-6) -> vocab);\n}\n";
+
+static const char *
+model_text(const struct serving_shape *x, struct arena *a)
+{
+	const char *dense = x->gated
+		? "  g = silu(linear(m -> ffn)) * linear(m -> ffn);\n"
+		  "  return x + linear(g -> hidden);\n"
+		: "  g = gelu(linear(m -> ffn));\n"
+		  "  return x + linear(g -> hidden);\n";
+	const char *routed =
+		"  s = softmax(linear(m -> expert));\n"
+		"  e = topk(s, expert -> choice);\n"
+		"  w = gather(s, e);\n"
+		"  w = w / sum(w, choice);\n"
+		"  g = silu(linear(m, e -> ffn)) * linear(m, e -> ffn);\n"
+		"  y = linear(g, e -> hidden);\n"
+		"  return x + sum(y * w, choice);\n";
+	const char *experts = x->experts
+		? arena_printf(a, "dim expert = %lld, choice = %lld;\n",
+			       (long long)x->experts, (long long)x->choice)
+		: "";
+
+	if (x->layers == 0) {
+		return deepseek;
+	}
+	return arena_printf(a, "model row {\n"
+		"dim hidden = %lld, heads = %lld, kv = %lld, hd = %lld;\n"
+		"dim ffn = %lld, vocab = %lld, seq = 1048576;\n%sdtype bf16;\n"
+		"layer block(x[batch, seq, hidden]) {\n"
+		"  n = rmsnorm(x, eps = 1e-5);\n"
+		"  q = rope(linear(n -> heads, hd), theta = 1e6);\n"
+		"  k = rope(linear(n -> kv, hd), theta = 1e6);\n"
+		"  a = attention(q, k, linear(n -> kv, hd), causal);\n"
+		"  x = x + linear(a -> hidden);\n"
+		"  m = rmsnorm(x, eps = 1e-5);\n%s}\n"
+		"x = embed(tokens, vocab -> hidden);\n"
+		"repeat %lld { x = block(x); }\n"
+		"logits = linear(rmsnorm(x, eps = 1e-5) -> vocab);\n}\n",
+		(long long)x->hidden, (long long)x->heads, (long long)x->kv,
+		(long long)x->hd, (long long)x->ffn, (long long)x->vocab,
+		experts, x->experts ? routed : dense, (long long)x->layers);
+}
+
+/* GPT-2's block, whose sizes the notes of the line have. */
+static bool
+noted_shape(const struct serving *s, struct serving_shape *out)
+{
+	double layers = serving_note(s, "layers=", 0);
+	double hidden = serving_note(s, "hidden=", 0);
+	double heads = serving_note(s, "heads=", 0);
+	double vocab = serving_note(s, "vocab=", 0);
+
+	if (layers < 1 || layers > 4096 || heads < 1 || hidden < heads ||
+	    hidden > 1 << 20 || vocab < 2 || vocab > 1 << 24 ||
+	    (int64_t)hidden % (int64_t)heads != 0 ||
+	    (int64_t)(hidden / heads) % 2 != 0) {
+		return false;
+	}
+	*out = (struct serving_shape){
+		.layers = (int64_t)layers, .hidden = (int64_t)hidden,
+		.heads = (int64_t)heads, .kv = (int64_t)heads,
+		.hd = (int64_t)(hidden / heads), .ffn = (int64_t)(4 * hidden),
+		.vocab = (int64_t)vocab
+	};
+	return true;
+}
+
+static bool
+named_shape(const struct serving *s, struct serving_shape *out)
+{
+	const char *name = plain(&s->v->d->ctx.perm,
+				 serving_cell(s, SERVING_MODEL));
+	size_t i;
+
+	for (i = 0; i < COUNT(shapes); i++) {
+		if (strstr(name, shapes[i].name) && !strchr(name, '+')) {
+			*out = shapes[i].shape;
+			return true;
+		}
+	}
+	return false;
+}
+
+static const char *
+find_model(struct serving *s)
+{
+	struct ir_ctx *c = &s->v->d->ctx;
+	struct serving_shape shape;
+	struct serving_model *new;
+	struct ir_module *m;
+	uint32_t i;
+
+	if (!noted_shape(s, &shape) && !named_shape(s, &shape)) {
+		return arena_printf(&c->perm, "no shape of %s is known",
+				    serving_cell(s, SERVING_MODEL));
+	}
+	for (i = 0; i < s->models.n; i++) {
+		s->of = s->models.at[i];
+		if (memcmp(&s->of->shape, &shape, sizeof shape) == 0) {
+			return NULL;
+		}
+	}
+	new = arena_alloc(&c->perm, sizeof *new);
+	new->shape = shape;
+	m = val_compile(c, model_text(&shape, &c->perm));
+	if (!m || !serve_open(m, NULL, &new->model)) {
+		die("the shape of %s", serving_cell(s, SERVING_MODEL));
+	}
+	VEC_PUSH(&c->perm, &s->models, new);
+	s->of = new;
+	return NULL;
+}
+
+/* ---- the machine ---- */
+
+static const char *
+find_target(struct serving *s, int64_t n)
+{
+	struct ir_ctx *c = &s->v->d->ctx;
+	const char *name = plain(&c->perm, serving_cell(s, SERVING_GPU));
+	size_t i;
+
+	for (i = 0; i < COUNT(devices); i++) {
+		const char *to = devices[i].target;
+		int64_t node;
+
+		if (strncmp(name, devices[i].begins,
+			    strlen(devices[i].begins)) != 0) {
+			continue;
+		}
+		if (!fe_target(c, to, &s->target)) {
+			return "no such target";
+		}
+		node = s->target.groups.at[0].device.node_devices;
+		to = n <= node ? arena_printf(&c->perm, "%sx%lld", to,
+					      (long long)n)
+			: arena_printf(&c->perm, "%sx%lldx%lld", to,
+				       (long long)node,
+				       (long long)((n + node - 1) / node));
+		return fe_target(c, to, &s->target) ? NULL : "no such target";
+	}
+	return arena_printf(&c->perm, "no target for %s",
+			    serving_cell(s, SERVING_GPU));
+}
+
+static const struct serve_format cache8 = { "f8e4m3", 1 };
+
+static const char *
+find_precision(struct serving *s)
+{
+	const char *text = serving_cell(s, SERVING_PRECISION);
+	size_t i;
+
+	for (i = 0; i < COUNT(precisions); i++) {
+		if (strncmp(text, precisions[i].name,
+			    strlen(precisions[i].name)) == 0) {
+			s->asked.fp8 = precisions[i].fp8;
+			s->asked.weights = precisions[i].format.bytes > 0
+				? &precisions[i].format : NULL;
+			s->asked.cache = precisions[i].fp8 &&
+				serving_has(s, SERVING_NARROW_CACHE)
+				? &cache8 : NULL;
+			return NULL;
+		}
+	}
+	return arena_printf(&s->v->d->ctx.perm, "no rate for %s", text);
+}
+
+/*
+ * Attention over data ranks with experts apart is `ep` here; experts apart on
+ * ranks that split attention's heads have the same bytes as `tp`.
+ *
+ * Engines divide the ranks of a replica once more for the experts, so `ep` of
+ * them are among the tp.  Some tables multiply both: where the name of the run
+ * says `tp8_ep8`, its ranks are 8, whatever the columns that were derived from
+ * it say.
+ */
+static const char *
+find_split(struct serving *s, int64_t *devices_of)
+{
+	const struct serving_shape *x = &s->of->shape;
+	double apart = serving_note(s, "attention_dp=", 1);
+	double named = serving_note(s, "_tp", 0);
+	int64_t n = (int64_t)serving_number(s, SERVING_NGPUS, 1), rest;
+
+	s->split.tp = (int64_t)serving_number(s, SERVING_TP, (double)n);
+	s->split.pp = (int64_t)serving_number(s, SERVING_PP, 1);
+	if (named >= 1 && named < (double)n && s->split.pp == 1) {
+		n = (int64_t)named;
+		s->split.tp = apart > 1 ? 1 : n;
+	}
+	if (x->experts && x->heads && s->split.tp > 1 &&
+	    x->heads % s->split.tp != 0) {
+		s->split.tp = 1;	/* heads cannot be cut so */
+	}
+	if (n < 1 || s->split.tp < 1 || s->split.pp < 1 ||
+	    n % (s->split.tp * s->split.pp) != 0) {
+		return "its degrees do not divide its devices";
+	}
+	rest = n / (s->split.tp * s->split.pp);
+	s->split.ep = x->experts && rest > 1 ? rest : 1;
+	s->split.replicas = rest / s->split.ep;
+	s->concurrency = serving_number(s, SERVING_CONCURRENCY, 0) *
+			 fmax(apart, 1);
+	*devices_of = n;
+	return NULL;
+}
+
+const char *
+serving_describe(struct serving *s)
+{
+	const char *why = find_model(s);
+	int64_t n = 1;
+
+	why = why ? why : find_split(s, &n);
+	why = why ? why : find_target(s, n);
+	why = why ? why : find_precision(s);
+	s->asked.prompt = serving_number(s, SERVING_INPUT, 0);
+	s->asked.output = serving_number(s, SERVING_OUTPUT, 0);
+	s->asked.heads_apart = !why && heads_are_apart(s);
+	s->asked.context = s->asked.prompt + s->asked.output;
+	return why ? why : s->asked.prompt < 1 || s->asked.output < 1
+		? "its requests have no length" : NULL;
+}
