@@ -83,7 +83,7 @@ value_id call_tied_weight(struct fe_call *c, const struct ast_expr *e,
 
 /* ---- lang_loss.c ------------------------------------------------------ */
 
-/* cross_entropy(logits, labels, counts, ignore = index) */
+/* cross_entropy(logits, labels, counts, total, ignore = index) */
 bool call_cross_entropy(struct fe_call *c, value_id *out);
 
 #endif

@@ -518,8 +518,8 @@ const struct call_fn call_functions[] = {
 	  { 1, 1, NONE, NONE, "cast(x, dtype = f32)" },
 	  false, false, "dtype", "", fn_cast },
 	{ "cross_entropy",
-	  { 2, 3, NONE, NONE, "cross_entropy(logits, labels, counts, ignore = "
-	    "index)" },
+	  { 2, 4, NONE, NONE, "cross_entropy(logits, labels, counts, total, "
+	    "ignore = index)" },
 	  false, false, "ignore", "", call_cross_entropy },
 	{ "split",
 	  { 1, 1, 1, 1, SOME, "a, b = split(x, dim -> dim, dim)" },

@@ -3,7 +3,9 @@
  * each.  Tokens whose labels do not count are left out of the sum and of what
  * it is divided by, in each sequence; the mean over sequences comes last.  So
  * it is the same however a step is cut into microbatches, which a quotient of
- * two sums over the whole batch is not.
+ * two sums over the whole batch is not.  For that, the number of labels of the
+ * whole batch that count is an operand: it depends on the data alone, so it is
+ * an input that is known before the first microbatch.
  */
 #include "frontend/lang/call.h"
 
@@ -95,6 +97,40 @@ is_for_each_label(struct fe_call *c)
 	return fits;
 }
 
+/* Whether the fourth operand is one number; reports another, and a label that
+ * is left out beside it. */
+static bool
+is_total(struct fe_call *c, const struct ast_expr *ignore)
+{
+	const struct ir_type *t = ir_type(c->l->m, c->args[3]);
+
+	if (t->dtype != IR_F32 || t->ndims > 0) {
+		diag_error(c->l->diags, c->arg_at[3], "cross_entropy's fourth "
+			   "operand is how many labels of the batch count: "
+			   "f32[] is expected, and this is %s",
+			   lower_type_text(c->l, c->args[3]));
+		return false;
+	}
+	if (ignore) {
+		diag_error(c->l->diags, ignore->span, "`ignore` leaves out "
+			   "labels that the fourth operand has counted: "
+			   "--ignore-label of a run leaves them out of "
+			   "`loss_mask` and `loss_tokens`");
+		return false;
+	}
+	return true;
+}
+
+/* The sum over the labels that count, divided by the number of them. */
+static value_id
+whole_mean(struct fe_call *c, value_id each, value_id counts, value_id total)
+{
+	value_id one = lower_constant(c->l, 1, each, c->e->span);
+	value_id sum = reduced(c, IR_SUM, binary(c, IR_MUL, each, counts), 0);
+
+	return binary(c, IR_DIV, sum, binary(c, IR_MAX, total, one));
+}
+
 /* The mean over sequences of each one's mean over the labels that count. */
 static value_id
 counted_mean(struct fe_call *c, value_id each, value_id counts)
@@ -121,7 +157,10 @@ call_cross_entropy(struct fe_call *c, value_id *out)
 			   lower_type_text(c->l, c->args[1]));
 		return false;
 	}
-	if (c->nargs == 3 && !is_for_each_label(c)) {
+	if (c->nargs >= 3 && !is_for_each_label(c)) {
+		return false;
+	}
+	if (c->nargs == 4 && !is_total(c, ignore)) {
 		return false;
 	}
 	ir_new_init(&n, IR_CROSS_ENTROPY, c->e->span);
@@ -137,11 +176,12 @@ call_cross_entropy(struct fe_call *c, value_id *out)
 			return false;
 		}
 	}
-	counts = c->nargs == 3 ? c->args[2] : kept;
+	counts = c->nargs >= 3 ? c->args[2] : kept;
 	if (c->nargs == 3 && ignore) {
 		counts = binary(c, IR_MUL, counts, kept);
 	}
-	*out = counts ? counted_mean(c, each, counts)
-		      : reduced(c, IR_MEAN, each, 0);
+	*out = c->nargs == 4 ? whole_mean(c, each, counts, c->args[3])
+	     : counts ? counted_mean(c, each, counts)
+	     : reduced(c, IR_MEAN, each, 0);
 	return *out != 0;
 }

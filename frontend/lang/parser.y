@@ -82,7 +82,7 @@ static void yyerror(struct span *at, struct fe_parser *ps, const char *text);
 %type <text> settings_kind
 %type <setting> settings setting
 %type <stmt> items item statements statement dims dim hint
-%type <name> name opt_name names key opt_as
+%type <name> name opt_name names opt_names key opt_as
 %type <param> params param_list param
 %type <type> opt_type
 %type <expr> value expr term factor primary opt_from
@@ -201,7 +201,7 @@ param_list: param
 | param_list ',' param	{ $$ = LIST($3, $1); }
 ;
 
-param: name opt_type '[' names ']'
+param: name opt_type '[' opt_names ']'
 	{
 		$$ = arena_alloc(ps->arena, sizeof *$$);
 		$$->name = *$1;
@@ -213,6 +213,10 @@ param: name opt_type '[' names ']'
 		}
 		$$->dims = ast_names_reverse($4);
 	}
+;
+
+opt_names: %empty	{ $$ = NULL; }
+| names
 ;
 
 opt_type: %empty		{ $$.dtype = $$.of = NULL; }

@@ -2,7 +2,7 @@
  * Fills the inputs of a microbatch from sequences of tokens: the positions that
  * this rank has of `tokens`; of `labels`, which are the same sequences one
  * token later; and, where the model reads them, of what documents make of
- * positions.
+ * positions, and which labels count in the loss.
  */
 #include "runtime/train/rank.h"
 
@@ -13,6 +13,7 @@ struct input_filler {
 	const struct rt_feed *feed;
 	const struct rt_port *port;
 	const struct feed_kind *kind;
+	int64_t size;		/* positions of a sequence */
 	int32_t *to;
 };
 
@@ -22,6 +23,7 @@ struct input_filler {
  */
 struct document {
 	int64_t number, first, last, prefix_last;
+	bool ends;		/* else the sequence ends in it */
 };
 
 /* An input of a model that is made from token files. */
@@ -32,6 +34,7 @@ struct feed_kind {
 			       int64_t from, int64_t n, struct rt_error *err);
 	/* of fill_documents: the number of a position in a document */
 	int64_t (*number)(const struct document *d, int64_t position);
+	bool sums;		/* of all positions of the batch, one number */
 };
 
 static enum rt_status
@@ -97,7 +100,7 @@ fill_documents(const struct input_filler *f, int64_t sequence, int64_t from,
 	       int64_t n, struct rt_error *err)
 {
 	const struct rt_marks *m = &f->feed->marks;
-	int64_t size = f->port->dims[1]->size, at, i, part;
+	int64_t size = f->size, at, i, part;
 	struct document d = { .prefix_last = -1 };
 	enum rt_status status = RT_OK;
 	int32_t tokens[1024];
@@ -116,9 +119,10 @@ fill_documents(const struct input_filler *f, int64_t sequence, int64_t from,
 			}
 			if (token == m->document_end || i == size - 1) {
 				d.last = i;
+				d.ends = token == m->document_end;
 				status = put_document(f, &d, from, n, err);
 				d = (struct document){ d.number + 1, i + 1, 0,
-						       i };
+						       i, false };
 			}
 		}
 	}
@@ -158,25 +162,84 @@ prefix_last_of(const struct document *d, int64_t position)
 	return position < d->prefix_last ? d->prefix_last : position;
 }
 
+/* Whether the label of a position is of the same document, after its prefix:
+ * the label of the last position is the first token of the next document. */
+static int64_t
+label_counts(const struct document *d, int64_t position)
+{
+	return position >= d->prefix_last &&
+	       !(d->ends && position == d->last);
+}
+
+/* 0 where the label is the one that does not count. */
+static enum rt_status
+leave_out_ignored(const struct input_filler *f, int64_t sequence, int64_t from,
+		  int64_t n, struct rt_error *err)
+{
+	enum rt_status status = RT_OK;
+	int64_t at, i, part;
+	int32_t labels[1024];
+
+	for (at = 0; at < n && status == RT_OK; at += part) {
+		part = n - at < 1024 ? n - at : 1024;
+		status = f->feed->get(f->feed, sequence, from + at + 1, part,
+				      labels, err);
+		for (i = 0; i < part && status == RT_OK; i++) {
+			if (labels[i] == f->feed->marks.ignored) {
+				f->to[at + i] = 0;	/* 0.0 too */
+			}
+		}
+	}
+	return status;
+}
+
+/* 1 for positions whose labels count in the loss, 0 for others. */
+static enum rt_status
+fill_loss_mask(const struct input_filler *f, int64_t sequence, int64_t from,
+	       int64_t n, struct rt_error *err)
+{
+	const struct rt_marks *m = &f->feed->marks;
+	enum rt_status status = RT_OK;
+	int64_t i;
+
+	if (m->document_end >= 0) {
+		status = fill_documents(f, sequence, from, n, err);
+	}
+	for (i = 0; i < n && m->document_end < 0 && status == RT_OK; i++) {
+		status = put_number(f, i, 1, err);
+	}
+	return status == RT_OK && m->ignored >= 0
+		? leave_out_ignored(f, sequence, from, n, err) : status;
+}
+
 static const struct feed_kind kinds[] = {
-	{ "tokens", fill_tokens, NULL },
-	{ "labels", fill_labels, NULL },
-	{ "documents", fill_documents, document_number },
-	{ "positions", fill_documents, position_in },
-	{ "document_first", fill_documents, first_of },
-	{ "document_last", fill_documents, last_of },
-	{ "prefix_last", fill_documents, prefix_last_of },
+	{ "tokens", fill_tokens, NULL, false },
+	{ "labels", fill_labels, NULL, false },
+	{ "documents", fill_documents, document_number, false },
+	{ "positions", fill_documents, position_in, false },
+	{ "document_first", fill_documents, first_of, false },
+	{ "document_last", fill_documents, last_of, false },
+	{ "prefix_last", fill_documents, prefix_last_of, false },
+	{ "loss_mask", fill_loss_mask, label_counts, false },
+	{ "loss_tokens", fill_loss_mask, label_counts, true },
 };
 
 /* Of what is made from marks: the option that is missing, or NULL. */
 static const char *
 missing_mark(const struct feed_kind *k, const struct rt_marks *m)
 {
-	if (k->number && m->document_end < 0) {
-		return "a document, --document-end N";
+	bool mask = k->number == label_counts;
+
+	if (mask && m->ignored < 0 && m->document_end < 0) {
+		return "the label that does not count, --ignore-label N, or "
+		       "the token that ends a document, --document-end N";
+	}
+	if (k->number && m->document_end < 0 &&
+	    (!mask || m->prefix_end >= 0)) {
+		return "the token that ends a document, --document-end N";
 	}
 	return k->number == prefix_last_of && m->prefix_end < 0
-		? "a prefix, --prefix-end N" : NULL;
+		? "the token that ends a prefix, --prefix-end N" : NULL;
 }
 
 /* NULL after an error: files of tokens have no such input. */
@@ -190,11 +253,14 @@ kind_of(const struct rt_port *p, const struct rt_feed *feed,
 	while (i < n && strcmp(p->name, kinds[i].name) != 0) {
 		i++;
 	}
-	if (i == n || p->ndims != 2 || (p->elem != RT_ELEM_I32 &&
-	    (p->elem != RT_ELEM_F32 || !kinds[i].number))) {
+	if (i == n || p->ndims != (kinds[i].sums ? 0 : 2) ||
+	    (p->elem != RT_ELEM_I32 &&
+	     (p->elem != RT_ELEM_F32 || !kinds[i].number)) ||
+	    (p->elem == RT_ELEM_I32 && kinds[i].sums)) {
 		rt_fail(err, RT_RANGE, RT_NOWHERE, "the input `%s` is none of "
 			"tokens, labels, documents, positions, "
-			"document_first, document_last and prefix_last, and "
+			"document_first, document_last, prefix_last, loss_mask "
+			"and loss_tokens, f32[], and "
 			"cannot be read from token files: --data draw draws "
 			"it", rt_show_name(p->name).text);
 		return NULL;
@@ -202,7 +268,7 @@ kind_of(const struct rt_port *p, const struct rt_feed *feed,
 	mark = missing_mark(&kinds[i], &feed->marks);
 	if (mark) {
 		rt_fail(err, RT_RANGE, RT_NOWHERE, "the model reads `%s`: give "
-			"the token that ends %s", p->name, mark);
+			"%s", p->name, mark);
 		return NULL;
 	}
 	return &kinds[i];
@@ -250,17 +316,72 @@ find_staging(struct rt_run *r, int64_t offset, int64_t bytes, int32_t **out,
 	return RT_OK;
 }
 
+/*
+ * The sum of the numbers of all sequences of the batch, whichever rank has
+ * them: a rank reads the sequences of the others for it.
+ */
+static enum rt_status
+sum_batch(const struct input_filler *f, int64_t batch, float *out,
+	  struct rt_error *err)
+{
+	struct input_filler row = *f;
+	enum rt_status status = RT_OK;
+	int64_t i, k, sum = 0;
+	float number;
+
+	row.to = malloc((size_t)f->size * sizeof *row.to);
+	if (!row.to) {
+		return rt_no_memory(err, NULL);
+	}
+	for (i = 0; i < batch && status == RT_OK; i++) {
+		status = f->kind->fill(&row, f->feed->first + i, 0, f->size,
+				       err);
+		for (k = 0; k < f->size && status == RT_OK; k++) {
+			memcpy(&number, &row.to[k], sizeof number);
+			sum += (int64_t)number;
+		}
+	}
+	free(row.to);
+	*out = (float)sum;
+	return status;
+}
+
+/* One number of the batch, which all of its microbatches get. */
+static enum rt_status
+fill_sum(struct rt_run *r, struct input_filler *f, int64_t offset,
+	 struct rt_error *err)
+{
+	enum rt_status status = find_staging(r, offset, sizeof r->batch_sum,
+					     &f->to, err);
+
+	if (status == RT_OK && r->microbatch == 0) {
+		status = sum_batch(f, r->plan->batch, &r->batch_sum, err);
+	}
+	if (status == RT_OK) {
+		memcpy(f->to, &r->batch_sum, sizeof r->batch_sum);
+	}
+	return status != RT_OK || r->device->host ? status
+		: r->device->kind->write(r->device, offset, r->staging,
+					 sizeof r->batch_sum, err);
+}
+
 static enum rt_status
 fill_port(struct rt_run *r, const struct rt_port *p,
 	  const struct rt_feed *feed, struct rt_error *err)
 {
-	struct input_filler f = { feed, p, kind_of(p, feed, err), NULL };
+	struct input_filler f = { .feed = feed, .port = p };
 	const struct rt_pieces *batch, *seq;
 	enum rt_status status = RT_OK;
 	int64_t offset = p->offset + r->microbatch * p->apart, bytes, i, j;
 
+	f.kind = kind_of(p, feed, err);
+	f.size = p->ndims == 2 ? p->dims[1]->size
+			       : rt_plan_length(r->plan, &bytes);
 	if (!f.kind) {
 		return RT_RANGE;
+	}
+	if (f.kind->sums) {
+		return fill_sum(r, &f, offset, err);
 	}
 	batch = rt_pieces_of(r->plan, p->dims[0], r->rank, r->microbatch);
 	seq = rt_pieces_of(r->plan, p->dims[1], r->rank, r->microbatch);

@@ -44,9 +44,10 @@ struct rt_data {
 };
 
 /* Tokens that divide sequences: the last one of a document, and the last one of
- * the prefix that a document may begin with; -1: not given. */
+ * the prefix that a document may begin with; and the label that does not count
+ * in the loss.  -1: not given. */
 struct rt_marks {
-	int64_t document_end, prefix_end;
+	int64_t document_end, prefix_end, ignored;
 };
 
 struct rt_options {
@@ -164,6 +165,7 @@ struct rt_run {
 	/* lowest rank whose program has watched numbers */
 	int64_t first_watch;
 	struct rt_times times;	/* of the step so far */
+	float batch_sum;	/* an input that is one number of the batch */
 	struct rt_tally *tally;	/* or NULL */
 	/* time of launches, where kernels are timed themselves */
 	double lost_ms;

@@ -82,11 +82,15 @@ static const struct option_row {
 	  "comes after each document of text" },
 	{ "document-end", T | E | S, INT, AT(marks.document_end), 0, 0,
 	  2147483647, "N", "the token that ends a document, for models that "
-	  "read documents, positions, document_first, document_last or "
-	  "prefix_last" },
+	  "read documents, positions, document_first, document_last, "
+	  "prefix_last, loss_mask or loss_tokens" },
 	{ "prefix-end", T | E | S, INT, AT(marks.prefix_end), 0, 0, 2147483647,
 	  "N", "the token that ends the prefix of a document, for models that "
-	  "read prefix_last, which needs --document-end too" },
+	  "read prefix_last, loss_mask or loss_tokens; needs --document-end "
+	  "too" },
+	{ "ignore-label", T | E, INT, AT(marks.ignored), 0, 0, 2147483647, "N",
+	  "the label that does not count in the loss, for models that read "
+	  "loss_mask or loss_tokens" },
 	{ "data-order", T, WORD, AT(data_order), 0, 0, 0, "shuffled|file",
 	  "of its sequences: a permutation that the seed gives, or as they "
 	  "come in the files (default: shuffled)" },
@@ -501,7 +505,8 @@ rt_options_read(struct rt_options *o, int argc, char *const *argv,
 	enum rt_status status = RT_OK;
 
 	*o = (struct rt_options){ .seed = -1, .keep = 2, .tokens = 256,
-				  .marks = { -1, -1 }, .lr = -1, .min_lr = -1,
+				  .marks = { -1, -1, -1 },
+				  .lr = -1, .min_lr = -1,
 				  .clip = -1, .warmup = -1,
 				  .timeout_s = 300, .temperature = 1,
 				  .shard_bytes = 5000000000,

@@ -21,6 +21,8 @@
 #define DOCUMENTS UINT64_C(0x9e3779b97f4a7c15)
 /* The same of the token that ends prefixes. */
 #define PREFIXES UINT64_C(0xc2b2ae3d27d4eb4f)
+/* The same of the label that does not count. */
+#define IGNORED UINT64_C(0x165667b19e3779f9)
 
 struct train {
 	struct rt_run *r;
@@ -139,6 +141,7 @@ open_data(struct train *t, struct rt_error *err)
 		t->data ^= rt_options_in_order(o) ? IN_ORDER : 0;
 		t->data += (uint64_t)(o->marks.document_end + 1) * DOCUMENTS;
 		t->data += (uint64_t)(o->marks.prefix_end + 1) * PREFIXES;
+		t->data += (uint64_t)(o->marks.ignored + 1) * IGNORED;
 	}
 	for (i = 0; i < o->sets.n && status == RT_OK; i++) {
 		t->nsets++;

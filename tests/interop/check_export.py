@@ -27,8 +27,10 @@ def loss_of(folder, ids):
     sums, n = 0.0, (len(ids) - 1) // length
     for i in range(n):
         x = ids[i * length:(i + 1) * length + 1]
-        logits = model(x[None, :-1], use_cache=False).logits
-        sums += torch.nn.functional.cross_entropy(logits[0], x[1:]).item()
+        out = model(x[None, :-1], use_cache=False)
+        sums += torch.nn.functional.cross_entropy(out.logits[0], x[1:]).item()
+        if getattr(out, "aux_loss", None) is not None:
+            sums += model.router_aux_loss_coef * out.aux_loss.item()
     return sums / n
 
 

@@ -44,6 +44,7 @@ unit_tests += \
 	%D%/passes/t-fuse \
 	%D%/ir/t-hash \
 	%D%/cuda/t-images \
+	%D%/runtime/t-inputs \
 	%D%/ir/t-interp \
 	%D%/ir/t-interp-ops \
 	%D%/ir/t-ir \
@@ -128,6 +129,7 @@ check_PROGRAMS += %D%/runtime/toy-gpu
 %C%_runtime_toy_gpu_LDFLAGS = $(AM_LDFLAGS) -Wl,-E
 rank_ldadd = runtime/librank.a $(CMOCKA_LIBS) $(external_libs)
 %C%_runtime_t_rank_LDADD = $(rank_ldadd)
+%C%_runtime_t_inputs_LDADD = $(rank_ldadd)
 %C%_runtime_t_run_LDADD = $(rank_ldadd)
 %C%_serve_t_draw_LDADD = $(rank_ldadd)
 %C%_serve_t_kv_LDADD = $(rank_ldadd)
@@ -159,6 +161,7 @@ EXTRA_DIST += \
 	%D%/passes/t-check-names.h \
 	%D%/passes/t-check-places.h \
 	%D%/passes/t-check.h \
+	%D%/runtime/t-alone.h \
 	%D%/runtime/t-rank.h \
 	%D%/runtime/t-toy-gpu.h \
 	%D%/runtime/t-feed.h \

@@ -10,6 +10,7 @@ model()
 model m {
   dim layers = 2, hidden = 16, heads = 2, hd = 8, vocab = 4, seq = 8, one = 1;
   input positions: f32[batch, seq];
+  input n: f32[];
   layer block(x[batch, seq, hidden]) {
     q = linear(x -> heads, hd)           @ "q";
     a = attention(rope(q), rope(q), q, causal);
@@ -52,6 +53,14 @@ cp b ignored
 same 'mean(sum(e * c, seq) / sum(c, seq), batch)' 'c'
 same 'mean(sum(e * c * k, seq) / sum(c * k, seq), batch)' 'c, ignore = 3'
 cmp -s b ignored && bad 'all tokens count'
+
+model 'loss = sum(e * c, batch, seq) / 12;'
+losses --pin dp=2 >a
+model 'loss = cross_entropy(logits, labels, c, 12 + 0 * n);'
+losses --pin dp=2,microbatch=2 >b
+paste a b | awk '{ d = $1 - $2; if (d * d > 1e-18) { exit 1 } }
+	END { if (NR != 2) { exit 1 } }' ||
+	bad "divided by a number: $(cat b), written out: $(cat a)"
 
 # nothing counts: a loss of 0
 model 'loss = cross_entropy(logits, labels, 0 * positions);'

@@ -103,6 +103,9 @@ t_number_of(const char *name, const int32_t *token, int64_t at)
 	for (i = 0; i < at; i++) {
 		number += token[i] == 8;
 	}
+	if (strcmp(name, "loss_mask") == 0) {
+		return token[at + 1] != 5 && token[at] != 8 && prefix <= at;
+	}
 	return strcmp(name, "documents") == 0 ? number
 	     : strcmp(name, "positions") == 0 ? at - first
 	     : strcmp(name, "document_first") == 0 ? first

@@ -11,138 +11,14 @@
 #include <cmocka.h>
 
 #include "t-rank.h"
-#include "t-toy.h"
-#include "tests/unit/runtime/t-feed.h"
+#include "tests/unit/runtime/t-alone.h"
 
 #include <unistd.h>
 
 static const struct rt_plan toy = TOY_PLAN(1);
 static const struct rt_plan two = TOY_PLAN(2);
 
-/* ---- stand-ins: one rank, a file of 40 sequences that count ---- */
-
-struct rt_comm {
-	char *arena;
-};
-
-char *
-rt_comm_arena(struct rt_comm *c)
-{
-	return c->arena;
-}
-
-enum rt_status
-rt_comm_join(struct rt_comm *c, const struct rt_coll *t, int64_t microbatch,
-	     char *const *at, int64_t layer, struct rt_error *err)
-{
-	(void)c;
-	(void)microbatch;
-	if (layer != -1) {
-		return rt_fail(err, RT_IO, RT_NOWHERE, "no such trip");
-	}
-	memmove(at[1], at[0], (size_t)(t->in[0]->at[0].total * 4));
-	return RT_OK;
-}
-
-void
-rt_comm_note(struct rt_comm *c, const char *what, int64_t layer,
-	     int64_t microbatch)
-{
-	(void)c;
-	(void)what;
-	(void)layer;
-	(void)microbatch;
-}
-
-enum rt_status
-rt_comm_sum_f64(struct rt_comm *c, int64_t axes, double *at, int64_t n,
-		struct rt_error *err)
-{
-	(void)c;
-	(void)axes;
-	(void)at;
-	(void)n;
-	(void)err;
-	return RT_OK;
-}
-
-enum rt_status
-rt_comm_sum_u64(struct rt_comm *c, uint64_t *at, int64_t n,
-		struct rt_error *err)
-{
-	(void)c;
-	(void)at;
-	(void)n;
-	(void)err;
-	return RT_OK;
-}
-
-enum rt_status
-rt_comm_max_i64(struct rt_comm *c, int64_t *at, int64_t n,
-		struct rt_error *err)
-{
-	(void)c;
-	(void)at;
-	(void)n;
-	(void)err;
-	return RT_OK;
-}
-
-enum rt_status
-rt_comm_spread(struct rt_comm *c, int64_t from, void *at, int64_t bytes,
-	       struct rt_error *err)
-{
-	(void)c;
-	(void)at;
-	(void)bytes;
-	(void)err;
-	assert_int_equal(from, 0);
-	return RT_OK;
-}
-
-enum rt_status
-rt_comm_barrier(struct rt_comm *c, const char *what, struct rt_error *err)
-{
-	(void)c;
-	(void)what;
-	(void)err;
-	return RT_OK;
-}
-
-/* Of the unsplit plan, that verify runs. */
-enum rt_status
-rt_comm_open(struct rt_comm **out, const struct rt_comm_options *o,
-	     int64_t arena_bytes, struct rt_error *err)
-{
-	(void)err;
-	assert_int_equal(o->world.size, 1);
-	assert_int_equal(arena_bytes, TOY_ARENA);
-	*out = malloc(sizeof **out);
-	(*out)->arena = aligned_alloc(64, (TOY_ARENA + 63) / 64 * 64);
-	memset((*out)->arena, 0, TOY_ARENA);
-	return RT_OK;
-}
-
-void
-rt_comm_free(struct rt_comm *c)
-{
-	if (c) {
-		free(c->arena);
-		free(c);
-	}
-}
-
-enum rt_status
-rt_device_open(struct rt_device *d, enum rt_on on, const struct rt_plan *plan,
-	       int64_t rank, struct rt_comm *comm, struct rt_workers *workers,
-	       const struct rt_device_options *options, struct rt_error *err)
-{
-	(void)on;
-	(void)options;
-	(void)err;
-	rt_device_cpu(d, plan, rank, comm, workers);
-	return RT_OK;
-}
+/* ---- stand-ins: checkpoints in memory ---- */
 
 /* The last checkpoint, in memory. */
 static struct {
@@ -247,40 +123,6 @@ rt_weights_load(const struct rt_store *s, struct rt_weights_options *o,
 	(void)s;
 	(void)o;
 	return rt_fail(err, RT_IO, RT_NOWHERE, "no weights here");
-}
-
-/* ---- a run ---- */
-
-static const struct rt_marks unmarked = { -1, -1 };
-
-struct bed {
-	struct rt_comm comm;
-	struct rt_workers *workers;
-	struct rt_device device;
-	struct rt_run *r;
-	struct rt_error err;
-};
-
-static void
-open_plan(struct bed *b, const struct rt_plan *p, int64_t threads)
-{
-	struct rt_workers_options o = { threads, NULL, false };
-
-	memset(b, 0, sizeof *b);
-	b->comm.arena = aligned_alloc(64, (TOY_ARENA + 63) / 64 * 64);
-	memset(b->comm.arena, 0, TOY_ARENA);
-	assert_int_equal(rt_workers_start(&b->workers, &o, &b->err), RT_OK);
-	rt_device_cpu(&b->device, p, 0, &b->comm, b->workers);
-	assert_int_equal(rt_run_open(&b->r, p, 0, &b->device, 0, &b->err),
-			 RT_OK);
-}
-
-static void
-close_plan(struct bed *b)
-{
-	rt_run_free(b->r);
-	rt_workers_stop(b->workers);
-	free(b->comm.arena);
 }
 
 /* ---- steps ---- */
@@ -498,79 +340,6 @@ test_rates(void **state)
 	t.schedule = RT_CONSTANT;
 	t.lr = 0;
 	assert_true(rt_training_rate(&t, 4) == 0);
-}
-
-static void
-fill_fails(struct bed *b, const struct rt_feed *feed, const char *why)
-{
-	assert_int_equal(rt_feed_fill_inputs(b->r, feed, &b->err), RT_RANGE);
-	assert_non_null(strstr(b->err.message, why));
-}
-
-/*
- * What documents make of positions, of the parts of sequences that a rank has:
- * as whole numbers and as f32.
- */
-static void
-test_documents(void **state)
-{
-	static const char *const names[] = {
-		"documents", "positions", "document_first", "document_last",
-		"prefix_last"
-	};
-	static const struct rt_pieces part = { 2, 3, { { 2, 2 }, { 0, 1 } } };
-	static const struct rt_spread seq = { TOY_SEQ, 0, &part };
-	const struct rt_spread *dims[2] = { toy_inputs1[0].dims[0], &seq };
-	struct rt_feed feed = rt_feed_of(NULL, 5, &unmarked);
-	struct rt_port in = toy_inputs1[0];
-	struct rt_program g = toy_program1;
-	struct rt_plan p = toy;
-	int64_t k, row, i, want;
-	int32_t token[TOY_SEQ];
-	struct bed b;
-
-	(void)state;
-	in.dims = dims;
-	g.inputs = &in;
-	g.ninputs = 1;
-	p.programs = &g;
-	for (k = 0; k < 10; k++) {
-		in.name = names[k / 2];
-		in.elem = k % 2 ? RT_ELEM_F32 : RT_ELEM_I32;
-		in.below = TOY_VOCAB;
-		feed.marks = (struct rt_marks){ 8, 3 };
-		open_plan(&b, &p, 1);
-		assert_int_equal(rt_feed_fill_inputs(b.r, &feed, &b.err),
-				 RT_OK);
-		for (row = 0; row < TOY_BATCH / 2; row++) {
-			rt_blend_get(NULL, 5 + row, 0, TOY_SEQ, token, NULL);
-			for (i = 0; i < 3; i++) {
-				const char *got = b.comm.arena + TOY_IN +
-						  4 * (row * 3 + i);
-
-				want = t_number_of(in.name, token,
-						 i == 2 ? 0 : 2 + i);
-				assert_true(k % 2
-					? *(const float *)(const void *)got ==
-						(float)want
-					: *(const int32_t *)(const void *)got ==
-						(int32_t)want);
-			}
-		}
-		in.below = 1;
-		if (k % 2 == 0) {
-			fill_fails(&b, &feed, "the model has 0 to 0: give the "
-				   "dim");
-		}
-		feed.marks.document_end = -1;
-		fill_fails(&b, &feed, "--document-end N");
-		feed.marks = (struct rt_marks){ 8, -1 };
-		in.below = TOY_VOCAB;
-		if (k >= 8) {
-			fill_fails(&b, &feed, "--prefix-end N");
-		}
-		close_plan(&b);
-	}
 }
 
 /* ---- training ---- */
@@ -980,7 +749,6 @@ main(void)
 		cmocka_unit_test(test_numbers),
 		cmocka_unit_test(test_failing_step),
 		cmocka_unit_test(test_strange_inputs),
-		cmocka_unit_test(test_documents),
 		cmocka_unit_test(test_rates),
 		cmocka_unit_test(test_resume),
 		cmocka_unit_test(test_behind),
