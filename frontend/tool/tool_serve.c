@@ -140,8 +140,8 @@ drv_wants_serving(const struct driver *d)
 /* Options about a plan for training, its answer and its code. */
 static const enum opt_id of_training[] = {
 	OPT_CPU, OPT_DRAFT, OPT_ARCH, OPT_NO_CACHE, OPT_AUTOTUNE,
-	OPT_NO_WHOLE, OPT_TOP, OPT_SEARCH_SECONDS, OPT_WHY_NOT, OPT_EXPLAIN,
-	OPT_REPORT, OPT_TRACE, OPT_TOKENS, OPT_STORAGE, OPT_RESTART, OPT_OWN,
+	OPT_NO_WHOLE, OPT_TOP, OPT_SEARCH_SECONDS, OPT_EXPLAIN, OPT_REPORT,
+	OPT_TRACE, OPT_TOKENS, OPT_STORAGE, OPT_RESTART, OPT_OWN,
 	OPT_ENERGY, OPT_PUE, OPT_ASSUME, OPT_PASSES, OPT_INSERT,
 	OPT_STOP_AFTER, OPT_PRINT_BEFORE, OPT_PRINT_AFTER, OPT_PRINT_CHANGED,
 	OPT_VERIFY_EACH, OPT_TIME_PASSES, OPT_STATS, OPT_BISECT_LIMIT
@@ -191,10 +191,44 @@ drv_check_serving(struct driver *d)
 	return true;
 }
 
+/*
+ * The pins of --why-not, which hold beside those of --pin, or change them; to
+ * be read before the model is prepared, whose plan goes then.
+ */
+static bool
+read_other_pins(struct driver *d, const struct ir_module *m,
+		struct serve_pins *out)
+{
+	struct ir_module *other;
+
+	if (!drv_given(d, OPT_WHY_NOT)) {
+		return true;
+	}
+	other = ir_copy(m, &d->ctx);
+	return plan_pin_of(other, "--why-not", drv_text(d, OPT_WHY_NOT)) &&
+	       read_pins(other, out);
+}
+
+static void
+print_answer(struct driver *d, const struct serve_answer_in *in,
+	     const struct serve_answer *x, const struct serve_other *other)
+{
+	if (drv_wants(d, "serve-json")) {
+		serve_print_json(in, x, other, &d->out);
+		return;
+	}
+	serve_print(in, x, &d->out);
+	if (other) {
+		serve_print_other(x, other, &d->out);
+	}
+}
+
 bool
 drv_serve(struct driver *d, struct ir_module *m)
 {
 	struct serve_answer_in in = { 0 };
+	struct serve_pins pins = { 0 };
+	struct serve_other other;
 	struct serve_answer x;
 	struct serve_asked q;
 	struct serve_model s;
@@ -207,7 +241,7 @@ drv_serve(struct driver *d, struct ir_module *m)
 	}
 	plan_clear(m);	/* of a model: one for training */
 	if (!drv_read_target(d, &t) || !drv_set_plan(d, m) ||
-	    !read_pins(m, &in.pins)) {
+	    !read_pins(m, &in.pins) || !read_other_pins(d, m, &pins)) {
 		return false;
 	}
 	if (t.groups.n > 1) {
@@ -224,10 +258,13 @@ drv_serve(struct driver *d, struct ir_module *m)
 	in.target = &t;
 	in.asked = &q;
 	serve_search(&in, &d->ctx.perm, &x);
-	if (drv_wants(d, "serve-json")) {
-		serve_print_json(&in, &x, &d->out);
-	} else {
-		serve_print(&in, &x, &d->out);
+	if (!drv_given(d, OPT_WHY_NOT)) {
+		print_answer(d, &in, &x, NULL);
+		return true;
 	}
+	other.keys = drv_text(d, OPT_WHY_NOT);
+	in.pins = pins;
+	serve_search(&in, &d->ctx.perm, &other.answer);
+	print_answer(d, &in, &x, &other);
 	return true;
 }

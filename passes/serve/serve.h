@@ -277,9 +277,25 @@ void serve_plan_of(const struct serve_answer_in *in,
 
 /* ---- serve_print.c ------------------------------------------------------ */
 
+/* The answer with other keys pinned, beside the answer. */
+struct serve_other {
+	const char *keys;	/* as --why-not has them */
+	struct serve_answer answer;
+};
+
+int64_t serve_devices(const struct serve_plan *x);
+const char *serve_split_text(const struct serve_split *s, struct arena *a);
 void serve_print(const struct serve_answer_in *in,
 		 const struct serve_answer *x, struct buf *out);
+/* `other` may be NULL. */
 void serve_print_json(const struct serve_answer_in *in,
-		      const struct serve_answer *x, struct buf *out);
+		      const struct serve_answer *x,
+		      const struct serve_other *other, struct buf *out);
+
+/* ---- serve_other.c ------------------------------------------------------ */
+
+/* Why the other answer is not the best, which fits or not. */
+void serve_print_other(const struct serve_answer *best,
+		       const struct serve_other *other, struct buf *out);
 
 #endif

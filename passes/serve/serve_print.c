@@ -8,8 +8,8 @@
 
 #define MAX_ROWS 10		/* of the curve that are shown */
 
-static int64_t
-devices_of(const struct serve_plan *x)
+int64_t
+serve_devices(const struct serve_plan *x)
 {
 	return x->split.tp * x->split.pp * x->split.ep * x->split.replicas;
 }
@@ -17,7 +17,7 @@ devices_of(const struct serve_plan *x)
 static double
 usd_s(const struct serve_answer_in *in, const struct serve_plan *x)
 {
-	return in->asked->usd_h / 3600 * (double)devices_of(x);
+	return in->asked->usd_h / 3600 * (double)serve_devices(x);
 }
 
 /* For a million tokens of output, or of input: each pays for its time. */
@@ -34,8 +34,8 @@ usd_in(const struct serve_answer_in *in, const struct serve_plan *x)
 	       (x->requests_s * in->asked->prompt) * 1e6;
 }
 
-static const char *
-split_text(const struct serve_split *s, struct arena *a)
+const char *
+serve_split_text(const struct serve_split *s, struct arena *a)
 {
 	struct buf b;
 
@@ -149,7 +149,8 @@ print_money(const struct serve_answer_in *in, const struct serve_plan *x,
 	    struct buf *out)
 {
 	const struct target_device *d = &in->target->groups.at[0].device;
-	double watts = (d->power_w + d->host_power_w) * (double)devices_of(x);
+	double watts = (d->power_w + d->host_power_w) *
+		       (double)serve_devices(x);
 
 	if (in->asked->usd_h > 0) {
 		buf_printf(out, "cost       %.2f USD an hour: %.3g USD for a "
@@ -183,7 +184,8 @@ print_curve(const struct serve_answer_in *in, const struct serve_answer *x,
 		buf_printf(out, "%9.0f %9.2f %10.1f %10.0f %9.3g  %s\n",
 			   p->sequences * (double)p->split.replicas,
 			   p->tpot_us / 1e3, p->ttft_us / 1e3, p->tokens_s,
-			   usd_out(in, p), split_text(&p->split, out->arena));
+			   usd_out(in, p),
+			   serve_split_text(&p->split, out->arena));
 	}
 }
 
@@ -200,7 +202,7 @@ serve_print(const struct serve_answer_in *in, const struct serve_answer *x,
 		return;
 	}
 	buf_printf(out, "split      %s, the best of %u\n",
-		   split_text(&b->split, out->arena), x->tried);
+		   serve_split_text(&b->split, out->arena), x->tried);
 	buf_printf(out, "batch      %.0f sequences in flight of a replica; "
 		   "chunks of %.0f prompt tokens\n           in %.0f%% of the "
 		   "steps\n", ceil(b->sequences), b->chunk, 100 * b->mixed);
@@ -212,7 +214,7 @@ serve_print(const struct serve_answer_in *in, const struct serve_answer *x,
 		   b->tpot_p99_us / 1e3);
 	buf_printf(out, "rate       %.0f tokens/s out, %.1f of a device; "
 		   "%.2f requests/s\n", b->tokens_s,
-		   b->tokens_s / (double)devices_of(b), b->requests_s);
+		   b->tokens_s / (double)serve_devices(b), b->requests_s);
 	print_time("decode", "a step of a stage", &b->decode, out);
 	print_time("prefill", "a chunk of one prompt", &b->prefill, out);
 	print_memory(b, out);
@@ -258,6 +260,7 @@ json_plan(const struct serve_answer_in *in, const struct serve_plan *x,
 	json_number(out, "steps_with_chunk", x->mixed);
 	json_number(out, "tpot_us", x->tpot_us);
 	json_number(out, "ttft_us", x->ttft_us);
+	json_number(out, "hop_us", x->decode_us - x->decode.total_us);
 	json_number(out, "alone_tpot_us", x->alone_tpot_us);
 	json_number(out, "alone_ttft_us", x->alone_ttft_us);
 	if (x->tpot_p50_us > 0) {
@@ -292,12 +295,57 @@ json_text(struct buf *out, const char *key, const char *text)
 	buf_json(out, text, strlen(text));
 }
 
+/* Its best plan, or why there is none. */
+static void
+json_other(const struct serve_answer_in *in, const struct serve_other *other,
+	   struct buf *out)
+{
+	const struct serve_answer *x = &other->answer;
+
+	buf_puts(out, ",\n  \"why_not\": {");
+	json_text(out, "keys", other->keys);
+	if (x->fits) {
+		buf_puts(out, ", \"best\": ");
+		json_plan(in, &x->best, out);
+	} else {
+		buf_puts(out, ", ");
+		json_text(out, "why", x->misfit.why);
+		buf_puts(out, ", ");
+		json_text(out, "change", x->misfit.change);
+	}
+	buf_putc(out, '}');
+}
+
+/* The best plan and the curve, or why there are none. */
+static void
+json_answer(const struct serve_answer_in *in, const struct serve_answer *x,
+	    struct buf *out)
+{
+	uint32_t i;
+
+	if (!x->fits) {
+		buf_puts(out, ",\n  ");
+		json_text(out, "why", x->misfit.why);
+		buf_puts(out, ",\n  ");
+		json_text(out, "change", x->misfit.change);
+		return;
+	}
+	buf_puts(out, ",\n  \"best\": ");
+	json_plan(in, &x->best, out);
+	buf_puts(out, ",\n  \"curve\": [");
+	for (i = 0; i < x->ncurve; i++) {
+		buf_puts(out, i ? ",\n    " : "\n    ");
+		json_plan(in, &x->curve[i], out);
+	}
+	buf_puts(out, "\n  ]");
+}
+
 void
 serve_print_json(const struct serve_answer_in *in,
-		 const struct serve_answer *x, struct buf *out)
+		 const struct serve_answer *x,
+		 const struct serve_other *other, struct buf *out)
 {
 	const struct serve_asked *q = in->asked;
-	uint32_t i;
 
 	buf_puts(out, "{\n  ");
 	json_text(out, "model", ir_text(in->model->m->ctx,
@@ -316,20 +364,9 @@ serve_print_json(const struct serve_answer_in *in,
 	buf_puts(out, ", ");
 	json_text(out, "cache", format_name(q->cache));
 	buf_puts(out, "}");
-	if (!x->fits) {
-		buf_puts(out, ",\n  ");
-		json_text(out, "why", x->misfit.why);
-		buf_puts(out, ",\n  ");
-		json_text(out, "change", x->misfit.change);
-		buf_puts(out, "\n}\n");
-		return;
+	json_answer(in, x, out);
+	if (other) {
+		json_other(in, other, out);
 	}
-	buf_puts(out, ",\n  \"best\": ");
-	json_plan(in, &x->best, out);
-	buf_puts(out, ",\n  \"curve\": [");
-	for (i = 0; i < x->ncurve; i++) {
-		buf_puts(out, i ? ",\n    " : "\n    ");
-		json_plan(in, &x->curve[i], out);
-	}
-	buf_puts(out, "\n  ]\n}\n");
+	buf_puts(out, "\n}\n");
 }

@@ -80,6 +80,28 @@ run --serve --emit=serve-json --target h100x8 --pin tp=2,pp=2,dp=1 "$llama" ||
 	exit
 [ "$(figure tp) $(figure pp) $(figure replicas)" = '2 2 1' ] || bad 'pins'
 
+# Other keys beside the best: no more tokens of a device, the parts of a token
+# are all of it, and pins hold on both sides.
+run --serve --target h100x8 --why-not tp=8 "$llama" || exit
+awk '/^why not tp=8[?]/ { on = 1 }
+	on && /^a token, us/ { whole = $(NF - 2) }
+	on && /^  / && !/more$/ && NF > 3 { sum += $(NF - 2) }
+	/^tokens.s of a device/ { less = $(NF - 1) }
+	END { exit sum - whole > 0.01 || whole - sum > 0.01 || less > 0 }' \
+	out || bad 'parts of a token'
+run --serve --emit=serve-json --target h100x8 --why-not tp=8 "$llama" || exit
+grep -q '"why_not": {"keys": "tp=8", "best": {"tp": 8, "pp": 1,' out ||
+	bad 'the other plan as JSON'
+run --serve --target h100x8 --pin dp=2 --why-not tp=2 "$llama" || exit
+grep -q '^split .*dp=2 *tp=2.*dp=2$' out || bad 'a pin on both sides'
+run --serve --target rtx4090x8 --why-not tp=1,pp=1 \
+	"$examples/llama-2-70b.llm" || exit
+sed -n '/^why not/,$p' out | grep -q '^nothing fits: a device has 23.10 GB' ||
+	bad 'keys that do not fit'
+says 'a plan has no `tq` (did you mean `tp`?)' --serve --target h100x8 \
+	--why-not tq=8 "$llama"
+says 'serving has no `zero`' --serve --target h100x8 --why-not zero=1 "$llama"
+
 # Half of the requests wait less than 99 of 100 do, and no less than alone.
 run --serve --emit=serve-json --target h100x8 --workload rate=150 "$llama" ||
 	exit
@@ -171,7 +193,7 @@ says 'longer than the longest sequence, which has 8192' --serve \
 says 'a longer model is --dim seq=9000' --serve --target h100 \
 	--workload context=9000 "$llama"
 says '--serve needs the machine that serves' --serve "$llama"
-says '--why-not is about training' --serve --target h100 --why-not=tp=2 \
+says '--explain is about training' --serve --target h100 --explain=cost \
 	"$llama"
 says '--workload is about requests' --workload prompt=4 --target h100 "$llama"
 says 'serving has no `zero`' --serve --target h100 --pin zero=1 "$llama"
