@@ -234,24 +234,56 @@ near '  its time that is not lost: about half' "$(field a goodput)" \
 
 # ---- serving, without what the article leaves out
 
-# decodes TARGET KEYS ARGUMENTS..: of one sequence, at the whole bandwidth
+# decodes TARGET KEYS ARGUMENTS..: at the whole bandwidth, into a
 decodes()
 {
 	other decoding "$1" "memory_eff = 1; launch = 0.01; $2"
 	shift 2
 	run --serve --emit=serve-json --target decoding.target "$@" \
-		--workload prompt=2,output=2,sequences=1,chunk=2 \
 		"$examples/llama-2-70b.llm" || exit
 	mv out a
 }
 
-decodes rtx4090 'devices = 8;' --pin tp=1,pp=8
+alone='--workload=prompt=2,output=2,sequences=1,chunk=2'
+
+decodes rtx4090 'devices = 8;' $alone --pin tp=1,pp=8
 row decode-pp8-4090 "$(calc "$(field a alone_tpot_us) / 1000")"
 decodes rtx4090 'devices = 8; link_devices = 8; link_start = 28;
-	link_hop = 0.01; bridge = 0; link_bandwidth = 10000;' --pin tp=8
+	link_hop = 0.01; bridge = 0; link_bandwidth = 10000;' $alone --pin tp=8
 row decode-tp8-4090 "$(calc "$(field a alone_tpot_us) / 1000")"
-decodes h100 'devices = 8;' --pin tp=8
+decodes h100 'devices = 8;' $alone --pin tp=8
 row decode-tp8-h100 "$(calc "$(field a weights_us) / 1000")"
+
+# Batches of 330, which the article counts as weights and exchanges alone.
+# batch N TARGET-KEYS PINS: milliseconds from token to token of that, each
+# stage having a batch
+batch()
+{
+	decodes rtx4090 "bf16 = 330; fp16 = 330; matrix_eff = 1;
+		matrix_fill = 1; matrix_feed = 100000; memory = 100;
+		bridge = 0; link_eff = 1; link_start = 0.01;
+		link_hop = 0.01; latency = 0.01; $2" --pin "$3" \
+		--workload "prompt=2,output=64,sequences=$1,chunk=16"
+	calc "$(field a pp) / 1000 * ($(field a weights_us) +
+		$(field a communication_us) + $(field a hop_us))"
+}
+
+differs decode-tp8-4090-b330 \
+	"$(batch 330 'devices = 8; link_devices = 8;' tp=8)" \
+	"$(batch 330 'devices = 8; link_devices = 8;
+		link_bandwidth = 112;' tp=8)" \
+	'an all-reduce that sends each byte once, not 7/8 of them twice'
+differs decode-200g-tp8 \
+	"$(calc "1000 / $(batch 330 'nodes = 8; devices = 1; network = 25;' \
+		tp=8)")" \
+	"$(calc "1000 / $(batch 330 'nodes = 8; devices = 1;
+		network = 43.75;' tp=8)")" 'the same'
+row decode-10g-pp8 \
+	"$(calc "1000 / $(batch 2640 'nodes = 8; devices = 1;
+		network = 1.25;' tp=1,pp=8)")"
+row decode-tp4-pp2-25g \
+	"$(calc "1000 / $(batch 660 'nodes = 2; devices = 4;
+		link_devices = 4; network = 3.125;' tp=4,pp=2)")"
 
 # ---- all rows
 
