@@ -133,6 +133,7 @@ EXTRA_DIST += \
 	%D%/gpu/primitives.out \
 	%D%/gpu/run \
 	%D%/installcheck.sh \
+	%D%/interop/check_balance.py \
 	%D%/interop/check_export.py \
 	%D%/interop/events-of-tensorboard \
 	%D%/interop/make_fixtures.py \

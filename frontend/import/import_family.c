@@ -308,9 +308,10 @@ do_each(struct imp *x, const char *p)
 	}
 }
 
-/* % note NAME VALUE.. : what another value means, as a comment */
+/* A field whose other values are a comment of the model; and a warning, if
+ * training without them is not what the library does. */
 static void
-do_note(struct imp *x, const char *p)
+note_field(struct imp *x, const char *p, bool warns)
 {
 	const char *why = cut_remark(x, &p);
 	const char *name = want_word(x, &p);
@@ -322,7 +323,26 @@ do_note(struct imp *x, const char *p)
 			 arena_printf(&x->c->perm, "%s%s%.40s: %s", name,
 				      f->text ? " is " : "",
 				      f->text ? f->text : "", why));
+		if (warns) {
+			diag_warn(&x->c->diags, WARN_LEFT_OUT, f->span,
+				  "`%s` is %.60s: %s", f->path, f->text
+				  ? f->text : imp_kind_text(f), why);
+		}
 	}
+}
+
+/* % note NAME VALUE.. : what another value means, as a comment */
+static void
+do_note(struct imp *x, const char *p)
+{
+	note_field(x, p, false);
+}
+
+/* % warn NAME VALUE.. : the same, and it is a warning */
+static void
+do_warn(struct imp *x, const char *p)
+{
+	note_field(x, p, true);
 }
 
 /* % skip NAME..: these change no number */
@@ -610,7 +630,8 @@ static const struct {
 	{ "size", do_size }, { "count", do_count }, { "number", do_number },
 	{ "flag", do_flag },
 	{ "word", do_word }, { "act", do_act }, { "only", do_only },
-	{ "each", do_each }, { "note", do_note }, { "skip", do_skip },
+	{ "each", do_each }, { "note", do_note }, { "warn", do_warn },
+	{ "skip", do_skip },
 	{ "refuse", do_refuse }, { "dim", do_dim }, { "let", do_let },
 	{ "rope", do_rope }, { "kinds", do_kinds }, { "stack", do_stack },
 	 { "dtype", do_dtype }, { "prefix", do_prefix }

@@ -21,6 +21,7 @@ cli_tests = \
 	%D%/lang/dropout.sh \
 	%D%/lang/examples.sh \
 	%D%/lang/import-broken.sh \
+	%D%/lang/import-splits.sh \
 	%D%/lang/import.sh \
 	%D%/lang/lang-depth.sh \
 	%D%/lang/lang-errors.sh \

@@ -57,6 +57,10 @@ FAMILIES = {
                     num_experts_per_tok=2, sliding_window=None),
     "qwen2": dict(SMALL, model_type="qwen2"),
     "qwen3": dict(SMALL, model_type="qwen3", head_dim=4),
+    # windows from a layer on
+    "qwen3_window": dict(SMALL, model_type="qwen3", head_dim=4,
+                         num_hidden_layers=3, use_sliding_window=True,
+                         sliding_window=3, max_window_layers=1),
     "qwen2_moe": dict(MOE, model_type="qwen2_moe", num_experts=4,
                       shared_expert_intermediate_size=5),
     # with the loss that balances experts

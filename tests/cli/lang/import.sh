@@ -72,6 +72,18 @@ has '  num_hidden_layers = layers;'
 has '  rope_scaling.rope_type = "llama3";'
 "$LLMC" -Werror "Llama-3.1-8B.llm" >out 2>err || bad 'it has warnings'
 
+# ---- what is left out ----
+
+import gpt2
+grep -q '^[^ ]*config.json:6:17: warning: `attn_pdrop` is 0.1: dropout' err ||
+	bad 'dropout is left out in silence'
+import gpt2 -Wno-left-out
+[ ! -s err ] || bad 'a warning that is off'
+"$LLMC" import -Werror=left-out "$public/gpt2" >out 2>err && bad 'an error'
+[ ! -s out ] || bad 'a model beside an error'
+import Llama-3.1-8B
+[ ! -s err ] || bad 'nothing is left out'
+
 # ---- Qwen's windows, by the number of the layer or a list of kinds ----
 
 # qwen NAME EDITS..: the model of eight layers with windows, in qwen.llm

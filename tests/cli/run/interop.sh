@@ -90,6 +90,7 @@ qwen2 2.913876987 tp=2,dp=2,zero=2
 qwen2_moe 3.359157844 ep=2,tp=2
 qwen2_moe_aux 4.192123519 dp=2,tp=2,microbatch=1
 qwen3 4.026613745 tp=2,pp=2
+qwen3_window 3.296223254 pp=2,dp=2,microbatch=1
 qwen3_yarn 3.357053013 tp=2,pp=2
 qwen3_moe 3.721096887 ep=2,pp=2
 starcoder2 3.399291831 tp=2,cp=2

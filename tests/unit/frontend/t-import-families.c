@@ -90,6 +90,8 @@ compile(struct trial *t)
 
 	must(t, source_read(&t->c.sources, in_folder(t, "config.json"),
 			    &rq.file, &why), why);
+	/* GPT-2's dropout */
+	assert_true(diag_warning_option(&t->c.diags, "no-left-out"));
 	buf_init(&text, &t->c.perm);
 	must(t, imp_model(&t->c, &rq, &text), "it is not imported");
 	assert_true(source_add(&t->c.sources, "model", buf_text(&text),
@@ -236,7 +238,8 @@ main(void)
 		FAMILY("llama3"), FAMILY("mistral"), FAMILY("mixtral"),
 		FAMILY("mixtral_aux"), FAMILY("olmo2"), FAMILY("phi3"),
 		FAMILY("qwen2"), FAMILY("qwen2_moe"), FAMILY("qwen2_moe_aux"),
-		FAMILY("qwen3"), FAMILY("qwen3_moe"), FAMILY("starcoder2")
+		FAMILY("qwen3"), FAMILY("qwen3_moe"), FAMILY("qwen3_window"),
+		FAMILY("starcoder2")
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
