@@ -117,6 +117,7 @@ if HAVE_LLVM
 	%D%/cpu/cpu_dot_pack.c \
 	%D%/cpu/cpu_dot_plan.c \
 	%D%/cpu/cpu_dot_steps.c \
+	%D%/cpu/cpu_dot_stream.c \
 	%D%/cpu/cpu_dot_tile.c \
 	%D%/cpu/cpu_dot_view.c \
 	%D%/cpu/cpu_experts.c \

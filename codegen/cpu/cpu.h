@@ -13,6 +13,23 @@
 #include "codegen/llvm/ll.h"
 #include "codegen/kernel.h"
 
+/*
+ * A contraction of few rows, whose second operand is read in place, once: see
+ * cpu_dot_stream.c.
+ */
+struct dot_stream {
+	uint32_t rows;		/* of a packed panel; 0: it is no such one */
+	uint32_t nv;		/* vectors of columns, summed in turn */
+	enum ll_base base;	/* of the second operand's elements */
+	int64_t k, depth;	/* elements; of a stretch */
+	int64_t row_bytes;	/* from a column's elements to the next's */
+};
+
+struct cg_cpu_stream {
+	struct dot_stream key;
+	struct ll_value *func;
+};
+
 /* All kernels of one module for ranks at one place of the mesh. */
 struct cg_cpu {
 	struct ir_module *m;
@@ -20,7 +37,8 @@ struct cg_cpu {
 	struct arena *a;	/* for all that is returned */
 	uint32_t at[IR_MAX_AXES + 1];	/* coordinates of one such rank */
 	uint32_t nfuncs;	/* that were emitted, for names */
-	struct ll_value *dot[9];	/* functions that contractions share */
+	struct ll_value *dot[18];	/* functions that contractions share */
+	VEC(struct cg_cpu_stream) streams;
 };
 
 /* ---- cpu_kernel.c ------------------------------------------------------- */

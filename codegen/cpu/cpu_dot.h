@@ -4,6 +4,14 @@
  * Both operands are packed into panels of 4-byte words: a word is a float, or
  * two bf16 that are neighbours along k.  A panel of A has `mr` rows, one of B
  * `nr` columns; the microkernel computes mr x nr floats from two panels.
+ *
+ * The order of each sum follows from the sizes of k, the dtype and the CPU
+ * alone.  k is divided into stretches of at most 512 words.  In a stretch one
+ * product after another is added to zero, in the order of k: with FMA where the
+ * CPU has it, two products at a time with AVX-512 BF16.  Then stretches are
+ * added in their order.  With AMX there is one sum over all of k, of 32
+ * products at a time.  So a row of the result has the same bits whatever other
+ * rows are computed with it: tests/unit/codegen/t-dot-rows.c.
  */
 #ifndef CODEGEN_CPU_DOT_H
 #define CODEGEN_CPU_DOT_H
@@ -64,6 +72,14 @@ dot_nr(const struct dot_unit *u)
  * and next_ld are bytes from row to row.  It is emitted once.
  */
 struct ll_value *dot_tile_func(struct cg_cpu *c, const struct dot_unit *u);
+/* sum + a b, of vectors of words. */
+struct ll_value *dot_multiply_add(struct ll *l, const struct dot_unit *u,
+				  struct ll_value *a, struct ll_value *b,
+				  struct ll_value *sum);
+/* An instruction on tiles by number; `at`, with a distance from row to row:
+ * NULL, or the memory that it accesses. */
+void dot_amx(struct ll *l, const char *name, const int *tiles, uint32_t ntiles,
+	     struct ll_value *at, struct ll_value *apart);
 /* Sets up and releases the unit's tiles, around their use in a step. */
 void dot_tiles_begin(struct cg_cpu *c, const struct dot_unit *u);
 void dot_tiles_end(struct cg_cpu *c, const struct dot_unit *u);
@@ -88,6 +104,20 @@ int64_t dot_words_of(const struct dot_unit *u, int64_t kn);
  * panels, with zeros up to whole panels and whole words.
  */
 struct ll_value *dot_packer_func(struct cg_cpu *c, const struct dot_pack *p);
+
+/*
+ * Transposes squares of n x n in n vectors; n is a power of two that divides
+ * their lanes.  Lane q n + j of vector i becomes lane q n + i of vector j.
+ */
+void dot_transpose(struct ll *l, struct ll_value **v, uint32_t n);
+/*
+ * The function void (from, bytes from row to row, to, bytes from word to
+ * word), which transposes `g` rows of as many words as a vector has; `base` is
+ * of elements, LL_F32: of whole words.  LLVM takes long for its many shuffles:
+ * it is emitted once for all kernels.
+ */
+struct ll_value *dot_turn_func(struct cg_cpu *c, const struct dot_unit *u,
+			       enum ll_base base, uint32_t g);
 
 /* ---- cpu_dot_ahead.c: lines to prefetch --------------------------------- */
 
@@ -122,6 +152,7 @@ struct dot {
 	uint32_t old;		/* ADD: a number, 0 if it is to be stored */
 	bool whole_last;	/* the epilogue needs whole last dims */
 	/* the plan */
+	struct dot_stream stream;
 	struct cg_split rows, cols;
 	int64_t depth, ndepth;	/* k of a block, and how many these are */
 	int64_t tile_ld;	/* floats of a row of a tile in scratch */
@@ -144,6 +175,19 @@ dot_round_up(int64_t n, int64_t to)
 {
 	return (n + to - 1) / to * to;
 }
+
+/* ---- cpu_dot_stream.c: few rows ----------------------------------------- */
+
+/* Whether the contraction, whose stretches of k are planned, is one of few rows
+ * by columns that are contiguous along k; how it is computed. */
+bool dot_stream_find(const struct dot *d, struct dot_stream *s);
+/*
+ * The function void (a, b, c, ldc, rows, cols, left): c[rows][cols] becomes the
+ * product of packed panels, one for each stretch of k, with columns in place of
+ * which `left` follow in memory.  ldc is bytes from row to row.
+ */
+struct ll_value *dot_stream_func(struct cg_cpu *c, const struct dot_unit *u,
+				 const struct dot_stream *s);
 
 /* ---- also for experts -------------------------------------------------- */
 

@@ -146,12 +146,8 @@ load_along_rows(const struct packer *b, struct ll_value *k, bool part)
 
 /* ---- transposing ---- */
 
-/*
- * Transposes squares of n x n in n vectors; n is a power of two that divides
- * their lanes.  Lane q n + j of vector i becomes lane q n + i of vector j.
- */
-static void
-transpose(struct ll *l, struct ll_value **v, uint32_t n)
+void
+dot_transpose(struct ll *l, struct ll_value **v, uint32_t n)
 {
 	uint32_t lanes = ll_typeof(l, v[0]).lanes, h, i, j;
 	int low[MAX_LANES], high[MAX_LANES];
@@ -174,11 +170,6 @@ transpose(struct ll *l, struct ll_value **v, uint32_t n)
 	}
 }
 
-/*
- * The function void (from, bytes from row to row, to, bytes from word to
- * word), which transposes `g` rows of as many words as a vector has.  LLVM
- * takes long for its many shuffles: it is emitted once for all kernels.
- */
 static struct ll_value *
 emit_turn(struct cg_cpu *c, const char *name, enum ll_base base, uint32_t g,
 	  uint32_t lanes)
@@ -199,7 +190,7 @@ emit_turn(struct cg_cpu *c, const char *name, enum ll_base base, uint32_t g,
 		v[i] = ll_cast(l, ll_load(l, ll_type(base, lanes), at),
 			       LL_F32);
 	}
-	transpose(l, v, g);
+	dot_transpose(l, v, g);
 	for (i = 0; i < lanes; i++) {
 		for (j = 0; j < g; j++) {
 			pick[j] = (int)(i / g * g + j);
@@ -214,14 +205,16 @@ emit_turn(struct cg_cpu *c, const char *name, enum ll_base base, uint32_t g,
 	return f;
 }
 
-/* The one for rows of elements of that type; LL_F32: of whole words. */
-static struct ll_value *
-turn_of(struct cg_cpu *c, const struct dot_unit *u, enum ll_base base,
-	uint32_t g)
+struct ll_value *
+dot_turn_func(struct cg_cpu *c, const struct dot_unit *u, enum ll_base base,
+	      uint32_t g)
 {
 	uint32_t kind = base == LL_F32 ? 0 : base == LL_BF16 ? 1 : 2;
-	uint32_t at = DOT_NKINDS + 2 * kind + (g == u->lanes);
+	uint32_t at = DOT_NKINDS + 5 * kind, i;
 
+	for (i = g; i > 1; i /= 2) {	/* 1, 2, 4, 8 or 16 rows */
+		at++;
+	}
 	if (!c->dot[at]) {
 		c->dot[at] = emit_turn(c, arena_printf(c->a, "turn%u", at),
 				       base, g, u->lanes);
@@ -547,9 +540,10 @@ dot_packer_func(struct cg_cpu *c, const struct dot_pack *p)
 	b.g = p->panel_rows < b.u->lanes ? (uint32_t)p->panel_rows : b.u->lanes;
 	dense = b.along_k || dot_factor_dense(p->rows, p->which);
 	if (dense && b.along_k != p->tiles) {
-		b.turn_words = turn_of(c, b.u, LL_F32, b.g);
+		b.turn_words = dot_turn_func(c, b.u, LL_F32, b.g);
 		b.turn = b.u->per_word == 2 ? b.turn_words
-					    : turn_of(c, b.u, p->base, b.g);
+					    : dot_turn_func(c, b.u, p->base,
+							    b.g);
 	}
 	f = ll_func(c->ll, arena_printf(c->a, "pack%u", c->nfuncs++),
 		    ll_type(LL_VOID, 1), types, 6, false);

@@ -39,6 +39,15 @@ block_bytes(const struct dot *d, int which)
 	       dot_round_up(which ? d->cols.most : d->rows.most, unit);
 }
 
+/* Of an item's own block; of a streamed B it has none. */
+static int64_t
+own_bytes(const struct dot *d, int which)
+{
+	bool is_streamed = which == 1 && d->stream.rows > 0;
+
+	return d->own[which] && !is_streamed ? block_bytes(d, which) : 0;
+}
+
 static int64_t
 tile_bytes(const struct dot *d)
 {
@@ -56,7 +65,8 @@ dot_packing(const struct dot *d, int which)
 		.unit = &d->unit, .base = d->source[which].base,
 		.rows = which ? &d->n : &d->m, .k = &d->over, .which = which,
 		.panel_rows = which ? dot_nr(&d->unit) : (int64_t)d->unit.mr,
-		.tiles = d->unit.kind == DOT_TILES && which == 0,
+		.tiles = d->unit.kind == DOT_TILES && which == 0 &&
+			 d->stream.rows == 0,
 	};
 }
 
@@ -70,7 +80,7 @@ list_bytes(const struct dot *d)
 {
 	struct dot_pack p = dot_packing(d, d->own[1]);
 
-	if ((!d->own[0] && !d->own[1]) ||
+	if ((!d->own[0] && !d->own[1]) || d->stream.rows > 0 ||
 	    !(dot_factor_dense(p.k, p.which) ||
 	      dot_factor_dense(p.rows, p.which)) ||
 	    d->batch.size * d->rows.blocks * d->cols.blocks * d->ndepth == 1) {
@@ -133,10 +143,11 @@ fits(const struct dot *d)
 		return false;
 	}
 	for (i = 0; i < 2; i++) {
-		bytes += d->own[i] ? block_bytes(d, i) : 0;
+		bytes += own_bytes(d, i);
 	}
 	/* with AMX each row of tiles reads all of a block of B again */
-	if (d->unit.kind == DOT_TILES && block_bytes(d, 1) > OWN) {
+	if (d->unit.kind == DOT_TILES && d->stream.rows == 0 &&
+	    block_bytes(d, 1) > OWN) {
 		return false;
 	}
 	return bytes <= OWN && (d->own[1] || all_of_b(d) <= SHARED) &&
@@ -151,7 +162,7 @@ place_scratch(struct dot *d)
 
 	d->tile_ld = dot_round_up(d->cols.most, d->unit.lanes);
 	d->own_b = 0;
-	d->own_c = d->own[1] ? dot_round_up(block_bytes(d, 1), 64) : 0;
+	d->own_c = dot_round_up(own_bytes(d, 1), 64);
 	d->own_a = d->own_c + c;
 	d->own_list = d->own_a + (d->own[0] ? dot_round_up(a, 64) : 0);
 	d->out->own_bytes = d->own_list + list;
@@ -283,6 +294,39 @@ choose_blocks(struct dot *d)
 	return least > 0;
 }
 
+/*
+ * Few rows: they are packed before, and every item reads columns in place, so
+ * many that 32 workers have equal shares.
+ */
+static bool
+choose_stream(struct dot *d)
+{
+	int64_t last = d->dims[2].size[d->dims[2].n - 1], each, want;
+	struct dot before = *d;
+
+	if (!dot_stream_find(d, &d->stream)) {
+		return false;
+	}
+	d->unit.mr = d->stream.rows;
+	d->own[0] = false;
+	d->own[1] = true;
+	each = (int64_t)d->stream.nv * d->unit.lanes;
+	want = dot_round_up((d->n.size + 63) / 64, each);
+	want = want > 256 ? 256 : want;
+	d->rows = dot_split_dims(&d->dims[1], d->m.size, 1);
+	d->cols = dot_split_dims(&d->dims[2],
+				 d->whole_last && want < last ? last : want,
+				 each);
+	choose_chunks(d);
+	if (fits(d) && d->chunk_depth == d->ndepth &&
+	    d->chunk_rows == d->batch.size && d->rows.blocks == 1) {
+		return true;
+	}
+	*d = before;
+	d->stream.rows = 0;
+	return false;
+}
+
 /* If no box has to be described, a factor is one dim. */
 static void
 flatten(struct cg_dims *d)
@@ -311,7 +355,7 @@ dot_plan(struct dot *d)
 	d->depth =
 		dot_round_up((d->over.size + d->ndepth - 1) / d->ndepth, whole);
 	d->ndepth = (d->over.size + d->depth - 1) / d->depth;
-	if (!choose_blocks(d)) {
+	if (!choose_stream(d) && !choose_blocks(d)) {
 		return false;
 	}
 	place_scratch(d);

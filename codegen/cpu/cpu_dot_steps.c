@@ -67,6 +67,7 @@ packed_at(struct ll *l, const struct dot *d, int which, struct ll_value *block,
 struct dot_body {
 	struct dot *d;
 	struct ll *l;
+	/* tile: dot_tile_func, or dot_stream_func */
 	struct ll_value *func, *pack[2], *list, *tile;
 	struct ll_value *first_row, *first_depth, *end_depth;
 };
@@ -460,6 +461,27 @@ all_depths(const struct dot_body *b, const struct dot_item *t)
 	ll_loop_end(l, &q, NULL);
 }
 
+/* Columns in place by rows that are packed. */
+static void
+stream_columns(const struct dot_body *b, const struct dot_item *t)
+{
+	const struct dot *d = b->d;
+	struct ll *l = b->l;
+	struct ll_value *args[7];
+
+	args[0] = ll_plus(l, t->shared,
+			  packed_at(l, d, 0, t->row, ll_i64(l, 0)));
+	args[1] = in_batch(b, 1, t->src[1], t->batch);
+	args[1] = ll_plus(l, args[1], ll_mul_n(l, t->n.start,
+					       d->stream.row_bytes));
+	args[2] = t->to;
+	args[3] = t->ld;
+	args[4] = t->m.live;
+	args[5] = t->n.live;
+	args[6] = ll_sub(l, ll_i64(l, d->n.size), t->n.start);
+	ll_call(l, b->tile, args, 7);
+}
+
 static void
 put_target(const struct dot_body *b, struct dot_item *t)
 {
@@ -537,7 +559,11 @@ multiply_body(struct dot_body *b, const char **why)
 		NULL, 0);
 	go_to(b, &t, i.i);
 	put_target(b, &t);
-	all_depths(b, &t);
+	if (d->stream.rows > 0) {
+		stream_columns(b, &t);
+	} else {
+		all_depths(b, &t);
+	}
 	done = finish(b, &t, why);
 	ll_loop_end(l, &i, NULL);
 	dot_tiles_end(d->c, &d->unit);
@@ -573,10 +599,15 @@ dot_emit(struct dot *d, const char **why)
 	int64_t all = d->batch.size * d->rows.blocks, row, n;
 	int i;
 
-	mul.tile = dot_tile_func(d->c, &d->unit);
+	mul.tile = d->stream.rows > 0
+		? dot_stream_func(d->c, &d->unit, &d->stream)
+		: dot_tile_func(d->c, &d->unit);
 	for (i = 0; i < 2; i++) {
 		struct dot_pack p = dot_packing(d, i);
 
+		if (i == 1 && d->stream.rows > 0) {
+			continue;
+		}
 		mul.pack[i] = dot_packer_func(d->c, &p);
 		if (d->own_list >= 0 && i == d->own[1]) {
 			mul.list = dot_lister_func(d->c, &p);

@@ -44,28 +44,27 @@ struct dot_tile {
 	struct ll *l;
 	const struct dot_unit *u;
 	uint32_t nv;		/* vectors; at the right end fewer */
-	bool fused;		/* the CPU has FMA; LLVM calls a library else */
 	struct ll_value *a, *b, *c, *words, *ldc, *add;
 	struct ll_value *next, *next_ld, *lines, *nlines;
 };
 
-static struct ll_value *
-multiply_add(const struct dot_tile *t, struct ll_value *a, struct ll_value *b,
-	     struct ll_value *sum)
+struct ll_value *
+dot_multiply_add(struct ll *l, const struct dot_unit *u, struct ll_value *a,
+		 struct ll_value *b, struct ll_value *sum)
 {
-	const struct ll_type pairs = ll_type(LL_BF16, 2 * t->u->lanes);
+	const struct ll_type pairs = ll_type(LL_BF16, 2 * u->lanes);
 	struct ll_value *args[3] = { sum, a, b };
 
-	if (t->u->kind == DOT_FMA && t->fused) {
-		return ll_fma(t->l, a, b, sum);
+	if (u->kind == DOT_FMA && ll_has(l, "fma")) {
+		return ll_fma(l, a, b, sum);
 	}
-	if (t->u->kind == DOT_FMA) {
-		return ll_add(t->l, ll_bin(t->l, LL_MUL, a, b), sum);
+	if (u->kind == DOT_FMA) {	/* LLVM would call a library */
+		return ll_add(l, ll_bin(l, LL_MUL, a, b), sum);
 	}
-	args[1] = ll_bits(t->l, a, pairs);
-	args[2] = ll_bits(t->l, b, pairs);
-	return ll_intrinsic(t->l, "llvm.x86.avx512bf16.dpbf16ps.512",
-			    ll_type(LL_F32, t->u->lanes), args, 3);
+	args[1] = ll_bits(l, a, pairs);
+	args[2] = ll_bits(l, b, pairs);
+	return ll_intrinsic(l, "llvm.x86.avx512bf16.dpbf16ps.512",
+			    ll_type(LL_F32, u->lanes), args, 3);
 }
 
 /* Word i of both panels. */
@@ -88,8 +87,8 @@ one_word(const struct dot_tile *t, struct ll_value *a, struct ll_value *b,
 			     ll_plus_n(t->l, a, 4 * (i * t->u->mr + r)));
 		av = ll_splat(t->l, av, t->u->lanes);
 		for (v = 0; v < t->nv; v++) {
-			sum[r * t->nv + v] = multiply_add(
-				t, av, bv[v], sum[r * t->nv + v]);
+			sum[r * t->nv + v] = dot_multiply_add(
+				t->l, t->u, av, bv[v], sum[r * t->nv + v]);
 		}
 	}
 }
@@ -213,9 +212,9 @@ in_vectors(const struct dot_tile *t)
 
 /* ---- in AMX tiles: 0 to 3 are sums, 4 and 5 of A, 6 and 7 of B ---- */
 
-static void
-amx(struct ll *l, const char *name, const int *tiles, uint32_t ntiles,
-    struct ll_value *at, struct ll_value *apart)
+void
+dot_amx(struct ll *l, const char *name, const int *tiles, uint32_t ntiles,
+	struct ll_value *at, struct ll_value *apart)
 {
 	struct ll_value *args[5];
 	uint32_t n;
@@ -248,7 +247,7 @@ each_sum(const struct dot_tile *t, const char *name, bool memory)
 		for (v = 0; v < (int)t->nv; v++) {
 			int sum = 2 * r + v;
 
-			amx(t->l, name, &sum, 1,
+			dot_amx(t->l, name, &sum, 1,
 			    memory ? tile_of_c(t, r, v) : NULL, t->ldc);
 		}
 	}
@@ -261,7 +260,7 @@ load_a(const struct dot_tile *t, int r, struct ll_value *k)
 	struct ll_value *at = ll_plus(t->l, t->a, ll_mul_n(t->l, k,
 							  4 * t->u->mr));
 
-	amx(t->l, "llvm.x86.tileloadd64", (int[]){ 4 + r }, 1,
+	dot_amx(t->l, "llvm.x86.tileloadd64", (int[]){ 4 + r }, 1,
 	    ll_plus_n(t->l, at, 1024 * r), ll_i64(t->l, 64));
 }
 
@@ -271,7 +270,7 @@ load_b(const struct dot_tile *t, int v, struct ll_value *k)
 	int64_t row = 4 * dot_nr(t->u);
 	struct ll_value *at = ll_plus(t->l, t->b, ll_mul_n(t->l, k, row));
 
-	amx(t->l, "llvm.x86.tileloadd64", (int[]){ 6 + v }, 1,
+	dot_amx(t->l, "llvm.x86.tileloadd64", (int[]){ 6 + v }, 1,
 	    ll_plus_n(t->l, at, 64 * v), ll_i64(t->l, row));
 }
 
@@ -314,7 +313,8 @@ products(const struct dot_tile *t, struct ll_value *k, struct ll_value *next)
 			const int tiles[] = { (int)(2 * r + v), (int)(4 + r),
 					      (int)(6 + v) };
 
-			amx(t->l, "llvm.x86.tdpbf16ps", tiles, 3, NULL, NULL);
+			dot_amx(t->l, "llvm.x86.tdpbf16ps", tiles, 3, NULL,
+				NULL);
 			if (next && r == 1) {
 				load_b(t, (int)v, next);
 			}
@@ -412,8 +412,7 @@ emit_whole(struct cg_cpu *c, const struct dot_unit *u, uint32_t nv)
 {
 	const struct ll_type p = ll_type(LL_PTR, 1), n = ll_type(LL_I64, 1);
 	const struct ll_type types[] = { p, p, p, n, n, n, p, n, p, n };
-	struct dot_tile t = { .l = c->ll, .u = u, .nv = nv,
-			  .fused = ll_has(c->ll, "fma") };
+	struct dot_tile t = { .l = c->ll, .u = u, .nv = nv };
 	struct ll_value *f;
 
 	f = ll_func(c->ll, arena_printf(c->a, "dot_%d_%ux%u", (int)u->kind,
@@ -446,34 +445,38 @@ struct ends {
 	struct ll_value *arg[10], *rows, *cols;
 };
 
-/* Rows one by one, with a mask. */
+/*
+ * Copies the tile's part that is there to the stack, or from it.  What is to be
+ * added goes there before the product, so that the sum of an element has the
+ * same order in whole tiles and in parts of them.
+ */
 static void
-copy_part(const struct ends *e, struct ll_value *stack)
+copy_part(const struct ends *e, struct ll_value *stack, bool back)
 {
 	const struct ll_type vec = ll_type(LL_F32, e->u->lanes);
 	struct ll *l = e->l;
-	struct ll_value *from, *to, *mask, *x, *old;
+	struct ll_value *at, *far, *mask;
 	struct ll_loop r;
 	uint32_t v;
 
 	ll_loop(l, &r, ll_i64(l, 0),
 		ll_min(l, e->rows, ll_i64(l, e->u->mr)), 1, NULL, 0);
 	for (v = 0; v < e->u->nv; v++) {
-		int64_t at = 4 * v * e->u->lanes;
+		int64_t col = v * e->u->lanes;
 
-		mask = ll_mask(l, ll_sub(l, e->cols, ll_i64(l, at / 4)),
+		mask = ll_mask(l, ll_sub(l, e->cols, ll_i64(l, col)),
 			       e->u->lanes);
-		from = ll_plus(l, stack, ll_mul_n(l, r.i, 4 * dot_nr(e->u)));
-		to = ll_plus(l, e->arg[2], ll_bin(l, LL_MUL, r.i, e->arg[4]));
-		to = ll_plus_n(l, to, at);
-		x = ll_load(l, vec, ll_plus_n(l, from, at));
-		old = ll_load_if(l, vec, to, mask);
-		old = ll_select(l, ll_test(l, LL_NE, e->arg[5], ll_i64(l, 0)),
-				old, ll_zero(l, vec));
-		ll_store_if(l, ll_add(l, x, old), to, mask);
+		at = ll_plus(l, stack, ll_mul_n(l, r.i, 4 * dot_nr(e->u)));
+		at = ll_plus_n(l, at, 4 * col);
+		far = ll_plus(l, e->arg[2], ll_bin(l, LL_MUL, r.i, e->arg[4]));
+		far = ll_plus_n(l, far, 4 * col);
+		if (back) {
+			ll_store_if(l, ll_load(l, vec, at), far, mask);
+		} else {
+			ll_store(l, ll_load_if(l, vec, far, mask), at);
+		}
 	}
 	ll_loop_end(l, &r, NULL);
-	ll_return(l, NULL);
 }
 
 /* Calls the tile of nv vectors if there are that many columns. */
@@ -499,6 +502,8 @@ emit_ends(const struct ends *e)
 	const struct dot_unit *u = e->u;
 	struct ll_block *rows = ll_block(l, NULL, "rows");
 	struct ll_block *part = ll_block(l, NULL, "part");
+	struct ll_block *old = ll_block(l, NULL, "old");
+	struct ll_block *sums = ll_block(l, NULL, "sums");
 	struct ll_value *stack, *args[10];
 	uint32_t nv;
 
@@ -510,15 +515,20 @@ emit_ends(const struct ends *e)
 	}
 	ll_jump(l, part);
 	ll_at(l, part);
+	ll_branch(l, ll_test(l, LL_NE, e->arg[5], ll_i64(l, 0)), old, sums);
+	ll_at(l, old);
+	copy_part(e, stack, false);
+	ll_jump(l, sums);
+	ll_at(l, sums);
 	args[0] = e->arg[0];
 	args[1] = e->arg[1];
 	args[2] = stack;
 	args[3] = e->arg[3];
 	args[4] = ll_i64(l, 4 * dot_nr(u));
-	args[5] = ll_i64(l, 0);
-	memcpy(args + 6, e->arg + 6, 4 * sizeof *args);
+	memcpy(args + 5, e->arg + 5, 5 * sizeof *args);
 	ll_call(l, e->whole[u->nv], args, 10);
-	copy_part(e, stack);
+	copy_part(e, stack, true);
+	ll_return(l, NULL);
 }
 
 struct ll_value *

@@ -9,6 +9,7 @@ unit_tests += \
 	%D%/codegen/t-attention-cpu \
 	%D%/codegen/t-cg-math \
 	%D%/codegen/t-dot \
+	%D%/codegen/t-dot-rows \
 	%D%/codegen/t-host \
 	%D%/codegen/t-ll \
 	%D%/codegen/t-nest \

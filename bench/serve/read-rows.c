@@ -1,0 +1,261 @@
+/*
+ * The driver of bench/serve/rows: kernels of contractions of few rows, and a
+ * loop that only reads, over weights that no cache holds.
+ */
+#define _GNU_SOURCE
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "codegen/cg.h"
+#include "runtime/device/cpuid.h"
+#include "runtime/device/pool.h"
+
+#define MOST 64				/* rounds */
+#define KINDS 6
+
+static const int rows_of[KINDS] = { 0, 1, 2, 4, 8, 16 };
+
+struct setup {
+	int n, k, threads, rounds, mib;	/* mib: of all weights */
+	const char *dtype, *cpu;
+	int64_t elem_bytes, weight_bytes, weights;
+	char *all;
+};
+
+static void
+fail(const char *what)
+{
+	fprintf(stderr, "rows: %s\n", what);
+	exit(1);
+}
+
+static char *
+space(int64_t bytes)
+{
+	char *p = aligned_alloc(64, (size_t)(bytes + 127) / 64 * 64);
+
+	if (!p) {
+		fail("out of memory");
+	}
+	memset(p, 0, (size_t)bytes);
+	return p;
+}
+
+/* ---- a loop that reads ---- */
+
+typedef float vector __attribute__((vector_size(32), aligned(4)));
+
+static _Atomic int sink;
+
+static void
+read_part(void *user, int64_t worker, int64_t from, int64_t to)
+{
+	const struct setup *s = user;
+	vector sum[8];
+	int64_t i;
+	int j;
+
+	(void)worker;
+	for (; from < to; from++) {
+		const char *at = s->all + from * 65536;
+
+		memset(sum, 0, sizeof sum);
+		for (i = 0; i < 65536; i += 256) {
+			for (j = 0; j < 8; j++) {
+				sum[j] += *(const vector *)(at + i + 32 * j);
+			}
+		}
+		for (j = 1; j < 8; j++) {
+			sum[0] += sum[j];
+		}
+		atomic_fetch_add_explicit(&sink, (int)sum[0][0],
+					  memory_order_relaxed);
+	}
+}
+
+/* ---- kernels ---- */
+
+struct kernel_run {
+	struct cg_singles made;
+	struct rt_call call;
+	const struct rt_step *step;
+	char *at[3], *own[64];
+	char *data[3];
+};
+
+static void
+open_kernel(struct kernel_run *r, struct ir_ctx *c, const struct setup *s,
+	    int rows)
+{
+	const char *text = arena_printf(&c->perm, "llmc-ir 1\ndim m = %d\n"
+		"dim n = %d\ndim k = %d\nmodel {\n"
+		"  %%0 = weight name=\"a\" : %s[m, k]\n"
+		"  %%1 = weight name=\"b\" : %s[n, k]\n"
+		"  %%2 = dot %%0, %%1 over=k : %s[m, n]\n  return %%2\n}\n",
+		rows, s->n, s->k, s->dtype, s->dtype, s->dtype);
+	const struct cg_single *one;
+	int i;
+
+	if (!cg_singles_open(c, s->cpu, &text, 1, &r->made)) {
+		diag_flush(&c->diags, stderr);
+		fail("there is no kernel");
+	}
+	one = &r->made.at[0];
+	r->data[0] = space(rows * s->k * s->elem_bytes);
+	r->data[2] = space(rows * s->n * s->elem_bytes);
+	r->call = (struct rt_call){ .at = r->at, .pieces = one->pieces };
+	r->call.shared = space(one->shared_bytes);
+	for (i = 0; i < s->threads; i++) {
+		r->own[i] = space(one->own_bytes);
+	}
+}
+
+static void
+run_part(void *user, int64_t worker, int64_t from, int64_t to)
+{
+	struct kernel_run *r = user;
+
+	r->step->run(&r->call, r->own[worker], from, to);
+}
+
+static void
+run_kernel(struct kernel_run *r, struct rt_workers *w, char *weight)
+{
+	const struct cg_single *one = &r->made.at[0];
+	int64_t i;
+
+	r->data[1] = weight;
+	for (i = 0; i < one->kernel->nat; i++) {
+		r->at[i] = r->data[one->values[i]];
+	}
+	for (i = 0; i < one->kernel->nsteps; i++) {
+		r->step = &one->kernel->steps[i];
+		rt_workers_run(w, run_part, r, r->step->items);
+	}
+}
+
+/* ---- timing ---- */
+
+static double
+now(clockid_t which)
+{
+	struct timespec t;
+
+	clock_gettime(which, &t);
+	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static int
+compare(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+
+	return (x > y) - (x < y);
+}
+
+struct times {
+	double wall[MOST], cpu[MOST];
+};
+
+static void
+one_round(const struct setup *s, struct rt_workers *w, struct kernel_run *r,
+	  double *wall, double *cpu)
+{
+	int64_t i;
+
+	*wall = now(CLOCK_MONOTONIC);
+	*cpu = now(CLOCK_PROCESS_CPUTIME_ID);
+	if (!r) {
+		rt_workers_run(w, read_part, (void *)s,
+			       s->weights * s->weight_bytes / 65536);
+	}
+	for (i = 0; r && i < s->weights; i++) {
+		run_kernel(r, w, s->all + i * s->weight_bytes);
+	}
+	*wall = now(CLOCK_MONOTONIC) - *wall;
+	*cpu = now(CLOCK_PROCESS_CPUTIME_ID) - *cpu;
+}
+
+static void
+report(const struct setup *s, int kind, struct times *t, double *base)
+{
+	double bytes = (double)(s->weights * s->weight_bytes), busy = 0, best;
+	double median;
+	int i;
+
+	for (i = 0; i < s->rounds; i++) {
+		busy += t->cpu[i] / t->wall[i] / s->threads / s->rounds;
+	}
+	qsort(t->wall, (size_t)s->rounds, sizeof t->wall[0], compare);
+	qsort(t->cpu, (size_t)s->rounds, sizeof t->cpu[0], compare);
+	best = bytes / t->wall[0] / 1e9;
+	median = bytes / t->wall[s->rounds / 2] / 1e9;
+	*base = kind ? *base : best;
+	printf("%7s %4d  best %6.2f  median %6.2f GB/s  of reading %.2f  "
+	       "busy %.2f  a core, by cpu time %.2f\n", kind ? "rows" : "read",
+	       rows_of[kind], best, median, best / *base, busy,
+	       bytes / t->cpu[0] / 1e9);
+}
+
+int
+main(int argc, char **argv)
+{
+	struct setup s = { 8192, 2048, 2, 7, 512, "bf16", "native", 0, 0, 0, NULL };
+	static struct kernel_run run[KINDS];
+	static struct times t[KINDS];
+	struct rt_workers *w;
+	struct rt_error err;
+	struct ir_ctx c;
+	double base = 0;
+	int i, r;
+
+	while ((i = getopt(argc, argv, "t:c:d:n:m:")) != -1) {
+		switch (i) {
+		case 't': s.threads = atoi(optarg); break;
+		case 'c': s.cpu = optarg; break;
+		case 'd': s.dtype = optarg; break;
+		case 'm': s.mib = atoi(optarg); break;
+		case 'n': s.rounds = atoi(optarg); break;
+		default: return 2;
+		}
+	}
+	if (argc - optind >= 2) {
+		s.n = atoi(argv[optind]);
+		s.k = atoi(argv[optind + 1]);
+	}
+	if (s.n < 1 || s.k < 1 || s.threads < 1 || s.threads > 64 ||
+	    s.rounds < 1 || s.rounds > MOST) {
+		fail("N, K, at most 64 threads, at most 64 rounds");
+	}
+	if (rt_cpu_has("amx-tile")) {
+		rt_cpu_allow("amx-tile");
+	}
+	s.elem_bytes = strcmp(s.dtype, "f32") ? 2 : 4;
+	s.weight_bytes = (int64_t)s.n * s.k * s.elem_bytes;
+	s.weights = ((int64_t)s.mib << 20) / s.weight_bytes + 1;
+	s.all = space(s.weights * s.weight_bytes);
+	ir_ctx_init(&c, NULL);
+	if (rt_workers_start(&w, &(struct rt_workers_options){
+			     .n = s.threads }, &err) != RT_OK) {
+		fail(err.message);
+	}
+	for (i = 1; i < KINDS; i++) {
+		open_kernel(&run[i], &c, &s, rows_of[i]);
+	}
+	for (r = 0; r < s.rounds; r++) {
+		for (i = 0; i < KINDS; i++) {
+			one_round(&s, w, i ? &run[i] : NULL, &t[i].wall[r],
+				  &t[i].cpu[r]);
+		}
+	}
+	printf("%d x %d %s on %s, %d threads\n", s.n, s.k, s.dtype,
+	       run[1].made.cpu, s.threads);
+	for (i = 0; i < KINDS; i++) {
+		report(&s, i, &t[i], &base);
+	}
+	return 0;
+}
