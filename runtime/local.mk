@@ -10,8 +10,16 @@ else
 mpi_sources = %D%/comm/mpi_none.c
 endif
 
+# The one file that knows libmicrohttpd's header, or what stands in for it.
+if HAVE_MICROHTTPD
+http_sources = %D%/serve/http.c
+else
+http_sources = %D%/serve/http_none.c
+endif
+
 rank_sources = \
 	$(mpi_sources) \
+	$(http_sources) \
 	%D%/abi.h \
 	%D%/append.c \
 	%D%/append.h \
@@ -115,18 +123,34 @@ rank_sources = \
 	%D%/rt.h \
 	%D%/scratch.c \
 	%D%/scratch.h \
+	%D%/serve/chat.c \
+	%D%/serve/chat.h \
+	%D%/serve/codec.c \
+	%D%/serve/codec.h \
 	%D%/serve/draw.c \
 	%D%/serve/draw.h \
+	%D%/serve/generate.c \
+	%D%/serve/http.h \
 	%D%/serve/kv.c \
 	%D%/serve/kv.h \
+	%D%/serve/metrics.c \
+	%D%/serve/metrics.h \
+	%D%/serve/reply.c \
+	%D%/serve/reply.h \
+	%D%/serve/request.c \
+	%D%/serve/request.h \
 	%D%/serve/scheduler.c \
 	%D%/serve/scheduler.h \
+	%D%/serve/serve.c \
 	%D%/serve/server.h \
+	%D%/serve/service.c \
+	%D%/serve/service.h \
 	%D%/text.c \
 	%D%/text.h \
 	%D%/tokenize/tok.h \
 	%D%/tokenize/tok_added.c \
 	%D%/tokenize/tok_bpe.c \
+	%D%/tokenize/tok_bytes.c \
 	%D%/tokenize/tok_category_table.c \
 	%D%/tokenize/tok_cut.c \
 	%D%/tokenize/tok_decode.c \
@@ -145,6 +169,7 @@ rank_sources = \
 	%D%/tokenize/tok_regex.c \
 	%D%/tokenize/tok_regex.h \
 	%D%/tokenize/tok_regex_parse.c \
+	%D%/tokenize/tok_stream.c \
 	%D%/tokenize/tok_unicode.c \
 	%D%/tokenize/tok_unicode.h \
 	%D%/tokenize/tokenize.h \

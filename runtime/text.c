@@ -45,19 +45,49 @@ rt_text_add(struct rt_text *t, const char *fmt, ...)
 }
 
 void
-rt_text_string(struct rt_text *t, const char *s)
+rt_text_bytes(struct rt_text *t, const char *s, size_t n)
 {
+	if (n > 0 && reserve(t, n)) {
+		memcpy(t->at + t->n, s, n);
+		t->n += n;
+		t->at[t->n] = '\0';
+	}
+}
+
+static bool
+is_escaped(char c)
+{
+	return c == '"' || c == '\\' || (unsigned char)c < 0x20;
+}
+
+void
+rt_text_chars(struct rt_text *t, const char *s, size_t n)
+{
+	size_t i, plain;
+
 	rt_text_add(t, "\"");
-	for (; *s; s++) {
-		if (*s == '"' || *s == '\\') {
-			rt_text_add(t, "\\%c", *s);
-		} else if ((unsigned char)*s < 0x20) {
-			rt_text_add(t, "\\u%04x", (unsigned)*s);
+	for (i = 0; i < n; i += plain) {
+		plain = 0;
+		while (i + plain < n && !is_escaped(s[i + plain])) {
+			plain++;
+		}
+		if (plain > 0) {
+			rt_text_bytes(t, s + i, plain);
+		} else if (s[i] == '"' || s[i] == '\\') {
+			rt_text_add(t, "\\%c", s[i]);
+			plain = 1;
 		} else {
-			rt_text_add(t, "%c", *s);
+			rt_text_add(t, "\\u%04x", (unsigned)s[i]);
+			plain = 1;
 		}
 	}
 	rt_text_add(t, "\"");
+}
+
+void
+rt_text_string(struct rt_text *t, const char *s)
+{
+	rt_text_chars(t, s, strlen(s));
 }
 
 void
@@ -65,6 +95,37 @@ rt_text_release(struct rt_text *t)
 {
 	rt_release(&t->alloc, t->at);
 	t->at = NULL;
+}
+
+static size_t
+least3(size_t a, size_t b, size_t c)
+{
+	a = a < b ? a : b;
+	return a < c ? a : c;
+}
+
+size_t
+rt_edit_distance(const char *a, const char *b)
+{
+	size_t n = strlen(b), row[64], i, j, old, above;
+
+	if (n >= 64) {
+		return n;
+	}
+	for (j = 0; j <= n; j++) {
+		row[j] = j;
+	}
+	for (i = 1; a[i - 1]; i++) {
+		old = row[0];
+		row[0] = i;
+		for (j = 1; j <= n; j++) {
+			above = row[j];
+			row[j] = least3(above + 1, row[j - 1] + 1,
+					old + (a[i - 1] != b[j - 1]));
+			old = above;
+		}
+	}
+	return row[n];
 }
 
 void

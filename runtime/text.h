@@ -18,9 +18,16 @@ struct rt_text {
 };
 
 void rt_text_add(struct rt_text *t, const char *fmt, ...) RT_PRINTF(2, 3);
-/* Appends a JSON string, with its quotes. */
+/* Appends n bytes, which may be NULs. */
+void rt_text_bytes(struct rt_text *t, const char *s, size_t n);
+/* Appends a JSON string, with its quotes; of n bytes, which may be NULs. */
 void rt_text_string(struct rt_text *t, const char *s);
+void rt_text_chars(struct rt_text *t, const char *s, size_t n);
 void rt_text_release(struct rt_text *t);
+
+/* How many characters are to be changed, added or removed; of names shorter
+ * than 64. */
+size_t rt_edit_distance(const char *a, const char *b);
 
 /* Text of one message, cut when its array is full. */
 struct rt_line {

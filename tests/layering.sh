@@ -228,6 +228,8 @@ $3 ~ /^</ {
 		lone("nccl.h", "runtime")
 	else if (name == "mpi.h")
 		lone("mpi.h", "runtime")
+	else if (name == "microhttpd.h")
+		lone("microhttpd.h", "runtime")
 	next
 }
 # A plain name stands for a file of the same folder.

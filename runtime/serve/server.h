@@ -20,6 +20,9 @@
 #ifndef RT_SERVER_H
 #define RT_SERVER_H
 
+#include <signal.h>
+#include <stdio.h>
+
 #include "runtime/error.h"
 
 /* ---- what computes steps ------------------------------------------------ */
@@ -64,5 +67,57 @@ struct rt_engine {
 	enum rt_status (*step)(void *user, const struct rt_serve_step *s,
 			       float *logits, struct rt_error *err);
 };
+
+/* ---- the command `generate` (generate.c) -------------------------------- */
+
+/* How tokens are drawn; rt_generate_plain() has the defaults. */
+struct rt_generate_options {
+	const char *tokenizer;	/* a path; NULL: the 256 bytes are tokens */
+	const char *chat;	/* a template, of which the prompt is a
+				 * message; or NULL */
+	const char *prompt;	/* a text of `prompt_bytes` bytes */
+	size_t prompt_bytes;
+	int64_t tokens;		/* most that are drawn */
+	bool ignore_eos;
+	double temperature, top_p, min_p;
+	double repetition, presence, frequency;
+	int64_t top_k;		/* 0: off */
+	uint64_t seed;
+};
+
+struct rt_generate_options rt_generate_plain(void);
+/*
+ * Continues a text, and writes what comes to `out` as it comes, in whole
+ * characters.  `drawn` is how many tokens came, for rates; NULL: not wanted.
+ */
+enum rt_status rt_generate(const struct rt_engine *e,
+			   const struct rt_generate_options *o, FILE *out,
+			   int64_t *drawn, struct rt_error *err);
+
+/* ---- the command `serve` (serve.c) -------------------------------------- */
+
+struct rt_serve_options {
+	const char *model;	/* its name */
+	const char *tokenizer;	/* as above */
+	const char *chat;	/* a template; NULL: by the tokenizer */
+	const char *host;	/* where to listen */
+	int64_t port;		/* 0: any that is free */
+	const char *key;	/* that requests must have, or NULL */
+	const char *key_file;	/* a file whose first line it is, or NULL */
+	int64_t queue;		/* answers that may wait; more get 429 */
+	int64_t clients;	/* connections at a time */
+	int64_t body_bytes;	/* most of a request */
+	int64_t timeout_s;	/* of a connection that says nothing */
+	double drain_s;		/* for answers under way at the end */
+	bool no_sharing;	/* of blocks between equal prefixes */
+	/* set, as by a signal, when the service is to end */
+	const volatile sig_atomic_t *end_asked;
+};
+
+struct rt_serve_options rt_serve_plain(void);
+/* Serves by HTTP until the end is asked for; says where on `out`. */
+enum rt_status rt_serve(const struct rt_engine *e,
+			const struct rt_serve_options *o, FILE *out,
+			struct rt_error *err);
 
 #endif

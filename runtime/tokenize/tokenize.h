@@ -32,6 +32,10 @@ enum rt_status rt_tokenizer_parse(struct rt_tokenizer **out, const char *name,
 				  const void *text, size_t n,
 				  const struct rt_alloc *alloc,
 				  struct rt_error *err);
+/* Of models whose tokens are the 256 bytes (tok_bytes.c). */
+enum rt_status rt_tokenizer_of_bytes(struct rt_tokenizer **out,
+				     const struct rt_alloc *alloc,
+				     struct rt_error *err);
 void rt_tokenizer_free(struct rt_tokenizer *t);
 /* All ids are less. */
 int64_t rt_tokenizer_limit(const struct rt_tokenizer *t);
@@ -91,6 +95,29 @@ bool rt_may_cut(const struct rt_tokenizer *t, const char *text, size_t at);
 enum rt_status rt_decode(const struct rt_tokenizer *t, const uint32_t *ids,
 			 size_t n, bool skip, char **text, size_t *text_bytes,
 			 struct rt_error *err);
+
+/* ---- ids to text, as they come (tok_stream.c) --------------------------- */
+
+/* The text of ids that come one after the other, in whole characters. */
+struct rt_stream {
+	const struct rt_tokenizer *tokenizer;
+	struct rt_ids ids;
+	/* the text of [from, known) has been returned, or comes before */
+	size_t from, known;
+};
+
+void rt_stream_open(struct rt_stream *x, const struct rt_tokenizer *t);
+void rt_stream_close(struct rt_stream *x);
+/* What comes before: begins the text anew after these ids. */
+enum rt_status rt_stream_begin(struct rt_stream *x, const uint32_t *ids,
+			       size_t n, struct rt_error *err);
+/*
+ * Adds an id, or nothing for -1: the end.  *text is what is known of the text
+ * now, allocated by the C library, or NULL with n = 0: a character may be made
+ * of several ids.
+ */
+enum rt_status rt_stream_add(struct rt_stream *x, int64_t id, char **text,
+			     size_t *n, struct rt_error *err);
 
 /* ---- token files of text (tok_file.c) --------------------------------- */
 

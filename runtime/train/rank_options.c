@@ -1,6 +1,7 @@
 /*
  * All options of a plan's program: the parser and the help read the same table.
  */
+#include "runtime/text.h"
 #include "runtime/train/rank.h"
 
 #include <errno.h>
@@ -179,38 +180,6 @@ static const struct command_word {
 
 /* ---- the nearest name ---- */
 
-static size_t
-least3(size_t a, size_t b, size_t c)
-{
-	a = a < b ? a : b;
-	return a < c ? a : c;
-}
-
-/* Edit distance. */
-static size_t
-distance(const char *a, const char *b)
-{
-	size_t n = strlen(b), row[64], i, j, old, above;
-
-	if (n >= 64) {
-		return n;
-	}
-	for (j = 0; j <= n; j++) {
-		row[j] = j;
-	}
-	for (i = 1; a[i - 1]; i++) {
-		old = row[0];
-		row[0] = i;
-		for (j = 1; j <= n; j++) {
-			above = row[j];
-			row[j] = least3(above + 1, row[j - 1] + 1,
-					old + (a[i - 1] != b[j - 1]));
-			old = above;
-		}
-	}
-	return row[n];
-}
-
 static const char *
 name_of(size_t i, bool command)
 {
@@ -223,8 +192,8 @@ nearest_option(const char *name, bool command)
 	size_t n = command ? NCOMMANDS : NROWS, i, best = 0;
 
 	for (i = 1; i < n; i++) {
-		if (distance(name, name_of(i, command)) <
-		    distance(name, name_of(best, command))) {
+		if (rt_edit_distance(name, name_of(i, command)) <
+		    rt_edit_distance(name, name_of(best, command))) {
 			best = i;
 		}
 	}

@@ -1,29 +1,28 @@
 /*
- * The text of `rank sample --tokenizer`.  The text of an id depends on those
- * before it: blanks, and characters of several ids.  So a few shown ids and the
- * new ones are decoded together, and what that is longer than the text of the
- * shown ones alone is written, once it ends in a whole character.
+ * The text of `rank sample --tokenizer`.
  */
 #include "runtime/train/sample_text.h"
 
 #include <stdlib.h>
-#include <string.h>
-
-#define BEFORE 8	/* ids of the prompt that are decoded along */
-#define CUT "\xef\xbf\xbd"	/* what a part of a character becomes */
 
 enum rt_status
 sample_text_open(struct sample_text *x, const char *path,
 		 struct rt_error *err)
 {
+	enum rt_status status = RT_OK;
+
 	*x = (struct sample_text){ .ids.alloc = rt_alloc_or_libc(NULL) };
-	return path ? rt_tokenizer_open(&x->tokenizer, path, NULL, err)
-		    : RT_OK;
+	if (path) {
+		status = rt_tokenizer_open(&x->tokenizer, path, NULL, err);
+	}
+	rt_stream_open(&x->stream, x->tokenizer);
+	return status;
 }
 
 void
 sample_text_close(struct sample_text *x)
 {
+	rt_stream_close(&x->stream);
 	if (x->tokenizer) {
 		rt_tokenizer_free(x->tokenizer);
 	}
@@ -52,46 +51,22 @@ sample_text_begin(struct sample_text *x, const char *name, const char *text,
 		}
 	}
 	rt_encoder_free(e);
-	x->shown = x->ids.n;
-	x->from = x->shown > BEFORE ? x->shown - BEFORE : 0;
-	return status;
-}
-
-static bool
-ends_cut(const char *text, size_t n)
-{
-	return n >= strlen(CUT) &&
-	       memcmp(text + n - strlen(CUT), CUT, strlen(CUT)) == 0;
+	return status == RT_OK ? rt_stream_begin(&x->stream, x->ids.at,
+						 x->ids.n, err) : status;
 }
 
 enum rt_status
 sample_text_add(struct sample_text *x, int64_t id, FILE *out,
 		struct rt_error *err)
 {
-	const uint32_t *from;
-	char *old = NULL, *text = NULL;
-	size_t nold = 0, n = 0;
-	enum rt_status status;
+	char *text;
+	size_t n;
+	enum rt_status status = rt_stream_add(&x->stream, id, &text, &n, err);
 
-	if (id >= 0 && !rt_ids_add(&x->ids, (uint32_t)id)) {
-		return rt_no_memory(err, NULL);
+	if (status == RT_OK && out && n > 0) {
+		fwrite(text, 1, n, out);
+		fflush(out);
 	}
-	from = x->ids.at + x->from;
-	status = rt_decode(x->tokenizer, from, x->shown - x->from, true, &old,
-			   &nold, err);
-	if (status == RT_OK) {
-		status = rt_decode(x->tokenizer, from, x->ids.n - x->from,
-				   true, &text, &n, err);
-	}
-	if (status == RT_OK && n > nold && (id < 0 || !ends_cut(text, n))) {
-		if (out) {
-			fwrite(text + nold, 1, n - nold, out);
-			fflush(out);
-		}
-		x->from = x->shown;
-		x->shown = x->ids.n;
-	}
-	free(old);
 	free(text);
 	return status;
 }

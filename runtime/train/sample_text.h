@@ -7,9 +7,8 @@
 
 struct sample_text {
 	struct rt_tokenizer *tokenizer;	/* NULL: there is none */
-	struct rt_ids ids;	/* the prompt's, then what was sampled */
-	/* the text of [from, shown) has been shown, or is the prompt's end */
-	size_t from, shown;
+	struct rt_ids ids;	/* the prompt's */
+	struct rt_stream stream;
 };
 
 enum rt_status sample_text_open(struct sample_text *x, const char *path,

@@ -81,6 +81,7 @@ unit_tests += \
 	%D%/comm/t-shm-meet \
 	%D%/serve/t-draw \
 	%D%/serve/t-kv \
+	%D%/serve/t-reply \
 	%D%/serve/t-scheduler \
 	%D%/serve/t-serve \
 	%D%/sim/t-sim \
@@ -120,6 +121,10 @@ release_unit_tests += \
 	%D%/cuda/t-cuda-dot \
 	%D%/search/t-search-pins
 
+# The server with an engine that has no model, for tests/cli/run/serve.sh.
+check_PROGRAMS += %D%/serve/serve-fake
+%C%_serve_serve_fake_LDADD = runtime/librank.a $(external_libs)
+
 # What a plan links, and nothing of the compiler.
 check_PROGRAMS += %D%/runtime/toy-rank
 %C%_runtime_toy_rank_LDADD = runtime/librank.a $(external_libs)
@@ -134,6 +139,7 @@ rank_ldadd = runtime/librank.a $(CMOCKA_LIBS) $(external_libs)
 %C%_runtime_t_run_LDADD = $(rank_ldadd)
 %C%_serve_t_draw_LDADD = $(rank_ldadd)
 %C%_serve_t_kv_LDADD = $(rank_ldadd)
+%C%_serve_t_reply_LDADD = $(rank_ldadd)
 %C%_serve_t_scheduler_LDADD = $(rank_ldadd)
 %C%_runtime_t_sample_text_LDADD = $(rank_ldadd)
 

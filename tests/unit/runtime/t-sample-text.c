@@ -105,8 +105,7 @@ test_end_in_a_character(void **state)
 					   &err), RT_OK);
 	full = x.ids.n;
 	assert_true(full > 1);
-	x.from = x.shown = 0;
-	x.ids.n = 0;
+	assert_int_equal(rt_stream_begin(&x.stream, NULL, 0, &err), RT_OK);
 	assert_int_equal(sample_text_add(&x, x.ids.at[0], out, &err), RT_OK);
 	fflush(out);
 	assert_int_equal(n, 0);

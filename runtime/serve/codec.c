@@ -1,0 +1,73 @@
+/*
+ * Tokens and text; see codec.h.
+ */
+#include "runtime/serve/codec.h"
+
+static enum rt_status
+find_stops(struct rt_codec *c, struct rt_error *err)
+{
+	size_t i;
+
+	for (i = 0; rt_chat_stop(i); i++) {
+		int64_t id = rt_tokenizer_id(c->tokenizer, rt_chat_stop(i));
+
+		if (id >= 0 && id < c->vocab &&
+		    !rt_ids_add(&c->stops, (uint32_t)id)) {
+			return rt_no_memory(err, NULL);
+		}
+	}
+	return RT_OK;
+}
+
+enum rt_status
+rt_codec_open(struct rt_codec *c, const char *tokenizer, const char *chat,
+	      int64_t vocab, struct rt_error *err)
+{
+	enum rt_status status;
+
+	*c = (struct rt_codec){ .vocab = vocab,
+				.stops.alloc = rt_alloc_or_libc(NULL) };
+	if (!tokenizer && vocab != 256) {
+		return rt_fail(err, RT_RANGE, RT_NOWHERE, "the model has %lld "
+			"tokens, so what they mean is not known: give "
+			"--tokenizer FILE", (long long)vocab);
+	}
+	status = tokenizer ? rt_tokenizer_open(&c->tokenizer, tokenizer, NULL,
+					       err)
+			   : rt_tokenizer_of_bytes(&c->tokenizer, NULL, err);
+	if (status == RT_OK) {
+		c->chat = chat ? rt_chat_named(chat, err)
+			       : rt_chat_of(c->tokenizer);
+		status = c->chat ? find_stops(c, err) : RT_RANGE;
+	}
+	return status;
+}
+
+void
+rt_codec_close(struct rt_codec *c)
+{
+	if (c->tokenizer) {
+		rt_tokenizer_free(c->tokenizer);
+	}
+	rt_ids_release(&c->stops);
+}
+
+enum rt_status
+rt_codec_encode(const struct rt_codec *c, const char *text, size_t n,
+		bool framed, struct rt_ids *out, struct rt_error *err)
+{
+	struct rt_encoder *e = NULL;
+	enum rt_status status = rt_encoder_open(&e, c->tokenizer, err);
+
+	if (status != RT_OK) {
+		return status;
+	}
+	if (framed && !rt_encode_before(c->tokenizer, out)) {
+		status = rt_no_memory(err, NULL);
+	}
+	if (status == RT_OK) {
+		status = rt_encode(e, text, n, RT_PART_WHOLE, out, err);
+	}
+	rt_encoder_free(e);
+	return status;
+}

@@ -1,0 +1,32 @@
+/*
+ * Private to runtime/serve: between a model's tokens and what clients read.
+ */
+#ifndef RT_CODEC_H
+#define RT_CODEC_H
+
+#include "runtime/serve/chat.h"
+#include "runtime/tokenize/tokenize.h"
+
+/* Read by any number of threads once it is open. */
+struct rt_codec {
+	struct rt_tokenizer *tokenizer;
+	const struct rt_chat *chat;
+	struct rt_ids stops;	/* tokens that end an answer */
+	int64_t vocab;
+};
+
+/*
+ * `tokenizer` is a path; NULL: tokens are bytes, which a vocabulary of 256 may
+ * have.  `chat` is the name of a template; NULL: by the tokenizer.
+ */
+enum rt_status rt_codec_open(struct rt_codec *c, const char *tokenizer,
+			     const char *chat, int64_t vocab,
+			     struct rt_error *err);
+/* Also closes what rt_codec_open failed to open. */
+void rt_codec_close(struct rt_codec *c);
+/* Appends the ids of a text; `framed`: after what comes before documents. */
+enum rt_status rt_codec_encode(const struct rt_codec *c, const char *text,
+			       size_t n, bool framed, struct rt_ids *out,
+			       struct rt_error *err);
+
+#endif

@@ -1,0 +1,29 @@
+/*
+ * Private to runtime/serve: the service, spoken to by HTTP.
+ */
+#ifndef RT_HTTP_H
+#define RT_HTTP_H
+
+#include "runtime/serve/service.h"
+
+struct rt_http;
+
+struct rt_http_options {
+	const char *host;	/* a name or an address */
+	int64_t port;		/* 0: any that is free */
+	const char *key;	/* that requests must have; NULL: none */
+	int64_t clients;	/* connections at a time */
+	int64_t body_bytes;	/* most of a request */
+	int64_t timeout_s;	/* of a connection that says nothing */
+};
+
+enum rt_status rt_http_open(struct rt_http **out, struct rt_service *s,
+			    const struct rt_http_options *o,
+			    struct rt_error *err);
+/* The port that it listens on. */
+int64_t rt_http_port(const struct rt_http *h);
+/* Takes no new connections. */
+void rt_http_quiesce(struct rt_http *h);
+void rt_http_close(struct rt_http *h);
+
+#endif

@@ -1,0 +1,433 @@
+/*
+ * Replies; see reply.h.
+ */
+#include "runtime/serve/reply.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- life ---- */
+
+static enum rt_status
+open_choice(struct rt_reply *r, int64_t i, struct rt_error *err)
+{
+	struct rt_choice *c = &r->choices[i];
+	const uint32_t *prompt;
+	int64_t n, k;
+
+	*c = (struct rt_choice){ .reply = r, .index = i,
+				 .text.alloc = rt_alloc_or_libc(NULL) };
+	for (k = 0; k < 4; k++) {
+		c->logprobs[k].alloc = c->text.alloc;
+	}
+	rt_stream_open(&c->stream, r->codec->tokenizer);
+	prompt = rt_choice_prompt(c, &n);
+	if (r->request.echo) {
+		size_t at = (size_t)(i / r->request.n);
+		size_t from = at ? r->request.text_ends[at - 1] : 0;
+
+		rt_text_bytes(&c->text, r->request.text.at + from,
+			      r->request.text_ends[at] - from);
+		c->plain = c->offset = c->text.n;
+	}
+	/* an answer of a chat begins anew, a text is continued */
+	return rt_stream_begin(&c->stream, prompt,
+			       r->request.chat ? 0 : (size_t)n, err);
+}
+
+enum rt_status
+rt_reply_open(struct rt_reply **out, struct rt_request *request,
+	      const struct rt_codec *codec, const char *model, uint64_t id,
+	      int64_t created, struct rt_error *err)
+{
+	struct rt_reply *r = calloc(1, sizeof *r);
+	enum rt_status status = RT_OK;
+	int64_t n = (int64_t)request->nprompts * request->n, i;
+
+	*out = NULL;
+	if (!r) {
+		rt_request_release(request);
+		return rt_no_memory(err, NULL);
+	}
+	r->request = *request;
+	r->codec = codec;
+	r->model = model;
+	r->created = created;
+	r->out.alloc = rt_alloc_or_libc(NULL);
+	snprintf(r->id, sizeof r->id, "%s-%016" PRIx64,
+		 request->chat ? "chatcmpl" : "cmpl", id);
+	r->choices = calloc((size_t)n, sizeof *r->choices);
+	if (!r->choices) {
+		status = rt_no_memory(err, NULL);
+	}
+	for (i = 0; i < n && status == RT_OK; i++) {
+		r->nchoices++;
+		status = open_choice(r, i, err);
+	}
+	if (status != RT_OK) {
+		rt_reply_free(r);
+		return status;
+	}
+	*out = r;
+	return RT_OK;
+}
+
+void
+rt_reply_free(struct rt_reply *r)
+{
+	int64_t i, k;
+
+	for (i = 0; i < r->nchoices; i++) {
+		struct rt_choice *c = &r->choices[i];
+
+		rt_stream_close(&c->stream);
+		rt_text_release(&c->text);
+		for (k = 0; k < 4; k++) {
+			rt_text_release(&c->logprobs[k]);
+		}
+	}
+	free(r->choices);
+	rt_request_release(&r->request);
+	rt_text_release(&r->out);
+	free(r);
+}
+
+const uint32_t *
+rt_choice_prompt(const struct rt_choice *c, int64_t *n)
+{
+	const struct rt_request *q = &c->reply->request;
+	size_t i = (size_t)(c->index / q->n);
+	size_t from = i ? q->ends[i - 1] : 0;
+
+	*n = (int64_t)(q->ends[i] - from);
+	return q->ids.at + from;
+}
+
+/* ---- errors ---- */
+
+void
+rt_error_write(struct rt_text *out, const char *type, const char *message)
+{
+	rt_text_add(out, "{\"error\":{\"message\":");
+	rt_text_string(out, message);
+	rt_text_add(out, ",\"type\":\"%s\",\"param\":null,\"code\":null}}",
+		    type);
+}
+
+void
+rt_reply_fail(struct rt_reply *r, const char *message)
+{
+	if (r->ended) {
+		return;
+	}
+	rt_text_add(&r->out, r->request.stream ? "data: " : "");
+	rt_error_write(&r->out, "server_error", message);
+	rt_text_add(&r->out, r->request.stream ? "\n\n" : "");
+	r->failed = r->ended = true;
+}
+
+/* ---- logprobs ---- */
+
+/* JSON has no infinity: OpenAI's own answers have this instead. */
+static double
+json_logprob(double v)
+{
+	return isfinite(v) ? v : -9999;
+}
+
+static void
+add_token_text(const struct rt_choice *c, int32_t token, struct rt_text *out,
+	       bool bytes)
+{
+	uint32_t id = (uint32_t)token;
+	struct rt_error err;
+	char *text = NULL;
+	size_t n = 0, i;
+
+	if (rt_decode(c->stream.tokenizer, &id, 1, false, &text, &n, &err) !=
+	    RT_OK) {
+		n = 0;
+	}
+	rt_text_chars(out, text ? text : "", n);
+	if (bytes) {
+		rt_text_add(out, ",\"bytes\":[");
+		for (i = 0; i < n; i++) {
+			rt_text_add(out, "%s%u", i ? "," : "",
+				    (unsigned)(unsigned char)text[i]);
+		}
+		rt_text_add(out, "]");
+	}
+	free(text);
+}
+
+static void
+add_chat_logprob(const struct rt_choice *c, int32_t token, double logprob,
+		 struct rt_text *out)
+{
+	rt_text_add(out, "{\"token\":");
+	add_token_text(c, token, out, true);
+	rt_text_add(out, ",\"logprob\":%.9g", json_logprob(logprob));
+}
+
+static void
+add_logprobs(struct rt_choice *c, const struct rt_drawn *t)
+{
+	struct rt_text *l = c->logprobs;
+	const char *comma = l[0].n ? "," : "";
+	int64_t i;
+
+	if (c->reply->request.chat) {
+		rt_text_add(l, "%s", comma);
+		add_chat_logprob(c, t->token, t->logprob, l);
+		rt_text_add(l, ",\"top_logprobs\":[");
+		for (i = 0; i < t->ntop; i++) {
+			rt_text_add(l, "%s", i ? "," : "");
+			add_chat_logprob(c, t->top[i], t->top_logprob[i], l);
+			rt_text_add(l, "}");
+		}
+		rt_text_add(l, "]}");
+		return;
+	}
+	rt_text_add(&l[0], "%s", comma);
+	add_token_text(c, t->token, &l[0], false);
+	rt_text_add(&l[1], "%s%.9g", comma, json_logprob(t->logprob));
+	rt_text_add(&l[2], "%s{", comma);
+	for (i = 0; i < t->ntop; i++) {
+		rt_text_add(&l[2], "%s", i ? "," : "");
+		add_token_text(c, t->top[i], &l[2], false);
+		rt_text_add(&l[2], ":%.9g", json_logprob(t->top_logprob[i]));
+	}
+	rt_text_add(&l[2], "}");
+	rt_text_add(&l[3], "%s%zu", comma, c->offset);
+	c->offset = c->text.n;
+}
+
+static const char *
+or_nothing(const struct rt_text *t)
+{
+	return t->n ? t->at : "";
+}
+
+static void
+write_logprobs(struct rt_choice *c, struct rt_text *out)
+{
+	struct rt_text *l = c->logprobs;
+	int64_t k;
+
+	if (!c->reply->request.logprobs || l[0].n == 0) {
+		rt_text_add(out, "\"logprobs\":null");
+	} else if (c->reply->request.chat) {
+		rt_text_add(out, "\"logprobs\":{\"content\":[");
+		rt_text_add(out, "%s", or_nothing(l));
+		rt_text_add(out, "],\"refusal\":null}");
+	} else {
+		rt_text_add(out, "\"logprobs\":{\"tokens\":[%s],",
+			    or_nothing(&l[0]));
+		rt_text_add(out, "\"token_logprobs\":[%s],",
+			    or_nothing(&l[1]));
+		rt_text_add(out, "\"top_logprobs\":[%s],",
+			    or_nothing(&l[2]));
+		rt_text_add(out, "\"text_offset\":[%s]}", or_nothing(&l[3]));
+	}
+	for (k = 0; k < 4; k++) {
+		l[k].n = 0;
+	}
+}
+
+/* ---- objects ---- */
+
+static void
+begin_object(struct rt_reply *r, const char *chat, const char *text)
+{
+	rt_text_add(&r->out, "{\"id\":\"%s\",\"object\":\"%s\",\"created\":"
+		    "%" PRId64 ",\"model\":", r->id,
+		    r->request.chat ? chat : text, r->created);
+	rt_text_string(&r->out, r->model);
+	rt_text_add(&r->out, ",\"choices\":[");
+}
+
+static void
+add_usage(struct rt_reply *r)
+{
+	int64_t prompt = (int64_t)r->request.ids.n, drawn = 0, i;
+
+	for (i = 0; i < r->nchoices; i++) {
+		drawn += r->choices[i].ndrawn;
+	}
+	rt_text_add(&r->out, "\"usage\":{\"prompt_tokens\":%" PRId64
+		    ",\"completion_tokens\":%" PRId64 ",\"total_tokens\":%"
+		    PRId64 "}", prompt, drawn, prompt + drawn);
+}
+
+static const char *
+reason(const struct rt_choice *c)
+{
+	return c->why == RT_ENDED_LENGTH ? "\"length\"" : "\"stop\"";
+}
+
+/* An event with the text from what was sent up to a byte. */
+static void
+send_event(struct rt_choice *c, size_t to)
+{
+	struct rt_reply *r = c->reply;
+	struct rt_text *out = &r->out;
+
+	rt_text_add(out, "data: ");
+	begin_object(r, "chat.completion.chunk", "text_completion");
+	rt_text_add(out, "{\"index\":%" PRId64 ",", c->index);
+	if (r->request.chat) {
+		rt_text_add(out, "\"delta\":{%s\"content\":",
+			    c->begun ? "" : "\"role\":\"assistant\",");
+	} else {
+		rt_text_add(out, "\"text\":");
+	}
+	rt_text_chars(out, c->text.at ? c->text.at + c->sent : "",
+		      to - c->sent);
+	rt_text_add(out, r->request.chat ? "}," : ",");
+	write_logprobs(c, out);
+	rt_text_add(out, ",\"finish_reason\":%s}]",
+		    c->ended ? reason(c) : "null");
+	if (r->request.usage) {
+		rt_text_add(out, ",\"usage\":null");
+	}
+	rt_text_add(out, "}\n\n");
+	c->sent = to;
+	c->begun = true;
+}
+
+static void
+end_stream(struct rt_reply *r)
+{
+	if (r->request.usage) {
+		rt_text_add(&r->out, "data: ");
+		begin_object(r, "chat.completion.chunk", "text_completion");
+		rt_text_add(&r->out, "],");
+		add_usage(r);
+		rt_text_add(&r->out, "}\n\n");
+	}
+	rt_text_add(&r->out, "data: [DONE]\n\n");
+}
+
+static void
+write_whole(struct rt_reply *r)
+{
+	struct rt_text *out = &r->out;
+	int64_t i;
+
+	begin_object(r, "chat.completion", "text_completion");
+	for (i = 0; i < r->nchoices; i++) {
+		struct rt_choice *c = &r->choices[i];
+
+		rt_text_add(out, "%s{\"index\":%" PRId64 ",%s", i ? "," : "",
+			    i, r->request.chat ? "\"message\":{\"role\":"
+			    "\"assistant\",\"content\":" : "\"text\":");
+		rt_text_chars(out, or_nothing(&c->text), c->text.n);
+		rt_text_add(out, r->request.chat ? ",\"refusal\":null}," : ",");
+		write_logprobs(c, out);
+		rt_text_add(out, ",\"finish_reason\":%s}", reason(c));
+	}
+	rt_text_add(out, "],");
+	add_usage(r);
+	rt_text_add(out, "}");
+}
+
+/* ---- texts that end an answer ---- */
+
+/*
+ * Cuts the text before the first of them.  If there is none, `plain` goes to
+ * where one may begin that has not come to its end.
+ */
+static void
+find_stop(struct rt_choice *c)
+{
+	const struct rt_request *q = &c->reply->request;
+	size_t n = c->text.n, at = c->plain, i;
+	const char *text = c->text.at;
+
+	for (c->plain = n; at < n; at++) {
+		for (i = 0; i < q->nstops; i++) {
+			size_t len = strlen(q->stops[i]), left = n - at;
+			size_t same = len < left ? len : left;
+
+			if (memcmp(text + at, q->stops[i], same) != 0) {
+				continue;
+			}
+			if (same == len) {
+				c->text.n = c->plain = at;
+				c->text.at[at] = '\0';
+				c->cut = true;
+				return;
+			}
+			c->plain = at < c->plain ? at : c->plain;
+		}
+	}
+}
+
+/* Adds what is known of the text now; sets `cut` where a text ends it. */
+static void
+add_text(struct rt_choice *c, int64_t token)
+{
+	struct rt_error err;
+	char *text = NULL;
+	size_t n = 0;
+
+	if (rt_stream_add(&c->stream, token, &text, &n, &err) != RT_OK) {
+		c->text.failed = true;
+	}
+	rt_text_bytes(&c->text, text, n);
+	free(text);
+	find_stop(c);
+}
+
+bool
+rt_choice_add(struct rt_choice *c, const struct rt_drawn *t)
+{
+	struct rt_reply *r = c->reply;
+
+	add_text(c, t->token);
+	if (r->request.logprobs) {
+		add_logprobs(c, t);
+	}
+	if (c->text.failed || r->out.failed) {
+		rt_reply_fail(r, "out of memory");
+	}
+	if (r->request.stream && !r->ended && !c->cut && c->plain > c->sent) {
+		send_event(c, c->plain);
+	}
+	return !c->cut && !r->ended;
+}
+
+void
+rt_choice_end(struct rt_choice *c, enum rt_ended why, int64_t ndrawn)
+{
+	struct rt_reply *r = c->reply;
+
+	c->ended = true;
+	c->ndrawn = ndrawn;
+	c->seq = NULL;
+	if (!c->cut) {
+		add_text(c, -1);
+	}
+	c->why = c->cut ? RT_ENDED_STOP : why;
+	r->nended++;
+	if (r->ended) {
+		return;
+	}
+	if (why == RT_ENDED_CANCELLED) {
+		rt_reply_fail(r, "the request was cancelled");
+		return;
+	}
+	if (r->request.stream) {
+		send_event(c, c->text.n);
+	}
+	if (r->nended == r->nchoices) {
+		if (r->request.stream) {
+			end_stream(r);
+		} else {
+			write_whole(r);
+		}
+		r->ended = true;
+	}
+}

@@ -1,0 +1,684 @@
+/*
+ * Reads requests: a row of the table for each field that a body may have.
+ */
+#include "runtime/serve/request.h"
+
+#include <math.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/json.h"
+
+enum field_kind {
+	FLAG, WHOLE, NUMBER, NAME, STOP, STOP_IDS, LOGPROBS, SEED,
+	STREAM_OPTIONS, PROMPT, MESSAGES,
+	IGNORED,	/* says nothing about the answer */
+	REFUSED,	/* may be there if it asks for nothing */
+};
+
+enum { TEXT = 1, CHAT = 2, BOTH = 3 };
+
+#define AT(m) offsetof(struct rt_request, m)
+
+static const struct field {
+	const char *name;
+	int where;
+	enum field_kind kind;
+	size_t at;
+	double least, most;
+} fields[] = {
+	{ "model", BOTH, NAME, AT(model), 0, 0 },
+	{ "prompt", TEXT, PROMPT, 0, 0, 0 },
+	{ "messages", CHAT, MESSAGES, 0, 0, 0 },
+	{ "max_tokens", BOTH, WHOLE, AT(most), 1, 1e9 },
+	{ "max_completion_tokens", CHAT, WHOLE, AT(most), 1, 1e9 },
+	{ "temperature", BOTH, NUMBER, AT(draw.temperature), 0, 100 },
+	{ "top_p", BOTH, NUMBER, AT(draw.top_p), 0, 1 },
+	{ "top_k", BOTH, WHOLE, AT(draw.top_k), -1, 1e9 },
+	{ "min_p", BOTH, NUMBER, AT(draw.min_p), 0, 1 },
+	{ "repetition_penalty", BOTH, NUMBER, AT(draw.repetition), 0.01,
+	  100 },
+	{ "presence_penalty", BOTH, NUMBER, AT(draw.presence), -2, 2 },
+	{ "frequency_penalty", BOTH, NUMBER, AT(draw.frequency), -2, 2 },
+	{ "seed", BOTH, SEED, AT(seed), -9e15, 9e15 },
+	{ "n", BOTH, WHOLE, AT(n), 1, RT_REQUEST_ANSWERS },
+	{ "stop", BOTH, STOP, 0, 0, 0 },
+	{ "stop_token_ids", BOTH, STOP_IDS, 0, 0, 0 },
+	{ "ignore_eos", BOTH, FLAG, AT(ignore_eos), 0, 0 },
+	{ "logprobs", TEXT, LOGPROBS, AT(top), 0, RT_TOP_MOST },
+	{ "logprobs", CHAT, FLAG, AT(logprobs), 0, 0 },
+	{ "top_logprobs", CHAT, WHOLE, AT(top), 0, RT_TOP_MOST },
+	{ "echo", TEXT, FLAG, AT(echo), 0, 0 },
+	{ "stream", BOTH, FLAG, AT(stream), 0, 0 },
+	{ "stream_options", BOTH, STREAM_OPTIONS, AT(usage), 0, 0 },
+	{ "user", BOTH, IGNORED, 0, 0, 0 },
+	{ "metadata", BOTH, IGNORED, 0, 0, 0 },
+	{ "store", BOTH, IGNORED, 0, 0, 0 },
+	{ "service_tier", BOTH, IGNORED, 0, 0, 0 },
+	{ "safety_identifier", BOTH, IGNORED, 0, 0, 0 },
+	{ "prompt_cache_key", BOTH, IGNORED, 0, 0, 0 },
+	{ "parallel_tool_calls", CHAT, IGNORED, 0, 0, 0 },
+	{ "best_of", TEXT, REFUSED, 0, 0, 0 },
+	{ "suffix", TEXT, REFUSED, 0, 0, 0 },
+	{ "logit_bias", BOTH, REFUSED, 0, 0, 0 },
+	{ "tools", CHAT, REFUSED, 0, 0, 0 },
+	{ "tool_choice", CHAT, REFUSED, 0, 0, 0 },
+	{ "functions", CHAT, REFUSED, 0, 0, 0 },
+	{ "response_format", CHAT, REFUSED, 0, 0, 0 },
+};
+
+#define NFIELDS (sizeof fields / sizeof *fields)
+
+struct request_reader {
+	struct rt_json j;
+	struct rt_request *r;
+	const struct rt_codec *codec;
+	const struct field *field;
+	struct rt_error *err;
+	const char *start;	/* of the value that is read */
+	bool has_prompt;
+};
+
+static bool
+wrong(struct request_reader *x, const char *expected)
+{
+	return rt_json_fail(&x->j, RT_RANGE, x->start, "'%s' is %s",
+			    x->field->name, expected);
+}
+
+static bool
+no_memory(struct request_reader *x)
+{
+	return rt_json_fail(&x->j, RT_NOMEM, NULL, "out of memory");
+}
+
+/* ---- numbers ---- */
+
+static bool
+read_double(struct request_reader *x, double *out)
+{
+	const char *s;
+	char word[64], *end;
+	size_t n;
+
+	if (!rt_json_word(&x->j, &s, &n)) {
+		return false;
+	}
+	if (n < sizeof word && (*s == '-' || (*s >= '0' && *s <= '9'))) {
+		memcpy(word, s, n);
+		word[n] = '\0';
+		*out = strtod(word, &end);
+		if (!*end && isfinite(*out)) {
+			return true;
+		}
+	}
+	return wrong(x, "a number");
+}
+
+static bool
+read_bounded(struct request_reader *x, bool whole, double *out)
+{
+	const struct field *f = x->field;
+
+	if (!read_double(x, out)) {
+		return false;
+	}
+	if (!(*out >= f->least && *out <= f->most) ||
+	    (whole && *out != floor(*out))) {
+		return rt_json_fail(&x->j, RT_RANGE, x->start, "'%s' is a "
+			"%snumber from %.16g to %.16g", f->name,
+			whole ? "whole " : "", f->least, f->most);
+	}
+	return true;
+}
+
+static bool
+read_whole(struct request_reader *x)
+{
+	double v;
+
+	if (!read_bounded(x, true, &v)) {
+		return false;
+	}
+	*(int64_t *)(void *)((char *)x->r + x->field->at) = (int64_t)v;
+	return true;
+}
+
+/* A number of alternatives, or a truth. */
+static bool
+read_logprobs(struct request_reader *x)
+{
+	bool yes;
+	int c = rt_json_peek(&x->j);
+
+	x->r->logprobs = true;
+	if (c != 't' && c != 'f') {
+		return read_whole(x);
+	}
+	if (!rt_json_bool(&x->j, &yes)) {
+		return false;
+	}
+	x->r->logprobs = yes;
+	x->r->top = yes ? 1 : 0;
+	return true;
+}
+
+/* ---- tokens ---- */
+
+static bool
+read_ids(struct request_reader *x, struct rt_ids *out)
+{
+	int64_t id;
+	size_t i = 0;
+
+	if (!rt_json_open(&x->j, '[')) {
+		return false;
+	}
+	while (rt_json_more(&x->j, ']', &i)) {
+		if (!rt_json_int(&x->j, &id)) {
+			return false;
+		}
+		if (id >= x->codec->vocab) {
+			return rt_json_fail(&x->j, RT_RANGE, x->start,
+				"'%s' has the token %lld, and the model has "
+				"0 to %lld", x->field->name, (long long)id,
+				(long long)x->codec->vocab - 1);
+		}
+		if (!rt_ids_add(out, (uint32_t)id)) {
+			return no_memory(x);
+		}
+	}
+	return x->j.status == RT_OK;
+}
+
+/* ---- stops ---- */
+
+static bool
+add_stop(struct request_reader *x)
+{
+	struct rt_request *r = x->r;
+	const char *s;
+
+	if (!rt_json_string(&x->j, &s)) {
+		return false;
+	}
+	if (r->nstops == RT_REQUEST_STOPS || !*s) {
+		return rt_json_fail(&x->j, RT_RANGE, x->start, "'stop' is at "
+			"most %d texts, none of them empty", RT_REQUEST_STOPS);
+	}
+	r->stops[r->nstops++] = s;
+	return true;
+}
+
+static bool
+read_stops(struct request_reader *x)
+{
+	size_t i = 0;
+
+	if (rt_json_peek(&x->j) != '[') {
+		return add_stop(x);
+	}
+	if (!rt_json_open(&x->j, '[')) {
+		return false;
+	}
+	while (rt_json_more(&x->j, ']', &i)) {
+		if (!add_stop(x)) {
+			return false;
+		}
+	}
+	return x->j.status == RT_OK;
+}
+
+/* ---- prompts ---- */
+
+static bool
+end_prompt(struct request_reader *x, size_t before, const char *text, size_t n)
+{
+	struct rt_request *r = x->r;
+
+	if (r->ids.n == before) {
+		return rt_json_fail(&x->j, RT_RANGE, x->start, "a prompt has "
+			"at least one token, this is empty");
+	}
+	rt_text_bytes(&r->text, text, n);
+	if (r->nprompts == RT_REQUEST_ANSWERS) {
+		return rt_json_fail(&x->j, RT_RANGE, x->start, "a request has "
+			"at most %d prompts", RT_REQUEST_ANSWERS);
+	}
+	r->text_ends[r->nprompts] = r->text.n;
+	r->ends[r->nprompts++] = r->ids.n;
+	return true;
+}
+
+static bool
+read_text_prompt(struct request_reader *x)
+{
+	size_t before = x->r->ids.n, n;
+	struct rt_error err = { .message = "" };
+	const char *s;
+
+	if (!rt_json_any_text(&x->j, &s, &n)) {
+		return false;
+	}
+	if (rt_codec_encode(x->codec, s, n, true, &x->r->ids, &err) != RT_OK) {
+		return rt_json_fail(&x->j, err.status, x->start, "%s",
+				    err.message);
+	}
+	return end_prompt(x, before, s, n);
+}
+
+static bool
+read_id_prompt(struct request_reader *x)
+{
+	size_t before = x->r->ids.n, n = 0;
+	struct rt_error err = { .message = "" };
+	char *text = NULL;
+	bool ok = read_ids(x, &x->r->ids);
+
+	if (ok && x->r->ids.n > before &&
+	    rt_decode(x->codec->tokenizer, x->r->ids.at + before,
+		      x->r->ids.n - before, true, &text, &n, &err) != RT_OK) {
+		ok = rt_json_fail(&x->j, err.status, x->start, "%s",
+				  err.message);
+	}
+	ok = ok && end_prompt(x, before, text ? text : "", n);
+	free(text);
+	return ok;
+}
+
+/* The first byte that is no blank after an opening bracket. */
+static int
+peek_inside(const struct request_reader *x)
+{
+	const struct rt_json *j = &x->j;
+	size_t at = j->at + 1;
+
+	while (at < j->len && strchr(" \t\r\n", j->text[at]) && j->text[at]) {
+		at++;
+	}
+	return at < j->len ? (unsigned char)j->text[at] : -1;
+}
+
+/* A text, tokens, or a list of either. */
+static bool
+read_prompts(struct request_reader *x)
+{
+	int c = rt_json_peek(&x->j), inside;
+	size_t i = 0;
+
+	x->has_prompt = true;
+	if (c == '"') {
+		return read_text_prompt(x);
+	}
+	if (c != '[') {
+		return wrong(x, "a text, a list of tokens, or a list of these");
+	}
+	inside = peek_inside(x);
+	if (inside != '"' && inside != '[') {
+		return read_id_prompt(x);
+	}
+	if (!rt_json_open(&x->j, '[')) {
+		return false;
+	}
+	while (rt_json_more(&x->j, ']', &i)) {
+		if (!(rt_json_peek(&x->j) == '[' ? read_id_prompt(x)
+						 : read_text_prompt(x))) {
+			return false;
+		}
+	}
+	return x->j.status == RT_OK;
+}
+
+/* ---- messages ---- */
+
+/* One part of a content: only texts are known. */
+static bool
+read_text_part(struct request_reader *x, struct rt_text *to)
+{
+	const char *key, *s;
+	size_t i = 0;
+
+	if (!rt_json_open(&x->j, '{')) {
+		return false;
+	}
+	while (rt_json_more(&x->j, '}', &i)) {
+		if (!rt_json_key(&x->j, &key) || !rt_json_string(&x->j, &s)) {
+			return false;
+		}
+		if (strcmp(key, "text") == 0) {
+			rt_text_add(to, "%s", s);
+		} else if (strcmp(key, "type") != 0 ||
+			   strcmp(s, "text") != 0) {
+			return wrong(x, "texts: other parts of a content are "
+				     "not known here");
+		}
+	}
+	return x->j.status == RT_OK;
+}
+
+/*
+ * A text, or a list of parts, which are joined.  The joined text replaces the
+ * list in the body: it is not longer.
+ */
+static bool
+read_content(struct request_reader *x, const char **out)
+{
+	struct rt_text joined = { .alloc = rt_alloc_or_libc(NULL) };
+	char *to = x->j.text + x->j.at;
+	size_t i = 0;
+	bool ok;
+
+	*out = "";
+	if (rt_json_null(&x->j)) {
+		return true;
+	}
+	if (rt_json_peek(&x->j) != '[') {
+		return rt_json_string(&x->j, out);
+	}
+	ok = rt_json_open(&x->j, '[');
+	while (ok && rt_json_more(&x->j, ']', &i)) {
+		ok = read_text_part(x, &joined);
+	}
+	ok = ok && x->j.status == RT_OK;
+	if (joined.failed) {
+		ok = no_memory(x);
+	}
+	if (ok && joined.n > 0) {
+		memcpy(to, joined.at, joined.n + 1);
+		*out = to;
+	}
+	rt_text_release(&joined);
+	return ok;
+}
+
+static bool
+read_message(struct request_reader *x)
+{
+	struct rt_message m = { NULL, NULL };
+	const char *key;
+	size_t i = 0;
+	bool ok = rt_json_open(&x->j, '{');
+
+	while (ok && rt_json_more(&x->j, '}', &i)) {
+		ok = rt_json_key(&x->j, &key);
+		if (ok && strcmp(key, "role") == 0) {
+			ok = rt_json_string(&x->j, &m.role);
+		} else if (ok && strcmp(key, "content") == 0) {
+			ok = read_content(x, &m.content);
+		} else if (ok && strcmp(key, "tool_calls") == 0 &&
+			   !rt_json_null(&x->j)) {
+			ok = wrong(x, "a conversation without tools");
+		} else if (ok) {
+			ok = rt_json_skip(&x->j);
+		}
+	}
+	if (!ok || x->j.status != RT_OK) {
+		return false;
+	}
+	if (!m.role || !m.content) {
+		return wrong(x, "a list of messages, each with a role and a "
+			     "content");
+	}
+	if (x->r->nmessages == RT_REQUEST_MESSAGES) {
+		return wrong(x, "at most 4096 messages");
+	}
+	x->r->messages[x->r->nmessages++] = m;
+	return true;
+}
+
+static bool
+read_messages(struct request_reader *x)
+{
+	struct rt_request *r = x->r;
+	size_t i = 0;
+
+	x->has_prompt = true;
+	if (!r->messages) {
+		r->messages = calloc(RT_REQUEST_MESSAGES, sizeof *r->messages);
+	}
+	if (!r->messages) {
+		return no_memory(x);
+	}
+	if (!rt_json_open(&x->j, '[')) {
+		return false;
+	}
+	while (rt_json_more(&x->j, ']', &i)) {
+		if (!read_message(x)) {
+			return false;
+		}
+	}
+	return x->j.status == RT_OK;
+}
+
+static bool
+write_conversation(struct request_reader *x)
+{
+	struct rt_text t = { .alloc = rt_alloc_or_libc(NULL) };
+	struct rt_request *r = x->r;
+	enum rt_status status;
+
+	status = rt_chat_write(x->codec->chat, r->messages, r->nmessages, &t,
+			       x->err);
+	if (status == RT_OK) {
+		status = rt_codec_encode(x->codec, t.at ? t.at : "", t.n,
+					 rt_chat_is_framed(x->codec->chat),
+					 &r->ids, x->err);
+	}
+	rt_text_release(&t);
+	x->j.status = status;
+	r->ends[r->nprompts++] = r->ids.n;
+	return status == RT_OK;
+}
+
+/* ---- fields ---- */
+
+static bool
+read_stream_options(struct request_reader *x)
+{
+	const char *key;
+	size_t i = 0;
+	bool yes;
+
+	if (!rt_json_open(&x->j, '{')) {
+		return false;
+	}
+	while (rt_json_more(&x->j, '}', &i)) {
+		if (!rt_json_key(&x->j, &key)) {
+			return false;
+		}
+		if (strcmp(key, "include_usage") != 0) {
+			rt_json_skip(&x->j);
+		} else if (rt_json_bool(&x->j, &yes)) {
+			x->r->usage = yes;
+		}
+	}
+	return x->j.status == RT_OK;
+}
+
+/* What asks for nothing: null, "", [], {}, `none`, or its default. */
+static bool
+read_refused(struct request_reader *x)
+{
+	static const char *const nothing[] = {
+		"\"\"", "[]", "{}", "\"none\"", "\"auto\"",
+		"{\"type\":\"text\"}", "{\"type\": \"text\"}", "1", NULL
+	};
+	size_t i, n;
+
+	rt_json_peek(&x->j);
+	x->start = x->j.text + x->j.at;
+	for (i = 0; nothing[i]; i++) {
+		n = strlen(nothing[i]);
+		if (x->j.len - x->j.at > n &&
+		    memcmp(x->start, nothing[i], n) == 0 &&
+		    strchr(",} \t\r\n", x->start[n])) {
+			x->j.at += n;
+			return true;
+		}
+	}
+	return wrong(x, "not known here: leave it out");
+}
+
+static bool
+read_field(struct request_reader *x)
+{
+	const struct field *f = x->field;
+	void *to = (char *)x->r + f->at;
+
+	rt_json_peek(&x->j);
+	x->start = x->j.text + x->j.at;
+	if (f->kind != PROMPT && f->kind != MESSAGES && rt_json_null(&x->j)) {
+		return true;
+	}
+	switch (f->kind) {
+	case FLAG:
+		return rt_json_bool(&x->j, to);
+	case WHOLE:
+		return read_whole(x);
+	case NUMBER:
+		return read_bounded(x, false, to);
+	case NAME:
+		return rt_json_string(&x->j, to);
+	case STOP:
+		return read_stops(x);
+	case STOP_IDS:
+		return read_ids(x, &x->r->stop_ids);
+	case LOGPROBS:
+		return read_logprobs(x);
+	case SEED:
+		x->r->has_seed = true;
+		return read_whole(x);
+	case STREAM_OPTIONS:
+		return read_stream_options(x);
+	case PROMPT:
+		return read_prompts(x);
+	case MESSAGES:
+		return read_messages(x);
+	case IGNORED:
+		return rt_json_skip(&x->j);
+	case REFUSED:
+		return read_refused(x);
+	}
+	return false;
+}
+
+static const struct field *
+find_field(const char *name, int where)
+{
+	size_t i;
+
+	for (i = 0; i < NFIELDS; i++) {
+		if (fields[i].where & where &&
+		    strcmp(fields[i].name, name) == 0) {
+			return &fields[i];
+		}
+	}
+	return NULL;
+}
+
+static const char *
+nearest_field(const char *name, int where)
+{
+	size_t i, d, least = SIZE_MAX;
+	const char *nearest = NULL;
+
+	for (i = 0; i < NFIELDS; i++) {
+		d = rt_edit_distance(name, fields[i].name);
+		if (fields[i].where & where && d < least) {
+			least = d;
+			nearest = fields[i].name;
+		}
+	}
+	return nearest;
+}
+
+static bool
+read_body(struct request_reader *x)
+{
+	int where = x->r->chat ? CHAT : TEXT;
+	const char *key;
+	size_t i = 0;
+
+	if (!rt_json_check_utf8(&x->j) || !rt_json_open(&x->j, '{')) {
+		return false;
+	}
+	while (rt_json_more(&x->j, '}', &i)) {
+		x->start = x->j.text + x->j.at;
+		if (!rt_json_key(&x->j, &key)) {
+			return false;
+		}
+		x->field = find_field(key, where);
+		if (!x->field) {
+			return rt_json_fail(&x->j, RT_RANGE, x->start, "there "
+				"is no field '%s'; the nearest is '%s'",
+				rt_show_name(key).text,
+				nearest_field(key, where));
+		}
+		if (!read_field(x)) {
+			return false;
+		}
+	}
+	return rt_json_end(&x->j, " \t\r\n");
+}
+
+static bool
+check_request(struct request_reader *x)
+{
+	struct rt_request *r = x->r;
+
+	if (!x->has_prompt) {
+		return rt_json_fail(&x->j, RT_RANGE, NULL, "'%s' is missing",
+				    r->chat ? "messages" : "prompt");
+	}
+	if (r->chat && !write_conversation(x)) {
+		return false;
+	}
+	if ((int64_t)r->nprompts * r->n > RT_REQUEST_ANSWERS) {
+		return rt_json_fail(&x->j, RT_RANGE, NULL, "%zu prompts and "
+			"'n' = %lld are more than %d answers", r->nprompts,
+			(long long)r->n, RT_REQUEST_ANSWERS);
+	}
+	if (r->echo && r->logprobs) {
+		return rt_json_fail(&x->j, RT_RANGE, NULL, "'echo' and "
+			"'logprobs' do not go together here: logprobs are of "
+			"answers only");
+	}
+	if (r->top > 0 && !r->logprobs) {
+		return rt_json_fail(&x->j, RT_RANGE, NULL, "'top_logprobs' "
+			"asks for 'logprobs', too");
+	}
+	if (r->text.failed) {
+		return no_memory(x);
+	}
+	r->draw.top_k = r->draw.top_k < 0 ? 0 : r->draw.top_k;
+	r->draw.ntop = r->logprobs ? r->top : -1;
+	return true;
+}
+
+enum rt_status
+rt_request_read(struct rt_request *r, bool chat, char *body, size_t n,
+		const struct rt_codec *c, struct rt_error *err)
+{
+	struct request_reader x = { .r = r, .codec = c, .err = err,
+		.j = { .text = body, .len = n, .err = err } };
+
+	*r = (struct rt_request){ .chat = chat, .n = 1, .most = -1,
+		.draw = rt_draw_plain(),
+		.stop_ids.alloc = rt_alloc_or_libc(NULL),
+		.ids.alloc = rt_alloc_or_libc(NULL),
+		.text.alloc = rt_alloc_or_libc(NULL) };
+	if (read_body(&x)) {
+		check_request(&x);
+	}
+	return x.j.status;
+}
+
+void
+rt_request_release(struct rt_request *r)
+{
+	rt_ids_release(&r->stop_ids);
+	rt_ids_release(&r->ids);
+	rt_text_release(&r->text);
+	free(r->messages);
+}

@@ -1,0 +1,50 @@
+/*
+ * Private to runtime/serve: what a client asks for, as the body of a request of
+ * OpenAI's form says it.
+ */
+#ifndef RT_REQUEST_H
+#define RT_REQUEST_H
+
+#include "runtime/serve/codec.h"
+#include "runtime/serve/draw.h"
+
+enum {
+	RT_REQUEST_STOPS = 16,		/* texts that end an answer */
+	RT_REQUEST_ANSWERS = 128,	/* to all prompts of a request */
+	RT_REQUEST_MESSAGES = 4096,
+};
+
+struct rt_request {
+	bool chat;		/* messages, not prompts */
+	bool stream, usage, echo, ignore_eos, logprobs;
+	bool has_seed;
+	int64_t n;		/* answers to each prompt */
+	int64_t most;		/* tokens of an answer; -1: not said */
+	int64_t top;		/* of logprobs */
+	int64_t seed;
+	struct rt_draw draw;
+	const char *model;	/* or NULL */
+	/* texts and tokens that end an answer */
+	const char *stops[RT_REQUEST_STOPS];
+	size_t nstops;
+	struct rt_ids stop_ids;
+	/* prompt i is ids[ends[i - 1]] .. ids[ends[i] - 1] */
+	struct rt_ids ids;
+	size_t ends[RT_REQUEST_ANSWERS], nprompts;
+	struct rt_text text;	/* of prompts that are echoed */
+	size_t text_ends[RT_REQUEST_ANSWERS];
+	struct rt_message *messages;
+	size_t nmessages;
+};
+
+/*
+ * Reads a body, which is changed and must outlive the request.  RT_FORMAT and
+ * RT_RANGE are the client's fault.
+ */
+enum rt_status rt_request_read(struct rt_request *r, bool chat, char *body,
+			       size_t n, const struct rt_codec *c,
+			       struct rt_error *err);
+/* Also releases what rt_request_read failed to read. */
+void rt_request_release(struct rt_request *r);
+
+#endif

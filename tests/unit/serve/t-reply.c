@@ -1,0 +1,428 @@
+/*
+ * What clients say and are sent: chat templates, bodies of requests, and that a
+ * stream in parts is the text that one object has, whatever bytes tokens are
+ * and wherever texts that end an answer fall.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/json.h"
+#include "runtime/serve/reply.h"
+
+static struct rt_codec bytes;
+
+static int
+open_bytes(void **state)
+{
+	struct rt_error err = { .message = "" };
+
+	(void)state;
+	return rt_codec_open(&bytes, NULL, "chatml", 256, &err);
+}
+
+static int
+close_bytes(void **state)
+{
+	(void)state;
+	rt_codec_close(&bytes);
+	return 0;
+}
+
+/* ---- templates ---- */
+
+#define BAR "\357\275\234"
+
+static const struct {
+	const char *name, *text;
+} templates[] = {
+	{ "chatml", "<|im_start|>system\nBe brief.<|im_end|>\n"
+	  "<|im_start|>user\n Hi <|im_end|>\n"
+	  "<|im_start|>assistant\nHello.<|im_end|>\n"
+	  "<|im_start|>user\nWhy?<|im_end|>\n<|im_start|>assistant\n" },
+	{ "llama-2", "<s>[INST] <<SYS>>\nBe brief.\n<</SYS>>\n\nHi [/INST] "
+	  "Hello. </s><s>[INST] Why? [/INST]" },
+	{ "llama-3", "<|begin_of_text|><|start_header_id|>system"
+	  "<|end_header_id|>\n\nBe brief.<|eot_id|><|start_header_id|>user"
+	  "<|end_header_id|>\n\nHi<|eot_id|><|start_header_id|>assistant"
+	  "<|end_header_id|>\n\nHello.<|eot_id|><|start_header_id|>user"
+	  "<|end_header_id|>\n\nWhy?<|eot_id|><|start_header_id|>assistant"
+	  "<|end_header_id|>\n\n" },
+	{ "mistral", "<s>[INST]  Hi [/INST] Hello.</s>[INST] Be brief.\n\nWhy?"
+	  "[/INST]" },
+	{ "gemma", "<bos><start_of_turn>user\nBe brief.\n\nHi<end_of_turn>\n"
+	  "<start_of_turn>model\nHello.<end_of_turn>\n"
+	  "<start_of_turn>user\nWhy?<end_of_turn>\n<start_of_turn>model\n" },
+	{ "deepseek", "<" BAR "begin\342\226\201of\342\226\201sentence" BAR
+	  ">Be brief.<" BAR "User" BAR "> Hi <" BAR "Assistant" BAR ">Hello.<"
+	  BAR "end\342\226\201of\342\226\201sentence" BAR "><" BAR "User" BAR
+	  ">Why?<" BAR "Assistant" BAR ">" },
+	{ "none", "Be brief.\n Hi \nHello.\nWhy?\n" },
+};
+
+static void
+test_templates(void **state)
+{
+	static const struct rt_message m[] = { { "system", "Be brief." },
+		{ "user", " Hi " }, { "assistant", "Hello." },
+		{ "user", "Why?" } };
+	static const struct rt_message tool = { "tool", "x" };
+	struct rt_error err = { .message = "" };
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < sizeof templates / sizeof *templates; i++) {
+		const struct rt_chat *c = rt_chat_named(templates[i].name,
+							&err);
+		struct rt_text t = { .alloc = rt_alloc_or_libc(NULL) };
+
+		assert_non_null(c);
+		assert_int_equal(rt_chat_write(c, m, 4, &t, &err), RT_OK);
+		assert_string_equal(t.at, templates[i].text);
+		assert_int_equal(rt_chat_write(c, &tool, 1, &t, &err),
+				 RT_RANGE);
+		rt_text_release(&t);
+	}
+	assert_null(rt_chat_named("chatmi", &err));
+	assert_string_equal(err.message, "there is no chat template 'chatmi': "
+		"chatml, llama-2, llama-3, mistral, gemma, deepseek and none "
+		"are there");
+}
+
+/* ---- requests ---- */
+
+static const struct {
+	bool chat;
+	const char *body, *message;	/* NULL: it is right */
+} bodies[] = {
+	{ false, "{\"prompt\": \"a\"}", NULL },
+	{ false, "{\"prompt\": [1, 2], \"n\": 3, \"stop\": [\"x\", \"yz\"], "
+	  "\"logprobs\": 5, \"seed\": -1, \"user\": \"u\"}", NULL },
+	{ false, "{\"prompt\": [[1], [2]], \"temperature\": null, "
+	  "\"best_of\": 1, \"suffix\": \"\"}", NULL },
+	{ true, "{\"messages\": [{\"role\": \"user\", \"content\": [{\"type\":"
+	  " \"text\", \"text\": \"a\"}, {\"text\": \"b\", \"type\": \"text\"}]"
+	  "}], \"response_format\": {\"type\": \"text\"}, \"tools\": []}",
+	  NULL },
+	{ false, "", "found the end of the text, expected '{'" },
+	{ false, "{}", "'prompt' is missing" },
+	{ true, "{}", "'messages' is missing" },
+	{ true, "{\"messages\": []}", "a conversation has at least one "
+	  "message, this has none" },
+	{ true, "{\"messages\": [{\"role\": \"cook\", \"content\": \"a\"}]}",
+	  "message 1 has the role 'cook', expected system, user or "
+	  "assistant" },
+	{ true, "{\"messages\": [{\"role\": \"user\"}]}", "'messages' is a "
+	  "list of messages, each with a role and a content" },
+	{ true, "{\"messages\": [{\"role\": \"user\", \"content\": [{\"type\":"
+	  " \"image_url\"}]}]}", "'messages' is texts: other parts of a "
+	  "content are not known here" },
+	{ false, "{\"prompt\": \"\"}", "a prompt has at least one token, this "
+	  "is empty" },
+	{ false, "{\"prompt\": []}", "a prompt has at least one token, this "
+	  "is empty" },
+	{ false, "{\"prompt\": [256]}", "'prompt' has the token 256, and the "
+	  "model has 0 to 255" },
+	{ false, "{\"prompt\": 3}", "'prompt' is a text, a list of tokens, or "
+	  "a list of these" },
+	{ false, "{\"prompt\": \"a\", \"temperature\": -1}", "'temperature' "
+	  "is a number from 0 to 100" },
+	{ false, "{\"prompt\": \"a\", \"top_p\": 1e999}", "'top_p' is a "
+	  "number" },
+	{ false, "{\"prompt\": \"a\", \"max_tokens\": 1.5}", "'max_tokens' is "
+	  "a whole number from 1 to 1000000000" },
+	{ false, "{\"prompt\": \"a\", \"n\": 129}", "'n' is a whole number "
+	  "from 1 to 128" },
+	{ false, "{\"prompt\": [\"a\", \"b\"], \"n\": 65}", "2 prompts and "
+	  "'n' = 65 are more than 128 answers" },
+	{ false, "{\"prompt\": \"a\", \"stop\": \"\"}", "'stop' is at most 16 "
+	  "texts, none of them empty" },
+	{ false, "{\"prompt\": \"a\", \"echo\": true, \"logprobs\": 1}",
+	  "'echo' and 'logprobs' do not go together here: logprobs are of "
+	  "answers only" },
+	{ true, "{\"messages\": [{\"role\": \"user\", \"content\": \"a\"}], "
+	  "\"top_logprobs\": 2}", "'top_logprobs' asks for 'logprobs', too" },
+	{ false, "{\"prompt\": \"a\", \"suffix\": \"b\"}", "'suffix' is not "
+	  "known here: leave it out" },
+	{ false, "{\"prompt\": \"a\", \"temprature\": 1}", "there is no field "
+	  "'temprature'; the nearest is 'temperature'" },
+	{ false, "{\"prompt\": \"a\"} x", "found 'x', expected only spaces "
+	  "after the closing '}'" },
+	{ false, "{\"prompt\": \"\377\"}", "found byte 0xff, which does not "
+	  "begin a UTF-8 character, expected UTF-8 text" },
+};
+
+static void
+test_requests(void **state)
+{
+	struct rt_request q;
+	size_t i, n;
+	char *body;
+
+	(void)state;
+	for (i = 0; i < sizeof bodies / sizeof *bodies; i++) {
+		struct rt_error err = { .message = "" };
+		enum rt_status status;
+
+		n = strlen(bodies[i].body);
+		body = malloc(n + 1);
+		assert_non_null(body);
+		memcpy(body, bodies[i].body, n + 1);
+		status = rt_request_read(&q, bodies[i].chat, body, n, &bytes,
+					 &err);
+		assert_string_equal(err.message, bodies[i].message
+				    ? bodies[i].message : "");
+		assert_int_equal(status == RT_OK, !bodies[i].message);
+		rt_request_release(&q);
+		free(body);
+	}
+}
+
+/* Any byte of a body may be another one: no reader goes astray. */
+static void
+test_damaged_requests(void **state)
+{
+	uint32_t seed = 7;
+	size_t i, n, round;
+
+	(void)state;
+	for (round = 0; round < 20000; round++) {
+		struct rt_error err = { .message = "" };
+		struct rt_request q;
+		char body[512];
+
+		i = round % 4;
+		n = strlen(bodies[i].body);
+		memcpy(body, bodies[i].body, n + 1);
+		seed = seed * 1664525u + 1013904223u;
+		body[(seed >> 8) % n] = "{}[]\",:\\0u\xc3 1-"[round / 4 % 14];
+		rt_request_read(&q, bodies[i].chat, body, n, &bytes, &err);
+		rt_request_release(&q);
+	}
+}
+
+/* ---- replies ---- */
+
+static uint32_t seed_of_replies = 3;
+
+static uint32_t
+draw(uint32_t below)
+{
+	seed_of_replies = seed_of_replies * 1664525u + 1013904223u;
+	return (seed_of_replies >> 8) % below;
+}
+
+static struct rt_reply *
+open_reply(bool chat, bool stream, const char *const *stops, size_t nstops)
+{
+	struct rt_error err = { .message = "" };
+	struct rt_request q;
+	struct rt_reply *r;
+	char text[] = "{\"prompt\": \"a\"}", say[] =
+		"{\"messages\": [{\"role\": \"user\", \"content\": \"a\"}]}";
+	char *body = chat ? say : text;
+	size_t i;
+
+	assert_int_equal(rt_request_read(&q, chat, body, strlen(body), &bytes,
+					 &err), RT_OK);
+	q.stream = stream;
+	for (i = 0; i < nstops; i++) {
+		q.stops[q.nstops++] = stops[i];
+	}
+	assert_int_equal(rt_reply_open(&r, &q, &bytes, "m", 1, 2, &err),
+			 RT_OK);
+	return r;
+}
+
+/* Feeds tokens; returns how many were taken. */
+static size_t
+feed(struct rt_reply *r, const unsigned char *tokens, size_t n)
+{
+	struct rt_choice *c = &r->choices[0];
+	size_t i;
+
+	for (i = 0; i < n; i++) {
+		struct rt_drawn t = { .token = tokens[i] };
+
+		if (!rt_choice_add(c, &t)) {
+			rt_choice_end(c, RT_ENDED_STOP, (int64_t)i + 1);
+			return i + 1;
+		}
+	}
+	rt_choice_end(c, RT_ENDED_LENGTH, (int64_t)n);
+	return n;
+}
+
+/* Appends the text of the choice of one object. */
+static void
+read_text(char *json, size_t n, struct rt_text *out)
+{
+	struct rt_error err = { .message = "" };
+	struct rt_json j = { .text = json, .len = n, .err = &err };
+	const char *key, *s;
+	size_t i = 0, k = 0, m = 0, len;
+
+	assert_true(rt_json_check_utf8(&j) && rt_json_open(&j, '{'));
+	while (rt_json_more(&j, '}', &i)) {
+		assert_true(rt_json_key(&j, &key));
+		if (strcmp(key, "choices") != 0) {
+			assert_true(rt_json_skip(&j));
+			continue;
+		}
+		assert_true(rt_json_open(&j, '['));
+		assert_true(rt_json_more(&j, ']', &k));
+		assert_true(rt_json_open(&j, '{'));
+		while (rt_json_more(&j, '}', &m)) {
+			assert_true(rt_json_key(&j, &key));
+			if (strcmp(key, "text") == 0) {
+				assert_true(rt_json_any_text(&j, &s, &len));
+				rt_text_bytes(out, s, len);
+			} else {
+				assert_true(rt_json_skip(&j));
+			}
+		}
+		assert_false(rt_json_more(&j, ']', &k));
+	}
+	assert_int_equal(j.status, RT_OK);
+}
+
+static void
+read_stream(struct rt_reply *r, struct rt_text *out)
+{
+	char *at = r->out.at, *end;
+
+	assert_non_null(at);
+	while (strncmp(at, "data: [DONE]", 12) != 0) {
+		assert_int_equal(strncmp(at, "data: ", 6), 0);
+		end = strstr(at, "\n\n");
+		assert_non_null(end);
+		read_text(at + 6, (size_t)(end - at - 6), out);
+		at = end + 2;
+	}
+}
+
+/* What the answer is by definition: all of the text, up to the first stop. */
+static void
+define(const unsigned char *tokens, size_t n, const char *const *stops,
+       size_t nstops, struct rt_text *out)
+{
+	struct rt_error err = { .message = "" };
+	uint32_t ids[64];
+	char *text = NULL;
+	size_t len = 0, at, i;
+
+	for (i = 0; i < n; i++) {
+		ids[i] = tokens[i];
+	}
+	assert_int_equal(rt_decode(bytes.tokenizer, ids, n, true, &text, &len,
+				   &err), RT_OK);
+	for (at = 0; at < len; at++) {
+		for (i = 0; i < nstops; i++) {
+			if (strncmp(text + at, stops[i], strlen(stops[i])) ==
+			    0) {
+				len = at;
+			}
+		}
+	}
+	rt_text_bytes(out, text, len);
+	free(text);
+}
+
+static void
+test_streams(void **state)
+{
+	static const char *const all[] = { "ab", "abc", "ba", "\303\251a",
+		"aaab", "b\303\251" };
+	static const unsigned char alphabet[] = "aabb\303\251\303\251\n\"";
+	size_t round, i;
+
+	(void)state;
+	for (round = 0; round < 3000; round++) {
+		struct rt_text want = { .alloc = rt_alloc_or_libc(NULL) };
+		struct rt_text got = want, parts = want;
+		const char *stops[3];
+		unsigned char tokens[40];
+		size_t n = 1 + draw(12), nstops = draw(4), taken;
+		struct rt_reply *r;
+
+		for (i = 0; i < n; i++) {
+			tokens[i] = draw(30) ? alphabet[draw(10)]
+				: (unsigned char)(1 + draw(255));
+		}
+		for (i = 0; i < nstops; i++) {
+			stops[i] = all[draw(6)];
+		}
+		define(tokens, n, stops, nstops, &want);
+		r = open_reply(false, false, stops, nstops);
+		taken = feed(r, tokens, n);
+		read_text(r->out.at, r->out.n, &got);
+		rt_reply_free(r);
+		r = open_reply(false, true, stops, nstops);
+		assert_int_equal(feed(r, tokens, n), taken);
+		read_stream(r, &parts);
+		rt_reply_free(r);
+		assert_int_equal(got.n, want.n);
+		assert_int_equal(parts.n, want.n);
+		if (want.n > 0) {
+			assert_memory_equal(got.at, want.at, want.n);
+			assert_memory_equal(parts.at, want.at, want.n);
+		}
+		rt_text_release(&want);
+		rt_text_release(&got);
+		rt_text_release(&parts);
+	}
+}
+
+static void
+test_objects(void **state)
+{
+	static const char *const stop = "!";
+	struct rt_reply *r = open_reply(true, false, &stop, 1);
+
+	(void)state;
+	feed(r, (const unsigned char *)"Hi!", 3);
+	assert_string_equal(r->out.at, "{\"id\":\"chatcmpl-0000000000000001\","
+		"\"object\":\"chat.completion\",\"created\":2,\"model\":\"m\","
+		"\"choices\":[{\"index\":0,\"message\":{\"role\":"
+		"\"assistant\",\"content\":\"Hi\",\"refusal\":null},"
+		"\"logprobs\":null,\"finish_reason\":\"stop\"}],"
+		"\"usage\":{\"prompt_tokens\":51,\"completion_tokens\":3,"
+		"\"total_tokens\":54}}");
+	rt_reply_free(r);
+	r = open_reply(true, true, NULL, 0);
+	feed(r, (const unsigned char *)"H", 1);
+	assert_non_null(strstr(r->out.at, "\"choices\":[{\"index\":0,\"delta\":"
+		"{\"role\":\"assistant\",\"content\":\"H\"},\"logprobs\":null,"
+		"\"finish_reason\":null}]}\n\n"));
+	assert_non_null(strstr(r->out.at, "\"delta\":{\"content\":\"\"},"
+		"\"logprobs\":null,\"finish_reason\":\"length\"}]}\n\n"
+		"data: [DONE]\n\n"));
+	rt_reply_free(r);
+	r = open_reply(true, true, NULL, 0);
+	rt_reply_fail(r, "the \"engine\" failed");
+	assert_string_equal(r->out.at, "data: {\"error\":{\"message\":"
+		"\"the \\\"engine\\\" failed\",\"type\":\"server_error\","
+		"\"param\":null,\"code\":null}}\n\n");
+	rt_reply_free(r);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_templates),
+		cmocka_unit_test(test_requests),
+		cmocka_unit_test(test_damaged_requests),
+		cmocka_unit_test(test_streams),
+		cmocka_unit_test(test_objects),
+	};
+
+	return cmocka_run_group_tests(tests, open_bytes, close_bytes);
+}
