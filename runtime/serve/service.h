@@ -3,8 +3,8 @@
  * speak to clients.
  *
  * A thread of a client submits a request, takes bytes of its reply as they
- * come, and leaves; who leaves early cancels.  One thread runs the scheduler.  A
- * lock guards all of it, but for the computation of a step.
+ * come, and leaves; who leaves early cancels.  One thread runs the scheduler.
+ * A lock guards all of it, but for the computation of a step.
  */
 #ifndef RT_SERVICE_H
 #define RT_SERVICE_H

@@ -45,6 +45,7 @@ cli_tests = \
 	%D%/run/cpu-faults.sh \
 	%D%/run/cpu-refusals.sh \
 	%D%/run/export.sh \
+	%D%/run/http.sh \
 	%D%/run/lora.sh \
 	%D%/run/mpi.sh \
 	%D%/run/rank.sh \

@@ -1,0 +1,208 @@
+#!/bin/sh
+# The server of requests, over HTTP: an engine without a model answers, so that
+# what is wrong in a step changes tokens.
+. "${top_srcdir:?}/tests/lib.sh"
+fake=$build/tests/unit/serve/serve-fake
+grep -q '^#define HAVE_MICROHTTPD 1' "$build/config.h" || skip 'no libmicrohttpd'
+command -v curl >/dev/null || skip 'no curl'
+[ -x "$fake" ] || skip 'no serve-fake'
+unset LLMC_API_KEY http_proxy HTTP_PROXY
+json='Content-Type: application/json'
+pid=
+
+# start NAME=VALUE..: a server; $url is where.
+start()
+{
+	: >said
+	"$fake" "$@" >said 2>err &
+	pid=$!
+	waits_for fake said
+	url=$(sed -n 's/^fake at \(.*\)\/v1, .*/\1/p' said)
+}
+
+# stop STATUS: it ends by itself when asked to, with that status.
+stop()
+{
+	kill -TERM $pid 2>/dev/null
+	wait $pid
+	set -- $? "$1"
+	[ "$1" -eq "$2" ] || bad "the server ended with $1, not $2"
+	pid=
+}
+trap '[ -z "$pid" ] || kill $pid; rm -rf "$tmp"; [ $failed -eq 0 ] || exit 1' \
+	EXIT
+
+# ask PATH BODY [OPTION..]: the reply is in $to, which is `out'.
+to=out
+ask()
+{
+	path=$1 body=$2
+	shift 2
+	curl -sS -m 60 -o $to -H "$json" "$@" -d "$body" "$url$path" 2>err
+}
+
+# gets STATUS WORDS PATH BODY [OPTION..]
+gets()
+{
+	status=$1 words=$2 path=$3 body=$4
+	shift 4
+	code=$(ask "$path" "$body" -w '%{http_code}' "$@")
+	[ "$code" = "$status" ] && grep -qF -e "$words" out ||
+		bad "$path $body: $code, expected $status and $words"
+}
+
+# metric NAME: its value.
+metric()
+{
+	curl -sS -m 60 "$url/metrics" | sed -n "s/^llmc_$1 //p"
+}
+
+# becomes NAME VALUE: within a minute.
+becomes()
+{
+	for _ in $(seq 600); do
+		[ "$(metric "$1")" != "$2" ] || return 0
+		sleep 0.1
+	done
+	bad "$1 is $(metric "$1"), not $2"
+}
+
+# text_of FILE: of a reply, whole or in parts.
+text_of()
+{
+	sed -n 's/.*"text":"\(.*\)","logprobs".*/\1/p' "$1" | tr -d '\n'
+}
+
+# ---- what is answered ----
+
+start rows=8 tokens=16 blocks=24 keys=2048
+one='"prompt":"Once upon a time there was a","max_tokens":40,"seed":7'
+ask /v1/completions "{$one}"
+text_of out >whole
+[ -s whole ] || bad 'no text'
+ask /v1/completions "{$one,\"stream\":true}"
+text_of out >parts
+cmp whole parts || bad 'a stream has another text'
+tail -n 2 out | grep -qx 'data: \[DONE\]' || bad 'the stream has no end'
+ask /v1/completions "{$one,\"seed\":8}"
+text_of out | cmp -s - whole && bad 'another seed has the same text'
+
+# Beside others, with few blocks: the same.
+for i in $(seq 48); do
+	echo "next"
+	echo "url = $url/v1/completions"
+	echo "header = \"$json\""
+	echo "output = many.$i"
+	text='Once upon a time there was a'
+	[ $((i % 3)) -ne 0 ] || text="Once upon $i"
+	printf 'data = "{\\"prompt\\":\\"%s\\",' "$text"
+	printf '\\"max_tokens\\":40,\\"seed\\":7}"\n'
+done | sed 1d >many
+curl -sS -m 100 -Z --parallel-max 48 -K many >out 2>err || bad 'many at once'
+for i in $(seq 48); do
+	[ $((i % 3)) -eq 0 ] || text_of many.$i | cmp - whole ||
+		bad "request $i has another answer"
+done
+[ "$(metric preemptions_total)" -gt 0 ] || bad 'nothing was preempted'
+[ "$(metric shared_positions_total)" -gt 0 ] || bad 'nothing was shared'
+
+# ---- what is refused ----
+
+c=/v1/completions
+gets 400 "no field 'promt'; the nearest is 'prompt'" $c '{"promt":"a"}'
+gets 400 "'prompt' is a text" $c '{"prompt":'
+gets 400 'more than the' $c '{"prompt":"a","max_tokens":100000}'
+gets 404 "no model 'other': this is fake" $c '{"prompt":"a","model":"other"}'
+gets 404 'nothing here' /v1/nothing '{}'
+gets 405 'another one' /health '{}'
+curl -sS -m 60 -d '{}' "$url$c" | grep -q 'Content-Type: application/json' ||
+	bad 'a form was taken for JSON'
+head -c 5000000 /dev/zero | tr '\0' a >huge
+gets 413 'too large' $c @huge
+curl -sS -m 60 -o out -H "$json" -H 'Transfer-Encoding: chunked' \
+	--data-binary @huge "$url$c" 2>err
+for size in 1 7 30 100 1000 20000; do
+	head -c $size /dev/urandom >garbage
+	gets 400 error $c @garbage
+done
+gets 200 '"text"' $c '{"prompt":"a","max_tokens":1}'
+[ "$(metric sequences_running)" -eq 0 ] || bad 'something still runs'
+
+# ---- nothing leaks ----
+
+small='{"prompt":"a","max_tokens":2}'
+memory()
+{
+	ask "$c?[1-$1]" "$small"
+	ask "$c?[1-$1]" '{"prompt":"a","max_tokns":2}'
+	sed -n 's/^VmRSS: *\([0-9]*\) kB/\1/p' /proc/$pid/status
+}
+before=$(memory 300)
+after=$(memory 1200)
+[ $((after - before)) -lt 1000 ] || bad "$before kB became $after kB"
+stop 0
+
+# ---- clients that go, wait, and are too many ----
+
+start rows=1 queue=2 pause=20000 timeout=1
+long='{"prompt":"a","max_tokens":2000,"stream":true,"ignore_eos":true}'
+ask $c "$long" -m 0.3
+becomes requests_cancelled_total 1
+ask $c '{"prompt":"a","max_tokens":2000}' -m 0.3
+becomes requests_cancelled_total 2
+becomes sequences_running 0
+# it takes longer than a connection may say nothing
+gets 200 length $c '{"prompt":"a","max_tokens":75}'
+# a body that does not come to its end
+(printf '{"prompt":'; sleep 2.5) | curl -sS -m 60 -o out -H "$json" -X POST \
+	-T - "$url$c" 2>err && bad 'half a request was waited for'
+ask $c "$long" -m 3 &
+becomes sequences_running 1
+gets 429 'the queue is full' $c '{"prompt":"a","n":3}' -D headers
+grep -qi '^Retry-After: 1' headers || bad 'no Retry-After'
+becomes sequences_running 0
+
+# ---- the end ----
+
+to=last
+ask $c '{"prompt":"a","max_tokens":60}' &
+client=$!
+becomes sequences_running 1
+stop 0
+wait $client || bad 'who was served at the end got nothing'
+grep -q '"finish_reason":"length"' last || bad 'the last reply is not whole'
+
+start drain=0.2 pause=20000
+ask $c '{"prompt":"a","max_tokens":2000}' &
+client=$!
+becomes sequences_running 1
+stop 0
+wait $client
+grep -q 'the service ends' last || bad 'who was cut off was not told'
+
+to=out
+start fails=5 pause=20000
+gets 500 'the engine failed' $c '{"prompt":"a","max_tokens":60}'
+stop 1
+grep -q 'the engine failed' err || bad 'no reason'
+
+# ---- keys ----
+
+printf 'sesame\nmore\n' >key
+start key_file=key
+gets 401 'Bearer KEY' $c "$small"
+gets 401 'Bearer KEY' $c "$small" -H 'Authorization: Bearer sesamf'
+gets 200 '"text"' $c "$small" -H 'Authorization: Bearer sesame'
+curl -sS -m 60 "$url/health" | grep -q ok || bad 'health asks for a key'
+stop 0
+: >key
+timeout 60 "$fake" key_file=key >out 2>err && bad 'an empty key was taken'
+grep -q 'the first line is to be the key' err || bad 'no reason'
+timeout 60 "$fake" vocab=300 >out 2>err && bad 'no tokenizer'
+grep -q 'give --tokenizer FILE' err || bad 'no reason'
+
+# ---- generate ----
+
+timeout 60 "$fake" prompt='Once upon' most=30 >out 2>err || bad generate
+[ "$(wc -l <out)" -ge 1 ] || bad 'nothing was generated'
+exit $failed
