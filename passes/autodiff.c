@@ -221,10 +221,18 @@ stand_in(struct autodiff *a, value_id v, int views)
 	return f->local[v];
 }
 
+/* A value that a derivative has added to forward is not a view, and has one
+ * use. */
 static value_id
 local(void *user, value_id v)
 {
-	return stand_in(user, v, 0);
+	struct autodiff *a = user;
+
+	if (v < a->nvalues) {
+		return stand_in(a, v, 0);
+	}
+	return a->frame->forward == a->frame->backward ? v
+		: save(a, a->frame, v);
 }
 
 /* ---- adding up gradients ---- */
@@ -330,6 +338,7 @@ grad_node(struct autodiff *a, node_id id)
 	}
 	derive_init(&d, a->m, id);
 	d.region = a->frame->backward;
+	d.forward = a->frame->forward;
 	d.local = local;
 	d.user = a;
 	d.g = derive_fit(a->m, d.region, a->grad[n.result],

@@ -384,6 +384,45 @@ special_call(struct derive *d, const char *p, size_t n, struct term *t)
 }
 
 static value_id
+itself(void *user, value_id v)
+{
+	(void)user;
+	return v;
+}
+
+/* Moves the region's last node to the place after the one of `d`. */
+static void
+move_beside(struct derive *d)
+{
+	struct ir_region *r = &d->m->regions.at[d->forward];
+	node_id last = r->nodes.at[r->nodes.n - 1];
+	uint32_t i = r->nodes.n - 1;
+
+	for (; r->nodes.at[i - 1] != d->id; i--) {
+		r->nodes.at[i] = r->nodes.at[i - 1];
+	}
+	r->nodes.at[i] = last;
+}
+
+/* Computes a definition in forward; returns what stands for it in backward.
+ * Where one region has both, as a model's body has, it stays at the end. */
+static value_id
+forward_value(struct derive *d, const char *text)
+{
+	struct derive f = *d;
+	value_id v;
+
+	f.at = text;
+	f.region = d->forward;
+	f.local = itself;
+	v = expression(&f).value;
+	if (d->forward != d->region) {
+		move_beside(d);
+	}
+	return d->local(d->user, v);
+}
+
+static value_id
 definition(struct derive *d, char name)
 {
 	const char *here = d->at;
@@ -393,7 +432,9 @@ definition(struct derive *d, char name)
 		if (d->defs[i].name != name) {
 			continue;
 		}
-		if (!d->defs[i].value) {
+		if (!d->defs[i].value && d->defs[i].forward) {
+			d->defs[i].value = forward_value(d, d->defs[i].text);
+		} else if (!d->defs[i].value) {
 			d->at = d->defs[i].text;
 			d->defs[i].value = expression(d).value;
 			d->at = here;
@@ -545,6 +586,7 @@ derive_init(struct derive *d, struct ir_module *m, node_id n)
 
 	memset(d, 0, sizeof *d);
 	d->m = m;
+	d->id = n;
 	d->node = *ir_node(m, n);
 	ir_bind(m, &d->node, &d->rule);
 	p = ir_ops[d->node.op].grad;
@@ -553,8 +595,10 @@ derive_init(struct derive *d, struct ir_module *m, node_id n)
 		struct derive_def *def = &d->defs[d->ndefs++];
 
 		p += strspn(p, " ");
-		def->name = *p;
-		p = strchr(p, '=') + 1;
+		def->name = *p++;
+		p += strspn(p, " ");
+		def->forward = *p == '<';
+		p += strspn(p, "<-=");
 		def->text = p;
 		p = skip(p, ',');
 		p = p < colon ? p + 1 : colon;

@@ -14,6 +14,7 @@ struct derive;
 /* A name that a row defines before its `:`; built at its first use. */
 struct derive_def {
 	char name;
+	bool forward;		/* by `<-`: in the node's own region */
 	const char *text;
 	value_id value;
 };
@@ -22,10 +23,13 @@ struct derive_def {
 struct derive {
 	struct ir_module *m;
 	region_id region;	/* of new nodes */
+	region_id forward;	/* the node's own */
+	node_id id;
 	struct ir_node node;	/* a copy: arrays move */
 	struct ir_rule rule;	/* of the node, bound */
 	value_id g;		/* gradient of the result, with all its dims */
-	/* Returns what stands for forward value v in `region`. */
+	/* Returns what stands for forward value v in `region`; v may be new,
+	 * made for a definition in `forward`. */
 	value_id (*local)(void *user, value_id v);
 	void *user;
 	struct derive_def defs[DERIVE_DEFS];
@@ -33,7 +37,7 @@ struct derive {
 	const char *at;		/* the parser's position */
 };
 
-/* Sets node and rule; the caller sets local, user, g and region. */
+/* Sets node and rule; the caller sets local, user, g and the regions. */
 void derive_init(struct derive *d, struct ir_module *m, node_id n);
 /* Whether ops.def has a derivative for operand k. */
 bool derive_has(enum ir_op op, uint32_t k);

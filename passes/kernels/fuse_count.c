@@ -364,9 +364,11 @@ add_work(struct fuse *f, uint32_t place, struct fuse_work *w)
 	} else if (class == FUSE_PAIRS) {
 		set_attention_shape(f, n, w, flops);
 	}
+	/* what comes out of attention's pass comes out of its ring, too */
 	if (class == FUSE_COMM ||
 	    (class != FUSE_ELEM && class != FUSE_SINK &&
-	     ir_attr(f->m, n, IR_ATTR_ON))) {
+	     ir_attr(f->m, n, IR_ATTR_ON) &&
+	     (class != FUSE_PAIRS || flops || !w->coll))) {
 		set_coll(f, id, w);
 	}
 }

@@ -267,11 +267,74 @@ find_makers(const struct fuse *f, uint32_t place, uint32_t *out)
 	return count;
 }
 
+/* Whether a node of attention belongs to forward: attention itself, and what
+ * comes out of its pass at no cost of its own. */
+static bool
+is_forward(const struct ir_node *n)
+{
+	return ir_is(n->op, IRF_CACHED) || ir_ops[n->op].flops[0] == '\0';
+}
+
+/* Whether the node at place b reads all that the one at place a reads. */
+static bool
+reads_all_of(const struct fuse *f, uint32_t a, uint32_t b)
+{
+	uint32_t i, k;
+
+	for (i = 0; i < node_at(f, a)->nargs; i++) {
+		value_id v = fuse_operand(f, a, i)->base;
+
+		for (k = 0; k < node_at(f, b)->nargs &&
+			    fuse_operand(f, b, k)->base != v; k++) {
+		}
+		if (k == node_at(f, b)->nargs) {
+			return false;
+		}
+	}
+	return true;
+}
+
+/* Merges the node at place i with earlier ones that are of the same attention:
+ * both forward or both backward, and one reads all that the other reads. */
+static void
+merge_siblings(struct fuse *f, uint32_t i)
+{
+	uint32_t k, into;
+
+	for (k = 0; k < i; k++) {
+		if (fuse_class(f, f->nodes[k]) == FUSE_PAIRS &&
+		    f->group_of[k] != f->group_of[i] &&
+		    is_forward(node_at(f, k)) == is_forward(node_at(f, i)) &&
+		    (reads_all_of(f, k, i) || reads_all_of(f, i, k))) {
+			fuse_merge(f, f->group_of[k], f->group_of[i], &into);
+		}
+	}
+}
+
+/* Whether a group has attention itself, which is no part of its backward. */
+static bool
+has_attention(const struct fuse *f, uint32_t group)
+{
+	const struct fuse_group *g = &f->groups[group];
+	uint32_t i = 0;
+
+	while (i < g->places.n &&
+	       !ir_is(node_at(f, g->places.at[i])->op, IRF_CACHED)) {
+		i++;
+	}
+	return i < g->places.n;
+}
+
 static void
 merge_attention(struct fuse *f)
 {
 	uint32_t out[IR_MAX_OPERANDS], i, k, n, into;
 
+	for (i = 0; i < f->n; i++) {
+		if (fuse_class(f, f->nodes[i]) == FUSE_PAIRS) {
+			merge_siblings(f, i);
+		}
+	}
 	for (i = 0; i < f->n; i++) {
 		if (fuse_class(f, f->nodes[i]) != FUSE_PAIRS) {
 			continue;
@@ -279,7 +342,8 @@ merge_attention(struct fuse *f)
 		n = find_makers(f, i, out);
 		for (k = 0; k < n; k++) {
 			if (f->groups[out[k]].head == FUSE_PAIRS &&
-			    out[k] != f->group_of[i]) {
+			    out[k] != f->group_of[i] &&
+			    !has_attention(f, out[k])) {
 				fuse_merge(f, out[k], f->group_of[i], &into);
 			}
 		}

@@ -245,10 +245,27 @@ price_unfused(const struct pricing *p, const struct cost_attention *a,
 #define FIRST_FORWARD 1.4
 #define FIRST_BACKWARD 2.0
 
+/* Attention itself, if the kernel has it: then it is forward, and its other
+ * results come out of the same pass.  Else the first node of its backward. */
+static const struct ir_node *
+attention_node(const struct ir_module *m, const struct kernel *k)
+{
+	uint32_t i;
+
+	for (i = 0; i < k->nodes.n; i++) {
+		const struct ir_node *n = ir_node(m, k->nodes.at[i]);
+
+		if (ir_is(n->op, IRF_PAIRS) && ir_is(n->op, IRF_CACHED)) {
+			return n;
+		}
+	}
+	return price_main_node(m, k, IRF_PAIRS, 0);
+}
+
 static void
 price_attention(struct pricing *p, const struct kernel *k, struct price_func *f)
 {
-	const struct ir_node *n = price_main_node(p->m, k, IRF_PAIRS, 0);
+	const struct ir_node *n = attention_node(p->m, k);
 	const struct kernel_attention *a = k->work->attention;
 	struct cost_attention x = {
 		.batch = a->batch, .heads = a->heads, .kv_heads = a->kv,
@@ -257,8 +274,7 @@ price_attention(struct pricing *p, const struct kernel *k, struct price_func *f)
 		.rate = price_rate(ir_type(p->m, ir_args(p->m, n)[0])->dtype),
 		.narrow = p->traits->sm80_code, .dated = p->traits->first_flash
 	};
-	bool forward = ir_is(price_main_node(p->m, k, IRF_PAIRS, 0)->op,
-			     IRF_CACHED);
+	bool forward = ir_is(n->op, IRF_CACHED);
 	axis_id i;
 
 	for (i = 1; i < p->m->axes.n; i++) {	/* keys of all ranks */

@@ -97,15 +97,23 @@ ca_forward_open(struct ca_forward *s)
 		   (long long)s->form.cols);
 }
 
+/* Declares head and bat of a block's number (C text). */
+static void
+declare_head(struct ca_forward *s, const char *block)
+{
+	cu_line(&s->f, "const int head = %s %% %lld;", block,
+		(long long)s->t->heads);
+	cu_line(&s->f, "const int bat = %s / %lld %% %lld;", block,
+		(long long)s->t->heads, (long long)s->t->batches);
+}
+
 void
 ca_forward_place(struct ca_forward *s)
 {
 	struct cu_func *f = &s->f;
 	struct attn *t = s->t;
 
-	cu_line(f, "const int head = BLOCK_X %% %lld;", (long long)t->heads);
-	cu_line(f, "const int bat = BLOCK_X / %lld %% %lld;",
-		(long long)t->heads, (long long)t->batches);
+	declare_head(s, "BLOCK_X");
 	cu_comment(f, "the last queries see most: first");
 	cu_line(f, "const int row0 = (%lld - BLOCK_X / %lld) * %lld;",
 		(long long)(s->blocks - 1),
@@ -385,18 +393,18 @@ ca_forward_put(struct ca_forward *s)
 		ca_stage_sums(f, &s->form, "o", "by", true, s->form.out, 0);
 	}
 	cu_line(f, "%s", s->meet);
-	if (s->out && !ca_put_rows(f, s->t, &out)) {
-		return false;
+	if (s->t->made[ATTN_LSE].value) {
+		cu_line(f, "if (BLOCK_Y == 0) {");
+		cu_comment(f, "computed again: no register is left to keep "
+			   "them in during the loop");
+		declare_head(s, "block_x_again()");
+		cu_line(f, "(void)bat;");
+		if (!ca_put_rows(f, s->t, &lse)) {
+			return false;
+		}
+		cu_line(f, "}");
 	}
-	if (!s->t->made[ATTN_LSE].value) {
-		return true;
-	}
-	cu_line(f, "if (BLOCK_Y == 0) {");
-	if (!ca_put_rows(f, s->t, &lse)) {
-		return false;
-	}
-	cu_line(f, "}");
-	return true;
+	return !s->out || ca_put_rows(f, s->t, &out);
 }
 
 /* ---- all of it ---- */

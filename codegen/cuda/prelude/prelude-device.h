@@ -41,6 +41,17 @@
 #define NBLOCKS_Y ((int)gridDim.y)
 #define NBLOCKS_Z ((int)gridDim.z)
 
+/* BLOCK_X, read where this stands: what follows from it is computed there, and
+ * needs no registers before. */
+FN int
+block_x_again(void)
+{
+	int x;
+
+	asm volatile("mov.u32 %0, %%ctaid.x;" : "=r"(x));
+	return x;
+}
+
 extern __shared__ __align__(1024) char llmc_smem[];
 #define SMEM (llmc_smem)
 

@@ -34,6 +34,7 @@ extern __thread const struct emu_calls *emu
 #define WARP (emu_self->warp)
 #define NTHREADS (emu_self->threads)
 #define BLOCK_X (emu_self->block[0])
+#define block_x_again() BLOCK_X
 #define BLOCK_Y (emu_self->block[1])
 #define BLOCK_Z (emu_self->block[2])
 #define NBLOCKS_X (emu_self->blocks[0])

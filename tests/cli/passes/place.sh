@@ -113,9 +113,9 @@ what='llama-2-70b, context'
 place llama-2-70b cp=4,microbatch=1
 want forward <<'END'
 attention on=cp
+attention_lse on=cp
 END
 want backward <<'END'
-attention_lse on=cp
 attention_dq on=cp
 attention_dk on=cp
 attention_dv on=cp
