@@ -18,8 +18,8 @@ enum serving_column {
 
 /* A decoder's shape; experts is 0 of a dense one, layers of DeepSeek-V3's. */
 struct serving_shape {
-	int64_t layers, hidden, heads, kv, hd, ffn, gated, experts, choice,
-		vocab;
+	int64_t layers, hidden, heads, kv, hd, ffn, gated, window, experts,
+		choice, vocab;
 };
 
 /* What is true of an engine by default. */

@@ -13,10 +13,10 @@ static const struct {
 	const char *name;
 	struct serving_shape shape;
 } shapes[] = {
-#define SHAPE(name, layers, hidden, heads, kv, hd, ffn, gated, experts, \
-	      choice, vocab) \
-	{ name, { layers, hidden, heads, kv, hd, ffn, gated, experts, choice, \
-		  vocab } },
+#define SHAPE(name, layers, hidden, heads, kv, hd, ffn, gated, window, \
+	      experts, choice, vocab) \
+	{ name, { layers, hidden, heads, kv, hd, ffn, gated, window, experts, \
+		  choice, vocab } },
 #include "frontend/validate/serving.def"
 };
 
@@ -47,22 +47,31 @@ static const struct {
 /* Devices by the beginning of their name in a table. */
 static const struct {
 	const char *begins, *target;
+	bool fp4;		/* it multiplies 4 bits */
 } devices[] = {
-	{ "h100-sxm", "h100-sxm" }, { "h100-80gb", "h100-sxm" },
-	{ "h200", "h200-sxm" }, { "b200", "b200" }, { "b300", "b300" },
-	{ "gb200", "gb200" }, { "l40s", "l40s" }, { "a100", "a100-sxm" }
+	{ "h100-sxm", "h100-sxm", false }, { "h100-80gb", "h100-sxm", false },
+	{ "h200", "h200-sxm", false }, { "b200", "b200", true },
+	{ "b300", "b300", true }, { "gb200", "gb200", true },
+	{ "l40s", "l40s", false }, { "a100", "a100-sxm", false }
 };
 
+/*
+ * fp8: also multiplied so.  No target has a rate for 4 bits: they count as 8
+ * where the device multiplies them, and what kernels reach that widen them is
+ * not known.
+ */
 static const struct {
 	const char *name;
 	struct serve_format format;	/* bytes 0: as declared */
-	bool fp8;
+	bool fp8, fp4;
 } precisions[] = {
-	{ "fp8", { "f8e4m3", 1 }, true },
-	{ "int8 weight-only", { "int8", 1 }, false },
-	{ "int4 weight-only", { "int4", 0.5 + 2 / 32.0 }, false },
-	{ "bf16", { "", 0 }, false }, { "fp16", { "", 0 }, false },
-	{ "as loaded", { "", 0 }, false }
+	{ "fp8", { "f8e4m3", 1 }, true, false },
+	{ "fp4", { "f4e2m1", 0.5 + 1 / 16.0 }, true, true },
+	{ "int8 weight-only", { "int8", 1 }, false, false },
+	{ "int4 weight-only", { "int4", 0.5 + 2 / 32.0 }, false, false },
+	{ "bf16", { "", 0 }, false, false },
+	{ "fp16", { "", 0 }, false, false },
+	{ "as loaded", { "", 0 }, false, false }
 };
 
 /* Tokens of a step, at most: the default of published engines. */
@@ -236,6 +245,21 @@ static const char deepseek[] =
 	"logits = linear(rmsnorm(x, eps = 1e-6) -> vocab);\n}\n";
 
 static const char *
+block_text(const char *name, int64_t window, const char *rest,
+	   struct arena *a)
+{
+	return arena_printf(a, "layer %s(x[batch, seq, hidden]) {\n"
+		"  n = rmsnorm(x, eps = 1e-5);\n"
+		"  q = rope(linear(n -> heads, hd), theta = 1e6);\n"
+		"  k = rope(linear(n -> kv, hd), theta = 1e6);\n"
+		"  a = attention(q, k, linear(n -> kv, hd), causal%s);\n"
+		"  x = x + linear(a -> hidden);\n"
+		"  m = rmsnorm(x, eps = 1e-5);\n%s}\n", name,
+		window ? arena_printf(a, ", window = %lld", (long long)window)
+		       : "", rest);
+}
+
+static const char *
 model_text(const struct serving_shape *x, struct arena *a)
 {
 	const char *dense = x->gated
@@ -255,6 +279,7 @@ model_text(const struct serving_shape *x, struct arena *a)
 		? arena_printf(a, "dim expert = %lld, choice = %lld;\n",
 			       (long long)x->experts, (long long)x->choice)
 		: "";
+	const char *rest = x->experts ? routed : dense;
 
 	if (x->layers == 0) {
 		return deepseek;
@@ -262,19 +287,15 @@ model_text(const struct serving_shape *x, struct arena *a)
 	return arena_printf(a, "model row {\n"
 		"dim hidden = %lld, heads = %lld, kv = %lld, hd = %lld;\n"
 		"dim ffn = %lld, vocab = %lld, seq = 1048576;\n%sdtype bf16;\n"
-		"layer block(x[batch, seq, hidden]) {\n"
-		"  n = rmsnorm(x, eps = 1e-5);\n"
-		"  q = rope(linear(n -> heads, hd), theta = 1e6);\n"
-		"  k = rope(linear(n -> kv, hd), theta = 1e6);\n"
-		"  a = attention(q, k, linear(n -> kv, hd), causal);\n"
-		"  x = x + linear(a -> hidden);\n"
-		"  m = rmsnorm(x, eps = 1e-5);\n%s}\n"
-		"x = embed(tokens, vocab -> hidden);\n"
-		"repeat %lld { x = block(x); }\n"
+		"%s%sx = embed(tokens, vocab -> hidden);\n"
+		"repeat %lld { x = block(x);%s }\n"
 		"logits = linear(rmsnorm(x, eps = 1e-5) -> vocab);\n}\n",
 		(long long)x->hidden, (long long)x->heads, (long long)x->kv,
 		(long long)x->hd, (long long)x->ffn, (long long)x->vocab,
-		experts, x->experts ? routed : dense, (long long)x->layers);
+		experts, block_text("block", 0, rest, a),
+		x->window ? block_text("near", x->window, rest, a) : "",
+		(long long)x->layers / (x->window ? 2 : 1),
+		x->window ? " x = near(x);" : "");
 }
 
 /* GPT-2's block, whose sizes the notes of the line have. */
@@ -350,7 +371,7 @@ find_model(struct serving *s)
 /* ---- the machine ---- */
 
 static const char *
-find_target(struct serving *s, int64_t n)
+find_target(struct serving *s, int64_t n, bool *has_fp4)
 {
 	struct ir_ctx *c = &s->v->d->ctx;
 	const char *name = plain(&c->perm, serving_cell(s, SERVING_GPU));
@@ -364,6 +385,7 @@ find_target(struct serving *s, int64_t n)
 			    strlen(devices[i].begins)) != 0) {
 			continue;
 		}
+		*has_fp4 = devices[i].fp4;
 		if (!fe_target(c, to, &s->target)) {
 			return "no such target";
 		}
@@ -382,14 +404,15 @@ find_target(struct serving *s, int64_t n)
 static const struct serve_format cache8 = { "f8e4m3", 1 };
 
 static const char *
-find_precision(struct serving *s)
+find_precision(struct serving *s, bool has_fp4)
 {
 	const char *text = serving_cell(s, SERVING_PRECISION);
 	size_t i;
 
 	for (i = 0; i < COUNT(precisions); i++) {
 		if (strncmp(text, precisions[i].name,
-			    strlen(precisions[i].name)) == 0) {
+			    strlen(precisions[i].name)) == 0 &&
+		    (has_fp4 || !precisions[i].fp4)) {
 			s->asked.fp8 = precisions[i].fp8;
 			s->asked.weights = precisions[i].format.bytes > 0
 				? &precisions[i].format : NULL;
@@ -399,7 +422,34 @@ find_precision(struct serving *s)
 			return NULL;
 		}
 	}
-	return arena_printf(&s->v->d->ctx.perm, "no rate for %s", text);
+	return arena_printf(&s->v->d->ctx.perm, "no rate for %s on %s", text,
+			    s->target.groups.at[0].device.name);
+}
+
+/*
+ * Tables that call all ranks of a mixture of experts `tp` have some that do
+ * not divide its heads; no engine splits heads over more ranks than these.
+ */
+#define MOST_TENSOR 16
+
+/*
+ * Ranks of attention with sequences of their own: as the line says, or by what
+ * the name of the run has in flight, as `_c320_`, beside the number of a rank.
+ */
+static double
+data_ranks(const struct serving *s)
+{
+	double each = serving_number(s, SERVING_CONCURRENCY, 0);
+	double apart = serving_note(s, "attention_dp=", 0);
+	double all = serving_note(s, "_c", 0);
+	const char *whole = arena_printf(&s->v->d->ctx.perm, "_c%.0f_", all);
+
+	if (apart >= 1) {
+		return apart;
+	}
+	/* a name that was cut off may have lost digits */
+	return each >= 1 && all > each && fmod(all, each) == 0 &&
+	       strstr(serving_text(s, s->notes), whole) ? all / each : 1;
 }
 
 /*
@@ -415,7 +465,7 @@ static const char *
 find_split(struct serving *s, int64_t *devices_of)
 {
 	const struct serving_shape *x = &s->of->shape;
-	double apart = serving_note(s, "attention_dp=", 1);
+	double apart = data_ranks(s);
 	double named = serving_note(s, "_tp", 0);
 	int64_t n = (int64_t)serving_number(s, SERVING_NGPUS, 1), rest;
 
@@ -425,9 +475,12 @@ find_split(struct serving *s, int64_t *devices_of)
 		n = (int64_t)named;
 		s->split.tp = apart > 1 ? 1 : n;
 	}
-	if (x->experts && x->heads && s->split.tp > 1 &&
-	    x->heads % s->split.tp != 0) {
-		s->split.tp = 1;	/* heads cannot be cut so */
+	if (apart > 1 && s->split.tp == n && n % (int64_t)apart == 0) {
+		s->split.tp = n / (int64_t)apart;
+	}
+	if (x->experts && x->heads && (s->split.tp > MOST_TENSOR ||
+				       x->heads % s->split.tp != 0)) {
+		s->split.tp = 1;
 	}
 	if (n < 1 || s->split.tp < 1 || s->split.pp < 1 ||
 	    n % (s->split.tp * s->split.pp) != 0) {
@@ -436,8 +489,7 @@ find_split(struct serving *s, int64_t *devices_of)
 	rest = n / (s->split.tp * s->split.pp);
 	s->split.ep = x->experts && rest > 1 ? rest : 1;
 	s->split.replicas = rest / s->split.ep;
-	s->concurrency = serving_number(s, SERVING_CONCURRENCY, 0) *
-			 fmax(apart, 1);
+	s->concurrency = serving_number(s, SERVING_CONCURRENCY, 0) * apart;
 	*devices_of = n;
 	return NULL;
 }
@@ -446,11 +498,12 @@ const char *
 serving_describe(struct serving *s)
 {
 	const char *why = find_model(s);
+	bool has_fp4 = false;
 	int64_t n = 1;
 
 	why = why ? why : find_split(s, &n);
-	why = why ? why : find_target(s, n);
-	why = why ? why : find_precision(s);
+	why = why ? why : find_target(s, n, &has_fp4);
+	why = why ? why : find_precision(s, has_fp4);
 	s->asked.prompt = serving_number(s, SERVING_INPUT, 0);
 	s->asked.output = serving_number(s, SERVING_OUTPUT, 0);
 	s->asked.heads_apart = !why && heads_are_apart(s);
