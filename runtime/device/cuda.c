@@ -163,7 +163,7 @@ gpu_step(struct rt_device *d, const struct rt_kernel *k,
 		return RT_OK;
 	}
 	if (status == RT_OK) {
-		status = rt_gpu_settle(d, k, c, &why);
+		status = rt_gpu_settle(d, k, &call, &why);
 	}
 	if (status == RT_OK && d->timed) {
 		status = g->api.event_record(g->from, g->stream) ? RT_IO
@@ -205,7 +205,7 @@ gpu_coll(struct rt_device *d, const struct rt_coll *t, char *const *at,
 		t->op == RT_COLL_RECV || t->op == RT_COLL_FREE;
 	enum rt_status status = transfer
 		? rt_gpu_graph_transfer(d, t, at, place, err)
-		: rt_gpu_graph_coll(d, t, at, place, &skip, err);
+		: rt_gpu_graph_coll(d, t, &at, place, &skip, err);
 
 	return status == RT_OK && !skip ? rt_gpu_coll(d, t, at, place, err)
 					: status;
@@ -232,6 +232,22 @@ gpu_end(struct rt_device *d, struct rt_error *err)
 
 /* ---- opening and closing ---- */
 
+/* Unlike the driver, NCCL releases memory that work on a stream may still use:
+ * so that has ended first, or never will. */
+static void
+drain(struct rt_device *d)
+{
+	struct rt_gpu *g = d->self;
+	double start = rt_now_ms();
+	struct timespec t = { 0, 20000 };
+
+	while (g->stream &&
+	       g->api.stream_query(g->stream) == RT_GPU_NOT_READY &&
+	       rt_now_ms() - start < d->options->timeout_s * 1e3) {
+		nanosleep(&t, NULL);
+	}
+}
+
 static void
 gpu_close(struct rt_device *d)
 {
@@ -240,8 +256,10 @@ gpu_close(struct rt_device *d)
 	int i;
 
 	rt_gpu_graphs_free(g);
-	rt_gpu_graphs_close(g);
 	rt_nccl_close(d);
+	drain(d);
+	rt_gpu_graphs_close(g);
+	rt_nccl_unload(d);
 	for (i = 0; i < 2 * RT_GPU_SENT; i++) {
 		if (g->sent[i].event) {
 			api->event_destroy(g->sent[i].event);
@@ -296,7 +314,11 @@ make_memory(struct rt_device *d, struct rt_error *err)
 	enum rt_status status;
 
 	bytes = bytes ? bytes : 1;
-	status = GPU(&g->api, alloc, &g->arena, (size_t)bytes);
+	status = g->nccl ? rt_nccl_alloc(d, (size_t)bytes, &g->arena, err)
+			 : RT_OK;
+	if (status == RT_OK && !g->arena) {
+		status = GPU(&g->api, alloc, &g->arena, (size_t)bytes);
+	}
 	if (status == RT_NOMEM) {
 		g->facts.free_bytes = 0;
 		status = rt_gpu_scratch(&g->facts, bytes, err);
@@ -320,7 +342,11 @@ make_streams(struct rt_device *d, struct rt_error *err)
 	struct rt_gpu *g = d->self;
 	enum rt_status status = GPU(&g->api, stream_create, &g->stream,
 				    NON_BLOCKING);
+	int least;
 
+	if (status == RT_OK) {
+		status = GPU(&g->api, priorities, &least, &g->priority);
+	}
 	if (status == RT_OK) {
 		status = GPU(&g->api, event_create, &g->from, 0);
 	}
@@ -393,16 +419,19 @@ open_gpu(struct rt_device *d, struct rt_error *err)
 	if (status == RT_OK) {
 		status = make_streams(d, err);
 	}
+	if (status == RT_OK && d->plan->nranks > 1) {
+		status = find_sharing(d, err);
+	}
+	if (status == RT_OK && d->plan->nranks > 1 && !g->staged) {
+		status = rt_nccl_load(d, err);
+	}
 	if (status == RT_OK) {
 		status = make_memory(d, err);
 	}
 	if (status == RT_OK) {
 		status = rt_gpu_images(d, err);
 	}
-	if (status == RT_OK && d->plan->nranks > 1) {
-		status = find_sharing(d, err);
-	}
-	if (status == RT_OK && d->plan->nranks > 1 && !g->staged) {
+	if (status == RT_OK && g->nccl) {
 		status = rt_nccl_open(d, err);
 	}
 	return status;

@@ -53,6 +53,10 @@ struct rt_gpu_attribute {	/* CUlaunchAttribute */
 	G(set, "cuMemsetD8Async", \
 	  (uint64_t, unsigned char, size_t, void *stream)) \
 	G(stream_create, "cuStreamCreate", (void **, unsigned flags)) \
+	G(stream_urgent, "cuStreamCreateWithPriority", \
+	  (void **, unsigned flags, int priority)) \
+	G(priorities, "cuCtxGetStreamPriorityRange", \
+	  (int *least, int *greatest)) \
 	G(stream_destroy, "cuStreamDestroy", (void *)) \
 	G(stream_query, "cuStreamQuery", (void *)) \
 	G(stream_wait, "cuStreamWaitEvent", \
@@ -195,6 +199,9 @@ struct rt_gpu {
 	struct rt_gpu_window window;
 	bool capturing, eager;	/* eager: each kernel is waited for */
 	bool staged; /* ranks share a GPU: the host runs collectives */
+	/* of streams of collectives: their blocks are placed before those of
+	 * kernels that wait as well */
+	int priority;
 	struct rt_nccl *nccl;	/* NULL: a single rank, or staged */
 	bool hosted;		/* NCCL cannot run some collective */
 	void *ready;		/* event that a collective waits for */
@@ -253,15 +260,16 @@ enum rt_status rt_gpu_graph_enter(struct rt_device *d, int64_t action,
 				  struct rt_error *err);
 enum rt_status rt_gpu_graph_leave(struct rt_device *d, struct rt_error *err);
 /* Before each call of an action.  *skip: it must not be made, since a graph
- * has it.  The operands of a kernel that is captured become others. */
+ * has it.  The operands of a call that is captured become others. */
 enum rt_status rt_gpu_graph_kernel(struct rt_device *d,
 				   const struct rt_kernel *k,
 				   const struct rt_grid *grid,
 				   struct rt_call *c, bool *skip,
 				   struct rt_error *err);
 enum rt_status rt_gpu_graph_coll(struct rt_device *d, const struct rt_coll *t,
-				 char *const *at, const struct rt_place *place,
-				 bool *skip, struct rt_error *err);
+				 char *const **at,
+				 const struct rt_place *place, bool *skip,
+				 struct rt_error *err);
 /* Before each send, recv and free along the pipeline. */
 enum rt_status rt_gpu_graph_transfer(struct rt_device *d,
 				     const struct rt_coll *t, char *const *at,
@@ -297,8 +305,19 @@ struct rt_nccl_comm {
 	int64_t n, me;
 };
 
+/* Loads the library, which allocates the arena. */
+enum rt_status rt_nccl_load(struct rt_device *d, struct rt_error *err);
+/* The arena, such that NVLink SHARP can reduce in it, by all ranks or by none;
+ * *out 0: this NCCL has no memory of its own. */
+enum rt_status rt_nccl_alloc(struct rt_device *d, size_t bytes, uint64_t *out,
+			     struct rt_error *err);
+/* Creates communicators. */
 enum rt_status rt_nccl_open(struct rt_device *d, struct rt_error *err);
+/* Ends the communicators; their streams are gone. */
 void rt_nccl_close(struct rt_device *d);
+/* Releases the arena, if it is NCCL's, which no work may use any more, and the
+ * library. */
+void rt_nccl_unload(struct rt_device *d);
 /* Whether a communicator has failed meanwhile. */
 enum rt_status rt_nccl_poll(struct rt_device *d, struct rt_error *err);
 /* Aborts all communicators after a timeout, so that a report can be written. */

@@ -218,15 +218,35 @@ rt_gpu_graph_kernel(struct rt_device *d, const struct rt_kernel *k,
 	return status;
 }
 
+/* Input and output of a collective, in the window if they are of the
+ * microbatch alone. */
+static enum rt_status
+window_ends(struct rt_device *d, struct graph_part *p, char **to,
+	    char *const *from, struct rt_error *err)
+{
+	const struct rt_gpu *g = d->self;
+	enum rt_status status = RT_OK;
+	int i;
+
+	for (i = 0; i < 2 && status == RT_OK; i++) {
+		to[i] = from[i];
+		status = rt_gpu_window_operand(d, g->graphs->microbatch,
+					       &to[i], &p->copies, err);
+		digest_pointer(p, to[i]);
+	}
+	return status;
+}
+
 enum rt_status
 rt_gpu_graph_coll(struct rt_device *d, const struct rt_coll *t,
-		  char *const *at, const struct rt_place *place, bool *skip,
+		  char *const **at, const struct rt_place *place, bool *skip,
 		  struct rt_error *err)
 {
 	struct rt_gpu_graphs *x = ((struct rt_gpu *)d->self)->graphs;
 	struct rt_group *group;
 	enum rt_status status;
 	struct graph_part *p;
+	int64_t i;
 
 	*skip = false;
 	if (!x || x->mode == PLAIN) {
@@ -241,12 +261,13 @@ rt_gpu_graph_coll(struct rt_device *d, const struct rt_coll *t,
 	/* ranks of other places are not asked what they share */
 	p->alone = p->alone || t->holders || t->axes >> d->plan->pp & 1;
 	p->calls++;
-	for (; t && status == RT_OK; t = t->next, at += 2) {
+	for (i = 0; t && i < RT_MAX_JOINED && status == RT_OK;
+	     t = t->next, i++) {
 		digest_pointer(p, t);
-		digest_pointer(p, at[0]);
-		digest_pointer(p, at[1]);
 		digest_dims(d, p, t, group, place->microbatch);
+		status = window_ends(d, p, &x->at[2 * i], *at + 2 * i, err);
 	}
+	*at = x->mode == RECORD ? x->at : *at;
 	return status;
 }
 

@@ -1,16 +1,24 @@
 /*
  * The one file that knows NCCL. It is loaded by dlopen, and only those parts of
  * its binary interface are used that are unchanged since 2.18. The newest that
- * every run needs is ncclConfig_t of 2.18; memory is registered (2.19) where
- * the library can.
+ * every run needs is ncclConfig_t of 2.18; where the library is of 2.19 or
+ * later, the arena is memory of NCCL's, which NVLink SHARP can reduce in, and
+ * is registered.
  *
  * All ranks create all communicators at the start, in one order: those of the
  * plan's groups, then two for each pair of neighbours in the pipeline, one for
  * each direction and each with a stream of its own: so activations never wait
- * for gradients.  The id of each is sent by the transport of the host.  All
- * collectives of groups share one stream: they begin in the same order on all
- * ranks, as NCCL demands. A group that only some stages of the pipeline share
- * gets its communicator at its first collective.
+ * for gradients.  The id of each is sent by the transport of the host.  A group
+ * that only some stages of the pipeline share gets its communicator at its
+ * first collective.
+ *
+ * Collectives of different communicators must begin in one order on all ranks
+ * (NCCL's user guide, "Using multiple NCCL communicators concurrently").  All
+ * ranks call them in one order.  From NCCL 2.26 on, NCCL_LAUNCH_ORDER_IMPLICIT
+ * makes the GPU begin them in the order of the calls, and then groups of each
+ * set of axes have a stream of their own: a gradient that dp reduces does not
+ * hold up tp.  In graphs this takes a driver for CUDA 12.9: with older ones
+ * NCCL would run them one after another, and groups share one stream.
  *
  * Communicators are non-blocking, so that a call that takes too long can be
  * given up.
@@ -26,7 +34,8 @@
 #include <time.h>
 
 
-enum { LEAST = 21800, ID_BYTES = 128 };
+enum { LEAST = 21800, ORDERED = 22600, ORDERED_DRIVER = 12090 };
+enum { ID_BYTES = 128 };
 #define LEAST_TEXT "2.18"
 enum { DONE = 0, IN_PROGRESS = 7 };
 /* nccl.h: ncclRedOp_t, ncclDataType_t. */
@@ -48,8 +57,8 @@ struct config {
 };
 
 /*
- * The version that introduced each function.  One newer than LEAST may be
- * missing, and is NULL then. reason() calls ncclGetErrorString, which returns
+ * The version that introduced each function.  One that is newer than the
+ * library is NULL. reason() calls ncclGetErrorString, which returns
  * text and so is not in the table.
  */
 #define NCCL_FUNCTIONS(N) \
@@ -65,6 +74,8 @@ struct config {
 	N(reg, 21900, "ncclCommRegister", \
 	  (void *, void *, size_t, void **)) \
 	N(dereg, 21900, "ncclCommDeregister", (void *, void *)) \
+	N(mem_alloc, 21900, "ncclMemAlloc", (void **, size_t)) \
+	N(mem_free, 21900, "ncclMemFree", (void *)) \
 	N(all_reduce, 20000, "ncclAllReduce", \
 	  (const void *, void *, size_t, int type, int op, void *, void *)) \
 	N(all_gather, 20000, "ncclAllGather", \
@@ -88,10 +99,16 @@ struct nccl_api {
 struct rt_nccl {
 	struct nccl_api api;
 	char version[16];
-	void *stream;		/* shared by all groups */
+	bool ordered;		/* sets of axes have their own streams */
+	/* of groups: by axes, or one of axes 0 */
+	struct group_stream {
+		int64_t axes;
+		void *stream;
+	} *streams;
 	struct rt_nccl_comm *comms;
 	void **handles;		/* registrations of the arena */
-	int64_t n;
+	int64_t n, nstreams;
+	void *arena;		/* by mem_alloc */
 	bool aborted;
 };
 
@@ -133,7 +150,9 @@ find_functions(struct nccl_api *api, int version, const char *file,
 
 	for (i = 0; i < sizeof functions / sizeof *functions; i++) {
 		f = dlsym(api->library, functions[i].symbol);
-		if (!f && functions[i].since <= LEAST) {
+		if (functions[i].since > version) {
+			f = NULL;
+		} else if (!f) {
 			return rt_fail(err, RT_RANGE, RT_NOWHERE, "%s says "
 				"that it is NCCL %s, and has no %s, which is "
 				"there since %s", rt_show_path(file).text,
@@ -170,7 +189,8 @@ find_version(struct nccl_api *api, const char *file, int *v,
 }
 
 static enum rt_status
-load_library(struct rt_nccl *n, const char *file, struct rt_error *err)
+load_library(struct rt_nccl *n, const char *file, int *out,
+	     struct rt_error *err)
 {
 	enum rt_status status;
 	int v = 0;
@@ -188,6 +208,7 @@ load_library(struct rt_nccl *n, const char *file, struct rt_error *err)
 		status = find_functions(&n->api, v, file, err);
 	}
 	memcpy(n->version, version_text(v).text, sizeof n->version);
+	*out = v;
 	return status;
 }
 
@@ -280,7 +301,6 @@ make_comm(struct rt_device *d, const struct rt_group *g, void *stream,
 	struct rt_nccl_comm *c = &n->comms[n->n];
 	struct config config = { sizeof config, 0xcafebeef, LEAST, 0, INT_MIN,
 				 INT_MIN, INT_MIN, NULL, INT_MIN };
-	struct rt_gpu *gpu = d->self;
 	enum rt_status status;
 	struct id id = { "" };
 	int r = DONE;
@@ -301,13 +321,78 @@ make_comm(struct rt_device *d, const struct rt_group *g, void *stream,
 	}
 	r = n->api.init(&c->comm, (int)g->n, id, (int)g->me, &config);
 	n->n += c->comm != NULL;
-	status = finish_call(d, c->comm, r, "ncclCommInitRankConfig", err);
-	if (status == RT_OK && n->api.reg && n->api.dereg) {
-		r = n->api.reg(c->comm, (void *)(uintptr_t)gpu->arena,
-			       (size_t)d->program->arena_bytes,
-			       &n->handles[n->n - 1]);
-		/* some networks cannot register memory: NCCL then copies */
-		n->handles[n->n - 1] = r == DONE ? n->handles[n->n - 1] : NULL;
+	return finish_call(d, c->comm, r, "ncclCommInitRankConfig", err);
+}
+
+/* The stream of groups of these axes. */
+static enum rt_status
+find_stream(struct rt_device *d, int64_t axes, void **out,
+	    struct rt_error *err)
+{
+	struct rt_gpu *g = d->self;
+	struct rt_nccl *n = g->nccl;
+	struct group_stream *more;
+	enum rt_status status;
+	int64_t i;
+
+	axes = n->ordered ? axes : 0;
+	for (i = 0; i < n->nstreams; i++) {
+		if (n->streams[i].axes == axes) {
+			*out = n->streams[i].stream;
+			return RT_OK;
+		}
+	}
+	more = realloc(n->streams, (size_t)(i + 1) * sizeof *more);
+	if (!more) {
+		return rt_no_memory(err, NULL);
+	}
+	n->streams = more;
+	more[i].axes = axes;
+	status = GPU(&g->api, stream_urgent, &more[i].stream, NON_BLOCKING,
+		     g->priority);
+	n->nstreams += status == RT_OK;
+	*out = more[i].stream;
+	return status;
+}
+
+static enum rt_status
+make_group(struct rt_device *d, const struct rt_group *g, struct rt_error *err)
+{
+	void *stream = NULL;
+	enum rt_status status = find_stream(d, g->axes, &stream, err);
+
+	return status == RT_OK ? make_comm(d, g, stream, -1, -1, err) : status;
+}
+
+/*
+ * Registers the arena with each communicator, on all ranks or on none: if some
+ * ranks of a communicator alone pass registered memory, what NCCL does is not
+ * defined (its user guide, "User Buffer Registration").  Some networks cannot
+ * register memory: NCCL then copies.  A communicator that is created later is
+ * not registered.
+ */
+static enum rt_status
+register_arena(struct rt_device *d, struct rt_error *err)
+{
+	struct rt_gpu *g = d->self;
+	struct rt_nccl *n = g->nccl;
+	uint64_t failed = !n->api.reg || !n->api.dereg;
+	enum rt_status status;
+	int64_t i;
+
+	for (i = 0; i < n->n && !failed; i++) {
+		failed = n->api.reg(n->comms[i].comm,
+				    (void *)(uintptr_t)g->arena,
+				    (size_t)d->program->arena_bytes,
+				    &n->handles[i]) != DONE;
+		n->handles[i] = failed ? NULL : n->handles[i];
+	}
+	status = rt_comm_sum_u64(d->comm, &failed, 1, err);
+	for (i = 0; i < n->n && failed; i++) {
+		if (n->handles[i]) {
+			n->api.dereg(n->comms[i].comm, n->handles[i]);
+			n->handles[i] = NULL;
+		}
 	}
 	return status;
 }
@@ -315,7 +400,6 @@ make_comm(struct rt_device *d, const struct rt_group *g, void *stream,
 static enum rt_status
 make_groups(struct rt_device *d, struct rt_error *err)
 {
-	struct rt_nccl *n = ((struct rt_gpu *)d->self)->nccl;
 	enum rt_status status = RT_OK;
 	struct rt_group *g;
 	int64_t i;
@@ -324,7 +408,7 @@ make_groups(struct rt_device *d, struct rt_error *err)
 		status = rt_group_find(d->comm, d->plan->groups[i], 0, &g,
 				       err);
 		if (status == RT_OK && g->n > 1 && !rt_nccl_group(d, g)) {
-			status = make_comm(d, g, n->stream, -1, -1, err);
+			status = make_group(d, g, err);
 		}
 	}
 	return status;
@@ -341,7 +425,8 @@ make_edge(struct rt_device *d, int64_t from, int64_t to, struct rt_error *err)
 		err);
 
 	if (status == RT_OK) {
-		status = GPU(&g->api, stream_create, &stream, NON_BLOCKING);
+		status = GPU(&g->api, stream_urgent, &stream, NON_BLOCKING,
+			     g->priority);
 	}
 	if (status == RT_OK) {
 		int64_t before = g->nccl->n;
@@ -438,37 +523,87 @@ rt_nccl_join(struct rt_device *d, const struct rt_group *g,
 	enum rt_status status = grow(n, err);
 
 	if (status == RT_OK) {
-		status = make_comm(d, g, n->stream, -1, -1, err);
+		status = make_group(d, g, err);
 	}
 	*out = status == RT_OK ? rt_nccl_group(d, g) : NULL;
 	return status;
 }
 
+/* NCCL reads the variable once, at its first call but that for its version. */
+static void
+order_launches(struct rt_device *d, int version)
+{
+	static const char name[] = "NCCL_LAUNCH_ORDER_IMPLICIT";
+	struct rt_gpu *g = d->self;
+	const char *value;
+
+	if (version < ORDERED || g->facts.driver < ORDERED_DRIVER) {
+		return;
+	}
+	setenv(name, "1", 0);
+	value = getenv(name);
+	g->nccl->ordered = value && strcmp(value, "1") == 0;
+}
+
 enum rt_status
-rt_nccl_open(struct rt_device *d, struct rt_error *err)
+rt_nccl_load(struct rt_device *d, struct rt_error *err)
 {
 	struct rt_nccl *n = calloc(1, sizeof *n);
-	size_t most = (size_t)(d->plan->ngroups + 2 * d->plan->npipes + 1);
 	struct rt_gpu *g = d->self;
 	enum rt_status status;
+	int version = 0;
 
 	if (!n) {
 		return rt_no_memory(err, NULL);
 	}
 	g->nccl = n;
+	status = load_library(n, d->options->libnccl, &version, err);
+	if (status == RT_OK) {
+		order_launches(d, version);
+	}
+	return status;
+}
+
+enum rt_status
+rt_nccl_alloc(struct rt_device *d, size_t bytes, uint64_t *out,
+	      struct rt_error *err)
+{
+	struct rt_nccl *n = ((struct rt_gpu *)d->self)->nccl;
+	uint64_t lack = !n->api.mem_alloc || !n->api.mem_free;
+	enum rt_status status = rt_comm_sum_u64(d->comm, &lack, 1, err);
+	int r;
+
+	*out = 0;
+	if (status != RT_OK || lack > 0) {
+		return status;
+	}
+	r = n->api.mem_alloc(&n->arena, bytes);
+	if (r != DONE) {
+		n->arena = NULL;
+		return call_failed(n, "ncclMemAlloc of the plan's memory", r,
+				   err);
+	}
+	*out = (uint64_t)(uintptr_t)n->arena;
+	return RT_OK;
+}
+
+enum rt_status
+rt_nccl_open(struct rt_device *d, struct rt_error *err)
+{
+	size_t most = (size_t)(d->plan->ngroups + 2 * d->plan->npipes + 1);
+	struct rt_nccl *n = ((struct rt_gpu *)d->self)->nccl;
+	enum rt_status status;
+
 	n->comms = calloc(most, sizeof *n->comms);
 	n->handles = calloc(most, sizeof *n->handles);
 	if (!n->comms || !n->handles) {
 		return rt_no_memory(err, NULL);
 	}
-	status = load_library(n, d->options->libnccl, err);
+	status = make_groups(d, err);
 	if (status == RT_OK) {
-		status = GPU(&g->api, stream_create, &n->stream, NON_BLOCKING);
+		status = make_edges(d, err);
 	}
-	if (status == RT_OK) {
-		status = make_groups(d, err);
-	}
-	return status == RT_OK ? make_edges(d, err) : status;
+	return status == RT_OK ? register_arena(d, err) : status;
 }
 
 void
@@ -526,12 +661,29 @@ rt_nccl_close(struct rt_device *d)
 	for (i = 0; i < n->n; i++) {
 		close_comm(d, i);
 	}
-	if (n->stream) {
-		g->api.stream_destroy(n->stream);
+	for (i = 0; i < n->nstreams; i++) {
+		g->api.stream_destroy(n->streams[i].stream);
+	}
+	n->n = n->nstreams = 0;
+}
+
+void
+rt_nccl_unload(struct rt_device *d)
+{
+	struct rt_gpu *g = d->self;
+	struct rt_nccl *n = g->nccl;
+
+	if (!n) {
+		return;
+	}
+	if (n->arena) {
+		n->api.mem_free(n->arena);
+		g->arena = 0;
 	}
 	if (n->api.library) {
 		dlclose(n->api.library);
 	}
+	free(n->streams);
 	free(n->comms);
 	free(n->handles);
 	free(n);

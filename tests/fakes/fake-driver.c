@@ -40,6 +40,7 @@ struct event {
 	double ms;
 	struct fake_stream *captured;	/* recorded while that was */
 	int in_graph;		/* its last record is in a graph */
+	struct event *next;	/* of those that graphs have */
 };
 
 struct fake_stream {
@@ -73,6 +74,8 @@ static struct {
 	struct fake_stream *streams[MOST];
 	int nstreams;
 	int nmodules;
+	/* events of graphs, which may still run when they are destroyed */
+	struct event *edges, last;
 	double ms;		/* FAKE_TIMES: what went by */
 	char why[384];
 } fake;
@@ -189,6 +192,9 @@ fake_queue(struct fake_stream *s, struct fake_op *op)
 	} else {
 		*s->tail = op;
 		s->tail = &op->next;
+		if (op->launched) {
+			op->launched(op);
+		}
 	}
 }
 
@@ -305,6 +311,13 @@ stream_create(void **out, unsigned flags)
 }
 
 static int
+stream_urgent(void **out, unsigned flags, int priority)
+{
+	return priority >= -5 && priority <= 0 ? stream_create(out, flags)
+		: INVALID;
+}
+
+static int
 stream_destroy(void *stream)
 {
 	ask(stream);
@@ -364,7 +377,8 @@ event_record(void *event, void *stream)
 	ENTER;
 	op = fake_op(run_record, 0);
 	op->event = e;
-	op->version = ++e->asked;
+	/* a capture records nothing: it makes an edge of a graph */
+	op->version = s->graph ? 0 : ++e->asked;
 	e->captured = s->graph ? s : NULL;
 	e->in_graph = s->graph != NULL;
 	fake_queue(s, op);
@@ -388,7 +402,7 @@ stream_wait(void *stream, void *event, unsigned flags)
 
 	(void)flags;
 	ENTER;
-	if (s->graph && e->asked && !e->captured) {
+	if (s->graph && (e->asked || e->in_graph) && !e->captured) {
 		return ISOLATION;
 	}
 	if (!s->graph && e->in_graph && !e->captured) {
@@ -492,13 +506,6 @@ end_capture(void *stream, void **out)
 		}
 	}
 	*out = g;
-	/* events of the capture never happened */
-	for (op = g->head; op; op = op->next) {
-		if (op->event) {
-			((struct event *)op->event)->done =
-				((struct event *)op->event)->asked;
-		}
-	}
 	ENTER;
 	return joined(g) ? 0 : UNJOINED;
 }
@@ -511,6 +518,30 @@ copy_of(const struct fake_op *op)
 	memcpy(c, op, sizeof *op + op->bytes);
 	c->next = NULL;
 	return c;
+}
+
+/* An edge of a graph: an event of its own for each that was recorded. */
+static void
+own_events(struct graph *e)
+{
+	struct fake_op *op, *other;
+
+	for (op = e->head; op; op = op->next) {
+		struct event *x, *was = op->event;
+
+		if (op->run != run_record && op->run != run_wait) {
+			continue;
+		}
+		if (was->next) {
+			continue;
+		}
+		x = calloc(1, sizeof *x);
+		x->next = fake.edges ? fake.edges : &fake.last;
+		fake.edges = x;
+		for (other = op; other; other = other->next) {
+			other->event = other->event == was ? x : other->event;
+		}
+	}
 }
 
 static int
@@ -529,6 +560,7 @@ instantiate(void **out, void *graph, unsigned long long flags)
 		hold(*e->tail);
 		e->tail = &(*e->tail)->next;
 	}
+	own_events(e);
 	*out = e;
 	fake.live[EXEC]++;
 	fake.execs++;
@@ -621,6 +653,12 @@ plan(void)
 __attribute__((destructor)) static void
 give_back(void)
 {
+	while (fake.edges && fake.edges != &fake.last) {
+		struct event *next = fake.edges->next;
+
+		free(fake.edges);
+		fake.edges = next;
+	}
 	if (host.emu) {
 		host.calls->close(host.emu);
 		host.emu = NULL;
@@ -854,6 +892,7 @@ static const struct fake_name names[] = {
 	{ "cuDevicePrimaryCtxRelease", context_release },
 	{ "cuCtxSetCurrent", context_set },
 	{ "cuStreamCreate", stream_create },
+	{ "cuStreamCreateWithPriority", stream_urgent },
 	{ "cuStreamDestroy", stream_destroy },
 	{ "cuStreamQuery", stream_query },
 	{ "cuStreamWaitEvent", stream_wait },

@@ -20,6 +20,8 @@ struct fake_op {
 	void *event;
 	uint64_t version;	/* of the event */
 	int *graphs;		/* counts the graphs that hold it, or NULL */
+	/* called when the host launches it, alone or in a graph; or NULL */
+	void (*launched)(struct fake_op *op);
 	size_t bytes;
 	_Alignas(64) char data[];
 };

@@ -3,10 +3,25 @@
  * called is work on a stream of the driver of the tests, done when that does
  * it, in captured graphs too.  Sends wait for nobody; all else does.
  *
+ * What the real one refuses, or hangs at, is an error here:
+ *
  * A communicator that a graph refers to, captured or instantiated, is not
  * destroyed by NCCL 2.26 and later: finalizing it never ends, and destroying
- * or aborting it never returns.  Here these two end the process instead, with
- * exit status 98 and a line that says so.
+ * or aborting it never returns (src/init.cc polls "until all graphs referencing
+ * us die"; NVIDIA's "CUDA Graph Best Practice", Process Hang).
+ *
+ * Ranks of a communicator pass registered memory together or not at all: the
+ * user guide, "User Buffer Registration", calls the mixture undefined.
+ *
+ * Collectives of two communicators that run at once may deadlock unless the
+ * library is of 2.26 and NCCL_LAUNCH_ORDER_IMPLICIT is 1, and then all ranks
+ * must launch them in one order (the user guide, "Using multiple NCCL
+ * communicators concurrently").  FAKE_NCCL_ORDER has the order of each rank.
+ * Sends and receives of a pipeline are left out: its two directions are two
+ * communicators that run at once in every schedule.
+ *
+ * What would hang or is undefined ends the process with exit status 98 and a
+ * line that says so.
  *
  * Compiled with -DFAKE_NCCL_OLD it has no functions of 2.19 and later; with
  * -DFAKE_NCCL_BROKEN it has no ncclSend.
@@ -15,6 +30,8 @@
  * FAKE_NCCL_VERSION=N    22809 else
  * FAKE_NCCL_FAIL=N       the N-th call fails
  * FAKE_NCCL_SILENT=N     from the N-th collective on this rank's are not done
+ * FAKE_NCCL_UNREGISTERED=R   rank R of each communicator registers nothing
+ * FAKE_NCCL_ORDER=FOLDER the collectives that a process launched, in a file
  * FAKE_NCCL_LOG=FILE     a line at the end: calls by kind, what is left over
  */
 #define _GNU_SOURCE
@@ -32,18 +49,24 @@
 
 enum { RANKS = 16, SLOTS = 8, SLOT_BYTES = 1 << 18 };
 enum { PARTS = 2 * RANKS };
-enum { OK = 0, SYSTEM = 2, INTERNAL = 3, ARGUMENT = 4, IN_PROGRESS = 7 };
+enum {
+	OK = 0, UNHANDLED = 1, SYSTEM = 2, INTERNAL = 3, ARGUMENT = 4,
+	IN_PROGRESS = 7
+};
 
 struct shm {
 	_Atomic uint64_t here;
 	_Atomic uint64_t posted[RANKS], taken[RANKS];
+	_Atomic int registered[RANKS][SLOTS];
 	char data[RANKS][SLOTS][SLOT_BYTES];
 };
 
 struct comm {
 	struct shm *shm;
 	int n, rank, registered, dead;
-	int finalizing;
+	int finalizing, running;	/* running: a collective is */
+	const char *lo, *hi;	/* what is registered */
+	char name[32];		/* the same on all ranks */
 	int graphs;		/* that have a call on it */
 	uint64_t op;		/* of this rank, so far */
 	struct comm *next;	/* made before it; dead ones stay */
@@ -101,6 +124,9 @@ static struct {
 		void (*queue)(struct fake_stream *, struct fake_op *);
 		void (*open)(int);
 		int (*has)(const void *, size_t);
+		int (*allocate)(size_t, int, uint64_t *);
+		int (*deallocate)(uint64_t, int);
+		void (*live)(int, int);
 	} *driver;
 	struct driver found;
 	int grouped;		/* a group is open */
@@ -151,6 +177,12 @@ driver(void)
 	memcpy(&d->open, &f, sizeof f);
 	f = look_up(lib, "fake_has");
 	memcpy(&d->has, &f, sizeof f);
+	f = look_up(lib, "fake_allocate");
+	memcpy(&d->allocate, &f, sizeof f);
+	f = look_up(lib, "fake_deallocate");
+	memcpy(&d->deallocate, &f, sizeof f);
+	f = look_up(lib, "fake_live");
+	memcpy(&d->live, &f, sizeof f);
 	dlclose(lib);
 	return fake.driver = d;
 }
@@ -330,6 +362,94 @@ take_parts(const struct work *w)
 	return FAKE_DONE;
 }
 
+static void
+refuse(const char *why)
+{
+	fprintf(stderr, "fake NCCL: %s\n", why);
+	_exit(98);
+}
+
+/* Is all of it registered? */
+static int
+is_registered(const struct comm *c, const struct work *w)
+{
+	const char *at = w->kind == EXCHANGE ? w->parts[0].at
+		: w->in ? w->in : w->out;
+
+	return c->lo && at >= c->lo && at < c->hi;
+}
+
+/* Of a collective that begins: who else runs, and what is registered. */
+static void
+check_begin(struct comm *c, const struct work *w)
+{
+	const char *order = getenv("NCCL_LAUNCH_ORDER_IMPLICIT");
+	int ordered = order && strcmp(order, "1") == 0 &&
+		number("FAKE_NCCL_VERSION", 22809) >= 22600;
+	const struct comm *other;
+
+	atomic_store(&c->shm->registered[c->rank][w->op % SLOTS],
+		     is_registered(c, w));
+	c->running = w->kind != SEND && w->kind != RECV;
+	for (other = comms; other; other = other->next) {
+		if (other != c && other->running && !other->dead &&
+		    c->running && !ordered) {
+			refuse("collectives of two communicators run at once, "
+			       "in an order that nothing fixes");
+		}
+	}
+}
+
+static void
+check_end(struct comm *c, const struct work *w)
+{
+	int i, mine = is_registered(c, w);
+
+	for (i = 0; i < c->n; i++) {
+		if (atomic_load(&c->shm->registered[i][w->op % SLOTS]) !=
+		    mine) {
+			refuse("some ranks alone pass registered memory");
+		}
+	}
+	c->running = 0;
+}
+
+/* Writes that the host launched it. */
+static void
+note_launch(struct fake_op *op)
+{
+	const struct work *w = (const void *)op->data;
+	const char *folder = getenv("FAKE_NCCL_ORDER");
+	char path[512];
+	FILE *f;
+
+	if (!folder || w->kind == SEND || w->kind == RECV) {
+		return;
+	}
+	snprintf(path, sizeof path, "%s/%d", folder, (int)getpid());
+	f = fopen(path, "a");
+	if (f) {
+		fprintf(f, "%s %d\n", w->comm->name, w->kind);
+		fclose(f);
+	}
+}
+
+static void
+post(const struct work *w, size_t size)
+{
+	struct comm *c = w->comm;
+	char *slot = c->shm->data[c->rank][w->op % SLOTS];
+
+	driver()->open(1);
+	if (w->kind == EXCHANGE) {
+		post_parts(w, slot);
+	} else {
+		memcpy(slot, w->in, size);
+	}
+	driver()->open(0);
+	atomic_store(&c->shm->posted[c->rank], w->op + 1);
+}
+
 /* A rank posts what it has, and ends when all have. */
 static int
 run_work(struct fake_op *op)
@@ -358,17 +478,9 @@ run_work(struct fake_op *op)
 		fake.colls++;
 		c->op++;
 		w->done = 1;
+		check_begin(c, w);
 		if (w->kind != RECV) {
-			char *slot = shm->data[c->rank][w->op % SLOTS];
-
-			driver()->open(1);
-			if (w->kind == EXCHANGE) {
-				post_parts(w, slot);
-			} else {
-				memcpy(slot, w->in, size);
-			}
-			driver()->open(0);
-			atomic_store(&shm->posted[c->rank], w->op + 1);
+			post(w, size);
 		}
 	}
 	if (w->kind == SEND) {
@@ -380,6 +492,9 @@ run_work(struct fake_op *op)
 	    : !all_at(c, shm->posted, w->op + 1)) {
 		nanosleep(&t, NULL);
 		return FAKE_LATER;
+	}
+	if (w->kind != RECV) {
+		check_end(c, w);
 	}
 	driver()->open(1);
 	if (w->kind == EXCHANGE) {
@@ -410,6 +525,7 @@ queue(enum kind kind, const void *in, void *out, size_t n, int type, int fold,
 	}
 	op = driver()->op(run_work, sizeof w);
 	op->graphs = &c->graphs;
+	op->launched = note_launch;
 	memcpy(op->data, &w, sizeof w);
 	fake.by[kind]++;
 	fake.members += fake.grouped;
@@ -451,6 +567,8 @@ int ncclCommDestroy(void *);
 int ncclCommAbort(void *);
 int ncclCommRegister(void *, void *, size_t, void **);
 int ncclCommDeregister(void *, void *);
+int ncclMemAlloc(void **, size_t);
+int ncclMemFree(void *);
 int ncclAllReduce(const void *, void *, size_t, int, int, void *, void *);
 int ncclAllGather(const void *, void *, size_t, int, void *, void *);
 int ncclReduceScatter(const void *, void *, size_t, int, int, void *, void *);
@@ -518,6 +636,7 @@ ncclCommInitRankConfig(void **out, int n, struct id id, int rank,
 	close(fd);
 	c->n = n;
 	c->rank = rank;
+	snprintf(c->name, sizeof c->name, "%s", strrchr(id.bytes, '/') + 1);
 	c->next = comms;
 	comms = c;
 	atomic_fetch_add(&c->shm->here, 1);
@@ -577,11 +696,18 @@ ncclCommAbort(void *comm)
 int
 ncclCommRegister(void *comm, void *at, size_t bytes, void **handle)
 {
+	struct comm *c = comm;
+
 	COUNT;
 	if (!driver()->has(at, bytes)) {
 		return ARGUMENT;
 	}
-	((struct comm *)comm)->registered++;
+	if (number("FAKE_NCCL_UNREGISTERED", -1) == c->rank) {
+		return SYSTEM;
+	}
+	c->registered++;
+	c->lo = at;
+	c->hi = c->lo + bytes;
 	fake.registered++;
 	*handle = comm;
 	return OK;
@@ -591,8 +717,34 @@ int
 ncclCommDeregister(void *comm, void *handle)
 {
 	((struct comm *)comm)->registered--;
+	((struct comm *)comm)->lo = NULL;
 	fake.registered--;
 	return comm == handle ? OK : ARGUMENT;
+}
+
+/* The actual size may be larger, says nccl.h: it is a multiple of what the
+ * driver maps at once, 2 MiB. */
+int
+ncclMemAlloc(void **out, size_t bytes)
+{
+	const size_t least = 2 << 20;
+	uint64_t at = 0;
+	int r;
+
+	COUNT;
+	r = driver()->allocate((bytes + least - 1) / least * least, 0, &at);
+	*out = (void *)(uintptr_t)at;
+	driver()->live(MEMORY, r == 0);
+	return r ? UNHANDLED : OK;
+}
+
+int
+ncclMemFree(void *at)
+{
+	int r = driver()->deallocate((uint64_t)(uintptr_t)at, 0);
+
+	driver()->live(MEMORY, -(r == 0));
+	return r ? UNHANDLED : OK;
 }
 #endif
 
@@ -667,6 +819,7 @@ ncclGroupEnd(void)
 	}
 	op = driver()->op(run_work, sizeof *w);
 	op->graphs = &w->comm->graphs;
+	op->launched = note_launch;
 	memcpy(op->data, w, sizeof *w);
 	fake.by[EXCHANGE]++;
 	driver()->queue(fake.group_stream, op);

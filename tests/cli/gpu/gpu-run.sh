@@ -25,14 +25,15 @@ grep -q 'send [1-9].* left 0 0' talks || fail 'nothing went by NCCL'
 # that 1f1b has.
 sed 's/batch = 4/batch = 8/' "$top_srcdir/examples/tiny-dense.llm" >many.llm
 for case in 1:pp=1:'graphs 34 of 3 leaks' \
-		2:pp=2,schedule=1f1b:'graphs 34 of [45] leaks'; do
+		2:pp=2,schedule=1f1b:'graphs 34 of [45] leaks' \
+		4:tp=2,dp=2:'graphs 18 of 3 leaks'; do
 	pins=${case#*:}
 	LLMC_LINKER="$linker -O0 -Wl,-E" "$LLMC" -w --no-whole --arch sm_90a \
 		--target "h100x${case%%:*}" --pin "${pins%:*},microbatch=1" \
 		-o many many.llm >out 2>err || fail "compile $case"
 	rm -f calls
 	for how in '' --no-graph; do
-		FAKE_LOG="$tmp/calls" FAKE_DEVICES=2 many/rank train --local \
+		FAKE_LOG="$tmp/calls" FAKE_DEVICES=4 many/rank train --local \
 			--data draw --steps 3 $how >"out$how" 2>err ||
 			fail "train $case $how"
 		sed -i 's/ [0-9.]* tokens.*//' "out$how"
@@ -42,6 +43,28 @@ for case in 1:pp=1:'graphs 34 of 3 leaks' \
 	[ "$(grep -c 'leaks 0' calls)" -eq $((2 * ${case%%:*})) ] ||
 		fail "$case leaves something: $(cat calls)"
 done
+
+# Groups of tp and of dp have a stream each, where NCCL orders launches, and
+# else one; memory is registered on all ranks or on none; and collectives that
+# two ranks share are launched in one order by both.
+for how in FAKE_NCCL_UNREGISTERED=1 NCCL_LAUNCH_ORDER_IMPLICIT=0 \
+		FAKE_NCCL_VERSION=22500 FAKE_VERSION=12080; do
+	rm -rf order && mkdir order
+	env "$how" FAKE_NCCL_ORDER="$tmp/order" FAKE_DEVICES=4 many/rank train \
+		--local --data draw --steps 3 >out 2>err || fail "train, $how"
+	sed -i 's/ [0-9.]* tokens.*//' out
+	cmp out out--no-graph || fail "other losses: $how"
+done
+[ "$(find order -type f | wc -l)" -eq 4 ] || fail 'not four orders'
+for a in order/*; do
+	for b in order/*; do
+		grep -F "$(cut -d' ' -f1 "$b" | sort -u)" "$a" >a.order
+		grep -F "$(cut -d' ' -f1 "$a" | sort -u)" "$b" >b.order
+		cmp a.order b.order || fail "$a and $b are in another order"
+		shared=$((${shared-0} + $(wc -l <a.order)))
+	done
+done
+[ "$shared" -gt 100 ] || fail 'hardly any launch was compared'
 
 # Uneven pieces go by parts, and what only two of three places hold by a
 # communicator of their own; steps are still kept as graphs.
