@@ -26,6 +26,7 @@ doc_pages = \
 	%D%/schedule.md \
 	%D%/search.md \
 	%D%/security.md \
+	%D%/server.md \
 	%D%/serving.md \
 	%D%/sweep.md \
 	%D%/target.md \

@@ -137,6 +137,7 @@ EXTRA_DIST += \
 	%D%/interop/check_export.py \
 	%D%/interop/events-of-tensorboard \
 	%D%/interop/make_fixtures.py \
+	%D%/interop/openai_client.py \
 	%D%/interop/public \
 	%D%/interop/tiny \
 	%D%/interop/tokenizers_compare.py \

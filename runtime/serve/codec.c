@@ -71,3 +71,15 @@ rt_codec_encode(const struct rt_codec *c, const char *text, size_t n,
 	rt_encoder_free(e);
 	return status;
 }
+
+enum rt_status
+rt_codec_text(struct rt_stream *x, int64_t token, char **text, size_t *n,
+	      struct rt_error *err)
+{
+	if (token < 0 || rt_tokenizer_has(x->tokenizer, token)) {
+		return rt_stream_add(x, token, text, n, err);
+	}
+	*text = NULL;
+	*n = 0;
+	return RT_OK;
+}

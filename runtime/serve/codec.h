@@ -28,5 +28,11 @@ void rt_codec_close(struct rt_codec *c);
 enum rt_status rt_codec_encode(const struct rt_codec *c, const char *text,
 			       size_t n, bool framed, struct rt_ids *out,
 			       struct rt_error *err);
+/*
+ * rt_stream_add() of a token that was drawn.  Vocabularies may be larger than
+ * their tokenizers, to be a multiple of something; such a token has no text.
+ */
+enum rt_status rt_codec_text(struct rt_stream *x, int64_t token, char **text,
+			     size_t *n, struct rt_error *err);
 
 #endif

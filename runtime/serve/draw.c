@@ -2,8 +2,8 @@
  * Draws tokens; see draw.h.
  *
  * Numbers are the same on every machine: exponentials are computed here, since
- * those of C libraries differ in their last bit, and sums go up in the order of
- * ids, or from the likeliest on.
+ * those of C libraries differ in their last bit, and sums have one order: of
+ * ids in LANES parts, or from the likeliest on.
  */
 #include "runtime/serve/draw.h"
 
@@ -12,6 +12,16 @@
 #include <string.h>
 
 #define LANES 16	/* entries of a loop whose length a compiler knows */
+
+#define DEPTHS 128	/* parts of a vocabulary, by how likely tokens are */
+
+/* Which tokens a heap is to have. */
+struct heap_size {
+	float scale;		/* of logits: 1 / temperature */
+	float least;		/* weight */
+	int64_t count;
+	double sum;
+};
 
 struct rt_drawer {
 	int64_t vocab;
@@ -78,32 +88,42 @@ uniform(uint64_t seed, uint64_t choice, uint64_t i)
 }
 
 /*
- * e^x for x <= 0, to 2e-7 of itself; 0 below -87, where floats end.  x is n
+ * e^x of each x <= 0, to 2e-7 of itself; 0 below -87, where floats end.  x is n
  * logarithms of 2 and a rest of at most half of one, whose power is a
- * polynomial: Taylor's of degree 7.
+ * polynomial: Taylor's of degree 7.  In steps, each of which a compiler makes
+ * vectors of.
  */
-static float
-power_of_e(float x)
+static void
+powers_of_e(float *x)
 {
-	float n, r, p;
-	uint32_t bits;
+	float n[LANES], r[LANES], p[LANES], scale[LANES];
+	int32_t bits[LANES];
+	int i;
 
-	x = x > -87 ? x : -87;
-	/* the largest float with whole numbers rounds to one */
-	n = x * 1.44269504f + 12582912.0f;
-	n -= 12582912.0f;
-	r = x - n * 0.693359375f + n * 2.12194440e-4f;
-	p = 1.98412698e-4f;
-	p = p * r + 1.38888889e-3f;
-	p = p * r + 8.33333333e-3f;
-	p = p * r + 4.16666667e-2f;
-	p = p * r + 1.66666667e-1f;
-	p = p * r + 0.5f;
-	p = p * r + 1;
-	p = p * r + 1;
-	bits = (uint32_t)((int32_t)n + 127) << 23;
-	memcpy(&n, &bits, sizeof n);
-	return x > -87 ? p * n : 0;
+	for (i = 0; i < LANES; i++) {
+		r[i] = x[i] > -87 ? x[i] : -87;
+		/* where floats are whole numbers, adding rounds to one */
+		n[i] = r[i] * 1.44269504f + 12582912.0f;
+		n[i] -= 12582912.0f;
+		r[i] = r[i] - n[i] * 0.693359375f + n[i] * 2.12194440e-4f;
+	}
+	for (i = 0; i < LANES; i++) {
+		p[i] = 1.98412698e-4f;
+		p[i] = p[i] * r[i] + 1.38888889e-3f;
+		p[i] = p[i] * r[i] + 8.33333333e-3f;
+		p[i] = p[i] * r[i] + 4.16666667e-2f;
+		p[i] = p[i] * r[i] + 1.66666667e-1f;
+		p[i] = p[i] * r[i] + 0.5f;
+		p[i] = p[i] * r[i] + 1;
+		p[i] = p[i] * r[i] + 1;
+	}
+	for (i = 0; i < LANES; i++) {
+		bits[i] = ((int32_t)n[i] + 127) * (1 << 23);
+	}
+	memcpy(scale, bits, sizeof scale);
+	for (i = 0; i < LANES; i++) {
+		x[i] = x[i] > -87 ? p[i] * scale[i] : 0;
+	}
 }
 
 /* Weights of logits under a temperature; returns their sum. */
@@ -111,37 +131,62 @@ static double
 weigh(struct rt_drawer *d, const float *logits, float largest,
       double temperature)
 {
-	float scale = (float)(1 / temperature), part[LANES];
-	double sum = 0;
-	int64_t i, j;
+	float scale = (float)(1 / temperature), x[LANES];
+	double sums[LANES] = { 0 }, sum = 0;
+	int64_t i;
+	int j;
 
 	for (i = 0; i < d->vocab; i += LANES) {
 		int64_t n = d->vocab - i < LANES ? d->vocab - i : LANES;
 
-		memset(part, 0, sizeof part);
-		memcpy(part, logits + i, (size_t)n * sizeof *part);
+		for (j = (int)n; j < LANES; j++) {
+			x[j] = -INFINITY;
+		}
+		memcpy(x, logits + i, (size_t)n * sizeof *x);
 		for (j = 0; j < LANES; j++) {
-			part[j] = power_of_e((part[j] - largest) * scale);
+			x[j] = (x[j] - largest) * scale;
 		}
-		memcpy(d->weights + i, part, (size_t)n * sizeof *part);
-		for (j = 0; j < n; j++) {
-			sum += (double)part[j];
+		powers_of_e(x);
+		/* the array has space for all lanes */
+		memcpy(d->weights + i, x, sizeof x);
+		for (j = 0; j < LANES; j++) {
+			sums[j] += (double)x[j];
 		}
+	}
+	for (j = 0; j < LANES; j++) {
+		sum += sums[j];
 	}
 	return sum;
 }
 
+/* The first of the largest; what is no number is less than any. */
 static int32_t
 likeliest(const float *logits, int64_t n)
 {
-	int64_t i, best = 0;
+	float most[LANES], largest = -INFINITY;
+	int64_t i, j;
 
-	for (i = 1; i < n; i++) {
-		if (logits[i] > logits[best] || isnan(logits[best])) {
-			best = i;
+	for (j = 0; j < LANES; j++) {
+		most[j] = -INFINITY;
+	}
+	for (i = 0; i + LANES <= n; i += LANES) {
+		for (j = 0; j < LANES; j++) {
+			most[j] = logits[i + j] > most[j] ? logits[i + j]
+							  : most[j];
 		}
 	}
-	return (int32_t)best;
+	for (; i < n; i++) {
+		most[0] = logits[i] > most[0] ? logits[i] : most[0];
+	}
+	for (j = 0; j < LANES; j++) {
+		largest = most[j] > largest ? most[j] : largest;
+	}
+	for (i = 0; i < n; i++) {
+		if (logits[i] == largest) {
+			return (int32_t)i;
+		}
+	}
+	return 0;
 }
 
 /* ---- penalties ---- */
@@ -220,15 +265,43 @@ sift(struct rt_drawer *d, const float *logits, int64_t i)
 	d->heap[i] = moved;
 }
 
-/* Only tokens whose weight is a part of the likeliest's can be drawn. */
-static void
-make_heap(struct rt_drawer *d, const float *logits, float least)
+/* How far a logit is below the largest, in halves of what e is a power of. */
+static int
+depth(float below)
 {
-	int64_t i;
+	return below < (DEPTHS - 1) * 0.5f ? (int)(below * 2) : DEPTHS - 1;
+}
 
+/*
+ * Makes a heap of the likeliest tokens with a weight of at least `least`: of so
+ * many that at least `count` of them, or a weight of `sum`, are there.
+ */
+static void
+make_heap(struct rt_drawer *d, const float *logits, float largest,
+	  const struct heap_size *size)
+{
+	int64_t count[DEPTHS] = { 0 }, i;
+	double weight[DEPTHS] = { 0 }, sum = 0;
+	int last = 0, at;
+
+	for (i = 0; i < d->vocab; i++) {
+		if (d->weights[i] > 0 && d->weights[i] >= size->least) {
+			at = depth((largest - logits[i]) * size->scale);
+			count[at]++;
+			weight[at] += (double)d->weights[i];
+		}
+	}
+	d->nheap = count[0];
+	sum = weight[0];
+	while (last < DEPTHS - 1 && d->nheap < size->count &&
+	       !(sum > size->sum)) {
+		d->nheap += count[++last];
+		sum += weight[last];
+	}
 	d->nheap = 0;
 	for (i = 0; i < d->vocab; i++) {
-		if (d->weights[i] > 0 && d->weights[i] >= least) {
+		if (d->weights[i] > 0 && d->weights[i] >= size->least &&
+		    depth((largest - logits[i]) * size->scale) <= last) {
 			d->heap[d->nheap++] = (int32_t)i;
 		}
 	}
@@ -262,15 +335,21 @@ next_likeliest(struct rt_drawer *d, const float *logits)
  */
 static int32_t
 draw_filtered(struct rt_drawer *d, const struct rt_draw *how,
-	      const float *logits, double sum, double u)
+	      const float *logits, float largest, double sum, double u)
 {
-	int64_t all, k, n = 0, i;
+	bool some = how->top_k > 0 || how->min_p > 0;
+	int64_t k = how->top_k > 0 ? how->top_k : d->vocab, n = 0, i;
+	struct heap_size size = { .scale = (float)(1 / how->temperature),
+		.least = (float)how->min_p, .count = k,
+		/* of sums in another order, so with a margin */
+		.sum = some ? INFINITY : how->top_p * sum * 1.001 };
+	int64_t all;
 	double kept = 0;
 
-	make_heap(d, logits, (float)how->min_p);
+	make_heap(d, logits, largest, &size);
 	all = d->nheap;
-	k = how->top_k > 0 && how->top_k < all ? how->top_k : all;
-	if (k < all || how->min_p > 0) {
+	k = k < all ? k : all;
+	if (some) {
 		sum = 0;
 		for (i = 0; i < k; i++) {
 			sum += (double)d->weights[next_likeliest(d, logits)];
@@ -314,6 +393,8 @@ report(struct rt_drawer *d, const struct rt_draw *how, const float *logits,
        struct rt_drawn *out)
 {
 	float largest = logits[likeliest(logits, d->vocab)];
+	struct heap_size size = { .scale = 1, .count = how->ntop,
+				  .sum = INFINITY };
 	double shift = (double)largest + log(weigh(d, logits, largest, 1));
 	int64_t i;
 
@@ -321,7 +402,7 @@ report(struct rt_drawer *d, const struct rt_draw *how, const float *logits,
 	if (how->ntop <= 0) {
 		return;
 	}
-	make_heap(d, logits, 0);
+	make_heap(d, logits, largest, &size);
 	for (i = 0; i < how->ntop && d->nheap > 0; i++) {
 		out->top[i] = next_likeliest(d, logits);
 		out->top_logprob[i] = (double)logits[out->top[i]] - shift;
@@ -352,7 +433,7 @@ rt_draw_token(struct rt_drawer *d, const struct rt_draw *how,
 			    (uint64_t)(n - nprompt));
 		out->token = how->top_k == 0 && how->min_p <= 0 &&
 			     how->top_p >= 1 ? draw_any(d, sum, u)
-			: draw_filtered(d, how, l, sum, u);
+			: draw_filtered(d, how, l, largest, sum, u);
 	}
 	if (how->ntop >= 0) {
 		report(d, how, logits, out);

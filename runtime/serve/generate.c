@@ -30,7 +30,7 @@ write_text(struct generation *g, int64_t token)
 	char *text = NULL;
 	size_t n = 0;
 
-	g->status = rt_stream_add(&g->stream, token, &text, &n, g->err);
+	g->status = rt_codec_text(&g->stream, token, &text, &n, g->err);
 	if (n > 0) {
 		fwrite(text, 1, n, g->out);
 		fflush(g->out);

@@ -373,7 +373,7 @@ add_text(struct rt_choice *c, int64_t token)
 	char *text = NULL;
 	size_t n = 0;
 
-	if (rt_stream_add(&c->stream, token, &text, &n, &err) != RT_OK) {
+	if (rt_codec_text(&c->stream, token, &text, &n, &err) != RT_OK) {
 		c->text.failed = true;
 	}
 	rt_text_bytes(&c->text, text, n);

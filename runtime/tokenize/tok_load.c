@@ -718,6 +718,13 @@ rt_tokenizer_id(const struct rt_tokenizer *t, const char *token)
 	return x ? (int64_t)x->id : -1;
 }
 
+bool
+rt_tokenizer_has(const struct rt_tokenizer *t, int64_t id)
+{
+	return id >= 0 && id < rt_tokenizer_limit(t) &&
+	       (t->added_by_id[id] >= 0 || t->by_id[id]);
+}
+
 const char *
 rt_tokenizer_special(const struct rt_tokenizer *t, size_t i)
 {

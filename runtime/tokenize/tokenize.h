@@ -41,6 +41,7 @@ void rt_tokenizer_free(struct rt_tokenizer *t);
 int64_t rt_tokenizer_limit(const struct rt_tokenizer *t);
 /* The id of a token, added or of the model; -1: there is none. */
 int64_t rt_tokenizer_id(const struct rt_tokenizer *t, const char *token);
+bool rt_tokenizer_has(const struct rt_tokenizer *t, int64_t id);
 /* The i-th special token, from 0; NULL: there are fewer. */
 const char *rt_tokenizer_special(const struct rt_tokenizer *t, size_t i);
 

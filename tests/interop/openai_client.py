@@ -1,0 +1,106 @@
+"""The openai package against a server with an engine that has no model.
+
+    python3 openai_client.py BUILD/tests/unit/serve/serve-fake
+
+Completes, chats, streams, lists models, counts, and is refused.  Needs the
+package `openai`; run by hand.
+"""
+import concurrent.futures
+import os
+import re
+import subprocess
+import sys
+
+import openai
+
+
+def start(program, *options):
+    env = dict(os.environ, LLMC_API_KEY="sesame")
+    p = subprocess.Popen([program, *options], env=env, text=True,
+                         stdout=subprocess.PIPE)
+    url = re.search(r"http\S+/v1", p.stdout.readline()).group()
+    return p, openai.OpenAI(base_url=url, api_key="sesame", max_retries=0)
+
+
+def refused(kind, call):
+    try:
+        call()
+    except kind as e:
+        return str(e)
+    raise AssertionError(f"no {kind.__name__}")
+
+
+def complete(client):
+    ask = dict(model="fake", prompt="Once upon", max_tokens=30, seed=3)
+    whole = client.completions.create(**ask, logprobs=2)
+    c = whole.choices[0]
+    assert c.finish_reason == "length" and whole.usage.completion_tokens == 30
+    assert len(c.logprobs.tokens) == 30
+    assert all(len(t) <= 2 for t in c.logprobs.top_logprobs)
+    parts = list(client.completions.create(
+        **ask, stream=True, stream_options={"include_usage": True}))
+    text = "".join(p.choices[0].text for p in parts if p.choices)
+    assert text == c.text, (text, c.text)
+    assert parts[-1].usage.completion_tokens == 30
+    two = client.completions.create(**ask, n=2)
+    assert [x.index for x in two.choices] == [0, 1]
+    assert two.choices[0].text == c.text != two.choices[1].text
+    stop = c.text[8:10]
+    cut = client.completions.create(**ask, stop=[stop]).choices[0]
+    assert cut.finish_reason == "stop" and stop not in cut.text
+    assert c.text.startswith(cut.text)
+
+
+def chat(client):
+    ask = dict(model="fake", seed=3, max_completion_tokens=20, messages=[
+        {"role": "system", "content": "Be brief."},
+        {"role": "user", "content": [{"type": "text", "text": "Hi"}]}])
+    whole = client.chat.completions.create(**ask, logprobs=True,
+                                           top_logprobs=3)
+    c = whole.choices[0]
+    assert c.message.role == "assistant" and c.finish_reason == "length"
+    assert len(c.logprobs.content) == 20
+    assert len(c.logprobs.content[0].top_logprobs) == 3
+    parts = list(client.chat.completions.create(**ask, stream=True))
+    assert parts[0].choices[0].delta.role == "assistant"
+    assert "".join(p.choices[0].delta.content or "" for p in parts) == \
+        c.message.content
+    assert parts[-1].choices[0].finish_reason == "length"
+
+
+def many(client):
+    def one(i):
+        return client.completions.create(
+            model="fake", prompt=f"text {i % 5}", max_tokens=50, seed=1,
+            temperature=0.7).choices[0].text
+
+    with concurrent.futures.ThreadPoolExecutor(64) as pool:
+        texts = list(pool.map(one, range(256)))
+    for i, t in enumerate(texts):
+        assert t == texts[i % 5]
+
+
+def main():
+    p, client = start(sys.argv[1], "blocks=100", "rows=24")
+    try:
+        assert [m.id for m in client.models.list()] == ["fake"]
+        complete(client)
+        chat(client)
+        many(client)
+        why = refused(openai.BadRequestError, lambda: client.completions.create(
+            model="fake", prompt="a", temperature=-1))
+        assert "'temperature' is a number from 0 to 100" in why
+        refused(openai.NotFoundError, lambda: client.completions.create(
+            model="other", prompt="a"))
+        other = client.with_options(api_key="other")
+        refused(openai.AuthenticationError, other.models.list)
+        with client.completions.create(model="fake", prompt="a", stream=True,
+                                       max_tokens=1500) as s:
+            next(iter(s))
+    finally:
+        p.terminate()
+    assert p.wait(60) == 0
+    print("openai", openai.__version__, "completes, chats and streams")
+
+
+main()
