@@ -26,7 +26,8 @@ rt_codec_open(struct rt_codec *c, const char *tokenizer, const char *chat,
 	enum rt_status status;
 
 	*c = (struct rt_codec){ .vocab = vocab,
-				.stops.alloc = rt_alloc_or_libc(NULL) };
+				.stops.alloc = rt_alloc_or_libc(NULL),
+				.lock = PTHREAD_MUTEX_INITIALIZER };
 	if (!tokenizer && vocab != 256) {
 		return rt_fail(err, RT_RANGE, RT_NOWHERE, "the model has %lld "
 			"tokens, so what they mean is not known: give "
@@ -46,18 +47,47 @@ rt_codec_open(struct rt_codec *c, const char *tokenizer, const char *chat,
 void
 rt_codec_close(struct rt_codec *c)
 {
+	while (c->nidle > 0) {
+		rt_encoder_free(c->idle[--c->nidle]);
+	}
+	pthread_mutex_destroy(&c->lock);
 	if (c->tokenizer) {
 		rt_tokenizer_free(c->tokenizer);
 	}
 	rt_ids_release(&c->stops);
 }
 
-enum rt_status
-rt_codec_encode(const struct rt_codec *c, const char *text, size_t n,
-		bool framed, struct rt_ids *out, struct rt_error *err)
+static enum rt_status
+borrow_encoder(struct rt_codec *c, struct rt_encoder **out,
+	       struct rt_error *err)
 {
-	struct rt_encoder *e = NULL;
-	enum rt_status status = rt_encoder_open(&e, c->tokenizer, err);
+	*out = NULL;
+	pthread_mutex_lock(&c->lock);
+	if (c->nidle > 0) {
+		*out = c->idle[--c->nidle];
+	}
+	pthread_mutex_unlock(&c->lock);
+	return *out ? RT_OK : rt_encoder_open(out, c->tokenizer, err);
+}
+
+static void
+return_encoder(struct rt_codec *c, struct rt_encoder *e)
+{
+	pthread_mutex_lock(&c->lock);
+	if (c->nidle < RT_IDLE_ENCODERS) {
+		c->idle[c->nidle++] = e;
+		e = NULL;
+	}
+	pthread_mutex_unlock(&c->lock);
+	rt_encoder_free(e);
+}
+
+enum rt_status
+rt_codec_encode(struct rt_codec *c, const char *text, size_t n, bool framed,
+		struct rt_ids *out, struct rt_error *err)
+{
+	struct rt_encoder *e;
+	enum rt_status status = borrow_encoder(c, &e, err);
 
 	if (status != RT_OK) {
 		return status;
@@ -68,7 +98,7 @@ rt_codec_encode(const struct rt_codec *c, const char *text, size_t n,
 	if (status == RT_OK) {
 		status = rt_encode(e, text, n, RT_PART_WHOLE, out, err);
 	}
-	rt_encoder_free(e);
+	return_encoder(c, e);
 	return status;
 }
 

@@ -4,15 +4,23 @@
 #ifndef RT_CODEC_H
 #define RT_CODEC_H
 
+#include <pthread.h>
+
 #include "runtime/serve/chat.h"
 #include "runtime/tokenize/tokenize.h"
 
-/* Read by any number of threads once it is open. */
+enum { RT_IDLE_ENCODERS = 8 };
+
+/* Used by any number of threads once it is open. */
 struct rt_codec {
 	struct rt_tokenizer *tokenizer;
 	const struct rt_chat *chat;
 	struct rt_ids stops;	/* tokens that end an answer */
 	int64_t vocab;
+	/* encoders that nobody uses: each has a cache that is worth keeping */
+	pthread_mutex_t lock;
+	struct rt_encoder *idle[RT_IDLE_ENCODERS];
+	size_t nidle;
 };
 
 /*
@@ -25,7 +33,7 @@ enum rt_status rt_codec_open(struct rt_codec *c, const char *tokenizer,
 /* Also closes what rt_codec_open failed to open. */
 void rt_codec_close(struct rt_codec *c);
 /* Appends the ids of a text; `framed`: after what comes before documents. */
-enum rt_status rt_codec_encode(const struct rt_codec *c, const char *text,
+enum rt_status rt_codec_encode(struct rt_codec *c, const char *text,
 			       size_t n, bool framed, struct rt_ids *out,
 			       struct rt_error *err);
 /*

@@ -429,5 +429,10 @@ rt_choice_end(struct rt_choice *c, enum rt_ended why, int64_t ndrawn)
 			write_whole(r);
 		}
 		r->ended = true;
+		if (r->out.failed) {
+			/* a part of an object is of no use */
+			r->out.n = 0;
+			r->failed = true;
+		}
 	}
 }

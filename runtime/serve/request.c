@@ -73,7 +73,7 @@ static const struct field {
 struct request_reader {
 	struct rt_json j;
 	struct rt_request *r;
-	const struct rt_codec *codec;
+	struct rt_codec *codec;
 	const struct field *field;
 	struct rt_error *err;
 	const char *start;	/* of the value that is read */
@@ -658,7 +658,7 @@ check_request(struct request_reader *x)
 
 enum rt_status
 rt_request_read(struct rt_request *r, bool chat, char *body, size_t n,
-		const struct rt_codec *c, struct rt_error *err)
+		struct rt_codec *c, struct rt_error *err)
 {
 	struct request_reader x = { .r = r, .codec = c, .err = err,
 		.j = { .text = body, .len = n, .err = err } };

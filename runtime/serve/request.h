@@ -42,7 +42,7 @@ struct rt_request {
  * RT_RANGE are the client's fault.
  */
 enum rt_status rt_request_read(struct rt_request *r, bool chat, char *body,
-			       size_t n, const struct rt_codec *c,
+			       size_t n, struct rt_codec *c,
 			       struct rt_error *err);
 /* Also releases what rt_request_read failed to read. */
 void rt_request_release(struct rt_request *r);

@@ -191,7 +191,7 @@ rt_service_free(struct rt_service *s)
 	free(s);
 }
 
-const struct rt_codec *
+struct rt_codec *
 rt_service_codec(const struct rt_service *s)
 {
 	return s->o.codec;

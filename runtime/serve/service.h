@@ -31,7 +31,7 @@ struct rt_service_counts {
 
 struct rt_service_options {
 	const struct rt_engine *engine;
-	const struct rt_codec *codec;
+	struct rt_codec *codec;
 	const char *model;
 	int64_t queue;		/* sequences that may wait */
 	bool no_sharing;
@@ -60,7 +60,7 @@ void rt_service_wait_left(struct rt_service *s);
 
 /* ---- for threads of clients ---- */
 
-const struct rt_codec *rt_service_codec(const struct rt_service *s);
+struct rt_codec *rt_service_codec(const struct rt_service *s);
 const char *rt_service_model(const struct rt_service *s);
 /* Owns the request from here on, on failure as well. */
 enum rt_submitted rt_service_submit(struct rt_service *s,
