@@ -31,6 +31,7 @@
 #define PEER IRF_PEER
 #define LOADED IRF_LOADED
 #define COUNTS IRF_COUNTS
+#define KEEPS IRF_KEEPS
 
 const struct ir_op_info ir_ops[IR_OP_COUNT] = {
 #define OP(id, name, n, rule, split, dtypes, attrs, flags, flops, bytes, rc, \

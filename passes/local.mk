@@ -38,6 +38,7 @@ noinst_LIBRARIES += %D%/libpasses.a
 	%D%/found.c \
 	%D%/funcs.c \
 	%D%/inline.c \
+	%D%/ragged.c \
 	%D%/kernels/explicit_attention.c \
 	%D%/kernels/explicit_attention.h \
 	%D%/kernels/fuse.c \

@@ -114,6 +114,14 @@ bool pass_list_insert(struct pass_table *t, struct pass_list *l,
 bool pass_order(const struct pass_table *t, const struct pass_list *l,
 		uint32_t have, struct buf *why);
 
+/* ---- ragged.c ---------------------------------------------------------- */
+
+/*
+ * Makes the logits the model's result in place of its loss: the value of that
+ * name, or the result if it is no scalar.  False after an error.
+ */
+bool pass_keep_logits(struct ir_module *m);
+
 /* ---- plugin.c: passes from shared objects ----------------------------- */
 
 /*

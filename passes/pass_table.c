@@ -248,7 +248,7 @@ has_sinks(const struct ir_module *m, region_id r)
 
 	for (i = 0; i < m->regions.at[r].nodes.n; i++) {
 		if (ir_is(ir_node(m, m->regions.at[r].nodes.at[i])->op,
-			  IRF_SINK)) {
+			  IRF_SINK | IRF_KEEPS)) {
 			return true;
 		}
 	}

@@ -15,10 +15,13 @@ nest_is_scatter(struct ir_module *m, const node_id *nodes, uint32_t nnodes)
 	struct ir_rule r;
 	uint32_t i;
 
-	if (nnodes == 0 || ir_node(m, nodes[0])->op != IR_SCATTER) {
+	if (nnodes == 0) {
 		return false;
 	}
 	n = ir_node(m, nodes[0]);
+	if (n->op != IR_SCATTER) {
+		return ir_is(n->op, IRF_KEEPS);
+	}
 	for (i = 1; i < nnodes; i++) {
 		const struct ir_node *sink = ir_node(m, nodes[i]);
 
@@ -113,7 +116,7 @@ add_root(struct nest_scatter *s, node_id sink, const struct nest_env *env)
 	root.add = sink && ir_node(n->in.m, sink)->op == IR_ACCUMULATE;
 	root.memory = nest_add_memory(n, m);
 	root.place = nest_offset(n, t, at);
-	s->all |= !root.add;
+	s->all |= !root.add && !ir_is(s->node->op, IRF_KEEPS);
 	VEC_PUSH(n->in.a, &n->roots, root);
 }
 

@@ -37,7 +37,7 @@ cell(struct eval_store *s, const char *name)
 static bool
 is_gradient(enum ir_op op)
 {
-	return !ir_is(op, IRF_STORED);
+	return !ir_is(op, IRF_STORED | IRF_KEEPS);
 }
 
 static bool

@@ -310,12 +310,13 @@ generate(const struct interp *e, const struct ir_node *n, const char *name,
 	const char *how = init ? ir_text(e->m->ctx, init->text) : "normal";
 	double std = ir_attr_num(e->m, n, IR_ATTR_STD, 0.02);
 	uint64_t key = ir_rng_key(name, e->opt->seed);
-	bool normal = strcmp(how, "normal") == 0;
+	bool kept = ir_is(n->op, IRF_KEEPS);
+	bool normal = !kept && strcmp(how, "normal") == 0;
 	double all = strcmp(how, "ones") == 0;
 	struct ir_local l;
 	int64_t i;
 
-	if (!normal && all == 0 && strcmp(how, "zeros") != 0) {
+	if (!normal && !kept && all == 0 && strcmp(how, "zeros") != 0) {
 		diag_error(&e->m->ctx->diags, n->span, "`%s` starts as `%s`, "
 			   "and normal, ones or zeros is expected", name, how);
 		return false;
@@ -414,6 +415,67 @@ ir_eval_gradient(struct interp *e, const struct ir_node *n, double *out)
 	return ir_eval_weight(e, n, out);
 }
 
+static bool
+put_out(struct interp *e, const struct ir_node *n, const struct ir_type *t,
+	const double *data)
+{
+	const struct ir_weights *w = e->opt->weights;
+	struct tensor_pieces p;
+	int64_t i;
+
+	if (!w || !w->put) {
+		return true;
+	}
+	if (!cut(e, n, t, &p)) {
+		return false;
+	}
+	for (i = 0; i < p.stack.elems; i++, data += p.elems) {
+		if (!w->put(w->user, n->op, full_name(e, t, &p.stack, i),
+			    &p.one, p.elems, data, n->span)) {
+			return false;
+		}
+	}
+	return true;
+}
+
+/* Writes rows of the operand to places of `out` that the index gives. */
+static bool
+put_rows(struct interp *e, const struct ir_node *n, double *out)
+{
+	const double *x = interp_arg(e, n, 0), *index = interp_arg(e, n, 1);
+	struct interp_index here;
+	struct interp_nest o, of;
+	struct ir_rule r;
+	int64_t k;
+	bool i;
+
+	ir_bind(e->m, n, &r);
+	ir_nest(e, n, &r, &o, "over N");
+	ir_nest_one(e, n, &r, &of, "of");
+	ir_interp_of(e, n, &r, &here);
+	for (i = ir_nest_start(&o); i; i = ir_nest_next(&o)) {
+		if (!ir_interp_index(e, n, index[o.in_off[1]], &here, &k)) {
+			return false;
+		}
+		if (k >= 0) {
+			out[o.out_off + k * of.out[0]] = x[o.in_off[0]];
+		}
+	}
+	return true;
+}
+
+bool
+ir_eval_append(struct interp *e, const struct ir_node *n, double *out)
+{
+	const struct ir_type *t = ir_type(e->m, n->result);
+	size_t length = ir_interp_enter_name(e, n);
+	bool ok = fill(e, n, out) && put_rows(e, n, out) &&
+		  put_out(e, n, t, out);
+
+	ir_interp_leave(&e->name, length);
+	return ok;
+}
+
 /* The current optimizer step, or 0. */
 static uint64_t
 step_of(const struct interp *e)
@@ -446,35 +508,12 @@ ir_eval_dropout_mask(struct interp *e, const struct ir_node *n, double *out)
 
 /* ---- sinks ---- */
 
-static bool
-put_out(struct interp *e, const struct ir_node *n)
-{
-	const struct ir_weights *w = e->opt->weights;
-	const struct ir_type *t = ir_type(e->m, ir_args(e->m, n)[0]);
-	const double *data = interp_arg(e, n, 0);
-	struct tensor_pieces p;
-	int64_t i;
-
-	if (!w || !w->put) {
-		return true;
-	}
-	if (!cut(e, n, t, &p)) {
-		return false;
-	}
-	for (i = 0; i < p.stack.elems; i++, data += p.elems) {
-		if (!w->put(w->user, n->op, full_name(e, t, &p.stack, i),
-			    &p.one, p.elems, data, n->span)) {
-			return false;
-		}
-	}
-	return true;
-}
-
 bool
 ir_eval_accumulate(struct interp *e, const struct ir_node *n, double *out)
 {
 	size_t length = ir_interp_enter_name(e, n);
-	bool ok = put_out(e, n);
+	bool ok = put_out(e, n, ir_type(e->m, ir_args(e->m, n)[0]),
+			  interp_arg(e, n, 0));
 
 	(void)out;
 	ir_interp_leave(&e->name, length);

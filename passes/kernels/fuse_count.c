@@ -436,7 +436,9 @@ add_place(struct fuse *f, uint32_t group, uint32_t place, struct kernel *k,
 		u.value = n->result + i;
 		if (is_written(f, group, place, u.value)) {
 			VEC_PUSH(&f->tmp, &k->outputs, u);
-			VEC_PUSH(&f->tmp, &f->writing, bytes_of(f, u.value));
+			VEC_PUSH(&f->tmp, &f->writing, bytes_of(f,
+				ir_is(n->op, IRF_KEEPS)
+				? ir_args(f->m, n)[0] : u.value));
 		}
 	}
 }

@@ -344,7 +344,7 @@ class_of(enum ir_op id)
 	if (op->flags & IRF_ROWWISE) {
 		return op->recompute == IR_RC_CHEAP ? FUSE_ELEM : FUSE_ROW;
 	}
-	if (op->flags & IRF_MOVES && op->flops[0]) {
+	if (op->flags & IRF_KEEPS || (op->flags & IRF_MOVES && op->flops[0])) {
 		return FUSE_SCATTER;
 	}
 	return FUSE_ELEM;

@@ -37,13 +37,13 @@ is_sum(const struct ir_node *n)
 
 	/* accumulate adds to a sum; store replaces a tensor */
 	return op->flags & IRF_SINK ? op->flops[0] != '\0'
-				    : !(op->flags & IRF_STORED);
+				    : !(op->flags & (IRF_STORED | IRF_KEEPS));
 }
 
 static bool
 names_tensor(enum ir_op op)
 {
-	return ir_is(op, IRF_SOURCE | IRF_SINK) &&
+	return ir_is(op, IRF_SOURCE | IRF_SINK | IRF_KEEPS) &&
 	       !ir_is(op, IRF_STASH | IRF_PEER) &&
 	       ir_op_takes(op, IR_ATTR_NAME) == IR_TAKES_MUST &&
 	       ir_op_takes(op, IR_ATTR_RATE) == IR_TAKES_NOT;
@@ -119,7 +119,7 @@ add_use(struct memory_work *w, struct tensor_uses *all, node_id id,
 
 	x.kind = kind_of(w, n, x.name, stage == UINT32_MAX);
 	x.order = (uint64_t)x.kind << 33 | (uint64_t)x.sum << 32 | x.name;
-	x.value = n->nargs ? ir_args(w->m, n)[0] : n->result;
+	x.value = ir_is(n->op, IRF_SINK) ? ir_args(w->m, n)[0] : n->result;
 	for (; around; around = around->outer) {
 		if (!names_variable(w, x.name, around->repeat)) {
 			continue;
@@ -231,7 +231,7 @@ make_buffer(struct memory_work *w, const struct tensor_use *x, uint32_t n,
 
 		w->of_node[x[i].node] = b + 1;
 		to->bytes = bytes > to->bytes ? bytes : to->bytes;
-		if (ir_is(ir_node(w->m, x[i].node)->op, IRF_SOURCE)) {
+		if (!ir_is(ir_node(w->m, x[i].node)->op, IRF_SINK)) {
 			w->out->value[x[i].value].buffer = b + 1;
 		}
 	}

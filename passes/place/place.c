@@ -60,8 +60,10 @@ make_mesh(struct place *p, struct axes *x)
 	int i;
 
 	memset(x, 0, sizeof *x);
-	x->time = add_axis(p, "mb", p->plan->nmicrobatches);
-	p->m->axes.at[x->time].time = true;
+	if (ir_dim_find(p->m, intern_str(&p->m->ctx->syms, "batch"))) {
+		x->time = add_axis(p, "mb", p->plan->nmicrobatches);
+		p->m->axes.at[x->time].time = true;
+	}
 	for (i = 0; i < PLAN_NAXES; i++) {
 		enum plan_axis a = p->plan->mesh[i];
 		int64_t size = plan_degree(p->plan, a);

@@ -17,55 +17,6 @@
 
 /* ---- the model ---- */
 
-/* The value named logits, the last of them, among nodes of the region. */
-static value_id
-named_logits(const struct ir_module *m, region_id r)
-{
-	const struct ir_region *body = &m->regions.at[r];
-	value_id found = 0;
-	uint32_t i;
-
-	for (i = 0; i < body->nodes.n; i++) {
-		value_id v = ir_node(m, body->nodes.at[i])->result;
-		sym_t hint = v ? m->values.at[v].hint : 0;
-
-		if (hint && strcmp(ir_text(m->ctx, hint), "logits") == 0) {
-			found = v;
-		}
-	}
-	return found;
-}
-
-static bool
-cut_at_logits(struct ir_module *m)
-{
-	func_id f = ir_model(m);
-	struct span nowhere = { 0, 0 };
-	struct ir_region *body;
-	value_id v;
-
-	if (!f) {
-		diag_error(&m->ctx->diags, nowhere, "there is no model to "
-			   "serve");
-		return false;
-	}
-	body = &m->regions.at[m->funcs.at[f].body];
-	v = named_logits(m, m->funcs.at[f].body);
-	if (!v && body->results.n == 1 &&
-	    ir_type(m, body->results.at[0])->ndims > 0) {
-		v = body->results.at[0];
-	}
-	if (!v) {
-		diag_error(&m->ctx->diags, m->funcs.at[f].span, "serving "
-			   "needs the scores of the next token, and no value "
-			   "of the model is named `logits`");
-		return false;
-	}
-	body->results.at[0] = v;
-	body->results.n = 1;
-	return true;
-}
-
 /* The dims of the input of tokens: `batch`, and the one of positions. */
 static bool
 find_tokens(struct serve_model *s)
@@ -210,7 +161,7 @@ serve_open(struct ir_module *m, struct memo *memo, struct serve_model *out)
 	size_t i;
 
 	*out = (struct serve_model){ .m = m, .memo = memo };
-	if (!cut_at_logits(m)) {
+	if (!pass_keep_logits(m)) {
 		return false;
 	}
 	for (i = 0; i < sizeof passes / sizeof *passes; i++) {

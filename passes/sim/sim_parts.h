@@ -70,6 +70,7 @@ struct sim {
 	VEC(const char *) names;	/* of stored tensors, by number */
 	VEC(uint32_t) number;	/* by sym_t: 1 + the tensor's number */
 	VEC(double *) whole;	/* by number: from weights->get, or NULL */
+	VEC(uint32_t) inputs;	/* numbers of inputs in `whole`, of this step */
 	uint32_t *members, *others;	/* nranks entries each */
 	struct ir_peer *peers;		/* nranks entries */
 	struct sim_part *pieces;	/* nranks entries */

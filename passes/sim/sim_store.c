@@ -40,7 +40,7 @@ cell(struct sim_rank *k, uint32_t number)
 static bool
 is_gradient(enum ir_op op)
 {
-	return !ir_is(op, IRF_STORED) && op != IR_STORE;
+	return !ir_is(op, IRF_STORED | IRF_KEEPS) && op != IR_STORE;
 }
 
 /*
@@ -102,6 +102,9 @@ whole_tensor(struct sim *s, enum ir_op op, uint32_t number,
 	data = ir_pool_get(&s->pool, at, all.elems);
 	if (!data) {
 		return NULL;
+	}
+	if (op == IR_INPUT) {
+		VEC_PUSH(&s->pool.own, &s->inputs, number);
 	}
 	ok = op == IR_INPUT
 		? w->input && w->input(w->user, s->names.at[number], &type,
@@ -214,7 +217,8 @@ put(void *user, enum ir_op op, const char *name, const struct ir_type *type,
 	struct sim_rank *k = user;
 	struct sim_cell *c = cell(k, number_of(k->s, name));
 	bool adds = op == IR_ACCUMULATE, known = c->gradient != NULL;
-	double **to = adds ? &c->gradient : &c->next;
+	double **to = adds ? &c->gradient
+		: ir_is(op, IRF_KEEPS) ? &c->now : &c->next;
 	struct ir_type t = *type;
 	int64_t i;
 
@@ -278,6 +282,11 @@ sim_commit(struct sim *s)
 {
 	uint32_t i, j;
 
+	/* the next step has others */
+	for (i = 0; i < s->inputs.n; i++) {
+		drop(s, &s->whole.at[s->inputs.at[i]]);
+	}
+	s->inputs.n = 0;
 	for (i = 0; i < s->r->nranks; i++) {
 		for (j = 0; j < s->ranks[i].cells.n; j++) {
 			struct sim_cell *c = &s->ranks[i].cells.at[j];

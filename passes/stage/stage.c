@@ -101,7 +101,8 @@ read_plan(struct stage *st)
 	st->nstages = st->plan.nstages;
 	st->npipes = (uint32_t)st->plan.pp;
 	return read_schedule(st) &&
-	       want_axis(st, "mb", st->plan.nmicrobatches, true, &mb) &&
+	       (!ir_dim_find(st->m, intern_str(&st->m->ctx->syms, "batch")) ||
+		want_axis(st, "mb", st->plan.nmicrobatches, true, &mb)) &&
 	       (st->npipes == 1 || want_axis(st, "pp", st->npipes, false,
 					     &st->pp));
 }

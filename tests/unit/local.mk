@@ -2,7 +2,8 @@
 # make starts tests in the order of TESTS: the longest come first.
 unit_tests = \
 	%D%/search/t-search \
-	%D%/sim/t-split
+	%D%/sim/t-split \
+	%D%/sim/t-ragged
 # Of generated code.
 if HAVE_LLVM
 unit_tests += \

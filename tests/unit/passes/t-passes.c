@@ -128,8 +128,8 @@ test_builtin_order(void **state)
 	(void)state;
 	buf_init(&why, &t.c.perm);
 	assert_true(pass_list_parse(&t.table, &all, "default"));
-	/* neither for training nor for splitting */
-	assert_int_equal(all.at.n, pass_nbuiltin - 9);
+	/* neither for training, for serving nor for splitting */
+	assert_int_equal(all.at.n, pass_nbuiltin - 10);
 	assert_true(pass_order(&t.table, &all, PROP_CALLS, &why));
 }
 
@@ -261,7 +261,7 @@ test_bisect(void **state)
 	assert_int_equal(run("default", m), PASS_OK);
 	assert_int_equal(counted("fold-dims", "dims folded"), 1);
 	assert_int_equal(counted("cse", "nodes merged"), -1);
-	assert_int_equal(t.pm.times.n, pass_nbuiltin - 9);
+	assert_int_equal(t.pm.times.n, pass_nbuiltin - 10);
 	assert_false(t.pm.times.at[1].skipped);
 	assert_true(t.pm.times.at[2].skipped);
 	t.pm.options.limit = -1;

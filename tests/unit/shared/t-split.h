@@ -286,7 +286,7 @@ put_recompute(struct buf *b, const int *n)
 	}
 }
 
-static const char *
+static inline const char *
 plan_text(struct arena *a, const struct pair *p)
 {
 	static const char *const schedules[] = {

@@ -1,0 +1,787 @@
+/*
+ * ragged: turns the model into the step that serves it.  The step computes
+ * `serve.tokens` positions of any sequences, in any mix, and the logits of
+ * `serve.rows` of them.  Keys and values that attention has of earlier steps
+ * lie in a cache of `serve.slots` positions a layer.  Inputs say where:
+ *
+ *   tokens, positions   of each position of the step; `position`, too, is its
+ *                       number, as an index
+ *   slot                where the cache keeps its keys and values
+ *   key                 the slots of all keys that the step attends to
+ *   first, last         of each position, its keys: numbers into `key`
+ *   row                 the positions whose logits are wanted
+ *
+ * A value is one of four kinds.  It depends on no position (weights,
+ * constants), or it has a row for each position of the step, for each key, or
+ * for each position whose logits are wanted.  The model has one dim of
+ * positions, which becomes that of the kind; `batch` goes away.  Where
+ * attention takes keys, or where the model says `cache`, rows of the step are
+ * appended to the cache and those of all keys gathered from it; after the last
+ * layer, the wanted rows are gathered.  Causal masks and windows become ranges
+ * of keys.
+ *
+ * Without a setting `serve.tokens` the pass does nothing.
+ */
+#include "passes/pass.h"
+
+#include <string.h>
+
+enum rows { NO_ROWS, OF_STEP, OF_KEYS, OF_WANTED, NROWS };
+
+struct ragged {
+	struct ir_module *m;
+	dim_id batch, seq;	/* of the model's tokens */
+	dim_id dim[NROWS];	/* what `seq` becomes */
+	dim_id slots;
+	region_id body;		/* the step's */
+	uint32_t nold;		/* values of the model */
+	value_id *map;		/* by value: its copy */
+	uint8_t *rows;		/* by value: enum rows of its copy */
+	/* by value: the copy's rows for other rows, made when first asked for;
+	 * those of the wanted rows stand outside of repeats */
+	value_id *as_keys, *as_wanted;
+	value_id position, positions, slot, key, key_positions, first, last;
+	value_id row;
+	bool *used;		/* by value: the logits need it */
+	uint32_t ncaches;
+	bool is_tail;		/* after the last layer */
+};
+
+/* ---- values ---- */
+
+static value_id
+append(struct ragged *r, region_id to, struct ir_new *n, const struct ir_type
+       *t)
+{
+	const char *why = "?";
+	value_id v;
+
+	n->nresults = 1;
+	n->types[0] = *t;
+	v = ir_append(r->m, to, n, &why);
+	if (!v) {
+		die("a %s of a step does not fit: %s", ir_ops[n->op].name,
+		    why);
+	}
+	return v;
+}
+
+static int
+at_dim(const struct ir_type *t, dim_id d)
+{
+	return d ? ir_type_at(t, d) : -1;
+}
+
+static void
+drop_dim(struct ir_type *t, int at)
+{
+	uint32_t i;
+
+	for (i = (uint32_t)at; i + 1 < t->ndims; i++) {
+		t->dims[i] = t->dims[i + 1];
+	}
+	t->ndims--;
+}
+
+/* A type of the model, for these rows. */
+static struct ir_type
+type_for(const struct ragged *r, const struct ir_type *old, enum rows rows)
+{
+	struct ir_type t = *old;
+	int at;
+
+	if (rows == NO_ROWS) {
+		return t;
+	}
+	at = at_dim(&t, r->batch);
+	if (at >= 0) {
+		drop_dim(&t, at);
+	}
+	at = at_dim(&t, r->seq);
+	if (at >= 0) {
+		t.dims[at] = r->dim[rows];
+	}
+	return t;
+}
+
+static value_id
+input(struct ragged *r, const char *name, enum ir_dtype dtype, dim_id of,
+      dim_id dim)
+{
+	struct ir_type t = { .dtype = (uint8_t)dtype, .ndims = 1, .of = of,
+			     .dims = { dim } };
+	struct span nowhere = { 0, 0 };
+	struct ir_new n;
+
+	ir_new_init(&n, IR_INPUT, nowhere);
+	ir_new_text(&n, IR_ATTR_NAME, intern_str(&r->m->ctx->syms, name));
+	return append(r, r->body, &n, &t);
+}
+
+/* Rows of v, whose positions dim is the outermost, by index. */
+static value_id
+gather(struct ragged *r, region_id to, value_id v, dim_id of, value_id index,
+       struct span at)
+{
+	struct ir_type t = *ir_type(r->m, v);
+	struct ir_new n;
+
+	t.dims[0] = ir_type(r->m, index)->dims[0];
+	ir_new_init(&n, IR_GATHER, at);
+	ir_new_arg(&n, v);
+	ir_new_arg(&n, index);
+	ir_new_dim(&n, IR_ATTR_OF, of);
+	return append(r, to, &n, &t);
+}
+
+/* ---- the cache ---- */
+
+/* "cache3.{i}.{j}": one tensor in each iteration of the repeats around. */
+static sym_t
+cache_name(struct ragged *r, const char *around)
+{
+	return intern_str(&r->m->ctx->syms, arena_printf(&r->m->ctx->tmp,
+		"cache%u%s", r->ncaches++, around));
+}
+
+/* The copy of v of all keys: rows of the step go to the cache. */
+static value_id
+keys_of(struct ragged *r, region_id to, value_id v, const char *around,
+	struct span at)
+{
+	value_id of = r->map[v];
+	struct ir_type t = *ir_type(r->m, of);
+	struct ir_new n;
+
+	if (r->rows[v] == OF_KEYS) {
+		return of;
+	}
+	if (!r->as_keys[v]) {
+		t.dims[0] = r->slots;
+		ir_new_init(&n, IR_APPEND, at);
+		ir_new_arg(&n, of);
+		ir_new_arg(&n, r->slot);
+		ir_new_text(&n, IR_ATTR_NAME, cache_name(r, around));
+		ir_new_dim(&n, IR_ATTR_OF, r->slots);
+		ir_new_dim(&n, IR_ATTR_OVER, r->dim[OF_STEP]);
+		r->as_keys[v] = gather(r, to, append(r, to, &n, &t), r->slots,
+				       r->key, at);
+	}
+	return r->as_keys[v];
+}
+
+/* ---- operands ---- */
+
+static bool
+refuse(struct ragged *r, const struct ir_node *n, const char *why)
+{
+	diag_error(&r->m->ctx->diags, n->span, "`%s` cannot be served: %s",
+		   ir_ops[n->op].name, why);
+	return false;
+}
+
+/* The copy of operand v of a node whose result has these rows. */
+static bool
+operand(struct ragged *r, const struct ir_node *n, region_id to, value_id v,
+	enum rows rows, value_id *out)
+{
+	const struct ir_type *t = ir_type(r->m, r->map[v]);
+	int at = at_dim(t, r->seq);
+
+	*out = r->map[v];
+	if (r->rows[v] == rows || (r->rows[v] == NO_ROWS && at < 0)) {
+		return true;
+	}
+	if (r->rows[v] == NO_ROWS && at == 0 && rows == OF_STEP) {
+		/* a table that has a row for each position */
+		*out = gather(r, to, r->map[v], r->seq, r->position,
+			      n->span);
+		return true;
+	}
+	if (r->rows[v] == OF_STEP && rows == OF_WANTED &&
+	    ir_type_at(t, r->dim[OF_STEP]) == 0) {
+		if (!r->as_wanted[v]) {
+			r->as_wanted[v] = gather(r, to, r->map[v],
+						 r->dim[OF_STEP], r->row,
+						 n->span);
+		}
+		*out = r->as_wanted[v];
+		return true;
+	}
+	return refuse(r, n, "it takes a value of each key and one of each "
+		      "query, and only attention may");
+}
+
+/* Which rows the result of a node has. */
+static enum rows
+rows_of(const struct ragged *r, const struct ir_node *n)
+{
+	const struct ir_type *t = ir_type(r->m, n->result);
+	enum rows most = NO_ROWS;
+	uint32_t i;
+
+	for (i = 0; i < n->nargs; i++) {
+		enum rows of = r->rows[ir_args(r->m, n)[i]];
+
+		most = of == OF_KEYS || most == NO_ROWS ? of : most;
+	}
+	if (most == NO_ROWS && at_dim(t, r->batch) >= 0) {
+		most = OF_STEP;
+	}
+	return most == OF_STEP && r->is_tail ? OF_WANTED : most;
+}
+
+/* Whether the op cuts, ranks or sums up positions, which lie in other steps. */
+static bool
+mixes_positions(const struct ragged *r, const struct ir_node *n)
+{
+	uint32_t i, k;
+
+	for (i = 0; i < n->nattrs; i++) {
+		const struct ir_attr *a = &r->m->attrs.at[n->attrs + i];
+
+		for (k = 0; k < a->ndims; k++) {
+			if (a->dims[k] == r->seq && n->op != IR_ROPE &&
+			    n->op != IR_EXPAND && n->op != IR_ARRANGE) {
+				return true;
+			}
+		}
+	}
+	return false;
+}
+
+/* Dims that attributes name become those of the rows; nothing is trained. */
+static void
+copy_attrs(const struct ragged *r, const struct ir_node *n, enum rows rows,
+	   struct ir_new *copy)
+{
+	uint32_t i, k, kept;
+
+	for (i = 0; i < n->nattrs; i++) {
+		struct ir_attr a = r->m->attrs.at[n->attrs + i];
+
+		if (rows != NO_ROWS && a.key != IR_ATTR_OF) {
+			for (k = kept = 0; k < a.ndims; k++) {
+				dim_id d = a.dims[k];
+
+				d = d == r->seq ? r->dim[rows] : d;
+				if (d != r->batch) {
+					a.dims[kept++] = d;
+				}
+			}
+			a.ndims = (uint8_t)kept;
+		}
+		if (a.key != IR_ATTR_BALANCE) {
+			copy->attrs[copy->nattrs++] = a;
+		}
+	}
+	if (ir_is(n->op, IRF_PARAM) && !ir_attr(r->m, n, IR_ATTR_FROZEN)) {
+		ir_new_int(copy, IR_ATTR_FROZEN, 1);
+	}
+}
+
+/* ---- attention ---- */
+
+static value_id
+number(struct ragged *r, region_id to, double v, struct span at)
+{
+	struct ir_type t = { .dtype = IR_F32 };
+	struct ir_new n;
+
+	ir_new_init(&n, IR_CONST, at);
+	ir_new_num(&n, IR_ATTR_VALUE, v);
+	return append(r, to, &n, &t);
+}
+
+static value_id
+pair(struct ragged *r, region_id to, enum ir_op op, value_id a, value_id b,
+     struct span at)
+{
+	struct ir_new n;
+
+	ir_new_init(&n, op, at);
+	ir_new_arg(&n, a);
+	ir_new_arg(&n, b);
+	return append(r, to, &n, ir_type(r->m, a));
+}
+
+/* The first key of each position: with a window one of the latest. */
+static value_id
+first_key(struct ragged *r, region_id to, const struct ir_node *n)
+{
+	int64_t window = ir_attr_int(r->m, n, IR_ATTR_WINDOW, 0);
+
+	return window == 0 ? r->first
+		: pair(r, to, IR_MAX, r->first, pair(r, to, IR_SUB, r->last,
+			number(r, to, (double)(window - 1), n->span),
+			n->span), n->span);
+}
+
+static bool
+copy_attention(struct ragged *r, const struct ir_node *n, region_id to,
+	       const char *around)
+{
+	bool sinks = n->op == IR_ATTENTION_SINKS;
+	const value_id *args = ir_args(r->m, n);
+	struct ir_type t = type_for(r, ir_type(r->m, n->result), OF_STEP);
+	struct ir_new copy;
+	value_id v[6];
+	uint32_t i, nv = 0;
+
+	if (n->op != IR_ATTENTION && !sinks) {
+		return refuse(r, n, "its ranges of keys are of a batch for "
+			      "training");
+	}
+	if (!ir_attr(r->m, n, IR_ATTR_CAUSAL)) {
+		return refuse(r, n, "its queries see later keys, which come "
+			      "in later steps: `causal` is missing");
+	}
+	if (ir_attr(r->m, n, IR_ATTR_ALIBI)) {
+		return refuse(r, n, "ALiBi's slopes count from a key's place "
+			      "in the batch");
+	}
+	v[nv++] = r->map[args[0]];
+	v[nv++] = keys_of(r, to, args[1], around, n->span);
+	v[nv++] = keys_of(r, to, args[2], around, n->span);
+	if (sinks) {
+		v[nv++] = r->map[args[3]];
+	}
+	v[nv++] = first_key(r, to, n);
+	v[nv++] = r->last;
+	ir_new_init(&copy, sinks ? IR_ATTENTION_SINKS_BETWEEN
+				 : IR_ATTENTION_BETWEEN, n->span);
+	for (i = 0; i < nv; i++) {
+		ir_new_arg(&copy, v[i]);
+	}
+	for (i = 0; i < n->nattrs; i++) {
+		struct ir_attr a = r->m->attrs.at[n->attrs + i];
+
+		if (a.key == IR_ATTR_SCALE || a.key == IR_ATTR_SOFTCAP) {
+			copy.attrs[copy.nattrs++] = a;
+		}
+	}
+	copy.hint = r->m->values.at[n->result].hint;
+	r->map[n->result] = append(r, to, &copy, &t);
+	r->rows[n->result] = OF_STEP;
+	return true;
+}
+
+/* ---- what the logits need ---- */
+
+static bool
+is_used(const struct ragged *r, node_id id)
+{
+	const struct ir_node *n = ir_node(r->m, id);
+	uint32_t i;
+
+	for (i = 0; i < n->nresults && !r->used[n->result + i]; i++) {
+	}
+	return i < n->nresults;
+}
+
+/* From the last node to the first, the region's results being marked. */
+static void
+find_used(struct ragged *r, region_id id)
+{
+	struct ir_module *m = r->m;
+	uint32_t i = m->regions.at[id].nodes.n, k;
+
+	while (i-- > 0) {
+		const struct ir_node *n =
+			ir_node(m, m->regions.at[id].nodes.at[i]);
+
+		if (!is_used(r, m->regions.at[id].nodes.at[i])) {
+			continue;
+		}
+		for (k = 0; k < n->nargs; k++) {
+			r->used[ir_args(m, n)[k]] = true;
+		}
+		if (n->region) {
+			const struct ir_region *in = &m->regions.at[n->region];
+
+			for (k = 0; k < in->results.n; k++) {
+				r->used[in->results.at[k]] = true;
+			}
+			find_used(r, n->region);
+		}
+	}
+}
+
+/* ---- nodes ---- */
+
+static bool copy_nodes(struct ragged *r, region_id from, region_id to,
+		       const char *around);
+
+/* A repeat carries the rows that it starts with. */
+static bool
+copy_repeat(struct ragged *r, const struct ir_node *n, region_id to,
+	    const char *around)
+{
+	struct ir_module *m = r->m;
+	const struct ir_attr *var = ir_attr(m, n, IR_ATTR_VAR);
+	struct ir_new copy;
+	const char *why = "?";
+	const char *inside = around;
+	value_id first;
+	uint32_t i;
+
+	if (var) {
+		inside = arena_printf(&m->ctx->tmp, "%s.{%s}", around,
+				      ir_text(m->ctx, var->text));
+	}
+	ir_new_init(&copy, (enum ir_op)n->op, n->span);
+	copy_attrs(r, n, NO_ROWS, &copy);
+	copy.region = ir_region_add(m, 0);
+	copy.nresults = n->nresults;
+	for (i = 0; i < n->nargs; i++) {
+		value_id v = ir_args(m, n)[i];
+		value_id p = m->regions.at[n->region].params.at[i];
+
+		ir_new_arg(&copy, r->map[v]);
+		copy.types[i] = *ir_type(m, r->map[v]);
+		r->map[p] = ir_param_add(m, copy.region, &copy.types[i],
+					 m->values.at[p].hint);
+		r->rows[p] = r->rows[v];
+	}
+	if (!copy_nodes(r, n->region, copy.region, inside)) {
+		return false;
+	}
+	for (i = 0; i < n->nargs; i++) {
+		value_id y = m->regions.at[n->region].results.at[i];
+		enum rows rows = r->rows[ir_args(m, n)[i]];
+
+		if (r->rows[y] != rows) {
+			return refuse(r, n, "it carries other rows than it "
+				      "starts with");
+		}
+		VEC_PUSH(&m->ctx->perm, &m->regions.at[copy.region].results,
+			 r->map[y]);
+	}
+	first = ir_append(m, to, &copy, &why);
+	if (!first) {
+		die("a repeat of a step does not fit: %s", why);
+	}
+	for (i = 0; i < n->nresults; i++) {
+		m->values.at[first + i].hint =
+			m->values.at[n->result + i].hint;
+		r->map[n->result + i] = first + i;
+		r->rows[n->result + i] = r->rows[ir_args(m, n)[i]];
+	}
+	return true;
+}
+
+/* Others than these have no copy. */
+static bool
+copy_input(struct ragged *r, const struct ir_node *n)
+{
+	const char *name = ir_text(r->m->ctx, ir_attr(r->m, n,
+						      IR_ATTR_NAME)->text);
+	const struct ir_type *t = ir_type(r->m, n->result);
+
+	r->rows[n->result] = OF_STEP;
+	if (strcmp(name, "positions") == 0 && t->dtype == IR_F32) {
+		r->map[n->result] = r->positions;
+		return true;
+	}
+	if (t->of && t->ndims == 2 && t->dims[1] == r->seq &&
+	    strcmp(name, "tokens") == 0) {
+		r->map[n->result] = input(r, "tokens", IR_IDX, t->of,
+					  r->dim[OF_STEP]);
+		return true;
+	}
+	return true;
+}
+
+/* Whether all operands have copies; labels and the like have none. */
+static bool
+has_operands(const struct ragged *r, const struct ir_node *n)
+{
+	struct ir_module *m = r->m;
+	uint32_t i;
+
+	for (i = 0; i < n->nargs; i++) {
+		value_id v = ir_args(m, n)[i];
+
+		if (!r->map[v]) {
+			const struct ir_node *of = ir_node(m,
+						m->values.at[v].node);
+
+			diag_error(&m->ctx->diags, of->span, "the input `%s` "
+				   "cannot be served: a request has `tokens` "
+				   "alone", ir_text(m->ctx, ir_attr(m, of,
+				   IR_ATTR_NAME)->text));
+			return false;
+		}
+	}
+	return true;
+}
+
+/* A mask of dropout keeps everything: what is kept was scaled up. */
+static void
+copy_mask(struct ragged *r, const struct ir_node *n, region_id to)
+{
+	struct ir_type t = { .dtype = ir_type(r->m, n->result)->dtype };
+	struct ir_new one;
+
+	ir_new_init(&one, IR_CONST, n->span);
+	ir_new_num(&one, IR_ATTR_VALUE, 1 - ir_attr_num(r->m, n, IR_ATTR_RATE,
+							0));
+	r->map[n->result] = append(r, to, &one, &t);
+	r->rows[n->result] = NO_ROWS;
+}
+
+/* rope counts rows of a dim; here rows have positions of their own. */
+static void
+place_rope(struct ragged *r, struct ir_new *copy, enum rows rows)
+{
+	uint32_t i, kept = 0;
+
+	copy->op = IR_ROPE_AT;
+	ir_new_arg(copy, rows == OF_KEYS ? r->key_positions : r->positions);
+	for (i = 0; i < copy->nattrs; i++) {
+		if (copy->attrs[i].key != IR_ATTR_SEQ) {
+			copy->attrs[kept++] = copy->attrs[i];
+		}
+	}
+	copy->nattrs = kept;
+}
+
+static bool
+copy_node(struct ragged *r, node_id id, region_id to, const char *around)
+{
+	const struct ir_node n = *ir_node(r->m, id);
+	enum rows rows;
+	struct ir_type t;
+	struct ir_new copy;
+	uint32_t i;
+
+	if (n.op == IR_INPUT) {
+		return copy_input(r, &n);
+	}
+	if (!has_operands(r, &n)) {
+		return false;
+	}
+	if (n.op == IR_DROPOUT_MASK) {
+		copy_mask(r, &n, to);
+		return true;
+	}
+	if (ir_is(n.op, IRF_REGION)) {
+		return copy_repeat(r, &n, to, around);
+	}
+	if (ir_is(n.op, IRF_PAIRS)) {
+		return copy_attention(r, &n, to, around);
+	}
+	rows = rows_of(r, &n);
+	if (n.op == IR_CACHE && r->rows[ir_args(r->m, &n)[0]] == OF_STEP) {
+		r->map[n.result] = keys_of(r, to, ir_args(r->m, &n)[0],
+					   around, n.span);
+		r->rows[n.result] = OF_KEYS;
+		return true;
+	}
+	if (rows != NO_ROWS && n.op != IR_GATHER && mixes_positions(r, &n)) {
+		return refuse(r, &n, "it brings positions together, and only "
+			      "attention may");
+	}
+	ir_new_init(&copy, (enum ir_op)n.op, n.span);
+	for (i = 0; i < n.nargs; i++) {
+		bool is_table = n.op == IR_GATHER && i == 0;
+		value_id v = ir_args(r->m, &n)[i], of = r->map[v];
+
+		if (!is_table && !operand(r, &n, to, v, rows, &of)) {
+			return false;
+		}
+		ir_new_arg(&copy, of);
+	}
+	copy_attrs(r, &n, rows, &copy);
+	if (n.op == IR_ROPE) {
+		place_rope(r, &copy, rows);
+	}
+	t = type_for(r, ir_type(r->m, n.result), rows);
+	copy.hint = r->m->values.at[n.result].hint;
+	r->map[n.result] = append(r, to, &copy, &t);
+	r->rows[n.result] = (uint8_t)rows;
+	return true;
+}
+
+static bool
+copy_nodes(struct ragged *r, region_id from, region_id to, const char *around)
+{
+	uint32_t n = r->m->regions.at[from].nodes.n, i, last = 0;
+	bool top = to == r->body;
+
+	for (i = 0; i < n && top; i++) {
+		const struct ir_node *x = ir_node(r->m,
+			r->m->regions.at[from].nodes.at[i]);
+
+		last = ir_is(x->op, IRF_REGION | IRF_PAIRS) ? i + 1 : last;
+	}
+	for (i = 0; i < n; i++) {
+		node_id id = r->m->regions.at[from].nodes.at[i];
+
+		r->is_tail = top && i >= last;
+		if (is_used(r, id) && !copy_node(r, id, to, around)) {
+			return false;
+		}
+	}
+	return true;
+}
+
+/* ---- the step ---- */
+
+/* The value named logits, the last of them, among nodes of the region. */
+static value_id
+named_logits(const struct ir_module *m, region_id r)
+{
+	const struct ir_region *body = &m->regions.at[r];
+	value_id found = 0;
+	uint32_t i;
+
+	for (i = 0; i < body->nodes.n; i++) {
+		value_id v = ir_node(m, body->nodes.at[i])->result;
+		sym_t hint = v ? m->values.at[v].hint : 0;
+
+		if (hint && strcmp(ir_text(m->ctx, hint), "logits") == 0) {
+			found = v;
+		}
+	}
+	return found;
+}
+
+bool
+pass_keep_logits(struct ir_module *m)
+{
+	func_id f = ir_model(m);
+	struct span nowhere = { 0, 0 };
+	struct ir_region *body;
+	value_id v;
+
+	if (!f) {
+		diag_error(&m->ctx->diags, nowhere, "there is no model to "
+			   "serve");
+		return false;
+	}
+	body = &m->regions.at[m->funcs.at[f].body];
+	v = named_logits(m, m->funcs.at[f].body);
+	if (!v && body->results.n == 1 &&
+	    ir_type(m, body->results.at[0])->ndims > 0) {
+		v = body->results.at[0];
+	}
+	if (!v) {
+		diag_error(&m->ctx->diags, m->funcs.at[f].span, "serving "
+			   "needs the scores of the next token, and no value "
+			   "of the model is named `logits`");
+		return false;
+	}
+	body->results.at[0] = v;
+	body->results.n = 1;
+	return true;
+}
+
+/* The dims of the model's tokens. */
+static bool
+find_tokens(struct ragged *r)
+{
+	struct ir_module *m = r->m;
+	func_id f = ir_model(m);
+	const struct ir_region *body = &m->regions.at[m->funcs.at[f].body];
+	uint32_t i;
+
+	r->batch = ir_dim_find(m, intern_str(&m->ctx->syms, "batch"));
+	for (i = 0; i < body->nodes.n; i++) {
+		const struct ir_node *n = ir_node(m, body->nodes.at[i]);
+		const struct ir_type *t = ir_type(m, n->result);
+
+		if (n->op == IR_INPUT && t->of && t->ndims == 2 &&
+		    t->dims[0] == r->batch) {
+			r->seq = t->dims[1];
+			return true;
+		}
+	}
+	diag_error(&m->ctx->diags, m->funcs.at[f].span, "to be served a model "
+		   "reads tokens, with the dim `batch` and one of positions");
+	return false;
+}
+
+/* A dim of that size, under a name that no dim has. */
+static dim_id
+new_dim(struct ragged *r, const char *name, const char *setting)
+{
+	struct span nowhere = { 0, 0 };
+	struct ir_module *m = r->m;
+	const char *text = name;
+	int i;
+
+	for (i = 2; ir_dim_find(m, intern_str(&m->ctx->syms, text)); i++) {
+		text = arena_printf(&m->ctx->tmp, "%s%d", name, i);
+	}
+	return ir_dim_add(m, intern_str(&m->ctx->syms, text),
+			  (int64_t)ir_setting_num(m, setting, 0), 0, nowhere);
+}
+
+static void
+add_inputs(struct ragged *r)
+{
+	r->position = input(r, "position", IR_IDX, r->seq, r->dim[OF_STEP]);
+	r->positions = input(r, "positions", IR_F32, 0, r->dim[OF_STEP]);
+	r->slot = input(r, "slot", IR_IDX, r->slots, r->dim[OF_STEP]);
+	r->key = input(r, "key", IR_IDX, r->slots, r->dim[OF_KEYS]);
+	r->first = input(r, "first", IR_F32, 0, r->dim[OF_STEP]);
+	r->last = input(r, "last", IR_F32, 0, r->dim[OF_STEP]);
+	r->row = input(r, "row", IR_IDX, r->dim[OF_STEP], r->dim[OF_WANTED]);
+	r->key_positions = input(r, "key_positions", IR_F32, 0,
+				 r->dim[OF_KEYS]);
+}
+
+/* The result of the model: its logits, of the wanted rows. */
+static bool
+add_result(struct ragged *r, region_id model)
+{
+	struct ir_module *m = r->m;
+	value_id v = m->regions.at[model].results.at[0], at;
+	value_id y;
+	struct ir_node none = { .op = IR_GATHER };
+
+	none.span = m->funcs.at[ir_model(m)].span;
+	at = v;
+	if (!operand(r, &none, r->body, at, OF_WANTED, &y)) {
+		return false;
+	}
+	VEC_PUSH(&m->ctx->perm, &m->regions.at[r->body].results, y);
+	return true;
+}
+
+bool
+pass_ragged(struct pass_ctx *p, struct ir_module *m)
+{
+	struct ragged r = { .m = m, .nold = m->values.n };
+	struct arena *a = &p->ctx->tmp;
+	func_id f = ir_model(m);
+	region_id old;
+
+	if (!f || !ir_setting(m, "serve.tokens")) {
+		return true;
+	}
+	if (!pass_keep_logits(m) || !find_tokens(&r)) {
+		return false;
+	}
+	old = m->funcs.at[f].body;
+	r.used = arena_alloc(a, r.nold);
+	r.used[m->regions.at[old].results.at[0]] = true;
+	find_used(&r, old);
+	r.map = arena_alloc(a, r.nold * sizeof *r.map);
+	r.as_keys = arena_alloc(a, r.nold * sizeof *r.as_keys);
+	r.as_wanted = arena_alloc(a, r.nold * sizeof *r.as_wanted);
+	r.rows = arena_alloc(a, r.nold);
+	r.dim[OF_STEP] = new_dim(&r, "step", "serve.tokens");
+	r.dim[OF_KEYS] = new_dim(&r, "keys", "serve.keys");
+	r.dim[OF_WANTED] = new_dim(&r, "rows", "serve.rows");
+	r.slots = new_dim(&r, "slots", "serve.slots");
+	r.body = ir_region_add(m, 0);
+	add_inputs(&r);
+	if (!copy_nodes(&r, old, r.body, "") || !add_result(&r, old)) {
+		return false;
+	}
+	m->funcs.at[f].body = r.body;
+	pass_count(p, "caches", r.ncaches);
+	return true;
+}

@@ -1,0 +1,344 @@
+/*
+ * A step over a ragged batch with a cache is the forward of the model: random
+ * small models under random plans, served a random trace of requests.  All
+ * ranks run in one process in float64, and the logits of each position are
+ * those of the whole forward to 1e-9, however the positions were cut into steps
+ * and wherever their keys lie in the cache.
+ *
+ * RAGGED_PAIRS=N how many, RAGGED_SEED=S from which seed.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <math.h>
+
+#include "frontend/frontend.h"
+#include "passes/pass.h"
+#include "passes/plan/plan.h"
+#include "passes/sim/sim.h"
+#include "tests/unit/shared/t-split.h"
+
+#define PAIRS 320
+#define CLOSE 1e-9
+/* Of a step: positions, logits, keys; and places of the cache. */
+enum { TOKENS = 5, ROWS = 3, KEYS = 48, SLOTS = 96 };
+enum { MOST_SEQS = 6, MOST_SEQ = 7, MOST_STEPS = 200 };
+
+/* A step: its positions in the order of sequences. */
+struct served {
+	uint32_t n, nkeys, nrows;
+	double token[TOKENS], position[TOKENS], slot[TOKENS];
+	double first[TOKENS], last[TOKENS], key[KEYS], row[ROWS];
+	struct {
+		uint32_t sequence, position;
+	} wanted[ROWS];
+};
+
+struct trace {
+	uint64_t state;
+	uint32_t nseqs, length, vocab;
+	uint32_t token[MOST_SEQS][MOST_SEQ], slot[MOST_SEQS][MOST_SEQ];
+	uint32_t done[MOST_SEQS];
+	struct served step[MOST_STEPS];
+	uint32_t nsteps, at;	/* at: the one that runs */
+	/* of the whole forward: [sequence][position][vocab] */
+	const double *logits;
+	double off;
+	uint32_t compared;
+};
+
+/* ---- the trace ---- */
+
+/* Places in the cache in any order; slot 0 takes what is left over. */
+static void
+draw_places(struct trace *t)
+{
+	uint32_t all[SLOTS], n = 0, i, j;
+
+	for (i = 1; i < SLOTS; i++) {
+		uint32_t k = draw(&t->state, i);
+
+		all[i - 1] = all[k];
+		all[k] = i;
+	}
+	for (i = 0; i < t->nseqs; i++) {
+		for (j = 0; j < t->length; j++) {
+			t->token[i][j] = draw(&t->state, t->vocab);
+			t->slot[i][j] = all[n++];
+		}
+	}
+}
+
+/* The next `n` positions of a sequence. */
+static void
+take(struct trace *t, struct served *s, uint32_t q, uint32_t n)
+{
+	uint32_t base = s->nkeys + draw(&t->state, 3), p, i;
+	uint32_t end = t->done[q] + n;
+
+	for (i = 0; i < end; i++) {
+		s->key[base + i] = t->slot[q][i];
+	}
+	s->nkeys = base + end;
+	for (p = t->done[q]; p < end; p++, s->n++) {
+		s->token[s->n] = t->token[q][p];
+		s->position[s->n] = p;
+		s->slot[s->n] = t->slot[q][p];
+		s->first[s->n] = base;
+		s->last[s->n] = base + p;
+		if (s->nrows < ROWS && draw(&t->state, 4)) {
+			s->wanted[s->nrows].sequence = q;
+			s->wanted[s->nrows].position = p;
+			s->row[s->nrows++] = s->n;
+		}
+	}
+	t->done[q] = end;
+}
+
+static void
+draw_trace(struct trace *t)
+{
+	uint32_t left = t->nseqs * t->length, q, n;
+
+	draw_places(t);
+	while (left > 0) {
+		struct served *s = &t->step[t->nsteps++];
+
+		for (q = 0; q < t->nseqs; q++) {
+			uint32_t most = t->length - t->done[q];
+
+			most = most < TOKENS - s->n ? most : TOKENS - s->n;
+			n = draw(&t->state, most + 1);
+			if (n == 0 || s->nkeys + 2 + t->done[q] + n > KEYS) {
+				continue;
+			}
+			take(t, s, q, n);
+			left -= n;
+		}
+		t->nsteps -= s->n == 0;
+	}
+}
+
+/* ---- inputs ---- */
+
+static bool
+whole_input(void *user, const char *name, const struct ir_type *type,
+	    int64_t elems, double *out)
+{
+	const struct trace *t = user;
+	int64_t i;
+
+	(void)type;
+	if (strcmp(name, "tokens") != 0) {
+		return false;
+	}
+	for (i = 0; i < elems; i++) {
+		out[i] = t->token[i / t->length][i % t->length];
+	}
+	return true;
+}
+
+static bool
+step_input(void *user, const char *name, const struct ir_type *type,
+	   int64_t elems, double *out)
+{
+	const struct trace *t = user;
+	const struct served *s = &t->step[t->at];
+	const struct {
+		const char *name;
+		const double *at;
+	} all[] = {
+		{ "tokens", s->token }, { "position", s->position },
+		{ "positions", s->position }, { "slot", s->slot },
+		{ "first", s->first }, { "last", s->last },
+		{ "key", s->key }, { "row", s->row }
+	};
+	size_t i;
+
+	(void)type;
+	for (i = 0; i < sizeof all / sizeof *all; i++) {
+		if (strcmp(all[i].name, name) == 0) {
+			memcpy(out, all[i].at, (size_t)elems * sizeof *out);
+			return true;
+		}
+	}
+	return false;
+}
+
+/* ---- both programs ---- */
+
+static struct ir_module *
+compile(struct ir_ctx *c, const struct pair *p)
+{
+	const char *text = model_text(&c->perm, p);
+	uint32_t base;
+
+	assert_true(source_add(&c->sources, "model", text, strlen(text),
+			       &base));
+	return fe_compile(c, c->sources.files.n - 1);
+}
+
+static void
+set(struct ir_module *m, const char *key, double v)
+{
+	struct ir_setting s = { .kind = SET_NUM, .n = 1, .num = { v } };
+
+	s.key = intern_str(&m->ctx->syms, key);
+	VEC_PUSH(&m->ctx->perm, &m->settings, s);
+}
+
+static void
+run_whole(struct ir_module *m, struct trace *t)
+{
+	struct ir_weights w = { .input = whole_input, .user = t };
+	struct ir_eval_options o = { .seed = 7, .weights = &w };
+	struct ir_eval_result r;
+	uint32_t n;
+
+	assert_true(pass_keep_logits(m));
+	assert_true(ir_eval(m, &o, &r, 1, &n));
+	assert_int_equal(n, 1);
+	t->logits = r.data;
+}
+
+static bool
+after(void *user, const struct sim_result *r)
+{
+	struct trace *t = user;
+	const struct served *s = &t->step[t->at];
+	uint32_t i, v;
+
+	for (i = 0; i < s->nrows; i++) {
+		const double *want = t->logits + (s->wanted[i].sequence *
+			t->length + s->wanted[i].position) * t->vocab;
+		const double *got = r->results[0].data + i * t->vocab;
+
+		for (v = 0; v < t->vocab; v++) {
+			t->off = fmax(t->off, fabs(got[v] - want[v]) /
+				      (1 + fabs(want[v])));
+		}
+		t->compared++;
+	}
+	t->at++;
+	return true;
+}
+
+/* False: the plan does not fit the model. */
+static bool
+run_steps(struct ir_module *m, const struct pair *p, struct trace *t)
+{
+	struct ir_weights w = { .input = step_input, .user = t };
+	struct sim_options o = { .seed = 7, .steps = t->nsteps, .weights = &w,
+				 .after = after, .user = t };
+	struct sim_result result;
+	const char *why = "?";
+	struct ranks ranks;
+	struct sched *s;
+	struct plan plan;
+
+	set(m, "serve.tokens", TOKENS);
+	set(m, "serve.rows", ROWS);
+	set(m, "serve.keys", KEYS);
+	set(m, "serve.slots", SLOTS);
+	if (p->n[NR_SHUFFLE]) {
+		set(m, "place.shuffle", p->n[NR_SHUFFLE]);
+	}
+	if (!plan_pin(m, arena_printf(&m->ctx->perm, "tp=%d,pp=%d",
+				      p->n[NR_TP], p->n[NR_PP])) ||
+	    pass_apply(m, "fold-dims,inline,ragged,cse,dce,place,stage,check",
+		       true) != PASS_OK || !plan_read(m, &plan)) {
+		return false;
+	}
+	s = ranks_schedule(m, NULL, &m->ctx->perm);
+	assert_non_null(s);
+	assert_true(ranks_open(&ranks, m, s, NULL, &why));
+	assert_true(sim_run(&ranks, &o, &result));
+	return true;
+}
+
+static struct pair
+served_pair(uint64_t seed)
+{
+	struct pair p = random_pair(seed);
+
+	p.n[NR_CAUSAL] = 1;
+	p.n[NR_DROP] = 0;
+	p.n[NR_DP] = p.n[NR_EP] = p.n[NR_CP] = p.n[NR_CHUNKS] = 1;
+	return p;
+}
+
+/* False: refused. */
+static bool
+run_pair(uint64_t seed, uint32_t *compared)
+{
+	struct pair p = served_pair(seed);
+	struct trace *t = calloc(1, sizeof *t);
+	struct ir_ctx c;
+	bool ran;
+
+	assert_non_null(t);
+	t->state = seed;
+	t->nseqs = (uint32_t)p.n[NR_BATCH];
+	t->length = (uint32_t)p.n[NR_SEQ];
+	t->vocab = (uint32_t)p.n[NR_VOCAB];
+	draw_trace(t);
+	ir_ctx_init(&c, NULL);
+	run_whole(compile(&c, &p), t);
+	ran = run_steps(compile(&c, &p), &p, t);
+	if (!(t->off <= CLOSE) || (!ran && getenv("RAGGED_TELL"))) {
+		diag_flush(&c.diags, stderr);
+		fprintf(stderr, "%stp=%d pp=%d: %.1e apart\n",
+			model_text(&c.perm, &p), p.n[NR_TP], p.n[NR_PP],
+			t->off);
+	}
+	assert_true(t->off <= CLOSE);
+	assert_true(!ran || t->at == t->nsteps);
+	*compared += t->compared;
+	ir_ctx_release(&c);
+	free(t);
+	return ran;
+}
+
+static uint64_t
+from_env(const char *name, uint64_t absent)
+{
+	const char *s = getenv(name);
+
+	return s && *s ? strtoull(s, NULL, 10) : absent;
+}
+
+static void
+test_pairs(void **state)
+{
+	uint64_t seed = from_env("RAGGED_SEED", 1), same = 0, refused = 0;
+	uint64_t pairs = from_env("RAGGED_PAIRS", PAIRS);
+	uint32_t compared = 0;
+
+	(void)state;
+	while (same < pairs) {
+		if (run_pair(seed++, &compared)) {
+			same++;
+		} else {
+			refused++;
+		}
+	}
+	printf("%llu pairs, %u rows of logits the same, %llu refused\n",
+	       (unsigned long long)same, compared,
+	       (unsigned long long)refused);
+	assert_true(refused * 4 <= same);
+	assert_true(compared > pairs);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = { cmocka_unit_test(test_pairs) };
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
