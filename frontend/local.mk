@@ -77,6 +77,7 @@ BUILT_SOURCES += %D%/lang/parser.h
 	%D%/tool/rank_programs.c \
 	%D%/tool/rerun.c \
 	%D%/tool/schedule.c \
+	%D%/tool/serve_code.c \
 	%D%/tool/sweep.c \
 	%D%/tool/sweep.h \
 	%D%/tool/sweep_ask.c \

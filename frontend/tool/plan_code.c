@@ -107,6 +107,22 @@ find_cpu(struct driver *d, const struct target_device *device,
 	return true;
 }
 
+bool
+drv_code_for(struct driver *d, const struct target_device *device,
+	     struct cg_input *in)
+{
+	struct code_for x = { NULL, NULL };
+
+	if (!find_arch(d, device, &x.arch) || !find_cpu(d, device, &x)) {
+		return false;
+	}
+	in->cpu = x.cpu;
+	in->arch = x.arch;
+	in->quick = d->opts.at[OPT_DRAFT].given;
+	in->no_cache = d->opts.at[OPT_NO_CACHE].given;
+	return true;
+}
+
 /* Without code the plan is written alone; an error if --emit names code. */
 static bool
 report_no_code(struct driver *d, const struct target_device *device)

@@ -73,6 +73,17 @@ bool drv_check_serving(struct driver *d);
 /* Prints how the model serves requests on --target. */
 bool drv_serve(struct driver *d, struct ir_module *m);
 
+/* ---- serve_code.c: the program of --serve with -o ----------------------- */
+
+struct serve_answer;
+struct serve_answer_in;
+
+/* Compiles m, which is as it was read, as that answer says; false after
+ * errors. */
+bool drv_serve_code(struct driver *d, struct ir_module *m,
+		    const struct serve_answer_in *in,
+		    const struct serve_answer *x);
+
 /* ---- plan_diff.c: two plans beside each other ------------------------- */
 
 struct drv_side {
@@ -169,6 +180,9 @@ bool drv_set_scratch(struct driver *d, struct search_options *o);
 bool drv_code_begin(struct driver *d, const struct ranks *r,
 		    struct target *t, const struct target_devs *devs,
 		    const struct price *p, struct plan *plan);
+/* Sets what code for that device is for; no CPU: there is none. */
+bool drv_code_for(struct driver *d, const struct target_device *device,
+		  struct cg_input *in);
 /* Prints the LLVM or CUDA text of d->code. */
 bool drv_code_text(struct driver *d, const struct answer *x);
 /* Links the program of d->code into d->program. */

@@ -139,7 +139,7 @@ drv_wants_serving(const struct driver *d)
 
 /* Options about a plan for training, its answer and its code. */
 static const enum opt_id of_training[] = {
-	OPT_CPU, OPT_DRAFT, OPT_ARCH, OPT_NO_CACHE, OPT_AUTOTUNE,
+	OPT_AUTOTUNE,
 	OPT_NO_WHOLE, OPT_TOP, OPT_SEARCH_SECONDS, OPT_EXPLAIN, OPT_REPORT,
 	OPT_TRACE, OPT_TOKENS, OPT_STORAGE, OPT_RESTART, OPT_OWN,
 	OPT_ENERGY, OPT_PUE, OPT_ASSUME, OPT_PASSES, OPT_INSERT,
@@ -223,12 +223,29 @@ print_answer(struct driver *d, const struct serve_answer_in *in,
 	}
 }
 
+/* A program is of one replica, whose experts `tp` splits. */
+static bool
+one_program(struct driver *d, struct serve_split *split)
+{
+	const char *key = split->ep > 1 ? "ep" : split->replicas > 1 ? "dp"
+			: NULL;
+
+	split->ep = split->replicas = 1;
+	if (key) {
+		diag_error(&d->ctx.diags, nowhere, "with -o, `%s` is 1: a "
+			   "program is of one replica, whose experts are "
+			   "split by `tp`", key);
+	}
+	return !key;
+}
+
 bool
 drv_serve(struct driver *d, struct ir_module *m)
 {
 	struct serve_answer_in in = { 0 };
 	struct serve_pins pins = { 0 };
 	struct serve_other other;
+	struct ir_module *unsplit;
 	struct serve_answer x;
 	struct serve_asked q;
 	struct serve_model s;
@@ -240,6 +257,7 @@ drv_serve(struct driver *d, struct ir_module *m)
 		return false;
 	}
 	plan_clear(m);	/* of a model: one for training */
+	unsplit = drv_wants_folder(d) ? ir_copy(m, &d->ctx) : NULL;
 	if (!drv_read_target(d, &t) || !drv_set_plan(d, m) ||
 	    !read_pins(m, &in.pins) || !read_other_pins(d, m, &pins)) {
 		return false;
@@ -254,13 +272,16 @@ drv_serve(struct driver *d, struct ir_module *m)
 	    !read_asked(d, m, &s, &t, &q)) {
 		return false;
 	}
+	if (unsplit && !one_program(d, &in.pins.split)) {
+		return false;
+	}
 	in.model = &s;
 	in.target = &t;
 	in.asked = &q;
 	serve_search(&in, &d->ctx.perm, &x);
 	if (!drv_given(d, OPT_WHY_NOT)) {
 		print_answer(d, &in, &x, NULL);
-		return true;
+		return !unsplit || drv_serve_code(d, unsplit, &in, &x);
 	}
 	other.keys = drv_text(d, OPT_WHY_NOT);
 	in.pins = pins;

@@ -50,7 +50,8 @@ drv_wants_folder(const struct driver *d)
 	const char *path = drv_text(d, OPT_OUTPUT);
 
 	return path && strcmp(path, "-") != 0 && !drv_given(d, OPT_EMIT) &&
-	       drv_wants_answer(d) && d->opts.command == OPT_COMPILE;
+	       (drv_wants_answer(d) || drv_wants(d, "serve")) &&
+	       d->opts.command == OPT_COMPILE;
 }
 
 bool
