@@ -177,6 +177,8 @@ rank_sources = \
 	%D%/train/data_words.c \
 	%D%/train/evaluate.c \
 	%D%/train/export_run.c \
+	%D%/train/engine.c \
+	%D%/train/engine.h \
 	%D%/train/feed.c \
 	%D%/train/inspect.c \
 	%D%/train/load.c \

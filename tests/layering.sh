@@ -36,6 +36,7 @@ runtime/serve: server.h
 	< runtime runtime/tokenize
 runtime/train: rank.h
 	< runtime runtime/comm runtime/device runtime/data runtime/tokenize
+		runtime/serve
 runtime/measure: measure.h tune.h
 	< runtime runtime/device
 passes/solve: solve.h

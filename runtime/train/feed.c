@@ -294,8 +294,8 @@ fill_row(struct input_filler *f, int64_t sequence, const struct rt_pieces *seq,
  * Where inputs are assembled: in the arena if the host can write to it, else in
  * a staging buffer.
  */
-static enum rt_status
-find_staging(struct rt_run *r, int64_t offset, int64_t bytes, int32_t **out,
+enum rt_status
+rt_feed_staging(struct rt_run *r, int64_t offset, int64_t bytes, int32_t **out,
 	     struct rt_error *err)
 {
 	char *more;
@@ -351,7 +351,7 @@ static enum rt_status
 fill_sum(struct rt_run *r, struct input_filler *f, int64_t offset,
 	 struct rt_error *err)
 {
-	enum rt_status status = find_staging(r, offset, sizeof r->batch_sum,
+	enum rt_status status = rt_feed_staging(r, offset, sizeof r->batch_sum,
 					     &f->to, err);
 
 	if (status == RT_OK && r->microbatch == 0) {
@@ -386,7 +386,7 @@ fill_port(struct rt_run *r, const struct rt_port *p,
 	batch = rt_pieces_of(r->plan, p->dims[0], r->rank, r->microbatch);
 	seq = rt_pieces_of(r->plan, p->dims[1], r->rank, r->microbatch);
 	bytes = batch->total * seq->total * (int64_t)sizeof *f.to;
-	status = find_staging(r, offset, bytes, &f.to, err);
+	status = rt_feed_staging(r, offset, bytes, &f.to, err);
 	for (i = 0; i < batch->n; i++) {
 		for (j = 0; j < batch->at[i].count && status == RT_OK; j++) {
 			status = fill_row(&f, feed->first +

@@ -191,7 +191,8 @@ enum rt_status rt_run_start(struct rt_run *r, struct rt_error *err);
 enum rt_status rt_run_step(struct rt_run *r, int64_t step,
 			   const struct rt_feed *feed, bool update, bool stop,
 			   struct rt_outcome *out, struct rt_error *err);
-/* Runs the forward of microbatch 0 alone. */
+/* Runs the forward of microbatch 0 alone; without a feed its inputs are
+ * there. */
 enum rt_status rt_run_forward(struct rt_run *r, const struct rt_feed *feed,
 			      struct rt_error *err);
 struct rt_store rt_run_store(const struct rt_run *r);
@@ -199,6 +200,10 @@ struct rt_store rt_run_store(const struct rt_run *r);
 /* Fills the inputs of the current microbatch. */
 enum rt_status rt_feed_fill_inputs(struct rt_run *r, const struct rt_feed *feed,
 				   struct rt_error *err);
+/* Where an input of so many bytes is assembled; with no memory of the device
+ * that the host writes, it has to be written there. */
+enum rt_status rt_feed_staging(struct rt_run *r, int64_t offset, int64_t bytes,
+			       int32_t **out, struct rt_error *err);
 /* Opens sources with the sequence length and vocabulary of a plan. */
 enum rt_status rt_feed_open(struct rt_blend **out, const struct rt_plan *p,
 			    const struct rt_source *sources, int64_t n,

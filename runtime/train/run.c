@@ -429,7 +429,7 @@ rt_run_forward(struct rt_run *r, const struct rt_feed *feed,
 
 	status = set_step(r, 1, err);
 	go_to(r, 0);
-	if (status == RT_OK) {
+	if (status == RT_OK && feed) {
 		status = rt_feed_fill_inputs(r, feed, err);
 	}
 	for (i = 0; i < p->nactions && status == RT_OK; i++) {

@@ -1,0 +1,372 @@
+/*
+ * The engine of a plan that serves: a step is the forward of its program.
+ * Rank 0 decides what is in it and hands that to all ranks; the logits come
+ * back from the lowest rank that has them.
+ *
+ * The first block of the cache belongs to no sequence: positions of a step that
+ * are left over write there.
+ */
+#include "runtime/train/engine.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define BLOCK 16		/* tokens of a block of the cache */
+/* Where a sequence's keys begin: attention takes so many keys at a time. */
+#define ALIGN 64
+/* Idle ranks wait no longer than this for the next step. */
+enum { STEP_ENDS = -1 };
+
+/* What all ranks need of a step, as it goes from rank 0 to the others. */
+struct wire {
+	int64_t n, nkeys, nrows;
+	int32_t *token, *position, *slot, *first, *last;	/* [tokens] */
+	int32_t *row, *key;		/* [rows], [keys] */
+};
+
+struct rt_plan_engine {
+	struct rt_run *r;
+	struct rt_engine e;
+	int64_t shows;		/* the lowest rank that has logits */
+	const struct rt_port *logits;
+	int64_t *head;		/* n, nkeys, nrows; then all numbers */
+	int64_t head_bytes;
+	struct wire w;
+	char *values;		/* of logits, in their type */
+	float *floats;
+};
+
+/* ---- its sizes ---- */
+
+static const struct rt_port *
+find_port(const struct rt_plan *p, const char *name)
+{
+	const struct rt_port *port = NULL;
+	int64_t i;
+
+	for (i = 0; i < p->nprograms && !port; i++) {
+		port = rt_find_input(&p->programs[i], name);
+	}
+	return port;
+}
+
+bool
+rt_plan_serves(const struct rt_plan *p)
+{
+	return find_port(p, "slot") && find_port(p, "key") &&
+	       find_port(p, "row") && find_port(p, "tokens");
+}
+
+static void
+find_sizes(struct rt_plan_engine *x)
+{
+	const struct rt_plan *p = x->r->plan;
+	const struct rt_port *tokens = find_port(p, "tokens");
+	const struct rt_port *slot = find_port(p, "slot");
+	const struct rt_port *key = find_port(p, "key");
+	int64_t i;
+
+	x->e.tokens = tokens->dims[0]->size;
+	x->e.vocab = tokens->below;
+	x->e.rows = find_port(p, "row")->dims[0]->size;
+	x->e.keys = key->dims[0]->size;
+	x->e.block = BLOCK;
+	x->e.align = ALIGN;
+	x->e.blocks = slot->below / BLOCK - 1;
+	x->e.context = x->e.keys;
+	for (i = p->nranks - 1; i >= 0; i--) {
+		const struct rt_program *q = &p->programs[p->program_of[i]];
+
+		if (q->nresults > 0) {
+			x->shows = i;
+			x->logits = &q->results[0];
+		}
+	}
+}
+
+static bool
+get_room(struct rt_plan_engine *x)
+{
+	int64_t t = x->e.tokens, n = 5 * t + x->e.rows + x->e.keys, cells;
+	int32_t *at;
+
+	x->head_bytes = 3 * (int64_t)sizeof *x->head +
+			n * (int64_t)sizeof *at;
+	x->head = calloc(1, (size_t)x->head_bytes);
+	cells = x->e.rows * x->e.vocab;
+	x->values = calloc((size_t)cells, sizeof(double));
+	x->floats = calloc((size_t)cells, sizeof *x->floats);
+	if (!x->head || !x->values || !x->floats) {
+		return false;
+	}
+	at = (int32_t *)(void *)(x->head + 3);
+	x->w = (struct wire){ 0, 0, 0, at, at + t, at + 2 * t, at + 3 * t,
+			      at + 4 * t, at + 5 * t,
+			      at + 5 * t + x->e.rows };
+	return true;
+}
+
+/* ---- inputs ---- */
+
+static void
+put_float(int32_t *to, int64_t n)
+{
+	float f = (float)n;
+
+	memcpy(to, &f, sizeof f);
+}
+
+/* The position of each key: those of a sequence follow each other. */
+static void
+put_key_positions(const struct wire *w, int32_t *to)
+{
+	int64_t i;
+
+	for (i = 0; i < w->n; i++) {
+		int32_t k = w->first[i];
+
+		for (; k <= w->last[i]; k++) {
+			put_float(&to[k], w->position[i] - (w->last[i] - k));
+		}
+	}
+}
+
+/* Element i of an input. */
+static void
+put_input(const struct wire *w, const char *name, int64_t size, int32_t *to)
+{
+	static const struct {
+		const char *name;
+		size_t at;
+		bool is_float;
+	} kinds[] = {
+		{ "tokens", offsetof(struct wire, token), false },
+		{ "position", offsetof(struct wire, position), false },
+		{ "positions", offsetof(struct wire, position), true },
+		{ "slot", offsetof(struct wire, slot), false },
+		{ "key", offsetof(struct wire, key), false },
+		{ "first", offsetof(struct wire, first), true },
+		{ "last", offsetof(struct wire, last), true },
+		{ "row", offsetof(struct wire, row), false },
+	};
+	size_t k = 0, n = sizeof kinds / sizeof *kinds;
+	const int32_t *from;
+	int64_t i;
+
+	while (k < n && strcmp(kinds[k].name, name) != 0) {
+		k++;
+	}
+	if (k == n) {
+		memset(to, 0, (size_t)size * sizeof *to);
+		put_key_positions(w, to);
+		return;
+	}
+	memcpy(&from, (const char *)w + kinds[k].at, sizeof from);
+	for (i = 0; i < size; i++) {
+		if (kinds[k].is_float) {
+			put_float(&to[i], from[i]);
+		} else {
+			to[i] = from[i];
+		}
+	}
+}
+
+static enum rt_status
+fill_inputs(struct rt_plan_engine *x, struct rt_error *err)
+{
+	const struct rt_program *p = x->r->program;
+	enum rt_status status = RT_OK;
+	int64_t i, size;
+	int32_t *to;
+
+	for (i = 0; i < p->ninputs && status == RT_OK; i++) {
+		const struct rt_port *in = &p->inputs[i];
+
+		size = in->dims[0]->size;
+		status = rt_feed_staging(x->r, in->offset,
+					 size * (int64_t)sizeof *to, &to, err);
+		if (status == RT_OK) {
+			put_input(&x->w, in->name, size, to);
+		}
+		if (status == RT_OK && !x->r->device->host) {
+			status = x->r->device->kind->write(x->r->device,
+				in->offset, (const char *)to,
+				size * (int64_t)sizeof *to, err);
+		}
+	}
+	return status;
+}
+
+/* ---- a step, on every rank ---- */
+
+static enum rt_status
+share_logits(struct rt_plan_engine *x, struct rt_error *err)
+{
+	int64_t n = x->w.nrows * x->e.vocab, i;
+	const struct rt_port *l = x->logits;
+	int64_t bytes = rt_elem_bytes((enum rt_elem)l->elem);
+	enum rt_status status = RT_OK;
+	const char *values;
+
+	if (x->r->rank == x->shows && n > 0) {
+		status = rt_device_view(x->r->device,
+					x->r->program->results[0].offset,
+					n * bytes, x->values, &values, err);
+		for (i = 0; i < n && status == RT_OK; i++) {
+			x->floats[i] = (float)rt_elem_number(values, l->elem,
+							     i);
+		}
+	}
+	return status == RT_OK && n > 0 && x->r->plan->nranks > 1
+		? rt_comm_spread(x->r->comm, x->shows, x->floats,
+				 n * (int64_t)sizeof *x->floats, err)
+		: status;
+}
+
+static enum rt_status
+compute(struct rt_plan_engine *x, struct rt_error *err)
+{
+	enum rt_status status = fill_inputs(x, err);
+
+	if (status == RT_OK) {
+		status = rt_run_forward(x->r, NULL, err);
+	}
+	return status == RT_OK ? share_logits(x, err) : status;
+}
+
+static enum rt_status
+share_step(struct rt_plan_engine *x, struct rt_error *err)
+{
+	enum rt_status status = RT_OK;
+
+	if (x->r->plan->nranks > 1) {
+		status = rt_comm_spread(x->r->comm, 0, x->head, x->head_bytes,
+					err);
+	}
+	x->w.n = x->head[0];
+	x->w.nkeys = x->head[1];
+	x->w.nrows = x->head[2];
+	return status;
+}
+
+/* ---- rank 0 ---- */
+
+static void
+pad(int32_t *to, int64_t from, int64_t n, int32_t with)
+{
+	int64_t i;
+
+	for (i = from; i < n; i++) {
+		to[i] = with;
+	}
+}
+
+static void
+pack(struct rt_plan_engine *x, const struct rt_serve_step *s)
+{
+	struct wire *w = &x->w;
+	int64_t t = x->e.tokens, i;
+
+	x->head[0] = s->n;
+	x->head[1] = s->nkeys;
+	x->head[2] = s->nrows;
+	for (i = 0; i < s->n; i++) {
+		w->token[i] = s->token[i];
+		w->position[i] = s->position[i];
+		w->slot[i] = s->slot[i] + BLOCK;
+		w->first[i] = s->first[i];
+		w->last[i] = s->last[i];
+	}
+	for (i = 0; i < s->nkeys; i++) {
+		w->key[i] = s->key[i] + BLOCK;
+	}
+	for (i = 0; i < s->nrows; i++) {
+		w->row[i] = s->row[i];
+	}
+	pad(w->token, s->n, t, 0);
+	pad(w->position, s->n, t, 0);
+	pad(w->slot, s->n, t, 0);
+	pad(w->first, s->n, t, 0);
+	pad(w->last, s->n, t, 0);
+	pad(w->key, s->nkeys, x->e.keys, 0);
+	pad(w->row, s->nrows, x->e.rows, 0);
+}
+
+static enum rt_status
+step(void *user, const struct rt_serve_step *s, float *logits,
+     struct rt_error *err)
+{
+	struct rt_plan_engine *x = user;
+	enum rt_status status;
+
+	pack(x, s);
+	status = share_step(x, err);
+	if (status == RT_OK) {
+		status = compute(x, err);
+	}
+	if (status == RT_OK) {
+		memcpy(logits, x->floats, (size_t)(s->nrows * x->e.vocab) *
+		       sizeof *logits);
+	}
+	return status;
+}
+
+const struct rt_engine *
+rt_plan_engine_of(const struct rt_plan_engine *x)
+{
+	return &x->e;
+}
+
+/* ---- the other ranks ---- */
+
+enum rt_status
+rt_plan_engine_follow(struct rt_plan_engine *x, struct rt_error *err)
+{
+	enum rt_status status = share_step(x, err);
+
+	while (status == RT_OK && x->w.n != STEP_ENDS) {
+		status = x->w.n > 0 ? compute(x, err) : RT_OK;
+		if (status == RT_OK) {
+			status = share_step(x, err);
+		}
+	}
+	return status;
+}
+
+enum rt_status
+rt_plan_engine_pulse(struct rt_plan_engine *x, bool last, struct rt_error *err)
+{
+	memset(x->head, 0, (size_t)x->head_bytes);
+	x->head[0] = last ? STEP_ENDS : 0;
+	return share_step(x, err);
+}
+
+/* ---- life ---- */
+
+enum rt_status
+rt_plan_engine_open(struct rt_plan_engine **out, struct rt_run *r,
+		    struct rt_error *err)
+{
+	struct rt_plan_engine *x = calloc(1, sizeof *x);
+
+	*out = x;
+	if (!x) {
+		return rt_no_memory(err, NULL);
+	}
+	x->r = r;
+	find_sizes(x);
+	x->e.user = x;
+	x->e.step = step;
+	return get_room(x) ? RT_OK : rt_no_memory(err, NULL);
+}
+
+void
+rt_plan_engine_close(struct rt_plan_engine *x)
+{
+	if (x) {
+		free(x->head);
+		free(x->values);
+		free(x->floats);
+		free(x);
+	}
+}

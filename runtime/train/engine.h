@@ -1,0 +1,28 @@
+/*
+ * The engine of a plan that serves (runtime/serve/server.h): its steps are
+ * computed by all ranks.
+ */
+#ifndef RT_ENGINE_H
+#define RT_ENGINE_H
+
+#include "runtime/serve/server.h"
+#include "runtime/train/rank.h"
+
+struct rt_plan_engine;
+
+/* Whether the plan is one that was compiled to serve. */
+bool rt_plan_serves(const struct rt_plan *p);
+/* Of a plan that serves.  After a failure it has to be closed, too. */
+enum rt_status rt_plan_engine_open(struct rt_plan_engine **out,
+				   struct rt_run *r, struct rt_error *err);
+void rt_plan_engine_close(struct rt_plan_engine *x);
+/* On rank 0: what computes steps. */
+const struct rt_engine *rt_plan_engine_of(const struct rt_plan_engine *x);
+/* On rank 0: tells the others that it is there, or that no step follows. */
+enum rt_status rt_plan_engine_pulse(struct rt_plan_engine *x, bool last,
+				    struct rt_error *err);
+/* On all others: computes steps until there is none. */
+enum rt_status rt_plan_engine_follow(struct rt_plan_engine *x,
+				     struct rt_error *err);
+
+#endif
