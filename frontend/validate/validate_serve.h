@@ -24,7 +24,8 @@ struct serving_shape {
 
 /* What is true of an engine by default. */
 enum serving_trait { SERVING_NARROW_CACHE, SERVING_PROMPTS_FIRST,
-		     SERVING_HEADS_APART, SERVING_HEADS_BY_8 };
+		     SERVING_HEADS_APART, SERVING_HEADS_BY_8,
+		     SERVING_FUSES_MAPS, SERVING_DATA_RANKS };
 
 /* How an engine fills its steps. */
 struct serving_limit {

@@ -478,8 +478,9 @@ find_split(struct serving *s, int64_t *devices_of)
 	if (apart > 1 && s->split.tp == n && n % (int64_t)apart == 0) {
 		s->split.tp = n / (int64_t)apart;
 	}
-	if (x->experts && x->heads && (s->split.tp > MOST_TENSOR ||
-				       x->heads % s->split.tp != 0)) {
+	if (x->experts && x->heads && s->split.tp > 1 &&
+	    (serving_has(s, SERVING_DATA_RANKS) ||
+	     s->split.tp > MOST_TENSOR || x->heads % s->split.tp != 0)) {
 		s->split.tp = 1;
 	}
 	if (n < 1 || s->split.tp < 1 || s->split.pp < 1 ||
@@ -506,6 +507,7 @@ serving_describe(struct serving *s)
 	why = why ? why : find_precision(s, has_fp4);
 	s->asked.prompt = serving_number(s, SERVING_INPUT, 0);
 	s->asked.output = serving_number(s, SERVING_OUTPUT, 0);
+	s->asked.maps_alone = !serving_has(s, SERVING_FUSES_MAPS);
 	s->asked.heads_apart = !why && heads_are_apart(s);
 	s->asked.context = s->asked.prompt + s->asked.output;
 	return why ? why : s->asked.prompt < 1 || s->asked.output < 1

@@ -36,6 +36,9 @@ struct serve_asked {
 	bool fp8;		/* the layers' contractions multiply 8 bits */
 	/* of measured engines: each query head that decodes reads keys anew */
 	bool heads_apart;
+	/* of measured engines: maps that follow a contraction are kernels of
+	 * their own, and all maps as slow as those of servers */
+	bool maps_alone;
 	double usd_h;		/* rent of a device; 0: not known */
 };
 
@@ -87,8 +90,10 @@ struct serve_item {
 	double cached_bytes;	/* of one of them, as declared */
 	bool latent;		/* keys are computed from what is cached */
 	double window;		/* 0: all keys */
-	/* SERVE_MAP: what it moves; SERVE_COMM: the larger side */
+	/* SERVE_MAP: what it moves; SERVE_COMM: the larger side; SERVE_DOT:
+	 * what its maps would move if they were a kernel of their own */
 	struct serve_line bytes;
+	enum cost_kind kind;	/* SERVE_MAP */
 	enum cost_op op;
 	struct cost_group group;
 };

@@ -365,6 +365,10 @@ dot_item(const struct serve_reading *r, const struct kernel *k,
 	x->out_bytes = elem_bytes(r->m, ir_args(r->m, n)[0]);
 	x->weight_bytes = w ? elem_bytes(r->m, w) : 0;
 	x->narrows = w && is_layer;
+	if (k->nodes.n > 1) {	/* two operands and a result, as a gate has */
+		x->bytes = line(3 * k->work->write_bytes,
+				3 * twice->work->write_bytes);
+	}
 }
 
 static void
@@ -381,6 +385,7 @@ add_kernel(struct serve_reading *r, const struct kernel *k,
 		attention_item(r, k, region, &x);
 	} else if (k->kind != KERNEL_COLLECTIVE) {
 		x.work = SERVE_MAP;
+		x.kind = k->kind == KERNEL_ROWWISE ? COST_ROWS : COST_MAP;
 		x.bytes = line(k->work->read_bytes + k->work->write_bytes,
 			       twice->work->read_bytes +
 			       twice->work->write_bytes);

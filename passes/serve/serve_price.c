@@ -78,6 +78,15 @@ chosen(double m, double n)
 	return n > 1 ? n * (1 - pow(1 - 1 / n, m)) : 1;
 }
 
+/* Maps at the bandwidth that those of servers reach, without a launch. */
+static double
+server_map_us(const struct stepping *s, enum cost_kind kind, double bytes)
+{
+	struct cost c = cost_bytes(&s->t->device, kind, bytes);
+
+	return c.us - c.launch_us;
+}
+
 static void
 add_dot(const struct stepping *s, const struct serve_item *x, double rows,
 	struct serve_time *out)
@@ -111,6 +120,10 @@ add_dot(const struct stepping *s, const struct serve_item *x, double rows,
 	add_larger(out, SERVE_WEIGHTS, x->times * weight_us,
 		   SERVE_CONTRACTIONS, x->times * us);
 	add(out, SERVE_LAUNCHES, x->times * s->launch_us);
+	if (s->q->maps_alone) {
+		add(out, SERVE_MAPS, x->times *
+		    server_map_us(s, COST_GATED, at(x->bytes, rows)));
+	}
 }
 
 /* ---- attention ---- */
@@ -204,7 +217,9 @@ add_item(const struct stepping *s, const struct serve_item *x, double rows,
 		add_attention(s, x, out);
 		break;
 	case SERVE_MAP:
-		add(out, SERVE_MAPS, x->times * bytes / s->memory_bytes_us);
+		add(out, SERVE_MAPS, x->times * (s->q->maps_alone
+		    ? server_map_us(s, x->kind, bytes)
+		    : bytes / s->memory_bytes_us));
 		add(out, SERVE_LAUNCHES, x->times * s->launch_us);
 		break;
 	case SERVE_COMM:
