@@ -15,18 +15,34 @@
 static const char *
 call_of(struct imp *x, const char *pairs, const char *kind)
 {
-	size_t n = strlen(kind);
-	const char *p = pairs;
+	size_t n = strlen(kind), word;
+	const char *p;
 
-	while ((p = strstr(p, kind)) != NULL) {
-		if (p[n] == '=' && (p == pairs || p[-1] == ' ')) {
-			p += n + 1;
-			return arena_strndup(&x->c->perm, p,
-					     strcspn(p, " "));
+	for (p = pairs; *p; p += word + strspn(p + word, " ")) {
+		word = strcspn(p, " ");
+		if (n < word && p[n] == '=' && memcmp(p, kind, n) == 0) {
+			return arena_strndup(&x->c->perm, p + n + 1,
+					     word - n - 1);
 		}
-		p += n;
 	}
 	return NULL;
+}
+
+/* A layer whose kind is none of "kind=call kind=call". */
+static void
+unknown_kind(struct imp *x, const struct imp_field *f, const char *pairs)
+{
+	struct buf legal;
+	const char *p;
+
+	buf_init(&legal, &x->c->tmp);
+	for (p = pairs; *p; p += strcspn(p, " "), p += strspn(p, " ")) {
+		buf_printf(&legal, "%s`%.*s`", legal.n ? ", " : "",
+			   (int)strcspn(p, "="), p);
+	}
+	diag_error(&x->c->diags, f->span, "`%.60s` is no kind of layer that "
+		   "the family %s has: these are %s", f->text ? f->text : "?",
+		   x->family, buf_text(&legal));
 }
 
 /* Adds one layer of that call, and counts it. */
@@ -50,9 +66,7 @@ read_kinds(struct imp *x, const struct imp_field *f, const char *pairs)
 			? call_of(x, pairs, f[i].text) : NULL;
 
 		if (!call) {
-			diag_error(&x->c->diags, f[i].span, "`%.60s` is no "
-				   "kind of layer that the family %s has",
-				   f[i].text ? f[i].text : "?", x->family);
+			unknown_kind(x, &f[i], pairs);
 			return false;
 		}
 		add_layer(x, call);

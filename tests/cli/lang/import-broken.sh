@@ -101,6 +101,10 @@ fresh gemma3
 edit 's/"sliding_attention",/"chunked_attention",/'
 refused 'a kind of layer' '`chunked_attention` is no kind of layer'
 fresh gemma3
+edit '1,/"full_attention"/s/"full_attention"/""/'
+refused 'an empty kind of layer' \
+	'gemma3_text has: these are `sliding_attention`, `full_attention`'
+fresh gemma3
 edit 's/"num_hidden_layers": 7/"num_hidden_layers": 8/'
 refused 'kinds for other layers' '`layer_types` is a list of 8 kinds'
 
