@@ -63,6 +63,8 @@ struct emu_calls {
 	void (*all_arrive)(void);
 	void (*all_wait)(void);
 	unsigned (*address_in)(unsigned at, int cta);
+	/* four words, of any block of the cluster */
+	void (*read_at)(unsigned at, unsigned *to);
 	/* called by checked code: a plain load, a plain store, an atomic */
 	void (*load)(const void *p, long n);
 	void (*store)(const void *p, long n);

@@ -404,6 +404,19 @@ emu_check_landed(struct rt_emu *e, unsigned at, int64_t n)
 	}
 }
 
+void
+emu_check_read(struct rt_emu *e, unsigned at, int64_t n)
+{
+	struct range r;
+
+	if (e->shadow) {
+		r = range_at(e, at, n);
+		check_read(e, e->now, r, false);
+		mark_read(r, emu_index(e, e->now),
+			  emu_knower(e, e->now)->clock);
+	}
+}
+
 /* 16 bytes of which `t` and its three neighbours have a word each. */
 void
 emu_check_row(struct rt_emu *e, struct emu_task *t, unsigned at, bool write)

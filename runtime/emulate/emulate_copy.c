@@ -1,6 +1,6 @@
 /*
  * cp.async: a copy is done when its thread waits for the copy's group, and not
- * earlier.
+ * earlier.  And loads of shared memory that may be another block's.
  */
 #include "runtime/emulate/emulate_inner.h"
 
@@ -79,4 +79,16 @@ emu_cp_wait(int n)
 		}
 	}
 	t->ncopies = k;
+}
+
+/* ---- loads from another block ---- */
+
+void
+emu_read_at(unsigned at, unsigned *to)
+{
+	struct rt_emu *e = emu_now;
+	const char *p = emu_smem(e, at, 16, 16, "a load");
+
+	emu_check_read(e, at, 16);
+	memcpy(to, p, 16);
 }

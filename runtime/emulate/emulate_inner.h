@@ -259,6 +259,8 @@ struct emu_block *emu_block_of(struct rt_emu *e, unsigned at);
 void emu_cp_async(unsigned to, const void *from, int bytes, int size);
 void emu_cp_commit(void);
 void emu_cp_wait(int n);
+/* Four words that the thread loads, of any block of the cluster. */
+void emu_read_at(unsigned at, unsigned *to);
 
 /* ---- emulate_mbar.c ----------------------------------------------------- */
 
@@ -322,6 +324,7 @@ void emu_check_mbar_fence(struct rt_emu *e);
 void emu_check_global(struct rt_emu *e, const void *p, int64_t n, bool write);
 void emu_check_issue(struct rt_emu *e, unsigned at, int64_t n);
 void emu_check_landed(struct rt_emu *e, unsigned at, int64_t n);
+void emu_check_read(struct rt_emu *e, unsigned at, int64_t n);
 void emu_check_row(struct rt_emu *e, struct emu_task *t, unsigned at,
 		   bool write);
 void emu_check_wg(struct rt_emu *e, unsigned at);

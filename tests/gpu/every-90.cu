@@ -58,7 +58,7 @@ KERNEL(barriers, 128, 1, struct every_args)
 	}
 	cluster_arrive();
 	cluster_wait();
-	((u32 *)a.at[0])[TID] = map_cta(to, 1);
+	((u32 *)a.at[0])[TID] = map_cta(to, 1) + lds16_at(map_cta(to, 1)).x;
 }
 
 

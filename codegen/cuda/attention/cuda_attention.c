@@ -83,7 +83,7 @@ static bool
 back_step(struct attn *t, bool keys, bool slope, bool weight)
 {
 	struct ca_back s = { .t = t, .keys = keys, .slope = slope,
-			     .weight = weight, .thread = "TID",
+			     .weight = weight, .apart = 1, .thread = "TID",
 			     .meet = "sync_block();" };
 	const struct ca_back asked = s;
 	const struct ca_form *form = NULL;

@@ -19,6 +19,10 @@
 #define NUMBERS (4 * 4 * COLS)	/* bytes of the numbers of a stage's columns */
 #define BRINGERS COLS	/* threads that load numbers, if columns are queries */
 #define BARRIERS 64		/* bytes */
+/* As many blocks as keep all multiprocessors busy, though blocks of causal
+ * attention take different times. */
+#define WAVES 2
+#define MOST_APART 8		/* blocks of a cluster */
 
 struct back90 {
 	struct ca_back s;
@@ -28,11 +32,37 @@ struct back90 {
 
 /* ---- how it is cut up ---- */
 
+/*
+ * Blocks of keys are few where few kv heads have many queries: then the heads
+ * of a kv head are divided over the blocks of a cluster, the least number that
+ * makes blocks enough.  Queries have blocks for each head anyway.
+ */
+static int64_t
+apart_of(const struct ca_back *s)
+{
+	const struct attn *t = s->t;
+	const struct cg_cuda *c = t->k->c;
+	int64_t most = WAVES * (c->units ? c->units : 132), best = 1, n;
+
+	for (n = 2; s->keys && t->heads_together && n <= MOST_APART &&
+		    s->blocks * t->kv * t->batches * best < most; n++) {
+		best = t->shared % n == 0 ? n : best;
+	}
+	return best;
+}
+
 static void
 lay_out(struct back90 *p)
 {
 	struct ca_back *s = &p->s;
 	int64_t put = 4 * CA90_ROWS * ca_stage_pitch(CA_MOST_OUT);
+
+	s->rows = CA90_ROWS;
+	s->blocks = ca_ceil_div(s->keys ? s->t->keys : s->t->queries, s->rows);
+	s->apart = apart_of(s);
+	s->gather = put;
+	put += s->apart > 1 ? 4 * ca_ceil_div(CA90_ROWS, s->apart) *
+			      ca_stage_pitch(CA_MOST_OUT) : 0;
 
 	p->x[1].at = p->x[0].bytes;
 	p->ring = p->x[1].at + p->x[1].bytes;
@@ -50,11 +80,9 @@ lay_out(struct back90 *p)
 	s->form = (struct ca_form){ .warps = CA90_CONSUMERS / 32, .mt = 1,
 				    .cols = COLS, .stages = STAGES,
 				    .teams = 1, .reached = 0.9 };
-	s->rows = CA90_ROWS;
 	s->threads = CA90_CONSUMERS;
 	s->thread = "(TID - 128)";
 	s->meet = "sync_named(1, 256);";
-	s->blocks = ca_ceil_div(s->keys ? s->t->keys : s->t->queries, s->rows);
 	s->out_slope = ca_wide(s->t->d);
 	s->out_weight = s->weight ? ca_wide(s->t->dv) : 0;
 	s->out_blocks = 1;
@@ -185,6 +213,12 @@ put_producer(struct back90 *p)
 		cu_line(f, "(void)there;");
 	}
 	cu_close(f, 2);
+	if (p->s.apart > 1) {
+		cu_line(f, "sync_warp();");
+	}
+	for (i = 0; i < ca_back_meetings(&p->s); i++) {
+		cu_line(f, "cluster_sync();");
+	}
 }
 
 /* ---- those that multiply ---- */
@@ -213,6 +247,46 @@ with_weights(struct back90 *p)
 	ca_wg_wait(f, 1, "ds", COLS);
 }
 
+/*
+ * Whether the product that adds to sums is still under way when the next
+ * tile's first two begin, which are waited for together with it.  With two
+ * such products NVRTC 13 has no registers for their left operands beside
+ * those, and would run all products one by one.
+ */
+static bool
+is_late(const struct ca_back *s)
+{
+	return !s->weight;
+}
+
+/* Frees the stage of a tile (C text) whose products are done. */
+static void
+release(struct back90 *p, const char *tile)
+{
+	struct cu_func *f = &p->s.f;
+
+	if (p->s.keys) {
+		/* otherwise only products read the stage, and wg_wait is the
+		 * warp's */
+		cu_comment(f, "all lanes have read what the stage's columns "
+			   "have");
+		cu_line(f, "sync_warp();");
+	}
+	cu_line(f, "if (LANE == 0%s) {", is_late(&p->s) ? " && it > 0" : "");
+	cu_line(f, "mbar_arrive(empty + 8 * (%s %% %d));", tile, STAGES);
+	cu_line(f, "}");
+}
+
+/* Waits for what adds to sums. */
+static void
+wait_for_sums(struct ca_back *s)
+{
+	ca_wg_wait(&s->f, 0, "dx", s->out_slope);
+	if (s->weight) {
+		ca_wg_pin(&s->f, "dv", s->out_weight);
+	}
+}
+
 static void
 put_turn(struct back90 *p)
 {
@@ -226,9 +300,6 @@ put_turn(struct back90 *p)
 	}
 	ca_back_tile(s, "it", false);
 	cu_line(f, "f32 s[1][%d][4], ds[1][%d][4];", COLS / 8, COLS / 8);
-	cu_line(f, "u32 %sq[%d][4];", s->weight ?
-		arena_printf(f->k->c->a, "p[%d][4], ", COLS / 16) : "",
-		COLS / 16);
 	tile(p, "y0", 0, false);
 	tile(p, "y1", 1, false);
 	cu_line(f, "mbar_wait(full + 8 * stage, it / %d & 1);", STAGES);
@@ -236,6 +307,9 @@ put_turn(struct back90 *p)
 	ca_wg_pairs(f, t, "s", &p->x[0], "x0", &p->y[0], "y0");
 	ca_wg_pairs(f, t, "ds", &p->x[1], "x1", &p->y[1], "y1");
 	ca_wg_wait(f, 1, "s", COLS);
+	if (is_late(s)) {
+		release(p, "(it - 1)");
+	}
 	ca_back_weigh(s);
 	if (s->weight) {
 		with_weights(p);
@@ -248,20 +322,10 @@ put_turn(struct back90 *p)
 	tile(p, "z0", 0, true);
 	cu_line(f, "wg_fence();");
 	ca_wg_on(f, t, "dx", s->out_slope, "q", &p->y[0], "z0");
-	ca_wg_wait(f, 0, "dx", s->out_slope);
-	if (s->weight) {
-		ca_wg_pin(f, "dv", s->out_weight);
+	if (!is_late(s)) {
+		wait_for_sums(s);
+		release(p, "it");
 	}
-	if (s->keys) {
-		/* otherwise only products read the stage, and ca_wg_wait has
-		 * waited for them */
-		cu_comment(f, "all lanes have read what the stage's columns "
-			   "have");
-		cu_line(f, "sync_warp();");
-	}
-	cu_line(f, "if (LANE == 0) {");
-	cu_line(f, "mbar_arrive(empty + 8 * stage);");
-	cu_line(f, "}");
 }
 
 static bool
@@ -289,11 +353,18 @@ put_consumers(struct back90 *p)
 			"4 - 1), 16, 1024, 128);", i, (long long)p->x[i].at,
 			CA90_GROUP_ROWS * CA90_BOX_ROW);
 	}
+	cu_line(f, "u32 %sq[%d][4];", s->weight ?
+		arena_printf(f->k->c->a, "p[%d][4], ", COLS / 16) : "",
+		COLS / 16);
 	cu_line(f, "mbar_wait(bars, 0);");
 	buf_puts(&f->text, "#pragma unroll 1\n");
 	cu_line(f, "for (int it = 0; it < count; it++) {");
 	put_turn(p);
-	cu_close(f, 2);
+	cu_line(f, "}");
+	if (is_late(s)) {
+		wait_for_sums(s);
+	}
+	cu_line(f, "}");
 	return ca_back_put(s);
 }
 

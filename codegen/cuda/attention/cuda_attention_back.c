@@ -131,7 +131,8 @@ ca_back_open(struct ca_back *s)
 	f->minblocks = 1;
 	f->grid->threads = s->threads;
 	f->grid->smem_bytes = s->smem;
-	f->grid->blocks[0] = s->blocks * heads * t->batches;
+	f->grid->blocks[0] = s->blocks * heads * t->batches * s->apart;
+	f->grid->cluster = s->apart;
 	f->grid->blocks[1] = s->out_blocks;
 	cu_comment(f,
 		   "%lld sequences, %lld heads of %lld, %lld x %lld scores%s; "
@@ -147,17 +148,17 @@ ca_back_place(struct ca_back *s)
 {
 	struct cu_func *f = &s->f;
 	struct attn *t = s->t;
-	int64_t heads = s->keys ? t->kv : t->heads;
+	int64_t heads = s->keys ? t->kv : t->heads, n = s->apart;
 
-	cu_line(f, "const int %s = BLOCK_X %% %lld;", s->keys ? "kv" : "head",
-		(long long)heads);
+	cu_line(f, "const int %s = BLOCK_X / %lld %% %lld;",
+		s->keys ? "kv" : "head", (long long)n, (long long)heads);
 	cu_line(f, "const int bat = BLOCK_X / %lld %% %lld;",
-		(long long)heads, (long long)t->batches);
+		(long long)(n * heads), (long long)t->batches);
 	cu_comment(f, "the %s of causal attention are in most pairs: first",
 		   s->keys ? "first keys" : "last queries");
 	cu_line(f, "const int row0 = (%lld %c BLOCK_X / %lld) * %lld;",
 		(long long)(s->keys ? 0 : s->blocks - 1), s->keys ? '+' : '-',
-		(long long)(heads * t->batches), (long long)s->rows);
+		(long long)(n * heads * t->batches), (long long)s->rows);
 	cu_line(f, "const int live = ca_min(%lld, %lld - row0);",
 		(long long)s->rows,
 		(long long)(s->keys ? t->keys : t->queries));
@@ -185,7 +186,15 @@ ca_back_columns(struct ca_back *s)
 	}
 	cu_line(f, "const int tiles = end > begin ? (end - begin + %lld) / "
 		"%lld : 0;", cols - 1, cols);
-	if (s->keys) {
+	if (s->apart > 1) {
+		cu_comment(f, "this block's heads of those that look at these "
+			   "keys");
+		cu_line(f, "const int head0 = %s + cluster_rank() * %lld;",
+			ca_first_head(f, t, "kv", false),
+			(long long)(t->shared / s->apart));
+		cu_line(f, "const int count = %lld * tiles;",
+			(long long)(t->shared / s->apart));
+	} else if (s->keys) {
 		cu_comment(f, "all heads that look at these keys");
 		cu_line(f, "const int head0 = %s;",
 			ca_first_head(f, t, "kv", false));
@@ -599,6 +608,54 @@ each_columns(struct ca_back *s)
 
 /* ---- results ---- */
 
+int
+ca_back_meetings(const struct ca_back *s)
+{
+	return s->apart > 1 ? 2 * (s->slope + s->weight) : 0;
+}
+
+/*
+ * Adds the sums that the blocks of a cluster have staged at byte 0, always in
+ * the order of the blocks, so that the same bits come out in every run.  Each
+ * block adds some of the rows, from `first` on.
+ */
+static void
+add_blocks(struct ca_back *s, int64_t cols)
+{
+	long long pitch = ca_stage_pitch(cols), parts = cols / 4;
+	long long rows = ca_ceil_div(s->rows, s->apart);
+	struct cu_func *f = &s->f;
+
+	cu_comment(f, "what the blocks of the cluster have staged, added in "
+		   "their order");
+	cu_line(f, "cluster_sync();");
+	cu_line(f, "for (int i = %s; i < %lld; i += %lld) {", s->thread,
+		rows * parts, (long long)s->threads);
+	cu_line(f, "const int at = (first + i / %lld) * %lld + i %% %lld * 4;",
+		parts, pitch, parts);
+	cu_line(f, "if (i / %lld < mine) {", parts);
+	cu_line(f, "u32x4 x = lds16_at(map_cta(sm + at * 4, 0));");
+	cu_line(f, "f32 y[4] = { bits_f32(x.x), bits_f32(x.y), bits_f32(x.z), "
+		"bits_f32(x.w) };");
+	buf_puts(&f->text, "#pragma unroll\n");
+	cu_line(f, "for (int r = 1; r < %lld; r++) {", (long long)s->apart);
+	cu_line(f, "x = lds16_at(map_cta(sm + at * 4, r));");
+	cu_line(f, "y[0] += bits_f32(x.x);");
+	cu_line(f, "y[1] += bits_f32(x.y);");
+	cu_line(f, "y[2] += bits_f32(x.z);");
+	cu_line(f, "y[3] += bits_f32(x.w);");
+	cu_line(f, "}");
+	cu_line(f, "f32 *to = (f32 *)(SMEM + %lld) + i / %lld * %lld + i %% "
+		"%lld * 4;", (long long)s->gather, parts, pitch, parts);
+	cu_line(f, "to[0] = y[0];");
+	cu_line(f, "to[1] = y[1];");
+	cu_line(f, "to[2] = y[2];");
+	cu_line(f, "to[3] = y[3];");
+	cu_close(f, 2);
+	cu_comment(f, "no block ends, or stages again, while others read");
+	cu_line(f, "cluster_sync();");
+}
+
 static bool
 put(struct ca_back *s, enum attn_result r, const char *sum, double by,
     int64_t cols)
@@ -613,15 +670,33 @@ put(struct ca_back *s, enum attn_result r, const char *sum, double by,
 	if (s->out_blocks > 1 || s->form.chunk) {
 		p.from = "out0";
 	}
+	if (s->apart > 1) {
+		p.at = s->gather;
+		p.rows = ca_ceil_div(s->rows, s->apart);
+		p.row = "(row0 + first)";
+		p.live = "mine";
+	}
 	cu_line(f, "%s", s->meet);
 	ca_stage_sums(f, &s->form, sum, ca_f32(f, by), false, cols, 0);
-	cu_line(f, "%s", s->meet);
+	if (s->apart > 1) {
+		add_blocks(s, cols);
+	} else {
+		cu_line(f, "%s", s->meet);
+	}
 	return ca_put_rows(f, s->t, &p);
 }
 
 bool
 ca_back_put(struct ca_back *s)
 {
+	long long rows = ca_ceil_div(s->rows, s->apart);
+
+	if (s->apart > 1) {
+		cu_line(&s->f, "const int first = cluster_rank() * %lld;",
+			rows);
+		cu_line(&s->f, "const int mine = ca_min(%lld, live - first);",
+			rows);
+	}
 	if (s->weight &&
 	    !put(s, ATTN_DV, "dv", 1, s->out_weight)) {
 		return false;

@@ -25,6 +25,10 @@ struct ca_back {
 	int64_t lse, delta, from, to;
 	int64_t stage;			/* bytes of a stage */
 	int64_t pass, rows, blocks, smem;
+	/* blocks of a cluster, each with as many of a kv head's heads, whose
+	 * sums are added in the end; 1: a block has them all */
+	int64_t apart;
+	int64_t gather;		/* with apart: bytes, where rows are added */
 	int64_t threads;		/* threads that multiply */
 	/* C text: a thread's number; synchronizes these threads */
 	const char *thread, *meet;
@@ -55,6 +59,8 @@ void ca_back_numbers(struct ca_back *s);
  * to be used from shared memory. */
 void ca_back_tile(struct ca_back *s, const char *it, bool loaded);
 void ca_back_begin(struct ca_back *s);
+/* How often all threads of a cluster meet in ca_back_put. */
+int ca_back_meetings(const struct ca_back *s);
 /* Turns scores s into weights; and weights into gradients of scores, s * (ds -
  * delta). */
 void ca_back_weigh(struct ca_back *s);

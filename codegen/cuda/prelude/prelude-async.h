@@ -276,4 +276,16 @@ map_cta(u32 at, int cta)
 		     : "=r"(r) : "r"(at), "r"(cta));
 	return r;
 }
+
+/* 16 bytes of a block of the cluster, at an address of map_cta. */
+FN u32x4
+lds16_at(u32 at)
+{
+	u32x4 r;
+
+	asm volatile("ld.shared::cluster.v4.u32 {%0, %1, %2, %3}, [%4];"
+		     : "=r"(r.x), "=r"(r.y), "=r"(r.z), "=r"(r.w)
+		     : "r"(at) : "memory");
+	return r;
+}
 #endif

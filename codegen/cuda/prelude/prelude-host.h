@@ -384,6 +384,15 @@ f_cos_turns(f64 turns)
 #define cluster_sync() (emu->all_arrive(), emu->all_wait())
 #define map_cta(at, cta) emu->address_in(at, cta)
 
+FN u32x4
+lds16_at(u32 at)
+{
+	u32 r[4];
+
+	emu->read_at(at, r);
+	return (u32x4){ r[0], r[1], r[2], r[3] };
+}
+
 /* ---- sm_90a: wgmma ------------------------------------------------------ */
 
 /* PTX ISA, "Matrix Descriptor Format". */

@@ -29,7 +29,12 @@ static struct {
 	struct rt_images all;
 	struct rt_emu *emu;
 	const char *arch;
+	int64_t units;		/* multiprocessors; 0: as many as usual */
 	int flags;
+	/* what is planted: a part of the text, and what takes its place */
+	const char *cut, *put;
+	bool is_planted;
+	char message[1024];	/* of the emulator, if it found it */
 	uint32_t wgmma;		/* grids that ran, and have maps */
 } b;
 
@@ -49,11 +54,27 @@ back_open(void)
 	b.nimages = 0;
 	for (r = 0; r < s.nranks; r++) {
 		b.cuda[r] = (struct cg_cuda){
-			.m = s.m, .a = &s.c.perm,
+			.m = s.m, .a = &s.c.perm, .units = b.units,
 			.arch = cu_arch_find(from_env("T_ARCH", b.arch)) };
 		assert_non_null(b.cuda[r].arch);
 		memcpy(b.cuda[r].at, s.ranks[r].at, sizeof b.cuda[r].at);
 	}
+}
+
+/* Replaces a part of the kernel's text everywhere. */
+static void
+plant(struct cg_kernel *k)
+{
+	const char *from = k->source, *at;
+	struct buf out;
+
+	buf_init(&out, &s.c.perm);
+	for (; (at = strstr(from, b.cut)); from = at + strlen(b.cut)) {
+		buf_printf(&out, "%.*s%s", (int)(at - from), from, b.put);
+		b.is_planted = true;
+	}
+	buf_puts(&out, from);
+	k->source = buf_text(&out);
 }
 
 static void
@@ -68,6 +89,9 @@ back_emit(uint32_t kernel, uint32_t rank)
 	if (!cg_cuda_kernel_by(&b.cuda[rank], s.kernels[kernel],
 			       cu_attention_steps, k, &why)) {
 		fail_msg("%s\n%s", why, s.text);
+	}
+	if (b.cut) {
+		plant(k);
 	}
 	if (getenv("T_SHOW")) {
 		printf("%s\n", k->source);
@@ -180,6 +204,7 @@ back_run(uint32_t kernel, uint32_t rank, uint32_t step)
 	static const int64_t live[1] = { 1 };
 	struct rt_error e = { 0 };
 	static _Alignas(64) int64_t words[MOST_WORDS + 16 * MOST_MAPS];
+	enum rt_status status;
 	uint32_t i, n = 0;
 
 	b.wgmma += from->maps.n > 0;
@@ -200,7 +225,12 @@ back_run(uint32_t kernel, uint32_t rank, uint32_t step)
 	if (b.flags & RT_EMU_CHECK) {
 		allow(r, k);
 	}
-	report(rt_emu_launch(b.emu, &g, words, &e), &e);
+	status = rt_emu_launch(b.emu, &g, words, &e);
+	if (status != RT_OK && b.cut) {
+		snprintf(b.message, sizeof b.message, "%s", e.message);
+	} else {
+		report(status, &e);
+	}
 }
 
 /* ---- tests ---- */
@@ -294,7 +324,8 @@ checked(void **state)
 
 /*
  * With wgmma and the copying unit: ragged, with windows, heads that share,
- * rows that are no whole boxes, queries that see no key; in checked code.
+ * rows that are no whole boxes, queries that see no key; in checked code.  The
+ * heads of a kv head are in one block, or divided over two or three.
  */
 static void
 hopper(void **state)
@@ -303,12 +334,15 @@ hopper(void **state)
 		int64_t s, t, d, v;
 		const char *how, *dtype;
 		uint32_t grids;
+		int64_t shared, units;
 	} all[] = {
-		{ 140, 200, 128, 128, "", "f16", 4 },
-		{ 190, 190, 64, 64, " causal window=70", "bf16", 4 },
-		{ 150, 90, 80, 88, " causal scale=-0.2 alibi=9", "bf16", 4 },
-		{ 130, 150, 64, 64, " causal softcap=1.5", "f16", 4 },
-		{ 70, 140, 192, 128, " window=40 alibi=6", "bf16", 1 }
+		{ 140, 200, 128, 128, "", "f16", 4, 1, 0 },
+		{ 190, 190, 64, 64, " causal window=70", "bf16", 4, 2, 0 },
+		{ 150, 90, 80, 88, " causal scale=-0.2 alibi=9", "bf16", 4, 3,
+		  0 },
+		{ 130, 150, 64, 64, " causal softcap=1.5", "f16", 4, 2, 1 },
+		{ 70, 140, 192, 128, " window=40 alibi=6", "bf16", 1, 1, 0 },
+		{ 130, 140, 64, 64, " causal", "bf16", 4, 4, 2 }
 	};
 	int n = sizeof all / sizeof all[0], i;
 	struct shape x = plain;
@@ -319,7 +353,8 @@ hopper(void **state)
 	for (i = 0; i < n; i++) {
 		x.b = 1 + i % 2;
 		x.k = 1 + i % 2;
-		x.h = x.k * (1 + i / 2 % 2);
+		x.h = x.k * all[i].shared;
+		b.units = all[i].units;
 		x.s = all[i].s;
 		x.t = all[i].t;
 		x.d = all[i].d;
@@ -337,6 +372,65 @@ hopper(void **state)
 		}
 		assert_int_equal(b.wgmma, all[i].grids);
 	}
+	b.flags = 0;
+	b.arch = "sm_80";
+}
+
+/*
+ * Mistakes that are planted in the gradients, with two heads in a cluster of
+ * two blocks: the emulator reports each, or the results are wrong.
+ */
+static void
+planted(void **state)
+{
+	static const struct {
+		const char *cut, *put;
+		const char *says;	/* NULL: the results are wrong */
+	} all[] = {
+		{ "cluster_sync();", ";", "no barrier in between" },
+		{ "others read */\n\t\tcluster_sync();", "*/",
+		  "no barrier in between" },
+		{ "for (int r = 1; r < 2", "for (int r = 2; r < 2", NULL },
+		{ "+ cluster_rank() * 1;", "+ 0;", NULL },
+		{ "it / 2 & 1);", "it / 2 & 1);\nif (LANE == 0) "
+		  "mbar_arrive(empty + 8 * stage);", "still reads" },
+		{ "empty + 8 * ((it - 1) % 2)", "empty + 8 * (it % 2)",
+		  "all threads wait" },
+		{ "mbar_arrive(empty", "(void)(empty", "all threads wait" },
+		{ "it / 2 & 1);", "~(it / 2) & 1);", "a copy still fills" },
+		{ "sync_warp();", ";", "no barrier in between" },
+		{ "sync_named(1, 256);", ";", "no barrier in between" },
+		{ "wg_wait(0);", ";", "no wg_wait has waited for" },
+		{ "wg_wait(1);", ";", "no wg_wait has waited for" },
+		{ "wg_fence();", ";", "no wg_fence after" }
+	};
+	struct shape x = plain;
+	size_t i;
+
+	(void)state;
+	b.arch = "sm_90a";
+	b.flags = RT_EMU_CHECK;
+	x.h = 2;
+	x.s = 200;
+	x.t = 130;
+	x.d = x.v = 64;
+	x.dtype = "bf16";
+	s.planted = true;
+	for (i = 0; i < sizeof all / sizeof all[0]; i++) {
+		b.cut = all[i].cut;
+		b.put = all[i].put;
+		b.is_planted = s.wrong = false;
+		b.message[0] = '\0';
+		put_backward(&x);
+		check(text, NULL, 2e-2);
+		assert_true(b.is_planted);
+		if (all[i].says ? !strstr(b.message, all[i].says)
+				: *b.message || !s.wrong) {
+			fail_msg("%s: %s", b.cut, b.message);
+		}
+	}
+	s.planted = false;
+	b.cut = NULL;
 	b.flags = 0;
 	b.arch = "sm_80";
 }
@@ -517,6 +611,7 @@ main(void)
 		cmocka_unit_test(with_neighbours),
 		cmocka_unit_test(checked),
 		cmocka_unit_test(hopper),
+		cmocka_unit_test(planted),
 		cmocka_unit_test(hopper_at_random),
 		cmocka_unit_test(hopper_around),
 		cmocka_unit_test(compiled),

@@ -45,6 +45,7 @@ static struct {
 	uint64_t rng;
 	const char *text;
 	double bound;
+	bool planted, wrong;	/* results may be wrong; some were */
 } s = { .rng = 88172645463325252u };
 
 static int64_t
@@ -510,6 +511,11 @@ compare(struct rank *r, uint32_t kernel, uint32_t operand)
 		int64_t place = ir_local_at(&l, i);
 
 		got = over_ranks(r, kernel, operand, place);
+		if (s.planted) {
+			s.wrong |= !(fabs(got - want[place]) <=
+				     s.bound * most);
+			continue;
+		}
 		if (!(fabs(got - want[place]) <= s.bound * most)) {
 			fail_msg("element %lld of %%%u is %.9g, and %.9g is "
 				 "expected (of at most %.3g)\n%s",
