@@ -146,9 +146,10 @@ add_token_text(const struct rt_choice *c, int32_t token, struct rt_text *out,
 	char *text = NULL;
 	size_t n = 0, i;
 
-	if (rt_decode(c->stream.tokenizer, &id, 1, false, &text, &n, &err) !=
-	    RT_OK) {
-		n = 0;
+	/* a token that the tokenizer lacks has no text */
+	if (rt_decode(c->stream.tokenizer, &id, 1, false, &text, &n, &err) ==
+	    RT_NOMEM) {
+		out->failed = true;
 	}
 	rt_text_chars(out, text ? text : "", n);
 	if (bytes) {
@@ -232,6 +233,7 @@ write_logprobs(struct rt_choice *c, struct rt_text *out)
 		rt_text_add(out, "\"text_offset\":[%s]}", or_nothing(&l[3]));
 	}
 	for (k = 0; k < 4; k++) {
+		out->failed = out->failed || l[k].failed;
 		l[k].n = 0;
 	}
 }
@@ -412,6 +414,9 @@ rt_choice_end(struct rt_choice *c, enum rt_ended why, int64_t ndrawn)
 	}
 	c->why = c->cut ? RT_ENDED_STOP : why;
 	r->nended++;
+	if (c->text.failed) {
+		rt_reply_fail(r, "out of memory");
+	}
 	if (r->ended) {
 		return;
 	}

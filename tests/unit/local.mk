@@ -83,6 +83,7 @@ unit_tests += \
 	%D%/serve/t-draw \
 	%D%/serve/t-kv \
 	%D%/serve/t-reply \
+	%D%/serve/t-scarce-serve \
 	%D%/serve/t-scheduler \
 	%D%/serve/t-serve \
 	%D%/sim/t-sim \
@@ -141,6 +142,9 @@ rank_ldadd = runtime/librank.a $(CMOCKA_LIBS) $(external_libs)
 %C%_serve_t_draw_LDADD = $(rank_ldadd)
 %C%_serve_t_kv_LDADD = $(rank_ldadd)
 %C%_serve_t_reply_LDADD = $(rank_ldadd)
+%C%_serve_t_scarce_serve_LDADD = $(rank_ldadd)
+%C%_serve_t_scarce_serve_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=malloc \
+	-Wl,--wrap=calloc -Wl,--wrap=realloc -Wl,--wrap=free
 %C%_serve_t_scheduler_LDADD = $(rank_ldadd)
 %C%_runtime_t_sample_text_LDADD = $(rank_ldadd)
 

@@ -1,0 +1,197 @@
+/*
+ * A request from its body to its reply, with memory that runs out at the n-th
+ * allocation, for each n: it ends with an error, or as if nothing had been, and
+ * all memory is given back.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/serve/reply.h"
+#include "tests/unit/serve/t-engine.h"
+
+void *__real_malloc(size_t n);
+void *__real_calloc(size_t n, size_t size);
+void *__real_realloc(void *p, size_t n);
+void __real_free(void *p);
+void *__wrap_malloc(size_t n);
+void *__wrap_calloc(size_t n, size_t size);
+void *__wrap_realloc(void *p, size_t n);
+void __wrap_free(void *p);
+
+/* Allocations that are granted, negative: all; and what is not given back. */
+static int64_t granted = -1, live;
+static bool refused, once;	/* once: the next one is granted again */
+
+static bool
+grant(void)
+{
+	if (granted == 0) {
+		refused = true;
+		granted = once ? -1 : 0;
+		return false;
+	}
+	granted -= granted > 0;
+	return true;
+}
+
+void *
+__wrap_malloc(size_t n)
+{
+	void *p = grant() ? __real_malloc(n) : NULL;
+
+	live += p != NULL;
+	return p;
+}
+
+void *
+__wrap_calloc(size_t n, size_t size)
+{
+	void *p = grant() ? __real_calloc(n, size) : NULL;
+
+	live += p != NULL;
+	return p;
+}
+
+void *
+__wrap_realloc(void *p, size_t n)
+{
+	void *q = grant() ? __real_realloc(p, n) : NULL;
+
+	live += q && !p;
+	return q;
+}
+
+void
+__wrap_free(void *p)
+{
+	live -= p != NULL;
+	__real_free(p);
+}
+
+static const char body[] = "{\"messages\": [{\"role\": \"user\", \"content\": "
+	"\"a question\"}], \"n\": 2, \"seed\": 1, \"max_tokens\": 40, "
+	"\"logprobs\": true, \"top_logprobs\": 2, \"stop\": [\"never\"]}";
+
+static struct rt_codec codec;
+static struct fake_engine engine;
+
+static bool
+on_token(void *user, const struct rt_drawn *t)
+{
+	return rt_choice_add(user, t);
+}
+
+static void
+on_end(void *user, enum rt_ended why, int64_t ndrawn)
+{
+	rt_choice_end(user, why, ndrawn);
+}
+
+static enum rt_status
+run_steps(struct rt_scheduler *s, struct rt_reply *r, struct rt_error *err)
+{
+	enum rt_status status = RT_OK;
+	int64_t i, n;
+
+	for (i = 0; i < r->nchoices && status == RT_OK; i++) {
+		struct rt_choice *c = &r->choices[i];
+		struct rt_ask ask = { .choice = i, .most = r->request.most,
+			.draw = r->request.draw, .token = on_token,
+			.end = on_end, .user = c };
+
+		ask.prompt = (const void *)rt_choice_prompt(c, &n);
+		ask.nprompt = n;
+		status = rt_scheduler_add(s, &ask, &c->seq, err);
+	}
+	while (status == RT_OK && r->nended < r->nchoices) {
+		status = rt_scheduler_step(s, err);
+	}
+	return status;
+}
+
+/* All of a request; its reply is copied to `out` unless something failed. */
+static bool
+serve(char *out, size_t size)
+{
+	struct rt_error err = { .message = "" };
+	struct rt_scheduler *s = NULL;
+	struct rt_reply *r = NULL;
+	struct rt_request q;
+	char text[sizeof body];
+	bool ok = rt_scheduler_open(&s, &engine.e, true, &err) == RT_OK;
+
+	memcpy(text, body, sizeof body);
+	if (ok) {
+		ok = rt_request_read(&q, true, text, sizeof body - 1, &codec,
+				     &err) == RT_OK;
+		if (!ok) {
+			rt_request_release(&q);
+		}
+	}
+	ok = ok && rt_reply_open(&r, &q, &codec, "m", 1, 2, &err) == RT_OK;
+	ok = ok && run_steps(s, r, &err) == RT_OK && !r->failed;
+	/* its sequences call the reply when they end */
+	rt_scheduler_free(s);
+	if (ok) {
+		assert_true(r->ended && r->out.n < size);
+		memcpy(out, r->out.at, r->out.n + 1);
+	} else {
+		assert_true(refused);
+	}
+	if (r) {
+		rt_reply_free(r);
+	}
+	return ok;
+}
+
+static void
+test_every_allocation(void **state)
+{
+	static char whole[1 << 16], got[1 << 16];
+	struct rt_engine e = { .tokens = 64, .rows = 4, .keys = 1024,
+		.align = 16, .block = 16, .blocks = 64, .context = 256,
+		.vocab = 256 };
+	struct rt_error err = { .message = "" };
+	int64_t n, before, failed = 0, mode;
+
+	(void)state;
+	assert_int_equal(rt_codec_open(&codec, NULL, "chatml", 256, &err),
+			 RT_OK);
+	assert_true(fake_open(&engine, e));
+	assert_true(serve(whole, sizeof whole));
+	before = live;
+	for (mode = 0; mode < 2; mode++) {
+		once = mode == 1;
+		for (n = 0, refused = true; refused; n++) {
+			refused = false;
+			granted = n;
+			if (serve(got, sizeof got)) {
+				assert_string_equal(got, whole);
+			} else {
+				failed++;
+			}
+			granted = -1;
+			assert_int_equal(live, before);
+		}
+	}
+	assert_true(failed > 50);
+	fake_close(&engine);
+	rt_codec_close(&codec);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_every_allocation),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
