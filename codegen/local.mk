@@ -45,6 +45,8 @@ noinst_LIBRARIES += %D%/libcodegen.a
 	%D%/cuda/dot/cuda_dot90_parts.c \
 	%D%/cuda/dot/cuda_dot90_put.c \
 	%D%/cuda/dot/cuda_dot90_store.c \
+	%D%/cuda/dot/cuda_dot90_slots.c \
+	%D%/cuda/dot/cuda_dot90_slots.def \
 	%D%/cuda/dot/cuda_dot90_sum.c \
 	%D%/cuda/dot/cuda_dot90_text.c \
 	%D%/cuda/dot/cuda_dot_epilogue.c \

@@ -236,6 +236,10 @@ struct cu_nest {
 	int64_t count[IR_MAX_DIMS];	/* sizes, at most; 0: the whole dim */
 	/* actual sizes, if they may be smaller; NULL: count */
 	const char *live[IR_MAX_DIMS];
+	/* lines of C that fill the leaves: of a box they are emitted once,
+	 * where loads of other operands may be in flight; NULL: they are
+	 * filled */
+	const char *ready;
 };
 
 /* All nodes of a kernel, over a space, without leaves. */

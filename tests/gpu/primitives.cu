@@ -310,3 +310,16 @@ KERNEL(wgmma_tf32, 128, 1, struct primitive_args)
 	wg_sums(d, 16);
 	put_sums(&a, d, 16);
 }
+
+/* Sines and cosines of 4096 angles all around. */
+KERNEL(turns, 128, 1, struct primitive_args)
+{
+	int i;
+
+	for (i = 0; i < 32; i++) {
+		const u32 t = (u32)(128 * i + TID) * 0x9e3779b1u;
+
+		((u32 *)a.at[1])[256 * i + TID] = f32_bits(turn_sin(t));
+		((u32 *)a.at[1])[256 * i + 128 + TID] = f32_bits(turn_cos(t));
+	}
+}

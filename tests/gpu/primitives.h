@@ -40,7 +40,8 @@ static const struct primitive {
 	{ "wgmma_registers", 128, 4096 },
 	{ "wgmma_cores", 128, 2048 },
 	{ "wgmma_e4m3", 128, 2048 },
-	{ "wgmma_tf32", 128, 2048 }
+	{ "wgmma_tf32", 128, 2048 },
+	{ "turns", 128, 8192 }
 };
 
 enum {

@@ -363,7 +363,7 @@ finish_sums(struct ca_forward *s)
 	cu_line(f, "x += shfl_xor_f32(x, 1);");
 	cu_line(f, "x += shfl_xor_f32(x, 2);");
 	if (s->out) {
-		cu_line(f, "by[i][h] = x > 0 ? 1 / x : 0.0f;");
+		cu_line(f, "by[i][h] = x > 0 ? f_div(1.0f, x) : 0.0f;");
 	}
 	cu_line(f, "if (LANE %% 4 == 0) {");
 	cu_line(f, "((f32 *)(SMEM + %lld))[wrow + i * 16 + h * 8 + g] = x > "

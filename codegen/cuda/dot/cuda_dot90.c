@@ -88,7 +88,8 @@ sum_cycles(const struct dot90 *p, int64_t units)
  * Estimated cycles.  A multiprocessor multiplies 4096 bytes of a row and a
  * column of k in a cycle, which is 2048 products of bf16, if wgmma has 256
  * columns (with 128, 64 and fewer it reaches 90, 75 and 55%), and loads about
- * 34 bytes a cycle from the L2 cache and stores as many.
+ * 34 bytes a cycle from the L2 cache and stores as many.  What becomes of sums
+ * takes the cycles in which it is issued.
  */
 static double
 cycles(const struct dot90 *p)
@@ -101,7 +102,8 @@ cycles(const struct dot90 *p)
 	double load = ((double)p->rows + (double)p->cols /
 		       (double)p->cluster) * 128 / 34;
 	double stage = mul > load ? mul : load;
-	double put = tile / (p->part ? 8 : p->box ? 32 : 16);
+	/* a scheduler has one warp of each warpgroup */
+	double put = dot90_put_slots(p) * (double)p->groups;
 	/* the boxes of the last tile are stored after it */
 	double all = 1500 + (p->box ? tile * 2 / 34 : 0);
 

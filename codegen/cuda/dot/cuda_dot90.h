@@ -64,7 +64,6 @@ int64_t dot90_stages(const struct cu_dot *d);
 
 /* ---- cuda_dot90.c: tiles ------------------------------------------------ */
 
-
 struct dot90 {
 	struct cu_dot *d;
 	int64_t rows, cols;
@@ -104,12 +103,15 @@ dot90_leaf_ld(const struct dot90 *p)
 {
 	return (p->part + 31) / 32 * 32 + 8;
 }
+/* Whether each warp has a leaf of its own; rows of a team's leaves. */
+bool dot90_by_warps(const struct dot90 *p);
+int64_t dot90_leaf_rows(const struct dot90 *p);
 /* Bytes of a team's boxes that are in flight. */
 int64_t dot90_store_bytes(const struct dot90 *p);
 static inline int64_t
 dot90_leaf_bytes(const struct dot90 *p)
 {
-	return p->part ? p->rows * dot90_leaf_ld(p) * 4
+	return p->part ? dot90_leaf_rows(p) * dot90_leaf_ld(p) * 4
 		: p->box ? dot90_store_bytes(p) : 0;
 }
 /* Layout of shared memory: the ring, then leaves or boxes (boxes need 1024
@@ -129,6 +131,11 @@ dot90_bars_at(const struct dot90 *p)
 {
 	return dot90_leaf_at(p) + p->teams * dot90_leaf_bytes(p);
 }
+
+/* ---- cuda_dot90_slots.c ------------------------------------------------- */
+
+/* Issue slots of a thread for what becomes of its sums of a tile. */
+double dot90_put_slots(const struct dot90 *p);
 
 /* ---- cuda_dot90_text.c: the kernel -------------------------------------- */
 

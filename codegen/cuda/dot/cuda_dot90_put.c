@@ -5,7 +5,7 @@
  * 64 (PTX ISA, "Register Fragments for wgmma.mma_async.m64nNk16"). f32 results
  * go from there to memory, 32 bytes of 4 threads at a time.  An epilogue runs
  * on shared memory, on some columns at a time: they are copied there as f32,
- * as the leaf of a nest.
+ * as the leaf of a nest, while its loads from memory are in flight.
  */
 #include "codegen/cuda/dot/cuda_dot90.h"
 
@@ -120,53 +120,43 @@ put_direct(struct cu_func *f, const struct dot90 *p,
 	}
 }
 
-/* ---- 16-bit elements as they are, through shared memory ---- */
+/* ---- through shared memory ---- */
 
-/* Rounds to 16 bits; a thread has 8 columns of a row at a time. */
-static void
-put_rounded(struct cu_func *f, const struct dot90 *p,
-	    const struct cu_place *m)
+/*
+ * A leaf is of as many rows as one warp has of every 64, where blocks of so
+ * many rows are boxes of the result too: then warps wait for no other warp.
+ * Else it is the team's, of all rows of a tile.
+ */
+#define WARP_ROWS 16
+
+static struct cg_split
+warp_split(const struct dot90 *p)
 {
-	const struct cu_dot *d = p->d;
-	bool add = d->result == CU_DOT_ADD;
-	const char *type = cu_elem_type(d->dtype);
-	long long n = (long long)d->n.size, eights = (long long)p->part / 8;
-	int i;
-
-	cu_line(f, "for (int e = %s; e < %s * %lld; e += %lld) {",
-		dot90_thread(p), m->live, eights,
-		(long long)dot90_team_threads(p));
-	cu_line(f, "const int r = e / %lld, c = part * %lld + e %% %lld * 8;",
-		eights, (long long)p->part, eights);
-	cu_line(f, "const f32 *s = leaf + r * %lld + e %% %lld * 8;",
-		(long long)dot90_leaf_ld(p), eights);
-	cu_line(f, "char *to = %s + (((i64)batch * %lld + m0 + r) * %lld + c) "
-		"* 2;", cu_operand(f, d->target), (long long)d->m.size, n);
-	cu_line(f, "u32x4 v;");
-	if (n % p->part != 0) {
-		cu_line(f, "if (c >= %lld) {", n);
-		cu_line(f, "continue;");
-		cu_line(f, "}");
-	}
-	if (add) {
-		cu_line(f, "v = *(const u32x4 *)to;");
-	}
-	for (i = 0; i < 4; i++) {
-		const char *lo = add ? arena_printf(f->k->c->a,
-			"%s_f32((%s)v.%c) + ", type, type, "xyzw"[i]) : "";
-		const char *hi = add ? arena_printf(f->k->c->a,
-			"%s_f32((%s)(v.%c >> 16)) + ", type, type, "xyzw"[i])
-			: "";
-
-		cu_line(f, "v.%c = pack_%s(%ss[%d], %ss[%d]);", "xyzw"[i],
-			type, lo, 2 * i, hi, 2 * i + 1);
-	}
-	cu_line(f, "st16(to, v);");
-	cu_line(f, "}");
+	return cu_split_of(&p->d->dims[1], WARP_ROWS, WARP_ROWS);
 }
 
-/* ---- through a nest ---- */
+bool
+dot90_by_warps(const struct dot90 *p)
+{
+	const struct cu_dot *d = p->d;
+	struct cg_split s = warp_split(p);
 
+	if (d->result != CU_DOT_BOX) {
+		return true;
+	}
+	return p->split.most == p->rows && d->m.size % p->rows == 0 &&
+	       p->split.blocks * p->rows == d->m.size &&
+	       s.most == WARP_ROWS && s.blocks * WARP_ROWS == d->m.size;
+}
+
+int64_t
+dot90_leaf_rows(const struct dot90 *p)
+{
+	return dot90_by_warps(p) ? dot90_team_threads(p) / 32 * WARP_ROWS
+				 : p->rows;
+}
+
+/* A function that copies a thread's sums of two rows. */
 static void
 put_to_leaf(struct cu_func *f, const struct dot90 *p)
 {
@@ -184,6 +174,116 @@ put_to_leaf(struct cu_func *f, const struct dot90 *p)
 		   8 * ld);
 }
 
+/* The team's rows of 64 that have sums at once: one, or all of them. */
+static int64_t
+rows_at_once(const struct dot90 *p)
+{
+	return dot90_by_warps(p) ? 1 : dot90_group_rows(p) / 64;
+}
+
+/* C text: lines that copy the sums of part `i` to the leaf.  Indices of sums
+ * must be constants. */
+static const char *
+filling(const struct cu_func *f, const struct dot90 *p)
+{
+	struct cu_func g = { .k = f->k, .grid = f->grid, .depth = f->depth };
+	long long ld = (long long)dot90_leaf_ld(p);
+	bool warps = dot90_by_warps(p);
+	int64_t parts = p->cols / p->part * dot90_group_rows(p) / 64, i, k;
+	int64_t each = rows_at_once(p);
+	struct arena *a = f->k->c->a;
+	const char *sync = warps ? "sync_warp();"
+		: arena_printf(a, "sync_named(1 + team, %lld);",
+			       (long long)dot90_team_threads(p));
+	/* the caller's names may be hidden where this is emitted */
+	const char *at = warps ? "LANE / 4"
+		: arena_printf(a, "%lld * group + TID / 32 %% 4 * %d + "
+			       "LANE / 4",
+			       (long long)dot90_group_rows(p), WARP_ROWS);
+
+	buf_init(&g.text, f->k->c->a);
+	cu_comment(&g, "Nobody reads the part before, then this part is "
+		   "complete.");
+	cu_line(&g, "%s", sync);
+	for (i = 0; i < parts / each; i++) {
+		cu_line(&g, "%sif (i == %lld) {", i ? "} else " : "",
+			(long long)i);
+		for (k = 0; k < each; k++) {
+			int64_t row = warps ? i / (p->cols / p->part) : k;
+			int64_t part = i % (p->cols / p->part);
+
+			cu_line(&g, "%s_leaf(leaf + (%s + %lld) * %lld + lc, "
+				"d + %lld);", f->grid->func,
+				at, (long long)(warps ? 0 : row * 64), ld,
+				(long long)(row * p->cols / 2 +
+					    part * p->part / 2));
+		}
+	}
+	cu_line(&g, "}");
+	cu_line(&g, "%s", sync);
+	return buf_text(&g.text);
+}
+
+/* ---- 16-bit elements as they are, or with sums added ---- */
+
+/*
+ * Rounds to 16 bits; a thread has 8 columns of a row at a time.  What it adds
+ * to is loaded first, all of it.
+ */
+static void
+put_rounded(struct cu_func *f, const struct dot90 *p,
+	    const struct cu_place *m)
+{
+	const struct cu_dot *d = p->d;
+	const char *type = cu_elem_type(d->dtype);
+	bool add = d->result == CU_DOT_ADD;
+	long long n = (long long)d->n.size, eights = (long long)p->part / 8;
+	long long turns = (WARP_ROWS * eights + 31) / 32;
+	int i;
+
+	if (!add) {
+		buf_puts(&f->text, filling(f, p));
+	}
+	cu_line(f, "u32x4 v[%lld];", turns);
+	cu_line(f, "char *const to = %s + (((i64)batch * %lld + m0) * %lld + "
+		"part * %lld) * 2;", cu_operand(f, d->target),
+		(long long)d->m.size, n, (long long)p->part);
+	for (i = add ? 0 : 1; i < 2; i++) {
+		buf_puts(&f->text, "#pragma unroll\n");
+		cu_line(f, "for (int t = 0; t < %lld; t++) {", turns);
+		cu_line(f, "const int e = t * 32 + LANE, r = e / %lld;",
+			eights);
+		cu_line(f, "const int c = e %% %lld * 8;", eights);
+		cu_line(f, "char *const at = to + ((i64)(warp_row + r) * %lld "
+			"+ c) * 2;", n);
+		cu_line(f, "if (r < %d && warp_row + r < %s%s) {", WARP_ROWS,
+			m->live, n % p->part == 0 ? ""
+			: arena_printf(f->k->c->a, " && part * %lld + c < %lld",
+				       (long long)p->part, n));
+		if (i == 0) {
+			cu_line(f, "v[t] = *(const u32x4 *)at;");
+			cu_close(f, 2);
+			buf_puts(&f->text, filling(f, p));
+		}
+	}
+	cu_line(f, "const f32 *const s = leaf + r * %lld + c;",
+		(long long)dot90_leaf_ld(p));
+	for (i = 0; i < 4; i++) {
+		const char *lo = add ? arena_printf(f->k->c->a,
+			"%s_f32((%s)v[t].%c) + ", type, type, "xyzw"[i]) : "";
+		const char *hi = add ? arena_printf(f->k->c->a,
+			"%s_f32((%s)(v[t].%c >> 16)) + ", type, type,
+			"xyzw"[i]) : "";
+
+		cu_line(f, "v[t].%c = pack_%s(%ss[%d], %ss[%d]);", "xyzw"[i],
+			type, lo, 2 * i, hi, 2 * i + 1);
+	}
+	cu_line(f, "st16(at, v[t]);");
+	cu_close(f, 2);
+}
+
+/* ---- through a nest ---- */
+
 static bool
 put_nest(struct cu_func *f, const struct dot90 *p, const struct cu_place *m)
 {
@@ -195,7 +295,9 @@ put_nest(struct cu_func *f, const struct dot90 *p, const struct cu_place *m)
 	struct cg_split one = { .cut = d->dims[0].n - 1, .step = 1,
 				.inner = 1 };
 	struct cg_split cols = cu_split_of(&d->dims[2], p->part, p->part);
-	struct cu_place batch, n;
+	struct cg_split rows = warp_split(p);
+	bool warps = dot90_by_warps(p);
+	struct cu_place batch, n, own = *m;
 
 	one.chunks = d->dims[0].size[one.cut];
 	one.blocks = d->batch.size;
@@ -203,57 +305,53 @@ put_nest(struct cu_func *f, const struct dot90 *p, const struct cu_place *m)
 	batch = cu_place_of(f, "b", &d->dims[0], &one, "batch");
 	n = cu_place_of(f, "c", &d->dims[2], &cols, "part");
 	cu_line(f, "(void)b0, (void)c0;");
+	if (warps) {
+		cu_line(f, "const int rows16 = row * %lld + warp_row / %d;",
+			(long long)(p->rows / WARP_ROWS), WARP_ROWS);
+		own = cu_place_of(f, "w", &d->dims[1], &rows, "rows16");
+		cu_line(f, "(void)w0;");
+	}
 	cu_place_leaf(a, &nest, &leaf, &d->dims[0], &one, &batch, 0);
-	cu_place_leaf(a, &nest, &leaf, &d->dims[1], &d->rows, m,
-		      dot90_leaf_ld(p));
+	cu_place_leaf(a, &nest, &leaf, &d->dims[1], warps ? &rows : &d->rows,
+		      &own, dot90_leaf_ld(p));
 	cu_place_leaf(a, &nest, &leaf, &d->dims[2], &cols, &n, 1);
 	cu_nest_add_leaf(a, &nest, leaf);
-	return cu_nest_box(f, &nest, dot90_team_threads(p), dot90_thread(p));
-}
-
-static void
-put_part(struct cu_func *f, const struct dot90 *p, int64_t part)
-{
-	long long ld = (long long)dot90_leaf_ld(p);
-	int64_t i;
-
-	for (i = 0; i < dot90_group_rows(p) / 64; i++) {
-		cu_line(f, "%s_leaf(leaf + (r0 + %lld) * %lld + lc, d + "
-			"%lld);", f->grid->func, (long long)i * 64, ld,
-			(long long)(i * p->cols / 2 + part * p->part / 2));
-	}
+	nest.ready = filling(f, p);
+	return warps ? cu_nest_box(f, &nest, 32, "LANE")
+		: cu_nest_box(f, &nest, dot90_team_threads(p), dot90_thread(p));
 }
 
 static bool
 put_box(struct cu_func *f, const struct dot90 *p, const struct cu_place *m)
 {
 	const struct cu_dot *d = p->d;
-	long long parts = p->cols / p->part, threads = dot90_team_threads(p);
-	int64_t i;
-	bool done = true;
+	long long parts = p->cols / p->part;
+	int64_t rows = dot90_group_rows(p) / 64 / rows_at_once(p);
+	bool warps = dot90_by_warps(p), done = true;
 
 	put_to_leaf(f, p);
 	cu_line(f, "f32 *leaf = (f32 *)(SMEM + %lld + %lld * team);",
 		(long long)dot90_leaf_at(p), (long long)dot90_leaf_bytes(p));
+	if (warps) {
+		cu_line(f, "leaf += %s / 32 * %lld;", dot90_thread(p),
+			WARP_ROWS * (long long)dot90_leaf_ld(p));
+	}
 	buf_puts(&f->text, "#pragma unroll 1\n");
-	cu_line(f, "for (int i = 0; i < %lld; i++) {", parts);
-	cu_line(f, "const int part = col * %lld + i;", parts);
+	cu_line(f, "for (int i = 0; i < %lld; i++) {",
+		parts * (long long)rows);
+	cu_line(f, "const int part = col * %lld + i%s;", parts, warps
+		? arena_printf(f->k->c->a, " %% %lld", parts) : "");
+	if (warps) {
+		cu_line(f, "const int warp_row = %lld * group + i / %lld * 64 "
+			"+ TID / 32 %% 4 * %d;",
+			(long long)dot90_group_rows(p), parts, WARP_ROWS);
+	}
 	if (d->n.size % p->cols != 0) {
 		cu_line(f, "if (part * %lld >= %lld) {", (long long)p->part,
 			(long long)d->n.size);
-		cu_line(f, "break;");
+		cu_line(f, warps ? "continue;" : "break;");
 		cu_line(f, "}");
 	}
-	cu_comment(f, "No thread reads the part before, then this part is "
-		   "complete.");
-	cu_line(f, "sync_named(1 + team, %lld);", threads);
-	for (i = 0; i < parts; i++) {
-		cu_line(f, "%sif (i == %lld) {", i ? "} else " : "",
-			(long long)i);
-		put_part(f, p, i);
-	}
-	cu_line(f, "}");
-	cu_line(f, "sync_named(1 + team, %lld);", threads);
 	if (d->result == CU_DOT_BOX) {
 		done = put_nest(f, p, m);
 	} else {

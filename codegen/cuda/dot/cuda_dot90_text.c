@@ -378,6 +378,10 @@ put_words(struct cu_func *f, const struct dot90 *p)
 		   (long long)p->tiles, (long long)p->rows, (long long)p->cols,
 		   (long long)dot90_stages(d), (long long)dot90_k(d),
 		   (long long)p->ring);
+	if (p->whole > 0) {
+		cu_comment(f, "after the products: some %.0f issue slots of a "
+			   "thread", dot90_put_slots(p));
+	}
 	if (p->splits > 1) {
 		cu_comment(f,
 			   "tiles from %lld on in %lld parts, %lld stages each",

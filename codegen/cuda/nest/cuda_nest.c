@@ -170,7 +170,8 @@ cu_nest_box(struct cu_func *f, const struct cu_nest *x, int64_t threads,
 	bind_texts(f, &late, &own);
 	for (i = 0; i < steps.at.n; i++) {
 		struct cu_emit e = { .f = f, .n = n, .box = &own,
-				     .table = table };
+				     .table = table,
+				     .ready = i == 0 ? x->ready : NULL };
 
 		cu_line(f, "{");
 		cu_nest_open(&e, &steps.at.at[i]);

@@ -34,6 +34,9 @@ struct cu_emit {
 	const char **kept;
 	uint64_t *kept_loops;	/* the loops of the passes that may use it */
 	bool *in_kept;			/* the array is filled */
+	bool filled;			/* and stays so in the next passes */
+	bool early;			/* only loads that are kept */
+	const char *ready;	/* lines that fill leaves, not yet emitted */
 	uint64_t loops;			/* of the pass being emitted */
 	struct cu_range *range;
 	const char **table;		/* by table: its C name */

@@ -163,6 +163,56 @@ cu_int_type(int64_t lo, int64_t hi)
 	return lo >= -INT32_MAX && hi <= INT32_MAX ? "int" : "i64";
 }
 
+/*
+ * A frequency of a rotation, and its product with a position.  They need no
+ * f64: a frequency is kept as turns in units of 2^-64, so that the low 64 bits
+ * of the product are the angle without whole turns, exact up to 2^-65 for each
+ * position; the upper half of them is used.  A position that is a number of the
+ * model may be no whole one.
+ */
+static bool
+is_frequency(const struct cu_emit *e, nest_id id)
+{
+	const struct nest_expr *x = nest_at(e->n, id);
+
+	return x->op == NEST_LOAD &&
+	       e->n->memory.at[x->ref].where == NEST_TABLE;
+}
+
+static bool
+is_angle(const struct cu_emit *e, nest_id id)
+{
+	const struct nest_expr *x = nest_at(e->n, id);
+
+	return x->op == NEST_MUL &&
+	       (is_frequency(e, x->a) || is_frequency(e, x->b));
+}
+
+static const char *
+angle(struct cu_emit *e, const struct nest_expr *x)
+{
+	bool first = is_frequency(e, x->a);
+	const char *by = cu_expr(e, first ? x->a : x->b), *at;
+	nest_id id = first ? x->b : x->a;
+	const struct nest_expr *p = nest_at(e->n, id);
+
+	if (p->op == NEST_NUM && p->num >= 0 && p->num == floor(p->num) &&
+	    p->num < 0x1p63) {
+		return arena_printf(e->a, "(u32)(%lluull * %s >> 32)",
+				    (unsigned long long)p->num, by);
+	}
+	if (p->op != NEST_CAST || nest_at(e->n, p->a)->kind != NEST_INT) {
+		return arena_printf(e->a, "turn_scaled(%s, %s)",
+				    cu_expr(e, id), by);
+	}
+	at = cu_expr(e, p->a);
+	return arena_printf(e->a, range_of(e, p->a).lo < 0
+			    ? "(u32)((u64)(i64)%s * %s >> 32)"
+			    : strcmp(cu_expr_type(e, p->a), "int") == 0
+			    ? "(u32)((u64)(u32)%s * %s >> 32)"
+			    : "(u32)((u64)%s * %s >> 32)", at, by);
+}
+
 const char *
 cu_expr_type(struct cu_emit *e, nest_id id)
 {
@@ -172,7 +222,8 @@ cu_expr_type(struct cu_emit *e, nest_id id)
 	case NEST_FLOAT:
 		return "f32";
 	case NEST_WIDE:
-		return "f64";
+		return is_frequency(e, id) ? "u64"
+			: is_angle(e, id) ? "u32" : "f64";
 	case NEST_BOOL:
 		return "int";
 	default:
@@ -245,6 +296,11 @@ function(struct cu_emit *e, const struct nest_expr *x, const char *a)
 	const char *form, *at;
 	size_t i;
 
+	if (is_angle(e, x->a)) {
+		return arena_printf(e->a, x->op == NEST_SIN ? "turn_sin(%s)"
+				    : "turn_cos(%s)", a);
+	}
+
 	for (i = 0; i < sizeof of / sizeof *of; i++) {
 		if (of[i].op != x->op) {
 			continue;
@@ -300,6 +356,9 @@ operator_(struct cu_emit *e, const struct nest_expr *x, const char *a,
 	}
 	if (x->op == NEST_MIN || x->op == NEST_MAX) {
 		return extreme(e, x, a, b);
+	}
+	if (x->op == NEST_DIV && x->kind == NEST_FLOAT) {
+		return arena_printf(e->a, "f_div(%s, %s)", a, b);
 	}
 	if (x->op >= sizeof of / sizeof *of || !of[x->op]) {
 		die("no operator of a nest: %d", x->op);
@@ -528,6 +587,9 @@ made(struct cu_emit *e, nest_id id, const char *type)
 		die("a sum that no pass has made");
 	default:
 		break;
+	}
+	if (is_angle(e, id)) {
+		return angle(e, x);
 	}
 	a = as_wide(e, x, x->a, cu_expr(e, x->a), type);
 	if (!x->b) {

@@ -296,7 +296,7 @@ load_lanes(struct cu_emit *e, nest_id id)
 		}
 		if (e->kept[id] && e->kept_loops[id] == e->loops) {
 			load_kept(e, id);
-		} else if (e->lanes > 1) {
+		} else if (e->lanes > 1 && !e->early) {
 			load_vector(e, id);
 		}
 		return;

@@ -647,7 +647,9 @@ cu_passes(struct cu_emit *e, const struct cu_team *t)
 {
 	uint32_t since = e->scope.order.n, i, k;
 
-	memset(e->in_kept, 0, e->n->exprs.n);
+	if (!e->filled) {
+		memset(e->in_kept, 0, e->n->exprs.n);
+	}
 	for (i = 0; i < e->s->passes.n; i++) {
 		const struct nest_pass *p = &e->s->passes.at[i];
 

@@ -5,6 +5,7 @@
  */
 #include "codegen/cuda/nest/cuda_nest.h"
 
+#include <math.h>
 #include <string.h>
 
 /* most partial sums of a sum over rows: two blocks for each multiprocessor */
@@ -42,7 +43,16 @@ cu_nest_build(struct cu_kernel *k, const struct cu_nest *x,
 	return nest_build(n, &in, &k->why) ? n : NULL;
 }
 
-/* Tables of constants, before the functions that read them. */
+/* A frequency, in radians, as turns in units of 2^-64, less whole turns. */
+static unsigned long long
+turns_of(double frequency)
+{
+	double turns = frequency * 0.15915494309189533577;
+
+	return (unsigned long long)ldexp(turns - floor(turns), 64);
+}
+
+/* Tables of frequencies, before the functions that read them. */
 static void
 put_tables(struct cu_emit *e)
 {
@@ -55,11 +65,12 @@ put_tables(struct cu_emit *e)
 		const struct nest_table *t = &e->n->tables.at[i];
 
 		e->table[i] = cu_func_name(e->f->k, "table");
-		buf_printf(b, "\nCONSTANT f64 %s[%lld] = {", e->table[i],
+		buf_printf(b, "\nCONSTANT u64 %s[%lld] = {", e->table[i],
 			   (long long)(t->n > 0 ? t->n : 1));
 		for (j = 0; j < t->n; j++) {
-			buf_printf(b, j % 3 ? " %.17g," : "\n\t%.17g,",
-				   t->at[j]);
+			buf_printf(b, j % 2 ? " 0x%016llxull,"
+				   : "\n\t0x%016llxull,",
+				   turns_of(t->at[j]));
 		}
 		buf_puts(b, t->n > 0 ? "\n};\n" : " 0 };\n");
 	}

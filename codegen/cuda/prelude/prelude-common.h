@@ -39,6 +39,78 @@ u32x2_of(u32 x, u32 y)
 	return r;
 }
 
+/* ---- rotations by angles in units of 2^-32 turns ------------------------ */
+
+/* Half a quarter turn, and half of what turn_rest() rounds off. */
+#define TURN_ROUND 0x20000040u
+
+/*
+ * The angle t beyond the nearest quarter turn, in radians, of t + TURN_ROUND.
+ * 23 of its 30 bits are kept, rounded: it is off by up to 2^-26 turns.  With
+ * the polynomials below (Cephes, sinf), sines and cosines are off by less than
+ * 2^-22.
+ */
+FN f32
+turn_rest(u32 t)
+{
+	u32 bits = (t & 0x3fffffffu) >> 7;
+
+	return (bits_f32(0x3f800000u + bits) - 1.5f) * 1.57079633f;
+}
+
+FN f32
+turn_short_sin(f32 x)
+{
+	f32 z = x * x;
+	f32 p = fma_f32(z, -1.9515295891e-4f, 8.3321608736e-3f);
+
+	p = fma_f32(z, p, -1.6666654611e-1f);
+	return fma_f32(x * z, p, x);
+}
+
+FN f32
+turn_short_cos(f32 x)
+{
+	f32 z = x * x;
+	f32 p = fma_f32(z, 2.443315711809948e-5f, -1.388731625493765e-3f);
+
+	p = fma_f32(z, p, 4.166664568298827e-2f);
+	p = fma_f32(z, p, -0.5f);
+	return fma_f32(z, p, 1.0f);
+}
+
+/* x times a frequency in units of 2^-64 turns. */
+FN u32
+turn_scaled(f64 x, u64 by)
+{
+	f64 turns = x * ((f64)by * 0x1p-64);
+
+	return (u32)(i64)((turns - rint(turns)) * 0x1p32);
+}
+
+/* Selected by masks: a kernel has sine and cosine of each angle, which share
+ * both polynomials if neither depends on a condition. */
+FN f32
+turn_sin(u32 t)
+{
+	u32 at = t + TURN_ROUND, odd = (u32)((i32)(at << 1) >> 31);
+	f32 x = turn_rest(at);
+	u32 s = f32_bits(turn_short_sin(x)), c = f32_bits(turn_short_cos(x));
+
+	return bits_f32(((s & ~odd) | (c & odd)) ^ (at & 0x80000000u));
+}
+
+FN f32
+turn_cos(u32 t)
+{
+	u32 at = t + TURN_ROUND, odd = (u32)((i32)(at << 1) >> 31);
+	f32 x = turn_rest(at);
+	u32 s = f32_bits(turn_short_sin(x)), c = f32_bits(turn_short_cos(x));
+
+	return bits_f32(((c & ~odd) | (s & odd)) ^
+			((at + 0x40000000u) & 0x80000000u));
+}
+
 /* ---- over a warp, the same tree on all lanes ---------------------------- */
 
 FN f32

@@ -347,7 +347,6 @@ sts8(void *p, u32x2 x)
 #define f_log(x) logf(x)
 #define f_tanh(x) tanhf(x)
 #define f_erf(x) erff(x)
-#define f_sqrt(x) sqrtf(x)
 #define f_rsqrt(x) rsqrtf(x)
 #define f_floor(x) floorf(x)
 #define f_abs(x) fabsf(x)
@@ -379,10 +378,45 @@ f_fast_exp2(f32 x)
 	return r;
 }
 
+/* Without the slow path of a division that is rounded to the nearest, which is
+ * a call: within 2 ulp (PTX ISA, "div"). */
+FN f32
+f_div(f32 a, f32 b)
+{
+	f32 r;
+
+	asm("div.full.f32 %0, %1, %2;" : "=f"(r) : "f"(a), "f"(b));
+	return r;
+}
+
+/* The same of a root: within 1 ulp. */
+FN f32
+f_sqrt(f32 x)
+{
+	f32 r;
+
+	asm("sqrt.approx.f32 %0, %1;" : "=f"(r) : "f"(x));
+	return r;
+}
+
+/*
+ * 1 / (1 + 2^t) with t = -x log2(e) in two parts, within 4 ulp.  x is at least
+ * -87, so that no result is less than 2^-126, which the reciprocal would make
+ * 0; NaN stays NaN.
+ */
 FN f32
 f_sigmoid(f32 x)
 {
-	return 1.0f / (1.0f + expf(-x));
+	f32 t, rest, e, r;
+
+	asm("max.NaN.f32 %0, %1, %2;" : "=f"(x) : "f"(x), "f"(-87.0f));
+	t = x * -1.44269504f;
+	rest = fmaf(x, -1.44269504f, -t);
+	rest = fmaf(x, -1.92596299e-8f, rest) * 0.693147181f;
+	asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(e) : "f"(t));
+	e = fmaf(e, rest, e);
+	asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(1.0f + e));
+	return r;
 }
 
 FN f64

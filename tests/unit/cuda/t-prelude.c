@@ -2,6 +2,7 @@
  * Every function of the prelude, by NVRTC for each architecture and by the C
  * compiler; and what is arithmetic in it against the compiler's own.
  */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -235,12 +236,45 @@ test_wgmma(void **state)
 	bench_free(&b);
 }
 
+/* Sines and cosines of rotations keep the bound that the prelude promises. */
+static void
+test_turns(void **state)
+{
+	const double unit = 6.283185307179586477 / 4294967296.0;
+	const float *out;
+	double worst = 0, off;
+	struct bench b;
+	uint32_t t;
+	int i;
+
+	(void)state;
+	bench_init(&b);
+	out = (const float *)(void *)b.a.at[1];
+	for (i = 0; strcmp(primitives[i].func, "turns") != 0; i++) {
+	}
+	run(&b, &primitives[i]);
+	for (i = 0; i < 4096; i++) {
+		const float *at = out + i / 128 * 256 + i % 128;
+
+		t = (uint32_t)i * 0x9e3779b1u;
+		off = fabs((double)at[0] - sin(t * unit));
+		worst = off > worst ? off : worst;
+		off = fabs((double)at[128] - cos(t * unit));
+		worst = off > worst ? off : worst;
+	}
+	if (worst >= 0x1p-22) {
+		fail_msg("an error of %g", worst);
+	}
+	bench_free(&b);
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_golden),
 		cmocka_unit_test(test_wgmma),
+		cmocka_unit_test(test_turns),
 		cmocka_unit_test(test_nvrtc),
 	};
 
