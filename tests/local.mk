@@ -132,6 +132,7 @@ EXTRA_DIST += \
 	%D%/gpu/primitives.cu \
 	%D%/gpu/primitives.out \
 	%D%/gpu/run \
+	%D%/gpu/sass.txt \
 	%D%/installcheck.sh \
 	%D%/interop/check_balance.py \
 	%D%/interop/check_export.py \
@@ -168,6 +169,18 @@ check_PROGRAMS += %D%/gpu/dump
 %C%_gpu_dump_LDADD = codegen/libcodegen.a passes/libpasses.a \
 	ir/libir.a runtime/libemulate.a runtime/librt_llmc.a $(external_libs)
 %C%_gpu_dump_LDFLAGS = $(AM_LDFLAGS) -Wl,-E
+
+# Reads what a disassembler prints of kernels: bench/gpu/sass.
+check_PROGRAMS += %D%/gpu/sass
+%C%_gpu_sass_SOURCES = %D%/gpu/sass.c
+%C%_gpu_sass_LDADD =
+
+# Kernels of whole models, which takes minutes: make sass [SASS_CASES="gpt2"]
+sass: llmc$(EXEEXT) %D%/gpu/sass$(EXEEXT)
+	@$(AM_TESTS_ENVIRONMENT) \
+	SASS=$(abs_builddir)/%D%/gpu/sass$(EXEEXT) \
+		sh $(srcdir)/bench/gpu/sass check $(SASS_CASES)
+.PHONY: sass
 
 # Sanitizers find mistakes of our own C on the ways through it that a test goes,
 # and such a build is three to five times slower.  release_*_tests are not run

@@ -87,6 +87,7 @@ release_cli_tests = \
 	%D%/search/mixed.sh \
 	%D%/command/benches.sh \
 	%D%/gpu/cuda-fences.sh \
+	%D%/gpu/sass.sh \
 	%D%/gpu/spills.sh \
 	%D%/passes/narrow.sh \
 	%D%/run/amx-loop.sh \

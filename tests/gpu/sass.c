@@ -1,0 +1,632 @@
+/*
+ * What the assembler made of a kernel that multiplies matrices: reads the text
+ * that `nvdisasm` prints of a cubin (standard input), and prints a line for
+ * each function that has such an instruction:
+ *
+ *	nvdisasm x.cubin | sass [PARTS TURNS]
+ *
+ * function, registers, and how many instructions
+ *	spill	load or store spilled registers
+ *	fence	fence the whole GPU, or drop the first cache (MEMBAR.*.GPU,
+ *		MEMBAR.*.SYS, CCTL), in a loop that multiplies
+ *	call	call a function: a slow path of a division or a root
+ *	f64	compute in float64
+ *	late	load global memory in the same loop as a store of global memory
+ *		that comes before them, both outside of loops that multiply:
+ *		the assembler keeps their order, and a store waits for what it
+ *		stores, so such a load begins when earlier loads have ended
+ *	slots	are issued in one iteration of the main loop, which is the loop
+ *		with the most products of those without another such loop
+ *	cycles	that the products of this iteration take their unit
+ *	share	slots / cycles in percent: what these products need of the issue
+ *		slots of a scheduler
+ *	rest	are issued for a tile outside of the main loop, from loops that
+ *		run PARTS times, and TURNS times in each of those
+ *
+ * An iteration of a loop that waits for an mbarrier, and what only leads to
+ * one, is not counted, nor is what comes after the last EXIT.
+ */
+#include <ctype.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+	MOST_INSTRUCTIONS = 1 << 16,
+	MOST_LABELS = 4096,
+	MOST_LOOPS = 512,
+	MOST_FUNCTIONS = 64,
+	MOST_LINE = 4096
+};
+
+struct instruction {
+	char op[48];
+	bool predicated;
+	int label;	/* of its target, or -1 */
+	int loop;	/* the smallest that has it, or -1 */
+};
+
+/* A natural loop: what reaches its end without its first instruction. */
+struct loop {
+	int head, size, outer;	/* outer: the next larger loop, or -1 */
+	double products;	/* cycles of products in it alone */
+	bool multiplies;	/* it, or a loop inside of it */
+	bool waits;		/* for an mbarrier */
+	unsigned char *has;
+};
+
+struct reader {
+	char function[128];
+	struct instruction at[MOST_INSTRUCTIONS];
+	int n, last_exit;
+	int arch;	/* 90 of sm_90a */
+	/* where each label is, or -1 */
+	int label[MOST_LABELS];
+	struct loop loop[MOST_LOOPS];
+	int nloops;
+	int main_loop;
+	struct {
+		char name[128];
+		int registers;
+	} known[MOST_FUNCTIONS];
+	int nknown;
+	long parts, turns;
+};
+
+/* ---- what an instruction is ---- */
+
+static bool
+begins(const char *s, const char *with)
+{
+	return strncmp(s, with, strlen(with)) == 0;
+}
+
+/*
+ * Cycles that a product takes the unit of a scheduler: a warp's, or a quarter
+ * of a warpgroup's.  0: it is no product.  From dense rates that NVIDIA
+ * states: a multiprocessor multiplies 2048 elements of 16 bits in a cycle
+ * (H100), 1024 (A100), 512 (L40S), where elements of 8 bits (QMMA) take half.
+ */
+static double
+product_cycles(const char *op, int arch)
+{
+	double slower = arch == 89 ? 2 : 1;
+	int m, n, k;
+
+	if (sscanf(op, "HGMMA.%dx%dx%d", &m, &n, &k) == 3 ||
+	    sscanf(op, "QGMMA.%dx%dx%d", &m, &n, &k) == 3) {
+		/* k is 32 bytes, whatever elements have */
+		return (double)m * n * 32 / 4096;
+	}
+	if (begins(op, "HMMA.16816.")) {
+		return 8 * slower;
+	}
+	if (begins(op, "HMMA.1688.") || begins(op, "HMMA.1684.")) {
+		return (strstr(op, ".TF32") ? 8 : 4) * slower;
+	}
+	return begins(op, "QMMA.16832.") ? 16 : 0;
+}
+
+static bool
+is_f64(const char *op)
+{
+	static const char *const of[] = { "DADD", "DMUL", "DFMA", "DSETP",
+					  "DMNMX" };
+	size_t i;
+
+	for (i = 0; i < sizeof of / sizeof *of; i++) {
+		if (begins(op, of[i])) {
+			return true;
+		}
+	}
+	return strstr(op, ".F64") || strstr(op, "64H");
+}
+
+static bool
+is_fence(const char *op)
+{
+	return (begins(op, "MEMBAR.") && (strstr(op, ".GPU") ||
+					  strstr(op, ".SYS"))) ||
+	       begins(op, "CCTL");
+}
+
+static bool
+is_spill(const char *op)
+{
+	return begins(op, "LDL") || begins(op, "STL");
+}
+
+static bool
+ends_path(const struct instruction *x)
+{
+	return !x->predicated && (begins(x->op, "EXIT") ||
+				  begins(x->op, "RET") ||
+				  strcmp(x->op, "BRA") == 0 ||
+				  (begins(x->op, "CALL") && x->label >= 0));
+}
+
+/* The assembler also writes a branch as a call of a label that is inside of the
+ * function. */
+static bool
+is_branch(const struct instruction *x)
+{
+	return x->label >= 0;
+}
+
+/* ---- the control flow ---- */
+
+/* Where instruction i may go on: up to two. */
+static int
+next_of(const struct reader *r, int i, int *to)
+{
+	const struct instruction *x = &r->at[i];
+	int n = 0;
+
+	if (!ends_path(x) && i + 1 < r->n) {
+		to[n++] = i + 1;
+	}
+	if (is_branch(x) && r->label[x->label] >= 0 &&
+	    r->label[x->label] < r->n) {
+		to[n++] = r->label[x->label];
+	}
+	return n;
+}
+
+/* Marks what is reached from the function's first instruction without `not`;
+ * stack has space for all instructions, twice. */
+static void
+reach(const struct reader *r, int not, unsigned char *seen, int *stack)
+{
+	int n = 0, to[2], k, i;
+
+	memset(seen, 0, (size_t)r->n);
+	if (not != 0) {
+		stack[n++] = 0;
+		seen[0] = 1;
+	}
+	while (n > 0) {
+		i = stack[--n];
+		for (k = next_of(r, i, to); k-- > 0; ) {
+			if (to[k] != not && !seen[to[k]]) {
+				seen[to[k]] = 1;
+				stack[n++] = to[k];
+			}
+		}
+	}
+}
+
+/* Adds to the loop what reaches instruction `from` without its head. */
+static void
+fill_loop(const struct reader *r, struct loop *l, int from)
+{
+	bool more = true;
+	int i, k, to[2];
+
+	l->has[l->head] = l->has[from] = 1;
+	while (more) {
+		more = false;
+		for (i = r->n; i-- > 0; ) {
+			if (l->has[i]) {
+				continue;
+			}
+			for (k = next_of(r, i, to); k-- > 0; ) {
+				if (l->has[to[k]] && to[k] != l->head) {
+					l->has[i] = 1;
+					more = true;
+				}
+			}
+		}
+	}
+}
+
+static void *
+space(size_t n)
+{
+	void *p = calloc(n ? n : 1, 1);
+
+	if (!p) {
+		fputs("sass: out of memory\n", stderr);
+		exit(1);
+	}
+	return p;
+}
+
+static struct loop *
+loop_at(struct reader *r, int head)
+{
+	int i;
+
+	for (i = 0; i < r->nloops; i++) {
+		if (r->loop[i].head == head) {
+			return &r->loop[i];
+		}
+	}
+	if (r->nloops == MOST_LOOPS) {
+		fputs("sass: too many loops\n", stderr);
+		exit(1);
+	}
+	r->loop[r->nloops].head = head;
+	r->loop[r->nloops].has = space((size_t)r->n);
+	return &r->loop[r->nloops++];
+}
+
+/* Finds natural loops: a branch goes back to an instruction without which it
+ * cannot be reached. */
+static void
+find_loops(struct reader *r)
+{
+	unsigned char *live = space((size_t)r->n), *seen = space((size_t)r->n);
+	int *stack = space(sizeof *stack * (size_t)(2 * r->n + 2));
+	int i, head;
+
+	reach(r, -1, live, stack);
+	for (i = 0; i < r->n; i++) {
+		head = is_branch(&r->at[i]) ? r->label[r->at[i].label] : -1;
+		if (head < 0 || head > i || !live[i]) {
+			continue;
+		}
+		reach(r, head, seen, stack);
+		if (head == i || !seen[i]) {
+			fill_loop(r, loop_at(r, head), i);
+		}
+	}
+	free(live);
+	free(seen);
+	free(stack);
+}
+
+/* ---- the loops ---- */
+
+static void
+measure_loop(struct reader *r, struct loop *l)
+{
+	int i;
+
+	l->size = 0;
+	for (i = 0; i < r->n; i++) {
+		l->size += l->has[i];
+		l->multiplies |= l->has[i] &&
+				 product_cycles(r->at[i].op, r->arch) > 0;
+		l->waits |= l->has[i] && begins(r->at[i].op, "SYNCS.PHASECHK");
+	}
+	l->waits &= l->size <= 6;
+}
+
+/* Sets the smallest loop around each instruction, and around each loop. */
+static void
+nest_loops(struct reader *r)
+{
+	int i, k;
+
+	for (k = 0; k < r->nloops; k++) {
+		measure_loop(r, &r->loop[k]);
+	}
+	for (i = 0; i < r->n; i++) {
+		int best = -1;
+
+		for (k = 0; k < r->nloops; k++) {
+			if (r->loop[k].has[i] && (best < 0 ||
+			    r->loop[k].size < r->loop[best].size)) {
+				best = k;
+			}
+		}
+		r->at[i].loop = best;
+	}
+	for (k = 0; k < r->nloops; k++) {
+		struct loop *l = &r->loop[k];
+
+		l->outer = -1;
+		for (i = 0; i < r->nloops; i++) {
+			if (i != k && r->loop[i].has[l->head] &&
+			    r->loop[i].size > l->size &&
+			    (l->outer < 0 ||
+			     r->loop[i].size < r->loop[l->outer].size)) {
+				l->outer = i;
+			}
+		}
+	}
+}
+
+static void
+find_main(struct reader *r)
+{
+	int i;
+
+	r->main_loop = -1;
+	for (i = 0; i < r->n; i++) {
+		double cycles = product_cycles(r->at[i].op, r->arch);
+
+		if (cycles > 0 && r->at[i].loop >= 0) {
+			r->loop[r->at[i].loop].products += cycles;
+		}
+	}
+	for (i = 0; i < r->nloops; i++) {
+		if (r->loop[i].products > 0 && (r->main_loop < 0 ||
+		    r->loop[i].products >
+		    r->loop[r->main_loop].products)) {
+			r->main_loop = i;
+		}
+	}
+}
+
+/* ---- what is printed ---- */
+
+/* Loops around instruction i that are inside of loop `within`; -1: it is not
+ * in there. */
+static int
+depth_of(const struct reader *r, int i, int within)
+{
+	int depth = 0, k = r->at[i].loop;
+
+	while (k >= 0 && k != within) {
+		k = r->loop[k].outer;
+		depth++;
+	}
+	return k == within ? depth : -1;
+}
+
+/* Whether it only leads to a loop that waits, or back from it. */
+static bool
+is_cold(const struct reader *r, int i)
+{
+	return i > r->last_exit ||
+	       (r->at[i].loop >= 0 && r->loop[r->at[i].loop].waits);
+}
+
+static long
+loop_slots(const struct reader *r, int loop)
+{
+	long n = 0;
+	int i;
+
+	for (i = 0; i < r->n; i++) {
+		n += r->loop[loop].has[i] && !is_cold(r, i);
+	}
+	return n;
+}
+
+/* Instructions of a tile outside of the main loop. */
+static long
+rest_slots(const struct reader *r)
+{
+	const struct loop *main_loop = &r->loop[r->main_loop];
+	long n = 0;
+	int i, k, depth;
+
+	for (i = 0; i < r->n; i++) {
+		if (main_loop->has[i] || is_cold(r, i)) {
+			continue;
+		}
+		for (k = r->at[i].loop; k >= 0 && r->loop[k].outer !=
+		     main_loop->outer; k = r->loop[k].outer) {
+		}
+		depth = depth_of(r, i, main_loop->outer);
+		if (depth < 0 || (k >= 0 && k != main_loop->outer &&
+				  r->loop[k].multiplies)) {
+			continue;
+		}
+		n += depth == 0 ? 1 : depth > 1 ? r->parts * r->turns
+			: r->parts > 1 ? r->parts : r->turns;
+	}
+	return n;
+}
+
+static long
+late_loads(const struct reader *r)
+{
+	static unsigned char stored[MOST_LOOPS + 1];
+	long n = 0;
+	int i, k;
+
+	memset(stored, 0, sizeof stored);
+	for (i = 0; i < r->n; i++) {
+		k = r->at[i].loop;
+		if (k >= 0 && r->loop[k].products > 0) {
+			continue;
+		}
+		if (begins(r->at[i].op, "STG")) {
+			stored[k + 1] = 1;
+		}
+		/* .CONSTANT: nothing stores there */
+		n += begins(r->at[i].op, "LDG") && stored[k + 1] &&
+		     !strstr(r->at[i].op, ".CONSTANT");
+	}
+	return n;
+}
+
+static int
+registers_of(const struct reader *r)
+{
+	int i;
+
+	for (i = 0; i < r->nknown; i++) {
+		if (strcmp(r->known[i].name, r->function) == 0) {
+			return r->known[i].registers;
+		}
+	}
+	return 0;
+}
+
+static void
+print_function(const struct reader *r)
+{
+	long spill = 0, fence = 0, call = 0, f64 = 0, slots;
+	double cycles;
+	int i;
+
+	for (i = 0; i < r->n; i++) {
+		const char *op = r->at[i].op;
+		int k = r->at[i].loop;
+
+		spill += is_spill(op);
+		call += begins(op, "CALL") && r->at[i].label < 0;
+		f64 += is_f64(op);
+		fence += is_fence(op) && k >= 0 && r->loop[k].products > 0;
+	}
+	if (r->main_loop < 0) {
+		printf("%s\t%d\t%ld\t%ld\t%ld\t%ld\t%ld\t-\t-\t-\t-\n",
+		       r->function, registers_of(r), spill, fence, call, f64,
+		       late_loads(r));
+		return;
+	}
+	slots = loop_slots(r, r->main_loop);
+	cycles = r->loop[r->main_loop].products;
+	printf("%s\t%d\t%ld\t%ld\t%ld\t%ld\t%ld\t%ld\t%.0f\t%.0f\t%ld\n",
+	       r->function, registers_of(r), spill, fence, call, f64,
+	       late_loads(r), slots, cycles, 100 * (double)slots / cycles,
+	       rest_slots(r));
+}
+
+static void
+end_function(struct reader *r)
+{
+	bool multiplies = false;
+	int i;
+
+	for (i = 0; i < r->n; i++) {
+		multiplies |= product_cycles(r->at[i].op, r->arch) > 0;
+	}
+	if (multiplies) {
+		find_loops(r);
+		nest_loops(r);
+		find_main(r);
+		print_function(r);
+	}
+	for (i = 0; i < r->nloops; i++) {
+		free(r->loop[i].has);
+		memset(&r->loop[i], 0, sizeof r->loop[i]);
+	}
+	r->n = r->nloops = 0;
+	r->last_exit = MOST_INSTRUCTIONS;
+	for (i = 0; i < MOST_LABELS; i++) {
+		r->label[i] = -1;
+	}
+}
+
+/* ---- the text ---- */
+
+/* The number of a label of code, ".L_x_12"; -1: it is another one. */
+static int
+label_of(const char *s)
+{
+	const char *at = strstr(s, ".L_x_");
+	long n = at ? strtol(at + 5, NULL, 10) : -1;
+
+	return n < MOST_LABELS ? (int)n : -1;
+}
+
+static void
+read_instruction(struct reader *r, const char *s)
+{
+	struct instruction *x;
+	size_t n;
+
+	if (r->n == MOST_INSTRUCTIONS) {
+		fputs("sass: a function is too long\n", stderr);
+		exit(1);
+	}
+	x = &r->at[r->n];
+	memset(x, 0, sizeof *x);
+	if (*s == '@') {
+		x->predicated = true;
+		s += strcspn(s, " ");
+		s += strspn(s, " ");
+	}
+	n = strcspn(s, " ;");
+	n = n < sizeof x->op ? n : sizeof x->op - 1;
+	memcpy(x->op, s, n);
+	x->label = begins(x->op, "BRA") || begins(x->op, "CALL") ? label_of(s)
+								  : -1;
+	if (begins(x->op, "EXIT")) {
+		r->last_exit = r->n;
+	}
+	r->n++;
+}
+
+/* The count of registers is the word after the name of its function. */
+static void
+read_registers(struct reader *r, const char *line, bool *counts)
+{
+	const char *s;
+
+	if (strstr(line, "EIATTR_")) {
+		*counts = strstr(line, "EIATTR_REGCOUNT") != NULL;
+	}
+	if (!*counts || r->nknown == MOST_FUNCTIONS) {
+		return;
+	}
+	s = strstr(line, "index@(");
+	if (s) {
+		sscanf(s + 7, "%127[^)]", r->known[r->nknown].name);
+	}
+	s = strstr(line, ".word\t0x");
+	if (s && r->known[r->nknown].name[0]) {
+		r->known[r->nknown++].registers =
+			(int)strtol(s + 6, NULL, 16);
+	}
+}
+
+/* A line outside of a function's code. */
+static void
+read_header(struct reader *r, const char *line, bool *counts)
+{
+	if (begins(line, "\t.target\tsm_")) {
+		r->arch = (int)strtol(line + 12, NULL, 10);
+	}
+	read_registers(r, line, counts);
+}
+
+static void
+read_line(struct reader *r, const char *line, bool *code, bool *counts)
+{
+	const char *s;
+
+	if (begins(line, "\t.section\t")) {
+		*code = false;
+		*counts = false;
+	}
+	if (begins(line, ".text.")) {
+		end_function(r);
+		sscanf(line + 6, "%127[^:]", r->function);
+		*code = true;
+		return;
+	}
+	if (!*code) {
+		read_header(r, line, counts);
+		return;
+	}
+	if (begins(line, ".L_x_") && label_of(line) >= 0) {
+		r->label[label_of(line)] = r->n;
+		return;
+	}
+	s = line + strspn(line, " \t");
+	if (begins(s, "/*") && strstr(s, "*/")) {
+		s = strstr(s, "*/") + 2;
+		s += strspn(s, " \t");
+		if (*s == '@' || isupper((unsigned char)*s)) {
+			read_instruction(r, s);
+		}
+	}
+}
+
+int
+main(int argc, char **argv)
+{
+	static struct reader r;
+	static char line[MOST_LINE];
+	bool code = false, counts = false;
+
+	r.parts = argc == 3 ? strtol(argv[1], NULL, 10) : 1;
+	r.turns = argc == 3 ? strtol(argv[2], NULL, 10) : 1;
+	if ((argc != 1 && argc != 3) || r.parts < 1 || r.turns < 1) {
+		fputs("usage: nvdisasm FILE | sass [PARTS TURNS]\n", stderr);
+		return 2;
+	}
+	end_function(&r);
+	while (fgets(line, sizeof line, stdin)) {
+		read_line(&r, line, &code, &counts);
+	}
+	end_function(&r);
+	return 0;
+}
