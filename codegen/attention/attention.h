@@ -40,8 +40,13 @@ struct attn_view {
 	enum ir_dtype dtype;
 	int64_t batch[ATTN_BATCH];	/* elements */
 	int64_t head, pos, col;
-	/* of a CPU: its address, in the step being emitted */
-	struct ll_value *at;
+	/* Of keys and values that an index selects: for each key it has, at
+	 * these strides, the number of the row; rows are `pos` apart. */
+	bool is_selected;
+	struct cg_view index;
+	int64_t index_batch[ATTN_BATCH], index_pos;
+	/* of a CPU: its address, and the index's, in the step being emitted */
+	struct ll_value *at, *index_at;
 };
 
 struct attn_leaf {
@@ -126,6 +131,8 @@ struct attn_back {
 	/* Why elements of this type cannot be read or written; NULL: they
 	 * can. */
 	const char *(*refuses)(enum ir_dtype dtype);
+	/* It reads selected keys in place; if not, they are copied before. */
+	bool selects;
 	/* Sets the back end's fields of a set: first of all tile and whole. */
 	void (*open)(struct attn *t);
 	/* Whether another set computes this set's result along with its own. */
@@ -249,6 +256,10 @@ void attn_view_shared(const struct attn *t, const struct ir_type *type,
  * says why not. */
 bool attn_view_memory(const struct attn *t, value_id v, bool keys,
 		      bool written, struct attn_view *out);
+/* A view of keys or values that a gather of the kernel selects from a stored
+ * tensor by a stored index.  False: v is none, or lies otherwise. */
+bool attn_view_selected(const struct attn *t, value_id v,
+			struct attn_view *out);
 
 /* ---- attention_results.c ----------------------------------------------- */
 

@@ -113,6 +113,45 @@ attn_view_memory(const struct attn *t, value_id v, bool keys, bool written,
 	return true;
 }
 
+bool
+attn_view_selected(const struct attn *t, value_id v, struct attn_view *out)
+{
+	struct attn_group *g = t->g;
+	const struct cg_site site = { g->m, g->a, g->at, g->out };
+	const struct ir_node *n = ir_node(g->m, g->m->values.at[v].node);
+	const struct ir_type *rows, *index;
+	dim_id of;
+	uint32_t i;
+
+	*out = (struct attn_view){ .place = ATTN_OPERAND, .is_selected = true };
+	if (n->op != IR_GATHER) {
+		return false;
+	}
+	rows = ir_type(g->m, ir_args(g->m, n)[0]);
+	index = ir_type(g->m, ir_args(g->m, n)[1]);
+	of = ir_attr(g->m, n, IR_ATTR_OF)->dims[0];
+	out->dtype = (enum ir_dtype)rows->dtype;
+	if ((g->back->refuses && g->back->refuses(out->dtype)) ||
+	    rows->cut[ir_type_at(rows, of)] ||
+	    ir_type_at(index, t->dim[ATTN_KEYS]) < 0 ||
+	    !cg_view(&site, g->x, ir_args(g->m, n)[0], &out->memory) ||
+	    !cg_view(&site, g->x, ir_args(g->m, n)[1], &out->index)) {
+		return false;
+	}
+	for (i = 0; i < t->nbatch; i++) {
+		out->batch[i] = stride_of(rows, out->memory.stride,
+					  t->batch[i]);
+		out->index_batch[i] = stride_of(index, out->index.stride,
+						t->batch[i]);
+	}
+	out->pos = stride_of(rows, out->memory.stride, of);
+	out->index_pos = stride_of(index, out->index.stride,
+				   t->dim[ATTN_KEYS]);
+	out->head = stride_of(rows, out->memory.stride, t->dim[ATTN_KV]);
+	out->col = out->memory.stride[rows->ndims - 1];
+	return true;
+}
+
 int64_t
 attn_alloc_shared(struct attn_group *g, int64_t bytes)
 {

@@ -93,6 +93,7 @@ emit_set(struct attn *t)
 static const struct attn_back back = {
 	.align = 64,
 	.refuses = refuses,
+	.selects = true,
 	.open = open_set,
 	.is_folded = is_folded,
 	.emit = emit_set,

@@ -39,6 +39,10 @@ struct att_rows {
 	struct ll_value *at;
 	enum ll_base elem;
 	int64_t row, col;		/* apart, in elements */
+	/* i32, `index_step` bytes apart: the number of each row; NULL: 0, 1,
+	 * 2, .. */
+	struct ll_value *index;
+	int64_t index_step;
 	struct ll_value *live;		/* how many */
 	int64_t cols;
 };
@@ -212,6 +216,14 @@ struct ll_value *att_sees(struct attn *t, const struct att_tile *x,
 
 /* How many keys a block has. */
 int64_t att_keys_block(int64_t keys);
+/*
+ * How many it has if an index selects them, whatever their number.  A query
+ * adds up what it sees block by block, and a block of which it sees nothing
+ * changes no bit.  So if the first key that it sees is the first of a block,
+ * its result has the same bits wherever its keys are in the index, and whatever
+ * other keys and queries are there.
+ */
+#define ATT_SELECTED_BLOCK 128
 /* Steps whose items are blocks of queries: OUT and LSE, or DQ. */
 bool att_forward(struct attn *t);
 bool att_queries_gradient(struct attn *t);

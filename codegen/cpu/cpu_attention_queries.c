@@ -39,7 +39,8 @@ open_queries(struct att_by_queries *s, struct attn *t, bool back)
 	int64_t count = all_blocks(t), wide, n;
 
 	*s = (struct att_by_queries){ .t = t, .back = back };
-	att_block_scratch(t, &s->b, att_keys_block(t->keys));
+	att_block_scratch(t, &s->b, t->in[ATTN_K].is_selected
+			  ? ATT_SELECTED_BLOCK : att_keys_block(t->keys));
 	s->together = count < MOST_TOGETHER ? count : MOST_TOGETHER;
 	s->blocks = (count + s->together - 1) / s->together;
 	wide = s->b.dp > s->b.vp ? s->b.dp : s->b.vp;

@@ -18,27 +18,35 @@ elem_of(const struct attn_view *v)
 	return elem;
 }
 
-struct ll_value *
-att_view_at(struct attn *t, const struct attn_view *v)
+/* Where an operand's view begins, without its constant offset. */
+static struct ll_value *
+operand_at(struct attn *t, const struct cg_view *v)
 {
+	int64_t bytes = ir_dtypes[v->dtype].bits / 8;
 	struct cg_cpu *c = t->g->cpu;
 	struct ll_value *at, *p;
 	uint32_t i;
 
-	if (v->place == ATTN_SHARED) {
-		return ll_plus_n(t->l, cg_cpu_shared(c, t->step), v->shared);
-	}
-	at = cg_cpu_at(c, t->step, v->memory.operand);
-	for (i = 0; i < v->memory.nmoved; i++) {
-		p = cg_cpu_pieces(c, t->step, v->memory.moved[i].spread);
+	at = cg_cpu_at(c, t->step, v->operand);
+	for (i = 0; i < v->nmoved; i++) {
+		p = cg_cpu_pieces(c, t->step, v->moved[i].spread);
 		p = ll_plus_n(t->l, p, (int64_t)offsetof(struct rt_pieces,
 							 at));
 		p = ll_load(t->l, ll_type(LL_I64, 1), p);
 		at = ll_plus(t->l, at, ll_mul_n(t->l, p,
-			v->memory.moved[i].stride *
-			(ir_dtypes[v->dtype].bits / 8)));
+						v->moved[i].stride * bytes));
 	}
 	return at;
+}
+
+struct ll_value *
+att_view_at(struct attn *t, const struct attn_view *v)
+{
+	if (v->place == ATTN_SHARED) {
+		return ll_plus_n(t->l, cg_cpu_shared(t->g->cpu, t->step),
+				 v->shared);
+	}
+	return operand_at(t, &v->memory);
 }
 
 void
@@ -56,6 +64,9 @@ att_step(struct attn *t, const char *what, int64_t items)
 
 		if (v->place != ATTN_NONE) {
 			v->at = att_view_at(t, v);
+		}
+		if (v->is_selected) {
+			v->index_at = operand_at(t, &v->index);
 		}
 	}
 	for (i = 0; i < 4; i++) {
@@ -124,13 +135,36 @@ att_ptr(struct attn *t, const struct attn_view *v, const struct att_index *i)
 	return att_elem_at(l, v->at, at, bytes);
 }
 
+/* The address of the index's number for a key. */
+static struct ll_value *
+index_ptr(struct attn *t, const struct attn_view *v, const struct att_index *i)
+{
+	struct ll_value *at = ll_i64(t->l, v->index.offset);
+	uint32_t k;
+
+	for (k = 0; k < t->nbatch; k++) {
+		at = ll_add(t->l, at, ll_mul_n(t->l, i->batch[k],
+					       v->index_batch[k]));
+	}
+	at = ll_add(t->l, at, ll_mul_n(t->l, i->pos, v->index_pos));
+	return att_elem_at(t->l, v->index_at, at, 4);
+}
+
 struct att_rows
 att_rows_at(struct attn *t, const struct attn_view *v,
 	    const struct att_index *i, struct ll_value *live, int64_t cols)
 {
-	return (struct att_rows){ .at = att_ptr(t, v, i), .elem = elem_of(v),
-				  .row = v->pos, .col = v->col,
-				  .live = live, .cols = cols };
+	struct att_rows rows = { .elem = elem_of(v), .row = v->pos,
+				 .col = v->col, .live = live, .cols = cols };
+	struct att_index first = *i;
+
+	if (v->is_selected) {
+		rows.index = index_ptr(t, v, i);
+		rows.index_step = 4 * v->index_pos;
+		first.pos = ll_i64(t->l, 0);
+	}
+	rows.at = att_ptr(t, v, &first);
+	return rows;
 }
 
 /* ---- nests ---- */

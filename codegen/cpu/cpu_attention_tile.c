@@ -263,6 +263,19 @@ att_fill(struct ll *l, struct ll_value *at, int64_t elems, double x)
 	ll_loop_end(l, &i, NULL);
 }
 
+/* The number of row i in memory. */
+static struct ll_value *
+number_of(struct ll *l, const struct att_rows *rows, struct ll_value *i)
+{
+	struct ll_value *at;
+
+	if (!rows->index) {
+		return i;
+	}
+	at = att_elem_at(l, rows->index, i, rows->index_step);
+	return ll_cast(l, ll_load(l, ll_type(LL_I32, 1), at), LL_I64);
+}
+
 void
 att_read_rows(struct ll *l, const struct att_rows *from, struct ll_value *to,
 	 int64_t stride, int64_t rows, struct ll_value *by)
@@ -273,8 +286,8 @@ att_read_rows(struct ll *l, const struct att_rows *from, struct ll_value *to,
 
 	ll_loop(l, &r, ll_i64(l, 0), from->live, 1, NULL, 0);
 	row = att_elem_at(l, to, r.i, 4 * stride);
-	read_row(l, from, att_elem_at(l, from->at, r.i, bytes * from->row), row,
-		 by);
+	read_row(l, from, att_elem_at(l, from->at, number_of(l, from, r.i),
+				      bytes * from->row), row, by);
 	ll_loop_end(l, &r, NULL);
 	ll_loop(l, &r, from->live, ll_i64(l, rows), 1, NULL, 0);
 	att_fill(l, att_elem_at(l, to, r.i, 4 * stride),

@@ -1,10 +1,10 @@
 /*
- * Which groups merge, in this order: nodes of one attention; maps with the
- * contraction that makes their operand, if no other group reads that; maps and
- * reductions with the makers of their operands; reductions with groups that
- * read the same rows; remaining maps with contractions; groups that only one
- * contraction or attention reads; maps of scalars.  A merge removes memory
- * traffic and adds none.
+ * Which groups merge, in this order: nodes of one attention; gathers of keys
+ * and values with it; maps with the contraction that makes their operand, if no
+ * other group reads that; maps and reductions with the makers of their
+ * operands; reductions with groups that read the same rows; remaining maps with
+ * contractions; groups that only one contraction or attention reads; maps of
+ * scalars.  A merge removes memory traffic and adds none.
  */
 #include "passes/kernels/fuse.h"
 
@@ -350,6 +350,72 @@ merge_attention(struct fuse *f)
 	}
 }
 
+/* Whether the user is attention that reads v as its keys or values, one for
+ * each key; *data: its group. */
+static bool
+reads_as_keys(struct fuse *f, node_id user, value_id v, void *data)
+{
+	const struct ir_node *n = ir_node(f->m, user);
+	const struct ir_node *rows = ir_node(f->m, f->m->values.at[v].node);
+	const struct ir_type *index = ir_type(f->m, ir_args(f->m, rows)[1]);
+	uint32_t *group = data, k, g;
+	struct ir_rule r;
+
+	if (f->home[user] != f->region ||
+	    fuse_class(f, user) != FUSE_PAIRS ||
+	    ir_attr(f->m, n, IR_ATTR_ON)) {
+		return false;
+	}
+	ir_bind(f->m, n, &r);
+	for (k = 0; k < n->nargs; k++) {
+		if (ir_args(f->m, n)[k] == v && (k < 1 || k > 2)) {
+			return false;
+		}
+	}
+	g = f->group_of[f->place[user] - 1];
+	if ((*group != UINT32_MAX && *group != g) ||
+	    ir_type_at(index, ir_rule_factor(&r, "t")->dims[0]) < 0 ||
+	    ir_type_at(index, ir_rule_factor(&r, "k")->dims[0]) >= 0) {
+		return false;
+	}
+	*group = g;
+	return true;
+}
+
+/*
+ * Merges a gather with the attention whose keys or values it selects, if
+ * nothing else reads them and no axis shards the rows: attention then reads
+ * rows through the index, and no copy of them is made.
+ */
+static void
+merge_selected_keys(struct fuse *f)
+{
+	uint32_t i, group, into, cut;
+	const struct ir_attr *of;
+
+	for (i = 0; i < f->n; i++) {
+		const struct ir_node *n = node_at(f, i);
+		struct fuse_group like;
+
+		if (n->op != IR_GATHER) {
+			continue;
+		}
+		of = ir_attr(f->m, n, IR_ATTR_OF);
+		cut = ir_type(f->m, ir_args(f->m, n)[0])->cut[ir_type_at(
+			ir_type(f->m, ir_args(f->m, n)[0]), of->dims[0])];
+		group = UINT32_MAX;
+		if (cut || !fuse_all_uses(f, n->result, reads_as_keys,
+					  &group) ||
+		    group == UINT32_MAX) {
+			continue;
+		}
+		like = f->groups[group];
+		if (fuse_merge(f, f->group_of[i], group, &into)) {
+			settle_group(f, into, &like);
+		}
+	}
+}
+
 /* Whether the user is a map of the same space in this region. */
 static bool
 is_epilogue_of(struct fuse *f, node_id user, value_id v, void *data)
@@ -680,6 +746,7 @@ void
 fuse_grow(struct fuse *f)
 {
 	merge_attention(f);
+	merge_selected_keys(f);
 	merge_epilogues(f);
 	merge_maps_and_rows(f);
 	merge_column_sums(f);

@@ -8,6 +8,7 @@ unit_tests = \
 if HAVE_LLVM
 unit_tests += \
 	%D%/codegen/t-attention-cpu \
+	%D%/codegen/t-attention-rows \
 	%D%/codegen/t-cg-math \
 	%D%/codegen/t-dot \
 	%D%/codegen/t-dot-rows \

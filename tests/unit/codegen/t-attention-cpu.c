@@ -100,6 +100,7 @@ long_ones(void **state)
 		x.how = how[i];
 		x.sinks = i % 2;
 		x.between = i > 1;
+		x.selected = i == 1;
 		x.b = 1;
 		x.s = draw(257, 500);
 		x.t = i == 1 ? draw(257, 500) : x.s;

@@ -236,6 +236,10 @@ put_elem(char *at, uint8_t dtype, double x)
 	} else if (dtype == IR_F16) {
 		h = to_f16(f);
 		memcpy(at, &h, 2);
+	} else if (dtype == IR_IDX) {
+		int32_t i = (int32_t)x;
+
+		memcpy(at, &i, 4);
 	} else {
 		assert_int_equal(dtype, IR_F32);
 		memcpy(at, &f, 4);
@@ -570,12 +574,12 @@ struct shape {
 	const char *cut_s, *keys, *cut_t, *cut_h, *cut_k, *on;
 	/* after types: sums that dk and dv are parts of */
 	const char *sum;
-	bool sinks, between;
+	bool sinks, between, selected;
 };
 
 static const struct shape plain = {
 	1, 1, 1, 1, 1, 1, 1, "", "f32", "", "", "t", "", "", "", "", "",
-	false, false
+	false, false, false
 };
 
 static char text[16384];
@@ -599,6 +603,7 @@ put_head(const struct shape *x)
 	put("dim b = %lld\ndim s = %lld\ndim t = %lld\ndim h = %lld\n",
 	    (long long)x->b, (long long)x->s, (long long)x->t,
 	    (long long)x->h);
+	put("dim rows = %lld\n", (long long)x->t + 40);
 	put("dim k = %lld\ndim d = %lld\ndim v = %lld\ndim three = 3\n\n",
 	    (long long)x->k, (long long)x->d, (long long)x->v);
 	put("model {\n");
@@ -629,7 +634,29 @@ put_source(int number, const char *type)
 	    number, type);
 }
 
-enum { SINKS = 16, FIRST, LAST };	/* their values */
+/* their values */
+enum { SINKS = 16, FIRST, LAST, INDEX, KEYS_OF, VALUES_OF };
+
+/* Keys or values, perhaps as rows that an index selects. */
+static void
+put_keys(const struct shape *x, int number, const char *col)
+{
+	const char *type = type_of(x, true, col, "");
+	int of = number == 1 ? KEYS_OF : VALUES_OF;
+
+	if (!x->selected || *x->axes || x->keys[0] != 't') {
+		put_source(number, type);
+		return;
+	}
+	if (number == 1) {
+		put("  %%%d = input name=\"index\" : idx<rows>[b, t]\n", INDEX);
+	}
+	put("  %%%d = weight name=\"w%d\" init=normal std=1 : %s[rows, k%s]\n",
+	    of, number, x->dtype, strrchr(type, ','));
+	text[strlen(text) - 2] = '\0';	/* its last bracket is the type's */
+	put("\n  %%%d = gather %%%d, %%%d of=rows : %s\n", number, of, INDEX,
+	    type);
+}
 
 static const char *
 suffix(const struct shape *x)
@@ -687,8 +714,8 @@ put_forward(const struct shape *x)
 {
 	put_head(x);
 	put_source(0, type_of(x, false, "d", ""));
-	put_source(1, type_of(x, true, "d", ""));
-	put_source(2, type_of(x, true, "v", ""));
+	put_keys(x, 1, "d");
+	put_keys(x, 2, "v");
 	put_lse(x, 4);
 	put("  %%3 = attention%s %%0, %%1, %%2", suffix(x));
 	put_more(x, true);
@@ -701,8 +728,8 @@ put_backward(const struct shape *x)
 {
 	put_head(x);
 	put_source(0, type_of(x, false, "d", ""));
-	put_source(1, type_of(x, true, "d", ""));
-	put_source(2, type_of(x, true, "v", ""));
+	put_keys(x, 1, "d");
+	put_keys(x, 2, "v");
 	put_source(3, type_of(x, false, "v", ""));
 	put_source(4, type_of(x, false, "", ""));
 	put_lse(x, 5);
@@ -754,6 +781,7 @@ random_shape(void)
 	x.how = how[draw(0, 8)];
 	x.sinks = draw(0, 2) == 0;
 	x.between = draw(0, 2) == 0;
+	x.selected = draw(0, 1);
 	return x;
 }
 
