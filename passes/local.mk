@@ -50,7 +50,6 @@ noinst_LIBRARIES += %D%/libpasses.a
 	%D%/kernels/fuse_grow.c \
 	%D%/kernels/fuse_join.c \
 	%D%/kernels/fuse_key.c \
-	%D%/kernels/fuse_memo.c \
 	%D%/kernels/fuse_order.c \
 	%D%/kernels/fuse_sink.c \
 	%D%/kernels/fuse_template.c \

@@ -145,8 +145,6 @@ static void
 find_kernels(struct fuse *f, const struct fuse_key *key, struct kernel_list *l)
 {
 	const struct fuse_template *x = key ? fuse_find_template(f, key) : NULL;
-	struct arena *shared;
-	bool own;
 
 	if (x) {
 		fuse_copy_list(f->a, &x->list, fuse_names(f, key, l->region),
@@ -154,17 +152,11 @@ find_kernels(struct fuse *f, const struct fuse_key *key, struct kernel_list *l)
 	} else {
 		x = make_template(f, key, l);
 	}
-	shared = key ? fuse_scratch(f, x) : NULL;
-	f->shared = shared ? shared : f->a;
 	fuse_fill(f, x, l);
-	own = fuse_join(f, l);
-	if (own) {
+	if (fuse_join(f, l)) {
 		fuse_wait_comm(f, l);
 	}
-	own |= parts_read(f->m, l);
-	if (shared) {
-		fuse_remember(f, key, x, own, l);
-	}
+	parts_read(f->m, l);
 }
 
 static void
@@ -197,9 +189,7 @@ find_region(struct fuse *f, region_id r)
 	if (key) {
 		l->content = fuse_content(key);
 	}
-	if (!key || !fuse_recall(f, key, l)) {
-		find_kernels(f, key, l);
-	}
+	find_kernels(f, key, l);
 	find_bodies(f, l);	/* which take the same scratch */
 	return l;
 }

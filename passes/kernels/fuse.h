@@ -112,7 +112,6 @@ fuse_work_of(const struct kernel *k)
 /* A region's kernels, for all lengths with the same answers to `asked`. */
 struct fuse_template {
 	struct fuse_template *older;	/* of the same key but for sizes */
-	bool kept;		/* by the memo, and so by other names */
 	struct kernel_list list;	/* without what follows from lengths */
 	const struct ir_count *counts;
 	const count_id *uses;	/* bytes of inputs, then those of outputs */
@@ -157,7 +156,6 @@ struct fuse {
 	struct ir_module *m;
 	struct arena *scratch;	/* of what is kept between calls */
 	struct arena *a;	/* of the result */
-	struct arena *shared;	/* of the work of its kernels */
 	struct memo *memo;	/* NULL: nothing is kept */
 	/* by function */
 	bool *classed;		/* its nodes are */
@@ -297,6 +295,8 @@ fuse_place(const struct fuse *f, value_id v)
 void fuse_find_keys(struct fuse *f, region_id r);
 /* Their hashes of lengths, as dims and axes are now. */
 void fuse_find_sizes(struct fuse *f, region_id r);
+/* What a list of that key has as its `content`. */
+struct hash fuse_content(const struct fuse_key *key);
 
 /* ---- fuse_copy.c ---- */
 
@@ -327,23 +327,6 @@ const struct fuse_template *fuse_keep_template(struct fuse *f,
 /* Sets the work of a list's kernels, which are the template's. */
 void fuse_fill(struct fuse *f, const struct fuse_template *x,
 	       struct kernel_list *l);
-
-/* ---- fuse_memo.c ---- */
-
-/* What a list of that key has as its `content`. */
-struct hash fuse_content(const struct fuse_key *key);
-/* Fills a list from one that has the key.  False: there is none. */
-bool fuse_recall(struct fuse *f, const struct fuse_key *key,
-		 struct kernel_list *l);
-/*
- * Where what its kernels take may stay for others, so that the list can be
- * remembered; NULL: nowhere.
- */
-struct arena *fuse_scratch(struct fuse *f, const struct fuse_template *x);
-/* `own`: it differs from the template by more than its kernels' work. */
-void fuse_remember(struct fuse *f, const struct fuse_key *key,
-		   const struct fuse_template *tmpl, bool own,
-		   struct kernel_list *l);
 
 /* ---- fuse_order.c ---- */
 

@@ -287,7 +287,7 @@ static void
 add_collective(struct join *j, struct kernel *to, const struct kernel *k)
 {
 	struct arena *a = j->f->a;
-	struct kernel_work *work = arena_dup(j->f->shared, to->work,
+	struct kernel_work *work = arena_dup(j->f->a, to->work,
 					     sizeof *work);
 	uint32_t i;
 

@@ -455,3 +455,13 @@ fuse_find_sizes(struct fuse *f, region_id r)
 		}
 	}
 }
+
+struct hash
+fuse_content(const struct fuse_key *key)
+{
+	struct hash content = key->hash;
+
+	hash_add(&content, key->sizes.a);
+	hash_add(&content, key->sizes.b);
+	return content;
+}

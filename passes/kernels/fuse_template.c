@@ -105,7 +105,6 @@ fuse_keep_template(struct fuse *f, const struct fuse_key *key,
 		memo_keep(f->memo, MEMO_TEMPLATES, key->hash, all);
 	}
 	x = arena_dup(a, made, sizeof *x);
-	x->kept = true;
 	x->older = *all;
 	*all = x;
 	fuse_open_names(f, key, l->region);
@@ -125,7 +124,7 @@ static const struct kernel_attention *
 attention_of(struct fuse *f, const struct kernel_attention *like,
 	     const struct fuse_attention *c, const double *v)
 {
-	struct kernel_attention *t = arena_dup(f->shared, like, sizeof *t);
+	struct kernel_attention *t = arena_dup(f->a, like, sizeof *t);
 
 	t->batch = v[c->batch];
 	t->heads = v[c->heads];
@@ -172,7 +171,7 @@ set_bytes(struct kernel_use *at, uint32_t n, const count_id *bytes,
 void
 fuse_fill(struct fuse *f, const struct fuse_template *x, struct kernel_list *l)
 {
-	struct kernel_work *w = arena_alloc_raw(f->shared, l->at.n * sizeof *w);
+	struct kernel_work *w = arena_alloc_raw(f->a, l->at.n * sizeof *w);
 	const count_id *bytes;
 	double *v;
 	uint32_t i;

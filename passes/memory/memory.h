@@ -262,8 +262,12 @@ struct memory_block {
 /* The most bytes alive at once, a lower bound; *step: the first such step. */
 int64_t memory_bound(struct arena *a, const struct memory_block *b,
 		     uint32_t n, uint32_t *step);
-/* Sets the offset of each; returns the bytes that all of them need. */
-int64_t memory_pack(struct arena *a, struct memory_block *b, uint32_t n);
+/*
+ * Sets the offset of each; returns the bytes that all of them need.  The memo,
+ * which may be NULL, keeps that.
+ */
+int64_t memory_pack(struct memo *memo, struct arena *a, struct memory_block *b,
+		    uint32_t n);
 
 /* ---- memory_scratch.c ------------------------------------------------- */
 

@@ -5,6 +5,7 @@
  * orders are tried (Pisarchyk and Lee, arXiv:2001.03288, compare such orders);
  * then the block that ends highest is moved to the front, while that helps.
  */
+#include "ir/memo.h"
 #include "passes/memory/memory.h"
 
 #include <stdlib.h>
@@ -185,36 +186,76 @@ move_highest_first(struct pack *p)
 	       (p->n - at - 1) * sizeof *p->order);
 }
 
-int64_t
-memory_pack(struct arena *a, struct memory_block *b, uint32_t n)
+/* Offsets in p->best. */
+static void
+search(struct pack *p, struct arena *a)
 {
-	struct pack p = { .b = b, .n = n, .best_bytes = INT64_MAX };
-	struct key *keys = arena_alloc(a, n * sizeof *keys);
-	int64_t bound, before;
+	struct key *keys = arena_alloc(a, p->n * sizeof *keys);
 	uint32_t i, step;
+	int64_t bound = memory_bound(a, p->b, p->n, &step), before;
+
+	p->best_bytes = INT64_MAX;
+	p->order = arena_alloc(a, p->n * sizeof *p->order);
+	p->best_order = arena_alloc(a, p->n * sizeof *p->best_order);
+	p->placed = arena_alloc(a, p->n * sizeof *p->placed);
+	for (i = 0; i < NRULES && p->best_bytes > bound; i++) {
+		sort(p, (enum rule)i, keys);
+		try_order(p);
+	}
+	for (i = 0; i < MAX_LIFTS && p->best_bytes > bound; i++) {
+		before = p->best_bytes;
+		move_highest_first(p);
+		try_order(p);
+		if (p->best_bytes == before) {
+			break;
+		}
+	}
+}
+
+/* What was found for the same blocks, or is found now. */
+struct known_pack {
+	int64_t bytes, *offset;
+};
+
+static struct hash
+key_of_blocks(const struct memory_block *b, uint32_t n)
+{
+	struct hash key = { 1, n };
+	uint32_t i;
+
+	for (i = 0; i < n; i++) {
+		hash_add(&key, (uint64_t)b[i].bytes);
+		hash_add(&key, (uint64_t)b[i].from << 32 | b[i].to);
+	}
+	return key;
+}
+
+int64_t
+memory_pack(struct memo *memo, struct arena *a, struct memory_block *b,
+	    uint32_t n)
+{
+	struct hash key = key_of_blocks(b, n);
+	struct pack p = { .b = b, .n = n };
+	struct known_pack *x;
+	struct arena *kept;
+	uint32_t i;
 
 	if (n == 0) {
 		return 0;
 	}
-	bound = memory_bound(a, b, n, &step);
-	p.order = arena_alloc(a, n * sizeof *p.order);
-	p.best_order = arena_alloc(a, n * sizeof *p.best_order);
-	p.placed = arena_alloc(a, n * sizeof *p.placed);
-	p.best = arena_alloc(a, n * sizeof *p.best);
-	for (i = 0; i < NRULES && p.best_bytes > bound; i++) {
-		sort(&p, (enum rule)i, keys);
-		try_order(&p);
-	}
-	for (i = 0; i < MAX_LIFTS && p.best_bytes > bound; i++) {
-		before = p.best_bytes;
-		move_highest_first(&p);
-		try_order(&p);
-		if (p.best_bytes == before) {
-			break;
+	x = memo_find(memo, MEMO_PACKS, key);
+	if (!x) {
+		kept = memo_arena(memo, MEMO_PACKS);
+		p.best = arena_alloc(kept ? kept : a, n * sizeof *p.best);
+		search(&p, a);
+		x = arena_dup(kept ? kept : a, &(struct known_pack){
+			p.best_bytes, p.best }, sizeof *x);
+		if (kept) {
+			memo_keep(memo, MEMO_PACKS, key, x);
 		}
 	}
 	for (i = 0; i < n; i++) {
-		b[i].offset = p.best[i];
+		b[i].offset = x->offset[i];
 	}
-	return p.best_bytes;
+	return x->bytes;
 }

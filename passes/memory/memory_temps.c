@@ -367,7 +367,7 @@ pack_temps(struct memory_work *w, struct memory_func *out)
 	}
 	out->func = w->func;
 	out->bound = memory_bound(&w->tmp, b, count, &out->at_step);
-	out->bytes = memory_pack(&w->tmp, b, count);
+	out->bytes = memory_pack(w->r->memo, &w->tmp, b, count);
 	out->at_node = count ? node_at(w->top, out->at_step) : 0;
 	for (i = 0; i < count; i++) {
 		memory_at(w, of[i])->offset = b[i].offset;

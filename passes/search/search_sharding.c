@@ -245,7 +245,7 @@ drop_updates(struct ir_module *m)
  * transfers and of saves stop growing once the pipeline is full.
  */
 static bool
-open_ranks(struct search_sharding *w)
+open_ranks(const struct search *s, struct search_sharding *w)
 {
 	int64_t n = w->at.nmicrobatches, full = 4 * w->on->nstages;
 	struct search_try few = w->at;
@@ -258,6 +258,7 @@ open_ranks(struct search_sharding *w)
 	if (!x || !ranks_open(&w->r, w->m, x, NULL, &why)) {
 		return false;
 	}
+	w->r.memo = s->memo;
 	set_axes(w->m, &w->at);
 	w->r.nmicrobatches = (uint32_t)n;
 	return true;
@@ -304,7 +305,7 @@ stage(struct search *s, struct search_sharding *w)
 	}
 	s->out->staged_nodes += w->m->nodes.n;
 	w->fuse = kernels_open(w->m, s->memo, &w->ctx.perm);
-	ok = open_ranks(w) && measure(s, w);
+	ok = open_ranks(s, w) && measure(s, w);
 	arena_release(&w->ctx.tmp);
 	return ok;
 }
@@ -798,19 +799,18 @@ set_choice(const struct search *s, const struct search_placed *w,
 	}
 }
 
-/* Frees the programs of ways that no plan takes. */
+/*
+ * Frees the programs of all ways but the quickest: plans take few of the
+ * others, and those are made again.
+ */
 static void
-drop_others(struct search_placed *w, const struct search_key *key,
+drop_slower(struct search_placed *w, const struct search_key *key,
 	    const struct search_choices *x)
 {
 	struct search_sharding *y;
-	uint32_t i;
 
 	for (y = w->shardings; y; y = y->next) {
-		for (i = 0; i < x->at.n && x->at.at[i].nth != y->key.choice;
-		     i++) {
-		}
-		if (i == x->at.n && y->key.choice &&
+		if (y->key.choice != x->at.at[0].nth && y->key.choice &&
 		    y->key.split == key->split) {
 			drop_sharding(y);
 		}
@@ -853,7 +853,7 @@ find_choices(struct search *s, struct search_placed *w,
 	}
 	if (x->at.n) {
 		search_rank_choices(s, x);
-		drop_others(w, key, x);
+		drop_slower(w, key, x);
 	}
 	return x;
 }
@@ -881,7 +881,7 @@ drop_memo(struct memo *memo)
 {
 	static const enum memo_kind kinds[] = {
 		MEMO_ORDERS, MEMO_PROGRAMS, MEMO_CHOICES, MEMO_PARTS,
-		MEMO_PRICES, MEMO_DOTS, MEMO_BRIEFS, MEMO_SPANS
+		MEMO_PRICES, MEMO_DOTS, MEMO_BRIEFS, MEMO_SPANS, MEMO_PACKS
 	};
 	size_t i;
 

@@ -98,14 +98,14 @@ budget(void **state)
 		n++;
 	}
 	assert_in_range(n, (1 << 20) / 256, (1 << 20) / 16);
-	assert_false(keep(MEMO_KERNELS, 1));
+	assert_false(keep(MEMO_PACKS, 1));
 	for (i = n - 2000; i < n; i++) {
 		assert_int_equal(found(i % 2 ? MEMO_ORDERS : MEMO_DOTS, i), i);
 	}
 	memo_drop(&t.memo, MEMO_ORDERS);
-	assert_true(keep(MEMO_KERNELS, 1));
+	assert_true(keep(MEMO_PACKS, 1));
 	assert_int_equal(found(MEMO_ORDERS, n - 1 - n % 2), UINT32_MAX);
-	assert_int_equal(found(MEMO_KERNELS, 1), 1);
+	assert_int_equal(found(MEMO_PACKS, 1), 1);
 }
 
 /* Shortened schedules have a sixteenth of it. */

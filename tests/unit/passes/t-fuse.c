@@ -744,7 +744,7 @@ test_models(void **state)
 		ir_ctx_release(&c);
 	}
 	/* each is asked for twice, and some are like another model's */
-	assert_true(memo.memo.of[MEMO_KERNELS].at.n <
+	assert_true(memo.memo.of[MEMO_TEMPLATES].at.n <
 		    memo.asked / 2 - PAIRS);
 	memo_release(&memo.memo);
 	assert_true(parts > PAIRS);

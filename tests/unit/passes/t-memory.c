@@ -92,12 +92,12 @@ test_pack_random(void **state)
 			b[i].to = b[i].from + life;
 			again[i] = b[i];
 		}
-		bytes = memory_pack(&a, b, n);
+		bytes = memory_pack(NULL, &a, b, n);
 		bound = memory_bound(&a, b, n, &step);
 		assert_int_equal(bound, most_at_once(b, n));
 		assert_true(bytes >= bound);
 		assert_packed(b, n, bytes);
-		assert_int_equal(memory_pack(&a, again, n), bytes);
+		assert_int_equal(memory_pack(NULL, &a, again, n), bytes);
 		for (i = 0; i < n; i++) {
 			assert_int_equal(again[i].offset, b[i].offset);
 		}
@@ -121,7 +121,7 @@ pack(struct memory_block *b, uint32_t n)
 
 	mem_init(&mem);
 	arena_init(&a, &mem);
-	bytes = memory_pack(&a, b, n);
+	bytes = memory_pack(NULL, &a, b, n);
 	arena_release(&a);
 	assert_packed(b, n, bytes);
 	return bytes;
