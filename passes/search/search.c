@@ -47,7 +47,7 @@ set_base(struct search *s)
  * bytes for each.
  */
 #define MOST_NODES 300000
-#define FIRST 40		/* degrees that the first walk looks at */
+#define FIRST 12		/* degrees that the first walk looks at */
 /* most walks after programs turned out larger than composed */
 #define ROUNDS 64
 

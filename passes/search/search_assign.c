@@ -204,23 +204,54 @@ by_bound(const void *a, const void *b)
 		? (x->bound_us < y->bound_us ? -1 : 1) : by_us(a, b);
 }
 
-/* Keeps those of n that none before it beats; returns their number. */
+/* Moves the one with the least bound to the front. */
+static void
+bring_least(struct partial *at, uint32_t n)
+{
+	struct partial first = at[0];
+	uint32_t least = 0, i;
+
+	for (i = 1; i < n; i++) {
+		if (at[i].bound_us <= at[least].bound_us &&
+		    by_bound(&at[i], &at[least]) < 0) {
+			least = i;
+		}
+	}
+	at[0] = at[least];
+	at[least] = first;
+}
+
+/* Drops those of n that x is no worse than; returns how many are left. */
+static uint32_t
+drop_beaten(const struct partial *x, struct partial *at, uint32_t n)
+{
+	uint32_t left = 0, i;
+
+	for (i = 0; i < n; i++) {
+		if (at[i].us < x->us || at[i].bytes < x->bytes) {
+			at[left++] = at[i];
+		}
+	}
+	return left;
+}
+
+/*
+ * Keeps those of n that no other beats, or of these the ones with the least
+ * bounds; returns their number.  One that beats another has no higher bound, so
+ * it comes before it.
+ */
 static uint32_t
 keep_best(struct partial *at, uint32_t n, uint32_t most)
 {
-	double least = INFINITY;
-	uint32_t kept = 0, i;
+	uint32_t kept = 0;
 
-	qsort(at, n, sizeof *at, by_us);
-	for (i = 0; i < n; i++) {
-		if (at[i].bytes < least) {
-			least = at[i].bytes;
-			at[kept++] = at[i];
-		}
+	while (kept < n && kept < most) {
+		bring_least(at + kept, n - kept);
+		kept++;
+		n = kept + drop_beaten(&at[kept - 1], at + kept, n - kept);
 	}
-	if (kept > most) {
-		qsort(at, kept, sizeof *at, by_bound);
-		kept = most;
+	if (kept == n) {
+		qsort(at, n, sizeof *at, by_us);
 	}
 	return kept;
 }
@@ -308,7 +339,7 @@ assign_ways(struct arena *a, const struct assign *x, uint32_t *way)
 	}
 	open_knapsack(&k);
 	first_answer(&k, way, &us);
-	k.enough_us = us - x->near_us;
+	k.enough_us = fmin(us - x->near_us, x->below_us);
 	if (rest_us(&k, 0, k.room) >= k.enough_us) {
 		return true;
 	}

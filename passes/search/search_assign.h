@@ -17,6 +17,7 @@ struct assign {
 	uint32_t n, nways;
 	double room;		/* bytes of all stages together */
 	double near_us;		/* times that are so near are as good */
+	double below_us;	/* answers that take so much are of no use */
 	/*
 	 * Partial answers that are open at once: if there are more, only those
 	 * with the least bounds are looked at.
@@ -26,8 +27,9 @@ struct assign {
 
 /*
  * Sets a way for each stage, so that together they keep at most `room`, and no
- * other ways that do take less by more than near_us, unless `most` stopped the
- * search for them.  False: none do.  Temporary memory is in arena a.
+ * other ways that do take less by more than near_us, unless these take
+ * below_us or `most` stopped the search for them.  False: none do.  Temporary
+ * memory is in arena a.
  */
 bool assign_ways(struct arena *a, const struct assign *x, uint32_t *way);
 

@@ -272,7 +272,8 @@ choose_each(struct fit *f, double room, double us)
 	uint32_t nways = x->ways_of->at.n, i, c;
 	struct assign_stage *at = arena_alloc_raw(a, f->n * sizeof *at);
 	uint32_t *way = arena_alloc_raw(a, f->n * sizeof *way);
-	const struct assign all = { at, f->n, nways, room, near_us(f), OPEN };
+	const struct assign all = { at, f->n, nways, room, near_us(f), us,
+				    OPEN };
 
 	for (i = 0; i < f->n; i++) {
 		const struct stage_ways *w = ways_of(f, f->of[i]);
@@ -330,6 +331,57 @@ choose_least(struct fit *f)
 	}
 }
 
+/*
+ * A lower bound of the bytes of the rank's stages with any ways, as the
+ * programs for one sequence say.  Slots that stages share are as large as the
+ * largest one, so at least as their mean: of a span they take no less than the
+ * part of all stages' slots that they are in number.
+ */
+static double
+least_bytes(struct fit *f)
+{
+	const struct search_slots *t = f->x->t->slots;
+	double part[SEARCH_NSPANS], bytes = 0, temp = 0, least, least_temp;
+	uint32_t i, k, c;
+
+	for (k = 0; k < SEARCH_NSPANS; k++) {
+		for (i = 0, part[k] = 0; i < f->n; i++) {
+			part[k] += t->stage[k][f->of[i]];
+		}
+		part[k] = t->rank[k][f->rank] < part[k]
+			? t->rank[k][f->rank] / part[k] : 1;
+	}
+	for (i = 0; i < f->n; i++) {
+		const struct stage_ways *w = ways_of(f, f->of[i]);
+
+		least = least_temp = INFINITY;
+		for (c = 0; c < f->x->ways_of->at.n; c++) {
+			const struct search_bytes *b = &w->keeps[c];
+			double own = f->x->nstages > 1 ? b->waits : 0;
+
+			for (k = 0; k < SEARCH_NSPANS; k++) {
+				own += b->slot[k] * part[k] *
+				       t->stage[k][f->of[i]];
+			}
+			least = own < least ? own : least;
+			least_temp = b->temp < least_temp ? b->temp
+							  : least_temp;
+		}
+		bytes += least;
+		temp = larger(temp, least_temp);
+	}
+	return bytes + temp;
+}
+
+/* Whether other ways may make the rank fit; see trial_state. */
+static bool
+may_fit(struct fit *f)
+{
+	return !f->full && (f->x->state == TRIAL_MADE ||
+			    least_bytes(f) * (1 - SEARCH_NEAR) <=
+			    f->free_bytes);
+}
+
 bool
 trial_is_asked(const struct trial *x)
 {
@@ -348,6 +400,7 @@ fit_rank(struct fit *f, double *bytes)
 {
 	bool made = f->x->state == TRIAL_MADE;
 	double room = f->free_bytes;
+	bool may;
 	uint32_t i;
 
 	for (i = 0; i < f->n; i++) {
@@ -361,7 +414,8 @@ fit_rank(struct fit *f, double *bytes)
 	if (f->x->key.offload & PLAN_OFFLOAD_SAVES) {
 		return TRIAL_FULL;
 	}
-	while (!f->full && choose(f, room)) {
+	may = may_fit(f);
+	while (may && choose(f, room)) {
 		*bytes = moving_bytes(f, made);
 		if (*bytes <= f->free_bytes) {
 			return TRIAL_FITS;

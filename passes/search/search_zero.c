@@ -75,8 +75,7 @@ is_way_above(const struct trial *x, uint32_t way)
 {
 	const struct search_way *w = find_way(x, way);
 
-	return w && w->outcome != OUTCOME_FULL && isfinite(x->s->worst_us) &&
-	       w->us >= x->s->worst_us;
+	return w && isfinite(x->s->worst_us) && w->us >= x->s->worst_us;
 }
 
 /* The outcome of such a way: if it fitted then, its bound excludes it now. */
@@ -85,7 +84,11 @@ cut_again(struct trial *x, uint32_t way)
 {
 	const struct search_way *w = find_way(x, way);
 
-	x->s->out->cut++;
+	if (w->outcome == OUTCOME_FULL) {
+		x->s->out->full++;
+	} else {
+		x->s->out->cut++;
+	}
 	trial_least(x, w->us);
 	return w->outcome == OUTCOME_TIGHT ? OUTCOME_CUT_TIGHT :
 	       w->outcome == OUTCOME_FITS  ? OUTCOME_CUT :

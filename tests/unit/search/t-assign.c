@@ -29,7 +29,7 @@ draw(struct drawn *d, uint32_t seed)
 
 	d->x = (struct assign){ .at = d->at, .n = 1 + seed % STAGES,
 				.nways = 1 + seed / STAGES % WAYS,
-				.most = 1u << 16 };
+				.below_us = INFINITY, .most = 1u << 16 };
 	for (i = 0; i < d->x.n; i++) {
 		for (k = 0; k < d->x.nways; k++) {
 			r = r * 6364136223846793005u + 1442695040888963407u;
@@ -96,6 +96,10 @@ test_least(void **state)
 		nfits += isfinite(least);
 		if (isfinite(least)) {
 			assert_true(fabs(time_of(&d, way) - least) < 1e-6);
+			d.x.below_us = least + 0.5;
+			assert_true(assign_ways(&a, &d.x, way));
+			assert_true(fabs(time_of(&d, way) - least) < 1e-6);
+			d.x.below_us = INFINITY;
 			d.x.near_us = 20;
 			assert_true(assign_ways(&a, &d.x, way));
 			assert_true(time_of(&d, way) <= least + 20.001);

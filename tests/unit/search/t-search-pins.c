@@ -182,7 +182,8 @@ best_of_all(const struct ir_module *m, const struct target *t,
 		"offload=activations", "offload=optimizer+activations",
 		"offload=optimizer", "zero=2,offload=optimizer",
 		"zero=3,offload=optimizer", "pp=1", "microbatch=1",
-		"microbatch=2", "microbatch=4", "zero=3,microbatch=2"
+		"microbatch=2", "microbatch=4", "zero=3,microbatch=2",
+		"tp=1", "tp=2", "pp=2", "sequence=off"
 	};
 	double best = INFINITY, us;
 	size_t i;
@@ -238,19 +239,23 @@ draw_case(double *us, double *best)
 static void
 test_drawn(void **state)
 {
-	int64_t n = env("SEARCH_PLANS", 14), i, slower = 0;
+	int64_t n = env("SEARCH_PLANS", 14), slower = 0, missed = 0, none = 0;
+	int64_t i;
 	double us, best;
 
 	(void)state;
 	for (i = 0; i < n; i++, seed++) {
 		drawn = 0;
 		draw_case(&us, &best);
-		assert_true(isfinite(best) && us > 0);
+		none += us <= 0 && !isfinite(best);
+		missed += us <= 0 && isfinite(best);
 		slower += us > best * (1 + 1e-4);
 	}
-	print_message("%d of %d slower than with pins\n", (int)slower,
-		      (int)n);
-	assert_int_equal(slower, 0);
+	print_message("of %d, %d slower than with pins, %d said not to fit; "
+		      "nothing fits %d\n", (int)n, (int)slower, (int)missed,
+		      (int)none);
+	assert_int_equal(slower + missed, 0);
+	assert_true(none < n);
 }
 
 /*
