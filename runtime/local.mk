@@ -195,6 +195,7 @@ rank_sources = \
 	%D%/train/sample.c \
 	%D%/train/sample_text.c \
 	%D%/train/sample_text.h \
+	%D%/train/serving.c \
 	%D%/train/tally.c \
 	%D%/train/tally.h \
 	%D%/train/trace.c \

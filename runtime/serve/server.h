@@ -66,6 +66,9 @@ struct rt_engine {
 	/* logits: [nrows][vocab].  A failure ends the service. */
 	enum rt_status (*step)(void *user, const struct rt_serve_step *s,
 			       float *logits, struct rt_error *err);
+	/* Called every few seconds while there is no step, or NULL: whoever
+	 * waits for one learns that it still may come. */
+	enum rt_status (*idle)(void *user, struct rt_error *err);
 };
 
 /* ---- the command `generate` (generate.c) -------------------------------- */

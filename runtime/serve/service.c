@@ -16,6 +16,7 @@
 #include <string.h>
 #include <time.h>
 
+#define IDLE_S 5	/* between calls of the engine without a step */
 #define LOOK_S 0.1	/* between looks at signals and clients */
 
 /* A request on its way. */
@@ -504,11 +505,25 @@ is_busy(const struct rt_service *s)
 	return c.running + c.waiting + s->nwaiting > 0;
 }
 
+/* Waits for work; *since is when the engine was called last. */
+static enum rt_status
+rest(struct rt_service *s, double *since, struct rt_error *err)
+{
+	const struct rt_engine *e = s->o.engine;
+
+	wait_for(s, &s->work, LOOK_S);
+	if (!e->idle || now_s() - *since < IDLE_S) {
+		return RT_OK;
+	}
+	*since = now_s();
+	return e->idle(e->user, err);
+}
+
 enum rt_status
 rt_service_run(struct rt_service *s, struct rt_error *err)
 {
 	enum rt_status status = RT_OK;
-	double asked = 0;
+	double asked = 0, since = now_s();
 
 	pthread_mutex_lock(&s->lock);
 	for (;;) {
@@ -523,14 +538,15 @@ rt_service_run(struct rt_service *s, struct rt_error *err)
 		if (is_busy(s)) {
 			status = rt_scheduler_step(s->scheduler, err);
 			pthread_cond_broadcast(&s->news);
-			if (status != RT_OK) {
-				fail_all(s, err->message);
-				break;
-			}
+			since = now_s();
 		} else if (s->ending) {
 			break;
 		} else {
-			wait_for(s, &s->work, LOOK_S);
+			status = rest(s, &since, err);
+		}
+		if (status != RT_OK) {
+			fail_all(s, err->message);
+			break;
 		}
 	}
 	pthread_cond_broadcast(&s->news);

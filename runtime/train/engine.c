@@ -14,8 +14,7 @@
 #define BLOCK 16		/* tokens of a block of the cache */
 /* Where a sequence's keys begin: attention takes so many keys at a time. */
 #define ALIGN 64
-/* Idle ranks wait no longer than this for the next step. */
-enum { STEP_ENDS = -1 };
+enum { STEP_ENDS = -1 };	/* positions of the step after the last */
 
 /* What all ranks need of a step, as it goes from rank 0 to the others. */
 struct wire {
@@ -311,6 +310,20 @@ step(void *user, const struct rt_serve_step *s, float *logits,
 	return status;
 }
 
+enum rt_status
+rt_plan_engine_pulse(struct rt_plan_engine *x, bool last, struct rt_error *err)
+{
+	memset(x->head, 0, (size_t)x->head_bytes);
+	x->head[0] = last ? STEP_ENDS : 0;
+	return share_step(x, err);
+}
+
+static enum rt_status
+idle(void *user, struct rt_error *err)
+{
+	return rt_plan_engine_pulse(user, false, err);
+}
+
 const struct rt_engine *
 rt_plan_engine_of(const struct rt_plan_engine *x)
 {
@@ -333,14 +346,6 @@ rt_plan_engine_follow(struct rt_plan_engine *x, struct rt_error *err)
 	return status;
 }
 
-enum rt_status
-rt_plan_engine_pulse(struct rt_plan_engine *x, bool last, struct rt_error *err)
-{
-	memset(x->head, 0, (size_t)x->head_bytes);
-	x->head[0] = last ? STEP_ENDS : 0;
-	return share_step(x, err);
-}
-
 /* ---- life ---- */
 
 enum rt_status
@@ -357,6 +362,7 @@ rt_plan_engine_open(struct rt_plan_engine **out, struct rt_run *r,
 	find_sizes(x);
 	x->e.user = x;
 	x->e.step = step;
+	x->e.idle = r->plan->nranks > 1 ? idle : NULL;
 	return get_room(x) ? RT_OK : rt_no_memory(err, NULL);
 }
 

@@ -19,12 +19,14 @@
 #include "runtime/device/this_machine.h"
 #include "runtime/device/pool.h"
 #include "runtime/error.h"
+#include "runtime/serve/server.h"
 
 /* ---- the command line (rank_options.c) ---------------------------------- */
 
 enum rt_command {
 	RT_TRAIN = 1, RT_BENCH = 2, RT_INSPECT = 4, RT_VERIFY = 8,
-	RT_SAMPLE = 16, RT_PREFLIGHT = 32, RT_EVAL = 64, RT_EXPORT = 128
+	RT_SAMPLE = 16, RT_PREFLIGHT = 32, RT_EVAL = 64, RT_EXPORT = 128,
+	RT_GENERATE = 256, RT_SERVE = 512
 };
 
 struct rt_paths {
@@ -72,6 +74,9 @@ struct rt_options {
 	int64_t export_every;
 	const char *trace;	/* of bench: a file, or NULL */
 	const char *tokenizer, *field, *end;
+	/* what the options of generate and serve alone say */
+	struct rt_generate_options generate;
+	struct rt_serve_options serve;
 	struct rt_paths data, eval_data;	/* words */
 	struct rt_data sources, sets;	/* what they mean */
 	struct rt_paths made;	/* paths in them that tokenized.c allocated */
@@ -359,6 +364,10 @@ enum rt_status rt_verify_whole(struct rt_run *r, const struct rt_options *o,
 			       struct rt_error *err);
 enum rt_status rt_sample(struct rt_run *r, const struct rt_options *o,
 			 FILE *out, struct rt_error *err);
+/* serving.c: the commands `generate` and `serve`. */
+enum rt_status rt_serving(struct rt_run *r, const struct rt_options *o,
+			  const volatile sig_atomic_t *signalled, FILE *out,
+			  struct rt_error *err);
 /* The command `eval`. */
 enum rt_status rt_eval(struct rt_run *r, const struct rt_options *o, FILE *out,
 		       struct rt_error *err);

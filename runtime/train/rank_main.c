@@ -192,6 +192,9 @@ run_command(struct rt_run *r, const struct rt_options *o, struct rt_error *err)
 		return rt_export_run(r, o, stdout, err);
 	case RT_PREFLIGHT:
 		return rt_preflight(r, stdout, err);
+	case RT_GENERATE:
+	case RT_SERVE:
+		return rt_serving(r, o, &signalled, stdout, err);
 	case RT_INSPECT:
 		break;
 	}
@@ -286,7 +289,7 @@ run_rank(const struct rt_plan *p, const struct rt_world *w,
 		return status;
 	}
 	/* from here on a signal ends the run after the current step */
-	handle_signals(o->command == RT_TRAIN);
+	handle_signals(o->command & (RT_TRAIN | RT_SERVE));
 	status = start_workers(&workers, p, w, o, m, err);
 	if (status == RT_OK) {
 		status = rt_device_open(&device, on, p, w->rank, comm, workers,

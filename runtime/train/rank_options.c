@@ -20,7 +20,9 @@ enum kind { FLAG, INT, NUM, TEXT, MAYBE, LIST, WORD };
 #define P RT_PREFLIGHT
 #define E RT_EVAL
 #define X RT_EXPORT
-#define RUNS (T | B | V | S | P | E | X)
+#define G RT_GENERATE
+#define H RT_SERVE
+#define RUNS (T | B | V | S | P | E | X | G | H)
 
 static const struct option_row {
 	const char *name;
@@ -57,14 +59,16 @@ static const struct option_row {
 	{ "seed", RUNS, INT, AT(seed), 0, 0, 9e15, "N",
 	  "of weights, of the order of data, of samples "
 	  "(default: the model's)" },
-	{ "weights", T | V | S | E | X, TEXT, AT(weights), 0, 0, 0, "PATH",
+	{ "weights", T | V | S | E | X | G | H, TEXT, AT(weights), 0, 0, 0,
+	  "PATH",
 	  "begin with these: safetensors, an index or a folder" },
-	{ "allow-unused", T | V | S | E | X, FLAG, AT(allow_unused), 0, 0, 0,
-	  "",
+	{ "allow-unused", T | V | S | E | X | G | H, FLAG, AT(allow_unused), 0,
+	  0, 0, "",
 	  "leave out tensors of --weights that the model does not read" },
 	{ "allow-missing", T | V | S | E, FLAG, AT(allow_missing), 0, 0, 0, "",
 	  "trained tensors that --weights lack start as in a new run" },
-	{ "rename", T | V | S | E | X, LIST, AT(renames), 0, 0, 0, "OLD=NEW..",
+	{ "rename", T | V | S | E | X | G | H, LIST, AT(renames), 0, 0, 0,
+	  "OLD=NEW..",
 	  "names in --weights that begin with OLD begin with NEW instead" },
 	{ "steps", T | B | V | E, INT, AT(steps), 0, 1, 1e15, "N",
 	  "train: in all, resumed ones too (default: the model's, or the "
@@ -73,10 +77,11 @@ static const struct option_row {
 	{ "data", T | E, LIST, AT(data), 0, 0, 0, "FILE..|draw",
 	  "token files to train or evaluate on, or drawn tokens; train: "
 	  "0.7:FILE.. 0.3:FILE.. is a blend; eval: NAME:FILE.. a set" },
-	{ "tokenizer", T | E | S, TEXT, AT(tokenizer), 0, 0, 0, "FILE",
+	{ "tokenizer", T | E | S | G | H, TEXT, AT(tokenizer), 0, 0, 0,
+	  "FILE",
 	  "a tokenizer.json: data may be text, JSON lines, .gz or .zst of "
-	  "these; token files are made beside it once; sample: the prompt is "
-	  "text, and so is what is printed" },
+	  "these; token files are made beside it once; sample, generate, "
+	  "serve: prompts are text, and so is what comes" },
 	{ "field", T | E, TEXT, AT(field), 0, 0, 0, "NAME",
 	  "of JSON lines: the text (default: text)" },
 	{ "end", T | E, TEXT, AT(end), 0, 0, 0, "TOKEN",
@@ -116,9 +121,9 @@ static const struct option_row {
 	  "steps between evaluations (default: at the end)" },
 	{ "eval-steps", T, INT, AT(eval_steps), 0, 1, 1e15, "N",
 	  "batches of an evaluation (default: the data once)" },
-	{ "checkpoint", T | S | E | X, TEXT, AT(checkpoint), 0, 0, 0, "FOLDER",
-	  "train: save there, at the end too; sample, eval, export: load the "
-	  "newest" },
+	{ "checkpoint", T | S | E | X | G | H, TEXT, AT(checkpoint), 0, 0, 0,
+	  "FOLDER",
+	  "train: save there, at the end too; the others: load the newest" },
 	{ "shard-bytes", T | X, INT, AT(shard_bytes), 0, 1, 1e15, "N",
 	  "the most of one file, before an index joins several (default: "
 	  "5e9)" },
@@ -147,15 +152,48 @@ static const struct option_row {
 	{ "json", B | I | E, FLAG, AT(json), 0, 0, 0, "",
 	  "print JSON; inspect: plan.json" },
 	{ "llp", I, FLAG, AT(llp), 0, 0, 0, "", "print the plan as text" },
-	{ "prompt", S, TEXT, AT(prompt), 0, 0, 0, "TEXT",
+	{ "prompt", S | G, TEXT, AT(prompt), 0, 0, 0, "TEXT",
 	  "what comes first: text with --tokenizer or if there are 256 "
 	  "tokens, else numbers" },
-	{ "prompt-file", S, TEXT, AT(prompt_file), 0, 0, 0, "FILE",
+	{ "prompt-file", S | G, TEXT, AT(prompt_file), 0, 0, 0, "FILE",
 	  "the same in a file" },
-	{ "tokens", S, INT, AT(tokens), 0, 1, 1e12, "N",
-	  "tokens to sample (default: 256)" },
-	{ "temperature", S, NUM, AT(temperature), 0, 0, 1e6, "T",
+	{ "tokens", S | G, INT, AT(tokens), 0, 1, 1e12, "N",
+	  "tokens that come (default: 256)" },
+	{ "temperature", S | G, NUM, AT(temperature), 0, 0, 1e6, "T",
 	  "0 takes the likeliest each time (default: 1)" },
+	{ "top-k", G, INT, AT(generate.top_k), 0, 0, 1e9, "N",
+	  "draw among the N likeliest (default: 0, among all)" },
+	{ "top-p", G, NUM, AT(generate.top_p), 0, 0, 1, "P",
+	  "draw among the fewest whose chances sum up to P (default: 1)" },
+	{ "min-p", G, NUM, AT(generate.min_p), 0, 0, 1, "P",
+	  "draw among those that have P of the likeliest's chance "
+	  "(default: 0)" },
+	{ "repetition-penalty", G, NUM, AT(generate.repetition), 0, 1e-3, 1e3,
+	  "R", "logits of tokens that came are divided by R (default: 1)" },
+	{ "presence-penalty", G, NUM, AT(generate.presence), 0, -100, 100,
+	  "R", "taken from logits of tokens that were drawn (default: 0)" },
+	{ "frequency-penalty", G, NUM, AT(generate.frequency), 0, -100, 100,
+	  "R", "taken from them for each time (default: 0)" },
+	{ "ignore-eos", G, FLAG, AT(generate.ignore_eos), 0, 0, 0, "",
+	  "go on after a token that ends the text" },
+	{ "chat", G | H, TEXT, AT(generate.chat), 0, 0, 0, "NAME",
+	  "the chat template, such as llama-3 or chatml; generate: the "
+	  "prompt is a message of it; serve: default by the tokenizer" },
+	{ "host", H, TEXT, AT(serve.host), 0, 0, 0, "ADDRESS",
+	  "to listen on (default: 127.0.0.1, this host alone)" },
+	{ "port", H, INT, AT(serve.port), 0, 0, 65535, "N",
+	  "to listen on; 0 takes any (default: 8000)" },
+	{ "api-key-file", H, TEXT, AT(serve.key_file), 0, 0, 0, "FILE",
+	  "its first line is the key that requests must have (default: the "
+	  "variable LLMC_API_KEY, or none)" },
+	{ "queue", H, INT, AT(serve.queue), 0, 1, 1e6, "N",
+	  "answers that may wait; more are told to come again" },
+	{ "clients", H, INT, AT(serve.clients), 0, 1, 65536, "N",
+	  "connections at a time" },
+	{ "drain", H, NUM, AT(serve.drain_s), 0, 0, 1e5, "S",
+	  "seconds that answers under way have when the service ends" },
+	{ "no-sharing", H, FLAG, AT(serve.no_sharing), 0, 0, 0, "",
+	  "equal prompts have keys of their own" },
 #undef AT
 };
 
@@ -172,6 +210,8 @@ static const struct command_word {
 	{ "verify", V, "runs the first step twice and compares all ranks" },
 	{ "eval", E, "prints the loss of a checkpoint, or of weights" },
 	{ "sample", S, "continues a text" },
+	{ "generate", G, "continues a text, with a plan that serves" },
+	{ "serve", H, "answers requests by HTTP, with a plan that serves" },
 	{ "export", X, "writes weights and config.json to a FOLDER" },
 	{ "preflight", P, "shows what ranks run on, and how fast links are" },
 };
@@ -383,8 +423,8 @@ check_options(struct option_reader *r)
 	}
 	if (!o->command) {
 		return WRONG(r, "a command is missing: train, bench, inspect, "
-			     "verify, eval, sample or preflight; --help says "
-			     "more");
+			     "verify, eval, sample, generate, serve, export or "
+			     "preflight; --help says more");
 	}
 	if (o->command == T && o->data.n == 0) {
 		return WRONG(r, "there is nothing to train on: give --data "
@@ -410,7 +450,7 @@ check_options(struct option_reader *r)
 		return WRONG(r, "--resume and --weights both say where "
 			     "weights come from: give one");
 	}
-	if (o->command == S && !o->prompt == !o->prompt_file) {
+	if (o->command & (S | G) && !o->prompt == !o->prompt_file) {
 		return WRONG(r, "%s to continue: give --prompt TEXT or "
 			     "--prompt-file FILE", o->prompt ? "two texts"
 							     : "nothing");
@@ -419,11 +459,12 @@ check_options(struct option_reader *r)
 		return WRONG(r, "no folder for exports is given: --export "
 			     "FOLDER");
 	}
-	if (o->command & (S | E | X) && !o->checkpoint == !o->weights) {
+	if (o->command & (S | E | X | G | H) &&
+	    !o->checkpoint == !o->weights) {
 		return WRONG(r, "weights to %s: give --checkpoint FOLDER or "
 			     "--weights PATH", o->command == S ?
 			     "sample from" : o->command == X ? "export" :
-			     "evaluate");
+			     o->command == E ? "evaluate" : "answer with");
 	}
 	if (o->command == X && !o->folder) {
 		return WRONG(r, "no folder to write is given: rank export "
@@ -480,7 +521,9 @@ rt_options_read(struct rt_options *o, int argc, char *const *argv,
 				  .timeout_s = 300, .temperature = 1,
 				  .shard_bytes = 5000000000,
 				  .bind = "cores", .device = "auto",
-				  .data_order = "shuffled" };
+				  .data_order = "shuffled",
+				  .generate = rt_generate_plain(),
+				  .serve = rt_serve_plain() };
 	if (argc > 1 && argv[1][0] != '-') {
 		r.at = 2;
 		status = read_command(&r, argv[1]);

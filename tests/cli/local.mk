@@ -46,6 +46,7 @@ cli_tests = \
 	%D%/run/cpu-refusals.sh \
 	%D%/run/export.sh \
 	%D%/run/http.sh \
+	%D%/run/served.sh \
 	%D%/run/lora.sh \
 	%D%/run/mpi.sh \
 	%D%/run/rank.sh \

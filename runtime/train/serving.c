@@ -1,0 +1,138 @@
+/*
+ * The commands `generate` and `serve` of a plan that was compiled to serve.
+ * Rank 0 reads what is asked and decides what is in each step; the others
+ * compute their part of it until there is none.
+ */
+#include "runtime/train/engine.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Bound of a prompt, far above any context. */
+#define MAX_PROMPT (1 << 24)
+
+struct service_run {
+	struct rt_run *r;
+	const struct rt_options *o;
+	const volatile sig_atomic_t *signalled;
+	FILE *out;
+	struct rt_plan_engine *engine;
+};
+
+/* ---- on rank 0 ---- */
+
+/* The prompt of --prompt-file; *out is to be freed. */
+static enum rt_status
+read_file(const char *path, char **out, size_t *n, struct rt_error *err)
+{
+	struct rt_where where = { path, NULL, -1 };
+	enum rt_status status = RT_OK;
+	FILE *f = fopen(path, "rb");
+
+	*n = 0;
+	*out = f ? malloc(MAX_PROMPT + 1) : NULL;
+	if (!f) {
+		return rt_fail(err, RT_IO, where, "cannot be read: %s",
+			       strerror(errno));
+	}
+	if (!*out) {
+		status = rt_no_memory(err, path);
+	} else {
+		*n = fread(*out, 1, MAX_PROMPT + 1, f);
+		status = ferror(f) ? rt_fail(err, RT_IO, where, "cannot be "
+				"read: %s", strerror(errno))
+			: *n > MAX_PROMPT ? rt_fail(err, RT_FORMAT, where,
+				"a prompt has at most %d bytes, and this has "
+				"more", MAX_PROMPT) : RT_OK;
+	}
+	fclose(f);
+	return status;
+}
+
+static enum rt_status
+generate(struct service_run *s, struct rt_error *err)
+{
+	const struct rt_engine *e = rt_plan_engine_of(s->engine);
+	struct rt_generate_options g = s->o->generate;
+	enum rt_status status = RT_OK;
+	double ms = rt_now_ms();
+	char *text = NULL;
+	int64_t drawn = 0;
+
+	g.tokenizer = s->o->tokenizer;
+	g.tokens = s->o->tokens;
+	g.temperature = s->o->temperature;
+	g.seed = (uint64_t)rt_options_seed(s->o, s->r->plan);
+	if (s->o->prompt) {
+		g.prompt = s->o->prompt;
+		g.prompt_bytes = strlen(s->o->prompt);
+	} else {
+		status = read_file(s->o->prompt_file, &text, &g.prompt_bytes,
+				   err);
+		g.prompt = text;
+	}
+	if (status == RT_OK) {
+		status = rt_generate(e, &g, s->out, &drawn, err);
+	}
+	if (status == RT_OK) {
+		ms = rt_now_ms() - ms;
+		fprintf(stderr, "rank: %lld tokens, %.1f a second\n",
+			(long long)drawn, ms > 0
+			? (double)drawn * 1e3 / ms : 0);
+	}
+	free(text);
+	return status;
+}
+
+static enum rt_status
+serve(struct service_run *s, struct rt_error *err)
+{
+	struct rt_serve_options o = s->o->serve;
+
+	o.model = s->r->plan->model;
+	o.tokenizer = s->o->tokenizer;
+	o.chat = s->o->generate.chat;
+	o.key = getenv("LLMC_API_KEY");
+	o.end_asked = s->signalled;
+	return rt_serve(rt_plan_engine_of(s->engine), &o, s->out, err);
+}
+
+static enum rt_status
+lead(struct service_run *s, struct rt_error *err)
+{
+	enum rt_status status = s->o->command == RT_GENERATE
+		? generate(s, err) : serve(s, err);
+
+	return status == RT_OK ? rt_plan_engine_pulse(s->engine, true, err)
+			       : status;
+}
+
+/* ---- both ---- */
+
+enum rt_status
+rt_serving(struct rt_run *r, const struct rt_options *o,
+	   const volatile sig_atomic_t *signalled, FILE *out,
+	   struct rt_error *err)
+{
+	struct service_run s = { r, o, signalled, out, NULL };
+	struct rt_progress progress;
+	enum rt_status status;
+
+	if (!rt_plan_serves(r->plan)) {
+		return rt_fail(err, RT_RANGE, RT_NOWHERE, "this plan was "
+			       "compiled to train: llmc --serve -o FOLDER "
+			       "makes one that serves, and `sample` continues "
+			       "a text with this one");
+	}
+	status = rt_load_saved(r, o, &progress, err);
+	if (status == RT_OK) {
+		status = rt_plan_engine_open(&s.engine, r, err);
+	}
+	if (status == RT_OK) {
+		status = r->rank == 0 ? lead(&s, err)
+				      : rt_plan_engine_follow(s.engine, err);
+	}
+	rt_plan_engine_close(s.engine);
+	return status;
+}

@@ -1,0 +1,114 @@
+#!/bin/sh
+# A plan that serves, over one rank and over four: its tokens are those of the
+# whole forward that `rank sample` of a plan for training computes, and neither
+# what else is in a step nor the split changes a token or a bit of its chances.
+. "${top_srcdir:?}/tests/lib.sh"
+need llvm linker binaries
+unset LLMC_API_KEY http_proxy HTTP_PROXY
+json='Content-Type: application/json'
+work='prompt=8,output=4,context=16,tokens=8,rows=4,keys=128,slots=192'
+model=$examples/tiny-dense.llm
+pid=
+trap '[ -z "$pid" ] || kill $pid; rm -rf "$tmp"; [ $failed -eq 0 ] || exit 1' \
+	EXIT
+
+# plan FOLDER OPTION..: a program that serves
+plan()
+{
+	folder=$1
+	shift
+	run --serve "$@" --workload $work -o "$folder" "$model" ||
+		fail "no program: $*"
+}
+
+run --target cpux1 --pin microbatch=1 -o whole "$model" || exit
+./whole/rank train --data draw --steps 20 --lr 0.01 --checkpoint ck \
+	>out 2>err || fail 'training'
+plan one --target cpux1
+plan four --target cpux4 --pin tp=2,pp=2
+
+# ---- generate ----
+
+./whole/rank sample --checkpoint ck --prompt abcde --tokens 10 \
+	--temperature 0 >ids 2>err || fail 'sample'
+./one/rank generate --checkpoint ck --prompt abcde --tokens 10 \
+	--temperature 0 >out 2>err || fail 'generate'
+grep -q '^rank: 10 tokens' err || bad 'no rate'
+mv out text
+# bytes that are no text of their own are shown as U+FFFD
+LC_ALL=C tr '\200-\377' '?' <ids >want
+LC_ALL=C sed 's/\xef\xbf\xbd/?/g' text | cmp -s - want ||
+	bad 'the cache changes the text'
+./four/rank generate --local --checkpoint ck --prompt abcde --tokens 10 \
+	--temperature 0 >out 2>err || fail 'generate on four ranks'
+cmp -s out text || bad 'four ranks have another text'
+
+# refuses WORDS COMMAND..
+refuses()
+{
+	words=$1
+	shift
+	"$@" >out 2>err && bad "no error: $*"
+	grep -qF -- "$words" err || bad "not '$words': $*"
+}
+refuses 'compiled to train' ./whole/rank generate --checkpoint ck --prompt x
+refuses 'weights to answer with' ./one/rank generate --prompt x
+refuses 'nothing to continue' ./one/rank generate --checkpoint ck
+refuses 'is 1' "$LLMC" --serve --target cpux4 --pin dp=2 -o no "$model" \
+	--workload $work
+[ ! -e no ] || bad 'a folder of a program that was refused'
+refuses 'brings positions together' "$LLMC" --serve --target cpux1 -o no --workload $work \
+	"$examples/gpt-block.llm"
+
+# ---- serve ----
+
+grep -q '^#define HAVE_MICROHTTPD 1' "$build/config.h" || exit $failed
+command -v curl >/dev/null || exit $failed
+
+# start PLAN..: a server; $url is where
+start()
+{
+	: >said
+	"$@" serve --local --checkpoint ck --port 0 >said 2>err &
+	pid=$!
+	waits_for tiny_dense said
+	url=$(sed -n 's/^tiny_dense at \(.*\)\/v1, .*/\1/p' said)
+}
+
+# ask PROMPT FILE: eight tokens and their chances
+ask()
+{
+	curl -sS -m 60 -H "$json" "$url/v1/completions" -d '{"prompt": "'"$1"'",
+		"max_tokens": 8, "temperature": 0.7, "seed": 5,
+		"logprobs": 3}' 2>err |
+		sed 's/.*"choices"/choices/; s/"usage".*//' >"$2"
+}
+
+# The four ranks have sums of other orders, so other bits; a server's own are
+# the same whatever is beside it.
+for ranks in one four; do
+	start "./$ranks/rank"
+	for prompt in abcde zy abcdefg; do
+		ask $prompt "$ranks.$prompt"
+		grep -q choices "$ranks.$prompt" || bad "no answer: $prompt"
+	done
+	asked=
+	for i in 1 2 3 4; do
+		for prompt in abcde zy abcdefg; do
+			ask $prompt "again.$prompt.$i" &
+			asked="$asked $!"
+		done
+	done
+	# shellcheck disable=SC2086
+	wait $asked
+	for i in 1 2 3 4; do
+		for prompt in abcde zy abcdefg; do
+			cmp -s "again.$prompt.$i" "$ranks.$prompt" ||
+				bad "$prompt differs among others on $ranks"
+		done
+	done
+	kill -TERM $pid
+	wait $pid || bad "the server of $ranks ended with $?"
+	pid=
+done
+exit $failed
