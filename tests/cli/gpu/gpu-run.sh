@@ -88,6 +88,25 @@ grep -q '^FAIL pipe' out || fail 'wrong losses are not told'
 grep -q '^FAIL primitives' out || fail 'wrong instructions are not told'
 grep -q '^< stmatrix x' out || fail 'nobody says which'
 
+# The archive of the first hour is all that is needed where there is a driver:
+# nothing of this environment, no LLVM and no compiler.
+ONLY='1 8' LLMC_LINKER="$linker -O0 -Wl,-E" "$top_srcdir/bench/gpu/first-hour" \
+	prepare "$tmp/hour" >out 2>err || fail 'prepare the first hour'
+mkdir elsewhere
+tar -C elsewhere -xzf hour.tar.gz && mv hour prepared || fail 'no archive'
+hour=elsewhere/hour/bench/gpu/first-hour
+for n in 1 8; do
+	env -i PATH=/usr/bin:/bin LLMC_LIBCUDA="$LLMC_LIBCUDA" STEPS=1 \
+		sh "$hour" $n >out 2>err || fail "command $n"
+	grep -q '^    predicted: ' out || fail 'nothing was predicted'
+	cmp out "elsewhere/hour/log-$n" || fail 'the log is another'
+done
+grep -q '^    predicted: moe: a step of [0-9.]* ms, contr.* MFU ' out ||
+	fail 'no step was predicted'
+grep -q '^step .* ms,' out || fail 'no step was measured'
+sh "$hour" 2 >out 2>err && fail 'a command that was not prepared'
+grep -q '^8  bench: moe: whole steps' out || fail 'nobody says which there are'
+
 CASES=tiny LLMC_LINKER="$linker -O0 -Wl,-E" "$top_srcdir/bench/gpu/run" \
 	prepare bench >out 2>err || fail 'prepare bench'
 CASES=tiny STEPS=2 "$top_srcdir/bench/gpu/run" bench emulate >out 2>err ||
