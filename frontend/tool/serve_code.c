@@ -16,7 +16,7 @@
 #include "passes/serve/serve.h"
 
 /* Sizes of a step are multiples of this, as tiles of attention are. */
-#define UNIT 64
+#define UNIT 128
 /* Positions and logits of a step, keys and slots, unless they are given. */
 #define TOKENS 64
 #define ROWS 16

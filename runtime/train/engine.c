@@ -13,7 +13,7 @@
 
 #define BLOCK 16		/* tokens of a block of the cache */
 /* Where a sequence's keys begin: attention takes so many keys at a time. */
-#define ALIGN 64
+#define ALIGN 128
 enum { STEP_ENDS = -1 };	/* positions of the step after the last */
 
 /* What all ranks need of a step, as it goes from rank 0 to the others. */

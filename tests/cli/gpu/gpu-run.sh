@@ -10,7 +10,7 @@ CASES='pipe primitives' LLMC_LINKER="$linker -O0 -Wl,-E" "$tests/gpu/run" \
 	prepare plans >out 2>err || fail prepare
 "$tests/gpu/run" plans emulate >out 2>err || fail emulate
 grep -q '^PASS pipe : losses are' out || fail 'nothing was compared'
-grep -q '^PASS primitives: 17 are' out || fail 'no instruction was compared'
+grep -q '^PASS primitives: [1-9][0-9]* are' out || fail 'no instruction was compared'
 fake_gpus || fail 'no driver, or no NCCL'
 export FAKE_NCCL_LOG="$tmp/talks"
 for devices in 1 2; do
