@@ -130,6 +130,7 @@ struct cg_input {
 struct cg_facts {
 	const char *compiler, *model, *target;
 	int64_t batch, tokens;		/* of one step */
+	int64_t context;	/* of a served sequence; 0: it trains */
 	double step_us;			/* predicted */
 	double flops, peak;	/* of one step; per second, of all ranks */
 	const char *json, *llp;

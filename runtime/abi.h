@@ -17,7 +17,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define RT_ABI_VERSION 8
+#define RT_ABI_VERSION 9
 /* The shared object of the emulator, in the folder of a program for GPUs. */
 #define RT_EMULATOR_FILE "emulate.so"
 #define RT_MAX_AXES 8
@@ -364,6 +364,8 @@ struct rt_plan {
 	int64_t ntensors;
 	const struct rt_tensor *tensors;	/* by name */
 	int64_t batch, tokens;	/* of one step: sequences, tokens */
+	/* tokens of the longest sequence that it serves; 0: it trains */
+	int64_t context;
 	int64_t seed;		/* unless --seed is given */
 	int64_t steps;		/* unless --steps is given; 0: not known */
 	struct rt_training training;	/* unless options change it */

@@ -230,6 +230,7 @@ numbers_of(const struct cg_code *c, const struct cg_facts *f)
 		.nmicrobatches = c->r->nmicrobatches, .workers = HOST_WORKERS,
 		.nchannels = c->mem.sends.n, .nprograms = c->classes.n,
 		.batch = f->batch, .tokens = f->tokens,
+		.context = f->context,
 		.seed = (int64_t)ir_setting_num(c->m, "train.seed", 0),
 		.steps = (int64_t)ir_setting_num(c->m, "train.steps", 0),
 		.training = training_of(c->m),

@@ -82,6 +82,7 @@ struct step {
 	struct ir_module *m;
 	struct ranks r;
 	struct price price;
+	int64_t context;	/* of the longest sequence */
 	const char *why;
 };
 
@@ -157,6 +158,7 @@ compile(struct step *s, const struct target *t)
 	if (!code || !fits(s, t, code)) {
 		return false;
 	}
+	f.context = s->context;
 	f.tokens = given(s->m, "tokens", 0);
 	f.step_us = s->price.step_us;
 	f.json = buf_text(&d->json);
@@ -173,7 +175,8 @@ drv_serve_code(struct driver *d, struct ir_module *m,
 	       const struct serve_answer_in *in, const struct serve_answer *x)
 {
 	static const struct price_traits plain;
-	struct step s = { .d = d, .m = m };
+	struct step s = { .d = d, .m = m,
+			  .context = (int64_t)in->asked->context };
 	struct target_devs devs = target_devs_all(&in->target->groups.at[0]);
 
 	if (!x->fits) {

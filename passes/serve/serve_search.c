@@ -237,7 +237,8 @@ try_chunks(struct searching *s, const struct serve_program *p, double n)
 		if (at <= 0) {
 			continue;
 		}
-		if (pin <= 0 && chunk / 2 >= q->prompt &&
+		if (pin <= 0 && chunk > LEAST_CHUNK &&
+		    chunk / 2 >= q->prompt &&
 		    at / (double)p->split.pp * q->prompt / q->output <=
 		    chunk / 2) {
 			break;	/* all prompts of a step are in half of it */

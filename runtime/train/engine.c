@@ -52,8 +52,7 @@ find_port(const struct rt_plan *p, const char *name)
 bool
 rt_plan_serves(const struct rt_plan *p)
 {
-	return find_port(p, "slot") && find_port(p, "key") &&
-	       find_port(p, "row") && find_port(p, "tokens");
+	return p->context > 0;
 }
 
 static void
@@ -72,7 +71,7 @@ find_sizes(struct rt_plan_engine *x)
 	x->e.block = BLOCK;
 	x->e.align = ALIGN;
 	x->e.blocks = slot->below / BLOCK - 1;
-	x->e.context = x->e.keys;
+	x->e.context = x->r->plan->context;
 	for (i = p->nranks - 1; i >= 0; i--) {
 		const struct rt_program *q = &p->programs[p->program_of[i]];
 

@@ -29,6 +29,11 @@ says()
 llama=$examples/llama-3-8b.llm
 serve="--serve --emit=serve-json --target h100x2"
 
+# A prompt that is shorter than the least chunk is read in one.
+# shellcheck disable=SC2086
+run $serve --workload prompt=16,output=100,sequences=1 "$llama" || exit
+above "$(figure tokens_s)" 0 'short prompts'
+
 # A model without a loss and train has the same answer.
 sed '/loss = /d; /^train {/,/^}/d' "$llama" >bare.llm
 # shellcheck disable=SC2086

@@ -43,7 +43,7 @@ draw(struct t_kernels *t, struct t_buffer *b)
 
 	for (i = 0; i < b->elems; i++) {
 		/* exponents of 2^-4 to 1, any sign and mantissa */
-		uint32_t bits = t_below(t, 1 << 31) & 0x807fffff;
+		uint32_t bits = t_below(t, 1u << 31) & 0x807fffff;
 		uint32_t exp = t_below(t, 4);
 
 		bits |= t_below(t, 2) << 31 | (123 + exp) << 23;
