@@ -15,8 +15,10 @@
 #include <errno.h>
 #include <netdb.h>
 #include <poll.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "runtime/serve/metrics.h"
@@ -72,6 +74,7 @@ struct rt_http {
 	struct rt_http_options o;
 	struct MHD_Daemon *daemon;
 	int64_t port;
+	_Atomic int64_t open;	/* requests whose reply is not sent yet */
 };
 
 /* One request, until its reply is sent. */
@@ -429,6 +432,7 @@ on_request(void *user, struct MHD_Connection *connection, const char *path,
 			.connection = connection,
 			.body.alloc = rt_alloc_or_libc(NULL) };
 		*mine = x;
+		atomic_fetch_add(&h->open, 1);
 		is_refused_early(x, method, path, &result);
 		return result;
 	}
@@ -457,6 +461,7 @@ on_end(void *user, struct MHD_Connection *connection, void **mine,
 			rt_service_leave(x->http->service, x->reply);
 		}
 		rt_text_release(&x->body);
+		atomic_fetch_sub(&x->http->open, 1);
 		free(x);
 	}
 	*mine = NULL;
@@ -579,10 +584,23 @@ rt_http_quiesce(struct rt_http *h)
 	}
 }
 
+/* The library cuts off what it has not sent: that has five seconds. */
+static void
+wait_sent(struct rt_http *h)
+{
+	const struct timespec look = { 0, 10000000 };
+	int i;
+
+	for (i = 0; i < 500 && atomic_load(&h->open) > 0; i++) {
+		nanosleep(&look, NULL);
+	}
+}
+
 void
 rt_http_close(struct rt_http *h)
 {
 	if (h->daemon) {
+		wait_sent(h);
 		h->lib.MHD_stop_daemon(h->daemon);
 	}
 	if (h->lib.file) {
