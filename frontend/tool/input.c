@@ -143,6 +143,7 @@ drv_set_plan(struct driver *d, struct ir_module *m)
 		}
 	}
 	/* no code moves optimizer states between a GPU and its host */
-	return !d->for_gpu || !ir_model(m) || ir_setting(m, "plan.offload") ||
+	return !d->for_gpu || drv_wants_serving(d) || !ir_model(m) ||
+	       ir_setting(m, "plan.offload") ||
 	       plan_pin(m, "offload=none");
 }

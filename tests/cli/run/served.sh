@@ -43,6 +43,15 @@ LC_ALL=C sed 's/\xef\xbf\xbd/?/g' text | cmp -s - want ||
 	--temperature 0 >out 2>err || fail 'generate on four ranks'
 cmp -s out text || bad 'four ranks have another text'
 
+# The kernels of two GPUs, which the host computes.
+if have nvrtc compiler; then
+	plan gpus --target h100x2 --pin tp=2
+	./gpus/rank generate --local --device emulate --checkpoint ck \
+		--prompt abcde --tokens 10 --temperature 0 >out 2>err ||
+		fail 'generate on GPUs'
+	cmp -s out text || bad 'GPUs have another text'
+fi
+
 # refuses WORDS COMMAND..
 refuses()
 {
