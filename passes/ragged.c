@@ -379,7 +379,40 @@ is_used(const struct ragged *r, node_id id)
 	return i < n->nresults;
 }
 
-/* From the last node to the first, the region's results being marked. */
+static void find_used(struct ragged *r, region_id id);
+
+/* Whether a repeat's carried value is needed, in it or after it. */
+static bool
+is_carried(const struct ragged *r, const struct ir_node *n, uint32_t k)
+{
+	return r->used[n->result + k] ||
+	       r->used[r->m->regions.at[n->region].params.at[k]];
+}
+
+/* An iteration may need what no one needs after the last. */
+static void
+find_used_in(struct ragged *r, const struct ir_node *n)
+{
+	const struct ir_region *in = &r->m->regions.at[n->region];
+	bool again = true;
+	uint32_t k;
+
+	while (again) {
+		again = false;
+		for (k = 0; k < n->nargs; k++) {
+			value_id yield = in->results.at[k];
+
+			if (is_carried(r, n, k)) {
+				again |= !r->used[yield];
+				r->used[yield] = true;
+				r->used[ir_args(r->m, n)[k]] = true;
+			}
+		}
+		find_used(r, n->region);
+	}
+}
+
+/* From the last node to the first, what is needed after them being marked. */
 static void
 find_used(struct ragged *r, region_id id)
 {
@@ -387,22 +420,17 @@ find_used(struct ragged *r, region_id id)
 	uint32_t i = m->regions.at[id].nodes.n, k;
 
 	while (i-- > 0) {
-		const struct ir_node *n =
-			ir_node(m, m->regions.at[id].nodes.at[i]);
+		node_id at = m->regions.at[id].nodes.at[i];
+		const struct ir_node *n = ir_node(m, at);
 
-		if (!is_used(r, m->regions.at[id].nodes.at[i])) {
+		if (!is_used(r, at)) {
 			continue;
 		}
-		for (k = 0; k < n->nargs; k++) {
+		for (k = 0; k < n->nargs && !n->region; k++) {
 			r->used[ir_args(m, n)[k]] = true;
 		}
 		if (n->region) {
-			const struct ir_region *in = &m->regions.at[n->region];
-
-			for (k = 0; k < in->results.n; k++) {
-				r->used[in->results.at[k]] = true;
-			}
-			find_used(r, n->region);
+			find_used_in(r, n);
 		}
 	}
 }
@@ -420,10 +448,9 @@ copy_repeat(struct ragged *r, const struct ir_node *n, region_id to,
 	struct ir_module *m = r->m;
 	const struct ir_attr *var = ir_attr(m, n, IR_ATTR_VAR);
 	struct ir_new copy;
-	const char *why = "?";
-	const char *inside = around;
+	const char *why = "?", *inside = around;
+	uint32_t at[IR_MAX_ARGS], i;
 	value_id first;
-	uint32_t i;
 
 	if (var) {
 		inside = arena_printf(&m->ctx->tmp, "%s.{%s}", around,
@@ -432,25 +459,29 @@ copy_repeat(struct ragged *r, const struct ir_node *n, region_id to,
 	ir_new_init(&copy, (enum ir_op)n->op, n->span);
 	copy_attrs(r, n, NO_ROWS, &copy);
 	copy.region = ir_region_add(m, 0);
-	copy.nresults = n->nresults;
+	copy.nresults = 0;
 	for (i = 0; i < n->nargs; i++) {
 		value_id v = ir_args(m, n)[i];
 		value_id p = m->regions.at[n->region].params.at[i];
+		struct ir_type *t = &copy.types[copy.nresults];
 
+		if (!is_carried(r, n, i)) {
+			continue;
+		}
 		ir_new_arg(&copy, r->map[v]);
-		copy.types[i] = *ir_type(m, r->map[v]);
-		r->map[p] = ir_param_add(m, copy.region, &copy.types[i],
+		*t = *ir_type(m, r->map[v]);
+		at[copy.nresults++] = i;
+		r->map[p] = ir_param_add(m, copy.region, t,
 					 m->values.at[p].hint);
 		r->rows[p] = r->rows[v];
 	}
 	if (!copy_nodes(r, n->region, copy.region, inside)) {
 		return false;
 	}
-	for (i = 0; i < n->nargs; i++) {
-		value_id y = m->regions.at[n->region].results.at[i];
-		enum rows rows = r->rows[ir_args(m, n)[i]];
+	for (i = 0; i < copy.nresults; i++) {
+		value_id y = m->regions.at[n->region].results.at[at[i]];
 
-		if (r->rows[y] != rows) {
+		if (r->rows[y] != r->rows[ir_args(m, n)[at[i]]]) {
 			return refuse(r, n, "it carries other rows than it "
 				      "starts with");
 		}
@@ -461,11 +492,12 @@ copy_repeat(struct ragged *r, const struct ir_node *n, region_id to,
 	if (!first) {
 		die("a repeat of a step does not fit: %s", why);
 	}
-	for (i = 0; i < n->nresults; i++) {
-		m->values.at[first + i].hint =
-			m->values.at[n->result + i].hint;
-		r->map[n->result + i] = first + i;
-		r->rows[n->result + i] = r->rows[ir_args(m, n)[i]];
+	for (i = 0; i < copy.nresults; i++) {
+		value_id old = n->result + at[i];
+
+		m->values.at[first + i].hint = m->values.at[old].hint;
+		r->map[old] = first + i;
+		r->rows[old] = r->rows[ir_args(m, n)[at[i]]];
 	}
 	return true;
 }
@@ -502,7 +534,7 @@ has_operands(const struct ragged *r, const struct ir_node *n)
 	for (i = 0; i < n->nargs; i++) {
 		value_id v = ir_args(m, n)[i];
 
-		if (!r->map[v]) {
+		if (!r->map[v] && (!n->region || is_carried(r, n, i))) {
 			const struct ir_node *of = ir_node(m,
 						m->values.at[v].node);
 

@@ -67,7 +67,6 @@ bool drv_print_plans(struct driver *d, struct ir_module *m);
 
 /* ---- tool_serve.c: --serve --------------------------------------------- */
 
-bool drv_wants_serving(const struct driver *d);
 /* Whether --serve and --workload go with the other options. */
 bool drv_check_serving(struct driver *d);
 /* Prints how the model serves requests on --target. */
@@ -307,6 +306,8 @@ bool drv_wants(const struct driver *d, const char *what);
 bool drv_wants_answer(const struct driver *d);
 /* A table of plans, or the same for programs. */
 bool drv_wants_plans(const struct driver *d);
+/* --serve, or its answer by --emit. */
+bool drv_wants_serving(const struct driver *d);
 /* -o names a folder for the plan; the answer goes to standard output. */
 bool drv_wants_folder(const struct driver *d);
 /* --emit=llvm or cuda: the text of the code. */

@@ -130,13 +130,6 @@ read_pins(const struct ir_module *m, struct serve_pins *out)
 	return ok;
 }
 
-bool
-drv_wants_serving(const struct driver *d)
-{
-	return d->opts.command == OPT_COMPILE &&
-	       (drv_wants(d, "serve") || drv_wants(d, "serve-json"));
-}
-
 /* Options about a plan for training, its answer and its code. */
 static const enum opt_id of_training[] = {
 	OPT_AUTOTUNE,

@@ -45,6 +45,13 @@ drv_wants_answer(const struct driver *d)
 }
 
 bool
+drv_wants_serving(const struct driver *d)
+{
+	return d->opts.command == OPT_COMPILE &&
+	       (drv_wants(d, "serve") || drv_wants(d, "serve-json"));
+}
+
+bool
 drv_wants_folder(const struct driver *d)
 {
 	const char *path = drv_text(d, OPT_OUTPUT);
