@@ -121,6 +121,9 @@ bool pass_order(const struct pass_table *t, const struct pass_list *l,
  * name, or the result if it is no scalar.  False after an error.
  */
 bool pass_keep_logits(struct ir_module *m);
+/* The dims of the model's tokens: `batch`, and the one of positions.  False
+ * after an error. */
+bool pass_find_tokens(struct ir_module *m, dim_id *batch, dim_id *seq);
 
 /* ---- plugin.c: passes from shared objects ----------------------------- */
 

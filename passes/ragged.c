@@ -8,6 +8,7 @@
  *                       number, as an index
  *   slot                where the cache keeps its keys and values
  *   key                 the slots of all keys that the step attends to
+ *   key_positions       of each of these keys
  *   first, last         of each position, its keys: numbers into `key`
  *   row                 the positions whose logits are wanted
  *
@@ -20,7 +21,8 @@
  * layer, the wanted rows are gathered.  Causal masks and windows become ranges
  * of keys.
  *
- * Without a setting `serve.tokens` the pass does nothing.
+ * A serve block alone changes nothing, as the model may be trained, too: the
+ * pass acts if the setting `program.serves` is there, which --serve -o makes.
  */
 #include "passes/pass.h"
 
@@ -34,7 +36,6 @@ struct ragged {
 	dim_id dim[NROWS];	/* what `seq` becomes */
 	dim_id slots;
 	region_id body;		/* the step's */
-	uint32_t nold;		/* values of the model */
 	value_id *map;		/* by value: its copy */
 	uint8_t *rows;		/* by value: enum rows of its copy */
 	/* by value: the copy's rows for other rows, made when first asked for;
@@ -43,6 +44,7 @@ struct ragged {
 	value_id position, positions, slot, key, key_positions, first, last;
 	value_id row;
 	bool *used;		/* by value: the logits need it */
+	uint32_t nold;		/* values of the model */
 	uint32_t ncaches;
 	bool is_tail;		/* after the last layer */
 };
@@ -144,6 +146,15 @@ cache_name(struct ragged *r, const char *around)
 		"cache%u%s", r->ncaches++, around));
 }
 
+/* Whether v has a row for each key, or can be appended to a cache by rows. */
+static bool
+may_be_keys(const struct ragged *r, value_id v)
+{
+	return r->rows[v] == OF_KEYS ||
+	       (r->rows[v] == OF_STEP &&
+		ir_type_at(ir_type(r->m, r->map[v]), r->dim[OF_STEP]) == 0);
+}
+
 /* The copy of v of all keys: rows of the step go to the cache. */
 static value_id
 keys_of(struct ragged *r, region_id to, value_id v, const char *around,
@@ -231,7 +242,8 @@ rows_of(const struct ragged *r, const struct ir_node *n)
 	return most == OF_STEP && r->is_tail ? OF_WANTED : most;
 }
 
-/* Whether the op cuts, ranks or sums up positions, which lie in other steps. */
+/* Whether the op cuts, ranks or sums up positions or sequences, which may lie
+ * in other steps. */
 static bool
 mixes_positions(const struct ragged *r, const struct ir_node *n)
 {
@@ -241,8 +253,11 @@ mixes_positions(const struct ragged *r, const struct ir_node *n)
 		const struct ir_attr *a = &r->m->attrs.at[n->attrs + i];
 
 		for (k = 0; k < a->ndims; k++) {
-			if (a->dims[k] == r->seq && n->op != IR_ROPE &&
-			    n->op != IR_EXPAND && n->op != IR_ARRANGE) {
+			bool rows = a->dims[k] == r->seq ||
+				    a->dims[k] == r->batch;
+
+			if (rows && n->op != IR_ROPE && n->op != IR_EXPAND &&
+			    n->op != IR_ARRANGE) {
 				return true;
 			}
 		}
@@ -339,6 +354,11 @@ copy_attention(struct ragged *r, const struct ir_node *n, region_id to,
 	if (ir_attr(r->m, n, IR_ATTR_ALIBI)) {
 		return refuse(r, n, "ALiBi's slopes count from a key's place "
 			      "in the batch");
+	}
+	if (r->rows[args[0]] != OF_STEP || !may_be_keys(r, args[1]) ||
+	    !may_be_keys(r, args[2])) {
+		return refuse(r, n, "positions are not the outermost dim of "
+			      "its operands");
 	}
 	v[nv++] = r->map[args[0]];
 	v[nv++] = keys_of(r, to, args[1], around, n->span);
@@ -440,6 +460,18 @@ find_used(struct ragged *r, region_id id)
 static bool copy_nodes(struct ragged *r, region_id from, region_id to,
 		       const char *around);
 
+/* What is gathered inside is no value outside. */
+static bool
+copy_inside(struct ragged *r, region_id from, region_id to, const char *around)
+{
+	value_id *outside = arena_dup(&r->m->ctx->tmp, r->as_keys,
+				      r->nold * sizeof *outside);
+	bool ok = copy_nodes(r, from, to, around);
+
+	r->as_keys = outside;
+	return ok;
+}
+
 /* A repeat carries the rows that it starts with. */
 static bool
 copy_repeat(struct ragged *r, const struct ir_node *n, region_id to,
@@ -475,7 +507,7 @@ copy_repeat(struct ragged *r, const struct ir_node *n, region_id to,
 					 m->values.at[p].hint);
 		r->rows[p] = r->rows[v];
 	}
-	if (!copy_nodes(r, n->region, copy.region, inside)) {
+	if (!copy_inside(r, n->region, copy.region, inside)) {
 		return false;
 	}
 	for (i = 0; i < copy.nresults; i++) {
@@ -578,6 +610,14 @@ place_rope(struct ragged *r, struct ir_new *copy, enum rows rows)
 	copy->nattrs = kept;
 }
 
+/* Whether operand i is a table that a gather takes rows of by index. */
+static bool
+is_table(const struct ragged *r, const struct ir_node *n, uint32_t i)
+{
+	return n->op == IR_GATHER && i == 0 &&
+	       r->rows[ir_args(r->m, n)[0]] == NO_ROWS;
+}
+
 static bool
 copy_node(struct ragged *r, node_id id, region_id to, const char *around)
 {
@@ -604,22 +644,21 @@ copy_node(struct ragged *r, node_id id, region_id to, const char *around)
 		return copy_attention(r, &n, to, around);
 	}
 	rows = rows_of(r, &n);
-	if (n.op == IR_CACHE && r->rows[ir_args(r->m, &n)[0]] == OF_STEP) {
+	if (n.op == IR_CACHE && may_be_keys(r, ir_args(r->m, &n)[0])) {
 		r->map[n.result] = keys_of(r, to, ir_args(r->m, &n)[0],
 					   around, n.span);
 		r->rows[n.result] = OF_KEYS;
 		return true;
 	}
-	if (rows != NO_ROWS && n.op != IR_GATHER && mixes_positions(r, &n)) {
+	if (rows != NO_ROWS && !is_table(r, &n, 0) && mixes_positions(r, &n)) {
 		return refuse(r, &n, "it brings positions together, and only "
 			      "attention may");
 	}
 	ir_new_init(&copy, (enum ir_op)n.op, n.span);
 	for (i = 0; i < n.nargs; i++) {
-		bool is_table = n.op == IR_GATHER && i == 0;
 		value_id v = ir_args(r->m, &n)[i], of = r->map[v];
 
-		if (!is_table && !operand(r, &n, to, v, rows, &of)) {
+		if (!is_table(r, &n, i) && !operand(r, &n, to, v, rows, &of)) {
 			return false;
 		}
 		ir_new_arg(&copy, of);
@@ -709,28 +748,27 @@ pass_keep_logits(struct ir_module *m)
 	return true;
 }
 
-/* The dims of the model's tokens. */
-static bool
-find_tokens(struct ragged *r)
+bool
+pass_find_tokens(struct ir_module *m, dim_id *batch, dim_id *seq)
 {
-	struct ir_module *m = r->m;
 	func_id f = ir_model(m);
 	const struct ir_region *body = &m->regions.at[m->funcs.at[f].body];
 	uint32_t i;
 
-	r->batch = ir_dim_find(m, intern_str(&m->ctx->syms, "batch"));
-	for (i = 0; i < body->nodes.n; i++) {
+	*batch = ir_dim_find(m, intern_str(&m->ctx->syms, "batch"));
+	for (i = 0; i < body->nodes.n && *batch; i++) {
 		const struct ir_node *n = ir_node(m, body->nodes.at[i]);
 		const struct ir_type *t = ir_type(m, n->result);
 
 		if (n->op == IR_INPUT && t->of && t->ndims == 2 &&
-		    t->dims[0] == r->batch) {
-			r->seq = t->dims[1];
+		    t->dims[0] == *batch) {
+			*seq = t->dims[1];
 			return true;
 		}
 	}
-	diag_error(&m->ctx->diags, m->funcs.at[f].span, "to be served a model "
-		   "reads tokens, with the dim `batch` and one of positions");
+	diag_error(&m->ctx->diags, m->funcs.at[f].span, "serving needs an "
+		   "input of tokens, with the dim `batch` and one of "
+		   "positions");
 	return false;
 }
 
@@ -769,16 +807,31 @@ static bool
 add_result(struct ragged *r, region_id model)
 {
 	struct ir_module *m = r->m;
-	value_id v = m->regions.at[model].results.at[0], at;
-	value_id y;
-	struct ir_node none = { .op = IR_GATHER };
+	value_id v = m->regions.at[model].results.at[0], rows;
+	node_id maker = m->values.at[v].node;
 
-	none.span = m->funcs.at[ir_model(m)].span;
-	at = v;
-	if (!operand(r, &none, r->body, at, OF_WANTED, &y)) {
+	if (!operand(r, ir_node(m, maker), r->body, v, OF_WANTED, &rows)) {
 		return false;
 	}
-	VEC_PUSH(&m->ctx->perm, &m->regions.at[r->body].results, y);
+	VEC_PUSH(&m->ctx->perm, &m->regions.at[r->body].results, rows);
+	return true;
+}
+
+static bool
+has_sizes(const struct ir_module *m)
+{
+	static const char *const keys[] = { "serve.tokens", "serve.rows",
+					    "serve.keys", "serve.slots" };
+	size_t i;
+
+	for (i = 0; i < sizeof keys / sizeof *keys; i++) {
+		if (!ir_setting(m, keys[i])) {
+			diag_error(&m->ctx->diags, m->funcs.at[ir_model(m)]
+				   .span, "a step that serves has a size for "
+				   "each dim, and `%s` is not set", keys[i]);
+			return false;
+		}
+	}
 	return true;
 }
 
@@ -790,10 +843,11 @@ pass_ragged(struct pass_ctx *p, struct ir_module *m)
 	func_id f = ir_model(m);
 	region_id old;
 
-	if (!f || !ir_setting(m, "serve.tokens")) {
+	if (!f || !ir_setting(m, "program.serves")) {
 		return true;
 	}
-	if (!pass_keep_logits(m) || !find_tokens(&r)) {
+	if (!has_sizes(m) || !pass_keep_logits(m) ||
+	    !pass_find_tokens(m, &r.batch, &r.seq)) {
 		return false;
 	}
 	old = m->funcs.at[f].body;

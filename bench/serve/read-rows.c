@@ -228,8 +228,8 @@ main(int argc, char **argv)
 		s.k = atoi(argv[optind + 1]);
 	}
 	if (s.n < 1 || s.k < 1 || s.threads < 1 || s.threads > 64 ||
-	    s.rounds < 1 || s.rounds > MOST) {
-		fail("N, K, at most 64 threads, at most 64 rounds");
+	    s.rounds < 1 || s.rounds > MOST || s.mib < 1) {
+		fail("N, K, at most 64 threads, at most 64 rounds, at least 1 MiB");
 	}
 	if (rt_cpu_has("amx-tile")) {
 		rt_cpu_allow("amx-tile");

@@ -12,7 +12,7 @@
 /* ---- scratch ---- */
 
 #define KEYS_ALONE 256		/* up to so many keys are one block */
-#define KEYS_BLOCK 128
+#define KEYS_BLOCK ATT_SELECTED_BLOCK
 
 int64_t
 att_keys_block(int64_t keys)

@@ -72,7 +72,7 @@ struct stream {
 	struct ll_value *sums, *last;
 };
 
-/* Where row r of B's group lies, `k` elements on. */
+/* Where row r lies, if the first one is at `first`. */
 static struct ll_value *
 row_at(const struct stream *x, struct ll_value *first, int64_t r)
 {

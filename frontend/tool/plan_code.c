@@ -116,7 +116,7 @@ drv_code_for(struct driver *d, const struct target_device *device,
 	if (!find_arch(d, device, &x.arch) || !find_cpu(d, device, &x)) {
 		return false;
 	}
-	in->cpu = x.cpu;
+	in->cpu = x.arch && !HAS_LLVM ? NULL : x.cpu;
 	in->arch = x.arch;
 	in->quick = d->opts.at[OPT_DRAFT].given;
 	in->no_cache = d->opts.at[OPT_NO_CACHE].given;
@@ -124,8 +124,8 @@ drv_code_for(struct driver *d, const struct target_device *device,
 }
 
 /* Without code the plan is written alone; an error if --emit names code. */
-static bool
-report_no_code(struct driver *d, const struct target_device *device)
+bool
+drv_report_no_code(struct driver *d, const struct target_device *device)
 {
 	const char *what = device->arch[0] ? device->arch : device->name;
 	const struct opt_value *emit = &d->opts.at[OPT_EMIT];
@@ -138,8 +138,8 @@ report_no_code(struct driver *d, const struct target_device *device)
 			"h100x8", device);
 	}
 	if (!cg_arch_known(what, &d->ctx.perm, &why) || !HAS_LLVM) {
-		fprintf(stderr, "llmc: note: %s; plan.json and plan.llp are "
-			"written\n", why);
+		fprintf(stderr, "llmc: note: %s; the plan alone is written\n",
+			why);
 	}
 	return true;
 }
@@ -210,7 +210,7 @@ drv_code_begin(struct driver *d, const struct ranks *r, struct target *t,
 			      device);
 	}
 	if (!x.cpu || (x.arch && !HAS_LLVM)) {
-		return report_no_code(d, device);
+		return drv_report_no_code(d, device);
 	}
 	if (tunes && !drv_autotune(d, in, plan)) {
 		return false;

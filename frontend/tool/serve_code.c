@@ -15,7 +15,8 @@
 #include "passes/plan/plan.h"
 #include "passes/serve/serve.h"
 
-/* Sizes of a step are multiples of this, as tiles of attention are. */
+/* What is chosen for keys and slots is a multiple of this, as where a
+ * sequence's keys begin. */
 #define UNIT 128
 /* Positions and logits of a step, keys and slots, unless they are given. */
 #define TOKENS 64
@@ -40,9 +41,8 @@ given(const struct ir_module *m, const char *key, int64_t otherwise)
 }
 
 static void
-set(struct ir_module *m, const char *key, int64_t n)
+set(struct ir_module *m, const char *name, int64_t n)
 {
-	const char *name = arena_printf(&m->ctx->tmp, "serve.%s", key);
 	struct ir_setting s = { .kind = SET_NUM, .n = 1,
 				.num = { (double)n } };
 
@@ -66,13 +66,14 @@ set_sizes(struct ir_module *m, const struct serve_answer_in *in,
 	int64_t slots = units(fmax(most, (double)least)) + UNIT;
 	int64_t tokens, keys;
 
-	tokens = given(m, "tokens", TOKENS);
-	set(m, "tokens", tokens);
-	set(m, "rows", given(m, "rows", tokens < ROWS ? tokens : ROWS));
-	slots = given(m, "slots", slots);
-	set(m, "slots", slots);
+	set(m, "program.serves", 1);
+	set(m, "serve.tokens", TOKENS);
+	tokens = given(m, "tokens", 0);
+	set(m, "serve.rows", tokens < ROWS ? tokens : ROWS);
+	set(m, "serve.slots", slots);
+	slots = given(m, "slots", 0);
 	keys = least > KEYS ? least : KEYS;
-	set(m, "keys", given(m, "keys", keys < slots ? keys : slots));
+	set(m, "serve.keys", keys < slots ? keys : slots);
 }
 
 /* ---- the programs ---- */
@@ -151,11 +152,14 @@ compile(struct step *s, const struct target *t)
 	}
 	d->code_in = in;
 	if (!in->cpu) {
-		return true;
+		return drv_report_no_code(d, &t->groups.at[0].device);
 	}
 	d->kernels = arena_alloc(&d->ctx.perm, sizeof *d->kernels);
 	code = drv_kernels_settle(d, &d->ctx, in, &d->kernels->plan);
 	if (!code || !fits(s, t, code)) {
+		if (code) {
+			cg_code_free(code);
+		}
 		return false;
 	}
 	f.context = s->context;

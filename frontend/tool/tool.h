@@ -182,6 +182,9 @@ bool drv_code_begin(struct driver *d, const struct ranks *r,
 /* Sets what code for that device is for; no CPU: there is none. */
 bool drv_code_for(struct driver *d, const struct target_device *device,
 		  struct cg_input *in);
+/* Says why there is no code for that device: the plan is written alone.  False:
+ * --emit names code. */
+bool drv_report_no_code(struct driver *d, const struct target_device *device);
 /* Prints the LLVM or CUDA text of d->code. */
 bool drv_code_text(struct driver *d, const struct answer *x);
 /* Links the program of d->code into d->program. */

@@ -265,20 +265,21 @@ drv_serve(struct driver *d, struct ir_module *m)
 	    !read_asked(d, m, &s, &t, &q)) {
 		return false;
 	}
-	if (unsplit && !one_program(d, &in.pins.split)) {
+	if (unsplit && (!one_program(d, &in.pins.split) ||
+			!one_program(d, &pins.split))) {
 		return false;
 	}
 	in.model = &s;
 	in.target = &t;
 	in.asked = &q;
 	serve_search(&in, &d->ctx.perm, &x);
-	if (!drv_given(d, OPT_WHY_NOT)) {
-		print_answer(d, &in, &x, NULL);
-		return !unsplit || drv_serve_code(d, unsplit, &in, &x);
+	if (drv_given(d, OPT_WHY_NOT)) {
+		struct serve_answer_in with = in;
+
+		with.pins = pins;
+		other.keys = drv_text(d, OPT_WHY_NOT);
+		serve_search(&with, &d->ctx.perm, &other.answer);
 	}
-	other.keys = drv_text(d, OPT_WHY_NOT);
-	in.pins = pins;
-	serve_search(&in, &d->ctx.perm, &other.answer);
-	print_answer(d, &in, &x, &other);
-	return true;
+	print_answer(d, &in, &x, drv_given(d, OPT_WHY_NOT) ? &other : NULL);
+	return !unsplit || drv_serve_code(d, unsplit, &in, &x);
 }

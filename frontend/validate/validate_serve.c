@@ -68,7 +68,8 @@ at_concurrency(const struct serving *s, const struct serve_answer_in *in,
 {
 	struct serving_limit limit = serving_limits(s);
 	struct serve_traffic t = {
-		.chunk = limit.tokens * (double)p->split.ep,
+		.chunk = limit.tokens *
+			 (double)(p->split.pp * p->split.ep),
 		.is_serial = true,
 		.prompts_first = serving_has(s, SERVING_PROMPTS_FIRST)
 	};
@@ -204,7 +205,8 @@ predict(struct serving *s, enum scenario scenario,
 	if (scenario != FULL_LOAD && s->concurrency < 1) {
 		return "it does not say how many requests are in flight";
 	}
-	if (scenario != FULL_LOAD && s->concurrency > MOST_CLIENTS) {
+	if ((scenario == FULL_LOAD ? serving_requests(s) : s->concurrency) >
+	    MOST_CLIENTS) {
 		return "it has more than 65536 requests in flight";
 	}
 	in.model = &s->of->model;

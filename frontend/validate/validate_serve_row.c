@@ -452,6 +452,15 @@ data_ranks(const struct serving *s)
 	       strstr(serving_text(s, s->notes), whole) ? all / each : 1;
 }
 
+/* Far above any machine: products of two have no more than 53 bits. */
+#define MOST_DEGREE (1 << 20)
+
+static bool
+is_degree(double n)
+{
+	return n >= 0 && n <= MOST_DEGREE;
+}
+
 /*
  * Attention over data ranks with experts apart is `ep` here; experts apart on
  * ranks that split attention's heads have the same bytes as `tp`.
@@ -467,8 +476,14 @@ find_split(struct serving *s, int64_t *devices_of)
 	const struct serving_shape *x = &s->of->shape;
 	double apart = data_ranks(s);
 	double named = serving_note(s, "_tp", 0);
-	int64_t n = (int64_t)serving_number(s, SERVING_NGPUS, 1), rest;
+	int64_t n = (int64_t)fmin(serving_number(s, SERVING_NGPUS, 1),
+				  2 * MOST_DEGREE), rest;
 
+	if (!is_degree(apart) || !is_degree((double)n) ||
+	    !is_degree(serving_number(s, SERVING_TP, 1)) ||
+	    !is_degree(serving_number(s, SERVING_PP, 1))) {
+		return "its degrees do not divide its devices";
+	}
 	s->split.tp = (int64_t)serving_number(s, SERVING_TP, (double)n);
 	s->split.pp = (int64_t)serving_number(s, SERVING_PP, 1);
 	if (named >= 1 && named < (double)n && s->split.pp == 1) {

@@ -208,5 +208,11 @@ void ir_interp_of(const struct interp *e, const struct ir_node *n,
  */
 bool ir_interp_index(const struct interp *e, const struct ir_node *n,
 		     double v, const struct interp_index *x, int64_t *index);
+/* The tensor of the name that the node has: read, or generated; and given to
+ * the caller.  Between ir_interp_enter_name() and leaving it. */
+bool ir_interp_read_tensor(struct interp *e, const struct ir_node *n,
+			   double *out);
+bool ir_interp_write_tensor(struct interp *e, const struct ir_node *n,
+			    const struct ir_type *t, const double *data);
 
 #endif

@@ -113,8 +113,13 @@ ir_eval_put(struct interp *e, const struct ir_node *n, double *out)
 	return true;
 }
 
-bool
-ir_eval_scatter(struct interp *e, const struct ir_node *n, double *out)
+/*
+ * Puts rows of operand 0 where operand 1, an index, says, or adds them up
+ * there; the factors are those of operand 0.
+ */
+static bool
+put_rows(struct interp *e, const struct ir_node *n,
+	 const char *factors, bool adds, double *out)
 {
 	const double *x = interp_arg(e, n, 0), *index = interp_arg(e, n, 1);
 	struct interp_index here;
@@ -124,19 +129,40 @@ ir_eval_scatter(struct interp *e, const struct ir_node *n, double *out)
 	bool i;
 
 	ir_bind(e->m, n, &r);
-	ir_nest(e, n, &r, &o, "A over N");
+	ir_nest(e, n, &r, &o, factors);
 	ir_nest_one(e, n, &r, &of, "of");
-	clear(e, n, out);
 	ir_interp_of(e, n, &r, &here);
 	for (i = ir_nest_start(&o); i; i = ir_nest_next(&o)) {
 		if (!ir_interp_index(e, n, index[o.in_off[1]], &here, &k)) {
 			return false;
 		}
 		if (k >= 0) {
-			out[o.out_off + k * of.out[0]] += x[o.in_off[0]];
+			double *to = &out[o.out_off + k * of.out[0]];
+
+			*to = (adds ? *to : 0) + x[o.in_off[0]];
 		}
 	}
 	return true;
+}
+
+bool
+ir_eval_scatter(struct interp *e, const struct ir_node *n, double *out)
+{
+	clear(e, n, out);
+	return put_rows(e, n, "A over N", true, out);
+}
+
+bool
+ir_eval_append(struct interp *e, const struct ir_node *n, double *out)
+{
+	const struct ir_type *t = ir_type(e->m, n->result);
+	size_t length = ir_interp_enter_name(e, n);
+	bool ok = ir_interp_read_tensor(e, n, out) &&
+		  put_rows(e, n, "over N", false, out) &&
+		  ir_interp_write_tensor(e, n, t, out);
+
+	ir_interp_leave(&e->name, length);
+	return ok;
 }
 
 bool

@@ -362,8 +362,8 @@ cut(const struct interp *e, const struct ir_node *n, const struct ir_type *t,
 	return true;
 }
 
-static bool
-fill(struct interp *e, const struct ir_node *n, double *out)
+bool
+ir_interp_read_tensor(struct interp *e, const struct ir_node *n, double *out)
 {
 	const struct ir_weights *w = e->opt->weights;
 	const struct ir_type *t = ir_type(e->m, n->result);
@@ -391,7 +391,7 @@ bool
 ir_eval_weight(struct interp *e, const struct ir_node *n, double *out)
 {
 	size_t length = ir_interp_enter_name(e, n);
-	bool ok = fill(e, n, out);
+	bool ok = ir_interp_read_tensor(e, n, out);
 
 	ir_interp_leave(&e->name, length);
 	return ok;
@@ -415,9 +415,9 @@ ir_eval_gradient(struct interp *e, const struct ir_node *n, double *out)
 	return ir_eval_weight(e, n, out);
 }
 
-static bool
-put_out(struct interp *e, const struct ir_node *n, const struct ir_type *t,
-	const double *data)
+bool
+ir_interp_write_tensor(struct interp *e, const struct ir_node *n,
+		       const struct ir_type *t, const double *data)
 {
 	const struct ir_weights *w = e->opt->weights;
 	struct tensor_pieces p;
@@ -436,44 +436,6 @@ put_out(struct interp *e, const struct ir_node *n, const struct ir_type *t,
 		}
 	}
 	return true;
-}
-
-/* Writes rows of the operand to places of `out` that the index gives. */
-static bool
-put_rows(struct interp *e, const struct ir_node *n, double *out)
-{
-	const double *x = interp_arg(e, n, 0), *index = interp_arg(e, n, 1);
-	struct interp_index here;
-	struct interp_nest o, of;
-	struct ir_rule r;
-	int64_t k;
-	bool i;
-
-	ir_bind(e->m, n, &r);
-	ir_nest(e, n, &r, &o, "over N");
-	ir_nest_one(e, n, &r, &of, "of");
-	ir_interp_of(e, n, &r, &here);
-	for (i = ir_nest_start(&o); i; i = ir_nest_next(&o)) {
-		if (!ir_interp_index(e, n, index[o.in_off[1]], &here, &k)) {
-			return false;
-		}
-		if (k >= 0) {
-			out[o.out_off + k * of.out[0]] = x[o.in_off[0]];
-		}
-	}
-	return true;
-}
-
-bool
-ir_eval_append(struct interp *e, const struct ir_node *n, double *out)
-{
-	const struct ir_type *t = ir_type(e->m, n->result);
-	size_t length = ir_interp_enter_name(e, n);
-	bool ok = fill(e, n, out) && put_rows(e, n, out) &&
-		  put_out(e, n, t, out);
-
-	ir_interp_leave(&e->name, length);
-	return ok;
 }
 
 /* The current optimizer step, or 0. */
@@ -512,8 +474,8 @@ bool
 ir_eval_accumulate(struct interp *e, const struct ir_node *n, double *out)
 {
 	size_t length = ir_interp_enter_name(e, n);
-	bool ok = put_out(e, n, ir_type(e->m, ir_args(e->m, n)[0]),
-			  interp_arg(e, n, 0));
+	bool ok = ir_interp_write_tensor(e, n, ir_type(e->m,
+				ir_args(e->m, n)[0]), interp_arg(e, n, 0));
 
 	(void)out;
 	ir_interp_leave(&e->name, length);

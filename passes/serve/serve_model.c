@@ -17,33 +17,6 @@
 
 /* ---- the model ---- */
 
-/* The dims of the input of tokens: `batch`, and the one of positions. */
-static bool
-find_tokens(struct serve_model *s)
-{
-	struct ir_module *m = s->m;
-	func_id f = ir_model(m);
-	const struct ir_region *r = &m->regions.at[m->funcs.at[f].body];
-	uint32_t i;
-
-	for (i = 0; i < r->nodes.n; i++) {
-		const struct ir_node *n = ir_node(m, r->nodes.at[i]);
-		const struct ir_type *t = ir_type(m, n->result);
-
-		if (n->op == IR_INPUT && t->of && t->ndims == 2 &&
-		    strcmp(ir_dim_name(m, t->dims[0]), "batch") == 0) {
-			s->batch = t->dims[0];
-			s->seq = t->dims[1];
-			s->context = ir_dim_size(m, s->seq);
-			return true;
-		}
-	}
-	diag_error(&m->ctx->diags, m->funcs.at[f].span, "serving needs an "
-		   "input of tokens, with the dim `batch` and one of "
-		   "positions");
-	return false;
-}
-
 static void
 find_sizes(struct serve_model *s)
 {
@@ -169,10 +142,11 @@ serve_open(struct ir_module *m, struct memo *memo, struct serve_model *out)
 			return false;
 		}
 	}
-	if (!find_tokens(out) || !check_positions(out) ||
-	    !pass_sum(m, &out->sums)) {
+	if (!pass_find_tokens(m, &out->batch, &out->seq) ||
+	    !check_positions(out) || !pass_sum(m, &out->sums)) {
 		return false;
 	}
+	out->context = ir_dim_size(m, out->seq);
 	drop_settings(m);
 	find_sizes(out);
 	return true;

@@ -137,7 +137,6 @@ current_part(const struct rt_gpu_graphs *x)
 	return &x->tapes[x->tape].parts[x->part];
 }
 
-
 static enum rt_status
 begin_capture(struct rt_device *d, struct rt_error *err)
 {

@@ -126,12 +126,19 @@ powers_of_e(float *x)
 	}
 }
 
+/* Logits are multiplied by it: never by infinity. */
+static float
+scale_of(double temperature)
+{
+	return (float)(1 / (temperature > 1e-30 ? temperature : 1e-30));
+}
+
 /* Weights of logits under a temperature; returns their sum. */
 static double
 weigh(struct rt_drawer *d, const float *logits, float largest,
       double temperature)
 {
-	float scale = (float)(1 / temperature), x[LANES];
+	float scale = scale_of(temperature), x[LANES];
 	double sums[LANES] = { 0 }, sum = 0;
 	int64_t i;
 	int j;
@@ -339,7 +346,7 @@ draw_filtered(struct rt_drawer *d, const struct rt_draw *how,
 {
 	bool some = how->top_k > 0 || how->min_p > 0;
 	int64_t k = how->top_k > 0 ? how->top_k : d->vocab, n = 0, i;
-	struct heap_size size = { .scale = (float)(1 / how->temperature),
+	struct heap_size size = { .scale = scale_of(how->temperature),
 		.least = (float)how->min_p, .count = k,
 		/* of sums in another order, so with a margin */
 		.sum = some ? INFINITY : how->top_p * sum * 1.001 };

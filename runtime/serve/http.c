@@ -316,7 +316,10 @@ complete(struct http_exchange *x, bool chat)
 		return send_error(x, status == RT_NOMEM ? 500 : 400,
 				  err.message, no_header);
 	}
+	/* the client may go before its request does */
 	q.model = NULL;
+	q.body = x->body;
+	x->body = (struct rt_text){ .alloc = q.body.alloc };
 	result = rt_service_submit(s, &q, &reply, &err);
 	if (result != RT_SUBMITTED) {
 		return refuse(x, result, &err);

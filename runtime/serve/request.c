@@ -667,7 +667,8 @@ rt_request_read(struct rt_request *r, bool chat, char *body, size_t n,
 		.draw = rt_draw_plain(),
 		.stop_ids.alloc = rt_alloc_or_libc(NULL),
 		.ids.alloc = rt_alloc_or_libc(NULL),
-		.text.alloc = rt_alloc_or_libc(NULL) };
+		.text.alloc = rt_alloc_or_libc(NULL),
+		.body.alloc = rt_alloc_or_libc(NULL) };
 	if (read_body(&x)) {
 		check_request(&x);
 	}
@@ -680,5 +681,6 @@ rt_request_release(struct rt_request *r)
 	rt_ids_release(&r->stop_ids);
 	rt_ids_release(&r->ids);
 	rt_text_release(&r->text);
+	rt_text_release(&r->body);
 	free(r->messages);
 }

@@ -33,6 +33,8 @@ struct rt_request {
 	size_t ends[RT_REQUEST_ANSWERS], nprompts;
 	struct rt_text text;	/* of prompts that are echoed */
 	size_t text_ends[RT_REQUEST_ANSWERS];
+	/* stops, the model and messages point into it */
+	struct rt_text body;
 	struct rt_message *messages;
 	size_t nmessages;
 };

@@ -179,7 +179,7 @@ free_sequence(struct rt_sequence *q)
 	free(q);
 }
 
-/* Makes space for one more token. */
+/* Makes space for n tokens. */
 static enum rt_status
 reserve(const struct rt_scheduler *s, struct rt_sequence *q, int64_t n,
 	struct rt_error *err)

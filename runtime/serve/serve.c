@@ -32,7 +32,7 @@ read_key(const char *path, char *key, size_t size, struct rt_error *err)
 	if (!fgets(key, (int)size, f) && ferror(f)) {
 		status = rt_fail(err, RT_IO, where, "cannot be read: %s",
 				 strerror(errno));
-	} else if (strlen(key) == size - 1) {
+	} else if (strlen(key) == size - 1 && key[size - 2] != '\n') {
 		status = rt_fail(err, RT_FORMAT, where, "a key has at most "
 				 "%zu characters", size - 2);
 	}

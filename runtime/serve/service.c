@@ -266,13 +266,21 @@ append(struct rt_service *s, struct rt_exchange *x)
 }
 
 static enum rt_submitted
-admit(struct rt_service *s, struct rt_exchange *x)
+admit(struct rt_service *s, struct rt_exchange *x,
+      struct rt_error *err)
 {
 	struct rt_serve_counts c = rt_scheduler_counts(s->scheduler);
 	int64_t waiting = c.waiting + s->nwaiting;
 
 	if (s->ending) {
 		return RT_SUBMIT_ENDING;
+	}
+	if (x->reply->nchoices > s->o.queue) {
+		rt_fail(err, RT_RANGE, RT_NOWHERE, "%lld answers are more "
+			"than may wait, which is %lld",
+			(long long)x->reply->nchoices,
+			(long long)s->o.queue);
+		return RT_SUBMIT_WRONG;
 	}
 	if (waiting + x->reply->nchoices > s->o.queue) {
 		s->counts.refused++;
@@ -317,7 +325,7 @@ rt_service_submit(struct rt_service *s, struct rt_request *request,
 	x->reply->user = x;
 	x->submitted = now_s();
 	pthread_mutex_lock(&s->lock);
-	result = admit(s, x);
+	result = admit(s, x, err);
 	pthread_mutex_unlock(&s->lock);
 	if (result != RT_SUBMITTED) {
 		rt_reply_free(x->reply);

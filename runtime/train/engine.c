@@ -49,12 +49,6 @@ find_port(const struct rt_plan *p, const char *name)
 	return port;
 }
 
-bool
-rt_plan_serves(const struct rt_plan *p)
-{
-	return p->context > 0;
-}
-
 static void
 find_sizes(struct rt_plan_engine *x)
 {
@@ -123,6 +117,10 @@ put_key_positions(const struct wire *w, int32_t *to)
 	for (i = 0; i < w->n; i++) {
 		int32_t k = w->first[i];
 
+		/* the last position of a sequence has all of its keys */
+		if (i + 1 < w->n && w->first[i + 1] == k) {
+			continue;
+		}
 		for (; k <= w->last[i]; k++) {
 			put_float(&to[k], w->position[i] - (w->last[i] - k));
 		}
@@ -154,9 +152,11 @@ put_input(const struct wire *w, const char *name, int64_t size, int32_t *to)
 	while (k < n && strcmp(kinds[k].name, name) != 0) {
 		k++;
 	}
+	memset(to, 0, (size_t)size * sizeof *to);
 	if (k == n) {
-		memset(to, 0, (size_t)size * sizeof *to);
-		put_key_positions(w, to);
+		if (strcmp(name, "key_positions") == 0) {
+			put_key_positions(w, to);
+		}
 		return;
 	}
 	memcpy(&from, (const char *)w + kinds[k].at, sizeof from);

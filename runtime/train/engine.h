@@ -10,8 +10,6 @@
 
 struct rt_plan_engine;
 
-/* Whether the plan is one that was compiled to serve. */
-bool rt_plan_serves(const struct rt_plan *p);
 /* Of a plan that serves.  After a failure it has to be closed, too. */
 enum rt_status rt_plan_engine_open(struct rt_plan_engine **out,
 				   struct rt_run *r, struct rt_error *err);

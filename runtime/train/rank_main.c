@@ -173,6 +173,26 @@ note_sequences(const struct rt_run *r)
 	}
 }
 
+/* Whether the plan is of the kind that the command runs. */
+static enum rt_status
+check_kind(const struct rt_plan *p, int64_t command, struct rt_error *err)
+{
+	bool serves = p->context > 0;
+
+	if (serves && command & (RT_TRAIN | RT_VERIFY | RT_SAMPLE | RT_EVAL)) {
+		return rt_fail(err, RT_RANGE, RT_NOWHERE, "this plan was "
+			       "compiled to serve: its commands are generate, "
+			       "serve, bench, export, inspect and preflight");
+	}
+	if (!serves && command & (RT_GENERATE | RT_SERVE)) {
+		return rt_fail(err, RT_RANGE, RT_NOWHERE, "this plan was "
+			       "compiled to train: llmc --serve -o FOLDER "
+			       "makes one that serves, and `sample` continues "
+			       "a text with this one");
+	}
+	return RT_OK;
+}
+
 static enum rt_status
 run_command(struct rt_run *r, const struct rt_options *o, struct rt_error *err)
 {
@@ -398,7 +418,9 @@ run(const struct rt_plan *p, struct rt_options *o)
 	enum rt_on on;
 	int64_t from;
 
-	if (check_abi(p, &err) != RT_OK || rt_cpu_check(p, &err) != RT_OK ||
+	if (check_abi(p, &err) != RT_OK ||
+	    check_kind(p, o->command, &err) != RT_OK ||
+	    rt_cpu_check(p, &err) != RT_OK ||
 	    rt_device_choose(p, o->device, &on, &err) != RT_OK ||
 	    rt_world_find(&w, get_variable, NULL, &err) != RT_OK) {
 		return report_error(&err, EXIT_FAILURE);

@@ -489,6 +489,11 @@ enum rt_status
 rt_options_settle(struct rt_options *o, const struct rt_plan *p,
 		  struct rt_error *err)
 {
+	if (o->command == RT_SERVE && !o->help && o->timeout_s < 20) {
+		return rt_fail(err, RT_RANGE, RT_NOWHERE, "--timeout of a "
+			       "server is at least 20 seconds: ranks may wait "
+			       "so long for a step");
+	}
 	if (o->command != RT_TRAIN || o->help || o->version) {
 		return RT_OK;
 	}

@@ -22,7 +22,7 @@ struct service_run {
 
 /* ---- on rank 0 ---- */
 
-/* The prompt of --prompt-file; *out is to be freed. */
+/* The prompt of --prompt-file, with a NUL after it; *out is to be freed. */
 static enum rt_status
 read_file(const char *path, char **out, size_t *n, struct rt_error *err)
 {
@@ -31,7 +31,7 @@ read_file(const char *path, char **out, size_t *n, struct rt_error *err)
 	FILE *f = fopen(path, "rb");
 
 	*n = 0;
-	*out = f ? malloc(MAX_PROMPT + 1) : NULL;
+	*out = f ? calloc(MAX_PROMPT + 2, 1) : NULL;
 	if (!f) {
 		return rt_fail(err, RT_IO, where, "cannot be read: %s",
 			       strerror(errno));
@@ -119,12 +119,6 @@ rt_serving(struct rt_run *r, const struct rt_options *o,
 	struct rt_progress progress;
 	enum rt_status status;
 
-	if (!rt_plan_serves(r->plan)) {
-		return rt_fail(err, RT_RANGE, RT_NOWHERE, "this plan was "
-			       "compiled to train: llmc --serve -o FOLDER "
-			       "makes one that serves, and `sample` continues "
-			       "a text with this one");
-	}
 	status = rt_load_saved(r, o, &progress, err);
 	if (status == RT_OK) {
 		status = rt_plan_engine_open(&s.engine, r, err);

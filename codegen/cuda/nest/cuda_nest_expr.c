@@ -166,9 +166,10 @@ cu_int_type(int64_t lo, int64_t hi)
 /*
  * A frequency of a rotation, and its product with a position.  They need no
  * f64: a frequency is kept as turns in units of 2^-64, so that the low 64 bits
- * of the product are the angle without whole turns, exact up to 2^-65 for each
- * position; the upper half of them is used.  A position that is a number of the
- * model may be no whole one.
+ * of the product are the angle without whole turns, off by as much as the f64
+ * frequency is, some 2^-53 of the product; their upper half is used.  A
+ * position that is a number of the model may be no whole one, and where it is
+ * 1, the product is the frequency.
  */
 static bool
 is_frequency(const struct cu_emit *e, nest_id id)
@@ -296,7 +297,10 @@ function(struct cu_emit *e, const struct nest_expr *x, const char *a)
 	const char *form, *at;
 	size_t i;
 
-	if (is_angle(e, x->a)) {
+	if (is_frequency(e, x->a)) {	/* of position 1 */
+		a = arena_printf(e->a, "(u32)(%s >> 32)", a);
+	}
+	if (is_angle(e, x->a) || is_frequency(e, x->a)) {
 		return arena_printf(e->a, x->op == NEST_SIN ? "turn_sin(%s)"
 				    : "turn_cos(%s)", a);
 	}

@@ -400,9 +400,9 @@ f_sqrt(f32 x)
 }
 
 /*
- * 1 / (1 + 2^t) with t = -x log2(e) in two parts, within 4 ulp.  x is at least
- * -87, so that no result is less than 2^-126, which the reciprocal would make
- * 0; NaN stays NaN.
+ * 1 / (1 + 2^t) with t = -x log2(e) in two parts, within 4 ulp.  x is put
+ * between -87, so that no result is less than 2^-126, which the reciprocal
+ * would make 0, and 87, where all is 1; NaN stays NaN.
  */
 FN f32
 f_sigmoid(f32 x)
@@ -410,6 +410,7 @@ f_sigmoid(f32 x)
 	f32 t, rest, e, r;
 
 	asm("max.NaN.f32 %0, %1, %2;" : "=f"(x) : "f"(x), "f"(-87.0f));
+	asm("min.NaN.f32 %0, %1, %2;" : "=f"(x) : "f"(x), "f"(87.0f));
 	t = x * -1.44269504f;
 	rest = fmaf(x, -1.44269504f, -t);
 	rest = fmaf(x, -1.92596299e-8f, rest) * 0.693147181f;

@@ -9,7 +9,7 @@ same()
 {
 	folder=$1
 	shift
-	"$LLMC" import "$folder" -o m.llm >out 2>err || bad "import $folder"
+	"$LLMC" import "$folder" -o m.llm >out 2>err || bad "import $folder" || return
 	for pin; do
 		"$LLMC" eval --compare --steps 2 --dim batch=4 \
 			--weights "$folder" --pin "$pin" m.llm >out 2>err ||

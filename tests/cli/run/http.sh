@@ -157,6 +157,9 @@ ask $c "$long" -m 0.3
 becomes requests_cancelled_total 1
 ask $c '{"prompt":"a","max_tokens":2000}' -m 0.3
 becomes requests_cancelled_total 2
+ask $c '{"prompt":"a","max_tokens":2000,"stop":["never said"],"stream":true}' \
+	-m 0.3
+becomes requests_cancelled_total 3
 becomes sequences_running 0
 # it takes longer than a connection may say nothing
 gets 200 length $c '{"prompt":"a","max_tokens":75}'
@@ -165,7 +168,10 @@ gets 200 length $c '{"prompt":"a","max_tokens":75}'
 	-T - "$url$c" 2>err && bad 'half a request was waited for'
 ask $c "$long" -m 3 &
 becomes sequences_running 1
-gets 429 'the queue is full' $c '{"prompt":"a","n":3}' -D headers
+gets 400 'more than may wait' $c '{"prompt":"a","n":3}'
+ask $c "$long" -m 3 &
+becomes sequences_waiting 1
+gets 429 'the queue is full' $c '{"prompt":"a","n":2}' -D headers
 grep -qi '^Retry-After: 1' headers || bad 'no Retry-After'
 becomes sequences_running 0
 

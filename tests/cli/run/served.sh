@@ -61,11 +61,16 @@ refuses()
 	grep -qF -- "$words" err || bad "not '$words': $*"
 }
 refuses 'compiled to train' ./whole/rank generate --checkpoint ck --prompt x
+refuses 'compiled to serve' ./one/rank train --data draw --steps 1
+refuses 'compiled to serve' ./one/rank sample --checkpoint ck --prompt x
 refuses 'weights to answer with' ./one/rank generate --prompt x
 refuses 'nothing to continue' ./one/rank generate --checkpoint ck
 refuses 'is 1' "$LLMC" --serve --target cpux4 --pin dp=2 -o no "$model" \
 	--workload $work
 [ ! -e no ] || bad 'a folder of a program that was refused'
+refuses '20 seconds' ./one/rank serve --checkpoint ck --timeout 5
+run --serve --target cpux1 --workload $work --why-not tp=1 -o other \
+	"$model" && [ -x other/rank ] || bad 'no program beside another answer'
 refuses 'brings positions together' "$LLMC" --serve --target cpux1 -o no --workload $work \
 	"$examples/gpt-block.llm"
 

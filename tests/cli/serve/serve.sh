@@ -29,6 +29,10 @@ says()
 llama=$examples/llama-3-8b.llm
 serve="--serve --emit=serve-json --target h100x2"
 
+# A model that says how large a step is can be trained all the same.
+{ cat "$examples/tiny-dense.llm" && echo 'serve { tokens = 8; rows = 4; }'; } >both.llm
+run --target cpux1 both.llm || exit
+
 # A prompt that is shorter than the least chunk is read in one.
 # shellcheck disable=SC2086
 run $serve --workload prompt=16,output=100,sequences=1 "$llama" || exit
@@ -92,7 +96,7 @@ awk '/^why not tp=8[?]/ { on = 1 }
 	on && /^a token, us/ { whole = $(NF - 2) }
 	on && /^  / && !/more$/ && NF > 3 { sum += $(NF - 2) }
 	/^tokens.s of a device/ { less = $(NF - 1) }
-	END { exit sum - whole > 0.01 || whole - sum > 0.01 || less > 0 }' \
+	END { exit !(whole > 0) || sum - whole > 0.01 || whole - sum > 0.01 || less > 0 }' \
 	out || bad 'parts of a token'
 run --serve --emit=serve-json --target h100x8 --why-not tp=8 "$llama" || exit
 grep -q '"why_not": {"keys": "tp=8", "best": {"tp": 8, "pp": 1,' out ||
@@ -153,7 +157,7 @@ for id in s1141 s1880; do
 	sed -n "1p;/^$id	/p" "$tests/data/serve.tsv" >one.tsv
 	run validate --rows one.tsv || exit
 	awk '/: tpot$/ { print $2, $3 }' out
-done | uniq | awk 'END { exit NR != 1 }' || bad 'the ranks of a run'
+done | uniq -c | awk '{ n = $1 } END { exit !(NR == 1 && n == 2) }' || bad 'the ranks of a run'
 # Rates of a device, where a table has those, are of all of them here.
 sed -n '1p;/^s0223	/p' "$tests/data/serve.tsv" >one.tsv
 run validate --rows one.tsv || exit

@@ -258,10 +258,38 @@ test_no_number(void **state)
 	rt_drawer_free(d);
 }
 
+/* However cold it is, the likeliest comes. */
+static void
+test_cold(void **state)
+{
+	static const double colds[] = { 1e-6, 1e-30, 1e-40, 1e-300 };
+	struct rt_drawer *d = open_drawer(VOCAB);
+	struct rt_draw how = rt_draw_plain();
+	float logits[VOCAB];
+	size_t i;
+	int k;
+
+	(void)state;
+	for (i = 0; i < VOCAB; i++) {
+		logits[i] = (float)(i * 7 % VOCAB) / 8;
+	}
+	logits[5] = VOCAB;
+	for (i = 0; i < sizeof colds / sizeof *colds; i++) {
+		for (k = 0; k < 3; k++) {
+			how.temperature = colds[i];
+			how.top_k = k == 1 ? 3 : 0;
+			how.top_p = k == 2 ? 0.5 : 1;
+			assert_int_equal(drawn(d, &how, logits).token, 5);
+		}
+	}
+	rt_drawer_free(d);
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_cold),
 		cmocka_unit_test(test_frequencies),
 		cmocka_unit_test(test_likeliest),
 		cmocka_unit_test(test_penalties),

@@ -34,7 +34,8 @@ enum { MOST_SEQS = 6, MOST_SEQ = 7, MOST_STEPS = 200 };
 struct served {
 	uint32_t n, nkeys, nrows;
 	double token[TOKENS], position[TOKENS], slot[TOKENS];
-	double first[TOKENS], last[TOKENS], key[KEYS], row[ROWS];
+	double first[TOKENS], last[TOKENS], row[ROWS];
+	double key[KEYS], key_position[KEYS];
 	struct {
 		uint32_t sequence, position;
 	} wanted[ROWS];
@@ -84,6 +85,7 @@ take(struct trace *t, struct served *s, uint32_t q, uint32_t n)
 
 	for (i = 0; i < end; i++) {
 		s->key[base + i] = t->slot[q][i];
+		s->key_position[base + i] = i;
 	}
 	s->nkeys = base + end;
 	for (p = t->done[q]; p < end; p++, s->n++) {
@@ -157,7 +159,8 @@ step_input(void *user, const char *name, const struct ir_type *type,
 		{ "tokens", s->token }, { "position", s->position },
 		{ "positions", s->position }, { "slot", s->slot },
 		{ "first", s->first }, { "last", s->last },
-		{ "key", s->key }, { "row", s->row }
+		{ "key", s->key }, { "key_positions", s->key_position },
+		{ "row", s->row }
 	};
 	size_t i;
 
@@ -173,11 +176,34 @@ step_input(void *user, const char *name, const struct ir_type *type,
 
 /* ---- both programs ---- */
 
+/* The same model, with what it keeps of a token said: keys before they are
+ * rotated, as latents are. */
+static const char *
+with_cache(struct arena *a, const char *text)
+{
+	static const char was[] = "rope(k), v";
+	static const char is[] = "rope(cache(k)), cache(v)";
+	const char *at;
+	struct buf b;
+
+	buf_init(&b, a);
+	while ((at = strstr(text, was))) {
+		buf_add(&b, text, (size_t)(at - text));
+		buf_puts(&b, is);
+		text = at + strlen(was);
+	}
+	buf_puts(&b, text);
+	return buf_text(&b);
+}
+
 static struct ir_module *
 compile(struct ir_ctx *c, const struct pair *p)
 {
 	const char *text = model_text(&c->perm, p);
 	uint32_t base;
+
+	/* any number that is drawn will do */
+	text = p->n[NR_FFN] % 3 ? text : with_cache(&c->perm, text);
 
 	assert_true(source_add(&c->sources, "model", text, strlen(text),
 			       &base));
@@ -242,6 +268,7 @@ run_steps(struct ir_module *m, const struct pair *p, struct trace *t)
 	struct sched *s;
 	struct plan plan;
 
+	set(m, "program.serves", 1);
 	set(m, "serve.tokens", TOKENS);
 	set(m, "serve.rows", ROWS);
 	set(m, "serve.keys", KEYS);
