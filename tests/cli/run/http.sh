@@ -166,10 +166,10 @@ gets 200 length $c '{"prompt":"a","max_tokens":75}'
 # a body that does not come to its end
 (printf '{"prompt":'; sleep 2.5) | curl -sS -m 60 -o out -H "$json" -X POST \
 	-T - "$url$c" 2>err && bad 'half a request was waited for'
-ask $c "$long" -m 3 &
+(to=gone && ask $c "$long" -m 3) &
 becomes sequences_running 1
 gets 400 'more than may wait' $c '{"prompt":"a","n":3}'
-ask $c "$long" -m 3 &
+(to=gone && ask $c "$long" -m 3) &
 becomes sequences_waiting 1
 gets 429 'the queue is full' $c '{"prompt":"a","n":2}' -D headers
 grep -qi '^Retry-After: 1' headers || bad 'no Retry-After'
