@@ -137,30 +137,45 @@ json_logprob(double v)
 	return isfinite(v) ? v : -9999;
 }
 
-static void
-add_token_text(const struct rt_choice *c, int32_t token, struct rt_text *out,
-	       bool bytes)
+/* A token that the tokenizer lacks has no text. */
+static char *
+token_text(const struct rt_choice *c, int32_t token, bool raw, size_t *n,
+	   struct rt_text *out)
 {
-	uint32_t id = (uint32_t)token;
 	struct rt_error err;
 	char *text = NULL;
-	size_t n = 0, i;
 
-	/* a token that the tokenizer lacks has no text */
-	if (rt_decode(c->stream.tokenizer, &id, 1, false, &text, &n, &err) ==
-	    RT_NOMEM) {
+	*n = 0;
+	if (rt_token_text(c->stream.tokenizer, (uint32_t)token, raw, &text, n,
+			  &err) == RT_NOMEM) {
 		out->failed = true;
 	}
+	return text;
+}
+
+static void
+add_token_text(const struct rt_choice *c, int32_t token, struct rt_text *out)
+{
+	size_t n;
+	char *text = token_text(c, token, false, &n, out);
+
 	rt_text_chars(out, text ? text : "", n);
-	if (bytes) {
-		rt_text_add(out, ",\"bytes\":[");
-		for (i = 0; i < n; i++) {
-			rt_text_add(out, "%s%u", i ? "," : "",
-				    (unsigned)(unsigned char)text[i]);
-		}
-		rt_text_add(out, "]");
-	}
 	free(text);
+}
+
+static void
+add_token_bytes(const struct rt_choice *c, int32_t token, struct rt_text *out)
+{
+	size_t n, i;
+	char *bytes = token_text(c, token, true, &n, out);
+
+	rt_text_add(out, ",\"bytes\":[");
+	for (i = 0; i < n; i++) {
+		rt_text_add(out, "%s%u", i ? "," : "",
+			    (unsigned)(unsigned char)bytes[i]);
+	}
+	rt_text_add(out, "]");
+	free(bytes);
 }
 
 static void
@@ -168,7 +183,8 @@ add_chat_logprob(const struct rt_choice *c, int32_t token, double logprob,
 		 struct rt_text *out)
 {
 	rt_text_add(out, "{\"token\":");
-	add_token_text(c, token, out, true);
+	add_token_text(c, token, out);
+	add_token_bytes(c, token, out);
 	rt_text_add(out, ",\"logprob\":%.9g", json_logprob(logprob));
 }
 
@@ -192,12 +208,12 @@ add_logprobs(struct rt_choice *c, const struct rt_drawn *t)
 		return;
 	}
 	rt_text_add(&l[0], "%s", comma);
-	add_token_text(c, t->token, &l[0], false);
+	add_token_text(c, t->token, &l[0]);
 	rt_text_add(&l[1], "%s%.9g", comma, json_logprob(t->logprob));
 	rt_text_add(&l[2], "%s{", comma);
 	for (i = 0; i < t->ntop; i++) {
 		rt_text_add(&l[2], "%s", i ? "," : "");
-		add_token_text(c, t->top[i], &l[2], false);
+		add_token_text(c, t->top[i], &l[2]);
 		rt_text_add(&l[2], ":%.9g", json_logprob(t->top_logprob[i]));
 	}
 	rt_text_add(&l[2], "}");

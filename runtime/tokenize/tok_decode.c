@@ -16,6 +16,8 @@ struct tok_texts {
 
 struct tok_decoder {
 	const struct rt_tokenizer *t;
+	bool part;		/* blanks at the start stay as they are */
+	bool raw;		/* and bytes that are no UTF-8 */
 	struct tok_texts now, next;
 };
 
@@ -93,6 +95,9 @@ add_lossy(struct tok_decoder *d, const char *s, size_t n)
 	size_t at = 0, valid;
 	bool ok = true;
 
+	if (d->raw) {
+		return add(d, s, n);
+	}
 	while (at < n && ok) {
 		valid = rt_utf8_check(s + at, n - at);
 		ok = add(d, s + at, valid);
@@ -156,7 +161,8 @@ byte_of_token(const char *s, size_t n)
 			: -1;
 }
 
-/* Ends a run of bytes: a text if it is UTF-8, else U+FFFD for each. */
+/* Ends a run of bytes: a text if it is UTF-8 or may be none, else U+FFFD for
+ * each. */
 static bool
 end_bytes(struct tok_decoder *d, struct rt_bytes *run)
 {
@@ -166,7 +172,7 @@ end_bytes(struct tok_decoder *d, struct rt_bytes *run)
 	if (run->n == 0) {
 		return true;
 	}
-	if (rt_utf8_check(run->at, run->n) == run->n) {
+	if (d->raw || rt_utf8_check(run->at, run->n) == run->n) {
 		ok = add(d, run->at, run->n) && end_text(d, &d->next);
 	} else {
 		for (i = 0; i < run->n && ok; i++) {
@@ -250,9 +256,10 @@ each(struct tok_decoder *d, const struct tok_part *p)
 	for (i = 0; i < x->n && ok; from = x->ends[i++]) {
 		const char *s = x->bytes.at + from;
 		size_t n = x->ends[i] - from;
+		bool first = i == 0 && !d->part;
 
 		ok = p->type == TOK_STRIP ? strip(d, p, s, n)
-			: p->type == TOK_METASPACE ? spaces(d, p, s, n, i == 0)
+			: p->type == TOK_METASPACE ? spaces(d, p, s, n, first)
 			: rt_tok_replace(p, &d->t->alloc, s, n,
 					 &d->next.bytes) == RT_OK;
 		ok = ok && end_text(d, &d->next);
@@ -282,6 +289,12 @@ decode_by(struct tok_decoder *d, const struct tok_part *p)
 	case TOK_FUSE:
 		ok = fuse(d);
 		break;
+	case TOK_STRIP:
+		if (d->part) {
+			return true;
+		}
+		ok = each(d, p);
+		break;
 	default:
 		ok = each(d, p);
 		break;
@@ -290,7 +303,7 @@ decode_by(struct tok_decoder *d, const struct tok_part *p)
 	return ok;
 }
 
-/* ---- the public function ---------------------------------------------- */
+/* ---- the public functions --------------------------------------------- */
 
 static enum rt_status
 read_tokens(struct tok_decoder *d, const uint32_t *ids, size_t n, bool skip,
@@ -337,11 +350,11 @@ join(struct tok_decoder *d)
 	return ok && add(d, "", 1);
 }
 
-enum rt_status
-rt_decode(const struct rt_tokenizer *t, const uint32_t *ids, size_t n,
-	  bool skip, char **text, size_t *text_bytes, struct rt_error *err)
+static enum rt_status
+decode(struct tok_decoder d, const uint32_t *ids, size_t n, bool skip,
+       char **text, size_t *text_bytes, struct rt_error *err)
 {
-	struct tok_decoder d = { .t = t };
+	const struct rt_tokenizer *t = d.t;
 	enum rt_status status;
 	bool ok;
 	size_t i;
@@ -374,4 +387,41 @@ rt_decode(const struct rt_tokenizer *t, const uint32_t *ids, size_t n,
 	rt_release(&t->alloc, d.now.ends);
 	rt_release(&t->alloc, d.next.ends);
 	return status;
+}
+
+enum rt_status
+rt_decode(const struct rt_tokenizer *t, const uint32_t *ids, size_t n,
+	  bool skip, char **text, size_t *text_bytes, struct rt_error *err)
+{
+	return decode((struct tok_decoder){ .t = t }, ids, n, skip, text,
+		      text_bytes, err);
+}
+
+/* Whether what follows the decoder of bytes takes any bytes as they are. */
+static bool
+may_be_raw(const struct tok_parts *decoder)
+{
+	bool made = false;
+	size_t i;
+
+	for (i = 0; i < decoder->n; i++) {
+		enum tok_type type = decoder->at[i].type;
+
+		if (made && type != TOK_FUSE && type != TOK_STRIP) {
+			return false;
+		}
+		made = made || type == TOK_BYTE_LEVEL ||
+		       type == TOK_BYTE_FALLBACK;
+	}
+	return made;
+}
+
+enum rt_status
+rt_token_text(const struct rt_tokenizer *t, uint32_t id, bool raw,
+	      char **text, size_t *n, struct rt_error *err)
+{
+	struct tok_decoder d = { .t = t, .part = true,
+				 .raw = raw && may_be_raw(&t->decoder) };
+
+	return decode(d, &id, 1, false, text, n, err);
 }

@@ -725,6 +725,13 @@ rt_tokenizer_has(const struct rt_tokenizer *t, int64_t id)
 	       (t->added_by_id[id] >= 0 || t->by_id[id]);
 }
 
+bool
+rt_tokenizer_is_special(const struct rt_tokenizer *t, int64_t id)
+{
+	return id >= 0 && id < rt_tokenizer_limit(t) &&
+	       t->added_by_id[id] >= 0 && t->added[t->added_by_id[id]].special;
+}
+
 const char *
 rt_tokenizer_special(const struct rt_tokenizer *t, size_t i)
 {

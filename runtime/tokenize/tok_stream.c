@@ -2,7 +2,8 @@
  * The text of ids that come one after the other.  The text of an id depends on
  * those before it: blanks, and characters of several ids.  So a few known ids
  * and the new ones are decoded together, and what that is longer than the text
- * of the known ones alone is new, once it ends in a whole character.
+ * of the known ones alone is new, once it ends in a whole character.  Special
+ * tokens have no text, and are not kept.
  */
 #include "runtime/error.h"
 #include "runtime/tokenize/tokenize.h"
@@ -24,6 +25,13 @@ rt_stream_close(struct rt_stream *x)
 	rt_ids_release(&x->ids);
 }
 
+static bool
+keep(struct rt_stream *x, uint32_t id)
+{
+	return rt_tokenizer_is_special(x->tokenizer, id) ||
+	       rt_ids_add(&x->ids, id);
+}
+
 enum rt_status
 rt_stream_begin(struct rt_stream *x, const uint32_t *ids, size_t n,
 		struct rt_error *err)
@@ -32,7 +40,7 @@ rt_stream_begin(struct rt_stream *x, const uint32_t *ids, size_t n,
 
 	x->ids.n = x->from = 0;
 	for (; i < n; i++) {
-		if (!rt_ids_add(&x->ids, ids[i])) {
+		if (!keep(x, ids[i])) {
 			return rt_no_memory(err, NULL);
 		}
 	}
@@ -67,7 +75,7 @@ rt_stream_add(struct rt_stream *x, int64_t id, char **text, size_t *n,
 
 	*text = NULL;
 	*n = 0;
-	if (id >= 0 && !rt_ids_add(&x->ids, (uint32_t)id)) {
+	if (id >= 0 && !keep(x, (uint32_t)id)) {
 		return rt_no_memory(err, NULL);
 	}
 	from = x->ids.at + x->from;

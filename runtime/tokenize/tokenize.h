@@ -42,6 +42,8 @@ int64_t rt_tokenizer_limit(const struct rt_tokenizer *t);
 /* The id of a token, added or of the model; -1: there is none. */
 int64_t rt_tokenizer_id(const struct rt_tokenizer *t, const char *token);
 bool rt_tokenizer_has(const struct rt_tokenizer *t, int64_t id);
+/* Whether a text leaves it out, such as the end of a document. */
+bool rt_tokenizer_is_special(const struct rt_tokenizer *t, int64_t id);
 /* The i-th special token, from 0; NULL: there are fewer. */
 const char *rt_tokenizer_special(const struct rt_tokenizer *t, size_t i);
 
@@ -96,6 +98,14 @@ bool rt_may_cut(const struct rt_tokenizer *t, const char *text, size_t at);
 enum rt_status rt_decode(const struct rt_tokenizer *t, const uint32_t *ids,
 			 size_t n, bool skip, char **text, size_t *text_bytes,
 			 struct rt_error *err);
+/*
+ * The text that one id stands for inside a text, a blank before a word
+ * included; `raw`: its bytes as they are, even if they are a part of a
+ * character.  Allocated; errors are those of rt_decode().
+ */
+enum rt_status rt_token_text(const struct rt_tokenizer *t, uint32_t id,
+			     bool raw, char **text, size_t *n,
+			     struct rt_error *err);
 
 /* ---- ids to text, as they come (tok_stream.c) --------------------------- */
 

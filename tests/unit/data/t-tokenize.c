@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "runtime/json.h"
+#include "runtime/text.h"
 #include "runtime/tokenize/tok_regex.h"
 #include "runtime/tokenize/tokenize.h"
 
@@ -212,6 +213,52 @@ test_decode(void **state)
 	assert_int_equal(rt_decode(t, &id, 1, false, &text, &n, &err),
 			 RT_RANGE);
 	assert_null(text);
+	rt_tokenizer_free(t);
+}
+
+/* Texts of single tokens, one after the other, are the text, but for a blank
+ * that decoders take from its start. */
+static void
+check_tokens(const struct rt_tokenizer *t, struct rt_encoder *e,
+	     const char *name, const struct text_row *r)
+{
+	struct rt_text all = { .alloc = rt_alloc_or_libc(NULL) };
+	struct rt_error err;
+	size_t n, i, from;
+	char *text;
+
+	(void)e;
+	for (i = 0; i < r->nids; i++) {
+		if (rt_tokenizer_is_special(t, r->ids[i])) {
+			continue;
+		}
+		assert_int_equal(rt_token_text(t, r->ids[i], true, &text, &n,
+					       &err), RT_OK);
+		rt_text_bytes(&all, text, n);
+		free(text);
+	}
+	from = all.n == r->plain_n + 1 && all.at[0] == ' ';
+	if (all.n != r->plain_n + from ||
+	    memcmp(all.at + from, r->plain, r->plain_n) != 0) {
+		fail_msg("%s: tokens of %s", name, r->plain);
+	}
+	rt_text_release(&all);
+}
+
+static void
+test_tokens(void **state)
+{
+	struct rt_tokenizer *t = open_fixture("llama2", NULL);
+	struct rt_error err;
+	char *text;
+	size_t n;
+
+	(void)state;
+	each_row(check_tokens);
+	assert_int_equal(rt_token_text(t, (uint32_t)rt_tokenizer_id(t,
+		"<0xE4>"), false, &text, &n, &err), RT_OK);
+	assert_string_equal(text, "\357\277\275");
+	free(text);
 	rt_tokenizer_free(t);
 }
 
@@ -646,6 +693,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_ids),
 		cmocka_unit_test(test_decode),
+		cmocka_unit_test(test_tokens),
 		cmocka_unit_test(test_cuts),
 		cmocka_unit_test(test_patterns),
 		cmocka_unit_test(test_patterns_refused),

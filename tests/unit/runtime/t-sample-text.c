@@ -117,6 +117,42 @@ test_end_in_a_character(void **state)
 	sample_text_close(&x);
 }
 
+/* Special tokens between the parts of a character, however many, change
+ * nothing. */
+static void
+test_special_tokens(void **state)
+{
+	struct rt_error err = { .message = "" };
+	struct sample_text x;
+	char *got = NULL;
+	size_t n = 0, i, k;
+	int64_t end;
+	FILE *out = open_memstream(&got, &n);
+
+	(void)state;
+	assert_non_null(out);
+	open_text(&x, "gpt2");
+	assert_int_equal(sample_text_begin(&x, "t", "\360\237\232\200", 4,
+					   &err), RT_OK);
+	assert_int_equal(rt_stream_begin(&x.stream, NULL, 0, &err), RT_OK);
+	end = rt_tokenizer_id(x.tokenizer, "<|endoftext|>");
+	assert_true(rt_tokenizer_is_special(x.tokenizer, end));
+	for (i = 0; i < x.ids.n; i++) {
+		for (k = 0; k < 20; k++) {
+			assert_int_equal(sample_text_add(&x, end, out, &err),
+					 RT_OK);
+		}
+		assert_int_equal(sample_text_add(&x, x.ids.at[i], out, &err),
+				 RT_OK);
+	}
+	fflush(out);
+	assert_string_equal(got, "\360\237\232\200");
+	assert_true(x.stream.ids.n == x.ids.n);
+	fclose(out);
+	free(got);
+	sample_text_close(&x);
+}
+
 static void
 test_errors(void **state)
 {
@@ -142,6 +178,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_all_of_a_text),
 		cmocka_unit_test(test_end_in_a_character),
+		cmocka_unit_test(test_special_tokens),
 		cmocka_unit_test(test_errors),
 	};
 

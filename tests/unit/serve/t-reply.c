@@ -413,6 +413,23 @@ test_objects(void **state)
 	rt_reply_free(r);
 }
 
+/* The bytes of a token are its own, also of a part of a character. */
+static void
+test_token_bytes(void **state)
+{
+	struct rt_reply *r = open_reply(true, false, NULL, 0);
+
+	(void)state;
+	r->request.logprobs = true;
+	feed(r, (const unsigned char *)"\303\251", 2);
+	assert_non_null(strstr(r->out.at, "\"content\":\"\303\251\""));
+	assert_non_null(strstr(r->out.at, "{\"token\":\"\357\277\275\","
+			       "\"bytes\":[195],"));
+	assert_non_null(strstr(r->out.at, "{\"token\":\"\357\277\275\","
+			       "\"bytes\":[169],"));
+	rt_reply_free(r);
+}
+
 int
 main(void)
 {
@@ -422,6 +439,7 @@ main(void)
 		cmocka_unit_test(test_damaged_requests),
 		cmocka_unit_test(test_streams),
 		cmocka_unit_test(test_objects),
+		cmocka_unit_test(test_token_bytes),
 	};
 
 	return cmocka_run_group_tests(tests, open_bytes, close_bytes);
