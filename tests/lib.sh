@@ -163,6 +163,18 @@ waits_for()
 	bad "nothing in $2 begins with $1"
 }
 
+now_ms()
+{
+	echo $(($(date +%s%N) / 1000000))
+}
+
+# draw_below N: sets $drawn to a number from 0 on, of what $seed begins
+draw_below()
+{
+	seed=$(((seed * 1103515245 + 12345) & 2147483647))
+	drawn=$((seed / 65536 % $1))
+}
+
 # same_folders ONE OTHER: names and bytes.
 same_folders()
 {

@@ -47,6 +47,7 @@ cli_tests = \
 	%D%/run/export.sh \
 	%D%/run/http.sh \
 	%D%/run/served.sh \
+	%D%/run/served-faults.sh \
 	%D%/run/served-families.sh \
 	%D%/run/lora.sh \
 	%D%/run/mpi.sh \

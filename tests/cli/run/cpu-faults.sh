@@ -20,18 +20,6 @@ tp/rank bench --local --steps 1 >out 2>err || skip "$(cat err)"
 head -c 9000 "$top_srcdir/README.md" | LC_ALL=C tr '\n\200-\377' ' ' |
 	fold -w 1 | tr '\n' '\000' | head -c 16000 >text.bin
 
-now_ms()
-{
-	echo $(($(date +%s%N) / 1000000))
-}
-
-# below N: a random number
-below()
-{
-	seed=$(((seed * 1103515245 + 12345) & 2147483647))
-	drawn=$((seed / 65536 % $1))
-}
-
 # starts PLAN FOLDER ARGUMENTS..: 40 steps in the background
 starts()
 {
@@ -88,11 +76,11 @@ for plan in tp dp; do
 		i=$((i + 1))
 		rm -rf ck
 		starts $plan ck
-		below $((long + 10))
+		draw_below $((long + 10))
 		late=$drawn
 		test $((i % 4)) = 1 && late=$((late % 6))
 		sleep "$(printf 0.%03d "$late")"
-		below 4
+		draw_below 4
 		a='' b='' c='' d=''
 		{
 			read -r a b c d <"/proc/$pid/task/$pid/children"
