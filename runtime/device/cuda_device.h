@@ -203,7 +203,7 @@ struct rt_gpu {
 	 * kernels that wait as well */
 	int priority;
 	struct rt_nccl *nccl;	/* NULL: a single rank, or staged */
-	bool hosted;		/* NCCL cannot run some collective */
+	bool hosted;	/* NCCL cannot run some collective of this rank */
 	void *ready;		/* event that a collective waits for */
 	struct rt_grid move, fold;	/* of services.cu */
 	/* two rings: collectives, and transfers along the pipeline */

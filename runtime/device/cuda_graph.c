@@ -60,6 +60,7 @@ struct rt_gpu_graphs {
 	struct graph_tape *tapes;	/* of the actions, then of the update */
 	int64_t ntapes;
 	bool agreed;		/* on which parts share a graph */
+	bool hosted;		/* on some rank, a collective is the host's */
 	/* the action that runs */
 	enum mode mode;
 	int64_t tape, part, microbatch;
@@ -428,14 +429,14 @@ replay(struct rt_device *d, const struct graph_tape *t, struct rt_error *err)
 	return status;
 }
 
-/* A collective that goes through the host cannot be captured in a graph. */
+/* The same on all ranks, since they agree on their graphs together. */
 static bool
 may_keep(const struct rt_device *d)
 {
 	const struct rt_gpu *g = d->self;
 
 	return !d->options->no_graph && !d->timed && !g->staged &&
-	       !g->hosted;
+	       !g->graphs->hosted;
 }
 
 enum rt_status
@@ -561,12 +562,29 @@ list_parts(struct rt_gpu_graphs *x, int64_t *n)
 	return list;
 }
 
+/*
+ * A collective that goes through the host cannot be captured.  Groups differ in
+ * whether theirs does, and no rank keeps graphs if any group has one: NCCL
+ * demands that a collective is captured by all ranks or by none.
+ */
+static enum rt_status
+agree_on_host(struct rt_device *d, struct rt_error *err)
+{
+	struct rt_gpu *g = d->self;
+	uint64_t hosted = g->hosted;
+	enum rt_status status = d->plan->nranks > 1
+		? rt_comm_sum_u64(d->comm, &hosted, 1, err) : RT_OK;
+
+	g->graphs->hosted = hosted > 0;
+	return status;
+}
+
 /* After the first step in which all actions of all ranks were learned. */
 enum rt_status
 rt_gpu_graph_agree(struct rt_device *d, struct rt_error *err)
 {
 	struct rt_gpu_graphs *x = ((struct rt_gpu *)d->self)->graphs;
-	enum rt_status status = RT_OK;
+	enum rt_status status;
 	struct graph_part **list;
 	int64_t n, i, j;
 
@@ -574,6 +592,10 @@ rt_gpu_graph_agree(struct rt_device *d, struct rt_error *err)
 		return RT_OK;
 	}
 	x->agreed = true;
+	status = agree_on_host(d, err);
+	if (status != RT_OK || x->hosted) {
+		return status;
+	}
 	list = list_parts(x, &n);
 	if (!list) {
 		return rt_no_memory(err, NULL);

@@ -186,6 +186,7 @@ fake_queue(struct fake_stream *s, struct fake_op *op)
 	op->stream = s;
 	op->next = NULL;
 	if (s->graph) {
+		op->captured = 1;
 		hold(op);
 		*s->graph->tail = op;
 		s->graph->tail = &op->next;

@@ -19,6 +19,7 @@ struct fake_op {
 	struct fake_stream *stream;
 	void *event;
 	uint64_t version;	/* of the event */
+	int captured;		/* in a graph */
 	int *graphs;		/* counts the graphs that hold it, or NULL */
 	/* called when the host launches it, alone or in a graph; or NULL */
 	void (*launched)(struct fake_op *op);

@@ -13,6 +13,9 @@
  * Ranks of a communicator pass registered memory together or not at all: the
  * user guide, "User Buffer Registration", calls the mixture undefined.
  *
+ * A collective is captured by all ranks of its communicator or by none: the
+ * user guide, "Using NCCL with CUDA Graphs" ("must be uniform over all ranks").
+ *
  * Collectives of two communicators that run at once may deadlock unless the
  * library is of 2.26 and NCCL_LAUNCH_ORDER_IMPLICIT is 1, and then all ranks
  * must launch them in one order (the user guide, "Using multiple NCCL
@@ -57,7 +60,7 @@ enum {
 struct shm {
 	_Atomic uint64_t here;
 	_Atomic uint64_t posted[RANKS], taken[RANKS];
-	_Atomic int registered[RANKS][SLOTS];
+	_Atomic int registered[RANKS][SLOTS], captured[RANKS][SLOTS];
 	char data[RANKS][SLOTS][SLOT_BYTES];
 };
 
@@ -381,7 +384,7 @@ is_registered(const struct comm *c, const struct work *w)
 
 /* Of a collective that begins: who else runs, and what is registered. */
 static void
-check_begin(struct comm *c, const struct work *w)
+check_begin(struct comm *c, const struct work *w, int captured)
 {
 	const char *order = getenv("NCCL_LAUNCH_ORDER_IMPLICIT");
 	int ordered = order && strcmp(order, "1") == 0 &&
@@ -390,6 +393,7 @@ check_begin(struct comm *c, const struct work *w)
 
 	atomic_store(&c->shm->registered[c->rank][w->op % SLOTS],
 		     is_registered(c, w));
+	atomic_store(&c->shm->captured[c->rank][w->op % SLOTS], captured);
 	c->running = w->kind != SEND && w->kind != RECV;
 	for (other = comms; other; other = other->next) {
 		if (other != c && other->running && !other->dead &&
@@ -401,7 +405,7 @@ check_begin(struct comm *c, const struct work *w)
 }
 
 static void
-check_end(struct comm *c, const struct work *w)
+check_end(struct comm *c, const struct work *w, int captured)
 {
 	int i, mine = is_registered(c, w);
 
@@ -409,6 +413,10 @@ check_end(struct comm *c, const struct work *w)
 		if (atomic_load(&c->shm->registered[i][w->op % SLOTS]) !=
 		    mine) {
 			refuse("some ranks alone pass registered memory");
+		}
+		if (atomic_load(&c->shm->captured[i][w->op % SLOTS]) !=
+		    captured) {
+			refuse("some ranks alone captured a collective");
 		}
 	}
 	c->running = 0;
@@ -478,7 +486,7 @@ run_work(struct fake_op *op)
 		fake.colls++;
 		c->op++;
 		w->done = 1;
-		check_begin(c, w);
+		check_begin(c, w, op->captured);
 		if (w->kind != RECV) {
 			post(w, size);
 		}
@@ -494,7 +502,7 @@ run_work(struct fake_op *op)
 		return FAKE_LATER;
 	}
 	if (w->kind != RECV) {
-		check_end(c, w);
+		check_end(c, w, op->captured);
 	}
 	driver()->open(1);
 	if (w->kind == EXCHANGE) {

@@ -136,6 +136,10 @@ check_PROGRAMS += %D%/runtime/toy-gpu
 %C%_runtime_toy_gpu_LDADD = runtime/librank.a codegen/libcodegen.a \
 	$(external_libs)
 %C%_runtime_toy_gpu_LDFLAGS = $(AM_LDFLAGS) -Wl,-E
+# And on ranks of which some alone have a collective that NCCL cannot run.
+check_PROGRAMS += %D%/runtime/toy-mixed
+%C%_runtime_toy_mixed_LDADD = $(%C%_runtime_toy_gpu_LDADD)
+%C%_runtime_toy_mixed_LDFLAGS = $(AM_LDFLAGS) -Wl,-E
 rank_ldadd = runtime/librank.a $(CMOCKA_LIBS) $(external_libs)
 %C%_runtime_t_rank_LDADD = $(rank_ldadd)
 %C%_runtime_t_inputs_LDADD = $(rank_ldadd)

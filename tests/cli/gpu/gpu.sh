@@ -41,6 +41,21 @@ done
 [ "$(grep -c 'reduce 4 .* left 0 0' calls)" -eq 2 ] ||
 	fail "calls: $(cat calls)"
 
+# Where one group's collective goes through the host, no rank keeps graphs, and
+# all ranks know it: a rank that kept them would wait for others to agree.
+cp "$build/tests/unit/runtime/toy-mixed" "$tmp"
+for how in 'emulate x=' 'cuda FAKE_LOG=log3 FAKE_NCCL_LOG=calls4'; do
+	# shellcheck disable=SC2086 # words
+	env ${how#* } FAKE_DEVICES=4 timeout 120 "$tmp/toy-mixed" train \
+		--local --device "${how%% *}" --data draw --steps 4 \
+		--timeout 20 >out 2>err || fail "mixed on $how: exit $?"
+	grep '^step' out | sed 's/ [0-9.]* tokens.*//' >"mixed-${how%% *}"
+done
+cmp mixed-emulate mixed-cuda || fail 'a collective by the host is another'
+[ "$(grep -c 'graphs 0 of 0 leaks 0' log3)" -eq 4 ] || fail "log3: $(cat log3)"
+[ "$(grep -c 'reduce 12 ' calls4)" -eq 2 ] || fail "calls4: $(cat calls4)"
+[ "$(grep -c 'reduce 8 ' calls4)" -eq 2 ] || fail "calls4: $(cat calls4)"
+
 # Evaluation runs the same graphs, and tokens come from the host.
 i=0
 while [ $i -lt 100 ]; do
