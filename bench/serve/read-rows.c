@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -36,11 +37,14 @@ fail(const char *what)
 static char *
 space(int64_t bytes)
 {
-	char *p = aligned_alloc(64, (size_t)(bytes + 127) / 64 * 64);
+	size_t page = bytes < 2 << 20 ? 64 : 2 << 20;
+	size_t all = ((size_t)bytes + page) / page * page;
+	char *p = aligned_alloc(page, all);
 
 	if (!p) {
 		fail("out of memory");
 	}
+	madvise(p, all, MADV_HUGEPAGE);	/* as a rank's memory is */
 	memset(p, 0, (size_t)bytes);
 	return p;
 }

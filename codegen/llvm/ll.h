@@ -256,7 +256,9 @@ struct ll_value *ll_plus_n(struct ll *l, struct ll_value *ptr, int64_t bytes);
 struct ll_value *ll_stack(struct ll *l, struct ll_type t, int64_t n);
 void ll_copy(struct ll *l, struct ll_value *to, struct ll_value *from,
 	     struct ll_value *bytes);
+/* Of the line at ptr: into all caches, or all but the first. */
 void ll_prefetch(struct ll *l, struct ll_value *ptr);
+void ll_prefetch_l2(struct ll *l, struct ll_value *ptr);
 
 /* ---- from ll.c for ll_derived.c alone ---- */
 

@@ -415,13 +415,25 @@ ll_gather(struct ll *l, struct ll_type t, struct ll_value *base,
 					args, 4), t);
 }
 
-void
-ll_prefetch(struct ll *l, struct ll_value *ptr)
+static void
+prefetch(struct ll *l, struct ll_value *ptr, int locality)
 {
-	/* for a read, into all caches, of data */
-	struct ll_value *args[] = { ptr, i32_of(l, 0), i32_of(l, 3),
+	/* for a read, of data */
+	struct ll_value *args[] = { ptr, i32_of(l, 0), i32_of(l, locality),
 				    i32_of(l, 1) };
 	struct ll_type over = ll_type(LL_PTR, 1);
 
 	ll_overloaded(l, "llvm.prefetch", &over, 1, args, 4);
+}
+
+void
+ll_prefetch(struct ll *l, struct ll_value *ptr)
+{
+	prefetch(l, ptr, 3);
+}
+
+void
+ll_prefetch_l2(struct ll *l, struct ll_value *ptr)
+{
+	prefetch(l, ptr, 2);
 }
