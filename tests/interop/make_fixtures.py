@@ -4,12 +4,18 @@ that the transformers library made and ran in float64.
 
     pip install torch transformers safetensors
     python3 tests/interop/make_fixtures.py [FAMILY..]
+    python3 tests/interop/make_fixtures.py --generated [FAMILY..]
 
 A folder has config.json and model.safetensors as save_pretrained writes them
 (F32), tokens-0.bin and tokens-1.bin (u16, 9 tokens each), and
 expected.safetensors: loss and logits, and under grad.NAME the gradient of each
 tensor of the file.  tests/unit/frontend/t-import-families.c holds the
 interpreter to them, tests/cli/run/interop.sh compiled plans.
+
+generated.txt, which --generated makes anew by itself, has lines of a prompt
+and of what generate() continues it with in float32, the likeliest token each
+time; a letter is a token, from a on.  tests/cli/run/served-families.sh holds
+served plans to it.
 """
 import json
 import os
@@ -232,7 +238,44 @@ def make(name):
     print(name, "seed %d loss %.9f" % (seed, loss.item()), size, "bytes")
 
 
+def letters(ids):
+    return "".join(chr(ord("a") + int(i)) for i in ids)
+
+
+def is_clear(scores):
+    """Whether the likeliest token is so by more than what rounding adds."""
+    best = torch.stack(scores)[:, 0].topk(2).values
+    return bool((best[:, 0] - best[:, 1] > 1e-3).all())
+
+
+def continue_greedily(name):
+    folder = os.path.join(HERE, "tiny", name)
+    model = transformers.AutoModelForCausalLM.from_pretrained(
+        folder, dtype=torch.float32, attn_implementation="eager")
+    model.config._experts_implementation = "eager"
+    model.generation_config.eos_token_id = None
+    model.generation_config.pad_token_id = 0
+    model.eval()
+    torch.manual_seed(1)
+    lines = []
+    while len(lines) < 4:
+        prompt = torch.randint(0, VOCAB, (1, 3))
+        out = model.generate(
+            prompt, attention_mask=torch.ones_like(prompt), do_sample=False,
+            max_new_tokens=SEQ - 3, return_dict_in_generate=True,
+            output_scores=True)
+        if is_clear(out.scores):
+            lines.append("%s %s\n" % (letters(prompt[0]),
+                                      letters(out.sequences[0, 3:])))
+    with open(folder + "/generated.txt", "w", encoding="ascii") as f:
+        f.writelines(lines)
+    print(name, *(line.strip() for line in lines))
+
+
 if __name__ == "__main__":
     transformers.logging.set_verbosity_error()
-    for each in sys.argv[1:] or FAMILIES:
-        make(each)
+    only_generated = sys.argv[1:2] == ["--generated"]
+    for each in sys.argv[1 + only_generated:] or FAMILIES:
+        if not only_generated:
+            make(each)
+        continue_greedily(each)
