@@ -42,6 +42,20 @@ LC_ALL=C sed 's/\xef\xbf\xbd/?/g' text | cmp -s - want ||
 ./four/rank generate --local --checkpoint ck --prompt abcde --tokens 10 \
 	--temperature 0 >out 2>err || fail 'generate on four ranks'
 cmp -s out text || bad 'four ranks have another text'
+# the same as if two hosts had two ranks each
+ranks=
+for r in 3 2 1 0; do
+	RANK=$r WORLD_SIZE=4 LOCAL_RANK=$((r % 2)) LOCAL_WORLD_SIZE=2 \
+		MASTER_ADDR=localhost \
+		MASTER_PORT=$((10000 + ($$ + 7000) % 20000)) \
+		./four/rank generate --checkpoint ck --prompt abcde \
+		--tokens 10 --temperature 0 >out.$r 2>err.$r &
+	ranks="$ranks $!"
+done
+for r in $ranks; do
+	wait "$r" || bad "a rank of two hosts: $(cat err.?)"
+done
+cmp -s out.0 text || bad 'two hosts have another text'
 
 # The kernels of two GPUs, which the host computes.
 if have nvrtc compiler; then
