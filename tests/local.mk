@@ -170,6 +170,12 @@ check_PROGRAMS += %D%/gpu/dump
 	ir/libir.a runtime/libemulate.a runtime/librt_llmc.a $(external_libs)
 %C%_gpu_dump_LDFLAGS = $(AM_LDFLAGS) -Wl,-E
 
+# A communicator of one rank, through NCCL: tests/gpu/run.
+check_PROGRAMS += %D%/gpu/nccl
+%C%_gpu_nccl_SOURCES = %D%/gpu/nccl_alone.c
+%C%_gpu_nccl_LDADD = runtime/librank.a $(external_libs)
+%C%_gpu_nccl_LDFLAGS = $(AM_LDFLAGS) -Wl,-E
+
 # Reads what a disassembler prints of kernels: bench/gpu/sass.
 check_PROGRAMS += %D%/gpu/sass
 %C%_gpu_sass_SOURCES = %D%/gpu/sass.c

@@ -37,7 +37,9 @@
 enum { LEAST = 21800, ORDERED = 22600, ORDERED_DRIVER = 12090 };
 enum { ID_BYTES = 128 };
 #define LEAST_TEXT "2.18"
-enum { DONE = 0, IN_PROGRESS = 7 };
+enum { DONE = 0, UNHANDLED = 1, IN_PROGRESS = 7 };
+/* What ncclMemAlloc rounds up to: the least that the driver maps at once. */
+enum { ALLOCATES = 2 << 20 };
 /* nccl.h: ncclRedOp_t, ncclDataType_t. */
 enum { SUM = 0, MAX = 2 };
 enum { U8 = 1, I32 = 2, F16 = 6, F32 = 7, F64 = 8, BF16 = 9 };
@@ -397,17 +399,19 @@ register_arena(struct rt_device *d, struct rt_error *err)
 	return status;
 }
 
+/* A plan of one rank has no communicator, but in tests/gpu/nccl_alone.c. */
 static enum rt_status
 make_groups(struct rt_device *d, struct rt_error *err)
 {
 	enum rt_status status = RT_OK;
+	int64_t least = d->plan->nranks > 1 ? 2 : 1;
 	struct rt_group *g;
 	int64_t i;
 
 	for (i = 0; i < d->plan->ngroups && status == RT_OK; i++) {
 		status = rt_group_find(d->comm, d->plan->groups[i], 0, &g,
 				       err);
-		if (status == RT_OK && g->n > 1 && !rt_nccl_group(d, g)) {
+		if (status == RT_OK && g->n >= least && !rt_nccl_group(d, g)) {
 			status = make_group(d, g, err);
 		}
 	}
@@ -564,6 +568,28 @@ rt_nccl_load(struct rt_device *d, struct rt_error *err)
 	return status;
 }
 
+/* NCCL reports a driver that has no memory left as an unhandled CUDA error. */
+static enum rt_status
+alloc_failed(const struct rt_device *d, size_t bytes, int r,
+	     struct rt_error *err)
+{
+	const struct rt_gpu *g = d->self;
+	size_t left = 0, total = 0;
+	const double gib = 1 << 30;
+
+	bytes = (bytes + ALLOCATES - 1) / ALLOCATES * ALLOCATES;
+	if (r != UNHANDLED || g->api.memory(&left, &total) != 0 ||
+	    left >= bytes) {
+		return call_failed(g->nccl, "ncclMemAlloc of the plan's memory",
+				   r, err);
+	}
+	return rt_fail(err, RT_RANGE, RT_NOWHERE, "the plan needs %.3f GiB of "
+		"the GPU, which NCCL allocates in pieces of 2 MiB, and %.3f of "
+		"%.3f GiB are free (%s): end what else uses it, or compile for "
+		"less memory", (double)bytes / gib, (double)left / gib,
+		(double)total / gib, g->facts.name);
+}
+
 enum rt_status
 rt_nccl_alloc(struct rt_device *d, size_t bytes, uint64_t *out,
 	      struct rt_error *err)
@@ -580,8 +606,7 @@ rt_nccl_alloc(struct rt_device *d, size_t bytes, uint64_t *out,
 	r = n->api.mem_alloc(&n->arena, bytes);
 	if (r != DONE) {
 		n->arena = NULL;
-		return call_failed(n, "ncclMemAlloc of the plan's memory", r,
-				   err);
+		return alloc_failed(d, bytes, r, err);
 	}
 	*out = (uint64_t)(uintptr_t)n->arena;
 	return RT_OK;

@@ -11,7 +11,8 @@
  * FAKE_VERSION=11040     13000 else
  * FAKE_FAIL=N            the N-th call fails
  * FAKE_LOG=FILE          a line at the end: calls, launches, launches of graphs
- *                        and how many graphs there were, leaks
+ *                        and how many graphs there were, leaks, streams of the
+ *                        greatest priority
  * FAKE_TIMES="7 3 5"     kernels are not run, and those of the i-th module that
  *                        was loaded take so many ms each, 100 behind the last;
  *                        events tell such time, which copies take too
@@ -69,7 +70,7 @@ struct function {
 enum { MOST = 4096 };
 
 static struct {
-	int calls, launches, graphs, execs, bad;
+	int calls, launches, graphs, execs, bad, urgent;
 	int live[8];
 	struct fake_stream *streams[MOST];
 	int nstreams;
@@ -118,9 +119,9 @@ leave(void)
 		leaks += fake.live[i];
 	}
 	if (f) {
-		fprintf(f, "calls %d launches %d graphs %d of %d leaks %d\n",
-			fake.calls, fake.launches, fake.graphs, fake.execs,
-			leaks);
+		fprintf(f, "calls %d launches %d graphs %d of %d leaks %d "
+			"urgent %d\n", fake.calls, fake.launches, fake.graphs,
+			fake.execs, leaks, fake.urgent);
 		fclose(f);
 	}
 	if (leaks) {
@@ -314,8 +315,11 @@ stream_create(void **out, unsigned flags)
 static int
 stream_urgent(void **out, unsigned flags, int priority)
 {
-	return priority >= -5 && priority <= 0 ? stream_create(out, flags)
-		: INVALID;
+	int r = priority >= -5 && priority <= 0 ? stream_create(out, flags)
+						: INVALID;
+
+	fake.urgent += r == 0 && priority == -5;
+	return r;
 }
 
 static int

@@ -311,6 +311,22 @@ KERNEL(wgmma_tf32, 128, 1, struct primitive_args)
 	put_sums(&a, d, 16);
 }
 
+/* Angles of 4096 numbers, whole and halves, of 2^17 at most, in units of 2^-32
+ * turns, at frequencies from one turn down to 2^-16 turns. */
+KERNEL(angles, 128, 1, struct primitive_args)
+{
+	int i;
+
+	for (i = 0; i < 32; i++) {
+		const u32 n = (u32)(128 * i + TID);
+		const u64 by = (0x9e3779b97f4a7c15ull * (n + 1)) >> (n % 17);
+		const i32 x = (i32)(n * 2654435761u) >> 14;
+
+		((u32 *)a.at[1])[128 * i + TID] =
+			turn_scaled((f64)x * 0.5, by);
+	}
+}
+
 /* Sines and cosines of 4096 angles all around. */
 KERNEL(turns, 128, 1, struct primitive_args)
 {

@@ -41,7 +41,8 @@ static const struct primitive {
 	{ "wgmma_cores", 128, 2048 },
 	{ "wgmma_e4m3", 128, 2048 },
 	{ "wgmma_tf32", 128, 2048 },
-	{ "turns", 128, 8192 }
+	{ "turns", 128, 8192 },
+	{ "angles", 128, 4096 }
 };
 
 enum {

@@ -6,7 +6,7 @@
 need llvm nvrtc compiler
 
 # What is exported lends its plan to the driver.
-CASES='pipe primitives' LLMC_LINKER="$linker -O0 -Wl,-E" "$tests/gpu/run" \
+CASES='pipe primitives nccl' LLMC_LINKER="$linker -O0 -Wl,-E" "$tests/gpu/run" \
 	prepare plans >out 2>err || fail prepare
 "$tests/gpu/run" plans emulate >out 2>err || fail emulate
 grep -q '^PASS pipe : losses are' out || fail 'nothing was compared'
@@ -16,8 +16,16 @@ export FAKE_NCCL_LOG="$tmp/talks"
 for devices in 1 2; do
 	FAKE_DEVICES=$devices "$tests/gpu/run" plans >out 2>err ||
 		fail "the driver of the tests, $devices devices"
-	[ "$(grep -c ^PASS out)" -eq 4 ] || fail "not four: $devices"
+	[ "$(grep -c ^PASS out)" -eq 5 ] || fail "not five: $devices"
 done
+grep -q '^PASS nccl: NCCL 2.28.9 on Fake 0, .* 5 times all came' out ||
+	fail 'no communicator of one rank'
+LLMC_LIBNCCL=/nonexistent.so plans/nccl/nccl >out 2>err
+[ $? -eq 77 ] && grep -q 'is missing, by which GPUs' err ||
+	fail 'no NCCL, and not left out'
+FAKE_NCCL_FAIL=9 plans/nccl/nccl >out 2>err
+[ $? -eq 1 ] && grep -q '^nccl: .* a failure that was asked for' err ||
+	fail 'a call fails, and nobody says so'
 grep -q 'send [1-9].* left 0 0' talks || fail 'nothing went by NCCL'
 
 # Microbatches whose values lie in the same places share their graphs: forward,
@@ -47,13 +55,16 @@ done
 # Groups of tp and of dp have a stream each, where NCCL orders launches, and
 # else one; memory is registered on all ranks or on none; and collectives that
 # two ranks share are launched in one order by both.
-for how in FAKE_NCCL_UNREGISTERED=1 NCCL_LAUNCH_ORDER_IMPLICIT=0 \
-		FAKE_NCCL_VERSION=22500 FAKE_VERSION=12080; do
-	rm -rf order && mkdir order
-	env "$how" FAKE_NCCL_ORDER="$tmp/order" FAKE_DEVICES=4 many/rank train \
+for case in 2:FAKE_NCCL_UNREGISTERED=1 1:NCCL_LAUNCH_ORDER_IMPLICIT=0 \
+		1:FAKE_NCCL_VERSION=22500 1:FAKE_VERSION=12080; do
+	how=${case#*:}
+	rm -rf order calls && mkdir order
+	env "$how" FAKE_LOG="$tmp/calls" FAKE_NCCL_ORDER="$tmp/order" FAKE_DEVICES=4 many/rank train \
 		--local --data draw --steps 3 >out 2>err || fail "train, $how"
 	sed -i 's/ [0-9.]* tokens.*//' out
 	cmp out out--no-graph || fail "other losses: $how"
+	[ "$(grep -c "urgent ${case%%:*}$" calls)" -eq 4 ] ||
+		fail "$how has other streams: $(cat calls)"
 	shared=0
 	[ "$(find order -type f | wc -l)" -eq 4 ] || fail 'not four orders'
 	for a in order/*; do

@@ -163,6 +163,8 @@ once 'driver is for CUDA 11.4, and CUDA 12.0 or later' FAKE_VERSION=11040
 once 'the plan'"'"'s kernels are for sm_90a, and this GPU is an sm_80' \
 	FAKE_ARCH=80
 declined 'of the GPU, and' FAKE_MEMORY=1000
+declined 'which NCCL allocates in pieces of 2 MiB, and 0.001 of 0.001' \
+	FAKE_MEMORY=1048576 FAKE_DEVICES=2
 declined 'by which GPUs communicate: install NCCL' FAKE_DEVICES=2 \
 	LLMC_LIBNCCL=/nonexistent.so
 # What each version lacks: 2.17 is refused by its version, 2.18 runs without

@@ -268,6 +268,40 @@ test_turns(void **state)
 	bench_free(&b);
 }
 
+/*
+ * Against whole numbers: x counts halves, so x times a frequency counts 2^-65
+ * turns.  A product of f64, here below 2^17 turns, is within 2^-36 turns, and
+ * the angle is cut off to whole units of 2^-32 turns.
+ */
+static void
+test_angles(void **state)
+{
+	const uint32_t *out;
+	struct bench b;
+	int i;
+
+	(void)state;
+	bench_init(&b);
+	out = (const uint32_t *)(void *)b.a.at[1];
+	for (i = 0; strcmp(primitives[i].func, "angles") != 0; i++) {
+	}
+	run(&b, &primitives[i]);
+	for (i = 0; i < 4096; i++) {
+		uint64_t by = 0x9e3779b97f4a7c15u * ((uint64_t)i + 1) >> i % 17;
+		int32_t x = (int32_t)((uint32_t)i * 2654435761u) >> 14, off;
+		uint64_t turns = (uint64_t)(int64_t)x * (by >> 1) +
+			(x < 0 ? -((uint64_t)-x * (by & 1) / 2)
+			       : (uint64_t)x * (by & 1) / 2);
+
+		off = (int32_t)(out[i] - (uint32_t)(turns >> 32));
+		if (off < -1 || off > 1) {
+			fail_msg("%d: %08x, not %08x", i, out[i],
+				 (uint32_t)(turns >> 32));
+		}
+	}
+	bench_free(&b);
+}
+
 int
 main(void)
 {
@@ -275,6 +309,7 @@ main(void)
 		cmocka_unit_test(test_golden),
 		cmocka_unit_test(test_wgmma),
 		cmocka_unit_test(test_turns),
+		cmocka_unit_test(test_angles),
 		cmocka_unit_test(test_nvrtc),
 	};
 
