@@ -89,9 +89,9 @@ struct search_choices {
 	VEC(struct search_choice) at;	/* empty until needed */
 };
 
-/* Kernels of stages at one microbatch, or of updates at one dp. */
+/* Kernels of stages or of updates, at these lengths. */
 struct search_kernels {
-	int64_t size;		/* that microbatch or dp */
+	int64_t microbatch, dp;	/* 0: kernels do not depend on it */
 	struct arena mem;	/* of the kernels */
 	/* by function; NULL: not found yet, or dropped */
 	struct kernels **of;
@@ -236,7 +236,7 @@ struct search_sharding {
 	struct ir_module *m;
 	struct ranks r;
 	struct fuse *fuse;	/* m's kernels */
-	struct search_kernels *by_microbatch, *by_dp;
+	struct search_kernels *of_stages, *of_updates;
 	struct search_group g;
 	struct search_try at;	/* the plan of g that it was staged for */
 	int64_t dp, microbatch;	/* of that plan */

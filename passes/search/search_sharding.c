@@ -68,21 +68,22 @@ set_mesh(struct search_sharding *w, const struct search_key *key,
 }
 
 /*
- * The kernels at one size: the microbatch for stages, dp for updates.  They are
- * kept, since finding kernels takes far longer than pricing them for another dp
- * or pp.
+ * The kernels at these lengths.  They are kept, since finding kernels takes far
+ * longer than pricing them for another dp or pp.
  */
 static struct search_kernels *
 kernels_at(struct search *s, const struct search_sharding *w,
-	   struct search_kernels **list, int64_t size)
+	   struct search_kernels **list, int64_t microbatch, int64_t dp)
 {
 	struct search_kernels *k;
 
-	for (k = *list; k && k->size != size; k = k->next) {
+	for (k = *list; k && (k->microbatch != microbatch || k->dp != dp);
+	     k = k->next) {
 	}
 	if (!k) {
 		k = arena_alloc(&s->keep, sizeof *k);
-		k->size = size;
+		k->microbatch = microbatch;
+		k->dp = dp;
 		arena_init(&k->mem, &s->m->ctx->mem);
 		k->next = *list;
 		*list = k;
@@ -91,6 +92,18 @@ kernels_at(struct search *s, const struct search_sharding *w,
 		k->of = arena_alloc(&k->mem, w->m->funcs.n * sizeof *k->of);
 	}
 	return k;
+}
+
+/*
+ * The kernels of stages.  With ZeRO 2 and 3 each rank holds a part of gradients
+ * or weights, whose size depends on dp.
+ */
+static struct search_kernels *
+stage_kernels(struct search *s, struct search_sharding *w, int64_t microbatch,
+	      int64_t dp)
+{
+	return kernels_at(s, w, &w->of_stages, microbatch,
+			  w->key.zero > 1 ? dp : 0);
 }
 
 static void
@@ -107,8 +120,8 @@ static void
 drop_sharding(struct search_sharding *w)
 {
 	if (w->m) {
-		drop_kernels(w->by_microbatch);
-		drop_kernels(w->by_dp);
+		drop_kernels(w->of_stages);
+		drop_kernels(w->of_updates);
 		ir_ctx_release(&w->ctx);
 		w->m = NULL;
 	}
@@ -180,15 +193,15 @@ pricing(const struct search *s, const struct search_sharding *w, uint32_t dev)
 }
 
 /*
- * The kernels of all functions at that microbatch and the present lengths.
+ * The kernels of all functions at that microbatch and dp, the present lengths.
  * Those of stages are kept, since plans of this microbatch need them again; few
  * shardings get as far as the price of their updates.
  */
 static struct kernels **
-find_kernels(struct search *s, struct search_sharding *w, int64_t microbatch)
+find_kernels(struct search *s, struct search_sharding *w, int64_t microbatch,
+	     int64_t dp)
 {
-	struct search_kernels *list = kernels_at(s, w, &w->by_microbatch,
-						 microbatch);
+	struct search_kernels *list = stage_kernels(s, w, microbatch, dp);
 	uint32_t nfuncs = w->m->funcs.n, i;
 	struct arena *tmp = &w->ctx.tmp;
 	struct kernels **all = arena_alloc(tmp, nfuncs * sizeof *all);
@@ -212,7 +225,7 @@ find_kernels(struct search *s, struct search_sharding *w, int64_t microbatch)
 static bool
 measure(struct search *s, struct search_sharding *w)
 {
-	struct kernels **all = find_kernels(s, w, w->microbatch);
+	struct kernels **all = find_kernels(s, w, w->microbatch, w->dp);
 	struct memory mem;
 	const char *why;
 
@@ -524,8 +537,8 @@ static void
 price_stages(struct search *s, struct search_sharding *w, struct search_cost *c,
 	     uint32_t dev)
 {
-	struct search_kernels *list = kernels_at(s, w, &w->by_microbatch,
-						 c->microbatch);
+	struct search_kernels *list = stage_kernels(s, w, c->microbatch,
+						    c->dp);
 	uint32_t i;
 
 	c->on = list->any_dp ? list->any_dp->on : c->on;
@@ -555,7 +568,8 @@ price_updates(struct search *s, struct search_sharding *w,
 	      const struct search_try *t, struct search_update *u,
 	      uint32_t dev)
 {
-	struct search_kernels *list = kernels_at(s, w, &w->by_dp, u->dp);
+	struct search_kernels *list = kernels_at(s, w, &w->of_updates, 0,
+						 u->dp);
 	struct pricing p = pricing(s, w, dev);
 	struct target_devs all;
 	struct where to;
@@ -622,7 +636,7 @@ search_measure(struct search *s, const struct search_key *key,
 	}
 	search_reopen(s, w);
 	set_axes(w->m, t);
-	if (memory_plan(&w->r, find_kernels(s, w, t->microbatch), 0,
+	if (memory_plan(&w->r, find_kernels(s, w, t->microbatch, t->g->dp), 0,
 			&w->ctx.tmp, &mem, &why)) {
 		search_measure_bytes(w, &mem, c->bytes);
 	}

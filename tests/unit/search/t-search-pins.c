@@ -328,6 +328,33 @@ test_zero(void **state)
 	check_zero(text, "h100x4", 108e6);
 }
 
+/*
+ * With ZeRO 3 the kernels of a stage depend on dp: those that were found for
+ * one must not price a stage for another.
+ */
+static void
+test_lengths(void **state)
+{
+	struct ir_module *m;
+	struct target t;
+	struct ir_ctx c;
+	char text[4096];
+	double us, pinned;
+
+	(void)state;
+	snprintf(text, sizeof text, drawn_dense, 1024, 1024, 256, 8, 5);
+	ir_ctx_init(&c, NULL);
+	m = trained(&c, text);
+	t = target(&c, "a100x2x2");
+	t.groups.at[0].device.memory_bytes = 163534383;
+	t.groups.at[0].device.reserve_bytes = 0;
+	us = found(m, &t, "");
+	pinned = found(m, &t, "microbatch=2");
+	print_message("%.3f, with microbatch=2 %.3f\n", us, pinned);
+	assert_true(us > 0 && us <= pinned * (1 + 1e-9));
+	ir_ctx_release(&c);
+}
+
 int
 main(void)
 {
@@ -337,7 +364,8 @@ main(void)
 		cmocka_unit_test(test_launches),
 		cmocka_unit_test(test_drawn),
 		cmocka_unit_test(test_context),
-		cmocka_unit_test(test_zero)
+		cmocka_unit_test(test_zero),
+		cmocka_unit_test(test_lengths)
 	};
 
 	seed = (uint64_t)env("SEARCH_SEED", 1);
