@@ -126,6 +126,12 @@ struct cg_input {
 	struct cg_tiling *tiling;
 };
 
+/* Parts of a program: the plan, and the model on one rank.  Part X defines the
+ * symbol llmc_X, and its images are llmc_X_images. */
+#define CG_PLAN "plan"
+#define CG_WHOLE "whole"
+#define CG_MAX_PARTS 8
+
 /* What the program prints and logs about its plan. */
 struct cg_facts {
 	const char *compiler, *model, *target;
@@ -135,8 +141,16 @@ struct cg_facts {
 	double flops, peak;	/* of one step; per second, of all ranks */
 	const char *json, *llp;
 	const char *config;	/* config.json of exports, or NULL */
-	/* this is the unsharded program that a sharded plan is compared with */
-	bool is_whole;
+	/* which of the programs that are linked: CG_PLAN, CG_WHOLE, or a size
+	 * of a step that serves */
+	const char *part;
+	/* it is a size: the weights and states are those of CG_PLAN */
+	bool is_size;
+	/* of CG_PLAN: the parts that are its smaller sizes, ascending; and by
+	 * place of the pipeline the bytes that the arena has at least */
+	const char *const *sizes;
+	uint32_t nsizes;
+	const int64_t *arena_bytes;	/* NULL: those that it needs */
 	/* an object with the unsharded program is linked too; if not, whole_why
 	 * says why */
 	bool has_whole;
@@ -158,6 +172,8 @@ struct cg_images;
 uint32_t cg_code_spills(struct cg_code *c, const struct cg_images *x);
 /* Scratch bytes that kernels need on each rank, beside what the plan counts. */
 int64_t cg_code_reserve(const struct cg_code *c);
+/* After cg_code_finish: bytes of the arena of a place of the pipeline. */
+int64_t cg_code_arena(const struct cg_code *c, uint32_t pipe);
 /*
  * Plans memory with at least that much reserve, and emits everything but
  * kernels.  What the reserve has beyond cg_code_reserve is in the arena of a
@@ -227,17 +243,13 @@ void cg_images_warn(struct ir_ctx *ctx, const struct cg_images *x);
 /* A hash of the bytes, 32 hexadecimal digits: for caches, and files of a
  * plan. */
 const char *cg_digest(struct arena *a, const void *at, size_t n);
-/* Writes an object file that defines a struct rt_images of that name:
- * CG_IMAGES. */
+/* Writes an object file that defines a struct rt_images of that name. */
 void cg_images_object(const struct cg_images *x, const char *name,
 		      struct buf *out);
 
 /* ---- link/link.c -------------------------------------------------------- */
 
-#define CG_MAX_OBJECTS 4	/* program and images, sharded and unsharded */
-/* Symbols of images: of the plan, and of the unsharded program. */
-#define CG_IMAGES "llmc_images"
-#define CG_WHOLE_IMAGES "llmc_whole_images"
+#define CG_MAX_OBJECTS (2 * CG_MAX_PARTS)	/* of each, and its images */
 
 /*
  * Links objects and the runtime to the program that ranks run.  The result

@@ -871,3 +871,26 @@ pass_ragged(struct pass_ctx *p, struct ir_module *m)
 	pass_count(p, "caches", r.ncaches);
 	return true;
 }
+
+static dim_id
+rows_of_input(const struct ir_module *m, const char *name)
+{
+	node_id id;
+
+	for (id = 1; id < m->nodes.n; id++) {
+		const struct ir_node *n = ir_node(m, id);
+
+		if (n->op == IR_INPUT && strcmp(name, ir_text(m->ctx,
+			ir_attr(m, n, IR_ATTR_NAME)->text)) == 0) {
+			return ir_type(m, n->result)->dims[0];
+		}
+	}
+	die("a step without `%s`", name);
+}
+
+void
+pass_resize_step(struct ir_module *m, int64_t tokens, int64_t rows)
+{
+	m->dims.at[rows_of_input(m, "slot")].size = tokens;
+	m->dims.at[rows_of_input(m, "row")].size = rows;
+}

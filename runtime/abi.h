@@ -17,7 +17,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define RT_ABI_VERSION 9
+#define RT_ABI_VERSION 10
 /* The shared object of the emulator, in the folder of a program for GPUs. */
 #define RT_EMULATOR_FILE "emulate.so"
 #define RT_MAX_AXES 8
@@ -146,7 +146,7 @@ struct rt_image {
 	const char *ptx;	/* for later architectures; NULL: none */
 };
 
-/* In an object file of their own, as `llmc_images`. */
+/* In an object file of their own, as `llmc_plan_images`. */
 struct rt_images {
 	int64_t n;
 	const struct rt_image *at;
@@ -366,6 +366,14 @@ struct rt_plan {
 	int64_t batch, tokens;	/* of one step: sequences, tokens */
 	/* tokens of the longest sequence that it serves; 0: it trains */
 	int64_t context;
+	/*
+	 * The same step of fewer positions, ascending: plans with the same
+	 * ranks, groups and channels, and no weights and states of their own.
+	 * Those of this plan lie at the same offsets in the arena, which is
+	 * large enough for all.
+	 */
+	int64_t nsizes;
+	const struct rt_plan *const *sizes;
 	int64_t seed;		/* unless --seed is given */
 	int64_t steps;		/* unless --steps is given; 0: not known */
 	struct rt_training training;	/* unless options change it */

@@ -210,6 +210,21 @@ cg_code_reserve(const struct cg_code *c)
 	return most;
 }
 
+int64_t
+cg_code_arena(const struct cg_code *c, uint32_t pipe)
+{
+	int64_t most = 0;
+	uint32_t i;
+
+	for (i = 0; i < c->classes.n; i++) {
+		const struct host_class *k = &c->classes.at[i];
+
+		most = k->pipe == pipe && k->arena_bytes > most
+			? k->arena_bytes : most;
+	}
+	return most;
+}
+
 /* ---- the rest ---- */
 
 static void

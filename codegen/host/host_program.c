@@ -8,8 +8,13 @@
 
 #include <string.h>
 
-/* The symbol of the plan of one rank, in an object of its own. */
-#define WHOLE "llmc_whole"
+/* The symbol of a part, which may be in another object. */
+static struct ll_value *
+part_data(struct cg_code *c, const char *part, const char *more)
+{
+	return ll_data(c->ll, arena_printf(c->a, "llmc_%s%s", part, more),
+		       NULL, 1);
+}
 
 /* ---- functions ---- */
 
@@ -74,7 +79,6 @@ put_funcs(struct cg_code *c, struct host_class *k, struct ll_value **w)
 {
 	const char *name = arena_printf(c->a, "pipe%u_update", k->pipe);
 
-	put_actions(c, k, w);
 	HOST_SET(w, struct rt_program, update,
 		 func_data(c, name, -1, 0, host_update_func(c, k),
 			   c->in.price->update[k->pipe].total_us));
@@ -85,10 +89,13 @@ put_funcs(struct cg_code *c, struct host_class *k, struct ll_value **w)
 }
 
 static void
-put_program(struct cg_code *c, struct host_class *k, struct ll_value **w)
+put_program(struct cg_code *c, struct host_class *k, const struct cg_facts *f,
+	    struct ll_value **w)
 {
+	int64_t least = f->arena_bytes ? f->arena_bytes[k->pipe] : 0;
 	struct rt_program x = { .pipe = k->pipe,
-				.arena_bytes = k->arena_bytes,
+				.arena_bytes = k->arena_bytes > least
+					? k->arena_bytes : least,
 				.work_offset = k->work_offset,
 				.shared_bytes = k->shared_bytes,
 				.own_bytes = k->own_bytes };
@@ -98,8 +105,11 @@ put_program(struct cg_code *c, struct host_class *k, struct ll_value **w)
 		x.comm_bytes = k->comm_bytes;
 	}
 	HOST_FILL(c, w, x);
-	put_funcs(c, k, w);
-	host_put_holds(c, k, w);
+	put_actions(c, k, w);
+	if (!f->is_size) {
+		put_funcs(c, k, w);
+		host_put_holds(c, k, w);
+	}
 	host_put_ports(c, k, w);
 }
 
@@ -144,19 +154,31 @@ put_cpu(struct cg_code *c, struct ll_value **w)
 
 /* Images are an object of their own (images_object.c). */
 static void
-put_arch(struct cg_code *c, bool is_whole, struct ll_value **w)
+put_arch(struct cg_code *c, const char *part, struct ll_value **w)
 {
 	if (c->arch) {
 		HOST_SET(w, struct rt_plan, arch,
 			 ll_text(c->ll, c->arch->name));
 		HOST_SET(w, struct rt_plan, images,
-			 ll_data(c->ll, is_whole ? CG_WHOLE_IMAGES
-				 : CG_IMAGES, NULL, 1));
+			 part_data(c, part, "_images"));
 	}
 }
 
 static void
-put_programs(struct cg_code *c, struct ll_value **w)
+put_sizes(struct cg_code *c, const struct cg_facts *f, struct ll_value **w)
+{
+	struct ll_value **at = host_words(c, f->nsizes);
+	uint32_t i;
+
+	for (i = 0; i < f->nsizes; i++) {
+		at[i] = part_data(c, f->sizes[i], "");
+	}
+	HOST_SET(w, struct rt_plan, nsizes, ll_i64(c->ll, f->nsizes));
+	HOST_SET(w, struct rt_plan, sizes, host_data(c, at, f->nsizes));
+}
+
+static void
+put_programs(struct cg_code *c, const struct cg_facts *f, struct ll_value **w)
 {
 	size_t size = HOST_WORDS(struct rt_program);
 	struct ll_value **all = host_words(c, c->classes.n * size);
@@ -164,7 +186,7 @@ put_programs(struct cg_code *c, struct ll_value **w)
 	uint32_t i;
 
 	for (i = 0; i < c->classes.n; i++) {
-		put_program(c, &c->classes.at[i], all + i * size);
+		put_program(c, &c->classes.at[i], f, all + i * size);
 	}
 	for (i = 0; i < c->r->nranks; i++) {
 		of[i] = c->class_of[i];
@@ -188,7 +210,7 @@ put_facts(struct cg_code *c, const struct cg_facts *f, struct ll_value **w)
 	}
 	if (f->has_whole) {
 		HOST_SET(w, struct rt_plan, whole,
-			 ll_data(c->ll, WHOLE, NULL, 1));
+			 part_data(c, CG_WHOLE, ""));
 	} else if (f->whole_why) {
 		HOST_SET(w, struct rt_plan, whole_why,
 			 ll_text(c->ll, f->whole_why));
@@ -249,16 +271,19 @@ host_put_plan(struct cg_code *c, const struct cg_facts *facts)
 	HOST_FILL(c, w, x);
 	put_mesh(c, w);
 	put_cpu(c, w);
-	put_arch(c, facts->is_whole, w);
+	put_arch(c, facts->part, w);
 	put_facts(c, facts, w);
-	put_programs(c, w);
-	host_put_tensors(c, w);
+	put_sizes(c, facts, w);
+	put_programs(c, facts, w);
+	if (!facts->is_size) {
+		host_put_tensors(c, w);
+	}
 	HOST_SET(w, struct rt_plan, nspreads, ll_i64(c->ll, c->spreads.n));
 	HOST_SET(w, struct rt_plan, spreads, c->spread_data);
 	HOST_SET(w, struct rt_plan, ngroups, ll_i64(c->ll, c->groups.n));
 	HOST_SET(w, struct rt_plan, groups,
 		 ll_table(c->ll, c->groups.at, c->groups.n));
-	ll_data(c->ll, facts->is_whole ? WHOLE : "llmc_plan", w,
+	ll_data(c->ll, arena_printf(c->a, "llmc_%s", facts->part), w,
 		(uint32_t)HOST_WORDS(struct rt_plan));
 	return c->m->ctx->diags.errors == errors;
 }

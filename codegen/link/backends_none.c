@@ -52,6 +52,14 @@ cg_code_reserve(const struct cg_code *c)
 	return 0;
 }
 
+int64_t
+cg_code_arena(const struct cg_code *c, uint32_t pipe)
+{
+	(void)c;
+	(void)pipe;
+	return 0;
+}
+
 bool
 cg_code_finish(struct cg_code *c, int64_t reserve,
 	       const struct cg_facts *facts)

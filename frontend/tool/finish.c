@@ -26,11 +26,16 @@ struct reading {
 	const struct source_file *f;
 	uint32_t at, line, lo;	/* bytes of f; lo: where the line began */
 	const char *arch;
-	VEC(struct cg_source) texts, plan, whole;
-	struct buf answer, object[2];
+	VEC(struct cg_source) texts;
+	struct {
+		const char *name;
+		struct buf object;
+		VEC(struct cg_source) sources;
+	} part[CG_MAX_PARTS];
+	uint32_t nparts;
+	struct buf answer;
 	struct buf run;		/* options and file names: see rerun.c */
 	struct drv_reads reads;
-	uint32_t nobjects;
 	bool has_answer, has_run;
 };
 
@@ -219,21 +224,21 @@ read_line(struct reading *r, const char *line)
 		file = arena_printf(a, "kernels/%s", name);
 		ok = read_source(r, file, name, sum, &s);
 		VEC_PUSH(a, &r->texts, s);
-	} else if (ok && strcmp(word, "plan") == 0) {
-		file = arena_printf(a, "kernels/%s.cu", name);
+	} else if (ok && strcmp(word, "source") == 0 && r->nparts) {
+		file = arena_printf(a, "kernels/%s", drv_kernels_file(a,
+			r->part[r->nparts - 1].name, name, ".cu"));
 		ok = read_source(r, file, name, sum, &s);
-		VEC_PUSH(a, &r->plan, s);
-	} else if (ok && strcmp(word, "whole") == 0) {
-		file = arena_printf(a, "kernels/whole-%s.cu", name);
-		ok = read_source(r, file, name, sum, &s);
-		VEC_PUSH(a, &r->whole, s);
+		VEC_PUSH(a, &r->part[r->nparts - 1].sources, s);
 	} else if (ok && strcmp(word, "answer") == 0 && !r->has_answer) {
 		file = arena_printf(a, "unfinished/%s", name);
 		r->has_answer = true;
 		ok = read_known(r, file, sum, &r->answer);
-	} else if (ok && strcmp(word, "object") == 0 && r->nobjects < 2) {
+	} else if (ok && strcmp(word, "object") == 0 &&
+		   r->nparts < CG_MAX_PARTS) {
 		file = arena_printf(a, "unfinished/%s", name);
-		ok = read_known(r, file, sum, &r->object[r->nobjects++]);
+		r->part[r->nparts].name = arena_strndup(a, name,
+			strcspn(name, "."));
+		ok = read_known(r, file, sum, &r->part[r->nparts++].object);
 	} else if (ok && strcmp(word, "run") == 0 && !r->has_run) {
 		file = arena_printf(a, "unfinished/%s", name);
 		r->has_run = true;
@@ -244,8 +249,8 @@ read_line(struct reading *r, const char *line)
 		VEC_PUSH(a, &r->reads, ((struct drv_read){ s.text,
 							   strlen(s.text) }));
 	} else {
-		return bad_line(r, line, "text, plan, whole, answer, object, "
-				"run or read, a name and a sum of 32 digits");
+		return bad_line(r, line, "text, answer, object, source, run "
+				"or read, a name and a sum of 32 digits");
 	}
 	return ok;
 }
@@ -273,8 +278,8 @@ read_list(struct reading *r)
 			return false;
 		}
 	}
-	if (!r->has_answer || !r->has_run || !r->nobjects || !r->plan.n ||
-	    (r->whole.n && r->nobjects < 2)) {
+	if (!r->has_answer || !r->has_run || !r->nparts ||
+	    !r->part[0].sources.n) {
 		diag_error(&d->ctx.diags, nowhere, "%s ends too early: compile "
 			   "the model again", r->path);
 		return false;
@@ -307,6 +312,24 @@ compile_sources(struct reading *r, const struct cg_source *at, uint32_t n,
 	return out->made_by;
 }
 
+static bool
+compile_parts(struct reading *r, struct drv_kernels *k)
+{
+	uint32_t i;
+
+	for (i = 0; i < r->nparts; i++) {
+		struct drv_part *p = drv_kernels_part(r->d, k,
+						      r->part[i].name);
+
+		p->object = r->part[i].object;
+		if (!compile_sources(r, r->part[i].sources.at,
+				     r->part[i].sources.n, &p->images)) {
+			return false;
+		}
+	}
+	return true;
+}
+
 /* If tiles spill, llmc would have chosen others where NVRTC is. */
 static bool
 spills(const struct cg_images *x)
@@ -328,20 +351,19 @@ finish(struct reading *r)
 {
 	struct driver *d = r->d;
 	struct drv_kernels *k = arena_alloc(&d->ctx.perm, sizeof *k);
+	uint32_t i;
 
-	if (!read_list(r) ||
-	    !compile_sources(r, r->plan.at, r->plan.n, &k->plan) ||
-	    !compile_sources(r, r->whole.at, r->whole.n, &k->whole)) {
+	if (!read_list(r) || !compile_parts(r, k)) {
 		return false;
 	}
-	if (spills(&k->plan) || spills(&k->whole)) {
-		return drv_rerun(d, buf_text(&r->run), &r->reads);
+	for (i = 0; i < k->n; i++) {
+		if (spills(&k->part[i].images)) {
+			return drv_rerun(d, buf_text(&r->run), &r->reads);
+		}
 	}
-	cg_images_warn(&d->ctx, &k->plan);
-	cg_images_warn(&d->ctx, &k->whole);
-	k->plan_object = r->object[0];
-	k->whole_object = r->object[1];
-	k->has_whole = r->nobjects == 2;
+	for (i = 0; i < k->n; i++) {
+		cg_images_warn(&d->ctx, &k->part[i].images);
+	}
 	d->json = r->answer;
 	buf_init(&d->program, &d->ctx.perm);
 	return drv_kernels_end(d, k) && drv_write_plan(d, r->folder);

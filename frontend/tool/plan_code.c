@@ -196,6 +196,7 @@ drv_code_begin(struct driver *d, const struct ranks *r, struct target *t,
 	struct code_for x = { NULL, NULL };
 	struct cg_tiling *tiles = arena_alloc(&d->ctx.perm, sizeof *tiles);
 	bool tunes = d->opts.at[OPT_AUTOTUNE].given;
+	struct drv_part *plan_part;
 
 	if (!find_arch(d, device, &x.arch) || !find_cpu(d, device, &x)) {
 		return false;
@@ -220,11 +221,12 @@ drv_code_begin(struct driver *d, const struct ranks *r, struct target *t,
 	tiles->rows_at = plan->tiles_at;
 	in->tiling = tiles;
 	d->kernels = arena_alloc(&d->ctx.perm, sizeof *d->kernels);
+	plan_part = drv_kernels_part(d, d->kernels, CG_PLAN);
 	/* for its text alone nothing is compiled: tiles are as the table has
 	 * them */
 	d->code = d->opts.at[OPT_EMIT].given
 		? cg_code_new(&d->ctx.perm, in)
-		: drv_kernels_settle(d, &d->ctx, in, &d->kernels->plan);
+		: drv_kernels_settle(d, &d->ctx, in, &plan_part->images);
 	if (!d->code) {
 		return false;
 	}
@@ -241,7 +243,7 @@ facts_of(struct driver *d, const struct answer *x)
 	buf_init(&config, &d->ctx.perm);
 	has_config = fe_config_json(d->code_in->ranks->m, &config);
 	return (struct cg_facts){
-		.compiler = "llmc " PACKAGE_VERSION,
+		.part = CG_PLAN, .compiler = "llmc " PACKAGE_VERSION,
 		.model = x->model.name, .target = x->target,
 		.batch = x->model.sequences, .tokens = x->model.tokens,
 		.step_us = x->step_us,
@@ -301,15 +303,11 @@ drv_code_end(struct driver *d, const struct answer *x)
 	if (!d->code) {
 		return true;
 	}
-	buf_init(&k->plan_object, &d->ctx.perm);
-	buf_init(&k->whole_object, &d->ctx.perm);
 	buf_init(&d->program, &d->ctx.perm);
 	f = facts_of(d, x);
-	k->has_whole = drv_whole_object(d, &f, &k->whole_object,
-					&f.whole_why);
-	f.has_whole = k->has_whole;
+	f.has_whole = drv_whole_object(d, &f, &f.whole_why);
 	ok = cg_code_finish(d->code, d->reserve_bytes, &f) &&
-	     cg_code_object(d->code, &k->plan_object);
+	     cg_code_object(d->code, &k->part[0].object);
 	cg_code_free(d->code);
 	return ok && drv_kernels_end(d, k);
 }

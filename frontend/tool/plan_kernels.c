@@ -72,26 +72,50 @@ add_file(struct driver *d, const char *name, const char *at, size_t n)
 	drv_add_file(d, name, text, false);
 }
 
-/* "kernels/dot12.cu", or "kernels/whole-dot12.cu" of the unsplit program. */
-static const char *
-file_name(struct driver *d, bool whole, const char *name, const char *end)
+const char *
+drv_kernels_file(struct arena *a, const char *part, const char *name,
+		 const char *end)
 {
-	return arena_printf(&d->ctx.perm, "kernels/%s%s%s",
-			    whole ? "whole-" : "", name, end);
+	bool is_plan = strcmp(part, CG_PLAN) == 0;
+
+	return arena_printf(a, "%s%s%s%s", is_plan ? "" : part,
+			    is_plan ? "" : "-", name, end);
+}
+
+struct drv_part *
+drv_kernels_part(struct driver *d, struct drv_kernels *k, const char *name)
+{
+	struct drv_part *p = &k->part[k->n++];
+
+	if (k->n > CG_MAX_PARTS) {
+		die("a program of more than %d parts", CG_MAX_PARTS);
+	}
+	*p = (struct drv_part){ .name = name };
+	buf_init(&p->object, &d->ctx.perm);
+	return p;
+}
+
+static const char *
+file_name(struct driver *d, const char *part, const char *name,
+	  const char *end)
+{
+	return arena_printf(&d->ctx.perm, "kernels/%s", drv_kernels_file(
+		&d->ctx.perm, part, name, end));
 }
 
 static void
-add_images(struct driver *d, const struct cg_images *x, bool whole)
+add_images(struct driver *d, const struct drv_part *p)
 {
+	const struct cg_images *x = &p->images;
 	uint32_t i;
 
 	for (i = 0; i < x->make.nsources; i++) {
 		const struct cg_source *s = &x->make.sources[i];
 
-		add_file(d, file_name(d, whole, s->name, ".cu"), s->text,
+		add_file(d, file_name(d, p->name, s->name, ".cu"), s->text,
 			 strlen(s->text));
 		if (x->at) {
-			add_file(d, file_name(d, whole, s->name, ".cubin"),
+			add_file(d, file_name(d, p->name, s->name, ".cubin"),
 				 x->at[i].cubin,
 				 (size_t)x->at[i].cubin_bytes);
 		}
@@ -104,7 +128,7 @@ add_texts(struct driver *d, const struct cg_make *m)
 	uint32_t i;
 
 	for (i = 0; i < m->ntexts; i++) {
-		add_file(d, file_name(d, false, m->texts[i].name, ""),
+		add_file(d, file_name(d, CG_PLAN, m->texts[i].name, ""),
 			 m->texts[i].text, strlen(m->texts[i].text));
 	}
 }
@@ -165,15 +189,16 @@ put_func(struct arena *a, const struct cg_func *f, const char *text,
 }
 
 static void
-put_image(struct arena *a, const struct cg_images *x, uint32_t i, bool whole,
+put_image(struct arena *a, const struct drv_part *p, uint32_t i,
 	  struct buf *out)
 {
+	const struct cg_images *x = &p->images;
 	const struct cg_source *s = &x->make.sources[i];
 	const struct cg_image *m;
 	uint32_t j;
 
-	buf_printf(out, "      {\"source\": \"%s%s.cu\", \"bytes\": ",
-		   whole ? "whole-" : "", s->name);
+	buf_printf(out, "      {\"source\": \"%s\", \"bytes\": ",
+		   drv_kernels_file(a, p->name, s->name, ".cu"));
 	if (!x->at) {
 		buf_puts(out, "null}");
 		return;
@@ -201,7 +226,7 @@ strip(struct buf *b, char c)
 static void
 put_table(struct driver *d, const struct drv_kernels *k, struct buf *json)
 {
-	const struct cg_images *both[] = { &k->plan, &k->whole };
+	const struct cg_images *plan = &k->part[0].images;
 	const char *comma = "";
 	uint32_t i, j;
 
@@ -209,14 +234,14 @@ put_table(struct driver *d, const struct drv_kernels *k, struct buf *json)
 	json->n -= json->n > 0;
 	strip(json, '\n');
 	buf_puts(json, ",\n  \"kernels\": {\n    \"arch\": ");
-	put_string(json, k->plan.make.arch);
+	put_string(json, plan->make.arch);
 	buf_puts(json, ",\n    \"made_by\": ");
-	put_string(json, k->plan.made_by);
+	put_string(json, plan->made_by);
 	buf_puts(json, ",\n    \"images\": [\n");
-	for (i = 0; i < 2; i++) {
-		for (j = 0; j < both[i]->make.nsources; j++) {
+	for (i = 0; i < k->n; i++) {
+		for (j = 0; j < k->part[i].images.make.nsources; j++) {
 			buf_puts(json, comma);
-			put_image(&d->ctx.tmp, both[i], j, i == 1, json);
+			put_image(&d->ctx.tmp, &k->part[i], j, json);
 			comma = ",\n";
 		}
 	}
@@ -274,33 +299,47 @@ add_run(struct driver *d, struct buf *list)
 	}
 }
 
-/* The list has the order of the images, and a checksum of each file. */
+static const char *
+first_missing(const struct drv_kernels *k)
+{
+	uint32_t i = 0;
+
+	while (i + 1 < k->n && !k->part[i].images.missing) {
+		i++;
+	}
+	return k->part[i].images.missing;
+}
+
+/*
+ * The list has the order of the images, and a checksum of each file: the object
+ * of a part, then its sources.
+ */
 static void
 leave_unfinished(struct driver *d, const struct drv_kernels *k)
 {
-	const struct cg_make *m = &k->plan.make;
+	const struct cg_make *m = &k->part[0].images.make;
+	const struct drv_part *p;
 	struct buf list;
+	uint32_t i;
 
 	buf_init(&list, &d->ctx.perm);
 	buf_printf(&list, DRV_LIST "\ncompiler " DRV_COMPILER "\nabi %d\n"
 		   "arch %s\n", RT_ABI_VERSION, m->arch);
 	put_sources(d, &list, "text", m->texts, m->ntexts);
-	put_sources(d, &list, "plan", m->sources, m->nsources);
-	put_sources(d, &list, "whole", k->whole.make.sources,
-		    k->whole.make.nsources);
 	add_unfinished(d, &list, "answer", "answer.json", &d->json);
-	add_unfinished(d, &list, "object", "plan.o", &k->plan_object);
-	if (k->has_whole) {
-		add_unfinished(d, &list, "object", "whole.o",
-			       &k->whole_object);
+	for (i = 0; i < k->n; i++) {
+		p = &k->part[i];
+		add_unfinished(d, &list, "object", arena_printf(&d->ctx.perm,
+			"%s.o", p->name), &p->object);
+		put_sources(d, &list, "source", p->images.make.sources,
+			    p->images.make.nsources);
 	}
 	add_run(d, &list);
 	add_file(d, "unfinished/list", list.at, list.n);
 	fprintf(stderr, "llmc: note: kernels are not compiled: %s; `llmc "
 		"finish %s` compiles them on a machine with NVRTC; until then "
-		"its `rank` runs with --device emulate only\n", k->plan.missing
-		? k->plan.missing : k->whole.missing,
-		d->opts.at[OPT_OUTPUT].text);
+		"its `rank` runs with --device emulate only\n",
+		first_missing(k), d->opts.at[OPT_OUTPUT].text);
 }
 
 /* ---- all of it ---- */
@@ -309,19 +348,18 @@ static bool
 link_all(struct driver *d, const struct drv_kernels *k)
 {
 	struct buf objects[CG_MAX_OBJECTS];
-	uint32_t n = 0;
+	uint32_t n = 0, i;
 
-	objects[n++] = k->plan_object;
-	if (k->has_whole) {
-		objects[n++] = k->whole_object;
-	}
-	if (k->plan.make.nsources) {
-		buf_init(&objects[n], &d->ctx.perm);
-		cg_images_object(&k->plan, CG_IMAGES, &objects[n++]);
-	}
-	if (k->has_whole && k->whole.make.nsources) {
-		buf_init(&objects[n], &d->ctx.perm);
-		cg_images_object(&k->whole, CG_WHOLE_IMAGES, &objects[n++]);
+	for (i = 0; i < k->n; i++) {
+		const struct drv_part *p = &k->part[i];
+
+		objects[n++] = p->object;
+		if (p->images.make.nsources) {
+			buf_init(&objects[n], &d->ctx.perm);
+			cg_images_object(&p->images, arena_printf(
+				&d->ctx.tmp, "llmc_%s_images", p->name),
+				&objects[n++]);
+		}
 	}
 	return cg_link(&d->ctx, objects, n, &d->program);
 }
@@ -343,17 +381,22 @@ add_emulator(struct driver *d)
 bool
 drv_kernels_end(struct driver *d, const struct drv_kernels *k)
 {
-	bool made = k->plan.made_by &&
-		    (!k->whole.make.nsources || k->whole.made_by);
+	const struct cg_images *plan = &k->part[0].images;
+	bool made = true;
+	uint32_t i;
 
-	if (k->plan.make.nsources) {
-		add_texts(d, &k->plan.make);
-		add_images(d, &k->plan, false);
-		add_images(d, &k->whole, true);
+	for (i = 0; i < k->n && plan->make.nsources; i++) {
+		const struct cg_images *x = &k->part[i].images;
+
+		made &= !x->make.nsources || x->made_by;
+		add_images(d, &k->part[i]);
+	}
+	if (plan->make.nsources) {
+		add_texts(d, &plan->make);
 		if (!made) {
 			leave_unfinished(d, k);
 		}
 		put_table(d, k, &d->json);
 	}
-	return link_all(d, k) && (!k->plan.make.nsources || add_emulator(d));
+	return link_all(d, k) && (!plan->make.nsources || add_emulator(d));
 }

@@ -78,99 +78,237 @@ set_sizes(struct ir_module *m, const struct serve_answer_in *in,
 
 /* ---- the programs ---- */
 
+/*
+ * Positions of the steps that are compiled beside the largest, which computes
+ * all of its positions however few a step has.
+ */
+static const int64_t small_steps[] = { 1, 8, 32 };
+static const char *const small_parts[] = { "size1", "size8", "size32" };
+enum { SMALL_STEPS = sizeof small_steps / sizeof *small_steps };
+
+/* The program of a step of so many positions. */
 struct step {
-	struct driver *d;
 	struct ir_module *m;
 	struct ranks r;
 	struct price price;
+	int64_t tokens;
+	struct drv_part *part;
+	struct cg_input in;
+	struct memory mem;
+	struct cg_code *code;
+};
+
+struct serve_build {
+	struct driver *d;
+	const struct target *target;
 	int64_t context;	/* of the longest sequence */
+	struct step step[SMALL_STEPS + 1];	/* the largest is the first */
+	const char *names[SMALL_STEPS];	/* of the parts of the others */
+	uint32_t n;
 	const char *why;
 };
 
 static bool
-make_ranks(struct step *s, const struct serve_split *split)
+split(struct driver *d, struct ir_module *m, const struct serve_split *split)
 {
 	struct pass_list list = { 0 };
-	struct driver *d = s->d;
 	struct pass_manager pm;
-	struct sched *sched;
 	bool ok;
 
 	pass_manager_init(&pm, &d->table);
 	pm.memo = d->pm.memo;
-	ok = plan_pin(s->m, arena_printf(&d->ctx.perm,
-			"tp=%lld,pp=%lld,ep=%lld", (long long)split->tp,
-			(long long)split->pp, (long long)split->ep)) &&
+	ok = plan_pin(m, arena_printf(&d->ctx.perm, "tp=%lld,pp=%lld,ep=%lld",
+			(long long)split->tp, (long long)split->pp,
+			(long long)split->ep)) &&
 	     pass_list_parse(&d->table, &list, "fold-dims,inline,ragged,cse,"
 			     "dce,place,stage,check") &&
-	     pass_run(&pm, &list, s->m) == PASS_OK;
+	     pass_run(&pm, &list, m) == PASS_OK;
 	pass_manager_release(&pm);
-	sched = ok ? ranks_schedule(s->m, d->pm.memo, &d->ctx.perm) : NULL;
-	return sched && ranks_open(&s->r, s->m, sched, d->pm.memo, &s->why);
+	return ok;
+}
+
+static bool
+add_step(struct serve_build *s, struct ir_module *m, int64_t tokens,
+	 const char *part)
+{
+	struct step *x = &s->step[s->n++];
+	struct target_devs devs = target_devs_all(&s->target->groups.at[0]);
+	static const struct price_traits plain;
+	struct driver *d = s->d;
+	struct sched *sched = ranks_schedule(m, d->pm.memo, &d->ctx.perm);
+
+	x->m = m;
+	x->tokens = tokens;
+	x->part = drv_kernels_part(d, d->kernels, part);
+	return sched &&
+	       ranks_open(&x->r, m, sched, d->pm.memo, &s->why) &&
+	       price_step(&x->r, &devs, &plain, &d->ctx.perm, &x->price,
+			  &s->why);
+}
+
+/* The same step of fewer positions, split in the same way. */
+static bool
+add_steps(struct serve_build *s, struct ir_module *m)
+{
+	int64_t tokens = given(m, "tokens", 0), rows = given(m, "rows", 0), n;
+	struct ir_module *small;
+	uint32_t i;
+
+	if (!add_step(s, m, tokens, CG_PLAN)) {
+		return false;
+	}
+	for (i = 0; i < SMALL_STEPS && small_steps[i] < tokens; i++) {
+		n = small_steps[i];
+		small = ir_copy(m, &s->d->ctx);
+		pass_resize_step(small, n, rows < n ? rows : n);
+		s->names[i] = small_parts[i];
+		if (!add_step(s, small, n, small_parts[i])) {
+			return false;
+		}
+	}
+	return true;
+}
+
+/* ---- memory ---- */
+
+/*
+ * All steps share weights and caches, which therefore lie at the same offsets;
+ * inputs need not.
+ */
+static void
+check_places(const struct step *x, const struct step *large)
+{
+	uint32_t i, k;
+
+	for (i = 0; i < x->mem.buffers.n; i++) {
+		const struct memory_buffer *b = &x->mem.buffers.at[i], *of;
+		const struct ir_node *n = b->value ? ir_node(x->m,
+			x->m->values.at[b->value].node) : NULL;
+
+		if (b->stage != UINT32_MAX || !b->name ||
+		    b->kind > MEMORY_OTHER || (n && n->op == IR_INPUT)) {
+			continue;
+		}
+		for (k = 0; k < large->mem.buffers.n; k++) {
+			of = &large->mem.buffers.at[k];
+			if (of->name == b->name && of->pipe == b->pipe &&
+			    of->first == b->first && of->kind == b->kind &&
+			    of->offset != b->offset) {
+				die("%s lies elsewhere in a step of %lld",
+				    ir_text(x->m->ctx, b->name),
+				    (long long)x->tokens);
+			}
+		}
+	}
 }
 
 /* Whether the arena fits a device, as code and its scratch need it. */
 static bool
-fits(struct step *s, const struct target *t, const struct cg_code *code)
+fits(struct serve_build *s, struct step *x)
 {
-	const struct target_device *device = &t->groups.at[0].device;
-	struct target_devs devs = target_devs_all(&t->groups.at[0]);
-	struct memory mem;
+	const struct target_device *device = &s->target->groups.at[0].device;
+	struct target_devs devs = target_devs_all(&s->target->groups.at[0]);
 	double over;
 
-	if (!memory_plan(&s->r, NULL, cg_code_reserve(code), &s->d->ctx.perm,
-			 &mem, &s->why)) {
+	if (!memory_plan(&x->r, NULL, cg_code_reserve(x->code),
+			 &s->d->ctx.perm, &x->mem, &s->why)) {
 		return false;
 	}
-	memory_set_devices(&mem, &devs);
-	over = (double)mem.rank[mem.fullest].total - device->memory_bytes;
+	memory_set_devices(&x->mem, &devs);
+	over = (double)x->mem.rank[x->mem.fullest].total -
+	       device->memory_bytes;
 	if (over > 0) {
 		s->why = arena_printf(&s->d->ctx.perm, "it needs %.2f GB more "
 			"than a device has: `slots`, `keys` and `tokens` of "
 			"the serve block say how large it is", over * 1e-9);
 	}
+	check_places(x, &s->step[0]);
 	return over <= 0;
 }
 
+/* ---- code ---- */
+
 static bool
-compile(struct step *s, const struct target *t)
+emit_kernels(struct serve_build *s, const struct cg_input *in)
+{
+	struct driver *d = s->d;
+	uint32_t i;
+
+	for (i = 0; i < s->n; i++) {
+		struct step *x = &s->step[i];
+
+		x->in = *in;
+		x->in.ranks = &x->r;
+		x->in.price = &x->price;
+		x->code = drv_kernels_settle(d, &d->ctx, &x->in,
+					     &x->part->images);
+		if (!x->code || !fits(s, x)) {
+			return false;
+		}
+	}
+	return true;
+}
+
+/* The largest is the last, as it has the arena of all. */
+static bool
+finish(struct serve_build *s, struct cg_facts f)
+{
+	uint32_t npipes = s->step[0].r.npipes, i, k;
+	int64_t *bytes = arena_alloc(&s->d->ctx.perm, npipes * sizeof *bytes);
+	int64_t n;
+
+	for (i = s->n; i-- > 0;) {
+		struct step *x = &s->step[i];
+
+		f.part = x->part->name;
+		f.tokens = x->tokens;
+		f.step_us = x->price.step_us;
+		f.is_size = i > 0;
+		f.sizes = s->names;
+		f.nsizes = i > 0 ? 0 : s->n - 1;
+		f.arena_bytes = i > 0 ? NULL : bytes;
+		if (!cg_code_finish(x->code, cg_code_reserve(x->code), &f) ||
+		    !cg_code_object(x->code, &x->part->object)) {
+			return false;
+		}
+		for (k = 0; k < npipes; k++) {
+			n = cg_code_arena(x->code, k);
+			bytes[k] = n > bytes[k] ? n : bytes[k];
+		}
+	}
+	return true;
+}
+
+static bool
+compile(struct serve_build *s, struct ir_module *m)
 {
 	struct driver *d = s->d;
 	struct cg_input *in = arena_alloc(&d->ctx.perm, sizeof *in);
+	const struct target_group *group = &s->target->groups.at[0];
 	struct cg_facts f = { .compiler = "llmc " PACKAGE_VERSION,
-			      .model = ir_text(&d->ctx, s->m->name),
+			      .model = ir_text(&d->ctx, m->name),
 			      .target = drv_text(d, OPT_TARGET),
-			      .batch = 1, .llp = "",
+			      .batch = 1, .context = s->context, .llp = "",
 			      .whole_why = "it serves" };
-	struct cg_code *code;
 	bool ok;
+	uint32_t i;
 
-	*in = (struct cg_input){ .ranks = &s->r, .target = &t->groups.at[0],
-				 .price = &s->price };
-	if (!drv_code_for(d, &t->groups.at[0].device, in)) {
+	*in = (struct cg_input){ .target = group };
+	if (!drv_code_for(d, &group->device, in)) {
 		return false;
 	}
 	d->code_in = in;
 	if (!in->cpu) {
-		return drv_report_no_code(d, &t->groups.at[0].device);
+		return drv_report_no_code(d, &group->device);
 	}
-	d->kernels = arena_alloc(&d->ctx.perm, sizeof *d->kernels);
-	code = drv_kernels_settle(d, &d->ctx, in, &d->kernels->plan);
-	if (!code || !fits(s, t, code)) {
-		if (code) {
-			cg_code_free(code);
-		}
-		return false;
-	}
-	f.context = s->context;
-	f.tokens = given(s->m, "tokens", 0);
-	f.step_us = s->price.step_us;
 	f.json = buf_text(&d->json);
-	buf_init(&d->kernels->plan_object, &d->ctx.perm);
 	buf_init(&d->program, &d->ctx.perm);
-	ok = cg_code_finish(code, cg_code_reserve(code), &f) &&
-	     cg_code_object(code, &d->kernels->plan_object);
-	cg_code_free(code);
+	ok = emit_kernels(s, in) && finish(s, f);
+	for (i = 0; i < s->n; i++) {
+		if (s->step[i].code) {
+			cg_code_free(s->step[i].code);
+		}
+	}
 	return ok && drv_kernels_end(d, d->kernels);
 }
 
@@ -178,10 +316,8 @@ bool
 drv_serve_code(struct driver *d, struct ir_module *m,
 	       const struct serve_answer_in *in, const struct serve_answer *x)
 {
-	static const struct price_traits plain;
-	struct step s = { .d = d, .m = m,
-			  .context = (int64_t)in->asked->context };
-	struct target_devs devs = target_devs_all(&in->target->groups.at[0]);
+	struct serve_build s = { .d = d, .target = in->target,
+			     .context = (int64_t)in->asked->context };
 
 	if (!x->fits) {
 		diag_error(&d->ctx.diags, nowhere, "nothing that serves fits, "
@@ -191,10 +327,9 @@ drv_serve_code(struct driver *d, struct ir_module *m,
 	buf_init(&d->json, &d->ctx.perm);
 	serve_print_json(in, x, NULL, &d->json);
 	set_sizes(m, in, &x->best);
-	if ((!make_ranks(&s, &x->best.split) ||
-	     !price_step(&s.r, &devs, &plain, &d->ctx.perm, &s.price,
-			 &s.why) || !compile(&s, in->target)) &&
-	    d->ctx.diags.errors == 0) {
+	d->kernels = arena_alloc(&d->ctx.perm, sizeof *d->kernels);
+	if ((!split(d, m, &x->best.split) || !add_steps(&s, m) ||
+	     !compile(&s, m)) && d->ctx.diags.errors == 0) {
 		diag_error(&d->ctx.diags, nowhere, "the program that serves "
 			   "cannot be made: %s", s.why ? s.why : "?");
 	}

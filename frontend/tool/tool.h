@@ -202,20 +202,34 @@ bool drv_autotune(struct driver *d, struct cg_input *in, struct plan *plan);
 void drv_whole_copy(struct driver *d, const struct ir_module *m);
 void drv_whole_release(struct driver *d);
 /*
- * Compiles that copy on one rank, beside a plan of these facts for d->code_in.
+ * Compiles that copy on one rank, as a part beside a plan of these facts for
+ * d->code_in.
  * False, which is no error: there is no such object, and *why says why.
  */
 bool drv_whole_object(struct driver *d, const struct cg_facts *f,
-		      struct buf *out, const char **why);
+		      const char **why);
 
 /* ---- plan_kernels.c: kernels in a plan's folder ----------------------- */
 
-/* What a program is linked of; there are images for GPUs only. */
-struct drv_kernels {
-	struct buf plan_object, whole_object;
-	bool has_whole;
-	struct cg_images plan, whole;	/* no sources: none */
+/* One of the programs that are linked together. */
+struct drv_part {
+	const char *name;	/* cg_facts.part */
+	struct buf object;
+	struct cg_images images;	/* of a GPU; no sources: none */
 };
+
+/* What a program is linked of; the first is CG_PLAN. */
+struct drv_kernels {
+	struct drv_part part[CG_MAX_PARTS];
+	uint32_t n;
+};
+
+/* "dot12.cu" of the plan; "whole-dot12.cu" of another part. */
+const char *drv_kernels_file(struct arena *a, const char *part,
+			     const char *name, const char *end);
+/* One more part, still empty. */
+struct drv_part *drv_kernels_part(struct driver *d, struct drv_kernels *k,
+				  const char *name);
 
 /* The first lines of unfinished/list. */
 #define DRV_LIST "llmc-unfinished 1"

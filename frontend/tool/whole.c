@@ -129,7 +129,8 @@ make_to_fit(struct whole_build *t)
 /* ---- its code ---- */
 
 static bool
-compile(struct whole_build *t, const struct cg_facts *facts, struct buf *out)
+compile(struct whole_build *t, const struct cg_facts *facts,
+	struct drv_part *to)
 {
 	const struct cg_input *of = t->d->code_in;
 	/* tiles of the split plan are for other shapes */
@@ -140,18 +141,18 @@ compile(struct whole_build *t, const struct cg_facts *facts, struct buf *out)
 			       .no_cache = of->no_cache, .arch = of->arch,
 			       .tiling = &tiles };
 	struct cg_code *code = drv_kernels_settle(t->d, t->c, &in,
-						  &t->d->kernels->whole);
+						  &to->images);
 	struct cg_facts f = *facts;
 	bool ok;
 
 	if (!code) {
 		return false;
 	}
-	f.is_whole = true;
+	f.part = to->name;
 	f.step_us = t->price.step_us;
 	f.json = f.llp = "";
 	ok = cg_code_finish(code, cg_code_reserve(code), &f) &&
-	     cg_code_object(code, out);
+	     cg_code_object(code, &to->object);
 	cg_code_free(code);
 	return ok;
 }
@@ -168,8 +169,7 @@ first_error(struct whole_build *t)
 }
 
 bool
-drv_whole_object(struct driver *d, const struct cg_facts *f, struct buf *out,
-		 const char **why)
+drv_whole_object(struct driver *d, const struct cg_facts *f, const char **why)
 {
 	struct whole_build t = { .d = d, .why = NULL };
 
@@ -182,10 +182,11 @@ drv_whole_object(struct driver *d, const struct cg_facts *f, struct buf *out,
 		return false;
 	}
 	t.c = &d->whole->ctx;
-	if (make_to_fit(&t) && compile(&t, f, out)) {
+	if (make_to_fit(&t) &&
+	    compile(&t, f, drv_kernels_part(d, d->kernels, CG_WHOLE))) {
 		return true;
 	}
-	d->kernels->whole = (struct cg_images){ 0 };
+	d->kernels->n = 1;
 	*why = t.why ? arena_printf(&d->ctx.perm, "%s", t.why)
 		     : first_error(&t);
 	return false;

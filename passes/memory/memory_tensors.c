@@ -2,7 +2,8 @@
  * Tensors that last for the whole step: weights, sums of gradients, optimizer
  * state, inputs.  A rank of the pipeline has each of them once, however many of
  * its stages use it; those of a repeat's iterations lie side by side.  Of an
- * input there is one piece for each microbatch.
+ * input there is one piece for each microbatch.  Inputs come last: where all
+ * that lasts from step to step lies does not depend on how large they are.
  */
 #include "passes/memory/memory_parts.h"
 
@@ -16,7 +17,7 @@ struct tensor_use {
 	enum memory_kind kind;
 	bool sum;		/* the sum that is accumulated under the name */
 	sym_t name;
-	uint64_t order;		/* kind, sum and name: equal in one buffer */
+	uint64_t order;	/* kind, input, sum and name: equal in one buffer */
 	node_id node;
 	value_id value;
 	uint32_t stage;
@@ -118,7 +119,9 @@ add_use(struct memory_work *w, struct tensor_uses *all, node_id id,
 	bool each = false;
 
 	x.kind = kind_of(w, n, x.name, stage == UINT32_MAX);
-	x.order = (uint64_t)x.kind << 33 | (uint64_t)x.sum << 32 | x.name;
+	x.order = (uint64_t)x.kind << 34 |
+		  (uint64_t)(ir_is(n->op, IRF_UNIQUE) != 0) << 33 |
+		  (uint64_t)x.sum << 32 | x.name;
 	x.value = ir_is(n->op, IRF_SINK) ? ir_args(w->m, n)[0] : n->result;
 	for (; around; around = around->outer) {
 		if (!names_variable(w, x.name, around->repeat)) {

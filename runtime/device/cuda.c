@@ -248,18 +248,13 @@ drain(struct rt_device *d)
 	}
 }
 
+/* What a device has of its own, whether or not it is beside another. */
 static void
-gpu_close(struct rt_device *d)
+close_own(struct rt_gpu *g)
 {
-	struct rt_gpu *g = d->self;
 	struct rt_gpu_api *api = &g->api;
 	int i;
 
-	rt_gpu_graphs_free(g);
-	rt_nccl_close(d);
-	drain(d);
-	rt_gpu_graphs_close(g);
-	rt_nccl_unload(d);
 	for (i = 0; i < 2 * RT_GPU_SENT; i++) {
 		if (g->sent[i].event) {
 			api->event_destroy(g->sent[i].event);
@@ -268,21 +263,48 @@ gpu_close(struct rt_device *d)
 	if (g->ready) {
 		api->event_destroy(g->ready);
 	}
+	rt_gpu_images_free(g);
+	if (g->pieces) {
+		api->release(g->pieces);
+	}
+	free(g->known);
+}
+
+static void
+gpu_close(struct rt_device *d)
+{
+	struct rt_gpu *g = d->self;
+	struct rt_gpu_api *api = &g->api;
+	int i;
+
+	rt_gpu_graphs_free(g);
+	if (g->is_beside) {
+		drain(d);
+		rt_gpu_graphs_close(g);
+		close_own(g);
+		free(g);
+		d->self = NULL;
+		return;
+	}
+	rt_nccl_close(d);
+	drain(d);
+	rt_gpu_graphs_close(g);
+	rt_nccl_unload(d);
+	close_own(g);
 	if (g->from) {
 		api->event_destroy(g->from);
 	}
 	if (g->to) {
 		api->event_destroy(g->to);
 	}
-	rt_gpu_images_free(g);
 	if (g->stream) {
 		api->stream_destroy(g->stream);
 	}
 	if (g->bounce) {
 		api->unpin(g->bounce);
 	}
-	for (i = 0; i < 3; i++) {
-		uint64_t at = i == 0 ? g->pieces : i == 1 ? g->live : g->arena;
+	for (i = 0; i < 2; i++) {
+		uint64_t at = i == 0 ? g->live : g->arena;
 
 		if (at) {
 			api->release(at);
@@ -292,7 +314,6 @@ gpu_close(struct rt_device *d)
 		api->context_release(g->facts.dev);
 	}
 	rt_gpu_unload(api);
-	free(g->known);
 	free(g);
 	d->self = NULL;
 }
@@ -458,4 +479,30 @@ rt_device_cuda(struct rt_device *d, struct rt_error *err)
 	d->free_bytes = g->facts.free_bytes - d->program->arena_bytes;
 	d->remark = g->staged ? RT_GPU_SHARED : NULL;
 	return RT_OK;
+}
+
+enum rt_status
+rt_device_cuda_beside(struct rt_device *d, const struct rt_device *of,
+		      struct rt_error *err)
+{
+	const struct rt_gpu *from = of->self;
+	struct rt_gpu *g = calloc(1, sizeof *g);
+	enum rt_status status;
+
+	if (!g) {
+		return rt_no_memory(err, NULL);
+	}
+	*g = (struct rt_gpu){ .api = from->api, .is_beside = true,
+		.facts = from->facts, .context = from->context,
+		.stream = from->stream, .from = from->from, .to = from->to,
+		.arena = from->arena, .live = from->live,
+		.bounce = from->bounce, .eager = from->eager,
+		.staged = from->staged, .priority = from->priority,
+		.nccl = from->nccl, .hosted = from->hosted };
+	d->self = g;
+	status = rt_gpu_images(d, err);
+	if (status != RT_OK) {
+		rt_device_close(d);
+	}
+	return status;
 }

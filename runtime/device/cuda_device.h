@@ -180,6 +180,8 @@ struct rt_nccl;
 
 struct rt_gpu {
 	struct rt_gpu_api api;
+	/* context, streams, arena and NCCL are another device's */
+	bool is_beside;
 	struct rt_gpu_facts facts;
 	void *context, *stream;		/* for kernels */
 	void *from, *to; /* recorded around the last kernel, if timed */

@@ -144,6 +144,16 @@ enum rt_status rt_device_open(struct rt_device *d, enum rt_on on,
 			      const struct rt_device_options *options,
 			      struct rt_error *err);
 
+/*
+ * A device for another plan of the same ranks, as rt_plan.sizes: the arena and
+ * what runs kernels are those of `of`, which outlives it.  One of them runs at
+ * a time, after the other's wait() if both are used.
+ */
+enum rt_status rt_device_beside(struct rt_device *d,
+				const struct rt_device *of,
+				const struct rt_plan *plan, int64_t rank,
+				struct rt_error *err);
+
 /* ---- device_window.c --------------------------------------------------- */
 
 /* A window that moves over the arena, to read or to write it in order. `buffer`
@@ -206,5 +216,9 @@ enum rt_status rt_device_emulate(struct rt_device *d, struct rt_error *err);
 
 /* The GPU that this rank has; see docs/gpu.md. */
 enum rt_status rt_device_cuda(struct rt_device *d, struct rt_error *err);
+/* The same of a device beside another: with kernels of its own. */
+enum rt_status rt_device_cuda_beside(struct rt_device *d,
+				     const struct rt_device *of,
+				     struct rt_error *err);
 
 #endif

@@ -39,3 +39,16 @@ rt_device_open(struct rt_device *d, enum rt_on on, const struct rt_plan *plan,
 	return on == RT_ON_EMULATE ? rt_device_emulate(d, err)
 		: on == RT_ON_CUDA ? rt_device_cuda(d, err) : RT_OK;
 }
+
+enum rt_status
+rt_device_beside(struct rt_device *d, const struct rt_device *of,
+		 const struct rt_plan *plan, int64_t rank, struct rt_error *err)
+{
+	*d = *of;
+	d->plan = plan;
+	d->program = &plan->programs[plan->program_of[rank]];
+	d->self = NULL;
+	return d->on == RT_ON_EMULATE ? rt_device_emulate(d, err)
+		: d->on == RT_ON_CUDA ? rt_device_cuda_beside(d, of, err)
+		: RT_OK;
+}

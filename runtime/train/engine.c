@@ -1,7 +1,7 @@
 /*
- * The engine of a plan that serves: a step is the forward of its program.
- * Rank 0 decides what is in it and hands that to all ranks; the logits come
- * back from the lowest rank that has them.
+ * The engine of a plan that serves: a step is the forward of its program, of
+ * the smallest size that holds it.  Rank 0 decides what is in it and hands that
+ * to all ranks; the logits come back from the lowest rank that has them.
  *
  * The first block of the cache belongs to no sequence: positions of a step that
  * are left over write there.
@@ -18,17 +18,29 @@ enum { STEP_ENDS = -1 };	/* positions of the step after the last */
 
 /* What all ranks need of a step, as it goes from rank 0 to the others. */
 struct wire {
-	int64_t n, nkeys, nrows;
+	int64_t n, nkeys, nrows, size;
 	int32_t *token, *position, *slot, *first, *last;	/* [tokens] */
 	int32_t *row, *key;		/* [rows], [keys] */
 };
 
+enum { HEAD = 4 };		/* numbers of a wire before its arrays */
+
+/* The program of a step of at most so many positions and logits. */
+struct size {
+	const struct rt_plan *plan;
+	int64_t tokens, rows;
+	const struct rt_port *logits;	/* on the rank that shows them */
+	struct rt_device device;	/* the run's, but for the largest */
+	struct rt_run *run;
+};
+
 struct rt_plan_engine {
-	struct rt_run *r;
+	struct rt_run *r;	/* of the largest size */
 	struct rt_engine e;
+	struct size *size;	/* ascending */
+	int64_t nsizes, last;	/* last: that of the step before */
 	int64_t shows;		/* the lowest rank that has logits */
-	const struct rt_port *logits;
-	int64_t *head;		/* n, nkeys, nrows; then all numbers */
+	int64_t *head;		/* n, nkeys, nrows, size; then all numbers */
 	int64_t head_bytes;
 	struct wire w;
 	char *values;		/* of logits, in their type */
@@ -49,31 +61,94 @@ find_port(const struct rt_plan *p, const char *name)
 	return port;
 }
 
-static void
-find_sizes(struct rt_plan_engine *x)
+/* Logits of rows are in the lowest rank that has any. */
+static const struct rt_port *
+find_logits(const struct rt_plan *p, int64_t *rank)
 {
-	const struct rt_plan *p = x->r->plan;
-	const struct rt_port *tokens = find_port(p, "tokens");
-	const struct rt_port *slot = find_port(p, "slot");
-	const struct rt_port *key = find_port(p, "key");
+	const struct rt_port *logits = NULL;
 	int64_t i;
 
-	x->e.tokens = tokens->dims[0]->size;
-	x->e.vocab = tokens->below;
-	x->e.rows = find_port(p, "row")->dims[0]->size;
-	x->e.keys = key->dims[0]->size;
-	x->e.block = BLOCK;
-	x->e.align = ALIGN;
-	x->e.blocks = slot->below / BLOCK - 1;
-	x->e.context = x->r->plan->context;
 	for (i = p->nranks - 1; i >= 0; i--) {
 		const struct rt_program *q = &p->programs[p->program_of[i]];
 
 		if (q->nresults > 0) {
-			x->shows = i;
-			x->logits = &q->results[0];
+			*rank = i;
+			logits = &q->results[0];
 		}
 	}
+	return logits;
+}
+
+static void
+find_bounds(struct rt_plan_engine *x)
+{
+	const struct rt_plan *p = x->r->plan;
+	const struct rt_port *tokens = find_port(p, "tokens");
+	const struct rt_port *slot = find_port(p, "slot");
+
+	x->e.tokens = tokens->dims[0]->size;
+	x->e.vocab = tokens->below;
+	x->e.rows = find_port(p, "row")->dims[0]->size;
+	x->e.keys = find_port(p, "key")->dims[0]->size;
+	x->e.block = BLOCK;
+	x->e.align = ALIGN;
+	x->e.blocks = slot->below / BLOCK - 1;
+	x->e.context = p->context;
+}
+
+/* Size i; the last is that of the run. */
+static enum rt_status
+open_size(struct rt_plan_engine *x, int64_t i, struct rt_error *err)
+{
+	const struct rt_plan *whole = x->r->plan;
+	bool is_largest = i == whole->nsizes;
+	struct size *s = &x->size[i];
+	enum rt_status status;
+
+	s->plan = is_largest ? whole : whole->sizes[i];
+	s->tokens = find_port(s->plan, "tokens")->dims[0]->size;
+	s->rows = find_port(s->plan, "row")->dims[0]->size;
+	s->logits = find_logits(s->plan, &x->shows);
+	if (is_largest) {
+		s->run = x->r;
+		return RT_OK;
+	}
+	status = rt_device_beside(&s->device, x->r->device, s->plan,
+				  x->r->rank, err);
+	return status == RT_OK
+		? rt_run_open(&s->run, s->plan, x->r->rank, &s->device,
+			      x->r->env.seed, err) : status;
+}
+
+static enum rt_status
+open_sizes(struct rt_plan_engine *x, struct rt_error *err)
+{
+	int64_t n = x->r->plan->nsizes + 1, i;
+	enum rt_status status = RT_OK;
+
+	x->size = calloc((size_t)n, sizeof *x->size);
+	if (!x->size) {
+		return rt_no_memory(err, NULL);
+	}
+	x->nsizes = n;
+	x->last = n - 1;
+	for (i = 0; i < n && status == RT_OK; i++) {
+		status = open_size(x, i, err);
+	}
+	return status;
+}
+
+static void
+close_sizes(struct rt_plan_engine *x)
+{
+	int64_t i;
+
+	for (i = 0; i + 1 < x->nsizes; i++) {
+		rt_run_free(x->size[i].run);
+		x->size[i].device.failed = x->r->device->failed;
+		rt_device_close(&x->size[i].device);
+	}
+	free(x->size);
 }
 
 static bool
@@ -82,7 +157,7 @@ get_room(struct rt_plan_engine *x)
 	int64_t t = x->e.tokens, n = 5 * t + x->e.rows + x->e.keys, cells;
 	int32_t *at;
 
-	x->head_bytes = 3 * (int64_t)sizeof *x->head +
+	x->head_bytes = HEAD * (int64_t)sizeof *x->head +
 			n * (int64_t)sizeof *at;
 	x->head = calloc(1, (size_t)x->head_bytes);
 	cells = x->e.rows * x->e.vocab;
@@ -91,8 +166,8 @@ get_room(struct rt_plan_engine *x)
 	if (!x->head || !x->values || !x->floats) {
 		return false;
 	}
-	at = (int32_t *)(void *)(x->head + 3);
-	x->w = (struct wire){ 0, 0, 0, at, at + t, at + 2 * t, at + 3 * t,
+	at = (int32_t *)(void *)(x->head + HEAD);
+	x->w = (struct wire){ 0, 0, 0, 0, at, at + t, at + 2 * t, at + 3 * t,
 			      at + 4 * t, at + 5 * t,
 			      at + 5 * t + x->e.rows };
 	return true;
@@ -170,9 +245,9 @@ put_input(const struct wire *w, const char *name, int64_t size, int32_t *to)
 }
 
 static enum rt_status
-fill_inputs(struct rt_plan_engine *x, struct rt_error *err)
+fill_inputs(struct rt_plan_engine *x, struct rt_run *r, struct rt_error *err)
 {
-	const struct rt_program *p = x->r->program;
+	const struct rt_program *p = r->program;
 	enum rt_status status = RT_OK;
 	int64_t i, size;
 	int32_t *to;
@@ -181,13 +256,13 @@ fill_inputs(struct rt_plan_engine *x, struct rt_error *err)
 		const struct rt_port *in = &p->inputs[i];
 
 		size = in->dims[0]->size;
-		status = rt_feed_staging(x->r, in->offset,
+		status = rt_feed_staging(r, in->offset,
 					 size * (int64_t)sizeof *to, &to, err);
 		if (status == RT_OK) {
 			put_input(&x->w, in->name, size, to);
 		}
-		if (status == RT_OK && !x->r->device->host) {
-			status = x->r->device->kind->write(x->r->device,
+		if (status == RT_OK && !r->device->host) {
+			status = r->device->kind->write(r->device,
 				in->offset, (const char *)to,
 				size * (int64_t)sizeof *to, err);
 		}
@@ -201,15 +276,15 @@ static enum rt_status
 share_logits(struct rt_plan_engine *x, struct rt_error *err)
 {
 	int64_t n = x->w.nrows * x->e.vocab, i;
-	const struct rt_port *l = x->logits;
+	const struct size *s = &x->size[x->w.size];
+	const struct rt_port *l = s->logits;
 	int64_t bytes = rt_elem_bytes((enum rt_elem)l->elem);
 	enum rt_status status = RT_OK;
 	const char *values;
 
 	if (x->r->rank == x->shows && n > 0) {
-		status = rt_device_view(x->r->device,
-					x->r->program->results[0].offset,
-					n * bytes, x->values, &values, err);
+		status = rt_device_view(s->run->device, l->offset, n * bytes,
+					x->values, &values, err);
 		for (i = 0; i < n && status == RT_OK; i++) {
 			x->floats[i] = (float)rt_elem_number(values, l->elem,
 							     i);
@@ -221,13 +296,38 @@ share_logits(struct rt_plan_engine *x, struct rt_error *err)
 		: status;
 }
 
+/* Sizes use one memory, of which the next stage may still read what another
+ * size sent. */
+static enum rt_status
+enter_size(struct rt_plan_engine *x, struct rt_error *err)
+{
+	struct rt_device *before = x->size[x->last].run->device;
+	enum rt_status status = RT_OK;
+
+	if (x->w.size == x->last || x->r->plan->npipes == 1) {
+		x->last = x->w.size;
+		return RT_OK;
+	}
+	x->last = x->w.size;
+	if (before->kind->wait) {
+		status = before->kind->wait(before, err);
+	}
+	return status == RT_OK
+		? rt_comm_barrier(x->r->comm, "a step of another size", err)
+		: status;
+}
+
 static enum rt_status
 compute(struct rt_plan_engine *x, struct rt_error *err)
 {
-	enum rt_status status = fill_inputs(x, err);
+	struct rt_run *r = x->size[x->w.size].run;
+	enum rt_status status = enter_size(x, err);
 
 	if (status == RT_OK) {
-		status = rt_run_forward(x->r, NULL, err);
+		status = fill_inputs(x, r, err);
+	}
+	if (status == RT_OK) {
+		status = rt_run_forward(r, NULL, err);
 	}
 	return status == RT_OK ? share_logits(x, err) : status;
 }
@@ -244,6 +344,7 @@ share_step(struct rt_plan_engine *x, struct rt_error *err)
 	x->w.n = x->head[0];
 	x->w.nkeys = x->head[1];
 	x->w.nrows = x->head[2];
+	x->w.size = x->head[3];
 	return status;
 }
 
@@ -259,12 +360,25 @@ pad(int32_t *to, int64_t from, int64_t n, int32_t with)
 	}
 }
 
+/* The smallest that holds the step. */
+static int64_t
+choose_size(const struct rt_plan_engine *x, const struct rt_serve_step *s)
+{
+	int64_t i = 0;
+
+	while (x->size[i].tokens < s->n || x->size[i].rows < s->nrows) {
+		i++;
+	}
+	return i;
+}
+
 static void
 pack(struct rt_plan_engine *x, const struct rt_serve_step *s)
 {
 	struct wire *w = &x->w;
-	int64_t t = x->e.tokens, i;
+	int64_t size = choose_size(x, s), t = x->size[size].tokens, i;
 
+	x->head[3] = size;
 	x->head[0] = s->n;
 	x->head[1] = s->nkeys;
 	x->head[2] = s->nrows;
@@ -287,7 +401,7 @@ pack(struct rt_plan_engine *x, const struct rt_serve_step *s)
 	pad(w->first, s->n, t, 0);
 	pad(w->last, s->n, t, 0);
 	pad(w->key, s->nkeys, x->e.keys, 0);
-	pad(w->row, s->nrows, x->e.rows, 0);
+	pad(w->row, s->nrows, x->size[size].rows, 0);
 }
 
 static enum rt_status
@@ -358,17 +472,18 @@ rt_plan_engine_open(struct rt_plan_engine **out, struct rt_run *r,
 		return rt_no_memory(err, NULL);
 	}
 	x->r = r;
-	find_sizes(x);
+	find_bounds(x);
 	x->e.user = x;
 	x->e.step = step;
 	x->e.idle = r->plan->nranks > 1 ? idle : NULL;
-	return get_room(x) ? RT_OK : rt_no_memory(err, NULL);
+	return get_room(x) ? open_sizes(x, err) : rt_no_memory(err, NULL);
 }
 
 void
 rt_plan_engine_close(struct rt_plan_engine *x)
 {
 	if (x) {
+		close_sizes(x);
 		free(x->head);
 		free(x->values);
 		free(x->floats);

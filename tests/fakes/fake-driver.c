@@ -57,7 +57,7 @@ struct graph {
 };
 
 struct module {
-	int image;
+	int image, size;	/* of the plan, or of its other size */
 	double ms;		/* FAKE_TIMES */
 };
 
@@ -623,12 +623,14 @@ struct launch {
 	_Alignas(64) char args[];
 };
 
+enum { SIZES = 8 };
+
 /* The plan of the program that loaded this, and the emulator, which is the
  * file EMULATOR. */
 static struct {
 	const struct rt_plan *plan;
 	const struct rt_emulator *calls;
-	struct rt_emu *emu;
+	struct rt_emu *emu[SIZES];	/* of the plan, and its other sizes */
 } host;
 
 static const void *
@@ -664,10 +666,19 @@ give_back(void)
 		free(fake.edges);
 		fake.edges = next;
 	}
-	if (host.emu) {
-		host.calls->close(host.emu);
-		host.emu = NULL;
+	for (int i = 0; i < SIZES; i++) {
+		if (host.emu[i]) {
+			host.calls->close(host.emu[i]);
+			host.emu[i] = NULL;
+		}
 	}
+}
+
+/* Those of the plan, or of one of its other sizes, from 1. */
+static const struct rt_images *
+images_of(int size)
+{
+	return size ? plan()->sizes[size - 1]->images : plan()->images;
 }
 
 static int
@@ -676,7 +687,7 @@ run_kernel(struct fake_op *op)
 	struct launch *l = (void *)op->data;
 	_Alignas(64) char args[4096];
 	struct rt_error err = { .status = RT_OK };
-	const struct rt_images *images;
+	struct rt_emu **emu = &host.emu[l->f->module->size];
 	struct rt_grid g = { .image = l->f->module->image,
 		.func = l->f->name, .blocks = { l->blocks[0], l->blocks[1],
 						l->blocks[2] },
@@ -687,19 +698,19 @@ run_kernel(struct fake_op *op)
 		fake.ms += l->f->module->ms;
 		return FAKE_DONE;
 	}
-	images = plan()->images;
-	if (!host.emu && host.calls->open(&host.emu, images, 0, &err)) {
+	if (!*emu && host.calls->open(emu, images_of(l->f->module->size), 0,
+				      &err)) {
 		snprintf(fake.why, sizeof fake.why, "%s", err.message);
 		return LAUNCH_FAILED;
 	}
-	if (host.calls->args(host.emu, g.image, g.func) != (int64_t)l->bytes) {
+	if (host.calls->args(*emu, g.image, g.func) != (int64_t)l->bytes) {
 		snprintf(fake.why, sizeof fake.why, "%zu bytes of arguments",
 			 l->bytes);
 		return LAUNCH_FAILED;
 	}
 	memcpy(args, l->args, l->bytes);
 	fake_open_memory(1);
-	host.calls->launch(host.emu, &g, args, &err);
+	host.calls->launch(*emu, &g, args, &err);
 	fake_open_memory(0);
 	snprintf(fake.why, sizeof fake.why, "%s", err.message);
 	return err.status ? LAUNCH_FAILED : FAKE_DONE;
@@ -758,29 +769,36 @@ next_ms(void)
 }
 
 static int
-image_of(const void *image)
+image_of(const void *cubin, int *size)
 {
-	int64_t i = 0, n = plan()->images->n;
+	int64_t i;
 
-	while (i < n && plan()->images->at[i].cubin != image) {
-		i++;
+	for (*size = 0; *size <= plan()->nsizes; ++*size) {
+		const struct rt_images *x = images_of(*size);
+
+		for (i = 0; i < x->n; i++) {
+			if (x->at[i].cubin == cubin) {
+				return (int)i;
+			}
+		}
 	}
-	return i < n ? (int)i : -1;
+	return -1;
 }
 
 static int
 module_load(void **out, const void *image)
 {
-	int planted = getenv("FAKE_TIMES") != NULL, i;
+	int planted = getenv("FAKE_TIMES") != NULL, size = 0, i;
 	struct module *m;
 
 	ENTER;
-	i = planted ? 0 : image_of(image);
+	i = planted ? 0 : image_of(image, &size);
 	if (i < 0) {
 		return NO_IMAGE;
 	}
 	m = calloc(1, sizeof *m);
 	m->image = i;
+	m->size = size;
 	m->ms = planted ? next_ms() : 0;
 	*out = m;
 	fake.live[MODULE]++;

@@ -164,7 +164,7 @@ unfinished 'work/unfinished/list:1:1: error: found `hello`'
 sed -i '7s/.*/plan ..\/x 00000000000000000000000000000000/' \
 	work/unfinished/list
 unfinished 'work/unfinished/list:7:1: error: found `plan ../x'
-sed -i '/^object/d' work/unfinished/list
+sed -i '/^object/,$d' work/unfinished/list
 unfinished 'work/unfinished/list ends too early'
 sed -i '/^answer/d' work/unfinished/list
 unfinished 'work/unfinished/list ends too early'

@@ -57,13 +57,24 @@ for r in $ranks; do
 done
 cmp -s out.0 text || bad 'two hosts have another text'
 
-# The kernels of two GPUs, which the host computes.
+# The kernels of two GPUs, which the host computes, as its own and by a driver.
 if have nvrtc compiler; then
-	plan gpus --target h100x2 --pin tp=2
+	LLMC_LINKER="$linker -Wl,-E" plan gpus --target h100x2 --pin tp=2
 	./gpus/rank generate --local --device emulate --checkpoint ck \
 		--prompt abcde --tokens 10 --temperature 0 >out 2>err ||
 		fail 'generate on GPUs'
 	cmp -s out text || bad 'GPUs have another text'
+	(
+		fake_gpus || fail 'no driver, or no NCCL'
+		FAKE_LOG="$tmp/calls" FAKE_DEVICES=2 ./gpus/rank generate \
+			--local --checkpoint ck --prompt abcde --tokens 10 \
+			--temperature 0 >out 2>err ||
+			fail 'generate by a driver'
+		cmp -s out text || bad 'a driver has another text'
+		[ "$(grep -c 'leaks 0' calls)" -eq 2 ] ||
+			bad "$(cat calls)"
+		exit $failed
+	) || failed=1
 fi
 
 # refuses WORDS COMMAND..

@@ -26,7 +26,8 @@
 
 #define PAIRS 320
 #define CLOSE 1e-9
-/* Of a step: positions, logits, keys; and places of the cache. */
+/* Of a step: positions, logits, keys; and places of the cache.  The program is
+ * split for TOKENS positions, and then may be made one of fewer. */
 enum { TOKENS = 5, ROWS = 3, KEYS = 48, SLOTS = 96 };
 enum { MOST_SEQS = 6, MOST_SEQ = 7, MOST_STEPS = 200 };
 
@@ -44,6 +45,7 @@ struct served {
 struct trace {
 	uint64_t state;
 	uint32_t nseqs, length, vocab;
+	uint32_t tokens, rows;	/* of a step */
 	uint32_t token[MOST_SEQS][MOST_SEQ], slot[MOST_SEQS][MOST_SEQ];
 	uint32_t done[MOST_SEQS];
 	struct served step[MOST_STEPS];
@@ -94,7 +96,7 @@ take(struct trace *t, struct served *s, uint32_t q, uint32_t n)
 		s->slot[s->n] = t->slot[q][p];
 		s->first[s->n] = base;
 		s->last[s->n] = base + p;
-		if (s->nrows < ROWS && draw(&t->state, 4)) {
+		if (s->nrows < t->rows && draw(&t->state, 4)) {
 			s->wanted[s->nrows].sequence = q;
 			s->wanted[s->nrows].position = p;
 			s->row[s->nrows++] = s->n;
@@ -115,7 +117,8 @@ draw_trace(struct trace *t)
 		for (q = 0; q < t->nseqs; q++) {
 			uint32_t most = t->length - t->done[q];
 
-			most = most < TOKENS - s->n ? most : TOKENS - s->n;
+			most = most < t->tokens - s->n ? most
+						      : t->tokens - s->n;
 			n = draw(&t->state, most + 1);
 			if (n == 0 || s->nkeys + 2 + t->done[q] + n > KEYS) {
 				continue;
@@ -282,6 +285,9 @@ run_steps(struct ir_module *m, const struct pair *p, struct trace *t)
 		       true) != PASS_OK || !plan_read(m, &plan)) {
 		return false;
 	}
+	if (t->tokens < TOKENS) {
+		pass_resize_step(m, t->tokens, t->rows);
+	}
 	s = ranks_schedule(m, NULL, &m->ctx->perm);
 	assert_non_null(s);
 	assert_true(ranks_open(&ranks, m, s, NULL, &why));
@@ -314,6 +320,8 @@ run_pair(uint64_t seed, uint32_t *compared)
 	t->nseqs = (uint32_t)p.n[NR_BATCH];
 	t->length = (uint32_t)p.n[NR_SEQ];
 	t->vocab = (uint32_t)p.n[NR_VOCAB];
+	t->tokens = draw(&t->state, 2) ? TOKENS : 1 + draw(&t->state, TOKENS);
+	t->rows = t->tokens < ROWS ? t->tokens : ROWS;
 	draw_trace(t);
 	ir_ctx_init(&c, NULL);
 	run_whole(compile(&c, &p), t);
