@@ -15,6 +15,8 @@
  *		that comes before them, both outside of loops that multiply:
  *		the assembler keeps their order, and a store waits for what it
  *		stores, so such a load begins when earlier loads have ended
+ *	alone	wait, in the main loop, for all products of a warpgroup, fewer
+ *		than 16 instructions after one: none of it overlaps with them
  *	slots	are issued in one iteration of the main loop, which is the loop
  *		with the most products of those without another such loop
  *	cycles	that the products of this iteration take their unit
@@ -37,12 +39,14 @@ enum {
 	MOST_LABELS = 4096,
 	MOST_LOOPS = 512,
 	MOST_FUNCTIONS = 64,
-	MOST_LINE = 4096
+	MOST_LINE = 4096,
+	FEW = 16
 };
 
 struct instruction {
 	char op[48];
 	bool predicated;
+	bool waits;	/* for all products of a warpgroup */
 	int label;	/* of its target, or -1 */
 	int loop;	/* the smallest that has it, or -1 */
 };
@@ -435,6 +439,23 @@ late_loads(const struct reader *r)
 	return n;
 }
 
+static long
+waits_alone(const struct reader *r)
+{
+	int since = FEW, i;
+	long n = 0;
+
+	for (i = 0; r->main_loop >= 0 && i < r->n; i++) {
+		if (!r->loop[r->main_loop].has[i] || is_cold(r, i)) {
+			continue;
+		}
+		n += r->at[i].waits && since < FEW;
+		since = product_cycles(r->at[i].op, r->arch) > 0 ? 0
+								 : since + 1;
+	}
+	return n;
+}
+
 static int
 registers_of(const struct reader *r)
 {
@@ -465,17 +486,17 @@ print_function(const struct reader *r)
 		fence += is_fence(op) && k >= 0 && r->loop[k].products > 0;
 	}
 	if (r->main_loop < 0) {
-		printf("%s\t%d\t%ld\t%ld\t%ld\t%ld\t%ld\t-\t-\t-\t-\n",
+		printf("%s\t%d\t%ld\t%ld\t%ld\t%ld\t%ld\t0\t-\t-\t-\t-\n",
 		       r->function, registers_of(r), spill, fence, call, f64,
 		       late_loads(r));
 		return;
 	}
 	slots = loop_slots(r, r->main_loop);
 	cycles = r->loop[r->main_loop].products;
-	printf("%s\t%d\t%ld\t%ld\t%ld\t%ld\t%ld\t%ld\t%.0f\t%.0f\t%ld\n",
-	       r->function, registers_of(r), spill, fence, call, f64,
-	       late_loads(r), slots, cycles, 100 * (double)slots / cycles,
-	       rest_slots(r));
+	printf("%s\t%d\t%ld\t%ld\t%ld\t%ld\t%ld\t%ld\t%ld\t%.0f\t%.0f"
+	       "\t%ld\n", r->function, registers_of(r), spill, fence, call,
+	       f64, late_loads(r), waits_alone(r), slots, cycles,
+	       100 * (double)slots / cycles, rest_slots(r));
 }
 
 static void
@@ -536,6 +557,7 @@ read_instruction(struct reader *r, const char *s)
 	n = strcspn(s, " ;");
 	n = n < sizeof x->op ? n : sizeof x->op - 1;
 	memcpy(x->op, s, n);
+	x->waits = begins(x->op, "WARPGROUP.DEPBAR") && strstr(s, ", 0x0 ");
 	x->label = begins(x->op, "BRA") || begins(x->op, "CALL") ? label_of(s)
 								  : -1;
 	if (begins(x->op, "EXIT")) {

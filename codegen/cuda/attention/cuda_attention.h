@@ -54,12 +54,13 @@ void ca_nest_of(const struct attn_group *g, const struct attn_nest *from,
 /* A step for nodes that follow results in shared scratch. */
 bool ca_epilogue_step(struct attn *t, const struct attn_made *made,
 		      const struct attn_nest *from);
-/* Rows of result r that a block has in shared memory, as f32 from byte `at` on
- * and `pitch` elements apart: columns from `from` (C text) on, at most `cols`,
- * and rows `row` .. `row` + `live` - 1. */
+/* Rows of result r that a block has in shared memory, as f32 from byte `at` +
+ * `more` on and `pitch` elements apart: columns from `from` (C text) on, at
+ * most `cols`, and rows `row` .. `row` + `live` - 1. */
 struct ca_put {
 	enum attn_result r;
 	int64_t at, pitch;
+	const char *more;		/* C text; NULL: 0 */
 	int64_t rows, cols;
 	const char *from;
 	const char *row, *live, *head;	/* C text */

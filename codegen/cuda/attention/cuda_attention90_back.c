@@ -1,7 +1,7 @@
 /*
  * The gradients of attention with wgmma and the copying unit (sm_90a).  A
  * block has 128 rows: queries of a head, for DQ, or keys of a kv head, for DK
- * and DV.  One warpgroup loads columns, 64 at a time, into a ring of two
+ * and DV.  One warpgroup loads columns, 64 at a time, into a ring of three
  * stages; two multiply, 64 rows each:
  *
  *	S = X0 Y0^T	dP = X1 Y1^T	DV += P Y1	DX += dS Y0
@@ -15,7 +15,7 @@
 #include "codegen/cuda/attention/cuda_attention_back.h"
 
 #define COLS 64
-#define STAGES 2
+#define STAGES 3	/* the last product of one is still under way */
 #define NUMBERS (4 * 4 * COLS)	/* bytes of the numbers of a stage's columns */
 #define BRINGERS COLS	/* threads that load numbers, if columns are queries */
 #define BARRIERS 64		/* bytes */
@@ -177,7 +177,11 @@ put_producer(struct back90 *p)
 	const struct attn *t = p->s.t;
 	int i;
 
-	cu_line(f, "regs_fewer(40);");
+	/* Sums of DK and DV, of S and of dP, and the left operand of the
+	 * product that runs into the next turn are 208 registers.  128 threads
+	 * of 24 and 256 of 240 have 64512 of 65536, and so have those of 40 and
+	 * of 232. */
+	cu_line(f, "regs_fewer(%d);", p->s.weight ? 24 : 40);
 	cu_line(f, "if (TID < %d && count > 0) {", p->s.keys ? BRINGERS : 1);
 	cu_line(f, "if (TID == 0) {");
 	cu_line(f, "mbar_expect(bars, %lld);", (long long)p->ring);
@@ -247,21 +251,9 @@ with_weights(struct back90 *p)
 	ca_wg_wait(f, 1, "ds", COLS);
 }
 
-/*
- * Whether the product that adds to sums is still under way when the next
- * tile's first two begin, which are waited for together with it.  With two
- * such products NVRTC 13 has no registers for their left operands beside
- * those, and would run all products one by one.
- */
-static bool
-is_late(const struct ca_back *s)
-{
-	return !s->weight;
-}
-
-/* Frees the stage of a tile (C text) whose products are done. */
+/* Frees the stage of the tile before, whose products are done. */
 static void
-release(struct back90 *p, const char *tile)
+release(struct back90 *p)
 {
 	struct cu_func *f = &p->s.f;
 
@@ -272,8 +264,8 @@ release(struct back90 *p, const char *tile)
 			   "have");
 		cu_line(f, "sync_warp();");
 	}
-	cu_line(f, "if (LANE == 0%s) {", is_late(&p->s) ? " && it > 0" : "");
-	cu_line(f, "mbar_arrive(empty + 8 * (%s %% %d));", tile, STAGES);
+	cu_line(f, "if (LANE == 0 && it > 0) {");
+	cu_line(f, "mbar_arrive(empty + 8 * ((it - 1) %% %d));", STAGES);
 	cu_line(f, "}");
 }
 
@@ -287,6 +279,10 @@ wait_for_sums(struct ca_back *s)
 	}
 }
 
+/*
+ * The product that adds to DX is still under way when the next tile's first
+ * two begin, and is waited for together with the first of these.
+ */
 static void
 put_turn(struct back90 *p)
 {
@@ -307,9 +303,7 @@ put_turn(struct back90 *p)
 	ca_wg_pairs(f, t, "s", &p->x[0], "x0", &p->y[0], "y0");
 	ca_wg_pairs(f, t, "ds", &p->x[1], "x1", &p->y[1], "y1");
 	ca_wg_wait(f, 1, "s", COLS);
-	if (is_late(s)) {
-		release(p, "(it - 1)");
-	}
+	release(p);
 	ca_back_weigh(s);
 	if (s->weight) {
 		with_weights(p);
@@ -322,9 +316,8 @@ put_turn(struct back90 *p)
 	tile(p, "z0", 0, true);
 	cu_line(f, "wg_fence();");
 	ca_wg_on(f, t, "dx", s->out_slope, "q", &p->y[0], "z0");
-	if (!is_late(s)) {
-		wait_for_sums(s);
-		release(p, "it");
+	if (s->weight) {
+		ca_wg_wait(f, 1, "dv", s->out_weight);
 	}
 }
 
@@ -335,8 +328,7 @@ put_consumers(struct back90 *p)
 	struct cu_func *f = &s->f;
 	int i;
 
-	/* 128 threads of 40 and 256 of 232: 64512 of 65536 registers */
-	cu_line(f, "regs_more(232);");
+	cu_line(f, "regs_more(%d);", s->weight ? 240 : 232);
 	cu_comment(f, "rows g and g + 8 of the warp's 16 are this thread's");
 	cu_line(f, "const int g = LANE / 4;");
 	cu_line(f, "const int wrow = (WARP - 4) * 16;");
@@ -361,9 +353,7 @@ put_consumers(struct back90 *p)
 	cu_line(f, "for (int it = 0; it < count; it++) {");
 	put_turn(p);
 	cu_line(f, "}");
-	if (is_late(s)) {
-		wait_for_sums(s);
-	}
+	wait_for_sums(s);
 	cu_line(f, "}");
 	return ca_back_put(s);
 }

@@ -372,33 +372,52 @@ finish_sums(struct ca_forward *s)
 	cu_close(f, 3);
 }
 
+/* What these threads put, staged `pitch` elements apart at byte `at`. */
+static struct ca_put
+put_of(struct ca_forward *s, enum attn_result r, int64_t at, int64_t pitch)
+{
+	struct ca_put p = { .r = r, .at = at, .pitch = pitch, .rows = s->rows,
+			    .row = "row0", .live = "live", .head = "head",
+			    .threads = s->threads, .thread = s->thread };
+	struct arena *a = s->f.k->c->a;
+	long long part = (long long)s->part;
+
+	if (s->nth) {
+		p.rows = s->part;
+		p.more = arena_printf(a, "%s * %lld", s->nth,
+				      4 * part * (long long)pitch);
+		p.row = arena_printf(a, "(row0 + %s * %lld)", s->nth, part);
+		p.live = arena_printf(a, "(live - %s * %lld)", s->nth, part);
+	}
+	return p;
+}
+
 bool
 ca_forward_put(struct ca_forward *s)
 {
 	struct cu_func *f = &s->f;
-	struct ca_put out = { .r = ATTN_OUT, .rows = s->rows,
-			      .cols = s->form.out, .from = "out0",
-			      .pitch = ca_stage_pitch(s->form.out),
-			      .row = "row0", .live = "live", .head = "head",
-			      .threads = s->threads,
-			      .thread = s->thread };
-	struct ca_put lse = out;
+	struct ca_put out = put_of(s, ATTN_OUT, s->stage,
+				   ca_stage_pitch(s->form.out));
+	struct ca_put lse = put_of(s, ATTN_LSE, s->lse, 1);
 
-	finish_sums(s);
-	lse.r = ATTN_LSE;
-	lse.at = s->lse;
-	lse.cols = lse.pitch = 1;
+	out.cols = s->form.out;
+	out.from = "out0";
+	lse.cols = 1;
 	lse.from = "0";
+	finish_sums(s);
 	if (s->out) {
-		ca_stage_sums(f, &s->form, "o", "by", true, s->form.out, 0);
+		ca_stage_sums(f, &s->form, "o", "by", true, s->form.out,
+			      s->stage);
 	}
 	cu_line(f, "%s", s->meet);
 	if (s->t->made[ATTN_LSE].value) {
 		cu_line(f, "if (BLOCK_Y == 0) {");
-		cu_comment(f, "computed again: no register is left to keep "
-			   "them in during the loop");
-		declare_head(s, "block_x_again()");
-		cu_line(f, "(void)bat;");
+		if (!s->nth) {
+			cu_comment(f, "computed again: no register is left to "
+				   "keep them in during the loop");
+			declare_head(s, "block_x_again()");
+			cu_line(f, "(void)bat;");
+		}
 		if (!ca_put_rows(f, s->t, &lse)) {
 			return false;
 		}

@@ -18,6 +18,11 @@ struct ca_forward {
 	/* C text: a thread's number; synchronizes these threads */
 	const char *thread, *meet;
 	int64_t pass, lse;		/* bytes, in shared memory */
+	int64_t stage;			/* the same, of sums */
+	/* These threads put the results of `part` rows, the first of which is
+	 * part `nth` (C text) of the block; NULL: the block has one part. */
+	int64_t part;
+	const char *nth;
 	bool out;			/* it makes OUT; else LSE alone */
 	bool raw;	/* scores are scaled only when they become weights */
 	bool late;	/* sums are rescaled later, by `fades` */

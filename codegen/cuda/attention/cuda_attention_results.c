@@ -66,6 +66,15 @@ put_wide(struct cu_func *f, enum ir_dtype dtype)
 	cu_line(f, "st16(to, y);");
 }
 
+/* C text: a pointer to what is staged. */
+static const char *
+staged(struct cu_func *f, const struct ca_put *p)
+{
+	return arena_printf(f->k->c->a, "((f32 *)(SMEM + %lld%s%s))",
+			    (long long)p->at, p->more ? " + " : "",
+			    p->more ? p->more : "");
+}
+
 static void
 put_rows(struct cu_func *f, struct attn *t, const struct ca_put *p,
 	 const struct attn_view *v, int64_t cols)
@@ -82,8 +91,8 @@ put_rows(struct cu_func *f, struct attn *t, const struct ca_put *p,
 		(long long)parts, (long long)parts, (long long)n);
 	cu_line(f, "if (row < %s && %s + col < %lld) {", p->live, p->from,
 		(long long)cols);
-	cu_line(f, "const f32 *x = (const f32 *)(SMEM + %lld) + row * %lld "
-		"+ col;", (long long)p->at, (long long)p->pitch);
+	cu_line(f, "const f32 *x = %s + row * %lld + col;", staged(f, p),
+		(long long)p->pitch);
 	cu_line(f, "%s *to = base + (i64)(%s + row) * %lld + (%s + col) * "
 		"%lld;", cu_elem_type(v->dtype), p->row, (long long)v->pos,
 		p->from, (long long)v->col);
@@ -124,8 +133,7 @@ put_box(struct cu_func *f, struct attn *t, const struct ca_put *p)
 	uint32_t k;
 
 	ca_nest_of(t->g, &made->box, &n);
-	leaf.at = arena_printf(f->k->c->a, "((f32 *)(SMEM + %lld))",
-			       (long long)p->at);
+	leaf.at = staged(f, p);
 	index_of(f, t, made, p->row, p->head, leaf.from);
 	leaf.stride[made->pos_at] = p->pitch;
 	if (made->col_at < made->type.ndims) {

@@ -12,9 +12,9 @@ export SASS LLMC
 "$SASS" 2 3 <"$tests/gpu/sass.txt" >out || bad 'the reader fails'
 # Of `sound': its loop of products is 5 slots for 2 products of 64 cycles; the
 # rest is 3 for a tile, twice 2, and 2 times 3 times 3.
-printf '%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n' \
-	sound 168 0 0 0 0 0 5 128 4 25 \
-	faulty 255 2 2 1 3 1 6 8 75 17 >want
+printf '%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n' \
+	sound 168 0 0 0 0 0 0 5 128 4 25 \
+	faulty 255 2 2 1 3 1 1 6 8 75 17 >want
 cmp -s want out || bad "the reader counts: $(diff want out)"
 "$SASS" 1 0 <"$tests/gpu/sass.txt" >out 2>err
 [ $? -eq 2 ] || bad 'a loop that runs 0 times'
@@ -48,7 +48,7 @@ planted()
 		echo '# NVRTC 1.0, a day'
 		for name in sound faulty; do
 			printf 'small-90\tcontraction 8x8x8 dot\t%s' $name
-			printf '\t1/1\t0\t0\t0\t0\t0\t%d\t8\t1\t99\n' "$1"
+			printf '\t1/1\t0\t0\t0\t0\t0\t0\t%d\t8\t1\t99\n' "$1"
 		done
 	} >table
 	LLMC=$tmp/planted LLMC_NVDISASM=cat SASS_TABLE=$tmp/table \
@@ -57,6 +57,7 @@ planted()
 planted 5 && bad 'a faulty kernel passes'
 for words in '255 registers of 128' '2 spills' '2 fences' '1 calls' \
 		'3 instructions of f64' '1 loads after a store' \
+		'1 waits for products that overlap with nothing' \
 		'products need 75%'; do
 	grep -q "faulty: $words" out || bad "nobody says: $words"
 done

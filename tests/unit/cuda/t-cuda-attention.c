@@ -376,52 +376,28 @@ hopper(void **state)
 	b.arch = "sm_80";
 }
 
-/*
- * Mistakes that are planted in the gradients, with two heads in a cluster of
- * two blocks: the emulator reports each, or the results are wrong.
- */
+/* What is planted, and what the emulator reports; NULL: the results are
+ * wrong. */
+struct mistake {
+	const char *cut, *put;
+	const char *says;
+};
+
 static void
-planted(void **state)
+plant_each(const struct shape *x, void (*write)(const struct shape *),
+	   const struct mistake *all, size_t n)
 {
-	static const struct {
-		const char *cut, *put;
-		const char *says;	/* NULL: the results are wrong */
-	} all[] = {
-		{ "cluster_sync();", ";", "no barrier in between" },
-		{ "others read */\n\t\tcluster_sync();", "*/",
-		  "no barrier in between" },
-		{ "for (int r = 1; r < 2", "for (int r = 2; r < 2", NULL },
-		{ "+ cluster_rank() * 1;", "+ 0;", NULL },
-		{ "it / 2 & 1);", "it / 2 & 1);\nif (LANE == 0) "
-		  "mbar_arrive(empty + 8 * stage);", "still reads" },
-		{ "empty + 8 * ((it - 1) % 2)", "empty + 8 * (it % 2)",
-		  "all threads wait" },
-		{ "mbar_arrive(empty", "(void)(empty", "all threads wait" },
-		{ "it / 2 & 1);", "~(it / 2) & 1);", "a copy still fills" },
-		{ "sync_warp();", ";", "no barrier in between" },
-		{ "sync_named(1, 256);", ";", "no barrier in between" },
-		{ "wg_wait(0);", ";", "no wg_wait has waited for" },
-		{ "wg_wait(1);", ";", "no wg_wait has waited for" },
-		{ "wg_fence();", ";", "no wg_fence after" }
-	};
-	struct shape x = plain;
 	size_t i;
 
-	(void)state;
 	b.arch = "sm_90a";
 	b.flags = RT_EMU_CHECK;
-	x.h = 2;
-	x.s = 200;
-	x.t = 130;
-	x.d = x.v = 64;
-	x.dtype = "bf16";
 	s.planted = true;
-	for (i = 0; i < sizeof all / sizeof all[0]; i++) {
+	for (i = 0; i < n; i++) {
 		b.cut = all[i].cut;
 		b.put = all[i].put;
 		b.is_planted = s.wrong = false;
 		b.message[0] = '\0';
-		put_backward(&x);
+		write(x);
 		check(text, NULL, 2e-2);
 		assert_true(b.is_planted);
 		if (all[i].says ? !strstr(b.message, all[i].says)
@@ -433,6 +409,114 @@ planted(void **state)
 	b.cut = NULL;
 	b.flags = 0;
 	b.arch = "sm_80";
+}
+
+/* In the gradients, with two heads in a cluster of two blocks. */
+static void
+planted(void **state)
+{
+	static const struct mistake all[] = {
+		{ "cluster_sync();", ";", "no barrier in between" },
+		{ "others read */\n\t\tcluster_sync();", "*/",
+		  "no barrier in between" },
+		{ "for (int r = 1; r < 2", "for (int r = 2; r < 2", NULL },
+		{ "+ cluster_rank() * 1;", "+ 0;", NULL },
+		{ "it / 3 & 1);", "it / 3 & 1);\nif (LANE == 0) "
+		  "mbar_arrive(empty + 8 * stage);", "still reads" },
+		{ "empty + 8 * ((it - 1) % 3)", "empty + 8 * (it % 2)",
+		  "all threads wait" },
+		{ "mbar_arrive(empty", "(void)(empty", "all threads wait" },
+		{ "it / 3 & 1);", "~(it / 3) & 1);", "a copy still fills" },
+		{ "sync_warp();", ";", "no barrier in between" },
+		{ "sync_named(1, 256);", ";", "no barrier in between" },
+		{ "wg_wait(0);", ";", "no wg_wait has waited for" },
+		{ "wg_wait(1);", ";", "no wg_wait has waited for" },
+		{ "wg_fence();", ";", "no wg_fence after" }
+	};
+	struct shape x = plain;
+
+	(void)state;
+	x.h = 2;
+	x.s = 350;
+	x.t = 330;
+	x.d = x.v = 64;
+	x.dtype = "bf16";
+	plant_each(&x, put_backward, all, sizeof all / sizeof all[0]);
+}
+
+/* In the forward kernel, whose two blocks have two or three items each. */
+static void
+planted_forward(void **state)
+{
+	static const struct mistake all[] = {
+		/* an item that nobody takes, or all blocks do */
+		{ "NBLOCKS_X - 1 - BLOCK_X", "BLOCK_X + 2", NULL },
+		{ "+ in % wide", "+ 0", NULL },
+		/* turns, whose waits are for speed alone */
+		{ "arrive_named(4 - group, 256);", ";", "all threads wait" },
+		{ "arrive_named(3, 256);", ";", "all threads wait" },
+		/* rings */
+		{ "int turn = 1;", "int turn = 0;", "all threads wait" },
+		{ "int turn = 0;", "int turn = 1;", "a copy still fills" },
+		{ "turn ^= 1;", ";", "a copy still fills" },
+		{ "slot += (u32)tiles;", ";", "all threads wait" },
+		{ "~((slot + t) / 2) & 1", "(slot + t) / 2 & 1",
+		  "all threads wait" },
+		{ "(slot + t) / 2 & 1);", "~((slot + t) / 2) & 1);",
+		  "a copy still fills" },
+		{ "(slot + t - 1) / 2 & 1);", "~((slot + t - 1) / 2) & 1);",
+		  "all threads wait" },
+		{ "arrive_named(4 - group, 256);", "arrive_named(4 - group, "
+		  "256);\nif (LANE == 0) mbar_arrive(bars + 32 + 8 * ((slot + "
+		  "t) % 2));", "all threads wait" },
+		{ "arrive_named(4 - group, 256);", "arrive_named(4 - group, "
+		  "256);\nif (LANE == 0) mbar_arrive(bars + 64 + 8 * ((slot + t"
+		  " - 1) % 2));", "still reads" },
+		{ "mbar_wait(bars, turn);", "mbar_wait(bars, turn);\nif (LANE "
+		  "== 0) mbar_arrive(bars + 8);", "a copy still fills" },
+		{ "mbar_arrive(bars + 8);", ";", "all threads wait" },
+		{ "mbar_arrive(bars + 32", "(void)(bars", "all threads wait" },
+		{ "mbar_arrive(bars + 64", "(void)(bars", "all threads wait" },
+		{ "mbar_init(bars + 8, 8);", "mbar_init(bars + 8, 4);",
+		  "still reads" },
+		{ "fence_mbar_init();", ";", "fence_mbar_init" },
+		/* sums */
+		{ "wg_wait(0);", ";", "no wg_wait has waited for" },
+		{ "wg_wait(1);", ";", "no wg_wait has waited for" },
+		{ "wg_fence();", ";", "no wg_fence after" },
+		{ "*= fades", "+= 0 * fades", NULL },
+		{ "sum[i][h] = fma_f32(sum[i][h], fade, add);",
+		  "sum[i][h] = add;", NULL },
+		/* what is staged, by each warpgroup for itself */
+		{ "sync_named(1 + group, 128);", ";",
+		  "nobody has written" },
+		{ " + group * 64", " + 0 * 64", NULL }
+	};
+	/* with one tile of keys, there is no turn in between; and results that
+	 * have no space of their own */
+	static const struct mistake staged = {
+		"the last results have left shared memory */\n\t\t\t"
+		"sync_named", "*/\nif (0) sync_named", "no barrier in between"
+	}, over = {
+		"sync_named(5, 256);", ";", "no barrier in between"
+	};
+	struct shape x = plain;
+
+	(void)state;
+	x.h = 2;
+	x.k = 2;
+	x.s = 300;
+	x.t = 330;
+	x.d = x.v = 64;
+	x.dtype = "bf16";
+	b.units = 2;
+	plant_each(&x, put_forward, all, sizeof all / sizeof all[0]);
+	x.t = 100;
+	plant_each(&x, put_forward, &staged, 1);
+	x.d = 192;
+	x.v = 128;
+	plant_each(&x, put_forward, &over, 1);
+	b.units = 0;
 }
 
 /* The same of random shapes, some of which it is not for. */
@@ -612,6 +696,7 @@ main(void)
 		cmocka_unit_test(checked),
 		cmocka_unit_test(hopper),
 		cmocka_unit_test(planted),
+		cmocka_unit_test(planted_forward),
 		cmocka_unit_test(hopper_at_random),
 		cmocka_unit_test(hopper_around),
 		cmocka_unit_test(compiled),
