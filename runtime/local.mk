@@ -133,6 +133,7 @@ rank_sources = \
 	%D%/serve/http.h \
 	%D%/serve/kv.c \
 	%D%/serve/kv.h \
+	%D%/serve/measure.c \
 	%D%/serve/metrics.c \
 	%D%/serve/metrics.h \
 	%D%/serve/reply.c \

@@ -97,6 +97,29 @@ enum rt_status rt_generate(const struct rt_engine *e,
 			   const struct rt_generate_options *o, FILE *out,
 			   int64_t *drawn, struct rt_error *err);
 
+/* ---- how fast an engine answers (measure.c) ----------------------------- */
+
+/* All at least 1. */
+struct rt_measure_options {
+	int64_t sequences;	/* that come at once */
+	int64_t prompt, tokens;	/* of each; prompts are drawn */
+	uint64_t seed;
+	double (*now_ms)(void);
+};
+
+struct rt_measured {
+	double first_ms;	/* to the first token; the median */
+	double prompts_ms;	/* to the last of the first tokens */
+	double prompts_per_s;	/* tokens of prompts, until then */
+	/* of steps without a token of a prompt, those in which most sequences
+	 * get a token: the median */
+	double token_ms, tokens_per_s;
+};
+
+enum rt_status rt_measure(const struct rt_engine *e,
+			  const struct rt_measure_options *o,
+			  struct rt_measured *out, struct rt_error *err);
+
 /* ---- the command `serve` (serve.c) -------------------------------------- */
 
 struct rt_serve_options {

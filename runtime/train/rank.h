@@ -73,6 +73,8 @@ struct rt_options {
 	const char *exports;	/* of train: where exports go */
 	int64_t export_every;
 	const char *trace;	/* of bench: a file, or NULL */
+	/* of bench, of a plan that serves; 0: not given */
+	int64_t sequences, prompt_tokens;
 	const char *tokenizer, *field, *end;
 	/* what the options of generate and serve alone say */
 	struct rt_generate_options generate;
@@ -364,7 +366,7 @@ enum rt_status rt_verify_whole(struct rt_run *r, const struct rt_options *o,
 			       struct rt_error *err);
 enum rt_status rt_sample(struct rt_run *r, const struct rt_options *o,
 			 FILE *out, struct rt_error *err);
-/* serving.c: the commands `generate` and `serve`. */
+/* serving.c: the commands `generate`, `serve` and `bench --sequences`. */
 enum rt_status rt_serving(struct rt_run *r, const struct rt_options *o,
 			  const volatile sig_atomic_t *signalled, FILE *out,
 			  struct rt_error *err);

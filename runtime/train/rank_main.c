@@ -175,14 +175,21 @@ note_sequences(const struct rt_run *r)
 
 /* Whether the plan is of the kind that the command runs. */
 static enum rt_status
-check_kind(const struct rt_plan *p, int64_t command, struct rt_error *err)
+check_kind(const struct rt_plan *p, const struct rt_options *o,
+	   struct rt_error *err)
 {
+	int64_t command = o->command;
 	bool serves = p->context > 0;
 
 	if (serves && command & (RT_TRAIN | RT_VERIFY | RT_SAMPLE | RT_EVAL)) {
 		return rt_fail(err, RT_RANGE, RT_NOWHERE, "this plan was "
 			       "compiled to serve: its commands are generate, "
 			       "serve, bench, export, inspect and preflight");
+	}
+	if (!serves && o->sequences) {
+		return rt_fail(err, RT_RANGE, RT_NOWHERE, "this plan was "
+			       "compiled to train: --sequences is of plans "
+			       "that serve");
 	}
 	if (!serves && command & (RT_GENERATE | RT_SERVE)) {
 		return rt_fail(err, RT_RANGE, RT_NOWHERE, "this plan was "
@@ -200,7 +207,8 @@ run_command(struct rt_run *r, const struct rt_options *o, struct rt_error *err)
 	case RT_TRAIN:
 		return rt_train(r, o, &signalled, stdout, err);
 	case RT_BENCH:
-		return rt_bench(r, o, stdout, err);
+		return o->sequences ? rt_serving(r, o, &signalled, stdout, err)
+				    : rt_bench(r, o, stdout, err);
 	case RT_VERIFY:
 		return rt_verify(r, o, stdout, err);
 	case RT_EVAL:
@@ -419,7 +427,7 @@ run(const struct rt_plan *p, struct rt_options *o)
 	int64_t from;
 
 	if (check_abi(p, &err) != RT_OK ||
-	    check_kind(p, o->command, &err) != RT_OK ||
+	    check_kind(p, o, &err) != RT_OK ||
 	    rt_cpu_check(p, &err) != RT_OK ||
 	    rt_device_choose(p, o->device, &on, &err) != RT_OK ||
 	    rt_world_find(&w, get_variable, NULL, &err) != RT_OK) {

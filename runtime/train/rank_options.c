@@ -149,6 +149,10 @@ static const struct option_row {
 	  "write an event file there" },
 	{ "trace", B, TEXT, AT(trace), 0, 0, 0, "FILE",
 	  "write a measured step, for Perfetto" },
+	{ "sequences", B, INT, AT(sequences), 0, 1, 1e6, "N",
+	  "of a plan that serves: answer so many at once" },
+	{ "prompt-tokens", B, INT, AT(prompt_tokens), 0, 1, 1e9, "N",
+	  "the prompt of each (default: 512)" },
 	{ "json", B | I | E, FLAG, AT(json), 0, 0, 0, "",
 	  "print JSON; inspect: plan.json" },
 	{ "llp", I, FLAG, AT(llp), 0, 0, 0, "", "print the plan as text" },
@@ -157,8 +161,8 @@ static const struct option_row {
 	  "tokens, else numbers" },
 	{ "prompt-file", S | G, TEXT, AT(prompt_file), 0, 0, 0, "FILE",
 	  "the same in a file" },
-	{ "tokens", S | G, INT, AT(tokens), 0, 1, 1e12, "N",
-	  "tokens that come (default: 256)" },
+	{ "tokens", S | G | B, INT, AT(tokens), 0, 1, 1e12, "N",
+	  "tokens that come (default: 256; bench: 64)" },
 	{ "temperature", S | G, NUM, AT(temperature), 0, 0, 1e6, "T",
 	  "0 takes the likeliest each time (default: 1)" },
 	{ "top-k", G, INT, AT(generate.top_k), 0, 0, 1e9, "N",
@@ -459,6 +463,11 @@ check_options(struct option_reader *r)
 		return WRONG(r, "no folder for exports is given: --export "
 			     "FOLDER");
 	}
+	if (o->command == B && (o->tokens || o->prompt_tokens) &&
+	    !o->sequences) {
+		return WRONG(r, "--tokens and --prompt-tokens are of "
+			     "sequences: give --sequences N");
+	}
 	if (o->command & (S | E | X | G | H) &&
 	    !o->checkpoint == !o->weights) {
 		return WRONG(r, "weights to %s: give --checkpoint FOLDER or "
@@ -470,6 +479,8 @@ check_options(struct option_reader *r)
 		return WRONG(r, "no folder to write is given: rank export "
 			     "FOLDER");
 	}
+	o->tokens = o->tokens ? o->tokens : o->command == B ? 64 : 256;
+	o->prompt_tokens = o->prompt_tokens ? o->prompt_tokens : 512;
 	return read_data(o, r->err);
 }
 
@@ -519,7 +530,7 @@ rt_options_read(struct rt_options *o, int argc, char *const *argv,
 	struct option_reader r = { o, argv, argc, 1, err };
 	enum rt_status status = RT_OK;
 
-	*o = (struct rt_options){ .seed = -1, .keep = 2, .tokens = 256,
+	*o = (struct rt_options){ .seed = -1, .keep = 2,
 				  .marks = { -1, -1, -1 },
 				  .lr = -1, .min_lr = -1,
 				  .clip = -1, .warmup = -1,

@@ -1,5 +1,6 @@
 /*
- * The commands `generate` and `serve` of a plan that was compiled to serve.
+ * The commands `generate`, `serve` and `bench --sequences` of a plan that was
+ * compiled to serve.
  * Rank 0 reads what is asked and decides what is in each step; the others
  * compute their part of it until there is none.
  */
@@ -98,11 +99,52 @@ serve(struct service_run *s, struct rt_error *err)
 	return rt_serve(rt_plan_engine_of(s->engine), &o, s->out, err);
 }
 
+static void
+show_measured(const struct rt_measured *m, const struct rt_options *o,
+	      FILE *out)
+{
+	if (o->json) {
+		fprintf(out, "{\"sequences\": %lld, \"prompt_tokens\": %lld, "
+			"\"tokens\": %lld, \"first_ms\": %.17g, "
+			"\"prompts_ms\": %.17g, \"prompts_per_s\": %.17g, "
+			"\"token_ms\": %.17g, \"tokens_per_s\": %.17g}\n",
+			(long long)o->sequences, (long long)o->prompt_tokens,
+			(long long)o->tokens, m->first_ms, m->prompts_ms,
+			m->prompts_per_s, m->token_ms, m->tokens_per_s);
+		return;
+	}
+	fprintf(out, "%-10s %lld at once, of %lld tokens and %lld more\n"
+		"%-10s %9.3f ms (median)\n"
+		"%-10s %9.3f ms for all, %.1f tokens/s\n"
+		"%-10s %9.3f ms (median), %.1f tokens/s\n", "sequences",
+		(long long)o->sequences, (long long)o->prompt_tokens,
+		(long long)o->tokens, "first", m->first_ms, "prompts",
+		m->prompts_ms, m->prompts_per_s, "each after", m->token_ms,
+		m->tokens_per_s);
+}
+
+static enum rt_status
+measure(struct service_run *s, struct rt_error *err)
+{
+	struct rt_measure_options o = { s->o->sequences, s->o->prompt_tokens,
+		s->o->tokens, (uint64_t)rt_options_seed(s->o, s->r->plan),
+		rt_now_ms };
+	struct rt_measured m;
+	enum rt_status status = rt_measure(rt_plan_engine_of(s->engine), &o,
+					   &m, err);
+
+	if (status == RT_OK) {
+		show_measured(&m, s->o, s->out);
+	}
+	return status;
+}
+
 static enum rt_status
 lead(struct service_run *s, struct rt_error *err)
 {
 	enum rt_status status = s->o->command == RT_GENERATE
-		? generate(s, err) : serve(s, err);
+		? generate(s, err) : s->o->command == RT_SERVE
+		? serve(s, err) : measure(s, err);
 
 	return status == RT_OK ? rt_plan_engine_pulse(s->engine, true, err)
 			       : status;
@@ -119,7 +161,8 @@ rt_serving(struct rt_run *r, const struct rt_options *o,
 	struct rt_progress progress;
 	enum rt_status status;
 
-	status = rt_load_saved(r, o, &progress, err);
+	status = o->command == RT_BENCH ? rt_run_start(r, err)
+					: rt_load_saved(r, o, &progress, err);
 	if (status == RT_OK) {
 		status = rt_plan_engine_open(&s.engine, r, err);
 	}

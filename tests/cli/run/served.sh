@@ -77,6 +77,17 @@ if have nvrtc compiler; then
 	) || failed=1
 fi
 
+# Sequences that a measurement draws, without weights.
+for ranks in one four; do
+	./$ranks/rank bench --local --sequences 3 --prompt-tokens 5 \
+		--tokens 4 >out 2>err || fail "bench on $ranks"
+	[ "$(sed 's/  *[0-9.][0-9.]* */ N /g' out)" = \
+'sequences N at once, of N tokens and N more
+first N ms (median)
+prompts N ms for all, N tokens/s
+each after N ms (median), N tokens/s' ] || bad "a measurement on $ranks"
+done
+
 # refuses WORDS COMMAND..
 refuses()
 {
@@ -88,6 +99,9 @@ refuses()
 refuses 'compiled to train' ./whole/rank generate --checkpoint ck --prompt x
 refuses 'compiled to serve' ./one/rank train --data draw --steps 1
 refuses 'compiled to serve' ./one/rank sample --checkpoint ck --prompt x
+refuses 'compiled to train' ./whole/rank bench --sequences 2
+refuses 'at most 16 together' ./one/rank bench --sequences 1 --tokens 4
+refuses 'give --sequences' ./one/rank bench --tokens 4
 refuses 'weights to answer with' ./one/rank generate --prompt x
 refuses 'nothing to continue' ./one/rank generate --checkpoint ck
 refuses 'is 1' "$LLMC" --serve --target cpux4 --pin dp=2 -o no "$model" \

@@ -1,0 +1,193 @@
+/*
+ * How fast an engine answers sequences of drawn tokens that all come at once.
+ */
+#include <stdlib.h>
+
+#include "runtime/serve/scheduler.h"
+
+struct measuring {
+	const struct rt_measure_options *o;
+	int32_t *prompt;
+	double began_ms;
+	/* when each sequence got its first token */
+	double *first_ms;
+	int64_t nfirst;
+	/* steps without a token of a prompt that drew the most tokens */
+	double *step_ms;
+	int64_t nsteps, drawn;	/* drawn: in each */
+};
+
+/* ---- sequences ---- */
+
+/* A sequence of the measurement. */
+struct measured {
+	struct measuring *m;
+	bool has_token;
+};
+
+static bool
+on_token(void *user, const struct rt_drawn *t)
+{
+	struct measured *q = user;
+	struct measuring *m = q->m;
+
+	(void)t;
+	if (!q->has_token) {
+		q->has_token = true;
+		m->first_ms[m->nfirst++] = m->o->now_ms() - m->began_ms;
+	}
+	return true;
+}
+
+static void
+on_end(void *user, enum rt_ended why, int64_t ndrawn)
+{
+	(void)user;
+	(void)why;
+	(void)ndrawn;
+}
+
+/* Number i of those of a seed, by splitmix64. */
+static uint64_t
+draw(uint64_t seed, int64_t i)
+{
+	uint64_t z = seed + (uint64_t)(i + 1) * 0x9e3779b97f4a7c15u;
+
+	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
+	z = (z ^ z >> 27) * 0x94d049bb133111ebu;
+	return z ^ z >> 31;
+}
+
+static enum rt_status
+add_all(struct measuring *m, struct measured *q, struct rt_scheduler *s,
+	int64_t vocab, struct rt_error *err)
+{
+	const struct rt_measure_options *o = m->o;
+	enum rt_status status = RT_OK;
+	struct rt_sequence *ignored;
+	int64_t i, j;
+
+	for (i = 0; i < o->sequences && status == RT_OK; i++) {
+		struct rt_ask ask = { .prompt = m->prompt, .nprompt = o->prompt,
+			.most = o->tokens, .draw = rt_draw_plain(),
+			.token = on_token, .end = on_end, .user = &q[i] };
+
+		q[i].m = m;
+		for (j = 0; j < o->prompt; j++) {
+			uint64_t z = draw(o->seed, i * o->prompt + j);
+
+			m->prompt[j] = (int32_t)(z % (uint64_t)vocab);
+		}
+		ask.draw.temperature = 0;
+		status = rt_scheduler_add(s, &ask, &ignored, err);
+	}
+	return status;
+}
+
+static void
+count_step(struct measuring *m, int64_t drawn, double ms)
+{
+	if (drawn > m->drawn) {
+		m->drawn = drawn;
+		m->nsteps = 0;
+	}
+	if (drawn == m->drawn) {
+		m->step_ms[m->nsteps++] = ms;
+	}
+}
+
+static enum rt_status
+run_all(struct measuring *m, struct rt_scheduler *s, struct rt_error *err)
+{
+	struct rt_serve_counts before, c = rt_scheduler_counts(s);
+	enum rt_status status = RT_OK;
+	double ms, now = m->began_ms;
+
+	while (status == RT_OK && c.waiting + c.running > 0) {
+		before = c;
+		ms = now;
+		status = rt_scheduler_step(s, err);
+		now = m->o->now_ms();
+		c = rt_scheduler_counts(s);
+		if (c.computed - before.computed == c.drawn - before.drawn) {
+			count_step(m, c.drawn - before.drawn, now - ms);
+		}
+	}
+	return status;
+}
+
+/* ---- results ---- */
+
+static int
+compare(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+
+	return (x > y) - (x < y);
+}
+
+static double
+median(double *at, int64_t n)
+{
+	qsort(at, (size_t)n, sizeof *at, compare);
+	return n > 0 ? at[n / 2] : 0;
+}
+
+static struct rt_measured
+result(struct measuring *m)
+{
+	const struct rt_measure_options *o = m->o;
+	struct rt_measured r = { .first_ms = median(m->first_ms, m->nfirst) };
+
+	r.prompts_ms = m->first_ms[m->nfirst - 1];
+	r.prompts_per_s = 1e3 * (double)(o->sequences * o->prompt) /
+			  r.prompts_ms;
+	r.token_ms = median(m->step_ms, m->nsteps);
+	r.tokens_per_s = m->nsteps > 0 ? 1e3 * (double)m->drawn / r.token_ms
+				       : 0;
+	return r;
+}
+
+static enum rt_status
+check(const struct rt_measure_options *o, const struct rt_scheduler *s,
+      struct rt_error *err)
+{
+	int64_t longest = rt_scheduler_longest(s);
+
+	return o->prompt + o->tokens <= longest ? RT_OK :
+		rt_fail(err, RT_RANGE, RT_NOWHERE, "a prompt of %lld tokens, "
+			"and %lld more: this program has at most %lld together",
+			(long long)o->prompt, (long long)o->tokens,
+			(long long)longest);
+}
+
+enum rt_status
+rt_measure(const struct rt_engine *e, const struct rt_measure_options *o,
+	   struct rt_measured *out, struct rt_error *err)
+{
+	size_t n = (size_t)o->sequences;
+	struct measuring m = { .o = o, .began_ms = o->now_ms(),
+		.prompt = calloc((size_t)o->prompt, sizeof *m.prompt),
+		.first_ms = calloc(n, sizeof *m.first_ms),
+		/* each step without prompts draws at least one token */
+		.step_ms = calloc(n * (size_t)o->tokens, sizeof *m.step_ms) };
+	struct measured *q = calloc(n, sizeof *q);
+	struct rt_scheduler *s = NULL;
+	enum rt_status status = m.prompt && m.first_ms && m.step_ms && q
+		? rt_scheduler_open(&s, e, true, err)
+		: rt_no_memory(err, NULL);
+
+	status = status == RT_OK ? check(o, s, err) : status;
+	status = status == RT_OK ? add_all(&m, q, s, e->vocab, err) : status;
+	m.began_ms = o->now_ms();
+	status = status == RT_OK ? run_all(&m, s, err) : status;
+	rt_scheduler_free(s);
+	if (status == RT_OK) {
+		*out = result(&m);
+	}
+	free(m.prompt);
+	free(m.first_ms);
+	free(m.step_ms);
+	free(q);
+	return status;
+}

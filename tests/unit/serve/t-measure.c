@@ -1,0 +1,104 @@
+/*
+ * What a measurement says of an engine whose steps take so long by a clock of
+ * the test's own.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <string.h>
+
+#include "tests/unit/serve/t-engine.h"
+
+static double clock_ms;
+
+static double
+now_ms(void)
+{
+	return clock_ms;
+}
+
+/* Each step takes 10 ms, and the first one 50 more. */
+static void
+take_time(void)
+{
+	clock_ms += clock_ms == 1000 ? 60 : 10;
+}
+
+static enum rt_status
+measure(const struct rt_measure_options *o, struct rt_measured *m,
+	struct rt_error *err)
+{
+	struct fake_engine f;
+	enum rt_status status;
+
+	assert_true(fake_open(&f, (struct rt_engine){ .tokens = 8, .rows = 4,
+		.keys = 256, .align = 16, .block = 16, .blocks = 32,
+		.context = 64, .vocab = 23 }));
+	f.pause = take_time;
+	clock_ms = 1000;
+	status = rt_measure(&f.e, o, m, err);
+	fake_close(&f);
+	return status;
+}
+
+static void
+one(void **state)
+{
+	struct rt_measure_options o = { 1, 20, 5, 7, now_ms };
+	struct rt_error err;
+	struct rt_measured m;
+
+	(void)state;
+	assert_int_equal(measure(&o, &m, &err), RT_OK);
+	/* three chunks of the prompt, then four steps of one position */
+	assert_float_equal(m.first_ms, 80, 1e-9);
+	assert_float_equal(m.prompts_ms, 80, 1e-9);
+	assert_float_equal(m.prompts_per_s, 250, 1e-9);
+	assert_float_equal(m.token_ms, 10, 1e-9);
+	assert_float_equal(m.tokens_per_s, 100, 1e-9);
+}
+
+static void
+several(void **state)
+{
+	struct rt_measure_options o = { 3, 16, 30, 7, now_ms };
+	struct rt_error err;
+	struct rt_measured m;
+
+	(void)state;
+	assert_int_equal(measure(&o, &m, &err), RT_OK);
+	/* prompts end in steps 2, 5 and 7: those that decode take positions */
+	assert_float_equal(m.first_ms, 100, 1e-9);
+	assert_float_equal(m.prompts_ms, 120, 1e-9);
+	assert_float_equal(m.prompts_per_s, 400, 1e-9);
+	assert_float_equal(m.token_ms, 10, 1e-9);
+	assert_float_equal(m.tokens_per_s, 300, 1e-6);
+}
+
+static void
+too_long(void **state)
+{
+	struct rt_measure_options o = { 1, 60, 5, 7, now_ms };
+	struct rt_error err = { .message = "" };
+	struct rt_measured m;
+
+	(void)state;
+	assert_int_equal(measure(&o, &m, &err), RT_RANGE);
+	assert_non_null(strstr(err.message, "at most 64 together"));
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(one),
+		cmocka_unit_test(several),
+		cmocka_unit_test(too_long),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
