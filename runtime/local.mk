@@ -133,7 +133,6 @@ rank_sources = \
 	%D%/serve/http.h \
 	%D%/serve/kv.c \
 	%D%/serve/kv.h \
-	%D%/serve/measure.c \
 	%D%/serve/metrics.c \
 	%D%/serve/metrics.h \
 	%D%/serve/reply.c \
@@ -145,6 +144,7 @@ rank_sources = \
 	%D%/serve/serve.c \
 	%D%/serve/server.h \
 	%D%/serve/service.c \
+	%D%/serve/speed.c \
 	%D%/serve/service.h \
 	%D%/text.c \
 	%D%/text.h \

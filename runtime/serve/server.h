@@ -97,17 +97,17 @@ enum rt_status rt_generate(const struct rt_engine *e,
 			   const struct rt_generate_options *o, FILE *out,
 			   int64_t *drawn, struct rt_error *err);
 
-/* ---- how fast an engine answers (measure.c) ----------------------------- */
+/* ---- how fast an engine answers (speed.c) ------------------------------- */
 
 /* All at least 1. */
-struct rt_measure_options {
+struct rt_speed_options {
 	int64_t sequences;	/* that come at once */
 	int64_t prompt, tokens;	/* of each; prompts are drawn */
 	uint64_t seed;
 	double (*now_ms)(void);
 };
 
-struct rt_measured {
+struct rt_speed {
 	double first_ms;	/* to the first token; the median */
 	double prompts_ms;	/* to the last of the first tokens */
 	double prompts_per_s;	/* tokens of prompts, until then */
@@ -116,9 +116,9 @@ struct rt_measured {
 	double token_ms, tokens_per_s;
 };
 
-enum rt_status rt_measure(const struct rt_engine *e,
-			  const struct rt_measure_options *o,
-			  struct rt_measured *out, struct rt_error *err);
+enum rt_status rt_serve_speed(const struct rt_engine *e,
+			      const struct rt_speed_options *o,
+			      struct rt_speed *out, struct rt_error *err);
 
 /* ---- the command `serve` (serve.c) -------------------------------------- */
 

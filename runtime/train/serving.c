@@ -100,7 +100,7 @@ serve(struct service_run *s, struct rt_error *err)
 }
 
 static void
-show_measured(const struct rt_measured *m, const struct rt_options *o,
+show_measured(const struct rt_speed *m, const struct rt_options *o,
 	      FILE *out)
 {
 	if (o->json) {
@@ -126,12 +126,12 @@ show_measured(const struct rt_measured *m, const struct rt_options *o,
 static enum rt_status
 measure(struct service_run *s, struct rt_error *err)
 {
-	struct rt_measure_options o = { s->o->sequences, s->o->prompt_tokens,
+	struct rt_speed_options o = { s->o->sequences, s->o->prompt_tokens,
 		s->o->tokens, (uint64_t)rt_options_seed(s->o, s->r->plan),
 		rt_now_ms };
-	struct rt_measured m;
-	enum rt_status status = rt_measure(rt_plan_engine_of(s->engine), &o,
-					   &m, err);
+	struct rt_speed m;
+	enum rt_status status = rt_serve_speed(rt_plan_engine_of(s->engine),
+					       &o, &m, err);
 
 	if (status == RT_OK) {
 		show_measured(&m, s->o, s->out);

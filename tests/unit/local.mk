@@ -83,7 +83,7 @@ unit_tests += \
 	%D%/comm/t-shm-meet \
 	%D%/serve/t-draw \
 	%D%/serve/t-kv \
-	%D%/serve/t-measure \
+	%D%/serve/t-speed \
 	%D%/serve/t-reply \
 	%D%/serve/t-scarce-serve \
 	%D%/serve/t-scheduler \
@@ -147,7 +147,7 @@ rank_ldadd = runtime/librank.a $(CMOCKA_LIBS) $(external_libs)
 %C%_runtime_t_run_LDADD = $(rank_ldadd)
 %C%_serve_t_draw_LDADD = $(rank_ldadd)
 %C%_serve_t_kv_LDADD = $(rank_ldadd)
-%C%_serve_t_measure_LDADD = $(rank_ldadd)
+%C%_serve_t_speed_LDADD = $(rank_ldadd)
 %C%_serve_t_reply_LDADD = $(rank_ldadd)
 %C%_serve_t_scarce_serve_LDADD = $(rank_ldadd)
 %C%_serve_t_scarce_serve_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=malloc \

@@ -5,8 +5,8 @@
 
 #include "runtime/serve/scheduler.h"
 
-struct measuring {
-	const struct rt_measure_options *o;
+struct speed_run {
+	const struct rt_speed_options *o;
 	int32_t *prompt;
 	double began_ms;
 	/* when each sequence got its first token */
@@ -20,16 +20,16 @@ struct measuring {
 /* ---- sequences ---- */
 
 /* A sequence of the measurement. */
-struct measured {
-	struct measuring *m;
+struct speed_sequence {
+	struct speed_run *m;
 	bool has_token;
 };
 
 static bool
 on_token(void *user, const struct rt_drawn *t)
 {
-	struct measured *q = user;
-	struct measuring *m = q->m;
+	struct speed_sequence *q = user;
+	struct speed_run *m = q->m;
 
 	(void)t;
 	if (!q->has_token) {
@@ -59,10 +59,10 @@ draw(uint64_t seed, int64_t i)
 }
 
 static enum rt_status
-add_all(struct measuring *m, struct measured *q, struct rt_scheduler *s,
+add_all(struct speed_run *m, struct speed_sequence *q, struct rt_scheduler *s,
 	int64_t vocab, struct rt_error *err)
 {
-	const struct rt_measure_options *o = m->o;
+	const struct rt_speed_options *o = m->o;
 	enum rt_status status = RT_OK;
 	struct rt_sequence *ignored;
 	int64_t i, j;
@@ -85,7 +85,7 @@ add_all(struct measuring *m, struct measured *q, struct rt_scheduler *s,
 }
 
 static void
-count_step(struct measuring *m, int64_t drawn, double ms)
+count_step(struct speed_run *m, int64_t drawn, double ms)
 {
 	if (drawn > m->drawn) {
 		m->drawn = drawn;
@@ -97,7 +97,7 @@ count_step(struct measuring *m, int64_t drawn, double ms)
 }
 
 static enum rt_status
-run_all(struct measuring *m, struct rt_scheduler *s, struct rt_error *err)
+run_all(struct speed_run *m, struct rt_scheduler *s, struct rt_error *err)
 {
 	struct rt_serve_counts before, c = rt_scheduler_counts(s);
 	enum rt_status status = RT_OK;
@@ -133,11 +133,11 @@ median(double *at, int64_t n)
 	return n > 0 ? at[n / 2] : 0;
 }
 
-static struct rt_measured
-result(struct measuring *m)
+static struct rt_speed
+result(struct speed_run *m)
 {
-	const struct rt_measure_options *o = m->o;
-	struct rt_measured r = { .first_ms = median(m->first_ms, m->nfirst) };
+	const struct rt_speed_options *o = m->o;
+	struct rt_speed r = { .first_ms = median(m->first_ms, m->nfirst) };
 
 	r.prompts_ms = m->first_ms[m->nfirst - 1];
 	r.prompts_per_s = 1e3 * (double)(o->sequences * o->prompt) /
@@ -149,7 +149,7 @@ result(struct measuring *m)
 }
 
 static enum rt_status
-check(const struct rt_measure_options *o, const struct rt_scheduler *s,
+check(const struct rt_speed_options *o, const struct rt_scheduler *s,
       struct rt_error *err)
 {
 	int64_t longest = rt_scheduler_longest(s);
@@ -162,16 +162,16 @@ check(const struct rt_measure_options *o, const struct rt_scheduler *s,
 }
 
 enum rt_status
-rt_measure(const struct rt_engine *e, const struct rt_measure_options *o,
-	   struct rt_measured *out, struct rt_error *err)
+rt_serve_speed(const struct rt_engine *e, const struct rt_speed_options *o,
+	       struct rt_speed *out, struct rt_error *err)
 {
 	size_t n = (size_t)o->sequences;
-	struct measuring m = { .o = o, .began_ms = o->now_ms(),
+	struct speed_run m = { .o = o, .began_ms = o->now_ms(),
 		.prompt = calloc((size_t)o->prompt, sizeof *m.prompt),
 		.first_ms = calloc(n, sizeof *m.first_ms),
 		/* each step without prompts draws at least one token */
 		.step_ms = calloc(n * (size_t)o->tokens, sizeof *m.step_ms) };
-	struct measured *q = calloc(n, sizeof *q);
+	struct speed_sequence *q = calloc(n, sizeof *q);
 	struct rt_scheduler *s = NULL;
 	enum rt_status status = m.prompt && m.first_ms && m.step_ms && q
 		? rt_scheduler_open(&s, e, true, err)

@@ -29,7 +29,7 @@ take_time(void)
 }
 
 static enum rt_status
-measure(const struct rt_measure_options *o, struct rt_measured *m,
+measure(const struct rt_speed_options *o, struct rt_speed *m,
 	struct rt_error *err)
 {
 	struct fake_engine f;
@@ -40,7 +40,7 @@ measure(const struct rt_measure_options *o, struct rt_measured *m,
 		.context = 64, .vocab = 23 }));
 	f.pause = take_time;
 	clock_ms = 1000;
-	status = rt_measure(&f.e, o, m, err);
+	status = rt_serve_speed(&f.e, o, m, err);
 	fake_close(&f);
 	return status;
 }
@@ -48,9 +48,9 @@ measure(const struct rt_measure_options *o, struct rt_measured *m,
 static void
 one(void **state)
 {
-	struct rt_measure_options o = { 1, 20, 5, 7, now_ms };
+	struct rt_speed_options o = { 1, 20, 5, 7, now_ms };
 	struct rt_error err;
-	struct rt_measured m;
+	struct rt_speed m;
 
 	(void)state;
 	assert_int_equal(measure(&o, &m, &err), RT_OK);
@@ -65,9 +65,9 @@ one(void **state)
 static void
 several(void **state)
 {
-	struct rt_measure_options o = { 3, 16, 30, 7, now_ms };
+	struct rt_speed_options o = { 3, 16, 30, 7, now_ms };
 	struct rt_error err;
-	struct rt_measured m;
+	struct rt_speed m;
 
 	(void)state;
 	assert_int_equal(measure(&o, &m, &err), RT_OK);
@@ -82,9 +82,9 @@ several(void **state)
 static void
 too_long(void **state)
 {
-	struct rt_measure_options o = { 1, 60, 5, 7, now_ms };
+	struct rt_speed_options o = { 1, 60, 5, 7, now_ms };
 	struct rt_error err = { .message = "" };
-	struct rt_measured m;
+	struct rt_speed m;
 
 	(void)state;
 	assert_int_equal(measure(&o, &m, &err), RT_RANGE);
