@@ -37,6 +37,8 @@ struct cu_arch {
 	int64_t registers;	/* registers of a multiprocessor */
 	bool wgmma;		/* wgmma, TMA and clusters: sm_90a */
 	bool fp8;
+	/* its fastest instruction for matrices, if kernels do not use it */
+	const char *lacks;
 };
 
 /* NULL: llmc has no kernels for it. */

@@ -144,6 +144,18 @@ drv_report_no_code(struct driver *d, const struct target_device *device)
 	return true;
 }
 
+void
+drv_note_arch(const char *arch)
+{
+	const char *lacks = arch ? cg_arch_lacks(arch) : NULL;
+
+	if (lacks) {
+		fprintf(stderr, "llmc: note: kernels for %s multiply with mma, "
+			"as those for sm_80 do, and not with %s: steps take "
+			"longer than predicted\n", arch, lacks);
+	}
+}
+
 /* Bytes of scratch beside what the target reserves on a CPU already; a GPU's
  * target reserves what its driver keeps. */
 static double
@@ -220,6 +232,7 @@ drv_code_begin(struct driver *d, const struct ranks *r, struct target *t,
 	tiles->nrows = plan->ntiles;
 	tiles->rows_at = plan->tiles_at;
 	in->tiling = tiles;
+	drv_note_arch(x.arch);
 	d->kernels = arena_alloc(&d->ctx.perm, sizeof *d->kernels);
 	plan_part = drv_kernels_part(d, d->kernels, CG_PLAN);
 	/* for its text alone nothing is compiled: tiles are as the table has

@@ -63,7 +63,7 @@ static void
 test_nvrtc(void **state)
 {
 	static const char *const archs[] = { "sm_80", "sm_86", "sm_89",
-					     "sm_90a" };
+		"sm_90a", "sm_100a", "sm_103a", "sm_120a" };
 	size_t i;
 
 	(void)state;
