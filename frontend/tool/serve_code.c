@@ -117,9 +117,10 @@ split(struct driver *d, struct ir_module *m, const struct serve_split *split)
 
 	pass_manager_init(&pm, &d->table);
 	pm.memo = d->pm.memo;
-	ok = plan_pin(m, arena_printf(&d->ctx.perm, "tp=%lld,pp=%lld,ep=%lld",
-			(long long)split->tp, (long long)split->pp,
-			(long long)split->ep)) &&
+	ok = plan_pin(m, arena_printf(&d->ctx.perm, "tp=%lld,pp=%lld,ep=%lld,"
+			"dp=%lld", (long long)split->tp,
+			(long long)split->pp, (long long)split->ep,
+			(long long)split->replicas)) &&
 	     pass_list_parse(&d->table, &list, "fold-dims,inline,ragged,cse,"
 			     "dce,place,stage,check") &&
 	     pass_run(&pm, &list, m) == PASS_OK;
@@ -328,6 +329,8 @@ drv_serve_code(struct driver *d, struct ir_module *m,
 	buf_init(&d->json, &d->ctx.perm);
 	serve_print_json(in, x, NULL, &d->json);
 	set_sizes(m, in, &x->best);
+	d->for_code = true;
+	drv_set_capacity(d, m);
 	d->kernels = arena_alloc(&d->ctx.perm, sizeof *d->kernels);
 	if ((!split(d, m, &x->best.split) || !add_steps(&s, m) ||
 	     !compile(&s, m)) && d->ctx.diags.errors == 0) {

@@ -216,20 +216,13 @@ print_answer(struct driver *d, const struct serve_answer_in *in,
 	}
 }
 
-/* A program is of one replica, whose experts `tp` splits. */
-static bool
-one_program(struct driver *d, struct serve_split *split)
+/* What a program has where no pin says else: experts that `tp` splits, and one
+ * replica. */
+static void
+set_program(struct serve_split *split)
 {
-	const char *key = split->ep > 1 ? "ep" : split->replicas > 1 ? "dp"
-			: NULL;
-
-	split->ep = split->replicas = 1;
-	if (key) {
-		diag_error(&d->ctx.diags, nowhere, "with -o, `%s` is 1: a "
-			   "program is of one replica, whose experts are "
-			   "split by `tp`", key);
-	}
-	return !key;
+	split->ep = split->ep ? split->ep : 1;
+	split->replicas = split->replicas ? split->replicas : 1;
 }
 
 bool
@@ -265,9 +258,9 @@ drv_serve(struct driver *d, struct ir_module *m)
 	    !read_asked(d, m, &s, &t, &q)) {
 		return false;
 	}
-	if (unsplit && (!one_program(d, &in.pins.split) ||
-			!one_program(d, &pins.split))) {
-		return false;
+	if (unsplit) {
+		set_program(&in.pins.split);
+		set_program(&pins.split);
 	}
 	in.model = &s;
 	in.target = &t;

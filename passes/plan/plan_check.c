@@ -160,6 +160,11 @@ settle_batch(struct plan_reading *r)
 	struct plan *p = r->p;
 	int64_t ranks = p->dp * p->ep, most;
 
+	if (ir_setting(r->m, "program.serves")) {
+		/* all ranks along both axes have the rows of a step */
+		p->microbatch = p->nmicrobatches = 1;
+		return true;
+	}
 	if (!r->facts.batch && (ranks > 1 || p->microbatch > 1)) {
 		enum plan_key key = p->dp > 1 ? PLAN_KEY_DP : p->ep > 1
 			? PLAN_KEY_EP : PLAN_KEY_MICROBATCH;

@@ -14,8 +14,11 @@
 
 #include "runtime/serve/kv.h"
 
+struct replica;
+
 struct rt_sequence {
 	struct rt_sequence *next;
+	struct replica *on;	/* where it runs, or has blocks */
 	struct rt_ask ask;
 	int64_t arrival;
 	int32_t *tokens;
@@ -33,16 +36,24 @@ struct rt_sequences {
 	int64_t n;
 };
 
-struct rt_scheduler {
-	struct rt_engine e;
+/* Its sequences, and the arrays of its step. */
+struct replica {
 	struct rt_kv *kv;
-	struct rt_drawer *drawer;
-	struct rt_sequences running, waiting;
-	int64_t longest, arrivals;
-	struct rt_serve_step step;
-	/* the arrays of `step` */
+	struct rt_sequences running;
+	struct rt_serve_step *step;
 	int32_t *token, *position, *slot, *first, *last, *key, *row;
 	float *logits;
+};
+
+struct rt_scheduler {
+	struct rt_engine e;
+	struct replica *replica;
+	int64_t nreplicas;
+	struct rt_serve_step *steps;	/* by replica */
+	float *logits;
+	struct rt_drawer *drawer;
+	struct rt_sequences waiting;
+	int64_t longest, arrivals;
 	struct rt_serve_counts counts;
 };
 
@@ -79,24 +90,63 @@ check_engine(const struct rt_engine *e, struct rt_error *err)
 }
 
 static bool
-allocate(struct rt_scheduler *s)
+allocate(struct rt_scheduler *s, struct replica *r)
 {
 	const struct rt_engine *e = &s->e;
 	size_t t = (size_t)e->tokens, rows = (size_t)least(e->rows, e->tokens);
 
-	s->token = calloc(t, sizeof *s->token);
-	s->position = calloc(t, sizeof *s->position);
-	s->slot = calloc(t, sizeof *s->slot);
-	s->first = calloc(t, sizeof *s->first);
-	s->last = calloc(t, sizeof *s->last);
-	s->key = calloc((size_t)e->keys, sizeof *s->key);
-	s->row = calloc(rows, sizeof *s->row);
-	s->logits = calloc(rows * (size_t)e->vocab, sizeof *s->logits);
-	s->step = (struct rt_serve_step){ .token = s->token,
-		.position = s->position, .slot = s->slot, .first = s->first,
-		.last = s->last, .key = s->key, .row = s->row };
-	return s->token && s->position && s->slot && s->first && s->last &&
-	       s->key && s->row && s->logits;
+	r->token = calloc(t, sizeof *r->token);
+	r->position = calloc(t, sizeof *r->position);
+	r->slot = calloc(t, sizeof *r->slot);
+	r->first = calloc(t, sizeof *r->first);
+	r->last = calloc(t, sizeof *r->last);
+	r->key = calloc((size_t)e->keys, sizeof *r->key);
+	r->row = calloc(rows, sizeof *r->row);
+	*r->step = (struct rt_serve_step){ .token = r->token,
+		.position = r->position, .slot = r->slot, .first = r->first,
+		.last = r->last, .key = r->key, .row = r->row };
+	return r->token && r->position && r->slot && r->first && r->last &&
+	       r->key && r->row;
+}
+
+static enum rt_status
+open_replicas(struct rt_scheduler *s, bool share, struct rt_error *err)
+{
+	const struct rt_engine *e = &s->e;
+	size_t n = (size_t)s->nreplicas, i;
+	enum rt_status status = RT_OK;
+
+	s->replica = calloc(n, sizeof *s->replica);
+	s->steps = calloc(n, sizeof *s->steps);
+	s->logits = calloc(n * (size_t)(e->rows * e->vocab),
+			   sizeof *s->logits);
+	if (!s->replica || !s->steps || !s->logits) {
+		return rt_no_memory(err, NULL);
+	}
+	for (i = 0; i < n && status == RT_OK; i++) {
+		struct replica *r = &s->replica[i];
+
+		r->step = &s->steps[i];
+		r->logits = s->logits + i * (size_t)(e->rows * e->vocab);
+		status = rt_kv_open(&r->kv, e->blocks, e->block, share, err);
+		if (status == RT_OK && !allocate(s, r)) {
+			status = rt_no_memory(err, NULL);
+		}
+	}
+	return status;
+}
+
+static void
+close_replica(struct replica *r)
+{
+	rt_kv_free(r->kv);
+	free(r->token);
+	free(r->position);
+	free(r->slot);
+	free(r->first);
+	free(r->last);
+	free(r->key);
+	free(r->row);
 }
 
 enum rt_status
@@ -117,13 +167,11 @@ rt_scheduler_open(struct rt_scheduler **out, const struct rt_engine *e,
 	s->e = *e;
 	s->longest = least(least(e->context, e->keys / e->align * e->align),
 			   e->blocks * e->block);
-	s->counts.blocks = e->blocks;
-	status = rt_kv_open(&s->kv, e->blocks, e->block, share, err);
+	s->nreplicas = e->replicas > 1 ? e->replicas : 1;
+	s->counts.blocks = e->blocks * s->nreplicas;
+	status = open_replicas(s, share, err);
 	if (status == RT_OK) {
 		status = rt_drawer_open(&s->drawer, e->vocab, err);
-	}
-	if (status == RT_OK && !allocate(s)) {
-		status = rt_no_memory(err, NULL);
 	}
 	if (status != RT_OK) {
 		rt_scheduler_free(s);
@@ -266,10 +314,10 @@ rt_scheduler_add(struct rt_scheduler *s, const struct rt_ask *ask,
  * those before it, so the first ones are to be kept longest.
  */
 static void
-give_back(struct rt_scheduler *s, struct rt_sequence *q)
+give_back(struct rt_sequence *q)
 {
 	while (q->nblocks > 0) {
-		rt_kv_give_back(s->kv, q->blocks[--q->nblocks]);
+		rt_kv_give_back(q->on->kv, q->blocks[--q->nblocks]);
 	}
 	q->ncomputed = 0;
 	q->content = RT_KV_ROOT;
@@ -278,8 +326,8 @@ give_back(struct rt_scheduler *s, struct rt_sequence *q)
 static void
 end_sequence(struct rt_scheduler *s, struct rt_sequence *q, enum rt_ended why)
 {
-	give_back(s, q);
-	if (!take_out(&s->running, q)) {
+	give_back(q);
+	if (!q->on || !take_out(&q->on->running, q)) {
 		take_out(&s->waiting, q);
 	}
 	q->ask.end(q->ask.user, why, q->n - q->ask.nprompt);
@@ -295,24 +343,25 @@ rt_scheduler_cancel(struct rt_scheduler *s, struct rt_sequence *q)
 void
 rt_scheduler_free(struct rt_scheduler *s)
 {
+	int64_t i;
+
 	if (!s) {
 		return;
 	}
-	while (s->running.first) {
-		rt_scheduler_cancel(s, s->running.first);
+	for (i = 0; s->replica && s->steps && i < s->nreplicas; i++) {
+		while (s->replica[i].running.first) {
+			rt_scheduler_cancel(s, s->replica[i].running.first);
+		}
 	}
 	while (s->waiting.first) {
 		rt_scheduler_cancel(s, s->waiting.first);
 	}
-	rt_kv_free(s->kv);
+	for (i = 0; s->replica && i < s->nreplicas; i++) {
+		close_replica(&s->replica[i]);
+	}
 	rt_drawer_free(s->drawer);
-	free(s->token);
-	free(s->position);
-	free(s->slot);
-	free(s->first);
-	free(s->last);
-	free(s->key);
-	free(s->row);
+	free(s->replica);
+	free(s->steps);
 	free(s->logits);
 	free(s);
 }
@@ -332,12 +381,12 @@ keys_of(const struct rt_scheduler *s, const struct rt_sequence *q)
 }
 
 static int64_t
-keys_of_all(const struct rt_scheduler *s)
+keys_of_all(const struct rt_scheduler *s, const struct replica *r)
 {
 	const struct rt_sequence *q;
 	int64_t keys = 0;
 
-	for (q = s->running.first; q; q = q->next) {
+	for (q = r->running.first; q; q = q->next) {
 		keys += keys_of(s, q);
 	}
 	return keys;
@@ -351,15 +400,15 @@ lacks(const struct rt_scheduler *s, const struct rt_sequence *q)
 }
 
 static void
-preempt_last(struct rt_scheduler *s)
+preempt_last(struct rt_scheduler *s, struct replica *r)
 {
-	struct rt_sequence *q = s->running.first;
+	struct rt_sequence *q = r->running.first;
 
 	while (q->next) {
 		q = q->next;
 	}
-	give_back(s, q);
-	take_out(&s->running, q);
+	give_back(q);
+	take_out(&r->running, q);
 	insert(&s->waiting, q);
 	s->counts.preempted++;
 }
@@ -369,24 +418,24 @@ preempt_last(struct rt_scheduler *s)
  * alone always fits, so this ends with at least the first.
  */
 static void
-grow(struct rt_scheduler *s)
+grow(struct rt_scheduler *s, struct replica *r)
 {
 	struct rt_sequence *q;
 	int32_t b;
 	bool again;
 
-	while (keys_of_all(s) > s->e.keys) {
-		preempt_last(s);
+	while (keys_of_all(s, r) > s->e.keys) {
+		preempt_last(s, r);
 	}
 	do {
 		again = false;
-		for (q = s->running.first; q && !again; q = q->next) {
+		for (q = r->running.first; q && !again; q = q->next) {
 			if (!decodes(q) || lacks(s, q) == 0) {
 				continue;
 			}
-			b = rt_kv_new(s->kv);
+			b = rt_kv_new(r->kv);
 			if (b < 0) {
-				preempt_last(s);
+				preempt_last(s, r);
 				again = true;
 			} else {
 				q->blocks[q->nblocks++] = b;
@@ -410,7 +459,7 @@ share_block(struct rt_scheduler *s, struct rt_sequence *q)
 	    q->ncomputed + s->e.block >= q->n) {
 		return false;
 	}
-	b = rt_kv_find(s->kv, q->content, q->tokens + q->ncomputed,
+	b = rt_kv_find(q->on->kv, q->content, q->tokens + q->ncomputed,
 		       &q->content);
 	if (b < 0) {
 		return false;
@@ -428,40 +477,65 @@ share_block(struct rt_scheduler *s, struct rt_sequence *q)
  * each of the others is spared, so that it is not preempted in the next step.
  */
 static bool
-let_in(struct rt_scheduler *s, struct rt_sequence *q)
+let_in(struct rt_scheduler *s, struct replica *to, struct rt_sequence *q)
 {
-	int64_t spare = s->running.n, most = least(s->e.rows, s->e.tokens);
+	int64_t spare = to->running.n, most = least(s->e.rows, s->e.tokens);
 	const struct rt_sequence *r;
 
-	if (s->running.n == most ||
-	    keys_of_all(s) + keys_of(s, q) > s->e.keys) {
+	if (to->running.n == most ||
+	    keys_of_all(s, to) + keys_of(s, q) > s->e.keys) {
 		return false;
 	}
+	q->on = to;
 	while (share_block(s, q)) {
 	}
-	for (r = s->running.first; r; r = r->next) {
+	for (r = to->running.first; r; r = r->next) {
 		spare += lacks(s, r);
 	}
-	if (lacks(s, q) + spare > rt_kv_unused(s->kv)) {
+	if (lacks(s, q) + spare > rt_kv_unused(to->kv)) {
 		s->counts.shared -= q->ncomputed;
-		give_back(s, q);
+		give_back(q);
 		return false;
 	}
 	take_out(&s->waiting, q);
-	insert(&s->running, q);
+	insert(&to->running, q);
 	return true;
+}
+
+/* To the replica that has the fewest keys, of those that take it. */
+static bool
+let_in_anywhere(struct rt_scheduler *s, struct rt_sequence *q)
+{
+	int64_t before = -1, i, keys, least_keys;
+	struct replica *best;
+
+	do {
+		best = NULL;
+		least_keys = INT64_MAX;
+		for (i = 0; i < s->nreplicas; i++) {
+			keys = keys_of_all(s, &s->replica[i]) * s->nreplicas +
+			       i;
+			if (keys > before && keys < least_keys) {
+				best = &s->replica[i];
+				least_keys = keys;
+			}
+		}
+		before = least_keys;
+	} while (best && !let_in(s, best, q));
+	return best;
 }
 
 static void
 add_position(struct rt_scheduler *s, const struct rt_sequence *q, int64_t base)
 {
-	int64_t i = s->step.n++, at = q->ncomputed, size = s->e.block;
+	struct replica *r = q->on;
+	int64_t i = r->step->n++, at = q->ncomputed, size = s->e.block;
 
-	s->token[i] = q->tokens[at];
-	s->position[i] = (int32_t)at;
-	s->slot[i] = (int32_t)(q->blocks[at / size] * size + at % size);
-	s->first[i] = (int32_t)base;
-	s->last[i] = (int32_t)(base + at);
+	r->token[i] = q->tokens[at];
+	r->position[i] = (int32_t)at;
+	r->slot[i] = (int32_t)(q->blocks[at / size] * size + at % size);
+	r->first[i] = (int32_t)base;
+	r->last[i] = (int32_t)(base + at);
 }
 
 /* Puts keys of all computed tokens into the table. */
@@ -469,10 +543,11 @@ static void
 add_keys(struct rt_scheduler *s, const struct rt_sequence *q, int64_t base)
 {
 	int64_t size = s->e.block, i, j, n;
-	int32_t *to = s->key + base, slot;
+	struct replica *r = q->on;
+	int32_t *to = r->key + base, slot;
 
-	for (i = s->step.nkeys; i < base; i++) {
-		s->key[i] = 0;
+	for (i = r->step->nkeys; i < base; i++) {
+		r->key[i] = 0;
 	}
 	for (i = 0; i * size < q->ncomputed; i++) {
 		slot = (int32_t)(q->blocks[i] * size);
@@ -481,26 +556,27 @@ add_keys(struct rt_scheduler *s, const struct rt_sequence *q, int64_t base)
 			*to++ = slot + (int32_t)j;
 		}
 	}
-	s->step.nkeys = base + q->ncomputed;
+	r->step->nkeys = base + q->ncomputed;
 }
 
 /* Adds at most `most` positions of a sequence to the step. */
 static void
 advance(struct rt_scheduler *s, struct rt_sequence *q, int64_t most)
 {
-	int64_t base = parts(s->step.nkeys, s->e.align) * s->e.align;
-	int64_t size = s->e.block, before = s->step.n;
+	struct rt_serve_step *step = q->on->step;
+	int64_t base = parts(step->nkeys, s->e.align) * s->e.align;
+	int64_t size = s->e.block, before = step->n;
 	int32_t b;
 
 	while (q->ncomputed < q->n) {
 		if (share_block(s, q)) {
 			continue;
 		}
-		if (s->step.n - before == most) {
+		if (step->n - before == most) {
 			break;
 		}
 		if (q->ncomputed == q->nblocks * size) {
-			b = rt_kv_new(s->kv);
+			b = rt_kv_new(q->on->kv);
 			if (b < 0) {
 				break;
 			}
@@ -510,35 +586,36 @@ advance(struct rt_scheduler *s, struct rt_sequence *q, int64_t most)
 		q->ncomputed++;
 		if (q->ncomputed % size == 0) {
 			b = q->blocks[q->nblocks - 1];
-			q->content = rt_kv_fill(s->kv, b, q->content,
+			q->content = rt_kv_fill(q->on->kv, b, q->content,
 				q->tokens + q->ncomputed - size);
 		}
 	}
-	if (s->step.n == before) {
+	if (step->n == before) {
 		return;
 	}
 	add_keys(s, q, base);
 	if (q->ncomputed == q->n) {
-		q->row = s->step.nrows;
-		s->row[s->step.nrows++] = (int32_t)(s->step.n - 1);
+		q->row = step->nrows;
+		q->on->row[step->nrows++] = (int32_t)(step->n - 1);
 	}
 }
 
 static void
-fill_step(struct rt_scheduler *s)
+fill_step(struct rt_scheduler *s, struct replica *r)
 {
+	struct rt_serve_step *step = r->step;
 	struct rt_sequence *q;
 
-	s->step.n = s->step.nkeys = s->step.nrows = 0;
-	for (q = s->running.first; q; q = q->next) {
+	step->n = step->nkeys = step->nrows = 0;
+	for (q = r->running.first; q; q = q->next) {
 		q->row = -1;
 		if (decodes(q)) {
 			advance(s, q, 1);
 		}
 	}
-	for (q = s->running.first; q; q = q->next) {
-		if (q->ncomputed < q->n && s->step.n < s->e.tokens) {
-			advance(s, q, s->e.tokens - s->step.n);
+	for (q = r->running.first; q; q = q->next) {
+		if (q->ncomputed < q->n && step->n < s->e.tokens) {
+			advance(s, q, s->e.tokens - step->n);
 		}
 	}
 }
@@ -564,8 +641,8 @@ draw_next(struct rt_scheduler *s, struct rt_sequence *q, struct rt_error *err)
 	struct rt_drawn t;
 	enum rt_status status;
 
-	status = rt_draw_token(s->drawer, &a->draw, s->logits + q->row *
-			       s->e.vocab, q->tokens, q->n, a->nprompt,
+	status = rt_draw_token(s->drawer, &a->draw, q->on->logits +
+			       q->row * s->e.vocab, q->tokens, q->n, a->nprompt,
 			       a->choice, &t, err);
 	if (status == RT_OK) {
 		status = reserve(s, q, q->n + 1, err);
@@ -583,23 +660,13 @@ draw_next(struct rt_scheduler *s, struct rt_sequence *q, struct rt_error *err)
 	return RT_OK;
 }
 
-enum rt_status
-rt_scheduler_step(struct rt_scheduler *s, struct rt_error *err)
+static enum rt_status
+draw_all(struct rt_scheduler *s, struct replica *r, struct rt_error *err)
 {
+	enum rt_status status = RT_OK;
 	struct rt_sequence *q, *next;
-	enum rt_status status;
 
-	grow(s);
-	while (s->waiting.first && let_in(s, s->waiting.first)) {
-	}
-	fill_step(s);
-	if (s->step.n == 0) {
-		return RT_OK;
-	}
-	status = s->e.step(s->e.user, &s->step, s->logits, err);
-	s->counts.steps++;
-	s->counts.computed += s->step.n;
-	for (q = s->running.first; q && status == RT_OK; q = next) {
+	for (q = r->running.first; q && status == RT_OK; q = next) {
 		next = q->next;
 		if (q->row >= 0) {
 			status = draw_next(s, q, err);
@@ -608,13 +675,43 @@ rt_scheduler_step(struct rt_scheduler *s, struct rt_error *err)
 	return status;
 }
 
+enum rt_status
+rt_scheduler_step(struct rt_scheduler *s, struct rt_error *err)
+{
+	enum rt_status status;
+	int64_t i, n = 0;
+
+	for (i = 0; i < s->nreplicas; i++) {
+		grow(s, &s->replica[i]);
+	}
+	while (s->waiting.first && let_in_anywhere(s, s->waiting.first)) {
+	}
+	for (i = 0; i < s->nreplicas; i++) {
+		fill_step(s, &s->replica[i]);
+		n += s->steps[i].n;
+	}
+	if (n == 0) {
+		return RT_OK;
+	}
+	status = s->e.step(s->e.user, s->steps, s->logits, err);
+	s->counts.steps++;
+	s->counts.computed += n;
+	for (i = 0; i < s->nreplicas && status == RT_OK; i++) {
+		status = draw_all(s, &s->replica[i], err);
+	}
+	return status;
+}
+
 struct rt_serve_counts
 rt_scheduler_counts(const struct rt_scheduler *s)
 {
 	struct rt_serve_counts c = s->counts;
+	int64_t i;
 
 	c.waiting = s->waiting.n;
-	c.running = s->running.n;
-	c.blocks_used = s->e.blocks - rt_kv_unused(s->kv);
+	for (i = 0; i < s->nreplicas; i++) {
+		c.running += s->replica[i].running.n;
+		c.blocks_used += s->e.blocks - rt_kv_unused(s->replica[i].kv);
+	}
 	return c;
 }

@@ -9,6 +9,10 @@
  * what it had drawn stays, and its keys are computed anew.  So the sequence
  * that came first always gets on, and each one in its turn.
  *
+ * Of several replicas each has sequences and blocks of its own.  A sequence
+ * runs on the one that has the fewest keys when it is let in; where does not
+ * change what it is answered.
+ *
  * One thread calls these functions.
  */
 #ifndef RT_SCHEDULER_H

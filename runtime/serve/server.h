@@ -34,7 +34,7 @@
  * step: all keys and values of a layer are written before any is read.
  */
 struct rt_serve_step {
-	int64_t n;			/* positions, at least 1 */
+	int64_t n;	/* positions; at least 1, if there is one replica */
 	const int32_t *token, *position; /* of each; position 0 is the first */
 	/* where the cache takes its key and value: block * size + offset */
 	const int32_t *slot;
@@ -62,8 +62,16 @@ struct rt_engine {
 	int64_t blocks;		/* of the cache */
 	int64_t context;	/* most tokens of a sequence */
 	int64_t vocab;
+	/*
+	 * Replicas compute steps of their own at the same time, each within
+	 * these bounds and with a cache of so many blocks.  0: one.
+	 */
+	int64_t replicas;
 	void *user;
-	/* logits: [nrows][vocab].  A failure ends the service. */
+	/*
+	 * A step of each replica, of which some may have no positions; logits:
+	 * [replica][rows][vocab].  A failure ends the service.
+	 */
 	enum rt_status (*step)(void *user, const struct rt_serve_step *s,
 			       float *logits, struct rt_error *err);
 	/* Called every few seconds while there is no step, or NULL: whoever

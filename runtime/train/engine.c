@@ -1,7 +1,9 @@
 /*
  * The engine of a plan that serves: a step is the forward of its program, of
  * the smallest size that holds it.  Rank 0 decides what is in it and hands that
- * to all ranks; the logits come back from the lowest rank that has them.
+ * to all ranks; the logits come back from the lowest rank that has them.  Along
+ * the axis dp ranks are alike, but what is in their steps is not: they are
+ * replicas, and compute one step each at a time.
  *
  * The first block of the cache belongs to no sequence: positions of a step that
  * are left over write there.
@@ -18,12 +20,14 @@ enum { STEP_ENDS = -1 };	/* positions of the step after the last */
 
 /* What all ranks need of a step, as it goes from rank 0 to the others. */
 struct wire {
+	int64_t *head;
 	int64_t n, nkeys, nrows, size;
 	int32_t *token, *position, *slot, *first, *last;	/* [tokens] */
 	int32_t *row, *key;		/* [rows], [keys] */
 };
 
-enum { HEAD = 4 };		/* numbers of a wire before its arrays */
+/* Numbers of a wire before its arrays: n, nkeys, nrows, size. */
+enum { HEAD = 4 };
 
 /* The program of a step of at most so many positions and logits. */
 struct size {
@@ -38,13 +42,16 @@ struct rt_plan_engine {
 	struct rt_run *r;	/* of the largest size */
 	struct rt_engine e;
 	struct size *size;	/* ascending */
-	int64_t nsizes, last;	/* last: that of the step before */
-	int64_t shows;		/* the lowest rank that has logits */
-	int64_t *head;		/* n, nkeys, nrows, size; then all numbers */
-	int64_t head_bytes;
-	struct wire w;
+	int64_t nsizes;
+	int64_t shows;	/* the lowest rank that has logits, of replica 0 */
+	int64_t replicas, dp;	/* dp: the axis that they are along, or 0 */
+	int64_t mine;		/* the replica of this rank */
+	struct wire *w;		/* by replica */
+	int64_t *last;		/* by replica: the size of its last step */
+	int64_t *head;		/* what `w` points into: one after another */
+	int64_t head_bytes;	/* of each */
 	char *values;		/* of logits, in their type */
-	float *floats;
+	float *floats;		/* [replica][rows][vocab] */
 };
 
 /* ---- its sizes ---- */
@@ -96,6 +103,37 @@ find_bounds(struct rt_plan_engine *x)
 	x->e.context = p->context;
 }
 
+static void
+find_replicas(struct rt_plan_engine *x)
+{
+	const struct rt_plan *p = x->r->plan;
+	int64_t at[RT_MAX_AXES + 1], a;
+
+	rt_mesh_at(p, x->r->rank, at);
+	x->replicas = 1;
+	for (a = 1; a < p->naxes; a++) {
+		if (strcmp(p->axes[a].name, "dp") == 0) {
+			x->dp = a;
+			x->replicas = p->axes[a].size;
+			x->mine = at[a];
+		}
+	}
+	x->e.replicas = x->replicas;
+}
+
+/* The rank of replica i that shows logits. */
+static int64_t
+shower(const struct rt_plan_engine *x, int64_t i)
+{
+	int64_t at[RT_MAX_AXES + 1];
+
+	rt_mesh_at(x->r->plan, x->shows, at);
+	if (x->dp) {
+		at[x->dp] = i;
+	}
+	return rt_mesh_number(x->r->plan, at);
+}
+
 /* Size i; the last is that of the run. */
 static enum rt_status
 open_size(struct rt_plan_engine *x, int64_t i, struct rt_error *err)
@@ -131,7 +169,6 @@ open_sizes(struct rt_plan_engine *x, struct rt_error *err)
 		return rt_no_memory(err, NULL);
 	}
 	x->nsizes = n;
-	x->last = n - 1;
 	for (i = 0; i < n && status == RT_OK; i++) {
 		status = open_size(x, i, err);
 	}
@@ -154,22 +191,31 @@ close_sizes(struct rt_plan_engine *x)
 static bool
 get_room(struct rt_plan_engine *x)
 {
-	int64_t t = x->e.tokens, n = 5 * t + x->e.rows + x->e.keys, cells;
+	int64_t t = x->e.tokens, n = 5 * t + x->e.rows + x->e.keys, i;
+	int64_t cells = x->e.rows * x->e.vocab;
+	size_t replicas = (size_t)x->replicas;
+	int64_t *head;
 	int32_t *at;
 
-	x->head_bytes = HEAD * (int64_t)sizeof *x->head +
-			n * (int64_t)sizeof *at;
-	x->head = calloc(1, (size_t)x->head_bytes);
-	cells = x->e.rows * x->e.vocab;
+	/* wires are whole numbers of int64_t */
+	x->head_bytes = (HEAD + (n + 1) / 2) * (int64_t)sizeof *x->head;
+	x->head = calloc(replicas, (size_t)x->head_bytes);
+	x->w = calloc(replicas, sizeof *x->w);
+	x->last = calloc(replicas, sizeof *x->last);
 	x->values = calloc((size_t)cells, sizeof(double));
-	x->floats = calloc((size_t)cells, sizeof *x->floats);
-	if (!x->head || !x->values || !x->floats) {
+	x->floats = calloc(replicas * (size_t)cells, sizeof *x->floats);
+	if (!x->head || !x->w || !x->last || !x->values || !x->floats) {
 		return false;
 	}
-	at = (int32_t *)(void *)(x->head + HEAD);
-	x->w = (struct wire){ 0, 0, 0, 0, at, at + t, at + 2 * t, at + 3 * t,
-			      at + 4 * t, at + 5 * t,
-			      at + 5 * t + x->e.rows };
+	for (i = 0; i < x->replicas; i++) {
+		head = x->head + i * (x->head_bytes /
+				      (int64_t)sizeof *x->head);
+		at = (int32_t *)(void *)(head + HEAD);
+		x->w[i] = (struct wire){ head, 0, 0, 0, 0, at, at + t,
+			at + 2 * t, at + 3 * t, at + 4 * t, at + 5 * t,
+			at + 5 * t + x->e.rows };
+		x->last[i] = x->r->plan->nsizes;
+	}
 	return true;
 }
 
@@ -259,7 +305,7 @@ fill_inputs(struct rt_plan_engine *x, struct rt_run *r, struct rt_error *err)
 		status = rt_feed_staging(r, in->offset,
 					 size * (int64_t)sizeof *to, &to, err);
 		if (status == RT_OK) {
-			put_input(&x->w, in->name, size, to);
+			put_input(&x->w[x->mine], in->name, size, to);
 		}
 		if (status == RT_OK && !r->device->host) {
 			status = r->device->kind->write(r->device,
@@ -272,47 +318,69 @@ fill_inputs(struct rt_plan_engine *x, struct rt_run *r, struct rt_error *err)
 
 /* ---- a step, on every rank ---- */
 
+/* On the rank that has them: the logits of its replica as floats. */
+static enum rt_status
+read_logits(struct rt_plan_engine *x, float *to, struct rt_error *err)
+{
+	const struct wire *w = &x->w[x->mine];
+	const struct size *s = &x->size[w->size];
+	int64_t n = w->nrows * x->e.vocab, i;
+	int64_t bytes = rt_elem_bytes((enum rt_elem)s->logits->elem);
+	enum rt_status status;
+	const char *values;
+
+	status = rt_device_view(s->run->device, s->logits->offset, n * bytes,
+				x->values, &values, err);
+	for (i = 0; i < n && status == RT_OK; i++) {
+		to[i] = (float)rt_elem_number(values, s->logits->elem, i);
+	}
+	return status;
+}
+
 static enum rt_status
 share_logits(struct rt_plan_engine *x, struct rt_error *err)
 {
-	int64_t n = x->w.nrows * x->e.vocab, i;
-	const struct size *s = &x->size[x->w.size];
-	const struct rt_port *l = s->logits;
-	int64_t bytes = rt_elem_bytes((enum rt_elem)l->elem);
 	enum rt_status status = RT_OK;
-	const char *values;
+	int64_t i, n, from;
 
-	if (x->r->rank == x->shows && n > 0) {
-		status = rt_device_view(s->run->device, l->offset, n * bytes,
-					x->values, &values, err);
-		for (i = 0; i < n && status == RT_OK; i++) {
-			x->floats[i] = (float)rt_elem_number(values, l->elem,
-							     i);
+	for (i = 0; i < x->replicas && status == RT_OK; i++) {
+		float *at = x->floats + i * x->e.rows * x->e.vocab;
+
+		n = x->w[i].n > 0 ? x->w[i].nrows * x->e.vocab : 0;
+		from = shower(x, i);
+		if (x->r->rank == from && n > 0) {
+			status = read_logits(x, at, err);
+		}
+		if (status == RT_OK && n > 0 && x->r->plan->nranks > 1) {
+			status = rt_comm_spread(x->r->comm, from, at,
+				n * (int64_t)sizeof *at, err);
 		}
 	}
-	return status == RT_OK && n > 0 && x->r->plan->nranks > 1
-		? rt_comm_spread(x->r->comm, x->shows, x->floats,
-				 n * (int64_t)sizeof *x->floats, err)
-		: status;
+	return status;
 }
 
-/* Sizes use one memory, of which the next stage may still read what another
- * size sent. */
+/*
+ * Sizes use one memory, of which a collective, or the next stage, may still
+ * read what another size computed.
+ */
 static enum rt_status
-enter_size(struct rt_plan_engine *x, struct rt_error *err)
+enter_sizes(struct rt_plan_engine *x, struct rt_error *err)
 {
-	struct rt_device *before = x->size[x->last].run->device;
+	struct rt_device *before = x->size[x->last[x->mine]].run->device;
 	enum rt_status status = RT_OK;
+	bool changes = false;
+	int64_t i;
 
-	if (x->w.size == x->last || x->r->plan->npipes == 1) {
-		x->last = x->w.size;
-		return RT_OK;
+	for (i = 0; i < x->replicas; i++) {
+		if (x->w[i].n > 0 && x->w[i].size != x->last[i]) {
+			changes = true;
+			x->last[i] = x->w[i].size;
+		}
 	}
-	x->last = x->w.size;
-	if (before->kind->wait) {
+	if (changes && before->kind->wait) {
 		status = before->kind->wait(before, err);
 	}
-	return status == RT_OK
+	return changes && status == RT_OK && x->r->plan->npipes > 1
 		? rt_comm_barrier(x->r->comm, "a step of another size", err)
 		: status;
 }
@@ -320,13 +388,14 @@ enter_size(struct rt_plan_engine *x, struct rt_error *err)
 static enum rt_status
 compute(struct rt_plan_engine *x, struct rt_error *err)
 {
-	struct rt_run *r = x->size[x->w.size].run;
-	enum rt_status status = enter_size(x, err);
+	const struct wire *w = &x->w[x->mine];
+	struct rt_run *r = x->size[w->size].run;
+	enum rt_status status = enter_sizes(x, err);
 
-	if (status == RT_OK) {
+	if (status == RT_OK && w->n > 0) {
 		status = fill_inputs(x, r, err);
 	}
-	if (status == RT_OK) {
+	if (status == RT_OK && w->n > 0) {
 		status = rt_run_forward(r, NULL, err);
 	}
 	return status == RT_OK ? share_logits(x, err) : status;
@@ -336,15 +405,20 @@ static enum rt_status
 share_step(struct rt_plan_engine *x, struct rt_error *err)
 {
 	enum rt_status status = RT_OK;
+	int64_t i;
 
 	if (x->r->plan->nranks > 1) {
-		status = rt_comm_spread(x->r->comm, 0, x->head, x->head_bytes,
-					err);
+		status = rt_comm_spread(x->r->comm, 0, x->head,
+					x->replicas * x->head_bytes, err);
 	}
-	x->w.n = x->head[0];
-	x->w.nkeys = x->head[1];
-	x->w.nrows = x->head[2];
-	x->w.size = x->head[3];
+	for (i = 0; i < x->replicas; i++) {
+		struct wire *w = &x->w[i];
+
+		w->n = w->head[0];
+		w->nkeys = w->head[1];
+		w->nrows = w->head[2];
+		w->size = w->head[3];
+	}
 	return status;
 }
 
@@ -373,15 +447,14 @@ choose_size(const struct rt_plan_engine *x, const struct rt_serve_step *s)
 }
 
 static void
-pack(struct rt_plan_engine *x, const struct rt_serve_step *s)
+pack(struct rt_plan_engine *x, struct wire *w, const struct rt_serve_step *s)
 {
-	struct wire *w = &x->w;
 	int64_t size = choose_size(x, s), t = x->size[size].tokens, i;
 
-	x->head[3] = size;
-	x->head[0] = s->n;
-	x->head[1] = s->nkeys;
-	x->head[2] = s->nrows;
+	w->head[0] = s->n;
+	w->head[1] = s->nkeys;
+	w->head[2] = s->nrows;
+	w->head[3] = size;
 	for (i = 0; i < s->n; i++) {
 		w->token[i] = s->token[i];
 		w->position[i] = s->position[i];
@@ -410,15 +483,19 @@ step(void *user, const struct rt_serve_step *s, float *logits,
 {
 	struct rt_plan_engine *x = user;
 	enum rt_status status;
+	int64_t i, at;
 
-	pack(x, s);
+	for (i = 0; i < x->replicas; i++) {
+		pack(x, &x->w[i], &s[i]);
+	}
 	status = share_step(x, err);
 	if (status == RT_OK) {
 		status = compute(x, err);
 	}
-	if (status == RT_OK) {
-		memcpy(logits, x->floats, (size_t)(s->nrows * x->e.vocab) *
-		       sizeof *logits);
+	for (i = 0; i < x->replicas && status == RT_OK; i++) {
+		at = i * x->e.rows * x->e.vocab;
+		memcpy(logits + at, x->floats + at,
+		       (size_t)(s[i].nrows * x->e.vocab) * sizeof *logits);
 	}
 	return status;
 }
@@ -426,7 +503,7 @@ step(void *user, const struct rt_serve_step *s, float *logits,
 enum rt_status
 rt_plan_engine_pulse(struct rt_plan_engine *x, bool last, struct rt_error *err)
 {
-	memset(x->head, 0, (size_t)x->head_bytes);
+	memset(x->head, 0, (size_t)(x->replicas * x->head_bytes));
 	x->head[0] = last ? STEP_ENDS : 0;
 	return share_step(x, err);
 }
@@ -445,13 +522,25 @@ rt_plan_engine_of(const struct rt_plan_engine *x)
 
 /* ---- the other ranks ---- */
 
+/* False of a step by which rank 0 says that it is there. */
+static bool
+has_work(const struct rt_plan_engine *x)
+{
+	int64_t i = 0;
+
+	while (i < x->replicas && x->w[i].n == 0) {
+		i++;
+	}
+	return i < x->replicas;
+}
+
 enum rt_status
 rt_plan_engine_follow(struct rt_plan_engine *x, struct rt_error *err)
 {
 	enum rt_status status = share_step(x, err);
 
-	while (status == RT_OK && x->w.n != STEP_ENDS) {
-		status = x->w.n > 0 ? compute(x, err) : RT_OK;
+	while (status == RT_OK && x->w[0].n != STEP_ENDS) {
+		status = has_work(x) ? compute(x, err) : RT_OK;
 		if (status == RT_OK) {
 			status = share_step(x, err);
 		}
@@ -473,6 +562,7 @@ rt_plan_engine_open(struct rt_plan_engine **out, struct rt_run *r,
 	}
 	x->r = r;
 	find_bounds(x);
+	find_replicas(x);
 	x->e.user = x;
 	x->e.step = step;
 	x->e.idle = r->plan->nranks > 1 ? idle : NULL;
@@ -485,6 +575,8 @@ rt_plan_engine_close(struct rt_plan_engine *x)
 	if (x) {
 		close_sizes(x);
 		free(x->head);
+		free(x->w);
+		free(x->last);
 		free(x->values);
 		free(x->floats);
 		free(x);

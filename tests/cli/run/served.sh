@@ -26,6 +26,7 @@ run --target cpux1 --pin microbatch=1 -o whole "$model" || exit
 	>out 2>err || fail 'training'
 plan one --target cpux1
 plan four --target cpux4 --pin tp=2,pp=2
+plan two --target cpux2 --pin dp=2
 
 # ---- generate ----
 
@@ -66,8 +67,8 @@ if have nvrtc compiler; then
 	cmp -s out text || bad 'GPUs have another text'
 	(
 		fake_gpus || fail 'no driver, or no NCCL'
-		FAKE_LOG="$tmp/calls" FAKE_DEVICES=2 ./gpus/rank generate \
-			--local --checkpoint ck --prompt abcde --tokens 10 \
+		FAKE_LOG="$tmp/calls" ./gpus/rank generate --local \
+			--checkpoint ck --prompt abcde --tokens 10 \
 			--temperature 0 >out 2>err ||
 			fail 'generate by a driver'
 		cmp -s out text || bad 'a driver has another text'
@@ -78,7 +79,7 @@ if have nvrtc compiler; then
 fi
 
 # Sequences that a measurement draws, without weights.
-for ranks in one four; do
+for ranks in one two four; do
 	./$ranks/rank bench --local --sequences 3 --prompt-tokens 5 \
 		--tokens 4 >out 2>err || fail "bench on $ranks"
 	[ "$(sed 's/  *[0-9.][0-9.]* */ N /g' out)" = \
@@ -87,6 +88,21 @@ first N ms (median)
 prompts N ms for all, N tokens/s
 each after N ms (median), N tokens/s' ] || bad "a measurement on $ranks"
 done
+
+# Experts on two ranks, each of which tensors split once more.
+sed 's/vocab = 128/vocab = 256/' "$examples/tiny-moe.llm" >moe.llm
+run --target cpux1 --draft --pin microbatch=1 -o moe moe.llm &&
+	run --serve --draft --target cpux4 --pin tp=2,ep=2 --workload $work \
+		-o experts moe.llm || exit
+./moe/rank train --data draw --steps 20 --lr 0.01 --checkpoint mck \
+	>out 2>err || fail 'training experts'
+./moe/rank sample --checkpoint mck --prompt abcde --tokens 10 \
+	--temperature 0 >ids 2>err || fail 'sample of experts'
+./experts/rank generate --local --checkpoint mck --prompt abcde \
+	--tokens 10 --temperature 0 >out 2>err || fail 'generate by experts'
+LC_ALL=C tr '\200-\377' '?' <ids >want
+LC_ALL=C sed 's/\xef\xbf\xbd/?/g' out | cmp -s - want ||
+	bad 'experts on ranks have another text'
 
 # refuses WORDS COMMAND..
 refuses()
@@ -104,9 +120,6 @@ refuses 'at most 16 together' ./one/rank bench --sequences 1 --tokens 4
 refuses 'give --sequences' ./one/rank bench --tokens 4
 refuses 'weights to answer with' ./one/rank generate --prompt x
 refuses 'nothing to continue' ./one/rank generate --checkpoint ck
-refuses 'is 1' "$LLMC" --serve --target cpux4 --pin dp=2 -o no "$model" \
-	--workload $work
-[ ! -e no ] || bad 'a folder of a program that was refused'
 refuses '20 seconds' ./one/rank serve --checkpoint ck --timeout 5
 run --serve --target cpux1 --workload $work --why-not tp=1 -o other \
 	"$model" && [ -x other/rank ] || bad 'no program beside another answer'
@@ -137,9 +150,9 @@ ask()
 		sed 's/.*"choices"/choices/; s/"usage".*//' >"$2"
 }
 
-# The four ranks have sums of other orders, so other bits; a server's own are
-# the same whatever is beside it.
-for ranks in one four; do
+# The four ranks have sums of other orders, so other bits, and two replicas the
+# same; a server's own are the same whatever is beside it.
+for ranks in one two four; do
 	start "./$ranks/rank"
 	for prompt in abcde zy abcdefg; do
 		ask $prompt "$ranks.$prompt"
@@ -163,5 +176,8 @@ for ranks in one four; do
 	kill -TERM $pid
 	wait $pid || bad "the server of $ranks ended with $?"
 	pid=
+done
+for prompt in abcde zy abcdefg; do
+	cmp -s one.$prompt two.$prompt || bad "a replica differs: $prompt"
 done
 exit $failed

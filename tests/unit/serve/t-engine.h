@@ -63,25 +63,31 @@ fake_step_is_legal(const struct fake_engine *f, const struct rt_serve_step *s)
 	return ok;
 }
 
-static inline enum rt_status
-fake_step(void *user, const struct rt_serve_step *s, float *logits,
-	  struct rt_error *err)
+static inline int64_t
+fake_replicas(const struct fake_engine *f)
 {
-	struct fake_engine *f = user;
-	int64_t i, k;
+	return f->e.replicas > 1 ? f->e.replicas : 1;
+}
 
-	if (f->steps++ == f->fails_at) {
-		return rt_fail(err, RT_IO, RT_NOWHERE, "the engine failed");
+/* The step of a replica, whose slots are so many. */
+static inline enum rt_status
+fake_step_of(const struct fake_engine *f, int64_t replica,
+	     const struct rt_serve_step *s, float *logits,
+	     struct rt_error *err)
+{
+	int64_t slots = f->e.blocks * f->e.block, i, k;
+	int32_t *token = f->token + replica * slots;
+	int32_t *position = f->position + replica * slots;
+
+	if (s->n == 0 && f->e.replicas > 1) {
+		return RT_OK;
 	}
 	if (!fake_step_is_legal(f, s)) {
 		return rt_fail(err, RT_RANGE, RT_NOWHERE, "no legal step");
 	}
-	if (f->pause) {
-		f->pause();
-	}
 	for (i = 0; i < s->n; i++) {
-		f->token[s->slot[i]] = s->token[i];
-		f->position[s->slot[i]] = s->position[i];
+		token[s->slot[i]] = s->token[i];
+		position[s->slot[i]] = s->position[i];
 	}
 	for (i = 0; i < s->nrows; i++) {
 		int64_t at = s->row[i];
@@ -90,15 +96,36 @@ fake_step(void *user, const struct rt_serve_step *s, float *logits,
 		for (k = s->first[at]; k <= s->last[at]; k++) {
 			int32_t slot = s->key[k];
 
-			if (f->position[slot] != k - s->first[at]) {
+			if (position[slot] != k - s->first[at]) {
 				return rt_fail(err, RT_RANGE, RT_NOWHERE,
 					       "a key of another position");
 			}
-			h = fake_mix(h * 31 + (uint64_t)f->token[slot] + 1);
+			h = fake_mix(h * 31 + (uint64_t)token[slot] + 1);
 		}
 		fake_logits(h, f->e.vocab, logits + i * f->e.vocab);
 	}
 	return RT_OK;
+}
+
+static inline enum rt_status
+fake_step(void *user, const struct rt_serve_step *s, float *logits,
+	  struct rt_error *err)
+{
+	struct fake_engine *f = user;
+	enum rt_status status = RT_OK;
+	int64_t i;
+
+	if (f->steps++ == f->fails_at) {
+		return rt_fail(err, RT_IO, RT_NOWHERE, "the engine failed");
+	}
+	if (f->pause) {
+		f->pause();
+	}
+	for (i = 0; i < fake_replicas(f) && status == RT_OK; i++) {
+		status = fake_step_of(f, i, &s[i], logits + i * f->e.rows *
+				      f->e.vocab, err);
+	}
+	return status;
 }
 
 /* The bounds are those of `e`, whose function and user are set here. */
@@ -108,6 +135,7 @@ fake_open(struct fake_engine *f, struct rt_engine e)
 	size_t n = (size_t)(e.blocks * e.block), i;
 
 	*f = (struct fake_engine){ .e = e, .fails_at = -1 };
+	n *= (size_t)fake_replicas(f);
 	f->e.step = fake_step;
 	f->e.user = f;
 	f->token = calloc(n, sizeof *f->token);

@@ -152,7 +152,7 @@ draw_engine(struct fake_engine *f, struct rng *r, bool large)
 		.rows = large ? 64 : pick(r, 1, 70),
 		.keys = large ? 19968 : align * pick(r, 2, 30), .align = align,
 		.block = block, .blocks = blocks, .context = LONGEST,
-		.vocab = VOCAB };
+		.vocab = VOCAB, .replicas = pick(r, 1, 3) };
 
 	assert_true(fake_open(f, e));
 }

@@ -279,8 +279,9 @@ run_steps(struct ir_module *m, const struct pair *p, struct trace *t)
 	if (p->n[NR_SHUFFLE]) {
 		set(m, "place.shuffle", p->n[NR_SHUFFLE]);
 	}
-	if (!plan_pin(m, arena_printf(&m->ctx->perm, "tp=%d,pp=%d",
-				      p->n[NR_TP], p->n[NR_PP])) ||
+	if (!plan_pin(m, arena_printf(&m->ctx->perm,
+			"tp=%d,pp=%d,ep=%d,dp=%d", p->n[NR_TP], p->n[NR_PP],
+			p->n[NR_EP], p->n[NR_DP])) ||
 	    pass_apply(m, "fold-dims,inline,ragged,cse,dce,place,stage,check",
 		       true) != PASS_OK || !plan_read(m, &plan)) {
 		return false;
@@ -302,13 +303,13 @@ served_pair(uint64_t seed)
 
 	p.n[NR_CAUSAL] = 1;
 	p.n[NR_DROP] = 0;
-	p.n[NR_DP] = p.n[NR_EP] = p.n[NR_CP] = p.n[NR_CHUNKS] = 1;
+	p.n[NR_CP] = p.n[NR_CHUNKS] = 1;
 	return p;
 }
 
 /* False: refused. */
 static bool
-run_pair(uint64_t seed, uint32_t *compared)
+run_pair(uint64_t seed, uint32_t *compared, uint32_t *apart)
 {
 	struct pair p = served_pair(seed);
 	struct trace *t = calloc(1, sizeof *t);
@@ -328,13 +329,14 @@ run_pair(uint64_t seed, uint32_t *compared)
 	ran = run_steps(compile(&c, &p), &p, t);
 	if (!(t->off <= CLOSE) || (!ran && getenv("RAGGED_TELL"))) {
 		diag_flush(&c.diags, stderr);
-		fprintf(stderr, "%stp=%d pp=%d: %.1e apart\n",
+		fprintf(stderr, "%stp=%d pp=%d ep=%d dp=%d: %.1e apart\n",
 			model_text(&c.perm, &p), p.n[NR_TP], p.n[NR_PP],
-			t->off);
+			p.n[NR_EP], p.n[NR_DP], t->off);
 	}
 	assert_true(t->off <= CLOSE);
 	assert_true(!ran || t->at == t->nsteps);
 	*compared += t->compared;
+	*apart += ran && p.n[NR_EP] > 1;
 	ir_ctx_release(&c);
 	free(t);
 	return ran;
@@ -353,19 +355,19 @@ test_pairs(void **state)
 {
 	uint64_t seed = from_env("RAGGED_SEED", 1), same = 0, refused = 0;
 	uint64_t pairs = from_env("RAGGED_PAIRS", PAIRS);
-	uint32_t compared = 0;
+	uint32_t compared = 0, apart = 0;
 
 	(void)state;
 	while (same < pairs) {
-		if (run_pair(seed++, &compared)) {
+		if (run_pair(seed++, &compared, &apart)) {
 			same++;
 		} else {
 			refused++;
 		}
 	}
-	printf("%llu pairs, %u rows of logits the same, %llu refused\n",
-	       (unsigned long long)same, compared,
-	       (unsigned long long)refused);
+	printf("%llu pairs, %u with experts apart, %u rows of logits the "
+	       "same, %llu refused\n", (unsigned long long)same, apart,
+	       compared, (unsigned long long)refused);
 	assert_true(refused * 4 <= same);
 	assert_true(compared > pairs);
 }
