@@ -79,6 +79,13 @@ owner_of(const struct memory_work *w, sym_t name)
 	return x->of;
 }
 
+/* What stores a tensor is unique, too, and no input. */
+static bool
+is_input(const struct ir_node *n)
+{
+	return ir_is(n->op, IRF_UNIQUE) && !ir_is(n->op, IRF_SINK);
+}
+
 static enum memory_kind
 kind_of(const struct memory_work *w, const struct ir_node *n, sym_t name,
 	bool update)
@@ -119,8 +126,7 @@ add_use(struct memory_work *w, struct tensor_uses *all, node_id id,
 	bool each = false;
 
 	x.kind = kind_of(w, n, x.name, stage == UINT32_MAX);
-	x.order = (uint64_t)x.kind << 34 |
-		  (uint64_t)(ir_is(n->op, IRF_UNIQUE) != 0) << 33 |
+	x.order = (uint64_t)x.kind << 34 | (uint64_t)is_input(n) << 33 |
 		  (uint64_t)x.sum << 32 | x.name;
 	x.value = ir_is(n->op, IRF_SINK) ? ir_args(w->m, n)[0] : n->result;
 	for (; around; around = around->outer) {
