@@ -27,6 +27,7 @@ struct knapsack {
 	const struct assign_stage *at;
 	uint32_t n, nways, most;
 	double room, enough_us;	/* answers above it are not looked for */
+	double left_us;		/* least bound of answers that were dropped */
 	struct assign_move *moves;	/* of all, the cheapest byte first */
 	uint32_t nmoves;
 	uint32_t *ways;		/* of the stage that is looked at */
@@ -241,17 +242,20 @@ drop_beaten(const struct partial *x, struct partial *at, uint32_t n)
  * it comes before it.
  */
 static uint32_t
-keep_best(struct partial *at, uint32_t n, uint32_t most)
+keep_best(struct knapsack *k, struct partial *at, uint32_t n)
 {
 	uint32_t kept = 0;
 
-	while (kept < n && kept < most) {
+	while (kept < n && kept < k->most) {
 		bring_least(at + kept, n - kept);
 		kept++;
 		n = kept + drop_beaten(&at[kept - 1], at + kept, n - kept);
 	}
 	if (kept == n) {
 		qsort(at, n, sizeof *at, by_us);
+	} else {
+		bring_least(at + kept, n - kept);
+		k->left_us = fmin(k->left_us, at[kept].bound_us);
 	}
 	return kept;
 }
@@ -302,7 +306,7 @@ extend(struct knapsack *k, uint32_t stage, const struct partial *from,
 			}
 		}
 	}
-	return keep_best(to, m, k->most);
+	return keep_best(k, to, m);
 }
 
 /* Whether the ways that keep least fit. */
@@ -324,16 +328,17 @@ can_fit(const struct assign *x)
 }
 
 bool
-assign_ways(struct arena *a, const struct assign *x, uint32_t *way)
+assign_ways(struct arena *a, struct assign *x, uint32_t *way)
 {
 	struct knapsack k = { .a = a, .at = x->at, .n = x->n,
 			      .nways = x->nways, .most = x->most,
-			      .room = x->room };
+			      .room = x->room, .left_us = INFINITY };
 	struct partial none = { 0 }, *last = &none, *next;
 	struct partial **all;
 	uint32_t open = 1, i, best;
 	double us;
 
+	x->left_us = INFINITY;
 	if (!can_fit(x)) {
 		return false;
 	}
@@ -350,6 +355,7 @@ assign_ways(struct arena *a, const struct assign *x, uint32_t *way)
 		open = extend(&k, i, last, open, next);
 		all[i] = last = next;
 	}
+	x->left_us = k.left_us;
 	best = 0;	/* the quickest that is kept, if any is */
 	while (open && i-- > 0) {
 		way[i] = all[i][best].way;

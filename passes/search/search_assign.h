@@ -23,14 +23,17 @@ struct assign {
 	 * with the least bounds are looked at.
 	 */
 	uint32_t most;
+	/* set to the least bound of those that were not: no other answer that
+	 * is better by near_us takes less */
+	double left_us;
 };
 
 /*
  * Sets a way for each stage, so that together they keep at most `room`, and no
  * other ways that do take less by more than near_us, unless these take
- * below_us or `most` stopped the search for them.  False: none do.  Temporary
- * memory is in arena a.
+ * below_us, or left_us and more.  False: none do.  Temporary memory is in
+ * arena a.
  */
-bool assign_ways(struct arena *a, const struct assign *x, uint32_t *way);
+bool assign_ways(struct arena *a, struct assign *x, uint32_t *way);
 
 #endif

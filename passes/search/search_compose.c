@@ -157,13 +157,20 @@ trial_run(struct trial *x)
 			      &x->s->tmp, &x->p);
 }
 
-/* At least what an action of the stage takes, without waiting for others. */
+/*
+ * At least what an action of the stage takes, without waiting for others.  With
+ * other ways to recompute, less may be saved on hosts.
+ */
 static double
 action_us(const struct trial *x, uint32_t stage, uint32_t kind)
 {
 	const struct price_func *f = &x->p.stage[stage][kind];
-	double us = price_shown_us(&x->s->o->traits, f);
+	double us;
 
+	if (x->any_way) {
+		return search_least_shown_us(x->s, f);
+	}
+	us = price_shown_us(&x->s->o->traits, f);
 	return x->key.offload & PLAN_OFFLOAD_SAVES ? fmax(us, f->saves_us)
 						  : us;
 }

@@ -9,8 +9,6 @@
 #include <string.h>
 
 #define NEAR 1e-4		/* choices of times so near are as good */
-#define OPEN 4			/* partial choices that are looked at */
-#define MOST 16			/* stages of a rank with slots of their own */
 
 /* fmax, without its rules for NaN: no argument is, and calls are many. */
 static double
@@ -47,6 +45,7 @@ struct fit {
 	/* by stage, for the first of equal stages */
 	struct stage_ways *ways;
 	bool full;		/* a rank before does not fit */
+	double left_us;		/* see trial.left_us, for one microbatch */
 	struct arena tmp;	/* lives as long as a choice is made */
 };
 
@@ -272,8 +271,9 @@ choose_each(struct fit *f, double room, double us)
 	uint32_t nways = x->ways_of->at.n, i, c;
 	struct assign_stage *at = arena_alloc_raw(a, f->n * sizeof *at);
 	uint32_t *way = arena_alloc_raw(a, f->n * sizeof *way);
-	const struct assign all = { at, f->n, nways, room, near_us(f), us,
-				    OPEN };
+	struct assign all = { at, f->n, nways, room, near_us(f), us, x->open,
+			      INFINITY };
+	double each_us = 0;
 
 	for (i = 0; i < f->n; i++) {
 		const struct stage_ways *w = ways_of(f, f->of[i]);
@@ -289,12 +289,13 @@ choose_each(struct fit *f, double room, double us)
 		return false;
 	}
 	for (i = 0; i < f->n; i++) {
-		us -= at[i].us[way[i]];
+		each_us += at[i].us[way[i]];
 	}
-	for (i = 0; us > 0 && i < f->n; i++) {
+	f->left_us = larger(fmin(us, each_us) - all.left_us, 0);
+	for (i = 0; each_us < us && i < f->n; i++) {
 		x->choice[f->of[i]] = way[i];
 	}
-	return us > 0;
+	return each_us < us;
 }
 
 /*
@@ -309,12 +310,13 @@ choose(struct fit *f, double room)
 	uint32_t i;
 	bool fits;
 
+	f->left_us = 0;
 	for (i = 0; i < f->n; i++) {
 		hold(f->x, &plain, &f->x->plain[f->of[i]], f->of[i]);
 	}
 	room -= plain.waits + plain.temp;
 	us = choose_shared(f, room);
-	fits = (f->n > 1 && f->n <= MOST && choose_each(f, room, us)) ||
+	fits = (f->n > 1 && choose_each(f, room, us)) ||
 	       isfinite(us);
 	arena_release(&f->tmp);
 	return fits;
@@ -403,6 +405,7 @@ fit_rank(struct fit *f, double *bytes)
 	bool may;
 	uint32_t i;
 
+	f->left_us = 0;
 	for (i = 0; i < f->n; i++) {
 		f->x->choice[f->of[i]] = 0;
 	}
@@ -661,6 +664,7 @@ fit_ranks(struct trial *x, struct trial_fit *out)
 		f.full = all > TRIAL_CUT;
 		has = try_rank(&f, i == 0 ? first : i - (i <= first), out);
 		all = has > all ? has : all;
+		x->left_us += (double)x->t->nmicrobatches * f.left_us;
 		if (all == TRIAL_FITS && x->state == TRIAL_MADE && is_new(&f) &&
 		    trial_is_cut(x)) {
 			all = TRIAL_CUT;
@@ -689,5 +693,6 @@ trial_fits(struct trial *x, struct trial_fit *f)
 		return TRIAL_FULL;
 	}
 	memset(x->choice, 0, x->nstages * sizeof *x->choice);
+	x->left_us = 0;
 	return fit_ranks(x, f);
 }

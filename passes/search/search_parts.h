@@ -66,6 +66,7 @@ enum {
 struct search_bytes {
 	double slot[SEARCH_NSPANS];	/* saved by one microbatch */
 	double host[SEARCH_NSPANS];	/* the same, if it lies on the host */
+	double read;		/* of what is saved, by kernels of backward */
 	double temp;		/* temporary, while a function runs */
 	double waits;		/* of transfers between stages */
 };
@@ -600,9 +601,13 @@ void search_stage_price(const struct search *s, const struct search_cost *c,
 			struct price_func out[SCHED_NKINDS]);
 void search_stage_bytes(const struct search *s, const struct search_cost *c,
 			int64_t lo, int64_t hi, struct search_bytes *out);
+/* The time of a function, however much of its exchange is hidden. */
+double search_least_shown_us(const struct search *s,
+			     const struct price_func *f);
 /*
  * The part of a pipeline's time that recomputing can save at most: that of
- * writing once and reading once all that is saved from forward to backward.
+ * writing all that is saved from forward to backward, and reading it as often
+ * as kernels do.
  */
 double search_saved_part(struct search *s, const struct search_key *key,
 			 const struct search_try *t, struct search_cost *c);

@@ -152,6 +152,20 @@ search_stage_bytes(const struct search *s, const struct search_cost *c,
 	}
 }
 
+/*
+ * Another way to recompute has other kernels, beside which more of the exchange
+ * among data ranks may run: at most as much as they are long.
+ */
+double
+search_least_shown_us(const struct search *s, const struct price_func *f)
+{
+	struct price_func most = *f;
+
+	most.beside_us = fmax(f->beside_us, fmin(f->data_us, f->total_us -
+							     f->data_us));
+	return price_shown_us(&s->o->traits, &most);
+}
+
 double
 search_saved_on(const struct search *s, const struct search_fn *fn,
 		const struct search_bytes *saved, uint32_t dev)
@@ -167,9 +181,10 @@ search_saved_on(const struct search *s, const struct search_fn *fn,
 			bytes += fmax(saved[i].slot[k], 0);
 		}
 		for (k = 0; k < SCHED_NKINDS; k++) {
-			us += price_shown_us(&s->o->traits, &fn->fn[i][k]);
+			us += search_least_shown_us(s, &fn->fn[i][k]);
 		}
-		bytes *= 2 / (d->memory_bytes_us * d->memory_eff);
+		bytes += fmax(saved[i].read, bytes);
+		bytes /= d->memory_bytes_us * d->memory_eff;
 		most = us > 0 ? fmax(most, bytes / us) : most;
 	}
 	return most;

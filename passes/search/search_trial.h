@@ -69,8 +69,15 @@ struct trial {
 	uint32_t *stages;	/* by rank: `chunks` each */
 	int64_t *first;		/* by stage: its first layer */
 	struct price p;
+	/*
+	 * partial choices of a rank that are looked at at once; and the time
+	 * that the step may be shorter if all were
+	 */
+	uint32_t open;
+	double left_us;
 	uint32_t *ways;		/* search_seen.ways; NULL: not kept */
 	bool looked;		/* it was tried, not left out by a bound */
+	bool any_way;		/* that bound is to hold for any choices */
 	/* lower bound of its pipeline, with the choices composed last */
 	double bound_us;
 	/* by rank: the lower bound that follows from this rank */

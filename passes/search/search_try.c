@@ -142,7 +142,8 @@ is_cut(struct trial *x)
 	if (!trial_compose(x)) {
 		return true;
 	}
-	x->bound_us = trial_bound_us(x);
+	x->any_way = false;
+	x->bound_us = trial_bound_us(x) - x->left_us;
 	return is_above(x, 0);
 }
 
@@ -156,7 +157,8 @@ trial_is_cut(struct trial *x)
 		return true;
 	}
 	trial_compose_update(x);
-	x->bound_us = trial_bound_us(x) * (1 - saved);
+	x->any_way = true;
+	x->bound_us = trial_bound_us(x) * (1 - saved) - x->left_us;
 	return is_above(x, trial_update_us(x) * (1 - SEARCH_NEAR));
 }
 
@@ -171,9 +173,9 @@ is_run(struct trial *x)
 
 /*
  * Whether the plan's bound is too high whatever it recomputes.  Recomputing a
- * value saves at most writing it and reading it again, for the rest only adds
- * work: so a pipeline that recomputes takes at least that of no recomputing,
- * less that part of it.
+ * value saves at most writing it and reading it in each kernel of backward that
+ * does, for the rest only adds work: so a pipeline that recomputes takes at
+ * least that of no recomputing, less that part of it.
  */
 static bool
 is_plain_cut(struct trial *x)
@@ -185,10 +187,35 @@ is_plain_cut(struct trial *x)
 	memset(x->choice, 0, x->nstages * sizeof *x->choice);
 	if (trial_compose(x)) {
 		saved = search_saved_part(x->s, &x->key, x->t, x->cost);
+		x->any_way = true;
 		x->bound_us = trial_bound_us(x) * (1 - saved);
 		cut = is_above(x, 0);
 	}
 	return cut;
+}
+
+#define OPEN 4			/* partial choices that are looked at first */
+#define MORE_OPEN 16		/* times so many, where others may be better */
+#define MOST_OPEN 1024
+
+/*
+ * Whether more partial choices of how to recompute are to be looked at, since a
+ * better one may be among those that were not.  Where these are too many, the
+ * report says how much better.
+ */
+static bool
+opens_more(struct trial *x)
+{
+	double least_us = x->p.step_us - x->left_us;
+
+	if (x->left_us <= 0 || least_us >= x->s->worst_us || x->s->guessing) {
+		return false;
+	}
+	x->open *= MORE_OPEN;
+	if (x->open > MOST_OPEN) {
+		x->s->open_us = fmin(x->s->open_us, least_us);
+	}
+	return x->open <= MOST_OPEN;
 }
 
 /* Tries the plan with the choice of how its stages recompute. */
@@ -198,15 +225,19 @@ with_choices(struct trial *x)
 	enum trial_verdict has;
 	struct trial_fit f;
 
-	has = trial_fits(x, &f);
-	if (has > TRIAL_FITS) {
-		return has == TRIAL_CUT ? OUTCOME_CUT_TIGHT : OUTCOME_FULL;
-	}
-	if (is_cut(x) || !is_run(x)) {
-		x->s->out->cut++;
-		return is_tight(x) ? OUTCOME_CUT_TIGHT : OUTCOME_CUT;
-	}
-	trial_least(x, x->p.step_us);
+	x->open = OPEN;
+	do {
+		has = trial_fits(x, &f);
+		if (has > TRIAL_FITS) {
+			return has == TRIAL_CUT ? OUTCOME_CUT_TIGHT
+						: OUTCOME_FULL;
+		}
+		if (is_cut(x) || !is_run(x)) {
+			x->s->out->cut++;
+			return is_tight(x) ? OUTCOME_CUT_TIGHT : OUTCOME_CUT;
+		}
+	} while (opens_more(x));
+	trial_least(x, x->p.step_us - x->left_us);
 	take(x, &f);
 	return is_tight(x) ? OUTCOME_TIGHT : OUTCOME_FITS;
 }

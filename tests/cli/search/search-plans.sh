@@ -37,6 +37,15 @@ for model in llama-2-70b gpt3-175b; do
 		bad "$model: neither stages nor data between the nodes"
 done
 
+# ---- activations on hosts: another way to recompute has less to move
+
+search a100x8x8 "$examples/llama-2-70b.llm"
+found=$step
+search a100x8x8 "$examples/llama-2-70b.llm" tp=2,pp=4,microbatch=4
+awk -v found="$found" -v pinned="$step" 'BEGIN {
+	exit !(found > 0 && found <= pinned * (1 + 1e-9)) }' ||
+	bad "llama-2-70b: $found us, with pins $step"
+
 # ---- read back, twice the same, within the arena
 
 for model in llama-2-7b llama-2-70b gpt2-xl tiny-dense tiny-moe; do

@@ -79,7 +79,7 @@ least_of(const struct drawn *d)
 static void
 test_least(void **state)
 {
-	uint32_t seed, way[STAGES], nfits = 0;
+	uint32_t seed, way[STAGES], nfits = 0, nleft = 0;
 	struct mem mem;
 	struct arena a;
 	struct drawn d;
@@ -104,13 +104,18 @@ test_least(void **state)
 			assert_true(assign_ways(&a, &d.x, way));
 			assert_true(time_of(&d, way) <= least + 20.001);
 			d.x.near_us = 0;
+			assert_true(!isfinite(d.x.left_us));
 			d.x.most = 1;	/* any that fits */
 			assert_true(assign_ways(&a, &d.x, way));
 			assert_true(isfinite(time_of(&d, way)));
+			assert_true(fmin(time_of(&d, way), d.x.left_us) <=
+				    least + 1e-6);
+			nleft += isfinite(d.x.left_us);
 		}
 		arena_release(&a);
 	}
 	assert_in_range(nfits, 1000, 3000);
+	assert_in_range(nleft, 100, 3000);
 }
 
 int
