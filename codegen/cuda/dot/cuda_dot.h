@@ -85,6 +85,7 @@ struct cu_tile {
 	int64_t threads, blocks;
 	int64_t stages;
 	double best;		/* share of the peak rate that it can reach */
+	bool wgmma;	/* by warpgroups of 64 rows each, whole columns */
 };
 
 struct cu_dot {
@@ -149,6 +150,8 @@ struct cu_side {
 	int64_t rows, k;	/* size of a tile */
 	int64_t threads, pad;
 	bool along_k;		/* lines are rows; else positions of k */
+	bool wgmma;	/* lines have 128 bytes; of others one block of lines
+			 * comes after another */
 	int64_t width;	/* elements of a copy; 0: converted one by one */
 	bool rows_end, k_end;	/* tiles may end early there */
 	/* C text, i64: offsets in elements, within the current batch, of int
@@ -206,6 +209,10 @@ cu_tile_line(const struct cu_tile *t)
 }
 /* Tiles of a unit, the largest first; *n of them. */
 const struct cu_tile *cu_tiles(enum cu_dot_unit u, uint32_t *n);
+/* Those that warpgroups multiply, if the architecture can; of operands that
+ * are copied 16 bytes at a time. */
+const struct cu_tile *cu_tiles_wgmma(const struct cg_cuda *c,
+				     enum cu_dot_unit u, uint32_t *n);
 /*
  * Sets how many stages and blocks fit a multiprocessor; `box`: the tile must
  * also fit as f32; `more`: bytes of other shared memory.  False: none fit.

@@ -127,6 +127,7 @@ cu_side_of(const struct cu_dot *d, int which, struct cu_side *s)
 			       .rows = which ? d->tile.n : d->tile.m,
 			       .k = d->tile.k, .threads = d->tile.threads };
 	s->pad = d->unit == CU_DOT_FMA ? 4 : 0;
+	s->wgmma = d->tile.wgmma;
 	/* ldmatrix transposes elements of 2 bytes only */
 	s->along_k = d->unit != CU_DOT_FMA &&
 		     (units[d->unit].bytes == 1 || !dense_rows(d, which));
@@ -321,6 +322,35 @@ put_chunks(const struct side_text *t)
 	buf_puts(t->out, "\t}\n}\n");
 }
 
+/*
+ * The layout of wgmma for lines that are positions of k: blocks of 64 rows, of
+ * each of which a line has 128 bytes.  Four threads copy a line, whose offset
+ * may come from a list, so that they find it once; eight threads that write at
+ * the same time have lines whose chunks are in different banks.
+ */
+static void
+put_lines(const struct side_text *t)
+{
+	struct cu_side s = *t->s;
+	struct side_text line = *t;
+
+	line.s = &s;
+	buf_printf(t->out, "\tconst int u = TID / 4;\n\tconst int line = "
+		   "(u & ~5) | (u & 1) << 2 | (u >> 2 & 1);\n"
+		   "\tconst int q = k + line;\n\tconst i64 there = %s;\n\n",
+		   s.k_at);
+	s.k_at = "there";
+	buf_printf(t->out, "\tUNROLL\n\tfor (j = 0; j < %lld; j++) {\n"
+		   "\t\tconst int place = TID %% 4 + j * 4;\n"
+		   "\t\tconst int at = to + (place / 8 * %lld + line) * 128 +\n"
+		   "\t\t\t(place %% 8 ^ line %% 8) * 16;\n"
+		   "\t\tint r = first + place * %lld;\n\n",
+		   (long long)(s.rows / t->chunk / 4), (long long)s.k,
+		   (long long)t->chunk);
+	put_copies(&line);
+	buf_puts(t->out, "\t}\n}\n");
+}
+
 /* Transposes: single elements that are contiguous along k, to lines along
  * rows. */
 static void
@@ -355,6 +385,8 @@ emit_side(struct cu_kernel *k, const struct cu_side *s, const char *name)
 	put_head(&t, name);
 	if (s->unit == CU_DOT_FMA && s->width == 1) {
 		put_transposed(&t);
+	} else if (s->wgmma && !s->along_k) {
+		put_lines(&t);
 	} else {
 		put_chunks(&t);
 	}

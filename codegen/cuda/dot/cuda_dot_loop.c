@@ -1,6 +1,6 @@
 /*
- * The loop over k of a contraction without wgmma, with sums in registers: FMA
- * in f32, or tensor cores by mma.sync.
+ * The loop over k of a contraction whose threads copy operands themselves, with
+ * sums in registers: FMA in f32, or tensor cores, by mma.sync or by wgmma.
  *
  * Stages of shared memory are a ring.  When all threads have left tile i - 1,
  * its stage is filled with tile i + stages - 1; before tile i is used, a
@@ -10,6 +10,14 @@
 #include "codegen/cuda/dot/cuda_dot.h"
 
 /* ---- the ring of stages ---- */
+
+/* Tiles that copies are ahead.  With wgmma, products of the tile before are
+ * still under way when copies of a later one are ordered. */
+static long long
+ahead_of(const struct cu_loop *l)
+{
+	return (long long)l->tile->stages - (l->tile->wgmma ? 2 : 1);
+}
 
 /* Starts to copy both operands' tiles from k on into stage `slot`. */
 static void
@@ -30,7 +38,7 @@ load(struct cu_func *f, const struct cu_loop *l, const char *slot,
 static void
 cu_loop_ahead(struct cu_func *f, const struct cu_loop *l)
 {
-	long long ahead = (long long)l->tile->stages - 1;
+	long long ahead = ahead_of(l);
 
 	cu_line(f, "for (it = 0; it < %lld; it++) {", ahead);
 	cu_line(f, "if (it < nk) {");
@@ -44,7 +52,7 @@ cu_loop_ahead(struct cu_func *f, const struct cu_loop *l)
 static void
 cu_loop_next(struct cu_func *f, const struct cu_loop *l)
 {
-	long long ahead = (long long)l->tile->stages - 1;
+	long long ahead = ahead_of(l);
 
 	cu_line(f, "if (it + %lld < nk) {", ahead);
 	load(f, l, "put", arena_printf(f->k->c->a, "%s + (it + %lld) * %lld",
@@ -52,7 +60,8 @@ cu_loop_next(struct cu_func *f, const struct cu_loop *l)
 				       (long long)l->tile->k));
 	cu_line(f, "}");
 	cu_line(f, "cp_async_commit();");
-	cu_line(f, "put = put == %lld ? 0 : put + 1;", ahead);
+	cu_line(f, "put = put == %lld ? 0 : put + 1;",
+		(long long)l->tile->stages - 1);
 }
 
 /* ---- f32: a thread multiplies and adds ---- */
@@ -376,10 +385,90 @@ emit_mma(struct cu_func *f, const struct cu_loop *l)
 	loop_mma(&m);
 }
 
+/* ---- tensor cores: a warpgroup multiplies by wgmma ---- */
+
+/* Declares a descriptor of operand `which` in stage `get`.  A warpgroup has 64
+ * rows. */
+static void
+descriptor(struct cu_func *f, const struct cu_loop *l, int which)
+{
+	const struct cu_side *s = &l->side[which];
+	long long a = (long long)cu_side_bytes(&l->side[0]);
+	long long b = (long long)cu_side_bytes(&l->side[1]);
+
+	cu_line(f, "const u64 %s = wg_desc(smem_addr(SMEM) + get * %lld + %s, "
+		"%lld, 1024, 128);", which ? "y" : "x", a + b,
+		which ? arena_printf(f->k->c->a, "%lld", a) : "WARP / 4 * 8192",
+		s->along_k ? 16 : (long long)s->k * 128);
+}
+
+static void
+multiply_wgmma(struct cu_func *f, const struct cu_loop *l)
+{
+	const struct cu_side *s = l->side;
+	/* steps of 32 bytes along k, in units of 16 bytes */
+	int x = s[0].along_k ? 2 : 128, y = s[1].along_k ? 2 : 128, k;
+
+	cu_line(f, "{");
+	descriptor(f, l, 0);
+	descriptor(f, l, 1);
+	cu_line(f, "wg_fence();");
+	for (k = 0; k < l->tile->k / 16; k++) {
+		cu_line(f, "wg_%s_64x%lld(&acc[0][0][0], x + %d, y + %d, %s, "
+			"%d, %d);", l->unit == CU_DOT_F16 ? "f16" : "bf16",
+			(long long)l->tile->n, x * k, y * k,
+			k == 0 ? "it > 0" : "1", !s[0].along_k, !s[1].along_k);
+	}
+	cu_line(f, "wg_commit();");
+	cu_line(f, "}");
+}
+
+/*
+ * Products of tile i run while those of tile i - 1 are waited for.  After the
+ * barrier of tile i all threads have waited for those of tile i - 2, whose
+ * stage is filled next.  The first product defines the sums: with zeros that
+ * the loop begins with NVRTC 13 would run products one by one.
+ */
+static void
+emit_wgmma(struct cu_func *f, const struct cu_loop *l)
+{
+	const struct cu_tile *t = l->tile;
+
+	cu_line(f, "const int nk = (%s - %s + %lld) / %lld;", l->to, l->from,
+		(long long)t->k - 1, (long long)t->k);
+	cu_line(f, "f32 acc[1][%lld][4];", (long long)t->n / 8);
+	cu_line(f, "int it, get = 0, put = %lld;", ahead_of(l));
+	cu_loop_ahead(f, l);
+	buf_puts(&f->text, "#pragma unroll 1\n");
+	cu_line(f, "for (it = 0; it < nk; it++) {");
+	cu_line(f, "cp_async_wait(%lld);", ahead_of(l) - 1);
+	cu_comment(f, "wgmma reads what this thread has copied");
+	cu_line(f, "fence_async();");
+	cu_line(f, "sync_block();");
+	multiply_wgmma(f, l);
+	cu_loop_next(f, l);
+	cu_line(f, "get = get == %lld ? 0 : get + 1;",
+		(long long)t->stages - 1);
+	cu_line(f, "wg_wait(1);");
+	cu_line(f, "}");
+	cu_line(f, "wg_wait(0);");
+	cu_line(f, "wg_sums(&acc[0][0][0], %lld);", (long long)t->n / 2);
+	if (l->none) {
+		cu_line(f, "if (nk <= 0) {");
+		cu_line(f, "UNROLL");
+		cu_line(f, "for (it = 0; it < %lld; it++) {",
+			(long long)t->n / 2);
+		cu_line(f, "acc[0][it / 4][it %% 4] = 0;");
+		cu_close(f, 2);
+	}
+}
+
 void
 cu_loop_emit(struct cu_func *f, const struct cu_loop *l)
 {
-	if (l->unit == CU_DOT_FMA) {
+	if (l->tile->wgmma) {
+		emit_wgmma(f, l);
+	} else if (l->unit == CU_DOT_FMA) {
 		emit_fma(f, l);
 	} else {
 		emit_mma(f, l);

@@ -15,20 +15,32 @@
  * `best` is that ratio, and somewhat less.
  */
 static const struct cu_tile by_bytes[] = {
-	{ 128, 256, 64, 64, 64, 256, 1, 4, 0.95 },
-	{ 128, 128, 64, 64, 64, 128, 2, 4, 0.90 },
-	{ 128, 128, 64, 64, 32, 256, 1, 4, 0.80 },
-	{ 128, 64, 64, 64, 32, 128, 3, 4, 0.70 },
-	{ 64, 128, 64, 32, 64, 128, 3, 4, 0.70 },
-	{ 64, 64, 64, 32, 32, 128, 4, 4, 0.50 },
-	{ 32, 32, 64, 16, 16, 128, 4, 4, 0.25 },
+	{ 128, 256, 64, 64, 64, 256, 1, 4, 0.95, false },
+	{ 128, 128, 64, 64, 64, 128, 2, 4, 0.90, false },
+	{ 128, 128, 64, 64, 32, 256, 1, 4, 0.80, false },
+	{ 128, 64, 64, 64, 32, 128, 3, 4, 0.70, false },
+	{ 64, 128, 64, 32, 64, 128, 3, 4, 0.70, false },
+	{ 64, 64, 64, 32, 32, 128, 4, 4, 0.50, false },
+	{ 32, 32, 64, 16, 16, 128, 4, 4, 0.25, false },
 };
 /* A thread of 8 x 8 reads 64 bytes for 64 multiplications. */
 static const struct cu_tile by_numbers[] = {
-	{ 128, 128, 16, 8, 8, 256, 1, 3, 0.90 },
-	{ 128, 64, 16, 8, 4, 256, 1, 3, 0.75 },
-	{ 64, 64, 16, 8, 4, 128, 1, 3, 0.65 },
-	{ 32, 32, 16, 4, 4, 64, 1, 3, 0.40 },
+	{ 128, 128, 16, 8, 8, 256, 1, 3, 0.90, false },
+	{ 128, 64, 16, 8, 4, 256, 1, 3, 0.75, false },
+	{ 64, 64, 16, 8, 4, 128, 1, 3, 0.65, false },
+	{ 32, 32, 16, 4, 4, 64, 1, 3, 0.40, false },
+};
+
+/*
+ * Two warpgroups have 64 rows each.  After k is what a warp has of the sums, as
+ * wgmma leaves them; there are four threads for each position of k.  A
+ * multiprocessor multiplies twice as much in a cycle as an A100 does, which
+ * `best` is a share of; smaller tiles read the L2 cache more.
+ */
+static const struct cu_tile by_warpgroups[] = {
+	{ 128, 256, 128, 16, 256, 256, 1, 4, 1.7, true },
+	{ 128, 128, 128, 16, 128, 256, 1, 6, 1.4, true },
+	{ 128, 64, 128, 16, 64, 256, 2, 4, 1.0, true }
 };
 
 #define COUNT(x) ((uint32_t)(sizeof (x) / sizeof (x)[0]))
@@ -43,6 +55,14 @@ cu_tiles(enum cu_dot_unit u, uint32_t *n)
 	}
 	*n = COUNT(by_bytes);
 	return by_bytes;
+}
+
+const struct cu_tile *
+cu_tiles_wgmma(const struct cg_cuda *c, enum cu_dot_unit u, uint32_t *n)
+{
+	*n = c->arch->wgmma && (u == CU_DOT_BF16 || u == CU_DOT_F16)
+		? COUNT(by_warpgroups) : 0;
+	return by_warpgroups;
 }
 
 int64_t
@@ -63,7 +83,7 @@ cu_tile_fit(const struct cg_cuda *c, enum cu_dot_unit u, bool box,
 	int64_t all = c->arch->smem_bytes + 1024, stages = t->stages, blocks;
 
 	if (u != CU_DOT_FMA) {
-		t->k = 64 / cu_unit_bytes(u);
+		t->k = (t->wgmma ? 128 : 64) / cu_unit_bytes(u);
 	}
 	for (blocks = t->blocks; blocks > 0; blocks--) {
 		for (t->stages = stages; t->stages >= 3; t->stages--) {
@@ -139,11 +159,12 @@ has_box(const struct cu_dot *d)
 	return d->result == CU_DOT_BOX && !d->apart;
 }
 
-/* Whether copies to shared memory need few registers: all are of 16 bytes,
- * without remainders. */
+/* Whether copies to shared memory are of 16 bytes; `whole`: and have no
+ * remainders, so that they need few registers. */
 static bool
 loads_quickly(const struct cu_dot *d, const struct cu_tile *t,
-	      const struct cg_split *rows, const struct cg_split *cols)
+	      const struct cg_split *rows, const struct cg_split *cols,
+	      bool whole)
 {
 	struct cu_dot y = *d;
 	struct cu_side s;
@@ -154,8 +175,8 @@ loads_quickly(const struct cu_dot *d, const struct cu_tile *t,
 	y.cols = *cols;
 	for (i = 0; i < 2; i++) {
 		cu_side_of(&y, i, &s);
-		if (s.width * cu_unit_bytes(d->unit) != 16 || s.k_end ||
-		    (s.rows_end && !s.along_k)) {
+		if (s.width * cu_unit_bytes(d->unit) != 16 ||
+		    (whole && (s.k_end || (s.rows_end && !s.along_k)))) {
 			return false;
 		}
 	}
@@ -166,8 +187,12 @@ bool
 cu_tile_suits(const struct cu_dot *d, struct cu_tile *t,
 	      const struct cg_split *rows, const struct cg_split *cols)
 {
-	if (d->unit == CU_DOT_FMA || loads_quickly(d, t, rows, cols)) {
+	if (d->unit == CU_DOT_FMA ||
+	    loads_quickly(d, t, rows, cols, !t->wgmma)) {
 		return true;
+	}
+	if (t->wgmma) {
+		return false;
 	}
 	t->blocks = t->blocks > 2 ? 2 : t->blocks;
 	return t->wm * t->wn < 64 * 64;

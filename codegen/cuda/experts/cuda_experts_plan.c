@@ -70,38 +70,47 @@ add_way(struct cu_experts *x, const struct cu_tile *t, double cycles)
 				 cycles);
 }
 
+/* Tries one size of tiles.  True: it is the choice so far. */
+static bool
+try_tile(struct cu_experts *x, struct cu_tile t)
+{
+	struct cu_dot *d = &x->dot;
+	struct cg_split rows = d->rows, cols;
+
+	if (x->to) {
+		rows = cu_split_of(&d->dims[1], t.m, 16);
+	}
+	cols = cu_split_of(&d->dims[2], t.n, 16);
+	if (!cu_tile_fit(d->k->c, d->unit, d->result == CU_DOT_BOX,
+			 x->to ? 0 : 8 * t.m, &t) ||
+	    !cu_tile_suits(d, &t, &rows, &cols) ||
+	    (d->whole_last && cg_split_cuts_last(&d->dims[2], &cols)) ||
+	    !add_way(x, &t, cycles_of(x, &t, &rows, &cols))) {
+		return false;
+	}
+	d->tile = t;
+	d->rows = rows;
+	d->cols = cols;
+	return true;
+}
+
 static bool
 choose_tile(struct cu_experts *x)
 {
 	struct cu_dot *d = &x->dot;
-	struct cg_split rows = d->rows, cols;
-	struct cu_tile t;
-	uint32_t n, i;
-	const struct cu_tile *tiles = cu_tiles(d->unit, &n);
 	bool any = false;
+	uint32_t n, i;
+	const struct cu_tile *tiles = cu_tiles_wgmma(d->k->c, d->unit, &n);
 
 	cu_candidates_begin(d, &x->candidates);
 	cu_candidates_clear(&x->candidates);
 	x->candidates.counted = false;
 	for (i = 0; i < n; i++) {
-		t = tiles[i];
-		if (x->to) {
-			rows = cu_split_of(&d->dims[1], t.m, 16);
-		}
-		cols = cu_split_of(&d->dims[2], t.n, 16);
-		if (!cu_tile_fit(d->k->c, d->unit, d->result == CU_DOT_BOX,
-				 x->to ? 0 : 8 * t.m, &t) ||
-		    !cu_tile_suits(d, &t, &rows, &cols) ||
-		    (d->whole_last &&
-		     cg_split_cuts_last(&d->dims[2], &cols))) {
-			continue;
-		}
-		if (add_way(x, &t, cycles_of(x, &t, &rows, &cols))) {
-			any = true;
-			d->tile = t;
-			d->rows = rows;
-			d->cols = cols;
-		}
+		any |= try_tile(x, tiles[i]);
+	}
+	tiles = cu_tiles(d->unit, &n);
+	for (i = 0; i < n; i++) {
+		any |= try_tile(x, tiles[i]);
 	}
 	return any;
 }

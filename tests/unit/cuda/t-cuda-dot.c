@@ -10,6 +10,10 @@
 #define DIMS \
 	"llmc-ir 1\ndim m = 70\ndim n = 90\ndim k = 72\ndim e = 5\n" \
 	"dim b = 3\ndim c = 2\n"
+/* the same, whose operands can be copied 16 bytes at a time */
+#define MORE_DIMS \
+	"llmc-ir 1\ndim m = 250\ndim n = 120\ndim k = 520\ndim e = 3\n" \
+	"dim b = 2\ndim c = 2\n"
 
 static struct tc all;
 static uint32_t dots, experts, refused;
@@ -167,12 +171,12 @@ test_units(void **state)
 /* ---- experts ---- */
 
 static void
-add_experts(const char *t)
+add_experts(const char *dims, const char *t)
 {
 	struct arena *a = &all.a;
-	const char *head = arena_printf(a, DIMS "model {\n"
+	const char *head = arena_printf(a, "%smodel {\n"
 		"  %%0 = weight name=\"x\" : %s[b, m, k]\n"
-		"  %%1 = input name=\"to\" : idx<e>[b, m, c]\n", t);
+		"  %%1 = input name=\"to\" : idx<e>[b, m, c]\n", dims, t);
 
 	add(arena_printf(a, "%s"
 		"  %%2 = weight name=\"w\" : %s[e, n, k]\n"
@@ -201,12 +205,105 @@ test_experts(void **state)
 {
 	(void)state;
 	begin("sm_80", 0);
-	add_experts("f32");
-	add_experts("bf16");
+	add_experts(DIMS, "f32");
+	add_experts(DIMS, "bf16");
 	all.c.units = 1;
-	add_experts("bf16");
+	add_experts(DIMS, "bf16");
 	assert_int_equal(experts, 12);
 	finish(RT_EMU_CHECK);
+}
+
+/* How often the text has it. */
+static int
+occurs(const struct tc *c, const char *what)
+{
+	int i, n = 0;
+
+	for (i = 0; i < TC_SOURCES; i++) {
+		const char *at = buf_text((struct buf *)&c->source[i]);
+
+		while ((at = strstr(at, what)) != NULL) {
+			at += strlen(what);
+			n++;
+		}
+	}
+	return n;
+}
+
+/* By wgmma, where operands allow it. */
+static void
+test_experts_wgmma(void **state)
+{
+	(void)state;
+	begin("sm_90a", 1);
+	add_experts(MORE_DIMS, "bf16");
+	assert_int_equal(occurs(&all, "wg_commit();"), 4);
+	add_experts(MORE_DIMS, "f16");
+	assert_int_equal(occurs(&all, "wg_commit();"), 8);
+	add_experts(DIMS, "bf16");
+	assert_int_equal(experts, 12);
+	finish(RT_EMU_CHECK);
+}
+
+/* Replaces a part of all texts. */
+static bool
+plant(struct tc *c, const char *cut, const char *put)
+{
+	bool found = false;
+	int i;
+
+	for (i = 0; i < TC_SOURCES; i++) {
+		const char *from = buf_text(&c->source[i]), *at;
+		struct buf out;
+
+		buf_init(&out, &c->a);
+		for (; (at = strstr(from, cut)); from = at + strlen(cut)) {
+			buf_printf(&out, "%.*s%s", (int)(at - from), from,
+				   put);
+			found = true;
+		}
+		buf_puts(&out, from);
+		c->source[i] = out;
+	}
+	return found;
+}
+
+/* Mistakes in the loop by wgmma: the emulator reports each. */
+static void
+test_experts_planted(void **state)
+{
+	static const struct {
+		const char *cut, *put, *says;
+	} with[] = {
+		{ "fence_async();", ";", "fence_async" },
+		{ "fence_async();\n\t\tsync_block();", "fence_async();",
+		  "no barrier in between" },
+		{ "cp_async_wait(3);", ";", "still fills" },
+		{ "wg_wait(1);", ";", "still reads" },
+		{ "wg_wait(0);", ";", "no wg_wait has waited for" },
+		{ "wg_fence();", ";", "wg_fence" },
+		{ "get = 0, put = 4;", "get = 0, put = 3;", "still" },
+		{ "get == 5 ?", "get == 4 ?", "still fills" }
+	};
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < sizeof with / sizeof with[0]; i++) {
+		begin("sm_90a", 1);
+		all.planted = true;
+		add(MORE_DIMS "model {\n"
+		    "  %0 = weight name=\"x\" : bf16[b, m, k]\n"
+		    "  %1 = input name=\"to\" : idx<e>[b, m, c]\n"
+		    "  %2 = weight name=\"w\" : bf16[e, n, k]\n"
+		    "  %3 = dot_at %0, %1, %2 over=k of=e : bf16[b, m, c, n]\n"
+		    "  return %3\n}\n");
+		assert_true(plant(&all, with[i].cut, with[i].put));
+		tc_run(&all, RT_EMU_CHECK);
+		if (!strstr(all.said, with[i].says)) {
+			fail_msg("%s: %s", with[i].cut, all.said);
+		}
+		tc_close(&all);
+	}
 }
 
 /* ---- registers ---- */
@@ -339,6 +436,8 @@ main(void)
 		cmocka_unit_test(test_boxes),
 		cmocka_unit_test(test_units),
 		cmocka_unit_test(test_experts),
+		cmocka_unit_test(test_experts_wgmma),
+		cmocka_unit_test(test_experts_planted),
 		cmocka_unit_test(test_registers),
 		cmocka_unit_test(test_models),
 	};

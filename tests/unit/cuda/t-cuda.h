@@ -39,6 +39,9 @@ struct tc {
 	double worst;
 	int64_t live[1];	/* the step, as kernels read it */
 	struct rt_emu *emu;
+	/* a mistake is planted: what the emulator said first */
+	bool planted;
+	char said[512];
 };
 
 static inline void
@@ -228,7 +231,11 @@ tc_grid(struct tc *c, const struct tk_run *x, uint32_t image,
 		}
 	}
 	if (rt_emu_launch(c->emu, &grid, args, &err) != RT_OK) {
-		fail_msg("%s: %s", g->func, err.message);
+		if (!c->planted) {
+			fail_msg("%s: %s", g->func, err.message);
+		} else if (!c->said[0]) {
+			snprintf(c->said, sizeof c->said, "%s", err.message);
+		}
 	}
 	free(args);
 }
@@ -294,7 +301,7 @@ tc_kernel(struct tc *c, struct tc_module *m, uint32_t i)
 		}
 	}
 	rt_emu_allow_none(c->emu);
-	for (r = 0; r < m->t.nranks; r++) {
+	for (r = 0; r < m->t.nranks && !c->said[0]; r++) {
 		tk_compare(&m->t, k, r, &x[r], m->most);
 	}
 	c->ran++;
