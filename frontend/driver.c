@@ -11,9 +11,9 @@
 #include "passes/stage/ranks.h"
 
 void
-drv_open(struct driver *d)
+drv_open(struct driver *d, const struct mem *gate)
 {
-	ir_ctx_init(&d->ctx, NULL);
+	ir_ctx_init(&d->ctx, gate);
 	memo_init(&d->memo, &d->ctx.mem, MEMO_BYTES);
 	opt_init(&d->opts, &d->ctx.perm);
 	buf_init(&d->out, &d->ctx.perm);

@@ -83,8 +83,11 @@ drv_text(const struct driver *d, enum opt_id id)
 
 /* ---- driver.c --------------------------------------------------------- */
 
-/* Opens the context, the passes and the memo of a run, with no options. */
-void drv_open(struct driver *d);
+/*
+ * Opens the context, the passes and the memo of a run, with no options.  Its
+ * memory comes through the gate; NULL: from a pool of its own.
+ */
+void drv_open(struct driver *d, const struct mem *gate);
 void drv_close(struct driver *d);
 /* Sets the traits that --assume names; false after errors. */
 bool drv_assume(struct driver *d, struct price_traits *traits);

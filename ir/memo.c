@@ -11,8 +11,9 @@
 static const struct {
 	const char *name;
 	size_t part;
+	bool lasts;
 } kinds[] = {
-#define MEMO(id, name, part) { name, part },
+#define MEMO(id, name, part, lasts) { name, part, lasts },
 	MEMO_KINDS(MEMO)
 #undef MEMO
 };
@@ -39,12 +40,20 @@ memo_release(struct memo *m)
 	}
 }
 
+/* The memo in which m keeps a kind. */
+static struct memo *
+keeper(struct memo *m, enum memo_kind kind)
+{
+	return m && m->lasting && kinds[kind].lasts ? m->lasting : m;
+}
+
 void *
 memo_find(struct memo *m, enum memo_kind kind, struct hash key)
 {
 	struct memo_kept *x;
 	uint32_t at = 0;
 
+	m = keeper(m, kind);
 	if (!m) {
 		return NULL;
 	}
@@ -65,6 +74,7 @@ memo_arena(struct memo *m, enum memo_kind kind)
 	size_t bytes = 0;
 	int k;
 
+	m = keeper(m, kind);
 	if (!m) {
 		return NULL;
 	}
@@ -79,7 +89,7 @@ memo_arena(struct memo *m, enum memo_kind kind)
 void
 memo_keep(struct memo *m, enum memo_kind kind, struct hash key, void *value)
 {
-	struct memo_kept *x = &m->of[kind];
+	struct memo_kept *x = &keeper(m, kind)->of[kind];
 
 	if (!x->at.n) {
 		VEC_PUSH(&x->arena, &x->at, (struct memo_entry){ .value = 0 });

@@ -12,25 +12,27 @@
 #include "ir/base.h"
 
 /*
- * MEMO(id, name, part): what is kept, and what part of the budget it may take,
- * 16 being a sixteenth.
+ * MEMO(id, name, part, lasts): what is kept, what part of the budget it may
+ * take, 16 being a sixteenth, and whether it follows from the content of
+ * programs alone.  If so, another run on the same model may use it, whatever
+ * its target.
  */
 #define MEMO_KINDS(MEMO) \
-	MEMO(ORDERS, "elimination orders", 1) \
-	MEMO(PROGRAMS, "facts of programs", 1) \
-	MEMO(CHOICES, "placements along an axis", 1) \
-	MEMO(TEMPLATES, "kernels for any size", 1) \
-	MEMO(PARTS, "parts of collectives", 1) \
-	MEMO(PRICES, "prices of regions", 1) \
-	MEMO(DOTS, "prices of contractions", 1) \
-	MEMO(BRIEFS, "shortened schedules", 16) \
-	MEMO(SPANS, "lengths of schedules", 1) \
-	MEMO(SCHEDULES, "schedules of rank programs", 1) \
-	MEMO(PACKS, "places of temporary values", 1) \
-	MEMO(RANKS, "kernels and memory of rank programs", 1)
+	MEMO(ORDERS, "elimination orders", 1, true) \
+	MEMO(PROGRAMS, "facts of programs", 1, false) \
+	MEMO(CHOICES, "placements along an axis", 1, false) \
+	MEMO(TEMPLATES, "kernels for any size", 1, true) \
+	MEMO(PARTS, "parts of collectives", 1, false) \
+	MEMO(PRICES, "prices of regions", 1, false) \
+	MEMO(DOTS, "prices of contractions", 1, false) \
+	MEMO(BRIEFS, "shortened schedules", 16, false) \
+	MEMO(SPANS, "lengths of schedules", 1, false) \
+	MEMO(SCHEDULES, "schedules of rank programs", 1, false) \
+	MEMO(PACKS, "places of temporary values", 1, true) \
+	MEMO(RANKS, "kernels and memory of rank programs", 1, false)
 
 enum memo_kind {
-#define MEMO(id, name, part) MEMO_##id,
+#define MEMO(id, name, part, lasts) MEMO_##id,
 	MEMO_KINDS(MEMO)
 #undef MEMO
 	MEMO_NKINDS
@@ -52,6 +54,11 @@ struct memo_kept {
 struct memo {
 	size_t budget_bytes;
 	struct memo_kept of[MEMO_NKINDS];
+	/*
+	 * Another memo, in which this one keeps the kinds that last: runs that
+	 * follow each other share it.  NULL: it keeps all itself.
+	 */
+	struct memo *lasting;
 };
 
 /* 512 MiB: more than a search of any example for 64 devices keeps. */
@@ -66,7 +73,10 @@ struct arena *memo_arena(struct memo *m, enum memo_kind kind);
 /* Keeps a value, which lies in that arena; of one key, the last one counts. */
 void memo_keep(struct memo *m, enum memo_kind kind, struct hash key,
 	       void *value);
-/* Forgets all of a kind, which nobody may look at any longer. */
+/*
+ * Forgets all of a kind, which nobody may look at any longer; but not what is
+ * kept in the memo that lasts.
+ */
 void memo_drop(struct memo *m, enum memo_kind kind);
 /* A line for each kind that was asked for, as --stats prints it. */
 void memo_print(const struct memo *m, struct buf *out);

@@ -228,20 +228,23 @@ static void *
 run_cells(void *user)
 {
 	struct sweep_work *w = user;
+	struct sweep_thread t;
 	uint32_t i;
 
+	sweep_open_thread(&t);
 	while ((i = atomic_fetch_add(&w->next, 1)) < w->s->njobs) {
 		struct sweep_job *job = &w->s->job[i];
 
 		if (job->asks_nodes) {
-			sweep_find_nodes(w->s, job);
+			sweep_find_nodes(w->s, &t, job);
 		} else {
-			sweep_run_cell(w->s, job->row);
+			sweep_run_cell(w->s, &t, job->row);
 		}
 		pthread_mutex_lock(&w->lock);
 		w->done++;
 		pthread_mutex_unlock(&w->lock);
 	}
+	sweep_close_thread(&t);
 	pthread_mutex_lock(&w->lock);
 	w->running--;
 	pthread_cond_signal(&w->ended);

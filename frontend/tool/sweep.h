@@ -24,6 +24,18 @@ struct sweep_cell {
 	uint32_t ndims;
 };
 
+/*
+ * What a thread keeps from one cell to the next: pages, and what it knows of
+ * programs.
+ */
+struct sweep_thread {
+	struct mem_pool pool;
+	struct mem gate;	/* to the pool, so it may not be moved */
+	struct memo memo;
+};
+
+#define SWEEP_MEMO_BYTES ((size_t)64 << 20)	/* of a thread */
+
 enum sweep_outcome { SWEEP_FITS, SWEEP_TOO_LARGE, SWEEP_REFUSED };
 
 /* What came of a cell; texts are in its own arena. */
@@ -84,7 +96,8 @@ void sweep_print_json(const struct sweep *s, struct buf *out);
 /* Reads --days and --budget. */
 bool sweep_read_asked(struct sweep *s);
 /* Plans for numbers of nodes until it knows how many finish in time. */
-void sweep_find_nodes(const struct sweep *s, struct sweep_job *job);
+void sweep_find_nodes(const struct sweep *s, struct sweep_thread *t,
+		      struct sweep_job *job);
 /* Marks the rows that are answers; those of the table are sorted. */
 void sweep_mark_answers(struct sweep *s);
 /* Tokens that the days and the budget are enough for; NAN: not known. */
@@ -102,8 +115,11 @@ bool sweep_check_cell(const struct sweep *s, const struct sweep_cell *cell,
 		      bool warns);
 /* Whether the tokens of the run are given, by --tokens or the model. */
 bool sweep_has_tokens(const struct sweep *s);
+void sweep_open_thread(struct sweep_thread *t);
+void sweep_close_thread(struct sweep_thread *t);
 /* Plans a cell.  Threads may do so at once, each with another row. */
-void sweep_run_cell(const struct sweep *s, struct sweep_row *row);
+void sweep_run_cell(const struct sweep *s, struct sweep_thread *t,
+		    struct sweep_row *row);
 /* Days of the run with failures where these are known; NAN: no tokens. */
 double sweep_days(const struct sweep_row *r);
 /* Dollars of the run, the same. */

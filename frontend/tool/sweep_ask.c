@@ -57,14 +57,14 @@ place_of(double n)
 
 /* Plans the question's model for so many nodes. */
 static void
-run_nodes(const struct sweep *s, const char *target, int64_t nodes,
-	  struct sweep_row *row)
+run_nodes(const struct sweep *s, struct sweep_thread *t, const char *target,
+	  int64_t nodes, struct sweep_row *row)
 {
 	struct ir_ctx c;	/* of this thread */
 
 	ir_ctx_init(&c, NULL);
 	row->cell.target = fe_target_of_nodes(&c, target, nodes);
-	sweep_run_cell(s, row);
+	sweep_run_cell(s, t, row);
 	row->cell.target = arena_strndup(&row->keep, row->cell.target,
 					 strlen(row->cell.target));
 	ir_ctx_release(&c);
@@ -141,7 +141,8 @@ set_less(struct bracket *b, struct sweep_row *r)
 }
 
 void
-sweep_find_nodes(const struct sweep *s, struct sweep_job *job)
+sweep_find_nodes(const struct sweep *s, struct sweep_thread *t,
+		 struct sweep_job *job)
 {
 	const char *target = job->row->cell.target;
 	struct bracket b = { 0, 1, NULL, NULL };
@@ -153,7 +154,7 @@ sweep_find_nodes(const struct sweep *s, struct sweep_job *job)
 		while (r == b.less || r == b.enough) {
 			r++;
 		}
-		run_nodes(s, target, nodes_at(k), r);
+		run_nodes(s, t, target, nodes_at(k), r);
 		if (!b.less && !b.enough) {
 			b.most = last_place(r);
 		}

@@ -1,8 +1,10 @@
 /*
  * One cell of a sweep: what `llmc --target T --dim N=V MODEL` computes, as a
- * run of its own.  It has its context, its memo and its copy of the model, and
- * shares nothing that it writes, so cells may run at once and each comes to
- * what it would come to alone.
+ * run of its own.  It has its context, its memo and its copy of the model.
+ * From the cells that its thread planned before, it has their memory, and what
+ * follows from the content of programs whatever the target, such as kernels
+ * for any size.  Neither changes an answer, and threads share nothing that
+ * they write, so each cell comes to what it would come to alone.
  */
 #include "frontend/tool/sweep.h"
 
@@ -42,17 +44,39 @@ set_options(const struct sweep *s, const struct sweep_cell *cell,
 	       sizeof x->ctx.diags.fatal);
 }
 
-/* The model with all that the passes read set; NULL after errors in x. */
+void
+sweep_open_thread(struct sweep_thread *t)
+{
+	struct mem libc;
+
+	mem_init(&libc);
+	mem_pool_init(&t->pool, &libc, &t->gate);
+	memo_init(&t->memo, &t->gate, SWEEP_MEMO_BYTES);
+}
+
+void
+sweep_close_thread(struct sweep_thread *t)
+{
+	memo_release(&t->memo);
+	mem_pool_release(&t->pool);
+}
+
+/*
+ * The model with all that the passes read set; NULL after errors in x.  t may
+ * be NULL.
+ */
 static struct ir_module *
-begin(const struct sweep *s, const struct sweep_cell *cell, struct driver *x)
+begin(const struct sweep *s, const struct sweep_cell *cell,
+      struct sweep_thread *t, struct driver *x)
 {
 	const struct source_file *f = &s->d->ctx.sources.files.at[s->file];
 	const char *path = s->d->opts.input;
 	struct ir_module *m;
 
 	memset(x, 0, sizeof *x);
-	drv_open(x);
+	drv_open(x, t ? &t->gate : NULL);
 	x->pm.memo = &x->memo;
+	x->memo.lasting = t ? &t->memo : NULL;
 	x->is_part = true;
 	set_options(s, cell, x);
 	if (!pass_list_parse(&x->table, &x->passes, "split") ||
@@ -99,7 +123,7 @@ sweep_check_cell(const struct sweep *s, const struct sweep_cell *cell,
 {
 	struct answer_asked asked;
 	struct driver x;
-	struct ir_module *m = begin(s, cell, &x);
+	struct ir_module *m = begin(s, cell, NULL, &x);
 	bool ok = m && drv_read_asked(&x, m, 0, &asked);
 
 	if (!ok) {
@@ -122,7 +146,7 @@ sweep_has_tokens(const struct sweep *s)
 	struct driver x = { 0 };
 	bool has;
 
-	drv_open(&x);
+	drv_open(&x, NULL);
 	source_keep(&x.ctx.sources, s->d->opts.input, f->text, f->len);
 	m = drv_load(&x, s->d->opts.input);
 	x.opts.at[OPT_TOKENS] = s->d->opts.at[OPT_TOKENS];
@@ -200,7 +224,8 @@ keep_failure(struct sweep_row *r, const struct driver *x,
 }
 
 void
-sweep_run_cell(const struct sweep *s, struct sweep_row *row)
+sweep_run_cell(const struct sweep *s, struct sweep_thread *t,
+	       struct sweep_row *row)
 {
 	struct sweep_cell cell = row->cell;
 	struct answer answer;
@@ -214,7 +239,7 @@ sweep_run_cell(const struct sweep *s, struct sweep_row *row)
 	row->plain = row->faulty = (struct answer_run){ NAN, NAN, NAN };
 	mem_init(&row->mem);
 	arena_init(&row->keep, &row->mem);
-	m = begin(s, &cell, &x);
+	m = begin(s, &cell, t, &x);
 	if (m && drv_run_for_answer(&x, m) == PASS_OK &&
 	    drv_answer(&x, m, &answer)) {
 		keep_answer(row, &answer);

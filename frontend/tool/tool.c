@@ -500,7 +500,7 @@ drv_main(int argc, char *const *argv, struct pass_crash *crash)
 	struct driver d = { 0 };
 	int status;
 
-	drv_open(&d);
+	drv_open(&d, NULL);
 	d.pm.crash = crash;
 	check_table(&d);
 	status = parse_and_run(&d, argc, argv);

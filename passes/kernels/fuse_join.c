@@ -94,29 +94,25 @@ name_of(const struct join *j, node_id id)
 	return a ? a->text : 0;
 }
 
-static struct join_marks
-marks_of(const struct join *j, const struct kernel *k)
+static void
+mark_names(const struct join *j, const struct kernel *k, struct join_marks *x)
 {
 	const struct ir_module *m = j->f->m;
-	struct join_marks x = {
-		.like = join_key(j, k), .opaque = is_opaque(k)
-	};
 	uint32_t i;
 	sym_t name;
 
 	for (i = 0; i < k->nodes.n; i++) {
 		name = name_of(j, k->nodes.at[i]);
-		x.names |= name ? hash_bit(name) : 0;
+		x->names |= name ? hash_bit(name) : 0;
 	}
 	for (i = 0; i < k->inputs.n; i++) {
 		name = name_of(j, m->values.at[k->inputs.at[i].value].node);
-		x.names |= name ? hash_bit(name) : 0;
-		x.reads |= hash_bit(k->inputs.at[i].value);
+		x->names |= name ? hash_bit(name) : 0;
+		x->reads |= hash_bit(k->inputs.at[i].value);
 	}
 	for (i = 0; i < k->outputs.n; i++) {
-		x.makes |= hash_bit(k->outputs.at[i].value);
+		x->makes |= hash_bit(k->outputs.at[i].value);
 	}
-	return x;
 }
 
 static const struct join_marks *
@@ -428,23 +424,43 @@ join_earlier(struct join *j, uint32_t i)
 	return false;
 }
 
-/* False: there are fewer than two collectives. */
+/*
+ * Whether an earlier collective is like that at place i, with nothing opaque
+ * between the two.
+ */
+static bool
+has_like(const struct join *j, uint32_t i)
+{
+	uint64_t like = j->marks[i].like;
+
+	while (like && i-- > 0 && !j->marks[i].opaque) {
+		if (j->marks[i].like == like) {
+			return true;
+		}
+	}
+	return false;
+}
+
+/* False: no two collectives could be one call. */
 static bool
 find_marks(struct join *j)
 {
-	uint32_t n = j->l->at.n, colls = 0, i;
+	uint32_t n = j->l->at.n, i;
+	bool any = false;
 
-	for (i = 0; i < n; i++) {
-		colls += can_join(j, &j->l->at.at[i]);
-	}
-	if (colls < 2) {
-		return false;
-	}
 	j->marks = arena_alloc_raw(&j->f->tmp, n * sizeof *j->marks);
 	for (i = 0; i < n; i++) {
-		j->marks[i] = marks_of(j, &j->l->at.at[i]);
+		const struct kernel *k = &j->l->at.at[i];
+
+		j->marks[i] = (struct join_marks){
+			.like = join_key(j, k), .opaque = is_opaque(k)
+		};
+		any = any || has_like(j, i);
 	}
-	return true;
+	for (i = 0; any && i < n; i++) {
+		mark_names(j, &j->l->at.at[i], &j->marks[i]);
+	}
+	return any;
 }
 
 bool

@@ -123,6 +123,32 @@ share(void **state)
 	assert_true(keep(MEMO_DOTS, 1));
 }
 
+/*
+ * What follows from content alone is found by the next run, and no run drops
+ * it; the rest is a run's own.
+ */
+static void
+lasting(void **state)
+{
+	struct memo first, next;
+
+	(void)state;
+	memo_init(&first, &t.mem, 1 << 20);
+	memo_init(&next, &t.mem, 1 << 20);
+	first.lasting = next.lasting = &t.memo;
+	assert_non_null(memo_arena(&first, MEMO_PACKS));
+	memo_keep(&first, MEMO_PACKS, key_of(1), &first);
+	memo_keep(&first, MEMO_PRICES, key_of(1), &first);
+	memo_drop(&first, MEMO_PACKS);
+	assert_ptr_equal(memo_find(&next, MEMO_PACKS, key_of(1)), &first);
+	assert_ptr_equal(memo_find(&first, MEMO_PRICES, key_of(1)), &first);
+	assert_null(memo_find(&next, MEMO_PRICES, key_of(1)));
+	assert_null(memo_find(&next, MEMO_PACKS, key_of(2)));
+	memo_release(&first);
+	assert_ptr_equal(memo_find(&next, MEMO_PACKS, key_of(1)), &first);
+	memo_release(&next);
+}
+
 static void
 none(void **state)
 {
@@ -158,8 +184,8 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(keys), TEST(budget), TEST(share), TEST(none),
-		TEST(printed)
+		TEST(keys), TEST(budget), TEST(share), TEST(lasting),
+		TEST(none), TEST(printed)
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
