@@ -1,6 +1,5 @@
 # The pages, each of which is a test, too: its examples must be true.
 doc_pages = \
-	README.md \
 	%D%/answer.md \
 	%D%/binary.md \
 	%D%/calibrate.md \
@@ -24,19 +23,23 @@ doc_pages = \
 	%D%/report.md \
 	%D%/running.md \
 	%D%/schedule.md \
-	%D%/search.md \
 	%D%/security.md \
 	%D%/server.md \
 	%D%/serving.md \
-	%D%/sweep.md \
 	%D%/target.md \
 	%D%/testing.md \
 	%D%/tokenize.md \
 	%D%/trace.md \
 	%D%/walkthrough.md
+# Of a release alone, by the rule in tests/local.mk: they search for whole
+# models, as tests/cli/search does, and compile and evaluate, as many tests do.
+release_doc_pages = \
+	README.md \
+	%D%/search.md \
+	%D%/sweep.md
 
 # What llmc prints about itself: its man page and its shell completions.
-nobase_dist_doc_DATA += $(doc_pages)
+nobase_dist_doc_DATA += $(doc_pages) $(release_doc_pages)
 
 man1_MANS = llmc.1
 bashcompdir = $(datadir)/bash-completion/completions

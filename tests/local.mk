@@ -194,6 +194,7 @@ sass: llmc$(EXEEXT) %D%/gpu/sass$(EXEEXT)
 # LLVM, NVRTC, a C compiler, or code that these made, in which there is no
 # sanitizer; or in many searches whose results they compare; or they are about
 # the text of the sources, about benches, and about a build of a changed copy.
+# So are the pages in release_doc_pages.
 if SANITIZERS
 EXTRA_PROGRAMS += $(release_unit_tests)
 CLEANFILES += $(release_unit_tests)
@@ -207,6 +208,7 @@ AM_TESTS_ENVIRONMENT += \
 	CHECK_PLACES=$${CHECK_PLACES-1}; export CHECK_PLACES; \
 	CHECK_PAIRS=$${CHECK_PAIRS-40}; export CHECK_PAIRS; \
 	MEMORY_PAIRS=$${MEMORY_PAIRS-15}; export MEMORY_PAIRS; \
+	SEARCH_BOUNDS=$${SEARCH_BOUNDS-8}; export SEARCH_BOUNDS; \
 	SEARCH_PLANS=$${SEARCH_PLANS-4}; export SEARCH_PLANS;
 else
 if HAVE_CMOCKA
@@ -225,7 +227,7 @@ TESTS += %D%/no-cmocka.sh
 endif
 TESTS += $(cli_tests) $(attack_tests) $(doc_pages)
 if !SANITIZERS
-TESTS += $(release_script_tests)
+TESTS += $(release_doc_pages) $(release_script_tests)
 endif
 TESTS += $(script_tests) $(pair_folders:=/about.pairs)
 

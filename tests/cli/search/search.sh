@@ -132,7 +132,7 @@ grep -qx '    "plans_left_open": 0,' out || bad 'plan.json: plans left open'
 grep -qx '    "gap": 0' out || bad 'plan.json: gap of a whole search'
 # A search that ends before it has looked at all says how much it left, and how
 # far below the answer that may be.
-set -- --target h100x8x512 --search-seconds=1 -w "$examples/deepseek-v3.llm"
+set -- --target h100x8x2048 --search-seconds=1 -w "$examples/mixtral-8x7b.llm"
 run --explain=search "$@"
 cp out report
 left=$(counted 'plans left open: the search ended')
