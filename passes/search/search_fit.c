@@ -459,6 +459,8 @@ learned_bound(const struct trial *x, uint32_t rank)
 		return 0;
 	}
 	set_degrees(x, &p);
+	p.nstages = x->nstages;
+	p.layers = x->layers;
 	return search_learned_bound(x->s, &p, rank);
 }
 

@@ -141,9 +141,13 @@ find(const struct search *s, const struct plan *p, uint32_t rank)
 	uint32_t i;
 
 	for (i = 0; i < s->learned_bounds.n; i++) {
-		if (s->learned_bounds.at[i].rank == rank &&
-		    same_plan(&s->learned_bounds.at[i].plan, p)) {
-			return &s->learned_bounds.at[i];
+		struct search_learned_bound *x = &s->learned_bounds.at[i];
+
+		if (x->rank == rank && same_plan(&x->plan, p) &&
+		    x->plan.nstages == p->nstages &&
+		    memcmp(x->plan.layers, p->layers, p->nstages *
+			   sizeof *p->layers) == 0) {
+			return x;
 		}
 	}
 	return NULL;
