@@ -35,6 +35,7 @@ if have linker; then
 	prints 'steps wait for a save  *[0-9]' checkpoint "$LLMC" "$tmp"
 	prints 'llmc f32 ' cpu --dtype f32 --rounds 1 --steps 4 "$LLMC"
 	prints 'llmc  *bf16 ' serve/beside "$build"
+	prints 'llama  *16  *2 ' serve/predicted --rounds 1 "$LLMC"
 	prints 'gpt2 *2 dp=2 .*[0-9]$' predict --steps 4 "$LLMC"
 fi
 
