@@ -172,6 +172,22 @@ add_steps(struct serve_build *s, struct ir_module *m)
 
 /* ---- memory ---- */
 
+static bool
+is_input(const struct ir_module *m, sym_t name)
+{
+	const struct ir_node *n;
+	node_id id;
+
+	for (id = 1; id < m->nodes.n; id++) {
+		n = ir_node(m, id);
+		if (n->op == IR_INPUT &&
+		    ir_attr(m, n, IR_ATTR_NAME)->text == name) {
+			return true;
+		}
+	}
+	return false;
+}
+
 /*
  * All steps share weights and caches, which therefore lie at the same offsets;
  * inputs need not.
@@ -183,11 +199,9 @@ check_places(const struct step *x, const struct step *large)
 
 	for (i = 0; i < x->mem.buffers.n; i++) {
 		const struct memory_buffer *b = &x->mem.buffers.at[i], *of;
-		const struct ir_node *n = b->value ? ir_node(x->m,
-			x->m->values.at[b->value].node) : NULL;
 
 		if (b->stage != UINT32_MAX || !b->name ||
-		    b->kind > MEMORY_OTHER || (n && n->op == IR_INPUT)) {
+		    b->kind > MEMORY_OTHER || is_input(x->m, b->name)) {
 			continue;
 		}
 		for (k = 0; k < large->mem.buffers.n; k++) {

@@ -78,8 +78,12 @@ if have nvrtc compiler; then
 	) || failed=1
 fi
 
-# Sequences that a measurement draws, without weights.
-for ranks in one two four; do
+# Sequences that a measurement draws, without weights; and steps whose inputs
+# differ in size by more than what memory is aligned to.
+run --serve --target cpux1 -o large "$model" --workload \
+	prompt=8,output=4,context=16,tokens=300,rows=4,keys=512,slots=640 ||
+	fail 'no program: steps of 300'
+for ranks in one two four large; do
 	./$ranks/rank bench --local --sequences 3 --prompt-tokens 5 \
 		--tokens 4 >out 2>err || fail "bench on $ranks"
 	[ "$(sed 's/  *[0-9.][0-9.]* */ N /g' out)" = \
