@@ -122,6 +122,7 @@ if HAVE_LLVM
 	%D%/cpu/cpu_dot_stream.c \
 	%D%/cpu/cpu_dot_tile.c \
 	%D%/cpu/cpu_dot_view.c \
+	%D%/cpu/cpu_dot_widen.c \
 	%D%/cpu/cpu_experts.c \
 	%D%/cpu/cpu_experts_at.c \
 	%D%/cpu/cpu_experts_step.c \

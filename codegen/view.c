@@ -81,6 +81,7 @@ through(struct view_walk *w, const struct ir_node *n)
 
 	switch (n->op) {
 	case IR_CACHE:
+	case IR_CAST:	/* of a weight that is stored rounded */
 	case IR_ARRANGE:
 		return true;
 	case IR_SLICE:
@@ -146,7 +147,7 @@ cg_view(const struct cg_site *s, const struct kernel *x, value_id v,
 	struct view_walk w = { .s = s, .ndims = t->ndims };
 	uint32_t i;
 
-	*out = (struct cg_view){ .dtype = (enum ir_dtype)t->dtype };
+	*out = (struct cg_view){ 0 };
 	for (i = 0; i < t->ndims; i++) {
 		w.dims[i] = t->dims[i];
 		out->size[i] = cg_local_size(m, s->at, t->dims[i], t->cut[i]);
@@ -159,9 +160,7 @@ cg_view(const struct cg_site *s, const struct kernel *x, value_id v,
 		}
 		v = ir_args(m, ir_node(m, id))[0];
 	}
-	if (ir_type(m, v)->dtype != t->dtype) {
-		return false;
-	}
+	out->dtype = (enum ir_dtype)ir_type(m, v)->dtype;
 	out->operand = cg_operand(s->a, s->out, v, 0, false);
 	return find_strides(&w, v, out);
 }

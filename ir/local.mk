@@ -21,6 +21,7 @@ noinst_LIBRARIES += %D%/libir.a
 	%D%/interp/interp_nest.c \
 	%D%/interp/interp_ops.c \
 	%D%/interp/interp_pool.c \
+	%D%/interp/interp_rounded.c \
 	%D%/interp/interp_rows.c \
 	%D%/machine.h \
 	%D%/mem.c \

@@ -43,6 +43,7 @@ static const struct {
 static const struct {
 	enum ir_attr_key key, needs;
 } companions[] = {
+	{ IR_ATTR_ROUNDED, IR_ATTR_FROZEN },
 	{ IR_ATTR_LOW, IR_ATTR_FACTOR },
 	{ IR_ATTR_HIGH, IR_ATTR_FACTOR },
 	{ IR_ATTR_ORIGINAL, IR_ATTR_FACTOR },
@@ -538,10 +539,86 @@ check_rate(struct verifier *v, const struct ir_node *n)
 	       ver_broken(v, n, "expected `rate` below 1, found %g", rate);
 }
 
+/* ---- weights that are stored in 8 bits, and their scales ---- */
+
+#define SCALES_SUFFIX "_scale_inv"
+
+static bool
+is_stored(int64_t dtype)
+{
+	return dtype == IR_INT8 || dtype == IR_F8E4M3;
+}
+
+static bool
+check_weight(struct verifier *v, const struct ir_node *n)
+{
+	const struct ir_attr *a = ir_attr(v->m, n, IR_ATTR_ROUNDED);
+	const struct ir_type *t = ir_type(v->m, n->result);
+	uint32_t i;
+
+	if (!a) {
+		return t->dtype != IR_INT8 || n->op != IR_WEIGHT ||
+		       ver_broken(v, n, "expected `rounded` beside a weight "
+				  "of int8");
+	}
+	if (!is_stored(t->dtype)) {
+		return ver_broken(v, n, "expected int8 or f8e4m3 beside "
+				  "`rounded`, found %s",
+				  ir_dtypes[t->dtype].name);
+	}
+	for (i = 0; i < a->ndims; i++) {
+		if (!ir_type_has(t, a->dims[i])) {
+			return ver_broken(v, n, "expected dims of the weight "
+					  "in `rounded`, found `%s`",
+					  ver_dim(v, a->dims[i]));
+		}
+	}
+	return true;
+}
+
+/* Whether the name ends as that of scales does, after that of a weight. */
+static bool
+has_suffix(const char *name)
+{
+	size_t n = strlen(name), end = strlen(SCALES_SUFFIX);
+
+	return n > end && strcmp(name + n - end, SCALES_SUFFIX) == 0;
+}
+
+static bool
+check_scales(struct verifier *v, const struct ir_node *n)
+{
+	const struct ir_attr *over = ir_attr(v->m, n, IR_ATTR_OVER);
+	const struct ir_type *t = ir_type(v->m, n->result);
+	int64_t stored = ir_attr(v->m, n, IR_ATTR_STORED)->i;
+	uint32_t i, k = 0;
+
+	if (!has_suffix(ir_text(v->ctx, ir_attr(v->m, n,
+						IR_ATTR_NAME)->text)) ||
+	    !is_stored(stored) || t->dtype != IR_F32) {
+		return ver_broken(v, n, "expected f32 scales of a weight in "
+				  "int8 or f8e4m3, by its name and `"
+				  SCALES_SUFFIX "`");
+	}
+	for (i = 0; i < over->ndims; i++) {
+		k += k < t->ndims && t->dims[k] == over->dims[i];
+	}
+	return k == t->ndims ||
+	       ver_broken(v, n, "expected dims of the weight, in the order of "
+			  "`over`, found %s", ir_type_text(v->m, t));
+}
+
+static bool
+check_rounded(struct verifier *v, const struct ir_node *n)
+{
+	return n->op == IR_SCALES ? check_scales(v, n) : check_weight(v, n);
+}
+
 bool
 ver_relations(struct verifier *v, const struct ir_node *n)
 {
 	return check_companions(v, n) && check_init(v, n) &&
+	       (!ir_is(n->op, IRF_LOADED) || check_rounded(v, n)) &&
 	       check_balance(v, n) &&
 	       check_rate(v, n) && check_group_best(v, n) &&
 	       check_cut(v, n) && check_groups(v, n) &&

@@ -28,6 +28,7 @@ noinst_LIBRARIES += %D%/libpasses.a
 	%D%/check/check_tensors.c \
 	%D%/check/check_types.c \
 	%D%/check/check_updates.c \
+	%D%/choices.c \
 	%D%/chunk.c \
 	%D%/crash.c \
 	%D%/cse.c \
@@ -38,6 +39,7 @@ noinst_LIBRARIES += %D%/libpasses.a
 	%D%/found.c \
 	%D%/funcs.c \
 	%D%/inline.c \
+	%D%/quantise.c \
 	%D%/ragged.c \
 	%D%/kernels/explicit_attention.c \
 	%D%/kernels/explicit_attention.h \

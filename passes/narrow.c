@@ -50,26 +50,6 @@ is_wanted(const struct narrow *x, const struct ir_node *n)
 	       pass_is_weight(x->m, args[0]) != pass_is_weight(x->m, args[1]);
 }
 
-/* Walks back from indices to the contractions that they depend on. */
-static void
-find_choices(struct narrow *x, const struct ir_region *r)
-{
-	uint32_t i, k;
-
-	for (i = r->nodes.n; i-- > 0;) {
-		const struct ir_node *n = ir_node(x->m, r->nodes.at[i]);
-
-		if (n->nresults != 1 || ir_is(n->op, IRF_CONTRACTS) ||
-		    (!x->chooses[n->result] &&
-		     ir_type(x->m, n->result)->dtype != IR_IDX)) {
-			continue;
-		}
-		for (k = 0; k < n->nargs; k++) {
-			x->chooses[ir_args(x->m, n)[k]] = true;
-		}
-	}
-}
-
 /* ---- the replacement ---- */
 
 static value_id
@@ -177,7 +157,7 @@ rewrite(struct narrow *x, region_id r, bool layers)
 	node_id *old = arena_dup(&m->ctx->tmp, m->regions.at[r].nodes.at,
 				 n * sizeof *old);
 
-	find_choices(x, &m->regions.at[r]);
+	pass_find_choices(m, &m->regions.at[r], x->chooses);
 	m->regions.at[r].nodes.n = 0;
 	for (i = 0; i < n; i++) {
 		const struct ir_node *k = ir_node(m, old[i]);

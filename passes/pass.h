@@ -359,6 +359,13 @@ const char *pass_join(struct arena *a, const char *prefix, const char *name);
 /* Whether v is a weight, or computed from weights and numbers alone. */
 bool pass_is_weight(const struct ir_module *m, value_id v);
 
+/* ---- choices.c: what chooses experts ------------------------------------ */
+
+/* Marks the values of a region, without those inside it, that indices depend
+ * on, back to contractions; `chooses` is by value. */
+void pass_find_choices(const struct ir_module *m, const struct ir_region *r,
+		       bool *chooses);
+
 /* ---- summary.c: what a model costs ------------------------------------ */
 
 /* Groups of weights by use; "other" has norms, biases and the like. */

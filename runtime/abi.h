@@ -27,7 +27,9 @@
 /* An element, in memory. */
 enum rt_elem {
 	RT_ELEM_F64, RT_ELEM_F32, RT_ELEM_BF16, RT_ELEM_F16, RT_ELEM_I32,
-	RT_ELEM_U8		/* of 8 bits: only moved, never summed */
+	RT_ELEM_U8,		/* of 8 bits: only moved, never summed */
+	/* of weights that are stored in 8 bits: neither moved nor summed */
+	RT_ELEM_I8, RT_ELEM_E4M3
 };
 
 /* ---- pieces of a dim ---------------------------------------------------- */
@@ -269,6 +271,11 @@ struct rt_tensor {
 	/* bit d: other programs have dim d in one with the dim before it, as
 	 * [heads, hd, hidden] is a matrix of two dims */
 	int64_t joins;
+	/* bit d: elements along dim d share a scale, by which the weight of the
+	 * files is divided, and then rounded; 0: it is stored as it is */
+	int64_t rounded;
+	/* these are the scales of tensor scales_of - 1; 0: of none */
+	int64_t scales_of;
 };
 
 /* The part of a tensor that a rank has. */

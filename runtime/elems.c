@@ -17,6 +17,8 @@ rt_elem_bytes(enum rt_elem e)
 	case RT_ELEM_F16:
 		return 2;
 	case RT_ELEM_U8:
+	case RT_ELEM_I8:
+	case RT_ELEM_E4M3:
 		return 1;
 	default:
 		return 4;
@@ -29,7 +31,8 @@ rt_elem_dtype(enum rt_elem e)
 	static const enum rt_dtype dtypes[] = {
 		[RT_ELEM_F64] = RT_F64,	  [RT_ELEM_F32] = RT_F32,
 		[RT_ELEM_BF16] = RT_BF16, [RT_ELEM_F16] = RT_F16,
-		[RT_ELEM_I32] = RT_I32,
+		[RT_ELEM_I32] = RT_I32,	  [RT_ELEM_U8] = RT_U8,
+		[RT_ELEM_I8] = RT_I8,	  [RT_ELEM_E4M3] = RT_F8_E4M3,
 	};
 
 	return dtypes[e];
@@ -46,7 +49,9 @@ rt_elems_convertible(enum rt_dtype from, enum rt_elem to)
 {
 	enum rt_dtype d = rt_elem_dtype(to);
 
-	return from == d || (is_real(from) && is_real(d));
+	return from == d ||
+	       (is_real(from) && (is_real(d) || to == RT_ELEM_I8 ||
+				  to == RT_ELEM_E4M3));
 }
 
 /* ---- numbers ------------------------------------------------------- */
@@ -117,7 +122,7 @@ double
 rt_elem_number(const char *at, int64_t elem, int64_t i)
 {
 	/* bytes are not numbers: nothing that is read so has them */
-	return elem == RT_ELEM_U8 ? 0
+	return elem >= RT_ELEM_U8 ? 0
 		: get(rt_elem_dtype((enum rt_elem)elem), at, i);
 }
 

@@ -56,7 +56,8 @@ double rt_elem_number(const char *at, int64_t elem, int64_t i);
 /* The dtype in files of what memory holds. */
 enum rt_dtype rt_elem_dtype(enum rt_elem e);
 
-/* Whether stored elements can be read as those: equal types, or both real. */
+/* Whether stored elements can be read as those: equal types, or both real, or
+ * real ones that are rounded to 8 bits (data/round.c). */
 bool rt_elems_convertible(enum rt_dtype from, enum rt_elem to);
 /* Converts n elements, rounding to nearest even. */
 void rt_elems_convert(enum rt_dtype from, const void *in, enum rt_elem to,

@@ -78,6 +78,7 @@ rank_sources = \
 	%D%/data/safetensors_read.c \
 	%D%/data/safetensors_write.c \
 	%D%/data/safetensors_write.h \
+	%D%/data/round.c \
 	%D%/data/tensor_store.c \
 	%D%/data/tensor_store.h \
 	%D%/data/tensor_store_read.c \

@@ -24,6 +24,7 @@
 /* An operand as it lies in memory, through views. */
 struct dot_source {
 	struct cg_view view;
+	/* LL_I8: a weight that is stored in view.dtype */
 	enum ll_base base;
 };
 
@@ -84,11 +85,25 @@ void dot_amx(struct ll *l, const char *name, const int *tiles, uint32_t ntiles,
 void dot_tiles_begin(struct cg_cpu *c, const struct dot_unit *u);
 void dot_tiles_end(struct cg_cpu *c, const struct dot_unit *u);
 
+/* ---- cpu_dot_widen.c: weights of 8 bits ---------------------------------- */
+
+int64_t dot_base_bytes(enum ll_base base);
+/* Numbers of that type, each in the low byte of an i32 and with its sign above
+ * it, as f32. */
+struct ll_value *dot_widen(struct ll *l, struct ll_value *v, uint8_t dtype);
+/* Word i, as the unit multiplies it, of what is in vectors of four numbers. */
+struct ll_value *dot_widen_word(struct ll *l, const struct dot_unit *u,
+				struct ll_value *words, uint8_t dtype, int i);
+/* A vector of them as f32, or if `pairs` as bf16. */
+struct ll_value *dot_widen_elems(struct ll *l, struct ll_value *v,
+				 uint8_t dtype, bool pairs);
+
 /* ---- cpu_dot_pack.c: panels --------------------------------------------- */
 
 struct dot_pack {
 	const struct dot_unit *unit;
 	enum ll_base base;	/* of the operand's elements */
+	uint8_t dtype;		/* of these, if they have 8 bits */
 	const struct cg_factor *rows, *k;
 	int which;		/* operand: 0 or 1 */
 	int64_t panel_rows;

@@ -11,7 +11,7 @@
 static int64_t
 elem_bytes(const struct dot_pack *p)
 {
-	return p->base == LL_F32 ? 4 : 2;
+	return dot_base_bytes(p->base);
 }
 
 int64_t

@@ -55,11 +55,15 @@ static struct ll_value *
 load_elems(const struct packer *b, struct ll_value *at, uint32_t n,
 	   struct ll_value *mask)
 {
-	enum ll_base base = b->elem_bytes == 4 ? LL_F32 : LL_I16;
+	enum ll_base base = b->elem_bytes == 2 ? LL_I16 : b->p->base;
 	struct ll_type t = ll_type(base, n);
 	struct ll_value *v = mask ? ll_load_if(b->l, t, at, mask)
 				  : ll_load(b->l, t, at);
 
+	if (base == LL_I8) {
+		return dot_widen_elems(b->l, v, b->p->dtype,
+				       b->u->per_word == 2);
+	}
 	return base == LL_F32 ? v
 			      : ll_bits(b->l, v, ll_type(b->p->base, n));
 }
@@ -244,11 +248,11 @@ place(const struct packer *b, struct ll_value *k)
 }
 
 /*
- * A block with fewer rows or words: it is loaded one row at a time, and words
- * after the last are not stored.
+ * A block that is loaded one row at a time, `part`: with fewer rows or words,
+ * of which those after the last are not stored.
  */
 static void
-turn_part(const struct packer *b, struct ll_value *k)
+turn_rows(const struct packer *b, struct ll_value *k, bool part)
 {
 	struct ll *l = b->l;
 	int64_t apart = 4 * b->u->lanes, to_apart = 4 * b->g;
@@ -258,7 +262,7 @@ turn_part(const struct packer *b, struct ll_value *k)
 
 	for (i = 0; i < b->g; i++) {
 		to = ll_plus_n(l, b->stack, i * apart);
-		ll_store(l, load_along_k(b, i, k, true), to);
+		ll_store(l, load_along_k(b, i, k, part), to);
 	}
 	call_turn(b, b->turn_words, b->stack, apart, b->turned, to_apart);
 	left = ll_sub(l, b->words, ll_div_n(l, k, b->u->per_word));
@@ -279,8 +283,8 @@ turn_whole(const struct packer *b, struct ll_value *k)
 	int64_t apart = r->n ? r->at[0].stride[b->p->which] : 0;
 	struct ll_value *at, *to;
 
-	if (r->n > 1) {
-		turn_part(b, k);
+	if (r->n > 1 || b->p->base == LL_I8) {
+		turn_rows(b, k, r->n > 1);
 		return;
 	}
 	at = dot_factor_at(b->l, b->p->k, b->p->which,
@@ -346,7 +350,7 @@ one_block(const struct packer *b, struct ll_value *k, bool part)
 		}
 		store_tile(b, v, k);
 	} else if (part) {
-		turn_part(b, k);
+		turn_rows(b, k, true);
 	} else {
 		turn_whole(b, k);
 	}
@@ -397,6 +401,10 @@ one_elem(const struct packer *b, struct ll_value *r, struct ll_value *k)
 			    b->elem_bytes);
 	at = ll_add(b->l, row, at);
 	v = ll_load(b->l, ll_type(b->p->base, 1), ll_plus(b->l, b->src, at));
+	if (b->p->base == LL_I8) {
+		v = dot_widen_elems(b->l, v, b->p->dtype,
+				    b->u->per_word == 2);
+	}
 	if (b->u->per_word == 2) {
 		v = ll_bits(b->l, v, ll_type(LL_I16, 1));
 		return ll_select(b->l, is, v,
@@ -541,7 +549,7 @@ dot_packer_func(struct cg_cpu *c, const struct dot_pack *p)
 	dense = b.along_k || dot_factor_dense(p->rows, p->which);
 	if (dense && b.along_k != p->tiles) {
 		b.turn_words = dot_turn_func(c, b.u, LL_F32, b.g);
-		b.turn = b.u->per_word == 2 ? b.turn_words
+		b.turn = b.u->per_word == 2 || p->base == LL_I8 ? b.turn_words
 					    : dot_turn_func(c, b.u, p->base,
 							    b.g);
 	}
@@ -554,7 +562,7 @@ dot_packer_func(struct cg_cpu *c, const struct dot_pack *p)
 	b.k = ll_param(c->ll, f, 4);
 	b.kn = ll_param(c->ll, f, 5);
 	b.words = dot_words(c->ll, p->unit, b.kn);
-	b.elem_bytes = p->base == LL_F32 ? 4 : 2;
+	b.elem_bytes = dot_base_bytes(p->base);
 	if (b.turn) {
 		b.stack = ll_stack(c->ll, ll_type(LL_F32, 1), b.g * b.u->lanes);
 		b.turned = ll_stack(c->ll, ll_type(LL_F32, 1),

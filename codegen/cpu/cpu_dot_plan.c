@@ -63,6 +63,7 @@ dot_packing(const struct dot *d, int which)
 {
 	return (struct dot_pack){
 		.unit = &d->unit, .base = d->source[which].base,
+		.dtype = (uint8_t)d->source[which].view.dtype,
 		.rows = which ? &d->n : &d->m, .k = &d->over, .which = which,
 		.panel_rows = which ? dot_nr(&d->unit) : (int64_t)d->unit.mr,
 		.tiles = d->unit.kind == DOT_TILES && which == 0 &&

@@ -125,7 +125,7 @@ groups(const struct dot *d, int which)
 static int64_t
 elem_bytes(const struct dot_source *s)
 {
-	return s->base == LL_F32 ? 4 : 2;
+	return dot_base_bytes(s->base);
 }
 
 /* Where the rows of an operand begin in a batch. */

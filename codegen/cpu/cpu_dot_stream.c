@@ -51,9 +51,10 @@ dot_stream_find(const struct dot *d, struct dot_stream *s)
 	}
 	s->rows = rows;
 	s->base = d->source[1].base;
+	s->dtype = (uint8_t)d->source[1].view.dtype;
 	s->k = d->over.size;
 	s->depth = d->depth;
-	s->row_bytes = d->n.at[0].stride[1] * (s->base == LL_F32 ? 4 : 2);
+	s->row_bytes = d->n.at[0].stride[1] * dot_base_bytes(s->base);
 	/* four of the eight tiles of AMX are sums; of more rows of B at a time
 	 * than 16 a core misses more (measured on Zen 4) */
 	s->nv = tiles ? 4 : d->unit.lanes == MOST_LANES ? 1 : 2;
@@ -73,6 +74,7 @@ struct stream {
 	/* on the stack: sums of a stretch; the last few words of rows, or a
 	 * tile */
 	struct ll_value *sums, *last;
+	struct ll_value *wide;	/* in AMX: a tile of B in bf16, if it is not */
 };
 
 /* Where row r lies, if the first one is at `first`. */
@@ -224,6 +226,16 @@ elem_of(const struct stream *x, struct ll_value *words, int i)
 	return ll_cast(l, words, LL_F32);
 }
 
+/* Word i, as the unit multiplies it, of what a 4-byte word of B holds. */
+static struct ll_value *
+word_of(const struct stream *x, struct ll_value *words, int i)
+{
+	if (x->s->base == LL_I8) {
+		return dot_widen_word(x->l, x->u, words, x->s->dtype, i);
+	}
+	return x->u->kind == DOT_FMA ? elem_of(x, words, i) : words;
+}
+
 /* Adds the products of word i at `a` with a vector of B's. */
 static void
 one_word(const struct stream *x, struct ll_value *a, int64_t i,
@@ -253,8 +265,7 @@ products(const struct stream *x, struct ll_value *a, struct ll_value **words,
 	for (i = 0; i < n; i++) {
 		for (e = 0; e < per; e++) {
 			one_word(x, a, (int64_t)i * per + e,
-				 x->u->kind == DOT_FMA
-				 ? elem_of(x, words[i], e) : words[i], sum);
+				 word_of(x, words[i], e), sum);
 		}
 	}
 }
@@ -334,7 +345,8 @@ static void
 copy_last(const struct stream *x, struct ll_value *row, struct ll_value *left,
 	  int64_t n, struct ll_value *to)
 {
-	const struct ll_type t = ll_type(x->elem_bytes == 4 ? LL_I32 : LL_I16,
+	const struct ll_type t = ll_type(x->elem_bytes == 4 ? LL_I32
+					 : x->elem_bytes == 2 ? LL_I16 : LL_I8,
 					 1);
 	struct ll *l = x->l;
 	int64_t e;
@@ -498,6 +510,26 @@ sum_vectors(const struct stream *x)
 	ll_loop_end(l, &q, NULL);
 }
 
+/* Loads 16 rows of B at `at` into a tile. */
+static void
+load_tile(const struct stream *x, int tile, struct ll_value *at)
+{
+	int64_t apart = x->s->row_bytes;
+	struct ll *l = x->l;
+	struct ll_value *v;
+	int r;
+
+	for (r = 0; r < 16 && x->s->base == LL_I8; r++) {
+		v = ll_load(l, ll_type(LL_I8, 32), row_at(x, at, r));
+		v = dot_widen_elems(l, v, x->s->dtype, true);
+		v = ll_bits(l, v, ll_type(LL_I16, 32));
+		ll_store(l, v, ll_plus_n(l, x->wide, 64 * r));
+		apart = 64;
+	}
+	dot_amx(l, "llvm.x86.tileloadd64", &tile, 1,
+		x->s->base == LL_I8 ? x->wide : at, ll_i64(l, apart));
+}
+
 /*
  * The same in AMX tiles: B's rows are those of the left operand, read in place;
  * the right one is A, 16 rows side by side.  Sums are turned at the end.
@@ -505,7 +537,7 @@ sum_vectors(const struct stream *x)
 static void
 sum_tiles(const struct stream *x)
 {
-	int64_t row = x->s->row_bytes, elems = 32;
+	int64_t elems = 32;
 	struct ll_value *at, *tile, *far, *turn;
 	struct ll *l = x->l;
 	struct ll_loop k;
@@ -527,8 +559,7 @@ sum_tiles(const struct stream *x)
 		for (r = 0; r < 16; r++) {
 			ll_prefetch(l, row_at(x, far, 16 * v + r));
 		}
-		dot_amx(l, "llvm.x86.tileloadd64", &tiles[1], 1,
-			row_at(x, at, 16 * (int64_t)v), ll_i64(l, row));
+		load_tile(x, tiles[1], row_at(x, at, 16 * (int64_t)v));
 		dot_amx(l, "llvm.x86.tdpbf16ps", tiles, 3, NULL, NULL);
 	}
 	ll_loop_end(l, &k, NULL);
@@ -554,7 +585,7 @@ emit_sums(struct cg_cpu *c, const struct dot_unit *u,
 	bool tiles = u->kind == DOT_TILES;
 	struct ll_value *f;
 
-	x.elem_bytes = s->base == LL_F32 ? 4 : 2;
+	x.elem_bytes = dot_base_bytes(s->base);
 	if (tiles) {	/* emitted before, as it is another function */
 		dot_turn_func(c, u, LL_F32, 16);
 	}
@@ -566,6 +597,9 @@ emit_sums(struct cg_cpu *c, const struct dot_unit *u,
 	x.to = ll_param(c->ll, f, 2);
 	x.sums = ll_stack(c->ll, ll_type(LL_F32, 1), nv * s->rows * u->lanes);
 	x.last = ll_stack(c->ll, ll_type(LL_F32, 1), tiles ? 256 : 64);
+	if (tiles && s->base == LL_I8) {
+		x.wide = ll_stack(c->ll, ll_type(LL_F32, 1), 256);
+	}
 	if (tiles) {
 		sum_tiles(&x);
 	} else {
@@ -676,7 +710,8 @@ dot_stream_func(struct cg_cpu *c, const struct dot_unit *u,
 	for (i = 0; i < c->streams.n; i++) {
 		const struct dot_stream *k = &c->streams.at[i].key;
 
-		if (k->rows == s->rows && k->base == s->base && k->k == s->k &&
+		if (k->rows == s->rows && k->base == s->base &&
+		    k->dtype == s->dtype && k->k == s->k &&
 		    k->row_bytes == s->row_bytes) {
 			return c->streams.at[i].func;
 		}

@@ -20,10 +20,14 @@ dot_find_source(struct cg_cpu *c, struct cg_kernel *out, const struct kernel *k,
 	   value_id v, struct dot_source *s)
 {
 	const struct cg_site site = dot_site(c, out);
+	enum ir_dtype dtype = (enum ir_dtype)ir_type(c->m, v)->dtype;
 
-	return cg_cpu_elem((enum ir_dtype)ir_type(c->m, v)->dtype, &s->base) &&
-	       s->base != LL_F64 &&
-	       cg_view(&site, k, v, &s->view);
+	if (!cg_cpu_elem(dtype, &s->base) || s->base == LL_F64 ||
+	    !cg_view(&site, k, v, &s->view)) {
+		return false;
+	}
+	s->base = s->view.dtype == dtype ? s->base : LL_I8;
+	return true;
 }
 
 struct ll_value *
@@ -31,7 +35,7 @@ dot_source_at(struct cg_cpu *c, struct ll_value *step,
 	      const struct dot_source *s)
 {
 	const struct cg_view *v = &s->view;
-	int64_t bytes = s->base == LL_F32 ? 4 : 2;
+	int64_t bytes = dot_base_bytes(s->base);
 	struct ll_value *at = ll_plus_n(c->ll, cg_cpu_at(c, step, v->operand),
 					v->offset * bytes);
 	uint32_t i;

@@ -157,7 +157,7 @@ cg_experts_steps(struct cg_cpu *c, struct cg_kernel *out,
 	to = x.p.node->op == IR_DOT_TO;
 	if (!dot_find_source(c, out, k, x.p.from[0], &s[0]) ||
 	    !dot_find_source(c, out, k, x.p.from[1], &s[1]) ||
-	    s[0].base != s[1].base ||
+	    (s[1].base != s[0].base && s[1].base != LL_I8) ||
 	    !cg_picks_find(&site, k, views, &x.p)) {
 		return false;
 	}

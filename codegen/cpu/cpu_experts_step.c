@@ -70,7 +70,7 @@ experts_find_row(struct experts_step *s, struct ll_value *first,
 int64_t
 experts_elem_bytes(const struct experts *x, int which)
 {
-	return x->dot.source[which].base == LL_F32 ? 4 : 2;
+	return dot_base_bytes(x->dot.source[which].base);
 }
 
 void
@@ -179,6 +179,7 @@ experts_packer(struct experts *x, int which, const struct cg_factor *rows,
 	struct dot *d = &x->dot;
 	struct dot_pack p = {
 		.unit = &d->unit, .base = d->source[which].base,
+		.dtype = (uint8_t)d->source[which].view.dtype,
 		.rows = rows, .k = k, .which = which,
 		.panel_rows = which ? dot_nr(&d->unit) : (int64_t)d->unit.mr,
 		.tiles = d->unit.kind == DOT_TILES && which == 0

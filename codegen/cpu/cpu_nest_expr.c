@@ -30,6 +30,7 @@ emit_stored_base(uint8_t dtype)
 		return LL_I32;
 	case IR_F8E4M3:
 	case IR_F8E5M2:
+	case IR_INT8:
 		return LL_I8;
 	default:
 		return LL_F32;
@@ -127,10 +128,30 @@ to_f8(struct emit *e, struct ll_value *v, uint8_t dtype)
 	return ll_cast(e->l, x, LL_I8);
 }
 
+static bool
+is_f8(uint8_t dtype)
+{
+	return dtype == IR_F8E4M3 || dtype == IR_F8E5M2;
+}
+
+/* As to_f8; NaN becomes 0. */
+static struct ll_value *
+to_int8(struct emit *e, struct ll_value *v)
+{
+	struct ll_type t = ll_typeof(e->l, v);
+	struct ll_value *most = ll_num(e->l, t, 127), *least;
+
+	least = ll_num(e->l, t, -127);
+	v = ll_select(e->l, ll_test(e->l, LL_NE, v, v), ll_zero(e->l, t), v);
+	v = ll_select(e->l, ll_test(e->l, LL_GT, v, most), most, v);
+	v = ll_select(e->l, ll_test(e->l, LL_LT, v, least), least, v);
+	return ll_cast(e->l, ll_math(e->l, "roundeven", &v, 1), LL_I8);
+}
+
 struct ll_value *
 emit_widen(struct emit *e, struct ll_value *v, uint8_t dtype)
 {
-	return ir_dtypes[dtype].bits == 8 ? from_f8(e, v, dtype)
+	return is_f8(dtype) ? from_f8(e, v, dtype)
 		: ll_cast(e->l, v, dtype == IR_IDX ? LL_I64
 			  : dtype == IR_F64 ? LL_F64 : LL_F32);
 }
@@ -138,8 +159,8 @@ emit_widen(struct emit *e, struct ll_value *v, uint8_t dtype)
 struct ll_value *
 emit_narrow(struct emit *e, struct ll_value *v, uint8_t dtype)
 {
-	return ir_dtypes[dtype].bits == 8
-		? to_f8(e, ll_cast(e->l, v, LL_F32), dtype)
+	return is_f8(dtype) ? to_f8(e, ll_cast(e->l, v, LL_F32), dtype)
+		: dtype == IR_INT8 ? to_int8(e, ll_cast(e->l, v, LL_F32))
 		: ll_cast(e->l, v, emit_stored_base(dtype));
 }
 

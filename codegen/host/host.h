@@ -173,6 +173,8 @@ struct ll_value *host_data(struct cg_code *c, struct ll_value *const *words,
 			   size_t n);
 /* RT_ELEM_*; -1: the runtime has no such elements. */
 int host_elem(enum ir_dtype t);
+/* The same of a tensor: weights may be stored in 8 bits. */
+int host_stored_elem(enum ir_dtype t);
 /* The same of elements that collectives move: those of 8 bits, too. */
 int host_coll_elem(enum ir_dtype t);
 /* Positions of a dim on a rank of the class; bytes of a value there. */

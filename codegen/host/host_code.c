@@ -27,7 +27,7 @@ can_hold(struct cg_code *c, const struct ir_node *n)
 		? (enum ir_dtype)ir_type(c->m, n->result)->dtype : IR_F32;
 
 	if (!ir_is(n->op, IRF_STORED | IRF_COMM | IRF_PEER) ||
-	    host_elem(t) >= 0 ||
+	    host_elem(t) >= 0 || ir_attr(c->m, n, IR_ATTR_ROUNDED) ||
 	    (host_coll_elem(t) >= 0 && only_moves(c, n))) {
 		return true;
 	}

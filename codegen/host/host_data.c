@@ -56,6 +56,13 @@ host_elem(enum ir_dtype t)
 }
 
 int
+host_stored_elem(enum ir_dtype t)
+{
+	return t == IR_INT8 ? RT_ELEM_I8
+		: t == IR_F8E4M3 ? RT_ELEM_E4M3 : host_elem(t);
+}
+
+int
 host_coll_elem(enum ir_dtype t)
 {
 	return ir_dtypes[t].bits == 8 ? RT_ELEM_U8 : host_elem(t);

@@ -440,11 +440,16 @@ add_hold(struct cg_code *c, struct host_all_fills *all,
 	 const struct host_hold *h)
 {
 	const struct host_tensor *t = &c->tensors.at[h->tensor];
+	const struct ir_node *n = ir_node(c->m, t->node);
 	struct host_fill x = fill_of(c, t);
 	struct host_like_fills *a;
 	uint32_t i;
 	int64_t k;
 
+	/* rounded weights are always loaded */
+	if (ir_attr(c->m, n, IR_ATTR_ROUNDED) || n->op == IR_SCALES) {
+		return;
+	}
 	for (i = 0; i < all->at.n && !are_alike(&all->at.at[i].x, &x); i++) {
 	}
 	if (i == all->at.n) {

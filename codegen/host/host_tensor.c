@@ -216,6 +216,39 @@ host_find_tensors(struct cg_code *c)
 
 /* ---- as data ---- */
 
+/* Which dims of a weight share a scale. */
+static int64_t
+rounded_dims(const struct cg_code *c, const struct ir_node *n)
+{
+	const struct ir_attr *a = ir_attr(c->m, n, IR_ATTR_ROUNDED);
+	const struct ir_type *type = ir_type(c->m, n->result);
+	int64_t bits = 0;
+	uint32_t i;
+
+	for (i = 0; a && i < a->ndims; i++) {
+		bits |= (int64_t)1 << ir_type_at(type, a->dims[i]);
+	}
+	return bits;
+}
+
+/* One more than the number of the weight that these are the scales of: its name
+ * is theirs without "_scale_inv".  0: the program has no such weight. */
+static int64_t
+weight_of(const struct cg_code *c, const struct host_tensor *scales)
+{
+	size_t n = strlen(scales->name) - strlen("_scale_inv");
+	uint32_t i;
+
+	for (i = 0; i < c->tensors.n; i++) {
+		const char *name = c->tensors.at[i].name;
+
+		if (strncmp(name, scales->name, n) == 0 && !name[n]) {
+			return c->tensors.at[i].number + 1;
+		}
+	}
+	return 0;
+}
+
 static void
 put_tensor(struct cg_code *c, const struct host_tensor *t,
 	   struct ll_value **w)
@@ -225,7 +258,8 @@ put_tensor(struct cg_code *c, const struct host_tensor *t,
 	struct rt_tensor x = { .loaded = ir_is(n->op, IRF_LOADED),
 			       .frozen = ir_attr(c->m, n, IR_ATTR_FROZEN) !=
 					 NULL,
-			       .elem = host_elem((enum ir_dtype)type->dtype),
+			       .elem = host_stored_elem((enum ir_dtype)
+							type->dtype),
 			       .ndims = type->ndims };
 	struct ll_value **names = host_words(c, type->ndims);
 	struct ll_value **sizes = host_words(c, type->ndims);
@@ -237,6 +271,9 @@ put_tensor(struct cg_code *c, const struct host_tensor *t,
 	}
 	x.stacked = host_stacked_dims(c->m, type, t->name);
 	x.joins = host_joins(c, t->node);
+	x.rounded = rounded_dims(c, n);
+	x.scales_of = n->op == IR_SCALES ? weight_of(c, t) : 0;
+	x.frozen |= x.scales_of > 0;
 	HOST_FILL(c, w, x);
 	HOST_SET(w, struct rt_tensor, name, ll_text(c->ll, t->name));
 	HOST_SET(w, struct rt_tensor, dims, host_data(c, names, type->ndims));

@@ -359,6 +359,13 @@ lower_declare_dim(struct lower *l, const struct ast_stmt *s)
 
 /* ---- types ---- */
 
+/* Whether a model may compute in it: not in one for stored weights alone. */
+static bool
+is_computed(enum ir_dtype t)
+{
+	return ir_dtypes[t].is_float && t != IR_INT8;
+}
+
 bool
 lower_dtype(struct lower *l, sym_t name, struct span at, enum ir_dtype *dtype)
 {
@@ -367,13 +374,13 @@ lower_dtype(struct lower *l, sym_t name, struct span at, enum ir_dtype *dtype)
 	struct buf legal;
 	int i;
 
-	if (ir_find_dtype(text, dtype) && ir_dtypes[*dtype].is_float) {
+	if (ir_find_dtype(text, dtype) && is_computed(*dtype)) {
 		return true;
 	}
 	buf_init(&legal, &l->ctx->tmp);
 	diag_near_init(&near, text);
 	for (i = 0; i < IR_DTYPE_COUNT; i++) {
-		if (ir_dtypes[i].is_float) {
+		if (is_computed((enum ir_dtype)i)) {
 			diag_near_try(&near, ir_dtypes[i].name);
 			lower_add_word(&legal, ir_dtypes[i].name);
 		}

@@ -121,8 +121,8 @@ split(struct driver *d, struct ir_module *m, const struct serve_split *split)
 			"dp=%lld", (long long)split->tp,
 			(long long)split->pp, (long long)split->ep,
 			(long long)split->replicas)) &&
-	     pass_list_parse(&d->table, &list, "fold-dims,inline,ragged,cse,"
-			     "dce,place,stage,check") &&
+	     pass_list_parse(&d->table, &list, "fold-dims,inline,ragged,"
+			     "quantise,cse,dce,place,stage,check") &&
 	     pass_run(&pm, &list, m) == PASS_OK;
 	pass_manager_release(&pm);
 	return ok;

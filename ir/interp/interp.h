@@ -128,8 +128,22 @@ size_t ir_interp_enter_name(struct interp *e, const struct ir_node *n);
 /* A repeat's variable in the i-th iteration from `start`. */
 int64_t ir_interp_variable(const struct interp *e, const struct ir_node *n,
 			   int64_t i);
+/* Reads a tensor of that name and type, as a rank has it, or draws it. */
+typedef bool interp_read_fn(struct interp *e, const struct ir_node *n,
+			    const char *name, const struct ir_type *t,
+			    int64_t elems, double *out);
 /* The node's full name, until the next call. */
 const char *ir_interp_name(struct interp *e, const struct ir_node *n);
+
+/* ---- interp_rounded.c: weights that are stored in 8 bits ---- */
+
+/*
+ * A part of such a weight, or of its scales, as this rank has it: `one` is its
+ * type, and e->full the weight's name.  `read` reads what is rounded.
+ */
+bool ir_interp_read_rounded(struct interp *e, const struct ir_node *n,
+			    const struct ir_type *one, interp_read_fn *read,
+			    double *out);
 
 /* ---- interp_comm.c: communication ---- */
 

@@ -362,10 +362,27 @@ cut(const struct interp *e, const struct ir_node *n, const struct ir_type *t,
 	return true;
 }
 
+static bool
+read_part(struct interp *e, const struct ir_node *n, const char *name,
+	  const struct ir_type *t, int64_t elems, double *out)
+{
+	const struct ir_weights *w = e->opt->weights;
+	bool ours = w && w->get && (!w->has || w->has(w->user, n->op, name));
+
+	return ours ? w->get(w->user, n->op, name, t, elems, out, n->span)
+		    : generate(e, n, name, t, out);
+}
+
+/* Whether the tensor is what is stored of a weight in 8 bits. */
+static bool
+is_rounded(const struct interp *e, const struct ir_node *n)
+{
+	return ir_attr(e->m, n, IR_ATTR_ROUNDED) || n->op == IR_SCALES;
+}
+
 bool
 ir_interp_read_tensor(struct interp *e, const struct ir_node *n, double *out)
 {
-	const struct ir_weights *w = e->opt->weights;
 	const struct ir_type *t = ir_type(e->m, n->result);
 	struct tensor_pieces p;
 	int64_t i;
@@ -375,16 +392,24 @@ ir_interp_read_tensor(struct interp *e, const struct ir_node *n, double *out)
 	}
 	for (i = 0; i < p.stack.elems; i++, out += p.elems) {
 		const char *name = full_name(e, t, &p.stack, i);
-		bool ours = w && w->get &&
-			    (!w->has || w->has(w->user, n->op, name));
 
-		if (!(ours ? w->get(w->user, n->op, name, &p.one, p.elems,
-				    out, n->span)
-			   : generate(e, n, name, &p.one, out))) {
+		if (n->op == IR_SCALES) {	/* of the weight of that name */
+			ir_interp_leave(&e->full, strlen(name) -
+						  strlen("_scale_inv"));
+		}
+		if (!(is_rounded(e, n)
+		      ? ir_interp_read_rounded(e, n, &p.one, read_part, out)
+		      : read_part(e, n, name, &p.one, p.elems, out))) {
 			return false;
 		}
 	}
 	return true;
+}
+
+bool
+ir_eval_scales(struct interp *e, const struct ir_node *n, double *out)
+{
+	return ir_eval_weight(e, n, out);
 }
 
 bool

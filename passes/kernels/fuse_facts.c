@@ -156,6 +156,16 @@ selects_elems(struct fuse *f, const struct ir_node *n)
 	return v.fits;
 }
 
+/* A weight that is stored rounded, as what kernels widen while they load it. */
+static bool
+widens_weight(const struct fuse *f, const struct ir_node *n)
+{
+	node_id of = n->op == IR_CAST
+		? f->m->values.at[ir_args(f->m, n)[0]].node : 0;
+
+	return of && ir_attr(f->m, ir_node(f->m, of), IR_ATTR_ROUNDED) != NULL;
+}
+
 static bool
 could_be_view(struct fuse *f, node_id id)
 {
@@ -166,7 +176,7 @@ could_be_view(struct fuse *f, node_id id)
 		return false;
 	}
 	if (op->flags & IRF_MAP) {	/* the identity */
-		return op->bytes[0] == '\0';
+		return op->bytes[0] == '\0' || widens_weight(f, n);
 	}
 	if (op->flags & IRF_CONVERTS) {	/* a local piece */
 		return !(op->flags & IRF_COMM) &&
@@ -245,6 +255,9 @@ reads_view(struct fuse *f, node_id user, value_id v, void *unused)
 		ir_node(f->m, f->m->values.at[v].node);
 
 	(void)unused;
+	if (widens_weight(f, view)) {
+		return fuse_class(f, user) == FUSE_DOT;
+	}
 	switch (fuse_class(f, user)) {
 	case FUSE_ELEM:
 	case FUSE_ROW:

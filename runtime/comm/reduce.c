@@ -144,6 +144,8 @@ OF_TYPE(i32, int32_t, int32_t, SAME, SAME, SUM_OF_INT)
 		call##_i32(to, from, n);                                    \
 		break;                                                      \
 	case RT_ELEM_U8:	/* never summed */                       \
+	case RT_ELEM_I8:                                                    \
+	case RT_ELEM_E4M3:                                                  \
 		break;                                                      \
 	}
 

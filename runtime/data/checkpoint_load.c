@@ -335,6 +335,9 @@ read_all(struct loading *v, struct rt_error *err)
 	uint64_t *sums;
 
 	for (h = g->holds; h < g->holds + g->nholds && status == RT_OK; h++) {
+		if (h->tensor->scales_of) {
+			continue;
+		}
 		sums = v->sums + rt_layout_first(&v->l, v->s->plan, h->tensor);
 		status = rt_store_read(v->s,
 				       v->st[h->tensor->loaded ?

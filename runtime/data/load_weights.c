@@ -172,7 +172,8 @@ find_all(struct weights *w, struct rt_error *err)
 	int64_t i, part, n;
 
 	for (i = 0; i < p->ntensors && status == RT_OK; i++) {
-		n = p->tensors[i].loaded ? rt_tensor_parts(&p->tensors[i]) : 0;
+		n = p->tensors[i].loaded && !p->tensors[i].scales_of
+			? rt_tensor_parts(&p->tensors[i]) : 0;
 		if (n > 0) {
 			status = is_missing(w, &p->tensors[i], &w->missing[i],
 					    err);
@@ -204,7 +205,8 @@ read_all(const struct weights *w, struct rt_error *err)
 	for (i = 0; i < g->nholds && status == RT_OK; i++) {
 		const struct rt_tensor *t = g->holds[i].tensor;
 
-		if (t->loaded && !w->missing[t - w->s->plan->tensors]) {
+		if (t->loaded && !t->scales_of &&
+		    !w->missing[t - w->s->plan->tensors]) {
 			status = rt_store_read(w->s, w->st, &g->holds[i], NULL,
 					       err);
 		}

@@ -41,7 +41,7 @@ add_parts(struct rt_layout *l, const struct rt_tensor *t, struct rt_error *err)
 	struct rt_stored *s;
 	enum rt_status status;
 
-	for (part = 0; part < parts; part++) {
+	for (part = 0; part < parts && !t->scales_of; part++) {
 		status = rt_part_name(t, part, name, err);
 		if (status != RT_OK) {
 			return status;
@@ -136,7 +136,8 @@ allocate(struct rt_layout *l, const struct rt_plan *p, struct rt_error *err)
 	}
 	for (i = 0; i < (size_t)p->ntensors; i++) {
 		l->first[i] = n;
-		n += (size_t)rt_tensor_parts(&p->tensors[i]);
+		n += p->tensors[i].scales_of ? 0
+			: (size_t)rt_tensor_parts(&p->tensors[i]);
 	}
 	l->at = rt_resize(&l->alloc, NULL, n, sizeof(*l->at));
 	l->place = rt_resize(&l->alloc, NULL, n, sizeof(*l->place));

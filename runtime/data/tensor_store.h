@@ -77,6 +77,15 @@ enum rt_status rt_find_part(const struct rt_st *st, const char *path,
 			    const struct rt_st_tensor **found,
 			    struct rt_error *err);
 
+/* ---- round.c ------------------------------------------------------------ */
+
+/* rt_store_read of a weight that is stored in 8 bits, and its scales. */
+enum rt_status rt_store_round(const struct rt_store *s, const struct rt_st *st,
+			      const struct rt_hold *h, uint64_t *sums,
+			      struct rt_error *err);
+
+/* ---- tensor_store_read.c, too ------------------------------------------- */
+
 /*
  * Reads and converts all that the rank holds of a tensor.  Unless sums is NULL,
  * the checksum over what was read of part i is added to sums[i].

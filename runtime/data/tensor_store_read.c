@@ -230,6 +230,9 @@ rt_store_read(const struct rt_store *s, const struct rt_st *st,
 	struct rt_span span;
 	struct part_reader r;
 
+	if (h->tensor->rounded) {
+		return rt_store_round(s, st, h, sums, err);
+	}
 	r.st = st;
 	r.elem = (enum rt_elem)h->tensor->elem;
 	rt_spans_begin(&spans, s->plan, h, s->rank);

@@ -205,6 +205,8 @@ type_of(int64_t elem)
 	case RT_ELEM_I32:
 		return 3;
 	case RT_ELEM_U8:
+	case RT_ELEM_I8:
+	case RT_ELEM_E4M3:
 		break;
 	}
 	return 0;

@@ -50,6 +50,7 @@ cli_tests = \
 	%D%/run/served-faults.sh \
 	%D%/run/served-families.sh \
 	%D%/run/served-traces.sh \
+	%D%/run/served-rounded.sh \
 	%D%/run/lora.sh \
 	%D%/run/mpi.sh \
 	%D%/run/rank.sh \

@@ -121,8 +121,9 @@ find_dot(struct cu_kernel *k, const struct kernel *x, struct cu_dot *d)
 	    !cu_dot_can_read(d->view[1].dtype)) {
 		return false;
 	}
-	d->unit = cu_dot_unit_of(k->c->arch, d->view[0].dtype,
-				 d->view[1].dtype);
+	d->unit = cu_dot_unit_of(k->c->arch,
+				 (enum ir_dtype)ir_type(m, args[0])->dtype,
+				 (enum ir_dtype)ir_type(m, args[1])->dtype);
 	find_factors(d);
 	if (d->batch.size == 0 || d->m.size == 0 || d->n.size == 0 ||
 	    d->over.size == 0 || d->m.size > INT32_MAX / 2 ||

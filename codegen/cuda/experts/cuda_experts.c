@@ -25,8 +25,9 @@ find(struct cu_experts *x, node_id head)
 			return false;
 		}
 	}
-	d->unit = cu_dot_unit_of(d->k->c->arch, d->view[0].dtype,
-				 d->view[1].dtype);
+	d->unit = cu_dot_unit_of(d->k->c->arch,
+				 (enum ir_dtype)x->p.types[0]->dtype,
+				 (enum ir_dtype)x->p.types[1]->dtype);
 	if (!cg_picks_find(&site, d->x, views, &x->p)) {
 		return false;
 	}

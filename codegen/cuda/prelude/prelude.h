@@ -18,6 +18,7 @@ typedef u16 bf16;
 typedef u16 f16;
 typedef u8 e4m3;
 typedef u8 e5m2;
+typedef signed char i8;
 
 #define LLMC_ALIGN(n) __attribute__((aligned(n)))
 

@@ -8,27 +8,41 @@
 static const int64_t counts[] = { 128, 1, 2, 7, 8, 16, 33 };
 #define COUNTS (sizeof counts / sizeof counts[0])
 
+/* What the columns are: their type, and that of the rows. */
+struct columns {
+	const char *stored;	/* in 8 bits, or NULL */
+	const char *dtype;
+	int n, k;
+};
+
 /* For each number of rows: a product as it is, and one with more on top. */
 static const char *
-rows_text(struct arena *a, const char *dtype, int n, int k)
+rows_text(struct arena *a, const struct columns *b)
 {
+	const char *dtype = b->dtype;
 	struct buf head, body, end;
-	uint32_t i, v = 2;
+	uint32_t i, v = 2, columns = 0;
 
 	buf_init(&head, a);
 	buf_init(&body, a);
 	buf_init(&end, a);
-	buf_printf(&head, "llmc-ir 1\ndim n = %d\ndim k = %d\n", n, k);
-	buf_printf(&body, "  %%0 = weight name=\"b\" : %s[n, k]\n"
-		   "  %%1 = weight name=\"bias\" : %s[n]\n", dtype, dtype);
+	buf_printf(&head, "llmc-ir 1\ndim n = %d\ndim k = %d\n", b->n, b->k);
+	buf_printf(&body, "  %%0 = weight name=\"b\"%s : %s[n, k]\n"
+		   "  %%1 = weight name=\"bias\" : %s[n]\n",
+		   b->stored ? " frozen rounded=k" : "",
+		   b->stored ? b->stored : dtype, dtype);
+	if (b->stored) {
+		columns = v++;
+		buf_printf(&body, "  %%2 = cast %%0 : %s[n, k]\n", dtype);
+	}
 	for (i = 0; i < COUNTS; i++, v += 4) {
 		buf_printf(&head, "dim m%u = %lld\n", i, (long long)counts[i]);
 		buf_printf(&body, "  %%%u = weight name=\"a%u\" : %s[m%u, k]\n"
-			   "  %%%u = dot %%%u, %%0 over=k : %s[m%u, n]\n"
-			   "  %%%u = dot %%%u, %%0 over=k : %s[m%u, n]\n"
+			   "  %%%u = dot %%%u, %%%u over=k : %s[m%u, n]\n"
+			   "  %%%u = dot %%%u, %%%u over=k : %s[m%u, n]\n"
 			   "  %%%u = add %%%u, %%1 : %s[m%u, n]\n", v, i,
-			   dtype, i, v + 1, v, dtype, i, v + 2, v, dtype, i,
-			   v + 3, v + 2, dtype, i);
+			   dtype, i, v + 1, v, columns, dtype, i, v + 2, v,
+			   columns, dtype, i, v + 3, v + 2, dtype, i);
 		buf_printf(&end, "%s%%%u, %%%u", i ? ", " : "", v + 1, v + 3);
 	}
 	return arena_printf(a, "%smodel {\n%s  return %s\n}\n",
@@ -47,6 +61,13 @@ draw(struct t_kernels *t, struct t_buffer *b)
 		uint32_t exp = t_below(t, 4);
 
 		bits |= t_below(t, 2) << 31 | (123 + exp) << 23;
+		if (ir_dtypes[b->type.dtype].bits == 8) {
+			/* all but those that are no numbers */
+			b->at[i] = (char)(bits >> 8);
+			b->at[i] -= (b->at[i] & 0x7f) == 0x7f;
+			b->at[i] += b->at[i] == -128;
+			continue;
+		}
 		if (b->type.dtype == IR_F32) {
 			memcpy(b->at + 4 * i, &bits, 4);
 			continue;
@@ -102,13 +123,38 @@ compare_rows(struct t_kernels *t, const char *cpu)
 	}
 }
 
+/* The first product, by numbers as they are stored, summed up in float64. */
 static void
-run(struct arena *a, const char *dtype, const char *cpu, int n, int k)
+compare_sums(struct t_kernels *t, const struct columns *b, const char *cpu)
+{
+	const struct ir_region *r =
+		&t->m->regions.at[t->m->funcs.at[1].body];
+	const struct t_buffer *x = t_named(t, "a0", false);
+	const struct t_buffer *w = t_named(t, "b", false);
+	struct t_buffer *y = t_buffer(t, r->results.at[0], 0);
+	int64_t i, k;
+
+	y->expect = arena_alloc(&t->c.perm,
+				(size_t)y->elems * sizeof *y->expect);
+	for (i = 0; i < y->elems; i++) {
+		for (k = 0; k < b->k; k++) {
+			y->expect[i] += t_get(x, i / b->n * b->k + k) *
+					t_get(w, i % b->n * b->k + k);
+		}
+	}
+	if (!(t_differs(y) < (x->type.dtype == IR_F32 ? 1e-5 : 2e-2))) {
+		fail_msg("%s in %s: %g off on %s", b->stored, b->dtype,
+			 t_differs(y), cpu);
+	}
+}
+
+static void
+run(struct arena *a, const struct columns *b, const char *cpu)
 {
 	struct t_kernels t;
 	uint32_t i;
 
-	t_kernels_open(&t, rows_text(a, dtype, n, k), cpu, (uint64_t)n);
+	t_kernels_open(&t, rows_text(a, b), cpu, (uint64_t)b->n);
 	assert_false(t.fell_back);
 	for (i = 0; i < t.list->at.n; i++) {	/* this makes all buffers */
 		t_run_kernel(&t, i);
@@ -118,6 +164,7 @@ run(struct arena *a, const char *dtype, const char *cpu, int n, int k)
 		t_run_kernel(&t, i);
 	}
 	compare_rows(&t, cpu);
+	compare_sums(&t, b, cpu);
 	t_kernels_close(&t);
 }
 
@@ -125,17 +172,21 @@ static void
 test_rows(void **state)
 {
 	static const char *const dtypes[] = { "f32", "bf16", "f16" };
+	static const char *const stored[] = { "int8", "f8e4m3" };
 	uint32_t i, c;
 
 	for (c = 0; c < t_ncpus(); c++) {
-		for (i = 0; i < 3; i++) {
-			/* AMX is for bf16 */
-			if (i != 1 && strstr(t_cpu(c), "amx")) {
-				continue;
-			}
+		for (i = 0; i < 5; i++) {
 			/* whole lines and tiles, or the rest of both */
-			run(*state, dtypes[i], t_cpu(c),
-			    (c + i) % 2 ? 100 : 37, (c + i) % 2 ? 1056 : 1001);
+			bool whole = (c + i) % 2;
+			struct columns b = { i < 3 ? NULL : stored[whole],
+					     dtypes[i % 3], whole ? 100 : 37,
+					     whole ? 1056 : 1001 };
+
+			/* AMX is for bf16 */
+			if (i % 3 == 1 || !strstr(t_cpu(c), "amx")) {
+				run(*state, &b, t_cpu(c));
+			}
 		}
 	}
 }

@@ -57,6 +57,18 @@ t_bytes(enum ir_dtype d)
 	return ir_dtypes[d].bits / 8;
 }
 
+/* Of a weight that is stored in 8 bits. */
+static inline double
+t_get8(enum ir_dtype dtype, signed char byte)
+{
+	int exponent = byte >> 3 & 15, fraction = byte & 7;
+
+	return dtype == IR_INT8 ? byte
+		: (byte < 0 ? -1 : 1) *
+		  ldexp(fraction | (exponent ? 8 : 0),
+			(exponent ? exponent : 1) - 10);
+}
+
 static inline double
 t_get(const struct t_buffer *b, int64_t i)
 {
@@ -64,6 +76,10 @@ t_get(const struct t_buffer *b, int64_t i)
 	uint32_t bits;
 	float f;
 
+	if (ir_dtypes[b->type.dtype].bits == 8) {
+		return t_get8((enum ir_dtype)b->type.dtype,
+			      (signed char)b->at[i]);
+	}
 	if (ir_dtypes[b->type.dtype].bits == 32) {
 		memcpy(&f, b->at + 4 * i, 4);
 		return (double)f;
@@ -87,6 +103,10 @@ t_put(struct t_buffer *b, int64_t i, int eighths)
 	uint32_t bits, half, exp;
 
 	memcpy(&bits, &f, 4);
+	if (ir_dtypes[b->type.dtype].bits == 8) {
+		b->at[i] = (char)(eighths & 0x77);
+		return;
+	}
 	if (ir_dtypes[b->type.dtype].bits == 32) {
 		memcpy(b->at + 4 * i, &f, 4);
 		return;

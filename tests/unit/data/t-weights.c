@@ -347,7 +347,7 @@ read_block(const struct rt_st *st, const char *name, enum rt_elem elem,
 	struct rt_spread spreads[2] = { { ROWS, 0, &rows },
 					{ COLUMNS, 0, &columns } };
 	const struct rt_spread *lists[2] = { &spreads[0], &spreads[1] };
-	struct rt_tensor t = { name, 1, 0, elem, 2, dims, sizes, 0, 0 };
+	struct rt_tensor t = { name, 1, 0, elem, 2, dims, sizes, 0, 0, 0, 0 };
 	struct rt_hold h = { &t, 0, lists, 1 };
 	int64_t program_of = 0, i, j, r, c, local = 0;
 	struct rt_plan p = { .program_of = &program_of };
@@ -432,7 +432,7 @@ test_part_names(void **state)
 	static const char *const dims[] = { "a", "b", "a", "w" };
 	static const int64_t sizes[] = { 3, 4, 5, 6 };
 	struct rt_tensor t = { "x.{a}.{b}.{a}.{a}.{w}", 1, 0, RT_ELEM_F32, 4,
-			       dims, sizes, 3, 0 };
+			       dims, sizes, 3, 0, 0, 0 };
 	char name[RT_NAME_BYTES];
 	struct rt_error err;
 

@@ -297,8 +297,9 @@ static const struct rt_action toy_actions[] = {
 static const char *const toy_dims[] = { "batch", "seq", "vocab" };
 static const int64_t toy_sizes[] = { TOY_VOCAB };
 static const struct rt_tensor toy_tensors[] = {
-	{ "w", 1, 0, RT_ELEM_F32, 1, &toy_dims[2], toy_sizes, 0, 0 },
-	{ "w.momentum", 0, 0, RT_ELEM_F32, 1, &toy_dims[2], toy_sizes, 0, 0 }
+	{ "w", 1, 0, RT_ELEM_F32, 1, &toy_dims[2], toy_sizes, 0, 0, 0, 0 },
+	{ "w.momentum", 0, 0, RT_ELEM_F32, 1, &toy_dims[2], toy_sizes, 0, 0, 0,
+	  0 }
 };
 static const struct rt_hold toy_holds[] = {
 	{ &toy_tensors[0], TOY_W, toy_of_words, 1 },

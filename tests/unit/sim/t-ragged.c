@@ -54,6 +54,8 @@ struct trace {
 	const double *logits;
 	double off;
 	uint32_t compared;
+	const char *stored;	/* weights of layers; NULL: as declared */
+	struct ir_module *m;	/* the whole forward */
 };
 
 /* ---- the trace ---- */
@@ -177,6 +179,67 @@ step_input(void *user, const char *name, const struct ir_type *type,
 	return false;
 }
 
+/* ---- weights that are stored in 8 bits ---- */
+
+static double
+nearest8(const struct trace *t, double v)
+{
+	double size = fabs(v), step = 1;
+
+	if (strcmp(t->stored, "f8e4m3") == 0) {
+		for (step = 0x1p-9; size >= 16 * step; step *= 2) {
+		}
+	}
+	return copysign(rint(size / step) * step, v);
+}
+
+static bool
+is_rounded(void *user, enum ir_op op, const char *name)
+{
+	const struct trace *t = user;
+	const char *last = strrchr(name, '.');
+
+	return t->stored && op == IR_WEIGHT && name[0] == 'h' &&
+	       name[1] == '.' && last && strcmp(last, ".weight") == 0 &&
+	       !strstr(name, ".n1.") && !strstr(name, ".n2.") &&
+	       !strstr(name, ".router.");
+}
+
+/*
+ * What a weight of a layer comes to when it is stored: drawn as any other, and
+ * each row rounded to multiples of its scale.  Rows are those of the first dim
+ * if that is what the layer hands on, else all but the last dim are rows.
+ */
+static bool
+get_rounded(void *user, enum ir_op op, const char *name,
+	    const struct ir_type *type, int64_t elems, double *out,
+	    struct span at)
+{
+	const struct trace *t = user;
+	uint64_t key = ir_rng_key(name, 7);
+	bool outer = strcmp(ir_dim_name(t->m, type->dims[0]), "hidden") == 0;
+	dim_id first = type->dims[0], last = type->dims[type->ndims - 1];
+	int64_t k = outer ? elems / ir_dim_size(t->m, first)
+			  : ir_dim_size(t->m, last), i, j;
+	double most = strcmp(t->stored, "int8") == 0 ? 127 : 448, scale;
+
+	(void)op;
+	(void)at;
+	for (i = 0; i < elems; i++) {
+		out[i] = 0.02 * ir_rng_normal(key, (uint64_t)i);
+	}
+	for (i = 0; i < elems; i += k) {
+		for (scale = 0, j = i; j < i + k; j++) {
+			scale = fmax(scale, fabs(out[j]));
+		}
+		scale = (float)(scale / most);
+		for (j = i; j < i + k; j++) {
+			out[j] = scale * nearest8(t, out[j] / scale);
+		}
+	}
+	return true;
+}
+
 /* ---- both programs ---- */
 
 /* The same model, with what it keeps of a token said: keys before they are
@@ -223,13 +286,25 @@ set(struct ir_module *m, const char *key, double v)
 }
 
 static void
+set_word(struct ir_module *m, const char *key, const char *word)
+{
+	struct ir_setting s = { .kind = SET_WORD };
+
+	s.key = intern_str(&m->ctx->syms, key);
+	s.text = intern_str(&m->ctx->syms, word);
+	VEC_PUSH(&m->ctx->perm, &m->settings, s);
+}
+
+static void
 run_whole(struct ir_module *m, struct trace *t)
 {
-	struct ir_weights w = { .input = whole_input, .user = t };
+	struct ir_weights w = { .input = whole_input, .user = t,
+				.has = is_rounded, .get = get_rounded };
 	struct ir_eval_options o = { .seed = 7, .weights = &w };
 	struct ir_eval_result r;
 	uint32_t n;
 
+	t->m = m;
 	assert_true(pass_keep_logits(m));
 	assert_true(ir_eval(m, &o, &r, 1, &n));
 	assert_int_equal(n, 1);
@@ -276,14 +351,18 @@ run_steps(struct ir_module *m, const struct pair *p, struct trace *t)
 	set(m, "serve.rows", ROWS);
 	set(m, "serve.keys", KEYS);
 	set(m, "serve.slots", SLOTS);
+	if (t->stored) {
+		set_word(m, "serve.weights", t->stored);
+	}
 	if (p->n[NR_SHUFFLE]) {
 		set(m, "place.shuffle", p->n[NR_SHUFFLE]);
 	}
 	if (!plan_pin(m, arena_printf(&m->ctx->perm,
 			"tp=%d,pp=%d,ep=%d,dp=%d", p->n[NR_TP], p->n[NR_PP],
 			p->n[NR_EP], p->n[NR_DP])) ||
-	    pass_apply(m, "fold-dims,inline,ragged,cse,dce,place,stage,check",
-		       true) != PASS_OK || !plan_read(m, &plan)) {
+	    pass_apply(m, "fold-dims,inline,ragged,quantise,cse,dce,place,"
+		       "stage,check", true) != PASS_OK ||
+	    !plan_read(m, &plan)) {
 		return false;
 	}
 	if (t->tokens < TOKENS) {
@@ -309,7 +388,8 @@ served_pair(uint64_t seed)
 
 /* False: refused. */
 static bool
-run_pair(uint64_t seed, uint32_t *compared, uint32_t *apart)
+run_pair(uint64_t seed, const char *stored, uint32_t *compared,
+	 uint32_t *apart)
 {
 	struct pair p = served_pair(seed);
 	struct trace *t = calloc(1, sizeof *t);
@@ -318,6 +398,7 @@ run_pair(uint64_t seed, uint32_t *compared, uint32_t *apart)
 
 	assert_non_null(t);
 	t->state = seed;
+	t->stored = stored;
 	t->nseqs = (uint32_t)p.n[NR_BATCH];
 	t->length = (uint32_t)p.n[NR_SEQ];
 	t->vocab = (uint32_t)p.n[NR_VOCAB];
@@ -329,9 +410,9 @@ run_pair(uint64_t seed, uint32_t *compared, uint32_t *apart)
 	ran = run_steps(compile(&c, &p), &p, t);
 	if (!(t->off <= CLOSE) || (!ran && getenv("RAGGED_TELL"))) {
 		diag_flush(&c.diags, stderr);
-		fprintf(stderr, "%stp=%d pp=%d ep=%d dp=%d: %.1e apart\n",
+		fprintf(stderr, "%stp=%d pp=%d ep=%d dp=%d %s: %.1e apart\n",
 			model_text(&c.perm, &p), p.n[NR_TP], p.n[NR_PP],
-			p.n[NR_EP], p.n[NR_DP], t->off);
+			p.n[NR_EP], p.n[NR_DP], stored ? stored : "", t->off);
 	}
 	assert_true(t->off <= CLOSE);
 	assert_true(!ran || t->at == t->nsteps);
@@ -351,19 +432,19 @@ from_env(const char *name, uint64_t absent)
 }
 
 static void
-test_pairs(void **state)
+run_pairs(uint64_t pairs, const char *const *stored, uint32_t nstored)
 {
 	uint64_t seed = from_env("RAGGED_SEED", 1), same = 0, refused = 0;
-	uint64_t pairs = from_env("RAGGED_PAIRS", PAIRS);
 	uint32_t compared = 0, apart = 0;
 
-	(void)state;
 	while (same < pairs) {
-		if (run_pair(seed++, &compared, &apart)) {
+		if (run_pair(seed, stored[seed % nstored], &compared,
+			     &apart)) {
 			same++;
 		} else {
 			refused++;
 		}
+		seed++;
 	}
 	printf("%llu pairs, %u with experts apart, %u rows of logits the "
 	       "same, %llu refused\n", (unsigned long long)same, apart,
@@ -372,10 +453,31 @@ test_pairs(void **state)
 	assert_true(compared > pairs);
 }
 
+static void
+test_pairs(void **state)
+{
+	static const char *const declared[] = { NULL };
+
+	(void)state;
+	run_pairs(from_env("RAGGED_PAIRS", PAIRS), declared, 1);
+}
+
+/* The same with weights of layers in 8 bits, which both programs round. */
+static void
+test_rounded(void **state)
+{
+	static const char *const stored[] = { "int8", "f8e4m3" };
+
+	(void)state;
+	run_pairs(from_env("RAGGED_PAIRS", PAIRS) / 4, stored, 2);
+}
+
 int
 main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(test_pairs) };
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_pairs), cmocka_unit_test(test_rounded)
+	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,154 @@
+/*
+ * Weights that are stored in 8 bits, and their scales.  Both are computed from
+ * the weight as files have it, whole, since a scale belongs to elements that
+ * may be on several ranks.  The runtime rounds the same way when it loads:
+ * runtime/data/round.c.
+ */
+#include "ir/interp/interp.h"
+
+#include <math.h>
+#include <string.h>
+
+struct rounded {
+	struct interp *e;
+	const struct ir_node *n;
+	struct ir_type whole;	/* of the weight, or of a part of it */
+	bool shared[IR_MAX_DIMS];	/* one scale is for all of that dim */
+	enum ir_dtype dtype;
+	const double *weight, *scale;
+};
+
+/* The number of the scale of element i. */
+static int64_t
+scale_of(const struct rounded *x, int64_t i)
+{
+	int64_t at = 0, stride = 1, size;
+	uint32_t d;
+
+	for (d = x->whole.ndims; d-- > 0;) {
+		size = ir_dim_size(x->e->m, x->whole.dims[d]);
+		if (!x->shared[d]) {
+			at += i % size * stride;
+			stride *= size;
+		}
+		i /= size;
+	}
+	return at;
+}
+
+static int64_t
+elems_of(const struct rounded *x, bool scales)
+{
+	int64_t n = 1;
+	uint32_t d;
+
+	for (d = 0; d < x->whole.ndims; d++) {
+		n *= scales && x->shared[d] ? 1
+			: ir_dim_size(x->e->m, x->whole.dims[d]);
+	}
+	return n;
+}
+
+/* The largest magnitude becomes the largest number of the type; f32, as scales
+ * are stored so. */
+static void
+find_scales(const struct rounded *x, double *scale)
+{
+	int64_t n = elems_of(x, false), scales = elems_of(x, true), i;
+
+	memset(scale, 0, (size_t)scales * sizeof *scale);
+	for (i = 0; i < n; i++) {
+		double *s = &scale[scale_of(x, i)];
+
+		*s = fmax(*s, fabs(x->weight[i]));
+	}
+	for (i = 0; i < scales; i++) {
+		scale[i] = (float)(scale[i] / ir_dtypes[x->dtype].most);
+	}
+}
+
+/* To the nearest number of the type, to even on a tie. */
+static double
+nearest(enum ir_dtype t, double v)
+{
+	double most = ir_dtypes[t].most, step = 1;
+	int exponent;
+
+	if (t != IR_INT8) {	/* three bits after the first */
+		frexp(v, &exponent);
+		step = fmax(ldexp(1, exponent - 4), ir_dtypes[t].least);
+	}
+	v = nearbyint(v / step) * step;
+	return fmin(fmax(v, -most), most);
+}
+
+static double
+element(const struct rounded *x, int64_t i)
+{
+	double scale = x->scale[scale_of(x, i)];
+
+	return scale > 0 ? nearest(x->dtype, x->weight[i] / scale) : 0;
+}
+
+/* Dims of the weight, without those that are in its name. */
+static bool
+describe(struct rounded *x, const struct ir_type *one)
+{
+	const struct ir_attr *dims = ir_attr(x->e->m, x->n, IR_ATTR_OVER);
+	const struct ir_attr *rounded = ir_attr(x->e->m, x->n,
+						IR_ATTR_ROUNDED);
+	const struct ir_type *t = ir_type(x->e->m, x->n->result);
+	uint32_t skip = t->ndims - one->ndims, d, k;
+
+	x->whole = (struct ir_type){ .dtype = IR_F64, .ndims = one->ndims };
+	memcpy(x->whole.dims, one->dims, sizeof one->dims);
+	if (!rounded) {
+		x->whole.ndims = (uint8_t)(dims->ndims - skip);
+		memcpy(x->whole.dims, dims->dims + skip,
+		       x->whole.ndims * sizeof *dims->dims);
+	}
+	for (d = 0; d < x->whole.ndims; d++) {
+		x->shared[d] = !rounded && !ir_type_has(one, x->whole.dims[d]);
+		for (k = 0; rounded && k < rounded->ndims; k++) {
+			x->shared[d] |= rounded->dims[k] == x->whole.dims[d];
+		}
+	}
+	return rounded != NULL;
+}
+
+bool
+ir_interp_read_rounded(struct interp *e, const struct ir_node *n,
+		       const struct ir_type *one, interp_read_fn *read,
+		       double *out)
+{
+	struct rounded x = { .e = e, .n = n };
+	bool weight = describe(&x, one), ok;
+	struct interp_block *b, *s;
+	struct ir_local l;
+	int64_t i;
+
+	b = ir_interp_get(e, n, elems_of(&x, false));
+	s = b ? ir_interp_get(e, n, elems_of(&x, true)) : NULL;
+	ok = s && read(e, n, buf_text(&e->full), &x.whole,
+		       elems_of(&x, false), b->data);
+	if (ok) {
+		x.dtype = weight ? (enum ir_dtype)one->dtype
+			: (enum ir_dtype)ir_attr(e->m, n, IR_ATTR_STORED)->i;
+		x.weight = b->data;
+		find_scales(&x, s->data);
+		x.scale = s->data;
+		ir_local(e->m, one, e->at, &l);
+		for (i = 0; i < l.elems; i++) {
+			int64_t at = ir_local_at(&l, i);
+
+			out[i] = weight ? element(&x, at) : x.scale[at];
+		}
+	}
+	if (s) {
+		ir_interp_put(e, s);
+	}
+	if (b) {
+		ir_interp_put(e, b);
+	}
+	return ok;
+}

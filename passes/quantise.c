@@ -1,0 +1,363 @@
+/*
+ * quantise: stores the matrices of layers of a program that serves as
+ * `serve.weights` says, in f8e4m3 or int8.
+ *
+ * It needs a flat program.  Elements of a matrix W that one contraction sums up
+ * over share a scale: W[n, k] = V[n, k] * S[n], with V in 8 bits.  So
+ *
+ *	y = dot(x, W, over=k)
+ *
+ * becomes
+ *
+ *	y = rescale(dot_f32(x, cast(V), over=k), S)
+ *
+ * 8 bits are exact in any wider type, so `cast` rounds nothing; it is free in
+ * kernels, which widen V as they load it.  S does not depend on how k is
+ * split, so ranks that hold parts of k have the same S.  A choice of experts,
+ * dot_at, takes the scales of the chosen by the same index.
+ *
+ * Both are sources of the program.  V has the weight's name and says along
+ * which dims a scale is shared (`rounded`); S is `scales` of that name and
+ * `_scale_inv`, as published files have it.  Whoever reads the weight rounds
+ * it: the interpreter, and ranks when they load.
+ *
+ * A weight stays as it is declared if anything but contractions reads it, if
+ * these contract different dims of it, or dims that do not lie side by side, or
+ * if their result chooses experts.
+ */
+#include "passes/derive.h"
+
+#include <string.h>
+
+enum verdict { UNSEEN, ROUNDS, STAYS };
+
+struct quantise {
+	struct ir_module *m;
+	enum ir_dtype dtype;
+	/* by name of a weight: enum verdict, and what contractions sum over */
+	uint8_t *verdict;
+	struct ir_attr *over;
+	bool *in_layer;		/* by value: it is a weight inside a repeat */
+	bool *chooses;		/* by value: an index depends on it */
+	region_id r;		/* where new nodes go */
+	uint32_t rounded;
+	VEC(value_id) from, to;
+};
+
+/* ---- which weights ---- */
+
+static const struct ir_node *
+weight_of(const struct quantise *x, value_id v)
+{
+	const struct ir_node *n = ir_node(x->m, x->m->values.at[v].node);
+
+	return x->m->values.at[v].node && n->op == IR_WEIGHT ? n : NULL;
+}
+
+static sym_t
+name_of(const struct quantise *x, const struct ir_node *weight)
+{
+	return ir_attr(x->m, weight, IR_ATTR_NAME)->text;
+}
+
+static bool
+is_over(const struct ir_attr *over, dim_id d)
+{
+	uint32_t i;
+
+	for (i = 0; i < over->ndims && over->dims[i] != d; i++) {
+	}
+	return i < over->ndims;
+}
+
+/* Whether the contracted dims of a weight lie side by side, beside others. */
+static bool
+is_matrix(const struct ir_type *t, const struct ir_attr *over)
+{
+	uint32_t i, n = 0, ends = 0;
+
+	for (i = 0; i < t->ndims; i++) {
+		bool is = is_over(over, t->dims[i]);
+
+		n += is;
+		ends += is && (i + 1 == t->ndims ||
+			       !is_over(over, t->dims[i + 1]));
+	}
+	return n == over->ndims && n > 0 && ends == 1 && n < t->ndims;
+}
+
+static bool
+same_dims(const struct ir_attr *a, const struct ir_attr *b)
+{
+	return a->ndims == b->ndims &&
+	       memcmp(a->dims, b->dims, a->ndims * sizeof *a->dims) == 0;
+}
+
+/* Operand k of a node is a weight: says whether it may be rounded. */
+static void
+judge(struct quantise *x, const struct ir_node *n, uint32_t k)
+{
+	value_id v = ir_args(x->m, n)[k];
+	const struct ir_attr *over = ir_attr(x->m, n, IR_ATTR_OVER);
+	const struct ir_type *t = ir_type(x->m, v);
+	const struct ir_node *w = weight_of(x, v);
+	uint8_t *verdict;
+
+	if (!w) {
+		return;
+	}
+	verdict = &x->verdict[name_of(x, w)];
+	if ((n->op != IR_DOT && (n->op != IR_DOT_AT || k != 2)) ||
+	    !x->in_layer[v] || x->chooses[n->result] ||
+	    ir_dtypes[t->dtype].bits <= 8 ||
+	    weight_of(x, ir_args(x->m, n)[n->op == IR_DOT ? !k : 0]) ||
+	    !is_matrix(t, over) ||
+	    (*verdict == ROUNDS && !same_dims(over,
+					      &x->over[name_of(x, w)]))) {
+		*verdict = STAYS;
+	} else if (*verdict == UNSEEN) {
+		*verdict = ROUNDS;
+		x->over[name_of(x, w)] = *over;
+	}
+}
+
+static void
+judge_region(struct quantise *x, region_id id, bool layers)
+{
+	const struct ir_region *r = &x->m->regions.at[id];
+	uint32_t i, k;
+
+	pass_find_choices(x->m, r, x->chooses);
+	for (i = 0; i < r->nodes.n; i++) {
+		const struct ir_node *n = ir_node(x->m, r->nodes.at[i]);
+
+		if (n->op == IR_WEIGHT) {
+			x->in_layer[n->result] = layers;
+		}
+		for (k = 0; k < n->nargs; k++) {
+			judge(x, n, k);
+		}
+		if (n->region) {
+			judge_region(x, n->region, true);
+		}
+	}
+	for (i = 0; i < r->results.n; i++) {
+		const struct ir_node *w = weight_of(x, r->results.at[i]);
+
+		if (w) {
+			x->verdict[name_of(x, w)] = STAYS;
+		}
+	}
+}
+
+/* The weight that a contraction reads and that is rounded, and as which
+ * operand. */
+static const struct ir_node *
+rounded_in(const struct quantise *x, const struct ir_node *n, uint32_t *at)
+{
+	const struct ir_node *w;
+
+	for (*at = 0; *at < n->nargs; ++*at) {
+		w = weight_of(x, ir_args(x->m, n)[*at]);
+		if (w && x->verdict[name_of(x, w)] == ROUNDS) {
+			return w;
+		}
+	}
+	return NULL;
+}
+
+/* ---- the replacement ---- */
+
+static void
+set_dims(struct ir_new *n, enum ir_attr_key key, const dim_id *dims,
+	 uint8_t ndims)
+{
+	struct ir_attr *a = ir_new_attr(n, key);
+
+	a->ndims = ndims;
+	memcpy(a->dims, dims, ndims * sizeof *dims);
+}
+
+/* The stored weight, or its scales. */
+static value_id
+source(struct quantise *x, const struct ir_node *w, bool scales)
+{
+	const struct ir_attr over = x->over[name_of(x, w)];
+	const struct ir_type t = *ir_type(x->m, w->result);
+	sym_t name = name_of(x, w);
+	struct ir_new n;
+	uint32_t i;
+
+	ir_new_init(&n, scales ? IR_SCALES : IR_WEIGHT, w->span);
+	for (i = 0; i < w->nattrs; i++) {
+		const struct ir_attr *a = &x->m->attrs.at[w->attrs + i];
+
+		if (!scales || a->key == IR_ATTR_INIT ||
+		    a->key == IR_ATTR_STD) {
+			n.attrs[n.nattrs++] = *a;
+		}
+	}
+	n.nresults = 1;
+	n.types[0].dtype = scales ? IR_F32 : (uint8_t)x->dtype;
+	for (i = 0; i < t.ndims; i++) {
+		if (!scales || !is_over(&over, t.dims[i])) {
+			n.types[0].dims[n.types[0].ndims++] = t.dims[i];
+		}
+	}
+	if (scales) {
+		ir_new_text(&n, IR_ATTR_NAME, intern_str(&x->m->ctx->syms,
+			arena_printf(&x->m->ctx->tmp, "%s_scale_inv",
+				     ir_text(x->m->ctx, name))));
+		ir_new_attr(&n, IR_ATTR_STORED)->i = x->dtype;
+		set_dims(&n, IR_ATTR_OVER, t.dims, t.ndims);
+	} else {
+		set_dims(&n, IR_ATTR_ROUNDED, over.dims, over.ndims);
+	}
+	return derive_append(x->m, x->r, &n);
+}
+
+static value_id
+pair(struct quantise *x, enum ir_op op, value_id a, value_id b, uint8_t dtype,
+     struct span at)
+{
+	struct ir_new n;
+
+	ir_new_init(&n, op, at);
+	ir_new_arg(&n, a);
+	ir_new_arg(&n, b);
+	n.types[0].dtype = dtype;
+	return derive_append(x->m, x->r, &n);
+}
+
+/* The scales of the experts that are chosen. */
+static value_id
+chosen(struct quantise *x, const struct ir_node *dot, value_id scales)
+{
+	struct ir_new n;
+
+	ir_new_init(&n, IR_GATHER, dot->span);
+	ir_new_arg(&n, scales);
+	ir_new_arg(&n, ir_args(x->m, dot)[1]);
+	*ir_new_attr(&n, IR_ATTR_OF) = *ir_attr(x->m, dot, IR_ATTR_OF);
+	return derive_append(x->m, x->r, &n);
+}
+
+/* A contraction of a weight that is rounded, operand `at` of it. */
+static void
+replace(struct quantise *x, node_id id, const struct ir_node *w, uint32_t at)
+{
+	const struct ir_node dot = *ir_node(x->m, id);
+	const struct ir_type t = *ir_type(x->m, dot.result);
+	value_id v = derive_cast(x->m, x->r, source(x, w, false),
+				 ir_type(x->m, w->result)->dtype, dot.span);
+	value_id scales = source(x, w, true), y;
+	struct ir_new n;
+	uint32_t i;
+
+	ir_new_init(&n, dot.op == IR_DOT ? IR_DOT_F32 : IR_DOT_AT, dot.span);
+	for (i = 0; i < dot.nargs; i++) {
+		ir_new_arg(&n, i == at ? v : ir_args(x->m, &dot)[i]);
+	}
+	for (i = 0; i < dot.nattrs; i++) {
+		n.attrs[n.nattrs++] = x->m->attrs.at[dot.attrs + i];
+	}
+	y = derive_append(x->m, x->r, &n);
+	if (dot.op == IR_DOT_AT) {
+		y = derive_cast(x->m, x->r, y, IR_F32, dot.span);
+		scales = chosen(x, &dot, scales);
+	}
+	y = pair(x, IR_RESCALE, y, scales, t.dtype, dot.span);
+	y = derive_fit(x->m, x->r, y, &t, dot.span);
+	x->m->values.at[y].hint = x->m->values.at[dot.result].hint;
+	VEC_PUSH(&x->m->ctx->tmp, &x->from, dot.result);
+	VEC_PUSH(&x->m->ctx->tmp, &x->to, y);
+	x->rounded++;
+}
+
+static void
+rewrite(struct quantise *x, region_id r)
+{
+	struct ir_module *m = x->m;
+	uint32_t n = m->regions.at[r].nodes.n, i, at;
+	node_id *old = arena_dup(&m->ctx->tmp, m->regions.at[r].nodes.at,
+				 n * sizeof *old);
+
+	m->regions.at[r].nodes.n = 0;
+	for (i = 0; i < n; i++) {
+		const struct ir_node *k = ir_node(m, old[i]);
+		const struct ir_node *w = rounded_in(x, k, &at);
+
+		if (k->region) {
+			rewrite(x, k->region);
+		}
+		x->r = r;
+		if (w) {
+			struct ir_node weight = *w;
+
+			replace(x, old[i], &weight, at);
+		} else if (ir_node(m, old[i])->op != IR_WEIGHT ||
+			   x->verdict[name_of(x, ir_node(m, old[i]))] !=
+			   ROUNDS) {
+			VEC_PUSH(&m->ctx->perm, &m->regions.at[r].nodes,
+				 old[i]);
+		}
+	}
+}
+
+/* ---- the setting ---- */
+
+/* False after an error; *dtype: what weights are stored in. */
+static bool
+read_setting(struct ir_module *m, const struct ir_setting *s,
+	     enum ir_dtype *dtype)
+{
+	const char *word = ir_text(m->ctx, s->text);
+
+	if (ir_find_dtype(word, dtype) &&
+	    (*dtype == IR_INT8 || *dtype == IR_F8E4M3)) {
+		return true;
+	}
+	diag_error(&m->ctx->diags, s->value, "`weights` is %s, and a program "
+		   "that serves stores weights as int8, f8e4m3, or as they "
+		   "are declared: leave it out, or take one of these", word);
+	return false;
+}
+
+bool
+pass_quantise(struct pass_ctx *p, struct ir_module *m)
+{
+	const struct ir_setting *s = ir_setting(m, "serve.weights");
+	struct quantise x = { .m = m };
+	struct arena *a = &m->ctx->tmp;
+	region_id body;
+	value_id *map;
+	uint32_t i;
+
+	if (!s || !ir_setting(m, "program.serves")) {
+		return true;
+	}
+	if (!read_setting(m, s, &x.dtype)) {
+		return false;
+	}
+	x.verdict = arena_alloc(a, m->ctx->syms.text.n * sizeof *x.verdict);
+	x.over = arena_alloc(a, m->ctx->syms.text.n * sizeof *x.over);
+	x.in_layer = arena_alloc(a, m->values.n * sizeof *x.in_layer);
+	x.chooses = arena_alloc(a, m->values.n * sizeof *x.chooses);
+	body = m->funcs.at[ir_model(m)].body;
+	judge_region(&x, body, false);
+	rewrite(&x, body);
+	if (x.rounded == 0) {
+		diag_error(&m->ctx->diags, s->span, "`weights` is %s, and "
+			   "there is nothing to store so: expected is a "
+			   "contraction of a wider weight inside of a repeat",
+			   ir_dtypes[x.dtype].name);
+		return false;
+	}
+	map = arena_alloc(a, m->values.n * sizeof *map);
+	for (i = 0; i < x.from.n; i++) {
+		map[x.from.at[i]] = x.to.at[i];
+	}
+	ir_replace_uses(m, map);
+	pass_count(p, "contractions of weights in 8 bits", x.rounded);
+	return true;
+}

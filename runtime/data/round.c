@@ -1,0 +1,276 @@
+/*
+ * Weights that are stored in 8 bits: a rank reads what its elements share
+ * scales with, also where others hold it, and rounds.  So scales do not depend
+ * on how a weight is split.  ir/interp/interp_rounded.c rounds the same way.
+ *
+ * Elements that share scales lie in a block of a part: `k` by `inner` elements,
+ * of which those at one place of `inner` share one.
+ */
+#include "runtime/data/tensor_store.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "runtime/device/device.h"
+#include "runtime/data/safetensors.h"
+#include "runtime/elems.h"
+
+struct rounder {
+	const struct rt_store *s;
+	const struct rt_st *st;
+	const struct rt_hold *weight, *scales;
+	struct rt_alloc alloc;
+	int64_t k, inner;
+	const struct rt_st_tensor *stored;
+	int64_t part, block;	/* what is in the buffers; -1: nothing */
+	char *raw;		/* as in the file */
+	float *value, *scale;
+	uint8_t *rounded;
+};
+
+/* ---- numbers ---- */
+
+/* To the nearest integer, to even on a tie; |v| < 2^51. */
+static double
+nearest(double v)
+{
+	return (v + 0x1.8p52) - 0x1.8p52;
+}
+
+/* v is at most 448, but for its rounding. */
+static uint8_t
+to_e4m3(double v)
+{
+	double size = fabs(v);
+	int exponent;
+	uint8_t bits;
+
+	size = size < 448 ? size : 448;
+	if (size < 0x1p-6) {
+		bits = (uint8_t)nearest(size * 0x1p9);
+	} else {
+		/* 8 to 16, where 16 is 8 of the next exponent */
+		size = nearest(16 * frexp(size, &exponent));
+		bits = (uint8_t)(8 * (exponent + 6) + (int)size - 8);
+	}
+	return v < 0 ? bits | 0x80 : bits;
+}
+
+static uint8_t
+to_int8(double v)
+{
+	v = v < 127 ? v : 127;
+	return (uint8_t)(int8_t)nearest(v > -127 ? v : -127);
+}
+
+static void
+round_block(struct rounder *r)
+{
+	bool int8 = r->weight->tensor->elem == RT_ELEM_I8;
+	double most = int8 ? 127 : 448, v;
+	int64_t n = r->k * r->inner, i, j;
+
+	for (j = 0; j < r->inner; j++) {
+		float largest = 0;
+
+		for (i = j; i < n; i += r->inner) {
+			float size = fabsf(r->value[i]);
+
+			largest = size > largest ? size : largest;
+		}
+		r->scale[j] = (float)(largest / most);
+		for (i = j; i < n; i += r->inner) {
+			v = r->scale[j] > 0 ? (double)r->value[i] / r->scale[j]
+					    : 0;
+			r->rounded[i] = int8 ? to_int8(v) : to_e4m3(v);
+		}
+	}
+}
+
+/* ---- blocks ---- */
+
+/* The size of a block, by the dims of a part. */
+static void
+measure_block(struct rounder *r)
+{
+	const struct rt_tensor *t = r->weight->tensor;
+	int64_t d;
+
+	r->k = r->inner = 1;
+	for (d = t->stacked; d < t->ndims; d++) {
+		if (t->rounded >> d & 1) {
+			r->k *= t->sizes[d];
+			r->inner = 1;
+		} else {
+			r->inner *= t->sizes[d];
+		}
+	}
+}
+
+static enum rt_status
+allocate(struct rounder *r, struct rt_error *err)
+{
+	size_t n = (size_t)(r->k * r->inner);
+
+	r->raw = rt_resize(&r->alloc, NULL, n, 8);
+	r->value = rt_resize(&r->alloc, NULL, n, sizeof *r->value);
+	r->rounded = rt_resize(&r->alloc, NULL, n, 1);
+	r->scale = rt_resize(&r->alloc, NULL, (size_t)r->inner,
+			     sizeof *r->scale);
+	return r->raw && r->value && r->rounded && r->scale ? RT_OK
+		: rt_no_memory(err, r->weight->tensor->name);
+}
+
+/* Reads and rounds a block, unless it was the last one. */
+static enum rt_status
+load_block(struct rounder *r, int64_t part, int64_t block,
+	   struct rt_error *err)
+{
+	const struct rt_tensor *t = r->weight->tensor;
+	int64_t n = r->k * r->inner, bytes;
+	char name[RT_NAME_BYTES];
+	enum rt_status status = RT_OK;
+
+	if (part == r->part && block == r->block) {
+		return RT_OK;
+	}
+	if (part != r->part) {
+		status = rt_part_name(t, part, name, err);
+		r->stored = status == RT_OK ? rt_st_find(r->st, name) : NULL;
+	}
+	if (status != RT_OK) {
+		return status;
+	}
+	r->part = part;
+	r->block = block;
+	bytes = rt_dtype_bits(r->stored->dtype) / 8;
+	status = rt_st_read_raw(r->st, r->stored, block * n * bytes, n * bytes,
+				r->raw, err);
+	if (status == RT_OK) {
+		rt_elems_convert(r->stored->dtype, r->raw, RT_ELEM_F32,
+				 r->value, n);
+		round_block(r);
+	}
+	return status;
+}
+
+/* ---- what the rank holds ---- */
+
+/* Elements of the weight from `at` on, at most n, into *to; *did: how many. */
+static enum rt_status
+put_weights(struct rounder *r, int64_t part, int64_t at, int64_t n, char *to,
+	    int64_t *did, uint64_t *sum, struct rt_error *err)
+{
+	int64_t block = r->k * r->inner, from = at % block, bytes;
+	enum rt_status status = load_block(r, part, at / block, err);
+
+	*did = n < block - from ? n : block - from;
+	if (status == RT_OK) {
+		memcpy(to, r->rounded + from, (size_t)*did);
+		bytes = rt_dtype_bits(r->stored->dtype) / 8;
+		*sum += rt_elems_sum((int)bytes, r->raw + from * bytes, at,
+				     *did);
+	}
+	return status;
+}
+
+/* The same of scales: a block has `inner` of them. */
+static enum rt_status
+put_scales(struct rounder *r, int64_t part, int64_t at, int64_t n, char *to,
+	   int64_t *did, struct rt_error *err)
+{
+	int64_t from = at % r->inner;
+	enum rt_status status = load_block(r, part, at / r->inner, err);
+
+	*did = n < r->inner - from ? n : r->inner - from;
+	if (status == RT_OK) {
+		memcpy(to, r->scale + from, (size_t)*did * sizeof *r->scale);
+	}
+	return status;
+}
+
+static enum rt_status
+put_span(struct rounder *r, struct rt_window *w, const struct rt_hold *h,
+	 const struct rt_span *span, uint64_t *sum, struct rt_error *err)
+{
+	int64_t bytes = rt_elem_bytes((enum rt_elem)h->tensor->elem);
+	int64_t most = rt_window_most(w) / bytes, i, n, did = 0, done;
+	enum rt_status status = RT_OK;
+	char *to;
+
+	for (i = 0; i < span->n && status == RT_OK; i += n) {
+		n = span->n - i < most ? span->n - i : most;
+		status = rt_window_write(w, h->offset +
+					 (span->local + i) * bytes, n * bytes,
+					 &to, err);
+		for (done = 0; done < n && status == RT_OK; done += did) {
+			char *at = to + done * bytes;
+			int64_t first = span->at + i + done;
+
+			status = h == r->weight
+				? put_weights(r, span->part, first, n - done,
+					      at, &did, sum, err)
+				: put_scales(r, span->part, first, n - done,
+					     at, &did, err);
+		}
+	}
+	return status;
+}
+
+static enum rt_status
+put_hold(struct rounder *r, const struct rt_hold *h, uint64_t *sums,
+	 struct rt_error *err)
+{
+	uint64_t unwanted = 0;
+	enum rt_status status;
+	struct rt_spans spans;
+	struct rt_window w;
+	struct rt_span span;
+
+	rt_spans_begin(&spans, r->s->plan, h, r->s->rank);
+	status = rt_window_open(&w, r->s->device, r->s->arena, err);
+	while (status == RT_OK && rt_spans_next(&spans, &span)) {
+		status = put_span(r, &w, h, &span,
+				  sums ? &sums[span.part] : &unwanted, err);
+	}
+	return rt_window_close(&w, status, err);
+}
+
+/* What the rank has of the scales of a weight; NULL: nothing. */
+static const struct rt_hold *
+scales_of(const struct rt_store *s, const struct rt_hold *weight)
+{
+	const struct rt_program *g = s->program;
+	int64_t number = weight->tensor - s->plan->tensors + 1, i;
+
+	for (i = 0; i < g->nholds; i++) {
+		if (g->holds[i].tensor->scales_of == number) {
+			return &g->holds[i];
+		}
+	}
+	return NULL;
+}
+
+enum rt_status
+rt_store_round(const struct rt_store *s, const struct rt_st *st,
+	       const struct rt_hold *h, uint64_t *sums, struct rt_error *err)
+{
+	struct rounder r = { .s = s, .st = st, .weight = h,
+			     .scales = scales_of(s, h),
+			     .alloc = rt_alloc_or_libc(NULL), .part = -1 };
+	enum rt_status status;
+
+	measure_block(&r);
+	status = allocate(&r, err);
+	if (status == RT_OK) {
+		status = put_hold(&r, h, sums, err);
+	}
+	if (status == RT_OK && r.scales) {
+		status = put_hold(&r, r.scales, NULL, err);
+	}
+	rt_release(&r.alloc, r.raw);
+	rt_release(&r.alloc, r.value);
+	rt_release(&r.alloc, r.rounded);
+	rt_release(&r.alloc, r.scale);
+	return status;
+}

@@ -1,0 +1,123 @@
+#!/bin/sh
+# Weights that a program that serves stores in 8 bits: what it answers is what
+# the declared model answers with weights that PyTorch rounded, on one rank and
+# on several, on GPUs, and the same alone and among others.
+. "${top_srcdir:?}/tests/lib.sh"
+need llvm linker binaries
+unset LLMC_API_KEY http_proxy HTTP_PROXY
+json='Content-Type: application/json'
+work='prompt=3,output=5,tokens=4,rows=2,keys=256,slots=384'
+pid=
+trap '[ -z "$pid" ] || kill $pid; rm -rf "$tmp"; [ $failed -eq 0 ] || exit 1' \
+	EXIT
+
+# A tokenizer of the twenty tokens that these models have: a to t.
+letters=
+for i in $(seq 0 19); do
+	letters="$letters${letters:+, }\"$(printf "\\$(printf %o $((97 + i)))")\": $i"
+done
+level='{"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true,
+	"use_regex": true}'
+cat >tokenizer.json <<EOF
+{"version": "1.0", "added_tokens": [], "normalizer": null,
+"pre_tokenizer": $level, "post_processor": null, "decoder": $level,
+"model": {"type": "BPE", "vocab": {$letters}, "merges": []}}
+EOF
+
+# plan FOLDER WORKLOAD OPTION..: a program that serves $family
+plan()
+{
+	folder=$1
+	workload=$work$2
+	shift 2
+	run --serve --draft --workload "$workload" "$@" -o "$folder" \
+		$family.llm || fail "no program: $workload $*"
+}
+
+# generate FOLDER WEIGHTS OPTION..: five tokens
+generate()
+{
+	folder=$1
+	shift
+	"./$folder/rank" generate --weights "$@" --prompt bcd --tokenizer \
+		tokenizer.json --tokens 5 --temperature 0 2>err ||
+		fail "generate of $family by $folder"
+}
+
+# chances FOLDER WEIGHTS OUTPUT: of five tokens and the two next best, alone
+# and while another request is answered
+chances()
+{
+	: >said
+	"./$1/rank" serve --local --weights "$2" --tokenizer tokenizer.json --port 0 \
+		>said 2>err &
+	pid=$!
+	waits_for "$(sed -n 's/^model \([a-z0-9_]*\).*/\1/p' $family.llm)" said
+	url=$(sed -n 's/^.* at \(.*\)\/v1, .*/\1/p' said)
+	ask='{"prompt": "bcd", "max_tokens": 5, "temperature": 0,
+		"logprobs": 3}'
+	curl -sS -m 60 -H "$json" "$url/v1/completions" -d "$ask" |
+		sed 's/.*"choices"/choices/; s/"usage".*//' >"$3"
+	curl -sS -m 60 -H "$json" "$url/v1/completions" -d \
+		'{"prompt": "ab", "max_tokens": 6}' >other &
+	other=$!
+	curl -sS -m 60 -H "$json" "$url/v1/completions" -d "$ask" |
+		sed 's/.*"choices"/choices/; s/"usage".*//' >beside
+	wait $other
+	cmp -s beside "$3" || bad "$family by $1 differs among others"
+	kill -TERM $pid
+	wait $pid || bad "the server ended with $?"
+	pid=
+}
+
+# close FILE FILE: the same but for a thousandth of each number
+close()
+{
+	for f in "$1" "$2"; do
+		tr -c '0-9.eE+-' '\n' <"$f" | grep '^-*[0-9.]' >"$f.numbers"
+	done
+	[ -s "$1.numbers" ] || bad "no numbers: $1"
+	paste "$1.numbers" "$2.numbers" | awk '
+		{ d = $1 - $2; if (d < 0) d = -d; s = $1 < 0 ? -$1 : $1
+		  if (!(d <= 0.001 * s + 0.0002)) { print; bad = 1 } }
+		END { exit bad }' >apart || bad "$1 and $2: $(cat apart)"
+}
+
+serves=
+grep -q '^#define HAVE_MICROHTTPD 1' "$build/config.h" &&
+	command -v curl >/dev/null && serves=1
+
+for pair in llama-int8 llama-f8e4m3 mixtral-int8 deepseek_v3-f8e4m3; do
+	family=${pair%-*}
+	form=${pair##*-}
+	weights=$tests/interop/tiny/$family
+	theirs=$tests/interop/rounded/$pair.safetensors
+	run import "$weights" -o $family.llm || exit
+	plan declared '' --target cpux1
+	plan rounded ,weights=$form --target cpux1
+	generate declared "$theirs" >want
+	generate rounded "$weights" >text
+	cmp -s text want || bad "$pair has other tokens"
+	if [ $serves ]; then
+		chances declared "$theirs" want.chances
+		chances rounded "$weights" chances
+		close chances want.chances
+	fi
+	plan split ,weights=$form --target cpux4 --pin tp=2,pp=2
+	generate split "$weights" --local >out
+	cmp -s out text || bad "$pair on four ranks has other tokens"
+done
+
+# The kernels of a GPU, which the host computes.
+if have nvrtc compiler; then
+	plan gpu ,weights=$form --target h100x1
+	generate gpu "$weights" --local --device emulate >out
+	cmp -s out text || bad "a GPU has other tokens in $form"
+fi
+
+# ---- what is refused ----
+
+refused 'stores weights as int8, f8e4m3' --serve --target cpux1 \
+	--workload $work,weights=int4 -o no llama.llm
+[ ! -e no ] || bad 'a folder of a program that was refused'
+exit $failed

@@ -1,0 +1,51 @@
+#!/usr/bin/env python3
+"""Makes the files of rounded/: weights of tiny/ as PyTorch rounds them.
+
+    pip install torch safetensors
+    python3 tests/interop/make_rounded.py
+
+Each matrix of a layer, but what chooses experts, is divided by a scale of each
+row, rounded to 8 bits by PyTorch, and multiplied again.  What a model computes
+with these is what a program that serves computes with weights that it rounds
+itself: tests/cli/run/served-rounded.sh.
+"""
+import os
+import re
+
+import torch
+from safetensors.torch import load_file, save_file
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+PAIRS = [("llama", "int8"), ("llama", "f8e4m3"), ("mixtral", "int8"),
+         ("deepseek_v3", "f8e4m3")]
+FORMATS = {"int8": 127.0, "f8e4m3": 448.0}
+
+
+def rounded(w, form):
+    scale = w.double().abs().amax(dim=1, keepdim=True) / FORMATS[form]
+    scale = scale.float().double()
+    q = w.double() / scale
+    if form == "int8":
+        q = q.round()
+    else:
+        q = q.float().to(torch.float8_e4m3fn).double()
+    return (q * scale).float()
+
+
+def is_matrix(name, w):
+    return (w.ndim == 2 and ".layers." in name and
+            not re.search(r"(\.gate|norm)\.weight$", name))
+
+
+def main():
+    os.makedirs(os.path.join(HERE, "rounded"), exist_ok=True)
+    for family, form in PAIRS:
+        was = load_file(os.path.join(HERE, "tiny", family,
+                                     "model.safetensors"))
+        now = {n: rounded(w, form) if is_matrix(n, w) else w
+               for n, w in was.items()}
+        save_file(now, os.path.join(HERE, "rounded",
+                                    f"{family}-{form}.safetensors"))
+
+
+main()
