@@ -17,7 +17,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define RT_ABI_VERSION 10
+#define RT_ABI_VERSION 11
 /* The shared object of the emulator, in the folder of a program for GPUs. */
 #define RT_EMULATOR_FILE "emulate.so"
 #define RT_MAX_AXES 8
@@ -316,6 +316,8 @@ struct rt_watch {
 struct rt_program {
 	int64_t pipe;
 	int64_t arena_bytes;	/* of the whole arena */
+	/* where in it what lies in a GPU's host begins; 0: all is its own */
+	int64_t host_at;
 	int64_t work_offset, shared_bytes, own_bytes; /* own: of each worker */
 	/*
 	 * Of a GPU: scratch into which a collective packs what it sends and

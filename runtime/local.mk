@@ -99,6 +99,7 @@ rank_sources = \
 	%D%/device/cuda_graph.c \
 	%D%/device/cuda_image.c \
 	%D%/device/cuda_load.c \
+	%D%/device/cuda_host.c \
 	%D%/device/cuda_query.c \
 	%D%/device/cuda_probe.c \
 	%D%/device/cuda_window.c \

@@ -107,6 +107,7 @@ struct host_class {
 	int64_t comm_bytes, comm_offset;	/* packing of collectives */
 	int64_t shared_bytes, own_bytes, work_offset, watch_offset;
 	int64_t arena_bytes;
+	int64_t host_at;	/* where its host's part begins; 0: none */
 	bool watches;		/* the update computes the gradient's norm */
 	/* by buffer, of each item; NULL: it is set to zero before a step */
 	struct host_opener **openers;

@@ -237,31 +237,56 @@ place_scratch(struct cg_code *c)
 		struct host_class *k = &c->classes.at[i];
 		const struct memory_rank *x = &c->mem.rank[k->pipe];
 
-		/* of a CPU the host's memory is a part of the arena */
-		k->work_offset = x->total + x->host + x->drives -
-				 x->reserve;
+		k->work_offset = x->total - x->reserve;
 		k->arena_bytes = k->work_offset +
 				 (c->arch ? scratch : x->reserve);
+		if (x->host + x->drives > 0) {	/* of a CPU it is the same */
+			k->host_at = c->arch ? x->host_at : 0;
+			k->arena_bytes = x->host_at + x->host + x->drives;
+		}
 		k->watch_offset = k->work_offset + k->shared_bytes +
 				  k->own_bytes * HOST_WORKERS;
 		k->comm_offset = k->watch_offset + HOST_ALIGN;
 	}
 }
 
-/* Copies to and from a GPU's host are not compiled: offload is refused. */
-static bool
-is_resident(const struct cg_code *c)
+/* A kind of the rank that no code brings from where it is; or none. */
+static uint32_t
+unreachable(const struct memory_rank *x)
 {
-	uint32_t i;
+	uint32_t k;
+
+	for (k = 0; k < MEMORY_NKINDS; k++) {
+		if (x->away[k] && (k != MEMORY_OPTIMIZER || x->drives)) {
+			break;
+		}
+	}
+	return k;
+}
+
+/*
+ * A GPU's kernels read and write optimizer state in its host's memory, once a
+ * step.  What layers have needs copies ahead of them, and drives a queue, which
+ * are not compiled.
+ */
+static bool
+is_reachable(const struct cg_code *c)
+{
+	uint32_t i, k;
 
 	for (i = 0; c->arch && i < c->r->npipes; i++) {
-		int64_t bytes = c->mem.rank[i].host + c->mem.rank[i].drives;
+		const struct memory_rank *x = &c->mem.rank[i];
 
-		if (bytes > 0) {
+		k = unreachable(x);
+		if (k < MEMORY_NKINDS) {
 			diag_error(&c->m->ctx->diags, nowhere, "this plan "
-				   "keeps %lld bytes at a GPU's host, and code "
-				   "for that is not compiled yet: a plan with "
-				   "offload = none is", (long long)bytes);
+				   "keeps %lld bytes of a rank's %s on %s, and "
+				   "code for a GPU brings optimizer state "
+				   "alone, and from the host's memory: offload "
+				   "= optimizer or none is legal",
+				   (long long)x->away[k], memory_kind_names[k],
+				   k == MEMORY_OPTIMIZER ? "drives"
+							 : "the host");
 			return false;
 		}
 	}
@@ -279,12 +304,14 @@ cg_code_finish(struct cg_code *c, int64_t reserve,
 		die("scratch of %lld bytes in %lld",
 		    (long long)cg_code_reserve(c), (long long)reserve);
 	}
+	/* what else the device reserves is no part of the arena */
+	reserve = c->arch ? cg_code_reserve(c) : reserve;
 	if (!memory_plan(c->r, c->all, reserve, c->a, &c->mem, &why)) {
 		diag_error(d, nowhere, "these programs have no place: %s",
 			   why);
 		return false;
 	}
-	if (!is_resident(c)) {
+	if (!is_reachable(c)) {
 		return false;
 	}
 	memory_assign_slots(c->r, c->a, &c->mem);

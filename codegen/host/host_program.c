@@ -96,6 +96,7 @@ put_program(struct cg_code *c, struct host_class *k, const struct cg_facts *f,
 	struct rt_program x = { .pipe = k->pipe,
 				.arena_bytes = k->arena_bytes > least
 					? k->arena_bytes : least,
+				.host_at = k->host_at,
 				.work_offset = k->work_offset,
 				.shared_bytes = k->shared_bytes,
 				.own_bytes = k->own_bytes };

@@ -142,8 +142,5 @@ drv_set_plan(struct driver *d, struct ir_module *m)
 			return false;
 		}
 	}
-	/* no code moves optimizer states between a GPU and its host */
-	return !d->for_gpu || drv_wants_serving(d) || !ir_model(m) ||
-	       ir_setting(m, "plan.offload") ||
-	       plan_pin(m, "offload=none");
+	return true;
 }

@@ -290,6 +290,7 @@ drv_set_search(struct driver *d, struct ir_module *m)
 	o->distinct = o->top > 1 && !d->opts.at[OPT_ALL_PLANS].given;
 	o->seconds = (double)d->opts.at[OPT_SEARCH_SECONDS].num;
 	o->no_advice = d->is_part;
+	o->compiled = d->for_gpu && !drv_wants_serving(d);
 	if (!d->is_part) {
 		o->shows = isatty(STDERR_FILENO);
 		watch_interrupts(o);

@@ -95,7 +95,7 @@ make(struct whole_build *t, int64_t microbatch)
 	    !memory_plan(&t->r, NULL, 0, &t->c->perm, &mem, &t->why)) {
 		return false;
 	}
-	t->arena_bytes = mem.rank[0].total + mem.rank[0].host +
+	t->arena_bytes = mem.rank[0].host_at + mem.rank[0].host +
 			 mem.rank[0].drives;
 	return true;
 }

@@ -51,8 +51,7 @@ answer_arena(const struct ranks *r, const struct target *t,
 
 		to->weights = x->by[MEMORY_WEIGHTS];
 		to->gradients = x->by[MEMORY_GRADIENTS];
-		to->optimizer = mem.on_host == MEMORY_OPTIMIZER ? 0
-			: x->by[MEMORY_OPTIMIZER];
+		to->optimizer = x->by[MEMORY_OPTIMIZER];
 		to->host = x->host + x->drives;
 		to->saved = x->by[MEMORY_SAVES];
 		to->temps = x->by[MEMORY_TEMPS] + x->by[MEMORY_PIPELINE] +

@@ -196,28 +196,66 @@ add_recompute(struct label_items *l, const struct plan *p, struct arena *a)
 		 : "recompute some values");
 }
 
-/* "optimizer to NVMe, activations to the host": what a plan offloads. */
+/* "a", "a and b", "a, b and c" */
 static const char *
-offloads(const struct plan *p)
+listed(const char *const *words, uint32_t n, struct arena *a)
 {
-	static const char *const texts[] = {
-		"", "optimizer to the host", "activations to the host",
-		"optimizer and activations to the host",
-		"", "optimizer to NVMe", "activations to the host",
-		"optimizer to NVMe, activations to the host"
-	};
+	struct buf b;
+	uint32_t i;
 
-	return texts[p->offload];
+	buf_init(&b, a);
+	for (i = 0; i < n; i++) {
+		buf_printf(&b, "%s%s", i == 0 ? "" : i + 1 == n ? " and "
+							       : ", ",
+			   words[i]);
+	}
+	return buf_text(&b);
 }
 
-/* Of that, what no code moves. */
+/* "optimizer to NVMe, activations to the host": what a plan offloads. */
 static const char *
-unmoved(const struct plan *p)
+offloads(const struct plan *p, struct arena *a)
 {
-	uint32_t what = p->offload & ~(uint32_t)PLAN_OFFLOAD_NVME;
+	bool nvme = p->offload & PLAN_OFFLOAD_NVME;
+	const char *words[3];
+	uint32_t n = 0;
 
-	return what == PLAN_OFFLOAD_OPTIMIZER ? "optimizer state" :
-	       what == PLAN_OFFLOAD_SAVES ? "activations" : "either";
+	if (p->offload & PLAN_OFFLOAD_OPTIMIZER && !nvme) {
+		words[n++] = "optimizer";
+	}
+	if (p->offload & PLAN_OFFLOAD_PARAMS) {
+		words[n++] = "parameters";
+	}
+	if (p->offload & PLAN_OFFLOAD_SAVES) {
+		words[n++] = "activations";
+	}
+	return arena_printf(a, "%s%s%s%s", nvme ? "optimizer to NVMe" : "",
+			    nvme && n ? ", " : "", listed(words, n, a),
+			    n ? " to the host" : "");
+}
+
+/* What the memory of hosts keeps. */
+static const char *
+on_hosts(const struct plan *p, struct arena *a)
+{
+	bool state = (p->offload & (PLAN_OFFLOAD_OPTIMIZER |
+				    PLAN_OFFLOAD_NVME)) ==
+		     PLAN_OFFLOAD_OPTIMIZER;
+	const char *words[4];
+	uint32_t n = 0;
+
+	if (state) {
+		words[n++] = p->offload == PLAN_OFFLOAD_OPTIMIZER
+			? "optimizer state" : "state";
+	}
+	if (p->offload & PLAN_OFFLOAD_PARAMS) {
+		words[n++] = "weights";
+		words[n++] = "gradients";
+	}
+	if (p->offload & PLAN_OFFLOAD_SAVES) {
+		words[n++] = "activations";
+	}
+	return listed(words, n, a);
 }
 
 static void
@@ -262,13 +300,12 @@ print_split(const struct answer *x, struct buf *out)
 		list_add(&l, p->sequence ? "sequence on" : "sequence off");
 	}
 	if (p->offload) {
-		list_add(&l, arena_printf(a, "offload %s", offloads(p)));
+		list_add(&l, arena_printf(a, "offload %s", offloads(p, a)));
 	}
 	list_end(&l);
-	if (p->offload) {
-		buf_printf(out, "%*s(-o plans with offload=none: no code moves "
-			   "%s yet)\n", INDENT, "",
-			   unmoved(p));
+	if (p->offload & ~(uint32_t)PLAN_OFFLOAD_OPTIMIZER) {
+		buf_printf(out, "%*s(-o plans without: code moves optimizer "
+			   "state to the host alone)\n", INDENT, "");
 	}
 }
 
@@ -387,13 +424,8 @@ static void
 print_host(const struct answer_memory *m, const struct plan *p,
 	   struct buf *out)
 {
-	uint32_t state = PLAN_OFFLOAD_OPTIMIZER | PLAN_OFFLOAD_NVME;
-
-	print_place("host", m->host_bytes,
-		    (p->offload & state) != PLAN_OFFLOAD_OPTIMIZER
-			? "activations" :
-		    p->offload & PLAN_OFFLOAD_SAVES ? "state and activations"
-			: "optimizer state", m->node_bytes, out);
+	print_place("host", m->host_bytes, on_hosts(p, out->arena),
+		    m->node_bytes, out);
 	print_place("NVMe", m->drives_bytes, "optimizer state",
 		    m->node_drives_bytes, out);
 }

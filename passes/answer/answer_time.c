@@ -460,18 +460,18 @@ host_of(const struct pricing *p, const struct kernel_list *l)
 	return us * (double)l->count;
 }
 
-/* Of what the rank's layers save, in all actions of a step. */
+/* Of what the rank's layers have there, in all actions of a step. */
 static double
-saves_of(const struct ranks *r, const struct price *p, uint32_t rank)
+layers_of(const struct ranks *r, const struct price *p, uint32_t rank)
 {
 	const struct sched_list *l = &r->sched->ranks[rank];
 	double us = 0;
 	uint32_t i;
 
-	for (i = 0; i < l->actions.n && p->offload & PLAN_OFFLOAD_SAVES; i++) {
+	for (i = 0; i < l->actions.n; i++) {
 		const struct sched_action *x = &l->actions.at[i];
 
-		us += p->stage[x->stage][x->kind].saves_us;
+		us += price_link_us(&p->stage[x->stage][x->kind], p->offload);
 	}
 	return us;
 }
@@ -484,7 +484,7 @@ answer_host_us(const struct ranks *r, const struct target_devs *t,
 	struct pricing at = pricing_of(r, t, p, rank);
 	func_id update = r->update[rank];
 
-	return saves_of(r, p, rank) +
+	return layers_of(r, p, rank) +
 	       (update && ranks_kernels(r)[update]
 		? host_of(&at, ranks_kernels(r)[update]->top) : 0);
 }

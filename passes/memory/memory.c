@@ -5,12 +5,12 @@
  * never run at once.  When the update runs no saves are left, so its temps lie
  * where the slots were.  What lies on the host comes after all else.
  *
- * Saves of layers that lie on the host pass through a window of the device,
- * beside the temps: one layer's are on their way while the next one computes.
+ * What layers have on the host, saves or weights and gradients, passes through
+ * a window of the device, beside the temps: one layer's is on its way while
+ * the next one computes.
  */
 #include "ir/memo.h"
 #include "passes/memory/memory_parts.h"
-#include "passes/plan/plan.h"
 
 #include <string.h>
 
@@ -20,6 +20,23 @@ const char *const memory_kind_names[MEMORY_NKINDS] = {
 };
 
 /* ---- offsets ---- */
+
+/* Whether it lies on the host, or on its drives. */
+static bool
+is_away(const struct memory *m, const struct memory_buffer *b)
+{
+	switch (b->kind) {
+	case MEMORY_WEIGHTS:
+	case MEMORY_GRADIENTS:
+		return b->in_layers && memory_streams(m);
+	case MEMORY_OPTIMIZER:
+		return m->offload & PLAN_OFFLOAD_OPTIMIZER;
+	case MEMORY_SAVES:
+		return memory_is_hosted(m, b->span);
+	default:
+		return false;
+	}
+}
 
 /* Offsets within each kind of each rank, and the bytes of each kind. */
 static void
@@ -32,7 +49,9 @@ sum_up(struct memory_work *w)
 
 	for (i = 0; i < out->buffers.n; i++) {
 		struct memory_buffer *b = memory_at(w, i);
-		int64_t *by = &out->rank[b->pipe].by[b->kind];
+		struct memory_rank *r = &out->rank[b->pipe];
+		int64_t *by = is_away(out, b) ? &r->away[b->kind]
+					      : &r->by[b->kind];
 
 		if (b->kind == MEMORY_TEMPS) {
 			continue;
@@ -64,7 +83,7 @@ place_pools(struct memory_work *w)
 		struct memory_pool *p = &w->out->pools.at[i];
 		struct memory_rank *r = &w->out->rank[p->rank];
 		int64_t *by = memory_is_hosted(w->out, p->span)
-			? &r->hosted_saves : &r->by[MEMORY_SAVES];
+			? &r->away[MEMORY_SAVES] : &r->by[MEMORY_SAVES];
 
 		p->offset = *by;
 		*by += p->bytes * p->slots;
@@ -87,39 +106,52 @@ add_temps(struct memory_rank *r)
 	}
 }
 
+/* Where the kinds of a rank begin: what is on the device, then what is not. */
+struct memory_base {
+	int64_t here[MEMORY_NKINDS], away[MEMORY_NKINDS];
+};
+
+/* What is on the device ends with `reserve` bytes. */
 static void
-place_all(struct memory_work *w)
+set_base(struct memory_rank *r, int64_t reserve, struct memory_base *b)
+{
+	int64_t at = 0;
+	uint32_t k;
+
+	for (k = 0; k < MEMORY_NKINDS; k++) {
+		b->here[k] = at;
+		at += r->by[k];
+	}
+	at = (at + reserve + MEMORY_HOST_ALIGN - 1) / MEMORY_HOST_ALIGN *
+	     MEMORY_HOST_ALIGN;
+	r->host_at = at;
+	for (k = 0; k < MEMORY_NKINDS; k++) {
+		b->away[k] = at;
+		at += r->away[k];
+	}
+}
+
+static void
+place_all(struct memory_work *w, int64_t reserve)
 {
 	struct memory *out = w->out;
-	int64_t (*base)[MEMORY_NKINDS] = arena_alloc(&w->tmp,
-		out->nranks * sizeof *base);
-	int64_t *host = arena_alloc(&w->tmp, out->nranks * sizeof *host);
-	uint32_t i, k;
+	struct memory_base *base = arena_alloc(&w->tmp, out->nranks *
+					       sizeof *base);
+	uint32_t i;
 
 	place_pools(w);
 	for (i = 0; i < out->nranks; i++) {
 		add_temps(&out->rank[i]);
-		for (k = 1; k < MEMORY_NKINDS; k++) {
-			base[i][k] = base[i][k - 1] +
-				     (k - 1 == out->on_host ? 0
-				      : out->rank[i].by[k - 1]);
-		}
-		host[i] = base[i][MEMORY_TEMPS] +
-			  out->rank[i].by[MEMORY_TEMPS];
-		if (out->on_host < MEMORY_NKINDS) {
-			base[i][out->on_host] = host[i];
-			host[i] += out->rank[i].by[out->on_host];
-		}
+		set_base(&out->rank[i], reserve, &base[i]);
 	}
 	for (i = 0; i < out->buffers.n; i++) {
 		struct memory_buffer *b = memory_at(w, i);
-
+		const struct memory_base *at = &base[b->pipe];
 		bool update = b->kind == MEMORY_TEMPS &&
 			      b->stage == UINT32_MAX;
 
-		b->offset += b->kind == MEMORY_SAVES &&
-			     memory_is_hosted(out, b->span) ? host[b->pipe]
-			: base[b->pipe][update ? MEMORY_SAVES : b->kind];
+		b->offset += is_away(out, b) ? at->away[b->kind]
+			: at->here[update ? MEMORY_SAVES : b->kind];
 		if (b->kind == MEMORY_SAVES) {
 			const struct memory_pool *p = &out->pools.at[
 				out->stage[b->stage].saves[b->span].pool];
@@ -160,9 +192,9 @@ update_peak(struct memory_rank *to, const struct memory_func *f,
 	}
 }
 
-/* The window of a stage: two of its layers, if it has so many. */
+/* Adds saves to the windows: two layers of a stage, if it has so many. */
 static void
-set_windows(struct memory *m)
+add_windows(struct memory *m)
 {
 	uint32_t i;
 
@@ -183,7 +215,7 @@ finish_ranks(struct memory_work *w, int64_t reserve)
 	struct memory *out = w->out;
 	uint32_t i, k;
 
-	set_windows(out);
+	add_windows(out);
 	for (i = 0; i < out->nstages; i++) {
 		for (k = 0; k < SCHED_NKINDS; k++) {
 			update_peak(&out->rank[out->stage[i].rank],
@@ -191,7 +223,7 @@ finish_ranks(struct memory_work *w, int64_t reserve)
 				    out->stage[i].window);
 		}
 	}
-	place_all(w);
+	place_all(w, reserve);
 	for (i = 0; i < out->nranks; i++) {
 		struct memory_rank *x = &out->rank[i];
 
@@ -200,13 +232,10 @@ finish_ranks(struct memory_work *w, int64_t reserve)
 						      : x->bound;
 		x->bound += reserve;
 		x->reserve = x->total = reserve;
-		x->host = x->hosted_saves;
 		for (k = 0; k < MEMORY_NKINDS; k++) {
-			if (k == out->on_host) {
-				*(out->on_drives ? &x->drives : &x->host) +=
-					x->by[k];
-				continue;
-			}
+			*(k == MEMORY_OPTIMIZER &&
+			  out->offload & PLAN_OFFLOAD_NVME
+				? &x->drives : &x->host) += x->away[k];
 			x->total += x->by[k];
 			x->bound += k <= MEMORY_PIPELINE ? x->by[k] : 0;
 		}
@@ -341,10 +370,7 @@ plan_memory(const struct ranks *r, struct kernels *const *all, int64_t reserve,
 	out->kernels = all ? all : ranks_kernels(r);
 	out->nstages = r->nstages;
 	out->nranks = r->npipes;
-	out->on_host = plan_offload(r->m) & PLAN_OFFLOAD_OPTIMIZER
-		? MEMORY_OPTIMIZER : MEMORY_NKINDS;
-	out->saves_on_host = plan_offload(r->m) & PLAN_OFFLOAD_SAVES;
-	out->on_drives = plan_offload(r->m) & PLAN_OFFLOAD_NVME;
+	out->offload = plan_offload(r->m);
 	out->stage = arena_alloc(a, r->nstages * sizeof *out->stage);
 	out->rank = arena_alloc(a, r->npipes * sizeof *out->rank);
 	work_init(&w);

@@ -19,6 +19,8 @@
 #include "passes/price/target.h"
 
 #define MEMORY_ALIGN 256	/* of every offset */
+/* of what lies on the host: a page that any GPU maps */
+#define MEMORY_HOST_ALIGN (INT64_C(2) << 20)
 
 enum memory_kind {
 	MEMORY_WEIGHTS,
@@ -62,6 +64,7 @@ struct memory_buffer {
 	int64_t bytes;		/* of an item, aligned */
 	int64_t items, first;	/* first: of the outermost repeat's variable */
 	uint32_t levels;	/* repeats that count, from the outermost */
+	bool in_layers;		/* of tensors: each layer has one */
 	uint32_t copies;
 	int64_t apart;
 	uint32_t from, to;	/* of temps: steps of the function */
@@ -113,6 +116,8 @@ struct memory_func {
 struct memory_stage {
 	uint32_t rank;
 	int64_t fixed[MEMORY_PIPELINE];	/* by kind, of the tensors it uses */
+	/* of those, weights and gradients that layers have */
+	int64_t in_layers[MEMORY_OPTIMIZER];
 	struct {
 		int64_t bytes;		/* of one microbatch */
 		uint32_t slots;		/* of its own, if it shared none */
@@ -120,7 +125,7 @@ struct memory_stage {
 	} saves[MEMORY_NSPANS];
 	/* by microbatch, in its pool; set by memory_assign_slots */
 	uint32_t *slot[MEMORY_NSPANS];
-	int64_t window;	/* where saves of two layers pass, if on the host */
+	int64_t window;	/* where what two layers have on the host passes */
 	uint32_t waiting[2];	/* copies of what is sent: forward, back */
 	int64_t pipeline;
 	struct memory_func func[SCHED_NKINDS];
@@ -136,10 +141,11 @@ struct memory_pool {
 };
 
 struct memory_rank {
-	int64_t by[MEMORY_NKINDS];
+	int64_t by[MEMORY_NKINDS];	/* on the device */
+	int64_t away[MEMORY_NKINDS];	/* on the host or its drives */
 	int64_t reserve, total;
+	int64_t host_at;	/* where in the arena what is there begins */
 	int64_t device;		/* bytes that its device has; 0: not known */
-	int64_t hosted_saves;	/* slots on the host; not in by[MEMORY_SAVES] */
 	int64_t host;		/* all in the host's memory; not in total */
 	int64_t drives;		/* on its drives; not in host */
 	int64_t bound;		/* the most alive at once, plus reserve */
@@ -152,9 +158,7 @@ struct memory {
 	struct memory_rank *rank;	/* of the pipeline */
 	uint32_t nstages, nranks;
 	uint32_t fullest;	/* the rank with least left, else most bytes */
-	uint32_t on_host;	/* the kind that is; MEMORY_NKINDS: none */
-	bool saves_on_host;	/* so are saves of layers */
-	bool on_drives;		/* `on_host` is, on drives */
+	uint32_t offload;	/* of the plan: enum plan_offloaded */
 	VEC(struct memory_buffer) buffers;
 	struct memory_value *value;	/* by value */
 	uint32_t *tensor;	/* by node that names one: buffer, plus 1 */

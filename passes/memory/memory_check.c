@@ -140,6 +140,17 @@ fail(struct checker *c, value_id v, const char *what)
 	}
 }
 
+/* Whether bytes are in the device's part of the arena, or in its host's. */
+static bool
+is_inside(const struct memory_rank *r, double at, double bytes)
+{
+	double there = (double)r->host_at;
+
+	return (at >= 0 && at + bytes <= (double)(r->total - r->reserve)) ||
+	       (at >= there && at + bytes <= there + (double)(r->host +
+							      r->drives));
+}
+
 static bool
 spot_of(struct checker *c, value_id v, const struct memory_iterations *at,
 	struct memory_spot *spot)
@@ -156,9 +167,7 @@ spot_of(struct checker *c, value_id v, const struct memory_iterations *at,
 		fail(c, v, "lies askew, or on another rank");
 		return false;
 	}
-	if (spot->offset < 0 || (double)spot->offset + bytes >
-				(double)(r->total + r->host +
-					 r->drives - r->reserve)) {
+	if (!is_inside(r, (double)spot->offset, bytes)) {
 		fail(c, v, "lies outside of the arena");
 		return false;
 	}

@@ -8,6 +8,7 @@
 #define PASSES_MEMORY_PARTS_H
 
 #include "passes/memory/memory.h"
+#include "passes/plan/plan.h"
 
 /* The repeats around a node, from the innermost outwards. */
 struct memory_repeats {
@@ -140,7 +141,14 @@ bool memory_in_place(const struct memory_work *w, const struct kernel *k,
 static inline bool
 memory_is_hosted(const struct memory *m, uint32_t span)
 {
-	return m->saves_on_host && span < MEMORY_TOP;
+	return m->offload & PLAN_OFFLOAD_SAVES && span < MEMORY_TOP;
+}
+
+/* Whether weights and gradients of layers lie on the host. */
+static inline bool
+memory_streams(const struct memory *m)
+{
+	return m->offload & PLAN_OFFLOAD_PARAMS;
 }
 
 static inline bool

@@ -4,6 +4,7 @@
  * buffer and its offset (--emit=arena).
  */
 #include "passes/memory/memory.h"
+#include "passes/plan/plan.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -118,6 +119,13 @@ put_row(struct buf *out, const char *label, int64_t bytes)
 		   in(u, bytes), u.name);
 }
 
+static const char *
+drives_of(const struct memory *mem, uint32_t kind)
+{
+	return kind == MEMORY_OPTIMIZER && mem->offload & PLAN_OFFLOAD_NVME
+		? "'s drives" : "";
+}
+
 static void
 put_fullest(const struct memory *mem, struct buf *out)
 {
@@ -127,7 +135,7 @@ put_fullest(const struct memory *mem, struct buf *out)
 	buf_printf(out, "\nfullest is rank %u of the pipeline, bytes\n",
 		   mem->fullest);
 	for (k = 0; k < MEMORY_NKINDS; k++) {
-		if (k != mem->on_host) {
+		if (x->by[k] || !x->away[k]) {
 			put_row(out, memory_kind_names[k], x->by[k]);
 		}
 	}
@@ -135,14 +143,13 @@ put_fullest(const struct memory *mem, struct buf *out)
 		put_row(out, "reserve", x->reserve);
 	}
 	put_row(out, "total", x->total);
-	if (mem->on_host < MEMORY_NKINDS) {
-		put_row(out, arena_printf(out->arena, "on the host%s, %s",
-					  mem->on_drives ? "'s drives" : "",
-					  memory_kind_names[mem->on_host]),
-			x->by[mem->on_host]);
-	}
-	if (mem->saves_on_host) {
-		put_row(out, "on the host, saves", x->hosted_saves);
+	for (k = 0; k < MEMORY_NKINDS; k++) {
+		if (x->away[k]) {
+			put_row(out, arena_printf(out->arena, "on the host%s, "
+						  "%s", drives_of(mem, k),
+						  memory_kind_names[k]),
+				x->away[k]);
+		}
 	}
 }
 
@@ -180,10 +187,9 @@ json_int(struct buf *out, const char *key, int64_t v)
 	buf_printf(out, ", \"%s\": %" PRId64, key, v);
 }
 
-/* Tensors of the first three kinds; what lies on the host is 0 there. */
+/* Tensors of the first three kinds on the device, and `away` on the host. */
 static void
-json_tensors(const struct memory *mem, const int64_t *by, int64_t more_on_host,
-	     struct buf *out)
+json_tensors(const int64_t *by, int64_t away, struct buf *out)
 {
 	static const char *const keys[] = {
 		"weight_bytes", "gradient_bytes", "optimizer_bytes"
@@ -191,10 +197,30 @@ json_tensors(const struct memory *mem, const int64_t *by, int64_t more_on_host,
 	uint32_t k;
 
 	for (k = MEMORY_WEIGHTS; k <= MEMORY_OPTIMIZER; k++) {
-		json_int(out, keys[k], k == mem->on_host ? 0 : by[k]);
+		json_int(out, keys[k], by[k]);
 	}
-	json_int(out, "host_bytes", more_on_host +
-		 (mem->on_host < MEMORY_NKINDS ? by[mem->on_host] : 0));
+	json_int(out, "host_bytes", away);
+}
+
+static void
+json_stage_tensors(const struct memory *mem, const struct memory_stage *s,
+		   struct buf *out)
+{
+	int64_t by[MEMORY_PIPELINE], away = 0;
+	uint32_t k;
+
+	for (k = 0; k < MEMORY_PIPELINE; k++) {
+		int64_t less = k == MEMORY_OPTIMIZER
+			? mem->offload & PLAN_OFFLOAD_OPTIMIZER ? s->fixed[k]
+								: 0
+			: k < MEMORY_OPTIMIZER &&
+			  mem->offload & PLAN_OFFLOAD_PARAMS ? s->in_layers[k]
+							     : 0;
+
+		by[k] = s->fixed[k] - less;
+		away += less;
+	}
+	json_tensors(by, away, out);
 }
 
 static int64_t
@@ -226,7 +252,7 @@ memory_print_stages_json(const struct ranks *r, const struct memory *mem,
 		buf_printf(out, "%s\n    {\"stage\": %u", i ? "," : "", i);
 		json_int(out, "rank", s->rank);
 		json_int(out, "layers", layers_of(r, mem, i));
-		json_tensors(mem, s->fixed, 0, out);
+		json_stage_tensors(mem, s, out);
 		json_int(out, "saved_bytes", saved_by(s, 0));
 		json_int(out, "outside_bytes", saved_by(s, MEMORY_TOP));
 		json_int(out, "in_flight", in_flight(s));
@@ -238,7 +264,7 @@ memory_print_stages_json(const struct ranks *r, const struct memory *mem,
 
 		buf_printf(out, "%s\n    {\"rank\": %u", i ? "," : "", i);
 		json_int(out, "stages", stages_of(mem, i));
-		json_tensors(mem, x->by, x->hosted_saves, out);
+		json_tensors(x->by, x->host + x->drives, out);
 		json_int(out, "other_bytes", x->by[MEMORY_OTHER]);
 		json_int(out, "pipeline_bytes", x->by[MEMORY_PIPELINE]);
 		json_int(out, "saved_bytes", x->by[MEMORY_SAVES]);
@@ -252,6 +278,15 @@ memory_print_stages_json(const struct ranks *r, const struct memory *mem,
 
 /* ---- by rank, for people ---- */
 
+/* What layers have on the host. */
+static const char *
+in_layers(uint32_t offload)
+{
+	return !(offload & PLAN_OFFLOAD_PARAMS) ? "saves"
+		: offload & PLAN_OFFLOAD_SAVES ? "weights, gradients and saves"
+		: "weights and gradients";
+}
+
 static void
 put_ranks(const struct memory *mem, struct scale u, struct buf *out)
 {
@@ -262,14 +297,14 @@ put_ranks(const struct memory *mem, struct scale u, struct buf *out)
 		buf_printf(out, " %9s", memory_kind_names[k]);
 	}
 	buf_puts(out, "   reserve     total     bound   gap\n");
-	if (mem->on_host < MEMORY_NKINDS) {
-		buf_printf(out, "# %s lies on the host%s, and is not in "
-			   "total\n", memory_kind_names[mem->on_host],
-			   mem->on_drives ? "'s drives" : "");
+	if (mem->offload & PLAN_OFFLOAD_OPTIMIZER) {
+		buf_printf(out, "# optimizer lies on the host%s, and is not "
+			   "here\n", drives_of(mem, MEMORY_OPTIMIZER));
 	}
-	if (mem->saves_on_host) {
-		buf_puts(out, "# saves of layers lie on the host, and are not "
-			 "here; temps have a window of two layers\n");
+	if (mem->offload & (PLAN_OFFLOAD_SAVES | PLAN_OFFLOAD_PARAMS)) {
+		buf_printf(out, "# %s of layers lie on the host, and are not "
+			   "here; temps have a window of two layers\n",
+			   in_layers(mem->offload));
 	}
 	for (i = 0; i < mem->nranks; i++) {
 		const struct memory_rank *r = &mem->rank[i];

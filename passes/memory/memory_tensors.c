@@ -16,6 +16,7 @@
 struct tensor_use {
 	enum memory_kind kind;
 	bool sum;		/* the sum that is accumulated under the name */
+	bool in_layers;		/* the name has a repeat's variable */
 	sym_t name;
 	uint64_t order;	/* kind, input, sum and name: equal in one buffer */
 	node_id node;
@@ -138,6 +139,7 @@ add_use(struct memory_work *w, struct tensor_uses *all, node_id id,
 		x.hi = x.lo + memory_count(w->m, around->repeat);
 		each = true;
 	}
+	x.in_layers = each;
 	VEC_PUSH(&w->tmp, &all->at, x);
 }
 
@@ -229,6 +231,7 @@ make_buffer(struct memory_work *w, const struct tensor_use *x, uint32_t n,
 	to->func = 0;
 	to->name = x->name;
 	to->first = x->lo;
+	to->in_layers = x->in_layers;
 	to->items = (hi - x->lo) * x->inner;
 	if (ir_is(ir_node(w->m, x->node)->op, IRF_STORED) &&
 	    is_cut_by_time(w, x->value)) {
@@ -286,6 +289,24 @@ state_bytes(struct memory_work *w, uint32_t first)
 	return state;
 }
 
+/*
+ * Counts a weight or gradient of `layers` layers of a stage.  Where these lie
+ * on the host, two layers pass through the window of the device.
+ */
+static void
+add_layers(const struct memory *m, uint32_t stage, const struct tensor_use *x,
+	   const struct memory_buffer *b, int64_t layers)
+{
+	struct memory_stage *s = &m->stage[stage];
+
+	if (!x->in_layers || x->kind >= MEMORY_OPTIMIZER) {
+		return;
+	}
+	s->in_layers[x->kind] += layers * x->inner * b->bytes;
+	s->window += memory_streams(m) ? (layers > 1 ? 2 : 1) * x->inner *
+					 b->bytes : 0;
+}
+
 static void
 count_stage(struct memory_work *w, const struct tensor_uses *all,
 	    uint32_t stage, const int64_t *state)
@@ -309,6 +330,7 @@ count_stage(struct memory_work *w, const struct tensor_uses *all,
 		items = x->hi - (seen[at] && hi[at] > x->lo ? hi[at] : x->lo);
 		seen[at] = true;
 		if (items > 0) {
+			add_layers(w->out, stage, x, b, items);
 			items *= x->inner;
 			hi[at] = x->hi;
 			s->fixed[x->kind] += items * b->bytes * b->copies;

@@ -49,7 +49,7 @@ static int64_t
 bytes_of(const struct memory_picture *m, uint32_t part)
 {
 	return part == PART_RESERVE ? m->r->reserve :
-	       part == m->f->in->memory->on_host ? 0 : m->r->by[part];
+	       m->r->by[part];
 }
 
 static const char *

@@ -122,6 +122,7 @@ fill_recompute(const struct plan_reading *r)
 
 const struct plan_offload_word plan_offload_words[PLAN_NOFFLOADS] = {
 	{ "optimizer", PLAN_OFFLOAD_OPTIMIZER },
+	{ "parameters", PLAN_OFFLOAD_PARAMS },
 	{ "activations", PLAN_OFFLOAD_SAVES }
 };
 
@@ -241,18 +242,6 @@ plan_offload(const struct ir_module *m)
 	return s && s->kind != SET_NUM &&
 	       strcmp(ir_text(m->ctx, s->text), "nvme") == 0
 		? bits | PLAN_OFFLOAD_NVME : bits;
-}
-
-const char *
-plan_offload_text(uint32_t offload)
-{
-	static const char *const texts[] = {
-		"none", "optimizer", "activations", "optimizer+activations",
-		"none", "optimizer@nvme", "activations",
-		"optimizer@nvme+activations"
-	};
-
-	return texts[offload];
 }
 
 int64_t

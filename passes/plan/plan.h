@@ -27,7 +27,8 @@ struct plan_split {
 enum plan_offloaded {
 	PLAN_OFFLOAD_OPTIMIZER = 1,	/* state of the optimizer */
 	PLAN_OFFLOAD_SAVES = 2,	/* what layers save for their backward */
-	PLAN_OFFLOAD_NVME = 4	/* of state: on the host's drives */
+	PLAN_OFFLOAD_NVME = 4,	/* of state: on the host's drives */
+	PLAN_OFFLOAD_PARAMS = 8	/* weights and gradients of layers */
 };
 
 struct plan {
@@ -98,8 +99,6 @@ uint32_t plan_offload(const struct ir_module *m);
  * `microbatch` sequences.
  */
 int64_t plan_largest_microbatch(int64_t batch, int64_t ranks);
-/* "none", "optimizer", "optimizer@nvme+activations" */
-const char *plan_offload_text(uint32_t offload);
 /* `chunks`, read alike; 0: the target's prices decide. */
 int64_t plan_chunks(const struct ir_module *m);
 /* `join`, read alike. */
@@ -210,6 +209,8 @@ const char *plan_tile_text(struct arena *a, const struct plan_tile *t);
 
 /* ---- plan_text.c: values as text -------------------------------------- */
 
+/* "none", "optimizer", "optimizer@nvme+activations" */
+const char *plan_offload_text(uint32_t offload);
 /* Sets the keys of "tp=8,recompute=q+k".  False after errors. */
 bool plan_pin(struct ir_module *m, const char *text);
 /* plan_pin for `option`, "--pin" or "--why-not", which messages name. */

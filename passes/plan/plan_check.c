@@ -544,7 +544,7 @@ check_offload(struct plan_reading *r)
 	       fail(r, r->said[PLAN_KEY_OFFLOAD_TO].span, "`offload_to` is "
 		    "nvme, where optimizer state alone can lie, and `offload` "
 		    "is %s: offload = optimizer is legal, or offload_to = host",
-		    bits & PLAN_OFFLOAD_SAVES ? "activations" : "none");
+		    plan_offload_text(bits));
 }
 
 bool

@@ -33,7 +33,7 @@ struct plan_offload_word {
 	uint32_t bit;		/* enum plan_offloaded */
 };
 
-#define PLAN_NOFFLOADS 2
+#define PLAN_NOFFLOADS 3
 extern const struct plan_offload_word plan_offload_words[PLAN_NOFFLOADS];
 
 /* ---- plan_keys.c ------------------------------------------------------ */

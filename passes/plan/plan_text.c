@@ -360,3 +360,20 @@ plan_pin_of(struct ir_module *m, const char *option, const char *text)
 	return !t.s[t.at] || expected(&t, "`,` and the next KEY=VALUE, or `+` "
 				      "and more of a list");
 }
+
+const char *
+plan_offload_text(uint32_t offload)
+{
+	static const char *const texts[] = {
+		"none", "optimizer", "activations", "optimizer+activations",
+		"none", "optimizer@nvme", "activations",
+		"optimizer@nvme+activations",
+		"parameters", "optimizer+parameters",
+		"parameters+activations", "optimizer+parameters+activations",
+		"parameters", "optimizer@nvme+parameters",
+		"parameters+activations",
+		"optimizer@nvme+parameters+activations"
+	};
+
+	return texts[offload];
+}

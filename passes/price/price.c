@@ -54,7 +54,9 @@ price_once(struct pricing *p, const struct kernel_list *l, bool repeats,
 		}
 	}
 	price_sum(p, l, each, repeats ? price_beside(p, l, each) : 0, once);
-	once->saves_us += repeats ? price_saves_us(p, l) : 0;
+	if (repeats) {
+		price_link(p, l, once);
+	}
 }
 
 void

@@ -86,7 +86,8 @@ struct price_func {
 	double total_us;
 	double data_us, tensor_us;	/* of its collectives: along dp, tp */
 	double beside_us;	/* of those, what runs beside kernels */
-	double saves_us;	/* of what layers save, over the host's link */
+	/* over the host's link: saves of layers, their weights and gradients */
+	double saves_us, params_us;
 	double kernels;		/* launched, about */
 };
 
@@ -191,15 +192,17 @@ double price_comm(const struct ranks *r, const struct target_group *t,
 struct cost_group price_group(const struct ranks *r,
 			      const struct target_group *t, uint32_t axes);
 /*
- * How long the optimizer state of a kernel is on its way from the host and
- * back; 0 if it reads none that lies there.
+ * How long what an update's kernel reads and writes on the host is on its way;
+ * 0 if nothing of it lies there.
  */
 double price_host_us(const struct pricing *p, const struct kernel *k);
 /*
- * How long what one iteration of a list saves, and reads of what was saved, is
- * on its way if it lies on the host: whether it does is read by price_run.
+ * Adds how long what one iteration of a list reads and writes of saves, weights
+ * and gradients is on its way if it lies on the host: whether it does is read
+ * by price_run.
  */
-double price_saves_us(const struct pricing *p, const struct kernel_list *l);
+void price_link(const struct pricing *p, const struct kernel_list *l,
+		struct price_func *f);
 
 /* ---- price_maps.c ----------------------------------------------------- */
 
@@ -218,11 +221,12 @@ void price_maps(struct pricing *p, const struct kernel_list *l,
 double price_shown_us(const struct price_traits *traits,
 		      const struct price_func *f);
 /*
- * How much longer than what f has in total the saves of its layers are on their
- * way, if the plan's `offload` has them on the host: the link works beside
- * kernels, and the function ends when both are done.
+ * The time that what its layers have on the host by the plan's `offload` is on
+ * its way.  The link works beside kernels, and the function ends when both are
+ * done: so it waits for what that takes longer than all of f.
  */
-double price_saves_wait_us(const struct price_func *f, uint32_t offload);
+double price_link_us(const struct price_func *f, uint32_t offload);
+double price_link_wait_us(const struct price_func *f, uint32_t offload);
 /* Sets p->run and p->updated: functions and updates as they run on a rank. */
 void price_run(const struct sched *s, const struct price_traits *traits,
 	       struct arena *a, struct price *p);

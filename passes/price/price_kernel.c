@@ -22,6 +22,7 @@ price_add(struct price_func *to, const struct price_func *from, double times)
 	to->tensor_us += times * from->tensor_us;
 	to->beside_us += times * from->beside_us;
 	to->saves_us += times * from->saves_us;
+	to->params_us += times * from->params_us;
 	to->kernels += times * from->kernels;
 }
 
@@ -420,18 +421,29 @@ price_collective(struct pricing *p, const struct kernel *k,
 	}
 }
 
-/* ---- state on the host ---- */
+/* ---- what lies on the host ---- */
 
-/* A stored tensor that is no weight. */
+/* Whether each layer has a tensor of that name: it has a repeat's variable. */
 static bool
-is_state(const struct ir_node *n)
+is_in_layers(const struct ir_module *m, const struct ir_node *n)
 {
-	return ir_is(n->op, IRF_STORED) && !ir_is(n->op, IRF_PARAM);
+	return strchr(ir_text(m->ctx, ir_attr(m, n, IR_ATTR_NAME)->text),
+		      '{') != NULL;
 }
 
-/* Whether the kernel reads a state of that name. */
-static bool
-reads_state(const struct ir_module *m, const struct kernel *k, sym_t name)
+/* What of `offload` has a tensor that an update reads on the host; 0: none. */
+static uint32_t
+home_of(const struct ir_module *m, const struct ir_node *n)
+{
+	return ir_is(n->op, IRF_STORED) && !ir_is(n->op, IRF_PARAM)
+		? PLAN_OFFLOAD_OPTIMIZER
+		: (ir_is(n->op, IRF_PARAM) || n->op == IR_GRADIENT) &&
+		  is_in_layers(m, n) ? PLAN_OFFLOAD_PARAMS : 0;
+}
+
+/* The same of what a kernel stores, which it also reads. */
+static uint32_t
+home_of_store(const struct ir_module *m, const struct kernel *k, sym_t name)
 {
 	uint32_t i;
 
@@ -439,73 +451,91 @@ reads_state(const struct ir_module *m, const struct kernel *k, sym_t name)
 		node_id id = m->values.at[k->inputs.at[i].value].node;
 		const struct ir_node *n = ir_node(m, id);
 
-		if (id && is_state(n) &&
+		if (id && ir_is(n->op, IRF_STORED) &&
 		    ir_attr(m, n, IR_ATTR_NAME)->text == name) {
-			return true;
+			return home_of(m, n);
 		}
 	}
-	return false;
+	return 0;
 }
 
 /* State on drives passes through the host: the slower link counts. */
 static double
-state_bytes_us(const struct pricing *p)
+link_bytes_us(const struct pricing *p, uint32_t home)
 {
 	const struct target_device *d = &p->t->device;
 
-	return plan_offload(p->m) & PLAN_OFFLOAD_NVME
+	return home & PLAN_OFFLOAD_OPTIMIZER &&
+	       plan_offload(p->m) & PLAN_OFFLOAD_NVME
 		? fmin(d->nvme_bytes_us, d->host_bytes_us) : d->host_bytes_us;
 }
 
 /*
- * The state of each tensor comes in over the host link and goes back; both
- * ways share the link.
+ * Tensors come in over the host link and go back; both ways share the link.
  */
 double
 price_host_us(const struct pricing *p, const struct kernel *k)
 {
-	double bytes = 0;
-	uint32_t i;
+	uint32_t offload = k->kind == KERNEL_OPTIMIZER ? plan_offload(p->m) : 0;
+	double us = 0;
+	uint32_t i, home;
 
-	if (k->kind != KERNEL_OPTIMIZER ||
-	    !(plan_offload(p->m) & PLAN_OFFLOAD_OPTIMIZER)) {
-		return 0;
-	}
-	for (i = 0; i < k->inputs.n; i++) {
+	for (i = 0; offload && i < k->inputs.n; i++) {
 		node_id id = p->m->values.at[k->inputs.at[i].value].node;
 
-		bytes += id && is_state(ir_node(p->m, id))
-			? k->inputs.at[i].bytes : 0;
+		home = id ? home_of(p->m, ir_node(p->m, id)) : 0;
+		us += home & offload
+			? k->inputs.at[i].bytes / link_bytes_us(p, home) : 0;
 	}
-	for (i = 0; i < k->nodes.n; i++) {
+	for (i = 0; offload && i < k->nodes.n; i++) {
 		const struct ir_node *n = ir_node(p->m, k->nodes.at[i]);
 
-		if (n->op == IR_STORE &&
-		    reads_state(p->m, k, ir_attr(p->m, n,
-						 IR_ATTR_NAME)->text)) {
-			bytes += kernel_bytes(p->m, ir_args(p->m, n)[0]);
-		}
+		home = n->op != IR_STORE ? 0 : home_of_store(p->m, k,
+			ir_attr(p->m, n, IR_ATTR_NAME)->text);
+		us += home & offload ? kernel_bytes(p->m, ir_args(p->m, n)[0]) /
+				       link_bytes_us(p, home) : 0;
 	}
-	return bytes > 0 ? bytes / state_bytes_us(p) : 0;
+	return us;
 }
 
-double
-price_saves_us(const struct pricing *p, const struct kernel_list *l)
+/*
+ * Weights come in.  Sums of gradients come in and go back; those of the only
+ * microbatch just go.
+ */
+static double
+param_bytes(const struct pricing *p, const struct ir_node *n)
+{
+	if (ir_is(n->op, IRF_PARAM)) {
+		return is_in_layers(p->m, n) ? kernel_bytes(p->m, n->result)
+					     : 0;
+	}
+	return n->op == IR_ACCUMULATE && is_in_layers(p->m, n)
+		? kernel_bytes(p->m, ir_args(p->m, n)[0]) *
+		  (p->r->time ? 2 : 1) : 0;
+}
+
+void
+price_link(const struct pricing *p, const struct kernel_list *l,
+	   struct price_func *f)
 {
 	const struct ir_region *r = &p->m->regions.at[l->region];
-	double bytes = 0;
+	double saves = 0, params = 0;
 	uint32_t i;
 
+	if (p->t->device.host_bytes_us <= 0) {
+		return;
+	}
 	for (i = 0; i < r->nodes.n; i++) {
 		const struct ir_node *n = ir_node(p->m, r->nodes.at[i]);
 
 		if (ir_is(n->op, IRF_STASH)) {
-			bytes += kernel_bytes(p->m, n->nargs
+			saves += kernel_bytes(p->m, n->nargs
 				? ir_args(p->m, n)[0] : n->result);
 		}
+		params += param_bytes(p, n);
 	}
-	return p->t->device.host_bytes_us > 0
-		? bytes / p->t->device.host_bytes_us : 0;
+	f->saves_us += saves / p->t->device.host_bytes_us;
+	f->params_us += params / p->t->device.host_bytes_us;
 }
 
 /* ---- all kinds ---- */
@@ -530,8 +560,8 @@ price_bytes(const struct pricing *p, enum cost_kind kind, double bytes,
 }
 
 /*
- * What a kernel reads and writes.  State from the host arrives meanwhile; what
- * that takes longer comes on top.
+ * What a kernel reads and writes.  What the host has of it arrives meanwhile;
+ * what that takes longer comes on top.
  */
 static void
 price_moves(struct pricing *p, const struct kernel *k, struct price_func *f)

@@ -94,8 +94,9 @@ mix_mesh(const struct pricing *p, const struct kernel_list *l,
 	uint32_t axes = axes_of(m, l, key);
 	axis_id a;
 
-	hash_add(key, axes & 1 ? plan_offload(m) & (PLAN_OFFLOAD_OPTIMIZER |
-						    PLAN_OFFLOAD_NVME) : 0);
+	hash_add(key, axes & 1 ? plan_offload(m) &
+				~(uint32_t)PLAN_OFFLOAD_SAVES : 0);
+	hash_add(key, p->r->time != 0);
 	if (!(axes >> 1)) {
 		return;
 	}

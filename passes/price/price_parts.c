@@ -140,7 +140,7 @@ choose_list(struct pricing *p, struct kernel_list *l, struct price_func *once)
 	}
 	if (c.each) {
 		price_sum(p, l, c.each, c.beside_us, once);
-		once->saves_us += price_saves_us(p, l);
+		price_link(p, l, once);
 	}
 	return c.each != NULL;
 }

@@ -223,10 +223,16 @@ price_shown_us(const struct price_traits *traits, const struct price_func *f)
 }
 
 double
-price_saves_wait_us(const struct price_func *f, uint32_t offload)
+price_link_us(const struct price_func *f, uint32_t offload)
 {
-	return offload & PLAN_OFFLOAD_SAVES
-		? fmax(f->saves_us - f->total_us, 0) : 0;
+	return (offload & PLAN_OFFLOAD_SAVES ? f->saves_us : 0) +
+	       (offload & PLAN_OFFLOAD_PARAMS ? f->params_us : 0);
+}
+
+double
+price_link_wait_us(const struct price_func *f, uint32_t offload)
+{
+	return fmax(price_link_us(f, offload) - f->total_us, 0);
 }
 
 static void
@@ -261,15 +267,15 @@ as_run(const struct sched *s, const struct price_traits *traits,
        const struct price *p, uint32_t stage, uint32_t kind)
 {
 	struct price_func f = p->stage[stage][kind];
-	double us = send_us(s, p, stage, kind), saves_us;
+	double us = send_us(s, p, stage, kind), link_us;
 
 	hide_overlap(traits, &f);
 	if (f.total_us > 0 && traits->eager) {
 		wait_for_host(&f);
 	}
-	saves_us = price_saves_wait_us(&f, p->offload);
-	f.us[PRICE_OFFLOAD] += saves_us;
-	f.total_us += saves_us;
+	link_us = price_link_wait_us(&f, p->offload);
+	f.us[PRICE_OFFLOAD] += link_us;
+	f.total_us += link_us;
 	if (f.total_us > 0 && traits->blocking) {
 		f.us[PRICE_COMM] += us;
 		f.total_us += us;

@@ -438,16 +438,16 @@ search_degrees(const struct plan *p, struct arena *a)
 
 /* ---- the search ---- */
 
-/* made: receives the programs of the best plan; may be NULL. */
+/* One of the two searches of search(). */
 static bool
-search(struct ir_module *m, const struct search_options *o,
-       struct memo *memo, struct pass_ahead *made, struct arena *a,
-       struct search_report *out)
+search_space(struct ir_module *m, const struct search_options *o, bool streams,
+	     struct memo *memo, struct pass_ahead *made, struct arena *a,
+	     struct search_report *out)
 {
 	const struct target *t = o->target;
 	struct search s = {
 		.m = m, .o = o, .a = a, .out = out, .behind = made,
-		.memo = memo, .briefs.memo = memo,
+		.memo = memo, .briefs.memo = memo, .streams = streams,
 		.t = target_span(t, 0, t->groups.n - 1), .begin_s = now_s()
 	};
 	bool ok;
@@ -470,6 +470,91 @@ search(struct ir_module *m, const struct search_options *o,
 	}
 	search_release(&s);
 	return ok;
+}
+
+/* Whether plans might keep weights on hosts, if these had the memory. */
+static bool
+has_hosts(const struct ir_module *m, const struct search_options *o)
+{
+	const struct target *t = o->target;
+
+	return !o->compiled && !ir_setting(m, "plan.offload") &&
+	       target_span(t, 0, t->groups.n - 1)->device.host_bytes_us > 0;
+}
+
+/* Whether the target does not say what memory its hosts have. */
+static bool
+is_host_unknown(const struct search_options *o)
+{
+	const struct target *t = o->target;
+
+	return target_span(t, 0, t->groups.n - 1)
+		       ->device.host_memory_bytes <= 0;
+}
+
+/*
+ * Whether devices and hosts together have memory for one copy of weights and
+ * gradients, and of optimizer state, which drives could have: without, no plan
+ * fits.
+ */
+static bool
+is_room_enough(struct ir_module *m, const struct target *t)
+{
+	struct pass_sums sums;
+	double has = 0, drives = 0, params;
+	uint32_t i;
+
+	if (!pass_sum(m, &sums)) {
+		return false;
+	}
+	for (i = 0; i < t->groups.n; i++) {
+		const struct target_group *g = &t->groups.at[i];
+		const struct target_device *d = &g->device;
+		double n = (double)(g->devices * g->nodes);
+
+		has += n * (d->memory_bytes + d->host_memory_bytes);
+		drives += n * d->nvme_memory_bytes;
+	}
+	params = (double)sums.weight_bytes + (double)sums.gradient_bytes;
+	return params <= has &&
+	       params + (double)sums.optimizer_bytes <= has + drives;
+}
+
+/*
+ * Whether weights on hosts are left to try, after nothing fitted without: where
+ * the target says what memory these have, as almost anything fits else.
+ */
+static bool
+may_stream(struct ir_module *m, const struct search_options *o,
+	   const struct search_report *r)
+{
+	return !r->found.n && !r->open && !r->refused && !r->stopped &&
+	       has_hosts(m, o) && !is_host_unknown(o) &&
+	       is_room_enough(m, o->target);
+}
+
+/* made: receives the programs of the best plan; may be NULL. */
+static bool
+search(struct ir_module *m, const struct search_options *o,
+       struct memo *memo, struct pass_ahead *made, struct arena *a,
+       struct search_report *out)
+{
+	struct search_report first;
+
+	if (!search_space(m, o, false, memo, made, a, out)) {
+		return false;
+	}
+	if (may_stream(m, o, out)) {
+		first = *out;
+		if (!search_space(m, o, true, memo, made, a, out)) {
+			return false;
+		}
+		out->placed_nodes += first.placed_nodes;
+		out->staged_nodes += first.staged_nodes;
+		out->priced += first.priced;
+		out->nodes += first.nodes;
+	}
+	return true;
 }
 
 bool
@@ -497,6 +582,11 @@ nothing_fits(struct ir_module *m, const struct search_options *o,
 	}
 	if (x.stopped) {
 		diag_note(&m->ctx->diags, nowhere, SEARCH_STOPPED);
+	}
+	if (has_hosts(m, o) && is_host_unknown(o)) {
+		diag_note(&m->ctx->diags, nowhere, "the target does not say "
+			  "what memory its hosts have: with `host_memory`, "
+			  "weights and gradients may lie there");
 	}
 	if (x.never) {
 		diag_note(&m->ctx->diags, nowhere, "%s", x.never);

@@ -40,6 +40,8 @@ struct search_options {
 	const volatile sig_atomic_t *interrupted;
 	bool shows;		/* prints progress to a terminal */
 	bool no_advice;		/* if nothing fits, say so and no more */
+	/* of `offload`, what code does: the optimizer's state to the host */
+	bool compiled;
 	bool keeps_priced;	/* for the report's `all` */
 	struct search_report *report;	/* filled in by the pass, or NULL */
 	/* scratch that code needs on a rank beside its arena, or NULL */

@@ -19,7 +19,7 @@
  * search_effort of all these searches together: an error must come soon, even
  * without all advice (0.3 to 2 s for llama-2-70b and deepseek-v3).
  */
-#define EFFORT 23000
+#define EFFORT 46000
 
 struct advising {
 	const struct ir_module *m;

@@ -122,6 +122,10 @@ search_measure_fixed(struct search_sharding *w, const struct memory *mem)
 		for (k = 0; k < MEMORY_PIPELINE; k++) {
 			w->fixed[p][k] = (double)mem->stage[i].fixed[k] / n;
 		}
+		for (k = 0; k < MEMORY_OPTIMIZER; k++) {
+			w->in_layers[p][k] =
+				(double)mem->stage[i].in_layers[k] / n;
+		}
 		w->update_temp[p] = (double)mem->rank[i].update.bytes / n;
 	}
 }
@@ -131,19 +135,24 @@ void
 search_scale_fixed(const struct search_sharding *w, struct search_update *u)
 {
 	double placed = (double)w->dp, dp = placed / (double)u->dp;
-	double here = u->offload & PLAN_OFFLOAD_OPTIMIZER ? 0 : 1;
+	double states = u->offload & PLAN_OFFLOAD_OPTIMIZER ? 1 : 0;
+	double params = u->offload & PLAN_OFFLOAD_PARAMS ? 1 : 0;
 	int i, zero = w->key.zero;
 
 	for (i = 0; i < PIECE_MAX; i++) {
-		const double *f = w->fixed[i];
+		const double *f = w->fixed[i], *in = w->in_layers[i];
+		double state = f[MEMORY_OPTIMIZER] * (zero > 0 ? dp : 1);
 
+		u->window[i] = params *
+			(in[MEMORY_WEIGHTS] * (zero > 2 ? dp : 1) +
+			 in[MEMORY_GRADIENTS] * (zero > 1 ? dp : 1));
 		u->fixed[i] = f[MEMORY_WEIGHTS] * (zero > 2 ? dp : 1) +
 			      f[MEMORY_GRADIENTS] * (zero > 1 ? dp : 1) +
-			      here * f[MEMORY_OPTIMIZER] *
-					(zero > 0 ? dp : 1) +
-			      f[MEMORY_OTHER];
+			      (1 - states) * state + f[MEMORY_OTHER] -
+			      u->window[i];
 		u->temp[i] = w->update_temp[i] * (zero > 0 ? dp : 1);
-		u->host[i] = (1 - here) * f[MEMORY_OPTIMIZER] *
-			     (zero > 0 ? dp : 1);
+		u->host[i] = states * state + u->window[i];
+		u->drives[i] = u->offload & PLAN_OFFLOAD_NVME
+			? states * state : 0;
 	}
 }

@@ -171,8 +171,7 @@ action_us(const struct trial *x, uint32_t stage, uint32_t kind)
 		return search_least_shown_us(x->s, f);
 	}
 	us = price_shown_us(&x->s->o->traits, f);
-	return x->key.offload & PLAN_OFFLOAD_SAVES ? fmax(us, f->saves_us)
-						  : us;
+	return fmax(us, price_link_us(f, x->key.offload));
 }
 
 static double

@@ -110,7 +110,7 @@ too_large(struct search *s, const struct search_group *g, int zero,
 	p->dp = g->dp;
 	p->pp = g->pp;
 	p->zero = g->dp > 1 ? zero : 0;
-	p->offload = search_may_offload(s) ? PLAN_OFFLOAD_OPTIMIZER : 0;
+	p->offload = search_may_offload(s);
 	n->bytes = (int64_t)bytes;
 	n->capacity = (int64_t)g->capacity;
 	n->device = s->devs.n > 1

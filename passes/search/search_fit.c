@@ -51,31 +51,38 @@ struct fit {
 
 /* ---- bytes of stages ---- */
 
+/* Layers of a kind whose parts pass through the device at once: at most two. */
+static double
+in_window(const struct search_kind *kind, int64_t lo, int64_t hi)
+{
+	int64_t from = kind->first > lo ? kind->first : lo;
+	int64_t end = kind->first + kind->iterations;
+	int64_t n = (end < hi ? end : hi) - from;
+
+	return n > 1 ? 2 : n > 0 ? 1 : 0;
+}
+
 /*
- * Moves the slots of layers [lo, hi) to the host, if they are to lie there;
- * two layers of each kind pass through the device.
+ * Moves the slots of layers [lo, hi) to the host, if they are to lie there, and
+ * counts the window of these and of weights and gradients that do.
  */
 static void
-host_saves(const struct trial *x, const struct search_cost *c, int64_t lo,
-	   int64_t hi, struct search_bytes *b)
+host_layers(struct trial *x, const struct search_cost *c, int64_t lo,
+	    int64_t hi, struct search_bytes *b)
 {
+	bool saves = x->key.offload & PLAN_OFFLOAD_SAVES;
 	uint32_t i, k;
 
-	if (!(x->key.offload & PLAN_OFFLOAD_SAVES)) {
-		return;
-	}
-	for (i = 0; i < x->s->nkinds; i++) {
-		const struct search_kind *kind = &x->s->kinds[i];
-		int64_t from = kind->first > lo ? kind->first : lo;
-		int64_t end = kind->first + kind->iterations;
-		int64_t n = (end < hi ? end : hi) - from;
+	for (i = 0; x->key.offload && i < x->s->nkinds; i++) {
+		double n = in_window(&x->s->kinds[i], lo, hi);
 
-		for (k = 0; k < SEARCH_NSPANS && n > 0; k++) {
-			b->temp += (n > 1 ? 2 : 1) *
+		b->temp += n * trial_update(x)->window[PIECE_BODY + i];
+		for (k = 0; k < SEARCH_NSPANS && saves; k++) {
+			b->temp += n *
 				larger(c->bytes[PIECE_BODY + i].slot[k], 0);
 		}
 	}
-	for (k = 0; k < SEARCH_NSPANS; k++) {
+	for (k = 0; k < SEARCH_NSPANS && saves; k++) {
 		b->host[k] = larger(b->slot[k], 0);
 		b->slot[k] = 0;
 	}
@@ -134,7 +141,7 @@ stage_bytes(struct trial *x, uint32_t stage, struct search_bytes *b)
 
 	if (c) {
 		search_stage_bytes(x->s, c, lo, lo + x->layers[stage], b);
-		host_saves(x, c, lo, lo + x->layers[stage], b);
+		host_layers(x, c, lo, lo + x->layers[stage], b);
 	} else {
 		*b = x->plain[stage];
 	}
@@ -584,7 +591,7 @@ set_plain(struct trial *x)
 			continue;
 		}
 		search_stage_bytes(x->s, c, lo, hi, &x->plain[i]);
-		host_saves(x, c, lo, hi, &x->plain[i]);
+		host_layers(x, c, lo, hi, &x->plain[i]);
 		x->update_temp[i] = search_update_temp(x->s, u, lo, hi);
 	}
 }

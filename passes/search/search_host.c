@@ -96,16 +96,19 @@ trial_fits_hosts(struct trial *x)
 	bool drives = x->key.offload & PLAN_OFFLOAD_NVME;
 	uint32_t pp = (uint32_t)x->t->g->pp, i;
 	double *state = arena_alloc(&x->s->tmp, pp * sizeof *state);
-	double *saves = arena_alloc(&x->s->tmp, pp * sizeof *saves);
+	double *host = arena_alloc(&x->s->tmp, pp * sizeof *host);
 
 	for (i = 0; i < x->nstages; i++) {
-		state[x->rank_of[i]] += search_host_bytes(x->s, u, x->first[i],
-				x->first[i] + x->layers[i]);
+		int64_t lo = x->first[i], hi = lo + x->layers[i];
+		double there = search_drives_bytes(x->s, u, lo, hi);
+
+		state[x->rank_of[i]] += there;
+		host[x->rank_of[i]] += search_host_bytes(x->s, u, lo, hi) -
+				       there;
 	}
 	for (i = 0; i < pp; i++) {
-		saves[i] = saves_bytes(x, i);
-		saves[i] += drives ? 0 : state[i];
+		host[i] += saves_bytes(x, i);
 	}
-	return has_room(x, saves, false) && (!drives ||
-					     has_room(x, state, true));
+	return has_room(x, host, false) && (!drives ||
+					    has_room(x, state, true));
 }

@@ -134,7 +134,9 @@ struct search_update {
 	struct price_func **on;
 	double fixed[PIECE_MAX];	/* bytes for the whole step */
 	double temp[PIECE_MAX];	/* bytes while the update runs */
-	double host[PIECE_MAX];	/* bytes on the host */
+	double host[PIECE_MAX];	/* bytes on the host or its drives */
+	double drives[PIECE_MAX];	/* of those, on drives */
+	double window[PIECE_MAX];	/* what a layer streams from there */
 	struct search_update *next;
 };
 
@@ -195,7 +197,7 @@ struct search_seen {
 
 /*
  * ZeRO, offload and `sequence` of a plan; `way`: ZeRO, plus 4 times the bits
- * of offload, plus 32 with `sequence`.
+ * of offload, plus 64 with `sequence`.
  */
 struct search_way {
 	uint32_t next;		/* next way of the same plan; 0: none */
@@ -244,6 +246,7 @@ struct search_sharding {
 	/* bytes at these: of one microbatch, of the whole step */
 	struct search_bytes bytes[PIECE_MAX];
 	double fixed[PIECE_MAX][MEMORY_PIPELINE];
+	double in_layers[PIECE_MAX][MEMORY_OPTIMIZER];
 	double update_temp[PIECE_MAX];
 	bool bad;		/* it cannot be placed or staged */
 	struct search_cost *costs;
@@ -386,6 +389,7 @@ struct search {
 	uint32_t enough;	/* worst_us falls once so many are found */
 	/* in the first walk, which makes no programs that recompute */
 	bool guessing;
+	bool streams;	/* weights and gradients are on hosts: no plan else */
 	bool aiming;	/* at what that found: limits do not count */
 };
 
@@ -419,11 +423,11 @@ double search_capacity(const struct search *s, uint32_t dev);
 bool search_open(struct search *s);
 /* Sets s->groups: all legal degrees, sorted by their guessed step. */
 void search_groups(struct search *s);
-/* Whether the optimizer's state may be on the host. */
-bool search_may_offload(const struct search *s);
-/* Lower bound of the bytes that a mean rank needs. */
+/* What may be on the host of tensors that live for the whole step. */
+uint32_t search_may_offload(const struct search *s);
+/* Lower bound of the bytes that a mean rank needs, without `offload`. */
 double search_least_bytes(const struct search *s, const struct search_group *g,
-			  int zero, bool offload);
+			  int zero, uint32_t offload);
 /*
  * Sorts s->groups by a guessed step: arithmetic, the least communication, what
  * data ranks exchange and the wait of a pipeline.  It is an order to look in.
@@ -632,6 +636,9 @@ double search_fixed_bytes(const struct search *s,
 double search_host_bytes(const struct search *s,
 			 const struct search_update *u,
 			 int64_t lo, int64_t hi);
+double search_drives_bytes(const struct search *s,
+			   const struct search_update *u,
+			   int64_t lo, int64_t hi);
 /* Temporary bytes of the update of layers [lo, hi). */
 double search_update_temp(const struct search *s,
 			  const struct search_update *u,

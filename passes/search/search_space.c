@@ -221,12 +221,14 @@ context_limit(const struct search *s)
 		? s->context_most / SEARCH_CONTEXT_PIECE : 1;
 }
 
-bool
+uint32_t
 search_may_offload(const struct search *s)
 {
-	return s->pinned[PIN_OFFLOAD]
-		? s->base.offload & PLAN_OFFLOAD_OPTIMIZER
-		: s->t->device.host_bytes_us > 0;
+	uint32_t tensors = PLAN_OFFLOAD_OPTIMIZER | PLAN_OFFLOAD_PARAMS;
+
+	return s->pinned[PIN_OFFLOAD] ? s->base.offload & tensors
+		: s->t->device.host_bytes_us <= 0 ? 0
+		: s->streams ? tensors : PLAN_OFFLOAD_OPTIMIZER;
 }
 
 /*
@@ -235,16 +237,20 @@ search_may_offload(const struct search *s)
  */
 double
 search_least_bytes(const struct search *s, const struct search_group *g,
-		   int zero, bool offload)
+		   int zero, uint32_t offload)
 {
 	double ranks = (double)(g->tp * g->pp), ep = (double)g->ep, least = 0;
 	int i;
 
-	for (i = 0; i < (offload ? 2 : 3); i++) {	/* 2: states */
+	for (i = 0; i < 3; i++) {	/* 2: states */
 		double all = s->static_bytes[i] / ranks;
 		double cut = zero >= 3 - i ? (double)(g->dp * g->cp) : 1;
 		double others = zero >= 3 - i ? cut * ep : 1;
 
+		if (offload & (i < 2 ? PLAN_OFFLOAD_PARAMS
+				     : PLAN_OFFLOAD_OPTIMIZER)) {
+			continue;
+		}
 		least += all * ((1 - s->expert_part) / others +
 				s->expert_part / (cut * ep));
 	}

@@ -113,6 +113,13 @@ search_host_bytes(const struct search *s, const struct search_update *u,
 	return sum(s, u->host, lo, hi);
 }
 
+double
+search_drives_bytes(const struct search *s, const struct search_update *u,
+		    int64_t lo, int64_t hi)
+{
+	return sum(s, u->drives, lo, hi);
+}
+
 /*
  * Layers of a repeat are updated together, other pieces one after another.
  * This is an estimate, which the arena of the rank programs replaces at the

@@ -19,8 +19,8 @@ is_too_large(const struct trial *x)
 	const struct search_group *g = x->t->g;
 
 	return !trial_is_asked(x) &&
-	       search_least_bytes(x->s, g, x->key.zero, x->key.offload &
-				  PLAN_OFFLOAD_OPTIMIZER) > g->capacity;
+	       search_least_bytes(x->s, g, x->key.zero, x->key.offload) >
+	       g->capacity;
 }
 
 /* ---- results of earlier walks ---- */
@@ -29,7 +29,7 @@ static uint32_t
 way_of(const struct trial *x, int zero, uint32_t offload)
 {
 	return (uint32_t)zero | offload << 2 |
-	       (uint32_t)x->key.sequence << 5;
+	       (uint32_t)x->key.sequence << 6;
 }
 
 static struct search_way *
@@ -179,7 +179,7 @@ strictest(const struct trial *x)
 }
 
 /* The sets of what may lie on hosts, each after all sets that it contains. */
-#define NOFFLOADS 8
+#define NOFFLOADS 16
 
 /* Whether plans may keep that on hosts of the target. */
 static bool
@@ -187,6 +187,10 @@ is_possible(const struct search *s, uint32_t offload)
 {
 	const struct target_device *d = &s->t->device;
 
+	if (s->streams != !!(offload & PLAN_OFFLOAD_PARAMS) ||
+	    (s->o->compiled && offload & ~(uint32_t)PLAN_OFFLOAD_OPTIMIZER)) {
+		return false;
+	}
 	if (offload & PLAN_OFFLOAD_NVME) {
 		return offload & PLAN_OFFLOAD_OPTIMIZER &&
 		       d->nvme_bytes_us > 0 && d->host_bytes_us > 0;

@@ -27,6 +27,7 @@ gpu_read(struct rt_device *d, int64_t offset, void *to, int64_t bytes,
 	for (done = 0; done < bytes && status == RT_OK; done += n) {
 		n = bytes - done < RT_GPU_BOUNCE ? bytes - done
 						 : RT_GPU_BOUNCE;
+		n = rt_gpu_same_memory(d->program, offset + done, n);
 		status = GPU(&g->api, to_host, g->bounce,
 			     g->arena + (uint64_t)(offset + done), (size_t)n,
 			     g->stream);
@@ -68,21 +69,42 @@ gpu_write(struct rt_device *d, int64_t offset, const void *from,
 {
 	struct rt_gpu *g = d->self;
 	enum rt_status status = rt_gpu_settle_all(d, err);
+	int64_t done, n;
 
-	return status == RT_OK ? write_pinned(d, g->arena + (uint64_t)offset,
-					      from, bytes, err) : status;
+	for (done = 0; done < bytes && status == RT_OK; done += n) {
+		n = rt_gpu_same_memory(d->program, offset + done,
+				       bytes - done);
+		status = write_pinned(d, g->arena + (uint64_t)(offset + done),
+				      (const char *)from + done, n, err);
+	}
+	return status;
+}
+
+static enum rt_status
+set_zero(struct rt_device *d, int64_t offset, int64_t bytes,
+	 struct rt_error *err)
+{
+	struct rt_gpu *g = d->self;
+	enum rt_status status = RT_OK;
+	int64_t done, n;
+
+	for (done = 0; done < bytes && status == RT_OK; done += n) {
+		n = rt_gpu_same_memory(d->program, offset + done,
+				       bytes - done);
+		status = GPU(&g->api, set, g->arena +
+			     (uint64_t)(offset + done), 0, (size_t)n,
+			     g->stream);
+	}
+	return status;
 }
 
 static enum rt_status
 gpu_zero(struct rt_device *d, int64_t offset, int64_t bytes,
 	 struct rt_error *err)
 {
-	struct rt_gpu *g = d->self;
 	enum rt_status status = rt_gpu_settle_all(d, err);
 
-	return status == RT_OK && bytes > 0
-		? GPU(&g->api, set, g->arena + (uint64_t)offset, 0,
-		      (size_t)bytes, g->stream) : status;
+	return status == RT_OK ? set_zero(d, offset, bytes, err) : status;
 }
 
 static int
@@ -303,6 +325,7 @@ gpu_close(struct rt_device *d)
 	if (g->bounce) {
 		api->unpin(g->bounce);
 	}
+	rt_gpu_free_split(g);
 	for (i = 0; i < 2; i++) {
 		uint64_t at = i == 0 ? g->live : g->arena;
 
@@ -337,12 +360,15 @@ make_memory(struct rt_device *d, struct rt_error *err)
 	bytes = bytes ? bytes : 1;
 	status = g->nccl ? rt_nccl_alloc(d, (size_t)bytes, &g->arena, err)
 			 : RT_OK;
-	if (status == RT_OK && !g->arena) {
+	if (status == RT_OK && d->program->host_at) {
+		status = rt_gpu_alloc_split(d, err);
+	} else if (status == RT_OK && !g->arena) {
 		status = GPU(&g->api, alloc, &g->arena, (size_t)bytes);
 	}
 	if (status == RT_NOMEM) {
 		g->facts.free_bytes = 0;
-		status = rt_gpu_scratch(&g->facts, bytes, err);
+		status = rt_gpu_scratch(&g->facts, rt_gpu_own_bytes(d->program),
+					err);
 	}
 	if (status == RT_OK) {
 		status = GPU(&g->api, alloc, &g->live, 64);
@@ -351,8 +377,7 @@ make_memory(struct rt_device *d, struct rt_error *err)
 		status = GPU(&g->api, pin, &g->bounce, RT_GPU_BOUNCE, 0);
 	}
 	if (status == RT_OK) {
-		status = GPU(&g->api, set, g->arena, 0, (size_t)bytes,
-			     g->stream);
+		status = set_zero(d, 0, bytes, err);
 	}
 	return status == RT_OK ? rt_gpu_wait(d, err) : status;
 }
@@ -392,7 +417,8 @@ make_context(struct rt_device *d, struct rt_error *err)
 	g->facts.free_bytes = (int64_t)free_bytes;
 	g->facts.total_bytes = (int64_t)total;
 	return status == RT_OK ?
-		       rt_gpu_scratch(&g->facts, d->program->arena_bytes, err) :
+		       rt_gpu_scratch(&g->facts,
+				      rt_gpu_own_bytes(d->program), err) :
 		       status;
 }
 
@@ -476,7 +502,7 @@ rt_device_cuda(struct rt_device *d, struct rt_error *err)
 		return status;
 	}
 	d->arena = (char *)(uintptr_t)g->arena;
-	d->free_bytes = g->facts.free_bytes - d->program->arena_bytes;
+	d->free_bytes = g->facts.free_bytes - rt_gpu_own_bytes(d->program);
 	d->remark = g->staged ? RT_GPU_SHARED : NULL;
 	return RT_OK;
 }

@@ -26,6 +26,17 @@ struct rt_gpu_attribute {	/* CUlaunchAttribute */
 	unsigned value[16];
 };
 
+struct rt_gpu_memory {		/* CUmemAllocationProp */
+	int type, handles;
+	int place, id;
+	void *metadata;
+	unsigned char flags[8];
+};
+
+struct rt_gpu_access {		/* CUmemAccessDesc */
+	int place, id, flags;
+};
+
 /* G(member, symbol, arguments) */
 #define RT_GPU_FUNCTIONS(G) \
 	G(init, "cuInit", (unsigned)) \
@@ -42,6 +53,20 @@ struct rt_gpu_attribute {	/* CUlaunchAttribute */
 	G(memory, "cuMemGetInfo", (size_t *free, size_t *total)) \
 	G(alloc, "cuMemAlloc", (uint64_t *, size_t)) \
 	G(release, "cuMemFree", (uint64_t)) \
+	G(range_reserve, "cuMemAddressReserve", \
+	  (uint64_t *, size_t, size_t align, uint64_t at, \
+	   unsigned long long)) \
+	G(range_free, "cuMemAddressFree", (uint64_t, size_t)) \
+	G(range_access, "cuMemSetAccess", \
+	  (uint64_t, size_t, const struct rt_gpu_access *, size_t n)) \
+	G(memory_create, "cuMemCreate", \
+	  (uint64_t *handle, size_t, const struct rt_gpu_memory *, \
+	   unsigned long long)) \
+	G(memory_release, "cuMemRelease", (uint64_t handle)) \
+	G(memory_map, "cuMemMap", \
+	  (uint64_t at, size_t, size_t offset, uint64_t handle, \
+	   unsigned long long)) \
+	G(memory_unmap, "cuMemUnmap", (uint64_t at, size_t)) \
 	G(pin, "cuMemHostAlloc", (void **, size_t, unsigned)) \
 	G(unpin, "cuMemFreeHost", (void *)) \
 	G(to_device, "cuMemcpyHtoDAsync", \
@@ -175,6 +200,13 @@ struct rt_gpu_copies {
 	int64_t n;
 };
 
+/* An arena that is in two memories (cuda_host.c). */
+struct rt_gpu_split {
+	uint64_t at;
+	int64_t own_bytes, host_bytes;
+	uint64_t own, host;	/* handles of them; 0: none */
+};
+
 struct rt_gpu_graphs;
 struct rt_nccl;
 
@@ -186,6 +218,7 @@ struct rt_gpu {
 	void *context, *stream;		/* for kernels */
 	void *from, *to; /* recorded around the last kernel, if timed */
 	uint64_t arena, live, pieces;
+	struct rt_gpu_split split;	/* `at` 0: the arena is not */
 	/* sorted; copies of them are on the GPU */
 	const struct rt_pieces **known;
 	int64_t nknown;
@@ -213,6 +246,18 @@ struct rt_gpu {
 	int64_t nsent[2];
 	const char *last;	/* the last kernel launched */
 };
+
+/* ---- cuda_host.c ---- */
+
+/* Bytes of an arena that are in the device's own memory. */
+int64_t rt_gpu_own_bytes(const struct rt_program *p);
+/* How many of `bytes` from an offset on are in the memory of the first. */
+int64_t rt_gpu_same_memory(const struct rt_program *p, int64_t offset,
+			   int64_t bytes);
+/* The arena of a program that has a part on the host. */
+enum rt_status rt_gpu_alloc_split(struct rt_device *d, struct rt_error *err);
+/* No effect on an arena that is in one memory. */
+void rt_gpu_free_split(struct rt_gpu *g);
 
 /* Waits until the stream is idle, or the timeout. */
 enum rt_status rt_gpu_wait(struct rt_device *d, struct rt_error *err);

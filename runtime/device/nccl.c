@@ -378,7 +378,8 @@ register_arena(struct rt_device *d, struct rt_error *err)
 {
 	struct rt_gpu *g = d->self;
 	struct rt_nccl *n = g->nccl;
-	uint64_t failed = !n->api.reg || !n->api.dereg;
+	uint64_t failed = !n->api.reg || !n->api.dereg ||
+			  d->program->host_at;
 	enum rt_status status;
 	int64_t i;
 
@@ -595,7 +596,8 @@ rt_nccl_alloc(struct rt_device *d, size_t bytes, uint64_t *out,
 	      struct rt_error *err)
 {
 	struct rt_nccl *n = ((struct rt_gpu *)d->self)->nccl;
-	uint64_t lack = !n->api.mem_alloc || !n->api.mem_free;
+	uint64_t lack = !n->api.mem_alloc || !n->api.mem_free ||
+			d->program->host_at;
 	enum rt_status status = rt_comm_sum_u64(d->comm, &lack, 1, err);
 	int r;
 

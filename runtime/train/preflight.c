@@ -41,7 +41,7 @@ static enum rt_status
 time_copies(struct rt_device *d, int64_t bytes, int64_t times, double *ms,
 	    struct rt_error *err)
 {
-	int64_t half = d->program->arena_bytes / 512 * 256, i;
+	int64_t half = rt_gpu_own_bytes(d->program) / 512 * 256, i;
 	struct rt_gpu *g = d->self;
 	enum rt_status status = RT_OK;
 	float took = 0;
@@ -78,7 +78,7 @@ least(int64_t a, int64_t b)
 static enum rt_status
 time_gpu(struct rt_device *d, struct seen *s, struct rt_error *err)
 {
-	int64_t half = d->program->arena_bytes / 512 * 256;
+	int64_t half = rt_gpu_own_bytes(d->program) / 512 * 256;
 	int64_t bytes = least(half, GPU_BYTES);
 	enum rt_status status;
 	double ms = 0;

@@ -288,8 +288,9 @@ show_group(struct rt_run *r, int64_t axes, FILE *out, struct rt_error *err)
 		return status;
 	}
 	for (i = 0; i < r->plan->nprograms; i++) {
-		bytes = r->plan->programs[i].arena_bytes < bytes
-			? r->plan->programs[i].arena_bytes : bytes;
+		int64_t own = rt_gpu_own_bytes(&r->plan->programs[i]);
+
+		bytes = own < bytes ? own : bytes;
 	}
 	bytes = bytes / 256 * 256;
 	if (bytes == 0 || (nccl && !rt_nccl_group(r->device, g))) {

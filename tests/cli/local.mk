@@ -81,6 +81,7 @@ release_cli_tests = \
 	%D%/lang/families.sh \
 	%D%/command/extending.sh \
 	%D%/gpu/cuda-pairs.sh \
+	%D%/gpu/gpu-offload.sh \
 	%D%/gpu/gpu-run.sh \
 	%D%/gpu/cuda-build.sh \
 	%D%/gpu/emulate-check.sh \

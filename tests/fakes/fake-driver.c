@@ -7,6 +7,7 @@
  *
  * FAKE_DEVICES=N         devices (1); process i of a host gets device i % N
  * FAKE_MEMORY=BYTES      of each (1 GiB)
+ * FAKE_HOST_MEMORY=BYTES that a device can map
  * FAKE_ARCH=80           9.0 else
  * FAKE_VERSION=11040     13000 else
  * FAKE_FAIL=N            the N-th call fails
@@ -72,6 +73,7 @@ enum { MOST = 4096 };
 static struct {
 	int calls, launches, graphs, execs, bad, urgent;
 	int live[8];
+	size_t mapped;		/* of the host's memory */
 	struct fake_stream *streams[MOST];
 	int nstreams;
 	int nmodules;
@@ -85,6 +87,12 @@ void
 fake_live(int kind, int more)
 {
 	fake.live[kind] += more;
+}
+
+void
+fake_mapped(size_t bytes)
+{
+	fake.mapped += bytes;
 }
 
 void
@@ -122,6 +130,10 @@ leave(void)
 		fprintf(f, "calls %d launches %d graphs %d of %d leaks %d "
 			"urgent %d\n", fake.calls, fake.launches, fake.graphs,
 			fake.execs, leaks, fake.urgent);
+		if (fake.mapped) {
+			fprintf(f, "mapped %zu bytes of the host's memory\n",
+				fake.mapped);
+		}
 		fclose(f);
 	}
 	if (leaks) {

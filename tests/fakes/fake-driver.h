@@ -46,6 +46,8 @@ extern const struct fake_name fake_memory_names[];
 /* What is counted as a leak at the end. */
 enum { CONTEXT, MEMORY, PINNED, STREAM, EVENT, MODULE, GRAPH, EXEC };
 void fake_live(int kind, int more);
+/* So many bytes of the host's memory are mapped for the device. */
+void fake_mapped(size_t bytes);
 /* Lets time pass, of that which FAKE_TIMES makes events tell. */
 void fake_spend(double ms);
 

@@ -4,6 +4,7 @@
 # paid for.
 . "${top_srcdir:?}/tests/lib.sh"
 model=$examples/llama-2-7b.llm
+big=$examples/llama-2-70b.llm
 
 # The programs differ in what the plan says and in nothing else.
 for o in none optimizer activations; do
@@ -133,7 +134,7 @@ keeps there.llp optimizer
 run --target h100x8 --plan here.llp "$model"
 shows '!offload' '!host'
 run --target h100x8 --plan there.llp "$model"
-shows '^ .*offload optimizer to the host' '-o plans with offload=none' \
+shows '^ .*offload optimizer to the host' '!-o plans without' \
 	'^  host transfers  *[0-9.]* ms .*, [0-9.]* ms more hidden$' \
 	'^GiB on pp .* total  *host$' '^  1  .* 9\.41\( fullest\)*$' \
 	'^  the host of a node keeps 75.32 GiB of optimizer state; .* left'
@@ -222,8 +223,58 @@ sed -i '/nvme/d' host.target
 refused 'of a node'"'"'s `host_memory`' --target host.target \
 	"$examples/llama-3-70b.llm"
 
+# ---- weights and gradients of layers, which pass through two layers of room
+
+here=
+for o in none parameters; do
+	run --emit=memory-json --pin "pp=2,tp=4,microbatch=1,offload=$o" \
+		"$model" -o $o.json
+	of_layers=$(of_rank0 $o.json host_bytes)
+	there=$(($(of_rank0 $o.json weight_bytes) + \
+		$(of_rank0 $o.json gradient_bytes)))
+	here=${here:-$there}
+done
+[ $((here - there)) -eq "$of_layers" ] || bad 'other weights and gradients'
+window=$(($(of_rank0 parameters.json temp_bytes) - \
+	$(of_rank0 none.json temp_bytes)))
+[ $((window * 8)) -eq "$of_layers" ] ||	# 16 layers
+	bad "a window of $window bytes of $of_layers"
+cat >stream.llp <<'EOF'
+plan { tp = 8; microbatch = 4; offload = (parameters); }
+EOF
+sed 's/(parameters)/none/' stream.llp >plain.llp
+run --emit=memory-json --plan stream.llp "$model" -o stream.json
+for f in plain stream; do
+	run --target h100x8 --plan $f.llp --emit=answer-json "$model"
+	cp out $f.out
+done
+# Weights twice for each of 256 microbatches, gradients to and fro; both to and
+# fro in the update, and gradients once more for their norm.
+awk -v half="$(($(of_rank0 stream.json host_bytes) / 2))" \
+	-v moved="$(field stream.out host_transfers_us)" \
+	-v plain="$(field plain.out us)" -v deep="$(field stream.out us)" '
+BEGIN {
+	link = (256 * 4 + 4) * half / 64e3
+	printf "%g us over the link of %g; %g us longer\n", moved, link,
+		deep - plain
+	exit !(moved > 0.999 * link && moved < 1.001 * link &&
+		deep > plain && deep - plain < moved)
+}' || bad 'another price of parameters'
+
+# Without, this model has no plan on one small device, whose host has room; what
+# no target says of its host is not counted on.
+"$LLMC" target rtx4090x1 | sed 's/ host = .*/&\n  host_memory = 128;/' >small.target
+run --target small.target "$model"
+shows 'offload optimizer and parameters to the host' '-o plans without' \
+	'^  the host of a node keeps .* of state, weights and gradients; .* left'
+run --target small.target --emit=answer-json "$model"
+grep -q '"offload": "optimizer+parameters"' out || bad 'not in plan.json'
+refused "of a node's \`host_memory\`" --target small.target \
+	--pin offload=optimizer+parameters "$big"
+refused 'alone need' --target rtx4090x1 "$model"
+grep -q 'does not say what memory its hosts have' err || bad 'it is not asked'
+
 # The best plan of this one offloads, unless no host has memory for that.
-big=$examples/llama-2-70b.llm
 run --target h100x8x8 "$big"
 shows 'offload optimizer' '^  the host of a node keeps .* left$'
 # One with a link as fast as that of a Grace Hopper keeps activations, too.

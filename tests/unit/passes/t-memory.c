@@ -189,7 +189,8 @@ compile(struct ir_ctx *c, const struct pair *p)
 
 static const char *const offloads[] = {
 	"offload=none", "offload=activations", "offload=optimizer",
-	"offload=optimizer+activations"
+	"offload=optimizer+activations", "offload=parameters",
+	"offload=optimizer+parameters+activations"
 };
 
 /* False: the plan is not legal for the model. */
@@ -207,7 +208,7 @@ look_open(struct look *l, uint64_t seed)
 	assert_non_null(l->m);
 	split_joins(l->m, seed);
 	if (!plan_pin(l->m, plan_text(&l->c.perm, &p)) ||
-	    !plan_pin(l->m, offloads[seed % 4]) ||
+	    !plan_pin(l->m, offloads[seed % 6]) ||
 	    pass_apply(l->m, "split", false) != PASS_OK) {
 		return false;
 	}
@@ -236,10 +237,11 @@ assert_sums(const struct look *l)
 
 	for (i = 0; i < l->mem.nranks; i++) {
 		const struct memory_rank *r = &l->mem.rank[i];
-		int64_t sum = r->reserve, saves = 0;
+		int64_t sum = r->reserve, saves = 0, away = 0;
 
 		for (k = 0; k < MEMORY_NKINDS; k++) {
-			sum += k == l->mem.on_host ? 0 : r->by[k];
+			sum += r->by[k];
+			away += r->away[k];
 		}
 		for (k = 0; k < l->mem.pools.n; k++) {
 			saves += l->mem.pools.at[k].rank == i
@@ -249,10 +251,9 @@ assert_sums(const struct look *l)
 		assert_int_equal(r->reserve, 1 << 20);
 		assert_int_equal(sum, r->total);
 		assert_int_equal(saves, r->by[MEMORY_SAVES] +
-				 r->hosted_saves);
-		assert_int_equal(r->host, r->hosted_saves +
-				 (l->mem.on_host == MEMORY_OPTIMIZER
-				  ? r->by[MEMORY_OPTIMIZER] : 0));
+				 r->away[MEMORY_SAVES]);
+		assert_int_equal(away, r->host + r->drives);
+		assert_true(r->host_at >= r->total);
 		assert_true(r->bound <= r->total);
 		assert_true(r->total <= l->mem.rank[l->mem.fullest].total);
 	}
