@@ -84,7 +84,7 @@ owner_of(const struct memory_work *w, sym_t name)
 static bool
 is_input(const struct ir_node *n)
 {
-	return ir_is(n->op, IRF_UNIQUE) && !ir_is(n->op, IRF_SINK);
+	return n->op == IR_INPUT;
 }
 
 static enum memory_kind
