@@ -254,6 +254,10 @@ soak: llmc$(EXEEXT) runtime/librank.a runtime/emulate.so \
 	FAULT_MOMENTS=200 FAULT_SEED=$$seed \
 		sh $(srcdir)/%D%/cli/run/cpu-faults.sh
 
+# Plants every fault of tests/unit/cuda/mutants.def in a kernel: none is missed.
+mutations: %D%/unit/cuda/t-mutants$(EXEEXT)
+	@$(AM_TESTS_ENVIRONMENT) MUTANTS=all %D%/unit/cuda/t-mutants$(EXEEXT)
+
 # Runs the pairs that PAIRS names, files or folders of the source folder, and
 # prints what differs: make check-pairs PAIRS=tests/lang/shape/residual.llm
 # `make update-golden' writes what llmc prints into the .out and .err files
@@ -282,4 +286,4 @@ installcheck-local:
 	top_srcdir='$(abs_srcdir)' CC='$(CC)' \
 	sh $(srcdir)/%D%/installcheck.sh
 
-.PHONY: check-pairs soak update-golden update-runs
+.PHONY: check-pairs mutations soak update-golden update-runs

@@ -56,6 +56,9 @@ end_task(struct rt_emu *e, struct emu_task *t)
 			 "for");
 	}
 	emu_tma_end(e, t);
+	if (e->left == 1) {
+		emu_check_end(e);
+	}
 }
 
 enum rt_status

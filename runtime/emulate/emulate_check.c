@@ -611,6 +611,56 @@ emu_regs(int n, int more)
 	}
 }
 
+/* ---- the end of a block ---- */
+
+void
+emu_check_far(struct rt_emu *e, unsigned at)
+{
+	int block = (int)(emu_block_of(e, at) - e->blocks);
+
+	if (e->shadow && block != e->now->seen.cluster_rank) {
+		struct emu_knower *k = emu_knower(e, e->now);
+
+		k->far[block] = k->clock + 1;
+	}
+}
+
+/* Whether a thread of the block is ordered after `who` at that clock. */
+static bool
+block_knows(struct rt_emu *e, int block, int who, uint32_t clock)
+{
+	int n = e->blocks[0].ntasks, i;
+
+	for (i = block * n; i < (block + 1) * n; i++) {
+		if (e->shadow->knowers[i].past->at[who] >= clock) {
+			return true;
+		}
+	}
+	return false;
+}
+
+/* A block's shared memory is gone when its threads have ended, and another
+ * block that still uses it then uses what may be a third one's. */
+void
+emu_check_end(struct rt_emu *e)
+{
+	int who, block;
+
+	for (who = 0; e->shadow && who < e->shadow->nknowers; who++) {
+		const struct emu_knower *k = &e->shadow->knowers[who];
+
+		for (block = 0; block < e->nblocks; block++) {
+			if (k->far[block] &&
+			    !block_knows(e, block, who, k->far[block] - 1)) {
+				emu_fail(e, "block %d of the cluster may have "
+					 "ended when %s uses its shared "
+					 "memory: no cluster_sync comes after",
+					 block, name_of(e, who).text);
+			}
+		}
+	}
+}
+
 /* ---- life cycle ---- */
 
 enum rt_status

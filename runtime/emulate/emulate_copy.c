@@ -90,5 +90,6 @@ emu_read_at(unsigned at, unsigned *to)
 	const char *p = emu_smem(e, at, 16, 16, "a load");
 
 	emu_check_read(e, at, 16);
+	emu_check_far(e, at);
 	memcpy(to, p, 16);
 }

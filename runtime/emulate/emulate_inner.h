@@ -325,6 +325,10 @@ void emu_check_global(struct rt_emu *e, const void *p, int64_t n, bool write);
 void emu_check_issue(struct rt_emu *e, unsigned at, int64_t n);
 void emu_check_landed(struct rt_emu *e, unsigned at, int64_t n);
 void emu_check_read(struct rt_emu *e, unsigned at, int64_t n);
+/* The thread uses an address of shared memory, perhaps of another block. */
+void emu_check_far(struct rt_emu *e, unsigned at);
+/* The last thread of all blocks has ended. */
+void emu_check_end(struct rt_emu *e);
 void emu_check_row(struct rt_emu *e, struct emu_task *t, unsigned at,
 		   bool write);
 void emu_check_wg(struct rt_emu *e, unsigned at);

@@ -120,6 +120,7 @@ emu_mbar_arrive(unsigned bar, int cta, int bytes)
 		emu_fail(e, "more than %d arrive at the mbarrier at %u in "
 			 "one phase", m->expected, m->at - EMU_SMEM_BASE);
 	}
+	emu_check_far(e, bar);
 	emu_check_mbar(e, m, EMU_MBAR_ARRIVE);
 	m->tx += bytes;
 	m->pending--;

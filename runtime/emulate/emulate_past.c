@@ -469,6 +469,7 @@ emu_past_start(struct rt_emu *e)
 		s->knowers[i].clock = 1;
 		s->knowers[i].fenced = 0;
 		s->knowers[i].nsums = 0;
+		memset(s->knowers[i].far, 0, sizeof s->knowers[i].far);
 	}
 	drop_past(s, &none);
 }

@@ -38,6 +38,8 @@ struct emu_knower {
 	uint32_t clock, fenced;
 	struct emu_sum sums[EMU_SUMS];
 	int nsums;
+	/* by block: 1 + its clock when it last used that one's shared memory */
+	uint32_t far[EMU_MAX_CLUSTER];
 };
 
 /* Four bytes of shared memory; a bit of a mask is a byte. */

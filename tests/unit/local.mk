@@ -35,6 +35,7 @@ unit_tests += \
 	%D%/cuda/t-cuda-driver \
 	%D%/cuda/t-cuda-nest \
 	%D%/cuda/t-cuda-parts \
+	%D%/cuda/t-mutants \
 	%D%/cuda/t-cuda-ways \
 	%D%/runtime/t-device \
 	%D%/frontend/t-import \
@@ -174,6 +175,7 @@ EXTRA_DIST += \
 	%D%/comm/t-comm.h \
 	%D%/comm/t-tcp.h \
 	%D%/cuda/t-cuda.h \
+	%D%/cuda/mutants.def \
 	%D%/cuda/t-emulate.h \
 	%D%/data/t-safetensors.h \
 	%D%/data/t-store.h \

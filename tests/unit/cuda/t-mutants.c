@@ -1,0 +1,265 @@
+/*
+ * Faults planted in the text of kernels, one at a time: a fence, a barrier or a
+ * wait that is not there, a stage that is freed too early or never, a wrong
+ * parity, a partial sum that is lost.  Each must be found, by the checks of the
+ * emulator or by results that are not the interpreter's.  The faults and the
+ * kernels are in mutants.def; a text that no kernel has any more is an error.
+ *
+ * MUTANTS=all: all of them, as a table; MUTANTS=3, which is the default: so
+ * many, drawn by MUTANTS_SEED or by the day.  T_CUDA_DUMP=FOLDER/ keeps their
+ * texts.
+ */
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "tests/unit/cuda/t-cuda.h"
+
+struct case_of {
+	const char *name, *arch;
+	int units;		/* multiprocessors; 0: as many as usual */
+	int splits, cluster;	/* of its tile; 0: any */
+	double most;		/* of the largest element */
+	const char *ir;
+};
+
+struct mutant {
+	const char *name;	/* of the case */
+	const char *text, *other;
+	const char *says;	/* in the report */
+};
+
+#define CASE(name, arch, units, splits, cluster, most, ir) \
+	{ name, arch, units, splits, cluster, most, ir },
+#define MUTANT(name, text, other, says)
+static const struct case_of cases[] = {
+#include "tests/unit/cuda/mutants.def"
+};
+#undef CASE
+#undef MUTANT
+
+#define CASE(name, arch, units, splits, cluster, most, ir)
+#define MUTANT(name, text, other, says) { name, text, other, says },
+static const struct mutant mutants[] = {
+#include "tests/unit/cuda/mutants.def"
+};
+#undef CASE
+#undef MUTANT
+
+enum {
+	CASES = sizeof cases / sizeof cases[0],
+	MUTANTS = sizeof mutants / sizeof mutants[0],
+	GONE = 9		/* exit status: no such text */
+};
+
+/* ---- one of them, in a process of its own ---- */
+
+/* Has the tile that the case asks for. */
+static void
+force_tile(struct tc *c, const struct case_of *x)
+{
+	struct cu_tiling *t = c->c.tiling;
+	struct cu_candidates ways;
+	uint32_t i;
+
+	tc_text(c, x->ir, x->most);
+	ways = t->last.at[0];
+	for (i = 0; i < ways.at.n && !t->force; i++) {
+		const struct plan_tile *p = &ways.at.at[i].tile;
+
+		if (p->num[PLAN_TILE_SPLITS] == x->splits &&
+		    p->num[PLAN_TILE_CLUSTER] == x->cluster) {
+			t->force = p;
+		}
+	}
+	if (!t->force) {
+		fail_msg("no such tile");
+	}
+}
+
+static bool
+replace(struct tc *c, struct buf *b, const struct mutant *m)
+{
+	const char *from = buf_text(b), *at;
+	bool any = false;
+	struct buf out;
+
+	buf_init(&out, &c->a);
+	for (; (at = strstr(from, m->text)); from = at + strlen(m->text)) {
+		buf_printf(&out, "%.*s%s", (int)(at - from), from, m->other);
+		any = true;
+	}
+	buf_puts(&out, from);
+	*b = out;
+	return any;
+}
+
+/* m NULL: as it is. */
+static void
+run_case(const struct case_of *x, const struct mutant *m)
+{
+	struct cg_tiling in = { .list = true };
+	bool any = !m;
+	const char *dump = getenv("T_CUDA_DUMP");
+	struct tc c;
+	uint32_t i;
+
+	tc_open(&c, NULL, x->arch);
+	if (dump) {
+		setenv("T_CUDA_DUMP", arena_printf(&c.a, "%s%s-", dump,
+						   x->name), 1);
+	}
+	c.c.units = x->units;
+	if (x->cluster) {
+		c.c.tiling = cu_tiling_open(&c.a, &in);
+		force_tile(&c, x);
+		c.modules.n = 0;
+		for (i = 0; i < TC_SOURCES; i++) {
+			buf_init(&c.source[i], &c.a);
+		}
+	}
+	tc_text(&c, x->ir, x->most);
+	c.c.tiling = NULL;
+	for (i = 0; m && i < TC_SOURCES; i++) {
+		any |= replace(&c, &c.source[i], m);
+	}
+	if (!any || c.refused) {
+		_exit(GONE);
+	}
+	tc_run(&c, RT_EMU_CHECK);
+	_exit(0);
+}
+
+/* Its exit status, and what it wrote. */
+static int
+run_apart(const struct case_of *x, const struct mutant *m, char *said,
+	  size_t most)
+{
+	int ends[2], status = 0;
+	size_t n = 0;
+	ssize_t got;
+	pid_t child;
+
+	fflush(NULL);
+	assert_int_equal(pipe(ends), 0);
+	child = fork();
+	assert_true(child >= 0);
+	if (child == 0) {
+		dup2(ends[1], STDERR_FILENO);
+		dup2(ends[1], STDOUT_FILENO);
+		close(ends[0]);
+		run_case(x, m);
+	}
+	close(ends[1]);
+	while ((got = read(ends[0], said + n, most - 1 - n)) > 0) {
+		n += (size_t)got;
+	}
+	said[n] = '\0';
+	close(ends[0]);
+	assert_int_equal(waitpid(child, &status, 0), child);
+	return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+/* ---- those that are tried ---- */
+
+static const struct case_of *
+case_of(const struct mutant *m)
+{
+	uint32_t i;
+
+	for (i = 0; i < CASES && strcmp(cases[i].name, m->name) != 0; i++) {
+	}
+	assert_true(i < CASES);
+	return &cases[i];
+}
+
+/* A text in one line. */
+static void
+print_text(const char *s)
+{
+	for (; *s; s++) {
+		if (*s != '\t') {
+			putchar(*s == '\n' ? ' ' : *s);
+		}
+	}
+}
+
+static int
+try_mutant(const struct mutant *m)
+{
+	static char said[1 << 16];
+	int status = run_apart(case_of(m), m, said, sizeof said);
+	bool found = status != 0 && status != GONE && strstr(said, m->says);
+
+	printf("%s\t%s\t", found ? "found" : "MISSED", m->name);
+	print_text(m->text);
+	printf("\t");
+	print_text(m->other);
+	printf("\t%s\n", status == GONE ? "no kernel has this text" : m->says);
+	if (!found && status != GONE) {
+		printf("exit status %d: %s\n", status, said);
+	}
+	fflush(stdout);
+	return !found;
+}
+
+static int
+try_case(const struct case_of *x)
+{
+	static char said[1 << 16];
+	int status = run_apart(x, NULL, said, sizeof said);
+
+	if (status != 0) {
+		printf("%s is wrong as it is, exit status %d: %s\n", x->name,
+		       status, said);
+	}
+	return status != 0;
+}
+
+static int
+try_all(void)
+{
+	int bad = 0;
+	uint32_t i;
+
+	for (i = 0; i < CASES; i++) {
+		bad += try_case(&cases[i]);
+	}
+	for (i = 0; i < MUTANTS; i++) {
+		bad += try_mutant(&mutants[i]);
+	}
+	printf("%d mutants of %d kernels, %d wrong or missed\n", MUTANTS,
+	       CASES, bad);
+	return bad != 0;
+}
+
+static int
+try_some(long n)
+{
+	const char *seed = getenv("MUTANTS_SEED");
+	uint64_t x = seed ? strtoull(seed, NULL, 0)
+			  : (uint64_t)time(NULL) / 86400;
+	int bad = 0;
+
+	printf("MUTANTS_SEED=%llu\n", (unsigned long long)x);
+	while (n-- > 0) {
+		const struct mutant *m;
+
+		x = x * 6364136223846793005u + 1442695040888963407u;
+		m = &mutants[(x >> 33) % MUTANTS];
+		bad += try_case(case_of(m)) + try_mutant(m);
+	}
+	return bad != 0;
+}
+
+int
+main(void)
+{
+	const char *which = getenv("MUTANTS");
+
+	if (!rt_emu_possible()) {
+		return 77;
+	}
+	return which && strcmp(which, "all") == 0 ? try_all()
+		: try_some(which ? atol(which) : 3);
+}
