@@ -217,7 +217,7 @@ static const char *
 offloads(const struct plan *p, struct arena *a)
 {
 	bool nvme = p->offload & PLAN_OFFLOAD_NVME;
-	const char *words[3];
+	const char *words[3] = { NULL };
 	uint32_t n = 0;
 
 	if (p->offload & PLAN_OFFLOAD_OPTIMIZER && !nvme) {
