@@ -98,8 +98,10 @@ static const struct rt_port mixed_results[] = {
 	  .sum = 2 | 8 }
 };
 static const struct rt_tensor mixed_tensors[] = {
-	{ "w", 1, 0, RT_ELEM_F32, 1, &toy_dims[2], toy_sizes, 0, 0 },
-	{ "w.momentum", 0, 0, RT_ELEM_F32, 1, &toy_dims[2], toy_sizes, 0, 0 }
+	{ .name = "w", .loaded = 1, .elem = RT_ELEM_F32, .ndims = 1,
+	  .dims = &toy_dims[2], .sizes = toy_sizes },
+	{ .name = "w.momentum", .elem = RT_ELEM_F32, .ndims = 1,
+	  .dims = &toy_dims[2], .sizes = toy_sizes }
 };
 static const struct rt_hold mixed_holds[] = {
 	{ &mixed_tensors[0], TOY_W, mixed_of_words, 1 },
