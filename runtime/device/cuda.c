@@ -242,13 +242,18 @@ gpu_begin(struct rt_device *d, struct rt_error *err)
 }
 
 static enum rt_status
-gpu_end(struct rt_device *d, struct rt_error *err)
+gpu_wait_all(struct rt_device *d, struct rt_error *err)
 {
 	enum rt_status status = rt_gpu_settle_all(d, err);
 
-	if (status == RT_OK) {
-		status = rt_gpu_wait(d, err);
-	}
+	return status == RT_OK ? rt_gpu_wait(d, err) : status;
+}
+
+static enum rt_status
+gpu_end(struct rt_device *d, struct rt_error *err)
+{
+	enum rt_status status = gpu_wait_all(d, err);
+
 	return status == RT_OK ? rt_gpu_graph_agree(d, err) : status;
 }
 
@@ -346,7 +351,7 @@ static const struct rt_device_kind cuda = {
 	.read = gpu_read, .write = gpu_write, .zero = gpu_zero,
 	.pieces = gpu_pieces, .set_step = gpu_set_step, .begin = gpu_begin,
 	.end = gpu_end, .enter = rt_gpu_graph_enter,
-	.leave = rt_gpu_graph_leave, .wait = rt_gpu_settle_all,
+	.leave = rt_gpu_graph_leave, .wait = gpu_wait_all,
 	.last_ms = gpu_last_ms, .close = gpu_close
 };
 

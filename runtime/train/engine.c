@@ -360,14 +360,12 @@ share_logits(struct rt_plan_engine *x, struct rt_error *err)
 }
 
 /*
- * Sizes use one memory, of which a collective, or the next stage, may still
- * read what another size computed.
+ * Sizes use one memory, of which the next stage may still read what another
+ * size computed.
  */
 static enum rt_status
 enter_sizes(struct rt_plan_engine *x, struct rt_error *err)
 {
-	struct rt_device *before = x->size[x->last[x->mine]].run->device;
-	enum rt_status status = RT_OK;
 	bool changes = false;
 	int64_t i;
 
@@ -377,12 +375,9 @@ enter_sizes(struct rt_plan_engine *x, struct rt_error *err)
 			x->last[i] = x->w[i].size;
 		}
 	}
-	if (changes && before->kind->wait) {
-		status = before->kind->wait(before, err);
-	}
-	return changes && status == RT_OK && x->r->plan->npipes > 1
+	return changes && x->r->plan->npipes > 1
 		? rt_comm_barrier(x->r->comm, "a step of another size", err)
-		: status;
+		: RT_OK;
 }
 
 static enum rt_status
@@ -397,6 +392,10 @@ compute(struct rt_plan_engine *x, struct rt_error *err)
 	}
 	if (status == RT_OK && w->n > 0) {
 		status = rt_run_forward(r, NULL, err);
+	}
+	/* who waits for another rank's logits helps no collective along */
+	if (status == RT_OK && w->n > 0 && r->device->kind->wait) {
+		status = r->device->kind->wait(r->device, err);
 	}
 	return status == RT_OK ? share_logits(x, err) : status;
 }

@@ -67,13 +67,17 @@ if have nvrtc compiler; then
 	cmp -s out text || bad 'GPUs have another text'
 	(
 		fake_gpus || fail 'no driver, or no NCCL'
-		FAKE_LOG="$tmp/calls" ./gpus/rank generate --local \
-			--checkpoint ck --prompt abcde --tokens 10 \
-			--temperature 0 >out 2>err ||
-			fail 'generate by a driver'
-		cmp -s out text || bad 'a driver has another text'
-		[ "$(grep -c 'leaks 0' calls)" -eq 2 ] ||
-			bad "$(cat calls)"
+		# ranks share a GPU, or have one each, and NCCL
+		for devices in 1 2; do
+			rm -f calls
+			FAKE_LOG="$tmp/calls" FAKE_DEVICES=$devices \
+				./gpus/rank generate --local --checkpoint ck \
+				--prompt abcde --tokens 10 --temperature 0 \
+				>out 2>err || fail "generate on $devices GPUs"
+			cmp -s out text || bad "$devices have another text"
+			[ "$(grep -c 'leaks 0' calls)" -eq 2 ] ||
+				bad "$(cat calls)"
+		done
 		exit $failed
 	) || failed=1
 fi
