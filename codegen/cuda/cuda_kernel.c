@@ -150,7 +150,7 @@ static const struct {
 	[IR_F16] = { "f16", "f16_f32(%s)", "f32_f16(%s)", 2 },
 	[IR_F8E4M3] = { "e4m3", "e4m3_f32(%s)", "f32_e4m3(%s)", 1 },
 	[IR_F8E5M2] = { "e5m2", "e5m2_f32(%s)", "f32_e5m2(%s)", 1 },
-	[IR_INT8] = { "i8", "(f32)(%s)", "f32_i8(%s)", 1 },
+	[IR_INT8] = { "i8", "(f32)(%s)", NULL, 1 },
 	[IR_IDX] = { "i32", "(i64)(%s)", "(i32)(%s)", 4 }
 };
 
@@ -184,5 +184,8 @@ cu_widen(struct arena *a, enum ir_dtype t, const char *x)
 const char *
 cu_narrow(struct arena *a, enum ir_dtype t, const char *x)
 {
+	if (!elems[t].narrow) {
+		die("a kernel stores weights of 8 bits");
+	}
 	return around(a, elems[t].narrow, x);
 }

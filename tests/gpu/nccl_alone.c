@@ -1,9 +1,9 @@
 /*
- * A communicator of one rank, through NCCL itself: the library that a plan
- * loads does all that a plan of many ranks asks of it, on any machine that has
- * a GPU.  Memory is NCCL's and registered; each call runs by itself, as a
- * group, and in a graph that is launched three times; in the end graphs,
- * communicators and memory are released, in that order.
+ * A communicator of one rank, through NCCL itself, on any machine that has a
+ * GPU.  Memory is NCCL's and registered; all-reduce, all-gather and
+ * reduce-scatter in f32 and i32 run by themselves, as a group, and in a graph
+ * that is launched three times; in the end graphs, communicators and memory are
+ * released, in that order.
  *
  * What it did is a line.  The exit status is 77 where there is no GPU or no
  * NCCL, and 1 if something is wrong.
@@ -240,7 +240,10 @@ capture(struct alone *x)
 		g->capturing = false;
 	}
 	g->execs = calloc(1, sizeof *g->execs);
-	if (status == RT_OK && g->execs) {
+	if (status == RT_OK && !g->execs) {
+		status = rt_no_memory(err, NULL);
+	}
+	if (status == RT_OK) {
 		status = GPU(&g->api, instantiate, g->execs, graph, 8);
 		g->nexecs = status == RT_OK;
 	}

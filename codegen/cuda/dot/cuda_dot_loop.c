@@ -5,7 +5,8 @@
  * Stages of shared memory are a ring.  When all threads have left tile i - 1,
  * its stage is filled with tile i + stages - 1; before tile i is used, a
  * thread waits for all copies but the newest, so copies are that many tiles
- * ahead.
+ * ahead.  With wgmma the product of tile i - 1 may still be under way, so it is
+ * the stage of tile i - 2 that is filled, with tile i + stages - 2.
  */
 #include "codegen/cuda/dot/cuda_dot.h"
 

@@ -187,14 +187,6 @@ llmc_to_e5m2(f32 v)
 	return (u8)(s | (r > 0x7b ? 0x7b : r));
 }
 
-/* Nearest, to even on a tie; NaN becomes 0. */
-FN i8
-f32_i8(f32 v)
-{
-	v = v != v ? 0 : v > 127 ? 127 : v < -127 ? -127 : v;
-	return (i8)((v + 12582912.f) - 12582912.f);
-}
-
 #ifndef LLMC_HAS_F8
 FN e4m3
 f32_e4m3(f32 v)
