@@ -22,6 +22,7 @@ struct dot_stream {
 	uint32_t nv;		/* vectors of columns, summed in turn */
 	enum ll_base base;	/* of the second operand's elements */
 	uint8_t dtype;		/* of these, if they have 8 bits */
+	uint8_t kind;		/* enum dot_kind: how it multiplies */
 	int64_t k, depth;	/* elements; of a stretch */
 	int64_t row_bytes;	/* from a column's elements to the next's */
 };

@@ -52,6 +52,7 @@ dot_stream_find(const struct dot *d, struct dot_stream *s)
 	s->rows = rows;
 	s->base = d->source[1].base;
 	s->dtype = (uint8_t)d->source[1].view.dtype;
+	s->kind = (uint8_t)d->unit.kind;
 	s->k = d->over.size;
 	s->depth = d->depth;
 	s->row_bytes = d->n.at[0].stride[1] * dot_base_bytes(s->base);
@@ -711,7 +712,8 @@ dot_stream_func(struct cg_cpu *c, const struct dot_unit *u,
 		const struct dot_stream *k = &c->streams.at[i].key;
 
 		if (k->rows == s->rows && k->base == s->base &&
-		    k->dtype == s->dtype && k->k == s->k &&
+		    k->dtype == s->dtype && k->kind == s->kind &&
+		    k->k == s->k &&
 		    k->row_bytes == s->row_bytes) {
 			return c->streams.at[i].func;
 		}

@@ -123,28 +123,32 @@ compare_rows(struct t_kernels *t, const char *cpu)
 	}
 }
 
-/* The first product, by numbers as they are stored, summed up in float64. */
+/* A product of rows and columns, by numbers as they are stored, summed up in
+ * float64. */
 static void
-compare_sums(struct t_kernels *t, const struct columns *b, const char *cpu)
+compare_sums(struct t_kernels *t, uint32_t result, const char *rows,
+	     const char *columns, const char *cpu)
 {
 	const struct ir_region *r =
 		&t->m->regions.at[t->m->funcs.at[1].body];
-	const struct t_buffer *x = t_named(t, "a0", false);
-	const struct t_buffer *w = t_named(t, "b", false);
-	struct t_buffer *y = t_buffer(t, r->results.at[0], 0);
+	const struct t_buffer *x = t_named(t, rows, false);
+	const struct t_buffer *w = t_named(t, columns, false);
+	struct t_buffer *y = t_buffer(t, r->results.at[result], 0);
+	int64_t n = ir_dim_size(t->m, w->type.dims[0]), length = w->elems / n;
 	int64_t i, k;
 
 	y->expect = arena_alloc(&t->c.perm,
 				(size_t)y->elems * sizeof *y->expect);
 	for (i = 0; i < y->elems; i++) {
-		for (k = 0; k < b->k; k++) {
-			y->expect[i] += t_get(x, i / b->n * b->k + k) *
-					t_get(w, i % b->n * b->k + k);
+		for (k = 0; k < length; k++) {
+			y->expect[i] += t_get(x, i / n * length + k) *
+					t_get(w, i % n * length + k);
 		}
 	}
 	if (!(t_differs(y) < (x->type.dtype == IR_F32 ? 1e-5 : 2e-2))) {
-		fail_msg("%s in %s: %g off on %s", b->stored, b->dtype,
-			 t_differs(y), cpu);
+		fail_msg("%s in %s: %g off on %s",
+			 ir_dtypes[w->type.dtype].name,
+			 ir_dtypes[x->type.dtype].name, t_differs(y), cpu);
 	}
 }
 
@@ -164,7 +168,7 @@ run(struct arena *a, const struct columns *b, const char *cpu)
 		t_run_kernel(&t, i);
 	}
 	compare_rows(&t, cpu);
-	compare_sums(&t, b, cpu);
+	compare_sums(&t, 0, "a0", "b", cpu);
 	t_kernels_close(&t);
 }
 
@@ -191,10 +195,49 @@ test_rows(void **state)
 	}
 }
 
+/* Stored alike and of one length, but multiplied in different types. */
+static void
+test_types_apart(void **state)
+{
+	static const char text[] = "llmc-ir 1\ndim m = 1\ndim n = 48\n"
+		"dim k = 128\nmodel {\n"
+		"  %0 = weight name=\"b\" frozen rounded=k : int8[n, k]\n"
+		"  %1 = cast %0 : f32[n, k]\n"
+		"  %2 = weight name=\"a0\" : f32[m, k]\n"
+		"  %3 = dot %2, %1 over=k : f32[m, n]\n"
+		"  %4 = weight name=\"c\" frozen rounded=k : int8[n, k]\n"
+		"  %5 = cast %4 : bf16[n, k]\n"
+		"  %6 = weight name=\"d\" : bf16[m, k]\n"
+		"  %7 = dot %6, %5 over=k : bf16[m, n]\n"
+		"  return %3, %7\n}\n";
+	uint32_t c;
+
+	(void)state;
+	for (c = 0; c < t_ncpus(); c++) {
+		struct t_kernels t;
+		uint32_t i;
+
+		if (strstr(t_cpu(c), "amx")) {	/* it is for bf16 */
+			continue;
+		}
+		t_kernels_open(&t, text, t_cpu(c), 1);
+		assert_false(t.fell_back);
+		for (i = 0; i < t.list->at.n; i++) {
+			t_run_kernel(&t, i);
+		}
+		compare_sums(&t, 0, "a0", "b", t_cpu(c));
+		compare_sums(&t, 1, "d", "c", t_cpu(c));
+		t_kernels_close(&t);
+	}
+}
+
 int
 main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(test_rows) };
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_rows),
+		cmocka_unit_test(test_types_apart),
+	};
 
 	if (getenv("BINARY_TESTS")) {	/* a release is not about these */
 		return 77;
