@@ -38,8 +38,8 @@ rt_elem_dtype(enum rt_elem e)
 	return dtypes[e];
 }
 
-static bool
-is_real(enum rt_dtype d)
+bool
+rt_elems_are_real(enum rt_dtype d)
 {
 	return d == RT_F64 || d == RT_F32 || d == RT_BF16 || d == RT_F16;
 }
@@ -49,9 +49,7 @@ rt_elems_convertible(enum rt_dtype from, enum rt_elem to)
 {
 	enum rt_dtype d = rt_elem_dtype(to);
 
-	return from == d ||
-	       (is_real(from) && (is_real(d) || to == RT_ELEM_I8 ||
-				  to == RT_ELEM_E4M3));
+	return from == d || (rt_elems_are_real(from) && rt_elems_are_real(d));
 }
 
 /* ---- numbers ------------------------------------------------------- */

@@ -56,8 +56,9 @@ double rt_elem_number(const char *at, int64_t elem, int64_t i);
 /* The dtype in files of what memory holds. */
 enum rt_dtype rt_elem_dtype(enum rt_elem e);
 
-/* Whether stored elements can be read as those: equal types, or both real, or
- * real ones that are rounded to 8 bits (data/round.c). */
+/* F64, F32, BF16 or F16: what data/round.c rounds. */
+bool rt_elems_are_real(enum rt_dtype d);
+/* Whether stored elements can be read as those: equal types, or both real. */
 bool rt_elems_convertible(enum rt_dtype from, enum rt_elem to);
 /* Converts n elements, rounding to nearest even. */
 void rt_elems_convert(enum rt_dtype from, const void *in, enum rt_elem to,

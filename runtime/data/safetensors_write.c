@@ -327,13 +327,13 @@ elems_of(const struct rt_store *s, const struct rt_hold *h)
 	return n;
 }
 
-/* Whether a part of the tensor is in that file. */
+/* Whether a part of the tensor is in that file; scales are in none. */
 static bool
 is_in_file(const struct rt_layout *l, const struct rt_plan *p,
 	   const struct rt_tensor *t, int file)
 {
 	size_t first = rt_layout_first(l, p, t);
-	int64_t parts = rt_tensor_parts(t), i;
+	int64_t parts = t->scales_of ? 0 : rt_tensor_parts(t), i;
 
 	for (i = 0; i < parts; i++) {
 		size_t k = l->place[first + (size_t)i];

@@ -53,6 +53,27 @@ fail_shape(const char *path, const char *name, const struct rt_tensor *t,
 		       "in it", theirs.text, ours.text);
 }
 
+/* Whether the stored elements can become those of the tensor. */
+static enum rt_status
+check_elems(const struct rt_tensor *t, const struct rt_st_tensor *stored,
+	    struct rt_where where, struct rt_error *err)
+{
+	enum rt_elem to = (enum rt_elem)t->elem;
+	const char *found = rt_dtype_name(stored->dtype);
+
+	if (t->rounded) {
+		return rt_elems_are_real(stored->dtype) ? RT_OK :
+			rt_fail(err, RT_FORMAT, where, "found %s, expected "
+				"BF16, F16, F32 or F64: this program rounds "
+				"weights to 8 bits, and does not read weights "
+				"of 8 bits", found);
+	}
+	return rt_elems_convertible(stored->dtype, to) ? RT_OK :
+		rt_fail(err, RT_FORMAT, where, "found %s, expected %s%s", found,
+			rt_dtype_name(rt_elem_dtype(to)), to == RT_ELEM_I32 ?
+			"" : " or another of F64, F32, BF16 and F16");
+}
+
 enum rt_status
 rt_find_part(const struct rt_st *st, const char *path,
 	     const struct rt_tensor *t, int64_t part,
@@ -83,17 +104,8 @@ rt_find_part(const struct rt_st *st, const char *path,
 			t->ndims - t->stacked)) {
 		return fail_shape(path, name, t, stored, err);
 	}
-	if (!rt_elems_convertible(stored->dtype, (enum rt_elem)t->elem)) {
-		return rt_fail(err, RT_FORMAT, where,
-			       "found %s, expected %s%s",
-			       rt_dtype_name(stored->dtype),
-			       rt_dtype_name(rt_elem_dtype(
-				       (enum rt_elem)t->elem)),
-			       t->elem == RT_ELEM_I32 ? "" :
-			       " or another of F64, F32, BF16 and F16");
-	}
 	*found = stored;
-	return RT_OK;
+	return check_elems(t, stored, where, err);
 }
 
 /* ---- reading ------------------------------------------------------- */

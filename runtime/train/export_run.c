@@ -16,14 +16,34 @@ note_config(const struct rt_run *r)
 	}
 }
 
+/* A file of rounded weights without their scales would say nothing. */
+static enum rt_status
+check_stored(const struct rt_plan *p, struct rt_error *err)
+{
+	int64_t i;
+
+	for (i = 0; i < p->ntensors; i++) {
+		if (p->tensors[i].rounded) {
+			return rt_fail(err, RT_RANGE, RT_NOWHERE, "weights are "
+				       "stored in 8 bits here: export with a "
+				       "program that was compiled without "
+				       "weights= in --workload");
+		}
+	}
+	return RT_OK;
+}
+
 enum rt_status
 rt_export_run(struct rt_run *r, const struct rt_options *o, FILE *out,
 	      struct rt_error *err)
 {
 	struct rt_store store = rt_run_store(r);
 	struct rt_progress p;
-	enum rt_status status = rt_load_saved(r, o, &p, err);
+	enum rt_status status = check_stored(r->plan, err);
 
+	if (status == RT_OK) {
+		status = rt_load_saved(r, o, &p, err);
+	}
 	if (status == RT_OK) {
 		status = rt_export(&store, o->folder, o->shard_bytes, false,
 				   err);

@@ -123,4 +123,39 @@ done
 refused 'stores weights as int8, f8e4m3' --serve --target cpux1 \
 	--workload $work,weights=int4 -o no llama.llm
 [ ! -e no ] || bad 'a folder of a program that was refused'
+
+# The matrices of layers in 8 bits already, all of them zeros.
+family=llama
+LC_ALL=C tr -cd '[:print:]' <"$tests/interop/tiny/llama/model.safetensors" |
+	grep -o '"[a-z_.0-9]*":{"dtype":"F32","shape":\[[0-9,]*\]' |
+	awk -F'"' '{
+		type = $2 ~ /_proj/ ? "I8" : "F32"
+		shape = $0
+		gsub(/.*\[|\]/, "", shape)
+		bytes = type == "I8" ? 1 : 4
+		for (i = split(shape, size, ","); i > 0; i--)
+			bytes *= size[i]
+		printf "%s\"%s\":{\"dtype\":\"%s\",\"shape\":[%s],", \
+			(NR > 1 ? "," : "{"), $2, type, shape
+		printf "\"data_offsets\":[%d,%d]}", at, at + bytes
+		at += bytes
+	}
+	END { printf "}"; print at >"bytes" }' >header
+n=$(wc -c <header)
+{
+	printf "$(printf '\\%03o\\%03o' $((n % 256)) $((n / 256)))"
+	head -c 6 /dev/zero
+	cat header
+	head -c "$(cat bytes)" /dev/zero
+} >eight.safetensors
+plan rounded ,weights=int8 --target cpux1
+! ./rounded/rank generate --weights eight.safetensors --prompt bcd --tokenizer \
+	tokenizer.json --tokens 5 >out 2>err || bad 'weights of 8 bits are read'
+grep -q '_proj.*found I8, expected .*does not read weights of 8 bits' err ||
+	bad "of weights of 8 bits: $(cat err)"
+
+! ./rounded/rank export folder --weights "$tests/interop/tiny/llama" \
+	>out 2>err || bad 'rounded weights are exported'
+grep -q 'stored in 8 bits here: export with' err || bad "of export: $(cat err)"
+[ ! -e folder ] || bad 'a folder of an export that was refused'
 exit $failed
