@@ -44,11 +44,18 @@ enum rt_status
 rt_device_beside(struct rt_device *d, const struct rt_device *of,
 		 const struct rt_plan *plan, int64_t rank, struct rt_error *err)
 {
+	enum rt_status status;
+
 	*d = *of;
 	d->plan = plan;
 	d->program = &plan->programs[plan->program_of[rank]];
 	d->self = NULL;
-	return d->on == RT_ON_EMULATE ? rt_device_emulate(d, err)
+	status = d->on == RT_ON_EMULATE ? rt_device_emulate(d, err)
 		: d->on == RT_ON_CUDA ? rt_device_cuda_beside(d, of, err)
 		: RT_OK;
+	if (status != RT_OK) {
+		/* it has the kind of the other one, but nothing to close */
+		*d = (struct rt_device){ 0 };
+	}
+	return status;
 }

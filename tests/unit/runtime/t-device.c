@@ -427,6 +427,35 @@ test_place(void **state)
 	}
 }
 
+/* ---- a device beside another ---- */
+
+static void
+never_close(struct rt_device *d)
+{
+	(void)d;
+	fail();
+}
+
+/* One that could not be opened may be closed all the same. */
+static void
+test_beside(void **state)
+{
+	static const struct rt_device_kind kind = { .name = "fake",
+						    .close = never_close };
+	static const struct rt_program program;
+	static const int64_t program_of[1];
+	struct rt_plan plan = { .programs = &program,
+				.program_of = program_of };
+	struct rt_device of = { .kind = &kind, .on = RT_ON_EMULATE,
+				.self = &plan }, d;
+	struct rt_error err;
+
+	(void)state;
+	assert_int_equal(rt_device_beside(&d, &of, &plan, 0, &err), RT_RANGE);
+	assert_null(d.self);
+	rt_device_close(&d);
+}
+
 int
 main(void)
 {
@@ -440,6 +469,7 @@ main(void)
 		cmocka_unit_test(test_choose),
 		cmocka_unit_test(test_args),
 		cmocka_unit_test(test_place),
+		cmocka_unit_test(test_beside),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
