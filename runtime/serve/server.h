@@ -120,7 +120,8 @@ struct rt_speed {
 	double prompts_ms;	/* to the last of the first tokens */
 	double prompts_per_s;	/* tokens of prompts, until then */
 	/* of steps without a token of a prompt, those in which most sequences
-	 * get a token: the median */
+	 * get a token: how many, and the median; none if nsteps is 0 */
+	int64_t nsteps;
 	double token_ms, tokens_per_s;
 };
 

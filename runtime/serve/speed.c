@@ -128,7 +128,7 @@ static double
 median(double *at, int64_t n)
 {
 	qsort(at, (size_t)n, sizeof *at, compare);
-	return n > 0 ? at[n / 2] : 0;
+	return at[n / 2];
 }
 
 static struct rt_speed
@@ -140,9 +140,11 @@ result(struct speed_run *m)
 	r.prompts_ms = m->first_ms[m->nfirst - 1];
 	r.prompts_per_s = 1e3 * (double)(o->sequences * o->prompt) /
 			  r.prompts_ms;
-	r.token_ms = median(m->step_ms, m->nsteps);
-	r.tokens_per_s = m->nsteps > 0 ? 1e3 * (double)m->drawn / r.token_ms
-				       : 0;
+	r.nsteps = m->nsteps;
+	if (r.nsteps > 0) {
+		r.token_ms = median(m->step_ms, m->nsteps);
+		r.tokens_per_s = 1e3 * (double)m->drawn / r.token_ms;
+	}
 	return r;
 }
 
@@ -152,47 +154,63 @@ check(const struct rt_speed_options *o, const struct rt_scheduler *s,
 {
 	int64_t longest = rt_scheduler_longest(s);
 
-	return o->prompt + o->tokens <= longest ? RT_OK :
+	return o->prompt <= longest - o->tokens ? RT_OK :
 		rt_fail(err, RT_RANGE, RT_NOWHERE, "a prompt of %lld tokens, "
-			"and %lld more: this program has at most %lld together",
+			"and %lld more: this program has at most %lld "
+			"together; --prompt-tokens and --tokens say how many",
 			(long long)o->prompt, (long long)o->tokens,
 			(long long)longest);
 }
 
-/* One sequence first, which is not counted: pages and caches are cold. */
+/* Sequences from `first` on, n of them, until all have ended. */
 static enum rt_status
-warm_and_run(struct speed_run *m, struct speed_sequence *q,
-	     struct rt_scheduler *s, int64_t vocab, struct rt_error *err)
+run_some(struct speed_run *m, struct speed_sequence *q, int64_t first,
+	 int64_t n, struct rt_scheduler *s, int64_t vocab,
+	 struct rt_error *err)
 {
-	int64_t n = m->o->sequences, i;
-	enum rt_status status = add_one(m, q, s, n, vocab, err);
+	enum rt_status status = RT_OK;
+	int64_t i;
 
-	status = status == RT_OK ? run_all(m, s, err) : status;
 	for (i = 0; i < n && status == RT_OK; i++) {
-		status = add_one(m, &q[i], s, i, vocab, err);
+		status = add_one(m, &q[i], s, first + i, vocab, err);
 	}
 	return status == RT_OK ? run_all(m, s, err) : status;
+}
+
+/* Room for n sequences, whose lengths are checked. */
+static bool
+get_room(struct speed_run *m, struct speed_sequence **q, size_t n)
+{
+	m->prompt = calloc((size_t)m->o->prompt, sizeof *m->prompt);
+	m->first_ms = calloc(n, sizeof *m->first_ms);
+	/* each step without prompts draws at least one token */
+	m->step_ms = calloc(n, (size_t)m->o->tokens * sizeof *m->step_ms);
+	*q = calloc(n, sizeof **q);
+	return m->prompt && m->first_ms && m->step_ms && *q;
 }
 
 enum rt_status
 rt_serve_speed(const struct rt_engine *e, const struct rt_speed_options *o,
 	       struct rt_speed *out, struct rt_error *err)
 {
-	size_t n = (size_t)o->sequences;
-	struct speed_run m = { .o = o,
-		.prompt = calloc((size_t)o->prompt, sizeof *m.prompt),
-		.first_ms = calloc(n, sizeof *m.first_ms),
-		/* each step without prompts draws at least one token */
-		.step_ms = calloc(n * (size_t)o->tokens, sizeof *m.step_ms) };
-	struct speed_sequence *q = calloc(n, sizeof *q);
-	struct rt_scheduler *s = NULL;
-	enum rt_status status = m.prompt && m.first_ms && m.step_ms && q
-		? rt_scheduler_open(&s, e, true, err)
-		: rt_no_memory(err, NULL);
+	int64_t nwarm = e->replicas > 1 ? e->replicas : 1;
+	int64_t most = o->sequences > nwarm ? o->sequences : nwarm;
+	struct speed_run m = { .o = o };
+	struct speed_sequence *q = NULL;
+	struct rt_scheduler *s;
+	enum rt_status status = rt_scheduler_open(&s, e, true, err);
 
 	status = status == RT_OK ? check(o, s, err) : status;
-	status = status == RT_OK ? warm_and_run(&m, q, s, e->vocab, err)
-				 : status;
+	if (status == RT_OK && !get_room(&m, &q, (size_t)most)) {
+		status = rt_no_memory(err, NULL);
+	}
+	if (status == RT_OK) {
+		/* pages and caches of a replica that ran nothing are cold */
+		status = run_some(&m, q, o->sequences, nwarm, s, e->vocab, err);
+	}
+	if (status == RT_OK) {
+		status = run_some(&m, q, 0, o->sequences, s, e->vocab, err);
+	}
 	rt_scheduler_free(s);
 	if (status == RT_OK) {
 		*out = result(&m);

@@ -416,6 +416,23 @@ read_data(struct rt_options *o, struct rt_error *err)
 	return status;
 }
 
+/* The command `bench` measures steps, or how sequences are answered. */
+static enum rt_status
+check_bench(struct option_reader *r)
+{
+	const struct rt_options *o = r->o;
+
+	if ((o->tokens || o->prompt_tokens) && !o->sequences) {
+		return WRONG(r, "--tokens and --prompt-tokens are of "
+			     "sequences: give --sequences N");
+	}
+	if (o->sequences && (o->steps || o->trace)) {
+		return WRONG(r, "--%s is of a bench of steps: leave it out, or "
+			     "--sequences", o->steps ? "steps" : "trace");
+	}
+	return RT_OK;
+}
+
 /* Checks combinations of options. */
 static enum rt_status
 check_options(struct option_reader *r)
@@ -463,11 +480,6 @@ check_options(struct option_reader *r)
 		return WRONG(r, "no folder for exports is given: --export "
 			     "FOLDER");
 	}
-	if (o->command == B && (o->tokens || o->prompt_tokens) &&
-	    !o->sequences) {
-		return WRONG(r, "--tokens and --prompt-tokens are of "
-			     "sequences: give --sequences N");
-	}
 	if (o->command & (S | E | X | G | H) &&
 	    !o->checkpoint == !o->weights) {
 		return WRONG(r, "weights to %s: give --checkpoint FOLDER or "
@@ -478,6 +490,9 @@ check_options(struct option_reader *r)
 	if (o->command == X && !o->folder) {
 		return WRONG(r, "no folder to write is given: rank export "
 			     "FOLDER");
+	}
+	if (o->command == B && check_bench(r) != RT_OK) {
+		return r->err->status;
 	}
 	o->tokens = o->tokens ? o->tokens : o->command == B ? 64 : 256;
 	o->prompt_tokens = o->prompt_tokens ? o->prompt_tokens : 512;

@@ -99,28 +99,47 @@ serve(struct service_run *s, struct rt_error *err)
 	return rt_serve(rt_plan_engine_of(s->engine), &o, s->out, err);
 }
 
+/* A number of JSON, which a measurement without such steps lacks. */
 static void
-show_measured(const struct rt_speed *m, const struct rt_options *o,
+show_of_steps(const struct rt_speed *m, const char *name, double value,
 	      FILE *out)
 {
-	if (o->json) {
-		fprintf(out, "{\"sequences\": %lld, \"prompt_tokens\": %lld, "
-			"\"tokens\": %lld, \"first_ms\": %.17g, "
-			"\"prompts_ms\": %.17g, \"prompts_per_s\": %.17g, "
-			"\"token_ms\": %.17g, \"tokens_per_s\": %.17g}\n",
-			(long long)o->sequences, (long long)o->prompt_tokens,
-			(long long)o->tokens, m->first_ms, m->prompts_ms,
-			m->prompts_per_s, m->token_ms, m->tokens_per_s);
-		return;
+	if (m->nsteps > 0) {
+		fprintf(out, ", \"%s\": %.17g", name, value);
+	} else {
+		fprintf(out, ", \"%s\": null", name);
 	}
+}
+
+static void
+show_json(const struct rt_speed *m, const struct rt_options *o, FILE *out)
+{
+	fprintf(out, "{\"sequences\": %lld, \"prompt_tokens\": %lld, "
+		"\"tokens\": %lld, \"first_ms\": %.17g, "
+		"\"prompts_ms\": %.17g, \"prompts_per_s\": %.17g",
+		(long long)o->sequences, (long long)o->prompt_tokens,
+		(long long)o->tokens, m->first_ms, m->prompts_ms,
+		m->prompts_per_s);
+	show_of_steps(m, "token_ms", m->token_ms, out);
+	show_of_steps(m, "tokens_per_s", m->tokens_per_s, out);
+	fputs("}\n", out);
+}
+
+static void
+show_text(const struct rt_speed *m, const struct rt_options *o, FILE *out)
+{
 	fprintf(out, "%-10s %lld at once, of %lld tokens and %lld more\n"
 		"%-10s %9.3f ms (median)\n"
-		"%-10s %9.3f ms for all, %.1f tokens/s\n"
-		"%-10s %9.3f ms (median), %.1f tokens/s\n", "sequences",
+		"%-10s %9.3f ms for all, %.1f tokens/s\n", "sequences",
 		(long long)o->sequences, (long long)o->prompt_tokens,
 		(long long)o->tokens, "first", m->first_ms, "prompts",
-		m->prompts_ms, m->prompts_per_s, "each after", m->token_ms,
-		m->tokens_per_s);
+		m->prompts_ms, m->prompts_per_s);
+	if (m->nsteps > 0) {
+		fprintf(out, "%-10s %9.3f ms (median), %.1f tokens/s\n",
+			"each after", m->token_ms, m->tokens_per_s);
+	} else {
+		fprintf(out, "each after none\n");
+	}
 }
 
 static enum rt_status
@@ -133,8 +152,10 @@ measure(struct service_run *s, struct rt_error *err)
 	enum rt_status status = rt_serve_speed(rt_plan_engine_of(s->engine),
 					       &o, &m, err);
 
-	if (status == RT_OK) {
-		show_measured(&m, s->o, s->out);
+	if (status == RT_OK && s->o->json) {
+		show_json(&m, s->o, s->out);
+	} else if (status == RT_OK) {
+		show_text(&m, s->o, s->out);
 	}
 	return status;
 }

@@ -97,6 +97,15 @@ prompts N ms for all, N tokens/s
 each after N ms (median), N tokens/s' ] || bad "a measurement on $ranks"
 done
 
+./one/rank bench --sequences 2 --prompt-tokens 5 --tokens 1 >out 2>err ||
+	fail 'bench of one token'
+grep -qx 'each after none' out || bad "steps after the last: $(cat out)"
+./one/rank bench --sequences 2 --prompt-tokens 5 --tokens 1 --json >out 2>err ||
+	fail 'bench of one token as JSON'
+is_json out
+grep -q '"token_ms": null, "tokens_per_s": null' out ||
+	bad "steps after the last: $(cat out)"
+
 # Experts on two ranks, each of which tensors split once more.
 sed 's/vocab = 128/vocab = 256/' "$examples/tiny-moe.llm" >moe.llm
 run --target cpux1 --draft --pin microbatch=1 -o moe moe.llm &&
@@ -124,7 +133,14 @@ refuses 'compiled to train' ./whole/rank generate --checkpoint ck --prompt x
 refuses 'compiled to serve' ./one/rank train --data draw --steps 1
 refuses 'compiled to serve' ./one/rank sample --checkpoint ck --prompt x
 refuses 'compiled to train' ./whole/rank bench --sequences 2
-refuses 'at most 16 together' ./one/rank bench --sequences 1 --tokens 4
+refuses 'at most 16 together; --prompt-tokens and --tokens' \
+	./one/rank bench --sequences 1 --tokens 4
+refuses 'at most 16 together' \
+	./one/rank bench --sequences 1 --tokens 1000000000000
+refuses '--steps is of a bench of steps' \
+	./one/rank bench --sequences 1 --steps 3
+refuses '--trace is of a bench of steps' \
+	./one/rank bench --sequences 1 --trace out
 refuses 'give --sequences' ./one/rank bench --tokens 4
 refuses 'weights to answer with' ./one/rank generate --prompt x
 refuses 'nothing to continue' ./one/rank generate --checkpoint ck

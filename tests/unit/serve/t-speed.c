@@ -28,6 +28,8 @@ take_time(void)
 	clock_ms += clock_ms == 1000 ? 60 : 10;
 }
 
+static int64_t replicas;
+
 static enum rt_status
 measure(const struct rt_speed_options *o, struct rt_speed *m,
 	struct rt_error *err)
@@ -37,7 +39,7 @@ measure(const struct rt_speed_options *o, struct rt_speed *m,
 
 	assert_true(fake_open(&f, (struct rt_engine){ .tokens = 8, .rows = 4,
 		.keys = 256, .align = 16, .block = 16, .blocks = 32,
-		.context = 64, .vocab = 23 }));
+		.context = 64, .vocab = 23, .replicas = replicas }));
 	f.pause = take_time;
 	clock_ms = 1000;
 	status = rt_serve_speed(&f.e, o, m, err);
@@ -79,6 +81,36 @@ several(void **state)
 	assert_float_equal(m.tokens_per_s, 300, 1e-6);
 }
 
+/* There are more replicas than sequences, and all of them warm up. */
+static void
+replicated(void **state)
+{
+	struct rt_speed_options o = { 1, 20, 5, 7, now_ms };
+	struct rt_error err;
+	struct rt_speed m;
+
+	(void)state;
+	replicas = 3;
+	assert_int_equal(measure(&o, &m, &err), RT_OK);
+	replicas = 0;
+	assert_int_equal(m.nsteps, 4);
+	assert_float_equal(m.first_ms, 30, 1e-9);
+	assert_float_equal(m.tokens_per_s, 100, 1e-9);
+}
+
+static void
+one_token(void **state)
+{
+	struct rt_speed_options o = { 2, 16, 1, 7, now_ms };
+	struct rt_error err;
+	struct rt_speed m;
+
+	(void)state;
+	assert_int_equal(measure(&o, &m, &err), RT_OK);
+	assert_int_equal(m.nsteps, 0);
+	assert_float_equal(m.first_ms, 40, 1e-9);
+}
+
 static void
 too_long(void **state)
 {
@@ -89,6 +121,9 @@ too_long(void **state)
 	(void)state;
 	assert_int_equal(measure(&o, &m, &err), RT_RANGE);
 	assert_non_null(strstr(err.message, "at most 64 together"));
+	/* nothing is allocated by numbers that were not checked */
+	o.tokens = INT64_MAX;
+	assert_int_equal(measure(&o, &m, &err), RT_RANGE);
 }
 
 int
@@ -97,6 +132,8 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(one),
 		cmocka_unit_test(several),
+		cmocka_unit_test(replicated),
+		cmocka_unit_test(one_token),
 		cmocka_unit_test(too_long),
 	};
 
