@@ -80,6 +80,7 @@ for i in $(seq "$moments"); do
 		read -r got code at <"end.$n" || bad "$what: client $n"
 		[ "$got" -ne 28 ] || bad "$what: client $n waited for ever"
 		at=$((at - from))
+		[ $at -ge 0 ] || bad "$what: client $n failed before"
 		[ $at -le $longest ] || longest=$at
 	done
 	# ten seconds, and what a busy machine adds
