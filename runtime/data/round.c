@@ -20,12 +20,16 @@ struct rounder {
 	const struct rt_st *st;
 	const struct rt_hold *weight, *scales;
 	struct rt_alloc alloc;
-	int64_t k, inner;
+	int64_t k, inner, nblocks;	/* nblocks: of a part */
 	const struct rt_st_tensor *stored;
 	int64_t part, block;	/* what is in the buffers; -1: nothing */
 	char *raw;		/* as in the file */
-	float *value, *scale;
+	float *value;
 	uint8_t *rounded;
+	/* of all parts: scales, and of which blocks they are known by now, so
+	 * that what was read for its weights is not read for its scales */
+	float *scale;
+	bool *known;
 };
 
 /* ---- numbers ---- */
@@ -63,8 +67,15 @@ to_int8(double v)
 	return (uint8_t)(int8_t)nearest(v > -127 ? v : -127);
 }
 
+/* The scales of a block. */
+static float *
+scales_at(const struct rounder *r, int64_t part, int64_t block)
+{
+	return r->scale + (part * r->nblocks + block) * r->inner;
+}
+
 static void
-round_block(struct rounder *r)
+round_block(struct rounder *r, float *scale)
 {
 	bool int8 = r->weight->tensor->elem == RT_ELEM_I8;
 	double most = int8 ? 127 : 448, v;
@@ -78,10 +89,9 @@ round_block(struct rounder *r)
 
 			largest = size > largest ? size : largest;
 		}
-		r->scale[j] = (float)(largest / most);
+		scale[j] = (float)(largest / most);
 		for (i = j; i < n; i += r->inner) {
-			v = r->scale[j] > 0 ? (double)r->value[i] / r->scale[j]
-					    : 0;
+			v = scale[j] > 0 ? (double)r->value[i] / scale[j] : 0;
 			r->rounded[i] = int8 ? to_int8(v) : to_e4m3(v);
 		}
 	}
@@ -105,20 +115,27 @@ measure_block(struct rounder *r)
 			r->inner *= t->sizes[d];
 		}
 	}
+	r->nblocks = rt_part_elems(t) / (r->k * r->inner);
 }
 
 static enum rt_status
 allocate(struct rounder *r, struct rt_error *err)
 {
+	const struct rt_tensor *t = r->weight->tensor;
 	size_t n = (size_t)(r->k * r->inner);
+	size_t blocks = (size_t)(rt_tensor_parts(t) * r->nblocks);
 
 	r->raw = rt_resize(&r->alloc, NULL, n, 8);
 	r->value = rt_resize(&r->alloc, NULL, n, sizeof *r->value);
 	r->rounded = rt_resize(&r->alloc, NULL, n, 1);
-	r->scale = rt_resize(&r->alloc, NULL, (size_t)r->inner,
+	r->scale = rt_resize(&r->alloc, NULL, blocks * (size_t)r->inner,
 			     sizeof *r->scale);
-	return r->raw && r->value && r->rounded && r->scale ? RT_OK
-		: rt_no_memory(err, r->weight->tensor->name);
+	r->known = rt_resize(&r->alloc, NULL, blocks, sizeof *r->known);
+	if (!r->raw || !r->value || !r->rounded || !r->scale || !r->known) {
+		return rt_no_memory(err, t->name);
+	}
+	memset(r->known, 0, blocks * sizeof *r->known);
+	return RT_OK;
 }
 
 /* Reads and rounds a block, unless it was the last one. */
@@ -149,7 +166,8 @@ load_block(struct rounder *r, int64_t part, int64_t block,
 	if (status == RT_OK) {
 		rt_elems_convert(r->stored->dtype, r->raw, RT_ELEM_F32,
 				 r->value, n);
-		round_block(r);
+		round_block(r, scales_at(r, part, block));
+		r->known[part * r->nblocks + block] = true;
 	}
 	return status;
 }
@@ -179,12 +197,14 @@ static enum rt_status
 put_scales(struct rounder *r, int64_t part, int64_t at, int64_t n, char *to,
 	   int64_t *did, struct rt_error *err)
 {
-	int64_t from = at % r->inner;
-	enum rt_status status = load_block(r, part, at / r->inner, err);
+	int64_t from = at % r->inner, block = at / r->inner;
+	enum rt_status status = r->known[part * r->nblocks + block] ? RT_OK
+		: load_block(r, part, block, err);
 
 	*did = n < r->inner - from ? n : r->inner - from;
 	if (status == RT_OK) {
-		memcpy(to, r->scale + from, (size_t)*did * sizeof *r->scale);
+		memcpy(to, scales_at(r, part, block) + from,
+		       (size_t)*did * sizeof *r->scale);
 	}
 	return status;
 }
@@ -272,5 +292,6 @@ rt_store_round(const struct rt_store *s, const struct rt_st *st,
 	rt_release(&r.alloc, r.value);
 	rt_release(&r.alloc, r.rounded);
 	rt_release(&r.alloc, r.scale);
+	rt_release(&r.alloc, r.known);
 	return status;
 }
