@@ -109,6 +109,7 @@ tar -C elsewhere -xzf hour.tar.gz && mv hour prepared || fail 'no archive'
 hour=elsewhere/hour/bench/gpu/first-hour
 for n in 1 8; do
 	env -i PATH=/usr/bin:/bin LLMC_LIBCUDA="$LLMC_LIBCUDA" STEPS=1 \
+		LLMC_LIBNCCL="$LLMC_LIBNCCL" FAKE_NCCL_DIR="$tmp" \
 		sh "$hour" $n >out 2>err || fail "command $n"
 	grep -q '^    predicted: ' out || fail 'nothing was predicted'
 	cmp out "elsewhere/hour/log-$n" || fail 'the log is another'

@@ -102,7 +102,7 @@ done
 	group small a100-sxm 1 1 | sed 's/}/memory = 16; reserve = 0.9; }/'
 } >small.target
 refused ' bytes of 15,100,000,000 on rank 0 of the pipeline, on h100-sxm and a100-sxm (' \
-	--target small.target --pin dp=2 "$model"
+	--target small.target --pin dp=2,offload=optimizer "$model"
 grep -q 'one fits without dp=2: .*(pp=2)$' err ||
 	bad 'stages need not fit on both'
 exit $failed

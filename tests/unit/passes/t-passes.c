@@ -156,9 +156,9 @@ test_order_without_giver(void **state)
 		if (!pass_order(&t.table, &l, PROP_CALLS, &why)) {
 			refused++;
 			assert_string_equal(all.at.at[gone]->name, "inline");
-			assert_string_equal(buf_text(&why), "pass `cse` needs "
-				"`flat`; `inline` gives it, and must run "
-				"before it");
+			assert_string_equal(buf_text(&why), "pass `quantise` "
+				"needs `flat`; `inline` gives it, and must "
+				"run before it");
 		}
 	}
 	assert_int_equal(refused, 1);

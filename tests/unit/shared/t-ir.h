@@ -49,6 +49,21 @@ numbered(struct maker *g, const char *stem)
 	return sym(g, arena_printf(&g->c->tmp, "%s%u", stem, g->names++));
 }
 
+static sym_t
+numbered_scales(struct maker *g)
+{
+	return sym(g, arena_printf(&g->c->tmp, "w%u_scale_inv", g->names++));
+}
+
+/* Any but int8, in which only weights are, or an index. */
+static uint8_t
+random_dtype(struct maker *g)
+{
+	uint8_t dtype = (uint8_t)below(g, IR_IDX);
+
+	return dtype == IR_INT8 ? IR_F32 : dtype;
+}
+
 static double
 positive(struct maker *g)
 {
@@ -197,7 +212,7 @@ random_type(struct maker *g)
 	struct ir_type t = { 0 };
 	uint32_t n = below(g, 4);
 
-	t.dtype = (uint8_t)below(g, IR_IDX);
+	t.dtype = random_dtype(g);
 	while (n-- > 0) {
 		dim_id d = 1 + below(g, g->ndims);
 
@@ -425,7 +440,37 @@ is_excluded(const struct ir_new *n, enum ir_attr_key key)
 			return true;
 		}
 	}
-	return key == IR_ATTR_BALANCE && n->types[0].dtype != IR_F32;
+	return key == IR_ATTR_ROUNDED ||
+	       (key == IR_ATTR_BALANCE && n->types[0].dtype != IR_F32);
+}
+
+/* A weight that is stored in 8 bits, and scales of one, have attributes that
+ * say so. */
+static void
+make_stored(struct maker *g, struct ir_new *n)
+{
+	static const enum ir_dtype stored[] = { IR_INT8, IR_F8E4M3 };
+	const struct ir_type *t = &n->types[0];
+	enum ir_attr_key key = n->op == IR_SCALES ? IR_ATTR_OVER
+						  : IR_ATTR_ROUNDED;
+	uint8_t i;
+
+	if (n->op == IR_SCALES) {
+		n->types[0].dtype = IR_F32;
+		ir_new_text(n, IR_ATTR_NAME, numbered_scales(g));
+		ir_new_int(n, IR_ATTR_STORED, stored[below(g, 2)]);
+		/* the weight may have dims that the scales do not */
+		if (t->ndims == 0) {
+			ir_new_dim(n, key, 1);
+		}
+	} else {
+		n->types[0].dtype = (uint8_t)stored[below(g, 2)];
+		ir_new_text(n, IR_ATTR_NAME, numbered(g, "w"));
+		ir_new_attr(n, IR_ATTR_FROZEN);
+	}
+	for (i = 0; i < t->ndims; i++) {
+		ir_new_dim(n, key, t->dims[i]);
+	}
 }
 
 /* All that must be there and some of what may, in a random order. */
@@ -465,7 +510,7 @@ give_attrs(struct maker *g, struct ir_new *n, const struct ir_rule *r)
 static void
 make_plain(struct maker *g, region_id region, enum ir_op op)
 {
-	uint8_t dtype = (uint8_t)below(g, IR_IDX);
+	uint8_t dtype = random_dtype(g);
 	struct ir_rule r;
 	struct ir_new n;
 	int k;
@@ -477,7 +522,12 @@ make_plain(struct maker *g, region_id region, enum ir_op op)
 	ir_new_init(&n, op, nowhere);
 	n.hint = hint(g);
 	n.types[0] = random_type(g);
-	give_attrs(g, &n, &r);
+	if (op == IR_SCALES || (op == IR_WEIGHT && n.types[0].ndims &&
+				below(g, 4) == 0)) {
+		make_stored(g, &n);
+	} else {
+		give_attrs(g, &n, &r);
+	}
 	for (k = 0; k < ir_ops[op].nargs; k++) {
 		struct ir_type t = operand_type(g, &r, k, op, dtype);
 
