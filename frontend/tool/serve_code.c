@@ -62,7 +62,9 @@ set_sizes(struct ir_module *m, const struct serve_answer_in *in,
 {
 	int64_t context = (int64_t)in->asked->context;
 	int64_t least = units((double)context + UNIT - 1);
-	double most = fmin(x->memory.tokens, x->sequences * (double)context);
+	/* each rank of experts has the whole cache of its replica */
+	double held = x->memory.tokens / (double)x->split.ep;
+	double most = fmin(held, x->sequences * (double)context);
 	int64_t slots = units(fmax(most, (double)least)) + UNIT;
 	int64_t tokens, keys;
 
@@ -328,6 +330,47 @@ compile(struct serve_build *s, struct ir_module *m)
 	return ok && drv_kernels_end(d, d->kernels);
 }
 
+/* Of the caches; keys and values are kept as they are computed. */
+static enum ir_dtype
+cache_dtype(const struct ir_module *m, enum ir_dtype otherwise)
+{
+	node_id id;
+
+	for (id = 1; id < m->nodes.n; id++) {
+		const struct ir_node *n = ir_node(m, id);
+
+		if (n->op == IR_APPEND) {
+			return ir_type(m, n->result)->dtype;
+		}
+	}
+	return otherwise;
+}
+
+/* Settings that change what is predicted, and that no program has. */
+static bool
+check_types(struct driver *d, const struct ir_module *m)
+{
+	const struct ir_setting *cache = ir_setting(m, "serve.cache");
+	const struct ir_setting *matmul = ir_setting(m, "serve.matmul");
+	enum ir_dtype asked;
+
+	if (cache && ir_find_dtype(ir_text(m->ctx, cache->text), &asked) &&
+	    cache_dtype(m, asked) != asked) {
+		diag_error(&d->ctx.diags, cache->value, "`cache` is %s, and "
+			   "a program keeps keys and values as it computes "
+			   "them, in %s: leave it out",
+			   ir_dtypes[asked].name,
+			   ir_dtypes[cache_dtype(m, asked)].name);
+	}
+	if (matmul) {
+		diag_error(&d->ctx.diags, matmul->value, "`matmul` is %s, and "
+			   "a program that serves multiplies in the types of "
+			   "the model: leave it out",
+			   ir_text(m->ctx, matmul->text));
+	}
+	return d->ctx.diags.errors == 0;
+}
+
 bool
 drv_serve_code(struct driver *d, struct ir_module *m,
 	       const struct serve_answer_in *in, const struct serve_answer *x)
@@ -346,8 +389,9 @@ drv_serve_code(struct driver *d, struct ir_module *m,
 	d->for_code = true;
 	drv_set_capacity(d, m);
 	d->kernels = arena_alloc(&d->ctx.perm, sizeof *d->kernels);
-	if ((!split(d, m, &x->best.split) || !add_steps(&s, m) ||
-	     !compile(&s, m)) && d->ctx.diags.errors == 0) {
+	if ((!split(d, m, &x->best.split) || !check_types(d, m) ||
+	     !add_steps(&s, m) || !compile(&s, m)) &&
+	    d->ctx.diags.errors == 0) {
 		diag_error(&d->ctx.diags, nowhere, "the program that serves "
 			   "cannot be made: %s", s.why ? s.why : "?");
 	}
