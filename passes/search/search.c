@@ -82,7 +82,7 @@ static uint64_t
 effort(const struct search_report *r, uint64_t nodes)
 {
 	return r->placed_nodes / 8 + r->staged_nodes / 96 + r->priced / 8 +
-	       nodes / 96;
+	       r->looked / 8192 + nodes / 96;
 }
 
 uint64_t
@@ -552,6 +552,7 @@ search(struct ir_module *m, const struct search_options *o,
 		out->placed_nodes += first.placed_nodes;
 		out->staged_nodes += first.staged_nodes;
 		out->priced += first.priced;
+		out->looked += first.looked;
 		out->nodes += first.nodes;
 	}
 	return true;

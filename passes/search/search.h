@@ -120,6 +120,7 @@ struct search_report {
 	uint64_t staged_nodes;	/* of those that were staged as pieces */
 	uint64_t open;		/* plans that were not looked at any longer */
 	uint64_t priced;	/* plans composed of prices */
+	uint64_t looked;	/* assign.looked of all knapsacks */
 	uint64_t full;		/* plans that did not fit */
 	uint64_t run;		/* schedules that were run */
 	uint64_t nodes;		/* in all rank programs that were made */
@@ -139,8 +140,9 @@ bool search_run(struct ir_module *m, const struct search_options *o,
 		struct search_report *out);
 /*
  * The work that a search has done: 8 nodes of programs that were placed count
- * as one, as do 96 that were staged, 8 plans priced, and 96 nodes of rank
- * programs, which are made and priced for the best plans.
+ * as one, as do 96 that were staged, 8 plans priced, 96 nodes of rank programs,
+ * which are made and priced for the best plans, and 8,192 moves and partial
+ * answers of the knapsacks that choose how stages recompute.
  */
 uint64_t search_effort(const struct search_report *r);
 /*

@@ -17,7 +17,7 @@
 #define SHRINKS 0.99
 /*
  * search_effort of all these searches together: an error must come soon, even
- * without all advice (0.3 to 2 s for llama-2-70b and deepseek-v3).
+ * without all advice.  It is about 3 s of a server's core.
  */
 #define EFFORT 46000
 

@@ -30,6 +30,7 @@ struct knapsack {
 	double left_us;		/* least bound of answers that were dropped */
 	struct assign_move *moves;	/* of all, the cheapest byte first */
 	uint32_t nmoves;
+	uint64_t looked;	/* at moves and partial answers */
 	uint32_t *ways;		/* of the stage that is looked at */
 	/* by move: the time and bytes of all moves before it */
 	double *more_us, *less;
@@ -101,6 +102,7 @@ sum_moves(struct knapsack *k, uint32_t stage)
 {
 	uint32_t n = 0, i;
 
+	k->looked += k->nmoves;
 	for (i = 0; i < k->nmoves; i++) {
 		if (k->moves[i].stage >= stage) {
 			k->moves[n] = k->moves[i];
@@ -292,6 +294,7 @@ extend(struct knapsack *k, uint32_t stage, const struct partial *from,
 	uint32_t *ways = k->ways, nways = best_ways(k, x, ways), m = 0, i, j;
 
 	sum_moves(k, stage + 1);
+	k->looked += (uint64_t)n * nways;
 	for (i = 0; i < n; i++) {
 		for (j = 0; j < nways; j++) {
 			uint32_t w = ways[j];
@@ -346,6 +349,7 @@ assign_ways(struct arena *a, struct assign *x, uint32_t *way)
 	first_answer(&k, way, &us);
 	k.enough_us = fmin(us - x->near_us, x->below_us);
 	if (rest_us(&k, 0, k.room) >= k.enough_us) {
+		x->looked += k.looked;
 		return true;
 	}
 	all = arena_alloc(a, k.n * sizeof *all);
@@ -356,6 +360,7 @@ assign_ways(struct arena *a, struct assign *x, uint32_t *way)
 		all[i] = last = next;
 	}
 	x->left_us = k.left_us;
+	x->looked += k.looked;
 	best = 0;	/* the quickest that is kept, if any is */
 	while (open && i-- > 0) {
 		way[i] = all[i][best].way;

@@ -26,6 +26,8 @@ struct assign {
 	/* set to the least bound of those that were not: no other answer that
 	 * is better by near_us takes less */
 	double left_us;
+	/* added to: the moves and partial answers that were looked at */
+	uint64_t looked;
 };
 
 /*

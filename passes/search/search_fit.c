@@ -279,7 +279,7 @@ choose_each(struct fit *f, double room, double us)
 	struct assign_stage *at = arena_alloc_raw(a, f->n * sizeof *at);
 	uint32_t *way = arena_alloc_raw(a, f->n * sizeof *way);
 	struct assign all = { at, f->n, nways, room, near_us(f), us, x->open,
-			      INFINITY };
+			      INFINITY, 0 };
 	double each_us = 0;
 
 	for (i = 0; i < f->n; i++) {
@@ -295,6 +295,7 @@ choose_each(struct fit *f, double room, double us)
 	if (!assign_ways(a, &all, way)) {
 		return false;
 	}
+	x->s->out->looked += all.looked;
 	for (i = 0; i < f->n; i++) {
 		each_us += at[i].us[way[i]];
 	}
