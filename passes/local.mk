@@ -11,6 +11,7 @@ noinst_LIBRARIES += %D%/libpasses.a
 	%D%/answer/answer_kernels.c \
 	%D%/answer/answer_trace.c \
 	%D%/answer/answer_memory.c \
+	%D%/answer/answer_plans.c \
 	%D%/answer/answer_print.c \
 	%D%/answer/answer_time.c \
 	%D%/answer/runs.def \
@@ -154,8 +155,6 @@ noinst_LIBRARIES += %D%/libpasses.a
 	%D%/search/search.c \
 	%D%/search/search.h \
 	%D%/search/search_advice.c \
-	%D%/search/search_assign.c \
-	%D%/search/search_assign.h \
 	%D%/search/search_bound.c \
 	%D%/search/search_bytes.c \
 	%D%/search/search_compose.c \
@@ -167,7 +166,6 @@ noinst_LIBRARIES += %D%/libpasses.a
 	%D%/search/search_line.c \
 	%D%/search/search_parts.h \
 	%D%/search/search_place.c \
-	%D%/search/search_print.c \
 	%D%/search/search_recompute.c \
 	%D%/search/search_settle.c \
 	%D%/search/search_sharding.c \
@@ -191,6 +189,8 @@ noinst_LIBRARIES += %D%/libpasses.a
 	%D%/sim/sim_match.c \
 	%D%/sim/sim_parts.h \
 	%D%/sim/sim_store.c \
+	%D%/solve/knapsack.c \
+	%D%/solve/knapsack.h \
 	%D%/solve/solve.c \
 	%D%/solve/solve.h \
 	%D%/solve/solve_bound.c \

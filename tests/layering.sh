@@ -39,7 +39,7 @@ runtime/train: rank.h
 		runtime/serve
 runtime/measure: measure.h tune.h
 	< runtime runtime/device
-passes/solve: solve.h
+passes/solve: knapsack.h solve.h
 	< ir
 passes/sched: sched.h
 	< ir

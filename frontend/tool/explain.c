@@ -197,9 +197,9 @@ drv_print_plans(struct driver *d, struct ir_module *m)
 		return false;
 	}
 	if (drv_wants(d, "plans-json")) {
-		search_print_top_json(m, d->pm.search->report, &d->out);
+		answer_print_plans_json(m, d->pm.search->report, &d->out);
 	} else {
-		search_print_top(d->pm.search->report, &d->out);
+		answer_print_plans(d->pm.search->report, &d->out);
 	}
 	return true;
 }
@@ -217,14 +217,14 @@ print_asked(struct driver *d, struct ir_module *m, const struct answer *x)
 	}
 	if (at[OPT_TOP].given) {
 		buf_putc(&d->out, '\n');
-		search_print_top(x->search, &d->out);
+		answer_print_plans(x->search, &d->out);
 	}
 	if (drv_explains(d, "cost")) {
 		buf_printf(&d->out, "\n%s", d->facts->kernels);
 	}
 	if (drv_explains(d, "search")) {
 		buf_putc(&d->out, '\n');
-		search_print_report(x->search, &d->out);
+		answer_print_search(x->search, &d->out);
 	}
 	if (drv_explains(d, "memory")) {
 		buf_printf(&d->out, "\n%s", d->facts->arenas);

@@ -340,4 +340,14 @@ void answer_print_both(const struct answer *x, const struct answer *y,
 
 void answer_print_json(const struct answer *x, struct buf *out);
 
+/* ---- answer_plans.c ---------------------------------------------------- */
+
+/* Prints the best plans as a table, one line for each. */
+void answer_print_plans(const struct search_report *r, struct buf *out);
+/* The same for programs, each with its whole text; of a plan for m. */
+void answer_print_plans_json(struct ir_module *m, const struct search_report *r,
+			   struct buf *out);
+/* Prints the size of the space, and what became of its plans. */
+void answer_print_search(const struct search_report *r, struct buf *out);
+
 #endif

@@ -120,7 +120,7 @@ struct search_report {
 	uint64_t staged_nodes;	/* of those that were staged as pieces */
 	uint64_t open;		/* plans that were not looked at any longer */
 	uint64_t priced;	/* plans composed of prices */
-	uint64_t looked;	/* assign.looked of all knapsacks */
+	uint64_t looked;	/* knapsack.looked of all ranks */
 	uint64_t full;		/* plans that did not fit */
 	uint64_t run;		/* schedules that were run */
 	uint64_t nodes;		/* in all rank programs that were made */
@@ -187,15 +187,5 @@ void search_misfit(const struct ir_module *m, const struct search_options *o,
 /* As "on 2 nodes of 8 devices: a step of 3.2 ms, 60.3 GiB on .." */
 const char *search_advice_text(const struct search_advice *x,
 			       struct arena *a);
-
-/* ---- search_print.c ---------------------------------------------------- */
-
-/* Prints the best plans as a table, one line for each. */
-void search_print_top(const struct search_report *r, struct buf *out);
-/* The same for programs, each with its whole text; of a plan for m. */
-void search_print_top_json(struct ir_module *m, const struct search_report *r,
-			   struct buf *out);
-/* Prints the size of the space, and what became of its plans. */
-void search_print_report(const struct search_report *r, struct buf *out);
 
 #endif

@@ -2,7 +2,7 @@
  * Whether a plan fits: computes the bytes of each rank of its pipeline, and
  * chooses how stages recompute so that these fit.  Used by search_try.c.
  */
-#include "passes/search/search_assign.h"
+#include "passes/solve/knapsack.h"
 #include "passes/search/search_trial.h"
 
 #include <math.h>
@@ -276,9 +276,9 @@ choose_each(struct fit *f, double room, double us)
 	struct trial *x = f->x;
 	struct arena *a = &f->tmp;
 	uint32_t nways = x->ways_of->at.n, i, c;
-	struct assign_stage *at = arena_alloc_raw(a, f->n * sizeof *at);
+	struct knapsack_stage *at = arena_alloc_raw(a, f->n * sizeof *at);
 	uint32_t *way = arena_alloc_raw(a, f->n * sizeof *way);
-	struct assign all = { at, f->n, nways, room, near_us(f), us, x->open,
+	struct knapsack all = { at, f->n, nways, room, near_us(f), us, x->open,
 			      INFINITY, 0 };
 	double each_us = 0;
 
@@ -290,9 +290,9 @@ choose_each(struct fit *f, double room, double us)
 			bytes[c] = slot_bytes(f, f->of[i], &w->keeps[c],
 					      false);
 		}
-		at[i] = (struct assign_stage){ w->us, bytes };
+		at[i] = (struct knapsack_stage){ w->us, bytes };
 	}
-	if (!assign_ways(a, &all, way)) {
+	if (!knapsack_choose(a, &all, way)) {
 		return false;
 	}
 	x->s->out->looked += all.looked;

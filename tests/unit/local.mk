@@ -44,7 +44,6 @@ unit_tests += \
 	%D%/data/t-export \
 	%D%/comm/t-faults \
 	%D%/search/t-pareto-front \
-	%D%/search/t-assign \
 	%D%/passes/t-fuse \
 	%D%/ir/t-hash \
 	%D%/cuda/t-images \
@@ -92,6 +91,7 @@ unit_tests += \
 	%D%/sim/t-sim \
 	%D%/sim/t-sim-ops \
 	%D%/sim/t-sim-train \
+	%D%/passes/t-knapsack \
 	%D%/passes/t-solve \
 	%D%/data/t-st-index \
 	%D%/data/t-st-read \

@@ -1,19 +1,19 @@
 /*
- * Which way to recompute each stage of a rank takes: a knapsack, of which it
- * knows nothing but times and bytes.
+ * The multiple-choice knapsack: for each stage one of several ways, which take
+ * time and keep bytes, so that all bytes fit and the time is least.
  */
-#ifndef PASSES_SEARCH_ASSIGN_H
-#define PASSES_SEARCH_ASSIGN_H
+#ifndef PASSES_SOLVE_KNAPSACK_H
+#define PASSES_SOLVE_KNAPSACK_H
 
 #include "ir/base.h"
 
 /* By way: what a stage takes and keeps with it. */
-struct assign_stage {
+struct knapsack_stage {
 	const double *us, *bytes;
 };
 
-struct assign {
-	const struct assign_stage *at;
+struct knapsack {
+	const struct knapsack_stage *at;
 	uint32_t n, nways;
 	double room;		/* bytes of all stages together */
 	double near_us;		/* times that are so near are as good */
@@ -36,6 +36,6 @@ struct assign {
  * below_us, or left_us and more.  False: none do.  Temporary memory is in
  * arena a.
  */
-bool assign_ways(struct arena *a, struct assign *x, uint32_t *way);
+bool knapsack_choose(struct arena *a, struct knapsack *x, uint32_t *way);
 
 #endif

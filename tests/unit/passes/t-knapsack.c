@@ -1,5 +1,5 @@
 /*
- * Draws stages and ways to recompute, and compares what assign_ways chooses
+ * Draws stages and ways to recompute, and compares what knapsack_choose chooses
  * with all choices that there are.
  */
 #include <math.h>
@@ -9,15 +9,15 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "passes/search/search_assign.h"
+#include "passes/solve/knapsack.h"
 
 #define STAGES 4
 #define WAYS 6
 
 struct drawn {
-	struct assign_stage at[STAGES];
+	struct knapsack_stage at[STAGES];
 	double us[STAGES][WAYS], bytes[STAGES][WAYS];
-	struct assign x;
+	struct knapsack x;
 };
 
 /* Every other draw has stages alike, as a rank's are, with other slots. */
@@ -27,7 +27,7 @@ draw(struct drawn *d, uint32_t seed)
 	uint64_t r = seed + 1;
 	uint32_t i, k;
 
-	d->x = (struct assign){ .at = d->at, .n = 1 + seed % STAGES,
+	d->x = (struct knapsack){ .at = d->at, .n = 1 + seed % STAGES,
 				.nways = 1 + seed / STAGES % WAYS,
 				.below_us = INFINITY, .most = 1u << 16 };
 	for (i = 0; i < d->x.n; i++) {
@@ -42,7 +42,7 @@ draw(struct drawn *d, uint32_t seed)
 						 (double)(STAGES + 1);
 			}
 		}
-		d->at[i] = (struct assign_stage){ d->us[i], d->bytes[i] };
+		d->at[i] = (struct knapsack_stage){ d->us[i], d->bytes[i] };
 	}
 	d->x.room = (double)(r >> 32 & 127) * d->x.n;
 }
@@ -92,21 +92,22 @@ test_least(void **state)
 
 		draw(&d, seed);
 		least = least_of(&d);
-		assert_int_equal(assign_ways(&a, &d.x, way), isfinite(least));
+		assert_int_equal(knapsack_choose(&a, &d.x, way),
+				 isfinite(least));
 		nfits += isfinite(least);
 		if (isfinite(least)) {
 			assert_true(fabs(time_of(&d, way) - least) < 1e-6);
 			d.x.below_us = least + 0.5;
-			assert_true(assign_ways(&a, &d.x, way));
+			assert_true(knapsack_choose(&a, &d.x, way));
 			assert_true(fabs(time_of(&d, way) - least) < 1e-6);
 			d.x.below_us = INFINITY;
 			d.x.near_us = 20;
-			assert_true(assign_ways(&a, &d.x, way));
+			assert_true(knapsack_choose(&a, &d.x, way));
 			assert_true(time_of(&d, way) <= least + 20.001);
 			d.x.near_us = 0;
 			assert_true(!isfinite(d.x.left_us));
 			d.x.most = 1;	/* any that fits */
-			assert_true(assign_ways(&a, &d.x, way));
+			assert_true(knapsack_choose(&a, &d.x, way));
 			assert_true(isfinite(time_of(&d, way)));
 			assert_true(fmin(time_of(&d, way), d.x.left_us) <=
 				    least + 1e-6);
@@ -125,5 +126,5 @@ main(void)
 		cmocka_unit_test(test_least)
 	};
 
-	return cmocka_run_group_tests_name("assign", tests, NULL, NULL);
+	return cmocka_run_group_tests_name("knapsack", tests, NULL, NULL);
 }

@@ -1,16 +1,16 @@
 /*
- * The multiple-choice knapsack: stage after stage, the answers for the first
- * stages that no other answer beats in both time and bytes.  An answer is left
- * out if a bound of its rest, where stages may take parts of two ways, is not
- * below the best answer known (Dyer, Kayal, Walker 1984; Pisinger 1995).
+ * Stage after stage, the answers for the first stages that no other answer
+ * beats in both time and bytes.  An answer is left out if a bound of its rest,
+ * where stages may take parts of two ways, is not below the best answer known
+ * (Dyer, Kayal, Walker 1984; Pisinger 1995).
  */
-#include "passes/search/search_assign.h"
+#include "passes/solve/knapsack.h"
 
 #include <math.h>
 #include <stdlib.h>
 
 /* A stage's move from one way to another that keeps less. */
-struct assign_move {
+struct change {
 	uint32_t stage, to;
 	double us, less;	/* what it takes more, keeps less */
 };
@@ -22,13 +22,13 @@ struct partial {
 	uint32_t way;
 };
 
-struct knapsack {
+struct packing {
 	struct arena *a;
-	const struct assign_stage *at;
+	const struct knapsack_stage *at;
 	uint32_t n, nways, most;
 	double room, enough_us;	/* answers above it are not looked for */
 	double left_us;		/* least bound of answers that were dropped */
-	struct assign_move *moves;	/* of all, the cheapest byte first */
+	struct change *moves;	/* of all, the cheapest byte first */
 	uint32_t nmoves;
 	uint64_t looked;	/* at moves and partial answers */
 	uint32_t *ways;		/* of the stage that is looked at */
@@ -41,7 +41,7 @@ struct knapsack {
 static int
 by_ratio(const void *a, const void *b)
 {
-	const struct assign_move *x = a, *y = b;
+	const struct change *x = a, *y = b;
 	double p = x->us * y->less, q = y->us * x->less;
 
 	return p != q ? (p < q ? -1 : 1)
@@ -51,9 +51,9 @@ by_ratio(const void *a, const void *b)
 
 /* The quickest way; of several, the one that keeps least, then the first. */
 static uint32_t
-quickest(const struct knapsack *k, uint32_t stage)
+quickest(const struct packing *k, uint32_t stage)
 {
-	const struct assign_stage *x = &k->at[stage];
+	const struct knapsack_stage *x = &k->at[stage];
 	uint32_t best = 0, i;
 
 	for (i = 1; i < k->nways; i++) {
@@ -70,16 +70,16 @@ quickest(const struct knapsack *k, uint32_t stage)
  * its bytes for less time than all steps after it.
  */
 static void
-add_moves(struct knapsack *k, uint32_t stage)
+add_moves(struct packing *k, uint32_t stage)
 {
-	const struct assign_stage *x = &k->at[stage];
+	const struct knapsack_stage *x = &k->at[stage];
 	uint32_t at = quickest(k, stage), next, i;
 
 	for (;; at = next) {
-		struct assign_move best = { .less = 0 };
+		struct change best = { .less = 0 };
 
 		for (i = 0, next = at; i < k->nways; i++) {
-			struct assign_move m = { stage, i, x->us[i] - x->us[at],
+			struct change m = { stage, i, x->us[i] - x->us[at],
 					  x->bytes[at] - x->bytes[i] };
 			double p = m.us * best.less, q = best.us * m.less;
 
@@ -98,7 +98,7 @@ add_moves(struct knapsack *k, uint32_t stage)
 
 /* Sets the sums of the moves of stages from `stage` on; drops the others. */
 static void
-sum_moves(struct knapsack *k, uint32_t stage)
+sum_moves(struct packing *k, uint32_t stage)
 {
 	uint32_t n = 0, i;
 
@@ -115,7 +115,7 @@ sum_moves(struct knapsack *k, uint32_t stage)
 }
 
 static void
-open_knapsack(struct knapsack *k)
+open_packing(struct packing *k)
 {
 	uint32_t i, q;
 
@@ -145,7 +145,7 @@ open_knapsack(struct knapsack *k)
  * fit.
  */
 static double
-rest_us(const struct knapsack *k, uint32_t stage, double room)
+rest_us(const struct packing *k, uint32_t stage, double room)
 {
 	double over = k->bytes[stage] - room;
 	uint32_t lo = 0, hi = k->nmoves;
@@ -171,7 +171,7 @@ rest_us(const struct knapsack *k, uint32_t stage, double room)
 
 /* An answer: moves in order until it fits, as it does after all of them. */
 static void
-first_answer(const struct knapsack *k, uint32_t *way, double *us)
+first_answer(const struct packing *k, uint32_t *way, double *us)
 {
 	double over = k->bytes[0] - k->room;
 	uint32_t i;
@@ -244,7 +244,7 @@ drop_beaten(const struct partial *x, struct partial *at, uint32_t n)
  * it comes before it.
  */
 static uint32_t
-keep_best(struct knapsack *k, struct partial *at, uint32_t n)
+keep_best(struct packing *k, struct partial *at, uint32_t n)
 {
 	uint32_t kept = 0;
 
@@ -264,7 +264,7 @@ keep_best(struct knapsack *k, struct partial *at, uint32_t n)
 
 /* Sets the ways of a stage that none beats; returns their number. */
 static uint32_t
-best_ways(const struct knapsack *k, const struct assign_stage *x,
+best_ways(const struct packing *k, const struct knapsack_stage *x,
 	  uint32_t *ways)
 {
 	uint32_t n = 0, i, j;
@@ -287,10 +287,10 @@ best_ways(const struct knapsack *k, const struct assign_stage *x,
 
 /* Extends n partial answers by a way of a stage; returns their number. */
 static uint32_t
-extend(struct knapsack *k, uint32_t stage, const struct partial *from,
+extend(struct packing *k, uint32_t stage, const struct partial *from,
        uint32_t n, struct partial *to)
 {
-	const struct assign_stage *x = &k->at[stage];
+	const struct knapsack_stage *x = &k->at[stage];
 	uint32_t *ways = k->ways, nways = best_ways(k, x, ways), m = 0, i, j;
 
 	sum_moves(k, stage + 1);
@@ -314,7 +314,7 @@ extend(struct knapsack *k, uint32_t stage, const struct partial *from,
 
 /* Whether the ways that keep least fit. */
 static bool
-can_fit(const struct assign *x)
+can_fit(const struct knapsack *x)
 {
 	double bytes = 0, least;
 	uint32_t i, k;
@@ -331,9 +331,9 @@ can_fit(const struct assign *x)
 }
 
 bool
-assign_ways(struct arena *a, struct assign *x, uint32_t *way)
+knapsack_choose(struct arena *a, struct knapsack *x, uint32_t *way)
 {
-	struct knapsack k = { .a = a, .at = x->at, .n = x->n,
+	struct packing k = { .a = a, .at = x->at, .n = x->n,
 			      .nways = x->nways, .most = x->most,
 			      .room = x->room, .left_us = INFINITY };
 	struct partial none = { 0 }, *last = &none, *next;
@@ -345,7 +345,7 @@ assign_ways(struct arena *a, struct assign *x, uint32_t *way)
 	if (!can_fit(x)) {
 		return false;
 	}
-	open_knapsack(&k);
+	open_packing(&k);
 	first_answer(&k, way, &us);
 	k.enough_us = fmin(us - x->near_us, x->below_us);
 	if (rest_us(&k, 0, k.room) >= k.enough_us) {

@@ -1,5 +1,5 @@
 /* Prints what the search found, and what became of the space, for a user. */
-#include "passes/search/search.h"
+#include "passes/answer/answer.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -38,7 +38,7 @@ print_plan(const struct search_found *f, uint32_t rank, double best_us,
 }
 
 void
-search_print_top(const struct search_report *r, struct buf *out)
+answer_print_plans(const struct search_report *r, struct buf *out)
 {
 	double most = 0;
 	struct scale u;
@@ -114,7 +114,7 @@ print_json(struct ir_module *m, const struct search_report *r, uint32_t i,
 }
 
 void
-search_print_top_json(struct ir_module *m, const struct search_report *r,
+answer_print_plans_json(struct ir_module *m, const struct search_report *r,
 		      struct buf *out)
 {
 	uint32_t i;
@@ -137,7 +137,7 @@ line(struct buf *out, const char *what, double n)
 }
 
 void
-search_print_report(const struct search_report *r, struct buf *out)
+answer_print_search(const struct search_report *r, struct buf *out)
 {
 	double best = r->found.n ? r->found.at[0].step_us : 0;
 
