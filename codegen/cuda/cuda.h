@@ -136,7 +136,13 @@ struct cg_cuda {
 	/* mesh coordinates of one of these ranks */
 	uint32_t at[IR_MAX_AXES + 1];
 	uint32_t nfuncs;	/* kernels so far, for names */
-	int64_t units;		/* multiprocessors; 0: as many as usual */
+	/*
+	 * Multiprocessors of the device, at least 1.  Tiles, parts of k and
+	 * grids of blocks that take one item after another are chosen for so
+	 * many.  Blocks of different clusters never wait for each other, so
+	 * a device with fewer runs the same program, to the same bits.
+	 */
+	int64_t units;
 	struct cu_tiling *tiling;	/* NULL: tiles by estimate alone */
 };
 

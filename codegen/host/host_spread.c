@@ -296,6 +296,21 @@ even_in_time(const struct sizes *s, const uint32_t *rank)
 	return true;
 }
 
+/* Multiprocessors that every device of the program has. */
+static int64_t
+least_units(const struct target_group *g)
+{
+	int64_t units = g->device.units;
+	uint32_t i;
+
+	for (i = 0; i < g->nof; i++) {
+		int64_t here = g->of[i]->device.units;
+
+		units = here < units ? here : units;
+	}
+	return units;
+}
+
 static void
 new_class(struct cg_code *c, uint32_t pipe, uint32_t number,
 	  const uint32_t *at)
@@ -306,6 +321,7 @@ new_class(struct cg_code *c, uint32_t pipe, uint32_t number,
 	k.cpu = (struct cg_cpu){ .m = c->m, .ll = c->ll, .a = c->a };
 	memcpy(k.cpu.at, at, sizeof k.cpu.at);
 	k.cuda = (struct cg_cuda){ .m = c->m, .a = c->a, .arch = c->arch,
+				   .units = least_units(c->in.target),
 				   .tiling = c->tiling };
 	memcpy(k.cuda.at, at, sizeof k.cuda.at);
 	VEC_PUSH(c->a, &c->classes, k);

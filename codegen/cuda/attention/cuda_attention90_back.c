@@ -42,7 +42,7 @@ apart_of(const struct ca_back *s)
 {
 	const struct attn *t = s->t;
 	const struct cg_cuda *c = t->k->c;
-	int64_t most = WAVES * (c->units ? c->units : 132), best = 1, n;
+	int64_t most = WAVES * c->units, best = 1, n;
 
 	for (n = 2; s->keys && t->heads_together && n <= MOST_APART &&
 		    s->blocks * t->kv * t->batches * best < most; n++) {

@@ -73,7 +73,7 @@ share_out(struct forward90 *p)
 {
 	struct ca_forward *s = &p->s;
 	const struct attn *t = s->t;
-	int64_t units = t->k->c->units ? t->k->c->units : 132;
+	int64_t units = t->k->c->units;
 	int64_t all = t->heads * t->batches;
 	/* bytes of keys and values for each of the queries' heads */
 	int64_t bytes = 2 * t->keys * (t->d + t->dv) / t->shared;

@@ -63,7 +63,6 @@ ca_candidates_add(const struct attn *t, struct cu_candidates *w,
 	struct cg_cuda *c = t->k->c;
 	double pairs = (double)(t->batches * t->heads) *
 		       (double)(t->queries * t->keys) / (t->causal ? 2 : 1);
-	double units = c->units ? (double)c->units : c->arch->wgmma ? 132 : 108;
 	struct plan_tile tile = { .num = {
 		[PLAN_TILE_M] = rows, [PLAN_TILE_N] = form->cols,
 		[PLAN_TILE_K] = form->chunk ? form->chunk : t->d,
@@ -75,6 +74,6 @@ ca_candidates_add(const struct attn *t, struct cu_candidates *w,
 	return cu_candidates_add(
 		c->a, w, &tile, false,
 		pairs * (double)products /
-			(units * form->reached *
+			((double)c->units * form->reached *
 			 (t->tile == IR_F32 ? RATE_FMA : RATE)));
 }

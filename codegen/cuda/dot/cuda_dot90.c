@@ -293,9 +293,6 @@ cu_dot90_steps(const struct cu_dot *dot)
 		as_runs(&d.dims[1], &d.m);
 		cu_dims_flatten(&d.dims[2]);
 	}
-	if (p.blocks == 0) {
-		p.blocks = 132;
-	}
 	if (!choose_plan(&p, dot90_most_splits(&d))) {
 		return false;
 	}

@@ -115,18 +115,12 @@ ceil_of(double x, double by)
 	return n < 1 ? 1 : (double)n;
 }
 
-static double
-units_of(const struct cg_cuda *c)
-{
-	return c->units ? (double)c->units : c->arch->wgmma ? 132 : 108;
-}
-
 double
 cu_tiles_cycles(const struct cg_cuda *c, enum cu_dot_unit u,
 		const struct cu_tile *t, double tiles, double k)
 {
 	/* tiles of one multiprocessor */
-	double each = ceil_of(tiles, units_of(c));
+	double each = ceil_of(tiles, (double)c->units);
 	double here = each < (double)t->blocks ? each : (double)t->blocks;
 	double warps = here * (double)t->threads / 32;
 	/* fewer than 8 warps do not hide the latency of reads */
@@ -230,7 +224,7 @@ cost_of(const struct cu_dot *d, const struct tile_choice *x)
 
 	return x->splits == 1 ? one
 		: one + 6000 + 8 * elems * (double)x->splits /
-			       (units_of(d->k->c) * 16);
+			       ((double)d->k->c->units * 16);
 }
 
 static void

@@ -110,6 +110,35 @@ for source in first/kernels/[a-vx-z]*.cu; do
 		cmp -s -n 200 - "$source" || bad "--emit=cuda has no $name"
 done
 
+# ---- as many multiprocessors as the target has ----
+
+cat >long.llm <<'EOF'
+model long {
+  dim hidden = 256, vocab = 96000, seq = 2048;
+  dtype bf16;
+  x = embed(tokens, vocab -> hidden)        @ "embed";
+  logits = linear(x -> vocab)               @ "head";
+  loss = cross_entropy(logits, labels);
+}
+train { batch = 1; optimizer = adamw(lr = 1e-3); }
+EOF
+# grids COUNT TARGET: grids of the target have that many blocks
+grids()
+{
+	run -w --no-whole --target "$2" --emit=cuda long.llm
+	grep -q "^/\* $1 x 1 x 1 blocks of 384 threads" out ||
+		bad "$2: no grid has $1 blocks"
+}
+printf 'target few { accelerator = h100; devices = 1; units = 78; }\n' >few.target
+cat >mixed.target <<'EOF'
+target more { accelerator = h100; devices = 1; }
+target less { accelerator = "h100-pcie"; devices = 1; }
+EOF
+grids 132 h100x1
+grids 114 h100-pciex1
+grids 78 few.target
+grids 114 mixed.target
+
 # ---- where NVRTC is missing ----
 
 export LLMC_NVRTC=/nonexistent

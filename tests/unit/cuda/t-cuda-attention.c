@@ -20,6 +20,8 @@
 #include "tests/unit/shared/t-attention.h"
 #include "tests/unit/shared/t-left-out.h"
 
+#define USUAL_UNITS 132		/* multiprocessors of H100 SXM */
+
 static struct {
 	struct cg_cuda cuda[MOST_RANKS];
 	struct rt_image images[MOST_KERNELS * MOST_RANKS];
@@ -29,7 +31,7 @@ static struct {
 	struct rt_images all;
 	struct rt_emu *emu;
 	const char *arch;
-	int64_t units;		/* multiprocessors; 0: as many as usual */
+	int64_t units;		/* multiprocessors; 0: USUAL_UNITS */
 	int flags;
 	/* what is planted: a part of the text, and what takes its place */
 	const char *cut, *put;
@@ -54,7 +56,8 @@ back_open(void)
 	b.nimages = 0;
 	for (r = 0; r < s.nranks; r++) {
 		b.cuda[r] = (struct cg_cuda){
-			.m = s.m, .a = &s.c.perm, .units = b.units,
+			.m = s.m, .a = &s.c.perm,
+			.units = b.units ? b.units : USUAL_UNITS,
 			.arch = cu_arch_find(from_env("T_ARCH", b.arch)) };
 		assert_non_null(b.cuda[r].arch);
 		memcpy(b.cuda[r].at, s.ranks[r].at, sizeof b.cuda[r].at);
@@ -573,7 +576,7 @@ hopper_around(void **state)
 static uint32_t
 sources_of(const char *source, const char *arch, struct cg_source *out)
 {
-	struct cg_cuda c = { 0 };
+	struct cg_cuda c = { .units = USUAL_UNITS };
 	struct cg_kernel k;
 	const char *why = NULL;
 	uint32_t base, i;

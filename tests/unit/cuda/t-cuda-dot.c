@@ -42,14 +42,14 @@ by_dot(struct cu_kernel *k, const struct kernel *x)
 	return cu_nest_all(k, x);
 }
 
-/* One multiprocessor: large tiles, k is not split. */
+/* One multiprocessor: large tiles, k is not split; 0: as many as usual. */
 static void
 begin(const char *arch, int64_t units)
 {
 	dots = experts = refused = 0;
 	tc_open(&all, by_dot, arch);
 	all.wants = is_dot;
-	all.c.units = units;
+	all.c.units = units ? units : all.c.units;
 }
 
 static void
@@ -93,7 +93,8 @@ random_texts(uint64_t seed, uint32_t n)
 
 	for (i = 0; i < n; i++, seed++) {
 		if (!from || strtoull(from, NULL, 10) == seed) {
-			all.c.units = i % 3 == 0;
+			all.c.units = i % 3 == 0 ? 1
+				: tc_units(all.c.arch);
 			add(random_text(&all.a, seed, 7));
 		}
 	}
@@ -312,7 +313,8 @@ test_experts_planted(void **state)
 static bool
 compiles(const char *text, const char *arch)
 {
-	struct cg_cuda c = { .arch = cu_arch_find(arch) };
+	struct cg_cuda c = { .arch = cu_arch_find(arch),
+			     .units = 108 };
 	struct cg_make make = { .nsources = 1, .arch = arch, .threads = 1 };
 	struct cg_source source;
 	struct cg_kernel made;

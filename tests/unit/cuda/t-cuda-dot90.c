@@ -123,7 +123,7 @@ run_random(uint64_t seed, uint32_t n, int64_t units, int flags)
 	struct tc c;
 
 	tc_open(&c, NULL, "sm_90a");
-	c.c.units = units;
+	c.c.units = units ? units : c.c.units;
 	for (i = 0; i < rounds; i++) {
 		const char *text = dot_text(&c.a, from ? strtoull(from, NULL,
 			10) : seed + i);
@@ -393,6 +393,49 @@ test_units(void **state)
 	tc_close(&c);
 }
 
+/* A digest of what persistent kernels for four multiprocessors give, on so many
+ * blocks. */
+static uint64_t
+bits_of(int64_t blocks)
+{
+	struct tc c;
+
+	tc_open(&c, NULL, "sm_90a");
+	c.c.units = 4;
+	c.blocks = blocks;
+	tc_text(&c, plain(&c.a, "bf16", 640, 776, 72, "kk", STORE), 0.016);
+	tc_text(&c, plain(&c.a, "bf16", 136, 520, 1032, "kn", GROW), 0.016);
+	tc_text(&c, "llmc-ir 1\ndim b = 1\ndim s = 300\ndim h = 4\n"
+		"dim k = 2\ndim d = 64\nmodel {\n"
+		"  %0 = weight name=\"q\" : bf16[b, s, h, d]\n"
+		"  %1 = weight name=\"k\" : bf16[b, s, k, d]\n"
+		"  %2 = weight name=\"v\" : bf16[b, s, k, d]\n"
+		"  %3 = attention %0, %1, %2 causal : bf16[b, s, h, d]\n"
+		"  return %3\n}\n", 0.016);
+	/* a loop for what is copied and one for what is multiplied */
+	assert_int_equal(with(&c, "for (int tile = BLOCK_X"), 4);
+	assert_int_equal(with(&c, "i += NBLOCKS_X"), 2);
+	tc_run(&c, 0);
+	tc_close(&c);
+	return c.bits;
+}
+
+/*
+ * A device may have fewer multiprocessors than a program was compiled for, or
+ * more.  Blocks wait for no other cluster, as the emulator runs one cluster
+ * after another; and each result is the same to the bit.
+ */
+static void
+test_blocks(void **state)
+{
+	uint64_t bits = bits_of(0);
+
+	(void)state;
+	assert_true(bits != 0);
+	assert_true(bits_of(2) == bits);
+	assert_true(bits_of(26) == bits);
+}
+
 /* Whole heads after it, and boxes of several dims. */
 static void
 test_heads(void **state)
@@ -433,6 +476,7 @@ main(void)
 		cmocka_unit_test(test_registers),
 		cmocka_unit_test(test_units),
 		cmocka_unit_test(test_heads),
+		cmocka_unit_test(test_blocks),
 		cmocka_unit_test(test_wide),
 		cmocka_unit_test(test_narrow),
 		cmocka_unit_test(test_checked),

@@ -39,10 +39,20 @@ struct tc {
 	double worst;
 	int64_t live[1];	/* the step, as kernels read it */
 	struct rt_emu *emu;
+	/* of grids whose blocks take one item after another; 0: as emitted */
+	int64_t blocks;
+	uint64_t bits;		/* a digest of all results */
 	/* a mistake is planted: what the emulator said first */
 	bool planted;
 	char said[512];
 };
+
+/* Multiprocessors of the usual device: H100 SXM, A100. */
+static inline int64_t
+tc_units(const struct cu_arch *arch)
+{
+	return arch->wgmma ? 132 : 108;
+}
 
 static inline void
 tc_open(struct tc *c, cu_emitter *emit, const char *arch)
@@ -57,6 +67,7 @@ tc_open(struct tc *c, cu_emitter *emit, const char *arch)
 	c->c.arch = cu_arch_find(arch);
 	c->live[0] = TK_STEP;
 	assert_non_null(c->c.arch);
+	c->c.units = tc_units(c->c.arch);
 	for (i = 0; i < TC_SOURCES; i++) {
 		buf_init(&c->source[i], &c->a);
 	}
@@ -208,6 +219,9 @@ tc_grid(struct tc *c, const struct tk_run *x, uint32_t image,
 	struct rt_error err;
 
 	memcpy(grid.blocks, g->blocks, sizeof grid.blocks);
+	if (c->blocks && g->maps.n > 0) {
+		grid.blocks[0] = c->blocks;
+	}
 	memcpy(args, x->at, 8 * k->operands.n);
 	memcpy(args + 8 * k->operands.n, x->pieces, 8 * k->spreads.n);
 	memcpy(args + 8 * (k->operands.n + k->spreads.n), x->num,
@@ -276,6 +290,26 @@ tc_allow(struct tc *c, struct tk *t, const struct tk_run *x)
 	rt_emu_allow(c->emu, c->live, sizeof c->live, &err);
 }
 
+/* Adds what a kernel has written to the digest. */
+static inline void
+tc_digest(struct tc *c, const struct tk *t, uint32_t r, const struct tk_run *x)
+{
+	uint32_t i;
+	int64_t j;
+
+	for (i = 0; i < x->k->operands.n; i++) {
+		value_id v = tk_value(t, &x->k->operands.at[i]);
+		const unsigned char *at = (const void *)x->at[i];
+		int64_t n = !x->k->operands.at[i].written ? 0
+			: t->elems[r][v] *
+			  ir_dtypes[ir_type(t->m, v)->dtype].bits / 8;
+
+		for (j = 0; j < n; j++) {
+			c->bits = (c->bits ^ at[j]) * 0x100000001b3u;
+		}
+	}
+}
+
 static inline void
 tc_kernel(struct tc *c, struct tc_module *m, uint32_t i)
 {
@@ -302,6 +336,7 @@ tc_kernel(struct tc *c, struct tc_module *m, uint32_t i)
 	}
 	rt_emu_allow_none(c->emu);
 	for (r = 0; r < m->t.nranks && !c->said[0]; r++) {
+		tc_digest(c, &m->t, r, &x[r]);
 		tk_compare(&m->t, k, r, &x[r], m->most);
 	}
 	c->ran++;

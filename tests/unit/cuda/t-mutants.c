@@ -109,7 +109,7 @@ run_case(const struct case_of *x, const struct mutant *m)
 		setenv("T_CUDA_DUMP", arena_printf(&c.a, "%s%s-", dump,
 						   x->name), 1);
 	}
-	c.c.units = x->units;
+	c.c.units = x->units ? x->units : c.c.units;
 	if (x->cluster) {
 		c.c.tiling = cu_tiling_open(&c.a, &in);
 		force_tile(&c, x);
