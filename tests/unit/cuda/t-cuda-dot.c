@@ -14,7 +14,6 @@
 #define MORE_DIMS \
 	"llmc-ir 1\ndim m = 250\ndim n = 120\ndim k = 520\ndim e = 3\n" \
 	"dim b = 2\ndim c = 2\n"
-
 static struct tc all;
 static uint32_t dots, experts, refused;
 
@@ -171,13 +170,18 @@ test_units(void **state)
 
 /* ---- experts ---- */
 
+/* Where tokens go: anywhere; to the first experts alone, as all are equal. */
+#define ANYWHERE "  %1 = input name=\"to\" : idx<e>[b, m, c]\n"
+#define FIRST \
+	"  %9 = weight name=\"r\" init=zeros : f32[b, m, e]\n" \
+	"  %1 = topk %9 of=e to=c : idx<e>[b, m, c]\n"
+
 static void
-add_experts(const char *dims, const char *t)
+add_experts(const char *dims, const char *t, const char *to)
 {
 	struct arena *a = &all.a;
 	const char *head = arena_printf(a, "%smodel {\n"
-		"  %%0 = weight name=\"x\" : %s[b, m, k]\n"
-		"  %%1 = input name=\"to\" : idx<e>[b, m, c]\n", dims, t);
+		"  %%0 = weight name=\"x\" : %s[b, m, k]\n%s", dims, t, to);
 
 	add(arena_printf(a, "%s"
 		"  %%2 = weight name=\"w\" : %s[e, n, k]\n"
@@ -206,10 +210,10 @@ test_experts(void **state)
 {
 	(void)state;
 	begin("sm_80", 0);
-	add_experts(DIMS, "f32");
-	add_experts(DIMS, "bf16");
+	add_experts(DIMS, "f32", ANYWHERE);
+	add_experts(DIMS, "bf16", ANYWHERE);
 	all.c.units = 1;
-	add_experts(DIMS, "bf16");
+	add_experts(DIMS, "bf16", ANYWHERE);
 	assert_int_equal(experts, 12);
 	finish(RT_EMU_CHECK);
 }
@@ -237,11 +241,28 @@ test_experts_wgmma(void **state)
 {
 	(void)state;
 	begin("sm_90a", 1);
-	add_experts(MORE_DIMS, "bf16");
+	add_experts(MORE_DIMS, "bf16", ANYWHERE);
 	assert_int_equal(occurs(&all, "wg_commit();"), 4);
-	add_experts(MORE_DIMS, "f16");
+	add_experts(MORE_DIMS, "f16", ANYWHERE);
 	assert_int_equal(occurs(&all, "wg_commit();"), 8);
-	add_experts(DIMS, "bf16");
+	add_experts(DIMS, "bf16", ANYWHERE);
+	assert_int_equal(experts, 12);
+	finish(RT_EMU_CHECK);
+}
+
+/*
+ * The last of three experts gets no token: the gradient of its matrix is a sum
+ * of nothing, zero, which adds nothing to what is accumulated.
+ */
+static void
+test_experts_empty(void **state)
+{
+	(void)state;
+	begin("sm_90a", 1);
+	add_experts(MORE_DIMS, "bf16", FIRST);
+	add_experts(MORE_DIMS, "f16", FIRST);
+	assert_int_equal(occurs(&all, "wg_commit();"), 8);
+	add_experts(DIMS, "bf16", FIRST);
 	assert_int_equal(experts, 12);
 	finish(RT_EMU_CHECK);
 }
@@ -439,6 +460,7 @@ main(void)
 		cmocka_unit_test(test_units),
 		cmocka_unit_test(test_experts),
 		cmocka_unit_test(test_experts_wgmma),
+		cmocka_unit_test(test_experts_empty),
 		cmocka_unit_test(test_experts_planted),
 		cmocka_unit_test(test_registers),
 		cmocka_unit_test(test_models),
