@@ -280,6 +280,12 @@ buf_grouped(struct buf *b, int64_t v)
 }
 
 const char *
+buf_between(size_t i, size_t n)
+{
+	return i == 0 ? "" : i + 1 < n ? ", " : " and ";
+}
+
+const char *
 buf_text(struct buf *b)
 {
 	return b->at ? b->at : "";

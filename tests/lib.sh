@@ -219,3 +219,21 @@ fake_gpus()
 	export LLMC_LIBCUDA="$tmp/driver.so" LLMC_LIBNCCL="$tmp/nccl.so"
 	export FAKE_NCCL_DIR="$tmp"
 }
+
+# letters_tokenizer: tokenizer.json, of the twenty tokens that the models of
+# tests/interop/tiny have: a to t.
+letters_tokenizer()
+{
+	letters=
+	for i in $(seq 0 19); do
+		letter=$(printf "\\$(printf %o $((97 + i)))")
+		letters="$letters${letters:+, }\"$letter\": $i"
+	done
+	level='{"type": "ByteLevel", "add_prefix_space": false,
+		"trim_offsets": true, "use_regex": true}'
+	cat >tokenizer.json <<EOF
+{"version": "1.0", "added_tokens": [], "normalizer": null,
+"pre_tokenizer": $level, "post_processor": null, "decoder": $level,
+"model": {"type": "BPE", "vocab": {$letters}, "merges": []}}
+EOF
+}

@@ -205,9 +205,7 @@ listed(const char *const *words, uint32_t n, struct arena *a)
 
 	buf_init(&b, a);
 	for (i = 0; i < n; i++) {
-		buf_printf(&b, "%s%s", i == 0 ? "" : i + 1 == n ? " and "
-							       : ", ",
-			   words[i]);
+		buf_printf(&b, "%s%s", buf_between(i, n), words[i]);
 	}
 	return buf_text(&b);
 }

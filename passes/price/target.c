@@ -117,8 +117,8 @@ target_networks(struct arena *a)
 
 	buf_init(&b, a);
 	for (i = 0; i < NNETWORKS; i++) {
-		buf_printf(&b, "%s%s", !i ? "" : i + 1 < NNETWORKS ? ", "
-			   : " and ", networks[i].name);
+		buf_printf(&b, "%s%s", buf_between(i, NNETWORKS),
+			   networks[i].name);
 	}
 	return buf_text(&b);
 }
@@ -224,8 +224,9 @@ no_constant(struct ir_module *m, const struct ir_setting *s, const char *key,
 	buf_init(&all, a);
 	for (i = 0; i < TARGET_NCONSTANTS; i++) {
 		diag_near_try(&near, target_constant_names[i]);
-		buf_printf(&all, "%s%s", !i ? "" : i + 1 < TARGET_NCONSTANTS
-			   ? ", " : " and ", target_constant_names[i]);
+		buf_printf(&all, "%s%s",
+			   buf_between((size_t)i, TARGET_NCONSTANTS),
+			   target_constant_names[i]);
 	}
 	diag_error(&m->ctx->diags, s->value, "`%s` is no constant of a target"
 		   "%s: `%s` is all, or a text of some of %s", name,

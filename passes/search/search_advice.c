@@ -427,13 +427,14 @@ smaller_batch(struct advising *x)
 static const char *
 never(const struct advising *x)
 {
-	int last = x->ntried - 1, i;
 	struct buf b;
+	int i;
 
 	buf_init(&b, x->a);
 	buf_puts(&b, "none fits either on ");
-	for (i = 0; i <= last; i++) {
-		buf_printf(&b, "%s%lld", !i ? "" : i < last ? ", " : " and ",
+	for (i = 0; i < x->ntried; i++) {
+		buf_printf(&b, "%s%lld",
+			   buf_between((size_t)i, (size_t)x->ntried),
 			   (long long)x->devices[i]);
 	}
 	buf_puts(&b, " devices, where the smallest needs ");

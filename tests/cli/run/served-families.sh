@@ -6,18 +6,7 @@
 . "${top_srcdir:?}/tests/lib.sh"
 need llvm linker binaries
 
-# A tokenizer of the twenty tokens that these models have: a to t.
-letters=
-for i in $(seq 0 19); do
-	letters="$letters${letters:+, }\"$(printf "\\$(printf %o $((97 + i)))")\": $i"
-done
-level='{"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true,
-	"use_regex": true}'
-cat >tokenizer.json <<EOF
-{"version": "1.0", "added_tokens": [], "normalizer": null,
-"pre_tokenizer": $level, "post_processor": null, "decoder": $level,
-"model": {"type": "BPE", "vocab": {$letters}, "merges": []}}
-EOF
+letters_tokenizer
 
 some='llama qwen3 gemma2 mixtral deepseek_v3 gpt2 gpt_oss qwen3_window'
 for family in ${FAMILIES:-$some}; do

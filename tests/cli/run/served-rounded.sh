@@ -11,18 +11,7 @@ pid=
 trap '[ -z "$pid" ] || kill $pid; rm -rf "$tmp"; [ $failed -eq 0 ] || exit 1' \
 	EXIT
 
-# A tokenizer of the twenty tokens that these models have: a to t.
-letters=
-for i in $(seq 0 19); do
-	letters="$letters${letters:+, }\"$(printf "\\$(printf %o $((97 + i)))")\": $i"
-done
-level='{"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true,
-	"use_regex": true}'
-cat >tokenizer.json <<EOF
-{"version": "1.0", "added_tokens": [], "normalizer": null,
-"pre_tokenizer": $level, "post_processor": null, "decoder": $level,
-"model": {"type": "BPE", "vocab": {$letters}, "merges": []}}
-EOF
+letters_tokenizer
 
 # plan FOLDER WORKLOAD OPTION..: a program that serves $family
 plan()
