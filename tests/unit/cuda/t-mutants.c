@@ -5,10 +5,11 @@
  * emulator or by results that are not the interpreter's.  The faults and the
  * kernels are in mutants.def; a text that no kernel has any more is an error.
  *
- * MUTANTS=all: all of them, as a table; MUTANTS=3, which is the default: so
- * many, drawn by MUTANTS_SEED or by the day.  T_CUDA_DUMP=FOLDER/ keeps their
- * texts.
+ * MUTANTS=all: all of them, as a table; MUTANTS=NAME: those of a case;
+ * MUTANTS=3, which is the default: so many, drawn by MUTANTS_SEED or by the
+ * day.  T_CUDA_DUMP=FOLDER/ keeps their texts.
  */
+#include <ctype.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -216,21 +217,29 @@ try_case(const struct case_of *x)
 	return status != 0;
 }
 
+/* Those of a case, or of all. */
 static int
-try_all(void)
+try_all(const char *name)
 {
-	int bad = 0;
+	bool all = strcmp(name, "all") == 0;
+	int bad = 0, kernels = 0, n = 0;
 	uint32_t i;
 
 	for (i = 0; i < CASES; i++) {
-		bad += try_case(&cases[i]);
+		if (all || strcmp(cases[i].name, name) == 0) {
+			bad += try_case(&cases[i]);
+			kernels++;
+		}
 	}
 	for (i = 0; i < MUTANTS; i++) {
-		bad += try_mutant(&mutants[i]);
+		if (all || strcmp(mutants[i].name, name) == 0) {
+			bad += try_mutant(&mutants[i]);
+			n++;
+		}
 	}
-	printf("%d mutants of %d kernels, %d wrong or missed\n", MUTANTS,
-	       CASES, bad);
-	return bad != 0;
+	printf("%d mutants of %d kernels, %d wrong or missed\n", n, kernels,
+	       bad);
+	return bad != 0 || kernels == 0;
 }
 
 static int
@@ -260,6 +269,6 @@ main(void)
 	if (!rt_emu_possible()) {
 		return 77;
 	}
-	return which && strcmp(which, "all") == 0 ? try_all()
+	return which && !isdigit((unsigned char)*which) ? try_all(which)
 		: try_some(which ? atol(which) : 3);
 }
