@@ -23,6 +23,7 @@ static const int rows_of[KINDS] = { 0, 1, 2, 4, 8, 16 };
 struct setup {
 	int n, k, threads, rounds, mib;	/* mib: of all weights */
 	const char *dtype, *cpu;
+	const char *stored;	/* of weights: dtype, or int8 or f8e4m3 */
 	int64_t elem_bytes, weight_bytes, weights;
 	char *all;
 };
@@ -88,19 +89,24 @@ struct kernel_run {
 	struct rt_call call;
 	const struct rt_step *step;
 	char *at[3], *own[64];
-	char *data[3];
+	char *data[4];	/* of values by number */
 };
 
 static void
 open_kernel(struct kernel_run *r, struct ir_ctx *c, const struct setup *s,
 	    int rows)
 {
+	bool narrow = s->stored != s->dtype;
+	const char *widened = !narrow ? "" : arena_printf(&c->perm,
+		"  %%2 = cast %%1 : %s[n, k]\n", s->dtype);
 	const char *text = arena_printf(&c->perm, "llmc-ir 1\ndim m = %d\n"
 		"dim n = %d\ndim k = %d\nmodel {\n"
 		"  %%0 = weight name=\"a\" : %s[m, k]\n"
-		"  %%1 = weight name=\"b\" : %s[n, k]\n"
-		"  %%2 = dot %%0, %%1 over=k : %s[m, n]\n  return %%2\n}\n",
-		rows, s->n, s->k, s->dtype, s->dtype, s->dtype);
+		"  %%1 = weight name=\"b\"%s : %s[n, k]\n%s"
+		"  %%%d = dot %%0, %%%d over=k : %s[m, n]\n"
+		"  return %%%d\n}\n", rows, s->n, s->k, s->dtype,
+		narrow ? " frozen rounded=k" : "", s->stored, widened,
+		2 + narrow, 1 + narrow, s->dtype, 2 + narrow);
 	const struct cg_single *one;
 	int i;
 
@@ -110,7 +116,7 @@ open_kernel(struct kernel_run *r, struct ir_ctx *c, const struct setup *s,
 	}
 	one = &r->made.at[0];
 	r->data[0] = space(rows * s->k * s->elem_bytes);
-	r->data[2] = space(rows * s->n * s->elem_bytes);
+	r->data[2 + narrow] = space(rows * s->n * s->elem_bytes);
 	r->call = (struct rt_call){ .at = r->at, .pieces = one->pieces };
 	r->call.shared = space(one->shared_bytes);
 	for (i = 0; i < s->threads; i++) {
@@ -208,7 +214,8 @@ report(const struct setup *s, int kind, struct times *t, double *base)
 int
 main(int argc, char **argv)
 {
-	struct setup s = { 8192, 2048, 2, 7, 512, "bf16", "native", 0, 0, 0, NULL };
+	struct setup s = { 8192, 2048, 2, 7, 512, "bf16", "native",
+			   "", 0, 0, 0, NULL };
 	static struct kernel_run run[KINDS];
 	static struct times t[KINDS];
 	struct rt_workers *w;
@@ -238,8 +245,13 @@ main(int argc, char **argv)
 	if (rt_cpu_has("amx-tile")) {
 		rt_cpu_allow("amx-tile");
 	}
+	s.stored = s.dtype;
+	if (strcmp(s.dtype, "int8") == 0 || strcmp(s.dtype, "f8e4m3") == 0) {
+		s.dtype = "bf16";
+	}
 	s.elem_bytes = strcmp(s.dtype, "f32") ? 2 : 4;
-	s.weight_bytes = (int64_t)s.n * s.k * s.elem_bytes;
+	s.weight_bytes = (int64_t)s.n * s.k *
+			 (s.stored == s.dtype ? s.elem_bytes : 1);
 	s.weights = ((int64_t)s.mib << 20) / s.weight_bytes + 1;
 	s.all = space(s.weights * s.weight_bytes);
 	ir_ctx_init(&c, NULL);
@@ -256,7 +268,7 @@ main(int argc, char **argv)
 				  &t[i].cpu[r]);
 		}
 	}
-	printf("%d x %d %s on %s, %d threads\n", s.n, s.k, s.dtype,
+	printf("%d x %d %s on %s, %d threads\n", s.n, s.k, s.stored,
 	       run[1].made.cpu, s.threads);
 	for (i = 0; i < KINDS; i++) {
 		report(&s, i, &t[i], &base);

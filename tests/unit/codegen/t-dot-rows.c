@@ -62,10 +62,10 @@ draw(struct t_kernels *t, struct t_buffer *b)
 
 		bits |= t_below(t, 2) << 31 | (123 + exp) << 23;
 		if (ir_dtypes[b->type.dtype].bits == 8) {
-			/* all but those that are no numbers */
 			b->at[i] = (char)(bits >> 8);
-			b->at[i] -= (b->at[i] & 0x7f) == 0x7f;
-			b->at[i] += b->at[i] == -128;
+			/* a byte of 0x7f with any sign is no number in f8 */
+			b->at[i] -= b->type.dtype != IR_INT8 &&
+				    (b->at[i] & 0x7f) == 0x7f;
 			continue;
 		}
 		if (b->type.dtype == IR_F32) {
