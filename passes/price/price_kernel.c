@@ -4,10 +4,10 @@
  */
 #include "passes/price/price.h"
 
+#include "passes/pass.h"
 #include "passes/plan/plan.h"
 
 #include <math.h>
-#include <string.h>
 
 void
 price_add(struct price_func *to, const struct price_func *from, double times)
@@ -423,12 +423,11 @@ price_collective(struct pricing *p, const struct kernel *k,
 
 /* ---- what lies on the host ---- */
 
-/* Whether each layer has a tensor of that name: it has a repeat's variable. */
 static bool
 is_in_layers(const struct ir_module *m, const struct ir_node *n)
 {
-	return strchr(ir_text(m->ctx, ir_attr(m, n, IR_ATTR_NAME)->text),
-		      '{') != NULL;
+	return pass_is_in_layers(ir_text(m->ctx, ir_attr(m, n,
+						IR_ATTR_NAME)->text));
 }
 
 /* What of `offload` has a tensor that an update reads on the host; 0: none. */

@@ -28,6 +28,25 @@ same --target cpux4 --emit=llvm --cpu=x86-64-v3 "$examples/tiny-dense.llm"
 same --target h100x8 "$examples/megatron-530b.llm"	# does not fit
 [ $status -eq 1 ] || bad 'megatron-530b fits eight devices'
 
+# One block of two has a name for each layer, so that its weights may lie on the
+# host; the kernels of both are the same.
+cat >named.llm <<'END'
+model named {
+  dim one = 1, hidden = 1024, ffn = 4096, vocab = 512, seq = 128;
+  dtype bf16;
+  layer block(x[batch, seq, hidden]) {
+    return x + linear(silu(linear(x -> ffn) @ "up") -> hidden) @ "down";
+  }
+  x = embed(tokens, vocab -> hidden) @ "embed";
+  repeat one as i { x = block(x) @ "layers.{i}"; }
+  repeat one as j { x = block(x) @ "last"; }
+  logits = linear(x -> vocab) @ "head";
+  loss = cross_entropy(logits, labels);
+}
+train { batch = 8; optimizer = adamw(lr = 0.001); }
+END
+same --target h100x8 --emit=plans --top=20 --pin offload=parameters named.llm
+
 # ---- what it finds
 
 run --target h100x8 --stats -o /dev/null --emit=plan "$examples/llama-3-8b.llm"
