@@ -75,10 +75,10 @@ begin(const struct sweep *s, const struct sweep_cell *cell,
 
 	memset(x, 0, sizeof *x);
 	drv_open(x, t ? &t->gate : NULL);
-	x->pm.memo = &x->memo;
-	x->memo.lasting = t ? &t->memo : NULL;
 	x->is_part = true;
 	set_options(s, cell, x);
+	x->pm.memo = drv_given(x, OPT_NO_MEMO) ? NULL : &x->memo;
+	x->memo.lasting = t ? &t->memo : NULL;
 	if (!pass_list_parse(&x->table, &x->passes, "split") ||
 	    !drv_check_target(x)) {
 		return NULL;

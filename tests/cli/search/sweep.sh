@@ -27,6 +27,9 @@ mv out three
 sweep --target 'h100x{1,2},t4x2' --batch 256,512 --threads 1
 cmp out three || bad 'another number of threads, another table'
 [ "$(wc -l <out)" -eq 7 ] || bad 'not six cells'
+mv out kept
+sweep --no-memo --target 'h100x{1,2},t4x2' --batch 256,512 --threads 1
+cmp out kept || bad 'what a thread keeps changes an answer'
 run --target t4x2 --dim batch=512 --tokens 1B --emit=answer-json "$model"
 mv out alone
 mv three out
