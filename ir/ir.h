@@ -377,6 +377,11 @@ void ir_bind(struct ir_module *m, const struct ir_node *n,
 /* ---- module.c: names, dims, functions, settings, attributes ----------- */
 
 const char *ir_text(const struct ir_ctx *c, sym_t s);
+/*
+ * Whether each layer has a tensor of that full name, so that a variable of a
+ * repeat is in it.
+ */
+bool ir_name_is_in_layers(const char *name);
 struct ir_module *ir_module_new(struct ir_ctx *c);
 dim_id ir_dim_add(struct ir_module *m, sym_t name, int64_t size,
 		  expr_id expr, struct span span);

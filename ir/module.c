@@ -10,6 +10,12 @@ ir_text(const struct ir_ctx *c, sym_t s)
 	return intern_text(&c->syms, s);
 }
 
+bool
+ir_name_is_in_layers(const char *name)
+{
+	return strchr(name, '{') != NULL;
+}
+
 struct ir_module *
 ir_module_new(struct ir_ctx *c)
 {

@@ -348,11 +348,6 @@ bool pass_names_tensors(const struct ir_node *n);
 bool pass_is_trained(const struct ir_module *m, const struct ir_node *n);
 /* Whether `text` mentions {var}. */
 bool pass_mentions(const char *text, const char *var);
-/*
- * Whether each layer has a tensor of that full name, so that it has a variable
- * of a repeat in it.
- */
-bool pass_is_in_layers(const char *name);
 /* A copy of `text` with each {var} replaced by {by}. */
 const char *pass_rename(struct arena *a, const char *text, const char *var,
 			const char *by);

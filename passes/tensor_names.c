@@ -50,12 +50,6 @@ pass_mentions(const char *text, const char *var)
 	return find_var(text, var, &p) != NULL;
 }
 
-bool
-pass_is_in_layers(const char *name)
-{
-	return strchr(name, '{') != NULL;
-}
-
 const char *
 pass_rename(struct arena *a, const char *text, const char *var,
 	    const char *by)

@@ -11,8 +11,6 @@
 
 #include <string.h>
 
-#include "passes/pass.h"
-
 struct keying {
 	struct fuse *f;
 	struct fuse_key *key;
@@ -122,7 +120,7 @@ mix_name(struct keying *x, uint32_t op, sym_t name)
 			return;		/* the earlier ones are mixed */
 		}
 	}
-	mix(x, pass_is_in_layers(ir_text(x->f->m->ctx, name)));
+	mix(x, ir_name_is_in_layers(ir_text(x->f->m->ctx, name)));
 	VEC_PUSH(&x->f->bench, &x->key->names, new);
 	*last = x->key->names.n;
 }

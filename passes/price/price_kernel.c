@@ -4,7 +4,6 @@
  */
 #include "passes/price/price.h"
 
-#include "passes/pass.h"
 #include "passes/plan/plan.h"
 
 #include <math.h>
@@ -426,8 +425,8 @@ price_collective(struct pricing *p, const struct kernel *k,
 static bool
 is_in_layers(const struct ir_module *m, const struct ir_node *n)
 {
-	return pass_is_in_layers(ir_text(m->ctx, ir_attr(m, n,
-						IR_ATTR_NAME)->text));
+	return ir_name_is_in_layers(ir_text(m->ctx, ir_attr(m, n,
+						    IR_ATTR_NAME)->text));
 }
 
 /* What of `offload` has a tensor that an update reads on the host; 0: none. */
