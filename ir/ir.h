@@ -378,8 +378,8 @@ void ir_bind(struct ir_module *m, const struct ir_node *n,
 
 const char *ir_text(const struct ir_ctx *c, sym_t s);
 /*
- * Whether each layer has a tensor of that full name, so that a variable of a
- * repeat is in it.
+ * Whether a variable is in the name, so that each layer has a tensor of it.
+ * The index of experts counts too, even where no layer is around them.
  */
 bool ir_name_is_in_layers(const char *name);
 struct ir_module *ir_module_new(struct ir_ctx *c);

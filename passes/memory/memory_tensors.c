@@ -16,7 +16,7 @@
 struct tensor_use {
 	enum memory_kind kind;
 	bool sum;		/* the sum that is accumulated under the name */
-	bool in_layers;		/* see ir_name_is_in_layers */
+	bool in_layers;		/* the name has a repeat's variable */
 	sym_t name;
 	uint64_t order;	/* kind, input, sum and name: equal in one buffer */
 	node_id node;
@@ -139,7 +139,7 @@ add_use(struct memory_work *w, struct tensor_uses *all, node_id id,
 		x.hi = x.lo + memory_count(w->m, around->repeat);
 		each = true;
 	}
-	x.in_layers = ir_name_is_in_layers(ir_text(w->m->ctx, x.name));
+	x.in_layers = each;
 	VEC_PUSH(&w->tmp, &all->at, x);
 }
 
