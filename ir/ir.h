@@ -377,11 +377,6 @@ void ir_bind(struct ir_module *m, const struct ir_node *n,
 /* ---- module.c: names, dims, functions, settings, attributes ----------- */
 
 const char *ir_text(const struct ir_ctx *c, sym_t s);
-/*
- * Whether a variable is in the name, so that each layer has a tensor of it.
- * The index of experts counts too, even where no layer is around them.
- */
-bool ir_name_is_in_layers(const char *name);
 struct ir_module *ir_module_new(struct ir_ctx *c);
 dim_id ir_dim_add(struct ir_module *m, sym_t name, int64_t size,
 		  expr_id expr, struct span span);
@@ -439,6 +434,11 @@ int64_t ir_placeholder_at(const struct ir_placeholder *p, int64_t i);
 /* Appends it with braces, and `by` in place of the variable. */
 void ir_placeholder_put(struct buf *out, const struct ir_placeholder *p,
 			const char *by);
+/*
+ * Whether each layer has a tensor of that full name: a variable in it is of a
+ * repeat, and not the index of a dim, as experts have.
+ */
+bool ir_name_is_in_layers(const struct ir_module *m, sym_t name);
 
 /* ---- graph.c: parameters, nodes, uses ---------------------------------- */
 

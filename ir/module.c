@@ -10,12 +10,6 @@ ir_text(const struct ir_ctx *c, sym_t s)
 	return intern_text(&c->syms, s);
 }
 
-bool
-ir_name_is_in_layers(const char *name)
-{
-	return strchr(name, '{') != NULL;
-}
-
 struct ir_module *
 ir_module_new(struct ir_ctx *c)
 {
@@ -350,4 +344,33 @@ ir_placeholder_put(struct buf *out, const struct ir_placeholder *p,
 		buf_printf(out, "+%lld", (long long)p->plus);
 	}
 	buf_putc(out, '}');
+}
+
+static bool
+is_index_of_dim(const struct ir_module *m, const struct ir_placeholder *p)
+{
+	dim_id d;
+
+	for (d = 1; d < m->dims.n; d++) {
+		if (ir_placeholder_is(p, ir_dim_name(m, d))) {
+			return true;
+		}
+	}
+	return false;
+}
+
+bool
+ir_name_is_in_layers(const struct ir_module *m, sym_t name)
+{
+	const char *open = ir_text(m->ctx, name), *shut;
+	struct ir_placeholder p;
+
+	while ((open = strchr(open, '{')) && (shut = strchr(open, '}'))) {
+		ir_placeholder_read(open + 1, (size_t)(shut - open) - 1, &p);
+		if (!is_index_of_dim(m, &p)) {
+			return true;
+		}
+		open = shut;
+	}
+	return false;
 }

@@ -47,9 +47,8 @@ dot_widen(struct ll *l, struct ll_value *v, uint8_t dtype)
  * Byte i, 0 or 1, of each word, as f32: the int8 plus 128 becomes the lowest
  * bits of a float whose unit is that byte's lowest bit, and what stands there
  * for zero is subtracted.  Both are exact.  With AVX-512 these are two
- * instructions, none of which is a shift: one row of 256 columns by 2048 in the
- * third-level cache is read at 18.1 GB/s by a core of Zen 4, at 15.8 if bytes
- * are shifted and converted.
+ * instructions, neither of which is a shift: those take the units that
+ * transpose.
  */
 static struct ll_value *
 byte_of(struct ll *l, struct ll_value *words, int i)

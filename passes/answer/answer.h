@@ -346,7 +346,7 @@ void answer_print_json(const struct answer *x, struct buf *out);
 void answer_print_plans(const struct search_report *r, struct buf *out);
 /* The same for programs, each with its whole text; of a plan for m. */
 void answer_print_plans_json(struct ir_module *m, const struct search_report *r,
-			   struct buf *out);
+			     struct buf *out);
 /* Prints the size of the space, and what became of its plans. */
 void answer_print_search(const struct search_report *r, struct buf *out);
 

@@ -7,7 +7,6 @@
 
 #define MOST_CHARS 18		/* of `recompute`; a longer text is cut */
 
-
 static void
 print_plan(const struct search_found *f, uint32_t rank, double best_us,
 	   struct scale u, struct buf *out)
@@ -115,7 +114,7 @@ print_json(struct ir_module *m, const struct search_report *r, uint32_t i,
 
 void
 answer_print_plans_json(struct ir_module *m, const struct search_report *r,
-		      struct buf *out)
+			struct buf *out)
 {
 	uint32_t i;
 

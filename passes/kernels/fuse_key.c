@@ -100,9 +100,9 @@ mix_type(struct keying *x, type_id t)
 
 /*
  * A name orders the places that use it, so what counts is which earlier places
- * used it.  A name that one place uses orders nothing.  What prices of the
- * list depend on is whether layers have a tensor of the name each, since those
- * may lie on the host.
+ * used it.  A name that one place uses orders nothing.  Prices of the list
+ * also depend on whether each layer has a tensor of the name, since those may
+ * lie on the host.
  */
 static void
 mix_name(struct keying *x, uint32_t op, sym_t name)
@@ -120,7 +120,7 @@ mix_name(struct keying *x, uint32_t op, sym_t name)
 			return;		/* the earlier ones are mixed */
 		}
 	}
-	mix(x, ir_name_is_in_layers(ir_text(x->f->m->ctx, name)));
+	mix(x, ir_name_is_in_layers(x->f->m, name));
 	VEC_PUSH(&x->f->bench, &x->key->names, new);
 	*last = x->key->names.n;
 }

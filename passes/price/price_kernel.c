@@ -425,8 +425,7 @@ price_collective(struct pricing *p, const struct kernel *k,
 static bool
 is_in_layers(const struct ir_module *m, const struct ir_node *n)
 {
-	return ir_name_is_in_layers(ir_text(m->ctx, ir_attr(m, n,
-						    IR_ATTR_NAME)->text));
+	return ir_name_is_in_layers(m, ir_attr(m, n, IR_ATTR_NAME)->text);
 }
 
 /* What of `offload` has a tensor that an update reads on the host; 0: none. */

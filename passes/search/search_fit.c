@@ -2,8 +2,8 @@
  * Whether a plan fits: computes the bytes of each rank of its pipeline, and
  * chooses how stages recompute so that these fit.  Used by search_try.c.
  */
-#include "passes/solve/knapsack.h"
 #include "passes/search/search_trial.h"
+#include "passes/solve/knapsack.h"
 
 #include <math.h>
 #include <string.h>

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 
 /* A stage's move from one way to another that keeps less. */
-struct change {
+struct knapsack_move {
 	uint32_t stage, to;
 	double us, less;	/* what it takes more, keeps less */
 };
@@ -22,13 +22,14 @@ struct partial {
 	uint32_t way;
 };
 
-struct packing {
+/* The sums and moves of a problem while it is solved. */
+struct knapsack_state {
 	struct arena *a;
 	const struct knapsack_stage *at;
 	uint32_t n, nways, most;
 	double room, enough_us;	/* answers above it are not looked for */
 	double left_us;		/* least bound of answers that were dropped */
-	struct change *moves;	/* of all, the cheapest byte first */
+	struct knapsack_move *moves;	/* of all, the cheapest byte first */
 	uint32_t nmoves;
 	uint64_t looked;	/* at moves and partial answers */
 	uint32_t *ways;		/* of the stage that is looked at */
@@ -41,7 +42,7 @@ struct packing {
 static int
 by_ratio(const void *a, const void *b)
 {
-	const struct change *x = a, *y = b;
+	const struct knapsack_move *x = a, *y = b;
 	double p = x->us * y->less, q = y->us * x->less;
 
 	return p != q ? (p < q ? -1 : 1)
@@ -51,7 +52,7 @@ by_ratio(const void *a, const void *b)
 
 /* The quickest way; of several, the one that keeps least, then the first. */
 static uint32_t
-quickest(const struct packing *k, uint32_t stage)
+quickest(const struct knapsack_state *k, uint32_t stage)
 {
 	const struct knapsack_stage *x = &k->at[stage];
 	uint32_t best = 0, i;
@@ -70,17 +71,19 @@ quickest(const struct packing *k, uint32_t stage)
  * its bytes for less time than all steps after it.
  */
 static void
-add_moves(struct packing *k, uint32_t stage)
+add_moves(struct knapsack_state *k, uint32_t stage)
 {
 	const struct knapsack_stage *x = &k->at[stage];
 	uint32_t at = quickest(k, stage), next, i;
 
 	for (;; at = next) {
-		struct change best = { .less = 0 };
+		struct knapsack_move best = { .less = 0 };
 
 		for (i = 0, next = at; i < k->nways; i++) {
-			struct change m = { stage, i, x->us[i] - x->us[at],
-					  x->bytes[at] - x->bytes[i] };
+			struct knapsack_move m = {
+				stage, i, x->us[i] - x->us[at],
+				x->bytes[at] - x->bytes[i]
+			};
 			double p = m.us * best.less, q = best.us * m.less;
 
 			if (m.less > 0 && (next == at || p < q ||
@@ -98,7 +101,7 @@ add_moves(struct packing *k, uint32_t stage)
 
 /* Sets the sums of the moves of stages from `stage` on; drops the others. */
 static void
-sum_moves(struct packing *k, uint32_t stage)
+sum_moves(struct knapsack_state *k, uint32_t stage)
 {
 	uint32_t n = 0, i;
 
@@ -115,7 +118,7 @@ sum_moves(struct packing *k, uint32_t stage)
 }
 
 static void
-open_packing(struct packing *k)
+open_state(struct knapsack_state *k)
 {
 	uint32_t i, q;
 
@@ -145,7 +148,7 @@ open_packing(struct packing *k)
  * fit.
  */
 static double
-rest_us(const struct packing *k, uint32_t stage, double room)
+rest_us(const struct knapsack_state *k, uint32_t stage, double room)
 {
 	double over = k->bytes[stage] - room;
 	uint32_t lo = 0, hi = k->nmoves;
@@ -171,7 +174,7 @@ rest_us(const struct packing *k, uint32_t stage, double room)
 
 /* An answer: moves in order until it fits, as it does after all of them. */
 static void
-first_answer(const struct packing *k, uint32_t *way, double *us)
+first_answer(const struct knapsack_state *k, uint32_t *way, double *us)
 {
 	double over = k->bytes[0] - k->room;
 	uint32_t i;
@@ -244,7 +247,7 @@ drop_beaten(const struct partial *x, struct partial *at, uint32_t n)
  * it comes before it.
  */
 static uint32_t
-keep_best(struct packing *k, struct partial *at, uint32_t n)
+keep_best(struct knapsack_state *k, struct partial *at, uint32_t n)
 {
 	uint32_t kept = 0;
 
@@ -264,7 +267,7 @@ keep_best(struct packing *k, struct partial *at, uint32_t n)
 
 /* Sets the ways of a stage that none beats; returns their number. */
 static uint32_t
-best_ways(const struct packing *k, const struct knapsack_stage *x,
+best_ways(const struct knapsack_state *k, const struct knapsack_stage *x,
 	  uint32_t *ways)
 {
 	uint32_t n = 0, i, j;
@@ -287,7 +290,7 @@ best_ways(const struct packing *k, const struct knapsack_stage *x,
 
 /* Extends n partial answers by a way of a stage; returns their number. */
 static uint32_t
-extend(struct packing *k, uint32_t stage, const struct partial *from,
+extend(struct knapsack_state *k, uint32_t stage, const struct partial *from,
        uint32_t n, struct partial *to)
 {
 	const struct knapsack_stage *x = &k->at[stage];
@@ -333,9 +336,9 @@ can_fit(const struct knapsack *x)
 bool
 knapsack_choose(struct arena *a, struct knapsack *x, uint32_t *way)
 {
-	struct packing k = { .a = a, .at = x->at, .n = x->n,
-			      .nways = x->nways, .most = x->most,
-			      .room = x->room, .left_us = INFINITY };
+	struct knapsack_state k = { .a = a, .at = x->at, .n = x->n,
+				    .nways = x->nways, .most = x->most,
+				    .room = x->room, .left_us = INFINITY };
 	struct partial none = { 0 }, *last = &none, *next;
 	struct partial **all;
 	uint32_t open = 1, i, best;
@@ -345,7 +348,7 @@ knapsack_choose(struct arena *a, struct knapsack *x, uint32_t *way)
 	if (!can_fit(x)) {
 		return false;
 	}
-	open_packing(&k);
+	open_state(&k);
 	first_answer(&k, way, &us);
 	k.enough_us = fmin(us - x->near_us, x->below_us);
 	if (rest_us(&k, 0, k.room) >= k.enough_us) {

@@ -261,6 +261,15 @@ BEGIN {
 		deep > plain && deep - plain < moved)
 }' || bad 'another price of parameters'
 
+# Experts that are in no layer stay on the device, and nothing is moved.
+sed 's/repeat layers as i { \(x = block(x) *@\) "model.layers.{i}"; }/\1 "b";/' \
+	"$examples/tiny-moe.llm" >flat.llm
+grep -q '  x = block(x) *@ "b";' flat.llm || bad 'there is a repeat'
+run --target h100x1 --pin offload=parameters --emit=answer-json flat.llm
+for key in host_transfers_us host_bytes; do
+	[ "$(field out $key)" = 0 ] || bad "$key is $(field out $key)"
+done
+
 # Without, this model has no plan on one small device, whose host has room; what
 # no target says of its host is not counted on.
 "$LLMC" target rtx4090x1 | sed 's/ host = .*/&\n  host_memory = 128;/' >small.target

@@ -14,6 +14,7 @@
 #define MORE_DIMS \
 	"llmc-ir 1\ndim m = 250\ndim n = 120\ndim k = 520\ndim e = 3\n" \
 	"dim b = 2\ndim c = 2\n"
+
 static struct tc all;
 static uint32_t dots, experts, refused;
 

@@ -28,8 +28,8 @@ draw(struct drawn *d, uint32_t seed)
 	uint32_t i, k;
 
 	d->x = (struct knapsack){ .at = d->at, .n = 1 + seed % STAGES,
-				.nways = 1 + seed / STAGES % WAYS,
-				.below_us = INFINITY, .most = 1u << 16 };
+				  .nways = 1 + seed / STAGES % WAYS,
+				  .below_us = INFINITY, .most = 1u << 16 };
 	for (i = 0; i < d->x.n; i++) {
 		for (k = 0; k < d->x.nways; k++) {
 			r = r * 6364136223846793005u + 1442695040888963407u;
