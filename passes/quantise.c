@@ -1,6 +1,7 @@
 /*
- * quantise: stores the matrices of layers of a program that serves as
- * `serve.weights` says, in f8e4m3 or int8.
+ * quantise: stores the matrices of a program that serves as `serve.weights`
+ * says: in f8e4m3 those of layers, in int8 also those outside of them, as the
+ * head.
  *
  * It needs a flat program.  Elements of a matrix W that one contraction sums up
  * over share a scale: W[n, k] = V[n, k] * S[n], with V in 8 bits.  So
@@ -14,16 +15,21 @@
  * 8 bits are exact in any wider type, so `cast` rounds nothing; it is free in
  * kernels, which widen V as they load it.  S does not depend on how k is
  * split, so ranks that hold parts of k have the same S.  A choice of experts,
- * dot_at, takes the scales of the chosen by the same index.
+ * dot_at, takes the scales of the chosen by the same index.  Rows that are
+ * looked up, as those of an embedding that is the head, too, become
+ *
+ *	y = rescale(f32(gather(cast(V), i)), gather(S, i))
  *
  * Both are sources of the program.  V has the weight's name and says along
  * which dims a scale is shared (`rounded`); S is `scales` of that name and
  * `_scale_inv`, as published files have it.  Whoever reads the weight rounds
  * it: the interpreter, and ranks when they load.
  *
- * A weight stays as it is declared if anything but contractions reads it, if
- * these contract different dims of it, or dims that do not lie side by side, or
- * if their result chooses experts.
+ * A weight stays as it is declared if no contraction reads it, or anything but
+ * contractions and look-ups of whole rows; if contractions sum over different
+ * dims of it, or dims that do not lie side by side; or if their result chooses
+ * experts.  Published models in f8e4m3 have a wider head, and rounding it to
+ * three bits changes which token is the likeliest.
  */
 #include "passes/derive.h"
 
@@ -37,7 +43,8 @@ struct quantise {
 	/* by name of a weight: enum verdict, and what contractions sum over */
 	uint8_t *verdict;
 	struct ir_attr *over;
-	bool *in_layer;		/* by value: it is a weight inside a repeat */
+	dim_id *looked_up;	/* by name: along what rows are; or 0 */
+	bool *may_round;	/* by value: it is a weight where those may */
 	bool *chooses;		/* by value: an index depends on it */
 	region_id r;		/* where new nodes go */
 	uint32_t rounded;
@@ -93,36 +100,67 @@ same_dims(const struct ir_attr *a, const struct ir_attr *b)
 	       memcmp(a->dims, b->dims, a->ndims * sizeof *a->dims) == 0;
 }
 
+/* Rows of a weight along one dim of it are looked up. */
+static bool
+looks_up(const struct ir_node *n, uint32_t k)
+{
+	return n->op == IR_GATHER && k == 0;
+}
+
+/* Whether contractions and look-ups of the weight agree what a row is. */
+static bool
+agrees(const struct quantise *x, sym_t name, const struct ir_attr *over)
+{
+	return x->verdict[name] != ROUNDS || same_dims(over, &x->over[name]);
+}
+
+static bool
+contracts(const struct quantise *x, const struct ir_node *n, uint32_t k)
+{
+	const struct ir_attr *over = ir_attr(x->m, n, IR_ATTR_OVER);
+	const value_id *args = ir_args(x->m, n);
+
+	if (n->op != IR_DOT && (n->op != IR_DOT_AT || k != 2)) {
+		return false;
+	}
+	return !x->chooses[n->result] &&
+	       !weight_of(x, args[n->op == IR_DOT ? !k : 0]) &&
+	       is_matrix(ir_type(x->m, args[k]), over);
+}
+
 /* Operand k of a node is a weight: says whether it may be rounded. */
 static void
 judge(struct quantise *x, const struct ir_node *n, uint32_t k)
 {
 	value_id v = ir_args(x->m, n)[k];
 	const struct ir_attr *over = ir_attr(x->m, n, IR_ATTR_OVER);
-	const struct ir_type *t = ir_type(x->m, v);
 	const struct ir_node *w = weight_of(x, v);
-	uint8_t *verdict;
+	dim_id *row;
+	sym_t name;
 
 	if (!w) {
 		return;
 	}
-	verdict = &x->verdict[name_of(x, w)];
-	if ((n->op != IR_DOT && (n->op != IR_DOT_AT || k != 2)) ||
-	    !x->in_layer[v] || x->chooses[n->result] ||
-	    ir_dtypes[t->dtype].bits <= 8 ||
-	    weight_of(x, ir_args(x->m, n)[n->op == IR_DOT ? !k : 0]) ||
-	    !is_matrix(t, over) ||
-	    (*verdict == ROUNDS && !same_dims(over,
-					      &x->over[name_of(x, w)]))) {
-		*verdict = STAYS;
-	} else if (*verdict == UNSEEN) {
-		*verdict = ROUNDS;
-		x->over[name_of(x, w)] = *over;
+	name = name_of(x, w);
+	row = &x->looked_up[name];
+	if (!x->may_round[v] || ir_dtypes[ir_type(x->m, v)->dtype].bits <= 8) {
+		x->verdict[name] = STAYS;
+	} else if (looks_up(n, k)) {
+		dim_id d = ir_attr(x->m, n, IR_ATTR_OF)->dims[0];
+
+		x->verdict[name] = *row && *row != d ? STAYS
+						     : x->verdict[name];
+		*row = d;
+	} else if (!contracts(x, n, k) || !agrees(x, name, over)) {
+		x->verdict[name] = STAYS;
+	} else if (x->verdict[name] == UNSEEN) {
+		x->verdict[name] = ROUNDS;
+		x->over[name] = *over;
 	}
 }
 
 static void
-judge_region(struct quantise *x, region_id id, bool layers)
+judge_region(struct quantise *x, region_id id, bool may_round)
 {
 	const struct ir_region *r = &x->m->regions.at[id];
 	uint32_t i, k;
@@ -132,7 +170,7 @@ judge_region(struct quantise *x, region_id id, bool layers)
 		const struct ir_node *n = ir_node(x->m, r->nodes.at[i]);
 
 		if (n->op == IR_WEIGHT) {
-			x->in_layer[n->result] = layers;
+			x->may_round[n->result] = may_round;
 		}
 		for (k = 0; k < n->nargs; k++) {
 			judge(x, n, k);
@@ -150,8 +188,7 @@ judge_region(struct quantise *x, region_id id, bool layers)
 	}
 }
 
-/* The weight that a contraction reads and that is rounded, and as which
- * operand. */
+/* The weight that a node reads and that is rounded, and as which operand. */
 static const struct ir_node *
 rounded_in(const struct quantise *x, const struct ir_node *n, uint32_t *at)
 {
@@ -164,6 +201,20 @@ rounded_in(const struct quantise *x, const struct ir_node *n, uint32_t *at)
 		}
 	}
 	return NULL;
+}
+
+/* Weights of whose rows a part would be looked up stay as they are. */
+static void
+judge_rows(struct quantise *x, sym_t names)
+{
+	sym_t i;
+
+	for (i = 0; i < names; i++) {
+		if (x->looked_up[i] && x->verdict[i] == ROUNDS &&
+		    is_over(&x->over[i], x->looked_up[i])) {
+			x->verdict[i] = STAYS;
+		}
+	}
 }
 
 /* ---- the replacement ---- */
@@ -229,49 +280,67 @@ pair(struct quantise *x, enum ir_op op, value_id a, value_id b, uint8_t dtype,
 	return derive_append(x->m, x->r, &n);
 }
 
-/* The scales of the experts that are chosen. */
+/* What the node looks up by its index, in `table`. */
 static value_id
-chosen(struct quantise *x, const struct ir_node *dot, value_id scales)
+look_up(struct quantise *x, const struct ir_node *by, value_id table)
 {
+	const struct ir_node node = *by;
 	struct ir_new n;
 
-	ir_new_init(&n, IR_GATHER, dot->span);
-	ir_new_arg(&n, scales);
-	ir_new_arg(&n, ir_args(x->m, dot)[1]);
-	*ir_new_attr(&n, IR_ATTR_OF) = *ir_attr(x->m, dot, IR_ATTR_OF);
+	ir_new_init(&n, IR_GATHER, node.span);
+	ir_new_arg(&n, table);
+	ir_new_arg(&n, ir_args(x->m, &node)[1]);
+	*ir_new_attr(&n, IR_ATTR_OF) = *ir_attr(x->m, &node, IR_ATTR_OF);
 	return derive_append(x->m, x->r, &n);
 }
 
-/* A contraction of a weight that is rounded, operand `at` of it. */
+/* The contraction by operand `at` in 8 bits, v; *scales become its rows'. */
+static value_id
+contract(struct quantise *x, const struct ir_node *dot, uint32_t at,
+	 value_id v, value_id *scales)
+{
+	struct ir_new n;
+	value_id y;
+	uint32_t i;
+
+	ir_new_init(&n, dot->op == IR_DOT ? IR_DOT_F32 : IR_DOT_AT, dot->span);
+	for (i = 0; i < dot->nargs; i++) {
+		ir_new_arg(&n, i == at ? v : ir_args(x->m, dot)[i]);
+	}
+	for (i = 0; i < dot->nattrs; i++) {
+		n.attrs[n.nattrs++] = x->m->attrs.at[dot->attrs + i];
+	}
+	y = derive_append(x->m, x->r, &n);
+	if (dot->op == IR_DOT_AT) {
+		y = derive_cast(x->m, x->r, y, IR_F32, dot->span);
+		*scales = look_up(x, dot, *scales);
+	}
+	return y;
+}
+
+/* A node that reads a weight that is rounded, as operand `at`. */
 static void
 replace(struct quantise *x, node_id id, const struct ir_node *w, uint32_t at)
 {
-	const struct ir_node dot = *ir_node(x->m, id);
-	const struct ir_type t = *ir_type(x->m, dot.result);
+	const struct ir_node was = *ir_node(x->m, id);
+	const struct ir_type t = *ir_type(x->m, was.result);
 	value_id v = derive_cast(x->m, x->r, source(x, w, false),
-				 ir_type(x->m, w->result)->dtype, dot.span);
+				 ir_type(x->m, w->result)->dtype, was.span);
 	value_id scales = source(x, w, true), y;
-	struct ir_new n;
-	uint32_t i;
 
-	ir_new_init(&n, dot.op == IR_DOT ? IR_DOT_F32 : IR_DOT_AT, dot.span);
-	for (i = 0; i < dot.nargs; i++) {
-		ir_new_arg(&n, i == at ? v : ir_args(x->m, &dot)[i]);
+	if (looks_up(&was, at)) {
+		y = derive_cast(x->m, x->r, look_up(x, &was, v), IR_F32,
+				was.span);
+		scales = look_up(x, &was, scales);
+	} else {
+		y = contract(x, &was, at, v, &scales);
 	}
-	for (i = 0; i < dot.nattrs; i++) {
-		n.attrs[n.nattrs++] = x->m->attrs.at[dot.attrs + i];
-	}
-	y = derive_append(x->m, x->r, &n);
-	if (dot.op == IR_DOT_AT) {
-		y = derive_cast(x->m, x->r, y, IR_F32, dot.span);
-		scales = chosen(x, &dot, scales);
-	}
-	y = pair(x, IR_RESCALE, y, scales, t.dtype, dot.span);
-	y = derive_fit(x->m, x->r, y, &t, dot.span);
-	x->m->values.at[y].hint = x->m->values.at[dot.result].hint;
-	VEC_PUSH(&x->m->ctx->tmp, &x->from, dot.result);
+	y = pair(x, IR_RESCALE, y, scales, t.dtype, was.span);
+	y = derive_fit(x->m, x->r, y, &t, was.span);
+	x->m->values.at[y].hint = x->m->values.at[was.result].hint;
+	VEC_PUSH(&x->m->ctx->tmp, &x->from, was.result);
 	VEC_PUSH(&x->m->ctx->tmp, &x->to, y);
-	x->rounded++;
+	x->rounded += !looks_up(&was, at);
 }
 
 static void
@@ -332,6 +401,7 @@ pass_quantise(struct pass_ctx *p, struct ir_module *m)
 	region_id body;
 	value_id *map;
 	uint32_t i;
+	sym_t names;
 
 	if (!s || !ir_setting(m, "program.serves")) {
 		return true;
@@ -339,18 +409,22 @@ pass_quantise(struct pass_ctx *p, struct ir_module *m)
 	if (!read_setting(m, s, &x.dtype)) {
 		return false;
 	}
-	x.verdict = arena_alloc(a, m->ctx->syms.text.n * sizeof *x.verdict);
-	x.over = arena_alloc(a, m->ctx->syms.text.n * sizeof *x.over);
-	x.in_layer = arena_alloc(a, m->values.n * sizeof *x.in_layer);
+	names = m->ctx->syms.text.n;
+	x.verdict = arena_alloc(a, names * sizeof *x.verdict);
+	x.over = arena_alloc(a, names * sizeof *x.over);
+	x.looked_up = arena_alloc(a, names * sizeof *x.looked_up);
+	x.may_round = arena_alloc(a, m->values.n * sizeof *x.may_round);
 	x.chooses = arena_alloc(a, m->values.n * sizeof *x.chooses);
 	body = m->funcs.at[ir_model(m)].body;
-	judge_region(&x, body, false);
+	judge_region(&x, body, x.dtype == IR_INT8);
+	judge_rows(&x, names);
 	rewrite(&x, body);
 	if (x.rounded == 0) {
 		diag_error(&m->ctx->diags, s->span, "`weights` is %s, and "
 			   "there is nothing to store so: expected is a "
-			   "contraction of a wider weight inside of a repeat",
-			   ir_dtypes[x.dtype].name);
+			   "contraction of a wider weight%s",
+			   ir_dtypes[x.dtype].name,
+			   x.dtype == IR_INT8 ? "" : " inside of a repeat");
 		return false;
 	}
 	map = arena_alloc(a, m->values.n * sizeof *map);

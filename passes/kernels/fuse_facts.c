@@ -166,6 +166,13 @@ widens_weight(const struct fuse *f, const struct ir_node *n)
 	return of && ir_attr(f->m, ir_node(f->m, of), IR_ATTR_ROUNDED) != NULL;
 }
 
+/* Whether the node looks up rows of v. */
+static bool
+looks_up(const struct fuse *f, const struct ir_node *n, value_id v)
+{
+	return n->op == IR_GATHER && ir_args(f->m, n)[0] == v;
+}
+
 static bool
 could_be_view(struct fuse *f, node_id id)
 {
@@ -256,7 +263,7 @@ reads_view(struct fuse *f, node_id user, value_id v, void *unused)
 
 	(void)unused;
 	if (widens_weight(f, view)) {
-		return fuse_class(f, user) == FUSE_DOT;
+		return fuse_class(f, user) == FUSE_DOT || looks_up(f, n, v);
 	}
 	switch (fuse_class(f, user)) {
 	case FUSE_ELEM:

@@ -23,6 +23,7 @@
 struct serve_format {
 	const char *name;
 	double bytes;
+	bool head;	/* of matrices outside of layers as well */
 };
 
 /* What is asked for: the settings of a serve block. */
@@ -83,7 +84,7 @@ struct serve_item {
 	enum target_rate rate;
 	double out_bytes;
 	double weight_bytes;	/* of an element; 0: no operand is a weight */
-	bool narrows;		/* a layer's weight, which may be stored so */
+	bool narrows;		/* a layer's weight */
 	/* SERVE_ATTENTION, of one sequence on one rank */
 	double heads, kv, d, v;
 	double cached;		/* elements that a token has in the cache */
@@ -105,6 +106,7 @@ struct serve_part {
 	VEC(struct serve_item) items;
 	/* elements of weights on a rank, in one iteration, by their bytes */
 	double narrow_elems, narrow_bytes;	/* of contractions of layers */
+	double head_elems, head_bytes;	/* of contractions outside of them */
 	double other_bytes;
 };
 

@@ -414,6 +414,22 @@ add_list(struct serve_reading *r, const struct kernel_list *l,
 	}
 }
 
+static bool
+is_contracted(const struct ir_module *m, value_id weight)
+{
+	node_id id;
+
+	for (id = 1; id < m->nodes.n; id++) {
+		const struct ir_node *n = ir_node(m, id);
+
+		if (ir_is(n->op, IRF_CONTRACTS) && !ir_is(n->op, IRF_PAIRS) &&
+		    weight_of(m, n) == weight) {
+			return true;
+		}
+	}
+	return false;
+}
+
 static void
 add_weight(const struct serve_reading *r, const struct ir_node *n,
 	   double times, struct serve_part *part)
@@ -424,6 +440,9 @@ add_weight(const struct serve_reading *r, const struct ir_node *n,
 	if (part->is_layer && ir_type(r->m, n->result)->ndims > 1) {
 		part->narrow_elems += elems;
 		part->narrow_bytes += bytes;
+	} else if (!part->is_layer && is_contracted(r->m, n->result)) {
+		part->head_elems += elems;
+		part->head_bytes += bytes;
 	} else {
 		part->other_bytes += bytes;
 	}

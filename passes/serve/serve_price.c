@@ -60,12 +60,23 @@ add_larger(struct serve_time *to, enum serve_part_kind read, double read_us,
 
 /* ---- contractions ---- */
 
-/* Bytes of an element of a contraction's weight as it is stored. */
+/* Bytes of an element of a contraction's weight where it is not stored as it is
+ * declared; 0: it is. */
+static double
+narrow_bytes(const struct serve_item *x, const struct serve_asked *q)
+{
+	bool is = q->weights && x->weight_bytes > 0 &&
+		  (x->narrows || q->weights->head);
+
+	return is ? q->weights->bytes : 0;
+}
+
 static double
 stored_bytes(const struct serve_item *x, const struct serve_asked *q)
 {
-	return x->narrows && q->weights ? q->weights->bytes
-					: x->weight_bytes;
+	double bytes = narrow_bytes(x, q);
+
+	return bytes > 0 ? bytes : x->weight_bytes;
 }
 
 /*
@@ -101,9 +112,7 @@ add_dot(const struct stepping *s, const struct serve_item *x, double rows,
 	if (x->narrows && s->q->fp8) {
 		c.rate = TARGET_FP8;
 	}
-	if (x->narrows && s->q->weights) {
-		c.stored_bytes = s->q->weights->bytes;
-	}
+	c.stored_bytes = narrow_bytes(x, s->q);
 	if (x->groups > 1) {
 		double n = fmax(chosen(c.m, x->groups), 1);
 
@@ -382,8 +391,11 @@ serve_cycle_us(const struct serve_answer_in *in, const struct serve_program *p,
 static double
 part_weights(const struct serve_part *part, const struct serve_asked *q)
 {
-	return part->other_bytes + (q->weights ? part->narrow_elems *
-				    q->weights->bytes : part->narrow_bytes);
+	const struct serve_format *f = q->weights;
+
+	return part->other_bytes +
+	       (f ? part->narrow_elems * f->bytes : part->narrow_bytes) +
+	       (f && f->head ? part->head_elems * f->bytes : part->head_bytes);
 }
 
 /* Of a token of a sequence of so many. */

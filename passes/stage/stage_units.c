@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-/* 1: computed from constants alone; 2: a source, or one converted. */
+/* 1: computed from constants alone; 2: a source, converted or widened. */
 enum { COPIED_CONST = 1, COPIED_SOURCE = 2 };
 
 struct units {
@@ -75,6 +75,22 @@ stage_of(const struct stage *st, int64_t layer)
 
 /* ---- values and items ---- */
 
+/* Whether it widens a weight that is stored rounded, as kernels do while they
+ * load it. */
+static bool
+widens_weight(const struct ir_module *m, const struct ir_node *n)
+{
+	const struct ir_node *of = n;
+
+	if (n->op != IR_CAST) {
+		return false;
+	}
+	do {
+		of = ir_node(m, m->values.at[ir_args(m, of)[0]].node);
+	} while (ir_is(of->op, IRF_CONVERTS) && of->nargs == 1);
+	return ir_attr(m, of, IR_ATTR_ROUNDED) != NULL;
+}
+
 /*
  * Whether and why a node is recomputed at each use rather than sent or saved.
  */
@@ -98,9 +114,11 @@ how_copied(const struct stage *st, const struct ir_node *n)
 
 		how = !arg || !how ? 0 : arg > how ? arg : how;
 	}
-	return ir_is(n->op, IRF_UNIQUE) ||
-	       (how == COPIED_SOURCE && !ir_is(n->op, IRF_CONVERTS))
-		? 0 : how;
+	if (ir_is(n->op, IRF_UNIQUE)) {
+		return 0;
+	}
+	return how != COPIED_SOURCE || ir_is(n->op, IRF_CONVERTS) ||
+	       widens_weight(st->m, n) ? how : 0;
 }
 
 static void

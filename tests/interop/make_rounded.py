@@ -5,7 +5,8 @@
     python3 tests/interop/make_rounded.py
 
 Each matrix of a layer, but what chooses experts, is divided by a scale of each
-row, rounded to 8 bits by PyTorch, and multiplied again.  What a model computes
+row, rounded to 8 bits by PyTorch, and multiplied again; in int8 so is the head,
+and an embedding that is the head.  What a model computes
 with these is what a program that serves computes with weights that it rounds
 itself: tests/cli/run/served-rounded.sh.
 """
@@ -16,7 +17,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-PAIRS = [("llama", "int8"), ("llama", "f8e4m3"), ("mixtral", "int8"),
+PAIRS = [("llama3", "int8"), ("llama", "f8e4m3"), ("mixtral", "int8"),
          ("deepseek_v3", "f8e4m3")]
 FORMATS = {"int8": 127.0, "f8e4m3": 448.0}
 
@@ -32,9 +33,15 @@ def rounded(w, form):
     return (q * scale).float()
 
 
-def is_matrix(name, w):
-    return (w.ndim == 2 and ".layers." in name and
-            not re.search(r"(\.gate|norm)\.weight$", name))
+def is_matrix(name, w, form, names):
+    if w.ndim != 2:
+        return False
+    if ".layers." in name:
+        return not re.search(r"(\.gate|norm)\.weight$", name)
+    head = "lm_head.weight"
+    if head not in names:
+        head = "model.embed_tokens.weight"
+    return form == "int8" and name == head
 
 
 def main():
@@ -42,7 +49,7 @@ def main():
     for family, form in PAIRS:
         was = load_file(os.path.join(HERE, "tiny", family,
                                      "model.safetensors"))
-        now = {n: rounded(w, form) if is_matrix(n, w) else w
+        now = {n: rounded(w, form) if is_matrix(n, w, form, was) else w
                for n, w in was.items()}
         save_file(now, os.path.join(HERE, "rounded",
                                     f"{family}-{form}.safetensors"))

@@ -142,6 +142,25 @@ MOVE_4(e4m3, f32, 4)
 MOVE_8(e5m2, f32, 8)
 MOVE_4(e5m2, f32, 4)
 
+/* Weights that are stored as whole numbers are only loaded. */
+FN void
+get_i8_4(f32 *to, const void *from)
+{
+	u32 x = *(const u32 *)from;
+
+	to[0] = (f32)(i8)x;
+	to[1] = (f32)(i8)(x >> 8);
+	to[2] = (f32)(i8)(x >> 16);
+	to[3] = (f32)(i8)(x >> 24);
+}
+
+FN void
+get_i8_8(f32 *to, const void *from)
+{
+	get_i8_4(to, from);
+	get_i8_4(to + 4, (const u32 *)from + 1);
+}
+
 typedef struct LLMC_ALIGN(16) f64x2 {
 	f64 x, y;
 } f64x2;

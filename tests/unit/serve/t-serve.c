@@ -68,12 +68,14 @@
 	"  y = linear(g, e -> hidden);\n" \
 	"  return x + sum(y * w, choice);\n"
 
-#define MODEL(attention, ffn) \
+#define WITH_HEAD(attention, ffn, head) \
 	"model small {\n" DIMS "layer block(x[batch, seq, hidden]) {\n" \
 	attention ffn "}\n" \
-	"x = embed(tokens, vocab -> hidden);\n" \
+	"x = embed(tokens, vocab -> hidden) @ \"table\";\n" \
 	"repeat 4 { x = block(x); }\n" \
-	"logits = linear(rmsnorm(x, eps = 1e-5) -> vocab);\n}\n"
+	"logits = linear(rmsnorm(x, eps = 1e-5) -> vocab" head ");\n}\n"
+#define MODEL(attention, ffn) WITH_HEAD(attention, ffn, "")
+#define TIED(attention, ffn) WITH_HEAD(attention, ffn, ", tied = \"table\"")
 
 struct served {
 	struct ir_ctx c;
@@ -174,21 +176,35 @@ test_expert_weights(void **state)
 	ir_ctx_release(&s.c);
 }
 
-/* Matrices of layers take the form they are stored in, all else keeps its. */
-static void
-test_narrow_weights(void **state)
+/* How many elements of that model take a byte less, stored in the format. */
+static double
+narrowed(const char *text, const struct serve_format *f)
 {
-	static const struct serve_format int8 = { "int8", 1 };
 	struct served s;
 	double wide, narrow;
 
-	(void)state;
-	open_model(&s, MODEL(GQA(""), DENSE));
+	open_model(&s, text);
 	wide = memory(&s, 1, 1, 1).weights;
-	s.asked.weights = &int8;
+	s.asked.weights = f;
 	narrow = memory(&s, 1, 1, 1).weights;
-	assert_true(wide - narrow == LAYERS * (double)(ATTENTION + MLP));
 	ir_ctx_release(&s.c);
+	return wide - narrow;
+}
+
+/* Matrices of layers take the form they are stored in; in some forms the head
+ * does as well, and an embedding if it is the head.  All else keeps its. */
+static void
+test_narrow_weights(void **state)
+{
+	static const struct serve_format fp8 = { "f8e4m3", 1, false };
+	static const struct serve_format int8 = { "int8", 1, true };
+	double layers = LAYERS * (double)(ATTENTION + MLP);
+
+	(void)state;
+	assert_true(narrowed(MODEL(GQA(""), DENSE), &fp8) == layers);
+	assert_true(narrowed(MODEL(GQA(""), DENSE), &int8) == layers + TABLE);
+	assert_true(narrowed(TIED(GQA(""), DENSE), &fp8) == layers);
+	assert_true(narrowed(TIED(GQA(""), DENSE), &int8) == layers + TABLE);
 }
 
 /* ---- the cache ---- */
@@ -207,7 +223,7 @@ check_token(struct served *s, int64_t tp, int64_t pp, double elems)
 static void
 test_cache(void **state)
 {
-	static const struct serve_format cache8 = { "f8e4m3", 1 };
+	static const struct serve_format cache8 = { "f8e4m3", 1, false };
 	struct served s;
 	int64_t tp;
 
