@@ -94,6 +94,18 @@ struct ll_value *dot_widen(struct ll *l, struct ll_value *v, uint8_t dtype);
 /* Word i, as the unit multiplies it, of what is in vectors of four numbers. */
 struct ll_value *dot_widen_word(struct ll *l, const struct dot_unit *u,
 				struct ll_value *words, uint8_t dtype, int i);
+/* Whether such a unit has tables, by which it widens to bf16 in fewer
+ * instructions: those are at `tables` then, in registers. */
+#define DOT_TABLES 4
+bool dot_has_tables(struct ll *l, const struct dot_unit *u);
+void dot_load_tables(struct ll *l, uint8_t dtype, struct ll_value **tables);
+/*
+ * Pairs of bf16 of a vector of bytes: out[0] of those in the lower half of each
+ * 16 bytes, out[1] of those in the upper one.
+ */
+void dot_widen_halves(struct ll *l, struct ll_value *const *tables,
+		      struct ll_value *bytes, uint8_t dtype,
+		      struct ll_value **out);
 /* A vector of them as f32, or if `pairs` as bf16. */
 struct ll_value *dot_widen_elems(struct ll *l, struct ll_value *v,
 				 uint8_t dtype, bool pairs);

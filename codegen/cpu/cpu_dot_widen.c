@@ -1,11 +1,12 @@
 /*
  * Weights that are stored in 8 bits, as contractions load them.  Each of their
  * numbers is exact in f32 and in bf16; scales are applied to sums, after the
- * contraction.
+ * contraction.  An int8 is from -127 to 127: no byte is -128.
  */
 #include "codegen/cpu/cpu_dot.h"
 
 #include <math.h>
+#include <string.h>
 
 int64_t
 dot_base_bytes(enum ll_base base)
@@ -104,4 +105,95 @@ dot_widen_elems(struct ll *l, struct ll_value *v, uint8_t dtype, bool pairs)
 		v = ll_bits(l, v, ll_type(LL_BF16, n));
 	}
 	return v;
+}
+
+/*
+ * ---- by tables ----
+ *
+ * AVX512-VBMI looks up each of 64 bytes among 128: the lower and the upper byte
+ * of a bf16 by the magnitude of a number.  Of 64 numbers that is 6
+ * instructions, where the arithmetic above takes 13.
+ */
+
+#define MAGNITUDES 128	/* what a byte is, without its sign */
+#define TABLE_BYTES 64	/* a table of all is two registers */
+
+bool
+dot_has_tables(struct ll *l, const struct dot_unit *u)
+{
+	return u->kind == DOT_PAIRS && ll_has(l, "avx512vbmi");
+}
+
+/* The bf16 of a magnitude. */
+static uint32_t
+bf16_of(uint8_t dtype, int m)
+{
+	int exponent = m >> 3, fraction = m & 7;
+	float f = dtype == IR_INT8 ? (float)m : m == 0x7f ? NAN
+		: (float)ldexp(fraction | (exponent ? 8 : 0),
+			       (exponent ? exponent : 1) - 10);
+	uint32_t bits;
+
+	memcpy(&bits, &f, sizeof bits);
+	return bits >> 16 & 0x7fff;
+}
+
+/* Lower bytes of all magnitudes in the first two, upper ones in the others. */
+void
+dot_load_tables(struct ll *l, uint8_t dtype, struct ll_value **tables)
+{
+	const struct ll_type t = ll_type(LL_I8, TABLE_BYTES);
+	int64_t words[DOT_TABLES * TABLE_BYTES / 8] = { 0 };
+	struct ll_value *data;
+	int m, i;
+
+	for (m = 0; m < MAGNITUDES; m++) {
+		uint64_t bits = bf16_of(dtype, m);
+		uint64_t *low = (uint64_t *)&words[m / 8];
+
+		*low |= (bits & 0xff) << m % 8 * 8;
+		low[MAGNITUDES / 8] |= bits >> 8 << m % 8 * 8;
+	}
+	data = ll_table(l, words, DOT_TABLES * TABLE_BYTES / 8);
+	for (i = 0; i < DOT_TABLES; i++) {
+		tables[i] = ll_load(l, t, ll_plus_n(l, data, i * TABLE_BYTES));
+	}
+}
+
+static struct ll_value *
+look_up(struct ll *l, struct ll_value *const *table, struct ll_value *at)
+{
+	struct ll_value *args[] = { table[0], at, table[1] };
+
+	return ll_intrinsic(l, "llvm.x86.avx512.vpermi2var.qi.512",
+			    ll_type(LL_I8, TABLE_BYTES), args, 3);
+}
+
+/*
+ * Lower bytes and upper bytes are looked up, and take turns.  The units that
+ * look up and that transpose are the same, so signs are set beside them.
+ */
+void
+dot_widen_halves(struct ll *l, struct ll_value *const *tables,
+		 struct ll_value *bytes, uint8_t dtype, struct ll_value **out)
+{
+	struct ll_value *zero = ll_zero(l, ll_typeof(l, bytes));
+	struct ll_value *at = bytes, *low, *high, *is_negative;
+	int pick[TABLE_BYTES], half, i;
+
+	if (dtype == IR_INT8) {
+		is_negative = ll_test(l, LL_LT, bytes, zero);
+		at = ll_sub(l, zero, bytes);
+		at = ll_select(l, is_negative, at, bytes);
+	}
+	low = look_up(l, tables, at);
+	high = look_up(l, tables + 2, at);
+	high = ll_bin(l, LL_OR, high, with(l, LL_AND, bytes, 0x80));
+	for (half = 0; half < 2; half++) {
+		for (i = 0; i < TABLE_BYTES; i++) {
+			pick[i] = i / 16 * 16 + 8 * half + i % 16 / 2 +
+				  (i % 2 ? TABLE_BYTES : 0);
+		}
+		out[half] = ll_shuffle(l, low, high, pick, TABLE_BYTES);
+	}
 }

@@ -27,7 +27,7 @@ static const struct ll_cpu_row rows[] = {
 	{ "cascadelake", V4 " avx512vnni" },
 	{ "icelake-server", V4 " avx512vnni" },
 	{ "cooperlake", BF16 },
-	{ "znver4", BF16 },
+	{ "znver4", BF16 " avx512vbmi" },
 	{ "sapphirerapids", AMX },
 	{ "emeraldrapids", AMX },
 	{ "graniterapids", AMX },

@@ -49,6 +49,17 @@ rows_text(struct arena *a, const struct columns *b)
 			    buf_text(&head), buf_text(&body), buf_text(&end));
 }
 
+/* Another byte if this is no number of the type. */
+static char
+draw_byte(uint8_t dtype, uint32_t byte)
+{
+	byte &= 0xff;
+	if (dtype == IR_INT8) {
+		return (char)(byte == 0x80 ? 0x81 : byte);
+	}
+	return (char)((byte & 0x7f) == 0x7f ? byte - 1 : byte);
+}
+
 /* Numbers whose sums are rounded in every step. */
 static void
 draw(struct t_kernels *t, struct t_buffer *b)
@@ -62,10 +73,7 @@ draw(struct t_kernels *t, struct t_buffer *b)
 
 		bits |= t_below(t, 2) << 31 | (123 + exp) << 23;
 		if (ir_dtypes[b->type.dtype].bits == 8) {
-			b->at[i] = (char)(bits >> 8);
-			/* a byte of 0x7f with any sign is no number in f8 */
-			b->at[i] -= b->type.dtype != IR_INT8 &&
-				    (b->at[i] & 0x7f) == 0x7f;
+			b->at[i] = draw_byte(b->type.dtype, bits >> 8);
 			continue;
 		}
 		if (b->type.dtype == IR_F32) {
@@ -195,6 +203,31 @@ test_rows(void **state)
 	}
 }
 
+/* Weights of 8 bits become bf16 by tables where the CPU has AVX512-VBMI, and
+ * without them elsewhere. */
+static void
+test_tables(void **state)
+{
+	static const struct {
+		const char *cpu, *needs;
+	} cpus[] = {
+		{ "x86-64-v4+avx512bf16", T_V4 " avx512bf16" },
+		{ "x86-64-v4+avx512bf16+avx512vbmi",
+		  T_V4 " avx512bf16 avx512vbmi" }
+	};
+	struct columns b = { "int8", "bf16", 37, 1096 };
+	uint32_t i;
+
+	for (i = 0; i < 2; i++) {
+		if (t_cpu_has_all(cpus[i].needs)) {
+			run(*state, &b, cpus[i].cpu);
+			b.stored = "f8e4m3";
+			run(*state, &b, cpus[i].cpu);
+			b.stored = "int8";
+		}
+	}
+}
+
 /* Stored alike and of one length, but multiplied in different types. */
 static void
 test_types_apart(void **state)
@@ -236,6 +269,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_rows),
+		cmocka_unit_test(test_tables),
 		cmocka_unit_test(test_types_apart),
 	};
 
