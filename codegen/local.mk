@@ -175,6 +175,7 @@ cuda_prelude = \
 	%D%/cuda/prelude/prelude-common.h \
 	%D%/cuda/prelude/prelude-device.h \
 	%D%/cuda/prelude/prelude-host.h \
+	%D%/cuda/prelude/prelude-tcgen05.h \
 	%D%/cuda/prelude/prelude-vector.h \
 	%D%/cuda/prelude/prelude-wgmma.h \
 	%D%/cuda/prelude/prelude.h \

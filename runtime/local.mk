@@ -228,11 +228,13 @@ noinst_LIBRARIES += %D%/libemulate.a
 	%D%/emulate/emulate_inner.h \
 	%D%/emulate/emulate_mbar.c \
 	%D%/emulate/emulate_mma.c \
+	%D%/emulate/emulate_operand.c \
 	%D%/emulate/emulate_past.c \
 	%D%/emulate/emulate_shadow.h \
 	%D%/emulate/emulate_switch.c \
 	%D%/emulate/emulate_switch.h \
 	%D%/emulate/emulate_sync.c \
+	%D%/emulate/emulate_tensor.c \
 	%D%/emulate/emulate_tma.c \
 	%D%/emulate/emulate_wgmma.c
 

@@ -35,6 +35,14 @@ static const struct emu_calls calls = {
 	.group_fence = emu_wg_fence,
 	.group_commit = emu_wg_commit,
 	.group_wait = emu_wg_wait,
+	.tensor_alloc = emu_tensor_alloc,
+	.tensor_dealloc = emu_tensor_dealloc,
+	.tensor_relinquish = emu_tensor_relinquish,
+	.tensor_mma = emu_tensor_mma,
+	.tensor_commit = emu_tensor_commit,
+	.tensor_fence = emu_tensor_fence,
+	.tensor_load = emu_tensor_load,
+	.tensor_wait = emu_tensor_wait,
 	.regs = emu_regs,
 	.all_arrive = emu_cluster_arrive,
 	.all_wait = emu_cluster_wait,
@@ -56,9 +64,20 @@ end_task(struct rt_emu *e, struct emu_task *t)
 			 "for");
 	}
 	emu_tma_end(e, t);
+	emu_tensor_end(e, t);
 	if (e->left == 1) {
 		emu_check_end(e);
 	}
+}
+
+/* What every thread waits for: a box, or else products. */
+static bool
+deliver(struct rt_emu *e)
+{
+	if (e->seed && emu_random(e) % 2) {
+		return emu_tensor_deliver(e) || emu_tma_deliver(e);
+	}
+	return emu_tma_deliver(e) || emu_tensor_deliver(e);
 }
 
 enum rt_status
@@ -73,7 +92,7 @@ rt_emu_open(struct rt_emu **out, const struct rt_images *images, int flags,
 	}
 	e->images = images;
 	e->flags = flags;
-	e->deliver = emu_tma_deliver;
+	e->deliver = deliver;
 	e->end = end_task;
 	s = emu_build(e, err);
 	if (s != RT_OK) {
@@ -95,6 +114,7 @@ free_block(struct emu_block *b)
 	for (i = 0; b->warps && i < EMU_MAX_THREADS / 32; i++) {
 		free(b->warps[i].wg);
 	}
+	emu_tensor_free(b);
 	free(b->tasks);
 	free(b->warps);
 	free(b->waiting);
@@ -286,6 +306,7 @@ start_block(struct emu_block *b, int threads)
 
 	b->ntasks = b->left = threads;
 	b->nmbars = 0;
+	emu_tensor_start(b);
 	for (i = 0; i < EMU_BARRIERS; i++) {
 		b->barriers[i] = (struct emu_barrier){
 			.who = b->waiting + i * EMU_MAX_THREADS };
@@ -304,6 +325,7 @@ start_block(struct emu_block *b, int threads)
 		w->arrived = w->nwg = w->wg_group = 0;
 		w->wg_base = 0;
 		w->wg_waiter = NULL;
+		w->nloads = 0;
 	}
 }
 
@@ -456,6 +478,9 @@ rt_emu_launch(struct rt_emu *e, const struct rt_grid *g, const void *args,
 			s = left_behind(e, err);
 			break;
 		}
+	}
+	for (i = 0; i < e->nblocks; i++) {
+		emu_tensor_stop(e, &e->blocks[i]);
 	}
 	emu_now = before;
 	return e->failed ? RT_RANGE : s;

@@ -18,6 +18,11 @@ enum emu_mma {
 	EMU_BF16, EMU_F16, EMU_TF32, EMU_E4M3, EMU_E5M2
 };
 
+/* Kinds of products of tcgen05: .kind::f16, .kind::tf32, .kind::f8f6f4. */
+enum {
+	EMU_TC_F16, EMU_TC_TF32, EMU_TC_F8
+};
+
 /* Flags of wgmma. */
 enum {
 	EMU_ADD = 1, EMU_TRANS_A = 2, EMU_TRANS_B = 4
@@ -59,6 +64,18 @@ struct emu_calls {
 	void (*group_fence)(void);
 	void (*group_commit)(void);
 	void (*group_wait)(int n);
+	/* tensor memory: n columns, whose address is stored at `at` */
+	void (*tensor_alloc)(unsigned at, int n);
+	void (*tensor_dealloc)(unsigned at, int n);
+	void (*tensor_relinquish)(void);
+	void (*tensor_mma)(unsigned d, unsigned long long a,
+			   unsigned long long b, unsigned form, int what,
+			   int add);
+	/* mask 0: of this block */
+	void (*tensor_commit)(unsigned bar, unsigned mask);
+	void (*tensor_fence)(int after);
+	void (*tensor_load)(float *d, unsigned at, int n);
+	void (*tensor_wait)(void);
 	void (*regs)(int n, int more);
 	void (*all_arrive)(void);
 	void (*all_wait)(void);

@@ -23,7 +23,7 @@ name_of(struct rt_emu *e, int who)
 	struct thread_name x;
 
 	if (who >= e->shadow->n - EMU_GROUPS) {
-		snprintf(x.text, sizeof x.text, "wgmma");
+		snprintf(x.text, sizeof x.text, "a product");
 	} else if (who >= e->shadow->n - EMU_OTHERS) {
 		snprintf(x.text, sizeof x.text, "the copying unit");
 	} else if (e->nblocks > 1) {
@@ -181,7 +181,7 @@ check_read(struct rt_emu *e, const struct emu_task *t, struct range r,
 		}
 		if (async && c->plain && c->wmask & mask &&
 		    c->wclock > e->shadow->knowers[c->writer].fenced) {
-			emu_fail(e, "wgmma or a store of a box reads %lld "
+			emu_fail(e, "a product or a store of a box reads %lld "
 				 "of shared memory, which %s wrote with no "
 				 "fence_async after it", (long long)at,
 				 name_of(e, c->writer).text);
@@ -275,9 +275,10 @@ touch_sums(struct rt_emu *e, const char *p, long n, bool write)
 			continue;
 		}
 		if (k->sums[i].pending) {
-			emu_fail(e, "%s registers of a wgmma that no wg_wait "
-				 "has waited for", write ? "writes"
-				 : "reads");
+			emu_fail(e, "%s registers of a %s has waited for",
+				 write ? "writes" : "reads", k->sums[i].loaded
+				 ? "tc_ld that no tc_wait"
+				 : "wgmma that no wg_wait");
 		}
 		if (write) {
 			e->now->wg_fenced = false;
@@ -480,17 +481,19 @@ emu_check_wg_read(struct rt_emu *e, unsigned at)
 }
 
 static void
-add_sum(struct rt_emu *e, struct emu_knower *k, const void *p, int64_t bytes)
+add_sum(struct rt_emu *e, struct emu_knower *k, const void *p, int64_t bytes,
+	bool pending, bool loaded)
 {
 	int i;
 
 	for (i = 0; i < k->nsums && k->sums[i].p != p; i++) {
 	}
 	if (i == EMU_SUMS) {
-		emu_fail(e, "wgmma on more than %d arrays", EMU_SUMS);
+		emu_fail(e, "%s on more than %d arrays", loaded ? "tc_ld"
+			 : "wgmma", EMU_SUMS);
 	}
 	k->nsums += i == k->nsums;
-	k->sums[i] = (struct emu_sum){ p, bytes, true };
+	k->sums[i] = (struct emu_sum){ p, bytes, pending, loaded };
 }
 
 void
@@ -501,10 +504,19 @@ emu_check_sums(struct rt_emu *e, struct emu_warp *w, const struct emu_wg *x)
 	for (i = 0; e->shadow && i < 32; i++) {
 		struct emu_knower *k = emu_knower(e, &w->lanes[i]);
 
-		add_sum(e, k, x->d[i], (int64_t)x->n / 2 * 4);
+		add_sum(e, k, x->d[i], (int64_t)x->n / 2 * 4, true, false);
 		if (x->regs) {
-			add_sum(e, k, w->lanes[i].ptr[1], 16);
+			add_sum(e, k, w->lanes[i].ptr[1], 16, true, false);
 		}
+	}
+}
+
+void
+emu_check_loaded(struct rt_emu *e, const struct emu_task *t, const void *p,
+		 int64_t bytes, bool pending)
+{
+	if (e->shadow) {
+		add_sum(e, emu_knower(e, t), p, bytes, pending, true);
 	}
 }
 

@@ -16,6 +16,7 @@ enum {
 	EMU_MAX_CLUSTER = 16,
 	EMU_BARRIERS = 16,
 	EMU_MBARS = 512,	/* of a block */
+	EMU_TENSOR_LOADS = 8,	/* of a warp that are under way */
 	/* the first address of shared memory, as a GPU keeps the first 1024
 	 * bytes for itself */
 	EMU_SMEM_BASE = 1024,
@@ -57,6 +58,13 @@ struct emu_task {
 	bool wg_fenced, cluster_arrived;
 };
 
+/* A load of tensor memory: 16 lanes from `lane` on, n columns; d: to where, of
+ * each lane of the warp. */
+struct emu_tensor_load {
+	float *d[32];
+	int lane, col, n;
+};
+
 /* A warp, and what its lanes do together. */
 struct emu_warp {
 	struct emu_task *lanes;		/* 32 of them */
@@ -66,6 +74,8 @@ struct emu_warp {
 	int nwg, wg_capacity, wg_group;
 	int64_t wg_base;		/* number of the first in the queue */
 	struct emu_task *wg_waiter;	/* waits for the other three warps */
+	struct emu_tensor_load loads[EMU_TENSOR_LOADS];
+	int nloads;
 };
 
 /* An instruction of a warp's quarter of a warpgroup, not yet executed. */
@@ -102,6 +112,9 @@ struct emu_block {
 	struct emu_task **waiting;	/* memory of the barriers' lists */
 	struct emu_mbar mbars[EMU_MBARS];
 	int nmbars;
+	struct emu_tensor *tensor;	/* NULL: none was allocated yet */
+	struct emu_tensor_op *products; /* under way, in their order */
+	int nproducts, product_capacity;
 };
 
 /* As rt_emu_map writes it. */
@@ -140,8 +153,9 @@ struct rt_emu {
 	/* where the library keeps the current thread */
 	struct emu_thread **self;
 	const struct emu_calls *calls;
-	/* called by the scheduler: completes a box that is under way, false if
-	 * there is none; ends a thread that has returned */
+	/* called by the scheduler: completes a box, or products of tcgen05,
+	 * that are under way, false if there are none; ends a thread that has
+	 * returned */
 	bool (*deliver)(struct rt_emu *e);
 	void (*end)(struct rt_emu *e, struct emu_task *t);
 	uint64_t seed, random;
@@ -236,6 +250,28 @@ float emu_f16(unsigned x);
 float emu_e4m3(unsigned x);
 float emu_e5m2(unsigned x);
 
+/* ---- emulate_operand.c -------------------------------------------------- */
+
+struct emu_operand {
+	unsigned at;
+	int lead, stride;	/* bytes */
+	int swizzle;		/* bytes of a row: 16 (none), 32, 64, 128 */
+	int trans;		/* rows, not k, are contiguous */
+	int elem;		/* bytes */
+	const char *what;	/* the instruction, for messages */
+};
+
+/* Bytes of an element, and how many of k an instruction multiplies. */
+int emu_kind_bytes(int kind);
+int emu_kind_depth(int kind);
+/* rows x depth elements as numbers: (row, k) at row * by_row + k * by_k. */
+void emu_operand_fetch(struct rt_emu *e, const struct emu_operand *o, int kind,
+		       int rows, int depth, float *out, int by_row, int by_k);
+/* Calls f for each 16 bytes of these rows. */
+void emu_operand_each(struct rt_emu *e, const struct emu_operand *o, int from,
+		      int rows, int depth,
+		      void (*f)(struct rt_emu *, unsigned at));
+
 /* ---- emulate_wgmma.c ---------------------------------------------------- */
 
 void emu_wg_mma(float *d, const unsigned *ra, unsigned long long a,
@@ -243,6 +279,26 @@ void emu_wg_mma(float *d, const unsigned *ra, unsigned long long a,
 void emu_wg_fence(void);
 void emu_wg_commit(void);
 void emu_wg_wait(int n);
+
+/* ---- emulate_tensor.c --------------------------------------------------- */
+
+void emu_tensor_alloc(unsigned at, int n);
+void emu_tensor_dealloc(unsigned at, int n);
+void emu_tensor_relinquish(void);
+void emu_tensor_mma(unsigned d, unsigned long long a, unsigned long long b,
+		    unsigned form, int what, int add);
+void emu_tensor_commit(unsigned bar, unsigned mask);
+void emu_tensor_fence(int after);
+void emu_tensor_load(float *d, unsigned at, int n);
+void emu_tensor_wait(void);
+/* Completes products up to a commit, if one is under way. */
+bool emu_tensor_deliver(struct rt_emu *e);
+/* A block begins; its thread has ended; the launch has ended, what was under
+ * way is dropped; its memory is freed. */
+void emu_tensor_start(struct emu_block *b);
+void emu_tensor_end(struct rt_emu *e, struct emu_task *t);
+void emu_tensor_stop(struct rt_emu *e, struct emu_block *b);
+void emu_tensor_free(struct emu_block *b);
 
 /* ---- emulate_address.c -------------------------------------------------- */
 
@@ -271,6 +327,8 @@ void emu_mbar_wait(unsigned bar, int parity);
 struct emu_mbar *emu_mbar_at(struct rt_emu *e, struct emu_block *b,
 			     unsigned at);
 void emu_mbar_bytes(struct rt_emu *e, struct emu_mbar *m, int64_t n);
+/* An arrival when products are done. */
+void emu_mbar_products(struct rt_emu *e, struct emu_mbar *m);
 
 /* ---- emulate_tma.c ------------------------------------------------------ */
 
@@ -337,6 +395,9 @@ void emu_check_wg_tick(struct rt_emu *e);
 void emu_check_sums(struct rt_emu *e, struct emu_warp *w,
 		    const struct emu_wg *x);
 void emu_check_wg_done(struct rt_emu *e, struct emu_warp *w);
+/* Registers that a tc_ld will write, or has written. */
+void emu_check_loaded(struct rt_emu *e, const struct emu_task *t,
+		      const void *p, int64_t bytes, bool pending);
 void emu_check_box(struct rt_emu *e, const struct emu_box *x,
 		   enum emu_box_event what);
 

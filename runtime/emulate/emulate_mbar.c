@@ -127,6 +127,17 @@ emu_mbar_arrive(unsigned bar, int cta, int bytes)
 	complete(e, m);
 }
 
+void
+emu_mbar_products(struct rt_emu *e, struct emu_mbar *m)
+{
+	if (m->pending == 0) {
+		emu_fail(e, "more than %d arrive at the mbarrier at %u in "
+			 "one phase", m->expected, m->at - EMU_SMEM_BASE);
+	}
+	m->pending--;
+	complete(e, m);
+}
+
 /* Returns once the phase of this parity is over: the one before the current. */
 void
 emu_mbar_wait(unsigned bar, int parity)

@@ -241,6 +241,35 @@ emu_past_tick(struct rt_emu *e, int other)
 	return ++s->clocks[other - (s->n - EMU_OTHERS)];
 }
 
+uint32_t
+emu_past_now(const struct rt_emu *e, int other)
+{
+	return e->shadow->clocks[other - (e->shadow->n - EMU_OTHERS)];
+}
+
+struct emu_past *
+emu_past_hold(struct rt_emu *e, const struct emu_task *t)
+{
+	struct emu_past *p = emu_knower(e, t)->past;
+
+	p->refs++;
+	return p;
+}
+
+void
+emu_past_drop(struct rt_emu *e, struct emu_past **p)
+{
+	drop_past(e->shadow, p);
+}
+
+void
+emu_past_fence(struct rt_emu *e, const struct emu_task *t)
+{
+	struct emu_knower *k = emu_knower(e, t);
+
+	set_past(e->shadow, &k->tensor_past, k->past);
+}
+
 void
 emu_past_learn(struct rt_emu *e, struct emu_task *t, int other,
 	       uint32_t clock)
@@ -280,22 +309,55 @@ use_mbar(struct rt_emu *e, const struct emu_mbar *m, int block, int64_t i)
 	}
 }
 
+static void
+begin_grown(struct emu_shadow *s, struct emu_grown *g)
+{
+	if (!g->all) {
+		g->all = new_past(s);
+		memset(g->all->at, 0, (size_t)s->n * sizeof g->all->at[0]);
+	}
+}
+
+/* Its block, and its number there. */
+static int
+place_of(const struct rt_emu *e, const struct emu_mbar *m, int64_t *i)
+{
+	int block = 0;
+
+	while (m < e->blocks[block].mbars ||
+	       m >= e->blocks[block].mbars + EMU_MBARS) {
+		block++;
+	}
+	*i = m - e->blocks[block].mbars;
+	return block;
+}
+
+void
+emu_past_products(struct rt_emu *e, struct emu_mbar *m,
+		  const struct emu_past *p, int other)
+{
+	struct emu_shadow *s = e->shadow;
+	int64_t i;
+	int block = place_of(e, m, &i);
+	struct emu_grown *g = &s->mbars[block][i];
+
+	begin_grown(s, g);
+	merge_past(s, g->all, p);
+	g->all->at[other] = emu_past_now(e, other);
+}
+
 void
 emu_check_mbar(struct rt_emu *e, struct emu_mbar *m, enum emu_mbar_event what)
 {
 	struct emu_shadow *s = e->shadow;
 	struct emu_grown *g;
-	int block = 0, other;
+	int block, other;
 	int64_t i;
 
 	if (!s) {
 		return;
 	}
-	while (m < e->blocks[block].mbars ||
-	       m >= e->blocks[block].mbars + EMU_MBARS) {
-		block++;
-	}
-	i = m - e->blocks[block].mbars;
+	block = place_of(e, m, &i);
 	g = &s->mbars[block][i];
 	switch (what) {
 	case EMU_MBAR_INIT:
@@ -310,12 +372,8 @@ emu_check_mbar(struct rt_emu *e, struct emu_mbar *m, enum emu_mbar_event what)
 		break;
 	case EMU_MBAR_LANDED:
 		other = emu_copier(e, m);
-		if (!g->all) {
-			g->all = new_past(s);
-			memset(g->all->at, 0,
-			       (size_t)s->n * sizeof g->all->at[0]);
-		}
-		g->all->at[other] = s->clocks[other - (s->n - EMU_OTHERS)];
+		begin_grown(s, g);
+		g->all->at[other] = emu_past_now(e, other);
 		break;
 	case EMU_MBAR_OPEN:
 		drop_past(s, &s->over[block][i]);
@@ -343,6 +401,16 @@ emu_check_mbar_fence(struct rt_emu *e)
 
 /* ---- life cycle ---- */
 
+static void
+drop_knowers(struct emu_shadow *s)
+{
+	while (s->nknowers > 0) {
+		s->nknowers--;
+		drop_past(s, &s->knowers[s->nknowers].past);
+		drop_past(s, &s->knowers[s->nknowers].tensor_past);
+	}
+}
+
 void
 emu_past_free(struct rt_emu *e)
 {
@@ -350,9 +418,8 @@ emu_past_free(struct rt_emu *e)
 	struct emu_past *p;
 
 	emu_past_start(e);
-	for (p = NULL; s->n >= 0 && s->nknowers > 0; s->nknowers--) {
-		drop_past(s, &s->knowers[s->nknowers - 1].past);
-	}
+	p = NULL;
+	drop_knowers(s);
 	while (s->free) {
 		p = s->free;
 		s->free = p->next;
@@ -399,9 +466,7 @@ emu_past_open(struct rt_emu *e, struct rt_error *err)
 	struct emu_past *p;
 
 	emu_past_start(e);
-	while (s->nknowers > 0) {
-		drop_past(s, &s->knowers[--s->nknowers].past);
-	}
+	drop_knowers(s);
 	if (make_room(e, err) != RT_OK) {
 		return RT_NOMEM;
 	}
@@ -467,7 +532,8 @@ emu_past_start(struct rt_emu *e)
 	for (i = 0; i < s->nknowers; i++) {
 		set_past(s, &s->knowers[i].past, none);
 		s->knowers[i].clock = 1;
-		s->knowers[i].fenced = 0;
+		drop_past(s, &s->knowers[i].tensor_past);
+		s->knowers[i].fenced = s->knowers[i].tensor_fenced = 0;
 		s->knowers[i].nsums = 0;
 		memset(s->knowers[i].far, 0, sizeof s->knowers[i].far);
 	}

@@ -30,12 +30,14 @@ struct emu_grown {
 struct emu_sum {
 	const char *p;
 	int64_t bytes;
-	bool pending;
+	bool pending, loaded;	/* by a tc_ld, not a product */
 };
 
 struct emu_knower {
 	struct emu_past *past;
-	uint32_t clock, fenced;
+	/* the past at its last tc_fence_after; NULL: there was none */
+	struct emu_past *tensor_past;
+	uint32_t clock, fenced, tensor_fenced;
 	struct emu_sum sums[EMU_SUMS];
 	int nsums;
 	/* by block: 1 + its clock when it last used that one's shared memory */
@@ -87,6 +89,16 @@ void emu_past_free(struct rt_emu *e);
 /* A new clock of a copy or a warpgroup's products, by the mbarrier or warp that
  * signals it. */
 uint32_t emu_past_tick(struct rt_emu *e, int other);
+/* Its clock now. */
+uint32_t emu_past_now(const struct rt_emu *e, int other);
+/* What the thread knows now, to be kept and to be given back; adds it and the
+ * other's clock to the mbarrier's current phase. */
+struct emu_past *emu_past_hold(struct rt_emu *e, const struct emu_task *t);
+void emu_past_drop(struct rt_emu *e, struct emu_past **p);
+void emu_past_products(struct rt_emu *e, struct emu_mbar *m,
+		       const struct emu_past *p, int other);
+/* The thread executes tc_fence_after. */
+void emu_past_fence(struct rt_emu *e, const struct emu_task *t);
 /* From now on the thread is ordered after it. */
 void emu_past_learn(struct rt_emu *e, struct emu_task *t, int other,
 		    uint32_t clock);

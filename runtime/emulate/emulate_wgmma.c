@@ -15,29 +15,19 @@
 
 /* ---- operands in shared memory ---- */
 
-struct wg_operand {
-	unsigned at;
-	int lead, stride;	/* bytes */
-	int swizzle;		/* bytes of a row: 16 (none), 32, 64, 128 */
-	int trans;		/* rows, not k, are contiguous */
-	int elem;		/* bytes */
-	int cta;
-};
-
-static struct wg_operand
+static struct emu_operand
 decode_descriptor(struct rt_emu *e, uint64_t desc, int kind, int trans)
 {
 	static const int swizzles[4] = { 16, 128, 64, 32 };
-	struct wg_operand o;
+	struct emu_operand o;
 
 	o.at = (unsigned)(desc & 0x3fff) << 4;
 	o.lead = (int)(desc >> 16 & 0x3fff) << 4;
 	o.stride = (int)(desc >> 32 & 0x3fff) << 4;
 	o.swizzle = swizzles[desc >> 62];
 	o.trans = trans;
-	o.elem = kind == EMU_E4M3 || kind == EMU_E5M2 ? 1
-		: kind == EMU_TF32 ? 4 : 2;
-	o.cta = 0;
+	o.elem = emu_kind_bytes(kind);
+	o.what = "wgmma";
 	if (desc >> 49 & 7) {
 		emu_fail(e, "wgmma: a descriptor with a base offset");
 	}
@@ -47,106 +37,11 @@ decode_descriptor(struct rt_emu *e, uint64_t desc, int kind, int trans)
 	return o;
 }
 
-/*
- * Where 16 bytes lie that begin with element (row, k): rows of `swizzle` bytes
- * in groups of 8, 1024 bytes for 128.  The bits of an address that select 16
- * bytes within a row are XORed with those that number rows.
- */
-static unsigned
-chunk_address(const struct wg_operand *o, int row, int k)
-{
-	int t = 16 / o->elem, w = o->swizzle / 16;
-	int across = (o->trans ? row : k) / t;	/* 16 bytes, contiguous */
-	int down = o->trans ? k : row;
-	unsigned at, mask = (unsigned)w - 1;
-
-	if (o->swizzle == 16) {
-		/* the two strides are swapped */
-		at = (unsigned)(down % 8 * 16 +
-				down / 8 * (o->trans ? o->lead : o->stride) +
-				across * (o->trans ? o->stride : o->lead));
-	} else if (o->trans) {
-		at = (unsigned)(down % 8 * o->swizzle +
-				down / 8 * o->stride + across % w * 16 +
-				across / w * o->lead);
-	} else {
-		at = (unsigned)(down % 8 * o->swizzle +
-				down / 8 * o->stride + across * 16);
-	}
-	at += o->at;
-	return at ^ ((at >> 7 & mask) << 4);
-}
-
-static float
-element(int kind, const char *p)
-{
-	uint16_t x;
-	uint32_t u;
-	float f;
-
-	if (kind == EMU_TF32) {
-		/* the tensor core ignores the last 13 bits */
-		memcpy(&u, p, sizeof u);
-		u &= 0xffffe000;
-		memcpy(&f, &u, sizeof f);
-		return f;
-	}
-	if (kind == EMU_E4M3 || kind == EMU_E5M2) {
-		return kind == EMU_E4M3 ? emu_e4m3(*(const uint8_t *)p)
-			: emu_e5m2(*(const uint8_t *)p);
-	}
-	memcpy(&x, p, sizeof x);
-	return kind == EMU_BF16 ? emu_bf16(x) : emu_f16(x);
-}
-
-/* rows x k elements as numbers: out[k * apart + row], or transposed. */
-static void
-fetch_operand(struct rt_emu *e, const struct wg_operand *o, int kind, int rows,
-	      int depth, float *out, int by_row, int by_k)
-{
-	int t = 16 / o->elem, row, k, i;
-	int row_step = o->trans ? t : 1, k_step = o->trans ? 1 : t;
-	const char *p;
-	float *at;
-
-	for (k = 0; k < depth; k += k_step) {
-		for (row = 0; row < rows; row += row_step) {
-			p = emu_smem(e, chunk_address(o, row, k), 16, 16,
-				     "wgmma");
-			at = out + row * by_row + k * by_k;
-			for (i = 0; i < t; i++) {
-				at[i * (o->trans ? by_row : by_k)] =
-					element(kind, p + i * o->elem);
-			}
-		}
-	}
-}
-
-static void
-each_chunk(struct rt_emu *e, const struct wg_operand *o, int from, int rows,
-	   int depth, void (*f)(struct rt_emu *, unsigned at))
-{
-	int t = 16 / o->elem, row, k;
-
-	for (k = 0; k < depth; k += o->trans ? 1 : t) {
-		for (row = 0; row < rows; row += o->trans ? t : 1) {
-			f(e, chunk_address(o, from + row, k));
-		}
-	}
-}
-
 /* ---- a product ---- */
 
 enum {
 	MAX_K = 32, MAX_N = 256
 };
-
-static int
-depth_of(int kind)
-{
-	return kind == EMU_E4M3 || kind == EMU_E5M2 ? 32
-		: kind == EMU_TF32 ? 8 : 16;
-}
 
 /* Registers of the four lanes of a row, laid out as in mma. */
 static void
@@ -173,14 +68,14 @@ static void
 execute_product(struct rt_emu *e, struct emu_wg *const x[4])
 {
 	float a[64][MAX_K], b[MAX_K][MAX_N], c[MAX_N];
-	int depth = depth_of(x[0]->kind), m, n, t;
+	int depth = emu_kind_depth(x[0]->kind), m, n, t;
 	bool add = x[0]->flags & EMU_ADD;
-	struct wg_operand o;
+	struct emu_operand o;
 	float *d;
 
 	o = decode_descriptor(e, x[0]->b, x[0]->kind,
 			      x[0]->flags & EMU_TRANS_B);
-	fetch_operand(e, &o, x[0]->kind, x[0]->n, depth, &b[0][0], 1, MAX_N);
+	emu_operand_fetch(e, &o, x[0]->kind, x[0]->n, depth, &b[0][0], 1, MAX_N);
 	if (x[0]->regs) {
 		for (m = 0; m < 4; m++) {
 			fetch_regs(x[m], a + 16 * m);
@@ -188,7 +83,7 @@ execute_product(struct rt_emu *e, struct emu_wg *const x[4])
 	} else {
 		o = decode_descriptor(e, x[0]->a, x[0]->kind,
 				      x[0]->flags & EMU_TRANS_A);
-		fetch_operand(e, &o, x[0]->kind, 64, depth, &a[0][0], MAX_K, 1);
+		emu_operand_fetch(e, &o, x[0]->kind, 64, depth, &a[0][0], MAX_K, 1);
 	}
 	for (m = 0; m < 64; m++) {
 		emu_row(a[m], &b[0][0], MAX_N, depth, x[0]->n, c);
@@ -226,14 +121,14 @@ static void
 each_operand(struct rt_emu *e, const struct emu_warp *w,
 	     const struct emu_wg *x, void (*f)(struct rt_emu *, unsigned at))
 {
-	struct wg_operand o;
+	struct emu_operand o;
 
 	o = decode_descriptor(e, x->b, x->kind, x->flags & EMU_TRANS_B);
-	each_chunk(e, &o, 0, x->n, depth_of(x->kind), f);
+	emu_operand_each(e, &o, 0, x->n, emu_kind_depth(x->kind), f);
 	if (!x->regs) {
 		o = decode_descriptor(e, x->a, x->kind, x->flags & EMU_TRANS_A);
-		each_chunk(e, &o, w->lanes->seen.warp % 4 * 16, 16,
-			   depth_of(x->kind), f);
+		emu_operand_each(e, &o, w->lanes->seen.warp % 4 * 16, 16,
+			   emu_kind_depth(x->kind), f);
 	}
 }
 

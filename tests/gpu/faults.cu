@@ -564,6 +564,114 @@ KERNEL(wg_three_warps, 128, 1, struct fault_args)
 	((f32 *)a.at[0])[TID] = d[0];
 }
 
+/* ---- tcgen05: 128 x 32 from 128 rows of 128 bytes ---- */
+
+enum {
+	NOT_ALLOCATED, NOT_FREED, FREED_TWICE, OTHER_LANES, NO_FENCE_BEFORE,
+	NO_FENCE_AFTER, NO_MBARRIER, NO_WAIT, NO_COMMIT, OPERAND_WRITTEN,
+	ADDED_TO_NOTHING, WRITTEN_AGAIN, WRITTEN_WHILE_READ, THREE_COLUMNS
+};
+
+FN void
+load_columns(u32 from, int wrong, f32 *d)
+{
+	const u32 bar = smem_addr(SMEM + 16384);
+
+	if (wrong != NO_MBARRIER) {
+		mbar_wait(bar, 0);
+	}
+	if (wrong != NO_FENCE_AFTER) {
+		tc_fence_after();
+	}
+	tc_ld32(d, from + ((u32)(WARP ^ (wrong == OTHER_LANES)) << 21));
+	if (wrong != NO_WAIT) {
+		tc_wait(d, 16);
+	}
+	if (wrong != NO_FENCE_BEFORE) {
+		tc_fence_before();
+	}
+}
+
+FN void
+multiply_rows(u32 from, int wrong)
+{
+	const u64 x = tc_desc(smem_addr(SMEM), 16, 1024, 128);
+	const u32 form = tc_form(TC_BF16, 32, 0, 0);
+
+	tc_mma_f16(from, x, x, form, wrong == ADDED_TO_NOTHING);
+	if (wrong == OPERAND_WRITTEN) {
+		((f32 *)SMEM)[0] = 0.0f;
+	}
+	if (wrong != NO_COMMIT) {
+		tc_commit(smem_addr(SMEM + 16384));
+	}
+}
+
+FN void
+tensor(const struct fault_args *a, int wrong)
+{
+	const u32 bar = smem_addr(SMEM + 16384);
+	f32 d[16];
+	u32 from;
+
+	fill(16384, 1);
+	if (TID == 0) {
+		mbar_init(bar, 1);
+		mbar_init(bar + 8, 1);
+	}
+	if (WARP == 0) {
+		tc_alloc(bar + 16, wrong == THREE_COLUMNS ? 3 : 32);
+	}
+	tc_fence_before();
+	sync_block();
+	tc_fence_after();
+	from = *(const u32 *)(SMEM + 16400);
+	if (TID == 0) {
+		multiply_rows(wrong == NOT_ALLOCATED ? 0 : from, wrong);
+	}
+	sync_warp();
+	load_columns(from, wrong, d);
+	((f32 *)a->at[0])[TID] = d[0];
+	if (wrong == WRITTEN_WHILE_READ && TID == 0) {
+		multiply_rows(from, wrong);
+	}
+	sync_block();
+	if (TID == 0 && (wrong == NO_FENCE_BEFORE || wrong == WRITTEN_AGAIN)) {
+		if (wrong == NO_FENCE_BEFORE) {
+			tc_fence_after();
+		}
+		multiply_rows(from, wrong);
+	}
+	sync_warp();
+	if (WARP == 0 && wrong != NOT_FREED) {
+		tc_fence_after();
+		tc_dealloc(from, 32);
+	}
+	if (WARP == 0 && wrong == FREED_TWICE) {
+		tc_dealloc(from, 32);
+	}
+}
+
+#define TENSOR(name, wrong) \
+	KERNEL(name, 128, 1, struct fault_args) \
+	{ \
+		tensor(&a, wrong); \
+	}
+TENSOR(tc_not_allocated, NOT_ALLOCATED)
+TENSOR(tc_not_freed, NOT_FREED)
+TENSOR(tc_freed_twice, FREED_TWICE)
+TENSOR(tc_other_lanes, OTHER_LANES)
+TENSOR(tc_no_fence_before, NO_FENCE_BEFORE)
+TENSOR(tc_no_fence_after, NO_FENCE_AFTER)
+TENSOR(tc_no_mbarrier, NO_MBARRIER)
+TENSOR(tc_no_wait, NO_WAIT)
+TENSOR(tc_no_commit, NO_COMMIT)
+TENSOR(tc_operand_written, OPERAND_WRITTEN)
+TENSOR(tc_added_to_nothing, ADDED_TO_NOTHING)
+TENSOR(tc_written_again, WRITTEN_AGAIN)
+TENSOR(tc_written_while_read, WRITTEN_WHILE_READ)
+TENSOR(tc_three_columns, THREE_COLUMNS)
+
 KERNEL(registers, 128, 1, struct fault_args)
 {
 	regs_more(250);

@@ -3,7 +3,7 @@
  * line for each function: primitives.out is what both must print.
  *
  *	primitives compile ARCH CU CUBIN	by NVRTC, where that is
- *	primitives cuda|emulate CU CUBIN	prints it
+ *	primitives cuda|emulate CU CUBIN [ARCH]	prints it; ARCH: sm_90a
  *
  * Without what it takes it says so in a line; the exit status is 1.
  */
@@ -26,6 +26,7 @@ static const struct rt_kernel kernel = { .what = "primitives", .nat = 2 };
 struct bench {
 	struct rt_gpu g;
 	struct rt_device d;
+	struct rt_plan plan;
 	struct rt_map maps[PRIMITIVE_MAPS];
 	char *at[2];		/* of the device */
 	char *host;		/* PRIMITIVE_IN_BYTES, or what comes out */
@@ -108,7 +109,7 @@ open_gpu(struct bench *b)
 		status = rt_gpu_query(&g->api, 0, &g->facts, err);
 	}
 	if (status == RT_OK) {
-		status = rt_gpu_fits(&llmc_plan, &g->facts, err);
+		status = rt_gpu_fits(&b->plan, &g->facts, err);
 	}
 	if (status == RT_OK) {
 		status = GPU(&g->api, context_retain, &g->context,
@@ -233,6 +234,8 @@ static enum rt_status
 run_all(struct bench *b)
 {
 	static struct rt_grid grids[PRIMITIVES];
+	/* 9 of sm_90a */
+	int major = atoi(b->plan.arch + strlen("sm_")) / 10;
 	enum rt_status status = RT_OK;
 	char line[256];
 	int i;
@@ -240,6 +243,9 @@ run_all(struct bench *b)
 	for (i = 0; i < PRIMITIVES && status == RT_OK; i++) {
 		const struct primitive *p = &primitives[i];
 
+		if (p->major && p->major != major) {
+			continue;
+		}
 		grids[i] = (struct rt_grid){ .func = p->func,
 			.blocks = { 1, 1, 1 }, .threads = p->threads,
 			.cluster = 1, .smem_bytes = PRIMITIVE_SMEM_BYTES,
@@ -256,12 +262,14 @@ run_all(struct bench *b)
 }
 
 static int
-dump(bool emulate)
+dump(bool emulate, const char *arch)
 {
-	struct bench b = { .d = { .plan = &llmc_plan } };
+	struct bench b = { .plan = llmc_plan };
 	enum rt_status status;
 	int i;
 
+	b.plan.arch = arch;
+	b.d.plan = &b.plan;
 	b.d.self = &b.g;
 	for (i = 0; i < PRIMITIVE_MAPS; i++) {
 		primitive_map(i, &b.maps[i]);
@@ -308,13 +316,15 @@ take_prelude(void)
 int
 main(int argc, char **argv)
 {
-	bool emulate = argc == 4 && strcmp(argv[1], "emulate") == 0;
+	bool emulate = argc >= 4 && strcmp(argv[1], "emulate") == 0;
 
 	if (argc == 5 && strcmp(argv[1], "compile") == 0) {
 		return compile(argv[2], argv[3], argv[4]);
 	}
-	if (!emulate && (argc != 4 || strcmp(argv[1], "cuda") != 0)) {
-		return fail("compile ARCH CU CUBIN, or cuda|emulate CU CUBIN");
+	if (argc < 4 || argc > 5 ||
+	    (!emulate && strcmp(argv[1], "cuda") != 0)) {
+		return fail("compile ARCH CU CUBIN, or cuda|emulate CU CUBIN "
+			    "[ARCH]");
 	}
 	image.source = read_file(argv[2]);
 	image.cubin = read_file(argv[3]);
@@ -322,5 +332,5 @@ main(int argc, char **argv)
 		return fail("what it is to run cannot be read");
 	}
 	take_prelude();
-	return dump(emulate);
+	return dump(emulate, argc == 5 ? argv[4] : llmc_plan.arch);
 }

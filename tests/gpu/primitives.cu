@@ -174,6 +174,15 @@ KERNEL(box_stored, 128, 1, struct primitive_args)
 
 /* ---- wgmma: rows of 128 bytes, along k and along m and n ---- */
 
+/* The emulator has all of it, an architecture its own alone. */
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 1000
+#define WGMMA 0
+#define TENSOR 1
+#else
+#define WGMMA 1
+#define TENSOR !defined(__CUDA_ARCH__)
+#endif
+
 FN void
 put_sums(const struct primitive_args *a, const f32 *d, int n)
 {
@@ -184,6 +193,7 @@ put_sums(const struct primitive_args *a, const f32 *d, int n)
 	}
 }
 
+#if WGMMA
 KERNEL(wgmma_along_k, 128, 1, struct primitive_args)
 {
 	u32 at = smem_addr(SMEM);
@@ -310,6 +320,162 @@ KERNEL(wgmma_tf32, 128, 1, struct primitive_args)
 	wg_sums(d, 16);
 	put_sums(&a, d, 16);
 }
+
+#endif
+
+/* ---- tcgen05: 128 rows, sums in tensor memory ---- */
+
+#if TENSOR
+/* Barriers, and n columns of tensor memory. */
+FN u32
+take_columns(int n)
+{
+	u32 bar = smem_addr(SMEM + 40960);
+
+	if (TID == 0) {
+		mbar_init(bar, 1);
+		mbar_init(bar + 8, 1);
+		fence_mbar_init();
+	}
+	if (WARP == 0) {
+		tc_alloc(bar + 16, n);
+		tc_relinquish();
+	}
+	tc_fence_before();
+	sync_block();
+	tc_fence_after();
+	return *(const u32 *)(SMEM + 40976);
+}
+
+/* Sums of 64 or of 32 columns, as wgmma leaves those of rows that the warp has;
+ * its rows 16 to 31 come after all others. */
+FN void
+put_columns(const struct primitive_args *a, u32 from, int n)
+{
+	u32 bar = smem_addr(SMEM + 40960);
+	f32 d[64];
+	int i;
+
+	mbar_wait(bar + 8, 0);
+	tc_fence_after();
+	for (i = 0; i < n; i++) {
+		d[i] = 0.0f;
+	}
+	if (n == 64) {
+		tc_ld64(d, from + ((u32)WARP << 21));
+		tc_ld64(d + 32, from + ((u32)WARP << 21) + (16 << 16));
+	} else {
+		tc_ld32(d, from + ((u32)WARP << 21));
+		tc_ld32(d + 16, from + ((u32)WARP << 21) + (16 << 16));
+	}
+	tc_wait(d, 64);
+	put_sums(a, d, n);
+	tc_fence_before();
+	sync_block();
+	if (WARP == 0) {
+		tc_fence_after();
+		tc_dealloc(from, n);
+	}
+}
+
+KERNEL(tensor_along_k, 128, 1, struct primitive_args)
+{
+	const u32 at = smem_addr(SMEM), bar = smem_addr(SMEM + 40960);
+	const u32 from = take_columns(64);
+	const u32 form = tc_form(TC_BF16, 64, 0, 0);
+	int k;
+
+	if (TID == 0) {
+		mbar_expect(bar, 3 * 8192);
+		tma_load2(at, &a.map[2], bar, 0, 0);
+		tma_load2(at + 8192, &a.map[2], bar, 64, 0);
+		tma_load2(at + 16384, &a.map[0], bar, 0, 0);
+		mbar_wait(bar, 0);
+		for (k = 0; k < 4; k++) {
+			tc_mma_f16(from, tc_desc(at + 32 * (u32)k, 16, 1024,
+						 128),
+				   tc_desc(at + 16384 + 32 * (u32)k, 16, 1024,
+					   128), form, k > 0);
+		}
+		tc_commit(bar + 8);
+	}
+	sync_warp();
+	put_columns(&a, from, 64);
+}
+
+KERNEL(tensor_along_mn, 128, 1, struct primitive_args)
+{
+	const u32 at = smem_addr(SMEM), bar = smem_addr(SMEM + 40960);
+	const u32 from = take_columns(64);
+	const u32 form = tc_form(TC_BF16, 64, 1, 1);
+	int k;
+
+	if (TID == 0) {
+		mbar_expect(bar, 3 * 8192);
+		tma_load2(at, &a.map[2], bar, 0, 0);
+		tma_load2(at + 8192, &a.map[2], bar, 64, 0);
+		tma_load2(at + 16384, &a.map[0], bar, 0, 0);
+		mbar_wait(bar, 0);
+		for (k = 0; k < 4; k++) {
+			tc_mma_f16(from, tc_desc(at + 2048 * (u32)k, 8192,
+						 1024, 128),
+				   tc_desc(at + 16384 + 2048 * (u32)k, 8192,
+					   1024, 128), form, k > 0);
+		}
+		tc_commit(bar + 8);
+	}
+	sync_warp();
+	put_columns(&a, from, 64);
+}
+
+/* 128 rows and 32 columns of 128 bytes of k each. */
+FN void
+fill_rows(const struct primitive_args *a, int kind)
+{
+	int i;
+
+	for (i = TID; i < 5120; i += NTHREADS) {
+		((u32 *)SMEM)[i] = word(a, kind, i);
+	}
+	fence_async();
+}
+
+KERNEL(tensor_e4m3, 128, 1, struct primitive_args)
+{
+	const u64 x = tc_desc(smem_addr(SMEM), 16, 1024, 128);
+	const u64 y = tc_desc(smem_addr(SMEM + 16384), 16, 1024, 128);
+	const u32 form = tc_form(TC_E4M3, 32, 0, 0);
+	u32 from;
+
+	fill_rows(&a, 2);
+	from = take_columns(32);
+	if (TID == 0) {
+		tc_mma_f8(from, x, y, form, 0);
+		tc_mma_f8(from, x + 2, y + 2, form, 1);
+		tc_commit(smem_addr(SMEM + 40968));
+	}
+	sync_warp();
+	put_columns(&a, from, 32);
+}
+
+KERNEL(tensor_tf32, 128, 1, struct primitive_args)
+{
+	const u64 x = tc_desc(smem_addr(SMEM), 16, 1024, 128);
+	const u64 y = tc_desc(smem_addr(SMEM + 16384), 16, 1024, 128);
+	const u32 form = tc_form(TC_TF32, 32, 0, 0);
+	u32 from;
+
+	fill_rows(&a, 3);
+	from = take_columns(32);
+	if (TID == 0) {
+		tc_mma_tf32(from, x, y, form, 0);
+		tc_mma_tf32(from, x + 2, y + 2, form, 1);
+		tc_commit(smem_addr(SMEM + 40968));
+	}
+	sync_warp();
+	put_columns(&a, from, 32);
+}
+#endif
 
 /* Angles of 4096 numbers, whole and halves, of 2^17 at most, in units of 2^-32
  * turns, at frequencies from one turn down to 2^-16 turns. */

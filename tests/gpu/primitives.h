@@ -19,30 +19,36 @@ enum {
 	PRIMITIVE_MAPS = 4
 };
 
-/* All take one block; words that come out. */
+/* All take one block; words that come out; the compute capability that alone
+ * has it, or 0. */
 static const struct primitive {
 	const char *func;
 	int64_t threads, words;
+	int major;
 } primitives[] = {
-	{ "ldmatrix4", 32, 256 },
-	{ "ldmatrix2", 32, 128 },
-	{ "stmatrix", 32, 256 },
-	{ "product_bf16", 32, 128 },
-	{ "product_f16", 32, 128 },
-	{ "product_e4m3", 32, 128 },
-	{ "product_tf32", 32, 128 },
-	{ "box_swizzled", 128, 2048 },
-	{ "box_outside", 128, 2048 },
-	{ "box_plain", 128, 2048 },
-	{ "box_stored", 128, 2048 },
-	{ "wgmma_along_k", 128, 4096 },
-	{ "wgmma_along_mn", 128, 8192 },
-	{ "wgmma_registers", 128, 4096 },
-	{ "wgmma_cores", 128, 2048 },
-	{ "wgmma_e4m3", 128, 2048 },
-	{ "wgmma_tf32", 128, 2048 },
-	{ "turns", 128, 8192 },
-	{ "angles", 128, 4096 }
+	{ "ldmatrix4", 32, 256, 0 },
+	{ "ldmatrix2", 32, 128, 0 },
+	{ "stmatrix", 32, 256, 0 },
+	{ "product_bf16", 32, 128, 0 },
+	{ "product_f16", 32, 128, 0 },
+	{ "product_e4m3", 32, 128, 0 },
+	{ "product_tf32", 32, 128, 0 },
+	{ "box_swizzled", 128, 2048, 0 },
+	{ "box_outside", 128, 2048, 0 },
+	{ "box_plain", 128, 2048, 0 },
+	{ "box_stored", 128, 2048, 0 },
+	{ "wgmma_along_k", 128, 4096, 9 },
+	{ "wgmma_along_mn", 128, 8192, 9 },
+	{ "wgmma_registers", 128, 4096, 9 },
+	{ "wgmma_cores", 128, 2048, 9 },
+	{ "wgmma_e4m3", 128, 2048, 9 },
+	{ "wgmma_tf32", 128, 2048, 9 },
+	{ "tensor_along_k", 128, 8192, 10 },
+	{ "tensor_along_mn", 128, 8192, 10 },
+	{ "tensor_e4m3", 128, 4096, 10 },
+	{ "tensor_tf32", 128, 4096, 10 },
+	{ "turns", 128, 8192, 0 },
+	{ "angles", 128, 4096, 0 }
 };
 
 enum {

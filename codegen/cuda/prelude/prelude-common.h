@@ -39,6 +39,37 @@ u32x2_of(u32 x, u32 y)
 	return r;
 }
 
+/* ---- descriptors of tcgen05 (PTX ISA, 9.7.16.4) -------------------------- */
+
+/* An operand in shared memory: strides as those of wg_desc. */
+FN u64
+tc_desc(u32 at, int lead_bytes, int stride_bytes, int swizzle)
+{
+	u64 mode = swizzle == 128 ? 2 : swizzle == 64 ? 4 : swizzle == 32
+		? 6 : 0;
+
+	return (u64)((at & 0x3ffff) >> 4) |
+		(u64)((u32)lead_bytes >> 4 & 0x3fff) << 16 |
+		(u64)((u32)stride_bytes >> 4 & 0x3fff) << 32 |
+		(u64)1 << 46 | mode << 61;
+}
+
+/* Types of operands, of tc_mma_f16, tc_mma_tf32 and tc_mma_f8. */
+#define TC_F16 0
+#define TC_BF16 1
+#define TC_TF32 2
+#define TC_E4M3 0
+
+/* A product of 128 rows and n columns, a multiple of 16 up to 256, with sums in
+ * f32; an operand is along k, or along m or n if it is transposed. */
+FN u32
+tc_form(int type, int n, int trans_a, int trans_b)
+{
+	return 1u << 4 | (u32)type << 7 | (u32)type << 10 |
+		(u32)trans_a << 15 | (u32)trans_b << 16 | (u32)n / 8 << 17 |
+		128u / 16 << 24;
+}
+
 /* ---- rotations by angles in units of 2^-32 turns ------------------------ */
 
 /* Half a quarter turn, and half of what turn_rest() rounds off. */

@@ -514,3 +514,23 @@ wg_desc(u32 at, int lead_bytes, int stride_bytes, int swizzle)
 	EMU_WG(256, EMU_E4M3, d, 0, a, b, add, 0, 0)
 #define wg_tf32_64x256(d, a, b, add) \
 	EMU_WG(256, EMU_TF32, d, 0, a, b, add, 0, 0)
+
+/* ---- sm_100a: tensor memory --------------------------------------------- */
+
+#define elect_one() (LANE == 0)
+#define tc_alloc(at, n) emu->tensor_alloc(at, n)
+#define tc_relinquish() emu->tensor_relinquish()
+#define tc_dealloc(at, n) emu->tensor_dealloc(at, n)
+#define tc_mma_f16(d, a, b, form, add) \
+	emu->tensor_mma(d, a, b, form, EMU_TC_F16, add)
+#define tc_mma_tf32(d, a, b, form, add) \
+	emu->tensor_mma(d, a, b, form, EMU_TC_TF32, add)
+#define tc_mma_f8(d, a, b, form, add) \
+	emu->tensor_mma(d, a, b, form, EMU_TC_F8, add)
+#define tc_commit(bar) emu->tensor_commit(bar, 0)
+#define tc_commit_multi(bar, mask) emu->tensor_commit(bar, mask)
+#define tc_fence_before() emu->tensor_fence(0)
+#define tc_fence_after() emu->tensor_fence(1)
+#define tc_ld32(d, at) emu->tensor_load(d, at, 32)
+#define tc_ld64(d, at) emu->tensor_load(d, at, 64)
+#define tc_wait(d, n) ((void)(d), emu->tensor_wait())

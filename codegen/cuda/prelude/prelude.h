@@ -54,6 +54,7 @@ typedef struct LLMC_ALIGN(64) tensor_map {
 #include "prelude-device.h"
 #include "prelude-async.h"
 #include "prelude-wgmma.h"
+#include "prelude-tcgen05.h"
 #else
 #include "prelude-host.h"
 #endif

@@ -103,8 +103,8 @@ static const struct fault {
 	  "the mbarrier at 8192, parity 0" },
 	{ "box_again", 64, 1, "with no barrier in between" },
 	{ "store_unfenced", 32, 1, "with no fence_async after it" },
-	{ "store_fenced_by_one", 32, 1, "thread 0: wgmma or a store of a box "
-	  "reads 4 of shared memory, which thread 1 wrote with no "
+	{ "store_fenced_by_one", 32, 1, "thread 0: a product or a store of a "
+	  "box reads 4 of shared memory, which thread 1 wrote with no "
 	  "fence_async" },
 	{ "store_written", 32, 1, "which a product or a store of a box still "
 	  "reads" },
@@ -126,6 +126,32 @@ static const struct fault {
 	  "waited for" },
 	{ "wg_three_warps", 128, 1, "wgmma by the other warps of its "
 	  "warpgroup" },
+	{ "tc_not_allocated", 128, 1, "a product of columns 0 to 31 of tensor "
+	  "memory, which tc_alloc has not allocated" },
+	{ "tc_not_freed", 128, 1, "its block ends with tensor memory that no "
+	  "tc_dealloc has freed" },
+	{ "tc_freed_twice", 128, 1, "tc_dealloc of columns 480 to 511 of "
+	  "tensor memory, which tc_alloc has not" },
+	{ "tc_other_lanes", 128, 1, "a tc_ld of lanes 32 to 47 of tensor "
+	  "memory: this warp's are 0 to 31" },
+	{ "tc_no_fence_before", 128, 1, "a product writes column 480 of "
+	  "tensor memory, which a warp has read, with no tc_fence_before" },
+	{ "tc_no_fence_after", 128, 1, "a tc_ld reads column 480 of tensor "
+	  "memory, which a product wrote, with no tc_fence_after" },
+	{ "tc_no_mbarrier", 128, 1, "a tc_ld reads column 480 of tensor "
+	  "memory, which a product under way writes" },
+	{ "tc_no_wait", 128, 1, "reads registers of a tc_ld that no tc_wait "
+	  "has waited for" },
+	{ "tc_no_commit", 128, 1, "all threads wait" },
+	{ "tc_operand_written", 128, 1, "which a product or a store of a box "
+	  "still reads" },
+	{ "tc_added_to_nothing", 128, 1, "a product adds to column 480 of "
+	  "tensor memory, which nothing has written" },
+	{ "tc_written_again", 128, 1, "a product writes column 480 of tensor "
+	  "memory, which a warp has read, with no tc_fence_after" },
+	{ "tc_written_while_read", 128, 1, "a product writes column 480 of "
+	  "tensor memory, which a warp has read: nothing" },
+	{ "tc_three_columns", 128, 1, "3 columns of tensor memory" },
 	{ "registers", 128, 1, "regs_more(250): 24 to 256 by eights" },
 	{ "no_such_block", 32, 2, "there is no block 2 in a cluster of 2" },
 	{ "other_not_ready", 32, 2, "there is no mbarrier at 0" },

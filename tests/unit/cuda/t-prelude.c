@@ -72,6 +72,8 @@ test_nvrtc(void **state)
 	}
 	compile("tests/gpu/every-90.cu", "sm_90a");
 	compile("tests/gpu/primitives.cu", "sm_90a");
+	compile("tests/gpu/primitives.cu", "sm_100a");
+	compile("tests/gpu/primitives.cu", "sm_103a");
 	if (no_nvrtc) {
 		skip();
 	}
@@ -180,31 +182,37 @@ bf16_at(const char *p, int64_t i)
 	return f;
 }
 
-/* Sums of wgmma, as lanes have them: row and column of word i of thread t. */
+/* Sums as lanes have them: row and column of word i of thread t.  Of 64 rows a
+ * warp has 16, of wgmma; of 128, 32, of which the last 16 come last. */
 static void
-place(int t, int i, int *row, int *col)
+place(int t, int i, int rows, int n, int *row, int *col)
 {
-	*row = t / 32 * 16 + t % 32 / 4 + i % 4 / 2 * 8;
-	*col = i / 4 * 8 + t % 4 * 2 + i % 2;
+	*row = t / 32 * (rows / 4) + t % 32 / 4 + i % 4 / 2 * 8 +
+		i / (n / 2) * 16;
+	*col = i % (n / 2) / 4 * 8 + t % 4 * 2 + i % 2;
 }
 
-/* Element (m, k) is at m * by_m + k * by_k, and so on; 64 deep. */
+/* Element (m, k) of rows from m = 64 on is `far` further on. */
+struct strides {
+	int m, k, far, n, k2;
+};
+
+/* Element (n, k) of the other operand is at n * by.n + k * by.k2; 64 deep. */
 static void
-check_sums(const struct bench *b, int n, int by_m, int by_k, int by_n,
-	   int by_k2)
+check_sums(const struct bench *b, int rows, int n, struct strides by)
 {
 	const float *out = (const float *)(void *)b->a.at[1];
 	int t, i, k, row, col;
 	float sum;
 
 	for (t = 0; t < 128; t++) {
-		for (i = 0; i < n / 2; i++) {
-			place(t, i, &row, &col);
+		for (i = 0; i < rows * n / 128; i++) {
+			place(t, i, rows, n, &row, &col);
 			for (k = 0, sum = 0; k < 64; k++) {
-				sum += bf16_at(b->a.at[0], row * by_m +
-					       k * by_k) *
-					bf16_at(b->a.at[0], col * by_n +
-						k * by_k2);
+				sum += bf16_at(b->a.at[0], row % 64 * by.m +
+					       row / 64 * by.far + k * by.k) *
+					bf16_at(b->a.at[0], col * by.n +
+						k * by.k2);
 			}
 			if (out[i * 128 + t] != sum) {
 				fail_msg("row %d, column %d: %g, not %g", row,
@@ -217,7 +225,7 @@ check_sums(const struct bench *b, int n, int by_m, int by_k, int by_n,
 /* Operands come by the copying unit, along k and along m and n: a layout that
  * only one of both knew would make other sums. */
 static void
-test_wgmma(void **state)
+test_products(void **state)
 {
 	struct bench b;
 	int i;
@@ -227,10 +235,21 @@ test_wgmma(void **state)
 	for (i = 0; i < PRIMITIVES; i++) {
 		if (strcmp(primitives[i].func, "wgmma_along_k") == 0) {
 			run(&b, &primitives[i]);
-			check_sums(&b, 64, 64, 1, 64, 1);
+			check_sums(&b, 64, 64, (struct strides){
+				64, 1, 0, 64, 1 });
 		} else if (strcmp(primitives[i].func, "wgmma_along_mn") == 0) {
 			run(&b, &primitives[i]);
-			check_sums(&b, 128, 1, 64, 1, 128);
+			check_sums(&b, 64, 128, (struct strides){
+				1, 64, 0, 1, 128 });
+		} else if (strcmp(primitives[i].func, "tensor_along_k") == 0) {
+			run(&b, &primitives[i]);
+			check_sums(&b, 128, 64, (struct strides){
+				128, 1, 64, 64, 1 });
+		} else if (strcmp(primitives[i].func, "tensor_along_mn") ==
+			   0) {
+			run(&b, &primitives[i]);
+			check_sums(&b, 128, 64, (struct strides){
+				1, 128, 64, 1, 64 });
 		}
 	}
 	bench_free(&b);
@@ -307,7 +326,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_golden),
-		cmocka_unit_test(test_wgmma),
+		cmocka_unit_test(test_products),
 		cmocka_unit_test(test_turns),
 		cmocka_unit_test(test_angles),
 		cmocka_unit_test(test_nvrtc),

@@ -1,0 +1,739 @@
+/*
+ * Tensor memory and its products (tcgen05): 128 lanes of 512 columns of 32
+ * bits beside the shared memory of a block.  One thread issues products, whose
+ * operands lie in shared memory; they are computed, in their order, when the
+ * arrival at an mbarrier that a tc_commit has ordered is delivered, which is
+ * when every thread waits.  A warp reads the 32 lanes that are its own, and
+ * gets them when it waits.
+ *
+ * PTX ISA, "TensorCore 5th Generation Family Instructions": descriptors, the
+ * layout of sums (128 rows: row i in lane i), fragments of .16x256b, and what
+ * orders these instructions between threads.
+ */
+#include "runtime/emulate/emulate_shadow.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+	LANES = 128, COLS = 512, UNIT = 32, MAX_K = 32, MAX_N = 256,
+	QUARTERS = 4		/* lanes of the four warps of a warpgroup */
+};
+
+/* A column of a quarter of the lanes. */
+struct tensor_cell {
+	uint32_t wclock, rclock[2];
+	uint16_t writer, reader[2];
+	uint16_t pending;	/* products under way that write it */
+	uint8_t loading;	/* loads under way */
+	uint8_t readers;
+	bool written;
+	int issuer;		/* thread of the last product; -1: none */
+};
+
+struct emu_tensor {
+	uint32_t at[LANES][COLS];
+	struct tensor_cell cell[QUARTERS][COLS];
+	int owner[COLS / UNIT]; /* 1 + first unit of the allocation; 0: free */
+	bool relinquished;
+	float a[LANES][MAX_K], b[MAX_K][MAX_N], c[MAX_N];
+};
+
+/* A product, or a commit: an mbarrier of each block of the mask. */
+struct emu_tensor_op {
+	struct emu_task *task;
+	bool commit, add;
+	unsigned bar, mask;
+	int col, n, kind;
+	struct emu_operand x, y;
+	/* of a commit, in checked code: what its thread knew */
+	struct emu_past *past;
+};
+
+/* ---- allocation ---- */
+
+static struct emu_tensor *
+tensor_of(struct rt_emu *e)
+{
+	struct emu_block *b = e->now->block;
+
+	if (!b->tensor) {
+		b->tensor = calloc(1, sizeof *b->tensor);
+	}
+	if (!b->tensor) {
+		emu_fail(e, "out of memory");
+	}
+	return b->tensor;
+}
+
+void
+emu_tensor_start(struct emu_block *b)
+{
+	if (b->tensor) {
+		memset(b->tensor->owner, 0, sizeof b->tensor->owner);
+		b->tensor->relinquished = false;
+	}
+}
+
+void
+emu_tensor_stop(struct rt_emu *e, struct emu_block *b)
+{
+	while (b->nproducts > 0) {
+		b->nproducts--;
+		if (b->products[b->nproducts].past) {
+			emu_past_drop(e, &b->products[b->nproducts].past);
+		}
+	}
+}
+
+void
+emu_tensor_free(struct emu_block *b)
+{
+	free(b->tensor);
+	free(b->products);
+}
+
+static void
+check_columns(struct rt_emu *e, int n)
+{
+	if (n < UNIT || n > COLS || (n & (n - 1))) {
+		emu_fail(e, "%d columns of tensor memory: powers of two from "
+			 "%d to %d are legal", n, UNIT, COLS);
+	}
+}
+
+static void
+clear_columns(struct rt_emu *e, struct emu_tensor *x, int col, int n)
+{
+	int i, j;
+
+	for (i = 0; i < LANES; i++) {
+		memset(&x->at[i][col], 0xff, (size_t)n * sizeof x->at[i][0]);
+	}
+	for (i = 0; i < QUARTERS; i++) {
+		for (j = col; j < col + n; j++) {
+			x->cell[i][j] = (struct tensor_cell){ .issuer = -1 };
+			if (e->shadow) {
+				x->cell[i][j].writer =
+					(uint16_t)emu_index(e, e->now);
+				x->cell[i][j].wclock =
+					emu_knower(e, e->now)->clock;
+			}
+		}
+	}
+}
+
+/* The last columns that are free, so that no kernel can count on column 0. */
+static int
+find_columns(const struct emu_tensor *x, int n)
+{
+	int col, i;
+
+	for (col = COLS - n; col >= 0; col -= UNIT) {
+		for (i = 0; i < n / UNIT && !x->owner[col / UNIT + i]; i++) {
+		}
+		if (i == n / UNIT) {
+			return col;
+		}
+	}
+	return -1;
+}
+
+void
+emu_tensor_alloc(unsigned at, int n)
+{
+	struct rt_emu *e = emu_now;
+	struct emu_tensor *x = tensor_of(e);
+	int col, i;
+
+	if (!emu_warp_meet(e, "tc_alloc")) {
+		return;
+	}
+	check_columns(e, n);
+	if (x->relinquished) {
+		emu_fail(e, "tc_alloc after tc_relinquish");
+	}
+	col = find_columns(x, n);
+	if (col < 0) {
+		emu_fail(e, "tc_alloc of %d columns of tensor memory, which "
+			 "has not so many free: it waits for ever", n);
+	}
+	for (i = 0; i < n / UNIT; i++) {
+		x->owner[col / UNIT + i] = 1 + col / UNIT;
+	}
+	clear_columns(e, x, col, n);
+	emu_check_issue(e, at, 4);
+	memcpy(emu_smem(e, at, 4, 4, "tc_alloc"), &(uint32_t){ (uint32_t)col },
+	       4);
+	emu_check_landed(e, at, 4);
+	emu_warp_go(e);
+}
+
+void
+emu_tensor_relinquish(void)
+{
+	struct rt_emu *e = emu_now;
+
+	if (emu_warp_meet(e, "tc_relinquish")) {
+		tensor_of(e)->relinquished = true;
+		emu_warp_go(e);
+	}
+}
+
+/* ---- who may access a column ---- */
+
+/* Columns of an allocation, of n in number. */
+static int
+columns_at(struct rt_emu *e, unsigned at, int n, const char *what)
+{
+	const struct emu_tensor *x = tensor_of(e);
+	int col = (int)(at & 0xffff), i;
+
+	for (i = col / UNIT; i <= (col + n - 1) / UNIT; i++) {
+		if (col + n > COLS || !x->owner[i]) {
+			emu_fail(e, "%s of columns %d to %d of tensor memory, "
+				 "which tc_alloc has not allocated", what, col,
+				 col + n - 1);
+		}
+	}
+	return col;
+}
+
+/* Whether the thread's last tc_fence_after came after it learnt of what `who`
+ * did at that clock. */
+static bool
+knows_fenced(struct rt_emu *e, const struct emu_task *t, int who,
+	     uint32_t clock)
+{
+	const struct emu_past *p = emu_knower(e, t)->tensor_past;
+
+	return who == emu_index(e, t) || (p && p->at[who] >= clock);
+}
+
+static void
+check_order(struct rt_emu *e, int who, uint32_t clock, const char *what,
+	    int col, const char *did)
+{
+	const struct emu_task *t = e->now;
+
+	if (!emu_knows(e, t, who, clock)) {
+		emu_fail(e, "%s column %d of tensor memory, which %s: nothing "
+			 "that it has waited for comes after that", what, col,
+			 did);
+	}
+	if (!knows_fenced(e, t, who, clock)) {
+		emu_fail(e, "%s column %d of tensor memory, which %s, with no "
+			 "tc_fence_after after the wait for it", what, col,
+			 did);
+	}
+	if (who < e->shadow->nknowers && who != emu_index(e, t) &&
+	    clock > e->shadow->knowers[who].tensor_fenced) {
+		emu_fail(e, "%s column %d of tensor memory, which %s, with no "
+			 "tc_fence_before after it", what, col, did);
+	}
+}
+
+/* Before a product writes the column, or it is freed. */
+static void
+check_readers(struct rt_emu *e, const struct tensor_cell *c, const char *what,
+	      int col)
+{
+	int i;
+
+	if (c->loading) {
+		emu_fail(e, "%s column %d of tensor memory, which a tc_ld "
+			 "still reads", what, col);
+	}
+	for (i = 0; e->shadow && i < c->readers; i++) {
+		check_order(e, c->reader[i], c->rclock[i], what, col,
+			    "a warp has read");
+	}
+}
+
+static void
+check_product(struct rt_emu *e, const struct tensor_cell *c, int col,
+	      bool add)
+{
+	int self = e->now->seen.tid;
+
+	check_readers(e, c, "a product writes", col);
+	if (c->pending && c->issuer != self) {
+		emu_fail(e, "a product writes column %d of tensor memory, "
+			 "as does one under way that thread %d issued", col,
+			 c->issuer);
+	}
+	if (add && !c->written && !c->pending) {
+		emu_fail(e, "a product adds to column %d of tensor memory, "
+			 "which nothing has written", col);
+	}
+	/* products of one thread are executed in their order */
+	if (e->shadow && c->issuer != self && !c->pending) {
+		check_order(e, c->writer, c->wclock, "a product writes", col,
+			    c->issuer < 0 ? "tc_alloc gave"
+			    : "another thread's product wrote");
+	}
+}
+
+static void
+check_load(struct rt_emu *e, const struct tensor_cell *c, int col)
+{
+	if (c->pending) {
+		emu_fail(e, "a tc_ld reads column %d of tensor memory, which "
+			 "a product under way writes: nothing has waited for "
+			 "it", col);
+	}
+	if (!c->written) {
+		emu_fail(e, "a tc_ld reads column %d of tensor memory, which "
+			 "nothing has written", col);
+	}
+	if (e->shadow) {
+		check_order(e, c->writer, c->wclock, "a tc_ld reads", col,
+			    "a product wrote");
+	}
+}
+
+void
+emu_tensor_dealloc(unsigned at, int n)
+{
+	struct rt_emu *e = emu_now;
+	struct emu_tensor *x = tensor_of(e);
+	int col, i, j;
+
+	if (!emu_warp_meet(e, "tc_dealloc")) {
+		return;
+	}
+	check_columns(e, n);
+	col = columns_at(e, at, n, "tc_dealloc");
+	for (i = 0; i < n / UNIT; i++) {
+		if (x->owner[col / UNIT + i] != 1 + col / UNIT) {
+			emu_fail(e, "tc_dealloc of what is not one "
+				 "allocation");
+		}
+		x->owner[col / UNIT + i] = 0;
+	}
+	if (col + n < COLS && x->owner[(col + n) / UNIT] == 1 + col / UNIT) {
+		emu_fail(e, "tc_dealloc of a part of an allocation");
+	}
+	for (i = 0; i < QUARTERS; i++) {
+		for (j = col; j < col + n; j++) {
+			check_readers(e, &x->cell[i][j], "tc_dealloc of", j);
+			if (x->cell[i][j].pending) {
+				emu_fail(e, "tc_dealloc of column %d of tensor "
+					 "memory, which a product under way "
+					 "writes", j);
+			}
+		}
+	}
+	emu_warp_go(e);
+}
+
+/* ---- fences ---- */
+
+void
+emu_tensor_fence(int after)
+{
+	struct rt_emu *e = emu_now;
+
+	if (e->shadow && after) {
+		emu_past_fence(e, e->now);
+	} else if (e->shadow) {
+		emu_knower(e, e->now)->tensor_fenced =
+			emu_knower(e, e->now)->clock++;
+	}
+}
+
+/* ---- products ---- */
+
+static struct emu_tensor_op *
+push_op(struct rt_emu *e)
+{
+	struct emu_block *b = e->now->block;
+	struct emu_tensor_op *more;
+
+	if (b->nproducts == b->product_capacity) {
+		b->product_capacity = 2 * b->product_capacity + 16;
+		more = realloc(b->products, (size_t)b->product_capacity *
+			       sizeof *more);
+		if (!more) {
+			emu_fail(e, "out of memory");
+		}
+		b->products = more;
+	}
+	more = &b->products[b->nproducts++];
+	*more = (struct emu_tensor_op){ .task = e->now };
+	return more;
+}
+
+static struct emu_operand
+decode_operand(struct rt_emu *e, uint64_t desc, int kind, int trans)
+{
+	static const int swizzles[8] = { 16, 0, 128, 0, 64, 0, 32, 0 };
+	struct emu_operand o;
+
+	o.at = (unsigned)(desc & 0x3fff) << 4;
+	o.lead = (int)(desc >> 16 & 0x3fff) << 4;
+	o.stride = (int)(desc >> 32 & 0x3fff) << 4;
+	o.swizzle = swizzles[desc >> 61];
+	o.trans = trans;
+	o.elem = emu_kind_bytes(kind);
+	o.what = "tcgen05";
+	if ((desc >> 46 & 7) != 1 || !o.swizzle || desc >> 49 & 0xfff) {
+		emu_fail(e, "tcgen05: %#llx is no descriptor of an operand",
+			 (unsigned long long)desc);
+	}
+	if (trans && o.elem != 2) {
+		emu_fail(e, "tcgen05: only elements of 16 bits may be turned");
+	}
+	return o;
+}
+
+/* The type of both operands; -1: none that there is.  `what` is the kind of the
+ * instruction. */
+static int
+kind_of(unsigned form, int what)
+{
+	unsigned type = form >> 7 & 7;
+
+	if (type != (form >> 10 & 7)) {
+		return -1;
+	}
+	switch (what) {
+	case EMU_TC_F16:
+		return type == 0 ? EMU_F16 : type == 1 ? EMU_BF16 : -1;
+	case EMU_TC_TF32:
+		return type == 2 ? EMU_TF32 : -1;
+	default:
+		return type == 0 ? EMU_E4M3 : type == 1 ? EMU_E5M2 : -1;
+	}
+}
+
+static void
+each_operand(struct rt_emu *e, const struct emu_tensor_op *p,
+	     void (*f)(struct rt_emu *, unsigned at))
+{
+	int depth = emu_kind_depth(p->kind);
+
+	if (e->shadow) {
+		emu_operand_each(e, &p->x, 0, LANES, depth, f);
+		emu_operand_each(e, &p->y, 0, p->n, depth, f);
+	}
+}
+
+void
+emu_tensor_mma(unsigned d, unsigned long long a, unsigned long long b,
+	       unsigned form, int what, int add)
+{
+	struct rt_emu *e = emu_now;
+	struct emu_tensor *x = tensor_of(e);
+	struct emu_tensor_op *p = push_op(e);
+	int i, j;
+
+	p->n = (int)(form >> 17 & 63) * 8;
+	p->kind = kind_of(form, what);
+	p->add = add != 0;
+	if (p->kind < 0 || (form >> 24 & 31) != LANES / 16 || p->n % 16 ||
+	    p->n < 16 || p->n > MAX_N || (form >> 4 & 3) != 1 ||
+	    form & 0xe080600fu || d >> 16) {
+		emu_fail(e, "tcgen05: %#x is no product of 128 rows by 16 to "
+			 "%d columns in f32", form, MAX_N);
+	}
+	p->x = decode_operand(e, a, p->kind, form >> 15 & 1);
+	p->y = decode_operand(e, b, p->kind, form >> 16 & 1);
+	p->col = columns_at(e, d, p->n, "a product");
+	for (i = 0; i < QUARTERS; i++) {
+		for (j = p->col; j < p->col + p->n; j++) {
+			check_product(e, &x->cell[i][j], j, p->add);
+			x->cell[i][j].pending++;
+			x->cell[i][j].issuer = e->now->seen.tid;
+			x->cell[i][j].readers = 0;
+		}
+	}
+	each_operand(e, p, emu_check_wg);
+}
+
+static void
+execute(struct rt_emu *e, const struct emu_tensor_op *p)
+{
+	struct emu_tensor *x = p->task->block->tensor;
+	int depth = emu_kind_depth(p->kind), m, n;
+	float f;
+
+	emu_operand_fetch(e, &p->x, p->kind, LANES, depth, &x->a[0][0], MAX_K,
+			  1);
+	emu_operand_fetch(e, &p->y, p->kind, p->n, depth, &x->b[0][0], 1,
+			  MAX_N);
+	for (m = 0; m < LANES; m++) {
+		emu_row(x->a[m], &x->b[0][0], MAX_N, depth, p->n, x->c);
+		for (n = 0; n < p->n; n++) {
+			memcpy(&f, &x->at[m][p->col + n], sizeof f);
+			f = p->add ? f + x->c[n] : x->c[n];
+			memcpy(&x->at[m][p->col + n], &f, sizeof f);
+		}
+	}
+}
+
+static void
+mark_written(struct rt_emu *e, const struct emu_tensor_op *p)
+{
+	struct emu_tensor *x = p->task->block->tensor;
+	int i, j, group;
+
+	for (i = 0; i < QUARTERS; i++) {
+		for (j = p->col; j < p->col + p->n; j++) {
+			struct tensor_cell *c = &x->cell[i][j];
+
+			c->pending--;
+			c->written = true;
+			if (e->shadow) {
+				group = emu_group(e, p->task->warp);
+				c->writer = (uint16_t)group;
+				c->wclock = emu_past_now(e, group);
+			}
+		}
+	}
+}
+
+/* ---- commits ---- */
+
+void
+emu_tensor_commit(unsigned bar, unsigned mask)
+{
+	struct rt_emu *e = emu_now;
+	struct emu_tensor_op *p = push_op(e);
+	int i;
+
+	p->commit = true;
+	p->bar = bar;
+	p->mask = mask ? mask : 1u << e->now->seen.cluster_rank;
+	if (p->mask >> e->nblocks) {
+		emu_fail(e, "a tc_commit for blocks %#x of a cluster of %d",
+			 mask, e->nblocks);
+	}
+	p->past = e->shadow ? emu_past_hold(e, e->now) : NULL;
+	for (i = 0; i < e->nblocks; i++) {
+		if (p->mask >> i & 1) {
+			emu_mbar_at(e, NULL, emu_map_cta(bar, i));
+			emu_check_far(e, emu_map_cta(bar, i));
+		}
+	}
+	if (e->seed && emu_random(e) % 3 == 0) {
+		emu_tensor_deliver(e);
+	}
+}
+
+/* The threads that wait there know what the thread knew that issued the
+ * products, and that these are done. */
+static void
+arrive(struct rt_emu *e, struct emu_tensor_op *p)
+{
+	struct emu_mbar *m;
+	int i;
+
+	for (i = 0; i < e->nblocks; i++) {
+		if (p->mask >> i & 1) {
+			m = emu_mbar_at(e, NULL, emu_map_cta(p->bar, i));
+			if (p->past) {
+				emu_past_products(e, m, p->past, emu_group(e,
+					p->task->warp));
+			}
+			emu_mbar_products(e, m);
+		}
+	}
+	if (p->past) {
+		emu_past_drop(e, &p->past);
+	}
+}
+
+static void
+complete_op(struct rt_emu *e, struct emu_tensor_op *p)
+{
+
+	if (!p->commit) {
+		execute(e, p);
+		each_operand(e, p, emu_check_wg_read);
+		mark_written(e, p);
+		return;
+	}
+	arrive(e, p);
+}
+
+/* Completes the first n of a block. */
+static void
+complete(struct rt_emu *e, struct emu_block *b, int n)
+{
+	struct emu_task *now = e->now;
+	int i;
+
+	/* in the name of the thread that issued them */
+	e->now = b->products[0].task;
+	emu_check_wg_tick(e);
+	for (i = 0; i < n; i++) {
+		e->now = b->products[i].task;
+		complete_op(e, &b->products[i]);
+	}
+	e->now = now;
+	b->nproducts -= n;
+	memmove(b->products, b->products + n,
+		(size_t)b->nproducts * sizeof *b->products);
+}
+
+/* Up to and with the first commit of a block that has one. */
+bool
+emu_tensor_deliver(struct rt_emu *e)
+{
+	int first = e->seed ? (int)(emu_random(e) % (uint64_t)e->nblocks) : 0;
+	int i, k;
+
+	for (i = 0; i < e->nblocks; i++) {
+		struct emu_block *b = &e->blocks[(first + i) % e->nblocks];
+
+		for (k = 0; k < b->nproducts && !b->products[k].commit; k++) {
+		}
+		if (k < b->nproducts) {
+			complete(e, b, k + 1);
+			return true;
+		}
+	}
+	return false;
+}
+
+/* ---- loads ---- */
+
+static void
+check_lanes(struct rt_emu *e, unsigned at)
+{
+	int lane = (int)(at >> 16), own = e->now->seen.warp % 4 * UNIT;
+
+	if (lane != own && lane != own + 16) {
+		emu_fail(e, "a tc_ld of lanes %d to %d of tensor memory: this "
+			 "warp's are %d to %d", lane, lane + 15, own,
+			 own + UNIT - 1);
+	}
+}
+
+/* Sums of 16 lanes and n columns. */
+void
+emu_tensor_load(float *d, unsigned at, int n)
+{
+	struct rt_emu *e = emu_now;
+	struct emu_warp *w = e->now->warp;
+	struct emu_tensor *x = tensor_of(e);
+	struct emu_tensor_load *l;
+	int col, i, j;
+
+	e->now->ptr[0] = d;
+	e->now->num[0] = at;
+	if (!emu_warp_meet(e, "tc_ld")) {
+		return;
+	}
+	if (w->nloads == EMU_TENSOR_LOADS) {
+		emu_fail(e, "more than %d tc_ld with no tc_wait",
+			 EMU_TENSOR_LOADS);
+	}
+	check_lanes(e, at);
+	col = columns_at(e, at, n, "a tc_ld");
+	i = (int)(at >> 16) / UNIT;
+	for (j = col; j < col + n; j++) {
+		check_load(e, &x->cell[i][j], j);
+		x->cell[i][j].loading++;
+	}
+	l = &w->loads[w->nloads++];
+	l->lane = (int)(at >> 16);
+	l->col = col;
+	l->n = n;
+	for (i = 0; i < 32; i++) {
+		if (w->lanes[i].num[0] != at) {
+			emu_fail(e, "tc_ld: lanes of the warp name different "
+				 "addresses");
+		}
+		l->d[i] = w->lanes[i].ptr[0];
+		emu_check_loaded(e, &w->lanes[i], l->d[i], n / 2 * 4, true);
+	}
+	emu_warp_go(e);
+}
+
+static void
+mark_readers(struct rt_emu *e, struct tensor_cell *c, const struct emu_task *t)
+{
+	int who, i;
+
+	c->loading--;
+	if (!e->shadow) {
+		return;
+	}
+	who = emu_index(e, t);
+	for (i = 0; i < c->readers && c->reader[i] != who; i++) {
+	}
+	if (i == 2) {
+		i = 1;
+	}
+	c->readers = (uint8_t)(i == c->readers ? i + 1 : c->readers);
+	c->reader[i] = (uint16_t)who;
+	c->rclock[i] = emu_knower(e, t)->clock;
+}
+
+/* Registers of the lanes: row lane / 4 and 8 further on, two columns of each
+ * eight. */
+static void
+finish_load(struct rt_emu *e, struct emu_warp *w,
+	    const struct emu_tensor_load *l)
+{
+	struct emu_tensor *x = w->lanes->block->tensor;
+	int i, j;
+
+	for (i = 0; i < 32; i++) {
+		for (j = 0; j < l->n / 2; j++) {
+			memcpy(l->d[i] + j, &x->at[l->lane + i / 4 +
+						   j / 2 % 2 * 8]
+			       [l->col + j / 4 * 8 + i % 4 * 2 + j % 2], 4);
+		}
+		emu_check_loaded(e, &w->lanes[i], l->d[i], l->n / 2 * 4,
+				 false);
+	}
+	for (j = l->col; j < l->col + l->n; j++) {
+		mark_readers(e, &x->cell[l->lane / UNIT][j], w->lanes);
+	}
+}
+
+void
+emu_tensor_wait(void)
+{
+	struct rt_emu *e = emu_now;
+	struct emu_warp *w = e->now->warp;
+	int i;
+
+	if (emu_warp_meet(e, "tc_wait")) {
+		for (i = 0; i < w->nloads; i++) {
+			finish_load(e, w, &w->loads[i]);
+		}
+		w->nloads = 0;
+		emu_warp_go(e);
+	}
+}
+
+/* ---- the end ---- */
+
+void
+emu_tensor_end(struct rt_emu *e, struct emu_task *t)
+{
+	const struct emu_block *b = t->block;
+	int i;
+
+	if (t->warp->nloads) {
+		emu_fail(e, "it ends with a tc_ld that no tc_wait has waited "
+			 "for");
+	}
+	if (b->left > 1) {
+		return;
+	}
+	if (b->nproducts) {
+		emu_fail(e, "its block ends with products of tcgen05 under "
+			 "way, or arrivals that a tc_commit ordered");
+	}
+	for (i = 0; b->tensor && i < COLS / UNIT; i++) {
+		if (b->tensor->owner[i]) {
+			emu_fail(e, "its block ends with tensor memory that "
+				 "no tc_dealloc has freed");
+		}
+	}
+}
