@@ -48,7 +48,9 @@ noinst_LIBRARIES += %D%/libcodegen.a
 	%D%/cuda/dot/cuda_dot90_slots.c \
 	%D%/cuda/dot/cuda_dot90_slots.def \
 	%D%/cuda/dot/cuda_dot90_sum.c \
+	%D%/cuda/dot/cuda_dot90_tensor.c \
 	%D%/cuda/dot/cuda_dot90_text.c \
+	%D%/cuda/dot/cuda_dot90_tiles.c \
 	%D%/cuda/dot/cuda_dot_epilogue.c \
 	%D%/cuda/dot/cuda_dot_load.c \
 	%D%/cuda/dot/cuda_dot_loop.c \

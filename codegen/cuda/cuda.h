@@ -36,8 +36,10 @@ struct cu_arch {
 	int64_t smem_bytes;	/* shared memory of a block, at most */
 	int64_t registers;	/* registers of a multiprocessor */
 	bool wgmma;		/* wgmma, TMA and clusters: sm_90a */
+	bool tcgen05;		/* tensor memory, TMA and clusters: sm_100a */
 	bool fp8;
-	/* its fastest instruction for matrices, if kernels do not use it */
+	/* its fastest instruction for matrices, if attention and experts do
+	 * not use it */
 	const char *lacks;
 };
 

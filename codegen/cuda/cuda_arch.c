@@ -12,13 +12,18 @@
  * C++ Programming Guide, "Technical Specifications per Compute Capability".
  */
 static const struct cu_arch archs[] = {
-	{ "sm_80", "compute_80", 8, 0, 163 << 10, 65536, false, false, NULL },
-	{ "sm_86", "compute_86", 8, 6, 99 << 10, 65536, false, false, NULL },
-	{ "sm_89", "compute_89", 8, 9, 99 << 10, 65536, false, true, NULL },
-	{ "sm_90a", "", 9, 0, 227 << 10, 65536, true, true, NULL },
-	{ "sm_100a", "", 10, 0, 227 << 10, 65536, false, true, "tcgen05" },
-	{ "sm_103a", "", 10, 3, 227 << 10, 65536, false, true, "tcgen05" },
-	{ "sm_120a", "", 12, 0, 99 << 10, 65536, false, true, NULL }
+	{ "sm_80", "compute_80", 8, 0, 163 << 10, 65536, false, false, false,
+	  NULL },
+	{ "sm_86", "compute_86", 8, 6, 99 << 10, 65536, false, false, false,
+	  NULL },
+	{ "sm_89", "compute_89", 8, 9, 99 << 10, 65536, false, false, true,
+	  NULL },
+	{ "sm_90a", "", 9, 0, 227 << 10, 65536, true, false, true, NULL },
+	{ "sm_100a", "", 10, 0, 227 << 10, 65536, false, true, true,
+	  "tcgen05" },
+	{ "sm_103a", "", 10, 3, 227 << 10, 65536, false, true, true,
+	  "tcgen05" },
+	{ "sm_120a", "", 12, 0, 99 << 10, 65536, false, false, true, NULL }
 };
 
 const struct cu_arch *

@@ -187,9 +187,9 @@ enum plan_tile_num {
 	PLAN_TILE_M, PLAN_TILE_N, PLAN_TILE_K,
 	PLAN_TILE_STAGES,	/* k tiles in flight at a time */
 	PLAN_TILE_SPLITS,	/* parts of all k */
-	PLAN_TILE_CLUSTER,	/* blocks sharing columns; 0: no wgmma */
-	PLAN_TILE_TEAMS,	/* tiles per block at a time; 0: no wgmma */
-	PLAN_TILE_WARPS,	/* per block; 0: wgmma */
+	PLAN_TILE_CLUSTER,	/* blocks sharing columns; 0: by mma.sync */
+	PLAN_TILE_TEAMS,	/* tiles per block at a time; 0: by mma.sync */
+	PLAN_TILE_WARPS,	/* per block; 0: wgmma or tcgen05 */
 	PLAN_TILE_NNUMS
 };
 

@@ -75,7 +75,8 @@ execute_product(struct rt_emu *e, struct emu_wg *const x[4])
 
 	o = decode_descriptor(e, x[0]->b, x[0]->kind,
 			      x[0]->flags & EMU_TRANS_B);
-	emu_operand_fetch(e, &o, x[0]->kind, x[0]->n, depth, &b[0][0], 1, MAX_N);
+	emu_operand_fetch(e, &o, x[0]->kind, x[0]->n, depth, &b[0][0], 1,
+			  MAX_N);
 	if (x[0]->regs) {
 		for (m = 0; m < 4; m++) {
 			fetch_regs(x[m], a + 16 * m);
@@ -83,7 +84,8 @@ execute_product(struct rt_emu *e, struct emu_wg *const x[4])
 	} else {
 		o = decode_descriptor(e, x[0]->a, x[0]->kind,
 				      x[0]->flags & EMU_TRANS_A);
-		emu_operand_fetch(e, &o, x[0]->kind, 64, depth, &a[0][0], MAX_K, 1);
+		emu_operand_fetch(e, &o, x[0]->kind, 64, depth, &a[0][0],
+				  MAX_K, 1);
 	}
 	for (m = 0; m < 64; m++) {
 		emu_row(a[m], &b[0][0], MAX_N, depth, x[0]->n, c);

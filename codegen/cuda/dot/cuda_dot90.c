@@ -1,6 +1,6 @@
 /*
- * Contractions with wgmma and TMA: which ones can be done, and which tile,
- * cluster and split of k they get, by an estimate of cycles.
+ * Contractions with wgmma or tcgen05, and TMA: which ones can be done, and
+ * which tile, cluster and split of k they get, by an estimate of cycles.
  */
 #include "codegen/cuda/dot/cuda_dot90.h"
 
@@ -10,14 +10,35 @@
 /* part of the time that splitting k must gain: the estimate is no more exact */
 #define PARTED 0.02
 
-/* Tiles; the first are best for large contractions. */
-static const struct {
-	int64_t rows, cols, teams, groups;
-} shapes[] = {
-	{ 128, 256, 1, 2 }, { 128, 128, 2, 1 }, { 128, 128, 1, 2 },
-	{ 64, 256, 2, 1 }, { 128, 64, 2, 1 }, { 64, 128, 2, 1 },
-	{ 64, 64, 2, 1 }, { 128, 32, 2, 1 }
+/*
+ * Tiles; the first are best for large contractions.  A multiprocessor of sm_90a
+ * multiplies 4096 bytes of a row and a column of k in a cycle, which is 2048
+ * products of bf16, if wgmma has 256 columns (with 128, 64 and fewer it reaches
+ * 90, 75 and 55%), and loads about 34 bytes a cycle from the L2 cache.
+ *
+ * One of sm_100a multiplies twice as much.  Its shares are assumed: operands
+ * that are read from shared memory at 128 bytes a cycle suffice for all of the
+ * rate with 128 columns or more, 67% with 64 and 40% with 32.  So are the bytes
+ * loaded, those of an A100 (5120 bytes a cycle for 108 multiprocessors).
+ */
+static const struct dot90_generation generations[] = {
+	{ "wgmma", false, 16, 64, 4096, 34, { 0.95, 0.9, 0.75, 0.55 }, {
+		{ 128, 256, 1, 2 }, { 128, 128, 2, 1 }, { 128, 128, 1, 2 },
+		{ 64, 256, 2, 1 }, { 128, 64, 2, 1 }, { 64, 128, 2, 1 },
+		{ 64, 64, 2, 1 }, { 128, 32, 2, 1 }
+	}, 8 },
+	{ "tcgen05", true, 32, 16, 8192, 47, { 0.95, 0.9, 0.65, 0.4 }, {
+		{ 128, 256, 2, 1 }, { 128, 128, 2, 1 }, { 128, 64, 2, 1 },
+		{ 128, 32, 2, 1 }
+	}, 4 }
 };
+
+static const struct dot90_generation *
+generation_of(const struct cu_arch *arch)
+{
+	return arch->wgmma ? &generations[0]
+		: arch->tcgen05 ? &generations[1] : NULL;
+}
 
 /* ---- blocks ---- */
 
@@ -84,34 +105,30 @@ sum_cycles(const struct dot90 *p, int64_t units)
 		      (16 * (double)(blocks < units ? blocks : units));
 }
 
-/*
- * Estimated cycles.  A multiprocessor multiplies 4096 bytes of a row and a
- * column of k in a cycle, which is 2048 products of bf16, if wgmma has 256
- * columns (with 128, 64 and fewer it reaches 90, 75 and 55%), and loads about
- * 34 bytes a cycle from the L2 cache and stores as many.  What becomes of sums
- * takes the cycles in which it is issued.
- */
+/* Estimated cycles.  As many bytes are stored in a cycle as are loaded.  What
+ * becomes of sums takes the cycles in which it is issued. */
 static double
 cycles(const struct dot90 *p)
 {
 	int64_t units = p->blocks / p->cluster * p->cluster;
 	double tile = (double)p->rows * (double)p->cols;
-	double eff = p->cols >= 256 ? 0.95 : p->cols >= 128 ? 0.9
-		: p->cols >= 64 ? 0.75 : 0.55;
-	double mul = tile * DOT90_ROW / 4096 / eff;
+	double rate = p->has->loaded;
+	double eff = p->has->reached[p->cols >= 256 ? 0 : p->cols >= 128 ? 1
+				     : p->cols >= 64 ? 2 : 3];
+	double mul = tile * DOT90_ROW / p->has->multiplied / eff;
 	double load = ((double)p->rows + (double)p->cols /
-		       (double)p->cluster) * 128 / 34;
+		       (double)p->cluster) * 128 / rate;
 	double stage = mul > load ? mul : load;
 	/* a scheduler has one warp of each warpgroup */
 	double put = dot90_put_slots(p) * (double)p->groups;
 	/* the boxes of the last tile are stored after it */
-	double all = 1500 + (p->box ? tile * 2 / 34 : 0);
+	double all = 1500 + (p->box ? tile * 2 / rate : 0);
 
 	all += waves_cycles(p, p->whole, units, stage *
 			    (double)dot90_stages(p->d), put);
 	if (p->splits > 1) {
 		all += waves_cycles(p, p->items - p->whole, units, stage *
-				    (double)p->steps, tile * 4 / 34) +
+				    (double)p->steps, tile * 4 / rate) +
 		       sum_cycles(p, units);
 		all *= 1 + PARTED;
 	}
@@ -169,7 +186,8 @@ find_ring(struct dot90 *p)
 		int64_t n;
 
 		p->part = parts[i];
-		n = dot90_part_suits(d, p->cols, p->part) ? ring_of(p) : 0;
+		n = dot90_part_suits(d, p->cols, p->part) &&
+		    (!p->has->tensor || p->part <= 128) ? ring_of(p) : 0;
 		if (n > p->ring && p->ring < 4) {
 			p->ring = n;
 			best = parts[i];
@@ -180,14 +198,14 @@ find_ring(struct dot90 *p)
 }
 
 static bool
-try_shape(struct dot90 *p, size_t i, bool multi, int64_t splits)
+try_shape(struct dot90 *p, uint32_t i, bool multi, int64_t splits)
 {
 	struct cu_dot *d = p->d;
 
-	p->rows = shapes[i].rows;
-	p->cols = shapes[i].cols;
-	p->teams = shapes[i].teams;
-	p->groups = shapes[i].groups;
+	p->rows = p->has->shapes[i].rows;
+	p->cols = p->has->shapes[i].cols;
+	p->teams = p->has->shapes[i].teams;
+	p->groups = p->has->shapes[i].groups;
 	p->split = cu_split_of(&d->dims[1], p->rows, 64);
 	p->row_blocks = p->split.blocks;
 	p->col_blocks = (d->n.size + p->cols - 1) / p->cols;
@@ -224,10 +242,10 @@ choose_plan(struct dot90 *best, int64_t splits)
 	struct dot90 p = *best;
 	bool any = false;
 	int64_t n;
-	size_t i;
+	uint32_t i;
 
 	cu_candidates_clear(p.d->candidates);
-	for (i = 0; i < 2 * sizeof shapes / sizeof shapes[0]; i++) {
+	for (i = 0; i < 2 * p.has->nshapes; i++) {
 		for (n = 1; n <= splits; n++) {
 			if (try_shape(&p, i / 2, i % 2 != 0, n)) {
 				add_ways(&p, best);
@@ -280,9 +298,10 @@ bool
 cu_dot90_steps(const struct cu_dot *dot)
 {
 	struct cu_dot d = *dot;
-	struct dot90 p = { .d = &d, .blocks = d.k->c->units, .first = 128 };
+	struct dot90 p = { .has = generation_of(d.k->c->arch), .d = &d,
+			   .blocks = d.k->c->units, .first = 128 };
 
-	if (!d.k->c->arch->wgmma || d.unit == CU_DOT_FMA ||
+	if (!p.has || d.unit == CU_DOT_FMA ||
 	    d.unit == CU_DOT_E5M2 || d.m.n == 0 || d.n.n == 0 ||
 	    d.over.n == 0 || !is_dense(&d)) {
 		return false;

@@ -1,12 +1,13 @@
 /*
- * Contractions with wgmma and the copying unit, TMA (sm_90a), for the files of
- * codegen/cuda/dot/cuda_dot90*.c alone.
+ * Contractions with wgmma (sm_90a) or tcgen05 (sm_100a) and the copying unit,
+ * TMA, for the files of codegen/cuda/dot/cuda_dot90*.c alone.
  *
  * A block of threads has one warpgroup that orders copies of tiles of both
  * operands into a ring in shared memory, and teams of warpgroups that
  * multiply.  A team makes a tile of the result.  One team of two warpgroups
  * makes larger tiles; two teams of one warpgroup each work on different tiles,
- * so that one multiplies while the other stores.
+ * so that one multiplies while the other stores.  With tcgen05 a thread of the
+ * first warpgroup multiplies, and the teams store.
  */
 #ifndef CODEGEN_CUDA_DOT90_H
 #define CODEGEN_CUDA_DOT90_H
@@ -64,7 +65,30 @@ int64_t dot90_stages(const struct cu_dot *d);
 
 /* ---- cuda_dot90.c: tiles ------------------------------------------------ */
 
+/*
+ * What a generation of tensor cores has.  A thread has sums of 2 adjacent
+ * columns of every 8, in a row and 8 further on, of units of 16 rows: the first
+ * unit of warp w begins at row w * warp_rows, the next ones unit_rows further
+ * on each.
+ */
+struct dot90_generation {
+	const char *unit;	/* as messages and comments name it */
+	/* sums lie in tensor memory, and one thread multiplies; else teams
+	 * multiply, in their registers */
+	bool tensor;
+	int64_t warp_rows, unit_rows;
+	/* of a multiprocessor in a cycle: bytes of a row and a column that are
+	 * multiplied, bytes that are loaded from the L2 cache */
+	double multiplied, loaded;
+	double reached[4];	/* with 256, 128, 64 and fewer columns */
+	struct dot90_shape {
+		int64_t rows, cols, teams, groups;
+	} shapes[8];
+	uint32_t nshapes;
+};
+
 struct dot90 {
+	const struct dot90_generation *has;
 	struct cu_dot *d;
 	int64_t rows, cols;
 	int64_t teams, groups;	/* teams of a block; warpgroups of a team */
@@ -96,6 +120,12 @@ static inline int64_t
 dot90_group_rows(const struct dot90 *p)
 {
 	return p->rows / p->groups;
+}
+/* Units of 16 rows of each warp. */
+static inline int64_t
+dot90_units(const struct dot90 *p)
+{
+	return dot90_group_rows(p) / 64;
 }
 /* Floats of a row of the leaf, padded against bank conflicts. */
 static inline int64_t
@@ -140,6 +170,9 @@ double dot90_put_slots(const struct dot90 *p);
 /* ---- cuda_dot90_text.c: the kernel -------------------------------------- */
 
 bool dot90_emit(struct dot90 *p);
+
+/* ---- cuda_dot90_tiles.c ------------------------------------------------- */
+
 /* For the step that adds partial sums as well: writes a function from a tile's
  * number to its place; declares the places of (row, col), and which sums a
  * thread has; and marks as used what may be unused. */
@@ -149,6 +182,32 @@ void dot90_places(struct cu_func *f, const struct dot90 *p,
 void dot90_sums_at(struct cu_func *f, const struct dot90 *p);
 void dot90_used(struct cu_func *f, const struct cu_place *m,
 		const struct cu_place *n);
+/* C text: the first tile of this block, or cluster, and the step to its
+ * next. */
+const char *dot90_first_tile(const struct dot90 *p);
+const char *dot90_tile_step(const struct dot90 *p);
+/* Opens the loop over items of team `team` or, if it is NULL, of all teams. */
+void dot90_open_tiles(struct cu_func *f, const struct dot90 *p,
+		      const char *team);
+/* The next stage of the ring. */
+void dot90_next_stage(struct cu_func *f, const struct dot90 *p);
+/* What becomes of q's sums, of a part or of a whole tile: q and `sub` as for
+ * dot90_put_part. */
+bool dot90_put_item(struct cu_func *f, const struct dot90 *p,
+		    const struct dot90 *q, const struct cu_place *m,
+		    const char *sub);
+
+/* ---- cuda_dot90_tensor.c: sums in tensor memory ------------------------- */
+
+/* Columns that a thread of a team has sums of at a time. */
+int64_t dot90_tensor_cols(const struct dot90 *p);
+/* Emits the barriers of sums, and the allocation; the thread that multiplies;
+ * a team; and what follows all of it. */
+void dot90_tensor_bars(struct cu_func *f, const struct dot90 *p);
+void dot90_tensor_open(struct cu_func *f, const struct dot90 *p);
+void dot90_tensor_multiply(struct cu_func *f, const struct dot90 *p);
+bool dot90_tensor_team(struct cu_func *f, const struct dot90 *p);
+void dot90_tensor_close(struct cu_func *f, const struct dot90 *p);
 
 /* ---- cuda_dot90_parts.c: k in parts ------------------------------------- */
 
@@ -164,8 +223,10 @@ const char *dot90_split_text(const struct dot90 *p, struct arena *a);
 void dot90_steps_emit(struct cu_func *f, const struct dot90 *p);
 const char *dot90_steps_text(struct cu_func *f, const struct dot90 *p,
 			     const char *tile);
-/* As dot90_put_tile, for partial sums. */
-void dot90_put_part(struct cu_func *f, const struct dot90 *p);
+/* As dot90_put_tile, for partial sums, of q: columns `sub` (C text, or NULL) of
+ * q->cols of p's tile, or all of it. */
+void dot90_put_part(struct cu_func *f, const struct dot90 *p,
+		    const struct dot90 *q, const char *sub);
 
 /* ---- cuda_dot90_sum.c: the step that adds up partial sums --------------- */
 

@@ -116,25 +116,51 @@ dot90_steps_text(struct cu_func *f, const struct dot90 *p, const char *tile)
 
 /* ---- parts that wait ---- */
 
+/* A function that stores a thread's sums: those of each unit of rows, which
+ * begin `apart` sums after those before. */
+static void
+part_emit(struct cu_func *f, long long n, long long units, long long apart,
+	  long long threads)
+{
+	struct buf *b = &f->k->text;
+	long long i;
+
+	buf_printf(b, "\n/* A part, as it lies in registers. */\n"
+		   "FN void\n%s_part(f32 *to, const f32 *s)\n{\n\tint j;\n\n"
+		   "#pragma unroll\n\tfor (j = 0; j < %lld; j += 4) {\n",
+		   f->grid->func, n);
+	for (i = 0; i < units; i++) {
+		const char *at = i == 0 ? "" : arena_printf(f->k->c->a,
+			"%lld + ", i * n);
+		const char *to = i == 0 ? "j" : arena_printf(f->k->c->a,
+			"(j + %lld)", i * apart);
+
+		buf_printf(b, "\t\t*(f32x4 *)(to + %s * %lld) = f32x4_of("
+			   "s[%sj], s[%sj + 1], s[%sj + 2], s[%sj + 3]);\n",
+			   to, threads, at, at, at, at);
+	}
+	buf_puts(b, "\t}\n}\n");
+}
+
 void
-dot90_put_part(struct cu_func *f, const struct dot90 *p)
+dot90_put_part(struct cu_func *f, const struct dot90 *p,
+	       const struct dot90 *q, const char *sub)
 {
 	struct arena *a = f->k->c->a;
+	long long units = sub ? (long long)dot90_units(p) : 1;
 	const char *at = arena_printf(a, p->whole ? "(tile - %lld)" : "tile",
 				      (long long)(p->whole / p->cluster));
 	long long threads = (long long)dot90_team_threads(p);
 
-	buf_printf(&f->k->text, "\n/* A part, as it lies in registers. */\n"
-		   "FN void\n%s_part(f32 *to, const f32 *s)\n{\n\tint j;\n\n"
-		   "#pragma unroll\n\tfor (j = 0; j < %lld; j += 4) {\n"
-		   "\t\t*(f32x4 *)(to + j * %lld) = f32x4_of(s[j], s[j + 1], "
-		   "s[j + 2], s[j + 3]);\n\t}\n}\n", f->grid->func,
-		   (long long)(p->rows * p->cols) / threads, threads);
+	part_emit(f, (long long)(p->rows * q->cols) / threads / units, units,
+		  (long long)p->cols / 2, threads);
 	if (p->cluster > 1) {
 		at = arena_printf(a, "(%s * %lld + cluster_rank())", at,
 				  (long long)p->cluster);
 	}
 	cu_line(f, "%s_part((f32 *)(a.shared + %lld) + (i64)%s * %lld + %s * "
-		"4, d);", f->grid->func, (long long)p->d->parts, at,
-		(long long)(p->rows * p->cols), dot90_thread(p));
+		"4%s, d);", f->grid->func, (long long)p->d->parts, at,
+		(long long)(p->rows * p->cols), dot90_thread(p), sub
+		? arena_printf(a, " + %s * %lld", sub,
+			       (long long)q->cols / 2 * threads) : "");
 }

@@ -1,8 +1,9 @@
 /*
  * What becomes of a tile's sums, which lie in registers of a team.
  *
- * A thread has 2 adjacent columns of every 8, in rows r0 and r0 + 8 of every
- * 64 (PTX ISA, "Register Fragments for wgmma.mma_async.m64nNk16"). f32 results
+ * A thread has 2 adjacent columns of every 8, in rows r0 and r0 + 8 of each
+ * unit of 16 rows that its warp has: of every 64 (PTX ISA, "Register Fragments
+ * for wgmma.mma_async.m64nNk16"), or of 32 in a row (tcgen05.ld). f32 results
  * go from there to memory, 32 bytes of 4 threads at a time.  An epilogue runs
  * on shared memory, on some columns at a time: they are copied there as f32,
  * as the leaf of a nest, while its loads from memory are in flight.
@@ -111,11 +112,14 @@ put_direct(struct cu_func *f, const struct dot90 *p,
 	put_rows(f, p);
 	cu_line(f, "f32 *to = (f32 *)%s + ((i64)batch * %lld + m0 + r0) * %lld "
 		"+ n0;", cu_operand(f, d->target), (long long)d->m.size, n);
-	for (i = 0; i < dot90_group_rows(p) / 8; i += i % 8 ? 7 : 1) {
-		cu_line(f, "if (r0 + %lld < %s) {", (long long)i * 8, m->live);
+	for (i = 0; i < 2 * dot90_units(p); i++) {
+		long long row = (long long)(i / 2 * p->has->unit_rows +
+					    i % 2 * 8);
+
+		cu_line(f, "if (r0 + %lld < %s) {", row, m->live);
 		cu_line(f, "%s_row(to + %lld, d + %lld, lc, %lld - n0);",
-			f->grid->func, (long long)i * 8 * n,
-			(long long)(i / 8 * p->cols / 2 + i % 8 * 2), n);
+			f->grid->func, row * n,
+			(long long)(i / 2 * p->cols / 2 + i % 2 * 2), n);
 		cu_line(f, "}");
 	}
 }
@@ -123,8 +127,8 @@ put_direct(struct cu_func *f, const struct dot90 *p,
 /* ---- through shared memory ---- */
 
 /*
- * A leaf is of as many rows as one warp has of every 64, where blocks of so
- * many rows are boxes of the result too: then warps wait for no other warp.
+ * A leaf is of a unit of rows, those of one warp, where blocks of so many rows
+ * are boxes of the result too: then warps wait for no other warp.
  * Else it is the team's, of all rows of a tile.
  */
 #define WARP_ROWS 16
@@ -174,11 +178,11 @@ put_to_leaf(struct cu_func *f, const struct dot90 *p)
 		   8 * ld);
 }
 
-/* The team's rows of 64 that have sums at once: one, or all of them. */
+/* The units that are copied at once: one, or all of them. */
 static int64_t
 rows_at_once(const struct dot90 *p)
 {
-	return dot90_by_warps(p) ? 1 : dot90_group_rows(p) / 64;
+	return dot90_by_warps(p) ? 1 : dot90_units(p);
 }
 
 /* C text: lines that copy the sums of part `i` to the leaf.  Indices of sums
@@ -189,7 +193,7 @@ filling(const struct cu_func *f, const struct dot90 *p)
 	struct cu_func g = { .k = f->k, .grid = f->grid, .depth = f->depth };
 	long long ld = (long long)dot90_leaf_ld(p);
 	bool warps = dot90_by_warps(p);
-	int64_t parts = p->cols / p->part * dot90_group_rows(p) / 64, i, k;
+	int64_t parts = p->cols / p->part * dot90_units(p), i, k;
 	int64_t each = rows_at_once(p);
 	struct arena *a = f->k->c->a;
 	const char *sync = warps ? "sync_warp();"
@@ -197,9 +201,9 @@ filling(const struct cu_func *f, const struct dot90 *p)
 			       (long long)dot90_team_threads(p));
 	/* the caller's names may be hidden where this is emitted */
 	const char *at = warps ? "LANE / 4"
-		: arena_printf(a, "%lld * group + TID / 32 %% 4 * %d + "
-			       "LANE / 4",
-			       (long long)dot90_group_rows(p), WARP_ROWS);
+		: arena_printf(a, "%lld * group + TID / 32 %% 4 * %lld + "
+			       "LANE / 4", (long long)dot90_group_rows(p),
+			       (long long)p->has->warp_rows);
 
 	buf_init(&g.text, f->k->c->a);
 	cu_comment(&g, "Nobody reads the part before, then this part is "
@@ -214,7 +218,8 @@ filling(const struct cu_func *f, const struct dot90 *p)
 
 			cu_line(&g, "%s_leaf(leaf + (%s + %lld) * %lld + lc, "
 				"d + %lld);", f->grid->func,
-				at, (long long)(warps ? 0 : row * 64), ld,
+				at, (long long)(warps ? 0 : row *
+						p->has->unit_rows), ld,
 				(long long)(row * p->cols / 2 +
 					    part * p->part / 2));
 		}
@@ -326,7 +331,7 @@ put_box(struct cu_func *f, const struct dot90 *p, const struct cu_place *m)
 {
 	const struct cu_dot *d = p->d;
 	long long parts = p->cols / p->part;
-	int64_t rows = dot90_group_rows(p) / 64 / rows_at_once(p);
+	int64_t rows = dot90_units(p) / rows_at_once(p);
 	bool warps = dot90_by_warps(p), done = true;
 
 	put_to_leaf(f, p);
@@ -342,9 +347,11 @@ put_box(struct cu_func *f, const struct dot90 *p, const struct cu_place *m)
 	cu_line(f, "const int part = col * %lld + i%s;", parts, warps
 		? arena_printf(f->k->c->a, " %% %lld", parts) : "");
 	if (warps) {
-		cu_line(f, "const int warp_row = %lld * group + i / %lld * 64 "
-			"+ TID / 32 %% 4 * %d;",
-			(long long)dot90_group_rows(p), parts, WARP_ROWS);
+		cu_line(f, "const int warp_row = %lld * group + i / %lld * "
+			"%lld + TID / 32 %% 4 * %lld;",
+			(long long)dot90_group_rows(p), parts,
+			(long long)p->has->unit_rows,
+			(long long)p->has->warp_rows);
 	}
 	if (d->n.size % p->cols != 0) {
 		cu_line(f, "if (part * %lld >= %lld) {", (long long)p->part,

@@ -10,7 +10,7 @@
  */
 #include "codegen/cuda/dot/cuda_dot90.h"
 
-#define BOX_ROWS 16	/* rows of a warp, of each 64 that wgmma makes */
+#define BOX_ROWS 16	/* a unit of rows */
 
 /* Rows up to the end that boxes must not cross. */
 static int64_t
@@ -48,7 +48,7 @@ dot90_store_suits(struct dot90 *p)
 int64_t
 dot90_store_boxes(const struct dot90 *p)
 {
-	return dot90_group_rows(p) / 64 * (p->cols / p->box);
+	return dot90_units(p) * (p->cols / p->box);
 }
 
 int64_t
@@ -118,9 +118,9 @@ dot90_store_tile(struct cu_func *f, const struct dot90 *p,
 	cu_line(f, "const u32 wait = ring + %lld + (u32)(WARP%s) * %lld;",
 		(long long)dot90_leaf_at(p), p->first ? " - 4" : "",
 		each * (long long)p->waiting);
-	cu_line(f, "const int y = %s%s + %lld * group + WARP %% 4 * %d;",
+	cu_line(f, "const int y = %s%s + %lld * group + WARP %% 4 * %lld;",
 		m->start, outer > 1 ? arena_printf(a, " %% %lld", rows) : "",
-		(long long)dot90_group_rows(p), BOX_ROWS);
+		(long long)dot90_group_rows(p), (long long)p->has->warp_rows);
 	if (p->out.ndims == 3) {
 		cu_line(f, "const int z_at = batch%s;", outer > 1
 			? arena_printf(a, " * %lld + %s / %lld", outer,
@@ -134,7 +134,7 @@ dot90_store_tile(struct cu_func *f, const struct dot90 *p,
 			each * (long long)(i % p->waiting),
 			(long long)(i * p->box / 2),
 			(long long)(i % cols * p->box),
-			(long long)(i / cols * 64), z);
+			(long long)(i / cols * p->has->unit_rows), z);
 	}
 }
 

@@ -11,7 +11,7 @@ add_parts(struct cu_func *f, const struct dot90 *p, const struct dot90 *q)
 {
 	long long threads = (long long)dot90_team_threads(p);
 	long long tile = (long long)(p->rows * p->cols);
-	int64_t rows = dot90_group_rows(p) / 64, i;
+	int64_t rows = dot90_units(p), i;
 	long long n = (long long)q->cols / 2;
 
 	cu_line(f, "f32 d[%lld];", (long long)rows * n);

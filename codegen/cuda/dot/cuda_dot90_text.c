@@ -1,6 +1,6 @@
 /*
- * The text of a contraction with wgmma: the order of tiles, the warpgroup that
- * copies, and the teams that multiply.
+ * The text of a contraction: the warpgroup that copies, and the teams that
+ * multiply by wgmma.  cuda_dot90_tensor.c has those by tcgen05.
  *
  * How the ring is synchronized: the copying unit writes a stage after the
  * stage's `empty` barrier shows that all readers are done, and wgmma reads it
@@ -9,110 +9,6 @@
  * store writes to the ring.
  */
 #include "codegen/cuda/dot/cuda_dot90.h"
-
-#define BAND 8	/* rows of tiles in a band; with clusters, pairs of rows */
-
-/* ---- the order of tiles ---- */
-
-/*
- * Tiles are ordered in bands of rows, one column of a band after another, so
- * that tiles that run at the same time share rows and columns in the L2 cache.
- */
-void
-dot90_order_emit(struct cu_func *f, const struct dot90 *p)
-{
-	struct buf *b = &f->k->text;
-	long long rows = p->row_blocks / p->cluster, cols = p->col_blocks;
-
-	buf_printf(b, "\n/* Block (row, col) of the result, of batch z. */\n"
-		   "FN void\n%s_tile(int tile, %sint *row, int *col, int *z)"
-		   "\n{\n\tconst int at = tile %% %lld, band = at / %lld;\n",
-		   f->grid->func, p->cluster > 1 ? "int rank, " : "",
-		   rows * cols, BAND * cols);
-	buf_printf(b, "\tconst int left = %lld - band * %d;\n"
-		   "\tconst int high = left < %d ? left : %d;\n"
-		   "\tconst int in = at %% %lld;\n\n", rows, BAND, BAND, BAND,
-		   BAND * cols);
-	buf_printf(b, "\t*row = (band * %d + in %% high)", BAND);
-	if (p->cluster > 1) {
-		buf_printf(b, " * %lld + rank",
-			   (long long)p->cluster);
-	}
-	buf_printf(b, ";\n\t*col = in / high;\n\t*z = tile / %lld;\n}\n",
-		   rows * cols);
-}
-
-/* C text: the step from a tile of this block, or cluster, to its next. */
-static const char *
-by_of(const struct dot90 *p)
-{
-	return p->cluster > 1 ? "(NBLOCKS_X / 2)" : "NBLOCKS_X";
-}
-
-void
-dot90_places(struct cu_func *f, const struct dot90 *p, struct cu_place *m,
-	     struct cu_place *n)
-{
-	const struct cu_dot *d = p->d;
-	struct cg_split cols = { .cut = 0, .inner = 1, .step = p->cols };
-	struct cg_dims flat = { .n = 1, .size = { d->n.size } };
-
-	cols.chunks = cols.blocks = p->col_blocks;
-	cols.most = p->cols;
-	*m = cu_place_of(f, "m", &d->dims[1], &d->rows, "row");
-	*n = cu_place_of(f, "n", &flat, &cols, "col");
-}
-
-/* Opens the loop over items of team `team` or, if it is NULL, of all teams. */
-static void
-open_tiles(struct cu_func *f, const struct dot90 *p, const char *team,
-	   struct cu_place *m, struct cu_place *n)
-{
-	const char *at = p->cluster > 1 ? "BLOCK_X / 2" : "BLOCK_X";
-	const char *by = by_of(p);
-
-	if (team && p->teams > 1) {
-		at = arena_printf(f->k->c->a, "%s + %s * %s", at, team, by);
-		by = arena_printf(f->k->c->a, "%lld * %s",
-				  (long long)p->teams, by);
-	}
-	cu_line(f, "for (int tile = %s; tile < %lld; tile += %s) {", at,
-		(long long)(p->items / p->cluster), by);
-	cu_line(f, "int row, col, z;");
-	if (p->splits > 1) {
-		cu_line(f, "const int split = %s;",
-			dot90_split_text(p, f->k->c->a));
-	}
-	cu_line(f, "%s_tile(tile%s%s, &row, &col, &z);", f->grid->func,
-		p->splits > 1 ? arena_printf(f->k->c->a, " - split * %lld",
-			(long long)((p->tiles - p->whole) / p->cluster)) : "",
-		p->cluster > 1 ? ", cluster_rank()" : "");
-	cu_line(f, "const int batch = z;");
-	dot90_places(f, p, m, n);
-}
-
-void
-dot90_used(struct cu_func *f, const struct cu_place *m,
-	   const struct cu_place *n)
-{
-	cu_line(f, "(void)m0, (void)n0, (void)batch;");
-	if (m->live[0] == 'm') {
-		cu_line(f, "(void)m_live;");
-	}
-	if (n->live[0] == 'n') {
-		cu_line(f, "(void)n_live;");
-	}
-}
-
-/* The next stage of the ring. */
-static void
-put_next_stage(struct cu_func *f, const struct dot90 *p)
-{
-	cu_line(f, "if (++stage == %lld) {", (long long)p->ring);
-	cu_line(f, "stage = 0;");
-	cu_line(f, "parity ^= 1;");
-	cu_line(f, "}");
-}
 
 /* ---- the warpgroup that copies ---- */
 
@@ -124,11 +20,16 @@ put_producer(struct cu_func *f, const struct dot90 *p)
 	struct cu_place m, n;
 
 	cu_line(f, "regs_fewer(40);");
-	cu_line(f, "if (TID == 0) {");
+	if (p->has->tensor) {
+		cu_line(f, "const int warp = (int)shfl_u32((u32)WARP, 0);");
+	}
+	cu_line(f, p->has->tensor ? "if (warp == 0 && elect_one()) {"
+		: "if (TID == 0) {");
 	cu_comment(f, "The first round does not wait: the phase before the "
 		   "first one has ended.");
 	cu_line(f, "int stage = 0, parity = 1;");
-	open_tiles(f, p, NULL, &m, &n);
+	dot90_open_tiles(f, p, NULL);
+	dot90_places(f, p, &m, &n);
 	if (p->splits > 1) {
 		cu_line(f, "const int steps = %s;",
 			dot90_steps_text(f, p, "tile"));
@@ -149,12 +50,25 @@ put_producer(struct cu_func *f, const struct dot90 *p)
 	dot90_load_stage(f, p->d, &p->side[1], n.start, "batch",
 			 arena_printf(f->k->c->a, "to + %lld",
 				      (long long)p->side[0].bytes), half);
-	put_next_stage(f, p);
+	dot90_next_stage(f, p);
 	cu_line(f, "}");
 	dot90_used(f, &m, &n);
-	cu_close(f, 2);
-	if (p->cluster > 1) {
-		/* lanes must converge before the cluster's barrier */
+	cu_line(f, "}");
+	if (p->cluster > 1 && p->has->tensor) {
+		cu_comment(f, "The block ends when the other one's products "
+			   "have arrived.");
+		cu_line(f, "for (int i = 0; i < %lld; i++) {",
+			(long long)p->ring);
+		cu_line(f, "mbar_wait(empty + 8 * stage, parity);");
+		dot90_next_stage(f, p);
+		cu_line(f, "}");
+	}
+	cu_line(f, "}");
+	if (p->has->tensor) {
+		dot90_tensor_multiply(f, p);
+	}
+	if (p->cluster > 1 || p->has->tensor) {
+		/* lanes must converge before the barrier that follows */
 		cu_line(f, "sync_warp();");
 	}
 }
@@ -223,8 +137,7 @@ put_release(struct cu_func *f, const struct dot90 *p, const char *stage)
 static void
 put_turn(struct cu_func *f, const struct dot90 *p)
 {
-	cu_line(f, "if (tile != %s) {", p->cluster > 1 ? "BLOCK_X / 2"
-						       : "BLOCK_X");
+	cu_line(f, "if (tile != %s) {", dot90_first_tile(p));
 	cu_line(f, "sync_named(3 + team, 256);");
 	cu_line(f, "}");
 }
@@ -245,7 +158,7 @@ put_sums(struct cu_func *f, const struct dot90 *p)
 		if (p->splits > 1) {
 			cu_line(f, "slot += (u32)(steps + %s);",
 				dot90_steps_text(f, p, arena_printf(f->k->c->a,
-					"tile + %s", by_of(p))));
+					"tile + %s", dot90_tile_step(p))));
 		} else {
 			cu_line(f, "slot += %lld;",
 				(long long)(p->teams * p->steps));
@@ -258,7 +171,7 @@ put_sums(struct cu_func *f, const struct dot90 *p)
 	cu_line(f, "for (int q = 1; q < %s; q++) {",
 		p->splits > 1 ? "steps" : dot90_steps_text(f, p, "tile"));
 	cu_line(f, "const int before = stage;");
-	put_next_stage(f, p);
+	dot90_next_stage(f, p);
 	cu_line(f, "mbar_wait(full + 8 * stage, parity);");
 	put_products(f, p, false);
 	cu_line(f, "wg_wait(1);");
@@ -267,7 +180,7 @@ put_sums(struct cu_func *f, const struct dot90 *p)
 	if (p->teams > 1) {
 		cu_comment(f,
 			   "The other team's turn, if there is one more tile.");
-		cu_line(f, "if (tile + %s < %lld) {", by_of(p),
+		cu_line(f, "if (tile + %s < %lld) {", dot90_tile_step(p),
 			(long long)(p->items / p->cluster));
 		cu_line(f, "arrive_named(4 - team, 256);");
 		cu_line(f, "}");
@@ -277,39 +190,8 @@ put_sums(struct cu_func *f, const struct dot90 *p)
 						    p->cols / 128));
 	put_release(f, p, "stage");
 	if (p->teams == 1) {
-		put_next_stage(f, p);
+		dot90_next_stage(f, p);
 	}
-}
-
-void
-dot90_sums_at(struct cu_func *f, const struct dot90 *p)
-{
-	cu_comment(f,
-		   "The first of the sums that this thread has, in the tile.");
-	cu_line(f, "const int r0 = %lld * group + TID / 32 %% 4 * 16 + LANE "
-		"/ 4;", (long long)dot90_group_rows(p));
-	cu_line(f, "const int lc = LANE %% 4 * 2;");
-}
-
-/* What becomes of sums: of a part, or of a whole tile. */
-static bool
-put_item(struct cu_func *f, const struct dot90 *p, const struct cu_place *m)
-{
-	bool done;
-
-	if (p->splits == 1) {
-		return dot90_put_tile(f, p, m);
-	}
-	if (p->whole == 0) {
-		dot90_put_part(f, p);
-		return true;
-	}
-	cu_line(f, "if (tile >= %lld) {", (long long)(p->whole / p->cluster));
-	dot90_put_part(f, p);
-	cu_line(f, "} else {");
-	done = dot90_put_tile(f, p, m);
-	cu_line(f, "}");
-	return done;
 }
 
 static bool
@@ -325,15 +207,16 @@ put_team(struct cu_func *f, const struct dot90 *p)
 	if (p->teams > 1) {
 		cu_line(f, "const int team = TID / 128 - 1, group = 0;");
 		cu_line(f, "u32 slot = team * %s;", dot90_steps_text(f, p,
-			p->cluster > 1 ? "BLOCK_X / 2" : "BLOCK_X"));
+			dot90_first_tile(p)));
 	} else {
 		cu_line(f, "const int team = 0, group = TID / 128 - 1;");
 		cu_line(f, "int stage = 0, parity = 0;");
 	}
 	dot90_sums_at(f, p);
-	open_tiles(f, p, "team", &m, &n);
+	dot90_open_tiles(f, p, "team");
+	dot90_places(f, p, &m, &n);
 	put_sums(f, p);
-	done = put_item(f, p, &m);
+	done = dot90_put_item(f, p, p, &m, NULL);
 	dot90_used(f, &m, &n);
 	cu_line(f, "}");
 	if (p->box) {
@@ -354,11 +237,18 @@ put_barriers(struct cu_func *f, const struct dot90 *p)
 	cu_line(f, "if (TID == 0) {");
 	cu_line(f, "for (int i = 0; i < %lld; i++) {", (long long)p->ring);
 	cu_line(f, "mbar_init(full + 8 * i, 1);");
-	cu_line(f, "mbar_init(empty + 8 * i, %lld);",
-		(long long)(4 * p->groups * p->cluster));
+	cu_line(f, "mbar_init(empty + 8 * i, %lld);", (long long)(p->cluster *
+		(p->has->tensor ? 1 : 4 * p->groups)));
 	cu_line(f, "}");
+	if (p->has->tensor) {
+		dot90_tensor_bars(f, p);
+	}
 	cu_line(f, "fence_mbar_init();");
 	cu_line(f, "}");
+	if (p->has->tensor) {
+		dot90_tensor_open(f, p);
+		return;
+	}
 	cu_line(f, p->cluster > 1 ? "cluster_sync();" : "sync_block();");
 }
 
@@ -416,9 +306,11 @@ dot90_emit(struct dot90 *p)
 	cu_line(&f, "if (TID < 128) {");
 	put_producer(&f, p);
 	cu_line(&f, "} else {");
-	done = put_team(&f, p);
+	done = p->has->tensor ? dot90_tensor_team(&f, p) : put_team(&f, p);
 	cu_line(&f, "}");
-	if (p->cluster > 1) {
+	if (p->has->tensor) {
+		dot90_tensor_close(&f, p);
+	} else if (p->cluster > 1) {
 		cu_comment(&f,
 			   "The other block may still copy to this one, and "
 			   "say so here.");

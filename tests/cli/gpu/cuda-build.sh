@@ -100,8 +100,8 @@ grep -q '"made_by": "NVRTC [0-9.]*, sm_90a"' first/plan.json ||
 grep -q '"name": "dot[0-9]*", "threads": [1-9][0-9]*, .*"registers": [1-9]' \
 	first/plan.json || bad 'no registers in plan.json'
 run -w --target b200x2 --pin tp=2 --emit=cuda "$model"
-grep -q 'for sm_100a multiply with mma, .* and not with tcgen05' err ||
-	bad 'nothing says that kernels of a b200 are slow'
+grep -q 'attention .* sm_100a multiply with mma, .* not with tcgen05' err ||
+	bad 'nothing says that attention of a b200 is slow'
 run -w --target h100x2 --pin tp=2 --emit=cuda "$model"
 grep tcgen05 err && bad 'a note about an h100'
 for source in first/kernels/[a-vx-z]*.cu; do
@@ -136,6 +136,8 @@ target less { accelerator = "h100-pcie"; devices = 1; }
 EOF
 grids 132 h100x1
 grids 114 h100-pciex1
+grids 148 b200x1
+grep -q 'tc_mma_f16(' out || bad 'contractions of a b200 are not by tcgen05'
 grids 78 few.target
 grids 114 mixed.target
 

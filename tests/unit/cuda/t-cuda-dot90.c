@@ -1,7 +1,7 @@
 /*
- * Contractions with wgmma and the copying unit, on the emulator: random
- * shapes, both orders of each operand, batches, several dims to a factor, and
- * epilogues, against the reference interpreter.
+ * Contractions with wgmma or tcgen05, and the copying unit, on the emulator:
+ * random shapes, both orders of each operand, batches, several dims to a
+ * factor, and epilogues, against the reference interpreter.
  */
 #include "tests/unit/cuda/t-cuda.h"
 #include "tests/unit/shared/t-dot-text.h"
@@ -108,21 +108,30 @@ with(struct tc *c, const char *word)
 	return n;
 }
 
-/* Kernels with wgmma, of those emitted. */
+/* Kernels with wgmma or tcgen05, of those emitted. */
 static uint32_t
-with_wgmma(struct tc *c)
+with_async(struct tc *c)
 {
 	return with(c, "regs_more(");
 }
 
+static bool
+is_hopper(const char *arch)
+{
+	return strcmp(arch, "sm_90a") == 0;
+}
+
+/* n drawn texts; fewer where sums lie in tensor memory, as all before and after
+ * the products is the same. */
 static void
-run_random(uint64_t seed, uint32_t n, int64_t units, int flags)
+run_random(const char *arch, uint64_t seed, uint32_t n, int64_t units,
+	   int flags)
 {
 	const char *from = getenv("DOT_SEED");
-	uint32_t rounds = from ? 1 : n, i, made;
+	uint32_t rounds = from ? 1 : is_hopper(arch) ? n : n / 3, i, made;
 	struct tc c;
 
-	tc_open(&c, NULL, "sm_90a");
+	tc_open(&c, NULL, arch);
 	c.c.units = units ? units : c.c.units;
 	for (i = 0; i < rounds; i++) {
 		const char *text = dot_text(&c.a, from ? strtoull(from, NULL,
@@ -134,9 +143,9 @@ run_random(uint64_t seed, uint32_t n, int64_t units, int flags)
 		}
 		tc_text(&c, text, most_of(text));
 	}
-	made = with_wgmma(&c);
+	made = with_async(&c);
 	if (getenv("T_CUDA_SHOW")) {
-		printf("%u of %u with wgmma\n", made, rounds);
+		printf("%u of %u with wgmma or tcgen05\n", made, rounds);
 	}
 	assert_int_equal(c.refused, 0);
 	assert_true(from || 3 * made > rounds);
@@ -148,23 +157,20 @@ run_random(uint64_t seed, uint32_t n, int64_t units, int flags)
 static void
 test_wide(void **state)
 {
-	(void)state;
-	run_random(1, 24, 0, 0);
+	run_random(*state, 1, 24, 0, 0);
 }
 
 /* Few: the ring goes round, teams take turns, clusters walk on. */
 static void
 test_narrow(void **state)
 {
-	(void)state;
-	run_random(101, 24, 2, 0);
+	run_random(*state, 101, 24, 2, 0);
 }
 
 static void
 test_checked(void **state)
 {
-	(void)state;
-	run_random(201, 12, 3, RT_EMU_CHECK);
+	run_random(*state, 201, 12, 3, RT_EMU_CHECK);
 }
 
 /* ---- shapes that are chosen ---- */
@@ -200,12 +206,12 @@ plain(struct arena *a, const char *type, int64_t m, int64_t n, int64_t k,
 static void
 test_tiles(void **state)
 {
+	const char *arch = *state;
 	static const char *const orders[] = { "kk", "kn", "mk", "mn" };
 	struct tc c;
 	uint32_t i;
 
-	(void)state;
-	tc_open(&c, NULL, "sm_90a");
+	tc_open(&c, NULL, arch);
 	c.c.units = 4;
 	for (i = 0; i < 4; i++) {
 		tc_text(&c, plain(&c.a, "bf16", 512, 512, 256, orders[i],
@@ -213,7 +219,7 @@ test_tiles(void **state)
 		tc_text(&c, plain(&c.a, "bf16", 136, 520, 1032, orders[i],
 				  GROW), 0.016);
 	}
-	assert_int_equal(with_wgmma(&c), 8);
+	assert_int_equal(with_async(&c), 8);
 	tc_run(&c, 0);
 	tc_close(&c);
 }
@@ -226,6 +232,7 @@ test_tiles(void **state)
 static void
 test_stored(void **state)
 {
+	const char *arch = *state;
 	static const int sizes[][5] = {
 		{ 1, 3, 96, 136, 72 }, { 2, 1, 200, 264, 128 },
 		{ 3, 2, 128, 32, 64 }, { 1, 1, 640, 768, 64 },
@@ -234,8 +241,7 @@ test_stored(void **state)
 	struct tc c;
 	uint32_t i;
 
-	(void)state;
-	tc_open(&c, NULL, "sm_90a");
+	tc_open(&c, NULL, arch);
 	c.c.units = 2;
 	for (i = 0; i < 6; i++) {
 		const int *n = sizes[i];
@@ -249,7 +255,7 @@ test_stored(void **state)
 			"  %%2 = dot %%0, %%1 over=k : %s[b, h, m, n]\n%s",
 			n[0], n[1], n[2], n[3], n[4], t, t, t, STORE), 0.016);
 	}
-	assert_int_equal(with_wgmma(&c), 6);
+	assert_int_equal(with_async(&c), 6);
 	assert_int_equal(with(&c, "tma_commit()"), 6);
 	tc_run(&c, RT_EMU_CHECK);
 	tc_close(&c);
@@ -317,20 +323,20 @@ add_parts(struct tc *c)
 	n += with_parts(c, plain(&c->a, "bf16", 128, 256, 1100, "nm", BIASED),
 			4, 2, 0.016);
 	assert_int_equal(c->refused, 0);
-	assert_true(n > 30);
+	assert_true(n > (c->c.arch->wgmma ? 30 : 16));
 	assert_int_equal(with(c, "_part((f32"), n);
 	/* whole tiles beside parts */
-	assert_true(with(c, "if (tile >= ") > 10);
+	assert_true(with(c, "if (tile >= ") > (c->c.arch->wgmma ? 10 : 5));
 	c->c.tiling = NULL;
 }
 
 static void
 test_parts(void **state)
 {
+	const char *arch = *state;
 	struct tc c;
 
-	(void)state;
-	tc_open(&c, NULL, "sm_90a");
+	tc_open(&c, NULL, arch);
 	add_parts(&c);
 	tc_run(&c, 0);
 	tc_close(&c);
@@ -340,6 +346,7 @@ test_parts(void **state)
 static void
 test_registers(void **state)
 {
+	const char *arch = *state;
 	static const struct {
 		const char *order;
 		int m, n;
@@ -349,15 +356,14 @@ test_registers(void **state)
 	struct tc c;
 	uint32_t i;
 
-	(void)state;
-	tc_open(&c, NULL, "sm_90a");
+	tc_open(&c, NULL, arch);
 	c.c.units = 2;
 	for (i = 0; i < 4; i++) {
 		tc_text(&c, plain(&c.a, i % 2 ? "f16" : "bf16", cases[i].m,
 				  cases[i].n, 256, cases[i].order, STORE),
 			0.016);
 	}
-	most = tc_compile(&c, "sm_90a");
+	most = tc_compile(&c, arch);
 	tc_close(&c);
 	if (!most) {
 		skip();
@@ -366,19 +372,19 @@ test_registers(void **state)
 }
 
 /*
- * Elements of 32 and of 8 bits, which wgmma takes along k alone: the other
+ * Elements of 32 and of 8 bits, which these take along k alone: the other
  * orders are made by the kernels for sm_80.
  */
 static void
 test_units(void **state)
 {
+	const char *arch = *state;
 	static const char *const types[] = { "tf32", "f8e4m3" };
 	static const char *const orders[] = { "kk", "kn", "mk" };
 	struct tc c;
 	uint32_t i;
 
-	(void)state;
-	tc_open(&c, NULL, "sm_90a");
+	tc_open(&c, NULL, arch);
 	c.c.units = 4;
 	for (i = 0; i < 6; i++) {
 		const char *t = types[i / 3], *o = orders[i % 3];
@@ -388,7 +394,7 @@ test_units(void **state)
 		tc_text(&c, plain(&c.a, t, 72, 264, 656, o, i < 3 ? GROW
 				  : SCALED), i < 3 ? 0x1p-9 : 0x1p-3);
 	}
-	assert_int_equal(with_wgmma(&c), 4);
+	assert_int_equal(with_async(&c), 4);
 	tc_run(&c, RT_EMU_CHECK);
 	tc_close(&c);
 }
@@ -396,11 +402,12 @@ test_units(void **state)
 /* A digest of what persistent kernels for four multiprocessors give, on so many
  * blocks. */
 static uint64_t
-bits_of(int64_t blocks)
+bits_of(const char *arch, int64_t blocks)
 {
+	bool hopper = is_hopper(arch);
 	struct tc c;
 
-	tc_open(&c, NULL, "sm_90a");
+	tc_open(&c, NULL, arch);
 	c.c.units = 4;
 	c.blocks = blocks;
 	tc_text(&c, plain(&c.a, "bf16", 640, 776, 72, "kk", STORE), 0.016);
@@ -412,9 +419,10 @@ bits_of(int64_t blocks)
 		"  %2 = weight name=\"v\" : bf16[b, s, k, d]\n"
 		"  %3 = attention %0, %1, %2 causal : bf16[b, s, h, d]\n"
 		"  return %3\n}\n", 0.016);
-	/* a loop for what is copied and one for what is multiplied */
-	assert_int_equal(with(&c, "for (int tile = BLOCK_X"), 4);
-	assert_int_equal(with(&c, "i += NBLOCKS_X"), 2);
+	/* a loop for what is copied and one for what is multiplied; one more
+	 * for what is stored where one thread multiplies */
+	assert_int_equal(with(&c, "for (int tile = BLOCK_X"), hopper ? 4 : 6);
+	assert_int_equal(with(&c, "i += NBLOCKS_X"), hopper ? 2 : 0);
 	tc_run(&c, 0);
 	tc_close(&c);
 	return c.bits;
@@ -428,25 +436,24 @@ bits_of(int64_t blocks)
 static void
 test_blocks(void **state)
 {
-	uint64_t bits = bits_of(0);
+	uint64_t bits = bits_of(*state, 0);
 
-	(void)state;
 	assert_true(bits != 0);
-	assert_true(bits_of(2) == bits);
-	assert_true(bits_of(26) == bits);
+	assert_true(bits_of(*state, 2) == bits);
+	assert_true(bits_of(*state, 26) == bits);
 }
 
 /* Whole heads after it, and boxes of several dims. */
 static void
 test_heads(void **state)
 {
+	const char *arch = *state;
 	static const int sizes[][5] = { { 2, 96, 3, 64, 128 },
 		{ 2, 64, 2, 128, 72 }, { 3, 40, 4, 32, 256 } };
 	struct tc c;
 	uint32_t i;
 
-	(void)state;
-	tc_open(&c, NULL, "sm_90a");
+	tc_open(&c, NULL, arch);
 	c.c.units = 2;
 	for (i = 0; i < 3; i++) {
 		const int *n = sizes[i];
@@ -461,25 +468,26 @@ test_heads(void **state)
 			"bf16[b, s, h, d]\n  return %%3\n}\n", n[0], n[1],
 			n[2], n[3], n[4]), 0.016);
 	}
-	assert_int_equal(with_wgmma(&c), 3);
+	assert_int_equal(with_async(&c), 3);
 	tc_run(&c, 0);
 	tc_close(&c);
 }
 
+#define ON(arch) \
+	BY(test_tiles, arch), BY(test_stored, arch), BY(test_parts, arch), \
+	BY(test_registers, arch), BY(test_units, arch), \
+	BY(test_heads, arch), BY(test_blocks, arch), BY(test_wide, arch), \
+	BY(test_narrow, arch), BY(test_checked, arch)
+#define BY(test, arch) \
+	{ #test " for " #arch, test, NULL, NULL, arch }
+
 int
 main(void)
 {
+	static char sm_90a[] = "sm_90a", sm_100a[] = "sm_100a";
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_tiles),
-		cmocka_unit_test(test_stored),
-		cmocka_unit_test(test_parts),
-		cmocka_unit_test(test_registers),
-		cmocka_unit_test(test_units),
-		cmocka_unit_test(test_heads),
-		cmocka_unit_test(test_blocks),
-		cmocka_unit_test(test_wide),
-		cmocka_unit_test(test_narrow),
-		cmocka_unit_test(test_checked),
+		ON(sm_90a),
+		ON(sm_100a),
 	};
 
 	if (t_left_out()) {

@@ -47,11 +47,11 @@ struct tc {
 	char said[512];
 };
 
-/* Multiprocessors of the usual device: H100 SXM, A100. */
+/* Multiprocessors of the usual device: B200, H100 SXM, A100. */
 static inline int64_t
 tc_units(const struct cu_arch *arch)
 {
-	return arch->wgmma ? 132 : 108;
+	return arch->tcgen05 ? 148 : arch->wgmma ? 132 : 108;
 }
 
 static inline void

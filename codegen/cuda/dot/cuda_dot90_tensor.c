@@ -1,0 +1,232 @@
+/*
+ * Contractions whose sums lie in tensor memory (tcgen05, sm_100a).
+ *
+ * One thread issues all products of a block, of 128 rows each.  Two tiles have
+ * sums at a time, so a team stores those of one while the products of the next
+ * are made; team t has the tiles of every second turn.  A team loads some
+ * columns of its sums at a time to registers, where they lie as wgmma leaves
+ * them, and does with these what a team of sm_90a does with a tile so wide.
+ *
+ * How it is synchronized: a commit of the thread that multiplies arrives at a
+ * stage's `empty` barrier when all products that read it are done, in both
+ * blocks of a cluster; and at `made` when a tile's sums are complete.  The four
+ * warps of a team arrive at `drained` when they have loaded all of them.
+ */
+#include "codegen/cuda/dot/cuda_dot90.h"
+
+#define COLS_AT_ONCE 64
+
+int64_t
+dot90_tensor_cols(const struct dot90 *p)
+{
+	int64_t n = p->cols < COLS_AT_ONCE ? p->cols : COLS_AT_ONCE;
+
+	return p->part > n ? p->part : n;
+}
+
+/* Both tiles' columns: a power of two, as tc_alloc requires. */
+static long long
+all_columns(const struct dot90 *p)
+{
+	return 2 * (long long)p->cols;
+}
+
+/* ---- barriers, and the allocation ---- */
+
+void
+dot90_tensor_bars(struct cu_func *f, const struct dot90 *p)
+{
+	cu_line(f, "for (int i = 0; i < 2; i++) {");
+	cu_line(f, "mbar_init(full + %lld + 8 * i, 1);",
+		(long long)(16 * p->ring));
+	cu_line(f, "mbar_init(full + %lld + 8 * i, 4);",
+		(long long)(16 * p->ring + 16));
+	cu_line(f, "}");
+}
+
+void
+dot90_tensor_open(struct cu_func *f, const struct dot90 *p)
+{
+	long long bars = (long long)(16 * p->ring);
+
+	cu_line(f, "const u32 made = full + %lld, drained = made + 16;", bars);
+	cu_line(f, "if (WARP == 1) {");
+	cu_line(f, "tc_alloc(made + 32, %lld);", all_columns(p));
+	cu_line(f, "tc_relinquish();");
+	cu_line(f, "}");
+	cu_line(f, "tc_fence_before();");
+	cu_line(f, p->cluster > 1 ? "cluster_sync();" : "sync_block();");
+	cu_line(f, "tc_fence_after();");
+	cu_line(f, "const u32 sums = *(const u32 *)(SMEM + %lld);",
+		(long long)dot90_bars_at(p) + bars + 32);
+}
+
+void
+dot90_tensor_close(struct cu_func *f, const struct dot90 *p)
+{
+	cu_line(f, "tc_fence_before();");
+	if (p->cluster > 1) {
+		cu_comment(f, "The other block may still copy to this one, "
+			   "and arrive here.");
+		cu_line(f, "cluster_sync();");
+	} else {
+		cu_line(f, "sync_block();");
+	}
+	cu_line(f, "if (WARP == 1) {");
+	cu_line(f, "tc_fence_after();");
+	cu_line(f, "tc_dealloc(sums, %lld);", all_columns(p));
+	cu_line(f, "}");
+}
+
+/* ---- the thread that multiplies ---- */
+
+static const char *
+form_text(const struct dot90 *p, struct arena *a)
+{
+	static const char *const types[CU_DOT_NUNITS] = {
+		[CU_DOT_TF32] = "TC_TF32", [CU_DOT_BF16] = "TC_BF16",
+		[CU_DOT_F16] = "TC_F16", [CU_DOT_E4M3] = "TC_E4M3"
+	};
+
+	return arena_printf(a, "tc_form(%s, %lld, %d, %d)", types[p->d->unit],
+			    (long long)p->cols, !p->side[0].by_k,
+			    !p->side[1].by_k);
+}
+
+/* All products of a stage; that of the first stage overwrites the sums. */
+static void
+put_products(struct cu_func *f, const struct dot90 *p)
+{
+	static const char *const kinds[CU_DOT_NUNITS] = {
+		[CU_DOT_TF32] = "tf32", [CU_DOT_BF16] = "f16",
+		[CU_DOT_F16] = "f16", [CU_DOT_E4M3] = "f8"
+	};
+	const struct dot90_side *s = p->side;
+	/* steps of descriptors, in units of 16 bytes */
+	int x = s[0].by_k ? 2 : 128, y = s[1].by_k ? 2 : 128, k;
+
+	cu_line(f, "const u64 x = tc_desc(ring + %lld * stage, %d, 1024, "
+		"128);", (long long)dot90_stage_bytes(p),
+		s[0].by_k ? 16 : 8192);
+	cu_line(f, "const u64 y = tc_desc(ring + %lld * stage + %lld, %d, "
+		"1024, 128);", (long long)dot90_stage_bytes(p),
+		(long long)s[0].bytes, s[1].by_k ? 16 : 8192);
+	for (k = 0; k < DOT90_ROW / 32; k++) {
+		cu_line(f, "tc_mma_%s(d, x + %d, y + %d, form, %s);",
+			kinds[p->d->unit], x * k, y * k, k ? "1" : "q > 0");
+	}
+	cu_line(f, p->cluster > 1 ? "tc_commit_multi(empty + 8 * stage, 3);"
+		: "tc_commit(empty + 8 * stage);");
+}
+
+void
+dot90_tensor_multiply(struct cu_func *f, const struct dot90 *p)
+{
+	struct arena *a = f->k->c->a;
+
+	cu_line(f, "if (warp == 1 && elect_one()) {");
+	cu_line(f, "const u32 form = %s;", form_text(p, a));
+	cu_line(f, "int stage = 0, parity = 0, turn = 0;");
+	dot90_open_tiles(f, p, NULL);
+	cu_line(f, "const int which = turn %% 2, steps = %s;",
+		dot90_steps_text(f, p, "tile"));
+	cu_line(f, "const u32 d = sums + %lld * which;", (long long)p->cols);
+	cu_line(f, "mbar_wait(drained + 8 * which, turn / 2 %% 2 ^ 1);");
+	cu_line(f, "for (int q = 0; q < steps; q++) {");
+	cu_line(f, "mbar_wait(full + 8 * stage, parity);");
+	cu_line(f, "tc_fence_after();");
+	put_products(f, p);
+	dot90_next_stage(f, p);
+	cu_line(f, "}");
+	cu_line(f, "tc_commit(made + 8 * which);");
+	cu_line(f, "turn++;");
+	cu_line(f, "(void)row, (void)col, (void)batch;");
+	cu_close(f, 2);
+}
+
+/* ---- teams ---- */
+
+/* The same tiles, in blocks of as many columns as are loaded at a time. */
+static struct dot90
+part_of(const struct dot90 *p)
+{
+	struct dot90 q = *p;
+
+	q.cols = dot90_tensor_cols(p);
+	q.col_blocks = (p->d->n.size + q.cols - 1) / q.cols;
+	return q;
+}
+
+static void
+put_loads(struct cu_func *f, const struct dot90 *q)
+{
+	int64_t each = q->cols < COLS_AT_ONCE ? 32 : COLS_AT_ONCE, i, j;
+
+	cu_line(f, "f32 d[%lld];", (long long)(dot90_units(q) * q->cols / 2));
+	for (i = 0; i < dot90_units(q); i++) {
+		for (j = 0; j < q->cols; j += each) {
+			cu_line(f, "tc_ld%lld(d + %lld, from + %lld * sub + "
+				"%lld);", (long long)each,
+				(long long)((i * q->cols + j) / 2),
+				(long long)q->cols,
+				(long long)(i * q->has->unit_rows << 16) +
+				(long long)j);
+		}
+	}
+	cu_line(f, "tc_wait(d, %lld);",
+		(long long)(dot90_units(q) * q->cols / 2));
+}
+
+/* All sums of a tile, some columns at a time. */
+static bool
+put_columns(struct cu_func *f, const struct dot90 *p)
+{
+	struct dot90 q = part_of(p);
+	long long subs = (long long)(p->cols / q.cols);
+	struct cu_place m, n;
+	bool done;
+
+	cu_line(f, "col *= %lld;", subs);
+	buf_puts(&f->text, "#pragma unroll 1\n");
+	cu_line(f, "for (int sub = 0; sub < %lld; sub++, col++) {", subs);
+	dot90_places(f, &q, &m, &n);
+	if (p->d->n.size % p->cols != 0) {
+		cu_line(f, "if (n0 >= %lld) {", (long long)p->d->n.size);
+		cu_line(f, "break;");
+		cu_line(f, "}");
+	}
+	put_loads(f, &q);
+	done = dot90_put_item(f, p, &q, &m, "sub");
+	dot90_used(f, &m, &n);
+	cu_line(f, "}");
+	return done;
+}
+
+bool
+dot90_tensor_team(struct cu_func *f, const struct dot90 *p)
+{
+	bool done;
+
+	cu_line(f, "regs_more(232);");
+	cu_line(f, "const int team = TID / 128 - 1, group = 0;");
+	cu_comment(f, "The first column of the lanes that this warp reads.");
+	cu_line(f, "const u32 from = sums + %lld * team + ((u32)WARP %% 4 << "
+		"21);", (long long)p->cols);
+	cu_line(f, "int parity = 0;");
+	dot90_sums_at(f, p);
+	dot90_open_tiles(f, p, "team");
+	cu_line(f, "mbar_wait(made + 8 * team, parity);");
+	cu_line(f, "tc_fence_after();");
+	cu_line(f, "parity ^= 1;");
+	done = put_columns(f, p);
+	cu_line(f, "tc_fence_before();");
+	cu_line(f, "sync_warp();");
+	cu_line(f, "if (LANE == 0) {");
+	cu_line(f, "mbar_arrive(drained + 8 * team);");
+	cu_close(f, 2);
+	if (p->box) {
+		dot90_store_end(f);
+	}
+	cu_line(f, "(void)group, (void)r0, (void)lc;");
+	return done;
+}
