@@ -136,6 +136,7 @@ EXTRA_DIST += \
 	%D%/installcheck.sh \
 	%D%/interop/check_balance.py \
 	%D%/interop/check_export.py \
+	%D%/interop/check_perplexity.py \
 	%D%/interop/events-of-tensorboard \
 	%D%/interop/make_fixtures.py \
 	%D%/interop/openai_client.py \

@@ -55,4 +55,5 @@ def main():
                                     f"{family}-{form}.safetensors"))
 
 
-main()
+if __name__ == "__main__":
+    main()
