@@ -47,6 +47,8 @@ struct instruction {
 	char op[48];
 	bool predicated;
 	bool waits;	/* for all products of a warpgroup */
+	/* it calls what stops a kernel that misuses tensor memory */
+	bool traps;
 	int label;	/* of its target, or -1 */
 	int loop;	/* the smallest that has it, or -1 */
 };
@@ -102,6 +104,11 @@ product_cycles(const char *op, int arch)
 	    sscanf(op, "QGMMA.%dx%dx%d", &m, &n, &k) == 3) {
 		/* k is 32 bytes, whatever elements have */
 		return (double)m * n * 32 / 4096;
+	}
+	if (begins(op, "UTCHMMA") || begins(op, "UTCQMMA")) {
+		/* of 128 x 256: an operand has the columns, not the name; a
+		 * multiprocessor of sm_100 multiplies twice as much */
+		return 128;
 	}
 	if (begins(op, "HMMA.16816.")) {
 		return 8 * slower;
@@ -481,7 +488,8 @@ print_function(const struct reader *r)
 		int k = r->at[i].loop;
 
 		spill += is_spill(op);
-		call += begins(op, "CALL") && r->at[i].label < 0;
+		call += begins(op, "CALL") && r->at[i].label < 0 &&
+			!r->at[i].traps;
 		f64 += is_f64(op);
 		fence += is_fence(op) && k >= 0 && r->loop[k].products > 0;
 	}
@@ -558,6 +566,7 @@ read_instruction(struct reader *r, const char *s)
 	n = n < sizeof x->op ? n : sizeof x->op - 1;
 	memcpy(x->op, s, n);
 	x->waits = begins(x->op, "WARPGROUP.DEPBAR") && strstr(s, ", 0x0 ");
+	x->traps = strstr(s, "tcgen05_guardrail_trap") != NULL;
 	x->label = begins(x->op, "BRA") || begins(x->op, "CALL") ? label_of(s)
 								  : -1;
 	if (begins(x->op, "EXIT")) {

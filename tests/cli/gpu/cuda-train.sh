@@ -61,6 +61,7 @@ export LLMC_EMULATE_CHECK=0
 on h100x4 cp=2,dp=2,zero=3 1e-5
 begin tiny-dense 's/dtype f32/dtype bf16/'
 on h100x2 tp=2 2e-2 sm_90a
+on b200x2 tp=2 2e-2 sm_100a
 unset LLMC_EMULATE_CHECK
 begin tiny-moe
 on h100x4 ep=2,tp=2 1e-5

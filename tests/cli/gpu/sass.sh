@@ -11,10 +11,12 @@ export SASS LLMC
 
 "$SASS" 2 3 <"$tests/gpu/sass.txt" >out || bad 'the reader fails'
 # Of `sound': its loop of products is 5 slots for 2 products of 64 cycles; the
-# rest is 3 for a tile, twice 2, and 2 times 3 times 3.
+# rest is 3 for a tile, twice 2, and 2 times 3 times 3.  `tensor' calls a trap
+# alone.
 printf '%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n' \
 	sound 168 0 0 0 0 0 0 5 128 4 25 \
-	faulty 255 2 2 1 3 1 1 6 8 75 17 >want
+	faulty 255 2 2 1 3 1 1 6 8 75 17 \
+	tensor 0 0 0 0 0 0 0 4 256 2 2 >want
 cmp -s want out || bad "the reader counts: $(diff want out)"
 "$SASS" 1 0 <"$tests/gpu/sass.txt" >out 2>err
 [ $? -eq 2 ] || bad 'a loop that runs 0 times'
@@ -70,6 +72,6 @@ grep -q 'sound: 5 slots in the loop, 1 in sass.tsv' out || bad 'nobody says it'
 command -v "${LLMC_NVDISASM:-nvdisasm}" >/dev/null ||
 	{ [ $failed -eq 0 ] && skip 'no nvdisasm: set LLMC_NVDISASM'; exit 1; }
 need nvrtc llvm linker
-"$top_srcdir/bench/gpu/sass" check small-90 small-80 small-89 >out 2>err ||
+"$top_srcdir/bench/gpu/sass" check small-90 tensor-100 small-80 small-89 >out 2>err ||
 	bad 'kernels are worse than they were'
 exit $failed
