@@ -295,6 +295,9 @@ ir_is(enum ir_op op, uint32_t flag)
 enum ir_takes { IR_TAKES_NOT, IR_TAKES_OPTION, IR_TAKES_MUST };
 /* Whether an op's row lists the attribute. */
 enum ir_takes ir_op_takes(enum ir_op op, enum ir_attr_key key);
+/* The first attribute that an op's row needs and these lack; or IR_NATTRS. */
+enum ir_attr_key ir_missing_attr(enum ir_op op, const struct ir_attr *attrs,
+				 uint32_t nattrs);
 
 /* ---- define.c: maps that are defined by other maps --------------------- */
 

@@ -117,3 +117,37 @@ ir_op_takes(enum ir_op op, enum ir_attr_key key)
 	}
 	return IR_TAKES_NOT;
 }
+
+/* Whether a row's word, of n letters, is the name of an attribute. */
+static bool
+is_named(const char *word, size_t n, enum ir_attr_key key)
+{
+	const char *name = ir_attrs[key].name;
+
+	return strncmp(name, word, n) == 0 && !name[n];
+}
+
+enum ir_attr_key
+ir_missing_attr(enum ir_op op, const struct ir_attr *attrs, uint32_t nattrs)
+{
+	const char *p = ir_ops[op].attrs;
+	int k;
+
+	while (*p) {
+		size_t n = strcspn(p, " ?");
+		bool must = p[n] != '?';
+		uint32_t i;
+
+		for (i = 0; must && i < nattrs &&
+		     !is_named(p, n, (enum ir_attr_key)attrs[i].key); i++) {
+		}
+		for (k = 0; must && i == nattrs && k < IR_NATTRS; k++) {
+			if (is_named(p, n, (enum ir_attr_key)k)) {
+				return (enum ir_attr_key)k;
+			}
+		}
+		p += n;
+		p += strspn(p, " ?");
+	}
+	return IR_NATTRS;
+}

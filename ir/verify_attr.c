@@ -291,18 +291,12 @@ check_key(struct verifier *v, const struct ir_node *n, uint32_t i)
 static bool
 check_required(struct verifier *v, const struct ir_node *n)
 {
-	int k;
+	enum ir_attr_key key = ir_missing_attr(
+		(enum ir_op)n->op, &v->m->attrs.at[n->attrs], n->nattrs);
 
-	for (k = 0; k < IR_NATTRS; k++) {
-		enum ir_attr_key key = (enum ir_attr_key)k;
-
-		if (ir_op_takes((enum ir_op)n->op, key) == IR_TAKES_MUST &&
-		    !ir_attr(v->m, n, key)) {
-			return ver_broken(v, n, "expected the attribute `%s`"
-					  ", found none", ir_attrs[k].name);
-		}
-	}
-	return true;
+	return key == IR_NATTRS ||
+	       ver_broken(v, n, "expected the attribute `%s`, found none",
+			  ir_attrs[key].name);
 }
 
 bool

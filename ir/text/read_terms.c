@@ -541,21 +541,10 @@ rd_attr(struct ir_reader *r, struct ir_new *n)
 bool
 rd_attrs_complete(struct ir_reader *r, const struct ir_new *n, struct span op)
 {
-	uint32_t i;
-	int k;
+	enum ir_attr_key key = ir_missing_attr(n->op, n->attrs, n->nattrs);
 
-	for (k = 0; k < IR_NATTRS; k++) {
-		if (ir_op_takes(n->op, (enum ir_attr_key)k) !=
-		    IR_TAKES_MUST) {
-			continue;
-		}
-		for (i = 0; i < n->nattrs && n->attrs[i].key != k; i++) {
-		}
-		if (i == n->nattrs) {
-			return rd_fail(r, op, "%s needs the attribute `%s=`: "
-				       "%s", ir_ops[n->op].name,
-				       ir_attrs[k].name, ir_attrs[k].help);
-		}
-	}
-	return true;
+	return key == IR_NATTRS ||
+	       rd_fail(r, op, "%s needs the attribute `%s=`: %s",
+		       ir_ops[n->op].name, ir_attrs[key].name,
+		       ir_attrs[key].help);
 }
