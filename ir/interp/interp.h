@@ -176,7 +176,7 @@ bool ir_interp_colls(const struct interp *e, const struct ir_node *n);
  * dims in another order, or lack some, have other strides.
  */
 struct interp_nest {
-	int n;
+	int n, nin;		/* loops, operands */
 	int64_t size[NEST_DIMS], at[NEST_DIMS];
 	int64_t out[NEST_DIMS], in[IR_MAX_OPERANDS][NEST_DIMS];	/* strides */
 	int64_t out_off, in_off[IR_MAX_OPERANDS];

@@ -91,6 +91,7 @@ ir_nest_add(const struct interp *e, const struct ir_node *n,
 {
 	uint32_t i, k;
 
+	w->nin = n->nargs < IR_MAX_OPERANDS ? (int)n->nargs : IR_MAX_OPERANDS;
 	for (i = 0; i < f->n; i++, w->n++) {
 		int64_t *size = &w->size[w->n];
 		dim_id d = f->dims[i];
@@ -101,7 +102,7 @@ ir_nest_add(const struct interp *e, const struct ir_node *n,
 		*size = ir_dim_size(e->m, d);
 		w->out[w->n] = f->out ? stride(e, n, INTERP_RESULT, d, size)
 				      : 0;
-		for (k = 0; k < n->nargs && k < IR_MAX_OPERANDS; k++) {
+		for (k = 0; k < (uint32_t)w->nin; k++) {
 			w->in[k][w->n] = f->in >> k & 1 ?
 				stride(e, n, k, d, size) : 0;
 		}
@@ -169,7 +170,7 @@ ir_nest_next(struct interp_nest *w)
 		int64_t step = on ? 1 : 1 - w->size[i];
 
 		w->out_off += step * w->out[i];
-		for (k = 0; k < IR_MAX_OPERANDS; k++) {
+		for (k = 0; k < w->nin; k++) {
 			w->in_off[k] += step * w->in[k][i];
 		}
 		if (on) {
