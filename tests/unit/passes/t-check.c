@@ -161,8 +161,7 @@ struct subject {
 	const struct source *of;
 	struct eval_steps *course;
 	const struct sched *s;
-	const char *text;	/* of the rank programs */
-	size_t len;
+	struct ir_module *ranks;	/* their programs */
 };
 
 static void
@@ -209,6 +208,7 @@ open_subject(struct subject *b, const struct source *of)
 	struct ir_module *whole, *m;
 	struct plan plan;
 	struct buf text;
+	uint32_t base;
 
 	memset(b, 0, sizeof *b);
 	b->of = of;
@@ -227,8 +227,11 @@ open_subject(struct subject *b, const struct source *of)
 	assert_non_null(b->course);
 	buf_init(&text, &b->c.perm);
 	ir_print(m, &text);
-	b->text = buf_text(&text);
-	b->len = text.n;
+	/* Anew, with what the programs reach alone. */
+	assert_true(source_add(&b->c.sources, "ranks", buf_text(&text), text.n,
+			       &base));
+	b->ranks = ir_read(&b->c, b->c.sources.files.n - 1);
+	assert_non_null(b->ranks);
 	return true;
 }
 
@@ -318,14 +321,11 @@ judge(const struct subject *b, struct mutant *k)
 static void
 open_mutant(struct mutant *k, struct ir_ctx *c, const struct subject *b)
 {
-	uint32_t base;
 	func_id f;
 
 	memset(k, 0, sizeof *k);
-	ir_ctx_init(c, NULL);
-	assert_true(source_add(&c->sources, "ranks", b->text, b->len, &base));
-	k->m = ir_read(c, c->sources.files.n - 1);
-	assert_non_null(k->m);
+	ir_ctx_child(c, &b->c);
+	k->m = ir_copy(b->ranks, c);
 	k->s = copy_schedule(&c->perm, b->s);
 	for (f = 1; f < k->m->funcs.n; f++) {
 		find_sites(k, f, k->m->funcs.at[f].body);
