@@ -202,13 +202,23 @@ struct tok_buffers {
 enum rt_status rt_tok_normalize(const struct rt_tokenizer *t,
 				struct tok_buffers *b, const char **s,
 				size_t *n, bool starts);
-/* Replaces all that a part matches, appending to out. */
+/* How many bytes regular expressions have looked at, and how many they may. */
+struct tok_work {
+	size_t done, most;
+};
+
+enum { TOK_WORK_PER_BYTE = 200 };
+
+/* For a text of n bytes: not so much that each may look ahead to the end. */
+struct tok_work rt_tok_work(size_t n);
+/* Replaces all that a part matches, appending to out; or RT_RANGE. */
 enum rt_status rt_tok_replace(const struct tok_part *p,
 			      const struct rt_alloc *a, const char *s,
-			      size_t n, struct rt_bytes *out);
-/* The next match of a part from `at` on, up to *to; n: none. */
+			      size_t n, struct tok_work *w,
+			      struct rt_bytes *out);
+/* The next match of a part from `at` on, up to *to; n: none, or w is done. */
 size_t rt_tok_search(const struct tok_part *p, const char *s, size_t n,
-		     size_t at, size_t *to, size_t *work);
+		     size_t at, size_t *to, struct tok_work *w);
 
 /* ---- words (tok_bpe.c) ------------------------------------------------ */
 

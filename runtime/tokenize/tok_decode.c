@@ -249,6 +249,7 @@ spaces(struct tok_decoder *d, const struct tok_part *p, const char *s,
 static bool
 each(struct tok_decoder *d, const struct tok_part *p)
 {
+	struct tok_work any = { 0, SIZE_MAX };	/* texts of tokens are short */
 	const struct tok_texts *x = &d->now;
 	size_t i, from = 0;
 	bool ok = true;
@@ -260,7 +261,7 @@ each(struct tok_decoder *d, const struct tok_part *p)
 
 		ok = p->type == TOK_STRIP ? strip(d, p, s, n)
 			: p->type == TOK_METASPACE ? spaces(d, p, s, n, first)
-			: rt_tok_replace(p, &d->t->alloc, s, n,
+			: rt_tok_replace(p, &d->t->alloc, s, n, &any,
 					 &d->next.bytes) == RT_OK;
 		ok = ok && end_text(d, &d->next);
 	}

@@ -7,8 +7,6 @@
 
 #include <string.h>
 
-enum { WORK_PER_BYTE = 200, WORK_FREE = 1 << 20 };
-
 struct rt_encoder {
 	const struct rt_tokenizer *t;
 	struct tok_bpe *bpe;
@@ -17,7 +15,7 @@ struct rt_encoder {
 	struct rt_bytes piece[TOK_MAX_PARTS];	/* what each step changed */
 	struct rt_ids *out;
 	enum rt_status status;
-	size_t work, budget;	/* of regular expressions */
+	struct tok_work work;
 };
 
 /* A piece of text on its way through the pre-tokenizers. */
@@ -106,7 +104,7 @@ split_by(struct rt_encoder *e, size_t step, const struct tok_piece *p)
 		bool match;
 
 		to = rt_tok_search(part, p->s, p->n, at, &end, &e->work);
-		if (e->work > e->budget) {
+		if (e->work.done > e->work.most) {
 			note(e, RT_RANGE);
 			return;
 		}
@@ -304,7 +302,7 @@ fail(struct rt_encoder *e, const char *s, size_t n, size_t valid,
 		where.offset = 0;
 		return rt_fail(err, RT_RANGE, where, "a pattern of the "
 			       "tokenizer looks at more than %d bytes for "
-			       "each byte of this text", WORK_PER_BYTE);
+			       "each byte of this text", TOK_WORK_PER_BYTE);
 	}
 	return rt_no_memory(err, NULL);
 }
@@ -318,10 +316,8 @@ rt_encode(struct rt_encoder *e, const char *text, size_t n,
 	size_t valid = rt_utf8_check(text, n);
 
 	e->status = RT_OK;
-	e->work = 0;
+	e->work = rt_tok_work(n);
 	e->out = out;
-	e->budget = n > SIZE_MAX / WORK_PER_BYTE - WORK_FREE ? SIZE_MAX
-		: n * WORK_PER_BYTE + WORK_FREE;
 	if (valid < n) {
 		return fail(e, text, n, valid, err);
 	}

@@ -5,16 +5,28 @@
 
 #include <string.h>
 
+enum { WORK_FREE = 1 << 20 };
+
+struct tok_work
+rt_tok_work(size_t n)
+{
+	bool huge = n > (SIZE_MAX - WORK_FREE) / TOK_WORK_PER_BYTE;
+	struct tok_work w = { 0, huge ? SIZE_MAX
+			      : n * TOK_WORK_PER_BYTE + WORK_FREE };
+
+	return w;
+}
+
 size_t
 rt_tok_search(const struct tok_part *p, const char *s, size_t n, size_t at,
-	      size_t *to, size_t *work)
+	      size_t *to, struct tok_work *w)
 {
 	const char *hit;
 	size_t len;
 
-	while (at < n) {
+	while (at < n && w->done <= w->most) {
 		if (p->regex) {
-			*to = rt_regex_match(p->regex, s, n, at, work);
+			*to = rt_regex_match(p->regex, s, n, at, &w->done);
 			if (*to > at) {
 				return at;
 			}
@@ -37,13 +49,17 @@ rt_tok_search(const struct tok_part *p, const char *s, size_t n, size_t at,
 
 enum rt_status
 rt_tok_replace(const struct tok_part *p, const struct rt_alloc *a,
-	       const char *s, size_t n, struct rt_bytes *out)
+	       const char *s, size_t n, struct tok_work *w,
+	       struct rt_bytes *out)
 {
-	size_t at = 0, from, to, work = 0;
+	size_t at = 0, from, to;
 	bool ok = true;
 
 	while (at < n && ok) {
-		from = rt_tok_search(p, s, n, at, &to, &work);
+		from = rt_tok_search(p, s, n, at, &to, w);
+		if (w->done > w->most) {
+			return RT_RANGE;
+		}
 		ok = rt_bytes_add(a, out, s + at, from - at) &&
 		     (from == n || rt_bytes_add(a, out, p->content,
 						p->content_bytes));
@@ -57,12 +73,13 @@ normalize_by(const struct rt_tokenizer *t, const struct tok_part *p,
 	     const char *s, size_t n, bool starts, struct rt_bytes *out)
 {
 	const struct rt_alloc *a = &t->alloc;
+	struct tok_work w = rt_tok_work(n);
 
 	if (p->type == TOK_NFC) {
 		return rt_nfc_add(t->nfc, s, n, out);
 	}
 	if (p->type == TOK_REPLACE) {
-		return rt_tok_replace(p, a, s, n, out);
+		return rt_tok_replace(p, a, s, n, &w, out);
 	}
 	return (n == 0 || !starts ||
 		rt_bytes_add(a, out, p->content, p->content_bytes)) &&

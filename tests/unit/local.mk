@@ -36,7 +36,6 @@ unit_tests += \
 	%D%/cuda/t-cuda-nest \
 	%D%/cuda/t-cuda-parts \
 	%D%/cuda/t-mutants \
-	%D%/cuda/t-cuda-ways \
 	%D%/runtime/t-device \
 	%D%/frontend/t-import \
 	%D%/frontend/t-import-families \
@@ -124,6 +123,7 @@ release_unit_tests += \
 	%D%/cuda/t-cuda-attention \
 	%D%/cuda/t-cuda-dot90 \
 	%D%/cuda/t-cuda-dot \
+	%D%/cuda/t-cuda-ways \
 	%D%/search/t-search-pins
 
 # The server with an engine that has no model, for tests/cli/run/serve.sh.
@@ -196,6 +196,7 @@ EXTRA_DIST += \
 	%D%/shared/t-dot-text.h \
 	%D%/shared/t-eval.h \
 	%D%/shared/t-ir.h \
+	%D%/shared/t-cases.h \
 	%D%/shared/t-left-out.h \
 	%D%/shared/t-models.h \
 	%D%/shared/t-nest-bodies.h \

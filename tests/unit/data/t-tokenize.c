@@ -19,6 +19,7 @@
 #include "runtime/text.h"
 #include "runtime/tokenize/tok_regex.h"
 #include "runtime/tokenize/tokenize.h"
+#include "tests/unit/shared/t-cases.h"
 
 static const char *const families[] = {
 	"deepseek", "gemma", "gpt2", "llama2", "llama3", "mistral", "o200k",
@@ -541,7 +542,7 @@ test_truncated(void **state)
 	for (f = 0; f < NFAMILIES; f++) {
 		char *text = read_fixture(families[f], ".json", &all);
 
-		for (n = 0; n < all; n += 97) {
+		for (n = 0; n < all; n += t_short() ? 997 : 97) {
 			struct rt_tokenizer *t;
 			struct rt_error err = { .status = RT_OK };
 
@@ -572,31 +573,42 @@ test_invalid_text(void **state)
 	rt_tokenizer_free(t);
 }
 
-/* A pattern that looks far ahead at each place in vain. */
+/*
+ * A pattern that looks far ahead at each place in vain: if nothing ended it,
+ * this would take minutes.
+ */
 static void
 test_far_pattern(void **state)
 {
-	static const struct broken_row row = { "'pre_tokenizer':null",
-		"'pre_tokenizer':{'type':'Split','pattern':{'Regex':'a+b'},"
-		"'behavior':'Isolated'}", NULL };
-	struct rt_ids ids = no_ids();
-	struct rt_tokenizer *t;
-	struct rt_encoder *e;
-	struct rt_error err;
-	char text[4096], *long_text = malloc(100000);
+	static const struct broken_row rows[] = {
+		{ "'pre_tokenizer':null", "'pre_tokenizer':{'type':'Split',"
+		  "'pattern':{'Regex':'a+b'},'behavior':'Isolated'}", NULL },
+		{ "'normalizer':null", "'normalizer':{'type':'Replace',"
+		  "'pattern':{'Regex':'a+b'},'content':'c'}", NULL },
+	};
+	size_t n = 1000000, i;
+	char text[4096], *long_text = malloc(n);
 
 	(void)state;
 	assert_non_null(long_text);
-	memset(long_text, 'a', 100000);
-	assert_int_equal(rt_tokenizer_parse(&t, "x", text, break_good(&row,
-				text, sizeof text), NULL, &err), RT_OK);
-	assert_int_equal(rt_encoder_open(&e, t, &err), RT_OK);
-	assert_int_equal(rt_encode(e, long_text, 100000, RT_PART_WHOLE, &ids,
-				   &err), RT_RANGE);
-	assert_non_null(strstr(err.message, "looks at more than"));
-	rt_ids_release(&ids);
-	rt_encoder_free(e);
-	rt_tokenizer_free(t);
+	memset(long_text, 'a', n);
+	for (i = 0; i < sizeof rows / sizeof *rows; i++) {
+		struct rt_ids ids = no_ids();
+		struct rt_tokenizer *t;
+		struct rt_encoder *e;
+		struct rt_error err;
+
+		assert_int_equal(rt_tokenizer_parse(&t, "x", text,
+			break_good(&rows[i], text, sizeof text), NULL, &err),
+			RT_OK);
+		assert_int_equal(rt_encoder_open(&e, t, &err), RT_OK);
+		assert_int_equal(rt_encode(e, long_text, n, RT_PART_WHOLE,
+					   &ids, &err), RT_RANGE);
+		assert_non_null(strstr(err.message, "looks at more than"));
+		rt_ids_release(&ids);
+		rt_encoder_free(e);
+		rt_tokenizer_free(t);
+	}
 	free(long_text);
 }
 
@@ -667,15 +679,15 @@ static void
 test_memory(void **state)
 {
 	static const char *const some[] = { "qwen", "llama2", "llama3", "odd" };
+	long granted, step = t_short() ? 5 : 1;
 	size_t i, n;
-	long granted;
 
 	(void)state;
 	for (i = 0; i < sizeof some / sizeof *some; i++) {
 		char *json = read_fixture(some[i], ".json", &n);
 		enum rt_status status = RT_NOMEM;
 
-		for (granted = 0; status != RT_OK; granted++) {
+		for (granted = 0; status != RT_OK; granted += step) {
 			struct few f = { granted, 0 };
 
 			status = use(json, n, &f);

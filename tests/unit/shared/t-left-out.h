@@ -3,28 +3,13 @@
 #define T_LEFT_OUT_H
 
 #include "runtime/emulate/emulate.h"
+#include "tests/unit/shared/t-cases.h"
 
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* SLOW_TESTS=skip, as under sanitizers. */
-static inline bool
-t_short(void)
-{
-	const char *slow = getenv("SLOW_TESTS");
-
-	return slow && strcmp(slow, "skip") == 0;
-}
-
-/* How many are tried of so many that go the same ways of our code. */
-static inline uint32_t
-t_cases(uint32_t all)
-{
-	return t_short() ? (all + 7) / 8 : all;
-}
 
 /* Emulated kernels need an emulator, and are no part of a release's tests. */
 static inline bool
