@@ -69,8 +69,6 @@ cli_tests = \
 	%D%/search/plan.sh \
 	%D%/search/plans-json.sh \
 	%D%/search/report.sh \
-	%D%/search/runs.sh \
-	%D%/search/search.sh \
 	%D%/search/sweep.sh \
 	%D%/search/target-names.sh \
 	%D%/search/target-plans.sh
@@ -104,6 +102,8 @@ release_cli_tests = \
 	%D%/run/optimizers.sh \
 	%D%/search/first-principles.sh \
 	%D%/search/nothing-fits.sh \
+	%D%/search/runs.sh \
+	%D%/search/search.sh \
 	%D%/search/search-plans.sh \
 	%D%/search/search-runs.sh \
 	%D%/search/validate.sh \

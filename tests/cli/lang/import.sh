@@ -27,6 +27,7 @@ while read -r name published plan; do
 	n=$(count "$name.llm")
 	[ "$n" = "$published" ] ||
 		bad "$name has $published parameters, imported $n"
+	have time || plan=
 	# shellcheck disable=SC2086 # a target, and dims
 	[ ! "$plan" ] || "$LLMC" --target "$plan" --dim seq=4096 \
 		"$name.llm" >out 2>err || bad "plan $name"
@@ -36,21 +37,21 @@ done <<'END'
 Llama-3.1-8B 8030261248 h100x8
 Llama-3.2-1B 1235814400
 Llama-2-7b-hf 6738415616
-Mistral-7B-v0.1 7241732096 h100x8
+Mistral-7B-v0.1 7241732096
 Mixtral-8x7B-v0.1 46702792704 h100x8x2@ib400
 Qwen2-7B 7615616512
 Qwen3-32B 32762123264 h100x8
 Qwen3-30B-A3B 30532122624
 Qwen1.5-MoE-A2.7B 14315784192 h100x8
-gemma-7b 8537680896 h100x8
+gemma-7b 8537680896
 Phi-3-mini-4k-instruct 3821079552
 OLMo-2-1124-7B 7298617344
 granite-3.0-8b-base 8170848256
 starcoder2-7b 7173923840
 gpt2 124439808
 gemma-2-9b 9241705984 h100x8
-gemma-3-1b-pt 999885952 h100x8
-Phi-3-medium-128k-instruct 13960238080 h100x8
+gemma-3-1b-pt 999885952
+Phi-3-medium-128k-instruct 13960238080
 DeepSeek-V2-Lite 15706484224 h100x8
 DeepSeek-V3 671026419200
 gpt-oss-120b 116829156672 h100x8x2@ib400

@@ -76,7 +76,9 @@ serves=
 grep -q '^#define HAVE_MICROHTTPD 1' "$build/config.h" &&
 	command -v curl >/dev/null && serves=1
 
-for pair in llama3-int8 llama-f8e4m3 mixtral-int8 deepseek_v3-f8e4m3; do
+pairs='llama3-int8 deepseek_v3-f8e4m3'
+! have time || pairs="$pairs llama-f8e4m3 mixtral-int8"
+for pair in $pairs; do
 	family=${pair%-*}
 	form=${pair##*-}
 	weights=$tests/interop/tiny/$family

@@ -17,7 +17,7 @@ for model in tiny-dense tiny-moe gpt2-124m llama-3-8b; do
 	same --target h100x8 --top=5 "$examples/$model.llm"
 done
 same --target a100x8x8 --top=5 "$examples/gpt2-124m.llm"
-same --target h100x8x2 --emit=plan "$examples/mixtral-8x7b.llm"
+same --target h100x8x2 --pin ep=8 --emit=plan "$examples/mixtral-8x7b.llm"
 same --target h100x8 --emit=cost "$examples/llama-2-7b.llm"
 same --target h100x8 --emit=arena "$examples/llama-2-7b.llm"
 same --target h100x8 --emit=kernels "$examples/tiny-moe.llm"
@@ -25,8 +25,8 @@ same --target h100x8x2 --explain=search "$examples/llama-2-7b.llm"
 same --target h100x8 --why-not=tp=8 "$examples/llama-2-7b.llm"
 same --target h100x8 --print-changed "$examples/tiny-dense.llm"
 same --target cpux4 --emit=llvm --cpu=x86-64-v3 "$examples/tiny-dense.llm"
-same --target h100x8 "$examples/megatron-530b.llm"	# does not fit
-[ $status -eq 1 ] || bad 'megatron-530b fits eight devices'
+same --target h100x4 --pin offload=none "$examples/llama-2-70b.llm"
+[ $status -eq 1 ] || bad 'llama-2-70b fits four devices'
 
 # One block of two has a name for each layer, so that its weights may lie on the
 # host; the kernels of both are the same.

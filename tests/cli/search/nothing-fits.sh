@@ -125,7 +125,6 @@ asked()
 
 asked "$small"
 asked --pin tp=1,microbatch=1 "$small"
-asked --dim batch=8 "$small"
 
 # What is at fault is the model, and not how many devices there are.
 for drop in '/^train/,/^}/d' '/optimizer = /d'; do
@@ -152,9 +151,6 @@ stopped
 if have llvm; then
 	cheaply unfit 'the smallest plan needs' --emit=llvm --target cpux8 \
 		--dim layers=10000 "$examples/gpt-bytes.llm"
-	stopped
-	cheaply unfit 'alone need' --emit=llvm --target cpux8 \
-		--dim layers=100000 "$examples/gpt-bytes.llm"
 	stopped
 	cheaply unfit 'alone need' --emit=cuda --target h100x8 \
 		--dim seq=10007 "$examples/megatron-1t.llm"

@@ -85,32 +85,37 @@ paste days usd front | awk '{ d[NR] = $1; u[NR] = $2; f[NR] = $3 }
 
 # ---- the fewest nodes, and what a budget is enough for ----
 
-# 40 B tokens take one node of two T4 about ten days.
-run sweep "$model" --tokens 40B --target t4x2,t4x2x3 --days 3 --csv
-[ "$(awk -F, '$7 == 1 { print $1 }' out)" = t4x2x4 ] ||
-	bad 'the answer is another number of nodes'
-awk -F, 'NR > 1 { days[$1] = $18 }
-	END { exit !(days["t4x2x4"] <= 3 && days["t4x2x3"] > 3) }' out ||
-	bad 'the next smaller number finishes in time, too'
-[ "$(grep -c '^t4x2x3,' out)" -eq 2 ] ||
-	bad 'the next smaller number is no row, beside the cell of that name'
-run sweep "$model" --tokens 40B --target t4x2 --days 3
-grep -q '^in 3 days: t4x2x4, by .* USD; t4x2x3 would take ' out ||
-	bad 'no sentence'
-run sweep "$model" --tokens 40B --target t4x2 --days 1000
-grep -q '^in 1000 days: t4x2x1, by [0-9.]* days and [0-9.]* USD$' out ||
-	bad 'one node is not the fewest'
-run sweep "$model" --tokens 1000T --target t4x2 --batch 2 --days 1
-grep -q '^in 1 day, batch=2: no number of nodes that was tried' out ||
-	bad 'a batch of two is split over many nodes'
+inverse()
+{
+	# 40 B tokens take one node of two T4 about ten days.
+	run sweep "$model" --tokens 40B --target t4x2,t4x2x3 --days 3 --csv
+	[ "$(awk -F, '$7 == 1 { print $1 }' out)" = t4x2x4 ] ||
+		bad 'the answer is another number of nodes'
+	awk -F, 'NR > 1 { days[$1] = $18 }
+		END { exit !(days["t4x2x4"] <= 3 && days["t4x2x3"] > 3) }' out ||
+		bad 'the next smaller number finishes in time, too'
+	[ "$(grep -c '^t4x2x3,' out)" -eq 2 ] ||
+		bad 'the next smaller number is no row, beside the cell of that name'
+	run sweep "$model" --tokens 40B --target t4x2 --days 3
+	grep -q '^in 3 days: t4x2x4, by .* USD; t4x2x3 would take ' out ||
+		bad 'no sentence'
+	run sweep "$model" --tokens 40B --target t4x2 --days 1000
+	grep -q '^in 1000 days: t4x2x1, by [0-9.]* days and [0-9.]* USD$' out ||
+		bad 'one node is not the fewest'
+	run sweep "$model" --tokens 1000T --target t4x2 --batch 2 --days 1
+	grep -q '^in 1 day, batch=2: no number of nodes that was tried' out ||
+		bad 'a batch of two is split over many nodes'
 
-run sweep "$model" --tokens 1B --target 'h100x{1,2},t4x{1,2}' --budget 2
-grep -q '^within 2.00 USD the fastest: h100x2, by ' out || bad 'a budget of 2'
-run sweep "$model" --target 'h100x{1,2},t4x{1,2}' --budget 2 --days 1
-grep -q '^within 1 day and 2.00 USD most tokens: h100x[12], 1.4[0-9]* B' out ||
-	bad 'the other way round'
-run sweep "$model" --tokens 1B --target 'h100x{1,2},t4x{1,2}' --budget 0.1
-grep -q '^within 0.10 USD: none of these cells' out || bad 'a budget of 0.1'
+	run sweep "$model" --tokens 1B --target 'h100x{1,2},t4x{1,2}' --budget 2
+	grep -q '^within 2.00 USD the fastest: h100x2, by ' out || bad 'a budget of 2'
+	run sweep "$model" --target 'h100x{1,2},t4x{1,2}' --budget 2 --days 1
+	grep -q '^within 1 day and 2.00 USD most tokens: h100x[12], 1.4[0-9]* B' out ||
+		bad 'the other way round'
+	run sweep "$model" --tokens 1B --target 'h100x{1,2},t4x{1,2}' --budget 0.1
+	grep -q '^within 0.10 USD: none of these cells' out || bad 'a budget of 0.1'
+}
+
+! have time || inverse
 
 # ---- what has no plan ----
 

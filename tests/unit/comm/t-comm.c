@@ -3,6 +3,7 @@
  * pieces, types and groups at random, and sends in any order.
  */
 #include "tests/unit/comm/t-comm.h"
+#include "tests/unit/shared/t-cases.h"
 
 #include <math.h>
 
@@ -532,10 +533,10 @@ static const struct rt_axis eight[] = { { NULL, 0, 0 }, { "dp", 2, 0 },
 	{ "mb", 3, 1 }, { "cp", 2, 0 }, { "tp", 2, 0 } };
 
 static void
-random_colls(const struct rt_axis *axes, int64_t naxes, int colls)
+random_colls(const struct rt_axis *axes, int64_t naxes, uint32_t colls)
 {
 	const char *seed = getenv("COMM_SEED");
-	struct random_run r = { seed ? strtoull(seed, NULL, 10) : 1, colls,
+	struct random_run r = { seed ? strtoull(seed, NULL, 10) : 1, (int)colls,
 		60000 };
 	struct rt_plan p = plan_of(axes, naxes);
 
@@ -546,10 +547,10 @@ static void
 test_random(void **state)
 {
 	(void)state;
-	random_colls(two, 2, 200);
-	random_colls(three, 2, 150);
-	random_colls(four, 4, 150);
-	random_colls(eight, 5, 100);
+	random_colls(two, 2, t_cases(200));
+	random_colls(three, 2, t_cases(150));
+	random_colls(four, 4, t_cases(150));
+	random_colls(eight, 5, t_cases(100));
 }
 
 int

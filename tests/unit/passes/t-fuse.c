@@ -17,6 +17,7 @@
 #include "passes/kernels/kernels.h"
 #include "passes/pass.h"
 #include "passes/plan/plan.h"
+#include "tests/unit/shared/t-cases.h"
 #include "tests/unit/shared/t-ir.h"
 #include "tests/unit/shared/t-split.h"
 
@@ -616,12 +617,12 @@ test_random(void **state)
 {
 	uint32_t made[IR_OP_COUNT] = { 0 };
 	uint64_t seed, merged = 0, copies = 0, parts = 0, alike = 0;
-	uint64_t joined = 0;
+	uint64_t joined = 0, modules = t_cases(MODULES);
 	struct known memo;
 
 	(void)state;
 	open_memo(&memo);
-	for (seed = 1; seed <= MODULES; seed++) {
+	for (seed = 1; seed <= modules; seed++) {
 		struct ir_ctx c;
 		struct ir_module *m;
 
@@ -632,7 +633,7 @@ test_random(void **state)
 		ir_ctx_release(&c);
 	}
 	memo_release(&memo.memo);
-	assert_true(merged > MODULES / 4);
+	assert_true(merged > modules / 4);
 }
 
 /*
@@ -714,12 +715,12 @@ static void
 test_models(void **state)
 {
 	uint64_t merged = 0, copies = 0, parts = 0, alike = 0, joined = 0;
-	uint64_t done = 0, seed;
+	uint64_t done = 0, seed, pairs = t_cases(PAIRS);
 	struct known memo;
 
 	(void)state;
 	open_memo(&memo);
-	for (seed = 1; done < PAIRS; seed++) {
+	for (seed = 1; done < pairs; seed++) {
 		struct pair p = random_pair(seed);
 		bool whole = seed % 3 == 0;
 		struct ir_module *m;
@@ -745,13 +746,13 @@ test_models(void **state)
 	}
 	/* each is asked for twice, and some are like another model's */
 	assert_true(memo.memo.of[MEMO_TEMPLATES].at.n <
-		    memo.asked / 2 - PAIRS);
+		    memo.asked / 2 - pairs);
 	memo_release(&memo.memo);
-	assert_true(parts > PAIRS);
+	assert_true(parts > pairs);
 	assert_true(alike > 0);
-	assert_true(merged > 100 * PAIRS);
-	assert_true(joined > PAIRS);
-	assert_true(seed < 2 * PAIRS);
+	assert_true(merged > 100 * pairs);
+	assert_true(joined > pairs);
+	assert_true(seed < 2 * pairs);
 }
 
 int

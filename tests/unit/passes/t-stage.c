@@ -22,6 +22,7 @@
 #include "frontend/frontend.h"
 #include "passes/plan/plan.h"
 #include "passes/sched/sched.h"
+#include "tests/unit/shared/t-cases.h"
 #include "tests/unit/shared/t-context.h"
 
 #define STEPS 3
@@ -680,10 +681,10 @@ static void
 test_uneven(void **state)
 {
 	static const uint32_t extra[] = { 0, 0, 0, 0, 3, 2, 0, 0 };
-	int round;
+	uint32_t round;
 
 	(void)state;
-	for (round = 0; round < 150; round++) {
+	for (round = 0; round < t_cases(150); round++) {
 		uint32_t k = below(NMODELS), pp = 1 + below(4), s, n = 0;
 		uint32_t v = pp > 1 ? 1 + below(2) : 1, sum = 0;
 		const char *list = "", *schedule;

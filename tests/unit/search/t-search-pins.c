@@ -239,7 +239,7 @@ draw_case(double *us, double *best)
 static void
 test_drawn(void **state)
 {
-	int64_t n = env("SEARCH_PLANS", 14), slower = 0, missed = 0, none = 0;
+	int64_t n = env("SEARCH_PLANS", 8), slower = 0, missed = 0, none = 0;
 	int64_t i;
 	double us, best;
 

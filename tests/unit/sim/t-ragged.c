@@ -22,6 +22,7 @@
 #include "passes/pass.h"
 #include "passes/plan/plan.h"
 #include "passes/sim/sim.h"
+#include "tests/unit/shared/t-cases.h"
 #include "tests/unit/shared/t-split.h"
 
 #define PAIRS 320
@@ -467,7 +468,7 @@ test_pairs(void **state)
 	static const char *const declared[] = { NULL };
 
 	(void)state;
-	run_pairs(from_env("RAGGED_PAIRS", PAIRS), declared, 1);
+	run_pairs(from_env("RAGGED_PAIRS", t_cases(PAIRS)), declared, 1);
 }
 
 /* The same with weights in 8 bits, which both programs round. */
@@ -477,7 +478,7 @@ test_rounded(void **state)
 	static const char *const stored[] = { "int8", "f8e4m3" };
 
 	(void)state;
-	run_pairs(from_env("RAGGED_PAIRS", PAIRS) / 4, stored, 2);
+	run_pairs(from_env("RAGGED_PAIRS", t_cases(PAIRS)) / 4, stored, 2);
 }
 
 int
