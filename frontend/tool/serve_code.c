@@ -378,11 +378,6 @@ drv_serve_code(struct driver *d, struct ir_module *m,
 	struct serve_build s = { .d = d, .target = in->target,
 			     .context = (int64_t)in->asked->context };
 
-	if (!x->fits) {
-		diag_error(&d->ctx.diags, nowhere, "nothing that serves fits, "
-			   "so no program is written");
-		return false;
-	}
 	buf_init(&d->json, &d->ctx.perm);
 	serve_print_json(in, x, NULL, &d->json);
 	set_sizes(m, in, &x->best);

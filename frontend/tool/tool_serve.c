@@ -202,6 +202,21 @@ read_other_pins(struct driver *d, const struct ir_module *m,
 	       read_pins(other, out);
 }
 
+/* The reason, what would fit, and whether it does with other keys. */
+static void
+report_misfit(struct driver *d, const struct serve_answer_in *in,
+	      const struct serve_answer *x, const struct serve_other *other)
+{
+	diag_error(&d->ctx.diags, nowhere, "no plan that serves fits %s: %s",
+		   in->target->name, x->misfit.why);
+	diag_note(&d->ctx.diags, nowhere, "%s", x->misfit.change);
+	if (other && other->answer.fits) {
+		diag_note(&d->ctx.diags, nowhere, "%s of --why-not fits: %s",
+			  other->keys, serve_split_text(
+				  &other->answer.best.split, &d->ctx.perm));
+	}
+}
+
 static void
 print_answer(struct driver *d, const struct serve_answer_in *in,
 	     const struct serve_answer *x, const struct serve_other *other)
@@ -230,7 +245,7 @@ drv_serve(struct driver *d, struct ir_module *m)
 {
 	struct serve_answer_in in = { 0 };
 	struct serve_pins pins = { 0 };
-	struct serve_other other;
+	struct serve_other other, *why_not = NULL;
 	struct ir_module *unsplit;
 	struct serve_answer x;
 	struct serve_asked q;
@@ -272,7 +287,12 @@ drv_serve(struct driver *d, struct ir_module *m)
 		with.pins = pins;
 		other.keys = drv_text(d, OPT_WHY_NOT);
 		serve_search(&with, &d->ctx.perm, &other.answer);
+		why_not = &other;
 	}
-	print_answer(d, &in, &x, drv_given(d, OPT_WHY_NOT) ? &other : NULL);
+	if (!x.fits) {
+		report_misfit(d, &in, &x, why_not);
+		return false;
+	}
+	print_answer(d, &in, &x, why_not);
 	return !unsplit || drv_serve_code(d, unsplit, &in, &x);
 }

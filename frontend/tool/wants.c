@@ -321,6 +321,31 @@ check_files_beside(struct driver *d)
 	return true;
 }
 
+/*
+ * Programs for GPUs keep nothing on hosts but the optimizer's state.  A plan
+ * that asks for more is refused before its kernels are compiled.
+ */
+static bool
+check_gpu_offload(struct driver *d, const struct ir_module *m)
+{
+	uint32_t bits = plan_offload(m);
+	bool drives = bits == (PLAN_OFFLOAD_OPTIMIZER | PLAN_OFFLOAD_NVME);
+	const struct ir_setting *at = ir_setting(m, drives ? "plan.offload_to"
+							   : "plan.offload");
+
+	if (!d->for_gpu || bits == PLAN_OFFLOAD_NVME ||
+	    !(bits & ~(uint32_t)PLAN_OFFLOAD_OPTIMIZER)) {
+		return true;	/* drives without state have an error of their own */
+	}
+	diag_error(&d->ctx.diags, at->span, "`%s` is %s, and programs for GPUs "
+		   "keep on hosts the optimizer's state alone, in their memory: "
+		   "%s is legal, or without %s any", drives ? "offload_to"
+		   : "offload", drives ? "nvme" : plan_offload_text(bits),
+		   drives ? "host" : "none or optimizer",
+		   drv_wants_folder(d) ? "-o" : "--emit");
+	return false;
+}
+
 /* Reports --all-plans without a table of plans. */
 static bool
 refuse_all_plans(struct driver *d)
@@ -337,6 +362,7 @@ drv_check_wants(struct driver *d, struct ir_module *m)
 
 	if (!check_files_beside(d) || !check_needs_target(d) ||
 	    !check_needs_answer(d) || !check_uses_plan(d) ||
+	    !check_gpu_offload(d, m) ||
 	    !check_tuned_output(d)) {
 		return false;
 	}

@@ -547,12 +547,29 @@ check_offload(struct plan_reading *r)
 		    plan_offload_text(bits));
 }
 
+/* What is in no repeated layer stays on the device. */
+static bool
+check_layers_offload(struct plan_reading *r)
+{
+	const struct plan *p = r->p;
+	uint32_t bits = p->offload & (PLAN_OFFLOAD_PARAMS | PLAN_OFFLOAD_SAVES);
+
+	return !bits || p->nlayers > 0 || r->facts.staged ||
+	       fail(r, at(r, PLAN_KEY_OFFLOAD), "`offload` is %s, and this "
+		    "model has no `repeat`: of layers alone do parameters and "
+		    "activations go to the host, so %s is legal",
+		    plan_offload_text(p->offload),
+		    p->offload & PLAN_OFFLOAD_OPTIMIZER ? "optimizer"
+						     : "none or optimizer");
+}
+
 bool
 plan_settle(struct plan_reading *r)
 {
 	bool ok = check_ranks(r);
 
 	ok &= check_offload(r);
+	ok &= check_layers_offload(r);
 	ok &= check_axes(r);
 	ok &= check_names(r);
 	return ok && settle_batch(r) && settle_schedule(r) &&

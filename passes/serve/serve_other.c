@@ -117,11 +117,6 @@ serve_print_other(const struct serve_answer *best,
 			   other->answer.misfit.change);
 		return;
 	}
-	if (!best->fits) {
-		buf_printf(out, "it fits: %s\n",
-			   serve_split_text(&b->split, to));
-		return;
-	}
 	words(out, "", "the best", "with the keys");
 	words(out, "split", serve_split_text(&a->split, to),
 	      serve_split_text(&b->split, to));

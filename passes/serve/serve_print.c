@@ -197,11 +197,6 @@ serve_print(const struct serve_answer_in *in, const struct serve_answer *x,
 	const struct serve_plan *b = &x->best;
 
 	print_head(in, out);
-	if (!x->fits) {
-		buf_printf(out, "nothing fits: %s\n%s\n", x->misfit.why,
-			   x->misfit.change);
-		return;
-	}
 	buf_printf(out, "split      %s, the best of %u\n",
 		   serve_split_text(&b->split, out->arena), x->tried);
 	buf_printf(out, "batch      %.0f sequences in flight of a replica; "
@@ -317,20 +312,13 @@ json_other(const struct serve_answer_in *in, const struct serve_other *other,
 	buf_putc(out, '}');
 }
 
-/* The best plan and the curve, or why there are none. */
+/* The best plan and the curve. */
 static void
 json_answer(const struct serve_answer_in *in, const struct serve_answer *x,
 	    struct buf *out)
 {
 	uint32_t i;
 
-	if (!x->fits) {
-		buf_puts(out, ",\n  ");
-		json_text(out, "why", x->misfit.why);
-		buf_puts(out, ",\n  ");
-		json_text(out, "change", x->misfit.change);
-		return;
-	}
 	buf_puts(out, ",\n  \"best\": ");
 	json_plan(in, &x->best, out);
 	buf_puts(out, ",\n  \"curve\": [");

@@ -316,9 +316,9 @@ misfit_memory(struct searching *s, struct arena *a)
 	double cache = m->token * least;
 	double need = m->weights + m->workspace + cache;
 
-	out->why = arena_printf(a, "a device has %.2f GB, and needs %.2f more:"
-		"\n           weights %.2f, workspace %.2f, cache of %.0f "
-		"tokens %.2f", m->free / 1e9, (need - m->free) / 1e9,
+	out->why = arena_printf(a, "a device has %.2f GB, and needs %.2f more: "
+		"weights %.2f, workspace %.2f, cache of %.0f tokens %.2f",
+		m->free / 1e9, (need - m->free) / 1e9,
 		m->weights / 1e9, m->workspace / 1e9, least, cache / 1e9);
 	if (longest(x) >= each) {
 		out->change = least > q->context

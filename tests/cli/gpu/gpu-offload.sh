@@ -58,10 +58,15 @@ FAKE_HOST_MEMORY=1000 FAKE_DEVICES=2 there/rank train --local --data draw \
 	--steps 3 >out 2>err && fail 'it runs without memory'
 grep -q 'GiB in the memory of the GPU.s host, which cannot be had' err ||
 	fail "another reason: $(cat err)"
-for offload in activations:saves parameters:weights \
-		optimizer+activations:saves optimizer,offload_to=nvme:optimizer; do
-	refused "of a rank's ${offload#*:} on" --target h100x2 --arch sm_90a \
-		-o refused --pin "pp=2,offload=${offload%:*}" "$model"
+for offload in activations parameters optimizer+activations; do
+	refused "--pin:1:6: error: \`offload\` is $offload, and programs for GPUs" \
+		--target h100x2 --arch sm_90a -o refused --pin \
+		"pp=2,offload=$offload" "$model"
+	[ ! -e refused ] || bad 'something was written'
+done
+for pins in offload=optimizer,offload_to=nvme offload_to=nvme; do
+	refused '`offload_to` is nvme' --target h100x2 --arch sm_90a \
+		-o refused --pin "$pins" "$model"
 	[ ! -e refused ] || bad 'something was written'
 done
 exit $failed

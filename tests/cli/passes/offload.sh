@@ -264,13 +264,13 @@ BEGIN {
 		deep > plain && deep - plain < moved)
 }' || bad 'another price of parameters'
 
-# Experts that are in no layer stay on the device, and nothing is moved.
+# Of a model without layers nothing would move.
 sed 's/repeat layers as i { \(x = block(x) *@\) "model.layers.{i}"; }/\1 "b";/' \
 	"$examples/tiny-moe.llm" >flat.llm
 grep -q '  x = block(x) *@ "b";' flat.llm || bad 'there is a repeat'
-run --target h100x1 --pin offload=parameters --emit=answer-json flat.llm
-for key in host_transfers_us host_bytes; do
-	[ "$(field out $key)" = 0 ] || bad "$key is $(field out $key)"
+for offload in parameters activations optimizer+parameters; do
+	refused "--pin:1:1: error: \`offload\` is $offload, and this model has no" \
+		--target h100x1 --pin "offload=$offload" flat.llm
 done
 
 # Without, this model has no plan on one small device, whose host has room; what
