@@ -19,6 +19,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "runtime/data/data.h"
 #include "runtime/data/safetensors.h"
 
 #define PREFIX "step-"
@@ -148,6 +149,20 @@ rt_checkpoint_list_release(struct rt_checkpoint_list *l)
 	rt_release(&l->alloc, l->at);
 	l->at = NULL;
 	l->n = l->capacity = 0;
+}
+
+int64_t
+rt_checkpoint_last_step(const char *folder)
+{
+	struct rt_checkpoint_list list;
+	struct rt_error err;
+	int64_t step = -1;
+
+	if (rt_checkpoint_list_read(&list, folder, &err) == RT_OK) {
+		step = list.n > 0 ? list.at[0].step : -1;
+		rt_checkpoint_list_release(&list);
+	}
+	return step;
 }
 
 /* ---- checks --------------------------------------------------- */

@@ -213,6 +213,9 @@ void rt_behind_close(struct rt_behind *b);
 enum rt_status rt_checkpoint_load(const struct rt_store *s, const char *path,
 				  struct rt_progress *p,
 				  struct rt_error *err);
+/* The latest step of which a folder has a checkpoint; -1: of none, or it
+ * cannot be read. */
+int64_t rt_checkpoint_last_step(const char *folder);
 struct rt_weights_options {
 	const char *path;
 	bool allow_unused, allow_missing;

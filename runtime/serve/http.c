@@ -396,7 +396,8 @@ is_refused_early(struct http_exchange *x, const char *method, const char *path,
 			"/v1/completions, /v1/chat/completions, /v1/models, "
 			"/health and /metrics are there", no_header);
 	} else if (!x->route) {
-		*result = send_error(x, 405, "the method is another one",
+		*result = send_error(x, 405, strcmp(other->method, "GET") == 0
+			? "this is asked with GET" : "this is asked with POST",
 			(struct http_header){ "Allow", other->method });
 	} else if (x->route->with_key && !has_key(x)) {
 		*result = send_error(x, 401, "the API key is missing or "
@@ -508,7 +509,6 @@ start_daemon(struct rt_http *h, const struct addrinfo *a)
 	h->daemon = h->lib.MHD_start_daemon(flags, (uint16_t)h->o.port, NULL,
 		NULL, on_request, h,
 		MHD_OPTION_SOCK_ADDR, a->ai_addr,
-		MHD_OPTION_LISTENING_ADDRESS_REUSE, 1u,
 		MHD_OPTION_CONNECTION_LIMIT, (unsigned)h->o.clients,
 		MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)h->o.timeout_s,
 		MHD_OPTION_THREAD_STACK_SIZE, (size_t)STACK_BYTES,

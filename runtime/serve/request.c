@@ -77,6 +77,7 @@ struct request_reader {
 	const struct field *field;
 	struct rt_error *err;
 	const char *start;	/* of the value that is read */
+	bool was_read[NFIELDS];
 	bool has_prompt;
 };
 
@@ -593,6 +594,24 @@ nearest_field(const char *name, int where)
 	return nearest;
 }
 
+/* What JSON of another kind says of a value, "found ..", is of this field. */
+static bool
+name_field(struct request_reader *x)
+{
+	char *message = x->err->message;
+	size_t n = strlen(x->field->name) + strlen("'': ");
+	char name[64];
+
+	if (strncmp(message, "found ", strlen("found ")) == 0 &&
+	    n < sizeof name && n < sizeof x->err->message) {
+		snprintf(name, sizeof name, "'%s': ", x->field->name);
+		memmove(message + n, message, sizeof x->err->message - n);
+		memcpy(message, name, n);
+		message[sizeof x->err->message - 1] = '\0';
+	}
+	return false;
+}
+
 static bool
 read_body(struct request_reader *x)
 {
@@ -615,8 +634,13 @@ read_body(struct request_reader *x)
 				rt_show_name(key).text,
 				nearest_field(key, where));
 		}
+		if (x->was_read[x->field - fields]) {
+			return rt_json_fail(&x->j, RT_RANGE, x->start, "'%s' "
+				"is there twice", x->field->name);
+		}
+		x->was_read[x->field - fields] = true;
 		if (!read_field(x)) {
-			return false;
+			return name_field(x);
 		}
 	}
 	return rt_json_end(&x->j, " \t\r\n");

@@ -221,6 +221,31 @@ open_behind(struct train *t, struct rt_error *err)
 			      t->o->keep, err);
 }
 
+/*
+ * A checkpoint of a later step than the run begins with is another run's, and
+ * stays the newest until this run is past it.
+ */
+static void
+say_newer(struct train *t)
+{
+	int64_t last;
+	char line[400];
+
+	if (!t->o->checkpoint || t->r->rank != 0) {
+		return;
+	}
+	last = rt_checkpoint_last_step(t->o->checkpoint);
+	if (last > t->at.step) {
+		snprintf(line, sizeof line, "%s has a checkpoint of step %lld, "
+			 "and this run begins at step %lld: until it is past "
+			 "that, --resume goes on from the other",
+			 rt_show_path(t->o->checkpoint).text, (long long)last,
+			 (long long)t->at.step);
+		rt_log_event(t->log, "remark", line, "\"step\": %lld",
+			     (long long)t->at.step);
+	}
+}
+
 static void
 say_remarks(struct train *t)
 {
@@ -286,6 +311,7 @@ open_all(struct train *t, FILE *screen, struct rt_error *err)
 	t->evaluated = t->exported = -1;
 	t->saved = resumed && !o->resume_path ? t->at.step : -1;
 	say_remarks(t);
+	say_newer(t);
 	say_start(t, resumed);
 	rt_training_say_changes(t->log, t->before, t->at.settings,
 				t->at.step);

@@ -111,6 +111,10 @@ done
 [ "$(metric preemptions_total)" -gt 0 ] || bad 'nothing was preempted'
 [ "$(metric shared_positions_total)" -gt 0 ] || bad 'nothing was shared'
 
+# A second server at its port would have half of the requests.
+"$fake" "port=${url##*:}" >second 2>err && bad 'two servers at one port'
+grep -q 'Address already in use' err || bad 'it is not said why'
+
 # ---- what is refused ----
 
 c=/v1/completions
@@ -119,7 +123,7 @@ gets 400 "'prompt' is a text" $c '{"prompt":'
 gets 400 'more than the' $c '{"prompt":"a","max_tokens":100000}'
 gets 404 "no model 'other': this is fake" $c '{"prompt":"a","model":"other"}'
 gets 404 'nothing here' /v1/nothing '{}'
-gets 405 'another one' /health '{}'
+gets 405 'asked with GET' /health '{}'
 curl -sS -m 60 -d '{}' "$url$c" | grep -q 'Content-Type: application/json' ||
 	bad 'a form was taken for JSON'
 head -c 5000000 /dev/zero | tr '\0' a >huge

@@ -55,6 +55,12 @@ test "$(grep -c '^{"step": [0-9]*, "loss": [0-9]' log)" = 9 ||
 	bad "the log has not nine steps: $(cat log)"
 test "$(grep -c '"event": "resume"' log)" = 1 || bad 'no resume in the log'
 
+# A new run in the folder of one that is further says so, others do not.
+grep -q 'has a checkpoint' out && bad 'a run that goes on has no other before it'
+cp -r whole mixed
+wants 0 'mixed has a checkpoint of step 9, and this run begins at step 0: ' \
+	train --local --data count.bin --steps 1 --checkpoint mixed
+
 # In the order of the files: the first batch is what stands there first, and a
 # run that goes on has the next one.
 head -c 2 count.bin >skew.bin

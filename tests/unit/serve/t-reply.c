@@ -151,6 +151,11 @@ static const struct {
 	  "\"top_logprobs\": 2}", "'top_logprobs' asks for 'logprobs', too" },
 	{ false, "{\"prompt\": \"a\", \"suffix\": \"b\"}", "'suffix' is not "
 	  "known here: leave it out" },
+	{ false, "{\"prompt\": \"a\", \"prompt\": \"b\"}", "'prompt' is there "
+	  "twice" },
+	{ false, "{\"prompt\": \"a\", \"max_tokens\": \"3\"}", "'max_tokens': "
+	  "found '\"', expected a number, true, false or null" },
+	{ true, "{\"messages\": \"x\"}", "'messages': found '\"', expected '['" },
 	{ false, "{\"prompt\": \"a\", \"temprature\": 1}", "there is no field "
 	  "'temprature'; the nearest is 'temperature'" },
 	{ false, "{\"prompt\": \"a\"} x", "found 'x', expected only spaces "
