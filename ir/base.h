@@ -140,6 +140,8 @@ size_t buf_utf8_len(const char *text, size_t n);
 bool text_ends_in(const char *text, const char *tail);
 /* 1234567 as "1,234,567". */
 void buf_grouped(struct buf *b, int64_t v);
+/* 1234567 as "1.235 M". */
+void buf_short(struct buf *b, double v);
 /* What stands before item i of n: "a", "a and b", "a, b and c". */
 const char *buf_between(size_t i, size_t n);
 const char *buf_text(struct buf *b);

@@ -279,6 +279,19 @@ buf_grouped(struct buf *b, int64_t v)
 	}
 }
 
+void
+buf_short(struct buf *b, double v)
+{
+	static const char *const units[] = { "", " K", " M", " B", " T" };
+	int i = 0;
+
+	while (v >= 999.5 && i < 4) {
+		v /= 1000;
+		i++;
+	}
+	buf_printf(b, "%.4g%s", v, units[i]);
+}
+
 const char *
 buf_between(size_t i, size_t n)
 {

@@ -352,8 +352,9 @@ copy_attention(struct ragged *r, const struct ir_node *n, region_id to,
 			      "in later steps: `causal` is missing");
 	}
 	if (ir_attr(r->m, n, IR_ATTR_ALIBI)) {
-		return refuse(r, n, "ALiBi's slopes count from a key's place "
-			      "in the batch");
+		return refuse(r, n, "ALiBi counts from a key's place in the "
+			      "batch, and `rope` or an embedding of positions "
+			      "is legal");
 	}
 	if (r->rows[args[0]] != OF_STEP || !may_be_keys(r, args[1]) ||
 	    !may_be_keys(r, args[2])) {

@@ -80,6 +80,10 @@ unknown_name(struct lower *l, const struct ast_expr *e,
 	for (i = l->vars.n; i > 0 && l->vars.n - i < MAX_TRIES; i--) {
 		diag_near_try(&near, lower_text(l, l->vars.at[i - 1].name));
 	}
+	if (l->m->funcs.at[l->func].is_model) {
+		diag_near_try(&near, "tokens");
+		diag_near_try(&near, "labels");
+	}
 	lower_near(l, &near, flags);
 	diag_error(l->diags, e->span, "no value%s%s is named `%s`%s",
 		   *flags ? ", dim or flag of " : "", *flags ? function : "",

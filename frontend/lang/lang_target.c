@@ -52,7 +52,9 @@ fe_target_known(const char *name)
 	return find_file(name, strlen(name)) != NULL;
 }
 
-/* Names in the files' and in their short form. */
+#define LEAST_PART 3	/* of a name that is taken for all of it */
+
+/* Names in the files' and in their short form; or one that has this part. */
 static void
 near_device(const char *name, struct arena *a, struct diag_near *near)
 {
@@ -67,6 +69,13 @@ near_device(const char *name, struct arena *a, struct diag_near *near)
 		if (sxm) {
 			diag_near_try(near, arena_strndup(a, file,
 						(size_t)(sxm - file)));
+		}
+	}
+	for (i = 0; i < fe_target_nfiles && !near->best; i++) {
+		if (strlen(name) >= LEAST_PART &&
+		    strstr(fe_target_files[i].name, name)) {
+			near->best = fe_target_files[i].name;
+			near->best_distance = 1;
 		}
 	}
 }

@@ -281,8 +281,10 @@ is_of_command(struct options *o, const struct opt_row *row, struct buf *why)
 	if (row->commands & o->command) {
 		return true;
 	}
-	return fail(why, "`--%s` is for %s only", row->name,
-		    opt_commands_text(row, o->arena));
+	return fail(why, "`--%s` is for %s only%s", row->name,
+		    opt_commands_text(row, o->arena),
+		    row == &opt_rows[OPT_BATCH] && o->command & OPT_COMPILE
+		    ? ": elsewhere a batch is --dim batch=N" : "");
 }
 
 static bool

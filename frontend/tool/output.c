@@ -528,6 +528,20 @@ drv_may_write_folder(struct ir_ctx *c, const char *path)
 	return access(path, W_OK | X_OK) == 0 || fail(c, path);
 }
 
+bool
+drv_may_write_file(struct ir_ctx *c, const char *path)
+{
+	struct stat old;
+
+	if (stat(path, &old) != 0) {
+		return access(folder_of(c, path), W_OK | X_OK) == 0 ||
+		       fail(c, path);
+	}
+	errno = EISDIR;
+	return (!S_ISDIR(old.st_mode) && access(path, W_OK) == 0) ||
+	       fail(c, path);
+}
+
 static bool
 write_folder(struct ir_ctx *c, const char *path,
 	     const struct drv_files *x)

@@ -314,7 +314,7 @@ print_best(const struct sweep *s, struct buf *out)
 		buf_puts(out, ": none of these cells\n");
 	} else if (asks_tokens(s)) {
 		buf_printf(out, " most tokens: %s, ", best->cell.target);
-		answer_add_short(out, sweep_most_tokens(s, best));
+		buf_short(out, sweep_most_tokens(s, best));
 		buf_putc(out, '\n');
 	} else {
 		buf_printf(out, " the fastest: %s, by ", best->cell.target);

@@ -310,6 +310,8 @@ void drv_add_file(struct driver *d, const char *name,
 bool drv_write_plan(struct driver *d, const char *path);
 /* Checked before minutes of compiling: is it a folder, or can it be made? */
 bool drv_may_write_folder(struct ir_ctx *c, const char *path);
+/* The same of a file. */
+bool drv_may_write_file(struct ir_ctx *c, const char *path);
 
 /* ---- messages.c ------------------------------------------------------- */
 

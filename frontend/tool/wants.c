@@ -317,6 +317,9 @@ check_files_beside(struct driver *d)
 				   files[i].example, path);
 			return false;
 		}
+		if (path && !drv_may_write_file(&d->ctx, path)) {
+			return false;
+		}
 	}
 	return true;
 }
@@ -335,12 +338,13 @@ check_gpu_offload(struct driver *d, const struct ir_module *m)
 
 	if (!d->for_gpu || bits == PLAN_OFFLOAD_NVME ||
 	    !(bits & ~(uint32_t)PLAN_OFFLOAD_OPTIMIZER)) {
-		return true;	/* drives without state have an error of their own */
+		return true;	/* drives without state are refused later */
 	}
 	diag_error(&d->ctx.diags, at->span, "`%s` is %s, and programs for GPUs "
-		   "keep on hosts the optimizer's state alone, in their memory: "
-		   "%s is legal, or without %s any", drives ? "offload_to"
-		   : "offload", drives ? "nvme" : plan_offload_text(bits),
+		   "keep on hosts the optimizer's state alone, in their "
+		   "memory: %s is legal, or without %s any",
+		   drives ? "offload_to" : "offload",
+		   drives ? "nvme" : plan_offload_text(bits),
 		   drives ? "host" : "none or optimizer",
 		   drv_wants_folder(d) ? "-o" : "--emit");
 	return false;

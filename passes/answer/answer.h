@@ -324,8 +324,6 @@ bool answer_fits(const struct answer_memory *m);
 
 /* ---- answer_print.c ----------------------------------------------------- */
 
-/* Four digits and a unit: 68.98 B. */
-void answer_add_short(struct buf *out, double v);
 /* A whole number in groups of three digits; from 1e15 on three digits. */
 void answer_add_count(struct buf *out, double v);
 /* Dollars: with cents below 1000, else whole ones. */

@@ -16,19 +16,6 @@
 
 /* ---- small texts ---- */
 
-void
-answer_add_short(struct buf *out, double v)
-{
-	static const char *const units[] = { "", " K", " M", " B", " T" };
-	int i = 0;
-
-	while (v >= 999.5 && i < 4) {
-		v /= 1000;
-		i++;
-	}
-	buf_printf(out, "%.4g%s", v, units[i]);
-}
-
 static void
 add_span(struct buf *out, double s)
 {
@@ -114,11 +101,11 @@ print_head(const struct answer *x, struct buf *out)
 	const struct answer_model *m = &x->model;
 
 	buf_printf(out, "%.*s: ", NAME, m->name);
-	answer_add_short(out, (double)m->parameters);
+	buf_short(out, (double)m->parameters);
 	buf_puts(out, " parameters");
 	if (m->active != m->parameters) {
 		buf_puts(out, ", ");
-		answer_add_short(out, (double)m->active);
+		buf_short(out, (double)m->active);
 		buf_puts(out, " for a token");
 	}
 	buf_putc(out, '\n');
@@ -613,7 +600,7 @@ print_run(const struct answer *x, struct buf *out)
 			 "is given\n");
 		return;
 	}
-	answer_add_short(out, x->asked.tokens);
+	buf_short(out, x->asked.tokens);
 	buf_puts(out, " tokens: ");
 	add_run(x, &x->plain, out);
 	if (!isnan(x->goodput)) {

@@ -86,12 +86,14 @@ print_head(const struct serve_answer_in *in, struct buf *out)
 	const struct serve_asked *q = in->asked;
 	const struct pass_sums *s = &in->model->sums;
 
-	buf_printf(out, "%.28s: %.4g B parameters",
-		   ir_text(in->model->m->ctx, in->model->m->name),
-		   (double)s->total / 1e9);
+	buf_printf(out, "%.28s: ",
+		   ir_text(in->model->m->ctx, in->model->m->name));
+	buf_short(out, (double)s->total);
+	buf_puts(out, " parameters");
 	if (s->active != s->total) {
-		buf_printf(out, ", %.4g B for a token",
-			   (double)s->active / 1e9);
+		buf_puts(out, ", ");
+		buf_short(out, (double)s->active);
+		buf_puts(out, " for a token");
 	}
 	buf_puts(out, "\nrequests   ");
 	buf_printf(out, "%.0f tokens in, %.0f out, context %.0f\n", q->prompt,

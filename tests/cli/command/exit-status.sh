@@ -78,6 +78,7 @@ misused '`--stats` takes no value' --stats=3 ok.ir
 misused 'a whole number' --bisect-limit=x ok.ir
 misused 'a whole number' --bisect-limit=-2 ok.ir
 misused 'is for eval only' --weights=x ok.ir
+misused 'is for sweep only: elsewhere a batch is --dim batch=N' --batch=4 ok.ir
 misused 'is for opt only' --run-reproducer=x ok.ir
 misused '`--dim` takes NAME=N' --dim=a=x ok.ir
 misused 'did you mean `eval`' evl ok.ir

@@ -110,5 +110,8 @@ refused '--report is about the answer, which is not what is written' \
 	--target h100x2 --emit=plan --report r.html "$examples/tiny-moe.llm"
 refused 'cannot write no/r.html' --target h100x2 --report no/r.html \
 	-o answer.txt --emit=answer "$examples/tiny-moe.llm"
+# before it costs anything
+refused 'cannot write no/r.html' --target rtx4090x1 --report no/r.html \
+	"$examples/llama-2-70b.llm"
 test ! -e r.html && test ! -e answer.txt || bad 'a refused run left a report'
 exit $failed

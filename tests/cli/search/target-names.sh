@@ -27,6 +27,7 @@ unknown()
 }
 
 unknown rtx6090 rtx3090 rtx6090
+unknown 4090 rtx4090 4090x4
 unknown rtx6090 rtx3090 rtx6090x8
 unknown rtx6090 rtx3090 rtx6090x8x2
 unknown rtx6090 rtx3090 rtx6090x8x2@ib400

@@ -190,6 +190,7 @@ x = silu(x); }
 logits = linear(x -> vocab) @ "h"; }
 end
 run --serve --target cpux4 flat.llm || exit
+grep -qx 'm: 256 parameters' out || bad 'a small model in billions'
 run --serve --emit=serve-json --target h100 nested.llm || exit
 [ "$(figure token_bytes)" = $((3 * 2 * 2 * 8 * 4)) ] || bad 'nested caches'
 says 'brings positions together' --serve --target h100 \

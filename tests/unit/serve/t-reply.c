@@ -155,7 +155,8 @@ static const struct {
 	  "twice" },
 	{ false, "{\"prompt\": \"a\", \"max_tokens\": \"3\"}", "'max_tokens': "
 	  "found '\"', expected a number, true, false or null" },
-	{ true, "{\"messages\": \"x\"}", "'messages': found '\"', expected '['" },
+	{ true, "{\"messages\": \"x\"}", "'messages': found '\"', expected "
+	  "'['" },
 	{ false, "{\"prompt\": \"a\", \"temprature\": 1}", "there is no field "
 	  "'temprature'; the nearest is 'temperature'" },
 	{ false, "{\"prompt\": \"a\"} x", "found 'x', expected only spaces "
