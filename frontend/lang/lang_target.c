@@ -6,6 +6,7 @@
 #include "frontend/lang/lower.h"
 
 #include <string.h>
+#include <unistd.h>
 
 static const struct span nowhere;
 
@@ -253,6 +254,24 @@ fe_read_target(struct ir_ctx *c, uint32_t file, struct target *out)
 	return f && read_blocks(c, f, out);
 }
 
+/* Where only xDEVICESxNODES after its name keeps a file from being found. */
+static void
+note_file_numbers(struct ir_ctx *c, const char *path)
+{
+	size_t n = strlen(path);
+	const char *file;
+
+	while (n > 0 && strchr("x0123456789", path[n - 1])) {
+		n--;
+	}
+	file = arena_strndup(&c->tmp, path, n);
+	if (path[n] == 'x' && !text_ends_in(file, "/") &&
+	    access(file, R_OK) == 0) {
+		diag_note(&c->diags, nowhere, "%s is there: `devices` and "
+			  "`nodes` of a cluster are in its file", file);
+	}
+}
+
 static bool
 read_file(struct ir_ctx *c, const char *path, struct target *out)
 {
@@ -262,6 +281,7 @@ read_file(struct ir_ctx *c, const char *path, struct target *out)
 	if (!source_read(&c->sources, path, &file, &why)) {
 		diag_error(&c->diags, nowhere, "cannot read %s: %s", path,
 			   why);
+		note_file_numbers(c, path);
 		return false;
 	}
 	return fe_read_target(c, file, out);

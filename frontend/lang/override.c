@@ -9,6 +9,8 @@
 
 #include <string.h>
 
+static const struct span nowhere;
+
 static struct ast_expr *
 number(struct ir_ctx *c, int64_t value, struct span at)
 {
@@ -175,6 +177,10 @@ parse_workload(struct ir_ctx *c, const char *text)
 		return NULL;
 	}
 	f = fe_parse(c, c->sources.files.n - 1);
+	if (!f) {
+		diag_note(&c->diags, nowhere, "--workload takes KEY=VALUE,.., "
+			  "such as prompt=1024,output=256");
+	}
 	if (f && f->blocks->next) {
 		diag_error(&c->diags, f->blocks->next->kind.span, "--workload "
 			   "sets keys of a serve block, and this is a block");

@@ -57,6 +57,9 @@ for name in h100x h100xx8 h100x8x h100x8x8x h100x8x8x8 mi250xx '' @ib400 \
 	refused "\`$name\` is no target: a target is DEVICE, DEVICExDEVICES" \
 		target "$name"
 done
+"$LLMC" target h100x8 -o own.target
+refused 'note: ./own.target is there: `devices` and `nodes` of a cluster' \
+	target ./own.targetx8x2
 refused '`0` is no number of devices, which is a whole number from 1' \
 	target h100x0
 refused '`1.5` is no number of nodes, which' target h100x8x1.5

@@ -203,6 +203,8 @@ says '`prompt` is 0, and 1 to 10000000 is legal' --serve --target h100 \
 	--workload prompt=0 "$llama"
 says 'longer than the longest sequence, which has 8192' --serve \
 	--target h100 --workload prompt=8000 "$llama"
+says 'note: --workload takes KEY=VALUE,.., such as prompt=1024,output=256' \
+	--serve --target h100 --workload weights "$llama"
 says 'a longer model is --dim seq=9000' --serve --target h100 \
 	--workload context=9000 "$llama"
 says '--serve needs the machine that serves' --serve "$llama"
