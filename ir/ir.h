@@ -279,6 +279,9 @@ struct ir_dtype_info {
 	double most, least;	/* the range of its positive values */
 };
 
+/* What names of scales end in, after that of their weight. */
+#define IR_SCALES_SUFFIX "_scale_inv"
+
 extern const struct ir_op_info ir_ops[IR_OP_COUNT];
 extern const struct ir_attr_info ir_attrs[IR_NATTRS];
 extern const struct ir_dtype_info ir_dtypes[IR_DTYPE_COUNT];

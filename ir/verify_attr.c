@@ -535,8 +535,6 @@ check_rate(struct verifier *v, const struct ir_node *n)
 
 /* ---- weights that are stored in 8 bits, and their scales ---- */
 
-#define SCALES_SUFFIX "_scale_inv"
-
 static bool
 is_stored(int64_t dtype)
 {
@@ -574,9 +572,9 @@ check_weight(struct verifier *v, const struct ir_node *n)
 static bool
 has_suffix(const char *name)
 {
-	size_t n = strlen(name), end = strlen(SCALES_SUFFIX);
+	size_t n = strlen(name), end = strlen(IR_SCALES_SUFFIX);
 
-	return n > end && strcmp(name + n - end, SCALES_SUFFIX) == 0;
+	return n > end && strcmp(name + n - end, IR_SCALES_SUFFIX) == 0;
 }
 
 static bool
@@ -592,7 +590,7 @@ check_scales(struct verifier *v, const struct ir_node *n)
 	    !is_stored(stored) || t->dtype != IR_F32) {
 		return ver_broken(v, n, "expected f32 scales of a weight in "
 				  "int8 or f8e4m3, by its name and `"
-				  SCALES_SUFFIX "`");
+				  IR_SCALES_SUFFIX "`");
 	}
 	for (i = 0; i < over->ndims; i++) {
 		k += k < t->ndims && t->dims[k] == over->dims[i];

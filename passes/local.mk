@@ -25,6 +25,7 @@ noinst_LIBRARIES += %D%/libpasses.a
 	%D%/check/check_layers.c \
 	%D%/check/check_runs.c \
 	%D%/check/check_saves.c \
+	%D%/check/check_scales.c \
 	%D%/check/check_sums.c \
 	%D%/check/check_tensors.c \
 	%D%/check/check_types.c \

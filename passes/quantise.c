@@ -257,7 +257,7 @@ source(struct quantise *x, const struct ir_node *w, bool scales)
 	}
 	if (scales) {
 		ir_new_text(&n, IR_ATTR_NAME, intern_str(&x->m->ctx->syms,
-			arena_printf(&x->m->ctx->tmp, "%s_scale_inv",
+			arena_printf(&x->m->ctx->tmp, "%s" IR_SCALES_SUFFIX,
 				     ir_text(x->m->ctx, name))));
 		ir_new_attr(&n, IR_ATTR_STORED)->i = x->dtype;
 		set_dims(&n, IR_ATTR_OVER, t.dims, t.ndims);

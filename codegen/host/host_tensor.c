@@ -232,11 +232,11 @@ rounded_dims(const struct cg_code *c, const struct ir_node *n)
 }
 
 /* One more than the number of the weight that these are the scales of: its name
- * is theirs without "_scale_inv".  0: the program has no such weight. */
+ * is theirs without IR_SCALES_SUFFIX.  0: the program has no such weight. */
 static int64_t
 weight_of(const struct cg_code *c, const struct host_tensor *scales)
 {
-	size_t n = strlen(scales->name) - strlen("_scale_inv");
+	size_t n = strlen(scales->name) - strlen(IR_SCALES_SUFFIX);
 	uint32_t i;
 
 	for (i = 0; i < c->tensors.n; i++) {

@@ -395,7 +395,7 @@ ir_interp_read_tensor(struct interp *e, const struct ir_node *n, double *out)
 
 		if (n->op == IR_SCALES) {	/* of the weight of that name */
 			ir_interp_leave(&e->full, strlen(name) -
-						  strlen("_scale_inv"));
+						  strlen(IR_SCALES_SUFFIX));
 		}
 		if (!(is_rounded(e, n)
 		      ? ir_interp_read_rounded(e, n, &p.one, read_part, out)

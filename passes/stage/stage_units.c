@@ -75,8 +75,11 @@ stage_of(const struct stage *st, int64_t layer)
 
 /* ---- values and items ---- */
 
-/* Whether it widens a weight that is stored rounded, as kernels do while they
- * load it. */
+/*
+ * Whether it widens a weight that is stored rounded, as kernels do while they
+ * load it.  The stage that uses it has its scales, which are found by whoever
+ * reads the weight: so it has to hold that, too.
+ */
 static bool
 widens_weight(const struct ir_module *m, const struct ir_node *n)
 {
