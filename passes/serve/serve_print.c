@@ -103,9 +103,10 @@ print_head(const struct serve_answer_in *in, struct buf *out)
 		   format_name(q->weights), format_name(q->cache),
 		   q->fp8 ? "; multiplied in 8 bits" : "");
 	print_limits(q, out);
-	buf_printf(out, "target     %.28s: %lld devices in %lld node%s\n",
+	buf_printf(out, "target     %.28s: %lld device%s in %lld node%s\n",
 		   in->target->name,
 		   (long long)target_devices(in->target),
+		   target_devices(in->target) == 1 ? "" : "s",
 		   (long long)target_nodes(in->target),
 		   target_nodes(in->target) == 1 ? "" : "s");
 }

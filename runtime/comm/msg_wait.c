@@ -181,7 +181,7 @@ waited_text(const struct rt_comm *c, const struct msg_wait *w)
 {
 	struct rt_line t = { "", 0 };
 
-	rt_line_add(&t, "waited %.1f s in %s%s: come: ",
+	rt_line_add(&t, "waited %.1f s in %s%s: arrived: ",
 		    (rt_now_us() - w->since) * 1e-6,
 		    rt_show_name(w->activity->what).text,
 		    rt_activity_text(w->activity).text);

@@ -304,7 +304,8 @@ fail_late(struct rt_comm *c, const struct rt_wait *w, double since,
 	double now = rt_now_us();
 	struct rt_line t = { "", 0 };
 
-	rt_line_add(&t, "waited %.1f s in %s%s: come: ", (now - since) * 1e-6,
+	rt_line_add(&t, "waited %.1f s in %s%s: arrived: ",
+		    (now - since) * 1e-6,
 		    rt_show_name(w->activity->what).text,
 		    rt_activity_text(w->activity).text);
 	add_ranks(&t, c, w, true);

@@ -120,7 +120,7 @@ kill -STOP "$c"
 wait $job
 test $? = 1 || bad "stopped: exit status $?"
 # Whom rank 2 keeps waiting, or one who waits for those, is the first to say it.
-grep -q '^rank [013] .*: waited [0-9]*\.[0-9] s in .*: come: .*; missing: .*rank 2 (pp=1 tp=0),\? \(which is in\|is in\|has done\)' err ||
+grep -q '^rank [013] .*: waited [0-9]*\.[0-9] s in .*: arrived: .*; missing: .*rank 2 (pp=1 tp=0),\? \(which is in\|is in\|has done\)' err ||
 	bad 'stopped: nobody says that rank 2 has not come'
 kill -0 "$c" 2>/dev/null && bad 'stopped: it is left behind'
 

@@ -190,6 +190,8 @@ x = silu(x); }
 logits = linear(x -> vocab) @ "h"; }
 end
 run --serve --target cpux4 flat.llm || exit
+run --serve --target cpux1 flat.llm || exit
+grep -qx 'target     cpux1: 1 device in 1 node' out || bad 'one of several'
 grep -qx 'm: 256 parameters' out || bad 'a small model in billions'
 run --serve --emit=serve-json --target h100 nested.llm || exit
 [ "$(figure token_bytes)" = $((3 * 2 * 2 * 8 * 4)) ] || bad 'nested caches'

@@ -224,7 +224,7 @@ test_told_on_a_busy_host(void **state)
 		assert_int_equal(waits(&l, NEVER, true, &err), RT_IO);
 		has(err.message, "killed");
 		has(said, "rank 0 (dp=0): waited 0.");
-		has(said, " in the end: come: 0; missing: 1; asked to end "
+		has(said, " in the end: arrived: 0; missing: 1; asked to end "
 		    "meanwhile, as all are when one dies");
 	}
 }
@@ -240,8 +240,8 @@ test_late(void **state)
 	for (yield_us = 0.5; yield_us < 1e5; yield_us *= 1.7) {
 		assert_int_equal(waits(&l, 1e6, false, &err), RT_IO);
 		has(err.message, "waited 1.");
-		has(err.message, " s in the end: come: 0; missing: 1; whoever "
-		    "of these lives says itself what it does");
+		has(err.message, " s in the end: arrived: 0; missing: 1; "
+		    "whoever of these lives says itself what it does");
 		/* and its last words had their time */
 		assert_true(now_us < 1e6 + 2 * yield_us + 1e5);
 	}
