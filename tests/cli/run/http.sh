@@ -73,6 +73,20 @@ text_of()
 	sed -n 's/.*"text":"\(.*\)","logprobs".*/\1/p' "$1" | tr -d '\n'
 }
 
+# ---- what the pages ask ----
+
+start rows=8 tokens=16 blocks=24 keys=2048 pause=1000
+for page in README.md docs/serving.md; do
+	sed -n 's/^\(\$ \)*curl -H/curl -sS -m 60 -H/p' "$top_srcdir/$page" |
+		sed "s|http://127.0.0.1:8000|$url|" >asked
+	[ -s asked ] || bad "$page has no request"
+	while read -r line; do
+		echo "$line" | sh >out 2>err
+		grep -q '"finish_reason":"length"' out || bad "$page: $line"
+	done <asked
+done
+stop 0
+
 # ---- what is answered ----
 
 start rows=8 tokens=16 blocks=24 keys=2048 pause=1000
