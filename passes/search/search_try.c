@@ -218,27 +218,66 @@ opens_more(struct trial *x)
 	return x->open <= MOST_OPEN;
 }
 
+/* The best choices of a trial so far. */
+struct chosen {
+	double step_us;		/* INFINITY: none was priced */
+	double least_us;	/* what choices that were dropped may take */
+	uint32_t *choice;	/* by stage */
+	struct trial_fit fit;
+};
+
+/*
+ * Prices the plan with choices of as many as x->open partial ones, and keeps
+ * them if they are the best.  What is best by the sum of a rank's stages need
+ * not be by the schedule, so of more partial choices may come a slower one.
+ */
+static enum trial_outcome
+price_choices(struct trial *x, struct chosen *best)
+{
+	struct trial_fit f;
+	enum trial_verdict has = trial_fits(x, &f);
+
+	if (has > TRIAL_FITS) {
+		return has == TRIAL_CUT ? OUTCOME_CUT_TIGHT : OUTCOME_FULL;
+	}
+	if (is_cut(x) || !is_run(x)) {
+		x->s->out->cut++;
+		return is_tight(x) ? OUTCOME_CUT_TIGHT : OUTCOME_CUT;
+	}
+	best->least_us = x->p.step_us - x->left_us;
+	if (x->p.step_us < best->step_us) {
+		best->step_us = x->p.step_us;
+		best->fit = f;
+		memcpy(best->choice, x->choice,
+		       x->nstages * sizeof *best->choice);
+	}
+	return is_tight(x) ? OUTCOME_TIGHT : OUTCOME_FITS;
+}
+
 /* Tries the plan with the choice of how its stages recompute. */
 static enum trial_outcome
 with_choices(struct trial *x)
 {
-	enum trial_verdict has;
-	struct trial_fit f;
+	struct chosen best = { .step_us = INFINITY };
+	enum trial_outcome outcome;
 
+	best.choice = arena_alloc(&x->s->tmp,
+				  x->nstages * sizeof *best.choice);
 	x->open = OPEN;
 	do {
-		has = trial_fits(x, &f);
-		if (has > TRIAL_FITS) {
-			return has == TRIAL_CUT ? OUTCOME_CUT_TIGHT
-						: OUTCOME_FULL;
-		}
-		if (is_cut(x) || !is_run(x)) {
-			x->s->out->cut++;
-			return is_tight(x) ? OUTCOME_CUT_TIGHT : OUTCOME_CUT;
-		}
-	} while (opens_more(x));
-	trial_least(x, x->p.step_us - x->left_us);
-	take(x, &f);
+		outcome = price_choices(x, &best);
+	} while ((outcome == OUTCOME_FITS || outcome == OUTCOME_TIGHT) &&
+		 opens_more(x));
+	if (!isfinite(best.step_us)) {
+		return outcome;
+	}
+	trial_least(x, best.least_us);
+	if (outcome == OUTCOME_FULL) {	/* so others were not looked at */
+		x->s->open_us = fmin(x->s->open_us, best.least_us);
+	}
+	x->p.step_us = best.step_us;
+	memcpy(x->choice, best.choice, x->nstages * sizeof *x->choice);
+	take(x, &best.fit);
 	return is_tight(x) ? OUTCOME_TIGHT : OUTCOME_FITS;
 }
 
