@@ -98,6 +98,9 @@ struct emu_mbar {
 	int expected, pending, phase;
 	int64_t tx;
 	bool fenced;
+	/* phases that are over; as many of them as a thread has waited for, and
+	 * up to the last one in which another block's products have arrived */
+	int64_t over, waited, far;
 	struct emu_task *first;
 };
 
@@ -327,8 +330,8 @@ void emu_mbar_wait(unsigned bar, int parity);
 struct emu_mbar *emu_mbar_at(struct rt_emu *e, struct emu_block *b,
 			     unsigned at);
 void emu_mbar_bytes(struct rt_emu *e, struct emu_mbar *m, int64_t n);
-/* An arrival when products are done. */
-void emu_mbar_products(struct rt_emu *e, struct emu_mbar *m);
+/* An arrival when products are done; `far`: those of another block. */
+void emu_mbar_products(struct rt_emu *e, struct emu_mbar *m, bool far);
 
 /* ---- emulate_tma.c ------------------------------------------------------ */
 

@@ -85,6 +85,7 @@ complete(struct rt_emu *e, struct emu_mbar *m)
 	}
 	m->pending = m->expected;
 	m->phase ^= 1;
+	m->over++;
 	emu_check_mbar(e, m, EMU_MBAR_OPEN);
 	for (t = m->first; t; t = next) {
 		next = t->next;
@@ -128,12 +129,13 @@ emu_mbar_arrive(unsigned bar, int cta, int bytes)
 }
 
 void
-emu_mbar_products(struct rt_emu *e, struct emu_mbar *m)
+emu_mbar_products(struct rt_emu *e, struct emu_mbar *m, bool far)
 {
 	if (m->pending == 0) {
 		emu_fail(e, "more than %d arrive at the mbarrier at %u in "
 			 "one phase", m->expected, m->at - EMU_SMEM_BASE);
 	}
+	m->far = far ? m->over + 1 : m->far;
 	m->pending--;
 	complete(e, m);
 }
@@ -158,5 +160,6 @@ emu_mbar_wait(unsigned bar, int parity)
 		emu_wait(e, "the mbarrier at %u, parity %u",
 			 m->at - EMU_SMEM_BASE, (unsigned)parity);
 	}
+	m->waited = m->over;
 	emu_check_mbar(e, m, EMU_MBAR_WAIT);
 }

@@ -536,7 +536,8 @@ arrive(struct rt_emu *e, struct emu_tensor_op *p)
 				emu_past_products(e, m, p->past, emu_group(e,
 					p->task->warp));
 			}
-			emu_mbar_products(e, m);
+			emu_mbar_products(e, m, &e->blocks[i] !=
+					  p->task->block);
 		}
 	}
 	if (p->past) {
@@ -713,6 +714,23 @@ emu_tensor_wait(void)
 
 /* ---- the end ---- */
 
+/* Products of another block arrive when they are done, which may be after that
+ * block's threads have gone on: only a wait for it tells that they have. */
+static void
+check_arrivals(struct rt_emu *e, const struct emu_block *b)
+{
+	int i;
+
+	for (i = 0; i < b->nmbars; i++) {
+		if (b->mbars[i].far > b->mbars[i].waited) {
+			emu_fail(e, "its block ends and has not waited at the "
+				 "mbarrier at %u, where another block's "
+				 "products arrive: that may be later",
+				 b->mbars[i].at - EMU_SMEM_BASE);
+		}
+	}
+}
+
 void
 emu_tensor_end(struct rt_emu *e, struct emu_task *t)
 {
@@ -730,6 +748,7 @@ emu_tensor_end(struct rt_emu *e, struct emu_task *t)
 		emu_fail(e, "its block ends with products of tcgen05 under "
 			 "way, or arrivals that a tc_commit ordered");
 	}
+	check_arrivals(e, b);
 	for (i = 0; b->tensor && i < COLS / UNIT; i++) {
 		if (b->tensor->owner[i]) {
 			emu_fail(e, "its block ends with tensor memory that "

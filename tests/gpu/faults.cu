@@ -695,6 +695,21 @@ KERNEL(other_not_ready, 32, 1, struct fault_args)
 	cluster_sync();
 }
 
+/* Block 0 knows of its arrival, and block 1 does not of the same one. */
+KERNEL(other_arrives_late, 32, 1, struct fault_args)
+{
+	if (TID == 0) {
+		mbar_init(smem_addr(SMEM), 1);
+		fence_mbar_init();
+	}
+	cluster_sync();
+	if (TID == 0 && cluster_rank() == 0) {
+		tc_commit_multi(smem_addr(SMEM), 3);
+		mbar_wait(smem_addr(SMEM), 0);
+	}
+	cluster_sync();
+}
+
 /* Another block is gone when its memory is filled. */
 KERNEL(one_is_gone, 32, 1, struct fault_args)
 {

@@ -155,6 +155,8 @@ static const struct fault {
 	{ "registers", 128, 1, "regs_more(250): 24 to 256 by eights" },
 	{ "no_such_block", 32, 2, "there is no block 2 in a cluster of 2" },
 	{ "other_not_ready", 32, 2, "there is no mbarrier at 0" },
+	{ "other_arrives_late", 32, 2, "has not waited at the mbarrier at 0, "
+	  "where another block's products arrive" },
 	{ "one_is_gone", 32, 2, "the other blocks of the cluster" }
 };
 
