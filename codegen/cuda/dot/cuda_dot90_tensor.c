@@ -108,9 +108,16 @@ put_products(struct cu_func *f, const struct dot90 *p)
 	cu_line(f, "const u64 x = tc_desc(ring + %lld * stage, %d, 1024, "
 		"128);", (long long)dot90_stage_bytes(p),
 		s[0].by_k ? 16 : 8192);
-	cu_line(f, "const u64 y = tc_desc(ring + %lld * stage + %lld, %d, "
-		"1024, 128);", (long long)dot90_stage_bytes(p),
-		(long long)s[0].bytes, s[1].by_k ? 16 : 8192);
+	/* With two descriptors that do not depend on each other, NVRTC 13.0
+	 * chooses their registers otherwise in every run. */
+	if (s[0].by_k == s[1].by_k) {
+		cu_line(f, "const u64 y = x + %lld;",
+			(long long)s[0].bytes / 16);
+	} else {
+		cu_line(f, "const u64 y = tc_desc(ring + %lld * stage + %lld, "
+			"%d, 1024, 128);", (long long)dot90_stage_bytes(p),
+			(long long)s[0].bytes, s[1].by_k ? 16 : 8192);
+	}
 	for (k = 0; k < DOT90_ROW / 32; k++) {
 		cu_line(f, "tc_mma_%s(d, x + %d, y + %d, form, %s);",
 			kinds[p->d->unit], x * k, y * k, k ? "1" : "q > 0");

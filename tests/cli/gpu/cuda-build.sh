@@ -93,6 +93,13 @@ same_folders first broken
 plan alone --target h100x2 --pin tp=2 --no-cache --no-whole
 plan alone2 --target h100x2 --pin tp=2 --no-whole
 same_folders alone alone2
+sed 's/dtype f32/dtype bf16/' "$model" >half.llm
+for folder in half half2 half3; do
+	run -w --no-cache --no-whole --target b200x1 -o $folder half.llm
+	same_folders half $folder
+done
+grep -q 'form(TC_BF16, [0-9]*, 1, 1)' half/kernels/*.cu ||
+	bad 'no gradient of a weight by tcgen05'
 grep -qF "$tmp" first/rank && bad 'paths in the program'
 is_json first/plan.json
 grep -q '"made_by": "NVRTC [0-9.]*, sm_90a"' first/plan.json ||
