@@ -371,6 +371,30 @@ check_types(struct driver *d, const struct ir_module *m)
 	return d->ctx.diags.errors == 0;
 }
 
+void
+drv_warn_of_program(struct driver *d, const struct ir_module *m,
+		    const struct serve_answer_in *in,
+		    const struct serve_answer *x)
+{
+	struct pass_list list = { 0 };
+	struct pass_manager pm;
+	struct ir_module *copy;
+	struct ir_ctx c;
+
+	ir_ctx_child(&c, &d->ctx);
+	copy = ir_copy(m, &c);
+	set_sizes(copy, in, &x->best);
+	pass_manager_init(&pm, &d->table);
+	if (pass_list_parse(&d->table, &list, "fold-dims,inline,ragged") &&
+	    pass_run(&pm, &list, copy) == PASS_BAD_INPUT && c.diags.errors) {
+		diag_warn(&d->ctx.diags, WARN_UNSERVED,
+			  c.diags.records.at[0].span, "%s; the answer is of "
+			  "its price alone", c.diags.records.at[0].text);
+	}
+	pass_manager_release(&pm);
+	ir_ctx_release(&c);
+}
+
 bool
 drv_serve_code(struct driver *d, struct ir_module *m,
 	       const struct serve_answer_in *in, const struct serve_answer *x)

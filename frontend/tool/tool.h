@@ -82,6 +82,10 @@ struct serve_answer_in;
 bool drv_serve_code(struct driver *d, struct ir_module *m,
 		    const struct serve_answer_in *in,
 		    const struct serve_answer *x);
+/* A price needs no program: where m can have none, a warning says why. */
+void drv_warn_of_program(struct driver *d, const struct ir_module *m,
+			 const struct serve_answer_in *in,
+			 const struct serve_answer *x);
 
 /* ---- plan_diff.c: two plans beside each other ------------------------- */
 

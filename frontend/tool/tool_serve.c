@@ -294,5 +294,9 @@ drv_serve(struct driver *d, struct ir_module *m)
 		return false;
 	}
 	print_answer(d, &in, &x, why_not);
-	return !unsplit || drv_serve_code(d, unsplit, &in, &x);
+	if (!unsplit) {
+		drv_warn_of_program(d, m, &in, &x);
+		return true;
+	}
+	return drv_serve_code(d, unsplit, &in, &x);
 }

@@ -233,4 +233,15 @@ says 'no plan that serves fits' --serve --target h100x2 --workload \
 advice=$(sed -n 's/^.* one fits with //p' err | tr -d ' ')
 [ "$advice" ] || bad 'no advice about limits'
 run --serve --target h100x2 --workload "$advice" "$llama"
+# ---- a price without a program ----
+
+sed 's/attention(\(.*\)causal)/attention(\1causal, alibi = 8)/' \
+	"$examples/tiny-dense.llm" >alibi.llm
+cmp -s alibi.llm "$examples/tiny-dense.llm" && bad 'the model is the same'
+run --serve --target cpux1 alibi.llm
+grep -q '^rate ' out || bad 'no answer'
+grep -q 'warning: `attention` cannot be served: ALiBi .*-Wunserved' err ||
+	bad "no warning: $(cat err)"
+run --serve --target cpux1 "$examples/tiny-dense.llm"
+[ ! -s err ] || bad "a warning: $(cat err)"
 exit $failed
