@@ -136,6 +136,13 @@ gather(struct ragged *r, region_id to, value_id v, dim_id of, value_id index,
 	return append(r, to, &n, &t);
 }
 
+/* Of rows of a step those whose logits are wanted. */
+static value_id
+wanted(struct ragged *r, region_id to, value_id v, struct span at)
+{
+	return gather(r, to, v, r->dim[OF_STEP], r->row, at);
+}
+
 /* ---- the cache ---- */
 
 /* "cache3.{i}.{j}": one tensor in each iteration of the repeats around. */
@@ -203,18 +210,19 @@ operand(struct ragged *r, const struct ir_node *n, region_id to, value_id v,
 	if (r->rows[v] == rows || (r->rows[v] == NO_ROWS && at < 0)) {
 		return true;
 	}
-	if (r->rows[v] == NO_ROWS && at == 0 && rows == OF_STEP) {
+	if (r->rows[v] == NO_ROWS && at == 0 && rows != OF_KEYS) {
 		/* a table that has a row for each position */
 		*out = gather(r, to, r->map[v], r->seq, r->position,
 			      n->span);
+		if (rows == OF_WANTED) {
+			*out = wanted(r, to, *out, n->span);
+		}
 		return true;
 	}
 	if (r->rows[v] == OF_STEP && rows == OF_WANTED &&
 	    ir_type_at(t, r->dim[OF_STEP]) == 0) {
 		if (!r->as_wanted[v]) {
-			r->as_wanted[v] = gather(r, to, r->map[v],
-						 r->dim[OF_STEP], r->row,
-						 n->span);
+			r->as_wanted[v] = wanted(r, to, r->map[v], n->span);
 		}
 		*out = r->as_wanted[v];
 		return true;
@@ -223,23 +231,30 @@ operand(struct ragged *r, const struct ir_node *n, region_id to, value_id v,
 		      "query, and only attention may");
 }
 
-/* Which rows the result of a node has. */
+/*
+ * Which rows the result of a node has.  Those that are wanted are taken of
+ * numbers: no index takes rows of another, as of tokens.
+ */
 static enum rows
 rows_of(const struct ragged *r, const struct ir_node *n)
 {
 	const struct ir_type *t = ir_type(r->m, n->result);
 	enum rows most = NO_ROWS;
+	bool may_select = r->is_tail;
 	uint32_t i;
 
 	for (i = 0; i < n->nargs; i++) {
-		enum rows of = r->rows[ir_args(r->m, n)[i]];
+		value_id v = ir_args(r->m, n)[i];
+		enum rows of = r->rows[v];
 
 		most = of == OF_KEYS || most == NO_ROWS ? of : most;
+		may_select &= of != OF_STEP ||
+			      ir_type(r->m, v)->dtype != IR_IDX;
 	}
 	if (most == NO_ROWS && at_dim(t, r->batch) >= 0) {
 		most = OF_STEP;
 	}
-	return most == OF_STEP && r->is_tail ? OF_WANTED : most;
+	return most == OF_STEP && may_select ? OF_WANTED : most;
 }
 
 /* Whether the op cuts, ranks or sums up positions or sequences, which may lie
@@ -597,12 +612,14 @@ copy_mask(struct ragged *r, const struct ir_node *n, region_id to)
 
 /* rope counts rows of a dim; here rows have positions of their own. */
 static void
-place_rope(struct ragged *r, struct ir_new *copy, enum rows rows)
+place_rope(struct ragged *r, struct ir_new *copy, region_id to, enum rows rows)
 {
 	uint32_t i, kept = 0;
 
 	copy->op = IR_ROPE_AT;
-	ir_new_arg(copy, rows == OF_KEYS ? r->key_positions : r->positions);
+	ir_new_arg(copy, rows == OF_KEYS ? r->key_positions
+		   : rows == OF_STEP ? r->positions
+		   : wanted(r, to, r->positions, copy->span));
 	for (i = 0; i < copy->nattrs; i++) {
 		if (copy->attrs[i].key != IR_ATTR_SEQ) {
 			copy->attrs[kept++] = copy->attrs[i];
@@ -666,7 +683,7 @@ copy_node(struct ragged *r, node_id id, region_id to, const char *around)
 	}
 	copy_attrs(r, &n, rows, &copy);
 	if (n.op == IR_ROPE) {
-		place_rope(r, &copy, rows);
+		place_rope(r, &copy, to, rows);
 	}
 	t = type_for(r, ir_type(r->m, n.result), rows);
 	copy.hint = r->m->values.at[n.result].hint;
@@ -813,6 +830,11 @@ add_result(struct ragged *r, region_id model)
 
 	if (!operand(r, ir_node(m, maker), r->body, v, OF_WANTED, &rows)) {
 		return false;
+	}
+	if (r->ncaches == 0) {
+		return refuse(r, ir_node(m, maker), "no attention before it "
+			      "reads keys of earlier positions, so there is "
+			      "no cache");
 	}
 	VEC_PUSH(&m->ctx->perm, &m->regions.at[r->body].results, rows);
 	return true;

@@ -191,6 +191,8 @@ logits = linear(x -> vocab) @ "h"; }
 end
 run --serve --target cpux4 flat.llm || exit
 run --serve --target cpux1 flat.llm || exit
+grep -q 'cannot be served: no attention .*-Wunserved' err ||
+	bad "a model without attention: $(cat err)"
 grep -qx 'target     cpux1: 1 device in 1 node' out || bad 'one of several'
 grep -qx 'm: 256 parameters' out || bad 'a small model in billions'
 run --serve --emit=serve-json --target h100 nested.llm || exit
@@ -242,6 +244,20 @@ run --serve --target cpux1 alibi.llm
 grep -q '^rate ' out || bad 'no answer'
 grep -q 'warning: `attention` cannot be served: ALiBi .*-Wunserved' err ||
 	bad "no warning: $(cat err)"
+refused 'cannot be served: no attention' --serve --target cpux1 -o none flat.llm
+[ ! -e none ] || bad 'a folder beside an error'
+# After the layers: positions, and tokens once more.
+cat >late.llm <<'end'
+model m { dim seq = 64, hidden = 8, heads = 2, hd = 4, vocab = 16;
+x = embed(tokens, vocab -> hidden) @ "e"; p = weight(seq, hidden) @ "p";
+repeat 2 as i { x = x + linear(attention(linear(x -> heads, hd) @ "q{i}",
+linear(x -> heads, hd) @ "k{i}", linear(x -> heads, hd) @ "v{i}",
+causal) -> hidden) @ "o{i}"; }
+x = rope(x) + p + embed(tokens, vocab -> hidden) @ "f";
+logits = linear(x -> vocab) @ "h"; }
+end
+run --serve --target cpux1 late.llm
+[ ! -s err ] || bad "what is after the layers: $(cat err)"
 run --serve --target cpux1 "$examples/tiny-dense.llm"
 [ ! -s err ] || bad "a warning: $(cat err)"
 exit $failed
