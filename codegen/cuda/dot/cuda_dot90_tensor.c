@@ -10,7 +10,7 @@
  * How it is synchronized: a commit of the thread that multiplies arrives at a
  * stage's `empty` barrier when all products that read it are done, in both
  * blocks of a cluster; and at `made` when a tile's sums are complete.  The four
- * warps of a team arrive at `drained` when they have loaded all of them.
+ * warps of a team arrive at `drained` when they have put the tile away.
  */
 #include "codegen/cuda/dot/cuda_dot90.h"
 
