@@ -76,8 +76,8 @@ serves=
 grep -q '^#define HAVE_MICROHTTPD 1' "$build/config.h" &&
 	command -v curl >/dev/null && serves=1
 
-pairs='llama3-int8 deepseek_v3-f8e4m3'
-! have time || pairs="$pairs llama-f8e4m3 mixtral-int8"
+pairs='llama3-int8 llama-f8e4m3'
+! have time || pairs="$pairs mixtral-int8 deepseek_v3-f8e4m3"
 for pair in $pairs; do
 	family=${pair%-*}
 	form=${pair##*-}
