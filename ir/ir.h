@@ -295,6 +295,8 @@ ir_is(enum ir_op op, uint32_t flag)
 	return (ir_ops[op].flags & flag) != 0;
 }
 
+/* Where an op's row lists the attribute, in bytes; -1: it does not. */
+long ir_attr_place(enum ir_op op, enum ir_attr_key key);
 enum ir_takes { IR_TAKES_NOT, IR_TAKES_OPTION, IR_TAKES_MUST };
 /* Whether an op's row lists the attribute. */
 enum ir_takes ir_op_takes(enum ir_op op, enum ir_attr_key key);

@@ -97,28 +97,9 @@ ir_find_dtype(const char *name, enum ir_dtype *dtype)
 	return false;
 }
 
-enum ir_takes
-ir_op_takes(enum ir_op op, enum ir_attr_key key)
-{
-	const char *p = ir_ops[op].attrs, *name = ir_attrs[key].name;
-	size_t n;
+/* ---- the attributes of an op: words of its row, `?` after some ---- */
 
-	while (*p) {
-		for (n = 0; name[n] && p[n] == name[n]; n++) {
-		}
-		if (!name[n] && p[n] == '?') {
-			return IR_TAKES_OPTION;
-		}
-		if (!name[n] && (p[n] == ' ' || !p[n])) {
-			return IR_TAKES_MUST;
-		}
-		while (*p && *p++ != ' ') {
-		}
-	}
-	return IR_TAKES_NOT;
-}
-
-/* Whether a row's word, of n letters, is the name of an attribute. */
+/* Whether a word of n letters is the name of an attribute. */
 static bool
 is_named(const char *word, size_t n, enum ir_attr_key key)
 {
@@ -127,27 +108,61 @@ is_named(const char *word, size_t n, enum ir_attr_key key)
 	return strncmp(name, word, n) == 0 && !name[n];
 }
 
+/* Steps over a word of n letters. */
+static const char *
+next_word(const char *p, size_t n)
+{
+	p += n;
+	return p + strspn(p, " ?");
+}
+
+long
+ir_attr_place(enum ir_op op, enum ir_attr_key key)
+{
+	const char *row = ir_ops[op].attrs, *p = row;
+	size_t n;
+
+	for (; *p; p = next_word(p, n)) {
+		n = strcspn(p, " ?");
+		if (is_named(p, n, key)) {
+			return p - row;
+		}
+	}
+	return -1;
+}
+
+enum ir_takes
+ir_op_takes(enum ir_op op, enum ir_attr_key key)
+{
+	long at = ir_attr_place(op, key);
+	size_t n = strlen(ir_attrs[key].name);
+
+	return at < 0 ? IR_TAKES_NOT
+		: ir_ops[op].attrs[(size_t)at + n] == '?' ? IR_TAKES_OPTION
+		: IR_TAKES_MUST;
+}
+
 enum ir_attr_key
 ir_missing_attr(enum ir_op op, const struct ir_attr *attrs, uint32_t nattrs)
 {
 	const char *p = ir_ops[op].attrs;
+	uint32_t i;
+	size_t n;
 	int k;
 
-	while (*p) {
-		size_t n = strcspn(p, " ?");
-		bool must = p[n] != '?';
-		uint32_t i;
-
-		for (i = 0; must && i < nattrs &&
+	for (; *p; p = next_word(p, n)) {
+		n = strcspn(p, " ?");
+		if (p[n] == '?') {
+			continue;
+		}
+		for (i = 0; i < nattrs &&
 		     !is_named(p, n, (enum ir_attr_key)attrs[i].key); i++) {
 		}
-		for (k = 0; must && i == nattrs && k < IR_NATTRS; k++) {
+		for (k = 0; i == nattrs && k < IR_NATTRS; k++) {
 			if (is_named(p, n, (enum ir_attr_key)k)) {
 				return (enum ir_attr_key)k;
 			}
 		}
-		p += n;
-		p += strspn(p, " ?");
 	}
 	return IR_NATTRS;
 }

@@ -242,25 +242,6 @@ check_range(struct verifier *v, const struct ir_node *n,
 	return true;
 }
 
-/* The index of the attribute in the op's row, or -1. */
-static long
-place_in_row(enum ir_op op, enum ir_attr_key key)
-{
-	const char *row = ir_ops[op].attrs, *p = row;
-	const char *name = ir_attrs[key].name;
-
-	while (*p) {
-		size_t n = strcspn(p, " ?");
-
-		if (n == strlen(name) && strncmp(p, name, n) == 0) {
-			return p - row;
-		}
-		p += n;
-		p += strspn(p, " ?");
-	}
-	return -1;
-}
-
 /* Checks that the op has the attribute, once, and in the order of its row. */
 static bool
 check_key(struct verifier *v, const struct ir_node *n, uint32_t i)
@@ -272,7 +253,7 @@ check_key(struct verifier *v, const struct ir_node *n, uint32_t i)
 		return ver_broken(v, n, "expected an attribute from 0 to %d, "
 				  "found %d", IR_NATTRS - 1, a->key);
 	}
-	place = place_in_row((enum ir_op)n->op, (enum ir_attr_key)a->key);
+	place = ir_attr_place((enum ir_op)n->op, (enum ir_attr_key)a->key);
 	if (place < 0) {
 		return ver_broken(v, n, "takes no attribute `%s`",
 				  ir_attrs[a->key].name);
@@ -280,7 +261,7 @@ check_key(struct verifier *v, const struct ir_node *n, uint32_t i)
 	if (i == 0) {
 		return true;
 	}
-	before = place_in_row((enum ir_op)n->op, (enum ir_attr_key)a[-1].key);
+	before = ir_attr_place((enum ir_op)n->op, (enum ir_attr_key)a[-1].key);
 	return before < place ||
 	       ver_broken(v, n, "expected the attributes once each and in "
 			  "the order of `%s`, found `%s` before `%s`",

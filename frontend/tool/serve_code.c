@@ -378,6 +378,7 @@ drv_warn_of_program(struct driver *d, const struct ir_module *m,
 {
 	struct pass_list list = { 0 };
 	struct pass_manager pm;
+	const struct diag_record *at;
 	struct ir_module *copy;
 	struct ir_ctx c;
 
@@ -387,9 +388,10 @@ drv_warn_of_program(struct driver *d, const struct ir_module *m,
 	pass_manager_init(&pm, &d->table);
 	if (pass_list_parse(&d->table, &list, "fold-dims,inline,ragged") &&
 	    pass_run(&pm, &list, copy) == PASS_BAD_INPUT && c.diags.errors) {
-		diag_warn(&d->ctx.diags, WARN_UNSERVED,
-			  c.diags.records.at[0].span, "%s; the answer is of "
-			  "its price alone", c.diags.records.at[0].text);
+		for (at = c.diags.records.at; at->level != DIAG_ERROR; at++) {
+		}
+		diag_warn(&d->ctx.diags, WARN_UNSERVED, at->span, "%s; the "
+			  "answer is of its price alone", at->text);
 	}
 	pass_manager_release(&pm);
 	ir_ctx_release(&c);

@@ -509,50 +509,28 @@ ir_eval_gather(struct interp *e, const struct ir_node *n, double *out)
 
 /* ---- contractions ---- */
 
+enum { SUMS = 4 };
+
 /*
- * The sum of products of x and operand ky over the loops of w.  Its innermost
- * loop runs outside of the nest: most of the time is spent there.
+ * Sums of products of x and operand ky over the loops of w, of elements that
+ * are dx and dy apart from one sum to the next.  Each adds in the order that it
+ * has alone, and none waits for another.  The innermost loop runs outside of
+ * the nest: most of the time is spent there.
  */
-static double
-sum_of_products(const double *x, const double *y, struct interp_nest *w, int ky)
+static void
+sums_of_products(const double *x, int64_t dx, const double *y, int64_t dy,
+		 struct interp_nest *w, int ky, double sum[SUMS])
 {
 	int last = w->n > 0 ? w->n - 1 : 0, all = w->n;
 	int64_t count = all > 0 ? w->size[last] : 1, k;
 	int64_t sx = w->in[0][last], sy = w->in[ky][last];
-	double sum = 0;
-	bool i;
-
-	w->n = last;
-	for (i = ir_nest_start(w); i; i = ir_nest_next(w)) {
-		const double *p = x + w->in_off[0];
-		const double *q = y + w->in_off[ky];
-
-		for (k = 0; k < count; k++) {
-			sum += p[k * sx] * q[k * sy];
-		}
-	}
-	w->n = all;
-	return sum;
-}
-
-/*
- * Four such sums at once, of operands 0 and 1, whose elements are dx and dy
- * apart: each adds in the order that it has alone, and none waits for another.
- */
-static void
-four_sums(const double *x, int64_t dx, const double *y, int64_t dy,
-	  struct interp_nest *w, double *sum)
-{
-	int last = w->n > 0 ? w->n - 1 : 0, all = w->n;
-	int64_t count = all > 0 ? w->size[last] : 1, k;
-	int64_t sx = w->in[0][last], sy = w->in[1][last];
 	double a = 0, b = 0, c = 0, d = 0;
 	bool i;
 
 	w->n = last;
 	for (i = ir_nest_start(w); i; i = ir_nest_next(w)) {
 		const double *p = x + w->in_off[0];
-		const double *q = y + w->in_off[1];
+		const double *q = y + w->in_off[ky];
 
 		for (k = 0; k < count; k++, p += sx, q += sy) {
 			a += p[0] * q[0];
@@ -568,17 +546,26 @@ four_sums(const double *x, int64_t dx, const double *y, int64_t dy,
 	sum[3] = d;
 }
 
+static double
+sum_of_products(const double *x, const double *y, struct interp_nest *w, int ky)
+{
+	double sum[SUMS];
+
+	sums_of_products(x, 0, y, 0, w, ky, sum);
+	return sum[0];
+}
+
 /* The n results along loop `last` of o. */
 static void
 dot_row(const double *x, const double *y, const struct interp_nest *o, int last,
 	int64_t n, struct interp_nest *w, double *out)
 {
 	int64_t dx = o->in[0][last], dy = o->in[1][last], j = 0, k;
-	double sum[4];
+	double sum[SUMS];
 
-	for (; j + 4 <= n; j += 4) {
-		four_sums(x + j * dx, dx, y + j * dy, dy, w, sum);
-		for (k = 0; k < 4; k++) {
+	for (; j + SUMS <= n; j += SUMS) {
+		sums_of_products(x + j * dx, dx, y + j * dy, dy, w, 1, sum);
+		for (k = 0; k < SUMS; k++) {
 			out[(j + k) * o->out[last]] = sum[k];
 		}
 	}
