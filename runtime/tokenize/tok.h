@@ -209,8 +209,10 @@ struct tok_work {
 
 enum { TOK_WORK_PER_BYTE = 200 };
 
-/* For a text of n bytes: not so much that each may look ahead to the end. */
+/* Nothing done yet, of a text of n bytes: a pattern that looks from each byte
+ * to the end of a long text has no time for that. */
 struct tok_work rt_tok_work(size_t n);
+enum rt_status rt_tok_too_much_work(struct rt_error *err);
 /* Replaces all that a part matches, appending to out; or RT_RANGE. */
 enum rt_status rt_tok_replace(const struct tok_part *p,
 			      const struct rt_alloc *a, const char *s,

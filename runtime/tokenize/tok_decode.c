@@ -19,6 +19,7 @@ struct tok_decoder {
 	bool part;		/* blanks at the start stay as they are */
 	bool raw;		/* and bytes that are no UTF-8 */
 	struct tok_texts now, next;
+	struct tok_work work;
 };
 
 static const char replacement[] = "\xef\xbf\xbd";
@@ -249,7 +250,6 @@ spaces(struct tok_decoder *d, const struct tok_part *p, const char *s,
 static bool
 each(struct tok_decoder *d, const struct tok_part *p)
 {
-	struct tok_work any = { 0, SIZE_MAX };	/* texts of tokens are short */
 	const struct tok_texts *x = &d->now;
 	size_t i, from = 0;
 	bool ok = true;
@@ -261,7 +261,7 @@ each(struct tok_decoder *d, const struct tok_part *p)
 
 		ok = p->type == TOK_STRIP ? strip(d, p, s, n)
 			: p->type == TOK_METASPACE ? spaces(d, p, s, n, first)
-			: rt_tok_replace(p, &d->t->alloc, s, n, &any,
+			: rt_tok_replace(p, &d->t->alloc, s, n, &d->work,
 					 &d->next.bytes) == RT_OK;
 		ok = ok && end_text(d, &d->next);
 	}
@@ -372,11 +372,14 @@ decode(struct tok_decoder d, const uint32_t *ids, size_t n, bool skip,
 	status = read_tokens(&d, ids, n, skip, err);
 	if (status == RT_OK) {
 		ok = true;
+		d.work = rt_tok_work(d.now.bytes.n);
 		for (i = 0; i < t->decoder.n && ok; i++) {
 			ok = decode_by(&d, &t->decoder.at[i]);
 		}
 		ok = ok && join(&d);
-		status = ok ? RT_OK : rt_no_memory(err, NULL);
+		status = ok ? RT_OK
+			: d.work.done > d.work.most ? rt_tok_too_much_work(err)
+			: rt_no_memory(err, NULL);
 	}
 	if (status == RT_OK) {
 		*text = d.next.bytes.at;

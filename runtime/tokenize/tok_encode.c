@@ -299,10 +299,7 @@ fail(struct rt_encoder *e, const char *s, size_t n, size_t valid,
 			       "UTF-8 text", (unsigned char)s[valid]);
 	}
 	if (e->status == RT_RANGE) {
-		where.offset = 0;
-		return rt_fail(err, RT_RANGE, where, "a pattern of the "
-			       "tokenizer looks at more than %d bytes for "
-			       "each byte of this text", TOK_WORK_PER_BYTE);
+		return rt_tok_too_much_work(err);
 	}
 	return rt_no_memory(err, NULL);
 }

@@ -17,6 +17,14 @@ rt_tok_work(size_t n)
 	return w;
 }
 
+enum rt_status
+rt_tok_too_much_work(struct rt_error *err)
+{
+	return rt_fail(err, RT_RANGE, RT_NOWHERE, "a pattern of the tokenizer "
+		       "looks at more than %d bytes for each byte of this text",
+		       TOK_WORK_PER_BYTE);
+}
+
 size_t
 rt_tok_search(const struct tok_part *p, const char *s, size_t n, size_t at,
 	      size_t *to, struct tok_work *w)

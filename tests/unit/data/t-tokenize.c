@@ -612,6 +612,35 @@ test_far_pattern(void **state)
 	free(long_text);
 }
 
+/* The same of what decodes, in a text of many tokens. */
+static void
+test_far_replacement(void **state)
+{
+	static const struct broken_row row = { "'decoder':null",
+		"'decoder':{'type':'Sequence','decoders':[{'type':'Fuse'},"
+		"{'type':'Replace','pattern':{'Regex':'a+b'},"
+		"'content':'c'}]}", NULL };
+	struct rt_tokenizer *t;
+	struct rt_error err;
+	size_t n = 1000000, bytes;
+	uint32_t *ids = calloc(n, sizeof *ids);
+	char text[4096], *out;
+
+	(void)state;
+	assert_non_null(ids);
+	assert_int_equal(rt_tokenizer_parse(&t, "x", text, break_good(&row,
+				text, sizeof text), NULL, &err), RT_OK);
+	assert_int_equal(rt_decode(t, ids, n, false, &out, &bytes, &err),
+			 RT_RANGE);
+	assert_non_null(strstr(err.message, "looks at more than"));
+	assert_int_equal(rt_decode(t, ids, 100, false, &out, &bytes, &err),
+			 RT_OK);
+	assert_int_equal(bytes, 100);
+	free(out);
+	rt_tokenizer_free(t);
+	free(ids);
+}
+
 /* ---- memory ----------------------------------------------------------- */
 
 struct few {
@@ -714,6 +743,7 @@ main(void)
 		cmocka_unit_test(test_truncated),
 		cmocka_unit_test(test_invalid_text),
 		cmocka_unit_test(test_far_pattern),
+		cmocka_unit_test(test_far_replacement),
 		cmocka_unit_test(test_memory),
 	};
 
