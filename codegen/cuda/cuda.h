@@ -38,9 +38,6 @@ struct cu_arch {
 	bool wgmma;		/* wgmma, TMA and clusters: sm_90a */
 	bool tcgen05;		/* tensor memory, TMA and clusters: sm_100a */
 	bool fp8;
-	/* its fastest instruction for matrices, if attention and experts do
-	 * not use it */
-	const char *lacks;
 };
 
 /* NULL: llmc has no kernels for it. */

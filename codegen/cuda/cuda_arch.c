@@ -12,18 +12,13 @@
  * C++ Programming Guide, "Technical Specifications per Compute Capability".
  */
 static const struct cu_arch archs[] = {
-	{ "sm_80", "compute_80", 8, 0, 163 << 10, 65536, false, false, false,
-	  NULL },
-	{ "sm_86", "compute_86", 8, 6, 99 << 10, 65536, false, false, false,
-	  NULL },
-	{ "sm_89", "compute_89", 8, 9, 99 << 10, 65536, false, false, true,
-	  NULL },
-	{ "sm_90a", "", 9, 0, 227 << 10, 65536, true, false, true, NULL },
-	{ "sm_100a", "", 10, 0, 227 << 10, 65536, false, true, true,
-	  "tcgen05" },
-	{ "sm_103a", "", 10, 3, 227 << 10, 65536, false, true, true,
-	  "tcgen05" },
-	{ "sm_120a", "", 12, 0, 99 << 10, 65536, false, false, true, NULL }
+	{ "sm_80", "compute_80", 8, 0, 163 << 10, 65536, false, false, false },
+	{ "sm_86", "compute_86", 8, 6, 99 << 10, 65536, false, false, false },
+	{ "sm_89", "compute_89", 8, 9, 99 << 10, 65536, false, false, true },
+	{ "sm_90a", "", 9, 0, 227 << 10, 65536, true, false, true },
+	{ "sm_100a", "", 10, 0, 227 << 10, 65536, false, true, true },
+	{ "sm_103a", "", 10, 3, 227 << 10, 65536, false, true, true },
+	{ "sm_120a", "", 12, 0, 99 << 10, 65536, false, false, true }
 };
 
 const struct cu_arch *
@@ -44,7 +39,7 @@ cg_arch_lacks(const char *name)
 {
 	const struct cu_arch *x = cu_arch_find(name);
 
-	return x ? x->lacks : NULL;
+	return x && x->tcgen05 ? "tcgen05" : NULL;
 }
 
 bool

@@ -74,7 +74,6 @@ element(int kind, const char *p)
 	return kind == EMU_BF16 ? emu_bf16(x) : emu_f16(x);
 }
 
-/* rows x k elements as numbers: out[k * apart + row], or transposed. */
 void
 emu_operand_fetch(struct rt_emu *e, const struct emu_operand *o, int kind,
 		  int rows, int depth, float *out, int by_row, int by_k)

@@ -17,13 +17,14 @@
 
 enum {
 	LANES = 128, COLS = 512, UNIT = 32, MAX_K = 32, MAX_N = 256,
-	QUARTERS = 4		/* lanes of the four warps of a warpgroup */
+	QUARTERS = 4,		/* lanes of the four warps of a warpgroup */
+	READERS = 2		/* warps that read a column between products */
 };
 
 /* A column of a quarter of the lanes. */
 struct tensor_cell {
-	uint32_t wclock, rclock[2];
-	uint16_t writer, reader[2];
+	uint32_t wclock, rclock[READERS];
+	uint16_t writer, reader[READERS];
 	uint16_t pending;	/* products under way that write it */
 	uint8_t loading;	/* loads under way */
 	uint8_t readers;
@@ -548,7 +549,6 @@ arrive(struct rt_emu *e, struct emu_tensor_op *p)
 static void
 complete_op(struct rt_emu *e, struct emu_tensor_op *p)
 {
-
 	if (!p->commit) {
 		execute(e, p);
 		each_operand(e, p, emu_check_wg_read);
@@ -665,8 +665,9 @@ mark_readers(struct rt_emu *e, struct tensor_cell *c, const struct emu_task *t)
 	who = emu_index(e, t);
 	for (i = 0; i < c->readers && c->reader[i] != who; i++) {
 	}
-	if (i == 2) {
-		i = 1;
+	if (i == READERS) {
+		emu_fail(e, "more than %d warps read a column of tensor "
+			 "memory between two products", READERS);
 	}
 	c->readers = (uint8_t)(i == c->readers ? i + 1 : c->readers);
 	c->reader[i] = (uint16_t)who;

@@ -378,54 +378,43 @@ put_columns(const struct primitive_args *a, u32 from, int n)
 	}
 }
 
-KERNEL(tensor_along_k, 128, 1, struct primitive_args)
+/* Of the same box twice and another one, along k or along m and n. */
+FN void
+multiply_boxes(const struct primitive_args *a, int turned)
 {
 	const u32 at = smem_addr(SMEM), bar = smem_addr(SMEM + 40960);
 	const u32 from = take_columns(64);
-	const u32 form = tc_form(TC_BF16, 64, 0, 0);
+	const u32 form = tc_form(TC_BF16, 64, turned, turned);
+	const int step = turned ? 2048 : 32, lead = turned ? 8192 : 16;
 	int k;
 
 	if (TID == 0) {
 		mbar_expect(bar, 3 * 8192);
-		tma_load2(at, &a.map[2], bar, 0, 0);
-		tma_load2(at + 8192, &a.map[2], bar, 64, 0);
-		tma_load2(at + 16384, &a.map[0], bar, 0, 0);
+		tma_load2(at, &a->map[2], bar, 0, 0);
+		tma_load2(at + 8192, &a->map[2], bar, 64, 0);
+		tma_load2(at + 16384, &a->map[0], bar, 0, 0);
 		mbar_wait(bar, 0);
 		for (k = 0; k < 4; k++) {
-			tc_mma_f16(from, tc_desc(at + 32 * (u32)k, 16, 1024,
-						 128),
-				   tc_desc(at + 16384 + 32 * (u32)k, 16, 1024,
-					   128), form, k > 0);
+			const u32 x = at + (u32)(step * k);
+
+			tc_mma_f16(from, tc_desc(x, lead, 1024, 128),
+				   tc_desc(x + 16384, lead, 1024, 128), form,
+				   k > 0);
 		}
 		tc_commit(bar + 8);
 	}
 	sync_warp();
-	put_columns(&a, from, 64);
+	put_columns(a, from, 64);
+}
+
+KERNEL(tensor_along_k, 128, 1, struct primitive_args)
+{
+	multiply_boxes(&a, 0);
 }
 
 KERNEL(tensor_along_mn, 128, 1, struct primitive_args)
 {
-	const u32 at = smem_addr(SMEM), bar = smem_addr(SMEM + 40960);
-	const u32 from = take_columns(64);
-	const u32 form = tc_form(TC_BF16, 64, 1, 1);
-	int k;
-
-	if (TID == 0) {
-		mbar_expect(bar, 3 * 8192);
-		tma_load2(at, &a.map[2], bar, 0, 0);
-		tma_load2(at + 8192, &a.map[2], bar, 64, 0);
-		tma_load2(at + 16384, &a.map[0], bar, 0, 0);
-		mbar_wait(bar, 0);
-		for (k = 0; k < 4; k++) {
-			tc_mma_f16(from, tc_desc(at + 2048 * (u32)k, 8192,
-						 1024, 128),
-				   tc_desc(at + 16384 + 2048 * (u32)k, 8192,
-					   1024, 128), form, k > 0);
-		}
-		tc_commit(bar + 8);
-	}
-	sync_warp();
-	put_columns(&a, from, 64);
+	multiply_boxes(&a, 1);
 }
 
 /* 128 rows and 32 columns of 128 bytes of k each. */
@@ -440,41 +429,26 @@ fill_rows(const struct primitive_args *a, int kind)
 	fence_async();
 }
 
-KERNEL(tensor_e4m3, 128, 1, struct primitive_args)
-{
-	const u64 x = tc_desc(smem_addr(SMEM), 16, 1024, 128);
-	const u64 y = tc_desc(smem_addr(SMEM + 16384), 16, 1024, 128);
-	const u32 form = tc_form(TC_E4M3, 32, 0, 0);
-	u32 from;
-
-	fill_rows(&a, 2);
-	from = take_columns(32);
-	if (TID == 0) {
-		tc_mma_f8(from, x, y, form, 0);
-		tc_mma_f8(from, x + 2, y + 2, form, 1);
-		tc_commit(smem_addr(SMEM + 40968));
+/* Of words of such a kind, 64 bytes of k. */
+#define TENSOR_ROWS(name, mma, type, kind) \
+	KERNEL(name, 128, 1, struct primitive_args) \
+	{ \
+		const u64 x = tc_desc(smem_addr(SMEM), 16, 1024, 128); \
+		const u64 y = tc_desc(smem_addr(SMEM + 16384), 16, 1024, 128); \
+		const u32 form = tc_form(type, 32, 0, 0); \
+		u32 from; \
+		fill_rows(&a, kind); \
+		from = take_columns(32); \
+		if (TID == 0) { \
+			mma(from, x, y, form, 0); \
+			mma(from, x + 2, y + 2, form, 1); \
+			tc_commit(smem_addr(SMEM + 40968)); \
+		} \
+		sync_warp(); \
+		put_columns(&a, from, 32); \
 	}
-	sync_warp();
-	put_columns(&a, from, 32);
-}
-
-KERNEL(tensor_tf32, 128, 1, struct primitive_args)
-{
-	const u64 x = tc_desc(smem_addr(SMEM), 16, 1024, 128);
-	const u64 y = tc_desc(smem_addr(SMEM + 16384), 16, 1024, 128);
-	const u32 form = tc_form(TC_TF32, 32, 0, 0);
-	u32 from;
-
-	fill_rows(&a, 3);
-	from = take_columns(32);
-	if (TID == 0) {
-		tc_mma_tf32(from, x, y, form, 0);
-		tc_mma_tf32(from, x + 2, y + 2, form, 1);
-		tc_commit(smem_addr(SMEM + 40968));
-	}
-	sync_warp();
-	put_columns(&a, from, 32);
-}
+TENSOR_ROWS(tensor_e4m3, tc_mma_f8, TC_E4M3, 2)
+TENSOR_ROWS(tensor_tf32, tc_mma_tf32, TC_TF32, 3)
 #endif
 
 /* Angles of 4096 numbers, whole and halves, of 2^17 at most, in units of 2^-32
