@@ -140,6 +140,12 @@ field()
 	sed -n "s/.*\"$2\": *\\([0-9.e+-]*\\).*/\\1/p" "$1" | head -n 1
 }
 
+# plan_texts FILE: the plans of --emit=plans-json, a line each, for printf %b.
+plan_texts()
+{
+	sed -n 's/^      "plan": "\(.*\)" }.*/\1/p' "$1" | sed 's/\\"/"/g'
+}
+
 # saved ARGUMENTS..: the bytes that repeats keep for backward.
 saved()
 {

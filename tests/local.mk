@@ -201,8 +201,9 @@ sass: llmc$(EXEEXT) %D%/gpu/sass$(EXEEXT)
 if SANITIZERS
 EXTRA_PROGRAMS += $(release_unit_tests)
 CLEANFILES += $(release_unit_tests)
-# Other tests try fewer cases, which are no subset of a release's; and what a
-# release runs as this CPU is run as a masked one, and the other way round.
+# Other tests try fewer cases: an eighth by SLOW_TESTS (t-cases.h), or those of
+# another seed; and what a release runs as this CPU is run as a masked one, and
+# the other way round.
 AM_TESTS_ENVIRONMENT += \
 	SLOW_TESTS=$${SLOW_TESTS-skip}; export SLOW_TESTS; \
 	T_CPU_SWAP=$${T_CPU_SWAP-1}; export T_CPU_SWAP; \

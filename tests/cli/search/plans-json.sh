@@ -6,7 +6,7 @@ model=$examples/gpt2-124m.llm
 
 run --target h100x4 --emit=plans-json --top=8 "$model"
 mv out json
-sed -n 's/^      "plan": "\(.*\)" }.*/\1/p' json | sed 's/\\"/"/g' >texts
+plan_texts json >texts
 [ "$(wc -l <texts)" -eq 8 ] || bad 'not eight plans'
 sed -n 's/.*"rank": [0-9]*, "step_us": \([0-9.e+]*\),.*/\1/p' json >steps
 sort -g steps | cmp - steps || bad 'they are not in the order of their steps'

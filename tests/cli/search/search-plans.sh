@@ -15,9 +15,7 @@ search()
 {
 	run --target "$1" ${3:+--pin "$3"} --emit=plans-json --top=1 "$2"
 	step=$(sed -n 's/.*"rank": 1, "step_us": \([0-9.e+]*\),.*/\1/p' out)
-	text=$(sed -n 's/^      "plan": "\(.*\)" }.*/\1/p' out |
-		sed 's/\\"/"/g')
-	printf '%b' "$text" >plan
+	printf '%b' "$(plan_texts out)" >plan
 }
 
 # ---- a slow network: no tensor goes over it
