@@ -27,4 +27,36 @@ for family in ${FAMILIES:-$some}; do
 	done <"$weights/generated.txt"
 	[ $n -eq 4 ] || bad "$family has $n prompts"
 done
+# Positions, and tokens once more, after the layers: what is served is what the
+# whole forward of a training program says.
+cat >late.llm <<'END'
+model m {
+  dim seq = 64, hidden = 16, heads = 2, hd = 8, vocab = 16;
+  x = embed(tokens, vocab -> hidden) @ "e";
+  p = weight(seq, hidden, std = 0.5) @ "p";
+  repeat 2 as i {
+    q = linear(x -> heads, hd) @ "q{i}";
+    k = linear(x -> heads, hd) @ "k{i}";
+    v = linear(x -> heads, hd) @ "v{i}";
+    x = x + linear(attention(q, k, v, causal) -> hidden) @ "o{i}";
+  }
+  x = rope(x) + p + embed(tokens, vocab -> hidden) @ "f";
+  logits = linear(x -> vocab) @ "h";
+  loss = cross_entropy(logits, labels);
+}
+train { batch = 2; optimizer = adamw(lr = 1e-2); }
+END
+run --target cpux1 --draft -o trained late.llm || exit
+trained/rank train --local --data draw --steps 3 --checkpoint ck >out 2>err ||
+	fail 'no checkpoint'
+run --serve --target cpux4 --pin tp=2,pp=2 --draft -o late --workload \
+	prompt=3,output=5,tokens=4,rows=2,keys=256,slots=384 late.llm || exit
+for prompt in abc fedcba; do
+	set -- --local --checkpoint ck --prompt $prompt --tokenizer \
+		tokenizer.json --tokens 20 --temperature 0
+	trained/rank sample "$@" >want 2>err || fail 'no sample'
+	late/rank generate "$@" >out 2>err || fail 'generate after the layers'
+	[ -s want ] && [ "$(cat out)" = "$(cat want)" ] ||
+		bad "after the layers: $prompt $(cat out), not $(cat want)"
+done
 exit $failed
