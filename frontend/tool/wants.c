@@ -332,13 +332,13 @@ static bool
 check_gpu_offload(struct driver *d, const struct ir_module *m)
 {
 	uint32_t bits = plan_offload(m);
-	bool drives = bits == (PLAN_OFFLOAD_OPTIMIZER | PLAN_OFFLOAD_NVME);
+	bool more = bits & (PLAN_OFFLOAD_PARAMS | PLAN_OFFLOAD_SAVES);
+	bool drives = !more && plan_on_drives(bits);
 	const struct ir_setting *at = ir_setting(m, drives ? "plan.offload_to"
 							   : "plan.offload");
 
-	if (!d->for_gpu || bits == PLAN_OFFLOAD_NVME ||
-	    !(bits & ~(uint32_t)PLAN_OFFLOAD_OPTIMIZER)) {
-		return true;	/* drives without state are refused later */
+	if (!d->for_gpu || (!more && !drives)) {
+		return true;
 	}
 	diag_error(&d->ctx.diags, at->span, "`%s` is %s, and programs for GPUs "
 		   "keep on hosts the optimizer's state alone, in their "

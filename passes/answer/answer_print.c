@@ -197,47 +197,55 @@ listed(const char *const *words, uint32_t n, struct arena *a)
 	return buf_text(&b);
 }
 
+/* "optimizer and parameters" */
+static const char *
+offload_words(uint32_t bits, struct arena *a)
+{
+	const char *words[3] = { NULL };
+	uint32_t n = 0;
+
+	if (bits & PLAN_OFFLOAD_OPTIMIZER) {
+		words[n++] = "optimizer";
+	}
+	if (bits & PLAN_OFFLOAD_PARAMS) {
+		words[n++] = "parameters";
+	}
+	if (bits & PLAN_OFFLOAD_SAVES) {
+		words[n++] = "activations";
+	}
+	return listed(words, n, a);
+}
+
 /* "optimizer to NVMe, activations to the host": what a plan offloads. */
 static const char *
 offloads(const struct plan *p, struct arena *a)
 {
-	bool nvme = p->offload & PLAN_OFFLOAD_NVME;
-	const char *words[3] = { NULL };
-	uint32_t n = 0;
+	uint32_t drives = plan_on_drives(p->offload);
+	const char *there = offload_words(drives, a);
+	const char *here = offload_words(p->offload & ~drives, a);
 
-	if (p->offload & PLAN_OFFLOAD_OPTIMIZER && !nvme) {
-		words[n++] = "optimizer";
-	}
-	if (p->offload & PLAN_OFFLOAD_PARAMS) {
-		words[n++] = "parameters";
-	}
-	if (p->offload & PLAN_OFFLOAD_SAVES) {
-		words[n++] = "activations";
-	}
-	return arena_printf(a, "%s%s%s%s", nvme ? "optimizer to NVMe" : "",
-			    nvme && n ? ", " : "", listed(words, n, a),
-			    n ? " to the host" : "");
+	return arena_printf(a, "%s%s%s%s%s", there,
+			    *there ? " to NVMe" : "",
+			    *there && *here ? ", " : "", here,
+			    *here ? " to the host" : "");
 }
 
-/* What the memory of hosts keeps. */
+/* "state, weights and gradients": what that is. */
 static const char *
-on_hosts(const struct plan *p, struct arena *a)
+kept(uint32_t bits, struct arena *a)
 {
-	bool state = (p->offload & (PLAN_OFFLOAD_OPTIMIZER |
-				    PLAN_OFFLOAD_NVME)) ==
-		     PLAN_OFFLOAD_OPTIMIZER;
 	const char *words[4];
 	uint32_t n = 0;
 
-	if (state) {
-		words[n++] = p->offload == PLAN_OFFLOAD_OPTIMIZER
+	if (bits & PLAN_OFFLOAD_OPTIMIZER) {
+		words[n++] = bits == PLAN_OFFLOAD_OPTIMIZER
 			? "optimizer state" : "state";
 	}
-	if (p->offload & PLAN_OFFLOAD_PARAMS) {
+	if (bits & PLAN_OFFLOAD_PARAMS) {
 		words[n++] = "weights";
 		words[n++] = "gradients";
 	}
-	if (p->offload & PLAN_OFFLOAD_SAVES) {
+	if (bits & PLAN_OFFLOAD_SAVES) {
 		words[n++] = "activations";
 	}
 	return listed(words, n, a);
@@ -409,9 +417,13 @@ static void
 print_host(const struct answer_memory *m, const struct plan *p,
 	   struct buf *out)
 {
-	print_place("host", m->host_bytes, on_hosts(p, out->arena),
+	uint32_t drives = plan_on_drives(p->offload);
+	uint32_t hosts = p->offload & ~(drives | PLAN_NVME_OPTIMIZER |
+					PLAN_NVME_PARAMS);
+
+	print_place("host", m->host_bytes, kept(hosts, out->arena),
 		    m->node_bytes, out);
-	print_place("NVMe", m->drives_bytes, "optimizer state",
+	print_place("NVMe", m->drives_bytes, kept(drives, out->arena),
 		    m->node_drives_bytes, out);
 }
 

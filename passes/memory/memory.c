@@ -233,8 +233,7 @@ finish_ranks(struct memory_work *w, int64_t reserve)
 		x->bound += reserve;
 		x->reserve = x->total = reserve;
 		for (k = 0; k < MEMORY_NKINDS; k++) {
-			*(k == MEMORY_OPTIMIZER &&
-			  out->offload & PLAN_OFFLOAD_NVME
+			*(memory_on_drives(out->offload, k)
 				? &x->drives : &x->host) += x->away[k];
 			x->total += x->by[k];
 			x->bound += k <= MEMORY_PIPELINE ? x->by[k] : 0;
@@ -348,6 +347,14 @@ memory_host(const struct memory *m, const struct ranks *r,
 	}
 	return most > 0 ? target_fullest_host(t, &h)
 			: (struct target_host){ 0, 0 };
+}
+
+bool
+memory_on_drives(uint32_t offload, enum memory_kind kind)
+{
+	return plan_on_drives(offload) &
+	       (kind == MEMORY_OPTIMIZER ? PLAN_OFFLOAD_OPTIMIZER
+		: kind < MEMORY_OPTIMIZER ? PLAN_OFFLOAD_PARAMS : 0);
 }
 
 bool

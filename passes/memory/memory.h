@@ -196,6 +196,9 @@ struct target_host memory_host(const struct memory *m, const struct ranks *r,
 bool memory_fits_hosts(const struct memory *m, const struct ranks *r,
 		       const struct target *t, struct arena *a);
 
+/* Whether what of that kind lies on hosts by `offload` is on their drives. */
+bool memory_on_drives(uint32_t offload, enum memory_kind kind);
+
 /* ---- memory_history.c ------------------------------------------------- */
 
 /* What is in use while an action runs, beside what always is. */

@@ -122,8 +122,7 @@ put_row(struct buf *out, const char *label, int64_t bytes)
 static const char *
 drives_of(const struct memory *mem, uint32_t kind)
 {
-	return kind == MEMORY_OPTIMIZER && mem->offload & PLAN_OFFLOAD_NVME
-		? "'s drives" : "";
+	return memory_on_drives(mem->offload, kind) ? "'s drives" : "";
 }
 
 static void
@@ -278,13 +277,12 @@ memory_print_stages_json(const struct ranks *r, const struct memory *mem,
 
 /* ---- by rank, for people ---- */
 
-/* What layers have on the host. */
-static const char *
-in_layers(uint32_t offload)
+/* A line about what layers have there of some kinds. */
+static void
+put_layers(const char *what, const char *drives, struct buf *out)
 {
-	return !(offload & PLAN_OFFLOAD_PARAMS) ? "saves"
-		: offload & PLAN_OFFLOAD_SAVES ? "weights, gradients and saves"
-		: "weights and gradients";
+	buf_printf(out, "# %s of layers lie on the host%s, and are not here; "
+		   "temps have a window of two layers\n", what, drives);
 }
 
 static void
@@ -301,10 +299,12 @@ put_ranks(const struct memory *mem, struct scale u, struct buf *out)
 		buf_printf(out, "# optimizer lies on the host%s, and is not "
 			   "here\n", drives_of(mem, MEMORY_OPTIMIZER));
 	}
-	if (mem->offload & (PLAN_OFFLOAD_SAVES | PLAN_OFFLOAD_PARAMS)) {
-		buf_printf(out, "# %s of layers lie on the host, and are not "
-			   "here; temps have a window of two layers\n",
-			   in_layers(mem->offload));
+	if (mem->offload & PLAN_OFFLOAD_PARAMS) {
+		put_layers("weights and gradients",
+			   drives_of(mem, MEMORY_WEIGHTS), out);
+	}
+	if (mem->offload & PLAN_OFFLOAD_SAVES) {
+		put_layers("saves", "", out);
 	}
 	for (i = 0; i < mem->nranks; i++) {
 		const struct memory_rank *r = &mem->rank[i];

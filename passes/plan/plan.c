@@ -140,7 +140,10 @@ fill_offload(const struct plan_reading *r)
 		}
 	}
 	if (is_word(r, PLAN_KEY_OFFLOAD_TO, "nvme")) {
-		r->p->offload |= PLAN_OFFLOAD_NVME;
+		r->p->offload |= PLAN_NVME_OPTIMIZER;
+	}
+	if (is_word(r, PLAN_KEY_PARAMETERS_TO, "nvme")) {
+		r->p->offload |= PLAN_NVME_PARAMS;
 	}
 }
 
@@ -226,6 +229,16 @@ plan_recompute(struct ir_module *m, const char **what)
 	return true;
 }
 
+/* Whether the setting of a key is `nvme`. */
+static bool
+is_nvme(const struct ir_module *m, const char *key)
+{
+	const struct ir_setting *s = ir_setting(m, key);
+
+	return s && s->kind != SET_NUM &&
+	       strcmp(ir_text(m->ctx, s->text), "nvme") == 0;
+}
+
 /* No word is a part of another one, and the setting has been checked. */
 uint32_t
 plan_offload(const struct ir_module *m)
@@ -238,10 +251,8 @@ plan_offload(const struct ir_module *m)
 			       plan_offload_words[k].word)
 			? plan_offload_words[k].bit : 0;
 	}
-	s = ir_setting(m, "plan.offload_to");
-	return s && s->kind != SET_NUM &&
-	       strcmp(ir_text(m->ctx, s->text), "nvme") == 0
-		? bits | PLAN_OFFLOAD_NVME : bits;
+	bits |= is_nvme(m, "plan.offload_to") ? PLAN_NVME_OPTIMIZER : 0;
+	return bits | (is_nvme(m, "plan.parameters_to") ? PLAN_NVME_PARAMS : 0);
 }
 
 int64_t

@@ -27,9 +27,19 @@ struct plan_split {
 enum plan_offloaded {
 	PLAN_OFFLOAD_OPTIMIZER = 1,	/* state of the optimizer */
 	PLAN_OFFLOAD_SAVES = 2,	/* what layers save for their backward */
-	PLAN_OFFLOAD_NVME = 4,	/* of state: on the host's drives */
-	PLAN_OFFLOAD_PARAMS = 8	/* weights and gradients of layers */
+	PLAN_NVME_OPTIMIZER = 4,	/* of state: on the host's drives */
+	PLAN_OFFLOAD_PARAMS = 8,	/* weights and gradients of layers */
+	PLAN_NVME_PARAMS = 16	/* of these: on the host's drives */
 };
+
+/* What of `offload` lies on drives: bits of the optimizer, of parameters. */
+static inline uint32_t
+plan_on_drives(uint32_t offload)
+{
+	return (offload & PLAN_NVME_OPTIMIZER
+		? offload & PLAN_OFFLOAD_OPTIMIZER : 0) |
+	       (offload & PLAN_NVME_PARAMS ? offload & PLAN_OFFLOAD_PARAMS : 0);
+}
 
 struct plan {
 	int64_t dp, ep, cp, tp, pp;	/* degrees */
@@ -209,7 +219,7 @@ const char *plan_tile_text(struct arena *a, const struct plan_tile *t);
 
 /* ---- plan_text.c: values as text -------------------------------------- */
 
-/* "none", "optimizer", "optimizer@nvme+activations" */
+/* "none", "optimizer", "optimizer@nvme+parameters+activations" */
 const char *plan_offload_text(uint32_t offload);
 /* Sets the keys of "tp=8,recompute=q+k".  False after errors. */
 bool plan_pin(struct ir_module *m, const char *text);

@@ -536,15 +536,16 @@ check_names(struct plan_reading *r)
 }
 
 static bool
-check_offload(struct plan_reading *r)
+check_drives(struct plan_reading *r, enum plan_key key, uint32_t nvme,
+	     uint32_t offload, const char *what)
 {
 	uint32_t bits = r->p->offload;
 
-	return !(bits & PLAN_OFFLOAD_NVME) || bits & PLAN_OFFLOAD_OPTIMIZER ||
-	       fail(r, r->said[PLAN_KEY_OFFLOAD_TO].span, "`offload_to` is "
-		    "nvme, where optimizer state alone can lie, and `offload` "
-		    "is %s: offload = optimizer is legal, or offload_to = host",
-		    plan_offload_text(bits));
+	return !(bits & nvme) || bits & offload ||
+	       fail(r, r->said[key].span, "`%s` is nvme, which is about "
+		    "`offload` of the %s, and `offload` is %s: offload = %s is "
+		    "legal, or %s = host", plan_rows[key].key, what,
+		    plan_offload_text(bits), what, plan_rows[key].key);
 }
 
 /* What is in no repeated layer stays on the device. */
@@ -568,7 +569,10 @@ plan_settle(struct plan_reading *r)
 {
 	bool ok = check_ranks(r);
 
-	ok &= check_offload(r);
+	ok &= check_drives(r, PLAN_KEY_OFFLOAD_TO, PLAN_NVME_OPTIMIZER,
+			   PLAN_OFFLOAD_OPTIMIZER, "optimizer");
+	ok &= check_drives(r, PLAN_KEY_PARAMETERS_TO, PLAN_NVME_PARAMS,
+			   PLAN_OFFLOAD_PARAMS, "parameters");
 	ok &= check_layers_offload(r);
 	ok &= check_axes(r);
 	ok &= check_names(r);

@@ -136,9 +136,10 @@ add_offload(struct ir_module *m, struct plan_value *v, const struct plan *p)
 
 /* The host's memory adds nothing: it is what is meant without the key. */
 static void
-add_offload_to(struct ir_module *m, struct plan_value *v, const struct plan *p)
+add_nvme(struct ir_module *m, struct plan_value *v, const struct plan *p,
+	 uint32_t bit)
 {
-	if (p->offload & PLAN_OFFLOAD_NVME) {
+	if (p->offload & bit) {
 		add_word(m, v, "nvme");
 	}
 }
@@ -206,7 +207,10 @@ value_of(struct ir_module *m, const struct plan *p, enum plan_key key,
 		add_offload(m, v, p);
 		break;
 	case PLAN_KEY_OFFLOAD_TO:
-		add_offload_to(m, v, p);
+		add_nvme(m, v, p, PLAN_NVME_OPTIMIZER);
+		break;
+	case PLAN_KEY_PARAMETERS_TO:
+		add_nvme(m, v, p, PLAN_NVME_PARAMS);
 		break;
 	case PLAN_KEY_RECOMPUTE:
 		add_recompute(m, v, p);

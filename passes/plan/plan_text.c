@@ -364,16 +364,26 @@ plan_pin_of(struct ir_module *m, const char *option, const char *text)
 const char *
 plan_offload_text(uint32_t offload)
 {
-	static const char *const texts[] = {
-		"none", "optimizer", "activations", "optimizer+activations",
-		"none", "optimizer@nvme", "activations",
-		"optimizer@nvme+activations",
-		"parameters", "optimizer+parameters",
-		"parameters+activations", "optimizer+parameters+activations",
-		"parameters", "optimizer@nvme+parameters",
-		"parameters+activations",
-		"optimizer@nvme+parameters+activations"
+	static const char *const texts[3][3][2] = {
+		{ { "none", "activations" },
+		  { "parameters", "parameters+activations" },
+		  { "parameters@nvme", "parameters@nvme+activations" } },
+		{ { "optimizer", "optimizer+activations" },
+		  { "optimizer+parameters",
+		    "optimizer+parameters+activations" },
+		  { "optimizer+parameters@nvme",
+		    "optimizer+parameters@nvme+activations" } },
+		{ { "optimizer@nvme", "optimizer@nvme+activations" },
+		  { "optimizer@nvme+parameters",
+		    "optimizer@nvme+parameters+activations" },
+		  { "optimizer@nvme+parameters@nvme",
+		    "optimizer@nvme+parameters@nvme+activations" } }
 	};
+	uint32_t drives = plan_on_drives(offload);
 
-	return texts[offload];
+	return texts[drives & PLAN_OFFLOAD_OPTIMIZER ? 2
+		     : offload & PLAN_OFFLOAD_OPTIMIZER ? 1 : 0]
+		    [drives & PLAN_OFFLOAD_PARAMS ? 2
+		     : offload & PLAN_OFFLOAD_PARAMS ? 1 : 0]
+		    [offload & PLAN_OFFLOAD_SAVES ? 1 : 0];
 }

@@ -468,10 +468,10 @@ price_step(const struct ranks *r, const struct target_devs *t,
 		       "has no link to it: `host` is 0";
 		return false;
 	}
-	if (plan_offload(r->m) & PLAN_OFFLOAD_NVME &&
+	if (plan_on_drives(plan_offload(r->m)) &&
 	    t->all->device.nvme_bytes_us <= 0) {
-		*why = "the plan keeps optimizer state on drives, and the "
-		       "target has none: `nvme` is 0";
+		*why = "the plan keeps something on drives, and the target "
+		       "has none: `nvme` is 0";
 		return false;
 	}
 	price_functions(r, t, traits, a, out);

@@ -88,6 +88,7 @@ struct price_func {
 	double beside_us;	/* of those, what runs beside kernels */
 	/* over the host's link: saves of layers, their weights and gradients */
 	double saves_us, params_us;
+	double drives_us;	/* the latter to and from the host's drives */
 	double kernels;		/* launched, about */
 };
 
@@ -222,8 +223,9 @@ double price_shown_us(const struct price_traits *traits,
 		      const struct price_func *f);
 /*
  * The time that what its layers have on the host by the plan's `offload` is on
- * its way.  The link works beside kernels, and the function ends when both are
- * done: so it waits for what that takes longer than all of f.
+ * its way, over the link or to and from drives, whichever is longer.  Both work
+ * beside kernels, and the function ends when all are done: so it waits for what
+ * that takes longer than all of f.
  */
 double price_link_us(const struct price_func *f, uint32_t offload);
 double price_link_wait_us(const struct price_func *f, uint32_t offload);

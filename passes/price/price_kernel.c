@@ -22,6 +22,7 @@ price_add(struct price_func *to, const struct price_func *from, double times)
 	to->beside_us += times * from->beside_us;
 	to->saves_us += times * from->saves_us;
 	to->params_us += times * from->params_us;
+	to->drives_us += times * from->drives_us;
 	to->kernels += times * from->kernels;
 }
 
@@ -456,43 +457,46 @@ home_of_store(const struct ir_module *m, const struct kernel *k, sym_t name)
 	return 0;
 }
 
-/* State on drives passes through the host: the slower link counts. */
-static double
-link_bytes_us(const struct pricing *p, uint32_t home)
-{
-	const struct target_device *d = &p->t->device;
+/* Bytes of a kernel that cross the host link, and those that cross drives. */
+struct link_load {
+	double host, drives;
+};
 
-	return home & PLAN_OFFLOAD_OPTIMIZER &&
-	       plan_offload(p->m) & PLAN_OFFLOAD_NVME
-		? fmin(d->nvme_bytes_us, d->host_bytes_us) : d->host_bytes_us;
+static void
+add_load(struct link_load *to, uint32_t home, uint32_t offload, double bytes)
+{
+	to->host += home & offload ? bytes : 0;
+	to->drives += home & plan_on_drives(offload) ? bytes : 0;
 }
 
 /*
  * Tensors come in over the host link and go back; both ways share the link.
+ * What is on drives passes through the host, and the slower of both counts.
  */
 double
 price_host_us(const struct pricing *p, const struct kernel *k)
 {
 	uint32_t offload = k->kind == KERNEL_OPTIMIZER ? plan_offload(p->m) : 0;
-	double us = 0;
+	const struct target_device *d = &p->t->device;
+	struct link_load all = { 0, 0 };
 	uint32_t i, home;
 
 	for (i = 0; offload && i < k->inputs.n; i++) {
 		node_id id = p->m->values.at[k->inputs.at[i].value].node;
 
 		home = id ? home_of(p->m, ir_node(p->m, id)) : 0;
-		us += home & offload
-			? k->inputs.at[i].bytes / link_bytes_us(p, home) : 0;
+		add_load(&all, home, offload, k->inputs.at[i].bytes);
 	}
 	for (i = 0; offload && i < k->nodes.n; i++) {
 		const struct ir_node *n = ir_node(p->m, k->nodes.at[i]);
 
 		home = n->op != IR_STORE ? 0 : home_of_store(p->m, k,
 			ir_attr(p->m, n, IR_ATTR_NAME)->text);
-		us += home & offload ? kernel_bytes(p->m, ir_args(p->m, n)[0]) /
-				       link_bytes_us(p, home) : 0;
+		add_load(&all, home, offload,
+		     kernel_bytes(p->m, ir_args(p->m, n)[0]));
 	}
-	return us;
+	return fmax(all.host > 0 ? all.host / d->host_bytes_us : 0,
+		    all.drives > 0 ? all.drives / d->nvme_bytes_us : 0);
 }
 
 /*
@@ -516,10 +520,11 @@ price_link(const struct pricing *p, const struct kernel_list *l,
 	   struct price_func *f)
 {
 	const struct ir_region *r = &p->m->regions.at[l->region];
+	const struct target_device *d = &p->t->device;
 	double saves = 0, params = 0;
 	uint32_t i;
 
-	if (p->t->device.host_bytes_us <= 0) {
+	if (d->host_bytes_us <= 0) {
 		return;
 	}
 	for (i = 0; i < r->nodes.n; i++) {
@@ -531,8 +536,9 @@ price_link(const struct pricing *p, const struct kernel_list *l,
 		}
 		params += param_bytes(p, n);
 	}
-	f->saves_us += saves / p->t->device.host_bytes_us;
-	f->params_us += params / p->t->device.host_bytes_us;
+	f->saves_us += saves / d->host_bytes_us;
+	f->params_us += params / d->host_bytes_us;
+	f->drives_us += d->nvme_bytes_us > 0 ? params / d->nvme_bytes_us : 0;
 }
 
 /* ---- all kinds ---- */

@@ -225,8 +225,11 @@ price_shown_us(const struct price_traits *traits, const struct price_func *f)
 double
 price_link_us(const struct price_func *f, uint32_t offload)
 {
-	return (offload & PLAN_OFFLOAD_SAVES ? f->saves_us : 0) +
-	       (offload & PLAN_OFFLOAD_PARAMS ? f->params_us : 0);
+	double us = (offload & PLAN_OFFLOAD_SAVES ? f->saves_us : 0) +
+		    (offload & PLAN_OFFLOAD_PARAMS ? f->params_us : 0);
+
+	return plan_on_drives(offload) & PLAN_OFFLOAD_PARAMS
+		? fmax(us, f->drives_us) : us;
 }
 
 double

@@ -493,31 +493,43 @@ is_host_unknown(const struct search_options *o)
 }
 
 /*
- * Whether devices and hosts together have memory for one copy of weights and
- * gradients, and of optimizer state, which drives could have: without, no plan
- * fits.
+ * Sets the bytes of one copy of weights, gradients and optimizer state, and of
+ * all memory of devices, hosts and drives: with less than that, no plan fits.
+ * False: the copy cannot be counted.
  */
 static bool
-is_room_enough(struct ir_module *m, const struct target *t)
+count_room(struct ir_module *m, const struct target *t, double *needs,
+	   double *has)
 {
 	struct pass_sums sums;
-	double has = 0, drives = 0, params;
 	uint32_t i;
 
 	if (!pass_sum(m, &sums)) {
 		return false;
 	}
+	*needs = (double)sums.weight_bytes + (double)sums.gradient_bytes +
+		 (double)sums.optimizer_bytes;
+	*has = 0;
 	for (i = 0; i < t->groups.n; i++) {
 		const struct target_group *g = &t->groups.at[i];
 		const struct target_device *d = &g->device;
 		double n = (double)(g->devices * g->nodes);
 
-		has += n * (d->memory_bytes + d->host_memory_bytes);
-		drives += n * d->nvme_memory_bytes;
+		if (d->nvme_bytes_us > 0 && d->nvme_memory_bytes <= 0) {
+			*has = INFINITY;	/* no limit is known */
+		}
+		*has += n * (d->memory_bytes + d->host_memory_bytes +
+			    (d->nvme_bytes_us > 0 ? d->nvme_memory_bytes : 0));
 	}
-	params = (double)sums.weight_bytes + (double)sums.gradient_bytes;
-	return params <= has &&
-	       params + (double)sums.optimizer_bytes <= has + drives;
+	return true;
+}
+
+static bool
+is_room_enough(struct ir_module *m, const struct target *t)
+{
+	double needs, has;
+
+	return count_room(m, t, &needs, &has) && needs <= has;
 }
 
 /*
@@ -565,6 +577,25 @@ search_run(struct ir_module *m, const struct search_options *o,
 	return search(m, o, memo, NULL, a, out);
 }
 
+/* A note if all the memory that there is has no place for one copy of all. */
+static void
+note_room(struct ir_module *m, const struct search_options *o)
+{
+	double needs, has;
+	struct buf b;
+
+	if (!count_room(m, o->target, &needs, &has) || needs <= has) {
+		return;
+	}
+	buf_init(&b, &m->ctx->perm);
+	buf_puts(&b, "one copy of weights, gradients and optimizer state "
+		     "takes ");
+	buf_grouped(&b, (int64_t)needs);
+	buf_puts(&b, " bytes, and devices, hosts and drives together have ");
+	buf_grouped(&b, (int64_t)has);
+	diag_note(&m->ctx->diags, (struct span){ 0, 0 }, "%s", buf_text(&b));
+}
+
 static bool
 nothing_fits(struct ir_module *m, const struct search_options *o,
 	     struct memo *memo, const struct search_report *r)
@@ -588,6 +619,9 @@ nothing_fits(struct ir_module *m, const struct search_options *o,
 		diag_note(&m->ctx->diags, nowhere, "the target does not say "
 			  "what memory its hosts have: with `host_memory`, "
 			  "weights and gradients may lie there");
+	}
+	if (has_hosts(m, o) && !is_host_unknown(o)) {
+		note_room(m, o);
 	}
 	if (x.never) {
 		diag_note(&m->ctx->diags, nowhere, "%s", x.never);

@@ -137,6 +137,7 @@ search_scale_fixed(const struct search_sharding *w, struct search_update *u)
 	double placed = (double)w->dp, dp = placed / (double)u->dp;
 	double states = u->offload & PLAN_OFFLOAD_OPTIMIZER ? 1 : 0;
 	double params = u->offload & PLAN_OFFLOAD_PARAMS ? 1 : 0;
+	uint32_t drives = plan_on_drives(u->offload);
 	int i, zero = w->key.zero;
 
 	for (i = 0; i < PIECE_MAX; i++) {
@@ -152,7 +153,8 @@ search_scale_fixed(const struct search_sharding *w, struct search_update *u)
 			      u->window[i];
 		u->temp[i] = w->update_temp[i] * (zero > 0 ? dp : 1);
 		u->host[i] = states * state + u->window[i];
-		u->drives[i] = u->offload & PLAN_OFFLOAD_NVME
-			? states * state : 0;
+		u->drives[i] = (drives & PLAN_OFFLOAD_OPTIMIZER ? state : 0) +
+			       (drives & PLAN_OFFLOAD_PARAMS ? u->window[i]
+							     : 0);
 	}
 }

@@ -691,6 +691,8 @@ enum trial_verdict
 trial_fits(struct trial *x, struct trial_fit *f)
 {
 	*f = (struct trial_fit){ .over = -INFINITY };
+	/* what an arena taught may have been the memory of hosts */
+	x->drives_help |= x->s->learned_bounds.n > 0;
 	set_fixed(x);
 	if (!trial_is_asked(x) && !has_memory(x)) {
 		x->s->out->full++;
@@ -699,6 +701,7 @@ trial_fits(struct trial *x, struct trial_fit *f)
 	search_count_slots(x->s, x->t);
 	set_plain(x);
 	if (x->key.offload && !trial_fits_hosts(x)) {
+		x->drives_help = true;
 		x->s->out->full++;
 		return TRIAL_FULL;
 	}

@@ -93,7 +93,7 @@ bool
 trial_fits_hosts(struct trial *x)
 {
 	struct search_update *u = trial_update(x);
-	bool drives = x->key.offload & PLAN_OFFLOAD_NVME;
+	bool drives = plan_on_drives(x->key.offload) != 0;
 	uint32_t pp = (uint32_t)x->t->g->pp, i;
 	double *state = arena_alloc(&x->s->tmp, pp * sizeof *state);
 	double *host = arena_alloc(&x->s->tmp, pp * sizeof *host);

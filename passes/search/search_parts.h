@@ -197,13 +197,14 @@ struct search_seen {
 
 /*
  * ZeRO, offload and `sequence` of a plan; `way`: ZeRO, plus 4 times the bits
- * of offload, plus 64 with `sequence`.
+ * of offload, plus 128 with `sequence`.
  */
 struct search_way {
 	uint32_t next;		/* next way of the same plan; 0: none */
 	float us;		/* lower bound of its step */
 	uint8_t way;
 	uint8_t outcome;		/* enum trial_outcome */
+	bool drives_help;		/* see struct trial */
 };
 
 struct search_sharding;

@@ -156,11 +156,16 @@ search_open(struct search *s)
 			   plan_offload_text(s->base.offload));
 		return false;
 	}
-	if (s->base.offload & PLAN_OFFLOAD_NVME &&
+	if (plan_on_drives(s->base.offload) &&
 	    s->t->device.nvme_bytes_us <= 0) {
-		diag_error(&s->m->ctx->diags, span_of(s, "plan.offload_to"),
-			   "`offload_to` is nvme, and the target has no "
-			   "drives: `nvme` is 0: host is legal");
+		bool state = s->base.offload & PLAN_NVME_OPTIMIZER;
+
+		diag_error(&s->m->ctx->diags,
+			   span_of(s, state ? "plan.offload_to"
+					    : "plan.parameters_to"),
+			   "`%s` is nvme, and the target has no drives: "
+			   "`nvme` is 0: host is legal",
+			   state ? "offload_to" : "parameters_to");
 		return false;
 	}
 	if (s->pinned[PIN_SCHEDULE] && s->base.schedule_file) {

@@ -78,6 +78,8 @@ struct trial {
 	uint32_t *ways;		/* search_seen.ways; NULL: not kept */
 	bool looked;		/* it was tried, not left out by a bound */
 	bool any_way;		/* that bound is to hold for any choices */
+	/* it may fit with more on drives and less in the memory of hosts */
+	bool drives_help;
 	/* lower bound of its pipeline, with the choices composed last */
 	double bound_us;
 	/* by rank: the lower bound that follows from this rank */

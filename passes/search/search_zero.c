@@ -29,7 +29,7 @@ static uint32_t
 way_of(const struct trial *x, int zero, uint32_t offload)
 {
 	return (uint32_t)zero | offload << 2 |
-	       (uint32_t)x->key.sequence << 6;
+	       (uint32_t)x->key.sequence << 7;
 }
 
 static struct search_way *
@@ -51,7 +51,7 @@ note_way(struct trial *x, uint32_t way, enum trial_outcome outcome, double us)
 	struct search_way *old = find_way(x, way);
 	struct search_way w = {
 		.us = (float)(us * (1 - SEARCH_NEAR)), .way = (uint8_t)way,
-		.outcome = (uint8_t)outcome
+		.outcome = (uint8_t)outcome, .drives_help = x->drives_help
 	};
 
 	if (!x->ways) {
@@ -84,6 +84,7 @@ cut_again(struct trial *x, uint32_t way)
 {
 	const struct search_way *w = find_way(x, way);
 
+	x->drives_help = w->drives_help;
 	if (w->outcome == OUTCOME_FULL) {
 		x->s->out->full++;
 	} else {
@@ -148,7 +149,7 @@ with_zero(struct trial *x, int zero, uint32_t offload)
 	enum trial_outcome outcome;
 
 	x->cost = NULL;
-	x->looked = false;
+	x->looked = x->drives_help = false;
 	if (is_way_above(x, way)) {
 		return cut_again(x, way);
 	}
@@ -179,63 +180,82 @@ strictest(const struct trial *x)
 }
 
 /* The sets of what may lie on hosts, each after all sets that it contains. */
-#define NOFFLOADS 16
+#define NOFFLOADS 32
+
+/* What became of a plan with each set on hosts and each ZeRO. */
+struct tried {
+	enum trial_outcome outcome[NOFFLOADS][4];
+	bool drives_help[NOFFLOADS][4];	/* see struct trial */
+};
 
 /* Whether plans may keep that on hosts of the target. */
 static bool
 is_possible(const struct search *s, uint32_t offload)
 {
 	const struct target_device *d = &s->t->device;
+	uint32_t nvme = offload & (PLAN_NVME_OPTIMIZER | PLAN_NVME_PARAMS);
 
 	if (s->streams != !!(offload & PLAN_OFFLOAD_PARAMS) ||
 	    (s->o->compiled && offload & ~(uint32_t)PLAN_OFFLOAD_OPTIMIZER)) {
 		return false;
 	}
-	if (offload & PLAN_OFFLOAD_NVME) {
-		return offload & PLAN_OFFLOAD_OPTIMIZER &&
-		       d->nvme_bytes_us > 0 && d->host_bytes_us > 0;
+	if (nvme & PLAN_NVME_OPTIMIZER && !(offload & PLAN_OFFLOAD_OPTIMIZER)) {
+		return false;
 	}
-	return !offload || d->host_bytes_us > 0;
+	if (nvme & PLAN_NVME_PARAMS && !(offload & PLAN_OFFLOAD_PARAMS)) {
+		return false;
+	}
+	return !offload || (d->host_bytes_us > 0 &&
+			    (!nvme || d->nvme_bytes_us > 0));
 }
 
 /*
  * Whether `offload` may be quicker than less of it, with which the plan was
  * tried before: what lies on a host only adds transfers, so not if the plan
- * fits with the quickest way to recompute.  State on drives leaves a device
- * what state in the host's memory leaves it, and takes no less time: so not if
- * the plan fits with that in any way.
+ * fits with the quickest way to recompute.  What is on drives leaves a device
+ * what the same in the host's memory leaves it, and takes no less time: so only
+ * if the plan does not fit with that in any way, by the memory of hosts.
  */
 static bool
-is_worth(uint32_t offload, int zero, enum trial_outcome outcome[NOFFLOADS][4])
+is_worth(uint32_t offload, int zero, const struct tried *all)
 {
-	uint32_t less;
+	static const uint32_t nvme[] = { PLAN_NVME_OPTIMIZER,
+					 PLAN_NVME_PARAMS };
+	uint32_t less, i;
 
 	for (less = 0; less < offload; less++) {
 		if ((less & offload) == less &&
-		    outcome[less][zero] < OUTCOME_CUT_TIGHT) {
+		    all->outcome[less][zero] < OUTCOME_CUT_TIGHT) {
 			return false;
 		}
 	}
-	return !(offload & PLAN_OFFLOAD_NVME) ||
-	       outcome[offload & ~(uint32_t)PLAN_OFFLOAD_NVME][zero] ==
-	       OUTCOME_FULL;
+	for (i = 0; i < 2; i++) {
+		less = offload & ~nvme[i];
+		if (less != offload &&
+		    (all->outcome[less][zero] != OUTCOME_FULL ||
+		     !all->drives_help[less][zero])) {
+			return false;
+		}
+	}
+	return true;
 }
 
 /*
- * Tries each ZeRO with the same on hosts.  Sets outcome, by offload and ZeRO.
- * False: nothing fits.
+ * Tries each ZeRO with the same on hosts, and notes what became of it.  False:
+ * nothing fits.
  */
 static bool
-with_states(struct trial *x, uint32_t offload,
-	    enum trial_outcome outcome[NOFFLOADS][4])
+with_states(struct trial *x, uint32_t offload, struct tried *all)
 {
 	int most = strictest(x), zero;
 	bool fits = false;
 
 	for (zero = mildest(x); zero <= most; zero++) {
-		if (is_worth(offload, zero, outcome)) {
-			outcome[offload][zero] = with_zero(x, zero, offload);
-			fits |= outcome[offload][zero] != OUTCOME_FULL;
+		if (x->s->pinned[PIN_OFFLOAD] || is_worth(offload, zero, all)) {
+			all->outcome[offload][zero] =
+				with_zero(x, zero, offload);
+			all->drives_help[offload][zero] = x->drives_help;
+			fits |= all->outcome[offload][zero] != OUTCOME_FULL;
 		}
 	}
 	return fits;
@@ -246,21 +266,21 @@ static bool
 with_all(struct trial *x)
 {
 	const struct search *s = x->s;
-	enum trial_outcome outcome[NOFFLOADS][4];
+	struct tried all = { .outcome = { { 0 } } };
 	uint32_t offload, zero;
 	bool fits = false;
 
 	for (offload = 0; offload < NOFFLOADS; offload++) {
 		for (zero = 0; zero < 4; zero++) {
-			outcome[offload][zero] = OUTCOME_FULL;
+			all.outcome[offload][zero] = OUTCOME_FULL;
 		}
 	}
 	if (s->pinned[PIN_OFFLOAD]) {
-		return with_states(x, s->base.offload, outcome);
+		return with_states(x, s->base.offload, &all);
 	}
 	for (offload = 0; offload < NOFFLOADS; offload++) {
 		if (is_possible(s, offload)) {
-			fits |= with_states(x, offload, outcome);
+			fits |= with_states(x, offload, &all);
 		}
 	}
 	return fits;

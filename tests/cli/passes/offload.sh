@@ -210,6 +210,8 @@ grep -q '"offload": "optimizer@nvme"' out || bad 'no drives in plan.json'
 refused '`nvme` is 0' --target rtx4090x8 --pin $to_nvme "$model"
 refused 'offload = optimizer is legal, or offload_to = host' --target h100x8 \
 	--pin offload_to=nvme "$model"
+refused 'offload = parameters is legal, or parameters_to = host' \
+	--target h100x8 --pin offload=optimizer,parameters_to=nvme "$model"
 of_host 250
 sed -i 's/nvme_memory = [0-9]*/nvme_memory = 10/' host.target
 refused 'of a node'"'"'s `nvme_memory` (pp=2 tp=4, zero 0)' \
@@ -285,6 +287,54 @@ refused "of a node's \`host_memory\`" --target small.target \
 	--pin offload=optimizer+parameters "$big"
 refused 'alone need' --target rtx4090x1 "$model"
 grep -q 'does not say what memory its hosts have' err || bad 'it is not asked'
+
+# On drives they pass through the host: these take longer than the link.
+sed 's/(parameters)/&; parameters_to = nvme/' stream.llp >drives.llp
+run --target h100x8 --plan drives.llp --emit=answer-json "$model"
+[ "$(field out drives_bytes)" = "$(field stream.out host_bytes)" ] ||
+	bad 'other bytes on drives'
+awk -v moved="$(field out host_transfers_us)" \
+	-v host="$(field stream.out host_transfers_us)" 'BEGIN {
+	printf "%g us by the host, %g us by drives\n", host, moved
+	exit !(moved > 15.999 * host && moved < 16.001 * host)	# 64, 4 GB/s
+}' || bad 'another price of parameters on drives'
+run --emit=plan --plan drives.llp "$model"
+shows '^  offload = parameters;$' '^  parameters_to = nvme;$'
+run --emit=memory --plan drives.llp "$model"
+shows "^on the host's drives, weights " "^on the host's drives, gradients "
+refused '`parameters_to` is nvme, and the target has no drives' \
+	--target rtx4090x8 --pin offload=parameters,parameters_to=nvme "$model"
+
+# drives_of GB GB: a small device, the memory of whose host and drives is this
+drives_of()
+{
+	"$LLMC" target rtx4090x1 | sed "s/ host = .*/& host_memory = $1;/
+		s/host_memory = .*/& nvme = 6; nvme_memory = $2;/" >small.target
+}
+
+# What neither device nor host has room for goes to drives: state first, as it
+# moves least often; no other place of both is quicker.
+for places in '300 900 optimizer@nvme+parameters' \
+	'64 2000 optimizer@nvme+parameters@nvme' \
+	'850 300 optimizer+parameters@nvme'; do
+	set -- $places
+	drives_of "$1" "$2"
+	run --target small.target --emit=answer-json "$big"
+	grep -q "\"offload\": \"$3\"" out || bad "not $3"
+	best=$(field out us)
+	for state in host nvme; do
+		for params in host nvme; do
+			"$LLMC" --target small.target --emit=answer-json --pin \
+				"offload=optimizer+parameters,offload_to=$state,parameters_to=$params" \
+				"$big" >other 2>err || continue
+			awk -v a="$(field other us)" -v b="$best" \
+				'BEGIN { exit !(a >= b * 0.9999) }' ||
+				bad "$state and $params are quicker than $3"
+		done
+	done
+done
+drives_of 64 900
+refused 'no plan fits small.target' --target small.target "$big"
 
 have time || exit $failed
 # The best plan of this one offloads, unless no host has memory for that.

@@ -25,10 +25,13 @@ keeps()
 }
 
 # 4 bytes a parameter of 68,976,648,192, of which embeddings and head stay; 10
-# more may lie on drives
+# more lie on drives
+pins=offload=optimizer+parameters,offload_to=nvme
 unfit 'offloaded to hosts needs 273,809,408,000 bytes of 250,000,000,000' \
-	--target h100x1 "$large"
-keeps 'on 1 node of 2 devices' --target h100x2 "$large"
+	--target h100x1 --pin $pins "$large"
+keeps 'on 1 node of 2 devices' --target h100x2 --pin $pins "$large"
+run --target h100x1 "$large"
+grep -q 'offload optimizer and parameters to NVMe' out || bad 'not on drives'
 unfit 'weights and gradients alone need 275,906,592,768 bytes of 78,400,000,' \
 	--target h100x1 --pin offload=optimizer "$large"
 keeps 'on 1 node of 4 devices' --target h100x4 --pin offload=optimizer "$large"
@@ -91,8 +94,13 @@ grep -q 'with cp=' why && bad 'a pin that is there is not proposed'
 # A node of its own, that nothing joins to others.
 "$LLMC" target h100x1 | sed '/fabric\|network\|latency\|ports/d
 	s/node_devices = .*/node_devices = 1;/' >alone.target
-unfit 'offloaded to hosts needs' --target alone.target "$large"
-grep -q 'one fits' why && bad 'nodes that cannot be joined'
+unfit 'offloaded to hosts needs' --target alone.target \
+	--pin offload=optimizer+parameters,offload_to=nvme "$large"
+grep -q 'one fits on' why && bad 'nodes that cannot be joined'
+# Not even on drives is there room for 16 bytes a parameter of 405,853,388,800.
+unfit 'no plan fits' --target alone.target "$examples/llama-3.1-405b.llm"
+grep -q 'one copy of weights, gradients and optimizer state takes 6,493,6' \
+	why || bad 'not all that there is to have'
 # Devices of a megabyte, and no number of them is enough.
 "$LLMC" target h100x8 | sed 's/ memory = .*/ memory = 0.001;/
 	s/ reserve = .*/ reserve = 0;/' >small.target

@@ -221,9 +221,12 @@ draw(struct ir_module *m, uint64_t *rng, struct plan *p)
 		: sched_defs[below(rng, 5)].name;
 	p->zero = (int)below(rng, 4);
 	p->sequence = below(rng, 2);
-	p->offload = below(rng, 4);
+	p->offload = below(rng, 4) | (below(rng, 2) ? PLAN_OFFLOAD_PARAMS : 0);
 	if (p->offload & PLAN_OFFLOAD_OPTIMIZER && below(rng, 2)) {
-		p->offload |= PLAN_OFFLOAD_NVME;
+		p->offload |= PLAN_NVME_OPTIMIZER;
+	}
+	if (p->offload & PLAN_OFFLOAD_PARAMS && below(rng, 2)) {
+		p->offload |= PLAN_NVME_PARAMS;
 	}
 	p->ring = below(rng, 2);
 	p->nstages = (uint32_t)(p->pp * p->interleave);
