@@ -69,7 +69,23 @@ struct cg_tensor {
 	value_id value;
 	node_id sink;
 	int64_t bytes;
-	int64_t elem;		/* enum rt_elem; -1: 8 bits */
+	int64_t elem;		/* enum rt_elem; RT_ELEM_U8: f8e5m2 */
+	bool written;
+};
+
+/*
+ * What a contraction computes if nothing follows it: element (b, m, n) of the
+ * result, row-major, is the sum over k of products.
+ */
+struct cg_product {
+	bool known;		/* false: something follows, or it is no sum */
+	bool adds;		/* on what is stored */
+	uint32_t operand[3];	/* left, right, result: of the kernel */
+	int64_t offset[2];	/* elements, of left and right */
+	struct cg_product_factor {	/* b, m, n, k: runs, outermost first */
+		uint32_t n;
+		int64_t size[IR_MAX_DIMS], stride[IR_MAX_DIMS][2];
+	} factor[4];
 };
 
 /* A contraction, or a step of attention, with all its candidates.  Kernels that
@@ -80,6 +96,10 @@ struct cg_contraction {
 	VEC(struct cg_trial) trials;
 	uint32_t nkernels;
 	VEC(struct cg_tensor) tensors;	/* operands of the first kernel */
+	struct cg_product product;	/* of the first trial */
+	/* of the whole kernel: predicted time, work; 0: not known */
+	double us, flops, bytes;
+	double peak_flops_us, peak_bytes_us;	/* the device's */
 };
 
 /* A tile whose compiled code spills registers. */
@@ -97,6 +117,7 @@ struct cg_tiling {
 	/* avoided where another tile is legal */
 	VEC(struct cg_spill) spills;
 	bool list;			/* fill in the following fields */
+	bool list_all;	/* kernels without a choice, too */
 	VEC(struct cg_contraction) found;
 	VEC(struct cg_source) sources;
 };

@@ -74,6 +74,7 @@ BUILT_SOURCES += %D%/lang/parser.h
 	%D%/tool/plan_code.c \
 	%D%/tool/plan_diff.c \
 	%D%/tool/plan_kernels.c \
+	%D%/tool/plan_trials.c \
 	%D%/tool/rank_programs.c \
 	%D%/tool/rerun.c \
 	%D%/tool/schedule.c \

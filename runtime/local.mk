@@ -268,7 +268,10 @@ AM_INSTALLCHECK_STD_OPTIONS_EXEMPT = %D%/emulate.so
 	%D%/measure/measure_pool.c \
 	%D%/measure/measure_stream.c \
 	%D%/measure/tune.c \
-	%D%/measure/tune.h
+	%D%/measure/tune.h \
+	%D%/measure/tune_check.c \
+	%D%/measure/tune_inner.h \
+	%D%/measure/tune_numbers.c
 
 # Wrote tok_category_table.c and tok_nfc_table.c.
 EXTRA_DIST += %D%/tokenize/make-tables.py

@@ -173,6 +173,13 @@ check_PROGRAMS += %D%/gpu/dump
 	ir/libir.a runtime/libemulate.a runtime/librt_llmc.a $(external_libs)
 %C%_gpu_dump_LDFLAGS = $(AM_LDFLAGS) -Wl,-E
 
+# Measures what `llmc --trials` writes, on a GPU or on such a driver.
+check_PROGRAMS += %D%/gpu/trials
+%C%_gpu_trials_SOURCES = %D%/gpu/trials.c %D%/gpu/trials.h \
+	%D%/gpu/trials_read.c
+%C%_gpu_trials_LDADD = runtime/librt_llmc.a $(external_libs)
+%C%_gpu_trials_LDFLAGS = $(AM_LDFLAGS) -Wl,-E
+
 # A communicator of one rank, through NCCL: tests/gpu/run.
 check_PROGRAMS += %D%/gpu/nccl
 %C%_gpu_nccl_SOURCES = %D%/gpu/nccl_alone.c

@@ -71,6 +71,7 @@ struct cu_candidates {
 	struct plan_tile chosen;
 	double least;
 	uint32_t first, end;		/* its steps in the kernel */
+	struct cg_product product;
 	VEC(struct cu_candidate) at;
 };
 

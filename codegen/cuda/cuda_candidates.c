@@ -209,10 +209,46 @@ cu_candidates_open(struct cu_kernel *k, const char *what,
 	w->all = w->want || t->in->list;
 }
 
+static void
+put_factor(const struct cg_factor *f, struct cg_product_factor *to)
+{
+	uint32_t i;
+
+	to->n = f->n;
+	for (i = 0; i < f->n; i++) {
+		to->size[i] = f->at[i].size;
+		memcpy(to->stride[i], f->at[i].stride, sizeof to->stride[i]);
+	}
+}
+
+/* Views that depend on a rank's shards are left out, and so are experts. */
+static void
+find_product(const struct cu_dot *d, struct cg_product *p)
+{
+	int i;
+
+	if (d->node->op != IR_DOT || d->result == CU_DOT_BOX ||
+	    d->view[0].nmoved || d->view[1].nmoved) {
+		return;
+	}
+	p->known = true;
+	p->adds = d->result == CU_DOT_ADD;
+	p->operand[2] = d->target;
+	for (i = 0; i < 2; i++) {
+		p->operand[i] = d->view[i].operand;
+		p->offset[i] = d->view[i].offset;
+	}
+	put_factor(&d->batch, &p->factor[0]);
+	put_factor(&d->m, &p->factor[1]);
+	put_factor(&d->n, &p->factor[2]);
+	put_factor(&d->over, &p->factor[3]);
+}
+
 void
 cu_candidates_begin(struct cu_dot *d, struct cu_candidates *w)
 {
 	cu_candidates_open(d->k, d->k->c->tiling ? name_of(d) : NULL, w);
+	find_product(d, &w->product);
 	d->candidates = w;
 }
 

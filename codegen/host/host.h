@@ -226,10 +226,11 @@ void host_pack_scratch(struct host_class *k, struct host_coll *t, uint32_t n);
 
 /* A map as a rank has it. */
 struct rt_map host_map(const struct cg_map *m);
-/* The kernel was emitted as x; its first function was number `nfuncs`. */
+/* The kernel, called `what`, was emitted as x; its first function was number
+ * `nfuncs`. */
 void host_add_trials(struct cg_code *c, struct host_class *k,
-		     const struct kernel *kernel, const struct host_kernel *x,
-		     uint32_t nfuncs);
+		     const struct kernel *kernel, const char *what,
+		     const struct host_kernel *x, uint32_t nfuncs);
 
 /* ---- host_kernel.c: kernels, each emitted once --------------------------- */
 

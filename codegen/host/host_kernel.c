@@ -348,6 +348,17 @@ emit(struct cg_code *c, struct host_class *k, const struct kernel *x,
 	return ok && host_args_fit(c, out, span);
 }
 
+/* Its name in answers and messages. */
+static const char *
+what_of(struct cg_code *c, const struct kernel *x)
+{
+	struct buf wide;
+
+	buf_init(&wide, c->a);
+	kernel_print(c->m, x, &wide);
+	return kernel_squeezed(buf_text(&wide), c->a);
+}
+
 bool
 host_emit_kernel(struct cg_code *c, struct host_class *k,
 		 const struct kernel *x)
@@ -379,8 +390,8 @@ host_emit_kernel(struct cg_code *c, struct host_class *k,
 	keep_bytes(c, k, h);
 	keep_source(c, h);
 	keep_ways(c, h);
-	if (c->tiling && c->tiling->in->list && c->tiling->last.n > 0) {
-		host_add_trials(c, k, x, h, nfuncs);
+	if (c->tiling && c->tiling->in->list) {
+		host_add_trials(c, k, x, what_of(c, x), h, nfuncs);
 	}
 	return true;
 }
@@ -431,16 +442,6 @@ host_use_value(const struct host_use *u, value_id of)
 }
 
 /* ---- as data ---- */
-
-static const char *
-what_of(struct cg_code *c, const struct kernel *x)
-{
-	struct buf wide;
-
-	buf_init(&wide, c->a);
-	kernel_print(c->m, x, &wide);
-	return kernel_squeezed(buf_text(&wide), c->a);
-}
 
 static struct ll_value *
 grid_data(struct cg_code *c, const struct cg_grid *g, uint32_t image)

@@ -1,11 +1,13 @@
 /*
- * All legal tiles of a contraction or a step of attention, for --autotune: the
- * kernel is emitted with each of them, together with the structs that a rank
- * launches it by, so that a GPU can measure it.
+ * All legal tiles of a contraction or a step of attention, for --autotune and
+ * --trials: the kernel is emitted with each of them, together with the structs
+ * that a rank launches it by, so that a GPU can measure it.
  */
 #include "codegen/host/host.h"
 
 #include <string.h>
+
+#include "passes/price/cost.h"
 
 #define MOST_TRIALS 8		/* of a contraction: the best by the table */
 
@@ -98,21 +100,51 @@ tensor_of(const struct host_class *k, const struct cg_operand *o,
 	struct ir_module *m = k->c->m;
 	value_id v = o->value ? o->value : ir_args(m, ir_node(m, o->sink))[0];
 	struct cg_tensor t = { .value = o->value, .sink = o->sink };
+	int elem = host_stored_elem((enum ir_dtype)ir_type(m, v)->dtype);
 	uint32_t i;
 
 	for (i = 0; i < to->tensors.n; i++) {
 		if (to->tensors.at[i].value == o->value &&
 		    to->tensors.at[i].sink == o->sink) {
+			to->tensors.at[i].written |= o->written;
 			return i;
 		}
 	}
 	t.bytes = host_bytes(k, v);
-	t.elem = host_elem((enum ir_dtype)ir_type(m, v)->dtype);
+	t.elem = elem < 0 ? RT_ELEM_U8 : elem;
+	t.written = o->written;
 	VEC_PUSH(k->c->a, &to->tensors, t);
 	return i;
 }
 
 /* ---- trials ---- */
+
+/* Of a kernel that communication does not cut into parts. */
+static void
+predict(struct cg_code *c, const struct kernel *kernel,
+	struct cg_contraction *to)
+{
+	const struct target_device *device = &c->in.target->device;
+	struct price_func f = { 0 };
+	uint32_t i;
+
+	to->peak_bytes_us = device->memory_bytes_us;
+	for (i = 0; i < to->tensors.n && to->peak_flops_us == 0; i++) {
+		const struct cg_tensor *t = &to->tensors.at[i];
+
+		if (t->value && t->elem != RT_ELEM_I32) {
+			to->peak_flops_us = cost_flops_us(device, price_rate(
+				ir_type(c->m, t->value)->dtype));
+		}
+	}
+	if (kernel->parts) {
+		return;
+	}
+	price_kernel(&c->pricing, kernel, &f);
+	to->us = f.total_us;
+	to->flops = kernel->work->flops;
+	to->bytes = kernel->work->read_bytes + kernel->work->write_bytes;
+}
 
 static void
 add_trial(const struct host_class *k, const struct cg_kernel *x,
@@ -217,7 +249,8 @@ each_way(struct cg_code *c, struct host_class *k, const struct kernel *kernel,
 		keep_common(had, ways);
 		return;
 	}
-	new = (struct cg_contraction){ .what = ways->what, .nkernels = 1 };
+	new = (struct cg_contraction){ .what = ways->what, .nkernels = 1,
+				       .product = ways->product };
 	n = cu_candidates_best(ways, MOST_TRIALS, best);
 	add_trial(k, &x->k, &best[0], &new);
 	for (i = 1; new.trials.n && i < n; i++) {
@@ -227,22 +260,66 @@ each_way(struct cg_code *c, struct host_class *k, const struct kernel *kernel,
 			add_trial(k, &made, &best[i], &new);
 		}
 	}
+	predict(c, kernel, &new);
 	VEC_PUSH(c->a, &c->tiling->in->found, new);
+}
+
+/* Whether it reads or makes indices, on which times depend. */
+static bool
+picks_rows(const struct ir_module *m, const struct cg_kernel *x)
+{
+	uint32_t i;
+
+	for (i = 0; i < x->operands.n; i++) {
+		value_id v = x->operands.at[i].value;
+
+		if (v && ir_type(m, v)->dtype == IR_IDX) {
+			return true;
+		}
+	}
+	return false;
+}
+
+/* A kernel without a choice of tiles. */
+static void
+add_single(struct cg_code *c, struct host_class *k,
+	   const struct kernel *kernel, const char *what,
+	   const struct host_kernel *x)
+{
+	static const struct cu_candidate way = { .cycles = 0 };
+	struct cg_contraction new = { .what = what, .nkernels = 1 };
+	struct cg_contraction *had = find(c->tiling->in, what);
+
+	if (had) {
+		had->nkernels++;
+		return;
+	}
+	if (!picks_rows(c->m, &x->k)) {
+		add_trial(k, &x->k, &way, &new);
+	}
+	if (new.trials.n) {
+		new.trials.at[0].text = "";
+		predict(c, kernel, &new);
+		VEC_PUSH(c->a, &c->tiling->in->found, new);
+	}
 }
 
 /* A kernel of attention has several choices: each is tried by itself. */
 void
 host_add_trials(struct cg_code *c, struct host_class *k,
-	    const struct kernel *kernel, const struct host_kernel *x,
-	    uint32_t nfuncs)
+		const struct kernel *kernel, const char *what,
+		const struct host_kernel *x, uint32_t nfuncs)
 {
 	uint32_t n = c->tiling->last.n, i;
-	struct cu_candidates *all = arena_alloc(c->a, n * sizeof *all);
+	struct cu_candidates *all = n == 0 ? NULL
+		: arena_dup(c->a, c->tiling->last.at, n * sizeof *all);
 
-	memcpy(all, c->tiling->last.at, n * sizeof *all);
 	for (i = 0; i < n; i++) {
 		if (all[i].counted) {
 			each_way(c, k, kernel, x, nfuncs, &all[i]);
 		}
+	}
+	if (n == 0 && c->tiling->in->list_all) {
+		add_single(c, k, kernel, what, x);
 	}
 }

@@ -21,7 +21,6 @@ static const struct span nowhere;
 
 struct tuning {
 	struct driver *d;
-	struct ir_ctx *c;	/* of the compiler: errors are read from it */
 	struct cg_tiling all;
 	struct cg_images images;
 	struct rt_tuner *tuner;
@@ -36,39 +35,6 @@ report(const struct tuning *t, const char *why)
 {
 	diag_error(&t->d->ctx.diags, nowhere, "--autotune: %s", why);
 	return false;
-}
-
-/* ---- the tiles to try ---- */
-
-static bool
-list_tiles(struct tuning *t, const struct cg_input *plan)
-{
-	struct cg_input in = *plan;
-	struct cg_code *code;
-
-	t->all.list = true;
-	in.tiling = &t->all;
-	code = cg_code_new(&t->d->ctx.perm, &in);
-	if (!code) {
-		return false;
-	}
-	cg_code_free(code);
-	return true;
-}
-
-static bool
-compile(struct tuning *t)
-{
-	const char *text;
-
-	if (drv_kernels_make(t->d, t->c, t->all.sources.at,
-			     t->all.sources.n, &t->images)) {
-		return t->images.made_by ||
-		       report(t, arena_printf(&t->d->ctx.perm, "kernels cannot "
-			      "be compiled here: %s", t->images.missing));
-	}
-	text = drv_first_error(t->c);
-	return report(t, text ? text : "kernels cannot be compiled");
 }
 
 static bool
@@ -110,6 +76,7 @@ measure(struct tuning *t, const struct cg_contraction *x,
 	for (i = 0; i < x->tensors.n; i++) {
 		buffers[i].bytes = x->tensors.at[i].bytes;
 		buffers[i].elem = x->tensors.at[i].elem;
+		buffers[i].written = x->tensors.at[i].written;
 	}
 	for (i = 0; i < x->trials.n; i++) {
 		const struct cg_trial *y = &x->trials.at[i];
@@ -233,9 +200,9 @@ drv_autotune(struct driver *d, struct cg_input *in, struct plan *plan)
 	}
 	ir_ctx_child(&child, &d->ctx);
 	memset(child.diags.on, 0, sizeof child.diags.on);
-	t.c = &child;
 	buf_init(&t.table, &d->ctx.perm);
-	ok = list_tiles(&t, in) && compile(&t) && load(&t) && tune_all(&t);
+	ok = drv_trials_make(d, &child, in, "autotune", &t.all, &t.images) &&
+	     load(&t) && tune_all(&t);
 	rt_tuner_close(t.tuner);
 	ir_ctx_release(&child);
 	if (ok) {

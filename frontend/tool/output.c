@@ -17,7 +17,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define SUBFOLDERS 2	/* of a plan's folder */
+#define SUBFOLDERS 3	/* of a plan's folder */
 
 static const struct span nowhere;
 
@@ -157,6 +157,7 @@ static const struct {
 	const char *ends[6];
 } subfolders[SUBFOLDERS] = {
 	{ "kernels", { ".cu", ".cubin", ".h", NULL } },
+	{ "trials", { ".cu", ".cubin", ".h", ".json", NULL } },
 	{ "unfinished", { ".o", ".json", "list", "run", ".read",
 			NULL } }
 };

@@ -208,7 +208,8 @@ drv_code_begin(struct driver *d, const struct ranks *r, struct target *t,
 	struct cg_input *in = arena_alloc(&d->ctx.perm, sizeof *in);
 	struct code_for x = { NULL, NULL };
 	struct cg_tiling *tiles = arena_alloc(&d->ctx.perm, sizeof *tiles);
-	bool tunes = d->opts.at[OPT_AUTOTUNE].given;
+	const char *tunes = d->opts.at[OPT_AUTOTUNE].given ? "autotune"
+		: d->opts.at[OPT_TRIALS].given ? "trials" : NULL;
 	struct drv_part *plan_part;
 
 	if (!find_arch(d, device, &x.arch) || !find_cpu(d, device, &x)) {
@@ -220,13 +221,14 @@ drv_code_begin(struct driver *d, const struct ranks *r, struct target *t,
 				 .no_cache = d->opts.at[OPT_NO_CACHE].given };
 	d->code_in = in;
 	if (tunes && !x.arch) {
-		return refuse(d, "autotune", "a GPU as target, such as h100x8",
+		return refuse(d, tunes, "a GPU as target, such as h100x8",
 			      device);
 	}
 	if (!x.cpu || (x.arch && !HAS_LLVM)) {
 		return drv_report_no_code(d, device);
 	}
-	if (tunes && !drv_autotune(d, in, plan)) {
+	if ((d->opts.at[OPT_AUTOTUNE].given && !drv_autotune(d, in, plan)) ||
+	    (d->opts.at[OPT_TRIALS].given && !drv_trials(d, in))) {
 		return false;
 	}
 	tiles->rows = plan->tiles;

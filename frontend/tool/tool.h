@@ -202,6 +202,19 @@ bool drv_code_end(struct driver *d, const struct answer *x);
  * and writes the fastest of each into the plan. */
 bool drv_autotune(struct driver *d, struct cg_input *in, struct plan *plan);
 
+/* ---- plan_trials.c: --trials ------------------------------------------- */
+
+/*
+ * Emits all tiles of the plan's contractions and attention, and compiles them:
+ * images[i] is of source i of `all`.  Messages of the compiler go to `c`; false
+ * after an error of --OPTION.
+ */
+bool drv_trials_make(struct driver *d, struct ir_ctx *c,
+		     const struct cg_input *in, const char *option,
+		     struct cg_tiling *all, struct cg_images *images);
+/* Adds them, and kernels without a choice, to the files of the folder. */
+bool drv_trials(struct driver *d, const struct cg_input *in);
+
 /* ---- whole.c: the unsplit program beside a split one ------------------ */
 
 /* Keeps a copy of the model as it is before any pass. */

@@ -132,7 +132,7 @@ read_pins(const struct ir_module *m, struct serve_pins *out)
 
 /* Options about a plan for training, its answer and its code. */
 static const enum opt_id of_training[] = {
-	OPT_AUTOTUNE,
+	OPT_AUTOTUNE, OPT_TRIALS,
 	OPT_NO_WHOLE, OPT_TOP, OPT_SEARCH_SECONDS, OPT_EXPLAIN, OPT_REPORT,
 	OPT_TRACE, OPT_TOKENS, OPT_STORAGE, OPT_RESTART, OPT_OWN,
 	OPT_ENERGY, OPT_PUE, OPT_ASSUME, OPT_PASSES, OPT_INSERT,

@@ -226,12 +226,23 @@ check_tuned_output(struct driver *d)
 	return false;
 }
 
+static bool
+check_trials_output(struct driver *d)
+{
+	if (!d->opts.at[OPT_TRIALS].given || drv_wants_folder(d)) {
+		return true;
+	}
+	diag_error(&d->ctx.diags, nowhere, "--trials writes a folder inside of "
+		   "the plan's: it needs -o FOLDER, and no --emit");
+	return false;
+}
+
 /* Options that have no effect without a target. */
 static bool
 check_needs_target(struct driver *d)
 {
 	static const enum opt_id ids[] = { OPT_CPU, OPT_DRAFT, OPT_ARCH,
-		OPT_NO_CACHE, OPT_AUTOTUNE, OPT_TOKENS, OPT_STORAGE,
+		OPT_NO_CACHE, OPT_AUTOTUNE, OPT_TRIALS, OPT_TOKENS, OPT_STORAGE,
 		OPT_RESTART, OPT_PRICE, OPT_OWN, OPT_ENERGY, OPT_PUE,
 		OPT_ASSUME, OPT_TRACE, OPT_REPORT };
 	size_t i;
@@ -367,7 +378,7 @@ drv_check_wants(struct driver *d, struct ir_module *m)
 	if (!check_files_beside(d) || !check_needs_target(d) ||
 	    !check_needs_answer(d) || !check_uses_plan(d) ||
 	    !check_gpu_offload(d, m) ||
-	    !check_tuned_output(d)) {
+	    !check_tuned_output(d) || !check_trials_output(d)) {
 		return false;
 	}
 	if ((drv_wants_plans(d) &&

@@ -1,122 +1,80 @@
 /*
- * Times candidate tilings of one kernel side by side on a GPU.
+ * Times candidates of one kernel side by side on a GPU.
  *
  * Candidates take turns, so that changes of the clock affect all of them.
  * Between two of them the L2 cache is overwritten, as other kernels of a step
  * would do.  That is enqueued before the first event, and so also gives the
- * host time to enqueue everything between the events.
+ * host time to enqueue everything between the events.  Of what is small there
+ * are several copies, each of which is used once between two events: nothing
+ * that a launch reads is in the cache, and the events' own time is shared.
  */
-#include "runtime/measure/tune.h"
+#include "runtime/measure/tune_inner.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/device/cuda_device.h"
-
 /* cuda_device.h: CU_STREAM_NON_BLOCKING, CUdevice_attribute. */
-enum { NON_BLOCKING = 1, ATTR_L2_BYTES = 38 };
+enum { NON_BLOCKING = 1, ATTR_CLOCK_KHZ = 13, ATTR_L2_BYTES = 38 };
 
-enum { COLD = 2, ROUNDS = 9, MOST_WAYS = 64 };
-enum { PATTERN = 1 << 20, LEAST_L2 = 1 << 20, LIVE_BYTES = 64 };
-
-struct rt_tuner {
-	struct rt_gpu g;
-	struct rt_device d;
-	struct rt_plan plan;
-	uint64_t flush;		/* buffer that is written to flush L2 */
-	size_t flush_bytes;
-	void *bounce;		/* pinned host memory of PATTERN bytes */
-};
-
-/* A case and its memory on the GPU. */
-struct bench {
-	struct rt_tuner *t;
-	const struct rt_tune_case *x;
-	uint64_t *buffers, shared;
-	struct tuned_way {
-		char **at;
-		const struct rt_pieces **pieces;
-		int64_t *nums;
-		double ms[ROUNDS];
-	} *ways;
-};
-
-/* ---- drawn numbers ---- */
-
-/* k / 256 with odd k of 8 bits: exact in every float type, never 0. */
-static float
-element(uint32_t i)
-{
-	uint32_t x = (i + 1) * 2654435761u;
-
-	x = (x ^ x >> 15) * 2246822519u;
-	return ((float)(int)(x >> 24) - 127.5f) / 128;
-}
-
-static void
-put_element(char *to, int64_t elem, float v)
-{
-	uint32_t bits;
-	uint16_t half;
-	double wide = (double)v;
-
-	memcpy(&bits, &v, sizeof bits);
-	switch (elem) {
-	case RT_ELEM_F64:
-		memcpy(to, &wide, sizeof wide);
-		break;
-	case RT_ELEM_F32:
-		memcpy(to, &bits, sizeof bits);
-		break;
-	case RT_ELEM_BF16:
-		half = (uint16_t)(bits >> 16);
-		memcpy(to, &half, sizeof half);
-		break;
-	case RT_ELEM_F16:	/* from 2^-8 to 1, where f16 is not subnormal */
-		half = (uint16_t)((bits >> 16 & 0x8000) |
-				  (((bits >> 23 & 0xff) - 112) << 10) |
-				  (bits >> 13 & 0x3ff));
-		memcpy(to, &half, sizeof half);
-		break;
-	default:		/* 8-bit floats: about 1, of either sign */
-		*to = (char)(0x30 | (bits >> 24 & 0x80) | (bits >> 16 & 0xf));
-		break;
-	}
-}
-
-static size_t
-elem_bytes(int64_t elem)
-{
-	return elem == RT_ELEM_F64 ? 8 : elem == RT_ELEM_F32 ? 4
-		: elem == RT_ELEM_BF16 || elem == RT_ELEM_F16 ? 2 : 1;
-}
-
-/* Indices are 0, which is valid for any dim; floats repeat a pattern. */
-static enum rt_status
-fill(struct rt_tuner *t, uint64_t at, const struct rt_tune_buffer *b,
-     struct rt_error *err)
-{
-	size_t bytes = (size_t)b->bytes, done = PATTERN, n, i;
-	enum rt_status status;
-
-	if (b->elem == RT_ELEM_I32) {
-		return GPU(&t->g.api, set, at, 0, bytes, t->g.stream);
-	}
-	for (i = 0; i < PATTERN; i += elem_bytes(b->elem)) {
-		put_element((char *)t->bounce + i, b->elem,
-			    element((uint32_t)i));
-	}
-	done = done < bytes ? done : bytes;
-	status = GPU(&t->g.api, to_device, at, t->bounce, done, t->g.stream);
-	for (; done < bytes && status == RT_OK; done += n) {
-		n = done < bytes - done ? done : bytes - done;
-		status = GPU(&t->g.api, copy, at + done, at, n, t->g.stream);
-	}
-	return status == RT_OK ? rt_gpu_wait(&t->d, err) : status;
-}
+enum { COLD = 2, ROUNDS = 9, MOST_WAYS = 64, MOST_SETS = 8 };
+enum { LEAST_L2 = 1 << 20, LIVE_BYTES = 64 };
 
 /* ---- a case ---- */
+
+static enum rt_status
+put_numbers(struct rt_tune_bench *b, uint32_t buffer, int bits,
+	    struct rt_error *err)
+{
+	const struct rt_tune_buffer *x = &b->x->buffers[buffer];
+	int64_t each = rt_tune_elem_bytes(x->elem), n = x->bytes / each;
+	int64_t from = 0, i, some = RT_TUNE_BOUNCE / each;
+	struct rt_gpu *g = &b->t->g;
+	enum rt_status status = RT_OK;
+	char *to = b->t->bounce;
+
+	for (; from < n && status == RT_OK; from += some) {
+		some = n - from < some ? n - from : some;
+		for (i = 0; i < some; i++) {
+			if (bits) {
+				rt_tune_put(to + i * each, x->elem,
+					rt_tune_number(bits, buffer,
+						       from + i));
+			} else {
+				rt_tune_put_any(to + i, from + i);
+			}
+		}
+		status = GPU(&g->api, to_device, b->buffers[buffer] +
+			     (uint64_t)(from * each), to,
+			     (size_t)(some * each), g->stream);
+		if (status == RT_OK) {
+			status = rt_gpu_wait(&b->t->d, err);
+		}
+	}
+	return status;
+}
+
+/* Indices are 0, which is valid for any dim. */
+enum rt_status
+rt_tune_fill(struct rt_tune_bench *b, uint32_t buffer, int bits,
+	     struct rt_error *err)
+{
+	const struct rt_tune_buffer *x = &b->x->buffers[buffer];
+	int own = rt_tune_elem_bits(x->elem);
+	struct rt_gpu *g = &b->t->g;
+
+	if (x->bytes < 1) {
+		return RT_OK;
+	}
+	if (x->elem == RT_ELEM_I32) {
+		return GPU(&g->api, set, b->buffers[buffer], 0,
+			   (size_t)x->bytes, g->stream);
+	}
+	if (bits == 0 && rt_tune_elem_bytes(x->elem) > 1) {
+		bits = own;
+	}
+	return put_numbers(b, buffer, own ? bits : 0, err);
+}
 
 static enum rt_status
 allocate(struct rt_tuner *t, int64_t bytes, uint64_t *out,
@@ -126,45 +84,39 @@ allocate(struct rt_tuner *t, int64_t bytes, uint64_t *out,
 }
 
 static enum rt_status
-make_buffers(struct bench *b, struct rt_error *err)
+make_set(struct rt_tune_bench *b, int64_t set, struct rt_error *err)
 {
+	uint64_t *at = b->buffers + set * b->x->nbuffers;
 	enum rt_status status = RT_OK;
-	int64_t shared = 0;
 	uint32_t i;
 
 	for (i = 0; i < b->x->nbuffers && status == RT_OK; i++) {
-		const struct rt_tune_buffer *x = &b->x->buffers[i];
-
-		status = allocate(b->t, x->bytes, &b->buffers[i], err);
-		if (status == RT_OK && x->bytes > 0) {
-			status = fill(b->t, b->buffers[i], x, err);
-		}
+		status = allocate(b->t, b->x->buffers[i].bytes, &at[i], err);
 	}
-	for (i = 0; i < b->x->nways; i++) {
-		if (b->x->ways[i].shared_bytes > shared) {
-			shared = b->x->ways[i].shared_bytes;
-		}
-	}
-	return status == RT_OK ? allocate(b->t, shared, &b->shared, err)
-			       : status;
+	return status;
 }
 
 static bool
-make_way(struct bench *b, uint32_t i)
+make_way(struct rt_tune_bench *b, uint32_t i)
 {
 	const struct rt_tune_way *x = &b->x->ways[i];
 	const struct rt_kernel *k = x->kernel;
-	struct tuned_way *w = &b->ways[i];
-	int64_t j;
+	struct rt_tune_turn *w = &b->ways[i];
+	int64_t j, set;
 
-	w->at = calloc((size_t)k->nat + 1, sizeof *w->at);
+	w->at = calloc((size_t)(k->nat * b->nsets) + 1, sizeof *w->at);
 	w->pieces = calloc((size_t)k->npieces + 1, sizeof *w->pieces);
 	w->nums = calloc((size_t)k->nnum + 1, sizeof *w->nums);
-	if (!w->at || !w->pieces || !w->nums) {
+	w->ms = calloc((size_t)b->x->rounds + ROUNDS, sizeof *w->ms);
+	if (!w->at || !w->pieces || !w->nums || !w->ms) {
 		return false;
 	}
-	for (j = 0; j < k->nat; j++) {
-		w->at[j] = (char *)(uintptr_t)b->buffers[x->operands[j]];
+	for (set = 0; set < b->nsets; set++) {
+		for (j = 0; j < k->nat; j++) {
+			w->at[set * k->nat + j] = (char *)(uintptr_t)
+				b->buffers[set * b->x->nbuffers +
+					   x->operands[j]];
+		}
 	}
 	for (j = 0; j < k->npieces; j++) {
 		w->pieces[j] = &x->pieces[j];
@@ -172,9 +124,35 @@ make_way(struct bench *b, uint32_t i)
 	return true;
 }
 
-/* Copies the pieces of a candidate to the GPU. */
-static enum rt_status
-put_pieces(struct bench *b, uint32_t i, struct rt_error *err)
+enum rt_status
+rt_tune_open(struct rt_tune_bench *b, struct rt_error *err)
+{
+	const struct rt_tune_case *x = b->x;
+	enum rt_status status = RT_OK;
+	int64_t shared = 0, set;
+	uint32_t i;
+
+	b->buffers = calloc((size_t)(x->nbuffers * b->nsets) + 1,
+			    sizeof *b->buffers);
+	b->ways = calloc(x->nways + 1, sizeof *b->ways);
+	if (!b->buffers || !b->ways) {
+		return rt_no_memory(err, NULL);
+	}
+	for (set = 0; set < b->nsets && status == RT_OK; set++) {
+		status = make_set(b, set, err);
+	}
+	for (i = 0; i < x->nways && status == RT_OK; i++) {
+		if (x->ways[i].shared_bytes > shared) {
+			shared = x->ways[i].shared_bytes;
+		}
+		status = make_way(b, i) ? RT_OK : rt_no_memory(err, NULL);
+	}
+	return status == RT_OK ? allocate(b->t, shared, &b->shared, err)
+			       : status;
+}
+
+enum rt_status
+rt_tune_pieces(struct rt_tune_bench *b, uint32_t i, struct rt_error *err)
 {
 	const struct rt_kernel *k = b->x->ways[i].kernel;
 	size_t bytes = (size_t)k->npieces * sizeof(struct rt_pieces);
@@ -190,7 +168,7 @@ put_pieces(struct bench *b, uint32_t i, struct rt_error *err)
 	if (bytes == 0) {
 		return RT_OK;
 	}
-	if (bytes > PATTERN) {
+	if (bytes > RT_TUNE_BOUNCE) {
 		return rt_fail(err, RT_RANGE, RT_NOWHERE, "%lld dims, which is "
 			       "too many", (long long)k->npieces);
 	}
@@ -203,12 +181,13 @@ put_pieces(struct bench *b, uint32_t i, struct rt_error *err)
 	return status == RT_OK ? rt_gpu_wait(&b->t->d, err) : status;
 }
 
-static enum rt_status
-launch_all(struct bench *b, uint32_t i, struct rt_error *err)
+enum rt_status
+rt_tune_launch(struct rt_tune_bench *b, uint32_t i, int64_t set,
+	       struct rt_error *err)
 {
 	const struct rt_tune_way *x = &b->x->ways[i];
 	const struct rt_kernel *k = x->kernel;
-	struct rt_call c = { .at = b->ways[i].at,
+	struct rt_call c = { .at = b->ways[i].at + set * k->nat,
 			     .pieces = b->ways[i].pieces,
 			     .num = b->ways[i].nums,
 			     .shared = (char *)(uintptr_t)b->shared };
@@ -222,11 +201,14 @@ launch_all(struct bench *b, uint32_t i, struct rt_error *err)
 	return status;
 }
 
+/* The time of a launch: on each set in turn, between two events. */
 static enum rt_status
-time_once(struct bench *b, uint32_t i, double *ms, struct rt_error *err)
+time_once(struct rt_tune_bench *b, uint32_t i, double *ms,
+	  struct rt_error *err)
 {
 	struct rt_gpu *g = &b->t->g;
-	enum rt_status status = put_pieces(b, i, err);
+	enum rt_status status = rt_tune_pieces(b, i, err);
+	int64_t set;
 	float f = 0;
 
 	if (status == RT_OK) {
@@ -236,8 +218,8 @@ time_once(struct bench *b, uint32_t i, double *ms, struct rt_error *err)
 	if (status == RT_OK) {
 		status = GPU(&g->api, event_record, g->from, g->stream);
 	}
-	if (status == RT_OK) {
-		status = launch_all(b, i, err);
+	for (set = 0; set < b->nsets && status == RT_OK; set++) {
+		status = rt_tune_launch(b, i, set, err);
 	}
 	if (status == RT_OK) {
 		status = GPU(&g->api, event_record, g->to, g->stream);
@@ -248,7 +230,7 @@ time_once(struct bench *b, uint32_t i, double *ms, struct rt_error *err)
 	if (status == RT_OK) {
 		status = GPU(&g->api, event_elapsed, &f, g->from, g->to);
 	}
-	*ms = (double)f;
+	*ms = (double)f / (double)b->nsets;
 	return status;
 }
 
@@ -261,15 +243,15 @@ by_time(const void *a, const void *b)
 }
 
 static enum rt_status
-take_turns(struct bench *b, struct rt_error *err)
+take_turns(struct rt_tune_bench *b, struct rt_error *err)
 {
+	int rounds = b->x->rounds ? b->x->rounds : ROUNDS, round;
 	enum rt_status status = RT_OK;
 	struct rt_error why;
 	double ms;
-	int round;
 	uint32_t i;
 
-	for (round = -COLD; round < ROUNDS; round++) {
+	for (round = -COLD; round < rounds; round++) {
 		for (i = 0; i < b->x->nways; i++) {
 			status = time_once(b, i, &ms, &why);
 			if (status != RT_OK) {
@@ -284,19 +266,19 @@ take_turns(struct bench *b, struct rt_error *err)
 		}
 	}
 	for (i = 0; i < b->x->nways; i++) {
-		qsort(b->ways[i].ms, ROUNDS, sizeof(double), by_time);
-		b->x->ways[i].us = b->ways[i].ms[ROUNDS / 2] * 1e3;
+		qsort(b->ways[i].ms, (size_t)rounds, sizeof(double), by_time);
+		b->x->ways[i].us = b->ways[i].ms[rounds / 2] * 1e3;
 	}
 	return status;
 }
 
-static void
-release_case(struct bench *b)
+void
+rt_tune_close(struct rt_tune_bench *b)
 {
 	struct rt_gpu *g = &b->t->g;
 	uint32_t i;
 
-	for (i = 0; b->buffers && i < b->x->nbuffers; i++) {
+	for (i = 0; b->buffers && i < b->x->nbuffers * b->nsets; i++) {
 		if (b->buffers[i]) {
 			g->api.release(b->buffers[i]);
 		}
@@ -308,6 +290,7 @@ release_case(struct bench *b)
 		free(b->ways[i].at);
 		free(b->ways[i].pieces);
 		free(b->ways[i].nums);
+		free(b->ways[i].ms);
 	}
 	g->known = NULL;
 	g->nknown = 0;
@@ -315,29 +298,67 @@ release_case(struct bench *b)
 	free(b->ways);
 }
 
+/* As many as are larger than twice the L2 cache, if there are few kernels
+ * between two events, and memory is left. */
+static int64_t
+count_sets(const struct rt_tuner *t, const struct rt_tune_case *x)
+{
+	int64_t all = 1, n, free_bytes = t->g.facts.free_bytes;
+	uint32_t i;
+
+	for (i = 0; i < x->nbuffers; i++) {
+		all += x->buffers[i].bytes;
+	}
+	n = (int64_t)t->flush_bytes / all + 1;
+	n = n < MOST_SETS ? n : MOST_SETS;
+	while (n > 1 && n * all > free_bytes / 2) {
+		n--;
+	}
+	return n;
+}
+
+/* All sets have the numbers of the first. */
+static enum rt_status
+fill_all(struct rt_tune_bench *b, struct rt_error *err)
+{
+	struct rt_gpu *g = &b->t->g;
+	uint32_t n = b->x->nbuffers, i;
+	enum rt_status status = RT_OK;
+	int64_t set;
+
+	for (i = 0; i < n && status == RT_OK; i++) {
+		size_t bytes = (size_t)b->x->buffers[i].bytes;
+
+		status = rt_tune_fill(b, i, 0, err);
+		for (set = 1; set < b->nsets && status == RT_OK && bytes > 0;
+		     set++) {
+			status = GPU(&g->api, copy, b->buffers[set * n + i],
+				     b->buffers[i], bytes, g->stream);
+		}
+	}
+	return status == RT_OK ? rt_gpu_wait(&b->t->d, err) : status;
+}
+
 enum rt_status
 rt_tuner_run(struct rt_tuner *t, const struct rt_tune_case *x,
 	     struct rt_error *err)
 {
-	struct bench b = { .t = t, .x = x };
+	struct rt_tune_bench b = { .t = t, .x = x };
 	enum rt_status status;
-	uint32_t i;
 
 	if (x->nways > MOST_WAYS) {
 		return rt_fail(err, RT_RANGE, RT_NOWHERE, "%u ways, and %d is "
 			       "the limit", x->nways, MOST_WAYS);
 	}
-	b.buffers = calloc(x->nbuffers + 1, sizeof *b.buffers);
-	b.ways = calloc(x->nways + 1, sizeof *b.ways);
-	status = b.buffers && b.ways ? make_buffers(&b, err)
-				     : rt_no_memory(err, NULL);
-	for (i = 0; i < x->nways && status == RT_OK; i++) {
-		status = make_way(&b, i) ? RT_OK : rt_no_memory(err, NULL);
+	b.nsets = count_sets(t, x);
+	status = rt_tune_open(&b, err);
+	if (status == RT_OK) {
+		status = fill_all(&b, err);
 	}
 	if (status == RT_OK) {
 		status = take_turns(&b, err);
 	}
-	release_case(&b);
+	rt_tune_close(&b);
 	return status;
 }
 
@@ -389,10 +410,15 @@ make_memory(struct rt_tuner *t, struct rt_error *err)
 {
 	struct rt_gpu *g = &t->g;
 	static const int64_t step = 1;
-	int l2 = 0;
+	int l2 = 0, khz = 0;
 	enum rt_status status = GPU(&g->api, device_attribute, &l2,
 				    ATTR_L2_BYTES, g->facts.dev);
 
+	if (status == RT_OK) {
+		status = GPU(&g->api, device_attribute, &khz, ATTR_CLOCK_KHZ,
+			     g->facts.dev);
+	}
+	t->clock_mhz = khz / 1e3;
 	t->flush_bytes = 2 * (size_t)(l2 > LEAST_L2 ? l2 : LEAST_L2);
 	if (status == RT_OK) {
 		status = GPU(&g->api, alloc, &t->flush, t->flush_bytes);
@@ -401,7 +427,7 @@ make_memory(struct rt_tuner *t, struct rt_error *err)
 		status = GPU(&g->api, alloc, &g->live, LIVE_BYTES);
 	}
 	if (status == RT_OK) {
-		status = GPU(&g->api, pin, &t->bounce, PATTERN, 0);
+		status = GPU(&g->api, pin, &t->bounce, RT_TUNE_BOUNCE, 0);
 	}
 	if (status == RT_OK) {
 		memcpy(t->bounce, &step, sizeof step);
@@ -466,6 +492,12 @@ const char *
 rt_tuner_name(const struct rt_tuner *t)
 {
 	return t->g.facts.name;
+}
+
+double
+rt_tuner_clock_mhz(const struct rt_tuner *t)
+{
+	return t->clock_mhz;
 }
 
 void

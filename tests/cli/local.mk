@@ -15,6 +15,7 @@ cli_tests = \
 	%D%/command/typos.sh \
 	%D%/gpu/autotune.sh \
 	%D%/gpu/gpu.sh \
+	%D%/gpu/trials.sh \
 	%D%/lang/attention.sh \
 	%D%/lang/balance.sh \
 	%D%/lang/dim.sh \

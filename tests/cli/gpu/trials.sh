@@ -1,0 +1,124 @@
+#!/bin/sh
+# What --trials writes is measured and checked where there is a driver alone:
+# on the driver of the tests, whose kernels the emulator runs.  Contractions are
+# held to float64 of the host; what is wrong is seen, and what is broken is
+# refused.
+. "${top_srcdir:?}/tests/lib.sh"
+need llvm nvrtc linker compiler
+trials=$build/tests/gpu/trials
+[ -x "$trials" ] || skip 'no tests/gpu/trials'
+fake_gpus || fail 'no driver, or no NCCL'
+export ASAN_OPTIONS="${ASAN_OPTIONS:-}:handle_segv=0"
+
+cat >one.llm <<'END'
+model one {
+  dim hidden = 64, heads = 2, hd = 32, vocab = 64, seq = 32;
+  dtype bf16;
+
+  x = embed(tokens, vocab -> hidden)         @ "emb";
+  q = linear(x -> heads, hd)                 @ "q";
+  a = attention(q, q, q, causal);
+  logits = linear(a -> vocab)                @ "head";
+  loss = cross_entropy(logits, labels);
+}
+
+train {
+  batch = 2;
+  optimizer = adamw(lr = 1e-3);
+}
+END
+"$LLMC" -w --no-whole --target h100x1 --pin pp=1 --trials -o plan one.llm \
+	>out 2>err || fail 'no trials'
+
+# alone arguments: with nothing of this environment but what is meant
+alone()
+{
+	env -i PATH=/usr/bin:/bin LLMC_LIBCUDA="$LLMC_LIBCUDA" \
+		XDG_CACHE_HOME="$tmp/cache" ASAN_OPTIONS="$ASAN_OPTIONS" \
+		FAKE_LOG="$tmp/log" ${times+FAKE_TIMES="$times"} \
+		"$trials" "$@" >out 2>err
+}
+
+# ---- right ----
+
+alone plan/trials 'bf16 1x64x64x64 kk to bf16' 1 ||
+	fail 'a contraction by wgmma is wrong'
+grep -q "compared [1-9][0-9]* elements with the host's float64" out ||
+	fail 'the host did not look'
+grep -q '^1 kernels measured, 1 of them compared, 0 candidates wrong' out ||
+	fail 'not one kernel'
+grep -q 'leaks 0' log || fail "the driver: $(cat log)"
+rows=$(grep -c ' m=[0-9]* n=' out)
+[ "$rows" -ge 4 ] || fail "only $rows candidates"
+alone plan/trials attention 1 || fail 'attention is wrong'
+grep -q "elements with the first candidate's" out || fail 'nothing is compared'
+alone plan/trials maps 1 || fail 'maps are wrong'
+grep -q ' no choice$' out || fail 'no map'
+! grep -q 'm=[0-9]' out || fail 'what has a choice is no map'
+
+# ---- wrong: nothing is run, an operand is another, a product is ----
+
+times='9 9 9 5'
+alone plan/trials 'kk to bf16' 1 &&
+	fail 'what is not run is right'
+unset times
+grep -q 'WRONG: 256 of 256 elements; element 0 of buffer 2 is ' out ||
+	fail 'nobody says what is wrong'
+wrong()
+{
+	rm -rf bad
+	cp -r plan/trials bad
+	sed "$1" plan/trials/trials.json >bad/trials.json
+	! cmp -s plan/trials/trials.json bad/trials.json ||
+		fail "nothing is changed: $1"
+	alone bad 'kk to bf16' 1 && fail "it is right: $1"
+	grep -q "$2" out || grep -q "$2" err || fail "nobody says: $2"
+}
+wrong '/kk to bf16/,/\]}\]/s/"operands": \[0, 1, 2\]/"operands": [1, 0, 2]/' WRONG
+rm -rf bad
+cp -r plan/trials bad
+sed -i 's/x + 6, y + 6, 1/x + 6, y + 4, 1/' bad/*.cu
+alone bad 'kk to bf16' 1 && fail 'a product of other elements is right'
+grep -q 'WRONG: .* is right: m=' out || fail 'nobody says which is wrong'
+
+# ---- broken ----
+
+wrong 's/"blocks": \[[0-9]*/&x/' 'trials.json.*found .x., expected'
+wrong 's/"operands": \[0/"operands": [77/' 'operands, maps and a source that'
+wrong 's/"operand": 0/"operand": 9/' 'operands, maps and a source that'
+wrong 's/"threads": [1-9]*/"threads": 0/' 'a step needs a function'
+wrong 's/"k": \[/"k": [1, /' 'three numbers for each run'
+wrong 's/"k": \[[0-9]*/"k": [1000000/' 'lies outside of its buffer'
+wrong 's/"what"/"who"/' "there is no 'who' here"
+wrong 's/"sources": \["[^"]*/&x/' 'x.cubin cannot be read'
+wrong 's/sm_90a/sm_80/' 'kernels are for sm_80, and the GPU here is an sm_90'
+alone nowhere && fail 'a folder that is not there'
+grep -q 'nowhere/trials.json cannot be read' err || fail 'nobody says which'
+LLMC_LIBCUDA=/none.so alone plan/trials && fail 'no driver'
+grep -q '^trials: no GPU can be used: /none.so is missing' err ||
+	fail 'nobody says that there is no driver'
+alone plan/trials 'no such kernel' 1 && fail 'nothing was measured'
+
+# ---- the times that it gives are what the plan takes ----
+
+attention=$(sed -n '/"attention forward/,$s/.*"tile": .* "source": \([0-9]*\),.*/\1/p' \
+	plan/trials/trials.json | sed 1q)
+times=$(yes 9 | sed "$((attention + 1))q" | tr '\n' ' ')5
+alone plan/trials 'attention forward' 1
+sed -n '/^plan {/,/^}/p' out >row.llp
+row=$(sed -n 's/^  tiles = ("\(.*\)");$/\1/p' row.llp)
+[ -n "$row" ] || fail 'no row for the plan'
+"$LLMC" -w --no-whole --target h100x1 --plan row.llp -o again one.llm \
+	>out 2>err || fail "the plan does not take it: $row"
+grep -qF "$row" again/plan.llp || fail 'the plan has it not'
+
+# ---- options ----
+
+refused '--trials writes a folder inside of' --trials --target h100x1 \
+	--emit=cuda one.llm
+refused '--trials needs a GPU as target' --trials --target cpux1 -o none \
+	one.llm
+refused '--trials needs --target' --trials -o none one.llm
+LLMC_NVRTC=/none.so refused '--trials: kernels cannot be compiled here' \
+	--trials --target h100x1 -o none one.llm
+exit $failed
