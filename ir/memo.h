@@ -21,6 +21,7 @@
 	MEMO(ORDERS, "elimination orders", 1, true) \
 	MEMO(PROGRAMS, "facts of programs", 1, false) \
 	MEMO(CHOICES, "placements along an axis", 1, false) \
+	MEMO(LEAST, "bounds along an axis", 1, false) \
 	MEMO(TEMPLATES, "kernels for any size", 1, true) \
 	MEMO(PARTS, "parts of collectives", 1, false) \
 	MEMO(PRICES, "prices of regions", 1, false) \

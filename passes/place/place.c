@@ -273,11 +273,20 @@ spread_batch(struct place *p)
 static double
 least_along(struct place *p, axis_id a, enum place_kind kind, bool second)
 {
+	const double *known;
+	double us;
+
 	if (!a) {
 		return 0;
 	}
 	place_choose_axis(p, a, kind, second);
-	return place_least_us(p);
+	known = place_recall_least(p);
+	if (known) {
+		return *known;
+	}
+	us = place_least_us(p);
+	place_remember_least(p, us);
+	return us;
 }
 
 /*

@@ -327,6 +327,9 @@ void place_add_runs(struct place *p);
 void place_find_program(struct place *p);
 /* Applies a choice remembered for the axis at hand; false: there is none. */
 bool place_recall(struct place *p);
+/* A bound remembered for the axis at hand; NULL: there is none. */
+const double *place_recall_least(const struct place *p);
+void place_remember_least(const struct place *p, double us);
 /* Keeps a choice of `count` variables; forced: prices had no influence. */
 void place_remember(struct place *p, uint32_t count, bool forced);
 /* Problems kept of this program, newest first; NULL if none can be kept. */

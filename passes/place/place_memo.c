@@ -215,6 +215,43 @@ place_recall(struct place *p)
 	return x != NULL;
 }
 
+/* ---- a lower bound along an axis ---- */
+
+/* The key of a bound, which has no axes before its own. */
+static struct hash
+bound_key(const struct place *p)
+{
+	struct hash key = with_prices(key_of(p), p);
+	uint32_t i;
+
+	hash_add(&key, num_bits(p->shown));
+	for (i = 0; i < p->m->regions.n; i++) {
+		hash_add(&key, p->counted[i]);
+	}
+	return key;
+}
+
+const double *
+place_recall_least(const struct place *p)
+{
+	return p->program ? memo_find(p->p->memo, MEMO_LEAST, bound_key(p))
+			  : NULL;
+}
+
+void
+place_remember_least(const struct place *p, double us)
+{
+	struct memo *memo = p->p->memo;
+	struct arena *a = p->program ? memo_arena(memo, MEMO_LEAST) : NULL;
+
+	if (a) {
+		memo_keep(memo, MEMO_LEAST, bound_key(p),
+			  arena_dup(a, &us, sizeof us));
+	}
+}
+
+/* ---- what is kept of a choice ---- */
+
 static struct ir_along
 along(const struct place *p, type_id t)
 {

@@ -228,6 +228,17 @@ is_fuller(const struct target_host *x, const struct target_host *y)
 	return y->has > 0 || (x->has <= 0 && y->bytes > x->bytes);
 }
 
+/* So many nodes after that of ranks [lo, hi) have the same ranks of pipelines.
+ */
+static int64_t
+like_nodes(const struct target_hosted *h, int64_t lo, int64_t hi)
+{
+	int64_t end = (lo / h->apart + 1) * h->apart;
+
+	end = end < h->nranks ? end : h->nranks;
+	return hi < end ? (end - hi) / (hi - lo) : 0;
+}
+
 /*
  * Nodes of a group are alike once the places of their ranks in the pipeline
  * repeat, but for the last one, which may have fewer ranks.
@@ -237,6 +248,7 @@ target_fullest_host(const struct target *t, const struct target_hosted *h)
 {
 	struct target_host fullest = { 0, 0 };
 	int64_t lo = 0, hi, node, first, all = h->apart * (int64_t)h->npipes;
+	int64_t more;
 	uint32_t i;
 
 	for (i = 0; i < t->groups.n; i++) {
@@ -254,7 +266,9 @@ target_fullest_host(const struct target *t, const struct target_hosted *h)
 				 : g->device.host_memory_bytes) *
 				(double)g->devices;
 			fullest = is_fuller(&fullest, &x) ? x : fullest;
-			lo = hi;
+			more = like_nodes(h, lo, hi);
+			node += more;
+			lo = hi + more * g->devices;
 		}
 		lo = first + g->nodes * g->devices;
 	}

@@ -6,6 +6,8 @@
 #include "ir/memo.h"
 #include "passes/search/search_parts.h"
 
+#include <stdio.h>
+#include <stdlib.h>
 #include <math.h>
 #include <string.h>
 
@@ -865,8 +867,10 @@ find_choices(struct search *s, struct search_placed *w,
 			VEC_PUSH(&s->keep, &x->at, to);
 		}
 	}
+	if(getenv("PS"))fprintf(stderr,"ways tp %d cp %d ep %d zero %d data %d seq %d split %d: words %d -> %d",(int)key->tp,(int)key->cp,(int)key->ep,key->zero,key->data,key->sequence,key->split,w->words.n,x->at.n);
 	if (x->at.n) {
 		search_rank_choices(s, x);
+		if(getenv("PS"))fprintf(stderr," %d\n",x->at.n);
 		drop_slower(w, key, x);
 	}
 	return x;
@@ -894,8 +898,9 @@ static void
 drop_memo(struct memo *memo)
 {
 	static const enum memo_kind kinds[] = {
-		MEMO_ORDERS, MEMO_PROGRAMS, MEMO_CHOICES, MEMO_PARTS,
-		MEMO_PRICES, MEMO_DOTS, MEMO_BRIEFS, MEMO_SPANS, MEMO_PACKS
+		MEMO_ORDERS, MEMO_PROGRAMS, MEMO_CHOICES, MEMO_LEAST,
+		MEMO_PARTS, MEMO_PRICES, MEMO_DOTS, MEMO_BRIEFS, MEMO_SPANS,
+		MEMO_PACKS
 	};
 	size_t i;
 

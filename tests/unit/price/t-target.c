@@ -229,6 +229,60 @@ test_hosts(void **state)
 	assert_true(x.bytes == 10 && x.has == 42);
 }
 
+/* Bytes on the fullest node of `devices` each; all are looked at. */
+static double
+most_bytes(const struct target_hosted *h, int64_t devices, int64_t nodes)
+{
+	double most = 0, node;
+	int64_t i, k;
+
+	for (i = 0; i < nodes; i++) {
+		node = 0;
+		for (k = i * devices; k < (i + 1) * devices && k < h->nranks;
+		     k++) {
+			node += h->bytes[k / h->apart % h->npipes];
+		}
+		most = node > most ? node : most;
+	}
+	return most;
+}
+
+static int64_t
+draw(unsigned *seed, int64_t most)
+{
+	*seed = *seed * 1103515245 + 12345;
+	return 1 + (*seed >> 16) % most;
+}
+
+/* Nodes that are left out, since another is like them, are like it. */
+static void
+test_many_hosts(void **state)
+{
+	unsigned seed = 1;
+	int i, k;
+
+	(void)state;
+	for (i = 0; i < 500; i++) {
+		struct target one = { .name = "one" };
+		double bytes[6];
+		struct target_hosted h = { .bytes = bytes };
+		struct target_group g = *target("h100x2x2");
+
+		g.devices = draw(&seed, 8);
+		g.nodes = draw(&seed, 40);
+		g.device.host_memory_bytes = 0;
+		VEC_PUSH(&ctx.perm, &one.groups, g);
+		h.npipes = (uint32_t)draw(&seed, 6);
+		h.apart = draw(&seed, 24);
+		h.nranks = draw(&seed, g.devices * g.nodes);
+		for (k = 0; k < 6; k++) {
+			bytes[k] = (double)draw(&seed, 1000);
+		}
+		assert_true(target_fullest_host(&one, &h).bytes ==
+			    most_bytes(&h, g.devices, g.nodes));
+	}
+}
+
 int
 main(void)
 {
@@ -243,7 +297,9 @@ main(void)
 						teardown),
 		cmocka_unit_test_setup_teardown(test_spans, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_devs, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_hosts, setup, teardown)
+		cmocka_unit_test_setup_teardown(test_hosts, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_many_hosts, setup,
+						teardown)
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
