@@ -74,6 +74,7 @@ open_bench(struct fuse *f)
 	if (f->memo) {
 		f->said = arena_alloc(a, (m->ctx->syms.text.n + 1) *
 				      sizeof *f->said);
+		f->in_layers = arena_alloc(a, m->ctx->syms.text.n + 1);
 		f->cut_of = arena_alloc(a, m->dims.n * sizeof *f->cut_of);
 		f->typed = arena_alloc(a, m->ctx->types->at.n *
 				       sizeof *f->typed);

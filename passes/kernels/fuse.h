@@ -186,6 +186,7 @@ struct fuse {
 	region_id *home;
 	uint32_t *at;		/* place in the region of the memo */
 	uint32_t *said;		/* by name: in the current key, plus 1 */
+	uint8_t *in_layers;	/* by name: 0 not known yet, 1 no, 2 yes */
 	uint32_t *cut_of;	/* by dim: in the current key, plus 1 */
 	struct fuse_typed *typed;	/* by type */
 	uint32_t keyed;		/* the number of the current key, from 1 */

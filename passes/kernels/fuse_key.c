@@ -98,6 +98,18 @@ mix_type(struct keying *x, type_id t)
 
 /* ---- nodes ---- */
 
+/* Kept by name, as a program has few and uses them often. */
+static bool
+is_in_layers(struct fuse *f, sym_t name)
+{
+	uint8_t *known = &f->in_layers[name];
+
+	if (!*known) {
+		*known = ir_name_is_in_layers(f->m, name) ? 2 : 1;
+	}
+	return *known == 2;
+}
+
 /*
  * A name orders the places that use it, so what counts is which earlier places
  * used it.  A name that one place uses orders nothing.  Prices of the list
@@ -120,7 +132,7 @@ mix_name(struct keying *x, uint32_t op, sym_t name)
 			return;		/* the earlier ones are mixed */
 		}
 	}
-	mix(x, ir_name_is_in_layers(x->f->m, name));
+	mix(x, is_in_layers(x->f, name));
 	VEC_PUSH(&x->f->bench, &x->key->names, new);
 	*last = x->key->names.n;
 }

@@ -96,6 +96,7 @@ struct search_kernels {
 	struct arena mem;	/* of the kernels */
 	/* by function; NULL: not found yet, or dropped */
 	struct kernels **of;
+	bool listed;		/* in s->lists */
 	/* their price if dp does not change it; NULL: it does, or not known */
 	const struct search_cost *any_dp;
 	struct search_kernels *next;
@@ -221,6 +222,12 @@ struct search_placed {
 	 * whether a step is one microbatch
 	 */
 	struct search_sharding *first[2];
+	/*
+	 * what its stages are made of, and the first placement with the same:
+	 * all shardings but those above are that one's
+	 */
+	struct hash stages;
+	struct search_placed *like;
 	uint32_t nstages;
 	uint32_t piece_of[SEARCH_MAX_KINDS + 2];	/* by stage */
 	int64_t iterations[SEARCH_MAX_KINDS + 2];	/* by stage */
@@ -363,6 +370,7 @@ struct search {
 	/* plans whose programs fit; the best first */
 	VEC(struct search_found) settled;
 	VEC(struct search_placed *) placed;
+	VEC(struct search_kernels *) lists;	/* those that have kernels */
 	uint64_t clock;		/* counts uses of placements */
 	uint32_t nopen;		/* placements with a program */
 	VEC(struct search_work) work;	/* of an unsplit program */
@@ -466,6 +474,8 @@ struct ir_module *search_ready(struct search *s);
 /* Whether passes refuse the model whatever the plan. */
 bool search_is_refused(struct search *s);
 bool search_same_key(const struct search_key *a, const struct search_key *b);
+/* Drops all functions but the model. */
+void search_drop_updates(struct ir_module *m);
 /* Places w again after its program was dropped. */
 void search_place_again(struct search *s, struct search_placed *w);
 bool search_is_placed(const struct search *s, const struct search_key *key);
@@ -508,13 +518,6 @@ double search_hop_us(struct search *s, const struct search_key *key,
 /* Frees programs of placements and shardings; they are made again. */
 void search_drop_programs(struct search *s);
 void search_release(struct search *s);
-
-/*
- * The sharding that has the updates of w's placement.  Shardings of one
- * placement differ in what they recompute and in whether backward is split, but
- * not in their updates, so only the first of them has these.
- */
-struct search_sharding *search_with_updates(const struct search_sharding *w);
 
 /* Makes the programs of a sharding again if they were dropped. */
 void search_reopen(struct search *s, struct search_sharding *w);
@@ -585,6 +588,8 @@ double search_line_us(struct search *s, const struct search_try *t,
  * prices at the lengths that axes have.
  */
 void search_find_words(struct search *s, struct search_placed *w);
+/* What a way adds to the time of all layers of the model. */
+double search_choice_us(const struct search *s, const struct search_choice *c);
 /*
  * Sorts ways by their time.  Drops those that another way is no worse than, in
  * time and bytes of each kind and in temporary bytes; the others' times are

@@ -107,6 +107,61 @@ search_write_plan(struct search *s, const struct search_placed *w,
 /* ---- placements ---- */
 
 void
+search_drop_updates(struct ir_module *m)
+{
+	bool *live = arena_alloc(&m->ctx->tmp, m->funcs.n * sizeof *live);
+
+	live[ir_model(m)] = true;
+	pass_drop_funcs(m, live);
+}
+
+/*
+ * What stages are made of: all of the placed program but its updates, whatever
+ * the settings and the lengths of dp and time, which are set before it is used.
+ */
+static struct hash
+hash_stages(const struct search_placed *w)
+{
+	struct ir_module *m;
+	struct hash hash;
+	struct ir_ctx c;
+	axis_id a;
+
+	ir_ctx_child(&c, w->m->ctx);
+	m = ir_copy(w->m, &c);
+	search_drop_updates(m);
+	m->settings.n = 0;
+	for (a = 1; a < m->axes.n; a++) {
+		struct ir_axis *x = &m->axes.at[a];
+
+		x->size = x->time || a == search_axis(m, "dp") ? 1 : x->size;
+	}
+	hash = ir_hash_all(ir_move(m, &c));
+	ir_ctx_release(&c);
+	return hash;
+}
+
+/* Sets w->like. */
+static void
+find_like(const struct search *s, struct search_placed *w)
+{
+	uint32_t i;
+
+	w->like = w;
+	if (w->bad) {
+		return;
+	}
+	w->stages = hash_stages(w);
+	for (i = 0; i < s->placed.n && w->like == w; i++) {
+		struct search_placed *x = s->placed.at[i];
+
+		if (!x->bad && hash_same(x->stages, w->stages)) {
+			w->like = x;
+		}
+	}
+}
+
+void
 search_place_again(struct search *s, struct search_placed *w)
 {
 	struct ir_module *m = search_ready(s), *placed;
@@ -187,8 +242,9 @@ search_place(struct search *s, const struct search_key *key,
 	w->at = *t;
 	w->at.g = &w->g;
 	VEC_PUSH(&s->keep, &w->words, s->base.recompute);
-	VEC_PUSH(&s->keep, &s->placed, w);
 	search_place_again(s, w);
+	find_like(s, w);
+	VEC_PUSH(&s->keep, &s->placed, w);
 	s->out->placements++;
 	s->out->placed_nodes += w->m ? w->m->nodes.n : 0;
 	return w;

@@ -156,9 +156,8 @@ search_find_words(struct search *s, struct search_placed *w)
 
 /* ---- their order ---- */
 
-/* Of all layers of the model. */
-static double
-extra(const struct search *s, const struct search_choice *c)
+double
+search_choice_us(const struct search *s, const struct search_choice *c)
 {
 	return search_extra_us(s, c, 0, s->nlayers);
 }
@@ -207,7 +206,8 @@ search_rank_choices(const struct search *s, struct search_choices *x)
 	for (i = 1; i < x->at.n; i++) {
 		struct search_choice c = at[i];
 
-		for (j = i; j > 0 && extra(s, &at[j - 1]) > extra(s, &c); j--) {
+		for (j = i; j > 0 && search_choice_us(s, &at[j - 1]) >
+				  search_choice_us(s, &c); j--) {
 			at[j] = at[j - 1];
 		}
 		at[j] = c;

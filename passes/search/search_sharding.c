@@ -6,8 +6,6 @@
 #include "ir/memo.h"
 #include "passes/search/search_parts.h"
 
-#include <stdio.h>
-#include <stdlib.h>
 #include <math.h>
 #include <string.h>
 
@@ -69,6 +67,32 @@ set_mesh(struct search_sharding *w, const struct search_key *key,
 				 t->g->pp);
 }
 
+static void
+drop_list(struct search_kernels *k)
+{
+	arena_release(&k->mem);
+	k->of = NULL;
+}
+
+#define MOST_KERNELS ((size_t)16 << 20)	/* bytes of kernels that are kept */
+
+/* Drops the kernels of all lists if they are too many. */
+static void
+make_room(struct search *s)
+{
+	size_t bytes = 0;
+	uint32_t i;
+
+	for (i = 0; i < s->lists.n; i++) {
+		bytes += s->lists.at[i]->mem.total_bytes;
+	}
+	for (i = 0; bytes > MOST_KERNELS && i < s->lists.n; i++) {
+		drop_list(s->lists.at[i]);
+		s->lists.at[i]->listed = false;
+	}
+	s->lists.n = bytes > MOST_KERNELS ? 0 : s->lists.n;
+}
+
 /*
  * The kernels at these lengths.  They are kept, since finding kernels takes far
  * longer than pricing them for another dp or pp.
@@ -91,7 +115,12 @@ kernels_at(struct search *s, const struct search_sharding *w,
 		*list = k;
 	}
 	if (!k->of) {
+		make_room(s);
 		k->of = arena_alloc(&k->mem, w->m->funcs.n * sizeof *k->of);
+	}
+	if (!k->listed) {
+		k->listed = true;
+		VEC_PUSH(&s->keep, &s->lists, k);
 	}
 	return k;
 }
@@ -112,8 +141,7 @@ static void
 drop_kernels(struct search_kernels *k)
 {
 	for (; k; k = k->next) {
-		arena_release(&k->mem);
-		k->of = NULL;
+		drop_list(k);
 	}
 }
 
@@ -240,21 +268,6 @@ measure(struct search *s, struct search_sharding *w)
 	return true;
 }
 
-struct search_sharding *
-search_with_updates(const struct search_sharding *w)
-{
-	return w->on->first[w->key.single];
-}
-
-static void
-drop_updates(struct ir_module *m)
-{
-	bool *live = arena_alloc(&m->ctx->tmp, m->funcs.n * sizeof *live);
-
-	live[ir_model(m)] = true;
-	pass_drop_funcs(m, live);
-}
-
 /*
  * Opens the rank programs with a short schedule, which is enough: the bytes of
  * transfers and of saves stop growing once the pipeline is full.
@@ -293,7 +306,7 @@ make_programs(struct search *s, struct search_sharding *w)
 	search_write_plan(s, w->on, &w->key, t, m);
 	set_axes(m, t);
 	if (w->on->first[w->key.single] && w->on->first[w->key.single] != w) {
-		drop_updates(m);
+		search_drop_updates(m);
 	}
 	ok = search_pass(s, &c, m, pass_recompute);
 	arena_release(&c.tmp);
@@ -334,10 +347,46 @@ search_reopen(struct search *s, struct search_sharding *w)
 	}
 }
 
+static struct search_sharding *
+find_sharding(const struct search_placed *on, const struct search_key *key)
+{
+	struct search_sharding *w = on->shardings;
+
+	while (w && !search_same_key(&w->key, key)) {
+		w = w->next;
+	}
+	return w;
+}
+
+static struct search_sharding *
+new_sharding(struct search *s, struct search_placed *on,
+	     const struct search_key *key, const struct search_try *t)
+{
+	struct search_sharding *w = arena_alloc(&s->keep, sizeof *w);
+
+	w->key = *key;
+	w->on = on;
+	w->g = *t->g;
+	w->at = *t;
+	w->at.g = &w->g;
+	w->next = on->shardings;
+	on->shardings = w;
+	w->bad = !stage(s, w);
+	if (!w->bad && !on->first[key->single]) {
+		on->first[key->single] = w;
+	}
+	return w;
+}
+
 /*
  * The sharding of a key, made if there is none.  Keys that differ in offload
  * share one: offload changes the price of updates, but no program.  One that is
  * a step of one microbatch adds no gradients up.
+ *
+ * Shardings of one placement differ in what they recompute and in whether
+ * backward is split, but not in their updates, so only the first of them has
+ * these.  Without updates, placements may be alike, such as those of ZeRO 0
+ * and 1.
  */
 static struct search_sharding *
 sharding_of(struct search *s, const struct search_key *key,
@@ -351,24 +400,22 @@ sharding_of(struct search *s, const struct search_key *key,
 	on = search_place(s, key, t);
 	here.offload = 0;
 	here.single = t->nmicrobatches == 1;
-	for (w = on->shardings; w; w = w->next) {
-		if (search_same_key(&w->key, &here)) {
-			return w;
-		}
+	w = find_sharding(on, &here);
+	if (!w && on->first[here.single] && on->like != on) {
+		on = on->like;
+		here.zero = on->key.zero;
+		w = find_sharding(on, &here);
 	}
-	w = arena_alloc(&s->keep, sizeof *w);
-	w->key = here;
-	w->on = on;
-	w->g = *t->g;
-	w->at = *t;
-	w->at.g = &w->g;
-	w->next = on->shardings;
-	on->shardings = w;
-	w->bad = !stage(s, w);
-	if (!w->bad && !on->first[here.single]) {
-		on->first[here.single] = w;
-	}
-	return w;
+	return w ? w : new_sharding(s, on, &here, t);
+}
+
+/* The sharding that has the updates of a key's placement. */
+static struct search_sharding *
+with_updates(struct search *s, const struct search_key *key,
+	     const struct search_try *t)
+{
+	sharding_of(s, key, t);
+	return search_place(s, key, t)->first[t->nmicrobatches == 1];
 }
 
 bool
@@ -555,8 +602,7 @@ price_stages(struct search *s, struct search_sharding *w, struct search_cost *c,
 	}
 	/* its kernels are not needed again */
 	if (list->any_dp && s->devs.n == 1) {
-		arena_release(&list->mem);
-		list->of = NULL;
+		drop_list(list);
 	}
 	arena_release(&w->ctx.tmp);
 }
@@ -683,7 +729,7 @@ struct search_update *
 search_update_of(struct search *s, const struct search_key *key,
 		 const struct search_try *t)
 {
-	struct search_sharding *w = search_with_updates(sharding_of(s, key, t));
+	struct search_sharding *w = with_updates(s, key, t);
 	struct search_update *u;
 
 	for (u = w->updates; u; u = u->next) {
@@ -712,7 +758,7 @@ search_price_update(struct search *s, const struct search_key *key,
 	struct search_key own;
 
 	if (!u->on[dev]) {
-		w = search_with_updates(sharding_of(s, key, t));
+		w = with_updates(s, key, t);
 		own = w->key;
 		own.offload = key->offload;
 		search_reopen(s, w);
@@ -820,13 +866,21 @@ set_choice(const struct search *s, const struct search_placed *w,
  * others, and those are made again.
  */
 static void
-drop_slower(struct search_placed *w, const struct search_key *key,
-	    const struct search_choices *x)
+drop_slower(const struct search *s, struct search_placed *w,
+	    const struct search_key *key, const struct search_choices *x)
 {
+	const struct search_choice *quickest = &x->at.at[0];
 	struct search_sharding *y;
+	uint32_t i;
 
+	for (i = 1; i < x->at.n; i++) {
+		if (search_choice_us(s, &x->at.at[i]) <
+		    search_choice_us(s, quickest)) {
+			quickest = &x->at.at[i];
+		}
+	}
 	for (y = w->shardings; y; y = y->next) {
-		if (y->key.choice != x->at.at[0].nth && y->key.choice &&
+		if (y->key.choice != quickest->nth && y->key.choice &&
 		    y->key.split == key->split) {
 			drop_sharding(y);
 		}
@@ -865,13 +919,11 @@ find_choices(struct search *s, struct search_placed *w,
 		}
 		if (c) {
 			VEC_PUSH(&s->keep, &x->at, to);
+			drop_slower(s, w, key, x);
 		}
 	}
-	if(getenv("PS"))fprintf(stderr,"ways tp %d cp %d ep %d zero %d data %d seq %d split %d: words %d -> %d",(int)key->tp,(int)key->cp,(int)key->ep,key->zero,key->data,key->sequence,key->split,w->words.n,x->at.n);
 	if (x->at.n) {
 		search_rank_choices(s, x);
-		if(getenv("PS"))fprintf(stderr," %d\n",x->at.n);
-		drop_slower(w, key, x);
 	}
 	return x;
 }
@@ -880,7 +932,7 @@ const struct search_choices *
 search_choices_of(struct search *s, const struct search_key *key,
 		  const struct search_try *t)
 {
-	struct search_placed *w = sharding_of(s, key, t)->on;
+	struct search_placed *w = sharding_of(s, key, t)->on->like;
 	const struct search_choices *x = find_choices(s, w, key, t);
 	struct search_key k = *key;
 
