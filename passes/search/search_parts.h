@@ -474,6 +474,7 @@ struct ir_module *search_ready(struct search *s);
 /* Whether passes refuse the model whatever the plan. */
 bool search_is_refused(struct search *s);
 bool search_same_key(const struct search_key *a, const struct search_key *b);
+axis_id search_axis(const struct ir_module *m, const char *name);
 /* Drops all functions but the model. */
 void search_drop_updates(struct ir_module *m);
 /* Places w again after its program was dropped. */
@@ -524,7 +525,6 @@ void search_reopen(struct search *s, struct search_sharding *w);
 /* Places and stages a key, for search_find_work. */
 bool search_open_unsplit(struct search *s, const struct search_key *key,
 			 const struct search_try *t, struct search_unsplit *u);
-axis_id search_axis(const struct ir_module *m, const char *name);
 
 /* ---- search_bytes.c --------------------------------------------------- */
 

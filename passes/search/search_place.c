@@ -106,6 +106,12 @@ search_write_plan(struct search *s, const struct search_placed *w,
 
 /* ---- placements ---- */
 
+axis_id
+search_axis(const struct ir_module *m, const char *name)
+{
+	return ir_axis_find(m, intern_str(&m->ctx->syms, name));
+}
+
 void
 search_drop_updates(struct ir_module *m)
 {

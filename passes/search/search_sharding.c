@@ -11,12 +11,6 @@
 
 /* ---- programs of pieces ---- */
 
-axis_id
-search_axis(const struct ir_module *m, const char *name)
-{
-	return ir_axis_find(m, intern_str(&m->ctx->syms, name));
-}
-
 /*
  * Sets the lengths of the axes dp and time.  A placement without a dp axis runs
  * the microbatches of all data ranks, so that one has the right size.
