@@ -81,8 +81,9 @@ run(struct split_run *s, const struct ranks *r, struct ir_eval_options *eval,
 			return false;
 		}
 	}
-	buf_printf(&s->d->out, "%u ranks, %u stages, %u microbatches\n",
-		   r->nranks, r->nstages, r->nmicrobatches);
+	buf_puts(&s->d->out, sched_shape_text(s->d->out.arena, r->nranks,
+					      r->nstages, r->nmicrobatches));
+	buf_putc(&s->d->out, '\n');
 	return sim_run(r, &o, &result) &&
 	       (!s->unsplit || print_worst(s, o.steps));
 }

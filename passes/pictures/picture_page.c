@@ -65,9 +65,10 @@ split_text(const struct answer *x, struct arena *a)
 {
 	const struct plan *p = x->plan;
 
-	return arena_printf(a, "%s; %lld microbatches of %lld, schedule %s, "
+	return arena_printf(a, "%s; %lld microbatch%s of %lld, schedule %s, "
 			    "zero %d", search_degrees(p, a),
 			    (long long)p->nmicrobatches,
+			    p->nmicrobatches == 1 ? "" : "es",
 			    (long long)p->microbatch, p->schedule, p->zero);
 }
 

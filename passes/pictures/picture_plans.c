@@ -86,13 +86,14 @@ words(const struct plans_picture *p, const struct search_priced *x)
 	struct plan degrees = { .tp = x->tp, .cp = x->cp, .ep = x->ep,
 				.pp = x->pp, .dp = x->dp };
 
-	return arena_printf(a, "%s, %lld microbatches of %lld, %s, "
+	return arena_printf(a, "%s, %lld microbatch%s of %lld, %s, "
 			    "interleave %lld, zero %d%s%s%s",
 			    search_degrees(&degrees, a),
 			    (long long)x->nmicrobatches,
+			    x->nmicrobatches == 1 ? "" : "es",
 			    (long long)x->microbatch, x->schedule,
 			    (long long)x->interleave, x->zero,
-			    x->sequence ? ", sequence" : "",
+			    x->tp > 1 && x->sequence ? ", sequence" : "",
 			    x->offload ? ", offload" : "",
 			    x->tight ? ", recomputes to fit" : "");
 }

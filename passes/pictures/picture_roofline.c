@@ -11,11 +11,13 @@
 
 #define MOST_LINES 200		/* of the table */
 #define TERA 1e12
+#define EDGE 1.3	/* of the axes: before the first dots by this factor */
 
 struct roofline {
 	const struct picture_facts *f;
 	const struct target_device *d;
 	struct picture_plot plot;
+	double least_x, least_y;	/* of dots: a little inside the edges */
 };
 
 static bool
@@ -34,7 +36,7 @@ each_us(const struct answer_kernel *k)
 static double
 intensity(const struct roofline *r, const struct answer_kernel *k)
 {
-	return fmax(k->flops / k->bytes, r->plot.x.lo);
+	return fmax(k->flops / k->bytes, r->least_x);
 }
 
 static double
@@ -71,7 +73,8 @@ set_axes(struct roofline *r)
 			hi = fmax(hi, k->flops / k->bytes);
 		}
 	}
-	r->plot.x.lo = pow(10, floor(log10(fmax(lo, 1e-3))));
+	r->least_x = pow(10, floor(log10(fmax(lo, 1e-3))));
+	r->plot.x.lo = r->least_x / EDGE;
 	r->plot.x.hi = pow(10, ceil(log10(hi * 1.5)));
 	for (i = 0; i < all->at.n; i++) {
 		if (is_drawn(&all->at.at[i])) {
@@ -79,13 +82,14 @@ set_axes(struct roofline *r)
 		}
 	}
 	r->plot.y.hi = pow(10, ceil(log10(top * 1.05 / TERA)));
-	r->plot.y.lo = pow(10, floor(log10(fmax(low, top / 1e7) / TERA)));
+	r->least_y = pow(10, floor(log10(fmax(low, top / 1e7) / TERA)));
+	r->plot.y.lo = r->least_y / EDGE;
 }
 
 static double
 y_of(const struct roofline *r, double flops_s)
 {
-	return picture_y(&r->plot, fmin(fmax(flops_s / TERA, r->plot.y.lo),
+	return picture_y(&r->plot, fmin(fmax(flops_s / TERA, r->least_y),
 					r->plot.y.hi));
 }
 
@@ -123,7 +127,7 @@ add_roof(const struct roofline *r, int rate, struct buf *out)
 
 	picture_open_item(out, "path", "limit");
 	buf_puts(out, " d=\"");
-	lo = fmax(lo, r->plot.y.lo * TERA / bytes);
+	lo = fmax(lo, r->least_y * TERA / bytes);
 	picture_point(out, true, picture_x(&r->plot, lo),
 		      y_of(r, fmin(bytes * lo, flops)));
 	if (flops / bytes > lo) {

@@ -149,8 +149,7 @@ picture_schedule(const struct sched *s, struct buf *out)
 	width = width < 720 ? 720 : width;
 	buf_printf(out, "<svg xmlns=\"http://www.w3.org/2000/svg\" "
 		   "role=\"img\" width=\"%.0f\" height=\"%.0f\" "
-		   "viewBox=\"0 0 %.0f %.0f\">\n<title>%s: %" PRIu32 " ranks, %"
-		   PRIu32 " stages, %" PRIu32 " microbatches, bubble %.4f"
+		   "viewBox=\"0 0 %.0f %.0f\">\n<title>%s: %s, bubble %.4f"
 		   "</title>\n<style>\n%ssvg { background: var(--bg); }\n"
 		   "path { stroke-width: %d; fill: none; }\n"
 		   ":root { --cF: #56b4e9; --cB: #ee8045; --cI: #f0c04a; "
@@ -159,8 +158,9 @@ picture_schedule(const struct sched *s, struct buf *out)
 		   "text-anchor: middle; }\n"
 		   "text.n { fill: var(--fg); text-anchor: start; }\n"
 		   "</style>\n", width, height, width, height,
-		   s->def ? s->def->name : "a schedule", s->nranks,
-		   s->nstages, s->nmicrobatches, sched_bubble(s, &d.t),
+		   s->def ? s->def->name : "a schedule",
+		   sched_shape_text(out->arena, s->nranks, s->nstages,
+				    s->nmicrobatches), sched_bubble(s, &d.t),
 		   picture_kinds_css, BLOCK);
 	for (r = 0; r < s->nranks; r++) {
 		draw_rank(&d, r);

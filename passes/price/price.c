@@ -505,7 +505,7 @@ price_print(const struct ranks *r, const struct price *p, struct buf *out)
 		busy += p->parts_us[i];
 	}
 	line(out, "waiting in the pipeline", p->step_us - busy, p->step_us);
-	buf_printf(out, "%u ranks, %u stages, %u microbatches; the update "
-		   "takes %.3f ms of it\n", r->nranks, r->nstages,
-		   r->nmicrobatches, p->update_us / 1e3);
+	buf_printf(out, "%s; the update takes %.3f ms of it\n",
+		   sched_shape_text(out->arena, r->nranks, r->nstages,
+				    r->nmicrobatches), p->update_us / 1e3);
 }

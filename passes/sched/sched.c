@@ -5,6 +5,7 @@
  */
 #include "passes/sched/sched.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 const struct sched_kind_info sched_kinds[SCHED_NKINDS] = {
@@ -133,4 +134,15 @@ sched_has_kind(const struct sched *s, const struct sched_times *n,
 	for (i = 0; i < s->nstages && !n[i].of[kind]; i++) {
 	}
 	return i < s->nstages;
+}
+
+const char *
+sched_shape_text(struct arena *a, uint32_t nranks, uint32_t nstages,
+		 uint32_t nmicrobatches)
+{
+	return arena_printf(a, "%" PRIu32 " rank%s, %" PRIu32 " stage%s, %"
+			    PRIu32 " microbatch%s", nranks,
+			    nranks == 1 ? "" : "s", nstages,
+			    nstages == 1 ? "" : "s", nmicrobatches,
+			    nmicrobatches == 1 ? "" : "es");
 }

@@ -124,6 +124,10 @@ struct sched_need {
 uint32_t sched_needs(const struct sched *s, const struct sched_action *action,
 		     struct sched_need need[SCHED_MAX_NEEDS]);
 
+/* "4 ranks, 1 stage, 8 microbatches" */
+const char *sched_shape_text(struct arena *a, uint32_t nranks,
+			     uint32_t nstages, uint32_t nmicrobatches);
+
 /* ---- sched_make.c: the named schedules --------------------------------- */
 
 struct sched_maker;

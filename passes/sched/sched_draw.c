@@ -151,11 +151,11 @@ sched_draw(const struct sched *s, struct buf *out)
 	d.cell = 2 + digits(s->nmicrobatches - 1) +
 		 (d.names_stage ? digits(s->nstages - 1) : 0);
 	d.band = (COLUMNS - d.label) / d.cell;
-	buf_printf(out, "%s%s%" PRIu32 " ranks, %" PRIu32 " stages, %" PRIu32
-		   " microbatches: %" PRIu32 " steps, bubble %.4f\n",
-		   s->def ? s->def->name : "", s->def ? ": " : "", s->nranks,
-		   s->nstages, s->nmicrobatches, d.steps,
-		   sched_bubble(s, &d.t));
+	buf_printf(out, "%s%s%s: %" PRIu32 " steps, bubble %.4f\n",
+		   s->def ? s->def->name : "", s->def ? ": " : "",
+		   sched_shape_text(out->arena, s->nranks, s->nstages,
+				    s->nmicrobatches),
+		   d.steps, sched_bubble(s, &d.t));
 	draw_bands(&d);
 	draw_legend(&d);
 }

@@ -52,7 +52,7 @@ for how in always-tp8@before:search always-tp8@for:search \
 	rule-of-eight@for:search; do
 	run eval --compare --steps 2 --load-pass=./always.so --insert=$how \
 		"$model"
-	grep -q '^8 ranks, 1 stages, ' out || bad "$how: not eight ranks"
+	grep -q '^8 ranks, 1 stage, ' out || bad "$how: not eight ranks"
 	grep -q '^compared .* tensors over 2 steps: ' out ||
 		bad "$how: is not compared"
 done
