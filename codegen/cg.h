@@ -130,7 +130,7 @@ struct cg_tiling {
  */
 const struct memory_scratch *cg_scratch(const char *cpu, const char *arch);
 
-/* ---- host/host_code.c; link/backends_none.c without LLVM ---------------- */
+/* ---- host/host_code.c --------------------------------------------------- */
 
 /* A plan being compiled. */
 struct cg_code;
@@ -143,6 +143,9 @@ struct cg_input {
 	const char *cpu;		/* "native", "x86-64-v4" */
 	bool quick;	/* optimize little: for fast compilation */
 	bool no_cache;			/* compile objects anew */
+	/* of a GPU: the sources alone are wanted, which need no LLVM; there is
+	 * no cg_code_finish */
+	bool sources_only;
 	/* "sm_90a": kernels are for this GPU, and `cpu` is its host's; NULL:
 	 * kernels are for `cpu` */
 	const char *arch;

@@ -11,10 +11,41 @@ noinst_LIBRARIES += %D%/libcodegen.a
 	%D%/attention/attention_view.c \
 	%D%/cg.h \
 	%D%/cpu/cpu.h \
+	%D%/cpu/cpu_attention.c \
 	%D%/cpu/cpu_attention.h \
+	%D%/cpu/cpu_attention_block.c \
+	%D%/cpu/cpu_attention_keys.c \
+	%D%/cpu/cpu_attention_put.c \
+	%D%/cpu/cpu_attention_queries.c \
+	%D%/cpu/cpu_attention_ranges.c \
+	%D%/cpu/cpu_attention_step.c \
+	%D%/cpu/cpu_attention_tile.c \
+	%D%/cpu/cpu_attention_where.c \
+	%D%/cpu/cpu_dot.c \
 	%D%/cpu/cpu_dot.h \
+	%D%/cpu/cpu_dot_ahead.c \
+	%D%/cpu/cpu_dot_pack.c \
+	%D%/cpu/cpu_dot_plan.c \
+	%D%/cpu/cpu_dot_steps.c \
+	%D%/cpu/cpu_dot_stream.c \
+	%D%/cpu/cpu_dot_tile.c \
+	%D%/cpu/cpu_dot_view.c \
+	%D%/cpu/cpu_dot_widen.c \
+	%D%/cpu/cpu_experts.c \
 	%D%/cpu/cpu_experts.h \
+	%D%/cpu/cpu_experts_at.c \
+	%D%/cpu/cpu_experts_step.c \
+	%D%/cpu/cpu_experts_to.c \
+	%D%/cpu/cpu_group.c \
+	%D%/cpu/cpu_kernel.c \
+	%D%/cpu/cpu_math.c \
+	%D%/cpu/cpu_nest.c \
 	%D%/cpu/cpu_nest.h \
+	%D%/cpu/cpu_nest_expr.c \
+	%D%/cpu/cpu_nest_rows.c \
+	%D%/cpu/cpu_nest_scatter.c \
+	%D%/cpu/cpu_nest_step.c \
+	%D%/cpu/cpu_rng.c \
 	%D%/cuda/attention/cuda_attention.c \
 	%D%/cuda/attention/cuda_attention.h \
 	%D%/cuda/attention/cuda_attention90.c \
@@ -23,20 +54,20 @@ noinst_LIBRARIES += %D%/libcodegen.a
 	%D%/cuda/attention/cuda_attention90_forward.c \
 	%D%/cuda/attention/cuda_attention_back.c \
 	%D%/cuda/attention/cuda_attention_back.h \
+	%D%/cuda/attention/cuda_attention_candidates.c \
 	%D%/cuda/attention/cuda_attention_forward.c \
 	%D%/cuda/attention/cuda_attention_forward.h \
 	%D%/cuda/attention/cuda_attention_results.c \
 	%D%/cuda/attention/cuda_attention_tile.c \
 	%D%/cuda/attention/cuda_attention_view.c \
-	%D%/cuda/attention/cuda_attention_candidates.c \
 	%D%/cuda/attention/cuda_attention_where.c \
 	%D%/cuda/cuda.h \
 	%D%/cuda/cuda_arch.c \
+	%D%/cuda/cuda_candidates.c \
 	%D%/cuda/cuda_group.c \
 	%D%/cuda/cuda_kernel.c \
 	%D%/cuda/cuda_source.c \
 	%D%/cuda/cuda_view.c \
-	%D%/cuda/cuda_candidates.c \
 	%D%/cuda/dot/cuda_dot.c \
 	%D%/cuda/dot/cuda_dot.h \
 	%D%/cuda/dot/cuda_dot90.c \
@@ -44,9 +75,9 @@ noinst_LIBRARIES += %D%/libcodegen.a
 	%D%/cuda/dot/cuda_dot90_map.c \
 	%D%/cuda/dot/cuda_dot90_parts.c \
 	%D%/cuda/dot/cuda_dot90_put.c \
-	%D%/cuda/dot/cuda_dot90_store.c \
 	%D%/cuda/dot/cuda_dot90_slots.c \
 	%D%/cuda/dot/cuda_dot90_slots.def \
+	%D%/cuda/dot/cuda_dot90_store.c \
 	%D%/cuda/dot/cuda_dot90_sum.c \
 	%D%/cuda/dot/cuda_dot90_tensor.c \
 	%D%/cuda/dot/cuda_dot90_text.c \
@@ -76,6 +107,26 @@ noinst_LIBRARIES += %D%/libcodegen.a
 	%D%/experts/experts.c \
 	%D%/experts/experts.h \
 	%D%/host/host.h \
+	%D%/host/host_code.c \
+	%D%/host/host_coll.c \
+	%D%/host/host_comm.c \
+	%D%/host/host_data.c \
+	%D%/host/host_fit.c \
+	%D%/host/host_func.c \
+	%D%/host/host_joins.c \
+	%D%/host/host_kernel.c \
+	%D%/host/host_place.c \
+	%D%/host/host_port.c \
+	%D%/host/host_program.c \
+	%D%/host/host_service.c \
+	%D%/host/host_single.c \
+	%D%/host/host_spills.c \
+	%D%/host/host_spread.c \
+	%D%/host/host_stage.c \
+	%D%/host/host_start.c \
+	%D%/host/host_sums.c \
+	%D%/host/host_tensor.c \
+	%D%/host/host_trials.c \
 	%D%/kernel.c \
 	%D%/kernel.h \
 	%D%/link/compile_cache.c \
@@ -86,6 +137,7 @@ noinst_LIBRARIES += %D%/libcodegen.a
 	%D%/llvm/ll.h \
 	%D%/llvm/ll_cpu.c \
 	%D%/llvm/ll_cpu.h \
+	%D%/llvm/ll_derived.c \
 	%D%/nest/nest.c \
 	%D%/nest/nest.h \
 	%D%/nest/nest_env.c \
@@ -102,66 +154,11 @@ noinst_LIBRARIES += %D%/libcodegen.a
 	%D%/scratch_bounds.c \
 	%D%/view.c
 
-# What calls LLVM is built where its headers are; without, cg.h's functions
-# say what is missing.
+# Without LLVM's headers ll.h's functions say what is missing.
 if HAVE_LLVM
-%C%_libcodegen_a_SOURCES += \
-	%D%/cpu/cpu_attention.c \
-	%D%/cpu/cpu_attention.h \
-	%D%/cpu/cpu_attention_block.c \
-	%D%/cpu/cpu_attention_keys.c \
-	%D%/cpu/cpu_attention_put.c \
-	%D%/cpu/cpu_attention_queries.c \
-	%D%/cpu/cpu_attention_ranges.c \
-	%D%/cpu/cpu_attention_step.c \
-	%D%/cpu/cpu_attention_tile.c \
-	%D%/cpu/cpu_attention_where.c \
-	%D%/cpu/cpu_dot.c \
-	%D%/cpu/cpu_dot_ahead.c \
-	%D%/cpu/cpu_dot_pack.c \
-	%D%/cpu/cpu_dot_plan.c \
-	%D%/cpu/cpu_dot_steps.c \
-	%D%/cpu/cpu_dot_stream.c \
-	%D%/cpu/cpu_dot_tile.c \
-	%D%/cpu/cpu_dot_view.c \
-	%D%/cpu/cpu_dot_widen.c \
-	%D%/cpu/cpu_experts.c \
-	%D%/cpu/cpu_experts_at.c \
-	%D%/cpu/cpu_experts_step.c \
-	%D%/cpu/cpu_experts_to.c \
-	%D%/cpu/cpu_group.c \
-	%D%/cpu/cpu_kernel.c \
-	%D%/cpu/cpu_math.c \
-	%D%/cpu/cpu_nest.c \
-	%D%/cpu/cpu_nest_expr.c \
-	%D%/cpu/cpu_nest_rows.c \
-	%D%/cpu/cpu_nest_scatter.c \
-	%D%/cpu/cpu_nest_step.c \
-	%D%/cpu/cpu_rng.c \
-	%D%/host/host_kernel.c \
-	%D%/host/host_code.c \
-	%D%/host/host_coll.c \
-	%D%/host/host_comm.c \
-	%D%/host/host_data.c \
-	%D%/host/host_fit.c \
-	%D%/host/host_func.c \
-	%D%/host/host_joins.c \
-	%D%/host/host_place.c \
-	%D%/host/host_port.c \
-	%D%/host/host_program.c \
-	%D%/host/host_service.c \
-	%D%/host/host_single.c \
-	%D%/host/host_spills.c \
-	%D%/host/host_spread.c \
-	%D%/host/host_stage.c \
-	%D%/host/host_start.c \
-	%D%/host/host_sums.c \
-	%D%/host/host_tensor.c \
-	%D%/host/host_trials.c \
-	%D%/llvm/ll.c \
-	%D%/llvm/ll_derived.c
+%C%_libcodegen_a_SOURCES += %D%/llvm/ll.c
 else
-%C%_libcodegen_a_SOURCES += %D%/link/backends_none.c
+%C%_libcodegen_a_SOURCES += %D%/llvm/ll_none.c
 endif
 
 if HAVE_NVRTC

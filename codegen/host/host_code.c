@@ -167,8 +167,9 @@ cg_code_new(struct arena *a, const struct cg_input *in)
 		die("no kernels for %s", in->arch);
 	}
 	c->tiling = c->arch ? cu_tiling_open(a, in->tiling) : NULL;
-	c->ll = ll_new(a, in->cpu, in->quick, &why);
-	if (!c->ll) {
+	c->ll = in->sources_only ? NULL
+				 : ll_new(a, in->cpu, in->quick, &why);
+	if (!c->ll && !in->sources_only) {
 		diag_error(&c->m->ctx->diags, nowhere, "%s", why);
 		return NULL;
 	}
@@ -370,5 +371,7 @@ cg_code_object(struct cg_code *c, struct buf *out)
 void
 cg_code_free(struct cg_code *c)
 {
-	ll_free(c->ll);
+	if (c->ll) {
+		ll_free(c->ll);
+	}
 }

@@ -38,8 +38,8 @@ drv_has_kernels(struct driver *d, const char *arch)
 {
 	const char *why;
 
-	return HAS_LLVM && (d->opts.at[OPT_ARCH].given ||
-			    cg_arch_known(arch, &d->ctx.tmp, &why));
+	return d->opts.at[OPT_ARCH].given ||
+	       cg_arch_known(arch, &d->ctx.tmp, &why);
 }
 
 /* What code is for. */
@@ -132,6 +132,11 @@ drv_report_no_code(struct driver *d, const struct target_device *device)
 	const char *why = "code of a GPU's host needs LLVM, and this llmc was "
 			  "built without it (llvm-19-dev)";
 
+	if (emit->given && cg_arch_known(what, &d->ctx.perm, &why)) {
+		diag_error(&d->ctx.diags, nowhere, "--emit=%s: %s; "
+			   "--emit=cuda goes without", emit->text, why);
+		return false;
+	}
 	if (emit->given) {
 		return refuse(d, arena_printf(&d->ctx.perm, "emit=%s",
 			emit->text), "a target with code, such as cpux4 or "
@@ -208,6 +213,7 @@ drv_code_begin(struct driver *d, const struct ranks *r, struct target *t,
 	struct cg_input *in = arena_alloc(&d->ctx.perm, sizeof *in);
 	struct code_for x = { NULL, NULL };
 	struct cg_tiling *tiles = arena_alloc(&d->ctx.perm, sizeof *tiles);
+	const struct opt_value *emit = &d->opts.at[OPT_EMIT];
 	const char *tunes = d->opts.at[OPT_AUTOTUNE].given ? "autotune"
 		: d->opts.at[OPT_TRIALS].given ? "trials" : NULL;
 	struct drv_part *plan_part;
@@ -224,12 +230,17 @@ drv_code_begin(struct driver *d, const struct ranks *r, struct target *t,
 		return refuse(d, tunes, "a GPU as target, such as h100x8",
 			      device);
 	}
-	if (!x.cpu || (x.arch && !HAS_LLVM)) {
+	if (!x.cpu) {
 		return drv_report_no_code(d, device);
 	}
 	if ((d->opts.at[OPT_AUTOTUNE].given && !drv_autotune(d, in, plan)) ||
 	    (d->opts.at[OPT_TRIALS].given && !drv_trials(d, in))) {
 		return false;
+	}
+	in->sources_only = x.arch && emit->given &&
+			   strcmp(emit->text, "cuda") == 0;
+	if (x.arch && !HAS_LLVM && !in->sources_only) {
+		return drv_report_no_code(d, device);
 	}
 	tiles->rows = plan->tiles;
 	tiles->nrows = plan->ntiles;
@@ -240,7 +251,7 @@ drv_code_begin(struct driver *d, const struct ranks *r, struct target *t,
 	plan_part = drv_kernels_part(d, d->kernels, CG_PLAN);
 	/* for its text alone nothing is compiled: tiles are as the table has
 	 * them */
-	d->code = d->opts.at[OPT_EMIT].given
+	d->code = emit->given
 		? cg_code_new(&d->ctx.perm, in)
 		: drv_kernels_settle(d, &d->ctx, in, &plan_part->images);
 	if (!d->code) {

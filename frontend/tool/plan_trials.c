@@ -30,6 +30,7 @@ list_tiles(struct driver *d, const struct cg_input *plan,
 
 	all->list = true;
 	in.tiling = all;
+	in.sources_only = true;
 	code = cg_code_new(&d->ctx.perm, &in);
 	if (!code) {
 		return false;

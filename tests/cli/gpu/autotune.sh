@@ -160,8 +160,22 @@ for emit in plan cost memory kernels ranks arena; do
 	refused "or --emit=cuda; found --emit=$emit" --autotune \
 		--target h100x1 --emit=$emit one.llm
 done
+
+# Neither the text of kernels nor measuring them takes LLVM; a program does.
 LLMC_LIBLLVM=/none.so refused 'LLMC_LIBLLVM names another file' \
-	--emit=cuda --target h100x1 one.llm
+	-o none --target h100x1 one.llm
+mkdir text
+for none in '' /none.so; do
+	LLMC_LIBLLVM=$none FAKE_TIMES='100 60 50 70' "$LLMC" -w --arch sm_80 \
+		--target h100x1 --autotune --emit=cuda one.llm \
+		>"text$none.cu" 2>err || fail "--emit=cuda, LLVM: $none"
+	LLMC_LIBLLVM=$none "$LLMC" -w --target h100x8 --emit=cuda \
+		"$top_srcdir/examples/llama-3-8b.llm" >>"text$none.cu" 2>err ||
+		fail "the text of a model, LLVM: $none"
+done
+cmp text.cu text/none.so.cu || fail 'without LLVM it is another text'
+grep -q 'tiles of 128 x 64, 16 of k in 3 stages' text.cu ||
+	fail 'the tile that was measured is not in the text'
 refused '--autotune needs a GPU as target' --autotune --target cpux1 \
 	-o none one.llm
 refused '--explain=tiles needs --autotune' --explain=tiles \
