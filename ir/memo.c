@@ -27,6 +27,7 @@ memo_init(struct memo *m, struct mem *gate, size_t budget_bytes)
 	m->budget_bytes = budget_bytes;
 	for (k = 0; k < MEMO_NKINDS; k++) {
 		arena_init(&m->of[k].arena, gate);
+		m->lasts[k] = kinds[k].lasts;
 	}
 }
 
@@ -44,7 +45,7 @@ memo_release(struct memo *m)
 static struct memo *
 keeper(struct memo *m, enum memo_kind kind)
 {
-	return m && m->lasting && kinds[kind].lasts ? m->lasting : m;
+	return m && m->lasting && m->lasts[kind] ? m->lasting : m;
 }
 
 void *

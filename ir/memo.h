@@ -60,6 +60,7 @@ struct memo {
 	 * follow each other share it.  NULL: it keeps all itself.
 	 */
 	struct memo *lasting;
+	bool lasts[MEMO_NKINDS];	/* as the table says */
 };
 
 /* 512 MiB: more than a search of any example for 64 devices keeps. */

@@ -124,6 +124,7 @@ release_unit_tests += \
 	%D%/cuda/t-cuda-dot90 \
 	%D%/cuda/t-cuda-dot \
 	%D%/cuda/t-cuda-ways \
+	%D%/search/t-search-lasting \
 	%D%/search/t-search-pins
 
 # The server with an engine that has no model, for tests/cli/run/serve.sh.
