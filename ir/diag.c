@@ -432,10 +432,13 @@ distance(const char *a, const char *b)
 void
 diag_near_try(struct diag_near *n, const char *candidate)
 {
-	size_t k = distance(n->want, candidate);
+	size_t k = distance(n->want, candidate), length = strlen(n->want);
 
-	if (k >= 2 * strlen(n->want)) {
+	if (k >= 2 * length) {
 		return;		/* no character is the same: no suggestion */
+	}
+	if (k && strncmp(candidate, n->want, length) == 0) {
+		k--;		/* of two that are as near, the longer word */
 	}
 	if (k < n->best_distance || (!n->best && k == n->best_distance)) {
 		n->best = candidate;

@@ -210,23 +210,47 @@ asks_tokens(const struct sweep *s)
 	return !s->has_tokens && (s->days > 0 || s->budget_usd > 0);
 }
 
+/*
+ * Whether the answer is one of the cells: those of a number of nodes that was
+ * given compete for the days and the dollars.
+ */
+static bool
+asks_cell(const struct sweep *s)
+{
+	bool given = false;
+	uint32_t i;
+
+	for (i = 0; i < s->njobs; i++) {
+		given |= !s->job[i].asks_nodes;
+	}
+	return s->budget_usd > 0 || (s->days > 0 && given);
+}
+
+/*
+ * What of two cells counts, the less the better: tokens, where these are asked
+ * for; else days, or dollars if days alone are limited.
+ */
+static double
+rank_of(const struct sweep *s, const struct sweep_row *r)
+{
+	return asks_tokens(s) ? -sweep_most_tokens(s, r)
+		: s->budget_usd > 0 || isnan(sweep_usd(r)) ? sweep_days(r)
+		: sweep_usd(r);
+}
+
 static struct sweep_row *
 best_row(const struct sweep *s)
 {
-	bool most = asks_tokens(s);
 	struct sweep_row *best = NULL;
 	uint32_t i;
 
 	for (i = 0; i < s->n; i++) {
 		struct sweep_row *r = s->sorted[i];
-		bool is_better = most
-			? !isnan(sweep_most_tokens(s, r)) &&
-			  !(best && sweep_most_tokens(s, r) <=
-			    sweep_most_tokens(s, best))
-			: is_within(s, r) &&
-			  !(best && sweep_days(r) >= sweep_days(best));
+		bool is_legal = asks_tokens(s)
+			? !isnan(sweep_most_tokens(s, r)) : is_within(s, r);
 
-		best = is_better ? r : best;
+		best = is_legal && !(best && rank_of(s, r) >= rank_of(s, best))
+			? r : best;
 	}
 	return best;
 }
@@ -236,7 +260,7 @@ sweep_mark_answers(struct sweep *s)
 {
 	struct sweep_row *best = best_row(s);
 
-	if (best && (s->budget_usd > 0 || asks_tokens(s))) {
+	if (best && asks_cell(s)) {
 		best->is_answer = true;
 	}
 }
@@ -253,7 +277,7 @@ add_days(struct buf *out, double days)
 static void
 add_days_usd(struct buf *out, const struct sweep_row *r)
 {
-	buf_printf(out, "%.1f days", sweep_days(r));
+	buf_printf(out, "%s days", answer_days_text(out->arena, sweep_days(r)));
 	if (!isnan(sweep_usd(r))) {
 		buf_puts(out, " and ");
 		answer_add_usd(out, sweep_usd(r));
@@ -302,6 +326,30 @@ print_nodes(const struct sweep *s, const struct sweep_job *job,
 	buf_putc(out, '\n');
 }
 
+/* Where no cell meets the limits: the fastest, or the cheapest for a budget. */
+static void
+add_nearest(const struct sweep *s, struct buf *out)
+{
+	const struct sweep_row *best = NULL;
+	double least = INFINITY, takes;
+	uint32_t i;
+
+	for (i = 0; i < s->n; i++) {
+		const struct sweep_row *r = s->sorted[i];
+
+		takes = s->days > 0 ? sweep_days(r) : sweep_usd(r);
+		if (r->outcome == SWEEP_FITS && takes < least) {
+			least = takes;
+			best = r;
+		}
+	}
+	if (best) {
+		buf_printf(out, "; %s would take ", best->cell.target);
+		add_days_usd(out, best);
+	}
+	buf_putc(out, '\n');
+}
+
 /* The best of all cells, if it is not one of a question. */
 static void
 print_best(const struct sweep *s, struct buf *out)
@@ -311,13 +359,16 @@ print_best(const struct sweep *s, struct buf *out)
 	buf_puts(out, "within ");
 	add_limits(out, s);
 	if (!best) {
-		buf_puts(out, ": none of these cells\n");
+		buf_puts(out, ": none of these cells");
+		add_nearest(s, out);
 	} else if (asks_tokens(s)) {
 		buf_printf(out, " most tokens: %s, ", best->cell.target);
 		buf_short(out, sweep_most_tokens(s, best));
 		buf_putc(out, '\n');
 	} else {
-		buf_printf(out, " the fastest: %s, by ", best->cell.target);
+		buf_printf(out, " the %s: %s, by ", s->budget_usd > 0 ||
+			   isnan(sweep_usd(best)) ? "fastest" : "cheapest",
+			   best->cell.target);
 		add_days_usd(out, best);
 		buf_putc(out, '\n');
 	}
@@ -333,7 +384,7 @@ sweep_print_answers(const struct sweep *s, struct buf *out)
 			print_nodes(s, &s->job[i], out);
 		}
 	}
-	if (s->budget_usd > 0 || asks_tokens(s)) {
+	if (asks_cell(s)) {
 		print_best(s, out);
 	}
 }

@@ -155,7 +155,8 @@ print_row(const struct sweep *s, const struct sweep_row *r, bool run,
 	add_cell(out, 10, "%.0f", r->tokens_s);
 	add_cell(out, 5, "%.1f", 100 * r->mfu);
 	if (run) {
-		add_cell(out, 8, "%.1f", sweep_days(r));
+		buf_printf(out, " %8s", answer_days_text(out->arena,
+							 sweep_days(r)));
 		add_grouped(out, 12, 1, hours_of(r));
 		add_grouped(out, 12, 2, sweep_usd(r));
 	} else {

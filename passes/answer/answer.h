@@ -326,6 +326,8 @@ bool answer_fits(const struct answer_memory *m);
 
 /* A whole number in groups of three digits; from 1e15 on three digits. */
 void answer_add_count(struct buf *out, double v);
+/* "57.1", "0.00471", "1.2e+08"; "-" of what is not known */
+const char *answer_days_text(struct arena *a, double days);
 /* Dollars: with cents below 1000, else whole ones. */
 void answer_add_usd(struct buf *out, double usd);
 /* One screen: at most 46 lines of 80 columns. */

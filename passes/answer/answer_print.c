@@ -40,6 +40,14 @@ answer_add_count(struct buf *out, double v)
 	}
 }
 
+const char *
+answer_days_text(struct arena *a, double days)
+{
+	const char *fmt = days < 0.1 ? "%.3g" : days < 1e6 ? "%.1f" : "%.2e";
+
+	return isnan(days) ? "-" : arena_printf(a, fmt, days);
+}
+
 void
 answer_add_usd(struct buf *out, double usd)
 {
@@ -593,8 +601,7 @@ add_run(const struct answer *x, const struct answer_run *r, struct buf *out)
 		buf_puts(out, "never ends");
 		return;
 	}
-	buf_printf(out, r->days < 1e6 ? "%.1f days, " : "%.2e days, ",
-		   r->days);
+	buf_printf(out, "%s days, ", answer_days_text(out->arena, r->days));
 	answer_add_count(out, r->device_hours);
 	buf_puts(out, x->is_gpu ? " GPU-hours" : " device-hours");
 	if (!isnan(r->usd)) {

@@ -112,7 +112,20 @@ inverse()
 	grep -q '^within 1 day and 2.00 USD most tokens: h100x[12], 1.4[0-9]* B' out ||
 		bad 'the other way round'
 	run sweep "$model" --tokens 1B --target 'h100x{1,2},t4x{1,2}' --budget 0.1
-	grep -q '^within 0.10 USD: none of these cells' out || bad 'a budget of 0.1'
+	grep -q '^within 0.10 USD: none of these cells; h100x[12] would take ' out ||
+		bad 'a budget of 0.1'
+	run sweep "$model" --tokens 1B --target 'h100x{1,2}x1,t4x{1,2}x1' --days 1
+	cheapest=$(sed -n 's/^within 1 day the cheapest: \([^,]*\), by .*/\1/p' out)
+	run sweep "$model" --tokens 1B --target 'h100x{1,2}x1,t4x{1,2}x1' --days 1 --csv
+	[ "$(awk -F, '$7 == 1 { print $1 }' out)" = "$cheapest" ] &&
+		awk -F, -v c="$cheapest" 'NR > 1 && $18 <= 1 { usd[$1] = $19 }
+		END {
+			for (x in usd) if (usd[x] < usd[c]) exit 1
+			exit !(c in usd)
+		}' out || bad 'another cell is the cheapest in time'
+	run sweep "$model" --tokens 1B --target 't4x{1,2}x1' --days 0.01
+	grep -q '^within 0.01 days: none of these cells; t4x2x1 would take ' out ||
+		bad 'nothing is said of cells that are too slow'
 }
 
 ! have time || inverse
@@ -125,7 +138,7 @@ sweep --target 't4x{1,4}'
 	bad 'what does not fit is not last'
 grep -q '^t4x1,.*no plan fits t4x1: ' out || bad 'it does not say why'
 
-cheaply refused 'did you mean `a10`' sweep "$model" --target 't4x1,h10x2'
+cheaply refused 'did you mean `h100`' sweep "$model" --target 't4x1,h10x2'
 cheaply refused 'in a cell of the sweep: --target t4x1 --dim heads=7' \
 	sweep "$model" --target 't4x1,h100x8x2048' --dim heads=32,7
 cheaply refused 'expands braces that are not quoted' sweep "$model" \

@@ -36,7 +36,9 @@ unknown mi350x mi250x mi350xx8
 unknown mi350x mi250x mi350xx8x4
 unknown b400 b200 b400x8
 unknown H100 h100 H100x8
-unknown rtx50x8 rtx5090 rtx50x8
+unknown rtx50 rtx5090 rtx50x8
+unknown tpu-v6 tpu-v6e tpu-v6x4
+unknown h10 h100 h10x8
 
 run --list-targets
 for name in "$examples"/../targets/*.target; do
