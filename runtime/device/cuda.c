@@ -11,9 +11,6 @@
 
 #include "runtime/device/this_machine.h"
 
-/* cuda_device.h: CU_STREAM_NON_BLOCKING. */
-enum { NON_BLOCKING = 1 };
-
 /* ---- memory ---- */
 
 static enum rt_status
@@ -289,6 +286,7 @@ close_own(struct rt_gpu *g)
 	}
 	if (g->ready) {
 		api->event_destroy(g->ready);
+		g->ready = NULL;
 	}
 	rt_gpu_images_free(g);
 	if (g->pieces) {
@@ -318,15 +316,7 @@ gpu_close(struct rt_device *d)
 	rt_gpu_graphs_close(g);
 	rt_nccl_unload(d);
 	close_own(g);
-	if (g->from) {
-		api->event_destroy(g->from);
-	}
-	if (g->to) {
-		api->event_destroy(g->to);
-	}
-	if (g->stream) {
-		api->stream_destroy(g->stream);
-	}
+	rt_gpu_end_stream(g);
 	if (g->bounce) {
 		api->unpin(g->bounce);
 	}
@@ -338,10 +328,7 @@ gpu_close(struct rt_device *d)
 			api->release(at);
 		}
 	}
-	if (g->context) {
-		api->context_release(g->facts.dev);
-	}
-	rt_gpu_unload(api);
+	rt_gpu_leave(g);
 	free(g);
 	d->self = NULL;
 }
@@ -391,13 +378,10 @@ static enum rt_status
 make_streams(struct rt_device *d, struct rt_error *err)
 {
 	struct rt_gpu *g = d->self;
-	enum rt_status status = GPU(&g->api, stream_create, &g->stream,
-				    NON_BLOCKING);
 	int least;
+	enum rt_status status = GPU(&g->api, priorities, &least,
+				    &g->priority);
 
-	if (status == RT_OK) {
-		status = GPU(&g->api, priorities, &least, &g->priority);
-	}
 	if (status == RT_OK) {
 		status = GPU(&g->api, event_create, &g->from, 0);
 	}
@@ -409,18 +393,8 @@ static enum rt_status
 make_context(struct rt_device *d, struct rt_error *err)
 {
 	struct rt_gpu *g = d->self;
-	size_t free_bytes = 0, total = 0;
-	enum rt_status status = GPU(&g->api, context_retain, &g->context,
-				    g->facts.dev);
+	enum rt_status status = rt_gpu_context(g, err);
 
-	if (status == RT_OK) {
-		status = GPU(&g->api, context_set, g->context);
-	}
-	if (status == RT_OK) {
-		status = GPU(&g->api, memory, &free_bytes, &total);
-	}
-	g->facts.free_bytes = (int64_t)free_bytes;
-	g->facts.total_bytes = (int64_t)total;
 	return status == RT_OK ?
 		       rt_gpu_scratch(&g->facts,
 				      rt_gpu_own_bytes(d->program), err) :

@@ -247,6 +247,16 @@ struct rt_gpu {
 	const char *last;	/* the last kernel launched */
 };
 
+/* ---- cuda_query.c ---- */
+
+/* Makes its context the thread's, reads how much memory it has, and makes the
+ * stream of kernels; what follows is for its end, also after a failure. */
+enum rt_status rt_gpu_context(struct rt_gpu *g, struct rt_error *err);
+/* Destroys the stream and its events, before memory that they use is released;
+ * and, after all memory, releases context and driver. */
+void rt_gpu_end_stream(struct rt_gpu *g);
+void rt_gpu_leave(struct rt_gpu *g);
+
 /* ---- cuda_host.c ---- */
 
 /* Bytes of an arena that are in the device's own memory. */

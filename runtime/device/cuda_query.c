@@ -1,5 +1,6 @@
 /*
- * Which GPU a rank uses, and whether the plan's kernels and arena fit it.
+ * Which GPU a rank uses, whether the plan's kernels and arena fit it, and its
+ * context.
  */
 #include "runtime/device/cuda_device.h"
 
@@ -7,7 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* cuda_device.h: CUdevice_attribute. */
+/* cuda_device.h: CU_STREAM_NON_BLOCKING, CUdevice_attribute. */
+enum { NON_BLOCKING = 1 };
 enum { ATTR_MAJOR = 75, ATTR_MINOR = 76, ATTR_SMEM = 97 };
 
 static enum rt_status
@@ -71,6 +73,52 @@ arch_of(const char *s, bool *alone)
 
 	*alone = n > 0 && *end == 'a';
 	return (int)n;
+}
+
+enum rt_status
+rt_gpu_context(struct rt_gpu *g, struct rt_error *err)
+{
+	size_t free_bytes = 0, total = 0;
+	enum rt_status status = GPU(&g->api, context_retain, &g->context,
+				    g->facts.dev);
+
+	if (status == RT_OK) {
+		status = GPU(&g->api, context_set, g->context);
+	}
+	if (status == RT_OK) {
+		status = GPU(&g->api, memory, &free_bytes, &total);
+	}
+	g->facts.free_bytes = (int64_t)free_bytes;
+	g->facts.total_bytes = (int64_t)total;
+	return status == RT_OK ? GPU(&g->api, stream_create, &g->stream,
+				     NON_BLOCKING) : status;
+}
+
+void
+rt_gpu_end_stream(struct rt_gpu *g)
+{
+	void **const events[] = { &g->from, &g->to, &g->ready };
+	int i;
+
+	for (i = 0; i < 3; i++) {
+		if (*events[i]) {
+			g->api.event_destroy(*events[i]);
+		}
+		*events[i] = NULL;
+	}
+	if (g->stream) {
+		g->api.stream_destroy(g->stream);
+	}
+	g->stream = NULL;
+}
+
+void
+rt_gpu_leave(struct rt_gpu *g)
+{
+	if (g->context) {
+		g->api.context_release(g->facts.dev);
+	}
+	rt_gpu_unload(&g->api);
 }
 
 /* A cubin runs on its architecture and on later ones of the same major number,

@@ -14,8 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* cuda_device.h: CU_STREAM_NON_BLOCKING, CUdevice_attribute. */
-enum { NON_BLOCKING = 1, ATTR_CLOCK_KHZ = 13, ATTR_L2_BYTES = 38 };
+/* cuda_device.h: CUdevice_attribute. */
+enum { ATTR_CLOCK_KHZ = 13, ATTR_L2_BYTES = 38 };
 
 enum { COLD = 2, ROUNDS = 9, MOST_WAYS = 64, MOST_SETS = 8 };
 enum { LEAST_L2 = 1 << 20, LIVE_BYTES = 64 };
@@ -276,8 +276,10 @@ void
 rt_tune_close(struct rt_tune_bench *b)
 {
 	struct rt_gpu *g = &b->t->g;
+	struct rt_error ignored;
 	uint32_t i;
 
+	rt_gpu_wait(&b->t->d, &ignored);
 	for (i = 0; b->buffers && i < b->x->nbuffers * b->nsets; i++) {
 		if (b->buffers[i]) {
 			g->api.release(b->buffers[i]);
@@ -388,16 +390,8 @@ static enum rt_status
 make_streams(struct rt_tuner *t, struct rt_error *err)
 {
 	struct rt_gpu *g = &t->g;
-	enum rt_status status = GPU(&g->api, context_retain, &g->context,
-				    g->facts.dev);
+	enum rt_status status = rt_gpu_context(g, err);
 
-	if (status == RT_OK) {
-		status = GPU(&g->api, context_set, g->context);
-	}
-	if (status == RT_OK) {
-		status = GPU(&g->api, stream_create, &g->stream,
-			     NON_BLOCKING);
-	}
 	if (status == RT_OK) {
 		status = GPU(&g->api, event_create, &g->from, 0);
 	}
@@ -511,15 +505,7 @@ rt_tuner_close(struct rt_tuner *t)
 	}
 	g = &t->g;
 	rt_gpu_images_free(g);
-	if (g->from) {
-		g->api.event_destroy(g->from);
-	}
-	if (g->to) {
-		g->api.event_destroy(g->to);
-	}
-	if (g->stream) {
-		g->api.stream_destroy(g->stream);
-	}
+	rt_gpu_end_stream(g);
 	for (i = 0; i < 3; i++) {
 		uint64_t at = i == 0 ? g->pieces : i == 1 ? g->live
 							  : t->flush;
@@ -531,9 +517,6 @@ rt_tuner_close(struct rt_tuner *t)
 	if (t->bounce) {
 		g->api.unpin(t->bounce);
 	}
-	if (g->context) {
-		g->api.context_release(g->facts.dev);
-	}
-	rt_gpu_unload(&g->api);
+	rt_gpu_leave(g);
 	free(t);
 }

@@ -59,16 +59,9 @@ open_gpu(struct alone *x)
 {
 	struct rt_error *err = &x->err;
 	struct rt_gpu *g = &x->g;
-	enum rt_status status = GPU(&g->api, context_retain, &g->context,
-				    g->facts.dev);
+	enum rt_status status = rt_gpu_context(g, err);
 	int least;
 
-	if (status == RT_OK) {
-		status = GPU(&g->api, context_set, g->context);
-	}
-	if (status == RT_OK) {
-		status = GPU(&g->api, stream_create, &g->stream, 1);
-	}
 	if (status == RT_OK) {
 		status = GPU(&g->api, priorities, &least, &g->priority);
 	}
@@ -283,25 +276,14 @@ close_all(struct alone *x)
 	rt_gpu_graphs_free(g);
 	rt_nccl_close(&x->d);
 	rt_nccl_unload(&x->d);
-	if (g->ready) {
-		g->api.event_destroy(g->ready);
-	}
-	if (g->to) {
-		g->api.event_destroy(g->to);
-	}
-	if (g->stream) {
-		g->api.stream_destroy(g->stream);
-	}
+	rt_gpu_end_stream(g);
 	if (x->host) {
 		g->api.unpin(x->host);
 	}
 	if (g->arena) {
 		g->api.release(g->arena);
 	}
-	if (g->context) {
-		g->api.context_release(g->facts.dev);
-	}
-	rt_gpu_unload(&g->api);
+	rt_gpu_leave(g);
 	rt_comm_free(x->comm);
 }
 

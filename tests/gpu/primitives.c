@@ -112,14 +112,7 @@ open_gpu(struct bench *b)
 		status = rt_gpu_fits(&b->plan, &g->facts, err);
 	}
 	if (status == RT_OK) {
-		status = GPU(&g->api, context_retain, &g->context,
-			     g->facts.dev);
-	}
-	if (status == RT_OK) {
-		status = GPU(&g->api, context_set, g->context);
-	}
-	if (status == RT_OK) {
-		status = GPU(&g->api, stream_create, &g->stream, 1);
+		status = rt_gpu_context(g, err);
 	}
 	if (status == RT_OK) {
 		status = GPU(&g->api, alloc, &at[0], PRIMITIVE_IN_BYTES);
@@ -143,6 +136,7 @@ close_gpu(struct bench *b)
 	int i;
 
 	rt_gpu_images_free(g);
+	rt_gpu_end_stream(g);
 	if (b->host) {
 		g->api.unpin(b->host);
 	}
@@ -151,13 +145,7 @@ close_gpu(struct bench *b)
 			g->api.release((uint64_t)(uintptr_t)b->at[i]);
 		}
 	}
-	if (g->stream) {
-		g->api.stream_destroy(g->stream);
-	}
-	if (g->context) {
-		g->api.context_release(g->facts.dev);
-	}
-	rt_gpu_unload(&g->api);
+	rt_gpu_leave(g);
 }
 
 static enum rt_status

@@ -102,23 +102,48 @@ grep -q '^< stmatrix x' out || fail 'nobody says which'
 
 # The archive of the first hour is all that is needed where there is a driver:
 # nothing of this environment, no LLVM and no compiler.
-ONLY='1 8' LLMC_LINKER="$linker -O0 -Wl,-E" "$top_srcdir/bench/gpu/first-hour" \
-	prepare "$tmp/hour" >out 2>err || fail 'prepare the first hour'
+SMALL=1 ONLY='1 4 5 12' LLMC_LINKER="$linker -O0 -Wl,-E" \
+	"$top_srcdir/bench/gpu/first-hour" prepare "$tmp/hour" >out 2>err ||
+	fail 'prepare the first hour'
 mkdir elsewhere
 tar -C elsewhere -xzf hour.tar.gz && mv hour prepared || fail 'no archive'
 hour=elsewhere/hour/bench/gpu/first-hour
-for n in 1 8; do
-	env -i PATH=/usr/bin:/bin LLMC_LIBCUDA="$LLMC_LIBCUDA" STEPS=1 \
+for n in 1 4 5 12; do
+	env -i PATH=/usr/bin:/bin LLMC_LIBCUDA="$LLMC_LIBCUDA" STEPS=1 ROUNDS=1 \
 		LLMC_LIBNCCL="$LLMC_LIBNCCL" FAKE_NCCL_DIR="$tmp" \
 		sh "$hour" $n >out 2>err || fail "command $n"
 	grep -q '^    predicted: ' out || fail 'nothing was predicted'
 	cmp out "elsewhere/hour/log-$n" || fail 'the log is another'
 done
-grep -q '^    predicted: moe: a step of [0-9.]* ms, contr.* MFU ' out ||
+grep -q '^    predicted: tiny: a step of [0-9.]* ms, contr.* MFU ' out ||
 	fail 'no step was predicted'
 grep -q '^step .* ms,' out || fail 'no step was measured'
+for n in 4:contractions 5:attention; do
+	log=elsewhere/hour/log-${n%:*}
+	grep -q '^    predicted: tiny: .* us, .*% of FLOP/s, .*% of bytes' \
+		"$log" || fail "no prediction: $n"
+	grep -q "^== ${n#*:} of tiny" "$log" || fail "no kernels: $n"
+	grep -q '^\([1-9][0-9]*\) kernels measured, \1 of them compared, 0 ' \
+		"$log" || fail "kernels are not compared: $n"
+done
 sh "$hour" 2 >out 2>err && fail 'a command that was not prepared'
-grep -q '^8  bench: moe: whole steps' out || fail 'nobody says which there are'
+grep -q '^12  bench: tiny: ' out || fail 'nobody says which there are'
+
+# Instructions of later tensor cores are prepared, too.
+for arch in sm_103a sm_80; do
+	rm -rf other
+	ARCH=$arch CASES=primitives "$tests/gpu/run" prepare other >out 2>err ||
+		fail "prepare $arch"
+	case $arch in
+	sm_80) grep -q '^left out primitives' out ;;
+	*)
+		grep -q '^prepared primitives' out &&
+			ARCH=$arch CASES=primitives "$tests/gpu/run" other \
+				emulate >out 2>err &&
+			grep -q '^PASS primitives' out
+		;;
+	esac || fail "instructions of $arch"
+done
 
 CASES=tiny LLMC_LINKER="$linker -O0 -Wl,-E" "$top_srcdir/bench/gpu/run" \
 	prepare bench >out 2>err || fail 'prepare bench'
