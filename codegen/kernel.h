@@ -118,6 +118,7 @@ struct cg_site {
 /* An operand that is read through views: strides in memory. */
 struct cg_view {
 	uint32_t operand;
+	value_id stored;		/* what is in memory */
 	enum ir_dtype dtype;
 	int64_t offset;			/* elements */
 	int64_t size[IR_MAX_DIMS];	/* by dim of the value's type */

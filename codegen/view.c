@@ -160,6 +160,7 @@ cg_view(const struct cg_site *s, const struct kernel *x, value_id v,
 		}
 		v = ir_args(m, ir_node(m, id))[0];
 	}
+	out->stored = v;
 	out->dtype = (enum ir_dtype)ir_type(m, v)->dtype;
 	out->operand = cg_operand(s->a, s->out, v, 0, false);
 	return find_strides(&w, v, out);

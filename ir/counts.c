@@ -283,7 +283,7 @@ count_id
 ir_count_bytes(struct ir_counts *c, count_id elems, uint8_t dtype)
 {
 	return ir_count_mul(c, elems,
-			    ir_count_number(c, ir_dtypes[dtype].bits / 8.));
+			    ir_count_number(c, ir_elem_bytes(dtype)));
 }
 
 /* ---- evaluating ---- */

@@ -282,6 +282,9 @@ struct ir_dtype_info {
 /* What names of scales end in, after that of their weight. */
 #define IR_SCALES_SUFFIX "_scale_inv"
 
+/* Elements of a row of an int4 that share a scale of 16 bits. */
+#define IR_GROUP 128
+
 extern const struct ir_op_info ir_ops[IR_OP_COUNT];
 extern const struct ir_attr_info ir_attrs[IR_NATTRS];
 extern const struct ir_dtype_info ir_dtypes[IR_DTYPE_COUNT];
@@ -289,6 +292,8 @@ extern const struct ir_dtype_info ir_dtypes[IR_DTYPE_COUNT];
 bool ir_find_op(const char *name, enum ir_op *op);
 bool ir_find_attr(const char *name, enum ir_attr_key *key);
 bool ir_find_dtype(const char *name, enum ir_dtype *dtype);
+/* Bytes of an element in memory; of int4 with its part of a scale. */
+double ir_elem_bytes(uint8_t dtype);
 static inline bool
 ir_is(enum ir_op op, uint32_t flag)
 {
@@ -533,6 +538,13 @@ uint64_t ir_type_hash(const struct ir_type *t);
 bool ir_type_equal(const struct ir_type *a, const struct ir_type *b);
 bool ir_type_same(const struct ir_type *a, const struct ir_type *b);
 bool ir_type_has(const struct ir_type *t, dim_id d);
+/* Elements of a row along these dims, if they are the type's last; else 0. */
+int64_t ir_row_elems(const struct ir_module *m, const struct ir_type *t,
+		     const struct ir_attr *over);
+/* Whether, of an int4 with such rows, as many equal parts along dim i have
+ * whole groups. */
+bool ir_keeps_groups(const struct ir_module *m, const struct ir_type *t,
+		     const struct ir_attr *over, uint32_t i, int64_t parts);
 /* The index of a dim, or -1. */
 int ir_type_at(const struct ir_type *t, dim_id d);
 /* The number of elements; false if it does not fit 63 bits. */

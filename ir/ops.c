@@ -97,6 +97,13 @@ ir_find_dtype(const char *name, enum ir_dtype *dtype)
 	return false;
 }
 
+double
+ir_elem_bytes(uint8_t dtype)
+{
+	return ir_dtypes[dtype].bits / 8. +
+	       (dtype == IR_INT4 ? 2. / IR_GROUP : 0);
+}
+
 /* ---- the attributes of an op: words of its row, `?` after some ---- */
 
 /* Whether a word of n letters is the name of an attribute. */

@@ -117,6 +117,35 @@ ir_type_elems(const struct ir_module *m, const struct ir_type *t,
 	return true;
 }
 
+int64_t
+ir_row_elems(const struct ir_module *m, const struct ir_type *t,
+	     const struct ir_attr *over)
+{
+	int64_t n = 1;
+	uint32_t i;
+
+	for (i = 0; i < over->ndims; i++) {
+		int at = ir_type_at(t, over->dims[i]);
+
+		if (at < t->ndims - over->ndims ||
+		    !num_mul(n, ir_dim_size(m, over->dims[i]), &n)) {
+			return 0;
+		}
+	}
+	return n;
+}
+
+bool
+ir_keeps_groups(const struct ir_module *m, const struct ir_type *t,
+		const struct ir_attr *over, uint32_t i, int64_t parts)
+{
+	uint32_t first = t->ndims - over->ndims;
+
+	return i < first || parts == 1 ||
+	       (i == first && ir_dim_size(m, t->dims[i]) % parts == 0 &&
+		ir_row_elems(m, t, over) / parts % IR_GROUP == 0);
+}
+
 const char *
 ir_type_text(const struct ir_module *m, const struct ir_type *t)
 {

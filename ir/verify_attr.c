@@ -514,12 +514,32 @@ check_rate(struct verifier *v, const struct ir_node *n)
 	       ver_broken(v, n, "expected `rate` below 1, found %g", rate);
 }
 
-/* ---- weights that are stored in 8 bits, and their scales ---- */
+/* ---- weights that are stored in 8 or 4 bits, and scales ---- */
 
 static bool
 is_stored(int64_t dtype)
 {
 	return dtype == IR_INT8 || dtype == IR_F8E4M3;
+}
+
+/* Rows of an int4 are its last dims, in whole groups. */
+static bool
+check_rows(struct verifier *v, const struct ir_node *n,
+	   const struct ir_attr *over)
+{
+	const struct ir_type *t = ir_type(v->m, n->result);
+	int64_t k = ir_row_elems(v->m, t, over);
+
+	if (t->dtype != IR_INT4) {
+		return true;
+	}
+	if (k == 0) {
+		return ver_broken(v, n, "expected the last dims of an int4 in "
+				  "`rounded`");
+	}
+	return k % IR_GROUP == 0 ||
+	       ver_broken(v, n, "expected a multiple of %d elements in a row "
+			  "of an int4, found %lld", IR_GROUP, (long long)k);
 }
 
 static bool
@@ -530,12 +550,13 @@ check_weight(struct verifier *v, const struct ir_node *n)
 	uint32_t i;
 
 	if (!a) {
-		return t->dtype != IR_INT8 || n->op != IR_WEIGHT ||
+		return (t->dtype != IR_INT8 && t->dtype != IR_INT4) ||
+		       n->op != IR_WEIGHT ||
 		       ver_broken(v, n, "expected `rounded` beside a weight "
-				  "of int8");
+				  "of %s", ir_dtypes[t->dtype].name);
 	}
-	if (!is_stored(t->dtype)) {
-		return ver_broken(v, n, "expected int8 or f8e4m3 beside "
+	if (!is_stored(t->dtype) && t->dtype != IR_INT4) {
+		return ver_broken(v, n, "expected int8, int4 or f8e4m3 beside "
 				  "`rounded`, found %s",
 				  ir_dtypes[t->dtype].name);
 	}
@@ -546,7 +567,7 @@ check_weight(struct verifier *v, const struct ir_node *n)
 					  ver_dim(v, a->dims[i]));
 		}
 	}
-	return true;
+	return check_rows(v, n, a);
 }
 
 /* Whether the name ends as that of scales does, after that of a weight. */

@@ -1,7 +1,7 @@
 /*
  * quantise: stores the matrices of a program that serves as `serve.weights`
  * says: in f8e4m3 those of layers, in int8 also those outside of them, as the
- * head.
+ * head; with int4 those of layers are int4 and the others int8.
  *
  * It needs a flat program.  Elements of a matrix W that one contraction sums up
  * over share a scale: W[n, k] = V[n, k] * S[n], with V in 8 bits.  So
@@ -25,6 +25,18 @@
  * `_scale_inv`, as published files have it.  Whoever reads the weight rounds
  * it: the interpreter, and ranks when they load.
  *
+ * A scale of a group of k cannot be applied after the sum over k, so an int4
+ * has its scales inside: an element of it is the number that it stands for,
+ * and
+ *
+ *	y = dot(x, cast(W), over=k)
+ *
+ * where `cast` stands for what kernels do: they sum up x times the whole
+ * numbers of a group, and multiply that by its scale, which rounds less than
+ * the type that is named.  The groups lie side by side along the last dims, so
+ * a matrix that is contracted along others is int8, as are one whose rows are
+ * no whole groups and one that rows are looked up in.
+ *
  * A weight stays as it is declared if no contraction reads it, or anything but
  * contractions and look-ups of whole rows; if contractions sum over different
  * dims of it, or dims that do not lie side by side; or if their result chooses
@@ -44,7 +56,8 @@ struct quantise {
 	uint8_t *verdict;
 	struct ir_attr *over;
 	dim_id *looked_up;	/* by name: along what rows are; or 0 */
-	bool *may_round;	/* by value: it is a weight where those may */
+	bool *in_layer;		/* by value: it is a weight of a layer */
+	bool *is_wide;		/* by name: it is int8 where others are int4 */
 	bool *chooses;		/* by value: an index depends on it */
 	region_id r;		/* where new nodes go */
 	uint32_t rounded;
@@ -107,6 +120,35 @@ looks_up(const struct ir_node *n, uint32_t k)
 	return n->op == IR_GATHER && k == 0;
 }
 
+/* Whether the weight may be rounded where it is. */
+static bool
+may_round(const struct quantise *x, value_id v)
+{
+	return x->in_layer[v] || x->dtype != IR_F8E4M3;
+}
+
+/*
+ * Whether operand k of a contraction may be an int4: the weight of a layer, in
+ * rows of whole groups, and of a dot on the right.
+ */
+static bool
+has_groups(const struct quantise *x, const struct ir_node *n, uint32_t k)
+{
+	value_id v = ir_args(x->m, n)[k];
+	int64_t row = ir_row_elems(x->m, ir_type(x->m, v),
+				   ir_attr(x->m, n, IR_ATTR_OVER));
+
+	return x->in_layer[v] && (n->op == IR_DOT_AT || k == 1) && row > 0 &&
+	       row % IR_GROUP == 0;
+}
+
+/* What the weight of that name is stored in. */
+static enum ir_dtype
+dtype_of(const struct quantise *x, sym_t name)
+{
+	return x->dtype == IR_INT4 && x->is_wide[name] ? IR_INT8 : x->dtype;
+}
+
 /* Whether contractions and look-ups of the weight agree what a row is. */
 static bool
 agrees(const struct quantise *x, sym_t name, const struct ir_attr *over)
@@ -143,7 +185,7 @@ judge(struct quantise *x, const struct ir_node *n, uint32_t k)
 	}
 	name = name_of(x, w);
 	row = &x->looked_up[name];
-	if (!x->may_round[v] || ir_dtypes[ir_type(x->m, v)->dtype].bits <= 8) {
+	if (!may_round(x, v) || ir_dtypes[ir_type(x->m, v)->dtype].bits <= 8) {
 		x->verdict[name] = STAYS;
 	} else if (looks_up(n, k)) {
 		dim_id d = ir_attr(x->m, n, IR_ATTR_OF)->dims[0];
@@ -151,16 +193,19 @@ judge(struct quantise *x, const struct ir_node *n, uint32_t k)
 		x->verdict[name] = *row && *row != d ? STAYS
 						     : x->verdict[name];
 		*row = d;
-	} else if (!contracts(x, n, k) || !agrees(x, name, over)) {
+		x->is_wide[name] = true;
+	} else if (!contracts(x, n, k) || !agrees(x, name, over) ||
+		   x->verdict[name] == STAYS) {
 		x->verdict[name] = STAYS;
-	} else if (x->verdict[name] == UNSEEN) {
+	} else {
 		x->verdict[name] = ROUNDS;
 		x->over[name] = *over;
+		x->is_wide[name] |= !has_groups(x, n, k);
 	}
 }
 
 static void
-judge_region(struct quantise *x, region_id id, bool may_round)
+judge_region(struct quantise *x, region_id id, bool in_layer)
 {
 	const struct ir_region *r = &x->m->regions.at[id];
 	uint32_t i, k;
@@ -170,7 +215,7 @@ judge_region(struct quantise *x, region_id id, bool may_round)
 		const struct ir_node *n = ir_node(x->m, r->nodes.at[i]);
 
 		if (n->op == IR_WEIGHT) {
-			x->may_round[n->result] = may_round;
+			x->in_layer[n->result] = in_layer;
 		}
 		for (k = 0; k < n->nargs; k++) {
 			judge(x, n, k);
@@ -249,7 +294,7 @@ source(struct quantise *x, const struct ir_node *w, bool scales)
 		}
 	}
 	n.nresults = 1;
-	n.types[0].dtype = scales ? IR_F32 : (uint8_t)x->dtype;
+	n.types[0].dtype = scales ? IR_F32 : (uint8_t)dtype_of(x, name);
 	for (i = 0; i < t.ndims; i++) {
 		if (!scales || !is_over(&over, t.dims[i])) {
 			n.types[0].dims[n.types[0].ndims++] = t.dims[i];
@@ -259,7 +304,7 @@ source(struct quantise *x, const struct ir_node *w, bool scales)
 		ir_new_text(&n, IR_ATTR_NAME, intern_str(&x->m->ctx->syms,
 			arena_printf(&x->m->ctx->tmp, "%s" IR_SCALES_SUFFIX,
 				     ir_text(x->m->ctx, name))));
-		ir_new_attr(&n, IR_ATTR_STORED)->i = x->dtype;
+		ir_new_attr(&n, IR_ATTR_STORED)->i = dtype_of(x, name);
 		set_dims(&n, IR_ATTR_OVER, t.dims, t.ndims);
 	} else {
 		set_dims(&n, IR_ATTR_ROUNDED, over.dims, over.ndims);
@@ -294,23 +339,32 @@ look_up(struct quantise *x, const struct ir_node *by, value_id table)
 	return derive_append(x->m, x->r, &n);
 }
 
-/* The contraction by operand `at` in 8 bits, v; *scales become its rows'. */
+/* The contraction by v in place of operand `at`. */
 static value_id
-contract(struct quantise *x, const struct ir_node *dot, uint32_t at,
-	 value_id v, value_id *scales)
+contract_by(struct quantise *x, const struct ir_node *dot, enum ir_op op,
+	    uint32_t at, value_id v)
 {
 	struct ir_new n;
-	value_id y;
 	uint32_t i;
 
-	ir_new_init(&n, dot->op == IR_DOT ? IR_DOT_F32 : IR_DOT_AT, dot->span);
+	ir_new_init(&n, op, dot->span);
 	for (i = 0; i < dot->nargs; i++) {
 		ir_new_arg(&n, i == at ? v : ir_args(x->m, dot)[i]);
 	}
 	for (i = 0; i < dot->nattrs; i++) {
 		n.attrs[n.nattrs++] = x->m->attrs.at[dot->attrs + i];
 	}
-	y = derive_append(x->m, x->r, &n);
+	return derive_append(x->m, x->r, &n);
+}
+
+/* The contraction by operand `at` in 8 bits, v; *scales become its rows'. */
+static value_id
+contract(struct quantise *x, const struct ir_node *dot, uint32_t at,
+	 value_id v, value_id *scales)
+{
+	value_id y = contract_by(x, dot, dot->op == IR_DOT ? IR_DOT_F32
+				 : IR_DOT_AT, at, v);
+
 	if (dot->op == IR_DOT_AT) {
 		y = derive_cast(x->m, x->r, y, IR_F32, dot->span);
 		*scales = look_up(x, dot, *scales);
@@ -326,16 +380,19 @@ replace(struct quantise *x, node_id id, const struct ir_node *w, uint32_t at)
 	const struct ir_type t = *ir_type(x->m, was.result);
 	value_id v = derive_cast(x->m, x->r, source(x, w, false),
 				 ir_type(x->m, w->result)->dtype, was.span);
-	value_id scales = source(x, w, true), y;
+	bool has_scales = dtype_of(x, name_of(x, w)) != IR_INT4;
+	value_id scales = has_scales ? source(x, w, true) : 0, y;
 
-	if (looks_up(&was, at)) {
+	if (!has_scales) {
+		y = contract_by(x, &was, (enum ir_op)was.op, at, v);
+	} else if (looks_up(&was, at)) {
 		y = derive_cast(x->m, x->r, look_up(x, &was, v), IR_F32,
 				was.span);
 		scales = look_up(x, &was, scales);
 	} else {
 		y = contract(x, &was, at, v, &scales);
 	}
-	y = pair(x, IR_RESCALE, y, scales, t.dtype, was.span);
+	y = has_scales ? pair(x, IR_RESCALE, y, scales, t.dtype, was.span) : y;
 	y = derive_fit(x->m, x->r, y, &t, was.span);
 	x->m->values.at[y].hint = x->m->values.at[was.result].hint;
 	VEC_PUSH(&x->m->ctx->tmp, &x->from, was.result);
@@ -382,13 +439,14 @@ read_setting(struct ir_module *m, const struct ir_setting *s,
 {
 	const char *word = ir_text(m->ctx, s->text);
 
-	if (ir_find_dtype(word, dtype) &&
-	    (*dtype == IR_INT8 || *dtype == IR_F8E4M3)) {
+	if (ir_find_dtype(word, dtype) && (*dtype == IR_INT8 ||
+	    *dtype == IR_INT4 || *dtype == IR_F8E4M3)) {
 		return true;
 	}
 	diag_error(&m->ctx->diags, s->value, "`weights` is %s, and a program "
-		   "that serves stores weights as int8, f8e4m3, or as they "
-		   "are declared: leave it out, or take one of these", word);
+		   "that serves stores weights as int8, int4, f8e4m3, or as "
+		   "they are declared: leave it out, or take one of these",
+		   word);
 	return false;
 }
 
@@ -413,10 +471,11 @@ pass_quantise(struct pass_ctx *p, struct ir_module *m)
 	x.verdict = arena_alloc(a, names * sizeof *x.verdict);
 	x.over = arena_alloc(a, names * sizeof *x.over);
 	x.looked_up = arena_alloc(a, names * sizeof *x.looked_up);
-	x.may_round = arena_alloc(a, m->values.n * sizeof *x.may_round);
+	x.in_layer = arena_alloc(a, m->values.n * sizeof *x.in_layer);
+	x.is_wide = arena_alloc(a, names * sizeof *x.is_wide);
 	x.chooses = arena_alloc(a, m->values.n * sizeof *x.chooses);
 	body = m->funcs.at[ir_model(m)].body;
-	judge_region(&x, body, x.dtype == IR_INT8);
+	judge_region(&x, body, false);
 	judge_rows(&x, names);
 	rewrite(&x, body);
 	if (x.rounded == 0) {
@@ -424,7 +483,7 @@ pass_quantise(struct pass_ctx *p, struct ir_module *m)
 			   "there is nothing to store so: expected is a "
 			   "contraction of a wider weight%s",
 			   ir_dtypes[x.dtype].name,
-			   x.dtype == IR_INT8 ? "" : " inside of a repeat");
+			   x.dtype == IR_F8E4M3 ? " inside of a repeat" : "");
 		return false;
 	}
 	map = arena_alloc(a, m->values.n * sizeof *map);
@@ -432,6 +491,6 @@ pass_quantise(struct pass_ctx *p, struct ir_module *m)
 		map[x.from.at[i]] = x.to.at[i];
 	}
 	ir_replace_uses(m, map);
-	pass_count(p, "contractions of weights in 8 bits", x.rounded);
+	pass_count(p, "contractions of rounded weights", x.rounded);
 	return true;
 }

@@ -29,8 +29,17 @@ enum rt_elem {
 	RT_ELEM_F64, RT_ELEM_F32, RT_ELEM_BF16, RT_ELEM_F16, RT_ELEM_I32,
 	RT_ELEM_U8,		/* of 8 bits: only moved, never summed */
 	/* of weights that are stored in 8 bits: neither moved nor summed */
-	RT_ELEM_I8, RT_ELEM_E4M3
+	RT_ELEM_I8, RT_ELEM_E4M3,
+	/*
+	 * The same in 4 bits, in rows of whole groups: numbers from -7 to 7,
+	 * and after those of a row its groups' scales, each a bf16.  Of eight
+	 * numbers, which are a word, number i has its lowest bit at bit
+	 * i / 2 * 4 of the lower half if i is even, else of the upper one.
+	 */
+	RT_ELEM_I4
 };
+/* Elements of a group. */
+#define RT_GROUP 128
 
 /* ---- pieces of a dim ---------------------------------------------------- */
 

@@ -8,6 +8,13 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
 	       "the runtime is for little-endian machines");
 
 int64_t
+rt_elems_bytes(enum rt_elem e, int64_t n)
+{
+	return e == RT_ELEM_I4 ? n / RT_GROUP * (RT_GROUP / 2 + 2)
+			       : n * rt_elem_bytes(e);
+}
+
+int64_t
 rt_elem_bytes(enum rt_elem e)
 {
 	switch (e) {
@@ -33,6 +40,7 @@ rt_elem_dtype(enum rt_elem e)
 		[RT_ELEM_BF16] = RT_BF16, [RT_ELEM_F16] = RT_F16,
 		[RT_ELEM_I32] = RT_I32,	  [RT_ELEM_U8] = RT_U8,
 		[RT_ELEM_I8] = RT_I8,	  [RT_ELEM_E4M3] = RT_F8_E4M3,
+		[RT_ELEM_I4] = RT_I8,	/* files have none of 4 bits */
 	};
 
 	return dtypes[e];

@@ -49,7 +49,9 @@ rt_widen_float(uint64_t v, int e, int m, bool finite)
 	return sign ? -d : d;
 }
 
-int64_t rt_elem_bytes(enum rt_elem e);
+int64_t rt_elem_bytes(enum rt_elem e);	/* not of RT_ELEM_I4 */
+/* Bytes of n elements; of RT_ELEM_I4 of whole groups. */
+int64_t rt_elems_bytes(enum rt_elem e, int64_t n);
 /* Element i of those at `at`, enum rt_elem, as a double. */
 double rt_elem_number(const char *at, int64_t elem, int64_t i);
 

@@ -39,7 +39,7 @@ struct cg_cpu {
 	struct arena *a;	/* for all that is returned */
 	uint32_t at[IR_MAX_AXES + 1];	/* coordinates of one such rank */
 	uint32_t nfuncs;	/* that were emitted, for names */
-	struct ll_value *dot[18];	/* functions that contractions share */
+	struct ll_value *dot[21];	/* functions that contractions share */
 	VEC(struct cg_cpu_stream) streams;
 };
 

@@ -96,9 +96,31 @@ add_dims(const struct dot *d, const struct ir_factor *f,
 	cg_dims_find(&s, ir_type(s.m, d->value), f, to);
 }
 
+static bool
+is_int4(const struct dot_source *s)
+{
+	return s->view.dtype == IR_INT4;
+}
+
+/* Whether v is a view of an int4. */
+static bool
+reads_int4(const struct dot *d, value_id v)
+{
+	const struct ir_module *m = d->c->m;
+	const struct ir_node *n = ir_node(m, m->values.at[v].node);
+
+	while (!kernel_reads(d->k, v) && m->values.at[v].node &&
+	       n->nargs == 1) {
+		v = ir_args(m, n)[0];
+		n = ir_node(m, m->values.at[v].node);
+	}
+	return ir_type(m, v)->dtype == IR_INT4;
+}
+
 /*
  * Rows are those of A, unless A's dims are contiguous in what is stored, as in
  * the gradient of a weight that lies as [in, out]: then rows are those of B.
+ * Of an int4, which is B, k is whole groups in order.
  */
 static bool
 find_factors(struct dot *d, node_id head)
@@ -110,11 +132,13 @@ find_factors(struct dot *d, node_id head)
 	const struct ir_factor *f[3], *k;
 	node_id sink;
 	struct ir_rule r;
+	enum ir_dtype dtype = (enum ir_dtype)ir_type(m, args[0])->dtype;
 	dim_id over[IR_MAX_DIMS];
-	uint32_t i, t;
+	uint32_t i, t, at;
 
 	ir_bind(m, n, &r);
-	t = is_turned(d, cg_dot_summed(m, d->k, head, &sink),
+	t = !reads_int4(d, args[1]) &&
+	    is_turned(d, cg_dot_summed(m, d->k, head, &sink),
 		      ir_rule_factor(&r, "M"));
 	f[0] = ir_rule_factor(&r, "B");
 	f[1] = ir_rule_factor(&r, t ? "N" : "M");
@@ -127,9 +151,12 @@ find_factors(struct dot *d, node_id head)
 			return false;
 		}
 	}
+	d->unit = is_int4(&d->source[1]) ? dot_scaled_unit(d->c, dtype)
+					 : dot_unit(d->c, dtype);
 	memcpy(over, k->dims, sizeof over);
-	/* in the order of A's strides */
-	cg_dims_sort(&d->source[t].view, types[t], over, k->n);
+	/* in the order of A's strides, or as an int4 has them in groups */
+	at = is_int4(&d->source[1]) ? 1 : t;
+	cg_dims_sort(&d->source[at].view, types[at], over, k->n);
 	add_factor(d, f[0], f[0]->dims, types, &d->batch);
 	add_factor(d, f[1], f[1]->dims, types, &d->m);
 	add_factor(d, f[2], f[2]->dims, types, &d->n);
@@ -138,7 +165,9 @@ find_factors(struct dot *d, node_id head)
 		add_dims(d, f[i], &d->dims[i]);
 	}
 	find_result(d, head, f);
-	return true;
+	return !is_int4(&d->source[0]) &&
+	       (!d->unit.scaled || (dot_factor_dense(&d->over, 1) &&
+				    d->over.size % IR_GROUP == 0));
 }
 
 bool
@@ -155,7 +184,6 @@ cg_dot_steps(struct cg_cpu *c, struct cg_kernel *out, const struct kernel *k,
 	}
 	n = ir_node(c->m, head);
 	d.value = n->result;
-	d.unit = dot_unit(c, ir_type(c->m, ir_args(c->m, n)[0])->dtype);
 	d.whole_last = cg_dot_whole_last(c->m, k, head);
 	return find_factors(&d, head) && dot_plan(&d) && dot_emit(&d, why);
 }

@@ -10,8 +10,10 @@
  * product after another is added to zero, in the order of k: with FMA where the
  * CPU has it, two products at a time with AVX-512 BF16.  Then stretches are
  * added in their order.  With AMX there is one sum over all of k, of 32
- * products at a time.  So a row of the result has the same bits whatever other
- * rows are computed with it: tests/unit/codegen/t-dot-rows.c.
+ * products at a time.  Of an int4 a stretch is half of a group, whose scale its
+ * sum is multiplied by when it is added, and AMX is not used: in a tile groups
+ * could not be told apart.  So a row of the result has the same bits whatever
+ * other rows are computed with it: tests/unit/codegen/t-dot-rows.c.
  */
 #ifndef CODEGEN_CPU_DOT_H
 #define CODEGEN_CPU_DOT_H
@@ -28,6 +30,25 @@ struct dot_source {
 	enum ll_base base;
 };
 
+/*
+ * So many elements have so many bytes.  A row of an int4 is its numbers and
+ * then its scales: elements that are contiguous along k have 1 byte for 2, but
+ * rows and what consists of rows 33 for 64.
+ */
+struct dot_size {
+	int64_t bytes, elems;
+};
+
+struct dot_size dot_size_along(enum ll_base base, uint8_t dtype);
+struct dot_size dot_size_apart(enum ll_base base, uint8_t dtype);
+static inline int64_t
+dot_bytes(struct dot_size z, int64_t elems)
+{
+	return elems * z.bytes / z.elems;
+}
+struct ll_value *dot_bytes_of(struct ll *l, struct dot_size z,
+			      struct ll_value *elems);
+
 struct cg_site dot_site(const struct cg_cpu *c, struct cg_kernel *out);
 /* False: elements along its dims are no fixed distances apart. */
 bool dot_find_source(struct cg_cpu *c, struct cg_kernel *out,
@@ -37,9 +58,10 @@ struct ll_value *dot_source_at(struct cg_cpu *c, struct ll_value *step,
 			       const struct dot_source *s);
 /* Whether the operand is contiguous along the factor. */
 bool dot_factor_dense(const struct cg_factor *f, int which);
-/* Bytes from position 0 to position i; an element has `bytes`. */
+/* Bytes from position 0 to position i, of elements of that size. */
 struct ll_value *dot_factor_at(struct ll *l, const struct cg_factor *f,
-			       int which, struct ll_value *i, int64_t bytes);
+			       int which, struct ll_value *i,
+			       struct dot_size size);
 
 /* ---- cpu_dot_tile.c: the microkernel ------------------------------------ */
 
@@ -56,10 +78,15 @@ struct dot_unit {
 	uint32_t mr, nv;	/* of a tile: rows, and vectors in a row */
 	uint32_t per_word;	/* elements along k */
 	uint32_t words;		/* k is padded to a multiple of so many */
+	/* a panel of B has a word more, the scales of its columns, by which the
+	 * sums over the panel's words are multiplied */
+	bool scaled;
 };
 
 /* The unit for operands of that dtype on the module's CPU. */
 struct dot_unit dot_unit(struct cg_cpu *c, enum ir_dtype dtype);
+/* The same where B is an int4. */
+struct dot_unit dot_scaled_unit(struct cg_cpu *c, enum ir_dtype dtype);
 static inline int64_t
 dot_nr(const struct dot_unit *u)
 {
@@ -77,6 +104,9 @@ struct ll_value *dot_tile_func(struct cg_cpu *c, const struct dot_unit *u);
 struct ll_value *dot_multiply_add(struct ll *l, const struct dot_unit *u,
 				  struct ll_value *a, struct ll_value *b,
 				  struct ll_value *sum);
+/* sum times scale, added to `to`. */
+struct ll_value *dot_scale_add(struct ll *l, struct ll_value *sum,
+			       struct ll_value *scale, struct ll_value *to);
 /* An instruction on tiles by number; `at`, with a distance from row to row:
  * NULL, or the memory that it accesses. */
 void dot_amx(struct ll *l, const char *name, const int *tiles, uint32_t ntiles,
@@ -85,13 +115,12 @@ void dot_amx(struct ll *l, const char *name, const int *tiles, uint32_t ntiles,
 void dot_tiles_begin(struct cg_cpu *c, const struct dot_unit *u);
 void dot_tiles_end(struct cg_cpu *c, const struct dot_unit *u);
 
-/* ---- cpu_dot_widen.c: weights of 8 bits ---------------------------------- */
+/* ---- cpu_dot_widen.c: weights of 8 and 4 bits ---------------------------- */
 
-int64_t dot_base_bytes(enum ll_base base);
 /* Numbers of that type, each in the low byte of an i32 and with its sign above
  * it, as f32. */
 struct ll_value *dot_widen(struct ll *l, struct ll_value *v, uint8_t dtype);
-/* Word i, as the unit multiplies it, of what is in vectors of four numbers. */
+/* Word i, as the unit multiplies it, of what is in vectors of 4-byte words. */
 struct ll_value *dot_widen_word(struct ll *l, const struct dot_unit *u,
 				struct ll_value *words, uint8_t dtype, int i);
 /* Whether such a unit has tables, by which it widens to bf16 in fewer
@@ -109,6 +138,9 @@ void dot_widen_halves(struct ll *l, struct ll_value *const *tables,
 /* A vector of them as f32, or if `pairs` as bf16. */
 struct ll_value *dot_widen_elems(struct ll *l, struct ll_value *v,
 				 uint8_t dtype, bool pairs);
+/* The same of 8 int4 in each word. */
+struct ll_value *dot_widen_int4s(struct ll *l, struct ll_value *words,
+				 bool pairs);
 
 /* ---- cpu_dot_pack.c: panels --------------------------------------------- */
 
@@ -122,10 +154,13 @@ struct dot_pack {
 	bool tiles;		/* a row's 16 words, then the next row's */
 };
 
-/* How many words kn elements along k become. */
+/* How many words kn elements along k become, and how many of a row a panel
+ * with these words has. */
 struct ll_value *dot_words(struct ll *l, const struct dot_unit *u,
 			   struct ll_value *kn);
-int64_t dot_words_of(const struct dot_unit *u, int64_t kn);
+struct ll_value *dot_panel_words(struct ll *l, const struct dot_unit *u,
+				 struct ll_value *words);
+int64_t dot_panel_words_of(const struct dot_unit *u, int64_t kn);
 /*
  * The function void (dst, src, row, rows, k, kn), which packs these rows into
  * panels, with zeros up to whole panels and whole words.

@@ -8,10 +8,11 @@
 
 #define LINE 64
 
-static int64_t
-elem_bytes(const struct dot_pack *p)
+static struct dot_size
+size_of(const struct dot_pack *p, bool along_k)
 {
-	return dot_base_bytes(p->base);
+	return along_k ? dot_size_along(p->base, p->dtype)
+		       : dot_size_apart(p->base, p->dtype);
 }
 
 int64_t
@@ -19,7 +20,7 @@ dot_list_bytes(const struct dot_pack *p, int64_t rows, int64_t k)
 {
 	bool along_k = dot_factor_dense(p->k, p->which);
 	int64_t runs = along_k ? rows : k;
-	int64_t run = (along_k ? k : rows) * elem_bytes(p);
+	int64_t run = dot_bytes(size_of(p, along_k), along_k ? k : rows);
 
 	return runs * ((run + LINE - 1) / LINE) * 8;
 }
@@ -32,7 +33,8 @@ dot_lister_func(struct cg_cpu *c, const struct dot_pack *p)
 	bool along_k = dot_factor_dense(p->k, p->which);
 	const struct cg_factor *fast = along_k ? p->k : p->rows;
 	const struct cg_factor *slow = along_k ? p->rows : p->k;
-	int64_t bytes = elem_bytes(p);
+	struct dot_size run_size = size_of(p, along_k);
+	struct dot_size apart = size_of(p, !along_k);
 	struct ll *l = c->ll;
 	struct ll_value *f, *first[2], *count[2], *lines, *run, *to, *line;
 	struct ll_loop s, i;
@@ -44,13 +46,15 @@ dot_lister_func(struct cg_cpu *c, const struct dot_pack *p)
 		first[k] = ll_param(l, f, 2 + 2 * (k == along_k));
 		count[k] = ll_param(l, f, 3 + 2 * (k == along_k));
 	}
-	lines = ll_add(l, ll_mul_n(l, count[1], bytes), ll_i64(l, LINE - 1));
+	lines = ll_add(l, dot_bytes_of(l, run_size, count[1]),
+		       ll_i64(l, LINE - 1));
 	lines = ll_div_n(l, lines, LINE);
 	run = ll_plus(l, ll_param(l, f, 1),
-		      dot_factor_at(l, fast, p->which, first[1], bytes));
+		      dot_factor_at(l, fast, p->which, first[1],
+				    run_size));
 	ll_loop(l, &s, ll_i64(l, 0), count[0], 1, NULL, 0);
 	run = ll_plus(l, run, dot_factor_at(l, slow, p->which,
-					    ll_add(l, first[0], s.i), bytes));
+					    ll_add(l, first[0], s.i), apart));
 	to = ll_mul_n(l, ll_bin(l, LL_MUL, s.i, lines), 8);
 	to = ll_plus(l, ll_param(l, f, 0), to);
 	ll_loop(l, &i, ll_i64(l, 0), lines, 1, NULL, 0);

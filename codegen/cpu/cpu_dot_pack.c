@@ -19,9 +19,11 @@ struct packer {
 	const struct dot_unit *u;
 	uint32_t g;		/* rows of a block */
 	bool along_k;		/* loads are along k, not along rows */
+	bool int4;		/* what is packed is that */
 	int64_t elem_bytes;
+	struct dot_size along, apart;	/* of elements along k, and of rows */
 	struct ll_value *src, *row, *rows, *k, *kn;	/* parameters */
-	struct ll_value *words;
+	struct ll_value *words, *panel_words;
 	struct ll_value *turn, *turn_words;	/* of elements, of words */
 	struct ll_value *stack, *turned;	/* a block, twice */
 	/* of the current block */
@@ -32,11 +34,17 @@ struct packer {
 };
 
 int64_t
-dot_words_of(const struct dot_unit *u, int64_t kn)
+dot_panel_words_of(const struct dot_unit *u, int64_t kn)
 {
 	int64_t elems = (int64_t)u->words * u->per_word;
 
-	return (kn + elems - 1) / elems * u->words;
+	return (kn + elems - 1) / elems * u->words + u->scaled;
+}
+
+struct ll_value *
+dot_panel_words(struct ll *l, const struct dot_unit *u, struct ll_value *words)
+{
+	return u->scaled ? ll_add(l, words, ll_i64(l, 1)) : words;
 }
 
 struct ll_value *
@@ -80,6 +88,25 @@ as_words(const struct packer *b, struct ll_value *v)
 	return ll_cast(b->l, v, LL_F32);
 }
 
+/* n int4 of row i, zeros if it is not live: k is whole groups. */
+static struct ll_value *
+load_int4s(const struct packer *b, uint32_t i, struct ll_value *at, uint32_t n,
+	   bool part)
+{
+	struct ll_value *is = NULL, *v;
+
+	if (part) {	/* the first row is live */
+		is = ll_test(b->l, LL_LT, ll_i64(b->l, i), b->live);
+		v = dot_factor_at(b->l, b->p->k, b->p->which, b->k, b->along);
+		at = ll_select(b->l, is, at, ll_plus(b->l, b->row_at[0], v));
+	}
+	v = ll_load(b->l, ll_type(LL_I32, n / 8), at);
+	if (part) {
+		v = ll_select(b->l, is, v, ll_zero(b->l, ll_typeof(b->l, v)));
+	}
+	return dot_widen_int4s(b->l, v, b->u->per_word == 2);
+}
+
 /* Words k, k + 1, ... of one row. */
 static struct ll_value *
 load_along_k(const struct packer *b, uint32_t i, struct ll_value *k, bool part)
@@ -88,8 +115,11 @@ load_along_k(const struct packer *b, uint32_t i, struct ll_value *k, bool part)
 	struct ll_value *at, *left, *mask = NULL;
 
 	at = dot_factor_at(b->l, b->p->k, b->p->which,
-			   ll_add(b->l, b->k, k), b->elem_bytes);
+			   ll_add(b->l, b->k, k), b->along);
 	at = ll_plus(b->l, b->row_at[i], at);
+	if (b->int4) {
+		return as_words(b, load_int4s(b, i, at, n, part));
+	}
 	if (part) {
 		left = ll_sub(b->l, b->kn, k);
 		left = ll_select(b->l, ll_test(b->l, LL_LT, ll_i64(b->l, i),
@@ -105,8 +135,7 @@ static struct ll_value *
 at_k(const struct packer *b, struct ll_value *k)
 {
 	struct ll_value *at = dot_factor_at(b->l, b->p->k, b->p->which,
-					    ll_add(b->l, b->k, k),
-					    b->elem_bytes);
+					    ll_add(b->l, b->k, k), b->along);
 
 	return ll_plus(b->l, b->row_at[0], at);
 }
@@ -214,7 +243,7 @@ dot_turn_func(struct cg_cpu *c, const struct dot_unit *u, enum ll_base base,
 	      uint32_t g)
 {
 	uint32_t kind = base == LL_F32 ? 0 : base == LL_BF16 ? 1 : 2;
-	uint32_t at = DOT_NKINDS + 5 * kind, i;
+	uint32_t at = 2 * DOT_NKINDS + 5 * kind, i;
 
 	for (i = g; i > 1; i /= 2) {	/* 1, 2, 4, 8 or 16 rows */
 		at++;
@@ -288,7 +317,7 @@ turn_whole(const struct packer *b, struct ll_value *k)
 		return;
 	}
 	at = dot_factor_at(b->l, b->p->k, b->p->which,
-			   ll_add(b->l, b->k, k), b->elem_bytes);
+			   ll_add(b->l, b->k, k), b->along);
 	to = place(b, k);
 	call_turn(b, b->turn, ll_plus(b->l, b->row_at[0], at),
 		  apart * b->elem_bytes, to, 4 * b->p->panel_rows);
@@ -368,8 +397,7 @@ all_words(struct packer *b)
 	for (i = 0; i < (b->along_k ? b->g : 1); i++) {
 		struct ll_value *at = ll_add(l, b->first, ll_i64(l, i));
 
-		at = dot_factor_at(l, b->p->rows, b->p->which, at,
-				   b->elem_bytes);
+		at = dot_factor_at(l, b->p->rows, b->p->which, at, b->apart);
 		b->row_at[i] = ll_plus(l, b->src, at);
 	}
 	whole = ll_mul_n(l, ll_div_n(l, b->kn, depth(b)), depth(b));
@@ -386,6 +414,18 @@ all_words(struct packer *b)
 
 /* ---- element by element ---- */
 
+/* Lane i, which is known when the program runs. */
+static struct ll_value *
+lane_of(const struct packer *b, struct ll_value *v, struct ll_value *i)
+{
+	const struct ll_type t = ll_typeof(b->l, v);
+	struct ll_value *stack = ll_stack(b->l, t, 1);
+
+	ll_store(b->l, v, stack);
+	i = ll_mul_n(b->l, i, t.base == LL_F32 ? 4 : 2);
+	return ll_load(b->l, ll_type(t.base, 1), ll_plus(b->l, stack, i));
+}
+
 /* Element k of row r; 0 after the last one. */
 static struct ll_value *
 one_elem(const struct packer *b, struct ll_value *r, struct ll_value *k)
@@ -396,12 +436,16 @@ one_elem(const struct packer *b, struct ll_value *r, struct ll_value *k)
 	is = ll_bin(b->l, LL_AND, ll_test(b->l, LL_LT, r, b->live), is);
 	row = ll_select(b->l, is, ll_add(b->l, b->first, r), zero);
 	k = ll_select(b->l, is, ll_add(b->l, b->k, k), zero);
-	at = dot_factor_at(b->l, b->p->k, b->p->which, k, b->elem_bytes);
-	row = dot_factor_at(b->l, b->p->rows, b->p->which, row,
-			    b->elem_bytes);
-	at = ll_add(b->l, row, at);
-	v = ll_load(b->l, ll_type(b->p->base, 1), ll_plus(b->l, b->src, at));
-	if (b->p->base == LL_I8) {
+	at = dot_factor_at(b->l, b->p->k, b->p->which, b->int4 ?
+			   ll_mul_n(b->l, ll_div_n(b->l, k, 8), 8) : k,
+			   b->along);
+	row = dot_factor_at(b->l, b->p->rows, b->p->which, row, b->apart);
+	at = ll_plus(b->l, b->src, ll_add(b->l, row, at));
+	v = ll_load(b->l, ll_type(b->int4 ? LL_I32 : b->p->base, 1), at);
+	if (b->int4) {
+		v = dot_widen_int4s(b->l, v, b->u->per_word == 2);
+		v = lane_of(b, v, ll_rem_n(b->l, k, 8));
+	} else if (b->p->base == LL_I8) {
 		v = dot_widen_elems(b->l, v, b->p->dtype,
 				    b->u->per_word == 2);
 	}
@@ -442,6 +486,34 @@ one_by_one(const struct packer *b)
 	ll_loop_end(l, &k, NULL);
 }
 
+/* ---- scales of an int4 ---- */
+
+/* A word after those of a panel: of each of the block's rows the scale of this
+ * group of k. */
+static void
+put_scales(const struct packer *b)
+{
+	const struct ll_type half = ll_type(LL_I16, 1);
+	struct ll *l = b->l;
+	int64_t row = dot_bytes(b->along, b->p->k->size);
+	struct ll_value *is, *at, *v, *group;
+	struct ll_loop r;
+
+	group = ll_mul_n(l, ll_div_n(l, b->k, IR_GROUP), 2);
+	ll_loop(l, &r, ll_i64(l, 0), ll_i64(l, b->g), 1, NULL, 0);
+	is = ll_test(l, LL_LT, r.i, b->live);
+	at = ll_add(l, b->first, ll_select(l, is, r.i, ll_i64(l, 0)));
+	at = dot_factor_at(l, b->p->rows, b->p->which, at, b->apart);
+	at = ll_plus_n(l, ll_plus(l, b->src, ll_add(l, at, group)), row);
+	v = ll_cast(l, ll_load(l, half, at), LL_I32);
+	v = ll_bin(l, LL_SHL, v, ll_int(l, ll_type(LL_I32, 1), 16));
+	v = ll_select(l, is, v, ll_int(l, ll_type(LL_I32, 1), 0));
+	at = ll_mul_n(l, b->words, 4 * b->p->panel_rows);
+	at = ll_add(l, at, ll_mul_n(l, r.i, 4));
+	ll_store(l, v, ll_plus(l, b->to, at));
+	ll_loop_end(l, &r, NULL);
+}
+
 /* ---- many contiguous rows ---- */
 
 /* Word k of a span of rows, which belong to several panels. */
@@ -457,7 +529,7 @@ span_word(struct packer *b, struct ll_value *k, int64_t span, bool part)
 		ll_prefetch(l, ll_plus_n(l, ahead, b->skip * b->elem_bytes));
 	}
 	for (b->skip = 0; b->skip < span; b->skip += b->g) {
-		b->to = ll_plus(l, to, ll_mul_n(l, b->words,
+		b->to = ll_plus(l, to, ll_mul_n(l, b->panel_words,
 					       4 * (b->skip / w * w)));
 		b->to = ll_plus_n(l, b->to, 4 * (b->skip % w));
 		at = place(b, k);
@@ -484,10 +556,10 @@ all_spans(struct packer *b, struct ll_value *dst)
 	}
 	all = ll_mul_n(l, ll_div_n(l, b->rows, span), span);
 	ll_loop(l, &s, ll_i64(l, 0), all, span, NULL, 0);
-	b->to = ll_plus(l, dst, ll_mul_n(l, ll_bin(l, LL_MUL, s.i, b->words),
-					4));
+	b->to = ll_plus(l, dst, ll_mul_n(l, ll_bin(l, LL_MUL, s.i,
+						  b->panel_words), 4));
 	at = dot_factor_at(l, b->p->rows, b->p->which,
-			   ll_add(l, b->row, s.i), b->elem_bytes);
+			   ll_add(l, b->row, s.i), b->apart);
 	b->row_at[0] = ll_plus(l, b->src, at);
 	b->live = ll_i64(l, span);
 	whole = ll_mul_n(l, ll_div_n(l, b->kn, step), step);
@@ -520,7 +592,7 @@ all_panels(struct packer *b, struct ll_value *dst, bool dense)
 			   : ll_min(l, left, ll_i64(l, b->p->panel_rows));
 	ll_loop(l, &group, ll_i64(l, 0), left, b->g, NULL, 0);
 	b->to = ll_plus(l, dst, ll_mul_n(l, ll_bin(l, LL_MUL, panel.i,
-						  b->words), 4));
+						  b->panel_words), 4));
 	b->to = ll_plus(l, b->to, ll_mul_n(l, group.i, row_bytes));
 	b->first = ll_add(l, panel.i, group.i);
 	b->live = ll_sub(l, b->rows, b->first);
@@ -529,6 +601,9 @@ all_panels(struct packer *b, struct ll_value *dst, bool dense)
 		all_words(b);
 	} else {
 		one_by_one(b);
+	}
+	if (b->int4) {
+		put_scales(b);
 	}
 	ll_loop_end(l, &group, NULL);
 	ll_loop_end(l, &panel, NULL);
@@ -545,8 +620,14 @@ dot_packer_func(struct cg_cpu *c, const struct dot_pack *p)
 	bool dense;
 
 	b.along_k = dot_factor_dense(p->k, p->which);
+	b.int4 = p->base == LL_I8 && p->dtype == IR_INT4;
+	b.along = dot_size_along(p->base, p->dtype);
+	b.apart = dot_size_apart(p->base, p->dtype);
 	b.g = p->panel_rows < b.u->lanes ? (uint32_t)p->panel_rows : b.u->lanes;
 	dense = b.along_k || dot_factor_dense(p->rows, p->which);
+	if (b.int4 && b.u->lanes * b.u->per_word < 8) {
+		dense = false;	/* vectors have less than a word of them */
+	}
 	if (dense && b.along_k != p->tiles) {
 		b.turn_words = dot_turn_func(c, b.u, LL_F32, b.g);
 		b.turn = b.u->per_word == 2 || p->base == LL_I8 ? b.turn_words
@@ -562,7 +643,8 @@ dot_packer_func(struct cg_cpu *c, const struct dot_pack *p)
 	b.k = ll_param(c->ll, f, 4);
 	b.kn = ll_param(c->ll, f, 5);
 	b.words = dot_words(c->ll, p->unit, b.kn);
-	b.elem_bytes = dot_base_bytes(p->base);
+	b.panel_words = dot_panel_words(c->ll, p->unit, b.words);
+	b.elem_bytes = b.along.bytes;
 	if (b.turn) {
 		b.stack = ll_stack(c->ll, ll_type(LL_F32, 1), b.g * b.u->lanes);
 		b.turned = ll_stack(c->ll, ll_type(LL_F32, 1),

@@ -35,7 +35,7 @@ block_bytes(const struct dot *d, int which)
 {
 	int64_t unit = which ? dot_nr(&d->unit) : (int64_t)d->unit.mr;
 
-	return 4 * dot_words_of(&d->unit, d->depth) *
+	return 4 * dot_panel_words_of(&d->unit, d->depth) *
 	       dot_round_up(which ? d->cols.most : d->rows.most, unit);
 }
 
@@ -341,7 +341,8 @@ flatten(struct cg_dims *d)
 bool
 dot_plan(struct dot *d)
 {
-	int64_t per_block = 512 * (int64_t)d->unit.per_word;
+	int64_t per_block = d->unit.scaled ? IR_GROUP
+					   : 512 * (int64_t)d->unit.per_word;
 	int64_t whole = (int64_t)d->unit.words * d->unit.per_word;
 
 	if (d->batch.size == 0 || d->m.size == 0 || d->n.size == 0 ||

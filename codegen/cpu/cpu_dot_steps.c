@@ -54,7 +54,7 @@ packed_at(struct ll *l, const struct dot *d, int which, struct ll_value *block,
 {
 	int64_t unit = which ? dot_nr(&d->unit) : (int64_t)d->unit.mr;
 	int64_t most = which ? d->cols.most : d->rows.most;
-	int64_t bytes = 4 * dot_words_of(&d->unit, d->depth) *
+	int64_t bytes = 4 * dot_panel_words_of(&d->unit, d->depth) *
 			dot_round_up(most, unit);
 
 	block = ll_mul_n(l, block, which ? d->ndepth : d->chunk_depth);
@@ -122,21 +122,16 @@ groups(const struct dot *d, int which)
 	return (most + packed_rows(d, which) - 1) / packed_rows(d, which);
 }
 
-static int64_t
-elem_bytes(const struct dot_source *s)
-{
-	return dot_base_bytes(s->base);
-}
-
 /* Where the rows of an operand begin in a batch. */
 static struct ll_value *
 in_batch(const struct dot_body *b, int which, struct ll_value *at,
 	 struct ll_value *batch)
 {
-	int64_t bytes = elem_bytes(&b->d->source[which]);
+	const struct dot_source *s = &b->d->source[which];
+	struct dot_size size = dot_size_apart(s->base, (uint8_t)s->view.dtype);
 
 	return ll_plus(b->l, at, dot_factor_at(b->l, &b->d->batch, which,
-					       batch, bytes));
+					       batch, size));
 }
 
 static void
@@ -145,7 +140,7 @@ pack_body(struct dot_body *b, int which)
 	struct dot *d = b->d;
 	const struct cg_split *split = which ? &d->cols : &d->rows;
 	struct ll *l = b->l;
-	struct ll_value *src, *group, *row, *depth, *to, *at, *args[6];
+	struct ll_value *src, *group, *row, *depth, *to, *at, *args[6], *words;
 	int64_t rows = packed_rows(d, which);
 	struct dot_stretch k;
 	struct dot_place m;
@@ -167,7 +162,8 @@ pack_body(struct dot_body *b, int which)
 	m = dot_block_place(l, &d->dims[1 + which], split,
 		      ll_rem_n(l, row, split->blocks));
 	group = ll_mul_n(l, group, rows);
-	args[0] = ll_plus(l, to, ll_mul_n(l, ll_bin(l, LL_MUL, group, k.words),
+	words = dot_panel_words(l, &d->unit, k.words);
+	args[0] = ll_plus(l, to, ll_mul_n(l, ll_bin(l, LL_MUL, group, words),
 					 4));
 	args[1] = in_batch(b, which, src, ll_div_n(l, row, split->blocks));
 	args[2] = ll_add(l, m.start, group);
@@ -332,13 +328,14 @@ multiply(const struct dot_body *b, const struct dot_item *t, struct ll_value *a,
 	struct ll *l = b->l;
 	int64_t mr = d->unit.mr, nr = dot_nr(&d->unit);
 	struct ll_value *args[12], *tile;
+	struct ll_value *panel = dot_panel_words(l, &d->unit, words);
 	struct ll_loop r, c;
 
 	ll_loop(l, &r, ll_i64(l, 0), t->m.live, mr, NULL, 0);
 	ll_loop(l, &c, ll_i64(l, 0), t->n.live, nr, NULL, 0);
-	args[0] = ll_plus(l, a, ll_mul_n(l, ll_bin(l, LL_MUL, r.i, words), 4));
+	args[0] = ll_plus(l, a, ll_mul_n(l, ll_bin(l, LL_MUL, r.i, panel), 4));
 	args[1] = ll_plus(l, panels,
-			  ll_mul_n(l, ll_bin(l, LL_MUL, c.i, words), 4));
+			  ll_mul_n(l, ll_bin(l, LL_MUL, c.i, panel), 4));
 	args[2] = ll_plus(l, t->to, ll_bin(l, LL_MUL, r.i, t->ld));
 	args[2] = ll_plus(l, args[2], ll_mul_n(l, c.i, 4));
 	args[3] = words;

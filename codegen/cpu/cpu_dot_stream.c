@@ -8,7 +8,8 @@
  * The sum of each element has the order that cpu_dot_tile.c gives it: over k
  * one product (of AVX-512 BF16 one pair, of AMX one tile of 32) after another,
  * from zero in each stretch of k, and stretches in their order.  So a row has
- * the same bits however many rows are computed with it.
+ * the same bits however many rows are computed with it.  Of an int4 a stretch
+ * is half a group, which is half a line: both sums are computed at once.
  */
 #include "codegen/cpu/cpu_dot.h"
 
@@ -55,7 +56,8 @@ dot_stream_find(const struct dot *d, struct dot_stream *s)
 	s->kind = (uint8_t)d->unit.kind;
 	s->k = d->over.size;
 	s->depth = d->depth;
-	s->row_bytes = d->n.at[0].stride[1] * dot_base_bytes(s->base);
+	s->row_bytes = dot_bytes(dot_size_apart(s->base, s->dtype),
+				 d->n.at[0].stride[1]);
 	/* four of the eight tiles of AMX are sums; of more rows of B at a time
 	 * than 16 a core misses more (measured on Zen 4) */
 	s->nv = tiles ? 4 : d->unit.lanes == MOST_LANES ? 1 : 2;
@@ -70,11 +72,14 @@ struct stream {
 	const struct dot_unit *u;
 	const struct dot_stream *s;
 	uint32_t nv;		/* vectors of columns, in AMX tiles of them */
-	int64_t elem_bytes;
+	struct dot_size size;	/* of elements along k */
+	int64_t per;		/* elements in 4 bytes */
 	struct ll_value *a, *b, *to;	/* parameters */
 	/* on the stack: sums of a stretch; the last few words of rows, or a
 	 * tile */
 	struct ll_value *sums, *last;
+	/* of an int4: of each stretch, for all vectors of columns */
+	struct ll_value *scales;
 	struct ll_value *wide;	/* in AMX: a tile of B in bf16, if it is not */
 	bool has_tables;	/* that widen a line of 8 bits */
 	struct ll_value *tables[DOT_TABLES];
@@ -90,7 +95,7 @@ row_at(const struct stream *x, struct ll_value *first, int64_t r)
 static struct ll_value *
 elems_at(const struct stream *x, struct ll_value *at, struct ll_value *k)
 {
-	return ll_plus(x->l, at, ll_mul_n(x->l, k, x->elem_bytes));
+	return ll_plus(x->l, at, dot_bytes_of(x->l, x->size, k));
 }
 
 /* Lanes of a and b in turn, of so many bytes: those of the lower or the upper
@@ -271,7 +276,7 @@ static void
 products(const struct stream *x, struct ll_value *a, struct ll_value **words,
 	 uint32_t n, struct ll_value **sum)
 {
-	int per = (int)(4 / x->elem_bytes) / (int)x->u->per_word, e;
+	int per = (int)x->per / (int)x->u->per_word, e;
 	uint32_t i;
 
 	for (i = 0; i < n; i++) {
@@ -323,9 +328,9 @@ word_at(const struct stream *x, struct ll_value *panel, struct ll_value *k)
 static struct ll_value *
 ahead_of(const struct stream *x, struct ll_value *k)
 {
-	int64_t far = AHEAD / x->elem_bytes;
+	int64_t far = AHEAD / 4 * x->per;
 	int64_t next = (int64_t)x->nv * x->u->lanes * x->s->row_bytes -
-		       x->s->k * x->elem_bytes;
+		       dot_bytes(x->size, x->s->k);
 	struct ll *l = x->l;
 	struct ll_value *here, *there;
 
@@ -341,8 +346,16 @@ ahead_of(const struct stream *x, struct ll_value *k)
  */
 struct step {
 	struct ll_value *a, *b, *left;
-	struct ll_value *sum[MOST_ROWS];
+	/* for each row of A; of an int4 for each half of a line */
+	struct ll_value *sum[2 * MOST_ROWS];
 };
+
+/* The sums that part i of n of a line is added to. */
+static struct ll_value **
+sums_of(const struct stream *x, struct step *t, int i, int n)
+{
+	return t->sum + (x->u->scaled && i >= n / 2 ? x->s->rows : 0);
+}
 
 /*
  * A line of each of MOST_LANES rows.  Those of `far` are prefetched one by one
@@ -352,18 +365,21 @@ struct step {
 static void
 whole_line(const struct stream *x, struct step *t, struct ll_value *far)
 {
-	int64_t words = 4 / x->elem_bytes / x->u->per_word;
-	struct ll_value *a, *line[MOST_LANES];
-	int i;
+	int64_t words = x->per / x->u->per_word;
+	bool in_turn = x->u->scaled && x->s->rows <= 2;
+	struct ll_value *a, *line[MOST_LANES], **sum;
+	int i, j;
 
 	load_line(x, t->b, x->has_tables, line);
-	for (i = 0; i < MOST_LANES; i++) {
-		ll_prefetch_l2(x->l, row_at(x, far, i));
+	for (j = 0; j < MOST_LANES; j++) {
+		i = in_turn ? j % 2 * MOST_LANES / 2 + j / 2 : j;
+		ll_prefetch_l2(x->l, row_at(x, far, j));
 		a = ll_plus_n(x->l, t->a, i * words * 4 * x->s->rows);
+		sum = sums_of(x, t, i, MOST_LANES);
 		if (x->has_tables) {
-			products_of_halves(x, a, line[i], t->sum);
+			products_of_halves(x, a, line[i], sum);
 		} else {
-			products(x, a, &line[i], 1, t->sum);
+			products(x, a, &line[i], 1, sum);
 		}
 	}
 }
@@ -372,7 +388,7 @@ whole_line(const struct stream *x, struct step *t, struct ll_value *far)
 static void
 one_line(const struct stream *x, struct step *t, struct ll_value *far)
 {
-	int64_t words = PART / x->elem_bytes / x->u->per_word, part;
+	int64_t words = PART / 4 * x->per / x->u->per_word, part;
 	struct ll_value *a, *b;
 	uint32_t r;
 
@@ -386,7 +402,8 @@ one_line(const struct stream *x, struct step *t, struct ll_value *far)
 	for (part = 0; part < LINE / PART; part++) {
 		a = ll_plus_n(x->l, t->a, part * words * 4 * x->s->rows);
 		b = ll_plus_n(x->l, t->b, part * PART);
-		some_words(x, a, b, x->s->row_bytes, 4, t->sum);
+		some_words(x, a, b, x->s->row_bytes, 4,
+			   sums_of(x, t, (int)part, LINE / PART));
 	}
 }
 
@@ -395,9 +412,8 @@ static void
 copy_last(const struct stream *x, struct ll_value *row, struct ll_value *left,
 	  int64_t n, struct ll_value *to)
 {
-	const struct ll_type t = ll_type(x->elem_bytes == 4 ? LL_I32
-					 : x->elem_bytes == 2 ? LL_I16 : LL_I8,
-					 1);
+	const struct ll_type t = ll_type(x->per == 1 ? LL_I32
+					 : x->per == 2 ? LL_I16 : LL_I8, 1);
 	struct ll *l = x->l;
 	int64_t e;
 
@@ -408,7 +424,7 @@ copy_last(const struct stream *x, struct ll_value *row, struct ll_value *left,
 
 		v = ll_load(l, t, elems_at(x, row, v));
 		v = ll_select(l, is, v, ll_int(l, t, 0));
-		ll_store(l, v, ll_plus_n(l, to, e * x->elem_bytes));
+		ll_store(l, v, ll_plus_n(l, to, e * 4 / x->per));
 	}
 }
 
@@ -431,7 +447,7 @@ last_words(const struct stream *x, struct step *t)
 		  ll_plus(l, x->last, ll_mul_n(l, r.i, PART)));
 	ll_loop_end(l, &r, NULL);
 	some_words(x, t->a, x->last, PART,
-		   (uint32_t)(elems * x->elem_bytes / 4), t->sum);
+		   (uint32_t)(elems / x->per), t->sum);
 }
 
 /* ---- loops over k ---- */
@@ -491,7 +507,7 @@ static void
 one_stretch(const struct stream *x, struct ll_value *panel,
 	    struct ll_value *from, struct ll_value *n)
 {
-	int64_t step[3] = { LINE / x->elem_bytes, PART / x->elem_bytes,
+	int64_t step[3] = { LINE / 4 * x->per, PART / 4 * x->per,
 			    (int64_t)x->u->words * x->u->per_word };
 	struct ll_value *at = ll_i64(x->l, 0), *to;
 	struct ll *l = x->l;
@@ -513,7 +529,84 @@ one_stretch(const struct stream *x, struct ll_value *panel,
 static int64_t
 panel_bytes(const struct stream *x)
 {
-	return 4 * dot_words_of(x->u, x->s->depth) * x->s->rows;
+	return 4 * dot_panel_words_of(x->u, x->s->depth) * x->s->rows;
+}
+
+/* ---- scales of an int4 ---- */
+
+/* Where those of group q are. */
+static struct ll_value *
+scales_at(const struct stream *x, struct ll_value *q)
+{
+	return ll_plus(x->l, x->scales,
+		       ll_mul_n(x->l, q, 4 * (int64_t)x->nv * x->u->lanes));
+}
+
+/*
+ * PART bytes are eight scales of a row.  They are transposed as numbers are:
+ * words of two of them, one lane for each row.
+ */
+static void
+eight_scales(const struct stream *x, struct ll_value *from,
+	     struct ll_value *q, int64_t at)
+{
+	const struct ll_type t = ll_type(LL_I32, x->u->lanes);
+	struct ll *l = x->l;
+	struct ll_value *words[4], *to, *v;
+	int i;
+
+	load_part(x, ll_plus(l, from, ll_mul_n(l, q, 2)), x->s->row_bytes,
+		  words);
+	for (i = 0; i < 8; i++) {
+		v = i % 2 ? ll_bin(l, LL_AND, words[i / 2],
+				   ll_int(l, t, (int64_t)0xffff0000))
+			  : ll_bin(l, LL_SHL, words[i / 2], ll_int(l, t, 16));
+		to = scales_at(x, ll_add(l, q, ll_i64(l, i)));
+		ll_store(l, v, ll_plus_n(l, to, at));
+	}
+}
+
+/* The scale of group q of each row, one by one. */
+static void
+last_scales(const struct stream *x, struct ll_value *from, struct ll_value *q,
+	    int64_t at)
+{
+	const struct ll_type word = ll_type(LL_I32, 1);
+	struct ll *l = x->l;
+	struct ll_value *v, *to;
+	struct ll_loop r;
+
+	from = ll_plus(l, from, ll_mul_n(l, q, 2));
+	to = ll_plus_n(l, scales_at(x, q), at);
+	ll_loop(l, &r, ll_i64(l, 0), ll_i64(l, x->u->lanes), 1, NULL, 0);
+	v = ll_load(l, ll_type(LL_I16, 1),
+		    ll_plus(l, from, ll_mul_n(l, r.i, x->s->row_bytes)));
+	v = ll_bin(l, LL_SHL, ll_cast(l, v, LL_I32), ll_int(l, word, 16));
+	ll_store(l, v, ll_plus(l, to, ll_mul_n(l, r.i, 4)));
+	ll_loop_end(l, &r, NULL);
+}
+
+/* All of the columns at hand, to the stack. */
+static void
+load_scales(const struct stream *x)
+{
+	int64_t n = x->s->k / IR_GROUP, at;
+	struct ll *l = x->l;
+	struct ll_value *from;
+	struct ll_loop q;
+	uint32_t v;
+
+	for (v = 0; v < x->nv; v++) {
+		at = 4 * (int64_t)v * x->u->lanes;
+		from = row_at(x, x->b, (int64_t)v * x->u->lanes);
+		from = ll_plus_n(l, from, dot_bytes(x->size, x->s->k));
+		ll_loop(l, &q, ll_i64(l, 0), ll_i64(l, n / 8 * 8), 8, NULL, 0);
+		eight_scales(x, from, q.i, at);
+		ll_loop_end(l, &q, NULL);
+		ll_loop(l, &q, ll_i64(l, n / 8 * 8), ll_i64(l, n), 1, NULL, 0);
+		last_scales(x, from, q.i, at);
+		ll_loop_end(l, &q, NULL);
+	}
 }
 
 /* After a stretch: its sums are added to those before, and are zero again. */
@@ -535,6 +628,54 @@ end_stretch(const struct stream *x, struct ll_value *is_first)
 	ll_store(l, ll_select(l, is_first, fresh, more), to);
 	ll_store(l, ll_zero(l, vec), sum);
 	ll_loop_end(l, &i, NULL);
+}
+
+/* Adds the products of group q, which is a line of each row, times its scales,
+ * first those of its first half. */
+static void
+one_group(const struct stream *x, struct ll_value *q)
+{
+	const struct ll_type vec = ll_type(LL_F32, x->u->lanes);
+	struct ll_value *k = ll_mul_n(x->l, q, IR_GROUP), *rows, *scale, *to;
+	struct ll_value *far = ahead_of(x, k);
+	struct ll *l = x->l;
+	struct step t = { NULL };
+	struct ll_loop v;
+	uint32_t n = x->s->rows, r;
+
+	t.a = ll_plus(l, x->a, ll_mul_n(l, q, panel_bytes(x)));
+	ll_loop(l, &v, ll_i64(l, 0), ll_i64(l, x->nv), 1, NULL, 0);
+	rows = ll_mul_n(l, v.i, x->u->lanes * x->s->row_bytes);
+	t.b = ll_plus(l, elems_at(x, x->b, k), rows);
+	for (r = 0; r < 2 * n; r++) {
+		t.sum[r] = ll_zero(l, vec);
+	}
+	one_line(x, &t, ll_plus(l, far, rows));
+	scale = scales_at(x, q);
+	scale = ll_plus(l, scale, ll_mul_n(l, v.i, 4 * x->u->lanes));
+	scale = ll_load(l, vec, scale);
+	for (r = 0; r < n; r++) {
+		to = sum_at(x, x->to, v.i, r);
+		rows = dot_scale_add(l, t.sum[r], scale, ll_load(l, vec, to));
+		ll_store(l, dot_scale_add(l, t.sum[n + r], scale, rows), to);
+	}
+	ll_loop_end(l, &v, NULL);
+}
+
+static void
+sum_groups(const struct stream *x)
+{
+	struct ll *l = x->l;
+	struct ll_loop q;
+
+	load_scales(x);
+	ll_loop(l, &q, ll_i64(l, 0), ll_i64(l, x->nv * x->s->rows), 1, NULL, 0);
+	ll_store(l, ll_zero(l, ll_type(LL_F32, x->u->lanes)),
+		 ll_plus(l, x->to, ll_mul_n(l, q.i, 4 * x->u->lanes)));
+	ll_loop_end(l, &q, NULL);
+	ll_loop(l, &q, ll_i64(l, 0), ll_i64(l, x->s->k / IR_GROUP), 1, NULL, 0);
+	one_group(x, q.i);
+	ll_loop_end(l, &q, NULL);
 }
 
 /* Stores sums at x->to: for each vector of columns one for each row. */
@@ -635,7 +776,8 @@ emit_sums(struct cg_cpu *c, const struct dot_unit *u,
 	bool tiles = u->kind == DOT_TILES;
 	struct ll_value *f;
 
-	x.elem_bytes = dot_base_bytes(s->base);
+	x.size = dot_size_along(s->base, s->dtype);
+	x.per = 4 * x.size.elems / x.size.bytes;
 	if (tiles) {	/* emitted before, as it is another function */
 		dot_turn_func(c, u, LL_F32, 16);
 	}
@@ -645,9 +787,14 @@ emit_sums(struct cg_cpu *c, const struct dot_unit *u,
 	x.a = ll_param(c->ll, f, 0);
 	x.b = ll_param(c->ll, f, 1);
 	x.to = ll_param(c->ll, f, 2);
-	x.has_tables = s->base == LL_I8 && dot_has_tables(c->ll, u);
+	x.has_tables = s->base == LL_I8 && s->dtype != IR_INT4 &&
+		       dot_has_tables(c->ll, u);
 	x.sums = ll_stack(c->ll, ll_type(LL_F32, 1), nv * s->rows * u->lanes);
 	x.last = ll_stack(c->ll, ll_type(LL_F32, 1), tiles ? 256 : 64);
+	if (u->scaled) {
+		x.scales = ll_stack(c->ll, ll_type(LL_F32, 1),
+				    s->k / IR_GROUP * nv * u->lanes);
+	}
 	if (x.has_tables) {
 		dot_load_tables(c->ll, s->dtype, x.tables);
 	}
@@ -656,6 +803,8 @@ emit_sums(struct cg_cpu *c, const struct dot_unit *u,
 	}
 	if (tiles) {
 		sum_tiles(&x);
+	} else if (u->scaled) {
+		sum_groups(&x);
 	} else {
 		sum_vectors(&x);
 	}

@@ -17,24 +17,53 @@
  */
 #define TILES_AHEAD 4
 
-struct dot_unit
-dot_unit(struct cg_cpu *c, enum ir_dtype dtype)
+static struct dot_unit
+vector_unit(struct cg_cpu *c)
 {
 	struct dot_unit u = { .kind = DOT_FMA, .nv = 3, .per_word = 1,
 			      .words = UNROLL };
 
 	u.lanes = ll_lanes(c->ll, LL_F32);
 	u.mr = u.lanes == 16 ? 8 : 4;
+	return u;
+}
+
+/* Of bf16: in pairs, if the CPU multiplies those. */
+static void
+with_pairs(struct cg_cpu *c, struct dot_unit *u)
+{
+	if (ll_has(c->ll, "avx512bf16") && u->lanes == 16) {
+		u->kind = DOT_PAIRS;
+		u->per_word = 2;
+	}
+}
+
+struct dot_unit
+dot_unit(struct cg_cpu *c, enum ir_dtype dtype)
+{
+	struct dot_unit u = vector_unit(c);
+
 	if (dtype != IR_BF16) {
 		return u;
 	}
 	if (ll_has(c->ll, "amx-bf16") && ll_has(c->ll, "amx-tile")) {
-		return (struct dot_unit){ DOT_TILES, 16, 32, 2, 2, 16 };
+		return (struct dot_unit){ DOT_TILES, 16, 32, 2, 2, 16, false };
 	}
-	if (ll_has(c->ll, "avx512bf16") && u.lanes == 16) {
-		u.kind = DOT_PAIRS;
-		u.per_word = 2;
+	with_pairs(c, &u);
+	return u;
+}
+
+/* AMX sums up over all of k, which groups cut. */
+struct dot_unit
+dot_scaled_unit(struct cg_cpu *c, enum ir_dtype dtype)
+{
+	struct dot_unit u = dot_unit(c, dtype);
+
+	if (u.kind == DOT_TILES) {
+		u = vector_unit(c);
+		with_pairs(c, &u);
 	}
+	u.scaled = true;
 	return u;
 }
 
@@ -67,6 +96,14 @@ dot_multiply_add(struct ll *l, const struct dot_unit *u, struct ll_value *a,
 			    ll_type(LL_F32, u->lanes), args, 3);
 }
 
+struct ll_value *
+dot_scale_add(struct ll *l, struct ll_value *sum, struct ll_value *scale,
+	      struct ll_value *to)
+{
+	return ll_has(l, "fma") ? ll_fma(l, sum, scale, to)
+				: ll_add(l, ll_bin(l, LL_MUL, sum, scale), to);
+}
+
 /* Word i of both panels. */
 static void
 one_word(const struct dot_tile *t, struct ll_value *a, struct ll_value *b,
@@ -93,12 +130,32 @@ one_word(const struct dot_tile *t, struct ll_value *a, struct ll_value *b,
 	}
 }
 
+/* The scales of the columns, which follow the words of B. */
+static void
+load_scales(const struct dot_tile *t, struct ll_value **scale)
+{
+	const struct ll_type vec = ll_type(LL_F32, t->u->lanes);
+	struct ll_value *at;
+	uint32_t v;
+
+	at = ll_plus(t->l, t->b, ll_mul_n(t->l, t->words, 4 * dot_nr(t->u)));
+	for (v = 0; v < t->nv; v++) {
+		scale[v] = ll_load(t->l, vec, ll_plus_n(t->l, at,
+							4 * v * t->u->lanes));
+	}
+}
+
 /* Stores the sums, or adds them to what is there. */
 static void
 put_sums(const struct dot_tile *t, struct ll_value *const *sum, bool add)
 {
 	const struct ll_type vec = ll_type(LL_F32, t->u->lanes);
+	struct ll_value *scale[4] = { NULL }, *old;
 	uint32_t r, v;
+
+	if (t->u->scaled) {
+		load_scales(t, scale);
+	}
 
 	for (r = 0; r < t->u->mr; r++) {
 		struct ll_value *row = ll_plus(t->l, t->c,
@@ -109,8 +166,12 @@ put_sums(const struct dot_tile *t, struct ll_value *const *sum, bool add)
 							4 * v * t->u->lanes);
 			struct ll_value *x = sum[r * t->nv + v];
 
-			if (add) {
-				x = ll_add(t->l, x, ll_load(t->l, vec, at));
+			old = add ? ll_load(t->l, vec, at)
+				  : ll_zero(t->l, vec);
+			if (t->u->scaled) {
+				x = dot_scale_add(t->l, x, scale[v], old);
+			} else if (add) {
+				x = ll_add(t->l, x, old);
 			}
 			ll_store(t->l, x, at);
 		}
@@ -178,36 +239,64 @@ words(const struct dot_tile *t, struct ll_value *from, struct ll_value *to,
 	memcpy(sum, k.at, n * sizeof *sum);
 }
 
+/* Sums over the stretches from the first one to before the end. */
 static void
-in_vectors(const struct dot_tile *t)
+add_up(const struct dot_tile *t, uint32_t first, uint32_t end,
+       struct ll_value **sum)
 {
 	const struct dot_unit *u = t->u;
 	struct ll *l = t->l;
-	struct ll_value *sum[LL_CARRY], *step, *from, *to;
+	struct ll_value *step = stretch_words(t, t->words), *from, *to;
 	uint32_t n = u->mr * t->nv, k;
-	struct ll_block *more, *fresh;
 	struct ll_loop r;
 
 	for (k = 0; k < n; k++) {
 		sum[k] = ll_zero(l, ll_type(LL_F32, u->lanes));
 	}
-	step = stretch_words(t, t->words);
-	ll_loop(l, &r, ll_i64(l, 0), ll_i64(l, u->mr), 1, sum, n);
+	ll_loop(l, &r, ll_i64(l, first), ll_i64(l, end), 1, sum, n);
 	prefetch_row(t, r.i);
 	from = ll_bin(l, LL_MUL, r.i, step);
 	to = ll_min(l, t->words, ll_add(l, from, step));
 	memcpy(sum, r.at, n * sizeof *sum);
 	words(t, from, to, sum);
 	ll_loop_end(l, &r, sum);
-	more = ll_block(l, NULL, "more");
-	fresh = ll_block(l, NULL, "fresh");
+	memcpy(sum, r.at, n * sizeof *sum);
+}
+
+/* Stores the sums, or adds them if that is asked for; then goes to `next`. */
+static void
+put_first(const struct dot_tile *t, struct ll_value *const *sum,
+	  struct ll_block *next)
+{
+	struct ll *l = t->l;
+	struct ll_block *more = ll_block(l, NULL, "more");
+	struct ll_block *fresh = ll_block(l, NULL, "fresh");
+
 	ll_branch(l, ll_test(l, LL_NE, t->add, ll_i64(l, 0)), more, fresh);
 	ll_at(l, more);
-	put_sums(t, r.at, true);
-	ll_return(l, NULL);
+	put_sums(t, sum, true);
+	ll_jump(l, next);
 	ll_at(l, fresh);
-	put_sums(t, r.at, false);
-	ll_return(l, NULL);
+	put_sums(t, sum, false);
+	ll_jump(l, next);
+	ll_at(l, next);
+}
+
+/* Of a group of an int4 each half is a sum of its own: of few rows, sums of
+ * fewer products wait less for each other. */
+static void
+in_vectors(const struct dot_tile *t)
+{
+	uint32_t mr = t->u->mr, first = t->u->scaled ? mr / 2 : mr;
+	struct ll_value *sum[LL_CARRY];
+
+	add_up(t, 0, first, sum);
+	put_first(t, sum, ll_block(t->l, NULL, "put"));
+	if (t->u->scaled) {
+		add_up(t, first, mr, sum);
+		put_sums(t, sum, true);
+	}
+	ll_return(t->l, NULL);
 }
 
 /* ---- in AMX tiles: 0 to 3 are sums, 4 and 5 of A, 6 and 7 of B ---- */
@@ -407,6 +496,13 @@ dot_tiles_end(struct cg_cpu *c, const struct dot_unit *u)
 
 /* ---- whole tiles, and those at the ends of a matrix ---- */
 
+/* Of the unit's function among those of all units. */
+static int
+number_of(const struct dot_unit *u)
+{
+	return (int)u->kind + (u->scaled ? DOT_NKINDS : 0);
+}
+
 static struct ll_value *
 emit_whole(struct cg_cpu *c, const struct dot_unit *u, uint32_t nv)
 {
@@ -415,7 +511,7 @@ emit_whole(struct cg_cpu *c, const struct dot_unit *u, uint32_t nv)
 	struct dot_tile t = { .l = c->ll, .u = u, .nv = nv };
 	struct ll_value *f;
 
-	f = ll_func(c->ll, arena_printf(c->a, "dot_%d_%ux%u", (int)u->kind,
+	f = ll_func(c->ll, arena_printf(c->a, "dot_%d_%ux%u", number_of(u),
 					u->mr, nv * u->lanes),
 		    ll_type(LL_VOID, 1), types, 10, false);
 	ll_noalias(c->ll, f, 2);
@@ -537,7 +633,7 @@ dot_tile_func(struct cg_cpu *c, const struct dot_unit *u)
 	const struct ll_type p = ll_type(LL_PTR, 1), n = ll_type(LL_I64, 1);
 	const struct ll_type types[] = { p, p, p, n, n, n, p, n, p, n, n, n };
 	struct ends e = { .l = c->ll, .u = u };
-	struct ll_value *f = c->dot[u->kind];
+	struct ll_value *f = c->dot[number_of(u)];
 	uint32_t i;
 
 	if (f) {
@@ -546,7 +642,7 @@ dot_tile_func(struct cg_cpu *c, const struct dot_unit *u)
 	for (i = 1; i <= u->nv; i++) {
 		e.whole[i] = emit_whole(c, u, i);
 	}
-	f = ll_func(c->ll, arena_printf(c->a, "dot_%d", (int)u->kind),
+	f = ll_func(c->ll, arena_printf(c->a, "dot_%d", number_of(u)),
 		    ll_type(LL_VOID, 1), types, 12, false);
 	for (i = 0; i < 10; i++) {
 		e.arg[i] = ll_param(c->ll, f, i);
@@ -554,6 +650,6 @@ dot_tile_func(struct cg_cpu *c, const struct dot_unit *u)
 	e.rows = ll_param(c->ll, f, 10);
 	e.cols = ll_param(c->ll, f, 11);
 	emit_ends(&e);
-	c->dot[u->kind] = f;
+	c->dot[number_of(u)] = f;
 	return f;
 }

@@ -15,6 +15,52 @@ dot_site(const struct cg_cpu *c, struct cg_kernel *out)
 	return (struct cg_site){ c->m, c->a, c->at, out };
 }
 
+/* Elements of a row of an int4, as it is stored. */
+static int64_t
+row_of(struct cg_cpu *c, value_id stored)
+{
+	const struct ir_type *t = ir_type(c->m, stored);
+	const struct ir_node *n = ir_node(c->m, c->m->values.at[stored].node);
+	const struct ir_attr *over = ir_attr(c->m, n, IR_ATTR_ROUNDED);
+	int64_t row = 1;
+	uint32_t i;
+
+	for (i = 0; i < over->ndims; i++) {
+		int at = ir_type_at(t, over->dims[i]);
+
+		row *= cg_local_size(c->m, c->at, t->dims[at], t->cut[at]);
+	}
+	return row;
+}
+
+/* Whether what is read of an int4, as a value of type t, is all of each row
+ * that it reads a part of, in order. */
+static bool
+has_whole_rows(struct cg_cpu *c, const struct cg_view *v,
+	       const struct ir_type *t)
+{
+	int64_t row = row_of(c, v->stored), n = 1;
+	uint32_t i = t->ndims, k;
+
+	while (n < row && i > 0 && v->stride[--i] == n) {
+		n *= v->size[i];
+	}
+	if (n != row || v->offset % row != 0) {
+		return false;
+	}
+	for (k = 0; k < i; k++) {
+		if (v->stride[k] % row != 0) {
+			return false;
+		}
+	}
+	for (k = 0; k < v->nmoved; k++) {
+		if (v->moved[k].stride % row != 0) {
+			return false;
+		}
+	}
+	return true;
+}
+
 bool
 dot_find_source(struct cg_cpu *c, struct cg_kernel *out, const struct kernel *k,
 	   value_id v, struct dot_source *s)
@@ -27,7 +73,8 @@ dot_find_source(struct cg_cpu *c, struct cg_kernel *out, const struct kernel *k,
 		return false;
 	}
 	s->base = s->view.dtype == dtype ? s->base : LL_I8;
-	return true;
+	return s->view.dtype != IR_INT4 ||
+	       has_whole_rows(c, &s->view, ir_type(c->m, v));
 }
 
 struct ll_value *
@@ -35,9 +82,9 @@ dot_source_at(struct cg_cpu *c, struct ll_value *step,
 	      const struct dot_source *s)
 {
 	const struct cg_view *v = &s->view;
-	int64_t bytes = dot_base_bytes(s->base);
+	struct dot_size size = dot_size_apart(s->base, (uint8_t)v->dtype);
 	struct ll_value *at = ll_plus_n(c->ll, cg_cpu_at(c, step, v->operand),
-					v->offset * bytes);
+					dot_bytes(size, v->offset));
 	uint32_t i;
 
 	for (i = 0; i < v->nmoved; i++) {
@@ -47,8 +94,8 @@ dot_source_at(struct cg_cpu *c, struct ll_value *step,
 		p = ll_plus_n(c->ll, p,
 			      (int64_t)offsetof(struct rt_pieces, at));
 		p = ll_load(c->ll, ll_type(LL_I64, 1), p);
-		at = ll_plus(c->ll, at, ll_mul_n(c->ll, p, v->moved[i].stride *
-							  bytes));
+		at = ll_plus(c->ll, at, ll_mul_n(c->ll, p,
+				dot_bytes(size, v->moved[i].stride)));
 	}
 	return at;
 }
@@ -63,9 +110,10 @@ dot_factor_dense(const struct cg_factor *f, int which)
 
 struct ll_value *
 dot_factor_at(struct ll *l, const struct cg_factor *f, int which,
-	      struct ll_value *i, int64_t bytes)
+	      struct ll_value *i, struct dot_size size)
 {
 	struct ll_value *sum = ll_i64(l, 0);
+	int64_t stride;
 	uint32_t r;
 
 	for (r = f->n; r-- > 0;) {
@@ -75,8 +123,11 @@ dot_factor_at(struct ll *l, const struct cg_factor *f, int which,
 			here = ll_rem_n(l, i, f->at[r].size);
 			i = ll_div_n(l, i, f->at[r].size);
 		}
-		sum = ll_add(l, sum, ll_mul_n(l, here,
-					      f->at[r].stride[which] * bytes));
+		stride = f->at[r].stride[which] * size.bytes;
+		here = stride % size.elems == 0
+			? ll_mul_n(l, here, stride / size.elems)
+			: ll_div_n(l, ll_mul_n(l, here, stride), size.elems);
+		sum = ll_add(l, sum, here);
 	}
 	return sum;
 }

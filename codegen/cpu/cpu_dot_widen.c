@@ -1,17 +1,36 @@
 /*
- * Weights that are stored in 8 bits, as contractions load them.  Each of their
- * numbers is exact in f32 and in bf16; scales are applied to sums, after the
- * contraction.  An int8 is from -127 to 127: no byte is -128.
+ * Weights that are stored in 8 or 4 bits, as contractions load them.  Each of
+ * their numbers is exact in f32 and in bf16; scales are applied to sums: after
+ * the contraction, or of an int4 to the sum of each group.  An int8 is from
+ * -127 to 127, an int4 from -7 to 7: no byte is -128.
  */
 #include "codegen/cpu/cpu_dot.h"
 
 #include <math.h>
 #include <string.h>
 
-int64_t
-dot_base_bytes(enum ll_base base)
+struct dot_size
+dot_size_along(enum ll_base base, uint8_t dtype)
 {
-	return base == LL_F32 ? 4 : base == LL_I8 ? 1 : 2;
+	if (base == LL_I8 && dtype == IR_INT4) {
+		return (struct dot_size){ 1, 2 };
+	}
+	return (struct dot_size){ base == LL_F32 ? 4 : base == LL_I8 ? 1 : 2,
+				  1 };
+}
+
+struct dot_size
+dot_size_apart(enum ll_base base, uint8_t dtype)
+{
+	return base == LL_I8 && dtype == IR_INT4
+		? (struct dot_size){ IR_GROUP / 2 + 2, IR_GROUP }
+		: dot_size_along(base, dtype);
+}
+
+struct ll_value *
+dot_bytes_of(struct ll *l, struct dot_size z, struct ll_value *elems)
+{
+	return ll_div_n(l, ll_mul_n(l, elems, z.bytes), z.elems);
 }
 
 static struct ll_value *
@@ -76,12 +95,106 @@ elem_of(struct ll *l, struct ll_value *words, uint8_t dtype, int i)
 	return dot_widen(l, with(l, LL_ASHR, words, 24), dtype);
 }
 
+/* Floats as bf16, where nothing is in their lower halves. */
+static struct ll_value *
+upper_halves(struct ll *l, struct ll_value *v)
+{
+	uint32_t n = ll_typeof(l, v).lanes;
+
+	v = ll_bits(l, v, ll_type(LL_I32, n));
+	v = ll_cast(l, with(l, LL_LSHR, v, 16), LL_I16);
+	return ll_bits(l, v, ll_type(LL_BF16, n));
+}
+
+/* ---- int4: eight in a word ---- */
+
+/* Where the lowest bit of number i of a word is: see RT_ELEM_I4. */
+static int64_t
+bit_of(int i)
+{
+	return i % 2 * 16 + i / 2 * 4;
+}
+
+/* The 16 numbers that four bits are, one or two times, as bf16 or as f32. */
+static struct ll_value *
+all_int4(struct ll *l, struct ll_type t)
+{
+	bool is_f32 = t.base == LL_F32;
+	int64_t words[8] = { 0 };
+	uint32_t i;
+
+	for (i = 0; i < t.lanes; i++) {
+		float f = (float)((int)(i % 16 ^ 8) - 8);
+		uint32_t bits;
+
+		memcpy(&bits, &f, sizeof bits);
+		words[is_f32 ? i / 2 : i / 4] |= (int64_t)((uint64_t)
+			(is_f32 ? bits : bits >> 16) << (is_f32 ? i % 2 * 32
+							 : i % 4 * 16));
+	}
+	return ll_load(l, t, ll_table(l, words, 8));
+}
+
+/*
+ * Word i, as the unit multiplies it.  AVX-512 looks numbers up by the lowest
+ * bits of lanes, whatever is above them: a pair of bf16 by those of both halves
+ * of a word.
+ */
+static struct ll_value *
+int4_word(struct ll *l, const struct dot_unit *u, struct ll_value *words,
+	  int i)
+{
+	const struct ll_type f32 = ll_type(LL_F32, u->lanes);
+	const struct ll_type halves = ll_type(LL_I16, 2 * u->lanes);
+	struct ll_value *args[2], *at;
+
+	at = with(l, LL_LSHR, words, bit_of(u->per_word * i));
+	if (u->kind == DOT_PAIRS) {
+		args[0] = all_int4(l, halves);
+		args[1] = ll_bits(l, at, halves);
+		at = ll_intrinsic(l, "llvm.x86.avx512.permvar.hi.512", halves,
+				  args, 2);
+		return ll_bits(l, at, ll_typeof(l, words));
+	}
+	if (u->lanes == 16) {
+		args[0] = all_int4(l, f32);
+		args[1] = at;
+		return ll_intrinsic(l, "llvm.x86.avx512.permvar.sf.512", f32,
+				    args, 2);
+	}
+	at = with(l, LL_SHL, words, 28 - bit_of(i));
+	return ll_cast(l, with(l, LL_ASHR, at, 28), LL_F32);
+}
+
+struct ll_value *
+dot_widen_int4s(struct ll *l, struct ll_value *words, bool pairs)
+{
+	uint32_t n = 8 * ll_typeof(l, words).lanes, i;
+	const struct ll_type t = ll_type(LL_I32, n);
+	int64_t shifts[32] = { 0 };
+	struct ll_value *v;
+	int pick[64];
+
+	for (i = 0; i < n; i++) {
+		pick[i] = (int)i / 8;
+		shifts[i / 2] |= (28 - bit_of((int)i % 8)) << i % 2 * 32;
+	}
+	v = n == 8 ? ll_splat(l, words, n)
+		   : ll_shuffle(l, words, words, pick, n);
+	v = ll_bin(l, LL_SHL, v, ll_load(l, t, ll_table(l, shifts, n / 2)));
+	v = ll_cast(l, with(l, LL_ASHR, v, 28), LL_F32);
+	return pairs ? upper_halves(l, v) : v;
+}
+
 struct ll_value *
 dot_widen_word(struct ll *l, const struct dot_unit *u, struct ll_value *words,
 	       uint8_t dtype, int i)
 {
 	struct ll_value *low, *high;
 
+	if (dtype == IR_INT4) {
+		return int4_word(l, u, words, i);
+	}
 	if (u->per_word == 1) {
 		return elem_of(l, words, dtype, i);
 	}
@@ -96,15 +209,8 @@ dot_widen_word(struct ll *l, const struct dot_unit *u, struct ll_value *words,
 struct ll_value *
 dot_widen_elems(struct ll *l, struct ll_value *v, uint8_t dtype, bool pairs)
 {
-	uint32_t n = ll_typeof(l, v).lanes;
-
 	v = dot_widen(l, ll_cast(l, v, LL_I32), dtype);
-	if (pairs) {	/* the upper halves, as nothing is in the lower ones */
-		v = ll_bits(l, v, ll_type(LL_I32, n));
-		v = ll_cast(l, with(l, LL_LSHR, v, 16), LL_I16);
-		v = ll_bits(l, v, ll_type(LL_BF16, n));
-	}
-	return v;
+	return pairs ? upper_halves(l, v) : v;
 }
 
 /*

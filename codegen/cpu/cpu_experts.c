@@ -162,7 +162,9 @@ cg_experts_steps(struct cg_cpu *c, struct cg_kernel *out,
 		return false;
 	}
 	x.dot.value = x.p.node->result;
-	x.dot.unit = dot_unit(c, x.p.types[0]->dtype);
+	x.dot.unit = s[1].view.dtype == IR_INT4
+		? dot_scaled_unit(c, x.p.types[0]->dtype)
+		: dot_unit(c, x.p.types[0]->dtype);
 	x.dot.whole_last = cg_dot_whole_last(c->m, k, head);
 	x.dot.result = DOT_BOX;
 	rows = x.p.pairs.size * x.p.rows.size;

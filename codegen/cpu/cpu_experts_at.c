@@ -12,7 +12,8 @@
 static void
 choose_depth(struct dot *d)
 {
-	int64_t per_block = 512 * (int64_t)d->unit.per_word;
+	int64_t per_block = d->unit.scaled ? IR_GROUP
+					   : 512 * (int64_t)d->unit.per_word;
 	int64_t whole = (int64_t)d->unit.words * d->unit.per_word;
 
 	d->ndepth = (d->over.size + per_block - 1) / per_block;
@@ -25,7 +26,7 @@ static bool
 fits(struct experts *x)
 {
 	struct dot *d = &x->dot;
-	int64_t words = 4 * dot_words_of(&d->unit, d->depth);
+	int64_t words = 4 * dot_panel_words_of(&d->unit, d->depth);
 	int64_t rows = dot_round_up(x->most, d->unit.mr);
 
 	d->tile_ld = dot_round_up(d->cols.most, d->unit.lanes);
@@ -45,7 +46,9 @@ experts_plan_at(struct experts *x)
 	struct dot *d = &x->dot;
 	int64_t all = ir_dim_size(d->c->m, x->p.of);
 
-	if (!experts_factors(x, &d->over)) {
+	if (!experts_factors(x, &d->over) ||
+	    (d->unit.scaled && (!dot_factor_dense(&d->over, 1) ||
+				d->over.size % IR_GROUP != 0))) {
 		return false;
 	}
 	choose_depth(d);
@@ -139,8 +142,10 @@ all_depths(struct experts_rows *b)
 	/* the result of pairs of other ranks' experts is zero */
 	none = ll_test(l, LL_EQ, b->expert, ll_i64(l, s->x->p.n));
 	experts_clear_tile(s, none);
-	matrix = ll_mul_n(l, b->expert, d->source[1].view.stride[at] *
-				       experts_elem_bytes(s->x, 1));
+	matrix = ll_mul_n(l, b->expert, dot_bytes(
+		dot_size_apart(d->source[1].base,
+			       (uint8_t)d->source[1].view.dtype),
+		d->source[1].view.stride[at]));
 	matrix = ll_plus(l, s->source[1], matrix);
 	ll_loop(l, &q, ll_i64(l, 0), ll_select(l, none, ll_i64(l, 0),
 					       ll_i64(l, d->ndepth)), 1,

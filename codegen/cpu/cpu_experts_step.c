@@ -70,7 +70,9 @@ experts_find_row(struct experts_step *s, struct ll_value *first,
 int64_t
 experts_elem_bytes(const struct experts *x, int which)
 {
-	return dot_base_bytes(x->dot.source[which].base);
+	const struct dot_source *s = &x->dot.source[which];
+
+	return dot_size_along(s->base, (uint8_t)s->view.dtype).bytes;
 }
 
 void
@@ -91,7 +93,8 @@ experts_copy_part(struct experts_step *s, int which, const struct cg_factor *f,
 		return;
 	}
 	ll_loop(l, &k, ll_i64(l, 0), live, 1, NULL, 0);
-	at = dot_factor_at(l, f, which, ll_add(l, from, k.i), bytes);
+	at = dot_factor_at(l, f, which, ll_add(l, from, k.i),
+			   (struct dot_size){ bytes, 1 });
 	to = ll_plus(l, to, ll_mul_n(l, k.i, bytes));
 	ll_store(l, ll_load(l, t, ll_plus(l, src, at)), to);
 	ll_loop_end(l, &k, NULL);
@@ -109,13 +112,14 @@ experts_multiply(struct experts_step *s, struct ll_value *rows,
 	int64_t lanes = d->unit.lanes;
 	struct ll *l = s->l;
 	struct ll_value *args[12], *to = ll_plus_n(l, s->own, d->own_c);
+	struct ll_value *panel = dot_panel_words(l, &d->unit, words);
 	struct ll_loop r, c;
 
 	ll_loop(l, &r, ll_i64(l, 0), s->live[0], d->unit.mr, NULL, 0);
 	ll_loop(l, &c, ll_i64(l, 0), s->live[1], dot_nr(&d->unit), NULL, 0);
-	args[0] = ll_plus(l, rows, ll_mul_n(l, ll_bin(l, LL_MUL, r.i, words),
+	args[0] = ll_plus(l, rows, ll_mul_n(l, ll_bin(l, LL_MUL, r.i, panel),
 					   4));
-	args[1] = ll_plus(l, cols, ll_mul_n(l, ll_bin(l, LL_MUL, c.i, words),
+	args[1] = ll_plus(l, cols, ll_mul_n(l, ll_bin(l, LL_MUL, c.i, panel),
 					   4));
 	args[2] = ll_plus(l, to, ll_mul_n(l, r.i, 4 * d->tile_ld));
 	args[2] = ll_plus(l, args[2], ll_mul_n(l, c.i, 4));

@@ -13,7 +13,7 @@ static bool
 fits(struct experts *x)
 {
 	struct dot *d = &x->dot;
-	int64_t words = 4 * dot_words_of(&d->unit, d->depth), bytes;
+	int64_t words = 4 * dot_panel_words_of(&d->unit, d->depth), bytes;
 
 	bytes = d->depth * experts_elem_bytes(x, 0);
 	d->tile_ld = dot_round_up(d->cols.most, d->unit.lanes);

@@ -4,6 +4,8 @@
  */
 #include "codegen/host/host.h"
 
+_Static_assert(RT_GROUP == IR_GROUP, "groups of an int4");
+
 struct ll_value **
 host_words(struct cg_code *c, size_t n)
 {
@@ -59,6 +61,7 @@ int
 host_stored_elem(enum ir_dtype t)
 {
 	return t == IR_INT8 ? RT_ELEM_I8
+		: t == IR_INT4 ? RT_ELEM_I4
 		: t == IR_F8E4M3 ? RT_ELEM_E4M3 : host_elem(t);
 }
 
@@ -78,13 +81,13 @@ int64_t
 host_bytes(const struct host_class *k, value_id v)
 {
 	const struct ir_type *t = ir_type(k->c->m, v);
-	int64_t n = ir_dtypes[t->dtype].bits / 8;
+	int64_t n = 1;
 	uint32_t i;
 
 	for (i = 0; i < t->ndims; i++) {
 		n *= host_local(k, t->dims[i], t->cut[i]);
 	}
-	return n;
+	return (int64_t)((double)n * ir_elem_bytes(t->dtype));
 }
 
 int64_t

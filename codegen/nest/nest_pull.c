@@ -16,7 +16,14 @@ static nest_id
 load(struct nest *n, uint32_t memory, nest_id offset)
 {
 	uint8_t dtype = n->memory.at[memory].dtype;
-	nest_id e = nest_make(n, (struct nest_expr){
+	nest_id e;
+
+	if (dtype == IR_INT4) {
+		n->why = "what reads a weight of 4 bits here is no contraction "
+			 "over all of its groups, which kernels do alone";
+		return 0;
+	}
+	e = nest_make(n, (struct nest_expr){
 		.op = NEST_LOAD, .ref = memory, .a = offset,
 		.kind = dtype == IR_IDX ? NEST_INT
 			: dtype == IR_F64 ? NEST_WIDE : NEST_FLOAT });

@@ -363,7 +363,7 @@ lower_declare_dim(struct lower *l, const struct ast_stmt *s)
 static bool
 is_computed(enum ir_dtype t)
 {
-	return ir_dtypes[t].is_float && t != IR_INT8;
+	return ir_dtypes[t].is_float && t != IR_INT8 && t != IR_INT4;
 }
 
 bool

@@ -1,8 +1,8 @@
 /*
- * Weights that are stored in 8 bits, and their scales.  Both are computed from
- * the weight as files have it, whole, since a scale belongs to elements that
- * may be on several ranks.  The runtime rounds the same way when it loads:
- * runtime/data/round.c.
+ * Weights that are stored in 8 bits, and their scales; and in 4 bits, with
+ * scales that are a part of them.  They are computed from the weight as files
+ * have it, whole, since a scale belongs to elements that may be on several
+ * ranks.  The runtime rounds the same way when it loads: runtime/data/round.c.
  */
 #include "ir/interp/interp.h"
 
@@ -25,6 +25,9 @@ scale_of(const struct rounded *x, int64_t i)
 	int64_t at = 0, stride = 1, size;
 	uint32_t d;
 
+	if (x->dtype == IR_INT4) {
+		return i / IR_GROUP;
+	}
 	for (d = x->whole.ndims; d-- > 0;) {
 		size = ir_dim_size(x->e->m, x->whole.dims[d]);
 		if (!x->shared[d]) {
@@ -39,18 +42,31 @@ scale_of(const struct rounded *x, int64_t i)
 static int64_t
 elems_of(const struct rounded *x, bool scales)
 {
+	bool shared = scales && x->dtype != IR_INT4;
 	int64_t n = 1;
 	uint32_t d;
 
 	for (d = 0; d < x->whole.ndims; d++) {
-		n *= scales && x->shared[d] ? 1
+		n *= shared && x->shared[d] ? 1
 			: ir_dim_size(x->e->m, x->whole.dims[d]);
 	}
-	return n;
+	return scales && x->dtype == IR_INT4 ? n / IR_GROUP : n;
+}
+
+/* The nearest bf16, which is one of the f32; to even on a tie. */
+static double
+to_bf16(double v)
+{
+	int exponent;
+	double step;
+
+	frexp(v, &exponent);
+	step = fmax(ldexp(1, exponent - 8), ir_dtypes[IR_BF16].least);
+	return nearbyint(v / step) * step;
 }
 
 /* The largest magnitude becomes the largest number of the type; f32, as scales
- * are stored so. */
+ * are stored so, or of groups bf16. */
 static void
 find_scales(const struct rounded *x, double *scale)
 {
@@ -64,6 +80,7 @@ find_scales(const struct rounded *x, double *scale)
 	}
 	for (i = 0; i < scales; i++) {
 		scale[i] = (float)(scale[i] / ir_dtypes[x->dtype].most);
+		scale[i] = x->dtype == IR_INT4 ? to_bf16(scale[i]) : scale[i];
 	}
 }
 
@@ -74,7 +91,7 @@ nearest(enum ir_dtype t, double v)
 	double most = ir_dtypes[t].most, step = 1;
 	int exponent;
 
-	if (t != IR_INT8) {	/* three bits after the first */
+	if (t == IR_F8E4M3) {	/* three bits after the first */
 		frexp(v, &exponent);
 		step = fmax(ldexp(1, exponent - 4), ir_dtypes[t].least);
 	}
@@ -85,9 +102,10 @@ nearest(enum ir_dtype t, double v)
 static double
 element(const struct rounded *x, int64_t i)
 {
-	double scale = x->scale[scale_of(x, i)];
+	double scale = x->scale[scale_of(x, i)], v;
 
-	return scale > 0 ? nearest(x->dtype, x->weight[i] / scale) : 0;
+	v = scale > 0 ? nearest(x->dtype, x->weight[i] / scale) : 0;
+	return x->dtype == IR_INT4 ? v * scale : v;
 }
 
 /* Dims of the weight, without those that are in its name. */
@@ -127,13 +145,13 @@ ir_interp_read_rounded(struct interp *e, const struct ir_node *n,
 	struct ir_local l;
 	int64_t i;
 
+	x.dtype = weight ? (enum ir_dtype)one->dtype
+		: (enum ir_dtype)ir_attr(e->m, n, IR_ATTR_STORED)->i;
 	b = ir_interp_get(e, n, elems_of(&x, false));
 	s = b ? ir_interp_get(e, n, elems_of(&x, true)) : NULL;
 	ok = s && read(e, n, buf_text(&e->full), &x.whole,
 		       elems_of(&x, false), b->data);
 	if (ok) {
-		x.dtype = weight ? (enum ir_dtype)one->dtype
-			: (enum ir_dtype)ir_attr(e->m, n, IR_ATTR_STORED)->i;
 		x.weight = b->data;
 		find_scales(&x, s->data);
 		x.scale = s->data;

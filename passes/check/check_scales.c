@@ -1,6 +1,7 @@
 /*
  * Scales of weights that are stored in 8 bits: whoever reads the weight finds
- * them, so a rank that reads scales must hold all of what they are of.
+ * them, so a rank that reads scales must hold all of what they are of.  Those
+ * of 4 bits are a part of their weight: a rank must have whole groups of it.
  */
 #include "passes/check/check.h"
 
@@ -43,14 +44,76 @@ check_held(struct check *c, uint32_t use)
 	}
 }
 
+static bool
+is_over(const struct ir_attr *over, dim_id d)
+{
+	uint32_t i;
+
+	for (i = 0; i < over->ndims && over->dims[i] != d; i++) {
+	}
+	return i < over->ndims;
+}
+
+/* In how many parts dim i is split; false: not in equal ones in order. */
+static bool
+count_parts(const struct check *c, const struct ir_type *t, uint32_t i,
+	    int64_t *parts)
+{
+	axis_id axes[IR_MAX_AXES];
+	uint32_t n = ir_cuts(t, i, axes), k;
+	bool plain = true;
+
+	*parts = 1;
+	for (k = 0; k < n; k++) {
+		const struct ir_axis *a = &c->m->axes.at[axes[k]];
+
+		plain = plain && !a->balanced && !a->time;
+		*parts *= a->size;
+	}
+	return plain;
+}
+
+static void
+check_groups(struct check *c, const struct check_use *u)
+{
+	const struct ir_node *n = check_node(c, u);
+	const struct ir_attr *over = ir_attr(c->m, n, IR_ATTR_ROUNDED);
+	const struct ir_type *t = ir_type(c->m, n->result);
+	int64_t parts;
+	uint32_t i;
+
+	if (!over || t->dtype != IR_INT4) {
+		return;
+	}
+	for (i = 0; i < t->ndims; i++) {
+		if (!is_over(over, t->dims[i])) {
+			continue;
+		}
+		if (!count_parts(c, t, i, &parts) ||
+		    !ir_keeps_groups(c->m, t, over, i, parts)) {
+			check_fail(c, u, "its rows of %lld are split in %lld "
+				   "along `%s`, which divides groups of %d "
+				   "that share a scale, expected whole groups "
+				   "on each rank", (long long)
+				   ir_row_elems(c->m, t, over),
+				   (long long)parts,
+				   ir_dim_name(c->m, t->dims[i]), IR_GROUP);
+		}
+	}
+}
+
 void
 check_scales(struct check *c)
 {
 	uint32_t i;
 
 	for (i = 0; i < c->uses.n; i++) {
-		if (check_node(c, &c->uses.at[i])->op == IR_SCALES) {
+		const struct check_use *u = &c->uses.at[i];
+
+		if (check_node(c, u)->op == IR_SCALES) {
 			check_held(c, i);
+		} else if (check_node(c, u)->op == IR_WEIGHT) {
+			check_groups(c, u);
 		}
 	}
 }

@@ -11,7 +11,7 @@ kernel_bytes(const struct ir_module *m, value_id v)
 {
 	const struct ir_type *t = ir_type(m, v);
 
-	return ir_most_elems(m, t) * ir_dtypes[t->dtype].bits / 8;
+	return ir_most_elems(m, t) * ir_elem_bytes(t->dtype);
 }
 
 static bool
@@ -31,7 +31,7 @@ kernel_reserved_bytes(const struct ir_module *m, value_id v)
 	if (t.routed && reserves_all_rows(m)) {
 		t.routed = 0;
 	}
-	return ir_most_elems(m, &t) * ir_dtypes[t.dtype].bits / 8;
+	return ir_most_elems(m, &t) * ir_elem_bytes(t.dtype);
 }
 
 bool

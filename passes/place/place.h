@@ -83,6 +83,7 @@ struct place_like {
 	bool many;		/* it has several uses */
 	bool update;		/* made in a function run once a step */
 	dim_id dims[IR_MAX_DIMS];
+	uint64_t grouped;	/* dims in groups, a bit each */
 };
 
 struct place_way {
@@ -136,6 +137,7 @@ struct place_facts {
 	struct arena *arena;	/* all facts are allocated in it */
 	double *bytes;		/* by value: of the whole tensor */
 	bool *weight;		/* by value: computed from weights alone */
+	bool groups;		/* some value has dims in groups */
 	double *flops;		/* by node, undivided; < 0: not yet known */
 	struct place_ways *ways;	/* by node: if the same on every axis */
 
@@ -334,6 +336,8 @@ void place_remember_least(const struct place *p, double us);
 void place_remember(struct place *p, uint32_t count, bool forced);
 /* Problems kept of this program, newest first; NULL if none can be kept. */
 struct choice **place_shapes(struct place *p);
+/* In how many parts rows in groups may be split; 0: there are none. */
+int64_t place_parts(const struct place *p);
 
 /* ---- place_write.c ----------------------------------------------------- */
 

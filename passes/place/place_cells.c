@@ -26,14 +26,15 @@ weight_options(struct choice *c, struct cell *x, bool picked, value_id v)
 {
 	const struct place *p = c->p;
 	const struct ir_type *type = ir_type(p->m, v);
+	uint32_t open = place_open(p, place_like(p, v));
 	dim_id zero = zero_dim(c, 0, v);
 	uint32_t i;
 
 	for (i = 0; i < type->ndims; i++) {
 		dim_id d = type->dims[i];
 
-		if ((p->kind == PLACE_TENSOR && p->may[d] &&
-		     p->facts->tensor[d]) ||
+		if ((p->kind == PLACE_TENSOR && p->facts->tensor[d] &&
+		     open >> (PLACE_SPLIT + i) & 1) ||
 		    (p->kind == PLACE_EXPERT && picked &&
 		     p->facts->experts[d])) {
 			place_add_option(x, along(IR_IS_SPLIT, d));

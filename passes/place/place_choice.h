@@ -81,6 +81,7 @@ struct place_ground {
 	enum place_kind kind;
 	int zero;
 	bool ring, strict, alone;	/* alone: one rank on it */
+	int64_t parts;		/* place_parts() */
 	const bool *may, *late;
 };
 

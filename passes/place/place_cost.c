@@ -173,7 +173,7 @@ whole_bytes(const struct ir_module *m, const struct ir_type *t)
 	int64_t elems = 0;
 
 	ir_type_elems(m, t, &elems);
-	return (double)elems * ir_dtypes[t->dtype].bits / 8;
+	return (double)elems * ir_elem_bytes(t->dtype);
 }
 
 void

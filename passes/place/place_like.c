@@ -63,6 +63,30 @@ hash_like(const struct place_like *l)
 	return hash;
 }
 
+/* Dims, as bits, of rows of a weight of 4 bits: of it, and of what contractions
+ * read as it. */
+static uint64_t
+grouped_dims(const struct place *p, value_id v)
+{
+	const struct ir_node *n = ir_node(p->m, p->m->values.at[v].node);
+	const struct ir_type *t = ir_type(p->m, v);
+	const struct ir_attr *over;
+	uint64_t bits = 0;
+	uint32_t i;
+
+	if (n->op == IR_CAST) {
+		n = ir_node(p->m, p->m->values.at[ir_args(p->m, n)[0]].node);
+	}
+	over = ir_attr(p->m, n, IR_ATTR_ROUNDED);
+	if (!over || ir_type(p->m, n->result)->dtype != IR_INT4) {
+		return 0;
+	}
+	for (i = 0; i < over->ndims; i++) {
+		bits |= (uint64_t)1 << ir_type_at(t, over->dims[i]);
+	}
+	return bits;
+}
+
 struct finding {
 	struct place *p;
 	struct table known;	/* by hash of a class */
@@ -80,12 +104,13 @@ see_value(struct finding *x, value_id v)
 		.weight = f->weight[v], .picked = f->picked[v],
 		.returns = place_can_return(x->p, v),
 		.routable = x->routable[v], .many = f->uses[v] > 1,
-		.update = x->update
+		.update = x->update, .grouped = grouped_dims(x->p, v)
 	};
 	uint64_t hash;
 	uint32_t at;
 
 	memcpy(l.dims, t->dims, t->ndims * sizeof *l.dims);
+	f->groups |= l.grouped != 0;
 	hash = hash_like(&l);
 	at = table_find(&x->known, hash, 0);
 	while (at && memcmp(&f->likes.at[at], &l, sizeof l) != 0) {
@@ -173,14 +198,39 @@ place_slot(const struct place_like *l, struct ir_along s)
 	die("a value is split by a dim that it lacks");
 }
 
+/*
+ * Whether dim i of a value may be split along the axis.  Rows of a weight of 4
+ * bits are in groups that share a scale: each rank of the tensor axes has whole
+ * ones, and no other axis splits them.
+ */
+static bool
+may_split(const struct place *p, const struct place_like *l, uint32_t i)
+{
+	const bool *may = l->update ? p->late : p->may;
+	struct ir_type t = { .ndims = l->ndims };
+	struct ir_attr over = { 0 };
+	uint32_t k;
+
+	if (!may[l->dims[i]] || !(l->grouped >> i & 1)) {
+		return may[l->dims[i]];
+	}
+	memcpy(t.dims, l->dims, sizeof t.dims);
+	for (k = 0; k < l->ndims; k++) {
+		if (l->grouped >> k & 1) {
+			over.dims[over.ndims++] = l->dims[k];
+		}
+	}
+	return p->kind == PLACE_TENSOR &&
+	       ir_keeps_groups(p->m, &t, &over, i, p->plan->tp);
+}
+
 uint32_t
 place_open(const struct place *p, const struct place_like *l)
 {
-	const bool *may = l->update ? p->late : p->may;
 	uint32_t i, open = 1u << PLACE_WHOLE | 1u << PLACE_PART;
 
 	for (i = 0; i < l->ndims; i++) {
-		open |= (uint32_t)may[l->dims[i]] << (PLACE_SPLIT + i);
+		open |= (uint32_t)may_split(p, l, i) << (PLACE_SPLIT + i);
 	}
 	return open | (uint32_t)(p->kind == PLACE_EXPERT) << PLACE_ROUTED;
 }

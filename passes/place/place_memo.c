@@ -128,6 +128,12 @@ ring_of(const struct place *p)
 	return p->kind == PLACE_CONTEXT && p->plan->ring;
 }
 
+int64_t
+place_parts(const struct place *p)
+{
+	return p->facts->groups ? p->plan->tp : 0;
+}
+
 /* The key of a choice, with the number of ranks only as "one or several". */
 static struct hash
 key_of(const struct place *p)
@@ -137,6 +143,7 @@ key_of(const struct place *p)
 
 	hash_add(&key, (uint64_t)zero_of(p) << 32 | (uint64_t)p->kind << 2 |
 		       (uint64_t)(p->ranks == 1) << 1 | ring_of(p));
+	hash_add(&key, (uint64_t)place_parts(p));
 	for (i = 0; i < n; i++) {
 		hash_add(&key, (uint64_t)p->may[i] << 1 | p->late[i]);
 	}

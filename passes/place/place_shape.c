@@ -18,7 +18,7 @@ ground(const struct place *p)
 		.kind = p->kind, .zero = data ? p->plan->zero : 0,
 		.ring = p->kind == PLACE_CONTEXT && p->plan->ring,
 		.strict = p->strict, .alone = p->ranks == 1,
-		.may = p->may, .late = p->late
+		.parts = place_parts(p), .may = p->may, .late = p->late
 	};
 }
 
@@ -30,7 +30,8 @@ same_ground(const struct place *p, const struct place_ground *a,
 
 	return a->kind == b->kind && a->zero == b->zero &&
 	       a->ring == b->ring && a->strict == b->strict &&
-	       a->alone == b->alone && memcmp(a->may, b->may, n) == 0 &&
+	       a->alone == b->alone && a->parts == b->parts &&
+	       memcmp(a->may, b->may, n) == 0 &&
 	       memcmp(a->late, b->late, n) == 0;
 }
 

@@ -147,7 +147,7 @@ price_extra_bytes(struct pricing *p, const struct kernel *k,
 static double
 elem_bytes(const struct pricing *p, value_id v)
 {
-	return ir_dtypes[ir_type(p->m, v)->dtype].bits / 8.0;
+	return ir_elem_bytes(ir_type(p->m, v)->dtype);
 }
 
 /*

@@ -146,6 +146,7 @@ OF_TYPE(i32, int32_t, int32_t, SAME, SAME, SUM_OF_INT)
 	case RT_ELEM_U8:	/* never summed */                       \
 	case RT_ELEM_I8:                                                    \
 	case RT_ELEM_E4M3:                                                  \
+	case RT_ELEM_I4:                                                    \
 		break;                                                      \
 	}
 

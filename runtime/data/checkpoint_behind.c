@@ -44,12 +44,12 @@ struct rt_behind {
 static int64_t
 hold_bytes(const struct rt_store *s, const struct rt_hold *h)
 {
-	int64_t n = rt_elem_bytes((enum rt_elem)h->tensor->elem), d;
+	int64_t n = 1, d;
 
 	for (d = 0; d < h->tensor->ndims; d++) {
 		n *= rt_pieces_of(s->plan, h->dims[d], s->rank, 0)->total;
 	}
-	return n;
+	return rt_elems_bytes((enum rt_elem)h->tensor->elem, n);
 }
 
 /* What a hold takes of the copy, in which elements stay aligned. */

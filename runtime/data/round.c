@@ -4,7 +4,9 @@
  * on how a weight is split.  ir/interp/interp_rounded.c rounds the same way.
  *
  * Elements that share scales lie in a block of a part: `k` by `inner` elements,
- * of which those at one place of `inner` share one.
+ * of which those at one place of `inner` share one.  A block in 4 bits is a row
+ * (`inner` is 1): its groups of RT_GROUP elements have a scale each, and a rank
+ * has whole groups of it.
  */
 #include "runtime/data/tensor_store.h"
 
@@ -21,11 +23,12 @@ struct rounder {
 	const struct rt_hold *weight, *scales;
 	struct rt_alloc alloc;
 	int64_t k, inner, nblocks;	/* nblocks: of a part */
+	bool in_groups;		/* in 4 bits */
 	const struct rt_st_tensor *stored;
 	int64_t part, block;	/* what is in the buffers; -1: nothing */
 	char *raw;		/* as in the file */
 	float *value;
-	uint8_t *rounded;
+	uint8_t *rounded;	/* in 4 bits: numbers, and scales after them */
 	/* of all parts: scales, and of which blocks they are known by now, so
 	 * that what was read for its weights is not read for its scales */
 	float *scale;
@@ -65,6 +68,44 @@ to_int8(double v)
 {
 	v = v < 127 ? v : 127;
 	return (uint8_t)(int8_t)nearest(v > -127 ? v : -127);
+}
+
+/* Number i of eight in a word, as RT_ELEM_I4 has them: -7 to 7. */
+static void
+put_int4(uint8_t *words, int64_t i, double v)
+{
+	uint8_t bits = (uint8_t)((int)nearest(v < 7 ? v > -7 ? v : -7 : 7) &
+				 15);
+	int64_t at = i / 8 * 4 + i % 2 * 2 + i % 8 / 4;
+
+	words[at] |= (uint8_t)(bits << i / 2 % 2 * 4);
+}
+
+/* A row in groups. */
+static void
+round_row(struct rounder *r)
+{
+	uint8_t *scales = r->rounded + r->k / 2;
+	int64_t g, i;
+
+	memset(r->rounded, 0, (size_t)r->k / 2);
+	for (g = 0; g < r->k / RT_GROUP; g++) {
+		const float *v = r->value + g * RT_GROUP;
+		float scale, largest = 0;
+		uint8_t *to = r->rounded + g * RT_GROUP / 2;
+
+		for (i = 0; i < RT_GROUP; i++) {
+			largest = fabsf(v[i]) > largest ? fabsf(v[i]) : largest;
+		}
+		scale = (float)((double)largest / 7);
+		rt_elems_convert(RT_F32, &scale, RT_ELEM_BF16, scales + 2 * g,
+				 1);
+		rt_elems_convert(RT_BF16, scales + 2 * g, RT_ELEM_F32, &scale,
+				 1);
+		for (i = 0; i < RT_GROUP && scale > 0; i++) {
+			put_int4(to, i, (double)v[i] / scale);
+		}
+	}
 }
 
 /* The scales of a block. */
@@ -115,6 +156,7 @@ measure_block(struct rounder *r)
 			r->inner *= t->sizes[d];
 		}
 	}
+	r->in_groups = t->elem == RT_ELEM_I4;
 	r->nblocks = rt_part_elems(t) / (r->k * r->inner);
 }
 
@@ -166,7 +208,11 @@ load_block(struct rounder *r, int64_t part, int64_t block,
 	if (status == RT_OK) {
 		rt_elems_convert(r->stored->dtype, r->raw, RT_ELEM_F32,
 				 r->value, n);
-		round_block(r, scales_at(r, part, block));
+		if (r->in_groups) {
+			round_row(r);
+		} else {
+			round_block(r, scales_at(r, part, block));
+		}
 		r->known[part * r->nblocks + block] = true;
 	}
 	return status;
@@ -237,6 +283,70 @@ put_span(struct rounder *r, struct rt_window *w, const struct rt_hold *h,
 	return status;
 }
 
+/* ---- in 4 bits ---- */
+
+/* n bytes at `offset` of the arena. */
+static enum rt_status
+put_bytes(struct rt_window *w, int64_t offset, const uint8_t *from, int64_t n,
+	  struct rt_error *err)
+{
+	int64_t most = rt_window_most(w), i, now;
+	enum rt_status status = RT_OK;
+	char *to;
+
+	for (i = 0; i < n && status == RT_OK; i += now) {
+		now = n - i < most ? n - i : most;
+		status = rt_window_write(w, offset + i, now, &to, err);
+		if (status == RT_OK) {
+			memcpy(to, from + i, (size_t)now);
+		}
+	}
+	return status;
+}
+
+/* Elements of a row that the rank has. */
+static int64_t
+local_row(const struct rt_spans *spans)
+{
+	const struct rt_tensor *t = spans->tensor;
+	int64_t n = 1, d;
+
+	for (d = t->stacked; d < t->ndims; d++) {
+		n *= t->rounded >> d & 1 ? spans->pieces[d]->total : 1;
+	}
+	return n;
+}
+
+/* A span of rows, of which the rank has `row` elements each. */
+static enum rt_status
+put_rows(struct rounder *r, struct rt_window *w, const struct rt_hold *h,
+	 const struct rt_span *span, int64_t row, uint64_t *sum,
+	 struct rt_error *err)
+{
+	enum rt_status status = RT_OK;
+	int64_t i, at, from, bytes, to;
+
+	for (i = 0; i < span->n && status == RT_OK; i += row) {
+		at = span->at + i;
+		from = at % r->k;
+		to = h->offset + rt_elems_bytes(RT_ELEM_I4, span->local + i);
+		status = load_block(r, span->part, at / r->k, err);
+		if (status != RT_OK) {
+			break;
+		}
+		bytes = rt_dtype_bits(r->stored->dtype) / 8;
+		*sum += rt_elems_sum((int)bytes, r->raw + from * bytes, at,
+				     row);
+		status = put_bytes(w, to, r->rounded + from / 2, row / 2, err);
+		if (status == RT_OK) {
+			status = put_bytes(w, to + row / 2, r->rounded +
+					   r->k / 2 + from / RT_GROUP * 2,
+					   row / RT_GROUP * 2, err);
+		}
+	}
+	return status;
+}
+
 static enum rt_status
 put_hold(struct rounder *r, const struct rt_hold *h, uint64_t *sums,
 	 struct rt_error *err)
@@ -250,8 +360,12 @@ put_hold(struct rounder *r, const struct rt_hold *h, uint64_t *sums,
 	rt_spans_begin(&spans, r->s->plan, h, r->s->rank);
 	status = rt_window_open(&w, r->s->device, r->s->arena, err);
 	while (status == RT_OK && rt_spans_next(&spans, &span)) {
-		status = put_span(r, &w, h, &span,
-				  sums ? &sums[span.part] : &unwanted, err);
+		uint64_t *sum = sums ? &sums[span.part] : &unwanted;
+
+		status = r->in_groups
+			? put_rows(r, &w, h, &span, local_row(&spans), sum,
+				   err)
+			: put_span(r, &w, h, &span, sum, err);
 	}
 	return rt_window_close(&w, status, err);
 }

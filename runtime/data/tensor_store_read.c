@@ -65,7 +65,7 @@ check_elems(const struct rt_tensor *t, const struct rt_st_tensor *stored,
 		return rt_elems_are_real(stored->dtype) ? RT_OK :
 			rt_fail(err, RT_FORMAT, where, "found %s, expected "
 				"BF16, F16, F32 or F64: this program rounds "
-				"weights to 8 bits, and does not read weights "
+				"weights itself, and does not read weights "
 				"of 8 bits", found);
 	}
 	return rt_elems_convertible(stored->dtype, to) ? RT_OK :

@@ -207,6 +207,7 @@ type_of(int64_t elem)
 	case RT_ELEM_U8:
 	case RT_ELEM_I8:
 	case RT_ELEM_E4M3:
+	case RT_ELEM_I4:
 		break;
 	}
 	return 0;

@@ -25,7 +25,7 @@ check_stored(const struct rt_plan *p, struct rt_error *err)
 	for (i = 0; i < p->ntensors; i++) {
 		if (p->tensors[i].rounded) {
 			return rt_fail(err, RT_RANGE, RT_NOWHERE, "weights are "
-				       "stored in 8 bits here: export with a "
+				       "stored rounded here: export with a "
 				       "program that was compiled without "
 				       "weights= in --workload");
 		}

@@ -60,11 +60,12 @@ bytes_of(const struct rt_plan *p, int64_t rank, bool loaded)
 
 	for (i = 0; i < g->nholds; i++) {
 		const struct rt_hold *h = &g->holds[i];
-		int64_t n = rt_elem_bytes((enum rt_elem)h->tensor->elem);
+		int64_t n = 1;
 
 		for (j = 0; j < h->tensor->ndims; j++) {
 			n *= rt_pieces_of(p, h->dims[j], rank, 0)->total;
 		}
+		n = rt_elems_bytes((enum rt_elem)h->tensor->elem, n);
 		sum += (h->tensor->loaded != 0) == loaded ? n : 0;
 	}
 	return sum;

@@ -10,7 +10,7 @@ static const int64_t counts[] = { 128, 1, 2, 7, 8, 16, 33 };
 
 /* What the columns are: their type, and that of the rows. */
 struct columns {
-	const char *stored;	/* in 8 bits, or NULL */
+	const char *stored;	/* in 8 or 4 bits, or NULL */
 	const char *dtype;
 	int n, k;
 };
@@ -72,6 +72,10 @@ draw(struct t_kernels *t, struct t_buffer *b)
 		uint32_t exp = t_below(t, 4);
 
 		bits |= t_below(t, 2) << 31 | (123 + exp) << 23;
+		if (b->type.dtype == IR_INT4) {
+			t_put(b, i, (int)(bits >> 8 & 127) - 64);
+			continue;
+		}
 		if (ir_dtypes[b->type.dtype].bits == 8) {
 			b->at[i] = draw_byte(b->type.dtype, bits >> 8);
 			continue;
@@ -228,6 +232,26 @@ test_tables(void **state)
 	}
 }
 
+/* Groups of 4 bits: scales are read eight at a time, or one by one. */
+static void
+test_groups(void **state)
+{
+	static const char *const dtypes[] = { "f32", "bf16", "f16" };
+	uint32_t i, c;
+
+	for (c = 0; c < t_ncpus(); c++) {
+		for (i = 0; i < 3; i++) {
+			struct columns b = { "int4", dtypes[i],
+					     (c + i) % 2 ? 100 : 37,
+					     (c + i) % 2 ? 1152 : 384 };
+
+			if (i == 1 || !strstr(t_cpu(c), "amx")) {
+				run(*state, &b, t_cpu(c));
+			}
+		}
+	}
+}
+
 /* Stored alike and of one length, but multiplied in different types. */
 static void
 test_types_apart(void **state)
@@ -270,6 +294,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_rows),
 		cmocka_unit_test(test_tables),
+		cmocka_unit_test(test_groups),
 		cmocka_unit_test(test_types_apart),
 	};
 

@@ -175,7 +175,7 @@ test_far_bytes(void **state)
 		d.unit = dot_unit(&c, IR_BF16);
 		assert_int_equal(d.unit.kind, DOT_TILES);
 		assert_true(dot_plan(&d));
-		far = 4 * (double)dot_words_of(&d.unit, s[2]) *
+		far = 4 * (double)dot_panel_words_of(&d.unit, s[2]) *
 		      (double)((d.own[0] ? 0 : d.rows.most) +
 			       (d.own[1] ? 0 : d.cols.most));
 		cycles = (double)d.rows.most * (double)d.cols.most *

@@ -21,7 +21,7 @@ struct t_buffer {
 	node_id sink;
 	const char *name;	/* of a source, or a sink */
 	struct ir_type type;
-	int64_t elems;
+	int64_t elems, row;	/* of its last dim */
 	char *at;
 	double *was, *expect;	/* contents before; what the result is */
 };
@@ -69,6 +69,54 @@ t_get8(enum ir_dtype dtype, signed char byte)
 			(exponent ? exponent : 1) - 10);
 }
 
+/* ---- int4: a row is its numbers, and then its scales: see RT_ELEM_I4 ---- */
+
+/* The byte that number i is in, and its lowest bit there. */
+static inline char *
+t_int4(const struct t_buffer *b, int64_t i, int *shift)
+{
+	int64_t k = i % b->row, row = i / b->row * (b->row / 64 * 33);
+
+	*shift = (int)(k / 2 % 2 * 4);
+	return b->at + row + k / 8 * 4 + k % 2 * 2 + k % 8 / 4;
+}
+
+static inline char *
+t_int4_scale(const struct t_buffer *b, int64_t i)
+{
+	return b->at + i / b->row * (b->row / 64 * 33) + b->row / 2 +
+	       i % b->row / 128 * 2;
+}
+
+static inline double
+t_get4(const struct t_buffer *b, int64_t i)
+{
+	int shift, n = *t_int4(b, i, &shift);
+	uint16_t half;
+	uint32_t bits;
+	float f;
+
+	n = (n >> shift & 15) - (n >> shift & 8) * 2;
+	memcpy(&half, t_int4_scale(b, i), 2);
+	bits = (uint32_t)half << 16;
+	memcpy(&f, &bits, 4);
+	return n * (double)f;
+}
+
+/* The first number of a group comes with a scale. */
+static inline void
+t_put4(struct t_buffer *b, int64_t i, int eighths)
+{
+	uint16_t half = (uint16_t)(0x3d80 + (eighths & 0x7f));
+	int shift, n = eighths % 8;
+	char *at = t_int4(b, i, &shift);
+
+	*at = (char)((*at & ~(15 << shift)) | (n & 15) << shift);
+	if (i % 128 == 0) {
+		memcpy(t_int4_scale(b, i), &half, 2);
+	}
+}
+
 static inline double
 t_get(const struct t_buffer *b, int64_t i)
 {
@@ -76,6 +124,9 @@ t_get(const struct t_buffer *b, int64_t i)
 	uint32_t bits;
 	float f;
 
+	if (b->type.dtype == IR_INT4) {
+		return t_get4(b, i);
+	}
 	if (ir_dtypes[b->type.dtype].bits == 8) {
 		return t_get8((enum ir_dtype)b->type.dtype,
 			      (signed char)b->at[i]);
@@ -103,6 +154,10 @@ t_put(struct t_buffer *b, int64_t i, int eighths)
 	uint32_t bits, half, exp;
 
 	memcpy(&bits, &f, 4);
+	if (b->type.dtype == IR_INT4) {
+		t_put4(b, i, eighths);
+		return;
+	}
 	if (ir_dtypes[b->type.dtype].bits == 8) {
 		b->at[i] = (char)(eighths & 0x77);
 		return;
@@ -265,7 +320,10 @@ t_buffer(struct t_kernels *t, value_id value, node_id sink)
 	b->type = *ir_type(m, value ? value
 				    : ir_args(m, ir_node(m, sink))[0]);
 	assert_true(ir_type_elems(m, &b->type, &b->elems));
-	b->at = malloc((size_t)(b->elems * t_bytes(b->type.dtype) + 64));
+	b->row = b->type.ndims
+		? ir_dim_size(m, b->type.dims[b->type.ndims - 1]) : 1;
+	b->at = malloc((size_t)((double)b->elems *
+				ir_elem_bytes(b->type.dtype)) + 64);
 	b->was = malloc((size_t)b->elems * sizeof *b->was);
 	assert_non_null(b->at);
 	assert_non_null(b->was);

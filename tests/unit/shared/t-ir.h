@@ -55,13 +55,13 @@ numbered_scales(struct maker *g)
 	return sym(g, arena_printf(&g->c->tmp, "w%u_scale_inv", g->names++));
 }
 
-/* Any but int8, in which only weights are, or an index. */
+/* Any but int8 and int4, in which only weights are, or an index. */
 static uint8_t
 random_dtype(struct maker *g)
 {
 	uint8_t dtype = (uint8_t)below(g, IR_IDX);
 
-	return dtype == IR_INT8 ? IR_F32 : dtype;
+	return dtype == IR_INT8 || dtype == IR_INT4 ? IR_F32 : dtype;
 }
 
 static double

@@ -181,7 +181,7 @@ step_input(void *user, const char *name, const struct ir_type *type,
 	return false;
 }
 
-/* ---- weights that are stored in 8 bits: matrices, in f8e4m3 of layers ---- */
+/* ---- weights that are stored rounded: matrices, in f8e4m3 of layers ---- */
 
 static double
 nearest8(const struct trace *t, double v)
@@ -204,7 +204,7 @@ is_rounded(void *user, enum ir_op op, const char *name)
 	if (!t->stored || op != IR_WEIGHT) {
 		return false;
 	}
-	if (strcmp(t->stored, "int8") == 0 &&
+	if (strcmp(t->stored, "f8e4m3") != 0 &&
 	    strcmp(name, t->is_tied ? "wte.weight" : "head.weight") == 0) {
 		return true;
 	}
@@ -213,10 +213,32 @@ is_rounded(void *user, enum ir_op op, const char *name)
 	       !strstr(name, ".n2.") && !strstr(name, ".router.");
 }
 
+static float
+to_bf16(float v)
+{
+	uint32_t bits;
+
+	memcpy(&bits, &v, sizeof bits);
+	bits += 0x7fff + (bits >> 16 & 1);
+	bits &= 0xffff0000;
+	memcpy(&v, &bits, sizeof v);
+	return v;
+}
+
+/* Whether rows of k elements are in groups of 128, of 4 bits: those of layers,
+ * if they are whole. */
+static bool
+in_groups(const struct trace *t, const char *name, int64_t k)
+{
+	return strcmp(t->stored, "int4") == 0 && k % 128 == 0 &&
+	       name[0] == 'h' && name[1] == '.';
+}
+
 /*
  * What a weight of a layer comes to when it is stored: drawn as any other, and
  * each row rounded to multiples of its scale.  Rows are those of the first dim
- * if that is what the layer hands on, else all but the last dim are rows.
+ * if that is what the layer hands on, else all but the last dim are rows.  In 4
+ * bits scales are of groups.
  */
 static bool
 get_rounded(void *user, enum ir_op op, const char *name,
@@ -229,8 +251,11 @@ get_rounded(void *user, enum ir_op op, const char *name,
 	dim_id first = type->dims[0], last = type->dims[type->ndims - 1];
 	int64_t k = outer ? elems / ir_dim_size(t->m, first)
 			  : ir_dim_size(t->m, last), i, j;
-	double most = strcmp(t->stored, "int8") == 0 ? 127 : 448, scale;
+	double most = strcmp(t->stored, "f8e4m3") == 0 ? 448 : 127, scale;
+	bool groups = in_groups(t, name, k);
 
+	k = groups ? 128 : k;
+	most = groups ? 7 : most;
 	(void)op;
 	(void)at;
 	for (i = 0; i < elems; i++) {
@@ -241,6 +266,7 @@ get_rounded(void *user, enum ir_op op, const char *name,
 			scale = fmax(scale, fabs(out[j]));
 		}
 		scale = (float)(scale / most);
+		scale = groups ? (double)to_bf16((float)scale) : scale;
 		for (j = i; j < i + k; j++) {
 			out[j] = scale * nearest8(t, out[j] / scale);
 		}
@@ -383,10 +409,25 @@ run_steps(struct ir_module *m, const struct pair *p, struct trace *t)
 	return true;
 }
 
+/* Matrices with rows of whole groups, of most of which ranks have parts. */
+static void
+widen(struct pair *p, uint64_t seed)
+{
+	p->n[NR_HIDDEN] = 64;	/* of two positions */
+	p->n[NR_FFN] = 128 * (1 + (int)(seed % 3));
+	p->n[NR_KV] = 2;
+	p->n[NR_GROUPS] = 2;
+	p->n[NR_HD] = seed % 2 ? 32 : 16;
+}
+
 static struct pair
-served_pair(uint64_t seed)
+served_pair(uint64_t seed, bool is_wide)
 {
 	struct pair p = random_pair(seed);
+
+	if (is_wide) {
+		widen(&p, seed);
+	}
 
 	p.n[NR_CAUSAL] = 1;
 	p.n[NR_DROP] = 0;
@@ -399,7 +440,8 @@ static bool
 run_pair(uint64_t seed, const char *stored, uint32_t *compared,
 	 uint32_t *apart)
 {
-	struct pair p = served_pair(seed);
+	struct pair p = served_pair(seed, stored && strcmp(stored, "int4") ==
+				    0);
 	struct trace *t = calloc(1, sizeof *t);
 	struct ir_ctx c;
 	bool ran;
@@ -481,11 +523,22 @@ test_rounded(void **state)
 	run_pairs(from_env("RAGGED_PAIRS", t_cases(PAIRS)) / 4, stored, 2);
 }
 
+/* The same in 4 bits. */
+static void
+test_groups(void **state)
+{
+	static const char *const stored[] = { "int4" };
+
+	(void)state;
+	run_pairs(from_env("RAGGED_PAIRS", t_cases(PAIRS)) / 16, stored, 1);
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_pairs), cmocka_unit_test(test_rounded)
+		cmocka_unit_test(test_pairs), cmocka_unit_test(test_rounded),
+		cmocka_unit_test(test_groups)
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
