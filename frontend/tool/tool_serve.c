@@ -14,10 +14,10 @@
 static const struct span nowhere;
 
 static const struct serve_format formats[] = {
-	{ "f32", 4, false }, { "bf16", 2, false }, { "f16", 2, false },
-	{ "f8e4m3", 1, false }, { "f8e5m2", 1, false }, { "int8", 1, true },
-	/* groups of 128 with a scale of 16 bits each */
-	{ "int4", 0.5 + 2 / 128.0, false }
+	{ "f32", 4, 0 }, { "bf16", 2, 0 }, { "f16", 2, 0 },
+	{ "f8e4m3", 1, 0 }, { "f8e5m2", 1, 0 }, { "int8", 1, 1 },
+	/* groups of 128 with a scale of 16 bits each; others in int8 */
+	{ "int4", 0.5 + 2 / 128.0, 1 }
 };
 
 static const struct serve_format *

@@ -65,13 +65,13 @@ static const struct {
 	struct serve_format format;	/* bytes 0: as declared */
 	bool fp8, fp4;
 } precisions[] = {
-	{ "fp8", { "f8e4m3", 1, false }, true, false },
-	{ "fp4", { "f4e2m1", 0.5 + 1 / 16.0, false }, true, true },
-	{ "int8 weight-only", { "int8", 1, true }, false, false },
-	{ "int4 weight-only", { "int4", 0.5 + 2 / 32.0, false }, false, false },
-	{ "bf16", { "", 0, false }, false, false },
-	{ "fp16", { "", 0, false }, false, false },
-	{ "as loaded", { "", 0, false }, false, false }
+	{ "fp8", { "f8e4m3", 1, 0 }, true, false },
+	{ "fp4", { "f4e2m1", 0.5 + 1 / 16.0, 0 }, true, true },
+	{ "int8 weight-only", { "int8", 1, 1 }, false, false },
+	{ "int4 weight-only", { "int4", 0.5 + 2 / 32.0, 0 }, false, false },
+	{ "bf16", { "", 0, 0 }, false, false },
+	{ "fp16", { "", 0, 0 }, false, false },
+	{ "as loaded", { "", 0, 0 }, false, false }
 };
 
 /* Tokens of a step, at most: the default of published engines. */
@@ -401,7 +401,7 @@ find_target(struct serving *s, int64_t n, bool *has_fp4)
 			    serving_cell(s, SERVING_GPU));
 }
 
-static const struct serve_format cache8 = { "f8e4m3", 1, false };
+static const struct serve_format cache8 = { "f8e4m3", 1, 0 };
 
 static const char *
 find_precision(struct serving *s, bool has_fp4)

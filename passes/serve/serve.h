@@ -23,7 +23,7 @@
 struct serve_format {
 	const char *name;
 	double bytes;
-	bool head;	/* of matrices outside of layers as well */
+	double head_bytes;	/* outside of layers; 0: as declared */
 };
 
 /* What is asked for: the settings of a serve block. */

@@ -65,10 +65,10 @@ add_larger(struct serve_time *to, enum serve_part_kind read, double read_us,
 static double
 narrow_bytes(const struct serve_item *x, const struct serve_asked *q)
 {
-	bool is = q->weights && x->weight_bytes > 0 &&
-		  (x->narrows || q->weights->head);
+	bool is = q->weights && x->weight_bytes > 0;
 
-	return is ? q->weights->bytes : 0;
+	return !is ? 0 : x->narrows ? q->weights->bytes
+				    : q->weights->head_bytes;
 }
 
 static double
@@ -395,7 +395,8 @@ part_weights(const struct serve_part *part, const struct serve_asked *q)
 
 	return part->other_bytes +
 	       (f ? part->narrow_elems * f->bytes : part->narrow_bytes) +
-	       (f && f->head ? part->head_elems * f->bytes : part->head_bytes);
+	       (f && f->head_bytes > 0 ? part->head_elems * f->head_bytes
+				       : part->head_bytes);
 }
 
 /* Of a token of a sequence of so many. */

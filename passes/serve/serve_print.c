@@ -99,7 +99,8 @@ print_head(const struct serve_answer_in *in, struct buf *out)
 	buf_printf(out, "%.0f tokens in, %.0f out, context %.0f\n", q->prompt,
 		   q->output, q->context);
 	buf_printf(out, "stored     weights%s %s, cache %s%s\n",
-		   q->weights && q->weights->head ? "" : " of layers",
+		   q->weights && q->weights->head_bytes == q->weights->bytes ?
+		   "" : " of layers",
 		   format_name(q->weights), format_name(q->cache),
 		   q->fp8 ? "; multiplied in 8 bits" : "");
 	print_limits(q, out);

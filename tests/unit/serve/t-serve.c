@@ -196,8 +196,8 @@ narrowed(const char *text, const struct serve_format *f)
 static void
 test_narrow_weights(void **state)
 {
-	static const struct serve_format fp8 = { "f8e4m3", 1, false };
-	static const struct serve_format int8 = { "int8", 1, true };
+	static const struct serve_format fp8 = { "f8e4m3", 1, 0 };
+	static const struct serve_format int8 = { "int8", 1, 1 };
 	double layers = LAYERS * (double)(ATTENTION + MLP);
 
 	(void)state;
@@ -223,7 +223,7 @@ check_token(struct served *s, int64_t tp, int64_t pp, double elems)
 static void
 test_cache(void **state)
 {
-	static const struct serve_format cache8 = { "f8e4m3", 1, false };
+	static const struct serve_format cache8 = { "f8e4m3", 1, 0 };
 	struct served s;
 	int64_t tp;
 
