@@ -23,7 +23,7 @@ static const int rows_of[KINDS] = { 0, 1, 2, 4, 8, 16 };
 struct setup {
 	int n, k, threads, rounds, mib;	/* mib: of all weights */
 	const char *dtype, *cpu;
-	const char *stored;	/* of weights: dtype, or int8 or f8e4m3 */
+	const char *stored;	/* of weights: dtype, or int8, f8e4m3 or int4 */
 	int64_t elem_bytes, weight_bytes, weights;
 	char *all;
 };
@@ -246,12 +246,16 @@ main(int argc, char **argv)
 		rt_cpu_allow("amx-tile");
 	}
 	s.stored = s.dtype;
-	if (strcmp(s.dtype, "int8") == 0 || strcmp(s.dtype, "f8e4m3") == 0) {
+	if (strcmp(s.dtype, "int8") == 0 || strcmp(s.dtype, "f8e4m3") == 0 ||
+	    strcmp(s.dtype, "int4") == 0) {
 		s.dtype = "bf16";
 	}
 	s.elem_bytes = strcmp(s.dtype, "f32") ? 2 : 4;
 	s.weight_bytes = (int64_t)s.n * s.k *
 			 (s.stored == s.dtype ? s.elem_bytes : 1);
+	if (strcmp(s.stored, "int4") == 0) {	/* with scales */
+		s.weight_bytes = s.weight_bytes / 64 * 33;
+	}
 	s.weights = ((int64_t)s.mib << 20) / s.weight_bytes + 1;
 	s.all = space(s.weights * s.weight_bytes);
 	ir_ctx_init(&c, NULL);

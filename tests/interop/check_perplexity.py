@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Perplexity of a program that serves in 8 bits, beside PyTorch.
+"""Perplexity of a program that serves in 8 or 4 bits, beside PyTorch.
 
     pip install numpy torch transformers
     python3 tests/interop/check_perplexity.py LLMC [STEPS]
@@ -7,7 +7,7 @@
 Trains a Llama of 0.8 million parameters, whose head is its embedding, on
 docs/*.md, in which each byte is two tokens of four bits: a server tells the
 chances of at most 20 tokens.  Then programs that store weights as declared, in
-int8 and in f8e4m3 are served, and asked what comes at places that training did
+int8, f8e4m3 and int4 are served, and asked what comes at places that training did
 not see.  Beside them is what transformers computes with weights that PyTorch
 rounded.  Run by hand; exits 1 if two differ by more than 1%.
 """
@@ -128,7 +128,7 @@ def theirs(form, prompts, following):
     was = load_file("trained/model.safetensors")
     if form != "declared":
         model.load_state_dict({
-            n: rounded(w, form) if is_matrix(n, w, form, was) else w
+            n: rounded(n, w, form) if is_matrix(n, w, form, was) else w
             for n, w in was.items()}, strict=False)
         model.tie_weights()
     loss = 0.0
@@ -155,7 +155,7 @@ def main():
         write_tokenizer()
         train(llmc, ids[:held], steps)
         worst = 0.0
-        for form in ("declared", "int8", "f8e4m3"):
+        for form in ("declared", "int8", "f8e4m3", "int4"):
             a = ours(llmc, form, prompts, ids[places])
             b = theirs(form, prompts, ids[places])
             worst = max(worst, abs(a / b - 1))
