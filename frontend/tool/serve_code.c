@@ -80,13 +80,21 @@ set_sizes(struct ir_module *m, const struct serve_answer_in *in,
 
 /* ---- the programs ---- */
 
+/* Steps of 1, 8, 32, 64, .. positions, and the largest. */
+#define MOST_STEPS 64
+#define FEW 32
+
 /*
- * Positions of the steps that are compiled beside the largest, which computes
- * all of its positions however few a step has.
+ * A step computes all of its positions however few it is given, so others are
+ * compiled beside the largest: the next one after a step of so many.  Of more
+ * than a few positions, at most half are for nothing.
  */
-static const int64_t small_steps[] = { 1, 8, 32 };
-static const char *const small_parts[] = { "size1", "size8", "size32" };
-enum { SMALL_STEPS = sizeof small_steps / sizeof *small_steps };
+static int64_t
+next_step(int64_t positions)
+{
+	return positions < 1 ? 1 : positions < 8 ? 8
+		: positions < FEW ? FEW : 2 * positions;
+}
 
 /* The program of a step of so many positions. */
 struct step {
@@ -104,8 +112,8 @@ struct serve_build {
 	struct driver *d;
 	const struct target *target;
 	int64_t context;	/* of the longest sequence */
-	struct step step[SMALL_STEPS + 1];	/* the largest is the first */
-	const char *names[SMALL_STEPS];	/* of the parts of the others */
+	struct step step[MOST_STEPS];	/* the largest is the first */
+	const char *names[MOST_STEPS];	/* of the parts of the others */
 	uint32_t n;
 	const char *why;
 };
@@ -155,17 +163,17 @@ add_steps(struct serve_build *s, struct ir_module *m)
 {
 	int64_t tokens = given(m, "tokens", 0), rows = given(m, "rows", 0), n;
 	struct ir_module *small;
-	uint32_t i;
+	const char *name;
 
 	if (!add_step(s, m, tokens, CG_PLAN)) {
 		return false;
 	}
-	for (i = 0; i < SMALL_STEPS && small_steps[i] < tokens; i++) {
-		n = small_steps[i];
+	for (n = next_step(0); n < tokens; n = next_step(n)) {
 		small = ir_copy(m, &s->d->ctx);
 		pass_resize_step(small, n, rows < n ? rows : n);
-		s->names[i] = small_parts[i];
-		if (!add_step(s, small, n, small_parts[i])) {
+		name = arena_printf(&s->d->ctx.perm, "size%lld", (long long)n);
+		s->names[s->n - 1] = name;
+		if (!add_step(s, small, n, name)) {
 			return false;
 		}
 	}

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TRACES = 300, MOST_SEQS = 6, MOST_LENGTH = 12, MOST_STEP = 40 };
+enum { TRACES = 300, MOST_SEQS = 6, MOST_LENGTH = 12, MOST_STEP = 72 };
 
 enum rt_status __wrap_rt_generate(const struct rt_engine *e,
 				  const struct rt_generate_options *o,

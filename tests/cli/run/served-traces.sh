@@ -4,7 +4,7 @@
 # with experts on two of four, and in bf16.
 . "${top_srcdir:?}/tests/lib.sh"
 need llvm linker binaries
-work='prompt=8,output=4,context=16,tokens=40,rows=16,keys=1024,slots=2048'
+work='prompt=8,output=4,context=16,tokens=72,rows=16,keys=1024,slots=2048'
 
 # The program as it is linked, with the traces in place of `generate`.
 LLMC_LINKER="$linker -Wl,--wrap=rt_generate -I${top_srcdir:?} \
