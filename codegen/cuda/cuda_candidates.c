@@ -221,34 +221,10 @@ put_factor(const struct cg_factor *f, struct cg_product_factor *to)
 	}
 }
 
-/* Views that depend on a rank's shards are left out, and so are experts. */
-static void
-find_product(const struct cu_dot *d, struct cg_product *p)
-{
-	int i;
-
-	if (d->node->op != IR_DOT || d->result == CU_DOT_BOX ||
-	    d->view[0].nmoved || d->view[1].nmoved) {
-		return;
-	}
-	p->known = true;
-	p->adds = d->result == CU_DOT_ADD;
-	p->operand[2] = d->target;
-	for (i = 0; i < 2; i++) {
-		p->operand[i] = d->view[i].operand;
-		p->offset[i] = d->view[i].offset;
-	}
-	put_factor(&d->batch, &p->factor[0]);
-	put_factor(&d->m, &p->factor[1]);
-	put_factor(&d->n, &p->factor[2]);
-	put_factor(&d->over, &p->factor[3]);
-}
-
 void
 cu_candidates_begin(struct cu_dot *d, struct cu_candidates *w)
 {
 	cu_candidates_open(d->k, d->k->c->tiling ? name_of(d) : NULL, w);
-	find_product(d, &w->product);
 	d->candidates = w;
 }
 
@@ -459,8 +435,56 @@ cu_candidates_close(struct cu_kernel *k, struct cu_candidates *w)
 	}
 }
 
+/* The operand that a kernel of a contraction and an `accumulate` adds to. */
+static bool
+find_sum(const struct cu_dot *d, uint32_t *operand)
+{
+	node_id head = d->k->c->m->values.at[d->value].node, sink = 0;
+	const struct cg_kernel *k = d->k->out;
+	uint32_t i;
+
+	if (cg_dot_summed(d->k->c->m, d->x, head, &sink) != d->value) {
+		return false;
+	}
+	for (i = 0; i < k->operands.n; i++) {
+		if (!k->operands.at[i].value &&
+		    k->operands.at[i].sink == sink) {
+			*operand = i;
+			return true;
+		}
+	}
+	return false;
+}
+
+/* Views that depend on a rank's shards are left out, and so are experts. */
+static void
+find_product(const struct cu_dot *d, struct cg_product *p)
+{
+	int i;
+
+	p->operand[2] = d->target;
+	p->adds = d->result == CU_DOT_ADD;
+	if (d->result == CU_DOT_BOX) {
+		p->adds = find_sum(d, &p->operand[2]);
+	}
+	if (d->node->op != IR_DOT || d->view[0].nmoved || d->view[1].nmoved ||
+	    (d->result == CU_DOT_BOX && !p->adds)) {
+		return;
+	}
+	p->known = true;
+	for (i = 0; i < 2; i++) {
+		p->operand[i] = d->view[i].operand;
+		p->offset[i] = d->view[i].offset;
+	}
+	put_factor(&d->batch, &p->factor[0]);
+	put_factor(&d->m, &p->factor[1]);
+	put_factor(&d->n, &p->factor[2]);
+	put_factor(&d->over, &p->factor[3]);
+}
+
 void
 cu_candidates_end(struct cu_dot *d)
 {
+	find_product(d, &d->candidates->product);
 	cu_candidates_close(d->k, d->candidates);
 }

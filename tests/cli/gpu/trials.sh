@@ -50,6 +50,8 @@ grep -q '^1 kernels measured, 1 of them compared, 0 candidates wrong' out ||
 grep -q 'leaks 0' log || fail "the driver: $(cat log)"
 rows=$(grep -c ' m=[0-9]* n=' out)
 [ "$rows" -ge 4 ] || fail "only $rows candidates"
+alone plan/trials ' accumulate' 1 || fail 'a sum in bf16 is wrong'
+grep -q "with the host's float64" out || fail 'the host did not add'
 alone plan/trials attention 1 || fail 'attention is wrong'
 grep -q "elements with the first candidate's" out || fail 'nothing is compared'
 alone plan/trials maps 1 || fail 'maps are wrong'
