@@ -208,6 +208,7 @@ struct place {
 	int64_t ranks;
 	/* for how many ranks it is priced: see place_rates.c */
 	double length;
+	double lengths[IR_MAX_AXES + 1];	/* the same of axes so far */
 	bool strict;		/* split weights may not be gathered */
 	dim_set may;		/* dims that the axis may split */
 	dim_set late;		/* the same in functions run once a step */
@@ -238,7 +239,10 @@ bool place_check_dims(struct place *p);
 /* Sets axis, kind, ranks, strict, may, late. */
 void place_choose_axis(struct place *p, axis_id a, enum place_kind kind,
 		       bool second);
-/* The dim by which ZeRO splits a tensor of this type; 0: none. */
+/*
+ * The dim by which ZeRO splits a tensor of this type; 0: none.  It is the one
+ * of which earlier axes leave most, for as many ranks as they are priced for.
+ */
 dim_id place_zero_dim(const struct place *p, const struct ir_type *t);
 
 /* ---- place_route.c ----------------------------------------------------- */

@@ -7,6 +7,7 @@
 #include "passes/kernels/explicit_attention.h"
 #include "passes/place/place.h"
 
+#include <math.h>
 #include <string.h>
 
 static dim_set
@@ -233,6 +234,7 @@ place_choose_axis(struct place *p, axis_id a, enum place_kind kind,
 	p->kind = kind;
 	p->ranks = p->m->axes.at[a].size;
 	place_set_rates(p);
+	p->lengths[a] = p->length;
 	p->strict = kind == PLACE_TENSOR;
 	memset(p->may, 0, n * sizeof *p->may);
 	if (kind == PLACE_CONTEXT) {
@@ -267,17 +269,17 @@ place_choose_axis(struct place *p, axis_id a, enum place_kind kind,
 dim_id
 place_zero_dim(const struct place *p, const struct ir_type *t)
 {
-	int64_t most = 1, size;
+	double most = 1, size;
 	dim_id best = 0;
 	axis_id axes[IR_MAX_AXES];
 	uint32_t i, k, n;
 
 	for (i = 0; i < t->ndims; i++) {
-		size = ir_dim_size(p->m, t->dims[i]);
+		size = (double)ir_dim_size(p->m, t->dims[i]);
 		n = ir_cuts(t, i, axes);
 		for (k = 0; k < n; k++) {
-			size /= axes[k] == p->axis ? 1
-				: p->m->axes.at[axes[k]].size;
+			size = axes[k] == p->axis ? size
+				: floor(size / p->lengths[axes[k]]);
 		}
 		if (size > most) {
 			most = size;

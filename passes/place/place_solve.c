@@ -297,7 +297,7 @@ scan_results(struct choice *c, const struct ir_region *body)
 
 /* ---- building and solving ---- */
 
-/* How many ranks a value of this type is split over. */
+/* Over how many ranks, as they are priced, a value of this type is split. */
 static double
 ranks_of(const struct place *p, const struct ir_type *t)
 {
@@ -308,12 +308,11 @@ ranks_of(const struct place *p, const struct ir_type *t)
 	for (i = 0; i < t->ndims; i++) {
 		cuts = ir_cuts(t, i, axes);
 		for (k = 0; k < cuts; k++) {
-			n *= (double)p->m->axes.at[axes[k]].size;
+			n *= p->lengths[axes[k]];
 		}
 	}
 	for (a = 1; t->routed >> (a - 1); a++) {
-		n *= t->routed >> (a - 1) & 1
-			? (double)p->m->axes.at[a].size : 1;
+		n *= t->routed >> (a - 1) & 1 ? p->lengths[a] : 1;
 	}
 	return n;
 }
