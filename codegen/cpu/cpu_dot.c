@@ -151,7 +151,7 @@ find_factors(struct dot *d, node_id head)
 			return false;
 		}
 	}
-	d->unit = is_int4(&d->source[1]) ? dot_scaled_unit(d->c, dtype)
+	d->unit = is_int4(&d->source[1]) ? dot_int4_unit(d->c, dtype)
 					 : dot_unit(d->c, dtype);
 	memcpy(over, k->dims, sizeof over);
 	/* in the order of A's strides, or as an int4 has them in groups */
@@ -166,7 +166,7 @@ find_factors(struct dot *d, node_id head)
 	}
 	find_result(d, head, f);
 	return !is_int4(&d->source[0]) &&
-	       (!d->unit.scaled || (dot_factor_dense(&d->over, 1) &&
+	       (!is_int4(&d->source[1]) || (dot_factor_dense(&d->over, 1) &&
 				    d->over.size % IR_GROUP == 0));
 }
 

@@ -11,9 +11,10 @@
  * CPU has it, two products at a time with AVX-512 BF16.  Then stretches are
  * added in their order.  With AMX there is one sum over all of k, of 32
  * products at a time.  Of an int4 a stretch is half of a group, whose scale its
- * sum is multiplied by when it is added, and AMX is not used: in a tile groups
- * could not be told apart.  So a row of the result has the same bits whatever
- * other rows are computed with it: tests/unit/codegen/t-dot-rows.c.
+ * sum is multiplied by when it is added; AMX, whose sums are of many groups,
+ * multiplies numbers that are scaled and rounded to bf16.  So a row of the
+ * result has the same bits whatever other rows are computed with it:
+ * tests/unit/codegen/t-dot-rows.c.
  */
 #ifndef CODEGEN_CPU_DOT_H
 #define CODEGEN_CPU_DOT_H
@@ -86,7 +87,7 @@ struct dot_unit {
 /* The unit for operands of that dtype on the module's CPU. */
 struct dot_unit dot_unit(struct cg_cpu *c, enum ir_dtype dtype);
 /* The same where B is an int4. */
-struct dot_unit dot_scaled_unit(struct cg_cpu *c, enum ir_dtype dtype);
+struct dot_unit dot_int4_unit(struct cg_cpu *c, enum ir_dtype dtype);
 static inline int64_t
 dot_nr(const struct dot_unit *u)
 {
@@ -141,6 +142,9 @@ struct ll_value *dot_widen_elems(struct ll *l, struct ll_value *v,
 /* The same of 8 int4 in each word. */
 struct ll_value *dot_widen_int4s(struct ll *l, struct ll_value *words,
 				 bool pairs);
+/* The same times the scale at `scale`, rounded to bf16. */
+struct ll_value *dot_scale_int4s(struct ll *l, struct ll_value *words,
+				 struct ll_value *scale);
 
 /* ---- cpu_dot_pack.c: panels --------------------------------------------- */
 

@@ -88,23 +88,31 @@ as_words(const struct packer *b, struct ll_value *v)
 	return ll_cast(b->l, v, LL_F32);
 }
 
-/* n int4 of row i, zeros if it is not live: k is whole groups. */
+/* n int4 of row i from element k on, zeros if the row is not live: all of its
+ * groups are whole. */
 static struct ll_value *
-load_int4s(const struct packer *b, uint32_t i, struct ll_value *at, uint32_t n,
+load_int4s(const struct packer *b, uint32_t i, struct ll_value *k, uint32_t n,
 	   bool part)
 {
-	struct ll_value *is = NULL, *v;
+	struct ll *l = b->l;
+	struct ll_value *row = b->row_at[i], *is = NULL, *v, *scale;
 
 	if (part) {	/* the first row is live */
-		is = ll_test(b->l, LL_LT, ll_i64(b->l, i), b->live);
-		v = dot_factor_at(b->l, b->p->k, b->p->which, b->k, b->along);
-		at = ll_select(b->l, is, at, ll_plus(b->l, b->row_at[0], v));
+		is = ll_test(l, LL_LT, ll_i64(l, i), b->live);
+		row = ll_select(l, is, row, b->row_at[0]);
 	}
-	v = ll_load(b->l, ll_type(LL_I32, n / 8), at);
+	v = ll_load(l, ll_type(LL_I32, n / 8),
+		    ll_plus(l, row, dot_bytes_of(l, b->along, k)));
 	if (part) {
-		v = ll_select(b->l, is, v, ll_zero(b->l, ll_typeof(b->l, v)));
+		v = ll_select(l, is, v, ll_zero(l, ll_typeof(l, v)));
 	}
-	return dot_widen_int4s(b->l, v, b->u->per_word == 2);
+	if (b->u->kind != DOT_TILES) {
+		return dot_widen_int4s(l, v, b->u->per_word == 2);
+	}
+	scale = ll_mul_n(l, ll_div_n(l, k, IR_GROUP), 2);
+	scale = ll_plus(l, row, scale);
+	return dot_scale_int4s(l, v, ll_plus_n(l, scale, dot_bytes(b->along,
+						b->p->k->size)));
 }
 
 /* Words k, k + 1, ... of one row. */
@@ -114,12 +122,13 @@ load_along_k(const struct packer *b, uint32_t i, struct ll_value *k, bool part)
 	uint32_t n = b->u->lanes * b->u->per_word;
 	struct ll_value *at, *left, *mask = NULL;
 
+	if (b->int4) {
+		k = ll_add(b->l, b->k, k);
+		return as_words(b, load_int4s(b, i, k, n, part));
+	}
 	at = dot_factor_at(b->l, b->p->k, b->p->which,
 			   ll_add(b->l, b->k, k), b->along);
 	at = ll_plus(b->l, b->row_at[i], at);
-	if (b->int4) {
-		return as_words(b, load_int4s(b, i, at, n, part));
-	}
 	if (part) {
 		left = ll_sub(b->l, b->kn, k);
 		left = ll_select(b->l, ll_test(b->l, LL_LT, ll_i64(b->l, i),
@@ -602,7 +611,7 @@ all_panels(struct packer *b, struct ll_value *dst, bool dense)
 	} else {
 		one_by_one(b);
 	}
-	if (b->int4) {
+	if (b->int4 && b->u->scaled) {
 		put_scales(b);
 	}
 	ll_loop_end(l, &group, NULL);

@@ -701,18 +701,35 @@ sum_vectors(const struct stream *x)
 	ll_loop_end(l, &q, NULL);
 }
 
-/* Loads 16 rows of B at `at` into a tile. */
+/* 32 elements of a row of a narrow B from element k on, as bf16. */
+static struct ll_value *
+widened(const struct stream *x, struct ll_value *row, struct ll_value *k)
+{
+	struct ll_value *at = elems_at(x, row, k), *scale;
+	struct ll *l = x->l;
+
+	if (x->s->dtype != IR_INT4) {
+		return dot_widen_elems(l, ll_load(l, ll_type(LL_I8, 32), at),
+				       x->s->dtype, true);
+	}
+	scale = ll_mul_n(l, ll_div_n(l, k, IR_GROUP), 2);
+	scale = ll_plus_n(l, ll_plus(l, row, scale),
+			  dot_bytes(x->size, x->s->k));
+	return dot_scale_int4s(l, ll_load(l, ll_type(LL_I32, 4), at), scale);
+}
+
+/* Loads 32 elements of 16 rows of B from element k on into a tile. */
 static void
-load_tile(const struct stream *x, int tile, struct ll_value *at)
+load_tile(const struct stream *x, int tile, struct ll_value *rows,
+	  struct ll_value *k)
 {
 	int64_t apart = x->s->row_bytes;
 	struct ll *l = x->l;
-	struct ll_value *v;
+	struct ll_value *v, *at = elems_at(x, rows, k);
 	int r;
 
 	for (r = 0; r < 16 && x->s->base == LL_I8; r++) {
-		v = ll_load(l, ll_type(LL_I8, 32), row_at(x, at, r));
-		v = dot_widen_elems(l, v, x->s->dtype, true);
+		v = widened(x, row_at(x, rows, r), k);
 		v = ll_bits(l, v, ll_type(LL_I16, 32));
 		ll_store(l, v, ll_plus_n(l, x->wide, 64 * r));
 		apart = 64;
@@ -729,7 +746,7 @@ static void
 sum_tiles(const struct stream *x)
 {
 	int64_t elems = 32;
-	struct ll_value *at, *tile, *far, *turn;
+	struct ll_value *tile, *far, *turn;
 	struct ll *l = x->l;
 	struct ll_loop k;
 	int v, r;
@@ -739,7 +756,6 @@ sum_tiles(const struct stream *x)
 		dot_amx(l, "llvm.x86.tilezero", &v, 1, NULL, NULL);
 	}
 	ll_loop(l, &k, ll_i64(l, 0), ll_i64(l, x->s->k), elems, NULL, 0);
-	at = elems_at(x, x->b, k.i);
 	far = ahead_of(x, k.i);
 	tile = ll_plus(l, x->a, ll_mul_n(l, k.i, 2 * 16));
 	dot_amx(l, "llvm.x86.tileloadd64", (int[]){ 7 }, 1, tile,
@@ -750,7 +766,7 @@ sum_tiles(const struct stream *x)
 		for (r = 0; r < 16; r++) {
 			ll_prefetch(l, row_at(x, far, 16 * v + r));
 		}
-		load_tile(x, tiles[1], row_at(x, at, 16 * (int64_t)v));
+		load_tile(x, tiles[1], row_at(x, x->b, 16 * (int64_t)v), k.i);
 		dot_amx(l, "llvm.x86.tdpbf16ps", tiles, 3, NULL, NULL);
 	}
 	ll_loop_end(l, &k, NULL);

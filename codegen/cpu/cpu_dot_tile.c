@@ -17,53 +17,34 @@
  */
 #define TILES_AHEAD 4
 
-static struct dot_unit
-vector_unit(struct cg_cpu *c)
+struct dot_unit
+dot_unit(struct cg_cpu *c, enum ir_dtype dtype)
 {
 	struct dot_unit u = { .kind = DOT_FMA, .nv = 3, .per_word = 1,
 			      .words = UNROLL };
 
 	u.lanes = ll_lanes(c->ll, LL_F32);
 	u.mr = u.lanes == 16 ? 8 : 4;
-	return u;
-}
-
-/* Of bf16: in pairs, if the CPU multiplies those. */
-static void
-with_pairs(struct cg_cpu *c, struct dot_unit *u)
-{
-	if (ll_has(c->ll, "avx512bf16") && u->lanes == 16) {
-		u->kind = DOT_PAIRS;
-		u->per_word = 2;
-	}
-}
-
-struct dot_unit
-dot_unit(struct cg_cpu *c, enum ir_dtype dtype)
-{
-	struct dot_unit u = vector_unit(c);
-
 	if (dtype != IR_BF16) {
 		return u;
 	}
 	if (ll_has(c->ll, "amx-bf16") && ll_has(c->ll, "amx-tile")) {
 		return (struct dot_unit){ DOT_TILES, 16, 32, 2, 2, 16, false };
 	}
-	with_pairs(c, &u);
+	if (ll_has(c->ll, "avx512bf16") && u.lanes == 16) {
+		u.kind = DOT_PAIRS;
+		u.per_word = 2;
+	}
 	return u;
 }
 
-/* AMX sums up over all of k, which groups cut. */
+/* AMX sums up over all of k, which groups cut: it gets scaled numbers. */
 struct dot_unit
-dot_scaled_unit(struct cg_cpu *c, enum ir_dtype dtype)
+dot_int4_unit(struct cg_cpu *c, enum ir_dtype dtype)
 {
 	struct dot_unit u = dot_unit(c, dtype);
 
-	if (u.kind == DOT_TILES) {
-		u = vector_unit(c);
-		with_pairs(c, &u);
-	}
-	u.scaled = true;
+	u.scaled = u.kind != DOT_TILES;
 	return u;
 }
 

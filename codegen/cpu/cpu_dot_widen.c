@@ -1,8 +1,9 @@
 /*
  * Weights that are stored in 8 or 4 bits, as contractions load them.  Each of
  * their numbers is exact in f32 and in bf16; scales are applied to sums: after
- * the contraction, or of an int4 to the sum of each group.  An int8 is from
- * -127 to 127, an int4 from -7 to 7: no byte is -128.
+ * the contraction, or of an int4 to the sum of each half of a group.  Only for
+ * AMX an int4 is multiplied by its scale first.  An int8 is from -127 to 127,
+ * an int4 from -7 to 7: no byte is -128.
  */
 #include "codegen/cpu/cpu_dot.h"
 
@@ -184,6 +185,16 @@ dot_widen_int4s(struct ll *l, struct ll_value *words, bool pairs)
 	v = ll_bin(l, LL_SHL, v, ll_load(l, t, ll_table(l, shifts, n / 2)));
 	v = ll_cast(l, with(l, LL_ASHR, v, 28), LL_F32);
 	return pairs ? upper_halves(l, v) : v;
+}
+
+struct ll_value *
+dot_scale_int4s(struct ll *l, struct ll_value *words, struct ll_value *scale)
+{
+	struct ll_value *v = dot_widen_int4s(l, words, false);
+
+	scale = ll_load(l, ll_type(LL_BF16, 1), scale);
+	scale = ll_splat(l, ll_cast(l, scale, LL_F32), ll_typeof(l, v).lanes);
+	return ll_cast(l, ll_bin(l, LL_MUL, v, scale), LL_BF16);
 }
 
 struct ll_value *

@@ -163,7 +163,7 @@ cg_experts_steps(struct cg_cpu *c, struct cg_kernel *out,
 	}
 	x.dot.value = x.p.node->result;
 	x.dot.unit = s[1].view.dtype == IR_INT4
-		? dot_scaled_unit(c, x.p.types[0]->dtype)
+		? dot_int4_unit(c, x.p.types[0]->dtype)
 		: dot_unit(c, x.p.types[0]->dtype);
 	x.dot.whole_last = cg_dot_whole_last(c->m, k, head);
 	x.dot.result = DOT_BOX;

@@ -47,8 +47,9 @@ experts_plan_at(struct experts *x)
 	int64_t all = ir_dim_size(d->c->m, x->p.of);
 
 	if (!experts_factors(x, &d->over) ||
-	    (d->unit.scaled && (!dot_factor_dense(&d->over, 1) ||
-				d->over.size % IR_GROUP != 0))) {
+	    (d->source[1].view.dtype == IR_INT4 &&
+	     (!dot_factor_dense(&d->over, 1) ||
+	      d->over.size % IR_GROUP != 0))) {
 		return false;
 	}
 	choose_depth(d);
