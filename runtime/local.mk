@@ -235,6 +235,8 @@ noinst_LIBRARIES += %D%/libemulate.a
 	%D%/emulate/emulate_switch.h \
 	%D%/emulate/emulate_sync.c \
 	%D%/emulate/emulate_tensor.c \
+	%D%/emulate/emulate_tensor.h \
+	%D%/emulate/emulate_tensor_move.c \
 	%D%/emulate/emulate_tma.c \
 	%D%/emulate/emulate_wgmma.c
 

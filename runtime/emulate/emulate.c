@@ -39,10 +39,13 @@ static const struct emu_calls calls = {
 	.tensor_dealloc = emu_tensor_dealloc,
 	.tensor_relinquish = emu_tensor_relinquish,
 	.tensor_mma = emu_tensor_mma,
+	.tensor_mma_left = emu_tensor_mma_left,
 	.tensor_commit = emu_tensor_commit,
 	.tensor_fence = emu_tensor_fence,
 	.tensor_load = emu_tensor_load,
 	.tensor_wait = emu_tensor_wait,
+	.tensor_store = emu_tensor_store,
+	.tensor_wait_store = emu_tensor_wait_store,
 	.regs = emu_regs,
 	.all_arrive = emu_cluster_arrive,
 	.all_wait = emu_cluster_wait,
@@ -113,6 +116,7 @@ free_block(struct emu_block *b)
 	}
 	for (i = 0; b->warps && i < EMU_MAX_THREADS / 32; i++) {
 		free(b->warps[i].wg);
+		free(b->warps[i].stores);
 	}
 	emu_tensor_free(b);
 	free(b->tasks);
@@ -325,7 +329,7 @@ start_block(struct emu_block *b, int threads)
 		w->arrived = w->nwg = w->wg_group = 0;
 		w->wg_base = 0;
 		w->wg_waiter = NULL;
-		w->nloads = 0;
+		w->nloads = w->nstores = 0;
 	}
 }
 

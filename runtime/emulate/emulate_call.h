@@ -71,11 +71,17 @@ struct emu_calls {
 	void (*tensor_mma)(unsigned d, unsigned long long a,
 			   unsigned long long b, unsigned form, int what,
 			   int add);
+	/* a: an address of tensor memory */
+	void (*tensor_mma_left)(unsigned d, unsigned a, unsigned long long b,
+				unsigned form, int what, int add);
 	/* mask 0: of this block */
 	void (*tensor_commit)(unsigned bar, unsigned mask);
 	void (*tensor_fence)(int after);
 	void (*tensor_load)(float *d, unsigned at, int n);
 	void (*tensor_wait)(void);
+	/* of 32 columns; pairs: a thread has one of four, not two of eight */
+	void (*tensor_store)(unsigned at, const void *from, int pairs);
+	void (*tensor_wait_store)(void);
 	void (*regs)(int n, int more);
 	void (*all_arrive)(void);
 	void (*all_wait)(void);

@@ -16,7 +16,8 @@ enum {
 	EMU_MAX_CLUSTER = 16,
 	EMU_BARRIERS = 16,
 	EMU_MBARS = 512,	/* of a block */
-	EMU_TENSOR_LOADS = 8,	/* of a warp that are under way */
+	/* loads, and stores, of tensor memory of a warp that are under way */
+	EMU_TENSOR_MOVES = 16,
 	/* the first address of shared memory, as a GPU keeps the first 1024
 	 * bytes for itself */
 	EMU_SMEM_BASE = 1024,
@@ -74,8 +75,10 @@ struct emu_warp {
 	int nwg, wg_capacity, wg_group;
 	int64_t wg_base;		/* number of the first in the queue */
 	struct emu_task *wg_waiter;	/* waits for the other three warps */
-	struct emu_tensor_load loads[EMU_TENSOR_LOADS];
+	struct emu_tensor_load loads[EMU_TENSOR_MOVES];
 	int nloads;
+	struct emu_tensor_store *stores;	/* as many, when first used */
+	int nstores;
 };
 
 /* An instruction of a warp's quarter of a warpgroup, not yet executed. */
@@ -267,6 +270,8 @@ struct emu_operand {
 /* Bytes of an element, and how many of k an instruction multiplies. */
 int emu_kind_bytes(int kind);
 int emu_kind_depth(int kind);
+/* The value of an element at p. */
+float emu_element(int kind, const char *p);
 /* rows x depth elements as numbers: (row, k) at row * by_row + k * by_k. */
 void emu_operand_fetch(struct rt_emu *e, const struct emu_operand *o, int kind,
 		       int rows, int depth, float *out, int by_row, int by_k);
@@ -290,10 +295,10 @@ void emu_tensor_dealloc(unsigned at, int n);
 void emu_tensor_relinquish(void);
 void emu_tensor_mma(unsigned d, unsigned long long a, unsigned long long b,
 		    unsigned form, int what, int add);
+void emu_tensor_mma_left(unsigned d, unsigned a, unsigned long long b,
+			 unsigned form, int what, int add);
 void emu_tensor_commit(unsigned bar, unsigned mask);
 void emu_tensor_fence(int after);
-void emu_tensor_load(float *d, unsigned at, int n);
-void emu_tensor_wait(void);
 /* Completes products up to a commit, if one is under way. */
 bool emu_tensor_deliver(struct rt_emu *e);
 /* A block begins; its thread has ended; the launch has ended, what was under
@@ -302,6 +307,13 @@ void emu_tensor_start(struct emu_block *b);
 void emu_tensor_end(struct rt_emu *e, struct emu_task *t);
 void emu_tensor_stop(struct rt_emu *e, struct emu_block *b);
 void emu_tensor_free(struct emu_block *b);
+
+/* ---- emulate_tensor_move.c ---------------------------------------------- */
+
+void emu_tensor_load(float *d, unsigned at, int n);
+void emu_tensor_wait(void);
+void emu_tensor_store(unsigned at, const void *from, int pairs);
+void emu_tensor_wait_store(void);
 
 /* ---- emulate_address.c -------------------------------------------------- */
 

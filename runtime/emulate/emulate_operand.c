@@ -52,8 +52,8 @@ chunk_address(const struct emu_operand *o, int row, int k)
 	return at ^ ((at >> 7 & mask) << 4);
 }
 
-static float
-element(int kind, const char *p)
+float
+emu_element(int kind, const char *p)
 {
 	uint16_t x;
 	uint32_t u;
@@ -90,7 +90,7 @@ emu_operand_fetch(struct rt_emu *e, const struct emu_operand *o, int kind,
 			at = out + row * by_row + k * by_k;
 			for (i = 0; i < t; i++) {
 				at[i * (o->trans ? by_row : by_k)] =
-					element(kind, p + i * o->elem);
+					emu_element(kind, p + i * o->elem);
 			}
 		}
 	}

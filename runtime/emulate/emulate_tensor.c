@@ -1,44 +1,19 @@
 /*
  * Tensor memory and its products (tcgen05): 128 lanes of 512 columns of 32
  * bits beside the shared memory of a block.  One thread issues products, whose
- * operands lie in shared memory; they are computed, in their order, when the
- * arrival at an mbarrier that a tc_commit has ordered is delivered, which is
- * when every thread waits.  A warp reads the 32 lanes that are its own, and
- * gets them when it waits.
+ * operands lie in shared memory, or the left one in tensor memory; they are
+ * computed, in their order, when the arrival at an mbarrier that a tc_commit
+ * has ordered is delivered, which is when every thread waits.
  *
  * PTX ISA, "TensorCore 5th Generation Family Instructions": descriptors, the
- * layout of sums (128 rows: row i in lane i), fragments of .16x256b, and what
- * orders these instructions between threads.
+ * layouts of sums and of left operands (128 rows: row i in lane i), and what
+ * orders these instructions between threads.  emulate_tensor_move.c has loads
+ * and stores.
  */
-#include "runtime/emulate/emulate_shadow.h"
+#include "runtime/emulate/emulate_tensor.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-enum {
-	LANES = 128, COLS = 512, UNIT = 32, MAX_K = 32, MAX_N = 256,
-	QUARTERS = 4,		/* lanes of the four warps of a warpgroup */
-	READERS = 2		/* warps that read a column between products */
-};
-
-/* A column of a quarter of the lanes. */
-struct tensor_cell {
-	uint32_t wclock, rclock[READERS];
-	uint16_t writer, reader[READERS];
-	uint16_t pending;	/* products under way that write it */
-	uint8_t loading;	/* loads under way */
-	uint8_t readers;
-	bool written;
-	int issuer;		/* thread of the last product; -1: none */
-};
-
-struct emu_tensor {
-	uint32_t at[LANES][COLS];
-	struct tensor_cell cell[QUARTERS][COLS];
-	int owner[COLS / UNIT]; /* 1 + first unit of the allocation; 0: free */
-	bool relinquished;
-	float a[LANES][MAX_K], b[MAX_K][MAX_N], c[MAX_N];
-};
 
 /* A product, or a commit: an mbarrier of each block of the mask. */
 struct emu_tensor_op {
@@ -46,6 +21,7 @@ struct emu_tensor_op {
 	bool commit, add;
 	unsigned bar, mask;
 	int col, n, kind;
+	int left;	/* column of the left operand; -1: it is x */
 	struct emu_operand x, y;
 	/* of a commit, in checked code: what its thread knew */
 	struct emu_past *past;
@@ -53,8 +29,8 @@ struct emu_tensor_op {
 
 /* ---- allocation ---- */
 
-static struct emu_tensor *
-tensor_of(struct rt_emu *e)
+struct emu_tensor *
+emu_tensor_of(struct rt_emu *e)
 {
 	struct emu_block *b = e->now->block;
 
@@ -111,9 +87,10 @@ clear_columns(struct rt_emu *e, struct emu_tensor *x, int col, int n)
 	for (i = 0; i < LANES; i++) {
 		memset(&x->at[i][col], 0xff, (size_t)n * sizeof x->at[i][0]);
 	}
-	for (i = 0; i < QUARTERS; i++) {
+	for (i = 0; i < GROUPS; i++) {
 		for (j = col; j < col + n; j++) {
-			x->cell[i][j] = (struct tensor_cell){ .issuer = -1 };
+			x->cell[i][j] = (struct emu_tensor_cell){
+				.issuer = ALLOCATED };
 			if (e->shadow) {
 				x->cell[i][j].writer =
 					(uint16_t)emu_index(e, e->now);
@@ -144,7 +121,7 @@ void
 emu_tensor_alloc(unsigned at, int n)
 {
 	struct rt_emu *e = emu_now;
-	struct emu_tensor *x = tensor_of(e);
+	struct emu_tensor *x = emu_tensor_of(e);
 	int col, i;
 
 	if (!emu_warp_meet(e, "tc_alloc")) {
@@ -176,18 +153,17 @@ emu_tensor_relinquish(void)
 	struct rt_emu *e = emu_now;
 
 	if (emu_warp_meet(e, "tc_relinquish")) {
-		tensor_of(e)->relinquished = true;
+		emu_tensor_of(e)->relinquished = true;
 		emu_warp_go(e);
 	}
 }
 
 /* ---- who may access a column ---- */
 
-/* Columns of an allocation, of n in number. */
-static int
-columns_at(struct rt_emu *e, unsigned at, int n, const char *what)
+int
+emu_tensor_columns(struct rt_emu *e, unsigned at, int n, const char *what)
 {
-	const struct emu_tensor *x = tensor_of(e);
+	const struct emu_tensor *x = emu_tensor_of(e);
 	int col = (int)(at & 0xffff), i;
 
 	for (i = col / UNIT; i <= (col + n - 1) / UNIT; i++) {
@@ -211,8 +187,8 @@ knows_fenced(struct rt_emu *e, const struct emu_task *t, int who,
 	return who == emu_index(e, t) || (p && p->at[who] >= clock);
 }
 
-static void
-check_order(struct rt_emu *e, int who, uint32_t clock, const char *what,
+void
+emu_tensor_order(struct rt_emu *e, int who, uint32_t clock, const char *what,
 	    int col, const char *did)
 {
 	const struct emu_task *t = e->now;
@@ -234,30 +210,37 @@ check_order(struct rt_emu *e, int who, uint32_t clock, const char *what,
 	}
 }
 
-/* Before a product writes the column, or it is freed. */
-static void
-check_readers(struct rt_emu *e, const struct tensor_cell *c, const char *what,
-	      int col)
+void
+emu_tensor_unread(struct rt_emu *e, const struct emu_tensor_cell *c,
+		  const char *what, int col)
 {
 	int i;
 
-	if (c->loading) {
-		emu_fail(e, "%s column %d of tensor memory, which a tc_ld "
-			 "still reads", what, col);
+	if (c->loading || c->storing) {
+		emu_fail(e, "%s column %d of tensor memory, which a tc_%s",
+			 what, col, c->loading ? "ld still reads"
+			 : "st still writes");
 	}
 	for (i = 0; e->shadow && i < c->readers; i++) {
-		check_order(e, c->reader[i], c->rclock[i], what, col,
-			    "a warp has read");
+		emu_tensor_order(e, c->reader[i], c->rclock[i], what, col,
+				 "a warp has read");
 	}
 }
 
+const char *
+emu_tensor_wrote(const struct emu_tensor_cell *c)
+{
+	return c->issuer == ALLOCATED ? "tc_alloc gave"
+		: c->issuer == STORED ? "a tc_st wrote" : "a product wrote";
+}
+
 static void
-check_product(struct rt_emu *e, const struct tensor_cell *c, int col,
+check_product(struct rt_emu *e, const struct emu_tensor_cell *c, int col,
 	      bool add)
 {
 	int self = e->now->seen.tid;
 
-	check_readers(e, c, "a product writes", col);
+	emu_tensor_unread(e, c, "a product writes", col);
 	if (c->pending && c->issuer != self) {
 		emu_fail(e, "a product writes column %d of tensor memory, "
 			 "as does one under way that thread %d issued", col,
@@ -269,27 +252,38 @@ check_product(struct rt_emu *e, const struct tensor_cell *c, int col,
 	}
 	/* products of one thread are executed in their order */
 	if (e->shadow && c->issuer != self && !c->pending) {
-		check_order(e, c->writer, c->wclock, "a product writes", col,
-			    c->issuer < 0 ? "tc_alloc gave"
-			    : "another thread's product wrote");
+		emu_tensor_order(e, c->writer, c->wclock, "a product writes",
+				 col, c->issuer < 0 ? emu_tensor_wrote(c)
+				 : "another thread's product wrote");
 	}
 }
 
 static void
-check_load(struct rt_emu *e, const struct tensor_cell *c, int col)
+check_idle(struct rt_emu *e, const struct emu_tensor_cell *c, const char *what,
+	   int col)
 {
-	if (c->pending) {
-		emu_fail(e, "a tc_ld reads column %d of tensor memory, which "
-			 "a product under way writes: nothing has waited for "
-			 "it", col);
+	if (c->pending || c->reading) {
+		emu_fail(e, "%s column %d of tensor memory, which a product "
+			 "under way %s", what, col, c->pending ? "writes"
+			 : "reads");
 	}
-	if (!c->written) {
-		emu_fail(e, "a tc_ld reads column %d of tensor memory, which "
+}
+
+/* A column of a left operand. */
+static void
+check_left(struct rt_emu *e, const struct emu_tensor_cell *c, int col)
+{
+	if (c->storing) {
+		emu_fail(e, "a product reads column %d of tensor memory, which "
+			 "a tc_st still writes", col);
+	}
+	if (!c->written && !c->pending) {
+		emu_fail(e, "a product reads column %d of tensor memory, which "
 			 "nothing has written", col);
 	}
-	if (e->shadow) {
-		check_order(e, c->writer, c->wclock, "a tc_ld reads", col,
-			    "a product wrote");
+	if (e->shadow && c->issuer != e->now->seen.tid) {
+		emu_tensor_order(e, c->writer, c->wclock, "a product reads",
+				 col, emu_tensor_wrote(c));
 	}
 }
 
@@ -297,14 +291,14 @@ void
 emu_tensor_dealloc(unsigned at, int n)
 {
 	struct rt_emu *e = emu_now;
-	struct emu_tensor *x = tensor_of(e);
+	struct emu_tensor *x = emu_tensor_of(e);
 	int col, i, j;
 
 	if (!emu_warp_meet(e, "tc_dealloc")) {
 		return;
 	}
 	check_columns(e, n);
-	col = columns_at(e, at, n, "tc_dealloc");
+	col = emu_tensor_columns(e, at, n, "tc_dealloc");
 	for (i = 0; i < n / UNIT; i++) {
 		if (x->owner[col / UNIT + i] != 1 + col / UNIT) {
 			emu_fail(e, "tc_dealloc of what is not one "
@@ -315,14 +309,11 @@ emu_tensor_dealloc(unsigned at, int n)
 	if (col + n < COLS && x->owner[(col + n) / UNIT] == 1 + col / UNIT) {
 		emu_fail(e, "tc_dealloc of a part of an allocation");
 	}
-	for (i = 0; i < QUARTERS; i++) {
+	for (i = 0; i < GROUPS; i++) {
 		for (j = col; j < col + n; j++) {
-			check_readers(e, &x->cell[i][j], "tc_dealloc of", j);
-			if (x->cell[i][j].pending) {
-				emu_fail(e, "tc_dealloc of column %d of tensor "
-					 "memory, which a product under way "
-					 "writes", j);
-			}
+			emu_tensor_unread(e, &x->cell[i][j], "tc_dealloc of",
+					  j);
+			check_idle(e, &x->cell[i][j], "tc_dealloc of", j);
 		}
 	}
 	emu_warp_go(e);
@@ -414,20 +405,20 @@ each_operand(struct rt_emu *e, const struct emu_tensor_op *p,
 {
 	int depth = emu_kind_depth(p->kind);
 
-	if (e->shadow) {
-		emu_operand_each(e, &p->x, 0, LANES, depth, f);
-		emu_operand_each(e, &p->y, 0, p->n, depth, f);
+	if (!e->shadow) {
+		return;
 	}
+	if (p->left < 0) {
+		emu_operand_each(e, &p->x, 0, LANES, depth, f);
+	}
+	emu_operand_each(e, &p->y, 0, p->n, depth, f);
 }
 
-void
-emu_tensor_mma(unsigned d, unsigned long long a, unsigned long long b,
-	       unsigned form, int what, int add)
+static struct emu_tensor_op *
+push_product(struct rt_emu *e, unsigned d, unsigned long long b, unsigned form,
+	     int what, int add)
 {
-	struct rt_emu *e = emu_now;
-	struct emu_tensor *x = tensor_of(e);
 	struct emu_tensor_op *p = push_op(e);
-	int i, j;
 
 	p->n = (int)(form >> 17 & 63) * 8;
 	p->kind = kind_of(form, what);
@@ -438,10 +429,20 @@ emu_tensor_mma(unsigned d, unsigned long long a, unsigned long long b,
 		emu_fail(e, "tcgen05: %#x is no product of 128 rows by 16 to "
 			 "%d columns in f32", form, MAX_N);
 	}
-	p->x = decode_operand(e, a, p->kind, form >> 15 & 1);
+	p->left = -1;
 	p->y = decode_operand(e, b, p->kind, form >> 16 & 1);
-	p->col = columns_at(e, d, p->n, "a product");
-	for (i = 0; i < QUARTERS; i++) {
+	p->col = emu_tensor_columns(e, d, p->n, "a product");
+	return p;
+}
+
+/* Its sums are under way. */
+static void
+begin_product(struct rt_emu *e, const struct emu_tensor_op *p)
+{
+	struct emu_tensor *x = emu_tensor_of(e);
+	int i, j;
+
+	for (i = 0; i < GROUPS; i++) {
 		for (j = p->col; j < p->col + p->n; j++) {
 			check_product(e, &x->cell[i][j], j, p->add);
 			x->cell[i][j].pending++;
@@ -452,6 +453,67 @@ emu_tensor_mma(unsigned d, unsigned long long a, unsigned long long b,
 	each_operand(e, p, emu_check_wg);
 }
 
+void
+emu_tensor_mma(unsigned d, unsigned long long a, unsigned long long b,
+	       unsigned form, int what, int add)
+{
+	struct rt_emu *e = emu_now;
+	struct emu_tensor_op *p = push_product(e, d, b, form, what, add);
+
+	p->x = decode_operand(e, a, p->kind, form >> 15 & 1);
+	begin_product(e, p);
+}
+
+/* The left operand is in tensor memory: row i in lane i, 32 bits of k in a
+ * column. */
+void
+emu_tensor_mma_left(unsigned d, unsigned a, unsigned long long b,
+		    unsigned form, int what, int add)
+{
+	struct rt_emu *e = emu_now;
+	struct emu_tensor *x = emu_tensor_of(e);
+	struct emu_tensor_op *p = push_product(e, d, b, form, what, add);
+	int i, j;
+
+	if (form >> 15 & 1 || a >> 16) {
+		emu_fail(e, "tcgen05: a left operand at %#x of tensor memory "
+			 "begins in lane 0, and is not turned", a);
+	}
+	p->left = emu_tensor_columns(e, a, LEFT, "a product's left operand");
+	for (i = 0; i < GROUPS; i++) {
+		for (j = p->left; j < p->left + LEFT; j++) {
+			check_left(e, &x->cell[i][j], j);
+			x->cell[i][j].reading++;
+		}
+	}
+	begin_product(e, p);
+}
+
+/* The left operand, of which a column has 32 bits in each lane. */
+static void
+fetch_left(struct rt_emu *e, const struct emu_tensor_op *p)
+{
+	struct emu_tensor *x = p->task->block->tensor;
+	int bytes = emu_kind_bytes(p->kind), m, k;
+
+	if (p->left < 0) {
+		emu_operand_fetch(e, &p->x, p->kind, LANES, MAX_K / bytes,
+				  &x->a[0][0], MAX_K, 1);
+		return;
+	}
+	for (m = 0; m < LANES; m++) {
+		for (k = 0; k < MAX_K / bytes; k++) {
+			x->a[m][k] = emu_element(p->kind,
+				(const char *)&x->at[m][p->left] + k * bytes);
+		}
+	}
+	for (m = 0; m < GROUPS; m++) {
+		for (k = p->left; k < p->left + LEFT; k++) {
+			x->cell[m][k].reading--;
+		}
+	}
+}
+
 static void
 execute(struct rt_emu *e, const struct emu_tensor_op *p)
 {
@@ -459,8 +521,7 @@ execute(struct rt_emu *e, const struct emu_tensor_op *p)
 	int depth = emu_kind_depth(p->kind), m, n;
 	float f;
 
-	emu_operand_fetch(e, &p->x, p->kind, LANES, depth, &x->a[0][0], MAX_K,
-			  1);
+	fetch_left(e, p);
 	emu_operand_fetch(e, &p->y, p->kind, p->n, depth, &x->b[0][0], 1,
 			  MAX_N);
 	for (m = 0; m < LANES; m++) {
@@ -479,9 +540,9 @@ mark_written(struct rt_emu *e, const struct emu_tensor_op *p)
 	struct emu_tensor *x = p->task->block->tensor;
 	int i, j, group;
 
-	for (i = 0; i < QUARTERS; i++) {
+	for (i = 0; i < GROUPS; i++) {
 		for (j = p->col; j < p->col + p->n; j++) {
-			struct tensor_cell *c = &x->cell[i][j];
+			struct emu_tensor_cell *c = &x->cell[i][j];
 
 			c->pending--;
 			c->written = true;
@@ -598,121 +659,6 @@ emu_tensor_deliver(struct rt_emu *e)
 	return false;
 }
 
-/* ---- loads ---- */
-
-static void
-check_lanes(struct rt_emu *e, unsigned at)
-{
-	int lane = (int)(at >> 16), own = e->now->seen.warp % 4 * UNIT;
-
-	if (lane != own && lane != own + 16) {
-		emu_fail(e, "a tc_ld of lanes %d to %d of tensor memory: this "
-			 "warp's are %d to %d", lane, lane + 15, own,
-			 own + UNIT - 1);
-	}
-}
-
-/* Sums of 16 lanes and n columns. */
-void
-emu_tensor_load(float *d, unsigned at, int n)
-{
-	struct rt_emu *e = emu_now;
-	struct emu_warp *w = e->now->warp;
-	struct emu_tensor *x = tensor_of(e);
-	struct emu_tensor_load *l;
-	int col, i, j;
-
-	e->now->ptr[0] = d;
-	e->now->num[0] = at;
-	if (!emu_warp_meet(e, "tc_ld")) {
-		return;
-	}
-	if (w->nloads == EMU_TENSOR_LOADS) {
-		emu_fail(e, "more than %d tc_ld with no tc_wait",
-			 EMU_TENSOR_LOADS);
-	}
-	check_lanes(e, at);
-	col = columns_at(e, at, n, "a tc_ld");
-	i = (int)(at >> 16) / UNIT;
-	for (j = col; j < col + n; j++) {
-		check_load(e, &x->cell[i][j], j);
-		x->cell[i][j].loading++;
-	}
-	l = &w->loads[w->nloads++];
-	l->lane = (int)(at >> 16);
-	l->col = col;
-	l->n = n;
-	for (i = 0; i < 32; i++) {
-		if (w->lanes[i].num[0] != at) {
-			emu_fail(e, "tc_ld: lanes of the warp name different "
-				 "addresses");
-		}
-		l->d[i] = w->lanes[i].ptr[0];
-		emu_check_loaded(e, &w->lanes[i], l->d[i], n / 2 * 4, true);
-	}
-	emu_warp_go(e);
-}
-
-static void
-mark_readers(struct rt_emu *e, struct tensor_cell *c, const struct emu_task *t)
-{
-	int who, i;
-
-	c->loading--;
-	if (!e->shadow) {
-		return;
-	}
-	who = emu_index(e, t);
-	for (i = 0; i < c->readers && c->reader[i] != who; i++) {
-	}
-	if (i == READERS) {
-		emu_fail(e, "more than %d warps read a column of tensor "
-			 "memory between two products", READERS);
-	}
-	c->readers = (uint8_t)(i == c->readers ? i + 1 : c->readers);
-	c->reader[i] = (uint16_t)who;
-	c->rclock[i] = emu_knower(e, t)->clock;
-}
-
-/* Registers of the lanes: row lane / 4 and 8 further on, two columns of each
- * eight. */
-static void
-finish_load(struct rt_emu *e, struct emu_warp *w,
-	    const struct emu_tensor_load *l)
-{
-	struct emu_tensor *x = w->lanes->block->tensor;
-	int i, j;
-
-	for (i = 0; i < 32; i++) {
-		for (j = 0; j < l->n / 2; j++) {
-			memcpy(l->d[i] + j, &x->at[l->lane + i / 4 +
-						   j / 2 % 2 * 8]
-			       [l->col + j / 4 * 8 + i % 4 * 2 + j % 2], 4);
-		}
-		emu_check_loaded(e, &w->lanes[i], l->d[i], l->n / 2 * 4,
-				 false);
-	}
-	for (j = l->col; j < l->col + l->n; j++) {
-		mark_readers(e, &x->cell[l->lane / UNIT][j], w->lanes);
-	}
-}
-
-void
-emu_tensor_wait(void)
-{
-	struct rt_emu *e = emu_now;
-	struct emu_warp *w = e->now->warp;
-	int i;
-
-	if (emu_warp_meet(e, "tc_wait")) {
-		for (i = 0; i < w->nloads; i++) {
-			finish_load(e, w, &w->loads[i]);
-		}
-		w->nloads = 0;
-		emu_warp_go(e);
-	}
-}
-
 /* ---- the end ---- */
 
 /* Products of another block arrive when they are done, which may be after that
@@ -738,9 +684,10 @@ emu_tensor_end(struct rt_emu *e, struct emu_task *t)
 	const struct emu_block *b = t->block;
 	int i;
 
-	if (t->warp->nloads) {
-		emu_fail(e, "it ends with a tc_ld that no tc_wait has waited "
-			 "for");
+	if (t->warp->nloads || t->warp->nstores) {
+		emu_fail(e, "it ends with a tc_%s has waited for",
+			 t->warp->nloads ? "ld that no tc_wait"
+			 : "st that no tc_wait_st");
 	}
 	if (b->left > 1) {
 		return;

@@ -672,6 +672,101 @@ TENSOR(tc_written_again, WRITTEN_AGAIN)
 TENSOR(tc_written_while_read, WRITTEN_WHILE_READ)
 TENSOR(tc_three_columns, THREE_COLUMNS)
 
+/* ---- stores, and a left operand in tensor memory ---- */
+
+enum {
+	STORE_NOT_WAITED = 1, STORE_NOT_FENCED, STORE_NOT_SEEN, STORE_LOADED,
+	STORE_OVER_LEFT, STORE_OVER_SUMS, STORE_OTHER_LANES, STORE_FORGOTTEN,
+	LEFT_NOT_WRITTEN
+};
+
+FN void
+store_columns(u32 to)
+{
+	u32 w[16] = { 0 };
+
+	tc_st32_pairs(to, w);
+	tc_st32_pairs(to + (16 << 16), w);
+}
+
+/* Columns 0 to 31 are stored, and multiplied to columns 32 to 63. */
+FN void
+stored(const struct fault_args *a, int wrong)
+{
+	const u32 bar = smem_addr(SMEM + 16384);
+	const u32 form = tc_form(TC_BF16, 32, 0, 0);
+	u32 all, own;
+	f32 d[16];
+
+	fill(16384, 1);
+	if (TID == 0) {
+		mbar_init(bar, 1);
+	}
+	if (WARP == 0) {
+		tc_alloc(bar + 16, 64);
+	}
+	tc_fence_before();
+	sync_block();
+	tc_fence_after();
+	all = *(const u32 *)(SMEM + 16400);
+	own = all + ((u32)(WARP ^ (wrong == STORE_OTHER_LANES)) << 21);
+	if (wrong != LEFT_NOT_WRITTEN) {
+		store_columns(own);
+	}
+	if (wrong == STORE_LOADED) {
+		tc_ld32(d, own);
+		tc_wait(d, 16);
+	}
+	if (wrong != STORE_NOT_WAITED) {
+		tc_wait_st();
+	}
+	if (wrong != STORE_NOT_FENCED) {
+		tc_fence_before();
+	}
+	sync_block();
+	if (TID == 0) {
+		if (wrong != STORE_NOT_SEEN) {
+			tc_fence_after();
+		}
+		tc_mma_f16_left(all + 32, all, tc_desc(smem_addr(SMEM), 16,
+						       1024, 128), form, 0);
+		tc_commit(bar);
+	}
+	sync_warp();
+	if (wrong == STORE_OVER_LEFT || wrong == STORE_OVER_SUMS) {
+		store_columns(own + (wrong == STORE_OVER_SUMS) * 32);
+	}
+	mbar_wait(bar, 0);
+	tc_fence_after();
+	if (wrong == STORE_FORGOTTEN) {
+		store_columns(own);
+	}
+	tc_ld32(d, own + 32);
+	tc_wait(d, 16);
+	((f32 *)a->at[0])[TID] = d[0];
+	tc_fence_before();
+	sync_block();
+	if (WARP == 0) {
+		tc_fence_after();
+		tc_dealloc(all, 64);
+	}
+}
+
+#define STORED(name, wrong) \
+	KERNEL(name, 128, 1, struct fault_args) \
+	{ \
+		stored(&a, wrong); \
+	}
+STORED(tc_store_not_waited, STORE_NOT_WAITED)
+STORED(tc_store_not_fenced, STORE_NOT_FENCED)
+STORED(tc_store_not_seen, STORE_NOT_SEEN)
+STORED(tc_store_loaded, STORE_LOADED)
+STORED(tc_store_over_left, STORE_OVER_LEFT)
+STORED(tc_store_over_sums, STORE_OVER_SUMS)
+STORED(tc_store_other_lanes, STORE_OTHER_LANES)
+STORED(tc_store_forgotten, STORE_FORGOTTEN)
+STORED(tc_left_not_written, LEFT_NOT_WRITTEN)
+
 KERNEL(registers, 128, 1, struct fault_args)
 {
 	regs_more(250);

@@ -348,9 +348,9 @@ take_columns(int n)
 }
 
 /* Sums of 64 or of 32 columns, as wgmma leaves those of rows that the warp has;
- * its rows 16 to 31 come after all others. */
+ * its rows 16 to 31 come after all others.  Frees `taken` columns. */
 FN void
-put_columns(const struct primitive_args *a, u32 from, int n)
+put_columns(const struct primitive_args *a, u32 from, int n, int taken)
 {
 	u32 bar = smem_addr(SMEM + 40960);
 	f32 d[64];
@@ -374,7 +374,7 @@ put_columns(const struct primitive_args *a, u32 from, int n)
 	sync_block();
 	if (WARP == 0) {
 		tc_fence_after();
-		tc_dealloc(from, n);
+		tc_dealloc(from, taken);
 	}
 }
 
@@ -404,7 +404,7 @@ multiply_boxes(const struct primitive_args *a, int turned)
 		tc_commit(bar + 8);
 	}
 	sync_warp();
-	put_columns(a, from, 64);
+	put_columns(a, from, 64, 64);
 }
 
 KERNEL(tensor_along_k, 128, 1, struct primitive_args)
@@ -445,10 +445,79 @@ fill_rows(const struct primitive_args *a, int kind)
 			tc_commit(smem_addr(SMEM + 40968)); \
 		} \
 		sync_warp(); \
-		put_columns(&a, from, 32); \
+		put_columns(&a, from, 32, 32); \
 	}
 TENSOR_ROWS(tensor_e4m3, tc_mma_f8, TC_E4M3, 2)
 TENSOR_ROWS(tensor_tf32, tc_mma_tf32, TC_TF32, 3)
+
+/* 128 rows of 32 pairs of elements, in rows of 128 bytes. */
+FN void
+store_pairs(const struct primitive_args *a, u32 to)
+{
+	u32 w[16];
+	int i, k;
+
+	for (i = 0; i < 2; i++) {
+		for (k = 0; k < 16; k++) {
+			const int row = WARP * 32 + i * 16 + k % 2 * 8 +
+				LANE / 4;
+
+			w[k] = word(a, 0, row * 32 + k / 2 * 4 + LANE % 4);
+		}
+		tc_st32_pairs(to + ((u32)WARP << 21) + ((u32)i << 20), w);
+	}
+}
+
+/* The left operand from tensor memory, the other one along k. */
+KERNEL(tensor_left, 128, 1, struct primitive_args)
+{
+	const u32 at = smem_addr(SMEM), bar = smem_addr(SMEM + 40960);
+	const u32 from = take_columns(128);
+	int k;
+
+	store_pairs(&a, from + 64);
+	tc_wait_st();
+	tc_fence_before();
+	sync_block();
+	if (TID == 0) {
+		tc_fence_after();
+		mbar_expect(bar, 8192);
+		tma_load2(at, &a.map[0], bar, 0, 0);
+		mbar_wait(bar, 0);
+		for (k = 0; k < 4; k++) {
+			tc_mma_f16_left(from, from + 64 + 8 * (u32)k,
+					tc_desc(at + 32 * (u32)k, 16, 1024,
+						128),
+					tc_form(TC_BF16, 64, 0, 0), k > 0);
+		}
+		tc_commit(bar + 8);
+	}
+	sync_warp();
+	put_columns(&a, from, 64, 128);
+}
+
+/* Pairs in columns 0 to 31 and sums in columns 32 to 63. */
+KERNEL(tensor_stored, 128, 1, struct primitive_args)
+{
+	const u32 from = take_columns(64);
+	f32 x[16];
+	int i, k;
+
+	store_pairs(&a, from);
+	for (i = 0; i < 2; i++) {
+		for (k = 0; k < 16; k++) {
+			x[k] = ((const f32 *)(a.at[0] + 196608))
+				[i * 2048 + k * 128 + TID];
+		}
+		tc_st32(from + 32 + ((u32)WARP << 21) + ((u32)i << 20), x);
+	}
+	tc_wait_st();
+	if (TID == 0) {
+		tc_commit(smem_addr(SMEM + 40968));
+	}
+	sync_warp();
+	put_columns(&a, from, 64, 64);
+}
 #endif
 
 /* Angles of 4096 numbers, whole and halves, of 2^17 at most, in units of 2^-32

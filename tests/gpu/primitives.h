@@ -47,6 +47,8 @@ static const struct primitive {
 	{ "tensor_along_mn", 128, 8192, 10 },
 	{ "tensor_e4m3", 128, 4096, 10 },
 	{ "tensor_tf32", 128, 4096, 10 },
+	{ "tensor_left", 128, 8192, 10 },
+	{ "tensor_stored", 128, 8192, 10 },
 	{ "turns", 128, 8192, 0 },
 	{ "angles", 128, 4096, 0 }
 };

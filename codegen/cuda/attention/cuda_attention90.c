@@ -86,15 +86,14 @@ ca_wide(int64_t cols)
 	return cols <= 64 ? 64 : cols <= 96 ? 96 : 128;
 }
 
-static const char *
-type_of(const struct attn *t)
+const char *
+ca_type(const struct attn *t)
 {
 	return t->tile == IR_BF16 ? "bf16" : "f16";
 }
 
-/* Offset of columns 16 i in a descriptor, in units of 16 bytes. */
-static long long
-to_columns(const struct ca_side *x, int64_t i)
+long long
+ca_side_column(const struct ca_side *x, int64_t i)
 {
 	return (long long)(i / 4 * x->rows * CA90_BOX_ROW / 16 + i % 4 * 2);
 }
@@ -108,9 +107,9 @@ ca_wg_pairs(struct cu_func *f, const struct attn *t, const char *sum,
 
 	for (i = 0; i < steps; i++) {
 		cu_line(f, "wg_%s_64x%lld(&%s[0][0][0], %s + %lld, %s + "
-			"%lld, %d, 0, 0);", type_of(t), (long long)y->rows,
-			sum, x_at, to_columns(x, i), y_at, to_columns(y, i),
-			i > 0);
+			"%lld, %d, 0, 0);", ca_type(t), (long long)y->rows,
+			sum, x_at, ca_side_column(x, i), y_at,
+			ca_side_column(y, i), i > 0);
 	}
 	cu_line(f, "wg_commit();");
 }
@@ -124,7 +123,7 @@ ca_wg_on(struct cu_func *f, const struct attn *t, const char *sum,
 
 	for (i = 0; i < y->rows / 16; i++) {
 		cu_line(f, "wg_%s_rs_64x%lld(&%s[0][0][0], %s[%lld], %s + "
-			"%lld, 1, 1);", type_of(t), (long long)cols, sum, w,
+			"%lld, 1, 1);", ca_type(t), (long long)cols, sum, w,
 			(long long)i, y_at, (long long)(i * CA90_BOX_ROW));
 	}
 	cu_line(f, "wg_commit();");
@@ -153,7 +152,7 @@ ca_wg_pack(struct cu_func *f, const struct attn *t, const char *w,
 	ca_unrolled_for(f, "k", cols / 16);
 	for (i = 0; i < 4; i++) {
 		cu_line(f, "%s[k][%d] = pack_%s(%s[0][2 * k + %d][%d], "
-			"%s[0][2 * k + %d][%d]);", w, i, type_of(t), s, i / 2,
+			"%s[0][2 * k + %d][%d]);", w, i, ca_type(t), s, i / 2,
 			i % 2 * 2, s, i / 2, i % 2 * 2 + 1);
 	}
 	cu_line(f, "wg_regs(%s[k], 4);", w);

@@ -33,6 +33,10 @@ void ca_side_load(struct cu_func *f, const struct attn *t,
 		  const struct ca_side *x, const char *to, const char *bar,
 		  const char *pos);
 
+/* Offset of columns 16 i in a descriptor, in units of 16 bytes. */
+long long ca_side_column(const struct ca_side *x, int64_t i);
+/* C text: the type of tiles, as functions of the prelude are named by it. */
+const char *ca_type(const struct attn *t);
 /* Columns of a product with at least so many columns. */
 int64_t ca_wide(int64_t cols);
 /* Emits sum[1][][4] = x y^T, for descriptors x_at and y_at, and commits. */

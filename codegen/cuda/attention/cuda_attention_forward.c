@@ -183,9 +183,6 @@ ca_forward_begin(struct ca_forward *s)
 	struct cu_func *f = &s->f;
 	long long mt = s->form.mt;
 
-	if (s->out) {
-		ca_declare_zeros(f, &s->form, "o", s->form.out);
-	}
 	cu_line(f, "f32 most[%lld][2], sum[%lld][2];", mt, mt);
 	if (s->t->values[ATTN_SINK]) {
 		begin_with_sink(s);
@@ -262,8 +259,8 @@ weigh_row(struct ca_forward *s)
 	cu_line(f, "top = f_max(top, shfl_xor_f32(top, 2));");
 	cu_comment(f, "of a row that has seen no key yet all weights are 0");
 	cu_line(f, "less = top > 0.5f * %s ? top * %s : 0.0f;", CA_LEAST, by);
-	cu_line(f, "fade = %s(fma_f32(most[i][h], %s, -less));",
-		ca_exp2(s->t), by);
+	cu_comment(f, "exactly 1 if no score is larger");
+	cu_line(f, "fade = %s((most[i][h] - top) * %s);", ca_exp2(s->t), by);
 	cu_line(f, "most[i][h] = top;");
 	ca_unrolled_for(f, "j", s->form.cols / 8);
 	ca_unrolled_for(f, "e", 2);
@@ -461,6 +458,9 @@ ca_forward_emit(struct ca_forward *s, const struct ca_form *form)
 		load_queries(s, NULL);
 		load_keys(s, ATTN_K, "begin", NULL);
 		cu_line(f, "cp_async_commit();");
+	}
+	if (s->out) {
+		ca_declare_zeros(f, &s->form, "o", s->form.out);
 	}
 	ca_forward_begin(s);
 	each_keys(s);

@@ -45,7 +45,7 @@ void ca_forward_place(struct ca_forward *s);
 /* Declares the keys that some query of the block sees (begin, end), and those
  * that all of them see (sure_from, sure_to). */
 void ca_forward_keys(struct ca_forward *s);
-/* Declares sums, and each row's largest score and sum of weights. */
+/* Declares each row's largest score and sum of weights. */
 void ca_forward_begin(struct ca_forward *s);
 /* Turns scores of the keys from key0 on into weights, relative to the largest
  * score so far. */

@@ -153,6 +153,13 @@ ballot(int x)
 	return __ballot_sync(LLMC_ALL, x);
 }
 
+/* Whether x is true of any lane. */
+FN int
+warp_any(int x)
+{
+	return __any_sync(LLMC_ALL, x);
+}
+
 FN f32
 atomic_add_f32(f32 *p, f32 x)
 {

@@ -116,6 +116,7 @@ shfl_down_f32(f32 x, int n)
 }
 
 #define ballot(x) emu->warp_ballot((x) != 0)
+#define warp_any(x) (ballot(x) != 0)
 
 EMU_UNSEEN static f32
 atomic_add_f32(f32 *p, f32 x)
@@ -527,6 +528,8 @@ wg_desc(u32 at, int lead_bytes, int stride_bytes, int swizzle)
 	emu->tensor_mma(d, a, b, form, EMU_TC_TF32, add)
 #define tc_mma_f8(d, a, b, form, add) \
 	emu->tensor_mma(d, a, b, form, EMU_TC_F8, add)
+#define tc_mma_f16_left(d, a, b, form, add) \
+	emu->tensor_mma_left(d, a, b, form, EMU_TC_F16, add)
 #define tc_commit(bar) emu->tensor_commit(bar, 0)
 #define tc_commit_multi(bar, mask) emu->tensor_commit(bar, mask)
 #define tc_fence_before() emu->tensor_fence(0)
@@ -534,3 +537,6 @@ wg_desc(u32 at, int lead_bytes, int stride_bytes, int swizzle)
 #define tc_ld32(d, at) emu->tensor_load(d, at, 32)
 #define tc_ld64(d, at) emu->tensor_load(d, at, 64)
 #define tc_wait(d, n) ((void)(d), emu->tensor_wait())
+#define tc_st32(at, x) emu->tensor_store(at, x, 0)
+#define tc_st32_pairs(at, w) emu->tensor_store(at, w, 1)
+#define tc_wait_st() emu->tensor_wait_store()

@@ -71,6 +71,21 @@ LLMC_TC(tc_mma_f16, "f16")
 LLMC_TC(tc_mma_tf32, "tf32")
 LLMC_TC(tc_mma_f8, "f8f6f4")
 
+/*
+ * The same with a left operand of 16-bit elements in tensor memory, 32 bytes of
+ * k of row i in lane i of 8 columns (9.7.16.10.5).
+ */
+FN void
+tc_mma_f16_left(u32 d, u32 a, u64 b, u32 form, int add)
+{
+	asm volatile("{\n\t.reg .pred p;\n\t"
+		     "setp.ne.b32 p, %4, 0;\n\t"
+		     "tcgen05.mma.cta_group::1.kind::f16 "
+		     "[%0], [%1], %2, %3, p;\n\t}"
+		     :: "r"(d), "r"(a), "l"(b), "r"(form), "r"(add)
+		     : "memory");
+}
+
 /* An arrival at the mbarrier once all products that the thread has issued so
  * far are done (9.7.16.12). */
 FN void
@@ -131,4 +146,32 @@ tc_fence_after(void)
 		asm volatile("tcgen05.wait::ld.sync.aligned;" ::: "memory"); \
 		wg_sums(d, n); \
 	} while (0)
+
+/* ---- stores, by all lanes of a warp (9.7.16.8) --------------------------- */
+
+/*
+ * 16 lanes of 32 columns: 16 registers that lie as those of tc_ld32; or of
+ * pairs of 16-bit elements, of which a thread has one of every 4, in rows lane
+ * / 4 and 8 further on (.16x128b).  So adjacent sums of two columns become a
+ * pair of the same thread.
+ */
+#define LLMC_I8(x, kind, i) \
+	kind((x)[i]), kind((x)[i + 1]), kind((x)[i + 2]), kind((x)[i + 3]), \
+	kind((x)[i + 4]), kind((x)[i + 5]), kind((x)[i + 6]), kind((x)[i + 7])
+#define tc_st32(at, x) \
+	asm volatile("tcgen05.st.sync.aligned.16x256b.x4.b32 [%16], {" \
+		     LLMC_T16 "};" :: LLMC_I8(x, "f", 0), LLMC_I8(x, "f", 8), \
+		     "r"(at) : "memory")
+#define tc_st32_pairs(at, w) \
+	asm volatile("tcgen05.st.sync.aligned.16x128b.x8.b32 [%16], {" \
+		     LLMC_T16 "};" :: LLMC_I8(w, "r", 0), LLMC_I8(w, "r", 8), \
+		     "r"(at) : "memory")
+
+/* All stores of the warp are done: they may be loaded, and products may read
+ * them after the fences. */
+FN void
+tc_wait_st(void)
+{
+	asm volatile("tcgen05.wait::st.sync.aligned;" ::: "memory");
+}
 #endif

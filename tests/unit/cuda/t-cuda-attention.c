@@ -33,6 +33,7 @@ static struct {
 	const char *arch;
 	int64_t units;		/* multiprocessors; 0: USUAL_UNITS */
 	int flags;
+	uint64_t seed;		/* of the emulator */
 	/* what is planted: a part of the text, and what takes its place */
 	const char *cut, *put;
 	bool is_planted;
@@ -135,6 +136,7 @@ back_ready(void)
 	}
 	t_quick(b.flags);
 	report(rt_emu_open(&b.emu, &b.all, b.flags, &e), &e);
+	rt_emu_seed(b.emu, b.seed);
 }
 
 static void
@@ -325,33 +327,22 @@ checked(void **state)
 	b.flags = 0;
 }
 
-/*
- * With wgmma and the copying unit: ragged, with windows, heads that share,
- * rows that are no whole boxes, queries that see no key; in checked code.  The
- * heads of a kv head are in one block, or divided over two or three.
- */
-static void
-hopper(void **state)
-{
-	static const struct {
-		int64_t s, t, d, v;
-		const char *how, *dtype;
-		uint32_t grids;
-		int64_t shared, units;
-	} all[] = {
-		{ 140, 200, 128, 128, "", "f16", 4, 1, 0 },
-		{ 190, 190, 64, 64, " causal window=70", "bf16", 4, 2, 0 },
-		{ 150, 90, 80, 88, " causal scale=-0.2 alibi=9", "bf16", 4, 3,
-		  0 },
-		{ 130, 150, 64, 64, " causal softcap=1.5", "f16", 4, 2, 1 },
-		{ 70, 140, 192, 128, " window=40 alibi=6", "bf16", 1, 1, 0 },
-		{ 130, 140, 64, 64, " causal", "bf16", 4, 4, 2 }
-	};
-	int n = sizeof all / sizeof all[0], i;
-	struct shape x = plain;
+struct boxed {
+	int64_t s, t, d, v;
+	const char *how, *dtype;
+	uint32_t grids;		/* that have maps, of both directions */
+	bool back;
+	int64_t shared, units;
+};
 
-	(void)state;
-	b.arch = "sm_90a";
+/* Shapes that the copying unit loads, in checked code. */
+static void
+check_boxed(const char *arch, const struct boxed *all, int n)
+{
+	struct shape x = plain;
+	int i;
+
+	b.arch = arch;
 	b.flags = RT_EMU_CHECK;
 	for (i = 0; i < n; i++) {
 		x.b = 1 + i % 2;
@@ -369,14 +360,69 @@ hopper(void **state)
 		b.wgmma = 0;
 		put_forward(&x);
 		check(text, NULL, *x.dtype == 'b' ? 2e-2 : 4e-3);
-		if (all[i].grids > 1) {
+		if (all[i].back) {
 			put_backward(&x);
 			check(text, NULL, *x.dtype == 'b' ? 2e-2 : 4e-3);
 		}
 		assert_int_equal(b.wgmma, all[i].grids);
 	}
+	b.units = 0;
 	b.flags = 0;
 	b.arch = "sm_80";
+}
+
+/*
+ * With wgmma and the copying unit: ragged, with windows, heads that share,
+ * rows that are no whole boxes, queries that see no key.  The heads of a kv
+ * head are in one block, or divided over two or three.
+ */
+static void
+hopper(void **state)
+{
+	static const struct boxed all[] = {
+		{ 140, 200, 128, 128, "", "f16", 4, true, 1, 0 },
+		{ 190, 190, 64, 64, " causal window=70", "bf16", 4, true, 2,
+		  0 },
+		{ 150, 90, 80, 88, " causal scale=-0.2 alibi=9", "bf16", 4,
+		  true, 3, 0 },
+		{ 130, 150, 64, 64, " causal softcap=1.5", "f16", 4, true, 2,
+		  1 },
+		{ 70, 140, 192, 128, " window=40 alibi=6", "bf16", 1, false, 1,
+		  0 },
+		{ 130, 140, 64, 64, " causal", "bf16", 4, true, 4, 2 }
+	};
+
+	(void)state;
+	check_boxed("sm_90a", all, sizeof all / sizeof all[0]);
+}
+
+/*
+ * With tensor memory, forward and logs: one block with several items, results
+ * in the place of tiles, tiles of 64 keys, half a block of queries, queries
+ * that see no key.
+ */
+static void
+blackwell(void **state)
+{
+	static const struct boxed all[] = {
+		{ 330, 390, 128, 128, " causal", "f16", 1, false, 1, 0 },
+		{ 300, 520, 64, 64, " causal window=200", "bf16", 2, true, 2,
+		  2 },
+		{ 150, 90, 80, 88, " causal scale=-0.2 alibi=9", "bf16", 1,
+		  false, 3, 0 },
+		{ 70, 300, 192, 128, " softcap=1.5", "bf16", 1, false, 1, 0 }
+	};
+	struct boxed late = all[1];
+
+	(void)state;
+	check_boxed("sm_100a", all, sizeof all / sizeof all[0]);
+	/* a warp that is late finds no barrier two phases ahead */
+	late.back = false;
+	late.grids = 1;
+	for (b.seed = 3; b.seed < 5; b.seed++) {
+		check_boxed("sm_100a", &late, 1);
+	}
+	b.seed = 0;
 }
 
 /* What is planted, and what the emulator reports; NULL: the results are
@@ -650,6 +696,7 @@ compiled(void **state)
 		{ "sm_80", "bf16", " causal", 4, 128, 128 },
 		{ "sm_86", "bf16", " causal window=512", 1, 64, 64 },
 		{ "sm_90a", "f16", " causal", 2, 128, 128 },
+		{ "sm_100a", "bf16", " causal", 4, 128, 128 },
 		/* if SLOW_TESTS is 1, these too */
 		{ "sm_80", "f32", "", 1, 64, 64 },
 		{ "sm_80", "bf16", " causal", 1, 64, 64 },
@@ -659,11 +706,13 @@ compiled(void **state)
 		{ "sm_90a", "bf16", "", 1, 64, 64 },
 		{ "sm_90a", "bf16", " causal window=4096", 8, 256, 256 },
 		{ "sm_90a", "bf16", " causal", 4, 576, 512 },
-		{ "sm_90a", "f32", " causal", 1, 128, 128 }
+		{ "sm_90a", "f32", " causal", 1, 128, 128 },
+		{ "sm_103a", "bf16", " causal window=512", 1, 64, 64 },
+		{ "sm_100a", "f16", " softcap=30", 1, 192, 128 }
 	};
 	const char *slow = getenv("SLOW_TESTS");
 	size_t n = slow && strcmp(slow, "1") == 0 ? sizeof all / sizeof all[0]
-						  : 3, i;
+						  : 4, i;
 	struct shape x = plain;
 
 	(void)state;
@@ -698,6 +747,7 @@ main(void)
 		cmocka_unit_test(with_neighbours),
 		cmocka_unit_test(checked),
 		cmocka_unit_test(hopper),
+		cmocka_unit_test(blackwell),
 		cmocka_unit_test(planted),
 		cmocka_unit_test(planted_forward),
 		cmocka_unit_test(hopper_at_random),

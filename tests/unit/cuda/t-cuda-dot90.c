@@ -422,7 +422,7 @@ bits_of(const char *arch, int64_t blocks)
 	/* a loop for what is copied and one for what is multiplied; one more
 	 * for what is stored where one thread multiplies */
 	assert_int_equal(with(&c, "for (int tile = BLOCK_X"), hopper ? 4 : 6);
-	assert_int_equal(with(&c, "i += NBLOCKS_X"), hopper ? 2 : 0);
+	assert_int_equal(with(&c, "i += NBLOCKS_X"), hopper ? 2 : 3);
 	tc_run(&c, 0);
 	tc_close(&c);
 	return c.bits;

@@ -152,6 +152,24 @@ static const struct fault {
 	{ "tc_written_while_read", 128, 1, "a product writes column 480 of "
 	  "tensor memory, which a warp has read: nothing" },
 	{ "tc_three_columns", 128, 1, "3 columns of tensor memory" },
+	{ "tc_store_not_waited", 128, 1, "a product reads column 448 of tensor "
+	  "memory, which a tc_st still writes" },
+	{ "tc_store_not_fenced", 128, 1, "a product reads column 448 of tensor "
+	  "memory, which a tc_st wrote, with no tc_fence_before" },
+	{ "tc_store_not_seen", 128, 1, "a product reads column 448 of tensor "
+	  "memory, which a tc_st wrote, with no tc_fence_after" },
+	{ "tc_store_loaded", 128, 1, "a tc_ld reads column 448 of tensor "
+	  "memory, which a tc_st still writes" },
+	{ "tc_store_over_left", 128, 1, "a tc_st writes column 448 of tensor "
+	  "memory, which a product under way reads" },
+	{ "tc_store_over_sums", 128, 1, "a tc_st writes column 480 of tensor "
+	  "memory, which a product under way writes" },
+	{ "tc_store_other_lanes", 128, 1, "a tc_st of lanes 0 to 15 of tensor "
+	  "memory: this warp's are 32 to 63" },
+	{ "tc_store_forgotten", 128, 1, "st that no tc_wait_st has waited "
+	  "for" },
+	{ "tc_left_not_written", 128, 1, "a product reads column 448 of tensor "
+	  "memory, which nothing has written" },
 	{ "registers", 128, 1, "regs_more(250): 24 to 256 by eights" },
 	{ "no_such_block", 32, 2, "there is no block 2 in a cluster of 2" },
 	{ "other_not_ready", 32, 2, "there is no mbarrier at 0" },

@@ -250,6 +250,10 @@ test_products(void **state)
 			run(&b, &primitives[i]);
 			check_sums(&b, 128, 64, (struct strides){
 				1, 128, 64, 1, 64 });
+		} else if (strcmp(primitives[i].func, "tensor_left") == 0) {
+			run(&b, &primitives[i]);
+			check_sums(&b, 128, 64, (struct strides){
+				64, 1, 4096, 64, 1 });
 		}
 	}
 	bench_free(&b);
