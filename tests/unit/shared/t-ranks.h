@@ -25,6 +25,8 @@ struct t_object;
 #define TK_RANKS 8
 #define TK_SEED 7
 #define TK_STEP 3
+/* Of bytes that nobody has written: large numbers of any type, that show. */
+#define TK_LARGE 0x7f
 
 struct tk_kernel {
 	const struct kernel *k;
@@ -486,9 +488,9 @@ tk_rooms(struct tk *t, const struct tk_kernel *k, uint32_t r,
 	x->pieces = arena_alloc(&t->c.perm, (x->k->spreads.n + 1) * 8);
 	x->num = arena_alloc(&t->c.perm, (x->k->nums.n + 1) * 8);
 	x->shared = malloc((size_t)x->k->shared_bytes + 64);
-	memset(x->shared, 0xa5, (size_t)x->k->shared_bytes + 64);
+	memset(x->shared, TK_LARGE, (size_t)x->k->shared_bytes + 64);
 	x->own = malloc((size_t)x->k->own_bytes + 64);
-	memset(x->own, 0xa5, (size_t)x->k->own_bytes + 64);
+	memset(x->own, TK_LARGE, (size_t)x->k->own_bytes + 64);
 	tk_operands(t, r, x);
 	tk_numbers(t, r, x);
 }
