@@ -390,6 +390,9 @@ ir_move(struct ir_module *m, struct ir_ctx *c)
 	struct ir_module *to;
 	sym_t s;
 
+	if (c == from) {
+		die("a module is moved to where it is");
+	}
 	for (s = c->syms.text.n; s < from->syms.text.n; s++) {
 		intern(&c->syms, from->syms.text.at[s],
 		       from->syms.len.at[s]);

@@ -288,3 +288,40 @@ ir_hash_all(const struct ir_module *m)
 	}
 	return hash;
 }
+
+/* ---- names ---- */
+
+static void
+add_name(const struct ir_module *m, sym_t from, sym_t name, struct hash *to)
+{
+	if (name && name >= from) {
+		hash_add(to, hash_text(name, ir_text(m->ctx, name)));
+	}
+}
+
+void
+ir_hash_names(const struct ir_module *m, sym_t from, struct hash *to)
+{
+	uint32_t i;
+
+	add_name(m, from, m->name, to);
+	for (i = 0; i < m->dims.n; i++) {
+		add_name(m, from, m->dims.at[i].name, to);
+	}
+	for (i = 0; i < m->axes.n; i++) {
+		add_name(m, from, m->axes.at[i].name, to);
+	}
+	for (i = 0; i < m->funcs.n; i++) {
+		add_name(m, from, m->funcs.at[i].name, to);
+	}
+	for (i = 0; i < m->settings.n; i++) {
+		add_name(m, from, m->settings.at[i].key, to);
+		add_name(m, from, m->settings.at[i].text, to);
+	}
+	for (i = 0; i < m->attrs.n; i++) {
+		add_name(m, from, m->attrs.at[i].text, to);
+	}
+	for (i = 0; i < m->values.n; i++) {
+		add_name(m, from, m->values.at[i].hint, to);
+	}
+}

@@ -611,10 +611,12 @@ struct ir_module *ir_move(struct ir_module *m, struct ir_ctx *c);
  */
 struct hash ir_hash(const struct ir_module *m);
 /*
- * A hash of all of it, names by their ids: to be compared within a context and
- * its children.
+ * A hash of all of it, names by their ids, which are the same in a context and
+ * its children; but children may give one id to two names that they add.
  */
 struct hash ir_hash_all(const struct ir_module *m);
+/* Adds the texts of names whose ids are not below `from`. */
+void ir_hash_names(const struct ir_module *m, sym_t from, struct hash *to);
 
 /* ---- axes.c: the mesh, and how values are placed on it ------------------ */
 

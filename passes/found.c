@@ -41,42 +41,12 @@ add_schedule(struct hash *h, const struct sched *s)
 	}
 }
 
-/* Hashes the text, since a sym_t is valid in one context only. */
-static void
-add_name(struct hash *h, const struct ir_module *m, sym_t name)
-{
-	hash_add(h, name ? hash_text(1, ir_text(m->ctx, name)) : 0);
-}
-
-static void
-add_names(struct hash *h, const struct ir_module *m)
-{
-	uint32_t i;
-
-	for (i = 0; i < m->dims.n; i++) {
-		add_name(h, m, m->dims.at[i].name);
-	}
-	for (i = 0; i < m->axes.n; i++) {
-		add_name(h, m, m->axes.at[i].name);
-	}
-	for (i = 0; i < m->funcs.n; i++) {
-		add_name(h, m, m->funcs.at[i].name);
-	}
-	for (i = 0; i < m->settings.n; i++) {
-		add_name(h, m, m->settings.at[i].key);
-		add_name(h, m, m->settings.at[i].text);
-	}
-	for (i = 0; i < m->attrs.n; i++) {
-		add_name(h, m, m->attrs.at[i].text);
-	}
-}
-
 static struct hash
 key_of(const struct ranks *r)
 {
 	struct hash key = ir_hash_all(r->m);
 
-	add_names(&key, r->m);
+	ir_hash_names(r->m, 0, &key);
 	add_schedule(&key, r->sched);
 	return key;
 }

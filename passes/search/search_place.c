@@ -98,7 +98,7 @@ search_write_plan(struct search *s, const struct search_placed *w,
 	p.schedule_file = NULL;
 	p.zero = w->key.zero;
 	p.offload = key->offload;
-	p.recompute = w->words.at[key->choice];
+	p.recompute = w->like->words.at[key->choice];
 	p.nstages = w->nstages;
 	p.layers = (int64_t *)w->iterations;
 	plan_write(m, &p);
@@ -124,17 +124,19 @@ search_drop_updates(struct ir_module *m)
 /*
  * What stages are made of: all of the placed program but its updates, whatever
  * the settings and the lengths of dp and time, which are set before it is used.
+ * Names that `place` added, such as those of axes, count by their texts: two
+ * placements may have given one id to `tp` and to `cp`.
  */
 static struct hash
-hash_stages(const struct search_placed *w)
+hash_stages(struct search *s, const struct search_placed *w)
 {
+	struct ir_ctx work, c;
 	struct ir_module *m;
 	struct hash hash;
-	struct ir_ctx c;
 	axis_id a;
 
-	ir_ctx_child(&c, w->m->ctx);
-	m = ir_copy(w->m, &c);
+	ir_ctx_child(&work, w->m->ctx);
+	m = ir_copy(w->m, &work);
 	search_drop_updates(m);
 	m->settings.n = 0;
 	for (a = 1; a < m->axes.n; a++) {
@@ -142,22 +144,24 @@ hash_stages(const struct search_placed *w)
 
 		x->size = x->time || a == search_axis(m, "dp") ? 1 : x->size;
 	}
-	hash = ir_hash_all(ir_move(m, &c));
+	ir_ctx_child(&c, w->m->ctx);
+	m = ir_move(m, &c);
+	hash = ir_hash_all(m);
+	ir_hash_names(m, search_ready(s)->ctx->syms.text.n, &hash);
 	ir_ctx_release(&c);
 	return hash;
 }
 
-/* Sets w->like. */
+/* Sets w->like, if it is another one. */
 static void
-find_like(const struct search *s, struct search_placed *w)
+find_like(struct search *s, struct search_placed *w)
 {
 	uint32_t i;
 
-	w->like = w;
 	if (w->bad) {
 		return;
 	}
-	w->stages = hash_stages(w);
+	w->stages = hash_stages(s, w);
 	for (i = 0; i < s->placed.n && w->like == w; i++) {
 		struct search_placed *x = s->placed.at[i];
 
@@ -247,6 +251,7 @@ search_place(struct search *s, const struct search_key *key,
 	w->g = *t->g;
 	w->at = *t;
 	w->at.g = &w->g;
+	w->like = w;
 	VEC_PUSH(&s->keep, &w->words, s->base.recompute);
 	search_place_again(s, w);
 	find_like(s, w);

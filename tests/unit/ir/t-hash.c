@@ -222,6 +222,41 @@ test_all(void **state)
 	ir_ctx_release(&c);
 }
 
+/* With an axis whose name its context alone has, and other contexts none. */
+static void
+hash_axis(const struct ir_ctx *parent, const struct ir_module *m,
+	  const char *axis, struct hash *ids, struct hash *texts)
+{
+	struct ir_module *copy;
+	struct ir_ctx c;
+
+	ir_ctx_child(&c, parent);
+	copy = ir_copy(m, &c);
+	ir_axis_add(copy, intern_str(&c.syms, axis), 2, (struct span){ 0, 0 });
+	*ids = *texts = ir_hash_all(copy);
+	ir_hash_names(copy, parent->syms.text.n, texts);
+	ir_ctx_release(&c);
+}
+
+/* Two children of a context give one id to two names. */
+static void
+test_names(void **state)
+{
+	struct hash ids[3], texts[3];
+	struct ir_module *m;
+	struct ir_ctx c;
+
+	(void)state;
+	m = compile(&c, "a");
+	hash_axis(&c, m, "tp", &ids[0], &texts[0]);
+	hash_axis(&c, m, "cp", &ids[1], &texts[1]);
+	hash_axis(&c, m, "tp", &ids[2], &texts[2]);
+	assert_true(hash_same(ids[0], ids[1]));
+	assert_false(hash_same(texts[0], texts[1]));
+	assert_true(hash_same(texts[0], texts[2]));
+	ir_ctx_release(&c);
+}
+
 static void
 test_text(void **state)
 {
@@ -249,6 +284,7 @@ main(void)
 		cmocka_unit_test(test_changes),
 		cmocka_unit_test(test_same),
 		cmocka_unit_test(test_all),
+		cmocka_unit_test(test_names),
 		cmocka_unit_test(test_text),
 	};
 
