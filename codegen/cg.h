@@ -153,11 +153,12 @@ struct cg_input {
 	struct cg_tiling *tiling;
 };
 
-/* Parts of a program: the plan, and the model on one rank.  Part X defines the
- * symbol llmc_X, and its images are llmc_X_images. */
+/* Parts of a program: the plan, and the model on one rank, or smaller steps of
+ * what serves.  Part X defines the symbol llmc_X, and its images are
+ * llmc_X_images. */
 #define CG_PLAN "plan"
 #define CG_WHOLE "whole"
-#define CG_MAX_PARTS 8
+#define CG_MAX_PARTS 16
 
 /* What the program prints and logs about its plan. */
 struct cg_facts {

@@ -85,9 +85,9 @@ drv_kernels_file(struct arena *a, const char *part, const char *name,
 struct drv_part *
 drv_kernels_part(struct driver *d, struct drv_kernels *k, const char *name)
 {
-	struct drv_part *p = &k->part[k->n++];
+	struct drv_part *p = &k->part[k->n];
 
-	if (k->n > CG_MAX_PARTS) {
+	if (k->n++ == CG_MAX_PARTS) {
 		die("a program of more than %d parts", CG_MAX_PARTS);
 	}
 	*p = (struct drv_part){ .name = name };

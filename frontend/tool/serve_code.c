@@ -80,14 +80,14 @@ set_sizes(struct ir_module *m, const struct serve_answer_in *in,
 
 /* ---- the programs ---- */
 
-/* Steps of 1, 8, 32, 64, .. positions, and the largest. */
-#define MOST_STEPS 64
+/* Steps of 1, 8, 32, 64, .. positions, and the largest: 14 of 65536. */
+#define MOST_STEPS CG_MAX_PARTS
 #define FEW 32
 
 /*
  * A step computes all of its positions however few it is given, so others are
  * compiled beside the largest: the next one after a step of so many.  Of more
- * than a few positions, at most half are for nothing.
+ * than a few positions, less than half are for nothing.
  */
 static int64_t
 next_step(int64_t positions)
@@ -168,7 +168,8 @@ add_steps(struct serve_build *s, struct ir_module *m)
 	if (!add_step(s, m, tokens, CG_PLAN)) {
 		return false;
 	}
-	for (n = next_step(0); n < tokens; n = next_step(n)) {
+	for (n = next_step(0); n < tokens && s->n < MOST_STEPS;
+	     n = next_step(n)) {
 		small = ir_copy(m, &s->d->ctx);
 		pass_resize_step(small, n, rows < n ? rows : n);
 		name = arena_printf(&s->d->ctx.perm, "size%lld", (long long)n);

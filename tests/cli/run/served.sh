@@ -106,6 +106,11 @@ is_json out
 grep -q '"token_ms": null, "tokens_per_s": null' out ||
 	bad "steps after the last: $(cat out)"
 
+# The largest step has the most smaller ones beside it.
+run --serve --target cpux1 -o most "$model" --workload \
+	prompt=8,output=4,context=16,tokens=65536,rows=4,keys=512,slots=640 ||
+	fail 'no program: steps of 65536'
+
 # Experts on two ranks, each of which tensors split once more.
 sed 's/vocab = 128/vocab = 256/' "$examples/tiny-moe.llm" >moe.llm
 run --target cpux1 --draft --pin microbatch=1 -o moe moe.llm &&
