@@ -248,6 +248,11 @@ ver_rule(struct verifier *v, const struct ir_node *n)
 				  "%s", ir_type_text(v->m, &want),
 				  ir_type_text(v->m, found));
 	}
+	if (found->dtype == IR_INT4 && n->op != IR_WEIGHT &&
+	    !ir_is(n->op, IRF_CONVERTS)) {
+		return ver_broken(v, n, "expected int4 of a weight alone, "
+				  "found %s", ir_type_text(v->m, found));
+	}
 	/* a weight, constant or mask consists of numbers */
 	if (!ir_dtypes[found->dtype].is_float &&
 	    (ir_op_takes((enum ir_op)n->op, IR_ATTR_INIT) ||
