@@ -67,6 +67,7 @@ noinst_LIBRARIES += %D%/libpasses.a
 	%D%/memory/memory_buffer.c \
 	%D%/memory/memory_carry.c \
 	%D%/memory/memory_check.c \
+	%D%/memory/memory_graphs.c \
 	%D%/memory/memory_history.c \
 	%D%/memory/memory_pack.c \
 	%D%/memory/memory_parts.h \

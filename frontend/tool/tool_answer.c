@@ -208,6 +208,10 @@ keep_memory(struct driver *d, const struct ranks *r,
 		memory_set_devices(&mem, devs);
 		buf_init(&text, &d->ctx.perm);
 		memory_print(r, &mem, &text);
+		if (strncmp(devs->all->device.arch, "sm_", 3) == 0) {
+			buf_putc(&text, '\n');
+			memory_print_graphs(r, &mem, &text);
+		}
 		d->facts->arenas = buf_text(&text);
 	}
 }

@@ -325,6 +325,13 @@ int64_t memory_scratch_bytes(const struct ranks *r, struct kernels *const *all,
  */
 const char *memory_check(const struct ranks *r, const struct memory *mem);
 
+/* ---- memory_graphs.c -------------------------------------------------- */
+
+/* A line about the fullest rank of a GPU: what graphs of its step take of the
+ * target's reserve.  Assigns slots. */
+void memory_print_graphs(const struct ranks *r, struct memory *mem,
+			 struct buf *out);
+
 /* ---- memory_print.c --------------------------------------------------- */
 
 /* By stage, and the kinds of the fullest rank: --emit=memory. */

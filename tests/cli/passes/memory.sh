@@ -179,4 +179,20 @@ cmp out a || bad 'rank programs of a file are counted otherwise'
 echo 'plan { microbatch = 1; }' >one.llp
 run --emit=memory --target a100-40g --plan one.llp "$examples/tiny-dense.llm"
 grep -q '^reserve ' out || bad 'no reserve of the target'
+
+# of which a GPU's graphs take some: of two microbatches in one slot once
+graphs()
+{
+	run --explain=memory --target "$1" --pin "$2" "$examples/tiny-dense.llm"
+	sed -n 's/^its graphs have about \([0-9]*\) kernels: 0.[0-9]* GiB .*/\1/p' \
+		out
+}
+one=$(graphs h100x1 pp=1,microbatch=4)
+[ "${one:-0}" -gt 50 ] || bad "graphs of $one kernels"
+[ "$(graphs h100x1 pp=1,microbatch=1,schedule=1f1b)" = "$one" ] ||
+	bad 'microbatches that share slots are counted twice'
+[ "$(graphs h100x1 pp=1,microbatch=1,schedule=gpipe)" -gt $((2 * one)) ] ||
+	bad 'microbatches with slots of their own are counted once'
+run --explain=memory --target cpux1 "$examples/tiny-dense.llm"
+! grep -q '^its graphs' out || bad 'a CPU has graphs'
 exit $failed
