@@ -8,6 +8,9 @@
 /* Multiplications of a multiprocessor in a cycle: mma of 16 bits, and f32. */
 #define RATE 1024
 #define RATE_FMA 64
+/* Exponentials, one for each pair: CUDA C++ Programming Guide, "Throughput of
+ * Native Arithmetic Instructions". */
+#define EXPS 16
 
 /* "attention queries bf16 8x12/4x1024x1024x64 causal": which products, types,
  * sequences, heads (and those of keys), queries, keys, d (and v). */
@@ -63,6 +66,8 @@ ca_candidates_add(const struct attn *t, struct cu_candidates *w,
 	struct cg_cuda *c = t->k->c;
 	double pairs = (double)(t->batches * t->heads) *
 		       (double)(t->queries * t->keys) / (t->causal ? 2 : 1);
+	double each = (double)products /
+		(form->reached * (t->tile == IR_F32 ? RATE_FMA : RATE));
 	struct plan_tile tile = { .num = {
 		[PLAN_TILE_M] = rows, [PLAN_TILE_N] = form->cols,
 		[PLAN_TILE_K] = form->chunk ? form->chunk : t->d,
@@ -71,9 +76,9 @@ ca_candidates_add(const struct attn *t, struct cu_candidates *w,
 		[PLAN_TILE_WARPS] = form->teams ? 0 : form->warps
 	} };
 
-	return cu_candidates_add(
-		c->a, w, &tile, false,
-		pairs * (double)products /
-			((double)c->units * form->reached *
-			 (t->tile == IR_F32 ? RATE_FMA : RATE)));
+	if (each < 1.0 / EXPS) {
+		each = 1.0 / EXPS;
+	}
+	return cu_candidates_add(c->a, w, &tile, false,
+				 pairs * each / (double)c->units);
 }
