@@ -19,8 +19,35 @@ number(const struct driver *d, enum opt_id id, uint32_t absent)
 	if (!v->given) {
 		return absent;
 	}
-	/* past every limit, so that it is refused and not cut to 32 bits */
-	return v->num > SCHED_MAX_CELLS ? SCHED_MAX_CELLS : (uint32_t)v->num;
+	return (uint32_t)v->num;
+}
+
+/* Whether the numbers of an option have 32 bits; the rest is sched_make's. */
+static bool
+check_numbers(struct driver *d)
+{
+	static const struct {
+		enum opt_id id;
+		const char *what;
+		int most;
+	} all[] = {
+		{ OPT_RANKS, "ranks", SCHED_MAX_RANKS },
+		{ OPT_CHUNKS, "stages per rank", SCHED_MAX_STAGES },
+		{ OPT_MICROBATCHES, "microbatches", SCHED_MAX_MICROBATCHES }
+	};
+	size_t i;
+
+	for (i = 0; i < sizeof all / sizeof *all; i++) {
+		const struct opt_value *v = &d->opts.at[all[i].id];
+
+		if (v->given && v->num > all[i].most) {
+			diag_error(&d->ctx.diags, nowhere, "found %lld %s, "
+				   "expected 1 to %d", (long long)v->num,
+				   all[i].what, all[i].most);
+			return false;
+		}
+	}
+	return true;
 }
 
 static struct sched *
@@ -29,6 +56,9 @@ by_name(struct driver *d, const struct sched_def *def)
 	const char *why = "";
 	struct sched *s;
 
+	if (!check_numbers(d)) {
+		return NULL;
+	}
 	s = sched_make(&d->ctx.perm, def->name, number(d, OPT_RANKS, 4),
 		       number(d, OPT_CHUNKS, def->min_chunks
 			      ? def->min_chunks : 2),

@@ -180,6 +180,24 @@ allocate(struct rounder *r, struct rt_error *err)
 	return RT_OK;
 }
 
+/* What is not finite has no scale. `at`: of the first of the n values. */
+static enum rt_status
+check_finite(const struct rounder *r, int64_t at, int64_t n,
+	     struct rt_error *err)
+{
+	const struct rt_where where = { rt_st_path(r->st, r->stored),
+					r->stored->name, -1 };
+	int64_t i;
+
+	for (i = 0; i < n && isfinite(r->value[i]); i++) {
+	}
+	return i == n ? RT_OK
+		: rt_fail(err, RT_FORMAT, where, "element %lld is %s, and the "
+			  "weights that are rounded for this plan are finite "
+			  "numbers", (long long)(at + i),
+			  isnan(r->value[i]) ? "NaN" : "infinite");
+}
+
 /* Reads and rounds a block, unless it was the last one. */
 static enum rt_status
 load_block(struct rounder *r, int64_t part, int64_t block,
@@ -208,6 +226,9 @@ load_block(struct rounder *r, int64_t part, int64_t block,
 	if (status == RT_OK) {
 		rt_elems_convert(r->stored->dtype, r->raw, RT_ELEM_F32,
 				 r->value, n);
+		status = check_finite(r, block * n, n, err);
+	}
+	if (status == RT_OK) {
 		if (r->in_groups) {
 			round_row(r);
 		} else {

@@ -523,15 +523,17 @@ rt_train(struct rt_run *r, const struct rt_options *o,
 	struct train t = { .r = r, .o = o, .signalled = signalled,
 			   .claim = -1 };
 	enum rt_status status = open_all(&t, screen, err);
-	char line[64];
+	bool none = t.at.step >= t.steps;
+	char line[128];
 	int64_t i;
 
 	if (status == RT_OK) {
 		status = run_all(&t, err);
 	}
 	if (status == RT_OK) {
-		snprintf(line, sizeof line, "ended at step %lld",
-			 (long long)t.at.step);
+		snprintf(line, sizeof line, "ended at step %lld%s",
+			 (long long)t.at.step, none ? ": the checkpoint has "
+			 "all steps that are asked for" : "");
 		rt_log_event(t.log, "end", line, "\"step\": %lld",
 			     (long long)t.at.step);
 	}

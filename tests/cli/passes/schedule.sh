@@ -43,7 +43,10 @@ refused 'there is no schedule `zb-v` (did you mean `zbv`?)' \
 refused 'no file of that name can be read: ' schedule none.csv --chunks 2
 refused '2 stages per rank, found 3' schedule zbv --chunks 3
 refused 'applies to a schedule by name' schedule --ranks 2 1f1b.csv
-refused 'expected 1 to 4096' schedule 1f1b --ranks 100000000000
+refused 'found 100000000000 ranks, expected 1 to 4096' \
+	schedule 1f1b --ranks 100000000000
+refused 'found 99999999 microbatches, expected 1 to 1048576' \
+	schedule 1f1b --microbatches 99999999
 sed 's/0F1/0B1/' 1f1b.csv >bad.csv
 refused 'bad.csv:1:' schedule bad.csv
 exit $failed

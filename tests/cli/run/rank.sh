@@ -115,7 +115,7 @@ members="$members, \"perplexity\": [0-9.e-]*"
 grep -o "$members" out >said
 # what training says of the same weights and data, in a checkpoint that stays
 cp -r whole before
-wants 0 'ended at step 9' train --local --data count.bin --steps 9 \
+wants 0 'ended at step 9: the checkpoint has all steps' train --local --data count.bin --steps 9 \
 	--resume whole/step-00000009 --eval-data count.bin --log more
 for file in log more; do
 	grep '"event": "evaluation"' $file | grep -o "$members" | cmp - said ||

@@ -1,7 +1,7 @@
 /*
  * Weights in groups of 4 bits, as ranks round them when they load: whatever
  * rows and groups a rank has, each has the numbers and the scale that the whole
- * weight has.
+ * weight has.  What is not finite is refused.
  */
 #include "tests/unit/data/t-store.h"
 
@@ -84,14 +84,13 @@ check_row(const unsigned char *at, int64_t row, int64_t first, int64_t n)
 	}
 }
 
-/* A rank that has these rows, and these heads of them. */
+/* Reads what a rank has: these rows, and these heads of them. */
 static void
-check_rank(const struct rt_st *st, struct rt_pieces rows,
-	   struct rt_pieces heads)
+read_rank(const struct rt_st *st, struct rt_pieces rows,
+	  struct rt_pieces heads, unsigned char *arena, struct rt_error *err)
 {
 	static const char *const dims[] = { "rows", "heads", "hd" };
 	static const int64_t sizes[] = { ROWS, HEADS, HD };
-	static unsigned char arena[ROWS * K];
 	struct rt_pieces hd = { 1, HD, { { 0, HD } } };
 	struct rt_spread spreads[] = { { ROWS, 0, &rows },
 				       { HEADS, 0, &heads }, { HD, 0, &hd } };
@@ -102,14 +101,24 @@ check_rank(const struct rt_st *st, struct rt_pieces rows,
 			       .rounded = 6 };
 	struct rt_hold h = { &t, 0, lists, 1 };
 	struct rt_program program = { 0 };
-	int64_t program_of = 0, i, r, local = 0, n = heads.total * HD;
+	int64_t program_of = 0;
 	struct rt_plan p = { .program_of = &program_of, .tensors = &t };
 	struct rt_store s = { .plan = &p, .program = &program,
 			      .arena = (char *)arena };
+
+	rt_store_read(&s, st, &h, NULL, err);
+}
+
+static void
+check_rank(const struct rt_st *st, struct rt_pieces rows,
+	   struct rt_pieces heads)
+{
+	static unsigned char arena[ROWS * K];
+	int64_t i, r, local = 0, n = heads.total * HD;
 	struct rt_error err = { 0 };
 
 	memset(arena, 0xff, sizeof arena);
-	rt_store_read(&s, st, &h, NULL, &err);
+	read_rank(st, rows, heads, arena, &err);
 	assert_string_equal(err.message, "");
 	for (i = 0; i < rows.n; i++) {
 		for (r = 0; r < rows.at[i].count; r++) {
@@ -120,6 +129,27 @@ check_rank(const struct rt_st *st, struct rt_pieces rows,
 		}
 	}
 	assert_int_equal(arena[rt_elems_bytes(RT_ELEM_I4, n * local)], 0xff);
+}
+
+static struct rt_st *
+open_weights(const char *dir, float (*number_at)(int64_t row, int64_t k))
+{
+	struct rt_error err = { 0 };
+	struct rt_st *st;
+	struct bytes b;
+	int64_t i;
+
+	b = make("{'w':{'dtype':'F32','shape':[6,512],'data_offsets':"
+		 "[0,12288]}}", 12288);
+	for (i = 0; i < ROWS * K; i++) {
+		float f = number_at(i / K, i % K);
+
+		memcpy(b.at + b.n - 12288 + 4 * i, &f, 4);
+	}
+	put_bytes(dir, "x.safetensors", b);
+	rt_st_open(&st, path_in(dir, "x.safetensors"), NULL, &err);
+	assert_string_equal(err.message, "");
+	return st;
 }
 
 static void
@@ -135,23 +165,11 @@ test_groups(void **state)
 		{ 1, 2, { { 0, 2 } } },
 		{ 1, 4, { { 4, 4 } } },
 	};
-	struct rt_error err = { 0 };
 	char *dir = make_dir();
-	struct rt_st *st;
-	struct bytes b;
+	struct rt_st *st = open_weights(dir, number);
 	int64_t i, j;
 
 	(void)state;
-	b = make("{'w':{'dtype':'F32','shape':[6,512],'data_offsets':"
-		 "[0,12288]}}", 12288);
-	for (i = 0; i < ROWS * K; i++) {
-		float f = number(i / K, i % K);
-
-		memcpy(b.at + b.n - 12288 + 4 * i, &f, 4);
-	}
-	put_bytes(dir, "x.safetensors", b);
-	rt_st_open(&st, path_in(dir, "x.safetensors"), NULL, &err);
-	assert_string_equal(err.message, "");
 	for (i = 0; i < 2; i++) {
 		for (j = 0; j < 3; j++) {
 			check_rank(st, rows[i], heads[j]);
@@ -161,11 +179,54 @@ test_groups(void **state)
 	remove_dir(dir, names);
 }
 
+static float
+with_nan(int64_t row, int64_t k)
+{
+	return row == 1 && k == 200 ? NAN : number(row, k);
+}
+
+static float
+with_infinity(int64_t row, int64_t k)
+{
+	return row == 5 && k == 511 ? -INFINITY : number(row, k);
+}
+
+static void
+test_finite(void **state)
+{
+	static const char *const names[] = { "x.safetensors", NULL };
+	static const struct {
+		float (*number_at)(int64_t row, int64_t k);
+		const char *what;
+	} all[] = {
+		{ with_nan, "element 712 is NaN" },
+		{ with_infinity, "element 3071 is infinite" }
+	};
+	static unsigned char arena[ROWS * K];
+	const struct rt_pieces rows = { 1, ROWS, { { 0, ROWS } } };
+	const struct rt_pieces heads = { 1, HEADS, { { 0, HEADS } } };
+	int i;
+
+	(void)state;
+	for (i = 0; i < 2; i++) {
+		struct rt_error err = { 0 };
+		char *dir = make_dir();
+		struct rt_st *st = open_weights(dir, all[i].number_at);
+
+		read_rank(st, rows, heads, arena, &err);
+		assert_int_equal(err.status, RT_FORMAT);
+		assert_non_null(strstr(err.message, all[i].what));
+		rt_st_free(st);
+		remove_dir(dir, names);
+	}
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_groups),
+		cmocka_unit_test(test_finite),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
