@@ -19,8 +19,9 @@ load(struct nest *n, uint32_t memory, nest_id offset)
 	nest_id e;
 
 	if (dtype == IR_INT4) {
-		n->why = "what reads a weight of 4 bits here is no contraction "
-			 "over all of its groups, which kernels do alone";
+		n->why = "its weight of 4 bits is read by kernels of "
+			 "contractions alone, and none has this one with this "
+			 "split: expected another, as without ep, or int8";
 		return 0;
 	}
 	e = nest_make(n, (struct nest_expr){
