@@ -22,8 +22,9 @@ struct rt_tune_way {
 	int64_t shared_bytes;
 	double us;			/* result: the median */
 	/* results of a check: elements that were compared, that are wrong, and
-	 * the first of these */
+	 * the first of these; by_host: with those that the host computed */
 	int64_t checked, wrong;
+	bool by_host;
 	struct {
 		int64_t buffer, at;
 		double want, got;
@@ -49,7 +50,8 @@ struct rt_tune_case {
 	const struct rt_tune_buffer *buffers;
 	uint32_t nbuffers, nways;
 	struct rt_tune_way *ways;
-	/* NULL: what candidates compute is compared with the first one's */
+	/* NULL, or of numbers that are no sums to the last bit, such as
+	 * f8e5m2: what candidates compute is compared with the first one's */
 	const struct rt_tune_product *product;
 	int rounds;			/* 0: as many as are usual */
 };

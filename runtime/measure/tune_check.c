@@ -227,6 +227,7 @@ check_way(struct rt_tune_bench *b, uint32_t way, int bits, double *first,
 	uint32_t i;
 
 	w->checked = w->wrong = 0;
+	w->by_host = bits > 0;
 	for (i = 0; i < b->x->nbuffers && status == RT_OK; i++) {
 		if (way == 0 || b->x->buffers[i].written) {
 			status = rt_tune_fill(b, i, bits, err);

@@ -98,8 +98,8 @@ show_case(const struct trial_case *x, double clock_mhz)
 	}
 	if (checked > 0) {
 		printf("  compared %lld elements with %s\n", (long long)checked,
-		       x->has_product ? "the host's float64, bit by bit"
-				      : "the first candidate's");
+		       x->ways[0].by_host ? "the host's float64, bit by bit"
+					  : "the first candidate's");
 		found.compared++;
 	}
 }

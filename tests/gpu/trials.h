@@ -28,6 +28,7 @@ struct trial_case {
 };
 
 struct trials {
+	const char *text;	/* of the file, which strings point into */
 	const char *arch;
 	struct rt_images images;	/* texts: where there are sources */
 	struct trial_case *cases;

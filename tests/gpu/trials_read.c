@@ -4,6 +4,7 @@
  */
 #include "tests/gpu/trials.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +14,8 @@
 
 /* Of a file, and of elements of a list. */
 enum { MOST_BYTES = 1 << 28, MOST_LIST = 1 << 16 };
+
+#define MOST_ELEMS 1e17		/* of a buffer, and more than one has */
 
 /* ---- files ---- */
 
@@ -90,6 +93,14 @@ numbers(struct rt_json *j, int64_t *out, size_t most, size_t *n)
 		rt_json_int(j, &out[(*n)++]);
 	}
 	return j->status == RT_OK;
+}
+
+/* Of a list that begins: there was none of that name before. */
+static bool
+once(struct rt_json *j, bool had, const char *name)
+{
+	return !had || rt_json_fail(j, RT_FORMAT, j->text + j->at,
+				    "'%s' stands here twice", name);
 }
 
 static bool
@@ -315,10 +326,23 @@ read_trial(struct rt_json *j, const struct trials *all,
 
 /* ---- a case ---- */
 
+static double
+positions(const struct rt_tune_factor *f)
+{
+	double all = 1;
+	int64_t i;
+
+	for (i = 0; i < f->n; i++) {
+		all *= (double)f->size[i];
+	}
+	return all;
+}
+
 static bool
 read_factor(struct rt_json *j, struct rt_tune_factor *f)
 {
 	int64_t at[3 * RT_MAX_DIMS];
+	double reach = 0;
 	size_t n, i;
 
 	if (!numbers(j, at, 3 * RT_MAX_DIMS, &n) || n % 3) {
@@ -334,8 +358,13 @@ read_factor(struct rt_json *j, struct rt_tune_factor *f)
 			return rt_json_fail(j, RT_FORMAT, j->text + j->at,
 					    "a run has 1 position or more");
 		}
+		reach += (double)f->size[i] *
+			 fmax((double)f->stride[i][0],
+			      (double)f->stride[i][1]);
 	}
-	return true;
+	return fmax(reach, positions(f)) < MOST_ELEMS ||
+	       rt_json_fail(j, RT_RANGE, j->text + j->at,
+			    "a factor of more elements than a buffer has");
 }
 
 static bool
@@ -369,7 +398,10 @@ read_product(struct rt_json *j, struct trial_case *x)
 		nbuffers = p->buffer[i] < (int64_t)x->nbuffers ? nbuffers : 0;
 	}
 	x->has_product = true;
-	return (nbuffers == 3 && noffsets == 2) ||
+	return (nbuffers == 3 && noffsets == 2 &&
+		(double)p->offset[0] < MOST_ELEMS &&
+		(double)p->offset[1] < MOST_ELEMS && positions(&p->batch) *
+		positions(&p->m) * positions(&p->n) < MOST_ELEMS) ||
 	       rt_json_fail(j, RT_RANGE, j->text + j->at, "a product needs "
 		       "three buffers that there are, and two offsets");
 }
@@ -494,6 +526,9 @@ read_sources(struct rt_json *j, const char *folder, struct trials *out)
 	struct rt_image *at = NULL;
 	size_t i = 0;
 
+	if (!once(j, out->images.at, "sources")) {
+		return false;
+	}
 	rt_json_open(j, '[');
 	while (rt_json_more(j, ']', &i)) {
 		at = element(j, at, (size_t)out->images.n, sizeof *at);
@@ -514,6 +549,9 @@ read_texts(struct rt_json *j, const char *folder, struct trials *out)
 	} *at = NULL;
 	size_t i = 0, n;
 
+	if (!once(j, out->images.texts, "texts")) {
+		return false;
+	}
 	rt_json_open(j, '[');
 	while (rt_json_more(j, ']', &i)) {
 		void *to = element(j, at, (size_t)out->images.ntexts,
@@ -522,9 +560,14 @@ read_texts(struct rt_json *j, const char *folder, struct trials *out)
 		at = to;
 		if (j->status == RT_OK && rt_json_string(j, &at[
 		    out->images.ntexts].name)) {
-			at[out->images.ntexts].text = read_file(folder,
-				at[out->images.ntexts].name, "", &n);
-			out->images.ntexts++;
+			const char *name = at[out->images.ntexts].name;
+			const char *text = read_file(folder, name, "", &n);
+
+			at[out->images.ntexts++].text = text;
+			if (!text) {
+				rt_json_fail(j, RT_IO, name, "%s cannot be "
+					"read", rt_show_name(name).text);
+			}
 		}
 	}
 	out->images.texts = (const void *)at;
@@ -576,6 +619,7 @@ trials_read(const char *folder, struct trials *out, struct rt_error *err)
 			       "be read: llmc --trials -o FOLDER writes "
 			       "FOLDER/trials", rt_show_path(folder).text);
 	}
+	out->text = j.text;
 	rt_json_check_utf8(&j);
 	rt_json_open(&j, '{');
 	while (rt_json_more(&j, '}', &i) && rt_json_key(&j, &key)) {
@@ -595,7 +639,8 @@ trials_read(const char *folder, struct trials *out, struct rt_error *err)
 	}
 	rt_json_end(&j, " \t\r\n");
 	join(out);
-	if (j.status == RT_OK && (!out->arch || !out->images.made_by)) {
+	if (j.status == RT_OK && (!out->arch || !*out->arch ||
+				  !out->images.made_by)) {
 		rt_json_fail(&j, RT_FORMAT, NULL, "it names no architecture, "
 			     "or not by what kernels were compiled");
 	}

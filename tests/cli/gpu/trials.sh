@@ -83,6 +83,13 @@ sed -i 's/x + 6, y + 6, 1/x + 6, y + 4, 1/' bad/*.cu
 alone bad 'kk to bf16' 1 && fail 'a product of other elements is right'
 grep -q 'WRONG: .* is right: m=' out || fail 'nobody says which is wrong'
 
+# of a type whose sums the host does not know to the last bit
+sed 's/"elem": 2, "written": true/"elem": 5, "written": true/' \
+	plan/trials/trials.json >bad/trials.json
+cp plan/trials/*.cu bad
+alone bad 'kk to bf16' 1 || fail 'candidates differ'
+grep -q "elements with the first candidate's" out || fail 'the host looked'
+
 # ---- broken ----
 
 wrong 's/"blocks": \[[0-9]*/&x/' 'trials.json.*found .x., expected'
@@ -93,6 +100,10 @@ wrong 's/"k": \[/"k": [1, /' 'three numbers for each run'
 wrong 's/"k": \[[0-9]*/"k": [1000000/' 'lies outside of its buffer'
 wrong 's/"what"/"who"/' "there is no 'who' here"
 wrong 's/"sources": \["[^"]*/&x/' 'x.cubin cannot be read'
+wrong 's/"texts": \["[^"]*/&x/' 'x cannot be read'
+wrong 's/^}/, "sources": ["0-x"]}/' "'sources' stands here twice"
+wrong 's/"k": \[[0-9]*/"k": [4611686018427387904, 8, 8, 8/' \
+	'more elements than a buffer has'
 wrong 's/sm_90a/sm_80/' 'kernels are for sm_80, and the GPU here is an sm_90'
 alone nowhere && fail 'a folder that is not there'
 grep -q 'nowhere/trials.json cannot be read' err || fail 'nobody says which'
