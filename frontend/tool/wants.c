@@ -316,6 +316,8 @@ check_files_beside(struct driver *d)
 	} files[] = {
 		{ OPT_TRACE, "step.json" }, { OPT_REPORT, "report.html" }
 	};
+	const char *trace = drv_text(d, OPT_TRACE);
+	const char *report = drv_text(d, OPT_REPORT);
 	size_t i;
 
 	for (i = 0; i < sizeof files / sizeof files[0]; i++) {
@@ -331,6 +333,12 @@ check_files_beside(struct driver *d)
 		if (path && !drv_may_write_file(&d->ctx, path)) {
 			return false;
 		}
+	}
+	if (trace && report && strcmp(trace, report) == 0) {
+		diag_error(&d->ctx.diags, nowhere, "--trace and --report are "
+			   "both written into `%s`: two files are legal",
+			   trace);
+		return false;
 	}
 	return true;
 }
