@@ -370,6 +370,7 @@ struct search {
 	/* plans whose programs fit; the best first */
 	VEC(struct search_found) settled;
 	VEC(struct search_placed *) placed;
+	struct search_placed *asked;	/* the last that was found, or NULL */
 	VEC(struct search_kernels *) lists;	/* those that have kernels */
 	uint64_t clock;		/* counts uses of placements */
 	uint32_t nopen;		/* placements with a program */

@@ -241,8 +241,13 @@ search_place(struct search *s, const struct search_key *key,
 	     const struct search_try *t)
 {
 	struct search_key whole = placed_key(key);
-	struct search_placed *w = find_placed(s, &whole);
+	struct search_placed *w = s->asked;
 
+	/* mostly the same one several times */
+	if (w && search_same_key(&w->key, &whole)) {
+		return w;
+	}
+	w = s->asked = find_placed(s, &whole);
 	if (w) {
 		return w;
 	}
