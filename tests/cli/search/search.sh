@@ -158,8 +158,11 @@ cp out best.llp
 run --target h100x8 --plan best.llp --emit=arena "$model"
 cp out memory
 run --target h100x8 --explain=memory "$model"
-tail -n "$(wc -l <memory)" out | cmp - memory ||
+# the last line, after an empty one, is about graphs of GPUs
+head -n -2 out | tail -n "$(wc -l <memory)" | cmp - memory ||
 	bad '--explain=memory is not --emit=arena'
+tail -n 1 out | grep -q '^its graphs have about ' ||
+	bad "--explain=memory does not end with graphs: $(tail -n 1 out)"
 run --target h100x8 --explain=memory,search --top=2 "$model"
 cp out once
 run --target h100x8 --explain=search --top=2 --explain=memory "$model"
