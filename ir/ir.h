@@ -411,6 +411,8 @@ region_id ir_region_add(struct ir_module *m, node_id owner);
 
 const struct ir_attr *ir_attr(const struct ir_module *m,
 			      const struct ir_node *n, enum ir_attr_key key);
+/* Whether the dim, or axis, is among those of the attribute. */
+bool ir_attr_has(const struct ir_attr *a, dim_id d);
 int64_t ir_attr_int(const struct ir_module *m, const struct ir_node *n,
 		    enum ir_attr_key key, int64_t absent);
 double ir_attr_num(const struct ir_module *m, const struct ir_node *n,

@@ -204,6 +204,16 @@ ir_attr(const struct ir_module *m, const struct ir_node *n,
 	return NULL;
 }
 
+bool
+ir_attr_has(const struct ir_attr *a, dim_id d)
+{
+	uint32_t i;
+
+	for (i = 0; i < a->ndims && a->dims[i] != d; i++) {
+	}
+	return i < a->ndims;
+}
+
 int64_t
 ir_attr_int(const struct ir_module *m, const struct ir_node *n,
 	    enum ir_attr_key key, int64_t absent)

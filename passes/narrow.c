@@ -73,16 +73,6 @@ number(struct narrow *x, double v)
 	return derive_full(x->m, x->r, v, &f32, x->span);
 }
 
-static bool
-in_attr(const struct ir_attr *over, dim_id d)
-{
-	uint32_t i;
-
-	for (i = 0; i < over->ndims && over->dims[i] != d; i++) {
-	}
-	return i < over->ndims;
-}
-
 /* v with contracted dims last, as matrix units need it for 8 bits. */
 static value_id
 along_k(struct narrow *x, value_id v, const struct ir_attr *over)
@@ -92,12 +82,12 @@ along_k(struct narrow *x, value_id v, const struct ir_attr *over)
 	uint8_t n = 0, i;
 
 	for (i = 0; i < t.ndims; i++) {
-		if (!in_attr(over, t.dims[i])) {
+		if (!ir_attr_has(over, t.dims[i])) {
 			want.dims[n++] = t.dims[i];
 		}
 	}
 	for (i = 0; i < t.ndims; i++) {
-		if (in_attr(over, t.dims[i])) {
+		if (ir_attr_has(over, t.dims[i])) {
 			want.dims[n++] = t.dims[i];
 		}
 	}

@@ -80,16 +80,6 @@ name_of(const struct quantise *x, const struct ir_node *weight)
 	return ir_attr(x->m, weight, IR_ATTR_NAME)->text;
 }
 
-static bool
-is_over(const struct ir_attr *over, dim_id d)
-{
-	uint32_t i;
-
-	for (i = 0; i < over->ndims && over->dims[i] != d; i++) {
-	}
-	return i < over->ndims;
-}
-
 /* Whether the contracted dims of a weight lie side by side, beside others. */
 static bool
 is_matrix(const struct ir_type *t, const struct ir_attr *over)
@@ -97,11 +87,11 @@ is_matrix(const struct ir_type *t, const struct ir_attr *over)
 	uint32_t i, n = 0, ends = 0;
 
 	for (i = 0; i < t->ndims; i++) {
-		bool is = is_over(over, t->dims[i]);
+		bool is = ir_attr_has(over, t->dims[i]);
 
 		n += is;
 		ends += is && (i + 1 == t->ndims ||
-			       !is_over(over, t->dims[i + 1]));
+			       !ir_attr_has(over, t->dims[i + 1]));
 	}
 	return n == over->ndims && n > 0 && ends == 1 && n < t->ndims;
 }
@@ -256,7 +246,7 @@ judge_rows(struct quantise *x, sym_t names)
 
 	for (i = 0; i < names; i++) {
 		if (x->looked_up[i] && x->verdict[i] == ROUNDS &&
-		    is_over(&x->over[i], x->looked_up[i])) {
+		    ir_attr_has(&x->over[i], x->looked_up[i])) {
 			x->verdict[i] = STAYS;
 		}
 	}
@@ -296,7 +286,7 @@ source(struct quantise *x, const struct ir_node *w, bool scales)
 	n.nresults = 1;
 	n.types[0].dtype = scales ? IR_F32 : (uint8_t)dtype_of(x, name);
 	for (i = 0; i < t.ndims; i++) {
-		if (!scales || !is_over(&over, t.dims[i])) {
+		if (!scales || !ir_attr_has(&over, t.dims[i])) {
 			n.types[0].dims[n.types[0].ndims++] = t.dims[i];
 		}
 	}

@@ -55,6 +55,7 @@ have()
 		case $thing in
 		llvm) "$LLMC" --version | grep -q '^cpu: LLVM' ;;
 		nvrtc) "$LLMC" --version | grep -q '^cuda: NVRTC' ;;
+		http) grep -q '^#define HAVE_MICROHTTPD 1' "$build/config.h" ;;
 		linker) $linker --version >/dev/null 2>&1 ;;
 		compiler) echo 'int x;' >x.c && shared x.so x.c ;;
 		time) [ "${SLOW_TESTS-}" != skip ] ;;
@@ -195,6 +196,19 @@ is_json()
 {
 	! command -v python3 >/dev/null ||
 		python3 -m json.tool "$1" >/dev/null || bad "$1 is no JSON"
+}
+
+# near_numbers FILE FILE: the same but for a thousandth of each number
+near_numbers()
+{
+	for f in "$1" "$2"; do
+		tr -c '0-9.eE+-' '\n' <"$f" | grep '^-*[0-9.]' >"$f.numbers"
+	done
+	[ -s "$1.numbers" ] || bad "no numbers: $1"
+	paste "$1.numbers" "$2.numbers" | awk '
+		{ d = $1 - $2; if (d < 0) d = -d; s = $1 < 0 ? -$1 : $1
+		  if (!(d <= 0.001 * s + 0.0002)) { print; bad = 1 } }
+		END { exit bad }' >apart || bad "$1 and $2: $(cat apart)"
 }
 
 # ---- what is compiled here ----

@@ -44,16 +44,6 @@ check_held(struct check *c, uint32_t use)
 	}
 }
 
-static bool
-is_over(const struct ir_attr *over, dim_id d)
-{
-	uint32_t i;
-
-	for (i = 0; i < over->ndims && over->dims[i] != d; i++) {
-	}
-	return i < over->ndims;
-}
-
 /* In how many parts dim i is split; false: not in equal ones in order. */
 static bool
 count_parts(const struct check *c, const struct ir_type *t, uint32_t i,
@@ -86,7 +76,7 @@ check_groups(struct check *c, const struct check_use *u)
 		return;
 	}
 	for (i = 0; i < t->ndims; i++) {
-		if (!is_over(over, t->dims[i])) {
+		if (!ir_attr_has(over, t->dims[i])) {
 			continue;
 		}
 		if (!count_parts(c, t, i, &parts) ||

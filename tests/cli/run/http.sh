@@ -3,7 +3,7 @@
 # what is wrong in a step changes tokens.
 . "${top_srcdir:?}/tests/lib.sh"
 fake=$build/tests/unit/serve/serve-fake
-grep -q '^#define HAVE_MICROHTTPD 1' "$build/config.h" || skip 'no libmicrohttpd'
+need http
 command -v curl >/dev/null || skip 'no curl'
 [ -x "$fake" ] || skip 'no serve-fake'
 unset LLMC_API_KEY http_proxy HTTP_PROXY

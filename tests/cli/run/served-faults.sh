@@ -6,7 +6,7 @@
 . "${top_srcdir:?}/tests/lib.sh"
 need llvm linker binaries
 test -r "/proc/$$/task/$$/children" || skip 'nobody tells who the ranks are'
-grep -q '^#define HAVE_MICROHTTPD 1' "$build/config.h" || skip 'no libmicrohttpd'
+need http
 command -v curl >/dev/null || skip 'no curl'
 unset LLMC_API_KEY http_proxy HTTP_PROXY
 moments=${FAULT_MOMENTS:-$(have time && echo 12 || echo 4)}

@@ -142,22 +142,8 @@ chances()
 	pid=
 }
 
-# close FILE FILE: the same but for a thousandth of each number
-close()
-{
-	for f in "$1" "$2"; do
-		tr -c '0-9.eE+-' '\n' <"$f" | grep '^-*[0-9.]' >"$f.numbers"
-	done
-	[ -s "$1.numbers" ] || bad "no numbers: $1"
-	paste "$1.numbers" "$2.numbers" | awk '
-		{ d = $1 - $2; if (d < 0) d = -d; s = $1 < 0 ? -$1 : $1
-		  if (!(d <= 0.001 * s + 0.0002)) { print; bad = 1 } }
-		END { exit bad }' >apart || bad "$1 and $2: $(cat apart)"
-}
-
 serves=
-grep -q '^#define HAVE_MICROHTTPD 1' "$build/config.h" &&
-	command -v curl >/dev/null && serves=1
+have http && command -v curl >/dev/null && serves=1
 
 model llama LlamaForCausalLM ''
 model mixtral MixtralForCausalLM \
@@ -180,8 +166,8 @@ for family in llama mixtral; do
 	for x in declared groups split; do
 		chances $x $x.chances
 	done
-	close groups.chances declared.chances
-	close split.chances declared.chances
+	near_numbers groups.chances declared.chances
+	near_numbers split.chances declared.chances
 done
 
 refused 'int4, which programs for CPUs alone read' --serve --target h100x1 \

@@ -59,22 +59,8 @@ chances()
 	pid=
 }
 
-# close FILE FILE: the same but for a thousandth of each number
-close()
-{
-	for f in "$1" "$2"; do
-		tr -c '0-9.eE+-' '\n' <"$f" | grep '^-*[0-9.]' >"$f.numbers"
-	done
-	[ -s "$1.numbers" ] || bad "no numbers: $1"
-	paste "$1.numbers" "$2.numbers" | awk '
-		{ d = $1 - $2; if (d < 0) d = -d; s = $1 < 0 ? -$1 : $1
-		  if (!(d <= 0.001 * s + 0.0002)) { print; bad = 1 } }
-		END { exit bad }' >apart || bad "$1 and $2: $(cat apart)"
-}
-
 serves=
-grep -q '^#define HAVE_MICROHTTPD 1' "$build/config.h" &&
-	command -v curl >/dev/null && serves=1
+have http && command -v curl >/dev/null && serves=1
 
 pairs='llama3-int8 llama-f8e4m3'
 ! have time || pairs="$pairs mixtral-int8 deepseek_v3-f8e4m3"
@@ -92,7 +78,7 @@ for pair in $pairs; do
 	if [ $serves ]; then
 		chances declared "$theirs" want.chances
 		chances rounded "$weights" chances
-		close chances want.chances
+		near_numbers chances want.chances
 	fi
 	plan split ,weights=$form --target cpux4 --pin tp=2,pp=2
 	generate split "$weights" --local >out

@@ -164,7 +164,7 @@ refuses 'brings positions together' "$LLMC" --serve --target cpux1 -o no --workl
 
 # ---- serve ----
 
-grep -q '^#define HAVE_MICROHTTPD 1' "$build/config.h" || exit $failed
+have http || exit $failed
 command -v curl >/dev/null || exit $failed
 
 # start PLAN..: a server; $url is where
