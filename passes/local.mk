@@ -2,6 +2,8 @@
 noinst_LIBRARIES += %D%/libpasses.a
 
 %C%_libpasses_a_SOURCES = \
+	%D%/advice/advice.c \
+	%D%/advice/pass_search.c \
 	%D%/ahead.c \
 	%D%/answer/answer.c \
 	%D%/answer/answer.h \
@@ -156,7 +158,6 @@ noinst_LIBRARIES += %D%/libpasses.a
 	%D%/search/pareto_front.h \
 	%D%/search/search.c \
 	%D%/search/search.h \
-	%D%/search/search_advice.c \
 	%D%/search/search_bound.c \
 	%D%/search/search_bytes.c \
 	%D%/search/search_compose.c \
@@ -236,6 +237,7 @@ CLEANFILES += %D%/pictures/picture_texts.c
 
 # What a plug-in includes, under the same names as here.
 nobase_llmcinclude_HEADERS += \
+	%D%/advice/advice.h \
 	%D%/answer/answer.h \
 	%D%/kernels/kernels.h \
 	%D%/memory/memory.h \

@@ -22,7 +22,7 @@
  * as the logits.  It runs before the search, which prices its ops.
  */
 #include "passes/derive.h"
-#include "passes/search/search.h"
+#include "passes/price/target.h"
 
 #include <string.h>
 
@@ -178,7 +178,7 @@ lacks_it(const struct target_device *d)
 static bool
 check_target(struct narrow *x, const struct ir_setting *s)
 {
-	const struct target *t = x->p->search ? x->p->search->target : NULL;
+	const struct target *t = x->p->cluster;
 	uint32_t i;
 
 	for (i = 0; t && i < t->groups.n; i++) {

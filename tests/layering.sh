@@ -63,6 +63,8 @@ passes/sim: sim.h
 passes/search: search.h
 	< ir passes/solve passes/plan passes/kernels passes/price
 		passes/memory passes/place passes
+passes/advice: advice.h
+	< ir passes/plan passes/price passes/search passes
 passes/serve: serve.h
 	< ir passes/plan passes/kernels passes/price passes
 passes/answer: answer.h
@@ -72,7 +74,7 @@ passes/pictures: pictures.h
 		passes/memory passes/search passes/answer
 passes: derive.h pass.h passes.def recompute.h weight_use.h
 	< ir ir/train passes/plan passes/kernels passes/stage passes/price
-		passes/memory passes/search
+		passes/memory
 codegen: cg.h kernel.h
 	< ir runtime/abi.h passes/plan passes/kernels passes/stage
 		passes/price passes/memory
@@ -121,7 +123,7 @@ frontend/import: import.h
 	< ir runtime passes frontend
 frontend/tool: tool.h
 	< ir runtime runtime/measure runtime/tokenize passes/sched passes/plan passes/kernels
-		passes/price passes/memory passes/search passes/serve
+		passes/price passes/memory passes/search passes/advice passes/serve
 		passes/answer passes/pictures passes codegen frontend/options frontend/eval frontend/import
 		frontend/validate frontend
 frontend: driver.h frontend.h

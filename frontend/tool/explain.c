@@ -9,7 +9,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "passes/search/search.h"
+#include "passes/advice/advice.h"
 
 static const struct span nowhere;
 
@@ -35,17 +35,17 @@ print_misfit(struct driver *d, const struct ir_module *m,
 	     const struct search_options *o, const struct search_report *r)
 {
 	struct arena *a = &d->ctx.perm;
-	struct search_misfit x;
+	struct advice_misfit x;
 	uint32_t i;
 
-	search_misfit(m, o, r, d->pm.memo, a, &x);
+	advice_find(m, o, r, d->pm.memo, a, &x);
 	buf_printf(&d->out, "no plan fits: %s\n", x.why);
 	for (i = 0; i < x.advice.n; i++) {
 		buf_printf(&d->out, "one fits %s\n",
-			   search_advice_text(&x.advice.at[i], a));
+			   advice_text(&x.advice.at[i], a));
 	}
 	if (x.stopped) {
-		buf_puts(&d->out, SEARCH_STOPPED "\n");
+		buf_puts(&d->out, ADVICE_STOPPED "\n");
 	}
 	if (x.never) {
 		buf_printf(&d->out, "%s\n", x.never);

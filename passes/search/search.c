@@ -1,10 +1,6 @@
 /*
- * The pass `search`: chooses all keys of a plan that the user leaves open, for
- * a target.
- *
- * It needs a flat training program, and gives all settings `plan.*`.  Without a
- * target it does nothing.  It runs before the first pass that reads the plan; a
- * pass that replaces it must give the same settings.
+ * The search: walks over all degrees and their plans, makes the programs of the
+ * best plans found, and repeats both until no plan could be better.
  */
 #include "ir/memo.h"
 #include "passes/search/search_parts.h"
@@ -438,15 +434,14 @@ search_degrees(const struct plan *p, struct arena *a)
 
 /* ---- the search ---- */
 
-/* One of the two searches of search(). */
+/* One of the two searches of search_run(). */
 static bool
 search_space(struct ir_module *m, const struct search_options *o, bool streams,
-	     struct memo *memo, struct pass_ahead *made, struct arena *a,
-	     struct search_report *out)
+	     struct memo *memo, struct arena *a, struct search_report *out)
 {
 	const struct target *t = o->target;
 	struct search s = {
-		.m = m, .o = o, .a = a, .out = out, .behind = made,
+		.m = m, .o = o, .a = a, .out = out,
 		.memo = memo, .briefs.memo = memo, .streams = streams,
 		.t = target_span(t, 0, t->groups.n - 1), .begin_s = now_s()
 	};
@@ -465,8 +460,8 @@ search_space(struct ir_module *m, const struct search_options *o, bool streams,
 		out->refused = !out->found.n && search_is_refused(&s);
 		keep_report(a, out);
 	}
-	if (made) {
-		pass_ahead_give(made, &s.made, m->ctx);
+	if (o->ahead) {
+		pass_ahead_give(o->ahead, &s.made, m->ctx);
 	}
 	search_release(&s);
 	return ok;
@@ -482,182 +477,88 @@ has_hosts(const struct ir_module *m, const struct search_options *o)
 	       target_span(t, 0, t->groups.n - 1)->device.host_bytes_us > 0;
 }
 
-/* Whether the target does not say what memory its hosts have. */
-static bool
-is_host_unknown(const struct search_options *o)
+/* All memory of devices, hosts and drives. */
+static double
+all_memory(const struct target *t)
 {
-	const struct target *t = o->target;
-
-	return target_span(t, 0, t->groups.n - 1)
-		       ->device.host_memory_bytes <= 0;
-}
-
-/*
- * Sets the bytes of one copy of weights, gradients and optimizer state, and of
- * all memory of devices, hosts and drives: with less than that, no plan fits.
- * False: the copy cannot be counted.
- */
-static bool
-count_room(struct ir_module *m, const struct target *t, double *needs,
-	   double *has)
-{
-	struct pass_sums sums;
+	double all = 0;
 	uint32_t i;
 
-	if (!pass_sum(m, &sums)) {
-		return false;
-	}
-	*needs = (double)sums.weight_bytes + (double)sums.gradient_bytes +
-		 (double)sums.optimizer_bytes;
-	*has = 0;
 	for (i = 0; i < t->groups.n; i++) {
 		const struct target_group *g = &t->groups.at[i];
 		const struct target_device *d = &g->device;
 		double n = (double)(g->devices * g->nodes);
 
 		if (d->nvme_bytes_us > 0 && d->nvme_memory_bytes <= 0) {
-			*has = INFINITY;	/* no limit is known */
+			all = INFINITY;	/* no limit is known */
 		}
-		*has += n * (d->memory_bytes + d->host_memory_bytes +
+		all += n * (d->memory_bytes + d->host_memory_bytes +
 			    (d->nvme_bytes_us > 0 ? d->nvme_memory_bytes : 0));
 	}
-	return true;
+	return all;
 }
 
-static bool
-is_room_enough(struct ir_module *m, const struct target *t)
+/* Sets what the report says of weights on hosts, after nothing fitted. */
+static void
+find_hosts(struct ir_module *m, const struct search_options *o,
+	   struct search_report *r)
 {
-	double needs, has;
+	const struct target *t = o->target;
+	struct pass_sums sums;
 
-	return count_room(m, t, &needs, &has) && needs <= has;
+	r->hosts = SEARCH_HOSTS_NONE;
+	if (!has_hosts(m, o)) {
+		return;
+	}
+	if (target_span(t, 0, t->groups.n - 1)->device.host_memory_bytes <= 0) {
+		r->hosts = SEARCH_HOSTS_UNKNOWN;
+	} else if (pass_sum(m, &sums)) {
+		r->hosts = SEARCH_HOSTS_KNOWN;
+		r->needs_bytes = (double)sums.weight_bytes +
+				 (double)sums.gradient_bytes +
+				 (double)sums.optimizer_bytes;
+		r->has_bytes = all_memory(t);
+	}
 }
 
 /*
- * Whether weights on hosts are left to try, after nothing fitted without: where
- * the target says what memory these have, as almost anything fits else.
+ * Whether weights on hosts are left to try: where the target says what memory
+ * these have, as almost anything fits else.
  */
 static bool
-may_stream(struct ir_module *m, const struct search_options *o,
-	   const struct search_report *r)
+may_stream(const struct search_report *r)
 {
-	return !r->found.n && !r->open && !r->refused && !r->stopped &&
-	       has_hosts(m, o) && !is_host_unknown(o) &&
-	       is_room_enough(m, o->target);
-}
-
-/* made: receives the programs of the best plan; may be NULL. */
-static bool
-search(struct ir_module *m, const struct search_options *o,
-       struct memo *memo, struct pass_ahead *made, struct arena *a,
-       struct search_report *out)
-{
-	struct search_report first;
-
-	if (!search_space(m, o, false, memo, made, a, out)) {
-		return false;
-	}
-	if (may_stream(m, o, out)) {
-		first = *out;
-		if (!search_space(m, o, true, memo, made, a, out)) {
-			return false;
-		}
-		out->placed_nodes += first.placed_nodes;
-		out->staged_nodes += first.staged_nodes;
-		out->priced += first.priced;
-		out->looked += first.looked;
-		out->nodes += first.nodes;
-	}
-	return true;
+	return !r->open && !r->refused && !r->stopped &&
+	       r->hosts == SEARCH_HOSTS_KNOWN &&
+	       r->needs_bytes <= r->has_bytes;
 }
 
 bool
 search_run(struct ir_module *m, const struct search_options *o,
 	   struct memo *memo, struct arena *a, struct search_report *out)
 {
-	return search(m, o, memo, NULL, a, out);
-}
+	struct search_report first;
 
-/* A note if all the memory that there is has no place for one copy of all. */
-static void
-note_room(struct ir_module *m, const struct search_options *o)
-{
-	double needs, has;
-	struct buf b;
-
-	if (!count_room(m, o->target, &needs, &has) || needs <= has) {
-		return;
+	if (!search_space(m, o, false, memo, a, out)) {
+		return false;
 	}
-	buf_init(&b, &m->ctx->perm);
-	buf_puts(&b, "one copy of weights, gradients and optimizer state "
-		     "takes ");
-	buf_grouped(&b, (int64_t)needs);
-	buf_puts(&b, " bytes, and devices, hosts and drives together have ");
-	buf_grouped(&b, (int64_t)has);
-	diag_note(&m->ctx->diags, (struct span){ 0, 0 }, "%s", buf_text(&b));
-}
-
-static bool
-nothing_fits(struct ir_module *m, const struct search_options *o,
-	     struct memo *memo, const struct search_report *r)
-{
-	struct arena *a = &m->ctx->perm;
-	const struct span nowhere = { 0, 0 };
-	struct search_misfit x;
-	uint32_t i;
-
-	search_misfit(m, o, r, memo, a, &x);
-	diag_error(&m->ctx->diags, nowhere, "no plan fits %s: %s",
-		   o->target->name, x.why);
-	for (i = 0; i < x.advice.n; i++) {
-		diag_note(&m->ctx->diags, nowhere, "one fits %s",
-			  search_advice_text(&x.advice.at[i], a));
-	}
-	if (x.stopped) {
-		diag_note(&m->ctx->diags, nowhere, SEARCH_STOPPED);
-	}
-	if (has_hosts(m, o) && is_host_unknown(o)) {
-		diag_note(&m->ctx->diags, nowhere, "the target does not say "
-			  "what memory its hosts have: with `host_memory`, "
-			  "weights and gradients may lie there");
-	}
-	if (has_hosts(m, o) && !is_host_unknown(o)) {
-		note_room(m, o);
-	}
-	if (x.never) {
-		diag_note(&m->ctx->diags, nowhere, "%s", x.never);
-	}
-	return false;
-}
-
-bool
-pass_search(struct pass_ctx *p, struct ir_module *m)
-{
-	struct search_report own, *r = &own;
-
-	if (!p->search || !p->search->target) {
+	if (out->found.n) {
 		return true;
 	}
-	r = p->search->report ? p->search->report : r;
-	if (!search(m, p->search, p->memo, p->ahead, &m->ctx->perm, r)) {
-		return false;
+	find_hosts(m, o, out);
+	if (may_stream(out)) {
+		first = *out;
+		if (!search_space(m, o, true, memo, a, out)) {
+			return false;
+		}
+		out->hosts = first.hosts;
+		out->needs_bytes = first.needs_bytes;
+		out->has_bytes = first.has_bytes;
+		out->placed_nodes += first.placed_nodes;
+		out->staged_nodes += first.staged_nodes;
+		out->priced += first.priced;
+		out->looked += first.looked;
+		out->nodes += first.nodes;
 	}
-	if (!r->found.n && r->open) {
-		diag_error(&m->ctx->diags, (struct span){ 0, 0 }, "the search "
-			   "ended before it found a plan that fits: more "
-			   "seconds, or a pin such as tp=8, may help");
-		return false;
-	}
-	/* errors on copies are not reported: run the pass on m */
-	if (!r->found.n) {
-		return (!r->refused || pass_optimize(p, m)) &&
-		       nothing_fits(m, p->search, p->memo, r);
-	}
-	pass_count(p, "plans in the space", (int64_t)r->space);
-	pass_count(p, "placements", (int64_t)r->placements);
-	pass_count(p, "plans priced", (int64_t)r->priced);
-	pass_count(p, "schedules run", (int64_t)r->run);
-	pass_count(p, "microseconds of the step",
-		   (int64_t)r->found.at[0].step_us);
-	plan_write(m, &r->found.at[0].plan);
 	return true;
 }

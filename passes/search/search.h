@@ -21,6 +21,7 @@
 #define SEARCH_CONTEXT_PIECE 1024	/* least positions of a rank with cp */
 
 struct memo;
+struct pass_ahead;
 struct search_report;
 
 /* Options of pass `search`; the driver owns them. */
@@ -40,6 +41,8 @@ struct search_options {
 	const volatile sig_atomic_t *interrupted;
 	bool shows;		/* prints progress to a terminal */
 	bool no_advice;		/* if nothing fits, say so and no more */
+	/* receives the programs of the best plan, or NULL */
+	struct pass_ahead *ahead;
 	/* of `offload`, what code does: the optimizer's state to the host */
 	bool compiled;
 	bool keeps_priced;	/* for the report's `all` */
@@ -78,6 +81,13 @@ struct search_near {
 	uint32_t fullest;
 };
 
+/* Whether weights and gradients might lie on hosts, where nothing fits. */
+enum search_hosts {
+	SEARCH_HOSTS_NONE,	/* never */
+	SEARCH_HOSTS_UNKNOWN,	/* if the target said what memory they have */
+	SEARCH_HOSTS_KNOWN	/* it was tried, if needs_bytes <= has_bytes */
+};
+
 struct search_report {
 	VEC(struct search_found) found;	/* the best first */
 	/* all that were priced and fit, in the order of the search, if the
@@ -98,6 +108,10 @@ struct search_report {
 	 */
 	struct search_near host;
 	bool any_host;
+	enum search_hosts hosts;	/* where nothing was found */
+	/* of one copy of weights, gradients and optimizer state; of all memory
+	 * of devices, hosts and drives: set with SEARCH_HOSTS_KNOWN */
+	double needs_bytes, has_bytes;
 	/* `effort` was reached: `found` has only plans whose rank programs were
 	 * made by then, and there may be better ones */
 	bool stopped;
@@ -153,39 +167,5 @@ uint64_t search_effort(const struct search_report *r);
 bool search_is_alike(const struct plan *a, const struct plan *b);
 /* The degrees above 1 as text, like "pp=4 dp=2 tp=8"; in the arena. */
 const char *search_degrees(const struct plan *p, struct arena *a);
-
-/* ---- search_advice.c --------------------------------------------------- */
-
-/*
- * A change of pins, target or model with which a plan fits, and the best plan
- * with it.
- */
-struct search_advice {
-	const char *what;	/* "on 2 nodes of 8 devices" */
-	struct search_found best;
-};
-
-#define SEARCH_STOPPED "what else would help was not looked for any longer"
-
-struct search_misfit {
-	const char *why;	/* the reason, in one line */
-	/* if nothing helped: the numbers of devices and least bytes, or NULL */
-	const char *never;
-	/* not all changes were tried, since that takes too long */
-	bool stopped;
-	VEC(struct search_advice) advice;
-};
-
-/*
- * Sets *out to why search_run found nothing with these options, and to the
- * nearest changes with which it finds a plan; each is tried by another search.
- * The module is not changed.
- */
-void search_misfit(const struct ir_module *m, const struct search_options *o,
-		   const struct search_report *r, struct memo *memo,
-		   struct arena *a, struct search_misfit *out);
-/* As "on 2 nodes of 8 devices: a step of 3.2 ms, 60.3 GiB on .." */
-const char *search_advice_text(const struct search_advice *x,
-			       struct arena *a);
 
 #endif

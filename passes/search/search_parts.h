@@ -352,7 +352,6 @@ struct search {
 	struct pass_stats stats;
 	struct memo *memo;	/* may be NULL */
 	struct pass_ahead made;		/* programs of the best settled plan */
-	const struct pass_ahead *behind;	/* receives them, or NULL */
 	struct plan base;	/* pinned keys; defaults for all others */
 	/* by enum search_pin; `stages=even` sets `even` instead */
 	bool pinned[16];

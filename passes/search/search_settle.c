@@ -296,7 +296,7 @@ settle(struct search *s, struct search_found *f)
 	bool ok;
 
 	pass_ahead_init(&made, s->m->ctx, price_ours(&s->o->traits)
-			? s->o->target : NULL, s->behind);
+			? s->o->target : NULL, s->o->ahead);
 	ir_ctx_child(&c, s->m->ctx);
 	m = ir_copy(s->m, &c);
 	plan_write(m, &f->plan);

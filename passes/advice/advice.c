@@ -1,14 +1,14 @@
 /*
- * For the user when nothing fits: the reason, and changes that would help.  A
- * change is printed only if a search with it finds a plan.  Tried are: one pin
- * less, more devices, and last a smaller batch, which is another training run.
+ * Why nothing fits, and changes that would help.  A change is printed only if a
+ * search with it finds a plan.  Tried are: one pin less, more devices, and last
+ * a smaller batch, which is another training run.
  *
  * Devices are doubled, first in the node and then by nodes, until a plan fits
  * or the smallest plan gets no smaller.  Other numbers of devices may do, so
  * the message names those that were tried.
  */
 #include "passes/plan/plan_keys.h"
-#include "passes/search/search.h"
+#include "passes/advice/advice.h"
 
 #include <string.h>
 
@@ -26,7 +26,7 @@ struct advising {
 	const struct search_options *o;
 	struct memo *memo;
 	struct arena *a;
-	struct search_misfit *out;
+	struct advice_misfit *out;
 	/* bytes of the smallest plan on any of `devices` */
 	int64_t least;
 	int64_t devices[MAX_DOUBLINGS];	/* numbers of devices that were tried */
@@ -163,7 +163,7 @@ static void
 add_advice(const struct advising *x, const char *what,
      const struct search_report *r)
 {
-	struct search_advice e = { what, r->found.at[0] };
+	struct advice e = { what, r->found.at[0] };
 
 	VEC_PUSH(x->a, &x->out->advice, e);
 }
@@ -444,9 +444,9 @@ never(const struct advising *x)
 }
 
 void
-search_misfit(const struct ir_module *m, const struct search_options *o,
-	      const struct search_report *r, struct memo *memo,
-	      struct arena *a, struct search_misfit *out)
+advice_find(const struct ir_module *m, const struct search_options *o,
+	    const struct search_report *r, struct memo *memo,
+	    struct arena *a, struct advice_misfit *out)
 {
 	struct advising x = { .m = m, .o = o, .memo = memo, .a = a, .out = out,
 			      .effort = EFFORT };
@@ -471,7 +471,7 @@ search_misfit(const struct ir_module *m, const struct search_options *o,
 }
 
 const char *
-search_advice_text(const struct search_advice *x, struct arena *a)
+advice_text(const struct advice *x, struct arena *a)
 {
 	return arena_printf(a, "%s: a step of %.3f ms, %s on the fullest "
 			    "rank (%s)", x->what, x->best.step_us / 1e3,
