@@ -141,11 +141,13 @@ noinst_LIBRARIES += %D%/libpasses.a
 	%D%/price/target.c \
 	%D%/price/target_groups.c \
 	%D%/price/target_spec.c \
-	%D%/recompute.c \
-	%D%/recompute.h \
-	%D%/recompute_find.c \
-	%D%/recompute_set.c \
-	%D%/recompute_split.c \
+	%D%/recompute/pareto_front.c \
+	%D%/recompute/pareto_front.h \
+	%D%/recompute/recompute.c \
+	%D%/recompute/recompute.h \
+	%D%/recompute/recompute_find.c \
+	%D%/recompute/recompute_set.c \
+	%D%/recompute/recompute_split.c \
 	%D%/report.c \
 	%D%/sched/sched.c \
 	%D%/sched/sched_brief.c \
@@ -154,8 +156,6 @@ noinst_LIBRARIES += %D%/libpasses.a
 	%D%/sched/sched_draw.c \
 	%D%/sched/sched_make.c \
 	%D%/sched/sched_run.c \
-	%D%/search/pareto_front.c \
-	%D%/search/pareto_front.h \
 	%D%/search/search.c \
 	%D%/search/search.h \
 	%D%/search/search_bound.c \
@@ -194,6 +194,8 @@ noinst_LIBRARIES += %D%/libpasses.a
 	%D%/sim/sim_store.c \
 	%D%/solve/knapsack.c \
 	%D%/solve/knapsack.h \
+	%D%/solve/pareto.c \
+	%D%/solve/pareto.h \
 	%D%/solve/solve.c \
 	%D%/solve/solve.h \
 	%D%/solve/solve_bound.c \

@@ -39,7 +39,7 @@ runtime/train: rank.h
 		runtime/serve
 runtime/measure: measure.h tune.h
 	< runtime runtime/device
-passes/solve: knapsack.h solve.h
+passes/solve: knapsack.h pareto.h solve.h
 	< ir
 passes/sched: sched.h
 	< ir
@@ -58,11 +58,13 @@ passes/check:
 	< ir passes/sched passes/plan passes/stage passes
 passes/place: place_bound.h
 	< ir passes/solve passes/plan passes/kernels passes/price passes
+passes/recompute: pareto_front.h
+	< ir passes/solve passes/plan passes/kernels passes
 passes/sim: sim.h
 	< ir ir/train passes/stage
 passes/search: search.h
 	< ir passes/solve passes/plan passes/kernels passes/price
-		passes/memory passes/place passes
+		passes/memory passes/place passes/recompute passes
 passes/advice: advice.h
 	< ir passes/plan passes/price passes/search passes
 passes/serve: serve.h
@@ -72,7 +74,7 @@ passes/answer: answer.h
 passes/pictures: pictures.h
 	< ir passes/sched passes/plan passes/kernels passes/stage passes/price
 		passes/memory passes/search passes/answer
-passes: derive.h pass.h passes.def recompute.h weight_use.h
+passes: derive.h pass.h passes.def weight_use.h
 	< ir ir/train passes/plan passes/kernels passes/stage passes/price
 		passes/memory
 codegen: cg.h kernel.h

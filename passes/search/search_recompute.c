@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-#include "passes/search/pareto_front.h"
+#include "passes/recompute/pareto_front.h"
 
 /* of a sharding, divided among its fronts */
 #define MOST_CHOICES 24

@@ -15,7 +15,7 @@
 #include <cmocka.h>
 
 #include "frontend/frontend.h"
-#include "passes/search/pareto_front.h"
+#include "passes/recompute/pareto_front.h"
 #include "passes/pass.h"
 #include "passes/plan/plan.h"
 #include "tests/unit/shared/t-random-ir.h"
@@ -740,61 +740,6 @@ test_placed_names(void **state)
 	}
 }
 
-/* ---- other prices ---- */
-
-static void
-same_points(const struct front *a, const struct front *b)
-{
-	uint32_t i;
-
-	assert_int_equal(a->at.n, b->at.n);
-	for (i = 0; i < a->at.n; i++) {
-		assert_string_equal(a->at.at[i].recompute,
-				    b->at.at[i].recompute);
-		assert_true(a->at.at[i].bytes == b->at.at[i].bytes);
-		assert_true(a->at.at[i].extra_us == b->at.at[i].extra_us);
-	}
-}
-
-/* A block that is priced again is as one that is opened at these prices. */
-static void
-test_again(void **state)
-{
-	uint32_t seed, i, changed = 0;
-
-	(void)state;
-	for (seed = 1; seed <= MODULES / 4; seed++) {
-		struct prices some = { .seed = seed };
-		struct front_prices p = { node_us, value_bytes, &some };
-		struct front was, now, anew;
-		struct front_block *f;
-		node_id *blocks;
-		struct world w;
-		uint32_t n;
-
-		if (!any_world(&w, seed)) {
-			world_close(&w);
-			continue;
-		}
-		some.m = w.m;
-		n = front_blocks(w.m, &w.c.perm, &blocks);
-		for (i = 0; i < n; i++) {
-			some.seed = seed;
-			f = front_open(w.m, blocks[i], &p);
-			front_find(f, 0, &w.c.perm, &was);
-			some.seed = seed + 1;
-			front_price(f);
-			front_find(f, 0, &w.c.perm, &now);
-			front_find(front_open(w.m, blocks[i], &p), 0,
-				   &w.c.perm, &anew);
-			same_points(&now, &anew);
-			changed += was.at.at[0].bytes != now.at.at[0].bytes;
-		}
-		world_close(&w);
-	}
-	assert_true(changed > 20);
-}
-
 int
 main(void)
 {
@@ -805,7 +750,6 @@ main(void)
 		cmocka_unit_test(test_too_many),
 		cmocka_unit_test(test_coll),
 		cmocka_unit_test(test_placed_names),
-		cmocka_unit_test(test_again),
 	};
 
 	return cmocka_run_group_tests_name("front", tests, NULL, NULL);

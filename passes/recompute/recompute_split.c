@@ -8,7 +8,7 @@
  * and later passes need no special case.  Saves of all parts but the first are
  * renamed, since each part is a body of its own.
  */
-#include "passes/recompute.h"
+#include "passes/recompute/recompute.h"
 
 #include "passes/derive.h"
 

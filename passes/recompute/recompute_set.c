@@ -3,7 +3,7 @@
  */
 #include "passes/kernels/explicit_attention.h"
 #include "passes/plan/plan_keys.h"
-#include "passes/recompute.h"
+#include "passes/recompute/recompute.h"
 
 #include <string.h>
 

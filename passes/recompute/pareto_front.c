@@ -10,43 +10,19 @@
  *
  * A plan names dropped values by words, so words are chosen here.  Costs caused
  * by the same set of words form one class, paid when the first of these words
- * is chosen.  Words are decided one after the other.  Of partial choices that
- * have paid the same classes of undecided words, one that another beats in
- * bytes and time leads to nothing better, and is dropped (Nemhauser and Ullmann
- * 1969).  Numbers are integers, so that equal sums compare equal.
+ * is chosen, and solve/pareto.c chooses the words.
  */
-#include "passes/search/pareto_front.h"
+#include "passes/recompute/pareto_front.h"
 
 #include <math.h>
 #include <string.h>
 
 #include "passes/kernels/kernels.h"
 #include "passes/plan/plan_keys.h"
-#include "passes/recompute.h"
+#include "passes/recompute/recompute.h"
+#include "passes/solve/pareto.h"
 
-#define MAX_WORDS 63
-#define MAX_STATES 8192		/* partial choices that are kept */
 #define MAX_NUMBER 1e15		/* largest price: sums need 63 bits */
-
-struct amount {
-	int64_t bytes, ps;
-};
-
-/* A cost that is paid once, when the first of its words is chosen. */
-struct class {
-	uint64_t words;
-	struct amount a;
-};
-
-struct state {
-	uint64_t chosen, key;
-	struct amount a;
-};
-
-struct state_list {
-	struct state *at;
-	uint32_t n;
-};
 
 /* A word of `recompute`, and the hint or op by which it names values. */
 struct name {
@@ -74,7 +50,7 @@ struct front_block {
 	struct called *called;	/* by index in `can` */
 	uint64_t *named;	/* by index in `can`: words that name it */
 	VEC(struct name) words;
-	VEC(struct class) classes;
+	VEC(struct pareto_cost) classes;
 	uint64_t *by;		/* by value: words that need it in addition */
 	int64_t kept;		/* bytes, if nothing is dropped */
 	bool *drops;		/* by value: input of amount_of */
@@ -275,7 +251,7 @@ add_word(struct front_block *f, const char *text)
 	if (same_word(f, word) < f->words.n) {	/* it would add nothing */
 		return;
 	}
-	if (f->words.n < MAX_WORDS) {
+	if (f->words.n < PARETO_MAX_WORDS) {
 		VEC_PUSH(f->tmp, &f->words, word);
 	} else {
 		f->exact = false;
@@ -312,7 +288,7 @@ find_words(struct front_block *f)
 static void
 pay(struct front_block *f, uint64_t words, int64_t bytes, int64_t ps)
 {
-	struct class c = { words, { bytes, ps } };
+	struct pareto_cost c = { words, { bytes, ps } };
 	uint32_t i;
 
 	for (i = 0; i < f->classes.n; i++) {
@@ -337,11 +313,9 @@ find_classes(struct front_block *f)
 	uint32_t k;
 	value_id v;
 
-	f->kept = 0;
 	for (k = 0; k < f->saved.n; k++) {
 		f->kept += bytes_of(f, f->saved.at[k]);
 	}
-	f->classes.n = 0;
 	for (k = 0; k < f->can.n; k++) {
 		v = f->can.at[k];
 		if (f->named[k]) {
@@ -357,180 +331,6 @@ find_classes(struct front_block *f)
 			pay(f, f->by[v], bytes_of(f, v), 0);
 		}
 	}
-}
-
-/* ---- choices ---- */
-
-static int
-compare(const struct state *a, const struct state *b)
-{
-	if (a->key != b->key) {
-		return a->key < b->key ? -1 : 1;
-	}
-	if (a->a.bytes != b->a.bytes) {
-		return a->a.bytes < b->a.bytes ? -1 : 1;
-	}
-	if (a->a.ps != b->a.ps) {
-		return a->a.ps < b->a.ps ? -1 : 1;
-	}
-	return (a->chosen > b->chosen) - (a->chosen < b->chosen);
-}
-
-/*
- * Merge sort: merges sorted runs in pairs until one is left.  The list and its
- * scratch *capacity may change places.
- */
-static void
-sort(struct state_list *l, struct state **capacity)
-{
-	struct state *from = l->at, *to = *capacity, *was;
-	uint32_t i, j, k, out, mid, end, runs;
-
-	do {
-		for (i = out = runs = 0; i < l->n; i = end, runs++) {
-			for (mid = i + 1; mid < l->n && compare(&from[mid - 1],
-						&from[mid]) <= 0; mid++) {
-				;
-			}
-			for (end = mid < l->n ? mid + 1 : mid; end < l->n &&
-			     compare(&from[end - 1], &from[end]) <= 0; end++) {
-				;
-			}
-			for (j = i, k = mid; j < mid || k < end;) {
-				bool first = k == end || (j < mid &&
-					compare(&from[j], &from[k]) <= 0);
-
-				to[out++] = from[first ? j++ : k++];
-			}
-		}
-		was = from;
-		from = to;
-		to = was;
-	} while (runs > 1);
-	l->at = from;
-	*capacity = to;
-}
-
-/*
- * Drops each state that another one with its key beats, or that needs less than
- * `close` bytes more than another one.
- */
-static uint32_t
-prune(struct state_list *l, int64_t close)
-{
-	uint32_t i, n = 0;
-
-	for (i = 0; i < l->n; i++) {
-		const struct state *s = &l->at[i];
-		const struct state *last = n ? &l->at[n - 1] : NULL;
-		bool same = last && last->key == s->key;
-		bool ends = i + 1 == l->n || l->at[i + 1].key != s->key;
-
-		if (same && (s->a.ps >= last->a.ps || (!ends &&
-		    s->a.bytes - last->a.bytes < close))) {
-			continue;
-		}
-		l->at[n++] = *s;
-	}
-	return n;
-}
-
-/* The classes of a word, and those with words both up to it and after it. */
-struct step {
-	const struct class **own, **open;
-	uint32_t nown, nopen;
-	uint64_t word;
-};
-
-static void
-find_step(const struct front_block *f, uint32_t word, struct step *s)
-{
-	uint64_t done = (UINT64_C(2) << word) - 1;
-	uint32_t i;
-
-	s->word = UINT64_C(1) << word;
-	s->nown = s->nopen = 0;
-	for (i = 0; i < f->classes.n; i++) {
-		const struct class *c = &f->classes.at[i];
-
-		if (c->words & s->word) {
-			s->own[s->nown++] = c;
-		}
-		if ((c->words & done) && (c->words & ~done)) {
-			s->open[s->nopen++] = c;
-		}
-	}
-}
-
-/* A bit for each class with later words: whether it is paid. */
-static uint64_t
-key_of(const struct step *x, uint64_t chosen)
-{
-	uint64_t key = 0;
-	uint32_t i;
-
-	if (x->nopen > 64) {
-		return chosen;	/* too many for 64 bits */
-	}
-	for (i = 0; i < x->nopen; i++) {
-		key |= (uint64_t)((x->open[i]->words & chosen) != 0) << i;
-	}
-	return key;
-}
-
-static struct state
-choose(const struct step *x, const struct state *s)
-{
-	struct state t = *s;
-	uint32_t i;
-
-	t.chosen |= x->word;
-	for (i = 0; i < x->nown; i++) {
-		if (!(x->own[i]->words & s->chosen)) {
-			t.a.bytes += x->own[i]->a.bytes;
-			t.a.ps += x->own[i]->a.ps;
-		}
-	}
-	return t;
-}
-
-/* All choices that no other beats; `kept`: bytes if nothing is dropped. */
-static struct state_list
-choices(struct front_block *f, int64_t kept)
-{
-	size_t size = 2 * MAX_STATES * sizeof(struct state);
-	struct state_list l = { arena_alloc_raw(f->tmp, size), 1 };
-	struct state *capacity = arena_alloc_raw(f->tmp, size);
-	size_t lists = f->classes.n * sizeof(struct class *);
-	struct step x = { .own = arena_alloc(f->tmp, lists),
-			  .open = arena_alloc(f->tmp, lists) };
-	uint32_t w, i;
-
-	l.at[0] = (struct state){ .a.bytes = kept };
-	for (w = 0; w < f->words.n; w++) {
-		int64_t close = kept / (4 * MAX_STATES) + 1;
-
-		find_step(f, w, &x);
-		for (i = 0; i < l.n; i++) {
-			l.at[l.n + i] = choose(&x, &l.at[i]);
-		}
-		l.n *= 2;
-		for (i = 0; i < l.n; i++) {
-			l.at[i].key = key_of(&x, l.at[i].chosen);
-		}
-		sort(&l, &capacity);
-		l.n = prune(&l, 0);
-		for (; l.n > MAX_STATES; close *= 2) {
-			uint32_t before = l.n;
-
-			f->exact = false;
-			l.n = prune(&l, close);
-			if (l.n == before && close > kept) {
-				l.n = MAX_STATES;	/* all keys differ */
-			}
-		}
-	}
-	return l;
 }
 
 /* ---- the front ---- */
@@ -566,15 +366,6 @@ front_open(struct ir_module *m, node_id block, const struct front_prices *p)
 	find_words(f);
 	find_classes(f);
 	return f;
-}
-
-void
-front_price(struct front_block *f)
-{
-	memset(f->bytes, 0, f->s.nvalues * sizeof *f->bytes);
-	memset(f->ps, 0, f->s.nvalues * sizeof *f->ps);
-	memset(f->by, 0, f->s.nvalues * sizeof *f->by);
-	find_classes(f);
 }
 
 static bool
@@ -617,10 +408,10 @@ see_at(struct front_block *f, value_id u, uint64_t words)
 }
 
 /* Cost of the block if the values in f->drops are dropped. */
-static struct amount
+static struct pareto_amount
 amount_of(struct front_block *f)
 {
-	struct amount sum = { 0, 0 };
+	struct pareto_amount sum = { 0, 0 };
 	uint32_t i;
 
 	f->walk++;
@@ -656,7 +447,7 @@ drop_named(struct front_block *f, struct name word)
 }
 
 /* Cost of a mode, or of words that are not all in f->words. */
-static struct amount
+static struct pareto_amount
 amount_by_value(struct front_block *f, const char *words)
 {
 	bool full = strcmp(words, "full") == 0;
@@ -697,10 +488,10 @@ find_chosen(struct front_block *f, const char *words, uint64_t *chosen)
 	return true;
 }
 
-static struct amount
+static struct pareto_amount
 amount_at(struct front_block *f, const char *words)
 {
-	struct amount sum = { f->kept, 0 };
+	struct pareto_amount sum = { f->kept, 0 };
 	uint64_t chosen;
 	uint32_t i;
 
@@ -730,7 +521,7 @@ struct candidates {
 static void
 add_point(struct front_block *f, struct candidates *all, const char *words)
 {
-	struct amount x = amount_at(f, words);
+	struct pareto_amount x = amount_at(f, words);
 	struct candidate c = { .p = { words, (double)x.bytes,
 				      (double)x.ps / 1e6 } };
 	struct candidate *at;
@@ -762,13 +553,16 @@ front_find(struct front_block *f, uint32_t most, struct arena *a,
 	   struct front *out)
 {
 	struct candidates all = { 0 };
-	struct state_list l;
+	struct pareto l = {
+		.costs = f->classes.at, .ncosts = f->classes.n,
+		.nwords = f->words.n, .kept = amount_at(f, "none").bytes
+	};
 	uint32_t i, n;
 
 	memset(out, 0, sizeof *out);
-	l = choices(f, amount_at(f, "none").bytes);
+	pareto_find(&l, f->tmp);
 	for (i = 0; i < l.n; i++) {
-		const struct state *s = &l.at[i];
+		const struct pareto_point *s = &l.at[i];
 		struct candidate c = {
 			{ NULL, (double)s->a.bytes, (double)s->a.ps / 1e6 },
 			s->chosen
@@ -790,13 +584,13 @@ front_find(struct front_block *f, uint32_t most, struct arena *a,
 			: text_of(f, c->chosen, a);
 		VEC_PUSH(a, &out->at, p);
 	}
-	out->exact = f->exact;
+	out->exact = f->exact && l.exact;
 }
 
 void
 front_at(struct front_block *f, const char *words, struct front_point *out)
 {
-	struct amount x = amount_at(f, words);
+	struct pareto_amount x = amount_at(f, words);
 
 	out->recompute = words;
 	out->bytes = (double)x.bytes;

@@ -1,14 +1,15 @@
 /*
  * The Pareto front of recomputing in a block: of all sets of values that a
  * plan's `recompute` can name, those that no other set beats in both bytes and
- * time.  The search passes prices in and chooses a point for each stage.
+ * time.  It knows the program and what the pass `recompute` does to it; prices
+ * are the caller's.
  *
  * A block is an outermost repeat of a flat program with its backward.  The
  * program may be placed: then collectives are recomputed, too.  The pass
  * `recompute` must not have run.
  */
-#ifndef PASSES_FRONT_H
-#define PASSES_FRONT_H
+#ifndef PASSES_PARETO_FRONT_H
+#define PASSES_PARETO_FRONT_H
 
 #include "ir/ir.h"
 
@@ -40,8 +41,6 @@ struct front_block;
 /* Analyses a block.  The result lives in ctx->tmp and refers to p. */
 struct front_block *front_open(struct ir_module *m, node_id block,
 			       const struct front_prices *p);
-/* Prices a block again, after prices or axis lengths have changed. */
-void front_price(struct front_block *b);
 /*
  * Sets *out to the block's front.  The first point keeps the fewest bytes, the
  * last recomputes nothing.  Prices are rounded to bytes and picoseconds.  If

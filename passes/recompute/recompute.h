@@ -1,7 +1,7 @@
 /*
  * Private header of pass recompute: recompute.c, recompute_find.c (which values
  * can be recomputed), recompute_set.c (which are dropped), recompute_split.c
- * (cuts repeats by stage); and of search/pareto_front.c, which prices it.
+ * (cuts repeats by stage); and of pareto_front.c, which prices it.
  */
 #ifndef PASSES_RECOMPUTE_H
 #define PASSES_RECOMPUTE_H

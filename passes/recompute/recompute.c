@@ -20,7 +20,7 @@
  * these stages (recompute_split.c).
  */
 #include "passes/derive.h"
-#include "passes/recompute.h"
+#include "passes/recompute/recompute.h"
 
 #include <string.h>
 

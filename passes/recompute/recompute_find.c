@@ -4,7 +4,7 @@
  * region's `saved` reads what a repeat's body saves, it is the backward of that
  * body, and so on for the regions around both.
  */
-#include "passes/recompute.h"
+#include "passes/recompute/recompute.h"
 
 static sym_t
 name_of(const struct ir_module *m, const struct ir_node *n)
