@@ -19,6 +19,8 @@ struct ast_file;
 bool fe_is_word(const char *text);
 /* Reports every syntax error it can reach; NULL if there was one. */
 struct ast_file *fe_parse(struct ir_ctx *c, uint32_t file);
+/* The same of an option's KEY=VALUE,..: the keys of one serve block. */
+struct ast_file *fe_parse_pairs(struct ir_ctx *c, uint32_t file);
 
 /* ---- ast_print.c ------------------------------------------------------ */
 

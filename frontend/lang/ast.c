@@ -209,6 +209,17 @@ ast_repeat(struct fe_parser *p, struct ast_expr *count, struct ast_name *var,
 	return s;
 }
 
+struct ast_setting *
+ast_setting(struct fe_parser *p, const struct ast_name *key,
+	    struct ast_expr *value)
+{
+	struct ast_setting *s = arena_alloc(p->arena, sizeof *s);
+
+	s->key = *key;
+	s->value = value;
+	return s;
+}
+
 struct ast_block *
 ast_block(struct fe_parser *p, const char *kind, struct ast_name *name,
 	  struct span at)

@@ -124,6 +124,7 @@ struct fe_parser {
 	bool noted;		/* an open `{` was shown */
 	int again[2], nagain;	/* words that are read before the next one */
 	uint32_t repaired;	/* where a `;` was inserted last */
+	bool pairs;		/* the text is KEY=VALUE,.. of an option */
 };
 
 static inline bool
@@ -178,6 +179,8 @@ struct ast_stmt *ast_hint(struct fe_parser *p, const char *verb,
 struct ast_stmt *ast_repeat(struct fe_parser *p, struct ast_expr *count,
 			    struct ast_name *var, struct ast_expr *from,
 			    struct span at);
+struct ast_setting *ast_setting(struct fe_parser *p, const struct ast_name *key,
+				struct ast_expr *value);
 struct ast_block *ast_block(struct fe_parser *p, const char *kind,
 			    struct ast_name *name, struct span at);
 

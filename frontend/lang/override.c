@@ -165,26 +165,16 @@ drop_key(struct ir_ctx *c, struct ast_file *f, sym_t key)
 static struct ast_block *
 parse_workload(struct ir_ctx *c, const char *text)
 {
-	char *own = arena_printf(&c->perm, "serve { %s; }", text), *p;
 	struct ast_file *f;
 	uint32_t base;
 
-	for (p = own; *p; p++) {
-		*p = *p == ',' ? ';' : *p;
-	}
-	if (!source_add(&c->sources, "--workload", own, strlen(own),
-			&base)) {
+	if (!source_add(&c->sources, "--workload", text, strlen(text), &base)) {
 		return NULL;
 	}
-	f = fe_parse(c, c->sources.files.n - 1);
+	f = fe_parse_pairs(c, c->sources.files.n - 1);
 	if (!f) {
 		diag_note(&c->diags, nowhere, "--workload takes KEY=VALUE,.., "
 			  "such as prompt=1024,output=256");
-	}
-	if (f && f->blocks->next) {
-		diag_error(&c->diags, f->blocks->next->kind.span, "--workload "
-			   "sets keys of a serve block, and this is a block");
-		return NULL;
 	}
 	return f ? f->blocks : NULL;
 }

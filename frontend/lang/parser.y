@@ -67,6 +67,8 @@ static void yyerror(struct span *at, struct fe_parser *ps, const char *text);
 	struct { struct ast_name *dtype, *of; } type;
 }
 
+/* read first where the text is the value of an option */
+%token PAIRS "the beginning of an option"
 %token <sym> NAME "a name"
 %token <sym> DOTTED "a dotted name"
 %token <sym> STRING "a text"
@@ -80,7 +82,7 @@ static void yyerror(struct span *at, struct fe_parser *ps, const char *text);
 
 %type <block> blocks block
 %type <text> settings_kind
-%type <setting> settings setting
+%type <setting> settings setting pairs pair
 %type <stmt> items item statements statement dims dim hint
 %type <name> name opt_name names opt_names key opt_as
 %type <param> params param_list param
@@ -92,6 +94,12 @@ static void yyerror(struct span *at, struct fe_parser *ps, const char *text);
 
 file: blocks
 	{ ps->file->blocks = ast_blocks_reverse($1); }
+| PAIRS pairs
+	{
+		ps->file->blocks = ast_block(ps, "serve", NULL, @2);
+		ps->file->blocks->kind.span = @2;
+		ps->file->blocks->settings = ast_settings_reverse($2);
+	}
 ;
 
 blocks: %empty		{ $$ = NULL; }
@@ -124,12 +132,7 @@ settings: %empty	{ $$ = NULL; }
 | settings setting	{ $$ = $2 ? LIST($2, $1) : $1; }
 ;
 
-setting: key '=' value ';'
-	{
-		$$ = arena_alloc(ps->arena, sizeof *$$);
-		$$->key = *$1;
-		$$->value = $3;
-	}
+setting: key '=' value ';'	{ $$ = ast_setting(ps, $1, $3); }
 | error ';'		{ $$ = NULL; yyerrok; }
 ;
 
@@ -340,6 +343,14 @@ arg: expr		{ $$ = ast_arg(ps, NULL, $1); }
 	{ $$ = ast_arg(ps, ast_name(ps, $1, @1), $3); }
 ;
 
+pairs: pair
+| pairs ',' pair	{ $$ = $3 ? LIST($3, $1) : $1; }
+;
+
+pair: key '=' value	{ $$ = ast_setting(ps, $1, $3); }
+| error			{ $$ = NULL; }
+;
+
 %%
 
 /* ---- messages ---- */
@@ -399,7 +410,8 @@ static const struct {
 			 TOK_RECOMPUTE } },
 	{ "an operator", 4, { '+', '-', '*', '/' } },
 	{ "a name", 1, { TOK_NAME } },
-	{ "a text", 1, { TOK_STRING } }
+	{ "a text", 1, { TOK_STRING } },
+	{ "the end", 1, { TOK_YYEOF } }
 };
 
 /* "expected `;` or an operator" */
@@ -415,6 +427,7 @@ expected_text(struct buf *b, const yypcontext_t *c)
 	for (i = 0; i < n; i++) {
 		e.is[kinds[i]] = true;
 	}
+	e.is[YYTRANSLATE(TOK_PAIRS)] = false;	/* nobody writes it */
 	for (i = 0; i < (int)(sizeof groups / sizeof *groups); i++) {
 		if (group(&e, groups[i].name, groups[i].words, groups[i].n) &&
 		    groups[i].words[0] == '+') {
@@ -514,8 +527,8 @@ yyreport_syntax_error(const yypcontext_t *c, struct fe_parser *ps)
 	return 0;
 }
 
-struct ast_file *
-fe_parse(struct ir_ctx *c, uint32_t file)
+static struct ast_file *
+parse(struct ir_ctx *c, uint32_t file, bool pairs)
 {
 	const struct source_file *f = &c->sources.files.at[file];
 	char *text = arena_strndup(&c->perm, f->text, (size_t)f->len + 1);
@@ -537,6 +550,9 @@ fe_parse(struct ir_ctx *c, uint32_t file)
 	ps.word.span.lo = ps.word.span.hi = f->base;
 	ps.file = arena_alloc(&c->perm, sizeof *ps.file);
 	ps.file->start = ps.word.span;
+	ps.pairs = pairs;
+	ps.again[0] = TOK_PAIRS;
+	ps.nagain = pairs;
 	if (fe_yylex_init_extra(&ps, &ps.scanner) != 0 ||
 	    !fe_yy_scan_buffer(text, (size_t)f->len + 2, ps.scanner)) {
 		die("the scanner does not start");
@@ -545,4 +561,16 @@ fe_parse(struct ir_ctx *c, uint32_t file)
 	fe_yylex_destroy(ps.scanner);
 	return rc == 0 && c->diags.errors == ps.errors_before ? ps.file
 							      : NULL;
+}
+
+struct ast_file *
+fe_parse(struct ir_ctx *c, uint32_t file)
+{
+	return parse(c, file, false);
+}
+
+struct ast_file *
+fe_parse_pairs(struct ir_ctx *c, uint32_t file)
+{
+	return parse(c, file, true);
 }
