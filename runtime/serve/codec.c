@@ -36,6 +36,9 @@ rt_codec_open(struct rt_codec *c, const char *tokenizer, const char *chat,
 	status = tokenizer ? rt_tokenizer_open(&c->tokenizer, tokenizer, NULL,
 					       err)
 			   : rt_tokenizer_of_bytes(&c->tokenizer, NULL, err);
+	if (status == RT_OK && tokenizer) {
+		rt_tokenizer_warn_beyond(c->tokenizer, tokenizer, vocab);
+	}
 	if (status == RT_OK) {
 		c->chat = chat ? rt_chat_named(chat, err)
 			       : rt_chat_of(c->tokenizer);

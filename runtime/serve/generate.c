@@ -11,8 +11,9 @@ struct generation {
 	struct rt_stream stream;
 	struct rt_ids prompt;
 	FILE *out;
-	int64_t drawn;
+	struct rt_generated got;
 	bool ended;
+	enum rt_ended why;
 	enum rt_status status;
 	struct rt_error *err;
 };
@@ -50,9 +51,9 @@ on_end(void *user, enum rt_ended why, int64_t ndrawn)
 {
 	struct generation *g = user;
 
-	(void)why;
 	g->ended = true;
-	g->drawn = ndrawn;
+	g->why = why;
+	g->got.drawn = ndrawn;
 }
 
 static enum rt_status
@@ -110,13 +111,17 @@ run(struct generation *g, const struct rt_engine *e,
 	while (status == RT_OK && !g->ended) {
 		status = rt_scheduler_step(s, err);
 	}
+	g->got.stopped = g->why == RT_ENDED_STOP;
+	if (g->why == RT_ENDED_LENGTH && g->got.drawn < o->tokens) {
+		g->got.full = rt_scheduler_longest(s);
+	}
 	rt_scheduler_free(s);
 	return status == RT_OK ? g->status : status;
 }
 
 enum rt_status
 rt_generate(const struct rt_engine *e, const struct rt_generate_options *o,
-	    FILE *out, int64_t *drawn, struct rt_error *err)
+	    FILE *out, struct rt_generated *got, struct rt_error *err)
 {
 	struct generation g = { .out = out, .err = err,
 				.prompt.alloc = rt_alloc_or_libc(NULL) };
@@ -134,9 +139,7 @@ rt_generate(const struct rt_engine *e, const struct rt_generate_options *o,
 		putc('\n', out);
 	}
 	status = status == RT_OK ? g.status : status;
-	if (drawn) {
-		*drawn = g.drawn;
-	}
+	*got = g.got;
 	rt_stream_close(&g.stream);
 	rt_ids_release(&g.prompt);
 	rt_codec_close(&g.codec);

@@ -97,13 +97,21 @@ struct rt_generate_options {
 };
 
 struct rt_generate_options rt_generate_plain(void);
+
+struct rt_generated {
+	int64_t drawn;		/* tokens */
+	int64_t full;		/* the context's tokens, if they are all taken
+				 * before as many came as were asked for */
+	bool stopped;		/* by a token that ends texts */
+};
+
 /*
  * Continues a text, and writes what comes to `out` as it comes, in whole
- * characters.  `drawn` is how many tokens came, for rates; NULL: not wanted.
+ * characters.
  */
 enum rt_status rt_generate(const struct rt_engine *e,
 			   const struct rt_generate_options *o, FILE *out,
-			   int64_t *drawn, struct rt_error *err);
+			   struct rt_generated *got, struct rt_error *err);
 
 /* ---- how fast an engine answers (speed.c) ------------------------------- */
 

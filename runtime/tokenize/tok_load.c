@@ -725,6 +725,27 @@ rt_tokenizer_has(const struct rt_tokenizer *t, int64_t id)
 	       (t->added_by_id[id] >= 0 || t->by_id[id]);
 }
 
+void
+rt_tokenizer_warn_beyond(const struct rt_tokenizer *t, const char *path,
+			 int64_t vocab)
+{
+	int64_t id, first = -1, n = 0;
+
+	for (id = vocab; id < rt_tokenizer_limit(t); id++) {
+		if (rt_tokenizer_has(t, id)) {
+			first = first < 0 ? id : first;
+			n++;
+		}
+	}
+	if (n > 0) {
+		fprintf(stderr, "rank: warning: %s: the model has tokens 0 to "
+			"%lld, and this tokenizer has %lld more, from %lld: a "
+			"text with one of them is refused\n",
+			rt_show_path(path).text, (long long)vocab - 1,
+			(long long)n, (long long)first);
+	}
+}
+
 bool
 rt_tokenizer_is_special(const struct rt_tokenizer *t, int64_t id)
 {

@@ -42,6 +42,9 @@ int64_t rt_tokenizer_limit(const struct rt_tokenizer *t);
 /* The id of a token, added or of the model; -1: there is none. */
 int64_t rt_tokenizer_id(const struct rt_tokenizer *t, const char *token);
 bool rt_tokenizer_has(const struct rt_tokenizer *t, int64_t id);
+/* Warns on stderr of tokens that a model of `vocab` tokens lacks. */
+void rt_tokenizer_warn_beyond(const struct rt_tokenizer *t, const char *path,
+			      int64_t vocab);
 /* Whether a text leaves it out, such as the end of a document. */
 bool rt_tokenizer_is_special(const struct rt_tokenizer *t, int64_t id);
 /* The i-th special token, from 0; NULL: there are fewer. */

@@ -425,6 +425,10 @@ rt_sample(struct rt_run *r, const struct rt_options *o, FILE *out,
 
 	s.length = rt_plan_length(r->plan, &s.below);
 	status = sample_text_open(&s.text, o->tokenizer, err);
+	if (s.text.tokenizer && s.out) {
+		rt_tokenizer_warn_beyond(s.text.tokenizer, o->tokenizer,
+					 s.below);
+	}
 	if (status == RT_OK) {
 		status = prepare(&s, err);
 	}

@@ -51,6 +51,21 @@ read_file(const char *path, char **out, size_t *n, struct rt_error *err)
 	return status;
 }
 
+static void
+show_generated(const struct rt_generated *g, double ms)
+{
+	fprintf(stderr, "rank: %lld token%s, %.1f a second",
+		(long long)g->drawn, g->drawn == 1 ? "" : "s",
+		ms > 0 ? (double)g->drawn * 1e3 / ms : 0);
+	if (g->full > 0) {
+		fprintf(stderr, "; the context is full: prompt and text have "
+			"%lld tokens", (long long)g->full);
+	} else if (g->stopped) {
+		fprintf(stderr, "; the model ended its text");
+	}
+	putc('\n', stderr);
+}
+
 static enum rt_status
 generate(struct service_run *s, struct rt_error *err)
 {
@@ -59,7 +74,7 @@ generate(struct service_run *s, struct rt_error *err)
 	enum rt_status status = RT_OK;
 	double ms = rt_now_ms();
 	char *text = NULL;
-	int64_t drawn = 0;
+	struct rt_generated got;
 
 	g.tokenizer = s->o->tokenizer;
 	g.tokens = s->o->tokens;
@@ -74,13 +89,10 @@ generate(struct service_run *s, struct rt_error *err)
 		g.prompt = text;
 	}
 	if (status == RT_OK) {
-		status = rt_generate(e, &g, s->out, &drawn, err);
+		status = rt_generate(e, &g, s->out, &got, err);
 	}
 	if (status == RT_OK) {
-		ms = rt_now_ms() - ms;
-		fprintf(stderr, "rank: %lld tokens, %.1f a second\n",
-			(long long)drawn, ms > 0
-			? (double)drawn * 1e3 / ms : 0);
+		show_generated(&got, rt_now_ms() - ms);
 	}
 	free(text);
 	return status;

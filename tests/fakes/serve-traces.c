@@ -14,7 +14,7 @@ enum { TRACES = 300, MOST_SEQS = 6, MOST_LENGTH = 12, MOST_STEP = 72 };
 
 enum rt_status __wrap_rt_generate(const struct rt_engine *e,
 				  const struct rt_generate_options *o,
-				  FILE *out, int64_t *drawn,
+				  FILE *out, struct rt_generated *got,
 				  struct rt_error *err);
 
 struct trace {
@@ -171,14 +171,14 @@ run_together(struct trace *t, struct rt_error *err)
 enum rt_status
 __wrap_rt_generate(const struct rt_engine *e,
 		   const struct rt_generate_options *o, FILE *out,
-		   int64_t *drawn, struct rt_error *err)
+		   struct rt_generated *got, struct rt_error *err)
 {
 	struct trace *t = calloc(1, sizeof *t);
 	enum rt_status status = RT_OK;
 	int64_t by[4] = { 0 }, i;
 
 	(void)o;
-	*drawn = 0;
+	*got = (struct rt_generated){ 0 };
 	if (!t || e->tokens > MOST_STEP || e->context < MOST_LENGTH) {
 		return rt_no_memory(err, NULL);
 	}

@@ -235,9 +235,14 @@ grep -q 'give --tokenizer FILE' err || bad 'no reason'
 # ---- a vocabulary that is larger than the tokenizer ----
 
 start tokenizer="$top_srcdir/tests/data/tokenizers/gpt2.json" vocab=400
+[ -s err ] && bad 'a warning about a smaller tokenizer'
 gets 200 '"completion_tokens":100' $c \
 	'{"prompt":"a","max_tokens":100,"logprobs":3,"ignore_eos":true}'
 gets 400 'is no token' $c '{"prompt":[390]}'
+stop 0
+start tokenizer="$top_srcdir/tests/data/tokenizers/gpt2.json" vocab=256
+grep -q 'warning: .*gpt2.json: the model has tokens 0 to 255, and this' err ||
+	bad 'no warning of tokens that the model lacks'
 stop 0
 
 # ---- generate ----

@@ -36,6 +36,10 @@ plan two --target cpux2 --pin dp=2
 	--temperature 0 >out 2>err || fail 'generate'
 grep -q '^rank: 10 tokens' err || bad 'no rate'
 mv out text
+./one/rank generate --checkpoint ck --prompt abcde --tokens 1000 >out 2>err ||
+	fail 'generate more than there is room for'
+grep -q '^rank: 11 tokens, .* a second; the context is full: .* 16 tokens$' \
+	err || bad 'why it ended is not said'
 # bytes that are no text of their own are shown as U+FFFD
 LC_ALL=C tr '\200-\377' '?' <ids >want
 LC_ALL=C sed 's/\xef\xbf\xbd/?/g' text | cmp -s - want ||

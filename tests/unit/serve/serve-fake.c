@@ -90,6 +90,7 @@ main(int argc, char **argv)
 		.fails_at = -1 };
 	struct sigaction a = { .sa_handler = on_signal };
 	struct rt_error err = { .message = "" };
+	struct rt_generated got;
 	enum rt_status status;
 	struct fake_engine f;
 	int i;
@@ -116,7 +117,7 @@ main(int argc, char **argv)
 	}
 	f.fails_at = o.fails_at;
 	f.pause = pause_us ? pause_step : NULL;
-	status = o.generate ? rt_generate(&f.e, &o.g, stdout, NULL, &err)
+	status = o.generate ? rt_generate(&f.e, &o.g, stdout, &got, &err)
 			    : rt_serve(&f.e, &o.s, stdout, &err);
 	fake_close(&f);
 	if (status != RT_OK) {
