@@ -19,6 +19,8 @@
 
 /* ---- which rank this is (world.c) ----------------------------------- */
 
+struct rt_said;
+
 struct rt_world {
 	int64_t rank, size;
 	int64_t local_rank, local_size;	/* on this host */
@@ -27,6 +29,8 @@ struct rt_world {
 	/* a pipe that yields a struct rt_news when a rank ends too early; 0:
 	 * none */
 	int news;
+	/* what a rank of this host said first; NULL: they share none */
+	struct rt_said *said;
 };
 
 /* Sent by the process that started the ranks. */
@@ -87,6 +91,12 @@ bool rt_rendezvous_given(const struct rt_variables *v);
  */
 enum rt_status rt_local_start(int64_t n, double grace_s, struct rt_world *w,
 			      bool *child, int *status, struct rt_error *err);
+
+/*
+ * Whether nobody among the ranks that rt_local_start() started has said this
+ * yet. What all ranks find, or learn from one that gave up, is printed once.
+ */
+bool rt_local_is_news(const struct rt_world *w, const char *message);
 
 /* ---- collectives (comm.c, shm.c, msg_collective.c) ---------------------- */
 

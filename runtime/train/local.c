@@ -16,9 +16,11 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
@@ -41,6 +43,17 @@ struct children {
 	double kill_at_s;	/* when to kill all that still run; 0: never */
 	bool ended;		/* they were killed */
 };
+
+/*
+ * Shared by all ranks of this host.  The rank that is first to fail stores what
+ * it says.
+ */
+struct rt_said {
+	_Atomic int state;	/* enum said_state */
+	char text[RT_ERROR_BYTES];
+};
+
+enum said_state { NOTHING_SAID, BEING_STORED, STORED };
 
 static const int passed_on[] = { SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1,
 	SIGUSR2 };
@@ -130,6 +143,40 @@ fork_all(struct children *f, int64_t *rank, struct rt_error *err)
 		f->left++;
 	}
 	return RT_OK;
+}
+
+/* NULL if there is no memory: then each rank says what it finds. */
+static struct rt_said *
+share_said(void)
+{
+	void *p = mmap(NULL, sizeof(struct rt_said), PROT_READ | PROT_WRITE,
+		       MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+	return p == MAP_FAILED ? NULL : p;
+}
+
+bool
+rt_local_is_news(const struct rt_world *w, const char *message)
+{
+	struct rt_said *s = w->said;
+	int none = NOTHING_SAID, tries;
+
+	if (!s) {
+		return true;
+	}
+	if (atomic_compare_exchange_strong(&s->state, &none, BEING_STORED)) {
+		snprintf(s->text, sizeof(s->text), "%s", message);
+		atomic_store(&s->state, STORED);
+		return true;
+	}
+	/* whoever stores it may be killed in between */
+	for (tries = 0; tries < 100 && atomic_load(&s->state) != STORED;
+	     tries++) {
+		poll(NULL, 0, 1);
+	}
+	/* "rank 0: X" and "rank 0 (pp=0 tp=0) gave up: X" say the same as X */
+	return atomic_load(&s->state) != STORED ||
+	       (!strstr(message, s->text) && !strstr(s->text, message));
 }
 
 /* ---- the parent ---- */
@@ -250,6 +297,7 @@ rt_local_start(int64_t n, double grace_s, struct rt_world *w, bool *child,
 {
 	struct children f = { .n = n, .failed = -1 };
 	double start_s = now_s();
+	struct rt_said *said = share_said();
 	pid_t parent = getpid();
 	enum rt_status s;
 	int64_t rank;
@@ -276,7 +324,7 @@ rt_local_start(int64_t n, double grace_s, struct rt_world *w, bool *child,
 		free(f.pids);
 		*child = true;
 		*w = (struct rt_world){ rank, n, rank, n, "local", "",
-			f.news[0] };
+			f.news[0], said };
 		/* process ids recur, but not at the same time */
 		snprintf(w->job, sizeof(w->job), "local-%ld-%.6f",
 			 (long)parent, start_s);

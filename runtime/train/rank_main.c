@@ -349,12 +349,15 @@ run_rank(const struct rt_plan *p, const struct rt_world *w,
 }
 
 static int
-say_rank(const struct rt_plan *p, int64_t rank, const struct rt_error *err)
+say_rank(const struct rt_plan *p, const struct rt_world *w,
+	 const struct rt_error *err)
 {
 	char who[96];
 
-	rt_mesh_text(p, rank, who, sizeof who);
-	fprintf(stderr, "%s: %s\n", who, err->message);
+	if (rt_local_is_news(w, err->message)) {
+		rt_mesh_text(p, w->rank, who, sizeof who);
+		fprintf(stderr, "%s: %s\n", who, err->message);
+	}
 	return EXIT_FAILURE;
 }
 
@@ -366,8 +369,7 @@ be_rank(const struct rt_plan *p, const struct rt_world *w,
 
 	handle_signals(false);
 	return run_rank(p, w, o, m, &err) == RT_OK ? EXIT_SUCCESS
-						    : say_rank(p, w->rank,
-							       &err);
+						    : say_rank(p, w, &err);
 }
 
 /* ---- all ranks ---- */

@@ -111,6 +111,26 @@ others_hang(const struct rt_world *w)
 	return 4;
 }
 
+/* All find the same, or learn it from one that gave up. */
+static int
+all_find(const struct rt_world *w)
+{
+	char text[64] = "no data";
+
+	if (w->rank > 0) {
+		snprintf(text, sizeof(text), "rank %d gave up: no data",
+			 (int)w->rank);
+	}
+	if (rt_local_is_news(w, text)) {
+		fputs("some rank found no data\n", stderr);
+	}
+	if (w->rank == 2 && rt_local_is_news(w, "another thing")) {
+		poll(NULL, 0, 50);
+		fputs("another thing\n", stderr);
+	}
+	return 1;
+}
+
 static void
 test_ends(void **state)
 {
@@ -123,6 +143,8 @@ test_ends(void **state)
 	       "rank 1 was killed by signal 11 (Segmentation fault); the "
 	       "others were notified\n");
 	expect(&(struct start){ 3, 0.3, others_hang }, 4, "");
+	expect(&(struct start){ 3, 1, all_find }, 1,
+	       "some rank found no data\nanother thing\n");
 	assert_true(seconds() - began < 20);
 }
 
