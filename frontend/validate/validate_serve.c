@@ -70,7 +70,7 @@ at_concurrency(const struct serving *s, const struct serve_answer_in *in,
 	struct serve_traffic t = {
 		.chunk = limit.tokens *
 			 (double)(p->split.pp * p->split.ep),
-		.is_serial = true,
+		.is_serial = true, .spread = s->spread,
 		.prompts_first = serving_has(s, SERVING_PROMPTS_FIRST)
 	};
 	struct serve_waits w;

@@ -25,7 +25,7 @@ struct serving_shape {
 /* What is true of an engine by default. */
 enum serving_trait { SERVING_NARROW_CACHE, SERVING_PROMPTS_FIRST,
 		     SERVING_HEADS_APART, SERVING_HEADS_BY_8,
-		     SERVING_FUSES_MAPS, SERVING_DATA_RANKS };
+		     SERVING_FUSES_MAPS, SERVING_DATA_RANKS, SERVING_DIRECT };
 
 /* How an engine fills its steps. */
 struct serving_limit {
@@ -52,6 +52,7 @@ struct serving {
 	struct target target;
 	struct serve_asked asked;
 	double concurrency;	/* requests in flight, of all replicas */
+	double spread;		/* of lengths, as struct serve_traffic has */
 	struct serve_split split;
 };
 

@@ -42,6 +42,24 @@ static const struct {
 #include "frontend/validate/serving.def"
 };
 
+static const struct {
+	const char *name, *model;
+	bool apart;
+	double drafts, accepted;
+} drafts[] = {
+#define DRAFTS(name, model, apart, drafts, accepted, why) \
+	{ name, model, apart, drafts, accepted },
+#include "frontend/validate/serving.def"
+};
+
+static const struct {
+	const char *note;
+	double least;
+} varied[] = {
+#define VARIED(note, least, why) { note, least },
+#include "frontend/validate/serving.def"
+};
+
 #define COUNT(a) (sizeof(a) / sizeof *(a))
 
 /* Devices by the beginning of their name in a table. */
@@ -200,6 +218,20 @@ serving_requests(const struct serving *s)
 		}
 	}
 	return RUN_REQUESTS;
+}
+
+/* The shortest length of the line's run, as a part of the longest. */
+static double
+least_length(const struct serving *s)
+{
+	size_t i;
+
+	for (i = 0; i < COUNT(varied); i++) {
+		if (strstr(serving_text(s, s->notes), varied[i].note)) {
+			return varied[i].least;
+		}
+	}
+	return 1;
 }
 
 /* ---- the model ---- */
@@ -452,6 +484,33 @@ data_ranks(const struct serving *s)
 	       strstr(serving_text(s, s->notes), whole) ? all / each : 1;
 }
 
+/*
+ * Requests in flight of all ranks.  A line gives those of one rank, unless they
+ * are as many as the name of its run says.
+ */
+static double
+in_flight(const struct serving *s, double apart)
+{
+	double each = serving_number(s, SERVING_CONCURRENCY, 0);
+	const char *whole = arena_printf(&s->v->d->ctx.perm, "_c%.0f_", each);
+
+	return strstr(serving_text(s, s->notes), whole) ? each : each * apart;
+}
+
+/*
+ * How many ranks the run had, where its columns have more: as its name says,
+ * or as many as its experts are on.  Configurations of runs of varied lengths
+ * have experts on one rank of `tp` or on all.
+ */
+static double
+named_ranks(const struct serving *s)
+{
+	double experts = serving_number(s, SERVING_EP, 1);
+
+	return least_length(s) < 1 && experts > 1
+		? experts : serving_note(s, "_tp", 0);
+}
+
 /* Far above any machine: products of two have no more than 53 bits. */
 #define MOST_DEGREE (1 << 20)
 
@@ -475,7 +534,7 @@ find_split(struct serving *s, int64_t *devices_of)
 {
 	const struct serving_shape *x = &s->of->shape;
 	double apart = data_ranks(s);
-	double named = serving_note(s, "_tp", 0);
+	double named = named_ranks(s);
 	int64_t n = (int64_t)fmin(serving_number(s, SERVING_NGPUS, 1),
 				  2 * MOST_DEGREE), rest;
 
@@ -505,14 +564,36 @@ find_split(struct serving *s, int64_t *devices_of)
 	rest = n / (s->split.tp * s->split.pp);
 	s->split.ep = x->experts && rest > 1 ? rest : 1;
 	s->split.replicas = rest / s->split.ep;
-	s->concurrency = serving_number(s, SERVING_CONCURRENCY, 0) * apart;
+	s->concurrency = in_flight(s, apart);
 	*devices_of = n;
 	return NULL;
+}
+
+/* Tokens that the engine guesses for each sequence. */
+static void
+find_drafts(struct serving *s)
+{
+	const char *name = serving_cell(s, SERVING_FRAMEWORK);
+	const char *model = plain(&s->v->d->ctx.perm,
+				  serving_cell(s, SERVING_MODEL));
+	size_t i;
+
+	s->asked.drafts = s->asked.accepted = 0;
+	for (i = 0; i < COUNT(drafts); i++) {
+		if (strstr(name, drafts[i].name) &&
+		    strstr(model, drafts[i].model) &&
+		    drafts[i].apart == (data_ranks(s) > 1)) {
+			s->asked.drafts = drafts[i].drafts;
+			s->asked.accepted = drafts[i].accepted;
+			return;
+		}
+	}
 }
 
 const char *
 serving_describe(struct serving *s)
 {
+	double least = least_length(s), mean = (1 + least) / 2;
 	const char *why = find_model(s);
 	bool has_fp4 = false;
 	int64_t n = 1;
@@ -520,11 +601,14 @@ serving_describe(struct serving *s)
 	why = why ? why : find_split(s, &n);
 	why = why ? why : find_target(s, n, &has_fp4);
 	why = why ? why : find_precision(s, has_fp4);
-	s->asked.prompt = serving_number(s, SERVING_INPUT, 0);
-	s->asked.output = serving_number(s, SERVING_OUTPUT, 0);
+	s->asked.prompt = mean * serving_number(s, SERVING_INPUT, 0);
+	s->asked.output = mean * serving_number(s, SERVING_OUTPUT, 0);
+	s->spread = (1 - least) / (1 + least);
+	find_drafts(s);
 	s->asked.maps_alone = !serving_has(s, SERVING_FUSES_MAPS);
+	s->asked.direct = serving_has(s, SERVING_DIRECT);
 	s->asked.heads_apart = !why && heads_are_apart(s);
-	s->asked.context = s->asked.prompt + s->asked.output;
+	s->asked.context = (s->asked.prompt + s->asked.output) / mean;
 	return why ? why : s->asked.prompt < 1 || s->asked.output < 1
 		? "its requests have no length" : NULL;
 }

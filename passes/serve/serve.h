@@ -40,6 +40,12 @@ struct serve_asked {
 	/* of measured engines: maps that follow a contraction are kernels of
 	 * their own, and all maps as slow as those of servers */
 	bool maps_alone;
+	/* of measured engines: ranks of a node read each other's memory to add
+	 * up what is small */
+	bool direct;
+	/* of measured engines: tokens that a layer more guesses for each
+	 * sequence, which a step then checks; and tokens that a step brings */
+	double drafts, accepted;	/* accepted 0: one, as no drafts do */
 	double usd_h;		/* rent of a device; 0: not known */
 };
 
@@ -181,6 +187,8 @@ void serve_memory(const struct serve_program *p, const struct target *t,
 void serve_step(const struct serve_program *p, const struct target *t,
 		const struct serve_asked *q, const struct serve_load *load,
 		struct serve_time *out);
+/* Tokens of a sequence that a step brings. */
+double serve_step_tokens(const struct serve_asked *q);
 /* From a stage to the next, of so many rows. */
 double serve_hop_us(const struct serve_program *p, const struct target *t,
 		    double rows);
@@ -215,6 +223,9 @@ struct serve_traffic {
 	double sequences;	/* in flight, at most */
 	double chunk;		/* prompt tokens of a step, at most */
 	double step_tokens;	/* with those that decode, at most; 0: any */
+	/* lengths of prompts and answers are drawn evenly from so much of the
+	 * mean below it to as much above; 0: all have the mean */
+	double spread;
 	uint32_t requests;	/* that are simulated */
 };
 

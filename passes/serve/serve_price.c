@@ -156,10 +156,10 @@ keys_of(const struct serve_item *x, double keys)
  * section 2.1.2).
  */
 static double
-decode_flops(const struct serve_item *x)
+decode_flops(const struct serve_item *x, double queries)
 {
-	double shared = x->latent ? x->heads : x->heads / x->kv;
-	double heads = x->heads * fmax(QUERY_ROWS / shared, 1);
+	double shared = queries * (x->latent ? x->heads : x->heads / x->kv);
+	double heads = queries * x->heads * fmax(QUERY_ROWS / shared, 1);
 
 	return 2 * heads * (x->latent ? 2 * x->cached : x->d + x->v);
 }
@@ -183,7 +183,7 @@ add_attention(const struct stepping *s, const struct serve_item *x,
 			      fmax(l->decoding / s->ranks, 1);
 		double read_us = keys * cached_bytes(x, s->q) *
 				 reads_of(x, s->q) / s->memory_bytes_us;
-		double math_us = keys * decode_flops(x) /
+		double math_us = keys * decode_flops(x, 1 + s->q->drafts) /
 				 (cost_flops_us(d, x->rate) *
 				  d->attention_eff);
 
@@ -217,6 +217,7 @@ add_item(const struct stepping *s, const struct serve_item *x, double rows,
 	 struct serve_time *out)
 {
 	double bytes = at(x->bytes, rows);
+	struct cost_group group = x->group;
 
 	switch (x->work) {
 	case SERVE_DOT:
@@ -232,18 +233,19 @@ add_item(const struct stepping *s, const struct serve_item *x, double rows,
 		add(out, SERVE_LAUNCHES, x->times * s->launch_us);
 		break;
 	case SERVE_COMM:
+		group.direct = s->q->direct;
 		add(out, SERVE_COMMUNICATION, x->times *
-		    cost_collective(s->t, x->op, &x->group, bytes,
-				    NULL).us);
+		    cost_collective(s->t, x->op, &group, bytes, NULL).us);
 		break;
 	}
 }
 
 /* Rows of a rank in part i: after the last layer, one of each sequence. */
 static double
-rows_of(const struct serve_program *p, const struct serve_load *l, uint32_t i)
+rows_of(const struct serve_program *p, const struct serve_asked *q,
+	const struct serve_load *l, uint32_t i)
 {
-	double rows = l->decoding +
+	double rows = l->decoding * (1 + q->drafts) +
 		      (i + 1 == p->nparts ? l->prompts : l->chunk);
 
 	return fmax(rows / (double)p->split.ep, 1);
@@ -253,7 +255,7 @@ static struct serve_time
 part_time(const struct stepping *s, uint32_t i)
 {
 	const struct serve_part *part = &s->p->part[i];
-	double rows = rows_of(s->p, s->load, i);
+	double rows = rows_of(s->p, s->q, s->load, i);
 	struct serve_time t = { 0 };
 	uint32_t k;
 
@@ -301,6 +303,43 @@ spread(const struct serve_program *p, int64_t layers[SERVE_MAX_STAGES])
 	return true;
 }
 
+double
+serve_step_tokens(const struct serve_asked *q)
+{
+	return q->drafts > 0 ? q->accepted : 1;
+}
+
+/*
+ * What guesses for a sequence is a layer as the last one is, and the head,
+ * which run once for each token that they guess (DeepSeek-V3,
+ * arXiv:2412.19437, section 2.2).
+ */
+static void
+add_drafts(const struct stepping *s, struct serve_time *out)
+{
+	struct serve_asked one = *s->q;
+	struct serve_load load = *s->load;
+	struct stepping alone = *s;
+	uint32_t i, last = 0;
+	int k;
+
+	for (i = 0; i < s->p->nparts; i++) {
+		last = s->p->part[i].is_layer ? i : last;
+	}
+	one.drafts = 0;
+	load.chunk = load.prompts = 0;
+	alone.q = &one;
+	alone.load = &load;
+	for (i = last; s->q->drafts > 0 && s->load->decoding > 0 &&
+	     i < s->p->nparts; i++) {
+		struct serve_time t = part_time(&alone, i);
+
+		for (k = 0; k < SERVE_NTIMES; k++) {
+			add(out, k, s->q->drafts * t.us[k]);
+		}
+	}
+}
+
 void
 serve_step(const struct serve_program *p, const struct target *t,
 	   const struct serve_asked *q, const struct serve_load *load,
@@ -333,6 +372,9 @@ serve_step(const struct serve_program *p, const struct target *t,
 			for (k = 0; n > 0 && k < SERVE_NTIMES; k++) {
 				add(&one, k, n * part[i].us[k]);
 			}
+		}
+		if (stage + 1 == p->split.pp) {
+			add_drafts(&s, &one);
 		}
 		if (one.total_us > out->total_us) {
 			*out = one;
@@ -455,7 +497,7 @@ serve_memory(const struct serve_program *p, const struct target *t,
 		return;
 	}
 	for (i = 0; i < p->nparts; i++) {
-		double rows = rows_of(p, load, i);
+		double rows = rows_of(p, q, load, i);
 
 		out->workspace = fmax(out->workspace,
 				      part_workspace(&p->part[i], rows) +

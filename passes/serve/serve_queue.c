@@ -1,8 +1,7 @@
 /*
  * What requests wait: a deterministic simulation of the queue before one
- * replica.  Requests are alike, so those that decode end in the order in which
- * they began, and between two events all steps are the same: a run of them is
- * one event.
+ * replica.  Between two events all steps are the same: a run of them is one
+ * event.  Those that decode are in a heap, the one that ends first on top.
  */
 #include "passes/serve/serve.h"
 
@@ -13,6 +12,7 @@
 struct serve_request {
 	double came, first;
 	double left;		/* of its prompt */
+	double output;		/* tokens that it answers */
 	double ends;		/* the step that makes its last token */
 };
 
@@ -30,6 +30,8 @@ struct queueing {
 	struct serve_request *at;
 	/* of them, in order; `timed` have a time at which they come */
 	uint32_t timed, came, admitted, begun, ended;
+	/* those that decode: a heap by the step and then the order of coming */
+	uint32_t *heap, decoding;
 	double now, step;
 	struct known_step known[KNOWN_STEPS];
 };
@@ -52,6 +54,51 @@ cycle_us(struct queueing *q, double sequences, double tokens)
 	return k->us;
 }
 
+/* ---- those that decode ---- */
+
+static bool
+is_earlier(const struct queueing *q, uint32_t a, uint32_t b)
+{
+	return q->at[a].ends < q->at[b].ends ||
+	       (q->at[a].ends == q->at[b].ends && a < b);
+}
+
+static void
+push(struct queueing *q, uint32_t request)
+{
+	uint32_t i = q->decoding++;
+
+	while (i > 0 && is_earlier(q, request, q->heap[(i - 1) / 2])) {
+		q->heap[i] = q->heap[(i - 1) / 2];
+		i = (i - 1) / 2;
+	}
+	q->heap[i] = request;
+}
+
+static uint32_t
+pop(struct queueing *q)
+{
+	uint32_t top = q->heap[0], last = q->heap[--q->decoding], i = 0;
+
+	while (2 * i + 1 < q->decoding) {
+		uint32_t child = 2 * i + 1;
+
+		if (child + 1 < q->decoding &&
+		    is_earlier(q, q->heap[child + 1], q->heap[child])) {
+			child++;
+		}
+		if (is_earlier(q, last, q->heap[child])) {
+			break;
+		}
+		q->heap[i] = q->heap[child];
+		i = child;
+	}
+	q->heap[i] = last;
+	return top;
+}
+
+/* ---- those that come ---- */
+
 /* Until the next request, of a Poisson process. */
 static double
 gap_us(const struct queueing *q, uint32_t i)
@@ -60,6 +107,20 @@ gap_us(const struct queueing *q, uint32_t i)
 
 	ir_philox(1, i, bits);
 	return -log((bits[0] + 0.5) / 4294967296.0) * 1e6 / q->t->rate;
+}
+
+/* Request i's part of a length: evenly within `spread` of the mean. */
+static double
+length_of(const struct queueing *q, double mean, uint32_t i, uint32_t which)
+{
+	uint32_t bits[4];
+
+	if (q->t->spread <= 0) {
+		return mean;
+	}
+	ir_philox(2, i, bits);
+	return fmax(floor(mean * (1 + q->t->spread *
+		    (2 * ((bits[which] + 0.5) / 4294967296.0) - 1)) + 0.5), 1);
 }
 
 /* Times of arrival of an open queue; of a closed one only the first are. */
@@ -74,7 +135,8 @@ open_queue(struct queueing *q)
 	for (i = 0; i < t->requests; i++) {
 		struct serve_request *r = &q->at[i];
 
-		r->left = q->in->asked->prompt;
+		r->left = length_of(q, q->in->asked->prompt, i, 0);
+		r->output = length_of(q, output, i, 1);
 		if (t->rate > 0) {
 			when += gap_us(q, i);
 			r->came = when;
@@ -92,6 +154,7 @@ open_queue(struct queueing *q)
 		q->at[i].left = 0;
 		q->at[i].first = -1;
 		q->at[i].ends = ceil(output * (i + 1) / t->sequences);
+		push(q, i);
 	}
 	q->came = q->admitted = q->begun = i;
 }
@@ -112,15 +175,16 @@ admit(struct queueing *q)
 static void
 end_requests(struct queueing *q, struct serve_waits *out)
 {
-	double output = q->in->asked->output, came = q->now;
+	double came = q->now;
 
-	while (q->ended < q->begun && q->at[q->ended].ends <= q->step) {
-		const struct serve_request *r = &q->at[q->ended++];
+	while (q->decoding > 0 && q->at[q->heap[0]].ends <= q->step) {
+		const struct serve_request *r = &q->at[pop(q)];
 
+		q->ended++;
 		if (r->first >= 0) {
 			out->ttft[out->n] = r->first - r->came;
 			out->tpot[out->n++] = (q->now - r->first) /
-					      fmax(output - 1, 1);
+					      fmax(r->output - 1, 1);
 		}
 		if (q->t->rate <= 0 && q->timed < q->t->requests) {
 			q->at[q->timed++].came = came;
@@ -138,7 +202,7 @@ mixed_step(struct queueing *q)
 {
 	double tokens = 0, most = q->t->chunk;
 	uint32_t from = q->begun, i;
-	double decoding = q->t->prompts_first ? 0 : q->begun - q->ended;
+	double decoding = q->t->prompts_first ? 0 : q->decoding;
 
 	if (q->t->step_tokens > 0) {
 		most = fmin(most, fmax(q->t->step_tokens - decoding, 1));
@@ -153,8 +217,11 @@ mixed_step(struct queueing *q)
 	q->step += q->t->prompts_first ? 0 : 1;
 	for (i = from; i < q->admitted && q->at[i].left <= 0; i++) {
 		q->at[i].first = q->now;
-		q->at[i].ends = q->step + q->in->asked->output - 1;
+		q->at[i].ends = q->step + ceil((q->at[i].output - 1) /
+					       serve_step_tokens(
+					       q->in->asked));
 		q->begun++;
+		push(q, i);
 	}
 }
 
@@ -162,8 +229,8 @@ mixed_step(struct queueing *q)
 static void
 decode_steps(struct queueing *q)
 {
-	double us = cycle_us(q, q->begun - q->ended, 0);
-	double n = q->at[q->ended].ends - q->step;
+	double us = cycle_us(q, q->decoding, 0);
+	double n = q->at[q->heap[0]].ends - q->step;
 
 	if (q->came < q->t->requests && q->admitted - q->ended <
 	    q->t->sequences) {
@@ -194,6 +261,7 @@ serve_queue(const struct serve_answer_in *in, const struct serve_program *p,
 	q->p = p;
 	q->t = t;
 	q->at = arena_alloc(a, t->requests * sizeof *q->at);
+	q->heap = arena_alloc(a, t->requests * sizeof *q->heap);
 	*out = (struct serve_waits){ .ttft = arena_alloc(a, bytes),
 				     .tpot = arena_alloc(a, bytes) };
 	open_queue(q);
@@ -201,7 +269,7 @@ serve_queue(const struct serve_answer_in *in, const struct serve_program *p,
 		admit(q);
 		if (q->begun < q->admitted) {
 			mixed_step(q);
-		} else if (q->begun > q->ended) {
+		} else if (q->decoding > 0) {
 			decode_steps(q);
 		} else {
 			q->now = q->at[q->came].came;

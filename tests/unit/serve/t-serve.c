@@ -295,6 +295,100 @@ test_linear(void **state)
 	ir_ctx_release(&s.c);
 }
 
+/* Tokens that are guessed are rows, and each of them a layer more. */
+static void
+test_drafts(void **state)
+{
+	struct served s;
+	struct serve_program p;
+	struct serve_time one, three;
+
+	(void)state;
+	open_model(&s, MODEL(GQA(""), DENSE));
+	program(&s, 1, 1, 1, &p);
+	one = decode_time(&s, &p, 8, 1024);
+	assert_true(serve_step_tokens(&s.asked) == 1);
+	s.asked.drafts = 2;
+	s.asked.accepted = 2.5;
+	three = decode_time(&s, &p, 8, 1024);
+	assert_true(serve_step_tokens(&s.asked) == 2.5);
+	assert_true(fabs(three.us[SERVE_CACHE] * LAYERS - one.us[SERVE_CACHE] *
+			 (LAYERS + 2)) < 1e-9 * three.us[SERVE_CACHE]);
+	assert_true(three.us[SERVE_MAPS] > 3 * one.us[SERVE_MAPS]);
+	assert_true(three.total_us > one.total_us * (LAYERS + 2) / LAYERS);
+	ir_ctx_release(&s.c);
+}
+
+/* Ranks that read each other's memory add up small tensors sooner. */
+static void
+test_direct(void **state)
+{
+	struct served s;
+	struct serve_program p;
+	struct serve_time ring, direct;
+
+	(void)state;
+	open_model(&s, MODEL(GQA(""), DENSE));
+	program(&s, 4, 1, 1, &p);
+	ring = decode_time(&s, &p, 8, 1024);
+	s.asked.direct = true;
+	direct = decode_time(&s, &p, 8, 1024);
+	assert_true(direct.us[SERVE_COMMUNICATION] <
+		    ring.us[SERVE_COMMUNICATION] / 2);
+	assert_true(fabs(ring.total_us - direct.total_us -
+			 ring.us[SERVE_COMMUNICATION] +
+			 direct.us[SERVE_COMMUNICATION]) < 1e-6);
+	ir_ctx_release(&s.c);
+}
+
+/* ---- queues ---- */
+
+static struct serve_waits
+waits(struct served *s, const struct serve_program *p, double spread)
+{
+	struct serve_answer_in in = { .model = &s->model,
+				      .target = &s->target,
+				      .asked = &s->asked };
+	struct serve_traffic t = { .sequences = 16, .clients = 16,
+				   .chunk = 8192, .requests = 160,
+				   .prompts_first = true, .is_serial = true,
+				   .spread = spread };
+	struct serve_waits w;
+
+	serve_queue(&in, p, &t, &s->c.perm, &w);
+	assert_int_equal(w.n, 160);
+	return w;
+}
+
+/*
+ * Requests that are alike end together, and wait for each other's prompts in
+ * every wave; those of varied lengths end apart, and wait for their own.
+ */
+static void
+test_spread(void **state)
+{
+	struct served s;
+	struct serve_program p;
+	struct serve_waits alike, varied, again;
+
+	(void)state;
+	open_model(&s, MODEL(GQA(""), DENSE));
+	program(&s, 1, 1, 1, &p);
+	alike = waits(&s, &p, 0);
+	varied = waits(&s, &p, 0.2);
+	again = waits(&s, &p, 0.2);
+	assert_true(serve_mean(varied.ttft, 160) <
+		    0.7 * serve_mean(alike.ttft, 160));
+	assert_true(serve_quantile(varied.tpot, 160, 0.5) >
+		    serve_quantile(alike.tpot, 160, 0.5));
+	assert_memory_equal(varied.ttft, again.ttft, 160 * sizeof(double));
+	assert_true(varied.total_us == again.total_us);
+	s.asked.drafts = 1;
+	s.asked.accepted = 2;
+	assert_true(waits(&s, &p, 0.2).total_us < varied.total_us);
+	ir_ctx_release(&s.c);
+}
+
 int
 main(void)
 {
@@ -303,7 +397,10 @@ main(void)
 		cmocka_unit_test(test_expert_weights),
 		cmocka_unit_test(test_narrow_weights),
 		cmocka_unit_test(test_cache),
-		cmocka_unit_test(test_linear)
+		cmocka_unit_test(test_linear),
+		cmocka_unit_test(test_drafts),
+		cmocka_unit_test(test_direct),
+		cmocka_unit_test(test_spread)
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
