@@ -18,6 +18,7 @@ noinst_LIBRARIES += %D%/libcodegen.a
 	%D%/cpu/cpu_attention_put.c \
 	%D%/cpu/cpu_attention_queries.c \
 	%D%/cpu/cpu_attention_ranges.c \
+	%D%/cpu/cpu_attention_single.c \
 	%D%/cpu/cpu_attention_step.c \
 	%D%/cpu/cpu_attention_tile.c \
 	%D%/cpu/cpu_attention_where.c \

@@ -47,6 +47,14 @@ struct att_rows {
 	int64_t cols;
 };
 
+/* Where row i begins. */
+struct ll_value *att_row_at(struct ll *l, const struct att_rows *rows,
+			    struct ll_value *i);
+/* From a row that begins at `at` a vector of f32 from column c on, of which
+ * `live` columns exist; their elements are contiguous. */
+struct ll_value *att_read_vector(struct ll *l, const struct att_rows *from,
+				 struct ll_value *at, struct ll_value *c,
+				 int64_t live);
 /* Copies them to rows of f32 that are `stride` apart, times `by` (NULL: 1),
  * with zeros up to whole vectors and up to `rows`. */
 void att_read_rows(struct ll *l, const struct att_rows *from,
@@ -59,6 +67,8 @@ void att_write_rows(struct ll *l, const struct att_rows *to,
 void att_transpose(struct ll *l, struct ll_value *from, int64_t from_row,
 	      struct ll_value *to, int64_t to_row, int64_t rows, int64_t cols,
 	      struct ll_value *by);
+/* Transposes as many vectors as each has lanes. */
+void att_turn_square(struct ll *l, struct ll_value **x, uint32_t lanes);
 void att_fill(struct ll *l, struct ll_value *at, int64_t elems, double x);
 
 /* ---- small arithmetic ---- */
@@ -165,10 +175,14 @@ void att_read_row(struct attn *t, const struct attn_view *v,
 		  int64_t count, double rest, struct ll_value *to);
 /* Scores, capped where the set has a softcap. */
 void att_scores(struct attn *t, const struct att_tile *x);
+/* A vector of scores, capped. */
+struct ll_value *att_cap(struct attn *t, struct ll_value *scores);
 /* Sets max and sum of so many queries of a head, before the first keys: those
- * of its sink, or of nothing. */
+ * of its sink, or of nothing; and those of nothing. */
 void att_weigh_begin(struct attn *t, const struct att_index *i, int64_t count,
 		     struct ll_value *max, struct ll_value *sum);
+void att_weigh_begin_none(struct attn *t, int64_t count, struct ll_value *max,
+			  struct ll_value *sum);
 /*
  * Scores become weights e^(score - max), with the maximum over all keys so
  * far; max and sum, two vectors each in scratch, are updated.  alpha: the
@@ -211,6 +225,32 @@ void att_find_seen(struct attn *t, struct att_tile *x, struct ll_value *query,
 /* Which of vector v of queries see the key in row j. */
 struct ll_value *att_sees(struct attn *t, const struct att_tile *x,
 			  struct ll_value *j, uint32_t v);
+
+/*
+ * Queries of a block are sparse if each key that any of them sees is seen by
+ * fewer than one in ATT_SPARSE of a block's queries, in the mean.  Then a block
+ * computes mostly scores that are masked.
+ */
+#define ATT_SPARSE 4
+struct ll_value *att_is_sparse(struct attn *t, const struct att_tile *x,
+			       struct ll_value *live);
+/* Hides all keys from the block's queries, if cond; and whether they are. */
+void att_hide_keys(struct attn *t, const struct att_tile *x,
+		   struct ll_value *cond);
+struct ll_value *att_is_hidden(struct attn *t, const struct att_tile *x);
+
+/* ---- cpu_attention_single.c: one query at a time ------------------------ */
+
+struct att_single;
+/* Whether sparse queries of the set are computed one by one; and whether all
+ * of a step are, as it has so few. */
+bool att_has_single(const struct attn *t);
+bool att_is_all_single(const struct attn *t);
+/* Items of the step for them, and what they share. */
+int64_t att_single_items(const struct attn *t);
+struct att_single *att_single_open(struct attn *t);
+/* Computes one: a query and a kv head, unless its block is not sparse. */
+bool att_single_item(struct att_single *s, struct ll_value *item);
 
 /* ---- cpu_attention_queries.c, cpu_attention_keys.c: steps --------------- */
 

@@ -161,6 +161,22 @@ each_row(struct attn *t, const struct att_tile *x, struct ll_loop *j)
 	ll_loop(t->l, j, att_down(t->l, x->first, rows), to, 1, NULL, 0);
 }
 
+/* The tangent of scores over the cap. */
+static struct ll_value *
+tangent(struct attn *t, struct ll_value *scores)
+{
+	struct ll_value *by = ll_num(t->l, vector(t), t->softcap);
+
+	return cg_tanh(t->l, ll_bin(t->l, LL_DIV, scores, by));
+}
+
+struct ll_value *
+att_cap(struct attn *t, struct ll_value *scores)
+{
+	return ll_bin(t->l, LL_MUL, tangent(t, scores),
+		      ll_num(t->l, vector(t), t->softcap));
+}
+
 /* Replaces scores by capped ones, and stores their derivatives. */
 static void
 cap_scores(struct attn *t, const struct att_tile *x)
@@ -175,8 +191,7 @@ cap_scores(struct attn *t, const struct att_tile *x)
 	for (v = 0; v < 2; v++) {
 		struct ll_value *at = row_at(t, x, x->b->score, j.i, v), *s;
 
-		s = ll_bin(l, LL_DIV, ll_load(l, vector(t), at), by);
-		s = cg_tanh(l, s);
+		s = tangent(t, ll_load(l, vector(t), at));
 		ll_store(l, ll_bin(l, LL_MUL, s, by), at);
 		s = ll_bin(l, LL_SUB, one, ll_bin(l, LL_MUL, s, s));
 		ll_store(l, s, row_at(t, x, x->b->bend, j.i, v));
@@ -315,6 +330,14 @@ att_weigh_more(struct attn *t, const struct att_tile *x, struct ll_value *max,
 }
 
 void
+att_weigh_begin_none(struct attn *t, int64_t count, struct ll_value *max,
+		     struct ll_value *sum)
+{
+	att_fill(t->l, max, count, LEAST);
+	att_fill(t->l, sum, count, 0);
+}
+
+void
 att_weigh_begin(struct attn *t, const struct att_index *i, int64_t count,
 		struct ll_value *max, struct ll_value *sum)
 {
@@ -323,8 +346,7 @@ att_weigh_begin(struct attn *t, const struct att_index *i, int64_t count,
 	struct ll_loop q;
 
 	if (!t->values[ATTN_SINK]) {
-		att_fill(l, max, count, LEAST);
-		att_fill(l, sum, count, 0);
+		att_weigh_begin_none(t, count, max, sum);
 		return;
 	}
 	sink = ll_load(l, ll_type(LL_F32, 1),

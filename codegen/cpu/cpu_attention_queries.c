@@ -23,6 +23,7 @@ struct att_by_queries {
 	struct attn *t;
 	struct att_block b;
 	bool back;		/* DQ, not OUT and LSE */
+	bool dense;		/* blocks whose queries are sparse are left */
 	int64_t together, blocks;	/* of queries; items of a head */
 	/* offsets in scratch; all but the first for each block of queries */
 	int64_t row, qt, gt, lo, hi, pos, max, sum, acc;
@@ -38,7 +39,8 @@ open_queries(struct att_by_queries *s, struct attn *t, bool back)
 {
 	int64_t count = all_blocks(t), wide, n;
 
-	*s = (struct att_by_queries){ .t = t, .back = back };
+	*s = (struct att_by_queries){ .t = t, .back = back,
+				      .dense = !back && att_has_single(t) };
 	att_block_scratch(t, &s->b, t->in[ATTN_K].is_selected
 			  ? ATT_SELECTED_BLOCK : att_keys_block(t->keys));
 	s->together = count < MOST_TOGETHER ? count : MOST_TOGETHER;
@@ -141,36 +143,58 @@ read_turned(struct att_by_queries *s, const struct attn_view *v,
 		      wide, NULL);
 }
 
+/* What the queries of a block start with. */
+static void
+begin_block(struct att_by_queries *s, const struct att_query_block *x)
+{
+	struct attn *t = s->t;
+	struct att_index i = s->at;
+
+	i.pos = x->query;
+	read_turned(s, &t->in[ATTN_Q], x, t->d, t->scale,
+		    part(s, s->qt, x, s->b.dp));
+	att_fill(t->l, part(s, s->acc, x, s->acc_cols),
+		 s->b.nq * s->acc_cols, 0);
+	if (s->back) {
+		read_turned(s, &t->in[ATTN_G], x, t->dv, 1,
+			    part(s, s->gt, x, s->b.vp));
+		att_read_row(t, &t->in[ATTN_L], &i, x->live, s->b.nq, ATT_FAR,
+			     part(s, s->max, x, 1));
+		att_read_row(t, &t->in[ATTN_DELTA], &i, x->live, s->b.nq, 0,
+			     part(s, s->sum, x, 1));
+	} else {
+		struct ll_value *sum = part(s, s->sum, x, 1);
+
+		att_weigh_begin(t, &i, s->b.nq, part(s, s->max, x, 1),
+				sum);
+	}
+}
+
 static void
 read_queries(struct att_by_queries *s)
 {
 	struct attn *t = s->t;
 	struct att_query_block x;
 	struct att_tile tile;
+	struct att_if seen;
 	struct ll_loop loop;
 	struct att_index i;
 
 	open_block(s, &loop, &x);
-	read_turned(s, &t->in[ATTN_Q], &x, t->d, t->scale,
-		    part(s, s->qt, &x, s->b.dp));
 	i = s->at;
 	i.pos = x.query;
 	tile = tile_of(s, &x);
 	att_read_ranges(t, &tile, &i, x.live);
-	att_fill(t->l, part(s, s->acc, &x, s->acc_cols),
-		 s->b.nq * s->acc_cols, 0);
-	if (s->back) {
-		read_turned(s, &t->in[ATTN_G], &x, t->dv, 1,
-			    part(s, s->gt, &x, s->b.vp));
-		att_read_row(t, &t->in[ATTN_L], &i, x.live, s->b.nq, ATT_FAR,
-			     part(s, s->max, &x, 1));
-		att_read_row(t, &t->in[ATTN_DELTA], &i, x.live, s->b.nq, 0,
-			     part(s, s->sum, &x, 1));
-	} else {
-		struct ll_value *sum = part(s, s->sum, &x, 1);
+	if (s->dense) {
+		struct ll_value *sparse = att_is_sparse(t, &tile, x.live);
 
-		att_weigh_begin(t, &i, s->b.nq, part(s, s->max, &x, 1),
-				sum);
+		att_hide_keys(t, &tile, sparse);
+		att_if_begin(t->l, &seen, ll_test(t->l, LL_EQ, sparse,
+			ll_int(t->l, ll_type(LL_I1, 1), 0)));
+	}
+	begin_block(s, &x);
+	if (s->dense) {
+		att_if_end(t->l, &seen);
 	}
 	ll_loop_end(t->l, &loop, NULL);
 }
@@ -272,7 +296,7 @@ put_lse(struct att_by_queries *s, const struct att_query_block *x,
 }
 
 static bool
-put_item(struct att_by_queries *s)
+put_block(struct att_by_queries *s, const struct att_query_block *x)
 {
 	struct attn *t = s->t;
 	struct ll *l = t->l;
@@ -280,49 +304,108 @@ put_item(struct att_by_queries *s)
 	struct ll_value *acc, *row = att_own_at(t, s->row);
 	struct ll_value *by = ll_num(l, ll_type(LL_F32, 1), t->scale);
 	struct att_index i = s->at;
-	struct ll_loop loop;
-	struct att_query_block x;
 	bool ok = true;
 
-	open_block(s, &loop, &x);
-	i.pos = x.query;
+	i.pos = x->query;
 	if (t->made[r].value) {
-		acc = part(s, s->acc, &x, s->acc_cols);
+		acc = part(s, s->acc, x, s->acc_cols);
 		if (!s->back) {
 			att_divide(t, acc, s->b.nq, ll_i64(l, 0),
 				   ll_i64(l, t->dv),
-				   part(s, s->sum, &x, 1));
+				   part(s, s->sum, x, 1));
 		}
 		att_transpose(l, acc, s->b.nq, row, s->acc_cols, s->acc_cols,
 			 s->b.nq, s->back ? by : NULL);
 		ok = att_store_result(t, r, &i, row, s->acc_cols, s->b.nq,
-				      x.live);
+				      x->live);
 	}
 	if (!s->back && t->made[ATTN_LSE].value) {
-		put_lse(s, &x, &i);
+		put_lse(s, x, &i);
+	}
+	return ok;
+}
+
+static bool
+put_item(struct att_by_queries *s)
+{
+	struct ll *l = s->t->l;
+	struct att_query_block x;
+	struct ll_value *hidden;
+	struct att_tile tile;
+	struct att_if seen;
+	struct ll_loop loop;
+	bool ok;
+
+	open_block(s, &loop, &x);
+	tile = tile_of(s, &x);
+	if (s->dense) {
+		hidden = att_is_hidden(s->t, &tile);
+		att_if_begin(l, &seen, ll_test(l, LL_EQ, hidden,
+			ll_int(l, ll_type(LL_I1, 1), 0)));
+	}
+	ok = put_block(s, &x);
+	if (s->dense) {
+		att_if_end(l, &seen);
 	}
 	ll_loop_end(l, &loop, NULL);
 	return ok;
 }
 
 static bool
-step(struct attn *t, bool back)
+blocks_item(struct att_by_queries *s, struct ll_value *item)
 {
-	struct ll *l = t->l;
-	struct att_by_queries s;
-	struct ll_loop item;
-	int64_t count = all_blocks(t);
+	open_item(s, item);
+	read_queries(s);
+	each_keys(s);
+	return put_item(s);
+}
+
+/* Items of blocks, and after them those of single queries. */
+static bool
+either_item(struct att_by_queries *s, struct att_single *one,
+	    struct ll_value *item, struct ll_value *blocks)
+{
+	struct ll *l = s->t->l;
+	struct att_if in;
 	bool ok;
 
-	count = (count + MOST_TOGETHER - 1) / MOST_TOGETHER;
-	att_step(t, "attention", count * t->batches * t->heads);
+	att_if_begin(l, &in, ll_test(l, LL_LT, item, blocks));
+	ok = blocks_item(s, item);
+	att_if_end(l, &in);
+	att_if_begin(l, &in, ll_test(l, LL_GE, item, blocks));
+	ok = ok && att_single_item(one, ll_sub(l, item, blocks));
+	att_if_end(l, &in);
+	return ok;
+}
+
+static bool
+step(struct attn *t, bool back)
+{
+	int64_t blocks = (all_blocks(t) + MOST_TOGETHER - 1) / MOST_TOGETHER *
+			 t->batches * t->heads;
+	bool single = !back && att_has_single(t);
+	bool only = single && att_is_all_single(t);
+	int64_t singles = single ? att_single_items(t) : 0;
+	struct att_single *one = NULL;
+	struct att_by_queries s;
+	struct ll_loop item;
+	bool ok;
+
+	att_step(t, "attention", (only ? 0 : blocks) + singles);
 	open_queries(&s, t, back);
+	if (single) {
+		int64_t own = only ? 0 : t->own;
+
+		/* an item is of either, so both begin at the same place */
+		t->own = 0;
+		one = att_single_open(t);
+		t->own = t->own > own ? t->own : own;
+	}
 	att_items(t, &item);
-	open_item(&s, item.i);
-	read_queries(&s);
-	each_keys(&s);
-	ok = put_item(&s);
-	ll_loop_end(l, &item, NULL);
+	ok = !single ? blocks_item(&s, item.i)
+	    : only ? att_single_item(one, item.i)
+	    : either_item(&s, one, item.i, ll_i64(t->l, blocks));
+	ll_loop_end(t->l, &item, NULL);
 	att_step_end(t);
 	return ok;
 }

@@ -162,6 +162,61 @@ att_find_keys(struct attn *t, struct ll_value *query, struct ll_value *live,
 	*last = s.any[1];
 }
 
+struct ll_value *
+att_is_sparse(struct attn *t, const struct att_tile *x, struct ll_value *live)
+{
+	struct ll *l = t->l;
+	const struct ll_type i32 = ll_type(LL_I32, 1);
+	struct ll_value *init[3], *next[3], *from, *to, *all;
+	struct ll_loop i;
+
+	/* of those that see some: the first key, the last one, and how many */
+	init[0] = ll_i64(l, t->keys);
+	init[1] = init[2] = ll_i64(l, 0);
+	ll_loop(l, &i, ll_i64(l, 0), live, 1, init, 3);
+	from = ll_load(l, i32, att_elem_at(l, x->lo, i.i, 4));
+	to = ll_load(l, i32, att_elem_at(l, x->hi, i.i, 4));
+	from = att_keys_below(t, ll_cast(l, from, LL_I64));
+	to = att_keys_below(t, ll_add(l, ll_cast(l, to, LL_I64),
+				      ll_i64(l, 1)));
+	to = att_max(l, from, to);
+	all = ll_test(l, LL_LT, from, to);
+	next[0] = ll_select(l, all, ll_min(l, from, i.at[0]), i.at[0]);
+	next[1] = ll_select(l, all, att_max(l, to, i.at[1]), i.at[1]);
+	next[2] = ll_add(l, i.at[2], ll_sub(l, to, from));
+	ll_loop_end(l, &i, next);
+	all = ll_mul_n(l, ll_sub(l, i.at[1], i.at[0]), 2 * t->lanes);
+	return ll_test(l, LL_LT, ll_mul_n(l, i.at[2], ATT_SPARSE), all);
+}
+
+void
+att_hide_keys(struct attn *t, const struct att_tile *x, struct ll_value *cond)
+{
+	const struct ll_type i32 = ll_type(LL_I32, 1);
+	struct ll_value *lo, *hi, *at;
+	struct ll *l = t->l;
+	struct ll_loop i;
+
+	lo = ll_int(l, i32, FAR);
+	hi = ll_int(l, i32, -FAR);
+	ll_loop(l, &i, ll_i64(l, 0), ll_i64(l, x->b->nq), 1, NULL, 0);
+	at = att_elem_at(l, x->lo, i.i, 4);
+	ll_store(l, ll_select(l, cond, lo, ll_load(l, i32, at)), at);
+	at = att_elem_at(l, x->hi, i.i, 4);
+	ll_store(l, ll_select(l, cond, hi, ll_load(l, i32, at)), at);
+	ll_loop_end(l, &i, NULL);
+}
+
+struct ll_value *
+att_is_hidden(struct attn *t, const struct att_tile *x)
+{
+	const struct ll_type i32 = ll_type(LL_I32, 1);
+
+	/* the last key that a query sees is -1 at least */
+	return ll_test(t->l, LL_EQ, ll_load(t->l, i32, x->hi),
+		       ll_int(t->l, i32, -FAR));
+}
+
 static struct ll_value *
 in_block(struct ll *l, struct ll_value *key, const struct att_tile *x)
 {

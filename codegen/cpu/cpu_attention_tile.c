@@ -207,11 +207,9 @@ read_single(struct ll *l, const struct att_rows *from, struct ll_value *at,
 	ll_loop_end(l, &c, NULL);
 }
 
-/* A vector from column c on, which has `live` columns. */
-static void
-read_vector(struct ll *l, const struct att_rows *from, struct ll_value *at,
-	    struct ll_value *to, struct ll_value *c, int64_t live,
-	    struct ll_value *by)
+struct ll_value *
+att_read_vector(struct ll *l, const struct att_rows *from, struct ll_value *at,
+		struct ll_value *c, int64_t live)
 {
 	uint32_t lanes = ll_lanes(l, LL_F32);
 	struct ll_type t = ll_type(from->elem, lanes);
@@ -220,9 +218,18 @@ read_vector(struct ll *l, const struct att_rows *from, struct ll_value *at,
 	at = att_elem_at(l, at, c, elem_bytes(from->elem));
 	x = live == lanes ? ll_load(l, t, at)
 	    : ll_load_if(l, t, at, ll_mask(l, ll_i64(l, live), lanes));
-	x = from->elem == LL_F32 ? x : ll_cast(l, x, LL_F32);
-	to = att_elem_at(l, to, c, 4);
-	ll_store(l, scaled(l, x, by), to);
+	return from->elem == LL_F32 ? x : ll_cast(l, x, LL_F32);
+}
+
+static void
+read_vector(struct ll *l, const struct att_rows *from, struct ll_value *at,
+	    struct ll_value *to, struct ll_value *c, int64_t live,
+	    struct ll_value *by)
+{
+	struct ll_value *x = att_read_vector(l, from, at, c, live);
+
+	x = scaled(l, x, by);
+	ll_store(l, x, att_elem_at(l, to, c, 4));
 }
 
 static void
@@ -276,18 +283,23 @@ number_of(struct ll *l, const struct att_rows *rows, struct ll_value *i)
 	return ll_cast(l, ll_load(l, ll_type(LL_I32, 1), at), LL_I64);
 }
 
+struct ll_value *
+att_row_at(struct ll *l, const struct att_rows *rows, struct ll_value *i)
+{
+	return att_elem_at(l, rows->at, number_of(l, rows, i),
+			   elem_bytes(rows->elem) * rows->row);
+}
+
 void
 att_read_rows(struct ll *l, const struct att_rows *from, struct ll_value *to,
 	 int64_t stride, int64_t rows, struct ll_value *by)
 {
-	int64_t bytes = elem_bytes(from->elem);
 	struct ll_value *row;
 	struct ll_loop r;
 
 	ll_loop(l, &r, ll_i64(l, 0), from->live, 1, NULL, 0);
 	row = att_elem_at(l, to, r.i, 4 * stride);
-	read_row(l, from, att_elem_at(l, from->at, number_of(l, from, r.i),
-				      bytes * from->row), row, by);
+	read_row(l, from, att_row_at(l, from, r.i), row, by);
 	ll_loop_end(l, &r, NULL);
 	ll_loop(l, &r, from->live, ll_i64(l, rows), 1, NULL, 0);
 	att_fill(l, att_elem_at(l, to, r.i, 4 * stride),
@@ -356,12 +368,9 @@ att_write_rows(struct ll *l, const struct att_rows *to, struct ll_value *from,
 
 #define MAX_LANES 16
 
-/*
- * Transposes a square of vectors: in each round pairs of rows exchange halves,
- * then quarters, and so on.
- */
-static void
-turn_square(struct ll *l, struct ll_value **x, uint32_t lanes)
+/* In each round pairs of rows exchange halves, then quarters, and so on. */
+void
+att_turn_square(struct ll *l, struct ll_value **x, uint32_t lanes)
 {
 	struct ll_value *lo, *hi;
 	int low[MAX_LANES], high[MAX_LANES];
@@ -404,7 +413,7 @@ att_transpose(struct ll *l, struct ll_value *from, int64_t from_row,
 		x[i] = ll_load(l, t, ll_plus_n(l, a, 4 * i * from_row));
 		x[i] = scaled(l, x[i], by);
 	}
-	turn_square(l, x, lanes);
+	att_turn_square(l, x, lanes);
 	for (i = 0; i < lanes; i++) {
 		ll_store(l, x[i], ll_plus_n(l, b, 4 * i * to_row));
 	}

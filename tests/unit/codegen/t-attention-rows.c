@@ -1,7 +1,8 @@
 /*
  * Attention to keys that an index selects: what a query gets has the same bits
  * alone and among others, wherever its keys are in the index, if the first is
- * that of a block.
+ * that of a block.  Queries that are alone with their keys are computed one by
+ * one, and others in blocks.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -16,19 +17,34 @@
 #include <string.h>
 
 #define ROWS 700
-#define KV 2
-#define HEADS 6
-#define D 24
+#define MOST_WIDE (20 * 80)	/* numbers of a row, at most */
 #define SEEN 290	/* keys of the query: two blocks and a part */
 #define BLOCK 128
 #define MOST_KEYS 2048
 #define MOST_QUERIES 80
 
+/* Attention that a model asks for. */
+struct shape {
+	const char *dtype, *attrs;
+	int bytes;		/* of an element */
+	int kv, heads, d;
+	bool sinks;
+};
+
+static const struct shape shapes[] = {
+	{ "f32", "", 4, 2, 6, 24, false },
+	{ "bf16", " softcap=2", 2, 1, 20, 80, false },
+	{ "f16", "", 2, 2, 2, 36, true }
+};
+
 static struct {
 	struct ir_ctx c;
-	float q[MOST_QUERIES][HEADS * D], out[MOST_QUERIES][HEADS * D];
+	const struct shape *shape;
+	/* rows of numbers of the shape's type */
+	char q[MOST_QUERIES * MOST_WIDE * 4], out[MOST_QUERIES * MOST_WIDE * 4];
+	char keys[ROWS * MOST_WIDE * 4], values[ROWS * MOST_WIDE * 4];
+	float sinks[20];
 	float first[MOST_QUERIES], last[MOST_QUERIES];
-	float keys[ROWS][KV][D], values[ROWS][KV][D];
 	int32_t index[MOST_KEYS];
 	uint64_t rng;
 } s;
@@ -49,36 +65,69 @@ drawn(void)
 	return (float)below(1 << 20) / (1 << 19) - 1;
 }
 
+/* n numbers of the shape's type. */
+static void
+draw(char *to, int n)
+{
+	const struct shape *x = s.shape;
+	int i;
+
+	for (i = 0; i < n; i++, to += x->bytes) {
+		float v = drawn();
+		uint32_t bits;
+		uint16_t half;
+
+		memcpy(&bits, &v, sizeof bits);
+		/* of bf16 the upper half; of f16 any number of 0 to 2 */
+		half = (uint16_t)(x->dtype[0] == 'b' ? bits >> 16
+				  : below(0x4000));
+		memcpy(to, x->bytes == 4 ? (void *)&bits : (void *)&half,
+		       (size_t)x->bytes);
+	}
+}
+
+/* Bytes of a query, and of what it gets. */
+static int
+query_bytes(void)
+{
+	return s.shape->heads * s.shape->d * s.shape->bytes;
+}
+
 static void
 draw_cache(void)
 {
-	float *at[2] = { &s.keys[0][0][0], &s.values[0][0][0] };
-	int i, k;
+	int i;
 
-	for (i = 0; i < 2; i++) {
-		for (k = 0; k < ROWS * KV * D; k++) {
-			at[i][k] = drawn();
-		}
+	draw(s.keys, ROWS * s.shape->kv * s.shape->d);
+	draw(s.values, ROWS * s.shape->kv * s.shape->d);
+	for (i = 0; i < s.shape->heads; i++) {
+		s.sinks[i] = 4 * drawn();
 	}
 }
 
 static const char *
 text_of(int queries, int keys)
 {
+	const struct shape *x = s.shape;
+
 	return arena_printf(&s.c.perm, "llmc-ir 1\ndim b = 1\ndim s = %d\n"
 		"dim t = %d\ndim rows = %d\ndim k = %d\ndim h = %d\n"
 		"dim d = %d\nmodel {\n"
-		"  %%0 = weight name=\"q\" : f32[b, s, h, d]\n"
-		"  %%1 = weight name=\"keys\" : f32[rows, k, d]\n"
-		"  %%2 = weight name=\"values\" : f32[rows, k, d]\n"
+		"  %%0 = weight name=\"q\" : %s[b, s, h, d]\n"
+		"  %%1 = weight name=\"keys\" : %s[rows, k, d]\n"
+		"  %%2 = weight name=\"values\" : %s[rows, k, d]\n"
 		"  %%3 = input name=\"index\" : idx<rows>[b, t]\n"
 		"  %%4 = weight name=\"first\" : f32[b, s]\n"
 		"  %%5 = weight name=\"last\" : f32[b, s]\n"
-		"  %%6 = gather %%1, %%3 of=rows : f32[b, t, k, d]\n"
-		"  %%7 = gather %%2, %%3 of=rows : f32[b, t, k, d]\n"
-		"  %%8 = attention_between %%0, %%6, %%7, %%4, %%5 : "
-		"f32[b, s, h, d]\n"
-		"  return %%8\n}\n", queries, keys, ROWS, KV, HEADS, D);
+		"  %%6 = weight name=\"sinks\" : f32[h]\n"
+		"  %%7 = gather %%1, %%3 of=rows : %s[b, t, k, d]\n"
+		"  %%8 = gather %%2, %%3 of=rows : %s[b, t, k, d]\n"
+		"  %%9 = attention%s_between %%0, %%7, %%8,%s %%4, %%5%s : "
+		"%s[b, s, h, d]\n"
+		"  return %%9\n}\n", queries, keys, ROWS, x->kv, x->heads,
+		x->d, x->dtype, x->dtype, x->dtype, x->dtype, x->dtype,
+		x->sinks ? "_sinks" : "", x->sinks ? " %6," : "", x->attrs,
+		x->dtype);
 }
 
 /* One kernel: what it reads and writes, by number of the value. */
@@ -86,14 +135,15 @@ static void
 run(const char *cpu, int queries, int keys)
 {
 	const char *text = text_of(queries, keys);
-	char *values[9] = { (char *)s.q, (char *)s.keys, (char *)s.values,
-			    (char *)s.index, (char *)s.first, (char *)s.last };
+	char *values[10] = { s.q, s.keys, s.values, (char *)s.index,
+			     (char *)s.first, (char *)s.last,
+			     (char *)s.sinks };
 	struct rt_call call = { 0 };
 	struct cg_singles x;
-	char *at[9], *own;
+	char *at[10], *own;
 	int64_t i;
 
-	values[8] = (char *)s.out;
+	values[9] = s.out;
 	assert_true(cg_singles_open(&s.c, cpu, &text, 1, &x));
 	for (i = 0; i < x.at[0].kernel->nat; i++) {
 		assert_non_null(values[x.at[0].values[i]]);
@@ -119,7 +169,7 @@ static void
 draw_step(int queries, int keys, int query, int from, const void *q,
 	  const int32_t *rows)
 {
-	int i, h;
+	int i;
 
 	for (i = 0; i < keys; i++) {
 		s.index[i] = (int32_t)below(ROWS);
@@ -127,54 +177,85 @@ draw_step(int queries, int keys, int query, int from, const void *q,
 	for (i = 0; i < queries; i++) {
 		s.first[i] = (float)below((uint32_t)keys);
 		s.last[i] = (float)below((uint32_t)keys);
-		for (h = 0; h < HEADS * D; h++) {
-			s.q[i][h] = drawn();
-		}
 	}
-	memcpy(s.q[query], q, sizeof s.q[0]);
+	draw(s.q, queries * s.shape->heads * s.shape->d);
+	memcpy(s.q + query * query_bytes(), q, (size_t)query_bytes());
 	memcpy(s.index + from, rows, SEEN * sizeof *rows);
 	s.first[query] = (float)from;
 	s.last[query] = (float)(from + SEEN - 1);
 }
 
+/* As sequences that decode: each query has a part of the keys alone. */
+static void
+spread_queries(int queries, int keys, int query)
+{
+	int i;
+
+	for (i = 0; i < queries; i++) {
+		if (i != query) {
+			s.first[i] = (float)(keys * i / queries);
+			s.last[i] = (float)(keys * (i + 1) / queries - 1);
+		}
+	}
+}
+
+static void
+test_shape(const char *cpu)
+{
+	/* how many queries and keys, our query, its first key, and whether the
+	 * others are spread over the keys */
+	static const int steps[][5] = {
+		{ 1, SEEN, 0, 0, 0 }, { 1, 2048, 0, 9 * BLOCK, 0 },
+		{ 7, 600, 3, BLOCK, 0 }, { 70, 2000, 69, 11 * BLOCK, 0 },
+		{ 33, 1000, 16, 2 * BLOCK, 0 }, { 40, 1500, 9, 4 * BLOCK, 1 }
+	};
+	static char q[MOST_WIDE * 4], want[MOST_WIDE * 4];
+	static int32_t rows[SEEN];
+	size_t bytes = (size_t)query_bytes();
+	uint32_t i;
+
+	draw_cache();
+	draw(q, s.shape->heads * s.shape->d);
+	for (i = 0; i < SEEN; i++) {
+		rows[i] = (int32_t)below(ROWS);
+	}
+	for (i = 0; i < sizeof steps / sizeof steps[0]; i++) {
+		const int *x = steps[i];
+		char *out = s.out + (size_t)x[2] * bytes;
+
+		/* of other shapes one query, a block, some spread out */
+		if (s.shape != shapes && i != 0 && i < 4) {
+			continue;
+		}
+		draw_step(x[0], x[1], x[2], x[3], q, rows);
+		if (x[4]) {
+			spread_queries(x[0], x[1], x[2]);
+		}
+		memset(s.out, 1, sizeof s.out);
+		run(cpu, x[0], x[1]);
+		if (i == 0) {
+			memcpy(want, out, bytes);
+		} else if (memcmp(want, out, bytes) != 0) {
+			fail_msg("%s%s of %d: query %d of %d with keys from "
+				 "%d on %s", s.shape->dtype, s.shape->attrs,
+				 s.shape->d, x[2], x[0], x[3], cpu);
+		}
+	}
+}
+
 static void
 test_rows(void **state)
 {
-	/* how many queries and keys, our query, its first key */
-	static const int steps[][4] = {
-		{ 1, SEEN, 0, 0 }, { 1, 2048, 0, 9 * BLOCK },
-		{ 7, 600, 3, BLOCK }, { 70, 2000, 69, 11 * BLOCK },
-		{ 33, 1000, 16, 2 * BLOCK }
-	};
-	static float q[HEADS * D], want[HEADS * D];
-	static int32_t rows[SEEN];
 	uint32_t c, i;
 
 	(void)state;
-	draw_cache();
 	for (c = 0; c < t_ncpus(); c++) {
 		if (strstr(t_cpu(c), "amx")) {	/* attention has no tiles */
 			continue;
 		}
-		for (i = 0; i < HEADS * D; i++) {
-			q[i] = drawn();
-		}
-		for (i = 0; i < SEEN; i++) {
-			rows[i] = (int32_t)below(ROWS);
-		}
-		for (i = 0; i < sizeof steps / sizeof steps[0]; i++) {
-			const int *x = steps[i];
-
-			draw_step(x[0], x[1], x[2], x[3], q, rows);
-			run(t_cpu(c), x[0], x[1]);
-			if (i == 0) {
-				memcpy(want, s.out[0], sizeof want);
-				continue;
-			}
-			if (memcmp(want, s.out[x[2]], sizeof want) != 0) {
-				fail_msg("query %d of %d with keys from %d "
-					 "on %s", x[2], x[0], x[3], t_cpu(c));
-			}
+		for (i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
+			s.shape = &shapes[i];
+			test_shape(t_cpu(c));
 		}
 	}
 }
