@@ -155,9 +155,20 @@ share_said(void)
 	return p == MAP_FAILED ? NULL : p;
 }
 
+/* X of "rank 0 (pp=0 tp=0) gave up: X", which rank 0 says as X. */
+static const char *
+cause_of(const char *message)
+{
+	static const char mark[] = " gave up: ";
+	const char *at = strstr(message, mark);
+
+	return at ? at + strlen(mark) : message;
+}
+
 bool
 rt_local_is_news(const struct rt_world *w, const char *message)
 {
+	const char *cause = cause_of(message);
 	struct rt_said *s = w->said;
 	int none = NOTHING_SAID, tries;
 
@@ -165,7 +176,7 @@ rt_local_is_news(const struct rt_world *w, const char *message)
 		return true;
 	}
 	if (atomic_compare_exchange_strong(&s->state, &none, BEING_STORED)) {
-		snprintf(s->text, sizeof(s->text), "%s", message);
+		snprintf(s->text, sizeof(s->text), "%s", cause);
 		atomic_store(&s->state, STORED);
 		return true;
 	}
@@ -174,9 +185,9 @@ rt_local_is_news(const struct rt_world *w, const char *message)
 	     tries++) {
 		poll(NULL, 0, 1);
 	}
-	/* "rank 0: X" and "rank 0 (pp=0 tp=0) gave up: X" say the same as X */
+	/* "rank 0: X" is how others learn of X before the first step */
 	return atomic_load(&s->state) != STORED ||
-	       (!strstr(message, s->text) && !strstr(s->text, message));
+	       (!strstr(cause, s->text) && !strstr(s->text, cause));
 }
 
 /* ---- the parent ---- */
