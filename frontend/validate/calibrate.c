@@ -8,6 +8,7 @@
 #include "frontend/validate/validate.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const struct span nowhere;
@@ -312,7 +313,9 @@ open_cuda(struct cal *c)
 	struct rt_error err;
 	int r;
 
-	if (rt_meter_cuda(&c->meter, pace_of(c->quick), &err) != RT_OK) {
+	if (rt_meter_cuda(&c->meter, pace_of(c->quick),
+			  getenv("LLMC_LIBCUDA"), getenv("LLMC_LIBNCCL"),
+			  &err) != RT_OK) {
 		return report_failure(c, &err);
 	}
 	for (r = 0; r < RT_RATES; r++) {

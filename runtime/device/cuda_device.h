@@ -129,6 +129,12 @@ enum {
 /* The end of messages where there is no GPU for the plan. */
 #define RT_GPU_ELSE "--device emulate runs the plan without a GPU, slowly"
 
+/*
+ * Opens the library that is chosen, or else the first of the usual ones, a list
+ * that NULL ends.  *file is what was opened, or what is missing.
+ */
+void *rt_gpu_library(const char *chosen, const char *const *usual,
+		     const char **file);
 /* Loads and initializes the driver; `file` NULL: under its usual name. */
 enum rt_status rt_gpu_load(struct rt_gpu_api *api, const char *file,
 			   struct rt_error *err);

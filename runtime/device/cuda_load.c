@@ -11,7 +11,7 @@
 /* cuLaunchKernelEx and cuTensorMapEncodeTiled came with 11.8 and 12.0. */
 #define LEAST_DRIVER 12000
 
-static const char default_file[] = "libcuda.so.1";
+static const char *const usual[] = { "libcuda.so.1", NULL };
 
 static const struct {
 	size_t at;
@@ -83,14 +83,29 @@ start(struct rt_gpu_api *api, struct rt_error *err)
 	return version < LEAST_DRIVER ? too_old(api, "", err) : RT_OK;
 }
 
+void *
+rt_gpu_library(const char *chosen, const char *const *usual_files,
+	       const char **file)
+{
+	bool is_chosen = chosen && *chosen;
+	void *lib = NULL;
+	size_t i;
+
+	*file = is_chosen ? chosen : usual_files[0];
+	for (i = 0; !lib && usual_files[i] && (i == 0 || !is_chosen); i++) {
+		lib = dlopen(is_chosen ? chosen : usual_files[i],
+			     RTLD_NOW | RTLD_LOCAL);
+	}
+	return lib;
+}
+
 enum rt_status
 rt_gpu_load(struct rt_gpu_api *api, const char *file, struct rt_error *err)
 {
 	enum rt_status status;
 
 	memset(api, 0, sizeof *api);
-	file = file && *file ? file : default_file;
-	api->library = dlopen(file, RTLD_NOW | RTLD_LOCAL);
+	api->library = rt_gpu_library(file, usual, &file);
 	if (!api->library) {
 		return rt_fail(err, RT_RANGE, RT_NOWHERE, "no GPU can be "
 			"used: %s is missing, which comes with NVIDIA's "

@@ -194,11 +194,11 @@ static enum rt_status
 load_library(struct rt_nccl *n, const char *file, int *out,
 	     struct rt_error *err)
 {
+	static const char *const usual[] = { "libnccl.so.2", NULL };
 	enum rt_status status;
 	int v = 0;
 
-	file = file && *file ? file : "libnccl.so.2";
-	n->api.library = dlopen(file, RTLD_NOW | RTLD_LOCAL);
+	n->api.library = rt_gpu_library(file, usual, &file);
 	if (!n->api.library) {
 		return rt_fail(err, RT_RANGE, RT_NOWHERE, "%s is missing, by "
 			"which GPUs communicate: install NCCL " LEAST_TEXT

@@ -174,9 +174,11 @@ enum rt_status rt_meter_cpu(struct rt_meter *m, struct rt_pace pace,
 
 /*
  * Loads libcuda, libcublas and, if there are two devices or more, libnccl; an
- * error names the library or function that is missing.
+ * error names the library or function that is missing.  Of two the caller may
+ * choose the file; NULL: the usual one.
  */
 enum rt_status rt_meter_cuda(struct rt_meter *m, struct rt_pace pace,
+			     const char *libcuda, const char *libnccl,
 			     struct rt_error *err);
 
 #endif

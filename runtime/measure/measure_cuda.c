@@ -543,7 +543,8 @@ static const struct rt_meter_ops ops = {
 };
 
 enum rt_status
-rt_meter_cuda(struct rt_meter *m, struct rt_pace pace, struct rt_error *err)
+rt_meter_cuda(struct rt_meter *m, struct rt_pace pace, const char *libcuda,
+	      const char *libnccl, struct rt_error *err)
 {
 	struct rt_cuda *c = calloc(1, sizeof *c);
 	enum rt_status status;
@@ -555,15 +556,15 @@ rt_meter_cuda(struct rt_meter *m, struct rt_pace pace, struct rt_error *err)
 	m->ops = &ops;
 	m->self = c;
 	m->pace = pace;
-	status = rt_cu_load(&c->api, RT_CU_CUDA, err);
+	status = rt_cu_load(&c->api, RT_CU_CUDA, libcuda, err);
 	if (status == RT_OK) {
-		status = rt_cu_load(&c->api, RT_CU_BLAS, err);
+		status = rt_cu_load(&c->api, RT_CU_BLAS, NULL, err);
 	}
 	if (status == RT_OK) {
 		status = retain(c, err);
 	}
 	if (status == RT_OK && c->n > 1) {
-		status = rt_cu_load(&c->api, RT_CU_NCCL, err);
+		status = rt_cu_load(&c->api, RT_CU_NCCL, libnccl, err);
 	}
 	if (status == RT_OK) {
 		status = prepare(c, err);

@@ -104,9 +104,12 @@ struct rt_cuda {
 
 /* ---- measure_cuda_load.c ------------------------------------------- */
 
-/* Loads one library; an error names it or the function that is missing. */
+/*
+ * Loads one library, from the chosen file if that is not NULL; an error names
+ * it or the function that is missing.
+ */
 enum rt_status rt_cu_load(struct rt_cu_api *api, int library,
-			  struct rt_error *err);
+			  const char *chosen, struct rt_error *err);
 void rt_cu_unload(struct rt_cu_api *api);
 /* Converts a result to a status; `member`: offset of the function. */
 enum rt_status rt_cu_check(const struct rt_cu_api *api, int result,

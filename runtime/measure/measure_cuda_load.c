@@ -2,6 +2,7 @@
  * Loads the libraries of the CUDA meter with dlopen(), so that a build without
  * CUDA measures GPUs too.
  */
+#include "runtime/device/cuda_device.h"
 #include "runtime/measure/measure_cuda.h"
 
 #include <dlfcn.h>
@@ -22,6 +23,13 @@ static const char *const packages[RT_CU_LIBRARIES] = {
 	"NVIDIA's driver", "the CUDA toolkit", "NCCL"
 };
 
+/* The variable of the environment that names another file. */
+static const char *const variables[RT_CU_LIBRARIES] = {
+	[RT_CU_CUDA] = ", and LLMC_LIBCUDA may name another file",
+	[RT_CU_BLAS] = "",
+	[RT_CU_NCCL] = ", and LLMC_LIBNCCL may name another file"
+};
+
 static const struct {
 	int library;
 	size_t at;
@@ -34,18 +42,17 @@ static const struct {
 };
 
 enum rt_status
-rt_cu_load(struct rt_cu_api *api, int library, struct rt_error *err)
+rt_cu_load(struct rt_cu_api *api, int library, const char *chosen,
+	   struct rt_error *err)
 {
+	const char *file;
+	void *lib = rt_gpu_library(chosen, files[library], &file), *f;
 	size_t i;
-	void *lib = NULL, *f;
 
-	for (i = 0; i < 3 && !lib && files[library][i]; i++) {
-		lib = dlopen(files[library][i], RTLD_NOW | RTLD_LOCAL);
-	}
 	if (!lib) {
 		return rt_fail(err, RT_IO, nowhere, "%s is missing: it comes "
-			       "with %s", files[library][0],
-			       packages[library]);
+			       "with %s%s", rt_show_path(file).text,
+			       packages[library], variables[library]);
 	}
 	api->libraries[library] = lib;
 	for (i = 0; i < sizeof functions / sizeof *functions; i++) {
@@ -55,7 +62,7 @@ rt_cu_load(struct rt_cu_api *api, int library, struct rt_error *err)
 		f = dlsym(lib, functions[i].symbol);
 		if (!f) {
 			return rt_fail(err, RT_IO, nowhere, "%s has no %s: it "
-				       "is too old", files[library][0],
+				       "is too old", rt_show_path(file).text,
 				       functions[i].symbol);
 		}
 		/*

@@ -93,6 +93,16 @@ for name in one four; do
 	diff -u "$want.txt" "$name.err" || fail "$name: the table"
 done
 
+# Libraries elsewhere, under other names, as ranks take them.
+mkdir elsewhere
+mv lib/libcuda.so.1 elsewhere/driver
+mv lib/libnccl.so.2 elsewhere/nccl
+cuda named FAKE_CUDA_DEVICES=4 LLMC_LIBCUDA="$tmp/elsewhere/driver" \
+	LLMC_LIBNCCL="$tmp/elsewhere/nccl" || fail "named: $(cat named.err)"
+cmp named.target four.target || fail 'a named driver measures another thing'
+mv elsewhere/driver lib/libcuda.so.1
+mv elsewhere/nccl lib/libnccl.so.2
+
 # Wrong products are not timed, and nothing is written.
 cuda wrong FAKE_CUDA_WRONG=1 && fail 'wrong products are believed'
 grep -q 'cublasGemmEx computes .* wrong' wrong.err ||
