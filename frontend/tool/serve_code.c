@@ -23,8 +23,6 @@
 #define ROWS 16
 #define KEYS 4096
 
-static const struct span nowhere;
-
 /* ---- how large a step is ---- */
 
 static int64_t
@@ -116,6 +114,7 @@ struct serve_build {
 	const char *names[MOST_STEPS];	/* of the parts of the others */
 	uint32_t n;
 	const char *why;
+	struct span at;		/* of the setting that is at fault */
 };
 
 static bool
@@ -228,6 +227,106 @@ check_places(const struct step *x, const struct step *large)
 	}
 }
 
+/* The type of an input of the step. */
+static const struct ir_type *
+input_type(const struct ir_module *m, const char *name)
+{
+	const struct ir_node *n;
+	node_id id;
+
+	for (id = 1; id < m->nodes.n; id++) {
+		n = ir_node(m, id);
+		if (n->op == IR_INPUT && strcmp(name, ir_text(m->ctx,
+		    ir_attr(m, n, IR_ATTR_NAME)->text)) == 0) {
+			return ir_type(m, n->result);
+		}
+	}
+	die("a step without %s", name);
+}
+
+/*
+ * Bytes of buffers for values that have the dim.  Temporary values share
+ * memory, so of these the largest counts.
+ */
+static double
+bytes_with(const struct step *x, dim_id dim, struct arena *a)
+{
+	bool *counted = arena_alloc(a, x->mem.buffers.n + 1);
+	const struct memory_buffer *b;
+	const struct ir_node *n;
+	double sum = 0, temp = 0, bytes;
+	uint32_t at;
+	node_id id;
+
+	for (id = 1; id < x->m->nodes.n; id++) {
+		n = ir_node(x->m, id);
+		at = n->result == 0 ? 0 : x->mem.tensor[id] ? x->mem.tensor[id]
+			: x->mem.value[n->result].buffer;
+		if (at == 0 || counted[at] ||
+		    ir_type_at(ir_type(x->m, n->result), dim) < 0) {
+			continue;
+		}
+		counted[at] = true;
+		b = &x->mem.buffers.at[at - 1];
+		bytes = (double)b->bytes * (double)b->items *
+			(double)b->copies;
+		if (b->kind == MEMORY_TEMPS) {
+			temp = fmax(temp, bytes);
+		} else {
+			sum += bytes;
+		}
+	}
+	return sum + temp;
+}
+
+/* Sizes that the user did not set stand in no text. */
+static int
+is_set(const struct ir_setting *s)
+{
+	return s->value.hi > 0;
+}
+
+/* Of what the user set, or if that is nothing of all three, what takes most. */
+static const struct ir_setting *
+largest_setting(const struct step *x, struct arena *a)
+{
+	static const char *const names[] = { "serve.slots", "serve.keys",
+					     "serve.tokens" };
+	const dim_id dims[] = { input_type(x->m, "slot")->of,
+				input_type(x->m, "key")->dims[0],
+				input_type(x->m, "slot")->dims[0] };
+	const struct ir_setting *worst = NULL, *at;
+	double most = 0, bytes;
+	uint32_t i;
+
+	for (i = 0; i < 3; i++) {
+		at = ir_setting(x->m, names[i]);
+		/* kernels' scratch is that of attention to keys */
+		bytes = bytes_with(x, dims[i], a) + (i == 1
+			? (double)cg_code_reserve(x->code) : 0);
+		if (!worst || is_set(at) > is_set(worst) ||
+		    (is_set(at) == is_set(worst) && bytes > most)) {
+			most = bytes;
+			worst = at;
+		}
+	}
+	return worst;
+}
+
+static void
+blame_setting(struct serve_build *s, const struct step *x, double over)
+{
+	struct arena *a = &s->d->ctx.perm;
+	const struct ir_setting *set = largest_setting(x, a);
+
+	s->at = set->value;
+	s->why = arena_printf(a, "it needs %.2f GB more than a device has, and "
+		"most of what settings decide is for `%s` = %lld: `slots`, "
+		"`keys` and `tokens` of the serve block say how large it is",
+		over * 1e-9, strrchr(ir_text(x->m->ctx, set->key), '.') + 1,
+		(long long)set->num[0]);
+}
+
 /* Whether the arena fits a device, as code and its scratch need it. */
 static bool
 fits(struct serve_build *s, struct step *x)
@@ -244,9 +343,7 @@ fits(struct serve_build *s, struct step *x)
 	over = (double)x->mem.rank[x->mem.fullest].total -
 	       device->memory_bytes;
 	if (over > 0) {
-		s->why = arena_printf(&s->d->ctx.perm, "it needs %.2f GB more "
-			"than a device has: `slots`, `keys` and `tokens` of "
-			"the serve block say how large it is", over * 1e-9);
+		blame_setting(s, x, over);
 	}
 	check_places(x, &s->step[0]);
 	return over <= 0;
@@ -441,7 +538,7 @@ drv_serve_code(struct driver *d, struct ir_module *m,
 	     &in->target->groups.at[0].device) ||
 	     !add_steps(&s, m) || !compile(&s, m)) &&
 	    d->ctx.diags.errors == 0) {
-		diag_error(&d->ctx.diags, nowhere, "the program that serves "
+		diag_error(&d->ctx.diags, s.at, "the program that serves "
 			   "cannot be made: %s", s.why ? s.why : "?");
 	}
 	return d->ctx.diags.errors == 0;

@@ -324,11 +324,12 @@ bool answer_fits(const struct answer_memory *m);
 
 /* ---- answer_print.c ----------------------------------------------------- */
 
-/* A whole number in groups of three digits; from 1e15 on three digits. */
+/* Three digits below 100 and from 1e15 on, between them a whole number in
+ * groups of three digits. */
 void answer_add_count(struct buf *out, double v);
 /* "57.1", "0.00471", "1.2e+08"; "-" of what is not known */
 const char *answer_days_text(struct arena *a, double days);
-/* Dollars: with cents below 1000, else whole ones. */
+/* Dollars: whole ones from 1000 on, with cents from 0.1 on, else two digits. */
 void answer_add_usd(struct buf *out, double usd);
 /* One screen: at most 46 lines of 80 columns. */
 void answer_print(const struct answer *x, struct buf *out);

@@ -33,7 +33,7 @@ add_span(struct buf *out, double s)
 void
 answer_add_count(struct buf *out, double v)
 {
-	if (v < 1e15) {
+	if (v >= 99.5 && v < 1e15) {
 		buf_grouped(out, (int64_t)(v + 0.5));
 	} else {
 		buf_printf(out, "%.3g", v);
@@ -52,7 +52,7 @@ void
 answer_add_usd(struct buf *out, double usd)
 {
 	if (usd < 1000) {
-		buf_printf(out, "%.2f", usd);
+		buf_printf(out, usd > 0 && usd < 0.1 ? "%.2g" : "%.2f", usd);
 	} else {
 		answer_add_count(out, usd);
 	}
@@ -640,8 +640,9 @@ print_faults(const struct answer *x, struct buf *out)
 	}
 	buf_puts(out, "one in ");
 	add_span(out, x->mtbf_s);
-	buf_printf(out, "; a checkpoint of %.0f GB takes ",
-		   (double)x->model.checkpoint_bytes / 1e9);
+	buf_printf(out, "; a checkpoint of ");
+	answer_add_count(out, (double)x->model.checkpoint_bytes / 1e9);
+	buf_puts(out, " GB takes ");
 	add_span(out, x->checkpoint_s);
 	buf_printf(out, ",\n%*swritten every ", INDENT, "");
 	add_span(out, x->interval_s);

@@ -86,6 +86,17 @@ if have nvrtc compiler; then
 	) || failed=1
 fi
 
+# What does not fit is said with the setting that takes most.
+for key in slots=1e9 tokens=65536 keys=16777216; do
+	have nvrtc || break
+	name=${key%=*}
+	refused "of what settings decide is for \`$name\` = " --serve \
+		--draft --target h100 --workload "prompt=8,output=4,$key" \
+		-o no "$examples/llama-3-8b.llm"
+	grep -qF -e "--workload:1:$((${#name} + 20)):" err ||
+		bad "$key: another place"
+done
+
 # Sequences that a measurement draws, without weights; and steps whose inputs
 # differ in size by more than what memory is aligned to.
 run --serve --target cpux1 -o large "$model" --workload \
