@@ -39,8 +39,8 @@ bool cg_cpu_host_has(struct arena *a, const char *feature);
 /* Whether there are kernels for this GPU architecture, as "sm_90a". False:
  * *why, for the user, in the arena. */
 bool cg_arch_known(const char *name, struct arena *a, const char **why);
-/* Its fastest instruction for matrices, as "tcgen05", if gradients of attention
- * and experts use a slower one; NULL: they use it. */
+/* Its fastest instruction for matrices, as "tcgen05", if experts use a slower
+ * one; NULL: they use it. */
 const char *cg_arch_lacks(const char *name);
 
 /* -- cuda/cuda_candidates.c, host/host_trials.c: tiles of a GPU's kernels -- */

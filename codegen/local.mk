@@ -52,9 +52,13 @@ noinst_LIBRARIES += %D%/libcodegen.a
 	%D%/cuda/attention/cuda_attention90.c \
 	%D%/cuda/attention/cuda_attention90.h \
 	%D%/cuda/attention/cuda_attention90_back.c \
+	%D%/cuda/attention/cuda_attention90_back.h \
+	%D%/cuda/attention/cuda_attention90_back_ring.c \
+	%D%/cuda/attention/cuda_attention90_back_tensor.c \
 	%D%/cuda/attention/cuda_attention90_forward.c \
 	%D%/cuda/attention/cuda_attention90_forward.h \
 	%D%/cuda/attention/cuda_attention90_items.c \
+	%D%/cuda/attention/cuda_attention90_lanes.c \
 	%D%/cuda/attention/cuda_attention90_tensor.c \
 	%D%/cuda/attention/cuda_attention_back.c \
 	%D%/cuda/attention/cuda_attention_back.h \

@@ -155,11 +155,11 @@ drv_note_arch(const char *arch)
 	const char *lacks = arch ? cg_arch_lacks(arch) : NULL;
 
 	if (lacks) {
-		fprintf(stderr, "llmc: note: gradients of attention, and "
-			"experts, for %s multiply with mma, as those for sm_80 "
-			"do, and not with %s, as contractions and attention "
-			"itself do: they take longer than predicted\n", arch,
-			lacks);
+		fprintf(stderr, "llmc: note: experts, and gradients of "
+			"attention with heads of more than 128, for %s "
+			"multiply with mma, as those for sm_80 do, and not "
+			"with %s, as contractions and attention do: they take "
+			"longer than predicted\n", arch, lacks);
 	}
 }
 

@@ -1,6 +1,7 @@
 /*
- * Attention for sm_90a, for the files cuda_attention90*.c.  A block has three
- * warpgroups: one copies, two multiply, 64 rows each.
+ * Attention for sm_90a and sm_100a, for the files cuda_attention90*.c.  A block
+ * has three warpgroups: one copies, two multiply, 64 rows each; on sm_100a one
+ * thread of the first multiplies.
  */
 #ifndef CODEGEN_CUDA_ATTENTION90_H
 #define CODEGEN_CUDA_ATTENTION90_H
@@ -59,5 +60,38 @@ void ca_wg_pin(struct cu_func *f, const char *sum, int64_t cols);
  * the same elements of both. */
 void ca_wg_pack(struct cu_func *f, const struct attn *t, const char *w,
 		const char *s, int64_t cols);
+
+/* ---- cuda_attention90_lanes.c: tensor memory ---------------------------- */
+
+#define CA_TC_AT_ONCE 32	/* columns that a warp loads or stores */
+#define CA_TC_NEXT_ROWS "(16 << 16)"	/* 16 lanes further, in an address */
+
+/* Emits the allocation of all columns by warp 1, with a barrier of the block,
+ * and declares their address, `all`, which passes through the shared memory at
+ * `at` (C text), its byte `byte`; and what frees them at the block's end. */
+void ca_tc_open(struct cu_func *f, const char *at, int64_t byte);
+void ca_tc_close(struct cu_func *f);
+/* Declares the form of a product with so many columns; `across`: its right
+ * operand is transposed. */
+void ca_tc_form(struct cu_func *f, const struct attn *t, const char *name,
+		int64_t cols, bool across);
+/* Emits sum = x y^T, for descriptors x_at and y_at, in the form `pairs`. */
+void ca_tc_pairs(struct cu_func *f, const char *sum, const struct ca_side *x,
+		 const char *x_at, const struct ca_side *y, const char *y_at);
+/* Emits sum += w y, or sum = w y where `more` (C text) is 0; w is in tensor
+ * memory, and y is transposed. */
+void ca_tc_on(struct cu_func *f, const char *sum, const char *w,
+	      const struct ca_side *y, const char *y_at, const char *form,
+	      const char *more);
+/* Emits loads of to[cols / 8][4] from 16 lanes at `at`, before tc_wait. */
+void ca_tc_load(struct cu_func *f, const char *to, const char *at,
+		int64_t cols);
+/* Emits stores of s[cols / 8][4] as 16-bit elements to 16 lanes at `at`, before
+ * tc_wait_st. */
+void ca_tc_store(struct cu_func *f, const struct attn *t, const char *at,
+		 const char *s, int64_t cols);
+/* A warp arrives at mbarrier `bar`: all its lanes have loaded and stored what
+ * others wait for. */
+void ca_tc_arrive(struct cu_func *f, const char *bar);
 
 #endif

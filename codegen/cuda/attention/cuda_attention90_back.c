@@ -1,8 +1,9 @@
 /*
- * The gradients of attention with wgmma and the copying unit (sm_90a).  A
- * block has 128 rows: queries of a head, for DQ, or keys of a kv head, for DK
- * and DV.  One warpgroup loads columns, 64 at a time, into a ring of three
- * stages; two multiply, 64 rows each:
+ * The gradients of attention with the copying unit: with wgmma (sm_90a); what
+ * differs with tcgen05 (sm_100a) is in cuda_attention90_back_tensor.c.  A block
+ * has 128 rows: queries of a head, for DQ, or keys of a kv head, for DK and DV.
+ * One warpgroup loads columns, 64 at a time, into a ring of three stages; two
+ * multiply, 64 rows each:
  *
  *	S = X0 Y0^T	dP = X1 Y1^T	DV += P Y1	DX += dS Y0
  *
@@ -11,23 +12,24 @@
  * descriptors.  If columns are queries, threads of the first warpgroup load
  * the numbers that each of them has.
  */
-#include "codegen/cuda/attention/cuda_attention90.h"
-#include "codegen/cuda/attention/cuda_attention_back.h"
+#include "codegen/cuda/attention/cuda_attention90_back.h"
 
-#define COLS 64
-#define STAGES 3	/* the last product of one is still under way */
-#define NUMBERS (4 * 4 * COLS)	/* bytes of the numbers of a stage's columns */
-#define BRINGERS COLS	/* threads that load numbers, if columns are queries */
-#define BARRIERS 64		/* bytes */
+#define MOST_STAGES 3	/* the last product of one is still under way */
+#define LEAST_STAGES 2
+#define BARRIERS 64	/* bytes */
 /* As many blocks as keep all multiprocessors busy, though blocks of causal
  * attention take different times. */
 #define WAVES 2
 #define MOST_APART 8		/* blocks of a cluster */
 
-struct back90 {
-	struct ca_back s;
-	struct ca_side x[2], y[2];	/* tiles of rows; tiles of columns */
-	int64_t ring, stage, numbers, bars;	/* bytes, in shared memory */
+/* The shares of mma's rate are guesses: 0.45 of wgmma's, which is twice as
+ * much, and 0.6 of tcgen05's, four times as much. */
+static const struct ca90_back_unit wgmma = {
+	.cols = 64, .arrivals = CA90_CONSUMERS / 32, .bars = BARRIERS,
+	.reached = 0.9
+}, tcgen05 = {
+	.tensor = true, .cols = 128, .arrivals = 1,
+	.bars = BARRIERS + CA90_BACK_BARS, .reached = 2.4
 };
 
 /* ---- how it is cut up ---- */
@@ -52,71 +54,97 @@ apart_of(const struct ca_back *s)
 }
 
 static void
-lay_out(struct back90 *p)
+lay_out_numbers(struct ca90_back *p, int64_t at)
 {
 	struct ca_back *s = &p->s;
-	int64_t put = 4 * CA90_ROWS * ca_stage_pitch(CA_MOST_OUT);
 
-	s->rows = CA90_ROWS;
-	s->blocks = ca_ceil_div(s->keys ? s->t->keys : s->t->queries, s->rows);
-	s->apart = apart_of(s);
+	p->numbers = at;
+	s->lse = at;
+	s->delta = s->lse + 4 * p->unit->cols;
+	s->from = s->delta + 4 * p->unit->cols;
+	s->to = s->from + 4 * p->unit->cols;
+	p->bars = at + s->form.stages * ca90_back_numbers(p);
+	s->smem = p->bars + p->unit->bars;
+}
+
+static void
+lay_out(struct ca90_back *p, int64_t stages)
+{
+	struct ca_back *s = &p->s;
+	int64_t put = 4 * CA90_ROWS * ca_stage_pitch(CA_MOST_OUT), at;
+
+	s->form = (struct ca_form){ .warps = CA90_CONSUMERS / 32, .mt = 1,
+				    .cols = p->unit->cols, .stages = stages,
+				    .teams = 1, .reached = p->unit->reached };
 	s->gather = put;
 	put += s->apart > 1 ? 4 * ca_ceil_div(CA90_ROWS, s->apart) *
 			      ca_stage_pitch(CA_MOST_OUT) : 0;
-
 	p->x[1].at = p->x[0].bytes;
 	p->ring = p->x[1].at + p->x[1].bytes;
 	p->y[0].at = p->ring;
 	p->y[1].at = p->ring + p->y[0].bytes;
 	p->stage = p->y[0].bytes + p->y[1].bytes;
-	p->numbers = p->ring + STAGES * p->stage;
-	p->numbers = p->numbers > put ? p->numbers : put;
-	s->lse = p->numbers;
-	s->delta = s->lse + 4 * COLS;
-	s->from = s->delta + 4 * COLS;
-	s->to = s->from + 4 * COLS;
-	p->bars = p->numbers + STAGES * NUMBERS;
-	s->smem = p->bars + BARRIERS;
-	s->form = (struct ca_form){ .warps = CA90_CONSUMERS / 32, .mt = 1,
-				    .cols = COLS, .stages = STAGES,
-				    .teams = 1, .reached = 0.9 };
+	at = p->ring + stages * p->stage;
+	lay_out_numbers(p, at > put ? at : put);
+}
+
+/* As many stages as fit.  False: none do. */
+static bool
+fits(struct ca90_back *p)
+{
+	struct ca_back *s = &p->s;
+	int64_t stages;
+
+	s->rows = CA90_ROWS;
+	s->blocks = ca_ceil_div(s->keys ? s->t->keys : s->t->queries, s->rows);
+	s->apart = apart_of(s);
 	s->threads = CA90_CONSUMERS;
 	s->thread = "(TID - 128)";
 	s->meet = "sync_named(1, 256);";
+	s->loads = p->unit->tensor ? "TID - 64" : NULL;
+	s->loaders = CA90_BRINGERS;
 	s->out_slope = ca_wide(s->t->d);
 	s->out_weight = s->weight ? ca_wide(s->t->dv) : 0;
 	s->out_blocks = 1;
+	for (stages = MOST_STAGES; stages >= LEAST_STAGES; stages--) {
+		lay_out(p, stages);
+		if (s->smem <= s->t->k->c->arch->smem_bytes) {
+			return true;
+		}
+	}
+	return false;
 }
 
 /* Whether these kernels can do it; else cuda_attention_back.c does. */
 static bool
-suits(struct back90 *p)
+suits(struct ca90_back *p)
 {
 	struct ca_back *s = &p->s;
 	struct attn *t = s->t;
 	/* whether queries, and whether keys, are columns */
 	uint32_t q = s->keys, k = !s->keys;
+	const struct cu_arch *arch = t->k->c->arch;
 	struct ca_side *of[4];
+	int64_t cols;
 
+	p->unit = arch->tcgen05 ? &tcgen05 : &wgmma;
+	cols = p->unit->cols;
 	of[ATTN_Q] = q ? &p->y[0] : &p->x[0];
 	of[ATTN_K] = k ? &p->y[0] : &p->x[0];
 	of[ATTN_V] = k ? &p->y[1] : &p->x[1];
 	of[ATTN_G] = q ? &p->y[1] : &p->x[1];
-	if (!t->k->c->arch->wgmma || t->tile == IR_F32 || !t->whole ||
-	    !s->slope || s->weight != s->keys || t->queries <= CA90_FEW ||
-	    t->keys <= CA90_FEW ||
-	    !ca_side_of(t, ATTN_Q, q ? COLS : CA90_ROWS, of[ATTN_Q]) ||
-	    !ca_side_of(t, ATTN_K, k ? COLS : CA90_ROWS, of[ATTN_K]) ||
-	    !ca_side_of(t, ATTN_V, k ? COLS : CA90_ROWS, of[ATTN_V]) ||
-	    !ca_side_of(t, ATTN_G, q ? COLS : CA90_ROWS, of[ATTN_G])) {
-		return false;
-	}
-	lay_out(p);
-	return s->smem <= t->k->c->arch->smem_bytes;
+	return (arch->wgmma || p->unit->tensor) && t->tile != IR_F32 &&
+	       t->whole && s->slope && s->weight == s->keys &&
+	       t->queries > CA90_FEW && t->keys > CA90_FEW &&
+	       ca_side_of(t, ATTN_Q, q ? cols : CA90_ROWS, of[ATTN_Q]) &&
+	       ca_side_of(t, ATTN_K, k ? cols : CA90_ROWS, of[ATTN_K]) &&
+	       ca_side_of(t, ATTN_V, k ? cols : CA90_ROWS, of[ATTN_V]) &&
+	       ca_side_of(t, ATTN_G, q ? cols : CA90_ROWS, of[ATTN_G]) &&
+	       fits(p);
 }
 
 static void
-put_maps(struct back90 *p)
+put_maps(struct ca90_back *p)
 {
 	struct ca_side *all[4];
 	struct cu_func *f = &p->s.f;
@@ -134,126 +162,89 @@ put_maps(struct back90 *p)
 /* ---- the warpgroup that loads ---- */
 
 static void
-put_barriers(struct back90 *p)
+put_barriers(struct ca90_back *p)
 {
 	struct cu_func *f = &p->s.f;
 
 	cu_line(f, "const u32 sm = smem_addr(SMEM);");
 	cu_line(f, "const u32 bars = sm + %lld;", (long long)p->bars);
 	cu_line(f, "const u32 full = bars + 8, empty = full + %d;",
-		8 * STAGES);
+		8 * (int)p->s.form.stages);
 	cu_line(f, "if (TID == 0) {");
 	cu_line(f, "mbar_init(bars, 1);");
-	cu_line(f, "for (int i = 0; i < %d; i++) {", STAGES);
+	cu_line(f, "for (int i = 0; i < %d; i++) {", (int)p->s.form.stages);
 	cu_line(f, "mbar_init(full + 8 * i, %d);",
-		p->s.keys ? BRINGERS + 1 : 1);
-	cu_line(f, "mbar_init(empty + 8 * i, %d);", CA90_CONSUMERS / 32);
+		p->s.keys ? CA90_BRINGERS + 1 : 1);
+	cu_line(f, "mbar_init(empty + 8 * i, %d);", (int)p->unit->arrivals);
 	cu_line(f, "}");
+	if (p->unit->tensor) {
+		ca90_back_bars(p);
+	}
 	cu_line(f, "fence_mbar_init();");
 	cu_line(f, "}");
-	cu_line(f, "sync_block();");
-}
-
-/* Loads the numbers of a stage's columns, which the copying unit cannot. */
-static void
-bring_numbers(struct back90 *p)
-{
-	struct cu_func *f = &p->s.f;
-	struct attn *t = p->s.t;
-
-	cu_line(f, "const int into = stage * %d;", NUMBERS);
-	ca_declare_pointer(f, t, &t->in[ATTN_L], "l", "head");
-	ca_declare_pointer(f, t, &t->in[ATTN_DELTA], "dt", "head");
-	ca_back_numbers(&p->s);
-	cu_line(f, "cp_async_commit();");
-	cu_line(f, "cp_async_wait(0);");
-	cu_line(f, "mbar_arrive(full + 8 * stage);");
+	if (p->unit->tensor) {
+		ca90_back_open(p);
+	} else {
+		cu_line(f, "sync_block();");
+	}
 }
 
 static void
-put_producer(struct back90 *p)
+meet_cluster(struct ca_back *s)
 {
-	struct cu_func *f = &p->s.f;
-	const struct attn *t = p->s.t;
 	int i;
 
-	/* Sums of DK and DV, of S and of dP, and the left operand of the
-	 * product that runs into the next turn are 208 registers.  128 threads
-	 * of 24 and 256 of 240 have 64512 of 65536, and so have those of 40 and
-	 * of 232. */
-	cu_line(f, "regs_fewer(%d);", p->s.weight ? 24 : 40);
-	cu_line(f, "if (TID < %d && count > 0) {", p->s.keys ? BRINGERS : 1);
-	cu_line(f, "if (TID == 0) {");
-	cu_line(f, "mbar_expect(bars, %lld);", (long long)p->ring);
-	for (i = 0; i < 2; i++) {
-		ca_side_load(f, t, &p->x[i],
-			     i ? arena_printf(f->k->c->a, "sm + %lld",
-					      (long long)p->x[1].at) : "sm",
-			     "bars", "row0");
+	if (s->apart > 1) {
+		cu_line(&s->f, "sync_warp();");
 	}
-	cu_line(f, "}");
-	buf_puts(&f->text, "#pragma unroll 1\n");
-	cu_line(f, "for (int it = 0; it < count; it++) {");
-	cu_comment(f, "The first round does not wait: the phase before the "
-		   "first one has ended.");
-	cu_line(f, "const int stage = it %% %d, parity = ~(it / %d) & 1;",
-		STAGES, STAGES);
-	ca_back_tile(&p->s, "it", true);
-	cu_line(f, "mbar_wait(empty + 8 * stage, parity);");
-	cu_line(f, "if (TID == 0) {");
-	cu_line(f, "mbar_expect(full + 8 * stage, %lld);",
-		(long long)p->stage);
-	for (i = 0; i < 2; i++) {
-		ca_side_load(f, t, &p->y[i],
-			     arena_printf(f->k->c->a, "sm + %lld + %lld * "
-					  "stage", (long long)p->y[i].at,
-					  (long long)p->stage),
-			     "full + 8 * stage", "col0");
+	for (i = 0; i < ca_back_meetings(s); i++) {
+		cu_line(&s->f, "cluster_sync();");
 	}
-	cu_line(f, "}");
-	if (p->s.keys) {
-		bring_numbers(p);
-	} else {
-		cu_line(f, "(void)there;");
+}
+
+/*
+ * Sums of DK and DV, of S and of dP, and the left operand of the product that
+ * runs into the next turn are 208 registers.  128 threads of 24 and 256 of 240
+ * have 64512 of 65536, and so have those of 40 and of 232.
+ */
+static bool
+is_tight(const struct ca90_back *p)
+{
+	return p->s.weight && !p->unit->tensor;
+}
+
+static void
+put_producer(struct ca90_back *p)
+{
+	struct cu_func *f = &p->s.f;
+
+	cu_line(f, "regs_fewer(%d);", is_tight(p) ? 24 : 40);
+	ca90_back_load(p);
+	if (p->unit->tensor) {
+		ca90_back_multiply(p);
 	}
-	cu_close(f, 2);
-	if (p->s.apart > 1) {
-		cu_line(f, "sync_warp();");
-	}
-	for (i = 0; i < ca_back_meetings(&p->s); i++) {
-		cu_line(f, "cluster_sync();");
-	}
+	meet_cluster(&p->s);
 }
 
 /* ---- those that multiply ---- */
 
-/* Declares a descriptor of a stage's tile; across: transposed. */
-static void
-tile(struct back90 *p, const char *name, int i, bool across)
-{
-	cu_line(&p->s.f, "const u64 %s = wg_desc(sm + %lld + %lld * stage, "
-		"%lld, 1024, 128);", name, (long long)p->y[i].at,
-		(long long)p->stage,
-		(long long)(across ? COLS * CA90_BOX_ROW : 16));
-}
-
 /* Emits DV += P Y1, which runs while dP is made. */
 static void
-with_weights(struct back90 *p)
+with_weights(struct ca90_back *p)
 {
 	struct ca_back *s = &p->s;
 	struct cu_func *f = &s->f;
 
-	ca_wg_pack(f, s->t, "p", "s", COLS);
-	tile(p, "z1", 1, true);
+	ca_wg_pack(f, s->t, "p", "s", s->form.cols);
+	ca90_back_tile(p, "z1", 1, "stage", true);
 	cu_line(f, "wg_fence();");
 	ca_wg_on(f, s->t, "dv", s->out_weight, "p", &p->y[1], "z1");
-	ca_wg_wait(f, 1, "ds", COLS);
+	ca_wg_wait(f, 1, "ds", s->form.cols);
 }
 
 /* Frees the stage of the tile before, whose products are done. */
 static void
-release(struct back90 *p)
+release(struct ca90_back *p)
 {
 	struct cu_func *f = &p->s.f;
 
@@ -265,7 +256,8 @@ release(struct back90 *p)
 		cu_line(f, "sync_warp();");
 	}
 	cu_line(f, "if (LANE == 0 && it > 0) {");
-	cu_line(f, "mbar_arrive(empty + 8 * ((it - 1) %% %d));", STAGES);
+	cu_line(f, "mbar_arrive(empty + 8 * ((it - 1) %% %d));",
+		(int)p->s.form.stages);
 	cu_line(f, "}");
 }
 
@@ -284,36 +276,34 @@ wait_for_sums(struct ca_back *s)
  * two begin, and is waited for together with the first of these.
  */
 static void
-put_turn(struct back90 *p)
+put_turn(struct ca90_back *p)
 {
 	struct ca_back *s = &p->s;
 	struct cu_func *f = &s->f;
 	const struct attn *t = s->t;
+	int cols = (int)s->form.cols;
 
-	cu_line(f, "const int stage = it %% %d;", STAGES);
-	if (s->keys) {
-		cu_line(f, "const int use = stage * %d;", NUMBERS);
-	}
-	ca_back_tile(s, "it", false);
-	cu_line(f, "f32 s[1][%d][4], ds[1][%d][4];", COLS / 8, COLS / 8);
-	tile(p, "y0", 0, false);
-	tile(p, "y1", 1, false);
-	cu_line(f, "mbar_wait(full + 8 * stage, it / %d & 1);", STAGES);
+	cu_line(f, "const int stage = it %% %d;", (int)s->form.stages);
+	ca90_back_columns(p);
+	cu_line(f, "f32 s[1][%d][4], ds[1][%d][4];", cols / 8, cols / 8);
+	ca90_back_tile(p, "y0", 0, "stage", false);
+	ca90_back_tile(p, "y1", 1, "stage", false);
+	ca90_back_wait(p);
 	cu_line(f, "wg_fence();");
 	ca_wg_pairs(f, t, "s", &p->x[0], "x0", &p->y[0], "y0");
 	ca_wg_pairs(f, t, "ds", &p->x[1], "x1", &p->y[1], "y1");
-	ca_wg_wait(f, 1, "s", COLS);
+	ca_wg_wait(f, 1, "s", cols);
 	release(p);
 	ca_back_weigh(s);
 	if (s->weight) {
 		with_weights(p);
 	} else {
-		ca_wg_pin(f, "s", COLS);
-		ca_wg_wait(f, 0, "ds", COLS);
+		ca_wg_pin(f, "s", cols);
+		ca_wg_wait(f, 0, "ds", cols);
 	}
 	ca_back_slope(s);
-	ca_wg_pack(f, t, "q", "s", COLS);
-	tile(p, "z0", 0, true);
+	ca_wg_pack(f, t, "q", "s", cols);
+	ca90_back_tile(p, "z0", 0, "stage", true);
 	cu_line(f, "wg_fence();");
 	ca_wg_on(f, t, "dx", s->out_slope, "q", &p->y[0], "z0");
 	if (s->weight) {
@@ -322,13 +312,13 @@ put_turn(struct back90 *p)
 }
 
 static bool
-put_consumers(struct back90 *p)
+put_consumers(struct ca90_back *p)
 {
 	struct ca_back *s = &p->s;
 	struct cu_func *f = &s->f;
-	int i;
+	int steps = (int)s->form.cols / 16, i;
 
-	cu_line(f, "regs_more(%d);", s->weight ? 240 : 232);
+	cu_line(f, "regs_more(%d);", is_tight(p) ? 240 : 232);
 	cu_comment(f, "rows g and g + 8 of the warp's 16 are this thread's");
 	cu_line(f, "const int g = LANE / 4;");
 	cu_line(f, "const int wrow = (WARP - 4) * 16;");
@@ -346,8 +336,7 @@ put_consumers(struct back90 *p)
 			CA90_GROUP_ROWS * CA90_BOX_ROW);
 	}
 	cu_line(f, "u32 %sq[%d][4];", s->weight ?
-		arena_printf(f->k->c->a, "p[%d][4], ", COLS / 16) : "",
-		COLS / 16);
+		arena_printf(f->k->c->a, "p[%d][4], ", steps) : "", steps);
 	cu_line(f, "mbar_wait(bars, 0);");
 	buf_puts(&f->text, "#pragma unroll 1\n");
 	cu_line(f, "for (int it = 0; it < count; it++) {");
@@ -363,7 +352,7 @@ put_consumers(struct back90 *p)
 bool
 ca_back90_candidate(const struct ca_back *asked, struct cu_candidates *w)
 {
-	struct back90 p = { .s = *asked };
+	struct ca90_back p = { .s = *asked };
 
 	return suits(&p) && ca_candidates_add(p.s.t, w, &p.s.form, p.s.rows,
 					      ca_back_products(&p.s));
@@ -372,7 +361,7 @@ ca_back90_candidate(const struct ca_back *asked, struct cu_candidates *w)
 bool
 ca_back90(const struct ca_back *asked)
 {
-	struct back90 p = { .s = *asked };
+	struct ca90_back p = { .s = *asked };
 	struct cu_func *f = &p.s.f;
 	bool done;
 
@@ -390,8 +379,11 @@ ca_back90(const struct ca_back *asked)
 	cu_line(f, "if (TID < %d) {", CA90_PRODUCER);
 	put_producer(&p);
 	cu_line(f, "} else {");
-	done = put_consumers(&p);
+	done = p.unit->tensor ? ca90_back_weigh(&p) : put_consumers(&p);
 	cu_line(f, "}");
+	if (p.unit->tensor) {
+		ca_tc_close(f);
+	}
 	if (done) {
 		cu_func_end(f);
 	}

@@ -416,7 +416,7 @@ ca_forward90(struct attn *t, int64_t cols)
 	done = p.unit->tensor ? ca90_tensor_weigh(&p) : put_consumers(&p);
 	cu_line(f, "}");
 	if (p.unit->tensor) {
-		ca90_tensor_close(&p);
+		ca_tc_close(f);
 	}
 	if (done) {
 		cu_func_end(f);

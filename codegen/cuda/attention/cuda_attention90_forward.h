@@ -54,11 +54,10 @@ bool ca90_put_results(struct ca90_forward *p);
 
 /* ---- cuda_attention90_tensor.c ------------------------------------------ */
 
-/* Emits, for one thread, barriers of its own; the allocation, and the barrier
- * of the block; and the end of the block. */
+/* Emits, for one thread, barriers of its own; and the allocation, with a
+ * barrier of the block. */
 void ca90_tensor_bars(struct ca90_forward *p);
 void ca90_tensor_open(struct ca90_forward *p);
-void ca90_tensor_close(struct ca90_forward *p);
 /* What the thread that multiplies does; and a warpgroup with its rows. */
 void ca90_tensor_multiply(struct ca90_forward *p);
 bool ca90_tensor_weigh(struct ca90_forward *p);

@@ -25,12 +25,9 @@
  */
 #include "codegen/cuda/attention/cuda_attention90_forward.h"
 
-#define COLUMNS 512	/* of tensor memory: all */
 #define GROUP_COLUMNS 256
 #define SUMS_AT 128	/* columns of scores, then of sums */
 #define BARS_AT 80	/* bytes, after the barriers of the rings */
-#define AT_ONCE 32	/* columns that a warp loads or stores */
-#define NEXT_ROWS "(16 << 16)"	/* of a warp's second 16 queries */
 
 /* ---- barriers, and the allocation ---- */
 
@@ -51,28 +48,7 @@ ca90_tensor_open(struct ca90_forward *p)
 	struct cu_func *f = &p->s.f;
 
 	cu_line(f, "const u32 made = bars + %d, ready = made + 16;", BARS_AT);
-	cu_line(f, "if (WARP == 1) {");
-	cu_line(f, "tc_alloc(made + 32, %d);", COLUMNS);
-	cu_line(f, "tc_relinquish();");
-	cu_line(f, "}");
-	cu_line(f, "tc_fence_before();");
-	cu_line(f, "sync_block();");
-	cu_line(f, "tc_fence_after();");
-	cu_line(f, "const u32 all = *(const u32 *)(SMEM + %lld);",
-		(long long)p->bars + BARS_AT + 32);
-}
-
-void
-ca90_tensor_close(struct ca90_forward *p)
-{
-	struct cu_func *f = &p->s.f;
-
-	cu_line(f, "tc_fence_before();");
-	cu_line(f, "sync_block();");
-	cu_line(f, "if (WARP == 1) {");
-	cu_line(f, "tc_fence_after();");
-	cu_line(f, "tc_dealloc(all, %d);", COLUMNS);
-	cu_line(f, "}");
+	ca_tc_open(f, "made + 32", p->bars + BARS_AT + 32);
 }
 
 /* ---- the thread that multiplies ---- */
@@ -82,17 +58,13 @@ static void
 put_scores(struct ca90_forward *p)
 {
 	const struct ca_side *x = &p->side[ATTN_Q], *y = &p->side[ATTN_K];
-	int64_t steps = ca_ceil_div(x->cols, 16), i;
 	struct cu_func *f = &p->s.f;
 
 	cu_line(f, "const u64 x = tc_desc(sm, 16, 1024, 128) + %lld * group;",
 		(long long)p->unit->part * CA90_BOX_ROW / 16);
 	cu_line(f, "const u64 y = tc_desc(%s, 16, 1024, 128);",
 		ca90_place(p, ATTN_K, ca90_stage_of(p, "t")));
-	for (i = 0; i < steps; i++) {
-		cu_line(f, "tc_mma_f16(d, x + %lld, y + %lld, pairs, %d);",
-			ca_side_column(x, i), ca_side_column(y, i), i > 0);
-	}
+	ca_tc_pairs(f, "d", x, "x", y, "y");
 }
 
 /* Sums of tile t - 1, once its values have arrived. */
@@ -101,16 +73,12 @@ put_values(struct ca90_forward *p)
 {
 	const struct ca_side *y = &p->side[ATTN_V];
 	struct cu_func *f = &p->s.f;
-	int64_t i;
 
 	cu_line(f, "const u64 y = tc_desc(%s, %lld, 1024, 128);",
 		ca90_place(p, ATTN_V, ca90_stage_of(p, "t - 1")),
 		(long long)(y->rows * CA90_BOX_ROW));
-	for (i = 0; i < y->rows / 16; i++) {
-		cu_line(f, "tc_mma_f16_left(d + %d, d + %lld, y + %lld, on, "
-			"%s);", SUMS_AT, (long long)(8 * i),
-			(long long)(i * CA90_BOX_ROW), i ? "1" : "t > 1");
-	}
+	ca_tc_on(f, arena_printf(f->k->c->a, "d + %d", SUMS_AT), "d", y, "y",
+		 "on", "t > 1");
 }
 
 static void
@@ -168,14 +136,11 @@ void
 ca90_tensor_multiply(struct ca90_forward *p)
 {
 	struct cu_func *f = &p->s.f;
-	const char *type = p->s.t->tile == IR_BF16 ? "TC_BF16" : "TC_F16";
 
 	cu_line(f, "if (WARP == 1) {");
-	cu_line(f, "const u32 pairs = tc_form(%s, %lld, 0, 0);", type,
-		(long long)p->s.form.cols);
+	ca_tc_form(f, p->s.t, "pairs", p->s.form.cols, false);
 	if (p->s.out) {
-		cu_line(f, "const u32 on = tc_form(%s, %lld, 0, 1);", type,
-			(long long)p->s.form.out);
+		ca_tc_form(f, p->s.t, "on", p->s.form.out, true);
 	}
 	cu_line(f, "u32 slot = 0;");
 	cu_line(f, "int turn = 0, done = 1;");
@@ -214,45 +179,36 @@ wait_made(struct cu_func *f)
 	cu_line(f, "parity ^= 1;");
 }
 
-/* All lanes of the warp have done what others wait for. */
 static void
 put_ready(struct cu_func *f)
 {
-	cu_line(f, "tc_fence_before();");
-	cu_line(f, "sync_warp();");
-	cu_line(f, "if (LANE == 0) {");
-	cu_line(f, "mbar_arrive(ready + 8 * group);");
-	cu_line(f, "}");
+	ca_tc_arrive(f, "ready + 8 * group");
 }
 
 /* Loads to[2][cols / 8][4], from column `at` on. */
 static void
 load(struct cu_func *f, const char *to, int at, int64_t cols)
 {
+	struct arena *a = f->k->c->a;
+
 	ca_unrolled_for(f, "i", 2);
-	ca_unrolled_for(f, "j", cols / AT_ONCE);
-	cu_line(f, "tc_ld32(&%s[i][4 * j][0], own + i * " NEXT_ROWS " + %d * j "
-		"+ %d);", to, AT_ONCE, at);
-	cu_close(f, 2);
+	ca_tc_load(f, arena_printf(a, "%s[i]", to),
+		   arena_printf(a, "own + i * " CA_TC_NEXT_ROWS " + %d", at),
+		   cols);
+	cu_line(f, "}");
 	cu_line(f, "tc_wait(&%s[0][0][0], %lld);", to, (long long)cols);
 }
 
-/* Weights, where scores were: each stores pairs of 64 keys. */
+/* Weights, where scores were. */
 static void
 store_weights(struct ca90_forward *p)
 {
 	struct cu_func *f = &p->s.f;
 
 	ca_unrolled_for(f, "i", 2);
-	ca_unrolled_for(f, "j", p->s.form.cols / (2 * AT_ONCE));
-	cu_line(f, "u32 w[16];");
-	ca_unrolled_for(f, "k", 16);
-	cu_line(f, "w[k] = pack_%s(s[i][8 * j + k / 2][k %% 2 * 2], "
-		"s[i][8 * j + k / 2][k %% 2 * 2 + 1]);", ca_type(p->s.t));
+	ca_tc_store(f, p->s.t, "own + i * " CA_TC_NEXT_ROWS, "s[i]",
+		    p->s.form.cols);
 	cu_line(f, "}");
-	cu_line(f, "tc_st32_pairs(own + i * " NEXT_ROWS " + %d * j, w);",
-		AT_ONCE);
-	cu_close(f, 2);
 }
 
 /* The sums of the warp's queries, 16 at a time. */
@@ -265,17 +221,18 @@ rescale(struct ca90_forward *p)
 	cu_line(f, "if (t > 0 && warp_any(fades[0][0] != 1 || fades[0][1] != 1 "
 		"|| fades[1][0] != 1 || fades[1][1] != 1)) {");
 	ca_unrolled_for(f, "i", 2);
-	cu_line(f, "const u32 at = own + %d + i * " NEXT_ROWS ";", SUMS_AT);
+	cu_line(f, "const u32 at = own + %d + i * " CA_TC_NEXT_ROWS ";",
+		SUMS_AT);
 	cu_line(f, "f32 x[%lld];", out / 2);
-	ca_unrolled_for(f, "j", out / AT_ONCE);
-	cu_line(f, "tc_ld32(x + 16 * j, at + %d * j);", AT_ONCE);
+	ca_unrolled_for(f, "j", out / CA_TC_AT_ONCE);
+	cu_line(f, "tc_ld32(x + 16 * j, at + %d * j);", CA_TC_AT_ONCE);
 	cu_line(f, "}");
 	cu_line(f, "tc_wait(x, %lld);", out / 2);
 	ca_unrolled_for(f, "e", out / 2);
 	cu_line(f, "x[e] *= fades[i][e / 2 %% 2];");
 	cu_line(f, "}");
-	ca_unrolled_for(f, "j", out / AT_ONCE);
-	cu_line(f, "tc_st32(at + %d * j, x + 16 * j);", AT_ONCE);
+	ca_unrolled_for(f, "j", out / CA_TC_AT_ONCE);
+	cu_line(f, "tc_st32(at + %d * j, x + 16 * j);", CA_TC_AT_ONCE);
 	cu_close(f, 3);
 }
 

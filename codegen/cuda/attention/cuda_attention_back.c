@@ -289,23 +289,23 @@ load(struct ca_back *s, bool rows, int which, const struct ca_tile *to,
 	ca_load_tile(&s->f, t, &l);
 }
 
-/* Loads one number of each query of a tile. */
+/* Loads one number of a query of a tile, column `i` (C text). */
 static void
-load_number(struct ca_back *s, uint32_t in, int64_t at)
+load_number(struct ca_back *s, uint32_t in, int64_t at, const char *i)
 {
 	struct cu_func *f = &s->f;
 	const struct attn_view *v = &s->t->in[in];
 	const char *into = s->form.stages > 1 ? "into + " : "", *x;
 
-	x = arena_printf(f->k->c->a, "%s[(i64)(col0 + TID) * %lld]",
-			 names[in], (long long)v->pos);
+	x = arena_printf(f->k->c->a, "%s[(i64)(col0 + %s) * %lld]",
+			 names[in], i, (long long)v->pos);
 	if (v->dtype == IR_F32) {
-		cu_line(f, "cp_async4(sm + %s%lld + TID * 4, TID < there ? "
-			"&%s : %s, TID < there ? 4 : 0);", into,
-			(long long)at, x, names[in]);
+		cu_line(f, "cp_async4(sm + %s%lld + %s * 4, %s < there ? "
+			"&%s : %s, %s < there ? 4 : 0);", into,
+			(long long)at, i, i, x, names[in], i);
 	} else {
-		cu_line(f, "*(f32 *)(SMEM + %s%lld + TID * 4) = TID < there "
-			"? (f32)(%s) : 0.0f;", into, (long long)at,
+		cu_line(f, "*(f32 *)(SMEM + %s%lld + %s * 4) = %s < there "
+			"? (f32)(%s) : 0.0f;", into, (long long)at, i, i,
 			cu_widen(f->k->c->a, v->dtype, x));
 	}
 }
@@ -314,22 +314,29 @@ void
 ca_back_numbers(struct ca_back *s)
 {
 	const char *into = s->form.stages > 1 ? "into + " : "";
+	const char *i = s->loads ? "i" : "TID";
 	struct cu_func *f = &s->f;
 
 	if (!s->keys) {
 		return;
 	}
-	cu_line(f, "if (TID < %lld) {", (long long)s->form.cols);
-	load_number(s, ATTN_L, s->lse);
+	if (s->loads) {
+		cu_line(f, "for (int i = %s; i < %lld; i += %lld) {", s->loads,
+			(long long)s->form.cols, (long long)s->loaders);
+	} else {
+		cu_line(f, "if (TID < %lld) {", (long long)s->form.cols);
+	}
+	load_number(s, ATTN_L, s->lse, i);
 	if (s->slope) {
-		load_number(s, ATTN_DELTA, s->delta);
+		load_number(s, ATTN_DELTA, s->delta, i);
 	}
 	if (attn_is_masked(s->t)) {
-		cu_line(f, "int query = col0 + ca_min(TID, there - 1);");
-		cu_line(f, "*(int *)(SMEM + %s%lld + TID * 4) = %s;", into,
-			(long long)s->from, ca_keys_from(f, s->t, "query"));
-		cu_line(f, "*(int *)(SMEM + %s%lld + TID * 4) = %s;", into,
-			(long long)s->to, ca_keys_to(f, s->t, "query"));
+		cu_line(f, "int query = col0 + ca_min(%s, there - 1);", i);
+		cu_line(f, "*(int *)(SMEM + %s%lld + %s * 4) = %s;", into,
+			(long long)s->from, i,
+			ca_keys_from(f, s->t, "query"));
+		cu_line(f, "*(int *)(SMEM + %s%lld + %s * 4) = %s;", into,
+			(long long)s->to, i, ca_keys_to(f, s->t, "query"));
 	}
 	cu_line(f, "}");
 }

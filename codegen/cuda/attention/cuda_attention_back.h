@@ -32,6 +32,10 @@ struct ca_back {
 	int64_t threads;		/* threads that multiply */
 	/* C text: a thread's number; synchronizes these threads */
 	const char *thread, *meet;
+	/* C text, if columns have numbers and several are one thread's: its
+	 * first one, and how far apart they are; NULL: column TID */
+	const char *loads;
+	int64_t loaders;
 };
 
 /* Multiplications for each pair of a query and a key: S; dP unless only values'

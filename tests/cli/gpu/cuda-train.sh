@@ -59,9 +59,12 @@ on h100x4 pp=2,dp=2,zero=2 1e-5 sm_90a
 # are not looked for again in those of the same sources.
 export LLMC_EMULATE_CHECK=0
 on h100x4 cp=2,dp=2,zero=3 1e-5
-begin tiny-dense 's/dtype f32/dtype bf16/'
+# long enough for attention by wgmma, and by tcgen05 in both directions
+begin tiny-dense 's/dtype f32/dtype bf16/;s/seq = 16/seq = 80/'
 on h100x2 tp=2 2e-2 sm_90a
 on b200x2 tp=2 2e-2 sm_100a
+grep -q 'tc_mma_f16_left(dv, ' gpu/kernels/*.cu ||
+	bad 'no gradients of attention by tcgen05'
 unset LLMC_EMULATE_CHECK
 begin tiny-moe
 on h100x4 ep=2,tp=2 1e-5

@@ -397,28 +397,30 @@ hopper(void **state)
 }
 
 /*
- * With tensor memory, forward and logs: one block with several items, results
- * in the place of tiles, tiles of 64 keys, half a block of queries, queries
- * that see no key.
+ * With tensor memory: one block with several items, results in the place of
+ * tiles, tiles of 64 keys, half a block of queries, queries that see no key;
+ * gradients with two and three stages, of heads that are no whole boxes, with
+ * the heads of a kv head in one block or divided over two or three.
  */
 static void
 blackwell(void **state)
 {
 	static const struct boxed all[] = {
-		{ 330, 390, 128, 128, " causal", "f16", 1, false, 1, 0 },
-		{ 300, 520, 64, 64, " causal window=200", "bf16", 2, true, 2,
+		{ 330, 390, 128, 128, " causal", "f16", 4, true, 1, 0 },
+		{ 300, 520, 64, 64, " causal window=200", "bf16", 4, true, 2,
 		  2 },
-		{ 150, 90, 80, 88, " causal scale=-0.2 alibi=9", "bf16", 1,
-		  false, 3, 0 },
-		{ 70, 300, 192, 128, " softcap=1.5", "bf16", 1, false, 1, 0 }
+		{ 150, 90, 80, 88, " causal scale=-0.2 alibi=9", "bf16", 4,
+		  true, 3, 0 },
+		{ 70, 300, 192, 128, " softcap=1.5", "bf16", 1, false, 1, 0 },
+		{ 300, 150, 64, 64, " causal softcap=1.5", "f16", 4, true, 2,
+		  0 },
+		{ 140, 200, 128, 64, "", "bf16", 4, true, 4, 2 }
 	};
 	struct boxed late = all[1];
 
 	(void)state;
 	check_boxed("sm_100a", all, sizeof all / sizeof all[0]);
 	/* a warp that is late finds no barrier two phases ahead */
-	late.back = false;
-	late.grids = 1;
 	for (b.seed = 3; b.seed < 5; b.seed++) {
 		check_boxed("sm_100a", &late, 1);
 	}

@@ -1,0 +1,62 @@
+/*
+ * The gradients of attention with the copying unit, for cuda_attention90_back.c
+ * (wgmma, sm_90a) and cuda_attention90_back_tensor.c (tcgen05, sm_100a).  Tiles
+ * of rows, the ring of columns, what is copied and loaded, weights and results
+ * are the same; what multiplies differs.
+ */
+#ifndef CODEGEN_CUDA_ATTENTION90_BACK_H
+#define CODEGEN_CUDA_ATTENTION90_BACK_H
+
+#include "codegen/cuda/attention/cuda_attention90.h"
+#include "codegen/cuda/attention/cuda_attention_back.h"
+
+/* Threads that load numbers of columns: the first of the warpgroup, or, with
+ * tcgen05, the last. */
+#define CA90_BRINGERS 64
+
+/* What a generation of tensor cores has. */
+struct ca90_back_unit {
+	bool tensor;		/* sums lie in tensor memory */
+	int64_t cols;		/* columns of a tile */
+	int64_t arrivals;	/* that free a stage */
+	int64_t bars;		/* bytes of barriers */
+	double reached;		/* share of mma's rate */
+};
+
+struct ca90_back {
+	struct ca_back s;
+	const struct ca90_back_unit *unit;
+	struct ca_side x[2], y[2];	/* tiles of rows; tiles of columns */
+	int64_t ring, stage, numbers, bars;	/* bytes, in shared memory */
+};
+
+/* ---- cuda_attention90_back_ring.c --------------------------------------- */
+
+/* Bytes of the numbers of a stage's columns. */
+int ca90_back_numbers(const struct ca90_back *p);
+/* Emits the loads of rows and of all columns, by threads of the first
+ * warpgroup. */
+void ca90_back_load(struct ca90_back *p);
+/* Declares a descriptor of tile i of the columns of stage `stage` (C text);
+ * across: transposed. */
+void ca90_back_tile(struct ca90_back *p, const char *name, int i,
+		    const char *stage, bool across);
+/* If columns are queries: declares `use`, the bytes to the numbers of `stage`;
+ * and declares the columns of this iteration. */
+void ca90_back_columns(struct ca90_back *p);
+/* Waits until the columns of this iteration have arrived. */
+void ca90_back_wait(struct ca90_back *p);
+
+/* ---- cuda_attention90_back_tensor.c ------------------------------------- */
+
+#define CA90_BACK_BARS 40	/* bytes of barriers of its own */
+
+/* Emits, for one thread, barriers of its own; and the allocation, with a
+ * barrier of the block. */
+void ca90_back_bars(struct ca90_back *p);
+void ca90_back_open(struct ca90_back *p);
+/* What the thread that multiplies does; and what the warps with rows do. */
+void ca90_back_multiply(struct ca90_back *p);
+bool ca90_back_weigh(struct ca90_back *p);
+
+#endif

@@ -1,0 +1,135 @@
+/*
+ * The ring of columns of attention's gradients with the copying unit: what is
+ * loaded into it, and how what multiplies finds it.  The copying unit writes
+ * tiles; if columns are queries, threads load the numbers that each of them
+ * has.
+ */
+#include "codegen/cuda/attention/cuda_attention90_back.h"
+
+int
+ca90_back_numbers(const struct ca90_back *p)
+{
+	return (int)(4 * 4 * p->unit->cols);
+}
+
+/* ---- loads ---- */
+
+/* Loads the numbers of a stage's columns, which the copying unit cannot. */
+static void
+bring_numbers(struct ca90_back *p)
+{
+	struct cu_func *f = &p->s.f;
+	struct attn *t = p->s.t;
+
+	if (p->unit->tensor) {
+		cu_line(f, "if (TID >= %d) {", CA90_BRINGERS);
+	}
+	cu_line(f, "const int into = stage * %d;", ca90_back_numbers(p));
+	ca_declare_pointer(f, t, &t->in[ATTN_L], "l", "head");
+	ca_declare_pointer(f, t, &t->in[ATTN_DELTA], "dt", "head");
+	ca_back_numbers(&p->s);
+	cu_line(f, "cp_async_commit();");
+	cu_line(f, "cp_async_wait(0);");
+	cu_line(f, "mbar_arrive(full + 8 * stage);");
+	if (p->unit->tensor) {
+		cu_line(f, "}");
+	}
+}
+
+/* C text: the threads that load.  With tcgen05 warp 1 multiplies. */
+static const char *
+loaders(const struct ca90_back *p)
+{
+	return !p->s.keys ? "TID < 1"
+		: p->unit->tensor ? "(TID == 0 || TID >= 64)" : "TID < 64";
+}
+
+static void
+load_rows(struct ca90_back *p)
+{
+	struct cu_func *f = &p->s.f;
+	int i;
+
+	cu_line(f, "if (TID == 0) {");
+	cu_line(f, "mbar_expect(bars, %lld);", (long long)p->ring);
+	for (i = 0; i < 2; i++) {
+		ca_side_load(f, p->s.t, &p->x[i],
+			     i ? arena_printf(f->k->c->a, "sm + %lld",
+					      (long long)p->x[1].at) : "sm",
+			     "bars", "row0");
+	}
+	cu_line(f, "}");
+}
+
+/* Loads the columns of an iteration, once their stage is free. */
+static void
+load_columns(struct ca90_back *p)
+{
+	struct cu_func *f = &p->s.f;
+	int stages = (int)p->s.form.stages, i;
+
+	cu_comment(f, "The first round does not wait: the phase before the "
+		   "first one has ended.");
+	cu_line(f, "const int stage = it %% %d, parity = ~(it / %d) & 1;",
+		stages, stages);
+	ca_back_tile(&p->s, "it", true);
+	cu_line(f, "mbar_wait(empty + 8 * stage, parity);");
+	cu_line(f, "if (TID == 0) {");
+	cu_line(f, "mbar_expect(full + 8 * stage, %lld);",
+		(long long)p->stage);
+	for (i = 0; i < 2; i++) {
+		ca_side_load(f, p->s.t, &p->y[i],
+			     arena_printf(f->k->c->a, "sm + %lld + %lld * "
+					  "stage", (long long)p->y[i].at,
+					  (long long)p->stage),
+			     "full + 8 * stage", "col0");
+	}
+	cu_line(f, "}");
+	if (p->s.keys) {
+		bring_numbers(p);
+	} else {
+		cu_line(f, "(void)there;");
+	}
+}
+
+void
+ca90_back_load(struct ca90_back *p)
+{
+	struct cu_func *f = &p->s.f;
+
+	cu_line(f, "if (%s && count > 0) {", loaders(p));
+	load_rows(p);
+	buf_puts(&f->text, "#pragma unroll 1\n");
+	cu_line(f, "for (int it = 0; it < count; it++) {");
+	load_columns(p);
+	cu_close(f, 2);
+}
+
+/* ---- uses ---- */
+
+void
+ca90_back_tile(struct ca90_back *p, const char *name, int i, const char *stage,
+	       bool across)
+{
+	cu_line(&p->s.f, "const u64 %s = %s_desc(sm + %lld + %lld * %s, "
+		"%lld, 1024, 128);", name, p->unit->tensor ? "tc" : "wg",
+		(long long)p->y[i].at, (long long)p->stage, stage,
+		(long long)(across ? p->unit->cols * CA90_BOX_ROW : 16));
+}
+
+void
+ca90_back_columns(struct ca90_back *p)
+{
+	if (p->s.keys) {
+		cu_line(&p->s.f, "const int use = stage * %d;",
+			ca90_back_numbers(p));
+	}
+	ca_back_tile(&p->s, "it", false);
+}
+
+void
+ca90_back_wait(struct ca90_back *p)
+{
+	cu_line(&p->s.f, "mbar_wait(full + 8 * stage, it / %d & 1);",
+		(int)p->s.form.stages);
+}
