@@ -263,11 +263,17 @@ tk_from_f8(char c)
 static inline char
 tk_to_f8(float f)
 {
+	static double all[256];
+	static bool is_made;
 	double best = INFINITY, off;
 	int c, at = 0;
 
+	for (c = 0; c < 256 && !is_made; c++) {
+		all[c] = tk_from_f8((char)c);
+	}
+	is_made = true;
 	for (c = 0; c < 256; c++) {
-		off = fabs(tk_from_f8((char)c) - (double)f);
+		off = fabs(all[c] - (double)f);
 		if (off < best || (off == best && !(c & 1))) {
 			best = off;
 			at = c;
