@@ -172,7 +172,7 @@ static bool
 lacks_it(const struct target_device *d)
 {
 	return d->flops_us[TARGET_FP8] <= 0 &&
-	       (d->plan_only || strncmp(d->arch, "sm_", 3) == 0);
+	       (d->plan_only || target_is_cuda(d));
 }
 
 static bool

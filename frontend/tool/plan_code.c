@@ -70,7 +70,7 @@ find_arch(struct driver *d, const struct target_device *device,
 	if (!v->given) {
 		return true;
 	}
-	if (strncmp(device->arch, "sm_", 3) != 0) {
+	if (!target_is_cuda(device)) {
 		return refuse(d, "arch", "an NVIDIA GPU as target, such as "
 			      "h100x8", device);
 	}

@@ -459,7 +459,7 @@ check_weights(struct driver *d, const struct ir_module *m,
 {
 	const struct ir_setting *s = ir_setting(m, "serve.weights");
 
-	if (s && strncmp(device->arch, "sm_", 3) == 0 &&
+	if (s && target_is_cuda(device) &&
 	    strcmp(ir_text(m->ctx, s->text), ir_dtypes[IR_INT4].name) == 0) {
 		diag_error(&d->ctx.diags, s->value, "`weights` is int4, which "
 			   "programs for CPUs alone read, and %s is none: "

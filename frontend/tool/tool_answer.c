@@ -208,7 +208,7 @@ keep_memory(struct driver *d, const struct ranks *r,
 		memory_set_devices(&mem, devs);
 		buf_init(&text, &d->ctx.perm);
 		memory_print(r, &mem, &text);
-		if (strncmp(devs->all->device.arch, "sm_", 3) == 0) {
+		if (target_is_cuda(&devs->all->device)) {
 			buf_putc(&text, '\n');
 			memory_print_graphs(r, &mem, &text);
 		}

@@ -303,10 +303,9 @@ set_groups(const struct answer_input *in, struct arena *a, struct answer *out)
 	out->is_gpu = true;
 	for (i = 0; i < t->groups.n; i++) {
 		const struct target_group *g = &t->groups.at[i];
-		const char *arch = g->device.arch;
 
-		out->is_gpu &= strncmp(arch, "sm_", 3) == 0 ||
-			       strncmp(arch, "gfx", 3) == 0;
+		out->is_gpu &= target_is_cuda(&g->device) ||
+			       strncmp(g->device.arch, "gfx", 3) == 0;
 		out->group[i] = (struct answer_group){
 			g->device.name, g->devices * g->nodes, g->nodes,
 			target_used(t, i, out->used)

@@ -464,6 +464,12 @@ target_is_cpu(const struct target_device *d)
 	return strncmp(d->arch, "x86", 3) == 0;
 }
 
+bool
+target_is_cuda(const struct target_device *d)
+{
+	return strncmp(d->arch, "sm_", 3) == 0;
+}
+
 int64_t
 target_devices(const struct target *t)
 {

@@ -147,6 +147,8 @@ bool target_same(const struct target_group *a, const struct target_group *b);
 int64_t target_devices(const struct target *t);
 /* Whether it is a CPU, on which nothing runs beside kernels. */
 bool target_is_cpu(const struct target_device *d);
+/* Whether it is an NVIDIA GPU: its kernels are CUDA's. */
+bool target_is_cuda(const struct target_device *d);
 int64_t target_nodes(const struct target *t);
 /* A network by name. False: there is none, and `near` was tried with all. */
 bool target_network(const char *name, struct target_network *out,
