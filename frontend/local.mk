@@ -112,6 +112,8 @@ BUILT_SOURCES += %D%/lang/parser.h
 	%D%/validate/serving.def \
 	%D%/validate/validate_serve.c \
 	%D%/validate/validate_serve.h \
+	%D%/validate/validate_serve_cell.c \
+	%D%/validate/validate_serve_engine.c \
 	%D%/validate/validate_serve_row.c \
 	%D%/validate/validate_train.c
 

@@ -23,6 +23,9 @@ static const char *const columns[SERVING_NCOLUMNS] = {
  */
 #define WAVES 10
 
+/* Halvings of a number of requests, until it is known to one of 10^9. */
+#define HALVINGS 30
+
 struct serving_figures {
 	double tpot_us, ttft_us, latency_us, tokens_s;
 };
@@ -85,6 +88,44 @@ at_concurrency(const struct serving *s, const struct serve_answer_in *in,
 	serve_queue(in, p, &t, &s->v->d->ctx.perm, &w);
 	out->ttft_us = serve_mean(w.ttft, w.n);
 	out->tpot_us = serve_mean(w.tpot, w.n);
+}
+
+/*
+ * Workers that only read prompts, and ranks that only decode.  Of the requests
+ * in flight so many decode that as many end as prompts can be read; the others
+ * wait or are read (Little's law).
+ */
+static void
+with_workers(const struct serving *s, const struct serve_answer_in *in,
+	     const struct serve_program *p, struct serving_figures *out)
+{
+	const struct serve_asked *q = in->asked;
+	double tokens = serving_limits(s).tokens * (double)s->width;
+	double few = 0, many = s->concurrency, rate = 0, most, alone_us;
+	struct serve_program reader;
+	struct serve_time t;
+	int i;
+
+	serve_program(in->model, in->target, 1, s->width, &s->v->d->ctx.perm,
+		      &reader);
+	reader.split = (struct serve_split){ 1, 1, s->width, 1 };
+	most = (double)s->workers * tokens / q->prompt /
+	       serve_cycle_us(in, &reader, 0, tokens, &t);
+	alone_us = serve_cycle_us(in, &reader, 0, q->prompt, &t);
+	for (i = 0; i < HALVINGS; i++) {
+		double n = (few + many) / 2, step = serve_step_tokens(q);
+		double us = serve_cycle_us(in, p, n, 0, &t) / step;
+
+		if (n / (us * q->output) > most || n + n / (us * q->output) *
+		    alone_us > s->concurrency) {
+			many = n;
+			continue;
+		}
+		few = n;
+		out->tpot_us = us;
+		rate = n / (us * q->output);
+	}
+	out->ttft_us = rate > 0 ? (s->concurrency - few) / rate : 0;
 }
 
 /*
@@ -218,6 +259,8 @@ predict(struct serving *s, enum scenario scenario,
 		at_full_load(s, &in, &p, out);
 	} else if (scenario == BATCH) {
 		of_batch(s, &in, &p, out);
+	} else if (s->workers > 0) {
+		with_workers(s, &in, &p, out);
 	} else {
 		at_concurrency(s, &in, &p, out);
 	}

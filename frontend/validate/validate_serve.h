@@ -54,9 +54,12 @@ struct serving {
 	double concurrency;	/* requests in flight, of all replicas */
 	double spread;		/* of lengths, as struct serve_traffic has */
 	struct serve_split split;
+	/* prompts are read by so many workers of so many ranks, which do not
+	 * decode and are not in `split`; 0: there are none */
+	int64_t workers, width;
 };
 
-/* ---- validate_serve_row.c ---------------------------------------------- */
+/* ---- validate_serve_cell.c --------------------------------------------- */
 
 const char *serving_cell(const struct serving *s, enum serving_column c);
 /* Of a column that may be missing: "" then. */
@@ -65,11 +68,32 @@ double serving_number(const struct serving *s, enum serving_column c,
 		      double absent);
 /* The first number that follows `key` in the notes of the line. */
 double serving_note(const struct serving *s, const char *key, double absent);
-bool serving_has(const struct serving *s, enum serving_trait trait);
-struct serving_limit serving_limits(const struct serving *s);
-/* Requests of a run at full load. */
-double serving_requests(const struct serving *s);
+/* In lower case, with hyphens. */
+const char *serving_plain(struct arena *a, const char *text);
+/* The digits at p as a number. */
+double serving_digits(const char *p, double absent);
+
+/* ---- validate_serve_row.c ---------------------------------------------- */
+
 /* Fills in what the line describes; why that is not possible, or NULL. */
 const char *serving_describe(struct serving *s);
+
+/* ---- validate_serve_engine.c ------------------------------------------- */
+
+bool serving_has(const struct serving *s, enum serving_trait trait);
+/* Whether query heads that share keys read them each. */
+bool serving_heads_are_apart(const struct serving *s);
+/* Whether the engine has caches in 8 bits beside weights of 8 and fewer. */
+bool serving_narrows_cache(const struct serving *s);
+struct serving_limit serving_limits(const struct serving *s);
+/* Requests of a run at full load: as its name says, or its page of results. */
+double serving_requests(const struct serving *s);
+/* The shortest length of the line's run, as a part of the longest. */
+double serving_least_length(const struct serving *s);
+/*
+ * Which ranks of the split only read prompts, and what a layer guesses; apart:
+ * ranks have sequences of their own.
+ */
+void serving_find_roles(struct serving *s, bool apart);
 
 #endif

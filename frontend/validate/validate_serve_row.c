@@ -5,7 +5,6 @@
  */
 #include "frontend/validate/validate_serve.h"
 
-#include <ctype.h>
 #include <math.h>
 #include <string.h>
 
@@ -17,46 +16,6 @@ static const struct {
 	      experts, choice, vocab) \
 	{ name, { layers, hidden, heads, kv, hd, ffn, gated, window, experts, \
 		  choice, vocab } },
-#include "frontend/validate/serving.def"
-};
-
-static const struct {
-	const char *name;
-	enum serving_trait trait;
-} engines[] = {
-#define ENGINE(name, trait, why) { name, trait },
-#include "frontend/validate/serving.def"
-};
-
-static const struct serving_limit limits[] = {
-#define LIMIT(name, sequences, tokens, reserves, part, why) \
-	{ name, sequences, tokens, reserves, part },
-#include "frontend/validate/serving.def"
-};
-
-static const struct {
-	const char *name;
-	double input, output, requests;
-} runs[] = {
-#define RUN(name, input, output, requests) { name, input, output, requests },
-#include "frontend/validate/serving.def"
-};
-
-static const struct {
-	const char *name, *model;
-	bool apart;
-	double drafts, accepted;
-} drafts[] = {
-#define DRAFTS(name, model, apart, drafts, accepted, why) \
-	{ name, model, apart, drafts, accepted },
-#include "frontend/validate/serving.def"
-};
-
-static const struct {
-	const char *note;
-	double least;
-} varied[] = {
-#define VARIED(note, least, why) { note, least },
 #include "frontend/validate/serving.def"
 };
 
@@ -91,148 +50,6 @@ static const struct {
 	{ "fp16", { "", 0, 0 }, false, false },
 	{ "as loaded", { "", 0, 0 }, false, false }
 };
-
-/* Tokens of a step, at most: the default of published engines. */
-#define STEP_TOKENS 8192
-/* Of a run at full load that says no number: of its own, as many as these. */
-#define RUN_REQUESTS 3000
-
-/* ---- cells ---- */
-
-const char *
-serving_cell(const struct serving *s, enum serving_column c)
-{
-	return tsv_cell(&s->v->table, s->row, s->at[c]);
-}
-
-const char *
-serving_text(const struct serving *s, int column)
-{
-	return column >= 0 ? tsv_cell(&s->v->table, s->row, column) : "";
-}
-
-double
-serving_number(const struct serving *s, enum serving_column c, double absent)
-{
-	double v;
-
-	return tsv_number(&s->v->table, s->row, s->at[c], &v) ? v : absent;
-}
-
-/* The digits at p as a number. */
-static double
-digits(const char *p, double absent)
-{
-	double v;
-
-	return num_parse_double(p, strspn(p, "0123456789"), &v) ? v : absent;
-}
-
-double
-serving_note(const struct serving *s, const char *key, double absent)
-{
-	const char *p = strstr(serving_text(s, s->notes), key);
-
-	while (p && !isdigit((unsigned char)p[strlen(key)])) {
-		p = strstr(p + 1, key);
-	}
-	return p ? digits(p + strlen(key), absent) : absent;
-}
-
-/* In lower case, with hyphens. */
-static const char *
-plain(struct arena *a, const char *text)
-{
-	char *out = arena_strndup(a, text, strlen(text)), *p;
-
-	for (p = out; *p; p++) {
-		*p = *p == ' ' || *p == '_' ? '-'
-					    : (char)tolower((unsigned char)*p);
-	}
-	return out;
-}
-
-/* ---- engines ---- */
-
-bool
-serving_has(const struct serving *s, enum serving_trait trait)
-{
-	size_t i;
-
-	for (i = 0; i < COUNT(engines); i++) {
-		if (engines[i].trait == trait &&
-		    strstr(serving_cell(s, SERVING_FRAMEWORK),
-			   engines[i].name)) {
-			return true;
-		}
-	}
-	return false;
-}
-
-static bool
-heads_are_apart(const struct serving *s)
-{
-	const struct serving_shape *x = &s->of->shape;
-	int64_t shared = x->kv > 0 ? x->heads / x->kv : 1;
-
-	return serving_has(s, SERVING_HEADS_APART) ||
-	       (serving_has(s, SERVING_HEADS_BY_8) && shared != 8 &&
-		shared != 16);
-}
-
-struct serving_limit
-serving_limits(const struct serving *s)
-{
-	struct serving_limit none = { .name = "", .tokens = STEP_TOKENS,
-				      .part = 1 };
-	size_t i;
-
-	for (i = 0; i < COUNT(limits); i++) {
-		if (strstr(serving_cell(s, SERVING_FRAMEWORK),
-			   limits[i].name)) {
-			return limits[i];
-		}
-	}
-	return none;
-}
-
-/* As the engine's name says, or its page of results. */
-double
-serving_requests(const struct serving *s)
-{
-	const char *name = serving_cell(s, SERVING_FRAMEWORK);
-	const char *p = strstr(name, " requests");
-	size_t i;
-
-	while (p && p > name && isdigit((unsigned char)p[-1])) {
-		p--;
-	}
-	if (p && isdigit((unsigned char)*p)) {
-		return digits(p, RUN_REQUESTS);
-	}
-	for (i = 0; i < COUNT(runs); i++) {
-		if (strstr(name, runs[i].name) &&
-		    runs[i].input == s->asked.prompt &&
-		    runs[i].output == s->asked.output) {
-			return runs[i].requests;
-		}
-	}
-	return RUN_REQUESTS;
-}
-
-/* The shortest length of the line's run, as a part of the longest. */
-static double
-least_length(const struct serving *s)
-{
-	size_t i;
-
-	for (i = 0; i < COUNT(varied); i++) {
-		if (strstr(serving_text(s, s->notes), varied[i].note)) {
-			return varied[i].least;
-		}
-	}
-	return 1;
-}
 
 /* ---- the model ---- */
 
@@ -357,7 +174,7 @@ noted_shape(const struct serving *s, struct serving_shape *out)
 static bool
 named_shape(const struct serving *s, struct serving_shape *out)
 {
-	const char *name = plain(&s->v->d->ctx.perm,
+	const char *name = serving_plain(&s->v->d->ctx.perm,
 				 serving_cell(s, SERVING_MODEL));
 	size_t i;
 
@@ -406,7 +223,8 @@ static const char *
 find_target(struct serving *s, int64_t n, bool *has_fp4)
 {
 	struct ir_ctx *c = &s->v->d->ctx;
-	const char *name = plain(&c->perm, serving_cell(s, SERVING_GPU));
+	const char *name = serving_plain(&c->perm,
+					 serving_cell(s, SERVING_GPU));
 	size_t i;
 
 	for (i = 0; i < COUNT(devices); i++) {
@@ -449,8 +267,7 @@ find_precision(struct serving *s, bool has_fp4)
 			s->asked.weights = precisions[i].format.bytes > 0
 				? &precisions[i].format : NULL;
 			s->asked.cache = precisions[i].fp8 &&
-				serving_has(s, SERVING_NARROW_CACHE)
-				? &cache8 : NULL;
+				serving_narrows_cache(s) ? &cache8 : NULL;
 			return NULL;
 		}
 	}
@@ -507,7 +324,7 @@ named_ranks(const struct serving *s)
 {
 	double experts = serving_number(s, SERVING_EP, 1);
 
-	return least_length(s) < 1 && experts > 1
+	return serving_least_length(s) < 1 && experts > 1
 		? experts : serving_note(s, "_tp", 0);
 }
 
@@ -569,31 +386,10 @@ find_split(struct serving *s, int64_t *devices_of)
 	return NULL;
 }
 
-/* Tokens that the engine guesses for each sequence. */
-static void
-find_drafts(struct serving *s)
-{
-	const char *name = serving_cell(s, SERVING_FRAMEWORK);
-	const char *model = plain(&s->v->d->ctx.perm,
-				  serving_cell(s, SERVING_MODEL));
-	size_t i;
-
-	s->asked.drafts = s->asked.accepted = 0;
-	for (i = 0; i < COUNT(drafts); i++) {
-		if (strstr(name, drafts[i].name) &&
-		    strstr(model, drafts[i].model) &&
-		    drafts[i].apart == (data_ranks(s) > 1)) {
-			s->asked.drafts = drafts[i].drafts;
-			s->asked.accepted = drafts[i].accepted;
-			return;
-		}
-	}
-}
-
 const char *
 serving_describe(struct serving *s)
 {
-	double least = least_length(s), mean = (1 + least) / 2;
+	double least = serving_least_length(s), mean = (1 + least) / 2;
 	const char *why = find_model(s);
 	bool has_fp4 = false;
 	int64_t n = 1;
@@ -604,10 +400,12 @@ serving_describe(struct serving *s)
 	s->asked.prompt = mean * serving_number(s, SERVING_INPUT, 0);
 	s->asked.output = mean * serving_number(s, SERVING_OUTPUT, 0);
 	s->spread = (1 - least) / (1 + least);
-	find_drafts(s);
+	if (!why) {
+		serving_find_roles(s, data_ranks(s) > 1);
+	}
 	s->asked.maps_alone = !serving_has(s, SERVING_FUSES_MAPS);
 	s->asked.direct = serving_has(s, SERVING_DIRECT);
-	s->asked.heads_apart = !why && heads_are_apart(s);
+	s->asked.heads_apart = !why && serving_heads_are_apart(s);
 	s->asked.context = (s->asked.prompt + s->asked.output) / mean;
 	return why ? why : s->asked.prompt < 1 || s->asked.output < 1
 		? "its requests have no length" : NULL;
