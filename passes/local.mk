@@ -20,6 +20,12 @@ noinst_LIBRARIES += %D%/libpasses.a
 	%D%/answer/summary.c \
 	%D%/answer/summary_print.c \
 	%D%/autodiff.c \
+	%D%/bound/bound.c \
+	%D%/bound/bound.h \
+	%D%/bound/bound_data.c \
+	%D%/bound/bound_degrees.c \
+	%D%/bound/bound_line.c \
+	%D%/bound/bound_parts.h \
 	%D%/check/check.c \
 	%D%/check/check.h \
 	%D%/check/check_comm.c \
@@ -100,6 +106,14 @@ noinst_LIBRARIES += %D%/libpasses.a
 	%D%/pictures/picture_time.c \
 	%D%/pictures/picture_timeline.c \
 	%D%/pictures/pictures.h \
+	%D%/pieces/piece_bytes.c \
+	%D%/pieces/piece_cost.c \
+	%D%/pieces/piece_parts.h \
+	%D%/pieces/piece_place.c \
+	%D%/pieces/piece_sharding.c \
+	%D%/pieces/piece_stages.c \
+	%D%/pieces/piece_ways.c \
+	%D%/pieces/pieces.h \
 	%D%/place/place.c \
 	%D%/place/place.h \
 	%D%/place/place_bound.h \
@@ -158,23 +172,13 @@ noinst_LIBRARIES += %D%/libpasses.a
 	%D%/sched/sched_run.c \
 	%D%/search/search.c \
 	%D%/search/search.h \
-	%D%/search/search_bound.c \
-	%D%/search/search_bytes.c \
 	%D%/search/search_compose.c \
-	%D%/search/search_data.c \
-	%D%/search/search_devs.c \
-	%D%/search/search_each.c \
 	%D%/search/search_fit.c \
 	%D%/search/search_host.c \
-	%D%/search/search_line.c \
+	%D%/search/search_limits.c \
 	%D%/search/search_parts.h \
-	%D%/search/search_place.c \
-	%D%/search/search_recompute.c \
 	%D%/search/search_settle.c \
-	%D%/search/search_sharding.c \
-	%D%/search/search_slots.c \
-	%D%/search/search_space.c \
-	%D%/search/search_stages.c \
+	%D%/search/search_trial.c \
 	%D%/search/search_trial.h \
 	%D%/search/search_try.c \
 	%D%/search/search_zero.c \
@@ -208,6 +212,12 @@ noinst_LIBRARIES += %D%/libpasses.a
 	%D%/solve/solve_prune.c \
 	%D%/solve/solve_reduce.c \
 	%D%/solve/solve_search.c \
+	%D%/space/space.c \
+	%D%/space/space.h \
+	%D%/space/space_degrees.c \
+	%D%/space/space_devs.c \
+	%D%/space/space_each.c \
+	%D%/space/space_slots.c \
 	%D%/stage/ranks.c \
 	%D%/stage/ranks.h \
 	%D%/stage/stage.c \

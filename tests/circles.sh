@@ -7,7 +7,6 @@
 # A row of this table allows a circle, or less of it: FOLDER: FILES - REASON.
 allowed='
 passes/place: place_cells.c place_cost.c place_due.c place_like.c place_link.c place_memo.c place_shape.c place_take.c - variables, their costs and what is alike are one problem, in parts
-passes/search: search.c search_fit.c search_host.c search_settle.c search_try.c search_zero.c - trials and walks, which a branch and bound is to replace
 '
 set -eu
 cd "${top_srcdir:?}"

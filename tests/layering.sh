@@ -62,11 +62,19 @@ passes/recompute: pareto_front.h
 	< ir passes/solve passes/plan passes/kernels passes
 passes/sim: sim.h
 	< ir ir/train passes/stage
+passes/space: space.h
+	< ir passes/sched passes/plan passes/price passes/memory passes
+passes/pieces: pieces.h
+	< ir passes/plan passes/kernels passes/price passes/memory
+		passes/recompute passes/space passes
+passes/bound: bound.h
+	< ir passes/kernels passes/price passes/place passes/space
+		passes/pieces passes
 passes/search: search.h
-	< ir passes/solve passes/plan passes/kernels passes/price
-		passes/memory passes/place passes/recompute passes
+	< ir passes/solve passes/plan passes/price passes/memory passes/space
+		passes/pieces passes/bound passes
 passes/advice: advice.h
-	< ir passes/plan passes/price passes/search passes
+	< ir passes/plan passes/price passes/space passes/search passes
 passes/serve: serve.h
 	< ir passes/plan passes/kernels passes/price passes
 passes/answer: answer.h

@@ -9,6 +9,7 @@
  */
 #include "passes/plan/plan_keys.h"
 #include "passes/advice/advice.h"
+#include "passes/space/space.h"
 
 #include <string.h>
 
@@ -161,7 +162,7 @@ look(struct advising *x, struct ir_module *m, const struct target *t,
 
 static void
 add_advice(const struct advising *x, const char *what,
-     const struct search_report *r)
+	   const struct search_report *r)
 {
 	struct advice e = { what, r->found.at[0] };
 
@@ -261,7 +262,7 @@ most_contexts(const struct ir_module *m)
 	own = ir_copy(m, &c);
 	plan_facts(own, &f);
 	if (f.seq && !ir_setting(own, "plan.cp")) {
-		most = ir_dim_size(own, f.seq) / SEARCH_CONTEXT_PIECE;
+		most = ir_dim_size(own, f.seq) / SPACE_CONTEXT_PIECE;
 	}
 	ir_ctx_release(&c);
 	return most;

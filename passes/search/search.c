@@ -8,127 +8,21 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
-/*
- * Sets keys that are not pinned to their widest: with `sequence`, `place` may
- * split sequences over the tensor axis, but need not.
- */
-static void
-set_base(struct search *s)
-{
-	if (!s->pinned[PIN_SEQUENCE]) {
-		s->base.sequence = true;
-	}
-	/* a balanced context needs two pieces for each rank */
-	if (!s->pinned[PIN_BALANCED]) {
-		s->base.balanced = !s->pinned[PIN_CP] ||
-				   2 * s->base.cp <= s->context_most;
-	}
-}
-
-/* plans kept beyond those wanted, since not all fit in the end */
-#define KEPT 3
 #define SLACK 1.01	/* factor by which a guess may be too low */
 #define MORE 1.25	/* the same for guesses with recomputing */
-/* Plans whose bound is up to this factor of the best are tried. */
-#define BEYOND (1 + SEARCH_NEAR)
-/*
- * Nodes of all programs that are placed, where seconds do not limit them: 3 to
- * 8 s of a loaded core for mixtral-8x7b and deepseek-v3 on 16,384 GPUs.
- */
-#define MOST_PLACED 500000
-/*
- * Most nodes of a program, where effort is limited: a memory plan takes 800
- * bytes for each.
- */
-#define MOST_NODES 300000
 #define FIRST 12		/* degrees that the first walk looks at */
 /* most walks after programs turned out larger than composed */
 #define ROUNDS 64
 
-uint32_t
-search_nwanted(const struct search *s)
-{
-	return s->o->top ? s->o->top : 1;
-}
-
-uint32_t
-search_nkept(const struct search *s)
-{
-	return 2 * s->o->top + KEPT;
-}
-
-void
-search_set_worst(struct search *s)
-{
-	const struct search_found *at = s->out->found.at;
-	uint32_t n = s->out->found.n, top = search_nkept(s);
-
-	if (n >= s->enough) {
-		s->worst_us = fmin(s->worst_us, BEYOND *
-				   at[s->enough - 1].step_us);
-	}
-	if (n == top) {
-		s->worst_us = fmin(s->worst_us, at[top - 1].step_us);
-	}
-}
-
-static uint64_t
-effort(const struct search_report *r, uint64_t nodes)
-{
-	return r->placed_nodes / 8 + r->staged_nodes / 96 + r->priced / 8 +
-	       r->looked / 8192 + nodes / 96;
-}
-
-uint64_t
-search_effort(const struct search_report *r)
-{
-	return effort(r, r->nodes);
-}
-
-bool
-search_is_stopped(struct search *s, uint64_t nodes)
-{
-	uint64_t most = s->o->effort;
-
-	if (most && (nodes > MOST_NODES ||
-		     effort(s->out, s->out->nodes + nodes) >= most)) {
-		s->out->stopped = true;
-	}
-	return s->out->stopped;
-}
-
-static double
-now_s(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
-
-bool
-search_is_interrupted(const struct search *s)
-{
-	return s->o->interrupted && *s->o->interrupted;
-}
-
-bool
-search_is_over(const struct search *s)
-{
-	return search_is_interrupted(s) ||
-	       (s->o->seconds > 0 ? now_s() - s->begin_s > s->o->seconds
-				  : s->out->placed_nodes > MOST_PLACED);
-}
-
 static struct search_seen *
-seen(struct search *s, const struct search_try *t)
+seen(struct search *s, const struct space_plan *t)
 {
-	uint32_t g = (uint32_t)(t->g - s->groups.at);
+	uint32_t g = t->g->nth;
 
 	while (s->seen[g].n <= t->nth) {
-		VEC_PUSH(&s->keep, &s->seen[g], ((struct search_seen){ 0 }));
+		VEC_PUSH(&s->space.keep, &s->seen[g],
+			 ((struct search_seen){ 0 }));
 	}
 	return &s->seen[g].at[t->nth];
 }
@@ -137,14 +31,14 @@ seen(struct search *s, const struct search_try *t)
 static void
 show(struct search *s)
 {
-	double since = now_s() - s->begin_s;
+	double since = search_seconds(s);
 
 	if (!s->o->shows || since < s->shown_s + 1) {
 		return;
 	}
 	s->shown_s = since;
 	fprintf(stderr, "\rsearch: %.0f s, %llu placements, best %.3f ms ",
-		since, (unsigned long long)s->out->placements,
+		since, (unsigned long long)s->pieces.placements,
 		isfinite(s->worst_us) ? s->worst_us / 1e3 : 0);
 }
 
@@ -153,8 +47,9 @@ show(struct search *s)
  * walks: prices do not change, and capacities do not grow.
  */
 static void
-look_at(struct search *s, struct search_try *t)
+look_at(void *user, struct space_plan *t)
 {
+	struct search *s = user;
 	struct search_seen *x = seen(s, t);
 
 	if (search_is_stopped(s, 0)) {
@@ -170,6 +65,43 @@ look_at(struct search *s, struct search_try *t)
 	}
 }
 
+/* Notes degrees whose weights, gradients and optimizer state do not fit. */
+static void
+note_bare(struct search *s, const struct space_degrees *g, int zero,
+	  double bytes)
+{
+	struct search_near *n = &s->out->bare;
+
+	s->out->groups_full++;
+	if (s->out->any_bare && bytes >= (double)n->bytes) {
+		return;
+	}
+	s->out->any_bare = true;
+	n->plan = s->space.base;
+	space_set_degrees(&n->plan, g);
+	n->plan.zero = g->dp > 1 ? zero : 0;
+	n->plan.offload = space_may_offload(&s->space);
+	n->bytes = (int64_t)bytes;
+	n->capacity = (int64_t)g->capacity;
+	n->device = s->space.devs.n > 1
+		? target_kinds(s->o->target, 0, g->used, s->a) : "";
+}
+
+/* Whether the states of a mean rank fit, with the strictest ZeRO. */
+static bool
+has_memory(struct search *s, const struct space_degrees *g)
+{
+	const struct space *x = &s->space;
+	int zero = x->pinned[SPACE_PIN_ZERO] ? x->base.zero : 3;
+	double bytes = bound_least_bytes(&s->bounds, g, zero,
+					 space_may_offload(x));
+
+	if (bytes > g->capacity) {
+		note_bare(s, g, zero, bytes);
+	}
+	return bytes <= g->capacity;
+}
+
 static void
 walk(struct search *s, double worst_us, uint32_t enough)
 {
@@ -182,19 +114,22 @@ walk(struct search *s, double worst_us, uint32_t enough)
 	s->out->space = 0;
 	s->out->full = s->out->cut = s->out->above = 0;
 	s->out->groups_full = s->out->groups_cut = 0;
-	for (i = 0; i < s->groups.n && (!guessing || i < FIRST); i++) {
-		const struct search_group *g = &s->groups.at[s->order[i]];
+	for (i = 0; i < s->space.groups.n && (!guessing || i < FIRST); i++) {
+		const struct space_degrees *g =
+			&s->space.groups.at[s->order[i]];
+		bool above;
 
 		if (guessing && s->out->found.n && search_is_over(s)) {
 			break;
 		}
-		if (g->bound_us < s->worst_us) {
-			search_each_plan(s, g, look_at);
-			continue;
-		}
-		s->out->groups_cut++;
-		if (!guessing) {	/* count its plans only */
-			search_each_plan(s, g, NULL);
+		above = s->bounds.of[g->nth].us >= s->worst_us;
+		s->out->groups_cut += above;
+		if (!above && has_memory(s, g)) {
+			s->out->space += space_each_plan(&s->space, g, look_at,
+							 s);
+		} else if (!above || !guessing) {	/* only count them */
+			s->out->space += space_each_plan(&s->space, g, NULL,
+							 NULL);
 		}
 	}
 }
@@ -208,7 +143,7 @@ static double
 aim(struct search *s, double guess_us)
 {
 	uint32_t want = search_nwanted(s), n = s->out->found.n, i;
-	struct search_found *at = arena_dup(&s->keep, s->out->found.at,
+	struct search_found *at = arena_dup(&s->space.keep, s->out->found.at,
 					    n * sizeof *at);
 
 	s->out->found.n = 0;
@@ -222,12 +157,6 @@ aim(struct search *s, double guess_us)
 	return s->out->found.n < want ? guess_us * SLACK : s->worst_us;
 }
 
-static bool
-same_placements(const struct search_group *a, const struct search_group *b)
-{
-	return a->tp == b->tp && a->cp == b->cp && a->ep == b->ep;
-}
-
 /*
  * Puts degrees that share placements side by side, so that few programs are
  * kept at a time.  Such a row stands where its first degrees stood.
@@ -235,39 +164,45 @@ same_placements(const struct search_group *a, const struct search_group *b)
 static void
 cluster(struct search *s)
 {
-	bool *done = arena_alloc(&s->tmp, s->groups.n * sizeof *done);
-	uint32_t i, k, n = 0;
+	const struct space_degrees *at = s->space.groups.at;
+	uint32_t n = s->space.groups.n, left = 0, i, k;
+	uint32_t *was = arena_dup(&s->space.tmp, s->order, n * sizeof *was);
+	bool *done = arena_alloc(&s->space.tmp, n * sizeof *done);
 
-	for (i = 0; i < s->groups.n; i++) {
-		for (k = i; k < s->groups.n && !done[i]; k++) {
+	for (i = 0; i < n; i++) {
+		for (k = i; k < n && !done[i]; k++) {
 			if (!done[k] && k != i &&
-			    same_placements(&s->groups.at[i],
-					    &s->groups.at[k])) {
-				s->order[n++] = k;
+			    space_same_sharding(&at[was[i]], &at[was[k]])) {
+				s->order[left++] = was[k];
 				done[k] = true;
 			} else if (k == i) {
-				s->order[n++] = i;
+				s->order[left++] = was[i];
 			}
 		}
 	}
-	arena_release(&s->tmp);
+	arena_release(&s->space.tmp);
 }
 
 /* Prepares the order in which degrees are looked at, and bounds. */
-static void
+static bool
 prepare(struct search *s)
 {
-	uint32_t i;
+	struct space *x = &s->space;
 
-	search_groups(s);
-	s->order = arena_alloc(&s->keep, s->groups.n * sizeof *s->order);
-	for (i = 0; i < s->groups.n; i++) {
-		s->order[i] = i;
+	if (!space_open(x)) {
+		return false;
 	}
-	search_find_work(s);
-	search_sort_groups(s);
-	s->out->groups = s->groups.n;
-	s->seen = arena_alloc(&s->keep, s->groups.n * sizeof *s->seen);
+	space_find_degrees(x);
+	piece_open(&s->pieces, x, s->memo);
+	if (!bound_open(&s->bounds, x, &s->pieces)) {
+		return false;
+	}
+	s->bounds.hurried = s->o->effort > 0;
+	bound_find_work(&s->bounds);
+	s->order = bound_order(&s->bounds);
+	s->out->groups = x->groups.n;
+	s->seen = arena_alloc(&x->keep, x->groups.n * sizeof *s->seen);
+	return true;
 }
 
 /*
@@ -278,7 +213,7 @@ static void
 walk_or_keep(struct search *s, double worst_us, uint32_t keep)
 {
 	uint32_t n = s->out->found.n, i;
-	struct search_found *was = arena_dup(&s->keep, s->out->found.at,
+	struct search_found *was = arena_dup(&s->space.keep, s->out->found.at,
 					     n * sizeof *was);
 
 	walk(s, worst_us, keep);
@@ -309,7 +244,7 @@ settle_all(struct search *s, double aim_us)
 			walk(s, most, keep);
 		}
 		memo_drop(s->memo, MEMO_BRIEFS);
-		search_drop_programs(s);
+		piece_drop_programs(&s->pieces);
 		if (!search_settle(s)) {
 			return;
 		}
@@ -326,13 +261,12 @@ look_and_settle(struct search *s)
 	uint32_t want = search_nwanted(s), i;
 	double guess_us;
 
-	prepare(s);
 	s->open_us = INFINITY;
 	s->guessing = true;
 	walk(s, INFINITY, want);
 	s->guessing = false;
 	guess_us = s->worst_us;
-	memset(s->seen, 0, s->groups.n * sizeof *s->seen);
+	memset(s->seen, 0, s->space.groups.n * sizeof *s->seen);
 	cluster(s);
 	settle_all(s, isfinite(guess_us) ? aim(s, guess_us) : INFINITY);
 	if (s->shown_s > 0) {
@@ -434,36 +368,57 @@ search_degrees(const struct plan *p, struct arena *a)
 
 /* ---- the search ---- */
 
+/* What keys of addresses have, and what later passes do not need. */
+static void
+drop_memo(struct memo *memo)
+{
+	static const enum memo_kind kinds[] = {
+		MEMO_ORDERS, MEMO_PROGRAMS, MEMO_CHOICES, MEMO_LEAST,
+		MEMO_PARTS, MEMO_PRICES, MEMO_DOTS, MEMO_BRIEFS, MEMO_SPANS,
+		MEMO_PACKS
+	};
+	size_t i;
+
+	for (i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+		memo_drop(memo, kinds[i]);
+	}
+}
+
+static void
+release(struct search *s)
+{
+	piece_release(&s->pieces);
+	pass_ahead_release(&s->made);
+	drop_memo(s->memo);
+	space_release(&s->space);
+}
+
 /* One of the two searches of search_run(). */
 static bool
 search_space(struct ir_module *m, const struct search_options *o, bool streams,
 	     struct memo *memo, struct arena *a, struct search_report *out)
 {
-	const struct target *t = o->target;
 	struct search s = {
-		.m = m, .o = o, .a = a, .out = out,
-		.memo = memo, .briefs.memo = memo, .streams = streams,
-		.t = target_span(t, 0, t->groups.n - 1), .begin_s = now_s()
+		.o = o, .a = a, .out = out, .memo = memo, .briefs.memo = memo,
+		.space = { .m = m, .target = o->target, .traits = &o->traits,
+			   .streams = streams }
 	};
 	bool ok;
 
+	s.begin_s = search_seconds(&s);
 	memset(out, 0, sizeof *out);
 	out->pins = pins_text(m, a);
-	arena_init(&s.keep, &m->ctx->mem);
-	arena_init(&s.tmp, &m->ctx->mem);
-	s.stats.arena = &s.keep;
-	s.stats.pass = "search";
-	ok = plan_read(m, &s.base) && plan_names(m) && search_open(&s);
+	ok = prepare(&s);
 	if (ok) {
-		set_base(&s);
 		look_and_settle(&s);
-		out->refused = !out->found.n && search_is_refused(&s);
+		out->refused = !out->found.n && !piece_ready(&s.pieces);
+		search_count(&s);
 		keep_report(a, out);
 	}
 	if (o->ahead) {
 		pass_ahead_give(o->ahead, &s.made, m->ctx);
 	}
-	search_release(&s);
+	release(&s);
 	return ok;
 }
 

@@ -2,10 +2,11 @@
  * The search: of all plans for a model on a target that fit, it finds the one
  * with the shortest step.  docs/search.md describes it.
  *
- * search_space.c and search_each.c define the space, which the user's pins make
- * smaller.  Plans are left out only if a lower bound, whose proof stands at its
- * function, is above the best found, or if they do not fit.  Where the search
- * ends early, the report has the least bound of what it did not look at.
+ * It knows which plans there are (passes/space), of which the user's pins leave
+ * fewer, what they cost (passes/pieces) and what they take at least
+ * (passes/bound).  Plans are left out only if a lower bound, whose proof stands
+ * at its function, is above the best found, or if they do not fit.  Where the
+ * search ends early, the report has the least bound of what it did not look at.
  *
  * Each section is named after the .c file that defines it.
  */
@@ -18,7 +19,7 @@
 #include "passes/plan/plan.h"
 #include "passes/price/price.h"
 
-#define SEARCH_CONTEXT_PIECE 1024	/* least positions of a rank with cp */
+#define SPACE_CONTEXT_PIECE 1024	/* least positions of a rank with cp */
 
 struct memo;
 struct pass_ahead;

@@ -1,6 +1,7 @@
 /*
  * The time of a plan that is tried: of its stages as sums of pieces, of its
- * pipeline by a bound or by running the schedule, and of its update.
+ * pipeline by a bound or by running the schedule, and of its update.  Whether
+ * its bound is above the plans found.
  */
 #include "passes/search/search_trial.h"
 
@@ -8,31 +9,32 @@
 #include <string.h>
 
 /* The key of the programs of a choice. */
-static struct search_key
+static struct piece_key
 choice_key(const struct trial *x, uint32_t choice)
 {
-	struct search_key key = x->key;
+	struct piece_key key = x->key;
 
 	key.choice = x->ways_of ? x->ways_of->at.at[choice].nth : 0;
 	return key;
 }
 
-struct search_cost *
+struct piece_cost *
 trial_cost(struct trial *x, uint32_t choice)
 {
-	struct search_key key = choice_key(x, choice);
+	struct piece_key key = choice_key(x, choice);
 
 	if (!x->ways_of) {
 		return x->cost;
 	}
 	if (!x->made) {
-		x->made = arena_alloc(&x->s->tmp, x->ways_of->at.n *
+		x->made = arena_alloc(&x->s->space.tmp, x->ways_of->at.n *
 				      sizeof *x->made);
 	}
 	if (!x->made[choice]) {
-		x->made[choice] = search_cost_of(x->s, &key, x->t);
+		x->made[choice] = piece_cost_of(&x->s->pieces, &key, x->t);
 		if (x->made[choice]) {
-			search_measure(x->s, &key, x->t, x->made[choice]);
+			piece_measure(&x->s->pieces, &key, x->t,
+				      x->made[choice]);
 		}
 	}
 	return x->made[choice];
@@ -45,7 +47,7 @@ add_guess(struct trial *x, uint32_t stage, int64_t lo, int64_t hi)
 	enum sched_kind back = x->t->sched->split ? SCHED_I : SCHED_B;
 	struct price_func extra = { 0 };
 
-	extra.total_us = (double)x->t->microbatch * search_extra_us(x->s,
+	extra.total_us = (double)x->t->microbatch * piece_extra_us(&x->s->space,
 		&x->ways_of->at.at[x->choice[stage]], lo, hi);
 	price_add(&x->p.stage[stage][back], &extra, 1);
 }
@@ -56,15 +58,15 @@ compose_stage(struct trial *x, uint32_t stage, int64_t lo, int64_t hi)
 {
 	uint32_t dev = x->dev_of[stage];
 	uint32_t choice = x->state == TRIAL_MADE ? x->choice[stage] : 0;
-	struct search_key key = choice_key(x, choice);
-	struct search_cost *c;
+	struct piece_key key = choice_key(x, choice);
+	struct piece_cost *c;
 
 	c = trial_cost(x, choice);
 	if (!c) {
 		return false;
 	}
-	search_price(x->s, &key, x->t, c, dev);
-	search_stage_price(x->s, c, dev, lo, hi, x->p.stage[stage]);
+	piece_price(&x->s->pieces, &key, x->t, c, dev);
+	piece_stage_price(&x->s->space, c, dev, lo, hi, x->p.stage[stage]);
 	if (x->state != TRIAL_MADE && x->choice[stage]) {
 		add_guess(x, stage, lo, hi);
 	}
@@ -79,17 +81,18 @@ trial_compose(struct trial *x)
 	uint32_t i;
 
 	if (!x->p.stage) {
-		x->p.stage = arena_alloc_raw(&s->tmp,
+		x->p.stage = arena_alloc_raw(&s->space.tmp,
 					x->nstages * sizeof *x->p.stage);
-		x->again = arena_alloc_raw(&s->tmp,
-				      x->nstages * sizeof *x->again);
-		x->p.hop_us = search_hop_us(s, &x->key, x->t, x->cost);
+		x->again = arena_alloc_raw(&s->space.tmp,
+					   x->nstages * sizeof *x->again);
+		x->p.hop_us = piece_hop_us(&s->pieces, &x->key, x->t, x->cost);
 	}
 	for (i = 0; i < x->nstages; i++) {
 		x->again[i] = i && x->choice[i] == x->choice[i - 1] &&
 			      x->dev_of[i] == x->dev_of[i - 1] &&
-			      search_same_stage(s, lo - x->layers[i - 1], lo,
-					   lo + x->layers[i]);
+			      piece_same_stage(&s->space,
+					       lo - x->layers[i - 1], lo,
+					       lo + x->layers[i]);
 		if (!x->again[i] &&
 		    !compose_stage(x, i, lo, lo + x->layers[i])) {
 			return false;
@@ -113,11 +116,11 @@ compose_again(struct trial *x)
 	}
 }
 
-struct search_update *
+struct piece_update *
 trial_update(struct trial *x)
 {
 	if (!x->update) {
-		x->update = search_update_of(x->s, &x->key, x->t);
+		x->update = piece_update_of(&x->s->pieces, &x->key, x->t);
 	}
 	return x->update;
 }
@@ -128,16 +131,16 @@ trial_compose_update(struct trial *x)
 	uint32_t i, pp = (uint32_t)x->t->g->pp;
 	int64_t lo = 0;
 
-	x->p.update = arena_alloc(&x->s->tmp, pp * sizeof *x->p.update);
+	x->p.update = arena_alloc(&x->s->space.tmp, pp * sizeof *x->p.update);
 	for (i = 0; i < pp; i++) {
-		search_price_update(x->s, &x->key, x->t, trial_update(x),
-				    x->dev[i]);
+		piece_price_update(&x->s->pieces, &x->key, x->t,
+				   trial_update(x), x->dev[i]);
 		x->p.update[i] = trial_update(x)->on[x->dev[i]][PIECE_TOP];
 	}
 	for (i = 0; i < x->nstages; i++) {
-		search_update_price(x->s, trial_update(x), x->dev_of[i],
-				    lo, lo + x->layers[i],
-				    &x->p.update[x->rank_of[i]]);
+		piece_stage_update(&x->s->space, trial_update(x), x->dev_of[i],
+				   lo, lo + x->layers[i],
+				   &x->p.update[x->rank_of[i]]);
 		lo += x->layers[i];
 	}
 }
@@ -154,7 +157,7 @@ trial_run(struct trial *x)
 	compose_again(x);
 	x->s->out->run++;
 	return price_pipeline(&s, &x->s->o->traits, &x->s->briefs,
-			      &x->s->tmp, &x->p);
+			      &x->s->space.tmp, &x->p);
 }
 
 /*
@@ -168,7 +171,7 @@ action_us(const struct trial *x, uint32_t stage, uint32_t kind)
 	double us;
 
 	if (x->any_way) {
-		return search_least_shown_us(x->s, f);
+		return piece_least_shown_us(&x->s->space, f);
 	}
 	us = price_shown_us(&x->s->o->traits, f);
 	return fmax(us, price_link_us(f, x->key.offload));
@@ -197,7 +200,7 @@ trial_bound_us(struct trial *x)
 {
 	int64_t pp = x->t->g->pp, m = x->t->nmicrobatches, r;
 	double around = 0, most = 0, us = 0;
-	double *busy = arena_alloc(&x->s->tmp, (size_t)pp * sizeof *busy);
+	double *busy = arena_alloc(&x->s->space.tmp, (size_t)pp * sizeof *busy);
 	uint32_t i;
 
 	x->bounds = busy;
@@ -232,4 +235,39 @@ trial_update_us(const struct trial *x)
 			      hides * x->p.update[i].data_us);
 	}
 	return us;
+}
+
+/* ---- against the plans found ---- */
+
+void
+trial_least(struct trial *x, double us)
+{
+	x->least_us = fmin(x->least_us, us);
+}
+
+bool
+trial_is_above(struct trial *x, double beside_us)
+{
+	double us = x->bound_us + beside_us;
+
+	if (us < x->s->worst_us) {
+		return false;
+	}
+	trial_least(x, us);
+	return true;
+}
+
+/* Ranks whose choices are still open may save what piece_saved_part allows. */
+bool
+trial_is_cut(struct trial *x)
+{
+	double saved = piece_saved_part(&x->s->pieces, &x->key, x->t, x->cost);
+
+	if (!trial_compose(x)) {
+		return true;
+	}
+	trial_compose_update(x);
+	x->any_way = true;
+	x->bound_us = trial_bound_us(x) * (1 - saved) - x->left_us;
+	return trial_is_above(x, trial_update_us(x) * (1 - PIECE_NEAR));
 }

@@ -23,14 +23,14 @@ larger(double a, double b)
  */
 struct stage_ways {
 	double *us;		/* against the quickest way */
-	struct search_bytes *keeps;
+	struct piece_bytes *keeps;
 	uint32_t least;		/* the way that keeps least */
 };
 
 /* The bytes of several stages of a rank. */
 struct held {
-	double each[SEARCH_NSPANS];	/* of slots, if stages share none */
-	double most[SEARCH_NSPANS];	/* of the largest slot */
+	double each[SPACE_NSPANS];	/* of slots, if stages share none */
+	double most[SPACE_NSPANS];	/* of the largest slot */
 	double temp, update, waits;
 };
 
@@ -51,38 +51,29 @@ struct fit {
 
 /* ---- bytes of stages ---- */
 
-/* Layers of a kind whose parts pass through the device at once: at most two. */
-static double
-in_window(const struct search_kind *kind, int64_t lo, int64_t hi)
-{
-	int64_t from = kind->first > lo ? kind->first : lo;
-	int64_t end = kind->first + kind->iterations;
-	int64_t n = (end < hi ? end : hi) - from;
-
-	return n > 1 ? 2 : n > 0 ? 1 : 0;
-}
-
 /*
  * Moves the slots of layers [lo, hi) to the host, if they are to lie there, and
  * counts the window of these and of weights and gradients that do.
  */
 static void
-host_layers(struct trial *x, const struct search_cost *c, int64_t lo,
-	    int64_t hi, struct search_bytes *b)
+host_layers(struct trial *x, const struct piece_cost *c, int64_t lo,
+	    int64_t hi, struct piece_bytes *b)
 {
 	bool saves = x->key.offload & PLAN_OFFLOAD_SAVES;
 	uint32_t i, k;
 
-	for (i = 0; x->key.offload && i < x->s->nkinds; i++) {
-		double n = in_window(&x->s->kinds[i], lo, hi);
+	for (i = 0; x->key.offload && i < x->s->space.nkinds; i++) {
+		int64_t layers = piece_layers(&x->s->space, i, lo, hi);
+		/* so many pass through the device at once */
+		double n = layers > 1 ? 2 : layers;
 
 		b->temp += n * trial_update(x)->window[PIECE_BODY + i];
-		for (k = 0; k < SEARCH_NSPANS && saves; k++) {
+		for (k = 0; k < SPACE_NSPANS && saves; k++) {
 			b->temp += n *
 				larger(c->bytes[PIECE_BODY + i].slot[k], 0);
 		}
 	}
-	for (k = 0; k < SEARCH_NSPANS && saves; k++) {
+	for (k = 0; k < SPACE_NSPANS && saves; k++) {
 		b->host[k] = larger(b->slot[k], 0);
 		b->slot[k] = 0;
 	}
@@ -90,12 +81,12 @@ host_layers(struct trial *x, const struct search_cost *c, int64_t lo,
 
 /* Adds a stage that keeps b in each slot. */
 static void
-hold(const struct trial *x, struct held *h, const struct search_bytes *b,
+hold(const struct trial *x, struct held *h, const struct piece_bytes *b,
      uint32_t stage)
 {
 	uint32_t k;
 
-	for (k = 0; k < SEARCH_NSPANS; k++) {
+	for (k = 0; k < SPACE_NSPANS; k++) {
 		double slot = larger(b->slot[k], 0);
 
 		h->each[k] += slot * x->t->slots->stage[k][stage];
@@ -125,7 +116,7 @@ held_bytes(const struct fit *f, const struct held *h)
 	double bytes = h->waits;
 	uint32_t k;
 
-	for (k = 0; k < SEARCH_NSPANS; k++) {
+	for (k = 0; k < SPACE_NSPANS; k++) {
 		bytes += span_bytes(f, k, h->each[k], h->most[k]);
 	}
 	return larger(bytes + h->temp, h->update);
@@ -133,15 +124,15 @@ held_bytes(const struct fit *f, const struct held *h)
 
 /* Sets what a stage keeps by its choice, from the programs of the choice. */
 static void
-stage_bytes(struct trial *x, uint32_t stage, struct search_bytes *b)
+stage_bytes(struct trial *x, uint32_t stage, struct piece_bytes *b)
 {
-	int64_t lo = x->first[stage];
+	int64_t lo = x->first[stage], hi = lo + x->layers[stage];
 	uint32_t choice = x->choice[stage];
-	struct search_cost *c = choice ? trial_cost(x, choice) : NULL;
+	struct piece_cost *c = choice ? trial_cost(x, choice) : NULL;
 
 	if (c) {
-		search_stage_bytes(x->s, c, lo, lo + x->layers[stage], b);
-		host_layers(x, c, lo, lo + x->layers[stage], b);
+		piece_stage_bytes(&x->s->space, c, lo, hi, b);
+		host_layers(x, c, lo, hi, b);
 	} else {
 		*b = x->plain[stage];
 	}
@@ -156,7 +147,7 @@ moving_bytes(const struct fit *f, bool made)
 {
 	struct trial *x = f->x;
 	struct held all = { .temp = 0 };
-	struct search_bytes b;
+	struct piece_bytes b;
 	uint32_t i;
 
 	for (i = 0; i < f->n; i++) {
@@ -189,18 +180,20 @@ ways_of(const struct fit *f, uint32_t stage)
 	if (w->us) {
 		return w;
 	}
-	w->us = arena_alloc_raw(&x->s->tmp, n * sizeof *w->us);
-	w->keeps = arena_alloc_raw(&x->s->tmp, n * sizeof *w->keeps);
+	w->us = arena_alloc_raw(&x->s->space.tmp, n * sizeof *w->us);
+	w->keeps = arena_alloc_raw(&x->s->space.tmp, n * sizeof *w->keeps);
 	for (i = 0; i < n; i++) {
-		const struct search_choice *c = &x->ways_of->at.at[i];
-		struct search_bytes *b = &w->keeps[i];
+		const struct piece_choice *c = &x->ways_of->at.at[i];
+		struct piece_bytes *b = &w->keeps[i];
 
-		w->us[i] = times * search_extra_us(x->s, c, lo, hi);
+		w->us[i] = times * piece_extra_us(&x->s->space, c, lo, hi);
 		*b = x->plain[stage];
 		b->temp = larger(b->temp + times * c->temp, 0);
-		for (k = 0, all = 0; k < SEARCH_NSPANS; k++) {
-			b->slot[k] = larger(b->slot[k] - times *
-				search_saved_bytes(x->s, c, k, lo, hi), 0);
+		for (k = 0, all = 0; k < SPACE_NSPANS; k++) {
+			double less = times * piece_saved_bytes(&x->s->space,
+								c, k, lo, hi);
+
+			b->slot[k] = larger(b->slot[k] - less, 0);
 			all += b->slot[k];
 		}
 		w->least = all < least ? i : w->least;
@@ -211,14 +204,14 @@ ways_of(const struct fit *f, uint32_t stage)
 
 /* Bytes of a stage's slots; of the whole rank's, if all are as large as its. */
 static double
-slot_bytes(const struct fit *f, uint32_t stage, const struct search_bytes *b,
+slot_bytes(const struct fit *f, uint32_t stage, const struct piece_bytes *b,
 	   bool shared)
 {
-	const struct search_slots *t = f->x->t->slots;
+	const struct space_slots *t = f->x->t->slots;
 	double bytes = 0;
 	uint32_t k;
 
-	for (k = 0; k < SEARCH_NSPANS; k++) {
+	for (k = 0; k < SPACE_NSPANS; k++) {
 		bytes += b->slot[k] * (shared ? t->rank[k][f->rank]
 					      : t->stage[k][stage]);
 	}
@@ -350,11 +343,11 @@ choose_least(struct fit *f)
 static double
 least_bytes(struct fit *f)
 {
-	const struct search_slots *t = f->x->t->slots;
-	double part[SEARCH_NSPANS], bytes = 0, temp = 0, least, least_temp;
+	const struct space_slots *t = f->x->t->slots;
+	double part[SPACE_NSPANS], bytes = 0, temp = 0, least, least_temp;
 	uint32_t i, k, c;
 
-	for (k = 0; k < SEARCH_NSPANS; k++) {
+	for (k = 0; k < SPACE_NSPANS; k++) {
 		for (i = 0, part[k] = 0; i < f->n; i++) {
 			part[k] += t->stage[k][f->of[i]];
 		}
@@ -366,10 +359,10 @@ least_bytes(struct fit *f)
 
 		least = least_temp = INFINITY;
 		for (c = 0; c < f->x->ways_of->at.n; c++) {
-			const struct search_bytes *b = &w->keeps[c];
+			const struct piece_bytes *b = &w->keeps[c];
 			double own = f->x->nstages > 1 ? b->waits : 0;
 
-			for (k = 0; k < SEARCH_NSPANS; k++) {
+			for (k = 0; k < SPACE_NSPANS; k++) {
 				own += b->slot[k] * part[k] *
 				       t->stage[k][f->of[i]];
 			}
@@ -388,14 +381,8 @@ static bool
 may_fit(struct fit *f)
 {
 	return !f->full && (f->x->state == TRIAL_MADE ||
-			    least_bytes(f) * (1 - SEARCH_NEAR) <=
+			    least_bytes(f) * (1 - PIECE_NEAR) <=
 			    f->free_bytes);
-}
-
-bool
-trial_is_asked(const struct trial *x)
-{
-	return !isfinite(x->s->worst_us) && !x->s->guessing;
 }
 
 /*
@@ -438,26 +425,6 @@ fit_rank(struct fit *f, double *bytes)
 	return *bytes <= f->free_bytes ? TRIAL_FITS : TRIAL_FULL;
 }
 
-static void
-set_degrees(const struct trial *x, struct plan *p)
-{
-	const struct search_group *g = x->t->g;
-
-	*p = x->s->base;
-	p->tp = g->tp;
-	p->cp = g->cp;
-	p->ep = g->ep;
-	p->dp = g->dp;
-	p->pp = g->pp;
-	p->microbatch = x->t->microbatch;
-	p->nmicrobatches = x->t->nmicrobatches;
-	p->interleave = x->t->chunks;
-	p->schedule = x->t->sched->name;
-	p->zero = x->key.zero;
-	p->sequence = x->key.sequence;
-	p->offload = x->key.offload;
-}
-
 static double
 learned_bound(const struct trial *x, uint32_t rank)
 {
@@ -466,7 +433,7 @@ learned_bound(const struct trial *x, uint32_t rank)
 	if (!x->s->learned_bounds.n) {
 		return 0;
 	}
-	set_degrees(x, &p);
+	trial_keys(x, &p);
 	p.nstages = x->nstages;
 	p.layers = x->layers;
 	return search_learned_bound(x->s, &p, rank);
@@ -476,8 +443,8 @@ learned_bound(const struct trial *x, uint32_t rank)
 static double
 moving_capacity(const struct trial *x, uint32_t rank)
 {
-	return search_capacity(x->s, x->dev[rank]) - learned_bound(x, rank) -
-	       x->fixed[rank];
+	return space_capacity(&x->s->space, x->dev[rank]) -
+	       learned_bound(x, rank) - x->fixed[rank];
 }
 
 /* Turns to a rank. */
@@ -493,7 +460,7 @@ set_rank(struct fit *f, uint32_t rank)
 static enum trial_verdict
 try_rank(struct fit *f, uint32_t rank, struct trial_fit *out)
 {
-	double all = search_capacity(f->x->s, f->x->dev[rank]);
+	double all = space_capacity(&f->x->s->space, f->x->dev[rank]);
 	double fixed = f->x->fixed[rank], bytes;
 	enum trial_verdict has;
 
@@ -507,53 +474,24 @@ try_rank(struct fit *f, uint32_t rank, struct trial_fit *out)
 	return has;
 }
 
-/* Sets `recompute`: one for all stages, or a list if stages differ. */
-static void
-set_recompute(const struct trial *x, struct plan *p)
-{
-	bool alike = true;
-	uint32_t i;
-
-	for (i = 1; i < x->nstages; i++) {
-		alike &= x->choice[i] == x->choice[0];
-	}
-	p->recompute = x->ways_of->at.at[x->choice[0]].words;
-	p->recompute_of = alike ? NULL
-		: arena_alloc(x->s->a, x->nstages * sizeof *p->recompute_of);
-	for (i = 0; !alike && i < x->nstages; i++) {
-		p->recompute_of[i] = x->ways_of->at.at[x->choice[i]].words;
-	}
-}
-
-void
-trial_plan(const struct trial *x, struct plan *p)
-{
-	set_degrees(x, p);
-	p->nstages = x->nstages;
-	p->nranks = x->t->g->used;
-	p->layers = arena_dup(x->s->a, x->layers, x->nstages *
-			      sizeof *x->layers);
-	set_recompute(x, p);
-}
-
 /* Sets x->like and x->fixed. */
 static void
 set_fixed(struct trial *x)
 {
-	struct search_update *u = trial_update(x);
+	struct piece_update *u = trial_update(x);
 	uint32_t n = x->nstages, i;
 	double each = 0;
 
-	x->like = arena_alloc_raw(&x->s->tmp, n * sizeof *x->like);
-	x->fixed = arena_alloc(&x->s->tmp, (size_t)x->t->g->pp *
+	x->like = arena_alloc_raw(&x->s->space.tmp, n * sizeof *x->like);
+	x->fixed = arena_alloc(&x->s->space.tmp, (size_t)x->t->g->pp *
 			       sizeof *x->fixed);
 	for (i = 0; i < n; i++) {
 		int64_t lo = x->first[i], hi = lo + x->layers[i];
-		bool again = i && search_same_stage(x->s, x->first[i - 1], lo,
-						    hi);
+		bool again = i && piece_same_stage(&x->s->space,
+						   x->first[i - 1], lo, hi);
 
 		x->like[i] = again ? x->like[i - 1] : i;
-		each = again ? each : search_fixed_bytes(x->s, u, lo, hi);
+		each = again ? each : piece_sum(&x->s->space, u->fixed, lo, hi);
 		x->fixed[x->rank_of[i]] += each;
 	}
 }
@@ -576,13 +514,13 @@ has_memory(const struct trial *x)
 static void
 set_plain(struct trial *x)
 {
-	const struct search_cost *c = trial_cost(x, 0);
-	struct search_update *u = trial_update(x);
+	const struct piece_cost *c = trial_cost(x, 0);
+	struct piece_update *u = trial_update(x);
 	uint32_t n = x->nstages, i;
 
-	x->plain = arena_alloc_raw(&x->s->tmp, n * sizeof *x->plain);
+	x->plain = arena_alloc_raw(&x->s->space.tmp, n * sizeof *x->plain);
 	x->update_temp =
-		arena_alloc_raw(&x->s->tmp, n * sizeof *x->update_temp);
+		arena_alloc_raw(&x->s->space.tmp, n * sizeof *x->update_temp);
 	for (i = 0; i < n; i++) {
 		int64_t lo = x->first[i], hi = lo + x->layers[i];
 
@@ -591,9 +529,9 @@ set_plain(struct trial *x)
 			x->update_temp[i] = x->update_temp[i - 1];
 			continue;
 		}
-		search_stage_bytes(x->s, c, lo, hi, &x->plain[i]);
+		piece_stage_bytes(&x->s->space, c, lo, hi, &x->plain[i]);
 		host_layers(x, c, lo, hi, &x->plain[i]);
-		x->update_temp[i] = search_update_temp(x->s, u, lo, hi);
+		x->update_temp[i] = piece_update_temp(&x->s->space, u, lo, hi);
 	}
 }
 
@@ -616,7 +554,7 @@ is_new(const struct fit *f)
 static void
 note_near(const struct trial *x, const struct trial_fit *f)
 {
-	const struct target_group *on = x->s->devs.at[x->dev[f->fullest]];
+	const struct target_group *on = x->s->space.devs.at[x->dev[f->fullest]];
 	struct search_report *out = x->s->out;
 	struct search_near *n = &out->least;
 
@@ -626,7 +564,7 @@ note_near(const struct trial *x, const struct trial_fit *f)
 	out->any_near = true;
 	n->bytes = (int64_t)f->most;
 	n->capacity = (int64_t)(f->most - f->over);
-	n->device = x->s->devs.n > 1 ? on->device.name : "";
+	n->device = x->s->space.devs.n > 1 ? on->device.name : "";
 	n->fullest = f->fullest;
 	trial_plan(x, &n->plan);
 }
@@ -667,8 +605,8 @@ fit_ranks(struct trial *x, struct trial_fit *out)
 	enum trial_verdict all = TRIAL_FITS, has;
 	bool asked = trial_is_asked(x);
 
-	arena_init(&f.tmp, &x->s->m->ctx->mem);
-	f.ways = arena_alloc(&x->s->tmp, x->nstages * sizeof *f.ways);
+	arena_init(&f.tmp, &x->s->space.m->ctx->mem);
+	f.ways = arena_alloc(&x->s->space.tmp, x->nstages * sizeof *f.ways);
 	first = first_rank(&f);
 	for (i = 0; i < pp && (all <= TRIAL_FITS || asked); i++) {
 		f.full = all > TRIAL_CUT;
@@ -698,7 +636,7 @@ trial_fits(struct trial *x, struct trial_fit *f)
 		x->s->out->full++;
 		return TRIAL_FULL;
 	}
-	search_count_slots(x->s, x->t);
+	space_count_slots(&x->s->space, x->t);
 	set_plain(x);
 	if (x->key.offload && !trial_fits_hosts(x)) {
 		x->drives_help = true;

@@ -28,38 +28,17 @@ note_host(struct trial *x, const struct target_host *h, bool drives)
 }
 
 /*
- * Distance in devices between successive ranks of the pipeline: the product of
- * the axes inside of pp.
- */
-static int64_t
-pipes_apart(const struct trial *x)
-{
-	const struct search_group *g = x->t->g;
-	const int64_t degree[PLAN_NAXES] = {
-		[PLAN_PP] = g->pp, [PLAN_DP] = g->dp, [PLAN_EP] = g->ep,
-		[PLAN_CP] = g->cp, [PLAN_TP] = g->tp
-	};
-	int64_t apart = 1;
-	int i;
-
-	for (i = PLAN_NAXES; x->s->base.mesh[i - 1] != PLAN_PP; i--) {
-		apart *= degree[x->s->base.mesh[i - 1]];
-	}
-	return apart;
-}
-
-/*
  * Bytes of what layers save, on the host of a rank: of slots that its stages
  * share, or each for itself, whichever is less.
  */
 static double
 saves_bytes(const struct trial *x, uint32_t rank)
 {
-	const struct search_slots *slots = x->t->slots;
+	const struct space_slots *slots = x->t->slots;
 	double bytes = 0;
 	uint32_t k, i;
 
-	for (k = 0; k < SEARCH_NSPANS; k++) {
+	for (k = 0; k < SPACE_NSPANS; k++) {
 		double each = 0, most = 0;
 
 		for (i = 0; i < x->nstages; i++) {
@@ -80,7 +59,8 @@ static bool
 has_room(struct trial *x, const double *bytes, bool drives)
 {
 	struct target_hosted h = { x->t->g->used, (uint32_t)x->t->g->pp,
-				   pipes_apart(x), bytes, drives };
+				   space_apart(&x->s->space, x->t->g,
+						PLAN_PP), bytes, drives };
 	struct target_host full = target_fullest_host(x->s->o->target, &h);
 
 	if (!target_has_room(&full) && trial_is_asked(x)) {
@@ -92,18 +72,19 @@ has_room(struct trial *x, const double *bytes, bool drives)
 bool
 trial_fits_hosts(struct trial *x)
 {
-	struct search_update *u = trial_update(x);
+	const struct space *space = &x->s->space;
+	struct piece_update *u = trial_update(x);
 	bool drives = plan_on_drives(x->key.offload) != 0;
 	uint32_t pp = (uint32_t)x->t->g->pp, i;
-	double *state = arena_alloc(&x->s->tmp, pp * sizeof *state);
-	double *host = arena_alloc(&x->s->tmp, pp * sizeof *host);
+	double *state = arena_alloc(&x->s->space.tmp, pp * sizeof *state);
+	double *host = arena_alloc(&x->s->space.tmp, pp * sizeof *host);
 
 	for (i = 0; i < x->nstages; i++) {
 		int64_t lo = x->first[i], hi = lo + x->layers[i];
-		double there = search_drives_bytes(x->s, u, lo, hi);
+		double there = piece_sum(space, u->drives, lo, hi);
 
 		state[x->rank_of[i]] += there;
-		host[x->rank_of[i]] += search_host_bytes(x->s, u, lo, hi) -
+		host[x->rank_of[i]] += piece_sum(space, u->host, lo, hi) -
 				       there;
 	}
 	for (i = 0; i < pp; i++) {

@@ -67,7 +67,7 @@ scratch_beside(const struct search *s, const struct ranks *r,
 	const struct memory_scratch *x = s->o->scratch;
 	int64_t bytes = memory_scratch_bytes(r, all, x);
 
-	bytes -= x->in_reserve ? (int64_t)s->t->device.reserve_bytes : 0;
+	bytes -= x->in_reserve ? (int64_t)s->space.t->device.reserve_bytes : 0;
 	return bytes > 0 ? bytes : 0;
 }
 
@@ -83,7 +83,7 @@ weigh_in(struct search *s, struct ir_module *m, struct arena *a,
 	struct ranks r;
 	const char *why;
 
-	if ((f->plan.offload && s->t->device.host_bytes_us <= 0) || !x ||
+	if ((f->plan.offload && s->space.t->device.host_bytes_us <= 0) || !x ||
 	    !ranks_open(&r, m, x, s->memo, &why) ||
 	    !memory_plan(&r, NULL, 0, a, &mem, &why)) {
 		return false;
@@ -121,18 +121,23 @@ weigh(struct search *s, struct ir_module *m, struct search_found *f)
 
 /* ---- learned bounds ---- */
 
+bool
+search_is_alike(const struct plan *a, const struct plan *b)
+{
+	return a->tp == b->tp && a->cp == b->cp && a->ep == b->ep &&
+	       a->pp == b->pp && a->dp == b->dp && a->zero == b->zero &&
+	       a->offload == b->offload &&
+	       strcmp(a->schedule, b->schedule) == 0;
+}
+
 /*
  * Whether both plans are the same, but for layers and `recompute` by stage.
  */
 static bool
 same_plan(const struct plan *a, const struct plan *b)
 {
-	return a->tp == b->tp && a->cp == b->cp && a->ep == b->ep &&
-	       a->pp == b->pp && a->dp == b->dp && a->zero == b->zero &&
-	       a->microbatch == b->microbatch &&
-	       a->interleave == b->interleave &&
-	       a->sequence == b->sequence && a->offload == b->offload &&
-	       strcmp(a->schedule, b->schedule) == 0;
+	return search_is_alike(a, b) && a->microbatch == b->microbatch &&
+	       a->interleave == b->interleave && a->sequence == b->sequence;
 }
 
 static struct search_learned_bound *
@@ -168,11 +173,8 @@ forget_seen(struct search *s, const struct plan *p)
 {
 	uint32_t i;
 
-	for (i = 0; i < s->groups.n; i++) {
-		const struct search_group *g = &s->groups.at[i];
-
-		if (g->tp == p->tp && g->cp == p->cp && g->ep == p->ep &&
-		    g->pp == p->pp && g->dp == p->dp) {
+	for (i = 0; i < s->space.groups.n; i++) {
+		if (space_has_degrees(p, &s->space.groups.at[i])) {
 			s->seen[i].n = 0;
 		}
 	}
@@ -190,7 +192,7 @@ learn(struct search *s, const struct search_found *f, double bytes)
 	struct search_learned_bound x = { f->plan, f->fullest, bytes };
 	forget_seen(s, &f->plan);
 	if (!old) {
-		VEC_PUSH(&s->keep, &s->learned_bounds, x);
+		VEC_PUSH(&s->space.keep, &s->learned_bounds, x);
 	} else {
 		old->bytes = bytes > old->bytes ? bytes : old->bytes + over;
 	}
@@ -234,15 +236,6 @@ search_settled(const struct search *s, const struct plan *p)
 }
 
 bool
-search_is_alike(const struct plan *a, const struct plan *b)
-{
-	return a->tp == b->tp && a->cp == b->cp && a->ep == b->ep &&
-	       a->pp == b->pp && a->dp == b->dp && a->zero == b->zero &&
-	       a->offload == b->offload &&
-	       strcmp(a->schedule, b->schedule) == 0;
-}
-
-bool
 search_is_double(const struct search *s, uint32_t i)
 {
 	const struct search_found *at = s->settled.at;
@@ -277,7 +270,7 @@ insert(struct search *s, struct search_found f)
 	struct search_found *at;
 	uint32_t n = s->settled.n;
 
-	VEC_PUSH(&s->keep, &s->settled, f);
+	VEC_PUSH(&s->space.keep, &s->settled, f);
 	for (at = s->settled.at; n > 0 && at[n - 1].step_us > f.step_us; n--) {
 		at[n] = at[n - 1];
 	}
@@ -295,10 +288,10 @@ settle(struct search *s, struct search_found *f)
 	struct ir_module *m;
 	bool ok;
 
-	pass_ahead_init(&made, s->m->ctx, price_ours(&s->o->traits)
+	pass_ahead_init(&made, s->space.m->ctx, price_ours(&s->o->traits)
 			? s->o->target : NULL, s->o->ahead);
-	ir_ctx_child(&c, s->m->ctx);
-	m = ir_copy(s->m, &c);
+	ir_ctx_child(&c, s->space.m->ctx);
+	m = ir_copy(s->space.m, &c);
 	plan_write(m, &f->plan);
 	ok = make(s, &made, m) && weigh(s, m, f);
 	s->out->nodes += m->nodes.n;
@@ -326,7 +319,7 @@ search_settle(struct search *s)
 	for (i = 0; i < out->found.n && !out->stopped; i++) {
 		struct search_found f = out->found.at[i];
 
-		if (f.step_us * (1 - SEARCH_NEAR) >=
+		if (f.step_us * (1 - PIECE_NEAR) >=
 		    search_settled_us(s, want)) {
 			break;
 		}

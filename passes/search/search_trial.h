@@ -1,7 +1,8 @@
 /*
  * Private header of the files that try one plan.  search_zero.c chooses ZeRO,
  * `sequence` and offload; search_try.c tries one sharding, bounds before
- * prices; search_compose.c computes time, search_fit.c bytes.
+ * prices; search_compose.c computes time, search_fit.c and search_host.c bytes;
+ * search_trial.c is the plan itself.
  */
 #ifndef PASSES_SEARCH_TRIAL_H
 #define PASSES_SEARCH_TRIAL_H
@@ -45,22 +46,22 @@ enum trial_outcome {
 /* A plan that is being tried. */
 struct trial {
 	struct search *s;
-	struct search_try *t;
-	struct search_key key;
+	struct space_plan *t;
+	struct piece_key key;
 	uint32_t nstages;
 	int64_t *layers;
 	/* ways to recompute; NULL: as pinned, which is choice 0 then */
-	const struct search_choices *ways_of;
+	const struct piece_choices *ways_of;
 	uint32_t *choice;	/* by stage: index in ways_of */
 	enum trial_state state;
-	struct search_cost *cost;	/* as pinned */
+	struct piece_cost *cost;	/* as pinned */
 	/* by choice: the cost of its programs; NULL: not made yet */
-	struct search_cost **made;
-	struct search_bytes *plain;	/* by stage, with choice 0 */
+	struct piece_cost **made;
+	struct piece_bytes *plain;	/* by stage, with choice 0 */
 	double *update_temp;	/* by stage: temporary bytes of its update */
 	double *fixed;		/* by rank: bytes for the whole step */
 	uint32_t *like;		/* by stage: first of a row of equal stages */
-	struct search_update *update;	/* NULL: not needed yet */
+	struct piece_update *update;	/* NULL: not needed yet */
 	/* by stage: its price is that of the stage before */
 	bool *again;
 	uint32_t *rank_of;	/* by stage: its place in the pipeline */
@@ -95,25 +96,31 @@ struct trial_fit {
 	uint32_t fullest;
 };
 
-/* ---- search_try.c ----------------------------------------------------- */
+/* ---- search_trial.c ---------------------------------------------------- */
 
+/* A trial of t whose ZeRO, layers and choices are not set; in s->space.tmp. */
+struct trial trial_begin(struct search *s, struct space_plan *t);
 /*
- * Whether its bound is above the plans found, with the choices of ranks that
- * have some and any of the others.
+ * Whether the bytes of plans that do not fit must be computed for the report:
+ * no plan limits the search, and this is not the first walk.
  */
-bool trial_is_cut(struct trial *x);
-/* Lowers least_us to the bound of a choice that was tried. */
-void trial_least(struct trial *x, double us);
-/* Tries the plan with the sharding of x->key. */
-enum trial_outcome trial_sharding(struct trial *x);
+bool trial_is_asked(const struct trial *x);
+void trial_set_layers(struct trial *x, int64_t *layers);
+/* Whether a stage does not take the quickest way to recompute, so as to fit. */
+bool trial_is_tight(const struct trial *x);
+/* The plan without its layers by stage and what these recompute. */
+void trial_keys(const struct trial *x, struct plan *p);
+/* The complete plan, in the report's arena. */
+void trial_plan(const struct trial *x, struct plan *p);
+
 /* ---- search_compose.c ------------------------------------------------- */
 
 /*
  * The cost of the programs that recompute by that choice; NULL: they cannot be
  * made.
  */
-struct search_cost *trial_cost(struct trial *x, uint32_t choice);
-struct search_update *trial_update(struct trial *x);
+struct piece_cost *trial_cost(struct trial *x, uint32_t choice);
+struct piece_update *trial_update(struct trial *x);
 /*
  * Sets the prices of stages with their choices, except where x->again is set.
  * False: the programs of a choice cannot be made.
@@ -128,19 +135,20 @@ double trial_update_us(const struct trial *x);
 /* Runs the schedule and sets x->p.  False: the schedule stalls. */
 bool trial_run(struct trial *x);
 
-/* ---- search_fit.c ----------------------------------------------------- */
-
 /*
- * Whether the bytes of plans that do not fit must be computed for the report:
- * no plan limits the search, and this is not the first walk.
+ * Whether the plan's lower bound is above the plans found.  beside_us: what the
+ * step takes beside its pipeline.
  */
-bool trial_is_asked(const struct trial *x);
+bool trial_is_above(struct trial *x, double beside_us);
+/* The same with the choices of ranks that have some and any of the others. */
+bool trial_is_cut(struct trial *x);
+/* Lowers least_us to the bound of a choice that was tried. */
+void trial_least(struct trial *x, double us);
+
+/* ---- search_fit.c ------------------------------------------------------ */
 
 /* Chooses how stages recompute, so that all ranks fit. */
 enum trial_verdict trial_fits(struct trial *x, struct trial_fit *f);
-
-/* The complete plan, in the report's arena. */
-void trial_plan(const struct trial *x, struct plan *p);
 
 /* ---- search_host.c ---------------------------------------------------- */
 
@@ -149,5 +157,10 @@ void trial_plan(const struct trial *x, struct plan *p);
  * True where the target does not state the memory of hosts.
  */
 bool trial_fits_hosts(struct trial *x);
+
+/* ---- search_try.c ------------------------------------------------------ */
+
+/* Tries the plan with the sharding of x->key. */
+enum trial_outcome trial_sharding(struct trial *x);
 
 #endif

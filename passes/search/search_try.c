@@ -9,42 +9,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- layers by stage ---- */
-
-static void
-set_layers(struct trial *x, int64_t *layers)
-{
-	uint32_t i;
-
-	x->layers = layers;
-	for (i = 1; i < x->nstages; i++) {
-		x->first[i] = x->first[i - 1] + layers[i - 1];
-	}
-}
-
 /* ---- the best so far ---- */
-
-/* Whether a stage does not take the quickest way to recompute, so as to fit. */
-static bool
-is_tight(const struct trial *x)
-{
-	uint32_t i;
-
-	for (i = 0; i < x->nstages && !x->choice[i]; i++) {
-	}
-	return i < x->nstages;
-}
 
 static void
 keep_priced(struct trial *x, const struct trial_fit *f)
 {
-	const struct search_try *t = x->t;
-	const struct search_group *g = t->g;
+	const struct space_plan *t = x->t;
+	const struct space_degrees *g = t->g;
 	struct search_priced e = {
 		g->tp, g->cp, g->ep, g->pp, g->dp, t->microbatch,
 		t->nmicrobatches, t->chunks, t->sched->name, x->key.zero,
-		x->key.sequence, x->key.offload, is_tight(x), x->p.step_us,
-		(int64_t)f->most
+		x->key.sequence, x->key.offload, trial_is_tight(x),
+		x->p.step_us, (int64_t)f->most
 	};
 
 	if (x->s->o->keeps_priced && !x->s->guessing) {
@@ -113,29 +89,7 @@ take(struct trial *x, const struct trial_fit *f)
 
 /* ---- bounds ---- */
 
-void
-trial_least(struct trial *x, double us)
-{
-	x->least_us = fmin(x->least_us, us);
-}
-
-/*
- * Whether the plan's lower bound is above the plans found.  beside_us: what the
- * step takes beside its pipeline.
- */
-static bool
-is_above(struct trial *x, double beside_us)
-{
-	double us = x->bound_us + beside_us;
-
-	if (us < x->s->worst_us) {
-		return false;
-	}
-	trial_least(x, us);
-	return true;
-}
-
-/* Whether it is with its present choices. */
+/* Whether its bound is above the plans found, with its present choices. */
 static bool
 is_cut(struct trial *x)
 {
@@ -144,22 +98,7 @@ is_cut(struct trial *x)
 	}
 	x->any_way = false;
 	x->bound_us = trial_bound_us(x) - x->left_us;
-	return is_above(x, 0);
-}
-
-/* Ranks whose choices are still open may save what is_plain_cut allows. */
-bool
-trial_is_cut(struct trial *x)
-{
-	double saved = search_saved_part(x->s, &x->key, x->t, x->cost);
-
-	if (!trial_compose(x)) {
-		return true;
-	}
-	trial_compose_update(x);
-	x->any_way = true;
-	x->bound_us = trial_bound_us(x) * (1 - saved) - x->left_us;
-	return is_above(x, trial_update_us(x) * (1 - SEARCH_NEAR));
+	return trial_is_above(x, 0);
 }
 
 /* Runs the schedule if the plan may still win with its update. */
@@ -167,7 +106,7 @@ static bool
 is_run(struct trial *x)
 {
 	trial_compose_update(x);
-	return !is_above(x, trial_update_us(x) * (1 - SEARCH_NEAR)) &&
+	return !trial_is_above(x, trial_update_us(x) * (1 - PIECE_NEAR)) &&
 	       trial_run(x);
 }
 
@@ -186,10 +125,10 @@ is_plain_cut(struct trial *x)
 	x->ways_of = NULL;
 	memset(x->choice, 0, x->nstages * sizeof *x->choice);
 	if (trial_compose(x)) {
-		saved = search_saved_part(x->s, &x->key, x->t, x->cost);
+		saved = piece_saved_part(&x->s->pieces, &x->key, x->t, x->cost);
 		x->any_way = true;
 		x->bound_us = trial_bound_us(x) * (1 - saved);
-		cut = is_above(x, 0);
+		cut = trial_is_above(x, 0);
 	}
 	return cut;
 }
@@ -242,7 +181,7 @@ price_choices(struct trial *x, struct chosen *best)
 	}
 	if (is_cut(x) || !is_run(x)) {
 		x->s->out->cut++;
-		return is_tight(x) ? OUTCOME_CUT_TIGHT : OUTCOME_CUT;
+		return trial_is_tight(x) ? OUTCOME_CUT_TIGHT : OUTCOME_CUT;
 	}
 	best->least_us = x->p.step_us - x->left_us;
 	if (x->p.step_us < best->step_us) {
@@ -251,7 +190,7 @@ price_choices(struct trial *x, struct chosen *best)
 		memcpy(best->choice, x->choice,
 		       x->nstages * sizeof *best->choice);
 	}
-	return is_tight(x) ? OUTCOME_TIGHT : OUTCOME_FITS;
+	return trial_is_tight(x) ? OUTCOME_TIGHT : OUTCOME_FITS;
 }
 
 /* Tries the plan with the choice of how its stages recompute. */
@@ -261,7 +200,7 @@ with_choices(struct trial *x)
 	struct chosen best = { .step_us = INFINITY };
 	enum trial_outcome outcome;
 
-	best.choice = arena_alloc(&x->s->tmp,
+	best.choice = arena_alloc(&x->s->space.tmp,
 				  x->nstages * sizeof *best.choice);
 	x->open = OPEN;
 	do {
@@ -278,7 +217,7 @@ with_choices(struct trial *x)
 	x->p.step_us = best.step_us;
 	memcpy(x->choice, best.choice, x->nstages * sizeof *x->choice);
 	take(x, &best.fit);
-	return is_tight(x) ? OUTCOME_TIGHT : OUTCOME_FITS;
+	return trial_is_tight(x) ? OUTCOME_TIGHT : OUTCOME_FITS;
 }
 
 /*
@@ -295,7 +234,7 @@ with_layers(struct trial *x)
 		x->s->out->cut++;
 		return OUTCOME_CUT;
 	}
-	x->ways_of = search_choices_of(x->s, &x->key, x->t);
+	x->ways_of = piece_choices_of(&x->s->pieces, &x->key, x->t);
 	if (!x->ways_of) {
 		return OUTCOME_NONE;
 	}
@@ -337,13 +276,13 @@ with_fewer(struct trial *x, const int64_t *even, const int64_t *quick)
 		hi = llabs(a - b) > hi ? llabs(a - b) : hi;
 	}
 	for (steps = hi; hi - lo > 1;) {
-		int64_t *layers = arena_alloc(&x->s->tmp, x->nstages *
+		int64_t *layers = arena_alloc(&x->s->space.tmp, x->nstages *
 					      sizeof *layers);
 		int64_t mid = (lo + hi) / 2;
 		enum trial_outcome outcome;
 
 		mix_layers(x->nstages, even, quick, mid, steps, layers);
-		set_layers(x, layers);
+		trial_set_layers(x, layers);
 		outcome = with_layers(x);
 		if (outcome == OUTCOME_CUT || outcome == OUTCOME_FITS) {
 			lo = mid;
@@ -358,24 +297,26 @@ static enum trial_outcome
 with_spreads(struct trial *x)
 {
 	struct search *s = x->s;
-	int64_t *even = arena_alloc(&s->tmp, x->nstages * sizeof *even);
+	int64_t *even = arena_alloc(&s->space.tmp, x->nstages * sizeof *even);
 	size_t bytes = x->nstages * sizeof *even;
 	enum trial_outcome outcome, other;
 
-	plan_spread(s->nlayers, x->nstages, even);
-	set_layers(x, s->pinned[PIN_STAGES] &&
-		   s->base.nstages == x->nstages ? s->base.layers : even);
+	plan_spread(s->space.nlayers, x->nstages, even);
+	trial_set_layers(x, s->space.pinned[SPACE_PIN_STAGES] &&
+			    s->space.base.nstages == x->nstages
+			 ? s->space.base.layers : even);
 	outcome = with_layers(x);
-	if ((x->t->chunks == 1 || s->devs.n > 1) && x->nstages > 1 &&
-	    !s->even && !s->pinned[PIN_STAGES]) {
-		int64_t *layers = arena_alloc(&s->tmp, bytes);
+	if ((x->t->chunks == 1 || s->space.devs.n > 1) && x->nstages > 1 &&
+	    !s->space.even && !s->space.pinned[SPACE_PIN_STAGES]) {
+		int64_t *layers = arena_alloc(&s->space.tmp, bytes);
 
-		search_balance(s, x->cost, x->nstages, x->dev_of, layers);
-		set_layers(x, layers);
+		piece_balance(&s->space, x->cost, x->nstages, x->dev_of,
+			      layers);
+		trial_set_layers(x, layers);
 		if (memcmp(layers, even, bytes) != 0) {
 			other = with_layers(x);
 			outcome = other > outcome ? other : outcome;
-			if (s->devs.n > 1 && other > OUTCOME_FITS) {
+			if (s->space.devs.n > 1 && other > OUTCOME_FITS) {
 				with_fewer(x, even, layers);
 			}
 		}
@@ -384,7 +325,7 @@ with_spreads(struct trial *x)
 }
 
 static void
-set_sharding(struct trial *x, struct search_cost *cost)
+set_sharding(struct trial *x, struct piece_cost *cost)
 {
 	x->update = NULL;
 	x->made = NULL;
@@ -397,6 +338,6 @@ set_sharding(struct trial *x, struct search_cost *cost)
 enum trial_outcome
 trial_sharding(struct trial *x)
 {
-	set_sharding(x, search_cost_of(x->s, &x->key, x->t));
+	set_sharding(x, piece_cost_of(&x->s->pieces, &x->key, x->t));
 	return x->cost ? with_spreads(x) : OUTCOME_NONE;
 }

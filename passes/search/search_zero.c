@@ -16,11 +16,11 @@
 static bool
 is_too_large(const struct trial *x)
 {
-	const struct search_group *g = x->t->g;
+	const struct space_degrees *g = x->t->g;
 
 	return !trial_is_asked(x) &&
-	       search_least_bytes(x->s, g, x->key.zero, x->key.offload) >
-	       g->capacity;
+	       bound_least_bytes(&x->s->bounds, g, x->key.zero,
+				 x->key.offload) > g->capacity;
 }
 
 /* ---- results of earlier walks ---- */
@@ -50,7 +50,7 @@ note_way(struct trial *x, uint32_t way, enum trial_outcome outcome, double us)
 	struct search *s = x->s;
 	struct search_way *old = find_way(x, way);
 	struct search_way w = {
-		.us = (float)(us * (1 - SEARCH_NEAR)), .way = (uint8_t)way,
+		.us = (float)(us * (1 - PIECE_NEAR)), .way = (uint8_t)way,
 		.outcome = (uint8_t)outcome, .drives_help = x->drives_help
 	};
 
@@ -63,11 +63,11 @@ note_way(struct trial *x, uint32_t way, enum trial_outcome outcome, double us)
 		return;
 	}
 	if (!s->ways.n) {
-		VEC_PUSH(&s->keep, &s->ways, w);
+		VEC_PUSH(&s->space.keep, &s->ways, w);
 	}
 	w.next = *x->ways;
 	*x->ways = s->ways.n;
-	VEC_PUSH(&s->keep, &s->ways, w);
+	VEC_PUSH(&s->space.keep, &s->ways, w);
 }
 
 static bool
@@ -108,13 +108,14 @@ is_left_open(struct trial *x)
 	struct search *s = x->s;
 
 	if (s->guessing || s->aiming || !search_is_over(s) ||
-	    (search_is_placed(s, &x->key) && !search_is_interrupted(s))) {
+	    (piece_is_placed(&s->pieces, &x->key) &&
+	     !search_is_interrupted(s))) {
 		return false;
 	}
 	s->out->open++;
-	if (!search_is_above(s, &x->key, x->t, s->open_us)) {
+	if (!bound_is_above(&s->bounds, &x->key, x->t, s->open_us)) {
 		s->open_us = fmin(s->open_us,
-				  search_bound_us(s, &x->key, x->t));
+				  bound_us(&s->bounds, &x->key, x->t));
 	}
 	return true;
 }
@@ -128,7 +129,7 @@ try_zero(struct trial *x, int zero, uint32_t offload)
 		x->s->out->full++;
 		return OUTCOME_FULL;
 	}
-	if (search_is_above(x->s, &x->key, x->t, x->s->worst_us)) {
+	if (bound_is_above(&x->s->bounds, &x->key, x->t, x->s->worst_us)) {
 		trial_least(x, x->s->worst_us);
 		x->s->out->above++;
 		return OUTCOME_CUT;
@@ -167,15 +168,15 @@ with_zero(struct trial *x, int zero, uint32_t offload)
 static int
 mildest(const struct trial *x)
 {
-	return x->s->pinned[PIN_ZERO] ? x->s->base.zero : 0;
+	return x->s->space.pinned[SPACE_PIN_ZERO] ? x->s->space.base.zero : 0;
 }
 
 static int
 strictest(const struct trial *x)
 {
-	const struct search_group *g = x->t->g;
+	const struct space_degrees *g = x->t->g;
 
-	return x->s->pinned[PIN_ZERO] ? x->s->base.zero
+	return x->s->space.pinned[SPACE_PIN_ZERO] ? x->s->space.base.zero
 		: g->dp * g->cp * g->ep > 1 ? 3 : 0;
 }
 
@@ -192,10 +193,10 @@ struct tried {
 static bool
 is_possible(const struct search *s, uint32_t offload)
 {
-	const struct target_device *d = &s->t->device;
+	const struct target_device *d = &s->space.t->device;
 	uint32_t nvme = offload & (PLAN_NVME_OPTIMIZER | PLAN_NVME_PARAMS);
 
-	if (s->streams != !!(offload & PLAN_OFFLOAD_PARAMS) ||
+	if (s->space.streams != !!(offload & PLAN_OFFLOAD_PARAMS) ||
 	    (s->o->compiled && offload & ~(uint32_t)PLAN_OFFLOAD_OPTIMIZER)) {
 		return false;
 	}
@@ -251,7 +252,8 @@ with_states(struct trial *x, uint32_t offload, struct tried *all)
 	bool fits = false;
 
 	for (zero = mildest(x); zero <= most; zero++) {
-		if (x->s->pinned[PIN_OFFLOAD] || is_worth(offload, zero, all)) {
+		if (x->s->space.pinned[SPACE_PIN_OFFLOAD] ||
+		    is_worth(offload, zero, all)) {
 			all->outcome[offload][zero] =
 				with_zero(x, zero, offload);
 			all->drives_help[offload][zero] = x->drives_help;
@@ -275,8 +277,8 @@ with_all(struct trial *x)
 			all.outcome[offload][zero] = OUTCOME_FULL;
 		}
 	}
-	if (s->pinned[PIN_OFFLOAD]) {
-		return with_states(x, s->base.offload, &all);
+	if (s->space.pinned[SPACE_PIN_OFFLOAD]) {
+		return with_states(x, s->space.base.offload, &all);
 	}
 	for (offload = 0; offload < NOFFLOADS; offload++) {
 		if (is_possible(s, offload)) {
@@ -288,67 +290,22 @@ with_all(struct trial *x)
 
 /* ---- plans ---- */
 
-/*
- * Sets the rank and the device group of each stage, as the schedule assigns
- * stages to ranks.
- */
-static void
-rank_stages(struct trial *x)
-{
-	uint32_t pp = (uint32_t)x->t->g->pp, chunks = (uint32_t)x->t->chunks;
-	struct arena *a = &x->s->tmp;
-	uint32_t i;
-
-	x->rank_of = arena_alloc(a, x->nstages * sizeof *x->rank_of);
-	x->stages = arena_alloc(a, x->nstages * sizeof *x->stages);
-	x->first = arena_alloc(a, x->nstages * sizeof *x->first);
-	for (i = 0; i < x->nstages; i++) {
-		x->rank_of[i] = x->t->sched->vshape && i / pp % 2
-			? pp - 1 - i % pp : i % pp;
-		x->stages[x->rank_of[i] * chunks + i / pp] = i;
-	}
-	x->dev = search_devs_of_ranks(x->s, x->t->g, a);
-	x->dev_of = arena_alloc(a, x->nstages * sizeof *x->dev_of);
-	for (i = 0; i < x->nstages; i++) {
-		x->dev_of[i] = x->dev[x->rank_of[i]];
-	}
-}
-
-static struct trial
-begin(struct search *s, struct search_try *t)
-{
-	const struct search_group *g = t->g;
-	struct trial x = {
-		.s = s, .t = t, .nstages = (uint32_t)(g->pp * t->chunks),
-		.key = { .tp = g->tp, .cp = g->cp, .ep = g->ep,
-			 .data = g->dp > 1, .sequence = s->base.sequence,
-			 .split = t->sched->split,
-			 .solo = (s->nlayers < 3 || s->ties) &&
-				 g->pp * t->chunks == 1 },
-		.least_us = INFINITY
-	};
-
-	rank_stages(&x);
-	x.choice = arena_alloc(&s->tmp, x.nstages * sizeof *x.choice);
-	return x;
-}
-
 void
-search_try_plan(struct search *s, struct search_try *t,
+search_try_plan(struct search *s, struct space_plan *t,
 		struct search_seen *seen)
 {
-	const struct search_group *g = t->g;
+	const struct space_degrees *g = t->g;
 	struct trial x;
 	bool fits;
 
-	if (s->pinned[PIN_STAGES] &&
-	    s->base.nstages != (uint32_t)(g->pp * t->chunks)) {
+	if (s->space.pinned[SPACE_PIN_STAGES] &&
+	    s->space.base.nstages != (uint32_t)(g->pp * t->chunks)) {
 		return;
 	}
-	x = begin(s, t);
+	x = trial_begin(s, t);
 	x.ways = &seen->ways;
 	fits = with_all(&x);
-	if (g->tp > 1 && !s->pinned[PIN_SEQUENCE]) {
+	if (g->tp > 1 && !s->space.pinned[SPACE_PIN_SEQUENCE]) {
 		x.key.sequence = false;
 		fits |= with_all(&x);
 	}
@@ -359,7 +316,7 @@ search_try_plan(struct search *s, struct search_try *t,
 void
 search_retry_plan(struct search *s, const struct plan *p)
 {
-	struct search_try t = {
+	struct space_plan t = {
 		.microbatch = p->microbatch,
 		.nmicrobatches = p->nmicrobatches, .chunks = p->interleave,
 		.sched = sched_find(p->schedule)
@@ -367,16 +324,13 @@ search_retry_plan(struct search *s, const struct plan *p)
 	struct trial x;
 	uint32_t i;
 
-	for (i = 0; i < s->groups.n; i++) {
-		const struct search_group *g = &s->groups.at[i];
-
-		if (g->tp == p->tp && g->cp == p->cp && g->ep == p->ep &&
-		    g->pp == p->pp && g->dp == p->dp) {
-			t.g = g;
+	for (i = 0; i < s->space.groups.n; i++) {
+		if (space_has_degrees(p, &s->space.groups.at[i])) {
+			t.g = &s->space.groups.at[i];
 		}
 	}
-	x = begin(s, &t);
+	x = trial_begin(s, &t);
 	x.key.sequence = p->sequence;
 	with_zero(&x, p->zero, p->offload);
-	arena_release(&s->tmp);
+	arena_release(&s->space.tmp);
 }

@@ -14,7 +14,7 @@
 #include <cmocka.h>
 
 #include "t-search.h"
-#include "passes/search/search_parts.h"
+#include "passes/bound/bound.h"
 
 static const char plain[] =
 	"model m {\n"
@@ -53,41 +53,35 @@ static const char wide[] =
 struct stand {
 	struct ir_ctx c;
 	struct target t;
-	struct search_options o;
-	struct search_report report;
+	struct price_traits traits;
 	struct memo memo;
-	struct search s;
+	struct space space;
+	struct piece_store pieces;
+	struct bound bounds;
 };
 
 static void
 stand(struct stand *x, const char *model, const char *cluster)
 {
-	struct search *s = &x->s;
 	struct ir_ctx *c = &x->c;
 
 	memset(x, 0, sizeof *x);
 	ir_ctx_init(c, NULL);
-	s->m = trained(c, model);
 	x->t = target(c, cluster);
-	x->o.target = &x->t;
-	s->o = &x->o;
-	s->a = &c->perm;
-	s->out = &x->report;
-	s->t = target_span(&x->t, 0, x->t.groups.n - 1);
-	arena_init(&s->keep, &c->mem);
-	arena_init(&s->tmp, &c->mem);
-	s->stats.arena = &s->keep;
-	s->stats.pass = "search";
+	x->space = (struct space){ .m = trained(c, model), .target = &x->t,
+				   .traits = &x->traits };
 	memo_init(&x->memo, &c->mem, MEMO_BYTES);
-	s->memo = s->briefs.memo = &x->memo;
-	assert_true(plan_read(s->m, &s->base) && plan_names(s->m) &&
-		    search_open(s));
+	assert_true(space_open(&x->space));
+	space_find_degrees(&x->space);
+	piece_open(&x->pieces, &x->space, &x->memo);
+	assert_true(bound_open(&x->bounds, &x->space, &x->pieces));
 }
 
 static void
 leave(struct stand *x)
 {
-	search_release(&x->s);
+	piece_release(&x->pieces);
+	space_release(&x->space);
 	memo_release(&x->memo);
 	ir_ctx_release(&x->c);
 }
@@ -95,24 +89,24 @@ leave(struct stand *x)
 /* ---- prices do not depend on the order of plans ---- */
 
 /* All pieces of two ranks that split tensors, beside dp data ranks. */
-static struct search_fn
+static struct piece_prices
 pieces(struct stand *x, int64_t microbatch, int64_t dp)
 {
-	struct search_group g = { .used = 2 * dp, .tp = 2, .cp = 1, .ep = 1,
+	struct space_degrees g = { .used = 2 * dp, .tp = 2, .cp = 1, .ep = 1,
 				  .pp = 1, .dp = dp };
-	struct search_try t = { .g = &g, .microbatch = microbatch,
+	struct space_plan t = { .g = &g, .microbatch = microbatch,
 				.nmicrobatches = 16 / dp / microbatch,
 				.chunks = 1, .sched = sched_find("1f1b") };
-	struct search_key key = { .tp = 2, .cp = 1, .ep = 1, .data = dp > 1 };
-	struct search_cost *c = search_cost_of(&x->s, &key, &t);
+	struct piece_key key = { .tp = 2, .cp = 1, .ep = 1, .data = dp > 1 };
+	struct piece_cost *c = piece_cost_of(&x->pieces, &key, &t);
 
 	assert_non_null(c);
-	search_price(&x->s, &key, &t, c, 0);
+	piece_price(&x->pieces, &key, &t, c, 0);
 	return *c->on[0];
 }
 
 static void
-assert_same(const struct search_fn *a, const struct search_fn *b)
+assert_same(const struct piece_prices *a, const struct piece_prices *b)
 {
 	uint32_t i, k;
 
@@ -128,7 +122,7 @@ static void
 test_order(void **state)
 {
 	static const int64_t microbatch[] = { 2, 1, 4 }, dp[] = { 2, 4, 2 };
-	struct search_fn first, later;
+	struct piece_prices first, later;
 	struct stand x;
 	size_t i;
 
@@ -149,16 +143,16 @@ test_order(void **state)
 /* ---- bounds of drawn plans ---- */
 
 struct drawn {
-	struct search_group g;
-	struct search_try t;
-	struct search_key key;
+	struct space_degrees g;
+	struct space_plan t;
+	struct piece_key key;
 };
 
 /* A plan with one stage.  False: it is none. */
 static bool
-draw_plan(const struct search *s, bool moe, struct drawn *x)
+draw_plan(const struct space *s, bool moe, struct drawn *x)
 {
-	struct search_group *g = &x->g;
+	struct space_degrees *g = &x->g;
 
 	memset(x, 0, sizeof *x);
 	g->tp = 1 << draw(4);
@@ -167,14 +161,14 @@ draw_plan(const struct search *s, bool moe, struct drawn *x)
 	g->dp = 1 << draw(4);
 	g->pp = 1;
 	g->used = g->tp * g->cp * g->ep * g->dp;
-	x->t = (struct search_try){ .g = g, .microbatch = 1 << draw(4),
+	x->t = (struct space_plan){ .g = g, .microbatch = 1 << draw(4),
 				    .chunks = 1, .sched = sched_find("1f1b") };
-	x->t.nmicrobatches = search_microbatches(s, g, x->t.microbatch);
-	x->key = (struct search_key){
+	x->t.nmicrobatches = space_microbatches(s, g, x->t.microbatch);
+	x->key = (struct piece_key){
 		.tp = g->tp, .cp = g->cp, .ep = g->ep, .zero = (int)draw(4),
 		.data = g->dp > 1, .sequence = draw(2)
 	};
-	return g->used <= target_devices(s->o->target) &&
+	return g->used <= target_devices(s->target) &&
 	       x->t.microbatch * g->dp * g->ep <= s->batch &&
 	       2 * g->cp <= s->context_most &&
 	       (x->key.zero == 0 || g->dp * g->cp * g->ep > 1);
@@ -189,21 +183,21 @@ struct nearness {
 static void
 check_pieces(struct stand *x, struct drawn *d, struct nearness *near)
 {
-	struct search_cost *c = search_cost_of(&x->s, &d->key, &d->t);
-	struct search_pieces us;
+	struct piece_cost *c = piece_cost_of(&x->pieces, &d->key, &d->t);
+	struct bound_pieces us;
 	uint32_t i, k;
 
 	assert_non_null(c);
-	search_price(&x->s, &d->key, &d->t, c, 0);
-	search_least_pieces(&x->s, &d->key, &d->t, &us);
-	for (i = 0; i < PIECE_BODY + x->s.nkinds; i++) {
+	piece_price(&x->pieces, &d->key, &d->t, c, 0);
+	bound_find_pieces(&x->bounds, &d->key, &d->t, 1, &us);
+	for (i = 0; i < PIECE_BODY + x->space.nkinds; i++) {
 		double all = 0, forward = 0, mb = (double)d->t.microbatch;
 
 		for (k = 0; k < SCHED_NKINDS; k++) {
-			all += price_shown_us(&x->o.traits,
+			all += price_shown_us(&x->traits,
 					      &c->on[0]->fn[i][k]);
 		}
-		forward = price_shown_us(&x->o.traits,
+		forward = price_shown_us(&x->traits,
 					 &c->on[0]->fn[i][SCHED_F]);
 		assert_true(us.all[i] * mb <= all * (1 + 1e-9));
 		assert_true(us.forward[i] * mb <= forward * (1 + 1e-9));
@@ -216,9 +210,9 @@ check_pieces(struct stand *x, struct drawn *d, struct nearness *near)
 static void
 check_bytes(struct stand *x, struct drawn *d)
 {
-	struct search_update *u = search_update_of(&x->s, &d->key, &d->t);
-	double least = search_least_bytes(&x->s, &d->g, d->key.zero, false);
-	double bytes = search_fixed_bytes(&x->s, u, 0, x->s.nlayers);
+	struct piece_update *u = piece_update_of(&x->pieces, &d->key, &d->t);
+	double least = bound_least_bytes(&x->bounds, &d->g, d->key.zero, false);
+	double bytes = piece_sum(&x->space, u->fixed, 0, x->space.nlayers);
 
 	assert_true(least <= bytes * (1 + 1e-9));
 }
@@ -234,9 +228,9 @@ check_drawn(const char *model, bool moe, struct nearness *near)
 	int i;
 
 	stand(&x, model, clusters[draw(5)]);
-	search_find_work(&x.s);
+	bound_find_work(&x.bounds);
 	for (i = 0; i < 40; i++) {
-		if (draw_plan(&x.s, moe, &d)) {
+		if (draw_plan(&x.space, moe, &d)) {
 			check_pieces(&x, &d, near);
 			check_bytes(&x, &d);
 		}
@@ -289,7 +283,7 @@ alone_us(const struct price_func *f)
 }
 
 static void
-take(struct stand *x, const struct search_cost *c, uint32_t piece,
+take(struct stand *x, const struct piece_cost *c, uint32_t piece,
      double times, struct taken *out)
 {
 	uint32_t k;
@@ -299,19 +293,19 @@ take(struct stand *x, const struct search_cost *c, uint32_t piece,
 
 		out->data_us += times * f->data_us;
 		out->kernels_us += times * alone_us(f);
-		out->shown_us += times * price_shown_us(&x->o.traits, f);
+		out->shown_us += times * price_shown_us(&x->traits, f);
 	}
 }
 
 static struct taken
-taken(struct stand *x, const struct search_key *key,
-      const struct search_try *t)
+taken(struct stand *x, const struct piece_key *key,
+      const struct space_plan *t)
 {
-	struct search_cost *c = search_cost_of(&x->s, key, t);
+	struct piece_cost *c = piece_cost_of(&x->pieces, key, t);
 	struct taken all = { 0 };
 
 	assert_non_null(c);
-	search_price(&x->s, key, t, c, 0);
+	piece_price(&x->pieces, key, t, c, 0);
 	take(x, c, PIECE_FIRST, 1, &all);
 	take(x, c, PIECE_LAST, 1, &all);
 	take(x, c, PIECE_BODY, 4, &all);
@@ -320,34 +314,49 @@ taken(struct stand *x, const struct search_key *key,
 
 /* What an exchange adds to kernels that take so long, a microbatch. */
 static double
-added_us(struct stand *x, const struct search_key *key, struct search_try t,
+added_us(struct stand *x, const struct piece_key *key, struct space_plan t,
 	 double us)
 {
 	double n = (double)t.nmicrobatches;
-	double once = search_data_us(&x->s, key, &t, n * us);
+	double once = bound_data_us(&x->bounds, key, &t, n * us);
 
 	t.nmicrobatches++;
-	return search_data_us(&x->s, key, &t, (n + 1) * us) - once;
+	return bound_data_us(&x->bounds, key, &t, (n + 1) * us) - once;
+}
+
+/* The degrees of dp and ep ranks. */
+static const struct space_degrees *
+data_ranks(const struct space *s, int64_t dp, int64_t ep)
+{
+	uint32_t i;
+
+	for (i = 0; i < s->groups.n; i++) {
+		const struct space_degrees *g = &s->groups.at[i];
+
+		if (g->used == dp * ep && g->dp == dp && g->ep == ep) {
+			return g;
+		}
+	}
+	fail();
+	return NULL;
 }
 
 /* A bound counts no more of that than there is, in each microbatch. */
 static void
 assert_counted(const char *model, int64_t ep, int zero, int64_t microbatch)
 {
-	struct search_group g = { .used = 8, .tp = 1, .cp = 1, .ep = ep,
-				  .pp = 1, .dp = 8 / ep };
-	struct search_try t = { .g = &g, .microbatch = microbatch,
-				.chunks = 1, .sched = sched_find("1f1b") };
-	struct search_key key = { .tp = 1, .cp = 1, .ep = ep, .zero = zero,
-				  .data = true };
+	struct space_plan t = { .microbatch = microbatch, .chunks = 1,
+				.sched = sched_find("1f1b") };
+	struct piece_key key = { .tp = 1, .cp = 1, .ep = ep, .zero = zero,
+				 .data = true };
 	struct taken is;
 	struct stand x;
 	double counted, shown, left;
 
 	stand(&x, model, "rtx4090x8x4");
-	t.nmicrobatches = search_microbatches(&x.s, &g, microbatch);
+	t.g = data_ranks(&x.space, 8 / ep, ep);
+	t.nmicrobatches = space_microbatches(&x.space, t.g, microbatch);
 	is = taken(&x, &key, &t);
-	search_set_exchange(&x.s, &g);
 	counted = added_us(&x, &key, t, 0);
 	shown = is.kernels_us +
 		added_us(&x, &key, t, is.kernels_us);
@@ -358,8 +367,8 @@ assert_counted(const char *model, int64_t ep, int zero, int64_t microbatch)
 	assert_true(shown > is.kernels_us && shown <= is.shown_us);
 	/* the same, asked the other way round */
 	shown = is.kernels_us +
-		search_data_us(&x.s, &key, &t, is.kernels_us);
-	left = search_kernels_us(&x.s, &key, &t, shown);
+		bound_data_us(&x.bounds, &key, &t, is.kernels_us);
+	left = bound_kernels_us(&x.bounds, &key, &t, shown);
 	assert_true(fabs(left - is.kernels_us) < 1e-6 * shown);
 	leave(&x);
 }
@@ -382,25 +391,25 @@ test_exchange(void **state)
 
 /* What pieces keep at 4 sequences, of a sharding that another plan made. */
 static void
-held_at_4(int64_t first, int zero, struct search_bytes out[PIECE_MAX])
+held_at_4(int64_t first, int zero, struct piece_bytes out[PIECE_MAX])
 {
-	struct search_group g = { .used = 2, .tp = 1, .cp = 1, .ep = 1,
+	struct space_degrees g = { .used = 2, .tp = 1, .cp = 1, .ep = 1,
 				  .pp = 1, .dp = 2 };
-	struct search_try t = { .g = &g, .microbatch = first,
+	struct space_plan t = { .g = &g, .microbatch = first,
 				.nmicrobatches = 8 / first, .chunks = 1,
 				.sched = sched_find("1f1b") };
-	struct search_key key = { .tp = 1, .cp = 1, .ep = 1, .zero = zero,
+	struct piece_key key = { .tp = 1, .cp = 1, .ep = 1, .zero = zero,
 				  .data = true };
-	struct search_cost *c;
+	struct piece_cost *c;
 	struct stand x;
 
 	stand(&x, plain, "rtx4090x8x4");
-	search_cost_of(&x.s, &key, &t);
+	piece_cost_of(&x.pieces, &key, &t);
 	t.microbatch = 4;
 	t.nmicrobatches = 2;
-	c = search_cost_of(&x.s, &key, &t);
+	c = piece_cost_of(&x.pieces, &key, &t);
 	assert_non_null(c);
-	search_measure(&x.s, &key, &t, c);
+	piece_measure(&x.pieces, &key, &t, c);
 	memcpy(out, c->bytes, sizeof c->bytes);
 	leave(&x);
 }
@@ -408,7 +417,7 @@ held_at_4(int64_t first, int zero, struct search_bytes out[PIECE_MAX])
 static void
 test_bytes(void **state)
 {
-	struct search_bytes one[PIECE_MAX], four[PIECE_MAX];
+	struct piece_bytes one[PIECE_MAX], four[PIECE_MAX];
 	int zero, i, k;
 
 	(void)state;
@@ -420,7 +429,7 @@ test_bytes(void **state)
 		assert_true(one[PIECE_BODY].temp > 0);
 		for (i = 0; i < PIECE_MAX; i++) {
 			assert_true(one[i].temp == four[i].temp);
-			for (k = 0; k < SEARCH_NSPANS; k++) {
+			for (k = 0; k < SPACE_NSPANS; k++) {
 				assert_true(one[i].slot[k] ==
 					    four[i].slot[k]);
 			}

@@ -2,24 +2,33 @@
  * Places shardings: cuts the program into a pipeline of pieces and runs `place`
  * on it, which decides placements and collectives along each axis of the mesh.
  */
-#include "passes/search/search_parts.h"
+#include "passes/pieces/piece_parts.h"
 
 #include <string.h>
+
+void
+piece_open(struct piece_store *s, struct space *space, struct memo *memo)
+{
+	*s = (struct piece_store){
+		.space = space, .memo = memo,
+		.stats = { .arena = &space->keep, .pass = "search" }
+	};
+}
 
 /* ---- the program ---- */
 
 bool
-search_pass(struct search *s, struct ir_ctx *c, struct ir_module *m,
-	    pass_fn *pass)
+piece_pass(struct piece_store *s, struct ir_ctx *c, struct ir_module *m,
+	   pass_fn *pass)
 {
 	struct pass_ctx p = { .ctx = c, .stats = &s->stats,
-			      .cluster = s->o->target, .memo = s->memo };
+			      .cluster = s->space->target, .memo = s->memo };
 
 	return pass(&p, m) && c->diags.errors == 0;
 }
 
 struct ir_module *
-search_ready(struct search *s)
+piece_ready(struct piece_store *s)
 {
 	struct ir_module *m;
 	struct ir_ctx c;
@@ -27,22 +36,16 @@ search_ready(struct search *s)
 	if (s->ready) {
 		return s->ready_bad ? NULL : s->ready;
 	}
-	ir_ctx_child(&c, s->m->ctx);
-	m = ir_copy(s->m, &c);
-	plan_write(m, &s->base);
-	s->ready_bad = !search_pass(s, &c, m, pass_optimize) ||
-		       !search_pass(s, &c, m, pass_cse) ||
-		       !search_pass(s, &c, m, pass_dce);
+	ir_ctx_child(&c, s->space->m->ctx);
+	m = ir_copy(s->space->m, &c);
+	plan_write(m, &s->space->base);
+	s->ready_bad = !piece_pass(s, &c, m, pass_optimize) ||
+		       !piece_pass(s, &c, m, pass_cse) ||
+		       !piece_pass(s, &c, m, pass_dce);
 	arena_release(&c.tmp);
-	ir_ctx_child(&s->ready_ctx, s->m->ctx);
+	ir_ctx_child(&s->ready_ctx, s->space->m->ctx);
 	s->ready = ir_move(m, &s->ready_ctx);
 	return s->ready_bad ? NULL : s->ready;
-}
-
-bool
-search_is_refused(struct search *s)
-{
-	return !search_ready(s);
 }
 
 /* ---- the pipeline of pieces ---- */
@@ -52,21 +55,21 @@ search_is_refused(struct search *s)
  * layer.
  */
 static void
-cut(const struct search *s, struct search_placed *w)
+cut(const struct piece_store *s, struct piece_placed *w)
 {
 	uint32_t k, n = 0;
 
 	if (w->key.solo) {
 		w->piece_of[0] = PIECE_FIRST;
-		w->iterations[0] = s->nlayers;
+		w->iterations[0] = s->space->nlayers;
 		w->nstages = 1;
 		return;
 	}
 	w->piece_of[n] = PIECE_FIRST;
 	w->iterations[n++] = 1;
-	for (k = 0; k < s->nkinds; k++) {
-		int64_t iterations = s->kinds[k].iterations - (k == 0) -
-				(k + 1 == s->nkinds);
+	for (k = 0; k < s->space->nkinds; k++) {
+		int64_t iterations = s->space->kinds[k].iterations - (k == 0) -
+				(k + 1 == s->space->nkinds);
 
 		if (iterations > 0) {
 			w->piece_of[n] = PIECE_BODY + k;
@@ -80,11 +83,11 @@ cut(const struct search *s, struct search_placed *w)
 
 
 void
-search_write_plan(struct search *s, const struct search_placed *w,
-		  const struct search_key *key, const struct search_try *t,
-		  struct ir_module *m)
+piece_write_plan(struct piece_store *s, const struct piece_placed *w,
+		 const struct piece_key *key, const struct space_plan *t,
+		 struct ir_module *m)
 {
-	struct plan p = s->base;
+	struct plan p = s->space->base;
 
 	p.tp = w->key.tp;
 	p.cp = w->key.cp;
@@ -107,13 +110,13 @@ search_write_plan(struct search *s, const struct search_placed *w,
 /* ---- placements ---- */
 
 axis_id
-search_axis(const struct ir_module *m, const char *name)
+piece_axis(const struct ir_module *m, const char *name)
 {
 	return ir_axis_find(m, intern_str(&m->ctx->syms, name));
 }
 
 void
-search_drop_updates(struct ir_module *m)
+piece_drop_updates(struct ir_module *m)
 {
 	bool *live = arena_alloc(&m->ctx->tmp, m->funcs.n * sizeof *live);
 
@@ -128,7 +131,7 @@ search_drop_updates(struct ir_module *m)
  * placements may have given one id to `tp` and to `cp`.
  */
 static struct hash
-hash_stages(struct search *s, const struct search_placed *w)
+hash_stages(struct piece_store *s, const struct piece_placed *w)
 {
 	struct ir_ctx work, c;
 	struct ir_module *m;
@@ -137,24 +140,24 @@ hash_stages(struct search *s, const struct search_placed *w)
 
 	ir_ctx_child(&work, w->m->ctx);
 	m = ir_copy(w->m, &work);
-	search_drop_updates(m);
+	piece_drop_updates(m);
 	m->settings.n = 0;
 	for (a = 1; a < m->axes.n; a++) {
 		struct ir_axis *x = &m->axes.at[a];
 
-		x->size = x->time || a == search_axis(m, "dp") ? 1 : x->size;
+		x->size = x->time || a == piece_axis(m, "dp") ? 1 : x->size;
 	}
 	ir_ctx_child(&c, w->m->ctx);
 	m = ir_move(m, &c);
 	hash = ir_hash_all(m);
-	ir_hash_names(m, search_ready(s)->ctx->syms.text.n, &hash);
+	ir_hash_names(m, piece_ready(s)->ctx->syms.text.n, &hash);
 	ir_ctx_release(&c);
 	return hash;
 }
 
 /* Sets w->like, if it is another one. */
 static void
-find_like(struct search *s, struct search_placed *w)
+find_like(struct piece_store *s, struct piece_placed *w)
 {
 	uint32_t i;
 
@@ -163,7 +166,7 @@ find_like(struct search *s, struct search_placed *w)
 	}
 	w->stages = hash_stages(s, w);
 	for (i = 0; i < s->placed.n && w->like == w; i++) {
-		struct search_placed *x = s->placed.at[i];
+		struct piece_placed *x = s->placed.at[i];
 
 		if (!x->bad && hash_same(x->stages, w->stages)) {
 			w->like = x;
@@ -172,9 +175,9 @@ find_like(struct search *s, struct search_placed *w)
 }
 
 void
-search_place_again(struct search *s, struct search_placed *w)
+piece_place_again(struct piece_store *s, struct piece_placed *w)
 {
-	struct ir_module *m = search_ready(s), *placed;
+	struct ir_module *m = piece_ready(s), *placed;
 	struct ir_ctx c;
 
 	cut(s, w);
@@ -185,8 +188,8 @@ search_place_again(struct search *s, struct search_placed *w)
 	}
 	ir_ctx_child(&c, m->ctx);
 	placed = ir_copy(m, &c);
-	search_write_plan(s, w, &w->key, &w->at, placed);
-	w->bad = !search_pass(s, &c, placed, pass_place);
+	piece_write_plan(s, w, &w->key, &w->at, placed);
+	w->bad = !piece_pass(s, &c, placed, pass_place);
 	arena_release(&c.tmp);
 	ir_ctx_child(&w->ctx, m->ctx);
 	w->m = ir_move(placed, &w->ctx);
@@ -194,7 +197,7 @@ search_place_again(struct search *s, struct search_placed *w)
 }
 
 bool
-search_same_key(const struct search_key *a, const struct search_key *b)
+piece_same_key(const struct piece_key *a, const struct piece_key *b)
 {
 	return a->tp == b->tp && a->cp == b->cp && a->ep == b->ep &&
 	       a->zero == b->zero && a->data == b->data &&
@@ -204,10 +207,10 @@ search_same_key(const struct search_key *a, const struct search_key *b)
 }
 
 /* The key without the fields that change programs only. */
-static struct search_key
-placed_key(const struct search_key *key)
+static struct piece_key
+placed_key(const struct piece_key *key)
 {
-	struct search_key whole = *key;
+	struct piece_key whole = *key;
 
 	whole.split = whole.single = false;
 	whole.offload = 0;
@@ -215,13 +218,13 @@ placed_key(const struct search_key *key)
 	return whole;
 }
 
-static struct search_placed *
-find_placed(const struct search *s, const struct search_key *whole)
+static struct piece_placed *
+find_placed(const struct piece_store *s, const struct piece_key *whole)
 {
 	uint32_t i;
 
 	for (i = 0; i < s->placed.n; i++) {
-		if (search_same_key(&s->placed.at[i]->key, whole)) {
+		if (piece_same_key(&s->placed.at[i]->key, whole)) {
 			return s->placed.at[i];
 		}
 	}
@@ -229,39 +232,39 @@ find_placed(const struct search *s, const struct search_key *whole)
 }
 
 bool
-search_is_placed(const struct search *s, const struct search_key *key)
+piece_is_placed(const struct piece_store *s, const struct piece_key *key)
 {
-	struct search_key whole = placed_key(key);
+	struct piece_key whole = placed_key(key);
 
 	return find_placed(s, &whole) != NULL;
 }
 
-struct search_placed *
-search_place(struct search *s, const struct search_key *key,
-	     const struct search_try *t)
+struct piece_placed *
+piece_place(struct piece_store *s, const struct piece_key *key,
+	    const struct space_plan *t)
 {
-	struct search_key whole = placed_key(key);
-	struct search_placed *w = s->asked;
+	struct piece_key whole = placed_key(key);
+	struct piece_placed *w = s->asked;
 
 	/* mostly the same one several times */
-	if (w && search_same_key(&w->key, &whole)) {
+	if (w && piece_same_key(&w->key, &whole)) {
 		return w;
 	}
 	w = s->asked = find_placed(s, &whole);
 	if (w) {
 		return w;
 	}
-	w = arena_alloc(&s->keep, sizeof *w);
+	w = arena_alloc(&s->space->keep, sizeof *w);
 	w->key = whole;
 	w->g = *t->g;
 	w->at = *t;
 	w->at.g = &w->g;
 	w->like = w;
-	VEC_PUSH(&s->keep, &w->words, s->base.recompute);
-	search_place_again(s, w);
+	VEC_PUSH(&s->space->keep, &w->words, s->space->base.recompute);
+	piece_place_again(s, w);
 	find_like(s, w);
-	VEC_PUSH(&s->keep, &s->placed, w);
-	s->out->placements++;
-	s->out->placed_nodes += w->m ? w->m->nodes.n : 0;
+	VEC_PUSH(&s->space->keep, &s->placed, w);
+	s->placements++;
+	s->placed_nodes += w->m ? w->m->nodes.n : 0;
 	return w;
 }

@@ -2,14 +2,25 @@
  * Stages as sums of pieces: the time and bytes of any run of layers, and the
  * layers by stage for which the slowest stage is quickest.
  */
-#include "passes/search/search_parts.h"
+#include "passes/pieces/pieces.h"
 
 #include <math.h>
 #include <string.h>
 
+int64_t
+piece_layers(const struct space *s, uint32_t k, int64_t lo, int64_t hi)
+{
+	int64_t from = s->kinds[k].first;
+	int64_t to = from + s->kinds[k].iterations;
+
+	from = from > lo ? from : lo;
+	to = to < hi ? to : hi;
+	return to > from ? to - from : 0;
+}
+
 void
-search_count_pieces(const struct search *s, int64_t lo, int64_t hi,
-	     double n[PIECE_MAX])
+piece_count(const struct space *s, int64_t lo, int64_t hi,
+	    double n[PIECE_MAX])
 {
 	bool first = lo == 0, last = hi == s->nlayers;
 	uint32_t k;
@@ -20,12 +31,7 @@ search_count_pieces(const struct search *s, int64_t lo, int64_t hi,
 	/* the first and the last piece include PIECE_TOP */
 	n[PIECE_TOP] = 1 - (int)first - (int)last;
 	for (k = 0; k < s->nkinds; k++) {
-		int64_t from = s->kinds[k].first;
-		int64_t to = from + s->kinds[k].iterations;
-
-		from = from > lo ? from : lo;
-		to = to < hi ? to : hi;
-		n[PIECE_BODY + k] = to > from ? (double)(to - from) : 0;
+		n[PIECE_BODY + k] = (double)piece_layers(s, k, lo, hi);
 	}
 	if (s->nkinds > 0) {	/* they include a layer each */
 		n[PIECE_BODY] -= first;
@@ -34,7 +40,7 @@ search_count_pieces(const struct search *s, int64_t lo, int64_t hi,
 }
 
 bool
-search_same_stage(const struct search *s, int64_t was, int64_t lo, int64_t hi)
+piece_same_stage(const struct space *s, int64_t was, int64_t lo, int64_t hi)
 {
 	uint32_t k;
 
@@ -52,14 +58,14 @@ search_same_stage(const struct search *s, int64_t was, int64_t lo, int64_t hi)
 }
 
 void
-search_stage_price(const struct search *s, const struct search_cost *c,
-		   uint32_t dev, int64_t lo, int64_t hi,
-		   struct price_func out[SCHED_NKINDS])
+piece_stage_price(const struct space *s, const struct piece_cost *c,
+		  uint32_t dev, int64_t lo, int64_t hi,
+		  struct price_func out[SCHED_NKINDS])
 {
 	double n[PIECE_MAX];
 	int i, k;
 
-	search_count_pieces(s, lo, hi, n);
+	piece_count(s, lo, hi, n);
 	memset(out, 0, SCHED_NKINDS * sizeof *out);
 	for (i = 0; i < PIECE_BODY + (int)s->nkinds; i++) {
 		for (k = 0; n[i] != 0 && k < SCHED_NKINDS; k++) {
@@ -69,14 +75,14 @@ search_stage_price(const struct search *s, const struct search_cost *c,
 }
 
 void
-search_update_price(const struct search *s, const struct search_update *u,
-		    uint32_t dev, int64_t lo, int64_t hi,
-		    struct price_func *out)
+piece_stage_update(const struct space *s, const struct piece_update *u,
+		   uint32_t dev, int64_t lo, int64_t hi,
+		   struct price_func *out)
 {
 	double n[PIECE_MAX];
 	int i;
 
-	search_count_pieces(s, lo, hi, n);
+	piece_count(s, lo, hi, n);
 	n[PIECE_TOP]--;		/* once a rank; the caller adds it */
 	for (i = 0; i < PIECE_BODY + (int)s->nkinds; i++) {
 		if (n[i] != 0) {
@@ -85,39 +91,18 @@ search_update_price(const struct search *s, const struct search_update *u,
 	}
 }
 
-static double
-sum(const struct search *s, const double piece[PIECE_MAX], int64_t lo,
-    int64_t hi)
+double
+piece_sum(const struct space *s, const double piece[PIECE_MAX], int64_t lo,
+	  int64_t hi)
 {
 	double n[PIECE_MAX], all = 0;
 	int i;
 
-	search_count_pieces(s, lo, hi, n);
+	piece_count(s, lo, hi, n);
 	for (i = 0; i < PIECE_BODY + (int)s->nkinds; i++) {
 		all += n[i] * piece[i];
 	}
 	return all;
-}
-
-double
-search_fixed_bytes(const struct search *s, const struct search_update *u,
-		   int64_t lo, int64_t hi)
-{
-	return sum(s, u->fixed, lo, hi);
-}
-
-double
-search_host_bytes(const struct search *s, const struct search_update *u,
-		  int64_t lo, int64_t hi)
-{
-	return sum(s, u->host, lo, hi);
-}
-
-double
-search_drives_bytes(const struct search *s, const struct search_update *u,
-		    int64_t lo, int64_t hi)
-{
-	return sum(s, u->drives, lo, hi);
 }
 
 /*
@@ -126,13 +111,13 @@ search_drives_bytes(const struct search *s, const struct search_update *u,
  * end.
  */
 double
-search_update_temp(const struct search *s, const struct search_update *u,
-		   int64_t lo, int64_t hi)
+piece_update_temp(const struct space *s, const struct piece_update *u,
+		  int64_t lo, int64_t hi)
 {
 	double n[PIECE_MAX], most = 0;
 	int i;
 
-	search_count_pieces(s, lo, hi, n);
+	piece_count(s, lo, hi, n);
 	for (i = 0; i < PIECE_BODY + (int)s->nkinds; i++) {
 		most = fmax(most, n[i] * u->temp[i]);
 	}
@@ -140,16 +125,16 @@ search_update_temp(const struct search *s, const struct search_update *u,
 }
 
 void
-search_stage_bytes(const struct search *s, const struct search_cost *c,
-		   int64_t lo, int64_t hi, struct search_bytes *out)
+piece_stage_bytes(const struct space *s, const struct piece_cost *c,
+		  int64_t lo, int64_t hi, struct piece_bytes *out)
 {
 	double n[PIECE_MAX];
 	int i, k;
 
-	search_count_pieces(s, lo, hi, n);
+	piece_count(s, lo, hi, n);
 	memset(out, 0, sizeof *out);
 	for (i = 0; i < PIECE_BODY + (int)s->nkinds; i++) {
-		for (k = 0; k < SEARCH_NSPANS; k++) {
+		for (k = 0; k < SPACE_NSPANS; k++) {
 			out->slot[k] += n[i] * c->bytes[i].slot[k];
 		}
 		if (n[i] > 0) {
@@ -164,67 +149,38 @@ search_stage_bytes(const struct search *s, const struct search_cost *c,
  * among data ranks may run: at most as much as they are long.
  */
 double
-search_least_shown_us(const struct search *s, const struct price_func *f)
+piece_least_shown_us(const struct space *s, const struct price_func *f)
 {
 	struct price_func most = *f;
 
 	most.beside_us = fmax(f->beside_us, fmin(f->data_us, f->total_us -
 							     f->data_us));
-	return price_shown_us(&s->o->traits, &most);
-}
-
-double
-search_saved_on(const struct search *s, const struct search_fn *fn,
-		const struct search_bytes *saved, uint32_t dev)
-{
-	const struct target_device *d = &s->devs.at[dev]->device;
-	double most = 0;
-	uint32_t i, k;
-
-	for (i = 0; i < PIECE_BODY + s->nkinds; i++) {
-		double bytes = 0, us = 0;
-
-		for (k = 0; k < SEARCH_NSPANS; k++) {
-			bytes += fmax(saved[i].slot[k], 0);
-		}
-		for (k = 0; k < SCHED_NKINDS; k++) {
-			us += search_least_shown_us(s, &fn->fn[i][k]);
-		}
-		bytes += fmax(saved[i].read, bytes);
-		bytes /= d->memory_bytes_us * d->memory_eff;
-		most = us > 0 ? fmax(most, bytes / us) : most;
-	}
-	return most;
+	return price_shown_us(s->traits, &most);
 }
 
 static double
-per_layer(const struct search *s, const double each[SEARCH_MAX_KINDS],
+per_layer(const struct space *s, const double each[SPACE_MAX_KINDS],
 	  int64_t lo, int64_t hi)
 {
 	double all = 0;
 	uint32_t k;
 
 	for (k = 0; k < s->nkinds; k++) {
-		int64_t from = s->kinds[k].first;
-		int64_t to = from + s->kinds[k].iterations;
-
-		from = from > lo ? from : lo;
-		to = to < hi ? to : hi;
-		all += to > from ? (double)(to - from) * each[k] : 0;
+		all += (double)piece_layers(s, k, lo, hi) * each[k];
 	}
 	return all;
 }
 
 double
-search_extra_us(const struct search *s, const struct search_choice *c,
+piece_extra_us(const struct space *s, const struct piece_choice *c,
 		int64_t lo, int64_t hi)
 {
 	return per_layer(s, c->extra_us, lo, hi);
 }
 
 double
-search_saved_bytes(const struct search *s, const struct search_choice *c,
-		   uint32_t span, int64_t lo, int64_t hi)
+piece_saved_bytes(const struct space *s, const struct piece_choice *c,
+		  uint32_t span, int64_t lo, int64_t hi)
 {
 	return per_layer(s, c->less[span], lo, hi);
 }
@@ -234,13 +190,13 @@ search_saved_bytes(const struct search *s, const struct search_choice *c,
 /* Times on a device group, and what the first and last stage add. */
 struct speed {
 	bool known;
-	double kind_us[SEARCH_MAX_KINDS];	/* of one layer */
+	double kind_us[SPACE_MAX_KINDS];	/* of one layer */
 	double top_us, before_us, after_us;
 	double all_us;
 };
 
 static double
-piece_us(const struct search_fn *f, int piece)
+piece_us(const struct piece_prices *f, int piece)
 {
 	double us = 0;
 	int k;
@@ -252,7 +208,7 @@ piece_us(const struct search_fn *f, int piece)
 }
 
 static void
-find_speed(const struct search *s, const struct search_fn *f,
+find_speed(const struct space *s, const struct piece_prices *f,
 	   struct speed *out)
 {
 	uint32_t k;
@@ -304,7 +260,7 @@ in_time(double us, double each_us, double limit, int64_t most)
  * time to `us`; returns their number.
  */
 static int64_t
-fill_stage(const struct search *s, const struct speed *x, int64_t left,
+fill_stage(const struct space *s, const struct speed *x, int64_t left,
 	   int64_t least, double limit, double *us, struct filled *f)
 {
 	int64_t was = left;
@@ -335,7 +291,7 @@ fill_stage(const struct search *s, const struct speed *x, int64_t left,
  * since it holds the most microbatches.  True if all layers are assigned.
  */
 static bool
-fill(const struct search *s, const struct speed *speed, const uint32_t *dev,
+fill(const struct space *s, const struct speed *speed, const uint32_t *dev,
      uint32_t nstages, double limit, int64_t *layers, struct filled *f)
 {
 	int64_t left = s->nlayers;
@@ -363,10 +319,10 @@ fill(const struct search *s, const struct speed *speed, const uint32_t *dev,
  * limit at which the layers change, so it ends at the exact one.
  */
 static void
-balance(const struct search *s, const struct search_cost *c, uint32_t nstages,
+balance(struct space *s, const struct piece_cost *c, uint32_t nstages,
 	const uint32_t *dev, int64_t *layers)
 {
-	struct speed *speed = arena_alloc((struct arena *)&s->tmp,
+	struct speed *speed = arena_alloc(&s->tmp,
 					  s->devs.n * sizeof *speed);
 	double lo = 0, hi = 0;
 	struct filled f;
@@ -393,11 +349,11 @@ balance(const struct search *s, const struct search_cost *c, uint32_t nstages,
 
 /* With one kind of device, results are kept by the number of stages. */
 void
-search_balance(struct search *s, struct search_cost *c, uint32_t nstages,
-	       const uint32_t *dev, int64_t *layers)
+piece_balance(struct space *s, struct piece_cost *c, uint32_t nstages,
+	      const uint32_t *dev, int64_t *layers)
 {
 	size_t bytes = nstages * sizeof *layers;
-	struct search_balanced x = { nstages, NULL };
+	struct piece_balanced x = { nstages, NULL };
 	uint32_t i;
 
 	for (i = 0; s->devs.n == 1 && i < c->balanced.n; i++) {

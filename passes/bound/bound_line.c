@@ -9,12 +9,12 @@
  * before r's first forward and after its last backward.  y_r is x_r, or with a
  * split backward the time of forward alone.
  */
-#include "passes/search/search_parts.h"
+#include "passes/bound/bound_parts.h"
 
 #include <math.h>
 
 static double
-counted_us(const struct search *s, const double n[PIECE_MAX],
+counted_us(const struct space *s, const double n[PIECE_MAX],
 	   const double us[PIECE_MAX])
 {
 	uint32_t pieces = PIECE_BODY + s->nkinds, i;
@@ -28,18 +28,18 @@ counted_us(const struct search *s, const double n[PIECE_MAX],
 
 /* Time of layers [lo, hi) as a stage. */
 static double
-stage_us(const struct search *s, const double us[PIECE_MAX], int64_t lo,
+stage_us(const struct space *s, const double us[PIECE_MAX], int64_t lo,
 	 int64_t hi)
 {
 	double n[PIECE_MAX];
 
-	search_count_pieces(s, lo, hi, n);
+	piece_count(s, lo, hi, n);
 	return counted_us(s, n, us);
 }
 
 void
-search_set_line(const struct search *s, const struct search_pieces *p,
-		struct search_line *x)
+bound_set_line(const struct space *s, const struct bound_pieces *p,
+		struct bound_line *x)
 {
 	x->us = *p;
 	x->whole_us = stage_us(s, p->all, 0, s->nlayers);
@@ -47,7 +47,7 @@ search_set_line(const struct search *s, const struct search_pieces *p,
 
 /* Mean time of ranks, which does not depend on layers by stage. */
 static double
-mean_us(const struct search_try *t, const struct search_line *x)
+mean_us(const struct space_plan *t, const struct bound_line *x)
 {
 	double pp = (double)t->g->pp, stages = pp * (double)t->chunks;
 
@@ -60,7 +60,7 @@ mean_us(const struct search_try *t, const struct search_line *x)
  * with layers, so it bisects; `guess` is only where it begins.
  */
 static int64_t
-reach(const struct search *s, const struct search_line *x, int64_t lo,
+reach(const struct space *s, const struct bound_line *x, int64_t lo,
       int64_t most, int64_t guess, double m, double us)
 {
 	int64_t in = lo, out = most + 1, step = 1, at = guess;
@@ -87,8 +87,8 @@ reach(const struct search *s, const struct search_line *x, int64_t lo,
  * several stages a rank, only the mean over ranks is compared.
  */
 static bool
-is_free_above(const struct search *s, const struct search_try *t,
-	      const struct search_line *x, double us)
+is_free_above(const struct space *s, const struct space_plan *t,
+	      const struct bound_line *x, double us)
 {
 	double m = (double)t->nmicrobatches, around = 0;
 	/* the part for which later ranks wait */
@@ -117,8 +117,8 @@ is_free_above(const struct search *s, const struct search_try *t,
  * which hold the first layers.
  */
 static double
-around_us(const struct search *s, const struct search_try *t,
-	  const struct search_line *x, const int64_t *first, int64_t rank)
+around_us(const struct space *s, const struct space_plan *t,
+	  const struct bound_line *x, const int64_t *first, int64_t rank)
 {
 	const double *us = t->sched->split ? x->us.forward : x->us.all;
 
@@ -131,8 +131,8 @@ around_us(const struct search *s, const struct search_try *t,
  * last rank, which has the highest bound where ranks have equal work.
  */
 static double
-spread_us(const struct search *s, const struct search_try *t,
-	  const struct search_line *x, const struct search_spread *at,
+spread_us(const struct space *s, const struct space_plan *t,
+	  const struct bound_line *x, const struct bound_spread *at,
 	  double enough)
 {
 	double m = (double)t->nmicrobatches, most = 0;
@@ -152,7 +152,7 @@ spread_us(const struct search *s, const struct search_try *t,
 
 /* Counts the pieces of each rank over all its stages. */
 static void
-count_ranks(const struct search *s, const struct search_try *t,
+count_ranks(const struct space *s, const struct space_plan *t,
 	    const int64_t *first, double (*n)[PIECE_MAX])
 {
 	int64_t pp = t->g->pp, c, i;
@@ -163,7 +163,7 @@ count_ranks(const struct search *s, const struct search_try *t,
 		for (i = 0; i < pp; i++, first++) {
 			double stage[PIECE_MAX];
 
-			search_count_pieces(s, first[0], first[1], stage);
+			piece_count(s, first[0], first[1], stage);
 			for (k = 0; k < PIECE_MAX; k++) {
 				n[back ? pp - 1 - i : i][k] += stage[k];
 			}
@@ -173,31 +173,32 @@ count_ranks(const struct search *s, const struct search_try *t,
 }
 
 /* The layers by stage, if only one choice of them is tried; else NULL. */
-static const struct search_spread *
-only_spread(struct search *s, const struct search_try *t)
+static const struct bound_spread *
+only_spread(struct bound *b, const struct space_plan *t)
 {
 	uint32_t nstages = (uint32_t)(t->g->pp * t->chunks), i;
-	bool pinned = s->pinned[PIN_STAGES] && s->base.nstages == nstages;
+	struct space *s = b->space;
+	bool pinned = s->pinned[SPACE_PIN_STAGES] && s->base.nstages == nstages;
 	bool vshape = t->sched->vshape;
-	struct search_spread *x;
+	struct bound_spread *x;
 	int64_t *layers;
 
 	if (!pinned && (t->chunks == 1 || s->devs.n > 1) && !s->even &&
 	    nstages > 1) {
 		return NULL;
 	}
-	while (s->spreads.n <= nstages) {
-		VEC_PUSH(&s->keep, &s->spreads, NULL);
+	while (b->spreads.n <= nstages) {
+		VEC_PUSH(&s->keep, &b->spreads, NULL);
 	}
-	for (x = s->spreads.at[nstages]; x; x = x->next) {
+	for (x = b->spreads.at[nstages]; x; x = x->next) {
 		if (x->chunks == t->chunks && x->vshape == vshape) {
 			return x;
 		}
 	}
 	x = arena_alloc(&s->keep, sizeof *x);
-	*x = (struct search_spread){ .chunks = t->chunks, .vshape = vshape,
-				     .next = s->spreads.at[nstages] };
-	s->spreads.at[nstages] = x;
+	*x = (struct bound_spread){ .chunks = t->chunks, .vshape = vshape,
+				     .next = b->spreads.at[nstages] };
+	b->spreads.at[nstages] = x;
 	layers = arena_alloc(&s->tmp, nstages * sizeof *layers);
 	plan_spread(s->nlayers, nstages, layers);
 	layers = pinned ? s->base.layers : layers;
@@ -212,28 +213,28 @@ only_spread(struct search *s, const struct search_try *t)
 }
 
 bool
-search_line_is_above(struct search *s, const struct search_try *t,
-		     const struct search_line *x, double us)
+bound_line_is_above(struct bound *b, const struct space_plan *t,
+		    const struct bound_line *x, double us)
 {
-	const struct search_spread *only;
+	const struct bound_spread *only;
 
 	us /= (double)t->microbatch;
 	if ((double)t->nmicrobatches * mean_us(t, x) > us) {
 		return true;
 	}
-	only = only_spread(s, t);
-	return only ? spread_us(s, t, x, only, us) >= us
-		    : is_free_above(s, t, x, us);
+	only = only_spread(b, t);
+	return only ? spread_us(b->space, t, x, only, us) >= us
+		    : is_free_above(b->space, t, x, us);
 }
 
 /* of bisection: enough for the printed digits of a step */
 #define STEPS 24
 
 double
-search_line_us(struct search *s, const struct search_try *t,
-	       const struct search_line *x)
+bound_line_us(struct bound *b, const struct space_plan *t,
+	      const struct bound_line *x)
 {
-	const struct search_spread *only = only_spread(s, t);
+	const struct bound_spread *only = only_spread(b, t);
 	double m = (double)t->nmicrobatches;
 	double lo = 0, hi = 2 * m * x->whole_us + 2 * m *
 			    (double)t->g->pp * x->us.all[PIECE_TOP];
@@ -242,12 +243,12 @@ search_line_us(struct search *s, const struct search_try *t,
 	for (i = 0; !only && i < STEPS; i++) {
 		double mid = (lo + hi) / 2;
 
-		if (is_free_above(s, t, x, mid)) {
+		if (is_free_above(b->space, t, x, mid)) {
 			lo = mid;
 		} else {
 			hi = mid;
 		}
 	}
 	return (double)t->microbatch *
-	       (only ? spread_us(s, t, x, only, INFINITY) : lo);
+	       (only ? spread_us(b->space, t, x, only, INFINITY) : lo);
 }

@@ -5,7 +5,7 @@
  * among.
  */
 #include "passes/kernels/kernels.h"
-#include "passes/search/search_parts.h"
+#include "passes/pieces/piece_parts.h"
 
 #include <math.h>
 
@@ -33,8 +33,8 @@ temps_of(const struct memory_stage *x)
 
 /* Adds what is saved from forward to backward; of layers, the share of one. */
 static void
-add_saves(const struct search_sharding *w, const struct memory *mem,
-	  struct search_bytes *to)
+add_saves(const struct piece_sharding *w, const struct memory *mem,
+	  struct piece_bytes *to)
 {
 	uint32_t i;
 
@@ -43,7 +43,7 @@ add_saves(const struct search_sharding *w, const struct memory *mem,
 		uint32_t p;
 
 		if (b->stage != UINT32_MAX && b->kind == MEMORY_SAVES &&
-		    b->span < SEARCH_NSPANS) {
+		    b->span < SPACE_NSPANS) {
 			p = w->on->piece_of[b->stage];
 			to[p].slot[b->span] += bytes_of(b) /
 				(p >= PIECE_BODY ?
@@ -76,8 +76,8 @@ read_saves(const struct memory *mem, const struct kernel_list *l)
 
 /* Adds what backward reads of it; of layers, the share of one. */
 static void
-add_reads(const struct search_sharding *w, const struct memory *mem,
-	  struct search_bytes *to)
+add_reads(const struct piece_sharding *w, const struct memory *mem,
+	  struct piece_bytes *to)
 {
 	uint32_t i, k;
 
@@ -95,13 +95,13 @@ add_reads(const struct search_sharding *w, const struct memory *mem,
 }
 
 void
-search_measure_bytes(const struct search_sharding *w, const struct memory *mem,
-		     struct search_bytes *to)
+piece_measure_bytes(const struct piece_sharding *w, const struct memory *mem,
+		    struct piece_bytes *to)
 {
 	uint32_t i;
 
 	for (i = 0; i < w->on->nstages; i++) {
-		struct search_bytes *x = &to[w->on->piece_of[i]];
+		struct piece_bytes *x = &to[w->on->piece_of[i]];
 
 		x->waits = (double)mem->stage[i].pipeline;
 		x->temp = fmax(x->temp, temps_of(&mem->stage[i]));
@@ -111,7 +111,7 @@ search_measure_bytes(const struct search_sharding *w, const struct memory *mem,
 }
 
 void
-search_measure_fixed(struct search_sharding *w, const struct memory *mem)
+piece_measure_fixed(struct piece_sharding *w, const struct memory *mem)
 {
 	uint32_t i, k;
 
@@ -132,9 +132,9 @@ search_measure_fixed(struct search_sharding *w, const struct memory *mem)
 
 /* Scales from the dp at which w was measured to that of u. */
 void
-search_scale_fixed(const struct search_sharding *w, struct search_update *u)
+piece_scale_fixed(const struct piece_sharding *w, struct piece_update *u)
 {
-	double placed = (double)w->dp, dp = placed / (double)u->dp;
+	double placed = (double)w->g.dp, dp = placed / (double)u->dp;
 	double states = u->offload & PLAN_OFFLOAD_OPTIMIZER ? 1 : 0;
 	double params = u->offload & PLAN_OFFLOAD_PARAMS ? 1 : 0;
 	uint32_t drives = plan_on_drives(u->offload);

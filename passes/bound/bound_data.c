@@ -3,7 +3,7 @@
  * ranks.  With ZeRO 0 and 1 it is once a step; with ZeRO 2 and 3 it is in each
  * microbatch, where kernels may hide it as long as they run.
  */
-#include "passes/search/search_parts.h"
+#include "passes/bound/bound_parts.h"
 
 #include <math.h>
 
@@ -75,60 +75,64 @@ readers(const struct ir_module *m, const struct ir_region *r, value_id v)
 }
 
 static void
-add_rows(struct search *s, const struct ir_region *r, const struct ir_node *n,
-	 dim_id batch, double times)
+add_rows(struct bound *b, const struct ir_region *r, const struct ir_node *n,
+	 double times)
 {
-	const struct ir_type *t = ir_type(s->m, n->result);
-	struct search_rows x = { 0 };
+	struct ir_module *m = b->space->m;
+	const struct ir_type *t = ir_type(m, n->result);
+	dim_id batch = b->space->batch_dim;
+	struct bound_rows x = { 0 };
 	struct ir_cost cost;
 	int64_t elems = 0;
 	uint32_t i;
 
-	if (!batch || !ir_type_elems(s->m, t, &elems)) {
+	if (!batch || !ir_type_elems(m, t, &elems)) {
 		return;
 	}
 	for (i = 0; i < n->nargs; i++) {
-		value_id v = ir_args(s->m, n)[i];
+		value_id v = ir_args(m, n)[i];
 
-		x.bytes += times * least_bytes(s->m, v, batch, DEEP) /
-			   readers(s->m, r, v);
+		x.bytes += times * least_bytes(m, v, batch, DEEP) /
+			   readers(m, r, v);
 	}
-	ir_cost(s->m, n, &cost);
+	ir_cost(m, n, &cost);
 	x.weight = times * (double)elems;
-	x.flops = times * cost.flops / (double)ir_dim_size(s->m, batch);
-	VEC_PUSH(&s->keep, &s->rows, x);
+	x.flops = times * cost.flops / (double)ir_dim_size(m, batch);
+	VEC_PUSH(&b->space->keep, &b->rows, x);
 }
 
 static void
-find_rows(struct search *s, region_id id, dim_id batch, double times)
+find_rows(struct bound *b, region_id id, double times)
 {
-	const struct ir_region *r = &s->m->regions.at[id];
+	const struct ir_module *m = b->space->m;
+	const struct ir_region *r = &m->regions.at[id];
 	uint32_t i;
 
 	for (i = 0; i < r->nodes.n; i++) {
-		const struct ir_node *n = ir_node(s->m, r->nodes.at[i]);
-		int64_t count = ir_attr_int(s->m, n, IR_ATTR_COUNT, 1);
+		const struct ir_node *n = ir_node(m, r->nodes.at[i]);
+		int64_t count = ir_attr_int(m, n, IR_ATTR_COUNT, 1);
 
 		if (ir_is(n->op, IRF_REGION)) {
-			find_rows(s, n->region, batch, times * (double)count);
-		} else if (sums_rows(s->m, n)) {
-			add_rows(s, r, n, batch, times);
+			find_rows(b, n->region, times * (double)count);
+		} else if (sums_rows(m, n)) {
+			add_rows(b, r, n, times);
 		}
 	}
 }
 
 void
-search_find_rows(struct search *s, dim_id batch)
+bound_find_rows(struct bound *b)
 {
+	const struct ir_module *m = b->space->m;
 	double all = 0;
 	uint32_t i;
 
-	find_rows(s, s->m->funcs.at[ir_model(s->m)].body, batch, 1);
-	for (i = 0; i < s->rows.n; i++) {
-		all += s->rows.at[i].weight;
+	find_rows(b, m->funcs.at[ir_model(m)].body, 1);
+	for (i = 0; i < b->rows.n; i++) {
+		all += b->rows.at[i].weight;
 	}
-	for (i = 0; i < s->rows.n; i++) {
-		s->rows.at[i].weight /= all;
+	for (i = 0; i < b->rows.n; i++) {
+		b->rows.at[i].weight /= all;
 	}
 }
 
@@ -149,17 +153,17 @@ exchange_on(const struct target_group *t, enum cost_op op, int64_t n,
 
 /* The same on the quickest device group; 0 where overlap may hide it all. */
 static double
-exchange_us(const struct search *s, enum cost_op op, int64_t n,
+exchange_us(const struct bound *b, enum cost_op op, int64_t n,
 	    int64_t apart, double bytes)
 {
 	double us = INFINITY;
 	uint32_t i;
 
-	if (n <= 1 || bytes <= 0 || s->o->traits.overlap_data) {
+	if (n <= 1 || bytes <= 0 || b->space->traits->overlap_data) {
 		return 0;
 	}
-	for (i = 0; i < s->ngroups; i++) {
-		us = fmin(us, exchange_on(s->devs.at[i], op, n, apart,
+	for (i = 0; i < b->space->ngroups; i++) {
+		us = fmin(us, exchange_on(b->space->devs.at[i], op, n, apart,
 					  bytes));
 	}
 	return us;
@@ -167,66 +171,66 @@ exchange_us(const struct search *s, enum cost_op op, int64_t n,
 
 /* Bytes of a mean rank's weights or gradients, if experts were not split. */
 static double
-weight_bytes(const struct search *s, const struct search_group *g)
+weight_bytes(const struct bound *b, const struct space_degrees *g)
 {
-	return fmin(s->static_bytes[0], s->static_bytes[1]) /
+	return fmin(b->static_bytes[0], b->static_bytes[1]) /
 	       (double)(g->tp * g->pp);
 }
 
 /* Time to exchange a part of a rank's weights, which is not of experts. */
 static double
-dense_us(const struct search *s, const struct search_group *g,
+dense_us(const struct bound *b, const struct space_degrees *g,
 	 enum cost_op op, double part)
 {
-	return exchange_us(s, op, g->dp * g->cp * g->ep, g->tp,
-			   weight_bytes(s, g) * part);
+	return exchange_us(b, op, g->dp * g->cp * g->ep, g->tp,
+			   weight_bytes(b, g) * part);
 }
 
 static double
-experts_on(const struct search *s, const struct search_group *g,
+experts_on(const struct bound *b, const struct space_degrees *g,
 	   enum cost_op op, double bytes)
 {
-	return exchange_us(s, op, g->dp * g->cp,
+	return exchange_us(b, op, g->dp * g->cp,
 			   g->tp * (g->cp > 1 ? 1 : g->ep), bytes);
 }
 
 static double
-experts_us(const struct search *s, const struct search_group *g,
+experts_us(const struct bound *b, const struct space_degrees *g,
 	   enum cost_op op)
 {
-	return experts_on(s, g, op, weight_bytes(s, g) * s->expert_part /
-				    (double)g->ep);
+	return experts_on(b, g, op, weight_bytes(b, g) * b->expert_part /
+			  (double)g->ep);
 }
 
 /*
  * Ranks of dp and cp exchange weights of experts; ranks of ep, too, all others.
  */
 static double
-weights_us(const struct search *s, const struct search_group *g,
+weights_us(const struct bound *b, const struct space_degrees *g,
 	   enum cost_op op)
 {
-	return dense_us(s, g, op, 1 - s->expert_part) + experts_us(s, g, op);
+	return dense_us(b, g, op, 1 - b->expert_part) + experts_us(b, g, op);
 }
 
 #define LARGE 1e12	/* bytes of a message: latency counts for nothing */
 
 /* Time for each byte of rows that each data rank gathers from all others. */
 static double
-row_us(const struct search *s, const struct search_group *g)
+row_us(const struct bound *b, const struct space_degrees *g)
 {
 	double bytes = (double)g->dp / (double)(g->tp * g->pp);
 
-	return experts_on(s, g, COST_ALL_GATHER, LARGE * bytes) / LARGE;
+	return experts_on(b, g, COST_ALL_GATHER, LARGE * bytes) / LARGE;
 }
 
 /* Time for each flop of a data rank's rows, where each rank computes all. */
 static double
-flop_us(const struct search *s, const struct search_group *g)
+flop_us(const struct bound *b, const struct space_degrees *g)
 {
-	const struct target_device *d = &search_quickest(s)->device;
+	const struct target_device *d = &space_quickest(b->space)->device;
 
 	return (double)(g->dp - 1) / (double)(g->tp * g->pp) /
-	       (search_float_rate(d) * fmax(d->matrix_eff, d->attention_eff));
+	       (space_float_rate(d) * fmax(d->matrix_eff, d->attention_eff));
 }
 
 /*
@@ -235,36 +239,38 @@ flop_us(const struct search *s, const struct search_group *g)
  * stage has the table.  Backward gathers weights of contractions again.
  */
 static void
-set_cut(const struct search *s, struct search_group *g)
+set_cut(const struct bound *b, const struct space_degrees *g,
+	struct bound_cut *c)
 {
-	double dense = 1 - s->expert_part - s->table_part;
-	double experts = experts_us(s, g, COST_ALL_GATHER);
-	double table = dense_us(s, g, COST_ALL_GATHER, s->table_part);
-	double once = dense_us(s, g, COST_ALL_GATHER, dense);
+	double dense = 1 - b->expert_part - b->table_part;
+	double experts = experts_us(b, g, COST_ALL_GATHER);
+	double table = dense_us(b, g, COST_ALL_GATHER, b->table_part);
+	double once = dense_us(b, g, COST_ALL_GATHER, dense);
 
-	g->cut.dense_us = dense_us(s, g, COST_REDUCE_SCATTER, dense);
-	g->cut.experts_us = experts_us(s, g, COST_REDUCE_SCATTER);
-	g->cut.row_us = row_us(s, g);
-	g->cut.flop_us = flop_us(s, g);
-	g->cut.gather_us = once + experts + table;
-	g->cut.weights_us = once + experts + (g->pp > 1 ? 0 : table) +
-		dense_us(s, g, COST_ALL_GATHER, s->twice_part) + experts;
+	c->dense_us = dense_us(b, g, COST_REDUCE_SCATTER, dense);
+	c->experts_us = experts_us(b, g, COST_REDUCE_SCATTER);
+	c->row_us = row_us(b, g);
+	c->flop_us = flop_us(b, g);
+	c->gather_us = once + experts + table;
+	c->weights_us = once + experts + (g->pp > 1 ? 0 : table) +
+		dense_us(b, g, COST_ALL_GATHER, b->twice_part) + experts;
 }
 
 /*
  * Either gradients are all-reduced, or reduce-scattered and weights gathered.
  */
 void
-search_set_exchange(const struct search *s, struct search_group *g)
+bound_set_exchange(struct bound *b, const struct space_degrees *g)
 {
-	double both = weights_us(s, g, COST_ALL_REDUCE);
+	struct bound_degrees *x = &b->of[g->nth];
+	double both = weights_us(b, g, COST_ALL_REDUCE);
 
-	g->sum_us = weights_us(s, g, COST_REDUCE_SCATTER);
-	g->gather_us = weights_us(s, g, COST_ALL_GATHER);
-	if (both < g->sum_us + g->gather_us) {
-		g->gather_us = fmax(both - g->sum_us, 0);
+	x->sum_us = weights_us(b, g, COST_REDUCE_SCATTER);
+	x->gather_us = weights_us(b, g, COST_ALL_GATHER);
+	if (both < x->sum_us + x->gather_us) {
+		x->gather_us = fmax(both - x->sum_us, 0);
 	}
-	set_cut(s, g);
+	set_cut(b, g, &x->cut);
 }
 
 /* ---- exchange in a step ---- */
@@ -282,15 +288,15 @@ struct added {
  * each rank gathers the rows of all data ranks and multiplies them itself.
  */
 static void
-add_experts(const struct search *s, const struct search_try *t,
+add_experts(const struct bound *b, const struct space_plan *t,
 	    struct added *a)
 {
-	const struct search_cut *c = &t->g->cut;
+	const struct bound_cut *c = &b->of[t->g->nth].cut;
 	double mb = (double)t->microbatch;
 	uint32_t i;
 
-	for (i = 0; i < s->rows.n; i++) {
-		const struct search_rows *x = &s->rows.at[i];
+	for (i = 0; i < b->rows.n; i++) {
+		const struct bound_rows *x = &b->rows.at[i];
 		double sum = c->experts_us * x->weight;
 		double rows = mb * c->row_us * x->bytes;
 		double dots = mb * c->flop_us * x->flops;
@@ -306,12 +312,13 @@ add_experts(const struct search *s, const struct search_try *t,
  * part by which it slows them.  So may a step of one microbatch hide sums.
  */
 static struct added
-added(const struct search *s, const struct search_key *key,
-      const struct search_try *t)
+added(const struct bound *b, const struct piece_key *key,
+      const struct space_plan *t)
 {
-	const struct search_cut *c = &t->g->cut;
+	const struct bound_degrees *x = &b->of[t->g->nth];
+	const struct bound_cut *c = &x->cut;
 	double n = (double)t->nmicrobatches;
-	struct added a = { .once = t->g->sum_us + t->g->gather_us };
+	struct added a = { .once = x->sum_us + x->gather_us };
 
 	if (key->zero < 2) {
 		a.once *= t->nmicrobatches == 1 ? PRICE_SLOWED : 1;
@@ -320,26 +327,26 @@ added(const struct search *s, const struct search_key *key,
 	a.once = key->zero == 2 ? c->gather_us : 0;
 	a.whole = c->dense_us + (key->zero > 2 ? c->weights_us : 0);
 	a.shown = PRICE_SLOWED * a.whole;
-	add_experts(s, t, &a);
+	add_experts(b, t, &a);
 	a.shown *= n;
 	a.whole *= n;
 	return a;
 }
 
 double
-search_data_us(const struct search *s, const struct search_key *key,
-	       const struct search_try *t, double us)
+bound_data_us(const struct bound *b, const struct piece_key *key,
+	      const struct space_plan *t, double us)
 {
-	struct added a = added(s, key, t);
+	struct added a = added(b, key, t);
 
 	return a.once + fmax(a.shown, a.whole - (1 - PRICE_SLOWED) * us);
 }
 
 double
-search_kernels_us(const struct search *s, const struct search_key *key,
-		  const struct search_try *t, double us)
+bound_kernels_us(const struct bound *b, const struct piece_key *key,
+		 const struct space_plan *t, double us)
 {
-	struct added a = added(s, key, t);
+	struct added a = added(b, key, t);
 
 	us -= a.once;
 	return fmin(us - a.shown, (us - a.whole) / PRICE_SLOWED);

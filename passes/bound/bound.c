@@ -1,6 +1,6 @@
 /*
  * Lower bounds of a step before anything is placed, by which shardings are
- * left out.  Both bounds are of one microbatch in each piece, and search_line.c
+ * left out.  Both bounds are of one microbatch in each piece, and bound_line.c
  * makes a bound of a pipeline of them.
  *
  * The first is arithmetic: what the contractions and attention of all data
@@ -18,23 +18,12 @@
  * The second, place_bound, is what collectives must move.
  */
 #include "passes/place/place_bound.h"
-#include "passes/search/search_parts.h"
+#include "passes/bound/bound_parts.h"
 
 #include <math.h>
 #include <string.h>
 
 /* ---- the work ---- */
-
-/* A contraction or attention of an unsplit program, for one sequence. */
-struct search_work {
-	uint32_t piece, kind;
-	double times;		/* in one run of the piece */
-	bool attends, backward;
-	struct cost_contraction dot;
-	/* which sizes of `dot` grow with the number of sequences */
-	bool m, n, k, batch;
-	struct cost_attention pairs;
-};
 
 static struct cost_contraction
 dot_of(const struct pricing *p, const struct kernel *k)
@@ -69,11 +58,11 @@ struct place_in {
 
 /* one, two: the same kernel for one sequence and for two. */
 static void
-add_work(struct search *s, const struct pricing *p, const struct kernel *one,
+add_work(struct bound *b, const struct pricing *p, const struct kernel *one,
 	 const struct kernel *two, struct place_in at)
 {
-	const struct kernel_dot *a = &one->work->dot, *b = &two->work->dot;
-	struct search_work w = { at.piece, at.kind, .times = at.times };
+	const struct kernel_dot *x = &one->work->dot, *y = &two->work->dot;
+	struct bound_work w = { at.piece, at.kind, .times = at.times };
 
 	if (one->kind == KERNEL_ATTENTION) {
 		w.attends = true;
@@ -81,20 +70,20 @@ add_work(struct search *s, const struct pricing *p, const struct kernel *one,
 		w.pairs = pairs_of(p, one);
 	} else {
 		w.dot = dot_of(p, one);
-		w.m = b->m > a->m;
-		w.n = b->n > a->n;
-		w.k = b->k > a->k;
-		w.batch = b->batch > a->batch;
+		w.m = y->m > x->m;
+		w.n = y->n > x->n;
+		w.k = y->k > x->k;
+		w.batch = y->batch > x->batch;
 		/* rows choose their matrix: they are spread evenly */
-		w.dot.batch *= a->groups;
-		w.dot.k /= w.k ? a->groups : 1;
-		w.dot.m /= w.k ? 1 : a->groups;
+		w.dot.batch *= x->groups;
+		w.dot.k /= w.k ? x->groups : 1;
+		w.dot.m /= w.k ? 1 : x->groups;
 	}
-	VEC_PUSH(&s->keep, &s->work, w);
+	VEC_PUSH(&b->space->keep, &b->work, w);
 }
 
 static void
-add_list(struct search *s, const struct pricing *p,
+add_list(struct bound *b, const struct pricing *p,
 	 const struct kernel_list *one, const struct kernel_list *two,
 	 struct place_in at)
 {
@@ -106,11 +95,11 @@ add_list(struct search *s, const struct pricing *p,
 
 		if (k->body) {
 			inner.times *= (double)k->body->count;
-			add_list(s, p, k->body, two->at.at[i].body, inner);
+			add_list(b, p, k->body, two->at.at[i].body, inner);
 		} else if (k->kind == KERNEL_CONTRACTION ||
 			   (k->kind == KERNEL_ATTENTION &&
 			    !p->traits->unfused)) {
-			add_work(s, p, k, &two->at.at[i], at);
+			add_work(b, p, k, &two->at.at[i], at);
 		}
 	}
 }
@@ -120,24 +109,24 @@ add_list(struct search *s, const struct pricing *p,
  * cannot be placed, nothing is bounded.
  */
 void
-search_find_work(struct search *s)
+bound_find_work(struct bound *b)
 {
-	struct search_group g = { .used = 1, .tp = 1, .cp = 1, .ep = 1,
+	struct space_degrees g = { .used = 1, .tp = 1, .cp = 1, .ep = 1,
 				  .pp = 1, .dp = 1 };
-	struct search_try t = {
-		.g = &g, .microbatch = 1, .nmicrobatches = s->batch,
+	struct space_plan t = {
+		.g = &g, .microbatch = 1, .nmicrobatches = b->space->batch,
 		.chunks = 1, .sched = sched_find("1f1b")
 	};
-	struct search_key key = { .tp = 1, .cp = 1, .ep = 1, .sequence = true,
-				  .solo = s->nlayers < 2 };
-	struct search_unsplit u;
+	struct piece_key key = { .tp = 1, .cp = 1, .ep = 1, .sequence = true,
+				  .solo = b->space->nlayers < 2 };
+	struct piece_unsplit u;
 	uint32_t i, k;
 
-	if (!search_open_unsplit(s, &key, &t, &u)) {
+	if (!piece_open_unsplit(b->pieces, &key, &t, &u)) {
 		return;
 	}
-	s->ties = u.weights > s->static_bytes[0] * (1 + SEARCH_NEAR) +
-			      MEMORY_ALIGN * (double)s->nlayers;
+	b->ties = u.weights > b->static_bytes[0] * (1 + PIECE_NEAR) +
+			      MEMORY_ALIGN * (double)b->space->nlayers;
 	for (i = 0; i < u.nstages; i++) {
 		double n = u.piece[i] >= PIECE_BODY ? u.iterations[i] : 1;
 
@@ -146,19 +135,19 @@ search_find_work(struct search *s)
 			struct place_in at = { u.piece[i], k, 1 / n };
 
 			if (f) {
-				add_list(s, &u.at, u.one[f]->top,
+				add_list(b, &u.at, u.one[f]->top,
 					 u.two[f]->top, at);
 			}
 		}
 	}
-	arena_release(&s->tmp);
+	arena_release(&b->space->tmp);
 }
 
 /* ---- arithmetic ---- */
 
 /* The price for so many sequences, without the launch. */
 static double
-whole_us(const struct target_device *d, const struct search_work *w,
+whole_us(const struct target_device *d, const struct bound_work *w,
 	 double sequences)
 {
 	struct cost_contraction x = w->dot;
@@ -180,14 +169,14 @@ whole_us(const struct target_device *d, const struct search_work *w,
 }
 
 static double
-least_us(const struct search *s, const struct search_work *w,
+least_us(const struct bound *b, const struct bound_work *w,
 	 double sequences, double ranks)
 {
 	double us = INFINITY;
 	uint32_t i;
 
-	for (i = 0; i < s->ngroups; i++) {
-		const struct target_device *d = &s->devs.at[i]->device;
+	for (i = 0; i < b->space->ngroups; i++) {
+		const struct target_device *d = &b->space->devs.at[i]->device;
 
 		us = fmin(us, whole_us(d, w, sequences) / ranks +
 			      d->launch_us);
@@ -196,30 +185,30 @@ least_us(const struct search *s, const struct search_work *w,
 }
 
 /* Of the pieces, one microbatch of that many sequences on that many ranks. */
-static const struct search_pieces *
-arithmetic(struct search *s, int64_t sequences, int64_t ranks)
+static const struct bound_pieces *
+arithmetic(struct bound *b, int64_t sequences, int64_t ranks)
 {
-	struct search_arithmetic *x;
+	struct bound_arithmetic *x;
 	uint32_t i;
 
-	for (i = 0; i < s->arithmetic.n; i++) {
-		x = s->arithmetic.at[i];
+	for (i = 0; i < b->arithmetic.n; i++) {
+		x = b->arithmetic.at[i];
 		if (x->sequences == sequences && x->ranks == ranks) {
 			return &x->us;
 		}
 	}
-	x = arena_alloc(&s->keep, sizeof *x);
+	x = arena_alloc(&b->space->keep, sizeof *x);
 	x->sequences = sequences;
 	x->ranks = ranks;
-	for (i = 0; i < s->work.n; i++) {
-		const struct search_work *w = &s->work.at[i];
-		double us = w->times * least_us(s, w, (double)sequences,
+	for (i = 0; i < b->work.n; i++) {
+		const struct bound_work *w = &b->work.at[i];
+		double us = w->times * least_us(b, w, (double)sequences,
 						(double)ranks);
 
 		x->us.all[w->piece] += us;
 		x->us.forward[w->piece] += w->kind == SCHED_F ? us : 0;
 	}
-	VEC_PUSH(&s->keep, &s->arithmetic, x);
+	VEC_PUSH(&b->space->keep, &b->arithmetic, x);
 	return &x->us;
 }
 
@@ -247,7 +236,7 @@ count_region(const struct ir_module *m, region_id r, bool *counted)
  * another number of repeats.
  */
 static bool
-count_kind(const struct search *s, const struct ir_module *m, uint32_t kind,
+count_kind(const struct bound *b, const struct ir_module *m, uint32_t kind,
 	   bool *counted)
 {
 	const struct ir_region *r =
@@ -261,73 +250,53 @@ count_kind(const struct search *s, const struct ir_module *m, uint32_t kind,
 			continue;
 		}
 		if (ir_attr(m, n, IR_ATTR_REVERSE)) {
-			if (s->nkinds - 1 - back++ == kind) {
+			if (b->space->nkinds - 1 - back++ == kind) {
 				count_region(m, n->region, counted);
 			}
 		} else if (n->nresults && forward++ == kind) {
 			count_region(m, n->region, counted);
 		}
 	}
-	return back == s->nkinds;
+	return back == b->space->nkinds;
 }
 
 static double
-shown(const struct search *s)
+shown(const struct bound *b)
 {
-	return target_is_cpu(&s->t->device) ? 1
-		: s->o->traits.overlap_tensor ? fmin(PRICE_SLOWED, 0.25)
+	return target_is_cpu(&b->space->t->device) ? 1
+		: b->space->traits->overlap_tensor ? fmin(PRICE_SLOWED, 0.25)
 		: PRICE_SLOWED;
 }
 
-/* Devices between neighbours along an axis, by tp, cp and ep alone. */
-static int64_t
-apart_along(const struct search *s, const struct search_group *g,
-	    enum plan_axis axis)
-{
-	const int64_t degree[PLAN_NAXES] = {
-		[PLAN_PP] = 1, [PLAN_DP] = 1, [PLAN_EP] = g->ep,
-		[PLAN_CP] = g->cp, [PLAN_TP] = g->tp
-	};
-	int64_t apart = 1;
-	int i;
-
-	for (i = PLAN_NAXES; s->base.mesh[i - 1] != axis; i--) {
-		apart *= degree[s->base.mesh[i - 1]];
-	}
-	return apart;
-}
-
 static void
-bound_axis(struct search *s, const struct search_group *g,
-	   struct search_axis_bound *x)
+set_axis_us(struct bound *b, const struct space_degrees *g,
+	    struct bound_axis *x)
 {
-	struct ir_module *m = search_ready(s);
-	struct plan plan = s->base;
+	struct ir_module *m = piece_ready(b->pieces);
+	struct plan plan = b->space->base;
 	uint32_t i;
 
 	/* with several kinds of node, or little to spend, it counts nothing */
-	if (!m || s->devs.n > 1 || s->o->effort) {
+	if (!m || b->space->devs.n > 1 || b->hurried) {
 		return;
 	}
-	plan.tp = g->tp;
-	plan.cp = g->cp;
-	plan.ep = g->ep;
+	space_set_degrees(&plan, g);
 	plan.dp = plan.pp = plan.microbatch = plan.nmicrobatches = 1;
 	plan.sequence = x->sequence;
 	plan.zero = 0;
-	for (i = 0; i < s->nkinds; i++) {
-		bool *counted = arena_alloc(&s->keep, m->regions.n);
-		struct pass_ctx p = { .ctx = m->ctx, .stats = &s->stats,
-				      .cluster = s->o->target,
-				      .memo = s->memo };
+	for (i = 0; i < b->space->nkinds; i++) {
+		bool *counted = arena_alloc(&b->space->keep, m->regions.n);
+		struct pass_ctx p = { .ctx = m->ctx, .stats = &b->pieces->stats,
+				      .cluster = b->space->target,
+				      .memo = b->pieces->memo };
 
-		if (x->axis == PLAN_EP && !s->kinds[i].experts) {
+		if (x->axis == PLAN_EP && !b->space->kinds[i].experts) {
 			continue;	/* its ranks are data ranks there */
 		}
-		x->us[i] = count_kind(s, m, i, counted)
+		x->us[i] = count_kind(b, m, i, counted)
 			? place_bound(&p, m, &plan, x->axis, counted,
-				      shown(s)) /
-			  (double)s->kinds[i].iterations : 0;
+				      shown(b)) /
+			  (double)b->space->kinds[i].iterations : 0;
 	}
 }
 
@@ -335,27 +304,30 @@ bound_axis(struct search *s, const struct search_group *g,
  * What one axis adds to each layer of each kind, for one sequence of all its
  * ranks together.
  */
-static const struct search_axis_bound *
-axis_bound(struct search *s, const struct search_group *g,
+static const struct bound_axis *
+axis_bound(struct bound *b, const struct space_degrees *g,
 	   enum plan_axis axis, int64_t n, bool sequence)
 {
-	struct search_axis_bound *x, key = {
-		.axis = axis, .n = n, .apart = apart_along(s, g, axis),
-		.sequence = sequence
+	/* by tp, cp and ep alone */
+	const struct space_degrees one = { .tp = g->tp, .cp = g->cp,
+					   .ep = g->ep, .pp = 1, .dp = 1 };
+	struct bound_axis *x, key = {
+		.axis = axis, .n = n, .sequence = sequence,
+		.apart = space_apart(b->space, &one, axis)
 	};
 	uint32_t i;
 
-	for (i = 0; i < s->axis_bounds.n; i++) {
-		x = s->axis_bounds.at[i];
+	for (i = 0; i < b->axes.n; i++) {
+		x = b->axes.at[i];
 		if (x->axis == axis && x->n == n && x->apart == key.apart &&
 		    x->sequence == sequence) {
 			return x;
 		}
 	}
-	x = arena_alloc(&s->keep, sizeof *x);
+	x = arena_alloc(&b->space->keep, sizeof *x);
 	*x = key;
-	bound_axis(s, g, x);
-	VEC_PUSH(&s->keep, &s->axis_bounds, x);
+	set_axis_us(b, g, x);
+	VEC_PUSH(&b->space->keep, &b->axes, x);
 	return x;
 }
 
@@ -363,41 +335,38 @@ axis_bound(struct search *s, const struct search_group *g,
  * Adds a part of what an axis adds.  Each rank of ep has sequences of its own.
  */
 static void
-add_axis(struct search *s, const struct search_group *g, enum plan_axis axis,
-	 bool sequence, double part, struct search_pieces *us)
+add_axis(struct bound *b, const struct space_degrees *g, enum plan_axis axis,
+	 bool sequence, double part, struct bound_pieces *us)
 {
-	int64_t n = axis == PLAN_TP ? g->tp : axis == PLAN_CP ? g->cp : g->ep;
-	const struct search_axis_bound *x;
+	int64_t n = space_degree(g, axis);
+	const struct bound_axis *x;
 	uint32_t i;
 
 	if (n == 1) {
 		return;
 	}
-	x = axis_bound(s, g, axis, n, sequence);
-	for (i = 0; i < s->nkinds; i++) {
+	x = axis_bound(b, g, axis, n, sequence);
+	for (i = 0; i < b->space->nkinds; i++) {
 		double more = x->us[i] * part *
 			      (axis == PLAN_EP ? (double)n : 1);
 
 		us->all[PIECE_BODY + i] += more;
 		us->all[PIECE_FIRST] += i == 0 ? more : 0;
-		us->all[PIECE_LAST] += i + 1 == s->nkinds ? more : 0;
+		us->all[PIECE_LAST] += i + 1 == b->space->nkinds ? more : 0;
 	}
 }
 
 /* ---- together ---- */
 
-/*
- * The least time of each piece, for one sequence; communication is multiplied
- * by `comm`.
- */
-static void
-find_pieces(struct search *s, const struct search_key *key,
-	    const struct search_try *t, double comm, struct search_pieces *us)
+void
+bound_find_pieces(struct bound *b, const struct piece_key *key,
+		  const struct space_plan *t, double comm,
+		  struct bound_pieces *us)
 {
-	const struct search_group *g = t->g;
+	const struct space_degrees *g = t->g;
 	int64_t data = g->dp * g->ep;
-	const struct search_pieces *x =
-		arithmetic(s, t->microbatch * data, g->tp * g->cp * data);
+	const struct bound_pieces *x =
+		arithmetic(b, t->microbatch * data, g->tp * g->cp * data);
 	double tp = (double)g->tp, cp = (double)g->cp;
 	int i;
 
@@ -406,58 +375,51 @@ find_pieces(struct search *s, const struct search_key *key,
 		us->forward[i] = x->forward[i] / (double)t->microbatch;
 	}
 	/* each is divided by axes that may split the same values */
-	add_axis(s, g, PLAN_TP, key->sequence, comm / cp, us);
-	add_axis(s, g, PLAN_CP, false, comm / tp, us);
-	add_axis(s, g, PLAN_EP, false, comm / (tp * cp), us);
-}
-
-void
-search_least_pieces(struct search *s, const struct search_key *key,
-		    const struct search_try *t, struct search_pieces *us)
-{
-	find_pieces(s, key, t, 1, us);
+	add_axis(b, g, PLAN_TP, key->sequence, comm / cp, us);
+	add_axis(b, g, PLAN_CP, false, comm / tp, us);
+	add_axis(b, g, PLAN_EP, false, comm / (tp * cp), us);
 }
 
 static double
-line_us(struct search *s, const struct search_key *key,
-	const struct search_try *t, double comm)
+line_us(struct bound *b, const struct piece_key *key,
+	const struct space_plan *t, double comm)
 {
-	struct search_pieces us;
-	struct search_line x;
+	struct bound_pieces us;
+	struct bound_line x;
 
-	find_pieces(s, key, t, comm, &us);
-	search_set_line(s, &us, &x);
-	return search_line_us(s, t, &x);
+	bound_find_pieces(b, key, t, comm, &us);
+	bound_set_line(b->space, &us, &x);
+	return bound_line_us(b, t, &x);
 }
 
 bool
-search_is_above(struct search *s, const struct search_key *key,
-		const struct search_try *t, double us)
+bound_is_above(struct bound *b, const struct piece_key *key,
+		const struct space_plan *t, double us)
 {
-	struct search_pieces pieces;
-	struct search_line x;
+	struct bound_pieces pieces;
+	struct bound_line x;
 
-	us = search_kernels_us(s, key, t, us);
+	us = bound_kernels_us(b, key, t, us);
 	if (us <= 0) {
 		return true;
 	}
-	find_pieces(s, key, t, 1, &pieces);
-	search_set_line(s, &pieces, &x);
-	return search_line_is_above(s, t, &x, us);
+	bound_find_pieces(b, key, t, 1, &pieces);
+	bound_set_line(b->space, &pieces, &x);
+	return bound_line_is_above(b, t, &x, us);
 }
 
 double
-search_bound_us(struct search *s, const struct search_key *key,
-		const struct search_try *t)
+bound_us(struct bound *b, const struct piece_key *key,
+		const struct space_plan *t)
 {
-	double us = line_us(s, key, t, 1);
+	double us = line_us(b, key, t, 1);
 
-	return us + search_data_us(s, key, t, us);
+	return us + bound_data_us(b, key, t, us);
 }
 
 double
-search_guess_us(struct search *s, const struct search_key *key,
-		const struct search_try *t)
+bound_guess_us(struct bound *b, const struct piece_key *key,
+		const struct space_plan *t)
 {
-	return line_us(s, key, t, 1 / shown(s));
+	return line_us(b, key, t, 1 / shown(b));
 }

@@ -2,10 +2,10 @@
  * Counts how many microbatches a schedule has in flight, by stage and by rank:
  * each needs a slot for what it saves for backward.
  */
-#include "passes/search/search_parts.h"
+#include "passes/space/space.h"
 
 /* A slot of a span is held from one part of a microbatch to another. */
-static const struct { uint8_t from, to; } spans[SEARCH_NSPANS] = {
+static const struct { uint8_t from, to; } spans[SPACE_NSPANS] = {
 	[MEMORY_TO_INPUT] = { SCHED_FORWARD, SCHED_INPUT },
 	[MEMORY_TO_WEIGHTS] = { SCHED_FORWARD, SCHED_WEIGHTS },
 	[MEMORY_BETWEEN] = { SCHED_INPUT, SCHED_WEIGHTS }
@@ -53,7 +53,7 @@ count_span(const struct sched_list *l, uint32_t span, struct holding *stages)
 
 /* Counts all ranks and stages. */
 static void
-count_all(struct search *s, struct search_slots *k, const struct sched *x,
+count_all(struct space *s, struct space_slots *k, const struct sched *x,
 	  uint32_t span)
 {
 	struct holding *stages;
@@ -73,7 +73,7 @@ count_all(struct search *s, struct search_slots *k, const struct sched *x,
  * nothing is held between halves.
  */
 static void
-set_whole(struct search_slots *k, const struct sched *x)
+set_whole(struct space_slots *k, const struct sched *x)
 {
 	uint32_t i;
 
@@ -86,14 +86,14 @@ set_whole(struct search_slots *k, const struct sched *x)
 
 /* Sets the counts of k for a schedule with that many microbatches. */
 static void
-count_slots(struct search *s, struct search_slots *k, uint32_t nmicrobatches)
+count_slots(struct space *s, struct space_slots *k, uint32_t nmicrobatches)
 {
 	uint32_t n = (uint32_t)(k->pp * k->chunks), i;
 	const char *why;
 	struct sched *x = sched_make(&s->tmp, k->def->name, (uint32_t)k->pp,
 				     (uint32_t)k->chunks, nmicrobatches, &why);
 
-	for (i = 0; i < SEARCH_NSPANS; i++) {
+	for (i = 0; i < SPACE_NSPANS; i++) {
 		k->stage[i] = arena_alloc(&s->keep, n * sizeof(uint32_t));
 		k->rank[i] = arena_alloc(&s->keep, n * sizeof(uint32_t));
 	}
@@ -108,13 +108,13 @@ count_slots(struct search *s, struct search_slots *k, uint32_t nmicrobatches)
 
 /* Adds, k->times times, the slots that the last microbatch adds. */
 static void
-add_slots(struct search *s, struct search_slots *k)
+add_slots(struct space *s, struct space_slots *k)
 {
-	struct search_slots one = *k;
+	struct space_slots one = *k;
 	uint32_t n = (uint32_t)(k->pp * k->chunks), i, j;
 
 	count_slots(s, &one, k->nmicrobatches - 1);
-	for (i = 0; i < SEARCH_NSPANS; i++) {
+	for (i = 0; i < SPACE_NSPANS; i++) {
 		for (j = 0; j < n; j++) {
 			k->stage[i][j] += k->times *
 				(k->stage[i][j] - one.stage[i][j]);
@@ -124,11 +124,11 @@ add_slots(struct search *s, struct search_slots *k)
 	}
 }
 
-static const struct search_slots *
-slots_of(struct search *s, const struct sched_def *def, int64_t pp,
+static const struct space_slots *
+slots_of(struct space *s, const struct sched_def *def, int64_t pp,
 	 int64_t chunks, int64_t nmicrobatches)
 {
-	struct search_slots *k;
+	struct space_slots *k;
 	uint32_t times, n, i;
 
 	n = sched_held_of(def, (uint32_t)pp, (uint32_t)chunks,
@@ -141,7 +141,7 @@ slots_of(struct search *s, const struct sched_def *def, int64_t pp,
 		}
 	}
 	k = arena_alloc(&s->keep, sizeof *k);
-	*k = (struct search_slots){ .def = def, .pp = pp, .chunks = chunks,
+	*k = (struct space_slots){ .def = def, .pp = pp, .chunks = chunks,
 				    .nmicrobatches = n, .times = times };
 	count_slots(s, k, n);
 	if (times) {
@@ -152,17 +152,10 @@ slots_of(struct search *s, const struct sched_def *def, int64_t pp,
 }
 
 void
-search_count_slots(struct search *s, struct search_try *t)
+space_count_slots(struct space *s, struct space_plan *t)
 {
 	if (!t->slots) {
 		t->slots = slots_of(s, t->sched, t->g->pp, t->chunks,
 				    t->nmicrobatches);
 	}
-}
-
-int64_t
-search_microbatches(const struct search *s, const struct search_group *g,
-		    int64_t microbatch)
-{
-	return num_ceil_div(s->batch, microbatch * g->dp * g->ep);
 }

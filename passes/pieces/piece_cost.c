@@ -1,0 +1,407 @@
+/*
+ * Prices and bytes of the pieces of a sharding, for any microbatch, dp and pp.
+ * These change only the lengths of mesh axes, so nothing is placed again for
+ * them.
+ */
+#include "passes/pieces/piece_parts.h"
+
+#include <math.h>
+#include <string.h>
+
+/*
+ * Adds the price of a function to `top`.  `body` is set for a piece of layers
+ * only: then the price of one layer is added to `body`, and `top` gets what is
+ * outside of the repeat.
+ */
+static void
+price(struct pricing *p, const struct kernel_list *l, double iterations,
+      struct price_func *top, struct price_func *body)
+{
+	uint32_t i;
+
+	for (i = 0; i < l->at.n; i++) {
+		const struct kernel *k = &l->at.at[i];
+		struct price_func once = { 0 };
+
+		if (!k->body) {
+			price_kernel(p, k, top);
+		} else if (!body) {
+			price_list(p, k->body, top);
+		} else {
+			price_list(p, k->body, &once);
+			price_add(body, &once, 1 / iterations);
+		}
+	}
+}
+
+/*
+ * To what the price of a piece's function is added: to the piece, or outside of
+ * repeats of layers to PIECE_TOP, which all functions have.
+ */
+struct where {
+	struct price_func *top, *body;
+	double iterations;
+	struct price_func spare;
+};
+
+static void
+go(const struct piece_sharding *w, uint32_t stage, struct price_func *first,
+   size_t step, struct where *to)
+{
+	uint32_t piece = w->on->piece_of[stage];
+	bool layers = piece >= PIECE_BODY;
+	bool again = stage > 1;		/* the first piece sets PIECE_TOP */
+
+	memset(to, 0, sizeof *to);
+	to->iterations = (double)w->on->iterations[stage];
+	to->body = layers ? first + piece * step : NULL;
+	to->top = !layers ? first + piece * step
+		: again ? &to->spare : first + PIECE_TOP * step;
+}
+
+static void
+price_function(const struct piece_store *s, struct pricing *p,
+	       const struct piece_kernels *k, func_id f, struct where *to)
+{
+	if (f) {
+		price_choose_parts(p, s->space->base.chunks, k->of[f]->top);
+		price(p, k->of[f]->top, to->iterations, to->top, to->body);
+	}
+}
+
+static bool
+colls(const struct kernel_list *l, uint32_t axes)
+{
+	uint32_t i;
+
+	for (i = 0; i < l->at.n; i++) {
+		const struct kernel *k = &l->at.at[i];
+
+		if (k->body ? colls(k->body, axes)
+			    : k->work->coll.axes & axes) {
+			return true;
+		}
+	}
+	return false;
+}
+
+/*
+ * Whether the price of stages depends on dp.  A larger dp makes one axis longer
+ * and moves ranks apart along the axes outside of it.  So no price changes if
+ * stages have no collective along any of these.
+ */
+static bool
+depends_on_dp(const struct piece_sharding *w,
+	      const struct piece_kernels *list)
+{
+	struct ir_module *m = w->m;
+	axis_id dp = piece_axis(m, "dp");
+	uint32_t axes = dp ? (2u << dp) - 1 : 0, i, k;
+
+	for (i = 0; i < w->on->nstages; i++) {
+		for (k = 0; k < SCHED_NKINDS; k++) {
+			func_id f = w->r.of_stage[i][k];
+
+			if (f && colls(list->of[f]->top, axes)) {
+				return true;
+			}
+		}
+	}
+	return false;
+}
+
+static void
+price_pieces(struct piece_store *s, struct piece_sharding *w,
+	     struct piece_kernels *list, struct piece_cost *c,
+	     uint32_t dev, struct arena *a)
+{
+	struct pricing p = piece_pricing(s, w, dev);
+	struct where to;
+	uint32_t i, k;
+
+	kernels_some(w->fuse, w->r.of_stage[0], w->on->nstages * SCHED_NKINDS,
+		     &list->mem, list->of);
+	c->on[dev] = arena_alloc(a, sizeof *c->on[dev]);
+	for (i = 0; i < w->on->nstages; i++) {
+		for (k = 0; k < SCHED_NKINDS; k++) {
+			go(w, i, &c->on[dev]->fn[0][k], SCHED_NKINDS, &to);
+			price_function(s, &p, list, w->r.of_stage[i][k], &to);
+		}
+	}
+}
+
+/*
+ * Prices stages on each single device group first, for lower bounds; then on
+ * `dev`, which may be a set of several groups that a rank spans.
+ */
+static void
+price_stages(struct piece_store *s, struct piece_sharding *w,
+	     struct piece_cost *c, uint32_t dev)
+{
+	struct piece_kernels *list = piece_stage_kernels(s, w, c->microbatch,
+							 c->dp);
+	uint32_t i;
+
+	c->on = list->any_dp ? list->any_dp->on : c->on;
+	if (!c->on[0]) {
+		for (i = 0; i < s->space->ngroups; i++) {
+			price_pieces(s, w, list, c, i, &s->space->keep);
+		}
+		list->any_dp = depends_on_dp(w, list) ? NULL : c;
+	}
+	if (!c->on[dev]) {
+		price_pieces(s, w, list, c, dev, &s->space->keep);
+	}
+	/* its kernels are not needed again */
+	if (list->any_dp && s->space->devs.n == 1) {
+		piece_drop_kernels(list);
+	}
+	arena_release(&w->ctx.tmp);
+}
+
+/*
+ * Prices updates.  Sums over all ranks of the pipeline cross all their device
+ * groups.
+ */
+static void
+price_updates(struct piece_store *s, struct piece_sharding *w,
+	      const struct space_plan *t, struct piece_update *u,
+	      uint32_t dev)
+{
+	struct piece_kernels *list = piece_kernels_at(s, w, &w->of_updates, 0,
+						      u->dp);
+	struct pricing p = piece_pricing(s, w, dev);
+	struct target_devs all;
+	struct where to;
+	uint32_t i;
+
+	kernels_some(w->fuse, w->r.update, w->on->nstages, &list->mem,
+		     list->of);
+	space_devs(s->space, t->g, &w->ctx.tmp, &all);
+	p.across = all.all;
+	u->on[dev] = arena_alloc(&s->space->keep,
+				 PIECE_MAX * sizeof *u->on[dev]);
+	for (i = 0; i < w->on->nstages; i++) {
+		go(w, i, u->on[dev], 1, &to);
+		price_function(s, &p, list, w->r.update[i], &to);
+	}
+	arena_release(&w->ctx.tmp);
+}
+
+/* ---- costs of one sharding ---- */
+
+struct piece_cost *
+piece_cost_of(struct piece_store *s, const struct piece_key *key,
+	      const struct space_plan *t)
+{
+	struct piece_sharding *w = piece_sharding_of(s, key, t);
+	struct piece_cost *c;
+
+	if (w->bad) {
+		return NULL;
+	}
+	for (c = w->costs; c; c = c->next) {
+		if (c->microbatch == t->microbatch && c->dp == t->g->dp) {
+			return c;
+		}
+	}
+	c = arena_alloc(&s->space->keep, sizeof *c);
+	c->microbatch = t->microbatch;
+	c->dp = t->g->dp;
+	c->on = arena_alloc(&s->space->keep, s->space->devs.n * sizeof *c->on);
+	c->next = w->costs;
+	w->costs = c;
+	return c;
+}
+
+/*
+ * What one microbatch keeps does not depend on dp, unless ZeRO gathers or cuts
+ * tensors within it.
+ */
+void
+piece_measure(struct piece_store *s, const struct piece_key *key,
+	      const struct space_plan *t, struct piece_cost *c)
+{
+	struct piece_sharding *w = piece_sharding_of(s, key, t);
+	struct kernels **all;
+	struct memory mem;
+	const char *why;
+
+	if (c->measured) {
+		return;
+	}
+	c->measured = true;
+	if (c->microbatch == w->at.microbatch &&
+	    (c->dp == w->g.dp || w->key.zero < 2)) {
+		memcpy(c->bytes, w->bytes, sizeof c->bytes);
+		return;
+	}
+	piece_reopen(s, w);
+	piece_set_axes(w->m, t);
+	all = piece_find_kernels(s, w, t->microbatch, t->g->dp);
+	if (memory_plan(&w->r, all, 0, &w->ctx.tmp, &mem, &why)) {
+		piece_measure_bytes(w, &mem, c->bytes);
+	}
+	arena_release(&w->ctx.tmp);
+}
+
+/* The same of pieces with these prices on a device group, and these saves. */
+static double
+saved_on(const struct space *s, const struct piece_prices *fn,
+		const struct piece_bytes *saved, uint32_t dev)
+{
+	const struct target_device *d = &s->devs.at[dev]->device;
+	double most = 0;
+	uint32_t i, k;
+
+	for (i = 0; i < PIECE_BODY + s->nkinds; i++) {
+		double bytes = 0, us = 0;
+
+		for (k = 0; k < SPACE_NSPANS; k++) {
+			bytes += fmax(saved[i].slot[k], 0);
+		}
+		for (k = 0; k < SCHED_NKINDS; k++) {
+			us += piece_least_shown_us(s, &fn->fn[i][k]);
+		}
+		bytes += fmax(saved[i].read, bytes);
+		bytes /= d->memory_bytes_us * d->memory_eff;
+		most = us > 0 ? fmax(most, bytes / us) : most;
+	}
+	return most;
+}
+
+double
+piece_saved_part(struct piece_store *s, const struct piece_key *key,
+		 const struct space_plan *t, struct piece_cost *c)
+{
+	struct piece_sharding *w;
+	double more;
+	uint32_t dev;
+
+	if (!c->saved_part) {
+		w = piece_sharding_of(s, key, t);
+		more = (double)c->microbatch / (double)w->at.microbatch;
+		more = w->key.zero > 1 ? fmax(more, 1) : more;
+		for (dev = 0; dev < s->space->ngroups; dev++) {
+			c->saved_part = fmax(c->saved_part, more *
+				saved_on(s->space, c->on[dev], w->bytes, dev));
+		}
+	}
+	return fmin(c->saved_part, 1);
+}
+
+void
+piece_price(struct piece_store *s, const struct piece_key *key,
+	    const struct space_plan *t, struct piece_cost *c, uint32_t dev)
+{
+	struct piece_sharding *w;
+
+	if (!c->on[dev]) {
+		w = piece_sharding_of(s, key, t);
+		piece_reopen(s, w);
+		piece_set_mesh(w, &w->key, t);
+		price_stages(s, w, c, dev);
+	}
+}
+
+struct piece_update *
+piece_update_of(struct piece_store *s, const struct piece_key *key,
+		const struct space_plan *t)
+{
+	struct piece_sharding *w = piece_with_updates(s, key, t);
+	struct piece_update *u;
+
+	for (u = w->updates; u; u = u->next) {
+		if (u->dp == t->g->dp && u->pp == t->g->pp &&
+		    u->offload == key->offload) {
+			return u;
+		}
+	}
+	u = arena_alloc(&s->space->keep, sizeof *u);
+	u->dp = t->g->dp;
+	u->pp = t->g->pp;
+	u->offload = key->offload;
+	u->on = arena_alloc(&s->space->keep, s->space->devs.n * sizeof *u->on);
+	u->next = w->updates;
+	w->updates = u;
+	piece_scale_fixed(w, u);
+	return u;
+}
+
+void
+piece_price_update(struct piece_store *s, const struct piece_key *key,
+		   const struct space_plan *t, struct piece_update *u,
+		   uint32_t dev)
+{
+	struct piece_sharding *w;
+	struct piece_key own;
+
+	if (!u->on[dev]) {
+		w = piece_with_updates(s, key, t);
+		own = w->key;
+		own.offload = key->offload;
+		piece_reopen(s, w);
+		piece_set_mesh(w, &own, t);
+		if (plan_offload(w->m) != own.offload) {
+			piece_write_plan(s, w->on, &own, t, w->m);
+		}
+		price_updates(s, w, t, u, dev);
+	}
+}
+
+double
+piece_hop_us(struct piece_store *s, const struct piece_key *key,
+	     const struct space_plan *t, struct piece_cost *c)
+{
+	struct target_devs all;
+	struct piece_sharding *w;
+
+	if (t->g->pp > 1 && c->hop_pp != t->g->pp) {
+		w = piece_sharding_of(s, key, t);
+		piece_reopen(s, w);
+		piece_set_mesh(w, &w->key, t);
+		space_devs(s->space, t->g, &s->space->tmp, &all);
+		c->hop_pp = t->g->pp;
+		c->hop_us = price_hop(&(struct pricing){
+			.r = &w->r, .m = w->m, .t = all.all,
+			.traits = s->space->traits
+		});
+	}
+	return t->g->pp > 1 ? c->hop_us : 0;
+}
+
+bool
+piece_open_unsplit(struct piece_store *s, const struct piece_key *key,
+		   const struct space_plan *t, struct piece_unsplit *u)
+{
+	struct piece_sharding *w = piece_sharding_of(s, key, t);
+	struct space_plan two = *t;
+	uint32_t i;
+
+	if (w->bad) {
+		return false;
+	}
+	piece_reopen(s, w);
+	*u = (struct piece_unsplit){
+		.at = piece_pricing(s, w, 0), .nstages = w->on->nstages,
+		.piece = w->on->piece_of, .iterations = w->on->iterations,
+		.of_stage = (const func_id (*)[SCHED_NKINDS])w->r.of_stage
+	};
+	u->one = arena_alloc(&s->space->tmp, w->m->funcs.n * sizeof *u->one);
+	u->two = arena_alloc(&s->space->tmp, w->m->funcs.n * sizeof *u->two);
+	kernels_some(w->fuse, w->r.of_stage[0], u->nstages * SCHED_NKINDS,
+		     &s->space->tmp, u->one);
+	u->weights = 0;
+	for (i = 0; i < w->on->nstages; i++) {
+		u->weights += w->fixed[w->on->piece_of[i]][MEMORY_WEIGHTS] *
+			(w->on->piece_of[i] >= PIECE_BODY
+				 ? (double)w->on->iterations[i] : 1);
+	}
+	two.microbatch = 2;
+	two.nmicrobatches = s->space->batch / 2 + (s->space->batch == 1);
+	piece_set_axes(w->m, &two);
+	kernels_some(w->fuse, w->r.of_stage[0], u->nstages * SCHED_NKINDS,
+		     &s->space->tmp, u->two);
+	piece_set_axes(w->m, t);
+	return true;
+}

@@ -1,0 +1,144 @@
+/*
+ * Private header of the pieces: placements and what is made of them.  A
+ * placement is made into shardings, which differ in what they recompute and in
+ * whether backward is split; a sharding has kernels and prices for any lengths.
+ */
+#ifndef PASSES_PIECE_PARTS_H
+#define PASSES_PIECE_PARTS_H
+
+#include "passes/pieces/pieces.h"
+
+/* Kernels of stages or of updates, at these lengths. */
+struct piece_kernels {
+	int64_t microbatch, dp;	/* 0: kernels do not depend on it */
+	struct arena mem;	/* of the kernels */
+	/* by function; NULL: not found yet, or dropped */
+	struct kernels **of;
+	bool listed;		/* in s->lists */
+	/* their price if dp does not change it; NULL: it does, or not known */
+	const struct piece_cost *any_dp;
+	struct piece_kernels *next;
+};
+
+struct piece_sharding;
+
+/* A placed sharding, before it is cut into forward and backward functions. */
+struct piece_placed {
+	struct piece_key key;	/* without what changes programs only */
+	struct ir_ctx ctx;
+	struct ir_module *m;
+	struct space_degrees g;
+	struct space_plan at;	/* the plan of g that it was placed for */
+	/*
+	 * the first sharding made of it, which has the updates for all; by
+	 * whether a step is one microbatch
+	 */
+	struct piece_sharding *first[2];
+	/*
+	 * what its stages are made of, and the first placement with the same:
+	 * all shardings but those above are that one's
+	 */
+	struct hash stages;
+	struct piece_placed *like;
+	uint32_t nstages;
+	uint32_t piece_of[SPACE_MAX_KINDS + 2];	/* by stage */
+	int64_t iterations[SPACE_MAX_KINDS + 2];	/* by stage */
+	/* all ways to recompute that were tried; the first is as pinned */
+	VEC(const char *) words;
+	struct piece_choices choices[2];	/* if backward is split: 1 */
+	struct piece_sharding *shardings;	/* newest first */
+	uint64_t used;		/* when it was last: see MOST_OPEN */
+	bool bad;		/* `place` refused it */
+};
+
+struct piece_sharding {
+	struct piece_key key;
+	struct piece_placed *on;
+	struct piece_sharding *next;	/* of the same placement */
+	struct ir_ctx ctx;
+	struct ir_module *m;
+	struct ranks r;
+	struct fuse *fuse;	/* m's kernels */
+	struct piece_kernels *of_stages, *of_updates;
+	struct space_degrees g;
+	struct space_plan at;	/* the plan of g that it was staged for */
+	/* bytes at that plan: of one microbatch, of the whole step */
+	struct piece_bytes bytes[PIECE_MAX];
+	double fixed[PIECE_MAX][MEMORY_PIPELINE];
+	double in_layers[PIECE_MAX][MEMORY_OPTIMIZER];
+	double update_temp[PIECE_MAX];
+	bool bad;		/* it cannot be placed or staged */
+	struct piece_cost *costs;
+	struct piece_update *updates;
+};
+
+/* ---- piece_place.c ----------------------------------------------------- */
+
+/* Runs a pass on a program of the search. */
+bool piece_pass(struct piece_store *s, struct ir_ctx *c, struct ir_module *m,
+		pass_fn *pass);
+/* Writes to m the plan of a sharding at t; its stages are the pieces. */
+void piece_write_plan(struct piece_store *s, const struct piece_placed *w,
+		      const struct piece_key *key, const struct space_plan *t,
+		      struct ir_module *m);
+bool piece_same_key(const struct piece_key *a, const struct piece_key *b);
+axis_id piece_axis(const struct ir_module *m, const char *name);
+/* Drops all functions but the model. */
+void piece_drop_updates(struct ir_module *m);
+/* Places w again after its program was dropped. */
+void piece_place_again(struct piece_store *s, struct piece_placed *w);
+/* The placement of that key, made if there is none. */
+struct piece_placed *piece_place(struct piece_store *s,
+				 const struct piece_key *key,
+				 const struct space_plan *t);
+
+/* ---- piece_sharding.c -------------------------------------------------- */
+
+/*
+ * Sets the lengths of the axes dp and time.  A placement without a dp axis runs
+ * the microbatches of all data ranks, so that one has the right size.
+ */
+void piece_set_axes(struct ir_module *m, const struct space_plan *t);
+/*
+ * Sets the lengths of all axes to those of a key, which need not be w's own.
+ */
+void piece_set_mesh(struct piece_sharding *w, const struct piece_key *key,
+		    const struct space_plan *t);
+/* The kernels at these lengths; they are found by kernels_some. */
+struct piece_kernels *piece_kernels_at(struct piece_store *s,
+				       const struct piece_sharding *w,
+				       struct piece_kernels **list,
+				       int64_t microbatch, int64_t dp);
+struct piece_kernels *piece_stage_kernels(struct piece_store *s,
+					  struct piece_sharding *w,
+					  int64_t microbatch, int64_t dp);
+/* The kernels of all functions at that microbatch and dp, in w->ctx.tmp. */
+struct kernels **piece_find_kernels(struct piece_store *s,
+				    struct piece_sharding *w,
+				    int64_t microbatch, int64_t dp);
+void piece_drop_kernels(struct piece_kernels *k);
+struct pricing piece_pricing(const struct piece_store *s,
+			     const struct piece_sharding *w, uint32_t dev);
+/* The sharding of a key, made if there is none. */
+struct piece_sharding *piece_sharding_of(struct piece_store *s,
+					 const struct piece_key *key,
+					 const struct space_plan *t);
+/* The sharding that has the updates of a key's placement. */
+struct piece_sharding *piece_with_updates(struct piece_store *s,
+					  const struct piece_key *key,
+					  const struct space_plan *t);
+/* Make programs again if they were dropped. */
+void piece_open_placed(struct piece_store *s, struct piece_placed *w);
+void piece_reopen(struct piece_store *s, struct piece_sharding *w);
+void piece_drop_sharding(struct piece_sharding *w);
+
+/* ---- piece_bytes.c ----------------------------------------------------- */
+
+/* Sets the bytes of the pieces of w, from the memory plan of its stages. */
+void piece_measure_bytes(const struct piece_sharding *w,
+			 const struct memory *mem, struct piece_bytes *to);
+void piece_measure_fixed(struct piece_sharding *w, const struct memory *mem);
+/* Scales what lives for the whole step to the dp of u. */
+void piece_scale_fixed(const struct piece_sharding *w, struct piece_update *u);
+
+#endif

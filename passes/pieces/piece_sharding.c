@@ -1,0 +1,420 @@
+/*
+ * Shardings: stages a placement into pieces, finds their kernels, and keeps the
+ * programs of as many as memory allows.
+ */
+#include "ir/memo.h"
+#include "passes/pieces/piece_parts.h"
+
+#include <string.h>
+
+/* ---- programs of pieces ---- */
+
+/*
+ * Sets the lengths of the axes dp and time.  A placement without a dp axis runs
+ * the microbatches of all data ranks, so that one has the right size.
+ */
+void
+piece_set_axes(struct ir_module *m, const struct space_plan *t)
+{
+	axis_id dp = piece_axis(m, "dp"), a;
+
+	for (a = 1; a < m->axes.n; a++) {
+		struct ir_axis *x = &m->axes.at[a];
+
+		if (x->time) {
+			x->size = t->nmicrobatches * (dp ? 1 : t->g->dp);
+		} else if (a == dp) {
+			x->size = t->g->dp;
+		}
+	}
+}
+
+static void
+set_axis(struct ir_module *m, const char *name, int64_t size)
+{
+	axis_id a = piece_axis(m, name);
+
+	if (a) {
+		m->axes.at[a].size = size;
+	}
+}
+
+/*
+ * Sets the lengths of all axes to those of a key, which need not be w's own.
+ */
+void
+piece_set_mesh(struct piece_sharding *w, const struct piece_key *key,
+	       const struct space_plan *t)
+{
+	piece_set_axes(w->m, t);
+	set_axis(w->m, "pp", t->g->pp);
+	set_axis(w->m, "cp", key->cp);
+	set_axis(w->m, "ep", key->ep);
+	/* with a tpr axis tensor ranks are two axes: lengths stay */
+	if (!piece_axis(w->m, "tpr")) {
+		set_axis(w->m, "tp", key->tp);
+	}
+	w->r.nmicrobatches = (uint32_t)t->nmicrobatches;
+	w->r.nranks = (uint32_t)(key->tp * key->cp * key->ep * t->g->dp *
+				 t->g->pp);
+}
+
+void
+piece_drop_kernels(struct piece_kernels *k)
+{
+	arena_release(&k->mem);
+	k->of = NULL;
+}
+
+#define MOST_KERNELS ((size_t)16 << 20)	/* bytes of kernels that are kept */
+
+/* Drops the kernels of all lists if they are too many. */
+static void
+make_room(struct piece_store *s)
+{
+	size_t bytes = 0;
+	uint32_t i;
+
+	for (i = 0; i < s->lists.n; i++) {
+		bytes += s->lists.at[i]->mem.total_bytes;
+	}
+	for (i = 0; bytes > MOST_KERNELS && i < s->lists.n; i++) {
+		piece_drop_kernels(s->lists.at[i]);
+		s->lists.at[i]->listed = false;
+	}
+	s->lists.n = bytes > MOST_KERNELS ? 0 : s->lists.n;
+}
+
+/*
+ * The kernels at these lengths.  They are kept, since finding kernels takes far
+ * longer than pricing them for another dp or pp.
+ */
+struct piece_kernels *
+piece_kernels_at(struct piece_store *s, const struct piece_sharding *w,
+		 struct piece_kernels **list, int64_t microbatch, int64_t dp)
+{
+	struct piece_kernels *k;
+
+	for (k = *list; k && (k->microbatch != microbatch || k->dp != dp);
+	     k = k->next) {
+	}
+	if (!k) {
+		k = arena_alloc(&s->space->keep, sizeof *k);
+		k->microbatch = microbatch;
+		k->dp = dp;
+		arena_init(&k->mem, &s->space->m->ctx->mem);
+		k->next = *list;
+		*list = k;
+	}
+	if (!k->of) {
+		make_room(s);
+		k->of = arena_alloc(&k->mem, w->m->funcs.n * sizeof *k->of);
+	}
+	if (!k->listed) {
+		k->listed = true;
+		VEC_PUSH(&s->space->keep, &s->lists, k);
+	}
+	return k;
+}
+
+/*
+ * The kernels of stages.  With ZeRO 2 and 3 each rank holds a part of gradients
+ * or weights, whose size depends on dp.
+ */
+struct piece_kernels *
+piece_stage_kernels(struct piece_store *s, struct piece_sharding *w,
+		    int64_t microbatch, int64_t dp)
+{
+	return piece_kernels_at(s, w, &w->of_stages, microbatch,
+				w->key.zero > 1 ? dp : 0);
+}
+
+static void
+drop_all_kernels(struct piece_kernels *k)
+{
+	for (; k; k = k->next) {
+		piece_drop_kernels(k);
+	}
+}
+
+/* Frees the programs of a sharding. */
+void
+piece_drop_sharding(struct piece_sharding *w)
+{
+	if (w->m) {
+		drop_all_kernels(w->of_stages);
+		drop_all_kernels(w->of_updates);
+		ir_ctx_release(&w->ctx);
+		w->m = NULL;
+	}
+}
+
+#define MOST_OPEN 16		/* placements whose programs are kept */
+
+static void
+drop_placed(struct piece_store *s, struct piece_placed *w)
+{
+	struct piece_sharding *x;
+
+	if (w->m) {
+		for (x = w->shardings; x; x = x->next) {
+			piece_drop_sharding(x);
+		}
+		ir_ctx_release(&w->ctx);
+		w->m = NULL;
+		s->nopen--;
+	}
+}
+
+/* Drops the programs of the placement that was used least recently. */
+static void
+make_way(struct piece_store *s, const struct piece_placed *w)
+{
+	struct piece_placed *old = NULL;
+	uint32_t i;
+
+	for (i = 0; i < s->placed.n && s->nopen >= MOST_OPEN; i++) {
+		struct piece_placed *x = s->placed.at[i];
+
+		if (x != w && x->m && (!old || x->used < old->used)) {
+			old = x;
+		}
+	}
+	if (old) {
+		drop_placed(s, old);
+	}
+}
+
+void
+piece_open_placed(struct piece_store *s, struct piece_placed *w)
+{
+	w->used = ++s->clock;
+	if (!w->m && !w->bad) {
+		make_way(s, w);
+		piece_place_again(s, w);
+	}
+}
+
+void
+piece_drop_programs(struct piece_store *s)
+{
+	uint32_t i;
+
+	for (i = 0; i < s->placed.n; i++) {
+		drop_placed(s, s->placed.at[i]);
+	}
+}
+
+struct pricing
+piece_pricing(const struct piece_store *s, const struct piece_sharding *w,
+	      uint32_t dev)
+{
+	return (struct pricing){ .r = &w->r, .m = w->m,
+				 .t = s->space->devs.at[dev],
+				 .traits = s->space->traits,
+				 .memo = s->memo };
+}
+
+/*
+ * The kernels of all functions at that microbatch and dp, the present lengths.
+ * Those of stages are kept, since plans of this microbatch need them again; few
+ * shardings get as far as the price of their updates.
+ */
+struct kernels **
+piece_find_kernels(struct piece_store *s, struct piece_sharding *w,
+		   int64_t microbatch, int64_t dp)
+{
+	struct piece_kernels *list = piece_stage_kernels(s, w, microbatch, dp);
+	uint32_t nfuncs = w->m->funcs.n, i;
+	struct arena *tmp = &w->ctx.tmp;
+	struct kernels **all = arena_alloc(tmp, nfuncs * sizeof *all);
+	func_id *ids = arena_alloc(tmp, nfuncs * sizeof *ids);
+	struct pricing at = piece_pricing(s, w, 0);
+
+	kernels_some(w->fuse, w->r.of_stage[0], w->on->nstages * SCHED_NKINDS,
+		     &list->mem, list->of);
+	memcpy(all, list->of, nfuncs * sizeof *all);
+	for (i = 1; i < nfuncs; i++) {
+		ids[i] = i;
+	}
+	kernels_some(w->fuse, ids, nfuncs, tmp, all);
+	for (i = 1; i < nfuncs; i++) {
+		price_choose_parts(&at, s->space->base.chunks, all[i]->top);
+	}
+	return all;
+}
+
+/* Measures the bytes of pieces.  False: their memory cannot be planned. */
+static bool
+measure(struct piece_store *s, struct piece_sharding *w)
+{
+	struct kernels **all = piece_find_kernels(s, w, w->at.microbatch,
+						w->g.dp);
+	struct memory mem;
+	const char *why;
+
+	if (!memory_plan(&w->r, all, 0, &w->ctx.tmp, &mem, &why)) {
+		return false;
+	}
+	memset(w->bytes, 0, sizeof w->bytes);
+	piece_measure_bytes(w, &mem, w->bytes);
+	piece_measure_fixed(w, &mem);
+	return true;
+}
+
+/*
+ * Opens the rank programs with a short schedule, which is enough: the bytes of
+ * transfers and of saves stop growing once the pipeline is full.
+ */
+static bool
+open_ranks(const struct piece_store *s, struct piece_sharding *w)
+{
+	int64_t n = w->at.nmicrobatches, full = 4 * w->on->nstages;
+	struct space_plan few = w->at;
+	struct sched *x;
+	const char *why;
+
+	few.nmicrobatches = n > full ? full + n % w->on->nstages : n;
+	piece_set_axes(w->m, &few);
+	x = ranks_schedule(w->m, NULL, &w->ctx.perm);
+	if (!x || !ranks_open(&w->r, w->m, x, NULL, &why)) {
+		return false;
+	}
+	w->r.memo = s->memo;
+	piece_set_axes(w->m, &w->at);
+	w->r.nmicrobatches = (uint32_t)n;
+	return true;
+}
+
+/* Makes the rank programs in w->m, and frees the intermediate program. */
+static bool
+make_programs(struct piece_store *s, struct piece_sharding *w)
+{
+	const struct space_plan *t = &w->at;
+	struct ir_module *m;
+	struct ir_ctx c;
+	bool ok;
+
+	ir_ctx_child(&c, &w->on->ctx);
+	m = ir_copy(w->on->m, &c);
+	piece_write_plan(s, w->on, &w->key, t, m);
+	piece_set_axes(m, t);
+	if (w->on->first[w->key.single] && w->on->first[w->key.single] != w) {
+		piece_drop_updates(m);
+	}
+	ok = piece_pass(s, &c, m, pass_recompute);
+	arena_release(&c.tmp);
+	ok = ok && piece_pass(s, &c, m, pass_stage);
+	if (!ok) {
+		ir_ctx_release(&c);
+		return false;
+	}
+	ir_ctx_child(&w->ctx, &w->on->ctx);
+	w->m = ir_move(m, &w->ctx);
+	return true;
+}
+
+static bool
+stage(struct piece_store *s, struct piece_sharding *w)
+{
+	bool ok;
+
+	piece_open_placed(s, w->on);
+	if (w->on->bad || !make_programs(s, w)) {
+		return false;
+	}
+	s->staged_nodes += w->m->nodes.n;
+	w->fuse = kernels_open(w->m, s->memo, &w->ctx.perm);
+	ok = open_ranks(s, w) && measure(s, w);
+	arena_release(&w->ctx.tmp);
+	return ok;
+}
+
+void
+piece_reopen(struct piece_store *s, struct piece_sharding *w)
+{
+	piece_open_placed(s, w->on);
+	if (!w->m && !w->bad && !stage(s, w)) {
+		die("a sharding that was made cannot be made again");
+	}
+}
+
+static struct piece_sharding *
+find_sharding(const struct piece_placed *on, const struct piece_key *key)
+{
+	struct piece_sharding *w = on->shardings;
+
+	while (w && !piece_same_key(&w->key, key)) {
+		w = w->next;
+	}
+	return w;
+}
+
+static struct piece_sharding *
+new_sharding(struct piece_store *s, struct piece_placed *on,
+	     const struct piece_key *key, const struct space_plan *t)
+{
+	struct piece_sharding *w = arena_alloc(&s->space->keep, sizeof *w);
+
+	w->key = *key;
+	w->on = on;
+	w->g = *t->g;
+	w->at = *t;
+	w->at.g = &w->g;
+	w->next = on->shardings;
+	on->shardings = w;
+	w->bad = !stage(s, w);
+	if (!w->bad && !on->first[key->single]) {
+		on->first[key->single] = w;
+	}
+	return w;
+}
+
+/*
+ * The sharding of a key, made if there is none.  Keys that differ in offload
+ * share one: offload changes the price of updates, but no program.  One that is
+ * a step of one microbatch adds no gradients up.
+ *
+ * Shardings of one placement differ in what they recompute and in whether
+ * backward is split, but not in their updates, so only the first of them has
+ * these.  Without updates, placements may be alike, such as those of ZeRO 0
+ * and 1.
+ */
+struct piece_sharding *
+piece_sharding_of(struct piece_store *s, const struct piece_key *key,
+		  const struct space_plan *t)
+{
+	struct piece_placed *on;
+	struct piece_key here = *key;
+	struct piece_sharding *w;
+
+	make_way(s, NULL);
+	on = piece_place(s, key, t);
+	here.offload = 0;
+	here.single = t->nmicrobatches == 1;
+	w = find_sharding(on, &here);
+	if (!w && on->first[here.single] && on->like != on) {
+		on = on->like;
+		here.zero = on->key.zero;
+		w = find_sharding(on, &here);
+	}
+	return w ? w : new_sharding(s, on, &here, t);
+}
+
+/* The sharding that has the updates of a key's placement. */
+struct piece_sharding *
+piece_with_updates(struct piece_store *s, const struct piece_key *key,
+		   const struct space_plan *t)
+{
+	piece_sharding_of(s, key, t);
+	return piece_place(s, key, t)->first[t->nmicrobatches == 1];
+}
+
+void
+piece_release(struct piece_store *s)
+{
+	piece_drop_programs(s);
+	if (s->ready) {
+		ir_ctx_release(&s->ready_ctx);
+	}
+}

@@ -1,0 +1,392 @@
+/*
+ * The ways to recompute of a placement.  Candidates are the points of the
+ * Pareto fronts of all kinds of layers (pareto_front.h), by guessed prices of
+ * single nodes.  Their programs are then priced, since kernels compute some
+ * values again for nothing, and ways that another one beats are dropped.
+ */
+#include "passes/pieces/piece_parts.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "passes/recompute/pareto_front.h"
+
+/* of a sharding, divided among its fronts */
+#define MOST_CHOICES 24
+
+struct fronts {
+	struct piece_store *s;
+	struct piece_placed *w;
+	struct pricing p;
+	struct fuse *fuse;	/* kernels of the module, at any axis lengths */
+	double *us;		/* by node: time to compute it again */
+	node_id *at;		/* the blocks */
+	uint32_t n;
+};
+
+/* ---- time of a node ---- */
+
+static const struct ir_node *
+node(const struct fronts *f, const struct kernel *k, uint32_t i)
+{
+	return ir_node(f->w->m, k->nodes.at[i]);
+}
+
+/*
+ * Divides the price of a kernel among its nodes: a contraction gets the time of
+ * matrix units, all other nodes share the rest equally.
+ */
+static void
+share(struct fronts *f, const struct kernel *k, const struct price_func *p)
+{
+	double own = p->us[PRICE_MATRIX] + p->us[PRICE_ATTENTION];
+	double rest = p->total_us - own;
+	uint32_t i, others = 0;
+
+	for (i = 0; i < k->nodes.n; i++) {
+		others += !ir_is(node(f, k, i)->op, IRF_CONTRACTS);
+	}
+	for (i = 0; i < k->nodes.n; i++) {
+		f->us[k->nodes.at[i]] =
+			ir_is(node(f, k, i)->op, IRF_CONTRACTS)
+			? own + (others ? 0 : rest) : rest / others;
+	}
+}
+
+static void
+price_nodes(struct fronts *f, struct pricing *p, const struct kernel_list *l)
+{
+	uint32_t i;
+
+	for (i = 0; i < l->at.n; i++) {
+		const struct kernel *k = &l->at.at[i];
+		struct price_func once = { 0 };
+
+		if (k->body) {
+			price_nodes(f, p, k->body);
+		} else {
+			price_kernel(p, k, &once);
+			share(f, k, &once);
+		}
+	}
+}
+
+static double
+node_us(void *user, node_id n)
+{
+	const struct fronts *f = user;
+
+	return f->us[n];
+}
+
+/* ---- words ---- */
+
+/* Adds these words, unless they are there. */
+static void
+add(struct fronts *f, const char *words)
+{
+	struct piece_placed *w = f->w;
+	uint32_t i;
+
+	for (i = 0; i < w->words.n; i++) {
+		if (strcmp(w->words.at[i], words) == 0) {
+			return;
+		}
+	}
+	words = arena_strndup(&f->s->space->keep, words, strlen(words));
+	VEC_PUSH(&f->s->space->keep, &w->words, words);
+}
+
+/*
+ * Sets prices of nodes at the present axis lengths.  Only nodes inside the
+ * blocks are priced, since only these are recomputed.
+ */
+static void
+find_prices(struct fronts *f)
+{
+	struct ir_module *m = f->w->m;
+	uint32_t k;
+
+	f->us = arena_alloc(&f->w->ctx.tmp, m->nodes.n * sizeof *f->us);
+	for (k = 0; k < f->n; k++) {
+		region_id r = ir_node(m, f->at[k])->region;
+
+		price_nodes(f, &f->p, kernels_inside(f->fuse, ir_model(m), r,
+						     &f->w->ctx.tmp));
+	}
+}
+
+static void
+add_front(struct fronts *f, uint32_t block)
+{
+	struct front_prices prices = { node_us, NULL, f };
+	struct arena *a = &f->w->ctx.tmp;
+	struct front x;
+	uint32_t i;
+
+	front_find(front_open(f->w->m, f->at[block], &prices),
+		   MOST_CHOICES / f->n, a, &x);
+	for (i = 0; i < x.at.n; i++) {
+		add(f, x.at.at[i].recompute);
+	}
+}
+
+/*
+ * Adds to w->words the points of the Pareto fronts of its blocks, by guessed
+ * prices at the lengths that axes have.
+ */
+static void
+find_words(struct piece_store *s, struct piece_placed *w)
+{
+	struct arena *a = &w->ctx.tmp;
+	struct ranks r = { .m = w->m };
+	struct fronts f = {
+		.s = s, .w = w,
+		.p = { .r = &r, .m = w->m, .t = space_quickest(s->space),
+		       .traits = s->space->traits }
+	};
+	uint32_t i;
+
+	ranks_find_axes(&r);
+	f.n = front_blocks(w->m, a, &f.at);
+	/* else blocks and kinds do not correspond */
+	if (f.n == s->space->nkinds) {
+		f.fuse = kernels_open(w->m, s->memo, a);
+		find_prices(&f);
+		for (i = 0; i < f.n; i++) {
+			add_front(&f, i);
+		}
+	}
+	arena_release(a);
+}
+
+/* ---- their order ---- */
+
+/* What a way adds to the time of all layers of the model. */
+static double
+choice_us(const struct space *s, const struct piece_choice *c)
+{
+	return piece_extra_us(s, c, 0, s->nlayers);
+}
+
+/* Whether x is no worse than y in anything. */
+static bool
+beats(const struct space *s, const struct piece_choice *x,
+      const struct piece_choice *y)
+{
+	uint32_t k, i;
+
+	for (k = 0; k < s->nkinds; k++) {
+		if (x->extra_us[k] > y->extra_us[k]) {
+			return false;
+		}
+		for (i = 0; i < SPACE_NSPANS; i++) {
+			if (x->less[i][k] < y->less[i][k]) {
+				return false;
+			}
+		}
+	}
+	return x->temp <= y->temp;
+}
+
+static void
+subtract(struct piece_choice *x, const struct piece_choice *y)
+{
+	uint32_t k, i;
+
+	for (k = 0; k < SPACE_MAX_KINDS; k++) {
+		x->extra_us[k] -= y->extra_us[k];
+		for (i = 0; i < SPACE_NSPANS; i++) {
+			x->less[i][k] -= y->less[i][k];
+		}
+	}
+	x->temp -= y->temp;
+}
+
+/*
+ * Sorts ways by their time.  Drops those that another way is no worse than, in
+ * time and bytes of each kind and in temporary bytes; the others' times are
+ * then against the first.
+ */
+static void
+rank_choices(const struct space *s, struct piece_choices *x)
+{
+	struct piece_choice *at = x->at.at, first;
+	uint32_t n = 0, i, j;
+
+	/* an insertion sort, so that words of one time keep their order */
+	for (i = 1; i < x->at.n; i++) {
+		struct piece_choice c = at[i];
+
+		for (j = i; j > 0 && choice_us(s, &at[j - 1]) >
+		     choice_us(s, &c); j--) {
+			at[j] = at[j - 1];
+		}
+		at[j] = c;
+	}
+	for (i = 0; i < x->at.n; i++) {
+		for (j = 0; j < n && !beats(s, &at[j], &at[i]); j++) {
+		}
+		if (j == n) {
+			at[n++] = at[i];
+		}
+	}
+	x->at.n = n;
+	for (i = 0, first = at[0]; i < n; i++) {
+		subtract(&at[i], &first);
+	}
+}
+
+/* ---- ways, priced ---- */
+
+/*
+ * One sequence, on the fewest data ranks that the placement may have: lengths
+ * that do not depend on which of its plans asks first.
+ */
+static struct space_plan
+one_sequence(const struct piece_store *s, const struct space_plan *t)
+{
+	struct space_plan one = *t;
+	uint32_t i;
+
+	for (i = 0; i < s->space->groups.n; i++) {
+		const struct space_degrees *g = &s->space->groups.at[i];
+		const struct space_degrees *h = one.g;
+
+		if (space_same_sharding(g, h) &&
+		    (g->dp > 1) == (h->dp > 1) &&
+		    (g->dp < h->dp || (g->dp == h->dp && g->pp < h->pp))) {
+			one.g = g;
+		}
+	}
+	one.microbatch = 1;
+	one.nmicrobatches = space_microbatches(s->space, one.g, 1);
+	return one;
+}
+
+/*
+ * The pieces that show what a layer of kind k costs; those of the ends do where
+ * they have all layers of that kind.
+ */
+static uint32_t
+piece_of_kind(const struct piece_store *s, const struct piece_placed *w,
+	      uint32_t k)
+{
+	uint32_t i;
+
+	for (i = 0; i < w->nstages; i++) {
+		if (w->piece_of[i] == PIECE_BODY + k) {
+			return PIECE_BODY + k;
+		}
+	}
+	return k + 1 < s->space->nkinds || w->nstages < 2 ? PIECE_FIRST
+							  : PIECE_LAST;
+}
+
+/*
+ * Sets what a layer of each kind takes and keeps.  A pipeline that is one piece
+ * has one stage, so its layers need not be told apart.
+ */
+static void
+set_choice(const struct piece_store *s, const struct piece_placed *w,
+	   const struct piece_cost *c, struct piece_choice *to)
+{
+	uint32_t k, i;
+
+	for (k = 0; k < s->space->nkinds; k++) {
+		uint32_t p = piece_of_kind(s, w, k);
+		const struct piece_bytes *b = &c->bytes[p];
+		double n = w->key.solo ? (double)s->space->nlayers : 1;
+
+		for (i = 0; i < SCHED_NKINDS; i++) {
+			to->extra_us[k] += price_shown_us(s->space->traits,
+					&c->on[0]->fn[p][i]) / n;
+		}
+		for (i = 0; i < SPACE_NSPANS; i++) {
+			to->less[i][k] -= b->slot[i] / n;
+		}
+		to->temp = fmax(to->temp, b->temp);
+	}
+}
+
+/*
+ * Frees the programs of all ways but the quickest: plans take few of the
+ * others, and those are made again.
+ */
+static void
+drop_slower(const struct piece_store *s, struct piece_placed *w,
+	    const struct piece_key *key, const struct piece_choices *x)
+{
+	const struct piece_choice *quickest = &x->at.at[0];
+	struct piece_sharding *y;
+	uint32_t i;
+
+	for (i = 1; i < x->at.n; i++) {
+		if (choice_us(s->space, &x->at.at[i]) <
+		    choice_us(s->space, quickest)) {
+			quickest = &x->at.at[i];
+		}
+	}
+	for (y = w->shardings; y; y = y->next) {
+		if (y->key.choice != quickest->nth && y->key.choice &&
+		    y->key.split == key->split) {
+			piece_drop_sharding(y);
+		}
+	}
+}
+
+/* Those of a placement, for all lengths. */
+static const struct piece_choices *
+find_choices(struct piece_store *s, struct piece_placed *w,
+	     const struct piece_key *key, const struct space_plan *t)
+{
+	struct space_plan one = one_sequence(s, t);
+	struct piece_choices *x = &w->choices[key->split];
+	struct piece_key k = *key;
+	uint32_t i;
+
+	if (x->at.n) {
+		return x;
+	}
+	if (w->words.n == 1 && !s->space->pinned[SPACE_PIN_RECOMPUTE]) {
+		piece_open_placed(s, w);
+		piece_set_axes(w->m, &one);
+		find_words(s, w);
+		piece_set_axes(w->m, &w->at);
+	}
+	for (i = 0; i < w->words.n; i++) {
+		struct piece_choice to = { .words = w->words.at[i], .nth = i };
+		struct piece_cost *c;
+
+		k.choice = i;
+		c = piece_cost_of(s, &k, &one);
+		if (c && w->words.n > 1) {
+			piece_measure(s, &k, &one, c);
+			piece_price(s, &k, &one, c, 0);
+			set_choice(s, w, c, &to);
+		}
+		if (c) {
+			VEC_PUSH(&s->space->keep, &x->at, to);
+			drop_slower(s, w, key, x);
+		}
+	}
+	if (x->at.n) {
+		rank_choices(s->space, x);
+	}
+	return x;
+}
+
+const struct piece_choices *
+piece_choices_of(struct piece_store *s, const struct piece_key *key,
+		 const struct space_plan *t)
+{
+	struct piece_placed *w = piece_sharding_of(s, key, t)->on->like;
+	const struct piece_choices *x = find_choices(s, w, key, t);
+	struct piece_key k = *key;
+
+	if (!x->at.n) {
+		return NULL;
+	}
+	k.choice = x->at.at[0].nth;
+	return piece_cost_of(s, &k, t) ? x : NULL;
+}

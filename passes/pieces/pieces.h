@@ -1,0 +1,255 @@
+/*
+ * Placed shardings, and what their pieces cost.  A sharding is what decides
+ * placements: the degrees tp, cp and ep, with ZeRO and `sequence`, but not dp,
+ * pp or the schedule.  It is placed and staged once, as a pipeline of pieces:
+ * the first layer with what comes before it, the other layers of each kind, the
+ * last layer with what comes after it.  The price and the bytes of any stage of
+ * any plan of that sharding are sums over pieces.
+ *
+ * It knows the space, programs, their kernels, memory and prices; not which
+ * plans are tried, nor which is best.
+ *
+ * Each section is named after the .c file that defines it.
+ */
+#ifndef PASSES_PIECES_H
+#define PASSES_PIECES_H
+
+#include "passes/pass.h"
+#include "passes/space/space.h"
+
+/* Largest relative error of a price composed of pieces, against programs. */
+#define PIECE_NEAR 1e-6
+
+/* A sharding, and how programs are made of its placement. */
+struct piece_key {
+	int64_t tp, cp, ep;
+	int zero;
+	bool data;		/* dp > 1 */
+	bool sequence;		/* the tensor axis may split sequences, too */
+	/*
+	 * one stage, of a model that has too few layers for pieces, or ties the
+	 * first to the last: as pieces they would have that tensor twice
+	 */
+	bool solo;
+	bool single;		/* a step is one microbatch */
+	/* the rest changes the programs, not the placement */
+	/* backward is two functions, for inputs and weights */
+	bool split;
+	uint32_t offload;	/* what is on hosts: enum plan_offloaded */
+	/* how it recomputes: index in piece_placed.words; 0: as pinned */
+	uint32_t choice;
+};
+
+enum {
+	PIECE_FIRST, PIECE_LAST,
+	PIECE_TOP,		/* what every stage has beside layers */
+	PIECE_BODY,		/* one layer, by kind */
+	PIECE_MAX = PIECE_BODY + SPACE_MAX_KINDS
+};
+
+/* Bytes of a piece on one rank, without tensors that live all step. */
+struct piece_bytes {
+	double slot[SPACE_NSPANS];	/* saved by one microbatch */
+	double host[SPACE_NSPANS];	/* the same, if it lies on the host */
+	double read;		/* of what is saved, by kernels of backward */
+	double temp;		/* temporary, while a function runs */
+	double waits;		/* of transfers between stages */
+};
+
+/*
+ * A way to recompute, with what its program takes for one layer of each kind
+ * and one sequence, against the quickest way.  Plans choose by that, and then
+ * make and price the chosen program at their own lengths.
+ */
+struct piece_choice {
+	const char *words;	/* `recompute` of the plan */
+	uint32_t nth;		/* piece_key.choice */
+	double extra_us[SPACE_MAX_KINDS];
+	/* bytes that a slot shrinks */
+	double less[SPACE_NSPANS][SPACE_MAX_KINDS];
+	double temp;		/* temporary bytes of the piece with most */
+};
+
+/* The ways of a placement, in the order of their time. */
+struct piece_choices {
+	VEC(struct piece_choice) at;	/* empty until needed */
+};
+
+/* Prices of pieces on one device group. */
+struct piece_prices {
+	struct price_func fn[PIECE_MAX][SCHED_NKINDS];
+};
+
+/* Layers by stage that minimise the time of the slowest stage. */
+struct piece_balanced {
+	uint32_t nstages;
+	int64_t *layers;
+};
+
+/* Time and bytes of a sharding's forward and backward, at a microbatch. */
+struct piece_cost {
+	int64_t microbatch, dp;
+	/* by device group; NULL: not priced yet */
+	struct piece_prices **on;
+	bool measured;		/* bytes are set: see piece_measure */
+	struct piece_bytes bytes[PIECE_MAX];
+	double saved_part;	/* see piece_saved_part; 0: not known yet */
+	VEC(struct piece_balanced) balanced;	/* computed so far */
+	int64_t hop_pp;		/* pp for which hop_us holds; 0: none */
+	double hop_us;
+	struct piece_cost *next;
+};
+
+/* The update of a sharding, and the bytes that live for the whole step. */
+struct piece_update {
+	int64_t dp, pp;
+	uint32_t offload;
+	/* by device group: prices of pieces; NULL: not priced */
+	struct price_func **on;
+	double fixed[PIECE_MAX];	/* bytes for the whole step */
+	double temp[PIECE_MAX];	/* bytes while the update runs */
+	double host[PIECE_MAX];	/* bytes on the host or its drives */
+	double drives[PIECE_MAX];	/* of those, on drives */
+	double window[PIECE_MAX];	/* what a layer streams from there */
+	struct piece_update *next;
+};
+
+/* A program that no axis splits, as a pipeline of pieces. */
+struct piece_unsplit {
+	struct pricing at;
+	uint32_t nstages;
+	const uint32_t *piece;	/* by stage */
+	const int64_t *iterations;
+	const func_id (*of_stage)[SCHED_NKINDS];
+	/* kernels by function, for one sequence and for two */
+	struct kernels **one, **two;
+	double weights;		/* bytes of all pieces */
+};
+
+struct memo;
+struct piece_placed;
+struct piece_kernels;
+
+/* All placed shardings of a space; zero but for what piece_open sets. */
+struct piece_store {
+	struct space *space;
+	struct memo *memo;	/* may be NULL */
+	struct pass_stats stats;
+	struct ir_ctx ready_ctx;
+	/* the model as passed to `place`; NULL: not made yet */
+	struct ir_module *ready;
+	bool ready_bad;		/* a pass before `place` refused it */
+	VEC(struct piece_placed *) placed;
+	struct piece_placed *asked;	/* the last that was found, or NULL */
+	VEC(struct piece_kernels *) lists;	/* those that have kernels */
+	uint64_t clock;		/* counts uses of placements */
+	uint32_t nopen;		/* placements with a program */
+	uint64_t placements;	/* that were made */
+	uint64_t placed_nodes;	/* of all programs that were placed */
+	uint64_t staged_nodes;	/* of those that were staged as pieces */
+};
+
+/* ---- piece_place.c ----------------------------------------------------- */
+
+/* The space must outlive the store. */
+void piece_open(struct piece_store *s, struct space *space, struct memo *memo);
+/* The program as `place` gets it, made once; NULL: a pass refuses it. */
+struct ir_module *piece_ready(struct piece_store *s);
+bool piece_is_placed(const struct piece_store *s, const struct piece_key *key);
+
+/* ---- piece_sharding.c -------------------------------------------------- */
+
+/* Frees programs of placements and shardings; they are made again. */
+void piece_drop_programs(struct piece_store *s);
+void piece_release(struct piece_store *s);
+
+/* ---- piece_cost.c ------------------------------------------------------ */
+
+/* A sharding's pieces with bytes, not prices; NULL: it cannot be placed. */
+struct piece_cost *piece_cost_of(struct piece_store *s,
+				 const struct piece_key *key,
+				 const struct space_plan *t);
+/* Sets c->bytes, of the pieces as they are laid out for t. */
+void piece_measure(struct piece_store *s, const struct piece_key *key,
+		   const struct space_plan *t, struct piece_cost *c);
+/* Prices the pieces on a device group, if they are not priced there yet. */
+void piece_price(struct piece_store *s, const struct piece_key *key,
+		 const struct space_plan *t, struct piece_cost *c,
+		 uint32_t dev);
+/* The update of a key that has costs, with bytes, without prices. */
+struct piece_update *piece_update_of(struct piece_store *s,
+				     const struct piece_key *key,
+				     const struct space_plan *t);
+void piece_price_update(struct piece_store *s, const struct piece_key *key,
+			const struct space_plan *t, struct piece_update *u,
+			uint32_t dev);
+/* Microseconds of a transfer from a stage to the next. */
+double piece_hop_us(struct piece_store *s, const struct piece_key *key,
+		    const struct space_plan *t, struct piece_cost *c);
+/*
+ * The part of a pipeline's time that recomputing can save at most: that of
+ * writing all that is saved from forward to backward, and reading it as often
+ * as kernels do.
+ */
+double piece_saved_part(struct piece_store *s, const struct piece_key *key,
+			const struct space_plan *t, struct piece_cost *c);
+/* Places and stages a key that no axis splits. */
+bool piece_open_unsplit(struct piece_store *s, const struct piece_key *key,
+			const struct space_plan *t, struct piece_unsplit *u);
+
+/* ---- piece_ways.c ------------------------------------------------------ */
+
+/*
+ * The ways to recompute of a key's placement, priced for one sequence.  The
+ * first is the quickest.  As pinned, there is one.  NULL: a pass refuses the
+ * program of the quickest.
+ */
+const struct piece_choices *piece_choices_of(struct piece_store *s,
+					     const struct piece_key *key,
+					     const struct space_plan *t);
+
+/* ---- piece_stages.c ---------------------------------------------------- */
+
+/* How many of the layers [lo, hi) are of kind k. */
+int64_t piece_layers(const struct space *s, uint32_t k, int64_t lo,
+		     int64_t hi);
+/* Sets how often a stage of layers [lo, hi) contains each piece. */
+void piece_count(const struct space *s, int64_t lo, int64_t hi,
+		 double n[PIECE_MAX]);
+/* The sum of what pieces have, over a stage of layers [lo, hi). */
+double piece_sum(const struct space *s, const double piece[PIECE_MAX],
+		 int64_t lo, int64_t hi);
+/* Whether stages of layers [lo, hi) and [was, lo) have the same program. */
+bool piece_same_stage(const struct space *s, int64_t was, int64_t lo,
+		      int64_t hi);
+/* The price of layers [lo, hi) as a stage on a device group. */
+void piece_stage_price(const struct space *s, const struct piece_cost *c,
+		       uint32_t dev, int64_t lo, int64_t hi,
+		       struct price_func out[SCHED_NKINDS]);
+void piece_stage_bytes(const struct space *s, const struct piece_cost *c,
+		       int64_t lo, int64_t hi, struct piece_bytes *out);
+/* The time of a function, however much of its exchange is hidden. */
+double piece_least_shown_us(const struct space *s, const struct price_func *f);
+/*
+ * Effects of a choice on layers [lo, hi), of one sequence: the time that it
+ * adds, and the bytes by which it makes a slot of a span smaller.
+ */
+double piece_extra_us(const struct space *s, const struct piece_choice *c,
+		      int64_t lo, int64_t hi);
+double piece_saved_bytes(const struct space *s, const struct piece_choice *c,
+			 uint32_t span, int64_t lo, int64_t hi);
+/* Adds the update of a stage's tensors, less one PIECE_TOP, once a rank. */
+void piece_stage_update(const struct space *s, const struct piece_update *u,
+			uint32_t dev, int64_t lo, int64_t hi,
+			struct price_func *out);
+/* Temporary bytes of the update of layers [lo, hi). */
+double piece_update_temp(const struct space *s, const struct piece_update *u,
+			 int64_t lo, int64_t hi);
+/*
+ * Sets the layers by stage for which the slowest stage is quickest.  dev: the
+ * device group of each stage.
+ */
+void piece_balance(struct space *s, struct piece_cost *c, uint32_t nstages,
+		   const uint32_t *dev, int64_t *layers);
+
+#endif

@@ -1,0 +1,123 @@
+/*
+ * A plan that is tried: how it begins, and what it is as a plan.
+ */
+#include "passes/search/search_trial.h"
+
+#include <math.h>
+
+/*
+ * Sets the rank and the device group of each stage, as the schedule assigns
+ * stages to ranks.
+ */
+static void
+rank_stages(struct trial *x)
+{
+	uint32_t pp = (uint32_t)x->t->g->pp, chunks = (uint32_t)x->t->chunks;
+	struct arena *a = &x->s->space.tmp;
+	uint32_t i;
+
+	x->rank_of = arena_alloc(a, x->nstages * sizeof *x->rank_of);
+	x->stages = arena_alloc(a, x->nstages * sizeof *x->stages);
+	x->first = arena_alloc(a, x->nstages * sizeof *x->first);
+	for (i = 0; i < x->nstages; i++) {
+		x->rank_of[i] = x->t->sched->vshape && i / pp % 2
+			? pp - 1 - i % pp : i % pp;
+		x->stages[x->rank_of[i] * chunks + i / pp] = i;
+	}
+	x->dev = space_devs_of_ranks(&x->s->space, x->t->g, a);
+	x->dev_of = arena_alloc(a, x->nstages * sizeof *x->dev_of);
+	for (i = 0; i < x->nstages; i++) {
+		x->dev_of[i] = x->dev[x->rank_of[i]];
+	}
+}
+
+struct trial
+trial_begin(struct search *s, struct space_plan *t)
+{
+	const struct space_degrees *g = t->g;
+	struct trial x = {
+		.s = s, .t = t, .nstages = (uint32_t)(g->pp * t->chunks),
+		.key = { .tp = g->tp, .cp = g->cp, .ep = g->ep,
+			 .data = g->dp > 1, .sequence = s->space.base.sequence,
+			 .split = t->sched->split,
+			 .solo = (s->space.nlayers < 3 || s->bounds.ties) &&
+				 g->pp * t->chunks == 1 },
+		.least_us = INFINITY
+	};
+
+	rank_stages(&x);
+	x.choice = arena_alloc(&s->space.tmp, x.nstages * sizeof *x.choice);
+	return x;
+}
+
+bool
+trial_is_asked(const struct trial *x)
+{
+	return !isfinite(x->s->worst_us) && !x->s->guessing;
+}
+
+void
+trial_set_layers(struct trial *x, int64_t *layers)
+{
+	uint32_t i;
+
+	x->layers = layers;
+	for (i = 1; i < x->nstages; i++) {
+		x->first[i] = x->first[i - 1] + layers[i - 1];
+	}
+}
+
+bool
+trial_is_tight(const struct trial *x)
+{
+	uint32_t i;
+
+	for (i = 0; i < x->nstages && !x->choice[i]; i++) {
+	}
+	return i < x->nstages;
+}
+
+/* ---- the plan ---- */
+
+void
+trial_keys(const struct trial *x, struct plan *p)
+{
+	*p = x->s->space.base;
+	space_set_degrees(p, x->t->g);
+	p->microbatch = x->t->microbatch;
+	p->nmicrobatches = x->t->nmicrobatches;
+	p->interleave = x->t->chunks;
+	p->schedule = x->t->sched->name;
+	p->zero = x->key.zero;
+	p->sequence = x->key.sequence;
+	p->offload = x->key.offload;
+}
+
+/* Sets `recompute`: one for all stages, or a list if stages differ. */
+static void
+set_recompute(const struct trial *x, struct plan *p)
+{
+	bool alike = true;
+	uint32_t i;
+
+	for (i = 1; i < x->nstages; i++) {
+		alike &= x->choice[i] == x->choice[0];
+	}
+	p->recompute = x->ways_of->at.at[x->choice[0]].words;
+	p->recompute_of = alike ? NULL
+		: arena_alloc(x->s->a, x->nstages * sizeof *p->recompute_of);
+	for (i = 0; !alike && i < x->nstages; i++) {
+		p->recompute_of[i] = x->ways_of->at.at[x->choice[i]].words;
+	}
+}
+
+void
+trial_plan(const struct trial *x, struct plan *p)
+{
+	trial_keys(x, p);
+	p->nstages = x->nstages;
+	p->nranks = x->t->g->used;
+	p->layers = arena_dup(x->s->a, x->layers, x->nstages *
+			      sizeof *x->layers);
+	set_recompute(x, p);
+}
