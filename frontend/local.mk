@@ -66,6 +66,7 @@ BUILT_SOURCES += %D%/lang/parser.h
 	%D%/options/options.h \
 	%D%/tool/about.c \
 	%D%/tool/autotune.c \
+	%D%/tool/endings.c \
 	%D%/tool/explain.c \
 	%D%/tool/finish.c \
 	%D%/tool/input.c \

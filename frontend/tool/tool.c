@@ -430,7 +430,7 @@ run(struct driver *d)
 	if (!drv_set_messages(d)) {
 		return DRV_BAD_USAGE;
 	}
-	if (!load_plugins(d)) {
+	if (!drv_check_endings(d) || !load_plugins(d)) {
 		return DRV_BAD_INPUT;
 	}
 	if (drv_given(d, OPT_LIST_PASSES)) {

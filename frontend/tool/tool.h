@@ -337,6 +337,11 @@ bool drv_want_color(const struct driver *d);
 /* Sets form, color and warnings of messages. */
 bool drv_set_messages(struct driver *d);
 
+/* ---- endings.c: types that names of files say ------------------------- */
+
+/* Whether no name of an output says another type than what is written. */
+bool drv_check_endings(struct driver *d);
+
 /* ---- wants.c: what a run is asked for --------------------------------- */
 
 /* Whether --emit, given or by default, is `what`. */

@@ -34,6 +34,33 @@ case $(ls -l out.ir) in -rw-------*) ;; *) bad 'permissions changed' ;; esac
 (umask 027 && "$LLMC" opt -o masked.ir in.ir) || bad 'umask'
 case $(ls -l masked.ir) in -rw-r-----*) ;; *) bad 'umask ignored' ;; esac
 
+# A name that says another type than what is written is refused at once.
+model=$examples/tiny-moe.llm
+other='says another type: legal'
+refused "a picture, a table or text, and the name \`x.png\` $other are .svg" \
+	schedule 1f1b -o x.png
+refused "writes CSV, and the name \`x.svg\` $other is .csv" \
+	schedule 1f1b --csv -o x.svg
+refused "writes SVG, and the name \`x.csv\` $other is .svg" \
+	schedule 1f1b --svg -o x.csv
+refused "writes text, and the name \`x.csv\` $other is .txt" \
+	schedule 1f1b --summary -o x.csv
+refused "--report writes HTML, and the name \`x.png\` $other is .html" \
+	--target h100 --report x.png "$model"
+refused "--trace writes JSON, and the name \`x.html\` $other is .json" \
+	--target h100 --trace x.html "$model"
+refused '--emit=WHAT-json writes JSON' -o x.json "$model"
+refused "writes JSON, and the name \`x.csv\` $other is .json" \
+	--emit=summary-json -o x.csv "$model"
+refused 'writes a folder for the plan' --target h100 -o plan.json "$model"
+refused '--json and --csv write the table in another form' sweep \
+	--target h100x8 -o x.csv "$model"
+refused 'writes a token file' tokenize --tokenizer no.json -o x.json no.txt
+test -z "$(ls x.* 2>&-)" || bad 'a refused name was written'
+run --emit=summary-json -o x.json "$model"
+run -o x.md "$model"
+run schedule 1f1b -o x.svg
+
 # Input and output may be the same file.
 cp in.ir same.ir
 run opt -o same.ir same.ir

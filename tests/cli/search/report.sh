@@ -106,8 +106,8 @@ grep -q 'there was no search' given.html || bad 'a search without one'
 refused '--report needs --target' --report r.html "$examples/tiny-moe.llm"
 refused 'takes the name of a file, such as report.html, found `-`' \
 	--target h100x2 --report - "$examples/tiny-moe.llm"
-refused '--trace and --report are both written into `r.html`' \
-	--target h100x2 --trace r.html --report r.html "$examples/tiny-moe.llm"
+refused '--trace and --report are both written into `r`' \
+	--target h100x2 --trace r --report r "$examples/tiny-moe.llm"
 refused '--report is about the answer, which is not what is written' \
 	--target h100x2 --emit=plan --report r.html "$examples/tiny-moe.llm"
 refused 'cannot write no/r.html' --target h100x2 --report no/r.html \
