@@ -32,6 +32,7 @@ BUILT_SOURCES += %D%/lang/parser.h
 	%D%/import/import_family.h \
 	%D%/import/import_kinds.c \
 	%D%/import/import_model.c \
+	%D%/import/import_places.c \
 	%D%/import/import_rope.c \
 	%D%/import/import_values.c \
 	%D%/import/import_weights.c \

@@ -113,6 +113,7 @@ import(struct importing *x)
 				  .ndims = d->opts.dims.n };
 	struct ir_module *m;
 	struct rt_error err;
+	struct span start;
 	const char *why;
 
 	if (!source_read(&d->ctx.sources, x->config, &rq.file, &why)) {
@@ -131,9 +132,14 @@ import(struct importing *x)
 		return false;
 	}
 	m = read_back(x, &d->out);
-	return m && (!x->st ||
-		     imp_check_weights(m, x->st, x->weights,
-				d->opts.at[OPT_ALLOW_UNUSED].given));
+	if (m && (!x->st || imp_check_weights(m, x->st, x->weights,
+				d->opts.at[OPT_ALLOW_UNUSED].given))) {
+		return true;
+	}
+	start.lo = start.hi = d->ctx.sources.files.at[rq.file].base;
+	imp_move_errors(&d->ctx.diags, &rq, &d->ctx.sources.files.at[
+			d->ctx.sources.files.n - 1], m ? nowhere : start);
+	return false;
 }
 
 bool

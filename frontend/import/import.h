@@ -24,6 +24,12 @@ bool imp_import(struct driver *d);
 
 /* ---- import_model.c: the text of a model ------------------------------ */
 
+/* A dim of the model that is a field of config.json. */
+struct imp_origin {
+	const char *dim, *field;
+	struct span span;	/* of the field's value */
+};
+
 /* What the text of a model is made of. */
 struct imp_request {
 	uint32_t file;		/* config.json, a source of the context */
@@ -32,13 +38,24 @@ struct imp_request {
 	uint32_t ndims;
 	/* the weights beside it, for the prefix of their names; or NULL */
 	const struct rt_st *weights;
+	/* set by imp_model(), in the arena of the context */
+	VEC(struct imp_origin) origins;
 };
 
 /* Appends the model to `out`; false after reporting. */
-bool imp_model(struct ir_ctx *c, const struct imp_request *rq,
+bool imp_model(struct ir_ctx *c, struct imp_request *rq,
 	       struct buf *out);
 /* The families, in the order of their names, for messages and docs. */
 const char *imp_families(struct arena *a);
+
+/* ---- import_places.c: where errors of the text are shown --------------- */
+
+/*
+ * Moves what was reported in the model's text to the fields of config.json that
+ * it names, or to `otherwise`.
+ */
+void imp_move_errors(struct diags *d, const struct imp_request *rq,
+		     const struct source_file *text, struct span otherwise);
 
 /* ---- import_weights.c: names and shapes of weights -------------------- */
 

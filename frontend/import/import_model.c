@@ -172,8 +172,35 @@ static const char train[] =
 	"  clip = 1.0;\n"
 	"}\n";
 
+static bool
+is_by_option(const struct imp_request *rq, const char *dim)
+{
+	uint32_t i;
+
+	for (i = 0; i < rq->ndims && strcmp(rq->dims[i].name, dim) != 0; i++) {
+	}
+	return i < rq->ndims;
+}
+
+static void
+list_origins(const struct imp *x, struct imp_request *rq)
+{
+	uint32_t i;
+
+	for (i = 0; i < x->values.n; i++) {
+		const struct imp_value *v = &x->values.at[i];
+
+		if (v->dim && v->field && !is_by_option(rq, v->dim)) {
+			struct imp_origin o = { v->dim, v->field->path,
+						v->field->span };
+
+			VEC_PUSH(&x->c->perm, &rq->origins, o);
+		}
+	}
+}
+
 bool
-imp_model(struct ir_ctx *c, const struct imp_request *rq, struct buf *out)
+imp_model(struct ir_ctx *c, struct imp_request *rq, struct buf *out)
 {
 	struct imp x = { .c = c, .rq = rq };
 	uint32_t errors = c->diags.errors, i;
@@ -196,5 +223,6 @@ imp_model(struct ir_ctx *c, const struct imp_request *rq, struct buf *out)
 	buf_puts(out, "}\n");
 	buf_puts(out, train);
 	imp_export(&x, out);
+	list_origins(&x, rq);
 	return true;
 }

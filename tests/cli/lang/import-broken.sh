@@ -72,6 +72,23 @@ refused 'a huge file' 'and a config.json has at most 4194304'
 
 # ---- which model ----
 
+# What only the model's rules refuse is shown in the file that the user has.
+fresh
+edit 's/"num_attention_heads": 4/"num_attention_heads": 3/'
+refused 'heads and keys' 'd/config.json:18:26: error: `heads` = 3 is not a multiple'
+grep -q 'config.json:20:26: note: `kv` is `num_key_value_heads` here' err ||
+	bad 'the other field is not shown'
+grep -q '^llmc: note: `q` is f32' err || bad 'no note of the types'
+grep -qE 'm.llm|imported model' err && bad 'a place in a file that is not there'
+fresh
+edit 's/"head_dim": 2/"head_dim": 5/'
+refused 'an odd head' 'd/config.json:10:15: error: rope rotates pairs'
+fresh
+edit 's/"intermediate_size": 12/"intermediate_size": 13/'
+refused 'another shape' 'llmc: error: `model.layers.0.mlp.gate_proj.weight` of'
+grep -qE 'm.llm|imported model' err && bad 'a place in a file that is not there'
+
+
 only '{"hidden_size": 4}'
 refused 'no model_type' 'there is no `model_type`'
 only '{"model_type": 3}'
