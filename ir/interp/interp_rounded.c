@@ -108,6 +108,23 @@ element(const struct rounded *x, int64_t i)
 	return x->dtype == IR_INT4 ? v * scale : v;
 }
 
+/* What is not finite has no scale; the runtime refuses it, too. */
+static bool
+check_finite(const struct rounded *x, const char *name)
+{
+	int64_t n = elems_of(x, false), i;
+
+	for (i = 0; i < n && isfinite(x->weight[i]); i++) {
+	}
+	if (i < n) {
+		diag_error(&x->e->m->ctx->diags, x->n->span, "element %lld of "
+			   "`%s` is %s, and weights that are rounded are "
+			   "finite numbers", (long long)i, name,
+			   isnan(x->weight[i]) ? "NaN" : "infinite");
+	}
+	return i == n;
+}
+
 /* Dims of the weight, without those that are in its name. */
 static bool
 describe(struct rounded *x, const struct ir_type *one)
@@ -151,8 +168,9 @@ ir_interp_read_rounded(struct interp *e, const struct ir_node *n,
 	s = b ? ir_interp_get(e, n, elems_of(&x, true)) : NULL;
 	ok = s && read(e, n, buf_text(&e->full), &x.whole,
 		       elems_of(&x, false), b->data);
+	x.weight = ok ? b->data : NULL;
+	ok = ok && check_finite(&x, buf_text(&e->full));
 	if (ok) {
-		x.weight = b->data;
 		find_scales(&x, s->data);
 		x.scale = s->data;
 		ir_local(e->m, one, e->at, &l);

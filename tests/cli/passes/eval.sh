@@ -78,4 +78,35 @@ checkpoint more.safetensors "{$x,$w}" 13
 refused "found 1 tensor that the model does not read: 'z', expected none" \
 	eval --weights=more.safetensors in.ir
 run eval --weights=more.safetensors --allow-unused in.ir
+
+# What is not finite cannot be rounded to 8 bits.
+cat >rounded.ir <<'END'
+llmc-ir 1
+dim a = 2
+dim b = 3
+
+model {
+  %0 = weight name="x" frozen rounded=b : int8[a, b]
+  %1 = scales name="x_scale_inv" stored=int8 over=(a, b) : f32[a]
+  %2 = cast %0 : f32[a, b]
+  %3 = sum %2 over=b : f32[a]
+  %4 = mul %3, %1 : f32[a]
+  %5 = sum %4 over=a : f32[]
+  return %5
+}
+END
+checkpoint finite.safetensors '{"x":{"dtype":"F32","shape":[2,3],'\
+'"data_offsets":[0,24]}}' 6
+run eval --weights=finite.safetensors rounded.ir
+grep -q "^result 5.99999" out || bad 'rounded weights'
+for value in 'NaN \300' 'infinite \200'; do
+	# shellcheck disable=SC2059
+	{
+		head -c -6 finite.safetensors
+		printf "${value#* }"'\177'
+		ones 1
+	} >no.safetensors
+	refused "rounded.ir:6:3: error: element 4 of \`x\` is ${value% *}, and" \
+		eval --weights=no.safetensors rounded.ir
+done
 exit $failed
