@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/elems.h"
 #include "runtime/error.h"
 #include "runtime/json.h"
 
@@ -256,21 +257,40 @@ read_lists(struct rt_json *j, const char *key, struct lists *l)
 	return j->status == RT_OK;
 }
 
+/* Whether all that a map reaches lies in the buffer of its operand. */
 static bool
-is_sound(const struct lists *l, size_t nbuffers, int64_t nimages)
+lies_inside(const struct rt_map *m, const struct lists *l,
+	    const struct rt_tune_buffer *buffers)
+{
+	double end;
+	int64_t d;
+
+	if (m->operand >= (int64_t)l->noperands || m->elem >= RT_ELEM_I4) {
+		return false;
+	}
+	end = (double)m->offset + (double)m->size[0] *
+	      (double)rt_elem_bytes((enum rt_elem)m->elem);
+	for (d = 1; d < m->ndims; d++) {
+		end += ((double)m->size[d] - 1) * (double)m->stride[d];
+	}
+	return end <= (double)buffers[l->operands[m->operand]].bytes;
+}
+
+static bool
+is_sound(const struct lists *l, const struct trial_case *x, int64_t nimages)
 {
 	int64_t k;
 	size_t i;
 
 	for (i = 0; i < l->noperands; i++) {
-		if (l->operands[i] >= nbuffers) {
+		if (l->operands[i] >= x->nbuffers) {
 			return false;
 		}
 	}
 	for (i = 0; i < l->nsteps; i++) {
 		for (k = 0; k < l->steps[i].grid->nmaps; k++) {
-			if (l->steps[i].grid->maps[k].operand >=
-			    (int64_t)l->noperands) {
+			if (!lies_inside(&l->steps[i].grid->maps[k], l,
+					 x->buffers)) {
 				return false;
 			}
 		}
@@ -310,10 +330,11 @@ read_trial(struct rt_json *j, const struct trials *all,
 		}
 	}
 	if (j->status == RT_OK && (!t->tile || numbers > MOST_LIST ||
-	    !is_sound(&l, x->nbuffers, all->images.n))) {
+	    !is_sound(&l, x, all->images.n))) {
 		rt_json_fail(j, RT_RANGE, j->text + j->at, "a trial needs a "
 			"tile, steps, and operands, maps and a source that "
-			"there are; buffers and sources come before it");
+			"there are, and maps inside of their buffers; buffers "
+			"and sources come before it");
 	}
 	t->kernel = (struct rt_kernel){ .what = x->what,
 		.nsteps = (int64_t)l.nsteps, .steps = l.steps,
@@ -449,6 +470,7 @@ read_trials(struct rt_json *j, const struct trials *all, struct trial_case *x)
 static bool
 read_buffers(struct rt_json *j, struct trial_case *x)
 {
+	double sum = 0;
 	size_t i = 0;
 
 	rt_json_open(j, '[');
@@ -456,10 +478,13 @@ read_buffers(struct rt_json *j, struct trial_case *x)
 		x->buffers = element(j, x->buffers, x->nbuffers,
 				     sizeof *x->buffers);
 		if (j->status == RT_OK) {
-			read_buffer(j, &x->buffers[x->nbuffers++]);
+			read_buffer(j, &x->buffers[x->nbuffers]);
+			sum += (double)x->buffers[x->nbuffers++].bytes;
 		}
 	}
-	return j->status == RT_OK;
+	return sum < MOST_ELEMS ||
+	       rt_json_fail(j, RT_RANGE, j->text + j->at, "buffers of %g bytes "
+			    "are more than there is memory", sum);
 }
 
 static bool

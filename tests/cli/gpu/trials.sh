@@ -98,6 +98,10 @@ wrong 's/"operand": 0/"operand": 9/' 'operands, maps and a source that'
 wrong 's/"threads": [1-9]*/"threads": 0/' 'a step needs a function'
 wrong 's/"k": \[/"k": [1, /' 'three numbers for each run'
 wrong 's/"k": \[[0-9]*/"k": [1000000/' 'lies outside of its buffer'
+wrong 's/"buffers": \[{"bytes": [0-9]*/"buffers": [{"bytes": 64/' \
+	'maps inside of their buffers'
+wrong 's/"buffers": \[{"bytes": [0-9]*/"buffers": [{"bytes": 9000000000000000000/' \
+	'are more than there is memory'
 wrong 's/"what"/"who"/' "there is no 'who' here"
 wrong 's/"sources": \["[^"]*/&x/' 'x.cubin cannot be read'
 wrong 's/"texts": \["[^"]*/&x/' 'x cannot be read'
