@@ -88,6 +88,8 @@ bool serving_narrows_cache(const struct serving *s);
 struct serving_limit serving_limits(const struct serving *s);
 /* Requests of a run at full load: as its name says, or its page of results. */
 double serving_requests(const struct serving *s);
+/* Steps after which the engine looks for requests; 0: after each. */
+double serving_poll(const struct serving *s);
 /* The shortest length of the line's run, as a part of the longest. */
 double serving_least_length(const struct serving *s);
 /*

@@ -30,6 +30,14 @@ static const struct {
 };
 
 static const struct {
+	const char *name, *device;
+	double least, steps;
+} polls[] = {
+#define POLLS(name, device, least, steps, why) { name, device, least, steps },
+#include "frontend/validate/serving.def"
+};
+
+static const struct {
 	const char *name, *model, *device;
 } caches[] = {
 #define CACHE(name, model, device, why) { name, model, device },
@@ -155,6 +163,24 @@ serving_least_length(const struct serving *s)
 		}
 	}
 	return 1;
+}
+
+double
+serving_poll(const struct serving *s)
+{
+	size_t i;
+
+	for (i = 0; i < COUNT(polls); i++) {
+		if (serving_least_length(s) < 1 &&
+		    s->concurrency >= polls[i].least &&
+		    strstr(serving_cell(s, SERVING_FRAMEWORK),
+			   polls[i].name) &&
+		    strncmp(serving_cell(s, SERVING_GPU), polls[i].device,
+			    strlen(polls[i].device)) == 0) {
+			return polls[i].steps;
+		}
+	}
+	return 0;
 }
 
 bool

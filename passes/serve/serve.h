@@ -226,6 +226,9 @@ struct serve_traffic {
 	/* lengths of prompts and answers are drawn evenly from so much of the
 	 * mean below it to as much above; 0: all have the mean */
 	double spread;
+	/* steps of tokens after which the engine looks for requests, if it
+	 * read no prompt meanwhile; 0: after each */
+	double poll;
 	uint32_t requests;	/* that are simulated */
 };
 

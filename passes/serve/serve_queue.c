@@ -33,6 +33,7 @@ struct queueing {
 	/* those that decode: a heap by the step and then the order of coming */
 	uint32_t *heap, decoding;
 	double now, step;
+	double looked;		/* a step at which it looked for requests */
 	struct known_step known[KNOWN_STEPS];
 };
 
@@ -162,7 +163,12 @@ open_queue(struct queueing *q)
 static void
 admit(struct queueing *q)
 {
-	while (q->came < q->t->requests && q->at[q->came].came <= q->now) {
+	double since = q->decoding > 0 && q->t->poll > 0
+		? fmod(q->step - q->looked, q->t->poll) : 0;
+
+	q->looked = q->step - since;
+	while (since == 0 && q->came < q->t->requests &&
+	       q->at[q->came].came <= q->now) {
 		q->came++;
 	}
 	while (q->admitted < q->came &&
@@ -215,6 +221,7 @@ mixed_step(struct queueing *q)
 	}
 	q->now += cycle_us(q, decoding, tokens);
 	q->step += q->t->prompts_first ? 0 : 1;
+	q->looked = q->step;
 	for (i = from; i < q->admitted && q->at[i].left <= 0; i++) {
 		q->at[i].first = q->now;
 		q->at[i].ends = q->step + ceil((q->at[i].output - 1) /
@@ -234,7 +241,8 @@ decode_steps(struct queueing *q)
 
 	if (q->came < q->t->requests && q->admitted - q->ended <
 	    q->t->sequences) {
-		n = fmin(n, ceil((q->at[q->came].came - q->now) / us));
+		n = fmin(n, fmax(ceil((q->at[q->came].came - q->now) / us),
+				 q->looked + q->t->poll - q->step));
 	}
 	n = fmax(n, 1);
 	q->now += n * us;

@@ -344,7 +344,8 @@ test_direct(void **state)
 /* ---- queues ---- */
 
 static struct serve_waits
-waits(struct served *s, const struct serve_program *p, double spread)
+waits(struct served *s, const struct serve_program *p, double spread,
+      double poll)
 {
 	struct serve_answer_in in = { .model = &s->model,
 				      .target = &s->target,
@@ -352,7 +353,7 @@ waits(struct served *s, const struct serve_program *p, double spread)
 	struct serve_traffic t = { .sequences = 16, .clients = 16,
 				   .chunk = 8192, .requests = 160,
 				   .prompts_first = true, .is_serial = true,
-				   .spread = spread };
+				   .spread = spread, .poll = poll };
 	struct serve_waits w;
 
 	serve_queue(&in, p, &t, &s->c.perm, &w);
@@ -374,9 +375,9 @@ test_spread(void **state)
 	(void)state;
 	open_model(&s, MODEL(GQA(""), DENSE));
 	program(&s, 1, 1, 1, &p);
-	alike = waits(&s, &p, 0);
-	varied = waits(&s, &p, 0.2);
-	again = waits(&s, &p, 0.2);
+	alike = waits(&s, &p, 0, 0);
+	varied = waits(&s, &p, 0.2, 0);
+	again = waits(&s, &p, 0.2, 0);
 	assert_true(serve_mean(varied.ttft, 160) <
 		    0.7 * serve_mean(alike.ttft, 160));
 	assert_true(serve_quantile(varied.tpot, 160, 0.5) >
@@ -385,7 +386,35 @@ test_spread(void **state)
 	assert_true(varied.total_us == again.total_us);
 	s.asked.drafts = 1;
 	s.asked.accepted = 2;
-	assert_true(waits(&s, &p, 0.2).total_us < varied.total_us);
+	assert_true(waits(&s, &p, 0.2, 0).total_us < varied.total_us);
+	ir_ctx_release(&s.c);
+}
+
+/*
+ * An engine that looks for requests every 32 steps lets them wait for half of
+ * that, and reads those together that came meanwhile.
+ */
+static void
+test_poll(void **state)
+{
+	struct served s;
+	struct serve_program p;
+	struct serve_waits each, some;
+	double step_us, more_us;
+
+	(void)state;
+	open_model(&s, MODEL(GQA(""), DENSE));
+	program(&s, 1, 1, 1, &p);
+	each = waits(&s, &p, 0.2, 0);
+	some = waits(&s, &p, 0.2, 32);
+	step_us = decode_time(&s, &p, 15, 896).total_us;
+	more_us = serve_quantile(some.ttft, 160, 0.5) -
+		  serve_quantile(each.ttft, 160, 0.5);
+	if (more_us < 8 * step_us || more_us > 24 * step_us) {
+		fail_msg("a wait of %g steps", more_us / step_us);
+	}
+	assert_true(serve_mean(some.tpot, 160) < serve_mean(each.tpot, 160));
+	assert_true(waits(&s, &p, 0.2, 1).total_us == each.total_us);
 	ir_ctx_release(&s.c);
 }
 
@@ -400,7 +429,8 @@ main(void)
 		cmocka_unit_test(test_linear),
 		cmocka_unit_test(test_drafts),
 		cmocka_unit_test(test_direct),
-		cmocka_unit_test(test_spread)
+		cmocka_unit_test(test_spread),
+		cmocka_unit_test(test_poll)
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
