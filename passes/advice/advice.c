@@ -134,39 +134,10 @@ why(const struct advising *x, const struct search_report *r)
 
 /* ---- changes ---- */
 
-/* Searches plans for a changed copy or target.  True: one was found. */
-static bool
-look(struct advising *x, struct ir_module *m, const struct target *t,
-     struct search_report *r)
+static dim_id
+batch_dim(const struct ir_module *m)
 {
-	struct search_options o = *x->o;
-	uint64_t took;
-	bool ok;
-
-	memset(r, 0, sizeof *r);
-	if (!x->effort) {
-		x->out->stopped = true;
-		return false;
-	}
-	o.target = t;
-	o.top = 1;
-	o.report = NULL;
-	o.effort = x->effort;
-	ok = search_run(m, &o, x->memo, x->a, r) && r->found.n > 0 &&
-	     !r->stopped;
-	took = search_effort(r);
-	x->effort -= took < x->effort ? took : x->effort;
-	x->out->stopped |= r->stopped;
-	return ok;
-}
-
-static void
-add_advice(const struct advising *x, const char *what,
-	   const struct search_report *r)
-{
-	struct advice e = { what, r->found.at[0] };
-
-	VEC_PUSH(x->a, &x->out->advice, e);
+	return ir_dim_find(m, intern_str(&m->ctx->syms, "batch"));
 }
 
 /*
@@ -189,13 +160,67 @@ forget(struct ir_module *m, const char *key)
 	m->settings.n = left;
 }
 
-static void
-without(struct advising *x, const char *key)
+/* What is other than what the user asked for: one of these. */
+struct change {
+	const char *without;	/* a pin, as "plan.tp" */
+	const char *pin;	/* "cp=2" */
+	int64_t batch;
+	const struct target *target;
+};
+
+/* Searches plans for a copy with that change.  True: one was found. */
+static bool
+look(struct advising *x, struct change change, struct search_report *r)
 {
-	struct search_report r;
+	struct search_options o = *x->o;
 	struct ir_module *m;
 	struct ir_ctx c;
+	uint64_t took;
+	bool ok;
+
+	memset(r, 0, sizeof *r);
+	if (!x->effort) {
+		x->out->stopped = true;
+		return false;
+	}
+	o.target = change.target ? change.target : o.target;
+	o.top = 1;
+	o.report = NULL;
+	o.effort = x->effort;
+	ir_ctx_child(&c, x->m->ctx);
+	m = ir_copy(x->m, &c);
+	if (change.without) {
+		forget(m, change.without);
+	}
+	if (change.batch) {
+		m->dims.at[batch_dim(m)].size = change.batch;
+	}
+	ok = (!change.pin || plan_pin(m, change.pin)) &&
+	     search_run(m, &o, x->memo, x->a, r) && r->found.n > 0 &&
+	     !r->stopped;
+	ir_ctx_release(&c);
+	took = search_effort(r);
+	x->effort -= took < x->effort ? took : x->effort;
+	x->out->stopped |= r->stopped;
+	return ok;
+}
+
+static void
+add_advice(const struct advising *x, const char *what,
+	   const struct search_report *r)
+{
+	struct advice e = { what, r->found.at[0] };
+
+	VEC_PUSH(x->a, &x->out->advice, e);
+}
+
+/* "without tp=8" */
+static const char *
+without_text(const struct advising *x, const char *key)
+{
 	const char *text = "", *name = "";
+	struct ir_module *m;
+	struct ir_ctx c;
 	int i;
 
 	ir_ctx_child(&c, x->m->ctx);
@@ -204,26 +229,25 @@ without(struct advising *x, const char *key)
 		text = plan_key_text(m, NULL, i, &name);
 	}
 	text = arena_printf(x->a, "without %s=%s", key + 5, text);
-	forget(m, key);
-	if (look(x, m, x->o->target, &r)) {
-		add_advice(x, text, &r);
-	}
 	ir_ctx_release(&c);
+	return text;
 }
 
 static void
 release_pins(struct advising *x)
 {
+	struct search_report r;
 	uint32_t i;
+	bool more;
 
 	for (i = 0; i < x->m->settings.n; i++) {
 		const char *key = ir_text(x->m->ctx,
 					  x->m->settings.at[i].key);
-		bool more;
 
 		if (strncmp(key, "plan.", 5) == 0 &&
-		    plan_find(key + 5, &more)) {
-			without(x, key);
+		    plan_find(key + 5, &more) &&
+		    look(x, (struct change){ .without = key }, &r)) {
+			add_advice(x, without_text(x, key), &r);
 		}
 	}
 }
@@ -232,21 +256,14 @@ release_pins(struct advising *x)
 static void
 release_hint(struct advising *x)
 {
+	struct change full = { .pin = "recompute=full" };
 	struct search_report r;
-	struct ir_module *m;
-	struct ir_ctx c;
 
-	if (strcmp(plan_recompute_hint(x->m), "none") == 0 ||
-	    ir_setting(x->m, "plan.recompute")) {
-		return;
-	}
-	ir_ctx_child(&c, x->m->ctx);
-	m = ir_copy(x->m, &c);
-	if (plan_pin(m, "recompute=full") && look(x, m, x->o->target, &r)) {
+	if (strcmp(plan_recompute_hint(x->m), "none") != 0 &&
+	    !ir_setting(x->m, "plan.recompute") && look(x, full, &r)) {
 		add_advice(x, "with recompute=full for what the model "
 			   "says", &r);
 	}
-	ir_ctx_release(&c);
 }
 
 /* The most ranks over which a context may be split. */
@@ -279,21 +296,16 @@ split_context(struct advising *x)
 	int64_t devices = target_devices(x->o->target), cp;
 	int64_t most = most_contexts(x->m);
 	struct search_report r;
-	struct ir_module *m;
-	struct ir_ctx c;
 	bool found = false;
 
 	for (cp = 2; cp <= most && cp <= devices && !found && x->effort;
 	     cp *= 2) {
 		const char *pin = arena_printf(x->a, "cp=%lld", (long long)cp);
 
-		ir_ctx_child(&c, x->m->ctx);
-		m = ir_copy(x->m, &c);
-		found = plan_pin(m, pin) && look(x, m, x->o->target, &r);
+		found = look(x, (struct change){ .pin = pin }, &r);
 		if (found) {
 			add_advice(x, arena_printf(x->a, "with %s", pin), &r);
 		}
-		ir_ctx_release(&c);
 	}
 }
 
@@ -353,8 +365,6 @@ more_devices(struct advising *x, int64_t bytes)
 {
 	struct target t = *x->o->target;
 	struct search_report r;
-	struct ir_module *m;
-	struct ir_ctx c;
 	int64_t least = bytes;
 	bool found = false;
 	int i, idle = 0;
@@ -363,10 +373,7 @@ more_devices(struct advising *x, int64_t bytes)
 				t.groups.n * sizeof *t.groups.at);
 	for (i = 0; i < MAX_DOUBLINGS && !found && idle < 2 && x->effort &&
 	     grow_all(&t, x->a); i++) {
-		ir_ctx_child(&c, x->m->ctx);
-		m = ir_copy(x->m, &c);
-		found = look(x, m, &t, &r);
-		ir_ctx_release(&c);
+		found = look(x, (struct change){ .target = &t }, &r);
 		if (!found && (r.stopped || !x->effort)) {
 			break;
 		}
@@ -385,36 +392,17 @@ more_devices(struct advising *x, int64_t bytes)
 	}
 }
 
-/* Halves the batch; false if it is 1. */
-static bool
-halve(struct ir_module *m, int64_t *batch)
-{
-	dim_id d = ir_dim_find(m, intern_str(&m->ctx->syms, "batch"));
-
-	if (!d || *batch < 2) {
-		return false;
-	}
-	*batch /= 2;
-	m->dims.at[d].size = *batch;
-	return true;
-}
-
 static void
 smaller_batch(struct advising *x)
 {
-	dim_id d = ir_dim_find(x->m, intern_str(&x->m->ctx->syms, "batch"));
+	dim_id d = batch_dim(x->m);
 	int64_t batch = d ? ir_dim_size(x->m, d) : 0;
 	struct search_report r;
-	struct ir_module *m;
-	struct ir_ctx c;
-	bool found = false, more = true;
+	bool found = false;
 
-	while (!found && more && x->effort) {
-		ir_ctx_child(&c, x->m->ctx);
-		m = ir_copy(x->m, &c);
-		more = halve(m, &batch);
-		found = more && look(x, m, x->o->target, &r);
-		ir_ctx_release(&c);
+	while (!found && batch > 1 && x->effort) {
+		batch /= 2;
+		found = look(x, (struct change){ .batch = batch }, &r);
 	}
 	if (found) {
 		add_advice(x, arena_printf(x->a, "with batch %lld, which is "

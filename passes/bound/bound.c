@@ -378,6 +378,7 @@ bound_find_pieces(struct bound *b, const struct piece_key *key,
 	add_axis(b, g, PLAN_TP, key->sequence, comm / cp, us);
 	add_axis(b, g, PLAN_CP, false, comm / tp, us);
 	add_axis(b, g, PLAN_EP, false, comm / (tp * cp), us);
+	us->whole_us = piece_sum(b->space, us->all, 0, b->space->nlayers);
 }
 
 static double
@@ -385,11 +386,9 @@ line_us(struct bound *b, const struct piece_key *key,
 	const struct space_plan *t, double comm)
 {
 	struct bound_pieces us;
-	struct bound_line x;
 
 	bound_find_pieces(b, key, t, comm, &us);
-	bound_set_line(b->space, &us, &x);
-	return bound_line_us(b, t, &x);
+	return bound_line_us(b, t, &us);
 }
 
 bool
@@ -397,15 +396,13 @@ bound_is_above(struct bound *b, const struct piece_key *key,
 		const struct space_plan *t, double us)
 {
 	struct bound_pieces pieces;
-	struct bound_line x;
 
 	us = bound_kernels_us(b, key, t, us);
 	if (us <= 0) {
 		return true;
 	}
 	bound_find_pieces(b, key, t, 1, &pieces);
-	bound_set_line(b->space, &pieces, &x);
-	return bound_line_is_above(b, t, &x, us);
+	return bound_line_is_above(b, t, &pieces, us);
 }
 
 double

@@ -11,9 +11,13 @@
 
 #include "passes/pieces/pieces.h"
 
-/* Microseconds for one sequence, by piece. */
+/*
+ * What a rank takes at least for one sequence, in microseconds and without
+ * communication among data ranks: in each piece, and in all layers together.
+ */
 struct bound_pieces {
 	double all[PIECE_MAX], forward[PIECE_MAX];
+	double whole_us;
 };
 
 /*

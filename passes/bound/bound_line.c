@@ -26,32 +26,13 @@ counted_us(const struct space *s, const double n[PIECE_MAX],
 	return sum;
 }
 
-/* Time of layers [lo, hi) as a stage. */
-static double
-stage_us(const struct space *s, const double us[PIECE_MAX], int64_t lo,
-	 int64_t hi)
-{
-	double n[PIECE_MAX];
-
-	piece_count(s, lo, hi, n);
-	return counted_us(s, n, us);
-}
-
-void
-bound_set_line(const struct space *s, const struct bound_pieces *p,
-		struct bound_line *x)
-{
-	x->us = *p;
-	x->whole_us = stage_us(s, p->all, 0, s->nlayers);
-}
-
 /* Mean time of ranks, which does not depend on layers by stage. */
 static double
-mean_us(const struct space_plan *t, const struct bound_line *x)
+mean_us(const struct space_plan *t, const struct bound_pieces *x)
 {
 	double pp = (double)t->g->pp, stages = pp * (double)t->chunks;
 
-	return (x->whole_us + x->us.all[PIECE_TOP] * (stages - 1)) / pp;
+	return (x->whole_us + x->all[PIECE_TOP] * (stages - 1)) / pp;
 }
 
 /*
@@ -60,14 +41,14 @@ mean_us(const struct space_plan *t, const struct bound_line *x)
  * with layers, so it bisects; `guess` is only where it begins.
  */
 static int64_t
-reach(const struct space *s, const struct bound_line *x, int64_t lo,
+reach(const struct space *s, const struct bound_pieces *x, int64_t lo,
       int64_t most, int64_t guess, double m, double us)
 {
 	int64_t in = lo, out = most + 1, step = 1, at = guess;
 
 	while (out - in > 1) {
 		at = at > in && at < out ? at : in + (out - in) / 2;
-		if (m * stage_us(s, x->us.all, lo, at) <= us) {
+		if (m * piece_sum(s, x->all, lo, at) <= us) {
 			in = at;
 			at += step;
 		} else {
@@ -88,11 +69,11 @@ reach(const struct space *s, const struct bound_line *x, int64_t lo,
  */
 static bool
 is_free_above(const struct space *s, const struct space_plan *t,
-	      const struct bound_line *x, double us)
+	      const struct bound_pieces *x, double us)
 {
 	double m = (double)t->nmicrobatches, around = 0;
 	/* the part for which later ranks wait */
-	const double *wait = t->sched->split ? x->us.forward : x->us.all;
+	const double *wait = t->sched->split ? x->forward : x->all;
 	int64_t n = s->nlayers, pp = t->g->pp, lo = 0, size = 1, r;
 
 	if (t->chunks > 1) {
@@ -105,11 +86,11 @@ is_free_above(const struct space *s, const struct space_plan *t,
 		if (hi == lo) {
 			return true;
 		}
-		around += stage_us(s, wait, lo, hi);
+		around += piece_sum(s, wait, lo, hi);
 		size = hi - lo;
 		lo = hi;
 	}
-	return m * stage_us(s, x->us.all, lo, n) + around > us;
+	return m * piece_sum(s, x->all, lo, n) + around > us;
 }
 
 /*
@@ -118,11 +99,11 @@ is_free_above(const struct space *s, const struct space_plan *t,
  */
 static double
 around_us(const struct space *s, const struct space_plan *t,
-	  const struct bound_line *x, const int64_t *first, int64_t rank)
+	  const struct bound_pieces *x, const int64_t *first, int64_t rank)
 {
-	const double *us = t->sched->split ? x->us.forward : x->us.all;
+	const double *us = t->sched->split ? x->forward : x->all;
 
-	return rank == 0 ? 0 : stage_us(s, us, 0, first[rank]) +
+	return rank == 0 ? 0 : piece_sum(s, us, 0, first[rank]) +
 			       us[PIECE_TOP] * (double)(rank - 1);
 }
 
@@ -132,14 +113,14 @@ around_us(const struct space *s, const struct space_plan *t,
  */
 static double
 spread_us(const struct space *s, const struct space_plan *t,
-	  const struct bound_line *x, const struct bound_spread *at,
+	  const struct bound_pieces *x, const struct bound_spread *at,
 	  double enough)
 {
 	double m = (double)t->nmicrobatches, most = 0;
 	int64_t r;
 
 	for (r = t->g->pp; r-- > 0;) {
-		double us = m * counted_us(s, at->on_rank[r], x->us.all) +
+		double us = m * counted_us(s, at->on_rank[r], x->all) +
 			    around_us(s, t, x, at->first, r);
 
 		if (us >= enough) {
@@ -214,7 +195,7 @@ only_spread(struct bound *b, const struct space_plan *t)
 
 bool
 bound_line_is_above(struct bound *b, const struct space_plan *t,
-		    const struct bound_line *x, double us)
+		    const struct bound_pieces *x, double us)
 {
 	const struct bound_spread *only;
 
@@ -232,12 +213,12 @@ bound_line_is_above(struct bound *b, const struct space_plan *t,
 
 double
 bound_line_us(struct bound *b, const struct space_plan *t,
-	      const struct bound_line *x)
+	      const struct bound_pieces *x)
 {
 	const struct bound_spread *only = only_spread(b, t);
 	double m = (double)t->nmicrobatches;
 	double lo = 0, hi = 2 * m * x->whole_us + 2 * m *
-			    (double)t->g->pp * x->us.all[PIECE_TOP];
+			    (double)t->g->pp * x->all[PIECE_TOP];
 	int i;
 
 	for (i = 0; !only && i < STEPS; i++) {

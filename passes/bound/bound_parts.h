@@ -35,15 +35,6 @@ struct bound_axis {
 	double us[SPACE_MAX_KINDS];
 };
 
-/*
- * Lower bounds of a rank's time for one sequence, without communication among
- * data ranks: for each piece, and for all layers together.
- */
-struct bound_line {
-	struct bound_pieces us;
-	double whole_us;
-};
-
 /* Layers by stage, where only one choice of them is tried. */
 struct bound_spread {
 	struct bound_spread *next;	/* for the same number of stages */
@@ -55,14 +46,12 @@ struct bound_spread {
 
 /* ---- bound_line.c ------------------------------------------------------ */
 
-void bound_set_line(const struct space *s, const struct bound_pieces *p,
-		    struct bound_line *x);
 /* Whether the pipeline takes at least us with any layers by stage. */
 bool bound_line_is_above(struct bound *b, const struct space_plan *t,
-			 const struct bound_line *x, double us);
+			 const struct bound_pieces *x, double us);
 /* The largest us for which bound_line_is_above holds. */
 double bound_line_us(struct bound *b, const struct space_plan *t,
-		     const struct bound_line *x);
+		     const struct bound_pieces *x);
 
 /* ---- bound_data.c ------------------------------------------------------ */
 

@@ -52,12 +52,12 @@ add_guess(struct trial *x, uint32_t stage, int64_t lo, int64_t hi)
 	price_add(&x->p.stage[stage][back], &extra, 1);
 }
 
-/* Prices a stage of layers [lo, hi). */
 static bool
-compose_stage(struct trial *x, uint32_t stage, int64_t lo, int64_t hi)
+compose_stage(struct trial *x, uint32_t stage)
 {
+	int64_t lo = x->first[stage], hi = lo + x->layers[stage];
 	uint32_t dev = x->dev_of[stage];
-	uint32_t choice = x->state == TRIAL_MADE ? x->choice[stage] : 0;
+	uint32_t choice = x->s->guessing ? 0 : x->choice[stage];
 	struct piece_key key = choice_key(x, choice);
 	struct piece_cost *c;
 
@@ -67,17 +67,20 @@ compose_stage(struct trial *x, uint32_t stage, int64_t lo, int64_t hi)
 	}
 	piece_price(&x->s->pieces, &key, x->t, c, dev);
 	piece_stage_price(&x->s->space, c, dev, lo, hi, x->p.stage[stage]);
-	if (x->state != TRIAL_MADE && x->choice[stage]) {
+	if (choice != x->choice[stage]) {
 		add_guess(x, stage, lo, hi);
 	}
 	return true;
 }
 
-bool
-trial_compose(struct trial *x)
+/*
+ * Sets the prices of stages with their choices, except where x->again is set.
+ * False: the programs of a choice cannot be made.
+ */
+static bool
+compose(struct trial *x)
 {
 	struct search *s = x->s;
-	int64_t lo = 0;
 	uint32_t i;
 
 	if (!x->p.stage) {
@@ -90,14 +93,10 @@ trial_compose(struct trial *x)
 	for (i = 0; i < x->nstages; i++) {
 		x->again[i] = i && x->choice[i] == x->choice[i - 1] &&
 			      x->dev_of[i] == x->dev_of[i - 1] &&
-			      piece_same_stage(&s->space,
-					       lo - x->layers[i - 1], lo,
-					       lo + x->layers[i]);
-		if (!x->again[i] &&
-		    !compose_stage(x, i, lo, lo + x->layers[i])) {
+			      x->like[i] != i;
+		if (!x->again[i] && !compose_stage(x, i)) {
 			return false;
 		}
-		lo += x->layers[i];
 	}
 	return true;
 }
@@ -125,8 +124,9 @@ trial_update(struct trial *x)
 	return x->update;
 }
 
-void
-trial_compose_update(struct trial *x)
+/* Sets the prices of updates, for the chosen layers by stage. */
+static void
+compose_update(struct trial *x)
 {
 	uint32_t i, pp = (uint32_t)x->t->g->pp;
 	int64_t lo = 0;
@@ -165,12 +165,12 @@ trial_run(struct trial *x)
  * other ways to recompute, less may be saved on hosts.
  */
 static double
-action_us(const struct trial *x, uint32_t stage, uint32_t kind)
+action_us(const struct trial *x, uint32_t stage, uint32_t kind, bool any_way)
 {
 	const struct price_func *f = &x->p.stage[stage][kind];
 	double us;
 
-	if (x->any_way) {
+	if (any_way) {
 		return piece_least_shown_us(&x->s->space, f);
 	}
 	us = price_shown_us(&x->s->o->traits, f);
@@ -178,13 +178,13 @@ action_us(const struct trial *x, uint32_t stage, uint32_t kind)
 }
 
 static double
-stage_us(const struct trial *x, uint32_t stage)
+stage_us(const struct trial *x, uint32_t stage, bool any_way)
 {
 	double us = 0;
 	uint32_t k;
 
 	for (k = 0; k < SCHED_NKINDS; k++) {
-		us += action_us(x, stage, k);
+		us += action_us(x, stage, k, any_way);
 	}
 	return us;
 }
@@ -195,17 +195,16 @@ stage_us(const struct trial *x, uint32_t stage)
  * microbatch.  With a split backward, weight halves may fill the wait at the
  * end, so only forward counts.
  */
-double
-trial_bound_us(struct trial *x)
+static double
+pipeline_us(struct trial *x, bool any_way)
 {
 	int64_t pp = x->t->g->pp, m = x->t->nmicrobatches, r;
 	double around = 0, most = 0, us = 0;
 	double *busy = arena_alloc(&x->s->space.tmp, (size_t)pp * sizeof *busy);
 	uint32_t i;
 
-	x->bounds = busy;
 	for (i = 0; i < x->nstages; i++) {
-		us = x->again[i] ? us : stage_us(x, i) * (double)m;
+		us = x->again[i] ? us : stage_us(x, i, any_way) * (double)m;
 		busy[x->rank_of[i]] += us;
 	}
 	for (r = 0; r < pp; r++) {
@@ -215,16 +214,32 @@ trial_bound_us(struct trial *x)
 			x->busiest = (uint32_t)r;
 		}
 		us = x->again[r] ? us
-			: action_us(x, (uint32_t)r, SCHED_F) +
-			  action_us(x, (uint32_t)r, SCHED_B) + x->p.hop_us *
-			  (x->t->sched->split ? 1 : 2);
+			: action_us(x, (uint32_t)r, SCHED_F, any_way) +
+			  action_us(x, (uint32_t)r, SCHED_B, any_way) +
+			  x->p.hop_us * (x->t->sched->split ? 1 : 2);
 		around += us;
 	}
 	return most;
 }
 
-double
-trial_update_us(const struct trial *x)
+bool
+trial_bound(struct trial *x, bool any_way)
+{
+	if (!compose(x)) {
+		return false;
+	}
+	x->bound_us = pipeline_us(x, any_way);
+	if (any_way) {
+		x->bound_us *= 1 - piece_saved_part(&x->s->pieces, &x->key,
+						    x->t, x->cost);
+	}
+	x->bound_us -= x->left_us;
+	return true;
+}
+
+/* Time of the slowest update, less the part that the pipeline may hide. */
+static double
+update_us(const struct trial *x)
 {
 	double hides = x->s->o->traits.overlap_data ? 1 - PRICE_SLOWED : 0;
 	double us = 0;
@@ -246,28 +261,17 @@ trial_least(struct trial *x, double us)
 }
 
 bool
-trial_is_above(struct trial *x, double beside_us)
+trial_is_above(struct trial *x, bool with_update)
 {
-	double us = x->bound_us + beside_us;
+	double us = x->bound_us;
 
+	if (with_update) {
+		compose_update(x);
+		us += update_us(x) * (1 - PIECE_NEAR);
+	}
 	if (us < x->s->worst_us) {
 		return false;
 	}
 	trial_least(x, us);
 	return true;
-}
-
-/* Ranks whose choices are still open may save what piece_saved_part allows. */
-bool
-trial_is_cut(struct trial *x)
-{
-	double saved = piece_saved_part(&x->s->pieces, &x->key, x->t, x->cost);
-
-	if (!trial_compose(x)) {
-		return true;
-	}
-	trial_compose_update(x);
-	x->any_way = true;
-	x->bound_us = trial_bound_us(x) * (1 - saved) - x->left_us;
-	return trial_is_above(x, trial_update_us(x) * (1 - PIECE_NEAR));
 }

@@ -376,11 +376,15 @@ least_bytes(struct fit *f)
 	return bytes + temp;
 }
 
-/* Whether other ways may make the rank fit; see trial_state. */
+/*
+ * Whether other ways may make the rank fit.  The first walk knows their costs
+ * from the programs for one sequence; but before a rank counts as full there,
+ * the programs of the ways that keep the fewest bytes are made.
+ */
 static bool
 may_fit(struct fit *f)
 {
-	return !f->full && (f->x->state == TRIAL_MADE ||
+	return !f->full && (!f->x->s->guessing ||
 			    least_bytes(f) * (1 - PIECE_NEAR) <=
 			    f->free_bytes);
 }
@@ -395,7 +399,7 @@ may_fit(struct fit *f)
 static enum trial_verdict
 fit_rank(struct fit *f, double *bytes)
 {
-	bool made = f->x->state == TRIAL_MADE;
+	bool made = !f->x->s->guessing;
 	double room = f->free_bytes;
 	bool may;
 	uint32_t i;
@@ -474,7 +478,6 @@ try_rank(struct fit *f, uint32_t rank, struct trial_fit *out)
 	return has;
 }
 
-/* Sets x->like and x->fixed. */
 static void
 set_fixed(struct trial *x)
 {
@@ -482,16 +485,14 @@ set_fixed(struct trial *x)
 	uint32_t n = x->nstages, i;
 	double each = 0;
 
-	x->like = arena_alloc_raw(&x->s->space.tmp, n * sizeof *x->like);
 	x->fixed = arena_alloc(&x->s->space.tmp, (size_t)x->t->g->pp *
 			       sizeof *x->fixed);
 	for (i = 0; i < n; i++) {
 		int64_t lo = x->first[i], hi = lo + x->layers[i];
-		bool again = i && piece_same_stage(&x->s->space,
-						   x->first[i - 1], lo, hi);
 
-		x->like[i] = again ? x->like[i - 1] : i;
-		each = again ? each : piece_sum(&x->s->space, u->fixed, lo, hi);
+		if (x->like[i] == i) {
+			each = piece_sum(&x->s->space, u->fixed, lo, hi);
+		}
 		x->fixed[x->rank_of[i]] += each;
 	}
 }
@@ -613,8 +614,8 @@ fit_ranks(struct trial *x, struct trial_fit *out)
 		has = try_rank(&f, i == 0 ? first : i - (i <= first), out);
 		all = has > all ? has : all;
 		x->left_us += (double)x->t->nmicrobatches * f.left_us;
-		if (all == TRIAL_FITS && x->state == TRIAL_MADE && is_new(&f) &&
-		    trial_is_cut(x)) {
+		if (all == TRIAL_FITS && !x->s->guessing && is_new(&f) &&
+		    (!trial_bound(x, true) || trial_is_above(x, true))) {
 			all = TRIAL_CUT;
 		}
 	}

@@ -19,6 +19,7 @@ rank_stages(struct trial *x)
 	x->rank_of = arena_alloc(a, x->nstages * sizeof *x->rank_of);
 	x->stages = arena_alloc(a, x->nstages * sizeof *x->stages);
 	x->first = arena_alloc(a, x->nstages * sizeof *x->first);
+	x->like = arena_alloc(a, x->nstages * sizeof *x->like);
 	for (i = 0; i < x->nstages; i++) {
 		x->rank_of[i] = x->t->sched->vshape && i / pp % 2
 			? pp - 1 - i % pp : i % pp;
@@ -64,6 +65,10 @@ trial_set_layers(struct trial *x, int64_t *layers)
 	x->layers = layers;
 	for (i = 1; i < x->nstages; i++) {
 		x->first[i] = x->first[i - 1] + layers[i - 1];
+		x->like[i] = piece_same_stage(&x->s->space, x->first[i - 1],
+					      x->first[i],
+					      x->first[i] + layers[i])
+			? x->like[i - 1] : i;
 	}
 }
 

@@ -9,16 +9,6 @@
 
 #include "passes/search/search_parts.h"
 
-/* From where a trial has the cost of recomputing. */
-enum trial_state {
-	TRIAL_MADE,	/* from the programs of each choice */
-	/*
-	 * from those for one sequence; but before a rank counts as full, the
-	 * programs of the choice that keeps the fewest bytes are made
-	 */
-	TRIAL_GUESSED
-};
-
 /*
  * Whether a rank's memory suffices.  The verdict of a plan is the largest of
  * those of its ranks.
@@ -53,7 +43,6 @@ struct trial {
 	/* ways to recompute; NULL: as pinned, which is choice 0 then */
 	const struct piece_choices *ways_of;
 	uint32_t *choice;	/* by stage: index in ways_of */
-	enum trial_state state;
 	struct piece_cost *cost;	/* as pinned */
 	/* by choice: the cost of its programs; NULL: not made yet */
 	struct piece_cost **made;
@@ -78,13 +67,10 @@ struct trial {
 	double left_us;
 	uint32_t *ways;		/* search_seen.ways; NULL: not kept */
 	bool looked;		/* it was tried, not left out by a bound */
-	bool any_way;		/* that bound is to hold for any choices */
 	/* it may fit with more on drives and less in the memory of hosts */
 	bool drives_help;
 	/* lower bound of its pipeline, with the choices composed last */
 	double bound_us;
-	/* by rank: the lower bound that follows from this rank */
-	double *bounds;
 	uint32_t busiest;	/* the rank with the most work */
 	/* lower bound of the step for all choices that were tried */
 	double least_us;
@@ -122,26 +108,21 @@ void trial_plan(const struct trial *x, struct plan *p);
 struct piece_cost *trial_cost(struct trial *x, uint32_t choice);
 struct piece_update *trial_update(struct trial *x);
 /*
- * Sets the prices of stages with their choices, except where x->again is set.
- * False: the programs of a choice cannot be made.
+ * Prices stages with their choices, and sets bound_us: with `any_way` that of
+ * any choices, if recomputing saves all that it can.  False: the programs of a
+ * choice cannot be made.
  */
-bool trial_compose(struct trial *x);
-/* A lower bound of the pipeline, from the prices of trial_compose. */
-double trial_bound_us(struct trial *x);
-/* Sets the prices of updates, for the chosen layers by stage. */
-void trial_compose_update(struct trial *x);
-/* Time of the slowest update, less the part that the pipeline may hide. */
-double trial_update_us(const struct trial *x);
-/* Runs the schedule and sets x->p.  False: the schedule stalls. */
-bool trial_run(struct trial *x);
-
+bool trial_bound(struct trial *x, bool any_way);
 /*
- * Whether the plan's lower bound is above the plans found.  beside_us: what the
- * step takes beside its pipeline.
+ * Whether bound_us, with the time of its update or without, is above the plans
+ * found.
  */
-bool trial_is_above(struct trial *x, double beside_us);
-/* The same with the choices of ranks that have some and any of the others. */
-bool trial_is_cut(struct trial *x);
+bool trial_is_above(struct trial *x, bool with_update);
+/*
+ * Runs the schedule with the update that was priced, and sets x->p.  False: the
+ * schedule stalls.
+ */
+bool trial_run(struct trial *x);
 /* Lowers least_us to the bound of a choice that was tried. */
 void trial_least(struct trial *x, double us);
 

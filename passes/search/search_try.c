@@ -93,21 +93,8 @@ take(struct trial *x, const struct trial_fit *f)
 static bool
 is_cut(struct trial *x)
 {
-	if (!trial_compose(x)) {
-		return true;
-	}
-	x->any_way = false;
-	x->bound_us = trial_bound_us(x) - x->left_us;
-	return trial_is_above(x, 0);
-}
-
-/* Runs the schedule if the plan may still win with its update. */
-static bool
-is_run(struct trial *x)
-{
-	trial_compose_update(x);
-	return !trial_is_above(x, trial_update_us(x) * (1 - PIECE_NEAR)) &&
-	       trial_run(x);
+	return !trial_bound(x, false) || trial_is_above(x, false) ||
+	       trial_is_above(x, true);
 }
 
 /*
@@ -119,18 +106,10 @@ is_run(struct trial *x)
 static bool
 is_plain_cut(struct trial *x)
 {
-	double saved;
-	bool cut = true;
-
 	x->ways_of = NULL;
+	x->left_us = 0;
 	memset(x->choice, 0, x->nstages * sizeof *x->choice);
-	if (trial_compose(x)) {
-		saved = piece_saved_part(&x->s->pieces, &x->key, x->t, x->cost);
-		x->any_way = true;
-		x->bound_us = trial_bound_us(x) * (1 - saved);
-		cut = trial_is_above(x, 0);
-	}
-	return cut;
+	return !trial_bound(x, true) || trial_is_above(x, false);
 }
 
 #define OPEN 4			/* partial choices that are looked at first */
@@ -179,7 +158,7 @@ price_choices(struct trial *x, struct chosen *best)
 	if (has > TRIAL_FITS) {
 		return has == TRIAL_CUT ? OUTCOME_CUT_TIGHT : OUTCOME_FULL;
 	}
-	if (is_cut(x) || !is_run(x)) {
+	if (is_cut(x) || !trial_run(x)) {
 		x->s->out->cut++;
 		return trial_is_tight(x) ? OUTCOME_CUT_TIGHT : OUTCOME_CUT;
 	}
@@ -229,7 +208,6 @@ static enum trial_outcome
 with_layers(struct trial *x)
 {
 	x->s->out->priced++;
-	x->state = TRIAL_MADE;
 	if (is_plain_cut(x)) {
 		x->s->out->cut++;
 		return OUTCOME_CUT;
@@ -238,7 +216,6 @@ with_layers(struct trial *x)
 	if (!x->ways_of) {
 		return OUTCOME_NONE;
 	}
-	x->state = x->s->guessing ? TRIAL_GUESSED : TRIAL_MADE;
 	return with_choices(x);
 }
 
