@@ -25,7 +25,8 @@ struct serving_shape {
 /* What is true of an engine by default. */
 enum serving_trait { SERVING_NARROW_CACHE, SERVING_PROMPTS_FIRST,
 		     SERVING_HEADS_APART, SERVING_HEADS_BY_8,
-		     SERVING_FUSES_MAPS, SERVING_DATA_RANKS, SERVING_DIRECT };
+		     SERVING_FUSES_MAPS, SERVING_DATA_RANKS, SERVING_DIRECT,
+		     SERVING_EXPERT_TILES };
 
 /* How an engine fills its steps. */
 struct serving_limit {

@@ -275,11 +275,31 @@ find_precision(struct serving *s, bool has_fp4)
 			    s->target.groups.at[0].device.name);
 }
 
+/* Rows of a tile of DeepGEMM's contiguous layout. */
+#define EXPERT_TILE 128
+
 /*
  * Tables that call all ranks of a mixture of experts `tp` have some that do
  * not divide its heads; no engine splits heads over more ranks than these.
  */
 #define MOST_TENSOR 16
+
+/*
+ * Experts are on as many ranks as attention is, so what `moe_tp` and `ep` have
+ * beyond `tp` are ranks with sequences of their own, where the line leaves
+ * their number empty; 1: none.
+ */
+static double
+ranks_of_experts(const struct serving *s)
+{
+	double all = serving_note(s, "moe_tp=", 0) *
+		     serving_number(s, SERVING_EP, 1);
+	double tp = serving_number(s, SERVING_TP, 1) *
+		    serving_number(s, SERVING_PP, 1);
+
+	return serving_note(s, "attention_dp=", 0) < 1 && tp >= 1 &&
+	       all > tp && fmod(all, tp) == 0 ? all / tp : 1;
+}
 
 /*
  * Ranks of attention with sequences of their own: as the line says, or by what
@@ -298,7 +318,8 @@ data_ranks(const struct serving *s)
 	}
 	/* a name that was cut off may have lost digits */
 	return each >= 1 && all > each && fmod(all, each) == 0 &&
-	       strstr(serving_text(s, s->notes), whole) ? all / each : 1;
+	       strstr(serving_text(s, s->notes), whole)
+		? all / each : ranks_of_experts(s);
 }
 
 /*
@@ -366,7 +387,9 @@ find_split(struct serving *s, int64_t *devices_of)
 		n = (int64_t)named;
 		s->split.tp = apart > 1 ? 1 : n;
 	}
-	if (apart > 1 && s->split.tp == n && n % (int64_t)apart == 0) {
+	if (ranks_of_experts(s) > 1) {
+		n *= (int64_t)fmin(ranks_of_experts(s), MOST_DEGREE);
+	} else if (apart > 1 && s->split.tp == n && n % (int64_t)apart == 0) {
 		s->split.tp = n / (int64_t)apart;
 	}
 	if (x->experts && x->heads && s->split.tp > 1 &&
@@ -405,6 +428,8 @@ serving_describe(struct serving *s)
 	}
 	s->asked.maps_alone = !serving_has(s, SERVING_FUSES_MAPS);
 	s->asked.direct = serving_has(s, SERVING_DIRECT);
+	s->asked.expert_rows = s->asked.fp8 &&
+		serving_has(s, SERVING_EXPERT_TILES) ? EXPERT_TILE : 0;
 	s->asked.heads_apart = !why && serving_heads_are_apart(s);
 	s->asked.context = (s->asked.prompt + s->asked.output) / mean;
 	return why ? why : s->asked.prompt < 1 || s->asked.output < 1

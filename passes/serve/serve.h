@@ -43,6 +43,9 @@ struct serve_asked {
 	/* of measured engines: ranks of a node read each other's memory to add
 	 * up what is small */
 	bool direct;
+	/* of measured engines: kernels of experts have tiles of so many rows
+	 * for each expert, chosen or not; 0: for those that are chosen alone */
+	double expert_rows;
 	/* of measured engines: tokens that a layer more guesses for each
 	 * sequence, which a step then checks; and tokens that a step brings */
 	double drafts, accepted;	/* accepted 0: one, as no drafts do */

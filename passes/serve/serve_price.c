@@ -89,6 +89,17 @@ chosen(double m, double n)
 	return n > 1 ? n * (1 - pow(1 - 1 / n, m)) : 1;
 }
 
+/*
+ * Of m rows that choose among n matrices, those of whole tiles: a host that
+ * does not know the choice launches what the worst one needs, and tiles without
+ * rows load their operands too.
+ */
+static double
+padded_rows(double m, double n, double tile)
+{
+	return tile > 0 ? ceil((m + n * (tile - 1)) / tile) * tile : m;
+}
+
 /* Maps at the bandwidth that those of servers reach, without a launch. */
 static double
 server_map_us(const struct stepping *s, enum cost_kind kind, double bytes)
@@ -114,9 +125,10 @@ add_dot(const struct stepping *s, const struct serve_item *x, double rows,
 	}
 	c.stored_bytes = narrow_bytes(x, s->q);
 	if (x->groups > 1) {
-		double n = fmax(chosen(c.m, x->groups), 1);
+		double n = s->q->expert_rows > 0
+			? x->groups : fmax(chosen(c.m, x->groups), 1);
 
-		c.m /= n;
+		c.m = padded_rows(c.m, x->groups, s->q->expert_rows) / n;
 		c.batch *= n;
 	}
 	c.m = fmax(c.m, 1);

@@ -319,6 +319,26 @@ test_drafts(void **state)
 	ir_ctx_release(&s.c);
 }
 
+/* Tiles of all experts are read, by one row as by all that there can be. */
+static void
+test_expert_rows(void **state)
+{
+	struct served s;
+	struct serve_program p;
+	double one, all;
+
+	(void)state;
+	open_model(&s, MODEL(GQA(""), MOE));
+	program(&s, 1, 1, 1, &p);
+	one = decode_time(&s, &p, 1, 1024).us[SERVE_WEIGHTS];
+	all = decode_time(&s, &p, 1000, 1024).us[SERVE_WEIGHTS];
+	assert_true(one < all);
+	s.asked.expert_rows = 128;
+	assert_true(fabs(decode_time(&s, &p, 1, 1024).us[SERVE_WEIGHTS] -
+			 all) < 1e-6 * all);
+	ir_ctx_release(&s.c);
+}
+
 /* Ranks that read each other's memory add up small tensors sooner. */
 static void
 test_direct(void **state)
@@ -428,6 +448,7 @@ main(void)
 		cmocka_unit_test(test_cache),
 		cmocka_unit_test(test_linear),
 		cmocka_unit_test(test_drafts),
+		cmocka_unit_test(test_expert_rows),
 		cmocka_unit_test(test_direct),
 		cmocka_unit_test(test_spread),
 		cmocka_unit_test(test_poll)
