@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/time.h>
@@ -73,9 +74,11 @@ catch_signals(void)
 	signal(SIGCHLD, SIG_DFL);
 }
 
-/* ---- progress on a terminal ---- */
+/* ---- progress ---- */
 
-#define FIRST_SECONDS 5	/* then twice as many each time */
+/* Until the first line; then twice as many each time. */
+#define ON_TERMINAL_SECONDS 5
+#define ELSEWHERE_SECONDS 60
 
 static void
 alarm_after(int in_seconds)
@@ -115,24 +118,37 @@ on_alarm(int sig)
 	errno = saved;
 }
 
-/* On a terminal only, so that logs are the same for the same input. */
-static void
+/* LLMC_PROGRESS says after how many seconds; 0: never.  False: it does not. */
+static bool
 show_progress(void)
 {
 	struct sigaction act = { .sa_flags = SA_RESTART };
+	const char *given = getenv("LLMC_PROGRESS");
+	int first = isatty(STDERR_FILENO) ? ON_TERMINAL_SECONDS
+					  : ELSEWHERE_SECONDS;
 
-	if (isatty(STDERR_FILENO)) {
+	if (given && *given) {
+		if (strspn(given, "0123456789") != strlen(given) ||
+		    strlen(given) > 6) {
+			fprintf(stderr, "llmc: error: the variable "
+				"LLMC_PROGRESS is not a number of seconds up "
+				"to 999999\n");
+			return false;
+		}
+		first = atoi(given);
+	}
+	if (first > 0) {
 		act.sa_handler = on_alarm;
 		sigemptyset(&act.sa_mask);
 		sigaction(SIGALRM, &act, NULL);
-		alarm_after(FIRST_SECONDS);
+		alarm_after(first);
 	}
+	return true;
 }
 
 int
 main(int argc, char **argv)
 {
 	catch_signals();
-	show_progress();
-	return drv_main(argc, argv, &crash);
+	return show_progress() ? drv_main(argc, argv, &crash) : DRV_BAD_USAGE;
 }

@@ -12,6 +12,7 @@
 AM_TESTS_ENVIRONMENT = \
 	LLMC='$(abs_builddir)/llmc$(EXEEXT)'; export LLMC; \
 	top_srcdir='$(abs_srcdir)'; export top_srcdir; \
+	LLMC_PROGRESS=0; export LLMC_PROGRESS; \
 	CC='$(CC)'; export CC; \
 	LLMC_CACHE="$${TESTS_CACHE:-$(abs_builddir)/tests/cache}"; \
 	export LLMC_CACHE; \

@@ -234,5 +234,7 @@ opt_man(struct buf *out, const char *version)
 	man_section(out, "ENVIRONMENT",
 		    "NO_COLOR, if it is set and not empty, turns color off; "
 		    "CLICOLOR_FORCE, if it is set and not 0, turns it on; "
-		    "--color overrides both.");
+		    "--color overrides both. LLMC_PROGRESS is the seconds "
+		    "until a long run prints its first line of progress, 0 "
+		    "for none.");
 }

@@ -15,31 +15,22 @@
  */
 #define GRAPH_KERNEL_BYTES 65536.0
 
-static bool
-same_slots(const struct memory_stage *s, uint32_t a, uint32_t b)
-{
-	uint32_t k;
-
-	for (k = 0; k < MEMORY_NSPANS; k++) {
-		if (s->slot[k] && s->slot[k][a] != s->slot[k][b]) {
-			return false;
-		}
-	}
-	return true;
-}
-
 /* Actions of microbatches whose saves lie in the same slots share a graph. */
 static uint32_t
-graphs_of(const struct memory_stage *s, uint32_t nmicrobatches)
+graphs_of(const struct memory_stage *s, uint32_t nmicrobatches,
+	  struct arena *a)
 {
-	uint32_t n = 0, i, k;
+	uint32_t slots[MEMORY_NSPANS], i, k;
+	struct intern seen;
 
+	intern_init(&seen, a);
 	for (i = 0; i < nmicrobatches; i++) {
-		for (k = 0; k < i && !same_slots(s, k, i); k++) {
+		for (k = 0; k < MEMORY_NSPANS; k++) {
+			slots[k] = s->slot[k] ? s->slot[k][i] : 0;
 		}
-		n += k == i;
+		intern(&seen, (const char *)slots, sizeof slots);
 	}
-	return n;
+	return seen.text.n - 1;	/* the first is no name */
 }
 
 static double
@@ -59,7 +50,8 @@ memory_print_graphs(const struct ranks *r, struct memory *mem, struct buf *out)
 		if (mem->stage[i].rank != pipe) {
 			continue;
 		}
-		graphs = graphs_of(&mem->stage[i], r->nmicrobatches);
+		graphs = graphs_of(&mem->stage[i], r->nmicrobatches,
+				   out->arena);
 		for (k = 0; k < SCHED_NKINDS; k++) {
 			kernels += graphs * kernels_of(r, r->of_stage[i][k],
 						       out->arena);

@@ -190,6 +190,7 @@ struct slot_use {
 	struct memory *mem;
 	uint32_t pool;
 	bool *used;		/* by slot */
+	uint32_t below;		/* all slots below are used */
 };
 
 static uint32_t
@@ -197,9 +198,10 @@ first_free_slot(struct slot_use *g)
 {
 	uint32_t n = g->mem->pools.at[g->pool].slots, i;
 
-	for (i = 0; i < n; i++) {
+	for (i = g->below; i < n; i++) {
 		if (!g->used[i]) {
 			g->used[i] = true;
+			g->below = i + 1;
 			return i;
 		}
 	}
@@ -228,6 +230,7 @@ assign_pool(struct slot_use *g, const struct sched *s)
 		}
 		if (does & memory_lifetimes[pool->span].to) {
 			g->used[*slot] = false;
+			g->below = *slot < g->below ? *slot : g->below;
 		}
 	}
 }
@@ -244,7 +247,7 @@ memory_assign_slots(const struct ranks *r, struct arena *a, struct memory *mem)
 		}
 	}
 	for (i = 0; i < mem->pools.n; i++) {
-		struct slot_use g = { mem, i, NULL };
+		struct slot_use g = { mem, i, NULL, 0 };
 
 		g.used = arena_alloc(a, mem->pools.at[i].slots);
 		assign_pool(&g, r->sched);

@@ -82,6 +82,16 @@ if test -c /dev/full; then
 	"$LLMC" --help >/dev/full 2>/dev/null
 	test $? -eq 1 || bad '--help on a full disk is no error'
 fi
+# A run that takes long says so, in a log, too, unless it is not to.
+for seconds in 1 0 ''; do
+	sleep 2 | LLMC_PROGRESS=$seconds "$LLMC" opt - >out 2>err
+	grep -q '^llmc: 1 s so far, in ' err
+	[ $? -eq "$([ "$seconds" = 1 ]; echo $?)" ] ||
+		bad "progress with LLMC_PROGRESS=$seconds"
+done
+LLMC_PROGRESS=1s "$LLMC" opt in.ir >out 2>err
+[ $? -eq 2 ] && grep -q 'LLMC_PROGRESS is not a number' err ||
+	bad 'progress: no number'
 mkfifo pipe
 # The reader closes at once; the writer may still get its few bytes in.
 : <pipe &
