@@ -107,6 +107,9 @@ bool pass_list_parse(struct pass_table *t, struct pass_list *l,
  */
 bool pass_list_insert(struct pass_table *t, struct pass_list *l,
 		      const char *text);
+/* Reports that the list does not have the pass of that name, and what it has. */
+void pass_list_lacks(struct pass_table *t, const struct pass_list *l,
+		     const char *name);
 /*
  * Whether each pass has the properties it needs, if the module starts with
  * `have`.  If not, *why says which pass needs what, and which pass gives it.

@@ -165,13 +165,29 @@ insert_at(struct pass_table *t, struct pass_list *l, uint32_t place,
 	l->at.at[place] = p;
 }
 
+void
+pass_list_lacks(struct pass_table *t, const struct pass_list *l,
+		const char *name)
+{
+	struct span nowhere = { 0, 0 };
+	struct buf all;
+	uint32_t i;
+
+	buf_init(&all, &t->ctx->perm);
+	for (i = 0; i < l->at.n; i++) {
+		buf_printf(&all, "%s%s", i ? ", " : "", l->at.at[i]->name);
+	}
+	diag_error(&t->ctx->diags, nowhere, "pass `%s` is not among those that "
+		   "run for this output: %s", name, i ? buf_text(&all)
+		   : "there are none");
+}
+
 /* Finds the index of a pass in the list. */
 static bool
 find_place(struct pass_table *t, const struct pass_list *l,
 	   const char *name, uint32_t *place)
 {
 	const struct pass_known *k = pass_want(t, name);
-	struct span nowhere = { 0, 0 };
 	uint32_t i;
 
 	if (!k) {
@@ -183,8 +199,7 @@ find_place(struct pass_table *t, const struct pass_list *l,
 			return true;
 		}
 	}
-	diag_error(&t->ctx->diags, nowhere,
-		   "pass `%s` is not among those that run", k->pass.name);
+	pass_list_lacks(t, l, k->pass.name);
 	return false;
 }
 
@@ -303,7 +318,7 @@ explain(const struct pass_table *t, const struct pass_list *l, uint32_t k,
 	uint32_t lacks, struct buf *why)
 {
 	uint32_t bit = lowest_bit(lacks), mask = (uint32_t)1 << bit, i;
-	const char *giver = NULL;
+	bool given = false;
 
 	buf_printf(why, "pass `%s` needs `%s`", l->at.at[k]->name,
 		   bit < PASS_NPROPS ? prop_names[bit] : "?");
@@ -314,17 +329,15 @@ explain(const struct pass_table *t, const struct pass_list *l, uint32_t k,
 			break;
 		}
 	}
-	for (i = 0; i < t->known.n && !giver; i++) {
+	for (i = 0; i < t->known.n; i++) {
 		if (t->known.at[i].pass.gives & mask) {
-			giver = t->known.at[i].pass.name;
+			buf_printf(why, "%s`%s`", given ? " or " : "; ",
+				   t->known.at[i].pass.name);
+			given = true;
 		}
 	}
-	if (giver) {
-		buf_printf(why, "; `%s` gives it, and must run before it",
-			   giver);
-	} else {
-		buf_puts(why, "; no pass gives it");
-	}
+	buf_puts(why, given ? " gives it, and must run before it"
+			    : "; no pass gives it");
 }
 
 bool

@@ -249,8 +249,8 @@ fits_kept(const struct ir_module *m, struct ir_eval_options *opt, int64_t kept,
 	}
 	buf_puts(&b, ", and the limit is ");
 	buf_grouped(&b, opt->max_bytes);
-	diag_error(&c->diags, (struct span){ 0, 0 }, "training this needs %s",
-		   buf_text(&b));
+	diag_error(&c->diags, (struct span){ 0, 0 }, "training this needs %s: "
+		   "--max-bytes sets another", buf_text(&b));
 	return false;
 }
 

@@ -79,8 +79,7 @@ set_stop(struct driver *d)
 			return true;
 		}
 	}
-	diag_error(&d->ctx.diags, nowhere,
-		   "pass `%s` is not among those that run", name);
+	pass_list_lacks(&d->table, &d->passes, name);
 	return false;
 }
 

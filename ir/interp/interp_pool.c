@@ -71,6 +71,7 @@ ir_pool_fits(struct ir_pool *p, struct span at, int64_t bytes)
 	buf_grouped(&b, p->held_bytes);
 	buf_puts(&b, " are held, and the limit is ");
 	buf_grouped(&b, p->max_bytes > 0 ? p->max_bytes : (int64_t)1 << 40);
+	buf_puts(&b, p->max_bytes > 0 ? ": --max-bytes sets another" : "");
 	diag_error(&c->diags, at, "%s", buf_text(&b));
 	return false;
 }

@@ -230,10 +230,12 @@ name_of(size_t i, bool command)
 	return command ? commands[i].name : rows[i].name;
 }
 
-static const char *
+/* "; the nearest is --steps", or nothing if half of the name is another. */
+static struct rt_shown
 nearest_option(const char *name, bool command)
 {
 	size_t n = command ? NCOMMANDS : NROWS, i, best = 0;
+	struct rt_shown out = { "" };
 
 	for (i = 1; i < n; i++) {
 		if (rt_edit_distance(name, name_of(i, command)) <
@@ -241,7 +243,12 @@ nearest_option(const char *name, bool command)
 			best = i;
 		}
 	}
-	return name_of(best, command);
+	if (2 * rt_edit_distance(name, name_of(best, command)) <=
+	    strlen(name)) {
+		snprintf(out.text, sizeof out.text, "; the nearest is %s%s",
+			 command ? "" : "--", name_of(best, command));
+	}
+	return out;
 }
 
 /* ---- reading ---- */
@@ -372,9 +379,9 @@ read_option(struct option_reader *r, const char *s)
 		struct rt_shown name = rt_show_name(s);
 
 		name.text[strcspn(name.text, "=")] = '\0';
-		return WRONG(r, "there is no option --%s; the nearest is --%s; "
-			     "--help lists all", name.text,
-			     nearest_option(name.text, false));
+		return WRONG(r, "there is no option --%s%s; --help lists "
+			     "all", name.text,
+			     nearest_option(name.text, false).text);
 	}
 	if (rows[i].commands && !(rows[i].commands & r->o->command)) {
 		return WRONG(r, "--%s is not an option of this command; "
@@ -394,9 +401,8 @@ read_command(struct option_reader *r, const char *s)
 			return RT_OK;
 		}
 	}
-	return WRONG(r, "there is no command '%s'; the nearest is %s; --help "
-		     "lists all", rt_show_name(s).text, nearest_option(s,
-								       true));
+	return WRONG(r, "there is no command '%s'%s; --help lists all",
+		     rt_show_name(s).text, nearest_option(s, true).text);
 }
 
 /* What the words of --data and --eval-data mean. */

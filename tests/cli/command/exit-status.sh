@@ -61,7 +61,7 @@ refused 'llmc-ir 1' opt broken.llm
 refused 'has no AST' --emit=ast ok.ir
 refused 'cannot load plug-in' --load-pass=none.so ok.ir
 refused 'no value is called `nn`' eval --checksum=nn ok.ir
-refused 'the limit is 1' eval --max-bytes=1 ok.ir
+refused 'the limit is 1: --max-bytes sets another' eval --max-bytes=1 ok.ir
 refused 'weights.none' eval --weights=weights.none ok.ir
 
 misused 'no input file'
@@ -85,7 +85,10 @@ misused 'did you mean `eval`' evl ok.ir
 misused '`eval` is a command, which must be the first word' -w eval ok.ir
 misused '`cse` needs `flat`; `inline` gives it' opt --passes=cse called.ir
 misused 'which `inline` before it takes away' opt --passes=inline,inline ok.ir
-misused 'not among those that run' opt --passes=cse --stop-after=dce ok.ir
+misused 'not among those that run for this output: cse' opt --passes=cse \
+	--stop-after=dce ok.ir
+misused '`ragged` or `autodiff` gives it, and must run before it' \
+	--passes=fold-dims,inline,stage "$examples/tiny-dense.llm"
 misused 'NAME@after:PASS' opt --insert=cse ok.ir
 misused 'there is no pass `x`' opt --print-after=x ok.ir
 # A plan that cannot be finished says what it lacks.

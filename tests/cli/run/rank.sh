@@ -36,6 +36,8 @@ wants 0 '{}' inspect --json
 wants 0 'plan {}' inspect --llp
 wants 2 'there is no option --stpes; the nearest is --steps' train --stpes 3
 wants 2 'the nearest is inspect' inspct
+wants 2 "there is no command 'check'; --help lists all" check
+wants 2 'there is no option --bogus; --help lists all' train --bogus
 wants 2 'a command is missing'
 
 # ---- train, stop, go on: the same bits ----
