@@ -107,7 +107,7 @@ bool pass_list_parse(struct pass_table *t, struct pass_list *l,
  */
 bool pass_list_insert(struct pass_table *t, struct pass_list *l,
 		      const char *text);
-/* Reports that the list does not have the pass of that name, and what it has. */
+/* Reports that the list lacks the pass of that name, and what it has. */
 void pass_list_lacks(struct pass_table *t, const struct pass_list *l,
 		     const char *name);
 /*
