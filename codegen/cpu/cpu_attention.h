@@ -47,6 +47,7 @@ struct att_rows {
 	int64_t cols;
 };
 
+int64_t att_elem_bytes(enum ll_base elem);
 /* Where row i begins. */
 struct ll_value *att_row_at(struct ll *l, const struct att_rows *rows,
 			    struct ll_value *i);

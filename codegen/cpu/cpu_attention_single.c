@@ -20,6 +20,8 @@
 #define SUM_HEADS 4		/* a tile of results: heads by vectors */
 #define SUM_VECTORS 4
 #define MOST_LANES 16
+#define LINE 64			/* bytes that are prefetched together */
+#define AHEAD 2			/* vectors of keys */
 
 struct att_single {
 	struct attn *t;
@@ -296,17 +298,47 @@ seen_lanes(struct att_single *s, struct ll_value *key)
 	return ll_bin(l, LL_AND, n[1], n[2]);
 }
 
-/* The rows of keys from `key` on; after the last one it is that again. */
+/* The row of a key; after the last one that is seen it is that again. */
+static struct ll_value *
+row_of(struct att_single *s, const struct att_rows *rows, struct ll_value *key)
+{
+	struct ll *l = s->t->l;
+	struct ll_value *last = ll_add(l, s->last, ll_i64(l, -1));
+
+	return att_row_at(l, rows, ll_min(l, last, key));
+}
+
+static void
+prefetch_row(struct att_single *s, const struct att_rows *rows,
+	     struct ll_value *key)
+{
+	struct ll_value *row = row_of(s, rows, key);
+	int64_t bytes = rows->cols * att_elem_bytes(rows->elem), at;
+
+	for (at = 0; at < bytes; at += LINE) {
+		ll_prefetch(s->t->l, ll_plus_n(s->t->l, row, at));
+	}
+}
+
+/*
+ * The rows of keys from `key` on, while those of keys after them and the values
+ * of these are prefetched: rows are apart, so the processor does not predict
+ * them.
+ */
 static void
 find_keys(struct score_tile *t, struct ll_value *key)
 {
-	struct ll *l = t->s->t->l;
-	struct ll_value *last = ll_add(l, t->s->to, ll_i64(l, -1));
+	struct att_single *s = t->s;
+	struct ll *l = s->t->l;
+	struct ll_value *at;
 	uint32_t i;
 
-	for (i = 0; i < t->s->t->lanes; i++) {
-		t->keys[i] = att_row_at(l, &t->s->k, ll_min(l, last,
-					ll_add(l, key, ll_i64(l, i))));
+	for (i = 0; i < s->t->lanes; i++) {
+		at = ll_add(l, key, ll_i64(l, i));
+		t->keys[i] = row_of(s, &s->k, at);
+		prefetch_row(s, &s->v, at);
+		at = ll_add(l, at, ll_i64(l, AHEAD * (int64_t)s->t->lanes));
+		prefetch_row(s, &s->k, at);
 	}
 }
 

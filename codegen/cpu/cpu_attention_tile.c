@@ -174,8 +174,8 @@ att_product(struct ll *l, const struct att_product *p)
 
 /* ---- copies ---- */
 
-static int64_t
-elem_bytes(enum ll_base elem)
+int64_t
+att_elem_bytes(enum ll_base elem)
 {
 	return elem == LL_F64 ? 8 : elem == LL_F32 ? 4 : 2;
 }
@@ -194,7 +194,7 @@ static void
 read_single(struct ll *l, const struct att_rows *from, struct ll_value *at,
 	    struct ll_value *to, struct ll_value *by)
 {
-	int64_t bytes = elem_bytes(from->elem);
+	int64_t bytes = att_elem_bytes(from->elem);
 	struct ll_value *x;
 	struct ll_loop c;
 
@@ -215,7 +215,7 @@ att_read_vector(struct ll *l, const struct att_rows *from, struct ll_value *at,
 	struct ll_type t = ll_type(from->elem, lanes);
 	struct ll_value *x;
 
-	at = att_elem_at(l, at, c, elem_bytes(from->elem));
+	at = att_elem_at(l, at, c, att_elem_bytes(from->elem));
 	x = live == lanes ? ll_load(l, t, at)
 	    : ll_load_if(l, t, at, ll_mask(l, ll_i64(l, live), lanes));
 	return from->elem == LL_F32 ? x : ll_cast(l, x, LL_F32);
@@ -287,7 +287,7 @@ struct ll_value *
 att_row_at(struct ll *l, const struct att_rows *rows, struct ll_value *i)
 {
 	return att_elem_at(l, rows->at, number_of(l, rows, i),
-			   elem_bytes(rows->elem) * rows->row);
+			   att_elem_bytes(rows->elem) * rows->row);
 }
 
 void
@@ -316,7 +316,7 @@ write_vector(struct ll *l, const struct att_rows *to, struct ll_value *at,
 				     att_elem_at(l, from, c, 4));
 
 	x = to->elem == LL_F32 ? x : ll_cast(l, x, to->elem);
-	at = att_elem_at(l, at, c, elem_bytes(to->elem));
+	at = att_elem_at(l, at, c, att_elem_bytes(to->elem));
 	if (live == lanes) {
 		ll_store(l, x, at);
 	} else {
@@ -328,7 +328,7 @@ static void
 write_row(struct ll *l, const struct att_rows *to, struct ll_value *at,
 	  struct ll_value *from)
 {
-	int64_t lanes = ll_lanes(l, LL_F32), bytes = elem_bytes(to->elem);
+	int64_t lanes = ll_lanes(l, LL_F32), bytes = att_elem_bytes(to->elem);
 	int64_t whole = to->cols / lanes * lanes;
 	struct ll_value *x;
 	struct ll_loop c;
@@ -355,7 +355,7 @@ void
 att_write_rows(struct ll *l, const struct att_rows *to, struct ll_value *from,
 	  int64_t stride)
 {
-	int64_t apart = elem_bytes(to->elem) * to->row;
+	int64_t apart = att_elem_bytes(to->elem) * to->row;
 	struct ll_loop r;
 
 	ll_loop(l, &r, ll_i64(l, 0), to->live, 1, NULL, 0);
