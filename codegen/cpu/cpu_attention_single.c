@@ -21,7 +21,7 @@
 #define SUM_VECTORS 4
 #define MOST_LANES 16
 #define LINE 64			/* bytes that are prefetched together */
-#define AHEAD 2			/* vectors of keys */
+#define AHEAD 4			/* vectors of keys */
 
 struct att_single {
 	struct attn *t;
@@ -32,6 +32,7 @@ struct att_single {
 	int64_t lo, hi, pos;			/* i32, by query of a block */
 	int64_t q, score, acc;			/* rows, by head */
 	int64_t max, next, sum, alpha;		/* by head */
+	int64_t k_rows, v_rows;			/* pointers, by key of a block */
 	/* of the item: its query and first head; its kv head */
 	struct att_index at;
 	struct ll_value *kv;
@@ -40,6 +41,13 @@ struct att_single {
 	/* of a block of keys: its first one, and those that are seen */
 	struct ll_value *key0, *from, *to;
 };
+
+/* Rows that are listed: of a block, and those that are prefetched. */
+static int64_t
+listed(const struct att_single *s)
+{
+	return s->b.nk + AHEAD * (int64_t)s->t->lanes;
+}
 
 /* ---- which queries ---- */
 
@@ -103,6 +111,8 @@ att_single_open(struct attn *t)
 	s->next = att_own_alloc(t, padded);
 	s->sum = att_own_alloc(t, padded);
 	s->alpha = att_own_alloc(t, padded);
+	s->k_rows = att_own_alloc(t, 2 * listed(s));
+	s->v_rows = att_own_alloc(t, 2 * listed(s));
 	return s;
 }
 
@@ -158,6 +168,33 @@ each_tile(struct att_single *s, uint32_t rows,
 	if (whole < s->heads) {
 		emit(s, ll_i64(l, whole), (uint32_t)(s->heads - whole));
 	}
+}
+
+/* Lists where the rows of a block's keys are, and of some after it; after the
+ * last one that is seen it is that again. */
+static void
+list_rows(struct att_single *s)
+{
+	struct ll *l = s->t->l;
+	struct ll_value *last = ll_add(l, s->last, ll_i64(l, -1)), *key, *at;
+	struct ll_loop i;
+
+	ll_loop(l, &i, ll_i64(l, 0), ll_i64(l, listed(s)), 1, NULL, 0);
+	key = ll_min(l, last, ll_add(l, s->key0, i.i));
+	at = att_elem_at(l, att_own_at(s->t, s->k_rows), i.i, 8);
+	ll_store(l, att_row_at(l, &s->k, key), at);
+	at = att_elem_at(l, att_own_at(s->t, s->v_rows), i.i, 8);
+	ll_store(l, att_row_at(l, &s->v, key), at);
+	ll_loop_end(l, &i, NULL);
+}
+
+static struct ll_value *
+listed_row(struct att_single *s, int64_t list, struct ll_value *i, int64_t more)
+{
+	struct ll *l = s->t->l;
+	struct ll_value *at = att_elem_at(l, att_own_at(s->t, list), i, 8);
+
+	return ll_load(l, ll_type(LL_PTR, 1), ll_plus_n(l, at, 8 * more));
 }
 
 /* ---- scores ---- */
@@ -298,47 +335,35 @@ seen_lanes(struct att_single *s, struct ll_value *key)
 	return ll_bin(l, LL_AND, n[1], n[2]);
 }
 
-/* The row of a key; after the last one that is seen it is that again. */
-static struct ll_value *
-row_of(struct att_single *s, const struct att_rows *rows, struct ll_value *key)
-{
-	struct ll *l = s->t->l;
-	struct ll_value *last = ll_add(l, s->last, ll_i64(l, -1));
-
-	return att_row_at(l, rows, ll_min(l, last, key));
-}
-
 static void
 prefetch_row(struct att_single *s, const struct att_rows *rows,
-	     struct ll_value *key)
+	     struct ll_value *row)
 {
-	struct ll_value *row = row_of(s, rows, key);
 	int64_t bytes = rows->cols * att_elem_bytes(rows->elem), at;
 
 	for (at = 0; at < bytes; at += LINE) {
-		ll_prefetch(s->t->l, ll_plus_n(s->t->l, row, at));
+		ll_prefetch_l2(s->t->l, ll_plus_n(s->t->l, row, at));
 	}
 }
 
 /*
- * The rows of keys from `key` on, while those of keys after them and the values
- * of these are prefetched: rows are apart, so the processor does not predict
- * them.
+ * The rows of keys from number `in` of the block on, while those of keys after
+ * them and the values of these are prefetched: rows are apart, so the processor
+ * does not predict them.
  */
 static void
-find_keys(struct score_tile *t, struct ll_value *key)
+find_keys(struct score_tile *t, struct ll_value *in)
 {
 	struct att_single *s = t->s;
-	struct ll *l = s->t->l;
-	struct ll_value *at;
-	uint32_t i;
+	uint32_t lanes = s->t->lanes, i;
+	struct ll_value *row;
 
-	for (i = 0; i < s->t->lanes; i++) {
-		at = ll_add(l, key, ll_i64(l, i));
-		t->keys[i] = row_of(s, &s->k, at);
-		prefetch_row(s, &s->v, at);
-		at = ll_add(l, at, ll_i64(l, AHEAD * (int64_t)s->t->lanes));
-		prefetch_row(s, &s->k, at);
+	for (i = 0; i < lanes; i++) {
+		t->keys[i] = listed_row(s, s->k_rows, in, i);
+		row = listed_row(s, s->v_rows, in, i);
+		prefetch_row(s, &s->v, row);
+		row = listed_row(s, s->k_rows, in, i + AHEAD * lanes);
+		prefetch_row(s, &s->k, row);
 	}
 }
 
@@ -360,10 +385,10 @@ emit_scores(struct att_single *s, struct ll_value *head, uint32_t heads)
 	}
 	ll_loop(l, &k, att_down(l, s->from, s->t->lanes), s->to, s->t->lanes,
 		most, heads);
-	find_keys(&t, k.i);
+	in = ll_sub(l, k.i, s->key0);
+	find_keys(&t, in);
 	multiply(&t, sums);
 	seen = seen_lanes(s, k.i);
-	in = ll_sub(l, k.i, s->key0);
 	for (i = 0; i < heads; i++) {
 		if (s->t->softcap > 0) {
 			sums[i] = att_cap(s->t, sums[i]);
@@ -463,8 +488,9 @@ begin_tile(const struct value_tile *t, struct ll_value **x)
 				alpha);
 		}
 		if (t->sums) {
-			x[n + i] = ll_load(l, ll_type(LL_F32, 1),
-					   number_at(s, s->sum, head));
+			alpha = ll_load(l, ll_type(LL_F32, 1),
+					number_at(s, s->sum, head));
+			x[n + i] = ll_splat(l, alpha, s->t->lanes);
 		}
 	}
 }
@@ -477,10 +503,11 @@ add_value(const struct value_tile *t, struct ll_value *key, int64_t live,
 	struct att_single *s = t->s;
 	struct ll *l = s->t->l;
 	int64_t lanes = s->t->lanes;
-	struct ll_value *v[SUM_VECTORS], *row, *p, *in, *many;
+	struct ll_value *v[SUM_VECTORS], *row, *p, *in;
 	uint32_t i, j, n = t->heads * t->vectors;
 
-	row = att_row_at(l, &s->v, key);
+	in = ll_sub(l, key, s->key0);
+	row = listed_row(s, s->v_rows, in, 0);
 	for (j = 0; j < t->vectors; j++) {
 		int64_t left = live - j * lanes;
 
@@ -488,16 +515,15 @@ add_value(const struct value_tile *t, struct ll_value *key, int64_t live,
 					ll_i64(l, j * lanes)),
 				       left < lanes ? left : lanes);
 	}
-	in = ll_sub(l, key, s->key0);
 	for (i = 0; i < t->heads; i++) {
 		p = ll_load(l, ll_type(LL_F32, 1),
 			    row_at(s, s->score, nth(s, t->head, i), s->b.nk,
 				   in));
-		many = ll_splat(l, p, s->t->lanes);
+		p = ll_splat(l, p, s->t->lanes);
 		for (j = 0; j < t->vectors; j++) {
 			uint32_t k = i * t->vectors + j;
 
-			to[k] = ll_fma(l, v[j], many, from[k]);
+			to[k] = ll_fma(l, v[j], p, from[k]);
 		}
 		if (t->sums) {
 			to[n + i] = ll_bin(l, LL_ADD, from[n + i], p);
@@ -523,9 +549,11 @@ emit_values_tile(const struct value_tile *t, int64_t live)
 		ll_store(l, k.at[i], acc_at(t, i / t->vectors,
 					    i % t->vectors));
 	}
+	/* sums of weights are vectors of equal numbers, as the weights are */
 	for (i = 0; t->sums && i < t->heads; i++) {
-		ll_store(l, k.at[n + i], number_at(s, s->sum,
-						   nth(s, t->head, i)));
+		struct ll_value *sum = ll_lane(l, k.at[n + i], 0);
+
+		ll_store(l, sum, number_at(s, s->sum, nth(s, t->head, i)));
 	}
 }
 
@@ -655,6 +683,7 @@ each_block(struct att_single *s)
 	s->key0 = k.i;
 	s->from = att_max(l, s->first, k.i);
 	s->to = ll_min(l, s->last, ll_add(l, k.i, ll_i64(l, s->b.nk)));
+	list_rows(s);
 	each_tile(s, SCORE_HEADS, emit_scores);
 	rescale(s);
 	weigh(s);

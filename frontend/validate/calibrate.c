@@ -14,7 +14,8 @@
 static const struct span nowhere;
 
 const char *const cal_group_names[CAL_GROUPS] = {
-	"contractions", "attention", "streams", "launch", "collectives"
+	"contractions", "weights", "attention", "streams", "launch",
+	"collectives"
 };
 
 /* ---- shapes ---- */
@@ -104,6 +105,35 @@ list_matmuls(struct cal *c, enum rt_rate rate, int64_t scale)
 	}
 }
 
+/* Of arrays that do not fit the caches. */
+static int64_t
+memory_mib(const struct cal *c)
+{
+	double cache = c->meter.facts.cache_bytes;
+
+	return c->quick ? 16 : (int64_t)fmin(fmax(4 * cache / 1e6, 64), 512);
+}
+
+#define WEIGHTS_K 2048
+
+/* Few rows times weights that lie in memory, as where a model decodes. */
+static void
+list_reads(struct cal *c)
+{
+	static const int64_t rows[] = { 1, 2, 4 };
+	size_t i;
+
+	for (i = 0; i < COUNT(rows); i++) {
+		struct rt_matmul_shape x = {
+			.rate = RT_RATE_BF16, .weights = true, .m = rows[i],
+			.n = (memory_mib(c) << 20) / (2 * WEIGHTS_K),
+			.k = WEIGHTS_K
+		};
+
+		VEC_PUSH(&c->d->ctx.perm, &c->matmuls, x);
+	}
+}
+
 /* In f32, in which the compiler computes attention on a CPU. */
 static void
 list_attentions(struct cal *c)
@@ -135,6 +165,12 @@ measure_matmul(struct cal *c, const struct rt_matmul_shape *x)
 	p.what = arena_printf(&c->d->ctx.perm, "%s %lldx%lldx%lld",
 		target_rate_names[cal_rate(x->rate)], (long long)x->m,
 		(long long)x->n, (long long)x->k);
+	if (x->weights) {
+		p.group = CAL_READ;
+		p.bytes = p.work = 2.0 * (double)x->n * (double)x->k;
+		add_point(c, p);
+		return true;
+	}
 	p.work = 2.0 * (double)x->m * (double)x->n * (double)x->k;
 	p.matmul = (struct cost_contraction){
 		.m = (double)x->m, .n = (double)x->n, .k = (double)x->k,
@@ -193,9 +229,7 @@ measure_kernels(struct cal *c)
 static bool
 measure_streams(struct cal *c)
 {
-	double cache = c->meter.facts.cache_bytes;
-	int64_t mb = c->quick ? 16 : (int64_t)fmin(fmax(4 * cache / 1e6, 64),
-						    512);
+	int64_t mb = memory_mib(c);
 	struct rt_error err;
 	int s;
 
@@ -299,6 +333,7 @@ open_cpu(struct cal *c)
 	}
 	list_matmuls(c, RT_RATE_FP32, 1);
 	list_matmuls(c, RT_RATE_BF16, 1);
+	list_reads(c);
 	list_attentions(c);
 	if (!cal_kernels_open(c)) {
 		c->meter.ops->close(&c->meter);

@@ -33,6 +33,9 @@ cal_predict(const struct target_group *t, const struct cal_point *p)
 	switch (p->group) {
 	case CAL_MATMUL:
 		return cost_contraction(&t->device, &p->matmul).us;
+	case CAL_READ:
+		return p->bytes / t->device.read_bytes_us +
+		       t->device.launch_us;
 	case CAL_ATTEND:
 		return cost_attention(&t->device, &p->attend).us;
 	case CAL_STREAM:
@@ -268,6 +271,9 @@ set_rates(struct cal *c)
 		switch (p->group) {
 		case CAL_MATMUL:
 			to = &d->flops_us[p->matmul.rate];
+			break;
+		case CAL_READ:
+			to = &d->read_bytes_us;
 			break;
 		case CAL_STREAM:
 			to = &d->memory_bytes_us;

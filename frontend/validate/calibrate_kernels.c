@@ -17,15 +17,16 @@ static const char *
 matmul_text(struct cal *c, const struct rt_matmul_shape *x)
 {
 	const char *dtype = dtype_of(x->rate);
+	const char *stored = x->weights ? "n, k" : "k, n";
 
 	return arena_printf(&c->d->ctx.perm,
 		"llmc-ir 1\ndim m = %lld\ndim n = %lld\ndim k = %lld\n"
 		"model {\n"
 		"  %%0 = weight name=\"a\" : %s[m, k]\n"
-		"  %%1 = weight name=\"b\" : %s[k, n]\n"
+		"  %%1 = weight name=\"b\" : %s[%s]\n"
 		"  %%2 = dot %%0, %%1 over=k : %s[m, n]\n"
 		"  return %%2\n}\n", (long long)x->m, (long long)x->n,
-		(long long)x->k, dtype, dtype, dtype);
+		(long long)x->k, dtype, dtype, stored, dtype);
 }
 
 static const char *

@@ -7,7 +7,7 @@
 #include <string.h>
 
 static const char *const units[CAL_GROUPS] = {
-	"TFLOP/s", "TFLOP/s", "GB/s", "", "GB/s"
+	"TFLOP/s", "GB/s", "TFLOP/s", "GB/s", "", "GB/s"
 };
 
 /* Replaces what a target file cannot hold in strings or comments. */
@@ -287,6 +287,12 @@ print_rates(const struct cal *c, struct buf *out)
 	buf_puts(out, "  # The best of reading, writing, copies and triads:\n");
 	print_origin(out, best_of(c, CAL_STREAM, TARGET_FP32));
 	print_number(out, "bandwidth", d->memory_bytes_us / 1e6);
+	if (c->errors[CAL_READ].n > 0) {
+		buf_puts(out, "  # Few rows times weights that lie in "
+			 "memory, stored as models store them:\n");
+		print_origin(out, best_of(c, CAL_READ, TARGET_BF16));
+		print_number(out, "read_bandwidth", d->read_bytes_us / 1e6);
+	}
 	buf_printf(out, "  units = %lld;\n", (long long)d->units);
 	print_number(out, "clock", d->clock_mhz / 1e3);
 }

@@ -68,6 +68,8 @@ struct target_device {
 	const char *vendor, *arch, *link;	/* "" if not given */
 	double flops_us[TARGET_NRATES];	/* dense; 0: it has none */
 	double memory_bytes, memory_bytes_us;
+	double read_bytes_us;	/* by kernels that read weights and write
+				 * little; 0: memory_eff of the bandwidth */
 	double reserve_bytes;	/* of it that a plan cannot use */
 	int64_t units;		/* that a matrix tile runs on (SMs) */
 	double clock_mhz;

@@ -33,6 +33,7 @@ struct stepping {
 	const struct serve_load *load;
 	double ranks;		/* over which sequences are spread */
 	double memory_bytes_us;
+	double read_bytes_us;	/* of weights, of keys and what goes with them */
 	double launch_us;
 };
 
@@ -133,9 +134,9 @@ add_dot(const struct stepping *s, const struct serve_item *x, double rows,
 	}
 	c.m = fmax(c.m, 1);
 	weight_us = c.batch * c.n * c.k * stored_bytes(x, s->q) /
-		    s->memory_bytes_us;
+		    s->read_bytes_us;
 	moved_us = c.batch * c.m * (c.k * cost_rate_bytes(c.rate) + c.n *
-				    x->out_bytes) / s->memory_bytes_us;
+				    x->out_bytes) / s->read_bytes_us;
 	us = fmax(cost_contraction(&s->t->device, &c).math_us,
 		  weight_us + moved_us);
 	add_larger(out, SERVE_WEIGHTS, x->times * weight_us,
@@ -194,7 +195,7 @@ add_attention(const struct stepping *s, const struct serve_item *x,
 		double keys = keys_of(x, l->keys) *
 			      fmax(l->decoding / s->ranks, 1);
 		double read_us = keys * cached_bytes(x, s->q) *
-				 reads_of(x, s->q) / s->memory_bytes_us;
+				 reads_of(x, s->q) / s->read_bytes_us;
 		double math_us = keys * decode_flops(x, 1 + s->q->drafts) /
 				 (cost_flops_us(d, x->rate) *
 				  d->attention_eff);
@@ -368,6 +369,8 @@ serve_step(const struct serve_program *p, const struct target *t,
 
 	s.launch_us = d->launch_us;
 	s.memory_bytes_us = d->memory_bytes_us * d->memory_eff;
+	s.read_bytes_us = d->read_bytes_us > 0 ? d->read_bytes_us
+					       : s.memory_bytes_us;
 	*out = (struct serve_time){ 0 };
 	if (!spread(p, layers)) {
 		return;

@@ -87,9 +87,11 @@ struct rt_made {
 	int64_t shared_bytes, own_bytes;
 };
 
-/* C[m,n] = A[m,k] B[k,n], row-major. */
+/* C[m,n] = A[m,k] B[k,n], row-major.  B of a model's weights is stored as they
+ * are: [n,k]. */
 struct rt_matmul_shape {
 	enum rt_rate rate; /* of A and B, and on a CPU of C */
+	bool weights;
 	int64_t m, n, k;
 	const struct rt_made *made; /* on a CPU: values A, B, C */
 };

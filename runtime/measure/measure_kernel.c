@@ -219,11 +219,12 @@ element_agrees(const struct running *r, const struct rt_matmul_shape *x,
 	       int64_t i, int64_t j)
 {
 	double want = 0, rounding = x->rate == RT_RATE_BF16 ? 0x1p-8 : 0;
-	int64_t k;
+	int64_t k, b;
 
 	for (k = 0; k < x->k; k++) {
+		b = x->weights ? j * x->k + k : k * x->n + j;
 		want += element_at(r->values[0], x->rate, i * x->k + k) *
-			element_at(r->values[1], x->rate, k * x->n + j);
+			element_at(r->values[1], x->rate, b);
 	}
 	return fabs(want - element_at(r->values[2], x->rate, i * x->n + j)) <=
 	       1e-6 * sqrt((double)x->k) * 8 + fabs(want) * rounding;

@@ -208,7 +208,7 @@ test_matmul(void **state)
 	const struct rt_made made = { &kernel, values, pieces,
 				      K * N * sizeof(float),
 				      N * sizeof(float) };
-	const struct rt_matmul_shape x = { RT_RATE_FP32, M, N, K, &made };
+	const struct rt_matmul_shape x = { RT_RATE_FP32, false, M, N, K, &made };
 	struct rt_sample s;
 	struct rt_error err;
 	struct rt_pool *p;
@@ -264,7 +264,7 @@ test_attention(void **state)
 static void
 test_no_kernel(void **state)
 {
-	struct rt_matmul_shape x = { RT_RATE_FP32, M, N, K, NULL };
+	struct rt_matmul_shape x = { RT_RATE_FP32, false, M, N, K, NULL };
 	static const struct rt_kernel kernel = { .what = "none" };
 	const struct rt_made made = { .kernel = &kernel };
 	struct rt_sample s;
