@@ -32,7 +32,7 @@ struct att_single {
 	int64_t lo, hi, pos;			/* i32, by query of a block */
 	int64_t q, score, acc;			/* rows, by head */
 	int64_t max, next, sum, alpha;		/* by head */
-	int64_t k_rows, v_rows;			/* pointers, by key of a block */
+	int64_t k_rows, v_rows;		/* pointers, by key of a block */
 	/* of the item: its query and first head; its kv head */
 	struct att_index at;
 	struct ll_value *kv;

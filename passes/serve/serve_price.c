@@ -25,6 +25,24 @@ const char *const serve_time_names[SERVE_NTIMES] = {
  * of sm_80 and later have 16 (PTX ISA, mma.m16n8k16), so fewer take as long.
  */
 #define QUERY_ROWS 16
+/*
+ * A CPU has no such rows: it multiplies vectors of keys and values by a number
+ * of each head, after it has loaded and widened them and transposed the keys,
+ * which are as many instructions for a vector as four heads' products
+ * (codegen/cpu/cpu_attention_single.c: of two vectors of 16 bit keys a load,
+ * four shuffles and two that widen; of one of values two, and its part of
+ * finding the row).
+ */
+#define CPU_TURN_HEADS 4
+/*
+ * A CPU has no such rows: it multiplies vectors of keys and values by a number
+ * of each head, after it has loaded and widened them and transposed the keys,
+ * which are as many instructions for a vector as four heads' products
+ * (codegen/cpu/cpu_attention_single.c: of two vectors of 16 bit keys a load,
+ * four shuffles and two that widen, of one of values two and its part of
+ * finding the row).
+ */
+#define CPU_TURN_HEADS 4
 
 struct stepping {
 	const struct serve_program *p;
@@ -33,7 +51,7 @@ struct stepping {
 	const struct serve_load *load;
 	double ranks;		/* over which sequences are spread */
 	double memory_bytes_us;
-	double read_bytes_us;	/* of weights, of keys and what goes with them */
+	double read_bytes_us;	/* of weights, keys and what is with them */
 	double launch_us;
 };
 
@@ -169,12 +187,22 @@ keys_of(const struct serve_item *x, double keys)
  * section 2.1.2).
  */
 static double
-decode_flops(const struct serve_item *x, double queries)
+decode_flops(const struct serve_item *x, const struct target_device *d,
+	     double queries)
 {
-	double shared = queries * (x->latent ? x->heads : x->heads / x->kv);
-	double heads = queries * x->heads * fmax(QUERY_ROWS / shared, 1);
+	double shared = x->latent ? x->heads : x->heads / x->kv;
+	double more = target_is_cpu(d) ? 1 + CPU_TURN_HEADS / shared
+		    : fmax(QUERY_ROWS / (queries * shared), 1);
 
-	return 2 * heads * (x->latent ? 2 * x->cached : x->d + x->v);
+	return 2 * queries * x->heads * more *
+	       (x->latent ? 2 * x->cached : x->d + x->v);
+}
+
+/* A CPU computes attention in f32, whatever it is of. */
+static enum target_rate
+decode_rate(const struct serve_item *x, const struct target_device *d)
+{
+	return target_is_cpu(d) ? TARGET_FP32 : x->rate;
 }
 
 /* How often a decoding sequence reads its cache. */
@@ -196,15 +224,17 @@ add_attention(const struct stepping *s, const struct serve_item *x,
 			      fmax(l->decoding / s->ranks, 1);
 		double read_us = keys * cached_bytes(x, s->q) *
 				 reads_of(x, s->q) / s->read_bytes_us;
-		double math_us = keys * decode_flops(x, 1 + s->q->drafts) /
-				 (cost_flops_us(d, x->rate) *
-				  d->attention_eff);
+		double flops = keys * decode_flops(x, d, 1 + s->q->drafts);
+		double math_us = flops / (cost_flops_us(d, decode_rate(x, d)) *
+					  d->attention_eff);
 
 		add_larger(out, SERVE_CACHE, x->times * read_us,
 			   SERVE_ATTENDING,
 			   x->times * fmax(read_us, math_us));
-		/* keys in several blocks, and a kernel to join their sums */
-		add(out, SERVE_LAUNCHES, 2 * x->times * s->launch_us);
+		/* of a GPU keys in several blocks, and a kernel to join their
+		 * sums */
+		add(out, SERVE_LAUNCHES, (target_is_cpu(d) ? 1 : 2) *
+		    x->times * s->launch_us);
 	}
 	if (l->chunk > 0) {
 		struct cost_attention a = {

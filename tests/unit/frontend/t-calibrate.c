@@ -80,6 +80,8 @@ add_rest(struct cal *c, const struct target_group *t)
 	int op, ranks;
 
 	add(c, t, p, p.bytes);
+	p.group = CAL_READ;
+	add(c, t, p, p.bytes);
 	p.group = CAL_LAUNCH;
 	add(c, t, p, 0);
 	p.group = CAL_COMM;
@@ -115,6 +117,7 @@ check(const struct target_device *d, const struct target_device *want)
 	near("matrix_feed", d->matrix_feed, want->matrix_feed, 0.05);
 	near("memory", d->memory_eff * d->memory_bytes_us,
 	     want->memory_eff * want->memory_bytes_us, 0.02);
+	near("read", d->read_bytes_us, want->read_bytes_us, 0.02);
 	near("launch", d->launch_us, want->launch_us, 1e-9);
 	near("attention", d->attention_eff * d->flops_us[r],
 	     want->attention_eff * want->flops_us[r], 0.02);
@@ -143,6 +146,7 @@ test_known(void **state)
 		t->device.reduces = false;
 		t->device.bridge_bytes_us = 0;
 		t->device.link_devices = 8;
+		t->device.read_bytes_us = 1.1 * t->device.memory_bytes_us;
 		c.meter.facts.units = t->device.units;
 		c.meter.facts.clock_mhz = t->device.clock_mhz;
 		c.meter.facts.memory_bytes = t->device.memory_bytes;

@@ -208,7 +208,9 @@ test_matmul(void **state)
 	const struct rt_made made = { &kernel, values, pieces,
 				      K * N * sizeof(float),
 				      N * sizeof(float) };
-	const struct rt_matmul_shape x = { RT_RATE_FP32, false, M, N, K, &made };
+	const struct rt_matmul_shape x = {
+		RT_RATE_FP32, false, M, N, K, &made
+	};
 	struct rt_sample s;
 	struct rt_error err;
 	struct rt_pool *p;
