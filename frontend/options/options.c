@@ -413,12 +413,36 @@ short_options(struct options *o, struct words *w, const char *p,
 	return true;
 }
 
+/* Of two inputs the first is a command that there is not, unless it looks like
+ * the name of a file. */
+static bool
+too_many(struct options *o, const char *word, struct buf *why)
+{
+	struct diag_near near;
+	struct buf all;
+	int i;
+
+	if (o->command != OPT_COMPILE || strpbrk(o->input, "./") ||
+	    strcmp(o->input, "-") == 0) {
+		return fail(why, "there is one input, and both `%s` and `%s` "
+			    "are given", o->input, word);
+	}
+	buf_init(&all, o->arena);
+	diag_near_init(&near, o->input);
+	for (i = 1; i < OPT_NCOMMANDS; i++) {
+		diag_near_try(&near, opt_commands[i].word);
+		buf_printf(&all, "%s%s", i == 1 ? "" : i == OPT_NCOMMANDS - 1
+			   ? " and " : ", ", opt_commands[i].word);
+	}
+	return fail(why, "there is no command `%s`%s: there are %s; without "
+		    "one llmc compiles a model, and the program `rank` of a "
+		    "plan trains and serves it", o->input,
+		    diag_near_text(&near, o->arena), buf_text(&all));
+}
+
 static bool
 add_input(struct options *o, const char *word, struct buf *why)
 {
-	struct diag_near near;
-	int i;
-
 	if (!o->input) {
 		o->input = word;
 		return true;
@@ -435,13 +459,7 @@ add_input(struct options *o, const char *word, struct buf *why)
 		VEC_PUSH(o->arena, &o->more, word);
 		return true;
 	}
-	diag_near_init(&near, o->input);
-	for (i = 1; i < OPT_NCOMMANDS; i++) {
-		diag_near_try(&near, opt_commands[i].word);
-	}
-	return fail(why, "there is one input, and both `%s` and `%s` are "
-		    "given%s", o->input, word,
-		    diag_near_text(&near, o->arena));
+	return too_many(o, word, why);
 }
 
 /*

@@ -396,6 +396,8 @@ cal_print_target(const struct cal *c, struct buf *out)
 		buf_puts(out, "# Small shapes and few repetitions: not to be "
 			 "planned with.\n");
 	}
+	buf_puts(out, "# One device: `devices` and `nodes` make a cluster of "
+		 "it.\n");
 	if (n > 0) {
 		buf_printf(out, "# %u of %u points were disturbed by others "
 			   "on the machine.\n", n, c->points.n);

@@ -110,9 +110,13 @@ test_commands(void **state)
 	assert_string_equal(t.o.more.at[1], "c");
 	fails("diff a b c d", "`llmc diff` takes two plans and a model, and "
 	      "`d` is one too many");
-	fails("a b", "there is one input, and both `a` and `b` are given");
-	fails("otp b", "there is one input, and both `otp` and `b` are given "
-	      "(did you mean `opt`?)");
+	fails("a.llm b", "there is one input, and both `a.llm` and `b` are "
+	      "given");
+	fails("opt a b", "there is one input, and both `a` and `b` are given");
+	fails("otp b", "there is no command `otp` (did you mean `opt`?): there "
+	      "are opt, eval, schedule, target, validate, diff, calibrate, "
+	      "finish, import, tokenize and sweep; without one llmc compiles a "
+	      "model, and the program `rank` of a plan trains and serves it");
 }
 
 static void
