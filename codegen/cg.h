@@ -39,9 +39,14 @@ bool cg_cpu_host_has(struct arena *a, const char *feature);
 /* Whether there are kernels for this GPU architecture, as "sm_90a". False:
  * *why, for the user, in the arena. */
 bool cg_arch_known(const char *name, struct arena *a, const char **why);
-/* Its fastest instruction for matrices, as "tcgen05", if experts use a slower
- * one; NULL: they use it. */
-const char *cg_arch_lacks(const char *name);
+/* The most columns of a head, and of its values, whose gradients are made by
+ * tcgen05. */
+#define CG_TENSOR_HEAD 192
+#define CG_TENSOR_VALUES 128
+
+/* Its fastest instruction for matrices, as "tcgen05", if the module has experts
+ * or gradients of wider heads, which use a slower one; NULL: it has none. */
+const char *cg_arch_lacks(const char *name, const struct ir_module *m);
 
 /* -- cuda/cuda_candidates.c, host/host_trials.c: tiles of a GPU's kernels -- */
 

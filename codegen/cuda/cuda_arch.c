@@ -34,12 +34,46 @@ cu_arch_find(const char *name)
 	return NULL;
 }
 
+static int64_t
+columns(const struct ir_module *m, value_id v)
+{
+	const struct ir_type *t = ir_type(m, v);
+
+	return ir_dim_size(m, t->dims[t->ndims - 1]);
+}
+
+/* Whether a node multiplies with mma on architectures with tcgen05, unless it
+ * is exact, and they have nothing faster. */
+static bool
+lacks_tensor(const struct ir_module *m, const struct ir_node *n)
+{
+	const value_id *args = ir_args(m, n);
+
+	switch ((enum ir_op)n->op) {
+	case IR_DOT_AT:
+	case IR_DOT_TO:
+		return true;
+	case IR_ATTENTION_DQ:
+	case IR_ATTENTION_BETWEEN_DQ:
+		return columns(m, args[0]) > CG_TENSOR_HEAD ||
+		       columns(m, args[2]) > CG_TENSOR_VALUES;
+	default:
+		return false;
+	}
+}
+
 const char *
-cg_arch_lacks(const char *name)
+cg_arch_lacks(const char *name, const struct ir_module *m)
 {
 	const struct cu_arch *x = cu_arch_find(name);
+	uint32_t i;
 
-	return x && x->tcgen05 ? "tcgen05" : NULL;
+	for (i = 1; x && x->tcgen05 && i < m->nodes.n; i++) {
+		if (lacks_tensor(m, &m->nodes.at[i])) {
+			return "tcgen05";
+		}
+	}
+	return NULL;
 }
 
 bool

@@ -150,16 +150,18 @@ drv_report_no_code(struct driver *d, const struct target_device *device)
 }
 
 void
-drv_note_arch(const char *arch)
+drv_note_arch(const char *arch, const struct ir_module *m)
 {
-	const char *lacks = arch ? cg_arch_lacks(arch) : NULL;
+	const char *lacks = arch ? cg_arch_lacks(arch, m) : NULL;
 
 	if (lacks) {
 		fprintf(stderr, "llmc: note: experts, and gradients of "
-			"attention with heads of more than 128, for %s "
-			"multiply with mma, as those for sm_80 do, and not "
-			"with %s, as contractions and attention do: they take "
-			"longer than predicted\n", arch, lacks);
+			"attention with heads of more than %d or values of "
+			"more than %d, for %s multiply with mma, as those for "
+			"sm_80 do, and not with %s, as contractions and "
+			"attention do: they take longer than predicted\n",
+			CG_TENSOR_HEAD,
+			CG_TENSOR_VALUES, arch, lacks);
 	}
 }
 
@@ -247,7 +249,7 @@ drv_code_begin(struct driver *d, const struct ranks *r, struct target *t,
 	tiles->nrows = plan->ntiles;
 	tiles->rows_at = plan->tiles_at;
 	in->tiling = tiles;
-	drv_note_arch(x.arch);
+	drv_note_arch(x.arch, r->m);
 	d->kernels = arena_alloc(&d->ctx.perm, sizeof *d->kernels);
 	plan_part = drv_kernels_part(d, d->kernels, CG_PLAN);
 	/* for its text alone nothing is compiled: tiles are as the table has

@@ -424,7 +424,7 @@ compile(struct serve_build *s, struct ir_module *m)
 	if (!in->cpu) {
 		return drv_report_no_code(d, &group->device);
 	}
-	drv_note_arch(in->arch);
+	drv_note_arch(in->arch, m);
 	f.json = buf_text(&d->json);
 	buf_init(&d->program, &d->ctx.perm);
 	ok = emit_kernels(s, in) && finish(s, f);

@@ -189,8 +189,9 @@ bool drv_code_for(struct driver *d, const struct target_device *device,
 /* Says why there is no code for that device: the plan is written alone.  False:
  * --emit names code. */
 bool drv_report_no_code(struct driver *d, const struct target_device *device);
-/* Says what kernels for an architecture do not use yet; NULL: none. */
-void drv_note_arch(const char *arch);
+/* Says what kernels of this module for an architecture, or NULL, do not use
+ * yet. */
+void drv_note_arch(const char *arch, const struct ir_module *m);
 /* Prints the LLVM or CUDA text of d->code. */
 bool drv_code_text(struct driver *d, const struct answer *x);
 /* Links the program of d->code into d->program. */

@@ -78,14 +78,22 @@ back_is_whole(const struct attn *t)
 	return t->d <= CA_MOST_OUT && t->dv <= CA_MOST_OUT;
 }
 
+static struct ca_back
+back_of(struct attn *t, bool keys, bool slope, bool weight)
+{
+	return (struct ca_back){ .t = t, .keys = keys, .slope = slope,
+				 .weight = weight, .apart = 1, .thread = "TID",
+				 .meet = "sync_block();" };
+}
+
 /* A step: the gradient of queries, or of keys, of values, or of both. */
 static bool
 back_step(struct attn *t, bool keys, bool slope, bool weight)
 {
-	struct ca_back s = { .t = t, .keys = keys, .slope = slope,
-			     .weight = weight, .apart = 1, .thread = "TID",
-			     .meet = "sync_block();" };
+	struct ca_back s = back_of(t, keys, slope, weight);
 	const struct ca_back asked = s;
+	/* with mma a block has 128 columns of a result, and both of a row */
+	bool mma = !(slope && weight) || back_is_whole(t);
 	const struct ca_form *form = NULL;
 	struct cu_candidates w;
 	bool wide, ok;
@@ -101,7 +109,7 @@ back_step(struct attn *t, bool keys, bool slope, bool weight)
 	s.out_slope = slope ? ca_out_cols(t->d) : 0;
 	s.out_weight = weight ? ca_out_cols(t->dv) : 0;
 	s.out_blocks = ca_out_blocks(slope ? t->d : t->dv);
-	if (!wide || w.all) {
+	if (mma && (!wide || w.all)) {
 		form = ca_back_choose(&s, &w);
 	}
 	if (!wide && !form) {
@@ -117,12 +125,20 @@ back_step(struct attn *t, bool keys, bool slope, bool weight)
 }
 
 static bool
+takes_both(struct attn *t)
+{
+	struct ca_back s = back_of(t, true, true, true);
+
+	return ca_back90_takes(&s);
+}
+
+static bool
 back_steps(struct attn *t)
 {
 	bool dq = t->made[ATTN_DQ].value != 0, dk = t->made[ATTN_DK].value != 0;
 	bool dv = t->made[ATTN_DV].value != 0;
 
-	if (dk && dv && back_is_whole(t)) {
+	if (dk && dv && (back_is_whole(t) || takes_both(t))) {
 		dk = dv = false;
 		if (!back_step(t, true, true, true)) {
 			return false;

@@ -63,6 +63,7 @@ void ca_wg_pack(struct cu_func *f, const struct attn *t, const char *w,
 
 /* ---- cuda_attention90_lanes.c: tensor memory ---------------------------- */
 
+#define CA_TC_COLUMNS 512	/* all there are */
 #define CA_TC_AT_ONCE 32	/* columns that a warp loads or stores */
 #define CA_TC_NEXT_ROWS "(16 << 16)"	/* 16 lanes further, in an address */
 

@@ -23,13 +23,15 @@
 #define MOST_APART 8		/* blocks of a cluster */
 
 /* The shares of mma's rate are guesses: 0.45 of wgmma's, which is twice as
- * much, and 0.6 of tcgen05's, four times as much. */
+ * much, and 0.6 of tcgen05's, four times as much.  Products with 64 columns by
+ * tcgen05 read more of the shared memory in a cycle than it has. */
 static const struct ca90_back_unit wgmma = {
-	.cols = 64, .arrivals = CA90_CONSUMERS / 32, .bars = BARRIERS,
-	.reached = 0.9
+	.cols = { 64 }, .wide = CA_MOST_OUT, .values = CA_MOST_OUT,
+	.arrivals = CA90_CONSUMERS / 32, .bars = BARRIERS, .reached = { 0.9 }
 }, tcgen05 = {
-	.tensor = true, .cols = 128, .arrivals = 1,
-	.bars = BARRIERS + CA90_BACK_BARS, .reached = 2.4
+	.tensor = true, .cols = { 128, 64 }, .wide = CG_TENSOR_HEAD,
+	.values = CG_TENSOR_VALUES, .arrivals = 1,
+	.bars = BARRIERS + CA90_BACK_BARS, .reached = { 2.4, 1.8 }
 };
 
 /* ---- how it is cut up ---- */
@@ -60,40 +62,69 @@ lay_out_numbers(struct ca90_back *p, int64_t at)
 
 	p->numbers = at;
 	s->lse = at;
-	s->delta = s->lse + 4 * p->unit->cols;
-	s->from = s->delta + 4 * p->unit->cols;
-	s->to = s->from + 4 * p->unit->cols;
+	s->delta = s->lse + 4 * s->form.cols;
+	s->from = s->delta + 4 * s->form.cols;
+	s->to = s->from + 4 * s->form.cols;
 	p->bars = at + s->form.stages * ca90_back_numbers(p);
 	s->smem = p->bars + p->unit->bars;
 }
 
+/* The number of columns of a result that a block has. */
+static int64_t
+out_of(int64_t cols)
+{
+	return cols > CA_MOST_OUT ? attn_round_up(cols, CA90_BOX_COLS)
+				  : ca_wide(cols);
+}
+
 static void
-lay_out(struct ca90_back *p, int64_t stages)
+lay_out(struct ca90_back *p)
 {
 	struct ca_back *s = &p->s;
-	int64_t put = 4 * CA90_ROWS * ca_stage_pitch(CA_MOST_OUT), at;
+	int64_t most = s->out_slope > CA_MOST_OUT ? s->out_slope : CA_MOST_OUT;
+	int64_t put = 4 * CA90_ROWS * ca_stage_pitch(most), at;
 
-	s->form = (struct ca_form){ .warps = CA90_CONSUMERS / 32, .mt = 1,
-				    .cols = p->unit->cols, .stages = stages,
-				    .teams = 1, .reached = p->unit->reached };
 	s->gather = put;
 	put += s->apart > 1 ? 4 * ca_ceil_div(CA90_ROWS, s->apart) *
-			      ca_stage_pitch(CA_MOST_OUT) : 0;
+			      ca_stage_pitch(most) : 0;
 	p->x[1].at = p->x[0].bytes;
 	p->ring = p->x[1].at + p->x[1].bytes;
 	p->y[0].at = p->ring;
 	p->y[1].at = p->ring + p->y[0].bytes;
 	p->stage = p->y[0].bytes + p->y[1].bytes;
-	at = p->ring + stages * p->stage;
+	at = p->ring + s->form.stages * p->stage;
 	lay_out_numbers(p, at > put ? at : put);
 }
 
-/* As many stages as fit.  False: none do. */
+/* With tiles of that many columns, and as many stages as fit.  False: none
+ * do. */
 static bool
-fits(struct ca90_back *p)
+fits(struct ca90_back *p, int nth)
 {
 	struct ca_back *s = &p->s;
-	int64_t stages;
+	int64_t cols = p->unit->cols[nth], stages;
+
+	s->form = (struct ca_form){ .warps = CA90_CONSUMERS / 32, .mt = 1,
+				    .cols = cols, .teams = 1,
+				    .reached = p->unit->reached[nth] };
+	if (p->unit->tensor &&
+	    2 * cols + s->out_slope + s->out_weight > CA_TC_COLUMNS) {
+		return false;
+	}
+	for (stages = MOST_STAGES; stages >= LEAST_STAGES; stages--) {
+		s->form.stages = stages;
+		lay_out(p);
+		if (s->smem <= s->t->k->c->arch->smem_bytes) {
+			return true;
+		}
+	}
+	return false;
+}
+
+static void
+begin(struct ca90_back *p)
+{
+	struct ca_back *s = &p->s;
 
 	s->rows = CA90_ROWS;
 	s->blocks = ca_ceil_div(s->keys ? s->t->keys : s->t->queries, s->rows);
@@ -103,44 +134,50 @@ fits(struct ca90_back *p)
 	s->meet = "sync_named(1, 256);";
 	s->loads = p->unit->tensor ? "TID - 64" : NULL;
 	s->loaders = CA90_BRINGERS;
-	s->out_slope = ca_wide(s->t->d);
-	s->out_weight = s->weight ? ca_wide(s->t->dv) : 0;
+	s->out_slope = out_of(s->t->d);
+	s->out_weight = s->weight ? out_of(s->t->dv) : 0;
 	s->out_blocks = 1;
-	for (stages = MOST_STAGES; stages >= LEAST_STAGES; stages--) {
-		lay_out(p, stages);
-		if (s->smem <= s->t->k->c->arch->smem_bytes) {
-			return true;
-		}
-	}
-	return false;
+}
+
+/* Finds tiles of rows, and of `cols` columns.  False: the copying unit cannot
+ * read one. */
+static bool
+find_sides(struct ca90_back *p, int64_t cols)
+{
+	const struct attn *t = p->s.t;
+	/* whether queries, and whether keys, are columns */
+	uint32_t q = p->s.keys, k = !p->s.keys;
+	int64_t queries = q ? cols : CA90_ROWS, keys = k ? cols : CA90_ROWS;
+
+	return ca_side_of(t, ATTN_Q, queries, q ? &p->y[0] : &p->x[0]) &&
+	       ca_side_of(t, ATTN_K, keys, k ? &p->y[0] : &p->x[0]) &&
+	       ca_side_of(t, ATTN_V, keys, k ? &p->y[1] : &p->x[1]) &&
+	       ca_side_of(t, ATTN_G, queries, q ? &p->y[1] : &p->x[1]);
 }
 
 /* Whether these kernels can do it; else cuda_attention_back.c does. */
 static bool
 suits(struct ca90_back *p)
 {
-	struct ca_back *s = &p->s;
-	struct attn *t = s->t;
-	/* whether queries, and whether keys, are columns */
-	uint32_t q = s->keys, k = !s->keys;
+	const struct ca_back *s = &p->s;
+	const struct attn *t = s->t;
 	const struct cu_arch *arch = t->k->c->arch;
-	struct ca_side *of[4];
-	int64_t cols;
+	int i;
 
 	p->unit = arch->tcgen05 ? &tcgen05 : &wgmma;
-	cols = p->unit->cols;
-	of[ATTN_Q] = q ? &p->y[0] : &p->x[0];
-	of[ATTN_K] = k ? &p->y[0] : &p->x[0];
-	of[ATTN_V] = k ? &p->y[1] : &p->x[1];
-	of[ATTN_G] = q ? &p->y[1] : &p->x[1];
-	return (arch->wgmma || p->unit->tensor) && t->tile != IR_F32 &&
-	       t->whole && s->slope && s->weight == s->keys &&
-	       t->queries > CA90_FEW && t->keys > CA90_FEW &&
-	       ca_side_of(t, ATTN_Q, q ? cols : CA90_ROWS, of[ATTN_Q]) &&
-	       ca_side_of(t, ATTN_K, k ? cols : CA90_ROWS, of[ATTN_K]) &&
-	       ca_side_of(t, ATTN_V, k ? cols : CA90_ROWS, of[ATTN_V]) &&
-	       ca_side_of(t, ATTN_G, q ? cols : CA90_ROWS, of[ATTN_G]) &&
-	       fits(p);
+	if ((!arch->wgmma && !p->unit->tensor) || t->tile == IR_F32 ||
+	    t->d > p->unit->wide || t->dv > p->unit->values ||
+	    !s->slope || s->weight != s->keys || t->queries <= CA90_FEW ||
+	    t->keys <= CA90_FEW) {
+		return false;
+	}
+	begin(p);
+	for (i = 0; i < 2 && p->unit->cols[i]; i++) {
+		if (find_sides(p, p->unit->cols[i]) && fits(p, i)) {
+			return true;
+		}
+	}
+	return false;
 }
 
 static void
@@ -348,6 +385,14 @@ put_consumers(struct ca90_back *p)
 }
 
 /* ---- all of it ---- */
+
+bool
+ca_back90_takes(const struct ca_back *asked)
+{
+	struct ca90_back p = { .s = *asked };
+
+	return suits(&p);
+}
 
 bool
 ca_back90_candidate(const struct ca_back *asked, struct cu_candidates *w)

@@ -17,10 +17,11 @@
 /* What a generation of tensor cores has. */
 struct ca90_back_unit {
 	bool tensor;		/* sums lie in tensor memory */
-	int64_t cols;		/* columns of a tile */
+	int64_t cols[2];	/* columns of a tile, the first that fit */
+	int64_t wide, values;	/* the most columns of d and of v */
 	int64_t arrivals;	/* that free a stage */
 	int64_t bars;		/* bytes of barriers */
-	double reached;		/* share of mma's rate */
+	double reached[2];	/* share of mma's rate, by columns */
 };
 
 struct ca90_back {

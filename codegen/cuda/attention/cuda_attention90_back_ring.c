@@ -9,7 +9,7 @@
 int
 ca90_back_numbers(const struct ca90_back *p)
 {
-	return (int)(4 * 4 * p->unit->cols);
+	return (int)(4 * 4 * p->s.form.cols);
 }
 
 /* ---- loads ---- */
@@ -114,7 +114,7 @@ ca90_back_tile(struct ca90_back *p, const char *name, int i, const char *stage,
 	cu_line(&p->s.f, "const u64 %s = %s_desc(sm + %lld + %lld * %s, "
 		"%lld, 1024, 128);", name, p->unit->tensor ? "tc" : "wg",
 		(long long)p->y[i].at, (long long)p->stage, stage,
-		(long long)(across ? p->unit->cols * CA90_BOX_ROW : 16));
+		(long long)(across ? p->s.form.cols * CA90_BOX_ROW : 16));
 }
 
 void

@@ -1,7 +1,7 @@
 /*
  * The gradients of attention with tcgen05 (sm_100a).  One thread issues all
- * products, of 128 rows and 128 columns; all that they make lies in tensor
- * memory, row i in lane i:
+ * products, of 128 rows and 128 columns, or 64 where heads are wide; all that
+ * they make lies in tensor memory, row i in lane i:
  *
  *	S = X0 Y0^T	dP = X1 Y1^T	DV += P Y1	DX += dS Y0
  *
@@ -26,10 +26,18 @@
 #include "codegen/cuda/attention/cuda_attention90_back.h"
 
 #define BARS_AT 64	/* bytes, after the barriers of the ring */
-/* columns of tensor memory; S is at 0 */
-#define SLOPES_AT 128
-#define DX_AT 256
-#define DV_AT 384
+/* Columns of tensor memory where sums are; S is at 0, and dP behind it. */
+static int
+dx_at(const struct ca90_back *p)
+{
+	return (int)(2 * p->s.form.cols);
+}
+
+static int
+dv_at(const struct ca90_back *p)
+{
+	return dx_at(p) + (int)p->s.out_slope;
+}
 
 /* ---- barriers ---- */
 
@@ -133,11 +141,11 @@ ca90_back_multiply(struct ca90_back *p)
 	cu_line(f, "if (WARP == 1 && count > 0 && elect_one()) {");
 	ca_tc_form(f, s->t, "pairs", s->form.cols, false);
 	ca_tc_form(f, s->t, "on", s->out_slope, true);
-	cu_line(f, "const u32 slopes = all + %d, dx = all + %d;", SLOPES_AT,
-		DX_AT);
+	cu_line(f, "const u32 slopes = all + %d, dx = all + %d;",
+		(int)s->form.cols, dx_at(p));
 	if (s->weight) {
 		ca_tc_form(f, s->t, "wide", s->out_weight, true);
-		cu_line(f, "const u32 dv = all + %d;", DV_AT);
+		cu_line(f, "const u32 dv = all + %d;", dv_at(p));
 	}
 	for (i = 0; i < 2; i++) {
 		cu_line(f, "const u64 x%d = tc_desc(sm + %lld, 16, 1024, 128);",
@@ -213,24 +221,25 @@ weigh_tile(struct ca90_back *p)
 		ca_tc_arrive(f, "ready");
 	}
 	wait_made(f, "made + 8", "it");
-	load_columns(f, "ds", SLOPES_AT, cols);
+	load_columns(f, "ds", (int)cols, cols);
 	wait_loads(f, "ds", cols);
 	ca_back_slope(s);
-	store_left(p, SLOPES_AT);
+	store_left(p, (int)cols);
 	ca_tc_arrive(f, "ready + 8");
 }
 
 /* All products are complete. */
 static void
-take_sums(struct ca_back *s)
+take_sums(struct ca90_back *p)
 {
-	struct cu_func *f = &s->f;
+	const struct ca_back *s = &p->s;
+	struct cu_func *f = &p->s.f;
 
 	wait_made(f, "made", "count");
-	load_columns(f, "dx", DX_AT, s->out_slope);
+	load_columns(f, "dx", dx_at(p), s->out_slope);
 	wait_loads(f, "dx", s->out_slope);
 	if (s->weight) {
-		load_columns(f, "dv", DV_AT, s->out_weight);
+		load_columns(f, "dv", dv_at(p), s->out_weight);
 		wait_loads(f, "dv", s->out_weight);
 	}
 }
@@ -258,7 +267,7 @@ ca90_back_weigh(struct ca90_back *p)
 	cu_line(f, "for (int it = 0; it < count; it++) {");
 	weigh_tile(p);
 	cu_line(f, "}");
-	take_sums(s);
+	take_sums(p);
 	cu_line(f, "}");
 	return ca_back_put(s);
 }

@@ -6,13 +6,11 @@
  */
 #include "codegen/cuda/attention/cuda_attention90.h"
 
-#define COLUMNS 512	/* of tensor memory: all */
-
 void
 ca_tc_open(struct cu_func *f, const char *at, int64_t byte)
 {
 	cu_line(f, "if (WARP == 1) {");
-	cu_line(f, "tc_alloc(%s, %d);", at, COLUMNS);
+	cu_line(f, "tc_alloc(%s, %d);", at, CA_TC_COLUMNS);
 	cu_line(f, "tc_relinquish();");
 	cu_line(f, "}");
 	cu_line(f, "tc_fence_before();");
@@ -29,7 +27,7 @@ ca_tc_close(struct cu_func *f)
 	cu_line(f, "sync_block();");
 	cu_line(f, "if (WARP == 1) {");
 	cu_line(f, "tc_fence_after();");
-	cu_line(f, "tc_dealloc(all, %d);", COLUMNS);
+	cu_line(f, "tc_dealloc(all, %d);", CA_TC_COLUMNS);
 	cu_line(f, "}");
 }
 

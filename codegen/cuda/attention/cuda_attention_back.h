@@ -81,8 +81,9 @@ bool ca_back_emit(struct ca_back *s, const struct ca_form *form);
 
 /* ---- cuda_attention90_back.c -------------------------------------------- */
 
-/* Adds the candidate with wgmma.  False: there is none, or it is not the choice
- * so far. */
+/* Whether there is a candidate with wgmma or tcgen05. */
+bool ca_back90_takes(const struct ca_back *asked);
+/* Adds it.  False: there is none, or it is not the choice so far. */
 bool ca_back90_candidate(const struct ca_back *asked, struct cu_candidates *w);
 bool ca_back90(const struct ca_back *asked);
 

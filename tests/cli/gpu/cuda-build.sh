@@ -107,6 +107,8 @@ grep -q '"made_by": "NVRTC [0-9.]*, sm_90a"' first/plan.json ||
 grep -q '"name": "dot[0-9]*", "threads": [1-9][0-9]*, .*"registers": [1-9]' \
 	first/plan.json || bad 'no registers in plan.json'
 run -w --target b200x2 --pin tp=2 --emit=cuda "$model"
+grep tcgen05 err && bad 'a note about a model without experts'
+run -w --target b200x2 --pin ep=2 --emit=cuda "$examples/tiny-moe.llm"
 grep -q 'experts, .* sm_100a multiply with mma, .* not with tcgen05' \
 	err || bad 'nothing says that experts of a b200 are slow'
 run -w --target h100x2 --pin tp=2 --emit=cuda "$model"

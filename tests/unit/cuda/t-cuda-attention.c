@@ -399,8 +399,9 @@ hopper(void **state)
 /*
  * With tensor memory: one block with several items, results in the place of
  * tiles, tiles of 64 keys, half a block of queries, queries that see no key;
- * gradients with two and three stages, of heads that are no whole boxes, with
- * the heads of a kv head in one block or divided over two or three.
+ * gradients with two and three stages, with tiles of 64 columns, of heads that
+ * are no whole boxes, with the heads of a kv head in one block or divided over
+ * two or three.
  */
 static void
 blackwell(void **state)
@@ -411,7 +412,7 @@ blackwell(void **state)
 		  2 },
 		{ 150, 90, 80, 88, " causal scale=-0.2 alibi=9", "bf16", 4,
 		  true, 3, 0 },
-		{ 70, 300, 192, 128, " softcap=1.5", "bf16", 1, false, 1, 0 },
+		{ 70, 300, 192, 128, " softcap=1.5", "bf16", 4, true, 1, 0 },
 		{ 300, 150, 64, 64, " causal softcap=1.5", "f16", 4, true, 2,
 		  0 },
 		{ 140, 200, 128, 64, "", "bf16", 4, true, 4, 2 }
@@ -570,16 +571,17 @@ planted_forward(void **state)
 	b.units = 0;
 }
 
-/* The same of random shapes, some of which it is not for. */
+/* The same of random shapes, some of which it is not for, with wgmma or tensor
+ * memory. */
 static void
-hopper_at_random(void **state)
+boxed_at_random(void **state)
 {
 	struct shape x;
 	int i;
 
 	(void)state;
-	b.arch = "sm_90a";
 	for (i = 0; i < times(1); i++) {
+		b.arch = draw(0, 1) ? "sm_90a" : "sm_100a";
 		x = random_shape();
 		x.s += 64;
 		x.t = draw(0, 1) ? x.s : draw(60, 400);
@@ -752,7 +754,7 @@ main(void)
 		cmocka_unit_test(blackwell),
 		cmocka_unit_test(planted),
 		cmocka_unit_test(planted_forward),
-		cmocka_unit_test(hopper_at_random),
+		cmocka_unit_test(boxed_at_random),
 		cmocka_unit_test(hopper_around),
 		cmocka_unit_test(compiled),
 	};
