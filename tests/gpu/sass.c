@@ -27,6 +27,11 @@
  *
  * An iteration of a loop that waits for an mbarrier, and what only leads to
  * one, is not counted, nor is what comes after the last EXIT.
+ *
+ * Where one thread issues products, and other warps load what they made and
+ * store what the next ones read, the loop with most of these stores has a line
+ * too, FUNCTION+weights: its `cycles' are those that exponentials of a warp
+ * take the unit of a scheduler.
  */
 #include <ctype.h>
 #include <stdbool.h>
@@ -51,6 +56,12 @@ struct instruction {
 	bool traps;
 	int label;	/* of its target, or -1 */
 	int loop;	/* the smallest that has it, or -1 */
+	double cycles;	/* of a product; 0: it is none */
+	/* uniform registers, or -1: the first that it writes; the one that it
+	 * copies; and the one with the form of a product of tcgen05 */
+	int to, from, form;
+	int writes;	/* how many it writes */
+	long value;	/* that it writes, or -1 */
 };
 
 /* A natural loop: what reaches its end without its first instruction. */
@@ -93,9 +104,10 @@ begins(const char *s, const char *with)
  * of a warpgroup's.  0: it is no product.  From dense rates that NVIDIA
  * states: a multiprocessor multiplies 2048 elements of 16 bits in a cycle
  * (H100), 1024 (A100), 512 (L40S), where elements of 8 bits (QMMA) take half.
+ * `form' is that of a product of tcgen05, as tc_form() makes it, or -1.
  */
 static double
-product_cycles(const char *op, int arch)
+product_cycles(const char *op, int arch, long form)
 {
 	double slower = arch == 89 ? 2 : 1;
 	int m, n, k;
@@ -106,9 +118,11 @@ product_cycles(const char *op, int arch)
 		return (double)m * n * 32 / 4096;
 	}
 	if (begins(op, "UTCHMMA") || begins(op, "UTCQMMA")) {
-		/* of 128 x 256: an operand has the columns, not the name; a
-		 * multiprocessor of sm_100 multiplies twice as much */
-		return 128;
+		/* a multiprocessor of sm_100 multiplies twice as much; of
+		 * 128 x 256, which is the most, if nobody knows */
+		m = form < 0 ? 128 : (int)(form >> 24 & 0x1f) * 16;
+		n = form < 0 ? 256 : (int)(form >> 17 & 0x3f) * 8;
+		return (double)m * n * 32 / 8192;
 	}
 	if (begins(op, "HMMA.16816.")) {
 		return 8 * slower;
@@ -117,6 +131,37 @@ product_cycles(const char *op, int arch)
 		return (strstr(op, ".TF32") ? 8 : 4) * slower;
 	}
 	return begins(op, "QMMA.16832.") ? 16 : 0;
+}
+
+/* The number in uniform register `reg` before instruction i, by what was
+ * written last in the order of the text; -1: it is computed. */
+static long
+known_number(const struct reader *r, int i, int reg)
+{
+	const struct instruction *x;
+
+	while (reg >= 0 && i-- > 0) {
+		x = &r->at[i];
+		if (x->to < 0 || reg < x->to || reg >= x->to + x->writes) {
+			continue;
+		}
+		if (x->value >= 0 || x->from < 0) {
+			return x->value;
+		}
+		reg = x->from;
+	}
+	return -1;
+}
+
+static void
+price_products(struct reader *r)
+{
+	int i;
+
+	for (i = 0; i < r->n; i++) {
+		r->at[i].cycles = product_cycles(r->at[i].op, r->arch,
+			known_number(r, i, r->at[i].form));
+	}
 }
 
 static bool
@@ -297,8 +342,7 @@ measure_loop(struct reader *r, struct loop *l)
 	l->size = 0;
 	for (i = 0; i < r->n; i++) {
 		l->size += l->has[i];
-		l->multiplies |= l->has[i] &&
-				 product_cycles(r->at[i].op, r->arch) > 0;
+		l->multiplies |= l->has[i] && r->at[i].cycles > 0;
 		l->waits |= l->has[i] && begins(r->at[i].op, "SYNCS.PHASECHK");
 	}
 	l->waits &= l->size <= 6;
@@ -346,10 +390,8 @@ find_main(struct reader *r)
 
 	r->main_loop = -1;
 	for (i = 0; i < r->n; i++) {
-		double cycles = product_cycles(r->at[i].op, r->arch);
-
-		if (cycles > 0 && r->at[i].loop >= 0) {
-			r->loop[r->at[i].loop].products += cycles;
+		if (r->at[i].cycles > 0 && r->at[i].loop >= 0) {
+			r->loop[r->at[i].loop].products += r->at[i].cycles;
 		}
 	}
 	for (i = 0; i < r->nloops; i++) {
@@ -457,8 +499,7 @@ waits_alone(const struct reader *r)
 			continue;
 		}
 		n += r->at[i].waits && since < FEW;
-		since = product_cycles(r->at[i].op, r->arch) > 0 ? 0
-								 : since + 1;
+		since = r->at[i].cycles > 0 ? 0 : since + 1;
 	}
 	return n;
 }
@@ -507,20 +548,59 @@ print_function(const struct reader *r)
 	       100 * (double)slots / cycles, rest_slots(r));
 }
 
+/* The loop with most stores to tensor memory; -1: there is none. */
+static int
+weights_loop(const struct reader *r)
+{
+	int stores[MOST_LOOPS] = { 0 }, best = -1, i, k;
+
+	for (i = 0; i < r->n; i++) {
+		k = r->at[i].loop;
+		if (k >= 0 && begins(r->at[i].op, "STTM")) {
+			stores[k]++;
+			best = best < 0 || stores[k] > stores[best] ? k : best;
+		}
+	}
+	return best;
+}
+
+/* A warp's exponential takes a quarter of a multiprocessor 8 cycles: it
+ * computes 16 in a cycle. */
+static void
+print_weights(const struct reader *r)
+{
+	int k = weights_loop(r), i;
+	long slots, cycles = 0;
+
+	if (k < 0) {
+		return;
+	}
+	for (i = 0; i < r->n; i++) {
+		cycles += r->loop[k].has[i] && begins(r->at[i].op, "MUFU.EX2")
+			  ? 8 : 0;
+	}
+	slots = loop_slots(r, k);
+	printf("%s+weights\t%d\t0\t0\t0\t0\t0\t0\t%ld\t%ld\t%ld\t0\n",
+	       r->function, registers_of(r), slots, cycles,
+	       cycles > 0 ? 100 * slots / cycles : 0);
+}
+
 static void
 end_function(struct reader *r)
 {
 	bool multiplies = false;
 	int i;
 
+	price_products(r);
 	for (i = 0; i < r->n; i++) {
-		multiplies |= product_cycles(r->at[i].op, r->arch) > 0;
+		multiplies |= r->at[i].cycles > 0;
 	}
 	if (multiplies) {
 		find_loops(r);
 		nest_loops(r);
 		find_main(r);
 		print_function(r);
+		print_weights(r);
 	}
 	for (i = 0; i < r->nloops; i++) {
 		free(r->loop[i].has);
@@ -545,6 +625,33 @@ label_of(const char *s)
 	return n < MOST_LABELS ? (int)n : -1;
 }
 
+/* The number of the uniform register that s begins with, or -1. */
+static int
+register_at(const char *s)
+{
+	return begins(s, "UR") && isdigit((unsigned char)s[2]) ? atoi(s + 2)
+								: -1;
+}
+
+/* What becomes of uniform registers; s is the text after the name. */
+static void
+read_uniform(struct instruction *x, const char *s)
+{
+	const char *form = strstr(s, "idesc["), *rest = strstr(s, ", ");
+
+	s += strspn(s, " ");
+	x->to = begins(x->op, "UTC") ? -1 : register_at(s);
+	x->writes = strstr(x->op, "128") ? 4 : strstr(x->op, "64") ||
+		    strstr(x->op, "WIDE") ? 2 : 1;
+	x->form = form ? register_at(form + 6) : -1;
+	x->value = x->from = -1;
+	if (strcmp(x->op, "UMOV") == 0 && rest && !x->predicated) {
+		x->from = register_at(rest + 2);
+		x->value = begins(rest + 2, "0x") ? strtol(rest + 2, NULL, 16)
+						   : -1;
+	}
+}
+
 static void
 read_instruction(struct reader *r, const char *s)
 {
@@ -565,6 +672,7 @@ read_instruction(struct reader *r, const char *s)
 	n = strcspn(s, " ;");
 	n = n < sizeof x->op ? n : sizeof x->op - 1;
 	memcpy(x->op, s, n);
+	read_uniform(x, s + n);
 	x->waits = begins(x->op, "WARPGROUP.DEPBAR") && strstr(s, ", 0x0 ");
 	x->traps = strstr(s, "tcgen05_guardrail_trap") != NULL;
 	x->label = begins(x->op, "BRA") || begins(x->op, "CALL") ? label_of(s)
