@@ -252,14 +252,14 @@ measure(struct piece_store *s, struct piece_sharding *w)
 						w->g.dp);
 	struct memory mem;
 	const char *why;
+	bool ok = memory_plan(&w->r, all, 0, &w->ctx.tmp, &mem, &why);
 
-	if (!memory_plan(&w->r, all, 0, &w->ctx.tmp, &mem, &why)) {
-		return false;
+	if (ok) {
+		piece_measure_bytes(w, &mem, w->bytes);
+		piece_measure_fixed(w, &mem);
 	}
-	memset(w->bytes, 0, sizeof w->bytes);
-	piece_measure_bytes(w, &mem, w->bytes);
-	piece_measure_fixed(w, &mem);
-	return true;
+	arena_release(&w->ctx.tmp);
+	return ok;
 }
 
 /*
@@ -325,11 +325,12 @@ stage(struct piece_store *s, struct piece_sharding *w)
 	}
 	s->staged_nodes += w->m->nodes.n;
 	w->fuse = kernels_open(w->m, s->memo, &w->ctx.perm);
-	ok = open_ranks(s, w) && measure(s, w);
+	ok = open_ranks(s, w);
 	arena_release(&w->ctx.tmp);
 	return ok;
 }
 
+/* Its bytes are known. */
 void
 piece_reopen(struct piece_store *s, struct piece_sharding *w)
 {
@@ -363,7 +364,7 @@ new_sharding(struct piece_store *s, struct piece_placed *on,
 	w->at.g = &w->g;
 	w->next = on->shardings;
 	on->shardings = w;
-	w->bad = !stage(s, w);
+	w->bad = !stage(s, w) || !measure(s, w);
 	if (!w->bad && !on->first[key->single]) {
 		on->first[key->single] = w;
 	}
