@@ -175,7 +175,7 @@ least_us(const struct bound *b, const struct bound_work *w,
 	double us = INFINITY;
 	uint32_t i;
 
-	for (i = 0; i < b->space->ngroups; i++) {
+	for (i = 0; i < b->space->nsingle; i++) {
 		const struct target_device *d = &b->space->devs.at[i]->device;
 
 		us = fmin(us, whole_us(d, w, sequences) / ranks +

@@ -59,7 +59,7 @@ struct bound_spread;
 struct bound {
 	struct space *space;
 	struct piece_store *pieces;
-	bool hurried;		/* what place would bound counts for nothing */
+	bool hurried;		/* communication counts for nothing */
 	/* lower bound of a step: arithmetic alone, on all devices */
 	double flops_us;
 	double static_bytes[3];	/* of weights, gradients, optimizer state */
@@ -88,7 +88,7 @@ struct bound {
 bool bound_open(struct bound *b, struct space *space,
 		struct piece_store *pieces);
 /*
- * The degrees by a guessed step, as indices of space.groups: arithmetic, the
+ * The degrees by a guessed step, as indices of space.degrees: arithmetic, the
  * least communication, what data ranks exchange and the wait of a pipeline.  It
  * is an order to look in.
  */

@@ -162,7 +162,7 @@ exchange_us(const struct bound *b, enum cost_op op, int64_t n,
 	if (n <= 1 || bytes <= 0 || b->space->traits->overlap_data) {
 		return 0;
 	}
-	for (i = 0; i < b->space->ngroups; i++) {
+	for (i = 0; i < b->space->nsingle; i++) {
 		us = fmin(us, exchange_on(b->space->devs.at[i], op, n, apart,
 					  bytes));
 	}

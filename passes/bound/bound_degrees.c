@@ -171,9 +171,9 @@ bound_open(struct bound *b, struct space *space, struct piece_store *pieces)
 	if (!find_sums(b)) {
 		return false;
 	}
-	b->of = arena_alloc(&space->keep, space->groups.n * sizeof *b->of);
-	for (i = 0; i < space->groups.n; i++) {
-		bound_one(b, &space->groups.at[i]);
+	b->of = arena_alloc(&space->keep, space->degrees.n * sizeof *b->of);
+	for (i = 0; i < space->degrees.n; i++) {
+		bound_one(b, &space->degrees.at[i]);
 	}
 	return true;
 }
@@ -240,13 +240,14 @@ uint32_t *
 bound_order(struct bound *b)
 {
 	struct space *s = b->space;
-	uint32_t n = s->groups.n, i;
+	uint32_t n = s->degrees.n, i;
 	uint32_t *order = arena_alloc(&s->keep, n * sizeof *order);
 	struct guessed *at = arena_alloc(&s->keep, n * sizeof *at);
 
 	for (i = 0; i < n; i++) {
-		guess_pipeline(b, &s->groups.at[i]);
-		at[i] = (struct guessed){ b->of[i].guess_us, &s->groups.at[i] };
+		guess_pipeline(b, &s->degrees.at[i]);
+		at[i].us = b->of[i].guess_us;
+		at[i].g = &s->degrees.at[i];
 	}
 	if (n) {
 		qsort(at, n, sizeof *at, by_guess);

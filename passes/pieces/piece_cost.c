@@ -144,7 +144,7 @@ price_stages(struct piece_store *s, struct piece_sharding *w,
 
 	c->on = list->any_dp ? list->any_dp->on : c->on;
 	if (!c->on[0]) {
-		for (i = 0; i < s->space->ngroups; i++) {
+		for (i = 0; i < s->space->nsingle; i++) {
 			price_pieces(s, w, list, c, i, &s->space->keep);
 		}
 		list->any_dp = depends_on_dp(w, list) ? NULL : c;
@@ -282,7 +282,7 @@ piece_saved_part(struct piece_store *s, const struct piece_key *key,
 		w = piece_sharding_of(s, key, t);
 		more = (double)c->microbatch / (double)w->at.microbatch;
 		more = w->key.zero > 1 ? fmax(more, 1) : more;
-		for (dev = 0; dev < s->space->ngroups; dev++) {
+		for (dev = 0; dev < s->space->nsingle; dev++) {
 			c->saved_part = fmax(c->saved_part, more *
 				saved_on(s->space, c->on[dev], w->bytes, dev));
 		}

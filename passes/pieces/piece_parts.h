@@ -74,7 +74,7 @@ struct piece_sharding {
 
 /* ---- piece_place.c ----------------------------------------------------- */
 
-/* Runs a pass on a program of the search. */
+/* Runs a pass on a program.  False after errors. */
 bool piece_pass(struct piece_store *s, struct ir_ctx *c, struct ir_module *m,
 		pass_fn *pass);
 /* Writes to m the plan of a sharding at t; its stages are the pieces. */

@@ -81,7 +81,6 @@ cut(const struct piece_store *s, struct piece_placed *w)
 	w->nstages = n;
 }
 
-
 void
 piece_write_plan(struct piece_store *s, const struct piece_placed *w,
 		 const struct piece_key *key, const struct space_plan *t,

@@ -2,17 +2,12 @@
  * Shardings: stages a placement into pieces, finds their kernels, and keeps the
  * programs of as many as memory allows.
  */
-#include "ir/memo.h"
 #include "passes/pieces/piece_parts.h"
 
 #include <string.h>
 
 /* ---- programs of pieces ---- */
 
-/*
- * Sets the lengths of the axes dp and time.  A placement without a dp axis runs
- * the microbatches of all data ranks, so that one has the right size.
- */
 void
 piece_set_axes(struct ir_module *m, const struct space_plan *t)
 {
@@ -39,9 +34,6 @@ set_axis(struct ir_module *m, const char *name, int64_t size)
 	}
 }
 
-/*
- * Sets the lengths of all axes to those of a key, which need not be w's own.
- */
 void
 piece_set_mesh(struct piece_sharding *w, const struct piece_key *key,
 	       const struct space_plan *t)
@@ -402,7 +394,6 @@ piece_sharding_of(struct piece_store *s, const struct piece_key *key,
 	return w ? w : new_sharding(s, on, &here, t);
 }
 
-/* The sharding that has the updates of a key's placement. */
 struct piece_sharding *
 piece_with_updates(struct piece_store *s, const struct piece_key *key,
 		   const struct space_plan *t)

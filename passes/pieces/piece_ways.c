@@ -249,8 +249,8 @@ one_sequence(const struct piece_store *s, const struct space_plan *t)
 	struct space_plan one = *t;
 	uint32_t i;
 
-	for (i = 0; i < s->space->groups.n; i++) {
-		const struct space_degrees *g = &s->space->groups.at[i];
+	for (i = 0; i < s->space->degrees.n; i++) {
+		const struct space_degrees *g = &s->space->degrees.at[i];
 		const struct space_degrees *h = one.g;
 
 		if (space_same_sharding(g, h) &&

@@ -114,9 +114,9 @@ walk(struct search *s, double worst_us, uint32_t enough)
 	s->out->space = 0;
 	s->out->full = s->out->cut = s->out->above = 0;
 	s->out->groups_full = s->out->groups_cut = 0;
-	for (i = 0; i < s->space.groups.n && (!guessing || i < FIRST); i++) {
+	for (i = 0; i < s->space.degrees.n && (!guessing || i < FIRST); i++) {
 		const struct space_degrees *g =
-			&s->space.groups.at[s->order[i]];
+			&s->space.degrees.at[s->order[i]];
 		bool above;
 
 		if (guessing && s->out->found.n && search_is_over(s)) {
@@ -164,8 +164,8 @@ aim(struct search *s, double guess_us)
 static void
 cluster(struct search *s)
 {
-	const struct space_degrees *at = s->space.groups.at;
-	uint32_t n = s->space.groups.n, left = 0, i, k;
+	const struct space_degrees *at = s->space.degrees.at;
+	uint32_t n = s->space.degrees.n, left = 0, i, k;
 	uint32_t *was = arena_dup(&s->space.tmp, s->order, n * sizeof *was);
 	bool *done = arena_alloc(&s->space.tmp, n * sizeof *done);
 
@@ -200,8 +200,8 @@ prepare(struct search *s)
 	s->bounds.hurried = s->o->effort > 0;
 	bound_find_work(&s->bounds);
 	s->order = bound_order(&s->bounds);
-	s->out->groups = x->groups.n;
-	s->seen = arena_alloc(&x->keep, x->groups.n * sizeof *s->seen);
+	s->out->groups = x->degrees.n;
+	s->seen = arena_alloc(&x->keep, x->degrees.n * sizeof *s->seen);
 	return true;
 }
 
@@ -266,7 +266,7 @@ look_and_settle(struct search *s)
 	walk(s, INFINITY, want);
 	s->guessing = false;
 	guess_us = s->worst_us;
-	memset(s->seen, 0, s->space.groups.n * sizeof *s->seen);
+	memset(s->seen, 0, s->space.degrees.n * sizeof *s->seen);
 	cluster(s);
 	settle_all(s, isfinite(guess_us) ? aim(s, guess_us) : INFINITY);
 	if (s->shown_s > 0) {

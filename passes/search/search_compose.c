@@ -59,9 +59,8 @@ compose_stage(struct trial *x, uint32_t stage)
 	uint32_t dev = x->dev_of[stage];
 	uint32_t choice = x->s->guessing ? 0 : x->choice[stage];
 	struct piece_key key = choice_key(x, choice);
-	struct piece_cost *c;
+	struct piece_cost *c = trial_cost(x, choice);
 
-	c = trial_cost(x, choice);
 	if (!c) {
 		return false;
 	}
@@ -129,7 +128,6 @@ static void
 compose_update(struct trial *x)
 {
 	uint32_t i, pp = (uint32_t)x->t->g->pp;
-	int64_t lo = 0;
 
 	x->p.update = arena_alloc(&x->s->space.tmp, pp * sizeof *x->p.update);
 	for (i = 0; i < pp; i++) {
@@ -139,9 +137,8 @@ compose_update(struct trial *x)
 	}
 	for (i = 0; i < x->nstages; i++) {
 		piece_stage_update(&x->s->space, trial_update(x), x->dev_of[i],
-				   lo, lo + x->layers[i],
+				   x->first[i], x->first[i] + x->layers[i],
 				   &x->p.update[x->rank_of[i]]);
-		lo += x->layers[i];
 	}
 }
 

@@ -173,8 +173,8 @@ forget_seen(struct search *s, const struct plan *p)
 {
 	uint32_t i;
 
-	for (i = 0; i < s->space.groups.n; i++) {
-		if (space_has_degrees(p, &s->space.groups.at[i])) {
+	for (i = 0; i < s->space.degrees.n; i++) {
+		if (space_has_degrees(p, &s->space.degrees.at[i])) {
 			s->seen[i].n = 0;
 		}
 	}

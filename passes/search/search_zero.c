@@ -324,9 +324,9 @@ search_retry_plan(struct search *s, const struct plan *p)
 	struct trial x;
 	uint32_t i;
 
-	for (i = 0; i < s->space.groups.n; i++) {
-		if (space_has_degrees(p, &s->space.groups.at[i])) {
-			t.g = &s->space.groups.at[i];
+	for (i = 0; i < s->space.degrees.n; i++) {
+		if (space_has_degrees(p, &s->space.degrees.at[i])) {
+			t.g = &s->space.degrees.at[i];
 		}
 	}
 	x = trial_begin(s, &t);

@@ -260,9 +260,9 @@ add_degrees(struct space *s, struct space_degrees *g)
 
 	g->used = g->tp * g->cp * g->ep * g->pp * g->dp;
 	if (g->used <= target_devices(s->target) && ranks <= s->batch) {
-		g->nth = s->groups.n;
+		g->nth = s->degrees.n;
 		g->capacity = capacity(s, g);
-		VEC_PUSH(&s->keep, &s->groups, *g);
+		VEC_PUSH(&s->keep, &s->degrees, *g);
 	}
 }
 
@@ -296,7 +296,7 @@ space_find_degrees(struct space *s)
 	int64_t most = 0;	/* of devices of a node */
 	uint32_t i;
 
-	for (i = 0; i < s->ngroups; i++) {
+	for (i = 0; i < s->nsingle; i++) {
 		most = s->devs.at[i]->devices > most
 			? s->devs.at[i]->devices : most;
 	}

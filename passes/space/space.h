@@ -34,9 +34,9 @@ struct space_kind {
 	bool experts;		/* it has some */
 };
 
-/* The plans of the same degrees. */
+/* Legal degrees. */
 struct space_degrees {
-	uint32_t nth;		/* index in space.groups */
+	uint32_t nth;		/* index in space.degrees */
 	int64_t used;		/* number of devices */
 	int64_t tp, cp, ep, pp, dp;
 	double capacity;	/* bytes free on a mean rank's device */
@@ -83,9 +83,10 @@ struct space {
 	struct arena keep, tmp;	/* live as long as the space; as a plan */
 	/* the rates and features that all devices have in common */
 	const struct target_group *t;
-	/* device groups, then sets of several of them that a rank may span */
+	/* device groups, nsingle of them, then sets of several of these that
+	 * a rank may span */
 	VEC(const struct target_group *) devs;
-	uint32_t ngroups;
+	uint32_t nsingle;
 	struct plan base;	/* pinned keys; the widest for all others */
 	/* by enum space_pin; `stages=even` sets `even` instead */
 	bool pinned[SPACE_NPINS];
@@ -94,7 +95,7 @@ struct space {
 	uint32_t nkinds;
 	int64_t nlayers, batch, experts, tensor_most, context_most;
 	dim_id batch_dim;
-	VEC(struct space_degrees) groups;
+	VEC(struct space_degrees) degrees;
 	VEC(struct space_slots *) slots;
 };
 
@@ -106,7 +107,7 @@ struct space {
  */
 bool space_open(struct space *s);
 void space_release(struct space *s);
-/* Sets s->groups to all legal degrees. */
+/* Sets s->degrees to all that are legal. */
 void space_find_degrees(struct space *s);
 /* What may be on the host of tensors that live for the whole step. */
 uint32_t space_may_offload(const struct space *s);

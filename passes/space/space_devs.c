@@ -40,7 +40,7 @@ space_quickest(const struct space *s)
 	const struct target_group *best = s->devs.at[0];
 	uint32_t i;
 
-	for (i = 1; i < s->ngroups; i++) {
+	for (i = 1; i < s->nsingle; i++) {
 		const struct target_group *g = s->devs.at[i];
 
 		best = space_best_rate(g) > space_best_rate(best) ? g : best;
@@ -74,7 +74,7 @@ space_find_devs(struct space *s)
 				VEC_PUSH(&s->keep, &s->devs, g);
 			}
 		}
-		s->ngroups = n ? s->ngroups : s->devs.n;
+		s->nsingle = n ? s->nsingle : s->devs.n;
 	}
 }
 

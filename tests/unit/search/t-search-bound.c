@@ -330,8 +330,8 @@ data_ranks(const struct space *s, int64_t dp, int64_t ep)
 {
 	uint32_t i;
 
-	for (i = 0; i < s->groups.n; i++) {
-		const struct space_degrees *g = &s->groups.at[i];
+	for (i = 0; i < s->degrees.n; i++) {
+		const struct space_degrees *g = &s->degrees.at[i];
 
 		if (g->used == dp * ep && g->dp == dp && g->ep == ep) {
 			return g;
