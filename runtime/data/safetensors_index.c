@@ -383,6 +383,7 @@ only_file(const struct rt_alloc *alloc, const char *dir, char **out,
 	struct rt_where where = { dir, NULL, -1 };
 	struct dirent *entry;
 	char *path = NULL;
+	bool is_checkpoint = false;
 	size_t found = 0;
 	DIR *d;
 
@@ -392,6 +393,8 @@ only_file(const struct rt_alloc *alloc, const char *dir, char **out,
 			       strerror(errno));
 	}
 	while ((entry = readdir(d)) != NULL) {
+		is_checkpoint |= strncmp(entry->d_name, "step-", 5) == 0 ||
+				 strcmp(entry->d_name, "checkpoint.json") == 0;
 		if (entry->d_name[0] == '.' ||
 		    !rt_ends_in(entry->d_name, ".safetensors")) {
 			continue;
@@ -416,8 +419,8 @@ only_file(const struct rt_alloc *alloc, const char *dir, char **out,
 		err, RT_IO, where,
 		"found %zu *.safetensors files and no "
 		"model.safetensors.index.json, expected an index or just one "
-		"file",
-		found);
+		"file%s", found, is_checkpoint ? "; checkpoints of training "
+		"are for --checkpoint" : "");
 }
 
 /* The file of a folder to open, as a path to free; *out is NULL on failure. */

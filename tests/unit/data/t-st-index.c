@@ -242,7 +242,7 @@ test_open_any(void **state)
 {
 	static const char *const files[] = { "a.safetensors", "b.safetensors",
 					     "model.safetensors", "none.txt",
-					     NULL };
+					     "step-00000005", NULL };
 	char *dir = make_dir();
 	struct rt_error err;
 	struct rt_st *st;
@@ -265,6 +265,11 @@ test_open_any(void **state)
 		": found 2 *.safetensors files and no "
 		"model.safetensors.index.json, expected an index or just one "
 		"file"));
+	assert_null(strstr(err.message, "--checkpoint"));
+	put(dir, "step-00000005", "", 0);
+	assert_int_equal(rt_st_open_any(&st, dir, NULL, &err), RT_IO);
+	assert_non_null(strstr(err.message, "just one file; checkpoints of "
+			       "training are for --checkpoint"));
 	put_bytes(dir, "model.safetensors", make("{}", 0));
 	assert_int_equal(rt_st_open_any(&st, dir, NULL, &err), RT_OK);
 	assert_int_equal(rt_st_count(st), 0);
