@@ -429,6 +429,15 @@ distance(const char *a, const char *b)
 	return row[na % 3][nb];
 }
 
+/* "batch_size" begins with the word "batch". */
+static bool
+begins_with_word(const char *text, const char *word)
+{
+	size_t n = strlen(word);
+
+	return strncmp(text, word, n) == 0 && text[n] == '_';
+}
+
 void
 diag_near_try(struct diag_near *n, const char *candidate)
 {
@@ -443,6 +452,8 @@ diag_near_try(struct diag_near *n, const char *candidate)
 	if (k < n->best_distance || (!n->best && k == n->best_distance)) {
 		n->best = candidate;
 		n->best_distance = k;
+	} else if (!n->best && begins_with_word(n->want, candidate)) {
+		n->best = candidate;	/* unless another one is near */
 	}
 }
 

@@ -30,13 +30,46 @@ setting_row(const char *block, const char *key)
 	return NULL;
 }
 
+/* The row of a key, as `lr`, that is in some setting's parentheses; or NULL. */
+static const struct setting_row *
+inside_group(const char *block, const char *key)
+{
+	const char *point;
+	size_t i;
+
+	for (i = 0; i < NROWS; i++) {
+		point = strchr(rows[i].key, '.');
+		if (point && strcmp(rows[i].block, block) == 0 &&
+		    strcmp(point + 1, key) == 0) {
+			return &rows[i];
+		}
+	}
+	return NULL;
+}
+
+static void
+note_group(struct lower *l, const struct setting_row *r)
+{
+	int n = (int)strcspn(r->key, ".");
+	const struct setting_row *group = setting_row(r->block,
+		arena_printf(&l->ctx->tmp, "%.*s", n, r->key));
+	const char *words = *r->words ? r->words : group->words;
+
+	diag_note(l->diags, (struct span){ 0, 0 }, "`%s` is in the parentheses "
+		  "of `%.*s`, as in %.*s = %.*s(%s = ..)", r->key + n + 1, n,
+		  r->key, n, r->key, (int)strcspn(words, " "), words,
+		  r->key + n + 1);
+}
+
 void
 setting_unknown(struct lower *l, const char *block, const char *group,
 		const char *key, struct span at)
 {
+	size_t i, n = strlen(group);
+	const struct setting_row *inside = n ? NULL
+		: inside_group(block, key);
 	struct diag_near near;
 	struct buf legal;
-	size_t i, n = strlen(group);
 
 	buf_init(&legal, &l->ctx->tmp);
 	diag_near_init(&near, key);
@@ -57,8 +90,11 @@ setting_unknown(struct lower *l, const char *block, const char *group,
 	diag_error(l->diags, at, "%s%s%.*s%s has no `%s`%s: there are %s",
 		   n ? "`" : "a ", n ? "" : block, n ? (int)n - 1 : 0, group,
 		   n ? "`" : " block", key,
-		   diag_near_text(&near, &l->ctx->tmp),
+		   inside ? "" : diag_near_text(&near, &l->ctx->tmp),
 		   lower_words(l, buf_text(&legal), "and"));
+	if (inside) {
+		note_group(l, inside);
+	}
 }
 
 /* ---- one value ---- */
