@@ -74,7 +74,7 @@ at_concurrency(const struct serving *s, const struct serve_answer_in *in,
 		.chunk = limit.tokens *
 			 (double)(p->split.pp * p->split.ep),
 		.is_serial = true, .spread = s->spread,
-		.poll = serving_poll(s),
+		.poll = s->poll,
 		.prompts_first = serving_has(s, SERVING_PROMPTS_FIRST)
 	};
 	struct serve_waits w;

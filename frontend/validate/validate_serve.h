@@ -54,6 +54,7 @@ struct serving {
 	struct serve_asked asked;
 	double concurrency;	/* requests in flight, of all replicas */
 	double spread;		/* of lengths, as struct serve_traffic has */
+	double poll;		/* of requests, as struct serve_traffic has */
 	struct serve_split split;
 	/* prompts are read by so many workers of so many ranks, which do not
 	 * decode and are not in `split`; 0: there are none */
@@ -89,13 +90,11 @@ bool serving_narrows_cache(const struct serving *s);
 struct serving_limit serving_limits(const struct serving *s);
 /* Requests of a run at full load: as its name says, or its page of results. */
 double serving_requests(const struct serving *s);
-/* Steps after which the engine looks for requests; 0: after each. */
-double serving_poll(const struct serving *s);
 /* The shortest length of the line's run, as a part of the longest. */
 double serving_least_length(const struct serving *s);
 /*
- * Which ranks of the split only read prompts, and what a layer guesses; apart:
- * ranks have sequences of their own.
+ * Which ranks of the split only read prompts, what a layer guesses, and when
+ * the engine looks for requests; apart: ranks have sequences of their own.
  */
 void serving_find_roles(struct serving *s, bool apart);
 

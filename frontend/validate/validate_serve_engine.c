@@ -31,9 +31,11 @@ static const struct {
 
 static const struct {
 	const char *name, *device;
+	bool apart;
 	double least, steps;
 } polls[] = {
-#define POLLS(name, device, least, steps, why) { name, device, least, steps },
+#define POLLS(name, device, apart, least, steps, why) \
+	{ name, device, apart, least, steps },
 #include "frontend/validate/serving.def"
 };
 
@@ -165,24 +167,6 @@ serving_least_length(const struct serving *s)
 	return 1;
 }
 
-double
-serving_poll(const struct serving *s)
-{
-	size_t i;
-
-	for (i = 0; i < COUNT(polls); i++) {
-		if (serving_least_length(s) < 1 &&
-		    s->concurrency >= polls[i].least &&
-		    strstr(serving_cell(s, SERVING_FRAMEWORK),
-			   polls[i].name) &&
-		    strncmp(serving_cell(s, SERVING_GPU), polls[i].device,
-			    strlen(polls[i].device)) == 0) {
-			return polls[i].steps;
-		}
-	}
-	return 0;
-}
-
 bool
 serving_narrows_cache(const struct serving *s)
 {
@@ -261,6 +245,27 @@ find_drafts(struct serving *s, const struct decodes *x, bool apart)
 	}
 }
 
+/* Steps after which the engine looks for requests. */
+static void
+find_poll(struct serving *s, bool apart)
+{
+	const char *device = serving_cell(s, SERVING_GPU);
+	size_t i;
+
+	s->poll = 0;
+	for (i = COUNT(polls); i > 0; i--) {
+		if (serving_least_length(s) < 1 &&
+		    (apart || !polls[i - 1].apart) &&
+		    s->concurrency >= polls[i - 1].least &&
+		    strstr(serving_cell(s, SERVING_FRAMEWORK),
+			   polls[i - 1].name) &&
+		    strncmp(device, polls[i - 1].device,
+			    strlen(polls[i - 1].device)) == 0) {
+			s->poll = polls[i - 1].steps;
+		}
+	}
+}
+
 void
 serving_find_roles(struct serving *s, bool apart)
 {
@@ -269,4 +274,5 @@ serving_find_roles(struct serving *s, bool apart)
 
 	find_workers(s, x);
 	find_drafts(s, x, apart);
+	find_poll(s, apart);
 }
