@@ -113,6 +113,7 @@ struct fe_parser {
 	struct ir_ctx *ctx;
 	struct arena *arena;
 	const char *text;	/* the scanner's copy: read word by word */
+	const char *source;	/* the text as it is */
 	uint32_t base;		/* source offset of the text's first byte */
 	struct ast_file *file;
 	uint32_t errors_before;

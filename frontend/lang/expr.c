@@ -642,7 +642,14 @@ positional(struct fe_call *c, const struct ast_expr *e)
 			lower_constant(c->l, o.num, c->args[0], e->span);
 		return c->args[i] != 0;
 	}
-	return lower_value(c->l, e, &c->args[i]);
+	if (lower_value(c->l, e, &c->args[i])) {
+		return true;
+	}
+	if (e->kind == AST_NUM && *c->named) {
+		diag_note(c->l->diags, e->span, "a number is given by name, "
+			  "and %s takes %s", c->name, words_text(c));
+	}
+	return false;
 }
 
 static bool

@@ -491,6 +491,31 @@ follows_from_earlier(const struct fe_parser *ps)
 	       (ps->open.n == 0 || ps->noted);
 }
 
+static bool
+is_word(const struct fe_parser *ps, const struct ast_word *w, const char *text)
+{
+	size_t n = strlen(text);
+
+	return w->span.hi - w->span.lo == n &&
+	       memcmp(ps->text + (w->span.lo - ps->base), text, n) == 0;
+}
+
+/* What other languages write in another way. */
+static void
+note_idiom(struct fe_parser *ps)
+{
+	const struct ast_word *w = &ps->word, *before = &ps->before;
+
+	if ((w->kind == '+' || w->kind == '-' || w->kind == '*' ||
+	     w->kind == '/') && ps->source[w->span.hi - ps->base] == '=') {
+		diag_note(&ps->ctx->diags, w->span, "x %c= y is written "
+			  "x = x %c y", w->kind, w->kind);
+	} else if (is_word(ps, before, "for")) {
+		diag_note(&ps->ctx->diags, before->span, "a loop is written "
+			  "repeat N as i { .. }");
+	}
+}
+
 static void
 report(struct fe_parser *ps, const yypcontext_t *c)
 {
@@ -512,6 +537,7 @@ report(struct fe_parser *ps, const yypcontext_t *c)
 		expected_text(&b, c);
 	}
 	diag_error(&ps->ctx->diags, at, "%s", buf_text(&b));
+	note_idiom(ps);
 	note_bracket(ps, c);
 }
 
@@ -533,7 +559,7 @@ parse(struct ir_ctx *c, uint32_t file, bool pairs)
 	const struct source_file *f = &c->sources.files.at[file];
 	char *text = arena_strndup(&c->perm, f->text, (size_t)f->len + 1);
 	struct fe_parser ps = { .ctx = c, .arena = &c->perm, .text = text,
-				.base = f->base,
+				.source = f->text, .base = f->base,
 				.errors_before = c->diags.errors };
 	const char *nul = memchr(text, '\0', f->len);
 	int rc;
