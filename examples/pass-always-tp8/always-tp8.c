@@ -5,7 +5,7 @@
 #include "passes/pass.h"
 #include "passes/plan/plan.h"
 
-/* What is set in front of the search is a pin, and it searches the rest. */
+/* What is set before the search is a pin, and the search chooses the rest. */
 static bool
 always_tp8(struct pass_ctx *p, struct ir_module *m)
 {
