@@ -162,11 +162,13 @@ bound_one(struct bound *b, const struct space_degrees *g)
 }
 
 bool
-bound_open(struct bound *b, struct space *space, struct piece_store *pieces)
+bound_open(struct bound *b, struct space *space, struct piece_store *pieces,
+	   bool hurried)
 {
 	uint32_t i;
 
-	*b = (struct bound){ .space = space, .pieces = pieces };
+	*b = (struct bound){ .space = space, .pieces = pieces,
+			     .hurried = hurried };
 	bound_find_rows(b);
 	if (!find_sums(b)) {
 		return false;
@@ -176,6 +178,12 @@ bound_open(struct bound *b, struct space *space, struct piece_store *pieces)
 		bound_one(b, &space->degrees.at[i]);
 	}
 	return true;
+}
+
+double
+bound_degrees_us(const struct bound *b, const struct space_degrees *g)
+{
+	return b->of[g->nth].us;
 }
 
 /* ---- the order ---- */
@@ -244,6 +252,7 @@ bound_order(struct bound *b)
 	uint32_t *order = arena_alloc(&s->keep, n * sizeof *order);
 	struct guessed *at = arena_alloc(&s->keep, n * sizeof *at);
 
+	bound_find_work(b);
 	for (i = 0; i < n; i++) {
 		guess_pipeline(b, &s->degrees.at[i]);
 		at[i].us = b->of[i].guess_us;

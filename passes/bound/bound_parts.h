@@ -1,11 +1,51 @@
 /*
- * Private header of the bounds: the bound of a pipeline from bounds of its
- * pieces, and experts' rows.
+ * Private header of the bounds: of pieces, of a pipeline of them, and of what
+ * data ranks exchange.
  */
 #ifndef PASSES_BOUND_PARTS_H
 #define PASSES_BOUND_PARTS_H
 
 #include "passes/bound/bound.h"
+
+/*
+ * What a rank takes at least for one sequence, in microseconds and without
+ * communication among data ranks: in each piece, and in all layers together.
+ */
+struct bound_pieces {
+	double all[PIECE_MAX], forward[PIECE_MAX];
+	double whole_us;
+};
+
+/*
+ * Lower bounds of a mean rank's time of exchange among data ranks in each
+ * microbatch, with ZeRO 2 and 3.
+ */
+struct bound_cut {
+	double dense_us, experts_us;	/* gradients, without those of tables */
+	/*
+	 * instead of experts_us, experts' rows may be gathered: time for each
+	 * byte of them, and for each flop of their products
+	 */
+	double row_us, flop_us;
+	double weights_us;	/* weights gathered at each use */
+	double gather_us;	/* weights gathered once, after updates */
+};
+
+/* What holds for all plans of the same degrees. */
+struct bound_degrees {
+	double us;		/* of a step: arithmetic and exchange */
+	/* lower bounds: summing gradients, gathering weights */
+	double sum_us, gather_us;
+	struct bound_cut cut;
+	double guess_us;	/* no bound: the order to look in */
+};
+
+/* A contraction that computes experts' gradients, over all layers. */
+struct bound_rows {
+	/* its results' part of the elements of all experts' gradients */
+	double weight;
+	double bytes, flops;	/* for one sequence: operands, work */
+};
 
 /* A contraction or attention of an unsplit program, for one sequence. */
 struct bound_work {
@@ -44,6 +84,21 @@ struct bound_spread {
 	double (*on_rank)[PIECE_MAX];	/* number of each piece on each rank */
 };
 
+/* ---- bound.c ----------------------------------------------------------- */
+
+/* Sets b->work. */
+void bound_find_work(struct bound *b);
+/*
+ * The least time of each piece, for one sequence; communication is multiplied
+ * by `comm`.
+ */
+void bound_find_pieces(struct bound *b, const struct piece_key *key,
+		       const struct space_plan *t, double comm,
+		       struct bound_pieces *us);
+/* A guess of the pipeline, where kernels hide no communication. */
+double bound_guess_us(struct bound *b, const struct piece_key *key,
+		      const struct space_plan *t);
+
 /* ---- bound_line.c ------------------------------------------------------ */
 
 /* Whether the pipeline takes at least us with any layers by stage. */
@@ -59,5 +114,16 @@ double bound_line_us(struct bound *b, const struct space_plan *t,
 void bound_find_rows(struct bound *b);
 /* Sets lower bounds of the time of g's exchange among data ranks. */
 void bound_set_exchange(struct bound *b, const struct space_degrees *g);
+/*
+ * Lower bound of the time that the exchange adds to a pipeline that takes us.
+ */
+double bound_data_us(const struct bound *b, const struct piece_key *key,
+		     const struct space_plan *t, double us);
+/*
+ * The inverse of bound_data_us: the time of a pipeline which with the exchange
+ * takes us.
+ */
+double bound_kernels_us(const struct bound *b, const struct piece_key *key,
+			const struct space_plan *t, double us);
 
 #endif

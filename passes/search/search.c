@@ -122,7 +122,7 @@ walk(struct search *s, double worst_us, uint32_t enough)
 		if (guessing && s->out->found.n && search_is_over(s)) {
 			break;
 		}
-		above = s->bounds.of[g->nth].us >= s->worst_us;
+		above = bound_degrees_us(&s->bounds, g) >= s->worst_us;
 		s->out->groups_cut += above;
 		if (!above && has_memory(s, g)) {
 			s->out->space += space_each_plan(&s->space, g, look_at,
@@ -192,13 +192,10 @@ prepare(struct search *s)
 	if (!space_open(x)) {
 		return false;
 	}
-	space_find_degrees(x);
 	piece_open(&s->pieces, x, s->memo);
-	if (!bound_open(&s->bounds, x, &s->pieces)) {
+	if (!bound_open(&s->bounds, x, &s->pieces, s->o->effort > 0)) {
 		return false;
 	}
-	s->bounds.hurried = s->o->effort > 0;
-	bound_find_work(&s->bounds);
 	s->order = bound_order(&s->bounds);
 	s->out->groups = x->degrees.n;
 	s->seen = arena_alloc(&x->keep, x->degrees.n * sizeof *s->seen);

@@ -155,40 +155,6 @@ set_base(struct space *s)
 	}
 }
 
-bool
-space_open(struct space *s)
-{
-	const struct target *t = s->target;
-	struct plan_facts f;
-
-	arena_init(&s->keep, &s->m->ctx->mem);
-	arena_init(&s->tmp, &s->m->ctx->mem);
-	s->t = target_span(t, 0, t->groups.n - 1);
-	if (!plan_read(s->m, &s->base) || !plan_names(s->m)) {
-		return false;
-	}
-	space_find_devs(s);
-	find_pins(s);
-	if (!check_pins(s)) {
-		return false;
-	}
-	plan_facts(s->m, &f);
-	s->batch_dim = f.batch;
-	s->batch = s->base.batch;
-	s->experts = f.experts ? ir_dim_size(s->m, f.experts) : 1;
-	s->tensor_most = f.longest ? ir_dim_size(s->m, f.longest) : 1;
-	s->context_most = f.seq ? ir_dim_size(s->m, f.seq) : 1;
-	set_base(s);
-	return find_kinds(s);
-}
-
-void
-space_release(struct space *s)
-{
-	arena_release(&s->keep);
-	arena_release(&s->tmp);
-}
-
 /* ---- degrees ---- */
 
 /* Legal values of a degree, ascending. */
@@ -287,8 +253,8 @@ with_tensor(struct space *s, const struct legal d[PLAN_NAXES],
 	}
 }
 
-void
-space_find_degrees(struct space *s)
+static void
+find_degrees(struct space *s)
 {
 	const struct plan *b = &s->base;
 	struct legal d[PLAN_NAXES];
@@ -311,4 +277,44 @@ space_find_degrees(struct space *s)
 		g.tp = d[PLAN_TP].at.at[i];
 		with_tensor(s, d, &g);
 	}
+}
+
+/* ---- all of it ---- */
+
+bool
+space_open(struct space *s)
+{
+	const struct target *t = s->target;
+	struct plan_facts f;
+
+	arena_init(&s->keep, &s->m->ctx->mem);
+	arena_init(&s->tmp, &s->m->ctx->mem);
+	s->t = target_span(t, 0, t->groups.n - 1);
+	if (!plan_read(s->m, &s->base) || !plan_names(s->m)) {
+		return false;
+	}
+	space_find_devs(s);
+	find_pins(s);
+	if (!check_pins(s)) {
+		return false;
+	}
+	plan_facts(s->m, &f);
+	s->batch_dim = f.batch;
+	s->batch = s->base.batch;
+	s->experts = f.experts ? ir_dim_size(s->m, f.experts) : 1;
+	s->tensor_most = f.longest ? ir_dim_size(s->m, f.longest) : 1;
+	s->context_most = f.seq ? ir_dim_size(s->m, f.seq) : 1;
+	set_base(s);
+	if (!find_kinds(s)) {
+		return false;
+	}
+	find_degrees(s);
+	return true;
+}
+
+void
+space_release(struct space *s)
+{
+	arena_release(&s->keep);
+	arena_release(&s->tmp);
 }

@@ -102,13 +102,11 @@ struct space {
 /* ---- space.c ----------------------------------------------------------- */
 
 /*
- * Reads the pins and the facts of the model.  False after errors; space_release
- * is needed all the same.
+ * Reads the pins and the facts of the model, and finds all legal degrees.
+ * False after errors; space_release is needed all the same.
  */
 bool space_open(struct space *s);
 void space_release(struct space *s);
-/* Sets s->degrees to all that are legal. */
-void space_find_degrees(struct space *s);
 /* What may be on the host of tensors that live for the whole step. */
 uint32_t space_may_offload(const struct space *s);
 

@@ -14,7 +14,7 @@
 #include <cmocka.h>
 
 #include "t-search.h"
-#include "passes/bound/bound.h"
+#include "passes/bound/bound_parts.h"
 
 static const char plain[] =
 	"model m {\n"
@@ -72,9 +72,9 @@ stand(struct stand *x, const char *model, const char *cluster)
 				   .traits = &x->traits };
 	memo_init(&x->memo, &c->mem, MEMO_BYTES);
 	assert_true(space_open(&x->space));
-	space_find_degrees(&x->space);
 	piece_open(&x->pieces, &x->space, &x->memo);
-	assert_true(bound_open(&x->bounds, &x->space, &x->pieces));
+	assert_true(bound_open(&x->bounds, &x->space, &x->pieces,
+			       false));
 }
 
 static void
