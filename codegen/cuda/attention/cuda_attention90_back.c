@@ -90,19 +90,36 @@ lay_out(struct ca90_back *p)
 	p->x[1].at = p->x[0].bytes;
 	p->ring = p->x[1].at + p->x[1].bytes;
 	p->y[0].at = p->ring;
-	p->y[1].at = p->ring + p->y[0].bytes;
-	p->stage = p->y[0].bytes + p->y[1].bytes;
-	at = p->ring + s->form.stages * p->stage;
+	if (p->unit->tensor) {
+		p->step[0] = p->y[0].bytes;
+		p->step[1] = p->y[1].bytes;
+		p->y[1].at = p->ring + s->form.stages * p->step[0];
+		at = p->y[1].at + p->stages1 * p->step[1];
+	} else {
+		p->step[0] = p->step[1] = p->y[0].bytes + p->y[1].bytes;
+		p->y[1].at = p->ring + p->y[0].bytes;
+		at = p->ring + s->form.stages * p->step[0];
+	}
 	lay_out_numbers(p, at > put ? at : put);
 }
 
-/* With tiles of that many columns, and as many stages as fit.  False: none
- * do. */
+/* Whether so many stages fit. */
+static bool
+fit(struct ca90_back *p, int64_t stages, int64_t stages1)
+{
+	p->s.form.stages = stages;
+	p->stages1 = stages1;
+	lay_out(p);
+	return p->s.smem <= p->s.t->k->c->arch->smem_bytes;
+}
+
+/* With tiles of that many columns, and as many stages as fit, tiles 0 first,
+ * which are used for longer.  False: none do. */
 static bool
 fits(struct ca90_back *p, int nth)
 {
 	struct ca_back *s = &p->s;
-	int64_t cols = p->unit->cols[nth], stages;
+	int64_t cols = p->unit->cols[nth];
 
 	s->form = (struct ca_form){ .warps = CA90_CONSUMERS / 32, .mt = 1,
 				    .cols = cols, .teams = 1,
@@ -111,14 +128,9 @@ fits(struct ca90_back *p, int nth)
 	    2 * cols + s->out_slope + s->out_weight > CA_TC_COLUMNS) {
 		return false;
 	}
-	for (stages = MOST_STAGES; stages >= LEAST_STAGES; stages--) {
-		s->form.stages = stages;
-		lay_out(p);
-		if (s->smem <= s->t->k->c->arch->smem_bytes) {
-			return true;
-		}
-	}
-	return false;
+	return fit(p, MOST_STAGES, MOST_STAGES) ||
+	       (p->unit->tensor && fit(p, MOST_STAGES, LEAST_STAGES)) ||
+	       fit(p, LEAST_STAGES, LEAST_STAGES);
 }
 
 static void
@@ -325,7 +337,7 @@ put_turn(struct ca90_back *p)
 	cu_line(f, "f32 s[1][%d][4], ds[1][%d][4];", cols / 8, cols / 8);
 	ca90_back_tile(p, "y0", 0, "stage", false);
 	ca90_back_tile(p, "y1", 1, "stage", false);
-	ca90_back_wait(p);
+	ca90_back_wait(p, 0);
 	cu_line(f, "wg_fence();");
 	ca_wg_pairs(f, t, "s", &p->x[0], "x0", &p->y[0], "y0");
 	ca_wg_pairs(f, t, "ds", &p->x[1], "x1", &p->y[1], "y1");

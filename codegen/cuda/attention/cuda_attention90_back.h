@@ -28,16 +28,22 @@ struct ca90_back {
 	struct ca_back s;
 	const struct ca90_back_unit *unit;
 	struct ca_side x[2], y[2];	/* tiles of rows; tiles of columns */
-	int64_t ring, stage, numbers, bars;	/* bytes, in shared memory */
+	/* With tcgen05 tiles 1 have a ring of their own, whose stage is
+	 * `stage1` in the text. */
+	int64_t stages1;
+	int64_t ring, numbers, bars;	/* bytes, in shared memory */
+	int64_t step[2];	/* bytes from a stage to the next */
 };
 
 /* ---- cuda_attention90_back_ring.c --------------------------------------- */
 
-/* Bytes of the numbers of a stage's columns. */
+/* Bytes of the numbers of a stage's columns; 0 if they are keys. */
 int ca90_back_numbers(const struct ca90_back *p);
 /* Emits the loads of rows and of all columns, by threads of the first
  * warpgroup. */
 void ca90_back_load(struct ca90_back *p);
+/* C text: the stage of tile i of the columns of this iteration. */
+const char *ca90_back_stage(const struct ca90_back *p, int i);
 /* Declares a descriptor of tile i of the columns of stage `stage` (C text);
  * across: transposed. */
 void ca90_back_tile(struct ca90_back *p, const char *name, int i,
@@ -45,12 +51,13 @@ void ca90_back_tile(struct ca90_back *p, const char *name, int i,
 /* If columns are queries: declares `use`, the bytes to the numbers of `stage`;
  * and declares the columns of this iteration. */
 void ca90_back_columns(struct ca90_back *p);
-/* Waits until the columns of this iteration have arrived. */
-void ca90_back_wait(struct ca90_back *p);
+/* Waits until tile i of this iteration has arrived, and with tile 0 the
+ * numbers; with wgmma, all of it. */
+void ca90_back_wait(struct ca90_back *p, int i);
 
 /* ---- cuda_attention90_back_tensor.c ------------------------------------- */
 
-#define CA90_BACK_BARS 40	/* bytes of barriers of its own */
+#define CA90_BACK_BARS 96	/* bytes of barriers of its own */
 
 /* Emits, for one thread, barriers of its own; and the allocation, with a
  * barrier of the block. */

@@ -9,7 +9,13 @@
 int
 ca90_back_numbers(const struct ca90_back *p)
 {
-	return (int)(4 * 4 * p->s.form.cols);
+	return p->s.keys ? (int)(4 * 4 * p->s.form.cols) : 0;
+}
+
+const char *
+ca90_back_stage(const struct ca90_back *p, int i)
+{
+	return i && p->unit->tensor ? "stage1" : "stage";
 }
 
 /* ---- loads ---- */
@@ -61,28 +67,59 @@ load_rows(struct ca90_back *p)
 	cu_line(f, "}");
 }
 
+static void
+load_tile(struct ca90_back *p, int i, const char *full)
+{
+	struct cu_func *f = &p->s.f;
+	struct arena *a = f->k->c->a;
+	const char *stage = ca90_back_stage(p, i);
+
+	ca_side_load(f, p->s.t, &p->y[i],
+		     arena_printf(a, "sm + %lld + %lld * %s",
+				  (long long)p->y[i].at,
+				  (long long)p->step[i], stage),
+		     arena_printf(a, "%s + 8 * %s", full, stage), "col0");
+}
+
+/* Loads tile 1 where it has a ring of its own: it is done with before tile 0 of
+ * the iteration before is. */
+static void
+load_first(struct ca90_back *p)
+{
+	struct cu_func *f = &p->s.f;
+	int stages = (int)p->stages1;
+
+	cu_line(f, "if (TID == 0) {");
+	cu_line(f, "const int stage1 = it %% %d;", stages);
+	cu_line(f, "mbar_wait(empty1 + 8 * stage1, ~(it / %d) & 1);", stages);
+	cu_line(f, "mbar_expect(full1 + 8 * stage1, %lld);",
+		(long long)p->y[1].bytes);
+	load_tile(p, 1, "full1");
+	cu_line(f, "}");
+}
+
 /* Loads the columns of an iteration, once their stage is free. */
 static void
 load_columns(struct ca90_back *p)
 {
 	struct cu_func *f = &p->s.f;
-	int stages = (int)p->s.form.stages, i;
+	int stages = (int)p->s.form.stages;
 
 	cu_comment(f, "The first round does not wait: the phase before the "
 		   "first one has ended.");
 	cu_line(f, "const int stage = it %% %d, parity = ~(it / %d) & 1;",
 		stages, stages);
 	ca_back_tile(&p->s, "it", true);
+	if (p->unit->tensor) {
+		load_first(p);
+	}
 	cu_line(f, "mbar_wait(empty + 8 * stage, parity);");
 	cu_line(f, "if (TID == 0) {");
 	cu_line(f, "mbar_expect(full + 8 * stage, %lld);",
-		(long long)p->stage);
-	for (i = 0; i < 2; i++) {
-		ca_side_load(f, p->s.t, &p->y[i],
-			     arena_printf(f->k->c->a, "sm + %lld + %lld * "
-					  "stage", (long long)p->y[i].at,
-					  (long long)p->stage),
-			     "full + 8 * stage", "col0");
+		(long long)p->step[0]);
+	load_tile(p, 0, "full");
+	if (!p->unit->tensor) {
+		load_tile(p, 1, "full");
 	}
 	cu_line(f, "}");
 	if (p->s.keys) {
@@ -113,7 +150,7 @@ ca90_back_tile(struct ca90_back *p, const char *name, int i, const char *stage,
 {
 	cu_line(&p->s.f, "const u64 %s = %s_desc(sm + %lld + %lld * %s, "
 		"%lld, 1024, 128);", name, p->unit->tensor ? "tc" : "wg",
-		(long long)p->y[i].at, (long long)p->stage, stage,
+		(long long)p->y[i].at, (long long)p->step[i], stage,
 		(long long)(across ? p->s.form.cols * CA90_BOX_ROW : 16));
 }
 
@@ -128,8 +165,11 @@ ca90_back_columns(struct ca90_back *p)
 }
 
 void
-ca90_back_wait(struct ca90_back *p)
+ca90_back_wait(struct ca90_back *p, int i)
 {
-	cu_line(&p->s.f, "mbar_wait(full + 8 * stage, it / %d & 1);",
-		(int)p->s.form.stages);
+	bool own = i && p->unit->tensor;
+
+	cu_line(&p->s.f, "mbar_wait(%s + 8 * %s, it / %d & 1);",
+		own ? "full1" : "full", ca90_back_stage(p, i),
+		(int)(own ? p->stages1 : p->s.form.stages));
 }

@@ -18,14 +18,19 @@
  * its second barrier when dP is; eight warps arrive at `ready` when they have
  * loaded S and stored P, and at its second barrier when they have loaded dP and
  * stored dS.  S(t + 1) waits for the first of these, dP(t + 1) for the second,
- * so no barrier is two phases ahead of a warp.  A stage is freed by the commit
- * after DX, its last product; the numbers of its columns have been read when dS
- * is stored.  Where P and dS lie is overwritten in the order of the products
- * that read and write there.
+ * so no barrier is two phases ahead of a warp.  Tiles Y0 and Y1 have a ring
+ * each.  Y0 is freed by the commit after DX, its last product; the numbers of
+ * its columns have been read when dS is stored.  Y1 is freed by the one after
+ * DV, or after dP: with two stages six products, or five, before its place is
+ * needed, while that of Y0 is freed two, or one, before.  Where P and dS lie is
+ * overwritten in the order of the products that read and write there.
  */
 #include "codegen/cuda/attention/cuda_attention90_back.h"
 
-#define BARS_AT 64	/* bytes, after the barriers of the ring */
+/* Bytes, after the barriers of the ring: made, ready, the address of tensor
+ * memory; then those of tiles 1 of the ring. */
+#define BARS_AT 64
+#define FULL1_AT (BARS_AT + 48)
 /* Columns of tensor memory where sums are; S is at 0, and dP behind it. */
 static int
 dx_at(const struct ca90_back *p)
@@ -51,6 +56,10 @@ ca90_back_bars(struct ca90_back *p)
 	cu_line(f, "mbar_init(bars + %d + 8 * i, %d);", BARS_AT + 16,
 		CA90_CONSUMERS / 32);
 	cu_line(f, "}");
+	cu_line(f, "for (int i = 0; i < %d; i++) {",
+		2 * (int)p->stages1);
+	cu_line(f, "mbar_init(bars + %d + 8 * i, 1);", FULL1_AT);
+	cu_line(f, "}");
 }
 
 void
@@ -59,6 +68,8 @@ ca90_back_open(struct ca90_back *p)
 	struct cu_func *f = &p->s.f;
 
 	cu_line(f, "const u32 made = bars + %d, ready = made + 16;", BARS_AT);
+	cu_line(f, "const u32 full1 = bars + %d, empty1 = full1 + %d;",
+		FULL1_AT, 8 * (int)p->stages1);
 	ca_tc_open(f, "made + 32", p->bars + BARS_AT + 32);
 }
 
@@ -74,13 +85,13 @@ put_pairs(struct ca90_back *p, int which)
 								      "y1" };
 	struct cu_func *f = &p->s.f;
 
-	ca90_back_tile(p, y[which], which, "stage", false);
+	ca90_back_tile(p, y[which], which, ca90_back_stage(p, which), false);
 	ca_tc_pairs(f, sum[which], &p->x[which], x[which], &p->y[which],
 		    y[which]);
 	cu_line(f, "tc_commit(%s);", made[which]);
 }
 
-/* DX of the iteration before: its stage is free then. */
+/* DX of the iteration before: tile 0 of its columns is free then. */
 static void
 put_slope(struct ca90_back *p)
 {
@@ -96,17 +107,22 @@ put_slope(struct ca90_back *p)
 	cu_line(f, "}");
 }
 
-/* Weights are stored, or at least scores loaded. */
+/* Weights are stored, or at least scores loaded.  The last product with tile 1
+ * of the columns frees it. */
 static void
 put_weights(struct ca90_back *p)
 {
 	struct cu_func *f = &p->s.f;
 
+	if (!p->s.weight) {
+		cu_line(f, "tc_commit(empty1 + 8 * stage1);");
+	}
 	cu_line(f, "mbar_wait(ready, it & 1);");
 	cu_line(f, "tc_fence_after();");
 	if (p->s.weight) {
-		ca90_back_tile(p, "z1", 1, "stage", true);
+		ca90_back_tile(p, "z1", 1, "stage1", true);
 		ca_tc_on(f, "dv", "all", &p->y[1], "z1", "wide", "it > 0");
+		cu_line(f, "tc_commit(empty1 + 8 * stage1);");
 	}
 }
 
@@ -118,13 +134,15 @@ each_tile(struct ca90_back *p)
 
 	buf_puts(&f->text, "#pragma unroll 1\n");
 	cu_line(f, "for (int it = 0; it <= count; it++) {");
-	cu_line(f, "const int stage = it %% %d;", (int)p->s.form.stages);
+	cu_line(f, "const int stage = it %% %d, stage1 = it %% %d;",
+		(int)p->s.form.stages, (int)p->stages1);
 	cu_line(f, "if (it < count) {");
-	ca90_back_wait(p);
+	ca90_back_wait(p, 0);
 	put_pairs(p, 0);
 	cu_line(f, "}");
 	put_slope(p);
 	cu_line(f, "if (it < count) {");
+	ca90_back_wait(p, 1);
 	put_pairs(p, 1);
 	put_weights(p);
 	cu_close(f, 2);
@@ -207,7 +225,7 @@ weigh_tile(struct ca90_back *p)
 	cu_line(f, "f32 s[1][%lld][4], ds[1][%lld][4];", (long long)(cols / 8),
 		(long long)(cols / 8));
 	if (s->keys) {
-		ca90_back_wait(p);
+		ca90_back_wait(p, 0);
 	}
 	wait_made(f, "made", "it");
 	load_columns(f, "s", 0, cols);
