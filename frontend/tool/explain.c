@@ -117,7 +117,7 @@ print_bytes(const struct answer *x, const struct answer *y, struct buf *out)
 {
 	const struct answer_rank *a = &x->memory.rank[x->memory.fullest];
 	const struct answer_rank *b = &y->memory.rank[y->memory.fullest];
-	struct scale u = unit_bytes(fmax((double)a->total, (double)b->total));
+	struct scale u = answer_bytes_scale(a->total > b->total ? a : b);
 	struct scale left = unit_bytes(fmax(
 		fabs((double)x->memory.left_bytes),
 		fabs((double)y->memory.left_bytes)));

@@ -324,6 +324,9 @@ bool answer_fits(const struct answer_memory *m);
 
 /* ---- answer_print.c ----------------------------------------------------- */
 
+/* The unit of a rank's memory: by a reserve of gigabytes a small model would
+ * have 0.00 of everything. */
+struct scale answer_bytes_scale(const struct answer_rank *r);
 /* Three digits below 100 and from 1e15 on, between them a whole number in
  * groups of three digits. */
 void answer_add_count(struct buf *out, double v);

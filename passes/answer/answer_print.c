@@ -435,11 +435,18 @@ print_host(const struct answer_memory *m, const struct plan *p,
 		    m->node_drives_bytes, out);
 }
 
+struct scale
+answer_bytes_scale(const struct answer_rank *r)
+{
+	return unit_bytes((double)(r->total > r->reserve
+				   ? r->total - r->reserve : r->total));
+}
+
 static void
 print_memory(const struct answer *x, struct buf *out)
 {
 	const struct answer_memory *m = &x->memory;
-	struct scale u = unit_bytes((double)m->rank[m->fullest].total);
+	struct scale u = answer_bytes_scale(&m->rank[m->fullest]);
 	uint32_t i, shown = 0;
 
 	print_columns(m, u, out);
@@ -699,8 +706,7 @@ static void
 both_memory(const struct answer_rank *a, const struct answer_rank *b,
 	    struct buf *out)
 {
-	struct scale u = unit_bytes((double)(a->total > b->total ? a->total
-								: b->total));
+	struct scale u = answer_bytes_scale(a->total > b->total ? a : b);
 
 	both_bytes(out, arena_printf(out->arena, "fullest rank, %s", u.name),
 		   u, a->total, b->total);

@@ -377,4 +377,8 @@ cheaply refused '--price needs --target' --price 1 "$model"
 run --target tpu-v5e --own 3 "$model"
 grep -q 'tpu-v5e.target has no purchase, or no power' out ||
 	bad 'a device that nobody sells has a price'
+# A reserve of gigabytes does not make a small model's bytes 0.00.
+run --target h100 "$examples/tiny-dense.llm"
+grep -q '^MiB on pp ' out && grep -qE '^  0 +0\.[1-9]' out ||
+	bad "memory of a small model: $(grep -A 1 ' on pp ' out)"
 exit $failed
