@@ -30,15 +30,6 @@ const char *const serve_time_names[SERVE_NTIMES] = {
  * of each head, after it has loaded and widened them and transposed the keys,
  * which are as many instructions for a vector as four heads' products
  * (codegen/cpu/cpu_attention_single.c: of two vectors of 16 bit keys a load,
- * four shuffles and two that widen; of one of values two, and its part of
- * finding the row).
- */
-#define CPU_TURN_HEADS 4
-/*
- * A CPU has no such rows: it multiplies vectors of keys and values by a number
- * of each head, after it has loaded and widened them and transposed the keys,
- * which are as many instructions for a vector as four heads' products
- * (codegen/cpu/cpu_attention_single.c: of two vectors of 16 bit keys a load,
  * four shuffles and two that widen, of one of values two and its part of
  * finding the row).
  */
