@@ -5,6 +5,7 @@
 need llvm linker
 mkdir scratch
 export TMPDIR="$tmp/scratch"
+unset LLMC_PROGRESS
 
 # clean WHAT FOLDER..: is nothing there, and is no folder of a plan?
 clean()
