@@ -213,7 +213,8 @@ test_lists(void **state)
 	assert_string_equal(l.at.at[1]->name, "fold-dims");
 	assert_false(pass_list_insert(&t.table, &l, "cse@for:inline"));
 	assert_string_equal(last_error(), "pass `inline` is not among those "
-			    "that run");
+			    "that run for this output: dce, fold-dims, cse, "
+			    "dce");
 	assert_false(pass_list_insert(&t.table, &l, "cse@for:inlin"));
 	assert_false(pass_list_insert(&t.table, &l, "cse@form:dce"));
 	assert_string_equal(last_error(), "found `cse@form:dce`, and "
@@ -222,7 +223,8 @@ test_lists(void **state)
 	assert_false(pass_list_insert(&t.table, &l, "cse@inline"));
 	assert_false(pass_list_insert(&t.table, &l, "cse@after:place"));
 	assert_string_equal(last_error(), "pass `place` is not among "
-			    "those that run");
+			    "those that run for this output: dce, fold-dims, "
+			    "cse, dce");
 	assert_false(pass_list_parse(&t.table, &l, "cse,inlin"));
 	assert_non_null(strstr(last_error(), "there is no pass `inlin` (did "
 			       "you mean `inline`?): there are "));
