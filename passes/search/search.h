@@ -19,8 +19,6 @@
 #include "passes/plan/plan.h"
 #include "passes/price/price.h"
 
-#define SPACE_CONTEXT_PIECE 1024	/* least positions of a rank with cp */
-
 struct memo;
 struct pass_ahead;
 struct search_report;
