@@ -242,6 +242,24 @@ ir_append_like(struct ir_module *m, region_id r, node_id like,
 	return n->result;
 }
 
+const struct ir_node *
+ir_rounded_weight(const struct ir_module *m, value_id v)
+{
+	const struct ir_node *n = ir_node(m, m->values.at[v].node);
+
+	if (m->values.at[v].node && n->op == IR_CAST) {
+		v = ir_args(m, n)[0];
+		n = ir_node(m, m->values.at[v].node);
+	}
+	while (m->values.at[v].node && n->nargs == 1 &&
+	       ir_is(n->op, IRF_CONVERTS)) {
+		v = ir_args(m, n)[0];
+		n = ir_node(m, m->values.at[v].node);
+	}
+	return m->values.at[v].node && ir_attr(m, n, IR_ATTR_ROUNDED) ? n
+								      : NULL;
+}
+
 void
 ir_replace_uses(struct ir_module *m, const value_id *map)
 {

@@ -519,6 +519,13 @@ ir_args(const struct ir_module *m, const struct ir_node *n)
 	return m->args.at ? m->args.at + n->args : NULL;
 }
 
+/*
+ * The weight stored rounded whose elements v has, perhaps a part of them: v is
+ * the weight, what conversions of its placement make of it, or a cast of that,
+ * which kernels do while they load.  NULL: it is none.
+ */
+const struct ir_node *ir_rounded_weight(const struct ir_module *m, value_id v);
+
 /* Replaces uses of v by map[v], unless that is 0. */
 void ir_replace_uses(struct ir_module *m, const value_id *map);
 

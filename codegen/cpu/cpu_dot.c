@@ -102,19 +102,13 @@ is_int4(const struct dot_source *s)
 	return s->view.dtype == IR_INT4;
 }
 
-/* Whether v is a view of an int4. */
 static bool
 reads_int4(const struct dot *d, value_id v)
 {
 	const struct ir_module *m = d->c->m;
-	const struct ir_node *n = ir_node(m, m->values.at[v].node);
+	const struct ir_node *w = ir_rounded_weight(m, v);
 
-	while (!kernel_reads(d->k, v) && m->values.at[v].node &&
-	       n->nargs == 1) {
-		v = ir_args(m, n)[0];
-		n = ir_node(m, m->values.at[v].node);
-	}
-	return ir_type(m, v)->dtype == IR_INT4;
+	return w && ir_type(m, w->result)->dtype == IR_INT4;
 }
 
 /*

@@ -20,8 +20,9 @@ static int64_t
 row_of(struct cg_cpu *c, value_id stored)
 {
 	const struct ir_type *t = ir_type(c->m, stored);
-	const struct ir_node *n = ir_node(c->m, c->m->values.at[stored].node);
-	const struct ir_attr *over = ir_attr(c->m, n, IR_ATTR_ROUNDED);
+	const struct ir_attr *over =
+		ir_attr(c->m, ir_rounded_weight(c->m, stored),
+			IR_ATTR_ROUNDED);
 	int64_t row = 1;
 	uint32_t i;
 

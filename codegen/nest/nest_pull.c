@@ -21,7 +21,7 @@ load(struct nest *n, uint32_t memory, nest_id offset)
 	if (dtype == IR_INT4) {
 		n->why = "its weight of 4 bits is read by kernels of "
 			 "contractions alone, and none has this one with this "
-			 "split: expected another, as without ep, or int8";
+			 "split: expected another split, or int8";
 		return 0;
 	}
 	e = nest_make(n, (struct nest_expr){

@@ -156,14 +156,12 @@ selects_elems(struct fuse *f, const struct ir_node *n)
 	return v.fits;
 }
 
-/* A weight that is stored rounded, as what kernels widen while they load it. */
+/* Whether v is a weight stored rounded that kernels widen as they load it. */
 static bool
-widens_weight(const struct fuse *f, const struct ir_node *n)
+is_widened(const struct fuse *f, value_id v)
 {
-	node_id of = n->op == IR_CAST
-		? f->m->values.at[ir_args(f->m, n)[0]].node : 0;
-
-	return of && ir_attr(f->m, ir_node(f->m, of), IR_ATTR_ROUNDED) != NULL;
+	return ir_node(f->m, f->m->values.at[v].node)->op == IR_CAST &&
+	       ir_rounded_weight(f->m, v);
 }
 
 /* Whether the node looks up rows of v. */
@@ -183,7 +181,7 @@ could_be_view(struct fuse *f, node_id id)
 		return false;
 	}
 	if (op->flags & IRF_MAP) {	/* the identity */
-		return op->bytes[0] == '\0' || widens_weight(f, n);
+		return op->bytes[0] == '\0' || is_widened(f, n->result);
 	}
 	if (op->flags & IRF_CONVERTS) {	/* a local piece */
 		return !(op->flags & IRF_COMM) &&
@@ -262,7 +260,7 @@ reads_view(struct fuse *f, node_id user, value_id v, void *unused)
 		ir_node(f->m, f->m->values.at[v].node);
 
 	(void)unused;
-	if (widens_weight(f, view)) {
+	if (is_widened(f, v)) {
 		return fuse_class(f, user) == FUSE_DOT || looks_up(f, n, v);
 	}
 	switch (fuse_class(f, user)) {

@@ -92,6 +92,21 @@ add_queries(void *user, const struct attention *a)
 	}
 }
 
+/*
+ * An index picks from v, and from the weight that is stored rounded and
+ * widened to it.
+ */
+static void
+mark_picked(struct place *p, value_id v)
+{
+	const struct ir_node *w = ir_rounded_weight(p->m, v);
+
+	p->facts->picked[v] = true;
+	if (w) {
+		p->facts->picked[w->result] = true;
+	}
+}
+
 /* Adds the node's dims to all sets; dims of weights go to `tensor`. */
 static void
 scan_node(struct place *p, const struct ir_node *n, dim_set blocked)
@@ -128,7 +143,9 @@ scan_node(struct place *p, const struct ir_node *n, dim_set blocked)
 	if (ir_is(n->op, IRF_CONTRACTS) && ir_is(n->op, IRF_INDEXED) && f) {
 		add_factor(p->facts->experts, f);
 		for (i = 0; i < n->nargs; i++) {
-			p->facts->picked[ir_args(m, n)[i]] |= f->in >> i & 1;
+			if (f->in >> i & 1) {
+				mark_picked(p, ir_args(m, n)[i]);
+			}
 		}
 	}
 }

@@ -68,19 +68,16 @@ hash_like(const struct place_like *l)
 static uint64_t
 grouped_dims(const struct place *p, value_id v)
 {
-	const struct ir_node *n = ir_node(p->m, p->m->values.at[v].node);
+	const struct ir_node *n = ir_rounded_weight(p->m, v);
 	const struct ir_type *t = ir_type(p->m, v);
 	const struct ir_attr *over;
 	uint64_t bits = 0;
 	uint32_t i;
 
-	if (n->op == IR_CAST) {
-		n = ir_node(p->m, p->m->values.at[ir_args(p->m, n)[0]].node);
-	}
-	over = ir_attr(p->m, n, IR_ATTR_ROUNDED);
-	if (!over || ir_type(p->m, n->result)->dtype != IR_INT4) {
+	if (!n || ir_type(p->m, n->result)->dtype != IR_INT4) {
 		return 0;
 	}
+	over = ir_attr(p->m, n, IR_ATTR_ROUNDED);
 	for (i = 0; i < over->ndims; i++) {
 		bits |= (uint64_t)1 << ir_type_at(t, over->dims[i]);
 	}

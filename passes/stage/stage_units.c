@@ -76,26 +76,9 @@ stage_of(const struct stage *st, int64_t layer)
 /* ---- values and items ---- */
 
 /*
- * Whether it widens a weight that is stored rounded, as kernels do while they
- * load it.  The stage that uses it has its scales, which are found by whoever
- * reads the weight: so it has to hold that, too.
- */
-static bool
-widens_weight(const struct ir_module *m, const struct ir_node *n)
-{
-	const struct ir_node *of = n;
-
-	if (n->op != IR_CAST) {
-		return false;
-	}
-	do {
-		of = ir_node(m, m->values.at[ir_args(m, of)[0]].node);
-	} while (ir_is(of->op, IRF_CONVERTS) && of->nargs == 1);
-	return ir_attr(m, of, IR_ATTR_ROUNDED) != NULL;
-}
-
-/*
  * Whether and why a node is recomputed at each use rather than sent or saved.
+ * Scales of a weight that is stored rounded are found by whoever reads it: so
+ * the stage that uses the widened weight, and has its scales, holds the weight.
  */
 static uint8_t
 how_copied(const struct stage *st, const struct ir_node *n)
@@ -121,7 +104,7 @@ how_copied(const struct stage *st, const struct ir_node *n)
 		return 0;
 	}
 	return how != COPIED_SOURCE || ir_is(n->op, IRF_CONVERTS) ||
-	       widens_weight(st->m, n) ? how : 0;
+	       ir_rounded_weight(st->m, n->result) ? how : 0;
 }
 
 static void
