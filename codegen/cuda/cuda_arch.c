@@ -42,8 +42,18 @@ columns(const struct ir_module *m, value_id v)
 	return ir_dim_size(m, t->dims[t->ndims - 1]);
 }
 
-/* Whether a node multiplies with mma on architectures with tcgen05, unless it
- * is exact, and they have nothing faster. */
+/* Whether both operands of a contraction with experts have a type that tcgen05
+ * multiplies there, or are multiplied exactly. */
+static bool
+suits_experts(const struct ir_module *m, value_id v)
+{
+	enum ir_dtype t = (enum ir_dtype)ir_type(m, v)->dtype;
+
+	return t == IR_BF16 || t == IR_F16 || t == IR_F32 || t == IR_F64;
+}
+
+/* Whether a node multiplies with mma on architectures with tcgen05, which have
+ * something faster. */
 static bool
 lacks_tensor(const struct ir_module *m, const struct ir_node *n)
 {
@@ -51,8 +61,9 @@ lacks_tensor(const struct ir_module *m, const struct ir_node *n)
 
 	switch ((enum ir_op)n->op) {
 	case IR_DOT_AT:
+		return !suits_experts(m, args[0]) || !suits_experts(m, args[2]);
 	case IR_DOT_TO:
-		return true;
+		return !suits_experts(m, args[0]) || !suits_experts(m, args[1]);
 	case IR_ATTENTION_DQ:
 	case IR_ATTENTION_BETWEEN_DQ:
 		return columns(m, args[0]) > CG_TENSOR_HEAD ||

@@ -77,6 +77,13 @@ enum cu_dot_unit {
 	CU_DOT_NUNITS
 };
 
+/* Who multiplies a tile in shared memory. */
+enum cu_tile_by {
+	CU_BY_WARPS,		/* by mma.sync, or threads by FMA */
+	CU_BY_WGMMA,		/* warpgroups: 64 rows each, whole columns */
+	CU_BY_TCGEN05		/* one thread, with sums in tensor memory */
+};
+
 /* A tile: m x n of the result, k at a time, in elements. */
 struct cu_tile {
 	int64_t m, n, k;
@@ -85,7 +92,7 @@ struct cu_tile {
 	int64_t threads, blocks;
 	int64_t stages;
 	double best;		/* share of the peak rate that it can reach */
-	bool wgmma;	/* by warpgroups of 64 rows each, whole columns */
+	enum cu_tile_by by;
 };
 
 struct cu_dot {
@@ -150,8 +157,9 @@ struct cu_side {
 	int64_t rows, k;	/* size of a tile */
 	int64_t threads, pad;
 	bool along_k;		/* lines are rows; else positions of k */
-	bool wgmma;	/* lines have 128 bytes; of others one block of lines
-			 * comes after another */
+	bool described;	/* as descriptors of wgmma and tcgen05 have them: lines
+			 * of 128 bytes; of others one block of lines comes
+			 * after another */
 	int64_t width;	/* elements of a copy; 0: converted one by one */
 	bool rows_end, k_end;	/* tiles may end early there */
 	/* C text, i64: offsets in elements, within the current batch, of int
@@ -182,6 +190,7 @@ struct cu_loop {
 	/* C text, int: first k, end of k; end of all k */
 	const char *from, *to, *end;
 	bool none;		/* k may be empty */
+	int64_t bars;		/* byte of barriers; tcgen05 alone has some */
 };
 
 /* Sets how an operand is loaded, and writes the function that does it. */
@@ -198,6 +207,22 @@ void cu_pairs_begin(struct cu_func *f, const struct cu_loop *l);
 void cu_pairs_end(struct cu_func *f);
 
 
+/* ---- cuda_dot_products.c: products by tcgen05 --------------------------- */
+
+/* Of a stage of 128 bytes of k, whose left operand comes first; C text. */
+struct cu_products {
+	enum cu_dot_unit unit;
+	bool by_k[2];		/* lines are along k; else along m or n */
+	int64_t cols, stage_bytes, left_bytes;
+	const char *stage;	/* int; stages begin at u32 `ring` */
+	const char *sums;	/* u32: columns of tensor memory */
+	const char *add;	/* int: whether to add to what is there */
+};
+
+/* C text: u32 `form`, which the products need. */
+const char *cu_tensor_form(struct arena *a, const struct cu_products *p);
+void cu_tensor_products(struct cu_func *f, const struct cu_products *p);
+
 /* ---- cuda_dot_plan.c: tiles --------------------------------------------- */
 
 /* Bytes of a row of an f32 tile in shared memory, on which the epilogue
@@ -209,10 +234,10 @@ cu_tile_line(const struct cu_tile *t)
 }
 /* Tiles of a unit, the largest first; *n of them. */
 const struct cu_tile *cu_tiles(enum cu_dot_unit u, uint32_t *n);
-/* Those that warpgroups multiply, if the architecture can; of operands that
- * are copied 16 bytes at a time. */
-const struct cu_tile *cu_tiles_wgmma(const struct cg_cuda *c,
-				     enum cu_dot_unit u, uint32_t *n);
+/* Those of wgmma or tcgen05, if the architecture has it; of operands that are
+ * copied 16 bytes at a time. */
+const struct cu_tile *cu_tiles_described(const struct cg_cuda *c,
+					 enum cu_dot_unit u, uint32_t *n);
 /*
  * Sets how many stages and blocks fit a multiprocessor; `box`: the tile must
  * also fit as f32; `more`: bytes of other shared memory.  False: none fit.
@@ -226,8 +251,9 @@ bool cu_tile_fit(const struct cg_cuda *c, enum cu_dot_unit u, bool box,
  */
 bool cu_tile_suits(const struct cu_dot *d, struct cu_tile *t,
 		   const struct cg_split *rows, const struct cg_split *cols);
-/* Shared memory of a block with such a tile. */
+/* Shared memory of a block with such a tile; and where its barriers begin. */
 int64_t cu_tile_smem(enum cu_dot_unit u, const struct cu_tile *t, bool box);
+int64_t cu_tile_bars(enum cu_dot_unit u, const struct cu_tile *t, bool box);
 /* Estimated cycles of the device for so many tiles, each over k. */
 double cu_tiles_cycles(const struct cg_cuda *c, enum cu_dot_unit u,
 		       const struct cu_tile *t, double tiles, double k);

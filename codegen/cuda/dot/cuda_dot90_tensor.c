@@ -80,59 +80,27 @@ dot90_tensor_close(struct cu_func *f, const struct dot90 *p)
 
 /* ---- the thread that multiplies ---- */
 
-static const char *
-form_text(const struct dot90 *p, struct arena *a)
+/* That of the first stage overwrites the sums. */
+static struct cu_products
+products_of(const struct dot90 *p)
 {
-	static const char *const types[CU_DOT_NUNITS] = {
-		[CU_DOT_TF32] = "TC_TF32", [CU_DOT_BF16] = "TC_BF16",
-		[CU_DOT_F16] = "TC_F16", [CU_DOT_E4M3] = "TC_E4M3"
-	};
-
-	return arena_printf(a, "tc_form(%s, %lld, %d, %d)", types[p->d->unit],
-			    (long long)p->cols, !p->side[0].by_k,
-			    !p->side[1].by_k);
-}
-
-/* All products of a stage; that of the first stage overwrites the sums. */
-static void
-put_products(struct cu_func *f, const struct dot90 *p)
-{
-	static const char *const kinds[CU_DOT_NUNITS] = {
-		[CU_DOT_TF32] = "tf32", [CU_DOT_BF16] = "f16",
-		[CU_DOT_F16] = "f16", [CU_DOT_E4M3] = "f8"
-	};
 	const struct dot90_side *s = p->side;
-	/* steps of descriptors, in units of 16 bytes */
-	int x = s[0].by_k ? 2 : 128, y = s[1].by_k ? 2 : 128, k;
 
-	cu_line(f, "const u64 x = tc_desc(ring + %lld * stage, %d, 1024, "
-		"128);", (long long)dot90_stage_bytes(p),
-		s[0].by_k ? 16 : 8192);
-	/* With two descriptors that do not depend on each other, NVRTC 13.0
-	 * chooses their registers otherwise in every run. */
-	if (s[0].by_k == s[1].by_k) {
-		cu_line(f, "const u64 y = x + %lld;",
-			(long long)s[0].bytes / 16);
-	} else {
-		cu_line(f, "const u64 y = tc_desc(ring + %lld * stage + %lld, "
-			"%d, 1024, 128);", (long long)dot90_stage_bytes(p),
-			(long long)s[0].bytes, s[1].by_k ? 16 : 8192);
-	}
-	for (k = 0; k < DOT90_ROW / 32; k++) {
-		cu_line(f, "tc_mma_%s(d, x + %d, y + %d, form, %s);",
-			kinds[p->d->unit], x * k, y * k, k ? "1" : "q > 0");
-	}
-	cu_line(f, p->cluster > 1 ? "tc_commit_multi(empty + 8 * stage, 3);"
-		: "tc_commit(empty + 8 * stage);");
+	return (struct cu_products){
+		.unit = p->d->unit, .by_k = { s[0].by_k, s[1].by_k },
+		.cols = p->cols, .stage_bytes = dot90_stage_bytes(p),
+		.left_bytes = s[0].bytes, .stage = "stage", .sums = "d",
+		.add = "q > 0"
+	};
 }
 
 void
 dot90_tensor_multiply(struct cu_func *f, const struct dot90 *p)
 {
-	struct arena *a = f->k->c->a;
+	const struct cu_products x = products_of(p);
 
 	cu_line(f, "if (warp == 1 && elect_one()) {");
-	cu_line(f, "const u32 form = %s;", form_text(p, a));
+	cu_line(f, "const u32 form = %s;", cu_tensor_form(f->k->c->a, &x));
 	cu_line(f, "int stage = 0, parity = 0, turn = 0;");
 	dot90_open_tiles(f, p, NULL);
 	cu_line(f, "const int which = turn %% 2, steps = %s;",
@@ -142,7 +110,9 @@ dot90_tensor_multiply(struct cu_func *f, const struct dot90 *p)
 	cu_line(f, "for (int q = 0; q < steps; q++) {");
 	cu_line(f, "mbar_wait(full + 8 * stage, parity);");
 	cu_line(f, "tc_fence_after();");
-	put_products(f, p);
+	cu_tensor_products(f, &x);
+	cu_line(f, p->cluster > 1 ? "tc_commit_multi(empty + 8 * stage, 3);"
+		: "tc_commit(empty + 8 * stage);");
 	dot90_next_stage(f, p);
 	cu_line(f, "}");
 	cu_line(f, "tc_commit(made + 8 * which);");

@@ -127,7 +127,7 @@ cu_side_of(const struct cu_dot *d, int which, struct cu_side *s)
 			       .rows = which ? d->tile.n : d->tile.m,
 			       .k = d->tile.k, .threads = d->tile.threads };
 	s->pad = d->unit == CU_DOT_FMA ? 4 : 0;
-	s->wgmma = d->tile.wgmma;
+	s->described = d->tile.by != CU_BY_WARPS;
 	/* ldmatrix transposes elements of 2 bytes only */
 	s->along_k = d->unit != CU_DOT_FMA &&
 		     (units[d->unit].bytes == 1 || !dense_rows(d, which));
@@ -323,10 +323,10 @@ put_chunks(const struct side_text *t)
 }
 
 /*
- * The layout of wgmma for lines that are positions of k: blocks of 64 rows, of
- * each of which a line has 128 bytes.  Four threads copy a line, whose offset
- * may come from a list, so that they find it once; eight threads that write at
- * the same time have lines whose chunks are in different banks.
+ * The layout of wgmma and tcgen05 for lines that are positions of k: blocks of
+ * 64 rows, of each of which a line has 128 bytes.  Four threads copy a line,
+ * whose offset may come from a list, so that they find it once; eight threads
+ * that write at the same time have lines whose chunks are in different banks.
  */
 static void
 put_lines(const struct side_text *t)
@@ -385,7 +385,7 @@ emit_side(struct cu_kernel *k, const struct cu_side *s, const char *name)
 	put_head(&t, name);
 	if (s->unit == CU_DOT_FMA && s->width == 1) {
 		put_transposed(&t);
-	} else if (s->wgmma && !s->along_k) {
+	} else if (s->described && !s->along_k) {
 		put_lines(&t);
 	} else {
 		put_chunks(&t);

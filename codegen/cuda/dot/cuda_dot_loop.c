@@ -1,23 +1,26 @@
 /*
  * The loop over k of a contraction whose threads copy operands themselves, with
- * sums in registers: FMA in f32, or tensor cores, by mma.sync or by wgmma.
+ * sums in registers in the end: FMA in f32, or tensor cores, by mma.sync, wgmma
+ * or tcgen05.
  *
  * Stages of shared memory are a ring.  When all threads have left tile i - 1,
  * its stage is filled with tile i + stages - 1; before tile i is used, a
  * thread waits for all copies but the newest, so copies are that many tiles
- * ahead.  With wgmma the product of tile i - 1 may still be under way, so it is
- * the stage of tile i - 2 that is filled, with tile i + stages - 2.
+ * ahead.  With wgmma and tcgen05 the product of tile i - 1 may still be under
+ * way, so it is the stage of tile i - 2 that is filled, with tile i + stages
+ * - 2.
  */
 #include "codegen/cuda/dot/cuda_dot.h"
 
 /* ---- the ring of stages ---- */
 
-/* Tiles that copies are ahead.  With wgmma, products of the tile before are
- * still under way when copies of a later one are ordered. */
+/* Tiles that copies are ahead.  With wgmma and tcgen05, products of the tile
+ * before are still under way when copies of a later one are ordered. */
 static long long
 ahead_of(const struct cu_loop *l)
 {
-	return (long long)l->tile->stages - (l->tile->wgmma ? 2 : 1);
+	return (long long)l->tile->stages -
+	       (l->tile->by == CU_BY_WARPS ? 1 : 2);
 }
 
 /* Starts to copy both operands' tiles from k on into stage `slot`. */
@@ -263,6 +266,18 @@ put_reader(const struct mma *m, int which)
 	buf_puts(out, "}\n");
 }
 
+/* Sums of nothing. */
+static void
+put_zeros(struct cu_func *f, const struct cu_tile *t)
+{
+	cu_line(f, "UNROLL");
+	cu_line(f, "for (it = 0; it < %lld; it++) {",
+		(long long)(t->wm * t->wn / 32));
+	cu_line(f, "acc[it / %lld][it / 4 %% %lld][it %% 4] = 0;",
+		(long long)t->wn / 2, (long long)t->wn / 8);
+	cu_line(f, "}");
+}
+
 static void
 declare(const struct mma *m)
 {
@@ -276,12 +291,7 @@ declare(const struct mma *m)
 	cu_line(f, "u32 rows[2][%lld][4], cols[2][%lld][4];",
 		(long long)t->wm / 16, (long long)t->wn / 16);
 	cu_line(f, "int it, get = 0, put = %lld;", (long long)t->stages - 1);
-	cu_line(f, "UNROLL");
-	cu_line(f, "for (it = 0; it < %lld; it++) {",
-		(long long)(t->wm * t->wn / 32));
-	cu_line(f, "acc[it / %lld][it / 4 %% %lld][it %% 4] = 0;",
-		(long long)t->wn / 2, (long long)t->wn / 8);
-	cu_line(f, "}");
+	put_zeros(f, t);
 }
 
 /* Reads both operands of step `q` from stage `get`. */
@@ -456,18 +466,146 @@ emit_wgmma(struct cu_func *f, const struct cu_loop *l)
 	cu_line(f, "wg_sums(&acc[0][0][0], %lld);", (long long)t->n / 2);
 	if (l->none) {
 		cu_line(f, "if (nk <= 0) {");
-		cu_line(f, "UNROLL");
-		cu_line(f, "for (it = 0; it < %lld; it++) {",
-			(long long)t->n / 2);
-		cu_line(f, "acc[0][it / 4][it %% 4] = 0;");
-		cu_close(f, 2);
+		put_zeros(f, t);
+		cu_line(f, "}");
 	}
+}
+
+/* ---- tensor cores: one thread multiplies by tcgen05 ---- */
+
+/* Barriers of all stages, then the address of the sums. */
+static void
+tensor_open(struct cu_func *f, const struct cu_loop *l)
+{
+	long long n = (long long)l->tile->stages;
+
+	cu_line(f, "const u32 ring = smem_addr(SMEM), done = ring + %lld;",
+		(long long)l->bars);
+	cu_line(f, "const int warp = (int)shfl_u32((u32)WARP, 0);");
+	cu_line(f, "if (TID == 0) {");
+	cu_line(f, "for (int i = 0; i < %lld; i++) {", n);
+	cu_line(f, "mbar_init(done + 8 * i, 1);");
+	cu_line(f, "}");
+	cu_line(f, "fence_mbar_init();");
+	cu_line(f, "}");
+	cu_line(f, "if (warp == 0) {");
+	cu_line(f, "tc_alloc(done + %lld, %lld);", 8 * n,
+		(long long)l->tile->n);
+	cu_line(f, "tc_relinquish();");
+	cu_line(f, "}");
+	cu_line(f, "tc_fence_before();");
+	cu_line(f, "sync_block();");
+	cu_line(f, "tc_fence_after();");
+	cu_line(f, "const u32 sums = *(const u32 *)(SMEM + %lld);",
+		(long long)l->bars + 8 * n);
+}
+
+static void
+multiply_tensor(struct cu_func *f, const struct cu_loop *l)
+{
+	const struct cu_side *s = l->side;
+	const struct cu_products x = {
+		.unit = l->unit, .by_k = { s[0].along_k, s[1].along_k },
+		.cols = l->tile->n, .left_bytes = cu_side_bytes(&s[0]),
+		.stage_bytes = cu_side_bytes(&s[0]) + cu_side_bytes(&s[1]),
+		.stage = "get", .sums = "sums", .add = "it > 0"
+	};
+
+	cu_line(f, "if (warp == 0 && elect_one()) {");
+	cu_line(f, "const u32 form = %s;", cu_tensor_form(f->k->c->a, &x));
+	cu_line(f, "tc_fence_after();");
+	cu_tensor_products(f, &x);
+	cu_line(f, "tc_commit(done + 8 * get);");
+	cu_line(f, "}");
+}
+
+/* A thread's sums: warp w has 32 rows of half of the columns, which lie as
+ * those of warps that multiply. */
+static void
+tensor_sums(struct cu_func *f, const struct cu_loop *l)
+{
+	const struct cu_tile *t = l->tile;
+	int64_t each = t->wn < 64 ? t->wn : 64, i, j;
+
+	cu_line(f, "mbar_wait(done + 8 * ((nk - 1) %% %lld), (nk - 1) / %lld "
+		"& 1);", (long long)t->stages, (long long)t->stages);
+	cu_line(f, "tc_fence_after();");
+	for (i = 0; i < t->wm / 16; i++) {
+		for (j = 0; j < t->wn; j += each) {
+			cu_line(f, "tc_ld%lld(&acc[%lld][%lld][0], sums + "
+				"((u32)WARP %% 4 << 21) + WARP / 4 * %lld + "
+				"%lld);", (long long)each, (long long)i,
+				(long long)j / 8, (long long)t->wn,
+				(long long)(i << 20 | j));
+		}
+	}
+	cu_line(f, "tc_wait(&acc[0][0][0], %lld);",
+		(long long)(t->wm * t->wn / 32));
+}
+
+static void
+tensor_close(struct cu_func *f, const struct cu_loop *l)
+{
+	cu_line(f, "tc_fence_before();");
+	cu_line(f, "sync_block();");
+	cu_line(f, "if (warp == 0) {");
+	cu_line(f, "tc_fence_after();");
+	cu_line(f, "tc_dealloc(sums, %lld);", (long long)l->tile->n);
+	cu_line(f, "}");
+}
+
+/*
+ * The commit of tile i arrives at its stage's barrier when its products are
+ * done.  The stage of tile i - 2 is waited for before it is filled, when those
+ * of tiles i - 1 and i are ordered; `phase` is the parity of that wait, which
+ * the first two tiles pass.  A thread that fills no more waits for the last
+ * tile alone: all that its barrier counted before has been waited for.
+ */
+static void
+emit_tensor(struct cu_func *f, const struct cu_loop *l)
+{
+	const struct cu_tile *t = l->tile;
+
+	cu_line(f, "const int nk = (%s - %s + %lld) / %lld;", l->to, l->from,
+		(long long)t->k - 1, (long long)t->k);
+	cu_line(f, "f32 acc[%lld][%lld][4];", (long long)t->wm / 16,
+		(long long)t->wn / 8);
+	cu_line(f, "int it, get = 0, put = %lld, phase = 1;", ahead_of(l));
+	tensor_open(f, l);
+	cu_loop_ahead(f, l);
+	buf_puts(&f->text, "#pragma unroll 1\n");
+	cu_line(f, "for (it = 0; it < nk; it++) {");
+	cu_line(f, "cp_async_wait(%lld);", ahead_of(l) - 1);
+	cu_comment(f, "tcgen05 reads what this thread has copied");
+	cu_line(f, "fence_async();");
+	cu_line(f, "sync_block();");
+	multiply_tensor(f, l);
+	cu_line(f, "if (it + %lld < nk) {", ahead_of(l));
+	cu_line(f, "mbar_wait(done + 8 * put, phase);");
+	cu_line(f, "}");
+	cu_loop_next(f, l);
+	cu_line(f, "phase ^= put == 0;");
+	cu_line(f, "get = get == %lld ? 0 : get + 1;",
+		(long long)t->stages - 1);
+	cu_line(f, "}");
+	if (l->none) {
+		cu_line(f, "if (nk <= 0) {");
+		put_zeros(f, t);
+		cu_line(f, "} else {");
+	}
+	tensor_sums(f, l);
+	if (l->none) {
+		cu_line(f, "}");
+	}
+	tensor_close(f, l);
 }
 
 void
 cu_loop_emit(struct cu_func *f, const struct cu_loop *l)
 {
-	if (l->tile->wgmma) {
+	if (l->tile->by == CU_BY_TCGEN05) {
+		emit_tensor(f, l);
+	} else if (l->tile->by == CU_BY_WGMMA) {
 		emit_wgmma(f, l);
 	} else if (l->unit == CU_DOT_FMA) {
 		emit_fma(f, l);

@@ -15,20 +15,20 @@
  * `best` is that ratio, and somewhat less.
  */
 static const struct cu_tile by_bytes[] = {
-	{ 128, 256, 64, 64, 64, 256, 1, 4, 0.95, false },
-	{ 128, 128, 64, 64, 64, 128, 2, 4, 0.90, false },
-	{ 128, 128, 64, 64, 32, 256, 1, 4, 0.80, false },
-	{ 128, 64, 64, 64, 32, 128, 3, 4, 0.70, false },
-	{ 64, 128, 64, 32, 64, 128, 3, 4, 0.70, false },
-	{ 64, 64, 64, 32, 32, 128, 4, 4, 0.50, false },
-	{ 32, 32, 64, 16, 16, 128, 4, 4, 0.25, false },
+	{ 128, 256, 64, 64, 64, 256, 1, 4, 0.95, CU_BY_WARPS },
+	{ 128, 128, 64, 64, 64, 128, 2, 4, 0.90, CU_BY_WARPS },
+	{ 128, 128, 64, 64, 32, 256, 1, 4, 0.80, CU_BY_WARPS },
+	{ 128, 64, 64, 64, 32, 128, 3, 4, 0.70, CU_BY_WARPS },
+	{ 64, 128, 64, 32, 64, 128, 3, 4, 0.70, CU_BY_WARPS },
+	{ 64, 64, 64, 32, 32, 128, 4, 4, 0.50, CU_BY_WARPS },
+	{ 32, 32, 64, 16, 16, 128, 4, 4, 0.25, CU_BY_WARPS },
 };
 /* A thread of 8 x 8 reads 64 bytes for 64 multiplications. */
 static const struct cu_tile by_numbers[] = {
-	{ 128, 128, 16, 8, 8, 256, 1, 3, 0.90, false },
-	{ 128, 64, 16, 8, 4, 256, 1, 3, 0.75, false },
-	{ 64, 64, 16, 8, 4, 128, 1, 3, 0.65, false },
-	{ 32, 32, 16, 4, 4, 64, 1, 3, 0.40, false },
+	{ 128, 128, 16, 8, 8, 256, 1, 3, 0.90, CU_BY_WARPS },
+	{ 128, 64, 16, 8, 4, 256, 1, 3, 0.75, CU_BY_WARPS },
+	{ 64, 64, 16, 8, 4, 128, 1, 3, 0.65, CU_BY_WARPS },
+	{ 32, 32, 16, 4, 4, 64, 1, 3, 0.40, CU_BY_WARPS },
 };
 
 /*
@@ -38,10 +38,23 @@ static const struct cu_tile by_numbers[] = {
  * `best` is a share of; smaller tiles read the L2 cache more.
  */
 static const struct cu_tile by_warpgroups[] = {
-	{ 128, 256, 128, 16, 256, 256, 1, 4, 1.7, true },
-	{ 128, 128, 128, 16, 128, 256, 1, 6, 1.4, true },
-	{ 128, 64, 128, 16, 64, 256, 2, 4, 1.0, true }
+	{ 128, 256, 128, 16, 256, 256, 1, 4, 1.7, CU_BY_WGMMA },
+	{ 128, 128, 128, 16, 128, 256, 1, 6, 1.4, CU_BY_WGMMA },
+	{ 128, 64, 128, 16, 64, 256, 2, 4, 1.0, CU_BY_WGMMA }
 };
+/*
+ * One thread multiplies, four times what an A100 does in a cycle, which loads
+ * from the L2 cache do not keep up with: `best` is what 47 bytes a cycle feed.
+ * In the end each of eight warps loads 32 rows of half of the columns from
+ * tensor memory, of which two blocks of 64 columns fit.
+ */
+static const struct cu_tile by_tensor[] = {
+	{ 128, 256, 128, 32, 128, 256, 1, 4, 1.9, CU_BY_TCGEN05 },
+	{ 128, 128, 128, 32, 64, 256, 1, 6, 1.4, CU_BY_TCGEN05 },
+	{ 128, 64, 128, 32, 32, 256, 2, 4, 0.9, CU_BY_TCGEN05 }
+};
+/* Barriers of the stages of such a tile, and the address of its sums. */
+#define TENSOR_BYTES 64
 
 #define COUNT(x) ((uint32_t)(sizeof (x) / sizeof (x)[0]))
 
@@ -58,21 +71,30 @@ cu_tiles(enum cu_dot_unit u, uint32_t *n)
 }
 
 const struct cu_tile *
-cu_tiles_wgmma(const struct cg_cuda *c, enum cu_dot_unit u, uint32_t *n)
+cu_tiles_described(const struct cg_cuda *c, enum cu_dot_unit u, uint32_t *n)
 {
-	*n = c->arch->wgmma && (u == CU_DOT_BF16 || u == CU_DOT_F16)
-		? COUNT(by_warpgroups) : 0;
-	return by_warpgroups;
+	bool half = u == CU_DOT_BF16 || u == CU_DOT_F16;
+
+	*n = !half ? 0 : c->arch->wgmma ? COUNT(by_warpgroups)
+		: c->arch->tcgen05 ? COUNT(by_tensor) : 0;
+	return c->arch->tcgen05 ? by_tensor : by_warpgroups;
 }
 
 int64_t
-cu_tile_smem(enum cu_dot_unit u, const struct cu_tile *t, bool box)
+cu_tile_bars(enum cu_dot_unit u, const struct cu_tile *t, bool box)
 {
 	int64_t pad = u == CU_DOT_FMA ? 8 : 0, wait;
 
 	wait = box ? t->m * cu_tile_line(t) : 0;
 	pad = t->stages * (t->m + t->n + pad) * t->k * cu_unit_bytes(u);
 	return pad > wait ? pad : wait;
+}
+
+int64_t
+cu_tile_smem(enum cu_dot_unit u, const struct cu_tile *t, bool box)
+{
+	return cu_tile_bars(u, t, box) +
+	       (t->by == CU_BY_TCGEN05 ? TENSOR_BYTES : 0);
 }
 
 bool
@@ -83,7 +105,7 @@ cu_tile_fit(const struct cg_cuda *c, enum cu_dot_unit u, bool box,
 	int64_t all = c->arch->smem_bytes + 1024, stages = t->stages, blocks;
 
 	if (u != CU_DOT_FMA) {
-		t->k = (t->wgmma ? 128 : 64) / cu_unit_bytes(u);
+		t->k = (t->by != CU_BY_WARPS ? 128 : 64) / cu_unit_bytes(u);
 	}
 	for (blocks = t->blocks; blocks > 0; blocks--) {
 		for (t->stages = stages; t->stages >= 3; t->stages--) {
@@ -182,10 +204,11 @@ cu_tile_suits(const struct cu_dot *d, struct cu_tile *t,
 	      const struct cg_split *rows, const struct cg_split *cols)
 {
 	if (d->unit == CU_DOT_FMA ||
-	    loads_quickly(d, t, rows, cols, !t->wgmma)) {
+	    loads_quickly(d, t, rows, cols,
+			  t->by == CU_BY_WARPS)) {
 		return true;
 	}
-	if (t->wgmma) {
+	if (t->by != CU_BY_WARPS) {
 		return false;
 	}
 	t->blocks = t->blocks > 2 ? 2 : t->blocks;

@@ -77,6 +77,7 @@ put_loop(struct cu_func *f, const struct cu_experts *x,
 
 	*l = (struct cu_loop){ .tile = &d->tile, .unit = d->unit,
 			       .from = "0", .to = "k1", .none = x->p.others };
+	l->bars = cu_tile_bars(d->unit, &d->tile, d->result == CU_DOT_BOX);
 	l->end = arena_printf(a, "%lld", (long long)d->over.size);
 	if (x->p.others) {
 		cu_line(f, "const int k1 = expert == %lld ? 0 : %s;",

@@ -100,7 +100,7 @@ choose_tile(struct cu_experts *x)
 	struct cu_dot *d = &x->dot;
 	bool any = false;
 	uint32_t n, i;
-	const struct cu_tile *tiles = cu_tiles_wgmma(d->k->c, d->unit, &n);
+	const struct cu_tile *tiles = cu_tiles_described(d->k->c, d->unit, &n);
 
 	cu_candidates_begin(d, &x->candidates);
 	cu_candidates_clear(&x->candidates);

@@ -32,6 +32,7 @@ put_loop(struct cu_func *f, struct cu_experts *x, const struct cu_block *b,
 	*l = (struct cu_loop){ .tile = &d->tile, .unit = d->unit,
 			       .from = "0", .to = "end", .end = "end",
 			       .none = true };
+	l->bars = cu_tile_bars(d->unit, &d->tile, d->result == CU_DOT_BOX);
 	for (i = 0; i < 2; i++) {
 		const char *name = arena_printf(a, "%s_row%d", f->grid->func,
 						i);

@@ -108,9 +108,13 @@ grep -q '"name": "dot[0-9]*", "threads": [1-9][0-9]*, .*"registers": [1-9]' \
 	first/plan.json || bad 'no registers in plan.json'
 run -w --target b200x2 --pin tp=2 --emit=cuda "$model"
 grep tcgen05 err && bad 'a note about a model without experts'
-run -w --target b200x2 --pin ep=2 --emit=cuda "$examples/tiny-moe.llm"
-grep -q 'experts, .* sm_100a multiply with mma, .* not with tcgen05' \
-	err || bad 'nothing says that experts of a b200 are slow'
+for type in bf16 tf32; do
+	sed "s/dtype f32/dtype $type/" "$examples/tiny-moe.llm" >moe.$type.llm
+	run -w --target b200x2 --pin ep=2 --emit=cuda moe.$type.llm
+	grep 'experts of tf32 .* sm_100a multiply with mma' err >said.$type
+done
+[ -s said.bf16 ] && bad 'a note about experts by tcgen05'
+[ -s said.tf32 ] || bad 'nothing says that experts in tf32 are slow'
 run -w --target h100x2 --pin tp=2 --emit=cuda "$model"
 grep tcgen05 err && bad 'a note about an h100'
 for source in first/kernels/[a-vx-z]*.cu; do

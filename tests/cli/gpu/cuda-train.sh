@@ -65,6 +65,16 @@ on h100x2 tp=2 2e-2 sm_90a
 on b200x2 tp=2 2e-2 sm_100a
 grep -q 'tc_mma_f16_left(dv, ' gpu/kernels/*.cu ||
 	bad 'no gradients of attention by tcgen05'
+# of one multiprocessor, which has tiles large enough for experts by tcgen05
+sed 's/units = 148/units = 1/;s/^target b200/target few/' \
+	"$top_srcdir/targets/b200.target" >few.target
+begin tiny-moe 's/dtype f32/dtype bf16/;s/seq = 16/seq = 32/;s/ffn = 48/ffn = 256/
+	s/hidden = 32/hidden = 128/;s/expert = 4/expert = 2/'
+on ./few.target dp=1 2e-2 sm_103a
+for op in dot_at dot_to; do
+	grep -l "KERNEL(${op}" gpu/kernels/*.cu | xargs grep -q 'tc_mma_f16(' ||
+		bad "no $op by tcgen05"
+done
 unset LLMC_EMULATE_CHECK
 begin tiny-moe
 on h100x4 ep=2,tp=2 1e-5

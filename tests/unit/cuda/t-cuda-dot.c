@@ -15,6 +15,11 @@
 	"llmc-ir 1\ndim m = 250\ndim n = 120\ndim k = 520\ndim e = 3\n" \
 	"dim b = 2\ndim c = 2\n"
 
+/* of more columns and rows than a tile */
+#define WIDE_DIMS \
+	"llmc-ir 1\ndim m = 80\ndim n = 256\ndim k = 264\ndim e = 3\n" \
+	"dim b = 1\ndim c = 2\n"
+
 static struct tc all;
 static uint32_t dots, experts, refused;
 
@@ -268,6 +273,27 @@ test_experts_empty(void **state)
 	finish(RT_EMU_CHECK);
 }
 
+/* By tcgen05, where operands allow it: tiles of 64, 128 and 256 columns. */
+static void
+test_experts_tensor(void **state)
+{
+	(void)state;
+	begin("sm_100a", 1);
+	add_experts(MORE_DIMS, "bf16", ANYWHERE);
+	all.c.units = 32;
+	add_experts(MORE_DIMS, "f16", FIRST);
+	all.c.units = 1;
+	add_experts(WIDE_DIMS, "bf16", FIRST);
+	assert_int_equal(occurs(&all, "tc_dealloc(sums, 64);"), 4);
+	assert_int_equal(occurs(&all, "tc_dealloc(sums, 128);"), 2);
+	/* gradients of few rows have tiles of warps */
+	assert_int_equal(occurs(&all, "tc_dealloc(sums, 256);"), 4);
+	add_experts(DIMS, "bf16", ANYWHERE);
+	assert_int_equal(occurs(&all, "tc_dealloc("), 10);
+	assert_int_equal(experts, 16);
+	finish(RT_EMU_CHECK);
+}
+
 /* Replaces a part of all texts. */
 static bool
 plant(struct tc *c, const char *cut, const char *put)
@@ -462,6 +488,7 @@ main(void)
 		cmocka_unit_test(test_experts),
 		cmocka_unit_test(test_experts_wgmma),
 		cmocka_unit_test(test_experts_empty),
+		cmocka_unit_test(test_experts_tensor),
 		cmocka_unit_test(test_experts_planted),
 		cmocka_unit_test(test_registers),
 		cmocka_unit_test(test_models),
