@@ -240,6 +240,14 @@ fake_gpus()
 	export FAKE_NCCL_DIR="$tmp"
 }
 
+# fake_nvrtc: kernels are text to the driver of the tests, and stay text: it
+# takes a third of such a test to make code of them that nothing runs.
+fake_nvrtc()
+{
+	shared nvrtc.so "$tests/fakes/fake-nvrtc.c" || return
+	export LLMC_NVRTC="$tmp/nvrtc.so"
+}
+
 # letters_tokenizer: tokenizer.json, of the twenty tokens that the models of
 # tests/interop/tiny have: a to t.
 letters_tokenizer()

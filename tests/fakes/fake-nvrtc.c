@@ -24,7 +24,7 @@ nvrtcVersion(int *major, int *minor)
 	return OK;
 }
 
-static const int archs[] = { 80, 86, 89, 90 };
+static const int archs[] = { 80, 86, 89, 90, 100, 103 };
 
 int
 nvrtcGetNumSupportedArchs(int *n)

@@ -3,9 +3,9 @@
 # next best takes their place, the same one from the cache, without it, and
 # where the plan is finished; what a plan names stays, and is warned of.
 . "${top_srcdir:?}/tests/lib.sh"
-need llvm nvrtc linker compiler
-shared nvrtc.so "$tests/fakes/fake-nvrtc.c" || fail 'no NVRTC'
-export LLMC_NVRTC="$tmp/nvrtc.so" FAKE_LOG="$tmp/log" LLMC_CACHE FAKE_SPILLS
+need llvm linker compiler
+fake_nvrtc || fail 'no NVRTC'
+export FAKE_LOG="$tmp/log" LLMC_CACHE FAKE_SPILLS
 
 cat >small.llm <<'END'
 model small {

@@ -4,10 +4,10 @@
 # held to float64 of the host; what is wrong is seen, and what is broken is
 # refused.
 . "${top_srcdir:?}/tests/lib.sh"
-need llvm nvrtc linker compiler
+need llvm linker compiler
 trials=$build/tests/gpu/trials
 [ -x "$trials" ] || skip 'no tests/gpu/trials'
-fake_gpus || fail 'no driver, or no NCCL'
+fake_gpus && fake_nvrtc || fail 'no driver, NCCL or NVRTC'
 export ASAN_OPTIONS="${ASAN_OPTIONS:-}:handle_segv=0"
 
 cat >one.llm <<'END'
