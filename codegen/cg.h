@@ -204,6 +204,8 @@ struct cg_images;
  * any, the code is to be made anew, and chooses others.
  */
 uint32_t cg_code_spills(struct cg_code *c, const struct cg_images *x);
+/* Whether kernels of both read weights of one name in one layout. */
+bool cg_code_weights_agree(const struct cg_code *x, const struct cg_code *y);
 /* Scratch bytes that kernels need on each rank, beside what the plan counts. */
 int64_t cg_code_reserve(const struct cg_code *c);
 /* After cg_code_finish: bytes of the arena of a place of the pipeline. */

@@ -135,4 +135,30 @@ struct cg_view {
 bool cg_view(const struct cg_site *s, const struct kernel *x, value_id v,
 	     struct cg_view *out);
 
+/* ---- panels.c: weights that need not be row-major ------------------------ */
+
+/* By name of a weight: how many of its last dims contractions sum over, if it
+ * may lie in panels, or 0. */
+struct cg_panel_weights {
+	uint8_t *over;
+	uint32_t names;
+};
+
+/*
+ * In panels, each `lanes` rows are one after another a word of 4 bytes of each
+ * row, then the next words: what a contraction loads as a vector lies in one
+ * place, and all that it reads in one direction.
+ */
+struct cg_panel {
+	int64_t row;	/* elements of a row: what is summed over */
+	int64_t last;	/* of the last dim before these */
+	uint32_t lanes;
+};
+
+/* All weights of the module if it serves, else those that are frozen. */
+struct cg_panel_weights cg_find_panels(struct ir_module *m, struct arena *a);
+/* Whether v is such a weight; sets what does not depend on the machine. */
+bool cg_panel_of(const struct cg_panel_weights *x, const struct cg_site *s,
+		 value_id v, struct cg_panel *out);
+
 #endif

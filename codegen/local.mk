@@ -26,6 +26,7 @@ noinst_LIBRARIES += %D%/libcodegen.a
 	%D%/cpu/cpu_dot.h \
 	%D%/cpu/cpu_dot_ahead.c \
 	%D%/cpu/cpu_dot_pack.c \
+	%D%/cpu/cpu_dot_panels.c \
 	%D%/cpu/cpu_dot_plan.c \
 	%D%/cpu/cpu_dot_steps.c \
 	%D%/cpu/cpu_dot_stream.c \
@@ -160,6 +161,7 @@ noinst_LIBRARIES += %D%/libcodegen.a
 	%D%/nvrtc/images.c \
 	%D%/nvrtc/images.h \
 	%D%/nvrtc/images_object.c \
+	%D%/panels.c \
 	%D%/scratch_bounds.c \
 	%D%/view.c
 

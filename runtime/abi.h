@@ -17,7 +17,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define RT_ABI_VERSION 11
+#define RT_ABI_VERSION 12
 /* The shared object of the emulator, in the folder of a program for GPUs. */
 #define RT_EMULATOR_FILE "emulate.so"
 #define RT_MAX_AXES 8
@@ -293,6 +293,12 @@ struct rt_hold {
 	int64_t offset;		/* in the arena, row-major without gaps */
 	const struct rt_spread *const *dims;
 	int64_t writes;		/* 1: this stage writes it to checkpoints */
+	/*
+	 * If lanes > 0, kernels read it in panels: of so many rows of `row`
+	 * elements take turns, one after another 4 bytes.  It is loaded and
+	 * saved as it is without them (data/turn_panels.c).
+	 */
+	int64_t lanes, row;
 };
 
 /* An input or a result; one for each microbatch. */

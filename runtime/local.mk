@@ -85,6 +85,7 @@ rank_sources = \
 	%D%/data/tokens.c \
 	%D%/data/tokens.h \
 	%D%/data/tokens_file.c \
+	%D%/data/turn_panels.c \
 	%D%/delay.c \
 	%D%/delay.h \
 	%D%/device/cgroup.c \

@@ -24,6 +24,7 @@ struct setup {
 	int n, k, threads, rounds, mib;	/* mib: of all weights */
 	const char *dtype, *cpu;
 	const char *stored;	/* of weights: dtype, or int8, f8e4m3 or int4 */
+	bool in_rows;		/* none lies in panels */
 	int64_t elem_bytes, weight_bytes, weights;
 	char *all;
 };
@@ -105,7 +106,8 @@ open_kernel(struct kernel_run *r, struct ir_ctx *c, const struct setup *s,
 		"  %%1 = weight name=\"b\"%s : %s[n, k]\n%s"
 		"  %%%d = dot %%0, %%%d over=k : %s[m, n]\n"
 		"  return %%%d\n}\n", rows, s->n, s->k, s->dtype,
-		narrow ? " frozen rounded=k" : "", s->stored, widened,
+		narrow ? " frozen rounded=k" : s->in_rows ? "" : " frozen",
+		s->stored, widened,
 		2 + narrow, 1 + narrow, s->dtype, 2 + narrow);
 	const struct cg_single *one;
 	int i;
@@ -215,7 +217,7 @@ int
 main(int argc, char **argv)
 {
 	struct setup s = { 8192, 2048, 2, 7, 512, "bf16", "native",
-			   "", 0, 0, 0, NULL };
+			   "", false, 0, 0, 0, NULL };
 	static struct kernel_run run[KINDS];
 	static struct times t[KINDS];
 	struct rt_workers *w;
@@ -224,12 +226,13 @@ main(int argc, char **argv)
 	double base = 0;
 	int i, r;
 
-	while ((i = getopt(argc, argv, "t:c:d:n:m:")) != -1) {
+	while ((i = getopt(argc, argv, "t:c:d:n:m:r")) != -1) {
 		switch (i) {
 		case 't': s.threads = atoi(optarg); break;
 		case 'c': s.cpu = optarg; break;
 		case 'd': s.dtype = optarg; break;
 		case 'm': s.mib = atoi(optarg); break;
+		case 'r': s.in_rows = true; break;
 		case 'n': s.rounds = atoi(optarg); break;
 		default: return 2;
 		}

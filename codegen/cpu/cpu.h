@@ -23,6 +23,7 @@ struct dot_stream {
 	enum ll_base base;	/* of the second operand's elements */
 	uint8_t dtype;		/* of these, if they have 8 bits */
 	uint8_t kind;		/* enum dot_kind: how it multiplies */
+	bool panels;		/* the second operand lies in panels */
 	int64_t k, depth;	/* elements; of a stretch */
 	int64_t row_bytes;	/* from a column's elements to the next's */
 };
@@ -39,11 +40,12 @@ struct cg_cpu {
 	struct arena *a;	/* for all that is returned */
 	uint32_t at[IR_MAX_AXES + 1];	/* coordinates of one such rank */
 	uint32_t nfuncs;	/* that were emitted, for names */
-	struct ll_value *dot[21];	/* functions that contractions share */
+	struct cg_panel_weights panels;	/* none, unless it is set */
+	struct ll_value *dot[24];	/* functions that contractions share */
 	VEC(struct cg_cpu_stream) streams;
 };
 
-/* ---- cpu_kernel.c ------------------------------------------------------- */
+/* ---- cpu_kernel.c, cpu_dot_view.c --------------------------------------- */
 
 /*
  * Emits one kernel, which is no repeat, call or collective.  False: *why says
@@ -51,6 +53,9 @@ struct cg_cpu {
  */
 bool cg_cpu_kernel(struct cg_cpu *c, const struct kernel *k,
 		   struct cg_kernel *out, const char **why);
+/* Whether the weight v lies in panels on this CPU and rank: its shard has whole
+ * panels, and what its elements are multiplied as. */
+bool cg_cpu_panel(struct cg_cpu *c, value_id v, struct cg_panel *out);
 /* A float's type in memory.  False: neither contractions nor attention have
  * operands of that type. */
 bool cg_cpu_elem(enum ir_dtype dtype, enum ll_base *elem);

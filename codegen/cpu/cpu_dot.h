@@ -82,6 +82,8 @@ struct dot_unit {
 	/* a panel of B has a word more, the scales of its columns, by which the
 	 * sums over the panel's words are multiplied */
 	bool scaled;
+	/* B lies in panels of its own, of a vector's columns, instead */
+	bool panels;
 };
 
 /* The unit for operands of that dtype on the module's CPU. */
@@ -95,7 +97,8 @@ dot_nr(const struct dot_unit *u)
 }
 /*
  * The function void (a, b, c, words, ldc, add, next, next_ld, lines, nlines,
- * rows, cols): c[rows][cols] becomes the product of two panels, or is
+ * rows, cols), and of a unit with panels (.., apart), the bytes from one to the
+ * next: c[rows][cols] becomes the product of two panels, or is
  * increased by it if `add`.  Meanwhile it prefetches `mr` rows at `next`, and
  * `mr` times `nlines` cache lines whose addresses are listed at `lines`.  ldc
  * and next_ld are bytes from row to row.  It is emitted once.
@@ -254,6 +257,15 @@ bool dot_stream_find(const struct dot *d, struct dot_stream *s);
  */
 struct ll_value *dot_stream_func(struct cg_cpu *c, const struct dot_unit *u,
 				 const struct dot_stream *s);
+
+/* ---- cpu_dot_panels.c: the same of panels -------------------------------- */
+
+/* How many panels are read at once. */
+uint32_t dot_panels_at_once(const struct dot_unit *u, uint32_t rows);
+/* The function void (a, b, to): sums of nv panels, for each of them a vector
+ * for each row. */
+struct ll_value *dot_panel_sums(struct cg_cpu *c, const struct dot_unit *u,
+				const struct dot_stream *s, uint32_t nv);
 
 /* ---- also for experts -------------------------------------------------- */
 

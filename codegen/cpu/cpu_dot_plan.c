@@ -39,13 +39,19 @@ block_bytes(const struct dot *d, int which)
 	       dot_round_up(which ? d->cols.most : d->rows.most, unit);
 }
 
-/* Of an item's own block; of a streamed B it has none. */
+/* Whether the operand is multiplied where it lies. */
+static bool
+is_in_place(const struct dot *d, int which)
+{
+	return which == 1 && (d->stream.rows > 0 || d->unit.panels);
+}
+
+/* Of an item's own block. */
 static int64_t
 own_bytes(const struct dot *d, int which)
 {
-	bool is_streamed = which == 1 && d->stream.rows > 0;
-
-	return d->own[which] && !is_streamed ? block_bytes(d, which) : 0;
+	return d->own[which] && !is_in_place(d, which) ? block_bytes(d, which)
+						       : 0;
 }
 
 static int64_t
@@ -67,7 +73,7 @@ dot_packing(const struct dot *d, int which)
 		.rows = which ? &d->n : &d->m, .k = &d->over, .which = which,
 		.panel_rows = which ? dot_nr(&d->unit) : (int64_t)d->unit.mr,
 		.tiles = d->unit.kind == DOT_TILES && which == 0 &&
-			 d->stream.rows == 0,
+			 (d->stream.rows == 0 || d->unit.panels),
 	};
 }
 
@@ -81,7 +87,7 @@ list_bytes(const struct dot *d)
 {
 	struct dot_pack p = dot_packing(d, d->own[1]);
 
-	if ((!d->own[0] && !d->own[1]) || d->stream.rows > 0 ||
+	if ((!d->own[0] && !d->own[1]) || is_in_place(d, 1) ||
 	    !(dot_factor_dense(p.k, p.which) ||
 	      dot_factor_dense(p.rows, p.which)) ||
 	    d->batch.size * d->rows.blocks * d->cols.blocks * d->ndepth == 1) {
@@ -146,6 +152,10 @@ fits(const struct dot *d)
 	for (i = 0; i < 2; i++) {
 		bytes += own_bytes(d, i);
 	}
+	/* panels that several rows of tiles read stay in the same cache */
+	if (d->unit.panels && d->rows.most > (int64_t)d->unit.mr) {
+		bytes += block_bytes(d, 1);
+	}
 	/* with AMX each row of tiles reads all of a block of B again */
 	if (d->unit.kind == DOT_TILES && d->stream.rows == 0 &&
 	    block_bytes(d, 1) > OWN) {
@@ -187,6 +197,7 @@ place_scratch(struct dot *d)
  */
 #define PACK 1.4
 #define FAR 0.15
+#define PANEL 0.5	/* for reading one from a panel in memory */
 #define STEP 3000
 #define PUT 0.075	/* for a float of the result, in each stretch of k */
 
@@ -207,9 +218,10 @@ item_cycles(const struct dot *d)
 	double k = (double)d->over.size / d->unit.per_word;
 	bool tiles = d->unit.kind == DOT_TILES;
 	double far = tiles ? TILE_FAR : FAR, put = tiles ? TILE_PUT : PUT;
+	double pack = d->unit.panels ? PANEL : PACK;
 
 	return m * n * k / (tiles ? TILE_WORDS : d->unit.lanes) +
-	       (d->own[1] ? PACK : far) * n * k +
+	       (d->own[1] ? pack : far) * n * k +
 	       (d->own[0] ? PACK : far) * m * k +
 	       (double)d->ndepth * (put * m * n + 600);
 }
@@ -257,13 +269,14 @@ static void
 try_packing(struct dot *d, struct dot *best, double *least)
 {
 	static const bool own[][2] = {
-		{ false, true }, { true, false }, { true, true },
+		{ false, true }, { true, true }, { true, false },
 		{ false, false }
 	};
 	uint32_t n = sizeof own / sizeof own[0], i;
 
 	/* packing both before pays with AMX alone, whose products are fast */
 	n -= d->unit.kind != DOT_TILES;
+	n = d->unit.panels ? 2 : n;
 	for (i = 0; i < n; i++) {
 		d->own[0] = own[i][0];
 		d->own[1] = own[i][1];

@@ -2,8 +2,8 @@
  * Contractions of few rows, as where a model generates a token at a time: each
  * element of B is used once or a few times, so the speed is that of memory.
  * B, whose rows are contiguous along k, is read in place by vector loads and
- * transposed in registers.  Rows of A are packed, as they are read again for
- * every column.
+ * transposed in registers, or lies in panels (cpu_dot_panels.c).  Rows of A are
+ * packed, as they are read again for every column.
  *
  * The sum of each element has the order that cpu_dot_tile.c gives it: over k
  * one product (of AVX-512 BF16 one pair, of AMX one tile of 32) after another,
@@ -58,9 +58,13 @@ dot_stream_find(const struct dot *d, struct dot_stream *s)
 	s->depth = d->depth;
 	s->row_bytes = dot_bytes(dot_size_apart(s->base, s->dtype),
 				 d->n.at[0].stride[1]);
+	s->panels = d->unit.panels;
 	/* four of the eight tiles of AMX are sums; of more rows of B at a time
 	 * than 16 a core misses more (measured on Zen 4) */
 	s->nv = tiles ? 4 : d->unit.lanes == MOST_LANES ? 1 : 2;
+	if (s->panels) {
+		s->nv = dot_panels_at_once(&d->unit, rows);
+	}
 	return true;
 }
 
@@ -526,6 +530,7 @@ one_stretch(const struct stream *x, struct ll_value *panel,
 	}
 }
 
+/* Bytes of a packed stretch of A. */
 static int64_t
 panel_bytes(const struct stream *x)
 {
@@ -922,6 +927,9 @@ dot_stream_func(struct cg_cpu *c, const struct dot_unit *u,
 {
 	const struct ll_type p = ll_type(LL_PTR, 1), n = ll_type(LL_I64, 1);
 	const struct ll_type types[] = { p, p, p, n, n, n, n };
+	struct ll_value *(*emit)(struct cg_cpu *, const struct dot_unit *,
+				 const struct dot_stream *, uint32_t) =
+		s->panels ? dot_panel_sums : emit_sums;
 	struct cg_cpu_stream made = { .key = *s };
 	struct ll_value *sums[2];
 	uint32_t i;
@@ -931,13 +939,13 @@ dot_stream_func(struct cg_cpu *c, const struct dot_unit *u,
 
 		if (k->rows == s->rows && k->base == s->base &&
 		    k->dtype == s->dtype && k->kind == s->kind &&
-		    k->k == s->k &&
+		    k->k == s->k && k->panels == s->panels &&
 		    k->row_bytes == s->row_bytes) {
 			return c->streams.at[i].func;
 		}
 	}
-	sums[0] = emit_sums(c, u, s, s->nv);
-	sums[1] = s->nv == 1 ? sums[0] : emit_sums(c, u, s, 1);
+	sums[0] = emit(c, u, s, s->nv);
+	sums[1] = s->nv == 1 ? sums[0] : emit(c, u, s, 1);
 	made.func = ll_func(c->ll, arena_printf(c->a, "streams%u", c->nfuncs++),
 			    ll_type(LL_VOID, 1), types, 7, false);
 	all_columns(c, u, s, made.func, sums);

@@ -29,7 +29,10 @@ dot_unit(struct cg_cpu *c, enum ir_dtype dtype)
 		return u;
 	}
 	if (ll_has(c->ll, "amx-bf16") && ll_has(c->ll, "amx-tile")) {
-		return (struct dot_unit){ DOT_TILES, 16, 32, 2, 2, 16, false };
+		return (struct dot_unit){
+			.kind = DOT_TILES, .lanes = 16, .mr = 32, .nv = 2,
+			.per_word = 2, .words = 16
+		};
 	}
 	if (ll_has(c->ll, "avx512bf16") && u.lanes == 16) {
 		u.kind = DOT_PAIRS;
@@ -56,7 +59,22 @@ struct dot_tile {
 	uint32_t nv;		/* vectors; at the right end fewer */
 	struct ll_value *a, *b, *c, *words, *ldc, *add;
 	struct ll_value *next, *next_ld, *lines, *nlines;
+	struct ll_value *apart;	/* panels of B: from one to the next */
 };
+
+/* Bytes of B from word to word, and where vector v of a word is. */
+static int64_t
+word_bytes(const struct dot_tile *t)
+{
+	return 4 * (t->u->panels ? (int64_t)t->u->lanes : dot_nr(t->u));
+}
+
+static struct ll_value *
+vector_at(const struct dot_tile *t, struct ll_value *word, uint32_t v)
+{
+	return t->u->panels ? ll_plus(t->l, word, ll_mul_n(t->l, t->apart, v))
+			    : ll_plus_n(t->l, word, 4 * v * t->u->lanes);
+}
 
 struct ll_value *
 dot_multiply_add(struct ll *l, const struct dot_unit *u, struct ll_value *a,
@@ -91,14 +109,13 @@ one_word(const struct dot_tile *t, struct ll_value *a, struct ll_value *b,
 	 uint32_t i, struct ll_value **sum)
 {
 	enum ll_base word = t->u->kind == DOT_FMA ? LL_F32 : LL_I32;
-	int64_t nr = dot_nr(t->u);
 	struct ll_value *bv[4], *av;
 	uint32_t r, v;
 
+	b = ll_plus_n(t->l, b, i * word_bytes(t));
 	for (v = 0; v < t->nv; v++) {
 		bv[v] = ll_load(t->l, ll_type(word, t->u->lanes),
-				ll_plus_n(t->l, b, 4 * (i * nr +
-							v * t->u->lanes)));
+				vector_at(t, b, v));
 	}
 	for (r = 0; r < t->u->mr; r++) {
 		av = ll_load(t->l, ll_type(word, 1),
@@ -208,7 +225,7 @@ words(const struct dot_tile *t, struct ll_value *from, struct ll_value *to,
 
 	ll_loop(l, &k, from, to, u->words, sum, n);
 	a = ll_plus(l, t->a, ll_mul_n(l, k.i, 4 * u->mr));
-	b = ll_plus(l, t->b, ll_mul_n(l, k.i, 4 * dot_nr(u)));
+	b = ll_plus(l, t->b, ll_mul_n(l, k.i, word_bytes(t)));
 	for (i = 0; i < 4 * u->mr * u->words; i += 64) {
 		ll_prefetch(l, ll_plus_n(l, a, AHEAD + i));
 	}
@@ -337,11 +354,11 @@ load_a(const struct dot_tile *t, int r, struct ll_value *k)
 static void
 load_b(const struct dot_tile *t, int v, struct ll_value *k)
 {
-	int64_t row = 4 * dot_nr(t->u);
+	int64_t row = word_bytes(t);
 	struct ll_value *at = ll_plus(t->l, t->b, ll_mul_n(t->l, k, row));
 
 	dot_amx(t->l, "llvm.x86.tileloadd64", (int[]){ 6 + v }, 1,
-	    ll_plus_n(t->l, at, 64 * v), ll_i64(t->l, row));
+	    vector_at(t, at, (uint32_t)v), ll_i64(t->l, row));
 }
 
 /*
@@ -352,12 +369,13 @@ static void
 prefetch_panels(const struct dot_tile *t, struct ll_value *k, uint32_t i,
 		uint32_t n)
 {
-	int64_t row[2] = { 4 * t->u->mr, 4 * dot_nr(t->u) };
-	struct ll_value *panel[2] = { t->a, t->b }, *at;
+	int64_t row[3] = { 4 * t->u->mr, word_bytes(t), word_bytes(t) };
+	struct ll_value *panel[3] = { t->a, t->b, t->b }, *at;
 	int64_t bytes, line;
-	int which;
+	int which, panels = t->u->panels ? 1 + (int)t->nv : 2;
 
-	for (which = 0; which < 2; which++) {
+	panel[2] = panels == 3 ? vector_at(t, t->b, 1) : t->b;
+	for (which = 0; which < panels; which++) {
 		bytes = row[which] * t->u->words;
 		at = ll_plus(t->l, panel[which], ll_mul_n(t->l, k, row[which]));
 		at = ll_plus_n(t->l, at, TILES_AHEAD * bytes);
@@ -481,20 +499,27 @@ dot_tiles_end(struct cg_cpu *c, const struct dot_unit *u)
 static int
 number_of(const struct dot_unit *u)
 {
-	return (int)u->kind + (u->scaled ? DOT_NKINDS : 0);
+	return (int)u->kind + (u->panels ? 2 : u->scaled) * DOT_NKINDS;
+}
+
+/* Of the functions of a whole tile. */
+static uint32_t
+nargs(const struct dot_unit *u)
+{
+	return u->panels ? 11 : 10;
 }
 
 static struct ll_value *
 emit_whole(struct cg_cpu *c, const struct dot_unit *u, uint32_t nv)
 {
 	const struct ll_type p = ll_type(LL_PTR, 1), n = ll_type(LL_I64, 1);
-	const struct ll_type types[] = { p, p, p, n, n, n, p, n, p, n };
+	const struct ll_type types[] = { p, p, p, n, n, n, p, n, p, n, n };
 	struct dot_tile t = { .l = c->ll, .u = u, .nv = nv };
 	struct ll_value *f;
 
 	f = ll_func(c->ll, arena_printf(c->a, "dot_%d_%ux%u", number_of(u),
 					u->mr, nv * u->lanes),
-		    ll_type(LL_VOID, 1), types, 10, false);
+		    ll_type(LL_VOID, 1), types, nargs(u), false);
 	ll_noalias(c->ll, f, 2);
 	t.a = ll_param(c->ll, f, 0);
 	t.b = ll_param(c->ll, f, 1);
@@ -506,6 +531,7 @@ emit_whole(struct cg_cpu *c, const struct dot_unit *u, uint32_t nv)
 	t.next_ld = ll_param(c->ll, f, 7);
 	t.lines = ll_param(c->ll, f, 8);
 	t.nlines = ll_param(c->ll, f, 9);
+	t.apart = u->panels ? ll_param(c->ll, f, 10) : NULL;
 	if (u->kind == DOT_TILES) {
 		in_tiles(&t);
 	} else {
@@ -519,7 +545,7 @@ struct ends {
 	struct ll *l;
 	const struct dot_unit *u;
 	struct ll_value *whole[4];	/* by vectors in a row */
-	struct ll_value *arg[10], *rows, *cols;
+	struct ll_value *arg[11], *rows, *cols;
 };
 
 /*
@@ -567,9 +593,34 @@ call_if_whole(const struct ends *e, uint32_t nv)
 	ll_branch(e->l, ll_test(e->l, nv == e->u->nv ? LL_GE : LL_EQ, e->cols,
 				n), yes, no);
 	ll_at(e->l, yes);
-	ll_call(e->l, e->whole[nv], e->arg, 10);
+	ll_call(e->l, e->whole[nv], e->arg, nargs(e->u));
 	ll_return(e->l, NULL);
 	ll_at(e->l, no);
+}
+
+/* The product of a part of a tile.  There are as many panels as there are
+ * columns; what was packed has whole tiles. */
+static void
+call_part(const struct ends *e, struct ll_value *const *args)
+{
+	struct ll *l = e->l;
+	struct ll_block *next = ll_block(l, NULL, "next");
+	uint32_t nv;
+
+	for (nv = e->u->panels ? 1 : e->u->nv; nv < e->u->nv; nv++) {
+		struct ll_block *yes = ll_block(l, NULL, "yes");
+		struct ll_block *no = ll_block(l, NULL, "no");
+
+		ll_branch(l, ll_test(l, LL_LE, e->cols, ll_i64(l,
+				(int64_t)nv * e->u->lanes)), yes, no);
+		ll_at(l, yes);
+		ll_call(l, e->whole[nv], args, nargs(e->u));
+		ll_jump(l, next);
+		ll_at(l, no);
+	}
+	ll_call(l, e->whole[nv], args, nargs(e->u));
+	ll_jump(l, next);
+	ll_at(l, next);
 }
 
 static void
@@ -581,7 +632,7 @@ emit_ends(const struct ends *e)
 	struct ll_block *part = ll_block(l, NULL, "part");
 	struct ll_block *old = ll_block(l, NULL, "old");
 	struct ll_block *sums = ll_block(l, NULL, "sums");
-	struct ll_value *stack, *args[10];
+	struct ll_value *stack, *args[11];
 	uint32_t nv;
 
 	stack = ll_stack(l, ll_type(LL_F32, 1), u->mr * dot_nr(u));
@@ -602,8 +653,8 @@ emit_ends(const struct ends *e)
 	args[2] = stack;
 	args[3] = e->arg[3];
 	args[4] = ll_i64(l, 4 * dot_nr(u));
-	memcpy(args + 5, e->arg + 5, 5 * sizeof *args);
-	ll_call(l, e->whole[u->nv], args, 10);
+	memcpy(args + 5, e->arg + 5, 6 * sizeof *args);
+	call_part(e, args);
 	copy_part(e, stack, true);
 	ll_return(l, NULL);
 }
@@ -612,7 +663,8 @@ struct ll_value *
 dot_tile_func(struct cg_cpu *c, const struct dot_unit *u)
 {
 	const struct ll_type p = ll_type(LL_PTR, 1), n = ll_type(LL_I64, 1);
-	const struct ll_type types[] = { p, p, p, n, n, n, p, n, p, n, n, n };
+	const struct ll_type types[] = { p, p, p, n, n, n, p, n, p, n, n, n,
+					 n };
 	struct ends e = { .l = c->ll, .u = u };
 	struct ll_value *f = c->dot[number_of(u)];
 	uint32_t i;
@@ -624,12 +676,13 @@ dot_tile_func(struct cg_cpu *c, const struct dot_unit *u)
 		e.whole[i] = emit_whole(c, u, i);
 	}
 	f = ll_func(c->ll, arena_printf(c->a, "dot_%d", number_of(u)),
-		    ll_type(LL_VOID, 1), types, 12, false);
+		    ll_type(LL_VOID, 1), types, nargs(u) + 2, false);
 	for (i = 0; i < 10; i++) {
 		e.arg[i] = ll_param(c->ll, f, i);
 	}
 	e.rows = ll_param(c->ll, f, 10);
 	e.cols = ll_param(c->ll, f, 11);
+	e.arg[10] = u->panels ? ll_param(c->ll, f, 12) : NULL;
 	emit_ends(&e);
 	c->dot[number_of(u)] = f;
 	return f;

@@ -63,6 +63,23 @@ has_whole_rows(struct cg_cpu *c, const struct cg_view *v,
 }
 
 bool
+cg_cpu_panel(struct cg_cpu *c, value_id v, struct cg_panel *out)
+{
+	const struct cg_site site = { c->m, c->a, c->at, NULL };
+	enum ir_dtype dtype = (enum ir_dtype)ir_type(c->m, v)->dtype;
+	struct dot_unit u;
+
+	if (!cg_panel_of(&c->panels, &site, v, out)) {
+		return false;
+	}
+	u = dot_unit(c, dtype);
+	out->lanes = u.lanes;
+	return ir_dtypes[dtype].bits * (int)u.per_word == 32 &&
+	       out->last % u.lanes == 0 &&
+	       out->row % ((int64_t)u.words * u.per_word) == 0;
+}
+
+bool
 dot_find_source(struct cg_cpu *c, struct cg_kernel *out, const struct kernel *k,
 	   value_id v, struct dot_source *s)
 {

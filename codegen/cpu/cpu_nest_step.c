@@ -17,6 +17,12 @@ cg_nest_all(struct cg_cpu *c, const struct kernel *k, struct cg_nest *n)
 	}
 }
 
+static bool
+panel_of(void *machine, value_id v, struct cg_panel *out)
+{
+	return cg_cpu_panel(machine, v, out);
+}
+
 struct nest *
 emit_build(struct emit_target *a, const struct cg_nest *x,
 	   const struct nest_input *like, const char **why)
@@ -37,6 +43,8 @@ emit_build(struct emit_target *a, const struct cg_nest *x,
 		}
 	}
 	nest_input_site(&in, &site);
+	in.panel = panel_of;
+	in.machine = c;
 	in.k = x->k;
 	in.nodes = x->nodes.at;
 	in.nnodes = x->nodes.n;

@@ -133,6 +133,7 @@ struct cg_code {
 	struct ll *ll;
 	struct arena *a;
 	struct kernels *const *all;
+	struct cg_panel_weights panels;	/* none, unless it serves */
 	struct memory mem;
 	struct intern keys;	/* kernels as text */
 	VEC(struct host_kernel *) kernels;	/* by key */
@@ -181,6 +182,8 @@ int host_coll_elem(enum ir_dtype t);
 /* Positions of a dim on a rank of the class; bytes of a value there. */
 int64_t host_local(const struct host_class *k, dim_id d, uint32_t cut);
 int64_t host_bytes(const struct host_class *k, value_id v);
+/* Whether a weight lies in panels on ranks of the class. */
+bool host_panel(const struct host_class *k, value_id v, struct cg_panel *out);
 /* Of a kernel that runs by parts: from the value to this part of it. */
 int64_t host_part_bytes(const struct host_class *k, const struct kernel *x,
 			value_id v, uint32_t part);

@@ -173,6 +173,9 @@ cg_code_new(struct arena *a, const struct cg_input *in)
 		diag_error(&c->m->ctx->diags, nowhere, "%s", why);
 		return NULL;
 	}
+	if (!c->arch && ir_setting(c->m, "program.serves")) {
+		c->panels = cg_find_panels(c->m, a);
+	}
 	intern_init(&c->keys, a);
 	c->all = kernels_all(c->m, in->ranks->memo, a);
 	if (!find_kernels(c) || !cu_tiling_close(c->tiling, c->m) ||
@@ -188,6 +191,21 @@ cg_code_sources(const struct cg_code *c, const struct cg_source **out)
 {
 	*out = c->sources.at;
 	return c->sources.n;
+}
+
+bool
+cg_code_weights_agree(const struct cg_code *x, const struct cg_code *y)
+{
+	const struct cg_panel_weights *a = &x->panels, *b = &y->panels;
+	uint32_t i, n = a->names > b->names ? a->names : b->names;
+
+	for (i = 0; i < n; i++) {
+		if ((i < a->names ? a->over[i] : 0) !=
+		    (i < b->names ? b->over[i] : 0)) {
+			return false;
+		}
+	}
+	return true;
 }
 
 /* Of kernels, of each worker, what is logged, what collectives pack. */

@@ -97,3 +97,11 @@ host_part_bytes(const struct host_class *k, const struct kernel *x,
 	return part && parts_has(k->c->m, x, v)
 		? host_bytes(k, v) / x->parts->n * part : 0;
 }
+
+bool
+host_panel(const struct host_class *k, value_id v, struct cg_panel *out)
+{
+	struct cg_cpu cpu = k->cpu;
+
+	return !k->c->arch && cg_cpu_panel(&cpu, v, out);
+}

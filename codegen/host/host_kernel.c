@@ -114,6 +114,7 @@ put_value(struct canon *w, value_id v)
 {
 	uint32_t i = place_of(w->values.at, w->values.n, v);
 	node_id maker = w->c->m->values.at[v].node;
+	struct cg_panel panel;
 
 	if (i == w->values.n && maker && !is_input(w, v) &&
 	    ir_node(w->c->m, maker)->nresults == 1) {
@@ -124,6 +125,9 @@ put_value(struct canon *w, value_id v)
 	if (i == w->values.n) {
 		VEC_PUSH(w->c->a, &w->values, v);
 		put_type(w, ir_type(w->c->m, v));
+		if (host_panel(w->k, v, &panel)) {
+			buf_puts(&w->text, " in panels");
+		}
 	}
 }
 

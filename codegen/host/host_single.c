@@ -28,6 +28,7 @@ emit_one(struct cg_cpu *c, struct ir_ctx *ctx, const char *text,
 		return false;
 	}
 	c->m = ir_read(ctx, ctx->sources.files.n - 1);
+	c->panels = c->m ? cg_find_panels(c->m, c->a) : c->panels;
 	list = c->m ? kernels_find(c->m, 1, NULL, c->a)->top : NULL;
 	if (!list || list->at.n != 1) {
 		*why = "it is not one kernel";

@@ -318,7 +318,8 @@ new_class(struct cg_code *c, uint32_t pipe, uint32_t number,
 	struct host_class k = { .c = c, .pipe = pipe, .number = number };
 
 	memcpy(k.at, at, sizeof k.at);
-	k.cpu = (struct cg_cpu){ .m = c->m, .ll = c->ll, .a = c->a };
+	k.cpu = (struct cg_cpu){ .m = c->m, .ll = c->ll, .a = c->a,
+				 .panels = c->panels };
 	memcpy(k.cpu.at, at, sizeof k.cpu.at);
 	k.cuda = (struct cg_cuda){ .m = c->m, .a = c->a, .arch = c->arch,
 				   .units = least_units(c->in.target),

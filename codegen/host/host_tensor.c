@@ -300,12 +300,14 @@ tensors_data(struct cg_code *c)
 }
 
 static void
-put_hold(struct cg_code *c, const struct host_hold *h, struct ll_value **w)
+put_hold(struct cg_code *c, const struct host_class *k,
+	 const struct host_hold *h, struct ll_value **w)
 {
 	const struct host_tensor *t = &c->tensors.at[h->tensor];
-	const struct ir_type *type = ir_type(c->m,
-				ir_node(c->m, t->node)->result);
+	value_id v = ir_node(c->m, t->node)->result;
+	const struct ir_type *type = ir_type(c->m, v);
 	size_t size = HOST_WORDS(struct rt_tensor);
+	struct cg_panel p;
 
 	HOST_SET(w, struct rt_hold, tensor,
 		 ll_data_at(c->ll, tensors_data(c),
@@ -314,6 +316,10 @@ put_hold(struct cg_code *c, const struct host_hold *h, struct ll_value **w)
 	HOST_SET(w, struct rt_hold, dims, host_spreads_of(c, type));
 	HOST_SET(w, struct rt_hold, writes,
 		 ll_i64(c->ll, t->pipe == h->pipe));
+	if (host_panel(k, v, &p)) {
+		HOST_SET(w, struct rt_hold, lanes, ll_i64(c->ll, p.lanes));
+		HOST_SET(w, struct rt_hold, row, ll_i64(c->ll, p.row));
+	}
 }
 
 void
@@ -326,7 +332,7 @@ host_put_holds(struct cg_code *c, const struct host_class *k,
 
 	for (i = 0; i < c->holds.n; i++) {
 		if (c->holds.at[i].pipe == k->pipe) {
-			put_hold(c, &c->holds.at[i], w + n++ * size);
+			put_hold(c, k, &c->holds.at[i], w + n++ * size);
 		}
 	}
 	HOST_SET(program, struct rt_program, nholds, ll_i64(c->ll, n));

@@ -164,6 +164,9 @@ struct nest_input {
 	uint32_t (*pieces)(void *user, int64_t size, uint32_t cut);
 	uint32_t (*number)(void *user, enum nest_number kind, uint32_t node);
 	void *user;
+	/* whether a value lies in panels; NULL: none does */
+	bool (*panel)(void *machine, value_id v, struct cg_panel *out);
+	void *machine;
 };
 
 struct nest {
@@ -275,6 +278,9 @@ void nest_env_init(const struct nest *n, value_id v, const nest_id *at,
 /* The offset of an element in a stored tensor, row-major. */
 nest_id nest_offset(struct nest *n, const struct ir_type *t,
 		    const nest_id *at);
+/* The same in one that lies in panels. */
+nest_id nest_panel_offset(struct nest *n, const struct ir_type *t,
+			  const nest_id *at, const struct cg_panel *p);
 /* The expression that a dim is bound to; 0: none. */
 nest_id nest_env_at(const struct nest_env *env, dim_id d);
 /* Operand k of the node, pulled at the index. */

@@ -59,17 +59,60 @@ nest_operand(struct nest *n, const struct ir_node *node, uint32_t k,
 	return n->value_at(n, v, at);
 }
 
+/* The offset along dims from..to, as if there were no others; *size: of all of
+ * these. */
+static nest_id
+offset_along(struct nest *n, const struct ir_type *t, const nest_id *at,
+	     uint32_t from, uint32_t to, int64_t *size)
+{
+	nest_id e = nest_int(n, 0);
+	uint32_t i;
+
+	*size = 1;
+	for (i = to; i-- > from; ) {
+		e = nest_binary(n, NEST_ADD, e, nest_binary(n, NEST_MUL, at[i],
+						nest_int(n, *size)));
+		*size *= nest_local_size(n, t->dims[i], t->cut[i]);
+	}
+	return e;
+}
+
 nest_id
 nest_offset(struct nest *n, const struct ir_type *t, const nest_id *at)
 {
-	nest_id e = nest_int(n, 0);
-	int64_t stride = 1;
-	uint32_t i;
+	int64_t size;
 
-	for (i = t->ndims; i-- > 0; ) {
-		e = nest_binary(n, NEST_ADD, e, nest_binary(n, NEST_MUL, at[i],
-						nest_int(n, stride)));
-		stride *= nest_local_size(n, t->dims[i], t->cut[i]);
+	return offset_along(n, t, at, 0, t->ndims, &size);
+}
+
+/* a * x + b */
+static nest_id
+scaled_add(struct nest *n, int64_t a, nest_id x, nest_id b)
+{
+	return nest_binary(n, NEST_ADD, nest_binary(n, NEST_MUL, x,
+						    nest_int(n, a)), b);
+}
+
+nest_id
+nest_panel_offset(struct nest *n, const struct ir_type *t, const nest_id *at,
+		  const struct cg_panel *p)
+{
+	int64_t per = 32 / ir_dtypes[t->dtype].bits, size = 1;
+	nest_id lanes = nest_int(n, p->lanes), words = nest_int(n, per);
+	nest_id row, k, lane, elem;
+	uint32_t i = t->ndims;
+
+	while (size < p->row) {
+		i--;
+		size *= nest_local_size(n, t->dims[i], t->cut[i]);
 	}
-	return e;
+	k = offset_along(n, t, at, i, t->ndims, &size);
+	row = offset_along(n, t, at, 0, i, &size);
+	lane = nest_binary(n, NEST_REM, row, lanes);
+	row = nest_binary(n, NEST_DIV, row, lanes);
+	elem = nest_binary(n, NEST_REM, k, words);
+	k = nest_binary(n, NEST_DIV, k, words);
+	k = scaled_add(n, p->row / per, row, k);
+	k = scaled_add(n, p->lanes, k, lane);
+	return scaled_add(n, per, k, elem);
 }

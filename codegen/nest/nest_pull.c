@@ -38,9 +38,11 @@ from_memory(struct nest *n, value_id v, const nest_id *at)
 	const struct ir_type *t = ir_type(n->in.m, v);
 	struct nest_memory m = { .where = NEST_OPERAND, .value = v,
 				 .dtype = t->dtype };
+	struct cg_panel panel;
+	nest_id where;
 
-	nest_id where = nest_offset(n, t, at);
-
+	where = n->in.panel && n->in.panel(n->in.machine, v, &panel)
+		? nest_panel_offset(n, t, at, &panel) : nest_offset(n, t, at);
 	return load(n, nest_add_memory(n, m), where);
 }
 

@@ -368,6 +368,10 @@ emit_kernels(struct serve_build *s, const struct cg_input *in)
 		if (!x->code || !fits(s, x)) {
 			return false;
 		}
+		if (!cg_code_weights_agree(x->code, s->step[0].code)) {
+			die("a step of %lld reads weights in another layout",
+			    (long long)x->tokens);
+		}
 	}
 	return true;
 }

@@ -23,10 +23,11 @@ matmul_text(struct cal *c, const struct rt_matmul_shape *x)
 		"llmc-ir 1\ndim m = %lld\ndim n = %lld\ndim k = %lld\n"
 		"model {\n"
 		"  %%0 = weight name=\"a\" : %s[m, k]\n"
-		"  %%1 = weight name=\"b\" : %s[%s]\n"
+		"  %%1 = weight name=\"b\"%s : %s[%s]\n"
 		"  %%2 = dot %%0, %%1 over=k : %s[m, n]\n"
 		"  return %%2\n}\n", (long long)x->m, (long long)x->n,
-		(long long)x->k, dtype, dtype, stored, dtype);
+		(long long)x->k, dtype, x->weights ? " frozen" : "", dtype,
+		stored, dtype);
 }
 
 static const char *

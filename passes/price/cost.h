@@ -30,6 +30,7 @@ struct cost_contraction {
 	/* of an element of the n times k operand in memory, widened only in
 	 * registers; 0: it is stored as it is multiplied */
 	double stored_bytes;
+	bool panels;	/* on a CPU that operand lies in panels (codegen.md) */
 };
 
 struct cost_attention {

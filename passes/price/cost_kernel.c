@@ -194,12 +194,18 @@ best_tile_us(const struct target_device *d, const struct cost_contraction *x,
  */
 #define CPU_FEW_ROWS 8
 #define CPU_TURN_ROWS 5
+/* From panels it transposes nothing: 4 and 8 rows take what their products do.
+ * Products of one or two rows wait for those before, as long as so many rows
+ * take (56 cycles for a KB there). */
+#define CPU_CHAIN_ROWS 5.5
 
 static double
 few_rows_us(const struct cost_contraction *x, const struct tile_limits *c)
 {
-	return 2 * (x->m + CPU_TURN_ROWS) * x->n * x->k * x->batch /
-	       (c->flops_us * c->units);
+	double rows = x->panels ? fmax(x->m, CPU_CHAIN_ROWS)
+				: x->m + CPU_TURN_ROWS;
+
+	return 2 * rows * x->n * x->k * x->batch / (c->flops_us * c->units);
 }
 
 struct cost

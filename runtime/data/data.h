@@ -251,4 +251,15 @@ enum rt_status rt_weights_load(const struct rt_store *s,
 			       struct rt_weights_options *o,
 			       struct rt_error *err);
 
+/* ---- panels of weights (turn_panels.c) -------------------------------- */
+
+struct rt_workers;
+
+/* Turns all weights of this rank that its kernels read in panels, once they are
+ * as they are loaded.  From then on they are not to be saved. */
+enum rt_status rt_store_panels(const struct rt_store *s, struct rt_workers *w,
+			       struct rt_error *err);
+/* One panel of so many words in each row; `space` has its size. */
+void rt_turn_panel(char *at, int64_t lanes, int64_t words, char *space);
+
 #endif

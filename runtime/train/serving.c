@@ -191,11 +191,15 @@ rt_serving(struct rt_run *r, const struct rt_options *o,
 	   struct rt_error *err)
 {
 	struct service_run s = { r, o, signalled, out, NULL };
+	struct rt_store store = rt_run_store(r);
 	struct rt_progress progress;
 	enum rt_status status;
 
 	status = o->command == RT_BENCH ? rt_run_start(r, err)
 					: rt_load_saved(r, o, &progress, err);
+	if (status == RT_OK) {
+		status = rt_store_panels(&store, r->workers, err);
+	}
 	if (status == RT_OK) {
 		status = rt_plan_engine_open(&s.engine, r, err);
 	}

@@ -5,6 +5,7 @@
  * prompts cut anywhere.  Steps have all sizes, and each position has the same
  * logits to the last bit.
  */
+#include "runtime/abi.h"
 #include "runtime/serve/server.h"
 
 #include <stdlib.h>
@@ -168,6 +169,22 @@ run_together(struct trace *t, struct rt_error *err)
 	return status;
 }
 
+/* How many weights of all programs lie in panels. */
+static int64_t
+in_panels(void)
+{
+	int64_t n = 0, i, k;
+
+	for (i = 0; i < llmc_plan.nprograms; i++) {
+		const struct rt_program *p = &llmc_plan.programs[i];
+
+		for (k = 0; k < p->nholds; k++) {
+			n += p->holds[k].lanes > 0;
+		}
+	}
+	return n;
+}
+
 enum rt_status
 __wrap_rt_generate(const struct rt_engine *e,
 		   const struct rt_generate_options *o, FILE *out,
@@ -199,6 +216,7 @@ __wrap_rt_generate(const struct rt_engine *e,
 	fprintf(out, "steps: %lld of 1 position, %lld of up to 8, %lld of up "
 		"to 32, %lld of more\n", (long long)by[0], (long long)by[1],
 		(long long)by[2], (long long)by[3]);
+	fprintf(out, "weights in panels: %lld\n", (long long)in_panels());
 	free(t->key);
 	free(t->want);
 	free(t->got);

@@ -21,6 +21,7 @@ traces()
 		{ grep -q 'this CPU' err && return; bad "$*: $(cat err)"; }
 	grep -q '^steps: [1-9].* [1-9][0-9]* of up to 8, [1-9].* [1-9][0-9]* of more' out ||
 		bad "$*: $(cat out)"
+	grep -q '^weights in panels: [1-9]' out || bad "$*: $(cat out)"
 }
 
 # saved MODEL: weights as a new run draws them

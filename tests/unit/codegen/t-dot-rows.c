@@ -13,6 +13,7 @@ struct columns {
 	const char *stored;	/* in 8 or 4 bits, or NULL */
 	const char *dtype;
 	int n, k;
+	bool panels;	/* they may lie in those */
 };
 
 /* For each number of rows: a product as it is, and one with more on top. */
@@ -29,7 +30,7 @@ rows_text(struct arena *a, const struct columns *b)
 	buf_printf(&head, "llmc-ir 1\ndim n = %d\ndim k = %d\n", b->n, b->k);
 	buf_printf(&body, "  %%0 = weight name=\"b\"%s : %s[n, k]\n"
 		   "  %%1 = weight name=\"bias\" : %s[n]\n",
-		   b->stored ? " frozen rounded=k" : "",
+		   b->stored ? " frozen rounded=k" : b->panels ? " frozen" : "",
 		   b->stored ? b->stored : dtype, dtype);
 	if (b->stored) {
 		columns = v++;
@@ -167,7 +168,7 @@ compare_sums(struct t_kernels *t, uint32_t result, const char *rows,
 static void
 run(struct arena *a, const struct columns *b, const char *cpu)
 {
-	struct t_kernels t;
+	struct t_kernels t = { .nbuffers = 0 };
 	uint32_t i;
 
 	t_kernels_open(&t, rows_text(a, b), cpu, (uint64_t)b->n);
@@ -197,7 +198,7 @@ test_rows(void **state)
 			bool whole = (c + i) % 2;
 			struct columns b = { i < 3 ? NULL : stored[whole],
 					     dtypes[i % 3], whole ? 100 : 37,
-					     whole ? 1056 : 1001 };
+					     whole ? 1056 : 1001, false };
 
 			/* AMX is for bf16 */
 			if (i % 3 == 1 || !strstr(t_cpu(c), "amx")) {
@@ -219,7 +220,7 @@ test_tables(void **state)
 		{ "x86-64-v4+avx512bf16+avx512vbmi",
 		  T_V4 " avx512bf16 avx512vbmi" }
 	};
-	struct columns b = { "int8", "bf16", 37, 1096 };
+	struct columns b = { "int8", "bf16", 37, 1096, false };
 	uint32_t i;
 
 	for (i = 0; i < 2; i++) {
@@ -243,7 +244,7 @@ test_groups(void **state)
 		for (i = 0; i < 3; i++) {
 			struct columns b = { "int4", dtypes[i],
 					     (c + i) % 2 ? 100 : 37,
-					     (c + i) % 2 ? 1152 : 384 };
+					     (c + i) % 2 ? 1152 : 384, false };
 
 			if (i == 1 || !strstr(t_cpu(c), "amx")) {
 				run(*state, &b, t_cpu(c));
@@ -271,7 +272,7 @@ test_types_apart(void **state)
 
 	(void)state;
 	for (c = 0; c < t_ncpus(); c++) {
-		struct t_kernels t;
+		struct t_kernels t = { .nbuffers = 0 };
 		uint32_t i;
 
 		if (strstr(t_cpu(c), "amx")) {	/* it is for bf16 */
@@ -288,11 +289,102 @@ test_types_apart(void **state)
 	}
 }
 
+/* All that the function returns, in memory to be freed. */
+static char *
+results(struct t_kernels *t, size_t *n)
+{
+	const struct ir_region *r =
+		&t->m->regions.at[t->m->funcs.at[1].body];
+	char *all = NULL;
+	uint32_t i;
+
+	*n = 0;
+	for (i = 0; i < r->results.n; i++) {
+		struct t_buffer *b = t_buffer(t, r->results.at[i], 0);
+		size_t bytes = (size_t)(b->elems * t_bytes(b->type.dtype));
+
+		all = realloc(all, *n + bytes);
+		assert_non_null(all);
+		memcpy(all + *n, b->at, bytes);
+		*n += bytes;
+	}
+	return all;
+}
+
+/* What is computed by kernels, or by plain nests. */
+static char *
+computed(struct arena *a, const struct columns *b, const char *cpu, bool nests,
+	 size_t *n)
+{
+	struct t_kernels t = { .nbuffers = 0 };
+	struct cg_panel p;
+	char *all;
+	uint32_t i;
+
+	t.nests = nests;
+	t_kernels_open(&t, rows_text(a, b), cpu, 1);
+	for (i = 0; i < 2 * t.list->at.n; i++) {
+		t_run_kernel(&t, i % t.list->at.n);
+		if (i + 1 == t.list->at.n) {
+			same_rows(&t);
+		}
+	}
+	if (b->panels) {
+		compare_rows(&t, cpu);
+		compare_sums(&t, 0, "a0", "b", cpu);
+	}
+	if (strcmp(b->dtype, "f32") == 0 || strstr(cpu, "bf16")) {
+		p = t.panel[t_named(&t, "b", false)->value];
+		assert_int_equal(p.lanes > 0, b->panels);
+	}
+	all = results(&t, n);
+	t_kernels_close(&t);
+	return all;
+}
+
+/*
+ * Columns that lie in panels: whole tiles, parts of them, few rows.  All bits
+ * are those of columns that lie in rows.  Loops read them, too.
+ */
+static void
+test_panels(void **state)
+{
+	static const char *const dtypes[] = { "f32", "bf16" };
+	static const int n[] = { 112, 48, 16 };
+	uint32_t i, c;
+
+	for (c = 0; c < t_ncpus(); c++) {
+		for (i = 0; i < 2; i++) {
+			struct columns b = { NULL, dtypes[i], n[(c + i) % 3],
+					     (c + i) % 2 ? 1056 : 64, true };
+			char *panels, *rows;
+			size_t bytes, same;
+
+			if (i == 0 && strstr(t_cpu(c), "amx")) {
+				continue;	/* AMX is for bf16 */
+			}
+			panels = computed(*state, &b, t_cpu(c), false, &bytes);
+			b.panels = false;
+			rows = computed(*state, &b, t_cpu(c), false, &same);
+			assert_int_equal(bytes, same);
+			if (memcmp(panels, rows, bytes) != 0) {
+				fail_msg("panels of %s have other bits on %s",
+					 dtypes[i], t_cpu(c));
+			}
+			free(panels);
+			free(rows);
+			b.panels = true;
+			free(computed(*state, &b, t_cpu(c), true, &bytes));
+		}
+	}
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_rows),
+		cmocka_unit_test(test_panels),
 		cmocka_unit_test(test_tables),
 		cmocka_unit_test(test_groups),
 		cmocka_unit_test(test_types_apart),

@@ -16,7 +16,7 @@
 static void
 run(const char *text, const char *cpu, uint64_t seed, double most)
 {
-	struct t_kernels t;
+	struct t_kernels t = { .nbuffers = 0 };
 	double off;
 
 	t_kernels_open(&t, text, cpu, seed);

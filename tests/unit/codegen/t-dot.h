@@ -38,6 +38,8 @@ struct t_kernels {
 	uint32_t nbuffers;
 	uint64_t rng;
 	bool fell_back;		/* some contraction is a plain nest */
+	bool nests;		/* all shall be that */
+	struct cg_panel *panel;	/* by value: .lanes 0: it lies in rows */
 };
 
 static inline uint32_t
@@ -216,7 +218,7 @@ t_make(struct t_kernels *t, const struct kernel *k, struct cg_kernel *out,
 	uint32_t i;
 
 	*out = (struct cg_kernel){ 0 };
-	if (k->kind == KERNEL_CONTRACTION) {
+	if (k->kind == KERNEL_CONTRACTION && !t->nests) {
 		if (cg_dot_steps(&t->cpu, out, k, why)) {
 			return true;
 		}
@@ -238,12 +240,20 @@ t_emit(struct t_kernels *t, const char *cpu, const char **why)
 	struct ll_value **words;
 
 	t->o = t_object_begin(&t->c.perm, cpu);
-	t->cpu = (struct cg_cpu){ .m = t->m, .ll = t->o->l, .a = &t->c.perm };
+	t->cpu = (struct cg_cpu){ .m = t->m, .ll = t->o->l, .a = &t->c.perm,
+				  .panels = cg_find_panels(t->m, &t->c.perm) };
 	t->list = kernels_find(t->m, 1, NULL, &t->c.perm)->top;
 	t->made = arena_alloc(&t->c.perm,
 			      (t->list->at.n + 1) * sizeof *t->made);
 	words = arena_alloc(&t->c.perm,
 			    (t->list->at.n * n + 1) * sizeof *words);
+	t->panel = arena_alloc(&t->c.perm,
+			       t->m->values.n * sizeof *t->panel);
+	for (i = 1; i < t->m->values.n; i++) {
+		if (!cg_cpu_panel(&t->cpu, i, &t->panel[i])) {
+			t->panel[i].lanes = 0;
+		}
+	}
 	for (i = 0; i < t->list->at.n; i++) {
 		if (!t_make(t, &t->list->at.at[i], &t->made[i], why)) {
 			return false;
@@ -365,11 +375,42 @@ t_old(struct t_kernels *t, node_id sink)
 	return old;
 }
 
+/*
+ * What the kernel is called with in place of a buffer, in memory to be freed:
+ * its numbers in panels; NULL: the buffer as it is.  This repeats the layout's
+ * definition, element by element.
+ */
+static inline char *
+t_panels(struct t_kernels *t, value_id value)
+{
+	const struct t_buffer *b;
+	const struct cg_panel p = t->panel[value];
+	int64_t bytes, per, i;
+	char *to;
+
+	if (p.lanes == 0) {
+		return NULL;
+	}
+	b = t_buffer(t, value, 0);
+	bytes = t_bytes(b->type.dtype);
+	per = 4 / bytes;
+	to = malloc((size_t)(b->elems * bytes));
+	assert_non_null(to);
+	for (i = 0; i < b->elems; i++) {
+		int64_t row = i / p.row, k = i % p.row, at;
+
+		at = row / p.lanes * p.lanes * p.row;
+		at += (k / per * p.lanes + row % p.lanes) * per + k % per;
+		memcpy(to + at * bytes, b->at + i * bytes, (size_t)bytes);
+	}
+	return to;
+}
+
 static inline void
 t_run_kernel(struct t_kernels *t, uint32_t i)
 {
 	const struct cg_kernel *k = &t->made[i];
-	char *at[T_BUFFERS];
+	char *at[T_BUFFERS], *turned[T_BUFFERS];
 	struct rt_call call = { .at = at };
 	char *shared = aligned_alloc(64, (size_t)(k->shared_bytes + 127) /
 					     64 * 64);
@@ -381,8 +422,10 @@ t_run_kernel(struct t_kernels *t, uint32_t i)
 	memset(shared, 0xff, (size_t)k->shared_bytes);
 	assert_true(k->operands.n < T_BUFFERS);
 	for (n = 0; n < k->operands.n; n++) {
-		at[n] = t_buffer(t, k->operands.at[n].value,
-				 k->operands.at[n].sink)->at;
+		turned[n] = t_panels(t, k->operands.at[n].value);
+		at[n] = turned[n] ? turned[n]
+			: t_buffer(t, k->operands.at[n].value,
+				   k->operands.at[n].sink)->at;
 	}
 	for (n = 0; n < k->nums.n; n++) {
 		assert_int_equal(k->nums.at[n].kind, CG_OLD);
@@ -392,6 +435,9 @@ t_run_kernel(struct t_kernels *t, uint32_t i)
 	call.shared = shared;
 	for (s = 0; s < t->run[i].nsteps; s++) {
 		t_run_step(&t->run[i].steps[s], &call, k->own_bytes);
+	}
+	for (n = 0; n < k->operands.n; n++) {
+		free(turned[n]);
 	}
 	free(shared);
 }

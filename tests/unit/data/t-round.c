@@ -99,7 +99,7 @@ read_rank(const struct rt_st *st, struct rt_pieces rows,
 	struct rt_tensor t = { .name = "w", .loaded = 1, .elem = RT_ELEM_I4,
 			       .ndims = 3, .dims = dims, .sizes = sizes,
 			       .rounded = 6 };
-	struct rt_hold h = { &t, 0, lists, 1 };
+	struct rt_hold h = { .tensor = &t, .dims = lists, .writes = 1 };
 	struct rt_program program = { 0 };
 	int64_t program_of = 0;
 	struct rt_plan p = { .program_of = &program_of, .tensors = &t };

@@ -6,6 +6,7 @@
 
 #include <math.h>
 
+#include "runtime/device/pool.h"
 #include "runtime/elems.h"
 #include "runtime/data/tensor_store.h"
 
@@ -332,6 +333,58 @@ test_not_weights(void **state)
 	free(t);
 }
 
+/* ---- panels -------------------------------------------------------- */
+
+enum { P_ROWS = 12, P_COLUMNS = 70, P_LANES = 4 };
+
+/* A weight that lies in panels and one that does not, on two workers: words of
+ * two numbers of four rows take turns. */
+static void
+test_panels(void **state)
+{
+	static const char *const dims[] = { "rows", "columns" };
+	static const int64_t sizes[] = { P_ROWS, P_COLUMNS };
+	static const struct rt_pieces pieces[] = {
+		{ 1, P_ROWS, { { 0, P_ROWS } } },
+		{ 1, P_COLUMNS, { { 0, P_COLUMNS } } }
+	};
+	static uint16_t arena[2 * P_ROWS * P_COLUMNS];
+	const struct rt_spread spreads[2] = { { P_ROWS, 0, &pieces[0] },
+					      { P_COLUMNS, 0, &pieces[1] } };
+	const struct rt_spread *lists[2] = { &spreads[0], &spreads[1] };
+	struct rt_tensor t = { .name = "w", .elem = RT_ELEM_BF16, .ndims = 2,
+			       .dims = dims, .sizes = sizes };
+	struct rt_hold holds[2] = {
+		{ .tensor = &t, .dims = lists, .lanes = P_LANES,
+		  .row = P_COLUMNS },
+		{ .tensor = &t, .dims = lists, .offset = sizeof arena / 2 }
+	};
+	struct rt_program g = { .nholds = 2, .holds = holds };
+	struct rt_plan p = { .naxes = 1 };
+	struct rt_store s = { .plan = &p, .program = &g,
+			      .arena = (char *)arena };
+	struct rt_workers_options two = { .n = 2 };
+	struct rt_workers *w;
+	struct rt_error err = { 0 };
+	int64_t i, all = P_ROWS * P_COLUMNS;
+
+	(void)state;
+	assert_int_equal(rt_workers_start(&w, &two, &err), RT_OK);
+	for (i = 0; i < 2 * all; i++) {
+		arena[i] = (uint16_t)i;
+	}
+	assert_int_equal(rt_store_panels(&s, w, &err), RT_OK);
+	for (i = 0; i < all; i++) {
+		int64_t row = i / P_COLUMNS, k = i % P_COLUMNS, at;
+
+		at = row / P_LANES * P_LANES * P_COLUMNS;
+		at += (k / 2 * P_LANES + row % P_LANES) * 2 + k % 2;
+		assert_int_equal(arena[at], i);
+		assert_int_equal(arena[all + i], all + i);
+	}
+	rt_workers_stop(w);
+}
+
 /* ---- long runs and short ones -------------------------------------- */
 
 enum { ROWS = 40, COLUMNS = 6000 };
@@ -348,7 +401,7 @@ read_block(const struct rt_st *st, const char *name, enum rt_elem elem,
 					{ COLUMNS, 0, &columns } };
 	const struct rt_spread *lists[2] = { &spreads[0], &spreads[1] };
 	struct rt_tensor t = { name, 1, 0, elem, 2, dims, sizes, 0, 0, 0, 0 };
-	struct rt_hold h = { &t, 0, lists, 1 };
+	struct rt_hold h = { .tensor = &t, .dims = lists, .writes = 1 };
 	int64_t program_of = 0, i, j, r, c, local = 0;
 	struct rt_plan p = { .program_of = &program_of };
 	struct rt_store s = { .plan = &p, .arena = arena };
@@ -599,6 +652,7 @@ main(void)
 		cmocka_unit_test(test_files_and_shards),
 		cmocka_unit_test(test_refusals),
 		cmocka_unit_test(test_not_weights),
+		cmocka_unit_test(test_panels),
 		cmocka_unit_test(test_runs_of_all_lengths),
 		cmocka_unit_test(test_part_names),
 		cmocka_unit_test(test_halves),

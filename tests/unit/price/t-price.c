@@ -29,7 +29,7 @@ target(const char *name)
 static double
 matmul(const char *name, double m, double n, double k, enum target_rate r)
 {
-	struct cost_contraction c = { m, n, k, 1, r, 2, false, 0 };
+	struct cost_contraction c = { m, n, k, 1, r, 2, false, 0, false };
 
 	return cost_contraction(&target(name)->device, &c).us;
 }
@@ -40,7 +40,7 @@ test_stored(void **state)
 {
 	const struct target_device *d = &target("a100-sxm")->device;
 	struct cost_contraction c = { 1, 28672, 8192, 1, TARGET_BF16, 2,
-				      false, 0 };
+				      false, 0, false };
 	double wide = cost_contraction(d, &c).us, narrow;
 
 	(void)state;
@@ -49,6 +49,30 @@ test_stored(void **state)
 	c.stored_bytes = 0.5;
 	narrow = cost_contraction(d, &c).us;
 	assert_true(narrow > wide / 4 && narrow < wide / 2);
+}
+
+/* On a CPU few rows of panels take what their products do; one row waits for
+ * its own sums.  More rows have tiles. */
+static void
+test_panels(void **state)
+{
+	const struct target_device *d = &target("cpu-avx512")->device;
+	struct cost_contraction c = { 1, 4096, 4096, 1, TARGET_BF16, 2,
+				      false, 0, false };
+	double rows[17], panels[17];
+	int m;
+
+	(void)state;
+	for (m = 1; m <= 16; m *= 2) {
+		c.m = m;
+		c.panels = false;
+		rows[m] = cost_contraction(d, &c).math_us;
+		c.panels = true;
+		panels[m] = cost_contraction(d, &c).math_us;
+		assert_true(m > 8 ? panels[m] == rows[m] : panels[m] < rows[m]);
+	}
+	assert_true(panels[1] == panels[4]);
+	assert_true(fabs(panels[8] / panels[1] * 5.5 / 8 - 1) < 1e-9);
 }
 
 /* Never above the rates; near them when large; by bytes when narrow. */
@@ -339,6 +363,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_stored, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_panels, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_contraction, setup,
 						teardown),
 		cmocka_unit_test_setup_teardown(test_rates, setup,

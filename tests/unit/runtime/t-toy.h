@@ -302,8 +302,8 @@ static const struct rt_tensor toy_tensors[] = {
 	  0 }
 };
 static const struct rt_hold toy_holds[] = {
-	{ &toy_tensors[0], TOY_W, toy_of_words, 1 },
-	{ &toy_tensors[1], TOY_M, toy_of_words, 1 }
+	{ &toy_tensors[0], TOY_W, toy_of_words, 1, 0, 0 },
+	{ &toy_tensors[1], TOY_M, toy_of_words, 1, 0, 0 }
 };
 static const struct rt_range toy_zero[] = { { TOY_G, 64 } };
 static const struct rt_watch toy_watch[] = {

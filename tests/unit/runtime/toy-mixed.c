@@ -104,8 +104,8 @@ static const struct rt_tensor mixed_tensors[] = {
 	  .dims = &toy_dims[2], .sizes = toy_sizes }
 };
 static const struct rt_hold mixed_holds[] = {
-	{ &mixed_tensors[0], TOY_W, mixed_of_words, 1 },
-	{ &mixed_tensors[1], TOY_M, mixed_of_words, 1 }
+	{ &mixed_tensors[0], TOY_W, mixed_of_words, 1, 0, 0 },
+	{ &mixed_tensors[1], TOY_M, mixed_of_words, 1, 0, 0 }
 };
 static const struct rt_program mixed_program = {
 	.arena_bytes = MIXED_PACKED + MIXED_PACKED_BYTES,
