@@ -178,6 +178,9 @@ void att_read_row(struct attn *t, const struct attn_view *v,
 void att_scores(struct attn *t, const struct att_tile *x);
 /* A vector of scores, capped. */
 struct ll_value *att_cap(struct attn *t, struct ll_value *scores);
+/* The score of the sink of the head at i; of a sink of -inf, which is none, one
+ * that is finite and below all others. */
+struct ll_value *att_sink(struct attn *t, const struct att_index *i);
 /* Sets max and sum of so many queries of a head, before the first keys: those
  * of its sink, or of nothing; and those of nothing. */
 void att_weigh_begin(struct attn *t, const struct att_index *i, int64_t count,

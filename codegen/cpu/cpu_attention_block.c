@@ -337,6 +337,18 @@ att_weigh_begin_none(struct attn *t, int64_t count, struct ll_value *max,
 	att_fill(t->l, sum, count, 0);
 }
 
+struct ll_value *
+att_sink(struct attn *t, const struct att_index *i)
+{
+	const struct ll_type f32 = ll_type(LL_F32, 1);
+	struct ll *l = t->l;
+	struct ll_value *least = ll_num(l, f32, LEAST), *sink, *none;
+
+	sink = ll_load(l, f32, att_ptr(t, &t->in[ATTN_SINK], i));
+	none = ll_test(l, LL_LT, sink, least);
+	return ll_select(l, none, least, sink);
+}
+
 void
 att_weigh_begin(struct attn *t, const struct att_index *i, int64_t count,
 		struct ll_value *max, struct ll_value *sum)
@@ -349,9 +361,7 @@ att_weigh_begin(struct attn *t, const struct att_index *i, int64_t count,
 		att_weigh_begin_none(t, count, max, sum);
 		return;
 	}
-	sink = ll_load(l, ll_type(LL_F32, 1),
-		       att_ptr(t, &t->in[ATTN_SINK], i));
-	sink = ll_splat(l, sink, t->lanes);
+	sink = ll_splat(l, att_sink(t, i), t->lanes);
 	ll_loop(l, &q, ll_i64(l, 0), ll_i64(l, count), t->lanes, NULL, 0);
 	ll_store(l, sink, att_elem_at(l, max, q.i, 4));
 	ll_loop_end(l, &q, NULL);

@@ -642,7 +642,7 @@ begin_query(struct att_single *s)
 {
 	struct attn *t = s->t;
 	struct ll *l = t->l;
-	struct ll_value *one = ll_i64(l, 1), *heads = ll_i64(l, s->heads), *sum;
+	struct ll_value *heads = ll_i64(l, s->heads), *sum, *sink;
 	int64_t padded = attn_round_up(s->heads, t->lanes);
 	struct att_index i = s->at;
 	struct att_rows q;
@@ -660,8 +660,8 @@ begin_query(struct att_single *s)
 	if (t->values[ATTN_SINK]) {
 		ll_loop(l, &h, ll_i64(l, 0), heads, 1, NULL, 0);
 		i.head = ll_add(l, s->at.head, h.i);
-		att_read_row(t, &t->in[ATTN_SINK], &i, one, 1, 0,
-			     number_at(s, s->max, h.i));
+		sink = att_sink(t, &i);
+		ll_store(l, sink, number_at(s, s->max, h.i));
 		ll_store(l, ll_num(l, ll_type(LL_F32, 1), 1),
 			 number_at(s, s->sum, h.i));
 		ll_loop_end(l, &h, NULL);

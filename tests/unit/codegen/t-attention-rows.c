@@ -2,7 +2,7 @@
  * Attention to keys that an index selects: what a query gets has the same bits
  * alone and among others, wherever its keys are in the index, if the first is
  * that of a block.  Queries that are alone with their keys are computed one by
- * one, and others in blocks.
+ * one, and others in blocks.  One that sees no key gets 0.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -13,6 +13,7 @@
 #include "codegen/cg.h"
 #include "tests/unit/shared/t-cpu.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -103,6 +104,7 @@ draw_cache(void)
 	for (i = 0; i < s.shape->heads; i++) {
 		s.sinks[i] = 4 * drawn();
 	}
+	s.sinks[1] = -INFINITY;	/* this head has none */
 }
 
 static const char *
@@ -199,6 +201,26 @@ spread_queries(int queries, int keys, int query)
 	}
 }
 
+/* Another query sees no key: the last one is before the first. */
+static void
+blind(int query, int from)
+{
+	s.first[query] = (float)(from + 9);
+	s.last[query] = (float)(from + 5);
+}
+
+/* It gets 0 of every number. */
+static bool
+is_zero(int query)
+{
+	const char *out = s.out + query * query_bytes();
+	int i;
+
+	for (i = 0; i < query_bytes() && !out[i]; i++) {
+	}
+	return i == query_bytes();
+}
+
 static void
 test_shape(const char *cpu)
 {
@@ -231,8 +253,16 @@ test_shape(const char *cpu)
 		if (x[4]) {
 			spread_queries(x[0], x[1], x[2]);
 		}
+		if (x[0] > 1) {
+			blind(x[2] - 1, x[3]);
+		}
 		memset(s.out, 1, sizeof s.out);
 		run(cpu, x[0], x[1]);
+		if (x[0] > 1 && !is_zero(x[2] - 1)) {
+			fail_msg("%s of %d: query %d of %d sees no key and "
+				 "gets some on %s", s.shape->dtype, s.shape->d,
+				 x[2] - 1, x[0], cpu);
+		}
 		if (i == 0) {
 			memcpy(want, out, bytes);
 		} else if (memcmp(want, out, bytes) != 0) {
