@@ -165,6 +165,17 @@ cause_of(const char *message)
 	return at ? at + strlen(mark) : message;
 }
 
+/* Whether it is "rank 0: X": so others learn of X before the first step. */
+static bool
+is_told(const char *message, const char *cause)
+{
+	size_t n = strlen(message), end = strlen(cause);
+
+	return strncmp(message, "rank ", 5) == 0 && n > end + 2 &&
+	       strcmp(message + n - end, cause) == 0 &&
+	       memcmp(message + n - end - 2, ": ", 2) == 0;
+}
+
 bool
 rt_local_is_news(const struct rt_world *w, const char *message)
 {
@@ -185,9 +196,9 @@ rt_local_is_news(const struct rt_world *w, const char *message)
 	     tries++) {
 		poll(NULL, 0, 1);
 	}
-	/* "rank 0: X" is how others learn of X before the first step */
 	return atomic_load(&s->state) != STORED ||
-	       (!strstr(cause, s->text) && !strstr(s->text, cause));
+	       (strcmp(cause, s->text) != 0 && !is_told(cause, s->text) &&
+		!is_told(s->text, cause));
 }
 
 /* ---- the parent ---- */

@@ -124,7 +124,13 @@ all_find(const struct rt_world *w)
 	if (rt_local_is_news(w, text)) {
 		fputs("some rank found no data\n", stderr);
 	}
-	if (!rt_local_is_news(w, "another thing")) {
+	if (rt_local_is_news(w, "rank 0 (tp=0): no data")) {
+		fputs("what rank 0 told is no news\n", stderr);
+	}
+	if (!rt_local_is_news(w, "another thing") ||
+	    !rt_local_is_news(w, "no data of the second file") ||
+	    !rt_local_is_news(w, "f: no data") ||
+	    !rt_local_is_news(w, "data")) {
 		fputs("another thing is lost\n", stderr);
 	}
 	return 1;
