@@ -79,6 +79,10 @@ catch_signals(void)
 /* Until the first line; then twice as many each time. */
 #define ON_TERMINAL_SECONDS 5
 #define ELSEWHERE_SECONDS 60
+/* Columns of a terminal that the line of a search may take. */
+#define SEARCH_COLUMNS 60
+
+static bool on_terminal;
 
 static void
 alarm_after(int in_seconds)
@@ -89,16 +93,24 @@ alarm_after(int in_seconds)
 	setitimer(ITIMER_REAL, &t, NULL);
 }
 
-/* "llmc: 10 s so far, in search"; nothing here may allocate. */
+/* "llmc: 10 s so far, in search", in place of what a search has drawn there;
+ * nothing here may allocate. */
 static void
 on_alarm(int sig)
 {
 	const char *doing = crash.doing ? crash.doing : "input";
 	int saved = errno, n = seconds;
-	char line[80] = "llmc: ", digits[12];
-	size_t at = strlen(line), d = sizeof digits;
+	char line[SEARCH_COLUMNS + 80], digits[12];
+	size_t at = 0, d = sizeof digits;
 
 	(void)sig;
+	if (on_terminal) {
+		memset(line, ' ', sizeof line);
+		line[0] = line[SEARCH_COLUMNS + 1] = '\r';
+		at = SEARCH_COLUMNS + 2;
+	}
+	memcpy(line + at, "llmc: ", 6);
+	at += 6;
 	do {
 		digits[--d] = (char)('0' + n % 10);
 		n /= 10;
@@ -124,9 +136,10 @@ show_progress(void)
 {
 	struct sigaction act = { .sa_flags = SA_RESTART };
 	const char *given = getenv("LLMC_PROGRESS");
-	int first = isatty(STDERR_FILENO) ? ON_TERMINAL_SECONDS
-					  : ELSEWHERE_SECONDS;
+	int first;
 
+	on_terminal = isatty(STDERR_FILENO);
+	first = on_terminal ? ON_TERMINAL_SECONDS : ELSEWHERE_SECONDS;
 	if (given && *given) {
 		if (strspn(given, "0123456789") != strlen(given) ||
 		    strlen(given) > 6) {

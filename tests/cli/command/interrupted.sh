@@ -113,6 +113,9 @@ if script -qec true /dev/null >out 2>&1 </dev/null; then
 	got=$?
 	grep -q '5 s so far, in evaluation' screen ||
 		bad 'no progress at a terminal'
+	# at the left, whatever a search has drawn in that line
+	grep -q "$(printf '\r')llmc: 5 s so far" screen ||
+		bad 'progress at a terminal is not at the left'
 	test $got = 130 || bad "Ctrl-C while it evaluates: exit status $got"
 	test ! -s none.out || bad 'progress on standard output'
 	rm none.out
