@@ -45,8 +45,8 @@ bool cg_arch_known(const char *name, struct arena *a, const char **why);
 #define CG_TENSOR_VALUES 128
 
 /* Its fastest instruction for matrices, as "tcgen05", if the module has experts
- * of tf32 or 8 bits, or gradients of wider heads, which use a slower one; NULL:
- * it has none. */
+ * of tf32, or gradients of wider heads, which use a slower one; NULL: it has
+ * none. */
 const char *cg_arch_lacks(const char *name, const struct ir_module *m);
 
 /* -- cuda/cuda_candidates.c, host/host_trials.c: tiles of a GPU's kernels -- */

@@ -8,11 +8,13 @@
  *	s = max(amax(x, over), tiny) / 448      a number for each row
  *	y = rescale(dot_f32(quantize(x, s), quantize(w, t)) * s, t)
  *
- * where t is the scale s of the weight.  Scales come from the current values,
- * one for each row along k.  So they do not depend on how batch and sequence
- * are split or on the microbatch size; only if k is split must ranks reduce a
- * row's maximum.  All of this is ordinary ops, which place, fuse and the back
- * ends know.
+ * where t is the scale s of the weight.  With experts it is dot_at_f32, and a
+ * row of the weight is that row of all experts together: a scale for each would
+ * have to be looked up by the index, where ranks have some experts alone.
+ * Scales come from the current values, one for each row along k.  So they do
+ * not depend on how batch and sequence are split or on the microbatch size;
+ * only if k, or experts, are split must ranks reduce a row's maximum.  All of
+ * this is ordinary ops, which place, fuse and the back ends know.
  *
  * Backward contractions keep their type: gradients have a wider range than 8
  * bits.  This pass runs after autodiff, so they are the derivatives of the
@@ -45,9 +47,13 @@ is_wanted(const struct narrow *x, const struct ir_node *n)
 {
 	const value_id *args = ir_args(x->m, n);
 
-	return n->op == IR_DOT && !x->chooses[n->result] &&
+	if (n->op != IR_DOT && n->op != IR_DOT_AT) {
+		return false;
+	}
+	return !x->chooses[n->result] &&
 	       ir_dtypes[ir_type(x->m, n->result)->dtype].bits == 16 &&
-	       pass_is_weight(x->m, args[0]) != pass_is_weight(x->m, args[1]);
+	       pass_is_weight(x->m, args[0]) !=
+	       pass_is_weight(x->m, args[n->nargs - 1]);
 }
 
 /* ---- the replacement ---- */
@@ -94,17 +100,23 @@ along_k(struct narrow *x, value_id v, const struct ir_attr *over)
 	return derive_fit(x->m, x->r, v, &want, x->span);
 }
 
-/* v / *scale in 8 bits, one scale per row. */
+/* v / *scale in 8 bits, one scale per row; `of`: the dim of experts that it
+ * holds for together, or NULL. */
 static value_id
 quantized(struct narrow *x, value_id v, const struct ir_attr *over,
-	  value_id *scale)
+	  const struct ir_attr *of, value_id *scale)
 {
+	struct ir_attr *rows;
 	struct ir_new n;
 
 	v = along_k(x, v, over);
 	ir_new_init(&n, IR_AMAX, x->span);
 	ir_new_arg(&n, v);
-	*ir_new_attr(&n, IR_ATTR_OVER) = *over;
+	rows = ir_new_attr(&n, IR_ATTR_OVER);
+	*rows = *over;
+	if (of) {
+		rows->dims[rows->ndims++] = of->dims[0];
+	}
 	*scale = derive_append(x->m, x->r, &n);
 	*scale = op2(x, IR_MAX, *scale, number(x, TINY), IR_F32);
 	*scale = op2(x, IR_MUL, *scale, number(x, 1.0 / MOST_E4M3), IR_F32);
@@ -116,18 +128,25 @@ narrowed(struct narrow *x, node_id id)
 {
 	const struct ir_node dot = *ir_node(x->m, id);
 	const struct ir_attr over = *ir_attr(x->m, &dot, IR_ATTR_OVER);
+	const struct ir_attr *at = ir_attr(x->m, &dot, IR_ATTR_OF);
+	const struct ir_attr of = at ? *at : (struct ir_attr){ 0 };
 	value_id a[2], scale[2], y;
 	struct ir_new n;
-	int i;
 
 	x->span = dot.span;
-	for (i = 0; i < 2; i++) {
-		a[i] = quantized(x, ir_args(x->m, &dot)[i], &over, &scale[i]);
-	}
-	ir_new_init(&n, IR_DOT_F32, x->span);
+	a[0] = quantized(x, ir_args(x->m, &dot)[0], &over, NULL, &scale[0]);
+	a[1] = quantized(x, ir_args(x->m, &dot)[dot.nargs - 1], &over,
+			 at ? &of : NULL, &scale[1]);
+	ir_new_init(&n, at ? IR_DOT_AT_F32 : IR_DOT_F32, x->span);
 	ir_new_arg(&n, a[0]);
+	if (at) {
+		ir_new_arg(&n, ir_args(x->m, &dot)[1]);
+	}
 	ir_new_arg(&n, a[1]);
 	*ir_new_attr(&n, IR_ATTR_OVER) = over;
+	if (at) {
+		*ir_new_attr(&n, IR_ATTR_OF) = of;
+	}
 	y = derive_append(x->m, x->r, &n);
 	y = op2(x, IR_MUL, y, scale[0], IR_F32);
 	y = op2(x, IR_RESCALE, y, scale[1],

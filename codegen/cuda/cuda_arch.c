@@ -49,7 +49,8 @@ suits_experts(const struct ir_module *m, value_id v)
 {
 	enum ir_dtype t = (enum ir_dtype)ir_type(m, v)->dtype;
 
-	return t == IR_BF16 || t == IR_F16 || t == IR_F32 || t == IR_F64;
+	return t == IR_BF16 || t == IR_F16 || t == IR_F8E4M3 || t == IR_F32 ||
+	       t == IR_F64;
 }
 
 /* Whether a node multiplies with mma on architectures with tcgen05, which have
@@ -61,6 +62,7 @@ lacks_tensor(const struct ir_module *m, const struct ir_node *n)
 
 	switch ((enum ir_op)n->op) {
 	case IR_DOT_AT:
+	case IR_DOT_AT_F32:
 		return !suits_experts(m, args[0]) || !suits_experts(m, args[2]);
 	case IR_DOT_TO:
 		return !suits_experts(m, args[0]) || !suits_experts(m, args[1]);

@@ -27,6 +27,7 @@ nest_is_rowwise(const struct ir_node *node)
 	case IR_DOT:
 	case IR_DOT_F32:
 	case IR_DOT_AT:
+	case IR_DOT_AT_F32:
 	case IR_DOT_TO:
 	case IR_SCATTER:
 		return true;
@@ -72,7 +73,8 @@ is_over(const struct ir_node *node, const struct ir_factor *f)
 	if (f->out) {
 		return strcmp(f->name, "over") == 0 && node->op != IR_SCATTER;
 	}
-	return node->op != IR_DOT_AT || strcmp(f->name, "of") != 0;
+	return (node->op != IR_DOT_AT && node->op != IR_DOT_AT_F32) ||
+	       strcmp(f->name, "of") != 0;
 }
 
 static void
@@ -210,6 +212,7 @@ contribution(struct rowwise *s, uint32_t part, const struct nest_env *env)
 	case IR_DOT_F32:
 		return product(s, 0, 1, env);
 	case IR_DOT_AT:
+	case IR_DOT_AT_F32:
 		return chosen(s, env);
 	case IR_DOT_TO:
 		return if_here(s, 2, product(s, 0, 1, env), env);

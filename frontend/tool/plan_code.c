@@ -155,9 +155,9 @@ drv_note_arch(const char *arch, const struct ir_module *m)
 	const char *lacks = arch ? cg_arch_lacks(arch, m) : NULL;
 
 	if (lacks) {
-		fprintf(stderr, "llmc: note: experts of tf32 or of 8 bits, and "
-			"gradients of attention with heads of more than %d or "
-			"values of more than %d, for %s multiply with mma, as "
+		fprintf(stderr, "llmc: note: experts of tf32, and gradients "
+			"of attention with heads of more than %d or values "
+			"of more than %d, for %s multiply with mma, as "
 			"those for sm_80 do, and not with %s, as other "
 			"products do: they take longer than predicted\n",
 			CG_TENSOR_HEAD, CG_TENSOR_VALUES, arch, lacks);

@@ -672,3 +672,9 @@ ir_eval_dot_at(struct interp *e, const struct ir_node *n, double *out)
 	}
 	return true;
 }
+
+bool
+ir_eval_dot_at_f32(struct interp *e, const struct ir_node *n, double *out)
+{
+	return ir_eval_dot_at(e, n, out);
+}

@@ -12,6 +12,8 @@
  */
 #include "codegen/cuda/dot/cuda_dot.h"
 
+#define PROMOTED 4	/* of 128 elements of k each */
+
 /* ---- the ring of stages ---- */
 
 /* Tiles that copies are ahead.  With wgmma and tcgen05, products of the tile
@@ -413,25 +415,52 @@ descriptor(struct cu_func *f, const struct cu_loop *l, int which)
 		s->along_k ? 16 : (long long)s->k * 128);
 }
 
+/* All products of a stage into `sums`; the first one adds if `add`. */
 static void
-multiply_wgmma(struct cu_func *f, const struct cu_loop *l)
+multiply_wgmma(struct cu_func *f, const struct cu_loop *l, const char *sums,
+	       const char *add)
 {
+	static const char *const types[CU_DOT_NUNITS] = {
+		[CU_DOT_BF16] = "bf16", [CU_DOT_F16] = "f16",
+		[CU_DOT_E4M3] = "e4m3"
+	};
 	const struct cu_side *s = l->side;
 	/* steps of 32 bytes along k, in units of 16 bytes */
 	int x = s[0].along_k ? 2 : 128, y = s[1].along_k ? 2 : 128, k;
+	/* only elements of 16 bits are transposed */
+	const char *turns = cu_unit_bytes(l->unit) != 2 ? ""
+		: arena_printf(f->k->c->a, ", %d, %d", !s[0].along_k,
+			       !s[1].along_k);
 
 	cu_line(f, "{");
 	descriptor(f, l, 0);
 	descriptor(f, l, 1);
 	cu_line(f, "wg_fence();");
-	for (k = 0; k < l->tile->k / 16; k++) {
-		cu_line(f, "wg_%s_64x%lld(&acc[0][0][0], x + %d, y + %d, %s, "
-			"%d, %d);", l->unit == CU_DOT_F16 ? "f16" : "bf16",
-			(long long)l->tile->n, x * k, y * k,
-			k == 0 ? "it > 0" : "1", !s[0].along_k, !s[1].along_k);
+	for (k = 0; k < 4; k++) {
+		cu_line(f, "wg_%s_64x%lld(%s, x + %d, y + %d, %s%s);",
+			types[l->unit], (long long)l->tile->n, sums, x * k,
+			y * k, k == 0 ? add : "1", turns);
 	}
 	cu_line(f, "wg_commit();");
 	cu_line(f, "}");
+}
+
+/* Waits for copies of a stage, and lets wgmma read them. */
+static void
+stage_here(struct cu_func *f, const struct cu_loop *l)
+{
+	cu_line(f, "cp_async_wait(%lld);", ahead_of(l) - 1);
+	cu_comment(f, "wgmma reads what this thread has copied");
+	cu_line(f, "fence_async();");
+	cu_line(f, "sync_block();");
+}
+
+static void
+stage_next(struct cu_func *f, const struct cu_loop *l)
+{
+	cu_loop_next(f, l);
+	cu_line(f, "get = get == %lld ? 0 : get + 1;",
+		(long long)l->tile->stages - 1);
 }
 
 /*
@@ -440,6 +469,53 @@ multiply_wgmma(struct cu_func *f, const struct cu_loop *l)
  * stage is filled next.  The first product defines the sums: with zeros that
  * the loop begins with NVRTC 13 would run products one by one.
  */
+static void
+loop_wgmma(struct cu_func *f, const struct cu_loop *l)
+{
+	buf_puts(&f->text, "#pragma unroll 1\n");
+	cu_line(f, "for (it = 0; it < nk; it++) {");
+	stage_here(f, l);
+	multiply_wgmma(f, l, "&acc[0][0][0]", "it > 0");
+	stage_next(f, l);
+	cu_line(f, "wg_wait(1);");
+	cu_line(f, "}");
+	cu_line(f, "wg_wait(0);");
+	cu_line(f, "wg_sums(&acc[0][0][0], %lld);",
+		(long long)l->tile->n / 2);
+}
+
+/*
+ * Sums of f8e4m3, which wgmma adds up with some 14 bits: threads add what it
+ * makes of PROMOTED tiles at a time to sums in f32.  To add those of one half
+ * while products of the other run, in two sets of registers, was tried: NVRTC
+ * 13 then runs products one by one.
+ */
+static void
+loop_promoted(struct cu_func *f, const struct cu_loop *l)
+{
+	long long n = (long long)l->tile->n / 2;
+
+	cu_line(f, "f32 part[%lld];", n);
+	put_zeros(f, l->tile);
+	buf_puts(&f->text, "#pragma unroll 1\n");
+	cu_line(f, "for (it = 0; it < nk; it++) {");
+	stage_here(f, l);
+	multiply_wgmma(f, l, "part", arena_printf(f->k->c->a, "it %% %d > 0",
+						  PROMOTED));
+	stage_next(f, l);
+	cu_line(f, "if (it %% %d < %d && it + 1 < nk) {", PROMOTED,
+		PROMOTED - 1);
+	cu_line(f, "wg_wait(1);");
+	cu_line(f, "} else {");
+	cu_line(f, "int j;");
+	cu_line(f, "wg_wait(0);");
+	cu_line(f, "wg_sums(part, %lld);", n);
+	cu_line(f, "UNROLL");
+	cu_line(f, "for (j = 0; j < %lld; j++) {", n);
+	cu_line(f, "acc[0][j / 4][j %% 4] += part[j];");
+	cu_close(f, 3);
+}
+
 static void
 emit_wgmma(struct cu_func *f, const struct cu_loop *l)
 {
@@ -450,20 +526,11 @@ emit_wgmma(struct cu_func *f, const struct cu_loop *l)
 	cu_line(f, "f32 acc[1][%lld][4];", (long long)t->n / 8);
 	cu_line(f, "int it, get = 0, put = %lld;", ahead_of(l));
 	cu_loop_ahead(f, l);
-	buf_puts(&f->text, "#pragma unroll 1\n");
-	cu_line(f, "for (it = 0; it < nk; it++) {");
-	cu_line(f, "cp_async_wait(%lld);", ahead_of(l) - 1);
-	cu_comment(f, "wgmma reads what this thread has copied");
-	cu_line(f, "fence_async();");
-	cu_line(f, "sync_block();");
-	multiply_wgmma(f, l);
-	cu_loop_next(f, l);
-	cu_line(f, "get = get == %lld ? 0 : get + 1;",
-		(long long)t->stages - 1);
-	cu_line(f, "wg_wait(1);");
-	cu_line(f, "}");
-	cu_line(f, "wg_wait(0);");
-	cu_line(f, "wg_sums(&acc[0][0][0], %lld);", (long long)t->n / 2);
+	if (l->unit == CU_DOT_E4M3) {
+		loop_promoted(f, l);
+		return;
+	}
+	loop_wgmma(f, l);
 	if (l->none) {
 		cu_line(f, "if (nk <= 0) {");
 		put_zeros(f, t);

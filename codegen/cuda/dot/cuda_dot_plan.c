@@ -43,6 +43,14 @@ static const struct cu_tile by_warpgroups[] = {
 	{ 128, 64, 128, 16, 64, 256, 2, 4, 1.0, CU_BY_WGMMA }
 };
 /*
+ * The same in f8e4m3.  wgmma adds such products with some 14 bits, so threads
+ * add up what it makes of some stages, in registers of their own.
+ */
+static const struct cu_tile by_promotion[] = {
+	{ 128, 128, 128, 16, 128, 256, 1, 6, 1.35, CU_BY_WGMMA },
+	{ 128, 64, 128, 16, 64, 256, 2, 4, 0.95, CU_BY_WGMMA }
+};
+/*
  * One thread multiplies, four times what an A100 does in a cycle, which loads
  * from the L2 cache do not keep up with: `best` is what 47 bytes a cycle feed.
  * In the end each of eight warps loads 32 rows of half of the columns from
@@ -75,9 +83,17 @@ cu_tiles_described(const struct cg_cuda *c, enum cu_dot_unit u, uint32_t *n)
 {
 	bool half = u == CU_DOT_BF16 || u == CU_DOT_F16;
 
-	*n = !half ? 0 : c->arch->wgmma ? COUNT(by_warpgroups)
-		: c->arch->tcgen05 ? COUNT(by_tensor) : 0;
-	return c->arch->tcgen05 ? by_tensor : by_warpgroups;
+	if (!half && u != CU_DOT_E4M3) {
+		*n = 0;
+		return NULL;
+	}
+	if (c->arch->tcgen05) {
+		*n = COUNT(by_tensor);
+		return by_tensor;
+	}
+	*n = !c->arch->wgmma ? 0 : half ? COUNT(by_warpgroups)
+		: COUNT(by_promotion);
+	return half ? by_warpgroups : by_promotion;
 }
 
 int64_t
@@ -196,7 +212,8 @@ loads_quickly(const struct cu_dot *d, const struct cu_tile *t,
 			return false;
 		}
 	}
-	return d->unit == CU_DOT_BF16 || d->unit == CU_DOT_F16;
+	return d->unit == CU_DOT_BF16 || d->unit == CU_DOT_F16 ||
+	       (d->unit == CU_DOT_E4M3 && t->by != CU_BY_WARPS);
 }
 
 bool

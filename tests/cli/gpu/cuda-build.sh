@@ -111,7 +111,7 @@ grep tcgen05 err && bad 'a note about a model without experts'
 for type in bf16 tf32; do
 	sed "s/dtype f32/dtype $type/" "$examples/tiny-moe.llm" >moe.$type.llm
 	run -w --target b200x2 --pin ep=2 --emit=cuda moe.$type.llm
-	grep 'experts of tf32 .* sm_100a multiply with mma' err >said.$type
+	grep 'experts of tf32, .* sm_100a multiply with mma' err >said.$type
 done
 [ -s said.bf16 ] && bad 'a note about experts by tcgen05'
 [ -s said.tf32 ] || bad 'nothing says that experts in tf32 are slow'

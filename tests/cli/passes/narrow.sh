@@ -30,6 +30,13 @@ test -s loss.plain && diff loss.plain loss.narrow ||
 	bad 'scales change the model'
 run eval --compare --steps 2 --pin tp=2,dp=2,zero=1,microbatch=1 narrow.llm
 
+# experts, wherever they are
+sed 's/dtype f32/dtype bf16/;s/batch = 4;/& matmul = f8e4m3;/' \
+	"$examples/tiny-moe.llm" >moe.llm
+run --emit=ranks --pin ep=2 moe.llm
+[ "$(grep -c '= dot_at_f32 ' out)" -eq 3 ] || bad 'experts are not in 8 bits'
+run eval --compare --steps 1 --pin ep=2,tp=2,microbatch=1 moe.llm
+
 # pieces of a sequence are gathered as 8 bits, sums are rounded before they go
 sed 's/batch = [0-9]*;/& matmul = f8e4m3;/' "$examples/llama-3-8b.llm" >l.llm
 run --emit=ranks --pin tp=4,microbatch=1,sequence=on l.llm
@@ -77,6 +84,16 @@ near()
 	}
 }
 
+# of one multiprocessor, which has tiles large enough for tcgen05
+sed 's/units = 148/units = 1/;s/^target b200/target few/' \
+	"$top_srcdir/targets/b200.target" >few.target
+sed -i 's/seq = 16/seq = 32/;s/hidden = 32/hidden = 128/;s/ffn = 48/ffn = 256/
+	s/expert = 4/expert = 2/' moe.llm
+losses moe moe --target cpux1 --
+losses blackwell moe --target ./few.target -- --device emulate
+near moe blackwell 1e-3
+grep -l dot_at plan/kernels/*.cu | xargs grep -q 'tc_mma_f8(' ||
+	bad 'no experts in e4m3'
 losses bf16 plain --target cpux1 --
 losses one narrow --target cpux1 --
 cmp -s bf16 one && bad 'nothing was rounded'

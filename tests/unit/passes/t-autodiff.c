@@ -276,6 +276,8 @@ static const struct op_case cases[] = {
 	  "i idx<e>[b, c]", "f32[e, d, h]" }, false },
 	{ "dot_at", " over=d of=e", "f32[b, c, h]", { "f32[b, c, d]",
 	  "i idx<e>[b, c]", "f32[e, h, d]" }, false },
+	{ "dot_at_f32", " over=h of=e", "f32[b, c, d]", { "f32[b, h]",
+	  "i idx<e>[b, c]", "f32[e, d, h]" }, false },
 	{ "attention", "", "f32[b, s, n, d]", { "f32[b, s, n, d]",
 	  "f32[b, s, k, d]", "f32[b, s, k, d]" }, false },
 	{ "attention", " causal", "f32[b, s, n, h]", { "f32[b, s, n, d]",
