@@ -116,12 +116,14 @@ price_pieces(struct piece_store *s, struct piece_sharding *w,
 	     uint32_t dev, struct arena *a)
 {
 	struct pricing p = piece_pricing(s, w, dev);
+	uint32_t n = PIECE_BODY + s->space->nkinds, i, k;
 	struct where to;
-	uint32_t i, k;
 
 	kernels_some(w->fuse, w->r.of_stage[0], w->on->nstages * SCHED_NKINDS,
 		     &list->mem, list->of);
-	c->on[dev] = arena_alloc(a, sizeof *c->on[dev]);
+	c->on[dev] = arena_alloc(a, sizeof *c->on[dev] +
+				    n * sizeof *c->on[dev]->fn);
+	c->on[dev]->n = n;
 	for (i = 0; i < w->on->nstages; i++) {
 		for (k = 0; k < SCHED_NKINDS; k++) {
 			go(w, i, &c->on[dev]->fn[0][k], SCHED_NKINDS, &to);

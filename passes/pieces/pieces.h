@@ -75,9 +75,10 @@ struct piece_choices {
 	VEC(struct piece_choice) at;	/* empty until needed */
 };
 
-/* Prices of pieces on one device group. */
+/* Prices of pieces on one device group, of as many as the space has. */
 struct piece_prices {
-	struct price_func fn[PIECE_MAX][SCHED_NKINDS];
+	uint32_t n;
+	struct price_func fn[][SCHED_NKINDS];
 };
 
 /* Layers by stage that minimise the time of the slowest stage. */

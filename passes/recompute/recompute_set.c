@@ -115,12 +115,15 @@ add_name(struct set *s, const char *name)
 	value_id v;
 
 	for (v = 1; v < s->nvalues; v++) {
-		const struct ir_value *x =
-			&s->m->values.at[recompute_root(s->m, v)];
+		const struct ir_value *x;
 
-		if (s->saved[v] && (x->hint == sym || (x->node &&
+		if (!s->saved[v]) {
+			continue;
+		}
+		x = &s->m->values.at[recompute_root(s->m, v)];
+		if (x->hint == sym || (x->node &&
 		    strcmp(ir_ops[ir_node(s->m, x->node)->op].name,
-			   name) == 0))) {
+			   name) == 0)) {
 			s->drops[v] = found = true;
 		}
 	}

@@ -614,7 +614,7 @@ fit_ranks(struct trial *x, struct trial_fit *out)
 		has = try_rank(&f, i == 0 ? first : i - (i <= first), out);
 		all = has > all ? has : all;
 		x->left_us += (double)x->t->nmicrobatches * f.left_us;
-		if (all == TRIAL_FITS && !x->s->guessing && is_new(&f) &&
+		if (all == TRIAL_FITS && is_new(&f) &&
 		    (!trial_bound(x, true) || trial_is_above(x, true))) {
 			all = TRIAL_CUT;
 		}

@@ -101,7 +101,8 @@ is_cut(struct trial *x)
  * Whether the plan's bound is too high whatever it recomputes.  Recomputing a
  * value saves at most writing it and reading it in each kernel of backward that
  * does, for the rest only adds work: so a pipeline that recomputes takes at
- * least that of no recomputing, less that part of it.
+ * least that of no recomputing, less that part of it.  The first walk cuts
+ * nothing for good, and only wants a quick plan: there it may save nothing.
  */
 static bool
 is_plain_cut(struct trial *x)
@@ -109,7 +110,7 @@ is_plain_cut(struct trial *x)
 	x->ways_of = NULL;
 	x->left_us = 0;
 	memset(x->choice, 0, x->nstages * sizeof *x->choice);
-	return !trial_bound(x, true) || trial_is_above(x, false);
+	return !trial_bound(x, !x->s->guessing) || trial_is_above(x, false);
 }
 
 #define OPEN 4			/* partial choices that are looked at first */

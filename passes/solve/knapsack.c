@@ -33,6 +33,8 @@ struct knapsack_state {
 	uint32_t nmoves;
 	uint64_t looked;	/* at moves and partial answers */
 	uint32_t *ways;		/* of the stage that is looked at */
+	uint32_t *order;	/* all ways, the quickest first */
+	const double *sorted_us;	/* by these times; NULL: not sorted */
 	/* by move: the time and bytes of all moves before it */
 	double *more_us, *less;
 	/* by stage: sums over it and later ones with their quickest ways */
@@ -130,6 +132,7 @@ open_state(struct knapsack_state *k)
 				  sizeof *k->less);
 	k->more_us[0] = k->less[0] = 0;
 	k->ways = arena_alloc_raw(k->a, k->nways * sizeof *k->ways);
+	k->order = arena_alloc_raw(k->a, k->nways * sizeof *k->order);
 	k->us = arena_alloc(k->a, (k->n + 1) * sizeof *k->us);
 	k->bytes = arena_alloc(k->a, (k->n + 1) * sizeof *k->bytes);
 	for (i = k->n; i-- > 0;) {
@@ -265,46 +268,71 @@ keep_best(struct knapsack_state *k, struct partial *at, uint32_t n)
 	return kept;
 }
 
-/* Sets the ways of a stage that none beats; returns their number. */
-static uint32_t
-best_ways(const struct knapsack_state *k, const struct knapsack_stage *x,
-	  uint32_t *ways)
+/* Sorts the ways by time, unless it was done: stages may share their times. */
+static void
+sort_ways(struct knapsack_state *k, const double *us)
 {
-	uint32_t n = 0, i, j;
+	uint32_t i, j;
 
+	if (k->sorted_us == us) {
+		return;
+	}
 	for (i = 0; i < k->nways; i++) {
-		for (j = 0; j < k->nways; j++) {
-			if (x->us[j] <= x->us[i] &&
-			    x->bytes[j] <= x->bytes[i] &&
-			    (j < i || x->us[j] < x->us[i] ||
-			     x->bytes[j] < x->bytes[i])) {
-				break;
-			}
+		for (j = i; j > 0 && us[k->order[j - 1]] > us[i]; j--) {
+			k->order[j] = k->order[j - 1];
 		}
-		if (j == k->nways) {
-			ways[n++] = i;
+		k->order[j] = i;
+	}
+	k->sorted_us = us;
+}
+
+/*
+ * Sets k->ways to those of a stage that none beats, the quickest first, so that
+ * each keeps less than those before it; returns their number.  Of ways with the
+ * same time, the first that keeps least is there.
+ */
+static uint32_t
+best_ways(struct knapsack_state *k, const struct knapsack_stage *x)
+{
+	uint32_t n = 0, i;
+
+	sort_ways(k, x->us);
+	for (i = 0; i < k->nways; i++) {
+		uint32_t w = k->order[i];
+
+		if (n && x->bytes[w] >= x->bytes[k->ways[n - 1]]) {
+			continue;
 		}
+		n -= n && x->us[k->ways[n - 1]] == x->us[w];
+		k->ways[n++] = w;
 	}
 	return n;
 }
 
-/* Extends n partial answers by a way of a stage; returns their number. */
+/*
+ * Extends n partial answers by a way of a stage; returns their number.  Ways
+ * come in the order of their time, and later stages take no less than with
+ * their quickest ways: once that is too much, so it is for all ways after it.
+ */
 static uint32_t
 extend(struct knapsack_state *k, uint32_t stage, const struct partial *from,
        uint32_t n, struct partial *to)
 {
 	const struct knapsack_stage *x = &k->at[stage];
-	uint32_t *ways = k->ways, nways = best_ways(k, x, ways), m = 0, i, j;
+	uint32_t nways = best_ways(k, x), m = 0, i, j;
 
 	sum_moves(k, stage + 1);
 	k->looked += (uint64_t)n * nways;
 	for (i = 0; i < n; i++) {
 		for (j = 0; j < nways; j++) {
-			uint32_t w = ways[j];
+			uint32_t w = k->ways[j];
 			struct partial p = { from[i].us + x->us[w],
 					     from[i].bytes + x->bytes[w],
 					     0, i, w };
 
+			if (p.us + k->us[stage + 1] >= k->enough_us) {
+				break;
+			}
 			p.bound_us = p.us + rest_us(k, stage + 1,
 						    k->room - p.bytes);
 			if (p.bound_us < k->enough_us) {
