@@ -17,7 +17,9 @@
  * Rows of nests: sums over rows have parts of f32, at most 256 (a CPU: 32) of
  * 65,536 elements each (nest_rows.c), for up to two sums in one kernel.
  * Moves: lists of i32 for places and rows of a scatter (nest_scatter.c).
- * Attention: f32 sums of each row of queries (attention.c).
+ * Attention: f32 sums of each row of queries (attention.c); and of the
+ * gradients of queries, if one kernel makes all gradients
+ * (cuda_attention90_joint_cost.c).
  */
 static const struct memory_scratch gpu = {
 	.shared = {
@@ -30,6 +32,8 @@ static const struct memory_scratch gpu = {
 	},
 	.fixed = 256,
 	.per_gathered = 4.5,
+	.sums = { CG_JOINT_ABOVE, CG_JOINT_HEAD, 4 * CG_JOINT_HEAD + 1,
+		  CG_JOINT_SCRATCH },
 	.packs = true
 };
 

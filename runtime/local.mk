@@ -225,6 +225,7 @@ noinst_LIBRARIES += %D%/libemulate.a
 	%D%/emulate/emulate_call.h \
 	%D%/emulate/emulate_check.c \
 	%D%/emulate/emulate_copy.c \
+	%D%/emulate/emulate_count.c \
 	%D%/emulate/emulate_fiber.c \
 	%D%/emulate/emulate_inner.h \
 	%D%/emulate/emulate_mbar.c \

@@ -139,10 +139,15 @@ struct cg_cuda {
 	/*
 	 * Multiprocessors of the device, at least 1.  Tiles, parts of k and
 	 * grids of blocks that take one item after another are chosen for so
-	 * many.  Blocks of different clusters never wait for each other, so
-	 * a device with fewer runs the same program, to the same bits.
+	 * many.  Blocks wait for others of their cluster, and else only for
+	 * those that have begun, so a device with fewer runs the same program,
+	 * to the same bits.
 	 */
 	int64_t units;
+	/* For tests: all gradients of attention are made by one kernel
+	 * wherever it can, with at most so many bytes of scratch.  0: where
+	 * that is predicted to be faster, with CG_JOINT_SCRATCH bytes. */
+	int64_t joint_scratch;
 	struct cu_tiling *tiling;	/* NULL: tiles by estimate alone */
 };
 

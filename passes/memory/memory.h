@@ -305,6 +305,15 @@ struct memory_scratch {
 	 */
 	double own_per_head_elem;
 	int64_t most_joint;
+	/*
+	 * Sums of the gradients of queries, of attention whose heads have more
+	 * than `above` and at most `upto` elements: bytes of each query of each
+	 * head; no kernel has them if it would need more than `most`.
+	 */
+	struct {
+		double above, upto, per_query;
+		int64_t most;
+	} sums;
 	bool packs;		/* collectives pack what is not contiguous */
 	bool in_reserve;	/* the device's reserve has space for it */
 };

@@ -44,6 +44,24 @@ attention_own(const struct memory_scratch *s, const struct kernel_attention *x)
 	return (int64_t)(bytes + (joint <= (double)s->most_joint ? joint : 0));
 }
 
+/* Queries are in tiles of so many. */
+#define QUERIES 64
+
+/* What all workers need of attention, with sums of gradients. */
+static int64_t
+with_sums(const struct memory_scratch *s, const struct kernel_attention *x,
+	  int64_t shared)
+{
+	double rows = x->batch * x->heads * (x->s + QUERIES - 1);
+	double all = (double)shared + s->sums.per_query * rows;
+
+	if (x->d <= s->sums.above || x->d > s->sums.upto ||
+	    shared > s->sums.most) {
+		return shared;
+	}
+	return all < (double)s->sums.most ? (int64_t)all : s->sums.most;
+}
+
 static void
 count_kernel(struct estimate *e, const struct kernel *k)
 {
@@ -59,6 +77,9 @@ count_kernel(struct estimate *e, const struct kernel *k)
 			ranks_group_size(e->r, coll->axes);
 		shared += (int64_t)bytes;
 		raise_to(&e->packed, e->s->packs ? (int64_t)(bytes / 2) : 0);
+	}
+	if (k->work->attention) {
+		shared = with_sums(e->s, k->work->attention, shared);
 	}
 	raise_to(&e->shared, shared);
 	own += k->work->attention ? attention_own(e->s, k->work->attention) : 0;

@@ -9,6 +9,8 @@
 
 #include "runtime/emulate/emulate_inner.h"
 
+#define MOST_AT_ONCE 2		/* blocks that are no cluster */
+
 static const struct emu_calls calls = {
 	.address = emu_address,
 	.sync = emu_sync,
@@ -29,6 +31,9 @@ static const struct emu_calls calls = {
 	.async_fence = emu_fence_async,
 	.box_load = emu_tma_load,
 	.box_store = emu_tma_store,
+	.bulk_add = emu_bulk_add,
+	.count_wait = emu_count_wait,
+	.count_next = emu_count_next,
 	.box_commit = emu_tma_commit,
 	.box_wait = emu_tma_wait,
 	.group_mma = emu_wg_mma,
@@ -67,6 +72,7 @@ end_task(struct rt_emu *e, struct emu_task *t)
 			 "for");
 	}
 	emu_tma_end(e, t);
+	emu_count_end(e, t);
 	emu_tensor_end(e, t);
 	if (e->left == 1) {
 		emu_check_end(e);
@@ -98,6 +104,9 @@ rt_emu_open(struct rt_emu **out, const struct rt_images *images, int flags,
 	e->deliver = deliver;
 	e->end = end_task;
 	s = emu_build(e, err);
+	if (s == RT_OK) {
+		s = emu_count_open(e, err);
+	}
 	if (s != RT_OK) {
 		rt_emu_close(e);
 		return s;
@@ -140,6 +149,7 @@ rt_emu_close(struct rt_emu *e)
 	emu_stacks_free(e);
 	free(e->blocks);
 	free(e->boxes);
+	free(e->orders);
 	free(e->ready);
 	free(e->args);
 	free(e->allowed);
@@ -258,6 +268,19 @@ make_smem(struct emu_block *b, int64_t bytes, struct rt_error *err)
 	return b->smem ? RT_OK : rt_no_memory(err, NULL);
 }
 
+/*
+ * Blocks that run at once.  If blocks wait for others of the grid there are
+ * several, so that one that does not wait long enough is too early.
+ */
+static int64_t
+at_once(const struct rt_emu *e, const struct rt_grid *g)
+{
+	int64_t n = g->blocks[0] * g->blocks[1] * g->blocks[2];
+
+	return !e->ordered || g->cluster > 1 ? g->cluster
+		: n < MOST_AT_ONCE ? n : MOST_AT_ONCE;
+}
+
 static enum rt_status
 make_blocks(struct rt_emu *e, const struct rt_grid *g, struct rt_error *err)
 {
@@ -265,7 +288,7 @@ make_blocks(struct rt_emu *e, const struct rt_grid *g, struct rt_error *err)
 	struct emu_block *more;
 	int i;
 
-	e->nblocks = (int)g->cluster;
+	e->nblocks = (int)at_once(e, g);
 	if (e->nblocks > e->block_capacity) {
 		more = realloc(e->blocks, (size_t)e->nblocks * sizeof *more);
 		if (!more) {
@@ -300,6 +323,7 @@ start_task(struct emu_block *b, int i)
 	t->warp = &b->warps[i / 32];
 	t->block = b;
 	t->ncopies = t->group = t->tma_group = 0;
+	t->awaited = t->turn = NULL;
 	t->wg_fenced = t->cluster_arrived = false;
 }
 
@@ -334,7 +358,8 @@ start_block(struct emu_block *b, int threads)
 }
 
 /* Starts the cluster whose first block has number `first` in the grid, x
- * fastest. */
+ * fastest.  The rank of a block that runs beside others without a cluster is
+ * not 0, which no kernel reads then. */
 static void
 start_cluster(struct rt_emu *e, const struct rt_grid *g, int64_t first)
 {
@@ -433,10 +458,11 @@ ready_to_launch(struct rt_emu *e, const struct rt_grid *g, const void *args,
 		s = copy_args(e, args, err);
 	}
 	if (s == RT_OK) {
+		e->ordered = e->orders[rt_emu_function(e, g->image, g->func)];
 		s = make_blocks(e, g, err);
 	}
 	if (s == RT_OK) {
-		s = emu_stacks(e, g->cluster * g->threads, err);
+		s = emu_stacks(e, e->nblocks * g->threads, err);
 	}
 	if (s == RT_OK) {
 		s = emu_check_open_launch(e, err);
@@ -461,7 +487,7 @@ enum rt_status
 rt_emu_launch(struct rt_emu *e, const struct rt_grid *g, const void *args,
 	      struct rt_error *err)
 {
-	int64_t i, n = g->blocks[0] * g->blocks[1] * g->blocks[2];
+	int64_t n = g->blocks[0] * g->blocks[1] * g->blocks[2], i, step;
 	struct rt_emu *before = emu_now;
 	enum rt_status s;
 
@@ -476,11 +502,15 @@ rt_emu_launch(struct rt_emu *e, const struct rt_grid *g, const void *args,
 	e->self = e->lib->bind(&calls);
 	emu_now = e;
 	e->failed = false;
-	for (i = 0; i < n && !e->failed; i += g->cluster) {
-		start_cluster(e, g, i);
+	step = e->nblocks;
+	for (i = 0; i < n && !e->failed && s == RT_OK; i += step) {
+		if (e->nblocks > n - i) {
+			e->nblocks = (int)(n - i);
+		}
+		/* no order of blocks is promised: from the last one on */
+		start_cluster(e, g, e->ordered ? n - i - e->nblocks : i);
 		if (emu_run(e) && e->nboxes) {
 			s = left_behind(e, err);
-			break;
 		}
 	}
 	for (i = 0; i < e->nblocks; i++) {

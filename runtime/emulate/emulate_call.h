@@ -57,6 +57,10 @@ struct emu_calls {
 			 const int *at, unsigned mask);
 	void (*box_store)(const void *map, unsigned from, int n,
 			  const int *at, int add);
+	void (*bulk_add)(float *to, unsigned from, int bytes);
+	/* a number in global memory that orders blocks */
+	void (*count_wait)(const int *at, int n);
+	void (*count_next)(int *at);
 	void (*box_commit)(void);
 	void (*box_wait)(int n, int read);
 	void (*group_mma)(float *d, const unsigned *ra, unsigned long long a,

@@ -26,11 +26,11 @@ name_of(struct rt_emu *e, int who)
 		snprintf(x.text, sizeof x.text, "a product");
 	} else if (who >= e->shadow->n - EMU_OTHERS) {
 		snprintf(x.text, sizeof x.text, "the copying unit");
-	} else if (e->nblocks > 1) {
+	} else if (e->grid->cluster > 1) {
 		snprintf(x.text, sizeof x.text, "thread %d of the cluster's "
 			 "block %d", who % n, who / n);
 	} else {
-		snprintf(x.text, sizeof x.text, "thread %d", who);
+		snprintf(x.text, sizeof x.text, "thread %d", who % n);
 	}
 	return x;
 }

@@ -56,6 +56,9 @@ struct emu_task {
 	int ncopies, capacity, group;
 	/* of the copying unit: group of its stores */
 	int tma_group;
+	/* the number that orders blocks and that it waits for; and the one
+	 * whose turn it has, until it adds 1; NULL */
+	const int *awaited, *turn;
 	bool wg_fenced, cluster_arrived;
 };
 
@@ -156,6 +159,7 @@ struct rt_emu {
 	int flags;
 	void *handle;
 	const struct emu_library *lib;
+	bool *orders;	/* by function: its blocks wait for other blocks */
 	/* where the library keeps the current thread */
 	struct emu_thread **self;
 	const struct emu_calls *calls;
@@ -176,6 +180,7 @@ struct rt_emu {
 	/* of the current cluster */
 	struct emu_block *blocks;
 	int nblocks, block_capacity;
+	bool ordered;		/* of the launch: its function's `orders' */
 	int fresh_block, fresh_task;	/* the next thread to be started */
 	int left;			/* tasks of all its blocks */
 	int cluster_arrived, cluster_phase;
@@ -351,6 +356,7 @@ void emu_tma_load(unsigned to, const void *map, unsigned bar, int n,
 		  const int *at, unsigned mask);
 void emu_tma_store(const void *map, unsigned from, int n, const int *at,
 		   int add);
+void emu_bulk_add(float *to, unsigned from, int bytes);
 void emu_tma_commit(void);
 void emu_tma_wait(int n, int read);
 /* Completes one box, if one is under way. */
@@ -359,6 +365,16 @@ bool emu_tma_deliver(struct rt_emu *e);
 /* The thread has ended: its stores are completed, or reported if it never
  * waited for them. */
 void emu_tma_end(struct rt_emu *e, struct emu_task *t);
+
+/* ---- emulate_count.c ---------------------------------------------------- */
+
+/* Finds, by their text, which functions of the library order their blocks. */
+enum rt_status emu_count_open(struct rt_emu *e, struct rt_error *err);
+void emu_count_wait(const int *at, int n);
+void emu_count_next(int *at);
+/* The thread adds to global memory; it ends. */
+void emu_count_add(struct rt_emu *e, const void *to);
+void emu_count_end(struct rt_emu *e, struct emu_task *t);
 
 /* ---- emulate_check.c: accesses of checked code -------------------------- */
 

@@ -342,30 +342,58 @@ emu_tma_load(unsigned to, const void *map, unsigned bar, int n, const int *at,
 	}
 }
 
+static void
+store(struct rt_emu *e, const struct emu_map *m, unsigned from, const int *at,
+      bool add)
+{
+	struct emu_box *x;
+
+	check_place(e, m, from, "a store of a box");
+	if (emu_block_of(e, from) != e->now->block) {
+		emu_fail(e, "a store of another block's shared memory");
+	}
+	x = push_box(e);
+	*x = (struct emu_box){ .map = *m, .block = e->now->block,
+			       .task = e->now, .store = true, .add = add,
+			       .smem = from & ((1u << EMU_CTA_SHIFT) - 1),
+			       .group = e->now->tma_group };
+	memcpy(x->at, at, m->ndims * sizeof *at);
+	emu_check_box(e, x, EMU_BOX_STORE);
+	if (e->seed && emu_random(e) % 2) {
+		take_box(e, x);
+	}
+}
+
 void
 emu_tma_store(const void *map, unsigned from, int n, const int *at, int add)
 {
 	struct rt_emu *e = emu_now;
 	struct emu_map m = map_of(e, map, n);
-	struct emu_box *x;
 
-	check_place(e, &m, from, "a store of a box");
-	if (emu_block_of(e, from) != e->now->block) {
-		emu_fail(e, "a store of another block's shared memory");
-	}
 	if (add && m.elem != 4) {
 		emu_fail(e, "tma_add adds f32");
 	}
-	x = push_box(e);
-	*x = (struct emu_box){ .map = m, .block = e->now->block,
-			       .task = e->now, .store = true, .add = add,
-			       .smem = from & ((1u << EMU_CTA_SHIFT) - 1),
-			       .group = e->now->tma_group };
-	memcpy(x->at, at, (size_t)n * sizeof *at);
-	emu_check_box(e, x, EMU_BOX_STORE);
-	if (e->seed && emu_random(e) % 2) {
-		take_box(e, x);
+	store(e, &m, from, at, add);
+}
+
+/* Rows of 16 bytes, one behind the other. */
+void
+emu_bulk_add(float *to, unsigned from, int bytes)
+{
+	struct rt_emu *e = emu_now;
+	struct emu_map m = { .base = (char *)to, .magic = MAGIC, .ndims = 2,
+			     .elem = 4, .size = { 4, bytes / 16 },
+			     .stride = { 16 },
+			     .box = { 4, (uint16_t)(bytes / 16) } };
+	static const int start[2];
+
+	if (bytes <= 0 || bytes % 16 || (uintptr_t)to % 16) {
+		emu_fail(e, "bulk_add of %d bytes to an address %d bytes "
+			 "after a multiple of 16, where multiples of 16 are "
+			 "legal", bytes, (int)((uintptr_t)to % 16));
 	}
+	emu_count_add(e, to);
+	store(e, &m, from, start, true);
 }
 
 void

@@ -772,6 +772,95 @@ KERNEL(registers, 128, 1, struct fault_args)
 	regs_more(250);
 }
 
+/* ---- blocks that take turns ---- */
+
+FN void
+add_to(struct fault_args *a, int wait)
+{
+	bulk_add((f32 *)a->at[1], smem_addr(SMEM), 1024);
+	tma_commit();
+	if (wait) {
+		tma_wait(0);
+	} else {
+		tma_wait_read(0);
+	}
+}
+
+KERNEL(add_misplaced, 32, 1, struct fault_args)
+{
+	fill(1024, 1);
+	if (TID == 0) {
+		bulk_add((f32 *)a.at[1] + 1, smem_addr(SMEM), 1024);
+	}
+}
+
+KERNEL(add_outside, 32, 1, struct fault_args)
+{
+	fill(1024, 1);
+	if (TID == 32) {
+		count_wait((i32 *)a.at[0], 0);
+	}
+	if (TID == 0) {
+		add_to(&a, 1);
+	}
+}
+
+KERNEL(turn_too_short, 32, 1, struct fault_args)
+{
+	fill(1024, 1);
+	if (TID == 0) {
+		count_wait((i32 *)a.at[0], (int)BLOCK_X);
+		add_to(&a, 0);
+		count_next((i32 *)a.at[0]);
+	}
+}
+
+KERNEL(turn_without_end, 32, 1, struct fault_args)
+{
+	fill(1024, 1);
+	if (TID == 0) {
+		count_wait((i32 *)a.at[0], (int)BLOCK_X);
+		add_to(&a, 1);
+	}
+}
+
+/* The box arrives when all threads of both blocks wait. */
+KERNEL(turn_of_both, 32, 1, struct fault_args)
+{
+	u32 bar = smem_addr(SMEM + 8192);
+
+	start(bar, 1);
+	if (TID == 0) {
+		count_wait((i32 *)a.at[0], 0);
+		mbar_expect(bar, 1024);
+		tma_load2(smem_addr(SMEM), &a.map[0], bar, 0, 0);
+		mbar_wait(bar, 0);
+		count_next((i32 *)a.at[0]);
+	}
+}
+
+KERNEL(turn_is_over, 32, 1, struct fault_args)
+{
+	fill(1024, 1);
+	if (TID == 0) {
+		count_wait((i32 *)a.at[0], (int)BLOCK_X);
+		add_to(&a, 1);
+		count_next((i32 *)a.at[0]);
+		count_wait((i32 *)a.at[0], 0);
+	}
+}
+
+/* The last two blocks run first. */
+KERNEL(turn_by_number, 32, 1, struct fault_args)
+{
+	fill(1024, 1);
+	if (TID == 0) {
+		count_wait((i32 *)a.at[0], (int)BLOCK_X);
+		add_to(&a, 1);
+		count_next((i32 *)a.at[0]);
+	}
+}
+
 /* ---- clusters of 2 ---- */
 
 KERNEL(no_such_block, 32, 1, struct fault_args)

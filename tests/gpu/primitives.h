@@ -37,6 +37,7 @@ static const struct primitive {
 	{ "box_outside", 128, 2048, 0 },
 	{ "box_plain", 128, 2048, 0 },
 	{ "box_stored", 128, 2048, 0 },
+	{ "bulk_added", 128, 2049, 0 },
 	{ "wgmma_along_k", 128, 4096, 9 },
 	{ "wgmma_along_mn", 128, 8192, 9 },
 	{ "wgmma_registers", 128, 4096, 9 },

@@ -137,7 +137,11 @@ back_steps(struct attn *t)
 {
 	bool dq = t->made[ATTN_DQ].value != 0, dk = t->made[ATTN_DK].value != 0;
 	bool dv = t->made[ATTN_DV].value != 0;
+	struct ca_back all = back_of(t, true, true, true);
 
+	if (dq && dk && dv && ca_back90_joint_pays(&all)) {
+		return ca_back90_joint(&all);
+	}
 	if (dk && dv && (back_is_whole(t) || takes_both(t))) {
 		dk = dv = false;
 		if (!back_step(t, true, true, true)) {

@@ -66,7 +66,7 @@ lay_out_numbers(struct ca90_back *p, int64_t at)
 	s->from = s->delta + 4 * s->form.cols;
 	s->to = s->from + 4 * s->form.cols;
 	p->bars = at + s->form.stages * ca90_back_numbers(p);
-	s->smem = p->bars + p->unit->bars;
+	s->smem = p->bars + p->unit->bars + (p->joint ? CA90_JOINT_BARS : 0);
 }
 
 /* The number of columns of a result that a block has. */
@@ -99,6 +99,11 @@ lay_out(struct ca90_back *p)
 		p->step[0] = p->step[1] = p->y[0].bytes + p->y[1].bytes;
 		p->y[1].at = p->ring + p->y[0].bytes;
 		at = p->ring + s->form.stages * p->step[0];
+	}
+	if (p->joint) {
+		p->slopes = attn_round_up(at, 1024);
+		p->part = p->slopes + 2 * CA90_ROWS * CA90_BOX_ROW;
+		at = p->part + 4 * s->form.cols * s->out_slope;
 	}
 	lay_out_numbers(p, at > put ? at : put);
 }
@@ -140,7 +145,6 @@ begin(struct ca90_back *p)
 
 	s->rows = CA90_ROWS;
 	s->blocks = ca_ceil_div(s->keys ? s->t->keys : s->t->queries, s->rows);
-	s->apart = apart_of(s);
 	s->threads = CA90_CONSUMERS;
 	s->thread = "(TID - 128)";
 	s->meet = "sync_named(1, 256);";
@@ -149,6 +153,7 @@ begin(struct ca90_back *p)
 	s->out_slope = out_of(s->t->d);
 	s->out_weight = s->weight ? out_of(s->t->dv) : 0;
 	s->out_blocks = 1;
+	s->apart = p->joint ? ca90_joint_apart(p) : apart_of(s);
 }
 
 /* Finds tiles of rows, and of `cols` columns.  False: the copying unit cannot
@@ -167,9 +172,8 @@ find_sides(struct ca90_back *p, int64_t cols)
 	       ca_side_of(t, ATTN_G, queries, q ? &p->y[1] : &p->x[1]);
 }
 
-/* Whether these kernels can do it; else cuda_attention_back.c does. */
-static bool
-suits(struct ca90_back *p)
+bool
+ca90_back_suits(struct ca90_back *p)
 {
 	const struct ca_back *s = &p->s;
 	const struct attn *t = s->t;
@@ -219,6 +223,9 @@ put_barriers(struct ca90_back *p)
 	cu_line(f, "const u32 bars = sm + %lld;", (long long)p->bars);
 	cu_line(f, "const u32 full = bars + 8, empty = full + %d;",
 		8 * (int)p->s.form.stages);
+	if (p->joint) {
+		ca90_joint_declare(p);
+	}
 	cu_line(f, "if (TID == 0) {");
 	cu_line(f, "mbar_init(bars, 1);");
 	cu_line(f, "for (int i = 0; i < %d; i++) {", (int)p->s.form.stages);
@@ -228,11 +235,15 @@ put_barriers(struct ca90_back *p)
 	cu_line(f, "}");
 	if (p->unit->tensor) {
 		ca90_back_bars(p);
+	} else if (p->joint) {
+		ca90_joint_bars(p);
 	}
 	cu_line(f, "fence_mbar_init();");
 	cu_line(f, "}");
 	if (p->unit->tensor) {
 		ca90_back_open(p);
+	} else if (p->joint) {
+		ca90_joint_open(p);
 	} else {
 		cu_line(f, "sync_block();");
 	}
@@ -271,6 +282,8 @@ put_producer(struct ca90_back *p)
 	ca90_back_load(p);
 	if (p->unit->tensor) {
 		ca90_back_multiply(p);
+	} else if (p->joint) {
+		ca90_joint_add(p);
 	}
 	meet_cluster(&p->s);
 }
@@ -344,6 +357,9 @@ put_turn(struct ca90_back *p)
 	ca_wg_wait(f, 1, "s", cols);
 	release(p);
 	ca_back_weigh(s);
+	if (p->joint) {
+		ca90_joint_mask(p);
+	}
 	if (s->weight) {
 		with_weights(p);
 	} else {
@@ -353,9 +369,14 @@ put_turn(struct ca90_back *p)
 	ca_back_slope(s);
 	ca_wg_pack(f, t, "q", "s", cols);
 	ca90_back_tile(p, "z0", 0, "stage", true);
+	if (p->joint) {
+		ca90_joint_share(p);
+	}
 	cu_line(f, "wg_fence();");
 	ca_wg_on(f, t, "dx", s->out_slope, "q", &p->y[0], "z0");
-	if (s->weight) {
+	if (p->joint) {
+		ca90_joint_put(p);
+	} else if (s->weight) {
 		ca_wg_wait(f, 1, "dv", s->out_weight);
 	}
 }
@@ -384,6 +405,9 @@ put_consumers(struct ca90_back *p)
 			"4 - 1), 16, 1024, 128);", i, (long long)p->x[i].at,
 			CA90_GROUP_ROWS * CA90_BOX_ROW);
 	}
+	if (p->joint) {
+		ca90_joint_keys(p);
+	}
 	cu_line(f, "u32 %sq[%d][4];", s->weight ?
 		arena_printf(f->k->c->a, "p[%d][4], ", steps) : "", steps);
 	cu_line(f, "mbar_wait(bars, 0);");
@@ -403,7 +427,7 @@ ca_back90_takes(const struct ca_back *asked)
 {
 	struct ca90_back p = { .s = *asked };
 
-	return suits(&p);
+	return ca90_back_suits(&p);
 }
 
 bool
@@ -411,34 +435,56 @@ ca_back90_candidate(const struct ca_back *asked, struct cu_candidates *w)
 {
 	struct ca90_back p = { .s = *asked };
 
-	return suits(&p) && ca_candidates_add(p.s.t, w, &p.s.form, p.s.rows,
-					      ca_back_products(&p.s));
+	return ca90_back_suits(&p) &&
+	       ca_candidates_add(p.s.t, w, &p.s.form, p.s.rows,
+				 ca_back_products(&p.s));
 }
 
 bool
 ca_back90(const struct ca_back *asked)
 {
 	struct ca90_back p = { .s = *asked };
-	struct cu_func *f = &p.s.f;
-	bool done;
 
-	if (!suits(&p)) {
+	if (!ca90_back_suits(&p)) {
 		die("wgmma was a candidate");
 	}
-	cu_func_begin(p.s.t->k,
-		      p.s.keys ? "attention_keys" : "attention_queries", f);
-	ca_back_open(&p.s);
+	return ca90_back_emit(&p);
+}
+
+/* Where a block's rows are; if blocks are numbered as they begin, after the
+ * barriers. */
+static void
+put_place(struct ca90_back *p)
+{
+	if (p->joint) {
+		put_barriers(p);
+		ca90_joint_place(p);
+		ca_back_columns(&p->s);
+	} else {
+		ca_back_place(&p->s);
+		ca_back_columns(&p->s);
+		put_barriers(p);
+	}
+}
+
+bool
+ca90_back_emit(struct ca90_back *p)
+{
+	struct cu_func *f = &p->s.f;
+	bool done;
+
+	cu_func_begin(p->s.t->k, p->joint ? "attention_joint" : p->s.keys
+		      ? "attention_keys" : "attention_queries", f);
+	ca_back_open(&p->s);
 	f->grid->threads = CA90_PRODUCER + CA90_CONSUMERS;
-	put_maps(&p);
-	ca_back_place(&p.s);
-	ca_back_columns(&p.s);
-	put_barriers(&p);
+	put_maps(p);
+	put_place(p);
 	cu_line(f, "if (TID < %d) {", CA90_PRODUCER);
-	put_producer(&p);
+	put_producer(p);
 	cu_line(f, "} else {");
-	done = p.unit->tensor ? ca90_back_weigh(&p) : put_consumers(&p);
+	done = p->unit->tensor ? ca90_back_weigh(p) : put_consumers(p);
 	cu_line(f, "}");
-	if (p.unit->tensor) {
+	if (p->unit->tensor) {
 		ca_tc_close(f);
 	}
 	if (done) {

@@ -33,6 +33,15 @@ struct ca90_back {
 	int64_t stages1;
 	int64_t ring, numbers, bars;	/* bytes, in shared memory */
 	int64_t step[2];	/* bytes from a stage to the next */
+	/*
+	 * With all three gradients, where, in bytes: dS of a tile, twice, and
+	 * the tile's part of DQ, in shared memory; all of DQ, and the number
+	 * of key blocks that have added to each tile, in shared scratch.
+	 */
+	bool joint;
+	int64_t first, pairs;	/* kv heads of sequences, of a launch */
+	int64_t slopes, part;
+	int64_t sums, counts, ticket;
 };
 
 /* ---- cuda_attention90_back_ring.c --------------------------------------- */
@@ -66,5 +75,50 @@ void ca90_back_open(struct ca90_back *p);
 /* What the thread that multiplies does; and what the warps with rows do. */
 void ca90_back_multiply(struct ca90_back *p);
 bool ca90_back_weigh(struct ca90_back *p);
+
+/* ---- cuda_attention90_joint.c: all three gradients ---------------------- */
+
+#define CA90_JOINT_BARS 32	/* bytes: two barriers, and a block's number */
+
+/* Declares barriers of its own, and has one thread initialise them; then takes
+ * the block's number and declares it, with a barrier of the block or
+ * cluster. */
+void ca90_joint_declare(struct ca90_back *p);
+void ca90_joint_bars(struct ca90_back *p);
+void ca90_joint_open(struct ca90_back *p);
+/* Declares where the block is. */
+void ca90_joint_place(struct ca90_back *p);
+/* What the thread that adds to DQ does. */
+void ca90_joint_add(struct ca90_back *p);
+/* A warpgroup with rows: declares `keys`, the right operand of the product for
+ * its columns of DQ; clears weights of rows behind the last key, since that
+ * product sums over rows; shares dS, packed in `q`, and issues the product;
+ * and stores what it made. */
+void ca90_joint_keys(struct ca90_back *p);
+void ca90_joint_mask(struct ca90_back *p);
+void ca90_joint_share(struct ca90_back *p);
+void ca90_joint_put(struct ca90_back *p);
+
+/* ---- cuda_attention90_back.c -------------------------------------------- */
+
+/* Whether these kernels can do it: decides how it is cut up. */
+bool ca90_back_suits(struct ca90_back *p);
+/* Emits the step. */
+bool ca90_back_emit(struct ca90_back *p);
+
+/* ---- cuda_attention90_joint_cost.c -------------------------------------- */
+
+/* Into how many blocks of a cluster the heads of a kv head are divided. */
+int64_t ca90_joint_apart(const struct ca90_back *p);
+/* Tiles of queries of a head; f32 sums of one; bytes of sums and numbers of a
+ * launch. */
+int64_t ca90_joint_tiles(const struct ca90_back *p);
+int64_t ca90_joint_elems(const struct ca90_back *p);
+int64_t ca90_joint_bytes(const struct ca90_back *p);
+/* Divides all pairs among the fewest launches whose sums have space.  False:
+ * they would be too many. */
+bool ca90_joint_divide(struct ca90_back *p);
+/* Whether one kernel is predicted to take less time than two. */
+bool ca90_joint_is_less(const struct ca90_back *p);
 
 #endif

@@ -87,4 +87,12 @@ bool ca_back90_takes(const struct ca_back *asked);
 bool ca_back90_candidate(const struct ca_back *asked, struct cu_candidates *w);
 bool ca_back90(const struct ca_back *asked);
 
+/* ---- cuda_attention90_joint_steps.c ------------------------------------- */
+
+/* Whether one kernel makes all three gradients, and is predicted to take less
+ * time than two. */
+bool ca_back90_joint_pays(const struct ca_back *asked);
+/* Emits its steps. */
+bool ca_back90_joint(const struct ca_back *asked);
+
 #endif

@@ -214,6 +214,18 @@ LLMC_PUT3(tma_add3, LLMC_ADD)
 LLMC_PUT4(tma_add4, LLMC_ADD)
 LLMC_PUT5(tma_add5, LLMC_ADD)
 
+/*
+ * to[i] += from[i], n bytes of shared memory, which are those of one piece of
+ * global memory; both on 16 bytes.
+ */
+FN void
+bulk_add(f32 *to, u32 from, int bytes)
+{
+	asm volatile("cp.reduce.async.bulk.global.shared::cta.bulk_group"
+		     ".add.f32 [%0], [%1], %2;"
+		     :: "l"(to), "r"(from), "r"(bytes) : "memory");
+}
+
 FN void
 tma_commit(void)
 {
@@ -225,6 +237,35 @@ tma_commit(void)
 #define tma_wait_read(n) \
 	asm volatile("cp.async.bulk.wait_group.read %0;" :: "n"(n) \
 		     : "memory")
+
+/*
+ * ---- an order of blocks (8.6.3, 8.11) -----------------------------------
+ *
+ * A number in global memory says how many blocks are done with something.
+ * count_wait() waits until it is n; count_next() adds 1 after what this thread
+ * did, of which tma_wait(0) has shown the end of what the copying unit did.  A
+ * block may only wait for blocks that have begun.
+ */
+
+FN void
+count_wait(const i32 *at, i32 n)
+{
+	i32 x;
+
+	do {
+		asm volatile("ld.acquire.gpu.global.s32 %0, [%1];"
+			     : "=r"(x) : "l"(at) : "memory");
+	} while (x != n);
+	asm volatile("fence.proxy.async.global;" ::: "memory");
+}
+
+FN void
+count_next(i32 *at)
+{
+	asm volatile("fence.proxy.async.global;" ::: "memory");
+	asm volatile("red.release.gpu.global.add.s32 [%0], 1;"
+		     :: "l"(at) : "memory");
+}
 
 FN void
 tma_prefetch(const tensor_map *m)

@@ -32,6 +32,7 @@ static struct {
 	struct rt_emu *emu;
 	const char *arch;
 	int64_t units;		/* multiprocessors; 0: USUAL_UNITS */
+	int64_t joint;		/* bytes of scratch of one kernel */
 	int flags;
 	uint64_t seed;		/* of the emulator */
 	/* what is planted: a part of the text, and what takes its place */
@@ -59,6 +60,7 @@ back_open(void)
 		b.cuda[r] = (struct cg_cuda){
 			.m = s.m, .a = &s.c.perm,
 			.units = b.units ? b.units : USUAL_UNITS,
+			.joint_scratch = b.joint,
 			.arch = cu_arch_find(from_env("T_ARCH", b.arch)) };
 		assert_non_null(b.cuda[r].arch);
 		memcpy(b.cuda[r].at, s.ranks[r].at, sizeof b.cuda[r].at);
@@ -355,7 +357,7 @@ check_boxed(const char *arch, const struct boxed *all, int n)
 		x.v = all[i].v;
 		x.how = all[i].how;
 		x.sinks = i % 3 == 2;
-		x.between = i % 2;
+		x.between = i % 2 && !b.joint;
 		x.dtype = all[i].dtype;
 		b.wgmma = 0;
 		put_forward(&x);
@@ -394,6 +396,34 @@ hopper(void **state)
 
 	(void)state;
 	check_boxed("sm_90a", all, sizeof all / sizeof all[0]);
+}
+
+/*
+ * All three gradients in one kernel: ragged rows, several sequences, and heads
+ * that share, in one block or in a cluster.
+ */
+static void
+joint(void **state)
+{
+	static const struct boxed all[] = {
+		{ 520, 520, 128, 128, " causal", "bf16", 3, true, 1, 0 },
+		{ 330, 400, 128, 96, "", "f16", 3, true, 1, 1 },
+		{ 384, 384, 128, 128, " causal softcap=1.5", "bf16", 3, true,
+		  2, 3 },
+		{ 300, 300, 104, 64, " causal alibi=6", "f16", 3, true, 2, 1 }
+	};
+	static const struct boxed parts[] = {
+		{ 130, 130, 128, 128, " causal", "bf16", 3, true, 1, 1 },
+		{ 200, 200, 128, 128, " causal", "bf16", 6, true, 1, 1 }
+	};
+
+	(void)state;
+	b.joint = CG_JOINT_SCRATCH;
+	check_boxed("sm_90a", all, sizeof all / sizeof all[0]);
+	/* the second in four launches, of a head of a sequence each */
+	b.joint = 1000000;
+	check_boxed("sm_90a", parts, sizeof parts / sizeof parts[0]);
+	b.joint = 0;
 }
 
 /*
@@ -626,7 +656,8 @@ hopper_around(void **state)
 static uint32_t
 sources_of(const char *source, const char *arch, struct cg_source *out)
 {
-	struct cg_cuda c = { .units = USUAL_UNITS };
+	struct cg_cuda c = { .units = USUAL_UNITS,
+			     .joint_scratch = b.joint };
 	struct cg_kernel k;
 	const char *why = NULL;
 	uint32_t base, i;
@@ -733,6 +764,9 @@ compiled(void **state)
 		check_compiled(text, all[i].arch);
 		put_backward(&x);
 		check_compiled(text, all[i].arch);
+		b.joint = CG_JOINT_SCRATCH;
+		check_compiled(text, all[i].arch);
+		b.joint = 0;
 	}
 }
 
@@ -751,6 +785,7 @@ main(void)
 		cmocka_unit_test(with_neighbours),
 		cmocka_unit_test(checked),
 		cmocka_unit_test(hopper),
+		cmocka_unit_test(joint),
 		cmocka_unit_test(blackwell),
 		cmocka_unit_test(planted),
 		cmocka_unit_test(planted_forward),

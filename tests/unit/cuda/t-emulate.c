@@ -171,6 +171,19 @@ static const struct fault {
 	{ "tc_left_not_written", 128, 1, "a product reads column 448 of tensor "
 	  "memory, which nothing has written" },
 	{ "registers", 128, 1, "regs_more(250): 24 to 256 by eights" },
+	{ "add_misplaced", 32, 1, "bulk_add of 1024 bytes to an address 4 "
+	  "bytes after a multiple of 16" },
+	{ "add_outside", 32, 1, "outside of its turn" },
+	{ "turn_too_short", 32, 1, "its turn ends before what it adds has "
+	  "arrived" },
+	{ "turn_without_end", 32, 1, "it ends in its turn, with no "
+	  "count_next" },
+	{ "turn_of_both", 32, 1, "another block has the same turn, the one "
+	  "after 0 blocks" },
+	{ "turn_is_over", 32, 1, "its turn is over: it waits until 0 blocks "
+	  "have added, and" },
+	{ "turn_by_number", 32, 1, "all threads wait: thread 0 of block 1 for "
+	  "its turn, when 1 blocks have added: 0 have" },
 	{ "no_such_block", 32, 2, "there is no block 2 in a cluster of 2" },
 	{ "other_not_ready", 32, 2, "there is no mbarrier at 0" },
 	{ "other_arrives_late", 32, 2, "has not waited at the mbarrier at 0, "
@@ -220,7 +233,10 @@ test_faults(void **state)
 		g.cluster = f->cluster;
 		g.smem_bytes = strcmp(f->func, "past_shared") ? 20480
 			: 20000;
+		/* three blocks: two run at once */
+		g.blocks[0] = strcmp(f->func, "turn_by_number") ? 2 : 3;
 		memset(&err, 0, sizeof err);
+		memset(a.at[0], 0, 4096);
 		if (rt_emu_launch(e, &g, &a, &err) == RT_OK ||
 		    !strstr(err.message, f->says) ||
 		    strncmp(err.message, f->func, strlen(f->func)) != 0) {

@@ -1,0 +1,249 @@
+/*
+ * All three gradients of attention in one kernel, with wgmma (sm_90a): five
+ * products, where a kernel for DQ and one for DK and DV make seven.  A block
+ * has 128 keys, as cuda_attention90_back.c has them for DK and DV; of each tile
+ * of 64 queries it makes the part of DQ that is due to its keys:
+ *
+ *	DQ += dS^T K
+ *
+ * dS is in registers of the warpgroup that has its keys, and the product sums
+ * over the keys of both, so dS passes through shared memory, where there is
+ * space for that of two tiles: one barrier of the two warpgroups is enough.
+ * Each makes half of the columns.
+ *
+ * Parts are added to f32 sums in global memory, always in the same order, so
+ * that the same bits come out in every run: of a tile the block with the last
+ * keys that see it is first.  A number for each tile says how many blocks have
+ * added, and one thread waits until it is its block's turn.  With a causal mask
+ * a block begins at its diagonal, where it is first, and meets a tile after
+ * the block behind it was there: blocks that begin together rarely wait.
+ *
+ * CUDA promises no order in which blocks begin.  So a block takes its number
+ * from a counter when it begins, and only waits for blocks of smaller numbers,
+ * all of which have begun; the least of those that are not done waits for
+ * none.
+ *
+ * The sums are in the order in which a warpgroup has them: a thread's 16 bytes
+ * after those of the thread before.  cuda_attention90_joint_steps.c has the
+ * steps before and after, one of which scales and stores them.
+ */
+#include "codegen/cuda/attention/cuda_attention90_back.h"
+
+#define ADDER 64		/* the thread that adds */
+/* Bytes, after the barriers of the ring: of the block's number; then two
+ * barriers. */
+#define NUMBER_AT 64
+#define MADE_AT (NUMBER_AT + 16)
+
+/* ---- blocks, numbered as they begin ---- */
+
+void
+ca90_joint_declare(struct ca90_back *p)
+{
+	cu_line(&p->s.f, "const u32 made = bars + %d, taken = made + 8;",
+		MADE_AT);
+}
+
+void
+ca90_joint_bars(struct ca90_back *p)
+{
+	struct cu_func *f = &p->s.f;
+
+	cu_line(f, "mbar_init(made, %d);", CA90_CONSUMERS / 32);
+	cu_line(f, "mbar_init(taken, 1);");
+}
+
+/* The blocks of a cluster have numbers that follow each other. */
+void
+ca90_joint_open(struct ca90_back *p)
+{
+	struct cu_func *f = &p->s.f;
+	long long at = p->bars + NUMBER_AT, apart = p->s.apart;
+
+	cu_line(f, "if (TID == 0%s) {", apart > 1 ? " && cluster_rank() == 0"
+		: "");
+	cu_line(f, "u32x4 number = { 0, 0, 0, 0 };");
+	cu_line(f, "number.x = (u32)atomic_add_i32((i32 *)(a.shared + %lld), "
+		"1);", (long long)p->ticket);
+	cu_line(f, "sts16(SMEM + %lld, number);", at);
+	cu_line(f, "}");
+	if (apart > 1) {
+		cu_line(f, "cluster_sync();");
+		cu_line(f, "const int block = (int)lds16_at(map_cta(sm + %lld, "
+			"0)).x * %lld + cluster_rank();", at, apart);
+	} else {
+		cu_line(f, "sync_block();");
+		cu_line(f, "const int block = *(const int *)(SMEM + %lld);",
+			at);
+	}
+}
+
+/*
+ * Where the block is.  Later keys have smaller numbers; `pair` is a kv head of
+ * a sequence, of those of this launch.
+ */
+void
+ca90_joint_place(struct ca90_back *p)
+{
+	struct cu_func *f = &p->s.f;
+	const struct attn *t = p->s.t;
+	long long apart = p->s.apart, rows = p->s.rows;
+
+	f->grid->blocks[0] = p->s.blocks * p->pairs * p->s.apart;
+	cu_line(f, "const int pair = block / %lld %% %lld;", apart,
+		(long long)p->pairs);
+	cu_line(f, "const int kv = (pair + %lld) %% %lld;",
+		(long long)p->first, (long long)t->kv);
+	cu_line(f, "const int bat = (pair + %lld) / %lld;",
+		(long long)p->first, (long long)t->kv);
+	cu_line(f, "const int row0 = (%lld - block / %lld) * %lld;",
+		(long long)p->s.blocks - 1, apart * (long long)p->pairs, rows);
+	cu_line(f, "const int live = ca_min(%lld, %lld - row0);", rows,
+		(long long)t->keys);
+	cu_line(f, "(void)bat;");
+}
+
+/* ---- the thread that adds ---- */
+
+/* Declares how many blocks come before this one at a tile. */
+static void
+declare_before(struct ca90_back *p)
+{
+	struct cu_func *f = &p->s.f;
+	long long rows = p->s.rows, cols = p->s.form.cols;
+
+	if (p->s.t->causal) {
+		cu_comment(f, "blocks of later keys that the tile sees");
+		cu_line(f, "const int before = (tile * %lld + %lld) / %lld - "
+			"row0 / %lld;", cols, cols - 1, rows, rows);
+	} else {
+		cu_line(f, "const int before = %lld - row0 / %lld;",
+			(long long)p->s.blocks - 1, rows);
+	}
+}
+
+void
+ca90_joint_add(struct ca90_back *p)
+{
+	struct cu_func *f = &p->s.f;
+	long long bytes = 4 * ca90_joint_elems(p);
+
+	cu_line(f, "if (TID == %d && count > 0) {", ADDER);
+	buf_puts(&f->text, "#pragma unroll 1\n");
+	cu_line(f, "for (int it = 0; it < count; it++) {");
+	cu_line(f, "const int tile = begin / %lld + it %% tiles;",
+		(long long)p->s.form.cols);
+	cu_line(f, "const int nth = ((pair - kv) * %lld + head0 + it / tiles) "
+		"* %lld + tile;", (long long)p->s.t->shared,
+		(long long)ca90_joint_tiles(p));
+	cu_line(f, "i32 *done = (i32 *)(a.shared + %lld) + nth;",
+		(long long)p->counts);
+	cu_line(f, "f32 *sum = (f32 *)(a.shared + %lld) + (i64)nth * %lld;",
+		(long long)p->sums, (long long)ca90_joint_elems(p));
+	declare_before(p);
+	cu_line(f, "mbar_wait(made, it & 1);");
+	cu_line(f, "count_wait(done, before);");
+	cu_line(f, "bulk_add(sum, sm + %lld, %lld);", (long long)p->part,
+		bytes);
+	cu_line(f, "tma_commit();");
+	cu_line(f, "tma_wait_read(0);");
+	cu_line(f, "mbar_arrive(taken);");
+	cu_comment(f, "the next block's sum begins with all of this one");
+	cu_line(f, "tma_wait(0);");
+	cu_line(f, "count_next(done);");
+	cu_close(f, 2);
+}
+
+/* ---- a warpgroup with rows ---- */
+
+void
+ca90_joint_keys(struct ca90_back *p)
+{
+	int box = CA90_ROWS * CA90_BOX_ROW;
+
+	cu_line(&p->s.f, "const u64 keys = wg_desc(sm + %lld + %d * (WARP / 4 "
+		"- 1), %d, 1024, 128);", (long long)p->x[0].at, box, box);
+}
+
+void
+ca90_joint_mask(struct ca90_back *p)
+{
+	struct cu_func *f = &p->s.f;
+
+	if (p->s.t->keys % p->s.rows == 0) {
+		return;
+	}
+	cu_line(f, "if (live < %lld) {", (long long)p->s.rows);
+	ca_unrolled_for(f, "j", p->s.form.cols / 8);
+	ca_unrolled_for(f, "e", 4);
+	cu_line(f, "s[0][j][e] = wrow + g + e / 2 * 8 < live ? s[0][j][e] : "
+		"0;");
+	cu_close(f, 3);
+}
+
+/* Emits a store of q, 16 keys of a warp and 64 queries, in rows of a key, as
+ * wgmma reads a left operand whose rows are contiguous. */
+static void
+store_slopes(struct ca90_back *p)
+{
+	struct cu_func *f = &p->s.f;
+
+	cu_line(f, "const u32 slopes = sm + %lld + (it & 1) * %d;",
+		(long long)p->slopes, CA90_ROWS * CA90_BOX_ROW);
+	ca_unrolled_for(f, "k", p->s.form.cols / 16);
+	cu_line(f, "stsm4(slopes + (wrow + LANE %% 16) * %d + (((2 * k + LANE "
+		"/ 16) ^ LANE %% 8) * 16), q[k]);", CA90_BOX_ROW);
+	cu_line(f, "}");
+	cu_line(f, "fence_async();");
+}
+
+void
+ca90_joint_share(struct ca90_back *p)
+{
+	struct ca_back *s = &p->s;
+	struct cu_func *f = &s->f;
+	long long half = s->out_slope / 2, box = CA90_ROWS * CA90_BOX_ROW;
+	int64_t i;
+
+	store_slopes(p);
+	cu_comment(f, "both warpgroups have stored dS, and are done with that "
+		   "of the tile before");
+	cu_line(f, "%s", s->meet);
+	cu_line(f, "const u64 left = wg_desc(slopes, %lld, 1024, 128);", box);
+	cu_line(f, "f32 dq[1][%lld][4];", half / 8);
+	cu_line(f, "wg_fence();");
+	for (i = 0; i < s->rows / 16; i++) {
+		cu_line(f, "wg_%s_64x%lld(&dq[0][0][0], left + %lld, keys + "
+			"%lld, %d, 1, 1);", ca_type(s->t), half,
+			(long long)(i * CA90_BOX_ROW),
+			(long long)(i * CA90_BOX_ROW), i > 0);
+	}
+	cu_line(f, "wg_commit();");
+}
+
+void
+ca90_joint_put(struct ca90_back *p)
+{
+	struct ca_back *s = &p->s;
+	struct cu_func *f = &s->f;
+	int64_t half = s->out_slope / 2;
+
+	ca_wg_wait(f, 1, "dq", half);
+	ca_wg_pin(f, "dv", s->out_weight);
+	cu_comment(f, "the last tile's part has left shared memory");
+	cu_line(f, "mbar_wait(taken, ~it & 1);");
+	ca_unrolled_for(f, "j", half / 8);
+	cu_line(f, "u32x4 x;");
+	cu_line(f, "x.x = f32_bits(dq[0][j][0]);");
+	cu_line(f, "x.y = f32_bits(dq[0][j][1]);");
+	cu_line(f, "x.z = f32_bits(dq[0][j][2]);");
+	cu_line(f, "x.w = f32_bits(dq[0][j][3]);");
+	cu_line(f, "sts16(SMEM + %lld + (j * %d + %s) * 16, x);",
+		(long long)p->part, CA90_CONSUMERS, s->thread);
+	cu_line(f, "}");
+	cu_line(f, "fence_async();");
+	cu_line(f, "sync_warp();");
+	cu_line(f, "if (LANE == 0) {");
+	cu_line(f, "mbar_arrive(made);");
+	cu_line(f, "}");
+}
