@@ -240,15 +240,16 @@ predict(struct serving *s, enum scenario scenario,
 				      .asked = &s->asked };
 	const char *why = serving_describe(s);
 	struct serve_program p;
+	double clients;
 
 	if (why) {
 		return why;
 	}
-	if (scenario != FULL_LOAD && s->concurrency < 1) {
+	clients = scenario == FULL_LOAD ? serving_requests(s) : s->concurrency;
+	if (clients < 1) {
 		return "it does not say how many requests are in flight";
 	}
-	if ((scenario == FULL_LOAD ? serving_requests(s) : s->concurrency) >
-	    MOST_CLIENTS) {
+	if (clients > MOST_CLIENTS) {
 		return "it has more than 65536 requests in flight";
 	}
 	in.model = &s->of->model;

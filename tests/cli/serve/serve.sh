@@ -153,6 +153,10 @@ run validate unknown.tsv || exit
 grep -q 'not: no shape of GPTK 6B is known' out || bad 'a model of no shape'
 grep -q 'not: no rate for fp4 on h200-sxm' out ||
 	bad 'a precision without a rate'
+sed -n '1p;/2000 requests/{s//0 requests/p;q;}' "$tests/data/serve.tsv" \
+	>none.tsv
+run validate none.tsv || exit
+grep -q 'not: it does not say how many requests' out || bad 'a run of none'
 # One run that two tables have, one of which multiplies what divides its ranks:
 # 8 cards, of which each has 16 of 128 requests.
 for id in s1141 s1880; do
