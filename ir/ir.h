@@ -71,7 +71,8 @@ enum ir_flag {
 	IRF_LOADED = 1 << 20,	/* read from the files of the model's weights */
 	IRF_COUNTS = 1 << 21,	/* operand 1 gets counts, no gradient */
 	/* the result is the tensor of its name, of which it writes rows */
-	IRF_KEEPS = 1 << 22
+	IRF_KEEPS = 1 << 22,
+	IRF_SUMS = 1 << 23	/* the sum that gradients of its name make */
 };
 
 enum ir_recompute { IR_RC_NEVER, IR_RC_CHEAP, IR_RC_ROW, IR_RC_HEAVY };

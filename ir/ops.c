@@ -32,6 +32,7 @@
 #define LOADED IRF_LOADED
 #define COUNTS IRF_COUNTS
 #define KEEPS IRF_KEEPS
+#define SUMS IRF_SUMS
 
 const struct ir_op_info ir_ops[IR_OP_COUNT] = {
 #define OP(id, name, n, rule, split, dtypes, attrs, flags, flops, bytes, rc, \

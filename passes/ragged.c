@@ -26,6 +26,7 @@
  */
 #include "passes/pass.h"
 
+#include <stddef.h>
 #include <string.h>
 
 enum rows { NO_ROWS, OF_STEP, OF_KEYS, OF_WANTED, NROWS };
@@ -48,6 +49,46 @@ struct ragged {
 	uint32_t ncaches;
 	bool is_tail;		/* after the last layer */
 };
+
+/* ---- inputs ---- */
+
+/* What the numbers of an input count; NOTHING: it is f32. */
+enum counted { NOTHING, OF_SEQ, OF_SLOTS, OF_STEP_ROWS, NCOUNTED };
+
+static const struct step_input {
+	const char *name;
+	enum counted of;
+	enum rows rows;
+	size_t at;		/* in struct ragged */
+} step_inputs[] = {
+#define INPUT(name, of, rows) { #name, of, rows, offsetof(struct ragged, name) }
+	INPUT(position, OF_SEQ, OF_STEP),
+	INPUT(positions, NOTHING, OF_STEP),
+	INPUT(slot, OF_SLOTS, OF_STEP),
+	INPUT(key, OF_SLOTS, OF_KEYS),
+	INPUT(first, NOTHING, OF_STEP),
+	INPUT(last, NOTHING, OF_STEP),
+	INPUT(row, OF_STEP_ROWS, OF_WANTED),
+	INPUT(key_positions, NOTHING, OF_KEYS),
+#undef INPUT
+};
+#define NINPUTS (sizeof step_inputs / sizeof *step_inputs)
+
+/* Which of them the node is; NULL: none. */
+static const struct step_input *
+step_input(const struct ir_module *m, const struct ir_node *n)
+{
+	const char *name = n->op == IR_INPUT
+		? ir_text(m->ctx, ir_attr(m, n, IR_ATTR_NAME)->text) : "";
+	uint32_t i;
+
+	for (i = 0; i < NINPUTS; i++) {
+		if (strcmp(step_inputs[i].name, name) == 0) {
+			return &step_inputs[i];
+		}
+	}
+	return NULL;
+}
 
 /* ---- values ---- */
 
@@ -809,15 +850,19 @@ new_dim(struct ragged *r, const char *name, const char *setting)
 static void
 add_inputs(struct ragged *r)
 {
-	r->position = input(r, "position", IR_IDX, r->seq, r->dim[OF_STEP]);
-	r->positions = input(r, "positions", IR_F32, 0, r->dim[OF_STEP]);
-	r->slot = input(r, "slot", IR_IDX, r->slots, r->dim[OF_STEP]);
-	r->key = input(r, "key", IR_IDX, r->slots, r->dim[OF_KEYS]);
-	r->first = input(r, "first", IR_F32, 0, r->dim[OF_STEP]);
-	r->last = input(r, "last", IR_F32, 0, r->dim[OF_STEP]);
-	r->row = input(r, "row", IR_IDX, r->dim[OF_STEP], r->dim[OF_WANTED]);
-	r->key_positions = input(r, "key_positions", IR_F32, 0,
-				 r->dim[OF_KEYS]);
+	const dim_id of[NCOUNTED] = {
+		[OF_SEQ] = r->seq, [OF_SLOTS] = r->slots,
+		[OF_STEP_ROWS] = r->dim[OF_STEP]
+	};
+	uint32_t i;
+
+	for (i = 0; i < NINPUTS; i++) {
+		const struct step_input *x = &step_inputs[i];
+		value_id v = input(r, x->name, x->of ? IR_IDX : IR_F32,
+				   of[x->of], r->dim[x->rows]);
+
+		memcpy((char *)r + x->at, &v, sizeof v);
+	}
 }
 
 /* The result of the model: its logits, of the wanted rows. */
@@ -895,25 +940,18 @@ pass_ragged(struct pass_ctx *p, struct ir_module *m)
 	return true;
 }
 
-static dim_id
-rows_of_input(const struct ir_module *m, const char *name)
+void
+pass_resize_step(struct ir_module *m, int64_t tokens, int64_t rows)
 {
 	node_id id;
 
 	for (id = 1; id < m->nodes.n; id++) {
 		const struct ir_node *n = ir_node(m, id);
+		const struct step_input *x = step_input(m, n);
 
-		if (n->op == IR_INPUT && strcmp(name, ir_text(m->ctx,
-			ir_attr(m, n, IR_ATTR_NAME)->text)) == 0) {
-			return ir_type(m, n->result)->dims[0];
+		if (x && x->rows != OF_KEYS) {
+			m->dims.at[ir_type(m, n->result)->dims[0]].size =
+				x->rows == OF_STEP ? tokens : rows;
 		}
 	}
-	die("a step without `%s`", name);
-}
-
-void
-pass_resize_step(struct ir_module *m, int64_t tokens, int64_t rows)
-{
-	m->dims.at[rows_of_input(m, "slot")].size = tokens;
-	m->dims.at[rows_of_input(m, "row")].size = rows;
 }

@@ -217,10 +217,8 @@ find_sums(const struct cg_code *c)
 	node_id id;
 
 	for (id = 1; id < c->m->nodes.n; id++) {
-		enum ir_op op = (enum ir_op)ir_node(c->m, id)->op;
-
 		if (c->mem.tensor[id] &&
-		    (op == IR_ACCUMULATE || op == IR_GRADIENT)) {
+		    ir_is(ir_node(c->m, id)->op, IRF_SUMS)) {
 			is_sum[c->mem.tensor[id] - 1] = true;
 		}
 	}

@@ -38,9 +38,7 @@ is_tensor(const struct check *c, sym_t key)
 static bool
 is_sum(const struct check *c, const struct check_use *u)
 {
-	uint16_t op = check_node(c, u)->op;
-
-	return op == IR_ACCUMULATE || op == IR_GRADIENT;
+	return ir_is(check_node(c, u)->op, IRF_SUMS);
 }
 
 /* ---- what the sum contains ---- */

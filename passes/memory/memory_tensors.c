@@ -33,16 +33,6 @@ struct tensor_uses {
 /* ---- what a name means ---- */
 
 static bool
-is_sum(const struct ir_node *n)
-{
-	const struct ir_op_info *op = &ir_ops[n->op];
-
-	/* accumulate adds to a sum; store replaces a tensor */
-	return op->flags & IRF_SINK ? op->flops[0] != '\0'
-				    : !(op->flags & (IRF_STORED | IRF_KEEPS));
-}
-
-static bool
 names_tensor(enum ir_op op)
 {
 	return ir_is(op, IRF_SOURCE | IRF_SINK | IRF_KEEPS) &&
@@ -91,7 +81,7 @@ static enum memory_kind
 kind_of(const struct memory_work *w, const struct ir_node *n, sym_t name,
 	bool update)
 {
-	if (is_sum(n)) {
+	if (ir_is(n->op, IRF_SUMS)) {
 		return w->is_weight[name] ? MEMORY_GRADIENTS : MEMORY_OTHER;
 	}
 	if (ir_is(n->op, IRF_SINK)) {
@@ -122,7 +112,8 @@ add_use(struct memory_work *w, struct tensor_uses *all, node_id id,
 	const struct ir_node *n = ir_node(w->m, id);
 	struct tensor_use x = {
 		.name = ir_attr(w->m, n, IR_ATTR_NAME)->text, .node = id,
-		.sum = is_sum(n), .stage = stage, .hi = 1, .inner = 1
+		.sum = ir_is(n->op, IRF_SUMS), .stage = stage, .hi = 1,
+		.inner = 1
 	};
 	bool each = false;
 

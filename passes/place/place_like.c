@@ -349,15 +349,15 @@ enum place_cell
 place_cell_kind(enum ir_op op)
 {
 	return ir_is(op, IRF_STASH) ? CELL_STASH
-		: op == IR_ACCUMULATE || op == IR_GRADIENT ? CELL_GRADIENT
+		: ir_is(op, IRF_SUMS) ? CELL_GRADIENT
 		: CELL_STORED;
 }
 
 static bool
 has_name(const struct ir_node *n)
 {
-	return n->op == IR_GRADIENT || (n->op != IR_INPUT &&
-	       ir_is(n->op, IRF_SINK | IRF_STORED | IRF_STASH));
+	return n->op != IR_INPUT &&
+	       ir_is(n->op, IRF_SINK | IRF_STORED | IRF_STASH | IRF_SUMS);
 }
 
 /* The cell by kind and name; names are the current symbol ids. */

@@ -99,6 +99,13 @@ share_rows(const struct pricing *p, const struct kernel *k,
 	x->batch *= k->work->dot.groups;
 }
 
+/* Whether it adds to the sum of gradients of a name. */
+static bool
+adds(const struct ir_node *n)
+{
+	return ir_is(n->op, IRF_SUMS) && ir_is(n->op, IRF_SINK);
+}
+
 /* Whether the kernel adds its result to a sum. */
 static bool
 has_sum(const struct pricing *p, const struct kernel *k)
@@ -106,7 +113,7 @@ has_sum(const struct pricing *p, const struct kernel *k)
 	uint32_t i;
 
 	for (i = 0; i < k->nodes.n; i++) {
-		if (ir_node(p->m, k->nodes.at[i])->op == IR_ACCUMULATE) {
+		if (adds(ir_node(p->m, k->nodes.at[i]))) {
 			return true;
 		}
 	}
@@ -433,10 +440,10 @@ is_in_layers(const struct ir_module *m, const struct ir_node *n)
 static uint32_t
 home_of(const struct ir_module *m, const struct ir_node *n)
 {
-	return ir_is(n->op, IRF_STORED) && !ir_is(n->op, IRF_PARAM)
-		? PLAN_OFFLOAD_OPTIMIZER
-		: (ir_is(n->op, IRF_PARAM) || n->op == IR_GRADIENT) &&
-		  is_in_layers(m, n) ? PLAN_OFFLOAD_PARAMS : 0;
+	if (ir_is(n->op, IRF_PARAM | IRF_SUMS)) {
+		return is_in_layers(m, n) ? PLAN_OFFLOAD_PARAMS : 0;
+	}
+	return ir_is(n->op, IRF_STORED) ? PLAN_OFFLOAD_OPTIMIZER : 0;
 }
 
 /* The same of what a kernel stores, which it also reads. */
@@ -490,8 +497,9 @@ price_host_us(const struct pricing *p, const struct kernel *k)
 	for (i = 0; offload && i < k->nodes.n; i++) {
 		const struct ir_node *n = ir_node(p->m, k->nodes.at[i]);
 
-		home = n->op != IR_STORE ? 0 : home_of_store(p->m, k,
-			ir_attr(p->m, n, IR_ATTR_NAME)->text);
+		home = !ir_is(n->op, IRF_SINK) || adds(n) ? 0
+			: home_of_store(p->m, k, ir_attr(p->m, n,
+						IR_ATTR_NAME)->text);
 		add_load(&all, home, offload,
 		     kernel_bytes(p->m, ir_args(p->m, n)[0]));
 	}
@@ -510,7 +518,7 @@ param_bytes(const struct pricing *p, const struct ir_node *n)
 		return is_in_layers(p->m, n) ? kernel_bytes(p->m, n->result)
 					     : 0;
 	}
-	return n->op == IR_ACCUMULATE && is_in_layers(p->m, n)
+	return adds(n) && is_in_layers(p->m, n)
 		? kernel_bytes(p->m, ir_args(p->m, n)[0]) *
 		  (p->r->time ? 2 : 1) : 0;
 }

@@ -37,12 +37,6 @@ cell(struct sim_rank *k, uint32_t number)
 	return &k->cells.at[number];
 }
 
-static bool
-is_gradient(enum ir_op op)
-{
-	return !ir_is(op, IRF_STORED | IRF_KEEPS) && op != IR_STORE;
-}
-
 /*
  * Whether dims and placements are equal; float types may differ. The pipeline
  * axis does not count: only reads of a tensor show that ranks along it add to
@@ -139,19 +133,19 @@ get(void *user, enum ir_op op, const char *name, const struct ir_type *type,
 	struct sim_rank *k = user;
 	uint32_t number = number_of(k->s, name);
 	struct sim_cell *c = cell(k, number);
-	const double *from = is_gradient(op) ? c->gradient : c->now;
+	const double *from = ir_is(op, IRF_SUMS) ? c->gradient : c->now;
 	bool known = c->gradient != NULL;
 
-	if (!same_place(k, name, is_gradient(op) ? &c->gradient_type
+	if (!same_place(k, name, ir_is(op, IRF_SUMS) ? &c->gradient_type
 						 : &c->type,
-			is_gradient(op) ? &known : &c->typed, type, at)) {
+			ir_is(op, IRF_SUMS) ? &known : &c->typed, type, at)) {
 		return false;
 	}
 	if (from) {
 		memcpy(out, from, (size_t)elems * sizeof *out);
 		return true;
 	}
-	if (is_gradient(op)) {	/* no token used this weight */
+	if (ir_is(op, IRF_SUMS)) {	/* no token used this weight */
 		memset(out, 0, (size_t)elems * sizeof *out);
 		return true;
 	}
@@ -177,7 +171,7 @@ has(void *user, enum ir_op op, const char *name)
 	struct sim_rank *k = user;
 	struct sim_cell *c = cell(k, number_of(k->s, name));
 
-	return is_gradient(op) || c->now || from_outside(k->s, op, name);
+	return ir_is(op, IRF_SUMS) || c->now || from_outside(k->s, op, name);
 }
 
 /*
