@@ -124,7 +124,7 @@ drv_print_memory(struct driver *d, struct ir_module *m,
 	}
 	if (devs_known) {
 		price_devs(&r, &t, &d->ctx.perm, &devs);
-		memory_set_devices(&mem, &devs);
+		memory_set_devices(&mem, &r, &devs, &d->ctx.perm);
 	}
 	if (d->opts.at[OPT_VERIFY_EACH].given) {
 		memory_assign_slots(&r, &d->ctx.perm, &mem);

@@ -339,7 +339,7 @@ fits(struct serve_build *s, struct step *x)
 			 &s->d->ctx.perm, &x->mem, &s->why)) {
 		return false;
 	}
-	memory_set_devices(&x->mem, &devs);
+	memory_set_devices(&x->mem, &x->r, &devs, &s->d->ctx.perm);
 	over = (double)x->mem.rank[x->mem.fullest].total -
 	       device->memory_bytes;
 	if (over > 0) {

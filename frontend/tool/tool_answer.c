@@ -205,12 +205,12 @@ keep_memory(struct driver *d, const struct ranks *r,
 
 	if (drv_explains(d, "memory") &&
 	    memory_plan(r, NULL, 0, &d->ctx.perm, &mem, &why)) {
-		memory_set_devices(&mem, devs);
+		memory_set_devices(&mem, r, devs, &d->ctx.perm);
 		buf_init(&text, &d->ctx.perm);
 		memory_print(r, &mem, &text);
 		if (target_is_cuda(&devs->all->device)) {
 			buf_putc(&text, '\n');
-			memory_print_graphs(r, &mem, &text);
+			memory_print_graphs(r, &mem, devs, &text);
 		}
 		d->facts->arenas = buf_text(&text);
 	}
@@ -254,7 +254,7 @@ keep_report(struct driver *d, const struct answer_input *in,
 
 	if (drv_given(d, OPT_REPORT) && !d->report.n &&
 	    memory_plan(in->ranks, NULL, 0, &d->ctx.perm, &mem, &why)) {
-		memory_set_devices(&mem, in->devs);
+		memory_set_devices(&mem, in->ranks, in->devs, &d->ctx.perm);
 		p.memory = &mem;
 		buf_init(&d->report, &d->ctx.perm);
 		picture_report(&p, &d->report);

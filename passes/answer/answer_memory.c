@@ -32,7 +32,7 @@ answer_arena(const struct ranks *r, const struct target *t,
 	if (!memory_plan(r, NULL, 0, a, &mem, why)) {
 		return false;
 	}
-	memory_set_devices(&mem, devs);
+	memory_set_devices(&mem, r, devs, a);
 	host = memory_host(&mem, r, t, false, a);
 	out->host_bytes = (int64_t)host.bytes;
 	out->node_bytes = (int64_t)host.has;

@@ -311,9 +311,11 @@ work_init(struct memory_work *w)
 }
 
 void
-memory_set_devices(struct memory *m, const struct target_devs *s)
+memory_set_devices(struct memory *m, const struct ranks *r,
+		   const struct target_devs *s, struct arena *a)
 {
-	int64_t least = INT64_MAX;
+	const double *kernels = memory_graph_kernels(r, m, a);
+	int64_t least = INT64_MAX, reserve;
 	uint32_t i;
 
 	for (i = 0; i < m->nranks; i++) {
@@ -321,9 +323,10 @@ memory_set_devices(struct memory *m, const struct target_devs *s)
 		struct memory_rank *x = &m->rank[i];
 
 		x->device = (int64_t)d->memory_bytes;
-		x->reserve += (int64_t)d->reserve_bytes;
-		x->total += (int64_t)d->reserve_bytes;
-		x->bound += (int64_t)d->reserve_bytes;
+		reserve = (int64_t)memory_reserve(d, kernels[i]);
+		x->reserve += reserve;
+		x->total += reserve;
+		x->bound += reserve;
 		if (x->device - x->total < least) {
 			least = x->device - x->total;
 			m->fullest = i;

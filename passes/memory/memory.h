@@ -180,10 +180,11 @@ bool memory_plan(const struct ranks *r, struct kernels *const *all,
 		 const char **why);
 
 /*
- * Sets what the devices have on which the ranks lie, adds the devices' own
- * reserve to each rank, and makes `fullest` the rank that has least left.
+ * Sets what the devices have on which the ranks lie, adds memory_reserve() to
+ * each rank, and makes `fullest` the rank that has least left.
  */
-void memory_set_devices(struct memory *m, const struct target_devs *s);
+void memory_set_devices(struct memory *m, const struct ranks *r,
+			const struct target_devs *s, struct arena *a);
 
 /*
  * Of what is offloaded: the host with least left in its memory, or on its
@@ -336,10 +337,15 @@ const char *memory_check(const struct ranks *r, const struct memory *mem);
 
 /* ---- memory_graphs.c -------------------------------------------------- */
 
-/* A line about the fullest rank of a GPU: what graphs of its step take of the
- * target's reserve.  Assigns slots. */
-void memory_print_graphs(const struct ranks *r, struct memory *mem,
-			 struct buf *out);
+/* How many kernels the graphs of a step have, by rank of the pipeline. */
+double *memory_graph_kernels(const struct ranks *r, const struct memory *mem,
+			     struct arena *a);
+/* Bytes that no plan has of a device: what its target reserves, or what graphs
+ * of so many kernels take, if that is more. */
+double memory_reserve(const struct target_device *d, double graph_kernels);
+/* A line about the fullest rank of a GPU: what graphs of its step take. */
+void memory_print_graphs(const struct ranks *r, const struct memory *mem,
+			 const struct target_devs *s, struct buf *out);
 
 /* ---- memory_print.c --------------------------------------------------- */
 

@@ -1,9 +1,10 @@
 /*
- * What a GPU's driver keeps of a step's graphs.  It lies in the target's
- * reserve, so that it is shown and not added.
+ * What a GPU's driver keeps of a step's graphs.  It lies in what the target
+ * reserves; of a rank whose graphs take more than that, all of it is reserved.
  */
 #include "passes/memory/memory.h"
 
+#include <math.h>
 #include <string.h>
 
 /*
@@ -34,30 +35,58 @@ graphs_of(const struct memory_stage *s, uint32_t nmicrobatches,
 }
 
 static double
-kernels_of(const struct ranks *r, func_id f, struct arena *a)
+kernels_of(const struct memory *mem, func_id f)
 {
-	return f ? kernels_find(r->m, f, r->memo, a)->nkernels : 0;
+	return f ? mem->kernels[f]->nkernels : 0;
+}
+
+double *
+memory_graph_kernels(const struct ranks *r, const struct memory *mem,
+		     struct arena *a)
+{
+	double *kernels = arena_alloc(a, mem->nranks * sizeof *kernels);
+	struct memory own = *mem;	/* with slots of its own */
+	uint32_t i, k, graphs;
+
+	own.stage = arena_dup(a, mem->stage, mem->nstages * sizeof *own.stage);
+	memory_assign_slots(r, a, &own);
+	for (i = 0; i < mem->nranks; i++) {
+		kernels[i] = kernels_of(mem, r->update[i]);
+	}
+	for (i = 0; i < mem->nstages; i++) {
+		graphs = graphs_of(&own.stage[i], r->nmicrobatches, a);
+		for (k = 0; k < SCHED_NKINDS; k++) {
+			kernels[mem->stage[i].rank] += graphs *
+				kernels_of(mem, r->of_stage[i][k]);
+		}
+	}
+	return kernels;
+}
+
+double
+memory_reserve(const struct target_device *d, double graph_kernels)
+{
+	return target_is_cuda(d) ? fmax(d->reserve_bytes, graph_kernels *
+					GRAPH_KERNEL_BYTES)
+				 : d->reserve_bytes;
 }
 
 void
-memory_print_graphs(const struct ranks *r, struct memory *mem, struct buf *out)
+memory_print_graphs(const struct ranks *r, const struct memory *mem,
+		    const struct target_devs *s, struct buf *out)
 {
-	uint32_t pipe = mem->fullest, graphs, i, k;
-	double kernels = kernels_of(r, r->update[pipe], out->arena);
+	const struct target_device *d =
+		&target_devs_of(s, mem->fullest)->device;
+	double n = memory_graph_kernels(r, mem, out->arena)[mem->fullest];
 
-	memory_assign_slots(r, out->arena, mem);
-	for (i = 0; i < mem->nstages; i++) {
-		if (mem->stage[i].rank != pipe) {
-			continue;
-		}
-		graphs = graphs_of(&mem->stage[i], r->nmicrobatches,
-				   out->arena);
-		for (k = 0; k < SCHED_NKINDS; k++) {
-			kernels += graphs * kernels_of(r, r->of_stage[i][k],
-						       out->arena);
-		}
+	buf_printf(out, "its graphs have about %.0f kernels: %.3f GiB at 64 KB "
+		   "for each, ", n, n * GRAPH_KERNEL_BYTES / (1 << 30));
+	if (memory_reserve(d, n) > d->reserve_bytes) {
+		buf_printf(out, "more than the %.3f GiB that the target "
+			   "reserves: so much is counted\n",
+			   d->reserve_bytes / (1 << 30));
+	} else {
+		buf_printf(out, "of the %.3f GiB that the target reserves\n",
+			   d->reserve_bytes / (1 << 30));
 	}
-	buf_printf(out, "its graphs have about %.0f kernels: %.3f GiB of what "
-		   "the target reserves, at 64 KB for each\n", kernels,
-		   kernels * GRAPH_KERNEL_BYTES / (1 << 30));
 }

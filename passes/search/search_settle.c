@@ -38,20 +38,26 @@ make(struct search *s, struct pass_ahead *made, struct ir_module *m)
 	return true;
 }
 
-/* Sets the bytes of the rank that has the least memory left. */
+/* Sets the bytes of the rank that has the least memory left: with those of its
+ * graphs, so far as the device's reserve does not hold them. */
 static void
-take_fullest(const struct memory *mem, const struct target_devs *devs,
+take_fullest(const struct memory *mem, const struct ranks *r,
+	     const struct target_devs *devs, struct arena *a,
 	     struct search_found *f)
 {
+	const double *kernels = memory_graph_kernels(r, mem, a);
 	int64_t over = INT64_MIN;
 	uint32_t i;
 
 	for (i = 0; i < mem->nranks; i++) {
-		int64_t capacity =
-			(int64_t)target_free_bytes(target_devs_of(devs, i));
+		const struct target_group *t = target_devs_of(devs, i);
+		int64_t capacity = (int64_t)target_free_bytes(t);
+		int64_t bytes = mem->rank[i].total +
+			(int64_t)(memory_reserve(&t->device, kernels[i]) -
+				  t->device.reserve_bytes);
 
-		if (mem->rank[i].total - capacity > over) {
-			f->bytes = mem->rank[i].total;
+		if (bytes - capacity > over) {
+			f->bytes = bytes;
 			f->capacity = capacity;
 			f->fullest = i;
 			over = f->bytes - capacity;
@@ -92,7 +98,7 @@ weigh_in(struct search *s, struct ir_module *m, struct arena *a,
 		return false;
 	}
 	price_devs(&r, s->o->target, a, &devs);
-	take_fullest(&mem, &devs, f);
+	take_fullest(&mem, &r, &devs, a, f);
 	if (s->o->scratch && f->bytes <= f->capacity) {
 		f->bytes += scratch_beside(s, &r, mem.kernels);
 	}

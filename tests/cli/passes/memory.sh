@@ -193,6 +193,21 @@ one=$(graphs h100x1 pp=1,microbatch=4)
 	bad 'microbatches that share slots are counted twice'
 [ "$(graphs h100x1 pp=1,microbatch=1,schedule=gpipe)" -gt $((2 * one)) ] ||
 	bad 'microbatches with slots of their own are counted once'
+grep -q 'for each, of the 1.490 GiB that the target reserves$' out ||
+	bad 'graphs take no part of the reserve'
+# where they take more than that, they are what is reserved, and a plan that
+# does not fit with them is none
+sed 's/reserve = .*/reserve = 0.001;/' "$top_srcdir/targets/h100-sxm.target" \
+	>small.target
+run --explain=memory --target ./small.target "$examples/tiny-dense.llm"
+grep -q 'than the 0.001 GiB that the target reserves: so much is counted$' \
+	out || bad 'graphs take less than a small reserve'
+kernels=$(sed -n 's/^its graphs have about \([0-9]*\) kernels.*/\1/p' out)
+run --emit=memory-json --target ./small.target "$examples/tiny-dense.llm"
+grep -q "\"reserve_bytes\": $((kernels * 65536))," out ||
+	bad 'graphs are not what is reserved'
+sed -i 's/memory = 80/memory = 0.006/' small.target
+refused 'no plan fits' --target ./small.target "$examples/tiny-dense.llm"
 run --explain=memory --target cpux1 "$examples/tiny-dense.llm"
 ! grep -q '^its graphs' out || bad 'a CPU has graphs'
 exit $failed
