@@ -1,6 +1,6 @@
 /*
  * What a GPU's driver keeps of a step's graphs.  It lies in what the target
- * reserves; of a rank whose graphs take more than that, all of it is reserved.
+ * reserves; of a rank whose graphs take more than that, as much is reserved.
  */
 #include "passes/memory/memory.h"
 
@@ -66,9 +66,10 @@ memory_graph_kernels(const struct ranks *r, const struct memory *mem,
 double
 memory_reserve(const struct target_device *d, double graph_kernels)
 {
-	return target_is_cuda(d) ? fmax(d->reserve_bytes, graph_kernels *
-					GRAPH_KERNEL_BYTES)
-				 : d->reserve_bytes;
+	double graphs = target_is_cuda(d) && d->reserve_bytes > 0
+		? graph_kernels * GRAPH_KERNEL_BYTES : 0;
+
+	return fmax(d->reserve_bytes, graphs);
 }
 
 void

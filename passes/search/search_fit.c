@@ -551,19 +551,23 @@ is_new(const struct fit *f)
 	return false;
 }
 
-/* Notes, of the plans that do not fit, the one that lacks the fewest bytes. */
+/* Notes, of the plans that do not fit, the one that lacks the fewest bytes: with
+ * those that its program was found to have beyond the sum of its pieces. */
 static void
 note_near(const struct trial *x, const struct trial_fit *f)
 {
 	const struct target_group *on = x->s->space.devs.at[x->dev[f->fullest]];
 	struct search_report *out = x->s->out;
 	struct search_near *n = &out->least;
+	double learned = learned_bound(x, f->fullest);
 
-	if (out->any_near && f->over >= (double)(n->bytes - n->capacity)) {
+	learned = isfinite(learned) ? learned : 0;
+	if (out->any_near && f->over + learned >=
+			     (double)(n->bytes - n->capacity)) {
 		return;
 	}
 	out->any_near = true;
-	n->bytes = (int64_t)f->most;
+	n->bytes = (int64_t)(f->most + learned);
 	n->capacity = (int64_t)(f->most - f->over);
 	n->device = x->s->space.devs.n > 1 ? on->device.name : "";
 	n->fullest = f->fullest;
