@@ -116,6 +116,7 @@ import(struct importing *x)
 	struct span start;
 	const char *why;
 
+	imp_add_dims(&d->ctx, &rq);
 	if (!source_read(&d->ctx.sources, x->config, &rq.file, &why)) {
 		diag_error(&d->ctx.diags, nowhere, "cannot read %s: %s",
 			   x->config, why);

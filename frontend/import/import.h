@@ -24,10 +24,11 @@ bool imp_import(struct driver *d);
 
 /* ---- import_model.c: the text of a model ------------------------------ */
 
-/* A dim of the model that is a field of config.json. */
+/* Where a dim of the model has its size from. */
 struct imp_origin {
-	const char *dim, *field;
-	struct span span;	/* of the field's value */
+	const char *dim;
+	const char *field;	/* of config.json; NULL: --dim */
+	struct span span;	/* of the field's value, or of what --dim has */
 };
 
 /* What the text of a model is made of. */
@@ -38,7 +39,8 @@ struct imp_request {
 	uint32_t ndims;
 	/* the weights beside it, for the prefix of their names; or NULL */
 	const struct rt_st *weights;
-	/* set by imp_model(), in the arena of the context */
+	/* in the arena of the context: first those that imp_add_dims() found,
+	 * then others of imp_model() */
 	VEC(struct imp_origin) origins;
 };
 
@@ -50,9 +52,14 @@ const char *imp_families(struct arena *a);
 
 /* ---- import_places.c: where errors of the text are shown --------------- */
 
+/* Makes each --dim a text that errors can be shown in. */
+void imp_add_dims(struct ir_ctx *c, struct imp_request *rq);
+/* Where the dim has its size from, or NULL. */
+const struct imp_origin *imp_origin(const struct imp_request *rq,
+				    const char *dim, size_t n);
 /*
- * Moves what was reported in the model's text to the fields of config.json that
- * it names, or to `otherwise`.
+ * Moves what was reported in the model's text to where the dims that it names
+ * have their sizes from, first of all a --dim, or to `otherwise`.
  */
 void imp_move_errors(struct diags *d, const struct imp_request *rq,
 		     const struct source_file *text, struct span otherwise);

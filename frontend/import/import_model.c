@@ -152,8 +152,8 @@ dims_known(struct imp *x)
 			diag_near_try(&near, x->dims.at[j]);
 		}
 		if (j == x->dims.n) {
-			diag_error(&x->c->diags, (struct span){ 0, 0 },
-				   "--dim: the model has no dim `%s`%s", name,
+			diag_error(&x->c->diags, x->rq->origins.at[i].span,
+				   "the model has no dim `%s`%s", name,
 				   diag_near_text(&near, &x->c->perm));
 			ok = false;
 		}
@@ -172,16 +172,6 @@ static const char train[] =
 	"  clip = 1.0;\n"
 	"}\n";
 
-static bool
-is_by_option(const struct imp_request *rq, const char *dim)
-{
-	uint32_t i;
-
-	for (i = 0; i < rq->ndims && strcmp(rq->dims[i].name, dim) != 0; i++) {
-	}
-	return i < rq->ndims;
-}
-
 static void
 list_origins(const struct imp *x, struct imp_request *rq)
 {
@@ -190,7 +180,8 @@ list_origins(const struct imp *x, struct imp_request *rq)
 	for (i = 0; i < x->values.n; i++) {
 		const struct imp_value *v = &x->values.at[i];
 
-		if (v->dim && v->field && !is_by_option(rq, v->dim)) {
+		if (v->dim && v->field &&
+		    !imp_origin(rq, v->dim, strlen(v->dim))) {
 			struct imp_origin o = { v->dim, v->field->path,
 						v->field->span };
 

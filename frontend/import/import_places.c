@@ -1,46 +1,95 @@
 /*
  * Where errors of an imported model are shown.  The text that llmc made is in
  * no file when it is refused, so its errors name the fields of config.json that
- * the dims in their messages are.
+ * the dims in their messages are, or what the command line has in their place.
  */
 #include "frontend/import/import.h"
 
 #include <string.h>
 
-/* The field that the dim in backquotes at `text` is, or NULL. */
-static const struct imp_origin *
-origin_of(const struct imp_request *rq, const char *text)
+void
+imp_add_dims(struct ir_ctx *c, struct imp_request *rq)
 {
-	size_t n = strcspn(text, "`");
+	uint32_t i, base;
+
+	for (i = 0; i < rq->ndims; i++) {
+		const struct opt_dim *d = &rq->dims[i];
+		const char *text = arena_printf(&c->perm, "%s=%lld", d->name,
+						(long long)d->size);
+		struct imp_origin o = { d->name, NULL, { 0, 0 } };
+
+		if (!source_add(&c->sources, "--dim", text, strlen(text),
+				&base)) {
+			die("options are too long");
+		}
+		o.span.lo = base;
+		o.span.hi = base + (uint32_t)strlen(text);
+		VEC_PUSH(&c->perm, &rq->origins, o);
+	}
+}
+
+const struct imp_origin *
+imp_origin(const struct imp_request *rq, const char *dim, size_t n)
+{
 	uint32_t i;
 
 	for (i = 0; i < rq->origins.n; i++) {
 		const struct imp_origin *o = &rq->origins.at[i];
 
-		if (strlen(o->dim) == n && memcmp(o->dim, text, n) == 0) {
+		if (strlen(o->dim) == n && memcmp(o->dim, dim, n) == 0) {
 			return o;
 		}
 	}
 	return NULL;
 }
 
-/* Sets `found` to the fields that the text names, each once. */
+/* Adds an origin that is not among them: a --dim before all others, as it is
+ * what was chosen last. */
 static uint32_t
-find_origins(const struct imp_request *rq, const char *text,
-	     const struct imp_origin **found, uint32_t most)
+add_origin(const struct imp_origin **found, uint32_t n,
+	   const struct imp_origin *o)
 {
-	const struct imp_origin *o;
-	uint32_t n = 0, i;
+	uint32_t i;
 
-	while ((text = strchr(text, '`')) && n < most) {
-		o = origin_of(rq, ++text);
-		for (i = 0; i < n && o != found[i]; i++) {
-		}
-		if (o && i == n) {
-			found[n++] = o;
-		}
-		text += strcspn(text, "`");
+	for (i = 0; i < n && o != found[i]; i++) {
+	}
+	if (!o || i < n) {
+		return n;
+	}
+	for (; i > 0 && !o->field && found[i - 1]->field; i--) {
+		found[i] = found[i - 1];
+	}
+	found[i] = o;
+	return n + 1;
+}
+
+#define MOST 4
+
+/* Sets `found` to where the dims that the text names have their sizes from,
+ * each once; if it names none, and is about the line of a dim, of that. */
+static uint32_t
+find_origins(const struct imp_request *rq, const struct source_file *file,
+	     const struct diag_record *r, const struct imp_origin **found)
+{
+	static const char dim[] = "  dim ";
+	const char *text = r->text, *line = file->text + r->span.lo -
+					    file->base;
+	uint32_t n = 0;
+
+	while ((text = strchr(text, '`')) && n < MOST) {
+		size_t len = strcspn(++text, "`");
+
+		n = add_origin(found, n, imp_origin(rq, text, len));
+		text += len;
 		text += *text == '`';
+	}
+	while (line > file->text && line[-1] != '\n') {
+		line--;
+	}
+	if (n == 0 && strncmp(line, dim, sizeof dim - 1) == 0) {
+		line += sizeof dim - 1;
+		n = add_origin(found, n, imp_origin(rq, line,
+						    strcspn(line, " ")));
 	}
 	return n;
 }
@@ -51,21 +100,29 @@ add(struct diags *d, const struct diag_record *r)
 	VEC_PUSH(d->arena, &d->records, *r);
 }
 
-/* The error at the first field that it names, then where the others are. */
+/* The error at the first origin that it names, then where the others are. */
 static void
 add_moved(struct diags *d, const struct imp_request *rq,
-	  const struct diag_record *old, struct span otherwise)
+	  const struct source_file *text, const struct diag_record *old,
+	  struct span otherwise)
 {
-	const struct imp_origin *found[4];
-	uint32_t n = find_origins(rq, old->text, found, 4), i;
+	const struct imp_origin *found[MOST];
+	uint32_t n = find_origins(rq, text, old, found), i;
 	struct diag_record r = *old;
 
 	r.span = n > 0 && old->level != DIAG_NOTE ? found[0]->span : otherwise;
 	add(d, &r);
 	for (i = 0; i < n && old->level != DIAG_NOTE; i++) {
-		r = (struct diag_record){ DIAG_NOTE, -1, false, found[i]->span,
-			arena_printf(d->arena, "`%s` is `%s` here",
-				     found[i]->dim, found[i]->field) };
+		const struct imp_origin *o = found[i];
+
+		if (!o->field && i == 0) {
+			continue;	/* the error is shown there */
+		}
+		r = (struct diag_record){ DIAG_NOTE, -1, false, o->span,
+			o->field ? arena_printf(d->arena, "`%s` is `%s` here",
+						o->dim, o->field)
+				 : arena_printf(d->arena, "`%s` is given here",
+						o->dim) };
 		add(d, &r);
 	}
 }
@@ -85,8 +142,8 @@ imp_move_errors(struct diags *d, const struct imp_request *rq,
 		    old[i].span.lo > text->base + text->len) {
 			add(d, &old[i]);
 		} else {
-			add_moved(d, rq, &old[i], old[i].level == DIAG_NOTE
-				  ? nowhere : otherwise);
+			add_moved(d, rq, text, &old[i], old[i].level ==
+				  DIAG_NOTE ? nowhere : otherwise);
 		}
 	}
 }

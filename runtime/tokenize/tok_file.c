@@ -52,6 +52,7 @@ struct tok_pipe {
 	int64_t base;		/* of its first byte */
 	int64_t all_bytes, done_bytes;	/* of files; all: -1 if not known */
 	double began, shown;	/* seconds */
+	double wait;		/* until the next line in a log */
 };
 
 static double
@@ -139,30 +140,51 @@ stop_workers(struct tok_pipe *p)
 
 /* ---- progress --------------------------------------------------------- */
 
+/* On a terminal a line that changes; in a log, lines that become rare. */
+static bool
+is_due(struct tok_pipe *p, double t, bool last)
+{
+	if (!p->o->log_seconds) {
+		return last || t - p->shown >= 0.5;
+	}
+	if (last || t - p->began < p->wait) {
+		return false;
+	}
+	while (p->wait <= t - p->began) {
+		p->wait *= 2;
+	}
+	return true;
+}
+
 static void
 show(struct tok_pipe *p, bool last)
 {
 	double t = now_s(), s = t - p->began;
 	int64_t read = p->done_bytes + (p->in ? rt_tok_input_done(p->in) : 0);
+	FILE *out = p->o->progress;
 
-	if (!p->o->progress || (!last && t - p->shown < 0.5)) {
+	if (!out || !is_due(p, t, last)) {
 		return;
 	}
 	p->shown = t;
-	fprintf(p->o->progress, "\r%.1f", (double)read / 1e6);
-	if (p->all_bytes > 0) {
-		fprintf(p->o->progress, " of %.1f",
-			(double)p->all_bytes / 1e6);
+	if (p->o->log_seconds) {
+		fprintf(out, "%s: ", p->path);
+	} else {
+		fputc('\r', out);
 	}
-	fprintf(p->o->progress, " MB, %" PRId64 " tokens, %.1f MB/s",
-		p->out.tokens, (double)p->counts.bytes / 1e6 /
-		(s > 1e-3 ? s : 1e-3));
+	fprintf(out, "%.1f", (double)read / 1e6);
+	if (p->all_bytes > 0) {
+		fprintf(out, " of %.1f", (double)p->all_bytes / 1e6);
+	}
+	fprintf(out, " MB, %" PRId64 " tokens, %.1f MB/s", p->out.tokens,
+		(double)p->counts.bytes / 1e6 / (s > 1e-3 ? s : 1e-3));
 	if (p->all_bytes > 0 && read > 0 && !last) {
-		fprintf(p->o->progress, ", %.0f s left",
+		fprintf(out, ", %.0f s left",
 			s * (double)(p->all_bytes - read) / (double)read);
 	}
-	fprintf(p->o->progress, "\033[K%s", last ? "\n" : "");
-	fflush(p->o->progress);
+	fprintf(out, "%s%s", p->o->log_seconds ? "" : "\033[K",
+		last || p->o->log_seconds ? "\n" : "");
+	fflush(out);
 }
 
 static int64_t
@@ -452,7 +474,7 @@ run(struct tok_pipe *p, const char *path)
 		return rt_tok_output_finish(&p->out, p->err);
 	}
 	rt_tok_say_byte(p->err);
-	if (p->shown > 0) {
+	if (p->shown > 0 && !p->o->log_seconds) {
 		fputc('\n', p->o->progress);
 	}
 	return status;
@@ -473,6 +495,7 @@ rt_tokens_write(const char *path, const struct rt_token_options *o,
 	struct tok_pipe p = { .o = o, .alloc = rt_alloc_or_libc(NULL),
 			      .err = err, .out = { .fd = -1 },
 			      .all_bytes = all_bytes(o), .began = now_s(),
+			      .wait = o->log_seconds,
 			      .mutex = PTHREAD_MUTEX_INITIALIZER,
 			      .changed = PTHREAD_COND_INITIALIZER };
 	enum rt_status status;

@@ -143,7 +143,10 @@ struct rt_token_options {
 	const char *end;	/* a token after each document, or NULL */
 	bool bare;		/* without what frames a document */
 	int threads;
-	FILE *progress;		/* a terminal, or NULL */
+	FILE *progress;		/* or NULL */
+	/* 0: progress is a terminal.  Else a log, which gets a line after so
+	 * many seconds, and then after twice as many each time. */
+	double log_seconds;
 };
 
 struct rt_token_counts {

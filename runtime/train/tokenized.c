@@ -82,17 +82,42 @@ name_tokens(const struct rt_options *o, const char *path, int fd, char *out,
 	return status;
 }
 
+#define LOG_SECONDS 60
+
+/* As llmc does: in a log first after a minute, or as LLMC_PROGRESS says. */
+static enum rt_status
+show_progress(struct rt_token_options *w, struct rt_error *err)
+{
+	const char *given = getenv("LLMC_PROGRESS");
+	bool is_given = given && *given;
+	bool none;
+
+	if (is_given && (strspn(given, "0123456789") != strlen(given) ||
+			 strlen(given) > 6)) {
+		return rt_fail(err, RT_RANGE, RT_NOWHERE, "the variable "
+			       "LLMC_PROGRESS is `%s`, expected a number of "
+			       "seconds up to 999999", given);
+	}
+	none = is_given && atoi(given) == 0;
+	w->progress = none ? NULL : stderr;
+	w->log_seconds = isatty(STDERR_FILENO) ? 0
+		: is_given ? atoi(given) : LOG_SECONDS;
+	return RT_OK;
+}
+
 static enum rt_status
 make_tokens(const struct rt_options *o, const char *path, const char *out,
 	    FILE *screen, struct rt_error *err)
 {
 	struct rt_token_options w = { .tokenizer = o->tokenizer,
 		.inputs = &path, .ninputs = 1, .field = o->field,
-		.end = o->end, .threads = rt_tokenize_threads(),
-		.progress = isatty(STDERR_FILENO) ? stderr : NULL };
+		.end = o->end, .threads = rt_tokenize_threads() };
 	struct rt_token_counts counts;
-	enum rt_status status = rt_tokens_write(out, &w, &counts, err);
+	enum rt_status status = show_progress(&w, err);
 
+	if (status == RT_OK) {
+		status = rt_tokens_write(out, &w, &counts, err);
+	}
 	if (status == RT_OK) {
 		fprintf(screen, "%s: %" PRId64 " tokens of %" PRId64
 			" document%s\n", out, counts.tokens, counts.documents,

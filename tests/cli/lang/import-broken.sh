@@ -242,4 +242,25 @@ wrong import --weights x d
 fresh
 "$LLMC" import --dim hiden=4 d >out 2>err && bad 'a dim that is none'
 grep -q 'has no dim `hiden` (did you mean `hidden`?)' err || bad 'the dim'
+# what --dim says is shown as it is said, where it and not the file is at fault
+
+# says LINE..: the first lines of errors and notes that are somewhere
+says()
+{
+	grep '^[^ l].*:[0-9]*: ' err >told
+	printf '%s\n' "$@" >want
+	cmp -s told want || bad "expected: $(cat want); found: $(cat told)"
+}
+"$LLMC" import --dim hd=7 d >out 2>err && bad 'an odd head'
+error='rope rotates pairs, and the last dim of'
+says "--dim:1:1: error: $error f32[batch, seq, heads, hd], \`hd\` = 7, is odd" \
+	"--dim:1:1: error: $error f32[batch, seq, kv, hd], \`hd\` = 7, is odd"
+"$LLMC" import --dim kv=3 d >out 2>err && bad 'three heads of keys'
+says '--dim:1:1: error: `heads` = 4 is not a multiple of `kv` = 3' \
+	'd/config.json:18:26: note: `heads` is `num_attention_heads` here'
+"$LLMC" import --dim kv=3 --dim heads=4 d >out 2>err && bad 'both given'
+says '--dim:1:1: error: `heads` = 4 is not a multiple of `kv` = 3' \
+	'--dim:1:1: note: `kv` is given here'
+"$LLMC" import --dim hidden=4611686018427387904 d >out 2>err && bad 'too large'
+says '--dim:1:1: error: dim `hidden` is 4611686018427387904, and 1 to 281474976710656 is legal'
 exit $failed

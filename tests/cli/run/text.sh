@@ -55,6 +55,11 @@ stops 'none.txt: cannot open' --data none.txt --tokenizer "$json"
 stops 'cannot read the tokenizer' --data text.txt --tokenizer none.json
 stops 'found no token `<x>` to end documents' --data text.txt --end '<x>' \
 	--tokenizer "$json"
+# the line of progress in a log is as llmc's
+export LLMC_PROGRESS=1s
+stops 'LLMC_PROGRESS is `1s`, expected a number of seconds up to 999999' \
+	--data text.txt lines.jsonl --tokenizer "$json" --end '<|eot_id|>'
+unset LLMC_PROGRESS
 printf '\377' >bad.txt
 stops 'bad.txt: found byte 0xff' --data bad.txt --tokenizer "$json"
 [ -z "$(ls bad.txt.* 2>/dev/null)" ] || bad 'bad.txt left something'

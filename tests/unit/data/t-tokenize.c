@@ -1,7 +1,7 @@
 /*
  * Tokenizers: texts, their ids and what these are decoded to, as Hugging
  * Face's package has them (tests/data/tokenizers); places where documents are
- * cut; broken files; memory that runs out.
+ * cut; broken files; memory that runs out; lines of progress.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "runtime/json.h"
 #include "runtime/text.h"
@@ -729,6 +730,63 @@ test_memory(void **state)
 	}
 }
 
+/* ---- token files ------------------------------------------------------ */
+
+/* Lines of progress while a text of two MB becomes a token file. */
+static uint32_t
+progress_lines(const char *folder, double log_seconds)
+{
+	const char *top = getenv("top_srcdir");
+	char json[1024], text[1024], bin[1024], line[256];
+	const char *inputs[] = { text };
+	struct rt_token_options o = { .tokenizer = json, .inputs = inputs,
+		.ninputs = 1, .threads = 2, .progress = tmpfile(),
+		.log_seconds = log_seconds };
+	struct rt_error err = { .status = RT_OK };
+	struct rt_token_counts counts;
+	uint32_t n = 0, i;
+	FILE *f;
+
+	snprintf(json, sizeof json, "%s/tests/data/tokenizers/llama3.json",
+		 top ? top : ".");
+	snprintf(text, sizeof text, "%s/text", folder);
+	snprintf(bin, sizeof bin, "%s/text.bin", folder);
+	f = fopen(text, "w");
+	assert_true(f && o.progress);
+	for (i = 0; i < 100000; i++) {
+		fprintf(f, "line %u of a text\n", i);
+	}
+	fclose(f);
+	if (rt_tokens_write(bin, &o, &counts, &err) != RT_OK) {
+		fail_msg("%s", err.message);
+	}
+	rewind(o.progress);
+	while (fgets(line, sizeof line, o.progress)) {
+		assert_int_equal(strncmp(line, text, strlen(text)), 0);
+		assert_non_null(strstr(line, " of 2.1 MB, "));
+		assert_non_null(strstr(line, " s left\n"));
+		n++;
+	}
+	fclose(o.progress);
+	assert_int_equal(unlink(text) | unlink(bin), 0);
+	return n;
+}
+
+/* Each waits for twice as long as all before it. */
+static void
+test_progress(void **state)
+{
+	char folder[] = "t-tokenize-XXXXXX";
+	uint32_t n;
+
+	(void)state;
+	assert_non_null(mkdtemp(folder));
+	n = progress_lines(folder, 1e-6);
+	assert_true(n > 0 && n < 40);
+	assert_int_equal(progress_lines(folder, 1e6), 0);
+	assert_int_equal(rmdir(folder), 0);
+}
+
 int
 main(void)
 {
@@ -745,6 +803,7 @@ main(void)
 		cmocka_unit_test(test_far_pattern),
 		cmocka_unit_test(test_far_replacement),
 		cmocka_unit_test(test_memory),
+		cmocka_unit_test(test_progress),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
