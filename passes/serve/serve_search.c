@@ -376,6 +376,48 @@ misfit_limits(struct searching *s, struct arena *a)
 	}
 }
 
+/* Why no split has these degrees: what the model or the target has not. */
+static void
+misfit_degrees(const struct searching *s, struct arena *a)
+{
+	const struct serve_model *m = s->in->model;
+	const struct serve_split *pin = &s->in->pins.split;
+	struct serve_misfit *out = &s->out->misfit;
+	int64_t devices = target_devices(s->in->target);
+	int64_t heads = m->heads > 1 ? m->heads : 1;
+	struct serve_split all = { .tp = pin->tp ? pin->tp : 1,
+		.ep = pin->ep ? pin->ep : 1, .pp = pin->pp ? pin->pp : 1,
+		.replicas = pin->replicas ? pin->replicas : 1 };
+	double ranks = (double)all.tp * (double)all.ep * (double)all.pp *
+		       (double)all.replicas;
+	struct serve_program p;
+
+	serve_program(m, s->in->target, 1, 1, a, &p);
+	out->change = "one fits with other degrees or devices";
+	if (heads % all.tp != 0) {
+		out->why = arena_printf(a, "tp = %lld does not divide the %lld "
+			"heads of attention", (long long)all.tp,
+			(long long)heads);
+	} else if (all.ep > 1 && (!m->experts || m->experts % all.ep != 0)) {
+		out->why = m->experts ? arena_printf(a, "ep = %lld does not "
+			"divide the %lld experts", (long long)all.ep,
+			(long long)m->experts)
+			: arena_printf(a, "ep = %lld splits experts, and the "
+				"model has none", (long long)all.ep);
+	} else if (!p.why && all.pp > 1 && all.pp > p.layers) {
+		out->why = arena_printf(a, "pp = %lld is more than the %lld "
+			"layers", (long long)all.pp, (long long)p.layers);
+	} else if (ranks > (double)devices) {
+		out->why = arena_printf(a, "tp=%lld pp=%lld ep=%lld dp=%lld "
+			"are %.0f ranks, and there are %lld devices",
+			(long long)all.tp, (long long)all.pp,
+			(long long)all.ep, (long long)all.replicas, ranks,
+			(long long)devices);
+	} else {
+		out->why = "no split of the model has such degrees";
+	}
+}
+
 /* Which limit nothing keeps that fits, and what is nearest to it. */
 static void
 misfit(struct searching *s, struct arena *a)
@@ -384,8 +426,7 @@ misfit(struct searching *s, struct arena *a)
 	struct serve_misfit *out = &s->out->misfit;
 
 	if (!s->out->tried) {
-		out->why = "no split of the model has such degrees";
-		out->change = "one fits with other degrees or devices";
+		misfit_degrees(s, a);
 	} else if (!s->any) {
 		out->why = arena_printf(a, "for each token out there are "
 			"%.4g in, and chunks have %.0f", q->prompt /

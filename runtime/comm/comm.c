@@ -5,6 +5,7 @@
  */
 #include "runtime/comm/msg.h"
 
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -622,4 +623,37 @@ void
 rt_comm_abort(struct rt_comm *c, const char *why)
 {
 	c->via->abort(c, why);
+}
+
+/* How long ranks wait for rank 0 to say what they have found, too. */
+#define ELDEST_US 2e5
+
+static bool
+is_same(const struct rt_comm *c, const struct rt_heard *h, const char *message)
+{
+	struct rt_line t = { "", 0 };
+
+	rt_line_add(&t, "%s gave up: %s", rt_rank_text(c, h->rank).text,
+		    h->why);
+	return strcmp(message, h->why) == 0 || strcmp(message, t.at) == 0;
+}
+
+bool
+rt_comm_is_news(struct rt_comm *c, const char *message)
+{
+	const struct rt_world *w = &c->world;
+	double until = rt_now_us() + (w->rank > 0 ? ELDEST_US : 0);
+	int64_t first = w->rank - w->local_rank;
+	struct rt_heard h = { .rank = -1 };
+
+	while (!c->via->heard(c, &h) && rt_now_us() < until) {
+		poll(NULL, 0, 2);
+	}
+	if (h.rank < 0 || h.rank == w->rank || !h.said ||
+	    !is_same(c, &h, message)) {
+		return true;
+	}
+	/* of a rank of another host the first one here tells */
+	return w->local_rank == 0 && (h.rank < first ||
+				      h.rank >= first + w->local_size);
 }

@@ -166,8 +166,16 @@ enum rt_status rt_comm_barrier(struct rt_comm *c, const char *what,
  */
 void rt_comm_note(struct rt_comm *c, const char *what, int64_t layer,
 		  int64_t microbatch);
-/* Makes the collectives of all other ranks fail soon, with this reason. */
+/* Makes the collectives of all other ranks fail soon, with this reason, which
+ * this rank has printed. */
 void rt_comm_abort(struct rt_comm *c, const char *why);
+/*
+ * Whether nobody has printed why this rank fails where it would be printed: on
+ * this host, or for the other ranks of this host by the first of them.  What
+ * all ranks find is printed by rank 0, for which others wait a moment; what one
+ * has learned from a rank that gave up was printed by that one before.
+ */
+bool rt_comm_is_news(struct rt_comm *c, const char *message);
 
 /* ---- ranks and axes (mesh.c) ----------------------------------------- */
 

@@ -83,6 +83,7 @@ struct rt_letter {
 /* Sent to all other ranks by a rank that gives up. */
 struct rt_notice {
 	int64_t late;		/* it has waited longer than the timeout */
+	int64_t said;		/* it has printed why */
 	char why[RT_ERROR_BYTES];
 };
 
@@ -110,6 +111,7 @@ struct rt_msg {
 	int64_t scratch_bytes;
 	struct rt_msg_sent *sent;	/* by channel */
 	struct rt_notice last_words;
+	int64_t told_by;	/* one more than whose these are; 0: its own */
 	char *acc;
 };
 
@@ -135,6 +137,9 @@ void rt_msg_note(struct rt_comm *c, const char *what, int64_t layer,
 struct rt_event rt_msg_event(const struct rt_comm *c);
 /* Notifies all others, and waits a little until they have received it. */
 void rt_msg_give_up(struct rt_comm *c, const char *why);
+/* The same of what this rank has printed. */
+void rt_msg_abort(struct rt_comm *c, const char *why);
+bool rt_msg_heard(struct rt_comm *c, struct rt_heard *out);
 
 /* ---- large collectives (msg_move.c) ----------------------------------- */
 

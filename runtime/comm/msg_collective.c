@@ -409,7 +409,9 @@ row(struct rt_comm *c, int64_t axes, int64_t holders)
 }
 
 const struct rt_transport rt_by_mpi = { "MPI", open_mpi, close_msg, row,
-	rt_msg_note, show_letters, meet, send, recv, settle, rt_msg_give_up };
+	rt_msg_note, show_letters, meet, send, recv, settle, rt_msg_abort,
+	rt_msg_heard };
 
 const struct rt_transport rt_by_tcp = { "TCP", open_tcp, close_msg, row,
-	rt_msg_note, show_letters, meet, send, recv, settle, rt_msg_give_up };
+	rt_msg_note, show_letters, meet, send, recv, settle, rt_msg_abort,
+	rt_msg_heard };

@@ -130,6 +130,13 @@ rt_msg_give_up(struct rt_comm *c, const char *why)
 	}
 }
 
+void
+rt_msg_abort(struct rt_comm *c, const char *why)
+{
+	c->msg->last_words.said |= !c->msg->over;
+	rt_msg_give_up(c, why);
+}
+
 /* ---- messages ---- */
 
 struct msg_wait {
@@ -191,17 +198,14 @@ waited_text(const struct rt_comm *c, const struct msg_wait *w)
 	return t;
 }
 
-/* The first rank to time out need not wait for the rank that is lost: so the
- * others add to its notice whom they have been waiting for. */
+/* Receives the notice of a rank, which is there. */
 static enum rt_status
-read_notice(struct rt_comm *c, const struct msg_wait *w, int64_t rank,
-	    struct rt_error *err)
+receive_notice(struct rt_comm *c, int64_t rank, struct rt_error *err)
 {
 	struct rt_msg *m = c->msg;
 	double until = rt_now_us() + FAREWELL_US;
 	struct rt_notice *n = &m->last_words;
 	struct rt_msg_post p;
-	struct rt_line t = { "", 0 };
 	enum rt_status s;
 
 	m->over = true;
@@ -210,10 +214,42 @@ read_notice(struct rt_comm *c, const struct msg_wait *w, int64_t rank,
 	while (s == RT_OK && p.busy && rt_now_us() < until) {
 		s = m->calls->test(m->lib, &p, err);
 	}
+	if (s == RT_OK) {
+		n->why[p.busy ? 0 : sizeof(n->why) - 1] = '\0';
+		m->told_by = p.busy ? 0 : rank + 1;
+	}
+	return s;
+}
+
+bool
+rt_msg_heard(struct rt_comm *c, struct rt_heard *out)
+{
+	struct rt_msg *m = c->msg;
+	int64_t rank = -1;
+
+	if (!m->over && (m->calls->probe(m->lib, RT_TAG_NOTICE, &rank, NULL) !=
+			 RT_OK || rank < 0 ||
+			 receive_notice(c, rank, NULL) != RT_OK)) {
+		return false;
+	}
+	*out = (struct rt_heard){ m->told_by ? m->told_by - 1 : c->world.rank,
+				  m->last_words.said, m->last_words.why };
+	return true;
+}
+
+/* The first rank to time out need not wait for the rank that is lost: so the
+ * others add to its notice whom they have been waiting for. */
+static enum rt_status
+read_notice(struct rt_comm *c, const struct msg_wait *w, int64_t rank,
+	    struct rt_error *err)
+{
+	const struct rt_notice *n = &c->msg->last_words;
+	enum rt_status s = receive_notice(c, rank, err);
+	struct rt_line t = { "", 0 };
+
 	if (s != RT_OK) {
 		return s;
 	}
-	n->why[p.busy ? 0 : sizeof(n->why) - 1] = '\0';
 	if (n->late) {
 		t = waited_text(c, w);
 		rt_line_add(&t, ", when ");

@@ -632,7 +632,7 @@ close_shm(struct rt_comm *c)
 static void
 give_up(struct rt_comm *c, const char *why)
 {
-	rt_watch_give_up(c, -1, why);
+	rt_watch_give_up(c, -1, true, why);
 }
 
 static int64_t
@@ -642,4 +642,5 @@ row(struct rt_comm *c, int64_t axes, int64_t holders)
 }
 
 const struct rt_transport rt_shm = { "shared memory", open_shm, close_shm,
-	row, rt_watch_note, show_mail, meet, send, recv, settle, give_up };
+	row, rt_watch_note, show_mail, meet, send, recv, settle, give_up,
+	rt_watch_heard };

@@ -91,6 +91,7 @@ struct rt_segment {
 	/* 0: no; 1: a rank is writing why; 2: it has written it */
 	atomic_int given_up;
 	int64_t who, dead;	/* ranks; dead: the one that died, or -1 */
+	bool said;		/* `who` has printed it */
 	char why[RT_ERROR_BYTES];
 	/* the kind of group of each row; 0: free */
 	_Atomic uint64_t keys[RT_ROWS];
@@ -160,7 +161,9 @@ void rt_watch_note(struct rt_comm *c, const char *what, int64_t layer,
 enum rt_status rt_watch_mismatch(struct rt_comm *c, const struct rt_activity *s,
 				 int64_t rank, struct rt_error *err);
 /* Makes all other ranks fail; `dead` is the rank that died, or -1. */
-void rt_watch_give_up(struct rt_comm *c, int64_t dead, const char *why);
+void rt_watch_give_up(struct rt_comm *c, int64_t dead, bool said,
+		      const char *why);
+bool rt_watch_heard(struct rt_comm *c, struct rt_heard *out);
 /* Marks this rank as alive until its process ends, in whatever way. */
 enum rt_status rt_watch_enter(struct rt_comm *c, struct rt_error *err);
 

@@ -84,6 +84,12 @@ void *rt_private_pages(size_t bytes);
 
 enum { RT_MAIL_BYTES = 16384 };
 
+struct rt_heard {
+	int64_t rank;		/* who told it */
+	bool said;		/* and printed it before */
+	const char *why;
+};
+
 struct rt_transport {
 	const char *name;
 	/* Maps the arena and connects to the other ranks. */
@@ -114,7 +120,10 @@ struct rt_transport {
 	 * been received. */
 	enum rt_status (*settle)(struct rt_comm *c, const struct rt_meeting *m,
 				 struct rt_error *err);
+	/* Tells all others why this rank gives up, which it has printed. */
 	void (*abort)(struct rt_comm *c, const char *why);
+	/* What a rank told when it gave up; false: none has so far. */
+	bool (*heard)(struct rt_comm *c, struct rt_heard *out);
 };
 
 extern const struct rt_transport rt_shm, rt_by_mpi, rt_by_tcp;

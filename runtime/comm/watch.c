@@ -104,7 +104,7 @@ find_dead(const struct rt_comm *c)
 }
 
 void
-rt_watch_give_up(struct rt_comm *c, int64_t dead, const char *why)
+rt_watch_give_up(struct rt_comm *c, int64_t dead, bool said, const char *why)
 {
 	struct rt_segment *h = c->shm->segment;
 	int zero = 0;
@@ -114,8 +114,21 @@ rt_watch_give_up(struct rt_comm *c, int64_t dead, const char *why)
 	}
 	h->who = c->world.rank;
 	h->dead = dead;
+	h->said = said;
 	snprintf(h->why, sizeof(h->why), "%s", why);
 	atomic_store(&h->given_up, 2);
+}
+
+bool
+rt_watch_heard(struct rt_comm *c, struct rt_heard *out)
+{
+	const struct rt_segment *h = c->shm->segment;
+
+	if (atomic_load(&h->given_up) != 2) {
+		return false;
+	}
+	*out = (struct rt_heard){ h->who, h->said, h->why };
+	return true;
 }
 
 /* ---- messages ---- */
@@ -312,7 +325,7 @@ fail_late(struct rt_comm *c, const struct rt_wait *w, double since,
 	rt_line_add(&t, "; missing: ");
 	add_ranks(&t, c, w, false);
 	add_first(&t, c, w, now);
-	rt_watch_give_up(c, -1, t.at);
+	rt_watch_give_up(c, -1, false, t.at);
 	write_report(c, t.at);
 	return rt_fail(err, RT_IO, RT_NOWHERE, "%s", t.at);
 }
@@ -333,7 +346,7 @@ check_ranks(struct rt_comm *c, const struct rt_wait *w, double since,
 		struct rt_error own;
 
 		s = fail_died(c, w, dead, &own);
-		rt_watch_give_up(c, dead, own.message);
+		rt_watch_give_up(c, dead, false, own.message);
 		write_report(c, own.message);
 		if (err) {
 			*err = own;

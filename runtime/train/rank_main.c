@@ -285,7 +285,23 @@ device_options(const struct rt_options *o, struct rt_device_options *out,
 			  "(never) or 1 (always)", rt_show_name(s).text);
 }
 
-/* Runs the command on this rank; on failure the other ranks get the reason. */
+/* Prints why this rank fails, unless that is printed already. */
+static enum rt_status
+say_rank(const struct rt_plan *p, const struct rt_world *w,
+	 struct rt_comm *comm, const struct rt_error *err)
+{
+	char who[96];
+
+	if (rt_local_is_news(w, err->message) &&
+	    (w->said || !comm || rt_comm_is_news(comm, err->message))) {
+		rt_mesh_text(p, w->rank, who, sizeof who);
+		fprintf(stderr, "%s: %s\n", who, err->message);
+	}
+	return err->status;
+}
+
+/* Runs the command on this rank; on failure the other ranks get the reason,
+ * which is printed before: whoever learns it can rely on that. */
 static enum rt_status
 run_rank(const struct rt_plan *p, const struct rt_world *w,
 	 const struct rt_options *o, const struct rt_machine *m,
@@ -308,13 +324,13 @@ run_rank(const struct rt_plan *p, const struct rt_world *w,
 		status = choose_via(o, &co.via, err);
 	}
 	status = status == RT_OK ? device_options(o, &dopt, err) : status;
-	if (status != RT_OK) {
-		return status;
+	if (status == RT_OK) {
+		status = rt_comm_open(&comm, &co,
+				      p->programs[p->program_of[w->rank]]
+				      .arena_bytes, err);
 	}
-	status = rt_comm_open(&comm, &co,
-			p->programs[p->program_of[w->rank]].arena_bytes, err);
 	if (status != RT_OK) {
-		return status;
+		return say_rank(p, w, NULL, err);
 	}
 	/* from here on a signal ends the run after the current step */
 	handle_signals(o->command & (RT_TRAIN | RT_SERVE));
@@ -338,6 +354,7 @@ run_rank(const struct rt_plan *p, const struct rt_world *w,
 				 "cannot be written");
 	}
 	if (status != RT_OK) {
+		say_rank(p, w, comm, err);
 		rt_comm_abort(comm, err->message);
 	}
 	rt_run_free(r);
@@ -349,19 +366,6 @@ run_rank(const struct rt_plan *p, const struct rt_world *w,
 }
 
 static int
-say_rank(const struct rt_plan *p, const struct rt_world *w,
-	 const struct rt_error *err)
-{
-	char who[96];
-
-	if (rt_local_is_news(w, err->message)) {
-		rt_mesh_text(p, w->rank, who, sizeof who);
-		fprintf(stderr, "%s: %s\n", who, err->message);
-	}
-	return EXIT_FAILURE;
-}
-
-static int
 be_rank(const struct rt_plan *p, const struct rt_world *w,
 	const struct rt_options *o, const struct rt_machine *m)
 {
@@ -369,7 +373,7 @@ be_rank(const struct rt_plan *p, const struct rt_world *w,
 
 	handle_signals(false);
 	return run_rank(p, w, o, m, &err) == RT_OK ? EXIT_SUCCESS
-						    : say_rank(p, w, &err);
+						    : EXIT_FAILURE;
 }
 
 /* ---- all ranks ---- */
@@ -429,7 +433,6 @@ run(const struct rt_plan *p, struct rt_options *o)
 	int64_t from;
 
 	if (check_abi(p, &err) != RT_OK ||
-	    check_kind(p, o, &err) != RT_OK ||
 	    rt_cpu_check(p, &err) != RT_OK ||
 	    rt_device_choose(p, o->device, &on, &err) != RT_OK ||
 	    rt_world_find(&w, get_variable, NULL, &err) != RT_OK) {
@@ -488,6 +491,7 @@ main(int argc, char **argv)
 	/* the launcher may have SIGCHLD ignored, but this process waits */
 	signal(SIGCHLD, SIG_DFL);
 	if (rt_options_read(&o, argc, argv, &err) != RT_OK ||
+	    check_kind(p, &o, &err) != RT_OK ||
 	    rt_options_settle(&o, p, &err) != RT_OK) {
 		report_error(&err, 2);
 		rt_options_release(&o);

@@ -51,6 +51,9 @@ says()
 if test -x "$build/tests/unit/comm/t-faults"; then
 	says 4 test_apart 'rank 1 (dp=0 tp=1) is in all_gather y, layer 5, microbatch 2, rank 0 (dp=0 tp=0) in all_reduce x, layer 5, microbatch 2'
 	says 4 test_gives_up 'rank 2 (dp=1 tp=0) gave up: the disk is full'
+	says 4 test_news 'says no data'
+	[ "$(grep -c 'says no data' out)" -eq 1 ] ||
+		bad 'what all ranks find is said by more than rank 0'
 	says 4 test_another_plan 'rank 2 runs another plan than rank 0'
 fi
 

@@ -152,6 +152,9 @@ refuses()
 refuses 'compiled to train' ./whole/rank generate --checkpoint ck --prompt x
 refuses 'compiled to serve' ./one/rank train --data draw --steps 1
 refuses 'compiled to serve' ./one/rank sample --checkpoint ck --prompt x
+# before what a command lacks that the plan has not
+refuses 'compiled to serve' ./one/rank eval
+refuses 'compiled to train' ./whole/rank generate --prompt x
 refuses 'compiled to train' ./whole/rank bench --sequences 2
 refuses 'at most 16 together; --prompt-tokens and --tokens' \
 	./one/rank bench --sequences 1 --tokens 4

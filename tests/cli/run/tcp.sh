@@ -22,6 +22,7 @@ if test -x "$build/tests/unit/comm/t-comm"; then
 	passes t-faults test_stopped
 	passes t-faults test_apart
 	passes t-faults test_gives_up
+	passes t-faults test_news
 	LLMC_MESSAGE_SUMS=on
 	export LLMC_MESSAGE_SUMS
 	passes t-comm test_random

@@ -255,7 +255,15 @@ says 'no value of the model is named `logits`' --serve --target h100 \
 	-Wno-unnamed-weight nameless.llm
 # More replicas than there are devices for are no fewer replicas.
 # shellcheck disable=SC2086
-says 'no split of the model has such degrees' $serve --pin dp=16 "$llama"
+says 'tp=1 pp=1 ep=1 dp=16 are 16 ranks, and there are' $serve --pin dp=16 \
+	"$llama"
+# shellcheck disable=SC2086
+says 'tp = 3 does not divide the 32 heads of attention' $serve --pin tp=3 \
+	"$llama"
+# shellcheck disable=SC2086
+says 'ep = 2 splits experts, and the model has none' $serve --pin ep=2 "$llama"
+# shellcheck disable=SC2086
+says 'pp = 100 is more than the ' $serve --pin pp=100 "$llama"
 
 # What is advised where limits cannot be kept together, keeps them.
 says 'no plan that serves fits' --serve --target h100x2 --workload \

@@ -304,6 +304,80 @@ test_gives_up(void **state)
 	}
 }
 
+/* ---- who prints it ---- */
+
+/* What each rank finds; NULL: it waits, and learns what others found. */
+struct finds {
+	const char *text[RANKS];
+};
+
+static int
+run_and_say(const struct rt_comm_options *o, void *user)
+{
+	const struct finds *x = user;
+	const char *text = x->text[o->world.rank];
+	bool is_told = x->text[0] != NULL;
+	struct rt_heard h;
+	struct rt_error err;
+	struct rt_comm *c;
+
+	if (rt_comm_open(&c, o, 64, &err) != RT_OK ||
+	    rt_comm_barrier(c, "the start", &err) != RT_OK) {
+		return gave_up(NULL, &err);
+	}
+	/* on a busy machine others may not wait for rank 0 for long enough */
+	while (text && is_told && o->world.rank > 0 && !c->via->heard(c, &h)) {
+		poll(NULL, 0, 1);
+	}
+	if (!text) {
+		rt_comm_barrier(c, "the end", &err);
+		text = err.message;
+	}
+	if (rt_comm_is_news(c, text)) {
+		fprintf(stderr, "says %s\n", text);
+	}
+	rt_comm_abort(c, text);
+	rt_comm_free(c);
+	return GAVE_UP;
+}
+
+/* Holds who says a text to bits of `who`. */
+static void
+are_said(const struct finds *x, const char *text, unsigned who)
+{
+	struct finds finds = *x;
+	struct ranks r;
+	unsigned found = 0;
+	int64_t i;
+
+	ranks_start(&r, &plan, 30, run_and_say, &finds);
+	ranks_wait(&r, 30, -1);
+	for (i = 0; i < RANKS; i++) {
+		const char *at = strstr(r.said[i], "says ");
+
+		found |= (unsigned)(at && strstr(at, text)) << i;
+	}
+	if (found != who) {
+		fail_msg("%s: said by %x, not %x", text, found, who);
+	}
+}
+
+static void
+test_news(void **state)
+{
+	static const struct finds all = { { "no data", "no data", "no data",
+					    "no data" } };
+	static const struct finds one = { { NULL, NULL, "no disk", NULL } };
+	static const struct finds odd = { { "no data", "no data", "no disk",
+					    "no data" } };
+
+	(void)state;
+	are_said(&all, "no data", 1);
+	are_said(&one, "no disk", 1 << 2);
+	are_said(&odd, "no data", 1);
+	are_said(&odd, "no disk", 1 << 2);
+}
+
 /* ---- those that never come together ---- */
 
 static int
@@ -385,6 +459,7 @@ main(int argc, char **argv)
 		cmocka_unit_test(test_stopped),
 		cmocka_unit_test(test_apart),
 		cmocka_unit_test(test_gives_up),
+		cmocka_unit_test(test_news),
 		cmocka_unit_test(test_another_plan),
 		cmocka_unit_test(test_missing)
 	};
