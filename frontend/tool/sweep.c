@@ -76,8 +76,8 @@ add_size(struct driver *d, const char *word, struct dim_lists *all)
 	if (!eq || eq == word ||
 	    !num_parse_int(eq + 1, strlen(eq + 1), &size) || size < 1) {
 		diag_error(&d->ctx.diags, nowhere, "a dim of a sweep is "
-			   "NAME=N,M,.. with whole numbers of at least 1; "
-			   "found `%s`", word);
+			   "NAME=N,M,.., and --batch N,M,.., with whole "
+			   "numbers of at least 1; found `%s`", word);
 		return false;
 	}
 	to = sizes_of(d, all, arena_strndup(&d->ctx.perm, word,

@@ -294,24 +294,33 @@ option_with_model(const struct driver *d)
 static int
 no_input(struct driver *d)
 {
-	struct diags *to = &d->ctx.diags;
+	static const struct {
+		enum opt_command of;
+		const char *name, *takes;
+	} inputs[] = {
+		{ OPT_SCHEDULE, "schedule", "the name of a schedule, such as "
+			"1f1b, or a CSV file of one" },
+		{ OPT_IMPORT, "import", "a Hugging Face folder, or the "
+			"config.json of one" },
+		{ OPT_SHOW_TARGET, "target", "the name of a target, such as "
+			"h100x8, or a file of one" },
+		{ OPT_TOKENIZE, "tokenize", "files of text, or - for standard "
+			"input" },
+		{ OPT_VALIDATE, "validate", "a table of measured kernels, "
+			"collectives, training runs or serving, such as "
+			"runs.tsv" }
+	};
+	size_t i;
 
-	if (d->opts.command == OPT_SCHEDULE) {
-		diag_error(to, nowhere, "`llmc schedule` takes the name of a "
-			   "schedule, such as 1f1b, or a CSV file of one");
-	} else if (d->opts.command == OPT_IMPORT) {
-		diag_error(to, nowhere, "`llmc import` takes a Hugging Face "
-			   "folder, or the config.json of one");
-	} else if (d->opts.command == OPT_SHOW_TARGET) {
-		diag_error(to, nowhere, "`llmc target` takes the name of a "
-			   "target, such as h100x8, or a file of one");
-	} else if (d->opts.command == OPT_TOKENIZE) {
-		diag_error(to, nowhere, "`llmc tokenize` takes files of text, "
-			   "or - for standard input");
-	} else {
-		diag_error(to, nowhere, "no input file%s",
-			   option_with_model(d));
+	for (i = 0; i < sizeof inputs / sizeof *inputs; i++) {
+		if (d->opts.command == inputs[i].of) {
+			diag_error(&d->ctx.diags, nowhere, "`llmc %s` takes "
+				   "%s", inputs[i].name, inputs[i].takes);
+			return DRV_BAD_USAGE;
+		}
 	}
+	diag_error(&d->ctx.diags, nowhere, "no input file%s",
+		   option_with_model(d));
 	return DRV_BAD_USAGE;
 }
 

@@ -486,12 +486,14 @@ main(int argc, char **argv)
 	const struct rt_plan *p = &llmc_plan;
 	struct rt_error err = { .status = RT_OK };
 	struct rt_options o;
+	enum rt_status read;
 	int status = EXIT_SUCCESS;
 
 	/* the launcher may have SIGCHLD ignored, but this process waits */
 	signal(SIGCHLD, SIG_DFL);
-	if (rt_options_read(&o, argc, argv, &err) != RT_OK ||
-	    check_kind(p, &o, &err) != RT_OK ||
+	read = rt_options_read(&o, argc, argv, &err);
+	/* a command of another kind of plan lacks more than its options */
+	if (check_kind(p, &o, &err) != RT_OK || read != RT_OK ||
 	    rt_options_settle(&o, p, &err) != RT_OK) {
 		report_error(&err, 2);
 		rt_options_release(&o);

@@ -66,6 +66,7 @@ refused 'weights.none' eval --weights=weights.none ok.ir
 
 misused 'no input file'
 misused 'no input file' opt
+misused 'takes a table of measured kernels' validate
 misused 'did you mean `--passes`' opt --pases=cse ok.ir
 misused 'there is no option `-x`' -x ok.ir
 misused 'did you mean `cse`' opt --passes=csee ok.ir

@@ -234,7 +234,9 @@ test_refusals(void **state)
 		{ "bench --log f", "--log is not an option of this command" },
 		{ "bench 3", "'3' is neither an option nor" },
 		{ "sample --checkpoint c", "--prompt-file FILE" },
-		{ "sample --prompt-file f", "weights to sample from" },
+		{ "sample --prompt-file f", "no weights to sample from" },
+		{ "sample --prompt-file f --checkpoint c --weights w",
+		  "two sets of weights to sample from" },
 		{ "", "a command is missing" }
 	};
 	size_t i;
