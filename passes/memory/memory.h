@@ -340,8 +340,10 @@ const char *memory_check(const struct ranks *r, const struct memory *mem);
 /* How many kernels the graphs of a step have, by rank of the pipeline. */
 double *memory_graph_kernels(const struct ranks *r, const struct memory *mem,
 			     struct arena *a);
-/* Bytes that no plan has of a device: what its target reserves, or what graphs
- * of so many kernels take, if that is more.  0 where the target says nothing. */
+/*
+ * Bytes that no plan has of a device: what its target reserves, or what graphs
+ * of so many kernels take, if that is more.  0 where the target says nothing.
+ */
 double memory_reserve(const struct target_device *d, double graph_kernels);
 /* A line about the fullest rank of a GPU: what graphs of its step take. */
 void memory_print_graphs(const struct ranks *r, const struct memory *mem,

@@ -551,8 +551,10 @@ is_new(const struct fit *f)
 	return false;
 }
 
-/* Notes, of the plans that do not fit, the one that lacks the fewest bytes: with
- * those that its program was found to have beyond the sum of its pieces. */
+/*
+ * Notes, of the plans that do not fit, the one that lacks the fewest bytes.
+ * They include what its program was found to have beyond the sum of pieces.
+ */
 static void
 note_near(const struct trial *x, const struct trial_fit *f)
 {

@@ -489,7 +489,8 @@ check_options(struct option_reader *r)
 	if (o->command & (S | E | X | G | H) &&
 	    !o->checkpoint == !o->weights) {
 		return WRONG(r, "%s weights to %s: give --checkpoint FOLDER or "
-			     "--weights PATH", o->weights ? "two sets of" : "no",
+			     "--weights PATH",
+			     o->weights ? "two sets of" : "no",
 			     o->command == S ? "sample from" :
 			     o->command == X ? "export" :
 			     o->command == E ? "evaluate" : "answer with");
