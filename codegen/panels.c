@@ -27,6 +27,13 @@ weight_of(const struct panel_search *x, value_id v)
 		? ir_attr(x->m, n, IR_ATTR_NAME)->text : 0;
 }
 
+/* Whether operand k is what a contraction multiplies with, or chooses from. */
+static bool
+is_right(const struct ir_node *n, uint32_t k)
+{
+	return (n->op == IR_DOT && k == 1) || (n->op == IR_DOT_AT && k == 2);
+}
+
 /* How many of the last dims are the contracted ones, in their order, after
  * others that are the columns of the result; 0: they are not. */
 static uint8_t
@@ -38,7 +45,7 @@ contracted(struct ir_module *m, const struct ir_node *n, uint32_t k)
 	struct ir_rule r;
 	uint32_t i, first;
 
-	if (n->op != IR_DOT || k != 1 || over->ndims >= t->ndims) {
+	if (!is_right(n, k) || over->ndims >= t->ndims) {
 		return 0;
 	}
 	first = t->ndims - over->ndims;

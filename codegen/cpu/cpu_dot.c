@@ -111,27 +111,6 @@ reads_int4(const struct dot *d, value_id v)
 	return w && ir_type(m, w->result)->dtype == IR_INT4;
 }
 
-/* Whether source i is a weight in panels. */
-static bool
-in_panels(const struct dot *d, int i)
-{
-	struct cg_panel p;
-
-	return cg_cpu_panel(d->c, d->source[i].view.stored, &p);
-}
-
-/* Panels are read as the right operand, whole, whose columns follow each
- * other. */
-static bool
-reads_panels(const struct dot *d)
-{
-	const struct cg_view *v = &d->source[1].view;
-
-	return v->offset == 0 && v->nmoved == 0 && d->n.n == 1 &&
-	       dot_factor_dense(&d->over, 1) &&
-	       d->n.at[0].stride[1] == d->over.size;
-}
-
 /*
  * Rows are those of A, unless A's dims are contiguous in what is stored, as in
  * the gradient of a weight that lies as [in, out]: then rows are those of B.
@@ -169,7 +148,7 @@ find_factors(struct dot *d, node_id head)
 	}
 	d->unit = is_int4(&d->source[1]) ? dot_int4_unit(d->c, dtype)
 					 : dot_unit(d->c, dtype);
-	d->unit.panels = in_panels(d, 1);
+	d->unit.panels = dot_in_panels(d->c, &d->source[1]);
 	memcpy(over, k->dims, sizeof over);
 	/* in the order of A's strides, or as an int4 or panels have them */
 	at = is_int4(&d->source[1]) || d->unit.panels ? 1 : t;
@@ -182,8 +161,9 @@ find_factors(struct dot *d, node_id head)
 		add_dims(d, f[i], &d->dims[i]);
 	}
 	find_result(d, head, f);
-	return !is_int4(&d->source[0]) && !in_panels(d, 0) &&
-	       (!d->unit.panels || reads_panels(d)) &&
+	return !is_int4(&d->source[0]) && !dot_in_panels(d->c, &d->source[0]) &&
+	       (!d->unit.panels ||
+		dot_reads_panels(&d->source[1], &d->n, &d->over)) &&
 	       (!is_int4(&d->source[1]) || (dot_factor_dense(&d->over, 1) &&
 				    d->over.size % IR_GROUP == 0));
 }

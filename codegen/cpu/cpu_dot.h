@@ -50,6 +50,11 @@ dot_bytes(struct dot_size z, int64_t elems)
 struct ll_value *dot_bytes_of(struct ll *l, struct dot_size z,
 			      struct ll_value *elems);
 
+/* Whether the source is a weight in panels; whether it can be read as one:
+ * whole, as the right operand, whose columns n follow each other. */
+bool dot_in_panels(struct cg_cpu *c, const struct dot_source *s);
+bool dot_reads_panels(const struct dot_source *s, const struct cg_factor *n,
+		      const struct cg_factor *over);
 struct cg_site dot_site(const struct cg_cpu *c, struct cg_kernel *out);
 /* False: elements along its dims are no fixed distances apart. */
 bool dot_find_source(struct cg_cpu *c, struct cg_kernel *out,
@@ -258,7 +263,18 @@ bool dot_stream_find(const struct dot *d, struct dot_stream *s);
 struct ll_value *dot_stream_func(struct cg_cpu *c, const struct dot_unit *u,
 				 const struct dot_stream *s);
 
-/* ---- cpu_dot_panels.c: the same of panels -------------------------------- */
+/* ---- cpu_dot_panels.c: the right operand lies in panels ------------------ */
+
+/* Bytes from column to column, as if they were rows. */
+static inline int64_t
+dot_column_bytes(const struct dot *d)
+{
+	return 4 * d->over.size / d->unit.per_word;
+}
+
+/* Element k of a column, the first one of a panel, in the matrix at `at`. */
+struct ll_value *dot_panel_at(const struct dot *d, struct ll_value *at,
+			      struct ll_value *column, struct ll_value *k);
 
 /* How many panels are read at once. */
 uint32_t dot_panels_at_once(const struct dot_unit *u, uint32_t rows);

@@ -637,6 +637,9 @@ dot_packer_func(struct cg_cpu *c, const struct dot_pack *p)
 	if (b.int4 && b.u->lanes * b.u->per_word < 8) {
 		dense = false;	/* vectors have less than a word of them */
 	}
+	if (b.g == 1 && !b.along_k) {
+		dense = false;	/* along a single row there is no vector */
+	}
 	if (dense && b.along_k != p->tiles) {
 		b.turn_words = dot_turn_func(c, b.u, LL_F32, b.g);
 		b.turn = b.u->per_word == 2 || p->base == LL_I8 ? b.turn_words

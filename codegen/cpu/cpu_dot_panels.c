@@ -28,6 +28,17 @@ dot_panels_at_once(const struct dot_unit *u, uint32_t rows)
 	return rows > 4 ? 1 : 2;
 }
 
+struct ll_value *
+dot_panel_at(const struct dot *d, struct ll_value *at, struct ll_value *column,
+	     struct ll_value *k)
+{
+	struct ll *l = d->c->ll;
+
+	at = ll_plus(l, at, ll_mul_n(l, column, dot_column_bytes(d)));
+	k = ll_div_n(l, k, d->unit.per_word);
+	return ll_plus(l, at, ll_mul_n(l, k, 4 * d->unit.lanes));
+}
+
 struct panels {
 	struct ll *l;
 	const struct dot_unit *u;

@@ -318,13 +318,6 @@ next_tile(const struct dot_body *b, const struct dot_item *t,
 	return ll_plus(l, at, ll_mul_n(l, col, bytes));
 }
 
-/* Bytes from column to column of panels, as if they were rows. */
-static int64_t
-column_bytes(const struct dot *d)
-{
-	return 4 * d->over.size / d->unit.per_word;
-}
-
 /* Tiles of the microkernel over a stretch of k. */
 static void
 multiply(const struct dot_body *b, const struct dot_item *t, struct ll_value *a,
@@ -341,7 +334,7 @@ multiply(const struct dot_body *b, const struct dot_item *t, struct ll_value *a,
 	ll_loop(l, &r, ll_i64(l, 0), t->m.live, mr, NULL, 0);
 	ll_loop(l, &c, ll_i64(l, 0), t->n.live, nr, NULL, 0);
 	args[0] = ll_plus(l, a, ll_mul_n(l, ll_bin(l, LL_MUL, r.i, panel), 4));
-	args[1] = d->unit.panels ? ll_mul_n(l, c.i, column_bytes(d))
+	args[1] = d->unit.panels ? ll_mul_n(l, c.i, dot_column_bytes(d))
 		: ll_mul_n(l, ll_bin(l, LL_MUL, c.i, panel), 4);
 	args[1] = ll_plus(l, panels, args[1]);
 	args[2] = ll_plus(l, t->to, ll_bin(l, LL_MUL, r.i, t->ld));
@@ -364,23 +357,10 @@ multiply(const struct dot_body *b, const struct dot_item *t, struct ll_value *a,
 		args[11] = ll_add(l, args[11], ll_i64(l, lanes - 1));
 		args[11] = ll_mul_n(l, ll_div_n(l, args[11], lanes), lanes);
 	}
-	args[12] = ll_i64(l, d->unit.lanes * column_bytes(d));
+	args[12] = ll_i64(l, d->unit.lanes * dot_column_bytes(d));
 	ll_call(l, b->tile, args, d->unit.panels ? 13 : 12);
 	ll_loop_end(l, &c, NULL);
 	ll_loop_end(l, &r, NULL);
-}
-
-/* A stretch of the item's block of an operand that lies in panels. */
-static struct ll_value *
-stored_panels(const struct dot_body *b, const struct dot_item *t,
-	      const struct dot_stretch *k)
-{
-	const struct dot_unit *u = &b->d->unit;
-	struct ll_value *at = in_batch(b, 1, t->src[1], t->batch);
-
-	at = ll_plus(b->l, at, ll_mul_n(b->l, t->n.start, column_bytes(b->d)));
-	return ll_plus(b->l, at, ll_mul_n(b->l, ll_div_n(b->l, k->from,
-					u->per_word), 4 * u->lanes));
 }
 
 /* A packed stretch of an item's block of an operand; packs it if that is the
@@ -395,7 +375,8 @@ panels_of(const struct dot_body *b, const struct dot_item *t, int which,
 	struct ll_value *args[6];
 
 	if (which == 1 && d->unit.panels) {
-		return stored_panels(b, t, k);
+		return dot_panel_at(d, in_batch(b, 1, t->src[1], t->batch),
+				    t->n.start, k->from);
 	}
 	if (!d->own[which]) {
 		depth = ll_sub(l, depth, which ? ll_i64(l, 0)

@@ -149,3 +149,22 @@ dot_factor_at(struct ll *l, const struct cg_factor *f, int which,
 	}
 	return sum;
 }
+
+/* ---- panels ---- */
+
+bool
+dot_in_panels(struct cg_cpu *c, const struct dot_source *s)
+{
+	struct cg_panel p;
+
+	return cg_cpu_panel(c, s->view.stored, &p);
+}
+
+bool
+dot_reads_panels(const struct dot_source *s, const struct cg_factor *n,
+		 const struct cg_factor *over)
+{
+	return s->view.offset == 0 && s->view.nmoved == 0 && n->n == 1 &&
+	       dot_factor_dense(over, 1) &&
+	       n->at[0].stride[1] == over->size;
+}

@@ -165,6 +165,10 @@ cg_experts_steps(struct cg_cpu *c, struct cg_kernel *out,
 	x.dot.unit = s[1].view.dtype == IR_INT4
 		? dot_int4_unit(c, x.p.types[0]->dtype)
 		: dot_unit(c, x.p.types[0]->dtype);
+	x.dot.unit.panels = dot_in_panels(c, &s[1]);
+	if (dot_in_panels(c, &s[0]) || (to && x.dot.unit.panels)) {
+		return false;
+	}
 	x.dot.whole_last = cg_dot_whole_last(c->m, k, head);
 	x.dot.result = DOT_BOX;
 	rows = x.p.pairs.size * x.p.rows.size;

@@ -31,7 +31,7 @@ fits(struct experts *x)
 
 	d->tile_ld = dot_round_up(d->cols.most, d->unit.lanes);
 	d->own_b = 0;
-	d->own_c = dot_round_up(
+	d->own_c = d->unit.panels ? 0 : dot_round_up(
 		words * dot_round_up(d->cols.most, dot_nr(&d->unit)), 64);
 	d->own_a = d->own_c + dot_round_up(4 * rows * d->tile_ld, 64);
 	x->own_rows[0] = d->own_a + dot_round_up(words * rows, 64);
@@ -49,7 +49,9 @@ experts_plan_at(struct experts *x)
 	if (!experts_factors(x, &d->over) ||
 	    (d->source[1].view.dtype == IR_INT4 &&
 	     (!dot_factor_dense(&d->over, 1) ||
-	      d->over.size % IR_GROUP != 0))) {
+	      d->over.size % IR_GROUP != 0)) ||
+	    (d->unit.panels &&
+	     !dot_reads_panels(&d->source[1], &d->n, &d->over))) {
 		return false;
 	}
 	choose_depth(d);
@@ -151,14 +153,18 @@ all_depths(struct experts_rows *b)
 	ll_loop(l, &q, ll_i64(l, 0), ll_select(l, none, ll_i64(l, 0),
 					       ll_i64(l, d->ndepth)), 1,
 		NULL, 0);
-	args[0] = ll_plus_n(l, s->own, d->own_b);
-	args[1] = matrix;
-	args[2] = b->n.start;
-	args[3] = b->n.live;
 	args[4] = ll_mul_n(l, q.i, d->depth);
 	args[5] = ll_min(l, ll_i64(l, d->depth),
 			  ll_sub(l, ll_i64(l, d->over.size), args[4]));
-	ll_call(l, s->pack[1], args, 6);
+	if (d->unit.panels) {
+		args[0] = dot_panel_at(d, matrix, b->n.start, args[4]);
+	} else {
+		args[0] = ll_plus_n(l, s->own, d->own_b);
+		args[1] = matrix;
+		args[2] = b->n.start;
+		args[3] = b->n.live;
+		ll_call(l, s->pack[1], args, 6);
+	}
 	pack_rows(b, args[4], args[5]);
 	later = ll_select(l, ll_test(l, LL_GT, q.i, ll_i64(l, 0)),
 			  ll_i64(l, 1), ll_i64(l, 0));
@@ -222,7 +228,8 @@ experts_emit_at(struct experts *x, const char **why)
 	k.at[0] = (struct cg_run){ d->depth, { 1, 1 } };
 	s.tile = dot_tile_func(d->c, &d->unit);
 	s.pack[0] = experts_packer(x, 0, &rows, &k);
-	s.pack[1] = experts_packer(x, 1, &d->n, &d->over);
+	s.pack[1] = d->unit.panels ? NULL
+		: experts_packer(x, 1, &d->n, &d->over);
 	/* each expert may have a block that is not full */
 	blocks = all / x->most + x->p.n + 1;
 	experts_begin_step(&s, x, "dot_at", blocks * d->cols.blocks);

@@ -111,7 +111,7 @@ experts_multiply(struct experts_step *s, struct ll_value *rows,
 	const struct dot *d = &s->x->dot;
 	int64_t lanes = d->unit.lanes;
 	struct ll *l = s->l;
-	struct ll_value *args[12], *to = ll_plus_n(l, s->own, d->own_c);
+	struct ll_value *args[13], *to = ll_plus_n(l, s->own, d->own_c);
 	struct ll_value *panel = dot_panel_words(l, &d->unit, words);
 	struct ll_loop r, c;
 
@@ -119,8 +119,9 @@ experts_multiply(struct experts_step *s, struct ll_value *rows,
 	ll_loop(l, &c, ll_i64(l, 0), s->live[1], dot_nr(&d->unit), NULL, 0);
 	args[0] = ll_plus(l, rows, ll_mul_n(l, ll_bin(l, LL_MUL, r.i, panel),
 					   4));
-	args[1] = ll_plus(l, cols, ll_mul_n(l, ll_bin(l, LL_MUL, c.i, panel),
-					   4));
+	args[1] = d->unit.panels ? ll_mul_n(l, c.i, dot_column_bytes(d))
+		: ll_mul_n(l, ll_bin(l, LL_MUL, c.i, panel), 4);
+	args[1] = ll_plus(l, cols, args[1]);
 	args[2] = ll_plus(l, to, ll_mul_n(l, r.i, 4 * d->tile_ld));
 	args[2] = ll_plus(l, args[2], ll_mul_n(l, c.i, 4));
 	args[3] = words;
@@ -134,7 +135,8 @@ experts_multiply(struct experts_step *s, struct ll_value *rows,
 	args[11] = ll_add(l, ll_sub(l, s->live[1], c.i),
 			   ll_i64(l, lanes - 1));
 	args[11] = ll_mul_n(l, ll_div_n(l, args[11], lanes), lanes);
-	ll_call(l, s->tile, args, 12);
+	args[12] = ll_i64(l, lanes * dot_column_bytes(d));
+	ll_call(l, s->tile, args, d->unit.panels ? 13 : 12);
 	ll_loop_end(l, &c, NULL);
 	ll_loop_end(l, &r, NULL);
 }

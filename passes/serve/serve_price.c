@@ -134,7 +134,7 @@ add_dot(const struct stepping *s, const struct serve_item *x, double rows,
 		c.rate = TARGET_FP8;
 	}
 	c.stored_bytes = narrow_bytes(x, s->q);
-	c.panels = x->groups <= 1 && c.stored_bytes == 0;
+	c.panels = c.stored_bytes == 0;
 	if (x->groups > 1) {
 		double n = s->q->expert_rows > 0
 			? x->groups : fmax(chosen(c.m, x->groups), 1);

@@ -342,6 +342,65 @@ computed(struct arena *a, const struct columns *b, const char *cpu, bool nests,
 	return all;
 }
 
+/* What tokens have of the experts that are chosen for them. */
+static char *
+chosen(const char *dtype, const char *cpu, bool panels, size_t *n)
+{
+	struct ir_ctx c;
+	struct t_kernels t = { .nbuffers = 0 };
+	int32_t *index;
+	uint32_t i;
+	char *all;
+
+	ir_ctx_init(&c, NULL);
+	t_kernels_open(&t, arena_printf(&c.perm, "llmc-ir 1\ndim s = 21\n"
+		"dim c = 2\ndim e = 4\ndim n = 112\ndim k = 1056\nmodel {\n"
+		"  %%0 = weight name=\"b\"%s : %s[e, n, k]\n"
+		"  %%1 = input name=\"i\" : idx<e>[s, c]\n"
+		"  %%2 = weight name=\"a\" : %s[s, k]\n"
+		"  %%3 = dot_at %%2, %%1, %%0 over=k of=e : %s[s, c, n]\n"
+		"  return %%3\n}\n", panels ? " frozen" : "", dtype, dtype,
+		dtype), cpu, 1);
+	assert_false(t.fell_back);
+	draw(&t, t_buffer(&t, 1, 0));	/* %0, %1, %2 */
+	draw(&t, t_buffer(&t, 3, 0));
+	index = (int32_t *)(void *)t_buffer(&t, 2, 0)->at;
+	for (i = 0; i < 42; i++) {	/* none chooses the last */
+		index[i] = (int32_t)(i * i / 3 % 3);
+	}
+	for (i = 0; i < t.list->at.n; i++) {
+		t_run_kernel(&t, i);
+	}
+	assert_true((t.panel[1].lanes > 0) == panels);
+	all = results(&t, n);
+	t_kernels_close(&t);
+	ir_ctx_release(&c);
+	return all;
+}
+
+/* Experts whose matrices lie in panels. */
+static void
+test_experts(void **state)
+{
+	uint32_t c;
+
+	(void)state;
+	for (c = 0; c < t_ncpus(); c++) {
+		const char *dtype = strstr(t_cpu(c), "bf16") ? "bf16" : "f32";
+		char *panels, *rows;
+		size_t n;
+
+		panels = chosen(dtype, t_cpu(c), true, &n);
+		rows = chosen(dtype, t_cpu(c), false, &n);
+		if (memcmp(panels, rows, n) != 0) {
+			fail_msg("experts in panels have other bits on %s",
+				 t_cpu(c));
+		}
+		free(panels);
+		free(rows);
+	}
+}
+
 /*
  * Columns that lie in panels: whole tiles, parts of them, few rows.  All bits
  * are those of columns that lie in rows.  Loops read them, too.
@@ -385,6 +444,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_rows),
 		cmocka_unit_test(test_panels),
+		cmocka_unit_test(test_experts),
 		cmocka_unit_test(test_tables),
 		cmocka_unit_test(test_groups),
 		cmocka_unit_test(test_types_apart),

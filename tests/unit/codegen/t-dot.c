@@ -13,10 +13,12 @@
 
 /* ---- tests ---- */
 
-static void
+/* Returns how many weights lie in panels. */
+static uint32_t
 run(const char *text, const char *cpu, uint64_t seed, double most)
 {
 	struct t_kernels t = { .nbuffers = 0 };
+	uint32_t panels = 0, v;
 	double off;
 
 	t_kernels_open(&t, text, cpu, seed);
@@ -28,7 +30,11 @@ run(const char *text, const char *cpu, uint64_t seed, double most)
 		fail_msg("%g off on %s, seed %llu:\n%s", off, cpu,
 			 (unsigned long long)seed, text);
 	}
+	for (v = 1; v < t.m->values.n; v++) {
+		panels += t.panel[v].lanes > 0;
+	}
 	t_kernels_close(&t);
+	return panels;
 }
 
 static double
@@ -50,6 +56,24 @@ test_random(void **state)
 
 		run(text, t_cpu(i), seed, most_of(text));
 	}
+}
+
+/* A weight that lies in panels is never read by a nest in place of a
+ * contraction, unless its product is turned into a gradient. */
+static void
+test_random_panels(void **state)
+{
+	const char *from = getenv("DOT_SEED");
+	uint64_t seed = from ? strtoull(from, NULL, 10) : 1, i;
+	uint64_t rounds = from ? 1 : t_cases(ROUNDS);
+	uint32_t panels = 0;
+
+	for (i = 0; i < rounds; i++, seed++) {
+		const char *text = drawn_text(*state, seed, 7, true);
+
+		panels += run(text, t_cpu(i), seed, 1.5 * most_of(text));
+	}
+	assert_true(from || panels > rounds / 4);
 }
 
 /* What does not fit into its scratch at once, along rows and along k. */
@@ -195,6 +219,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_random),
+		cmocka_unit_test(test_random_panels),
 		cmocka_unit_test(test_large),
 		cmocka_unit_test(test_boxes),
 		cmocka_unit_test(test_amx),

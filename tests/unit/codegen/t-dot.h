@@ -223,6 +223,11 @@ t_make(struct t_kernels *t, const struct kernel *k, struct cg_kernel *out,
 			return true;
 		}
 		assert_int_equal(out->steps.n, 0);
+		*out = (struct cg_kernel){ 0 };
+		if (cg_experts_steps(&t->cpu, out, k, why)) {
+			return true;
+		}
+		assert_int_equal(out->steps.n, 0);
 		t->fell_back = true;
 	}
 	for (i = 0; i < k->nodes.n; i++) {

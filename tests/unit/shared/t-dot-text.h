@@ -5,6 +5,7 @@
 #ifndef T_DOT_TEXT_H
 #define T_DOT_TEXT_H
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "ir/ir.h"
@@ -18,6 +19,7 @@ struct text {
 	int64_t sizes[8];
 	uint32_t ndims;
 	char sliced;		/* 'a', 'b': an operand that is one; or 0 */
+	bool panels;		/* B may lie in those */
 	struct buf head, body;
 	uint32_t values;	/* so far */
 	const char *dtype;
@@ -40,13 +42,18 @@ factor(struct text *t, char name, uint32_t least, int64_t most)
 	static const int sizes[] = { 1, 2, 3, 5, 7, 8, 16, 17, 31, 32, 48,
 				     64, 100, 127, 200 };
 	uint32_t n = least + drawn(t, 3 - least), i;
+	bool whole = t->panels && strchr("nk", name);
 
 	for (i = 0; i < n; i++) {
 		int64_t size;
 
 		do {
-			size = sizes[drawn(t, 15)];
-		} while (size > most);
+			size = whole ? 16 << drawn(t, 3)
+				     : sizes[drawn(t, 15)];
+		} while (!whole && size > most);
+		if (size > most) {
+			break;
+		}
 		most /= size;
 		snprintf(t->dims[t->ndims], sizeof t->dims[0], "%c%u", name,
 			 i);
@@ -100,8 +107,9 @@ operand(struct text *t, char name, const uint32_t *order, uint32_t n)
 	uint32_t v = t->values++;
 
 	if (t->sliced != name || n < 2) {
-		buf_printf(&t->body, "  %%%u = weight name=\"%c\" : %s[%s]\n",
-			   v, name, t->dtype, dims);
+		buf_printf(&t->body, "  %%%u = weight name=\"%c\"%s : "
+			   "%s[%s]\n", v, name, t->panels && name == 'b'
+			   ? " frozen" : "", t->dtype, dims);
 		return v;
 	}
 	/* the last dim stays the last, as the groups want it */
@@ -182,11 +190,21 @@ epilogue(struct text *t, uint32_t kind, uint32_t y, const char *dims,
 	buf_printf(&t->body, "  return %%%u\n}\n", x);
 }
 
+static inline int
+by_number(const void *a, const void *b)
+{
+	const uint32_t *x = a, *y = b;
+
+	return (*x > *y) - (*x < *y);
+}
+
+/* If `panels`, B has its dims in an order and sizes that many panels have. */
 static inline const char *
-random_text(struct arena *a, uint64_t seed, uint32_t epilogues)
+drawn_text(struct arena *a, uint64_t seed, uint32_t epilogues, bool panels)
 {
 	static const char *const dtypes[] = { "f32", "f32", "bf16", "f16" };
-	struct text t = { .a = a, .rng = seed * 0x9e3779b97f4a7c15 | 1 };
+	struct text t = { .a = a, .rng = seed * 0x9e3779b97f4a7c15 | 1,
+			  .panels = panels };
 	uint32_t ia[6] = { 0 }, ib[6] = { 0 }, na, nb, x, y, i;
 	struct buf dims, turned;
 	const char *last = "";
@@ -198,10 +216,13 @@ random_text(struct arena *a, uint64_t seed, uint32_t epilogues)
 	t.sliced = (char)"ab00"[drawn(&t, 4)];
 	factor(&t, 'b', 0, drawn(&t, 3) ? 1 : 6);
 	factor(&t, 'm', 0, 300);
-	factor(&t, 'n', 0, 300);
+	factor(&t, 'n', panels, 300);
 	factor(&t, 'k', 1, drawn(&t, 8) ? 200 : 1200);
 	na = shuffled(&t, "bmk", ia);
 	nb = shuffled(&t, "bnk", ib);
+	if (panels) {	/* as they were drawn: batch, n, k */
+		qsort(ib, nb, sizeof *ib, by_number);
+	}
 	x = operand(&t, 'a', ia, na);
 	y = operand(&t, 'b', ib, nb);
 	buf_puts(&dims, list(&t, ia, na, 'b'));
@@ -231,6 +252,12 @@ random_text(struct arena *a, uint64_t seed, uint32_t epilogues)
 	epilogue(&t, drawn(&t, epilogues), t.values++, buf_text(&dims), last);
 	return arena_printf(a, "llmc-ir 1\n%s\nmodel {\n%s",
 			    buf_text(&t.head), buf_text(&t.body));
+}
+
+static inline const char *
+random_text(struct arena *a, uint64_t seed, uint32_t epilogues)
+{
+	return drawn_text(a, seed, epilogues, false);
 }
 
 /*
