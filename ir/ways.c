@@ -247,7 +247,7 @@ routes_by_index(struct way_list *w, const char *operands)
 	}
 }
 
-/* An element-wise op works on the rows that are on the rank. */
+/* An op that works row by row works on the rows that are on the rank. */
 static void
 routes_of_map(struct way_list *w)
 {
@@ -269,9 +269,9 @@ routes(struct way_list *w)
 {
 	const char *at = strchr(w->split, '@');
 
-	if (at) {
+	if (at && isalpha((unsigned char)at[1])) {
 		routes_by_index(w, at + 1);
-	} else if (ir_is(w->n->op, IRF_MAP) || strchr(w->r.where, '~')) {
+	} else if (at || ir_is(w->n->op, IRF_MAP) || strchr(w->r.where, '~')) {
 		routes_of_map(w);
 	}
 }

@@ -125,6 +125,23 @@ place_can_return(const struct place *p, value_id v)
 	return true;
 }
 
+/* Whether the node reduces a dim of the index that sent its rows, so that one
+ * of its results is of rows on several ranks. */
+static bool
+mixes_rows(const struct place *p, const struct ir_node *n, value_id index)
+{
+	const struct ir_attr *over = ir_attr(p->m, n, IR_ATTR_OVER);
+	const struct ir_type *t = ir_type(p->m, index);
+	uint32_t i;
+
+	for (i = 0; ir_is(n->op, IRF_ROWWISE) && over && i < t->ndims; i++) {
+		if (ir_attr_has(over, t->dims[i])) {
+			return true;
+		}
+	}
+	return false;
+}
+
 bool
 place_one_route(const struct place *p, const struct ir_node *n,
 		const struct place_way *w)
@@ -142,7 +159,7 @@ place_one_route(const struct place *p, const struct ir_node *n,
 		if (w->in[k] != PLACE_ROUTED || !by) {
 			continue;
 		}
-		if (sent && by != sent) {
+		if ((sent && by != sent) || mixes_rows(p, n, by)) {
 			return false;
 		}
 		sent = by;

@@ -35,7 +35,26 @@ sed 's/dtype f32/dtype bf16/;s/batch = 4;/& matmul = f8e4m3;/' \
 	"$examples/tiny-moe.llm" >moe.llm
 run --emit=ranks --pin ep=2 moe.llm
 [ "$(grep -c '= dot_at_f32 ' out)" -eq 3 ] || bad 'experts are not in 8 bits'
+# rows need not return for their scale
+grep -q '= amax .*{@ep}' out || bad 'rows of experts leave them for amax'
 run eval --compare --steps 1 --pin ep=2,tp=2,microbatch=1 moe.llm
+
+# the largest of a token's rows, which are on several ranks, and of each row
+cat >rows.llm <<'EOF'
+model rows {
+  dim hidden = 32, ffn = 48, expert = 4, choice = 2, vocab = 128, seq = 16;
+  dtype f32;
+  x = embed(tokens, vocab -> hidden, frozen)            @ "embed";
+  e = topk(linear(x -> expert, frozen) @ "gate", expert -> choice);
+  g = linear(x, e -> ffn, frozen)                       @ "{expert}.up";
+  y = sum(g * amax(g, ffn), choice) + amax(g, choice);
+  loss = cross_entropy(linear(y -> vocab)               @ "head", labels);
+}
+train { batch = 4; optimizer = adamw(lr = 1e-3); }
+EOF
+run eval --compare --steps 2 --pin ep=2,microbatch=1 rows.llm
+run --emit=ranks --pin ep=2 rows.llm
+grep -q '= amax .*over=choice.*{@' out && bad 'a rank has some of the rows'
 
 # pieces of a sequence are gathered as 8 bits, sums are rounded before they go
 sed 's/batch = [0-9]*;/& matmul = f8e4m3;/' "$examples/llama-3-8b.llm" >l.llm
