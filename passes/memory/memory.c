@@ -246,6 +246,14 @@ finish_ranks(struct memory_work *w, int64_t reserve)
 
 /* ---- functions ---- */
 
+/* Turns to a function.  False: there is none, or it has no kernels. */
+static bool
+enter(struct memory_work *w, func_id f)
+{
+	w->func = f;
+	return f && w->out->kernels[f];
+}
+
 /* The functions of a stage, in the order in which a microbatch runs them. */
 static void
 run_stage(struct memory_work *w, uint32_t stage)
@@ -258,8 +266,7 @@ run_stage(struct memory_work *w, uint32_t stage)
 	w->pipe = w->out->stage[stage].rank = w->r->sched->rank_of[stage];
 	for (k = 0; k < SCHED_NKINDS && !w->why; k++) {
 		w->kind = order[k];
-		w->func = w->r->of_stage[stage][w->kind];
-		if (w->func) {
+		if (enter(w, w->r->of_stage[stage][w->kind])) {
 			memory_function(w, &w->out->stage[stage]
 					.func[w->kind]);
 		}
@@ -279,8 +286,7 @@ run_all(struct memory_work *w)
 	w->kind = SCHED_NKINDS;
 	for (i = 0; i < w->r->npipes && !w->why; i++) {
 		w->pipe = i;
-		w->func = w->r->update[i];
-		if (w->func) {
+		if (enter(w, w->r->update[i])) {
 			memory_function(w, &w->out->rank[i].update);
 			memory_forget_names(w);
 		}

@@ -172,8 +172,9 @@ struct memory {
 
 /*
  * Lays out the arenas of all ranks of the pipeline, in arena a.  `all` are the
- * kernels of the module by function; NULL: ranks_kernels.  `reserve` bytes are
- * added to each rank.  False: *why says what has no place.
+ * kernels of the module by function, of which those without kernels are left
+ * out; NULL: ranks_kernels.  `reserve` bytes are added to each rank.  False:
+ * *why says what has no place.
  */
 bool memory_plan(const struct ranks *r, struct kernels *const *all,
 		 int64_t reserve, struct arena *a, struct memory *out,

@@ -88,8 +88,8 @@ add_reads(const struct piece_sharding *w, const struct memory *mem,
 		for (k = SCHED_F + 1; k < SCHED_NKINDS; k++) {
 			func_id f = w->r.of_stage[i][k];
 
-			to[p].read += f ? read_saves(mem, mem->kernels[f]->top)
-					  / n : 0;
+			to[p].read += f && mem->kernels[f]
+				? read_saves(mem, mem->kernels[f]->top) / n : 0;
 		}
 	}
 }

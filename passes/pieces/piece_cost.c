@@ -235,6 +235,7 @@ piece_measure(struct piece_store *s, const struct piece_key *key,
 	c->measured = true;
 	if (c->microbatch == w->at.microbatch &&
 	    (c->dp == w->g.dp || w->key.zero < 2)) {
+		piece_measure_sharding(s, w);
 		memcpy(c->bytes, w->bytes, sizeof c->bytes);
 		return;
 	}
@@ -245,6 +246,74 @@ piece_measure(struct piece_store *s, const struct piece_key *key,
 		piece_measure_bytes(w, &mem, c->bytes);
 	}
 	arena_release(&w->ctx.tmp);
+}
+
+/* The functions of the pieces that are shown; returns their number. */
+static uint32_t
+shown_functions(const struct piece_sharding *w, const bool *shown, func_id *to)
+{
+	uint32_t n = 0, i, k;
+
+	for (i = 0; i < w->on->nstages; i++) {
+		for (k = 0; k < SCHED_NKINDS && shown[w->on->piece_of[i]];
+		     k++) {
+			if (w->r.of_stage[i][k]) {
+				to[n++] = w->r.of_stage[i][k];
+			}
+		}
+	}
+	return n;
+}
+
+static void
+price_shown(struct piece_store *s, struct piece_sharding *w,
+	    const struct piece_kernels *list, const bool *shown,
+	    struct price_func fn[PIECE_MAX][SCHED_NKINDS])
+{
+	struct pricing p = piece_pricing(s, w, 0);
+	struct where to;
+	uint32_t i, k;
+
+	for (i = 0; i < w->on->nstages; i++) {
+		for (k = 0; k < SCHED_NKINDS && shown[w->on->piece_of[i]];
+		     k++) {
+			go(w, i, &fn[0][k], SCHED_NKINDS, &to);
+			price_function(s, &p, list, w->r.of_stage[i][k], &to);
+		}
+	}
+}
+
+bool
+piece_show(struct piece_store *s, struct piece_sharding *w,
+	   const struct space_plan *t, const bool shown[PIECE_MAX],
+	   struct piece_bytes bytes[PIECE_MAX],
+	   struct price_func fn[PIECE_MAX][SCHED_NKINDS])
+{
+	struct pricing at = piece_pricing(s, w, 0);
+	func_id of[(SPACE_MAX_KINDS + 2) * SCHED_NKINDS];
+	struct piece_kernels *list;
+	struct memory mem;
+	const char *why;
+	uint32_t n, i;
+	bool ok;
+
+	piece_reopen(s, w);
+	piece_set_axes(w->m, t);
+	list = piece_stage_kernels(s, w, t->microbatch, t->g->dp);
+	n = shown_functions(w, shown, of);
+	kernels_some(w->fuse, of, n, &list->mem, list->of);
+	for (i = 0; i < n; i++) {
+		price_choose_parts(&at, s->space->base.chunks,
+				   list->of[of[i]]->top);
+	}
+	ok = memory_plan(&w->r, list->of, 0, &w->ctx.tmp, &mem, &why);
+	if (ok) {
+		piece_measure_bytes(w, &mem, bytes);
+		piece_set_mesh(w, &w->key, t);
+		price_shown(s, w, list, shown, fn);
+	}
+	arena_release(&w->ctx.tmp);
+	return ok;
 }
 
 /* The same of pieces with these prices on a device group, and these saves. */

@@ -62,7 +62,11 @@ struct piece_sharding {
 	struct piece_kernels *of_stages, *of_updates;
 	struct space_degrees g;
 	struct space_plan at;	/* the plan of g that it was staged for */
-	/* bytes at that plan: of one microbatch, of the whole step */
+	/*
+	 * bytes at that plan: of one microbatch, of the whole step; not yet of
+	 * a way to recompute that no plan has taken
+	 */
+	bool measured;
 	struct piece_bytes bytes[PIECE_MAX];
 	double fixed[PIECE_MAX][MEMORY_PIPELINE];
 	double in_layers[PIECE_MAX][MEMORY_OPTIMIZER];
@@ -119,6 +123,8 @@ struct kernels **piece_find_kernels(struct piece_store *s,
 void piece_drop_kernels(struct piece_kernels *k);
 struct pricing piece_pricing(const struct piece_store *s,
 			     const struct piece_sharding *w, uint32_t dev);
+/* Sets its bytes, if they are not.  False: memory cannot be planned. */
+bool piece_measure_sharding(struct piece_store *s, struct piece_sharding *w);
 /* The sharding of a key, made if there is none. */
 struct piece_sharding *piece_sharding_of(struct piece_store *s,
 					 const struct piece_key *key,
@@ -131,6 +137,18 @@ struct piece_sharding *piece_with_updates(struct piece_store *s,
 void piece_open_placed(struct piece_store *s, struct piece_placed *w);
 void piece_reopen(struct piece_store *s, struct piece_sharding *w);
 void piece_drop_sharding(struct piece_sharding *w);
+
+/* ---- piece_cost.c ------------------------------------------------------ */
+
+/*
+ * Sets bytes and prices, on the first device group, of those pieces of a
+ * sharding that are `shown`, at t; of others it finds neither kernels nor
+ * memory.  False: memory cannot be planned.
+ */
+bool piece_show(struct piece_store *s, struct piece_sharding *w,
+		const struct space_plan *t, const bool shown[PIECE_MAX],
+		struct piece_bytes bytes[PIECE_MAX],
+		struct price_func fn[PIECE_MAX][SCHED_NKINDS]);
 
 /* ---- piece_bytes.c ----------------------------------------------------- */
 

@@ -236,16 +236,21 @@ piece_find_kernels(struct piece_store *s, struct piece_sharding *w,
 	return all;
 }
 
-/* Measures the bytes of pieces.  False: their memory cannot be planned. */
-static bool
-measure(struct piece_store *s, struct piece_sharding *w)
+bool
+piece_measure_sharding(struct piece_store *s, struct piece_sharding *w)
 {
-	struct kernels **all = piece_find_kernels(s, w, w->at.microbatch,
-						w->g.dp);
+	struct kernels **all;
 	struct memory mem;
 	const char *why;
-	bool ok = memory_plan(&w->r, all, 0, &w->ctx.tmp, &mem, &why);
+	bool ok;
 
+	if (w->measured) {
+		return true;
+	}
+	piece_reopen(s, w);
+	piece_set_axes(w->m, &w->at);
+	all = piece_find_kernels(s, w, w->at.microbatch, w->g.dp);
+	ok = w->measured = memory_plan(&w->r, all, 0, &w->ctx.tmp, &mem, &why);
 	if (ok) {
 		piece_measure_bytes(w, &mem, w->bytes);
 		piece_measure_fixed(w, &mem);
@@ -356,7 +361,8 @@ new_sharding(struct piece_store *s, struct piece_placed *on,
 	w->at.g = &w->g;
 	w->next = on->shardings;
 	on->shardings = w;
-	w->bad = !stage(s, w) || !measure(s, w);
+	w->bad = !stage(s, w) ||
+		 (!key->choice && !piece_measure_sharding(s, w));
 	if (!w->bad && !on->first[key->single]) {
 		on->first[key->single] = w;
 	}

@@ -289,18 +289,20 @@ piece_of_kind(const struct piece_store *s, const struct piece_placed *w,
  */
 static void
 set_choice(const struct piece_store *s, const struct piece_placed *w,
-	   const struct piece_cost *c, struct piece_choice *to)
+	   const struct piece_bytes *bytes,
+	   const struct price_func (*fn)[SCHED_NKINDS],
+	   struct piece_choice *to)
 {
 	uint32_t k, i;
 
 	for (k = 0; k < s->space->nkinds; k++) {
 		uint32_t p = piece_of_kind(s, w, k);
-		const struct piece_bytes *b = &c->bytes[p];
+		const struct piece_bytes *b = &bytes[p];
 		double n = w->key.solo ? (double)s->space->nlayers : 1;
 
 		for (i = 0; i < SCHED_NKINDS; i++) {
 			to->extra_us[k] += price_shown_us(s->space->traits,
-					&c->on[0]->fn[p][i]) / n;
+							  &fn[p][i]) / n;
 		}
 		for (i = 0; i < SPACE_NSPANS; i++) {
 			to->less[i][k] -= b->slot[i] / n;
@@ -335,6 +337,54 @@ drop_slower(const struct piece_store *s, struct piece_placed *w,
 	}
 }
 
+/*
+ * Prices the program as pinned, for one sequence: its pieces are priced and
+ * measured as those of plans are.  False: a pass refuses it.
+ */
+static bool
+price_pinned(struct piece_store *s, struct piece_placed *w,
+	     const struct piece_key *key, const struct space_plan *one,
+	     struct piece_choice *to)
+{
+	struct piece_cost *c = piece_cost_of(s, key, one);
+
+	if (c && w->words.n > 1) {
+		piece_measure(s, key, one, c);
+		piece_price(s, key, one, c, 0);
+		set_choice(s, w, c->bytes,
+			   (const struct price_func (*)[SCHED_NKINDS])
+			   c->on[0]->fn, to);
+	}
+	return c != NULL;
+}
+
+/*
+ * Prices another way for one sequence, by the pieces that show what layers
+ * cost alone: few ways are taken by a plan, and only then are all pieces of
+ * their programs needed.  False: a pass refuses it.
+ */
+static bool
+price_way(struct piece_store *s, struct piece_placed *w,
+	  const struct piece_key *key, const struct space_plan *one,
+	  struct piece_choice *to)
+{
+	struct piece_sharding *x = piece_sharding_of(s, key, one);
+	struct price_func fn[PIECE_MAX][SCHED_NKINDS] = { 0 };
+	struct piece_bytes bytes[PIECE_MAX] = { 0 };
+	bool shown[PIECE_MAX] = { false };
+	uint32_t k;
+
+	for (k = 0; k < s->space->nkinds; k++) {
+		shown[piece_of_kind(s, w, k)] = true;
+	}
+	if (x->bad || !piece_show(s, x, one, shown, bytes, fn)) {
+		return false;
+	}
+	set_choice(s, w, bytes, (const struct price_func (*)[SCHED_NKINDS])fn,
+		   to);
+	return true;
+}
+
 /* Those of a placement, for all lengths. */
 static const struct piece_choices *
 find_choices(struct piece_store *s, struct piece_placed *w,
@@ -356,16 +406,10 @@ find_choices(struct piece_store *s, struct piece_placed *w,
 	}
 	for (i = 0; i < w->words.n; i++) {
 		struct piece_choice to = { .words = w->words.at[i], .nth = i };
-		struct piece_cost *c;
 
 		k.choice = i;
-		c = piece_cost_of(s, &k, &one);
-		if (c && w->words.n > 1) {
-			piece_measure(s, &k, &one, c);
-			piece_price(s, &k, &one, c, 0);
-			set_choice(s, w, c, &to);
-		}
-		if (c) {
+		if (i ? price_way(s, w, &k, &one, &to)
+		      : price_pinned(s, w, &k, &one, &to)) {
 			VEC_PUSH(&s->space->keep, &x->at, to);
 			drop_slower(s, w, key, x);
 		}

@@ -438,6 +438,76 @@ test_bytes(void **state)
 	}
 }
 
+/* ---- ways to recompute ---- */
+
+static double
+layer_us(const struct stand *x, const struct piece_cost *c)
+{
+	double us = 0;
+	uint32_t k;
+
+	for (k = 0; k < SCHED_NKINDS; k++) {
+		us += price_shown_us(&x->traits,
+				     &c->on[0]->fn[PIECE_BODY][k]);
+	}
+	return us;
+}
+
+/* The pieces of a way, as a plan of one sequence prices and measures them. */
+static struct piece_cost *
+of_way(struct stand *x, struct piece_key key, const struct space_plan *t,
+       uint32_t way)
+{
+	struct piece_cost *c;
+
+	key.choice = way;
+	c = piece_cost_of(&x->pieces, &key, t);
+	assert_non_null(c);
+	piece_measure(&x->pieces, &key, t, c);
+	piece_price(&x->pieces, &key, t, c, 0);
+	return c;
+}
+
+/*
+ * Ways are priced and measured by the pieces of layers alone; that is what
+ * their whole programs have.
+ */
+static void
+test_ways(void **state)
+{
+	struct space_degrees g = { .used = 2, .tp = 2, .cp = 1, .ep = 1,
+				  .pp = 1, .dp = 1 };
+	struct space_plan t = { .g = &g, .microbatch = 1, .nmicrobatches = 16,
+				.chunks = 1, .sched = sched_find("1f1b") };
+	struct piece_key key = { .tp = 2, .cp = 1, .ep = 1 };
+	const struct piece_choices *ways;
+	const struct piece_cost *c, *first;
+	struct stand x;
+	uint32_t i, k;
+
+	(void)state;
+	stand(&x, plain, "rtx4090x8x4");
+	ways = piece_choices_of(&x.pieces, &key, &t);
+	assert_non_null(ways);
+	assert_true(ways->at.n > 1);
+	first = of_way(&x, key, &t, ways->at.at[0].nth);
+	for (i = 0; i < ways->at.n; i++) {
+		const struct piece_choice *w = &ways->at.at[i];
+
+		c = of_way(&x, key, &t, w->nth);
+		assert_true(w->extra_us[0] == layer_us(&x, c) -
+					      layer_us(&x, first));
+		assert_true(w->temp == c->bytes[PIECE_BODY].temp -
+				       first->bytes[PIECE_BODY].temp);
+		for (k = 0; k < SPACE_NSPANS; k++) {
+			assert_true(w->less[k][0] ==
+				    first->bytes[PIECE_BODY].slot[k] -
+				    c->bytes[PIECE_BODY].slot[k]);
+		}
+	}
+	leave(&x);
+}
+
 int
 main(void)
 {
@@ -445,7 +515,8 @@ main(void)
 		cmocka_unit_test(test_order),
 		cmocka_unit_test(test_bounds),
 		cmocka_unit_test(test_exchange),
-		cmocka_unit_test(test_bytes)
+		cmocka_unit_test(test_bytes),
+		cmocka_unit_test(test_ways)
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
