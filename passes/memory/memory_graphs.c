@@ -34,6 +34,53 @@ graphs_of(const struct memory_stage *s, uint32_t nmicrobatches,
 	return seen.text.n - 1;	/* the first is no name */
 }
 
+/*
+ * The graphs of each stage where it is alone on its rank: every slot of a pool
+ * is used, so there are as many as its largest pool has slots, or more; and no
+ * more than microbatches, or than ways to take a slot of each pool.  False if
+ * these bounds differ.
+ */
+static bool
+bound_graphs(const struct memory *mem, uint32_t nmicrobatches,
+	     uint32_t *graphs)
+{
+	uint32_t i, k;
+
+	for (i = 0; i < mem->nstages; i++) {
+		uint64_t least = 1, most = 1;
+
+		for (k = 0; k < mem->pools.n; k++) {
+			const struct memory_pool *p = &mem->pools.at[k];
+
+			if (p->rank != mem->stage[i].rank || p->slots == 0) {
+				continue;
+			}
+			least = p->slots > least ? p->slots : least;
+			most *= p->slots;
+			most = most < nmicrobatches ? most : nmicrobatches;
+		}
+		if (mem->nstages != mem->nranks || least != most) {
+			return false;
+		}
+		graphs[i] = (uint32_t)least;
+	}
+	return true;
+}
+
+static void
+count_graphs(const struct ranks *r, const struct memory *mem, struct arena *a,
+	     uint32_t *graphs)
+{
+	struct memory own = *mem;	/* with slots of its own */
+	uint32_t i;
+
+	own.stage = arena_dup(a, mem->stage, mem->nstages * sizeof *own.stage);
+	memory_assign_slots(r, a, &own);
+	for (i = 0; i < mem->nstages; i++) {
+		graphs[i] = graphs_of(&own.stage[i], r->nmicrobatches, a);
+	}
+}
+
 static double
 kernels_of(const struct memory *mem, func_id f)
 {
@@ -45,18 +92,17 @@ memory_graph_kernels(const struct ranks *r, const struct memory *mem,
 		     struct arena *a)
 {
 	double *kernels = arena_alloc(a, mem->nranks * sizeof *kernels);
-	struct memory own = *mem;	/* with slots of its own */
-	uint32_t i, k, graphs;
+	uint32_t *graphs = arena_alloc(a, mem->nstages * sizeof *graphs), i, k;
 
-	own.stage = arena_dup(a, mem->stage, mem->nstages * sizeof *own.stage);
-	memory_assign_slots(r, a, &own);
+	if (!bound_graphs(mem, r->nmicrobatches, graphs)) {
+		count_graphs(r, mem, a, graphs);
+	}
 	for (i = 0; i < mem->nranks; i++) {
 		kernels[i] = kernels_of(mem, r->update[i]);
 	}
 	for (i = 0; i < mem->nstages; i++) {
-		graphs = graphs_of(&own.stage[i], r->nmicrobatches, a);
 		for (k = 0; k < SCHED_NKINDS; k++) {
-			kernels[mem->stage[i].rank] += graphs *
+			kernels[mem->stage[i].rank] += graphs[i] *
 				kernels_of(mem, r->of_stage[i][k]);
 		}
 	}
