@@ -99,9 +99,10 @@ put_pins(struct buf *b, const struct advising *x, const struct search_report *r)
 	ir_ctx_child(&c, x->m->ctx);
 	m = ir_copy(x->m, &c);
 	if (plan_read(m, &p) && p.nranks > devices) {
-		buf_printf(b, "%s are %lld ranks, and there are %lld devices",
-			   search_degrees(&p, x->a), (long long)p.nranks,
-			   (long long)devices);
+		buf_printf(b, "%s are %lld ranks, and the target has %lld "
+			   "device%s", search_degrees(&p, x->a),
+			   (long long)p.nranks, (long long)devices,
+			   devices == 1 ? "" : "s");
 	} else if (*r->pins) {
 		buf_printf(b, "none has these pins: %s", r->pins);
 	} else {

@@ -409,10 +409,10 @@ misfit_degrees(const struct searching *s, struct arena *a)
 			"layers", (long long)all.pp, (long long)p.layers);
 	} else if (ranks > (double)devices) {
 		out->why = arena_printf(a, "tp=%lld pp=%lld ep=%lld dp=%lld "
-			"are %.0f ranks, and there are %lld devices",
+			"are %.0f ranks, and the target has %lld device%s",
 			(long long)all.tp, (long long)all.pp,
 			(long long)all.ep, (long long)all.replicas, ranks,
-			(long long)devices);
+			(long long)devices, devices == 1 ? "" : "s");
 	} else {
 		out->why = "no split of the model has such degrees";
 	}

@@ -69,7 +69,7 @@ refused 'the pass `search` is not among those that run' --top=3 \
 set -- --load-pass=./always.so --target h100x4 "$model"
 refused 'has 8 ranks, and h100x4 has 4 devices' \
 	--insert=rule-of-eight@for:search "$@"
-refused 'tp=8 are 8 ranks, and there are 4 devices' \
+refused 'tp=8 are 8 ranks, and the target has 4 devices' \
 	--insert=always-tp8@before:search "$@"
 
 # ---- what no pin may say, no plug-in may set: it is reported at once, and who

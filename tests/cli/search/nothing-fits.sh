@@ -52,7 +52,7 @@ batch=$(sed -n 's/.*with batch \([0-9]*\), which.*/\1/p' why)
 keeps "with batch $batch, which is another training run" --target h100x8x4 \
 	--pin $pins --dim "batch=$batch" "$large"
 
-unfit 'h100x4: pp=8 are 8 ranks, and there are 4 devices' --target h100x4 \
+unfit 'h100x4: pp=8 are 8 ranks, and the target has 4 devices' --target h100x4 \
 	--pin pp=8 "$small"
 keeps 'without pp=8' --target h100x4 "$small"
 keeps 'on 1 node of 8 devices' --target h100x8 --pin pp=8 "$small"

@@ -255,7 +255,7 @@ says 'no value of the model is named `logits`' --serve --target h100 \
 	-Wno-unnamed-weight nameless.llm
 # More replicas than there are devices for are no fewer replicas.
 # shellcheck disable=SC2086
-says 'tp=1 pp=1 ep=1 dp=16 are 16 ranks, and there are' $serve --pin dp=16 \
+says 'tp=1 pp=1 ep=1 dp=16 are 16 ranks, and the target has' $serve --pin dp=16 \
 	"$llama"
 # shellcheck disable=SC2086
 says 'tp = 3 does not divide the 32 heads of attention' $serve --pin tp=3 \
