@@ -459,10 +459,13 @@ target_same(const struct target_group *a, const struct target_group *b)
 	return a->network.bytes_us == b->network.bytes_us;
 }
 
+/* LLVM has too many names of CPUs to know them here; those of GPUs have a
+ * beginning in common. */
 bool
 target_is_cpu(const struct target_device *d)
 {
-	return strncmp(d->arch, "x86", 3) == 0;
+	return *d->arch && !target_is_cuda(d) &&
+	       strncmp(d->arch, "gfx", 3) != 0;
 }
 
 bool

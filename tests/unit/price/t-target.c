@@ -40,6 +40,8 @@ test_builtin(void **state)
 		assert_true(g->device.memory_bytes >= 4e9);
 		assert_true(g->device.memory_bytes_us >= 1e4);
 		assert_int_equal(g->devices, 1);
+		assert_int_equal(target_is_cpu(&g->device),
+				 strncmp(g->device.name, "cpu", 3) == 0);
 	}
 }
 
