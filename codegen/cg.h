@@ -310,6 +310,7 @@ void *cg_load(struct ir_ctx *ctx, const struct buf *object);
 struct cg_single {
 	const struct rt_kernel *kernel;
 	const uint32_t *values;	/* by operand: 0 for %0 of the text, .. */
+	const uint32_t *lanes;	/* by operand: as in rt_hold */
 	const struct rt_pieces *const *pieces;	/* rt_call.pieces */
 	int64_t shared_bytes, own_bytes;	/* own: of each worker */
 };

@@ -63,16 +63,23 @@ whole_pieces(const struct cg_kernel *k, struct arena *a)
 }
 
 static void
-describe(const struct cg_kernel *k, struct arena *a, struct cg_single *out)
+describe(struct cg_cpu *c, const struct cg_kernel *k, struct cg_single *out)
 {
-	uint32_t *values = arena_alloc(a, (k->operands.n + 1) *
-					  sizeof *values), i;
+	uint32_t *values = arena_alloc(c->a, (k->operands.n + 1) *
+					     sizeof *values), i;
+	uint32_t *lanes = arena_alloc(c->a, (k->operands.n + 1) *
+					    sizeof *lanes);
+	struct cg_panel p;
 
 	for (i = 0; i < k->operands.n; i++) {
-		values[i] = k->operands.at[i].value - 1;
+		value_id v = k->operands.at[i].value;
+
+		values[i] = v - 1;
+		lanes[i] = cg_cpu_panel(c, v, &p) ? p.lanes : 0;
 	}
 	*out = (struct cg_single){
-		.values = values, .pieces = whole_pieces(k, a),
+		.values = values, .lanes = lanes,
+		.pieces = whole_pieces(k, c->a),
 		.shared_bytes = k->shared_bytes, .own_bytes = k->own_bytes
 	};
 }
@@ -138,7 +145,7 @@ emit_all(struct cg_cpu *c, struct ir_ctx *ctx, const char *const *texts,
 		if (!emit_one(c, ctx, texts[i], &k, why)) {
 			return false;
 		}
-		describe(&k, c->a, &out->at[i]);
+		describe(c, &k, &out->at[i]);
 		fill_kernel(c->ll, &k, table + i * KERNEL_WORDS, c->a);
 	}
 	ll_data(c->ll, TABLE, table, out->n * KERNEL_WORDS);

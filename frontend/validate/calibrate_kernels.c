@@ -49,7 +49,7 @@ static struct rt_made
 made_of(const struct cg_single *k)
 {
 	return (struct rt_made){ k->kernel, k->values, k->pieces,
-				 k->shared_bytes, k->own_bytes };
+				 k->shared_bytes, k->own_bytes, k->lanes };
 }
 
 /* Names the code, for the table and the target file. */

@@ -85,10 +85,12 @@ struct rt_made {
 	const struct rt_pieces *const *pieces; /* rt_call.pieces */
 	/* scratch memory; own: of each thread */
 	int64_t shared_bytes, own_bytes;
+	/* by operand: as in rt_hold; NULL: all lie in rows */
+	const uint32_t *lanes;
 };
 
 /* C[m,n] = A[m,k] B[k,n], row-major.  B of a model's weights is stored as they
- * are: [n,k]. */
+ * are: [n,k], in rows or in panels. */
 struct rt_matmul_shape {
 	enum rt_rate rate; /* of A and B, and on a CPU of C */
 	bool weights;

@@ -213,16 +213,47 @@ measure_kernel(struct running *r, const struct rt_pace *pace,
 
 /* ---- contractions ---- */
 
+/* Where element [k,j] of B lies: its numbers are as good in panels as in rows,
+ * so none are turned. */
+static int64_t
+place_in_b(const struct rt_matmul_shape *x, int64_t lanes, int64_t k,
+	   int64_t j)
+{
+	int64_t per = 4 / (int64_t)elem_bytes(x->rate);
+
+	if (!x->weights) {
+		return k * x->n + j;
+	}
+	if (lanes == 0) {
+		return j * x->k + k;
+	}
+	return j / lanes * lanes * x->k +
+	       (k / per * lanes + j % lanes) * per + k % per;
+}
+
+static int64_t
+lanes_of(const struct rt_made *made, uint32_t value)
+{
+	int64_t i;
+
+	for (i = 0; made->lanes && i < made->kernel->nat; i++) {
+		if (made->values[i] == value) {
+			return made->lanes[i];
+		}
+	}
+	return 0;
+}
+
 /* Sums of k products below 1 in fp32, in any order, and then rounded. */
 static bool
 element_agrees(const struct running *r, const struct rt_matmul_shape *x,
 	       int64_t i, int64_t j)
 {
 	double want = 0, rounding = x->rate == RT_RATE_BF16 ? 0x1p-8 : 0;
-	int64_t k, b;
+	int64_t lanes = lanes_of(x->made, 1), k, b;
 
 	for (k = 0; k < x->k; k++) {
-		b = x->weights ? j * x->k + k : k * x->n + j;
+		b = place_in_b(x, lanes, k, j);
 		want += element_at(r->values[0], x->rate, i * x->k + k) *
 			element_at(r->values[1], x->rate, b);
 	}

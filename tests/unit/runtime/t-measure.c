@@ -207,7 +207,7 @@ test_matmul(void **state)
 	};
 	const struct rt_made made = { &kernel, values, pieces,
 				      K * N * sizeof(float),
-				      N * sizeof(float) };
+				      N * sizeof(float), NULL };
 	const struct rt_matmul_shape x = {
 		RT_RATE_FP32, false, M, N, K, &made
 	};
@@ -241,7 +241,8 @@ test_attention(void **state)
 	static const struct rt_kernel kernel = {
 		.what = "attention", .nsteps = 1, .steps = &step, .nat = 4
 	};
-	static const struct rt_made made = { &kernel, values, NULL, 0, 0 };
+	static const struct rt_made made = { .kernel = &kernel,
+					      .values = values };
 	struct rt_attention_shape x = { HEADS, LENGTH, HEAD_DIM, true, &made };
 	struct rt_sample s;
 	struct rt_error err;
