@@ -404,8 +404,12 @@ struct piece_sharding *
 piece_with_updates(struct piece_store *s, const struct piece_key *key,
 		   const struct space_plan *t)
 {
+	struct piece_sharding *w;
+
 	piece_sharding_of(s, key, t);
-	return piece_place(s, key, t)->first[t->nmicrobatches == 1];
+	w = piece_place(s, key, t)->first[t->nmicrobatches == 1];
+	piece_measure_sharding(s, w);	/* if the way as pinned was refused */
+	return w;
 }
 
 void

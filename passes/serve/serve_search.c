@@ -376,6 +376,20 @@ misfit_limits(struct searching *s, struct arena *a)
 	}
 }
 
+/* Whether tensor parallelism divides the heads. */
+static bool
+divides_heads(const struct serve_model *m, int64_t tp)
+{
+	return (m->heads > 1 ? m->heads : 1) % tp == 0;
+}
+
+/* Whether expert parallelism, if there is any, divides the experts. */
+static bool
+divides_experts(const struct serve_model *m, int64_t ep)
+{
+	return ep == 1 || (m->experts && m->experts % ep == 0);
+}
+
 /* Why no split has these degrees: what the model or the target has not. */
 static void
 misfit_degrees(const struct searching *s, struct arena *a)
@@ -394,11 +408,11 @@ misfit_degrees(const struct searching *s, struct arena *a)
 
 	serve_program(m, s->in->target, 1, 1, a, &p);
 	out->change = "one fits with other degrees or devices";
-	if (heads % all.tp != 0) {
+	if (!divides_heads(m, all.tp)) {
 		out->why = arena_printf(a, "tp = %lld does not divide the %lld "
 			"heads of attention", (long long)all.tp,
 			(long long)heads);
-	} else if (all.ep > 1 && (!m->experts || m->experts % all.ep != 0)) {
+	} else if (!divides_experts(m, all.ep)) {
 		out->why = m->experts ? arena_printf(a, "ep = %lld does not "
 			"divide the %lld experts", (long long)all.ep,
 			(long long)m->experts)
@@ -505,7 +519,7 @@ serve_search(const struct serve_answer_in *in, struct arena *a,
 
 	*out = (struct serve_answer){ 0 };
 	for (tp = 1; tp <= devices && tp <= heads; tp++) {
-		if (!is_pinned(pin->tp, tp) || heads % tp != 0) {
+		if (!is_pinned(pin->tp, tp) || !divides_heads(m, tp)) {
 			continue;
 		}
 		for (ep = 1; ep * tp <= devices &&
@@ -513,7 +527,7 @@ serve_search(const struct serve_answer_in *in, struct arena *a,
 			struct serve_program p;
 
 			if (!is_pinned(pin->ep, ep) ||
-			    (ep > 1 && m->experts % ep != 0) ||
+			    !divides_experts(m, ep) ||
 			    (!pin->pp && devices % (ep * tp) != 0)) {
 				continue;
 			}
