@@ -54,7 +54,7 @@ struct cg_cpu {
 bool cg_cpu_kernel(struct cg_cpu *c, const struct kernel *k,
 		   struct cg_kernel *out, const char **why);
 /* Whether the weight v lies in panels on this CPU and rank: its shard has whole
- * panels, and what its elements are multiplied as. */
+ * panels, at least one, and what its elements are multiplied as. */
 bool cg_cpu_panel(struct cg_cpu *c, value_id v, struct cg_panel *out);
 /* A float's type in memory.  False: neither contractions nor attention have
  * operands of that type. */

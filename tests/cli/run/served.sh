@@ -102,7 +102,10 @@ done
 run --serve --target cpux1 -o large "$model" --workload \
 	prompt=8,output=4,context=16,tokens=300,rows=4,keys=512,slots=640 ||
 	fail 'no program: steps of 300'
-for ranks in one two four large; do
+# two columns on four ranks: two have none
+run --serve --draft --target cpux4 --pin tp=4 --dim ffn=2 --workload $work \
+	-o uneven "$model" || fail 'no program: a rank without columns'
+for ranks in one two four large uneven; do
 	./$ranks/rank bench --local --sequences 3 --prompt-tokens 5 \
 		--tokens 4 >out 2>err || fail "bench on $ranks"
 	[ "$(sed 's/  *[0-9.][0-9.]* */ N /g' out)" = \
