@@ -126,7 +126,8 @@ put_value(struct canon *w, value_id v)
 		VEC_PUSH(w->c->a, &w->values, v);
 		put_type(w, ir_type(w->c->m, v));
 		if (host_panel(w->k, v, &panel)) {
-			buf_puts(&w->text, " in panels");
+			buf_printf(&w->text, " in panels of %lld",
+				   (long long)panel.row);
 		}
 	}
 }

@@ -183,6 +183,44 @@ done
 refuses 'brings positions together' "$LLMC" --serve --target cpux1 -o no --workload $work \
 	"$examples/gpt-block.llm"
 
+# Two tables of one type: contractions sum over two dims of one, and over one
+# dim of the other, so their panels differ, and so do the kernels that look up.
+cat >tables.llm <<'EOF'
+model tables {
+  dim layers = 2, heads = 2, hd = 32, a = 16, b = 16, vocab = 256, seq = 16;
+  dtype f32;
+
+  layer block(x[batch, seq, a, b]) {
+    q = linear(x -> heads, hd)                    @ "q";
+    k = linear(x -> heads, hd)                    @ "k";
+    v = linear(x -> heads, hd)                    @ "v";
+    return x + linear(attention(q, k, v, causal) -> a, b) @ "o";
+  }
+
+  x = embed(tokens, vocab -> a, b)                @ "first";
+  repeat layers as i { x = block(x)               @ "layers.{i}"; }
+  y = embed(tokens, vocab -> a, b)                @ "second";
+  x = rmsnorm(x, over = b) @ "norm" + rmsnorm(y, over = b) @ "other";
+  each = linear(sum(x, a) -> vocab, a, tied = "second");
+  logits = linear(x -> vocab, tied = "first") + sum(each, a);
+  loss = cross_entropy(logits, labels);
+}
+
+train { batch = 4; optimizer = adamw(lr = 0.01); }
+EOF
+run --target cpux1 --draft --no-whole --pin microbatch=1 -o tables tables.llm &&
+	run --serve --draft --target cpux1 --workload $work -o looks \
+		tables.llm || exit
+./tables/rank train --data draw --steps 4 --checkpoint tck >out 2>err ||
+	fail 'training tables'
+./tables/rank sample --checkpoint tck --prompt abcde --tokens 8 \
+	--temperature 0 >want 2>err || fail 'sample of tables'
+./looks/rank generate --checkpoint tck --prompt abcde --tokens 8 \
+	--temperature 0 >out 2>err || fail 'generate by tables'
+LC_ALL=C tr '\200-\377' '?' <want >ids
+LC_ALL=C sed 's/\xef\xbf\xbd/?/g' out | cmp -s - ids ||
+	bad 'tables of one type have another text'
+
 # ---- serve ----
 
 have http || exit $failed
