@@ -28,6 +28,9 @@ struct att_product {
 	bool add;
 	/* factors of c before the sum, by vector of n; NULL: 1 */
 	struct ll_value *const *by;
+	/* which lanes of vector v of c the row k of b is added to; NULL: all */
+	struct ll_value *(*lanes)(void *of, struct ll_value *k, uint32_t v);
+	void *of;
 };
 
 /* Rows of a tile. */
@@ -168,6 +171,8 @@ void att_block_scratch(struct attn *t, struct att_block *b, int64_t nk);
 void att_read_keys(struct attn *t, const struct att_block *b,
 		   const struct att_index *i, struct ll_value *live,
 		   bool with_v);
+/* Whether a value of the block's is NaN or an infinity. */
+struct ll_value *att_has_infinite(struct attn *t, const struct att_block *b);
 /* Reads a number for each of `count` queries from i on; `rest` for those that
  * are not live. */
 #define ATT_FAR 1e30			/* an lse that makes all weights 0 */

@@ -89,6 +89,24 @@ att_read_keys(struct attn *t, const struct att_block *b,
 	}
 }
 
+struct ll_value *
+att_has_infinite(struct attn *t, const struct att_block *b)
+{
+	struct ll *l = t->l;
+	const struct ll_type many = ll_type(LL_F32, t->lanes);
+	struct ll_value *zero = ll_zero(l, many), *x = zero;
+	struct ll_loop i;
+
+	ll_loop(l, &i, ll_i64(l, 0), ll_i64(l, b->nk * b->vp), t->lanes, &x,
+		1);
+	x = ll_load(l, many, att_elem_at(l, att_own_at(t, b->v), i.i, 4));
+	/* 0 times a number is 0, but of an infinity it is NaN */
+	x = ll_fma(l, x, zero, i.at[0]);
+	ll_loop_end(l, &i, &x);
+	return ll_test(l, LL_NE, ll_sum(l, i.at[0]),
+		       ll_zero(l, ll_type(LL_F32, 1)));
+}
+
 void
 att_read_row(struct attn *t, const struct attn_view *v,
 	     const struct att_index *i, struct ll_value *live, int64_t count,

@@ -202,14 +202,12 @@ read_queries(struct att_by_queries *s)
 /* ---- blocks of keys ---- */
 
 /* acc += (keys or values)^T (gradients of scores or weights). */
-static void
-add_up(struct att_by_queries *s, const struct att_tile *x, struct ll_value *acc,
-       struct ll_value *const *by)
+static struct att_product
+sum_of(struct att_by_queries *s, const struct att_tile *x, struct ll_value *acc)
 {
 	struct attn *t = s->t;
 	struct att_product p = { .a_row = 1, .b_row = s->b.nq, .c = acc,
-				 .c_row = s->b.nq, .n = s->b.nq, .add = true,
-				 .by = by };
+				 .c_row = s->b.nq, .n = s->b.nq, .add = true };
 
 	p.a = att_own_at(t, s->back ? s->b.key : s->b.v);
 	p.a_col = s->back ? s->b.dp : s->b.vp;
@@ -219,17 +217,68 @@ add_up(struct att_by_queries *s, const struct att_tile *x, struct ll_value *acc,
 					att_tile_rows(t->l)));
 	p.k_from = x->first;
 	p.k_to = x->last;
-	att_product(t->l, &p);
+	return p;
 }
 
+struct seen_lanes {
+	struct attn *t;
+	const struct att_tile *x;
+};
+
+static struct ll_value *
+lanes_that_see(void *of, struct ll_value *k, uint32_t v)
+{
+	struct seen_lanes *s = of;
+
+	return att_sees(s->t, s->x, k, v);
+}
+
+/*
+ * acc = acc alpha + values^T weights.  Values of keys that a query does not see
+ * have weight 0, whose product with NaN or an infinity is NaN: where the block
+ * has one of these, `infinite`, such products are left out.  Others are 0.
+ */
 static void
-with_keys(struct att_by_queries *s, struct ll_value *key0)
+add_values(struct att_by_queries *s, const struct att_tile *x,
+	   struct ll_value *acc, struct ll_value *const *alpha,
+	   struct ll_value *infinite)
+{
+	struct seen_lanes seen = { s->t, x };
+	struct att_product p = sum_of(s, x, acc);
+	struct ll *l = s->t->l;
+	struct ll_block *some, *all, *after;
+
+	p.by = alpha;
+	if (!infinite) {
+		att_product(l, &p);
+		return;
+	}
+	some = ll_block(l, NULL, "some");
+	all = ll_block(l, NULL, "all");
+	after = ll_block(l, NULL, "added");
+	ll_branch(l, infinite, some, all);
+	ll_at(l, all);
+	att_product(l, &p);
+	ll_jump(l, after);
+	ll_at(l, some);
+	p.lanes = lanes_that_see;
+	p.of = &seen;
+	att_product(l, &p);
+	ll_jump(l, after);
+	ll_at(l, after);
+}
+
+/* infinite: att_has_infinite of the keys' values; NULL: it does not matter. */
+static void
+with_keys(struct att_by_queries *s, struct ll_value *key0,
+	  struct ll_value *infinite)
 {
 	struct attn *t = s->t;
 	struct ll *l = t->l;
 	struct ll_value *max, *sum, *alpha[2];
 	struct ll_loop loop;
 	struct att_query_block q;
+	struct att_product p;
 	struct att_if some;
 	struct att_tile x;
 
@@ -246,12 +295,13 @@ with_keys(struct att_by_queries *s, struct ll_value *key0)
 	if (s->back) {
 		att_weigh(t, &x, max);
 		att_slopes(t, &x, sum);
-		add_up(s, &x, part(s, s->acc, &q, s->acc_cols), NULL);
+		p = sum_of(s, &x, part(s, s->acc, &q, s->acc_cols));
+		att_product(l, &p);
 	} else {
 		att_weigh_more(t, &x, max, sum, alpha);
 		if (t->made[ATTN_OUT].value) {
-			add_up(s, &x, part(s, s->acc, &q, s->acc_cols),
-			       alpha);
+			add_values(s, &x, part(s, s->acc, &q, s->acc_cols),
+				   alpha, infinite);
 		}
 	}
 	att_if_end(l, &some);
@@ -265,6 +315,8 @@ each_keys(struct att_by_queries *s)
 	struct attn *t = s->t;
 	struct ll *l = t->l;
 	struct ll_value *first, *last, *lo = att_own_at(t, s->lo);
+	bool values = !s->back && t->made[ATTN_OUT].value &&
+		      attn_is_between(t);
 	struct att_index i = s->at;
 	struct ll_loop k;
 
@@ -277,7 +329,7 @@ each_keys(struct att_by_queries *s)
 		      ll_min(l, ll_i64(l, s->b.nk),
 			      ll_bin(l, LL_SUB, ll_i64(l, t->keys), k.i)),
 		      s->back || t->made[ATTN_OUT].value);
-	with_keys(s, k.i);
+	with_keys(s, k.i, values ? att_has_infinite(t, &s->b) : NULL);
 	ll_loop_end(l, &k, NULL);
 }
 

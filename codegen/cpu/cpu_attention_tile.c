@@ -103,12 +103,15 @@ static void
 emit_tile(struct ll *l, const struct att_product_tile *t)
 {
 	struct ll_value *sums[MAX_ROWS * MAX_VECTORS];
-	struct ll_value *b[MAX_VECTORS], *a, *at;
+	struct ll_value *b[MAX_VECTORS], *is[MAX_VECTORS], *a, *at;
 	uint32_t n = t->rows * t->vectors, i, j;
 	struct ll_loop k;
 
 	begin_sums(l, t, sums);
 	ll_loop(l, &k, t->p->k_from, t->p->k_to, 1, sums, n);
+	for (j = 0; t->p->lanes && j < t->vectors; j++) {
+		is[j] = t->p->lanes(t->p->of, k.i, t->by + j);
+	}
 	at = att_elem_at(l, t->b, k.i, 4 * t->p->b_row);
 	for (j = 0; j < t->vectors; j++) {
 		b[j] = ll_load(l, t->vector,
@@ -124,6 +127,10 @@ emit_tile(struct ll *l, const struct att_product_tile *t)
 			uint32_t s = i * t->vectors + j;
 
 			sums[s] = ll_fma(l, a, b[j], k.at[s]);
+			if (t->p->lanes) {
+				sums[s] = ll_select(l, is[j], sums[s],
+						    k.at[s]);
+			}
 		}
 	}
 	ll_loop_end(l, &k, sums);

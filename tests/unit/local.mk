@@ -192,6 +192,7 @@ EXTRA_DIST += \
 	%D%/sched/t-sched.h \
 	%D%/search/t-search.h \
 	%D%/shared/t-amx.h \
+	%D%/shared/t-attention-bad.h \
 	%D%/shared/t-attention.h \
 	%D%/shared/t-context.h \
 	%D%/shared/t-cpu.h \

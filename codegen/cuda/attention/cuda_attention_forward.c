@@ -407,6 +407,9 @@ ca_forward_put(struct ca_forward *s)
 			      s->stage);
 	}
 	cu_line(f, "%s", s->meet);
+	if (s->out) {
+		ca_forward_again(s, &out);
+	}
 	if (s->t->made[ATTN_LSE].value) {
 		cu_line(f, "if (BLOCK_Y == 0) {");
 		if (!s->nth) {

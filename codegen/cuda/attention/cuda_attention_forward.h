@@ -61,6 +61,13 @@ const struct ca_form *ca_forward_choose(struct ca_forward *s,
 /* Emits the step in that form. */
 bool ca_forward_emit(struct ca_forward *s, const struct ca_form *form);
 
+/* ---- cuda_attention_again.c --------------------------------------------- */
+
+/* If values say which keys a query sees: replaces staged rows of OUT that are
+ * not finite by what comes of the keys that they see alone.  All threads meet
+ * before, and after. */
+void ca_forward_again(struct ca_forward *s, const struct ca_put *out);
+
 /* ---- cuda_attention90_forward.c ----------------------------------------- */
 
 /* Adds the candidates with wgmma.  Returns the columns of the one that is the

@@ -109,6 +109,10 @@ long_ones(void **state)
 		x.d = 24;
 		x.v = 16;
 		both(&x, 1e-5);
+		if (x.between) {
+			x.how = i == 2 ? "" : " softcap=1.5";
+			forward_bad(&x, 1e-5);
+		}
 	}
 }
 

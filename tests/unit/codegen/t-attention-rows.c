@@ -2,7 +2,8 @@
  * Attention to keys that an index selects: what a query gets has the same bits
  * alone and among others, wherever its keys are in the index, if the first is
  * that of a block.  Queries that are alone with their keys are computed one by
- * one, and others in blocks.  One that sees no key gets 0.
+ * one, and others in blocks.  One that sees no key gets 0.  NaN and infinities
+ * of keys and values reach those alone that see them.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -18,6 +19,7 @@
 #include <string.h>
 
 #define ROWS 700
+#define BAD_ROWS 20	/* the last ones: not our query's, and at times NaN */
 #define MOST_WIDE (20 * 80)	/* numbers of a row, at most */
 #define SEEN 290	/* keys of the query: two blocks and a part */
 #define BLOCK 128
@@ -47,6 +49,8 @@ static struct {
 	float sinks[20];
 	float first[MOST_QUERIES], last[MOST_QUERIES];
 	int32_t index[MOST_KEYS];
+	const char *text;	/* of the kernel that is open; NULL: none is */
+	struct cg_singles x;
 	uint64_t rng;
 } s;
 
@@ -107,6 +111,25 @@ draw_cache(void)
 	s.sinks[1] = -INFINITY;	/* this head has none */
 }
 
+/* Makes a number of each kv head of the last rows NaN, or an infinity. */
+static void
+spoil(char *rows)
+{
+	const struct shape *x = s.shape;
+	static const uint32_t f32[2] = { 0x7fc00000, 0x7f800000 };
+	int i;
+
+	for (i = (ROWS - BAD_ROWS) * x->kv; i < ROWS * x->kv; i++) {
+		uint32_t bits = f32[i / x->kv % 2];
+		uint16_t half = (uint16_t)(x->dtype[0] == 'b' ? bits >> 16
+					   : i / x->kv % 2 ? 0x7c00 : 0x7e00);
+		char *to = rows + (i * x->d + i % x->d) * x->bytes;
+
+		memcpy(to, x->bytes == 4 ? (void *)&bits : (void *)&half,
+		       (size_t)x->bytes);
+	}
+}
+
 static const char *
 text_of(int queries, int keys)
 {
@@ -132,38 +155,60 @@ text_of(int queries, int keys)
 		x->dtype);
 }
 
+static void
+close_kernel(void)
+{
+	if (s.text) {
+		cg_singles_close(&s.x);
+		s.text = NULL;
+	}
+}
+
+/* Compiles the kernel of a shape, unless it is the last one. */
+static void
+open_kernel(const char *cpu, int queries, int keys)
+{
+	const char *text = text_of(queries, keys);
+
+	if (s.text && strcmp(s.text, text) == 0) {
+		return;
+	}
+	close_kernel();
+	assert_true(cg_singles_open(&s.c, cpu, &text, 1, &s.x));
+	s.text = text;
+	/* nothing is copied before */
+	assert_int_equal(s.x.at[0].kernel->nsteps, 1);
+}
+
 /* One kernel: what it reads and writes, by number of the value. */
 static void
 run(const char *cpu, int queries, int keys)
 {
-	const char *text = text_of(queries, keys);
 	char *values[10] = { s.q, s.keys, s.values, (char *)s.index,
 			     (char *)s.first, (char *)s.last,
 			     (char *)s.sinks };
 	struct rt_call call = { 0 };
-	struct cg_singles x;
+	const struct cg_single *x;
 	char *at[10], *own;
 	int64_t i;
 
+	open_kernel(cpu, queries, keys);
+	x = &s.x.at[0];
 	values[9] = s.out;
-	assert_true(cg_singles_open(&s.c, cpu, &text, 1, &x));
-	for (i = 0; i < x.at[0].kernel->nat; i++) {
-		assert_non_null(values[x.at[0].values[i]]);
-		at[i] = values[x.at[0].values[i]];
+	for (i = 0; i < x->kernel->nat; i++) {
+		assert_non_null(values[x->values[i]]);
+		at[i] = values[x->values[i]];
 	}
 	call.at = at;
-	call.pieces = x.at[0].pieces;
-	call.shared = malloc((size_t)x.at[0].shared_bytes + 64);
-	own = aligned_alloc(64, (size_t)(x.at[0].own_bytes + 127) / 64 * 64);
+	call.pieces = x->pieces;
+	call.shared = malloc((size_t)x->shared_bytes + 64);
+	own = aligned_alloc(64, (size_t)(x->own_bytes + 127) / 64 * 64);
 	assert_true(call.shared && own);
-	/* nothing is copied before */
-	assert_int_equal(x.at[0].kernel->nsteps, 1);
-	for (i = x.at[0].kernel->steps[0].items; i-- > 0;) {
-		x.at[0].kernel->steps[0].run(&call, own, i, i + 1);
+	for (i = x->kernel->steps[0].items; i-- > 0;) {
+		x->kernel->steps[0].run(&call, own, i, i + 1);
 	}
 	free(call.shared);
 	free(own);
-	cg_singles_close(&x);
 }
 
 /* Other queries and keys; then ours, `query`, with keys from `from` on. */
@@ -209,6 +254,38 @@ blind(int query, int from)
 	s.last[query] = (float)(from + 5);
 }
 
+/* Another query sees one key, which is bad. */
+static void
+sees_bad(int query, int at)
+{
+	s.first[query] = s.last[query] = (float)at;
+	s.index[at] = ROWS - 1;
+}
+
+/* A number of each head that it gets is NaN or an infinity. */
+static bool
+is_bad(int query)
+{
+	const struct shape *x = s.shape;
+	int head, i, n, all = x->d * x->bytes;
+
+	for (head = 0; head < x->heads; head++) {
+		const char *out = s.out + query * query_bytes() + head * all;
+
+		for (i = n = 0; i < all; i += x->bytes) {
+			uint32_t bits = 0, most = x->bytes == 4 ? 0x7f800000
+				: x->dtype[0] == 'b' ? 0x7f80 : 0x7c00;
+
+			memcpy(&bits, out + i, (size_t)x->bytes);
+			n += (bits & most) == most;
+		}
+		if (!n) {
+			return false;
+		}
+	}
+	return true;
+}
+
 /* It gets 0 of every number. */
 static bool
 is_zero(int query)
@@ -224,12 +301,15 @@ is_zero(int query)
 static void
 test_shape(const char *cpu)
 {
-	/* how many queries and keys, our query, its first key, and whether the
-	 * others are spread over the keys */
-	static const int steps[][5] = {
-		{ 1, SEEN, 0, 0, 0 }, { 1, 2048, 0, 9 * BLOCK, 0 },
-		{ 7, 600, 3, BLOCK, 0 }, { 70, 2000, 69, 11 * BLOCK, 0 },
-		{ 33, 1000, 16, 2 * BLOCK, 0 }, { 40, 1500, 9, 4 * BLOCK, 1 }
+	/* how many queries and keys, our query, its first key, whether the
+	 * others are spread over the keys, and whether some keys are bad */
+	static const int steps[][6] = {
+		{ 1, SEEN, 0, 0, 0, 0 }, { 1, 2048, 0, 9 * BLOCK, 0, 0 },
+		{ 7, 600, 3, BLOCK, 0, 0 }, { 70, 2000, 69, 11 * BLOCK, 0, 0 },
+		{ 33, 1000, 16, 2 * BLOCK, 0, 0 },
+		{ 33, 1000, 17, 3 * BLOCK, 0, 1 },
+		{ 40, 1500, 9, 4 * BLOCK, 1, 0 },
+		{ 40, 1500, 9, 4 * BLOCK, 1, 1 }
 	};
 	static char q[MOST_WIDE * 4], want[MOST_WIDE * 4];
 	static int32_t rows[SEEN];
@@ -239,7 +319,7 @@ test_shape(const char *cpu)
 	draw_cache();
 	draw(q, s.shape->heads * s.shape->d);
 	for (i = 0; i < SEEN; i++) {
-		rows[i] = (int32_t)below(ROWS);
+		rows[i] = (int32_t)below(ROWS - BAD_ROWS);
 	}
 	for (i = 0; i < sizeof steps / sizeof steps[0]; i++) {
 		const int *x = steps[i];
@@ -256,12 +336,22 @@ test_shape(const char *cpu)
 		if (x[0] > 1) {
 			blind(x[2] - 1, x[3]);
 		}
+		if (x[5]) {
+			spoil(s.keys);
+			spoil(s.values);
+			sees_bad(x[2] + 1, x[3] - 1);
+		}
 		memset(s.out, 1, sizeof s.out);
 		run(cpu, x[0], x[1]);
 		if (x[0] > 1 && !is_zero(x[2] - 1)) {
 			fail_msg("%s of %d: query %d of %d sees no key and "
 				 "gets some on %s", s.shape->dtype, s.shape->d,
 				 x[2] - 1, x[0], cpu);
+		}
+		if (x[5] && !is_bad(x[2] + 1)) {
+			fail_msg("%s of %d: query %d sees NaN and gets none on "
+				 "%s", s.shape->dtype, s.shape->d, x[2] + 1,
+				 cpu);
 		}
 		if (i == 0) {
 			memcpy(want, out, bytes);
@@ -271,6 +361,7 @@ test_shape(const char *cpu)
 				 s.shape->d, x[2], x[0], x[3], cpu);
 		}
 	}
+	close_kernel();
 }
 
 static void

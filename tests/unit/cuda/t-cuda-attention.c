@@ -268,6 +268,38 @@ long_ones(void **state)
 	}
 }
 
+/* Beside a key whose values are NaN: in f32 and 16 bits, with mma, wgmma and
+ * tensor memory. */
+static void
+beside_bad(void **state)
+{
+	static const char *const arch[] = { "sm_80", "sm_80", "sm_90a",
+					    "sm_100a" };
+	struct shape x = plain;
+	int i;
+
+	(void)state;
+	b.flags = RT_EMU_CHECK;
+	for (i = 0; i < 4; i++) {
+		b.arch = arch[i];
+		x.between = true;
+		x.sinks = i % 2;
+		x.how = i == 2 ? " softcap=1.5" : "";
+		x.s = draw(130, 200);
+		x.t = draw(130, 200);
+		x.k = 2;
+		x.h = 2 * x.k;
+		x.d = 64;
+		x.v = i == 1 ? 72 : 64;
+		x.dtype = i == 0 ? "f32" : "bf16";
+		b.wgmma = 0;
+		forward_bad(&x, i == 0 ? 1e-5 : 2e-2);
+		assert_int_equal(b.wgmma, i > 1);
+	}
+	b.flags = 0;
+	b.arch = "sm_80";
+}
+
 /* Heads so wide that results, or operands, come in parts. */
 static void
 wide_heads(void **state)
@@ -819,6 +851,9 @@ compiled(void **state)
 		check_compiled(text, all[i].arch);
 		b.joint = 0;
 	}
+	x.between = true;
+	put_forward(&x);
+	check_compiled(text, all[0].arch);
 }
 
 int
@@ -828,6 +863,7 @@ main(void)
 		cmocka_unit_test(alone),
 		cmocka_unit_test(half_as_wide),
 		cmocka_unit_test(long_ones),
+		cmocka_unit_test(beside_bad),
 		cmocka_unit_test(wide_heads),
 		cmocka_unit_test(f16_and_scales),
 		cmocka_unit_test(heads_apart),

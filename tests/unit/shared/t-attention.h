@@ -46,6 +46,11 @@ static struct {
 	const char *text;
 	double bound;
 	bool planted, wrong;	/* results may be wrong; some were */
+	/* the column of values that is NaN in one key, if some are; that key */
+	bool bad;
+	int64_t bad_col, bad_key;
+	value_id bad_v, first, last;	/* those values; the ranges of keys */
+	int64_t seen_bad;	/* results that are NaN for it */
 } s = { .rng = 88172645463325252u };
 
 static int64_t
@@ -56,6 +61,8 @@ draw(int64_t lo, int64_t hi)
 	s.rng ^= s.rng << 17;
 	return lo + (int64_t)((s.rng >> 20) % (uint64_t)(hi - lo + 1));
 }
+
+#include "tests/unit/shared/t-attention-bad.h"
 
 /* ---- what the interpreter says ---- */
 
@@ -515,6 +522,11 @@ compare(struct rank *r, uint32_t kernel, uint32_t operand)
 		int64_t place = ir_local_at(&l, i);
 
 		got = over_ranks(r, kernel, operand, place);
+		if (is_bad(value_of(o), place)) {
+			assert_true(isnan(got));
+			s.seen_bad++;
+			continue;
+		}
 		if (s.planted) {
 			s.wrong |= !(fabs(got - want[place]) <=
 				     s.bound * most);
@@ -535,6 +547,9 @@ check(const char *source, const char *passes, double bound)
 	uint32_t i, r, k, written = 0;
 
 	open_text(source, passes);
+	if (s.bad) {
+		spoil_values();
+	}
 	s.bound = bound;
 	emit();
 	for (k = 0; k < s.nkernels; k++) {
@@ -798,6 +813,22 @@ both(const struct shape *x, double bound)
 	check(text, NULL, bound);
 	put_backward(x);
 	check(text, NULL, bound);
+}
+
+/* NaN of a key's values reaches the queries that see it, and no others of their
+ * block. */
+static void
+forward_bad(const struct shape *x, double bound)
+{
+	assert_true(x->between && x->b == 1);
+	s.bad = true;
+	s.bad_key = draw(1, x->t - 1);
+	s.bad_col = draw(0, x->v - 1);
+	s.seen_bad = 0;
+	put_forward(x);
+	check(text, NULL, bound);
+	s.bad = false;
+	assert_true(s.seen_bad > 0);
 }
 
 /* ---- with what stands around it ---- */
