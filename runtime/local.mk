@@ -71,6 +71,10 @@ rank_sources = \
 	%D%/data/data.h \
 	%D%/data/export.c \
 	%D%/data/load_weights.c \
+	%D%/data/quantised.h \
+	%D%/data/quantised_config.c \
+	%D%/data/quantised_find.c \
+	%D%/data/quantised_read.c \
 	%D%/data/safetensors.c \
 	%D%/data/safetensors.h \
 	%D%/data/safetensors_index.c \
@@ -79,6 +83,7 @@ rank_sources = \
 	%D%/data/safetensors_write.c \
 	%D%/data/safetensors_write.h \
 	%D%/data/round.c \
+	%D%/data/shard.c \
 	%D%/data/tensor_store.c \
 	%D%/data/tensor_store.h \
 	%D%/data/tensor_store_read.c \

@@ -90,6 +90,8 @@ enum {
 	RT_ST_MAX_HEADER_BYTES = 100000000, /* the format's own limit */
 };
 
+struct rt_packed;
+
 /* One tensor of a checkpoint; belongs to the struct rt_st it came from. */
 struct rt_st_tensor {
 	const char *name; /* UTF-8, never holds a NUL */
@@ -99,6 +101,9 @@ struct rt_st_tensor {
 	int64_t begin; /* first byte, from the start of the data */
 	int64_t end; /* one past its last byte */
 	size_t shard; /* which file, see rt_st_path() */
+	/* NULL, or the tensors of a quantised matrix that this one stands for:
+	 * data/quantised.h; it is F32 then */
+	const struct rt_packed *packed;
 };
 
 /* An opened checkpoint: one file, or an index and the files it names. */
@@ -140,7 +145,9 @@ enum rt_status rt_st_open_index(struct rt_st **out, const char *path,
 /*
  * Opens what the path stands for: an index (*.json), a folder that holds
  * model.safetensors.index.json, else model.safetensors, else exactly one
- * *.safetensors; or one .safetensors file.
+ * *.safetensors; or one .safetensors file.  A matrix that is stored in 8 or 4
+ * bits, as quantization_config of the config.json beside it says, is one tensor
+ * in F32, NAME.weight, in place of those that it is made of.
  */
 enum rt_status rt_st_open_any(struct rt_st **out, const char *path,
 			      const struct rt_alloc *alloc,

@@ -141,8 +141,10 @@ EXTRA_DIST += \
 	%D%/interop/events-of-tensorboard \
 	%D%/interop/make_fixtures.py \
 	%D%/interop/openai_client.py \
+	%D%/interop/make_quantised.py \
 	%D%/interop/make_rounded.py \
 	%D%/interop/public \
+	%D%/interop/quantised \
 	%D%/interop/rounded \
 	%D%/interop/tiny \
 	%D%/interop/tokenizers_compare.py \

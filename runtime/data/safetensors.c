@@ -21,6 +21,7 @@
 #include <string.h>
 
 #include "runtime/json.h"
+#include "runtime/data/quantised.h"
 #include "runtime/data/safetensors.h"
 
 enum {
@@ -572,6 +573,9 @@ rt_st_free(struct rt_st *st)
 	}
 	rt_release(&alloc, st->shards);
 	rt_header_release(&alloc, &st->header);
+	rt_release(&alloc, st->packed);
+	rt_release(&alloc, st->packed_names);
+	rt_unpacker_free(st->unpacker);
 	rt_release(&alloc, st);
 }
 

@@ -40,9 +40,13 @@ struct rt_st {
 	struct rt_shard *shards;
 	size_t n_shards;
 	struct rt_header header;
+	/* matrices that are stored quantised: quantised.h */
+	struct rt_packed *packed;
+	char *packed_names;
+	struct rt_unpacker *unpacker;
 };
 
-/* ---- safetensors_read.c ------------------------------------------------- */
+/* ---- shard.c -------------------------------------------------------- */
 
 /* Opens a regular file; owns `path` from then on, also after a failure. */
 enum rt_status rt_shard_open(struct rt_shard *s, char *path,

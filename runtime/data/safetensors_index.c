@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 
 #include "runtime/json.h"
+#include "runtime/data/quantised.h"
 #include "runtime/data/safetensors.h"
 
 /* ---- an index ------------------------------------------------------ */
@@ -450,6 +451,24 @@ look_in(const struct rt_alloc *alloc, const char *dir, char **out,
 	return only_file(alloc, dir, out, err);
 }
 
+/* What is stored quantised becomes one tensor each. */
+static enum rt_status
+find_quantised(struct rt_st *st, const char *path, struct rt_error *err)
+{
+	struct rt_quantisation q;
+	enum rt_status status;
+
+	if (!rt_may_be_quantised(&st->header)) {
+		return RT_OK;
+	}
+	status = rt_quantisation_read(&q, path, &st->alloc, err);
+	if (status == RT_OK && q.method) {
+		status = rt_quantised_find(st, &q, err);
+	}
+	rt_quantisation_release(&q, &st->alloc);
+	return status;
+}
+
 enum rt_status
 rt_st_open_any(struct rt_st **out, const char *path,
 	       const struct rt_alloc *alloc, struct rt_error *err)
@@ -471,6 +490,13 @@ rt_st_open_any(struct rt_st **out, const char *path,
 		status = rt_st_open_index(out, path, &a, err);
 	} else {
 		status = rt_st_open(out, path, &a, err);
+	}
+	if (status == RT_OK) {
+		status = find_quantised(*out, path, err);
+	}
+	if (status != RT_OK) {
+		rt_st_free(*out);
+		*out = NULL;
 	}
 	rt_release(&a, inside);
 	return status;

@@ -53,6 +53,15 @@ fail_shape(const char *path, const char *name, const struct rt_tensor *t,
 		       "in it", theirs.text, ours.text);
 }
 
+/* Of numbers that are nothing without their scales. */
+static const char *
+about_scales(enum rt_dtype stored)
+{
+	return stored == RT_F8_E4M3 || stored == RT_I8
+		? "; 8 bits are read as quantization_config of a config.json "
+		  "beside the file says, and there is none" : "";
+}
+
 /* Whether the stored elements can become those of the tensor. */
 static enum rt_status
 check_elems(const struct rt_tensor *t, const struct rt_st_tensor *stored,
@@ -60,18 +69,18 @@ check_elems(const struct rt_tensor *t, const struct rt_st_tensor *stored,
 {
 	enum rt_elem to = (enum rt_elem)t->elem;
 	const char *found = rt_dtype_name(stored->dtype);
+	const char *more = about_scales(stored->dtype);
 
 	if (t->rounded) {
 		return rt_elems_are_real(stored->dtype) ? RT_OK :
 			rt_fail(err, RT_FORMAT, where, "found %s, expected "
-				"BF16, F16, F32 or F64: this program rounds "
-				"weights itself, and does not read weights "
-				"of 8 bits", found);
+				"BF16, F16, F32 or F64%s", found, more);
 	}
 	return rt_elems_convertible(stored->dtype, to) ? RT_OK :
-		rt_fail(err, RT_FORMAT, where, "found %s, expected %s%s", found,
-			rt_dtype_name(rt_elem_dtype(to)), to == RT_ELEM_I32 ?
-			"" : " or another of F64, F32, BF16 and F16");
+		rt_fail(err, RT_FORMAT, where, "found %s, expected %s%s%s",
+			found, rt_dtype_name(rt_elem_dtype(to)),
+			to == RT_ELEM_I32 ? ""
+			: " or another of F64, F32, BF16 and F16", more);
 }
 
 enum rt_status

@@ -89,6 +89,7 @@ release_cli_tests = \
 	%D%/run/cpu-build.sh \
 	%D%/search/memo.sh \
 	%D%/run/interop.sh \
+	%D%/run/quantised.sh \
 	%D%/passes/recompute.sh \
 	%D%/search/mixed.sh \
 	%D%/command/benches.sh \

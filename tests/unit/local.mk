@@ -106,6 +106,7 @@ unit_tests += \
 	%D%/data/t-tokens \
 	%D%/passes/t-train-random \
 	%D%/ir/t-verify \
+	%D%/data/t-quantised \
 	%D%/data/t-round \
 	%D%/data/t-weights \
 	%D%/comm/t-world

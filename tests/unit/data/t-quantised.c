@@ -1,0 +1,390 @@
+/*
+ * Matrices that files have in 8 and 4 bits: each format that other programs
+ * write, as PyTorch multiplied it out (tests/interop/make_quantised.py), and
+ * what is wrong with files.
+ */
+#include "tests/unit/data/t-safetensors.h"
+
+#include <math.h>
+
+static const char *const formats[] = {
+	"awq", "float-channel", "fp8-block", "fp8-tensor", "gptq4",
+	"gptq4-order", "gptq8", "int8", "int8-zeros", "modelopt", "packed4",
+	"packed4-zeros", "packed8",
+};
+
+enum { NFORMATS = sizeof(formats) / sizeof(formats[0]) };
+
+static struct rt_st *
+open_format(const char *format, const char *file)
+{
+	const char *top = getenv("top_srcdir");
+	struct rt_error err = { 0 };
+	struct rt_st *st;
+	char path[1200];
+
+	snprintf(path, sizeof(path), "%s/tests/interop/quantised/%s/%s",
+		 top ? top : ".", format, file);
+	rt_st_open_any(&st, path, NULL, &err);
+	assert_string_equal(err.message, "");
+	return st;
+}
+
+/* ---- numbers --------------------------------------------------------- */
+
+/* Any n elements are those of the whole, whatever was read before. */
+static void
+check_parts(const struct rt_st *st, const struct rt_st_tensor *t,
+	    const double *whole, unsigned *seed)
+{
+	int64_t all = rt_st_elems(t), first, n, i;
+	struct rt_error err = { 0 };
+	double got[1000];
+	float raw[1000];
+	int turn;
+
+	for (turn = 0; turn < 20; turn++) {
+		*seed = *seed * 1103515245 + 12345;
+		first = (int64_t)(*seed >> 8) % all;
+		*seed = *seed * 1103515245 + 12345;
+		n = (int64_t)(*seed >> 8) % (all - first + 1);
+		rt_st_read_f64(st, t, first, n, got, &err);
+		assert_string_equal(err.message, "");
+		rt_st_read_raw(st, t, 4 * first, 4 * n, raw, &err);
+		assert_string_equal(err.message, "");
+		for (i = 0; i < n; i++) {
+			assert_true(got[i] == whole[first + i]);
+			assert_true((double)raw[i] == whole[first + i]);
+		}
+	}
+}
+
+static void
+check_format(const char *format)
+{
+	struct rt_st *st = open_format(format, ""), *want;
+	struct rt_error err = { 0 };
+	double whole[1000];
+	unsigned seed = 7;
+	size_t i;
+
+	want = open_format(format, "want.safetensors");
+	assert_int_equal(rt_st_count(want), 7);
+	/* and an embedding, a head and three norms, but no scales */
+	assert_int_equal(rt_st_count(st), 12);
+	for (i = 0; i < rt_st_count(want); i++) {
+		const struct rt_st_tensor *w = rt_st_at(want, i);
+		const struct rt_st_tensor *t = rt_st_find(st, w->name);
+
+		assert_non_null(t);
+		assert_int_equal(t->dtype, RT_F32);
+		assert_true(rt_st_fits(t, w->shape, w->ndim));
+		rt_st_read_f64(want, w, 0, rt_st_elems(w), whole, &err);
+		check_parts(st, t, whole, &seed);
+	}
+	rt_st_free(want);
+	rt_st_free(st);
+}
+
+static void
+test_formats(void **state)
+{
+	int i;
+
+	(void)state;
+	for (i = 0; i < NFORMATS; i++) {
+		check_format(formats[i]);
+	}
+}
+
+/* ---- what is wrong --------------------------------------------------- */
+
+#define Q(...) "{'quantization_config':{" __VA_ARGS__ "}}"
+#define FP8 Q("'quant_method':'fp8'")
+#define BLOCK Q("'quant_method':'fp8','weight_block_size':[2,2]")
+#define GROUP(w) Q("'quant_method':'compressed-tensors'," \
+		   "'config_groups':{'g':{'weights':{" w "}}}")
+#define PACKS GROUP("'num_bits':4,'type':'int','group_size':8," \
+		    "'strategy':'group','symmetric':false")
+#define GPTQ Q("'quant_method':'gptq','bits':4,'group_size':8")
+#define AWQ Q("'quant_method':'awq','bits':4,'group_size':8")
+#define T(name, dtype, shape, from, to) "'" name "':{'dtype':'" dtype \
+	"','shape':[" shape "],'data_offsets':[" #from "," #to "]}"
+#define W8 T("a.weight", "F8_E4M3", "4,4", 0, 16)
+#define WI8 T("a.weight", "I8", "4,4", 0, 16)
+#define S1 T("a.weight_scale", "F32", "1", 16, 20)
+#define QW T("a.qweight", "I32", "1,8", 0, 32)
+#define SC T("a.scales", "F16", "1,8", 32, 48)
+#define QZ T("a.qzeros", "I32", "1,1", 48, 52)
+
+static const struct wrong {
+	const char *config, *header;
+	size_t bytes;
+	const char *message; /* its end, after the folder */
+} wrongs[] = {
+	/* what is there */
+	{ FP8, "{" W8 "}", 16, "m.safetensors: tensor 'a.weight': found "
+	  "F8_E4M3 and no 'weight_scale_inv' of its module, expected one: "
+	  "quantization_config is of fp8" },
+	{ FP8, "{" W8 "," T("a.weight_scale", "I32", "1", 16, 20) "}", 20,
+	  "m.safetensors: tensor 'a.weight_scale': found I32, expected F32, "
+	  "BF16 or F16 as scales" },
+	{ BLOCK, "{" W8 "," T("a.weight_scale_inv", "F32", "2,1", 16, 24) "}",
+	  24, "m.safetensors: tensor 'a.weight_scale_inv': found [2, 1], "
+	  "expected [2, 2] by its matrix and quantization_config" },
+	{ FP8, "{" T("a.weight", "F8_E4M3", "2,2,4", 0, 16) "," S1 "}", 20,
+	  "m.safetensors: tensor 'a.weight': found [2, 2, 4], expected [rows, "
+	  "columns] of a matrix" },
+	{ PACKS, "{" T("a.weight_packed", "I32", "4,1", 0, 16) ","
+	  T("a.weight_scale", "F32", "4,1", 16, 32) "}", 32,
+	  "m.safetensors: tensor 'a.weight_packed': found I32 and no "
+	  "'weight_zero_point' of its module, expected one: "
+	  "quantization_config is of compressed-tensors" },
+	{ PACKS, "{" T("a.weight_packed", "I32", "4,1", 0, 16) ","
+	  T("a.weight_scale", "F32", "4,1", 16, 32) ","
+	  T("a.weight_zero_point", "I32", "4,1", 32, 48) "}", 48,
+	  "m.safetensors: tensor 'a.weight_zero_point': found [4, 1], "
+	  "expected [1, 1] by its matrix and quantization_config" },
+	{ PACKS, "{" T("a.weight_packed", "I32", "4,1", 0, 16) ","
+	  T("a.weight_scale", "F32", "4,1", 16, 32) ","
+	  T("a.weight_zero_point", "I32", "1,1", 32, 36) ","
+	  T("a.weight_shape", "I64", "2", 36, 52) "}", 52,
+	  "m.safetensors: tensor 'a.weight_shape': found [0, 0], expected the "
+	  "shape that 'a.weight_packed' packs, [4, 8] or less than a word "
+	  "below" },
+	{ PACKS, "{" WI8 "," S1 "}", 20, "m.safetensors: tensor 'a.weight': "
+	  "found I8, expected numbers as the groups of quantization_config "
+	  "have them" },
+	{ GPTQ, "{" QW "," SC "}", 48, "m.safetensors: tensor 'a.qweight': "
+	  "found I32 and no 'qzeros' of its module, expected one: "
+	  "quantization_config is of gptq" },
+	{ GPTQ, "{" QW "," SC "," QZ ","
+	  T("a.g_idx", "I32", "7", 52, 80) "}", 80, "m.safetensors: tensor "
+	  "'a.g_idx': found [7], expected [8, 1] by its matrix and "
+	  "quantization_config" },
+	{ GPTQ, "{" QW "," SC "," QZ ","
+	  T("a.weight", "F32", "1", 52, 56) "}", 56, "m.safetensors: tensor "
+	  "'a.weight': found another tensor of that name beside the quantised "
+	  "one, expected one" },
+	{ Q("'quant_method':'compressed-tensors','ignore':['a'],"
+	    "'config_groups':{'g':{'weights':{'type':'float'}}}"),
+	  "{" W8 "," S1 "}", 20, "m.safetensors: tensor 'a.weight': found "
+	  "F8_E4M3, expected a wider type: `ignore` of quantization_config "
+	  "has its module" },
+	/* what is said */
+	{ Q("'quant_method':'quip'"), "{" W8 "}", 16, "config.json: found "
+	  "quant_method quip, expected fp8, modelopt, compressed-tensors, "
+	  "gptq or awq" },
+	{ Q("'bits':4"), "{" W8 "}", 16, "config.json: found quant_method "
+	  "none, expected fp8, modelopt, compressed-tensors, gptq or awq" },
+	{ Q("'quant_method':'fp8','fmt':'e5m2'"), "{" W8 "}", 16,
+	  "config.json: found fmt e5m2, expected e4m3" },
+	{ Q("'quant_method':'fp8','weight_block_size':[128]"), "{" W8 "}", 16,
+	  "config.json: found another size of a block, expected [rows, "
+	  "columns]" },
+	{ Q("'quant_method':'modelopt','quant_algo':'NVFP4'"), "{" W8 "}", 16,
+	  "config.json: found quant_algo NVFP4, expected FP8, "
+	  "FP8_PER_CHANNEL_PER_TOKEN or FP8_PB_WO" },
+	{ GROUP("'num_bits':4,'type':'float'"), "{" W8 "}", 16,
+	  "config.json: found symmetric, float of 4 bits, expected int of 4 "
+	  "or 8 bits, or symmetric float of 8" },
+	{ GROUP("'strategy':'group'"), "{" W8 "}", 16, "config.json: found "
+	  "strategy group, expected tensor, channel, group with a "
+	  "group_size, or block with a block_structure" },
+	{ Q("'quant_method':'compressed-tensors','format':'marlin-24'"),
+	  "{" W8 "}", 16, "config.json: found format marlin-24, expected "
+	  "float-quantized, int-quantized, naive-quantized, pack-quantized "
+	  "or mixed-precision" },
+	{ Q("'quant_method':'compressed-tensors',"
+	    "'sparsity_config':{'format':'sparse-bitmask'}"), "{" W8 "}", 16,
+	  "config.json: found sparse weights, sparse-bitmask, expected dense "
+	  "ones" },
+	{ Q("'quant_method':'gptq','bits':3,'group_size':8"), "{" QW "}", 32,
+	  "config.json: found bits 3, expected 4 or 8" },
+	{ Q("'quant_method':'gptq','bits':4"), "{" QW "}", 32,
+	  "config.json: found group_size 0, expected numbers of a row that "
+	  "share a scale, or -1: all of them" },
+	{ Q("'quant_method':'gptq','bits':4,'group_size':8,"
+	    "'checkpoint_format':'marlin'"), "{" QW "}", 32, "config.json: "
+	  "found checkpoint_format marlin, expected gptq or gptq_v2" },
+	{ Q("'quant_method':'gptq','bits':4,'group_size':8,"
+	    "'dynamic':{'-:lm_head':{}}"), "{" QW "}", 32, "config.json: "
+	  "found settings of single modules in `dynamic`, expected none" },
+	{ Q("'quant_method':'awq','bits':8,'group_size':8"), "{" QW "}", 32,
+	  "config.json: found bits 8, expected 4" },
+	{ Q("'quant_method':'awq','bits':4,'group_size':8,'version':'gemv'"),
+	  "{" QW "}", 32, "config.json: found version gemv, expected gemm" },
+	{ Q("'quant_method':'awq','bits':4,'group_size':8,"
+	    "'zero_point':false"), "{" QW "}", 32, "config.json: found "
+	  "zero_point false, expected true" },
+	{ Q("'quant_method':'awq','bits':'4'"), "{" QW "}", 32,
+	  "config.json: found '\"', expected a number, true, false or null" },
+};
+
+static const char *const files[] = { "config.json", "m.safetensors", NULL };
+
+static char *
+make_wrong(const struct wrong *w)
+{
+	char *dir = make_dir();
+
+	put_json(dir, "config.json", w->config);
+	put_bytes(dir, "m.safetensors", make(w->header, w->bytes));
+	return dir;
+}
+
+static void
+test_wrong(void **state)
+{
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < sizeof(wrongs) / sizeof(wrongs[0]); i++) {
+		char *dir = make_wrong(&wrongs[i]);
+		struct rt_error err = { 0 };
+		struct rt_st *st;
+
+		assert_int_equal(rt_st_open_any(&st, dir, NULL, &err),
+				 RT_FORMAT);
+		assert_null(st);
+		if (strlen(err.message) < strlen(wrongs[i].message) ||
+		    strcmp(err.message + strlen(err.message) -
+			   strlen(wrongs[i].message), wrongs[i].message) != 0)
+			{
+			fail_msg("%zu: %s\nwant %s", i, err.message,
+				 wrongs[i].message);
+		}
+		remove_dir(dir, files);
+	}
+}
+
+/* A column of no group is found when its matrix is read. */
+static void
+test_group(void **state)
+{
+	static const struct wrong w = {
+		GPTQ, "{" QW "," SC "," QZ "," T("a.g_idx", "I32", "8", 52, 84)
+		"}", 84, NULL
+	};
+	char *dir = make_dir();
+	struct bytes b = make(w.header, w.bytes);
+	struct rt_error err = { 0 };
+	struct rt_st *st;
+	float v[8];
+
+	(void)state;
+	b.at[b.n - 4] = 1;
+	put_bytes(dir, "m.safetensors", b);
+	put_json(dir, "config.json", w.config);
+	assert_int_equal(rt_st_open_any(&st, dir, NULL, &err), RT_OK);
+	assert_int_equal(rt_st_read_raw(st, rt_st_at(st, 0), 0, 32, v, &err),
+			 RT_FORMAT);
+	assert_string_equal(after_path(err.message, "m.safetensors"),
+			    "tensor 'a.g_idx': found group 1 of column 7, "
+			    "expected one of 1");
+	rt_st_free(st);
+	remove_dir(dir, files);
+}
+
+/* Without a config.json tensors are what they are. */
+static void
+test_plain(void **state)
+{
+	static const char *const configs[] = {
+		NULL, "{}", "{'quantization_config':null,'a':[1]}",
+	};
+	char *dir = make_dir();
+	struct rt_error err = { 0 };
+	struct rt_st *st;
+	size_t i;
+
+	(void)state;
+	put_bytes(dir, "m.safetensors", make("{" W8 "," S1 "}", 20));
+	for (i = 0; i < sizeof(configs) / sizeof(configs[0]); i++) {
+		if (configs[i]) {
+			put_json(dir, "config.json", configs[i]);
+		}
+		assert_int_equal(rt_st_open_any(&st, dir, NULL, &err), RT_OK);
+		assert_int_equal(rt_st_count(st), 2);
+		assert_int_equal(rt_st_at(st, 0)->dtype, RT_F8_E4M3);
+		rt_st_free(st);
+	}
+	remove_dir(dir, files);
+}
+
+/* ---- memory ---------------------------------------------------------- */
+
+struct counter {
+	long left, live;
+};
+
+static void *
+counting_realloc(void *user, void *p, size_t n)
+{
+	struct counter *c = user;
+	void *q;
+
+	if (n == 0) {
+		c->live -= p != NULL;
+		free(p);
+		return NULL;
+	}
+	if (c->left-- <= 0) {
+		return NULL;
+	}
+	q = realloc(p, n);
+	assert_non_null(q);
+	c->live += p == NULL;
+	return q;
+}
+
+/* The n-th request fails, for every n; nothing is leaked. */
+static void
+check_memory(const char *format)
+{
+	const char *top = getenv("top_srcdir");
+	enum rt_status status = RT_NOMEM;
+	char path[1200];
+	long n;
+
+	snprintf(path, sizeof(path), "%s/tests/interop/quantised/%s/"
+		 "model.safetensors", top ? top : ".", format);
+	for (n = 0; n < 200 && status == RT_NOMEM; n++) {
+		struct counter c = { n, 0 };
+		struct rt_alloc alloc = { counting_realloc, &c };
+		struct rt_error err = { 0 };
+		const struct rt_st_tensor *t;
+		struct rt_st *st;
+		float v[1000];
+
+		status = rt_st_open_any(&st, path, &alloc, &err);
+		if (status == RT_OK) {
+			t = rt_st_find(st, "model.layers.0.mlp.up_proj.weight");
+			status = rt_st_read_raw(st, t, 0, t->end, v, &err);
+		}
+		rt_st_free(st);
+		assert_int_equal(c.live, 0);
+	}
+	assert_int_equal(status, RT_OK);
+	assert_true(n > 10);
+}
+
+static void
+test_memory(void **state)
+{
+	(void)state;
+	check_memory("gptq4-order");
+	check_memory("packed4-zeros");
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_formats), cmocka_unit_test(test_wrong),
+		cmocka_unit_test(test_group), cmocka_unit_test(test_plain),
+		cmocka_unit_test(test_memory),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
