@@ -134,6 +134,13 @@ struct cg_view {
  * fixed distance. */
 bool cg_view(const struct cg_site *s, const struct kernel *x, value_id v,
 	     struct cg_view *out);
+/*
+ * Of a weight in groups, an int4, that is read as a value of type t: elements
+ * of a row as it is stored, if of each row that is read the view has all, in
+ * order; else 0.
+ */
+int64_t cg_view_row(const struct cg_site *s, const struct cg_view *v,
+		    const struct ir_type *t);
 
 /* ---- panels.c: weights that need not be row-major ------------------------ */
 

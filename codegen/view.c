@@ -165,3 +165,50 @@ cg_view(const struct cg_site *s, const struct kernel *x, value_id v,
 	out->operand = cg_operand(s->a, s->out, v, 0, false);
 	return find_strides(&w, v, out);
 }
+
+/* ---- weights in groups ---- */
+
+/* Elements of a row of a weight in groups, as it is stored. */
+static int64_t
+row_of(const struct cg_site *s, value_id stored)
+{
+	const struct ir_type *t = ir_type(s->m, stored);
+	const struct ir_attr *over =
+		ir_attr(s->m, ir_rounded_weight(s->m, stored),
+			IR_ATTR_ROUNDED);
+	int64_t row = 1;
+	uint32_t i;
+
+	for (i = 0; i < over->ndims; i++) {
+		int at = ir_type_at(t, over->dims[i]);
+
+		row *= cg_local_size(s->m, s->at, t->dims[at], t->cut[at]);
+	}
+	return row;
+}
+
+int64_t
+cg_view_row(const struct cg_site *s, const struct cg_view *v,
+	    const struct ir_type *t)
+{
+	int64_t row = row_of(s, v->stored), n = 1;
+	uint32_t i = t->ndims, k;
+
+	while (n < row && i > 0 && v->stride[--i] == n) {
+		n *= v->size[i];
+	}
+	if (n != row || v->offset % row != 0) {
+		return 0;
+	}
+	for (k = 0; k < i; k++) {
+		if (v->stride[k] % row != 0) {
+			return 0;
+		}
+	}
+	for (k = 0; k < v->nmoved; k++) {
+		if (v->moved[k].stride % row != 0) {
+			return 0;
+		}
+	}
+	return row;
+}

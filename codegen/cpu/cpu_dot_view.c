@@ -15,53 +15,6 @@ dot_site(const struct cg_cpu *c, struct cg_kernel *out)
 	return (struct cg_site){ c->m, c->a, c->at, out };
 }
 
-/* Elements of a row of an int4, as it is stored. */
-static int64_t
-row_of(struct cg_cpu *c, value_id stored)
-{
-	const struct ir_type *t = ir_type(c->m, stored);
-	const struct ir_attr *over =
-		ir_attr(c->m, ir_rounded_weight(c->m, stored),
-			IR_ATTR_ROUNDED);
-	int64_t row = 1;
-	uint32_t i;
-
-	for (i = 0; i < over->ndims; i++) {
-		int at = ir_type_at(t, over->dims[i]);
-
-		row *= cg_local_size(c->m, c->at, t->dims[at], t->cut[at]);
-	}
-	return row;
-}
-
-/* Whether what is read of an int4, as a value of type t, is all of each row
- * that it reads a part of, in order. */
-static bool
-has_whole_rows(struct cg_cpu *c, const struct cg_view *v,
-	       const struct ir_type *t)
-{
-	int64_t row = row_of(c, v->stored), n = 1;
-	uint32_t i = t->ndims, k;
-
-	while (n < row && i > 0 && v->stride[--i] == n) {
-		n *= v->size[i];
-	}
-	if (n != row || v->offset % row != 0) {
-		return false;
-	}
-	for (k = 0; k < i; k++) {
-		if (v->stride[k] % row != 0) {
-			return false;
-		}
-	}
-	for (k = 0; k < v->nmoved; k++) {
-		if (v->moved[k].stride % row != 0) {
-			return false;
-		}
-	}
-	return true;
-}
-
 bool
 cg_cpu_panel(struct cg_cpu *c, value_id v, struct cg_panel *out)
 {
@@ -92,7 +45,7 @@ dot_find_source(struct cg_cpu *c, struct cg_kernel *out, const struct kernel *k,
 	}
 	s->base = s->view.dtype == dtype ? s->base : LL_I8;
 	return s->view.dtype != IR_INT4 ||
-	       has_whole_rows(c, &s->view, ir_type(c->m, v));
+	       cg_view_row(&site, &s->view, ir_type(c->m, v)) > 0;
 }
 
 struct ll_value *

@@ -456,7 +456,8 @@ find_sum(const struct cu_dot *d, uint32_t *operand)
 	return false;
 }
 
-/* Views that depend on a rank's shards are left out, and so are experts. */
+/* Views that depend on a rank's shards are left out, and so are experts and
+ * weights in groups. */
 static void
 find_product(const struct cu_dot *d, struct cg_product *p)
 {
@@ -467,8 +468,8 @@ find_product(const struct cu_dot *d, struct cg_product *p)
 	if (d->result == CU_DOT_BOX) {
 		p->adds = find_sum(d, &p->operand[2]);
 	}
-	if (d->node->op != IR_DOT || d->view[0].nmoved || d->view[1].nmoved ||
-	    (d->result == CU_DOT_BOX && !p->adds)) {
+	if (d->node->op != IR_DOT || d->row || d->view[0].nmoved ||
+	    d->view[1].nmoved || (d->result == CU_DOT_BOX && !p->adds)) {
 		return;
 	}
 	p->known = true;

@@ -151,6 +151,7 @@ static const struct {
 	[IR_F8E4M3] = { "e4m3", "e4m3_f32(%s)", "f32_e4m3(%s)", 1 },
 	[IR_F8E5M2] = { "e5m2", "e5m2_f32(%s)", "f32_e5m2(%s)", 1 },
 	[IR_INT8] = { "i8", "(f32)(%s)", NULL, 1 },
+	[IR_INT4] = { "i8", NULL, NULL, 1 },	/* bytes of rows in groups */
 	[IR_IDX] = { "i32", "(i64)(%s)", "(i32)(%s)", 4 }
 };
 

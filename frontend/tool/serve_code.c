@@ -456,32 +456,14 @@ cache_dtype(const struct ir_module *m, enum ir_dtype otherwise)
 	return otherwise;
 }
 
-/* Kernels of GPUs do not read groups of 4 bits. */
-static void
-check_weights(struct driver *d, const struct ir_module *m,
-	      const struct target_device *device)
-{
-	const struct ir_setting *s = ir_setting(m, "serve.weights");
-
-	if (s && target_is_cuda(device) &&
-	    strcmp(ir_text(m->ctx, s->text), ir_dtypes[IR_INT4].name) == 0) {
-		diag_error(&d->ctx.diags, s->value, "`weights` is int4, which "
-			   "programs for CPUs alone read, and %s is none: "
-			   "expected int8 or f8e4m3 for a program, or no -o "
-			   "for a price", device->name);
-	}
-}
-
 /* Settings that change what is predicted, and that no program has. */
 static bool
-check_types(struct driver *d, const struct ir_module *m,
-	    const struct target_device *device)
+check_types(struct driver *d, const struct ir_module *m)
 {
 	const struct ir_setting *cache = ir_setting(m, "serve.cache");
 	const struct ir_setting *matmul = ir_setting(m, "serve.matmul");
 	enum ir_dtype asked;
 
-	check_weights(d, m, device);
 	if (cache && ir_find_dtype(ir_text(m->ctx, cache->text), &asked) &&
 	    cache_dtype(m, asked) != asked) {
 		diag_error(&d->ctx.diags, cache->value, "`cache` is %s, and "
@@ -538,8 +520,7 @@ drv_serve_code(struct driver *d, struct ir_module *m,
 	d->for_code = true;
 	drv_set_capacity(d, m);
 	d->kernels = arena_alloc(&d->ctx.perm, sizeof *d->kernels);
-	if ((!split(d, m, &x->best.split) || !check_types(d, m,
-	     &in->target->groups.at[0].device) ||
+	if ((!split(d, m, &x->best.split) || !check_types(d, m) ||
 	     !add_steps(&s, m) || !compile(&s, m)) &&
 	    d->ctx.diags.errors == 0) {
 		diag_error(&d->ctx.diags, s.at, "the program that serves "

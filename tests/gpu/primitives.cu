@@ -110,6 +110,19 @@ MMA_KERNEL(product_f16, mma_f16, 1)
 MMA_KERNEL(product_e4m3, mma_e4m3, 2)
 MMA_KERNEL(product_tf32, mma_tf32, 3)
 
+/* Numbers of 4 bits, all in each half of a word, as pairs of bf16 and f16. */
+KERNEL(int4_pairs, 32, 1, struct primitive_args)
+{
+	u32 x = (u32)LANE % 16 | (u32)(LANE * 7 % 16) << 16 | 0x5a70a5e0u;
+	int i;
+
+	put(&a, 0, int4_bf16(x));
+	put(&a, 1, int4_f16(x));
+	for (i = 0; i < 2; i++) {
+		put(&a, 2 + i, f32_bits(int4_scale(x, i)));
+	}
+}
+
 /* ---- the copying unit ---- */
 
 FN void

@@ -33,6 +33,7 @@ static const struct primitive {
 	{ "product_f16", 32, 128, 0 },
 	{ "product_e4m3", 32, 128, 0 },
 	{ "product_tf32", 32, 128, 0 },
+	{ "int4_pairs", 32, 128, 0 },
 	{ "box_swizzled", 128, 2048, 0 },
 	{ "box_outside", 128, 2048, 0 },
 	{ "box_plain", 128, 2048, 0 },

@@ -6,6 +6,8 @@
 
 #include <string.h>
 
+#define GROUP_BYTES (IR_GROUP / 2 + 2)	/* with its scale */
+
 void
 cu_dot_find_result(struct cu_dot *d, node_id head)
 {
@@ -64,7 +66,7 @@ find_factors(struct cu_dot *d)
 	f[2] = ir_rule_factor(&r, "N");
 	f[3] = ir_rule_factor(&r, "over");
 	memcpy(over, f[3]->dims, sizeof over);
-	cg_dims_sort(&d->view[0], types[0], over, f[3]->n);
+	cg_dims_sort(&d->view[d->row > 0], types[d->row > 0], over, f[3]->n);
 	add_factor(d, f[0], f[0]->dims, types, &d->batch);
 	add_factor(d, f[1], f[1]->dims, types, &d->m);
 	add_factor(d, f[2], f[2]->dims, types, &d->n);
@@ -72,6 +74,21 @@ find_factors(struct cu_dot *d)
 	add_dims(d, f[0], &d->dims[0]);
 	add_dims(d, f[1], &d->dims[1]);
 	add_dims(d, f[2], &d->dims[2]);
+}
+
+bool
+cu_dot_has_rows(const struct cu_dot *d)
+{
+	int64_t n = 1;
+	uint32_t i;
+
+	for (i = d->over.n; d->row > 0 && i-- > 0;) {
+		if (d->over.at[i].stride[1] != n) {
+			return false;
+		}
+		n *= d->over.at[i].size;
+	}
+	return d->row == 0 || n == d->row;
 }
 
 /* ---- units ---- */
@@ -94,10 +111,45 @@ cu_dot_unit_of(const struct cu_arch *arch, enum ir_dtype a, enum ir_dtype b)
 	return a == IR_TF32 && b == IR_TF32 ? CU_DOT_TF32 : CU_DOT_FMA;
 }
 
-bool
-cu_dot_can_read(enum ir_dtype t)
+/*
+ * Offsets in a weight in groups as bytes, which a row has a whole number of.
+ * False: what is read of it is no whole rows.
+ */
+static bool
+find_rows(struct cu_dot *d, struct cg_view *v, const struct ir_type *t)
 {
-	return t != IR_F64 && t != IR_IDX;
+	const struct cg_site s = cu_site(d->k);
+	int64_t bytes, row = cg_view_row(&s, v, t);
+	uint32_t i;
+
+	if (row == 0) {
+		return false;
+	}
+	d->row = row;
+	bytes = row / IR_GROUP * GROUP_BYTES;
+	v->offset = v->offset / row * bytes;
+	for (i = 0; i < t->ndims; i++) {
+		if (v->stride[i] % row == 0) {
+			v->stride[i] = v->stride[i] / row * bytes;
+		}
+	}
+	for (i = 0; i < v->nmoved; i++) {
+		v->moved[i].stride = v->moved[i].stride / row * bytes;
+	}
+	return true;
+}
+
+bool
+cu_dot_view(struct cu_dot *d, int which, value_id v)
+{
+	struct cg_view *view = &d->view[which];
+
+	if (!cu_view_of(d->k, d->x, v, view) || view->dtype == IR_F64 ||
+	    view->dtype == IR_IDX) {
+		return false;
+	}
+	return view->dtype != IR_INT4 ||
+	       (which == 1 && find_rows(d, view, ir_type(d->k->c->m, v)));
 }
 
 static bool
@@ -115,19 +167,17 @@ find_dot(struct cu_kernel *k, const struct kernel *x, struct cu_dot *d)
 	args = ir_args(m, d->node);
 	d->value = d->node->result;
 	d->dtype = (enum ir_dtype)ir_type(m, d->value)->dtype;
-	if (!cu_view_of(k, x, args[0], &d->view[0]) ||
-	    !cu_view_of(k, x, args[1], &d->view[1]) ||
-	    !cu_dot_can_read(d->view[0].dtype) ||
-	    !cu_dot_can_read(d->view[1].dtype)) {
+	if (!cu_dot_view(d, 0, args[0]) || !cu_dot_view(d, 1, args[1])) {
 		return false;
 	}
 	d->unit = cu_dot_unit_of(k->c->arch,
 				 (enum ir_dtype)ir_type(m, args[0])->dtype,
 				 (enum ir_dtype)ir_type(m, args[1])->dtype);
 	find_factors(d);
-	if (d->batch.size == 0 || d->m.size == 0 || d->n.size == 0 ||
-	    d->over.size == 0 || d->m.size > INT32_MAX / 2 ||
-	    d->n.size > INT32_MAX / 2 || d->over.size > INT32_MAX / 2) {
+	if (!cu_dot_has_rows(d) || d->batch.size == 0 ||
+	    d->m.size == 0 || d->n.size == 0 || d->over.size == 0 ||
+	    d->m.size > INT32_MAX / 2 || d->n.size > INT32_MAX / 2 ||
+	    d->over.size > INT32_MAX / 2) {
 		return false;
 	}
 	cu_dot_find_result(d, head);

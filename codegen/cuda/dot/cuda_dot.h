@@ -80,6 +80,8 @@ enum cu_dot_unit {
 /* Who multiplies a tile in shared memory. */
 enum cu_tile_by {
 	CU_BY_WARPS,		/* by mma.sync, or threads by FMA */
+	/* by mma.sync, of columns in groups of 4 bits, which warps widen */
+	CU_BY_GROUPS,
 	CU_BY_WGMMA,		/* warpgroups: 64 rows each, whole columns */
 	CU_BY_TCGEN05		/* one thread, with sums in tensor memory */
 };
@@ -102,6 +104,9 @@ struct cu_dot {
 	value_id value;		/* the contraction's result */
 	enum ir_dtype dtype;	/* of the result */
 	struct cg_view view[2];
+	/* the right operand is an int4: elements of its rows, and strides of
+	 * its view are bytes, but for those along k; else 0 */
+	int64_t row;
 	/* m has strides in operand 0 only, n in operand 1 */
 	struct cg_factor batch, m, n, over;
 	struct cg_dims dims[3];	/* of batch, m, n in the result */
@@ -127,8 +132,10 @@ struct cu_dot {
 
 /* Sets result, target and whole_last: what becomes of the sums. */
 void cu_dot_find_result(struct cu_dot *d, node_id head);
-/* Whether elements of this type can be operands. */
-bool cu_dot_can_read(enum ir_dtype t);
+/* Finds how operand `which` lies, the value v.  False: it cannot be read. */
+bool cu_dot_view(struct cu_dot *d, int which, value_id v);
+/* Of an int4: whether k is whole rows, in their order; else true. */
+bool cu_dot_has_rows(const struct cu_dot *d);
 /* cuda_dot90.c: the steps with wgmma.  False: operands or architecture do not
  * allow it. */
 bool cu_dot90_steps(const struct cu_dot *d);
@@ -160,7 +167,12 @@ struct cu_side {
 	bool described;	/* as descriptors of wgmma and tcgen05 have them: lines
 			 * of 128 bytes; of others one block of lines comes
 			 * after another */
-	int64_t width;	/* elements of a copy; 0: converted one by one */
+	/* elements of a copy, of groups bytes; 0: converted one by one */
+	int64_t width;
+	int64_t row;	/* groups of 4 bits: elements of a row; else 0 */
+	/* lines of a group as CU_BY_GROUPS reads them; with `row`, lines of 64
+	 * bytes, and after them a word for each column that has its scale */
+	bool by_groups;
 	bool rows_end, k_end;	/* tiles may end early there */
 	/* C text, i64: offsets in elements, within the current batch, of int
 	 * `r` and int `q`, positions of rows and of k */
@@ -177,7 +189,7 @@ int64_t cu_side_bytes(const struct cu_side *s);
 /* How d's operand is copied; tile and blocks are planned. */
 void cu_side_of(const struct cu_dot *d, int which, struct cu_side *s);
 
-/* ---- cuda_dot_loop.c: sums in registers --------------------------------- */
+/* ---- cuda_dot_ring.c: sums in registers, and stages of shared memory ----- */
 
 struct cu_loop {
 	const struct cu_tile *tile;
@@ -196,6 +208,30 @@ struct cu_loop {
 /* Sets how an operand is loaded, and writes the function that does it. */
 void cu_loop_side(struct cu_func *f, const struct cu_dot *d, int which,
 		  struct cu_loop *l);
+/* Emits copies into the first stages; into one more, in iteration `it`. */
+void cu_loop_ahead(struct cu_func *f, const struct cu_loop *l);
+void cu_loop_next(struct cu_func *f, const struct cu_loop *l);
+/* Tiles that copies are ahead.  With wgmma and tcgen05, products of the tile
+ * before are still under way when copies of a later one are ordered. */
+static inline long long
+cu_loop_lead(const struct cu_loop *l)
+{
+	return (long long)l->tile->stages -
+	       (l->tile->by == CU_BY_WARPS || l->tile->by == CU_BY_GROUPS ? 1
+									  : 2);
+}
+
+/* ---- cuda_dot_groups.c --------------------------------------------------- */
+
+/* Emits the loop over k of a tile by groups. */
+void cu_groups_loop(struct cu_func *f, const struct cu_loop *l);
+/* As cu_pairs_begin, within its block. */
+void cu_groups_pairs(struct cu_func *f, const struct cu_loop *l);
+/* Issue slots of a warp for a group of k. */
+double cu_groups_slots(const struct cu_tile *t);
+
+/* ---- cuda_dot_loop.c ----------------------------------------------------- */
+
 /* Emits the loop over k, with sums in `acc`.  Other threads may still read
  * shared memory after it. */
 void cu_loop_emit(struct cu_func *f, const struct cu_loop *l);
@@ -232,12 +268,11 @@ cu_tile_line(const struct cu_tile *t)
 {
 	return 4 * (t->n + 8);
 }
-/* Tiles of a unit, the largest first; *n of them. */
-const struct cu_tile *cu_tiles(enum cu_dot_unit u, uint32_t *n);
+/* Tiles by warps, the largest first; *n of them. */
+const struct cu_tile *cu_tiles(const struct cu_dot *d, uint32_t *n);
 /* Those of wgmma or tcgen05, if the architecture has it; of operands that are
  * copied 16 bytes at a time. */
-const struct cu_tile *cu_tiles_described(const struct cg_cuda *c,
-					 enum cu_dot_unit u, uint32_t *n);
+const struct cu_tile *cu_tiles_described(const struct cu_dot *d, uint32_t *n);
 /*
  * Sets how many stages and blocks fit a multiprocessor; `box`: the tile must
  * also fit as f32; `more`: bytes of other shared memory.  False: none fit.

@@ -52,6 +52,9 @@ lines_of(const struct cu_side *s)
 int64_t
 cu_side_bytes(const struct cu_side *s)
 {
+	if (s->by_groups && s->row) {
+		return s->rows * (s->k / 2 + 4);
+	}
 	return lines_of(s) * line_of(s) * units[s->unit].bytes;
 }
 
@@ -116,6 +119,16 @@ choose_width(const struct cu_dot *d, int which, struct cu_side *s)
 	return width * bytes >= 4 ? width : 0;
 }
 
+/* Bytes of a copy of a row in groups, which all rows begin at multiples of. */
+static int64_t
+width_of_row(const struct cu_side *s)
+{
+	int64_t groups = s->row / IR_GROUP;
+
+	return !s->by_groups || groups % 2 ? 0
+		: groups % 8 == 0 ? 16 : groups % 4 == 0 ? 8 : 4;
+}
+
 void
 cu_side_of(const struct cu_dot *d, int which, struct cu_side *s)
 {
@@ -127,11 +140,14 @@ cu_side_of(const struct cu_dot *d, int which, struct cu_side *s)
 			       .rows = which ? d->tile.n : d->tile.m,
 			       .k = d->tile.k, .threads = d->tile.threads };
 	s->pad = d->unit == CU_DOT_FMA ? 4 : 0;
-	s->described = d->tile.by != CU_BY_WARPS;
+	s->row = which ? d->row : 0;
+	s->by_groups = d->tile.by == CU_BY_GROUPS;
+	s->described = d->tile.by == CU_BY_WGMMA ||
+		       d->tile.by == CU_BY_TCGEN05;
 	/* ldmatrix transposes elements of 2 bytes only */
-	s->along_k = d->unit != CU_DOT_FMA &&
-		     (units[d->unit].bytes == 1 || !dense_rows(d, which));
-	s->width = choose_width(d, which, s);
+	s->along_k = s->by_groups || (d->unit != CU_DOT_FMA &&
+		     (units[d->unit].bytes == 1 || !dense_rows(d, which)));
+	s->width = s->row ? width_of_row(s) : choose_width(d, which, s);
 	s->rows_end = d->row_at[which] || split->most < s->rows ||
 		      split->step * split->chunks !=
 		      d->dims[which ? 2 : 1].size[split->cut];
@@ -229,7 +245,10 @@ put_numbers(const struct side_text *t)
 	const char *x = arena_printf(a, "from[%s + %s]", s->row_at, s->k_at);
 	const char *type = units[s->unit].type;
 
-	if (!cu_unit_is(s->unit, s->from)) {
+	if (s->row) {
+		x = arena_printf(a, "int4_f32(from + %s, q, %lld)", s->row_at,
+				 (long long)s->row);
+	} else if (!cu_unit_is(s->unit, s->from)) {
 		x = cu_widen(a, s->from, x);
 		x = cu_narrow(a, units[s->unit].dtype, x);
 	}
@@ -257,11 +276,12 @@ put_head(const struct side_text *t, const char *name)
 		   (long long)s->rows, (long long)s->k,
 		   s->along_k ? "along k" : "along rows",
 		   s->width ? arena_printf(t->k->c->a, "%lld bytes at once",
-					   (long long)(s->width * t->bytes))
+					   (long long)(s->width * (s->row ? 1
+								: t->bytes)))
 			    : "one by one",
 		   name, cu_elem_type(s->from), s->table ? ", " : "",
 		   s->table ? s->table : "");
-	if (!s->k_end) {
+	if (!s->k_end || (s->by_groups && s->row)) {
 		buf_puts(t->out, "\t(void)end;\n");
 	}
 	if (!s->rows_end) {
@@ -297,9 +317,11 @@ put_chunks(const struct side_text *t)
 	put_loop(t, lines_of(s), places);
 	buf_printf(t->out, "\t\tconst int line = c / %lld, place = c %% %lld;"
 		   "\n", (long long)places, (long long)places);
-	buf_printf(t->out, "\t\tconst int at = to + line * %lld + (place ^ "
-		   "(%s)) * 16;\n", (long long)(line_of(s) * t->bytes),
-		   swizzle(t));
+	buf_printf(t->out, "\t\tconst int at = to + line * %lld + (%s) * 16;"
+		   "\n", (long long)(line_of(s) * t->bytes),
+		   s->by_groups ? "place % 4 * 4 ^ place / 4 ^ place / 2 % 2 "
+				  "* 2 ^ line % 2 * 4"
+		   : arena_printf(t->k->c->a, "place ^ (%s)", swizzle(t)));
 	if (s->along_k) {
 		buf_printf(t->out, "\t\tconst int r = first + %s;\n"
 			   "\t\tint q = k + place * %lld;\n",
@@ -351,6 +373,84 @@ put_lines(const struct side_text *t)
 	buf_puts(t->out, "\t}\n}\n");
 }
 
+/* ---- groups of 4 bits ---- */
+
+/* C text: where in the row of column r something is. */
+static const char *
+in_row(const struct side_text *t, const char *more)
+{
+	return arena_printf(t->k->c->a, "from + %s + %s", t->s->row_at, more);
+}
+
+/* The numbers of a chunk, which lie as in memory, from `at` to `put`.  Rows of
+ * an odd number of groups begin at multiples of 2 bytes. */
+static void
+put_chunk(const struct side_text *t)
+{
+	int64_t i, width = t->s->width;
+
+	for (i = 0; width && i < 16; i += width) {
+		buf_printf(t->out, "\t\tcp_async%lld(smem_addr(SMEM) + (u32)put"
+			   " + %lld, at + %lld, %lld);\n",
+			   (long long)width, (long long)i, (long long)i,
+			   (long long)width);
+	}
+	if (width == 0) {
+		buf_puts(t->out, "\t\tconst u16 *const x = (const u16 *)at;\n"
+			 "\t\tsts16(SMEM + put, u32x4_of(\n"
+			 "\t\t\tx[0] | (u32)x[1] << 16, x[2] | (u32)x[3] << 16,"
+			 "\n\t\t\tx[4] | (u32)x[5] << 16, "
+			 "x[6] | (u32)x[7] << 16));\n");
+	}
+}
+
+/* A word for each column that has the scale of its group: in the upper half if
+ * the group is an odd one. */
+static void
+put_scales(const struct side_text *t)
+{
+	const struct cu_side *s = t->s;
+	struct arena *a = t->k->c->a;
+	long long first = (long long)s->row / 2;
+
+	put_loop(t, 1, s->rows);
+	buf_printf(t->out, "\t\tconst int r = first + %s;\n", s->rows_end
+		   ? "(c < live ? c : live - 1)" : "c");
+	buf_printf(t->out, "\t\tconst int put = to + %lld + c * 4;\n",
+		   (long long)(s->rows * s->k / 2));
+	if (s->width) {
+		buf_printf(t->out, "\t\tcp_async4(smem_addr(SMEM) + (u32)put, "
+			   "%s, 4);\n", in_row(t, arena_printf(a,
+				"%lld + k / %d * 4", first, 2 * IR_GROUP)));
+	} else {
+		buf_printf(t->out, "\t\tconst u32 x = *(const u16 *)(%s);\n"
+			   "\t\t*(u32 *)(SMEM + put) = x << k / %d %% 2 * 16;"
+			   "\n", in_row(t, arena_printf(a,
+				"%lld + k / %d * 2", first, IR_GROUP)),
+			   IR_GROUP);
+	}
+	buf_puts(t->out, "\t}\n");
+}
+
+/* Lines of 64 bytes, the numbers of a group, whose first chunk is the first
+ * quarter of them; of every other pair the second line comes first. */
+static void
+put_groups(const struct side_text *t)
+{
+	const struct cu_side *s = t->s;
+
+	put_loop(t, s->rows, 4);
+	buf_printf(t->out, "\t\tconst int r = first + %s;\n"
+		   "\t\tconst int put = to + (c ^ c / 8 %% 2 * 4) * 16;\n"
+		   "\t\tconst i8 *const at = %s;\n\n", s->rows_end
+			? "(c / 4 < live ? c / 4 : live - 1)" : "c / 4",
+		   in_row(t, "k / 2 + c % 4 * 16"));
+	put_chunk(t);
+	buf_puts(t->out, "\t}\n");
+	put_scales(t);
+	buf_puts(t->out, "}\n");
+}
+
 /* Transposes: single elements that are contiguous along k, to lines along
  * rows. */
 static void
@@ -383,7 +483,9 @@ emit_side(struct cu_kernel *k, const struct cu_side *s, const char *name)
 	t.bytes = units[s->unit].bytes;
 	t.chunk = 16 / t.bytes;
 	put_head(&t, name);
-	if (s->unit == CU_DOT_FMA && s->width == 1) {
+	if (s->by_groups && s->row) {
+		put_groups(&t);
+	} else if (s->unit == CU_DOT_FMA && s->width == 1) {
 		put_transposed(&t);
 	} else if (s->described && !s->along_k) {
 		put_lines(&t);

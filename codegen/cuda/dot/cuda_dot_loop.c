@@ -2,73 +2,10 @@
  * The loop over k of a contraction whose threads copy operands themselves, with
  * sums in registers in the end: FMA in f32, or tensor cores, by mma.sync, wgmma
  * or tcgen05.
- *
- * Stages of shared memory are a ring.  When all threads have left tile i - 1,
- * its stage is filled with tile i + stages - 1; before tile i is used, a
- * thread waits for all copies but the newest, so copies are that many tiles
- * ahead.  With wgmma and tcgen05 the product of tile i - 1 may still be under
- * way, so it is the stage of tile i - 2 that is filled, with tile i + stages
- * - 2.
  */
 #include "codegen/cuda/dot/cuda_dot.h"
 
 #define PROMOTED 4	/* of 128 elements of k each */
-
-/* ---- the ring of stages ---- */
-
-/* Tiles that copies are ahead.  With wgmma and tcgen05, products of the tile
- * before are still under way when copies of a later one are ordered. */
-static long long
-ahead_of(const struct cu_loop *l)
-{
-	return (long long)l->tile->stages -
-	       (l->tile->by == CU_BY_WARPS ? 1 : 2);
-}
-
-/* Starts to copy both operands' tiles from k on into stage `slot`. */
-static void
-load(struct cu_func *f, const struct cu_loop *l, const char *slot,
-     const char *k)
-{
-	int64_t a = cu_side_bytes(&l->side[0]);
-	int64_t b = cu_side_bytes(&l->side[1]);
-	int i;
-
-	for (i = 0; i < 2; i++) {
-		cu_line(f, "%s(%s * %lld + %lld, %s, %s, %s%s);", l->load[i],
-			slot, (long long)(a + b), i ? (long long)a : 0,
-			l->args[i], k, l->end, l->table[i]);
-	}
-}
-
-static void
-cu_loop_ahead(struct cu_func *f, const struct cu_loop *l)
-{
-	long long ahead = ahead_of(l);
-
-	cu_line(f, "for (it = 0; it < %lld; it++) {", ahead);
-	cu_line(f, "if (it < nk) {");
-	load(f, l, "it", arena_printf(f->k->c->a, "%s + it * %lld", l->from,
-				      (long long)l->tile->k));
-	cu_line(f, "}");
-	cu_line(f, "cp_async_commit();");
-	cu_line(f, "}");
-}
-
-static void
-cu_loop_next(struct cu_func *f, const struct cu_loop *l)
-{
-	long long ahead = ahead_of(l);
-
-	cu_line(f, "if (it + %lld < nk) {", ahead);
-	load(f, l, "put", arena_printf(f->k->c->a, "%s + (it + %lld) * %lld",
-				       l->from, ahead,
-				       (long long)l->tile->k));
-	cu_line(f, "}");
-	cu_line(f, "cp_async_commit();");
-	cu_line(f, "put = put == %lld ? 0 : put + 1;",
-		(long long)l->tile->stages - 1);
-}
 
 /* ---- f32: a thread multiplies and adds ---- */
 
@@ -449,7 +386,7 @@ multiply_wgmma(struct cu_func *f, const struct cu_loop *l, const char *sums,
 static void
 stage_here(struct cu_func *f, const struct cu_loop *l)
 {
-	cu_line(f, "cp_async_wait(%lld);", ahead_of(l) - 1);
+	cu_line(f, "cp_async_wait(%lld);", cu_loop_lead(l) - 1);
 	cu_comment(f, "wgmma reads what this thread has copied");
 	cu_line(f, "fence_async();");
 	cu_line(f, "sync_block();");
@@ -524,7 +461,7 @@ emit_wgmma(struct cu_func *f, const struct cu_loop *l)
 	cu_line(f, "const int nk = (%s - %s + %lld) / %lld;", l->to, l->from,
 		(long long)t->k - 1, (long long)t->k);
 	cu_line(f, "f32 acc[1][%lld][4];", (long long)t->n / 8);
-	cu_line(f, "int it, get = 0, put = %lld;", ahead_of(l));
+	cu_line(f, "int it, get = 0, put = %lld;", cu_loop_lead(l));
 	cu_loop_ahead(f, l);
 	if (l->unit == CU_DOT_E4M3) {
 		loop_promoted(f, l);
@@ -637,17 +574,17 @@ emit_tensor(struct cu_func *f, const struct cu_loop *l)
 		(long long)t->k - 1, (long long)t->k);
 	cu_line(f, "f32 acc[%lld][%lld][4];", (long long)t->wm / 16,
 		(long long)t->wn / 8);
-	cu_line(f, "int it, get = 0, put = %lld, phase = 1;", ahead_of(l));
+	cu_line(f, "int it, get = 0, put = %lld, phase = 1;", cu_loop_lead(l));
 	tensor_open(f, l);
 	cu_loop_ahead(f, l);
 	buf_puts(&f->text, "#pragma unroll 1\n");
 	cu_line(f, "for (it = 0; it < nk; it++) {");
-	cu_line(f, "cp_async_wait(%lld);", ahead_of(l) - 1);
+	cu_line(f, "cp_async_wait(%lld);", cu_loop_lead(l) - 1);
 	cu_comment(f, "tcgen05 reads what this thread has copied");
 	cu_line(f, "fence_async();");
 	cu_line(f, "sync_block();");
 	multiply_tensor(f, l);
-	cu_line(f, "if (it + %lld < nk) {", ahead_of(l));
+	cu_line(f, "if (it + %lld < nk) {", cu_loop_lead(l));
 	cu_line(f, "mbar_wait(done + 8 * put, phase);");
 	cu_line(f, "}");
 	cu_loop_next(f, l);
@@ -674,6 +611,8 @@ cu_loop_emit(struct cu_func *f, const struct cu_loop *l)
 		emit_tensor(f, l);
 	} else if (l->tile->by == CU_BY_WGMMA) {
 		emit_wgmma(f, l);
+	} else if (l->tile->by == CU_BY_GROUPS) {
+		cu_groups_loop(f, l);
 	} else if (l->unit == CU_DOT_FMA) {
 		emit_fma(f, l);
 	} else {
@@ -692,6 +631,10 @@ cu_pairs_begin(struct cu_func *f, const struct cu_loop *l)
 
 	cu_line(f, "{");
 	cu_line(f, "int i, j, e;");
+	if (t->by == CU_BY_GROUPS) {
+		cu_groups_pairs(f, l);
+		return;
+	}
 	cu_line(f, "UNROLL");
 	cu_line(f, "for (i = 0; i < %lld; i++) {",
 		(long long)(fma ? t->wm : t->wm / 16));

@@ -4,8 +4,13 @@
  */
 #include "codegen/cuda/dot/cuda_dot.h"
 
+#include <math.h>
+
 #define MOST_PARTS ((int64_t)32 << 20)	/* most bytes of partial sums */
 #define MOST_SPLITS 16
+#define SCHEDULERS 4	/* of a multiprocessor: an instruction a cycle each */
+#define LATENCY 1400	/* cycles of a copy from the device's memory */
+#define MOST_LOADED 40	/* bytes that a multiprocessor copies in a cycle */
 
 /* ---- tiles ---- */
 
@@ -64,13 +69,38 @@ static const struct cu_tile by_tensor[] = {
 /* Barriers of the stages of such a tile, and the address of its sums. */
 #define TENSOR_BYTES 64
 
+/*
+ * Columns in groups of 4 bits, a group of k at a time.  A warp needs twice the
+ * registers for sums.  `best` is of products alone: of few rows instructions
+ * and copies bind, which group_cycles counts.
+ */
+static const struct cu_tile by_groups[] = {
+	{ 128, 128, IR_GROUP, 64, 32, 256, 1, 4, 0.80, CU_BY_GROUPS },
+	{ 64, 128, IR_GROUP, 64, 32, 128, 2, 4, 0.70, CU_BY_GROUPS },
+	{ 32, 128, IR_GROUP, 32, 32, 128, 3, 4, 0.65, CU_BY_GROUPS },
+	{ 16, 128, IR_GROUP, 16, 32, 128, 3, 6, 0.60, CU_BY_GROUPS },
+	{ 8, 128, IR_GROUP, 8, 32, 128, 3, 6, 0.60, CU_BY_GROUPS },
+	{ 8, 64, IR_GROUP, 8, 16, 128, 4, 8, 0.60, CU_BY_GROUPS },
+	{ 8, 32, IR_GROUP, 8, 16, 64, 4, 8, 0.60, CU_BY_GROUPS }
+};
+
 #define COUNT(x) ((uint32_t)(sizeof (x) / sizeof (x)[0]))
+
+static bool
+is_half(enum cu_dot_unit u)
+{
+	return u == CU_DOT_BF16 || u == CU_DOT_F16;
+}
 
 /* For tensor cores the table's k is in bytes. */
 const struct cu_tile *
-cu_tiles(enum cu_dot_unit u, uint32_t *n)
+cu_tiles(const struct cu_dot *d, uint32_t *n)
 {
-	if (u == CU_DOT_FMA) {
+	if (d->row && is_half(d->unit)) {
+		*n = COUNT(by_groups);
+		return by_groups;
+	}
+	if (d->unit == CU_DOT_FMA) {
 		*n = COUNT(by_numbers);
 		return by_numbers;
 	}
@@ -79,19 +109,20 @@ cu_tiles(enum cu_dot_unit u, uint32_t *n)
 }
 
 const struct cu_tile *
-cu_tiles_described(const struct cg_cuda *c, enum cu_dot_unit u, uint32_t *n)
+cu_tiles_described(const struct cu_dot *d, uint32_t *n)
 {
-	bool half = u == CU_DOT_BF16 || u == CU_DOT_F16;
+	const struct cu_arch *arch = d->k->c->arch;
+	bool half = is_half(d->unit);
 
-	if (!half && u != CU_DOT_E4M3) {
+	if (d->row || (!half && d->unit != CU_DOT_E4M3)) {
 		*n = 0;
 		return NULL;
 	}
-	if (c->arch->tcgen05) {
+	if (arch->tcgen05) {
 		*n = COUNT(by_tensor);
 		return by_tensor;
 	}
-	*n = !c->arch->wgmma ? 0 : half ? COUNT(by_warpgroups)
+	*n = !arch->wgmma ? 0 : half ? COUNT(by_warpgroups)
 		: COUNT(by_promotion);
 	return half ? by_warpgroups : by_promotion;
 }
@@ -102,7 +133,9 @@ cu_tile_bars(enum cu_dot_unit u, const struct cu_tile *t, bool box)
 	int64_t pad = u == CU_DOT_FMA ? 8 : 0, wait;
 
 	wait = box ? t->m * cu_tile_line(t) : 0;
-	pad = t->stages * (t->m + t->n + pad) * t->k * cu_unit_bytes(u);
+	pad = t->by == CU_BY_GROUPS
+		? t->stages * (t->m * 2 * t->k + t->n * (t->k / 2 + 4))
+		: t->stages * (t->m + t->n + pad) * t->k * cu_unit_bytes(u);
 	return pad > wait ? pad : wait;
 }
 
@@ -120,7 +153,7 @@ cu_tile_fit(const struct cg_cuda *c, enum cu_dot_unit u, bool box,
 	/* the driver reserves 1 KiB of each block */
 	int64_t all = c->arch->smem_bytes + 1024, stages = t->stages, blocks;
 
-	if (u != CU_DOT_FMA) {
+	if (u != CU_DOT_FMA && t->by != CU_BY_GROUPS) {
 		t->k = (t->by != CU_BY_WARPS ? 128 : 64) / cu_unit_bytes(u);
 	}
 	for (blocks = t->blocks; blocks > 0; blocks--) {
@@ -153,6 +186,22 @@ ceil_of(double x, double by)
 	return n < 1 ? 1 : (double)n;
 }
 
+/*
+ * Cycles that a multiprocessor needs for a group of k of such a tile, of which
+ * it makes `here` at a time, beside those of its products: for instructions;
+ * and until what is copied is there, of which so much is under way.
+ */
+static double
+group_cycles(const struct cu_tile *t, double here, double full)
+{
+	double warps = (double)t->threads / 32;
+	double slots = warps * cu_groups_slots(t) / SCHEDULERS;
+	double stage = (double)(t->m * 2 * t->k + t->n * (t->k / 2 + 4));
+	double rate = here * (double)(t->stages - 1) * stage / LATENCY;
+
+	return fmax(slots / full, stage / fmin(rate, MOST_LOADED));
+}
+
 double
 cu_tiles_cycles(const struct cg_cuda *c, enum cu_dot_unit u,
 		const struct cu_tile *t, double tiles, double k)
@@ -163,9 +212,14 @@ cu_tiles_cycles(const struct cg_cuda *c, enum cu_dot_unit u,
 	double warps = here * (double)t->threads / 32;
 	/* fewer than 8 warps do not hide the latency of reads */
 	double full = warps < 8 ? 0.4 + 0.6 * warps / 8 : 1;
-	double work = (double)(t->m * t->n) * (k + (double)t->k);
+	double work = (double)(t->m * t->n) * (k + (double)t->k) /
+		      (rate(u) * t->best * full);
 
-	return each * work / (rate(u) * t->best * full) +
+	if (t->by == CU_BY_GROUPS) {
+		work = fmax(work, (k / (double)t->k + 1) *
+				  group_cycles(t, here, full));
+	}
+	return each * work +
 	       ceil_of(each, here) *
 	       (3000 + (double)(t->m * t->n) / 8);
 }
@@ -225,7 +279,7 @@ cu_tile_suits(const struct cu_dot *d, struct cu_tile *t,
 			  t->by == CU_BY_WARPS)) {
 		return true;
 	}
-	if (t->by != CU_BY_WARPS) {
+	if (t->by != CU_BY_WARPS && t->by != CU_BY_GROUPS) {
 		return false;
 	}
 	t->blocks = t->blocks > 2 ? 2 : t->blocks;
@@ -309,7 +363,7 @@ choose_tile(const struct cu_dot *d)
 {
 	struct tile_choice best = { 0 }, x;
 	uint32_t n, i;
-	const struct cu_tile *t = cu_tiles(d->unit, &n);
+	const struct cu_tile *t = cu_tiles(d, &n);
 
 	cu_candidates_clear(d->candidates);
 	for (i = 0; i < n; i++) {

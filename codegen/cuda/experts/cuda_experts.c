@@ -20,8 +20,7 @@ find(struct cu_experts *x, node_id head)
 	d->value = d->node->result;
 	d->dtype = (enum ir_dtype)ir_type(site.m, d->value)->dtype;
 	for (i = 0; i < 2; i++) {
-		if (!cu_view_of(d->k, d->x, x->p.from[i], &d->view[i]) ||
-		    !cu_dot_can_read(d->view[i].dtype)) {
+		if (!cu_dot_view(d, i, x->p.from[i])) {
 			return false;
 		}
 	}

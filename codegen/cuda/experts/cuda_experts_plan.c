@@ -100,7 +100,7 @@ choose_tile(struct cu_experts *x)
 	struct cu_dot *d = &x->dot;
 	bool any = false;
 	uint32_t n, i;
-	const struct cu_tile *tiles = cu_tiles_described(d->k->c, d->unit, &n);
+	const struct cu_tile *tiles = cu_tiles_described(d, &n);
 
 	cu_candidates_begin(d, &x->candidates);
 	cu_candidates_clear(&x->candidates);
@@ -108,7 +108,7 @@ choose_tile(struct cu_experts *x)
 	for (i = 0; i < n; i++) {
 		any |= try_tile(x, tiles[i]);
 	}
-	tiles = cu_tiles(d->unit, &n);
+	tiles = cu_tiles(d, &n);
 	for (i = 0; i < n; i++) {
 		any |= try_tile(x, tiles[i]);
 	}
@@ -122,7 +122,7 @@ cu_experts_plan(struct cu_experts *x)
 	const struct cg_factor *dense = x->to ? &d->m : &d->over;
 
 	find_factors(x);
-	if (dense->size == 0 || d->n.size == 0 ||
+	if (!cu_dot_has_rows(d) || dense->size == 0 || d->n.size == 0 ||
 	    dense->size > INT32_MAX / 2 || d->n.size > INT32_MAX / 2) {
 		return false;
 	}

@@ -39,6 +39,44 @@ u32x2_of(u32 x, u32 y)
 	return r;
 }
 
+/* ---- weights of 4 bits: RT_ELEM_I4 of the runtime's abi.h ---------------- */
+
+/*
+ * Two numbers, the lowest four bits of both halves of a word, as bf16: with 8
+ * added they are the lowest bits of 128 to 143, from which 136 is subtracted.
+ * As f16 they are those of 1024 to 1039.  Both are exact.
+ */
+FN u32
+int4_bf16(u32 x)
+{
+	return sub_bf16(and_xor(x, 0x000f000fu, 0x43084308u), 0x43084308u);
+}
+
+FN u32
+int4_f16(u32 x)
+{
+	return sub_f16(and_xor(x, 0x000f000fu, 0x64086408u), 0x64086408u);
+}
+
+/* The scale in the upper half of a word, if it is an odd group's, or the
+ * lower. */
+FN f32
+int4_scale(u32 x, int odd)
+{
+	return bits_f32(odd ? x & 0xffff0000u : x << 16);
+}
+
+/* Number q of a row of k, times its scale, which is exact in f32. */
+FN f32
+int4_f32(const i8 *row, int q, int k)
+{
+	const int at = q / 8 * 4 + q % 2 * 2 + q % 8 / 4;
+	const int x = (u8)row[at] >> q / 2 % 2 * 4 & 15;
+
+	return (f32)((x ^ 8) - 8) *
+	       bf16_f32(*(const bf16 *)(row + k / 2 + q / 128 * 2));
+}
+
 /* ---- descriptors of tcgen05 (PTX ISA, 9.7.16.4) -------------------------- */
 
 /* An operand in shared memory: strides as those of wg_desc. */

@@ -238,6 +238,37 @@ pack_f16(f32 lo, f32 hi)
 	return r;
 }
 
+/* x & y ^ z, by one instruction, also of two constants. */
+FN u32
+and_xor(u32 x, u32 y, u32 z)
+{
+	u32 r;
+
+	asm("lop3.b32 %0, %1, %2, %3, 0x6a;"
+	    : "=r"(r) : "r"(x), "r"(y), "r"(z));
+	return r;
+}
+
+/* Differences of two pairs. */
+FN u32
+sub_bf16(u32 x, u32 y)
+{
+	u32 r;
+
+	asm("fma.rn.bf16x2 %0, %1, %2, %3;"
+	    : "=r"(r) : "r"(y), "r"(0xbf80bf80u), "r"(x));
+	return r;
+}
+
+FN u32
+sub_f16(u32 x, u32 y)
+{
+	u32 r;
+
+	asm("sub.rn.f16x2 %0, %1, %2;" : "=r"(r) : "r"(x), "r"(y));
+	return r;
+}
+
 FN u32
 to_tf32(f32 x)
 {

@@ -219,6 +219,26 @@ pack_f16(f32 lo, f32 hi)
 	return (u32)f32_f16(hi) << 16 | f32_f16(lo);
 }
 
+FN u32
+and_xor(u32 x, u32 y, u32 z)
+{
+	return (x & y) ^ z;
+}
+
+FN u32
+sub_bf16(u32 x, u32 y)
+{
+	return pack_bf16(bf16_f32((bf16)x) - bf16_f32((bf16)y),
+			 bf16_f32((bf16)(x >> 16)) - bf16_f32((bf16)(y >> 16)));
+}
+
+FN u32
+sub_f16(u32 x, u32 y)
+{
+	return pack_f16(f16_f32((f16)x) - f16_f32((f16)y),
+			f16_f32((f16)(x >> 16)) - f16_f32((f16)(y >> 16)));
+}
+
 /* To the nearest, ties away from 0, as cvt.rna. */
 FN u32
 to_tf32(f32 x)

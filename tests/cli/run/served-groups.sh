@@ -2,7 +2,8 @@
 # Weights that a program that serves stores in groups of 4 bits.  Those here are
 # such numbers already, so rounding changes none of them, and what the program
 # answers is what one answers that stores them as declared: on one rank and on
-# several, for dense models and experts, which ep splits.
+# several, for dense models and experts, which ep splits, and on GPUs, which the
+# host emulates.
 . "${top_srcdir:?}/tests/lib.sh"
 need llvm linker binaries
 unset LLMC_API_KEY http_proxy HTTP_PROXY
@@ -98,7 +99,7 @@ weights()
 	} >"$1.safetensors"
 }
 
-# model FAMILY CLASS MORE: the file $1.llm
+# model FAMILY CLASS MORE: the file $1.llm, and $1-bf16.llm
 model()
 {
 	mkdir "$1"
@@ -111,6 +112,9 @@ model()
 "tie_word_embeddings": false, "torch_dtype": "float32"}
 EOF
 	run import "$1" -o "$1.llm" || exit
+	sed 's/"float32"/"bfloat16"/' "$1/config.json" >config
+	mv config "$1/config.json"
+	run import "$1" -o "$1-bf16.llm" || exit
 }
 
 # plan FOLDER WORKLOAD OPTION..: a program that serves $family
@@ -123,12 +127,32 @@ plan()
 		$family.llm || fail "no program: $workload $*"
 }
 
+# generate FOLDER OPTION..: eight tokens
+generate()
+{
+	folder=$1
+	shift
+	"./$folder/rank" generate --local --weights $weights.safetensors \
+		--prompt abcdefghijklmnopqrst --tokenizer tokenizer.json \
+		--tokens 8 --temperature 0 "$@" 2>err ||
+		fail "generate of $family by $folder"
+}
+
+# emulated TARGET KEYS: what kernels of GPUs compute is what those of a CPU do
+emulated()
+{
+	plan gpu ,weights=int4 --target $1 --pin $2
+	generate gpu --device emulate >out
+	cmp -s out text || bad "$family has other tokens on a GPU by $2"
+	rm -rf gpu
+}
+
 # chances FOLDER OUTPUT: of five tokens and the two next best, after a prompt
 # of as many positions as a step has
 chances()
 {
 	: >said
-	"./$1/rank" serve --local --weights $family.safetensors --tokenizer \
+	"./$1/rank" serve --local --weights $weights.safetensors --tokenizer \
 		tokenizer.json --port 0 >said 2>err &
 	pid=$!
 	waits_for "$(sed -n 's/^model \([a-z0-9_]*\).*/\1/p' $family.llm)" said
@@ -149,6 +173,7 @@ model llama LlamaForCausalLM ''
 model mixtral MixtralForCausalLM \
 	'"num_local_experts": 2, "num_experts_per_tok": 1, "sliding_window": null,'
 for family in llama mixtral; do
+	weights=$family
 	weights $family
 	plan declared '' --target cpux1
 	plan groups ,weights=int4 --target cpux1
@@ -159,23 +184,32 @@ for family in llama mixtral; do
 		rounded="$rounded experts"
 	fi
 	for x in declared $rounded; do
-		"./$x/rank" generate --local --weights $family.safetensors \
-			--prompt abcdefghijklmnopqrst --tokenizer \
-			tokenizer.json --tokens 8 --temperature 0 >$x.text \
-			2>err || fail "generate of $family by $x"
+		generate $x >$x.text
 	done
 	for x in $rounded; do
 		cmp -s $x.text declared.text || bad "$family by $x: other tokens"
 	done
-	[ $serves ] || continue
-	chances declared declared.chances
 	for x in $rounded; do
+		[ $serves ] || continue
+		chances declared declared.chances
 		chances $x $x.chances
 		near_numbers $x.chances declared.chances
 	done
+	# nothing of it is to run on a GPU, and need not be compiled for one
+	have compiler || continue
+	LLMC_NVRTC=none
+	export LLMC_NVRTC
+	mv groups.text text
+	! have time || emulated h100x1 tp=1
+	family=$family-bf16
+	rm -rf groups
+	plan groups ,weights=int4 --target cpux1
+	generate groups >text
+	case $family in
+	mixtral*) emulated h100x4 ep=2,tp=2 ;;
+	*) emulated h100x4 tp=2,pp=2 ;;
+	esac
+	unset LLMC_NVRTC
+	rm -rf groups
 done
-
-refused 'int4, which programs for CPUs alone read' --serve --target h100x1 \
-	--workload $work,weights=int4 -o no llama.llm
-[ ! -e no ] || bad 'a folder of a program that was refused'
 exit $failed

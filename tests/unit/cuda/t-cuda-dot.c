@@ -338,6 +338,109 @@ test_experts_narrow(void **state)
 	}
 }
 
+/* ---- weights in groups of 4 bits ---- */
+
+/* m rows by n columns in type t: stored, and with an epilogue; `x`: dims of the
+ * left operand, of which k is `over`. */
+static void
+add_groups(const char *t, const char *x, const char *over, int m, int n, int k)
+{
+	struct arena *a = &all.a;
+	bool two = *over == '(';
+	const char *rows = two ? "n, h, d" : "n, k";
+	const char *head = arena_printf(a, "llmc-ir 1\ndim m = %d\n"
+		"dim n = %d\ndim k = %d\ndim h = %d\ndim d = 64\n"
+		"dim p = %d\nmodel {\n"
+		"  %%0 = weight name=\"x\" : %s[%s]\n"
+		"  %%1 = weight name=\"w\" frozen rounded=%s : int4[%s]\n"
+		"  %%2 = cast %%1 : %s[%s]\n", m, n, k, k / 64, n / 2, t, x,
+		over, rows, t, rows);
+
+	add(arena_printf(a, "%s  %%3 = dot %%0, %%2 over=%s : %s[m, n]\n"
+			 "  return %%3\n}\n", head, over, t));
+	rows = two ? "p, h, d" : "p, k";
+	add(arena_printf(a, "%s"
+		"  %%3 = slice %%2 of=n to=p at=%d : %s[%s]\n"
+		"  %%4 = dot %%0, %%3 over=%s : %s[m, p]\n"
+		"  %%5 = weight name=\"s\" : %s[p]\n"
+		"  %%6 = add %%4, %%5 : %s[m, p]\n"
+		"  %%7 = silu %%6 : %s[m, p]\n"
+		"  return %%7\n}\n", head, n / 4, t, rows, over, t, t, t, t));
+}
+
+/* Of each alignment that rows of 1, 2, 4 and 8 groups have; few rows and many,
+ * in all tiles; left operands that are copied, and read one by one. */
+static void
+add_all_groups(void)
+{
+	static const char *const types[] = { "bf16", "f16", "f32", "tf32" };
+	int i;
+
+	for (i = 0; i < 4; i++) {
+		all.c.units = i % 2 ? 1000 : 1;
+		add_groups(types[i], "m, k", "k", 5, 72, 128 << i);
+		all.c.units = i % 2 ? 1 : 1000;
+		add_groups(types[i], "m, k", "k", 3, 200, 1024 >> i);
+		add_groups(types[i], i % 2 ? "m, h, d" : "h, m, d", "(h, d)",
+			   20, 40, 256);
+	}
+	all.c.units = 1;
+	add_groups("bf16", "m, k", "k", 150, 264, 384);
+	add_groups("f16", "k, m", "k", 56, 136, 256);
+	add_groups("bf16", "m, k", "k", 32, 128, 1024);
+	all.c.units = 200;
+	add_groups("bf16", "m, k", "k", 1, 128, 2048);
+}
+
+static void
+test_groups(void **state)
+{
+	static const char *const archs[] = { "sm_80", "sm_89", "sm_90a",
+					     "sm_100a" };
+	uint32_t i;
+
+	(void)state;
+	for (i = 0; i < 4; i++) {
+		begin(archs[i], 0);
+		if (i == 0) {
+			add_all_groups();
+		} else {
+			add_groups("bf16", "m, k", "k", 40, 136, 512);
+		}
+		assert_true(occurs(&all, "mma_bf16(part[i][j]") > 1);
+		finish(RT_EMU_CHECK);
+	}
+}
+
+/* Experts, in rows of an even and of an odd number of groups. */
+static void
+add_groups_experts(const char *to, int k)
+{
+	add(arena_printf(&all.a, "llmc-ir 1\ndim m = 50\ndim n = 136\n"
+		"dim k = %d\ndim e = 4\ndim b = 2\ndim c = 2\nmodel {\n"
+		"  %%0 = weight name=\"x\" : bf16[b, m, k]\n%s"
+		"  %%2 = weight name=\"w\" frozen rounded=k : int4[e, n, k]\n"
+		"  %%3 = cast %%2 : bf16[e, n, k]\n"
+		"  %%4 = dot_at %%0, %%1, %%3 over=k of=e : bf16[b, m, c, n]\n"
+		"  return %%4\n}\n", k, to));
+}
+
+static void
+test_groups_experts(void **state)
+{
+	static const char *const archs[] = { "sm_80", "sm_90a", "sm_100a" };
+	uint32_t i;
+
+	(void)state;
+	for (i = 0; i < 3; i++) {
+		begin(archs[i], i == 1 ? 1 : 0);
+		add_groups_experts(ANYWHERE, 384);
+		add_groups_experts(FIRST, 256);
+		assert_int_equal(experts, 2);
+		finish(RT_EMU_CHECK);
+	}
+}
+
 /* Replaces a part of all texts. */
 static bool
 plant(struct tc *c, const char *cut, const char *put)
@@ -485,6 +588,50 @@ test_registers(void **state)
 	}
 }
 
+/* Weights in groups: all tiles there are, of whole and of ragged matrices. */
+static void
+test_groups_registers(void **state)
+{
+	static const struct {
+		const char *arch, *type;
+		int m, n, k;
+	} cases[] = {
+		{ "sm_80", "bf16", 4096, 4096, 4096 },
+		{ "sm_90a", "bf16", 4096, 4096, 4096 },
+		{ "sm_90a", "f16", 1000, 5001, 384 },
+		{ "sm_89", "bf16", 64, 4096, 1024 },
+		{ "sm_90a", "bf16", 32, 8192, 4096 },
+		{ "sm_90a", "bf16", 13, 8192, 4096 },
+		{ "sm_100a", "bf16", 1, 8192, 4096 }
+	};
+	struct arena a;
+	struct mem mem;
+	uint32_t i;
+	bool there = true;
+
+	(void)state;
+	mem_init(&mem);
+	arena_init(&a, &mem);
+	for (i = 0; there && i < sizeof cases / sizeof cases[0]; i++) {
+		const char *t = cases[i].type;
+
+		there = compiles(arena_printf(&a, "llmc-ir 1\ndim m = %d\n"
+			"dim n = %d\ndim k = %d\nmodel {\n"
+			"  %%0 = weight name=\"a\" : %s[m, k]\n"
+			"  %%1 = weight name=\"b\" frozen rounded=k : "
+			"int4[n, k]\n"
+			"  %%2 = cast %%1 : %s[n, k]\n"
+			"  %%3 = dot %%0, %%2 over=k : %s[m, n]\n"
+			"  %%4 = silu %%3 : %s[m, n]\n"
+			"  return %%4\n}\n", cases[i].m, cases[i].n,
+			cases[i].k, t, t, t, t), cases[i].arch);
+	}
+	arena_release(&a);
+	if (!there) {
+		skip();
+	}
+}
+
 /* ---- models ---- */
 
 static bool
@@ -535,7 +682,10 @@ main(void)
 		cmocka_unit_test(test_experts_tensor),
 		cmocka_unit_test(test_experts_narrow),
 		cmocka_unit_test(test_experts_planted),
+		cmocka_unit_test(test_groups),
+		cmocka_unit_test(test_groups_experts),
 		cmocka_unit_test(test_registers),
+		cmocka_unit_test(test_groups_registers),
 		cmocka_unit_test(test_models),
 	};
 

@@ -279,9 +279,8 @@ tc_allow(struct tc *c, struct tk *t, const struct tk_run *x)
 		value_id v = tk_value(t, &x->k->operands.at[i]);
 		int64_t elems = t->elems[0][v];
 
-		rt_emu_allow(c->emu, x->at[i], elems *
-			     ir_dtypes[ir_type(t->m, v)->dtype].bits / 8,
-			     &err);
+		rt_emu_allow(c->emu, x->at[i],
+			     tk_bytes(ir_type(t->m, v)->dtype, elems), &err);
 	}
 	for (i = 0; i < x->k->spreads.n; i++) {
 		rt_emu_allow(c->emu, x->pieces[i], sizeof **x->pieces, &err);

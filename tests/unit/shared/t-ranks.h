@@ -406,6 +406,67 @@ tk_in_place(struct tk *t, struct tk_run *x)
 	}
 }
 
+static inline int64_t
+tk_bytes(uint8_t dtype, int64_t elems)
+{
+	return (int64_t)((double)elems * ir_elem_bytes(dtype));
+}
+
+/* Elements of a row of an int4. */
+static inline int64_t
+tk_row(const struct tk *t, uint32_t r, value_id v)
+{
+	const struct ir_type *type = ir_type(t->m, v);
+	const struct ir_attr *over = ir_attr(t->m, ir_rounded_weight(t->m, v),
+					     IR_ATTR_ROUNDED);
+	int64_t n = 1;
+	uint32_t i;
+
+	for (i = 0; i < over->ndims; i++) {
+		n *= cg_local_size(t->m, t->at[r], over->dims[i],
+				   type->cut[ir_type_at(type, over->dims[i])]);
+	}
+	return n;
+}
+
+/* A group of 128 numbers, of each of which the scale is a factor: see
+ * RT_ELEM_I4. */
+static inline void
+tk_put_group(const double *v, char *to, char *scale_at)
+{
+	double most = 0;
+	uint32_t bits;
+	float scale;
+	int i, n;
+
+	for (i = 0; i < 128; i++) {
+		most = fmax(most, fabs(v[i]));
+	}
+	scale = (float)(most / 7);
+	memcpy(&bits, &scale, 4);
+	bits >>= 16;
+	memcpy(scale_at, &bits, 2);
+	memset(to, 0, 64);
+	for (i = 0; i < 128; i++) {
+		n = scale > 0 ? (int)nearbyint(v[i] / (double)scale) : 0;
+		to[i / 8 * 4 + i % 2 * 2 + i % 8 / 4] |=
+			(char)((n & 15) << i / 2 % 2 * 4);
+	}
+}
+
+static inline void
+tk_put_groups(const struct tk *t, uint32_t r, value_id v, char *to)
+{
+	int64_t row = tk_row(t, r, v), i;
+	char *at;
+
+	for (i = 0; i < t->elems[r][v]; i += 128) {
+		at = to + i / row * (row / 64 * 33);
+		tk_put_group(&t->seen[r][v][i], at + i % row / 2,
+			     at + row / 2 + i % row / 64);
+	}
+}
+
 static inline void
 tk_operands(struct tk *t, uint32_t r, struct tk_run *x)
 {
@@ -422,6 +483,11 @@ tk_operands(struct tk *t, uint32_t r, struct tk_run *x)
 		memset(x->at[i], 0xa5, (size_t)elems * 8 + 64);
 		x->old[i] = arena_alloc(&t->c.perm, (size_t)(elems + 1) * 8);
 		assert_non_null(t->seen[r][v]);
+		if (dtype == IR_INT4) {
+			tk_put_groups(t, r, v, x->at[i]);
+			memcpy(x->old[i], t->seen[r][v], (size_t)elems * 8);
+			continue;
+		}
 		for (j = 0; j < elems; j++) {
 			double old = o->sink ? (double)(j % 13) / 16 - 0.3
 					     : t->seen[r][v][j];
@@ -598,8 +664,8 @@ tk_compare(struct tk *t, const struct tk_kernel *k, uint32_t r,
 		/* nothing after the end */
 		got = 0;
 		for (j = 0; j < 64; j++) {
-			got += (unsigned char)x->at[i][t->elems[r][v] *
-				ir_dtypes[dtype].bits / 8 + j] != 0xa5;
+			got += (unsigned char)x->at[i][tk_bytes(dtype,
+				t->elems[r][v]) + j] != 0xa5;
 		}
 		assert_true(got == 0);
 	}
