@@ -13,6 +13,15 @@
  * where wgmma reaches 88-96% (Luo et al., arXiv:2402.13499): 0.63 / 0.95.
  */
 #define NARROW 0.66
+/*
+ * Weights in groups of 4 bits are multiplied by it on any GPU, which is that
+ * share of the 4096 FLOPs of a multiprocessor of sm_90 in a cycle, and so at
+ * most as much on later ones; and widened by instructions of which a
+ * multiprocessor issues 4 in a cycle, a warp 314 for 2112 bytes of a tile of
+ * few rows (docs/cuda.md).
+ */
+#define SYNC_FLOPS (NARROW * 4096)
+#define WIDENED_BYTES (4 * 2112 / 314.)
 
 /*
  * The bandwidth that a kind of kernel reaches, relative to memory_eff (that of
@@ -215,6 +224,7 @@ cost_contraction(const struct target_device *d,
 	bool is_few = target_is_cpu(d) && x->m <= CPU_FEW_ROWS;
 	double bytes = cost_rate_bytes(x->rate);
 	double memory_bytes_us = d->memory_bytes_us * d->memory_eff;
+	double widen_us = 0;
 	struct tile_limits c = {
 		.units = (double)d->units, .elem_bytes = bytes,
 		.stored_bytes = x->stored_bytes > 0 ? x->stored_bytes : bytes
@@ -222,11 +232,19 @@ cost_contraction(const struct target_device *d,
 
 	c.flops_us = cost_flops_us(d, x->rate) * d->matrix_eff *
 		     (x->narrow ? NARROW : 1) / c.units;
+	if (x->grouped) {
+		c.flops_us = fmin(c.flops_us, SYNC_FLOPS * d->clock_mhz *
+					      d->matrix_eff);
+	}
 	c.feed_bytes_us = d->matrix_feed * d->clock_mhz;
 	/* bytes fill a pipeline, not elements */
 	c.fill = d->matrix_fill * 2 / bytes;
+	if (x->grouped) {
+		widen_us = x->batch * x->n * x->k * c.stored_bytes /
+			   (WIDENED_BYTES * d->clock_mhz * c.units);
+	}
 	return total(is_few ? few_rows_us(x, &c)
-			    : best_tile_us(d, x, &c, memory_bytes_us),
+		     : fmax(best_tile_us(d, x, &c, memory_bytes_us), widen_us),
 		     x->batch * ((x->m * bytes + x->n * c.stored_bytes) *
 				 x->k + x->m * x->n * x->out_bytes) /
 		     memory_bytes_us, d->launch_us);

@@ -29,7 +29,8 @@ target(const char *name)
 static double
 matmul(const char *name, double m, double n, double k, enum target_rate r)
 {
-	struct cost_contraction c = { m, n, k, 1, r, 2, false, 0, false };
+	struct cost_contraction c = { m, n, k, 1, r, 2, false, 0, false,
+				      false };
 
 	return cost_contraction(&target(name)->device, &c).us;
 }
@@ -40,7 +41,7 @@ test_stored(void **state)
 {
 	const struct target_device *d = &target("a100-sxm")->device;
 	struct cost_contraction c = { 1, 28672, 8192, 1, TARGET_BF16, 2,
-				      false, 0, false };
+				      false, 0, false, false };
 	double wide = cost_contraction(d, &c).us, narrow;
 
 	(void)state;
@@ -51,6 +52,37 @@ test_stored(void **state)
 	assert_true(narrow > wide / 4 && narrow < wide / 2);
 }
 
+/* Groups of 4 bits are multiplied by mma.sync, and widened by instructions that
+ * few rows wait for where memory is fast. */
+static void
+test_grouped(void **state)
+{
+	static const struct {
+		const char *name;
+		double many, few;	/* at least, of math */
+	} on[] = { { "a100-sxm", 1, 1 }, { "h100-sxm", 1.4, 1 },
+		   { "b200", 2.9, 1.001 } };
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < 3; i++) {
+		const struct target_device *d = &target(on[i].name)->device;
+		struct cost_contraction c = { 8192, 8192, 8192, 1, TARGET_BF16,
+					      2, false, 66. / 128, false,
+					      false };
+		struct cost few, many = cost_contraction(d, &c);
+		double slower, widens;
+
+		c.grouped = true;
+		slower = cost_contraction(d, &c).math_us / many.math_us;
+		assert_true(slower >= on[i].many && slower < on[i].many * 1.25);
+		c.m = 1;
+		few = cost_contraction(d, &c);
+		widens = few.math_us / few.memory_us;
+		assert_true(on[i].few > 1 ? widens > 1 : widens < 1);
+	}
+}
+
 /* On a CPU few rows of panels take what their products do; one row waits for
  * its own sums.  More rows have tiles. */
 static void
@@ -58,7 +90,7 @@ test_panels(void **state)
 {
 	const struct target_device *d = &target("cpu-avx512")->device;
 	struct cost_contraction c = { 1, 4096, 4096, 1, TARGET_BF16, 2,
-				      false, 0, false };
+				      false, 0, false, false };
 	double rows[17], panels[17];
 	int m;
 
@@ -363,6 +395,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_stored, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_grouped, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_panels, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_contraction, setup,
 						teardown),
