@@ -97,13 +97,13 @@ noinst_LIBRARIES += %D%/libcodegen.a
 	%D%/cuda/dot/cuda_dot90_tiles.c \
 	%D%/cuda/dot/cuda_dot_epilogue.c \
 	%D%/cuda/dot/cuda_dot_load.c \
-	%D%/cuda/dot/cuda_dot_groups.c \
 	%D%/cuda/dot/cuda_dot_loop.c \
 	%D%/cuda/dot/cuda_dot_plan.c \
 	%D%/cuda/dot/cuda_dot_products.c \
 	%D%/cuda/dot/cuda_dot_ring.c \
 	%D%/cuda/dot/cuda_dot_steps.c \
 	%D%/cuda/dot/cuda_dot_where.c \
+	%D%/cuda/dot/cuda_dot_widen.c \
 	%D%/cuda/experts/cuda_experts.c \
 	%D%/cuda/experts/cuda_experts.h \
 	%D%/cuda/experts/cuda_experts_at.c \

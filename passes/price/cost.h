@@ -31,7 +31,7 @@ struct cost_contraction {
 	 * registers; 0: it is stored as it is multiplied */
 	double stored_bytes;
 	bool panels;	/* on a CPU that operand lies in panels (codegen.md) */
-	bool grouped;	/* on a GPU it is in groups of 4 bits (cuda.md) */
+	bool widened;	/* on a GPU it has 8 or 4 bits (cuda.md) */
 };
 
 struct cost_attention {

@@ -14,14 +14,15 @@
  */
 #define NARROW 0.66
 /*
- * Weights in groups of 4 bits are multiplied by it on any GPU, which is that
+ * Weights that kernels widen are multiplied by it on any GPU, which is that
  * share of the 4096 FLOPs of a multiprocessor of sm_90 in a cycle, and so at
  * most as much on later ones; and widened by instructions of which a
- * multiprocessor issues 4 in a cycle, a warp 314 for 2112 bytes of a tile of
- * few rows (docs/cuda.md).
+ * multiprocessor issues 4 in a cycle, a warp 314 for 2112 bytes of 4 bits of a
+ * tile of few rows, and 460 for 4096 of 8 bits (docs/cuda.md).
  */
 #define SYNC_FLOPS (NARROW * 4096)
-#define WIDENED_BYTES (4 * 2112 / 314.)
+#define WIDENED_4_BYTES (4 * 2112 / 314.)
+#define WIDENED_8_BYTES (4 * 4096 / 460.)
 
 /*
  * The bandwidth that a kind of kernel reaches, relative to memory_eff (that of
@@ -232,16 +233,18 @@ cost_contraction(const struct target_device *d,
 
 	c.flops_us = cost_flops_us(d, x->rate) * d->matrix_eff *
 		     (x->narrow ? NARROW : 1) / c.units;
-	if (x->grouped) {
+	if (x->widened) {
 		c.flops_us = fmin(c.flops_us, SYNC_FLOPS * d->clock_mhz *
 					      d->matrix_eff);
 	}
 	c.feed_bytes_us = d->matrix_feed * d->clock_mhz;
 	/* bytes fill a pipeline, not elements */
 	c.fill = d->matrix_fill * 2 / bytes;
-	if (x->grouped) {
+	if (x->widened) {
 		widen_us = x->batch * x->n * x->k * c.stored_bytes /
-			   (WIDENED_BYTES * d->clock_mhz * c.units);
+			   ((c.stored_bytes < 1 ? WIDENED_4_BYTES
+						: WIDENED_8_BYTES) *
+			    d->clock_mhz * c.units);
 	}
 	return total(is_few ? few_rows_us(x, &c)
 		     : fmax(best_tile_us(d, x, &c, memory_bytes_us), widen_us),

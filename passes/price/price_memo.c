@@ -229,7 +229,7 @@ hash_dot(const struct target_device *on, const struct cost_contraction *x)
 	hash_add(&key, num_bits(x->batch));
 	hash_add(&key, num_bits(x->out_bytes));
 	hash_add(&key, num_bits(x->stored_bytes));
-	hash_add(&key, (uint64_t)x->rate << 3 | x->grouped << 2 |
+	hash_add(&key, (uint64_t)x->rate << 3 | x->widened << 2 |
 		      x->panels << 1 | x->narrow);
 	return key;
 }

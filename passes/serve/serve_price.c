@@ -135,8 +135,8 @@ add_dot(const struct stepping *s, const struct serve_item *x, double rows,
 	}
 	c.stored_bytes = narrow_bytes(x, s->q);
 	c.panels = c.stored_bytes == 0;
-	c.grouped = x->narrows && c.stored_bytes > 0 && c.stored_bytes < 1 &&
-		    !s->q->fp8 && target_is_cuda(&s->t->device);
+	c.widened = c.stored_bytes > 0 && c.stored_bytes <= 1 &&
+		    c.rate != TARGET_FP8 && target_is_cuda(&s->t->device);
 	if (x->groups > 1) {
 		double n = s->q->expert_rows > 0
 			? x->groups : fmax(chosen(c.m, x->groups), 1);

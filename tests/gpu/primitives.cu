@@ -110,6 +110,17 @@ MMA_KERNEL(product_f16, mma_f16, 1)
 MMA_KERNEL(product_e4m3, mma_e4m3, 2)
 MMA_KERNEL(product_tf32, mma_tf32, 3)
 
+/* All bytes but the NaNs of e4m3 and the int8 that no weight is. */
+KERNEL(byte_pairs, 128, 1, struct primitive_args)
+{
+	u32 x = (u32)TID % 127 | (u32)(255 - TID % 127 - (TID % 127 == 0)) << 8;
+
+	put(&a, 0, int8_bf16(x));
+	put(&a, 1, int8_f16(x));
+	put(&a, 2, e4m3_bf16(x));
+	put(&a, 3, e4m3_f16(x));
+}
+
 /* Numbers of 4 bits, all in each half of a word, as pairs of bf16 and f16. */
 KERNEL(int4_pairs, 32, 1, struct primitive_args)
 {

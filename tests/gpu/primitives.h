@@ -34,6 +34,7 @@ static const struct primitive {
 	{ "product_e4m3", 32, 128, 0 },
 	{ "product_tf32", 32, 128, 0 },
 	{ "int4_pairs", 32, 128, 0 },
+	{ "byte_pairs", 128, 512, 0 },
 	{ "box_swizzled", 128, 2048, 0 },
 	{ "box_outside", 128, 2048, 0 },
 	{ "box_plain", 128, 2048, 0 },

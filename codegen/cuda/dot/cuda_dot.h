@@ -80,8 +80,10 @@ enum cu_dot_unit {
 /* Who multiplies a tile in shared memory. */
 enum cu_tile_by {
 	CU_BY_WARPS,		/* by mma.sync, or threads by FMA */
-	/* by mma.sync, of columns in groups of 4 bits, which warps widen */
+	/* by mma.sync, of columns that warps widen: of 4 bits in groups, and of
+	 * 8 bits */
 	CU_BY_GROUPS,
+	CU_BY_BYTES,
 	CU_BY_WGMMA,		/* warpgroups: 64 rows each, whole columns */
 	CU_BY_TCGEN05		/* one thread, with sums in tensor memory */
 };
@@ -96,6 +98,19 @@ struct cu_tile {
 	double best;		/* share of the peak rate that it can reach */
 	enum cu_tile_by by;
 };
+
+/* By wgmma or tcgen05, whose products run on while threads go on. */
+static inline bool
+cu_tile_async(const struct cu_tile *t)
+{
+	return t->by == CU_BY_WGMMA || t->by == CU_BY_TCGEN05;
+}
+/* Whether warps widen its columns. */
+static inline bool
+cu_tile_widens(const struct cu_tile *t)
+{
+	return t->by == CU_BY_GROUPS || t->by == CU_BY_BYTES;
+}
 
 struct cu_dot {
 	struct cu_kernel *k;
@@ -170,9 +185,11 @@ struct cu_side {
 	/* elements of a copy, of groups bytes; 0: converted one by one */
 	int64_t width;
 	int64_t row;	/* groups of 4 bits: elements of a row; else 0 */
-	/* lines of a group as CU_BY_GROUPS reads them; with `row`, lines of 64
-	 * bytes, and after them a word for each column that has its scale */
-	bool by_groups;
+	int64_t bytes;	/* of an element in the tile */
+	/* lines of 128 elements as CU_BY_GROUPS and CU_BY_BYTES read them; with
+	 * `row` they have 64 bytes, and after them is a word for each column
+	 * that has its scale */
+	bool is_widened;
 	bool rows_end, k_end;	/* tiles may end early there */
 	/* C text, i64: offsets in elements, within the current batch, of int
 	 * `r` and int `q`, positions of rows and of k */
@@ -184,6 +201,8 @@ struct cu_side {
 int64_t cu_unit_bytes(enum cu_dot_unit u);
 /* Whether elements need no conversion. */
 bool cu_unit_is(enum cu_dot_unit u, enum ir_dtype t);
+/* Whether the right operand is one that warps widen, and as what. */
+bool cu_dot_widens(const struct cu_dot *d, enum cu_tile_by *by);
 /* Bytes of one tile. */
 int64_t cu_side_bytes(const struct cu_side *s);
 /* How d's operand is copied; tile and blocks are planned. */
@@ -217,18 +236,17 @@ static inline long long
 cu_loop_lead(const struct cu_loop *l)
 {
 	return (long long)l->tile->stages -
-	       (l->tile->by == CU_BY_WARPS || l->tile->by == CU_BY_GROUPS ? 1
-									  : 2);
+	       (cu_tile_async(l->tile) ? 2 : 1);
 }
 
-/* ---- cuda_dot_groups.c --------------------------------------------------- */
+/* ---- cuda_dot_widen.c ---------------------------------------------------- */
 
-/* Emits the loop over k of a tile by groups. */
-void cu_groups_loop(struct cu_func *f, const struct cu_loop *l);
+/* Emits the loop over k of a tile whose columns warps widen. */
+void cu_widen_loop(struct cu_func *f, const struct cu_loop *l);
 /* As cu_pairs_begin, within its block. */
-void cu_groups_pairs(struct cu_func *f, const struct cu_loop *l);
-/* Issue slots of a warp for a group of k. */
-double cu_groups_slots(const struct cu_tile *t);
+void cu_widen_pairs(struct cu_func *f, const struct cu_loop *l);
+/* Issue slots of a warp for 128 of k. */
+double cu_widen_slots(const struct cu_tile *t);
 
 /* ---- cuda_dot_loop.c ----------------------------------------------------- */
 

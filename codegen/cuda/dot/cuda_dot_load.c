@@ -52,10 +52,10 @@ lines_of(const struct cu_side *s)
 int64_t
 cu_side_bytes(const struct cu_side *s)
 {
-	if (s->by_groups && s->row) {
+	if (s->is_widened && s->row) {
 		return s->rows * (s->k / 2 + 4);
 	}
-	return lines_of(s) * line_of(s) * units[s->unit].bytes;
+	return lines_of(s) * line_of(s) * s->bytes;
 }
 
 /* Elements along `dense` that one copy may have. */
@@ -95,15 +95,28 @@ dense_k(const struct cu_dot *d, int which)
 	return !d->k_at[which] && cu_factor_dense(&d->over, which);
 }
 
+/* Those of 8 bits are copied as they are, which needs them along k. */
+bool
+cu_dot_widens(const struct cu_dot *d, enum cu_tile_by *by)
+{
+	bool half = d->unit == CU_DOT_BF16 || d->unit == CU_DOT_F16;
+	enum ir_dtype t = d->view[1].dtype;
+
+	*by = d->row ? CU_BY_GROUPS : CU_BY_BYTES;
+	return half && (d->row || ((t == IR_INT8 || t == IR_F8E4M3) &&
+		cu_unit_is(d->unit, d->view[0].dtype) && dense_k(d, 1) &&
+		width_of(d, 1, &d->over, &d->n, 16) >= 4));
+}
+
 /* Elements of an asynchronous copy of 16, 8 or 4 bytes; 0: converted one by
  * one. */
 static int64_t
 choose_width(const struct cu_dot *d, int which, struct cu_side *s)
 {
 	const struct cg_factor *rows = which ? &d->n : &d->m;
-	int64_t bytes = units[s->unit].bytes, width = 16 / bytes;
+	int64_t bytes = s->bytes, width = 16 / bytes;
 
-	if (!cu_unit_is(s->unit, s->from)) {
+	if (bytes == units[s->unit].bytes && !cu_unit_is(s->unit, s->from)) {
 		return 0;
 	}
 	if (s->unit == CU_DOT_FMA && !dense_rows(d, which)) {
@@ -125,7 +138,7 @@ width_of_row(const struct cu_side *s)
 {
 	int64_t groups = s->row / IR_GROUP;
 
-	return !s->by_groups || groups % 2 ? 0
+	return !s->is_widened || groups % 2 ? 0
 		: groups % 8 == 0 ? 16 : groups % 4 == 0 ? 8 : 4;
 }
 
@@ -141,11 +154,12 @@ cu_side_of(const struct cu_dot *d, int which, struct cu_side *s)
 			       .k = d->tile.k, .threads = d->tile.threads };
 	s->pad = d->unit == CU_DOT_FMA ? 4 : 0;
 	s->row = which ? d->row : 0;
-	s->by_groups = d->tile.by == CU_BY_GROUPS;
-	s->described = d->tile.by == CU_BY_WGMMA ||
-		       d->tile.by == CU_BY_TCGEN05;
+	s->is_widened = cu_tile_widens(&d->tile);
+	s->bytes = which && d->tile.by == CU_BY_BYTES ? 1
+						     : units[d->unit].bytes;
+	s->described = cu_tile_async(&d->tile);
 	/* ldmatrix transposes elements of 2 bytes only */
-	s->along_k = s->by_groups || (d->unit != CU_DOT_FMA &&
+	s->along_k = s->is_widened || (d->unit != CU_DOT_FMA &&
 		     (units[d->unit].bytes == 1 || !dense_rows(d, which)));
 	s->width = s->row ? width_of_row(s) : choose_width(d, which, s);
 	s->rows_end = d->row_at[which] || split->most < s->rows ||
@@ -182,6 +196,16 @@ swizzle(const struct side_text *t)
 	}
 	return places >= 8 ? "line % 8"
 		: places == 4 ? "line / 2 % 4" : "line / 4 % 2";
+}
+
+/* C text: where a chunk of a line of 128 elements is, as warps read it that
+ * widen the right operand. */
+static const char *
+widened_place(const struct side_text *t)
+{
+	return t->bytes == 1 ? "place ^ line / 2 % 2"
+		: "place % 4 * 4 ^ place / 4 ^ place / 2 % 2 * 2 ^ "
+		  "line % 2 * 4";
 }
 
 /* C text: how many of `most` bytes exist; the copy fills the rest with
@@ -281,7 +305,7 @@ put_head(const struct side_text *t, const char *name)
 			    : "one by one",
 		   name, cu_elem_type(s->from), s->table ? ", " : "",
 		   s->table ? s->table : "");
-	if (!s->k_end || (s->by_groups && s->row)) {
+	if (!s->k_end || (s->is_widened && s->row)) {
 		buf_puts(t->out, "\t(void)end;\n");
 	}
 	if (!s->rows_end) {
@@ -319,8 +343,7 @@ put_chunks(const struct side_text *t)
 		   "\n", (long long)places, (long long)places);
 	buf_printf(t->out, "\t\tconst int at = to + line * %lld + (%s) * 16;"
 		   "\n", (long long)(line_of(s) * t->bytes),
-		   s->by_groups ? "place % 4 * 4 ^ place / 4 ^ place / 2 % 2 "
-				  "* 2 ^ line % 2 * 4"
+		   s->is_widened ? widened_place(t)
 		   : arena_printf(t->k->c->a, "place ^ (%s)", swizzle(t)));
 	if (s->along_k) {
 		buf_printf(t->out, "\t\tconst int r = first + %s;\n"
@@ -480,10 +503,10 @@ emit_side(struct cu_kernel *k, const struct cu_side *s, const char *name)
 {
 	struct side_text t = { .k = k, .s = s, .out = &k->text };
 
-	t.bytes = units[s->unit].bytes;
+	t.bytes = s->bytes;
 	t.chunk = 16 / t.bytes;
 	put_head(&t, name);
-	if (s->by_groups && s->row) {
+	if (s->is_widened && s->row) {
 		put_groups(&t);
 	} else if (s->unit == CU_DOT_FMA && s->width == 1) {
 		put_transposed(&t);

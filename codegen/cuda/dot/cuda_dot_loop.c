@@ -611,8 +611,8 @@ cu_loop_emit(struct cu_func *f, const struct cu_loop *l)
 		emit_tensor(f, l);
 	} else if (l->tile->by == CU_BY_WGMMA) {
 		emit_wgmma(f, l);
-	} else if (l->tile->by == CU_BY_GROUPS) {
-		cu_groups_loop(f, l);
+	} else if (cu_tile_widens(l->tile)) {
+		cu_widen_loop(f, l);
 	} else if (l->unit == CU_DOT_FMA) {
 		emit_fma(f, l);
 	} else {
@@ -631,8 +631,8 @@ cu_pairs_begin(struct cu_func *f, const struct cu_loop *l)
 
 	cu_line(f, "{");
 	cu_line(f, "int i, j, e;");
-	if (t->by == CU_BY_GROUPS) {
-		cu_groups_pairs(f, l);
+	if (cu_tile_widens(t)) {
+		cu_widen_pairs(f, l);
 		return;
 	}
 	cu_line(f, "UNROLL");

@@ -70,19 +70,21 @@ static const struct cu_tile by_tensor[] = {
 #define TENSOR_BYTES 64
 
 /*
- * Columns in groups of 4 bits, a group of k at a time.  A warp needs twice the
- * registers for sums.  `best` is of products alone: of few rows instructions
- * and copies bind, which group_cycles counts.
+ * Columns that warps widen, 128 of k at a time: of 4 bits in groups, for whose
+ * sums a warp needs twice the registers, and of 8 bits.  `best` is of products
+ * alone: of few rows instructions and copies bind, which widen_cycles counts.
  */
-static const struct cu_tile by_groups[] = {
-	{ 128, 128, IR_GROUP, 64, 32, 256, 1, 4, 0.80, CU_BY_GROUPS },
-	{ 64, 128, IR_GROUP, 64, 32, 128, 2, 4, 0.70, CU_BY_GROUPS },
-	{ 32, 128, IR_GROUP, 32, 32, 128, 3, 4, 0.65, CU_BY_GROUPS },
-	{ 16, 128, IR_GROUP, 16, 32, 128, 3, 6, 0.60, CU_BY_GROUPS },
-	{ 8, 128, IR_GROUP, 8, 32, 128, 3, 6, 0.60, CU_BY_GROUPS },
-	{ 8, 64, IR_GROUP, 8, 16, 128, 4, 8, 0.60, CU_BY_GROUPS },
-	{ 8, 32, IR_GROUP, 8, 16, 64, 4, 8, 0.60, CU_BY_GROUPS }
-};
+#define WIDENING(by) { \
+	{ 128, 128, IR_GROUP, 64, 32, 256, 1, 4, 0.80, by }, \
+	{ 64, 128, IR_GROUP, 64, 32, 128, 2, 4, 0.70, by }, \
+	{ 32, 128, IR_GROUP, 32, 32, 128, 3, 4, 0.65, by }, \
+	{ 16, 128, IR_GROUP, 16, 32, 128, 3, 6, 0.60, by }, \
+	{ 8, 128, IR_GROUP, 8, 32, 128, 3, 6, 0.60, by }, \
+	{ 8, 64, IR_GROUP, 8, 16, 128, 4, 8, 0.60, by }, \
+	{ 8, 32, IR_GROUP, 8, 16, 64, 4, 8, 0.60, by } \
+}
+static const struct cu_tile by_groups[] = WIDENING(CU_BY_GROUPS);
+static const struct cu_tile by_narrow[] = WIDENING(CU_BY_BYTES);
 
 #define COUNT(x) ((uint32_t)(sizeof (x) / sizeof (x)[0]))
 
@@ -96,9 +98,11 @@ is_half(enum cu_dot_unit u)
 const struct cu_tile *
 cu_tiles(const struct cu_dot *d, uint32_t *n)
 {
-	if (d->row && is_half(d->unit)) {
+	enum cu_tile_by by;
+
+	if (cu_dot_widens(d, &by)) {
 		*n = COUNT(by_groups);
-		return by_groups;
+		return by == CU_BY_GROUPS ? by_groups : by_narrow;
 	}
 	if (d->unit == CU_DOT_FMA) {
 		*n = COUNT(by_numbers);
@@ -113,8 +117,10 @@ cu_tiles_described(const struct cu_dot *d, uint32_t *n)
 {
 	const struct cu_arch *arch = d->k->c->arch;
 	bool half = is_half(d->unit);
+	enum cu_tile_by by;
 
-	if (d->row || (!half && d->unit != CU_DOT_E4M3)) {
+	if (d->row || cu_dot_widens(d, &by) ||
+	    (!half && d->unit != CU_DOT_E4M3)) {
 		*n = 0;
 		return NULL;
 	}
@@ -127,14 +133,21 @@ cu_tiles_described(const struct cu_dot *d, uint32_t *n)
 	return half ? by_warpgroups : by_promotion;
 }
 
+/* Of a stage. */
+static int64_t
+widened_bytes(const struct cu_tile *t)
+{
+	return t->m * 2 * t->k + t->n * (t->by == CU_BY_GROUPS ? t->k / 2 + 4
+							       : t->k);
+}
+
 int64_t
 cu_tile_bars(enum cu_dot_unit u, const struct cu_tile *t, bool box)
 {
 	int64_t pad = u == CU_DOT_FMA ? 8 : 0, wait;
 
 	wait = box ? t->m * cu_tile_line(t) : 0;
-	pad = t->by == CU_BY_GROUPS
-		? t->stages * (t->m * 2 * t->k + t->n * (t->k / 2 + 4))
+	pad = cu_tile_widens(t) ? t->stages * widened_bytes(t)
 		: t->stages * (t->m + t->n + pad) * t->k * cu_unit_bytes(u);
 	return pad > wait ? pad : wait;
 }
@@ -153,7 +166,7 @@ cu_tile_fit(const struct cg_cuda *c, enum cu_dot_unit u, bool box,
 	/* the driver reserves 1 KiB of each block */
 	int64_t all = c->arch->smem_bytes + 1024, stages = t->stages, blocks;
 
-	if (u != CU_DOT_FMA && t->by != CU_BY_GROUPS) {
+	if (u != CU_DOT_FMA && !cu_tile_widens(t)) {
 		t->k = (t->by != CU_BY_WARPS ? 128 : 64) / cu_unit_bytes(u);
 	}
 	for (blocks = t->blocks; blocks > 0; blocks--) {
@@ -187,16 +200,16 @@ ceil_of(double x, double by)
 }
 
 /*
- * Cycles that a multiprocessor needs for a group of k of such a tile, of which
+ * Cycles that a multiprocessor needs for 128 of k of such a tile, of which
  * it makes `here` at a time, beside those of its products: for instructions;
  * and until what is copied is there, of which so much is under way.
  */
 static double
-group_cycles(const struct cu_tile *t, double here, double full)
+widen_cycles(const struct cu_tile *t, double here, double full)
 {
 	double warps = (double)t->threads / 32;
-	double slots = warps * cu_groups_slots(t) / SCHEDULERS;
-	double stage = (double)(t->m * 2 * t->k + t->n * (t->k / 2 + 4));
+	double slots = warps * cu_widen_slots(t) / SCHEDULERS;
+	double stage = (double)widened_bytes(t);
 	double rate = here * (double)(t->stages - 1) * stage / LATENCY;
 
 	return fmax(slots / full, stage / fmin(rate, MOST_LOADED));
@@ -215,9 +228,9 @@ cu_tiles_cycles(const struct cg_cuda *c, enum cu_dot_unit u,
 	double work = (double)(t->m * t->n) * (k + (double)t->k) /
 		      (rate(u) * t->best * full);
 
-	if (t->by == CU_BY_GROUPS) {
+	if (cu_tile_widens(t)) {
 		work = fmax(work, (k / (double)t->k + 1) *
-				  group_cycles(t, here, full));
+				  widen_cycles(t, here, full));
 	}
 	return each * work +
 	       ceil_of(each, here) *
@@ -279,7 +292,7 @@ cu_tile_suits(const struct cu_dot *d, struct cu_tile *t,
 			  t->by == CU_BY_WARPS)) {
 		return true;
 	}
-	if (t->by != CU_BY_WARPS && t->by != CU_BY_GROUPS) {
+	if (cu_tile_async(t)) {
 		return false;
 	}
 	t->blocks = t->blocks > 2 ? 2 : t->blocks;

@@ -77,6 +77,57 @@ int4_f32(const i8 *row, int q, int k)
 	       bf16_f32(*(const bf16 *)(row + k / 2 + q / 128 * 2));
 }
 
+/* ---- weights of 8 bits --------------------------------------------------- */
+
+/*
+ * The two lowest bytes of a word as int8, in f32: with 128 added they are the
+ * lowest bits of a number whose unit is theirs.
+ */
+FN f32
+int8_first(u32 x)
+{
+	return bits_f32(and_xor(x, 0xffu, 0x4b000080u)) - 8388736.0f;
+}
+
+FN f32
+int8_second(u32 x)
+{
+	return bits_f32(and_xor(x, 0xff00u, 0x47008000u)) - 32896.0f;
+}
+
+FN u32
+int8_bf16(u32 x)
+{
+	return pack_bf16(int8_first(x), int8_second(x));
+}
+
+FN u32
+int8_f16(u32 x)
+{
+	return pack_f16(int8_first(x), int8_second(x));
+}
+
+/*
+ * The same of e4m3: their exponent and mantissa, where a wider type has them,
+ * are the number divided by 2 to the difference of the biases; subnormal ones,
+ * too.  No weight is a NaN: 480 comes of it.
+ */
+FN u32
+e4m3_bf16(u32 x)
+{
+	x = bytes_apart(x);
+	return mul_bf16((x & 0x80008000u) | (x >> 4 & 0x07f007f0u),
+			0x7b807b80u);
+}
+
+FN u32
+e4m3_f16(u32 x)
+{
+	x = bytes_apart(x);
+	return mul_f16((x & 0x80008000u) | (x >> 1 & 0x3f803f80u),
+		       0x5c005c00u);
+}
+
 /* ---- descriptors of tcgen05 (PTX ISA, 9.7.16.4) -------------------------- */
 
 /* An operand in shared memory: strides as those of wg_desc. */

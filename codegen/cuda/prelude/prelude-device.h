@@ -249,6 +249,36 @@ and_xor(u32 x, u32 y, u32 z)
 	return r;
 }
 
+/* The two lowest bytes of a word as the upper ones of its halves. */
+FN u32
+bytes_apart(u32 x)
+{
+	u32 r;
+
+	asm("prmt.b32 %0, %1, 0, 0x1404;" : "=r"(r) : "r"(x));
+	return r;
+}
+
+/* Products of two pairs. */
+FN u32
+mul_bf16(u32 x, u32 y)
+{
+	u32 r;
+
+	asm("fma.rn.bf16x2 %0, %1, %2, %3;"
+	    : "=r"(r) : "r"(x), "r"(y), "r"(0x80008000u));
+	return r;
+}
+
+FN u32
+mul_f16(u32 x, u32 y)
+{
+	u32 r;
+
+	asm("mul.rn.f16x2 %0, %1, %2;" : "=r"(r) : "r"(x), "r"(y));
+	return r;
+}
+
 /* Differences of two pairs. */
 FN u32
 sub_bf16(u32 x, u32 y)

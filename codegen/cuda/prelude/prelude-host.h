@@ -226,6 +226,26 @@ and_xor(u32 x, u32 y, u32 z)
 }
 
 FN u32
+bytes_apart(u32 x)
+{
+	return (x & 0xff) << 8 | (x & 0xff00) << 16;
+}
+
+FN u32
+mul_bf16(u32 x, u32 y)
+{
+	return pack_bf16(bf16_f32((bf16)x) * bf16_f32((bf16)y),
+			 bf16_f32((bf16)(x >> 16)) * bf16_f32((bf16)(y >> 16)));
+}
+
+FN u32
+mul_f16(u32 x, u32 y)
+{
+	return pack_f16(f16_f32((f16)x) * f16_f32((f16)y),
+			f16_f32((f16)(x >> 16)) * f16_f32((f16)(y >> 16)));
+}
+
+FN u32
 sub_bf16(u32 x, u32 y)
 {
 	return pack_bf16(bf16_f32((bf16)x) - bf16_f32((bf16)y),

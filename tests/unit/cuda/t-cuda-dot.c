@@ -412,6 +412,57 @@ test_groups(void **state)
 	}
 }
 
+/* ---- weights of 8 bits ---- */
+
+static void
+add_bytes(const char *t, const char *stored, const char *w, int m, int n, int k)
+{
+	struct arena *a = &all.a;
+	const char *head = arena_printf(a, "llmc-ir 1\ndim m = %d\n"
+		"dim n = %d\ndim k = %d\nmodel {\n"
+		"  %%0 = weight name=\"x\" : %s[m, k]\n"
+		"  %%1 = weight name=\"w\" frozen rounded=k : %s[%s]\n"
+		"  %%2 = cast %%1 : %s[%s]\n", m, n, k, t, stored, w, t, w);
+
+	add(arena_printf(a, "%s  %%3 = dot_f32 %%0, %%2 over=k : f32[m, n]\n"
+			 "  return %%3\n}\n", head));
+	add(arena_printf(a, "%s  %%3 = dot_f32 %%0, %%2 over=k : f32[m, n]\n"
+		"  %%4 = scales name=\"w_scale_inv\" stored=%s over=(%s) : "
+		"f32[n]\n  %%5 = rescale %%3, %%4 : %s[m, n]\n"
+		"  %%6 = silu %%5 : %s[m, n]\n  return %%6\n}\n", head, stored,
+		w, t, t));
+}
+
+/* Of each alignment, of k that is no whole stages, few rows and many. */
+static void
+test_bytes(void **state)
+{
+	static const char *const archs[] = { "sm_80", "sm_89", "sm_90a" };
+	static const char *const stored[] = { "int8", "f8e4m3" };
+	int i;
+
+	(void)state;
+	for (i = 0; i < 6; i++) {
+		const char *s = stored[i % 2];
+
+		begin(archs[i / 2], 1);
+		add_bytes("bf16", s, "n, k", 5, 72, 520);
+		if (i < 2) {
+			add_bytes("f16", s, "n, k", 150, 136, 100);
+			add_bytes("bf16", s, "n, k", 40, 264, 272);
+			all.c.units = 1000;
+			add_bytes("bf16", s, "n, k", 1, 40, 1040);
+			add_bytes("f16", s, "n, k", 12, 128, 1024);
+		}
+		assert_true(occurs(&all, i % 2 ? "= e4m3_bf16(cols"
+					 : "= int8_bf16(cols") > 2);
+		/* elements that are not contiguous are converted one by one */
+		add_bytes("bf16", s, "k, n", 20, 40, 64);
+		add_bytes("bf16", s, "n, k", 20, 40, 50);
+		finish(RT_EMU_CHECK);
+	}
+}
+
 /* Experts, in rows of an even and of an odd number of groups. */
 static void
 add_groups_experts(const char *to, int k)
@@ -588,7 +639,7 @@ test_registers(void **state)
 	}
 }
 
-/* Weights in groups: all tiles there are, of whole and of ragged matrices. */
+/* Weights of 4 bits: all tiles there are, of whole and of ragged matrices. */
 static void
 test_groups_registers(void **state)
 {
@@ -604,27 +655,31 @@ test_groups_registers(void **state)
 		{ "sm_90a", "bf16", 13, 8192, 4096 },
 		{ "sm_100a", "bf16", 1, 8192, 4096 }
 	};
+	static const char *const stored[] = { "int4", "int8", "f8e4m3" };
 	struct arena a;
 	struct mem mem;
 	uint32_t i;
+	uint32_t n = sizeof cases / sizeof cases[0];
 	bool there = true;
 
 	(void)state;
 	mem_init(&mem);
 	arena_init(&a, &mem);
-	for (i = 0; there && i < sizeof cases / sizeof cases[0]; i++) {
-		const char *t = cases[i].type;
+	for (i = 0; there && i < n + 4; i++) {
+		const char *t = cases[i % n].type;
+		/* of 8 bits the largest tiles: either, whole and ragged */
+		const char *s = stored[i < n ? 0 : 1 + i % 2];
 
 		there = compiles(arena_printf(&a, "llmc-ir 1\ndim m = %d\n"
 			"dim n = %d\ndim k = %d\nmodel {\n"
 			"  %%0 = weight name=\"a\" : %s[m, k]\n"
 			"  %%1 = weight name=\"b\" frozen rounded=k : "
-			"int4[n, k]\n"
+			"%s[n, k]\n"
 			"  %%2 = cast %%1 : %s[n, k]\n"
 			"  %%3 = dot %%0, %%2 over=k : %s[m, n]\n"
 			"  %%4 = silu %%3 : %s[m, n]\n"
-			"  return %%4\n}\n", cases[i].m, cases[i].n,
-			cases[i].k, t, t, t, t), cases[i].arch);
+			"  return %%4\n}\n", cases[i % n].m, cases[i % n].n,
+			cases[i % n].k, t, s, t, t, t), cases[i % n].arch);
 	}
 	arena_release(&a);
 	if (!there) {
@@ -684,6 +739,7 @@ main(void)
 		cmocka_unit_test(test_experts_planted),
 		cmocka_unit_test(test_groups),
 		cmocka_unit_test(test_groups_experts),
+		cmocka_unit_test(test_bytes),
 		cmocka_unit_test(test_registers),
 		cmocka_unit_test(test_groups_registers),
 		cmocka_unit_test(test_models),

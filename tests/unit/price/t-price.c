@@ -52,10 +52,10 @@ test_stored(void **state)
 	assert_true(narrow > wide / 4 && narrow < wide / 2);
 }
 
-/* Groups of 4 bits are multiplied by mma.sync, and widened by instructions that
- * few rows wait for where memory is fast. */
+/* Weights that kernels widen are multiplied by mma.sync; and of 4 bits few rows
+ * wait for the instructions that widen, where memory is fast. */
 static void
-test_grouped(void **state)
+test_widened(void **state)
 {
 	static const struct {
 		const char *name;
@@ -73,13 +73,16 @@ test_grouped(void **state)
 		struct cost few, many = cost_contraction(d, &c);
 		double slower, widens;
 
-		c.grouped = true;
+		c.widened = true;
 		slower = cost_contraction(d, &c).math_us / many.math_us;
 		assert_true(slower >= on[i].many && slower < on[i].many * 1.25);
 		c.m = 1;
 		few = cost_contraction(d, &c);
 		widens = few.math_us / few.memory_us;
 		assert_true(on[i].few > 1 ? widens > 1 : widens < 1);
+		c.stored_bytes = 1;
+		few = cost_contraction(d, &c);
+		assert_true(i == 2 || few.math_us < few.memory_us);
 	}
 }
 
@@ -395,7 +398,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_stored, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_grouped, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_widened, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_panels, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_contraction, setup,
 						teardown),

@@ -326,6 +326,9 @@ tk_put(uint8_t dtype, char *to, int64_t i, double v)
 	case IR_F8E4M3:
 		to[i] = tk_to_f8(f);
 		break;
+	case IR_INT8:
+		to[i] = (char)n;
+		break;
 	case IR_IDX:
 		memcpy(to + 4 * i, &n, 4);
 		break;
@@ -356,6 +359,8 @@ tk_get(uint8_t dtype, const char *from, int64_t i)
 		return tk_from_f16((uint16_t)u);
 	case IR_F8E4M3:
 		return tk_from_f8(from[i]);
+	case IR_INT8:
+		return (signed char)from[i];
 	case IR_IDX:
 		memcpy(&n, from + 4 * i, 4);
 		return n;
