@@ -261,7 +261,15 @@ void cu_pairs_begin(struct cu_func *f, const struct cu_loop *l);
 void cu_pairs_end(struct cu_func *f);
 
 
-/* ---- cuda_dot_products.c: products by tcgen05 --------------------------- */
+/* ---- cuda_dot_products.c: products by tcgen05, sums by wgmma ------------ */
+
+/* Stages of 128 bytes of f8e4m3 that wgmma adds up, in 14 bits: so many at a
+ * time, whose sums threads then add to f32 sums of their own. */
+#define CU_PROMOTED 4
+
+/* Emits how n `part`, which have been waited for, are added to the sums `to` (C
+ * text, of int j). */
+void cu_promote(struct cu_func *f, int64_t n, const char *to);
 
 /* Of a stage of 128 bytes of k, whose left operand comes first; C text. */
 struct cu_products {

@@ -20,23 +20,29 @@
  * that are read from shared memory at 128 bytes a cycle suffice for all of the
  * rate with 128 columns or more, 67% with 64 and 40% with 32.  So are the bytes
  * loaded, those of an A100 (5120 bytes a cycle for 108 multiprocessors).
+ *
+ * With promoted sums a thread has two registers for each: at most 96 of them.
  */
 static const struct dot90_generation generations[] = {
-	{ "wgmma", false, 16, 64, 4096, 34, { 0.95, 0.9, 0.75, 0.55 }, {
+	{ "wgmma", false, false, 16, 64, 4096, 34, { 0.95, 0.9, 0.75, 0.55 }, {
 		{ 128, 256, 1, 2 }, { 128, 128, 2, 1 }, { 128, 128, 1, 2 },
 		{ 64, 256, 2, 1 }, { 128, 64, 2, 1 }, { 64, 128, 2, 1 },
 		{ 64, 64, 2, 1 }, { 128, 32, 2, 1 }
 	}, 8 },
-	{ "tcgen05", true, 32, 16, 8192, 47, { 0.95, 0.9, 0.65, 0.4 }, {
+	{ "tcgen05", true, false, 32, 16, 8192, 47, { 0.95, 0.9, 0.65, 0.4 }, {
 		{ 128, 256, 2, 1 }, { 128, 128, 2, 1 }, { 128, 64, 2, 1 },
 		{ 128, 32, 2, 1 }
-	}, 4 }
+	}, 4 },
+	{ "wgmma", false, true, 16, 64, 4096, 34, { 0.95, 0.9, 0.75, 0.55 }, {
+		{ 128, 192, 1, 2 }, { 128, 128, 1, 2 }, { 128, 64, 2, 1 },
+		{ 64, 128, 2, 1 }, { 64, 64, 2, 1 }, { 128, 32, 2, 1 }
+	}, 6 }
 };
 
 static const struct dot90_generation *
-generation_of(const struct cu_arch *arch)
+generation_of(const struct cu_arch *arch, enum cu_dot_unit unit)
 {
-	return arch->wgmma ? &generations[0]
+	return arch->wgmma ? &generations[unit == CU_DOT_E4M3 ? 2 : 0]
 		: arch->tcgen05 ? &generations[1] : NULL;
 }
 
@@ -105,6 +111,24 @@ sum_cycles(const struct dot90 *p, int64_t units)
 		      (16 * (double)(blocks < units ? blocks : units));
 }
 
+/* Cycles of a stage.  A team of one warpgroup promotes sums while nobody
+ * multiplies; of two, one does while the other multiplies. */
+static double
+stage_cycles(const struct dot90 *p)
+{
+	double tile = (double)p->rows * (double)p->cols;
+	double eff = p->has->reached[p->cols >= 256 ? 0 : p->cols >= 128 ? 1
+				     : p->cols >= 64 ? 2 : 3];
+	double mul = tile * DOT90_ROW / p->has->multiplied / eff;
+	double load = ((double)p->rows + (double)p->cols /
+		       (double)p->cluster) * 128 / p->has->loaded;
+
+	if (p->has->promotes && p->groups == 1) {
+		mul += tile / 128 / CU_PROMOTED;
+	}
+	return mul > load ? mul : load;
+}
+
 /* Estimated cycles.  As many bytes are stored in a cycle as are loaded.  What
  * becomes of sums takes the cycles in which it is issued. */
 static double
@@ -113,12 +137,7 @@ cycles(const struct dot90 *p)
 	int64_t units = p->blocks / p->cluster * p->cluster;
 	double tile = (double)p->rows * (double)p->cols;
 	double rate = p->has->loaded;
-	double eff = p->has->reached[p->cols >= 256 ? 0 : p->cols >= 128 ? 1
-				     : p->cols >= 64 ? 2 : 3];
-	double mul = tile * DOT90_ROW / p->has->multiplied / eff;
-	double load = ((double)p->rows + (double)p->cols /
-		       (double)p->cluster) * 128 / rate;
-	double stage = mul > load ? mul : load;
+	double stage = stage_cycles(p);
 	/* a scheduler has one warp of each warpgroup */
 	double put = dot90_put_slots(p) * (double)p->groups;
 	/* the boxes of the last tile are stored after it */
@@ -298,7 +317,7 @@ bool
 cu_dot90_steps(const struct cu_dot *dot)
 {
 	struct cu_dot d = *dot;
-	struct dot90 p = { .has = generation_of(d.k->c->arch), .d = &d,
+	struct dot90 p = { .has = generation_of(d.k->c->arch, d.unit), .d = &d,
 			   .blocks = d.k->c->units, .first = 128 };
 
 	if (!p.has || d.unit == CU_DOT_FMA ||

@@ -76,6 +76,9 @@ struct dot90_generation {
 	/* sums lie in tensor memory, and one thread multiplies; else teams
 	 * multiply, in their registers */
 	bool tensor;
+	/* threads add what wgmma makes of some stages to sums of their own, as
+	 * it adds up with fewer bits than f32 has */
+	bool promotes;
 	int64_t warp_rows, unit_rows;
 	/* of a multiprocessor in a cycle: bytes of a row and a column that are
 	 * multiplied, bytes that are loaded from the L2 cache */

@@ -130,7 +130,7 @@ dot90_side_of(const struct cu_dot *d, int which, int64_t rows, int64_t step,
 	    !cu_view_aligned(d->k, v)) {
 		return false;
 	}
-	two = multi && rows % 128 == 0;
+	two = multi && rows >= 128 && rows % 64 == 0;
 	s->by_k = cu_factor_dense(&d->over, which);
 	s->loads = s->by_k ? two ? 2 : 1 : rows / 64;
 	s->halves = two && s->loads % 2 == 0 && (!s->by_k || s->x->n <= 1);

@@ -75,6 +75,19 @@ put_producer(struct cu_func *f, const struct dot90 *p)
 
 /* ---- teams ---- */
 
+/* Sums of a thread; and where wgmma makes them. */
+static long long
+nsums(const struct dot90 *p)
+{
+	return (long long)(dot90_group_rows(p) * p->cols / 128);
+}
+
+static const char *
+sums_of(const struct dot90 *p)
+{
+	return p->has->promotes ? "part" : "d";
+}
+
 /* Emits all products of a stage; those of the first stage overwrite the
  * sums. */
 static void
@@ -102,8 +115,8 @@ put_products(struct cu_func *f, const struct dot90 *p, bool first)
 	cu_line(f, "wg_fence();");
 	for (k = 0; k < DOT90_ROW / 32; k++) {
 		for (i = 0; i < dot90_group_rows(p) / 64; i++) {
-			cu_line(f, "wg_%s_64x%lld(d + %lld, x + %d, y + %d, "
-				"%d%s);", types[p->d->unit], cols,
+			cu_line(f, "wg_%s_64x%lld(%s + %lld, x + %d, y + %d, "
+				"%d%s);", types[p->d->unit], cols, sums_of(p),
 				i * cols / 2, x * k + 512 * i, y * k,
 				!first || k > 0, turns);
 		}
@@ -142,9 +155,66 @@ put_turn(struct cu_func *f, const struct dot90 *p)
 	cu_line(f, "}");
 }
 
+/* The other team's turn, after the last stage of a tile; `last`: C text, what
+ * holds of that one. */
+static void
+end_turn(struct cu_func *f, const struct dot90 *p, const char *last)
+{
+	if (p->teams == 1) {
+		return;
+	}
+	cu_comment(f, "The other team's turn, if there is one more tile.");
+	cu_line(f, "if (%stile + %s < %lld) {", last, dot90_tile_step(p),
+		(long long)(p->items / p->cluster));
+	cu_line(f, "arrive_named(4 - team, 256);");
+	cu_line(f, "}");
+}
+
+/* Products of the stages up to `end` (C text), the last of which runs. */
+static void
+put_stages(struct cu_func *f, const struct dot90 *p, const char *end)
+{
+	cu_line(f, "{");
+	cu_line(f, "mbar_wait(full + 8 * stage, parity);");
+	put_products(f, p, true);
+	cu_line(f, "}");
+	cu_line(f, "for (int q = 1; q < %s; q++) {", end);
+	cu_line(f, "const int before = stage;");
+	dot90_next_stage(f, p);
+	cu_line(f, "mbar_wait(full + 8 * stage, parity);");
+	put_products(f, p, false);
+	cu_line(f, "wg_wait(1);");
+	put_release(f, p, "before");
+	cu_line(f, "}");
+}
+
+/* Some stages at a time, whose sums are added to d. */
+static void
+put_promoted(struct cu_func *f, const struct dot90 *p, const char *steps)
+{
+	cu_line(f, "UNROLL");
+	cu_line(f, "for (int j = 0; j < %lld; j++) {", nsums(p));
+	cu_line(f, "d[j] = 0;");
+	cu_line(f, "}");
+	cu_line(f, "for (int left = %s; left > 0; left -= %d) {", steps,
+		CU_PROMOTED);
+	cu_line(f, "const int most = left < %d ? left : %d;", CU_PROMOTED,
+		CU_PROMOTED);
+	put_stages(f, p, "most");
+	end_turn(f, p, arena_printf(f->k->c->a, "left <= %d && ",
+				    CU_PROMOTED));
+	cu_line(f, "wg_wait(0);");
+	put_release(f, p, "stage");
+	cu_promote(f, nsums(p), "d[j]");
+	dot90_next_stage(f, p);
+	cu_line(f, "}");
+}
+
 static void
 put_sums(struct cu_func *f, const struct dot90 *p)
 {
+	const char *steps = p->splits > 1 ? "steps"
+		: dot90_steps_text(f, p, "tile");
 	long long ring = (long long)p->ring;
 
 	if (p->splits > 1) {
@@ -164,30 +234,14 @@ put_sums(struct cu_func *f, const struct dot90 *p)
 				(long long)(p->teams * p->steps));
 		}
 	}
-	cu_line(f, "{");
-	cu_line(f, "mbar_wait(full + 8 * stage, parity);");
-	put_products(f, p, true);
-	cu_line(f, "}");
-	cu_line(f, "for (int q = 1; q < %s; q++) {",
-		p->splits > 1 ? "steps" : dot90_steps_text(f, p, "tile"));
-	cu_line(f, "const int before = stage;");
-	dot90_next_stage(f, p);
-	cu_line(f, "mbar_wait(full + 8 * stage, parity);");
-	put_products(f, p, false);
-	cu_line(f, "wg_wait(1);");
-	put_release(f, p, "before");
-	cu_line(f, "}");
-	if (p->teams > 1) {
-		cu_comment(f,
-			   "The other team's turn, if there is one more tile.");
-		cu_line(f, "if (tile + %s < %lld) {", dot90_tile_step(p),
-			(long long)(p->items / p->cluster));
-		cu_line(f, "arrive_named(4 - team, 256);");
-		cu_line(f, "}");
+	if (p->has->promotes) {
+		put_promoted(f, p, steps);
+		return;
 	}
+	put_stages(f, p, steps);
+	end_turn(f, p, "");
 	cu_line(f, "wg_wait(0);");
-	cu_line(f, "wg_sums(d, %lld);", (long long)(dot90_group_rows(p) *
-						    p->cols / 128));
+	cu_line(f, "wg_sums(d, %lld);", nsums(p));
 	put_release(f, p, "stage");
 	if (p->teams == 1) {
 		dot90_next_stage(f, p);
@@ -202,8 +256,10 @@ put_team(struct cu_func *f, const struct dot90 *p)
 
 	/* 128 threads of 40 and 256 of 232: 64512 of 65536 registers */
 	cu_line(f, "regs_more(232);");
-	cu_line(f, "f32 d[%lld];", (long long)(dot90_group_rows(p) * p->cols /
-					       128));
+	cu_line(f, "f32 d[%lld];", nsums(p));
+	if (p->has->promotes) {
+		cu_line(f, "f32 part[%lld];", nsums(p));
+	}
 	if (p->teams > 1) {
 		cu_line(f, "const int team = TID / 128 - 1, group = 0;");
 		cu_line(f, "u32 slot = team * %s;", dot90_steps_text(f, p,

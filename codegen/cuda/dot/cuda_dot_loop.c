@@ -5,8 +5,6 @@
  */
 #include "codegen/cuda/dot/cuda_dot.h"
 
-#define PROMOTED 4	/* of 128 elements of k each */
-
 /* ---- f32: a thread multiplies and adds ---- */
 
 /*
@@ -423,9 +421,9 @@ loop_wgmma(struct cu_func *f, const struct cu_loop *l)
 
 /*
  * Sums of f8e4m3, which wgmma adds up with some 14 bits: threads add what it
- * makes of PROMOTED tiles at a time to sums in f32.  To add those of one half
- * while products of the other run, in two sets of registers, was tried: NVRTC
- * 13 then runs products one by one.
+ * makes of CU_PROMOTED tiles at a time to sums in f32.  To add those of one
+ * half while products of the other run, in two sets of registers, was tried:
+ * NVRTC 13 then runs products one by one.
  */
 static void
 loop_promoted(struct cu_func *f, const struct cu_loop *l)
@@ -438,19 +436,15 @@ loop_promoted(struct cu_func *f, const struct cu_loop *l)
 	cu_line(f, "for (it = 0; it < nk; it++) {");
 	stage_here(f, l);
 	multiply_wgmma(f, l, "part", arena_printf(f->k->c->a, "it %% %d > 0",
-						  PROMOTED));
+						  CU_PROMOTED));
 	stage_next(f, l);
-	cu_line(f, "if (it %% %d < %d && it + 1 < nk) {", PROMOTED,
-		PROMOTED - 1);
+	cu_line(f, "if (it %% %d < %d && it + 1 < nk) {", CU_PROMOTED,
+		CU_PROMOTED - 1);
 	cu_line(f, "wg_wait(1);");
 	cu_line(f, "} else {");
-	cu_line(f, "int j;");
 	cu_line(f, "wg_wait(0);");
-	cu_line(f, "wg_sums(part, %lld);", n);
-	cu_line(f, "UNROLL");
-	cu_line(f, "for (j = 0; j < %lld; j++) {", n);
-	cu_line(f, "acc[0][j / 4][j %% 4] += part[j];");
-	cu_close(f, 3);
+	cu_promote(f, n, "acc[0][j / 4][j % 4]");
+	cu_close(f, 2);
 }
 
 static void

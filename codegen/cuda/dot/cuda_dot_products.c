@@ -1,8 +1,18 @@
 /*
  * Products of a stage by tcgen05, which one thread issues: of what the copying
- * unit or threads have copied.
+ * unit or threads have copied.  And what becomes of sums of f8e4m3 by wgmma.
  */
 #include "codegen/cuda/dot/cuda_dot.h"
+
+void
+cu_promote(struct cu_func *f, int64_t n, const char *to)
+{
+	cu_line(f, "wg_sums(part, %lld);", (long long)n);
+	cu_line(f, "UNROLL");
+	cu_line(f, "for (int j = 0; j < %lld; j++) {", (long long)n);
+	cu_line(f, "%s += part[j];", to);
+	cu_line(f, "}");
+}
 
 const char *
 cu_tensor_form(struct arena *a, const struct cu_products *p)

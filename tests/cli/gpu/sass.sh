@@ -75,6 +75,6 @@ grep -q 'sound: 5 slots in the loop, 1 in sass.tsv' out || bad 'nobody says it'
 command -v "${LLMC_NVDISASM:-nvdisasm}" >/dev/null ||
 	{ [ $failed -eq 0 ] && skip 'no nvdisasm: set LLMC_NVDISASM'; exit 1; }
 need nvrtc llvm linker
-"$top_srcdir/bench/gpu/sass" check small-90 tensor-100 experts-100 small-80 small-89 >out 2>err ||
+"$top_srcdir/bench/gpu/sass" check small-90 narrow-90 tensor-100 experts-100 small-80 small-89 >out 2>err ||
 	bad 'kernels are worse than they were'
 exit $failed

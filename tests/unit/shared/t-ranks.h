@@ -76,13 +76,27 @@ tk_note(void *user, const char *path, const struct ir_type *type,
 	}
 }
 
+/*
+ * Inputs: the step; and those of f8e4m3, which are numbers of that type,
+ * 0.25 to 7.5, one in eight of them negative, so that sums grow with their
+ * length.
+ */
 static inline bool
-tk_step(void *user, const char *name, const struct ir_type *type,
-	int64_t elems, double *out)
+tk_input(void *user, const char *name, const struct ir_type *type,
+	 int64_t elems, double *out)
 {
+	uint64_t key = ir_rng_key(name, TK_SEED);
+	int64_t i, n;
+
 	(void)user;
-	(void)type;
-	(void)elems;
+	for (i = 0; type->dtype == IR_F8E4M3 && i < elems; i++) {
+		n = ir_rng_below(key, (uint64_t)i, 8 * 40);
+		out[i] = (n % 8 ? 1 : -1) *
+			 ldexp((double)(8 + n / 8 % 8), (int)(n / 64) - 5);
+	}
+	if (type->dtype == IR_F8E4M3) {
+		return true;
+	}
 	if (strcmp(name, "step") != 0) {
 		return false;
 	}
@@ -215,7 +229,7 @@ tk_start(struct tk *t, struct tk_machines *x)
 	uint32_t r;
 
 	memset(x, 0, sizeof *x);
-	x->from.input = tk_step;
+	x->from.input = tk_input;
 	ir_pool_open(&x->pool, t->m, 0);
 	for (r = 0; r < t->nranks; r++) {
 		x->user[r] = (struct tk_rank){ t, r };
