@@ -607,17 +607,18 @@ plan_item_text(struct arena *a, const struct plan_value *v, uint32_t *i,
 	return buf_text(&b);
 }
 
-/* Whether a list's text needs no quotes around it; file names never do. */
+/* Whether a list's text needs no quotes around it. */
 static bool
 is_one_word(struct arena *a, const char *word)
 {
 	(void)a;
-	return *word && (strpbrk(word, "./") ||
-			 !strpbrk(word, " \t\r\n,+*()"));
+	return *word && !strpbrk(word, " \t\r\n,+*()");
 }
 
+/* A schedule is one text, which may be a file's name: it has no quotes. */
 static void
-push_list(struct ir_module *m, const char *key, const struct plan_value *v)
+push_list(struct ir_module *m, const char *key, const struct plan_row *row,
+	  const struct plan_value *v)
 {
 	struct arena *a = &m->ctx->tmp;
 	const char *name = key;
@@ -626,7 +627,8 @@ push_list(struct ir_module *m, const char *key, const struct plan_value *v)
 
 	buf_init(&b, a);
 	for (i = 0; i < v->items.n; i++) {
-		const char *text = plan_item_text(a, v, &i, is_one_word);
+		const char *text = plan_item_text(a, v, &i, row->kind ==
+			PLAN_SCHEDULE ? NULL : is_one_word);
 
 		if (b.n + strlen(text) + 2 > MAX_PIECE) {
 			push_text(m, name, buf_text(&b), v->span);
@@ -653,7 +655,7 @@ plan_store(struct ir_module *m, const struct plan_row *row,
 		s.num[0] = it->num * (double)it->times;
 		VEC_PUSH(&m->ctx->perm, &m->settings, s);
 	} else {
-		push_list(m, key, v);
+		push_list(m, key, row, v);
 	}
 }
 
