@@ -97,6 +97,8 @@ struct cu_tiling {
 struct cu_tiling *cu_tiling_open(struct arena *a, struct cg_tiling *in);
 /* After all kernels.  False: a row is of no kernel, which is reported. */
 bool cu_tiling_close(const struct cu_tiling *t, struct ir_module *m);
+/* Whether a row of the plan is of what is called `what`. */
+bool cu_tiling_names(const struct cu_tiling *t, const char *what);
 struct cu_kernel;
 /* Begins the candidates of what is called `what`, with what the plan says of
  * it; `what` is NULL if there is no plan. */

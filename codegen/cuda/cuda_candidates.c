@@ -164,7 +164,7 @@ cu_tiling_close(const struct cu_tiling *t, struct ir_module *m)
 /* ---- going through them ---- */
 
 static struct cu_tile_row *
-row_of(struct cu_tiling *t, const char *what)
+row_of(const struct cu_tiling *t, const char *what)
 {
 	uint32_t i;
 
@@ -174,6 +174,12 @@ row_of(struct cu_tiling *t, const char *what)
 		}
 	}
 	return NULL;
+}
+
+bool
+cu_tiling_names(const struct cu_tiling *t, const char *what)
+{
+	return row_of(t, what) != NULL;
 }
 
 static void

@@ -4,6 +4,7 @@
 #include "runtime/emulate/emulate.h"
 
 #include <dlfcn.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -89,6 +90,24 @@ deliver(struct rt_emu *e)
 	return emu_tma_deliver(e) || emu_tensor_deliver(e);
 }
 
+/* LLMC_EMULATE_SEED, if it is set. */
+static enum rt_status
+read_seed(struct rt_emu *e, struct rt_error *err)
+{
+	const char *s = getenv("LLMC_EMULATE_SEED");
+	char *end = NULL;
+
+	if (!s || !*s) {
+		return RT_OK;
+	}
+	errno = 0;
+	rt_emu_seed(e, strtoull(s, &end, 10));
+	return *s >= '0' && *s <= '9' && !*end && !errno ? RT_OK
+		: rt_fail(err, RT_RANGE, RT_NOWHERE, "the variable "
+			  "LLMC_EMULATE_SEED is '%.40s', expected a number "
+			  "from 0 to 18446744073709551615", s);
+}
+
 enum rt_status
 rt_emu_open(struct rt_emu **out, const struct rt_images *images, int flags,
 	    struct rt_error *err)
@@ -103,7 +122,10 @@ rt_emu_open(struct rt_emu **out, const struct rt_images *images, int flags,
 	e->flags = flags;
 	e->deliver = deliver;
 	e->end = end_task;
-	s = emu_build(e, err);
+	s = read_seed(e, err);
+	if (s == RT_OK) {
+		s = emu_build(e, err);
+	}
 	if (s == RT_OK) {
 		s = emu_count_open(e, err);
 	}

@@ -126,6 +126,8 @@ struct ca_form;
 /* Begins the candidates of a step of t, which is named by what it makes. */
 void ca_candidates_begin(const struct attn *t, const char *made,
 			 struct cu_candidates *w);
+/* Whether the plan has a tile of that step. */
+bool ca_candidates_planned(const struct attn *t, const char *made);
 /* Adds a candidate with so many multiplications for each pair of a query and a
  * key.  True: it is the choice so far. */
 bool ca_candidates_add(const struct attn *t, struct cu_candidates *w,

@@ -132,13 +132,23 @@ suits(struct ca90_back *p)
 	       ca90_joint_divide(p);
 }
 
+#define JOINT "queries+keys+values"	/* as plans name the step */
+
+/* A plan that has a tile of one kernel's step, or of one of the two others',
+ * has that code, whatever is predicted. */
 bool
 ca_back90_joint_pays(const struct ca_back *asked)
 {
+	const struct attn *t = asked->t;
 	struct ca90_back p = { .s = *asked };
 
-	return suits(&p) && (asked->t->k->c->joint_scratch ||
-			     ca90_joint_is_less(&p));
+	if (!suits(&p)) {
+		return false;
+	}
+	return t->k->c->joint_scratch || ca_candidates_planned(t, JOINT) ||
+	       (!ca_candidates_planned(t, "queries") &&
+		!ca_candidates_planned(t, "keys+values") &&
+		ca90_joint_is_less(&p));
 }
 
 /* The steps of some kv heads. */
@@ -150,7 +160,7 @@ launch(const struct ca90_back *of, int64_t first)
 
 	p.first = first;
 	clear_step(&p);
-	ca_candidates_begin(p.s.t, "queries+keys+values", &w);
+	ca_candidates_begin(p.s.t, JOINT, &w);
 	ca_candidates_add(p.s.t, &w, &p.s.form, p.s.rows,
 			  ca_back_products(&p.s) + p.s.t->d);
 	if (!ca90_back_emit(&p)) {

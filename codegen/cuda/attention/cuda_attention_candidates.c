@@ -60,6 +60,14 @@ ca_candidates_begin(const struct attn *t, const char *made,
 }
 
 bool
+ca_candidates_planned(const struct attn *t, const char *made)
+{
+	const struct cu_tiling *all = t->k->c->tiling;
+
+	return all && cu_tiling_names(all, name_of(t, made));
+}
+
+bool
 ca_candidates_add(const struct attn *t, struct cu_candidates *w,
 		  const struct ca_form *form, int64_t rows, int64_t products)
 {
