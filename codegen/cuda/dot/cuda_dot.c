@@ -25,6 +25,7 @@ cu_dot_find_result(struct cu_dot *d, node_id head)
 		   cg_dot_summed(m, d->x, head, &sink) == d->value) {
 		d->result = CU_DOT_ADD;
 		d->target = cg_operand(a, d->k->out, 0, sink, true);
+		d->added = d->target;
 	}
 }
 

@@ -63,7 +63,9 @@ void cu_place_leaf(struct arena *a, struct cu_nest *n, struct cu_leaf *leaf,
 enum cu_dot_result {
 	CU_DOT_BOX,		/* an epilogue runs on the tile */
 	CU_DOT_STORE,		/* stored as it is, as any float but f64 */
-	CU_DOT_ADD		/* added to what is stored, f32 */
+	/* stored on top of what is stored: of the target or, in 16 bits, of
+	 * another operand */
+	CU_DOT_ADD
 };
 
 /* How products are made, and what elements tiles in shared memory have. */
@@ -127,7 +129,7 @@ struct cu_dot {
 	struct cg_dims dims[3];	/* of batch, m, n in the result */
 	enum cu_dot_result result;
 	/* STORE, ADD: the operand that is written, row-major batch, m, n */
-	uint32_t target;
+	uint32_t target, added;	/* ADD: what the sums are added to */
 	bool whole_last;	/* the epilogue needs whole last dims */
 	enum cu_dot_unit unit;
 	/* with experts a list selects rows, or positions of k, and the factor

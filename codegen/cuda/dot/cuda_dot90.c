@@ -4,6 +4,8 @@
  */
 #include "codegen/cuda/dot/cuda_dot90.h"
 
+#include <string.h>
+
 #define RESERVE 1024		/* bytes for barriers */
 #define MOST_WAITING 2		/* most boxes of a warp in flight */
 #define MOST_STAGES 6
@@ -181,6 +183,16 @@ boxes_fit(struct dot90 *p)
 	return p->ring >= 3;
 }
 
+/* All boxes of a tile are there before its sums are. */
+static bool
+added_boxes_fit(struct dot90 *p)
+{
+	p->waiting = dot90_store_boxes(p);
+	p->ring = ring_of(p);
+	p->adds = p->ring >= 3;
+	return p->adds;
+}
+
 /* Sets the columns that go through shared memory at a time: fewer columns are
  * better than fewer stages.  False: too few stages fit. */
 static bool
@@ -192,10 +204,14 @@ find_ring(struct dot90 *p)
 	size_t i;
 
 	p->part = 0;
-	p->box = 0;
+	p->adds = false;
 	if (p->whole > 0 && dot90_store_suits(p)) {
 		return boxes_fit(p);
 	}
+	if (p->whole > 0 && dot90_add_suits(p) && added_boxes_fit(p)) {
+		return true;
+	}
+	p->box = 0;
 	if (p->whole == 0 || !dot90_has_leaf(d)) {
 		p->ring = ring_of(p);
 		return p->ring >= 3;
@@ -283,6 +299,43 @@ is_dense(const struct cu_dot *d)
 	       2 * d->over.size >= dot90_stages(d) * dot90_k(d);
 }
 
+/* The operand that lies as the result does, if all that follows is to add it:
+ * a residual. */
+static void
+find_added(struct cu_dot *d)
+{
+	struct ir_module *m = d->k->c->m;
+	const struct ir_type *s = ir_type(m, d->value), *t;
+	const struct kernel *x = d->x;
+	const struct ir_node *n;
+	struct cg_view v;
+	value_id other;
+	bool second;
+
+	if (x->nodes.n != 2 || kernel_makes(x, d->value)) {
+		return;
+	}
+	n = ir_node(m, x->nodes.at[ir_node(m, x->nodes.at[0])->result ==
+				   d->value]);
+	t = ir_type(m, n->result);
+	if (n->op != IR_ADD || !kernel_makes(x, n->result)) {
+		return;
+	}
+	second = ir_args(m, n)[0] == d->value;
+	other = ir_args(m, n)[second];
+	if (ir_args(m, n)[!second] != d->value || other == d->value ||
+	    !ir_type_equal(t, ir_type(m, other)) ||
+	    t->dtype != d->dtype || t->ndims != s->ndims ||
+	    memcmp(t->dims, s->dims, t->ndims * sizeof *t->dims) != 0 ||
+	    !cu_view_of(d->k, x, other, &v) || v.stored != other ||
+	    v.offset != 0 || !cu_view_aligned(d->k, &v)) {
+		return;
+	}
+	d->result = CU_DOT_ADD;
+	d->added = v.operand;
+	d->target = cg_operand(d->k->c->a, d->k->out, n->result, 0, true);
+}
+
 /* 16-bit results whose rows are multiples of 16 bytes need no nest. */
 static void
 find_rounded(struct cu_dot *d)
@@ -300,6 +353,9 @@ find_rounded(struct cu_dot *d)
 	if (d->result == CU_DOT_BOX && half && d->n.size % 8 == 0 && adds) {
 		d->result = CU_DOT_ADD;
 		d->target = cg_operand(d->k->c->a, d->k->out, 0, sink, true);
+		d->added = d->target;
+	} else if (d->result == CU_DOT_BOX && half && d->n.size % 8 == 0) {
+		find_added(d);
 	}
 }
 

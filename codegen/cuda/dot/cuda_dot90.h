@@ -102,6 +102,9 @@ struct dot90 {
 	/* columns of a box that the copying unit stores; 0: none */
 	int64_t box;
 	int64_t waiting;	/* boxes of a warp that may be in flight */
+	/* boxes hold first what the sums are added to, of the whole tile, which
+	 * the copying unit loads while its products are made */
+	bool adds;
 	int64_t row_blocks, col_blocks, tiles;
 	int64_t splits, steps;	/* parts of k; stages of a part */
 	int64_t whole;		/* tiles whose k is not split: the first ones */
@@ -112,6 +115,7 @@ struct dot90 {
 	struct cg_split split;	/* blocks of rows */
 	struct dot90_side side[2];
 	struct cg_map out;	/* the result, if the copying unit stores it */
+	struct cg_map in;	/* what it is added to, if `adds` */
 };
 
 static inline int64_t
@@ -247,13 +251,22 @@ bool dot90_put_tile(struct cu_func *f, const struct dot90 *p,
 
 /* ---- cuda_dot90_store.c: results that the copying unit stores ----------- */
 
-/* Whether the copying unit can store the result: sets p->box and p->out. */
+/* Whether the copying unit can store the result: sets p->box and p->out.  And
+ * whether it can load first what the result is added to: sets p->in, too. */
 bool dot90_store_suits(struct dot90 *p);
+bool dot90_add_suits(struct dot90 *p);
 /* Boxes of a tile for each warp. */
 int64_t dot90_store_boxes(const struct dot90 *p);
 /* As dot90_put_tile; and what follows the loop over tiles. */
 void dot90_store_tile(struct cu_func *f, const struct dot90 *p,
 		      const struct cu_place *m);
 void dot90_store_end(struct cu_func *f);
+/* What sums are added to.  Barriers, one for each warp: as they begin, and as a
+ * team names its own; where a tile's boxes are; and the order to load them. */
+void dot90_add_bars(struct cu_func *f, const struct dot90 *p);
+void dot90_add_open(struct cu_func *f, const struct dot90 *p);
+void dot90_add_place(struct cu_func *f, const struct dot90 *p,
+		     const struct cu_place *m);
+void dot90_add_load(struct cu_func *f, const struct dot90 *p);
 
 #endif

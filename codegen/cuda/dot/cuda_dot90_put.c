@@ -250,17 +250,17 @@ put_rounded(struct cu_func *f, const struct dot90 *p,
 		buf_puts(&f->text, filling(f, p));
 	}
 	cu_line(f, "u32x4 v[%lld];", turns);
-	cu_line(f, "char *const to = %s + (((i64)batch * %lld + m0) * %lld + "
-		"part * %lld) * 2;", cu_operand(f, d->target),
-		(long long)d->m.size, n, (long long)p->part);
+	cu_line(f, "const i64 first = (((i64)batch * %lld + m0) * %lld + part "
+		"* %lld) * 2;", (long long)d->m.size, n, (long long)p->part);
 	for (i = add ? 0 : 1; i < 2; i++) {
 		buf_puts(&f->text, "#pragma unroll\n");
 		cu_line(f, "for (int t = 0; t < %lld; t++) {", turns);
 		cu_line(f, "const int e = t * 32 + LANE, r = e / %lld;",
 			eights);
 		cu_line(f, "const int c = e %% %lld * 8;", eights);
-		cu_line(f, "char *const at = to + ((i64)(warp_row + r) * %lld "
-			"+ c) * 2;", n);
+		cu_line(f, "char *const at = %s + first + ((i64)(warp_row + "
+			"r) * %lld + c) * 2;", cu_operand(f, i == 0
+			? d->added : d->target), n);
 		cu_line(f, "if (r < %d && warp_row + r < %s%s) {", WARP_ROWS,
 			m->live, n % p->part == 0 ? ""
 			: arena_printf(f->k->c->a, " && part * %lld + c < %lld",

@@ -41,7 +41,7 @@ dot90_put_slots(const struct dot90 *p)
 	double each;
 
 	if (p->box) {
-		each = slots_of[DOT90_BOX];
+		each = slots_of[p->adds ? DOT90_ADD_BOX : DOT90_BOX];
 	} else if (!p->part) {
 		each = slots_of[d->result == CU_DOT_ADD ? DOT90_ADD
 						       : DOT90_STORE];

@@ -7,6 +7,11 @@
  * with the next box, or with the products of the next tile, whose operands
  * arrive meanwhile.  It waits for a buffer only before it fills it again.  The
  * copying unit leaves out what lies beyond the last row or column.
+ *
+ * What sums are added to comes the same way: once the products of a tile's
+ * first stage are issued, and the copying unit has read the last tile's boxes,
+ * a thread of each warp has the boxes of its rows loaded, which hold the sums
+ * later.  They arrive while the tile's products are made.
  */
 #include "codegen/cuda/dot/cuda_dot90.h"
 
@@ -19,8 +24,8 @@ rows_of(const struct cg_dims *m, const struct cg_split *s)
 	return m->size[s->cut] * s->inner;
 }
 
-bool
-dot90_store_suits(struct dot90 *p)
+static bool
+boxes_suit(struct dot90 *p, enum cu_dot_result result)
 {
 	const struct cu_dot *d = p->d;
 	int64_t rows = rows_of(&d->dims[1], &p->split);
@@ -28,7 +33,7 @@ dot90_store_suits(struct dot90 *p)
 	int64_t cols = p->cols < 64 ? p->cols : 64;
 
 	p->box = 0;
-	if (d->result != CU_DOT_STORE || cu_elem_bytes(d->dtype) != 2 ||
+	if (d->result != result || cu_elem_bytes(d->dtype) != 2 ||
 	    d->n.size % 8 != 0 ||
 	    (p->split.chunks > 1 && p->split.most != p->rows)) {
 		/* a box might hold rows of another tile */
@@ -45,6 +50,23 @@ dot90_store_suits(struct dot90 *p)
 	return true;
 }
 
+bool
+dot90_store_suits(struct dot90 *p)
+{
+	return boxes_suit(p, CU_DOT_STORE);
+}
+
+bool
+dot90_add_suits(struct dot90 *p)
+{
+	if (p->has->tensor || p->has->promotes || !boxes_suit(p, CU_DOT_ADD)) {
+		return false;
+	}
+	p->in = p->out;
+	p->in.operand = p->d->added;
+	return true;
+}
+
 int64_t
 dot90_store_boxes(const struct dot90 *p)
 {
@@ -55,6 +77,17 @@ int64_t
 dot90_store_bytes(const struct dot90 *p)
 {
 	return p->groups * 4 * p->waiting * BOX_ROWS * p->box * 2;
+}
+
+/* C text: register i of a box, two sums, which are added to those there. */
+static const char *
+pair_text(struct arena *a, const struct dot90 *p, const char *type, int i)
+{
+	return p->adds ? arena_printf(a, "pack_%s(%s_f32((%s)r[%d]) + s[8 * j "
+		"+ %d], %s_f32((%s)(r[%d] >> 16)) + s[8 * j + %d])", type,
+		type, type, i, 2 * i, type, type, i, 2 * i + 1)
+		: arena_printf(a, "pack_%s(s[8 * j + %d], s[8 * j + %d])",
+			       type, 2 * i, 2 * i + 1);
 }
 
 /* Writes a function that stores one box of sums s, which begins at x, y of the
@@ -74,17 +107,22 @@ put_box(struct cu_func *f, const struct dot90 *p)
 		p->box == 64 ? "% 8" : "/ 2 % 4");
 	cu_line(&g, "int j;");
 	buf_puts(&g.text, "\n");
-	cu_line(&g, "if (LANE == 0) {");
-	cu_line(&g, "tma_wait_read(%lld);", (long long)p->waiting - 1);
-	cu_line(&g, "}");
-	cu_line(&g, "sync_warp();");
+	if (!p->adds) {
+		cu_line(&g, "if (LANE == 0) {");
+		cu_line(&g, "tma_wait_read(%lld);", (long long)p->waiting - 1);
+		cu_line(&g, "}");
+		cu_line(&g, "sync_warp();");
+	}
 	buf_puts(&g.text, "#pragma unroll\n");
 	cu_line(&g, "for (j = 0; j < %lld; j++) {", (long long)p->box / 16);
 	cu_line(&g, "u32 r[4];");
 	buf_puts(&g.text, "\n");
+	if (p->adds) {
+		cu_line(&g, "ldsm4(r, at ^ (u32)(32 * j));");
+	}
 	for (i = 0; i < 4; i++) {
-		cu_line(&g, "r[%d] = pack_%s(s[8 * j + %d], s[8 * j + %d]);",
-			i, type, 2 * i, 2 * i + 1);
+		cu_line(&g, "r[%d] = %s;", i,
+			pair_text(f->k->c->a, p, type, i));
 	}
 	cu_line(&g, "stsm4(at ^ (u32)(32 * j), r);");
 	cu_line(&g, "}");
@@ -102,22 +140,18 @@ put_box(struct cu_func *f, const struct dot90 *p)
 		   deep ? ", int z" : "", buf_text(&g.text));
 }
 
-void
-dot90_store_tile(struct cu_func *f, const struct dot90 *p,
-		 const struct cu_place *m)
+/* Places of the result that this kernel's boxes hold. */
+static void
+place_boxes(struct cu_func *f, const struct dot90 *p, const struct cu_place *m)
 {
 	const struct cu_dot *d = p->d;
 	struct arena *a = f->k->c->a;
 	long long rows = (long long)rows_of(&d->dims[1], &p->split);
-	long long outer = (long long)d->m.size / rows, each;
-	const char *z = "";
-	int64_t n = dot90_store_boxes(p), cols = p->cols / p->box, i;
+	long long outer = (long long)d->m.size / rows;
 
-	each = (long long)(BOX_ROWS * p->box * 2);
-	put_box(f, p);
 	cu_line(f, "const u32 wait = ring + %lld + (u32)(WARP%s) * %lld;",
 		(long long)dot90_leaf_at(p), p->first ? " - 4" : "",
-		each * (long long)p->waiting);
+		(long long)(BOX_ROWS * p->box * 2 * p->waiting));
 	cu_line(f, "const int y = %s%s + %lld * group + WARP %% 4 * %lld;",
 		m->start, outer > 1 ? arena_printf(a, " %% %lld", rows) : "",
 		(long long)dot90_group_rows(p), (long long)p->has->warp_rows);
@@ -125,17 +159,91 @@ dot90_store_tile(struct cu_func *f, const struct dot90 *p,
 		cu_line(f, "const int z_at = batch%s;", outer > 1
 			? arena_printf(a, " * %lld + %s / %lld", outer,
 				       m->start, rows) : "");
-		z = ", z_at";
+	}
+}
+
+/* C text: where box i of a warp begins in the result. */
+static const char *
+box_at(struct arena *a, const struct dot90 *p, int64_t i)
+{
+	int64_t cols = p->cols / p->box;
+
+	return arena_printf(a, "n0 + %lld, y + %lld%s",
+			    (long long)(i % cols * p->box),
+			    (long long)(i / cols * p->has->unit_rows),
+			    p->out.ndims == 3 ? ", z_at" : "");
+}
+
+void
+dot90_store_tile(struct cu_func *f, const struct dot90 *p,
+		 const struct cu_place *m)
+{
+	long long each = (long long)(BOX_ROWS * p->box * 2);
+	int64_t n = dot90_store_boxes(p), i;
+
+	put_box(f, p);
+	if (p->adds) {
+		cu_line(f, "mbar_wait(added, with);");
+		cu_line(f, "with ^= 1;");
+	} else {
+		place_boxes(f, p, m);
 	}
 	for (i = 0; i < n; i++) {
-		cu_line(f, "%s_box(&a.map[%u], wait + %lld, d + %lld, n0 + "
-			"%lld, y + %lld%s);", f->grid->func,
-			f->grid->maps.n - 1,
+		cu_line(f, "%s_box(&a.map[%u], wait + %lld, d + %lld, %s);",
+			f->grid->func, f->grid->maps.n - 1,
 			each * (long long)(i % p->waiting),
 			(long long)(i * p->box / 2),
-			(long long)(i % cols * p->box),
-			(long long)(i / cols * p->has->unit_rows), z);
+			box_at(f->k->c->a, p, i));
 	}
+}
+
+/* ---- what sums are added to ---- */
+
+static long long
+first_bar(const struct dot90 *p)
+{
+	return 16 * (long long)p->ring;
+}
+
+void
+dot90_add_bars(struct cu_func *f, const struct dot90 *p)
+{
+	cu_line(f, "for (int i = 0; i < 8; i++) {");
+	cu_line(f, "mbar_init(full + %lld + 8 * i, 1);", first_bar(p));
+	cu_line(f, "}");
+}
+
+void
+dot90_add_open(struct cu_func *f, const struct dot90 *p)
+{
+	cu_line(f, "const u32 added = full + %lld + 8 * (u32)(WARP - 4);",
+		first_bar(p));
+	cu_line(f, "int with = 0;");
+}
+
+void
+dot90_add_place(struct cu_func *f, const struct dot90 *p,
+		const struct cu_place *m)
+{
+	place_boxes(f, p, m);
+}
+
+void
+dot90_add_load(struct cu_func *f, const struct dot90 *p)
+{
+	long long each = (long long)(BOX_ROWS * p->box * 2);
+	int64_t n = dot90_store_boxes(p), i;
+
+	cu_line(f, p->splits > 1 ? "if (LANE == 0 && tile < %lld) {"
+		: "if (LANE == 0) {", (long long)(p->whole / p->cluster));
+	cu_line(f, "tma_wait_read(0);");
+	cu_line(f, "mbar_expect(added, %lld);", each * (long long)n);
+	for (i = 0; i < n; i++) {
+		cu_line(f, "tma_load%u(wait + %lld, &a.map[2], added, %s);",
+			p->in.ndims, each * (long long)i,
+			box_at(f->k->c->a, p, i));
+	}
+	cu_line(f, "}");
 }
 
 void

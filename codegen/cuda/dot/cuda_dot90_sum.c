@@ -56,6 +56,7 @@ sum_of(const struct dot90 *p)
 	q.splits = 1;
 	q.whole = q.tiles;
 	q.part = 0;
+	q.adds = false;
 	if (dot90_store_suits(&q)) {
 		q.waiting = dot90_store_boxes(&q);
 	} else if (dot90_has_leaf(q.d)) {

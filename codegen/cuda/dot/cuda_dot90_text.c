@@ -178,6 +178,9 @@ put_stages(struct cu_func *f, const struct dot90 *p, const char *end)
 	cu_line(f, "mbar_wait(full + 8 * stage, parity);");
 	put_products(f, p, true);
 	cu_line(f, "}");
+	if (p->adds) {
+		dot90_add_load(f, p);
+	}
 	cu_line(f, "for (int q = 1; q < %s; q++) {", end);
 	cu_line(f, "const int before = stage;");
 	dot90_next_stage(f, p);
@@ -268,9 +271,15 @@ put_team(struct cu_func *f, const struct dot90 *p)
 		cu_line(f, "const int team = 0, group = TID / 128 - 1;");
 		cu_line(f, "int stage = 0, parity = 0;");
 	}
+	if (p->adds) {
+		dot90_add_open(f, p);
+	}
 	dot90_sums_at(f, p);
 	dot90_open_tiles(f, p, "team");
 	dot90_places(f, p, &m, &n);
+	if (p->adds) {
+		dot90_add_place(f, p, &m);
+	}
 	put_sums(f, p);
 	done = dot90_put_item(f, p, p, &m, NULL);
 	dot90_used(f, &m, &n);
@@ -298,6 +307,9 @@ put_barriers(struct cu_func *f, const struct dot90 *p)
 	cu_line(f, "}");
 	if (p->has->tensor) {
 		dot90_tensor_bars(f, p);
+	}
+	if (p->adds) {
+		dot90_add_bars(f, p);
 	}
 	cu_line(f, "fence_mbar_init();");
 	cu_line(f, "}");
@@ -352,6 +364,9 @@ dot90_emit(struct dot90 *p)
 	f.grid->smem_bytes = dot90_bars_at(p) + 256;
 	VEC_PUSH(k->c->a, &f.grid->maps, p->side[0].map);
 	VEC_PUSH(k->c->a, &f.grid->maps, p->side[1].map);
+	if (p->adds) {
+		VEC_PUSH(k->c->a, &f.grid->maps, p->in);
+	}
 	if (p->box) {
 		VEC_PUSH(k->c->a, &f.grid->maps, p->out);
 	}

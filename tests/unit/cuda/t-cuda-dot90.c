@@ -206,6 +206,9 @@ plain(struct arena *a, const char *type, int64_t m, int64_t n, int64_t k,
 #define BIASED \
 	"  %3 = weight name=\"s\" : bf16[n]\n" \
 	"  %4 = add %2, %3 : bf16[m, n]\n  return %4\n}\n"
+#define RESIDUAL \
+	"  %3 = weight name=\"r\" : bf16[m, n]\n" \
+	"  %4 = add %2, %3 : bf16[m, n]\n  return %4\n}\n"
 #define GROW "  accumulate %2 name=\"g\"\n  return %0\n}\n"
 
 /* Both teams, one team of two, clusters, parts of k; for NVRTC too. */
@@ -223,10 +226,13 @@ test_tiles(void **state)
 		tc_text(&c, plain(&c.a, "bf16", 512, 512, 256, orders[i],
 				  STORE), 0.016);
 		tc_text(&c, plain(&c.a, "bf16", 136, 520, 1032, orders[i],
-				  GROW), 0.016);
+				  i % 2 ? RESIDUAL : GROW), 0.016);
 	}
 	assert_int_equal(with_async(&c), 8);
-	tc_run(&c, 0);
+	/* the copying unit loads what they are added to */
+	assert_int_equal(with(&c, "mbar_wait(added, "),
+			 is_hopper(arch) ? 4 : 0);
+	tc_run(&c, RT_EMU_CHECK);
 	tc_close(&c);
 }
 
