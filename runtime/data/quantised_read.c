@@ -121,8 +121,7 @@ zero_at(const struct rt_unpacker *u, const struct rt_packed *p, int64_t row,
 	int64_t group)
 {
 	int64_t in_word = 32 / p->scheme.bits, mask;
-	int64_t words = p->zeros.ndim > 0 ? p->zeros.shape[p->zeros.ndim - 1]
-					  : 1;
+	int64_t words = (p->scale_rows + in_word - 1) / in_word;
 	const uint8_t *at;
 	uint8_t v;
 

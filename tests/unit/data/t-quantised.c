@@ -286,6 +286,46 @@ test_group(void **state)
 	remove_dir(dir, files);
 }
 
+/* Zero points of eight rows, a word for each group, in whatever shape. */
+static void
+test_zeros(void **state)
+{
+	static const char *const headers[] = {
+#define ZEROS(shape) "{" T("a.qweight", "I32", "16,8", 0, 512) "," \
+	T("a.scales", "F16", "16,8", 512, 768) "," \
+	T("a.qzeros", "I32", shape, 768, 832) "}"
+		ZEROS("16,1"), ZEROS("16"), ZEROS("1,16"),
+	};
+	char *dir = make_dir();
+	size_t i, k;
+
+	(void)state;
+	put_json(dir, "config.json", GPTQ);
+	for (i = 0; i < sizeof(headers) / sizeof(headers[0]); i++) {
+		struct bytes b = make(headers[i], 832);
+		struct rt_error err = { 0 };
+		struct rt_st *st;
+		float v[1024];
+
+		memset(b.at + b.n - 832, 0, 832);
+		for (k = 0; k < 128; k++) {
+			b.at[b.n - 320 + 2 * k + 1] = 0x3c;	/* 1 */
+		}
+		for (k = 0; k < 16; k++) {
+			memset(b.at + b.n - 64 + 4 * k, (int)(k % 15 * 17), 4);
+		}
+		put_bytes(dir, "m.safetensors", b);
+		assert_int_equal(rt_st_open_any(&st, dir, NULL, &err), RT_OK);
+		assert_int_equal(rt_st_read_raw(st, rt_st_at(st, 0), 0,
+						sizeof(v), v, &err), RT_OK);
+		for (k = 0; k < 1024; k++) {
+			assert_true(v[k] == -(float)(k % 128 / 8 % 15 + 1));
+		}
+		rt_st_free(st);
+	}
+	remove_dir(dir, files);
+}
+
 /* Without a config.json tensors are what they are. */
 static void
 test_plain(void **state)
@@ -382,7 +422,8 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_formats), cmocka_unit_test(test_wrong),
-		cmocka_unit_test(test_group), cmocka_unit_test(test_plain),
+		cmocka_unit_test(test_group), cmocka_unit_test(test_zeros),
+		cmocka_unit_test(test_plain),
 		cmocka_unit_test(test_memory),
 	};
 
