@@ -132,6 +132,9 @@ memory_print_graphs(const struct ranks *r, const struct memory *mem,
 		buf_printf(out, "more than the %.3f GiB that the target "
 			   "reserves: so much is counted\n",
 			   d->reserve_bytes / (1 << 30));
+	} else if (d->reserve_bytes == 0) {
+		buf_puts(out, "which are not counted, as the target has no "
+			 "`reserve`\n");
 	} else {
 		buf_printf(out, "of the %.3f GiB that the target reserves\n",
 			   d->reserve_bytes / (1 << 30));

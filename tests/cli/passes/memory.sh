@@ -206,6 +206,10 @@ kernels=$(sed -n 's/^its graphs have about \([0-9]*\) kernels.*/\1/p' out)
 run --emit=memory-json --target ./small.target "$examples/tiny-dense.llm"
 grep -q "\"reserve_bytes\": $((kernels * 65536))," out ||
 	bad 'graphs are not what is reserved'
+sed '/reserve = /d' small.target >none.target
+run --explain=memory --target ./none.target "$examples/tiny-dense.llm"
+grep -q 'for each, which are not counted, as the target has no `reserve`$' \
+	out || bad 'graphs are part of no reserve'
 sed -i 's/memory = 80/memory = 0.006/' small.target
 refused 'no plan fits' --target ./small.target "$examples/tiny-dense.llm"
 run --explain=memory --target cpux1 "$examples/tiny-dense.llm"
