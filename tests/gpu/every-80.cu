@@ -20,7 +20,7 @@ functions(f32 x)
 	y += f_erf(x) + f_sqrt(x) + f_rsqrt(x) + f_floor(x) + f_abs(x);
 	y += f_sin(x) + f_cos(x) + f_pow(x, y) + f_min(x, y) + f_max(x, y);
 	y += f_div(x, y) + turn_sin(f32_bits(x));
-	y += turn_cos(turn_scaled((f64)x, f32_bits(y)));
+	y += turn_cos(turn_scaled(x, f32_bits(y)));
 	y += f_sigmoid(x) + f_sin_turns((f64)x) + f_cos_turns((f64)x);
 	return fma_f32(x, y, x);
 }

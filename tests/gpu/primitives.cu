@@ -577,7 +577,7 @@ KERNEL(angles, 128, 1, struct primitive_args)
 		const i32 x = (i32)(n * 2654435761u) >> 14;
 
 		((u32 *)a.at[1])[128 * i + TID] =
-			turn_scaled((f64)x * 0.5, by);
+			turn_scaled((f32)x * 0.5f, by);
 	}
 }
 

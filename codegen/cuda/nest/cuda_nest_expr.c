@@ -203,7 +203,8 @@ angle(struct cu_emit *e, const struct nest_expr *x)
 				    (unsigned long long)p->num, by);
 	}
 	if (p->op != NEST_CAST || nest_at(e->n, p->a)->kind != NEST_INT) {
-		return arena_printf(e->a, "turn_scaled(%s, %s)",
+		id = p->op == NEST_CAST ? p->a : id;
+		return arena_printf(e->a, "turn_scaled((f32)%s, %s)",
 				    cu_expr(e, id), by);
 	}
 	at = cu_expr(e, p->a);

@@ -199,13 +199,17 @@ turn_short_cos(f32 x)
 	return fma_f32(z, p, 1.0f);
 }
 
-/* x times a frequency in units of 2^-64 turns. */
+/*
+ * x times a frequency in units of 2^-64 turns, for |x| < 2^31, without f64:
+ * exactly if x is whole; a fraction is rounded down to 2^-31.
+ */
 FN u32
-turn_scaled(f64 x, u64 by)
+turn_scaled(f32 x, u64 by)
 {
-	f64 turns = x * ((f64)by * 0x1p-64);
+	f32 whole = f_floor(x);
+	u64 rest = (u64)(u32)((x - whole) * 2147483648.0f) << 1;
 
-	return (u32)(i64)((turns - rint(turns)) * 0x1p32);
+	return (u32)(((u64)(i64)(i32)whole * by + rest * (by >> 32)) >> 32);
 }
 
 /* Selected by masks: a kernel has sine and cosine of each angle, which share

@@ -293,8 +293,8 @@ test_turns(void **state)
 
 /*
  * Against whole numbers: x counts halves, so x times a frequency counts 2^-65
- * turns.  A product of f64, here below 2^17 turns, is within 2^-36 turns, and
- * the angle is cut off to whole units of 2^-32 turns.
+ * turns.  Of the frequency that half a position is multiplied with, 32 bits
+ * count, and the angle is cut off to whole units of 2^-32 turns.
  */
 static void
 test_angles(void **state)
@@ -325,6 +325,97 @@ test_angles(void **state)
 	bench_free(&b);
 }
 
+/* Angles of 1024 positions at 16 frequencies. */
+static const char rotations[] =
+	"#include \"prelude.h\"\n"
+	"struct rotation_args {\n"
+	"\tchar *at[2];\n\tchar *shared;\n\tconst i64 *live;\n};\n"
+	"KERNEL(rotations, 128, 1, struct rotation_args)\n{\n"
+	"\tint i = BLOCK_X * 128 + TID, k;\n"
+	"\tf32 x = ((const f32 *)a.at[0])[i], *to = (f32 *)a.at[1] + i * 32;\n"
+	"\n\tfor (k = 0; k < 16; k++) {\n"
+	"\t\tu64 by = ((const u64 *)(a.at[0] + 4096))[k];\n"
+	"\n\t\tto[k * 2] = turn_sin(turn_scaled(x, by));\n"
+	"\t\tto[k * 2 + 1] = turn_cos(turn_scaled(x, by));\n\t}\n}\n";
+
+struct rotations {
+	struct {
+		float x[1024];
+		uint64_t by[16];
+	} in;
+	float out[1024][16][2];
+};
+
+/* The largest error of 1024 positions from `first` on, `step` apart. */
+static double
+worst_rotation(struct rt_emu *e, struct rotations *r, double first, double step)
+{
+	struct rt_grid g = { .func = "rotations", .blocks = { 8, 1, 1 },
+			     .threads = 128, .cluster = 1 };
+	struct {
+		void *at[2], *shared, *live;
+	} a = { { &r->in, r->out }, NULL, NULL };
+	const long double turn = 6.28318530717958647693L;
+	struct rt_error err;
+	double worst = 0;
+	int i, k;
+
+	for (i = 0; i < 1024; i++) {
+		r->in.x[i] = (float)(first + i * step);
+	}
+	if (rt_emu_launch(e, &g, &a, &err) != RT_OK) {
+		fail_msg("%s", err.message);
+	}
+	for (i = 0; i < 1024 * 16; i++) {
+		const float *y = r->out[i / 16][k = i % 16];
+		long double t = ldexpl((long double)r->in.by[k], -64) *
+			r->in.x[i / 16];
+		double x = (double)((t - rintl(t)) * turn);
+
+		worst = fmax(worst, fabs((double)y[0] - sin(x)));
+		worst = fmax(worst, fabs((double)y[1] - cos(x)));
+	}
+	return worst;
+}
+
+/* All positions of a context of 2^17 tokens, as many up to 2^24, numbers below
+ * 0 and parts of a position: the bound holds as for one. */
+static void
+test_positions(void **state)
+{
+	struct rotations *r = calloc(1, sizeof *r);
+	struct rt_error err;
+	struct t_images x;
+	struct rt_emu *e;
+	double worst = 0;
+	int i;
+
+	(void)state;
+	assert_non_null(r);
+	t_images_init(&x);
+	t_images_add(&x, "rotations.cu", rotations);
+	if (rt_emu_open(&e, &x.all, 0, &err) != RT_OK) {
+		fail_msg("%s", err.message);
+	}
+	for (i = 0; i < 16; i++) {	/* theta 500000, heads of 128 */
+		r->in.by[i] = (uint64_t)ldexp(pow(500000, -i / 16.0) *
+					      0.15915494309189533577, 64);
+	}
+	for (i = 0; i < 128; i++) {
+		worst = fmax(worst, worst_rotation(e, r, 1024.0 * i, 1));
+		worst = fmax(worst, worst_rotation(e, r, 131072.0 * i + i,
+						   127));
+	}
+	worst = fmax(worst, worst_rotation(e, r, -0x1p24, 16411));
+	worst = fmax(worst, worst_rotation(e, r, -3, 1 / 256.0));
+	worst = fmax(worst, worst_rotation(e, r, 0, 0x1p-40));
+	if (worst >= 0x1p-22) {
+		fail_msg("an error of %g", worst);
+	}
+	rt_emu_close(e);
+	free(r);
+}
+
 int
 main(void)
 {
@@ -333,6 +424,7 @@ main(void)
 		cmocka_unit_test(test_products),
 		cmocka_unit_test(test_turns),
 		cmocka_unit_test(test_angles),
+		cmocka_unit_test(test_positions),
 		cmocka_unit_test(test_nvrtc),
 	};
 
