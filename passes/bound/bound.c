@@ -5,15 +5,14 @@
  *
  * The first is arithmetic: what the contractions and attention of all data
  * ranks take, divided evenly among all ranks of a stage.  Proof: a kernel's
- * price is min over tiles of waves of tiles, or the bytes of its operands, the
- * larger, and a launch (cost_kernel.c).  If a dim is split in f equal parts,
- * f times the tiles, waves, steps and bytes of a part are no less than those
- * of the whole, since f * ceil(x / f) >= ceil(x) for a whole f; and dims are
- * split by lengths of axes only.  So a part takes at least 1/f of the whole
- * without its launch, and a launch; and the fullest rank has at least the mean.
- * Recomputing, copies and code in parts only add work.  Attention that is split
- * by heads, batch or queries is bounded in the same way (a part of causal
- * queries sees at least as many keys for each).
+ * price is its work or the bytes of its operands, the larger, and a launch.
+ * Dims are split by lengths of axes only, and f parts of a contraction take
+ * together at least cost_contraction_split_us of the whole without their
+ * launches (the proof is in cost.h).  So a part takes at least 1/f of that,
+ * and a launch; and the fullest rank has at least the mean.  Recomputing,
+ * copies and code in parts only add work.  Attention that is split by heads,
+ * batch or queries is bounded in the same way (a part of causal queries sees
+ * at least as many keys for each).
  *
  * The second, place_bound, is what collectives must move.
  */
@@ -145,7 +144,7 @@ bound_find_work(struct bound *b)
 
 /* ---- arithmetic ---- */
 
-/* The price for so many sequences, without the launch. */
+/* What its parts take together for so many sequences, without launches. */
 static double
 whole_us(const struct target_device *d, const struct bound_work *w,
 	 double sequences)
@@ -154,17 +153,16 @@ whole_us(const struct target_device *d, const struct bound_work *w,
 	struct cost_attention a = w->pairs;
 	struct cost c;
 
-	if (w->attends) {
-		a.batch *= sequences;
-		c = w->backward ? cost_attention_backward(d, &a)
-				: cost_attention(d, &a);
-	} else {
+	if (!w->attends) {
 		x.m *= w->m ? sequences : 1;
 		x.n *= w->n ? sequences : 1;
 		x.k *= w->k ? sequences : 1;
 		x.batch *= w->batch ? sequences : 1;
-		c = cost_contraction(d, &x);
+		return cost_contraction_split_us(d, &x);
 	}
+	a.batch *= sequences;
+	c = w->backward ? cost_attention_backward(d, &a)
+			: cost_attention(d, &a);
 	return c.us - c.launch_us;
 }
 

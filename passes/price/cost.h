@@ -61,6 +61,20 @@ double cost_flops_us(const struct target_device *d, enum target_rate r);
 
 struct cost cost_contraction(const struct target_device *d,
 			     const struct cost_contraction *x);
+/*
+ * What f parts of it take together at least, without a launch of each, if its
+ * dims are split in f parts of equal length, or of lengths that are rounded up.
+ *
+ * Proof: f times the tiles, waves, steps and bytes of a part are no less than
+ * those of the whole, since f * ceil(x / f) >= ceil(x) for a whole f.  Only a
+ * part of few rows on a CPU needs no tiles: its products take as long as those
+ * of CPU_TURN_ROWS rows more, and it has at most CPU_FEW_ROWS.  So f such parts
+ * take at least 1 + CPU_TURN_ROWS / CPU_FEW_ROWS times the products of the
+ * whole; from panels, at least the products.  If the whole has few rows, all
+ * its parts have.
+ */
+double cost_contraction_split_us(const struct target_device *d,
+				 const struct cost_contraction *x);
 struct cost cost_attention(const struct target_device *d,
 			   const struct cost_attention *x);
 struct cost cost_attention_backward(const struct target_device *d,

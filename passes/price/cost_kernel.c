@@ -253,6 +253,20 @@ cost_contraction(const struct target_device *d,
 		     memory_bytes_us, d->launch_us);
 }
 
+double
+cost_contraction_split_us(const struct target_device *d,
+			  const struct cost_contraction *x)
+{
+	struct cost c = cost_contraction(d, x);
+	double rows = x->panels ? 1 : 1 + CPU_TURN_ROWS / (double)CPU_FEW_ROWS;
+	double few_us = 2 * rows * x->m * x->n * x->k * x->batch /
+			(cost_flops_us(d, x->rate) * d->matrix_eff *
+			 (x->narrow ? NARROW : 1));
+	bool is_few = target_is_cpu(d) && x->m > CPU_FEW_ROWS;
+
+	return fmax(is_few ? fmin(c.math_us, few_us) : c.math_us, c.memory_us);
+}
+
 /* ---- attention ---- */
 
 /*

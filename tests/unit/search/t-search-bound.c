@@ -30,6 +30,19 @@ static const char plain[] =
 	"}\n"
 	"train { optimizer = adamw(lr = 1e-4); }\n";
 
+/* Of one sequence a rank has so few rows that a CPU needs no tiles for them. */
+static const char rows[] =
+	"model m {\n"
+	"  dim hidden = 1056, ffn = 1056, vocab = 32, seq = 8, batch = 32;\n"
+	"  dtype bf16;\n"
+	"  x = embed(tokens, vocab -> hidden);\n"
+	"  repeat 6 as i {\n"
+	"    x = x + linear(linear(x -> ffn) -> hidden);\n"
+	"  }\n"
+	"  loss = cross_entropy(linear(x -> vocab), labels);\n"
+	"}\n"
+	"train { optimizer = adamw(lr = 1e-4); }\n";
+
 /* Few tokens for large experts. */
 static const char wide[] =
 	"model m {\n"
@@ -171,8 +184,73 @@ draw_plan(const struct space *s, bool moe, struct drawn *x)
 	};
 	return g->used <= target_devices(s->target) &&
 	       x->t.microbatch * g->dp * g->ep <= s->batch &&
-	       2 * g->cp <= s->context_most &&
+	       (g->cp == 1 || 2 * g->cp <= s->context_most) &&
 	       (x->key.zero == 0 || g->dp * g->cp * g->ep > 1);
+}
+
+/* ---- contractions in parts ---- */
+
+/*
+ * Sizes from 1, of which few are multiples of tiles.  Draws a number of parts
+ * for each, and rounds the length of a part up.  Returns that number.
+ */
+static double
+draw_split(double *length, uint32_t most)
+{
+	double n = 1 << draw(5);
+
+	*length = 1 + draw(1u << (1 + draw(most)));
+	return n;
+}
+
+/* f parts of a contraction take no less than the whole, as it is bounded. */
+static void
+check_split(const struct target_device *d, uint32_t *few)
+{
+	struct cost_contraction x = { .rate = TARGET_BF16, .out_bytes = 2,
+				      .panels = draw(2) }, part;
+	struct cost c;
+	double m, n, k, batch, f;
+
+	m = draw_split(&x.m, 10);
+	n = draw_split(&x.n, 12);
+	k = draw_split(&x.k, 12);
+	batch = draw_split(&x.batch, 4);
+	part = x;
+	part.m = ceil(x.m / m);
+	part.n = ceil(x.n / n);
+	part.k = ceil(x.k / k);
+	part.batch = ceil(x.batch / batch);
+	f = m * n * k * batch;
+	c = cost_contraction(d, &part);
+	*few += x.m > 8 && part.m <= 8;
+	assert_true(f * (c.us - c.launch_us) >=
+		    cost_contraction_split_us(d, &x) * (1 - 1e-9));
+}
+
+static void
+test_splits(void **state)
+{
+	static const char *const targets[] = {
+		"h100x8", "a100x8", "t4x4", "cpux8", "cpu-avx512x8",
+		"cpu-znver5x8"
+	};
+	int64_t n = env("SEARCH_BOUNDS", 40) * 500, i;
+	uint32_t few = 0, at;
+
+	(void)state;
+	for (at = 0; at < sizeof targets / sizeof *targets; at++) {
+		struct ir_ctx c;
+		struct target t;
+
+		ir_ctx_init(&c, NULL);
+		t = target(&c, targets[at]);
+		for (i = 0; i < n; i++) {
+			check_split(&t.groups.at[0].device, &few);
+		}
+		ir_ctx_release(&c);
+	}
+	assert_true(few > n);
 }
 
 /* How near bounds come to prices: the sum of their ratios. */
@@ -222,13 +300,14 @@ static void
 check_drawn(const char *model, bool moe, struct nearness *near)
 {
 	static const char *const clusters[] = {
-		"h100x8", "rtx4090x8x4", "a100x8x2", "t4x4x4", "h100x8x2@eth25"
+		"h100x8", "rtx4090x8x4", "a100x8x2", "t4x4x4",
+		"h100x8x2@eth25", "cpu-znver5x8x4"
 	};
 	struct drawn d;
 	struct stand x;
 	int i;
 
-	stand(&x, model, clusters[draw(5)]);
+	stand(&x, model, clusters[draw(6)]);
 	bound_find_work(&x.bounds);
 	for (i = 0; i < 40; i++) {
 		if (draw_plan(&x.space, moe, &d)) {
@@ -256,6 +335,7 @@ test_bounds(void **state)
 		snprintf(text, sizeof text, experts, 32, 2 + draw(3));
 		check_drawn(text, true, &near);
 		check_drawn(wide, true, &near);
+		check_drawn(rows, false, &near);
 	}
 	print_message("%d pieces: bounds are %.3f of prices; of large models, "
 		      "%d: %.3f\n", near.n, near.ratios / near.n, large.n,
@@ -513,6 +593,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_order),
+		cmocka_unit_test(test_splits),
 		cmocka_unit_test(test_bounds),
 		cmocka_unit_test(test_exchange),
 		cmocka_unit_test(test_bytes),
