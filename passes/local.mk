@@ -108,6 +108,7 @@ noinst_LIBRARIES += %D%/libpasses.a
 	%D%/pictures/pictures.h \
 	%D%/pieces/piece_bytes.c \
 	%D%/pieces/piece_cost.c \
+	%D%/pieces/piece_least.c \
 	%D%/pieces/piece_parts.h \
 	%D%/pieces/piece_place.c \
 	%D%/pieces/piece_sharding.c \
@@ -147,6 +148,7 @@ noinst_LIBRARIES += %D%/libpasses.a
 	%D%/price/price.h \
 	%D%/price/price_joins.c \
 	%D%/price/price_kernel.c \
+	%D%/price/price_least.c \
 	%D%/price/price_maps.c \
 	%D%/price/price_memo.c \
 	%D%/price/price_parts.c \

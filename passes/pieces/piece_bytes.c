@@ -52,48 +52,6 @@ add_saves(const struct piece_sharding *w, const struct memory *mem,
 	}
 }
 
-/* Bytes of saves that the kernels of a list read in one run of it. */
-static double
-read_saves(const struct memory *mem, const struct kernel_list *l)
-{
-	double bytes = 0;
-	uint32_t i, k;
-
-	for (i = 0; i < l->at.n; i++) {
-		const struct kernel *x = &l->at.at[i];
-
-		bytes += x->body ? read_saves(mem, x->body) : 0;
-		for (k = 0; k < x->inputs.n; k++) {
-			const struct kernel_use *u = &x->inputs.at[k];
-			uint32_t b = mem->value[u->value].buffer;
-
-			bytes += b && mem->buffers.at[b - 1].kind ==
-				MEMORY_SAVES ? u->bytes : 0;
-		}
-	}
-	return bytes * (double)l->count;
-}
-
-/* Adds what backward reads of it; of layers, the share of one. */
-static void
-add_reads(const struct piece_sharding *w, const struct memory *mem,
-	  struct piece_bytes *to)
-{
-	uint32_t i, k;
-
-	for (i = 0; i < w->on->nstages; i++) {
-		uint32_t p = w->on->piece_of[i];
-		double n = p >= PIECE_BODY ? (double)w->on->iterations[i] : 1;
-
-		for (k = SCHED_F + 1; k < SCHED_NKINDS; k++) {
-			func_id f = w->r.of_stage[i][k];
-
-			to[p].read += f && mem->kernels[f]
-				? read_saves(mem, mem->kernels[f]->top) / n : 0;
-		}
-	}
-}
-
 void
 piece_measure_bytes(const struct piece_sharding *w, const struct memory *mem,
 		    struct piece_bytes *to)
@@ -107,7 +65,6 @@ piece_measure_bytes(const struct piece_sharding *w, const struct memory *mem,
 		x->temp = fmax(x->temp, temps_of(&mem->stage[i]));
 	}
 	add_saves(w, mem, to);
-	add_reads(w, mem, to);
 }
 
 void

@@ -124,6 +124,11 @@ price_pieces(struct piece_store *s, struct piece_sharding *w,
 	c->on[dev] = arena_alloc(a, sizeof *c->on[dev] +
 				    n * sizeof *c->on[dev]->fn);
 	c->on[dev]->n = n;
+	if (!w->key.choice) {
+		c->on[dev]->least = arena_alloc(a, n *
+						sizeof *c->on[dev]->least);
+		piece_find_least(w, list, &p, c->on[dev]->least);
+	}
 	for (i = 0; i < w->on->nstages; i++) {
 		for (k = 0; k < SCHED_NKINDS; k++) {
 			go(w, i, &c->on[dev]->fn[0][k], SCHED_NKINDS, &to);
@@ -217,8 +222,8 @@ piece_cost_of(struct piece_store *s, const struct piece_key *key,
 }
 
 /*
- * What one microbatch keeps does not depend on dp, unless ZeRO gathers or cuts
- * tensors within it.
+ * What one microbatch keeps does not depend on dp, unless tensors are gathered
+ * or cut along it.
  */
 void
 piece_measure(struct piece_store *s, const struct piece_key *key,
@@ -234,7 +239,7 @@ piece_measure(struct piece_store *s, const struct piece_key *key,
 	}
 	c->measured = true;
 	if (c->microbatch == w->at.microbatch &&
-	    (c->dp == w->g.dp || w->key.zero < 2)) {
+	    (c->dp == w->g.dp || !w->sized_by_dp)) {
 		piece_measure_sharding(s, w);
 		memcpy(c->bytes, w->bytes, sizeof c->bytes);
 		return;
@@ -314,51 +319,6 @@ piece_show(struct piece_store *s, struct piece_sharding *w,
 	}
 	arena_release(&w->ctx.tmp);
 	return ok;
-}
-
-/* The same of pieces with these prices on a device group, and these saves. */
-static double
-saved_on(const struct space *s, const struct piece_prices *fn,
-		const struct piece_bytes *saved, uint32_t dev)
-{
-	const struct target_device *d = &s->devs.at[dev]->device;
-	double most = 0;
-	uint32_t i, k;
-
-	for (i = 0; i < PIECE_BODY + s->nkinds; i++) {
-		double bytes = 0, us = 0;
-
-		for (k = 0; k < SPACE_NSPANS; k++) {
-			bytes += fmax(saved[i].slot[k], 0);
-		}
-		for (k = 0; k < SCHED_NKINDS; k++) {
-			us += piece_least_shown_us(s, &fn->fn[i][k]);
-		}
-		bytes += fmax(saved[i].read, bytes);
-		bytes /= d->memory_bytes_us * d->memory_eff;
-		most = us > 0 ? fmax(most, bytes / us) : most;
-	}
-	return most;
-}
-
-double
-piece_saved_part(struct piece_store *s, const struct piece_key *key,
-		 const struct space_plan *t, struct piece_cost *c)
-{
-	struct piece_sharding *w;
-	double more;
-	uint32_t dev;
-
-	if (!c->saved_part) {
-		w = piece_sharding_of(s, key, t);
-		more = (double)c->microbatch / (double)w->at.microbatch;
-		more = w->key.zero > 1 ? fmax(more, 1) : more;
-		for (dev = 0; dev < s->space->nsingle; dev++) {
-			c->saved_part = fmax(c->saved_part, more *
-				saved_on(s->space, c->on[dev], w->bytes, dev));
-		}
-	}
-	return fmin(c->saved_part, 1);
 }
 
 void

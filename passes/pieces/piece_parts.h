@@ -59,6 +59,7 @@ struct piece_sharding {
 	struct ir_module *m;
 	struct ranks r;
 	struct fuse *fuse;	/* m's kernels */
+	bool sized_by_dp;	/* sizes of values in stages depend on dp */
 	struct piece_kernels *of_stages, *of_updates;
 	struct space_degrees g;
 	struct space_plan at;	/* the plan of g that it was staged for */
@@ -113,6 +114,7 @@ struct piece_kernels *piece_kernels_at(struct piece_store *s,
 				       const struct piece_sharding *w,
 				       struct piece_kernels **list,
 				       int64_t microbatch, int64_t dp);
+/* Those of stages. */
 struct piece_kernels *piece_stage_kernels(struct piece_store *s,
 					  struct piece_sharding *w,
 					  int64_t microbatch, int64_t dp);
@@ -149,6 +151,16 @@ bool piece_show(struct piece_store *s, struct piece_sharding *w,
 		const struct space_plan *t, const bool shown[PIECE_MAX],
 		struct piece_bytes bytes[PIECE_MAX],
 		struct price_func fn[PIECE_MAX][SCHED_NKINDS]);
+
+/* ---- piece_least.c ----------------------------------------------------- */
+
+/*
+ * Adds what the pieces of a sharding that recomputes nothing, with these
+ * kernels, take at least with any way to recompute.
+ */
+void piece_find_least(struct piece_sharding *w,
+		      const struct piece_kernels *list, struct pricing *p,
+		      double (*to)[SCHED_NKINDS]);
 
 /* ---- piece_bytes.c ----------------------------------------------------- */
 

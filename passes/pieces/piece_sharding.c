@@ -109,16 +109,63 @@ piece_kernels_at(struct piece_store *s, const struct piece_sharding *w,
 	return k;
 }
 
+/* Whether a region has a collective along dp that changes a value's size. */
+static bool
+resizes(const struct ir_module *m, region_id id, axis_id dp)
+{
+	const struct ir_region *r = &m->regions.at[id];
+	uint32_t i, k;
+
+	for (i = 0; i < r->nodes.n; i++) {
+		const struct ir_node *n = ir_node(m, r->nodes.at[i]);
+		const struct ir_attr *on = ir_is(n->op, IRF_COMM) &&
+			n->op != IR_ALL_REDUCE ? ir_attr(m, n, IR_ATTR_ON)
+					       : NULL;
+
+		for (k = 0; on && k < on->ndims; k++) {
+			if (on->dims[k] == dp) {
+				return true;
+			}
+		}
+		if (n->region && resizes(m, n->region, dp)) {
+			return true;
+		}
+	}
+	return false;
+}
+
 /*
- * The kernels of stages.  With ZeRO 2 and 3 each rank holds a part of gradients
- * or weights, whose size depends on dp.
+ * Whether sizes in stages depend on dp.  With ZeRO 2 and 3 each rank holds a
+ * part of gradients or weights; with any, rows of all data ranks may be
+ * gathered, as where that is less than the gradients of experts.
  */
+static bool
+has_sizes_by_dp(const struct piece_sharding *w)
+{
+	axis_id dp = piece_axis(w->m, "dp");
+	uint32_t i, k;
+
+	if (w->key.zero > 1) {
+		return true;
+	}
+	for (i = 0; dp && i < w->on->nstages; i++) {
+		for (k = 0; k < SCHED_NKINDS; k++) {
+			func_id f = w->r.of_stage[i][k];
+
+			if (f && resizes(w->m, w->m->funcs.at[f].body, dp)) {
+				return true;
+			}
+		}
+	}
+	return false;
+}
+
 struct piece_kernels *
 piece_stage_kernels(struct piece_store *s, struct piece_sharding *w,
 		    int64_t microbatch, int64_t dp)
 {
 	return piece_kernels_at(s, w, &w->of_stages, microbatch,
-				w->key.zero > 1 ? dp : 0);
+				w->sized_by_dp ? dp : 0);
 }
 
 static void
@@ -323,6 +370,7 @@ stage(struct piece_store *s, struct piece_sharding *w)
 	s->staged_nodes += w->m->nodes.n;
 	w->fuse = kernels_open(w->m, s->memo, &w->ctx.perm);
 	ok = open_ranks(s, w);
+	w->sized_by_dp = ok && has_sizes_by_dp(w);
 	arena_release(&w->ctx.tmp);
 	return ok;
 }

@@ -144,20 +144,6 @@ piece_stage_bytes(const struct space *s, const struct piece_cost *c,
 	}
 }
 
-/*
- * Another way to recompute has other kernels, beside which more of the exchange
- * among data ranks may run: at most as much as they are long.
- */
-double
-piece_least_shown_us(const struct space *s, const struct price_func *f)
-{
-	struct price_func most = *f;
-
-	most.beside_us = fmax(f->beside_us, fmin(f->data_us, f->total_us -
-							     f->data_us));
-	return price_shown_us(s->traits, &most);
-}
-
 static double
 per_layer(const struct space *s, const double each[SPACE_MAX_KINDS],
 	  int64_t lo, int64_t hi)

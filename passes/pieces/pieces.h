@@ -51,7 +51,6 @@ enum {
 struct piece_bytes {
 	double slot[SPACE_NSPANS];	/* saved by one microbatch */
 	double host[SPACE_NSPANS];	/* the same, if it lies on the host */
-	double read;		/* of what is saved, by kernels of backward */
 	double temp;		/* temporary, while a function runs */
 	double waits;		/* of transfers between stages */
 };
@@ -78,6 +77,8 @@ struct piece_choices {
 /* Prices of pieces on one device group, of as many as the space has. */
 struct piece_prices {
 	uint32_t n;
+	/* at least, with any way to recompute; NULL: of a way */
+	double (*least)[SCHED_NKINDS];
 	struct price_func fn[][SCHED_NKINDS];
 };
 
@@ -94,7 +95,6 @@ struct piece_cost {
 	struct piece_prices **on;
 	bool measured;		/* bytes are set: see piece_measure */
 	struct piece_bytes bytes[PIECE_MAX];
-	double saved_part;	/* see piece_saved_part; 0: not known yet */
 	VEC(struct piece_balanced) balanced;	/* computed so far */
 	int64_t hop_pp;		/* pp for which hop_us holds; 0: none */
 	double hop_us;
@@ -187,16 +187,19 @@ void piece_price_update(struct piece_store *s, const struct piece_key *key,
 /* Microseconds of a transfer from a stage to the next. */
 double piece_hop_us(struct piece_store *s, const struct piece_key *key,
 		    const struct space_plan *t, struct piece_cost *c);
-/*
- * The part of a pipeline's time that recomputing can save at most: that of
- * writing all that is saved from forward to backward, and reading it as often
- * as kernels do.
- */
-double piece_saved_part(struct piece_store *s, const struct piece_key *key,
-			const struct space_plan *t, struct piece_cost *c);
 /* Places and stages a key that no axis splits. */
 bool piece_open_unsplit(struct piece_store *s, const struct piece_key *key,
 			const struct space_plan *t, struct piece_unsplit *u);
+
+/* ---- piece_least.c ----------------------------------------------------- */
+
+/*
+ * What layers [lo, hi) take at least as a stage on a device group, with any way
+ * to recompute: c is of the way as pinned, and priced there.
+ */
+void piece_stage_least(const struct space *s, const struct piece_cost *c,
+		       uint32_t dev, int64_t lo, int64_t hi,
+		       double out[SCHED_NKINDS]);
 
 /* ---- piece_ways.c ------------------------------------------------------ */
 
@@ -229,8 +232,6 @@ void piece_stage_price(const struct space *s, const struct piece_cost *c,
 		       struct price_func out[SCHED_NKINDS]);
 void piece_stage_bytes(const struct space *s, const struct piece_cost *c,
 		       int64_t lo, int64_t hi, struct piece_bytes *out);
-/* The time of a function, however much of its exchange is hidden. */
-double piece_least_shown_us(const struct space *s, const struct price_func *f);
 /*
  * Effects of a choice on layers [lo, hi), of one sequence: the time that it
  * adds, and the bytes by which it makes a slot of a span smaller.

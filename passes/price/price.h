@@ -183,6 +183,9 @@ enum target_rate price_rate(uint8_t dtype);
 /* The same of a contraction's operands. */
 enum target_rate price_dot_rate(const struct pricing *p,
 				const struct kernel *k);
+/* The kernel's contraction, and what the kernel writes of its result. */
+struct cost_contraction price_dot(const struct pricing *p,
+				  const struct kernel *k);
 /* Adds n kernels of that kind that move so many bytes together. */
 void price_bytes(const struct pricing *p, enum cost_kind kind, double bytes,
 		 uint32_t n, struct price_func *f);
@@ -205,6 +208,21 @@ double price_host_us(const struct pricing *p, const struct kernel *k);
 void price_link(const struct pricing *p, const struct kernel_list *l,
 		struct price_func *f);
 
+/* ---- price_least.c ---------------------------------------------------- */
+
+/*
+ * What kernels take at least, whatever other nodes they are fused with, and
+ * whatever else runs.
+ */
+struct price_least {
+	double kernels_us;	/* contractions and attention */
+	double colls_us;	/* the bytes of collectives, without starts */
+};
+
+/* Adds one run of a kernel. */
+void price_least(struct pricing *p, const struct kernel *k,
+		 struct price_least *f);
+
 /* ---- price_maps.c ----------------------------------------------------- */
 
 /*
@@ -221,6 +239,16 @@ void price_maps(struct pricing *p, const struct kernel_list *l,
 /* The time of a function, less the collectives that its other work hides. */
 double price_shown_us(const struct price_traits *traits,
 		      const struct price_func *f);
+/* What a list is of: collectives overlap with kernels inside repeats only. */
+enum price_list_kind {
+	PRICE_IN_TOP,		/* a function, without its repeats */
+	PRICE_IN_BODY,		/* a repeat that has none inside */
+	PRICE_IN_NEST		/* a repeat, with those inside */
+};
+
+/* The time of one run of a list that has at least these kernels, as shown. */
+double price_least_us(const struct pricing *p, const struct price_least *f,
+		      enum price_list_kind in);
 /*
  * The time that what its layers have on the host by the plan's `offload` is on
  * its way, over the link or to and from drives, whichever is longer.  Both work

@@ -188,9 +188,8 @@ price_dot_rate(const struct pricing *p, const struct kernel *k)
 	return price_rate(ir_type(p->m, ir_args(p->m, n)[0])->dtype);
 }
 
-static void
-price_contraction(struct pricing *p, const struct kernel *k,
-		  struct price_func *f)
+struct cost_contraction
+price_dot(const struct pricing *p, const struct kernel *k)
 {
 	const struct ir_node *n = price_main_node(p->m, k, IRF_CONTRACTS,
 						 IRF_PAIRS);
@@ -206,6 +205,15 @@ price_contraction(struct pricing *p, const struct kernel *k,
 	}
 	x.m = fmax(x.m, 1);
 	x.k = fmax(x.k, 1);
+	return x;
+}
+
+static void
+price_contraction(struct pricing *p, const struct kernel *k,
+		  struct price_func *f)
+{
+	struct cost_contraction x = price_dot(p, k);
+
 	add_part(f, PRICE_MATRIX, price_dot_us(p, &x));
 	price_extra_bytes(p, k, &x, f);
 }

@@ -222,6 +222,33 @@ price_shown_us(const struct price_traits *traits, const struct price_func *f)
 	return shown.total_us;
 }
 
+/*
+ * Without traits K of kernels and C of collectives are shown as
+ * K + C - (1 - PRICE_SLOWED) * beside.  Each clock of a list runs at least as
+ * long as what it times, and so beside is at most K + C - max(K, C), which is
+ * min(K, C).  What is left, 0.4 (K + C) + 0.6 max(K, C), grows with both: so it
+ * is no more for less kernels and collectives.  Outside of repeats and on a
+ * CPU nothing runs beside kernels.  In a list with repeats, collectives of both
+ * may run beside the same kernels, and with traits those of data ranks beside
+ * those of tensor ranks: there only K and the part of C that is always shown
+ * count.
+ */
+double
+price_least_us(const struct pricing *p, const struct price_least *f,
+	       enum price_list_kind in)
+{
+	const struct price_traits *t = p->traits;
+	double shown = t->overlap_tensor ? fmin(PRICE_SLOWED, 1.0 / PIECES)
+					 : PRICE_SLOWED;
+	double all = f->kernels_us + f->colls_us;
+
+	if (t->overlap_tensor || t->overlap_data || in == PRICE_IN_NEST) {
+		return f->kernels_us + shown * f->colls_us;
+	}
+	return in == PRICE_IN_TOP || target_is_cpu(&p->t->device) ? all
+		: all - (1 - PRICE_SLOWED) * fmin(f->kernels_us, f->colls_us);
+}
+
 double
 price_link_us(const struct price_func *f, uint32_t offload)
 {

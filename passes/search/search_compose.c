@@ -66,6 +66,8 @@ compose_stage(struct trial *x, uint32_t stage)
 	}
 	piece_price(&x->s->pieces, &key, x->t, c, dev);
 	piece_stage_price(&x->s->space, c, dev, lo, hi, x->p.stage[stage]);
+	piece_stage_least(&x->s->space, x->cost, dev, lo, hi,
+			  x->least[stage]);
 	if (choice != x->choice[stage]) {
 		add_guess(x, stage, lo, hi);
 	}
@@ -85,6 +87,8 @@ compose(struct trial *x)
 	if (!x->p.stage) {
 		x->p.stage = arena_alloc_raw(&s->space.tmp,
 					x->nstages * sizeof *x->p.stage);
+		x->least = arena_alloc_raw(&s->space.tmp,
+					   x->nstages * sizeof *x->least);
 		x->again = arena_alloc_raw(&s->space.tmp,
 					   x->nstages * sizeof *x->again);
 		x->p.hop_us = piece_hop_us(&s->pieces, &x->key, x->t, x->cost);
@@ -158,32 +162,41 @@ trial_run(struct trial *x)
 }
 
 /*
- * At least what an action of the stage takes, without waiting for others.  With
- * other ways to recompute, less may be saved on hosts.
+ * At least what an action of the stage takes, without waiting for others; of
+ * ranks that have not chosen, with any way to recompute.  priced: the stage
+ * that has its price, as x->again says.
  */
 static double
-action_us(const struct trial *x, uint32_t stage, uint32_t kind, bool any_way)
+action_us(const struct trial *x, uint32_t stage, uint32_t priced, uint32_t kind)
 {
-	const struct price_func *f = &x->p.stage[stage][kind];
+	const struct price_func *f = &x->p.stage[priced][kind];
 	double us;
 
-	if (any_way) {
-		return piece_least_shown_us(&x->s->space, f);
+	if (!x->chosen[x->rank_of[stage]]) {
+		return x->least[priced][kind];
 	}
 	us = price_shown_us(&x->s->o->traits, f);
 	return fmax(us, price_link_us(f, x->key.offload));
 }
 
 static double
-stage_us(const struct trial *x, uint32_t stage, bool any_way)
+stage_us(const struct trial *x, uint32_t stage, uint32_t priced)
 {
 	double us = 0;
 	uint32_t k;
 
 	for (k = 0; k < SCHED_NKINDS; k++) {
-		us += action_us(x, stage, k, any_way);
+		us += action_us(x, stage, priced, k);
 	}
 	return us;
+}
+
+/* Whether a stage takes what the one before it does. */
+static bool
+is_as_before(const struct trial *x, uint32_t stage)
+{
+	return x->again[stage] && x->chosen[x->rank_of[stage]] ==
+				  x->chosen[x->rank_of[stage - 1]];
 }
 
 /*
@@ -193,44 +206,47 @@ stage_us(const struct trial *x, uint32_t stage, bool any_way)
  * end, so only forward counts.
  */
 static double
-pipeline_us(struct trial *x, bool any_way)
+pipeline_us(struct trial *x)
 {
-	int64_t pp = x->t->g->pp, m = x->t->nmicrobatches, r;
+	uint32_t pp = (uint32_t)x->t->g->pp, priced = 0, i;
 	double around = 0, most = 0, us = 0;
-	double *busy = arena_alloc(&x->s->space.tmp, (size_t)pp * sizeof *busy);
-	uint32_t i;
+	double *busy = arena_alloc(&x->s->space.tmp, pp * sizeof *busy);
 
 	for (i = 0; i < x->nstages; i++) {
-		us = x->again[i] ? us : stage_us(x, i, any_way) * (double)m;
+		priced = x->again[i] ? priced : i;
+		us = is_as_before(x, i) ? us : stage_us(x, i, priced) *
+			(double)x->t->nmicrobatches;
 		busy[x->rank_of[i]] += us;
 	}
-	for (r = 0; r < pp; r++) {
-		busy[r] += around;
-		if (busy[r] > most) {
-			most = busy[r];
-			x->busiest = (uint32_t)r;
+	for (i = 0; i < pp; i++) {
+		busy[i] += around;
+		if (busy[i] > most) {
+			most = busy[i];
+			x->busiest = i;
 		}
-		us = x->again[r] ? us
-			: action_us(x, (uint32_t)r, SCHED_F, any_way) +
-			  action_us(x, (uint32_t)r, SCHED_B, any_way) +
+		priced = x->again[i] ? priced : i;
+		us = is_as_before(x, i) ? us
+			: action_us(x, i, priced, SCHED_F) +
+			  action_us(x, i, priced, SCHED_B) +
 			  x->p.hop_us * (x->t->sched->split ? 1 : 2);
 		around += us;
 	}
 	return most;
 }
 
+void
+trial_set_chosen(struct trial *x, bool chosen)
+{
+	memset(x->chosen, chosen, (size_t)x->t->g->pp);
+}
+
 bool
-trial_bound(struct trial *x, bool any_way)
+trial_bound(struct trial *x)
 {
 	if (!compose(x)) {
 		return false;
 	}
-	x->bound_us = pipeline_us(x, any_way);
-	if (any_way) {
-		x->bound_us *= 1 - piece_saved_part(&x->s->pieces, &x->key,
-						    x->t, x->cost);
-	}
-	x->bound_us -= x->left_us;
+	x->bound_us = pipeline_us(x) - x->left_us;
 	return true;
 }
 

@@ -615,13 +615,17 @@ fit_ranks(struct trial *x, struct trial_fit *out)
 	arena_init(&f.tmp, &x->s->space.m->ctx->mem);
 	f.ways = arena_alloc(&x->s->space.tmp, x->nstages * sizeof *f.ways);
 	first = first_rank(&f);
+	trial_set_chosen(x, false);
 	for (i = 0; i < pp && (all <= TRIAL_FITS || asked); i++) {
+		uint32_t rank = i == 0 ? first : i - (i <= first);
+
 		f.full = all > TRIAL_CUT;
-		has = try_rank(&f, i == 0 ? first : i - (i <= first), out);
+		has = try_rank(&f, rank, out);
+		x->chosen[rank] = true;
 		all = has > all ? has : all;
 		x->left_us += (double)x->t->nmicrobatches * f.left_us;
 		if (all == TRIAL_FITS && is_new(&f) &&
-		    (!trial_bound(x, true) || trial_is_above(x, true))) {
+		    (!trial_bound(x) || trial_is_above(x, true))) {
 			all = TRIAL_CUT;
 		}
 	}

@@ -53,6 +53,10 @@ struct trial {
 	struct piece_update *update;	/* NULL: not needed yet */
 	/* by stage: its price is that of the stage before */
 	bool *again;
+	/* by stage: what it takes at least with any way to recompute */
+	double (*least)[SCHED_NKINDS];
+	/* by rank: its stages have their choices; else they may have any */
+	bool *chosen;
 	uint32_t *rank_of;	/* by stage: its place in the pipeline */
 	uint32_t *dev;		/* by rank: its device group */
 	uint32_t *dev_of;	/* by stage: its device group */
@@ -107,12 +111,13 @@ void trial_plan(const struct trial *x, struct plan *p);
  */
 struct piece_cost *trial_cost(struct trial *x, uint32_t choice);
 struct piece_update *trial_update(struct trial *x);
+/* Sets whether all ranks have their choices. */
+void trial_set_chosen(struct trial *x, bool chosen);
 /*
- * Prices stages with their choices, and sets bound_us: with `any_way` that of
- * any choices, if recomputing saves all that it can.  False: the programs of a
- * choice cannot be made.
+ * Prices stages with their choices, and sets bound_us: that of any choices on
+ * ranks that are not `chosen`.  False: the programs of a choice cannot be made.
  */
-bool trial_bound(struct trial *x, bool any_way);
+bool trial_bound(struct trial *x);
 /*
  * Whether bound_us, with the time of its update or without, is above the plans
  * found.

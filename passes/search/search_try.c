@@ -93,16 +93,15 @@ take(struct trial *x, const struct trial_fit *f)
 static bool
 is_cut(struct trial *x)
 {
-	return !trial_bound(x, false) || trial_is_above(x, false) ||
+	trial_set_chosen(x, true);
+	return !trial_bound(x) || trial_is_above(x, false) ||
 	       trial_is_above(x, true);
 }
 
 /*
- * Whether the plan's bound is too high whatever it recomputes.  Recomputing a
- * value saves at most writing it and reading it in each kernel of backward that
- * does, for the rest only adds work: so a pipeline that recomputes takes at
- * least that of no recomputing, less that part of it.  The first walk cuts
- * nothing for good, and only wants a quick plan: there it may save nothing.
+ * Whether the plan's bound is too high whatever it recomputes.  The first walk
+ * cuts nothing for good, and only wants a quick plan: there it may take what
+ * the program takes that recomputes nothing.
  */
 static bool
 is_plain_cut(struct trial *x)
@@ -110,7 +109,9 @@ is_plain_cut(struct trial *x)
 	x->ways_of = NULL;
 	x->left_us = 0;
 	memset(x->choice, 0, x->nstages * sizeof *x->choice);
-	return !trial_bound(x, !x->s->guessing) || trial_is_above(x, false);
+	trial_set_chosen(x, x->s->guessing ||
+			    x->s->space.pinned[SPACE_PIN_RECOMPUTE]);
+	return !trial_bound(x) || trial_is_above(x, false);
 }
 
 #define OPEN 4			/* partial choices that are looked at first */

@@ -78,6 +78,7 @@ unit_tests += \
 	%D%/sched/t-sched-brief \
 	%D%/sched/t-sched-csv \
 	%D%/search/t-search-bound \
+	%D%/search/t-search-least \
 	%D%/comm/t-secret \
 	%D%/comm/t-shm-meet \
 	%D%/serve/t-draw \
@@ -192,6 +193,7 @@ EXTRA_DIST += \
 	%D%/runtime/t-toy.h \
 	%D%/sched/t-sched.h \
 	%D%/search/t-search.h \
+	%D%/search/t-stand.h \
 	%D%/shared/t-amx.h \
 	%D%/shared/t-attention-bad.h \
 	%D%/shared/t-attention.h \

@@ -13,104 +13,22 @@
 
 #include <cmocka.h>
 
-#include "t-search.h"
+#include "t-stand.h"
 #include "passes/bound/bound_parts.h"
-
-static const char plain[] =
-	"model m {\n"
-	"  dim hidden = 256, ffn = 512, vocab = 1024, seq = 128, batch = 16;\n"
-	"  dtype bf16;\n"
-	"  x = embed(tokens, vocab -> hidden);\n"
-	"  repeat 6 as i {\n"
-	"    n = rmsnorm(x);\n"
-	"    x = x + linear(silu(linear(n -> ffn)) -> hidden);\n"
-	"  }\n"
-	"  x = rmsnorm(x);\n"
-	"  loss = cross_entropy(linear(x -> vocab), labels);\n"
-	"}\n"
-	"train { optimizer = adamw(lr = 1e-4); }\n";
-
-/* Of one sequence a rank has so few rows that a CPU needs no tiles for them. */
-static const char rows[] =
-	"model m {\n"
-	"  dim hidden = 1056, ffn = 1056, vocab = 32, seq = 8, batch = 32;\n"
-	"  dtype bf16;\n"
-	"  x = embed(tokens, vocab -> hidden);\n"
-	"  repeat 6 as i {\n"
-	"    x = x + linear(linear(x -> ffn) -> hidden);\n"
-	"  }\n"
-	"  loss = cross_entropy(linear(x -> vocab), labels);\n"
-	"}\n"
-	"train { optimizer = adamw(lr = 1e-4); }\n";
-
-/* Few tokens for large experts. */
-static const char wide[] =
-	"model m {\n"
-	"  dim hidden = 1024, ffn = 8192, expert = 32, choice = 2,\n"
-	"      vocab = 512, seq = 32, batch = 64;\n"
-	"  dtype bf16;\n"
-	"  x = embed(tokens, vocab -> hidden);\n"
-	"  repeat 6 as i {\n"
-	"    n = rmsnorm(x);\n"
-	"    s = softmax(linear(n -> expert));\n"
-	"    e = topk(s, expert -> choice);\n"
-	"    w = gather(s, e);\n"
-	"    y = linear(gelu(linear(n, e -> ffn)), e -> hidden);\n"
-	"    x = x + sum(y * w, choice);\n"
-	"  }\n"
-	"  loss = cross_entropy(linear(x -> vocab), labels);\n"
-	"}\n"
-	"train { optimizer = adamw(lr = 1e-4); }\n";
-
-/* A search before its first plan. */
-struct stand {
-	struct ir_ctx c;
-	struct target t;
-	struct price_traits traits;
-	struct memo memo;
-	struct space space;
-	struct piece_store pieces;
-	struct bound bounds;
-};
-
-static void
-stand(struct stand *x, const char *model, const char *cluster)
-{
-	struct ir_ctx *c = &x->c;
-
-	memset(x, 0, sizeof *x);
-	ir_ctx_init(c, NULL);
-	x->t = target(c, cluster);
-	x->space = (struct space){ .m = trained(c, model), .target = &x->t,
-				   .traits = &x->traits };
-	memo_init(&x->memo, &c->mem, MEMO_BYTES);
-	assert_true(space_open(&x->space));
-	piece_open(&x->pieces, &x->space, &x->memo);
-	assert_true(bound_open(&x->bounds, &x->space, &x->pieces,
-			       false));
-}
-
-static void
-leave(struct stand *x)
-{
-	piece_release(&x->pieces);
-	space_release(&x->space);
-	memo_release(&x->memo);
-	ir_ctx_release(&x->c);
-}
 
 /* ---- prices do not depend on the order of plans ---- */
 
-/* All pieces of two ranks that split tensors, beside dp data ranks. */
+/* All pieces of tp ranks that split tensors, beside dp data ranks. */
 static const struct piece_prices *
-pieces(struct stand *x, int64_t microbatch, int64_t dp)
+pieces(struct stand *x, int64_t tp, int64_t microbatch, int64_t dp)
 {
-	struct space_degrees g = { .used = 2 * dp, .tp = 2, .cp = 1, .ep = 1,
+	struct space_degrees g = { .used = tp * dp, .tp = tp, .cp = 1, .ep = 1,
 				  .pp = 1, .dp = dp };
 	struct space_plan t = { .g = &g, .microbatch = microbatch,
-				.nmicrobatches = 16 / dp / microbatch,
+				.nmicrobatches = x->space.batch / dp /
+						 microbatch,
 				.chunks = 1, .sched = sched_find("1f1b") };
-	struct piece_key key = { .tp = 2, .cp = 1, .ep = 1, .data = dp > 1 };
+	struct piece_key key = { .tp = tp, .cp = 1, .ep = 1, .data = dp > 1 };
 	struct piece_cost *c = piece_cost_of(&x->pieces, &key, &t);
 
 	assert_non_null(c);
@@ -135,18 +53,23 @@ assert_same(const struct piece_prices *a, const struct piece_prices *b)
 static void
 test_order(void **state)
 {
-	static const int64_t microbatch[] = { 2, 1, 4 }, dp[] = { 2, 4, 2 };
+	static const int64_t microbatch[] = { 2, 1, 4, 1 };
+	static const int64_t dp[] = { 2, 4, 2, 4 };
 	const struct piece_prices *first, *later;
 	struct stand x, y;
 	size_t i;
 
 	(void)state;
 	for (i = 0; i < sizeof dp / sizeof *dp; i++) {
-		stand(&x, plain, "rtx4090x8x4");
-		first = pieces(&x, microbatch[i], dp[i]);
-		stand(&y, plain, "rtx4090x8x4");
-		pieces(&y, 1, 8);	/* for which it is placed */
-		later = pieces(&y, microbatch[i], dp[i]);
+		/* of the last one rows of all data ranks are gathered */
+		const char *model = i < 3 ? plain : wide;
+		int64_t tp = i < 3 ? 2 : 4;
+
+		stand(&x, model, "rtx4090x8x4");
+		first = pieces(&x, tp, microbatch[i], dp[i]);
+		stand(&y, model, "rtx4090x8x4");
+		pieces(&y, tp, 1, 8);	/* for which it is placed */
+		later = pieces(&y, tp, microbatch[i], dp[i]);
 		assert_true(first->fn[PIECE_BODY][0].total_us > 0);
 		assert_same(first, later);
 		leave(&x);
@@ -155,38 +78,6 @@ test_order(void **state)
 }
 
 /* ---- bounds of drawn plans ---- */
-
-struct drawn {
-	struct space_degrees g;
-	struct space_plan t;
-	struct piece_key key;
-};
-
-/* A plan with one stage.  False: it is none. */
-static bool
-draw_plan(const struct space *s, bool moe, struct drawn *x)
-{
-	struct space_degrees *g = &x->g;
-
-	memset(x, 0, sizeof *x);
-	g->tp = 1 << draw(4);
-	g->cp = 1 << draw(2);
-	g->ep = moe ? 1 << draw(3) : 1;
-	g->dp = 1 << draw(4);
-	g->pp = 1;
-	g->used = g->tp * g->cp * g->ep * g->dp;
-	x->t = (struct space_plan){ .g = g, .microbatch = 1 << draw(4),
-				    .chunks = 1, .sched = sched_find("1f1b") };
-	x->t.nmicrobatches = space_microbatches(s, g, x->t.microbatch);
-	x->key = (struct piece_key){
-		.tp = g->tp, .cp = g->cp, .ep = g->ep, .zero = (int)draw(4),
-		.data = g->dp > 1, .sequence = draw(2)
-	};
-	return g->used <= target_devices(s->target) &&
-	       x->t.microbatch * g->dp * g->ep <= s->batch &&
-	       (g->cp == 1 || 2 * g->cp <= s->context_most) &&
-	       (x->key.zero == 0 || g->dp * g->cp * g->ep > 1);
-}
 
 /* ---- contractions in parts ---- */
 

@@ -1,0 +1,102 @@
+/*
+ * What a contraction, attention or collective takes at least in any program
+ * that has it, however its kernel is fused and in how many parts it runs.  Maps
+ * count nothing, since another program may have them in other kernels.
+ */
+#include "passes/price/price.h"
+
+#include <math.h>
+
+static double
+elem_bytes(const struct pricing *p, value_id v)
+{
+	return ir_elem_bytes(ir_type(p->m, v)->dtype);
+}
+
+/*
+ * Parts of it take as long together as the whole or longer, and a launch each.
+ * Maps in its kernel may round its result, so where its sums are wider than its
+ * operands what it writes is not counted.
+ */
+static double
+dot_us(const struct pricing *p, const struct kernel *k)
+{
+	const struct ir_node *n = price_main_node(p->m, k, IRF_CONTRACTS,
+						 IRF_PAIRS);
+	struct cost_contraction x = price_dot(p, k);
+
+	if (elem_bytes(p, ir_args(p->m, n)[0]) < elem_bytes(p, n->result)) {
+		x.out_bytes = 0;
+	}
+	return cost_contraction_split_us(&p->t->device, &x) +
+	       p->t->device.launch_us;
+}
+
+/* Nothing that is fused with attention changes its price. */
+static double
+attention_us(struct pricing *p, const struct kernel *k)
+{
+	struct price_func f = { 0 };
+
+	price_kernel(p, k, &f);
+	return f.total_us;
+}
+
+/* So many times longer, a message takes what its bytes take. */
+#define LONG 1e9
+
+/*
+ * The time of a collective is the least over algorithms of a start and its
+ * bytes at a rate.  So its bytes at the rate of the algorithm that is quickest
+ * for long messages take no longer; and they add up, in whatever calls they are
+ * joined and in whatever parts they run.
+ */
+static double
+coll_us(struct pricing *p, const struct kernel *k)
+{
+	struct kernel_work work = *k->work;
+	struct price_func f = { 0 };
+	struct kernel whole = *k;
+
+	work.coll.bytes *= LONG;
+	whole.work = &work;
+	whole.parts = NULL;
+	price_kernel(p, &whole, &f);
+	return f.us[PRICE_COMM] / LONG;
+}
+
+static struct price_least
+least_of(struct pricing *p, const struct kernel *k)
+{
+	struct price_least f = { 0, 0 };
+
+	if (k->kind == KERNEL_CONTRACTION) {
+		f.kernels_us = dot_us(p, k);
+	} else if (k->kind == KERNEL_ATTENTION) {
+		f.kernels_us = attention_us(p, k);
+	} else if (k->kind == KERNEL_COLLECTIVE && k->work->coll.axes) {
+		f.colls_us = coll_us(p, k);
+	}
+	return f;
+}
+
+/* Of several groups of nodes the slowest, which all wait for. */
+void
+price_least(struct pricing *p, const struct kernel *k, struct price_least *f)
+{
+	struct price_least most = { 0, 0 }, x;
+	struct pricing one = *p;
+	uint32_t i;
+
+	if (!p->t->nof) {
+		most = least_of(p, k);
+	}
+	for (i = 0; i < p->t->nof; i++) {
+		one.t = p->t->of[i];
+		x = least_of(&one, k);
+		most = x.kernels_us + x.colls_us >
+		       most.kernels_us + most.colls_us ? x : most;
+	}
+	f->kernels_us += most.kernels_us;
+	f->colls_us += most.colls_us;
+}

@@ -1,0 +1,198 @@
+/*
+ * What pieces take at least, whatever they recompute: of drawn models,
+ * clusters, plans and all ways to recompute, no program is quicker, neither as
+ * a whole nor forward alone, with a backward of one function and of two.
+ *
+ * SEARCH_BOUNDS=N draws more of them, SEARCH_SEED=S others.
+ */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "t-stand.h"
+#include "passes/pieces/piece_parts.h"
+
+/* Norms of queries and keys, which attention may compute with its rows. */
+static const char normed[] =
+	"model m {\n"
+	"  dim hidden = 512, heads = 8, kv = 2, hd = 64, ffn = 1024,\n"
+	"      vocab = 512, seq = 256, batch = 32;\n"
+	"  dtype bf16;\n"
+	"  x = embed(tokens, vocab -> hidden);\n"
+	"  repeat 4 as i {\n"
+	"    n = rmsnorm(x);\n"
+	"    q = rmsnorm(linear(n -> heads, hd));\n"
+	"    k = rmsnorm(linear(n -> kv, hd));\n"
+	"    a = attention(rope(q), rope(k), linear(n -> kv, hd), causal);\n"
+	"    x = x + linear(a -> hidden);\n"
+	"    n = layernorm(x);\n"
+	"    x = x + linear(gelu(linear(n -> ffn)) -> hidden);\n"
+	"  }\n"
+	"  loss = cross_entropy(linear(layernorm(x) -> vocab), labels);\n"
+	"}\n"
+	"train { optimizer = adamw(lr = 1e-4); }\n";
+
+/* How near the bound comes to the quickest of all ways. */
+struct nearness {
+	double ratios;
+	int n, ways;
+};
+
+/* What a piece takes as shown, forward and altogether. */
+struct shown {
+	double forward, all;
+};
+
+static struct shown
+shown_of(const struct stand *x, const struct piece_prices *fn, uint32_t piece)
+{
+	struct shown us = { 0, 0 };
+	uint32_t k;
+
+	for (k = 0; k < SCHED_NKINDS; k++) {
+		double each = price_shown_us(&x->traits, &fn->fn[piece][k]);
+
+		us.forward += k == SCHED_F ? each : 0;
+		us.all += each;
+	}
+	return us;
+}
+
+static struct shown
+least_of(const struct piece_prices *fn, uint32_t piece)
+{
+	struct shown us = { fn->least[piece][SCHED_F], 0 };
+	uint32_t k;
+
+	for (k = 0; k < SCHED_NKINDS; k++) {
+		us.all += fn->least[piece][k];
+	}
+	return us;
+}
+
+/* The prices of a way; NULL: a pass refuses its program. */
+static const struct piece_prices *
+way_prices(struct stand *x, const struct drawn *d, uint32_t way)
+{
+	struct piece_key key = d->key;
+	struct piece_cost *c;
+
+	key.choice = way;
+	c = piece_cost_of(&x->pieces, &key, &d->t);
+	if (!c) {
+		return NULL;
+	}
+	piece_price(&x->pieces, &key, &d->t, c, 0);
+	return c->on[0];
+}
+
+static void
+check_way(const struct stand *x, const struct piece_prices *none,
+	  const struct piece_prices *way, double *quickest)
+{
+	double all = 0;
+	uint32_t i;
+
+	for (i = 0; i < PIECE_BODY + x->space.nkinds; i++) {
+		struct shown least = least_of(none, i);
+		struct shown us = shown_of(x, way, i);
+
+		assert_true(least.forward <= us.forward * (1 + 1e-9));
+		assert_true(least.all <= us.all * (1 + 1e-9));
+		all += i >= PIECE_BODY ? us.all : 0;
+	}
+	*quickest = fmin(*quickest, all);
+}
+
+static void
+check_ways(struct stand *x, const struct drawn *d, struct nearness *near)
+{
+	const struct piece_prices *none = way_prices(x, d, 0), *way;
+	double quickest = INFINITY, least = 0;
+	struct piece_placed *w;
+	uint32_t i;
+
+	assert_non_null(none);
+	assert_non_null(piece_choices_of(&x->pieces, &d->key, &d->t));
+	w = piece_sharding_of(&x->pieces, &d->key, &d->t)->on->like;
+	for (i = 0; i < w->words.n; i++) {
+		way = way_prices(x, d, i);
+		if (way) {
+			check_way(x, none, way, &quickest);
+			near->ways++;
+		}
+	}
+	for (i = 0; i < x->space.nkinds; i++) {
+		least += least_of(none, PIECE_BODY + i).all;
+	}
+	if (isfinite(quickest) && quickest > 0) {
+		near->ratios += least / quickest;
+		near->n++;
+	}
+}
+
+static void
+check_model(const char *model, bool moe, struct nearness *near)
+{
+	static const char *const clusters[] = {
+		"h100x8", "rtx4090x8x4", "a100x8x2", "t4x4x4",
+		"h100x8x2@eth25", "cpu-znver5x8x4"
+	};
+	struct drawn d;
+	struct stand x;
+	int i, left = 2;
+
+	stand(&x, model, clusters[draw(6)]);
+	for (i = 0; i < 40 && left > 0; i++) {
+		if (draw_plan(&x.space, moe, &d)) {
+			d.key.split = draw(3) == 0;
+			d.t.sched = sched_find(d.key.split ? "zb_h1" : "1f1b");
+			check_ways(&x, &d, near);
+			left--;
+		}
+	}
+	leave(&x);
+}
+
+static void
+test_least(void **state)
+{
+	int64_t n = env("SEARCH_BOUNDS", 12), i;
+	struct nearness near = { 0 }, large = { 0 };
+	char text[4096];
+
+	(void)state;
+	for (i = 0; i < n; i++, seed++) {
+		drawn = 0;
+		snprintf(text, sizeof text, dense, 32, 3 + draw(3));
+		check_model(text, false, &near);
+		snprintf(text, sizeof text, heavy, 32, 3 + draw(3));
+		check_model(text, false, &large);
+		snprintf(text, sizeof text, experts, 32, 2 + draw(3));
+		check_model(text, true, &near);
+		check_model(plain, false, &near);
+		check_model(normed, false, &near);
+		check_model(wide, true, &near);
+	}
+	print_message("%d ways of %d plans: bounds are %.3f of the quickest; "
+		      "of large models, %d of %d: %.3f\n", near.ways, near.n,
+		      near.ratios / near.n, large.ways, large.n,
+		      large.ratios / large.n);
+	assert_true(near.ways > 8 * near.n && near.n > 5 * n);
+	assert_true(large.ratios > 0.7 * large.n);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_least)
+	};
+
+	seed = (uint64_t)env("SEARCH_SEED", 1);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
