@@ -14,7 +14,10 @@
  */
 #include "passes/pieces/piece_parts.h"
 
+#include <math.h>
 #include <string.h>
+
+#define LITTLE 1e-6
 
 /* ---- what no way to recompute removes ---- */
 
@@ -96,7 +99,7 @@ static void
 add_all(struct pricing *p, const struct needed *x, const struct kernel_list *l,
 	double times, struct price_least *f, bool *nested)
 {
-	struct price_least once = { 0, 0 };
+	struct price_least once = { 0, 0, 0 };
 	uint32_t i;
 
 	for (i = 0; i < l->at.n; i++) {
@@ -112,17 +115,31 @@ add_all(struct pricing *p, const struct needed *x, const struct kernel_list *l,
 	}
 	f->kernels_us += times * once.kernels_us;
 	f->colls_us += times * once.colls_us;
+	f->waits_us += times * once.waits_us;
 }
 
-/* One run of a repeat. */
-static double
-body_us(struct pricing *p, const struct needed *x, const struct kernel_list *l)
+/*
+ * One run of a repeat.  The time of a list grows with that of its kernels, and
+ * faster the longer these are: so more of them add at least what a little adds.
+ */
+static struct piece_least
+body_least(struct pricing *p, const struct needed *x,
+	   const struct kernel_list *l)
 {
-	struct price_least f = { 0, 0 };
+	struct price_least f = { 0, 0, 0 }, more;
+	struct piece_least least;
+	enum price_list_kind in;
 	bool nested = false;
 
 	add_all(p, x, l, 1, &f, &nested);
-	return price_least_us(p, &f, nested ? PRICE_IN_NEST : PRICE_IN_BODY);
+	in = nested ? PRICE_IN_NEST : PRICE_IN_BODY;
+	least.us = price_least_us(p, &f, in);
+	more = f;
+	more.kernels_us *= 1 + LITTLE;
+	least.adds = more.kernels_us > f.kernels_us
+		? (price_least_us(p, &more, in) - least.us) /
+		  (more.kernels_us - f.kernels_us) : 0;
+	return least;
 }
 
 /*
@@ -131,34 +148,38 @@ body_us(struct pricing *p, const struct needed *x, const struct kernel_list *l)
  */
 static void
 add_function(struct pricing *p, const struct needed *x,
-	     const struct kernel_list *l, double layers, double *top,
-	     double *body)
+	     const struct kernel_list *l, double layers,
+	     struct piece_least *top, struct piece_least *body)
 {
-	struct price_least f = { 0, 0 };
+	struct price_least f = { 0, 0, 0 };
+	double adds = 1;
 	uint32_t i;
 
 	for (i = 0; i < l->at.n; i++) {
 		const struct kernel *k = &l->at.at[i];
+		struct piece_least once;
 
 		if (k->body) {
-			*body += body_us(p, x, k->body) / layers *
-				 (double)k->body->count;
+			once = body_least(p, x, k->body);
+			body->us += once.us / layers * (double)k->body->count;
+			adds = fmin(adds, once.adds);
 		} else if (is_needed(x, k)) {
 			price_least(p, k, &f);
 		}
 	}
-	*top += price_least_us(p, &f, PRICE_IN_TOP);
+	body->adds = adds;
+	top->us += price_least_us(p, &f, PRICE_IN_TOP);
 }
 
 /* ---- pieces ---- */
 
 void
 piece_find_least(struct piece_sharding *w, const struct piece_kernels *list,
-		 struct pricing *p, double (*to)[SCHED_NKINDS])
+		 struct pricing *p, struct piece_least (*to)[SCHED_NKINDS])
 {
 	struct needed x = { w->m, NULL };
 	bool *value = arena_alloc(&w->ctx.tmp, w->m->values.n + 1);
-	double spare = 0;
+	struct piece_least spare = { 0, 0 };
 	uint32_t i, k;
 
 	for (i = 0; i < w->on->nstages; i++) {
@@ -168,7 +189,7 @@ piece_find_least(struct piece_sharding *w, const struct piece_kernels *list,
 		for (k = 0; k < SCHED_NKINDS; k++) {
 			func_id f = w->r.of_stage[i][k];
 			/* as piece_cost.c: the first piece sets PIECE_TOP */
-			double *top = !layers ? &to[piece][k]
+			struct piece_least *top = !layers ? &to[piece][k]
 				: i > 1 ? &spare : &to[PIECE_TOP][k];
 
 			x.value = k == SCHED_F ? value : NULL;
@@ -184,19 +205,164 @@ piece_find_least(struct piece_sharding *w, const struct piece_kernels *list,
 	}
 }
 
+/* ---- maps of ways that are known ---- */
+
+/* Whether a value has so many times the bytes for so many sequences. */
+static bool
+is_of_batch(const struct space *s, const struct ir_module *m, value_id v)
+{
+	const struct ir_type *t = v ? ir_type(m, v) : NULL;
+
+	return t && !t->routed && ir_type_at(t, s->batch_dim) >= 0;
+}
+
+/* What a kernel moves for one sequence, by whether more have more of it. */
+struct map_bytes {
+	double batch, fixed;
+};
+
+static void
+add_uses(const struct space *s, const struct ir_module *m,
+	 const struct kernel_use *u, uint32_t n, struct map_bytes *to)
+{
+	uint32_t i;
+
+	for (i = 0; i < n; i++) {
+		*(is_of_batch(s, m, u[i].value) ? &to->batch : &to->fixed) +=
+			u[i].bytes;
+	}
+}
+
+/*
+ * Takes off what a contraction's own time includes: its operands and result.
+ * False: its result is not of sequences, so it may move no more than that.
+ */
+static bool
+take_own(const struct space *s, struct pricing *p, const struct kernel *k,
+	 struct map_bytes *x)
+{
+	const struct ir_node *n = price_main_node(p->m, k, IRF_CONTRACTS,
+						 IRF_PAIRS);
+	struct cost_contraction d = price_dot(p, k);
+	double elem = cost_rate_bytes(d.rate);
+	const value_id *args = ir_args(p->m, n);
+	double m = d.batch * d.m * d.k * elem, b = d.batch * d.k * d.n * elem;
+
+	*(is_of_batch(s, p->m, args[0]) ? &x->batch : &x->fixed) -= m;
+	*(is_of_batch(s, p->m, args[1]) ? &x->batch : &x->fixed) -= b;
+	x->batch -= d.batch * d.m * d.n * d.out_bytes;
+	/* other lengths may have less of that, never of what is missing */
+	x->fixed = fmin(x->fixed, 0);
+	return is_of_batch(s, p->m, n->result) && x->batch + x->fixed > 0;
+}
+
+static double
+bytes_us(const struct target_device *d, double bytes)
+{
+	struct cost one = cost_bytes(d, COST_MAP, 1);
+
+	return bytes * (one.us - one.launch_us);
+}
+
+/*
+ * Adds the maps, reductions and copies of a list, and those that contractions
+ * have in their kernels.
+ */
+static void
+add_maps(const struct space *s, struct pricing *p, const struct kernel_list *l,
+	 double times, struct piece_maps *to)
+{
+	const struct target_device *d = &s->devs.at[0]->device;
+	uint32_t i;
+
+	for (i = 0; i < l->at.n; i++) {
+		const struct kernel *k = &l->at.at[i];
+		struct map_bytes x = { 0, 0 };
+
+		if (k->body) {
+			add_maps(s, p, k->body, times * (double)k->body->count,
+				 to);
+			continue;
+		}
+		add_uses(s, p->m, k->inputs.at, k->inputs.n, &x);
+		add_uses(s, p->m, k->outputs.at, k->outputs.n, &x);
+		if (k->kind == KERNEL_CONTRACTION && take_own(s, p, k, &x)) {
+			to->starts_us += times * bytes_us(d, x.fixed);
+			to->bytes_us += times * bytes_us(d, x.batch);
+		} else if (k->kind <= KERNEL_ROWWISE ||
+			   k->kind == KERNEL_MOVE) {
+			to->starts_us += times * d->launch_us;
+			to->bytes_us += times * bytes_us(d, x.batch);
+		}
+	}
+}
+
+void
+piece_lower_maps(const struct piece_store *s, const struct piece_sharding *w,
+		 const struct piece_kernels *list,
+		 struct piece_maps (*to)[SCHED_NKINDS])
+{
+	struct pricing p = piece_pricing(s, w, 0);
+	uint32_t i, k, n;
+
+	for (i = 0; i < w->on->nstages && s->space->devs.n == 1; i++) {
+		uint32_t piece = w->on->piece_of[i];
+
+		for (k = 0; k < SCHED_NKINDS && piece >= PIECE_BODY; k++) {
+			func_id f = w->r.of_stage[i][k];
+			struct piece_maps *least = &to[piece - PIECE_BODY][k];
+			struct piece_maps own = { 0, 0 };
+			const struct kernel_list *l = f ? list->of[f]->top
+							: NULL;
+
+			for (n = 0; l && n < l->at.n; n++) {
+				const struct kernel *x = &l->at.at[n];
+
+				if (x->body) {
+					add_maps(s->space, &p, x->body,
+						 (double)x->body->count /
+						 (double)w->on->iterations[i],
+						 &own);
+				}
+			}
+			least->starts_us = fmin(least->starts_us,
+						own.starts_us);
+			least->bytes_us = fmin(least->bytes_us, own.bytes_us);
+		}
+	}
+}
+
+/* ---- stages ---- */
+
+/* What maps of the layers of a piece add. */
+static double
+maps_us(const struct piece_choices *ways, uint32_t kind, uint32_t k,
+	double microbatch, double layers, const struct piece_least *of)
+{
+	const struct piece_maps *x = &ways->maps[kind][k];
+
+	return layers > 0 ? layers * of->adds *
+		fmax(x->starts_us + microbatch * x->bytes_us, 0) : 0;
+}
+
 void
 piece_stage_least(const struct space *s, const struct piece_cost *c,
-		  uint32_t dev, int64_t lo, int64_t hi,
-		  double out[SCHED_NKINDS])
+		  const struct piece_choices *ways, uint32_t dev, int64_t lo,
+		  int64_t hi, double out[SCHED_NKINDS])
 {
-	double n[PIECE_MAX];
+	double n[PIECE_MAX], mb = (double)c->microbatch;
 	uint32_t i, k;
 
 	piece_count(s, lo, hi, n);
 	memset(out, 0, SCHED_NKINDS * sizeof *out);
 	for (i = 0; i < PIECE_BODY + s->nkinds; i++) {
 		for (k = 0; n[i] != 0 && k < SCHED_NKINDS; k++) {
-			out[k] += n[i] * c->on[dev]->least[i][k];
+			const struct piece_least *x = &c->on[dev]->least[i][k];
+
+			out[k] += n[i] * x->us;
+			out[k] += ways && i >= PIECE_BODY
+				? maps_us(ways, i - PIECE_BODY, k, mb, n[i], x)
+				: 0;
 		}
 	}
 }

@@ -160,7 +160,16 @@ bool piece_show(struct piece_store *s, struct piece_sharding *w,
  */
 void piece_find_least(struct piece_sharding *w,
 		      const struct piece_kernels *list, struct pricing *p,
-		      double (*to)[SCHED_NKINDS]);
+		      struct piece_least (*to)[SCHED_NKINDS]);
+/*
+ * Lowers `to` to what maps of w take in each layer, of which w has pieces of
+ * their own; `list` has the kernels of these for one sequence.  On one kind of
+ * device only.
+ */
+void piece_lower_maps(const struct piece_store *s,
+		      const struct piece_sharding *w,
+		      const struct piece_kernels *list,
+		      struct piece_maps (*to)[SCHED_NKINDS]);
 
 /* ---- piece_bytes.c ----------------------------------------------------- */
 

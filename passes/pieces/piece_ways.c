@@ -337,6 +337,22 @@ drop_slower(const struct piece_store *s, struct piece_placed *w,
 	}
 }
 
+/* Lowers what maps take at least to those of the program as pinned. */
+static void
+lower_pinned(struct piece_store *s, struct piece_placed *w,
+	     const struct piece_key *key, const struct space_plan *one)
+{
+	struct piece_sharding *x = piece_sharding_of(s, key, one);
+	struct piece_kernels *list;
+
+	piece_reopen(s, x);
+	piece_set_axes(x->m, one);
+	list = piece_stage_kernels(s, x, one->microbatch, one->g->dp);
+	kernels_some(x->fuse, x->r.of_stage[0], w->nstages * SCHED_NKINDS,
+		     &list->mem, list->of);
+	piece_lower_maps(s, x, list, w->choices[key->split].maps);
+}
+
 /*
  * Prices the program as pinned, for one sequence: its pieces are priced and
  * measured as those of plans are.  False: a pass refuses it.
@@ -349,6 +365,7 @@ price_pinned(struct piece_store *s, struct piece_placed *w,
 	struct piece_cost *c = piece_cost_of(s, key, one);
 
 	if (c && w->words.n > 1) {
+		lower_pinned(s, w, key, one);
 		piece_measure(s, key, one, c);
 		piece_price(s, key, one, c, 0);
 		set_choice(s, w, c->bytes,
@@ -380,9 +397,41 @@ price_way(struct piece_store *s, struct piece_placed *w,
 	if (x->bad || !piece_show(s, x, one, shown, bytes, fn)) {
 		return false;
 	}
+	piece_lower_maps(s, x, piece_stage_kernels(s, x, one->microbatch,
+						   one->g->dp),
+			 w->choices[key->split].maps);
 	set_choice(s, w, bytes, (const struct price_func (*)[SCHED_NKINDS])fn,
 		   to);
 	return true;
+}
+
+/* No way is known yet, so that the first lowers these. */
+static void
+open_maps(const struct space *s, struct piece_choices *x)
+{
+	uint32_t i, k;
+
+	for (i = 0; s->devs.n == 1 && i < SPACE_MAX_KINDS; i++) {
+		for (k = 0; k < SCHED_NKINDS; k++) {
+			x->maps[i][k] = (struct piece_maps){ INFINITY,
+							     INFINITY };
+		}
+	}
+}
+
+/* Kinds whose layers are in no piece of their own. */
+static void
+close_maps(struct piece_choices *x)
+{
+	uint32_t i, k;
+
+	for (i = 0; i < SPACE_MAX_KINDS; i++) {
+		for (k = 0; k < SCHED_NKINDS; k++) {
+			if (!isfinite(x->maps[i][k].starts_us)) {
+				x->maps[i][k] = (struct piece_maps){ 0, 0 };
+			}
+		}
+	}
 }
 
 /* Those of a placement, for all lengths. */
@@ -404,6 +453,7 @@ find_choices(struct piece_store *s, struct piece_placed *w,
 		find_words(s, w);
 		piece_set_axes(w->m, &w->at);
 	}
+	open_maps(s->space, x);
 	for (i = 0; i < w->words.n; i++) {
 		struct piece_choice to = { .words = w->words.at[i], .nth = i };
 
@@ -414,6 +464,7 @@ find_choices(struct piece_store *s, struct piece_placed *w,
 			drop_slower(s, w, key, x);
 		}
 	}
+	close_maps(x);
 	if (x->at.n) {
 		rank_choices(s->space, x);
 	}

@@ -69,16 +69,30 @@ struct piece_choice {
 	double temp;		/* temporary bytes of the piece with most */
 };
 
+/* Of kernels in a layer: their starts, and of one sequence their bytes. */
+struct piece_maps {
+	double starts_us, bytes_us;
+};
+
 /* The ways of a placement, in the order of their time. */
 struct piece_choices {
 	VEC(struct piece_choice) at;	/* empty until needed */
+	/* what maps of a layer of each kind take at least, with all ways */
+	struct piece_maps maps[SPACE_MAX_KINDS][SCHED_NKINDS];
+};
+
+/* What a function takes at least, with any way to recompute. */
+struct piece_least {
+	double us;
+	/* of other kernels in its repeats, the part that adds to that */
+	double adds;
 };
 
 /* Prices of pieces on one device group, of as many as the space has. */
 struct piece_prices {
 	uint32_t n;
 	/* at least, with any way to recompute; NULL: of a way */
-	double (*least)[SCHED_NKINDS];
+	struct piece_least (*least)[SCHED_NKINDS];
 	struct price_func fn[][SCHED_NKINDS];
 };
 
@@ -195,11 +209,12 @@ bool piece_open_unsplit(struct piece_store *s, const struct piece_key *key,
 
 /*
  * What layers [lo, hi) take at least as a stage on a device group, with any way
- * to recompute: c is of the way as pinned, and priced there.
+ * to recompute: c is of the way as pinned, and priced there.  ways: if they are
+ * known, else NULL.
  */
 void piece_stage_least(const struct space *s, const struct piece_cost *c,
-		       uint32_t dev, int64_t lo, int64_t hi,
-		       double out[SCHED_NKINDS]);
+		       const struct piece_choices *ways, uint32_t dev,
+		       int64_t lo, int64_t hi, double out[SCHED_NKINDS]);
 
 /* ---- piece_ways.c ------------------------------------------------------ */
 

@@ -217,6 +217,7 @@ void price_link(const struct pricing *p, const struct kernel_list *l,
 struct price_least {
 	double kernels_us;	/* contractions and attention */
 	double colls_us;	/* the bytes of collectives, without starts */
+	double waits_us;	/* collectives that are always waited for */
 };
 
 /* Adds one run of a kernel. */

@@ -32,9 +32,9 @@ dot_us(const struct pricing *p, const struct kernel *k)
 	       p->t->device.launch_us;
 }
 
-/* Nothing that is fused with attention changes its price. */
+/* Of attention and collectives: nothing that is fused with it changes it. */
 static double
-attention_us(struct pricing *p, const struct kernel *k)
+whole_us(struct pricing *p, const struct kernel *k)
 {
 	struct price_func f = { 0 };
 
@@ -65,17 +65,31 @@ coll_us(struct pricing *p, const struct kernel *k)
 	return f.us[PRICE_COMM] / LONG;
 }
 
+/*
+ * Only reductions and gathers may be joined, run in parts and run beside
+ * kernels (fuse_comm.c, fuse_join.c, parts.c).  All other collectives have
+ * their own price, and the next kernel waits for them.
+ */
+static bool
+may_hide(const struct kernel *k)
+{
+	return k->work->coll.op == IR_ALL_REDUCE ||
+	       k->work->coll.op == IR_REDUCE_SCATTER ||
+	       k->work->coll.op == IR_ALL_GATHER;
+}
+
 static struct price_least
 least_of(struct pricing *p, const struct kernel *k)
 {
-	struct price_least f = { 0, 0 };
+	struct price_least f = { 0, 0, 0 };
 
 	if (k->kind == KERNEL_CONTRACTION) {
 		f.kernels_us = dot_us(p, k);
 	} else if (k->kind == KERNEL_ATTENTION) {
-		f.kernels_us = attention_us(p, k);
+		f.kernels_us = whole_us(p, k);
 	} else if (k->kind == KERNEL_COLLECTIVE && k->work->coll.axes) {
-		f.colls_us = coll_us(p, k);
+		f.colls_us = may_hide(k) ? coll_us(p, k) : 0;
+		f.waits_us = may_hide(k) ? 0 : whole_us(p, k);
 	}
 	return f;
 }
@@ -84,7 +98,7 @@ least_of(struct pricing *p, const struct kernel *k)
 void
 price_least(struct pricing *p, const struct kernel *k, struct price_least *f)
 {
-	struct price_least most = { 0, 0 }, x;
+	struct price_least most = { 0, 0, 0 }, x;
 	struct pricing one = *p;
 	uint32_t i;
 
@@ -94,9 +108,11 @@ price_least(struct pricing *p, const struct kernel *k, struct price_least *f)
 	for (i = 0; i < p->t->nof; i++) {
 		one.t = p->t->of[i];
 		x = least_of(&one, k);
-		most = x.kernels_us + x.colls_us >
-		       most.kernels_us + most.colls_us ? x : most;
+		most = x.kernels_us + x.colls_us + x.waits_us >
+		       most.kernels_us + most.colls_us + most.waits_us
+			? x : most;
 	}
 	f->kernels_us += most.kernels_us;
 	f->colls_us += most.colls_us;
+	f->waits_us += most.waits_us;
 }

@@ -223,15 +223,16 @@ price_shown_us(const struct price_traits *traits, const struct price_func *f)
 }
 
 /*
- * Without traits K of kernels and C of collectives are shown as
- * K + C - (1 - PRICE_SLOWED) * beside.  Each clock of a list runs at least as
- * long as what it times, and so beside is at most K + C - max(K, C), which is
- * min(K, C).  What is left, 0.4 (K + C) + 0.6 max(K, C), grows with both: so it
- * is no more for less kernels and collectives.  Outside of repeats and on a
- * CPU nothing runs beside kernels.  In a list with repeats, collectives of both
- * may run beside the same kernels, and with traits those of data ranks beside
- * those of tensor ranks: there only K and the part of C that is always shown
- * count.
+ * Let K be the kernels of a list, C the collectives that may run beside them,
+ * and W those that are waited for.  Without traits K + C + W are shown, less
+ * (1 - PRICE_SLOWED) * beside.  Each clock of a list runs at least as long as
+ * what it times, and both during W: so beside is at most
+ * K + C + W - max(K + W, C + W), which is min(K, C).  What is left,
+ * 0.4 (K + C) + 0.6 max(K, C) + W, grows with each: so it is no more for less
+ * kernels and collectives.  Outside of repeats and on a CPU nothing runs beside
+ * kernels.  In a list with repeats, collectives of both may run beside the same
+ * kernels, and with traits those of data ranks beside those of tensor ranks:
+ * there only K and the part of C and W that is always shown count.
  */
 double
 price_least_us(const struct pricing *p, const struct price_least *f,
@@ -240,10 +241,10 @@ price_least_us(const struct pricing *p, const struct price_least *f,
 	const struct price_traits *t = p->traits;
 	double shown = t->overlap_tensor ? fmin(PRICE_SLOWED, 1.0 / PIECES)
 					 : PRICE_SLOWED;
-	double all = f->kernels_us + f->colls_us;
+	double all = f->kernels_us + f->colls_us + f->waits_us;
 
 	if (t->overlap_tensor || t->overlap_data || in == PRICE_IN_NEST) {
-		return f->kernels_us + shown * f->colls_us;
+		return f->kernels_us + shown * (f->colls_us + f->waits_us);
 	}
 	return in == PRICE_IN_TOP || target_is_cpu(&p->t->device) ? all
 		: all - (1 - PRICE_SLOWED) * fmin(f->kernels_us, f->colls_us);

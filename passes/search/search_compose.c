@@ -66,7 +66,7 @@ compose_stage(struct trial *x, uint32_t stage)
 	}
 	piece_price(&x->s->pieces, &key, x->t, c, dev);
 	piece_stage_price(&x->s->space, c, dev, lo, hi, x->p.stage[stage]);
-	piece_stage_least(&x->s->space, x->cost, dev, lo, hi,
+	piece_stage_least(&x->s->space, x->cost, x->known, dev, lo, hi,
 			  x->least[stage]);
 	if (choice != x->choice[stage]) {
 		add_guess(x, stage, lo, hi);

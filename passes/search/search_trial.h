@@ -42,6 +42,7 @@ struct trial {
 	int64_t *layers;
 	/* ways to recompute; NULL: as pinned, which is choice 0 then */
 	const struct piece_choices *ways_of;
+	const struct piece_choices *known;	/* for bounds, before that */
 	uint32_t *choice;	/* by stage: index in ways_of */
 	struct piece_cost *cost;	/* as pinned */
 	/* by choice: the cost of its programs; NULL: not made yet */

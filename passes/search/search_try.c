@@ -106,12 +106,23 @@ is_cut(struct trial *x)
 static bool
 is_plain_cut(struct trial *x)
 {
-	x->ways_of = NULL;
+	x->ways_of = x->known = NULL;
 	x->left_us = 0;
 	memset(x->choice, 0, x->nstages * sizeof *x->choice);
 	trial_set_chosen(x, x->s->guessing ||
 			    x->s->space.pinned[SPACE_PIN_RECOMPUTE]);
 	return !trial_bound(x) || trial_is_above(x, false);
+}
+
+/*
+ * The same where the placement's ways are known: with each of them maps take
+ * time, too.
+ */
+static bool
+is_known_cut(struct trial *x, const struct piece_choices *ways)
+{
+	x->known = ways;
+	return !x->chosen[0] && (!trial_bound(x) || trial_is_above(x, false));
 }
 
 #define OPEN 4			/* partial choices that are looked at first */
@@ -209,15 +220,22 @@ with_choices(struct trial *x)
 static enum trial_outcome
 with_layers(struct trial *x)
 {
+	const struct piece_choices *ways;
+
 	x->s->out->priced++;
 	if (is_plain_cut(x)) {
 		x->s->out->cut++;
 		return OUTCOME_CUT;
 	}
-	x->ways_of = piece_choices_of(&x->s->pieces, &x->key, x->t);
-	if (!x->ways_of) {
+	ways = piece_choices_of(&x->s->pieces, &x->key, x->t);
+	if (!ways) {
 		return OUTCOME_NONE;
 	}
+	if (is_known_cut(x, ways)) {
+		x->s->out->cut++;
+		return OUTCOME_CUT;
+	}
+	x->ways_of = ways;
 	return with_choices(x);
 }
 
@@ -308,7 +326,7 @@ set_sharding(struct trial *x, struct piece_cost *cost)
 {
 	x->update = NULL;
 	x->made = NULL;
-	x->ways_of = NULL;
+	x->ways_of = x->known = NULL;
 	memset(&x->p, 0, sizeof x->p);
 	x->p.offload = x->key.offload;
 	x->cost = cost;
