@@ -26,7 +26,8 @@ struct rt_sequence {
 	int32_t *blocks;	/* for as many tokens as `cap` */
 	int64_t nblocks;
 	uint64_t content;	/* of the last full block */
-	int64_t row;		/* of its logits in this step, or -1 */
+	int64_t awaits;		/* the step that brings its token, or -1 */
+	int64_t row;		/* of its logits there */
 	int32_t *stops;
 };
 
@@ -40,6 +41,7 @@ struct rt_sequences {
 struct replica {
 	struct rt_kv *kv;
 	struct rt_sequences running;
+	int64_t turn;	/* arrival of the one that a step took last */
 	struct rt_serve_step *step;
 	int32_t *token, *position, *slot, *first, *last, *key, *row;
 	float *logits;
@@ -54,6 +56,10 @@ struct rt_scheduler {
 	struct rt_drawer *drawer;
 	struct rt_sequences waiting;
 	int64_t longest, arrivals;
+	/* steps are numbered; those from `ended` to before `begun` are in
+	 * flight, at most `most` */
+	int64_t most, begun, ended;
+	int64_t *positions;	/* of each in flight, as a ring */
 	struct rt_serve_counts counts;
 };
 
@@ -120,7 +126,8 @@ open_replicas(struct rt_scheduler *s, bool share, struct rt_error *err)
 	s->steps = calloc(n, sizeof *s->steps);
 	s->logits = calloc(n * (size_t)(e->rows * e->vocab),
 			   sizeof *s->logits);
-	if (!s->replica || !s->steps || !s->logits) {
+	s->positions = calloc((size_t)s->most, sizeof *s->positions);
+	if (!s->replica || !s->steps || !s->logits || !s->positions) {
 		return rt_no_memory(err, NULL);
 	}
 	for (i = 0; i < n && status == RT_OK; i++) {
@@ -168,6 +175,7 @@ rt_scheduler_open(struct rt_scheduler **out, const struct rt_engine *e,
 	s->longest = least(least(e->context, e->keys / e->align * e->align),
 			   e->blocks * e->block);
 	s->nreplicas = e->replicas > 1 ? e->replicas : 1;
+	s->most = e->in_flight > 1 ? e->in_flight : 1;
 	s->counts.blocks = e->blocks * s->nreplicas;
 	status = open_replicas(s, share, err);
 	if (status == RT_OK) {
@@ -303,6 +311,7 @@ rt_scheduler_add(struct rt_scheduler *s, const struct rt_ask *ask,
 	q->n = ask->nprompt;
 	q->ask.most = least(ask->most, s->longest - ask->nprompt);
 	q->ask.prompt = q->ask.stops = NULL;
+	q->awaits = -1;
 	q->arrival = s->arrivals++;
 	insert(&s->waiting, q);
 	*out = q;
@@ -363,6 +372,7 @@ rt_scheduler_free(struct rt_scheduler *s)
 	free(s->replica);
 	free(s->steps);
 	free(s->logits);
+	free(s->positions);
 	free(s);
 }
 
@@ -413,9 +423,17 @@ preempt_last(struct rt_scheduler *s, struct replica *r)
 	s->counts.preempted++;
 }
 
+/* Sequences that have a row in one step, at most. */
+static int64_t
+most_rows(const struct rt_scheduler *s)
+{
+	return least(s->e.rows, s->e.tokens);
+}
+
 /*
  * Each sequence that decodes gets the block that its next position is in.  One
- * alone always fits, so this ends with at least the first.
+ * alone always fits, so this ends with at least the first.  One that is
+ * preempted while a step brings its token gets it all the same.
  */
 static void
 grow(struct rt_scheduler *s, struct replica *r)
@@ -424,7 +442,7 @@ grow(struct rt_scheduler *s, struct replica *r)
 	int32_t b;
 	bool again;
 
-	while (keys_of_all(s, r) > s->e.keys) {
+	while (keys_of_all(s, r) > s->most * s->e.keys) {
 		preempt_last(s, r);
 	}
 	do {
@@ -479,11 +497,11 @@ share_block(struct rt_scheduler *s, struct rt_sequence *q)
 static bool
 let_in(struct rt_scheduler *s, struct replica *to, struct rt_sequence *q)
 {
-	int64_t spare = to->running.n, most = least(s->e.rows, s->e.tokens);
+	int64_t spare = to->running.n;
 	const struct rt_sequence *r;
 
-	if (to->running.n == most ||
-	    keys_of_all(s, to) + keys_of(s, q) > s->e.keys) {
+	if (to->running.n == s->most * most_rows(s) ||
+	    keys_of_all(s, to) + keys_of(s, q) > s->most * s->e.keys) {
 		return false;
 	}
 	q->on = to;
@@ -595,8 +613,59 @@ advance(struct rt_scheduler *s, struct rt_sequence *q, int64_t most)
 	}
 	add_keys(s, q, base);
 	if (q->ncomputed == q->n) {
+		q->awaits = s->begun;
 		q->row = step->nrows;
 		q->on->row[step->nrows++] = (int32_t)(step->n - 1);
+	}
+}
+
+/* Whether the step has a row and the keys for another sequence. */
+static bool
+has_place(const struct rt_scheduler *s, const struct rt_sequence *q)
+{
+	const struct rt_serve_step *step = q->on->step;
+	int64_t base = parts(step->nkeys, s->e.align) * s->e.align;
+
+	return step->n < s->e.tokens && step->nrows < most_rows(s) &&
+	       base + keys_of(s, q) <= s->e.keys;
+}
+
+/*
+ * Positions of sequences that decode: `left` of them at most, of those that
+ * came after `from`, up to `to`.  False: no more fit.
+ */
+static bool
+decode_some(struct rt_scheduler *s, struct replica *r, int64_t from,
+	    int64_t to, int64_t *left)
+{
+	struct rt_sequence *q;
+
+	for (q = r->running.first; q; q = q->next) {
+		if (q->arrival <= from || q->arrival > to || !decodes(q)) {
+			continue;
+		}
+		if (*left == 0 || !has_place(s, q)) {
+			return false;
+		}
+		advance(s, q, 1);
+		r->turn = q->arrival;
+		--*left;
+	}
+	return true;
+}
+
+/*
+ * One of as many parts of those that decode as steps may be in flight, going on
+ * where the last step stopped: each gets on in its turn, as the first of a step
+ * always has a place.
+ */
+static void
+decode_part(struct rt_scheduler *s, struct replica *r)
+{
+	int64_t left = parts(r->running.n, s->most), turn = r->turn;
+
+	if (decode_some(s, r, turn, INT64_MAX, &left)) {
+		decode_some(s, r, -1, turn, &left);
 	}
 }
 
@@ -607,16 +676,15 @@ fill_step(struct rt_scheduler *s, struct replica *r)
 	struct rt_sequence *q;
 
 	step->n = step->nkeys = step->nrows = 0;
+	decode_part(s, r);
 	for (q = r->running.first; q; q = q->next) {
-		q->row = -1;
-		if (decodes(q)) {
-			advance(s, q, 1);
+		if (q->ncomputed == q->n || decodes(q)) {
+			continue;
 		}
-	}
-	for (q = r->running.first; q; q = q->next) {
-		if (q->ncomputed < q->n && step->n < s->e.tokens) {
-			advance(s, q, s->e.tokens - step->n);
+		if (!has_place(s, q)) {
+			break;
 		}
+		advance(s, q, s->e.tokens - step->n);
 	}
 }
 
@@ -660,44 +728,83 @@ draw_next(struct rt_scheduler *s, struct rt_sequence *q, struct rt_error *err)
 	return RT_OK;
 }
 
+/* Of sequences whose tokens this step brings. */
 static enum rt_status
-draw_all(struct rt_scheduler *s, struct replica *r, struct rt_error *err)
+draw_all(struct rt_scheduler *s, struct rt_sequences *list, int64_t step,
+	 struct rt_error *err)
 {
 	enum rt_status status = RT_OK;
 	struct rt_sequence *q, *next;
 
-	for (q = r->running.first; q && status == RT_OK; q = next) {
+	for (q = list->first; q && status == RT_OK; q = next) {
 		next = q->next;
-		if (q->row >= 0) {
+		if (q->awaits == step) {
+			q->awaits = -1;
 			status = draw_next(s, q, err);
 		}
 	}
 	return status;
 }
 
-enum rt_status
-rt_scheduler_step(struct rt_scheduler *s, struct rt_error *err)
+/* Makes the next step; returns its positions. */
+static int64_t
+make_step(struct rt_scheduler *s)
 {
-	enum rt_status status;
 	int64_t i, n = 0;
 
 	for (i = 0; i < s->nreplicas; i++) {
 		grow(s, &s->replica[i]);
 	}
-	while (s->waiting.first && let_in_anywhere(s, s->waiting.first)) {
+	while (s->waiting.first && s->waiting.first->awaits < 0 &&
+	       let_in_anywhere(s, s->waiting.first)) {
 	}
 	for (i = 0; i < s->nreplicas; i++) {
 		fill_step(s, &s->replica[i]);
 		n += s->steps[i].n;
 	}
+	return n;
+}
+
+static enum rt_status
+begin_step(struct rt_scheduler *s, bool *begun, struct rt_error *err)
+{
+	int64_t n = make_step(s);
+
+	*begun = n > 0;
 	if (n == 0) {
 		return RT_OK;
 	}
-	status = s->e.step(s->e.user, s->steps, s->logits, err);
+	s->positions[s->begun++ % s->most] = n;
+	return s->e.begin(s->e.user, s->steps, err);
+}
+
+static enum rt_status
+end_step(struct rt_scheduler *s, struct rt_error *err)
+{
+	enum rt_status status = s->e.end(s->e.user, s->logits, err);
+	int64_t step = s->ended++, i;
+
 	s->counts.steps++;
-	s->counts.computed += n;
+	s->counts.computed += s->positions[step % s->most];
 	for (i = 0; i < s->nreplicas && status == RT_OK; i++) {
-		status = draw_all(s, &s->replica[i], err);
+		status = draw_all(s, &s->replica[i].running, step, err);
+	}
+	/* what was preempted meanwhile */
+	return status == RT_OK ? draw_all(s, &s->waiting, step, err) : status;
+}
+
+enum rt_status
+rt_scheduler_step(struct rt_scheduler *s, struct rt_error *err)
+{
+	enum rt_status status = RT_OK;
+	bool begun = false;
+
+	if (s->begun - s->ended < s->most) {
+		status = begin_step(s, &begun, err);
+	}
+	if (status == RT_OK && s->begun > s->ended &&
+	    (!begun || s->begun - s->ended == s->most)) {
+		status = end_step(s, err);
 	}
 	return status;
 }
@@ -709,6 +816,7 @@ rt_scheduler_counts(const struct rt_scheduler *s)
 	int64_t i;
 
 	c.waiting = s->waiting.n;
+	c.in_flight = s->begun - s->ended;
 	for (i = 0; i < s->nreplicas; i++) {
 		c.running += s->replica[i].running.n;
 		c.blocks_used += s->e.blocks - rt_kv_unused(s->replica[i].kv);

@@ -9,6 +9,13 @@
  * what it had drawn stays, and its keys are computed anew.  So the sequence
  * that came first always gets on, and each one in its turn.
  *
+ * Where an engine has n steps in flight, a step has one of n parts of those
+ * that decode, in turn, so that there is something for each.  A sequence whose
+ * next token a step in flight will bring is in no other; chunks of its prompt
+ * may be in several, one after another, since their tokens are known.  An
+ * engine computes steps as if one after the other, so a block may be shared, or
+ * be given to another sequence, while steps in flight use it.
+ *
  * Of several replicas each has sequences and blocks of its own.  A sequence
  * runs on the one that has the fewest keys when it is let in; where does not
  * change what it is answered.
@@ -49,7 +56,8 @@ struct rt_scheduler;
 struct rt_serve_counts {
 	int64_t waiting, running;
 	int64_t blocks, blocks_used;
-	/* since the beginning */
+	int64_t in_flight;	/* steps */
+	/* since the beginning; steps, and what they computed, once they end */
 	int64_t steps, computed, shared, drawn, preempted;
 };
 
@@ -66,7 +74,11 @@ enum rt_status rt_scheduler_add(struct rt_scheduler *s,
 				struct rt_error *err);
 /* Its end is called from here.  Not from within token() or end(). */
 void rt_scheduler_cancel(struct rt_scheduler *s, struct rt_sequence *q);
-/* Does nothing if there is nothing to do. */
+/*
+ * Begins a step, if the engine takes another and there is something to do; ends
+ * the oldest in flight, if it takes no more or there is nothing to begin.  Does
+ * nothing if there is nothing to do.
+ */
 enum rt_status rt_scheduler_step(struct rt_scheduler *s, struct rt_error *err);
 struct rt_serve_counts rt_scheduler_counts(const struct rt_scheduler *s);
 

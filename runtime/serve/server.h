@@ -52,6 +52,11 @@ struct rt_serve_step {
 /*
  * What computes steps.  Any step within these bounds may come; each sequence is
  * at most `context` long.
+ *
+ * Several steps may be in flight, as in a pipeline whose stages work on one
+ * each.  The keys that a step finds are those that it would find if each step
+ * had ended before the next one began: so a slot may be given to another
+ * sequence while a step that reads it is in flight.
  */
 struct rt_engine {
 	int64_t tokens;		/* most positions of a step */
@@ -67,15 +72,22 @@ struct rt_engine {
 	 * these bounds and with a cache of so many blocks.  0: one.
 	 */
 	int64_t replicas;
+	/* most steps that have begun and not ended; 0: one */
+	int64_t in_flight;
 	void *user;
 	/*
-	 * A step of each replica, of which some may have no positions; logits:
-	 * [replica][rows][vocab].  A failure ends the service.
+	 * Begins a step of each replica, of which some may have no positions;
+	 * what `s` points to is its caller's again after the call.  A failure
+	 * of this or of the next one ends the service.
 	 */
-	enum rt_status (*step)(void *user, const struct rt_serve_step *s,
-			       float *logits, struct rt_error *err);
-	/* Called every few seconds while there is no step, or NULL: whoever
-	 * waits for one learns that it still may come. */
+	enum rt_status (*begin)(void *user, const struct rt_serve_step *s,
+				struct rt_error *err);
+	/* Waits for the step that began first of those in flight; logits:
+	 * [replica][rows][vocab]. */
+	enum rt_status (*end)(void *user, float *logits,
+			      struct rt_error *err);
+	/* Called every few seconds while no step is in flight, or NULL:
+	 * whoever waits for one learns that it still may come. */
 	enum rt_status (*idle)(void *user, struct rt_error *err);
 };
 
@@ -127,8 +139,9 @@ struct rt_speed {
 	double first_ms;	/* to the first token; the median */
 	double prompts_ms;	/* to the last of the first tokens */
 	double prompts_per_s;	/* tokens of prompts, until then */
-	/* of steps without a token of a prompt, those in which most sequences
-	 * get a token: how many, and the median; none if nsteps is 0 */
+	/* of rounds of steps without a token of a prompt, those in which most
+	 * sequences get a token: how many, and the median; none if nsteps is
+	 * 0.  A round is as many steps as are in flight. */
 	int64_t nsteps;
 	double token_ms, tokens_per_s;
 };

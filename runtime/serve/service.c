@@ -104,15 +104,28 @@ rt_service_counts(struct rt_service *s)
 /* ---- life ---- */
 
 static enum rt_status
-step_unlocked(void *user, const struct rt_serve_step *step, float *logits,
-	      struct rt_error *err)
+begin_unlocked(void *user, const struct rt_serve_step *step,
+	       struct rt_error *err)
 {
 	struct rt_service *s = user;
 	const struct rt_engine *e = s->o.engine;
 	enum rt_status status;
 
 	pthread_mutex_unlock(&s->lock);
-	status = e->step(e->user, step, logits, err);
+	status = e->begin(e->user, step, err);
+	pthread_mutex_lock(&s->lock);
+	return status;
+}
+
+static enum rt_status
+end_unlocked(void *user, float *logits, struct rt_error *err)
+{
+	struct rt_service *s = user;
+	const struct rt_engine *e = s->o.engine;
+	enum rt_status status;
+
+	pthread_mutex_unlock(&s->lock);
+	status = e->end(e->user, logits, err);
 	pthread_mutex_lock(&s->lock);
 	return status;
 }
@@ -159,7 +172,8 @@ rt_service_open(struct rt_service **out, const struct rt_service_options *o,
 	}
 	s->o = *o;
 	s->engine = *o->engine;
-	s->engine.step = step_unlocked;
+	s->engine.begin = begin_unlocked;
+	s->engine.end = end_unlocked;
 	s->engine.user = s;
 	s->ids = random_number();
 	status = open_lock(s) ? rt_scheduler_open(&s->scheduler, &s->engine,
@@ -510,7 +524,7 @@ is_busy(const struct rt_service *s)
 {
 	struct rt_serve_counts c = rt_scheduler_counts(s->scheduler);
 
-	return c.running + c.waiting + s->nwaiting > 0;
+	return c.running + c.waiting + c.in_flight + s->nwaiting > 0;
 }
 
 /* Waits for work; *since is when the engine was called last. */

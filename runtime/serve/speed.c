@@ -12,9 +12,16 @@ struct speed_run {
 	/* when each sequence got its first token */
 	double *first_ms;
 	int64_t nfirst;
-	/* steps without a token of a prompt that drew the most tokens */
+	/* rounds without a token of a prompt that drew the most tokens */
 	double *step_ms;
 	int64_t nsteps, drawn;	/* drawn: in each */
+	/* of the last steps, as a ring of `nlast` */
+	struct speed_step {
+		double ended_ms;
+		int64_t drawn;
+		bool has_prompts;
+	} *last;
+	int64_t nlast;
 };
 
 /* ---- sequences ---- */
@@ -81,7 +88,7 @@ add_one(struct speed_run *m, struct speed_sequence *q, struct rt_scheduler *s,
 }
 
 static void
-count_step(struct speed_run *m, int64_t drawn, double ms)
+count_round(struct speed_run *m, int64_t drawn, double ms)
 {
 	if (drawn > m->drawn) {
 		m->drawn = drawn;
@@ -92,24 +99,49 @@ count_step(struct speed_run *m, int64_t drawn, double ms)
 	}
 }
 
+/* Counts the round of n steps whose last is number `to` of this run. */
+static void
+end_round(struct speed_run *m, int64_t to, int64_t n)
+{
+	const struct speed_step *last = &m->last[to % m->nlast], *x;
+	int64_t drawn = 0, i;
+
+	if (to < n) {
+		return;
+	}
+	for (i = to - n + 1; i <= to; i++) {
+		x = &m->last[i % m->nlast];
+		if (x->has_prompts) {
+			return;
+		}
+		drawn += x->drawn;
+	}
+	count_round(m, drawn, last->ended_ms -
+		    m->last[(to - n) % m->nlast].ended_ms);
+}
+
 static enum rt_status
 run_all(struct speed_run *m, struct rt_scheduler *s, struct rt_error *err)
 {
 	struct rt_serve_counts before, c = rt_scheduler_counts(s);
 	enum rt_status status = RT_OK;
-	double ms, now;
+	int64_t n = 0;
 
 	m->nfirst = m->nsteps = m->drawn = 0;
-	m->began_ms = now = m->o->now_ms();
-	while (status == RT_OK && c.waiting + c.running > 0) {
+	m->began_ms = m->o->now_ms();
+	m->last[0] = (struct speed_step){ .ended_ms = m->began_ms };
+	while (status == RT_OK && c.waiting + c.running + c.in_flight > 0) {
 		before = c;
-		ms = now;
 		status = rt_scheduler_step(s, err);
-		now = m->o->now_ms();
 		c = rt_scheduler_counts(s);
-		if (c.computed - before.computed == c.drawn - before.drawn) {
-			count_step(m, c.drawn - before.drawn, now - ms);
+		if (status != RT_OK || c.steps == before.steps) {
+			continue;
 		}
+		m->last[++n % m->nlast] = (struct speed_step){
+			m->o->now_ms(), c.drawn - before.drawn,
+			c.computed - before.computed !=
+			c.drawn - before.drawn };
+		end_round(m, n, c.in_flight + 1);
 	}
 	return status;
 }
@@ -179,14 +211,17 @@ run_some(struct speed_run *m, struct speed_sequence *q, int64_t first,
 
 /* Room for n sequences, whose lengths are checked. */
 static bool
-get_room(struct speed_run *m, struct speed_sequence **q, size_t n)
+get_room(struct speed_run *m, struct speed_sequence **q, size_t n,
+	 int64_t in_flight)
 {
+	m->nlast = (in_flight > 1 ? in_flight : 1) + 1;
+	m->last = calloc((size_t)m->nlast, sizeof *m->last);
 	m->prompt = calloc((size_t)m->o->prompt, sizeof *m->prompt);
 	m->first_ms = calloc(n, sizeof *m->first_ms);
 	/* each step without prompts draws at least one token */
 	m->step_ms = calloc(n, (size_t)m->o->tokens * sizeof *m->step_ms);
 	*q = calloc(n, sizeof **q);
-	return m->prompt && m->first_ms && m->step_ms && *q;
+	return m->last && m->prompt && m->first_ms && m->step_ms && *q;
 }
 
 enum rt_status
@@ -201,7 +236,8 @@ rt_serve_speed(const struct rt_engine *e, const struct rt_speed_options *o,
 	enum rt_status status = rt_scheduler_open(&s, e, true, err);
 
 	status = status == RT_OK ? check(o, s, err) : status;
-	if (status == RT_OK && !get_room(&m, &q, (size_t)most)) {
+	if (status == RT_OK && !get_room(&m, &q, (size_t)most,
+					 e->in_flight)) {
 		status = rt_no_memory(err, NULL);
 	}
 	if (status == RT_OK) {
@@ -215,6 +251,7 @@ rt_serve_speed(const struct rt_engine *e, const struct rt_speed_options *o,
 	if (status == RT_OK) {
 		*out = result(&m);
 	}
+	free(m.last);
 	free(m.prompt);
 	free(m.first_ms);
 	free(m.step_ms);

@@ -477,26 +477,32 @@ pack(struct rt_plan_engine *x, struct wire *w, const struct rt_serve_step *s)
 }
 
 static enum rt_status
-step(void *user, const struct rt_serve_step *s, float *logits,
-     struct rt_error *err)
+begin(void *user, const struct rt_serve_step *s, struct rt_error *err)
 {
 	struct rt_plan_engine *x = user;
 	enum rt_status status;
-	int64_t i, at;
+	int64_t i;
 
 	for (i = 0; i < x->replicas; i++) {
 		pack(x, &x->w[i], &s[i]);
 	}
 	status = share_step(x, err);
-	if (status == RT_OK) {
-		status = compute(x, err);
-	}
-	for (i = 0; i < x->replicas && status == RT_OK; i++) {
+	return status == RT_OK ? compute(x, err) : status;
+}
+
+static enum rt_status
+end(void *user, float *logits, struct rt_error *err)
+{
+	struct rt_plan_engine *x = user;
+	int64_t i, at;
+
+	(void)err;
+	for (i = 0; i < x->replicas; i++) {
 		at = i * x->e.rows * x->e.vocab;
 		memcpy(logits + at, x->floats + at,
-		       (size_t)(s[i].nrows * x->e.vocab) * sizeof *logits);
+		       (size_t)(x->w[i].nrows * x->e.vocab) * sizeof *logits);
 	}
-	return status;
+	return RT_OK;
 }
 
 enum rt_status
@@ -563,7 +569,8 @@ rt_plan_engine_open(struct rt_plan_engine **out, struct rt_run *r,
 	find_bounds(x);
 	find_replicas(x);
 	x->e.user = x;
-	x->e.step = step;
+	x->e.begin = begin;
+	x->e.end = end;
 	x->e.idle = r->plan->nranks > 1 ? idle : NULL;
 	return get_room(x) ? open_sizes(x, err) : rt_no_memory(err, NULL);
 }

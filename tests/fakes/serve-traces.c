@@ -94,6 +94,14 @@ clear(struct trace *t)
 	memset(t->key, 0, (size_t)t->e->keys * sizeof *t->key);
 }
 
+static enum rt_status
+compute(struct trace *t, float *logits, struct rt_error *err)
+{
+	enum rt_status status = t->e->begin(t->e->user, &t->s, err);
+
+	return status == RT_OK ? t->e->end(t->e->user, logits, err) : status;
+}
+
 /* Each position in a step of its own: its logits are what is wanted. */
 static enum rt_status
 run_alone(struct trace *t, struct rt_error *err)
@@ -105,8 +113,8 @@ run_alone(struct trace *t, struct rt_error *err)
 		for (i = 0; i < t->length[q] && status == RT_OK; i++) {
 			clear(t);
 			add(t, q, 1);
-			status = t->e->step(t->e->user, &t->s, t->want +
-				t->row_of[0] * t->e->vocab, err);
+			status = compute(t, t->want + t->row_of[0] *
+					 t->e->vocab, err);
 		}
 	}
 	memset(t->done, 0, sizeof t->done);
@@ -159,7 +167,7 @@ run_together(struct trace *t, struct rt_error *err)
 			continue;
 		}
 		t->sizes[t->s.n]++;
-		status = t->e->step(t->e->user, &t->s, t->got, err);
+		status = compute(t, t->got, err);
 		if (status == RT_OK && !is_same(t)) {
 			return rt_fail(err, RT_FORMAT, RT_NOWHERE, "a step of "
 				"%lld positions has other logits",

@@ -48,6 +48,7 @@ read_word(struct fake_options *o, const char *name, const char *value)
 		{ "keys", &o->e.keys }, { "align", &o->e.align },
 		{ "block", &o->e.block }, { "blocks", &o->e.blocks },
 		{ "context", &o->e.context }, { "vocab", &o->e.vocab },
+		{ "in_flight", &o->e.in_flight },
 		{ "pause", &pause_us }, { "fails", &o->fails_at },
 		{ "port", &o->s.port }, { "queue", &o->s.queue },
 		{ "clients", &o->s.clients }, { "body", &o->s.body_bytes },

@@ -9,14 +9,17 @@
 
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "runtime/serve/server.h"
 
 struct fake_engine {
 	struct rt_engine e;
 	int32_t *token, *position;	/* of each slot; -1: never written */
-	int64_t steps;
+	int64_t steps, ended;
 	int64_t fails_at;	/* a step that fails, or -1 */
+	float *logits;		/* of steps in flight, as a ring */
+	int64_t together;	/* the most that were in flight */
 	/* called in each step, or NULL: a test's pause */
 	void (*pause)(void);
 };
@@ -107,14 +110,37 @@ fake_step_of(const struct fake_engine *f, int64_t replica,
 	return RT_OK;
 }
 
+static inline int64_t
+fake_in_flight(const struct fake_engine *f)
+{
+	return f->e.in_flight > 1 ? f->e.in_flight : 1;
+}
+
+/* The logits of all replicas: how many, and those of a step. */
+static inline int64_t
+fake_nlogits(const struct fake_engine *f)
+{
+	return fake_replicas(f) * f->e.rows * f->e.vocab;
+}
+
+static inline float *
+fake_logits_at(const struct fake_engine *f, int64_t step)
+{
+	return f->logits + step % fake_in_flight(f) * fake_nlogits(f);
+}
+
 static inline enum rt_status
-fake_step(void *user, const struct rt_serve_step *s, float *logits,
-	  struct rt_error *err)
+fake_begin(void *user, const struct rt_serve_step *s, struct rt_error *err)
 {
 	struct fake_engine *f = user;
+	float *logits = fake_logits_at(f, f->steps);
 	enum rt_status status = RT_OK;
-	int64_t i;
+	int64_t i, n = f->steps + 1 - f->ended;
 
+	if (n > fake_in_flight(f)) {
+		return rt_fail(err, RT_RANGE, RT_NOWHERE, "too many steps");
+	}
+	f->together = n > f->together ? n : f->together;
 	if (f->steps++ == f->fails_at) {
 		return rt_fail(err, RT_IO, RT_NOWHERE, "the engine failed");
 	}
@@ -128,7 +154,20 @@ fake_step(void *user, const struct rt_serve_step *s, float *logits,
 	return status;
 }
 
-/* The bounds are those of `e`, whose function and user are set here. */
+static inline enum rt_status
+fake_end(void *user, float *logits, struct rt_error *err)
+{
+	struct fake_engine *f = user;
+
+	if (f->ended == f->steps) {
+		return rt_fail(err, RT_RANGE, RT_NOWHERE, "no step to end");
+	}
+	memcpy(logits, fake_logits_at(f, f->ended++),
+	       (size_t)fake_nlogits(f) * sizeof *logits);
+	return RT_OK;
+}
+
+/* The bounds are those of `e`, whose functions and user are set here. */
 static inline bool
 fake_open(struct fake_engine *f, struct rt_engine e)
 {
@@ -136,14 +175,17 @@ fake_open(struct fake_engine *f, struct rt_engine e)
 
 	*f = (struct fake_engine){ .e = e, .fails_at = -1 };
 	n *= (size_t)fake_replicas(f);
-	f->e.step = fake_step;
+	f->e.begin = fake_begin;
+	f->e.end = fake_end;
 	f->e.user = f;
+	f->logits = calloc((size_t)(fake_in_flight(f) * fake_nlogits(f)),
+			   sizeof *f->logits);
 	f->token = calloc(n, sizeof *f->token);
 	f->position = calloc(n, sizeof *f->position);
 	for (i = 0; f->position && i < n; i++) {
 		f->position[i] = -1;
 	}
-	return f->token && f->position;
+	return f->token && f->position && f->logits;
 }
 
 static inline void
@@ -151,6 +193,7 @@ fake_close(struct fake_engine *f)
 {
 	free(f->token);
 	free(f->position);
+	free(f->logits);
 }
 
 #endif

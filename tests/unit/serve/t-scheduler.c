@@ -152,7 +152,8 @@ draw_engine(struct fake_engine *f, struct rng *r, bool large)
 		.rows = large ? 64 : pick(r, 1, 70),
 		.keys = large ? 19968 : align * pick(r, 2, 30), .align = align,
 		.block = block, .blocks = blocks, .context = LONGEST,
-		.vocab = VOCAB, .replicas = pick(r, 1, 3) };
+		.vocab = VOCAB, .replicas = pick(r, 1, 3),
+		.in_flight = pick(r, 0, 4) };
 
 	assert_true(fake_open(f, e));
 }
@@ -178,6 +179,8 @@ compare(const struct asked *a, const struct asked *alone)
 
 struct seen {
 	int64_t preempted, shared, cancelled, together;
+	/* preempted while another step was in flight */
+	int64_t in_flight;
 };
 
 /* All requests of a trace through one scheduler, as they come. */
@@ -191,7 +194,7 @@ run_trace(struct rt_scheduler *s, struct asked *all, int64_t n, struct rng *r,
 		bound += 4 * LONGEST;
 	}
 	while (next < n || rest > 0) {
-		struct rt_serve_counts c;
+		struct rt_serve_counts c, before = rt_scheduler_counts(s);
 
 		for (i = pick(r, -2, 5); i > 0 && next < n; i--) {
 			add(s, &all[next++]);
@@ -207,6 +210,8 @@ run_trace(struct rt_scheduler *s, struct asked *all, int64_t n, struct rng *r,
 		}
 		step(s);
 		c = rt_scheduler_counts(s);
+		seen->in_flight += before.in_flight > 0
+			? c.preempted - before.preempted : 0;
 		rest = c.waiting + c.running;
 		seen->together = c.running > seen->together ? c.running
 							     : seen->together;
@@ -250,6 +255,7 @@ test_traces(void **state)
 	}
 	/* the traces have what they are for */
 	assert_true(seen.preempted > 300);
+	assert_true(seen.in_flight > 100);
 	assert_true(seen.shared > 3000);
 	assert_true(seen.cancelled > 100);
 	assert_true(seen.together > 30);
@@ -338,6 +344,141 @@ test_decode_beside_a_long_prompt(void **state)
 	fake_close(&f);
 }
 
+/* Adds n requests of these lengths, whose prompts share nothing. */
+static void
+add_plain(struct rt_scheduler *s, struct asked *all, int64_t n,
+	  int64_t nprompt, int64_t most)
+{
+	struct rng r = { 6 };
+	int64_t i;
+
+	for (i = 0; i < n; i++) {
+		draw_request(&all[i], &r, LONGEST);
+		all[i].ask.nprompt = nprompt;
+		all[i].prompt[0] = (int32_t)i;
+		all[i].ask.most = most;
+		all[i].ask.nstops = 0;
+		all[i].until = -1;
+		add(s, &all[i]);
+	}
+}
+
+/* Of 8 sequences two steps in flight have 4 each, three have 3, 3 and 2. */
+static void
+test_steps_in_flight(void **state)
+{
+	static struct asked all[8];
+	struct rt_engine e = { .tokens = 64, .rows = 8, .keys = 1024,
+		.align = 16, .block = 16, .blocks = 64, .context = LONGEST,
+		.vocab = VOCAB };
+	struct rt_error err = { .message = "" };
+	struct rt_serve_counts c, before;
+	struct rt_scheduler *s;
+	struct fake_engine f;
+	int64_t k, drawn[4], i;
+
+	(void)state;
+	for (e.in_flight = 1; e.in_flight <= 3; e.in_flight++) {
+		assert_true(fake_open(&f, e));
+		assert_int_equal(rt_scheduler_open(&s, &f.e, true, &err),
+				 RT_OK);
+		add_plain(s, all, 8, 4, 30);
+		/* what came together is apart after a few rounds */
+		for (i = 0; i < 20; i++) {
+			step(s);
+		}
+		for (k = 0; k < 3; k++) {
+			before = rt_scheduler_counts(s);
+			step(s);
+			c = rt_scheduler_counts(s);
+			drawn[k] = c.drawn - before.drawn;
+			assert_int_equal(c.steps, before.steps + 1);
+			assert_int_equal(c.in_flight, e.in_flight - 1);
+		}
+		/* the third of three is as the first */
+		assert_int_equal(drawn[0] + (e.in_flight > 1 ? drawn[1] : 0) +
+				 (e.in_flight > 2 ? drawn[2] : 0), 8);
+		for (k = 0; k < e.in_flight; k++) {
+			assert_in_range(drawn[k], 8 / e.in_flight,
+					(8 + e.in_flight - 1) / e.in_flight);
+		}
+		assert_int_equal(f.together, e.in_flight);
+		rt_scheduler_free(s);
+		fake_close(&f);
+	}
+}
+
+/* Each chunk of a prompt is a step that begins before the last one ends; the
+ * next token waits for the one before it. */
+static void
+test_chunks_in_flight(void **state)
+{
+	static struct asked one;
+	struct rt_engine e = { .tokens = 8, .rows = 4, .keys = 512,
+		.align = 16, .block = 16, .blocks = 32, .context = LONGEST,
+		.vocab = VOCAB, .in_flight = 3 };
+	struct rt_error err = { .message = "" };
+	struct rt_serve_counts c;
+	struct rt_scheduler *s;
+	struct fake_engine f;
+	int64_t i;
+
+	(void)state;
+	assert_true(fake_open(&f, e));
+	assert_int_equal(rt_scheduler_open(&s, &f.e, true, &err), RT_OK);
+	add_plain(s, &one, 1, 40, 3);
+	for (i = 1; i <= 5; i++) {	/* the third and later end one, too */
+		step(s);
+		c = rt_scheduler_counts(s);
+		assert_int_equal(f.steps, i);
+		assert_int_equal(c.in_flight, i < 3 ? i : 2);
+	}
+	step(s);
+	step(s);
+	assert_int_equal(one.ngot, 1);
+	assert_int_equal(rt_scheduler_counts(s).in_flight, 0);
+	for (i = 0; i < 2; i++) {
+		step(s);
+		assert_int_equal(rt_scheduler_counts(s).in_flight, 1);
+		step(s);
+		assert_int_equal(one.ngot, 2 + i);
+	}
+	assert_true(one.ended);
+	rt_scheduler_free(s);
+	fake_close(&f);
+}
+
+/* A request that is cancelled while a step has it leaves its blocks to others,
+ * and the step ends all the same. */
+static void
+test_cancel_in_flight(void **state)
+{
+	static struct asked all[2];
+	struct rt_engine e = { .tokens = 8, .rows = 4, .keys = 512,
+		.align = 16, .block = 16, .blocks = 10, .context = LONGEST,
+		.vocab = VOCAB, .in_flight = 2 };
+	struct rt_error err = { .message = "" };
+	struct rt_scheduler *s;
+	struct fake_engine f;
+
+	(void)state;
+	assert_true(fake_open(&f, e));
+	assert_int_equal(rt_scheduler_open(&s, &f.e, true, &err), RT_OK);
+	add_plain(s, all, 1, 8, 3);
+	step(s);
+	assert_int_equal(rt_scheduler_counts(s).in_flight, 1);
+	rt_scheduler_cancel(s, all[0].seq);
+	assert_int_equal(all[0].why, RT_ENDED_CANCELLED);
+	assert_int_equal(rt_scheduler_counts(s).blocks_used, 0);
+	assert_int_equal(rt_scheduler_counts(s).in_flight, 1);
+	step(s);
+	assert_int_equal(rt_scheduler_counts(s).in_flight, 0);
+	assert_int_equal(rt_scheduler_counts(s).drawn, 0);
+	assert_int_equal(f.ended, 1);
+	rt_scheduler_free(s);
+	fake_close(&f);
+}
+
 static void
 test_what_is_refused(void **state)
 {
@@ -380,6 +521,9 @@ main(void)
 		cmocka_unit_test(test_traces),
 		cmocka_unit_test(test_answers_to_one_prompt),
 		cmocka_unit_test(test_decode_beside_a_long_prompt),
+		cmocka_unit_test(test_steps_in_flight),
+		cmocka_unit_test(test_chunks_in_flight),
+		cmocka_unit_test(test_cancel_in_flight),
 		cmocka_unit_test(test_what_is_refused),
 	};
 

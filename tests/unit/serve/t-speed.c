@@ -28,7 +28,7 @@ take_time(void)
 	clock_ms += clock_ms == 1000 ? 60 : 10;
 }
 
-static int64_t replicas;
+static int64_t replicas, in_flight;
 
 static enum rt_status
 measure(const struct rt_speed_options *o, struct rt_speed *m,
@@ -39,7 +39,8 @@ measure(const struct rt_speed_options *o, struct rt_speed *m,
 
 	assert_true(fake_open(&f, (struct rt_engine){ .tokens = 8, .rows = 4,
 		.keys = 256, .align = 16, .block = 16, .blocks = 32,
-		.context = 64, .vocab = 23, .replicas = replicas }));
+		.context = 64, .vocab = 23, .replicas = replicas,
+		.in_flight = in_flight }));
 	f.pause = take_time;
 	clock_ms = 1000;
 	status = rt_serve_speed(&f.e, o, m, err);
@@ -98,6 +99,29 @@ replicated(void **state)
 	assert_float_equal(m.tokens_per_s, 100, 1e-9);
 }
 
+/* Two steps are in flight, one of two sequences and one of one: a token of each
+ * takes both.  One sequence alone is in one of them. */
+static void
+two_in_flight(void **state)
+{
+	struct rt_speed_options o = { 3, 16, 30, 7, now_ms };
+	struct rt_error err;
+	struct rt_speed m;
+
+	(void)state;
+	in_flight = 2;
+	assert_int_equal(measure(&o, &m, &err), RT_OK);
+	assert_float_equal(m.token_ms, 20, 1e-9);
+	assert_float_equal(m.tokens_per_s, 150, 1e-6);
+	o.sequences = 1;
+	assert_int_equal(measure(&o, &m, &err), RT_OK);
+	in_flight = 0;
+	assert_float_equal(m.first_ms, 20, 1e-9);
+	assert_float_equal(m.token_ms, 10, 1e-9);
+	assert_float_equal(m.tokens_per_s, 100, 1e-6);
+	assert_int_equal(m.nsteps, 29);
+}
+
 static void
 one_token(void **state)
 {
@@ -133,6 +157,7 @@ main(void)
 		cmocka_unit_test(one),
 		cmocka_unit_test(several),
 		cmocka_unit_test(replicated),
+		cmocka_unit_test(two_in_flight),
 		cmocka_unit_test(one_token),
 		cmocka_unit_test(too_long),
 	};
