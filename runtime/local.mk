@@ -35,7 +35,9 @@ rank_sources = \
 	%D%/comm/msg.h \
 	%D%/comm/msg_collective.c \
 	%D%/comm/msg_move.c \
+	%D%/comm/msg_queue.c \
 	%D%/comm/msg_wait.c \
+	%D%/comm/queue.c \
 	%D%/comm/reduce.c \
 	%D%/comm/rendezvous.c \
 	%D%/comm/secret.c \

@@ -576,6 +576,7 @@ rt_comm_open(struct rt_comm **out, const struct rt_comm_options *o,
 		return rt_no_memory(err, NULL);
 	}
 	c->plan = o->plan;
+	c->queues = o->queues;
 	c->world = o->world;
 	c->timeout_us = o->timeout_s * 1e6;
 	c->report_fd = o->report_fd;

@@ -98,7 +98,8 @@ enum rt_status rt_local_start(int64_t n, double grace_s, struct rt_world *w,
  */
 bool rt_local_is_news(const struct rt_world *w, const char *message);
 
-/* ---- collectives (comm.c, shm.c, msg_collective.c) ---------------------- */
+/* ---- collectives (comm.c, shm.c, msg_collective.c), and queues (queue.c,
+ * msg_queue.c) ------------------------------------------------------------ */
 
 struct rt_comm;
 
@@ -106,8 +107,18 @@ struct rt_comm;
  * memory. */
 enum rt_via { RT_VIA_AUTO, RT_VIA_SHM, RT_VIA_MPI, RT_VIA_TCP };
 
+/*
+ * Queues of messages between rank 0 and each other rank, `down` from rank 0 and
+ * `up` to it: a message has at most so many bytes, and `depth` of them wait at
+ * most.  0: there are none.
+ */
+struct rt_queues {
+	int64_t depth, down_bytes, up_bytes;
+};
+
 struct rt_comm_options {
 	const struct rt_plan *plan;
+	struct rt_queues queues;
 	struct rt_world world;
 	double timeout_s; /* of one collective, until the watchdog reports */
 	/* receives a report when a collective fails or hangs: for each rank
@@ -159,6 +170,22 @@ enum rt_status rt_comm_spread(struct rt_comm *c, int64_t from, void *at,
 			      int64_t bytes, struct rt_error *err);
 enum rt_status rt_comm_barrier(struct rt_comm *c, const char *what,
 			       struct rt_error *err);
+/*
+ * A message to another rank; rank 0 or that one is 0.  It waits for a place in
+ * the queue alone, and the bytes are the caller's again.  `what` names it.
+ */
+enum rt_status rt_comm_send_queued(struct rt_comm *c, const char *what,
+				   int64_t rank, const void *at, int64_t bytes,
+				   struct rt_error *err);
+/* Waits for the next message of that rank, of at most so many bytes; *bytes is
+ * how many it has. */
+enum rt_status rt_comm_receive_queued(struct rt_comm *c, const char *what,
+				      int64_t rank, void *at, int64_t most,
+				      int64_t *bytes, struct rt_error *err);
+/* Waits until the other stages have received all that this rank has sent along
+ * the pipeline. */
+enum rt_status rt_comm_settle(struct rt_comm *c, const char *what,
+			      struct rt_error *err);
 /*
  * Records what this rank begins to do (a kernel's name, say), for the reports
  * of ranks that wait for it.  Collectives record themselves.  Costs some ten

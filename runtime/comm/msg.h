@@ -71,7 +71,9 @@ enum rt_status rt_mpi_calls_find(const struct rt_msg_calls **out,
 /* ---- waiting (msg_wait.c) --------------------------------------------- */
 
 /* Tags.  Those of a channel and microbatch begin at RT_TAG_SENT. */
-enum { RT_TAG_LETTER, RT_TAG_DATA, RT_TAG_NOTICE, RT_TAG_SENT };
+enum {
+	RT_TAG_LETTER, RT_TAG_DATA, RT_TAG_NOTICE, RT_TAG_QUEUED, RT_TAG_SENT
+};
 
 /* What a member of a group sends to all others at the start of a collective. */
 struct rt_letter {
@@ -95,6 +97,15 @@ struct rt_msg_sent {
 	} *at;			/* the last nmicrobatches, as a ring */
 };
 
+/* Messages to a rank: how many, and how many of them it has. */
+struct rt_msg_queue {
+	int64_t n, settled;
+	struct rt_msg_kept {
+		struct rt_msg_post post;
+		char *bytes;
+	} *at;			/* the last `depth`, as a ring */
+};
+
 struct rt_msg {
 	const struct rt_msg_calls *calls;
 	void *lib;
@@ -110,6 +121,7 @@ struct rt_msg {
 	char *scratch;		/* packed elements that are sent and received */
 	int64_t scratch_bytes;
 	struct rt_msg_sent *sent;	/* by channel */
+	struct rt_msg_queue *queues;	/* by rank */
 	struct rt_notice last_words;
 	int64_t told_by;	/* one more than whose these are; 0: its own */
 	char *acc;
@@ -140,6 +152,20 @@ void rt_msg_give_up(struct rt_comm *c, const char *why);
 /* The same of what this rank has printed. */
 void rt_msg_abort(struct rt_comm *c, const char *why);
 bool rt_msg_heard(struct rt_comm *c, struct rt_heard *out);
+
+/* ---- queues (msg_queue.c) --------------------------------------------- */
+
+/* False: no memory; it is to be closed then, too. */
+bool rt_msg_open_queues(struct rt_comm *c);
+/* Waits until the other ranks have all messages; whether they do. */
+bool rt_msg_settle_queues(struct rt_comm *c);
+void rt_msg_close_queues(struct rt_comm *c);
+enum rt_status rt_msg_put(struct rt_comm *c, const struct rt_activity *s,
+			  int64_t rank, const void *at, int64_t bytes,
+			  struct rt_error *err);
+enum rt_status rt_msg_get(struct rt_comm *c, const struct rt_activity *s,
+			  int64_t rank, void *at, int64_t most, int64_t *bytes,
+			  struct rt_error *err);
 
 /* ---- large collectives (msg_move.c) ----------------------------------- */
 

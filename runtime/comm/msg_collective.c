@@ -112,10 +112,10 @@ part_of(int64_t bytes, int64_t from)
 
 /* Waits until all sends of the channel before that one have been received. */
 static enum rt_status
-settle_until(struct rt_comm *c, const struct rt_meeting *m, int64_t until,
-	     struct rt_error *err)
+settle_until(struct rt_comm *c, const struct rt_activity *activity,
+	     int64_t channel, int64_t until, struct rt_error *err)
 {
-	struct rt_msg_sent *sent = &c->msg->sent[m->coll->channel];
+	struct rt_msg_sent *sent = &c->msg->sent[channel];
 	int64_t most = c->plan->nmicrobatches;
 	enum rt_status s = RT_OK;
 
@@ -123,7 +123,7 @@ settle_until(struct rt_comm *c, const struct rt_meeting *m, int64_t until,
 		int64_t i = sent->settled % most;
 
 		s = rt_msg_wait_for(c, sent->at[i].parts, sent->at[i].nparts,
-				    &m->activity, NULL, err);
+				    activity, NULL, err);
 		c->msg->under_way--;
 	}
 	return s;
@@ -140,7 +140,8 @@ send(struct rt_comm *c, const struct rt_meeting *m, int64_t bytes,
 	struct rt_msg_post *more;
 	enum rt_status s;
 
-	s = settle_until(c, m, sent->n - c->plan->nmicrobatches + 1, err);
+	s = settle_until(c, &m->activity, m->coll->channel,
+			 sent->n - c->plan->nmicrobatches + 1, err);
 	if (s != RT_OK) {
 		return s;
 	}
@@ -193,8 +194,22 @@ recv(struct rt_comm *c, const struct rt_meeting *m, int64_t bytes,
 static enum rt_status
 settle(struct rt_comm *c, const struct rt_meeting *m, struct rt_error *err)
 {
-	return settle_until(c, m, c->msg->sent[m->coll->channel].n -
+	return settle_until(c, &m->activity, m->coll->channel,
+			    c->msg->sent[m->coll->channel].n -
 			    (m->coll->copies - 1), err);
+}
+
+static enum rt_status
+settle_all(struct rt_comm *c, const struct rt_activity *s,
+	   struct rt_error *err)
+{
+	enum rt_status status = RT_OK;
+	int64_t i;
+
+	for (i = 0; i < c->plan->nchannels && status == RT_OK; i++) {
+		status = settle_until(c, s, i, c->msg->sent[i].n, err);
+	}
+	return status;
 }
 
 /* ---- opening and closing ---- */
@@ -222,7 +237,7 @@ make_tables(struct rt_comm *c, struct rt_error *err)
 	m->acc = aligned_alloc(LINE, RT_ACC_BYTES);
 	c->arena = rt_private_pages((size_t)c->arena_bytes);
 	if (!m->scratch || !m->letters || !m->posts || !m->sent || !m->acc ||
-	    !c->arena) {
+	    !c->arena || !rt_msg_open_queues(c)) {
 		return rt_no_memory(err, NULL);
 	}
 	madvise(c->arena, (size_t)c->arena_bytes, MADV_HUGEPAGE);
@@ -349,6 +364,7 @@ release(struct rt_comm *c)
 	if (c->arena) {
 		munmap(c->arena, c->arena_bytes ? (size_t)c->arena_bytes : 1);
 	}
+	rt_msg_close_queues(c);
 	free(m->sent);
 	free(m->scratch);
 	free(m->letters);
@@ -359,20 +375,12 @@ release(struct rt_comm *c)
 
 /* Whether all that was sent has been received. */
 static bool
-settle_all(struct rt_comm *c)
+settle_end(struct rt_comm *c)
 {
-	struct rt_meeting end = { .activity = { "the end", -1, -1, 0 } };
-	bool all = true;
-	int64_t i;
+	struct rt_activity end = { "the end", -1, -1, 0 };
+	bool sent = settle_all(c, &end, NULL) == RT_OK;
 
-	for (i = 0; i < c->plan->nchannels; i++) {
-		struct rt_coll t = { .what = "the end", .channel = i };
-
-		end.coll = &t;
-		all &= settle_until(c, &end, c->msg->sent[i].n, NULL) ==
-		       RT_OK;
-	}
-	return all;
+	return rt_msg_settle_queues(c) && sent;
 }
 
 /* Once a rank has given up, nobody is waited for.  Messages of MPI may then
@@ -386,7 +394,7 @@ close_msg(struct rt_comm *c)
 	if (!m) {
 		return;
 	}
-	well = !m->over && (!m->started || settle_all(c));
+	well = !m->over && (!m->started || settle_end(c));
 	if (!well && m->calls->drop) {
 		m->calls->drop(m->lib);
 		m->lib = NULL;
@@ -409,9 +417,9 @@ row(struct rt_comm *c, int64_t axes, int64_t holders)
 }
 
 const struct rt_transport rt_by_mpi = { "MPI", open_mpi, close_msg, row,
-	rt_msg_note, show_letters, meet, send, recv, settle, rt_msg_abort,
-	rt_msg_heard };
+	rt_msg_note, show_letters, meet, send, recv, settle, settle_all,
+	rt_msg_put, rt_msg_get, rt_msg_abort, rt_msg_heard };
 
 const struct rt_transport rt_by_tcp = { "TCP", open_tcp, close_msg, row,
-	rt_msg_note, show_letters, meet, send, recv, settle, rt_msg_abort,
-	rt_msg_heard };
+	rt_msg_note, show_letters, meet, send, recv, settle, settle_all,
+	rt_msg_put, rt_msg_get, rt_msg_abort, rt_msg_heard };

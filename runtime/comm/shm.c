@@ -418,6 +418,7 @@ send(struct rt_comm *c, const struct rt_meeting *m, int64_t bytes,
 	rt_doorbell_ring(&p->sent);
 	sent->at[last].post = p;
 	sent->at[last].want = w.want + 1;
+	sent->at[last].rank = rank;
 	sent->n++;
 	return RT_OK;
 }
@@ -455,24 +456,23 @@ recv(struct rt_comm *c, const struct rt_meeting *m, int64_t bytes,
 	return RT_OK;
 }
 
+/* Waits until all sends but the last `but` have been received. */
 static enum rt_status
-settle(struct rt_comm *c, const struct rt_meeting *m, struct rt_error *err)
+settle_sent(struct rt_comm *c, struct rt_sent *sent, int64_t but,
+	    const struct rt_activity *activity, struct rt_error *err)
 {
-	struct rt_sent *sent = &c->shm->sent[m->coll->channel];
 	int64_t most = c->plan->nmicrobatches;
-	int64_t rank = rt_rank_at_pipe(c->plan, c->world.rank, m->coll->peer);
 
 	/* older sends have been received, or they could not have been sent
 	 * again */
 	if (sent->settled < sent->n - most) {
 		sent->settled = sent->n - most;
 	}
-	for (; sent->settled < sent->n - (m->coll->copies - 1);
-	     sent->settled++) {
+	for (; sent->settled < sent->n - but; sent->settled++) {
 		struct rt_wait w = {
 			&sent->at[sent->settled % most].post->taken,
-			sent->at[sent->settled % most].want, rank, &m->activity,
-			NULL
+			sent->at[sent->settled % most].want,
+			sent->at[sent->settled % most].rank, activity, NULL
 		};
 
 		if (!rt_doorbell_reached(w.doorbell, w.want)) {
@@ -484,6 +484,26 @@ settle(struct rt_comm *c, const struct rt_meeting *m, struct rt_error *err)
 		}
 	}
 	return RT_OK;
+}
+
+static enum rt_status
+settle(struct rt_comm *c, const struct rt_meeting *m, struct rt_error *err)
+{
+	return settle_sent(c, &c->shm->sent[m->coll->channel],
+			   m->coll->copies - 1, &m->activity, err);
+}
+
+static enum rt_status
+settle_all(struct rt_comm *c, const struct rt_activity *s,
+	   struct rt_error *err)
+{
+	enum rt_status status = RT_OK;
+	int64_t i;
+
+	for (i = 0; i < c->plan->nchannels && status == RT_OK; i++) {
+		status = settle_sent(c, &c->shm->sent[i], 0, s, err);
+	}
+	return status;
 }
 
 /* ---- opening and closing ---- */
@@ -520,7 +540,7 @@ make_tables(struct rt_comm *c, struct rt_error *err)
 			return rt_no_memory(err, NULL);
 		}
 	}
-	rt_segment_lay_out(s, c->plan);
+	rt_segment_lay_out(s, c->plan, &c->queues);
 	return RT_OK;
 }
 
@@ -642,5 +662,5 @@ row(struct rt_comm *c, int64_t axes, int64_t holders)
 }
 
 const struct rt_transport rt_shm = { "shared memory", open_shm, close_shm,
-	row, rt_watch_note, show_mail, meet, send, recv, settle, give_up,
-	rt_watch_heard };
+	row, rt_watch_note, show_mail, meet, send, recv, settle, settle_all,
+	rt_shm_put, rt_shm_get, give_up, rt_watch_heard };

@@ -87,6 +87,12 @@ struct rt_post {
 	int64_t at, bytes;	/* in the sender's arena */
 };
 
+/* A queue between rank 0 and another: how many messages were put in it and
+ * taken out.  Their bytes follow, `depth` times a number and the most. */
+struct rt_queue {
+	_Alignas(64) struct rt_doorbell sent, taken;
+};
+
 struct rt_segment {
 	/* 0: no; 1: a rank is writing why; 2: it has written it */
 	atomic_int given_up;
@@ -102,6 +108,7 @@ struct rt_sent {
 	struct {
 		struct rt_post *post;
 		unsigned want;
+		int64_t rank;	/* who receives it */
 	} *at;			/* the last nmicrobatches, as a ring */
 };
 
@@ -118,6 +125,7 @@ struct rt_shm {
 	struct rt_segment *segment;
 	/* offsets in the segment */
 	size_t segment_bytes, rank_slots, slots, mail, posts;
+	size_t queues, down_bytes, up_bytes;	/* of a queue each */
 	int64_t n, me;		/* ranks of this host */
 	int64_t *rank_of;	/* by number on this host */
 	int64_t *local_of;	/* by rank; -1: another host's */
@@ -130,7 +138,8 @@ struct rt_shm {
 };
 
 /* Computes the offsets and segment_bytes. */
-void rt_segment_lay_out(struct rt_shm *s, const struct rt_plan *p);
+void rt_segment_lay_out(struct rt_shm *s, const struct rt_plan *p,
+			const struct rt_queues *q);
 struct rt_rank_slot *rt_segment_slot(const struct rt_shm *s, int64_t local);
 struct rt_meeting_slot *rt_segment_meeting(const struct rt_shm *s, int64_t row,
 			     int64_t local);
@@ -139,6 +148,12 @@ char *rt_segment_letter(const struct rt_shm *s, int64_t row, int64_t local,
 struct rt_post *rt_segment_board(const struct rt_shm *s,
 				 const struct rt_plan *p, int64_t channel,
 				 int64_t local, int64_t microbatch);
+/* The queue between rank 0 and that rank, and the place of message i: its
+ * bytes' number, and then they. */
+struct rt_queue *rt_segment_queue(const struct rt_shm *s, int64_t local,
+				  bool up);
+int64_t *rt_segment_message(struct rt_queue *q, const struct rt_queues *of,
+			    bool up, unsigned i);
 /* The row of groups of that kind, the same on all ranks; -1: all are taken. */
 int64_t rt_segment_row(struct rt_shm *s, int64_t axes, int64_t holders);
 
@@ -166,6 +181,15 @@ void rt_watch_give_up(struct rt_comm *c, int64_t dead, bool said,
 bool rt_watch_heard(struct rt_comm *c, struct rt_heard *out);
 /* Marks this rank as alive until its process ends, in whatever way. */
 enum rt_status rt_watch_enter(struct rt_comm *c, struct rt_error *err);
+
+/* ---- queues (queue.c) -------------------------------------------------- */
+
+enum rt_status rt_shm_put(struct rt_comm *c, const struct rt_activity *s,
+			  int64_t rank, const void *at, int64_t bytes,
+			  struct rt_error *err);
+enum rt_status rt_shm_get(struct rt_comm *c, const struct rt_activity *s,
+			  int64_t rank, void *at, int64_t most, int64_t *bytes,
+			  struct rt_error *err);
 
 /* ---- meeting (shm_meet.c) -------------------------------------------- */
 

@@ -12,9 +12,25 @@ take(size_t *end, size_t each, int64_t n)
 	return at;
 }
 
+/* Of a message with its number of bytes. */
+static size_t
+message_bytes(int64_t most)
+{
+	return sizeof(int64_t) + ((size_t)most + 7) / 8 * 8;
+}
+
+static size_t
+queue_bytes(const struct rt_queues *q, bool up)
+{
+	return (sizeof(struct rt_queue) + (size_t)q->depth *
+		message_bytes(up ? q->up_bytes : q->down_bytes) + 63) / 64 *
+	       64;
+}
+
 /* Unused pages of the segment cost no memory. */
 void
-rt_segment_lay_out(struct rt_shm *s, const struct rt_plan *p)
+rt_segment_lay_out(struct rt_shm *s, const struct rt_plan *p,
+		   const struct rt_queues *q)
 {
 	size_t end = sizeof(struct rt_segment);
 
@@ -23,6 +39,10 @@ rt_segment_lay_out(struct rt_shm *s, const struct rt_plan *p)
 	s->mail = take(&end, RT_MAIL_BYTES, RT_ROWS * s->n * 2);
 	s->posts = take(&end, sizeof(struct rt_post),
 			p->nchannels * s->n * p->nmicrobatches);
+	s->down_bytes = queue_bytes(q, false);
+	s->up_bytes = queue_bytes(q, true);
+	s->queues = take(&end, s->down_bytes + s->up_bytes,
+			 q->depth > 0 ? s->n : 0);
 	s->segment_bytes = (end + 4095) / 4096 * 4096;
 }
 
@@ -60,6 +80,23 @@ rt_segment_board(const struct rt_shm *s, const struct rt_plan *p,
 	return (void *)at(s, s->posts, sizeof(struct rt_post),
 			  (channel * s->n + local) * p->nmicrobatches +
 				  microbatch);
+}
+
+struct rt_queue *
+rt_segment_queue(const struct rt_shm *s, int64_t local, bool up)
+{
+	return (void *)(at(s, s->queues, s->down_bytes + s->up_bytes, local) +
+			(up ? s->down_bytes : 0));
+}
+
+int64_t *
+rt_segment_message(struct rt_queue *q, const struct rt_queues *of, bool up,
+		   unsigned i)
+{
+	size_t each = message_bytes(up ? of->up_bytes : of->down_bytes);
+
+	return (void *)((char *)(q + 1) +
+			i % (unsigned)of->depth * each);
 }
 
 static uint64_t

@@ -120,6 +120,18 @@ struct rt_transport {
 	 * been received. */
 	enum rt_status (*settle)(struct rt_comm *c, const struct rt_meeting *m,
 				 struct rt_error *err);
+	/* The same of all channels and all copies. */
+	enum rt_status (*settle_all)(struct rt_comm *c,
+				     const struct rt_activity *s,
+				     struct rt_error *err);
+	/* A message of a queue, to or from that rank. */
+	enum rt_status (*put)(struct rt_comm *c, const struct rt_activity *s,
+			      int64_t rank, const void *at, int64_t bytes,
+			      struct rt_error *err);
+	/* *bytes may be more than the most that it has copied. */
+	enum rt_status (*get)(struct rt_comm *c, const struct rt_activity *s,
+			      int64_t rank, void *at, int64_t most,
+			      int64_t *bytes, struct rt_error *err);
 	/* Tells all others why this rank gives up, which it has printed. */
 	void (*abort)(struct rt_comm *c, const char *why);
 	/* What a rank told when it gave up; false: none has so far. */
@@ -133,6 +145,7 @@ struct rt_msg;
 
 struct rt_comm {
 	const struct rt_plan *plan;
+	struct rt_queues queues;
 	struct rt_world world;
 	double timeout_us;
 	int report_fd;

@@ -27,6 +27,8 @@ static const struct metric {
 	{ "shared_positions_total", "counter", AT(steps.shared),
 	  "positions whose keys were there, of an equal prefix" },
 	{ "steps_total", "counter", AT(steps.steps), "steps computed" },
+	{ "steps_in_flight", "gauge", AT(steps.in_flight),
+	  "steps that have begun and not ended" },
 	{ "preemptions_total", "counter", AT(steps.preempted),
 	  "sequences that had to give their blocks back" },
 	{ "sequences_running", "gauge", AT(steps.running),

@@ -1,9 +1,18 @@
 /*
  * The engine of a plan that serves: a step is the forward of its program, of
- * the smallest size that holds it.  Rank 0 decides what is in it and hands that
+ * the smallest size that holds it.  Rank 0 decides what is in it and sends that
  * to all ranks; the logits come back from the lowest rank that has them.  Along
  * the axis dp ranks are alike, but what is in their steps is not: they are
  * replicas, and compute one step each at a time.
+ *
+ * Of a pipeline as many steps may be in flight as it has stages.  Messages
+ * between rank 0 and others wait in queues, so that a rank goes on with the
+ * next step once it has computed its part of one.  All ranks compute steps in
+ * the order in which they began, and a rank one at a time: what a stage finds
+ * in its cache is what the steps before have left there, as if each had ended.
+ * What a stage sends to the next stays in its arena until that has received it,
+ * which the stage waits for before its next step: so steps in flight need no
+ * more memory of a device than one.
  *
  * The first block of the cache belongs to no sequence: positions of a step that
  * are left over write there.
@@ -29,6 +38,9 @@ struct wire {
 /* Numbers of a wire before its arrays: n, nkeys, nrows, size. */
 enum { HEAD = 4 };
 
+static const char step_text[] = "what is in a step";
+static const char logits_text[] = "the logits of a step";
+
 /* The program of a step of at most so many positions and logits. */
 struct size {
 	const struct rt_plan *plan;
@@ -46,12 +58,15 @@ struct rt_plan_engine {
 	int64_t shows;	/* the lowest rank that has logits, of replica 0 */
 	int64_t replicas, dp;	/* dp: the axis that they are along, or 0 */
 	int64_t mine;		/* the replica of this rank */
-	struct wire *w;		/* by replica */
-	int64_t *last;		/* by replica: the size of its last step */
-	int64_t *head;		/* what `w` points into: one after another */
-	int64_t head_bytes;	/* of each */
-	char *values;		/* of logits, in their type */
-	float *floats;		/* [replica][rows][vocab] */
+	struct wire w;		/* of the step that is being begun */
+	int64_t wire_bytes;
+	/* on the rank that shows logits of its replica, [rows][vocab]: in
+	 * their type, and of the last step */
+	char *values;
+	float *floats;
+	/* on rank 0: steps that began and ended, and how many logits each in
+	 * flight has, [step][replica], as a ring */
+	int64_t begun, ended, *nrows;
 };
 
 /* ---- its sizes ---- */
@@ -84,6 +99,31 @@ find_logits(const struct rt_plan *p, int64_t *rank)
 		}
 	}
 	return logits;
+}
+
+static int64_t
+port_size(const struct rt_plan *p, const char *name)
+{
+	return find_port(p, name)->dims[0]->size;
+}
+
+static int64_t
+wire_bytes(const struct rt_plan *p, int64_t nkeys)
+{
+	return HEAD * (int64_t)sizeof(int64_t) + (int64_t)sizeof(int32_t) *
+	       (5 * port_size(p, "tokens") + port_size(p, "row") + nkeys);
+}
+
+struct rt_queues
+rt_plan_engine_queues(const struct rt_plan *p)
+{
+	if (p->context <= 0) {
+		return (struct rt_queues){ 0 };
+	}
+	return (struct rt_queues){ p->npipes,
+		wire_bytes(p, port_size(p, "key")),
+		port_size(p, "row") * find_port(p, "tokens")->below *
+			(int64_t)sizeof(float) };
 }
 
 static void
@@ -119,6 +159,16 @@ find_replicas(struct rt_plan_engine *x)
 		}
 	}
 	x->e.replicas = x->replicas;
+}
+
+/* The replica of a rank. */
+static int64_t
+replica_of(const struct rt_plan_engine *x, int64_t rank)
+{
+	int64_t at[RT_MAX_AXES + 1];
+
+	rt_mesh_at(x->r->plan, rank, at);
+	return x->dp ? at[x->dp] : 0;
 }
 
 /* The rank of replica i that shows logits. */
@@ -191,32 +241,27 @@ close_sizes(struct rt_plan_engine *x)
 static bool
 get_room(struct rt_plan_engine *x)
 {
-	int64_t t = x->e.tokens, n = 5 * t + x->e.rows + x->e.keys, i;
-	int64_t cells = x->e.rows * x->e.vocab;
-	size_t replicas = (size_t)x->replicas;
+	int64_t t = x->e.tokens, cells = x->e.rows * x->e.vocab;
 	int64_t *head;
 	int32_t *at;
 
-	/* wires are whole numbers of int64_t */
-	x->head_bytes = (HEAD + (n + 1) / 2) * (int64_t)sizeof *x->head;
-	x->head = calloc(replicas, (size_t)x->head_bytes);
-	x->w = calloc(replicas, sizeof *x->w);
-	x->last = calloc(replicas, sizeof *x->last);
-	x->values = calloc((size_t)cells, sizeof(double));
-	x->floats = calloc(replicas * (size_t)cells, sizeof *x->floats);
-	if (!x->head || !x->w || !x->last || !x->values || !x->floats) {
+	x->wire_bytes = wire_bytes(x->r->plan, x->e.keys);
+	head = calloc(1, (size_t)x->wire_bytes);
+	x->nrows = calloc((size_t)(x->e.in_flight * x->replicas),
+			  sizeof *x->nrows);
+	x->w.head = head;
+	if (!head || !x->nrows) {
 		return false;
 	}
-	for (i = 0; i < x->replicas; i++) {
-		head = x->head + i * (x->head_bytes /
-				      (int64_t)sizeof *x->head);
-		at = (int32_t *)(void *)(head + HEAD);
-		x->w[i] = (struct wire){ head, 0, 0, 0, 0, at, at + t,
-			at + 2 * t, at + 3 * t, at + 4 * t, at + 5 * t,
-			at + 5 * t + x->e.rows };
-		x->last[i] = x->r->plan->nsizes;
+	at = (int32_t *)(void *)(head + HEAD);
+	x->w = (struct wire){ head, 0, 0, 0, 0, at, at + t, at + 2 * t,
+		at + 3 * t, at + 4 * t, at + 5 * t, at + 5 * t + x->e.rows };
+	if (x->r->rank != shower(x, x->mine)) {
+		return true;
 	}
-	return true;
+	x->values = calloc((size_t)cells, sizeof(double));
+	x->floats = calloc((size_t)cells, sizeof *x->floats);
+	return x->values && x->floats;
 }
 
 /* ---- inputs ---- */
@@ -305,7 +350,7 @@ fill_inputs(struct rt_plan_engine *x, struct rt_run *r, struct rt_error *err)
 		status = rt_feed_staging(r, in->offset,
 					 size * (int64_t)sizeof *to, &to, err);
 		if (status == RT_OK) {
-			put_input(&x->w[x->mine], in->name, size, to);
+			put_input(&x->w, in->name, size, to);
 		}
 		if (status == RT_OK && !r->device->host) {
 			status = r->device->kind->write(r->device,
@@ -320,11 +365,10 @@ fill_inputs(struct rt_plan_engine *x, struct rt_run *r, struct rt_error *err)
 
 /* On the rank that has them: the logits of its replica as floats. */
 static enum rt_status
-read_logits(struct rt_plan_engine *x, float *to, struct rt_error *err)
+read_logits(struct rt_plan_engine *x, struct rt_error *err)
 {
-	const struct wire *w = &x->w[x->mine];
-	const struct size *s = &x->size[w->size];
-	int64_t n = w->nrows * x->e.vocab, i;
+	const struct size *s = &x->size[x->w.size];
+	int64_t n = x->w.nrows * x->e.vocab, i;
 	int64_t bytes = rt_elem_bytes((enum rt_elem)s->logits->elem);
 	enum rt_status status;
 	const char *values;
@@ -332,93 +376,52 @@ read_logits(struct rt_plan_engine *x, float *to, struct rt_error *err)
 	status = rt_device_view(s->run->device, s->logits->offset, n * bytes,
 				x->values, &values, err);
 	for (i = 0; i < n && status == RT_OK; i++) {
-		to[i] = (float)rt_elem_number(values, s->logits->elem, i);
+		x->floats[i] = (float)rt_elem_number(values,
+						     s->logits->elem, i);
 	}
 	return status;
 }
 
 static enum rt_status
-share_logits(struct rt_plan_engine *x, struct rt_error *err)
+show_logits(struct rt_plan_engine *x, struct rt_error *err)
 {
-	enum rt_status status = RT_OK;
-	int64_t i, n, from;
+	int64_t n = x->w.nrows * x->e.vocab;
+	enum rt_status status;
 
-	for (i = 0; i < x->replicas && status == RT_OK; i++) {
-		float *at = x->floats + i * x->e.rows * x->e.vocab;
-
-		n = x->w[i].n > 0 ? x->w[i].nrows * x->e.vocab : 0;
-		from = shower(x, i);
-		if (x->r->rank == from && n > 0) {
-			status = read_logits(x, at, err);
-		}
-		if (status == RT_OK && n > 0 && x->r->plan->nranks > 1) {
-			status = rt_comm_spread(x->r->comm, from, at,
-				n * (int64_t)sizeof *at, err);
-		}
+	if (n == 0 || x->r->rank != shower(x, x->mine)) {
+		return RT_OK;
 	}
-	return status;
+	status = read_logits(x, err);
+	return status != RT_OK || x->r->rank == 0 ? status
+		: rt_comm_send_queued(x->r->comm, logits_text, 0, x->floats,
+				      n * (int64_t)sizeof *x->floats, err);
 }
 
 /*
- * Sizes use one memory, of which the next stage may still read what another
- * size computed.
+ * Steps use one memory, of which the next stage may still read what the last
+ * one sent: whether it was of this size or of another.
  */
-static enum rt_status
-enter_sizes(struct rt_plan_engine *x, struct rt_error *err)
-{
-	bool changes = false;
-	int64_t i;
-
-	for (i = 0; i < x->replicas; i++) {
-		if (x->w[i].n > 0 && x->w[i].size != x->last[i]) {
-			changes = true;
-			x->last[i] = x->w[i].size;
-		}
-	}
-	return changes && x->r->plan->npipes > 1
-		? rt_comm_barrier(x->r->comm, "a step of another size", err)
-		: RT_OK;
-}
-
 static enum rt_status
 compute(struct rt_plan_engine *x, struct rt_error *err)
 {
-	const struct wire *w = &x->w[x->mine];
-	struct rt_run *r = x->size[w->size].run;
-	enum rt_status status = enter_sizes(x, err);
+	struct rt_run *r = x->size[x->w.size].run;
+	enum rt_status status = RT_OK;
 
-	if (status == RT_OK && w->n > 0) {
+	if (x->r->plan->npipes > 1) {
+		status = rt_comm_settle(x->r->comm, "what a stage has sent",
+					err);
+	}
+	if (status == RT_OK) {
 		status = fill_inputs(x, r, err);
 	}
-	if (status == RT_OK && w->n > 0) {
+	if (status == RT_OK) {
 		status = rt_run_forward(r, NULL, err);
 	}
-	/* who waits for another rank's logits helps no collective along */
-	if (status == RT_OK && w->n > 0 && r->device->kind->wait) {
+	/* who waits for another rank's message helps no collective along */
+	if (status == RT_OK && r->device->kind->wait) {
 		status = r->device->kind->wait(r->device, err);
 	}
-	return status == RT_OK ? share_logits(x, err) : status;
-}
-
-static enum rt_status
-share_step(struct rt_plan_engine *x, struct rt_error *err)
-{
-	enum rt_status status = RT_OK;
-	int64_t i;
-
-	if (x->r->plan->nranks > 1) {
-		status = rt_comm_spread(x->r->comm, 0, x->head,
-					x->replicas * x->head_bytes, err);
-	}
-	for (i = 0; i < x->replicas; i++) {
-		struct wire *w = &x->w[i];
-
-		w->n = w->head[0];
-		w->nkeys = w->head[1];
-		w->nrows = w->head[2];
-		w->size = w->head[3];
-	}
-	return status;
+	return status == RT_OK ? show_logits(x, err) : status;
 }
 
 /* ---- rank 0 ---- */
@@ -476,41 +479,80 @@ pack(struct rt_plan_engine *x, struct wire *w, const struct rt_serve_step *s)
 	pad(w->row, s->nrows, x->size[size].rows, 0);
 }
 
+/* Sends what `w` has to all other ranks of a replica; to those of all: -1. */
+static enum rt_status
+send_step(struct rt_plan_engine *x, int64_t replica, struct rt_error *err)
+{
+	int64_t bytes = wire_bytes(x->r->plan, x->w.head[1]), r;
+	enum rt_status status = RT_OK;
+
+	for (r = 1; r < x->r->plan->nranks && status == RT_OK; r++) {
+		if (replica < 0 || replica_of(x, r) == replica) {
+			status = rt_comm_send_queued(x->r->comm, step_text, r,
+						     x->w.head, bytes, err);
+		}
+	}
+	return status;
+}
+
+static void
+read_head(struct wire *w)
+{
+	w->n = w->head[0];
+	w->nkeys = w->head[1];
+	w->nrows = w->head[2];
+	w->size = w->head[3];
+}
+
+/* The replica of rank 0 is the first, and its part is computed last, once all
+ * others can begin. */
 static enum rt_status
 begin(void *user, const struct rt_serve_step *s, struct rt_error *err)
 {
 	struct rt_plan_engine *x = user;
-	enum rt_status status;
+	int64_t *nrows = x->nrows + x->begun++ % x->e.in_flight * x->replicas;
+	enum rt_status status = RT_OK;
 	int64_t i;
 
-	for (i = 0; i < x->replicas; i++) {
-		pack(x, &x->w[i], &s[i]);
+	for (i = x->replicas - 1; i >= 0 && status == RT_OK; i--) {
+		nrows[i] = s[i].nrows;
+		pack(x, &x->w, &s[i]);
+		status = send_step(x, i, err);
 	}
-	status = share_step(x, err);
-	return status == RT_OK ? compute(x, err) : status;
+	read_head(&x->w);
+	return status == RT_OK && x->w.n > 0 ? compute(x, err) : status;
 }
 
 static enum rt_status
 end(void *user, float *logits, struct rt_error *err)
 {
 	struct rt_plan_engine *x = user;
-	int64_t i, at;
+	const int64_t *nrows = x->nrows + x->ended++ % x->e.in_flight *
+			       x->replicas;
+	enum rt_status status = RT_OK;
+	int64_t i, from, bytes, got;
 
-	(void)err;
-	for (i = 0; i < x->replicas; i++) {
-		at = i * x->e.rows * x->e.vocab;
-		memcpy(logits + at, x->floats + at,
-		       (size_t)(x->w[i].nrows * x->e.vocab) * sizeof *logits);
+	for (i = 0; i < x->replicas && status == RT_OK; i++) {
+		float *at = logits + i * x->e.rows * x->e.vocab;
+
+		bytes = nrows[i] * x->e.vocab * (int64_t)sizeof *at;
+		from = shower(x, i);
+		if (bytes > 0 && from == 0) {
+			memcpy(at, x->floats, (size_t)bytes);
+		} else if (bytes > 0) {
+			status = rt_comm_receive_queued(x->r->comm,
+				logits_text, from, at, bytes, &got, err);
+		}
 	}
-	return RT_OK;
+	return status;
 }
 
 enum rt_status
 rt_plan_engine_pulse(struct rt_plan_engine *x, bool last, struct rt_error *err)
 {
-	memset(x->head, 0, (size_t)(x->replicas * x->head_bytes));
-	x->head[0] = last ? STEP_ENDS : 0;
-	return share_step(x, err);
+	memset(x->w.head, 0, HEAD * sizeof *x->w.head);
+	x->w.head[0] = last ? STEP_ENDS : 0;
+	return send_step(x, -1, err);
 }
 
 static enum rt_status
@@ -527,27 +569,29 @@ rt_plan_engine_of(const struct rt_plan_engine *x)
 
 /* ---- the other ranks ---- */
 
-/* False of a step by which rank 0 says that it is there. */
-static bool
-has_work(const struct rt_plan_engine *x)
+static enum rt_status
+receive_step(struct rt_plan_engine *x, struct rt_error *err)
 {
-	int64_t i = 0;
+	enum rt_status status;
+	int64_t bytes;
 
-	while (i < x->replicas && x->w[i].n == 0) {
-		i++;
-	}
-	return i < x->replicas;
+	status = rt_comm_receive_queued(x->r->comm, step_text, 0, x->w.head,
+					x->wire_bytes, &bytes, err);
+	read_head(&x->w);
+	pad(x->w.key, x->w.nkeys, x->e.keys, 0);
+	return status;
 }
 
+/* A step without positions is one by which rank 0 says that it is there. */
 enum rt_status
 rt_plan_engine_follow(struct rt_plan_engine *x, struct rt_error *err)
 {
-	enum rt_status status = share_step(x, err);
+	enum rt_status status = receive_step(x, err);
 
-	while (status == RT_OK && x->w[0].n != STEP_ENDS) {
-		status = has_work(x) ? compute(x, err) : RT_OK;
+	while (status == RT_OK && x->w.n != STEP_ENDS) {
+		status = x->w.n > 0 ? compute(x, err) : RT_OK;
 		if (status == RT_OK) {
-			status = share_step(x, err);
+			status = receive_step(x, err);
 		}
 	}
 	return status;
@@ -555,11 +599,27 @@ rt_plan_engine_follow(struct rt_plan_engine *x, struct rt_error *err)
 
 /* ---- life ---- */
 
+static enum rt_status
+find_in_flight(struct rt_plan_engine *x, int64_t asked, struct rt_error *err)
+{
+	int64_t most = x->r->plan->npipes;
+
+	find_logits(x->r->plan, &x->shows);
+	/* rank 0 keeps those of its last step */
+	most = x->shows == 0 ? 1 : most;
+	x->e.in_flight = asked ? asked : most;
+	return asked <= most ? RT_OK : rt_fail(err, RT_RANGE, RT_NOWHERE,
+		"--in-flight is %lld, and 1 to %lld is legal: this plan has "
+		"%lld stage%s", (long long)asked, (long long)most,
+		(long long)most, most == 1 ? "" : "s");
+}
+
 enum rt_status
 rt_plan_engine_open(struct rt_plan_engine **out, struct rt_run *r,
-		    struct rt_error *err)
+		    int64_t in_flight, struct rt_error *err)
 {
 	struct rt_plan_engine *x = calloc(1, sizeof *x);
+	enum rt_status status;
 
 	*out = x;
 	if (!x) {
@@ -572,7 +632,11 @@ rt_plan_engine_open(struct rt_plan_engine **out, struct rt_run *r,
 	x->e.begin = begin;
 	x->e.end = end;
 	x->e.idle = r->plan->nranks > 1 ? idle : NULL;
-	return get_room(x) ? open_sizes(x, err) : rt_no_memory(err, NULL);
+	status = find_in_flight(x, in_flight, err);
+	if (status == RT_OK && !get_room(x)) {
+		status = rt_no_memory(err, NULL);
+	}
+	return status == RT_OK ? open_sizes(x, err) : status;
 }
 
 void
@@ -580,9 +644,8 @@ rt_plan_engine_close(struct rt_plan_engine *x)
 {
 	if (x) {
 		close_sizes(x);
-		free(x->head);
-		free(x->w);
-		free(x->last);
+		free(x->w.head);
+		free(x->nrows);
 		free(x->values);
 		free(x->floats);
 		free(x);

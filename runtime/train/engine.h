@@ -10,9 +10,13 @@
 
 struct rt_plan_engine;
 
-/* Of a plan that serves.  After a failure it has to be closed, too. */
+/* The queues that it needs; none, of a plan that does not serve. */
+struct rt_queues rt_plan_engine_queues(const struct rt_plan *p);
+/* Of a plan that serves, with so many steps in flight at most; 0: one for each
+ * stage, which is the most.  After a failure it has to be closed, too. */
 enum rt_status rt_plan_engine_open(struct rt_plan_engine **out,
-				   struct rt_run *r, struct rt_error *err);
+				   struct rt_run *r, int64_t in_flight,
+				   struct rt_error *err);
 void rt_plan_engine_close(struct rt_plan_engine *x);
 /* On rank 0: what computes steps. */
 const struct rt_engine *rt_plan_engine_of(const struct rt_plan_engine *x);

@@ -5,6 +5,7 @@
  */
 #define _GNU_SOURCE	/* sigaction */
 
+#include "runtime/train/engine.h"
 #include "runtime/train/rank.h"
 
 #include <inttypes.h>
@@ -309,7 +310,7 @@ run_rank(const struct rt_plan *p, const struct rt_world *w,
 {
 	struct rt_comm_options co = { .plan = p, .world = *w,
 		.end_asked = &signalled, .timeout_s = o->timeout_s,
-		.report_fd = STDERR_FILENO,
+		.queues = rt_plan_engine_queues(p), .report_fd = STDERR_FILENO,
 		.variables = { get_variable, NULL } };
 	struct rt_device_options dopt;
 	struct rt_workers *workers = NULL;

@@ -183,6 +183,9 @@ static const struct option_row {
 	{ "chat", G | H, TEXT, AT(generate.chat), 0, 0, 0, "NAME",
 	  "the chat template, such as llama-3 or chatml; generate: the "
 	  "prompt is a message of it; serve: default by the tokenizer" },
+	{ "in-flight", G | H | B, INT, AT(in_flight), 0, 1, 65536, "N",
+	  "steps that stages of a pipeline work on at a time (default: one "
+	  "each)" },
 	{ "host", H, TEXT, AT(serve.host), 0, 0, 0, "ADDRESS",
 	  "to listen on (default: 127.0.0.1, this host alone)" },
 	{ "port", H, INT, AT(serve.port), 0, 0, 65535, "N",
@@ -431,6 +434,10 @@ check_bench(struct option_reader *r)
 	if ((o->tokens || o->prompt_tokens) && !o->sequences) {
 		return WRONG(r, "--tokens and --prompt-tokens are of "
 			     "sequences: give --sequences N");
+	}
+	if (o->in_flight && !o->sequences) {
+		return WRONG(r, "--in-flight is of sequences: give "
+			     "--sequences N");
 	}
 	if (o->sequences && (o->steps || o->trace)) {
 		return WRONG(r, "--%s is of a bench of steps: leave it out, or "

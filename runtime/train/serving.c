@@ -201,7 +201,7 @@ rt_serving(struct rt_run *r, const struct rt_options *o,
 		status = rt_store_panels(&store, r->workers, err);
 	}
 	if (status == RT_OK) {
-		status = rt_plan_engine_open(&s.engine, r, err);
+		status = rt_plan_engine_open(&s.engine, r, o->in_flight, err);
 	}
 	if (status == RT_OK) {
 		status = r->rank == 0 ? lead(&s, err)

@@ -110,4 +110,5 @@ release_cli_tests = \
 	%D%/search/search-plans.sh \
 	%D%/search/search-runs.sh \
 	%D%/search/validate.sh \
-	%D%/serve/serve.sh
+	%D%/serve/serve.sh \
+	%D%/serve/stages.sh

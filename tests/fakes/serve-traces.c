@@ -2,8 +2,8 @@
  * What tests/cli/run/served-traces.sh links into a program that serves, in
  * place of `generate`: drawn requests go through the program's engine, first
  * each alone and a token at a time, then in drawn steps beside others, their
- * prompts cut anywhere.  Steps have all sizes, and each position has the same
- * logits to the last bit.
+ * prompts cut anywhere, and as many steps in flight as the engine takes.  Steps
+ * have all sizes, and each position has the same logits to the last bit.
  */
 #include "runtime/abi.h"
 #include "runtime/serve/server.h"
@@ -11,7 +11,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TRACES = 300, MOST_SEQS = 6, MOST_LENGTH = 12, MOST_STEP = 72 };
+enum {
+	TRACES = 300, MOST_SEQS = 6, MOST_LENGTH = 12, MOST_STEP = 72,
+	MOST_FLIGHTS = 8
+};
 
 enum rt_status __wrap_rt_generate(const struct rt_engine *e,
 				  const struct rt_generate_options *o,
@@ -31,6 +34,11 @@ struct trace {
 	int32_t first[MOST_STEP], last[MOST_STEP], row[MOST_STEP];
 	int32_t *key;
 	int64_t row_of[MOST_STEP];	/* its place in `want` */
+	/* steps that began and ended, and what those in flight have */
+	int64_t begun, ended, together;
+	struct flight {
+		int64_t n, nrows, row_of[MOST_STEP];
+	} flights[MOST_FLIGHTS];
 };
 
 static int64_t
@@ -122,13 +130,13 @@ run_alone(struct trace *t, struct rt_error *err)
 }
 
 static bool
-is_same(const struct trace *t)
+is_same(const struct trace *t, const struct flight *f)
 {
 	size_t bytes = (size_t)t->e->vocab * sizeof *t->want;
 	int64_t i;
 
-	for (i = 0; i < t->s.nrows; i++) {
-		if (memcmp(t->got + i * t->e->vocab, t->want + t->row_of[i] *
+	for (i = 0; i < f->nrows; i++) {
+		if (memcmp(t->got + i * t->e->vocab, t->want + f->row_of[i] *
 			   t->e->vocab, bytes) != 0) {
 			return false;
 		}
@@ -158,21 +166,46 @@ draw_step(struct trace *t)
 }
 
 static enum rt_status
+begin(struct trace *t, struct rt_error *err)
+{
+	struct flight *f = &t->flights[t->begun++ % MOST_FLIGHTS];
+
+	f->n = t->s.n;
+	f->nrows = t->s.nrows;
+	memcpy(f->row_of, t->row_of, sizeof f->row_of);
+	t->sizes[f->n]++;
+	if (t->begun - t->ended > t->together) {
+		t->together = t->begun - t->ended;
+	}
+	return t->e->begin(t->e->user, &t->s, err);
+}
+
+static enum rt_status
+end(struct trace *t, struct rt_error *err)
+{
+	const struct flight *f = &t->flights[t->ended++ % MOST_FLIGHTS];
+	enum rt_status status = t->e->end(t->e->user, t->got, err);
+
+	return status != RT_OK || is_same(t, f) ? status :
+		rt_fail(err, RT_FORMAT, RT_NOWHERE, "a step of %lld positions "
+			"has other logits", (long long)f->n);
+}
+
+static enum rt_status
 run_together(struct trace *t, struct rt_error *err)
 {
 	enum rt_status status = RT_OK;
 
 	while (status == RT_OK && draw_step(t)) {
-		if (t->s.n == 0) {
-			continue;
+		if (t->s.n > 0 && t->begun - t->ended == t->e->in_flight) {
+			status = end(t, err);
 		}
-		t->sizes[t->s.n]++;
-		status = compute(t, t->got, err);
-		if (status == RT_OK && !is_same(t)) {
-			return rt_fail(err, RT_FORMAT, RT_NOWHERE, "a step of "
-				"%lld positions has other logits",
-				(long long)t->s.n);
+		if (t->s.n > 0 && status == RT_OK) {
+			status = begin(t, err);
 		}
+	}
+	while (status == RT_OK && t->begun > t->ended) {
+		status = end(t, err);
 	}
 	return status;
 }
@@ -204,7 +237,8 @@ __wrap_rt_generate(const struct rt_engine *e,
 
 	(void)o;
 	*got = (struct rt_generated){ 0 };
-	if (!t || e->tokens > MOST_STEP || e->context < MOST_LENGTH) {
+	if (!t || e->tokens > MOST_STEP || e->context < MOST_LENGTH ||
+	    e->in_flight > MOST_FLIGHTS) {
 		return rt_no_memory(err, NULL);
 	}
 	t->e = e;
@@ -224,7 +258,8 @@ __wrap_rt_generate(const struct rt_engine *e,
 	fprintf(out, "steps: %lld of 1 position, %lld of up to 8, %lld of up "
 		"to 32, %lld of more\n", (long long)by[0], (long long)by[1],
 		(long long)by[2], (long long)by[3]);
-	fprintf(out, "weights in panels: %lld\n", (long long)in_panels());
+	fprintf(out, "weights in panels: %lld\nsteps in flight: %lld\n",
+		(long long)in_panels(), (long long)t->together);
 	free(t->key);
 	free(t->want);
 	free(t->got);

@@ -58,6 +58,7 @@ unit_tests += \
 	%D%/passes/t-pictures \
 	%D%/runtime/t-measure \
 	%D%/comm/t-msg-wait \
+	%D%/comm/t-queue \
 	%D%/passes/t-optimize \
 	%D%/frontend/t-options \
 	%D%/passes/t-passes \

@@ -89,7 +89,7 @@ stop 0
 
 # ---- what is answered ----
 
-start rows=8 tokens=16 blocks=24 keys=2048 pause=1000
+start rows=8 tokens=16 blocks=24 keys=2048 pause=1000 in_flight=3
 one='"prompt":"Once upon a time there was a","max_tokens":40,"seed":7'
 ask /v1/completions "{$one}"
 text_of out >whole
@@ -203,7 +203,7 @@ stop 0
 wait $client || bad 'who was served at the end got nothing'
 grep -q '"finish_reason":"length"' last || bad 'the last reply is not whole'
 
-start drain=0.2 pause=20000
+start drain=0.2 pause=20000 in_flight=2
 ask $c '{"prompt":"a","max_tokens":2000}' &
 client=$!
 becomes sequences_running 1
@@ -212,7 +212,7 @@ wait $client
 grep -q 'the service ends' last || bad 'who was cut off was not told'
 
 to=out
-start fails=5 pause=20000
+start fails=5 pause=20000 in_flight=2
 gets 500 'the engine failed' $c '{"prompt":"a","max_tokens":60}'
 stop 1
 grep -q 'the engine failed' err || bad 'no reason'

@@ -34,6 +34,8 @@ if test -x "$build/tests/unit/comm/t-comm"; then
 	passes 4 t-comm-collective test_many
 	passes 4 t-comm-collective test_numbers
 	passes 2 t-comm-collective test_resident
+	passes 3 t-queue test_full
+	passes 3 t-queue test_order
 	if have time; then
 		passes 8 t-comm-collective test_pipeline
 		passes 8 t-comm-collective test_holders

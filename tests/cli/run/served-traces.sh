@@ -1,7 +1,8 @@
 #!/bin/sh
 # A program that serves computes a position with the same bits in a step of any
-# size, beside any others: 300 drawn traces of requests on one rank, on four,
-# with experts on two of four, and in bf16.
+# size, beside any others, and with steps in flight in all stages: 300 drawn
+# traces of requests on one rank, on four, on three stages, with experts on two
+# of four, and in bf16.
 . "${top_srcdir:?}/tests/lib.sh"
 need llvm linker binaries
 work='prompt=8,output=4,context=16,tokens=72,rows=16,keys=1024,slots=2048'
@@ -11,17 +12,18 @@ LLMC_LINKER="$linker -Wl,--wrap=rt_generate -I${top_srcdir:?} \
 	$tests/fakes/serve-traces.c"
 export LLMC_LINKER
 
-# traces MODEL OPTION..
+# traces FLIGHTS MODEL OPTION..: so many steps are in flight
 traces()
 {
-	model=$1
-	shift
+	flights=$1 model=$2
+	shift 2
 	run --serve --draft "$@" --workload $work -o served "$model" || exit
 	./served/rank generate --local --checkpoint ck --prompt x >out 2>err ||
 		{ grep -q 'this CPU' err && return; bad "$*: $(cat err)"; }
 	grep -q '^steps: [1-9].* [1-9][0-9]* of up to 8, [1-9].* [1-9][0-9]* of more' out ||
 		bad "$*: $(cat out)"
 	grep -q '^weights in panels: [1-9]' out || bad "$*: $(cat out)"
+	grep -qx "steps in flight: $flights" out || bad "$*: $(cat out)"
 }
 
 # saved MODEL: weights as a new run draws them
@@ -35,11 +37,14 @@ saved()
 }
 
 saved "$examples/tiny-dense.llm"
-traces "$examples/tiny-dense.llm" --target cpux1
-traces "$examples/tiny-dense.llm" --target cpux4 --pin tp=2,pp=2
+traces 1 "$examples/tiny-dense.llm" --target cpux1
+traces 2 "$examples/tiny-dense.llm" --target cpux4 --pin tp=2,pp=2
+sed 's/layers = 2/layers = 3/' "$examples/tiny-dense.llm" >three.llm
+saved three.llm
+traces 3 three.llm --target cpux3 --pin pp=3
 sed 's/dtype f32/dtype bf16/' "$examples/tiny-dense.llm" >narrow.llm
 saved narrow.llm
-traces narrow.llm --target cpux1 --cpu native
+traces 1 narrow.llm --target cpux1 --cpu native
 saved "$examples/tiny-moe.llm"
-traces "$examples/tiny-moe.llm" --target cpux4 --pin tp=2,ep=2
+traces 1 "$examples/tiny-moe.llm" --target cpux4 --pin tp=2,ep=2
 exit $failed

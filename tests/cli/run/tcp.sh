@@ -18,6 +18,10 @@ if test -x "$build/tests/unit/comm/t-comm"; then
 	passes t-comm-collective test_resident
 	passes t-comm-collective test_pipeline
 	passes t-comm-collective test_holders
+	passes t-queue test_full
+	passes t-queue test_order
+	passes t-queue test_wrong
+	passes t-queue test_death
 	passes t-faults test_message
 	passes t-faults test_stopped
 	passes t-faults test_apart
@@ -27,6 +31,7 @@ if test -x "$build/tests/unit/comm/t-comm"; then
 	export LLMC_MESSAGE_SUMS
 	passes t-comm test_random
 	passes t-comm-collective test_pipeline
+	passes t-queue test_order
 	passes t-faults test_message
 	unset LLMC_MESSAGE_SUMS
 fi
