@@ -12,6 +12,7 @@
 struct serve_request {
 	double came, first;
 	double left;		/* of its prompt */
+	double part;		/* of it in the last step */
 	double output;		/* tokens that it answers */
 	double ends;		/* the step that makes its last token */
 };
@@ -189,7 +190,7 @@ end_requests(struct queueing *q, struct serve_waits *out)
 		q->ended++;
 		if (r->first >= 0) {
 			out->ttft[out->n] = r->first - r->came;
-			out->tpot[out->n++] = (q->now - r->first) /
+			out->tpot[out->n++] = fmax(q->now - r->first, 0) /
 					      fmax(r->output - 1, 1);
 		}
 		if (q->t->rate <= 0 && q->timed < q->t->requests) {
@@ -200,13 +201,28 @@ end_requests(struct queueing *q, struct serve_waits *out)
 }
 
 /*
+ * Until the first token of a request that has `part` of a round's prompt
+ * tokens.  Prompts are in the batches that begin after they came, but each in
+ * one, as far as that takes it: this batch has no fewer, and passes all stages.
+ * That others have fewer shortens the round, not its way.
+ */
+static double
+first_us(struct queueing *q, double decoding, double tokens, double part)
+{
+	double pp = (double)q->p->split.pp;
+
+	return cycle_us(q, decoding, fmax(tokens, pp * fmin(part,
+			q->t->chunk / pp)));
+}
+
+/*
  * A step with prompt tokens of those that wait, beside a token of each that
  * decodes; or, prompts first, without one, so that those stay where they are.
  */
 static void
 mixed_step(struct queueing *q)
 {
-	double tokens = 0, most = q->t->chunk;
+	double tokens = 0, most = q->t->chunk, began = q->now;
 	uint32_t from = q->begun, i;
 	double decoding = q->t->prompts_first ? 0 : q->decoding;
 
@@ -217,13 +233,15 @@ mixed_step(struct queueing *q)
 		double part = fmin(q->at[i].left, most - tokens);
 
 		tokens += part;
+		q->at[i].part = part;
 		q->at[i].left -= part;
 	}
 	q->now += cycle_us(q, decoding, tokens);
 	q->step += q->t->prompts_first ? 0 : 1;
 	q->looked = q->step;
 	for (i = from; i < q->admitted && q->at[i].left <= 0; i++) {
-		q->at[i].first = q->now;
+		q->at[i].first = began + first_us(q, decoding, tokens,
+						  q->at[i].part);
 		q->at[i].ends = q->step + ceil((q->at[i].output - 1) /
 					       serve_step_tokens(
 					       q->in->asked));

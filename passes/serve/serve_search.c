@@ -58,8 +58,10 @@ serve_plan_of(const struct serve_answer_in *in, const struct serve_program *p,
 	mean = out->decode_us + prefill;
 	out->prefill_share = prefill / mean;
 	out->tpot_us = pp * mean;
-	out->ttft_us = pp * (ceil(q->prompt / chunk) * out->mixed_us +
-			     mean / 2);
+	/* the next step begins within one; chunks follow each other in the
+	 * stages, and the last one passes all of them */
+	out->ttft_us = (ceil(q->prompt / chunk) + pp - 1) * out->mixed_us +
+		       mean / 2;
 	out->tokens_s = (double)p->split.replicas * sequences * 1e6 /
 			out->tpot_us;
 	out->requests_s = out->tokens_s / q->output;

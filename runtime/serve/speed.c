@@ -18,7 +18,7 @@ struct speed_run {
 	/* of the last steps, as a ring of `nlast` */
 	struct speed_step {
 		double ended_ms;
-		int64_t drawn;
+		int64_t drawn, in_flight;	/* it and others */
 		bool has_prompts;
 	} *last;
 	int64_t nlast;
@@ -99,19 +99,20 @@ count_round(struct speed_run *m, int64_t drawn, double ms)
 	}
 }
 
-/* Counts the round of n steps whose last is number `to` of this run. */
+/* Counts the round whose last step is number `to` of this run: as many as were
+ * in flight, in all of it. */
 static void
-end_round(struct speed_run *m, int64_t to, int64_t n)
+end_round(struct speed_run *m, int64_t to)
 {
 	const struct speed_step *last = &m->last[to % m->nlast], *x;
-	int64_t drawn = 0, i;
+	int64_t drawn = 0, n = last->in_flight, i;
 
 	if (to < n) {
 		return;
 	}
 	for (i = to - n + 1; i <= to; i++) {
 		x = &m->last[i % m->nlast];
-		if (x->has_prompts) {
+		if (x->has_prompts || x->in_flight != n) {
 			return;
 		}
 		drawn += x->drawn;
@@ -139,9 +140,9 @@ run_all(struct speed_run *m, struct rt_scheduler *s, struct rt_error *err)
 		}
 		m->last[++n % m->nlast] = (struct speed_step){
 			m->o->now_ms(), c.drawn - before.drawn,
-			c.computed - before.computed !=
+			c.in_flight + 1, c.computed - before.computed !=
 			c.drawn - before.drawn };
-		end_round(m, n, c.in_flight + 1);
+		end_round(m, n);
 	}
 	return status;
 }

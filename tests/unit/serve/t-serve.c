@@ -438,6 +438,44 @@ test_poll(void **state)
 	ir_ctx_release(&s.c);
 }
 
+/*
+ * With stages: a prompt is in one batch, which passes all of them, as far as
+ * its chunk takes it; its chunks follow each other.
+ */
+static void
+test_stages(void **state)
+{
+	struct served s;
+	struct serve_program p;
+	struct serve_answer_in in = { .model = &s.model, .target = &s.target,
+				      .asked = &s.asked };
+	struct serve_traffic rare = { .rate = 0.001, .sequences = 16,
+				      .requests = 40 };
+	struct serve_time t;
+	struct serve_waits w;
+	struct serve_plan x;
+	double pp, us, whole;
+
+	(void)state;
+	open_model(&s, MODEL(GQA(""), DENSE));
+	for (pp = 1; pp <= 4; pp *= 2) {
+		program(&s, 1, (int64_t)pp, 1, &p);
+		rare.chunk = pp * 1024;
+		serve_queue(&in, &p, &rare, &s.c.perm, &w);
+		whole = serve_cycle_us(&in, &p, 0, pp * 768, &t);
+		us = serve_quantile(w.ttft, w.n, 0.5);
+		if (fabs(us - whole) > 1e-6 * whole) {
+			fail_msg("pp=%g: %g us, not %g", pp, us, whole);
+		}
+		/* three chunks, and half of the step that is under way */
+		serve_plan_of(&in, &p, 4, 256, &x);
+		us = (3 + pp - 1) * x.mixed_us + (x.decode_us + x.mixed *
+			(x.mixed_us - x.decode_us)) / 2;
+		assert_true(fabs(x.ttft_us - us) < 1e-6 * us);
+	}
+	ir_ctx_release(&s.c);
+}
+
 int
 main(void)
 {
@@ -451,7 +489,8 @@ main(void)
 		cmocka_unit_test(test_expert_rows),
 		cmocka_unit_test(test_direct),
 		cmocka_unit_test(test_spread),
-		cmocka_unit_test(test_poll)
+		cmocka_unit_test(test_poll),
+		cmocka_unit_test(test_stages)
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

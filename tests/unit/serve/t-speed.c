@@ -122,6 +122,95 @@ two_in_flight(void **state)
 	assert_int_equal(m.nsteps, 29);
 }
 
+/*
+ * An engine of stages, of which each computes one step at a time: of n
+ * positions in 2 + n / 2 ms.  Rank 0 is the first stage, and waits for it.
+ */
+enum { STAGES = 3 };
+
+struct staged {
+	struct fake_engine f;
+	double free_ms[STAGES];	/* when each has computed its last step */
+	double ends_ms[STAGES];	/* of the steps in flight, as a ring */
+	int64_t begun, ended;
+};
+
+static enum rt_status
+staged_begin(void *user, const struct rt_serve_step *s, struct rt_error *err)
+{
+	struct staged *x = user;
+	double at = clock_ms;
+	int k;
+
+	for (k = 0; k < STAGES; k++) {
+		at = (at > x->free_ms[k] ? at : x->free_ms[k]) + 2 +
+		     0.5 * (double)s->n;
+		x->free_ms[k] = at;
+	}
+	clock_ms = x->free_ms[0];
+	x->ends_ms[x->begun++ % STAGES] = at;
+	return fake_begin(&x->f, s, err);
+}
+
+static enum rt_status
+staged_end(void *user, float *logits, struct rt_error *err)
+{
+	struct staged *x = user;
+	double at = x->ends_ms[x->ended++ % STAGES];
+
+	clock_ms = at > clock_ms ? at : clock_ms;
+	return fake_end(&x->f, logits, err);
+}
+
+static struct rt_speed
+measure_stages(int64_t flights, int64_t sequences, int64_t prompt)
+{
+	struct rt_speed_options o = { sequences, prompt, 30, 7, now_ms };
+	struct rt_error err;
+	struct rt_speed m;
+	struct rt_engine e;
+	struct staged x = { .begun = 0 };
+
+	assert_true(fake_open(&x.f, (struct rt_engine){ .tokens = 16,
+		.rows = 16, .keys = 1024, .align = 16, .block = 16,
+		.blocks = 64, .context = 128, .vocab = 23,
+		.in_flight = flights }));
+	e = x.f.e;
+	e.begin = staged_begin;
+	e.end = staged_end;
+	e.user = &x;
+	clock_ms = 1000;
+	assert_int_equal(rt_serve_speed(&e, &o, &m, &err), RT_OK);
+	assert_int_equal(x.f.together, flights);
+	fake_close(&x.f);
+	return m;
+}
+
+/*
+ * What passes/serve prices: as many batches as stages, so that a round of S
+ * sequences takes as many steps of their part of S; and chunks of a prompt that
+ * follow each other in the stages.
+ */
+static void
+stages(void **state)
+{
+	struct rt_speed m;
+
+	(void)state;
+	m = measure_stages(3, 6, 1);
+	assert_float_equal(m.token_ms, 3 * (2 + 0.5 * 2), 1e-9);
+	assert_float_equal(m.tokens_per_s, 6 / 0.009, 1e-6);
+	m = measure_stages(1, 6, 1);
+	assert_float_equal(m.token_ms, 3 * (2 + 0.5 * 6), 1e-9);
+	assert_float_equal(m.tokens_per_s, 6 / 0.015, 1e-6);
+	/* four chunks of 16 positions */
+	m = measure_stages(3, 1, 64);
+	assert_float_equal(m.first_ms, (4 + 3 - 1) * (2 + 0.5 * 16), 1e-9);
+	assert_float_equal(m.token_ms, 3 * (2 + 0.5), 1e-9);
+	m = measure_stages(1, 1, 64);
+	assert_float_equal(m.first_ms, 4 * 3 * (2 + 0.5 * 16), 1e-9);
+}
+
 static void
 one_token(void **state)
 {
@@ -158,6 +247,7 @@ main(void)
 		cmocka_unit_test(several),
 		cmocka_unit_test(replicated),
 		cmocka_unit_test(two_in_flight),
+		cmocka_unit_test(stages),
 		cmocka_unit_test(one_token),
 		cmocka_unit_test(too_long),
 	};
