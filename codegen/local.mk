@@ -15,10 +15,12 @@ noinst_LIBRARIES += %D%/libcodegen.a
 	%D%/cpu/cpu_attention.h \
 	%D%/cpu/cpu_attention_block.c \
 	%D%/cpu/cpu_attention_keys.c \
+	%D%/cpu/cpu_attention_parts.c \
 	%D%/cpu/cpu_attention_put.c \
 	%D%/cpu/cpu_attention_queries.c \
 	%D%/cpu/cpu_attention_ranges.c \
 	%D%/cpu/cpu_attention_single.c \
+	%D%/cpu/cpu_attention_single_sums.c \
 	%D%/cpu/cpu_attention_step.c \
 	%D%/cpu/cpu_attention_tile.c \
 	%D%/cpu/cpu_attention_where.c \

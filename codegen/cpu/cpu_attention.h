@@ -176,6 +176,8 @@ struct ll_value *att_has_infinite(struct attn *t, const struct att_block *b);
 /* Reads a number for each of `count` queries from i on; `rest` for those that
  * are not live. */
 #define ATT_FAR 1e30			/* an lse that makes all weights 0 */
+/* Below all scores; not -inf, as the difference of two infinities is NaN. */
+#define ATT_LEAST -1e30
 void att_read_row(struct attn *t, const struct attn_view *v,
 		  const struct att_index *i, struct ll_value *live,
 		  int64_t count, double rest, struct ll_value *to);
@@ -222,6 +224,10 @@ void att_divide(struct attn *t, struct ll_value *acc, int64_t nq,
  * stands what it has. */
 void att_read_ranges(struct attn *t, const struct att_tile *x,
 		     const struct att_index *i, struct ll_value *live);
+/* The keys that query `i` of these sees, from *first to before *last; it sees
+ * none if *last is not after *first. */
+void att_range_at(struct attn *t, const struct att_tile *x, struct ll_value *i,
+		  struct ll_value **first, struct ll_value **last);
 /* The keys that any of `live` queries from `query` on sees, from *first to
  * before *last; lo and hi are those of att_read_ranges. */
 void att_find_keys(struct attn *t, struct ll_value *query,
@@ -248,18 +254,107 @@ void att_hide_keys(struct attn *t, const struct att_tile *x,
 		   struct ll_value *cond);
 struct ll_value *att_is_hidden(struct attn *t, const struct att_tile *x);
 
+/* ---- cpu_attention_parts.c: keys in parts ------------------------------- */
+
+/* Parts of a query's keys: where the first one begins, their size and their
+ * number, which is 1 at least.  All are i64. */
+struct att_parts {
+	struct ll_value *from, *size, *count;
+};
+
+/* Whether the keys of a query are added up in parts. */
+bool att_has_parts(const struct attn *t);
+/* The parts of the keys from `first` to before `last`. */
+void att_find_parts(struct attn *t, struct ll_value *first,
+		    struct ll_value *last, struct att_parts *p);
+
+/* The largest score and the sum of weights of some keys; after att_join, the
+ * factors of results that are joined. */
+struct att_sum {
+	struct ll_value *max, *sum, *by, *part_by;
+};
+
+/* Joins the sum of the next part, and a result of each. */
+void att_join(struct ll *l, struct att_sum *to, const struct att_sum *part);
+struct ll_value *att_joined(struct ll *l, const struct att_sum *to,
+			    struct ll_value *x, struct ll_value *part);
+
+/*
+ * What a step of single queries has to do, in shared scratch: an entry is a
+ * query, with all parts of its keys or with one of them.  The work of a worker
+ * is an entry and a unit, which is some heads of a kv head.
+ */
+struct att_work {
+	int64_t queries, units;	/* of all sequences; of an entry */
+	int64_t slots;		/* sums of parts that can be kept */
+	/* offsets of i32: how many entries there are; of each its query, and
+	 * its part, or -1 for all; of each query how many parts it has, its
+	 * first slot, and by unit how many parts are not computed yet */
+	int64_t entries, entry, parts, slot, left;
+	/* of f32, by slot and head: largest score, sum, row of results */
+	int64_t max, sum, acc;
+};
+
+struct att_single {
+	struct attn *t;
+	struct att_work w;
+	struct att_block b;	/* nq, and keys of a block: nothing else */
+	bool always;		/* all queries of the step, whatever they see */
+	bool has_parts, is_listed;
+	int64_t heads, units;	/* heads of a unit; units of a kv head */
+	/* offsets in the worker's scratch */
+	int64_t lo, hi, pos;			/* i32, of the query */
+	int64_t q, score, acc;			/* rows, by head */
+	int64_t max, next, sum, alpha;		/* by head */
+	int64_t k_rows, v_rows;		/* pointers, by key of a block */
+	int64_t all_max, all_sum, all_acc;	/* of the parts so far */
+	/* of the item: its query and first head; its kv head */
+	struct att_index at;
+	struct ll_value *kv;
+	struct ll_value *first, *last;	/* keys: from first to before last */
+	struct att_rows k, v;		/* of all keys */
+	/* of a block of keys: its first one, and those that are seen */
+	struct ll_value *key0, *from, *to;
+};
+
+/* Reserves shared scratch for the work of a step, and emits the step that
+ * lists it. */
+void att_single_list(struct att_single *s);
+/* The address of number i of those at an offset; and an i32 of them, as i64. */
+struct ll_value *att_work_at(struct att_single *s, int64_t offset,
+			     struct ll_value *i);
+struct ll_value *att_work_load(struct att_single *s, int64_t offset,
+			       struct ll_value *i);
+
 /* ---- cpu_attention_single.c: one query at a time ------------------------ */
 
-struct att_single;
 /* Whether sparse queries of the set are computed one by one; and whether all
  * of a step are, as it has so few. */
 bool att_has_single(const struct attn *t);
 bool att_is_all_single(const struct attn *t);
-/* Items of the step for them, and what they share. */
-int64_t att_single_items(const struct attn *t);
+/* Opens them; this may emit a step, so it comes before theirs. */
 struct att_single *att_single_open(struct attn *t);
-/* Computes one: a query and a kv head, unless its block is not sparse. */
+/* Items of the step for them. */
+int64_t att_single_items(const struct att_single *s);
+/* Inside of their step: allocates the worker's scratch. */
+void att_single_begin(struct att_single *s);
+/* Computes some: queries that are not in dense blocks, with a kv head each, or
+ * parts of their keys. */
 bool att_single_item(struct att_single *s, struct ll_value *item);
+
+/* ---- cpu_attention_single_sums.c: their scores and sums ----------------- */
+
+#define ATT_AHEAD 4		/* vectors of keys whose rows are prefetched */
+/* Adds keys and values from s->first to before s->last to the sums of the
+ * item's heads, block by block. */
+void att_single_blocks(struct att_single *s);
+/* Element `col` of row `head`, and the number of a head, of those at an offset
+ * in the worker's scratch. */
+struct ll_value *att_head_row(struct att_single *s, int64_t offset,
+			      struct ll_value *head, int64_t row,
+			      struct ll_value *col);
+struct ll_value *att_head_number(struct att_single *s, int64_t offset,
+				 struct ll_value *head);
 
 /* ---- cpu_attention_queries.c, cpu_attention_keys.c: steps --------------- */
 

@@ -6,9 +6,6 @@
 
 #include <math.h>
 
-/* Below all scores; not -inf, as the difference of two infinities is NaN. */
-#define LEAST -1e30
-
 /* ---- scratch ---- */
 
 #define KEYS_ALONE 256		/* up to so many keys are one block */
@@ -351,7 +348,7 @@ void
 att_weigh_begin_none(struct attn *t, int64_t count, struct ll_value *max,
 		     struct ll_value *sum)
 {
-	att_fill(t->l, max, count, LEAST);
+	att_fill(t->l, max, count, ATT_LEAST);
 	att_fill(t->l, sum, count, 0);
 }
 
@@ -360,7 +357,7 @@ att_sink(struct attn *t, const struct att_index *i)
 {
 	const struct ll_type f32 = ll_type(LL_F32, 1);
 	struct ll *l = t->l;
-	struct ll_value *least = ll_num(l, f32, LEAST), *sink, *none;
+	struct ll_value *least = ll_num(l, f32, ATT_LEAST), *sink, *none;
 
 	sink = ll_load(l, f32, att_ptr(t, &t->in[ATTN_SINK], i));
 	none = ll_test(l, LL_LT, sink, least);

@@ -2,7 +2,9 @@
  * Steps whose items are blocks of queries: attention itself, LSE, and the
  * gradient of the queries if it is computed alone.  An item goes over the keys
  * that its queries attend to, block by block; several blocks of queries share
- * each block of keys that is read.
+ * each block of keys that is read.  Where keys are added up in parts
+ * (cpu_attention_parts.c), a query's sum is joined to that of its parts before
+ * as its next part begins.
  */
 #include "codegen/cpu/cpu_attention.h"
 
@@ -24,10 +26,14 @@ struct att_by_queries {
 	struct att_block b;
 	bool back;		/* DQ, not OUT and LSE */
 	bool dense;		/* blocks whose queries are sparse are left */
+	bool has_parts;
 	int64_t together, blocks;	/* of queries; items of a head */
 	/* offsets in scratch; all but the first for each block of queries */
 	int64_t row, qt, gt, lo, hi, pos, max, sum, acc;
 	int64_t acc_cols;	/* of the result, in whole vectors */
+	/* of parts: i32, where the first one begins and how long they are; the
+	 * sums of all that are joined */
+	int64_t start, size, all_max, all_sum, all_acc;
 	/* of the item */
 	struct att_index at;	/* of its first query */
 	/* kv head; how many queries; the slope of alibi, or NULL */
@@ -40,8 +46,9 @@ open_queries(struct att_by_queries *s, struct attn *t, bool back)
 	int64_t count = all_blocks(t), wide, n;
 
 	*s = (struct att_by_queries){ .t = t, .back = back,
-				      .dense = !back && att_has_single(t) };
-	att_block_scratch(t, &s->b, t->in[ATTN_K].is_selected
+				      .dense = !back && att_has_single(t),
+				      .has_parts = !back && att_has_parts(t) };
+	att_block_scratch(t, &s->b, t->in[ATTN_K].is_selected || s->has_parts
 			  ? ATT_SELECTED_BLOCK : att_keys_block(t->keys));
 	s->together = count < MOST_TOGETHER ? count : MOST_TOGETHER;
 	s->blocks = (count + s->together - 1) / s->together;
@@ -57,6 +64,16 @@ open_queries(struct att_by_queries *s, struct attn *t, bool back)
 	s->sum = att_own_alloc(t, n);
 	s->acc_cols = back ? s->b.dp : s->b.vp;
 	s->acc = att_own_alloc(t, n * s->acc_cols);
+	s->all_max = s->max;
+	s->all_sum = s->sum;
+	s->all_acc = s->acc;
+	if (s->has_parts) {
+		s->start = att_own_alloc(t, n);
+		s->size = att_own_alloc(t, n);
+		s->all_max = att_own_alloc(t, n);
+		s->all_sum = att_own_alloc(t, n);
+		s->all_acc = att_own_alloc(t, n * s->acc_cols);
+	}
 }
 
 /* Items with most keys first: in causal attention, the last queries. */
@@ -143,6 +160,148 @@ read_turned(struct att_by_queries *s, const struct attn_view *v,
 		      wide, NULL);
 }
 
+/* ---- parts of keys ---- */
+
+/* Finds the parts of each query of a block. */
+static void
+find_parts(struct att_by_queries *s, const struct att_query_block *x,
+	   const struct att_tile *tile)
+{
+	struct attn *t = s->t;
+	struct ll *l = t->l;
+	struct ll_value *first, *last;
+	struct att_parts p;
+	struct ll_loop q;
+
+	ll_loop(l, &q, ll_i64(l, 0), ll_i64(l, s->b.nq), 1, NULL, 0);
+	att_range_at(t, tile, q.i, &first, &last);
+	att_find_parts(t, first, last, &p);
+	first = att_elem_at(l, part(s, s->start, x, 1), q.i, 4);
+	ll_store(l, ll_cast(l, p.from, LL_I32), first);
+	last = att_elem_at(l, part(s, s->size, x, 1), q.i, 4);
+	ll_store(l, ll_cast(l, p.size, LL_I32), last);
+	ll_loop_end(l, &q, NULL);
+}
+
+/* Vector v of a row of numbers of the block's queries. */
+static struct ll_value *
+vector_at(struct att_by_queries *s, struct ll_value *row, uint32_t v)
+{
+	return ll_plus_n(s->t->l, row, 4 * (int64_t)v * s->t->lanes);
+}
+
+/* Of vector v of queries those of which another part begins at the key. */
+static struct ll_value *
+begins(struct att_by_queries *s, const struct att_query_block *x,
+       const struct att_tile *tile, struct ll_value *key, uint32_t v)
+{
+	struct ll *l = s->t->l;
+	struct ll_type many = ll_type(LL_I32, s->t->lanes);
+	struct ll_value *zero = ll_zero(l, many), *in, *size, *yes, *more;
+
+	key = ll_splat(l, ll_cast(l, key, LL_I32), s->t->lanes);
+	in = ll_load(l, many, vector_at(s, part(s, s->start, x, 1), v));
+	in = ll_bin(l, LL_SUB, key, in);
+	size = ll_load(l, many, vector_at(s, part(s, s->size, x, 1), v));
+	/* a power of two */
+	size = ll_bin(l, LL_ADD, size, ll_int(l, many, -1));
+	yes = ll_test(l, LL_EQ, ll_bin(l, LL_AND, in, size), zero);
+	more = ll_test(l, LL_GT, in, zero);
+	yes = ll_bin(l, LL_AND, yes, more);
+	more = ll_load(l, many, vector_at(s, tile->hi, v));
+	return ll_bin(l, LL_AND, yes, ll_test(l, LL_LE, key, more));
+}
+
+/* Sets those numbers of a vector to x. */
+static void
+reset(struct ll *l, struct ll_value *is, double x, struct ll_value *at)
+{
+	struct ll_type many = ll_type(LL_F32, ll_typeof(l, is).lanes);
+
+	ll_store(l, ll_select(l, is, ll_num(l, many, x),
+			      ll_load(l, many, at)), at);
+}
+
+/* Joins sums of vector v of queries, of which `is` (NULL: all), to those of
+ * their parts before, and begins others. */
+static void
+join_vector(struct att_by_queries *s, const struct att_query_block *x,
+	    struct ll_value *is, uint32_t v)
+{
+	struct ll *l = s->t->l;
+	struct ll_type many = ll_type(LL_F32, s->t->lanes);
+	struct ll_value *max = vector_at(s, part(s, s->max, x, 1), v);
+	struct ll_value *sum = vector_at(s, part(s, s->sum, x, 1), v);
+	struct ll_value *all_max = vector_at(s, part(s, s->all_max, x, 1), v);
+	struct ll_value *all_sum = vector_at(s, part(s, s->all_sum, x, 1), v);
+	struct ll_value *at, *acc, *old, *more;
+	struct att_sum all, one = { NULL };
+	struct ll_loop j;
+
+	all.max = ll_load(l, many, all_max);
+	all.sum = ll_load(l, many, all_sum);
+	one.max = ll_load(l, many, max);
+	one.sum = ll_load(l, many, sum);
+	att_join(l, &all, &one);
+	if (is) {
+		all.max = ll_select(l, is, all.max, ll_load(l, many, all_max));
+		all.sum = ll_select(l, is, all.sum, ll_load(l, many, all_sum));
+		reset(l, is, ATT_LEAST, max);
+		reset(l, is, 0, sum);
+	}
+	ll_store(l, all.max, all_max);
+	ll_store(l, all.sum, all_sum);
+	ll_loop(l, &j, ll_i64(l, 0), ll_i64(l, s->acc_cols), 1, NULL, 0);
+	acc = vector_at(s, att_elem_at(l, part(s, s->acc, x, s->acc_cols),
+				       j.i, 4 * s->b.nq), v);
+	at = vector_at(s, att_elem_at(l, part(s, s->all_acc, x, s->acc_cols),
+				      j.i, 4 * s->b.nq), v);
+	old = ll_load(l, many, at);
+	more = att_joined(l, &all, old, ll_load(l, many, acc));
+	ll_store(l, is ? ll_select(l, is, more, old) : more, at);
+	if (is) {
+		reset(l, is, 0, acc);
+	}
+	ll_loop_end(l, &j, NULL);
+}
+
+/* Where another part of some queries of the block begins at the key, joins
+ * what these have. */
+static void
+join_before(struct att_by_queries *s, const struct att_query_block *x,
+	    const struct att_tile *tile, struct ll_value *key)
+{
+	struct ll *l = s->t->l;
+	struct ll_value *is[2], *any, *n[2];
+	struct att_if some;
+	uint32_t v;
+
+	for (v = 0; v < 2; v++) {
+		is[v] = begins(s, x, tile, key, v);
+		n[v] = ll_sum(l, ll_cast(l, is[v], LL_I32));
+	}
+	any = ll_bin(l, LL_OR, n[0], n[1]);
+	att_if_begin(l, &some, ll_test(l, LL_NE, any,
+				       ll_zero(l, ll_type(LL_I32, 1))));
+	for (v = 0; v < 2; v++) {
+		join_vector(s, x, is[v], v);
+	}
+	att_if_end(l, &some);
+}
+
+static void
+begin_parts(struct att_by_queries *s, const struct att_query_block *x)
+{
+	struct ll_value *sum;
+
+	att_fill(s->t->l, part(s, s->all_acc, x, s->acc_cols),
+		 s->b.nq * s->acc_cols, 0);
+	sum = part(s, s->all_sum, x, 1);
+	att_weigh_begin_none(s->t, s->b.nq, part(s, s->all_max, x, 1), sum);
+}
+
+/* ---- what they start with ---- */
+
 /* What the queries of a block start with. */
 static void
 begin_block(struct att_by_queries *s, const struct att_query_block *x)
@@ -168,6 +327,9 @@ begin_block(struct att_by_queries *s, const struct att_query_block *x)
 		att_weigh_begin(t, &i, s->b.nq, part(s, s->max, x, 1),
 				sum);
 	}
+	if (s->has_parts) {
+		begin_parts(s, x);
+	}
 }
 
 static void
@@ -185,6 +347,9 @@ read_queries(struct att_by_queries *s)
 	i.pos = x.query;
 	tile = tile_of(s, &x);
 	att_read_ranges(t, &tile, &i, x.live);
+	if (s->has_parts) {
+		find_parts(s, &x, &tile);
+	}
 	if (s->dense) {
 		struct ll_value *sparse = att_is_sparse(t, &tile, x.live);
 
@@ -292,6 +457,9 @@ with_keys(struct att_by_queries *s, struct ll_value *key0,
 	att_find_seen(t, &x, q.query, q.live);
 	att_if_begin(l, &some, ll_test(l, LL_LT, x.first, x.last));
 	att_scores(t, &x);
+	if (s->has_parts) {
+		join_before(s, &q, &x, key0);
+	}
 	if (s->back) {
 		att_weigh(t, &x, max);
 		att_slopes(t, &x, sum);
@@ -341,9 +509,9 @@ put_lse(struct att_by_queries *s, const struct att_query_block *x,
 {
 	struct attn *t = s->t;
 	struct ll_value *to = att_own_at(t, s->row);
-	struct ll_value *sum = part(s, s->sum, x, 1);
+	struct ll_value *sum = part(s, s->all_sum, x, 1);
 
-	att_lse(t, s->b.nq, part(s, s->max, x, 1), sum, to);
+	att_lse(t, s->b.nq, part(s, s->all_max, x, 1), sum, to);
 	att_store_result(t, ATTN_LSE, i, to, 1, s->b.nq, x->live);
 }
 
@@ -357,14 +525,18 @@ put_block(struct att_by_queries *s, const struct att_query_block *x)
 	struct ll_value *by = ll_num(l, ll_type(LL_F32, 1), t->scale);
 	struct att_index i = s->at;
 	bool ok = true;
+	uint32_t v;
 
 	i.pos = x->query;
+	for (v = 0; s->has_parts && v < 2; v++) {
+		join_vector(s, x, NULL, v);
+	}
 	if (t->made[r].value) {
-		acc = part(s, s->acc, x, s->acc_cols);
+		acc = part(s, s->all_acc, x, s->acc_cols);
 		if (!s->back) {
 			att_divide(t, acc, s->b.nq, ll_i64(l, 0),
 				   ll_i64(l, t->dv),
-				   part(s, s->sum, x, 1));
+				   part(s, s->all_sum, x, 1));
 		}
 		att_transpose(l, acc, s->b.nq, row, s->acc_cols, s->acc_cols,
 			 s->b.nq, s->back ? by : NULL);
@@ -435,26 +607,26 @@ step(struct attn *t, bool back)
 {
 	int64_t blocks = (all_blocks(t) + MOST_TOGETHER - 1) / MOST_TOGETHER *
 			 t->batches * t->heads;
-	bool single = !back && att_has_single(t);
-	bool only = single && att_is_all_single(t);
-	int64_t singles = single ? att_single_items(t) : 0;
-	struct att_single *one = NULL;
+	struct att_single *one = !back && att_has_single(t)
+		? att_single_open(t) : NULL;
+	bool only = one && att_is_all_single(t);
+	int64_t singles = one ? att_single_items(one) : 0;
 	struct att_by_queries s;
 	struct ll_loop item;
 	bool ok;
 
 	att_step(t, "attention", (only ? 0 : blocks) + singles);
 	open_queries(&s, t, back);
-	if (single) {
+	if (one) {
 		int64_t own = only ? 0 : t->own;
 
 		/* an item is of either, so both begin at the same place */
 		t->own = 0;
-		one = att_single_open(t);
+		att_single_begin(one);
 		t->own = t->own > own ? t->own : own;
 	}
 	att_items(t, &item);
-	ok = !single ? blocks_item(&s, item.i)
+	ok = !one ? blocks_item(&s, item.i)
 	    : only ? att_single_item(one, item.i)
 	    : either_item(&s, one, item.i, ll_i64(t->l, blocks));
 	ll_loop_end(t->l, &item, NULL);

@@ -101,6 +101,21 @@ att_read_ranges(struct attn *t, const struct att_tile *x,
 	ll_loop_end(l, &q, NULL);
 }
 
+void
+att_range_at(struct attn *t, const struct att_tile *x, struct ll_value *i,
+	     struct ll_value **first, struct ll_value **last)
+{
+	struct ll *l = t->l;
+	const struct ll_type i32 = ll_type(LL_I32, 1);
+	struct ll_value *from, *to;
+
+	from = ll_load(l, i32, att_elem_at(l, x->lo, i, 4));
+	to = ll_load(l, i32, att_elem_at(l, x->hi, i, 4));
+	*first = att_keys_below(t, ll_cast(l, from, LL_I64));
+	*last = att_keys_below(t, ll_add(l, ll_cast(l, to, LL_I64),
+					 ll_i64(l, 1)));
+}
+
 /* ---- of several queries ---- */
 
 /* The least and the most of i32 numbers, as i64. */
@@ -166,7 +181,6 @@ struct ll_value *
 att_is_sparse(struct attn *t, const struct att_tile *x, struct ll_value *live)
 {
 	struct ll *l = t->l;
-	const struct ll_type i32 = ll_type(LL_I32, 1);
 	struct ll_value *init[3], *next[3], *from, *to, *all;
 	struct ll_loop i;
 
@@ -174,11 +188,7 @@ att_is_sparse(struct attn *t, const struct att_tile *x, struct ll_value *live)
 	init[0] = ll_i64(l, t->keys);
 	init[1] = init[2] = ll_i64(l, 0);
 	ll_loop(l, &i, ll_i64(l, 0), live, 1, init, 3);
-	from = ll_load(l, i32, att_elem_at(l, x->lo, i.i, 4));
-	to = ll_load(l, i32, att_elem_at(l, x->hi, i.i, 4));
-	from = att_keys_below(t, ll_cast(l, from, LL_I64));
-	to = att_keys_below(t, ll_add(l, ll_cast(l, to, LL_I64),
-				      ll_i64(l, 1)));
+	att_range_at(t, x, i.i, &from, &to);
 	to = att_max(l, from, to);
 	all = ll_test(l, LL_LT, from, to);
 	next[0] = ll_select(l, all, ll_min(l, from, i.at[0]), i.at[0]);

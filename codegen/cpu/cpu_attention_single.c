@@ -12,42 +12,8 @@
  */
 #include "codegen/cpu/cpu_attention.h"
 
-#include <math.h>
-
-#define MOST_HEADS 32		/* heads of an item, if they can be divided */
+#define MOST_HEADS 32		/* heads of a unit, if they can be divided */
 #define LEAST_HEADS 8
-#define SCORE_HEADS 8		/* that share transposed keys in registers */
-#define SUM_HEADS 4		/* a tile of results: heads by vectors */
-#define SUM_VECTORS 4
-#define MOST_LANES 16
-#define LINE 64			/* bytes that are prefetched together */
-#define AHEAD 4			/* vectors of keys */
-
-struct att_single {
-	struct attn *t;
-	struct att_block b;	/* nq, and keys of a block: nothing else */
-	bool always;		/* all queries of the step, whatever they see */
-	int64_t heads, parts;	/* heads of an item; items of a kv head */
-	/* offsets in scratch */
-	int64_t lo, hi, pos;			/* i32, by query of a block */
-	int64_t q, score, acc;			/* rows, by head */
-	int64_t max, next, sum, alpha;		/* by head */
-	int64_t k_rows, v_rows;		/* pointers, by key of a block */
-	/* of the item: its query and first head; its kv head */
-	struct att_index at;
-	struct ll_value *kv;
-	struct ll_value *first, *last;	/* keys: from first to before last */
-	struct att_rows k, v;		/* of all keys */
-	/* of a block of keys: its first one, and those that are seen */
-	struct ll_value *key0, *from, *to;
-};
-
-/* Rows that are listed: of a block, and those that are prefetched. */
-static int64_t
-listed(const struct att_single *s)
-{
-	return s->b.nk + AHEAD * (int64_t)s->t->lanes;
-}
 
 /* ---- which queries ---- */
 
@@ -67,9 +33,9 @@ att_is_all_single(const struct attn *t)
 	       t->queries * ATT_SPARSE <= 2 * (int64_t)t->lanes;
 }
 
-/* Heads of an item: many heads of a kv head are several items. */
+/* Heads of a unit: many heads of a kv head are several units. */
 static int64_t
-heads_of_item(const struct attn *t)
+heads_of_unit(const struct attn *t)
 {
 	int64_t n = t->shared < MOST_HEADS ? t->shared : MOST_HEADS;
 
@@ -79,28 +45,48 @@ heads_of_item(const struct attn *t)
 	return t->shared % n ? t->shared : n;
 }
 
+/* Items of the step: each has work of its number on, so many entries and units
+ * apart. */
+#define MOST_ITEMS 128
+
 int64_t
-att_single_items(const struct attn *t)
+att_single_items(const struct att_single *s)
 {
-	return t->queries * t->batches * t->kv *
-	       (t->shared / heads_of_item(t));
+	int64_t all = (s->w.queries + s->w.slots) * s->w.units;
+
+	return s->is_listed && all > MOST_ITEMS ? MOST_ITEMS : all;
 }
 
 struct att_single *
 att_single_open(struct attn *t)
 {
 	struct att_single *s = arena_alloc(t->g->a, sizeof *s);
-	int64_t n, padded;
 
-	*s = (struct att_single){ .t = t, .heads = heads_of_item(t),
-				  .always = att_is_all_single(t) };
-	s->parts = t->shared / s->heads;
+	*s = (struct att_single){ .t = t, .heads = heads_of_unit(t),
+				  .always = att_is_all_single(t),
+				  .has_parts = att_has_parts(t) };
+	s->is_listed = s->has_parts || !s->always;
+	s->units = t->shared / s->heads;
+	s->w.queries = t->queries * t->batches;
+	s->w.units = t->kv * s->units;
 	s->b.nq = s->always ? 1 : 2 * (int64_t)t->lanes;
 	s->b.nk = ATT_SELECTED_BLOCK;
 	s->b.dp = attn_round_up(t->d, t->lanes);
 	s->b.vp = attn_round_up(t->dv, t->lanes);
-	n = s->heads;
-	padded = attn_round_up(n, t->lanes);
+	if (s->is_listed) {
+		att_single_list(s);
+	}
+	return s;
+}
+
+void
+att_single_begin(struct att_single *s)
+{
+	struct attn *t = s->t;
+	int64_t n = s->heads, padded = attn_round_up(n, t->lanes);
+	int64_t rows = s->b.nk + ATT_AHEAD * (int64_t)t->lanes;
+
+	s->b.nq = 1;
 	s->lo = att_own_alloc(t, s->b.nq);
 	s->hi = att_own_alloc(t, s->b.nq);
 	s->pos = att_own_alloc(t, s->b.nq);
@@ -111,601 +97,253 @@ att_single_open(struct attn *t)
 	s->next = att_own_alloc(t, padded);
 	s->sum = att_own_alloc(t, padded);
 	s->alpha = att_own_alloc(t, padded);
-	s->k_rows = att_own_alloc(t, 2 * listed(s));
-	s->v_rows = att_own_alloc(t, 2 * listed(s));
-	return s;
+	s->k_rows = att_own_alloc(t, 2 * rows);
+	s->v_rows = att_own_alloc(t, 2 * rows);
+	s->all_max = s->max;
+	s->all_sum = s->sum;
+	s->all_acc = s->acc;
+	if (s->has_parts) {
+		s->all_max = att_own_alloc(t, padded);
+		s->all_sum = att_own_alloc(t, padded);
+		s->all_acc = att_own_alloc(t, n * s->b.vp);
+	}
 }
 
-/* ---- scratch ---- */
+/* ---- the query of an item ---- */
 
-static struct ll_type
-vector(const struct att_single *s)
-{
-	return ll_type(LL_F32, s->t->lanes);
-}
-
-/* Element `col` of row `head`. */
-static struct ll_value *
-row_at(struct att_single *s, int64_t offset, struct ll_value *head,
-       int64_t row, struct ll_value *col)
-{
-	struct ll *l = s->t->l;
-
-	return att_elem_at(l, att_elem_at(l, att_own_at(s->t, offset), head,
-					  4 * row), col, 4);
-}
-
-/* The number of a head, of those that have one each. */
-static struct ll_value *
-number_at(struct att_single *s, int64_t offset, struct ll_value *head)
-{
-	return att_elem_at(s->t->l, att_own_at(s->t, offset), head, 4);
-}
-
-static struct ll_value *
-nth(struct att_single *s, struct ll_value *head, uint32_t i)
-{
-	return ll_add(s->t->l, head, ll_i64(s->t->l, i));
-}
-
-/* Emits tiles of `rows` heads, and of the heads that are left. */
+/* Number `query` of all, and its heads of a unit. */
 static void
-each_tile(struct att_single *s, uint32_t rows,
-	  void (*emit)(struct att_single *s, struct ll_value *head,
-		       uint32_t rows))
-{
-	int64_t whole = s->heads / rows * rows;
-	struct ll *l = s->t->l;
-	struct ll_loop h;
-
-	if (whole == rows) {
-		emit(s, ll_i64(l, 0), rows);
-	} else if (whole > 0) {
-		ll_loop(l, &h, ll_i64(l, 0), ll_i64(l, whole), rows, NULL, 0);
-		emit(s, h.i, rows);
-		ll_loop_end(l, &h, NULL);
-	}
-	if (whole < s->heads) {
-		emit(s, ll_i64(l, whole), (uint32_t)(s->heads - whole));
-	}
-}
-
-/* Lists where the rows of a block's keys are, and of some after it; after the
- * last one that is seen it is that again. */
-static void
-list_rows(struct att_single *s)
-{
-	struct ll *l = s->t->l;
-	struct ll_value *last = ll_add(l, s->last, ll_i64(l, -1)), *key, *at;
-	struct ll_loop i;
-
-	ll_loop(l, &i, ll_i64(l, 0), ll_i64(l, listed(s)), 1, NULL, 0);
-	key = ll_min(l, last, ll_add(l, s->key0, i.i));
-	at = att_elem_at(l, att_own_at(s->t, s->k_rows), i.i, 8);
-	ll_store(l, att_row_at(l, &s->k, key), at);
-	at = att_elem_at(l, att_own_at(s->t, s->v_rows), i.i, 8);
-	ll_store(l, att_row_at(l, &s->v, key), at);
-	ll_loop_end(l, &i, NULL);
-}
-
-static struct ll_value *
-listed_row(struct att_single *s, int64_t list, struct ll_value *i, int64_t more)
-{
-	struct ll *l = s->t->l;
-	struct ll_value *at = att_elem_at(l, att_own_at(s->t, list), i, 8);
-
-	return ll_load(l, ll_type(LL_PTR, 1), ll_plus_n(l, at, 8 * more));
-}
-
-/* ---- scores ---- */
-
-/* Scores of some heads with as many keys as a vector has lanes. */
-struct score_tile {
-	struct att_single *s;
-	struct ll_value *head;
-	uint32_t heads;
-	struct ll_value *keys[MOST_LANES];	/* where their rows are */
-};
-
-/* Adds the products of one column; x has the keys' numbers of it. */
-static void
-add_column(const struct score_tile *t, struct ll_value *x,
-	   struct ll_value *col, int64_t more, struct ll_value **sums)
-{
-	struct att_single *s = t->s;
-	struct ll *l = s->t->l;
-	struct ll_value *q;
-	uint32_t i;
-
-	for (i = 0; i < t->heads; i++) {
-		q = row_at(s, s->q, nth(s, t->head, i), s->b.dp, col);
-		q = ll_load(l, ll_type(LL_F32, 1), ll_plus_n(l, q, 4 * more));
-		sums[i] = ll_fma(l, x, ll_splat(l, q, s->t->lanes), sums[i]);
-	}
-}
-
-/* Twice as many columns of bf16 as lanes: pairs are transposed as 32 bits. */
-static void
-add_pairs(const struct score_tile *t, struct ll_value *col,
-	  struct ll_value **sums)
-{
-	uint32_t lanes = t->s->t->lanes, i;
-	struct ll_type bits = ll_type(LL_I32, lanes), f32 = vector(t->s);
-	struct ll *l = t->s->t->l;
-	struct ll_value *x[MOST_LANES], *low, *high;
-
-	for (i = 0; i < lanes; i++) {
-		x[i] = ll_load(l, bits, att_elem_at(l, t->keys[i], col, 2));
-	}
-	att_turn_square(l, x, lanes);
-	for (i = 0; i < lanes; i++) {
-		low = ll_bin(l, LL_SHL, x[i], ll_int(l, bits, 16));
-		high = ll_bin(l, LL_AND, x[i],
-			      ll_int(l, bits, -(int64_t)0x10000));
-		add_column(t, ll_bits(l, low, f32), col, 2 * i, sums);
-		add_column(t, ll_bits(l, high, f32), col, 2 * i + 1, sums);
-	}
-}
-
-/* As many columns as lanes, of which `live` exist. */
-static void
-add_square(const struct score_tile *t, struct ll_value *col, int64_t live,
-	   struct ll_value **sums)
-{
-	uint32_t lanes = t->s->t->lanes, i;
-	struct ll *l = t->s->t->l;
-	struct ll_value *x[MOST_LANES];
-
-	for (i = 0; i < lanes; i++) {
-		x[i] = att_read_vector(l, &t->s->k, t->keys[i], col, live);
-	}
-	att_turn_square(l, x, lanes);
-	for (i = 0; i < lanes && i < live; i++) {
-		add_column(t, x[i], col, i, sums);
-	}
-}
-
-/* Loops over columns in steps of `step`; returns where it ended. */
-static int64_t
-each_columns(const struct score_tile *t, int64_t from, int64_t step,
-	     struct ll_value **sums)
-{
-	struct attn *a = t->s->t;
-	int64_t to = from + (a->d - from) / step * step;
-	struct ll_value *next[SCORE_HEADS];
-	struct ll *l = a->l;
-	struct ll_loop c;
-	uint32_t i;
-
-	if (from == to) {
-		return from;
-	}
-	ll_loop(l, &c, ll_i64(l, from), ll_i64(l, to), step, sums, t->heads);
-	for (i = 0; i < t->heads; i++) {
-		next[i] = c.at[i];
-	}
-	if (step > a->lanes) {
-		add_pairs(t, c.i, next);
-	} else {
-		add_square(t, c.i, step, next);
-	}
-	ll_loop_end(l, &c, next);
-	for (i = 0; i < t->heads; i++) {
-		sums[i] = c.at[i];
-	}
-	return to;
-}
-
-/* Every sum adds up its columns in their order. */
-static void
-multiply(const struct score_tile *t, struct ll_value **sums)
-{
-	struct attn *a = t->s->t;
-	struct ll *l = a->l;
-	int64_t at = 0;
-	uint32_t i;
-
-	for (i = 0; i < t->heads; i++) {
-		sums[i] = ll_zero(l, vector(t->s));
-	}
-	if (t->s->k.elem == LL_BF16) {
-		at = each_columns(t, at, 2 * (int64_t)a->lanes, sums);
-	}
-	at = each_columns(t, at, a->lanes, sums);
-	if (at < a->d) {
-		add_square(t, ll_i64(l, at), a->d - at, sums);
-	}
-}
-
-/* Which lanes of the keys from `key` on the query sees. */
-static struct ll_value *
-seen_lanes(struct att_single *s, struct ll_value *key)
-{
-	struct ll *l = s->t->l;
-	uint32_t lanes = s->t->lanes;
-	struct ll_value *n[3] = { key, s->from, s->to };
-	uint32_t i;
-
-	for (i = 0; i < 3; i++) {
-		n[i] = ll_splat(l, ll_cast(l, n[i], LL_I32), lanes);
-	}
-	n[0] = ll_bin(l, LL_ADD, n[0], ll_iota(l, ll_type(LL_I32, lanes)));
-	n[1] = ll_test(l, LL_GE, n[0], n[1]);
-	n[2] = ll_test(l, LL_LT, n[0], n[2]);
-	return ll_bin(l, LL_AND, n[1], n[2]);
-}
-
-static void
-prefetch_row(struct att_single *s, const struct att_rows *rows,
-	     struct ll_value *row)
-{
-	int64_t bytes = rows->cols * att_elem_bytes(rows->elem), at;
-
-	for (at = 0; at < bytes; at += LINE) {
-		ll_prefetch_l2(s->t->l, ll_plus_n(s->t->l, row, at));
-	}
-}
-
-/*
- * The rows of keys from number `in` of the block on, while those of keys after
- * them and the values of these are prefetched: rows are apart, so the processor
- * does not predict them.
- */
-static void
-find_keys(struct score_tile *t, struct ll_value *in)
-{
-	struct att_single *s = t->s;
-	uint32_t lanes = s->t->lanes, i;
-	struct ll_value *row;
-
-	for (i = 0; i < lanes; i++) {
-		t->keys[i] = listed_row(s, s->k_rows, in, i);
-		row = listed_row(s, s->v_rows, in, i);
-		prefetch_row(s, &s->v, row);
-		row = listed_row(s, s->k_rows, in, i + AHEAD * lanes);
-		prefetch_row(s, &s->k, row);
-	}
-}
-
-/* Stores scores of a tile's heads, and their largest so far as `next`. */
-static void
-emit_scores(struct att_single *s, struct ll_value *head, uint32_t heads)
-{
-	struct score_tile t = { .s = s, .head = head, .heads = heads };
-	struct ll *l = s->t->l;
-	struct ll_value *most[SCORE_HEADS], *sums[SCORE_HEADS], *seen, *in;
-	struct ll_value *none = ll_num(l, vector(s), -INFINITY);
-	struct ll_loop k;
-	uint32_t i;
-
-	for (i = 0; i < heads; i++) {
-		most[i] = ll_load(l, ll_type(LL_F32, 1),
-				  number_at(s, s->max, nth(s, head, i)));
-		most[i] = ll_splat(l, most[i], s->t->lanes);
-	}
-	ll_loop(l, &k, att_down(l, s->from, s->t->lanes), s->to, s->t->lanes,
-		most, heads);
-	in = ll_sub(l, k.i, s->key0);
-	find_keys(&t, in);
-	multiply(&t, sums);
-	seen = seen_lanes(s, k.i);
-	for (i = 0; i < heads; i++) {
-		if (s->t->softcap > 0) {
-			sums[i] = att_cap(s->t, sums[i]);
-		}
-		sums[i] = ll_select(l, seen, sums[i], none);
-		ll_store(l, sums[i], row_at(s, s->score, nth(s, head, i),
-					    s->b.nk, in));
-		most[i] = att_max(l, sums[i], k.at[i]);
-	}
-	ll_loop_end(l, &k, most);
-	for (i = 0; i < heads; i++) {
-		in = ll_max(l, k.at[i]);
-		ll_store(l, in, number_at(s, s->next, nth(s, head, i)));
-	}
-}
-
-/* ---- weights ---- */
-
-/* From `max` to `next`: the factors of earlier sums, by heads in lanes. */
-static void
-rescale(struct att_single *s)
-{
-	struct ll *l = s->t->l;
-	struct ll_value *max, *next, *alpha, *sum;
-	struct ll_loop h;
-
-	ll_loop(l, &h, ll_i64(l, 0), ll_i64(l, s->heads), s->t->lanes, NULL,
-		0);
-	max = number_at(s, s->max, h.i);
-	next = ll_load(l, vector(s), number_at(s, s->next, h.i));
-	alpha = cg_exp(l, ll_bin(l, LL_SUB, ll_load(l, vector(s), max),
-				 next));
-	ll_store(l, alpha, number_at(s, s->alpha, h.i));
-	sum = number_at(s, s->sum, h.i);
-	ll_store(l, ll_bin(l, LL_MUL, ll_load(l, vector(s), sum), alpha), sum);
-	ll_store(l, next, max);
-	ll_loop_end(l, &h, NULL);
-}
-
-/* Scores become weights e^(score - max). */
-static void
-weigh(struct att_single *s)
-{
-	struct ll *l = s->t->l;
-	struct ll_value *at, *max, *p;
-	struct ll_loop h, k;
-
-	ll_loop(l, &h, ll_i64(l, 0), ll_i64(l, s->heads), 1, NULL, 0);
-	max = ll_load(l, ll_type(LL_F32, 1), number_at(s, s->max, h.i));
-	max = ll_splat(l, max, s->t->lanes);
-	ll_loop(l, &k, att_down(l, s->from, s->t->lanes), s->to, s->t->lanes,
-		NULL, 0);
-	at = row_at(s, s->score, h.i, s->b.nk, ll_sub(l, k.i, s->key0));
-	p = ll_bin(l, LL_SUB, ll_load(l, vector(s), at), max);
-	ll_store(l, cg_exp(l, p), at);
-	ll_loop_end(l, &k, NULL);
-	ll_loop_end(l, &h, NULL);
-}
-
-/* ---- values ---- */
-
-/* A tile of results. */
-struct value_tile {
-	struct att_single *s;
-	struct ll_value *head, *col;	/* its first ones */
-	uint32_t heads, vectors;
-	bool sums;		/* adds up the weights, too */
-};
-
-static struct ll_value *
-acc_at(const struct value_tile *t, uint32_t i, uint32_t j)
-{
-	struct att_single *s = t->s;
-	struct ll_value *at = row_at(s, s->acc, nth(s, t->head, i), s->b.vp,
-				     t->col);
-
-	return ll_plus_n(s->t->l, at, 4 * (int64_t)j * s->t->lanes);
-}
-
-static void
-begin_tile(const struct value_tile *t, struct ll_value **x)
-{
-	struct att_single *s = t->s;
-	struct ll *l = s->t->l;
-	struct ll_value *alpha;
-	uint32_t i, j, n = t->heads * t->vectors;
-
-	for (i = 0; i < t->heads; i++) {
-		struct ll_value *head = nth(s, t->head, i);
-
-		alpha = ll_load(l, ll_type(LL_F32, 1),
-				number_at(s, s->alpha, head));
-		alpha = ll_splat(l, alpha, s->t->lanes);
-		for (j = 0; j < t->vectors; j++) {
-			x[i * t->vectors + j] = ll_bin(l, LL_MUL,
-				ll_load(l, vector(s), acc_at(t, i, j)),
-				alpha);
-		}
-		if (t->sums) {
-			alpha = ll_load(l, ll_type(LL_F32, 1),
-					number_at(s, s->sum, head));
-			x[n + i] = ll_splat(l, alpha, s->t->lanes);
-		}
-	}
-}
-
-/* The value of a key, times the weight that each head gives it. */
-static void
-add_value(const struct value_tile *t, struct ll_value *key, int64_t live,
-	  struct ll_value *const *from, struct ll_value **to)
-{
-	struct att_single *s = t->s;
-	struct ll *l = s->t->l;
-	int64_t lanes = s->t->lanes;
-	struct ll_value *v[SUM_VECTORS], *row, *p, *in;
-	uint32_t i, j, n = t->heads * t->vectors;
-
-	in = ll_sub(l, key, s->key0);
-	row = listed_row(s, s->v_rows, in, 0);
-	for (j = 0; j < t->vectors; j++) {
-		int64_t left = live - j * lanes;
-
-		v[j] = att_read_vector(l, &s->v, row, ll_add(l, t->col,
-					ll_i64(l, j * lanes)),
-				       left < lanes ? left : lanes);
-	}
-	for (i = 0; i < t->heads; i++) {
-		p = ll_load(l, ll_type(LL_F32, 1),
-			    row_at(s, s->score, nth(s, t->head, i), s->b.nk,
-				   in));
-		p = ll_splat(l, p, s->t->lanes);
-		for (j = 0; j < t->vectors; j++) {
-			uint32_t k = i * t->vectors + j;
-
-			to[k] = ll_fma(l, v[j], p, from[k]);
-		}
-		if (t->sums) {
-			to[n + i] = ll_bin(l, LL_ADD, from[n + i], p);
-		}
-	}
-}
-
-/* The tile whose columns are `live`, over the keys of a block in order. */
-static void
-emit_values_tile(const struct value_tile *t, int64_t live)
-{
-	struct att_single *s = t->s;
-	struct ll *l = s->t->l;
-	struct ll_value *x[SUM_HEADS * (SUM_VECTORS + 1)];
-	uint32_t n = t->heads * t->vectors, i;
-	struct ll_loop k;
-
-	begin_tile(t, x);
-	ll_loop(l, &k, s->from, s->to, 1, x, n + (t->sums ? t->heads : 0));
-	add_value(t, k.i, live, k.at, x);
-	ll_loop_end(l, &k, x);
-	for (i = 0; i < n; i++) {
-		ll_store(l, k.at[i], acc_at(t, i / t->vectors,
-					    i % t->vectors));
-	}
-	/* sums of weights are vectors of equal numbers, as the weights are */
-	for (i = 0; t->sums && i < t->heads; i++) {
-		struct ll_value *sum = ll_lane(l, k.at[n + i], 0);
-
-		ll_store(l, sum, number_at(s, s->sum, nth(s, t->head, i)));
-	}
-}
-
-/* acc += weights x values, in the order of keys. */
-static void
-emit_values(struct att_single *s, struct ll_value *head, uint32_t heads)
-{
-	struct value_tile t = { .s = s, .head = head, .heads = heads };
-	int64_t step = SUM_VECTORS * (int64_t)s->t->lanes, at, left;
-	int64_t whole = s->t->dv / step * step;
-	struct ll *l = s->t->l;
-	struct ll_loop c;
-
-	/* the first tile alone adds up weights */
-	t.sums = true;
-	t.col = ll_i64(l, 0);
-	t.vectors = (uint32_t)((s->b.vp < step ? s->b.vp : step) /
-			       s->t->lanes);
-	emit_values_tile(&t, s->t->dv < step ? s->t->dv : step);
-	t.sums = false;
-	if (whole > step) {
-		ll_loop(l, &c, ll_i64(l, step), ll_i64(l, whole), step, NULL,
-			0);
-		t.col = c.i;
-		emit_values_tile(&t, step);
-		ll_loop_end(l, &c, NULL);
-	}
-	at = whole > step ? whole : step;
-	left = s->t->dv - at;
-	if (left > 0) {
-		t.col = ll_i64(l, at);
-		t.vectors = (uint32_t)((s->b.vp - at) / s->t->lanes);
-		emit_values_tile(&t, left);
-	}
-}
-
-/* ---- an item ---- */
-
-static void
-find_query(struct att_single *s, struct ll_value *item)
+find_query(struct att_single *s, struct ll_value *query, struct ll_value *unit)
 {
 	struct attn *t = s->t;
 	struct ll *l = t->l;
-	struct ll_value *kv = ll_i64(l, attn_divisor(t->kv));
-	struct ll_value *all = ll_i64(l, attn_divisor(t->batches));
-	struct ll_value *part = ll_rem_n(l, item, s->parts);
+	struct ll_value *part = ll_rem_n(l, unit, s->units);
 
-	item = ll_div_n(l, item, s->parts);
-	s->kv = ll_bin(l, LL_REM, item, kv);
-	item = ll_bin(l, LL_DIV, item, kv);
-	att_batch(t, ll_bin(l, LL_REM, item, all), &s->at);
-	s->at.pos = ll_bin(l, LL_DIV, item, all);
+	s->kv = ll_div_n(l, unit, s->units);
+	att_batch(t, ll_div_n(l, query, attn_divisor(t->queries)), &s->at);
+	s->at.pos = ll_rem_n(l, query, attn_divisor(t->queries));
 	s->at.head = ll_mul_n(l, s->kv, t->shared);
 	s->at.head = ll_add(l, s->at.head, ll_mul_n(l, part, s->heads));
 }
 
-/* Finds the keys that the query sees.  Returns whether it is taken alone. */
-static struct ll_value *
+/* Finds the keys that the query sees. */
+static void
 find_range(struct att_single *s)
 {
 	struct attn *t = s->t;
 	struct ll *l = t->l;
-	const struct ll_type i32 = ll_type(LL_I32, 1);
 	struct att_tile x = { .b = &s->b };
-	struct att_index i = s->at;
-	struct ll_value *in, *live, *n[2];
 
-	i.pos = att_down(l, s->at.pos, s->b.nq);
-	in = ll_sub(l, s->at.pos, i.pos);
-	live = ll_min(l, ll_sub(l, ll_i64(l, t->queries), i.pos),
-		      ll_i64(l, s->b.nq));
 	x.lo = att_own_at(t, s->lo);
 	x.hi = att_own_at(t, s->hi);
 	x.pos = att_own_at(t, s->pos);
-	att_read_ranges(t, &x, &i, live);
-	n[0] = ll_load(l, i32, att_elem_at(l, x.lo, in, 4));
-	n[1] = ll_load(l, i32, att_elem_at(l, x.hi, in, 4));
-	s->first = att_keys_below(t, ll_cast(l, n[0], LL_I64));
-	s->last = att_keys_below(t, ll_add(l, ll_cast(l, n[1], LL_I64),
-					   ll_i64(l, 1)));
-	return s->always ? NULL : att_is_sparse(t, &x, live);
+	att_read_ranges(t, &x, &s->at, ll_i64(l, 1));
+	att_range_at(t, &x, ll_i64(l, 0), &s->first, &s->last);
 }
 
 static void
-begin_query(struct att_single *s)
+read_query(struct att_single *s)
 {
 	struct attn *t = s->t;
 	struct ll *l = t->l;
-	struct ll_value *heads = ll_i64(l, s->heads), *sum, *sink;
-	int64_t padded = attn_round_up(s->heads, t->lanes);
 	struct att_index i = s->at;
 	struct att_rows q;
-	struct ll_loop h;
 
-	q = att_rows_at(t, &t->in[ATTN_Q], &i, heads, t->d);
+	q = att_rows_at(t, &t->in[ATTN_Q], &i, ll_i64(l, s->heads), t->d);
 	q.row = t->in[ATTN_Q].head;
 	att_read_rows(l, &q, att_own_at(t, s->q), s->b.dp, s->heads,
 		      t->scale == 1 ? NULL
 		      : ll_num(l, ll_type(LL_F32, 1), t->scale));
-	att_fill(l, att_own_at(t, s->acc), s->heads * s->b.vp, 0);
-	att_fill(l, att_own_at(t, s->next), padded, 0);
-	sum = att_own_at(t, s->sum);
-	att_weigh_begin_none(t, padded, att_own_at(t, s->max), sum);
-	if (t->values[ATTN_SINK]) {
-		ll_loop(l, &h, ll_i64(l, 0), heads, 1, NULL, 0);
-		i.head = ll_add(l, s->at.head, h.i);
-		sink = att_sink(t, &i);
-		ll_store(l, sink, number_at(s, s->max, h.i));
-		ll_store(l, ll_num(l, ll_type(LL_F32, 1), 1),
-			 number_at(s, s->sum, h.i));
-		ll_loop_end(l, &h, NULL);
-	}
 	i.head = s->kv;
 	i.pos = ll_i64(l, 0);
 	s->k = att_rows_at(t, &t->in[ATTN_K], &i, NULL, t->d);
 	s->v = att_rows_at(t, &t->in[ATTN_V], &i, NULL, t->dv);
 }
 
+/* ---- parts of its keys ---- */
+
+/* Sets sums of the item's heads to those of the sink. */
 static void
-each_block(struct att_single *s)
+add_sinks(struct att_single *s)
+{
+	struct attn *t = s->t;
+	struct ll *l = t->l;
+	struct att_index i = s->at;
+	struct ll_value *sink;
+	struct ll_loop h;
+
+	ll_loop(l, &h, ll_i64(l, 0), ll_i64(l, s->heads), 1, NULL, 0);
+	i.head = ll_add(l, s->at.head, h.i);
+	sink = att_sink(t, &i);
+	ll_store(l, sink, att_head_number(s, s->max, h.i));
+	ll_store(l, ll_num(l, ll_type(LL_F32, 1), 1),
+		 att_head_number(s, s->sum, h.i));
+	ll_loop_end(l, &h, NULL);
+}
+
+/* Begins part `n`; the sink is in the first one. */
+static void
+begin_part(struct att_single *s, struct ll_value *n)
+{
+	struct attn *t = s->t;
+	struct ll *l = t->l;
+	int64_t padded = attn_round_up(s->heads, t->lanes);
+	struct att_if is_first;
+	struct ll_value *sum;
+
+	att_fill(l, att_own_at(t, s->acc), s->heads * s->b.vp, 0);
+	att_fill(l, att_own_at(t, s->next), padded, 0);
+	sum = att_own_at(t, s->sum);
+	att_weigh_begin_none(t, padded, att_own_at(t, s->max), sum);
+	if (t->values[ATTN_SINK]) {
+		att_if_begin(l, &is_first, ll_test(l, LL_EQ, n, ll_i64(l, 0)));
+		add_sinks(s);
+		att_if_end(l, &is_first);
+	}
+}
+
+/* Computes part `n` of all. */
+static void
+compute_part(struct att_single *s, const struct att_parts *p,
+	     struct ll_value *n)
 {
 	struct ll *l = s->t->l;
-	struct ll_loop k;
+	struct ll_value *first = s->first, *last = s->last, *from;
 
-	ll_loop(l, &k, att_down(l, s->first, s->b.nk), s->last, s->b.nk, NULL,
-		0);
-	s->key0 = k.i;
-	s->from = att_max(l, s->first, k.i);
-	s->to = ll_min(l, s->last, ll_add(l, k.i, ll_i64(l, s->b.nk)));
-	list_rows(s);
-	each_tile(s, SCORE_HEADS, emit_scores);
-	rescale(s);
-	weigh(s);
-	each_tile(s, SUM_HEADS, emit_values);
-	ll_loop_end(l, &k, NULL);
+	begin_part(s, n);
+	from = ll_add(l, p->from, ll_bin(l, LL_MUL, n, p->size));
+	s->first = att_max(l, first, from);
+	s->last = ll_min(l, last, ll_add(l, from, p->size));
+	att_single_blocks(s);
+	s->first = first;
+	s->last = last;
 }
+
+/* Sums of parts: the numbers of the item's heads, and their rows. */
+struct part_sums {
+	struct ll_value *max, *sum, *acc;
+};
+
+static struct part_sums
+own_part(struct att_single *s)
+{
+	struct part_sums p;
+
+	p.max = att_own_at(s->t, s->max);
+	p.sum = att_own_at(s->t, s->sum);
+	p.acc = att_own_at(s->t, s->acc);
+	return p;
+}
+
+static struct part_sums
+slot_part(struct att_single *s, struct ll_value *slot)
+{
+	struct ll *l = s->t->l;
+	struct ll_value *i = ll_add(l, ll_mul_n(l, slot, s->t->heads),
+				    s->at.head);
+	struct part_sums p;
+
+	p.max = att_work_at(s, s->w.max, i);
+	p.sum = att_work_at(s, s->w.sum, i);
+	i = ll_mul_n(l, i, s->b.vp);
+	p.acc = att_work_at(s, s->w.acc, i);
+	return p;
+}
+
+/* Keeps the part that was computed. */
+static void
+keep_part(struct att_single *s, struct ll_value *slot)
+{
+	struct part_sums from = own_part(s), to = slot_part(s, slot);
+	struct ll *l = s->t->l;
+
+	ll_copy(l, to.max, from.max, ll_i64(l, 4 * s->heads));
+	ll_copy(l, to.sum, from.sum, ll_i64(l, 4 * s->heads));
+	ll_copy(l, to.acc, from.acc, ll_i64(l, 4 * s->heads * s->b.vp));
+}
+
+static void
+begin_all(struct att_single *s)
+{
+	struct attn *t = s->t;
+	int64_t padded = attn_round_up(s->heads, t->lanes);
+	struct ll_value *sum = att_own_at(t, s->all_sum);
+
+	att_fill(t->l, att_own_at(t, s->all_acc), s->heads * s->b.vp, 0);
+	att_weigh_begin_none(t, padded, att_own_at(t, s->all_max), sum);
+}
+
+/* Joins the numbers of heads; their factors become `alpha` and `next`. */
+static void
+join_numbers(struct att_single *s, const struct part_sums *part)
+{
+	struct ll *l = s->t->l;
+	const struct ll_type many = ll_type(LL_F32, s->t->lanes);
+	struct att_sum all, more = { NULL };
+	struct ll_value *max, *sum;
+	struct ll_loop h;
+
+	ll_loop(l, &h, ll_i64(l, 0), ll_i64(l, s->heads), s->t->lanes, NULL,
+		0);
+	max = att_head_number(s, s->all_max, h.i);
+	sum = att_head_number(s, s->all_sum, h.i);
+	all.max = ll_load(l, many, max);
+	all.sum = ll_load(l, many, sum);
+	more.max = ll_load(l, many, att_elem_at(l, part->max, h.i, 4));
+	more.sum = ll_load(l, many, att_elem_at(l, part->sum, h.i, 4));
+	att_join(l, &all, &more);
+	ll_store(l, all.max, max);
+	ll_store(l, all.sum, sum);
+	ll_store(l, all.by, att_head_number(s, s->alpha, h.i));
+	ll_store(l, all.part_by, att_head_number(s, s->next, h.i));
+	ll_loop_end(l, &h, NULL);
+}
+
+/* Joins the next part to all before it. */
+static void
+join_part(struct att_single *s, const struct part_sums *part)
+{
+	struct ll *l = s->t->l;
+	const struct ll_type f32 = ll_type(LL_F32, 1);
+	const struct ll_type many = ll_type(LL_F32, s->t->lanes);
+	struct att_sum by = { NULL };
+	struct ll_loop h, c;
+	struct ll_value *at, *x, *row;
+
+	join_numbers(s, part);
+	ll_loop(l, &h, ll_i64(l, 0), ll_i64(l, s->heads), 1, NULL, 0);
+	by.by = ll_load(l, f32, att_head_number(s, s->alpha, h.i));
+	by.by = ll_splat(l, by.by, s->t->lanes);
+	by.part_by = ll_load(l, f32, att_head_number(s, s->next, h.i));
+	by.part_by = ll_splat(l, by.part_by, s->t->lanes);
+	row = att_elem_at(l, part->acc, h.i, 4 * s->b.vp);
+	ll_loop(l, &c, ll_i64(l, 0), ll_i64(l, s->b.vp), s->t->lanes, NULL, 0);
+	at = att_head_row(s, s->all_acc, h.i, s->b.vp, c.i);
+	x = ll_load(l, many, att_elem_at(l, row, c.i, 4));
+	ll_store(l, att_joined(l, &by, ll_load(l, many, at), x), at);
+	ll_loop_end(l, &c, NULL);
+	ll_loop_end(l, &h, NULL);
+}
+
+/* ---- results ---- */
 
 /* Divides a head's result by its sum; 0 where there was no key. */
 static void
 divide(struct att_single *s, struct ll_value *head)
 {
 	struct ll *l = s->t->l;
-	struct ll_value *zero = ll_zero(l, vector(s)), *by, *inverse, *at;
+	const struct ll_type many = ll_type(LL_F32, s->t->lanes);
+	struct ll_value *zero = ll_zero(l, many), *by, *inverse, *at;
 	struct ll_loop c;
 
-	by = ll_load(l, ll_type(LL_F32, 1), number_at(s, s->sum, head));
+	by = ll_load(l, ll_type(LL_F32, 1),
+		     att_head_number(s, s->all_sum, head));
 	by = ll_splat(l, by, s->t->lanes);
-	inverse = ll_bin(l, LL_DIV, ll_num(l, vector(s), 1), by);
+	inverse = ll_bin(l, LL_DIV, ll_num(l, many, 1), by);
 	by = ll_select(l, ll_test(l, LL_GT, by, zero), inverse, zero);
 	ll_loop(l, &c, ll_i64(l, 0), ll_i64(l, s->b.vp), s->t->lanes, NULL, 0);
-	at = row_at(s, s->acc, head, s->b.vp, c.i);
-	ll_store(l, ll_bin(l, LL_MUL, ll_load(l, vector(s), at), by), at);
+	at = att_head_row(s, s->all_acc, head, s->b.vp, c.i);
+	ll_store(l, ll_bin(l, LL_MUL, ll_load(l, many, at), by), at);
 	ll_loop_end(l, &c, NULL);
 }
 
@@ -714,14 +352,14 @@ put_query(struct att_single *s)
 {
 	struct attn *t = s->t;
 	struct ll *l = t->l;
-	struct ll_value *one = ll_i64(l, 1);
+	struct ll_value *one = ll_i64(l, 1), *row;
 	struct att_index i = s->at;
 	struct ll_loop h;
 	bool ok;
 
 	if (t->made[ATTN_LSE].value) {
-		struct ll_value *max = att_own_at(t, s->max);
-		struct ll_value *sum = att_own_at(t, s->sum);
+		struct ll_value *max = att_own_at(t, s->all_max);
+		struct ll_value *sum = att_own_at(t, s->all_sum);
 
 		att_lse(t, attn_round_up(s->heads, t->lanes), max, sum,
 			att_own_at(t, s->next));
@@ -729,34 +367,151 @@ put_query(struct att_single *s)
 	ll_loop(l, &h, ll_i64(l, 0), ll_i64(l, s->heads), 1, NULL, 0);
 	i.head = ll_add(l, s->at.head, h.i);
 	divide(s, h.i);
-	ok = att_store_result(t, ATTN_OUT, &i, row_at(s, s->acc, h.i, s->b.vp,
-						      ll_i64(l, 0)),
-			      s->b.vp, 1, one);
+	row = att_head_row(s, s->all_acc, h.i, s->b.vp, ll_i64(l, 0));
+	ok = att_store_result(t, ATTN_OUT, &i, row, s->b.vp, 1, one);
 	if (ok && t->made[ATTN_LSE].value) {
-		ok = att_store_result(t, ATTN_LSE, &i,
-				      number_at(s, s->next, h.i), 1, 1, one);
+		row = att_head_number(s, s->next, h.i);
+		ok = att_store_result(t, ATTN_LSE, &i, row, 1, 1, one);
 	}
 	ll_loop_end(l, &h, NULL);
 	return ok;
 }
 
+/* ---- an item ---- */
+
+/* Computes parts from `from` to before `to`.  A worker has all parts, and joins
+ * them, or has one of them, and keeps it. */
+static void
+compute_parts(struct att_single *s, const struct att_parts *p,
+	      struct ll_value *from, struct ll_value *to,
+	      struct ll_value *is_whole, struct ll_value *slot)
+{
+	struct ll *l = s->t->l;
+	struct ll_block *join, *keep, *next;
+	struct part_sums part;
+	struct ll_loop n;
+
+	begin_all(s);
+	ll_loop(l, &n, from, to, 1, NULL, 0);
+	compute_part(s, p, n.i);
+	join = ll_block(l, NULL, "join");
+	keep = ll_block(l, NULL, "keep");
+	next = ll_block(l, NULL, "next");
+	ll_branch(l, is_whole, join, keep);
+	ll_at(l, join);
+	part = own_part(s);
+	join_part(s, &part);
+	ll_jump(l, next);
+	ll_at(l, keep);
+	keep_part(s, ll_add(l, slot, n.i));
+	ll_jump(l, next);
+	ll_at(l, next);
+	ll_loop_end(l, &n, NULL);
+}
+
+/* Whether the part that was computed is the last one of the query's unit. */
+static struct ll_value *
+is_last(struct att_single *s, struct ll_value *query, struct ll_value *unit)
+{
+	struct ll *l = s->t->l;
+	const struct ll_type i32 = ll_type(LL_I32, 1);
+	struct ll_value *left;
+
+	left = ll_add(l, ll_mul_n(l, query, s->w.units), unit);
+	left = att_work_at(s, s->w.left, left);
+	left = ll_add_atomic(l, left, ll_int(l, i32, -1));
+	return ll_test(l, LL_EQ, left, ll_int(l, i32, 1));
+}
+
+static void
+join_slots(struct att_single *s, const struct att_parts *p,
+	   struct ll_value *slot)
+{
+	struct ll *l = s->t->l;
+	struct part_sums part;
+	struct ll_loop n;
+
+	ll_loop(l, &n, ll_i64(l, 0), p->count, 1, NULL, 0);
+	part = slot_part(s, ll_add(l, slot, n.i));
+	join_part(s, &part);
+	ll_loop_end(l, &n, NULL);
+}
+
+/* A query of which part `n` is computed, or with -1 all of it. */
+static bool
+with_parts(struct att_single *s, struct ll_value *query, struct ll_value *unit,
+	   struct ll_value *n)
+{
+	struct ll *l = s->t->l;
+	struct ll_value *is_whole, *from, *to, *slot;
+	struct ll_block *one, *join, *put, *after;
+	struct att_parts p;
+	bool ok;
+
+	att_find_parts(s->t, s->first, s->last, &p);
+	is_whole = ll_test(l, LL_LT, n, ll_i64(l, 0));
+	from = ll_select(l, is_whole, ll_i64(l, 0), n);
+	to = ll_select(l, is_whole, p.count, ll_add(l, n, ll_i64(l, 1)));
+	slot = att_work_load(s, s->w.slot, query);
+	compute_parts(s, &p, from, to, is_whole, slot);
+	one = ll_block(l, NULL, "one_part");
+	join = ll_block(l, NULL, "join_parts");
+	put = ll_block(l, NULL, "put");
+	after = ll_block(l, NULL, "done");
+	ll_branch(l, is_whole, put, one);
+	ll_at(l, one);
+	ll_branch(l, is_last(s, query, unit), join, after);
+	ll_at(l, join);
+	join_slots(s, &p, slot);
+	ll_jump(l, put);
+	ll_at(l, put);
+	ok = put_query(s);
+	ll_jump(l, after);
+	ll_at(l, after);
+	return ok;
+}
+
+/* Number i of all entries and units. */
+static bool
+compute(struct att_single *s, struct ll_value *i)
+{
+	struct ll *l = s->t->l;
+	struct ll_value *query, *unit, *part = NULL;
+
+	unit = ll_rem_n(l, i, s->w.units);
+	query = ll_div_n(l, i, s->w.units);
+	if (s->is_listed) {
+		query = ll_mul_n(l, query, 2);
+		part = att_work_load(s, s->w.entry,
+				     ll_add(l, query, ll_i64(l, 1)));
+		query = att_work_load(s, s->w.entry, query);
+	}
+	find_query(s, query, unit);
+	find_range(s);
+	read_query(s);
+	if (s->has_parts) {
+		return with_parts(s, query, unit, part);
+	}
+	begin_part(s, ll_i64(l, 0));
+	att_single_blocks(s);
+	return put_query(s);
+}
+
 bool
 att_single_item(struct att_single *s, struct ll_value *item)
 {
-	struct ll_value *is;
-	struct att_if sparse;
+	struct ll *l = s->t->l;
+	struct ll_value *all;
+	struct ll_loop i;
 	bool ok;
 
-	find_query(s, item);
-	is = find_range(s);
-	if (is) {
-		att_if_begin(s->t->l, &sparse, is);
+	if (!s->is_listed) {
+		return compute(s, item);
 	}
-	begin_query(s);
-	each_block(s);
-	ok = put_query(s);
-	if (is) {
-		att_if_end(s->t->l, &sparse);
-	}
+	all = att_work_load(s, s->w.entries, ll_i64(l, 0));
+	ll_loop(l, &i, item, ll_mul_n(l, all, s->w.units), att_single_items(s),
+		NULL, 0);
+	ok = compute(s, i.i);
+	ll_loop_end(l, &i, NULL);
 	return ok;
 }

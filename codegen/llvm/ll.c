@@ -956,6 +956,13 @@ ll_store(struct ll *l, struct ll_value *v, struct ll_value *ptr)
 }
 
 struct ll_value *
+ll_add_atomic(struct ll *l, struct ll_value *ptr, struct ll_value *v)
+{
+	return out(l->f.BuildAtomicRMW(l->b, LLVMAtomicRMWBinOpAdd, in(ptr),
+		in(v), LLVMAtomicOrderingAcquireRelease, 0));
+}
+
+struct ll_value *
 ll_plus(struct ll *l, struct ll_value *ptr, struct ll_value *bytes)
 {
 	LLVMValueRef at = in(bytes);

@@ -248,6 +248,11 @@ void ll_store_if(struct ll *l, struct ll_value *v, struct ll_value *ptr,
 struct ll_value *ll_gather(struct ll *l, struct ll_type t,
 			   struct ll_value *base, struct ll_value *offsets,
 			   struct ll_value *mask);
+/* Adds to the i32 at ptr, as one step for all threads, and returns what it had.
+ * Of a thread that reads what another added, all loads after it see all stores
+ * of the other before its own. */
+struct ll_value *ll_add_atomic(struct ll *l, struct ll_value *ptr,
+			       struct ll_value *v);
 struct ll_value *ll_plus(struct ll *l, struct ll_value *ptr,
 			 struct ll_value *bytes);
 struct ll_value *ll_plus_n(struct ll *l, struct ll_value *ptr, int64_t bytes);

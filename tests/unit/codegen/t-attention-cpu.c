@@ -85,32 +85,34 @@ back_run(uint32_t kernel, uint32_t rank, uint32_t step)
 	run(&call, r->own, 0, half);
 }
 
-/* More keys than one block has, and more queries than an item. */
+/* More keys than one block has, and more queries than an item; and in the last
+ * one keys in several parts. */
 static void
 long_ones(void **state)
 {
 	static const char *const how[] = { " causal", "",
 					   " causal window=150 alibi=8",
-					   " causal softcap=1.5" };
+					   " causal softcap=1.5", "" };
 	struct shape x = plain;
 	int i;
 
 	(void)state;
-	for (i = 0; i < 4; i++) {
+	for (i = 0; i < 5; i++) {
 		x.how = how[i];
 		x.sinks = i % 2;
 		x.between = i > 1;
 		x.selected = i == 1;
 		x.b = 1;
-		x.s = draw(257, 500);
-		x.t = i == 1 ? draw(257, 500) : x.s;
+		x.s = i == 4 ? draw(30, 70) : draw(257, 500);
+		x.t = i == 1 ? draw(257, 500) : i == 4 ? draw(1100, 1800)
+							: x.s;
 		x.k = i == 0 ? 4 : 2;	/* joint, or apart */
-		x.h = x.k * (i + 1);
+		x.h = x.k * (i % 4 + 1);
 		x.d = 24;
 		x.v = 16;
 		both(&x, 1e-5);
 		if (x.between) {
-			x.how = i == 2 ? "" : " softcap=1.5";
+			x.how = i == 3 ? " softcap=1.5" : "";
 			forward_bad(&x, 1e-5);
 		}
 	}

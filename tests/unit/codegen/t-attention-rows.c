@@ -1,9 +1,10 @@
 /*
  * Attention to keys that an index selects: what a query gets has the same bits
  * alone and among others, wherever its keys are in the index, if the first is
- * that of a block.  Queries that are alone with their keys are computed one by
- * one, and others in blocks.  One that sees no key gets 0.  NaN and infinities
- * of keys and values reach those alone that see them.
+ * that of a block, and with any number of threads.  Queries that are alone with
+ * their keys are computed one by one, some of them with their keys in parts,
+ * and others in blocks.  One that sees no key gets 0.  NaN and infinities of
+ * keys and values reach those alone that see them.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -12,6 +13,7 @@
 #include <cmocka.h>
 
 #include "codegen/cg.h"
+#include "runtime/device/pool.h"
 #include "tests/unit/shared/t-cpu.h"
 
 #include <math.h>
@@ -21,10 +23,13 @@
 #define ROWS 700
 #define BAD_ROWS 20	/* the last ones: not our query's, and at times NaN */
 #define MOST_WIDE (20 * 80)	/* numbers of a row, at most */
+#define MOST_HEADS 36
 #define SEEN 290	/* keys of the query: two blocks and a part */
 #define BLOCK 128
-#define MOST_KEYS 2048
+#define LONG_KEYS (78 * BLOCK)
+#define MOST_KEYS LONG_KEYS
 #define MOST_QUERIES 80
+#define MOST_THREADS 7
 
 /* Attention that a model asks for. */
 struct shape {
@@ -37,7 +42,8 @@ struct shape {
 static const struct shape shapes[] = {
 	{ "f32", "", 4, 2, 6, 24, false },
 	{ "bf16", " softcap=2", 2, 1, 20, 80, false },
-	{ "f16", "", 2, 2, 2, 36, true }
+	{ "f16", "", 2, 2, 2, 36, true },
+	{ "bf16", "", 2, 1, 36, 12, false }
 };
 
 static struct {
@@ -46,12 +52,14 @@ static struct {
 	/* rows of numbers of the shape's type */
 	char q[MOST_QUERIES * MOST_WIDE * 4], out[MOST_QUERIES * MOST_WIDE * 4];
 	char keys[ROWS * MOST_WIDE * 4], values[ROWS * MOST_WIDE * 4];
-	float sinks[20];
+	float sinks[MOST_HEADS];
 	float first[MOST_QUERIES], last[MOST_QUERIES];
 	int32_t index[MOST_KEYS];
 	const char *text;	/* of the kernel that is open; NULL: none is */
 	struct cg_singles x;
 	uint64_t rng;
+	int threads;
+	struct rt_workers *workers[MOST_THREADS + 1];	/* by their number */
 } s;
 
 static uint32_t
@@ -176,8 +184,47 @@ open_kernel(const char *cpu, int queries, int keys)
 	close_kernel();
 	assert_true(cg_singles_open(&s.c, cpu, &text, 1, &s.x));
 	s.text = text;
-	/* nothing is copied before */
-	assert_int_equal(s.x.at[0].kernel->nsteps, 1);
+	/* nothing is copied before: what there is to do is listed, at most */
+	assert_in_range(s.x.at[0].kernel->nsteps, 1, 2);
+}
+
+/* A step, and the scratch of its workers. */
+struct running {
+	const struct rt_step *step;
+	const struct rt_call *call;
+	char *own;
+	int64_t own_bytes;
+};
+
+static void
+run_some(void *user, int64_t worker, int64_t from, int64_t to)
+{
+	const struct running *r = user;
+
+	r->step->run(r->call, r->own + worker * r->own_bytes, from, to);
+}
+
+/* By one thread items run from the last to the first. */
+static void
+run_step(struct running *r)
+{
+	struct rt_workers **w = &s.workers[s.threads];
+	struct rt_error err;
+	int64_t i;
+
+	for (i = r->step->items; s.threads == 1 && i-- > 0;) {
+		run_some(r, 0, i, i + 1);
+	}
+	if (s.threads == 1) {
+		return;
+	}
+	if (!*w) {
+		const struct rt_workers_options o = { .n = s.threads,
+						      .crowded = true };
+
+		assert_int_equal(rt_workers_start(w, &o, &err), RT_OK);
+	}
+	rt_workers_run(*w, run_some, r, r->step->items);
 }
 
 /* One kernel: what it reads and writes, by number of the value. */
@@ -189,7 +236,8 @@ run(const char *cpu, int queries, int keys)
 			     (char *)s.sinks };
 	struct rt_call call = { 0 };
 	const struct cg_single *x;
-	char *at[10], *own;
+	struct running r = { .call = &call };
+	char *at[10];
 	int64_t i;
 
 	open_kernel(cpu, queries, keys);
@@ -202,19 +250,24 @@ run(const char *cpu, int queries, int keys)
 	call.at = at;
 	call.pieces = x->pieces;
 	call.shared = malloc((size_t)x->shared_bytes + 64);
-	own = aligned_alloc(64, (size_t)(x->own_bytes + 127) / 64 * 64);
-	assert_true(call.shared && own);
-	for (i = x->kernel->steps[0].items; i-- > 0;) {
-		x->kernel->steps[0].run(&call, own, i, i + 1);
+	r.own_bytes = (x->own_bytes + 127) / 64 * 64;
+	r.own = aligned_alloc(64, (size_t)(s.threads * r.own_bytes));
+	assert_true(call.shared && r.own);
+	memset(call.shared, 0xff, (size_t)x->shared_bytes);
+	memset(r.own, 0xff, (size_t)(s.threads * r.own_bytes));
+	for (i = 0; i < x->kernel->nsteps; i++) {
+		r.step = &x->kernel->steps[i];
+		run_step(&r);
 	}
 	free(call.shared);
-	free(own);
+	free(r.own);
 }
 
-/* Other queries and keys; then ours, `query`, with keys from `from` on. */
+/* Other queries and keys; then ours, `query`, with so many keys from `from`
+ * on. */
 static void
 draw_step(int queries, int keys, int query, int from, const void *q,
-	  const int32_t *rows)
+	  const int32_t *rows, int seen)
 {
 	int i;
 
@@ -227,9 +280,9 @@ draw_step(int queries, int keys, int query, int from, const void *q,
 	}
 	draw(s.q, queries * s.shape->heads * s.shape->d);
 	memcpy(s.q + query * query_bytes(), q, (size_t)query_bytes());
-	memcpy(s.index + from, rows, SEEN * sizeof *rows);
+	memcpy(s.index + from, rows, (size_t)seen * sizeof *rows);
 	s.first[query] = (float)from;
-	s.last[query] = (float)(from + SEEN - 1);
+	s.last[query] = (float)(from + seen - 1);
 }
 
 /* As sequences that decode: each query has a part of the keys alone. */
@@ -329,7 +382,7 @@ test_shape(const char *cpu)
 		if (s.shape != shapes && i != 0 && i < 4) {
 			continue;
 		}
-		draw_step(x[0], x[1], x[2], x[3], q, rows);
+		draw_step(x[0], x[1], x[2], x[3], q, rows, SEEN);
 		if (x[4]) {
 			spread_queries(x[0], x[1], x[2]);
 		}
@@ -364,21 +417,181 @@ test_shape(const char *cpu)
 	close_kernel();
 }
 
+/* ---- many keys ---- */
+
+/* As queries of one prompt: each sees a key more than the one before, and ours
+ * is the last of them. */
 static void
-test_rows(void **state)
+follow_queries(int queries, int query)
+{
+	int i;
+
+	for (i = 0; i < queries; i++) {
+		s.first[i] = s.first[query];
+		s.last[i] = s.last[query] - (float)(query - i);
+	}
+}
+
+/* A number of the shape's type. */
+static double
+number(const char *at, int i)
+{
+	const struct shape *x = s.shape;
+	uint32_t bits;
+	uint16_t half;
+	float v;
+
+	if (x->bytes == 4) {
+		memcpy(&v, at + 4 * i, 4);
+		return v;
+	}
+	memcpy(&half, at + 2 * i, 2);
+	if (x->dtype[0] == 'f') {
+		bits = half & 0x3ff;
+		return (half & 0x7c00) ? ldexp(1024 + bits,
+					       (half >> 10 & 31) - 25)
+				       : ldexp(bits, -24);
+	}
+	bits = (uint32_t)half << 16;
+	memcpy(&v, &bits, 4);
+	return v;
+}
+
+static double
+score_of(const char *q, int head, int32_t row)
+{
+	const struct shape *x = s.shape;
+	int kv = head / (x->heads / x->kv), i;
+	double sum = 0;
+
+	for (i = 0; i < x->d; i++) {
+		sum += number(q, head * x->d + i) *
+		       number(s.keys, (row * x->kv + kv) * x->d + i);
+	}
+	sum /= sqrt(x->d);
+	return strstr(x->attrs, "softcap") ? 2 * tanh(sum / 2) : sum;
+}
+
+/* Holds one head's numbers to those of a plain softmax. */
+static void
+hold_head(const char *cpu, const char *q, const char *got, int head,
+	  const int32_t *rows, int seen)
+{
+	const struct shape *x = s.shape;
+	int kv = head / (x->heads / x->kv), i, j;
+	double sum = x->sinks ? exp(s.sinks[head]) : 0, all[80] = { 0 }, w;
+	double bound = x->bytes == 4 ? 1e-5 : 1e-2;
+
+	for (j = 0; j < seen; j++) {
+		sum += w = exp(score_of(q, head, rows[j]));
+		for (i = 0; i < x->d; i++) {
+			all[i] += w * number(s.values, (rows[j] * x->kv + kv) *
+					     x->d + i);
+		}
+	}
+	for (i = 0; i < x->d; i++) {
+		w = number(got, head * x->d + i);
+		if (!(fabs(w - all[i] / sum) <= bound)) {
+			fail_msg("%s%s: number %d of head %d is %g, not %g, of "
+				 "%d keys on %s", x->dtype, x->attrs, i, head,
+				 w, all[i] / sum, seen, cpu);
+		}
+	}
+}
+
+/* Contexts whose keys are one part, or several, up to longer ones: alone by one
+ * thread, and then in steps with other queries by several. */
+static void
+test_long(const char *cpu)
+{
+	/* how many queries, our query, its first key, 1: others are spread,
+	 * 2: those of one prompt, how many threads */
+	static const int steps[][5] = {
+		{ 1, 0, 0, 0, 1 }, { 1, 0, 3 * BLOCK, 0, 2 },
+		{ 1, 0, 9 * BLOCK, 0, 7 }, { 1, 0, BLOCK, 0, 3 },
+		{ 7, 3, BLOCK, 1, 3 }, { 7, 6, 0, 1, 7 },
+		{ 7, 6, 5 * BLOCK, 2, 2 }, { 36, 30, 2 * BLOCK, 1, 2 },
+		{ 36, 35, 7 * BLOCK, 2, 3 }, { 36, 33, BLOCK, 0, 7 }
+	};
+	static const int seen[] = { 1, 512, 513, 1100, 8400 };
+	static char q[MOST_WIDE * 4];
+	static int32_t rows[MOST_KEYS];
+	size_t bytes = (size_t)query_bytes();
+	uint32_t i, j;
+	/* a window: keys before the first one of a block are not seen */
+	int hidden;
+
+	draw_cache();
+	draw(q, s.shape->heads * s.shape->d);
+	for (i = 0; i < MOST_KEYS; i++) {
+		rows[i] = (int32_t)below(ROWS - BAD_ROWS);
+	}
+	for (i = 0; i < sizeof steps / sizeof steps[0]; i++) {
+		static char wants[5][MOST_WIDE * 4];
+		const int *x = steps[i];
+
+		for (j = 0; j < sizeof seen / sizeof seen[0]; j++) {
+			char *out = s.out + (size_t)x[1] * bytes;
+
+			hidden = j % 2 ? 37 : 0;
+			draw_step(x[0], LONG_KEYS, x[1], x[2], q, rows,
+				  seen[j] + hidden);
+			s.first[x[1]] += (float)hidden;
+			if (x[3] == 1) {
+				spread_queries(x[0], LONG_KEYS, x[1]);
+			} else if (x[3] == 2) {
+				follow_queries(x[0], x[1]);
+			}
+			memset(s.out, 1, sizeof s.out);
+			s.threads = x[4];
+			run(cpu, x[0], LONG_KEYS);
+			if (i == 0) {
+				memcpy(wants[j], out, bytes);
+				hold_head(cpu, q, out, s.shape->heads / 2,
+					  rows + hidden, seen[j]);
+				hold_head(cpu, q, out, s.shape->heads - 1,
+					  rows + hidden, seen[j]);
+			} else if (memcmp(wants[j], out, bytes) != 0) {
+				fail_msg("%s%s of %d: query %d of %d with %d "
+					 "keys from %d, %d threads, on %s",
+					 s.shape->dtype, s.shape->attrs,
+					 s.shape->d, x[1], x[0], seen[j],
+					 x[2], x[4], cpu);
+			}
+		}
+	}
+	s.threads = 1;
+	close_kernel();
+}
+
+static void
+test_each(void (*test)(const char *cpu))
 {
 	uint32_t c, i;
 
-	(void)state;
 	for (c = 0; c < t_ncpus(); c++) {
 		if (strstr(t_cpu(c), "amx")) {	/* attention has no tiles */
 			continue;
 		}
 		for (i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
 			s.shape = &shapes[i];
-			test_shape(t_cpu(c));
+			test(t_cpu(c));
 		}
 	}
+}
+
+static void
+test_rows(void **state)
+{
+	(void)state;
+	test_each(test_shape);
+}
+
+static void
+test_parts(void **state)
+{
+	(void)state;
+	test_each(test_long);
 }
 
 static int
@@ -386,6 +599,7 @@ begin(void **state)
 {
 	(void)state;
 	s.rng = 88172645463325252u;
+	s.threads = 1;
 	ir_ctx_init(&s.c, NULL);
 	return 0;
 }
@@ -393,7 +607,12 @@ begin(void **state)
 static int
 end(void **state)
 {
+	int i;
+
 	(void)state;
+	for (i = 0; i <= MOST_THREADS; i++) {
+		rt_workers_stop(s.workers[i]);
+	}
 	ir_ctx_release(&s.c);
 	return 0;
 }
@@ -401,7 +620,9 @@ end(void **state)
 int
 main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(test_rows) };
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_rows), cmocka_unit_test(test_parts)
+	};
 
 	if (getenv("BINARY_TESTS")) {	/* a release is not about these */
 		return 77;

@@ -1,0 +1,224 @@
+/*
+ * The driver of bench/serve/keys: attention of sequences that decode, each with
+ * one query and keys of its own in a cache, by one number of threads and by
+ * others in turn.
+ */
+#define _GNU_SOURCE
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "codegen/cg.h"
+#include "runtime/device/pool.h"
+
+#define MOST 64				/* rounds, threads */
+
+struct setup {
+	int sequences, keys, kv, heads, dim, threads, rounds;
+	const char *cpu;
+};
+
+/* Times of rounds. */
+struct times {
+	double wall[MOST], cpu[MOST];
+};
+
+struct kernel_run {
+	struct cg_singles made;
+	struct rt_call call;
+	const struct rt_step *step;
+	char *at[8], *own[MOST];
+};
+
+static void
+fail(const char *what)
+{
+	fprintf(stderr, "keys: %s\n", what);
+	exit(1);
+}
+
+static char *
+space(int64_t bytes)
+{
+	size_t all = ((size_t)bytes / (2 << 20) + 1) * (2 << 20);
+	char *p = aligned_alloc(2 << 20, all);
+
+	if (!p) {
+		fail("out of memory");
+	}
+	madvise(p, all, MADV_HUGEPAGE);	/* as a rank's memory is */
+	memset(p, 0, all);
+	return p;
+}
+
+/* Sequences have equally many keys, each from a multiple of 128 on. */
+static void
+open_kernel(struct kernel_run *r, struct ir_ctx *c, const struct setup *s)
+{
+	int64_t each = (s->keys + 127) / 128 * 128, all = each * s->sequences;
+	const char *text = arena_printf(&c->perm, "llmc-ir 1\ndim s = %d\n"
+		"dim t = %lld\ndim rows = %lld\ndim k = %d\ndim h = %d\n"
+		"dim d = %d\nmodel {\n"
+		"  %%0 = weight name=\"q\" : bf16[s, h, d]\n"
+		"  %%1 = weight name=\"keys\" : bf16[rows, k, d]\n"
+		"  %%2 = weight name=\"values\" : bf16[rows, k, d]\n"
+		"  %%3 = input name=\"index\" : idx<rows>[t]\n"
+		"  %%4 = weight name=\"first\" : f32[s]\n"
+		"  %%5 = weight name=\"last\" : f32[s]\n"
+		"  %%6 = gather %%1, %%3 of=rows : bf16[t, k, d]\n"
+		"  %%7 = gather %%2, %%3 of=rows : bf16[t, k, d]\n"
+		"  %%8 = attention_between %%0, %%6, %%7, %%4, %%5 : "
+		"bf16[s, h, d]\n  return %%8\n}\n", s->sequences,
+		(long long)all, (long long)all, s->kv, s->heads, s->dim);
+	int64_t row = 2LL * s->kv * s->dim, out = 2LL * s->heads * s->dim;
+	char *data[9] = { space(s->sequences * out), space(all * row),
+			  space(all * row), space(4 * all),
+			  space(4LL * s->sequences), space(4LL * s->sequences),
+			  NULL, NULL, space(s->sequences * out) };
+	const struct cg_single *one;
+	int64_t i;
+
+	if (!cg_singles_open(c, s->cpu, &text, 1, &r->made)) {
+		diag_flush(&c->diags, stderr);
+		fail("there is no kernel");
+	}
+	one = &r->made.at[0];
+	for (i = 0; i < all; i++) {
+		((int32_t *)(void *)data[3])[i] = (int32_t)i;
+	}
+	for (i = 0; i < s->sequences; i++) {
+		((float *)(void *)data[4])[i] = (float)(i * each);
+		((float *)(void *)data[5])[i] = (float)(i * each + s->keys - 1);
+	}
+	for (i = 0; i < one->kernel->nat; i++) {
+		r->at[i] = data[one->values[i]];
+	}
+	r->call = (struct rt_call){ .at = r->at, .pieces = one->pieces };
+	r->call.shared = space(one->shared_bytes);
+	for (i = 0; i < s->threads; i++) {
+		r->own[i] = space(one->own_bytes);
+	}
+}
+
+static void
+run_part(void *user, int64_t worker, int64_t from, int64_t to)
+{
+	struct kernel_run *r = user;
+
+	r->step->run(&r->call, r->own[worker], from, to);
+}
+
+static double
+now(clockid_t which)
+{
+	struct timespec t;
+
+	clock_gettime(which, &t);
+	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static void
+one_round(struct kernel_run *r, struct rt_workers *w, double *wall, double *cpu)
+{
+	const struct rt_kernel *k = r->made.at[0].kernel;
+	int64_t i;
+
+	*wall = now(CLOCK_MONOTONIC);
+	*cpu = now(CLOCK_PROCESS_CPUTIME_ID);
+	for (i = 0; i < k->nsteps; i++) {
+		r->step = &k->steps[i];
+		rt_workers_run(w, run_part, r, r->step->items);
+	}
+	*wall = now(CLOCK_MONOTONIC) - *wall;
+	*cpu = now(CLOCK_PROCESS_CPUTIME_ID) - *cpu;
+}
+
+static int
+compare(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+
+	return (x > y) - (x < y);
+}
+
+static void
+report(const struct setup *s, int threads, struct times *t)
+{
+	double bytes = 4.0 * s->sequences * s->keys * s->kv * s->dim;
+	size_t n = (size_t)s->rounds;
+
+	qsort(t->wall, n, sizeof t->wall[0], compare);
+	qsort(t->cpu, n, sizeof t->cpu[0], compare);
+	printf("%2d threads: wall best %8.3f median %8.3f ms, cpu best %8.3f "
+	       "median %8.3f ms, %6.2f GB/s\n", threads, 1e3 * t->wall[0],
+	       1e3 * t->wall[n / 2], 1e3 * t->cpu[0], 1e3 * t->cpu[n / 2],
+	       bytes / t->wall[0] / 1e9);
+}
+
+static void
+read_options(struct setup *s, int argc, char **argv)
+{
+	int *const sizes[] = { &s->sequences, &s->keys, &s->kv, &s->heads,
+			       &s->dim };
+	int i;
+
+	while ((i = getopt(argc, argv, "t:c:n:")) != -1) {
+		switch (i) {
+		case 't': s->threads = atoi(optarg); break;
+		case 'c': s->cpu = optarg; break;
+		case 'n': s->rounds = atoi(optarg); break;
+		default: exit(2);
+		}
+	}
+	for (i = 0; i < 5 && optind + i < argc; i++) {
+		*sizes[i] = atoi(argv[optind + i]);
+	}
+	for (i = 0; i < 5; i++) {
+		if (*sizes[i] < 1) {
+			fail("sizes are at least 1");
+		}
+	}
+	if (s->threads < 1 || s->threads > MOST || s->rounds < 1 ||
+	    s->rounds > MOST || s->heads % s->kv) {
+		fail("at most 64 threads and 64 rounds, and heads a multiple "
+		     "of those of keys");
+	}
+}
+
+int
+main(int argc, char **argv)
+{
+	struct setup s = { 1, 32768, 8, 32, 128, 2, 9, "native" };
+	static struct rt_workers *w[MOST + 1];
+	static struct times t[MOST + 1];
+	struct kernel_run run;
+	struct rt_error err;
+	struct ir_ctx c;
+	int i, r;
+
+	read_options(&s, argc, argv);
+	ir_ctx_init(&c, NULL);
+	open_kernel(&run, &c, &s);
+	for (i = 1; i <= s.threads; i *= 2) {
+		struct rt_workers_options o = { .n = i };
+
+		if (rt_workers_start(&w[i], &o, &err) != RT_OK) {
+			fail(err.message);
+		}
+	}
+	for (r = 0; r < s.rounds; r++) {
+		for (i = 1; i <= s.threads; i *= 2) {
+			one_round(&run, w[i], &t[i].wall[r], &t[i].cpu[r]);
+		}
+	}
+	printf("%d sequences of %d keys, %d heads and %d of keys, %d numbers, "
+	       "on %s\n", s.sequences, s.keys, s.heads, s.kv, s.dim,
+	       run.made.cpu);
+	for (i = 1; i <= s.threads; i *= 2) {
+		report(&s, i, &t[i]);
+	}
+	return 0;
+}
