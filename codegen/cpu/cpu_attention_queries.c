@@ -584,20 +584,31 @@ blocks_item(struct att_by_queries *s, struct ll_value *item)
 	return put_item(s);
 }
 
-/* Items of blocks, and after them those of single queries. */
+/*
+ * Items of blocks, evenly among those of single queries, of which there is work
+ * for few, or none, in some steps: workers take items that follow each other
+ * together, and no worker is to have all blocks.
+ */
 static bool
 either_item(struct att_by_queries *s, struct att_single *one,
-	    struct ll_value *item, struct ll_value *blocks)
+	    struct ll_value *item, int64_t blocks)
 {
 	struct ll *l = s->t->l;
+	int64_t all = blocks + att_single_items(one);
+	struct ll_value *before, *after, *is_block;
 	struct att_if in;
 	bool ok;
 
-	att_if_begin(l, &in, ll_test(l, LL_LT, item, blocks));
-	ok = blocks_item(s, item);
+	/* how many blocks are before this item, and before the next one */
+	before = ll_div_n(l, ll_mul_n(l, item, blocks), all);
+	after = ll_add(l, item, ll_i64(l, 1));
+	after = ll_div_n(l, ll_mul_n(l, after, blocks), all);
+	is_block = ll_test(l, LL_LT, before, after);
+	att_if_begin(l, &in, is_block);
+	ok = blocks_item(s, before);
 	att_if_end(l, &in);
-	att_if_begin(l, &in, ll_test(l, LL_GE, item, blocks));
-	ok = ok && att_single_item(one, ll_sub(l, item, blocks));
+	att_if_begin(l, &in, ll_test(l, LL_EQ, before, after));
+	ok = ok && att_single_item(one, ll_sub(l, item, before));
 	att_if_end(l, &in);
 	return ok;
 }
@@ -628,7 +639,7 @@ step(struct attn *t, bool back)
 	att_items(t, &item);
 	ok = !one ? blocks_item(&s, item.i)
 	    : only ? att_single_item(one, item.i)
-	    : either_item(&s, one, item.i, ll_i64(t->l, blocks));
+	    : either_item(&s, one, item.i, blocks);
 	ll_loop_end(t->l, &item, NULL);
 	att_step_end(t);
 	return ok;

@@ -45,16 +45,48 @@ heads_of_unit(const struct attn *t)
 	return t->shared % n ? t->shared : n;
 }
 
-/* Items of the step: each has work of its number on, so many entries and units
- * apart. */
-#define MOST_ITEMS 128
+/*
+ * Items of the step, 2^bits if the work is listed.  Each has work of a number
+ * on, so many entries and units apart.  Workers take items that follow each
+ * other together, and at times there is work for few: so numbers of those that
+ * follow each other are far apart, by their bits in reverse.
+ */
+#define MOST_BITS 7
+
+static uint32_t
+bits_of(const struct att_single *s)
+{
+	int64_t all = (s->w.queries + s->w.slots) * s->w.units;
+	uint32_t bits = 0;
+
+	while (bits < MOST_BITS && all > (int64_t)1 << bits) {
+		bits++;
+	}
+	return bits;
+}
 
 int64_t
 att_single_items(const struct att_single *s)
 {
-	int64_t all = (s->w.queries + s->w.slots) * s->w.units;
+	return s->is_listed ? (int64_t)1 << bits_of(s)
+			    : s->w.queries * s->w.units;
+}
 
-	return s->is_listed && all > MOST_ITEMS ? MOST_ITEMS : all;
+/* The first number of an item. */
+static struct ll_value *
+first_of(struct att_single *s, struct ll_value *item)
+{
+	struct ll *l = s->t->l;
+	struct ll_value *first = ll_i64(l, 0), *bit;
+	uint32_t n = bits_of(s), i;
+
+	for (i = 0; i < n; i++) {
+		bit = ll_bin(l, LL_LSHR, item, ll_i64(l, i));
+		bit = ll_bin(l, LL_AND, bit, ll_i64(l, 1));
+		bit = ll_bin(l, LL_SHL, bit, ll_i64(l, n - 1 - i));
+		first = ll_bin(l, LL_OR, first, bit);
+	}
+	return first;
 }
 
 struct att_single *
@@ -509,8 +541,8 @@ att_single_item(struct att_single *s, struct ll_value *item)
 		return compute(s, item);
 	}
 	all = att_work_load(s, s->w.entries, ll_i64(l, 0));
-	ll_loop(l, &i, item, ll_mul_n(l, all, s->w.units), att_single_items(s),
-		NULL, 0);
+	all = ll_mul_n(l, all, s->w.units);
+	ll_loop(l, &i, first_of(s, item), all, att_single_items(s), NULL, 0);
 	ok = compute(s, i.i);
 	ll_loop_end(l, &i, NULL);
 	return ok;
