@@ -34,6 +34,16 @@ const char *const serve_time_names[SERVE_NTIMES] = {
  * finding the row).
  */
 #define CPU_TURN_HEADS 4
+/*
+ * What a worker of a CPU computes at least: one query with up to 32 heads of a
+ * kv head, and of its keys a part, where there are more than 512 (at most 16
+ * parts: codegen/cpu/cpu_attention_parts.c).  Of 64 queries and kv heads, or
+ * more, each is one worker's.
+ */
+#define CPU_UNIT_HEADS 32
+#define CPU_PART_KEYS 512
+#define CPU_MOST_PARTS 16
+#define CPU_WHOLE_PAIRS 64
 
 struct stepping {
 	const struct serve_program *p;
@@ -199,6 +209,26 @@ decode_rate(const struct serve_item *x, const struct target_device *d)
 	return target_is_cpu(d) ? TARGET_FP32 : x->rate;
 }
 
+/*
+ * How much longer a CPU's units take for what `queries` ask of so many keys
+ * each than if it could be divided among all of them evenly.
+ */
+static double
+uneven(const struct serve_item *x, const struct target_device *d,
+       double queries, double keys)
+{
+	double kv = x->latent ? 1 : x->kv, units = (double)d->units, n;
+
+	if (!target_is_cpu(d) || units <= 1) {
+		return 1;
+	}
+	n = fmax(queries, 1) * kv * ceil(x->heads / kv / CPU_UNIT_HEADS);
+	if (n < CPU_WHOLE_PAIRS) {
+		n *= fmin(fmax(ceil(keys / CPU_PART_KEYS), 1), CPU_MOST_PARTS);
+	}
+	return ceil(n / units) * units / n;
+}
+
 /* How often a decoding sequence reads its cache. */
 static double
 reads_of(const struct serve_item *x, const struct serve_asked *q)
@@ -214,13 +244,15 @@ add_attention(const struct stepping *s, const struct serve_item *x,
 	const struct target_device *d = &s->t->device;
 
 	if (l->decoding > 0) {
-		double keys = keys_of(x, l->keys) *
-			      fmax(l->decoding / s->ranks, 1);
+		double each = keys_of(x, l->keys);
+		double queries = fmax(l->decoding / s->ranks, 1);
+		double keys = each * queries;
 		double read_us = keys * cached_bytes(x, s->q) *
 				 reads_of(x, s->q) / s->read_bytes_us;
 		double flops = keys * decode_flops(x, d, 1 + s->q->drafts);
-		double math_us = flops / (cost_flops_us(d, decode_rate(x, d)) *
-					  d->attention_eff);
+		double math_us = flops * uneven(x, d, queries, each) /
+				 (cost_flops_us(d, decode_rate(x, d)) *
+				  d->attention_eff);
 
 		add_larger(out, SERVE_CACHE, x->times * read_us,
 			   SERVE_ATTENDING,

@@ -203,6 +203,32 @@ grep -q 'not: no shape of GPT-noted is known' out || bad 'no shape'
 cut -f1-12,14- "$tests/data/serve.tsv" >cut.tsv
 says '`batch_or_concurrency`' validate cut.tsv
 
+# One sequence with one kv head: of a few keys one core has all, so more cores
+# do not help; of many keys each has a part.
+cat >mqa.llm <<'end'
+model m { dim seq = 65536, hidden = 1024, heads = 8, kv = 1, hd = 128;
+dim vocab = 256; x = embed(tokens, vocab -> hidden) @ "e";
+repeat 2 as i { x = x + linear(attention(
+linear(x -> heads, hd) @ "q{i}", linear(x -> kv, hd) @ "k{i}",
+linear(x -> kv, hd) @ "v{i}", causal) -> hidden) @ "o{i}"; }
+logits = linear(x -> vocab) @ "h"; }
+end
+for cores in 1 4; do
+	sed "s/units = 1;/units = $cores;/; s/target cpu /target cores /
+		s/measured = .*/measured = all;/; /borrowed/d
+		s/memory = 4;/memory = 64;/" \
+		"$top_srcdir/targets/cpu.target" >cores.target
+	for prompt in 256 60000; do
+		run --serve --emit=serve-json --target cores.target \
+			--pin dp=1 --workload \
+			"prompt=$prompt,output=16,context=65000,sequences=1" \
+			mqa.llm || exit
+		figure attention_us >"attention.$prompt.$cores"
+	done
+done
+above "$(cat attention.256.4)" "$(cat attention.256.1)" 'one core has all keys'
+cmp -s attention.60000.4 attention.60000.1 || bad 'parts are not evenly many'
+
 # Models of other shapes: without layers, and with repeats in repeats.
 cat >flat.llm <<'end'
 model m { dim seq = 64, hidden = 8, vocab = 16;
