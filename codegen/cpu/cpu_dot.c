@@ -148,7 +148,8 @@ find_factors(struct dot *d, node_id head)
 	}
 	d->unit = is_int4(&d->source[1]) ? dot_int4_unit(d->c, dtype)
 					 : dot_unit(d->c, dtype);
-	d->unit.panels = dot_in_panels(d->c, &d->source[1]);
+	dot_set_panels(&d->unit, dot_in_panels(d->c, &d->source[1]),
+		       d->source[1].base);
 	memcpy(over, k->dims, sizeof over);
 	/* in the order of A's strides, or as an int4 or panels have them */
 	at = is_int4(&d->source[1]) || d->unit.panels ? 1 : t;

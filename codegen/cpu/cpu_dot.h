@@ -89,10 +89,24 @@ struct dot_unit {
 	bool scaled;
 	/* B lies in panels of its own, of a vector's columns, instead */
 	bool panels;
+	/* these have two bf16 in a word, and the unit multiplies f32: a vector
+	 * that is loaded is widened to two words of the unit */
+	bool halves;
 };
 
 /* The unit for operands of that dtype on the module's CPU. */
 struct dot_unit dot_unit(struct cg_cpu *c, enum ir_dtype dtype);
+/* Sets whether B, of elements of that base, lies in panels. */
+void dot_set_panels(struct dot_unit *u, bool panels, enum ll_base base);
+/* Bytes of a panel of B's own from a word of the unit to the next. */
+static inline int64_t
+dot_word_bytes(const struct dot_unit *u)
+{
+	return (int64_t)(u->halves ? 2 : 4) * u->lanes;
+}
+/* A vector of such a panel with halves, as two words of the unit. */
+void dot_load_halves(struct ll *l, const struct dot_unit *u,
+		     struct ll_value *at, struct ll_value *out[2]);
 /* The same where B is an int4. */
 struct dot_unit dot_int4_unit(struct cg_cpu *c, enum ir_dtype dtype);
 static inline int64_t
@@ -269,7 +283,8 @@ struct ll_value *dot_stream_func(struct cg_cpu *c, const struct dot_unit *u,
 static inline int64_t
 dot_column_bytes(const struct dot *d)
 {
-	return 4 * d->over.size / d->unit.per_word;
+	return dot_word_bytes(&d->unit) / d->unit.lanes * d->over.size /
+	       d->unit.per_word;
 }
 
 /* Element k of a column, the first one of a panel, in the matrix at `at`. */

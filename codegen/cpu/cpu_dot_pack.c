@@ -252,7 +252,7 @@ dot_turn_func(struct cg_cpu *c, const struct dot_unit *u, enum ll_base base,
 	      uint32_t g)
 {
 	uint32_t kind = base == LL_F32 ? 0 : base == LL_BF16 ? 1 : 2;
-	uint32_t at = 3 * DOT_NKINDS + 5 * kind, i;
+	uint32_t at = 4 * DOT_NKINDS + 5 * kind, i;
 
 	for (i = g; i > 1; i /= 2) {	/* 1, 2, 4, 8 or 16 rows */
 		at++;

@@ -23,7 +23,7 @@ dot_panels_at_once(const struct dot_unit *u, uint32_t rows)
 		return 4;
 	}
 	if (u->lanes == 16) {
-		return rows < 4 ? 1 : 3;
+		return rows < 4 ? 1 : u->halves && rows > 4 ? 2 : 3;
 	}
 	return rows > 4 ? 1 : 2;
 }
@@ -36,7 +36,7 @@ dot_panel_at(const struct dot *d, struct ll_value *at, struct ll_value *column,
 
 	at = ll_plus(l, at, ll_mul_n(l, column, dot_column_bytes(d)));
 	k = ll_div_n(l, k, d->unit.per_word);
-	return ll_plus(l, at, ll_mul_n(l, k, 4 * d->unit.lanes));
+	return ll_plus(l, at, ll_mul_n(l, k, dot_word_bytes(&d->unit)));
 }
 
 struct panels {
@@ -56,24 +56,52 @@ panel_at(const struct panels *x, struct ll_value *first, int64_t v)
 
 /* ---- in vectors ---- */
 
-/* Adds the products of a word of A at `a` and of B at `b`. */
+/* Adds products of a word of A at `a`, of each row, and of a vector of B. */
+static void
+one_vector(const struct panels *x, struct ll_value *a, struct ll_value *vec,
+	   struct ll_value **sum)
+{
+	enum ll_base word = x->u->kind == DOT_FMA ? LL_F32 : LL_I32;
+	struct ll_value *number;
+	uint32_t r;
+
+	for (r = 0; r < x->s->rows; r++) {
+		number = ll_load(x->l, ll_type(word, 1),
+				 ll_plus_n(x->l, a, 4 * r));
+		number = ll_splat(x->l, number, x->u->lanes);
+		sum[r] = dot_multiply_add(x->l, x->u, number, vec, sum[r]);
+	}
+}
+
+/* The same of a word of B at `b`, of all panels. */
 static void
 one_word(const struct panels *x, struct ll_value *a, struct ll_value *b,
 	 struct ll_value **sum)
 {
 	enum ll_base word = x->u->kind == DOT_FMA ? LL_F32 : LL_I32;
-	struct ll_value *vec, *number;
-	uint32_t v, r;
+	struct ll_value *vec;
+	uint32_t v;
 
 	for (v = 0; v < x->nv; v++) {
 		vec = ll_load(x->l, ll_type(word, x->u->lanes),
 			      panel_at(x, b, v));
-		for (r = 0; r < x->s->rows; r++, sum++) {
-			number = ll_load(x->l, ll_type(word, 1),
-					 ll_plus_n(x->l, a, 4 * r));
-			number = ll_splat(x->l, number, x->u->lanes);
-			*sum = dot_multiply_add(x->l, x->u, number, vec, *sum);
-		}
+		one_vector(x, a, vec, sum + v * x->s->rows);
+	}
+}
+
+/* The same of two words that are halves of one. */
+static void
+two_words(const struct panels *x, struct ll_value *a, struct ll_value *b,
+	  struct ll_value **sum)
+{
+	struct ll_value *vec[2], *next;
+	uint32_t v;
+
+	for (v = 0; v < x->nv; v++) {
+		dot_load_halves(x->l, x->u, panel_at(x, b, v), vec);
+		one_vector(x, a, vec[0], sum + v * x->s->rows);
+		next = ll_plus_n(x->l, a, 4 * x->s->rows);
+		one_vector(x, next, vec[1], sum + v * x->s->rows);
 	}
 }
 
@@ -93,11 +121,13 @@ sum_words(const struct panels *x, struct ll_value *a, struct ll_value *b,
 	ll_loop(l, &k, ll_i64(l, 0), words, x->u->words, sum, n);
 	memcpy(sum, k.at, n * sizeof *sum);
 	a = ll_plus(l, a, ll_mul_n(l, k.i, 4 * x->s->rows));
-	b = ll_plus(l, b, ll_mul_n(l, k.i, 4 * x->u->lanes));
-	for (i = 0; i < x->u->words; i++) {
+	b = ll_plus(l, b, ll_mul_n(l, k.i, dot_word_bytes(x->u)));
+	for (i = 0; i < x->u->words; i += x->u->halves ? 2 : 1) {
 		struct ll_value *number = ll_plus_n(l, a, 4 * i * x->s->rows);
+		struct ll_value *at;
 
-		one_word(x, number, ll_plus_n(l, b, 4 * i * x->u->lanes), sum);
+		at = ll_plus_n(l, b, i * dot_word_bytes(x->u));
+		(x->u->halves ? two_words : one_word)(x, number, at, sum);
 	}
 	ll_loop_end(l, &k, sum);
 	memcpy(sum, k.at, n * sizeof *sum);
@@ -119,7 +149,7 @@ in_vectors(const struct panels *x)
 		1, NULL, 0);
 	from = ll_mul_n(l, q.i, depth);
 	n = ll_min(l, ll_i64(l, depth), ll_sub(l, ll_i64(l, x->s->k), from));
-	from = ll_mul_n(l, ll_div_n(l, from, per), 4 * x->u->lanes);
+	from = ll_mul_n(l, ll_div_n(l, from, per), dot_word_bytes(x->u));
 	from = ll_plus(l, x->b, from);
 	n = ll_div_n(l, n, per);
 	sum_words(x, ll_plus(l, x->a, ll_mul_n(l, q.i, panel)), from, n, sum);

@@ -41,6 +41,15 @@ dot_unit(struct cg_cpu *c, enum ir_dtype dtype)
 	return u;
 }
 
+void
+dot_set_panels(struct dot_unit *u, bool panels, enum ll_base base)
+{
+	u->panels = panels;
+	u->halves = panels && base == LL_BF16 && u->kind == DOT_FMA;
+	/* of 16 registers some hold what is widened for the next word */
+	u->nv = u->halves && u->lanes < 16 ? 2 : u->nv;
+}
+
 /* AMX sums up over all of k, which groups cut: it gets scaled numbers. */
 struct dot_unit
 dot_int4_unit(struct cg_cpu *c, enum ir_dtype dtype)
@@ -66,7 +75,7 @@ struct dot_tile {
 static int64_t
 word_bytes(const struct dot_tile *t)
 {
-	return 4 * (t->u->panels ? (int64_t)t->u->lanes : dot_nr(t->u));
+	return t->u->panels ? dot_word_bytes(t->u) : 4 * dot_nr(t->u);
 }
 
 static struct ll_value *
@@ -103,6 +112,20 @@ dot_scale_add(struct ll *l, struct ll_value *sum, struct ll_value *scale,
 				: ll_add(l, ll_bin(l, LL_MUL, sum, scale), to);
 }
 
+/* A bf16 is the upper half of a float; of a pair the first one is below. */
+void
+dot_load_halves(struct ll *l, const struct dot_unit *u, struct ll_value *at,
+		struct ll_value *out[2])
+{
+	const struct ll_type pairs = ll_type(LL_I32, u->lanes);
+	const struct ll_type floats = ll_type(LL_F32, u->lanes);
+	struct ll_value *v = ll_load(l, pairs, at), *upper;
+
+	upper = ll_int(l, pairs, -(int64_t)0x10000);
+	out[0] = ll_bits(l, ll_bin(l, LL_SHL, v, ll_int(l, pairs, 16)), floats);
+	out[1] = ll_bits(l, ll_bin(l, LL_AND, v, upper), floats);
+}
+
 /* Word i of both panels. */
 static void
 one_word(const struct dot_tile *t, struct ll_value *a, struct ll_value *b,
@@ -110,12 +133,18 @@ one_word(const struct dot_tile *t, struct ll_value *a, struct ll_value *b,
 {
 	enum ll_base word = t->u->kind == DOT_FMA ? LL_F32 : LL_I32;
 	struct ll_value *bv[4], *av;
-	uint32_t r, v;
+	uint32_t per = t->u->halves ? 2 : 1, r, v;
 
-	b = ll_plus_n(t->l, b, i * word_bytes(t));
+	b = ll_plus_n(t->l, b, i / per * per * word_bytes(t));
 	for (v = 0; v < t->nv; v++) {
-		bv[v] = ll_load(t->l, ll_type(word, t->u->lanes),
-				vector_at(t, b, v));
+		struct ll_value *at = vector_at(t, b, v), *half[2];
+
+		if (t->u->halves) {
+			dot_load_halves(t->l, t->u, at, half);
+			bv[v] = half[i % 2];
+			continue;
+		}
+		bv[v] = ll_load(t->l, ll_type(word, t->u->lanes), at);
 	}
 	for (r = 0; r < t->u->mr; r++) {
 		av = ll_load(t->l, ll_type(word, 1),
@@ -499,7 +528,9 @@ dot_tiles_end(struct cg_cpu *c, const struct dot_unit *u)
 static int
 number_of(const struct dot_unit *u)
 {
-	return (int)u->kind + (u->panels ? 2 : u->scaled) * DOT_NKINDS;
+	int how = u->halves ? 3 : u->panels ? 2 : u->scaled;
+
+	return (int)u->kind + how * DOT_NKINDS;
 }
 
 /* Of the functions of a whole tile. */

@@ -27,7 +27,8 @@ cg_cpu_panel(struct cg_cpu *c, value_id v, struct cg_panel *out)
 	}
 	u = dot_unit(c, dtype);
 	out->lanes = u.lanes;
-	return ir_dtypes[dtype].bits * (int)u.per_word == 32 &&
+	return (ir_dtypes[dtype].bits * (int)u.per_word == 32 ||
+		dtype == IR_BF16) &&
 	       out->last > 0 && out->row > 0 && out->last % u.lanes == 0 &&
 	       out->row % ((int64_t)u.words * u.per_word) == 0;
 }

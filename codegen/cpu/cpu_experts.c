@@ -165,7 +165,7 @@ cg_experts_steps(struct cg_cpu *c, struct cg_kernel *out,
 	x.dot.unit = s[1].view.dtype == IR_INT4
 		? dot_int4_unit(c, x.p.types[0]->dtype)
 		: dot_unit(c, x.p.types[0]->dtype);
-	x.dot.unit.panels = dot_in_panels(c, &s[1]);
+	dot_set_panels(&x.dot.unit, dot_in_panels(c, &s[1]), s[1].base);
 	if (dot_in_panels(c, &s[0]) || (to && x.dot.unit.panels)) {
 		return false;
 	}
