@@ -65,11 +65,33 @@ add_origin(const struct imp_origin **found, uint32_t n,
 
 #define MOST 4
 
-/* Sets `found` to where the dims that the text names have their sizes from,
- * each once; if it names none, and is about the line of a dim, of that. */
+/* As find_origins, of the words between two places of the made text. */
+static uint32_t
+find_at(const struct imp_request *rq, const char *at, const char *end,
+	const struct imp_origin **found)
+{
+	static const char word[] = "abcdefghijklmnopqrstuvwxyz_0123456789";
+	uint32_t n = 0;
+
+	while (at < end && n < MOST) {
+		size_t len = strspn(at, word);
+
+		n = add_origin(found, n, imp_origin(rq, at, len));
+		at += len + 1;
+	}
+	return n;
+}
+
+/*
+ * Sets `found` to where the dims that the text names have their sizes from,
+ * each once.  If it names none, those of the place that it is shown at, which
+ * is `in_text` if the text itself is wrong, and not what weights it has; and
+ * else that of the dim whose line it is.
+ */
 static uint32_t
 find_origins(const struct imp_request *rq, const struct source_file *file,
-	     const struct diag_record *r, const struct imp_origin **found)
+	     const struct diag_record *r, bool in_text,
+	     const struct imp_origin **found)
 {
 	static const char dim[] = "  dim ";
 	const char *text = r->text, *line = file->text + r->span.lo -
@@ -82,6 +104,9 @@ find_origins(const struct imp_request *rq, const struct source_file *file,
 		n = add_origin(found, n, imp_origin(rq, text, len));
 		text += len;
 		text += *text == '`';
+	}
+	if (n == 0 && in_text) {
+		n = find_at(rq, line, line + r->span.hi - r->span.lo, found);
 	}
 	while (line > file->text && line[-1] != '\n') {
 		line--;
@@ -107,7 +132,7 @@ add_moved(struct diags *d, const struct imp_request *rq,
 	  struct span otherwise)
 {
 	const struct imp_origin *found[MOST];
-	uint32_t n = find_origins(rq, text, old, found), i;
+	uint32_t n = find_origins(rq, text, old, otherwise.lo > 0, found), i;
 	struct diag_record r = *old;
 
 	r.span = n > 0 && old->level != DIAG_NOTE ? found[0]->span : otherwise;

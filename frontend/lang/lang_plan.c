@@ -158,8 +158,8 @@ fe_read_plan(struct ir_ctx *c, struct ir_module *m, uint32_t file)
 	for (b = f ? f->blocks : NULL; b; b = b->next) {
 		if (strcmp(ir_text(c, b->kind.sym), "plan") != 0) {
 			diag_error(&c->diags, b->kind.span, "a plan file holds "
-				   "one plan block and nothing else, found a "
-				   "%s block",
+				   "one plan block and nothing else, found "
+				   "the block `%s`",
 				   ir_text(c, b->kind.sym));
 		} else if (plan) {
 			diag_error(&c->diags, b->kind.span, "a plan file holds "

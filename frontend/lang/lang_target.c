@@ -227,7 +227,7 @@ read_blocks(struct ir_ctx *c, const struct ast_file *f, struct target *out)
 		if (strcmp(ir_text(c, b->kind.sym), "target") != 0) {
 			diag_error(&c->diags, b->kind.span, "a target file "
 				   "holds target blocks and nothing else, "
-				   "found a %s block",
+				   "found the block `%s`",
 				   ir_text(c, b->kind.sym));
 		} else if (read_block(c, b, &g)) {
 			VEC_PUSH(&c->perm, &out->groups, g);

@@ -45,8 +45,9 @@ lengths_agree(const struct ir_module *m, const struct serve_model *s,
 	      const struct serve_asked *q)
 {
 	const struct ir_setting *context = ir_setting(m, "serve.context");
-	const struct ir_setting *prompt = ir_setting(m, "serve.prompt");
+	const struct ir_setting *asked = ir_setting(m, "serve.prompt");
 
+	asked = asked ? asked : ir_setting(m, "serve.output");
 	if (q->context > (double)s->context) {
 		diag_error(&m->ctx->diags, value_of(context), "`context` is "
 			   "%.0f, and the model has %lld positions: a longer "
@@ -56,11 +57,11 @@ lengths_agree(const struct ir_module *m, const struct serve_model *s,
 		return false;
 	}
 	if (q->prompt + q->output > q->context) {
-		diag_error(&m->ctx->diags, value_of(prompt ? prompt :
-			   ir_setting(m, "serve.output")), "a request of %.0f "
-			   "tokens in and %.0f out is longer than the longest "
-			   "sequence, which has %.0f: `context` says so",
-			   q->prompt, q->output, q->context);
+		diag_error(&m->ctx->diags, value_of(asked ? asked : context),
+			   "a request of %.0f tokens in and %.0f out is longer "
+			   "than the longest sequence, which has %.0f: "
+			   "`context` says so", q->prompt, q->output,
+			   q->context);
 		return false;
 	}
 	return true;

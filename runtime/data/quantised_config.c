@@ -10,13 +10,17 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { MOST_BYTES = 4 << 20 }; /* of a config.json */
+enum {
+	MOST_BYTES = 4 << 20, /* of a config.json */
+	NOT_GIVEN = -2, /* less than any number that is read */
+};
 
-/* The keys of quantization_config, of any method; NULL, -1: not given. */
+/* The keys of quantization_config, of any method; NULL, NOT_GIVEN: none. */
 struct settings {
 	const char *method, *format, *algorithm, *checkpoint, *version, *fmt;
 	const char *packs_in, *sparsity;
-	int64_t bits, group, rows, columns;
+	int64_t bits, group;
+	int64_t rows, columns; /* 0: not given */
 	int64_t zero_point, is_marlin; /* flags */
 	const char *dynamic; /* at it, if it says something of modules */
 };
@@ -77,7 +81,8 @@ read_number(struct rt_json *j, int64_t *out)
 	*out = strtoll(text, &end, 10);
 	if (*end || end == text || *out < -1 || *out > INT32_MAX) {
 		return rt_json_fail(j, RT_FORMAT, word, "found %s, expected a "
-				    "whole number", text);
+				    "whole number from -1 to %d", text,
+				    INT32_MAX);
 	}
 	return true;
 }
@@ -87,7 +92,7 @@ static bool
 read_pair(struct rt_json *j, int64_t *rows, int64_t *columns)
 {
 	const char *at;
-	int64_t v[2];
+	int64_t v[2] = { 0, 0 };
 	size_t i = 0;
 
 	if (rt_json_null(j)) {
@@ -95,9 +100,11 @@ read_pair(struct rt_json *j, int64_t *rows, int64_t *columns)
 	}
 	rt_json_open(j, '[');
 	at = j->text + j->at;
-	while (rt_json_more(j, ']', &i)) {
-		if (i > 2 || !rt_json_int(j, &v[i - 1]) || v[i - 1] < 1) {
-			break;
+	while (rt_json_more(j, ']', &i) && i <= 2) {
+		if (rt_json_int(j, &v[i - 1]) && v[i - 1] == 0) {
+			return rt_json_fail(j, RT_FORMAT, at, "found a block "
+					    "of 0 %s, expected 1 or more",
+					    i == 1 ? "rows" : "columns");
 		}
 	}
 	if (j->status == RT_OK && i != 2) {
@@ -174,13 +181,12 @@ add_scheme(struct saying *c, const struct rt_scheme *s)
 static bool
 read_fp8(struct saying *c)
 {
-	struct rt_scheme s = { 8, true, c->s.rows, c->s.columns, false, false };
+	const struct rt_scheme s = { 8, true, c->s.rows, c->s.columns, false,
+				     false };
 
 	if (c->s.fmt && !is_one(c->s.fmt, "e4m3", "float8_e4m3fn")) {
 		return fail_at(c, c->s.fmt, "fmt", c->s.fmt, "e4m3");
 	}
-	s.rows = s.rows > 0 ? s.rows : 0;
-	s.columns = s.columns > 0 ? s.columns : 0;
 	return add_scheme(c, &s);
 }
 
@@ -211,19 +217,34 @@ read_modelopt(struct saying *c)
 		       "FP8_PER_CHANNEL_PER_TOKEN or FP8_PB_WO");
 }
 
+/* A number that is none of those expected. */
+static bool
+fail_number(struct saying *c, const char *key, int64_t found,
+	    const char *expected)
+{
+	char text[24];
+
+	snprintf(text, sizeof(text), "%lld", (long long)found);
+	return found == NOT_GIVEN ? fail_at(c, NULL, "no", key, expected)
+		: fail_at(c, NULL, key, text, expected);
+}
+
+static bool
+fail_group_size(struct saying *c, int64_t found)
+{
+	return fail_number(c, "group_size", found, "numbers of a row that "
+			   "share a scale, or -1: all of them");
+}
+
 /* bits and group_size of GPTQ and AWQ */
 static bool
 read_grouped(struct saying *c, struct rt_scheme *s, const char *bits)
 {
-	char text[24];
-
 	if (c->s.bits != 4 && (c->s.bits != 8 || strcmp(bits, "4") == 0)) {
-		snprintf(text, sizeof(text), "%lld", (long long)c->s.bits);
-		return fail_at(c, NULL, "bits", text, bits);
+		return fail_number(c, "bits", c->s.bits, bits);
 	}
-	if (c->s.group == 0) {
-		return fail_at(c, NULL, "group_size", "0", "numbers of a row "
-			       "that share a scale, or -1: all of them");
+	if (c->s.group == 0 || c->s.group == NOT_GIVEN) {
+		return fail_group_size(c, c->s.group);
 	}
 	s->bits = c->s.bits;
 	s->rows = 1;
@@ -308,6 +329,9 @@ read_strategy(struct saying *c, const struct weights_group *g,
 	const char *word = g->strategy ? g->strategy : g->size > 0 ? "group"
 		: g->size == -1 ? "channel" : "tensor";
 
+	if (g->size == 0) {
+		return fail_group_size(c, 0);
+	}
 	if (strcmp(word, "channel") == 0) {
 		s->rows = 1;
 	} else if (strcmp(word, "group") == 0 && g->size > 0) {
@@ -328,7 +352,7 @@ static bool
 add_group(struct saying *c, const struct weights_group *g)
 {
 	const char *type = g->type ? g->type : "int";
-	struct rt_scheme s = { .bits = g->bits < 0 ? 8 : g->bits };
+	struct rt_scheme s = { .bits = g->bits == NOT_GIVEN ? 8 : g->bits };
 	char text[48];
 
 	s.is_float = strcmp(type, "float") == 0;
@@ -358,8 +382,8 @@ read_groups(struct saying *c)
 	}
 	rt_json_open(j, '{');
 	while (rt_json_more(j, '}', &i) && rt_json_key(j, &name)) {
-		struct weights_group g = { .bits = -1, .size = -2,
-					   .symmetric = 1 };
+		struct weights_group g = { .bits = NOT_GIVEN,
+					   .size = NOT_GIVEN, .symmetric = 1 };
 		bool has_weights = false;
 
 		rt_json_open(j, '{');
@@ -561,9 +585,8 @@ parse(struct rt_quantisation *q, size_t len, const char *path, const char *a,
 	c.j.len = len;
 	c.j.path = path;
 	c.j.err = err;
-	c.s = (struct settings){ .bits = -1, .rows = -1, .columns = -1,
-				 .group = 0, .zero_point = -1,
-				 .is_marlin = -1 };
+	c.s = (struct settings){ .bits = NOT_GIVEN, .group = NOT_GIVEN,
+				 .zero_point = -1, .is_marlin = -1 };
 	if (read_file(&c, a, b) && c.at) {
 		if (!c.s.method && strcmp(a, "quantization") == 0) {
 			c.s.method = "modelopt";

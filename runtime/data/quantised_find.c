@@ -240,9 +240,10 @@ read_shape(const struct folding *f, struct rt_packed *p, size_t module)
 	status = rt_st_read_f64(f->st, t, 0, 2, v, f->err);
 	if (status == RT_OK &&
 	    (v[0] != (double)p->rows || !(v[1] <= (double)p->columns) ||
-	     !(v[1] > (double)(p->columns - in_word)))) {
+	     !(v[1] > (double)(p->columns - in_word)) ||
+	     v[1] != (double)(int64_t)v[1])) {
 		return rt_fail(f->err, RT_FORMAT, where_of(f, t), "found "
-			       "[%.0f, %.0f], expected the shape that '%s' "
+			       "[%.10g, %.10g], expected the shape that '%s' "
 			       "packs, [%" PRId64 ", %" PRId64 "] or less than "
 			       "a word below", v[0], v[1],
 			       rt_show_name(numbers->name).text, p->rows,

@@ -263,4 +263,12 @@ says '--dim:1:1: error: `heads` = 4 is not a multiple of `kv` = 3' \
 	'--dim:1:1: note: `kv` is given here'
 "$LLMC" import --dim hidden=4611686018427387904 d >out 2>err && bad 'too large'
 says '--dim:1:1: error: dim `hidden` is 4611686018427387904, and 1 to 281474976710656 is legal'
+# where the message names no dim, those count that it is shown at
+many='the count of a repeat is 99999999999, and 1 to 1000000 is legal'
+"$LLMC" import --dim layers=99999999999 d >out 2>err && bad 'too many layers'
+says "--dim:1:1: error: $many"
+edit '/num_hidden_layers/s/2/99999999999/'
+"$LLMC" import d >out 2>err && bad 'too many layers of a file'
+says "d/config.json:19:24: error: $many" \
+	'd/config.json:19:24: note: `layers` is `num_hidden_layers` here'
 exit $failed

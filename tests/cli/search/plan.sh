@@ -228,7 +228,7 @@ unplanned 'and the model has 0' plain.llm --pin pp=2
 printf 'plan { tp = 2; }\nplan { pp = 2; }\n' >two.llp
 unplanned 'two.llp:2:1: error: a plan file holds one plan block' \
 	moe.llm --plan two.llp
-unplanned 'found a model block' moe.llm --plan moe.llm
+unplanned 'found the block `model`' moe.llm --plan moe.llm
 echo '# nothing' >empty.llp
 unplanned 'this file holds no `plan` block' moe.llm --plan empty.llp
 unplanned 'cannot read none.llp' moe.llm --plan none.llp

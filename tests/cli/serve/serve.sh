@@ -265,6 +265,8 @@ says 'note: --workload takes KEY=VALUE,.., such as prompt=1024,output=256' \
 	--serve --target h100 --workload weights "$llama"
 says 'a longer model is --dim seq=9000' --serve --target h100 \
 	--workload context=9000 "$llama"
+says '--workload:1:9: error: a request of 1024 tokens in and 256 out is longer' \
+	--serve --target h100 --workload context=900 "$llama"
 says '--serve needs the machine that serves' --serve "$llama"
 says '--explain is about training' --serve --target h100 --explain=cost \
 	"$llama"

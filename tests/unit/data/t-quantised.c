@@ -202,8 +202,10 @@ static const struct wrong {
 	{ Q("'quant_method':'gptq','bits':3,'group_size':8"), "{" QW "}", 32,
 	  "config.json: found bits 3, expected 4 or 8" },
 	{ Q("'quant_method':'gptq','bits':4"), "{" QW "}", 32,
-	  "config.json: found group_size 0, expected numbers of a row that "
+	  "config.json: found no group_size, expected numbers of a row that "
 	  "share a scale, or -1: all of them" },
+	{ Q("'quant_method':'gptq','group_size':8"), "{" QW "}", 32,
+	  "config.json: found no bits, expected 4 or 8" },
 	{ Q("'quant_method':'gptq','bits':4,'group_size':8,"
 	    "'checkpoint_format':'marlin'"), "{" QW "}", 32, "config.json: "
 	  "found checkpoint_format marlin, expected gptq or gptq_v2" },
@@ -217,6 +219,39 @@ static const struct wrong {
 	{ Q("'quant_method':'awq','bits':4,'group_size':8,"
 	    "'zero_point':false"), "{" QW "}", 32, "config.json: found "
 	  "zero_point false, expected true" },
+	/* numbers that are none, or none of a size */
+	{ Q("'quant_method':'fp8','weight_block_size':[0,128]"), "{" W8 "}",
+	  16, "config.json: found a block of 0 rows, expected 1 or more" },
+	{ Q("'quant_method':'fp8','weight_block_size':[128,0]"), "{" W8 "}",
+	  16, "config.json: found a block of 0 columns, expected 1 or more" },
+	{ Q("'quant_method':'fp8','weight_block_size':[2,2,2]"), "{" W8 "}",
+	  16, "config.json: found another size of a block, expected [rows, "
+	  "columns]" },
+	{ Q("'quant_method':'fp8','weight_block_size':[2,-2]"), "{" W8 "}",
+	  16, "config.json: found '-', expected an integer of 0 or more" },
+	{ Q("'quant_method':'fp8','weight_block_size':[2.5,2]"), "{" W8 "}",
+	  16, "config.json: found '.', expected an integer without fraction "
+	  "or exponent" },
+	{ Q("'quant_method':'fp8','weight_block_size':[9223372036854775808,2]"),
+	  "{" W8 "}", 16, "config.json: found an integer past "
+	  "9223372036854775807, expected one of at most that" },
+	{ GROUP("'strategy':'block','block_structure':[0,2]"), "{" W8 "}", 16,
+	  "config.json: found a block of 0 rows, expected 1 or more" },
+	{ GROUP("'group_size':0"), "{" W8 "}", 16, "config.json: found "
+	  "group_size 0, expected numbers of a row that share a scale, or "
+	  "-1: all of them" },
+	{ GROUP("'num_bits':-1"), "{" W8 "}", 16, "config.json: found "
+	  "symmetric, int of -1 bits, expected int of 4 or 8 bits, or "
+	  "symmetric float of 8" },
+	{ Q("'quant_method':'gptq','bits':4,'group_size':0"), "{" QW "}", 32,
+	  "config.json: found group_size 0, expected numbers of a row that "
+	  "share a scale, or -1: all of them" },
+	{ Q("'quant_method':'gptq','bits':4,'group_size':-2"), "{" QW "}", 32,
+	  "config.json: found -2, expected a whole number from -1 to "
+	  "2147483647" },
+	{ Q("'quant_method':'gptq','bits':4.0,'group_size':8"), "{" QW "}", 32,
+	  "config.json: found 4.0, expected a whole number from -1 to "
+	  "2147483647" },
 	{ Q("'quant_method':'awq','bits':'4'"), "{" QW "}", 32,
 	  "config.json: found '\"', expected a number, true, false or null" },
 };
@@ -283,6 +318,33 @@ test_group(void **state)
 			    "tensor 'a.g_idx': found group 1 of column 7, "
 			    "expected one of 1");
 	rt_st_free(st);
+	remove_dir(dir, files);
+}
+
+/* A shape that is no whole number of columns. */
+static void
+test_shape(void **state)
+{
+	static const struct wrong w = {
+		GROUP("'num_bits':4"), "{" T("a.weight_packed", "I32", "4,1",
+		0, 16) "," T("a.weight_scale", "F32", "1", 16, 20) ","
+		T("a.weight_shape", "F32", "2", 20, 28) "}", 28, NULL
+	};
+	static const float shape[2] = { 4, 0.5 };
+	struct bytes b = make(w.header, w.bytes);
+	struct rt_error err = { 0 };
+	char *dir = make_dir();
+	struct rt_st *st;
+
+	(void)state;
+	memcpy(b.at + b.n - sizeof(shape), shape, sizeof(shape));
+	put_bytes(dir, "m.safetensors", b);
+	put_json(dir, "config.json", w.config);
+	assert_int_equal(rt_st_open_any(&st, dir, NULL, &err), RT_FORMAT);
+	assert_string_equal(after_path(err.message, "m.safetensors"),
+			    "tensor 'a.weight_shape': found [4, 0.5], expected "
+			    "the shape that 'a.weight_packed' packs, [4, 8] or "
+			    "less than a word below");
 	remove_dir(dir, files);
 }
 
@@ -422,8 +484,8 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_formats), cmocka_unit_test(test_wrong),
-		cmocka_unit_test(test_group), cmocka_unit_test(test_zeros),
-		cmocka_unit_test(test_plain),
+		cmocka_unit_test(test_group), cmocka_unit_test(test_shape),
+		cmocka_unit_test(test_zeros), cmocka_unit_test(test_plain),
 		cmocka_unit_test(test_memory),
 	};
 
