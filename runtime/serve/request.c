@@ -612,6 +612,24 @@ name_field(struct request_reader *x)
 	return false;
 }
 
+/* No field of this kind of request: one of the other, or of none. */
+static bool
+fail_unknown(struct request_reader *x, const char *key, int where)
+{
+	static const char *const paths[] = {
+		[TEXT] = "/v1/completions", [CHAT] = "/v1/chat/completions",
+	};
+
+	return find_field(key, BOTH)
+		? rt_json_fail(&x->j, RT_RANGE, x->start, "'%s' is a field of "
+			       "%s, and this is %s", key, paths[BOTH - where],
+			       paths[where])
+		: rt_json_fail(&x->j, RT_RANGE, x->start, "there is no field "
+			       "'%s'; the nearest is '%s'",
+			       rt_show_name(key).text,
+			       nearest_field(key, where));
+}
+
 static bool
 read_body(struct request_reader *x)
 {
@@ -629,10 +647,7 @@ read_body(struct request_reader *x)
 		}
 		x->field = find_field(key, where);
 		if (!x->field) {
-			return rt_json_fail(&x->j, RT_RANGE, x->start, "there "
-				"is no field '%s'; the nearest is '%s'",
-				rt_show_name(key).text,
-				nearest_field(key, where));
+			return fail_unknown(x, key, where);
 		}
 		if (x->was_read[x->field - fields]) {
 			return rt_json_fail(&x->j, RT_RANGE, x->start, "'%s' "

@@ -159,6 +159,10 @@ static const struct {
 	  "'['" },
 	{ false, "{\"prompt\": \"a\", \"temprature\": 1}", "there is no field "
 	  "'temprature'; the nearest is 'temperature'" },
+	{ true, "{\"prompt\": \"a\"}", "'prompt' is a field of "
+	  "/v1/completions, and this is /v1/chat/completions" },
+	{ false, "{\"messages\": []}", "'messages' is a field of "
+	  "/v1/chat/completions, and this is /v1/completions" },
 	{ false, "{\"prompt\": \"a\"} x", "found 'x', expected only spaces "
 	  "after the closing '}'" },
 	{ false, "{\"prompt\": \"\377\"}", "found byte 0xff, which does not "
