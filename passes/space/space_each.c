@@ -42,6 +42,7 @@ one(struct counted_plans *e, struct space_plan *t, const struct sched_def *def,
 	if (is_too_long(s, t, chunks) ||
 	    sched_why_not(&s->tmp, def->name, (uint32_t)t->g->pp,
 			  (uint32_t)chunks, (uint32_t)t->nmicrobatches) ||
+	    (t->g->pp == 1 && chunks > 1) ||	/* no plan: plan.md */
 	    t->g->pp * chunks > s->nlayers + (s->nlayers == 0)) {
 		return;
 	}
@@ -75,8 +76,10 @@ each_chunks(struct counted_plans *e, struct space_plan *t,
 	for (v = def->min_chunks; v <= most || v == def->min_chunks; v++) {
 		int64_t now = num_ceil_div(s->nlayers, t->g->pp * v);
 
-		/* with one stage a rank, others are the same as 1f1b */
-		if (now != size && (v > 1 || def->max_chunks == 1)) {
+		/* with one stage a rank, others are the same as 1f1b, which is
+		 * tried too unless another is pinned */
+		if (now != size && (v > 1 || def->max_chunks == 1 ||
+				    s->pinned[SPACE_PIN_SCHEDULE])) {
 			one(e, t, def, v);
 		}
 		size = now;

@@ -151,6 +151,37 @@ test_launches(void **state)
 	ir_ctx_release(&c);
 }
 
+/*
+ * A pinned schedule that runs any number of stages may run one, which is all
+ * that there is on one rank, or on four for six layers: what is found is as
+ * quick as with the schedule that runs one alone.
+ */
+static void
+test_interleaved(void **state)
+{
+	static const int pp[] = { 1, 2, 4 };
+	struct ir_module *m;
+	struct target t;
+	struct ir_ctx c;
+	char pins[40];
+	double us, one;
+	size_t i;
+
+	(void)state;
+	m = small_model(&c, dense, "h100x4", &t);
+	for (i = 0; i < sizeof pp / sizeof *pp; i++) {
+		snprintf(pins, sizeof pins, "pp=%d,schedule=1f1b", pp[i]);
+		one = found(m, &t, pins);
+		snprintf(pins, sizeof pins, "pp=%d,schedule=interleaved",
+			 pp[i]);
+		us = found(m, &t, pins);
+		print_message("%s: %.3f, 1f1b %.3f\n", pins, us, one);
+		assert_true(us > 0 && us <= one * (1 + 1e-9));
+		assert_true(i == 1 || us >= one * (1 - 1e-9));
+	}
+	ir_ctx_release(&c);
+}
+
 /* ---- clusters with little memory ---- */
 
 static const char drawn_dense[] =
@@ -362,6 +393,7 @@ main(void)
 		cmocka_unit_test(test_stand),
 		cmocka_unit_test(test_states),
 		cmocka_unit_test(test_launches),
+		cmocka_unit_test(test_interleaved),
 		cmocka_unit_test(test_drawn),
 		cmocka_unit_test(test_context),
 		cmocka_unit_test(test_zero),
