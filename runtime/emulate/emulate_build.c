@@ -26,8 +26,7 @@ enum {
 	PATH_BYTES = 1024, MAX_WORDS = 32, JOBS = 2
 };
 
-/* Compiled with the images: the table of kernels, and the hooks of
- * -fsanitize=thread, which report plain accesses. */
+/* Compiled with the images: the table of kernels. */
 static const char glue[] =
 	"#include \"emulate_call.h\"\n"
 	"#define ENDS __attribute__((weak, visibility(\"hidden\")))\n"
@@ -41,7 +40,11 @@ static const char glue[] =
 	"static struct emu_thread **bind(const struct emu_calls *calls)\n"
 	"{\n\temu = calls;\n\treturn &emu_self;\n}\n"
 	"const struct emu_library emu_library = { __start_emu_entries, "
-	"__stop_emu_entries, __ehdr_start, _end, bind };\n"
+	"__stop_emu_entries, __ehdr_start, _end, bind };\n";
+
+/* After it, of checked code: the hooks of -fsanitize=thread, which report plain
+ * accesses.  Other code does not call them. */
+static const char hooks[] =
 	"#define HOOK(n) \\\n"
 	"void __tsan_read##n(void *p) { emu->load(p, n); } \\\n"
 	"void __tsan_write##n(void *p) { emu->store(p, n); } \\\n"
@@ -87,6 +90,12 @@ compiler_options(void)
 		p += strcspn(p, " ");
 	}
 	return p;
+}
+
+static const char *
+hooks_of(const struct rt_emu *e)
+{
+	return e->flags & RT_EMU_CHECK ? hooks : "";
 }
 
 static const char *
@@ -223,7 +232,7 @@ write_all(const struct rt_emu *e, const struct folder *f,
 	  struct rt_error *err)
 {
 	const struct rt_images *x = e->images;
-	enum rt_status s = write_text(f, "glue.c", "", glue, err);
+	enum rt_status s = write_text(f, "glue.c", glue, hooks_of(e), err);
 	char name[32], head[256];
 	int64_t i;
 
@@ -407,6 +416,7 @@ key_of(const struct rt_emu *e)
 	rt_hash_init(&h);
 	rt_hash_text(&h, "emulated kernels");
 	rt_hash_text(&h, glue);
+	rt_hash_text(&h, hooks_of(e));
 	rt_hash_text(&h, compiler_command());
 	rt_hash_text(&h, flags_of(e));
 	rt_hash_text(&h, machine_flags());
