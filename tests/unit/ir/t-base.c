@@ -10,6 +10,9 @@
 #include <cmocka.h>
 
 #include "ir/base.h"
+#ifdef __SANITIZE_ADDRESS__
+#include <sanitizer/asan_interface.h>
+#endif
 
 static int
 setup(void **state)
@@ -158,6 +161,80 @@ count_put(void *user, void *p)
 	((struct counts *)user)->live--;
 	free(p);
 }
+
+#ifdef __SANITIZE_ADDRESS__
+#define is_poisoned(p) (__asan_address_is_poisoned(p) != 0)
+
+/* A byte before or after any object, or in one that was released, is found. */
+static void
+test_redzones(void **state)
+{
+	static char *at[2000];
+	struct arena *a = *state;
+	size_t i, n, k;
+
+	for (i = 0; i < 2000; i++) {
+		n = i % 97 == 0 ? 100000 : (i * 37) % 3000 + 1;
+		at[i] = i % 2 ? arena_alloc(a, n) : arena_alloc_raw(a, n);
+		for (k = 0; k < n; k++) {
+			assert_false(is_poisoned(at[i] + k));
+		}
+		n = (n + 15) / 16 * 16;
+		for (k = 0; k < 16; k++) {
+			assert_true(is_poisoned(at[i] + n + k));
+			assert_true(n > 16384 || is_poisoned(at[i] - 1 - k));
+		}
+	}
+	arena_release(a);
+	for (i = 0; i < 2000; i++) {
+		assert_true(is_poisoned(at[i]));
+	}
+}
+
+/* Where requests are counted each object is one, so that each can fail; of
+ * libc's memory many share a chunk. */
+static void
+test_apart(void **state)
+{
+	struct counts c = { 0, 0 };
+	struct mem under, gate, *const gates[] = { &under, &gate };
+	struct mem_pool pool;
+	struct arena a;
+	size_t i, k;
+	char *at;
+
+	(void)state;
+	mem_init(&under);
+	under.get = count_get;
+	under.put = count_put;
+	under.user = &c;
+	mem_pool_init(&pool, &under, &gate);
+	for (i = 0; i < 2; i++) {
+		c.gets = 0;
+		arena_init(&a, gates[i]);
+		for (k = 0; k < 100; k++) {
+			arena_alloc(&a, 8);
+		}
+		assert_int_equal(c.gets, 100);
+		arena_release(&a);
+	}
+	mem_pool_release(&pool);
+	assert_int_equal(c.live, 0);
+	mem_init(&under);
+	mem_pool_init(&pool, &under, &gate);
+	for (i = 0; i < 2; i++) {
+		arena_init(&a, gates[i]);
+		at = arena_alloc(&a, 8);
+		assert_ptr_equal(arena_alloc(&a, 8), at + 32);
+		arena_release(&a);
+	}
+	mem_pool_release(&pool);
+}
+
+#define SANITIZED_TESTS TEST(test_redzones), TEST(test_apart),
+#else
+#define SANITIZED_TESTS
+#endif
 
 /* Takes some of each size; the same sizes in each round. */
 static void
@@ -685,6 +762,7 @@ main(void)
 		TEST(test_arena), TEST(test_arena_join),
 		TEST(test_arena_oom), TEST(test_pool),
 		TEST(test_pool_joins),
+		SANITIZED_TESTS
 		TEST(test_vec),
 		TEST(test_buf), TEST(test_buf_printf),
 		TEST(test_buf_int), TEST(test_buf_full),
