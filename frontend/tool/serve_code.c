@@ -102,6 +102,7 @@ struct step {
 	int64_t tokens;
 	struct drv_part *part;
 	struct cg_input in;
+	struct cg_tiling tiles;		/* those that spill */
 	struct memory mem;
 	struct cg_code *code;
 };
@@ -363,6 +364,7 @@ emit_kernels(struct serve_build *s, const struct cg_input *in)
 		x->in = *in;
 		x->in.ranks = &x->r;
 		x->in.price = &x->price;
+		x->in.tiling = &x->tiles;
 		x->code = drv_kernels_settle(d, &d->ctx, &x->in,
 					     &x->part->images);
 		if (!x->code || !fits(s, x)) {

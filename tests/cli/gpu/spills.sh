@@ -102,6 +102,25 @@ END
 plan named 'tiles of 64 x 64' --plan named.llp
 [ "$(spills named)" -eq 1 ] || bad "$(spills named) named ones spill"
 
+# ---- a program that serves ----
+
+cat >model.llm <<'END'
+model served {
+  dim hidden = 64, heads = 2, hd = 32, vocab = 256, seq = 128;
+  dtype bf16;
+  x = embed(tokens, vocab -> hidden)        @ "embed";
+  q = linear(x -> heads, hd)                @ "q";
+  x = x + linear(attention(q, q, q, causal) -> hidden) @ "o";
+  logits = linear(x -> vocab)               @ "head";
+}
+END
+plan served '' --serve --workload tokens=128
+grep -q 'blocks of 128 x 64' served/kernels/*.cu || bad 'no such blocks'
+plan spilled 'blocks of 128 x 64' --serve --workload tokens=128
+[ "$(spills spilled)" -eq 0 ] || bad "$(spills spilled) serve, and spill"
+grep -q 'blocks of 128 x 64' spilled/kernels/*.cu && bad 'blocks that spill'
+cp small.llm model.llm
+
 # ---- where a plan is finished ----
 
 LLMC_NVRTC=/nonexistent plan later 'tiles of 64 x 64'
