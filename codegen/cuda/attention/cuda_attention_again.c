@@ -120,8 +120,11 @@ ca_forward_again(struct ca_forward *s, const struct ca_put *out)
 		return;
 	}
 	cu_comment(f, "rows that are no numbers, of their own keys alone");
-	cu_line(f, "for (int r = %s / 32; r < %lld && r < %s; r += %lld) {",
-		s->thread, (long long)out->rows, out->live,
+	/* from lane 0, so that the assembler sees that a warp does not
+	 * diverge: otherwise each shuffle has another path, with a call */
+	cu_line(f, "for (int r = (int)shfl_u32((u32)(%s / 32), 0); "
+		"r < %lld && r < %s; r += %lld) {", s->thread,
+		(long long)out->rows, out->live,
 		(long long)(s->threads / 32));
 	cu_line(f, "f32 *to = (f32 *)(SMEM + %lld%s%s) + r * %lld;",
 		(long long)out->at, out->more ? " + " : "",

@@ -41,7 +41,8 @@ static const struct {
 	  "\treturn x < 0 ? 0 : (int)x + 1;\n}\n" },
 	{ "ca_extremes(",
 	  "\n/* The least and the most of n numbers, in all threads of a "
-	  "warp. */\n"
+	  "warp:\n * lane 0's, so that the assembler sees that loops over "
+	  "them do\n * not diverge. */\n"
 	  "FN void\nca_extremes(const f32 *x, i64 apart, int n, "
 	  "f32 *least, f32 *most)\n{\n"
 	  "\tf32 a = x[0], b = x[0], y;\n"
@@ -57,8 +58,8 @@ static const struct {
 	  "\t\ty = shfl_xor_f32(b, i);\n"
 	  "\t\tb = y > b ? y : b;\n"
 	  "\t}\n"
-	  "\t*least = a;\n"
-	  "\t*most = b;\n}\n" },
+	  "\t*least = shfl_f32(a, 0);\n"
+	  "\t*most = shfl_f32(b, 0);\n}\n" },
 	{ "ca_position(",
 	  "\n/* The position of a place. */\n"
 	  "FN i64\nca_position(const struct pieces *p, i64 place)\n{\n"
