@@ -255,6 +255,10 @@ void emu_mma(float *c, const unsigned *a, const unsigned *b, int kind);
  * row. */
 void emu_row(const float *a, const float *b, int apart, int depth, int n,
 	     float *c);
+/* c, the sum of products of a row and a column, whose elements are `apart`
+ * from each other, and d: as the instruction adds them. */
+float emu_added(int kind, const float *a, const float *b, int apart, int depth,
+		float c, float d);
 /* The value of an element of memory. */
 float emu_bf16(unsigned x);
 float emu_f16(unsigned x);

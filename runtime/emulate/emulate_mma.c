@@ -6,6 +6,7 @@
  */
 #include "runtime/emulate/emulate_inner.h"
 
+#include <math.h>
 #include <string.h>
 
 /* ---- elements ---- */
@@ -205,6 +206,43 @@ emu_row(const float *a, const float *b, int apart, int depth, int n, float *c)
 	}
 }
 
+/*
+ * Sums of elements of 8 bits, as users have measured them by wgmma on an H100
+ * (DeepSeek-V3 Technical Report, section 3.5.2) and by mma on Ada and Hopper
+ * (SageAttention2, arXiv:2411.10958): what one instruction adds up, the sum so
+ * far among it, is aligned to the largest, of which 14 bits count; the rest is
+ * cut off.
+ */
+#define SHORT_BITS 14
+#define MOST_SHORT 32
+
+static float
+add_short(const float *a, const float *b, int apart, int depth, float d)
+{
+	float x[MOST_SHORT + 1], most = fabsf(d), sum = 0, step;
+	int exponent, k;
+
+	for (k = 0; k < depth; k++) {
+		x[k] = a[k] * b[k * apart];
+		most = fabsf(x[k]) > most ? fabsf(x[k]) : most;
+	}
+	x[k++] = d;
+	frexpf(most, &exponent);
+	step = ldexpf(1, exponent - SHORT_BITS);
+	while (k-- > 0) {
+		sum += truncf(x[k] / step);
+	}
+	return sum * step;
+}
+
+float
+emu_added(int kind, const float *a, const float *b, int apart, int depth,
+	  float c, float d)
+{
+	return (kind == EMU_E4M3 || kind == EMU_E5M2) && isfinite(c + d)
+		? add_short(a, b, apart, depth, d) : c + d;
+}
+
 void
 emu_mma(float *c, const unsigned *a, const unsigned *b, int kind)
 {
@@ -216,7 +254,7 @@ emu_mma(float *c, const unsigned *a, const unsigned *b, int kind)
 	struct emu_task *lanes = t->warp->lanes;
 	struct product p;
 	float sum[8], *to;
-	int m, j;
+	int m, j, i;
 
 	t->ptr[0] = c;
 	t->ptr[1] = (void *)(uintptr_t)a;
@@ -234,8 +272,11 @@ emu_mma(float *c, const unsigned *a, const unsigned *b, int kind)
 		for (j = 0; j < 4; j++) {
 			to = lanes[m % 8 * 4 + j].ptr[0];
 			to += m / 8 * 2;
-			to[0] += sum[2 * j];
-			to[1] += sum[2 * j + 1];
+			for (i = 0; i < 2; i++) {
+				to[i] = emu_added(kind, p.a[m],
+						  &p.b[0][2 * j + i], 8, p.k,
+						  sum[2 * j + i], to[i]);
+			}
 		}
 	}
 	emu_warp_go(e);

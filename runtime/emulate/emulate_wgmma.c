@@ -64,40 +64,6 @@ fetch_regs(const struct emu_wg *x, float a[16][MAX_K])
 	}
 }
 
-/*
- * Sums of e4m3, as users of an H100 have measured them (DeepSeek-V3 Technical
- * Report, section 3.5.2): what one instruction adds up, the sum so far among
- * it, is aligned to the largest, of which 14 bits count; the rest is cut off.
- */
-#define SHORT_BITS 14
-
-static float
-add_short(const float *a, const float *b, int depth, float d)
-{
-	float x[MAX_K + 1], most = fabsf(d), sum = 0, step;
-	int exponent, k;
-
-	for (k = 0; k < depth; k++) {
-		x[k] = a[k] * b[k * MAX_N];
-		most = fabsf(x[k]) > most ? fabsf(x[k]) : most;
-	}
-	x[k++] = d;
-	frexpf(most, &exponent);
-	step = ldexpf(1, exponent - SHORT_BITS);
-	while (k-- > 0) {
-		sum += truncf(x[k] / step);
-	}
-	return sum * step;
-}
-
-/* d, and products of a row and a column, whose sum is c. */
-static inline float
-added(int kind, const float *a, const float *b, int depth, float c, float d)
-{
-	return kind == EMU_E4M3 && isfinite(c + d)
-		? add_short(a, b, depth, d) : c + d;
-}
-
 /* The product of a warpgroup: x[q] is the part of its warp q. */
 static void
 execute_product(struct rt_emu *e, struct emu_wg *const x[4])
@@ -130,8 +96,8 @@ execute_product(struct rt_emu *e, struct emu_wg *const x[4])
 			for (n = 0; n < x[0]->n / 4; n++) {
 				i = n / 2 * 8 + 2 * t + n % 2;
 				to = &d[n / 2 * 4 + n % 2];
-				*to = added(kind, a[m], &b[0][i], depth, c[i],
-					    add ? *to : 0);
+				*to = emu_added(kind, a[m], &b[0][i], MAX_N,
+						depth, c[i], add ? *to : 0);
 			}
 		}
 	}

@@ -265,8 +265,8 @@ void cu_pairs_end(struct cu_func *f);
 
 /* ---- cuda_dot_products.c: products by tcgen05, sums by wgmma ------------ */
 
-/* Stages of 128 bytes of f8e4m3 that wgmma adds up, in 14 bits: so many at a
- * time, whose sums threads then add to f32 sums of their own. */
+/* Stages of 128 elements of 8 bits that wgmma or mma.sync adds up, in 14 bits:
+ * so many at a time, whose sums threads then add to f32 sums of their own. */
 #define CU_PROMOTED 4
 
 /* Emits how n `part`, which have been waited for, are added to the sums `to` (C

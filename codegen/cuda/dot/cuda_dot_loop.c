@@ -205,14 +205,28 @@ put_reader(const struct mma *m, int which)
 
 /* Sums of nothing. */
 static void
-put_zeros(struct cu_func *f, const struct cu_tile *t)
+put_zeros_to(struct cu_func *f, const struct cu_tile *t, const char *sums)
 {
 	cu_line(f, "UNROLL");
 	cu_line(f, "for (it = 0; it < %lld; it++) {",
 		(long long)(t->wm * t->wn / 32));
-	cu_line(f, "acc[it / %lld][it / 4 %% %lld][it %% 4] = 0;",
+	cu_line(f, "%s[it / %lld][it / 4 %% %lld][it %% 4] = 0;", sums,
 		(long long)t->wn / 2, (long long)t->wn / 8);
 	cu_line(f, "}");
+}
+
+static void
+put_zeros(struct cu_func *f, const struct cu_tile *t)
+{
+	put_zeros_to(f, t, "acc");
+}
+
+/* Sums of 8 bits, which mma.sync adds up with some 14 bits: threads add what it
+ * makes of 512 of k to sums in f32, as they do for wgmma. */
+static bool
+promotes(const struct mma *m)
+{
+	return cu_unit_bytes(m->l->unit) == 1;
 }
 
 static void
@@ -225,10 +239,17 @@ declare(const struct mma *m)
 		m->l->from, (long long)t->k - 1, (long long)t->k);
 	cu_line(f, "f32 acc[%lld][%lld][4];", (long long)t->wm / 16,
 		(long long)t->wn / 8);
+	if (promotes(m)) {
+		cu_line(f, "f32 part[%lld][%lld][4];", (long long)t->wm / 16,
+			(long long)t->wn / 8);
+	}
 	cu_line(f, "u32 rows[2][%lld][4], cols[2][%lld][4];",
 		(long long)t->wm / 16, (long long)t->wn / 16);
 	cu_line(f, "int it, get = 0, put = %lld;", (long long)t->stages - 1);
 	put_zeros(f, t);
+	if (promotes(m)) {
+		put_zeros_to(f, t, "part");
+	}
 }
 
 /* Reads both operands of step `q` from stage `get`. */
@@ -262,8 +283,30 @@ multiply_mma(const struct mma *m)
 	cu_line(f, "for (i = 0; i < %lld; i++) {", (long long)t->wm / 16);
 	cu_line(f, "UNROLL");
 	cu_line(f, "for (j = 0; j < %lld; j++) {", (long long)t->wn / 8);
-	cu_line(f, "%s(acc[i][j], rows[q %% 2][i], &cols[q %% 2][j / 2]"
-		"[j %% 2 * 2]);", instruction(m->l->unit));
+	cu_line(f, "%s(%s[i][j], rows[q %% 2][i], &cols[q %% 2][j / 2]"
+		"[j %% 2 * 2]);", instruction(m->l->unit),
+		promotes(m) ? "part" : "acc");
+	cu_close(f, 2);
+}
+
+static void
+promote_mma(const struct mma *m)
+{
+	const struct cu_tile *t = m->l->tile;
+	long long stages = CU_PROMOTED * 128 / (long long)t->k;
+	struct cu_func *f = m->f;
+
+	cu_line(f, "if (it %% %lld == %lld || it + 1 == nk) {", stages,
+		stages - 1);
+	cu_line(f, "int e;");
+	cu_line(f, "UNROLL");
+	cu_line(f, "for (e = 0; e < %lld; e++) {",
+		(long long)(t->wm * t->wn / 32));
+	cu_line(f, "f32 *const x = &part[e / %lld][e / 4 %% %lld][e %% 4];",
+		(long long)t->wn / 2, (long long)t->wn / 8);
+	cu_line(f, "acc[e / %lld][e / 4 %% %lld][e %% 4] += *x;",
+		(long long)t->wn / 2, (long long)t->wn / 8);
+	cu_line(f, "*x = 0;");
 	cu_close(f, 2);
 }
 
@@ -295,7 +338,11 @@ loop_mma(const struct mma *m)
 	cu_loop_next(f, m->l);
 	cu_line(f, "}");
 	multiply_mma(m);
-	cu_close(f, 2);
+	cu_line(f, "}");
+	if (promotes(m)) {
+		promote_mma(m);
+	}
+	cu_line(f, "}");
 }
 
 static void

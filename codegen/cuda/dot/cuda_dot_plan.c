@@ -28,6 +28,15 @@ static const struct cu_tile by_bytes[] = {
 	{ 64, 64, 64, 32, 32, 128, 4, 4, 0.50, CU_BY_WARPS },
 	{ 32, 32, 64, 16, 16, 128, 4, 4, 0.25, CU_BY_WARPS },
 };
+/* The same of 8 bits: a warp has two registers for each sum, since threads
+ * promote what mma.sync adds up. */
+static const struct cu_tile by_short[] = {
+	{ 128, 128, 64, 64, 32, 256, 1, 4, 0.80, CU_BY_WARPS },
+	{ 128, 64, 64, 64, 32, 128, 2, 4, 0.70, CU_BY_WARPS },
+	{ 64, 128, 64, 32, 64, 128, 2, 4, 0.70, CU_BY_WARPS },
+	{ 64, 64, 64, 32, 32, 128, 3, 4, 0.50, CU_BY_WARPS },
+	{ 32, 32, 64, 16, 16, 128, 4, 4, 0.25, CU_BY_WARPS },
+};
 /* A thread of 8 x 8 reads 64 bytes for 64 multiplications. */
 static const struct cu_tile by_numbers[] = {
 	{ 128, 128, 16, 8, 8, 256, 1, 3, 0.90, CU_BY_WARPS },
@@ -107,6 +116,10 @@ cu_tiles(const struct cu_dot *d, uint32_t *n)
 	if (d->unit == CU_DOT_FMA) {
 		*n = COUNT(by_numbers);
 		return by_numbers;
+	}
+	if (cu_unit_bytes(d->unit) == 1) {
+		*n = COUNT(by_short);
+		return by_short;
 	}
 	*n = COUNT(by_bytes);
 	return by_bytes;

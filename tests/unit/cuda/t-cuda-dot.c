@@ -176,6 +176,31 @@ test_units(void **state)
 	units_of("sm_89", ada, 2);
 }
 
+/* Of 8 bits and so many of k that sums of mma.sync alone would be wrong:
+ * in large tiles, in small ones, and in parts of k. */
+static void
+test_promoted(void **state)
+{
+	static const struct {
+		int m, n, units;
+	} of[] = { { 200, 264, 1 }, { 72, 136, 1 }, { 40, 72, 4 },
+		   { 24, 40, 1000 } };
+	size_t i;
+
+	(void)state;
+	begin("sm_89", 0);
+	for (i = 0; i < sizeof of / sizeof of[0]; i++) {
+		all.c.units = of[i].units;
+		add(arena_printf(&all.a, "llmc-ir 1\ndim m = %d\n"
+			"dim n = %d\ndim k = 3008\nmodel {\n"
+			"  %%0 = input name=\"x\" : f8e4m3[m, k]\n"
+			"  %%1 = input name=\"w\" : f8e4m3[n, k]\n"
+			"  %%2 = dot_f32 %%0, %%1 over=k : f32[m, n]\n"
+			"  return %%2\n}\n", of[i].m, of[i].n));
+	}
+	finish(RT_EMU_CHECK);
+}
+
 /* ---- experts ---- */
 
 /* Where tokens go: anywhere; to the first experts alone, as all are equal. */
@@ -733,6 +758,7 @@ main(void)
 		cmocka_unit_test(test_checked),
 		cmocka_unit_test(test_boxes),
 		cmocka_unit_test(test_units),
+		cmocka_unit_test(test_promoted),
 		cmocka_unit_test(test_experts),
 		cmocka_unit_test(test_experts_wgmma),
 		cmocka_unit_test(test_experts_empty),
