@@ -51,6 +51,7 @@ noinst_LIBRARIES += %D%/libpasses.a
 	%D%/inline.c \
 	%D%/quantise.c \
 	%D%/ragged.c \
+	%D%/served.c \
 	%D%/kernels/explicit_attention.c \
 	%D%/kernels/explicit_attention.h \
 	%D%/kernels/fuse.c \

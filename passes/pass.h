@@ -117,19 +117,22 @@ void pass_list_lacks(struct pass_table *t, const struct pass_list *l,
 bool pass_order(const struct pass_table *t, const struct pass_list *l,
 		uint32_t have, struct buf *why);
 
-/* ---- ragged.c ---------------------------------------------------------- */
+/* ---- served.c ---------------------------------------------------------- */
 
 /*
  * Makes the logits the model's result in place of its loss: the value of that
  * name, or the result if it is no scalar.  False after an error.
  */
 bool pass_keep_logits(struct ir_module *m);
-/* Makes a step that `ragged` made, and that may be split, one of so many
- * positions and logits. */
-void pass_resize_step(struct ir_module *m, int64_t tokens, int64_t rows);
 /* The dims of the model's tokens: `batch`, and the one of positions.  False
  * after an error. */
 bool pass_find_tokens(struct ir_module *m, dim_id *batch, dim_id *seq);
+
+/* ---- ragged.c ---------------------------------------------------------- */
+
+/* Makes a step that `ragged` made, and that may be split, one of so many
+ * positions and logits. */
+void pass_resize_step(struct ir_module *m, int64_t tokens, int64_t rows);
 
 /* ---- plugin.c: passes from shared objects ----------------------------- */
 

@@ -19,7 +19,8 @@
  * attention takes keys, or where the model says `cache`, rows of the step are
  * appended to the cache and those of all keys gathered from it; after the last
  * layer, the wanted rows are gathered.  Causal masks and windows become ranges
- * of keys.
+ * of keys.  With `serve.cache` the cache has that type: `append` rounds rows to
+ * it, and a `cast` after the gather makes them what the model computes with.
  *
  * A serve block alone changes nothing, as the model may be trained, too: the
  * pass acts if the setting `program.serves` is there, which --serve -o makes.
@@ -47,6 +48,7 @@ struct ragged {
 	bool *used;		/* by value: the logits need it */
 	uint32_t nold;		/* values of the model */
 	uint32_t ncaches;
+	enum ir_dtype cache;	/* IR_IDX: as keys and values are computed */
 	bool is_tail;		/* after the last layer */
 };
 
@@ -203,28 +205,55 @@ may_be_keys(const struct ragged *r, value_id v)
 		ir_type_at(ir_type(r->m, r->map[v]), r->dim[OF_STEP]) == 0);
 }
 
+/* The cache of rows v of a step, with these put in. */
+static value_id
+append_rows(struct ragged *r, region_id to, value_id v, const char *around,
+	    struct span at)
+{
+	struct ir_type t = *ir_type(r->m, v);
+	struct ir_new n;
+
+	t.dims[0] = r->slots;
+	t.dtype = (uint8_t)(r->cache == IR_IDX ? t.dtype : r->cache);
+	ir_new_init(&n, IR_APPEND, at);
+	ir_new_arg(&n, v);
+	ir_new_arg(&n, r->slot);
+	ir_new_text(&n, IR_ATTR_NAME, cache_name(r, around));
+	ir_new_dim(&n, IR_ATTR_OF, r->slots);
+	ir_new_dim(&n, IR_ATTR_OVER, r->dim[OF_STEP]);
+	return append(r, to, &n, &t);
+}
+
+static value_id
+cast(struct ragged *r, region_id to, value_id v, uint8_t dtype, struct span at)
+{
+	struct ir_type t = *ir_type(r->m, v);
+	struct ir_new n;
+
+	if (t.dtype == dtype) {
+		return v;
+	}
+	t.dtype = dtype;
+	ir_new_init(&n, IR_CAST, at);
+	ir_new_arg(&n, v);
+	return append(r, to, &n, &t);
+}
+
 /* The copy of v of all keys: rows of the step go to the cache. */
 static value_id
 keys_of(struct ragged *r, region_id to, value_id v, const char *around,
 	struct span at)
 {
-	value_id of = r->map[v];
-	struct ir_type t = *ir_type(r->m, of);
-	struct ir_new n;
+	value_id of = r->map[v], rows;
 
 	if (r->rows[v] == OF_KEYS) {
 		return of;
 	}
 	if (!r->as_keys[v]) {
-		t.dims[0] = r->slots;
-		ir_new_init(&n, IR_APPEND, at);
-		ir_new_arg(&n, of);
-		ir_new_arg(&n, r->slot);
-		ir_new_text(&n, IR_ATTR_NAME, cache_name(r, around));
-		ir_new_dim(&n, IR_ATTR_OF, r->slots);
-		ir_new_dim(&n, IR_ATTR_OVER, r->dim[OF_STEP]);
-		r->as_keys[v] = gather(r, to, append(r, to, &n, &t), r->slots,
-				       r->key, at);
+		rows = gather(r, to, append_rows(r, to, of, around, at),
+			      r->slots, r->key, at);
+		r->as_keys[v] = cast(r, to, rows, ir_type(r->m, of)->dtype,
+				     at);
 	}
 	return r->as_keys[v];
 }
@@ -758,79 +787,6 @@ copy_nodes(struct ragged *r, region_id from, region_id to, const char *around)
 
 /* ---- the step ---- */
 
-/* The value named logits, the last of them, among nodes of the region. */
-static value_id
-named_logits(const struct ir_module *m, region_id r)
-{
-	const struct ir_region *body = &m->regions.at[r];
-	value_id found = 0;
-	uint32_t i;
-
-	for (i = 0; i < body->nodes.n; i++) {
-		value_id v = ir_node(m, body->nodes.at[i])->result;
-		sym_t hint = v ? m->values.at[v].hint : 0;
-
-		if (hint && strcmp(ir_text(m->ctx, hint), "logits") == 0) {
-			found = v;
-		}
-	}
-	return found;
-}
-
-bool
-pass_keep_logits(struct ir_module *m)
-{
-	func_id f = ir_model(m);
-	struct span nowhere = { 0, 0 };
-	struct ir_region *body;
-	value_id v;
-
-	if (!f) {
-		diag_error(&m->ctx->diags, nowhere, "there is no model to "
-			   "serve");
-		return false;
-	}
-	body = &m->regions.at[m->funcs.at[f].body];
-	v = named_logits(m, m->funcs.at[f].body);
-	if (!v && body->results.n == 1 &&
-	    ir_type(m, body->results.at[0])->ndims > 0) {
-		v = body->results.at[0];
-	}
-	if (!v) {
-		diag_error(&m->ctx->diags, m->funcs.at[f].span, "serving "
-			   "needs the scores of the next token, and no value "
-			   "of the model is named `logits`");
-		return false;
-	}
-	body->results.at[0] = v;
-	body->results.n = 1;
-	return true;
-}
-
-bool
-pass_find_tokens(struct ir_module *m, dim_id *batch, dim_id *seq)
-{
-	func_id f = ir_model(m);
-	const struct ir_region *body = &m->regions.at[m->funcs.at[f].body];
-	uint32_t i;
-
-	*batch = ir_dim_find(m, intern_str(&m->ctx->syms, "batch"));
-	for (i = 0; i < body->nodes.n && *batch; i++) {
-		const struct ir_node *n = ir_node(m, body->nodes.at[i]);
-		const struct ir_type *t = ir_type(m, n->result);
-
-		if (n->op == IR_INPUT && t->of && t->ndims == 2 &&
-		    t->dims[0] == *batch) {
-			*seq = t->dims[1];
-			return true;
-		}
-	}
-	diag_error(&m->ctx->diags, m->funcs.at[f].span, "serving needs an "
-		   "input of tokens, with the dim `batch` and one of "
-		   "positions");
-	return false;
-}
-
 /* A dim of that size, under a name that no dim has. */
 static dim_id
 new_dim(struct ragged *r, const char *name, const char *setting)
@@ -903,6 +859,25 @@ has_sizes(const struct ir_module *m)
 	return true;
 }
 
+/* What the cache is stored in. */
+static bool
+read_cache(struct ragged *r)
+{
+	const struct ir_setting *s = ir_setting(r->m, "serve.cache");
+
+	r->cache = IR_IDX;
+	if (!s || (ir_find_dtype(ir_text(r->m->ctx, s->text), &r->cache) &&
+		   r->cache != IR_IDX && r->cache != IR_TF32 &&
+		   r->cache != IR_INT8 && r->cache != IR_INT4)) {
+		return true;
+	}
+	diag_error(&r->m->ctx->diags, s->value, "`cache` is %s, and a program "
+		   "that serves keeps keys and values as f32, bf16, f16, "
+		   "f8e4m3, f8e5m2, or as they are computed: leave it out, or "
+		   "take one of these", ir_text(r->m->ctx, s->text));
+	return false;
+}
+
 bool
 pass_ragged(struct pass_ctx *p, struct ir_module *m)
 {
@@ -915,7 +890,7 @@ pass_ragged(struct pass_ctx *p, struct ir_module *m)
 		return true;
 	}
 	if (!has_sizes(m) || !pass_keep_logits(m) ||
-	    !pass_find_tokens(m, &r.batch, &r.seq)) {
+	    !pass_find_tokens(m, &r.batch, &r.seq) || !read_cache(&r)) {
 		return false;
 	}
 	old = m->funcs.at[f].body;

@@ -442,45 +442,19 @@ compile(struct serve_build *s, struct ir_module *m)
 	return ok && drv_kernels_end(d, d->kernels);
 }
 
-/* Of the caches; keys and values are kept as they are computed. */
-static enum ir_dtype
-cache_dtype(const struct ir_module *m, enum ir_dtype otherwise)
-{
-	node_id id;
-
-	for (id = 1; id < m->nodes.n; id++) {
-		const struct ir_node *n = ir_node(m, id);
-
-		if (n->op == IR_APPEND) {
-			return ir_type(m, n->result)->dtype;
-		}
-	}
-	return otherwise;
-}
-
-/* Settings that change what is predicted, and that no program has. */
+/* The setting that changes what is predicted, and that no program has. */
 static bool
 check_types(struct driver *d, const struct ir_module *m)
 {
-	const struct ir_setting *cache = ir_setting(m, "serve.cache");
 	const struct ir_setting *matmul = ir_setting(m, "serve.matmul");
-	enum ir_dtype asked;
 
-	if (cache && ir_find_dtype(ir_text(m->ctx, cache->text), &asked) &&
-	    cache_dtype(m, asked) != asked) {
-		diag_error(&d->ctx.diags, cache->value, "`cache` is %s, and "
-			   "a program keeps keys and values as it computes "
-			   "them, in %s: leave it out",
-			   ir_dtypes[asked].name,
-			   ir_dtypes[cache_dtype(m, asked)].name);
-	}
 	if (matmul) {
 		diag_error(&d->ctx.diags, matmul->value, "`matmul` is %s, and "
 			   "a program that serves multiplies in the types of "
 			   "the model: leave it out",
 			   ir_text(m->ctx, matmul->text));
 	}
-	return d->ctx.diags.errors == 0;
+	return !matmul;
 }
 
 void

@@ -137,6 +137,10 @@ const char *ir_interp_name(struct interp *e, const struct ir_node *n);
 
 /* ---- interp_rounded.c: weights that are stored in 8 bits ---- */
 
+/* The nearest number of the type, to even on a tie.  Types of 8 bits and less
+ * saturate; NaN stays NaN. */
+double ir_interp_nearest(enum ir_dtype t, double v);
+
 /*
  * A part of such a weight, or of its scales, as this rank has it: `one` is its
  * type, and e->full the weight's name.  `read` reads what is rounded.

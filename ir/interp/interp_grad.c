@@ -152,15 +152,33 @@ ir_eval_scatter(struct interp *e, const struct ir_node *n, double *out)
 	return put_rows(e, n, "A over N", true, out);
 }
 
+/* Rounds numbers to a cache's type, if it is another than that of its rows. */
+static void
+round_rows(const struct interp *e, const struct ir_node *n, double *out)
+{
+	const struct ir_type *t = ir_type(e->m, n->result);
+	int64_t elems = ir_interp_elems(e, n, INTERP_RESULT), i;
+
+	if (t->dtype == interp_type(e, n, 0)->dtype) {
+		return;
+	}
+	for (i = 0; i < elems; i++) {
+		out[i] = ir_interp_nearest((enum ir_dtype)t->dtype, out[i]);
+	}
+}
+
 bool
 ir_eval_append(struct interp *e, const struct ir_node *n, double *out)
 {
 	const struct ir_type *t = ir_type(e->m, n->result);
 	size_t length = ir_interp_enter_name(e, n);
 	bool ok = ir_interp_read_tensor(e, n, out) &&
-		  put_rows(e, n, "over N", false, out) &&
-		  ir_interp_write_tensor(e, n, t, out);
+		  put_rows(e, n, "over N", false, out);
 
+	if (ok) {
+		round_rows(e, n, out);
+		ok = ir_interp_write_tensor(e, n, t, out);
+	}
 	ir_interp_leave(&e->name, length);
 	return ok;
 }

@@ -53,18 +53,6 @@ elems_of(const struct rounded *x, bool scales)
 	return scales && x->dtype == IR_INT4 ? n / IR_GROUP : n;
 }
 
-/* The nearest bf16, which is one of the f32; to even on a tie. */
-static double
-to_bf16(double v)
-{
-	int exponent;
-	double step;
-
-	frexp(v, &exponent);
-	step = fmax(ldexp(1, exponent - 8), ir_dtypes[IR_BF16].least);
-	return nearbyint(v / step) * step;
-}
-
 /* The largest magnitude becomes the largest number of the type; f32, as scales
  * are stored so, or of groups bf16. */
 static void
@@ -80,23 +68,52 @@ find_scales(const struct rounded *x, double *scale)
 	}
 	for (i = 0; i < scales; i++) {
 		scale[i] = (float)(scale[i] / ir_dtypes[x->dtype].most);
-		scale[i] = x->dtype == IR_INT4 ? to_bf16(scale[i]) : scale[i];
+		if (x->dtype == IR_INT4) {
+			scale[i] = ir_interp_nearest(IR_BF16, scale[i]);
+		}
 	}
 }
 
-/* To the nearest number of the type, to even on a tie. */
-static double
-nearest(enum ir_dtype t, double v)
+/* Bits of a float type's numbers, the first included; 0: of a whole number. */
+static int
+significant_bits(enum ir_dtype t)
+{
+	switch (t) {
+	case IR_F64:
+		return 53;
+	case IR_F32:
+		return 24;
+	case IR_TF32:
+	case IR_F16:
+		return 11;
+	case IR_BF16:
+		return 8;
+	case IR_F8E4M3:
+		return 4;
+	case IR_F8E5M2:
+		return 3;
+	default:
+		return 0;
+	}
+}
+
+double
+ir_interp_nearest(enum ir_dtype t, double v)
 {
 	double most = ir_dtypes[t].most, step = 1;
-	int exponent;
+	bool saturates = ir_dtypes[t].bits <= 8;
+	int bits = significant_bits(t), exponent;
 
-	if (t == IR_F8E4M3) {	/* three bits after the first */
+	if (isnan(v) || (isinf(v) && !saturates)) {
+		return v;
+	}
+	v = saturates ? fmin(fmax(v, -most), most) : v;
+	if (bits > 0) {
 		frexp(v, &exponent);
-		step = fmax(ldexp(1, exponent - 4), ir_dtypes[t].least);
+		step = fmax(ldexp(1, exponent - bits), ir_dtypes[t].least);
 	}
 	v = nearbyint(v / step) * step;
-	return fmin(fmax(v, -most), most);
+	return fabs(v) <= most ? v : copysign(INFINITY, v);
 }
 
 static double
@@ -104,7 +121,7 @@ element(const struct rounded *x, int64_t i)
 {
 	double scale = x->scale[scale_of(x, i)], v;
 
-	v = scale > 0 ? nearest(x->dtype, x->weight[i] / scale) : 0;
+	v = scale > 0 ? ir_interp_nearest(x->dtype, x->weight[i] / scale) : 0;
 	return x->dtype == IR_INT4 ? v * scale : v;
 }
 

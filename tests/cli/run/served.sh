@@ -173,8 +173,7 @@ refuses 'nothing to continue' ./one/rank generate --checkpoint ck
 refuses '20 seconds' ./one/rank serve --checkpoint ck --timeout 5
 run --serve --target cpux1 --workload $work --why-not tp=1 -o other \
 	"$model" && [ -x other/rank ] || bad 'no program beside another answer'
-for keys in 'cache=f8e4m3:`cache` is f8e4m3, and a program keeps' \
-		'matmul=f8e4m3:`matmul` is f8e4m3, and a program that serves' \
+for keys in 'matmul=f8e4m3:`matmul` is f8e4m3, and a program that serves' \
 		'keys=100:`keys` is 100, and 128 to 16777216 is legal'; do
 	refuses "${keys#*:}" "$LLMC" --serve --target cpux1 -o no "$model" \
 		--workload "prompt=8,output=4,context=16,${keys%%:*}"

@@ -3,7 +3,8 @@
  * small models under random plans, served a random trace of requests.  All
  * ranks run in one process in float64, and the logits of each position are
  * those of the whole forward to 1e-9, however the positions were cut into steps
- * and wherever their keys lie in the cache.
+ * and wherever their keys lie in the cache.  Where weights or the cache are
+ * rounded, the whole forward rounds the same numbers in its own way.
  *
  * RAGGED_PAIRS=N how many, RAGGED_SEED=S from which seed.
  */
@@ -56,6 +57,7 @@ struct trace {
 	double off;
 	uint32_t compared;
 	const char *stored;	/* weights; NULL: as declared */
+	const char *cache;	/* its type; NULL: as computed */
 	bool is_tied;		/* the head is the embedding */
 	struct ir_module *m;	/* the whole forward */
 };
@@ -274,6 +276,158 @@ get_rounded(void *user, enum ir_op op, const char *name,
 	return true;
 }
 
+/* ---- keys and values that are stored rounded ---- */
+
+/* A type: bits of its numbers, the first included; what its subnormal numbers
+ * are multiples of; the largest number. */
+struct narrow {
+	const char *name;
+	int bits;
+	double step, most;
+};
+
+static const struct narrow narrow_types[] = {
+	{ "f8e4m3", 4, 0x1p-9, 448 }, { "f8e5m2", 3, 0x1p-16, 57344 },
+	{ "bf16", 8, 0x1p-133, 0x1.fep127 }
+};
+
+/* Where nodes go that round numbers of v's type. */
+struct rounding {
+	struct ir_module *m;
+	region_id r;
+	const struct narrow *to;
+	struct ir_type type;
+};
+
+static value_id
+add(struct rounding *x, struct ir_new *n, const struct ir_type *t)
+{
+	const char *why = "?";
+	value_id v;
+
+	n->nresults = 1;
+	n->types[0] = *t;
+	v = ir_append(x->m, x->r, n, &why);
+	assert_int_not_equal(v, 0);
+	return v;
+}
+
+/* v and a number. */
+static value_id
+with(struct rounding *x, enum ir_op op, value_id v, double number)
+{
+	struct ir_type scalar = { .dtype = x->type.dtype };
+	struct span nowhere = { 0, 0 };
+	struct ir_new n;
+	value_id c;
+
+	ir_new_init(&n, IR_CONST, nowhere);
+	ir_new_num(&n, IR_ATTR_VALUE, number);
+	c = add(x, &n, &scalar);
+	ir_new_init(&n, op, nowhere);
+	ir_new_arg(&n, v);
+	ir_new_arg(&n, c);
+	return add(x, &n, &x->type);
+}
+
+static value_id
+both(struct rounding *x, enum ir_op op, value_id a, value_id b)
+{
+	struct span nowhere = { 0, 0 };
+	struct ir_new n;
+
+	ir_new_init(&n, op, nowhere);
+	ir_new_arg(&n, a);
+	ir_new_arg(&n, b);
+	return add(x, &n, &x->type);
+}
+
+/* To so many bits, by sums in float64 (Veltkamp's splitting). */
+static value_id
+split_off(struct rounding *x, value_id v)
+{
+	value_id c = with(x, IR_MUL, v, ldexp(1, 53 - x->to->bits) + 1);
+
+	return both(x, IR_SUB, c, both(x, IR_SUB, c, v));
+}
+
+/*
+ * v in the type: subnormal numbers are multiples of the step, which a sum with
+ * a large number rounds to; of others, which are those from `least` on, bits
+ * are split off.  Each part is 0 where the others hold.
+ */
+static value_id
+rounded(struct rounding *x, value_id v)
+{
+	double least = ldexp(x->to->step, x->to->bits - 1);
+	double large = 1.5 * ldexp(x->to->step, 52);
+	value_id low, up, down;
+
+	x->type = *ir_type(x->m, v);
+	v = with(x, IR_MIN, with(x, IR_MAX, v, -x->to->most), x->to->most);
+	low = with(x, IR_MIN, with(x, IR_MAX, v, -least), least);
+	low = with(x, IR_SUB, with(x, IR_ADD, low, large), large);
+	up = with(x, IR_SUB, split_off(x, with(x, IR_MAX, v, least)), least);
+	down = with(x, IR_ADD, split_off(x, with(x, IR_MIN, v, -least)),
+		    least);
+	return both(x, IR_ADD, low, both(x, IR_ADD, up, down));
+}
+
+/* Rounds what a node reads: keys and values, or what the model caches. */
+static void
+round_operands(struct rounding *x, node_id id, bool says_cache)
+{
+	bool caches = ir_node(x->m, id)->op == IR_CACHE;
+	bool pairs = ir_is(ir_node(x->m, id)->op, IRF_PAIRS);
+	uint32_t at = pairs ? 1 : 0, to = pairs ? 3 : 1;
+	value_id v;
+
+	for (; (says_cache ? caches : pairs) && at < to; at++) {
+		v = ir_args(x->m, ir_node(x->m, id))[at];
+		/* of the type that it is computed in: nothing to round */
+		if (strcmp(ir_dtypes[ir_type(x->m, v)->dtype].name,
+			   x->to->name) == 0) {
+			continue;
+		}
+		v = rounded(x, v);
+		x->m->args.at[ir_node(x->m, id)->args + at] = v;
+	}
+}
+
+/* Whether the model says what it caches; all attention does, or none. */
+static bool
+says_cache(const struct ir_module *m)
+{
+	node_id id;
+
+	for (id = 1; id < m->nodes.n && ir_node(m, id)->op != IR_CACHE; id++) {
+	}
+	return id < m->nodes.n;
+}
+
+static void
+round_cached(struct ir_module *m, const struct trace *t)
+{
+	struct rounding x = { .m = m };
+	bool says = says_cache(m);
+	uint32_t i, n;
+	node_id *old;
+
+	for (x.to = narrow_types; strcmp(x.to->name, t->cache); x.to++) {
+	}
+	for (x.r = 1; x.r < m->regions.n; x.r++) {
+		n = m->regions.at[x.r].nodes.n;
+		old = arena_dup(&m->ctx->tmp, m->regions.at[x.r].nodes.at,
+				n * sizeof *old);
+		m->regions.at[x.r].nodes.n = 0;
+		for (i = 0; i < n; i++) {
+			round_operands(&x, old[i], says);
+			VEC_PUSH(&m->ctx->perm, &m->regions.at[x.r].nodes,
+				 old[i]);
+		}
+	}
+}
+
 /* ---- both programs ---- */
 
 /* The same model, with what it keeps of a token said: keys before they are
@@ -340,6 +494,9 @@ run_whole(struct ir_module *m, struct trace *t)
 
 	t->m = m;
 	assert_true(pass_keep_logits(m));
+	if (t->cache) {
+		round_cached(m, t);
+	}
 	assert_true(ir_eval(m, &o, &r, 1, &n));
 	assert_int_equal(n, 1);
 	t->logits = r.data;
@@ -388,6 +545,9 @@ run_steps(struct ir_module *m, const struct pair *p, struct trace *t)
 	if (t->stored) {
 		set_word(m, "serve.weights", t->stored);
 	}
+	if (t->cache) {
+		set_word(m, "serve.cache", t->cache);
+	}
 	if (p->n[NR_SHUFFLE]) {
 		set(m, "place.shuffle", p->n[NR_SHUFFLE]);
 	}
@@ -435,11 +595,17 @@ served_pair(uint64_t seed, bool is_wide)
 	return p;
 }
 
+/* Types that weights and the cache are stored in; NULL: as in the model. */
+struct stored {
+	const char *weights, *cache;
+};
+
 /* False: refused. */
 static bool
-run_pair(uint64_t seed, const char *stored, uint32_t *compared,
+run_pair(uint64_t seed, const struct stored *as, uint32_t *compared,
 	 uint32_t *apart)
 {
+	const char *stored = as->weights;
 	struct pair p = served_pair(seed, stored && strcmp(stored, "int4") ==
 				    0);
 	struct trace *t = calloc(1, sizeof *t);
@@ -449,6 +615,7 @@ run_pair(uint64_t seed, const char *stored, uint32_t *compared,
 	assert_non_null(t);
 	t->state = seed;
 	t->stored = stored;
+	t->cache = as->cache;
 	t->is_tied = p.n[NR_TIED];
 	t->nseqs = (uint32_t)p.n[NR_BATCH];
 	t->length = (uint32_t)p.n[NR_SEQ];
@@ -461,9 +628,12 @@ run_pair(uint64_t seed, const char *stored, uint32_t *compared,
 	ran = run_steps(compile(&c, &p), &p, t);
 	if (!(t->off <= CLOSE) || (!ran && getenv("RAGGED_TELL"))) {
 		diag_flush(&c.diags, stderr);
-		fprintf(stderr, "%stp=%d pp=%d ep=%d dp=%d %s: %.1e apart\n",
-			model_text(&c.perm, &p), p.n[NR_TP], p.n[NR_PP],
-			p.n[NR_EP], p.n[NR_DP], stored ? stored : "", t->off);
+		fprintf(stderr, "%sseed %llu: tp=%d pp=%d ep=%d dp=%d %s %s: "
+			"%.1e apart\n",
+			model_text(&c.perm, &p), (unsigned long long)seed,
+			p.n[NR_TP], p.n[NR_PP],
+			p.n[NR_EP], p.n[NR_DP], stored ? stored : "",
+			as->cache ? as->cache : "", t->off);
 	}
 	assert_true(t->off <= CLOSE);
 	assert_true(!ran || t->at == t->nsteps);
@@ -483,13 +653,13 @@ from_env(const char *name, uint64_t absent)
 }
 
 static void
-run_pairs(uint64_t pairs, const char *const *stored, uint32_t nstored)
+run_pairs(uint64_t pairs, const struct stored *stored, uint32_t nstored)
 {
 	uint64_t seed = from_env("RAGGED_SEED", 1), same = 0, refused = 0;
 	uint32_t compared = 0, apart = 0;
 
 	while (same < pairs) {
-		if (run_pair(seed, stored[seed % nstored], &compared,
+		if (run_pair(seed, &stored[seed % nstored], &compared,
 			     &apart)) {
 			same++;
 		} else {
@@ -507,7 +677,7 @@ run_pairs(uint64_t pairs, const char *const *stored, uint32_t nstored)
 static void
 test_pairs(void **state)
 {
-	static const char *const declared[] = { NULL };
+	static const struct stored declared[] = { { NULL, NULL } };
 
 	(void)state;
 	run_pairs(from_env("RAGGED_PAIRS", t_cases(PAIRS)), declared, 1);
@@ -517,7 +687,9 @@ test_pairs(void **state)
 static void
 test_rounded(void **state)
 {
-	static const char *const stored[] = { "int8", "f8e4m3" };
+	static const struct stored stored[] = {
+		{ "int8", NULL }, { "f8e4m3", NULL }
+	};
 
 	(void)state;
 	run_pairs(from_env("RAGGED_PAIRS", t_cases(PAIRS)) / 4, stored, 2);
@@ -527,10 +699,23 @@ test_rounded(void **state)
 static void
 test_groups(void **state)
 {
-	static const char *const stored[] = { "int4" };
+	static const struct stored stored[] = { { "int4", NULL } };
 
 	(void)state;
 	run_pairs(from_env("RAGGED_PAIRS", t_cases(PAIRS)) / 16, stored, 1);
+}
+
+/* The same with a cache of another type. */
+static void
+test_cached(void **state)
+{
+	static const struct stored stored[] = {
+		{ NULL, "f8e4m3" }, { NULL, "bf16" }, { NULL, "f8e4m3" },
+		{ "int8", "f8e4m3" }, { NULL, "f8e5m2" }
+	};
+
+	(void)state;
+	run_pairs(from_env("RAGGED_PAIRS", t_cases(PAIRS)) / 4, stored, 5);
 }
 
 int
@@ -538,7 +723,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_pairs), cmocka_unit_test(test_rounded),
-		cmocka_unit_test(test_groups)
+		cmocka_unit_test(test_groups), cmocka_unit_test(test_cached)
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
