@@ -131,8 +131,9 @@ struct attn_back {
 	/* Why elements of this type cannot be read or written; NULL: they
 	 * can. */
 	const char *(*refuses)(enum ir_dtype dtype);
-	/* It reads selected keys in place; if not, they are copied before. */
-	bool selects;
+	/* Whether it reads selected keys of this type in place; NULL: never.
+	 * If not, they are copied before. */
+	bool (*selects)(enum ir_dtype dtype);
 	/* Sets the back end's fields of a set: first of all tile and whole. */
 	void (*open)(struct attn *t);
 	/* Whether another set computes this set's result along with its own. */
@@ -257,7 +258,8 @@ void attn_view_shared(const struct attn *t, const struct ir_type *type,
 bool attn_view_memory(const struct attn *t, value_id v, bool keys,
 		      bool written, struct attn_view *out);
 /* A view of keys or values that a gather of the kernel selects from a stored
- * tensor by a stored index.  False: v is none, or lies otherwise. */
+ * tensor by a stored index, and that may be cast to a wider type after it: the
+ * view has the stored one.  False: v is none, or lies otherwise. */
 bool attn_view_selected(const struct attn *t, value_id v,
 			struct attn_view *out);
 

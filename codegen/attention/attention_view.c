@@ -113,6 +113,17 @@ attn_view_memory(const struct attn *t, value_id v, bool keys, bool written,
 	return true;
 }
 
+/* What the node casts to a wider type; the node itself if it does not. */
+static const struct ir_node *
+before_cast(const struct attn_group *g, const struct ir_node *n)
+{
+	value_id v = n->op == IR_CAST ? ir_args(g->m, n)[0] : 0;
+
+	return v && ir_dtypes[ir_type(g->m, v)->dtype].bits <
+		    ir_dtypes[ir_type(g->m, n->result)->dtype].bits
+		? ir_node(g->m, g->m->values.at[v].node) : n;
+}
+
 bool
 attn_view_selected(const struct attn *t, value_id v, struct attn_view *out)
 {
@@ -124,6 +135,7 @@ attn_view_selected(const struct attn *t, value_id v, struct attn_view *out)
 	uint32_t i;
 
 	*out = (struct attn_view){ .place = ATTN_OPERAND, .is_selected = true };
+	n = before_cast(g, n);
 	if (n->op != IR_GATHER) {
 		return false;
 	}
@@ -131,7 +143,7 @@ attn_view_selected(const struct attn *t, value_id v, struct attn_view *out)
 	index = ir_type(g->m, ir_args(g->m, n)[1]);
 	of = ir_attr(g->m, n, IR_ATTR_OF)->dims[0];
 	out->dtype = (enum ir_dtype)rows->dtype;
-	if ((g->back->refuses && g->back->refuses(out->dtype)) ||
+	if (!g->back->selects(out->dtype) ||
 	    rows->cut[ir_type_at(rows, of)] ||
 	    ir_type_at(index, t->dim[ATTN_KEYS]) < 0 ||
 	    !cg_view(&site, g->x, ir_args(g->m, n)[0], &out->memory) ||

@@ -59,6 +59,9 @@ bool cg_cpu_panel(struct cg_cpu *c, value_id v, struct cg_panel *out);
 /* A float's type in memory.  False: neither contractions nor attention have
  * operands of that type. */
 bool cg_cpu_elem(enum ir_dtype dtype, enum ll_base *elem);
+/* An f8e4m3 or f8e5m2, a byte that was sign-extended to i32, as f32. */
+struct ll_value *cg_cpu_widen_f8(struct ll *l, struct ll_value *v,
+				 enum ir_dtype dtype);
 /* Adds a step function `void (rt_call *, char *own, i64 from, i64 to)`, whose
  * first block becomes the current one.  `own` is the worker's scratch. */
 struct ll_value *cg_cpu_step(struct cg_cpu *c, struct cg_kernel *k,

@@ -68,6 +68,13 @@ refuses(enum ir_dtype dtype)
 		  "cast them first";
 }
 
+/* What it reads it widens. */
+static bool
+selects(enum ir_dtype dtype)
+{
+	return dtype == IR_F8E4M3 || dtype == IR_F8E5M2 || !refuses(dtype);
+}
+
 static void
 open_set(struct attn *t)
 {
@@ -93,7 +100,7 @@ emit_set(struct attn *t)
 static const struct attn_back back = {
 	.align = 64,
 	.refuses = refuses,
-	.selects = true,
+	.selects = selects,
 	.open = open_set,
 	.is_folded = is_folded,
 	.emit = emit_set,

@@ -40,7 +40,8 @@ void att_product(struct ll *l, const struct att_product *p);
 /* Rows of `cols` elements in memory. */
 struct att_rows {
 	struct ll_value *at;
-	enum ll_base elem;
+	enum ll_base elem;		/* LL_I8: that of an f8 */
+	enum ir_dtype dtype;
 	int64_t row, col;		/* apart, in elements */
 	/* i32, `index_step` bytes apart: the number of each row; NULL: 0, 1,
 	 * 2, .. */
@@ -51,6 +52,9 @@ struct att_rows {
 };
 
 int64_t att_elem_bytes(enum ll_base elem);
+/* Elements of these rows as f32. */
+struct ll_value *att_widen(struct ll *l, const struct att_rows *rows,
+			   struct ll_value *x);
 /* Where row i begins. */
 struct ll_value *att_row_at(struct ll *l, const struct att_rows *rows,
 			    struct ll_value *i);

@@ -149,6 +149,31 @@ add_pairs(const struct score_tile *t, struct ll_value *col,
 	}
 }
 
+/* Four times as many columns of 8 bits as lanes, as 32 bits too. */
+static void
+add_quads(const struct score_tile *t, struct ll_value *col,
+	  struct ll_value **sums)
+{
+	uint32_t lanes = t->s->t->lanes, i, j;
+	struct ll_type bits = ll_type(LL_I32, lanes);
+	struct ll *l = t->s->t->l;
+	struct ll_value *x[MOST_LANES], *byte;
+
+	for (i = 0; i < lanes; i++) {
+		x[i] = ll_load(l, bits, att_elem_at(l, t->keys[i], col, 1));
+	}
+	att_turn_square(l, x, lanes);
+	for (i = 0; i < lanes; i++) {
+		for (j = 0; j < 4; j++) {
+			byte = ll_bin(l, LL_SHL, x[i],
+				      ll_int(l, bits, 24 - 8 * j));
+			byte = ll_bin(l, LL_ASHR, byte, ll_int(l, bits, 24));
+			byte = cg_cpu_widen_f8(l, byte, t->s->k.dtype);
+			add_column(t, byte, col, 4 * i + j, sums);
+		}
+	}
+}
+
 /* As many columns as lanes, of which `live` exist. */
 static void
 add_square(const struct score_tile *t, struct ll_value *col, int64_t live,
@@ -186,7 +211,9 @@ each_columns(const struct score_tile *t, int64_t from, int64_t step,
 	for (i = 0; i < t->heads; i++) {
 		next[i] = c.at[i];
 	}
-	if (step > a->lanes) {
+	if (step == 4 * (int64_t)a->lanes) {
+		add_quads(t, c.i, next);
+	} else if (step > a->lanes) {
 		add_pairs(t, c.i, next);
 	} else {
 		add_square(t, c.i, step, next);
@@ -210,7 +237,9 @@ multiply(const struct score_tile *t, struct ll_value **sums)
 	for (i = 0; i < t->heads; i++) {
 		sums[i] = ll_zero(l, vector(t->s));
 	}
-	if (t->s->k.elem == LL_BF16) {
+	if (t->s->k.elem == LL_I8) {
+		at = each_columns(t, at, 4 * (int64_t)a->lanes, sums);
+	} else if (t->s->k.elem == LL_BF16) {
 		at = each_columns(t, at, 2 * (int64_t)a->lanes, sums);
 	}
 	at = each_columns(t, at, a->lanes, sums);

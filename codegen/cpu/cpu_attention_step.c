@@ -7,12 +7,13 @@
 #include <stddef.h>
 #include <string.h>
 
+/* LL_I8: an f8, which is read alone. */
 static enum ll_base
 elem_of(const struct attn_view *v)
 {
-	enum ll_base elem = LL_F32;
+	enum ll_base elem = LL_I8;
 
-	if (!cg_cpu_elem(v->dtype, &elem)) {
+	if (!cg_cpu_elem(v->dtype, &elem) && ir_dtypes[v->dtype].bits != 8) {
 		die("elements that attention has refused");
 	}
 	return elem;
@@ -154,8 +155,9 @@ struct att_rows
 att_rows_at(struct attn *t, const struct attn_view *v,
 	    const struct att_index *i, struct ll_value *live, int64_t cols)
 {
-	struct att_rows rows = { .elem = elem_of(v), .row = v->pos,
-				 .col = v->col, .live = live, .cols = cols };
+	struct att_rows rows = { .elem = elem_of(v), .dtype = v->dtype,
+				 .row = v->pos, .col = v->col, .live = live,
+				 .cols = cols };
 	struct att_index first = *i;
 
 	if (v->is_selected) {

@@ -184,7 +184,16 @@ att_product(struct ll *l, const struct att_product *p)
 int64_t
 att_elem_bytes(enum ll_base elem)
 {
-	return elem == LL_F64 ? 8 : elem == LL_F32 ? 4 : 2;
+	return elem == LL_F64 ? 8 : elem == LL_F32 ? 4 : elem == LL_I8 ? 1 : 2;
+}
+
+struct ll_value *
+att_widen(struct ll *l, const struct att_rows *rows, struct ll_value *x)
+{
+	if (rows->elem == LL_I8) {
+		return cg_cpu_widen_f8(l, ll_cast(l, x, LL_I32), rows->dtype);
+	}
+	return rows->elem == LL_F32 ? x : ll_cast(l, x, LL_F32);
 }
 
 static struct ll_value *
@@ -208,7 +217,7 @@ read_single(struct ll *l, const struct att_rows *from, struct ll_value *at,
 	ll_loop(l, &c, ll_i64(l, 0), ll_i64(l, from->cols), 1, NULL, 0);
 	x = ll_load(l, ll_type(from->elem, 1),
 		    att_elem_at(l, at, c.i, bytes * from->col));
-	x = from->elem == LL_F32 ? x : ll_cast(l, x, LL_F32);
+	x = att_widen(l, from, x);
 	to = att_elem_at(l, to, c.i, 4);
 	ll_store(l, scaled(l, x, by), to);
 	ll_loop_end(l, &c, NULL);
@@ -225,7 +234,7 @@ att_read_vector(struct ll *l, const struct att_rows *from, struct ll_value *at,
 	at = att_elem_at(l, at, c, att_elem_bytes(from->elem));
 	x = live == lanes ? ll_load(l, t, at)
 	    : ll_load_if(l, t, at, ll_mask(l, ll_i64(l, live), lanes));
-	return from->elem == LL_F32 ? x : ll_cast(l, x, LL_F32);
+	return att_widen(l, from, x);
 }
 
 static void

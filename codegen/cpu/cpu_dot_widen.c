@@ -40,28 +40,11 @@ with(struct ll *l, enum ll_op op, struct ll_value *v, int64_t n)
 	return ll_bin(l, op, v, ll_int(l, ll_typeof(l, v), n));
 }
 
-/*
- * The exponent and mantissa of an f8e4m3, where f32 has them, are the number
- * divided by 2 to the difference of the biases; subnormal ones, too.
- */
 struct ll_value *
 dot_widen(struct ll *l, struct ll_value *v, uint8_t dtype)
 {
-	const struct ll_type f32 = ll_type(LL_F32, ll_typeof(l, v).lanes);
-	struct ll_value *size, *x, *sign;
-
-	if (dtype == IR_INT8) {
-		return ll_cast(l, v, LL_F32);
-	}
-	size = with(l, LL_AND, v, 0x7f);
-	sign = with(l, LL_AND, v, INT64_C(0x80000000));
-	x = ll_bits(l, with(l, LL_SHL, size, 20), f32);
-	x = ll_bin(l, LL_MUL, x, ll_num(l, f32, ldexp(1, 120)));
-	x = ll_select(l, ll_test(l, LL_EQ, size,
-				 ll_int(l, ll_typeof(l, v), 0x7f)),
-		      ll_num(l, f32, NAN), x);
-	x = ll_bits(l, x, ll_typeof(l, v));
-	return ll_bits(l, ll_bin(l, LL_OR, x, sign), f32);
+	return dtype == IR_INT8 ? ll_cast(l, v, LL_F32)
+		: cg_cpu_widen_f8(l, v, (enum ir_dtype)dtype);
 }
 
 /*

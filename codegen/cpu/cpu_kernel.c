@@ -4,6 +4,7 @@
  */
 #include "codegen/cpu/cpu.h"
 
+#include <math.h>
 #include <stddef.h>
 
 /* ---- elements ---- */
@@ -28,6 +29,34 @@ cg_cpu_elem(enum ir_dtype dtype, enum ll_base *elem)
 	default:
 		return false;
 	}
+}
+
+static struct ll_value *
+bits(struct ll *l, enum ll_op op, struct ll_value *v, int64_t with)
+{
+	return ll_bin(l, op, v, ll_int(l, ll_typeof(l, v), with));
+}
+
+/*
+ * The exponent and mantissa of an f8, where f32 has them, are the number
+ * divided by 2 to the difference of the biases; subnormal ones, too.
+ */
+struct ll_value *
+cg_cpu_widen_f8(struct ll *l, struct ll_value *v, enum ir_dtype dtype)
+{
+	const struct ll_type i32 = ll_typeof(l, v);
+	const struct ll_type f32 = ll_type(LL_F32, i32.lanes);
+	bool is_e4m3 = dtype == IR_F8E4M3;
+	struct ll_value *size, *x, *sign, *none;
+
+	size = bits(l, LL_AND, v, 0x7f);
+	sign = bits(l, LL_AND, v, INT64_C(0x80000000));
+	none = ll_test(l, LL_GE, size, ll_int(l, i32, is_e4m3 ? 0x7f : 0x7d));
+	x = ll_bits(l, bits(l, LL_SHL, size, is_e4m3 ? 20 : 21), f32);
+	x = ll_bin(l, LL_MUL, x, ll_num(l, f32, ldexp(1, is_e4m3 ? 120
+							 : 112)));
+	x = ll_bits(l, ll_select(l, none, ll_num(l, f32, NAN), x), i32);
+	return ll_bits(l, ll_bin(l, LL_OR, x, sign), f32);
 }
 
 /* ---- steps ---- */

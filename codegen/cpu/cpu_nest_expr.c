@@ -63,67 +63,36 @@ emit_same_lanes(struct emit *e, struct ll_value **a, struct ll_value **b)
 
 /* ---- eight bits ---- */
 
-/*
- * The exponent and mantissa bits of an f8, shifted to where f32 has them, are
- * the number divided by 2 to the difference of the exponents' biases.  That
- * holds for subnormal numbers, too.
- */
-struct f8 {
-	int shift, bias;	/* of the bits; the difference of biases */
-	int nan;		/* the least NaN, without its sign */
-};
-
-static struct f8
-f8_of(uint8_t dtype)
-{
-	return dtype == IR_F8E4M3 ? (struct f8){ 20, 120, 0x7f }
-				  : (struct f8){ 21, 112, 0x7d };
-}
-
 static struct ll_value *
 bits(struct emit *e, enum ll_op op, struct ll_value *v, int64_t with)
 {
 	return ll_bin(e->l, op, v, ll_int(e->l, ll_typeof(e->l, v), with));
 }
 
-static struct ll_value *
-from_f8(struct emit *e, struct ll_value *v, uint8_t dtype)
-{
-	struct f8 f = f8_of(dtype);
-	struct ll_type t = ll_type(LL_F32, emit_lanes_of(e, v));
-	struct ll_value *x, *size, *none;
-
-	x = ll_cast(e->l, v, LL_I32);
-	size = bits(e, LL_AND, x, 0x7f);
-	none = ll_test(e->l, LL_GE, size, ll_int(e->l, ll_typeof(e->l, x),
-						 f.nan));
-	size = ll_bits(e->l, bits(e, LL_SHL, size, f.shift), t);
-	size = ll_bin(e->l, LL_MUL, size, ll_num(e->l, t, ldexp(1, f.bias)));
-	size = ll_select(e->l, none, ll_num(e->l, t, NAN), size);
-	x = ll_test(e->l, LL_LT, x, ll_zero(e->l, ll_typeof(e->l, x)));
-	return ll_select(e->l, x, ll_neg(e->l, size), size);
-}
-
-/* Rounded to the nearest, to even on a tie; saturates. */
+/*
+ * As cg_cpu_widen_f8 reads it; rounded to the nearest, to even on a tie;
+ * saturates.
+ */
 static struct ll_value *
 to_f8(struct emit *e, struct ll_value *v, uint8_t dtype)
 {
-	struct f8 f = f8_of(dtype);
 	struct ll_type i32 = ll_type(LL_I32, emit_lanes_of(e, v));
 	struct ll_type t = ll_type(LL_F32, i32.lanes);
+	bool is_e4m3 = dtype == IR_F8E4M3;
 	struct ll_value *most, *x, *even, *none, *sign;
+	int shift = is_e4m3 ? 20 : 21, bias = is_e4m3 ? 120 : 112;
 
-	most = ll_num(e->l, t, dtype == IR_F8E4M3 ? 448 : 57344);
+	most = ll_num(e->l, t, ir_dtypes[dtype].most);
 	none = ll_test(e->l, LL_NE, v, v);
 	sign = bits(e, LL_LSHR, ll_bits(e->l, v, i32), 24);
 	v = ll_math(e->l, "fabs", &v, 1);
 	v = ll_select(e->l, ll_test(e->l, LL_GT, v, most), most, v);
-	v = ll_bin(e->l, LL_MUL, v, ll_num(e->l, t, ldexp(1, -f.bias)));
+	v = ll_bin(e->l, LL_MUL, v, ll_num(e->l, t, ldexp(1, -bias)));
 	x = ll_bits(e->l, v, i32);
-	even = bits(e, LL_AND, bits(e, LL_LSHR, x, f.shift), 1);
-	x = bits(e, LL_ADD, x, ((int64_t)1 << (f.shift - 1)) - 1);
-	x = bits(e, LL_LSHR, ll_bin(e->l, LL_ADD, x, even), f.shift);
-	x = ll_select(e->l, none, ll_int(e->l, i32, f.nan), x);
+	even = bits(e, LL_AND, bits(e, LL_LSHR, x, shift), 1);
+	x = bits(e, LL_ADD, x, ((int64_t)1 << (shift - 1)) - 1);
+	x = bits(e, LL_LSHR, ll_bin(e->l, LL_ADD, x, even), shift);
+	x = ll_select(e->l, none, ll_int(e->l, i32, is_e4m3 ? 0x7f : 0x7d), x);
 	x = ll_bin(e->l, LL_OR, x, bits(e, LL_AND, sign, 0x80));
 	return ll_cast(e->l, x, LL_I8);
 }
@@ -151,7 +120,8 @@ to_int8(struct emit *e, struct ll_value *v)
 struct ll_value *
 emit_widen(struct emit *e, struct ll_value *v, uint8_t dtype)
 {
-	return is_f8(dtype) ? from_f8(e, v, dtype)
+	return is_f8(dtype) ? cg_cpu_widen_f8(e->l, ll_cast(e->l, v, LL_I32),
+					      (enum ir_dtype)dtype)
 		: ll_cast(e->l, v, dtype == IR_IDX ? LL_I64
 			  : dtype == IR_F64 ? LL_F64 : LL_F32);
 }

@@ -350,16 +350,41 @@ merge_attention(struct fuse *f)
 	}
 }
 
+/* What attention reads in place of a copy. */
+struct selected {
+	const struct ir_node *gather;
+	node_id cast;		/* of its result, and that alone; 0: none */
+	uint32_t group;		/* attention's; UINT32_MAX: none yet */
+};
+
+/* Whether the user is a cast to a wider type, and the only one. */
+static bool
+widens_alone(struct fuse *f, node_id user, value_id v, void *data)
+{
+	const struct ir_node *n = ir_node(f->m, user);
+	struct selected *s = data;
+
+	if (f->home[user] != f->region || n->op != IR_CAST ||
+	    fuse_class(f, user) != FUSE_ELEM || s->cast ||
+	    ir_dtypes[ir_type(f->m, n->result)->dtype].bits <=
+	    ir_dtypes[ir_type(f->m, v)->dtype].bits) {
+		return false;
+	}
+	s->cast = user;
+	return true;
+}
+
 /* Whether the user is attention that reads v as its keys or values, one for
- * each key; *data: its group. */
+ * each key. */
 static bool
 reads_as_keys(struct fuse *f, node_id user, value_id v, void *data)
 {
 	const struct ir_node *n = ir_node(f->m, user);
-	const struct ir_node *rows = ir_node(f->m, f->m->values.at[v].node);
-	const struct ir_type *index = ir_type(f->m, ir_args(f->m, rows)[1]);
-	uint32_t *group = data, k, g;
+	struct selected *s = data;
+	const struct ir_type *index = ir_type(f->m,
+					      ir_args(f->m, s->gather)[1]);
 	struct ir_rule r;
+	uint32_t k, g;
 
 	if (f->home[user] != f->region ||
 	    fuse_class(f, user) != FUSE_PAIRS ||
@@ -373,44 +398,56 @@ reads_as_keys(struct fuse *f, node_id user, value_id v, void *data)
 		}
 	}
 	g = f->group_of[f->place[user] - 1];
-	if ((*group != UINT32_MAX && *group != g) ||
+	if ((s->group != UINT32_MAX && s->group != g) ||
 	    ir_type_at(index, ir_rule_factor(&r, "t")->dims[0]) < 0 ||
 	    ir_type_at(index, ir_rule_factor(&r, "k")->dims[0]) >= 0) {
 		return false;
 	}
-	*group = g;
+	s->group = g;
 	return true;
 }
 
+/* Whether attention alone reads what the gather selects, or a wider copy of
+ * it, and no axis shards the rows. */
+static bool
+is_selected(struct fuse *f, struct selected *s)
+{
+	const struct ir_node *n = s->gather;
+	const struct ir_type *t = ir_type(f->m, ir_args(f->m, n)[0]);
+	dim_id of = ir_attr(f->m, n, IR_ATTR_OF)->dims[0];
+	value_id v = n->result;
+
+	if (t->cut[ir_type_at(t, of)]) {
+		return false;
+	}
+	if (fuse_all_uses(f, v, widens_alone, s) && s->cast) {
+		v = ir_node(f->m, s->cast)->result;
+	}
+	return fuse_all_uses(f, v, reads_as_keys, s) &&
+	       s->group != UINT32_MAX;
+}
+
 /*
- * Merges a gather with the attention whose keys or values it selects, if
- * nothing else reads them and no axis shards the rows: attention then reads
- * rows through the index, and no copy of them is made.
+ * Merges a gather with the attention whose keys or values it selects:
+ * attention then reads rows through the index, and no copy of them is made.  So
+ * it does where the rows have a narrower type and are cast.
  */
 static void
 merge_selected_keys(struct fuse *f)
 {
-	uint32_t i, group, into, cut;
-	const struct ir_attr *of;
+	uint32_t i, into;
 
 	for (i = 0; i < f->n; i++) {
-		const struct ir_node *n = node_at(f, i);
+		struct selected s = { node_at(f, i), 0, UINT32_MAX };
 		struct fuse_group like;
 
-		if (n->op != IR_GATHER) {
+		if (s.gather->op != IR_GATHER || !is_selected(f, &s) ||
+		    (s.cast && !join_groups(f, f->group_of[i],
+				f->group_of[f->place[s.cast] - 1]))) {
 			continue;
 		}
-		of = ir_attr(f->m, n, IR_ATTR_OF);
-		cut = ir_type(f->m, ir_args(f->m, n)[0])->cut[ir_type_at(
-			ir_type(f->m, ir_args(f->m, n)[0]), of->dims[0])];
-		group = UINT32_MAX;
-		if (cut || !fuse_all_uses(f, n->result, reads_as_keys,
-					  &group) ||
-		    group == UINT32_MAX) {
-			continue;
-		}
-		like = f->groups[group];
-		if (fuse_merge(f, f->group_of[i], group, &into)) {
+		like = f->groups[s.group];
+		if (fuse_merge(f, f->group_of[i], s.group, &into)) {
 			settle_group(f, into, &like);
 		}
 	}

@@ -4,7 +4,8 @@
  * that of a block, and with any number of threads.  Queries that are alone with
  * their keys are computed one by one, some of them with their keys in parts,
  * and others in blocks.  One that sees no key gets 0.  NaN and infinities of
- * keys and values reach those alone that see them.
+ * keys and values reach those alone that see them.  Keys and values of 8 bits
+ * give the bits that the same numbers of the queries' type give.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -37,13 +38,17 @@ struct shape {
 	int bytes;		/* of an element */
 	int kv, heads, d;
 	bool sinks;
+	const char *stored;	/* keys and values, of 8 bits; NULL: no */
 };
 
 static const struct shape shapes[] = {
-	{ "f32", "", 4, 2, 6, 24, false },
-	{ "bf16", " softcap=2", 2, 1, 20, 80, false },
-	{ "f16", "", 2, 2, 2, 36, true },
-	{ "bf16", "", 2, 1, 36, 12, false }
+	{ "f32", "", 4, 2, 6, 24, false, NULL },
+	{ "bf16", " softcap=2", 2, 1, 20, 80, false, NULL },
+	{ "f16", "", 2, 2, 2, 36, true, NULL },
+	{ "bf16", "", 2, 1, 36, 12, false, NULL },
+	{ "f32", "", 4, 2, 6, 84, true, "f8e4m3" },
+	{ "bf16", " softcap=2", 2, 1, 20, 80, false, "f8e5m2" },
+	{ "bf16", "", 2, 2, 2, 34, false, "f8e4m3" }
 };
 
 static struct {
@@ -52,6 +57,9 @@ static struct {
 	/* rows of numbers of the shape's type */
 	char q[MOST_QUERIES * MOST_WIDE * 4], out[MOST_QUERIES * MOST_WIDE * 4];
 	char keys[ROWS * MOST_WIDE * 4], values[ROWS * MOST_WIDE * 4];
+	/* the same of the queries' type, where they are stored in 8 bits */
+	char wide_keys[ROWS * MOST_WIDE * 4], wide_values[ROWS * MOST_WIDE * 4];
+	bool is_wide;		/* those are read */
 	float sinks[MOST_HEADS];
 	float first[MOST_QUERIES], last[MOST_QUERIES];
 	int32_t index[MOST_KEYS];
@@ -99,6 +107,53 @@ draw(char *to, int n)
 	}
 }
 
+/* The number of a byte; 8 bits have a sign, an exponent and a mantissa. */
+static float
+widen(uint8_t byte)
+{
+	int mantissa = strcmp(s.shape->stored, "f8e4m3") == 0 ? 3 : 2;
+	int bias = mantissa == 3 ? 7 : 15, size = byte & 0x7f;
+	int exponent = size >> mantissa, rest = size & ((1 << mantissa) - 1);
+	double v;
+
+	if (size >= (mantissa == 3 ? 0x7f : 0x7d)) {
+		return NAN;
+	}
+	v = exponent ? ldexp((1 << mantissa) + rest, exponent - bias - mantissa)
+		: ldexp(rest, 1 - bias - mantissa);
+	return (float)(byte & 0x80 ? -v : v);
+}
+
+/* n bytes as numbers of the shape's type, f32 or bf16, in which they are
+ * exact. */
+static void
+widen_all(char *to, const char *from, int n)
+{
+	int i;
+
+	for (i = 0; i < n; i++, to += s.shape->bytes) {
+		float v = widen((uint8_t)from[i]);
+		uint32_t bits;
+		uint16_t half;
+
+		memcpy(&bits, &v, sizeof bits);
+		half = (uint16_t)(bits >> 16);
+		memcpy(to, s.shape->bytes == 4 ? (void *)&bits : (void *)&half,
+		       (size_t)s.shape->bytes);
+	}
+}
+
+/* n numbers of 8 bits that are less than 2. */
+static void
+draw_bytes(char *to, int n)
+{
+	int i;
+
+	for (i = 0; i < n; i++) {
+		to[i] = (char)(below(256) & 0xbf);
+	}
+}
+
 /* Bytes of a query, and of what it gets. */
 static int
 query_bytes(void)
@@ -109,10 +164,17 @@ query_bytes(void)
 static void
 draw_cache(void)
 {
-	int i;
+	int i, n = ROWS * s.shape->kv * s.shape->d;
 
-	draw(s.keys, ROWS * s.shape->kv * s.shape->d);
-	draw(s.values, ROWS * s.shape->kv * s.shape->d);
+	if (s.shape->stored) {
+		draw_bytes(s.keys, n);
+		draw_bytes(s.values, n);
+		widen_all(s.wide_keys, s.keys, n);
+		widen_all(s.wide_values, s.values, n);
+	} else {
+		draw(s.keys, n);
+		draw(s.values, n);
+	}
 	for (i = 0; i < s.shape->heads; i++) {
 		s.sinks[i] = 4 * drawn();
 	}
@@ -133,16 +195,40 @@ spoil(char *rows)
 					   : i / x->kv % 2 ? 0x7c00 : 0x7e00);
 		char *to = rows + (i * x->d + i % x->d) * x->bytes;
 
+		if (x->stored) {
+			rows[i * x->d + i % x->d] = 0x7f;
+			continue;
+		}
 		memcpy(to, x->bytes == 4 ? (void *)&bits : (void *)&half,
 		       (size_t)x->bytes);
 	}
+}
+
+static bool
+casts(void)
+{
+	return s.shape->stored && !s.is_wide;
+}
+
+/* The number of attention's value. */
+static int
+result(void)
+{
+	return casts() ? 11 : 9;
 }
 
 static const char *
 text_of(int queries, int keys)
 {
 	const struct shape *x = s.shape;
+	const char *stored = casts() ? x->stored : x->dtype, *wide = "";
 
+	if (casts()) {
+		wide = arena_printf(&s.c.perm,
+			"  %%9 = cast %%7 : %s[b, t, k, d]\n"
+			"  %%10 = cast %%8 : %s[b, t, k, d]\n",
+			x->dtype, x->dtype);
+	}
 	return arena_printf(&s.c.perm, "llmc-ir 1\ndim b = 1\ndim s = %d\n"
 		"dim t = %d\ndim rows = %d\ndim k = %d\ndim h = %d\n"
 		"dim d = %d\nmodel {\n"
@@ -154,13 +240,14 @@ text_of(int queries, int keys)
 		"  %%5 = weight name=\"last\" : f32[b, s]\n"
 		"  %%6 = weight name=\"sinks\" : f32[h]\n"
 		"  %%7 = gather %%1, %%3 of=rows : %s[b, t, k, d]\n"
-		"  %%8 = gather %%2, %%3 of=rows : %s[b, t, k, d]\n"
-		"  %%9 = attention%s_between %%0, %%7, %%8,%s %%4, %%5%s : "
+		"  %%8 = gather %%2, %%3 of=rows : %s[b, t, k, d]\n%s"
+		"  %%%d = attention%s_between %%0, %s,%s %%4, %%5%s : "
 		"%s[b, s, h, d]\n"
-		"  return %%9\n}\n", queries, keys, ROWS, x->kv, x->heads,
-		x->d, x->dtype, x->dtype, x->dtype, x->dtype, x->dtype,
-		x->sinks ? "_sinks" : "", x->sinks ? " %6," : "", x->attrs,
-		x->dtype);
+		"  return %%%d\n}\n", queries, keys, ROWS, x->kv, x->heads,
+		x->d, x->dtype, stored, stored, stored, stored, wide,
+		result(), x->sinks ? "_sinks" : "",
+		casts() ? "%9, %10" : "%7, %8", x->sinks ? " %6," : "",
+		x->attrs, x->dtype, result());
 }
 
 static void
@@ -231,18 +318,19 @@ run_step(struct running *r)
 static void
 run(const char *cpu, int queries, int keys)
 {
-	char *values[10] = { s.q, s.keys, s.values, (char *)s.index,
-			     (char *)s.first, (char *)s.last,
+	char *values[12] = { s.q, s.is_wide ? s.wide_keys : s.keys,
+			     s.is_wide ? s.wide_values : s.values,
+			     (char *)s.index, (char *)s.first, (char *)s.last,
 			     (char *)s.sinks };
 	struct rt_call call = { 0 };
 	const struct cg_single *x;
 	struct running r = { .call = &call };
-	char *at[10];
+	char *at[12];
 	int64_t i;
 
 	open_kernel(cpu, queries, keys);
 	x = &s.x.at[0];
-	values[9] = s.out;
+	values[result()] = s.out;
 	for (i = 0; i < x->kernel->nat; i++) {
 		assert_non_null(values[x->values[i]]);
 		at[i] = values[x->values[i]];
@@ -417,6 +505,31 @@ test_shape(const char *cpu)
 	close_kernel();
 }
 
+/* A step of a shape, with keys and values of 8 bits and of the queries' type:
+ * the same bits. */
+static void
+widen_step(const char *cpu, int queries, int keys)
+{
+	static char want[sizeof s.out];
+	size_t bytes = (size_t)(queries * query_bytes());
+	static char q[MOST_WIDE * 4];
+	static int32_t rows[SEEN];
+
+	draw_cache();
+	draw_step(queries, keys, 0, 0, q, rows, SEEN);
+	s.is_wide = true;
+	run(cpu, queries, keys);
+	memcpy(want, s.out, bytes);
+	s.is_wide = false;
+	memset(s.out, 1, sizeof s.out);
+	run(cpu, queries, keys);
+	if (memcmp(want, s.out, bytes) != 0) {
+		fail_msg("%s of %d differs from %s on %s", s.shape->stored,
+			 s.shape->d, s.shape->dtype, cpu);
+	}
+	close_kernel();
+}
+
 /* ---- many keys ---- */
 
 /* As queries of one prompt: each sees a key more than the one before, and ours
@@ -521,6 +634,9 @@ test_long(const char *cpu)
 	/* a window: keys before the first one of a block are not seen */
 	int hidden;
 
+	if (s.shape->stored) {	/* test_widened has parts, too */
+		return;
+	}
 	draw_cache();
 	draw(q, s.shape->heads * s.shape->d);
 	for (i = 0; i < MOST_KEYS; i++) {
@@ -588,6 +704,22 @@ test_rows(void **state)
 }
 
 static void
+widen_steps(const char *cpu)
+{
+	if (s.shape->stored) {
+		widen_step(cpu, 3, SEEN);
+		widen_step(cpu, 64, 900);
+	}
+}
+
+static void
+test_widened(void **state)
+{
+	(void)state;
+	test_each(widen_steps);
+}
+
+static void
 test_parts(void **state)
 {
 	(void)state;
@@ -621,7 +753,8 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_rows), cmocka_unit_test(test_parts)
+		cmocka_unit_test(test_rows), cmocka_unit_test(test_widened),
+		cmocka_unit_test(test_parts)
 	};
 
 	if (getenv("BINARY_TESTS")) {	/* a release is not about these */
