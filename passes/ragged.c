@@ -859,29 +859,11 @@ has_sizes(const struct ir_module *m)
 	return true;
 }
 
-/* What the cache is stored in. */
-static bool
-read_cache(struct ragged *r)
-{
-	const struct ir_setting *s = ir_setting(r->m, "serve.cache");
-
-	r->cache = IR_IDX;
-	if (!s || (ir_find_dtype(ir_text(r->m->ctx, s->text), &r->cache) &&
-		   r->cache != IR_IDX && r->cache != IR_TF32 &&
-		   r->cache != IR_INT8 && r->cache != IR_INT4)) {
-		return true;
-	}
-	diag_error(&r->m->ctx->diags, s->value, "`cache` is %s, and a program "
-		   "that serves keeps keys and values as f32, bf16, f16, "
-		   "f8e4m3, f8e5m2, or as they are computed: leave it out, or "
-		   "take one of these", ir_text(r->m->ctx, s->text));
-	return false;
-}
-
 bool
 pass_ragged(struct pass_ctx *p, struct ir_module *m)
 {
-	struct ragged r = { .m = m, .nold = m->values.n };
+	struct ragged r = { .m = m, .nold = m->values.n, .cache = IR_IDX };
+	const struct ir_setting *cache;
 	struct arena *a = &p->ctx->tmp;
 	func_id f = ir_model(m);
 	region_id old;
@@ -890,8 +872,12 @@ pass_ragged(struct pass_ctx *p, struct ir_module *m)
 		return true;
 	}
 	if (!has_sizes(m) || !pass_keep_logits(m) ||
-	    !pass_find_tokens(m, &r.batch, &r.seq) || !read_cache(&r)) {
+	    !pass_find_tokens(m, &r.batch, &r.seq)) {
 		return false;
+	}
+	cache = ir_setting(m, "serve.cache");
+	if (cache) {
+		ir_find_dtype(ir_text(m->ctx, cache->text), &r.cache);
 	}
 	old = m->funcs.at[f].body;
 	r.used = arena_alloc(a, r.nold);

@@ -141,6 +141,7 @@ EXTRA_DIST += \
 	%D%/interop/events-of-tensorboard \
 	%D%/interop/make_fixtures.py \
 	%D%/interop/openai_client.py \
+	%D%/interop/make_cached.py \
 	%D%/interop/make_quantised.py \
 	%D%/interop/make_rounded.py \
 	%D%/interop/public \

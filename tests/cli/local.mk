@@ -52,6 +52,7 @@ cli_tests = \
 	%D%/run/served-families.sh \
 	%D%/run/served-traces.sh \
 	%D%/run/served-rounded.sh \
+	%D%/run/served-cache.sh \
 	%D%/run/served-groups.sh \
 	%D%/run/lora.sh \
 	%D%/run/mpi.sh \

@@ -7,9 +7,10 @@
 Trains a Llama of 0.8 million parameters, whose head is its embedding, on
 docs/*.md, in which each byte is two tokens of four bits: a server tells the
 chances of at most 20 tokens.  Then programs that store weights as declared, in
-int8, f8e4m3 and int4 are served, and asked what comes at places that training did
-not see.  Beside them is what transformers computes with weights that PyTorch
-rounded.  Run by hand; exits 1 if two differ by more than 1%.
+int8, f8e4m3 and int4, and caches in f8e4m3 and f8e5m2, are served, and asked what
+comes at places that training did not see.  Beside them is what transformers
+computes with weights, or a cache, that PyTorch rounded.  Run by hand; exits 1 if
+two differ by more than 1%.
 """
 import glob
 import json
@@ -26,6 +27,7 @@ import torch
 import transformers
 from safetensors.torch import load_file
 
+from make_cached import RoundedCache
 from make_rounded import is_matrix, rounded
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -97,7 +99,8 @@ def ask(url, prompts):
 
 def ours(llmc, form, prompts, following):
     out = "served-" + form
-    more = "" if form == "declared" else ",weights=" + form
+    more = "" if form == "declared" else "," + form if "=" in form \
+        else ",weights=" + form
     run(llmc, "--serve", "--target", "cpux1", "--workload", "prompt=%d,"
         "output=1,context=%d,tokens=64,rows=16,keys=8192,slots=16384%s" %
         (SEQ - 1, SEQ, more), "-o", out, "model.llm")
@@ -126,7 +129,8 @@ def theirs(form, prompts, following):
     model = transformers.AutoModelForCausalLM.from_pretrained(
         "trained", dtype=torch.float32).eval()
     was = load_file("trained/model.safetensors")
-    if form != "declared":
+    cached = form[len("cache="):] if form.startswith("cache=") else None
+    if form != "declared" and not cached:
         model.load_state_dict({
             n: rounded(n, w, form) if is_matrix(n, w, form, was) else w
             for n, w in was.items()}, strict=False)
@@ -135,7 +139,9 @@ def theirs(form, prompts, following):
     with torch.no_grad():
         for i in range(0, PLACES, AT_ONCE):
             x = torch.from_numpy(prompts[i:i + AT_ONCE].astype("int64"))
-            logits = model(x, use_cache=False).logits[:, -1]
+            cache = RoundedCache(cached) if cached else None
+            logits = model(x, use_cache=bool(cached),
+                           past_key_values=cache).logits[:, -1]
             loss += torch.nn.functional.cross_entropy(
                 logits, torch.from_numpy(following[i:i + AT_ONCE].astype(
                     "int64")), reduction="sum").item()
@@ -155,11 +161,12 @@ def main():
         write_tokenizer()
         train(llmc, ids[:held], steps)
         worst = 0.0
-        for form in ("declared", "int8", "f8e4m3", "int4"):
+        for form in ("declared", "int8", "f8e4m3", "int4", "cache=f8e4m3",
+                     "cache=f8e5m2"):
             a = ours(llmc, form, prompts, ids[places])
             b = theirs(form, prompts, ids[places])
             worst = max(worst, abs(a / b - 1))
-            print("%-9s llmc %.5f PyTorch %.5f, %+.4f%%" % (
+            print("%-12s llmc %.5f PyTorch %.5f, %+.4f%%" % (
                 form, a, b, 100 * (a / b - 1)), flush=True)
         os.chdir(HERE)
     return worst > 0.01
