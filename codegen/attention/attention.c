@@ -153,7 +153,7 @@ find_input(struct attn *t, uint32_t i)
 	if (!made && attn_view_memory(t, v, keys, false, &t->in[i])) {
 		return true;
 	}
-	if (!g->why && !made && keys && g->back->selects && !t->axes &&
+	if (!g->why && !made && keys && !t->axes &&
 	    attn_view_selected(t, v, &t->in[i])) {
 		return true;
 	}

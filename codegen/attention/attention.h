@@ -131,9 +131,9 @@ struct attn_back {
 	/* Why elements of this type cannot be read or written; NULL: they
 	 * can. */
 	const char *(*refuses)(enum ir_dtype dtype);
-	/* Whether it reads selected keys of this type in place; NULL: never.
-	 * If not, they are copied before. */
-	bool (*selects)(enum ir_dtype dtype);
+	/* Whether a set reads selected keys of this type in place.  If not,
+	 * they are copied before. */
+	bool (*selects)(const struct attn *t, enum ir_dtype dtype);
 	/* Sets the back end's fields of a set: first of all tile and whole. */
 	void (*open)(struct attn *t);
 	/* Whether another set computes this set's result along with its own. */

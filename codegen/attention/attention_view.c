@@ -143,7 +143,7 @@ attn_view_selected(const struct attn *t, value_id v, struct attn_view *out)
 	index = ir_type(g->m, ir_args(g->m, n)[1]);
 	of = ir_attr(g->m, n, IR_ATTR_OF)->dims[0];
 	out->dtype = (enum ir_dtype)rows->dtype;
-	if (!g->back->selects(out->dtype) ||
+	if (!g->back->selects(t, out->dtype) ||
 	    rows->cut[ir_type_at(rows, of)] ||
 	    ir_type_at(index, t->dim[ATTN_KEYS]) < 0 ||
 	    !cg_view(&site, g->x, ir_args(g->m, n)[0], &out->memory) ||

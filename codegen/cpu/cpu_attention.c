@@ -70,8 +70,9 @@ refuses(enum ir_dtype dtype)
 
 /* What it reads it widens. */
 static bool
-selects(enum ir_dtype dtype)
+selects(const struct attn *t, enum ir_dtype dtype)
 {
+	(void)t;
 	return dtype == IR_F8E4M3 || dtype == IR_F8E5M2 || !refuses(dtype);
 }
 

@@ -197,6 +197,7 @@ EXTRA_DIST += \
 	%D%/search/t-stand.h \
 	%D%/shared/t-amx.h \
 	%D%/shared/t-attention-bad.h \
+	%D%/shared/t-attention-f8.h \
 	%D%/shared/t-attention.h \
 	%D%/shared/t-context.h \
 	%D%/shared/t-cpu.h \

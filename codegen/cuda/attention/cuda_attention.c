@@ -174,6 +174,13 @@ open_set(struct attn *t)
 	t->whole = is_back(t) ? back_is_whole(t) : forward_is_whole(t);
 }
 
+/* Forward widens, or narrows to the tile's type, what it loads. */
+static bool
+selects(const struct attn *t, enum ir_dtype dtype)
+{
+	return !is_back(t) && dtype != IR_F64;
+}
+
 static bool
 emit_set(struct attn *t)
 {
@@ -182,6 +189,7 @@ emit_set(struct attn *t)
 
 static const struct attn_back back = {
 	.align = 256,
+	.selects = selects,
 	.open = open_set,
 	.emit = emit_set,
 	.nest = nest,

@@ -41,6 +41,10 @@ ca_ceil_div(int64_t n, int64_t of)
 void ca_declare_pointer(struct cu_func *f, const struct attn *t,
 		 const struct attn_view *v, const char *name,
 		 const char *head);
+/* Of keys that an index selects: declares `name`, a pointer to the number of
+ * the first key of sequence `bat`. */
+void ca_declare_index(struct cu_func *f, const struct attn *t,
+		      const struct attn_view *v, const char *name);
 /* A step that copies from one view to another and converts the type. */
 void ca_copy_step(struct attn *t, const struct attn_view *from,
 		  const struct attn_view *to, int64_t heads, int64_t count,
@@ -175,6 +179,9 @@ struct ca_load {
 	const struct attn_view *from;
 	const struct ca_tile *to;
 	const char *base;	/* C text: pointer to row 0, column 0 */
+	/* C text: pointer to the number of the first row in memory, of rows
+	 * that an index selects; NULL: rows 0, 1, 2, .. */
+	const char *index;
 	const char *stage;	/* C text: bytes added to its place; NULL: 0 */
 	const char *live;	/* C text: rows that exist */
 	const char *col;	/* C text: first column; NULL: 0 */

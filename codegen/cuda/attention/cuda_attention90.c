@@ -28,7 +28,8 @@ ca_side_of(const struct attn *t, uint32_t in, int64_t rows, struct ca_side *x)
 			       .cols = cols };
 	x->chunks = ca_ceil_div(cols, CA90_BOX_COLS);
 	x->bytes = x->chunks * rows * CA90_BOX_ROW;
-	if (v->place != ATTN_OPERAND || v->dtype != t->tile || cols % 8 ||
+	if (v->place != ATTN_OPERAND || v->is_selected ||
+	    v->dtype != t->tile || cols % 8 ||
 	    !cu_view_aligned(t->k, &v->memory)) {
 		return false;
 	}

@@ -22,6 +22,12 @@ declare_inputs(struct ca_forward *s)
 	ca_declare_pointer(f, t, &t->in[ATTN_Q], "qs", "head");
 	ca_declare_pointer(f, t, &t->in[ATTN_K], "ks", "whose");
 	ca_declare_pointer(f, t, &t->in[ATTN_V], "vs", "whose");
+	if (t->in[ATTN_K].is_selected) {
+		ca_declare_index(f, t, &t->in[ATTN_K], "ks_at");
+	}
+	if (t->in[ATTN_V].is_selected) {
+		ca_declare_index(f, t, &t->in[ATTN_V], "vs_at");
+	}
 }
 
 /* Declares most, sum and acc, before the first key. */
@@ -54,10 +60,14 @@ element(struct ca_forward *s, uint32_t in, const char *from, const char *row,
 {
 	struct arena *a = s->f.k->c->a;
 	const struct attn_view *v = &s->t->in[in];
-	const char *x = arena_printf(a, "%s[(i64)(%s) * %lld + (%s) * %lld]",
-				     from, row, (long long)v->pos, at,
-				     (long long)v->col);
+	const char *x;
 
+	if (v->is_selected) {
+		row = arena_printf(a, "%s_at[(i64)%s * %lld]", from, row,
+				   (long long)v->index_pos);
+	}
+	x = arena_printf(a, "%s[(i64)(%s) * %lld + (%s) * %lld]", from, row,
+			 (long long)v->pos, at, (long long)v->col);
 	return arena_printf(a, "(f32)(%s)", cu_widen(a, v->dtype, x));
 }
 

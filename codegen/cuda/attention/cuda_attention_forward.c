@@ -130,8 +130,9 @@ ca_forward_place(struct ca_forward *s)
 static void
 load_queries(struct ca_forward *s, const char *part)
 {
-	struct ca_load l = { &s->t->in[ATTN_Q], &s->q, NULL, NULL, "live",
-			     part, s->t->d, s->threads };
+	struct ca_load l = { .from = &s->t->in[ATTN_Q], .to = &s->q,
+			     .live = "live", .col = part, .cols = s->t->d,
+			     .threads = s->threads };
 
 	l.base = arena_printf(s->f.k->c->a, "(q + (i64)row0 * %lld)",
 			      (long long)s->t->in[ATTN_Q].pos);
@@ -144,12 +145,20 @@ load_keys(struct ca_forward *s, uint32_t in, const char *at, const char *part)
 	struct arena *a = s->f.k->c->a;
 	struct attn *t = s->t;
 	bool k = in == ATTN_K;
-	struct ca_load l = { &t->in[in], k ? &s->k : &s->v, NULL, NULL, NULL,
-			     part, k ? t->d : t->dv, s->threads };
+	const struct attn_view *v = &t->in[in];
+	struct ca_load l = { .from = v, .to = k ? &s->k : &s->v, .col = part,
+			     .cols = k ? t->d : t->dv, .threads = s->threads };
 
 	l.live = arena_printf(a, "%lld - %s", (long long)t->keys, at);
-	l.base = arena_printf(a, "(%s + (i64)(%s) * %lld)", k ? "k" : "v",
-			      at, (long long)t->in[in].pos);
+	if (v->is_selected) {
+		l.base = k ? "k" : "v";
+		l.index = arena_printf(a, "(%s + (i64)(%s) * %lld)",
+				       k ? "k_at" : "v_at", at,
+				       (long long)v->index_pos);
+	} else {
+		l.base = arena_printf(a, "(%s + (i64)(%s) * %lld)",
+				      k ? "k" : "v", at, (long long)v->pos);
+	}
 	ca_load_tile(&s->f, t, &l);
 }
 
@@ -437,6 +446,18 @@ ca_forward_of(struct attn *t)
 				    .raw = t->scale > 0 && t->softcap <= 0 };
 }
 
+static void
+declare_keys(struct ca_forward *s, uint32_t in, const char *name,
+	     const char *index)
+{
+	const struct attn_view *v = &s->t->in[in];
+
+	ca_declare_pointer(&s->f, s->t, v, name, "kv");
+	if (v->is_selected) {
+		ca_declare_index(&s->f, s->t, v, index);
+	}
+}
+
 bool
 ca_forward_emit(struct ca_forward *s, const struct ca_form *form)
 {
@@ -452,9 +473,9 @@ ca_forward_emit(struct ca_forward *s, const struct ca_form *form)
 	cu_line(f, "const u32 sm = smem_addr(SMEM);");
 	ca_forward_place(s);
 	ca_declare_pointer(f, t, &t->in[ATTN_Q], "q", "head");
-	ca_declare_pointer(f, t, &t->in[ATTN_K], "k", "kv");
+	declare_keys(s, ATTN_K, "k", "k_at");
 	if (s->out) {
-		ca_declare_pointer(f, t, &t->in[ATTN_V], "v", "kv");
+		declare_keys(s, ATTN_V, "v", "v_at");
 	}
 	ca_forward_keys(s);
 	if (!s->form.chunk) {

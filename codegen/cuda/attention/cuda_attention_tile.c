@@ -70,6 +70,8 @@ ca_declare_zeros(struct cu_func *f, const struct ca_form *form,
 
 /* ---- loads ---- */
 
+#define BYTES 8			/* elements of 8 bits of one load */
+
 static bool
 is_multiple(const struct attn *t, const struct attn_view *v, int64_t n)
 {
@@ -92,8 +94,7 @@ is_multiple(const struct attn *t, const struct attn_view *v, int64_t n)
 	return true;
 }
 
-/* Elements of an asynchronous copy of 16 bytes; 0: elements are converted one
- * by one. */
+/* Elements of an asynchronous copy of 16 bytes; 0: elements are converted. */
 static int64_t
 at_once(const struct attn *t, const struct ca_load *l)
 {
@@ -103,38 +104,98 @@ at_once(const struct attn *t, const struct ca_load *l)
 	       l->cols % n == 0 && is_multiple(t, l->from, n) ? n : 0;
 }
 
+/* Elements of 8 bits that a thread loads together; 0: one. */
+static int64_t
+bytes_at_once(const struct attn *t, const struct ca_load *l)
+{
+	return cu_elem_bytes(l->from->dtype) == 1 && l->from->col == 1 &&
+	       l->cols % BYTES == 0 && is_multiple(t, l->from, BYTES) ? BYTES
+									: 0;
+}
+
+/* C text: where a row begins, in elements from the first one. */
+static const char *
+row_offset(struct cu_func *f, const struct ca_load *l)
+{
+	struct arena *a = f->k->c->a;
+	const char *number = "row";
+
+	if (l->index) {
+		number = arena_printf(a, "%s[(i64)row * %lld]", l->index,
+				      (long long)l->from->index_pos);
+	}
+	return arena_printf(a, "(i64)%s * %lld", number,
+			    (long long)l->from->pos);
+}
+
+/* C text: whether a row and column `col`, before `l->col` is added, exist. */
+static const char *
+exists(struct cu_func *f, const struct ca_load *l)
+{
+	struct arena *a = f->k->c->a;
+
+	if (l->col) {
+		return arena_printf(a, "row < %s && %s + col < %lld", l->live,
+				    l->col, (long long)l->cols);
+	}
+	return l->to->cols > l->cols
+		? arena_printf(a, "row < %s && col < %lld", l->live,
+			       (long long)l->cols)
+		: arena_printf(a, "row < %s", l->live);
+}
+
 static void
 copy_at_once(struct cu_func *f, const struct attn *t, const struct ca_load *l)
 {
-	const char *there = "";
-
-	if (l->col) {
-		there = arena_printf(f->k->c->a, " && %s + col < %lld",
-				     l->col, (long long)l->cols);
-	} else if (l->to->cols > l->cols) {
-		there = arena_printf(f->k->c->a, " && col < %lld",
-				     (long long)l->cols);
-	}
-	cu_line(f, "const int is = row < %s%s;", l->live, there);
+	cu_line(f, "const int is = %s;", exists(f, l));
 	cu_line(f, "cp_async16(sm + %lld%s%s + row * %lld + col * %lld, %s + "
-		"(is ? (i64)row * %lld%s%s + col : 0), is ? 16 : 0);",
+		"(is ? %s%s%s + col : 0), is ? 16 : 0);",
 		(long long)l->to->at, l->stage ? " + " : "",
 		l->stage ? l->stage : "", (long long)l->to->pitch,
-		(long long)cu_elem_bytes(t->tile), l->base,
-		(long long)l->from->pos, l->col ? " + " : "",
-		l->col ? l->col : "");
+		(long long)cu_elem_bytes(t->tile), l->base, row_offset(f, l),
+		l->col ? " + " : "", l->col ? l->col : "");
+}
+
+/* Loads bytes and stores them in the type of the tile. */
+static void
+widen_at_once(struct cu_func *f, const struct attn *t, const struct ca_load *l)
+{
+	const char *type = cu_elem_type(t->tile);
+	bool is_f32 = t->tile == IR_F32;
+
+	cu_line(f, "f32 x[%d] = { 0 };", BYTES);
+	cu_line(f, "if (%s) {", exists(f, l));
+	cu_line(f, "get_%s_%d(x, %s + %s%s%s + col);",
+		cu_elem_type(l->from->dtype), BYTES, l->base,
+		row_offset(f, l), l->col ? " + " : "", l->col ? l->col : "");
+	cu_line(f, "}");
+	cu_line(f, "char *to = (char *)SMEM + %lld%s%s + row * %lld + col * "
+		"%lld;",
+		(long long)l->to->at, l->stage ? " + " : "",
+		l->stage ? l->stage : "", (long long)l->to->pitch,
+		(long long)cu_elem_bytes(t->tile));
+	cu_line(f, "put_%s_%d(to, x);", type, is_f32 ? 4 : BYTES);
+	if (is_f32) {
+		cu_line(f, "put_f32_4(to + 16, x + 4);");
+	}
 }
 
 /* If all copies of a thread have the same column, addresses differ by
  * constants; otherwise they would stay in registers from tile to tile. */
 static void
 load_at_once(struct cu_func *f, const struct attn *t, const struct ca_load *l,
-	     int64_t n)
+	     int64_t n, bool widens)
 {
 	int64_t parts = l->to->cols / n, step = l->threads / parts;
 
 	if (l->threads % parts == 0 && l->to->rows % step == 0) {
-		ca_unrolled_for(f, "i", l->to->rows / step);
+		if (widens) {	/* unrolled whole it spills registers */
+			cu_line(f, "#pragma unroll 2");
+			cu_line(f, "for (int i = 0; i < %lld; i++) {",
+				(long long)(l->to->rows / step));
+		} else {
+			ca_unrolled_for(f, "i", l->to->rows / step);
+		}
 		cu_line(f, "const int row = TID / %lld + i * %lld;",
 			(long long)parts, (long long)step);
 		cu_line(f, "const int col = TID %% %lld * %lld;",
@@ -147,7 +208,7 @@ load_at_once(struct cu_func *f, const struct attn *t, const struct ca_load *l,
 		cu_line(f, "const int col = i %% %lld * %lld;",
 			(long long)parts, (long long)n);
 	}
-	copy_at_once(f, t, l);
+	(widens ? widen_at_once : copy_at_once)(f, t, l);
 	cu_line(f, "}");
 }
 
@@ -165,8 +226,8 @@ load_one(struct cu_func *f, const struct attn *t, const struct ca_load *l)
 	if (l->col) {
 		cu_line(f, "col += %s;", l->col);
 	}
-	x = arena_printf(a, "%s[(i64)row * %lld + (i64)col * %lld]", l->base,
-			 (long long)l->from->pos, (long long)l->from->col);
+	x = arena_printf(a, "%s[%s + (i64)col * %lld]", l->base,
+			 row_offset(f, l), (long long)l->from->col);
 	if (l->from->dtype != t->tile) {
 		x = arena_printf(a, "(f32)(%s)",
 				 cu_widen(a, l->from->dtype, x));
@@ -179,10 +240,10 @@ load_one(struct cu_func *f, const struct attn *t, const struct ca_load *l)
 void
 ca_load_tile(struct cu_func *f, const struct attn *t, const struct ca_load *l)
 {
-	int64_t n = at_once(t, l);
+	int64_t n = at_once(t, l), bytes = bytes_at_once(t, l);
 
-	if (n) {
-		load_at_once(f, t, l, n);
+	if (n || bytes) {
+		load_at_once(f, t, l, n ? n : bytes, !n);
 		return;
 	}
 	cu_line(f, "for (int i = TID; i < %lld; i += %lld) {",

@@ -15,14 +15,30 @@ view_text(struct cu_func *f, const struct attn_view *v)
 			    cu_elem_type(v->dtype), (long long)v->shared);
 }
 
+/* Adds the place of sequence `bat`, at these strides. */
+static void
+put_batch(struct buf *b, const struct attn *t, const int64_t *stride)
+{
+	int64_t apart = 1;
+	uint32_t i;
+
+	for (i = t->nbatch; i-- > 0; ) {
+		if (t->batch_size[i] > 1) {
+			buf_printf(b, " + (i64)(bat / %lld %% %lld) * %lld",
+				   (long long)apart,
+				   (long long)t->batch_size[i],
+				   (long long)stride[i]);
+		}
+		apart *= attn_divisor(t->batch_size[i]);
+	}
+}
+
 void
 ca_declare_pointer(struct cu_func *f, const struct attn *t,
 		   const struct attn_view *v, const char *name,
 		   const char *head)
 {
-	int64_t apart = 1;
 	struct buf b;
-	uint32_t i;
 
 	buf_init(&b, f->k->c->a);
 	buf_printf(&b, "%s *%s = %s", cu_elem_type(v->dtype), name,
@@ -31,15 +47,19 @@ ca_declare_pointer(struct cu_func *f, const struct attn *t,
 		buf_printf(&b, " + (i64)(%s) * %lld", head,
 			   (long long)v->head);
 	}
-	for (i = t->nbatch; i-- > 0; ) {
-		if (t->batch_size[i] > 1) {
-			buf_printf(&b, " + (i64)(bat / %lld %% %lld) * %lld",
-				   (long long)apart,
-				   (long long)t->batch_size[i],
-				   (long long)v->batch[i]);
-		}
-		apart *= attn_divisor(t->batch_size[i]);
-	}
+	put_batch(&b, t, v->batch);
+	cu_line(f, "%s;", buf_text(&b));
+}
+
+void
+ca_declare_index(struct cu_func *f, const struct attn *t,
+		 const struct attn_view *v, const char *name)
+{
+	struct buf b;
+
+	buf_init(&b, f->k->c->a);
+	buf_printf(&b, "const i32 *%s = %s", name, cu_view_at(f, &v->index));
+	put_batch(&b, t, v->index_batch);
 	cu_line(f, "%s;", buf_text(&b));
 }
 

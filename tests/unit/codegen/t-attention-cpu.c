@@ -101,7 +101,8 @@ long_ones(void **state)
 		x.how = how[i];
 		x.sinks = i % 2;
 		x.between = i > 1;
-		x.selected = i == 1;
+		x.selected = i % 2;
+		x.stored = i == 3 ? "f8e4m3" : NULL;
 		x.b = 1;
 		x.s = i == 4 ? draw(30, 70) : draw(257, 500);
 		x.t = i == 1 ? draw(257, 500) : i == 4 ? draw(1100, 1800)

@@ -242,6 +242,48 @@ back_run(uint32_t kernel, uint32_t rank, uint32_t step)
 
 /* ---- tests ---- */
 
+/* Keys that an index selects, also of 8 bits: they are read where they lie, and
+ * a key whose values are NaN is read again by the queries that see it alone. */
+static void
+selected(void **state)
+{
+	static const struct {
+		const char *arch, *dtype, *stored;
+		int64_t d, v;
+	} all[] = {
+		{ "sm_80", "bf16", NULL, 64, 64 },
+		{ "sm_80", "f32", "f8e4m3", 64, 40 },
+		{ "sm_90a", "bf16", "f8e4m3", 128, 128 },
+		{ "sm_89", "f16", "f8e5m2", 72, 24 },
+		{ "sm_80", "bf16", "f8e4m3", 36, 20 },
+		{ "sm_80", "f32", "f8e5m2", 576, 512 }
+	};
+	struct shape x = plain;
+	size_t i;
+
+	(void)state;
+	b.flags = RT_EMU_CHECK;
+	x.between = x.selected = true;
+	for (i = 0; i < sizeof all / sizeof all[0]; i++) {
+		b.arch = all[i].arch;
+		x.dtype = all[i].dtype;
+		x.stored = all[i].stored;
+		x.d = all[i].d;
+		x.v = all[i].v;
+		x.k = 1 + i % 2;
+		x.h = 2 * x.k;
+		x.sinks = i % 2;
+		x.s = draw(60, 100);
+		x.t = draw(70, 200);
+		forward_bad(&x, x.dtype[0] == 'f' && x.dtype[1] == '3' ? 1e-5
+			    : 2e-2);
+		/* attention, and nothing before it */
+		assert_int_equal(s.ranks[0].k[0].steps.n, 1);
+	}
+	b.flags = 0;
+	b.arch = "sm_80";
+}
+
 /* More keys than a tile has, and more queries than a block. */
 static void
 long_ones(void **state)
@@ -633,6 +675,33 @@ planted_forward(void **state)
 	b.units = 0;
 }
 
+/* In a forward kernel whose keys and values of 8 bits an index selects. */
+static void
+planted_selected(void **state)
+{
+	static const struct mistake all[] = {
+		{ "(k_at + (i64)(begin)", "(k_at + 1 + (i64)(begin)", NULL },
+		{ "(k_at + (i64)((key0", "(k_at + 0 * (i64)((key0", NULL },
+		{ "(v_at + (i64)", "(v_at + 1 + (i64)",
+		  "reads 4 bytes of global memory at 800" },
+		{ "[(i64)row * 1]", "[0]", NULL },
+		{ "put_bf16_8(to, x);", ";", "nobody has written" },
+		{ "get_e4m3_8(", "get_e5m2_8(", NULL }
+	};
+	struct shape x = plain;
+
+	(void)state;
+	x.h = 2;
+	x.k = 2;
+	x.s = 70;
+	x.t = 200;
+	x.d = x.v = 64;
+	x.dtype = "bf16";
+	x.between = x.selected = true;
+	x.stored = "f8e4m3";
+	plant_each(&x, put_forward, all, sizeof all / sizeof all[0]);
+}
+
 /* The same of random shapes, some of which it is not for, with wgmma or tensor
  * memory. */
 static void
@@ -854,6 +923,13 @@ compiled(void **state)
 	x.between = true;
 	put_forward(&x);
 	check_compiled(text, all[0].arch);
+	x.selected = true;
+	put_forward(&x);
+	check_compiled(text, all[0].arch);
+	x.stored = "f8e4m3";
+	put_forward(&x);
+	check_compiled(text, all[0].arch);
+	check_compiled(text, "sm_90a");
 }
 
 int
@@ -863,6 +939,7 @@ main(void)
 		cmocka_unit_test(alone),
 		cmocka_unit_test(half_as_wide),
 		cmocka_unit_test(long_ones),
+		cmocka_unit_test(selected),
 		cmocka_unit_test(beside_bad),
 		cmocka_unit_test(wide_heads),
 		cmocka_unit_test(f16_and_scales),
@@ -876,6 +953,7 @@ main(void)
 		cmocka_unit_test(blackwell),
 		cmocka_unit_test(planted),
 		cmocka_unit_test(planted_forward),
+		cmocka_unit_test(planted_selected),
 		cmocka_unit_test(boxed_at_random),
 		cmocka_unit_test(hopper_around),
 		cmocka_unit_test(one_or_two),

@@ -47,9 +47,11 @@ static struct {
 	double bound;
 	bool planted, wrong;	/* results may be wrong; some were */
 	/* the column of values that is NaN in one key, if some are; that key */
+	bool stored;		/* keys and values are, in 8 bits */
 	bool bad;
 	int64_t bad_col, bad_key;
-	value_id bad_v, first, last;	/* those values; the ranges of keys */
+	/* those values; ranges of keys; keys, and what selects them, or 0 */
+	value_id bad_v, first, last, keys, index;
 	int64_t seen_bad;	/* results that are NaN for it */
 } s = { .rng = 88172645463325252u };
 
@@ -63,6 +65,7 @@ draw(int64_t lo, int64_t hi)
 }
 
 #include "tests/unit/shared/t-attention-bad.h"
+#include "tests/unit/shared/t-attention-f8.h"
 
 /* ---- what the interpreter says ---- */
 
@@ -83,7 +86,9 @@ note(void *user, const char *path, const struct ir_type *type,
 static void
 evaluate(void)
 {
-	struct ir_eval_options opt = { .seed = 5, .seen = note };
+	struct ir_weights w = { .has = is_rounded, .get = get_rounded };
+	struct ir_eval_options opt = { .seed = 5, .seen = note,
+				       .weights = &w };
 	struct ir_eval_result r[16];
 	uint32_t n, v;
 
@@ -214,7 +219,11 @@ from_f16(uint16_t h)
 	float m = h & 0x3ff;
 	int e = h >> 10 & 31;
 
-	m = e ? ldexpf(m + 1024, e - 25) : ldexpf(m, -24);
+	if (e == 31) {
+		m = m > 0 ? NAN : INFINITY;
+	} else {
+		m = e ? ldexpf(m + 1024, e - 25) : ldexpf(m, -24);
+	}
 	return h >> 15 ? -m : m;
 }
 
@@ -238,7 +247,9 @@ put_elem(char *at, uint8_t dtype, double x)
 	float f = (float)x;
 	uint16_t h = to_bf16(x);
 
-	if (dtype == IR_BF16) {
+	if (is_f8(dtype)) {
+		*(uint8_t *)at = to_f8(x, dtype);
+	} else if (dtype == IR_BF16) {
 		memcpy(at, &h, 2);
 	} else if (dtype == IR_F16) {
 		h = to_f16(f);
@@ -590,11 +601,12 @@ struct shape {
 	/* after types: sums that dk and dv are parts of */
 	const char *sum;
 	bool sinks, between, selected;
+	const char *stored;	/* of 8 bits: what is selected; NULL: dtype */
 };
 
 static const struct shape plain = {
 	1, 1, 1, 1, 1, 1, 1, "", "f32", "", "", "t", "", "", "", "", "",
-	false, false, false
+	false, false, false, NULL
 };
 
 static char text[16384];
@@ -614,6 +626,7 @@ static void
 put_head(const struct shape *x)
 {
 	text[0] = '\0';
+	s.stored = x->stored != NULL;
 	put("llmc-ir 1\n%s\n", x->axes);
 	put("dim b = %lld\ndim s = %lld\ndim t = %lld\ndim h = %lld\n",
 	    (long long)x->b, (long long)x->s, (long long)x->t,
@@ -650,14 +663,16 @@ put_source(int number, const char *type)
 }
 
 /* their values */
-enum { SINKS = 16, FIRST, LAST, INDEX, KEYS_OF, VALUES_OF };
+enum { SINKS = 16, FIRST, LAST, INDEX, KEYS_OF, VALUES_OF, KEYS, VALUES };
 
 /* Keys or values, perhaps as rows that an index selects. */
 static void
 put_keys(const struct shape *x, int number, const char *col)
 {
 	const char *type = type_of(x, true, col, "");
+	const char *stored = x->stored ? x->stored : x->dtype;
 	int of = number == 1 ? KEYS_OF : VALUES_OF;
+	int rows = !x->stored ? number : number == 1 ? KEYS : VALUES;
 
 	if (!x->selected || *x->axes || x->keys[0] != 't') {
 		put_source(number, type);
@@ -667,10 +682,13 @@ put_keys(const struct shape *x, int number, const char *col)
 		put("  %%%d = input name=\"index\" : idx<rows>[b, t]\n", INDEX);
 	}
 	put("  %%%d = weight name=\"w%d\" init=normal std=1 : %s[rows, k%s]\n",
-	    of, number, x->dtype, strrchr(type, ','));
+	    of, number, stored, strrchr(type, ','));
 	text[strlen(text) - 2] = '\0';	/* its last bracket is the type's */
-	put("\n  %%%d = gather %%%d, %%%d of=rows : %s\n", number, of, INDEX,
-	    type);
+	put("\n  %%%d = gather %%%d, %%%d of=rows : %s%s\n", rows, of, INDEX,
+	    stored, strchr(type, '['));
+	if (x->stored) {
+		put("  %%%d = cast %%%d : %s\n", number, rows, type);
+	}
 }
 
 static const char *
@@ -775,6 +793,7 @@ put_backward(const struct shape *x)
 static struct shape
 random_shape(void)
 {
+	static const char *const stored[] = { NULL, "f8e4m3", "f8e5m2" };
 	static const char *const how[] = { "", " causal", " causal",
 					   " causal window=5",
 					   " window=17", " scale=0.3",
@@ -797,6 +816,7 @@ random_shape(void)
 	x.sinks = draw(0, 2) == 0;
 	x.between = draw(0, 2) == 0;
 	x.selected = draw(0, 1);
+	x.stored = x.selected ? stored[draw(0, 2)] : NULL;
 	return x;
 }
 
