@@ -205,6 +205,12 @@ int64_t cu_unit_bytes(enum cu_dot_unit u);
 bool cu_unit_is(enum cu_dot_unit u, enum ir_dtype t);
 /* Whether the right operand is one that warps widen, and as what. */
 bool cu_dot_widens(const struct cu_dot *d, enum cu_tile_by *by);
+/* Bytes of a copy; 0: elements are converted one by one. */
+static inline int64_t
+cu_side_copied(const struct cu_side *s)
+{
+	return s->width * (s->row ? 1 : s->bytes);
+}
 /* Bytes of one tile. */
 int64_t cu_side_bytes(const struct cu_side *s);
 /* How d's operand is copied; tile and blocks are planned. */

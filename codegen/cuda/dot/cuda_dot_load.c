@@ -300,8 +300,7 @@ put_head(const struct side_text *t, const char *name)
 		   (long long)s->rows, (long long)s->k,
 		   s->along_k ? "along k" : "along rows",
 		   s->width ? arena_printf(t->k->c->a, "%lld bytes at once",
-					   (long long)(s->width * (s->row ? 1
-								: t->bytes)))
+					   (long long)cu_side_copied(s))
 			    : "one by one",
 		   name, cu_elem_type(s->from), s->table ? ", " : "",
 		   s->table ? s->table : "");

@@ -287,7 +287,7 @@ loads_quickly(const struct cu_dot *d, const struct cu_tile *t,
 	y.cols = *cols;
 	for (i = 0; i < 2; i++) {
 		cu_side_of(&y, i, &s);
-		if (s.width * cu_unit_bytes(d->unit) != 16 ||
+		if (cu_side_copied(&s) != 16 ||
 		    (whole && (s.k_end || (s.rows_end && !s.along_k)))) {
 			return false;
 		}

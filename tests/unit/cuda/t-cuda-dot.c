@@ -373,26 +373,21 @@ static void
 add_groups(const char *t, const char *x, const char *over, int m, int n, int k)
 {
 	struct arena *a = &all.a;
-	bool two = *over == '(';
-	const char *rows = two ? "n, h, d" : "n, k";
+	const char *rows = *over == '(' ? "n, h, d" : "n, k";
 	const char *head = arena_printf(a, "llmc-ir 1\ndim m = %d\n"
-		"dim n = %d\ndim k = %d\ndim h = %d\ndim d = 64\n"
-		"dim p = %d\nmodel {\n"
+		"dim n = %d\ndim k = %d\ndim h = %d\ndim d = 64\nmodel {\n"
 		"  %%0 = weight name=\"x\" : %s[%s]\n"
 		"  %%1 = weight name=\"w\" frozen rounded=%s : int4[%s]\n"
-		"  %%2 = cast %%1 : %s[%s]\n", m, n, k, k / 64, n / 2, t, x,
-		over, rows, t, rows);
+		"  %%2 = cast %%1 : %s[%s]\n"
+		"  %%3 = dot %%0, %%2 over=%s : %s[m, n]\n", m, n, k, k / 64,
+		t, x, over, rows, t, rows, over, t);
 
-	add(arena_printf(a, "%s  %%3 = dot %%0, %%2 over=%s : %s[m, n]\n"
-			 "  return %%3\n}\n", head, over, t));
-	rows = two ? "p, h, d" : "p, k";
+	add(arena_printf(a, "%s  return %%3\n}\n", head));
 	add(arena_printf(a, "%s"
-		"  %%3 = slice %%2 of=n to=p at=%d : %s[%s]\n"
-		"  %%4 = dot %%0, %%3 over=%s : %s[m, p]\n"
-		"  %%5 = weight name=\"s\" : %s[p]\n"
-		"  %%6 = add %%4, %%5 : %s[m, p]\n"
-		"  %%7 = silu %%6 : %s[m, p]\n"
-		"  return %%7\n}\n", head, n / 4, t, rows, over, t, t, t, t));
+		"  %%4 = weight name=\"s\" : %s[n]\n"
+		"  %%5 = add %%3, %%4 : %s[m, n]\n"
+		"  %%6 = silu %%5 : %s[m, n]\n"
+		"  return %%6\n}\n", head, t, t, t));
 }
 
 /* Of each alignment that rows of 1, 2, 4 and 8 groups have; few rows and many,
@@ -434,7 +429,8 @@ test_groups(void **state)
 		} else {
 			add_groups("bf16", "m, k", "k", 40, 136, 512);
 		}
-		assert_true(occurs(&all, "mma_bf16(part[i][j]") > 1);
+		assert_int_equal(occurs(&all, "mma_bf16(part[i][j]"), i ? 4
+				 : 24);
 		finish(RT_EMU_CHECK);
 	}
 }
@@ -488,6 +484,75 @@ test_bytes(void **state)
 		add_bytes("bf16", s, "n, k", 20, 40, 50);
 		finish(RT_EMU_CHECK);
 	}
+}
+
+/* ---- weights that are widened, of drawn shapes ---- */
+
+/* A dot by a weight of 4 or 8 bits: m rows, n columns, k of some groups of 128,
+ * of 8 bits also of a part of one; stored, or added to a residual. */
+static void
+add_drawn(uint64_t seed)
+{
+	static const char *const types[] = { "bf16", "f16" };
+	static const char *const stored[] = { "int4", "int8", "f8e4m3" };
+	const char *t = types[seed % 2], *s = stored[seed / 2 % 3];
+	bool few = ir_rng_below(seed, 0, 2);
+	int64_t m = 1 + ir_rng_below(seed, 1, few ? 9 : 140);
+	int64_t n = 1 + ir_rng_below(seed, 2, 270);
+	int64_t k = 128 * (1 + ir_rng_below(seed, 3, 9));
+	struct arena *a = &all.a;
+
+	if (strcmp(s, "int4") != 0) {
+		k -= ir_rng_below(seed, 4, 32) * 4;
+	}
+	all.c.units = ir_rng_below(seed, 5, 2) ? 1 : tc_units(all.c.arch);
+	add(arena_printf(a, "llmc-ir 1\ndim m = %lld\ndim n = %lld\n"
+		"dim k = %lld\nmodel {\n"
+		"  %%0 = weight name=\"x\" : %s[m, k]\n"
+		"  %%1 = weight name=\"w\" frozen rounded=k : %s[n, k]\n"
+		"  %%2 = cast %%1 : %s[n, k]\n"
+		"  %%3 = dot %%0, %%2 over=k : %s[m, n]\n%s",
+		(long long)m, (long long)n, (long long)k, t, s, t, t,
+		ir_rng_below(seed, 6, 2) ? "  return %3\n}\n"
+		: arena_printf(a, "  %%4 = weight name=\"r\" : %s[m, n]\n"
+			"  %%5 = add %%4, %%3 : %s[m, n]\n  return %%5\n}\n",
+			t, t)));
+}
+
+static void
+test_widened_drawn(void **state)
+{
+	static const char *const archs[] = { "sm_80", "sm_89", "sm_90a",
+					     "sm_100a" };
+	const char *from = getenv("DOT_SEED");
+	uint64_t first = from ? strtoull(from, NULL, 10) : 1, i, j;
+
+	(void)state;
+	for (i = 0; i < 4; i++) {
+		begin(archs[i], 0);
+		for (j = 0; j < 12; j++) {
+			add_drawn(first + 12 * i + j);
+		}
+		assert_int_equal(occurs(&all, "two[i][0][0] = "), 12);
+		finish(RT_EMU_CHECK);
+	}
+}
+
+/* Copies of 16 bytes need few registers, so a multiprocessor has as many blocks
+ * as the table of tiles says, four of 64 threads here; of 8 bytes two. */
+static void
+test_widened_blocks(void **state)
+{
+	(void)state;
+	begin("sm_90a", 0);
+	add_groups("bf16", "m, k", "k", 1, 64, 1024);
+	add_bytes("f16", "int8", "n, k", 1, 64, 1024);
+	assert_int_equal(occurs(&all, ", 64, 4, struct "), 4);
+	add_groups("bf16", "m, k", "k", 1, 64, 512);
+	add_bytes("f16", "f8e4m3", "n, k", 1, 64, 1016);
+	assert_int_equal(occurs(&all, ", 64, 2, struct "), 4);
+	assert_int_equal(occurs(&all, ", 64, 4, struct "), 4);
+	finish(0);
 }
 
 /* Experts, in rows of an even and of an odd number of groups. */
@@ -768,6 +833,8 @@ main(void)
 		cmocka_unit_test(test_groups),
 		cmocka_unit_test(test_groups_experts),
 		cmocka_unit_test(test_bytes),
+		cmocka_unit_test(test_widened_drawn),
+		cmocka_unit_test(test_widened_blocks),
 		cmocka_unit_test(test_registers),
 		cmocka_unit_test(test_groups_registers),
 		cmocka_unit_test(test_models),
