@@ -148,6 +148,21 @@ evaluate(struct imp *x, const char *p, bool whole, struct imp_value *out)
 
 /* ---- fields ---- */
 
+/* Where the file has the last number of `a / b * c`, or where it begins. */
+static struct span
+place_of(struct imp *x, const char *p)
+{
+	struct span at = x->config.start;
+	const char *w;
+
+	while ((w = next_word(x, &p))) {
+		const struct imp_value *v = imp_value(x, w);
+
+		at = v && v->field ? v->field->span : at;
+	}
+	return at;
+}
+
 /* The field of a name, or of another that it had: "name|former". */
 static struct imp_field *
 find_either(struct imp *x, const char **names)
@@ -192,8 +207,8 @@ field(struct imp *x, const char *p, enum imp_kind kind, int least)
 		imp_missing(x, name);
 	} else {
 		if (!evaluate(x, p, least >= 0, &v)) {
-			diag_error(&x->c->diags, x->config.start, "`%s` is "
-				   "not given, and %s is not whole", name, p);
+			diag_error(&x->c->diags, place_of(x, p), "`%s` is not "
+				   "given, and %s is not whole", name, p);
 		}
 		v.name = name;
 		v.field = NULL;

@@ -141,7 +141,15 @@ imp_missing(struct imp *x, const char *name)
 
 	diag_near_init(&near, name);
 	for (i = 0; i < x->config.at.n; i++) {
-		diag_near_try(&near, x->config.at.at[i].path);
+		const struct imp_field *f = &x->config.at.at[i];
+
+		if (strcmp(f->path, name) == 0) {
+			diag_error(&x->c->diags, f->span, "`%s` is %s, and the "
+				   "family %s needs it", name,
+				   imp_kind_text(f), x->family);
+			return;
+		}
+		diag_near_try(&near, f->path);
 	}
 	diag_error(&x->c->diags, x->config.start, "there is no `%s`, which "
 		   "the family %s needs%s", name, x->family,

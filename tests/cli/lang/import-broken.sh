@@ -131,6 +131,9 @@ fresh
 edit '/"hidden_size"/d'
 refused 'a field that is missing' 'there is no `hidden_size`, which the family'
 fresh
+edit '/"hidden_size"/s/8/null/'
+refused 'a field of null' 'd/config.json:12:18: error: `hidden_size` is null, and the family llama needs it'
+fresh
 edit 's/"hidden_size"/"hiden_size"/'
 refused 'a misspelt field' '(did you mean `hiden_size`?)'
 fresh
@@ -153,7 +156,7 @@ edit 's/"num_hidden_layers": 2/"num_hidden_layers": 2000000/'
 refused 'too many layers' 'the count'
 fresh
 edit 's/"num_attention_heads": 4/"num_attention_heads": 3/; /"head_dim"/d'
-refused 'heads that do not divide' '`head_dim` is not given, and hidden_size / num_attention_heads is not whole'
+refused 'heads that do not divide' 'd/config.json:17:26: error: `head_dim` is not given, and hidden_size / num_attention_heads is not whole'
 fresh
 edit 's/"num_key_value_heads": 2/"num_key_value_heads": 3/'
 refused 'heads in uneven groups' '`heads` = 4 is not a multiple of `kv` = 3'
