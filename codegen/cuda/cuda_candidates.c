@@ -129,10 +129,33 @@ span_of(const struct cu_tiling *t, struct ir_module *m, const char *text)
 	return at;
 }
 
+/* The kernel whose name begins most like that one's, by a word at the least; or
+ * NULL. */
+static const char *
+nearest_kernel(const struct cu_tiling *t, const char *name)
+{
+	const char *nearest = NULL;
+	size_t most = strcspn(name, " "), n;
+	uint32_t i;
+
+	for (i = 0; i < t->seen.n; i++) {
+		const char *x = t->seen.at[i];
+
+		for (n = 0; name[n] && name[n] == x[n]; n++) {
+		}
+		if (n > most) {
+			most = n;
+			nearest = x;
+		}
+	}
+	return nearest;
+}
+
 static void
 refuse_row(const struct cu_tiling *t, struct ir_module *m,
 	   const struct cu_tile_row *r)
 {
+	const char *near = nearest_kernel(t, r->what);
 	struct buf all;
 	uint32_t i;
 
@@ -144,8 +167,9 @@ refuse_row(const struct cu_tiling *t, struct ir_module *m,
 		buf_printf(&all, " and %u more", t->seen.n - i);
 	}
 	diag_error(&m->ctx->diags, span_of(t, m, r->text), "no kernel of "
-		   "this plan is `%s`: there %s%s", r->what, t->seen.n
-		   ? "are " : "is none", buf_text(&all));
+		   "this plan is `%s`%s: there %s%s", r->what, near
+		   ? arena_printf(&m->ctx->tmp, " (did you mean `%s`?)", near)
+		   : "", t->seen.n ? "are " : "is none", buf_text(&all));
 }
 
 bool

@@ -104,7 +104,8 @@ warps=2\`, \`m=64" err || fail 'it is not refused as it should be'
 sed 's/1x64x64x32/1x64x64x33/' third/plan.llp >bad.llp
 tune none bad.llp && fail 'a contraction that there is not'
 grep -qF "bad.llp:20:13: error: no kernel of this plan is \`f32 \
-1x64x64x33 kk to f32\`: there are \`f32 1x64x64x32 kk to f32\`, " err ||
+1x64x64x33 kk to f32\` (did you mean \`f32 1x64x64x32 kk to f32\`?): there \
+are \`f32 1x64x64x32 kk to f32\`, " err ||
 	fail 'it is not refused as it should be'
 [ ! -e none ] || fail 'a plan that was refused is there'
 
