@@ -39,6 +39,12 @@ int64_t cu_factor_apart(const struct cg_factor *f, int which, int64_t most);
 /* The largest power of two that divides a view's first offset. */
 int64_t cu_view_width(const struct cg_view *v, int64_t most);
 
+/* The multiple of `to` that n is, or the next one. */
+static inline int64_t
+cu_round_up(int64_t n, int64_t to)
+{
+	return num_ceil_div(n, to) * to;
+}
 /* Whether consecutive blocks of `block` positions of n dims are boxes. */
 bool cu_blocks_are_boxes(const int64_t *size, uint32_t n, int64_t block);
 /* Blocks of at most `want` positions; of more if one position of the divided
@@ -216,7 +222,7 @@ int64_t cu_side_bytes(const struct cu_side *s);
 /* How d's operand is copied; tile and blocks are planned. */
 void cu_side_of(const struct cu_dot *d, int which, struct cu_side *s);
 
-/* ---- cuda_dot_ring.c: sums in registers, and stages of shared memory ----- */
+/* ---- cuda_dot_load.c, cuda_dot_ring.c: stages of shared memory ----------- */
 
 struct cu_loop {
 	const struct cu_tile *tile;
@@ -256,7 +262,7 @@ void cu_widen_pairs(struct cu_func *f, const struct cu_loop *l);
 /* Issue slots of a warp for 128 of k. */
 double cu_widen_slots(const struct cu_tile *t);
 
-/* ---- cuda_dot_loop.c ----------------------------------------------------- */
+/* ---- cuda_dot_loop.c: sums in registers ---------------------------------- */
 
 /* Emits the loop over k, with sums in `acc`.  Other threads may still read
  * shared memory after it. */
@@ -267,7 +273,6 @@ void cu_loop_emit(struct cu_func *f, const struct cu_loop *l);
  */
 void cu_pairs_begin(struct cu_func *f, const struct cu_loop *l);
 void cu_pairs_end(struct cu_func *f);
-
 
 /* ---- cuda_dot_products.c: products by tcgen05, sums by wgmma ------------ */
 

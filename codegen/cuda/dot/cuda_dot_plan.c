@@ -252,12 +252,6 @@ cu_tiles_cycles(const struct cg_cuda *c, enum cu_dot_unit u,
 
 /* ---- the choice ---- */
 
-static int64_t
-up(int64_t n, int64_t to)
-{
-	return (n + to - 1) / to * to;
-}
-
 struct tile_choice {
 	struct cu_tile tile;
 	struct cg_split rows, cols;
@@ -324,7 +318,7 @@ blocks_of(const struct cu_dot *d, struct tile_choice *x)
 	x->rows = cu_split_of(&d->dims[1], x->tile.m, 16);
 	x->cols = cu_split_of(n, x->tile.n, 16);
 	x->splits = 1;
-	x->per_split = up(d->over.size, x->tile.k);
+	x->per_split = cu_round_up(d->over.size, x->tile.k);
 	return cu_tile_suits(d, &x->tile, &x->rows, &x->cols) &&
 	       !(d->whole_last && has_box(d) &&
 		 cg_split_cuts_last(n, &x->cols));
@@ -372,7 +366,8 @@ try_splits(const struct cu_dot *d, struct tile_choice *x,
 	int64_t elems = d->batch.size * d->m.size * d->n.size, n;
 
 	for (n = 1; n <= MOST_SPLITS; n++) {
-		x->per_split = up((d->over.size + n - 1) / n, x->tile.k);
+		x->per_split = cu_round_up(num_ceil_div(d->over.size, n),
+					   x->tile.k);
 		x->splits = (d->over.size + x->per_split - 1) / x->per_split;
 		if (x->splits != n || (n > 1 && (d->apart ||
 				       4 * elems * n > MOST_PARTS ||

@@ -90,12 +90,6 @@ cu_view_width(const struct cg_view *v, int64_t most)
 
 /* ---- blocks that are boxes ---- */
 
-static int64_t
-up(int64_t n, int64_t to)
-{
-	return (n + to - 1) / to * to;
-}
-
 /* Whether blocks of that many positions, one after another, are boxes. */
 bool
 cu_blocks_are_boxes(const int64_t *size, uint32_t n, int64_t block)
@@ -113,7 +107,8 @@ struct cg_split
 cu_split_of(const struct cg_dims *d, int64_t want, int64_t unit)
 {
 	struct cg_split s = cg_split_begin(d, want);
-	int64_t even = up((d->size[s.cut] + s.chunks - 1) / s.chunks, unit);
+	int64_t even = cu_round_up(num_ceil_div(d->size[s.cut], s.chunks),
+				   unit);
 
 	if (s.inner == 1 && even <= want) {
 		s.step = even;
