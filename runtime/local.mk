@@ -139,6 +139,7 @@ rank_sources = \
 	%D%/serve/codec.h \
 	%D%/serve/draw.c \
 	%D%/serve/draw.h \
+	%D%/serve/fill.c \
 	%D%/serve/generate.c \
 	%D%/serve/http.h \
 	%D%/serve/kv.c \
@@ -151,6 +152,7 @@ rank_sources = \
 	%D%/serve/request.h \
 	%D%/serve/scheduler.c \
 	%D%/serve/scheduler.h \
+	%D%/serve/sequences.h \
 	%D%/serve/serve.c \
 	%D%/serve/server.h \
 	%D%/serve/service.c \
