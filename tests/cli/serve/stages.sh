@@ -1,12 +1,13 @@
 #!/bin/sh
 # Stages of a pipeline that work on a step each: a request is answered with the
 # same tokens and chances with one step in flight or one for each stage, alone
-# or among others, on any split; and who is served at the end has all of it.
+# or among others, some of which go or are preempted, on any split; and who is
+# served at the end has all of it.
 . "${top_srcdir:?}/tests/lib.sh"
 need llvm linker binaries
 unset LLMC_API_KEY http_proxy HTTP_PROXY
 json='Content-Type: application/json'
-work='prompt=8,output=4,context=32,tokens=4,rows=4,keys=512,slots=640'
+work='prompt=8,output=4,context=32,tokens=4,rows=4,keys=512,slots=256'
 pid=
 trap '[ -z "$pid" ] || kill $pid; rm -rf "$tmp"; [ $failed -eq 0 ] || exit 1' \
 	EXIT
@@ -133,9 +134,19 @@ start()
 ask()
 {
 	curl -sS -m 100 -H "$json" "$url/v1/completions" -d '{"prompt":
-		"'"$1"'", "max_tokens": 12, "temperature": 0.7, "seed": 5,
-		"logprobs": 3}' 2>err |
+		"'"$1"'", "max_tokens": 16, "temperature": 0.7, "seed": 5,
+		"logprobs": 3, "n": 4}' 2>err |
 		sed 's/.*"choices"/choices/; s/"usage".*//' >"$2"
+}
+
+# many FILE: answers that grow together, until there are too few blocks
+many()
+{
+	curl -sS -m 100 -H "$json" "$url/v1/completions" -d '{"prompt":
+		["0bcdefgh", "1bcdefgh", "2bcdefgh", "3bcdefgh", "4bcdefgh",
+		"5bcdefgh", "6bcdefgh", "7bcdefgh", "8bcdefgh", "9bcdefgh"],
+		"max_tokens": 20, "seed": 5, "logprobs": 1}' 2>err |
+		sed 's/.*"choices"/choices/; s/"usage".*//' >"$1"
 }
 
 prompts='abcdefghijkl zy abcdefghijklmnop z abcdefgh'
@@ -146,8 +157,15 @@ all()
 		ask $prompt "$1.$prompt"
 		grep -q choices "$1.$prompt" || bad "no answer: $prompt"
 	done
+	many "$1.many"
+	grep -q choices "$1.many" || bad 'no answers of many'
 	asked=
+	many again.many &
+	asked="$asked $!"
 	for i in 1 2 3; do
+		# one that goes before its end
+		curl -sS -m 0.0$i -o gone -H "$json" "$url/v1/completions" \
+			-d '{"prompt": "gone", "max_tokens": 28}' 2>err &
 		for prompt in $prompts; do
 			ask $prompt "again.$prompt.$i" &
 			asked="$asked $!"
@@ -161,7 +179,13 @@ all()
 				bad "$prompt differs among others: $1"
 		done
 	done
+	cmp -s again.many "$1.many" || bad "many differ among others: $1"
+	n=$(curl -sS -m 100 "$url/metrics" |
+		sed -n 's/^llmc_preemptions_total //p')
+	preempted=$((preempted + n))
+	echo "$1: $n preempted"
 }
+preempted=0
 
 # ends: the server does so, well
 ends()
@@ -176,7 +200,7 @@ for ranks in one two three apart; do
 	start $ranks
 	all $ranks
 	[ $ranks = three ] || ends
-	for prompt in $prompts; do
+	for prompt in $prompts many; do
 		cmp -s one.$prompt $ranks.$prompt ||
 			bad "$prompt differs on $ranks"
 	done
@@ -204,10 +228,11 @@ for flights in 1 2; do
 		start four --in-flight $flights $sharing
 		all four$flights$sharing
 		ends
-		for prompt in $prompts; do
+		for prompt in $prompts many; do
 			cmp -s four1.$prompt four$flights$sharing.$prompt ||
 				bad "$prompt: $flights in flight $sharing"
 		done
 	done
 done
+[ $preempted -gt 0 ] || bad 'nothing was preempted'
 exit $failed
