@@ -65,6 +65,11 @@ void ca_wg_pack(struct cu_func *f, const struct attn *t, const char *w,
 
 #define CA_TC_COLUMNS 512	/* all there are */
 #define CA_TC_AT_ONCE 32	/* columns that a warp loads or stores */
+/* Registers of a thread that copies or multiplies, and of one that has rows:
+ * 128 and 256 threads have 64512 of 65536.  The assembler for sm_103a needs
+ * more than 56 for what issues products of wide heads. */
+#define CA_TC_FEWER 72
+#define CA_TC_MORE 216
 #define CA_TC_NEXT_ROWS "(16 << 16)"	/* 16 lanes further, in an address */
 
 /* Emits the allocation of all columns by warp 1, with a barrier of the block,

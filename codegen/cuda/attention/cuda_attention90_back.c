@@ -270,7 +270,7 @@ meet_cluster(struct ca_back *s)
 static bool
 is_tight(const struct ca90_back *p)
 {
-	return p->s.weight && !p->unit->tensor;
+	return p->s.weight;
 }
 
 static void
@@ -278,7 +278,8 @@ put_producer(struct ca90_back *p)
 {
 	struct cu_func *f = &p->s.f;
 
-	cu_line(f, "regs_fewer(%d);", is_tight(p) ? 24 : 40);
+	cu_line(f, "regs_fewer(%d);", p->unit->tensor ? CA_TC_FEWER
+		: is_tight(p) ? 24 : 40);
 	ca90_back_load(p);
 	if (p->unit->tensor) {
 		ca90_back_multiply(p);

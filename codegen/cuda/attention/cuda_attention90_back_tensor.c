@@ -268,7 +268,7 @@ ca90_back_weigh(struct ca90_back *p)
 	struct ca_back *s = &p->s;
 	struct cu_func *f = &s->f;
 
-	cu_line(f, "regs_more(232);");
+	cu_line(f, "regs_more(%d);", CA_TC_MORE);
 	cu_comment(f, "rows g and g + 8 of the warp's 16 are this thread's");
 	cu_line(f, "const int g = LANE / 4;");
 	cu_line(f, "const int wrow = WARP %% 4 * 32 + (WARP / 4 - 1) * 16;");

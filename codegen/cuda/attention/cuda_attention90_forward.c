@@ -164,7 +164,7 @@ put_producer(struct ca90_forward *p)
 {
 	struct cu_func *f = &p->s.f;
 
-	cu_line(f, "regs_fewer(40);");
+	cu_line(f, "regs_fewer(%d);", p->unit->tensor ? CA_TC_FEWER : 40);
 	cu_line(f, "if (TID < 32) {");
 	cu_line(f, "u32 slot = 0;");
 	cu_line(f, "int turn = 1;");

@@ -294,7 +294,7 @@ ca90_tensor_weigh(struct ca90_forward *p)
 	struct cu_func *f = &p->s.f;
 	bool done;
 
-	cu_line(f, "regs_more(232);");
+	cu_line(f, "regs_more(%d);", CA_TC_MORE);
 	cu_comment(f, "rows g, g + 8, g + 16 and g + 24 of the warp's 32 are "
 		   "this thread's");
 	cu_line(f, "const int g = LANE / 4;");
