@@ -268,9 +268,9 @@ has_box(const struct cu_dot *d)
 /* Whether copies to shared memory are of 16 bytes; `whole`: and have no
  * remainders, so that they need few registers. */
 static bool
-loads_quickly(const struct cu_dot *d, const struct cu_tile *t,
-	      const struct cg_split *rows, const struct cg_split *cols,
-	      bool whole)
+copies_wide(const struct cu_dot *d, const struct cu_tile *t,
+	    const struct cg_split *rows, const struct cg_split *cols,
+	    bool whole)
 {
 	struct cu_dot y = *d;
 	struct cu_side s;
@@ -286,24 +286,29 @@ loads_quickly(const struct cu_dot *d, const struct cu_tile *t,
 			return false;
 		}
 	}
-	return d->unit == CU_DOT_BF16 || d->unit == CU_DOT_F16 ||
-	       (d->unit == CU_DOT_E4M3 && t->by != CU_BY_WARPS);
+	return true;
 }
 
 bool
 cu_tile_suits(const struct cu_dot *d, struct cu_tile *t,
 	      const struct cg_split *rows, const struct cg_split *cols)
 {
+	bool half = d->unit == CU_DOT_BF16 || d->unit == CU_DOT_F16;
+	bool warps = t->by == CU_BY_WARPS;
+
 	if (d->unit == CU_DOT_FMA ||
-	    loads_quickly(d, t, rows, cols,
-			  t->by == CU_BY_WARPS)) {
+	    ((half || (d->unit == CU_DOT_E4M3 && !warps)) &&
+	     copies_wide(d, t, rows, cols, warps))) {
 		return true;
 	}
 	if (cu_tile_async(t)) {
 		return false;
 	}
 	t->blocks = t->blocks > 2 ? 2 : t->blocks;
-	return t->wm * t->wn < 64 * 64;
+	/* of 8 bits a sum has two registers */
+	return t->wm * t->wn < (cu_unit_bytes(d->unit) != 1 ||
+				copies_wide(d, t, rows, cols, false)
+				? 64 * 64 : 64 * 32);
 }
 
 /* Blocks of a tile, without split k; false: the tile cannot be used. */
