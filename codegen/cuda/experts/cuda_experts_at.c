@@ -126,6 +126,8 @@ epilogue(struct cu_func *f, const struct cu_experts *x,
 	struct cu_leaf leaf = { .value = d->value, .bytes = 16 };
 	bool done;
 
+	/* unrolled, loads of a row would wait for stores of the one before */
+	cu_line(f, "ROLLED");
 	cu_line(f, "for (r = WARP; r < live; r += %lld) {",
 		(long long)d->tile.threads / 32);
 	put_pair(f, x);
