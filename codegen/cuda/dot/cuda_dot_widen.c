@@ -55,6 +55,8 @@ declare(struct cu_func *f, const struct cu_loop *l)
 {
 	const struct cu_tile *t = l->tile;
 
+	cu_comment(f, "a warp widens %lld bytes of a stage",
+		   (long long)(t->wn * (has_groups(l) ? t->k / 2 + 2 : t->k)));
 	cu_line(f, "const int nk = (%s - %s + %lld) / %lld;", l->to, l->from,
 		(long long)t->k - 1, (long long)t->k);
 	cu_comment(f, "a row of the left operand, and where its chunks are");

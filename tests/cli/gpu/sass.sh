@@ -36,13 +36,16 @@ case "$*" in
 esac
 mkdir -p "${*##* }/kernels"
 cp "$top_srcdir/tests/gpu/sass.txt" "${*##* }/kernels/contraction1.cubin"
+cp "$top_srcdir/tests/gpu/sass.txt" "${*##* }/kernels/contraction2.cubin"
 cat >"${*##* }/kernels/contraction1.cu" <<'SOURCE'
 /*
- * contraction 8x8x8 dot by a weight
+ * contraction 64x64x96 dot by a weight
 after the products: some 99 issue slots of a thread
 KERNEL(sound, 384, 1, struct x)
 KERNEL(faulty, 512, 1, struct x)
 SOURCE
+sed 's/96 dot/96 dot+add/; s/^after.*/a warp widens 20 bytes of a stage/' \
+	"${*##* }/kernels/contraction1.cu" >"${*##* }/kernels/contraction2.cu"
 END
 chmod +x planted
 
@@ -52,8 +55,11 @@ planted()
 	{
 		echo '# NVRTC 1.0, a day'
 		for name in sound faulty; do
-			printf 'small-90\tcontraction 8x8x8 dot\t%s' $name
-			printf '\t1/1\t0\t0\t0\t0\t0\t0\t%d\t8\t1\t99\n' "$1"
+			for op in dot dot+add; do
+				printf 'small-90\tcontraction 64x64x96 %s' $op
+				printf '\t%s\t1/1\t0\t0\t0\t0\t0\t0' $name
+				printf '\t%d\t8\t1\t99\n' "$1"
+			done
 		done
 	} >table
 	LLMC=$tmp/planted LLMC_NVDISASM=cat SASS_TABLE=$tmp/table \
@@ -63,7 +69,7 @@ planted 5 && bad 'a faulty kernel passes'
 for words in '255 registers of 128' '2 spills' '2 fences' '1 calls' \
 		'3 instructions of f64' '1 loads after a store' \
 		'1 waits for products that overlap with nothing' \
-		'products need 75%'; do
+		'products need 75%' 'instructions for 13.3 bytes'; do
 	grep -q "faulty: $words" out || bad "nobody says: $words"
 done
 grep -q 'sound: ' out && bad 'a sound kernel does not pass'
@@ -75,6 +81,7 @@ grep -q 'sound: 5 slots in the loop, 1 in sass.tsv' out || bad 'nobody says it'
 command -v "${LLMC_NVDISASM:-nvdisasm}" >/dev/null ||
 	{ [ $failed -eq 0 ] && skip 'no nvdisasm: set LLMC_NVDISASM'; exit 1; }
 need nvrtc llvm linker
-"$top_srcdir/bench/gpu/sass" check small-90 narrow-90 tensor-100 experts-100 small-80 small-89 >out 2>err ||
+"$top_srcdir/bench/gpu/sass" check small-90 narrow-90 tensor-100 experts-100 \
+	small-80 small-89 serve-int4-90 serve-int4-80 serve-f8-89 >out 2>err ||
 	bad 'kernels are worse than they were'
 exit $failed
