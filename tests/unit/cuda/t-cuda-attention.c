@@ -884,6 +884,7 @@ compiled(void **state)
 		{ "sm_86", "bf16", " causal window=512", 1, 64, 64 },
 		{ "sm_90a", "f16", " causal", 2, 128, 128 },
 		{ "sm_100a", "bf16", " causal", 4, 128, 128 },
+		{ "sm_103a", "bf16", " causal", 4, 128, 128 },
 		/* if SLOW_TESTS is 1, these too */
 		{ "sm_80", "f32", "", 1, 64, 64 },
 		{ "sm_80", "bf16", " causal", 1, 64, 64 },
@@ -899,7 +900,7 @@ compiled(void **state)
 	};
 	const char *slow = getenv("SLOW_TESTS");
 	size_t n = slow && strcmp(slow, "1") == 0 ? sizeof all / sizeof all[0]
-						  : 4, i;
+						  : 5, i;
 	struct shape x = plain;
 
 	(void)state;
