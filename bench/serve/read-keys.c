@@ -15,6 +15,7 @@
 #include "runtime/device/pool.h"
 
 #define MOST 64				/* rounds, threads */
+#define CACHE ((int64_t)512 << 20)	/* bytes, more than any cache holds */
 
 struct setup {
 	int sequences, keys, kv, heads, dim, threads, rounds;
@@ -31,6 +32,9 @@ struct kernel_run {
 	struct rt_call call;
 	const struct rt_step *step;
 	char *at[8], *own[MOST];
+	/* the index: rows of a step, of which the cache has so many */
+	int32_t *index;
+	int64_t rows, steps, next;
 };
 
 static void
@@ -54,11 +58,14 @@ space(int64_t bytes)
 	return p;
 }
 
-/* Sequences have equally many keys, each from a multiple of 128 on. */
+/* Sequences have equally many keys, each from a multiple of 128 on.  Steps that
+ * follow each other have others, so that all come from memory. */
 static void
 open_kernel(struct kernel_run *r, struct ir_ctx *c, const struct setup *s)
 {
 	int64_t each = (s->keys + 127) / 128 * 128, all = each * s->sequences;
+	int64_t row = 2LL * s->kv * s->dim, out = 2LL * s->heads * s->dim;
+	int64_t steps = CACHE / (2 * all * row) + 1;
 	const char *text = arena_printf(&c->perm, "llmc-ir 1\ndim s = %d\n"
 		"dim t = %lld\ndim rows = %lld\ndim k = %d\ndim h = %d\n"
 		"dim d = %d\nmodel {\n"
@@ -72,10 +79,10 @@ open_kernel(struct kernel_run *r, struct ir_ctx *c, const struct setup *s)
 		"  %%7 = gather %%2, %%3 of=rows : bf16[t, k, d]\n"
 		"  %%8 = attention_between %%0, %%6, %%7, %%4, %%5 : "
 		"bf16[s, h, d]\n  return %%8\n}\n", s->sequences,
-		(long long)all, (long long)all, s->kv, s->heads, s->dim);
-	int64_t row = 2LL * s->kv * s->dim, out = 2LL * s->heads * s->dim;
-	char *data[9] = { space(s->sequences * out), space(all * row),
-			  space(all * row), space(4 * all),
+		(long long)all, (long long)(steps * all), s->kv, s->heads,
+		s->dim);
+	char *data[9] = { space(s->sequences * out), space(steps * all * row),
+			  space(steps * all * row), space(4 * all),
 			  space(4LL * s->sequences), space(4LL * s->sequences),
 			  NULL, NULL, space(s->sequences * out) };
 	const struct cg_single *one;
@@ -86,9 +93,9 @@ open_kernel(struct kernel_run *r, struct ir_ctx *c, const struct setup *s)
 		fail("there is no kernel");
 	}
 	one = &r->made.at[0];
-	for (i = 0; i < all; i++) {
-		((int32_t *)(void *)data[3])[i] = (int32_t)i;
-	}
+	r->index = (int32_t *)(void *)data[3];
+	r->rows = all;
+	r->steps = steps;
 	for (i = 0; i < s->sequences; i++) {
 		((float *)(void *)data[4])[i] = (float)(i * each);
 		((float *)(void *)data[5])[i] = (float)(i * each + s->keys - 1);
@@ -126,6 +133,10 @@ one_round(struct kernel_run *r, struct rt_workers *w, double *wall, double *cpu)
 	const struct rt_kernel *k = r->made.at[0].kernel;
 	int64_t i;
 
+	for (i = 0; i < r->rows; i++) {
+		r->index[i] = (int32_t)(r->next * r->rows + i);
+	}
+	r->next = (r->next + 1) % r->steps;
 	*wall = now(CLOCK_MONOTONIC);
 	*cpu = now(CLOCK_PROCESS_CPUTIME_ID);
 	for (i = 0; i < k->nsteps; i++) {
@@ -194,7 +205,7 @@ main(int argc, char **argv)
 	struct setup s = { 1, 32768, 8, 32, 128, 2, 9, "native" };
 	static struct rt_workers *w[MOST + 1];
 	static struct times t[MOST + 1];
-	struct kernel_run run;
+	static struct kernel_run run;
 	struct rt_error err;
 	struct ir_ctx c;
 	int i, r;

@@ -319,6 +319,7 @@ struct att_single {
 	struct att_rows k, v;		/* of all keys */
 	/* of a block of keys: its first one, and those that are seen */
 	struct ll_value *key0, *from, *to;
+	struct ll_value *listed;	/* rows of its keys and of some after */
 };
 
 /* Reserves shared scratch for the work of a step, and emits the step that

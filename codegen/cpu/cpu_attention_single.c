@@ -46,10 +46,10 @@ heads_of_unit(const struct attn *t)
 }
 
 /*
- * Items of the step, 2^bits if the work is listed.  Each has work of a number
- * on, so many entries and units apart.  Workers take items that follow each
- * other together, and at times there is work for few: so numbers of those that
- * follow each other are far apart, by their bits in reverse.
+ * Items of the step, 2^bits if the work is listed.  Workers take items that
+ * follow each other together, and at times there is work for few: so each has
+ * an equal share of what there is, in its order, as units of a query read the
+ * same rows.
  */
 #define MOST_BITS 7
 
@@ -72,21 +72,14 @@ att_single_items(const struct att_single *s)
 			    : s->w.queries * s->w.units;
 }
 
-/* The first number of an item. */
+/* Where an item's share of so many begins. */
 static struct ll_value *
-first_of(struct att_single *s, struct ll_value *item)
+share_of(struct att_single *s, struct ll_value *item, struct ll_value *all)
 {
 	struct ll *l = s->t->l;
-	struct ll_value *first = ll_i64(l, 0), *bit;
-	uint32_t n = bits_of(s), i;
 
-	for (i = 0; i < n; i++) {
-		bit = ll_bin(l, LL_LSHR, item, ll_i64(l, i));
-		bit = ll_bin(l, LL_AND, bit, ll_i64(l, 1));
-		bit = ll_bin(l, LL_SHL, bit, ll_i64(l, n - 1 - i));
-		first = ll_bin(l, LL_OR, first, bit);
-	}
-	return first;
+	return ll_bin(l, LL_LSHR, ll_bin(l, LL_MUL, item, all),
+		      ll_i64(l, bits_of(s)));
 }
 
 struct att_single *
@@ -533,7 +526,7 @@ bool
 att_single_item(struct att_single *s, struct ll_value *item)
 {
 	struct ll *l = s->t->l;
-	struct ll_value *all;
+	struct ll_value *all, *from, *to;
 	struct ll_loop i;
 	bool ok;
 
@@ -542,7 +535,9 @@ att_single_item(struct att_single *s, struct ll_value *item)
 	}
 	all = att_work_load(s, s->w.entries, ll_i64(l, 0));
 	all = ll_mul_n(l, all, s->w.units);
-	ll_loop(l, &i, first_of(s, item), all, att_single_items(s), NULL, 0);
+	from = share_of(s, item, all);
+	to = share_of(s, ll_add(l, item, ll_i64(l, 1)), all);
+	ll_loop(l, &i, from, to, 1, NULL, 0);
 	ok = compute(s, i.i);
 	ll_loop_end(l, &i, NULL);
 	return ok;

@@ -72,8 +72,8 @@ each_tile(struct att_single *s, uint32_t rows,
 	}
 }
 
-/* Lists where the rows of a block's keys are, and of some after it; after the
- * last one that is seen it is that again. */
+/* Lists where the rows of a block's keys are, and of some after it, up to whole
+ * vectors; after the last one that is seen it is that again. */
 static void
 list_rows(struct att_single *s)
 {
@@ -81,7 +81,9 @@ list_rows(struct att_single *s)
 	struct ll_value *last = ll_add(l, s->last, ll_i64(l, -1)), *key, *at;
 	struct ll_loop i;
 
-	ll_loop(l, &i, ll_i64(l, 0), ll_i64(l, listed(s)), 1, NULL, 0);
+	s->listed = att_up(l, ll_sub(l, s->last, s->key0), s->t->lanes);
+	s->listed = ll_min(l, s->listed, ll_i64(l, listed(s)));
+	ll_loop(l, &i, ll_i64(l, 0), s->listed, 1, NULL, 0);
 	key = ll_min(l, last, ll_add(l, s->key0, i.i));
 	at = att_elem_at(l, att_own_at(s->t, s->k_rows), i.i, 8);
 	ll_store(l, att_row_at(l, &s->k, key), at);
@@ -287,15 +289,34 @@ find_keys(struct score_tile *t, struct ll_value *in)
 {
 	struct att_single *s = t->s;
 	uint32_t lanes = s->t->lanes, i;
-	struct ll_value *row;
+	struct ll *l = s->t->l;
+	struct ll_value *row, *ahead, *most;
 
+	ahead = ll_add(l, in, ll_i64(l, ATT_AHEAD * (int64_t)lanes));
+	most = ll_add(l, s->listed, ll_i64(l, -(int64_t)lanes));
+	ahead = ll_min(l, ahead, most);
 	for (i = 0; i < lanes; i++) {
 		t->keys[i] = listed_row(s, s->k_rows, in, i);
 		row = listed_row(s, s->v_rows, in, i);
 		prefetch_row(s, &s->v, row);
-		row = listed_row(s, s->k_rows, in, i + ATT_AHEAD * lanes);
+		row = listed_row(s, s->k_rows, ahead, i);
 		prefetch_row(s, &s->k, row);
 	}
+}
+
+/* Prefetches the first keys, which no others are before. */
+static void
+prefetch_first(struct att_single *s)
+{
+	int64_t many = ATT_AHEAD * (int64_t)s->t->lanes;
+	struct ll *l = s->t->l;
+	struct ll_value *to = ll_min(l, s->last, ll_add(l, s->first,
+							ll_i64(l, many)));
+	struct ll_loop k;
+
+	ll_loop(l, &k, s->first, to, 1, NULL, 0);
+	prefetch_row(s, &s->k, att_row_at(l, &s->k, k.i));
+	ll_loop_end(l, &k, NULL);
 }
 
 /* Stores scores of a tile's heads, and their largest so far as `next`. */
@@ -530,6 +551,7 @@ att_single_blocks(struct att_single *s)
 	struct ll *l = s->t->l;
 	struct ll_loop k;
 
+	prefetch_first(s);
 	ll_loop(l, &k, att_down(l, s->first, s->b.nk), s->last, s->b.nk, NULL,
 		0);
 	s->key0 = k.i;
