@@ -62,6 +62,9 @@ packed_at(struct ll *l, const struct dot *d, int which, struct ll_value *block,
 	return which ? ll_add(l, block, ll_i64(l, d->shared_b)) : block;
 }
 
+/* Elements that are packed in less time than a launch on all threads takes. */
+#define PACKED_ALONE 8192
+
 /* ---- bodies: functions of steps, with the chunk as arguments ---- */
 
 struct dot_body {
@@ -86,17 +89,22 @@ open_body(struct dot_body *b, const char *what)
 	b->end_depth = ll_param(b->l, b->func, 6);
 }
 
-/* A step that calls the body for a chunk. */
+/* A step that calls the body for a chunk; `alone`: for all items in one, which
+ * the thread that launches it runs without waking others. */
 static void
-add_step(struct dot_body *b, const char *what, int64_t items, int64_t row,
-	 int64_t depth, int64_t end)
+add_step(struct dot_body *b, const char *what, int64_t items, bool alone,
+	 int64_t row, int64_t depth, int64_t end)
 {
 	struct ll_value *args[7], *step;
 	uint32_t i;
 
-	step = cg_cpu_step(b->d->c, b->d->out, what, items);
+	step = cg_cpu_step(b->d->c, b->d->out, what, alone ? 1 : items);
 	for (i = 0; i < 4; i++) {
 		args[i] = ll_param(b->l, step, i);
+	}
+	if (alone) {
+		args[2] = ll_i64(b->l, 0);
+		args[3] = ll_i64(b->l, items);
 	}
 	args[4] = ll_i64(b->l, row);
 	args[5] = ll_i64(b->l, depth);
@@ -589,9 +597,10 @@ add_steps(struct dot_body *pack, struct dot_body *mul, int64_t row,
 		end = end < d->ndepth ? end : d->ndepth;
 		if (!d->own[0]) {
 			add_step(pack, "pack", rows * groups(d, 0) * (end - q),
-				 row, q, end);
+				 rows * d->rows.most * (end - q) * d->depth <=
+				 PACKED_ALONE, row, q, end);
 		}
-		add_step(mul, "dot", rows * d->cols.blocks, row, q, end);
+		add_step(mul, "dot", rows * d->cols.blocks, false, row, q, end);
 	}
 }
 
@@ -627,8 +636,8 @@ dot_emit(struct dot *d, const char **why)
 	}
 	if (!d->own[1]) {
 		n = d->batch.size * d->cols.blocks;
-		add_step(&pack[1], "pack", n * groups(d, 1) * d->ndepth, 0, 0,
-			 d->ndepth);
+		add_step(&pack[1], "pack", n * groups(d, 1) * d->ndepth, false,
+			 0, 0, d->ndepth);
 	}
 	for (row = 0; row < all; row += n) {
 		n = all - row < d->chunk_rows ? all - row : d->chunk_rows;
