@@ -302,8 +302,8 @@ largest_setting(const struct step *x, struct arena *a)
 
 	for (i = 0; i < 3; i++) {
 		at = ir_setting(x->m, names[i]);
-		/* kernels' scratch is that of attention to keys */
-		bytes = bytes_with(x, dims[i], a) + (i == 1
+		/* kernels' scratch is that of rows put into slots */
+		bytes = bytes_with(x, dims[i], a) + (i == 0
 			? (double)cg_code_reserve(x->code) : 0);
 		if (!worst || is_set(at) > is_set(worst) ||
 		    (is_set(at) == is_set(worst) && bytes > most)) {

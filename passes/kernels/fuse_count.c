@@ -421,6 +421,17 @@ is_written(struct fuse *f, uint32_t group, uint32_t place, value_id v)
 		(!f->uses[v] && fuse_communicates(f, f->nodes[place])));
 }
 
+/* Of what is changed in place the rows that are put in, in its type. */
+static count_id
+kept_bytes(struct fuse *f, const struct ir_node *n)
+{
+	count_id rows = ir_count_elems(&f->counts, ir_type(f->m,
+					ir_args(f->m, n)[0]));
+
+	return ir_count_bytes(&f->counts, rows,
+			      ir_type(f->m, n->result)->dtype);
+}
+
 static void
 add_place(struct fuse *f, uint32_t group, uint32_t place, struct kernel *k,
 	  struct fuse_work *w)
@@ -436,9 +447,9 @@ add_place(struct fuse *f, uint32_t group, uint32_t place, struct kernel *k,
 		u.value = n->result + i;
 		if (is_written(f, group, place, u.value)) {
 			VEC_PUSH(&f->tmp, &k->outputs, u);
-			VEC_PUSH(&f->tmp, &f->writing, bytes_of(f,
-				ir_is(n->op, IRF_KEEPS)
-				? ir_args(f->m, n)[0] : u.value));
+			VEC_PUSH(&f->tmp, &f->writing,
+				 ir_is(n->op, IRF_KEEPS) ? kept_bytes(f, n)
+				 : bytes_of(f, u.value));
 		}
 	}
 }
