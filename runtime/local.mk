@@ -261,8 +261,8 @@ AM_INSTALLCHECK_STD_OPTIONS_EXEMPT = %D%/emulate.so
 	%D%/error.c \
 	%D%/scratch.c
 %C%_emulate_so_LDADD = %D%/libemulate.a $(external_libs)
-%C%_emulate_so_LDFLAGS = $(AM_LDFLAGS) -shared -Wl,-u,rt_emulator -Wl,-s \
-	-Wl,--build-id=none -Wl,-z,noexecstack
+%C%_emulate_so_LDFLAGS = $(SANITIZER_CFLAGS) -shared -Wl,--as-needed \
+	-Wl,-u,rt_emulator -Wl,-s -Wl,--build-id=none -Wl,-z,noexecstack
 
 %C%_librank_a_SOURCES = $(rank_sources) %D%/train/rank_main.c
 
