@@ -36,7 +36,7 @@ model large {
 }
 train { batch = 1; optimizer = adamw(lr = 1e-3); }
 END
-run -w --target cpux1 large.llm -o plan || exit 1
+run -w --draft --target cpux1 large.llm -o plan || exit 1
 
 # The limit is set around the group that the run is in.
 sh -c "echo \$\$ >'$group/inner/cgroup.procs' && exec plan/rank train \
@@ -48,7 +48,7 @@ status=$?
 
 # Its arena fits, and the copy of a save behind the steps does not.
 sed 's/16384/4096/; s/4096;/1024;/' large.llm >small.llm
-run -w --target cpux1 small.llm -o small || exit 1
+run -w --draft --target cpux1 small.llm -o small || exit 1
 sh -c "echo \$\$ >'$group/inner/cgroup.procs' && exec small/rank train \
 	--steps 1 --data draw --checkpoint c --async-checkpoint" >out 2>err
 status=$?

@@ -17,7 +17,7 @@ model small {
 }
 train { batch = 2; optimizer = adamw(lr = 1e-3); }
 END
-run -w --target cpux1 small.llm -o plan || exit 1
+run -w --draft --target cpux1 small.llm -o plan || exit 1
 
 # goes_on WHAT OPTION..: 40 steps and their checkpoint, and a warning for each
 # of the files that are full.

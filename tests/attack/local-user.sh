@@ -77,7 +77,7 @@ END
 # shellcheck disable=SC2086 # CC may hold options
 ${CC:-cc} -std=gnu11 -O1 -o stranger stranger.c >out 2>&1 || fail 'no stranger'
 
-run -w --target cpux2 --pin tp=2 --no-whole -o plan \
+run -w --draft --target cpux2 --pin tp=2 --no-whole -o plan \
 	"$examples/tiny-dense.llm" || exit
 job=torchrun-$TORCHELASTIC_RUN_ID-29500
 name=llmc-0-$job

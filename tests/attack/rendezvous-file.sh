@@ -6,7 +6,7 @@
 need binaries llvm linker
 place=$tmp/place
 
-run -w --target cpux2 --pin dp=2 --no-whole -o plan \
+run -w --draft --target cpux2 --pin dp=2 --no-whole -o plan \
 	"$examples/tiny-dense.llm" || exit
 # rank NUMBER ARGUMENTS..: one of two, each on a host of its own
 rank()

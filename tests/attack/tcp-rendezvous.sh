@@ -94,8 +94,8 @@ END
 ${CC:-cc} -std=gnu11 -O1 -o caller caller.c >out 2>&1 || fail 'no caller'
 
 for plan in 'tensor tp=2' 'data dp=2'; do
-	run -w --target cpux2 --pin "${plan#* }" --no-whole -o "${plan% *}" \
-		"$examples/tiny-dense.llm" || exit
+	run -w --draft --target cpux2 --pin "${plan#* }" --no-whole \
+		-o "${plan% *}" "$examples/tiny-dense.llm" || exit
 done
 port=$((10000 + $$ % 20000))
 export MASTER_ADDR=127.0.0.1 MASTER_PORT=$port

@@ -16,7 +16,8 @@ job=
 trap '[ -z "$job" ] || kill $job; rm -rf "$tmp"; [ $failed -eq 0 ] || exit 1' \
 	EXIT
 
-run --target cpux1 --pin microbatch=1 -o train "$examples/tiny-dense.llm" &&
+run --draft --target cpux1 --pin microbatch=1 -o train \
+	"$examples/tiny-dense.llm" &&
 	./train/rank train --data draw --steps 1 --checkpoint ck >out 2>err ||
 	fail 'training'
 run --serve --target cpux4 --pin tp=2,pp=2 -o four \
