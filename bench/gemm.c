@@ -15,10 +15,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "bench/rounds.h"
 #include "codegen/cg.h"
 #include "runtime/device/cpuid.h"
 
@@ -115,8 +114,7 @@ text_of(struct arena *a, const struct shape *s, const char *dtype)
 static void
 fail(const char *what)
 {
-	fprintf(stderr, "gemm: %s\n", what);
-	exit(1);
+	bench_fail("gemm", what);
 }
 
 static char *
@@ -216,23 +214,6 @@ struct times {
 	int n;
 };
 
-static double
-now(clockid_t which)
-{
-	struct timespec t;
-
-	clock_gettime(which, &t);
-	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
-static int
-compare(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-
-	return (x > y) - (x < y);
-}
-
 static void
 report(const char *who, const struct shape *s, struct times *t)
 {
@@ -242,8 +223,8 @@ report(const char *who, const struct shape *s, struct times *t)
 	for (i = 0; i < t->n; i++) {
 		busy += t->busy[i] / t->n;
 	}
-	qsort(t->s, (size_t)t->n, sizeof t->s[0], compare);
-	qsort(t->cpu, (size_t)t->n, sizeof t->cpu[0], compare);
+	bench_sort(t->s, t->n);
+	bench_sort(t->cpu, t->n);
 	printf("  %-14s best %7.1f  median %7.1f GFLOP/s  busy %.2f  "
 	       "by cpu time best %6.1f  median %6.1f\n", who,
 	       flop / t->s[0] / 1e9, flop / t->s[t->n / 2] / 1e9, busy,
@@ -298,7 +279,7 @@ there(const struct bench *b, int who, bool bf16)
 static void
 timed(struct bench *b, int who, struct times *t, int again)
 {
-	double wall, cpu;
+	struct bench_round round;
 	int i;
 
 	usleep(20000);		/* until the last one's threads sleep */
@@ -309,14 +290,12 @@ timed(struct bench *b, int who, struct times *t, int again)
 			       &b->ours.pool);
 	}
 	run_one(b, who);
-	wall = now(CLOCK_MONOTONIC);
-	cpu = now(CLOCK_PROCESS_CPUTIME_ID);
+	bench_begin(&round);
 	for (i = 0; i < again; i++) {
 		run_one(b, who);
 	}
-	cpu = now(CLOCK_PROCESS_CPUTIME_ID) - cpu;
-	wall = now(CLOCK_MONOTONIC) - wall;
-	add_time(t, wall / again, cpu / again);
+	bench_end(&round);
+	add_time(t, round.wall / again, round.cpu / again);
 	if (who == 0 && !b->ours.pool.alone) {
 		atomic_store(&b->ours.pool.quit, true);
 		pthread_join(b->ours.pool.thread, NULL);

@@ -5,12 +5,9 @@
  */
 #define _GNU_SOURCE
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "bench/rounds.h"
 #include "codegen/cg.h"
 #include "runtime/device/pool.h"
 
@@ -40,21 +37,17 @@ struct kernel_run {
 static void
 fail(const char *what)
 {
-	fprintf(stderr, "keys: %s\n", what);
-	exit(1);
+	bench_fail("keys", what);
 }
 
 static char *
 space(int64_t bytes)
 {
-	size_t all = ((size_t)bytes / (2 << 20) + 1) * (2 << 20);
-	char *p = aligned_alloc(2 << 20, all);
+	char *p = bench_space(bytes);
 
 	if (!p) {
 		fail("out of memory");
 	}
-	madvise(p, all, MADV_HUGEPAGE);	/* as a rank's memory is */
-	memset(p, 0, all);
 	return p;
 }
 
@@ -118,18 +111,10 @@ run_part(void *user, int64_t worker, int64_t from, int64_t to)
 	r->step->run(&r->call, r->own[worker], from, to);
 }
 
-static double
-now(clockid_t which)
-{
-	struct timespec t;
-
-	clock_gettime(which, &t);
-	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 static void
 one_round(struct kernel_run *r, struct rt_workers *w, double *wall, double *cpu)
 {
+	struct bench_round t;
 	const struct rt_kernel *k = r->made.at[0].kernel;
 	int64_t i;
 
@@ -137,22 +122,14 @@ one_round(struct kernel_run *r, struct rt_workers *w, double *wall, double *cpu)
 		r->index[i] = (int32_t)(r->next * r->rows + i);
 	}
 	r->next = (r->next + 1) % r->steps;
-	*wall = now(CLOCK_MONOTONIC);
-	*cpu = now(CLOCK_PROCESS_CPUTIME_ID);
+	bench_begin(&t);
 	for (i = 0; i < k->nsteps; i++) {
 		r->step = &k->steps[i];
 		rt_workers_run(w, run_part, r, r->step->items);
 	}
-	*wall = now(CLOCK_MONOTONIC) - *wall;
-	*cpu = now(CLOCK_PROCESS_CPUTIME_ID) - *cpu;
-}
-
-static int
-compare(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-
-	return (x > y) - (x < y);
+	bench_end(&t);
+	*wall = t.wall;
+	*cpu = t.cpu;
 }
 
 static void
@@ -161,8 +138,8 @@ report(const struct setup *s, int threads, struct times *t)
 	double bytes = 4.0 * s->sequences * s->keys * s->kv * s->dim;
 	size_t n = (size_t)s->rounds;
 
-	qsort(t->wall, n, sizeof t->wall[0], compare);
-	qsort(t->cpu, n, sizeof t->cpu[0], compare);
+	bench_sort(t->wall, s->rounds);
+	bench_sort(t->cpu, s->rounds);
 	printf("%2d threads: wall best %8.3f median %8.3f ms, cpu best %8.3f "
 	       "median %8.3f ms, %6.2f GB/s\n", threads, 1e3 * t->wall[0],
 	       1e3 * t->wall[n / 2], 1e3 * t->cpu[0], 1e3 * t->cpu[n / 2],

@@ -5,12 +5,10 @@
 #define _GNU_SOURCE
 #include <stdatomic.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "bench/rounds.h"
 #include "codegen/cg.h"
 #include "runtime/device/cpuid.h"
 #include "runtime/device/pool.h"
@@ -32,22 +30,17 @@ struct setup {
 static void
 fail(const char *what)
 {
-	fprintf(stderr, "rows: %s\n", what);
-	exit(1);
+	bench_fail("rows", what);
 }
 
 static char *
 space(int64_t bytes)
 {
-	size_t page = bytes < 2 << 20 ? 64 : 2 << 20;
-	size_t all = ((size_t)bytes + page) / page * page;
-	char *p = aligned_alloc(page, all);
+	char *p = bench_space(bytes);
 
 	if (!p) {
 		fail("out of memory");
 	}
-	madvise(p, all, MADV_HUGEPAGE);	/* as a rank's memory is */
-	memset(p, 0, (size_t)bytes);
 	return p;
 }
 
@@ -152,23 +145,6 @@ run_kernel(struct kernel_run *r, struct rt_workers *w, char *weight)
 
 /* ---- timing ---- */
 
-static double
-now(clockid_t which)
-{
-	struct timespec t;
-
-	clock_gettime(which, &t);
-	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
-static int
-compare(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-
-	return (x > y) - (x < y);
-}
-
 struct times {
 	double wall[MOST], cpu[MOST];
 };
@@ -177,10 +153,10 @@ static void
 one_round(const struct setup *s, struct rt_workers *w, struct kernel_run *r,
 	  double *wall, double *cpu)
 {
+	struct bench_round t;
 	int64_t i;
 
-	*wall = now(CLOCK_MONOTONIC);
-	*cpu = now(CLOCK_PROCESS_CPUTIME_ID);
+	bench_begin(&t);
 	if (!r) {
 		rt_workers_run(w, read_part, (void *)s,
 			       s->weights * s->weight_bytes / 65536);
@@ -188,8 +164,9 @@ one_round(const struct setup *s, struct rt_workers *w, struct kernel_run *r,
 	for (i = 0; r && i < s->weights; i++) {
 		run_kernel(r, w, s->all + i * s->weight_bytes);
 	}
-	*wall = now(CLOCK_MONOTONIC) - *wall;
-	*cpu = now(CLOCK_PROCESS_CPUTIME_ID) - *cpu;
+	bench_end(&t);
+	*wall = t.wall;
+	*cpu = t.cpu;
 }
 
 static void
@@ -202,8 +179,8 @@ report(const struct setup *s, int kind, struct times *t, double *base)
 	for (i = 0; i < s->rounds; i++) {
 		busy += t->cpu[i] / t->wall[i] / s->threads / s->rounds;
 	}
-	qsort(t->wall, (size_t)s->rounds, sizeof t->wall[0], compare);
-	qsort(t->cpu, (size_t)s->rounds, sizeof t->cpu[0], compare);
+	bench_sort(t->wall, s->rounds);
+	bench_sort(t->cpu, s->rounds);
 	best = bytes / t->wall[0] / 1e9;
 	median = bytes / t->wall[s->rounds / 2] / 1e9;
 	*base = kind ? *base : best;
