@@ -346,23 +346,57 @@ decode_part(struct rt_scheduler *s, struct rt_replica *r)
 	}
 }
 
-static void
-fill_step(struct rt_scheduler *s, struct rt_replica *r)
+/* The first of those that do not decode yet, or NULL. */
+static struct rt_sequence *
+first_prompt(const struct rt_replica *r)
 {
-	struct rt_serve_step *step = r->step;
+	struct rt_sequence *q = r->running.first;
+
+	while (q && (q->ncomputed == q->n || decodes(q))) {
+		q = q->next;
+	}
+	return q;
+}
+
+/* Chunks of prompts, in the order in which they came. */
+static void
+fill_prompts(struct rt_scheduler *s, struct rt_replica *r)
+{
 	struct rt_sequence *q;
 
-	step->n = step->nkeys = step->nrows = 0;
-	decode_part(s, r);
-	for (q = r->running.first; q; q = q->next) {
+	for (q = r->running.first; q && r->step->n < s->e.tokens; q = q->next) {
 		if (q->ncomputed == q->n || decodes(q)) {
 			continue;
 		}
 		if (!has_place(s, q)) {
 			break;
 		}
-		advance(s, q, s->e.tokens - step->n);
+		advance(s, q, s->e.tokens - r->step->n);
 	}
+}
+
+/*
+ * Those that decode come first.  Where a step has one of several parts of them,
+ * the first prompt may have no place beside any part, as its keys and theirs
+ * are more than those of a step.  So once it had none in as many steps as may
+ * be in flight, it comes before them.
+ */
+static void
+fill_step(struct rt_scheduler *s, struct rt_replica *r)
+{
+	struct rt_serve_step *step = r->step;
+	struct rt_sequence *q = first_prompt(r);
+
+	step->n = step->nkeys = step->nrows = 0;
+	if (q && r->kept_out == s->most) {
+		r->kept_out = 0;
+		advance(s, q, s->e.tokens);
+		decode_part(s, r);
+	} else {
+		decode_part(s, r);
+		r->kept_out = q && !has_place(s, q) ? r->kept_out + 1 : 0;
+	}
+	fill_prompts(s, r);
 }
 
 int64_t

@@ -10,11 +10,12 @@
  * that came first always gets on, and each one in its turn.
  *
  * Where an engine has n steps in flight, a step has one of n parts of those
- * that decode, in turn, so that there is something for each.  A sequence whose
- * next token a step in flight will bring is in no other; chunks of its prompt
- * may be in several, one after another, since their tokens are known.  An
- * engine computes steps as if one after the other, so a block may be shared, or
- * be given to another sequence, while steps in flight use it.
+ * that decode, in turn, so that there is something for each.  A prompt whose
+ * keys have no place beside n such parts comes before the next.  A sequence
+ * whose next token a step in flight will bring is in no other; chunks of its
+ * prompt may be in several, one after another, since their tokens are known.
+ * An engine computes steps as if one after the other, so a block may be shared,
+ * or be given to another sequence, while steps in flight use it.
  *
  * Of several replicas each has sequences and blocks of its own.  A sequence
  * runs on the one that has the fewest keys when it is let in; where does not

@@ -448,6 +448,41 @@ test_chunks_in_flight(void **state)
 	fake_close(&f);
 }
 
+/* A prompt whose keys fit beside no part of those that decode gets a step all
+ * the same, and these go on. */
+static void
+test_prompt_beside_parts(void **state)
+{
+	static struct asked all[4];
+	struct rt_engine e = { .tokens = 64, .rows = 4, .keys = 192,
+		.align = 64, .block = 16, .blocks = 64, .context = LONGEST,
+		.vocab = VOCAB, .in_flight = 2 };
+	struct rt_error err = { .message = "" };
+	struct rt_scheduler *s;
+	struct fake_engine f;
+	int64_t i;
+
+	(void)state;
+	assert_true(fake_open(&f, e));
+	assert_int_equal(rt_scheduler_open(&s, &f.e, true, &err), RT_OK);
+	/* two in a step and one in the next, of 64 keys each */
+	add_plain(s, all, 3, 4, 56);
+	for (i = 0; i < 20; i++) {
+		step(s);
+	}
+	/* three chunks, with 192 keys */
+	add_plain(s, all + 3, 1, 150, 1);
+	for (i = 0; i < 16; i++) {
+		step(s);
+	}
+	assert_true(all[3].ended);
+	for (i = 0; i < 3; i++) {
+		assert_in_range(all[i].ngot, 11, 55);
+	}
+	rt_scheduler_free(s);
+	fake_close(&f);
+}
+
 /* A request that is cancelled while a step has it leaves its blocks to others,
  * and the step ends all the same. */
 static void
@@ -523,6 +558,7 @@ main(void)
 		cmocka_unit_test(test_decode_beside_a_long_prompt),
 		cmocka_unit_test(test_steps_in_flight),
 		cmocka_unit_test(test_chunks_in_flight),
+		cmocka_unit_test(test_prompt_beside_parts),
 		cmocka_unit_test(test_cancel_in_flight),
 		cmocka_unit_test(test_what_is_refused),
 	};
