@@ -599,19 +599,16 @@ rt_plan_engine_follow(struct rt_plan_engine *x, struct rt_error *err)
 
 /* ---- life ---- */
 
-static enum rt_status
-find_in_flight(struct rt_plan_engine *x, int64_t asked, struct rt_error *err)
+/* As many as were asked for, 0: as there are stages. */
+static void
+find_in_flight(struct rt_plan_engine *x, int64_t asked)
 {
 	int64_t most = x->r->plan->npipes;
 
 	find_logits(x->r->plan, &x->shows);
 	/* rank 0 keeps those of its last step */
 	most = x->shows == 0 ? 1 : most;
-	x->e.in_flight = asked ? asked : most;
-	return asked <= most ? RT_OK : rt_fail(err, RT_RANGE, RT_NOWHERE,
-		"--in-flight is %lld, and 1 to %lld is legal: this plan has "
-		"%lld stage%s", (long long)asked, (long long)most,
-		(long long)most, most == 1 ? "" : "s");
+	x->e.in_flight = asked && asked < most ? asked : most;
 }
 
 enum rt_status
@@ -619,7 +616,6 @@ rt_plan_engine_open(struct rt_plan_engine **out, struct rt_run *r,
 		    int64_t in_flight, struct rt_error *err)
 {
 	struct rt_plan_engine *x = calloc(1, sizeof *x);
-	enum rt_status status;
 
 	*out = x;
 	if (!x) {
@@ -632,11 +628,8 @@ rt_plan_engine_open(struct rt_plan_engine **out, struct rt_run *r,
 	x->e.begin = begin;
 	x->e.end = end;
 	x->e.idle = r->plan->nranks > 1 ? idle : NULL;
-	status = find_in_flight(x, in_flight, err);
-	if (status == RT_OK && !get_room(x)) {
-		status = rt_no_memory(err, NULL);
-	}
-	return status == RT_OK ? open_sizes(x, err) : status;
+	find_in_flight(x, in_flight);
+	return get_room(x) ? open_sizes(x, err) : rt_no_memory(err, NULL);
 }
 
 void

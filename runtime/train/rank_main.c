@@ -198,6 +198,13 @@ check_kind(const struct rt_plan *p, const struct rt_options *o,
 			       "makes one that serves, and `sample` continues "
 			       "a text with this one");
 	}
+	if (serves && o->in_flight > p->npipes) {
+		return rt_fail(err, RT_RANGE, RT_NOWHERE, "--in-flight is "
+			       "%lld, and 1 to %lld is legal: this plan has "
+			       "%lld stage%s", (long long)o->in_flight,
+			       (long long)p->npipes, (long long)p->npipes,
+			       p->npipes == 1 ? "" : "s");
+	}
 	return RT_OK;
 }
 

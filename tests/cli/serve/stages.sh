@@ -100,6 +100,9 @@ refuses()
 }
 refuses '--in-flight is 3, and 1 to 2 is legal: this plan has 2 stages' \
 	./two/rank generate --local --checkpoint ck --prompt x --in-flight 3
+# at once, not when weights are loaded
+refuses 'rank: --in-flight is 99, and 1 to 1 is legal: this plan has 1 stage' \
+	./one/rank serve --checkpoint none --in-flight 99
 refuses '--in-flight is of sequences' ./two/rank bench --local --in-flight 2
 refuses 'in-flight' ./two/rank generate --local --checkpoint ck --prompt x \
 	--in-flight 0
