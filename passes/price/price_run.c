@@ -68,17 +68,35 @@ wait_for_coll(struct price_clocks *c, uint32_t until)
 	*to = later(*to, c->coll);
 }
 
+/*
+ * Whether a collective is waited for part by part.  What the trait
+ * overlap_tensor hides of tensor ranks does not depend on parts, and nothing is
+ * hidden twice.
+ */
+static bool
+runs_in_parts(const struct pricing *p, const struct kernel *k)
+{
+	uint32_t axes = k->work->coll.axes;
+	axis_id dp = p->r->dp, tp = p->r->tp;
+	bool data = dp && axes >> dp & 1, tensor = tp && axes >> tp & 1;
+
+	return k->parts && !(p->traits->overlap_tensor && tensor && !data);
+}
+
 static void
-run_coll(struct price_clocks *c, const struct kernel *k, bool beside, double us)
+run_coll(struct price_clocks *c, const struct pricing *p,
+	 const struct kernel *k, bool beside, double us)
 {
 	double begin = later(c->now, c->coll);
 
 	c->coll = begin + us;
-	if (k->parts) {
+	if (runs_in_parts(p, k)) {
 		c->part = us / k->parts->n;
 		c->first = begin + c->part;
 	} else {
 		wait_for_coll(c, beside ? k->until : 0);
+		c->part = 0;	/* the kernel after a gather waits for all */
+		c->first = c->coll;
 	}
 }
 
@@ -137,13 +155,14 @@ price_clocks_run(struct price_clocks *c, const struct pricing *p,
 			c->now += us;
 		} else if (!colls && k->until) {
 			lead_coll(c, k->parts->n, us,
-				  each[k->until].total_us);
+				  runs_in_parts(p, &l->at.at[k->until])
+				  ? each[k->until].total_us : 0);
 		} else if (!colls) {
 			follow_gather(c, k->parts->n, us);
-		} else if (k->parts && parts_led(l, c->at)) {
+		} else if (runs_in_parts(p, k) && parts_led(l, c->at)) {
 			wait_for_coll(c, k->until);
 		} else {
-			run_coll(c, k, runs_beside(p, k), us);
+			run_coll(c, p, k, runs_beside(p, k), us);
 		}
 	}
 }

@@ -230,11 +230,40 @@ test_least(void **state)
 	assert_true(large.ratios > 0.7 * large.n);
 }
 
+/*
+ * With collectives in parts, of software that hides those of tensor ranks: each
+ * is hidden once, by the trait or by its parts.
+ */
+static void
+test_hidden_once(void **state)
+{
+	struct nearness near = { 0 };
+	struct drawn d = { .t = { .g = &d.g, .microbatch = 8, .chunks = 1,
+				  .sched = sched_find("1f1b") } };
+	char text[4096];
+	struct stand x;
+
+	(void)state;
+	snprintf(text, sizeof text, heavy, 32, 4);
+	stand(&x, text, "h100x8x2@eth25");
+	x.traits.overlap_tensor = true;
+	x.space.base.chunks = 2;
+	d.g = (struct space_degrees){ .used = 8, .tp = 4, .cp = 2, .ep = 1,
+				      .pp = 1, .dp = 1 };
+	d.t.nmicrobatches = space_microbatches(&x.space, &d.g, 8);
+	d.key = (struct piece_key){ .tp = 4, .cp = 2, .ep = 1,
+				    .sequence = true };
+	check_ways(&x, &d, &near);
+	assert_true(near.ways > 8);
+	leave(&x);
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_least)
+		cmocka_unit_test(test_least),
+		cmocka_unit_test(test_hidden_once)
 	};
 
 	seed = (uint64_t)env("SEARCH_SEED", 1);
