@@ -185,8 +185,10 @@ test_promoted(void **state)
 {
 	static const struct {
 		int m, n, units;
-	} of[] = { { 200, 264, 1 }, { 72, 136, 1 }, { 40, 72, 4 },
-		   { 24, 40, 1000 } };
+		const char *type;
+	} of[] = { { 200, 264, 1, "f8e4m3" }, { 72, 136, 1, "f8e4m3" },
+		   { 40, 72, 4, "f8e4m3" }, { 24, 40, 1000, "f8e4m3" },
+		   { 72, 136, 1, "f8e5m2" }, { 24, 40, 1000, "f8e5m2" } };
 	size_t i;
 
 	(void)state;
@@ -195,10 +197,11 @@ test_promoted(void **state)
 		all.c.units = of[i].units;
 		add(arena_printf(&all.a, "llmc-ir 1\ndim m = %d\n"
 			"dim n = %d\ndim k = 3008\nmodel {\n"
-			"  %%0 = input name=\"x\" : f8e4m3[m, k]\n"
-			"  %%1 = input name=\"w\" : f8e4m3[n, k]\n"
+			"  %%0 = input name=\"x\" : %s[m, k]\n"
+			"  %%1 = input name=\"w\" : %s[n, k]\n"
 			"  %%2 = dot_f32 %%0, %%1 over=k : f32[m, n]\n"
-			"  return %%2\n}\n", of[i].m, of[i].n));
+			"  return %%2\n}\n", of[i].m, of[i].n, of[i].type,
+			of[i].type));
 	}
 	finish(RT_EMU_CHECK);
 }

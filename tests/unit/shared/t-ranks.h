@@ -77,24 +77,26 @@ tk_note(void *user, const char *path, const struct ir_type *type,
 }
 
 /*
- * Inputs: the step; and those of f8e4m3, which are numbers of that type,
- * 0.25 to 7.5, one in eight of them negative, so that sums grow with their
- * length.
+ * Inputs: the step; and those of 8 bits, which are numbers of their type, 0.25
+ * to 7.5, one in eight of them negative, so that sums grow with their length.
  */
 static inline bool
 tk_input(void *user, const char *name, const struct ir_type *type,
 	 int64_t elems, double *out)
 {
+	int64_t apart = type->dtype == IR_F8E4M3 ? 1
+			: type->dtype == IR_F8E5M2 ? 2 : 0;
 	uint64_t key = ir_rng_key(name, TK_SEED);
 	int64_t i, n;
 
 	(void)user;
-	for (i = 0; type->dtype == IR_F8E4M3 && i < elems; i++) {
+	for (i = 0; apart && i < elems; i++) {
 		n = ir_rng_below(key, (uint64_t)i, 8 * 40);
 		out[i] = (n % 8 ? 1 : -1) *
-			 ldexp((double)(8 + n / 8 % 8), (int)(n / 64) - 5);
+			 ldexp((double)(8 + n / 8 % 8 / apart * apart),
+			       (int)(n / 64) - 5);
 	}
-	if (type->dtype == IR_F8E4M3) {
+	if (apart) {
 		return true;
 	}
 	if (strcmp(name, "step") != 0) {
@@ -340,6 +342,10 @@ tk_put(uint8_t dtype, char *to, int64_t i, double v)
 	case IR_F8E4M3:
 		to[i] = tk_to_f8(f);
 		break;
+	case IR_F8E5M2:	/* the upper byte of an f16 */
+		u = tk_to_f16(v);
+		to[i] = (char)((u + 0x7f + (u >> 8 & 1)) >> 8);
+		break;
 	case IR_INT8:
 		to[i] = (char)n;
 		break;
@@ -373,6 +379,8 @@ tk_get(uint8_t dtype, const char *from, int64_t i)
 		return tk_from_f16((uint16_t)u);
 	case IR_F8E4M3:
 		return tk_from_f8(from[i]);
+	case IR_F8E5M2:
+		return tk_from_f16((uint16_t)((unsigned char)from[i] << 8));
 	case IR_INT8:
 		return (signed char)from[i];
 	case IR_IDX:
