@@ -358,13 +358,14 @@ unpoison(char *p, size_t bytes)
 	ASAN_UNPOISON_MEMORY_REGION(p, bytes);
 }
 
-/* After an object of so many bytes: about as much as malloc puts there. */
+/* After an object of so many bytes: about as much as malloc has between two, so
+ * that two small elements too far is no neighbour, either. */
 static size_t
 gap_of(size_t bytes)
 {
 	size_t gap = (bytes / 4 + 15) / 16 * 16;
 
-	return gap < 16 ? 16 : gap < 2048 ? gap : 2048;
+	return gap < 32 ? 32 : gap < 2048 ? gap : 2048;
 }
 
 /* A test's own gate gets a request for each object, so that each can fail. */
