@@ -36,6 +36,72 @@ static const char normed[] =
 	"}\n"
 	"train { optimizer = adamw(lr = 1e-4); }\n";
 
+/* Latents, experts with a shared one, and layers of two kinds. */
+static const char latent[] =
+	"model m {\n"
+	"  dim hidden = 512, heads = 8, nope = 32, rot = 16, vd = 32;\n"
+	"  dim qk = nope + rot, kvo = nope + vd, qrank = 128, rank = 64;\n"
+	"  dim kvr = rank + rot, ffn = 1024, mid = 256;\n"
+	"  dim expert = 8, choice = 2, vocab = 512, seq = 128, batch = 32;\n"
+	"  dtype bf16;\n"
+	"  layer attend(x[batch, seq, hidden]) {\n"
+	"    n = rmsnorm(x);\n"
+	"    c = rmsnorm(linear(n -> qrank));\n"
+	"    qn, qr = split(linear(c -> heads, qk), qk -> nope, rot);\n"
+	"    l, r = split(linear(n -> kvr), kvr -> rank, rot);\n"
+	"    r = rope(r, interleaved);\n"
+	"    kn, v = split(linear(rmsnorm(l) -> heads, kvo),\n"
+	"                  kvo -> nope, vd);\n"
+	"    q = concat(qn, rope(qr, interleaved) -> qk);\n"
+	"    a = attention(q, concat(kn, r -> qk), v, causal);\n"
+	"    return x + linear(a -> hidden);\n"
+	"  }\n"
+	"  layer gated(x[batch, seq, hidden]) {\n"
+	"    x = attend(x);\n"
+	"    m = rmsnorm(x);\n"
+	"    g = silu(linear(m -> ffn)) * linear(m -> ffn);\n"
+	"    return x + linear(g -> hidden);\n"
+	"  }\n"
+	"  layer chosen(x[batch, seq, hidden]) {\n"
+	"    x = attend(x);\n"
+	"    m = rmsnorm(x);\n"
+	"    s = sigmoid(cast(linear(m -> expert), dtype = f32));\n"
+	"    e = topk(s, expert -> choice);\n"
+	"    w = gather(s, e);\n"
+	"    w = cast(w / sum(w, choice) * 2.5, dtype = bf16);\n"
+	"    g = silu(linear(m, e -> mid)) * linear(m, e -> mid);\n"
+	"    y = linear(g, e -> hidden);\n"
+	"    g = silu(linear(m -> mid)) * linear(m -> mid);\n"
+	"    return x + linear(g -> hidden) + sum(y * w, choice);\n"
+	"  }\n"
+	"  x = embed(tokens, vocab -> hidden);\n"
+	"  repeat 3 as i { x = gated(x); }\n"
+	"  repeat 4 as i from 3 { x = chosen(x); }\n"
+	"  loss = cross_entropy(linear(rmsnorm(x) -> vocab), labels);\n"
+	"}\n"
+	"train { optimizer = adamw(lr = 1e-4); clip = 1.0; }\n";
+
+/* Contractions in 8 bits, windows and dropout. */
+static const char narrow[] =
+	"model m {\n"
+	"  dim hidden = 512, heads = 8, kv = 2, hd = 64, ffn = 1024,\n"
+	"      vocab = 512, seq = 256, batch = 32;\n"
+	"  dtype bf16;\n"
+	"  x = embed(tokens, vocab -> hidden);\n"
+	"  repeat 5 as i {\n"
+	"    n = rmsnorm(x);\n"
+	"    q = rope(linear(n -> heads, hd));\n"
+	"    k = rope(linear(n -> kv, hd));\n"
+	"    v = linear(n -> kv, hd);\n"
+	"    a = attention(q, k, v, causal, window = 64);\n"
+	"    x = x + linear(a -> hidden);\n"
+	"    f = linear(gelu(linear(layernorm(x) -> ffn)) -> hidden);\n"
+	"    x = x + dropout(f, p = 0.1);\n"
+	"  }\n"
+	"  loss = cross_entropy(linear(layernorm(x) -> vocab), labels);\n"
+	"}\n"
+	"train { optimizer = adamw(lr = 1e-4); matmul = f8e4m3; }\n";
+
 /*
  * How near bounds come to the quickest of all ways: before any is known, and
  * with the maps of all.
@@ -178,21 +244,40 @@ check_ways(struct stand *x, const struct drawn *d, struct nearness *near)
 	}
 }
 
+/* Of every third model: software with some traits, and parts of collectives
+ * and what is on hosts by a plan. */
+static void
+draw_traits(struct stand *x)
+{
+	uint32_t i;
+
+	for (i = 0; i < price_ntraits; i++) {
+		*(bool *)((char *)&x->traits + price_traits_table[i].at) =
+			draw(4) == 0;
+	}
+	x->space.base.chunks = draw(2) ? 1 << draw(4) : 0;
+}
+
 static void
 check_model(const char *model, bool moe, struct nearness *near)
 {
 	static const char *const clusters[] = {
 		"h100x8", "rtx4090x8x4", "a100x8x2", "t4x4x4",
-		"h100x8x2@eth25", "cpu-znver5x8x4"
+		"h100x8x2@eth25", "cpu-znver5x8x4", "b200x8x2"
 	};
+	bool others = draw(3) == 0;
 	struct drawn d;
 	struct stand x;
 	int i, left = 2;
 
-	stand(&x, model, clusters[draw(6)]);
+	stand(&x, model, clusters[draw(7)]);
+	if (others) {
+		draw_traits(&x);
+	}
 	for (i = 0; i < 40 && left > 0; i++) {
 		if (draw_plan(&x.space, moe, &d)) {
 			d.key.split = draw(3) == 0;
+			d.key.offload = others ? draw(8) : 0;
 			d.t.sched = sched_find(d.key.split ? "zb_h1" : "1f1b");
 			check_ways(&x, &d, near);
 			left--;
@@ -220,6 +305,8 @@ test_least(void **state)
 		check_model(plain, false, &near);
 		check_model(normed, false, &near);
 		check_model(wide, true, &near);
+		check_model(latent, true, &near);
+		check_model(narrow, false, &near);
 	}
 	print_message("%d ways of %d plans: bounds are %.3f of the quickest, "
 		      "%.3f if known; of large models, %d of %d: %.3f, %.3f\n",
