@@ -421,8 +421,14 @@ misfit_degrees(const struct searching *s, struct arena *a)
 			: arena_printf(a, "ep = %lld splits experts, and the "
 				"model has none", (long long)all.ep);
 	} else if (!p.why && all.pp > 1 && all.pp > p.layers) {
-		out->why = arena_printf(a, "pp = %lld is more than the %lld "
-			"layers", (long long)all.pp, (long long)p.layers);
+		out->why = !p.layers
+			? arena_printf(a, "pp = %lld divides layers of a "
+				"repeat, and the model has none",
+				(long long)all.pp)
+			: arena_printf(a, "pp = %lld is more than the %lld "
+				"iteration%s of the model's repeats",
+				(long long)all.pp, (long long)p.layers,
+				p.layers == 1 ? "" : "s");
 	} else if (ranks > (double)devices) {
 		out->why = arena_printf(a, "tp=%lld pp=%lld ep=%lld dp=%lld "
 			"are %.0f ranks, and the target has %lld device%s",

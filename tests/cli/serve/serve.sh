@@ -291,7 +291,20 @@ says 'tp = 3 does not divide the 32 heads of attention' $serve --pin tp=3 \
 # shellcheck disable=SC2086
 says 'ep = 2 splits experts, and the model has none' $serve --pin ep=2 "$llama"
 # shellcheck disable=SC2086
-says 'pp = 100 is more than the ' $serve --pin pp=100 "$llama"
+says "pp = 100 is more than the 32 iterations of the model's repeats" $serve \
+	--pin pp=100 "$llama"
+cat >once.llm <<'END'
+model once {
+  dim hidden = 64, heads = 2, hd = 32, vocab = 256, seq = 128;
+  dtype bf16;
+  x = embed(tokens, vocab -> hidden)        @ "embed";
+  q = linear(x -> heads, hd)                @ "q";
+  x = x + linear(attention(q, q, q, causal) -> hidden) @ "o";
+  logits = linear(x -> vocab)               @ "head";
+}
+END
+says 'pp = 2 divides layers of a repeat, and the model has none' --serve \
+	--target h100x2 --pin pp=2 once.llm
 
 # What is advised where limits cannot be kept together, keeps them.
 says 'no plan that serves fits' --serve --target h100x2 --workload \
