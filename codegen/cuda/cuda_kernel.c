@@ -106,7 +106,8 @@ cu_func_end(struct cu_func *f)
 		   "%lld bytes shared */\n", (long long)g->blocks[0],
 		   (long long)g->blocks[1], (long long)g->blocks[2],
 		   (long long)g->threads, (long long)g->smem_bytes);
-	buf_printf(&k->text, "KERNEL(%s, %lld, %u, struct %s_args)\n{\n",
+	buf_printf(&k->text, "KERNEL(%s, %lld, %u, struct %s_args)\n{\n"
+		   "\tlaunch_wait();\n",
 		   g->func, (long long)g->threads, f->minblocks,
 		   k->out->name);
 	buf_puts(&k->text, buf_text(&f->text));

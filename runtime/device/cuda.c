@@ -27,7 +27,7 @@ gpu_read(struct rt_device *d, int64_t offset, void *to, int64_t bytes,
 		n = rt_gpu_same_memory(d->program, offset + done, n);
 		status = GPU(&g->api, to_host, g->bounce,
 			     g->arena + (uint64_t)(offset + done), (size_t)n,
-			     g->stream);
+			     rt_gpu_stream(g));
 		if (status == RT_OK) {
 			status = rt_gpu_wait(d, err);
 		}
@@ -52,7 +52,7 @@ write_pinned(struct rt_device *d, uint64_t to, const void *from, int64_t bytes,
 						 : RT_GPU_BOUNCE;
 		memcpy(g->bounce, (const char *)from + done, (size_t)n);
 		status = GPU(&g->api, to_device, to + (uint64_t)done,
-			     g->bounce, (size_t)n, g->stream);
+			     g->bounce, (size_t)n, rt_gpu_stream(g));
 		if (status == RT_OK) {
 			status = rt_gpu_wait(d, err);
 		}
@@ -90,7 +90,7 @@ set_zero(struct rt_device *d, int64_t offset, int64_t bytes,
 				       bytes - done);
 		status = GPU(&g->api, set, g->arena +
 			     (uint64_t)(offset + done), 0, (size_t)n,
-			     g->stream);
+			     rt_gpu_stream(g));
 	}
 	return status;
 }
@@ -185,8 +185,8 @@ gpu_step(struct rt_device *d, const struct rt_kernel *k,
 		status = rt_gpu_settle(d, k, &call, &why);
 	}
 	if (status == RT_OK && d->timed) {
-		status = g->api.event_record(g->from, g->stream) ? RT_IO
-								  : RT_OK;
+		status = g->api.event_record(g->from, rt_gpu_stream(g))
+			? RT_IO : RT_OK;
 	}
 	if (status == RT_OK) {
 		g->last = k->what;
@@ -194,7 +194,7 @@ gpu_step(struct rt_device *d, const struct rt_kernel *k,
 	}
 	if (status == RT_OK && (g->eager || d->timed)) {
 		if (d->timed) {
-			g->api.event_record(g->to, g->stream);
+			g->api.event_record(g->to, rt_gpu_stream(g));
 		}
 		status = rt_gpu_wait(d, &why);
 	}
@@ -440,6 +440,8 @@ open_gpu(struct rt_device *d, struct rt_error *err)
 		status = rt_gpu_fits(d->plan, &g->facts, err);
 	}
 	if (status == RT_OK) {
+		g->early = !d->options->late &&
+			rt_gpu_early(d->plan, &g->facts);
 		status = make_context(d, err);
 	}
 	if (status == RT_OK) {
@@ -503,7 +505,8 @@ rt_device_cuda_beside(struct rt_device *d, const struct rt_device *of,
 		.arena = from->arena, .live = from->live,
 		.bounce = from->bounce, .eager = from->eager,
 		.staged = from->staged, .priority = from->priority,
-		.nccl = from->nccl, .hosted = from->hosted };
+		.nccl = from->nccl, .hosted = from->hosted,
+		.early = from->early, .follows = from->follows };
 	d->self = g;
 	status = rt_gpu_images(d, err);
 	if (status != RT_OK) {

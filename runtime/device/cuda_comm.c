@@ -32,7 +32,7 @@ static enum rt_status
 settle_sent(struct rt_gpu *g, struct rt_gpu_sent *s, struct rt_error *err)
 {
 	s->open = false;
-	return GPU(&g->api, stream_wait, g->stream, s->event, 0);
+	return GPU(&g->api, stream_wait, rt_gpu_stream(g), s->event, 0);
 }
 
 static bool
@@ -400,7 +400,7 @@ wait_for_kernels(struct rt_device *d, const struct rt_nccl_comm *c,
 {
 	struct rt_gpu *g = d->self;
 	enum rt_status status = GPU(&g->api, event_record, g->ready,
-				    g->stream);
+				    rt_gpu_stream(g));
 
 	return status == RT_OK ? GPU(&g->api, stream_wait, c->stream, g->ready,
 				     0) : status;

@@ -165,6 +165,9 @@ enum rt_status rt_gpu_query(const struct rt_gpu_api *api, int64_t local_rank,
 /* Whether the plan's kernels run on it. */
 enum rt_status rt_gpu_fits(const struct rt_plan *p,
 			   const struct rt_gpu_facts *f, struct rt_error *err);
+/* Whether kernels of the plan may begin there before others end: they were
+ * compiled to wait (prelude-device.h), and graphs of the driver keep that. */
+bool rt_gpu_early(const struct rt_plan *p, const struct rt_gpu_facts *f);
 /* Whether its memory holds the arena and what a driver needs beside it. */
 enum rt_status rt_gpu_scratch(const struct rt_gpu_facts *f, int64_t arena_bytes,
 			   struct rt_error *err);
@@ -239,6 +242,11 @@ struct rt_gpu {
 	struct rt_gpu_graphs *graphs;	/* the actions that launch them */
 	struct rt_gpu_window window;
 	bool capturing, eager;	/* eager: each kernel is waited for */
+	/* a kernel may begin before the one before it has ended */
+	bool early;
+	/* whether the last that was enqueued on the stream is a kernel; of a
+	 * device beside another, that one's */
+	bool last_is_kernel, *follows;
 	bool staged; /* ranks share a GPU: the host runs collectives */
 	/* of streams of collectives: their blocks are placed before those of
 	 * kernels that wait as well */
@@ -291,6 +299,12 @@ void rt_gpu_images_free(struct rt_gpu *g);
  * nowhere. */
 bool rt_gpu_pieces_at(const struct rt_gpu *g, const struct rt_pieces *p,
 		      uint64_t *at);
+/* The stream of kernels, to enqueue something else on. */
+void *rt_gpu_stream(struct rt_gpu *g);
+/*
+ * A kernel that follows another one on the stream of kernels may begin, up to
+ * its launch_wait, before that has ended, where `early` is set.
+ */
 enum rt_status rt_gpu_launch(struct rt_device *d, const struct rt_kernel *k,
 			     const struct rt_grid *grid,
 			     const struct rt_call *c, void *stream,

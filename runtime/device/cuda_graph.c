@@ -146,7 +146,7 @@ begin_capture(struct rt_device *d, struct rt_error *err)
 	enum rt_status status = rt_gpu_settle_received(d, err);
 
 	if (status == RT_OK) {
-		status = GPU(&g->api, capture, g->stream, THREAD_LOCAL);
+		status = GPU(&g->api, capture, rt_gpu_stream(g), THREAD_LOCAL);
 	}
 	g->capturing = status == RT_OK;
 	return status;
@@ -296,7 +296,7 @@ replay_part(struct rt_device *d, const struct graph_part *p,
 	if (status == RT_OK) {
 		status = GPU(&g->api, graph_launch,
 			     g->execs[shared_part(g->graphs, p)->exec],
-			     g->stream);
+			     rt_gpu_stream(g));
 	}
 	return status == RT_OK ? rt_gpu_window_copy(g, &p->copies, true, err)
 			       : status;
@@ -329,7 +329,7 @@ end_capture(struct rt_device *d, struct graph_part *p, struct rt_error *err)
 	enum rt_status status = rt_gpu_settle_colls(d, err);
 
 	if (status == RT_OK) {
-		status = GPU(&g->api, end_capture, g->stream, &graph);
+		status = GPU(&g->api, end_capture, rt_gpu_stream(g), &graph);
 		g->capturing = false;
 	}
 	if (status == RT_OK) {

@@ -8,7 +8,7 @@
 
 /* cuda_device.h: CUfunction_attribute, CUlaunchAttributeID, launch's extra. */
 enum { MAX_SMEM = 8, ANY_CLUSTER = 14 };
-enum { CLUSTER = 4 };
+enum { CLUSTER = 4, EARLY = 6 };
 #define PARAM_END ((void *)0)
 #define PARAM_BUFFER ((void *)1)
 #define PARAM_SIZE ((void *)2)
@@ -309,20 +309,48 @@ move_pieces(const struct rt_gpu *g, const struct rt_kernel *k,
 	return RT_OK;
 }
 
+void *
+rt_gpu_stream(struct rt_gpu *g)
+{
+	*g->follows = false;
+	return g->stream;
+}
+
+/* Sets its attributes, of which there are up to two. */
+static void
+set_attributes(struct rt_gpu_config *config, const struct rt_grid *grid,
+	       bool early)
+{
+	struct rt_gpu_attribute *first = config->attributes, *at = first;
+
+	if (grid->cluster > 1) {
+		*at++ = (struct rt_gpu_attribute){
+			.id = CLUSTER,
+			.value = { (unsigned)grid->cluster, 1, 1 }
+		};
+	}
+	if (early) {
+		*at++ = (struct rt_gpu_attribute){ .id = EARLY,
+						   .value = { 1 } };
+	}
+	config->nattributes = (unsigned)(at - first);
+}
+
 enum rt_status
 rt_gpu_launch(struct rt_device *d, const struct rt_kernel *k,
 	      const struct rt_grid *grid, const struct rt_call *c,
 	      void *stream, struct rt_error *err)
 {
 	_Alignas(RT_MAP_ALIGN) char args[RT_ARGS_BYTES];
-	struct rt_gpu_attribute cluster = { .id = CLUSTER };
+	struct rt_gpu_attribute attributes[2];
 	size_t bytes = (size_t)rt_args_bytes(k, grid);
 	void *extra[] = { PARAM_BUFFER, args, PARAM_SIZE, &bytes, PARAM_END };
-	struct rt_gpu_config config = { .attributes = &cluster };
+	struct rt_gpu_config config = { .attributes = attributes };
 	struct rt_gpu_function *f = NULL;
 	struct rt_gpu *g = d->self;
 	struct rt_call call = *c;
 	enum rt_status status = function_of(d, grid, &f, err);
+	bool after = stream == g->stream && *g->follows;
 	int64_t i;
 
 	if (status != RT_OK) {
@@ -344,10 +372,13 @@ rt_gpu_launch(struct rt_device *d, const struct rt_kernel *k,
 	for (i = 0; i < 3; i++) {
 		config.blocks[i] = (unsigned)grid->blocks[i];
 		config.threads[i] = i == 0 ? (unsigned)grid->threads : 1;
-		cluster.value[i] = i == 0 ? (unsigned)grid->cluster : 1;
 	}
 	config.smem_bytes = (unsigned)grid->smem_bytes;
 	config.stream = stream;
-	config.nattributes = grid->cluster > 1;
-	return GPU(&g->api, launch, &config, f->f, NULL, extra);
+	set_attributes(&config, grid, after && g->early);
+	status = GPU(&g->api, launch, &config, f->f, NULL, extra);
+	if (stream == g->stream) {
+		*g->follows = status == RT_OK;
+	}
+	return status;
 }

@@ -10,6 +10,9 @@
 
 /* cuda_device.h: CU_STREAM_NON_BLOCKING, CUdevice_attribute. */
 enum { NON_BLOCKING = 1 };
+/* The first architecture whose kernels can wait for the one before them, and
+ * the first driver whose graphs have such edges (CUDA's programming guide). */
+enum { WAITS = 90, EARLY_IN_GRAPHS = 12030 };
 enum { ATTR_MAJOR = 75, ATTR_MINOR = 76, ATTR_SMEM = 97 };
 
 static enum rt_status
@@ -90,6 +93,7 @@ rt_gpu_context(struct rt_gpu *g, struct rt_error *err)
 	}
 	g->facts.free_bytes = (int64_t)free_bytes;
 	g->facts.total_bytes = (int64_t)total;
+	g->follows = &g->last_is_kernel;
 	return status == RT_OK ? GPU(&g->api, stream_create, &g->stream,
 				     NON_BLOCKING) : status;
 }
@@ -145,6 +149,15 @@ rt_gpu_fits(const struct rt_plan *p, const struct rt_gpu_facts *f,
 	return rt_fail(err, RT_RANGE, RT_NOWHERE, "the plan's kernels are for "
 		"%s, and this GPU is an sm_%d, %s: compile it for a target "
 		"that has these, or with --arch", p->arch, here, f->name);
+}
+
+bool
+rt_gpu_early(const struct rt_plan *p, const struct rt_gpu_facts *f)
+{
+	bool alone;
+
+	return arch_of(p->arch, &alone) >= WAITS &&
+	       f->driver >= EARLY_IN_GRAPHS;
 }
 
 enum rt_status

@@ -185,7 +185,8 @@ rt_gpu_window_copy(struct rt_gpu *g, const struct rt_gpu_copies *x, bool back,
 			status = GPU(&g->api, copy,
 				     back ? c->there : c->window,
 				     back ? c->window : c->there,
-				     (size_t)c->bytes, g->stream);
+				     (size_t)c->bytes,
+				     rt_gpu_stream(g));
 		}
 	}
 	return status;

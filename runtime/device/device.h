@@ -81,6 +81,7 @@ struct rt_device_options {
 	bool no_graph; /* do not keep the calls of a step as graphs */
 	double timeout_s; /* after which a call that does not end is an error */
 	enum rt_check check;
+	bool late;	/* a kernel begins when the one before it has ended */
 	const char *libcuda, *libnccl;	/* paths; NULL: the usual names */
 };
 

@@ -244,7 +244,7 @@ open_code(struct rt_device *d, enum rt_check check, struct rt_error *err)
 
 	if (status == RT_OK && check != RT_CHECK_NEVER) {
 		status = x->calls->open(&x->checked, d->plan->images,
-					RT_EMU_CHECK, err);
+					RT_EMU_CHECK | RT_EMU_EARLY, err);
 		status = status == RT_OK ? allow(d, err) : status;
 	}
 	if (status == RT_OK && check != RT_CHECK_ALWAYS) {

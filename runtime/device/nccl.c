@@ -280,7 +280,7 @@ rt_gpu_graphs_free(struct rt_gpu *g)
 
 	if (g->capturing) {
 		g->capturing = false;
-		api->end_capture(g->stream, &graph);
+		api->end_capture(rt_gpu_stream(g), &graph);
 		if (graph) {
 			api->graph_destroy(graph);
 		}

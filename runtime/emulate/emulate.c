@@ -52,6 +52,7 @@ static const struct emu_calls calls = {
 	.tensor_wait = emu_tensor_wait,
 	.tensor_store = emu_tensor_store,
 	.tensor_wait_store = emu_tensor_wait_store,
+	.begin = emu_begin,
 	.regs = emu_regs,
 	.all_arrive = emu_cluster_arrive,
 	.all_wait = emu_cluster_wait,
@@ -346,7 +347,7 @@ start_task(struct emu_block *b, int i)
 	t->block = b;
 	t->ncopies = t->group = t->tma_group = 0;
 	t->awaited = t->turn = NULL;
-	t->wg_fenced = t->cluster_arrived = false;
+	t->wg_fenced = t->cluster_arrived = t->begun = false;
 }
 
 static void

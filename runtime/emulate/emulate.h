@@ -18,7 +18,10 @@
 struct rt_emu;
 
 enum {
-	RT_EMU_CHECK = 1	/* compile checked code */
+	RT_EMU_CHECK = 1,	/* compile checked code */
+	/* a kernel may begin before the one before it has ended: what a thread
+	 * does to global memory before launch_wait is an error */
+	RT_EMU_EARLY = 2
 };
 
 /* Whether there is a C compiler that can compile kernels. */

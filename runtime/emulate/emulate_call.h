@@ -86,6 +86,7 @@ struct emu_calls {
 	/* of 32 columns; pairs: a thread has one of four, not two of eight */
 	void (*tensor_store)(unsigned at, const void *from, int pairs);
 	void (*tensor_wait_store)(void);
+	void (*begin)(void);
 	void (*regs)(int n, int more);
 	void (*all_arrive)(void);
 	void (*all_wait)(void);

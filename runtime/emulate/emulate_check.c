@@ -253,6 +253,22 @@ fail_outside(struct rt_emu *e, const char *p, int64_t n, bool write)
 }
 
 void
+emu_begin(void)
+{
+	emu_now->now->begun = true;
+}
+
+void
+emu_check_begun(struct rt_emu *e, bool write)
+{
+	if (e->flags & RT_EMU_EARLY && !e->now->begun) {
+		emu_fail(e, "%s global memory before launch_wait: the kernel "
+			 "before it may not have ended",
+			 write ? "writes" : "reads");
+	}
+}
+
+void
 emu_check_global(struct rt_emu *e, const void *p, int64_t n, bool write)
 {
 	if (e->shadow && e->nallowed && !is_allowed(e, p, n)) {
@@ -336,7 +352,11 @@ touch(const void *address, long n, bool write, bool atomic)
 			 "has %lld", write ? "writes" : "reads", n,
 			 (long long)at, (long long)b->smem_bytes);
 	}
-	if (e->nallowed && !is_allowed(e, p, n) && !is_own(e, p)) {
+	if (is_own(e, p)) {
+		return;
+	}
+	emu_check_begun(e, write);
+	if (e->nallowed && !is_allowed(e, p, n)) {
 		fail_outside(e, p, n, write);
 	}
 }

@@ -37,6 +37,7 @@ emu_cp_async(unsigned to, const void *from, int bytes, int size)
 			 "as many", size, (const void *)from);
 	}
 	emu_smem(e, to, size, size, "cp.async");
+	emu_check_begun(e, false);
 	emu_check_global(e, from, bytes, false);
 	emu_check_issue(e, to, size);
 	if (t->ncopies == t->capacity) {

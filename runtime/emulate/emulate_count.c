@@ -71,6 +71,7 @@ emu_count_wait(const int *at, int n)
 	struct rt_emu *e = emu_now;
 	struct emu_task *t = e->now;
 
+	emu_check_begun(e, false);
 	emu_check_global(e, at, sizeof *at, false);
 	if (t->turn) {
 		emu_fail(e, "count_wait before count_next ends the turn that "

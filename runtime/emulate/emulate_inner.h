@@ -60,6 +60,7 @@ struct emu_task {
 	 * whose turn it has, until it adds 1; NULL */
 	const int *awaited, *turn;
 	bool wg_fenced, cluster_arrived;
+	bool begun;	/* launch_wait has returned */
 };
 
 /* A load of tensor memory: 16 lanes from `lane` on, n columns; d: to where, of
@@ -398,6 +399,7 @@ void emu_load(const void *p, long n);
 void emu_store(const void *p, long n);
 void emu_atomic(const void *p, long n);
 void emu_fence_async(void);
+void emu_begin(void);
 void emu_regs(int n, int more);
 enum rt_status emu_check_open_launch(struct rt_emu *e, struct rt_error *err);
 void emu_check_start(struct rt_emu *e);
@@ -415,6 +417,8 @@ void emu_check_mbar(struct rt_emu *e, struct emu_mbar *m,
 void emu_check_mbar_fence(struct rt_emu *e);
 /* Accesses to shared memory by instructions. */
 void emu_check_global(struct rt_emu *e, const void *p, int64_t n, bool write);
+/* Where a thread begins to read or write global memory. */
+void emu_check_begun(struct rt_emu *e, bool write);
 void emu_check_issue(struct rt_emu *e, unsigned at, int64_t n);
 void emu_check_landed(struct rt_emu *e, unsigned at, int64_t n);
 void emu_check_read(struct rt_emu *e, unsigned at, int64_t n);

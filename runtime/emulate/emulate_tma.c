@@ -321,6 +321,7 @@ emu_tma_load(unsigned to, const void *map, unsigned bar, int n, const int *at,
 	struct emu_box *x;
 	int i, own = e->now->seen.cluster_rank;
 
+	emu_check_begun(e, false);
 	if (mask && mask >> e->nblocks) {
 		emu_fail(e, "a load for blocks %#x of a cluster of %d", mask,
 			 e->nblocks);
@@ -370,6 +371,7 @@ emu_tma_store(const void *map, unsigned from, int n, const int *at, int add)
 	struct rt_emu *e = emu_now;
 	struct emu_map m = map_of(e, map, n);
 
+	emu_check_begun(e, true);
 	if (add && m.elem != 4) {
 		emu_fail(e, "tma_add adds f32");
 	}
@@ -387,6 +389,7 @@ emu_bulk_add(float *to, unsigned from, int bytes)
 			     .box = { 4, (uint16_t)(bytes / 16) } };
 	static const int start[2];
 
+	emu_check_begun(e, true);
 	if (bytes <= 0 || bytes % 16 || (uintptr_t)to % 16) {
 		emu_fail(e, "bulk_add of %d bytes to an address %d bytes "
 			 "after a multiple of 16, where multiples of 16 are "

@@ -272,25 +272,46 @@ choose_via(const struct rt_options *o, enum rt_via *via, struct rt_error *err)
 		       rt_show_name(s).text);
 }
 
+/* Which of the words a variable is, the first one if it is not set; n: none. */
+static int
+word_of(const char *variable, const char *const *words, int n)
+{
+	const char *s = getenv(variable);
+	int i = 0;
+
+	while (s && *s && i < n && strcmp(s, words[i]) != 0) {
+		i++;
+	}
+	return i;
+}
+
 static enum rt_status
 device_options(const struct rt_options *o, struct rt_device_options *out,
 	       struct rt_error *err)
 {
-	static const char *const words[] = { "first", "0", "1" };
-	const char *s = getenv("LLMC_EMULATE_CHECK");
-	int i = 0;
+	static const char *const checks[] = { "first", "0", "1" };
+	static const char *const early[] = { "1", "0" };
+	int i = word_of("LLMC_EMULATE_CHECK", checks, 3);
+	int late = word_of("LLMC_EARLY_LAUNCH", early, 2);
 
-	while (s && *s && i < 3 && strcmp(s, words[i]) != 0) {
-		i++;
-	}
 	*out = (struct rt_device_options){ .no_graph = o->no_graph,
 		.timeout_s = o->timeout_s, .check = (enum rt_check)i,
+		.late = late == 1,
 		.libcuda = getenv("LLMC_LIBCUDA"),
 		.libnccl = getenv("LLMC_LIBNCCL") };
-	return i < 3 ? RT_OK
-		: rt_fail(err, RT_RANGE, RT_NOWHERE, "the variable "
-			  "LLMC_EMULATE_CHECK is '%s', expected first, 0 "
-			  "(never) or 1 (always)", rt_show_name(s).text);
+	if (i == 3) {
+		return rt_fail(err, RT_RANGE, RT_NOWHERE, "the variable "
+			"LLMC_EMULATE_CHECK is '%s', expected first, 0 "
+			"(never) or 1 (always)",
+			rt_show_name(getenv("LLMC_EMULATE_CHECK")).text);
+	}
+	if (late == 2) {
+		return rt_fail(err, RT_RANGE, RT_NOWHERE, "the variable "
+			"LLMC_EARLY_LAUNCH is '%s', expected 0 (a kernel "
+			"begins when the one before it has ended) or 1",
+			rt_show_name(getenv("LLMC_EARLY_LAUNCH")).text);
+	}
+	return RT_OK;
 }
 
 /* Prints why this rank fails, unless that is printed already. */

@@ -13,7 +13,8 @@
  * FAKE_FAIL=N            the N-th call fails
  * FAKE_LOG=FILE          a line at the end: calls, launches, launches of graphs
  *                        and how many graphs there were, leaks, streams of the
- *                        greatest priority
+ *                        greatest priority; another: kernels that may begin
+ *                        before the one before them has ended
  * FAKE_TIMES="7 3 5"     kernels are not run, and those of the i-th module that
  *                        was loaded take so many ms each, 100 behind the last;
  *                        events tell such time, which copies take too
@@ -28,14 +29,7 @@
 #include <unistd.h>
 
 #include "fake-driver.h"
-#include "runtime/emulate/emulate.h"
 
-enum {
-	INVALID = 1, NO_MEMORY = 2, NO_IMAGE = 209, NOT_READY = 600,
-	LAUNCH_FAILED = 719, UNJOINED = 904, ISOLATION = 905,
-	CAPTURED_EVENT = 907, INJECTED = 999
-};
-enum { PARAMS = 1, PARAM_BYTES = 2 };
 
 struct event {
 	uint64_t asked, done;	/* records */
@@ -50,6 +44,9 @@ struct fake_stream {
 	struct graph *graph;	/* it is being captured */
 	struct fake_stream *shadow;	/* while a graph is launched */
 	int busy;
+	/* of what was enqueued last; NULL: a graph, or nothing since one was
+	 * captured */
+	int (*last)(struct fake_op *op);
 };
 
 struct graph {
@@ -57,30 +54,17 @@ struct graph {
 	struct fake_stream *origin;
 };
 
-struct module {
-	int image, size;	/* of the plan, or of its other size */
-	double ms;		/* FAKE_TIMES */
-};
-
-struct function {
-	const struct module *module;
-	int smem_most;
-	char name[64];
-};
-
 enum { MOST = 4096 };
 
 static struct {
-	int calls, launches, graphs, execs, bad, urgent;
+	int calls, launches, graphs, execs, bad, urgent, early;
 	int live[8];
 	size_t mapped;		/* of the host's memory */
 	struct fake_stream *streams[MOST];
 	int nstreams;
-	int nmodules;
 	/* events of graphs, which may still run when they are destroyed */
 	struct event *edges, last;
 	double ms;		/* FAKE_TIMES: what went by */
-	char why[384];
 } fake;
 
 void
@@ -93,6 +77,19 @@ void
 fake_mapped(size_t bytes)
 {
 	fake.mapped += bytes;
+}
+
+void
+fake_launched(bool early)
+{
+	fake.launches++;
+	fake.early += early;
+}
+
+bool
+fake_after(const struct fake_stream *s, int (*run)(struct fake_op *))
+{
+	return s->last == run;
 }
 
 void
@@ -116,6 +113,18 @@ fake_enter(void)
 	return ++fake.calls == fake_number("FAKE_FAIL", 0) ? INJECTED : 0;
 }
 
+/* When it is unloaded: a program that looks for leaks finds none. */
+__attribute__((destructor)) static void
+free_edges(void)
+{
+	while (fake.edges && fake.edges != &fake.last) {
+		struct event *next = fake.edges->next;
+
+		free(fake.edges);
+		fake.edges = next;
+	}
+}
+
 __attribute__((destructor)) static void
 leave(void)
 {
@@ -128,8 +137,9 @@ leave(void)
 	}
 	if (f) {
 		fprintf(f, "calls %d launches %d graphs %d of %d leaks %d "
-			"urgent %d\n", fake.calls, fake.launches, fake.graphs,
-			fake.execs, leaks, fake.urgent);
+			"urgent %d\nearly %d\n", fake.calls, fake.launches,
+			fake.graphs, fake.execs, leaks, fake.urgent,
+			fake.early);
 		if (fake.mapped) {
 			fprintf(f, "mapped %zu bytes of the host's memory\n",
 				fake.mapped);
@@ -198,6 +208,7 @@ fake_queue(struct fake_stream *s, struct fake_op *op)
 {
 	op->stream = s;
 	op->next = NULL;
+	s->last = op->run;
 	if (s->graph) {
 		op->captured = 1;
 		hold(op);
@@ -471,6 +482,7 @@ capture(void *stream, int mode)
 	s->graph = calloc(1, sizeof *s->graph);
 	s->graph->tail = &s->graph->head;
 	s->graph->origin = s;
+	s->last = NULL;
 	fake.live[GRAPH]++;
 	return 0;
 }
@@ -623,260 +635,8 @@ graph_launch(void *exec, void *stream)
 		}
 		fake_queue(op->stream, c);
 	}
+	g->origin->last = NULL;
 	return 0;
-}
-
-/* ---- kernels ---- */
-
-struct launch {
-	const struct function *f;
-	unsigned blocks[3], threads, smem, cluster;
-	size_t bytes;
-	_Alignas(64) char args[];
-};
-
-enum { SIZES = 8 };
-
-/* The plan of the program that loaded this, and the emulator, which is the
- * file EMULATOR. */
-static struct {
-	const struct rt_plan *plan;
-	const struct rt_emulator *calls;
-	struct rt_emu *emu[SIZES];	/* of the plan, and its other sizes */
-} host;
-
-static const void *
-find(void *library, const char *name)
-{
-	const void *p = dlsym(library, name);
-
-	if (!p) {
-		fprintf(stderr, "fake driver: there is no %s\n", name);
-		_exit(99);
-	}
-	return p;
-}
-
-static const struct rt_plan *
-plan(void)
-{
-	if (!host.plan) {
-		host.plan = find(RTLD_DEFAULT, "llmc_plan");
-		host.calls = find(dlopen(EMULATOR, RTLD_NOW | RTLD_LOCAL),
-				  "rt_emulator");
-	}
-	return host.plan;
-}
-
-/* When it is unloaded: a program that looks for leaks finds none. */
-__attribute__((destructor)) static void
-give_back(void)
-{
-	while (fake.edges && fake.edges != &fake.last) {
-		struct event *next = fake.edges->next;
-
-		free(fake.edges);
-		fake.edges = next;
-	}
-	for (int i = 0; i < SIZES; i++) {
-		if (host.emu[i]) {
-			host.calls->close(host.emu[i]);
-			host.emu[i] = NULL;
-		}
-	}
-}
-
-/* Those of the plan, or of one of its other sizes, from 1. */
-static const struct rt_images *
-images_of(int size)
-{
-	return size ? plan()->sizes[size - 1]->images : plan()->images;
-}
-
-static int
-run_kernel(struct fake_op *op)
-{
-	struct launch *l = (void *)op->data;
-	_Alignas(64) char args[4096];
-	struct rt_error err = { .status = RT_OK };
-	struct rt_emu **emu = &host.emu[l->f->module->size];
-	struct rt_grid g = { .image = l->f->module->image,
-		.func = l->f->name, .blocks = { l->blocks[0], l->blocks[1],
-						l->blocks[2] },
-		.threads = l->threads, .cluster = l->cluster,
-		.smem_bytes = l->smem };
-
-	if (getenv("FAKE_TIMES")) {
-		fake.ms += l->f->module->ms;
-		return FAKE_DONE;
-	}
-	if (!*emu && host.calls->open(emu, images_of(l->f->module->size), 0,
-				      &err)) {
-		snprintf(fake.why, sizeof fake.why, "%s", err.message);
-		return LAUNCH_FAILED;
-	}
-	if (host.calls->args(*emu, g.image, g.func) != (int64_t)l->bytes) {
-		snprintf(fake.why, sizeof fake.why, "%zu bytes of arguments",
-			 l->bytes);
-		return LAUNCH_FAILED;
-	}
-	memcpy(args, l->args, l->bytes);
-	fake_open_memory(1);
-	host.calls->launch(*emu, &g, args, &err);
-	fake_open_memory(0);
-	snprintf(fake.why, sizeof fake.why, "%s", err.message);
-	return err.status ? LAUNCH_FAILED : FAKE_DONE;
-}
-
-static int
-launch(const struct fake_config *c, void *function, void **params,
-       void **extra)
-{
-	const struct function *f = function;
-	struct fake_op *op;
-	struct launch *l;
-	size_t bytes;
-
-	ENTER;
-	if (params || extra[0] != (void *)PARAMS ||
-	    extra[2] != (void *)PARAM_BYTES || extra[4] ||
-	    (uintptr_t)extra[1] % 64 != 0 || c->blocks[0] < 1 ||
-	    c->threads[0] < 1 || c->threads[0] > 1024 ||
-	    (int)c->smem_bytes > f->smem_most) {
-		return INVALID;
-	}
-	bytes = *(size_t *)extra[3];
-	op = fake_op(run_kernel, sizeof *l + bytes);
-	l = (void *)op->data;
-	l->f = f;
-	memcpy(l->blocks, c->blocks, sizeof l->blocks);
-	l->threads = c->threads[0];
-	l->smem = c->smem_bytes;
-	l->cluster = c->nattributes ? ((unsigned *)c->attributes)[2] : 1;
-	l->bytes = bytes;
-	memcpy(l->args, extra[1], bytes);
-	fake.launches++;
-	fake_queue(c->stream, op);
-	return 0;
-}
-
-/* What FAKE_TIMES says of the next module. */
-static double
-next_ms(void)
-{
-	const char *s = getenv("FAKE_TIMES");
-	char *end;
-	double ms = 100;
-	int i;
-
-	for (i = 0; i <= fake.nmodules; i++, s = end) {
-		ms = strtod(s, &end);
-		if (end == s) {
-			ms = 100;
-			break;
-		}
-	}
-	fake.nmodules++;
-	return ms;
-}
-
-static int
-image_of(const void *cubin, int *size)
-{
-	int64_t i;
-
-	for (*size = 0; *size <= plan()->nsizes; ++*size) {
-		const struct rt_images *x = images_of(*size);
-
-		for (i = 0; i < x->n; i++) {
-			if (x->at[i].cubin == cubin) {
-				return (int)i;
-			}
-		}
-	}
-	return -1;
-}
-
-static int
-module_load(void **out, const void *image)
-{
-	int planted = getenv("FAKE_TIMES") != NULL, size = 0, i;
-	struct module *m;
-
-	ENTER;
-	i = planted ? 0 : image_of(image, &size);
-	if (i < 0) {
-		return NO_IMAGE;
-	}
-	m = calloc(1, sizeof *m);
-	m->image = i;
-	m->size = size;
-	m->ms = planted ? next_ms() : 0;
-	*out = m;
-	fake.live[MODULE]++;
-	return 0;
-}
-
-static int
-module_unload(void *module)
-{
-	free(module);
-	fake.live[MODULE]--;
-	return 0;
-}
-
-static int
-module_function(void **out, void *module, const char *name)
-{
-	static struct function functions[MOST];
-	static int n;
-
-	ENTER;
-	functions[n].module = module;
-	functions[n].smem_most = 48 << 10;
-	snprintf(functions[n].name, sizeof functions[n].name, "%s", name);
-	*out = &functions[n++];
-	return 0;
-}
-
-static int
-function_set(void *function, int what, int value)
-{
-	ENTER;
-	if (what == 8) {
-		((struct function *)function)->smem_most = value;
-	}
-	return 0;
-}
-
-static int
-encode(void *out, int type, unsigned rank, void *at, const uint64_t *size,
-       const uint64_t *stride, const unsigned *box, const unsigned *apart,
-       int interleave, int swizzle, int promotion, int fill)
-{
-	static const enum rt_elem elems[] = {
-		[0] = RT_ELEM_U8, [3] = RT_ELEM_I32, [6] = RT_ELEM_F16,
-		[7] = RT_ELEM_F32, [8] = RT_ELEM_F64, [9] = RT_ELEM_BF16
-	};
-	struct rt_map m = { .elem = elems[type], .ndims = rank,
-			    .swizzle = swizzle ? 16 << swizzle : 0 };
-	struct rt_error err = { .status = RT_OK };
-	unsigned i;
-
-	(void)apart, (void)interleave, (void)promotion, (void)fill;
-	ENTER;
-	if (getenv("FAKE_TIMES")) {
-		return (uintptr_t)out % 64 ? INVALID : 0;
-	}
-	for (i = 0; i < rank; i++) {
-		m.size[i] = (int64_t)size[i];
-		m.box[i] = box[i];
-		m.stride[i] = i > 0 ? (int64_t)stride[i - 1] : 0;
-	}
-	plan();
-	host.calls->map(out, &m, at, &err);
-	snprintf(fake.why, sizeof fake.why, "%s", err.message);
-	return err.status || (uintptr_t)out % 64 ? INVALID : 0;
 }
 
 /* ---- contexts ---- */
@@ -892,7 +652,7 @@ error_string(int r, const char **out)
 		: r == UNJOINED ? "a stream of the capture was not joined"
 		: r == ISOLATION ? "a dependency crosses a capture's boundary"
 		: r == CAPTURED_EVENT ? "the event was recorded in a capture"
-		: r == LAUNCH_FAILED ? fake.why : NULL;
+		: r == LAUNCH_FAILED ? fake_why : NULL;
 	return 0;
 }
 
@@ -941,11 +701,6 @@ static const struct fake_name names[] = {
 	{ "cuEventDestroy", event_destroy },
 	{ "cuEventRecord", event_record }, { "cuEventQuery", event_query },
 	{ "cuEventElapsedTime", event_elapsed },
-	{ "cuModuleLoadData", module_load },
-	{ "cuModuleUnload", module_unload },
-	{ "cuModuleGetFunction", module_function },
-	{ "cuFuncSetAttribute", function_set },
-	{ "cuLaunchKernelEx", launch }, { "cuTensorMapEncodeTiled", encode },
 	{ NULL, NULL }
 };
 
@@ -954,7 +709,8 @@ cuGetProcAddress_v2(const char *name, void **out, int version, uint64_t flags,
 		    int *found)
 {
 	static const struct fake_name *const lists[] = {
-		names, fake_device_names, fake_memory_names
+		names, fake_device_names, fake_memory_names,
+		fake_kernel_names
 	};
 	const struct fake_name *at;
 	size_t i;

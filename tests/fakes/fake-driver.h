@@ -4,6 +4,7 @@
 #ifndef FAKE_DRIVER_H
 #define FAKE_DRIVER_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -33,21 +34,40 @@ struct fake_config {		/* CUlaunchConfig */
 	unsigned nattributes;
 };
 
+struct fake_attribute {		/* CUlaunchAttribute */
+	int id, pad;
+	unsigned value[16];
+};
+
+/* Results of calls. */
+enum {
+	INVALID = 1, NO_MEMORY = 2, NO_IMAGE = 209, NOT_READY = 600,
+	LAUNCH_FAILED = 719, UNJOINED = 904, ISOLATION = 905,
+	CAPTURED_EVENT = 907, INJECTED = 999
+};
+
 /* A function that the driver is asked for. */
 struct fake_name {
 	const char *name;
 	void *f;
 };
 
-/* fake-device.c and fake-memory.c; the last has no name. */
+/* fake-device.c, fake-memory.c and fake-kernels.c; the last has no name. */
 extern const struct fake_name fake_device_names[];
 extern const struct fake_name fake_memory_names[];
+extern const struct fake_name fake_kernel_names[];
+/* Why a kernel failed (fake-kernels.c). */
+extern char fake_why[384];
 
 /* What is counted as a leak at the end. */
 enum { CONTEXT, MEMORY, PINNED, STREAM, EVENT, MODULE, GRAPH, EXEC };
 void fake_live(int kind, int more);
 /* So many bytes of the host's memory are mapped for the device. */
 void fake_mapped(size_t bytes);
+/* Counts a launch. */
+void fake_launched(bool early);
+/* Whether what was enqueued last on the stream runs so. */
+bool fake_after(const struct fake_stream *s, int (*run)(struct fake_op *));
 /* Lets time pass, of that which FAKE_TIMES makes events tell. */
 void fake_spend(double ms);
 

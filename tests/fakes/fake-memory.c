@@ -7,7 +7,7 @@
 
 #include "fake-driver.h"
 
-enum { INVALID = 1, NO_MEMORY = 2, PAGE = 4096, MOST = 256 };
+enum { PAGE = 4096, MOST = 256 };
 enum { ON_DEVICE = 1, ON_HOST = 3, LARGE = 2 << 20 };
 
 struct block {			/* of memory */

@@ -905,3 +905,62 @@ KERNEL(one_is_gone, 32, 1, struct fault_args)
 	}
 	cluster_sync();
 }
+
+/* ---- before the kernel before it has ended ---- */
+
+KERNEL(early_read, 32, 1, struct fault_args)
+{
+	f32 x = ((const f32 *)a.at[0])[TID];
+
+	launch_wait();
+	((f32 *)a.at[1])[TID] = x;
+}
+
+KERNEL(early_write, 32, 1, struct fault_args)
+{
+	((f32 *)a.at[0])[TID] = 1;
+	launch_wait();
+}
+
+KERNEL(early_copy, 32, 1, struct fault_args)
+{
+	f32 *s = (f32 *)SMEM;
+
+	cp_async4(smem_addr(s + TID), a.at[0] + 4 * TID, 4);
+	launch_wait();
+	cp_async_commit();
+	cp_async_wait(0);
+}
+
+/* Each thread waits for itself. */
+KERNEL(early_half, 64, 1, struct fault_args)
+{
+	if (TID < 32) {
+		launch_wait();
+	}
+	sync_block();
+	((f32 *)a.at[0])[TID] = 1;
+}
+
+KERNEL(early_box, 32, 1, struct fault_args)
+{
+	u32 bar = smem_addr(SMEM + 16384);
+
+	start(bar, 1);
+	if (TID == 0) {
+		mbar_expect(bar, 1024);
+		tma_load2(smem_addr(SMEM), &a.map[0], bar, 0, 0);
+	}
+	launch_wait();
+	mbar_wait(bar, 0);
+}
+
+/* What is not memory of the kernel before may come first. */
+KERNEL(waits_first, 32, 1, struct fault_args)
+{
+	f32 *s = (f32 *)SMEM;
+
+	s[TID] = (f32)a.num[0];
+	launch_wait();
+	((f32 *)a.at[0])[TID] = s[TID];
+}

@@ -111,6 +111,20 @@ arrive_named(int id, int threads)
 		     : "memory");
 }
 
+/*
+ * Waits until the kernel before this one has ended and what it wrote can be
+ * read.  Then the next kernel may begin, up to its own wait: it has what this
+ * one has waited for.  Of no effect where a launch does not allow that.
+ */
+FN void
+launch_wait(void)
+{
+#if __CUDA_ARCH__ >= 900
+	asm volatile("griddepcontrol.wait;" ::: "memory");
+	asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+
 FN void
 threadfence(void)
 {

@@ -421,6 +421,7 @@ f_cos_turns(f64 turns)
 #define count_next(at) emu->count_next(at)
 #define tma_prefetch(m) ((void)(m))
 
+#define launch_wait() emu->begin()
 #define regs_more(n) emu->regs(n, 1)
 #define regs_fewer(n) emu->regs(n, 0)
 #define cluster_rank() (emu_self->cluster_rank)

@@ -54,6 +54,7 @@ KERNEL(copy, 256, 0, struct copy_args)
 {
 	i64 bytes = a.num[0], i;
 
+	launch_wait();
 	for (i = first_of(); i < bytes / 16; i += step_of()) {
 		st16(a.at[1] + 16 * i, ld16(a.at[0] + 16 * i));
 	}
@@ -72,8 +73,10 @@ struct given_args {
 /* The step is a whole number, all others have the bits of an f32. */
 KERNEL(put_given, 256, 0, struct given_args)
 {
-	i64 v = a.live[a.num[0]];
+	i64 v;
 
+	launch_wait();
+	v = a.live[a.num[0]];
 	if (first_of() == 0) {
 		*(f32 *)a.at[0] = a.num[0] == 0 ? (f32)v : bits_f32((u32)v);
 	}
@@ -87,6 +90,7 @@ struct root_args {
 
 KERNEL(root, 256, 0, struct root_args)
 {
+	launch_wait();
 	if (first_of() == 0) {
 		*(f32 *)a.at[1] = f_sqrt(*(const f32 *)a.at[0]);
 	}
@@ -176,6 +180,7 @@ KERNEL(fill, 256, 0, struct fill_args)
 {
 	i64 ndims = a.num[5], n = 1, i, d;
 
+	launch_wait();
 	for (d = 0; d < ndims; d++) {
 		n *= a.pieces[d]->total;
 	}
@@ -229,6 +234,7 @@ KERNEL(keep_own, 256, 0, struct keep_args)
 {
 	i64 bytes = a.num[1], row, left, at, i, d;
 
+	launch_wait();
 	for (row = first_of() / 32; row < a.num[0]; row += step_of() / 32) {
 		left = row;
 		at = 0;
@@ -286,6 +292,7 @@ KERNEL(move, 256, 0, struct move_args)
 {
 	i64 ndims = a.num[1], box, i, d;
 
+	launch_wait();
 	for (box = 0; box < a.num[2]; box++) {
 		i64 x = 19 + 10 * box, n = 1;
 
@@ -349,6 +356,7 @@ KERNEL(fold, 256, 0, struct fold_args)
 {
 	i64 elem = a.num[0], i, k;
 
+	launch_wait();
 	for (i = first_of(); i < a.num[2]; i += step_of()) {
 		const char *at = (const char *)a.num[4];
 		f64 d = elem == ELEM_F64 ? ((const f64 *)at)[i] : 0;

@@ -96,4 +96,8 @@ LLMC_EMULATE_CHECK=often plan/rank train --local --device emulate \
 	--data draw --steps 1 >out 2>err
 [ $? -eq 1 ] && grep -qF "LLMC_EMULATE_CHECK is 'often', expected first, 0" \
 	err || bad 'a word that there is not'
+LLMC_EARLY_LAUNCH=yes plan/rank train --local --device emulate \
+	--data draw --steps 1 >out 2>err
+[ $? -eq 1 ] && grep -qF "LLMC_EARLY_LAUNCH is 'yes', expected 0" err ||
+	bad 'a word that there is not for early launches'
 exit $failed

@@ -54,6 +54,19 @@ for case in 1:pp=1:'graphs 34 of 3 leaks' \
 	grep -q "${case##*:} 0" calls || fail "$case: $(cat calls)"
 	[ "$(grep -c 'leaks 0' calls)" -eq $((2 * ${case%%:*})) ] ||
 		fail "$case leaves something: $(cat calls)"
+	grep '^early' calls | sort -u >early
+	grep -qx 'early 0' early && fail "$case: no kernel begins early"
+done
+
+# Kernels begin early, before the one before them has ended, unless that is
+# switched off or the driver's graphs do not have it.
+for case in LLMC_EARLY_LAUNCH=0 FAKE_VERSION=12020; do
+	rm -f calls
+	env "$case" FAKE_LOG="$tmp/calls" FAKE_DEVICES=4 many/rank train \
+		--local --data draw --steps 3 >out 2>err || fail "train, $case"
+	sed -i 's/ [0-9.]* tokens.*//' out
+	cmp out out--no-graph || fail "other losses: $case"
+	[ "$(grep -cx 'early 0' calls)" -eq 4 ] || fail "$case: $(cat calls)"
 done
 
 # Groups of tp and of dp have a stream each, where NCCL orders launches, and

@@ -137,7 +137,7 @@ back_ready(void)
 		((const char **)p)[2 * i + 1] = cu_prelude[i].text;
 	}
 	t_quick(b.flags);
-	report(rt_emu_open(&b.emu, &b.all, b.flags, &e), &e);
+	report(rt_emu_open(&b.emu, &b.all, b.flags | RT_EMU_EARLY, &e), &e);
 	rt_emu_seed(b.emu, b.seed);
 }
 

@@ -408,7 +408,8 @@ tc_run(struct tc *c, int flags)
 	memcpy(&images.texts, &(const void *){ cu_prelude },
 	       sizeof images.texts);
 	t_quick(flags);
-	if (rt_emu_open(&c->emu, &images, flags, &err) != RT_OK) {
+	if (rt_emu_open(&c->emu, &images, flags | RT_EMU_EARLY, &err) !=
+	    RT_OK) {
 		fail_msg("%s", err.message);
 	}
 	if (getenv("TC_SEED")) {

@@ -251,6 +251,64 @@ test_faults(void **state)
 	rt_emu_close(e);
 }
 
+/* What a kernel may do before it knows that the one before it has ended: plain
+ * loads and stores are seen in checked code alone. */
+static void
+test_early(void **state)
+{
+	static const struct {
+		const char *func, *says;
+		int64_t threads;
+		bool plain;
+	} early[] = {
+		{ "early_read", "thread 0: reads global memory before "
+		  "launch_wait", 32, true },
+		{ "early_write", "thread 0: writes global memory before "
+		  "launch_wait", 32, true },
+		{ "early_half", "writes global memory before launch_wait",
+		  64, true },
+		{ "early_copy", "reads global memory before launch_wait", 32,
+		  false },
+		{ "early_box", "thread 0: reads global memory before "
+		  "launch_wait", 32, false },
+		{ "waits_first", NULL, 32, false }
+	};
+	struct fault_args a = { .num = { 7 } };
+	struct rt_grid g = { .blocks = { 1, 1, 1 }, .cluster = 1,
+			     .smem_bytes = 20000 };
+	struct rt_error err;
+	struct rt_emu *e;
+	int checked, when;
+	size_t i;
+
+	(void)state;
+	a.at[0] = aligned_alloc(64, 4096);
+	a.at[1] = aligned_alloc(64, 4096);
+	memset(a.at[0], 0, 4096);
+	fault_maps(&a);
+	for (checked = 0; checked < 4; checked++) {
+		when = checked & 1 ? RT_EMU_EARLY : 0;
+		e = open_file("tests/gpu/faults.cu", when | (checked & 2
+			? RT_EMU_CHECK : 0));
+		for (i = 0; i < sizeof early / sizeof early[0]; i++) {
+			bool wrong = when && early[i].says &&
+				(checked & 2 || !early[i].plain);
+
+			g.func = early[i].func;
+			g.threads = early[i].threads;
+			memset(&err, 0, sizeof err);
+			assert_int_equal(rt_emu_launch(e, &g, &a, &err) !=
+					 RT_OK, wrong);
+			if (wrong && !strstr(err.message, early[i].says)) {
+				fail_msg("%s", err.message);
+			}
+		}
+		rt_emu_close(e);
+	}
+	free(a.at[0]);
+	free(a.at[1]);
+}
+
 /* ---- kernels without a mistake ---- */
 
 static float
@@ -490,6 +548,7 @@ main(void)
 		cmocka_unit_test(test_checked),
 		cmocka_unit_test(test_refused),
 		cmocka_unit_test(test_faults),
+		cmocka_unit_test(test_early),
 	};
 
 	if (!rt_emu_possible()) {
