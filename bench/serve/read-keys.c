@@ -7,11 +7,8 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "bench/rounds.h"
-#include "codegen/cg.h"
-#include "runtime/device/pool.h"
+#include "bench/serve/bench-kernel.h"
 
-#define MOST 64				/* rounds, threads */
 #define CACHE ((int64_t)512 << 20)	/* bytes, more than any cache holds */
 
 struct setup {
@@ -19,16 +16,8 @@ struct setup {
 	const char *cpu;
 };
 
-/* Times of rounds. */
-struct times {
-	double wall[MOST], cpu[MOST];
-};
-
 struct kernel_run {
-	struct cg_singles made;
-	struct rt_call call;
-	const struct rt_step *step;
-	char *at[8], *own[MOST];
+	struct bench_kernel kernel;
 	/* the index: rows of a step, of which the cache has so many */
 	int32_t *index;
 	int64_t rows, steps, next;
@@ -43,12 +32,7 @@ fail(const char *what)
 static char *
 space(int64_t bytes)
 {
-	char *p = bench_space(bytes);
-
-	if (!p) {
-		fail("out of memory");
-	}
-	return p;
+	return bench_need("keys", bytes);
 }
 
 /* Sequences have equally many keys, each from a multiple of 128 on.  Steps that
@@ -78,14 +62,10 @@ open_kernel(struct kernel_run *r, struct ir_ctx *c, const struct setup *s)
 			  space(steps * all * row), space(4 * all),
 			  space(4LL * s->sequences), space(4LL * s->sequences),
 			  NULL, NULL, space(s->sequences * out) };
-	const struct cg_single *one;
 	int64_t i;
 
-	if (!cg_singles_open(c, s->cpu, &text, 1, &r->made)) {
-		diag_flush(&c->diags, stderr);
-		fail("there is no kernel");
-	}
-	one = &r->made.at[0];
+	bench_kernel_open(&r->kernel, "keys", c, s->cpu, text, s->threads);
+	bench_kernel_bind(&r->kernel, data);
 	r->index = (int32_t *)(void *)data[3];
 	r->rows = all;
 	r->steps = steps;
@@ -93,29 +73,12 @@ open_kernel(struct kernel_run *r, struct ir_ctx *c, const struct setup *s)
 		((float *)(void *)data[4])[i] = (float)(i * each);
 		((float *)(void *)data[5])[i] = (float)(i * each + s->keys - 1);
 	}
-	for (i = 0; i < one->kernel->nat; i++) {
-		r->at[i] = data[one->values[i]];
-	}
-	r->call = (struct rt_call){ .at = r->at, .pieces = one->pieces };
-	r->call.shared = space(one->shared_bytes);
-	for (i = 0; i < s->threads; i++) {
-		r->own[i] = space(one->own_bytes);
-	}
-}
-
-static void
-run_part(void *user, int64_t worker, int64_t from, int64_t to)
-{
-	struct kernel_run *r = user;
-
-	r->step->run(&r->call, r->own[worker], from, to);
 }
 
 static void
 one_round(struct kernel_run *r, struct rt_workers *w, double *wall, double *cpu)
 {
 	struct bench_round t;
-	const struct rt_kernel *k = r->made.at[0].kernel;
 	int64_t i;
 
 	for (i = 0; i < r->rows; i++) {
@@ -123,17 +86,14 @@ one_round(struct kernel_run *r, struct rt_workers *w, double *wall, double *cpu)
 	}
 	r->next = (r->next + 1) % r->steps;
 	bench_begin(&t);
-	for (i = 0; i < k->nsteps; i++) {
-		r->step = &k->steps[i];
-		rt_workers_run(w, run_part, r, r->step->items);
-	}
+	bench_kernel_run(&r->kernel, w);
 	bench_end(&t);
 	*wall = t.wall;
 	*cpu = t.cpu;
 }
 
 static void
-report(const struct setup *s, int threads, struct times *t)
+report(const struct setup *s, int threads, struct bench_times *t)
 {
 	double bytes = 4.0 * s->sequences * s->keys * s->kv * s->dim;
 	size_t n = (size_t)s->rounds;
@@ -169,8 +129,8 @@ read_options(struct setup *s, int argc, char **argv)
 			fail("sizes are at least 1");
 		}
 	}
-	if (s->threads < 1 || s->threads > MOST || s->rounds < 1 ||
-	    s->rounds > MOST || s->heads % s->kv) {
+	if (s->threads < 1 || s->threads > BENCH_MOST || s->rounds < 1 ||
+	    s->rounds > BENCH_MOST || s->heads % s->kv) {
 		fail("at most 64 threads and 64 rounds, and heads a multiple "
 		     "of those of keys");
 	}
@@ -180,8 +140,8 @@ int
 main(int argc, char **argv)
 {
 	struct setup s = { 1, 32768, 8, 32, 128, 2, 9, "native" };
-	static struct rt_workers *w[MOST + 1];
-	static struct times t[MOST + 1];
+	static struct rt_workers *w[BENCH_MOST + 1];
+	static struct bench_times t[BENCH_MOST + 1];
 	static struct kernel_run run;
 	struct rt_error err;
 	struct ir_ctx c;
@@ -204,7 +164,7 @@ main(int argc, char **argv)
 	}
 	printf("%d sequences of %d keys, %d heads and %d of keys, %d numbers, "
 	       "on %s\n", s.sequences, s.keys, s.heads, s.kv, s.dim,
-	       run.made.cpu);
+	       run.kernel.made.cpu);
 	for (i = 1; i <= s.threads; i *= 2) {
 		report(&s, i, &t[i]);
 	}

@@ -8,12 +8,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "bench/rounds.h"
-#include "codegen/cg.h"
+#include "bench/serve/bench-kernel.h"
 #include "runtime/device/cpuid.h"
-#include "runtime/device/pool.h"
 
-#define MOST 64				/* rounds */
 #define KINDS 6
 
 static const int rows_of[KINDS] = { 0, 1, 2, 4, 8, 16 };
@@ -36,12 +33,7 @@ fail(const char *what)
 static char *
 space(int64_t bytes)
 {
-	char *p = bench_space(bytes);
-
-	if (!p) {
-		fail("out of memory");
-	}
-	return p;
+	return bench_need("rows", bytes);
 }
 
 /* ---- a loop that reads ---- */
@@ -79,10 +71,7 @@ read_part(void *user, int64_t worker, int64_t from, int64_t to)
 /* ---- kernels ---- */
 
 struct kernel_run {
-	struct cg_singles made;
-	struct rt_call call;
-	const struct rt_step *step;
-	char *at[3], *own[64];
+	struct bench_kernel kernel;
 	char *data[4];	/* of values by number */
 };
 
@@ -102,52 +91,21 @@ open_kernel(struct kernel_run *r, struct ir_ctx *c, const struct setup *s,
 		narrow ? " frozen rounded=k" : s->in_rows ? "" : " frozen",
 		s->stored, widened,
 		2 + narrow, 1 + narrow, s->dtype, 2 + narrow);
-	const struct cg_single *one;
-	int i;
 
-	if (!cg_singles_open(c, s->cpu, &text, 1, &r->made)) {
-		diag_flush(&c->diags, stderr);
-		fail("there is no kernel");
-	}
-	one = &r->made.at[0];
+	bench_kernel_open(&r->kernel, "rows", c, s->cpu, text, s->threads);
 	r->data[0] = space(rows * s->k * s->elem_bytes);
 	r->data[2 + narrow] = space(rows * s->n * s->elem_bytes);
-	r->call = (struct rt_call){ .at = r->at, .pieces = one->pieces };
-	r->call.shared = space(one->shared_bytes);
-	for (i = 0; i < s->threads; i++) {
-		r->own[i] = space(one->own_bytes);
-	}
-}
-
-static void
-run_part(void *user, int64_t worker, int64_t from, int64_t to)
-{
-	struct kernel_run *r = user;
-
-	r->step->run(&r->call, r->own[worker], from, to);
 }
 
 static void
 run_kernel(struct kernel_run *r, struct rt_workers *w, char *weight)
 {
-	const struct cg_single *one = &r->made.at[0];
-	int64_t i;
-
 	r->data[1] = weight;
-	for (i = 0; i < one->kernel->nat; i++) {
-		r->at[i] = r->data[one->values[i]];
-	}
-	for (i = 0; i < one->kernel->nsteps; i++) {
-		r->step = &one->kernel->steps[i];
-		rt_workers_run(w, run_part, r, r->step->items);
-	}
+	bench_kernel_bind(&r->kernel, r->data);
+	bench_kernel_run(&r->kernel, w);
 }
 
 /* ---- timing ---- */
-
-struct times {
-	double wall[MOST], cpu[MOST];
-};
 
 static void
 one_round(const struct setup *s, struct rt_workers *w, struct kernel_run *r,
@@ -170,7 +128,7 @@ one_round(const struct setup *s, struct rt_workers *w, struct kernel_run *r,
 }
 
 static void
-report(const struct setup *s, int kind, struct times *t, double *base)
+report(const struct setup *s, int kind, struct bench_times *t, double *base)
 {
 	double bytes = (double)(s->weights * s->weight_bytes), busy = 0, best;
 	double median;
@@ -196,7 +154,7 @@ main(int argc, char **argv)
 	struct setup s = { 8192, 2048, 2, 7, 512, "bf16", "native",
 			   "", false, 0, 0, 0, NULL };
 	static struct kernel_run run[KINDS];
-	static struct times t[KINDS];
+	static struct bench_times t[KINDS];
 	struct rt_workers *w;
 	struct rt_error err;
 	struct ir_ctx c;
@@ -218,8 +176,8 @@ main(int argc, char **argv)
 		s.n = atoi(argv[optind]);
 		s.k = atoi(argv[optind + 1]);
 	}
-	if (s.n < 1 || s.k < 1 || s.threads < 1 || s.threads > 64 ||
-	    s.rounds < 1 || s.rounds > MOST || s.mib < 1) {
+	if (s.n < 1 || s.k < 1 || s.threads < 1 || s.threads > BENCH_MOST ||
+	    s.rounds < 1 || s.rounds > BENCH_MOST || s.mib < 1) {
 		fail("N, K, at most 64 threads, at most 64 rounds, at least 1 MiB");
 	}
 	if (rt_cpu_has("amx-tile")) {
@@ -253,7 +211,7 @@ main(int argc, char **argv)
 		}
 	}
 	printf("%d x %d %s on %s, %d threads\n", s.n, s.k, s.stored,
-	       run[1].made.cpu, s.threads);
+	       run[1].kernel.made.cpu, s.threads);
 	for (i = 0; i < KINDS; i++) {
 		report(&s, i, &t[i], &base);
 	}
