@@ -214,17 +214,18 @@ test_bounds(void **state)
 {
 	int64_t n = env("SEARCH_BOUNDS", 40), i;
 	struct nearness near = { 0 }, large = { 0 };
-	char text[4096];
+	char text[MODEL_BYTES];
+	int k;
 
 	(void)state;
 	for (i = 0; i < n; i++, seed++) {
 		drawn = 0;
-		snprintf(text, sizeof text, dense, 32, 3 + draw(3));
-		check_drawn(text, false, &near);
-		snprintf(text, sizeof text, heavy, 32, 3 + draw(3));
-		check_drawn(text, false, &large);
-		snprintf(text, sizeof text, experts, 32, 2 + draw(3));
-		check_drawn(text, true, &near);
+		for (k = 0; k < DRAWN_MODELS; k++) {
+			const struct drawn_model *x = &drawn_models[k];
+
+			check_drawn(draw_model(x, text), x->moe,
+				    x->large ? &large : &near);
+		}
 		check_drawn(wide, true, &near);
 		check_drawn(rows, false, &near);
 	}

@@ -291,17 +291,18 @@ test_least(void **state)
 {
 	int64_t n = env("SEARCH_BOUNDS", 12), i;
 	struct nearness near = { 0 }, large = { 0 };
-	char text[4096];
+	char text[MODEL_BYTES];
+	int k;
 
 	(void)state;
 	for (i = 0; i < n; i++, seed++) {
 		drawn = 0;
-		snprintf(text, sizeof text, dense, 32, 3 + draw(3));
-		check_model(text, false, &near);
-		snprintf(text, sizeof text, heavy, 32, 3 + draw(3));
-		check_model(text, false, &large);
-		snprintf(text, sizeof text, experts, 32, 2 + draw(3));
-		check_model(text, true, &near);
+		for (k = 0; k < DRAWN_MODELS; k++) {
+			const struct drawn_model *x = &drawn_models[k];
+
+			check_model(draw_model(x, text), x->moe,
+				    x->large ? &large : &near);
+		}
 		check_model(plain, false, &near);
 		check_model(normed, false, &near);
 		check_model(wide, true, &near);

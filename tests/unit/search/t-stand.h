@@ -51,6 +51,29 @@ static const char wide[] =
 	"}\n"
 	"train { optimizer = adamw(lr = 1e-4); }\n";
 
+/* Models of a batch of 32 and of three numbers of layers, from this one on. */
+static const struct drawn_model {
+	const char *text;
+	uint32_t layers;
+	bool moe, large;
+} drawn_models[] = {
+	{ dense, 3, false, false },
+	{ heavy, 3, false, true },
+	{ experts, 2, true, false },
+};
+
+enum {
+	DRAWN_MODELS = sizeof drawn_models / sizeof drawn_models[0],
+	MODEL_BYTES = 4096
+};
+
+static inline const char *
+draw_model(const struct drawn_model *x, char text[MODEL_BYTES])
+{
+	snprintf(text, MODEL_BYTES, x->text, 32, x->layers + draw(3));
+	return text;
+}
+
 /* A search before its first plan. */
 struct stand {
 	struct ir_ctx c;
