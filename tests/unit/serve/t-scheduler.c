@@ -93,6 +93,25 @@ draw_request(struct asked *a, struct rng *r, int64_t longest)
 	a->ask.draw.ntop = pick(r, -1, 3);
 }
 
+/* A scheduler of an engine with these bounds. */
+static struct rt_scheduler *
+open_with(struct fake_engine *f, struct rt_engine e, bool sharing)
+{
+	struct rt_error err = { .message = "" };
+	struct rt_scheduler *s;
+
+	assert_true(fake_open(f, e));
+	assert_int_equal(rt_scheduler_open(&s, &f->e, sharing, &err), RT_OK);
+	return s;
+}
+
+static void
+close_with(struct fake_engine *f, struct rt_scheduler *s)
+{
+	rt_scheduler_free(s);
+	fake_close(f);
+}
+
 static void
 add(struct rt_scheduler *s, struct asked *a)
 {
@@ -120,7 +139,6 @@ answer_alone(const struct asked *from, struct asked *a, int64_t longest)
 	struct rt_engine e = { .tokens = LONGEST, .rows = 1, .keys = longest,
 		.align = 1, .block = 1, .blocks = longest,
 		.context = longest, .vocab = VOCAB };
-	struct rt_error err = { .message = "" };
 	struct rt_scheduler *s;
 	struct fake_engine f;
 
@@ -131,31 +149,28 @@ answer_alone(const struct asked *from, struct asked *a, int64_t longest)
 	a->ask.user = a;
 	a->ask.prompt = a->prompt;
 	a->ask.stops = &a->stop;
-	assert_true(fake_open(&f, e));
-	assert_int_equal(rt_scheduler_open(&s, &f.e, false, &err), RT_OK);
+	s = open_with(&f, e, false);
 	add(s, a);
 	while (!a->ended) {
 		step(s);
 	}
-	rt_scheduler_free(s);
-	fake_close(&f);
+	close_with(&f, s);
 }
 
 /* A small engine preempts, a large one has many sequences in a step. */
-static void
-draw_engine(struct fake_engine *f, struct rng *r, bool large)
+static struct rt_engine
+draw_engine(struct rng *r, bool large)
 {
 	int64_t block = (int64_t)1 << pick(r, 0, 4);
 	int64_t align = block * pick(r, 1, 4);
 	int64_t blocks = large ? 10000 / block : pick(r, 12, 60);
-	struct rt_engine e = { .tokens = large ? 200 : pick(r, 1, 40),
+
+	return (struct rt_engine){ .tokens = large ? 200 : pick(r, 1, 40),
 		.rows = large ? 64 : pick(r, 1, 70),
 		.keys = large ? 19968 : align * pick(r, 2, 30), .align = align,
 		.block = block, .blocks = blocks, .context = LONGEST,
 		.vocab = VOCAB, .replicas = pick(r, 1, 3),
 		.in_flight = pick(r, 0, 4) };
-
-	assert_true(fake_open(f, e));
 }
 
 /* Has a request the answer that it has alone, or the beginning of it? */
@@ -233,14 +248,12 @@ test_traces(void **state)
 	for (trace = 0; trace < TRACES; trace++) {
 		struct rng r = { (uint64_t)trace << 32 };
 		int64_t n = trace % 10 == 0 ? REQUESTS : pick(&r, 1, 12);
-		struct rt_error err = { .message = "" };
 		struct rt_scheduler *s;
 		struct fake_engine f;
 		int64_t longest;
 
-		draw_engine(&f, &r, trace % 20 == 0);
-		assert_int_equal(rt_scheduler_open(&s, &f.e, trace % 4 != 3,
-						   &err), RT_OK);
+		s = open_with(&f, draw_engine(&r, trace % 20 == 0),
+			      trace % 4 != 3);
 		longest = rt_scheduler_longest(s);
 		for (i = 0; i < n; i++) {
 			draw_request(&all[i], &r, longest);
@@ -250,8 +263,7 @@ test_traces(void **state)
 			answer_alone(&all[i], &alone, longest);
 			compare(&all[i], &alone);
 		}
-		rt_scheduler_free(s);
-		fake_close(&f);
+		close_with(&f, s);
 	}
 	/* the traces have what they are for */
 	assert_true(seen.preempted > 300);
@@ -271,14 +283,12 @@ test_answers_to_one_prompt(void **state)
 		.align = 16, .block = 16, .blocks = 64, .context = 128,
 		.vocab = VOCAB };
 	struct rng r = { 3 };
-	struct rt_error err = { .message = "" };
 	struct rt_scheduler *s;
 	struct fake_engine f;
 	int64_t i;
 
 	(void)state;
-	assert_true(fake_open(&f, e));
-	assert_int_equal(rt_scheduler_open(&s, &f.e, true, &err), RT_OK);
+	s = open_with(&f, e, true);
 	draw_request(&all[0], &r, 128);
 	for (i = 0; i < 8; i++) {
 		all[i] = all[0];
@@ -300,8 +310,7 @@ test_answers_to_one_prompt(void **state)
 	assert_int_equal(rt_scheduler_counts(s).computed,
 			 100 + 7 * 4 + 8 * 2);
 	assert_int_equal(rt_scheduler_counts(s).shared, 7 * 96);
-	rt_scheduler_free(s);
-	fake_close(&f);
+	close_with(&f, s);
 }
 
 /* While a long prompt is computed, a sequence that decodes gets a token in each
@@ -314,14 +323,12 @@ test_decode_beside_a_long_prompt(void **state)
 		.align = 16, .block = 16, .blocks = 32, .context = 160,
 		.vocab = VOCAB };
 	struct rng r = { 4 };
-	struct rt_error err = { .message = "" };
 	struct rt_scheduler *s;
 	struct fake_engine f;
 	int64_t i;
 
 	(void)state;
-	assert_true(fake_open(&f, e));
-	assert_int_equal(rt_scheduler_open(&s, &f.e, true, &err), RT_OK);
+	s = open_with(&f, e, true);
 	draw_request(&one, &r, 160);
 	draw_request(&two, &r, 160);
 	one.ask.nprompt = 4;
@@ -371,7 +378,6 @@ test_steps_in_flight(void **state)
 	struct rt_engine e = { .tokens = 64, .rows = 8, .keys = 1024,
 		.align = 16, .block = 16, .blocks = 64, .context = LONGEST,
 		.vocab = VOCAB };
-	struct rt_error err = { .message = "" };
 	struct rt_serve_counts c, before;
 	struct rt_scheduler *s;
 	struct fake_engine f;
@@ -379,9 +385,7 @@ test_steps_in_flight(void **state)
 
 	(void)state;
 	for (e.in_flight = 1; e.in_flight <= 3; e.in_flight++) {
-		assert_true(fake_open(&f, e));
-		assert_int_equal(rt_scheduler_open(&s, &f.e, true, &err),
-				 RT_OK);
+		s = open_with(&f, e, true);
 		add_plain(s, all, 8, 4, 30);
 		/* what came together is apart after a few rounds */
 		for (i = 0; i < 20; i++) {
@@ -403,8 +407,7 @@ test_steps_in_flight(void **state)
 					(8 + e.in_flight - 1) / e.in_flight);
 		}
 		assert_int_equal(f.together, e.in_flight);
-		rt_scheduler_free(s);
-		fake_close(&f);
+		close_with(&f, s);
 	}
 }
 
@@ -417,15 +420,13 @@ test_chunks_in_flight(void **state)
 	struct rt_engine e = { .tokens = 8, .rows = 4, .keys = 512,
 		.align = 16, .block = 16, .blocks = 32, .context = LONGEST,
 		.vocab = VOCAB, .in_flight = 3 };
-	struct rt_error err = { .message = "" };
 	struct rt_serve_counts c;
 	struct rt_scheduler *s;
 	struct fake_engine f;
 	int64_t i;
 
 	(void)state;
-	assert_true(fake_open(&f, e));
-	assert_int_equal(rt_scheduler_open(&s, &f.e, true, &err), RT_OK);
+	s = open_with(&f, e, true);
 	add_plain(s, &one, 1, 40, 3);
 	for (i = 1; i <= 5; i++) {	/* the third and later end one, too */
 		step(s);
@@ -444,8 +445,7 @@ test_chunks_in_flight(void **state)
 		assert_int_equal(one.ngot, 2 + i);
 	}
 	assert_true(one.ended);
-	rt_scheduler_free(s);
-	fake_close(&f);
+	close_with(&f, s);
 }
 
 /* A prompt whose keys fit beside no part of those that decode gets a step all
@@ -457,14 +457,12 @@ test_prompt_beside_parts(void **state)
 	struct rt_engine e = { .tokens = 64, .rows = 4, .keys = 192,
 		.align = 64, .block = 16, .blocks = 64, .context = LONGEST,
 		.vocab = VOCAB, .in_flight = 2 };
-	struct rt_error err = { .message = "" };
 	struct rt_scheduler *s;
 	struct fake_engine f;
 	int64_t i;
 
 	(void)state;
-	assert_true(fake_open(&f, e));
-	assert_int_equal(rt_scheduler_open(&s, &f.e, true, &err), RT_OK);
+	s = open_with(&f, e, true);
 	/* two in a step and one in the next, of 64 keys each */
 	add_plain(s, all, 3, 4, 56);
 	for (i = 0; i < 20; i++) {
@@ -479,8 +477,7 @@ test_prompt_beside_parts(void **state)
 	for (i = 0; i < 3; i++) {
 		assert_in_range(all[i].ngot, 11, 55);
 	}
-	rt_scheduler_free(s);
-	fake_close(&f);
+	close_with(&f, s);
 }
 
 /* A request that is cancelled while a step has it leaves its blocks to others,
@@ -492,13 +489,11 @@ test_cancel_in_flight(void **state)
 	struct rt_engine e = { .tokens = 8, .rows = 4, .keys = 512,
 		.align = 16, .block = 16, .blocks = 10, .context = LONGEST,
 		.vocab = VOCAB, .in_flight = 2 };
-	struct rt_error err = { .message = "" };
 	struct rt_scheduler *s;
 	struct fake_engine f;
 
 	(void)state;
-	assert_true(fake_open(&f, e));
-	assert_int_equal(rt_scheduler_open(&s, &f.e, true, &err), RT_OK);
+	s = open_with(&f, e, true);
 	add_plain(s, all, 1, 8, 3);
 	step(s);
 	assert_int_equal(rt_scheduler_counts(s).in_flight, 1);
@@ -510,8 +505,7 @@ test_cancel_in_flight(void **state)
 	assert_int_equal(rt_scheduler_counts(s).in_flight, 0);
 	assert_int_equal(rt_scheduler_counts(s).drawn, 0);
 	assert_int_equal(f.ended, 1);
-	rt_scheduler_free(s);
-	fake_close(&f);
+	close_with(&f, s);
 }
 
 static void
@@ -527,8 +521,7 @@ test_what_is_refused(void **state)
 	struct fake_engine f;
 
 	(void)state;
-	assert_true(fake_open(&f, e));
-	assert_int_equal(rt_scheduler_open(&s, &f.e, true, &err), RT_OK);
+	s = open_with(&f, e, true);
 	assert_int_equal(rt_scheduler_longest(s), 32);
 	draw_request(&a, &r, 32);
 	a.ask.nprompt = 32;
