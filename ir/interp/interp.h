@@ -209,6 +209,12 @@ void ir_nest_one(const struct interp *e, const struct ir_node *n,
 		 const char *name);
 /* How often the body of the loops runs. */
 int64_t ir_nest_elems(const struct interp_nest *w);
+/*
+ * Takes the innermost loop out of the nest if operand k has none of its dim, so
+ * that the caller runs it for one element of k.  Returns its number, for
+ * strides; its count is 1 if it stays.
+ */
+int ir_nest_hoist(struct interp_nest *w, int k, int64_t *count);
 /* for (i = start; i; i = next): false at the end, or if there is no element. */
 bool ir_nest_start(struct interp_nest *w);
 bool ir_nest_next(struct interp_nest *w);

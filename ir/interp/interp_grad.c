@@ -209,6 +209,24 @@ ir_eval_onehot(struct interp *e, const struct ir_node *n, double *out)
 	return true;
 }
 
+/* Adds products along loop `last` of o; false: one is of an absent row. */
+static bool
+add_row(const double *x, const double *g, const struct interp_nest *o, int last,
+	int64_t count, bool routed, double *out)
+{
+	int64_t dx = o->in[0][last], dg = o->in[1][last], j;
+
+	for (j = 0; j < count; j++) {
+		double product = x[j * dx] * g[j * dg];
+
+		if (routed && isnan(product)) {
+			return false;
+		}
+		out[j * o->out[last]] += product;
+	}
+	return true;
+}
+
 bool
 ir_eval_dot_to(struct interp *e, const struct ir_node *n, double *out)
 {
@@ -219,7 +237,8 @@ ir_eval_dot_to(struct interp *e, const struct ir_node *n, double *out)
 	struct interp_index here;
 	struct interp_nest o, of;
 	struct ir_rule r;
-	int64_t k;
+	int64_t k, count;
+	int last;
 	bool i;
 
 	ir_bind(e->m, n, &r);
@@ -227,18 +246,17 @@ ir_eval_dot_to(struct interp *e, const struct ir_node *n, double *out)
 	ir_nest_one(e, n, &r, &of, "of");
 	clear(e, n, out);
 	ir_interp_of(e, n, &r, &here);
+	last = ir_nest_hoist(&o, 2, &count);
 	for (i = ir_nest_start(&o); i; i = ir_nest_next(&o)) {
 		if (!ir_interp_index(e, n, index[o.in_off[2]], &here, &k)) {
 			return false;
 		}
-		if (k < 0) {	/* its expert is on another rank */
-			continue;
-		}
-		if (routed && isnan(x[o.in_off[0]] * g[o.in_off[1]])) {
+		/* below 0: its expert is on another rank */
+		if (k >= 0 &&
+		    !add_row(x + o.in_off[0], g + o.in_off[1], &o, last, count,
+			     routed, out + o.out_off + k * of.out[0])) {
 			return ir_interp_absent(e, n);
 		}
-		out[o.out_off + k * of.out[0]] +=
-			x[o.in_off[0]] * g[o.in_off[1]];
 	}
 	return true;
 }

@@ -144,6 +144,19 @@ ir_nest(const struct interp *e, const struct ir_node *n,
 	}
 }
 
+int
+ir_nest_hoist(struct interp_nest *w, int k, int64_t *count)
+{
+	int last = w->n > 0 ? w->n - 1 : 0;
+
+	*count = 1;
+	if (w->n > 0 && w->in[k][last] == 0) {
+		*count = w->size[last];
+		w->n = last;
+	}
+	return last;
+}
+
 bool
 ir_nest_start(struct interp_nest *w)
 {

@@ -555,23 +555,23 @@ sum_of_products(const double *x, const double *y, struct interp_nest *w, int ky)
 	return sum[0];
 }
 
-/* The n results along loop `last` of o. */
+/* The n results along loop `last` of o, by operands 0 and ky. */
 static void
-dot_row(const double *x, const double *y, const struct interp_nest *o, int last,
-	int64_t n, struct interp_nest *w, double *out)
+dot_row(const double *x, const double *y, int ky, const struct interp_nest *o,
+	int last, int64_t n, struct interp_nest *w, double *out)
 {
-	int64_t dx = o->in[0][last], dy = o->in[1][last], j = 0, k;
+	int64_t dx = o->in[0][last], dy = o->in[ky][last], j = 0, k;
 	double sum[SUMS];
 
 	for (; j + SUMS <= n; j += SUMS) {
-		sums_of_products(x + j * dx, dx, y + j * dy, dy, w, 1, sum);
+		sums_of_products(x + j * dx, dx, y + j * dy, dy, w, ky, sum);
 		for (k = 0; k < SUMS; k++) {
 			out[(j + k) * o->out[last]] = sum[k];
 		}
 	}
 	for (; j < n; j++) {
 		out[j * o->out[last]] = sum_of_products(x + j * dx, y + j * dy,
-							w, 1);
+							w, ky);
 	}
 }
 
@@ -592,8 +592,8 @@ ir_eval_dot(struct interp *e, const struct ir_node *n, double *out)
 	count = o.n > 0 ? o.size[last] : 1;
 	o.n = last;	/* the innermost loop runs outside of the nest */
 	for (i = ir_nest_start(&o); i; i = ir_nest_next(&o)) {
-		dot_row(x + o.in_off[0], y + o.in_off[1], &o, last, count, &w,
-			out + o.out_off);
+		dot_row(x + o.in_off[0], y + o.in_off[1], 1, &o, last, count,
+			&w, out + o.out_off);
 	}
 	return true;
 }
@@ -629,6 +629,16 @@ wanted_experts(const struct interp *e, const struct ir_node *n, dim_id d,
 	ir_pieces(e->m, ir_dim_size(e->m, d), cut, e->at, out);
 }
 
+static void
+fill_row(double *row, int64_t step, int64_t count, double x)
+{
+	int64_t j;
+
+	for (j = 0; j < count; j++) {
+		row[j * step] = x;
+	}
+}
+
 /*
  * A row whose expert is on another rank is zero here; where rows are routed it
  * is NaN.
@@ -643,7 +653,8 @@ ir_eval_dot_at(struct interp *e, const struct ir_node *n, double *out)
 	struct interp_index experts;
 	struct interp_nest o, w, of;
 	struct ir_rule r;
-	int64_t k;
+	int64_t k, count, j;
+	int last;
 	bool i;
 
 	ir_bind(e->m, n, &r);
@@ -652,22 +663,26 @@ ir_eval_dot_at(struct interp *e, const struct ir_node *n, double *out)
 	ir_nest_one(e, n, &r, &of, "of");
 	ir_interp_of(e, n, &r, &experts);
 	wanted_experts(e, n, experts.dim, &wanted);
+	last = ir_nest_hoist(&o, 1, &count);
 	for (i = ir_nest_start(&o); i; i = ir_nest_next(&o)) {
+		double *row = out + o.out_off;
+
 		if (!ir_interp_index(e, n, index[o.in_off[1]], &experts,
 				     &k)) {
 			return false;
 		}
 		if (k < 0) {
 			k = (int64_t)index[o.in_off[1]];
-			out[o.out_off] = ir_pieces_find(&wanted, k) < 0 ? NAN
-									: 0;
+			fill_row(row, o.out[last], count,
+				 ir_pieces_find(&wanted, k) < 0 ? NAN : 0);
 			continue;
 		}
-		out[o.out_off] = sum_of_products(x + o.in_off[0],
-						 y + o.in_off[2] +
-						 k * of.in[2][0], &w, 2);
-		if (routed && isnan(out[o.out_off])) {
-			return ir_interp_absent(e, n);
+		dot_row(x + o.in_off[0], y + o.in_off[2] + k * of.in[2][0], 2,
+			&o, last, count, &w, row);
+		for (j = 0; routed && j < count; j++) {
+			if (isnan(row[j * o.out[last]])) {
+				return ir_interp_absent(e, n);
+			}
 		}
 	}
 	return true;
