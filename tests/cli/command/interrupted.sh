@@ -61,7 +61,7 @@ links()
 {
 	export LLMC_LINKER="$tmp/linker"
 	soon "$@"
-	unset LLMC_LINKER
+	LLMC_LINKER="$linker -O0"
 }
 
 # ended WHAT: nor does what the linker has started go on
@@ -106,7 +106,9 @@ END2
 if script -qec true /dev/null >out 2>&1 </dev/null; then
 	# the terminal makes a signal of the byte, for who is in front of it
 	{
-		waits_for 'llmc: 5 s so far, in evaluation' screen >&2
+		# at the left of a line that begins with an escape
+		waits_for ".*$(printf '\r')llmc: 5 s so far, in evaluation" \
+			screen >&2
 		printf '\003'
 	} | timeout -s KILL 300 script -qec \
 		"'$LLMC' eval -w long.llm >none.out" /dev/null >screen 2>err
@@ -177,7 +179,7 @@ flock 8 && flock 9 || bad 'no flock'
 soon 0 'after one was killed' "$LLMC" -w --draft --target cpux1 -o none \
 	"$model" 8<&- 9<&-
 rm -rf none
-LLMC_LINKER="$linker -O0" soon 0 'after one was killed' gpu/rank bench \
+soon 0 'after one was killed' gpu/rank bench \
 	--steps 1 --device emulate 8<&- 9<&-
 for folder in scratch cache; do
 	[ "$(left $folder)" = 3 ] || bad "left in $folder: $(ls $folder)"
