@@ -10,10 +10,8 @@ command -v patch >/dev/null || skip 'no patch'
 # What a build needs, writable, and no build that lies beside it.
 mkdir copy
 (cd "$top_srcdir" && find . -name 'build*' -prune -o -name .git -prune -o \
-	-type f ! -name '*.o' ! -name '*.a' -print) |
-while read -r file; do
-	mkdir -p "copy/${file%/*}" && cp "$top_srcdir/$file" "copy/$file"
-done
+	-type f ! -name '*.o' ! -name '*.a' -print | tar -cf - -T -) |
+	tar -C copy -xf - || fail 'no copy'
 chmod -R u+w copy
 for change in op schedule accelerator; do
 	patch -sd copy -p1 -i "$tests/extend/$change.patch" >out 2>&1 ||
@@ -31,14 +29,14 @@ done
 # make compares the times of stamps, objects and archives, in this order.
 old=$LLMC
 mkdir copy/build
-for kind in .dirstamp '*.o' '*.a'; do
-	(cd "$build" && find runtime -name "$kind") |
-	while read -r file; do
-		mkdir -p "copy/build/${file%/*}" &&
-			cp "$build/$file" "copy/build/$file"
-	done
-done
-(cd copy/build && ../configure CFLAGS=-O0 --disable-dependency-tracking &&
+(cd "$build" && for kind in .dirstamp '*.o' '*.a'; do
+	find runtime -name "$kind"
+done | tar -cf - -T -) | tar -C copy/build -xmf - || fail 'no runtime'
+# What configure has found out about this machine holds for the copy.
+grep '^[a-z]*_cv_[a-zA-Z0-9_]*=' "$build/config.log" | grep -v '^ac_cv_env_' \
+	>copy/build/config.cache
+(cd copy/build && ../configure --cache-file=config.cache CFLAGS=-O0 \
+	--disable-dependency-tracking &&
 	make -j2 llmc runtime/librank.a \
 		tests/unit/ir/t-ops tests/unit/passes/t-autodiff tests/unit/sched/t-sched) \
 	>out 2>err || fail 'the copy does not build'
