@@ -13,6 +13,9 @@ tests=${top_srcdir:?}/tests
 examples=$top_srcdir/examples
 build=${LLMC%/*}
 linker=${LLMC_LINKER:-${CC:-cc}}
+# Emulated kernels run once or twice, and take longer to compile well than to
+# run; to link, it makes no difference.
+export LLMC_LINKER="$linker -O0"
 limit=3600	# seconds, of one run of llmc; of how many it computes: ulimit -t
 failed=0
 tmp=$(mktemp -d) || exit 99
@@ -47,8 +50,8 @@ fail()
 	exit 1
 }
 
-# have WHAT..: are all of these there? `time', `binaries' and `attacks' (the
-# long part of tests/attack) the user grants.
+# have WHAT..: are all of these there? `time', `soak' (for all cases), `binaries'
+# and `attacks' (the long part of tests/attack) the user grants.
 have()
 {
 	for thing; do
@@ -59,6 +62,7 @@ have()
 		linker) $linker --version >/dev/null 2>&1 ;;
 		compiler) echo 'int x;' >x.c && shared x.so x.c ;;
 		time) [ "${SLOW_TESTS-}" != skip ] ;;
+		soak) [ "${SLOW_TESTS-}" = 1 ] ;;
 		binaries) [ "${BINARY_TESTS-}" != skip ] ;;
 		attacks) [ "${ATTACKS-}" = all ] ;;
 		*) fail "have $thing" ;;
@@ -246,6 +250,22 @@ fake_nvrtc()
 {
 	shared nvrtc.so "$tests/fakes/fake-nvrtc.c" || return
 	export LLMC_NVRTC="$tmp/nvrtc.so"
+}
+
+# attention_model NAME: NAME.llm, of one attention that is in no repeat, which
+# serves
+attention_model()
+{
+	cat >"$1.llm" <<EOF
+model $1 {
+  dim hidden = 64, heads = 2, hd = 32, vocab = 256, seq = 128;
+  dtype bf16;
+  x = embed(tokens, vocab -> hidden)        @ "embed";
+  q = linear(x -> heads, hd)                @ "q";
+  x = x + linear(attention(q, q, q, causal) -> hidden) @ "o";
+  logits = linear(x -> vocab)               @ "head";
+}
+EOF
 }
 
 # letters_tokenizer: tokenizer.json, of the twenty tokens that the models of

@@ -29,7 +29,7 @@ plan()
 	shift 2
 	LLMC_CACHE=$tmp/$folder.cache
 	: >log
-	run --target h100x1 -Wno-all -Wslow-kernel "$@" -o "$folder" model.llm
+	run --draft --target h100x1 -Wno-all -Wslow-kernel "$@" -o "$folder" model.llm
 }
 
 # compiled TIMES: no source was more often
@@ -104,16 +104,8 @@ plan named 'tiles of 64 x 64' --plan named.llp
 
 # ---- a program that serves ----
 
-cat >model.llm <<'END'
-model served {
-  dim hidden = 64, heads = 2, hd = 32, vocab = 256, seq = 128;
-  dtype bf16;
-  x = embed(tokens, vocab -> hidden)        @ "embed";
-  q = linear(x -> heads, hd)                @ "q";
-  x = x + linear(attention(q, q, q, causal) -> hidden) @ "o";
-  logits = linear(x -> vocab)               @ "head";
-}
-END
+attention_model served
+cp served.llm model.llm
 plan served '' --serve --workload tokens=128
 grep -q 'blocks of 128 x 64' served/kernels/*.cu || bad 'no such blocks'
 plan spilled 'blocks of 128 x 64' --serve --workload tokens=128
@@ -153,7 +145,7 @@ refused 'unfinished/list ends too early' finish work
 
 # options, a plan's file, and a model of standard input are kept, too
 for given in model.llm -; do
-	args="--target a100-sxmx2 -w --no-whole --plan pin.llp"
+	args="--draft --target a100-sxmx2 -w --no-whole --plan pin.llp"
 	echo 'plan { tp = 2; }' >pin.llp
 	FAKE_SPILLS='tiles of 64 x 64;tiles of 128 x'
 	LLMC_CACHE=$tmp/given.cache

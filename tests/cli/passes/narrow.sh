@@ -82,7 +82,7 @@ losses()
 	shift
 	rm -rf plan log
 	# shellcheck disable=SC2086 # a list of words
-	"$LLMC" -w --no-whole $args -o plan "$model.llm" >out 2>&1 &&
+	"$LLMC" -w --draft --no-whole $args -o plan "$model.llm" >out 2>&1 &&
 		plan/rank train --local --data draw --seed 5 --steps 3 \
 			--log log "$@" >out 2>&1 || {
 		bad "$model $args"

@@ -86,7 +86,7 @@ unset LLMC_NVRTC LLMC_EMULATE_CHECK
 
 # On a driver whose streams do their work as late as is legal, by NCCL's own
 # calls: a kernel that does not wait for its part of a collective is found.
-have nvrtc && fake_gpus || exit $failed
+fake_gpus && fake_nvrtc || exit $failed
 export FAKE_NCCL_LOG="$tmp/calls" FAKE_DEVICES=2
 same h100x2 tp=2,microbatch=4,sequence=on cuda 4
 sed -n 's/.* gather \([0-9]*\) scatter \([0-9]*\) .* exchange 0 joined [0-9]* left 0 0$/\1 \2/p' \

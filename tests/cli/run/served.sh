@@ -17,11 +17,11 @@ plan()
 {
 	folder=$1
 	shift
-	run --serve "$@" --workload $work -o "$folder" "$model" ||
+	run --serve --draft "$@" --workload $work -o "$folder" "$model" ||
 		fail "no program: $*"
 }
 
-run --target cpux1 --pin microbatch=1 -o whole "$model" || exit
+run --target cpux1 --draft --pin microbatch=1 -o whole "$model" || exit
 ./whole/rank train --data draw --steps 20 --lr 0.01 --checkpoint ck \
 	>out 2>err || fail 'training'
 plan one --target cpux1
@@ -64,7 +64,7 @@ cmp -s out.0 text || bad 'two hosts have another text'
 
 # The kernels of two GPUs, which the host computes, as its own and by a driver.
 if have nvrtc compiler; then
-	LLMC_LINKER="$linker -Wl,-E" plan gpus --target h100x2 --pin tp=2
+	LLMC_LINKER="$linker -O0 -Wl,-E" plan gpus --target h100x2 --pin tp=2
 	./gpus/rank generate --local --device emulate --checkpoint ck \
 		--prompt abcde --tokens 10 --temperature 0 >out 2>err ||
 		fail 'generate on GPUs'
@@ -102,7 +102,7 @@ done
 
 # Sequences that a measurement draws, without weights; and steps whose inputs
 # differ in size by more than what memory is aligned to.
-run --serve --target cpux1 -o large "$model" --workload \
+run --serve --draft --target cpux1 -o large "$model" --workload \
 	prompt=8,output=4,context=16,tokens=300,rows=4,keys=512,slots=640 ||
 	fail 'no program: steps of 300'
 # two columns on four ranks: two have none
@@ -128,7 +128,7 @@ grep -q '"token_ms": null, "tokens_per_s": null' out ||
 	bad "steps after the last: $(cat out)"
 
 # The largest step has the most smaller ones beside it.
-run --serve --target cpux1 -o most "$model" --workload \
+run --serve --draft --target cpux1 -o most "$model" --workload \
 	prompt=8,output=4,context=16,tokens=65536,rows=4,keys=512,slots=640 ||
 	fail 'no program: steps of 65536'
 
@@ -174,7 +174,7 @@ refuses 'give --sequences' ./one/rank bench --tokens 4
 refuses 'weights to answer with' ./one/rank generate --prompt x
 refuses 'nothing to continue' ./one/rank generate --checkpoint ck
 refuses '20 seconds' ./one/rank serve --checkpoint ck --timeout 5
-run --serve --target cpux1 --workload $work --why-not tp=1 -o other \
+run --serve --draft --target cpux1 --workload $work --why-not tp=1 -o other \
 	"$model" && [ -x other/rank ] || bad 'no program beside another answer'
 for keys in 'matmul=f8e4m3:`matmul` is f8e4m3, and a program that serves' \
 		'keys=100:`keys` is 100, and 128 to 16777216 is legal'; do

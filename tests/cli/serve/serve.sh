@@ -293,16 +293,7 @@ says 'ep = 2 splits experts, and the model has none' $serve --pin ep=2 "$llama"
 # shellcheck disable=SC2086
 says "pp = 100 is more than the 32 iterations of the model's repeats" $serve \
 	--pin pp=100 "$llama"
-cat >once.llm <<'END'
-model once {
-  dim hidden = 64, heads = 2, hd = 32, vocab = 256, seq = 128;
-  dtype bf16;
-  x = embed(tokens, vocab -> hidden)        @ "embed";
-  q = linear(x -> heads, hd)                @ "q";
-  x = x + linear(attention(q, q, q, causal) -> hidden) @ "o";
-  logits = linear(x -> vocab)               @ "head";
-}
-END
+attention_model once
 says 'pp = 2 divides layers of a repeat, and the model has none' --serve \
 	--target h100x2 --pin pp=2 once.llm
 
