@@ -97,9 +97,11 @@ noinst_LIBRARIES += %D%/libcodegen.a
 	%D%/cuda/dot/cuda_dot90_tensor.c \
 	%D%/cuda/dot/cuda_dot90_text.c \
 	%D%/cuda/dot/cuda_dot90_tiles.c \
+	%D%/cuda/dot/cuda_dot_async.c \
 	%D%/cuda/dot/cuda_dot_epilogue.c \
 	%D%/cuda/dot/cuda_dot_load.c \
 	%D%/cuda/dot/cuda_dot_loop.c \
+	%D%/cuda/dot/cuda_dot_mma.c \
 	%D%/cuda/dot/cuda_dot_plan.c \
 	%D%/cuda/dot/cuda_dot_products.c \
 	%D%/cuda/dot/cuda_dot_ring.c \

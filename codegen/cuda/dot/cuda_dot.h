@@ -274,7 +274,17 @@ void cu_loop_emit(struct cu_func *f, const struct cu_loop *l);
 void cu_pairs_begin(struct cu_func *f, const struct cu_loop *l);
 void cu_pairs_end(struct cu_func *f);
 
+/* ---- cuda_dot_mma.c, cuda_dot_async.c: such loops ------------------------ */
+
+void cu_loop_mma(struct cu_func *f, const struct cu_loop *l);
+void cu_loop_wgmma(struct cu_func *f, const struct cu_loop *l);
+void cu_loop_tensor(struct cu_func *f, const struct cu_loop *l);
+
 /* ---- cuda_dot_products.c: products by tcgen05, sums by wgmma ------------ */
+
+/* Emits that the sums of a warp's part of a tile are 0. */
+void cu_clear_sums(struct cu_func *f, const struct cu_tile *t,
+		   const char *sums);
 
 /* Stages of 128 elements of 8 bits that wgmma or mma.sync adds up, in 14 bits:
  * so many at a time, whose sums threads then add to f32 sums of their own. */

@@ -55,3 +55,14 @@ cu_tensor_products(struct cu_func *f, const struct cu_products *p)
 			k ? "1" : p->add);
 	}
 }
+
+void
+cu_clear_sums(struct cu_func *f, const struct cu_tile *t, const char *sums)
+{
+	cu_line(f, "UNROLL");
+	cu_line(f, "for (it = 0; it < %lld; it++) {",
+		(long long)(t->wm * t->wn / 32));
+	cu_line(f, "%s[it / %lld][it / 4 %% %lld][it %% 4] = 0;", sums,
+		(long long)t->wn / 2, (long long)t->wn / 8);
+	cu_line(f, "}");
+}
