@@ -43,11 +43,6 @@ bool cg_arch_known(const char *name, struct arena *a, const char **why);
  * tcgen05. */
 #define CG_TENSOR_HEAD 192
 #define CG_TENSOR_VALUES 128
-/* Of attention's gradients in one kernel: elements of a head, more than and at
- * most; and the most bytes of the kernel's scratch, f32 sums among it. */
-#define CG_JOINT_ABOVE 96
-#define CG_JOINT_HEAD 128
-#define CG_JOINT_SCRATCH (INT64_C(128) << 20)
 
 /* Its fastest instruction for matrices, as "tcgen05", if the module has experts
  * of tf32, or gradients of wider heads, which use a slower one; NULL: it has

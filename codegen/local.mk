@@ -62,7 +62,6 @@ noinst_LIBRARIES += %D%/libcodegen.a
 	%D%/cuda/attention/cuda_attention90_forward.h \
 	%D%/cuda/attention/cuda_attention90_items.c \
 	%D%/cuda/attention/cuda_attention90_joint.c \
-	%D%/cuda/attention/cuda_attention90_joint_cost.c \
 	%D%/cuda/attention/cuda_attention90_joint_steps.c \
 	%D%/cuda/attention/cuda_attention90_lanes.c \
 	%D%/cuda/attention/cuda_attention90_tensor.c \

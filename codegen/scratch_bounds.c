@@ -19,7 +19,7 @@
  * Moves: lists of i32 for places and rows of a scatter (nest_scatter.c).
  * Attention: f32 sums of each row of queries (attention.c); and of the
  * gradients of queries, if one kernel makes all gradients
- * (cuda_attention90_joint_cost.c).
+ * (passes/price/cost_gradients.c).
  */
 static const struct memory_scratch gpu = {
 	.shared = {
@@ -32,8 +32,8 @@ static const struct memory_scratch gpu = {
 	},
 	.fixed = 256,
 	.per_gathered = 4.5,
-	.sums = { CG_JOINT_ABOVE, CG_JOINT_HEAD, 4 * CG_JOINT_HEAD + 1,
-		  CG_JOINT_SCRATCH },
+	.sums = { COST_JOINT_ABOVE, COST_JOINT_HEAD, 4 * COST_JOINT_HEAD + 1,
+		  COST_JOINT_SCRATCH },
 	.packs = true
 };
 

@@ -144,10 +144,13 @@ noinst_LIBRARIES += %D%/libpasses.a
 	%D%/plan/plan_tiles.c \
 	%D%/plugin.c \
 	%D%/price/cost_collective.c \
+	%D%/price/cost_gradients.c \
 	%D%/price/cost_kernel.c \
 	%D%/price/price.c \
 	%D%/price/price.h \
 	%D%/price/price_joins.c \
+	%D%/price/price_attention.c \
+	%D%/price/price_facts.c \
 	%D%/price/price_kernel.c \
 	%D%/price/price_least.c \
 	%D%/price/price_maps.c \

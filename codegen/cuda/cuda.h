@@ -147,8 +147,8 @@ struct cg_cuda {
 	 */
 	int64_t units;
 	/* For tests: all gradients of attention are made by one kernel
-	 * wherever it can, with at most so many bytes of scratch.  0: where
-	 * that is predicted to be faster, with CG_JOINT_SCRATCH bytes. */
+	 * wherever it can, with at most so many bytes of sums.  0: where
+	 * that is predicted to be faster, with COST_JOINT_SCRATCH bytes. */
 	int64_t joint_scratch;
 	struct cu_tiling *tiling;	/* NULL: tiles by estimate alone */
 };

@@ -161,7 +161,7 @@ whole_us(const struct target_device *d, const struct bound_work *w,
 		return cost_contraction_split_us(d, &x);
 	}
 	a.batch *= sequences;
-	c = w->backward ? cost_attention_backward(d, &a)
+	c = w->backward ? cost_attention_backward_least(d, &a)
 			: cost_attention(d, &a);
 	return c.us - c.launch_us;
 }

@@ -310,7 +310,7 @@ struct memory_scratch {
 	/*
 	 * Sums of the gradients of queries, of attention whose heads have more
 	 * than `above` and at most `upto` elements: bytes of each query of each
-	 * head; no kernel has them if it would need more than `most`.
+	 * head, in all at most `most`.
 	 */
 	struct {
 		double above, upto, per_query;

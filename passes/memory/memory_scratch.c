@@ -53,13 +53,13 @@ with_sums(const struct memory_scratch *s, const struct kernel_attention *x,
 	  int64_t shared)
 {
 	double rows = x->batch * x->heads * (x->s + QUERIES - 1);
-	double all = (double)shared + s->sums.per_query * rows;
+	double sums = s->sums.per_query * rows;
 
-	if (x->d <= s->sums.above || x->d > s->sums.upto ||
-	    shared > s->sums.most) {
+	if (x->d <= s->sums.above || x->d > s->sums.upto) {
 		return shared;
 	}
-	return all < (double)s->sums.most ? (int64_t)all : s->sums.most;
+	return shared + (sums < (double)s->sums.most ? (int64_t)sums
+						     : s->sums.most);
 }
 
 static void

@@ -217,6 +217,27 @@ bool plan_tile_read(struct arena *a, const char *text, const char **what,
 /* The text "m=128 n=256 k=64 .." */
 const char *plan_tile_text(struct arena *a, const struct plan_tile *t);
 
+/* A step of attention, as plans name it. */
+struct plan_attention {
+	enum ir_dtype dtype;
+	int64_t batches, heads, kv, queries, keys, d, dv;
+	int64_t window;			/* 0: all keys */
+	bool causal, between;		/* between: values are the mask */
+	double alibi, softcap;
+};
+
+/* "attention queries bf16 8x12/4x1024x1024x64 causal": which products, types,
+ * sequences, heads (and those of keys), queries, keys, d (and v). */
+const char *plan_attention_name(struct arena *a,
+				const struct plan_attention *t,
+				const char *made);
+/* Whether the plan that a module has as settings gives tiles; one of that
+ * name. */
+bool plan_has_tiles(const struct ir_module *m);
+bool plan_has_tile(const struct ir_module *m, const char *what);
+/* Adds to a key which tiles it gives. */
+void plan_mix_tiles(const struct ir_module *m, struct hash *key);
+
 /* ---- plan_text.c: values as text -------------------------------------- */
 
 /* "none", "optimizer", "optimizer@nvme+parameters+activations" */

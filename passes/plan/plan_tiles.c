@@ -1,6 +1,6 @@
 /*
- * Parses and prints the tiles of GPU contractions in a plan: a contraction,
- * then a colon and the numbers of its tile.
+ * Parses and prints the tiles of GPU contractions in a plan: a contraction, or
+ * a step of attention, then a colon and the numbers of its tile.
  */
 #include "passes/plan/plan.h"
 
@@ -104,4 +104,81 @@ plan_tile_text(struct arena *a, const struct plan_tile *t)
 		}
 	}
 	return buf_text(&b);
+}
+
+const char *
+plan_attention_name(struct arena *a, const struct plan_attention *t,
+		    const char *made)
+{
+	struct buf b;
+
+	buf_init(&b, a);
+	buf_printf(&b, "attention %s %s %lldx%lld", made,
+		   ir_dtypes[t->dtype].name, (long long)t->batches,
+		   (long long)t->heads);
+	if (t->kv != t->heads) {
+		buf_printf(&b, "/%lld", (long long)t->kv);
+	}
+	buf_printf(&b, "x%lldx%lldx%lld", (long long)t->queries,
+		   (long long)t->keys, (long long)t->d);
+	if (t->dv > 0 && t->dv != t->d) {
+		buf_printf(&b, "/%lld", (long long)t->dv);
+	}
+	if (t->causal) {
+		buf_puts(&b, " causal");
+	}
+	if (t->window > 0) {
+		buf_printf(&b, " window %lld", (long long)t->window);
+	}
+	if (t->between) {
+		buf_puts(&b, " between");
+	}
+	if (t->alibi > 0) {
+		buf_puts(&b, " alibi");
+	}
+	if (t->softcap > 0) {
+		buf_printf(&b, " softcap %g", t->softcap);
+	}
+	return buf_text(&b);
+}
+
+/* A long list is several settings. */
+static const struct ir_setting *
+piece_of_list(const struct ir_module *m, uint32_t i)
+{
+	return ir_setting(m, i == 0 ? "plan.tiles"
+		: arena_printf(&m->ctx->tmp, "plan.tiles.more%u", i));
+}
+
+bool
+plan_has_tiles(const struct ir_module *m)
+{
+	return piece_of_list(m, 0) != NULL;
+}
+
+void
+plan_mix_tiles(const struct ir_module *m, struct hash *key)
+{
+	const struct ir_setting *s;
+	uint32_t i;
+
+	for (i = 0; (s = piece_of_list(m, i)); i++) {
+		hash_add(key, s->text);
+	}
+}
+
+/* Texts of the list are quoted: no name has a quote. */
+bool
+plan_has_tile(const struct ir_module *m, const char *what)
+{
+	const char *text = arena_printf(&m->ctx->tmp, "\"%s: ", what);
+	const struct ir_setting *s;
+	uint32_t i;
+
+	for (i = 0; (s = piece_of_list(m, i)); i++) {
+		if (strstr(ir_text(m->ctx, s->text), text)) {
+			return true;
+		}
+	}
+	return false;
 }

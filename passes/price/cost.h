@@ -77,11 +77,61 @@ double cost_contraction_split_us(const struct target_device *d,
 				 const struct cost_contraction *x);
 struct cost cost_attention(const struct target_device *d,
 			   const struct cost_attention *x);
+/*
+ * All gradients of it: by one kernel, of five products, or by one for queries
+ * and one for keys and values, of seven; and the less of both.
+ */
 struct cost cost_attention_backward(const struct target_device *d,
 				    const struct cost_attention *x);
+struct cost cost_attention_backward_apart(const struct target_device *d,
+					  const struct cost_attention *x);
+struct cost cost_attention_backward_least(const struct target_device *d,
+					  const struct cost_attention *x);
 /* `bytes` are all that is read and written, each once. */
 struct cost cost_bytes(const struct target_device *d, enum cost_kind kind,
 		       double bytes);
+
+/* ---- cost_gradients.c ------------------------------------------------- */
+
+/*
+ * Attention all of whose gradients one kernel of sm_90a may make; docs/cuda.md
+ * has it.  Code generation and prices both ask here which kernels there are, so
+ * that the price is that of what is emitted.
+ */
+struct cost_gradients {
+	int64_t batches, kv;	/* sequences; heads of keys of each */
+	int64_t shared;		/* heads of queries of each of those */
+	int64_t queries, keys, d, dv;
+	bool causal;
+	int64_t units;		/* multiprocessors */
+	int64_t scratch;	/* bytes that sums of a launch may take */
+};
+
+/* How one kernel makes them. */
+struct cost_joint {
+	int64_t pairs;		/* heads of keys of a launch */
+	int64_t apart;		/* blocks of a cluster that share such a head */
+};
+
+/* Keys of a block, and queries of a tile; columns of its sums, which heads have
+ * at most, and more than how many. */
+#define COST_JOINT_KEYS 128
+#define COST_JOINT_QUERIES 64
+#define COST_JOINT_HEAD 128
+#define COST_JOINT_ABOVE 96
+/* What llmc gives sums at most. */
+#define COST_JOINT_SCRATCH (INT64_C(96) << 20)
+
+/* Whether its sizes are those of such attention. */
+bool cost_joint_suits(const struct cost_gradients *g);
+/* Bytes of sums, and numbers, of so many heads of keys. */
+int64_t cost_joint_bytes(const struct cost_gradients *g, int64_t pairs);
+/* The fewest launches whose sums have space, and the best cluster.  False: no
+ * kernel makes all gradients of it. */
+bool cost_joint_choose(const struct cost_gradients *g, struct cost_joint *out);
+/* Whether it is predicted to take less time than two. */
+bool cost_joint_is_less(const struct cost_gradients *g,
+			const struct cost_joint *j);
 
 /* ---- cost_collective.c ------------------------------------------------ */
 

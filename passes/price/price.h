@@ -29,6 +29,8 @@
 	      "unfused attention scales and masks in kernels of their own") \
 	TRAIT(first_flash, "flash", "2", "1", \
 	      "flash attention is that before FlashAttention-2") \
+	TRAIT(five_products, "flash_backward", "own", "five", \
+	      "flash attention's backward is one kernel, of five products") \
 	TRAIT(sm80_code, "instructions", "native", "sm_80", \
 	      "attention uses the matrix instructions of sm_80") \
 	TRAIT(overlap_data, "dp_overlap", "0", "1", \
@@ -161,7 +163,7 @@ bool price_step(const struct ranks *r, const struct target_devs *t,
 void price_print(const struct ranks *r, const struct price *p,
 		 struct buf *out);
 
-/* ---- price_kernel.c --------------------------------------------------- */
+/* ---- price_facts.c ---------------------------------------------------- */
 
 /*
  * The first node of the kernel with that flag and without the other; if there
@@ -170,17 +172,33 @@ void price_print(const struct ranks *r, const struct price *p,
 const struct ir_node *price_main_node(const struct ir_module *m,
 				      const struct kernel *k, uint32_t flag,
 				      uint32_t without);
-/* What a communication op is as a collective; of others, an all-reduce. */
-enum cost_op price_cost_op(uint16_t op);
+/* Adds to one part, and to all. */
+void price_add_part(struct price_func *f, enum price_part part, double us);
 /* Adds `times` runs of `from`. */
 void price_add(struct price_func *to, const struct price_func *from,
 	       double times);
+/* The rate of the matrix units for operands of that enum ir_dtype. */
+enum target_rate price_rate(uint8_t dtype);
+
+/* ---- price_attention.c ------------------------------------------------ */
+
+/* Adds one run of a kernel of attention, without communication. */
+void price_attention_kernel(struct pricing *p, const struct kernel *k,
+		     struct price_func *f);
+/* Whether two kernels make the gradients that it has, with seven products. */
+bool price_has_two_kernels(const struct pricing *p, const struct kernel *k);
+/* False: two do so, whatever else is in the kernel. */
+bool price_may_have_one_kernel(const struct pricing *p,
+			       const struct kernel *k);
+
+/* ---- price_kernel.c --------------------------------------------------- */
+
+/* What a communication op is as a collective; of others, an all-reduce. */
+enum cost_op price_cost_op(uint16_t op);
 /* Adds one run of a kernel. */
 void price_kernel(struct pricing *p, const struct kernel *k,
 		  struct price_func *f);
-/* The rate of the matrix units for operands of that enum ir_dtype. */
-enum target_rate price_rate(uint8_t dtype);
-/* The same of a contraction's operands. */
+/* The rate of the matrix units for a contraction's operands. */
 enum target_rate price_dot_rate(const struct pricing *p,
 				const struct kernel *k);
 /* The kernel's contraction, and what the kernel writes of its result. */

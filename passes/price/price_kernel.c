@@ -8,65 +8,6 @@
 
 #include <math.h>
 
-void
-price_add(struct price_func *to, const struct price_func *from, double times)
-{
-	int i;
-
-	for (i = 0; i < PRICE_NPARTS; i++) {
-		to->us[i] += times * from->us[i];
-	}
-	to->total_us += times * from->total_us;
-	to->data_us += times * from->data_us;
-	to->tensor_us += times * from->tensor_us;
-	to->beside_us += times * from->beside_us;
-	to->saves_us += times * from->saves_us;
-	to->params_us += times * from->params_us;
-	to->drives_us += times * from->drives_us;
-	to->kernels += times * from->kernels;
-}
-
-enum target_rate
-price_rate(uint8_t dtype)
-{
-	switch (dtype) {
-	case IR_BF16:
-		return TARGET_BF16;
-	case IR_F16:
-		return TARGET_FP16;
-	case IR_TF32:
-		return TARGET_TF32;
-	case IR_F8E4M3:
-	case IR_F8E5M2:
-		return TARGET_FP8;
-	default:
-		return TARGET_FP32;
-	}
-}
-
-static void
-add_part(struct price_func *f, enum price_part part, double us)
-{
-	f->us[part] += us;
-	f->total_us += us;
-}
-
-const struct ir_node *
-price_main_node(const struct ir_module *m, const struct kernel *k,
-		uint32_t flag, uint32_t without)
-{
-	uint32_t i;
-
-	for (i = 0; i < k->nodes.n; i++) {
-		const struct ir_node *n = ir_node(m, k->nodes.at[i]);
-
-		if (ir_is(n->op, flag) && !ir_is(n->op, without)) {
-			return n;
-		}
-	}
-	return ir_node(m, k->nodes.at[0]);
-}
-
 /* Bytes at the rate of memory, without a launch. */
 static double
 bytes_us(const struct pricing *p, double bytes)
@@ -144,10 +85,10 @@ price_extra_bytes(struct pricing *p, const struct kernel *k,
 			    sum_elem_bytes(p, x->rate)), 1, f);
 	} else if (p->traits->wide_sums && has_sum(p, k)) {
 		/* a sum is read and written, and no result beside it */
-		add_part(f, PRICE_MAPS, bytes_us(p, out * (2 *
+		price_add_part(f, PRICE_MAPS, bytes_us(p, out * (2 *
 			 sum_elem_bytes(p, x->rate) - x->out_bytes)));
 	} else if (!p->maps || has_sum(p, k)) {
-		add_part(f, PRICE_MAPS, bytes_us(p, more));
+		price_add_part(f, PRICE_MAPS, bytes_us(p, more));
 	}
 }
 
@@ -214,100 +155,8 @@ price_contraction(struct pricing *p, const struct kernel *k,
 {
 	struct cost_contraction x = price_dot(p, k);
 
-	add_part(f, PRICE_MATRIX, price_dot_us(p, &x));
+	price_add_part(f, PRICE_MATRIX, price_dot_us(p, &x));
 	price_extra_bytes(p, k, &x, f);
-}
-
-/* ---- attention ---- */
-
-/*
- * Attention that writes its scores to memory, in 16 bits.  Forward: two
- * contractions a head, and per score softmax with scale and mask (2 + 2 bytes)
- * and dropout (2 + 2, its mask 1).  Backward: four contractions, dropout
- * (2 + 1 + 2) and softmax (2 + 2 + 2).  Scale and mask as kernels of their own
- * read and write each score once more, both forward and backward.
- */
-#define SCALE_MASK_BYTES 8
-
-static void
-price_unfused(const struct pricing *p, const struct cost_attention *a,
-	      bool forward, struct price_func *f)
-{
-	double scores = a->batch * a->heads * a->queries * a->keys;
-	double passes = forward ? 1 : 2;
-	double lone = p->traits->lone_softmax ? 1 : 0;
-	double bytes = (forward ? 9 : 11) + lone * SCALE_MASK_BYTES;
-	struct cost_contraction x = {
-		.m = a->queries, .n = a->keys, .k = a->head_dim,
-		.batch = a->batch * a->heads, .rate = a->rate, .out_bytes = 2
-	};
-	struct cost_contraction y = x;
-
-	y.n = a->head_dim;
-	y.k = a->keys;
-	add_part(f, PRICE_ATTENTION, passes *
-		 (cost_contraction(&p->t->device, &x).us +
-		  cost_contraction(&p->t->device, &y).us) +
-		 cost_bytes(&p->t->device, COST_MAP, bytes * scores).us +
-		 (1 + 2 * lone) * p->t->device.launch_us);
-	f->kernels += (forward ? 4 : 6) + 2 * lone;
-}
-
-/*
- * What FlashAttention-2 gained over the first one as Triton has it: "1.3-1.5x
- * in the forward pass and around 2x in the backward pass" (Dao,
- * arXiv:2307.08691, section 4.1, on A100).
- */
-#define FIRST_FORWARD 1.4
-#define FIRST_BACKWARD 2.0
-
-/* Attention itself, if the kernel has it: then it is forward, and its other
- * results come out of the same pass.  Else the first node of its backward. */
-static const struct ir_node *
-attention_node(const struct ir_module *m, const struct kernel *k)
-{
-	uint32_t i;
-
-	for (i = 0; i < k->nodes.n; i++) {
-		const struct ir_node *n = ir_node(m, k->nodes.at[i]);
-
-		if (ir_is(n->op, IRF_PAIRS) && ir_is(n->op, IRF_CACHED)) {
-			return n;
-		}
-	}
-	return price_main_node(m, k, IRF_PAIRS, 0);
-}
-
-static void
-price_attention(struct pricing *p, const struct kernel *k, struct price_func *f)
-{
-	const struct ir_node *n = attention_node(p->m, k);
-	const struct kernel_attention *a = k->work->attention;
-	struct cost_attention x = {
-		.batch = a->batch, .heads = a->heads, .kv_heads = a->kv,
-		.head_dim = a->d, .queries = a->s, .keys = a->t,
-		.causal = a->causal, .window = (double)a->window,
-		.rate = price_rate(ir_type(p->m, ir_args(p->m, n)[0])->dtype),
-		.narrow = p->traits->sm80_code, .dated = p->traits->first_flash
-	};
-	bool forward = ir_is(n->op, IRF_CACHED);
-	axis_id i;
-
-	for (i = 1; i < p->m->axes.n; i++) {	/* keys of all ranks */
-		x.keys *= k->work->coll.axes >> i & 1
-			? (double)p->m->axes.at[i].size : 1;
-	}
-	if (p->traits->unfused) {
-		price_unfused(p, &x, forward, f);
-	} else if (forward) {
-		add_part(f, PRICE_ATTENTION,
-			 cost_attention(&p->t->device, &x).us *
-			 (p->traits->first_flash ? FIRST_FORWARD : 1));
-	} else {
-		add_part(f, PRICE_ATTENTION,
-			 cost_attention_backward(&p->t->device, &x).us *
-			 (p->traits->first_flash ? FIRST_BACKWARD : 1));
-	}
 }
 
 /* ---- collectives ---- */
@@ -428,7 +277,7 @@ price_collective(struct pricing *p, const struct kernel *k,
 	bytes = comm_bytes(p, k, op) * (ring ? ranks : 1);
 	us = across ? price_comm(p->r, p->across, op, k->work->coll.axes, bytes)
 		    : cost_collective(p->t, op, &g, bytes, NULL).us;
-	add_part(f, PRICE_COMM, us);
+	price_add_part(f, PRICE_COMM, us);
 	if (runs_along(k, p->r->dp)) {
 		f->data_us += us;
 	} else if (runs_along(k, p->r->tp)) {
@@ -574,7 +423,7 @@ price_bytes(const struct pricing *p, enum cost_kind kind, double bytes,
 		us = fmax(i ? us : 0, cost_bytes(d, kind, bytes).us +
 				      (n - 1) * d->launch_us);
 	}
-	add_part(f, PRICE_MAPS, us);
+	price_add_part(f, PRICE_MAPS, us);
 	f->kernels += n;
 }
 
@@ -590,7 +439,7 @@ price_moves(struct pricing *p, const struct kernel *k, struct price_func *f)
 	price_bytes(p, COST_MAP, k->work->read_bytes + k->work->write_bytes,
 		    1, f);
 	us = f->total_us - us;
-	add_part(f, PRICE_OFFLOAD, fmax(price_host_us(p, k) - us, 0));
+	price_add_part(f, PRICE_OFFLOAD, fmax(price_host_us(p, k) - us, 0));
 }
 
 /* A kernel that runs in parts: the time of one, times their number. */
@@ -650,7 +499,7 @@ price_kernel(struct pricing *p, const struct kernel *k, struct price_func *f)
 		break;
 	case KERNEL_ATTENTION:
 		f->kernels++;
-		price_attention(p, k, f);
+		price_attention_kernel(p, k, f);
 		break;
 	case KERNEL_COLLECTIVE:	/* price_collective; sends: price_hop */
 		break;

@@ -32,7 +32,7 @@ dot_us(const struct pricing *p, const struct kernel *k)
 	       p->t->device.launch_us;
 }
 
-/* Of attention and collectives: nothing that is fused with it changes it. */
+/* Of what nothing that is fused with it changes. */
 static double
 whole_us(struct pricing *p, const struct kernel *k)
 {
@@ -40,6 +40,25 @@ whole_us(struct pricing *p, const struct kernel *k)
 
 	price_kernel(p, k, &f);
 	return f.total_us;
+}
+
+/*
+ * Other nodes in its kernel may have its gradients made by one kernel or by
+ * two, as operands are then in memory or not: the less of both counts.
+ */
+static double
+attention_us(struct pricing *p, const struct kernel *k)
+{
+	struct price_traits traits = *p->traits;
+	struct pricing five = *p;
+	double us = whole_us(p, k);
+
+	if (!price_may_have_one_kernel(p, k)) {
+		return us;
+	}
+	traits.five_products = true;
+	five.traits = &traits;
+	return fmin(us, whole_us(&five, k));
 }
 
 /* So many times longer, a message takes what its bytes take. */
@@ -86,7 +105,7 @@ least_of(struct pricing *p, const struct kernel *k)
 	if (k->kind == KERNEL_CONTRACTION) {
 		f.kernels_us = dot_us(p, k);
 	} else if (k->kind == KERNEL_ATTENTION) {
-		f.kernels_us = whole_us(p, k);
+		f.kernels_us = attention_us(p, k);
 	} else if (k->kind == KERNEL_COLLECTIVE && k->work->coll.axes) {
 		f.colls_us = may_hide(k) ? coll_us(p, k) : 0;
 		f.waits_us = may_hide(k) ? 0 : whole_us(p, k);

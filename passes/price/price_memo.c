@@ -121,6 +121,7 @@ price_key(const struct pricing *p, const struct kernel_list *l,
 	}
 	hash_add(key, (uint64_t)(uintptr_t)p->t);
 	hash_add(key, (uint64_t)(uintptr_t)(p->across ? p->across : p->t));
+	plan_mix_tiles(p->m, key);
 	mix_mesh(p, l, key);
 	return true;
 }

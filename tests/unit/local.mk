@@ -125,6 +125,7 @@ release_unit_tests += \
 endif
 release_unit_tests += \
 	%D%/cuda/t-cuda-attention \
+	%D%/cuda/t-cuda-gradients \
 	%D%/cuda/t-cuda-dot90 \
 	%D%/cuda/t-cuda-dot \
 	%D%/cuda/t-cuda-ways \

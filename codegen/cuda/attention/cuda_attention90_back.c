@@ -153,7 +153,7 @@ begin(struct ca90_back *p)
 	s->out_slope = out_of(s->t->d);
 	s->out_weight = s->weight ? out_of(s->t->dv) : 0;
 	s->out_blocks = 1;
-	s->apart = p->joint ? ca90_joint_apart(p) : apart_of(s);
+	s->apart = p->joint ? p->how.apart : apart_of(s);
 }
 
 /* Finds tiles of rows, and of `cols` columns.  False: the copying unit cannot

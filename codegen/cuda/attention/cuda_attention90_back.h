@@ -39,10 +39,24 @@ struct ca90_back {
 	 * of key blocks that have added to each tile, in shared scratch.
 	 */
 	bool joint;
-	int64_t first, pairs;	/* kv heads of sequences, of a launch */
+	struct cost_joint how;
+	int64_t first;		/* the launch's first head of keys */
 	int64_t slopes, part;
 	int64_t sums, counts, ticket;
 };
+
+/* With all three gradients: tiles of queries of a head; f32 sums of one. */
+static inline int64_t
+ca90_joint_tiles(const struct ca90_back *p)
+{
+	return ca_ceil_div(p->s.t->queries, p->s.form.cols);
+}
+
+static inline int64_t
+ca90_joint_elems(const struct ca90_back *p)
+{
+	return p->s.form.cols * p->s.out_slope;
+}
 
 /* ---- cuda_attention90_back_ring.c --------------------------------------- */
 
@@ -105,20 +119,5 @@ void ca90_joint_put(struct ca90_back *p);
 bool ca90_back_suits(struct ca90_back *p);
 /* Emits the step. */
 bool ca90_back_emit(struct ca90_back *p);
-
-/* ---- cuda_attention90_joint_cost.c -------------------------------------- */
-
-/* Into how many blocks of a cluster the heads of a kv head are divided. */
-int64_t ca90_joint_apart(const struct ca90_back *p);
-/* Tiles of queries of a head; f32 sums of one; bytes of sums and numbers of a
- * launch. */
-int64_t ca90_joint_tiles(const struct ca90_back *p);
-int64_t ca90_joint_elems(const struct ca90_back *p);
-int64_t ca90_joint_bytes(const struct ca90_back *p);
-/* Divides all pairs among the fewest launches whose sums have space.  False:
- * they would be too many. */
-bool ca90_joint_divide(struct ca90_back *p);
-/* Whether one kernel is predicted to take less time than two. */
-bool ca90_joint_is_less(const struct ca90_back *p);
 
 #endif

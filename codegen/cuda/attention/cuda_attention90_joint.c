@@ -89,15 +89,16 @@ ca90_joint_place(struct ca90_back *p)
 	const struct attn *t = p->s.t;
 	long long apart = p->s.apart, rows = p->s.rows;
 
-	f->grid->blocks[0] = p->s.blocks * p->pairs * p->s.apart;
+	f->grid->blocks[0] = p->s.blocks * p->how.pairs * p->s.apart;
 	cu_line(f, "const int pair = block / %lld %% %lld;", apart,
-		(long long)p->pairs);
+		(long long)p->how.pairs);
 	cu_line(f, "const int kv = (pair + %lld) %% %lld;",
 		(long long)p->first, (long long)t->kv);
 	cu_line(f, "const int bat = (pair + %lld) / %lld;",
 		(long long)p->first, (long long)t->kv);
 	cu_line(f, "const int row0 = (%lld - block / %lld) * %lld;",
-		(long long)p->s.blocks - 1, apart * (long long)p->pairs, rows);
+		(long long)p->s.blocks - 1, apart *
+		(long long)p->how.pairs, rows);
 	cu_line(f, "const int live = ca_min(%lld, %lld - row0);", rows,
 		(long long)t->keys);
 	cu_line(f, "(void)bat;");

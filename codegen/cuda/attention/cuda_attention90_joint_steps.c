@@ -9,11 +9,34 @@
 #define THREADS 256
 #define FINISH_THREADS 128	/* 64 rows of four warps */
 
+static struct cost_gradients
+gradients_of(const struct attn *t)
+{
+	const struct cg_cuda *c = t->k->c;
+
+	return (struct cost_gradients){
+		.batches = t->batches, .kv = t->kv, .shared = t->shared,
+		.queries = t->queries, .keys = t->keys, .d = t->d, .dv = t->dv,
+		.causal = t->causal, .units = c->units,
+		.scratch = c->joint_scratch ? c->joint_scratch
+					    : COST_JOINT_SCRATCH
+	};
+}
+
+/* Of a launch: its sums and numbers. */
+static int64_t
+scratch_bytes(const struct ca90_back *p)
+{
+	const struct cost_gradients g = gradients_of(p->s.t);
+
+	return cost_joint_bytes(&g, p->how.pairs);
+}
+
 /* Tiles of a launch. */
 static int64_t
 all_tiles(const struct ca90_back *p)
 {
-	return p->pairs * p->s.t->shared * ca90_joint_tiles(p);
+	return p->how.pairs * p->s.t->shared * ca90_joint_tiles(p);
 }
 
 /* ---- the steps before and after ---- */
@@ -22,7 +45,7 @@ all_tiles(const struct ca90_back *p)
 static void
 clear_step(struct ca90_back *p)
 {
-	int64_t n = ca90_joint_bytes(p) / 16;
+	int64_t n = scratch_bytes(p) / 16;
 	struct cu_func f;
 
 	cu_func_begin(p->s.t->k, "attention_clear", &f);
@@ -120,16 +143,25 @@ is_plain(const struct attn *t)
 	       (!t->causal || (t->queries == t->keys && t->shift == 0));
 }
 
+/* Besides what the price asks, too, operands are as the copying unit reads
+ * them. */
 static bool
 suits(struct ca90_back *p)
 {
 	const struct attn *t = p->s.t;
+	const struct cost_gradients g = gradients_of(t);
 
 	p->joint = true;
-	p->pairs = t->kv * t->batches;
-	return p->pairs > 0 && is_plain(t) && !t->k->c->arch->tcgen05 &&
-	       ca90_back_suits(p) && p->s.t->d > CG_JOINT_ABOVE &&
-	       ca90_joint_divide(p);
+	if (!is_plain(t) || !t->k->c->arch->wgmma ||
+	    !cost_joint_choose(&g, &p->how) || !ca90_back_suits(p)) {
+		return false;
+	}
+	if (p->s.rows != COST_JOINT_KEYS ||
+	    p->s.form.cols != COST_JOINT_QUERIES ||
+	    p->s.out_slope != COST_JOINT_HEAD) {
+		die("tiles of attention's gradients are not those priced");
+	}
+	return true;
 }
 
 #define JOINT "queries+keys+values"	/* as plans name the step */
@@ -140,6 +172,7 @@ bool
 ca_back90_joint_pays(const struct ca_back *asked)
 {
 	const struct attn *t = asked->t;
+	const struct cost_gradients g = gradients_of(t);
 	struct ca90_back p = { .s = *asked };
 
 	if (!suits(&p)) {
@@ -148,7 +181,7 @@ ca_back90_joint_pays(const struct ca_back *asked)
 	return t->k->c->joint_scratch || ca_candidates_planned(t, JOINT) ||
 	       (!ca_candidates_planned(t, "queries") &&
 		!ca_candidates_planned(t, "keys+values") &&
-		ca90_joint_is_less(&p));
+		cost_joint_is_less(&g, &p.how));
 }
 
 /* The steps of some kv heads. */
@@ -179,10 +212,10 @@ ca_back90_joint(const struct ca_back *asked)
 	if (!suits(&p)) {
 		die("attention that one kernel was chosen for");
 	}
-	p.sums = attn_alloc_shared(p.s.t->g, ca90_joint_bytes(&p));
+	p.sums = attn_alloc_shared(p.s.t->g, scratch_bytes(&p));
 	p.counts = p.sums + 4 * all_tiles(&p) * ca90_joint_elems(&p);
 	p.ticket = p.counts + 4 * all_tiles(&p);
-	for (i = 0; i < all; i += p.pairs) {
+	for (i = 0; i < all; i += p.how.pairs) {
 		if (!launch(&p, i)) {
 			return false;
 		}

@@ -12,41 +12,18 @@
  * Native Arithmetic Instructions". */
 #define EXPS 16
 
-/* "attention queries bf16 8x12/4x1024x1024x64 causal": which products, types,
- * sequences, heads (and those of keys), queries, keys, d (and v). */
 static const char *
 name_of(const struct attn *t, const char *made)
 {
-	struct buf b;
+	const struct plan_attention x = {
+		.dtype = t->tile, .batches = t->batches, .heads = t->heads,
+		.kv = t->kv, .queries = t->queries, .keys = t->keys,
+		.d = t->d, .dv = t->dv, .window = t->window,
+		.causal = t->causal, .between = attn_is_between(t),
+		.alibi = t->alibi, .softcap = t->softcap
+	};
 
-	buf_init(&b, t->k->c->a);
-	buf_printf(&b, "attention %s %s %lldx%lld", made,
-		   ir_dtypes[t->tile].name, (long long)t->batches,
-		   (long long)t->heads);
-	if (t->kv != t->heads) {
-		buf_printf(&b, "/%lld", (long long)t->kv);
-	}
-	buf_printf(&b, "x%lldx%lldx%lld", (long long)t->queries,
-		   (long long)t->keys, (long long)t->d);
-	if (t->dv > 0 && t->dv != t->d) {
-		buf_printf(&b, "/%lld", (long long)t->dv);
-	}
-	if (t->causal) {
-		buf_puts(&b, " causal");
-	}
-	if (t->window > 0) {
-		buf_printf(&b, " window %lld", (long long)t->window);
-	}
-	if (attn_is_between(t)) {
-		buf_puts(&b, " between");
-	}
-	if (t->alibi > 0) {
-		buf_puts(&b, " alibi");
-	}
-	if (t->softcap > 0) {
-		buf_printf(&b, " softcap %g", t->softcap);
-	}
-	return buf_text(&b);
+	return plan_attention_name(t->k->c->a, &x, made);
 }
 
 void

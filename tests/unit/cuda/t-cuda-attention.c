@@ -492,7 +492,7 @@ joint(void **state)
 	};
 
 	(void)state;
-	b.joint = CG_JOINT_SCRATCH;
+	b.joint = COST_JOINT_SCRATCH;
 	check_boxed("sm_90a", all, sizeof all / sizeof all[0]);
 	/* the second in four launches, of a head of a sequence each */
 	b.joint = 1000000;
@@ -783,57 +783,6 @@ sources_of(const char *source, const char *arch, struct cg_source *out)
 	return s.nkernels;
 }
 
-/* One kernel makes all gradients where that is predicted to be faster, and it
- * can. */
-static void
-one_or_two(void **state)
-{
-	static const struct {
-		const char *arch, *how;
-		int64_t b, s, d;
-		bool joint;
-	} all[] = {
-		{ "sm_90a", " causal", 1, 8192, 128, true },
-		{ "sm_90a", " causal", 1, 4096, 128, true },
-		{ "sm_90a", "", 1, 4096, 104, true },
-		{ "sm_90a", " causal", 1, 2048, 128, false },
-		{ "sm_90a", " causal", 16, 512, 128, false },
-		{ "sm_90a", " causal window=4096", 1, 8192, 128, false },
-		{ "sm_90a", " causal", 1, 8192, 64, false },
-		/* sums of more than four launches */
-		{ "sm_90a", " causal", 64, 4096, 128, false },
-		{ "sm_100a", " causal", 1, 8192, 128, false }
-	};
-	struct cg_source sources[MOST_KERNELS];
-	struct shape x = plain;
-	uint32_t k, n;
-	size_t i;
-
-	(void)state;
-	x.k = 8;
-	x.h = 32;
-	x.dtype = "bf16";
-	for (i = 0; i < sizeof all / sizeof all[0]; i++) {
-		bool joint = false;
-
-		x.b = all[i].b;
-		x.s = x.t = all[i].s;
-		x.d = x.v = all[i].d;
-		x.how = all[i].how;
-		put_backward(&x);
-		n = sources_of(text, all[i].arch, sources);
-		for (k = 0; k < n; k++) {
-			joint |= strstr(sources[k].text, "attention_joint") !=
-				 NULL;
-		}
-		ir_ctx_release(&s.c);
-		if (joint != all[i].joint) {
-			fail_msg("%s %s %d", all[i].arch, all[i].how,
-				 (int)all[i].s);
-		}
-	}
-}
-
 /* No spill, no warning; T_SHOW=1 says what functions take. */
 static void
 check_compiled(const char *source, const char *arch)
@@ -917,7 +866,7 @@ compiled(void **state)
 		check_compiled(text, all[i].arch);
 		put_backward(&x);
 		check_compiled(text, all[i].arch);
-		b.joint = CG_JOINT_SCRATCH;
+		b.joint = COST_JOINT_SCRATCH;
 		check_compiled(text, all[i].arch);
 		b.joint = 0;
 	}
@@ -957,7 +906,6 @@ main(void)
 		cmocka_unit_test(planted_selected),
 		cmocka_unit_test(boxed_at_random),
 		cmocka_unit_test(hopper_around),
-		cmocka_unit_test(one_or_two),
 		cmocka_unit_test(compiled),
 	};
 

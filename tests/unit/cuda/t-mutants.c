@@ -111,7 +111,7 @@ run_case(const struct case_of *x, const struct mutant *m)
 						   x->name), 1);
 	}
 	c.c.units = x->units ? x->units : c.c.units;
-	c.c.joint_scratch = strcmp(x->name, "joint") ? 0 : CG_JOINT_SCRATCH;
+	c.c.joint_scratch = strcmp(x->name, "joint") ? 0 : COST_JOINT_SCRATCH;
 	if (x->cluster) {
 		c.c.tiling = cu_tiling_open(&c.a, &in);
 		force_tile(&c, x);

@@ -196,9 +196,46 @@ test_attention(void **state)
 	b.head_dim = 64;
 	assert_true(cost_attention(d, &b).us > 0.5 * us);
 	assert_true(cost_attention_backward(d, &a).us > 2.4 * us);
+	assert_true(cost_attention_backward_apart(d, &a).us >
+		    1.3 * cost_attention_backward(d, &a).us);
+	assert_true(cost_attention_backward_least(d, &a).us ==
+		    cost_attention_backward(d, &a).us);
 	b = a;
 	b.queries = b.keys = 1;
 	assert_true(cost_attention(d, &b).us > d->launch_us);
+}
+
+/* Launches, clusters and the choice of one kernel for all gradients. */
+static void
+test_joint(void **state)
+{
+	struct cost_gradients g = {
+		.batches = 1, .kv = 8, .shared = 4, .queries = 8192,
+		.keys = 8192, .d = 128, .dv = 128, .causal = true,
+		.units = 132, .scratch = COST_JOINT_SCRATCH
+	};
+	struct cost_joint j;
+
+	(void)state;
+	assert_true(cost_joint_choose(&g, &j));
+	assert_int_equal(j.pairs, 4);
+	assert_true(cost_joint_bytes(&g, j.pairs) <= g.scratch);
+	assert_true(cost_joint_bytes(&g, g.kv) > g.scratch);
+	assert_true(g.shared % j.apart == 0);
+	assert_true(cost_joint_is_less(&g, &j));
+	g.queries = g.keys = 2048;
+	assert_true(cost_joint_choose(&g, &j));
+	assert_int_equal(j.pairs, 8);
+	assert_false(cost_joint_is_less(&g, &j));
+	g.queries = 4096;	/* of a causal mask, as many as keys */
+	assert_false(cost_joint_choose(&g, &j));
+	g.causal = false;
+	assert_true(cost_joint_choose(&g, &j));
+	g.d = COST_JOINT_ABOVE;
+	assert_false(cost_joint_choose(&g, &j));
+	g.d = 128;
+	g.batches = 64;		/* more than four launches */
+	assert_false(cost_joint_choose(&g, &j));
 }
 
 /* ---- collectives ---- */
@@ -406,6 +443,7 @@ main(void)
 						teardown),
 		cmocka_unit_test_setup_teardown(test_waves, setup,
 						teardown),
+		cmocka_unit_test(test_joint),
 		cmocka_unit_test_setup_teardown(test_attention, setup,
 						teardown),
 		cmocka_unit_test_setup_teardown(test_collectives, setup,

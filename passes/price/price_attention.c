@@ -1,0 +1,309 @@
+/*
+ * The time of a kernel of attention: forward, or all of its gradients.  On
+ * llmc's own code the gradients are priced as the kernels that code generation
+ * emits, one or two: both ask cost_gradients.c, and the plan's tiles.
+ */
+#include "passes/price/price.h"
+
+#include "passes/plan/plan.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- scores in memory ---- */
+
+/*
+ * Attention that writes its scores to memory, in 16 bits.  Forward: two
+ * contractions a head, and per score softmax with scale and mask (2 + 2 bytes)
+ * and dropout (2 + 2, its mask 1).  Backward: four contractions, dropout
+ * (2 + 1 + 2) and softmax (2 + 2 + 2).  Scale and mask as kernels of their own
+ * read and write each score once more, both forward and backward.
+ */
+#define SCALE_MASK_BYTES 8
+
+static void
+price_unfused(const struct pricing *p, const struct cost_attention *a,
+	      bool forward, struct price_func *f)
+{
+	double scores = a->batch * a->heads * a->queries * a->keys;
+	double passes = forward ? 1 : 2;
+	double lone = p->traits->lone_softmax ? 1 : 0;
+	double bytes = (forward ? 9 : 11) + lone * SCALE_MASK_BYTES;
+	struct cost_contraction x = {
+		.m = a->queries, .n = a->keys, .k = a->head_dim,
+		.batch = a->batch * a->heads, .rate = a->rate, .out_bytes = 2
+	};
+	struct cost_contraction y = x;
+
+	y.n = a->head_dim;
+	y.k = a->keys;
+	price_add_part(f, PRICE_ATTENTION, passes *
+		 (cost_contraction(&p->t->device, &x).us +
+		  cost_contraction(&p->t->device, &y).us) +
+		 cost_bytes(&p->t->device, COST_MAP, bytes * scores).us +
+		 (1 + 2 * lone) * p->t->device.launch_us);
+	f->kernels += (forward ? 4 : 6) + 2 * lone;
+}
+
+/* ---- which kernels make the gradients ---- */
+
+/* The node of the kernel that makes this gradient of plain attention, whose
+ * masks are not values; or NULL. */
+static const struct ir_node *
+gradient_node(const struct ir_module *m, const struct kernel *k, enum ir_op op)
+{
+	uint32_t i;
+
+	for (i = 0; i < k->nodes.n; i++) {
+		const struct ir_node *n = ir_node(m, k->nodes.at[i]);
+
+		if (n->op == op) {
+			return n;
+		}
+	}
+	return NULL;
+}
+
+static bool
+has_node(const struct kernel *k, node_id id)
+{
+	uint32_t i;
+
+	for (i = 0; i < k->nodes.n && k->nodes.at[i] != id; i++) {
+	}
+	return i < k->nodes.n;
+}
+
+/* Whether the kernel reads a value from memory, through views or not; else it
+ * computes the value itself. */
+static bool
+is_read(const struct ir_module *m, const struct kernel *k, value_id v)
+{
+	while (!kernel_reads(k, v)) {
+		node_id id = m->values.at[v].node;
+		const struct ir_node *n = ir_node(m, id);
+
+		if (!id || n->nargs == 0 || has_node(k, id)) {
+			return false;
+		}
+		v = ir_args(m, n)[0];
+	}
+	return true;
+}
+
+/* Whether queries, keys, values and the result's gradient have one type of 16
+ * bits, and lie in memory. */
+static bool
+are_tiles(const struct ir_module *m, const struct kernel *k,
+	  const struct ir_node *n)
+{
+	const value_id *args = ir_args(m, n);
+	uint8_t dtype = ir_type(m, args[0])->dtype;
+	uint32_t i;
+
+	for (i = 0; i < 4; i++) {
+		if (ir_type(m, args[i])->dtype != dtype ||
+		    !is_read(m, k, args[i])) {
+			return false;
+		}
+	}
+	return dtype == IR_BF16 || dtype == IR_F16;
+}
+
+/* The axes that cut a dim, which operand i of a rule has. */
+static uint32_t
+cut_of(const struct ir_module *m, const struct ir_node *n, uint32_t i,
+       dim_id d)
+{
+	const struct ir_type *t = ir_type(m, ir_args(m, n)[i]);
+
+	return t->cut[ir_type_at(t, d)];
+}
+
+static bool
+is_balanced(const struct ir_module *m, uint32_t cut)
+{
+	for (; cut; cut >>= 4) {
+		if (m->axes.at[cut & 15].balanced) {
+			return true;
+		}
+	}
+	return false;
+}
+
+/* Whether all of its keys and queries are on one rank, in their order, and
+ * heads on the rank of the keys that they share; sets g->shared. */
+static bool
+lies_together(struct ir_module *m, const struct ir_node *n,
+	      struct cost_gradients *g)
+{
+	dim_id h, k, s, t;
+	struct ir_rule r;
+	uint32_t cut;
+
+	ir_bind(m, n, &r);
+	h = ir_rule_factor(&r, "h")->dims[0];
+	k = ir_rule_factor(&r, "k")->dims[0];
+	s = ir_rule_factor(&r, "s")->dims[0];
+	t = ir_rule_factor(&r, "t")->dims[0];
+	cut = cut_of(m, n, 0, h);
+	g->shared = ir_dim_size(m, h) / ir_dim_size(m, k);
+	return cut == cut_of(m, n, 1, k) && !is_balanced(m, cut) &&
+	       !cut_of(m, n, 0, s) && !cut_of(m, n, 1, t);
+}
+
+/* Sets *g from the kernel.  False: no kernel makes all gradients. */
+static bool
+gradients_of(const struct pricing *p, const struct kernel *k,
+	     struct cost_gradients *g)
+{
+	const struct ir_node *n = gradient_node(p->m, k, IR_ATTENTION_DQ);
+	const struct kernel_attention *a = k->work->attention;
+
+	if (!n || !gradient_node(p->m, k, IR_ATTENTION_DK) ||
+	    !gradient_node(p->m, k, IR_ATTENTION_DV) || k->work->coll.axes ||
+	    ir_attr_int(p->m, n, IR_ATTR_WINDOW, 0) > 0) {
+		return false;
+	}
+	*g = (struct cost_gradients){
+		.batches = (int64_t)a->batch, .kv = (int64_t)a->kv,
+		.queries = (int64_t)a->s, .keys = (int64_t)a->t,
+		.d = (int64_t)a->d, .dv = (int64_t)a->v, .causal = a->causal,
+		.units = p->t->device.units, .scratch = COST_JOINT_SCRATCH
+	};
+	return lies_together(p->m, n, g) && a->heads ==
+	       (double)(g->kv * g->shared) && are_tiles(p->m, k, n);
+}
+
+/* Whether the plan has a tile of a step that makes these. */
+static bool
+has_tile(const struct pricing *p, const struct kernel *k,
+	 const struct cost_gradients *g, const char *made)
+{
+	const struct ir_node *n = gradient_node(p->m, k, IR_ATTENTION_DQ);
+	const struct plan_attention x = {
+		.dtype = (enum ir_dtype)ir_type(p->m, ir_args(p->m, n)[0])
+				->dtype,
+		.batches = g->batches, .heads = g->kv * g->shared, .kv = g->kv,
+		.queries = g->queries, .keys = g->keys, .d = g->d, .dv = g->dv,
+		.causal = g->causal,
+		.alibi = ir_attr_num(p->m, n, IR_ATTR_ALIBI, 0),
+		.softcap = ir_attr_num(p->m, n, IR_ATTR_SOFTCAP, 0)
+	};
+
+	return plan_has_tile(p->m, plan_attention_name(&p->m->ctx->tmp, &x,
+						       made));
+}
+
+#define FIRST_ARCH 80	/* that llmc has kernels for */
+
+/* Whether llmc's own kernels are those with which one makes all gradients. */
+static bool
+has_joint_kernel(const struct pricing *p)
+{
+	return strcmp(p->t->device.arch, "sm_90a") == 0 &&
+	       !p->traits->five_products;
+}
+
+bool
+price_may_have_one_kernel(const struct pricing *p, const struct kernel *k)
+{
+	const struct kernel_attention *a = k->work->attention;
+
+	return has_joint_kernel(p) && a->d > COST_JOINT_ABOVE &&
+	       a->d <= COST_JOINT_HEAD && a->v <= COST_JOINT_HEAD &&
+	       gradient_node(p->m, k, IR_ATTENTION_DQ);
+}
+
+/*
+ * Whether the gradients have seven products.  Published kernels have five
+ * (flash_backward), and so has what llmc emits no code for; a CPU's are not
+ * told apart.
+ */
+bool
+price_has_two_kernels(const struct pricing *p, const struct kernel *k)
+{
+	const struct target_device *d = &p->t->device;
+	struct cost_gradients g;
+	struct cost_joint j;
+
+	if (p->traits->five_products || !target_is_cuda(d) || d->plan_only ||
+	    atoi(d->arch + strlen("sm_")) < FIRST_ARCH) {
+		return false;
+	}
+	if (!has_joint_kernel(p) || !gradients_of(p, k, &g) ||
+	    !cost_joint_choose(&g, &j)) {
+		return true;
+	}
+	if (plan_has_tiles(p->m)) {
+		if (has_tile(p, k, &g, "queries+keys+values")) {
+			return false;
+		}
+		if (has_tile(p, k, &g, "queries") ||
+		    has_tile(p, k, &g, "keys+values")) {
+			return true;
+		}
+	}
+	return !cost_joint_is_less(&g, &j);
+}
+
+/* ---- all kinds ---- */
+
+/*
+ * What FlashAttention-2 gained over the first one as Triton has it: "1.3-1.5x
+ * in the forward pass and around 2x in the backward pass" (Dao,
+ * arXiv:2307.08691, section 4.1, on A100).
+ */
+#define FIRST_FORWARD 1.4
+#define FIRST_BACKWARD 2.0
+
+/* Attention itself, if the kernel has it: then it is forward, and its other
+ * results come out of the same pass.  Else the first node of its backward. */
+static const struct ir_node *
+attention_node(const struct ir_module *m, const struct kernel *k)
+{
+	uint32_t i;
+
+	for (i = 0; i < k->nodes.n; i++) {
+		const struct ir_node *n = ir_node(m, k->nodes.at[i]);
+
+		if (ir_is(n->op, IRF_PAIRS) && ir_is(n->op, IRF_CACHED)) {
+			return n;
+		}
+	}
+	return price_main_node(m, k, IRF_PAIRS, 0);
+}
+
+void
+price_attention_kernel(struct pricing *p, const struct kernel *k,
+		       struct price_func *f)
+{
+	const struct ir_node *n = attention_node(p->m, k);
+	const struct kernel_attention *a = k->work->attention;
+	struct cost_attention x = {
+		.batch = a->batch, .heads = a->heads, .kv_heads = a->kv,
+		.head_dim = a->d, .queries = a->s, .keys = a->t,
+		.causal = a->causal, .window = (double)a->window,
+		.rate = price_rate(ir_type(p->m, ir_args(p->m, n)[0])->dtype),
+		.narrow = p->traits->sm80_code, .dated = p->traits->first_flash
+	};
+	bool forward = ir_is(n->op, IRF_CACHED);
+	struct cost c;
+	axis_id i;
+
+	for (i = 1; i < p->m->axes.n; i++) {	/* keys of all ranks */
+		x.keys *= k->work->coll.axes >> i & 1
+			? (double)p->m->axes.at[i].size : 1;
+	}
+	if (p->traits->unfused) {
+		price_unfused(p, &x, forward, f);
+		return;
+	}
+	c = forward ? cost_attention(&p->t->device, &x)
+		: price_has_two_kernels(p, k)
+		? cost_attention_backward_apart(&p->t->device, &x)
+		: cost_attention_backward(&p->t->device, &x);
+	price_add_part(f, PRICE_ATTENTION, c.us *
+		       (!p->traits->first_flash ? 1
+			: forward ? FIRST_FORWARD : FIRST_BACKWARD));
+}

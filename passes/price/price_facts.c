@@ -1,0 +1,64 @@
+/*
+ * What the prices of kernels have in common: how they add up, which node a
+ * kernel is named for, and the rate of a type.
+ */
+#include "passes/price/price.h"
+
+void
+price_add(struct price_func *to, const struct price_func *from, double times)
+{
+	int i;
+
+	for (i = 0; i < PRICE_NPARTS; i++) {
+		to->us[i] += times * from->us[i];
+	}
+	to->total_us += times * from->total_us;
+	to->data_us += times * from->data_us;
+	to->tensor_us += times * from->tensor_us;
+	to->beside_us += times * from->beside_us;
+	to->saves_us += times * from->saves_us;
+	to->params_us += times * from->params_us;
+	to->drives_us += times * from->drives_us;
+	to->kernels += times * from->kernels;
+}
+
+enum target_rate
+price_rate(uint8_t dtype)
+{
+	switch (dtype) {
+	case IR_BF16:
+		return TARGET_BF16;
+	case IR_F16:
+		return TARGET_FP16;
+	case IR_TF32:
+		return TARGET_TF32;
+	case IR_F8E4M3:
+	case IR_F8E5M2:
+		return TARGET_FP8;
+	default:
+		return TARGET_FP32;
+	}
+}
+
+void
+price_add_part(struct price_func *f, enum price_part part, double us)
+{
+	f->us[part] += us;
+	f->total_us += us;
+}
+
+const struct ir_node *
+price_main_node(const struct ir_module *m, const struct kernel *k,
+		uint32_t flag, uint32_t without)
+{
+	uint32_t i;
+
+	for (i = 0; i < k->nodes.n; i++) {
+		const struct ir_node *n = ir_node(m, k->nodes.at[i]);
+
+		if (ir_is(n->op, flag) && !ir_is(n->op, without)) {
+			return n;
+		}
+	}
+	return ir_node(m, k->nodes.at[0]);
+}
