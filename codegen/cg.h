@@ -68,6 +68,8 @@ struct cg_trial {
 	const uint32_t *operands;	/* by operand: its index in tensors */
 	/* of one rank, in the order of the call */
 	const struct rt_pieces *pieces;
+	/* of a launch that is not the first to add to a sum */
+	const int64_t *nums;
 	int64_t shared_bytes;
 };
 

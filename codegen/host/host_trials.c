@@ -92,6 +92,22 @@ pieces_of(const struct host_class *k, const struct cg_kernel *x)
 	return out;
 }
 
+/* A sum holds something: so it is with all microbatches but the first. */
+static const int64_t *
+nums_of(const struct host_class *k, const struct cg_kernel *x)
+{
+	int64_t *out = arena_alloc(k->c->a, (x->nums.n + 1) * sizeof *out);
+	uint32_t i;
+
+	for (i = 0; i < x->nums.n; i++) {
+		const struct cg_num *n = &x->nums.at[i];
+
+		out[i] = n->kind == CG_OLD ? 1
+			: n->kind == CG_AT ? k->at[n->node] : 0;
+	}
+	return out;
+}
+
 /* Another tile may have the operands in another order. */
 static uint32_t
 tensor_of(const struct host_class *k, const struct cg_operand *o,
@@ -165,6 +181,7 @@ add_trial(const struct host_class *k, const struct cg_kernel *x,
 		return;
 	}
 	t.pieces = pieces_of(k, x);
+	t.nums = nums_of(k, x);
 	t.operands = operands;
 	for (i = 0; i < x->operands.n; i++) {
 		operands[i] = tensor_of(k, &x->operands.at[i], to);

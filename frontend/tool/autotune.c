@@ -83,7 +83,7 @@ measure(struct tuning *t, const struct cg_contraction *x,
 
 		ways[i] = (struct rt_tune_way){ .kernel = y->kernel,
 			.operands = y->operands, .pieces = y->pieces,
-			.shared_bytes = y->shared_bytes };
+			.nums = y->nums, .shared_bytes = y->shared_bytes };
 	}
 	return rt_tuner_run(t->tuner, &all, &err) == RT_OK ||
 	       report(t, err.message);

@@ -148,9 +148,10 @@ put_trial(struct buf *out, const struct cg_trial *t, const struct cg_image *m)
 	buf_puts(out, "\n        {");
 	put_text(out, "tile", t->text);
 	buf_printf(out, ", \"cycles\": %.9g, \"source\": %u, \"spills\": %lld, "
-		   "\"scratch\": %lld, \"numbers\": %lld, \"operands\": [",
-		   t->cycles, t->source, (long long)spill_bytes(m),
-		   (long long)t->shared_bytes, (long long)k->nnum);
+		   "\"scratch\": %lld, ", t->cycles, t->source,
+		   (long long)spill_bytes(m), (long long)t->shared_bytes);
+	put_numbers(out, "numbers", t->nums, k->nnum);
+	buf_puts(out, ", \"operands\": [");
 	for (i = 0; i < k->nat; i++) {
 		buf_printf(out, "%s%u", i ? ", " : "", t->operands[i]);
 	}

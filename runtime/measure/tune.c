@@ -121,6 +121,9 @@ make_way(struct rt_tune_bench *b, uint32_t i)
 	for (j = 0; j < k->npieces; j++) {
 		w->pieces[j] = &x->pieces[j];
 	}
+	for (j = 0; j < k->nnum; j++) {
+		w->nums[j] = x->nums[j];
+	}
 	return true;
 }
 

@@ -19,6 +19,7 @@ struct rt_tune_way {
 	const struct rt_kernel *kernel;	/* its steps are grids */
 	const uint32_t *operands;	/* by operand: which buffer */
 	const struct rt_pieces *pieces;	/* in the call's order */
+	const int64_t *nums;
 	int64_t shared_bytes;
 	double us;			/* result: the median */
 	/* results of a check: elements that were compared, that are wrong, and

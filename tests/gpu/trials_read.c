@@ -218,7 +218,8 @@ struct lists {			/* of a trial, until all are read */
 	uint32_t *operands;
 	struct rt_pieces *pieces;
 	struct rt_step *steps;
-	size_t noperands, npieces, nsteps;
+	int64_t *nums;
+	size_t noperands, npieces, nsteps, nnums;
 	int64_t source;
 };
 
@@ -238,6 +239,12 @@ read_lists(struct rt_json *j, const char *key, struct lists *l)
 					operand < MOST_LIST
 						? (uint32_t)operand
 						: MOST_LIST;
+			}
+		} else if (strcmp(key, "numbers") == 0) {
+			l->nums = element(j, l->nums, l->nnums,
+					  sizeof *l->nums);
+			if (j->status == RT_OK) {
+				rt_json_int(j, &l->nums[l->nnums++]);
 			}
 		} else if (strcmp(key, "pieces") == 0) {
 			l->pieces = element(j, l->pieces, l->npieces,
@@ -303,7 +310,6 @@ read_trial(struct rt_json *j, const struct trials *all,
 	   const struct trial_case *x, struct trial *t, struct rt_tune_way *w)
 {
 	struct lists l = { .source = MOST_LIST };
-	int64_t numbers = 0;
 	const char *key;
 	size_t i = 0;
 
@@ -319,9 +325,8 @@ read_trial(struct rt_json *j, const struct trials *all,
 			rt_json_int(j, &t->spill_bytes);
 		} else if (strcmp(key, "scratch") == 0) {
 			rt_json_int(j, &w->shared_bytes);
-		} else if (strcmp(key, "numbers") == 0) {
-			rt_json_int(j, &numbers);
-		} else if (strcmp(key, "operands") == 0 ||
+		} else if (strcmp(key, "numbers") == 0 ||
+			   strcmp(key, "operands") == 0 ||
 			   strcmp(key, "pieces") == 0 ||
 			   strcmp(key, "steps") == 0) {
 			read_lists(j, key, &l);
@@ -329,7 +334,7 @@ read_trial(struct rt_json *j, const struct trials *all,
 			unknown(j, key);
 		}
 	}
-	if (j->status == RT_OK && (!t->tile || numbers > MOST_LIST ||
+	if (j->status == RT_OK && (!t->tile ||
 	    !is_sound(&l, x, all->images.n))) {
 		rt_json_fail(j, RT_RANGE, j->text + j->at, "a trial needs a "
 			"tile, steps, and operands, maps and a source that "
@@ -339,9 +344,10 @@ read_trial(struct rt_json *j, const struct trials *all,
 	t->kernel = (struct rt_kernel){ .what = x->what,
 		.nsteps = (int64_t)l.nsteps, .steps = l.steps,
 		.nat = (int64_t)l.noperands, .npieces = (int64_t)l.npieces,
-		.nnum = numbers };
+		.nnum = (int64_t)l.nnums };
 	w->operands = l.operands;
 	w->pieces = l.pieces;
+	w->nums = l.nums;
 	return j->status == RT_OK;
 }
 
