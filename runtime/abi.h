@@ -17,7 +17,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define RT_ABI_VERSION 12
+#define RT_ABI_VERSION 13
 /* The shared object of the emulator, in the folder of a program for GPUs. */
 #define RT_EMULATOR_FILE "emulate.so"
 #define RT_MAX_AXES 8
@@ -355,6 +355,10 @@ struct rt_program {
 	const struct rt_port *results;
 	int64_t nzero;
 	const struct rt_range *zero;	/* before each step */
+	/* sums of gradients whose first launch in a step stores: what is there
+	 * before it must reach no result */
+	int64_t nstored;
+	const struct rt_range *stored;
 	int64_t nwatch;
 	const struct rt_watch *watch;
 	/* what labels are compared with: batch, seq, vocab.  Complete when the

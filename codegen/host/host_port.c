@@ -225,14 +225,14 @@ find_sums(const struct cg_code *c)
 	return is_sum;
 }
 
-static void
-put_zero(struct cg_code *c, const struct host_class *k,
-	 struct ll_value **program)
+/* Where sums lie that the first launch of a step stores or, if not `stored`,
+ * that are set to zero before it. */
+static struct rt_range *
+find_ranges(struct cg_code *c, const struct host_class *k, bool stored,
+	    uint32_t *n)
 {
-	size_t size = HOST_WORDS(struct rt_range);
 	bool *is_sum = find_sums(c);
 	VEC(struct rt_range) all = { 0 };
-	struct ll_value **w;
 	uint32_t i;
 
 	for (i = 0; i < c->mem.buffers.n; i++) {
@@ -240,7 +240,8 @@ put_zero(struct cg_code *c, const struct host_class *k,
 		struct rt_range x = { b->offset,
 				      b->bytes * b->items * b->copies };
 
-		if (!is_sum[i] || b->pipe != k->pipe || k->openers[i]) {
+		if (!is_sum[i] || b->pipe != k->pipe ||
+		    stored != (k->openers[i] != NULL)) {
 			continue;
 		}
 		if (all.n && all.at[all.n - 1].offset +
@@ -250,14 +251,37 @@ put_zero(struct cg_code *c, const struct host_class *k,
 			VEC_PUSH(c->a, &all, x);
 		}
 	}
-	w = host_words(c, all.n * size);
-	for (i = 0; i < all.n; i++) {
-		w[i * size] = ll_i64(c->ll, all.at[i].offset);
-		w[i * size + 1] = ll_i64(c->ll, all.at[i].bytes);
+	*n = all.n;
+	return all.at;
+}
+
+static struct ll_value *
+ranges_data(struct cg_code *c, const struct rt_range *at, uint32_t n)
+{
+	size_t size = HOST_WORDS(struct rt_range);
+	struct ll_value **w = host_words(c, n * size);
+	uint32_t i;
+
+	for (i = 0; i < n; i++) {
+		w[i * size] = ll_i64(c->ll, at[i].offset);
+		w[i * size + 1] = ll_i64(c->ll, at[i].bytes);
 	}
-	HOST_SET(program, struct rt_program, nzero, ll_i64(c->ll, all.n));
-	HOST_SET(program, struct rt_program, zero,
-		 host_data(c, w, all.n * size));
+	return host_data(c, w, n * size);
+}
+
+static void
+put_sums(struct cg_code *c, const struct host_class *k,
+	 struct ll_value **program)
+{
+	const struct rt_range *at;
+	uint32_t n;
+
+	at = find_ranges(c, k, false, &n);
+	HOST_SET(program, struct rt_program, nzero, ll_i64(c->ll, n));
+	HOST_SET(program, struct rt_program, zero, ranges_data(c, at, n));
+	at = find_ranges(c, k, true, &n);
+	HOST_SET(program, struct rt_program, nstored, ll_i64(c->ll, n));
+	HOST_SET(program, struct rt_program, stored, ranges_data(c, at, n));
 }
 
 static void
@@ -286,6 +310,6 @@ host_put_ports(struct cg_code *c, const struct host_class *k,
 		put_results(c, k, program);
 		put_logits(c, k, program);
 	}
-	put_zero(c, k, program);
+	put_sums(c, k, program);
 	put_watch(c, k, program);
 }
