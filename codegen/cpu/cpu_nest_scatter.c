@@ -215,7 +215,7 @@ emit_scatter_steps(struct emit_target *a, const struct cg_nest *x,
 	struct emit_scatter s = { .a = a };
 
 	s.n = emit_build(a, x, &like, why);
-	if (!s.n || !nest_find_scatter(s.n, &s.of)) {
+	if (!s.n || !nest_find_scatter(s.n, false, &s.of)) {
 		*why = s.n && s.n->why ? s.n->why : *why;
 		return false;
 	}

@@ -48,7 +48,6 @@ emit_build(struct emit_target *a, const struct cg_nest *x,
 	in.k = x->k;
 	in.nodes = x->nodes.at;
 	in.nnodes = x->nodes.n;
-	in.stores = true;
 	in.leaves = leaves;
 	in.nleaves = x->leaves.n;
 	for (i = 0; in.box && i < in.box->ndims; i++) {

@@ -213,6 +213,9 @@ void cu_comment(struct cu_func *f, const char *fmt, ...)
 const char *cu_operand(struct cu_func *f, uint32_t operand);	/* char * */
 const char *cu_pieces(struct cu_func *f, uint32_t spread);
 const char *cu_num(struct cu_func *f, uint32_t num);	/* i64; CG_STEP too */
+/* The same of CG_OLD of a sink: a kernel that uses it must store where it is
+ * 0, whatever lies there. */
+const char *cu_old(struct cu_func *f, node_id sink);
 /* The C type of a stored element, as "bf16", and its bytes. */
 const char *cu_elem_type(enum ir_dtype t);
 int64_t cu_elem_bytes(enum ir_dtype t);

@@ -138,6 +138,12 @@ cu_num(struct cu_func *f, uint32_t num)
 		: arena_printf(f->k->c->a, "a.num[%u]", num);
 }
 
+const char *
+cu_old(struct cu_func *f, node_id sink)
+{
+	return cu_num(f, cg_num(f->k->c->a, f->k->out, CG_OLD, sink));
+}
+
 /* ---- elements ---- */
 
 static const struct {

@@ -157,8 +157,6 @@ struct nest_input {
 	const uint32_t *at;
 	value_id only;		/* store only this value, in a temp */
 	bool bare;		/* no roots: the caller pulls values itself */
-	/* the first accumulation of a step stores: NEST_N_OLD */
-	bool stores;
 	int64_t parts;		/* most partial sums; 0: as many as a CPU's */
 	/* adds to what the kernel is called with; returns the index */
 	uint32_t (*pieces)(void *user, int64_t size, uint32_t cut);
@@ -324,11 +322,14 @@ struct nest_scatter {
  * with each row, and sinks of it. */
 bool nest_is_scatter(struct ir_module *m, const node_id *nodes,
 		     uint32_t nnodes);
-/* Finds the sum in a nest that was built bare.  False: see n->why. */
-bool nest_find_scatter(struct nest *n, struct nest_scatter *s);
+/* Finds the sum in a nest that was built bare.  `stores`: what it is added to
+ * may hold nothing yet (nest_root.old).  False: see n->why. */
+bool nest_find_scatter(struct nest *n, bool stores, struct nest_scatter *s);
 
 /* ---- nest_plan.c ---- */
 
+/* NEST_N_OLD of a sink, for nest_root.old. */
+nest_id nest_has_old(struct nest *n, node_id sink);
 /* Makes all expressions and roots.  False: *why, for the user. */
 bool nest_build(struct nest *n, const struct nest_input *in,
 		const char **why);

@@ -50,8 +50,8 @@ set_rows(struct nest *n, const struct ir_type *t, struct nest_root *root)
 	}
 }
 
-static nest_id
-is_old(struct nest *n, node_id sink)
+nest_id
+nest_has_old(struct nest *n, node_id sink)
 {
 	return nest_make(n, (struct nest_expr){
 		.op = NEST_CALL, .kind = NEST_INT,
@@ -80,7 +80,7 @@ add_root(struct nest *n, value_id v, node_id sink)
 	}
 	if (sink) {
 		root.add = ir_node(n->in.m, sink)->op == IR_ACCUMULATE;
-		root.old = root.add && n->in.stores ? is_old(n, sink) : 0;
+		root.old = root.add ? nest_has_old(n, sink) : 0;
 	} else if (v == n->in.only) {
 		struct nest_temp temp = { 0 };
 

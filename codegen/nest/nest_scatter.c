@@ -97,7 +97,8 @@ bind_columns(struct nest_scatter *s, dim_id of, struct nest_env *env)
 }
 
 static void
-add_root(struct nest_scatter *s, node_id sink, const struct nest_env *env)
+add_root(struct nest_scatter *s, node_id sink, bool stores,
+	 const struct nest_env *env)
 {
 	struct nest *n = s->n;
 	value_id v = s->node->result;
@@ -114,6 +115,7 @@ add_root(struct nest_scatter *s, node_id sink, const struct nest_env *env)
 		at[i] = env->at[k];
 	}
 	root.add = sink && ir_node(n->in.m, sink)->op == IR_ACCUMULATE;
+	root.old = root.add && stores ? nest_has_old(n, sink) : 0;
 	root.memory = nest_add_memory(n, m);
 	root.place = nest_offset(n, t, at);
 	s->all |= !root.add && !ir_is(s->node->op, IRF_KEEPS);
@@ -121,7 +123,7 @@ add_root(struct nest_scatter *s, node_id sink, const struct nest_env *env)
 }
 
 bool
-nest_find_scatter(struct nest *n, struct nest_scatter *s)
+nest_find_scatter(struct nest *n, bool stores, struct nest_scatter *s)
 {
 	const struct ir_node *node = ir_node(n->in.m, n->in.nodes[0]);
 	const struct ir_type *t = ir_type(n->in.m,
@@ -143,11 +145,11 @@ nest_find_scatter(struct nest *n, struct nest_scatter *s)
 			   nest_operand(n, node, 1, &env));
 	for (i = 0; i < k->outputs.n; i++) {
 		if (k->outputs.at[i].value == node->result) {
-			add_root(s, 0, &env);
+			add_root(s, 0, stores, &env);
 		}
 	}
 	for (i = 1; i < n->in.nnodes; i++) {
-		add_root(s, n->in.nodes[i], &env);
+		add_root(s, n->in.nodes[i], stores, &env);
 	}
 	return s->x && s->to;
 }

@@ -84,6 +84,7 @@ release_cli_tests = \
 	%D%/gpu/cuda-pairs.sh \
 	%D%/gpu/gpu-offload.sh \
 	%D%/gpu/gpu-run.sh \
+	%D%/gpu/gpu-sums.sh \
 	%D%/gpu/cuda-build.sh \
 	%D%/gpu/emulate-check.sh \
 	%D%/run/chunks.sh \

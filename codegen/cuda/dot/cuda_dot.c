@@ -26,6 +26,7 @@ cu_dot_find_result(struct cu_dot *d, node_id head)
 		d->result = CU_DOT_ADD;
 		d->target = cg_operand(a, d->k->out, 0, sink, true);
 		d->added = d->target;
+		d->sink = sink;
 	}
 }
 

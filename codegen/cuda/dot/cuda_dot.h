@@ -136,6 +136,9 @@ struct cu_dot {
 	enum cu_dot_result result;
 	/* STORE, ADD: the operand that is written, row-major batch, m, n */
 	uint32_t target, added;	/* ADD: what the sums are added to */
+	/* ADD: the sum of gradients that this is, which may hold nothing yet;
+	 * 0: it is a residual */
+	node_id sink;
 	bool whole_last;	/* the epilogue needs whole last dims */
 	enum cu_dot_unit unit;
 	/* with experts a list selects rows, or positions of k, and the factor
@@ -359,8 +362,8 @@ bool cu_dot_emit(struct cu_dot *d);
 /* Copies sums from registers to an f32 tile at SMEM. */
 void cu_pairs_to_tile(struct cu_func *f, const struct cu_loop *l);
 /*
- * Stores sums from registers, or adds them to what is stored, as elements of
- * type t. `to`: i64 text, the offset of int `row` in column n0.
+ * Stores sums from registers, or adds them to what the sink of d has, as
+ * elements of type t. `to`: i64 text, the offset of int `row` in column n0.
  */
 void cu_pairs_store(struct cu_func *f, const struct cu_dot *d,
 		    const struct cu_loop *l, const struct cu_block *b,

@@ -354,6 +354,7 @@ find_rounded(struct cu_dot *d)
 		d->result = CU_DOT_ADD;
 		d->target = cg_operand(d->k->c->a, d->k->out, 0, sink, true);
 		d->added = d->target;
+		d->sink = sink;
 	} else if (d->result == CU_DOT_BOX && half && d->n.size % 8 == 0) {
 		find_added(d);
 	}

@@ -39,13 +39,12 @@ dot90_thread(const struct dot90 *p)
 	return p->teams > 1 ? "(TID % 128)" : p->first ? "(TID - 128)" : "TID";
 }
 
-/* Emits the store of two adjacent sums; `end`: C text, the end of the row, or
- * NULL. */
+/* Emits the store of two adjacent sums, or adds them to what is stored; `end`:
+ * C text, the end of the row, or NULL. */
 static void
-put_pair(struct cu_func *f, const struct dot90 *p, const char *end)
+put_pair(struct cu_func *f, const struct dot90 *p, const char *end, bool add)
 {
 	const struct cu_dot *d = p->d;
-	bool add = d->result == CU_DOT_ADD;
 	bool pairs = d->n.size % 2 == 0;
 	int i;
 
@@ -75,9 +74,10 @@ put_pair(struct cu_func *f, const struct dot90 *p, const char *end)
 	}
 }
 
-/* Writes a function that stores a row: indices of d must be constants. */
+/* Writes a function that stores a row, or adds to it: indices of d must be
+ * constants. */
 static void
-put_rows(struct cu_func *f, const struct dot90 *p)
+put_row(struct cu_func *f, const struct dot90 *p, bool add)
 {
 	struct cu_func g = { .k = f->k, .grid = f->grid, .depth = 1 };
 	struct buf *b = &f->k->text;
@@ -86,13 +86,13 @@ put_rows(struct cu_func *f, const struct dot90 *p)
 	buf_init(&g.text, f->k->c->a);
 	cu_line(&g, "int j;");
 	buf_printf(b, "\n/* Sums of one row, of which n are in the result. "
-		   "*/\nFN void\n%s_row(f32 *at, const f32 *s, int c0, "
-		   "int n)\n{\n", f->grid->func);
+		   "*/\nFN void\n%s_%s(f32 *at, const f32 *s, int c0, "
+		   "int n)\n{\n", f->grid->func, add ? "add_row" : "row");
 	buf_puts(&g.text, "#pragma unroll\n");
 	cu_line(&g, "for (j = 0; j < %lld; j += 4) {",
 		(long long)(p->cols / 2));
 	cu_line(&g, "const int c = c0 + j * 2;");
-	put_pair(&g, p, ragged ? "n" : NULL);
+	put_pair(&g, p, ragged ? "n" : NULL, add);
 	cu_line(&g, "}");
 	if (!ragged) {
 		cu_line(&g, "(void)n;");
@@ -102,24 +102,42 @@ put_rows(struct cu_func *f, const struct dot90 *p)
 }
 
 static void
-put_direct(struct cu_func *f, const struct dot90 *p,
-	   const struct cu_place *m)
+put_rows(struct cu_func *f, const struct dot90 *p, const struct cu_place *m,
+	 bool add)
 {
-	const struct cu_dot *d = p->d;
-	long long n = (long long)d->n.size;
+	long long n = (long long)p->d->n.size;
 	int64_t i;
 
-	put_rows(f, p);
-	cu_line(f, "f32 *to = (f32 *)%s + ((i64)batch * %lld + m0 + r0) * %lld "
-		"+ n0;", cu_operand(f, d->target), (long long)d->m.size, n);
+	put_row(f, p, add);
 	for (i = 0; i < 2 * dot90_units(p); i++) {
 		long long row = (long long)(i / 2 * p->has->unit_rows +
 					    i % 2 * 8);
 
 		cu_line(f, "if (r0 + %lld < %s) {", row, m->live);
-		cu_line(f, "%s_row(to + %lld, d + %lld, lc, %lld - n0);",
-			f->grid->func, row * n,
+		cu_line(f, "%s_%s(to + %lld, d + %lld, lc, %lld - n0);",
+			f->grid->func, add ? "add_row" : "row", row * n,
 			(long long)(i / 2 * p->cols / 2 + i % 2 * 2), n);
+		cu_line(f, "}");
+	}
+}
+
+static void
+put_direct(struct cu_func *f, const struct dot90 *p,
+	   const struct cu_place *m)
+{
+	const struct cu_dot *d = p->d;
+	bool add = d->result == CU_DOT_ADD;
+
+	cu_line(f, "f32 *to = (f32 *)%s + ((i64)batch * %lld + m0 + r0) * %lld "
+		"+ n0;", cu_operand(f, d->target), (long long)d->m.size,
+		(long long)d->n.size);
+	if (add) {
+		cu_line(f, "if (%s) {", cu_old(f, d->sink));
+		put_rows(f, p, m, true);
+		cu_line(f, "} else {");
+	}
+	put_rows(f, p, m, false);
+	if (add) {
 		cu_line(f, "}");
 	}
 }
@@ -231,6 +249,20 @@ filling(const struct cu_func *f, const struct dot90 *p)
 
 /* ---- 16-bit elements as they are, or with sums added ---- */
 
+/* What 8 sums are added to: zeros if that holds nothing yet. */
+static void
+load_added(struct cu_func *f, const struct cu_dot *d)
+{
+	if (d->sink) {
+		cu_line(f, "v[t].x = v[t].y = v[t].z = v[t].w = 0;");
+		cu_line(f, "if (%s) {", cu_old(f, d->sink));
+	}
+	cu_line(f, "v[t] = *(const u32x4 *)at;");
+	if (d->sink) {
+		cu_line(f, "}");
+	}
+}
+
 /*
  * Rounds to 16 bits; a thread has 8 columns of a row at a time.  What it adds
  * to is loaded first, all of it.
@@ -266,7 +298,7 @@ put_rounded(struct cu_func *f, const struct dot90 *p,
 			: arena_printf(f->k->c->a, " && part * %lld + c < %lld",
 				       (long long)p->part, n));
 		if (i == 0) {
-			cu_line(f, "v[t] = *(const u32x4 *)at;");
+			load_added(f, d);
 			cu_close(f, 2);
 			buf_puts(&f->text, filling(f, p));
 		}

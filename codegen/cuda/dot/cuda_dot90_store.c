@@ -11,7 +11,8 @@
  * What sums are added to comes the same way: once the products of a tile's
  * first stage are issued, and the copying unit has read the last tile's boxes,
  * a thread of each warp has the boxes of its rows loaded, which hold the sums
- * later.  They arrive while the tile's products are made.
+ * later.  They arrive while the tile's products are made.  A sum of gradients
+ * that holds nothing yet is not loaded: its boxes are stored as others are.
  */
 #include "codegen/cuda/dot/cuda_dot90.h"
 
@@ -79,11 +80,11 @@ dot90_store_bytes(const struct dot90 *p)
 	return p->groups * 4 * p->waiting * BOX_ROWS * p->box * 2;
 }
 
-/* C text: register i of a box, two sums, which are added to those there. */
+/* C text: register i of a box, two sums, which may be added to those there. */
 static const char *
-pair_text(struct arena *a, const struct dot90 *p, const char *type, int i)
+pair_text(struct arena *a, const char *type, int i, bool add)
 {
-	return p->adds ? arena_printf(a, "pack_%s(%s_f32((%s)r[%d]) + s[8 * j "
+	return add ? arena_printf(a, "pack_%s(%s_f32((%s)r[%d]) + s[8 * j "
 		"+ %d], %s_f32((%s)(r[%d] >> 16)) + s[8 * j + %d])", type,
 		type, type, i, 2 * i, type, type, i, 2 * i + 1)
 		: arena_printf(a, "pack_%s(s[8 * j + %d], s[8 * j + %d])",
@@ -91,9 +92,9 @@ pair_text(struct arena *a, const struct dot90 *p, const char *type, int i)
 }
 
 /* Writes a function that stores one box of sums s, which begins at x, y of the
- * result. */
+ * result; `add`: adds them to what is in the box, which is there. */
 static void
-put_box(struct cu_func *f, const struct dot90 *p)
+put_box(struct cu_func *f, const struct dot90 *p, bool add)
 {
 	struct cu_func g = { .k = f->k, .grid = f->grid, .depth = 1 };
 	const char *type = cu_elem_type(p->d->dtype);
@@ -107,7 +108,7 @@ put_box(struct cu_func *f, const struct dot90 *p)
 		p->box == 64 ? "% 8" : "/ 2 % 4");
 	cu_line(&g, "int j;");
 	buf_puts(&g.text, "\n");
-	if (!p->adds) {
+	if (!add) {
 		cu_line(&g, "if (LANE == 0) {");
 		cu_line(&g, "tma_wait_read(%lld);", (long long)p->waiting - 1);
 		cu_line(&g, "}");
@@ -117,12 +118,12 @@ put_box(struct cu_func *f, const struct dot90 *p)
 	cu_line(&g, "for (j = 0; j < %lld; j++) {", (long long)p->box / 16);
 	cu_line(&g, "u32 r[4];");
 	buf_puts(&g.text, "\n");
-	if (p->adds) {
+	if (add) {
 		cu_line(&g, "ldsm4(r, at ^ (u32)(32 * j));");
 	}
 	for (i = 0; i < 4; i++) {
 		cu_line(&g, "r[%d] = %s;", i,
-			pair_text(f->k->c->a, p, type, i));
+			pair_text(f->k->c->a, type, i, add));
 	}
 	cu_line(&g, "stsm4(at ^ (u32)(32 * j), r);");
 	cu_line(&g, "}");
@@ -134,10 +135,11 @@ put_box(struct cu_func *f, const struct dot90 *p)
 	cu_line(&g, "tma_commit();");
 	cu_line(&g, "}");
 	buf_printf(b, "\n/* %d rows of %lld sums, to be stored at x, y%s. */\n"
-		   "FN void\n%s_box(const tensor_map *map, u32 to, const f32 "
+		   "FN void\n%s_%s(const tensor_map *map, u32 to, const f32 "
 		   "*s, int x, int y%s)\n{\n%s}\n", BOX_ROWS,
 		   (long long)p->box, deep ? ", z" : "", f->grid->func,
-		   deep ? ", int z" : "", buf_text(&g.text));
+		   add ? "add_box" : "box", deep ? ", int z" : "",
+		   buf_text(&g.text));
 }
 
 /* Places of the result that this kernel's boxes hold. */
@@ -174,26 +176,44 @@ box_at(struct arena *a, const struct dot90 *p, int64_t i)
 			    p->out.ndims == 3 ? ", z_at" : "");
 }
 
-void
-dot90_store_tile(struct cu_func *f, const struct dot90 *p,
-		 const struct cu_place *m)
+static void
+put_boxes(struct cu_func *f, const struct dot90 *p, bool add)
 {
 	long long each = (long long)(BOX_ROWS * p->box * 2);
 	int64_t n = dot90_store_boxes(p), i;
 
-	put_box(f, p);
-	if (p->adds) {
+	put_box(f, p, add);
+	if (add) {
 		cu_line(f, "mbar_wait(added, with);");
 		cu_line(f, "with ^= 1;");
-	} else {
-		place_boxes(f, p, m);
 	}
 	for (i = 0; i < n; i++) {
-		cu_line(f, "%s_box(&a.map[%u], wait + %lld, d + %lld, %s);",
-			f->grid->func, f->grid->maps.n - 1,
+		cu_line(f, "%s_%s(&a.map[%u], wait + %lld, d + %lld, %s);",
+			f->grid->func, add ? "add_box" : "box",
+			f->grid->maps.n - 1,
 			each * (long long)(i % p->waiting),
 			(long long)(i * p->box / 2),
 			box_at(f->k->c->a, p, i));
+	}
+}
+
+void
+dot90_store_tile(struct cu_func *f, const struct dot90 *p,
+		 const struct cu_place *m)
+{
+	bool both = p->adds && p->d->sink;
+
+	if (!p->adds) {
+		place_boxes(f, p, m);
+	}
+	if (both) {
+		cu_line(f, "if (%s) {", cu_old(f, p->d->sink));
+	}
+	put_boxes(f, p, p->adds);
+	if (both) {
+		cu_line(f, "} else {");
+		put_boxes(f, p, false);
+		cu_line(f, "}");
 	}
 }
 
@@ -233,15 +253,18 @@ dot90_add_load(struct cu_func *f, const struct dot90 *p)
 {
 	long long each = (long long)(BOX_ROWS * p->box * 2);
 	int64_t n = dot90_store_boxes(p), i;
+	struct arena *a = f->k->c->a;
+	const char *if_old = !p->d->sink ? "" : arena_printf(a, " && %s",
+		cu_old(f, p->d->sink));
+	const char *if_whole = p->splits == 1 ? "" : arena_printf(a,
+		" && tile < %lld", (long long)(p->whole / p->cluster));
 
-	cu_line(f, p->splits > 1 ? "if (LANE == 0 && tile < %lld) {"
-		: "if (LANE == 0) {", (long long)(p->whole / p->cluster));
+	cu_line(f, "if (LANE == 0%s%s) {", if_old, if_whole);
 	cu_line(f, "tma_wait_read(0);");
 	cu_line(f, "mbar_expect(added, %lld);", each * (long long)n);
 	for (i = 0; i < n; i++) {
 		cu_line(f, "tma_load%u(wait + %lld, &a.map[2], added, %s);",
-			p->in.ndims, each * (long long)i,
-			box_at(f->k->c->a, p, i));
+			p->in.ndims, each * (long long)i, box_at(a, p, i));
 	}
 	cu_line(f, "}");
 }

@@ -95,10 +95,10 @@ store_two(struct cu_func *f, enum ir_dtype t, bool add)
 	}
 }
 
-void
-cu_pairs_store(struct cu_func *f, const struct cu_dot *d,
-	       const struct cu_loop *l, const struct cu_block *b,
-	       const char *at, const char *to, enum ir_dtype t, bool add)
+static void
+store_pairs(struct cu_func *f, const struct cu_dot *d,
+	    const struct cu_loop *l, const struct cu_block *b,
+	    const char *at, const char *to, enum ir_dtype t, bool add)
 {
 	bool two = in_twos(b->cols, &d->dims[2], d->n.size) &&
 		   cu_elem_bytes(t) > 1;
@@ -119,6 +119,22 @@ cu_pairs_store(struct cu_func *f, const struct cu_dot *d,
 		cu_line(f, "}");
 	}
 	cu_pairs_end(f);
+}
+
+void
+cu_pairs_store(struct cu_func *f, const struct cu_dot *d,
+	       const struct cu_loop *l, const struct cu_block *b,
+	       const char *at, const char *to, enum ir_dtype t, bool add)
+{
+	if (add) {
+		cu_line(f, "if (%s) {", cu_old(f, d->sink));
+		store_pairs(f, d, l, b, at, to, t, true);
+		cu_line(f, "} else {");
+	}
+	store_pairs(f, d, l, b, at, to, t, false);
+	if (add) {
+		cu_line(f, "}");
+	}
 }
 
 /* ---- a nest ---- */
@@ -173,6 +189,7 @@ static void
 sum_alone(struct cu_dot *d)
 {
 	int64_t elems = d->batch.size * d->m.size * d->n.size;
+	const char *at;
 	struct cu_func f;
 
 	cu_func_begin(d->k, "sum", &f);
@@ -183,11 +200,15 @@ sum_alone(struct cu_dot *d)
 	cu_line(&f, "const i64 i = (i64)BLOCK_X * %d + TID;", SUM_THREADS);
 	cu_line(&f, "if (i < %lld) {", (long long)elems);
 	add_parts(&f, d, "i");
-	store_one(&f, d->dtype == IR_TF32 ? IR_F32 : d->dtype,
-		  arena_printf(d->k->c->a, "((%s *)%s)[i]",
-			       cu_elem_type(d->dtype),
-			       cu_operand(&f, d->target)),
-		  "sum", d->result == CU_DOT_ADD);
+	at = arena_printf(d->k->c->a, "((%s *)%s)[i]", cu_elem_type(d->dtype),
+			  cu_operand(&f, d->target));
+	if (d->result == CU_DOT_ADD) {
+		cu_line(&f, "if (%s) {", cu_old(&f, d->sink));
+		cu_line(&f, "sum += %s;", at);
+		cu_line(&f, "}");
+	}
+	store_one(&f, d->dtype == IR_TF32 ? IR_F32 : d->dtype, at, "sum",
+		  false);
 	cu_line(&f, "}");
 	cu_func_end(&f);
 }

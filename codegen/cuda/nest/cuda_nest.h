@@ -98,12 +98,16 @@ bool cu_is_vector(const struct cu_emit *e, nest_id load, uint32_t loop,
 void cu_load_lanes(struct cu_emit *e, nest_id id);
 /* Whether the root's lanes are stored as a vector. */
 bool cu_root_lanes(struct cu_emit *e, const struct nest_root *r);
-/* Stores an array of lanes, if `live` is true or NULL; loads what is stored
- * there. */
+/* C text: 0 if the root adds to a sum that holds nothing yet; NULL: it adds
+ * always, or never. */
+const char *cu_root_old(struct cu_emit *e, const struct nest_root *r);
+/* Declares an array of lanes of what a root adds to: zeros if that holds
+ * nothing yet. */
+void cu_declare_old_lanes(struct cu_emit *e, const struct nest_root *r,
+			  const char *name);
+/* Stores an array of lanes, if `live` is true or NULL. */
 void cu_store_lanes(struct cu_emit *e, const struct nest_root *r,
 		    const char *live, const char *from);
-void cu_load_stored_lanes(struct cu_emit *e, const struct nest_root *r,
-			  const char *to);
 void cu_store(struct cu_emit *e, const struct nest_root *r, const char *v,
 	      const char *more);
 

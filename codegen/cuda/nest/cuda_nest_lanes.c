@@ -338,12 +338,29 @@ cu_store_lanes(struct cu_emit *e, const struct nest_root *r, const char *live,
 	}
 }
 
-void
-cu_load_stored_lanes(struct cu_emit *e, const struct nest_root *r,
-		     const char *to)
+const char *
+cu_root_old(struct cu_emit *e, const struct nest_root *r)
 {
-	each_vector(e, r->memory, to, arena_printf(e->a, "&%s",
+	return r->old ? cu_num(e->f, nest_at(e->n, r->old)->ref) : NULL;
+}
+
+void
+cu_declare_old_lanes(struct cu_emit *e, const struct nest_root *r,
+		     const char *name)
+{
+	bool wide = e->n->memory.at[r->memory].dtype == IR_F64;
+	const char *old = cu_root_old(e, r);
+
+	cu_line(e->f, "%s %s[%u]%s;", wide ? "f64" : "f32", name, e->lanes,
+		old ? " = { 0 }" : "");
+	if (old) {
+		cu_line(e->f, "if (%s) {", old);
+	}
+	each_vector(e, r->memory, name, arena_printf(e->a, "&%s",
 			first_lane(e, r->place, r->memory)), false);
+	if (old) {
+		cu_line(e->f, "}");
+	}
 }
 
 void
@@ -353,8 +370,12 @@ cu_store(struct cu_emit *e, const struct nest_root *r, const char *v,
 	const struct nest_memory *m = &e->n->memory.at[r->memory];
 	const char *at = cu_element(e, r->place, r->memory, more);
 	enum ir_dtype t = (enum ir_dtype)m->dtype;
+	const char *old = cu_root_old(e, r);
 
-	if (r->add) {
+	if (old) {
+		v = arena_printf(e->a, "(%s ? %s : 0) + %s", old,
+				 cu_widen(e->a, t, at), v);
+	} else if (r->add) {
 		v = arena_printf(e->a, "%s + %s", cu_widen(e->a, t, at), v);
 	}
 	cu_line(e->f, "%s = %s;", at, cu_narrow(e->a, t, v));

@@ -299,18 +299,17 @@ root_arrays(struct cu_emit *e, const struct nest_pass *p)
 	for (i = 0; i < p->roots.n; i++) {
 		const struct nest_root *r = &e->n->roots.at[p->roots.at[i]];
 		uint8_t dtype = e->n->memory.at[r->memory].dtype;
+		const char *name = arena_printf(e->a, "y%u", p->roots.at[i]);
 
-		if (cu_root_lanes(e, r)) {
-			cu_line(e->f, "%s y%u[%u];", dtype == IR_F64 ? "f64"
-				: dtype == IR_IDX ? "i32" : "f32",
-				p->roots.at[i], e->lanes);
-			if (r->add) {
-				cu_load_stored_lanes(
-					e, r,
-					arena_printf(e->a, "y%u",
-						     p->roots.at[i]));
-			}
+		if (!cu_root_lanes(e, r)) {
+			continue;
 		}
+		if (r->add) {
+			cu_declare_old_lanes(e, r, name);
+			continue;
+		}
+		cu_line(e->f, "%s %s[%u];", dtype == IR_F64 ? "f64"
+			: dtype == IR_IDX ? "i32" : "f32", name, e->lanes);
 	}
 }
 

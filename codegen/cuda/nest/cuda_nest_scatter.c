@@ -3,10 +3,16 @@
  * atomic additions of floats: a first step finds the place of each row, a
  * second links each row to the next row of its place, and in a third a block
  * sums a place's rows in their order.
+ *
+ * Where sums are added to something, only places are touched that a row goes
+ * to.  If that holds nothing yet, each block of the same grid has some of the
+ * places instead, and stores them all: sums, or zeros.
  */
 #include "codegen/cuda/nest/cuda_nest.h"
 
 #define THREADS 256
+/* blocks of a multiprocessor, at least, that store all places */
+#define BLOCKS 8
 
 struct cu_scatter_steps {
 	struct cu_kernel *k;
@@ -93,24 +99,50 @@ link_rows(struct cu_scatter_steps *s)
 
 /* ---- adding up ---- */
 
-/* Declares the first row of the block's place; opens a block of C. */
-static void
-open_place(struct cu_scatter_steps *s, struct cu_emit *e)
+/* C text: false if all places are to be written, since what the sums are added
+ * to holds nothing yet; NULL: it always does, or never. */
+static const char *
+has_old(struct cu_scatter_steps *s, struct cu_emit *e)
 {
-	long long last = (long long)s->of.rows - 1;
+	const char *all = NULL, *old;
+	uint32_t i;
 
-	declare_list(e->f, "next", s->next);
-	declare_list(e->f, "head", s->head);
-	if (s->of.all) {
-		cu_line(e->f, "int place = BLOCK_X, first = head[place];");
-		cu_line(e->f, "first = first < 0 ? -1 : %lld - first;", last);
-		cu_line(e->f, "{");
-		return;
+	for (i = 0; i < s->of.n->roots.n && !s->of.all; i++) {
+		old = cu_root_old(e, &s->of.n->roots.at[i]);
+		all = !old ? all : all ? arena_printf(e->a, "%s && %s", all,
+						      old) : old;
 	}
+	return all;
+}
+
+/* Places of the block, one after another: declares the first row of each, and
+ * opens a block of C for it. */
+static void
+open_all_places(struct cu_scatter_steps *s, struct cu_emit *e)
+{
+	cu_line(e->f, "for (int place = BLOCK_X; place < %lld; place += "
+		"NBLOCKS_X) {", (long long)s->of.places);
+	cu_line(e->f, "int first = head[place];");
+	cu_line(e->f, "first = first < 0 ? -1 : %lld - first;",
+		(long long)s->of.rows - 1);
+}
+
+/* The place of the block's row, if it is the first row there. */
+static void
+open_row_place(struct cu_scatter_steps *s, struct cu_emit *e)
+{
+	long long rows = (long long)s->of.rows;
+
 	declare_list(e->f, "to", s->to);
-	cu_line(e->f, "int first = BLOCK_X, place = to[first];");
+	if (e->f->grid->blocks[0] > rows) {
+		cu_line(e->f, "int first = BLOCK_X;");
+		cu_line(e->f, "int place = first < %lld ? to[first] : -1;",
+			rows);
+	} else {
+		cu_line(e->f, "int first = BLOCK_X, place = to[first];");
+	}
 	cu_line(e->f, "if (place >= 0 && head[place] == %lld - first) {",
-		last);
+		rows - 1);
 }
 
 /* Indices of columns from the number of a vector. */
@@ -174,14 +206,12 @@ put_sums(struct cu_scatter_steps *s, struct cu_emit *e)
 		bool lanes = cu_root_lanes(e, r);
 
 		cu_line(e->f, "{");
-		if (lanes) {
-			cu_line(e->f, "%s y[%u]%s;",
+		if (lanes && r->add) {
+			cu_declare_old_lanes(e, r, "y");
+		} else if (lanes) {
+			cu_line(e->f, "%s y[%u] = { 0 };",
 				n->memory.at[r->memory].dtype == IR_F64
-				? "f64" : "f32", e->lanes,
-				r->add ? "" : " = { 0 }");
-			if (r->add) {
-				cu_load_stored_lanes(e, r, "y");
-			}
+				? "f64" : "f32", e->lanes);
 		}
 		if (e->lanes > 1) {
 			cu_line(e->f, "UNROLL");
@@ -230,32 +260,63 @@ lanes_of(struct cu_scatter_steps *s, struct cu_emit *e)
 	return lanes;
 }
 
+/* The sums of a place, by all threads of the block. */
+static void
+add_place(struct cu_scatter_steps *s, struct cu_emit *e, uint32_t lanes)
+{
+	struct cu_lazy l;
+
+	cu_line(e->f, "for (int j = TID; j < %lld; j += %lld) {",
+		(long long)(s->of.cols / lanes),
+		(long long)e->f->grid->threads);
+	set_columns(s, e, &l, lanes);
+	e->lanes = lanes;
+	e->vec = s->of.ncols ? s->of.col[s->of.ncols - 1] : 0;
+	add_rows(s, e);
+	put_sums(s, e);
+	e->lanes = 1;
+	cu_lazy_close(e->f, &l);
+	cu_close(e->f, 1);
+}
+
 static void
 add_up(struct cu_scatter_steps *s)
 {
-	int64_t count = s->of.all ? s->of.places : s->of.rows, cols;
-	struct cu_lazy l;
+	int64_t most = BLOCKS * s->k->c->units, cols;
+	const char *old;
 	struct cu_emit e;
 	struct cu_func f;
 	uint32_t lanes;
 
 	begin_step(s, &f, &e, 0);
+	old = has_old(s, &e);
 	lanes = lanes_of(s, &e);
 	cols = s->of.cols / lanes;
-	f.grid->blocks[0] = count;
+	most = s->of.places < most ? s->of.places : most;
+	f.grid->blocks[0] = s->of.all ? s->of.places
+		: old && s->of.rows < most ? most : s->of.rows;
 	f.grid->threads = cols > THREADS ? THREADS : (cols + 31) / 32 * 32;
 	cu_comment(&f, "%lld columns, %u at once", (long long)s->of.cols,
 		   lanes);
-	open_place(s, &e);
-	cu_line(&f, "for (int j = TID; j < %lld; j += %lld) {",
-		(long long)cols, (long long)f.grid->threads);
-	set_columns(s, &e, &l, lanes);
-	e.lanes = lanes;
-	e.vec = s->of.ncols ? s->of.col[s->of.ncols - 1] : 0;
-	add_rows(s, &e);
-	put_sums(s, &e);
-	cu_lazy_close(&f, &l);
-	cu_close(&f, 2);
+	declare_list(&f, "next", s->next);
+	declare_list(&f, "head", s->head);
+	if (old) {
+		cu_line(&f, "if (!(%s)) {", old);
+	}
+	if (old || s->of.all) {
+		open_all_places(s, &e);
+		add_place(s, &e, lanes);
+		cu_close(&f, 1);
+	}
+	if (old) {
+		cu_line(&f, "return;");
+		cu_close(&f, 1);
+	}
+	if (!s->of.all) {
+		open_row_place(s, &e);
+		add_place(s, &e, lanes);
+		cu_close(&f, 1);
+	}
 	cu_func_end(&f);
 }
 
@@ -265,15 +326,17 @@ cu_scatter(struct cu_kernel *k, const struct cu_nest *x)
 	const struct nest_input like = { .bare = true };
 	struct nest *n = cu_nest_build(k, x, &like);
 	struct cu_scatter_steps s = { .k = k };
+	bool whole;
 
-	if (!n || !nest_find_scatter(n, &s.of)) {
+	if (!n || !nest_find_scatter(n, true, &s.of)) {
 		k->why = n && n->why ? n->why : k->why;
 		return false;
 	}
 	s.to = cg_reserve_shared(k->out, 64, 4 * s.of.rows);
 	s.next = cg_reserve_shared(k->out, 4, 4 * s.of.rows);
 	s.head = cg_reserve_shared(k->out, 4, 4 * s.of.places);
-	if (s.of.cols == 0 || (s.of.all ? s.of.places : s.of.rows) == 0) {
+	whole = s.of.all || (n->roots.n > 0 && n->roots.at[0].old);
+	if (s.of.cols == 0 || (whole ? s.of.places : s.of.rows) == 0) {
 		return true;
 	}
 	find_places(&s);

@@ -309,8 +309,9 @@ tc_digest(struct tc *c, const struct tk *t, uint32_t r, const struct tk_run *x)
 	}
 }
 
+/* One launch of a kernel, on all ranks. */
 static inline void
-tc_kernel(struct tc *c, struct tc_module *m, uint32_t i)
+tc_launch(struct tc *c, struct tc_module *m, uint32_t i)
 {
 	const struct tk_kernel *k = &m->t.kernels.at[i];
 	struct tk_run x[TK_RANKS];
@@ -339,6 +340,35 @@ tc_kernel(struct tc *c, struct tc_module *m, uint32_t i)
 		tk_compare(&m->t, k, r, &x[r], m->most);
 	}
 	c->ran++;
+}
+
+/* Whether it adds to a sum that may hold nothing yet; each sink of it must be
+ * one that may. */
+static inline bool
+tc_begins(const struct tc_module *m, const struct tk_kernel *k)
+{
+	uint32_t sums = 0, i, n;
+
+	for (i = 0; i < k->k->nodes.n; i++) {
+		sums += ir_node(m->t.m, k->k->nodes.at[i])->op ==
+			IR_ACCUMULATE;
+	}
+	for (i = n = 0; i < k->made[0].nums.n; i++) {
+		n += k->made[0].nums.at[i].kind == CG_OLD;
+	}
+	assert_int_equal(n, sums);
+	return n > 0;
+}
+
+/* A kernel that adds to sums runs twice: each of them begins in one run. */
+static inline void
+tc_kernel(struct tc *c, struct tc_module *m, uint32_t i)
+{
+	bool both = tc_begins(m, &m->t.kernels.at[i]);
+
+	for (m->t.turn = 0; m->t.turn < (both ? 2 : 1); m->t.turn++) {
+		tc_launch(c, m, i);
+	}
 }
 
 /*

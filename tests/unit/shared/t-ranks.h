@@ -49,6 +49,7 @@ struct tk {
 	bool dots;		/* contractions alone, by cg_dot_steps */
 	uint32_t dotted, chosen;
 	bool attention;		/* kernels of attention too */
+	uint32_t turn;		/* 1: sums begin that did not with 0 */
 	double worst;
 	const char **name;	/* by node: in full, in its first iteration */
 };
@@ -535,7 +536,7 @@ tk_old(struct tk *t, uint32_t r, struct tk_run *x, uint32_t sink)
 	uint32_t i;
 	int64_t j;
 
-	for (i = 0; i < x->k->operands.n && sink % 2 == 0; i++) {
+	for (i = 0; i < x->k->operands.n && (sink + t->turn) % 2 == 0; i++) {
 		const struct cg_operand *o = &x->k->operands.at[i];
 		value_id v = tk_value(t, o);
 
@@ -544,7 +545,7 @@ tk_old(struct tk *t, uint32_t r, struct tk_run *x, uint32_t sink)
 			x->old[i][j] = 0;
 		}
 	}
-	return sink % 2;
+	return (sink + t->turn) % 2;
 }
 
 static inline void
