@@ -16,12 +16,21 @@
  */
 #define GRAPH_KERNEL_BYTES 65536.0
 
+/* The graphs of each function of a stage. */
+struct stage_graphs {
+	uint32_t n;
+	/* one more where it adds to gradients: the first microbatch's kernels
+	 * store those, so its graph is its own */
+	bool more;
+};
+
 /* Actions of microbatches whose saves lie in the same slots share a graph. */
-static uint32_t
+static struct stage_graphs
 graphs_of(const struct memory_stage *s, uint32_t nmicrobatches,
 	  struct arena *a)
 {
-	uint32_t slots[MEMORY_NSPANS], i, k;
+	uint32_t slots[MEMORY_NSPANS], first = 0, id, i, k;
+	struct stage_graphs out = { 0 };
 	struct intern seen;
 
 	intern_init(&seen, a);
@@ -29,20 +38,24 @@ graphs_of(const struct memory_stage *s, uint32_t nmicrobatches,
 		for (k = 0; k < MEMORY_NSPANS; k++) {
 			slots[k] = s->slot[k] ? s->slot[k][i] : 0;
 		}
-		intern(&seen, (const char *)slots, sizeof slots);
+		id = intern(&seen, (const char *)slots, sizeof slots);
+		first = i == 0 ? id : first;
+		out.more |= i > 0 && id == first;
 	}
-	return seen.text.n - 1;	/* the first is no name */
+	out.n = seen.text.n - 1;	/* the first is no name */
+	return out;
 }
 
 /*
  * The graphs of each stage where it is alone on its rank: every slot of a pool
  * is used, so there are as many as its largest pool has slots, or more; and no
  * more than microbatches, or than ways to take a slot of each pool.  False if
- * these bounds differ.
+ * these bounds differ.  With fewer than microbatches some share one, of which
+ * the first is: its slot is the first that is free again.
  */
 static bool
 bound_graphs(const struct memory *mem, uint32_t nmicrobatches,
-	     uint32_t *graphs)
+	     struct stage_graphs *graphs)
 {
 	uint32_t i, k;
 
@@ -62,14 +75,15 @@ bound_graphs(const struct memory *mem, uint32_t nmicrobatches,
 		if (mem->nstages != mem->nranks || least != most) {
 			return false;
 		}
-		graphs[i] = (uint32_t)least;
+		graphs[i].n = (uint32_t)least;
+		graphs[i].more = least < nmicrobatches;
 	}
 	return true;
 }
 
 static void
 count_graphs(const struct ranks *r, const struct memory *mem, struct arena *a,
-	     uint32_t *graphs)
+	     struct stage_graphs *graphs)
 {
 	struct memory own = *mem;	/* with slots of its own */
 	uint32_t i;
@@ -87,12 +101,37 @@ kernels_of(const struct memory *mem, func_id f)
 	return f ? mem->kernels[f]->nkernels : 0;
 }
 
+/* Whether a kernel adds to a sum of gradients. */
+static bool
+adds(const struct ir_module *m, const struct kernel_list *l)
+{
+	uint32_t i, k;
+
+	for (i = 0; i < l->at.n; i++) {
+		const struct kernel *x = &l->at.at[i];
+
+		for (k = 0; k < x->nodes.n && !x->body; k++) {
+			uint16_t op = ir_node(m, x->nodes.at[k])->op;
+
+			if (ir_is(op, IRF_SUMS) && ir_is(op, IRF_SINK)) {
+				return true;
+			}
+		}
+		if (x->body && adds(m, x->body)) {
+			return true;
+		}
+	}
+	return false;
+}
+
 double *
 memory_graph_kernels(const struct ranks *r, const struct memory *mem,
 		     struct arena *a)
 {
+	struct stage_graphs *graphs = arena_alloc(a, mem->nstages *
+						  sizeof *graphs);
 	double *kernels = arena_alloc(a, mem->nranks * sizeof *kernels);
-	uint32_t *graphs = arena_alloc(a, mem->nstages * sizeof *graphs), i, k;
+	uint32_t i, k, n;
 
 	if (!bound_graphs(mem, r->nmicrobatches, graphs)) {
 		count_graphs(r, mem, a, graphs);
@@ -102,8 +141,12 @@ memory_graph_kernels(const struct ranks *r, const struct memory *mem,
 	}
 	for (i = 0; i < mem->nstages; i++) {
 		for (k = 0; k < SCHED_NKINDS; k++) {
-			kernels[mem->stage[i].rank] += graphs[i] *
-				kernels_of(mem, r->of_stage[i][k]);
+			func_id f = r->of_stage[i][k];
+
+			n = graphs[i].n;
+			n += f && graphs[i].more &&
+			     adds(r->m, mem->kernels[f]->top);
+			kernels[mem->stage[i].rank] += n * kernels_of(mem, f);
 		}
 	}
 	return kernels;
