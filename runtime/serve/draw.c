@@ -166,6 +166,18 @@ weigh(struct rt_drawer *d, const float *logits, float largest,
 	return sum;
 }
 
+/* Whether one of LANES numbers is v. */
+static bool
+has(const float *x, float v)
+{
+	int n = 0, j;
+
+	for (j = 0; j < LANES; j++) {
+		n += x[j] == v;
+	}
+	return n > 0;
+}
+
 /* The first of the largest; what is no number is less than any. */
 static int32_t
 likeliest(const float *logits, int64_t n)
@@ -188,7 +200,11 @@ likeliest(const float *logits, int64_t n)
 	for (j = 0; j < LANES; j++) {
 		largest = most[j] > largest ? most[j] : largest;
 	}
-	for (i = 0; i < n; i++) {
+	/* vectors without it are passed by */
+	for (i = 0; i + LANES <= n && !has(logits + i, largest);) {
+		i += LANES;
+	}
+	for (; i < n; i++) {
 		if (logits[i] == largest) {
 			return (int32_t)i;
 		}

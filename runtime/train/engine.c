@@ -61,7 +61,7 @@ struct rt_plan_engine {
 	struct wire w;		/* of the step that is being begun */
 	int64_t wire_bytes;
 	/* on the rank that shows logits of its replica, [rows][vocab]: in
-	 * their type, and of the last step */
+	 * their type, and for rank 0, if that is another one */
 	char *values;
 	float *floats;
 	/* on rank 0: steps that began and ended, and how many logits each in
@@ -260,6 +260,9 @@ get_room(struct rt_plan_engine *x)
 		return true;
 	}
 	x->values = calloc((size_t)cells, sizeof(double));
+	if (x->r->rank == 0) {
+		return x->values;
+	}
 	x->floats = calloc((size_t)cells, sizeof *x->floats);
 	return x->values && x->floats;
 }
@@ -363,36 +366,61 @@ fill_inputs(struct rt_plan_engine *x, struct rt_run *r, struct rt_error *err)
 
 /* ---- a step, on every rank ---- */
 
-/* On the rank that has them: the logits of its replica as floats. */
+/* Numbers that become floats, in pieces. */
+struct widening {
+	const char *from;
+	enum rt_elem elem;
+	float *to;
+	int64_t n;
+};
+
+#define PIECE (1 << 11)
+
+static void
+widen_some(void *user, int64_t worker, int64_t from, int64_t to)
+{
+	const struct widening *w = user;
+	int64_t n;
+
+	(void)worker;
+	from *= PIECE;
+	n = (to * PIECE < w->n ? to * PIECE : w->n) - from;
+	rt_elems_convert(rt_elem_dtype(w->elem),
+			 w->from + from * rt_elem_bytes(w->elem),
+			 RT_ELEM_F32, w->to + from, n);
+}
+
+/* On the rank that has them: the logits of its last step as floats. */
 static enum rt_status
-read_logits(struct rt_plan_engine *x, struct rt_error *err)
+read_logits(struct rt_plan_engine *x, float *to, struct rt_error *err)
 {
 	const struct size *s = &x->size[x->w.size];
-	int64_t n = x->w.nrows * x->e.vocab, i;
-	int64_t bytes = rt_elem_bytes((enum rt_elem)s->logits->elem);
+	struct widening w = { .elem = (enum rt_elem)s->logits->elem,
+			      .to = to, .n = x->w.nrows * x->e.vocab };
 	enum rt_status status;
-	const char *values;
 
-	status = rt_device_view(s->run->device, s->logits->offset, n * bytes,
-				x->values, &values, err);
-	for (i = 0; i < n && status == RT_OK; i++) {
-		x->floats[i] = (float)rt_elem_number(values,
-						     s->logits->elem, i);
+	status = rt_device_view(s->run->device, s->logits->offset,
+				w.n * rt_elem_bytes(w.elem), x->values,
+				&w.from, err);
+	if (status == RT_OK) {
+		rt_workers_run(x->r->workers, widen_some, &w,
+			       (w.n + PIECE - 1) / PIECE);
 	}
 	return status;
 }
 
+/* Rank 0 reads its own when the step ends. */
 static enum rt_status
-show_logits(struct rt_plan_engine *x, struct rt_error *err)
+send_logits(struct rt_plan_engine *x, struct rt_error *err)
 {
 	int64_t n = x->w.nrows * x->e.vocab;
 	enum rt_status status;
 
-	if (n == 0 || x->r->rank != shower(x, x->mine)) {
+	if (n == 0 || x->r->rank == 0 || x->r->rank != shower(x, x->mine)) {
 		return RT_OK;
 	}
-	status = read_logits(x, err);
-	return status != RT_OK || x->r->rank == 0 ? status
+	status = read_logits(x, x->floats, err);
+	return status != RT_OK ? status
 		: rt_comm_send_queued(x->r->comm, logits_text, 0, x->floats,
 				      n * (int64_t)sizeof *x->floats, err);
 }
@@ -421,7 +449,7 @@ compute(struct rt_plan_engine *x, struct rt_error *err)
 	if (status == RT_OK && r->device->kind->wait) {
 		status = r->device->kind->wait(r->device, err);
 	}
-	return status == RT_OK ? show_logits(x, err) : status;
+	return status == RT_OK ? send_logits(x, err) : status;
 }
 
 /* ---- rank 0 ---- */
@@ -538,7 +566,7 @@ end(void *user, float *logits, struct rt_error *err)
 		bytes = nrows[i] * x->e.vocab * (int64_t)sizeof *at;
 		from = shower(x, i);
 		if (bytes > 0 && from == 0) {
-			memcpy(at, x->floats, (size_t)bytes);
+			status = read_logits(x, at, err);
 		} else if (bytes > 0) {
 			status = rt_comm_receive_queued(x->r->comm,
 				logits_text, from, at, bytes, &got, err);

@@ -165,6 +165,33 @@ test_likeliest(void **state)
 	rt_drawer_free(d);
 }
 
+/* Of several of the largest the first, wherever they are. */
+static void
+test_first_likeliest(void **state)
+{
+	enum { MOST = 100 };
+	struct rt_draw how = rt_draw_plain();
+	struct rt_drawer *d;
+	float logits[MOST];
+	int n, at, i;
+
+	(void)state;
+	how.temperature = 0;
+	for (n = 1; n <= MOST; n++) {
+		d = open_drawer(n);
+		for (at = 0; at < n; at++) {
+			for (i = 0; i < n; i++) {
+				logits[i] = i < at ? (float)(i % 7) : NAN;
+			}
+			logits[at] = 8;
+			logits[n - 1] = 8;
+			logits[at + (n - at) / 2] = 8;
+			assert_int_equal(drawn(d, &how, logits).token, at);
+		}
+		rt_drawer_free(d);
+	}
+}
+
 static void
 test_penalties(void **state)
 {
@@ -292,6 +319,7 @@ main(void)
 		cmocka_unit_test(test_cold),
 		cmocka_unit_test(test_frequencies),
 		cmocka_unit_test(test_likeliest),
+		cmocka_unit_test(test_first_likeliest),
 		cmocka_unit_test(test_penalties),
 		cmocka_unit_test(test_logprobs),
 		cmocka_unit_test(test_no_number),
