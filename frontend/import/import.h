@@ -29,6 +29,18 @@ struct imp_origin {
 	const char *dim;
 	const char *field;	/* of config.json; NULL: --dim */
 	struct span span;	/* of the field's value, or of what --dim has */
+	bool is_sum;		/* the field is one that it is computed from */
+};
+
+/* Bytes of a text that are, or were computed from, the value of a field. */
+struct imp_piece {
+	size_t lo, hi;
+	const char *field;
+	struct span span;	/* of the field's value */
+};
+
+struct imp_pieces {
+	VEC(struct imp_piece) at;
 };
 
 /* What the text of a model is made of. */
@@ -42,6 +54,8 @@ struct imp_request {
 	/* in the arena of the context: first those that imp_add_dims() found,
 	 * then others of imp_model() */
 	VEC(struct imp_origin) origins;
+	/* of the text that imp_model() appended to, in order */
+	struct imp_pieces pieces;
 };
 
 /* Appends the model to `out`; false after reporting. */
@@ -58,8 +72,9 @@ void imp_add_dims(struct ir_ctx *c, struct imp_request *rq);
 const struct imp_origin *imp_origin(const struct imp_request *rq,
 				    const char *dim, size_t n);
 /*
- * Moves what was reported in the model's text to where the dims that it names
- * have their sizes from, first of all a --dim, or to `otherwise`.
+ * Moves what was reported in the model's text to the field whose value is
+ * there, to where the dims that it names have their sizes from, first of all a
+ * --dim, or to `otherwise`.
  */
 void imp_move_errors(struct diags *d, const struct imp_request *rq,
 		     const struct source_file *text, struct span otherwise);

@@ -59,41 +59,6 @@ is_number_word(const char *w)
 	return (*w >= '0' && *w <= '9') || *w == '-' || *w == '.';
 }
 
-/* Appends a line with the value of each $name, or ${name}, in its place. */
-static void
-expand(struct imp *x, const char *line, struct buf *out)
-{
-	const struct imp_value *v;
-	const char *name;
-	size_t n;
-	bool braces;
-
-	while (*line) {
-		n = strcspn(line, "$");
-		buf_add(out, line, n);
-		line += n;
-		if (!*line) {
-			break;
-		}
-		braces = line[1] == '{';
-		line += 1 + braces;
-		n = strspn(line, "abcdefghijklmnopqrstuvwxyz_0123456789");
-		name = arena_strndup(&x->c->perm, line, n);
-		v = imp_value(x, name);
-		if (!v) {
-			die("family %s: no value is called %s", x->family,
-			    name);
-		}
-		buf_puts(out, v->is_text ? v->text : imp_number(x, v->num));
-		if (v->field && !v->is_text) {
-			imp_note(x, arena_printf(&x->c->perm, "%s is %s",
-						  v->name,
-						  imp_number(x, v->num)));
-		}
-		line += n + braces;
-	}
-}
-
 /* A number, a text in quotes, true, false, or a value by name. */
 static struct imp_value
 operand(struct imp *x, const char *w)
@@ -107,7 +72,8 @@ operand(struct imp *x, const char *w)
 	}
 	if (*w == '"') {
 		buf_init(&text, &x->c->perm);
-		expand(x, arena_strndup(&x->c->perm, w + 1, n - 2), &text);
+		imp_expand(x, arena_strndup(&x->c->perm, w + 1, n - 2), &text,
+			   &v.pieces);
 		v.is_text = true;
 		v.text = buf_text(&text);
 	} else if (strcmp(w, "true") == 0 || strcmp(w, "false") == 0) {
@@ -123,13 +89,16 @@ operand(struct imp *x, const char *w)
 static bool
 evaluate(struct imp *x, const char *p, bool whole, struct imp_value *out)
 {
-	const char *op, *w;
+	const char *op;
+	struct imp_value v;
 	double by;
 
 	*out = operand(x, want_word(x, &p));
+	out->from = imp_field_of(out);
 	while ((op = next_word(x, &p))) {
-		w = want_word(x, &p);
-		by = operand(x, w).num;
+		v = operand(x, want_word(x, &p));
+		by = v.num;
+		out->from = imp_field_of(&v) ? imp_field_of(&v) : out->from;
 		if (*op == '*') {
 			out->num *= by;
 		} else if (*op == '/') {
@@ -438,7 +407,7 @@ do_dim(struct imp *x, const char *p)
 	const char *remark = cut_remark(x, &p), *is;
 	const char *dim = want_word(x, &p);
 	const struct opt_dim *set = given_dim(x, dim);
-	struct imp_value *v, sum;
+	struct imp_value *v, sum = { .name = NULL };
 
 	want_word(x, &p);	/* = */
 	p += strspn(p, " ");
@@ -459,6 +428,10 @@ do_dim(struct imp *x, const char *p)
 	}
 	if (v) {
 		v->dim = dim;
+	} else if (!set && sum.from) {
+		sum.name = arena_printf(&x->c->perm, "dim %s", dim);
+		sum.dim = dim;
+		imp_set(x, &sum);
 	}
 	put_dim(x, dim, is, remark ? remark : p);
 }
@@ -660,7 +633,7 @@ run_line(struct imp *x, const char *line, int uses)
 
 	if (*line != '%') {
 		if (counts(x)) {
-			expand(x, line, &x->body);
+			imp_expand(x, line, &x->body, &x->pieces);
 			buf_putc(&x->body, '\n');
 		}
 		return;

@@ -59,6 +59,8 @@ struct imp_value {
 	double num;
 	const char *text;
 	struct imp_field *field;	/* where it was given, or NULL */
+	struct imp_field *from;	/* of a sum: the last field in it, or NULL */
+	struct imp_pieces pieces;	/* of a text */
 	const char *otherwise;	/* the default as it is written, or NULL */
 	const char *dim;	/* the dim of the model that it became */
 };
@@ -76,6 +78,7 @@ struct imp {
 	bool on[16];		/* % if: whether lines count, by depth */
 	uint32_t depth;
 	struct buf body;
+	struct imp_pieces pieces;	/* of the body */
 };
 
 /* The value of that name, or NULL. */
@@ -85,6 +88,14 @@ struct imp_value *imp_set(struct imp *x, const struct imp_value *v);
 struct imp_value *imp_set_number(struct imp *x, const char *name, double v);
 struct imp_value *imp_set_text(struct imp *x, const char *name,
 			       const char *text);
+/* Says that `out`, from byte lo on, is the value of a field. */
+void imp_piece(struct imp *x, struct imp_pieces *to, size_t lo,
+	       const struct buf *out, const struct imp_field *f);
+/* The field that a value is, or was computed from, or NULL. */
+struct imp_field *imp_field_of(const struct imp_value *v);
+/* Appends a line with the value of each $name, or ${name}, in its place. */
+void imp_expand(struct imp *x, const char *line, struct buf *out,
+		struct imp_pieces *from);
 /* Marks a field, and what it holds, as known; kept: for the export block. */
 void imp_mark(struct imp *x, const char *path, bool kept);
 /* A line of the model's head comment, unless it has it. */

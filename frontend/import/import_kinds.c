@@ -111,7 +111,8 @@ imp_kinds(struct imp *x, const char *field, const char *pairs,
 	  const char *turns)
 {
 	const struct imp_field *f = imp_config_given(&x->config, field);
-	int64_t layers = (int64_t)imp_value(x, "num_hidden_layers")->num;
+	const struct imp_value *n = imp_value(x, "num_hidden_layers");
+	int64_t layers = (int64_t)n->num;
 
 	imp_mark(x, field, true);
 	if (f && (f->kind != IMP_LIST || f->inside != layers)) {
@@ -121,7 +122,8 @@ imp_kinds(struct imp *x, const char *field, const char *pairs,
 		return;
 	}
 	if (layers > IMP_MOST_LAYERS) {
-		diag_error(&x->c->diags, x->config.start, "%lld layers, and "
+		diag_error(&x->c->diags, n->field ? n->field->span
+			   : x->config.start, "%lld layers, and "
 			   "%d at most may have kinds", (long long)layers,
 			   IMP_MOST_LAYERS);
 		return;

@@ -172,18 +172,28 @@ static const char train[] =
 	"  clip = 1.0;\n"
 	"}\n";
 
+/* `body`: where the text that was made of the family begins. */
 static void
-list_origins(const struct imp *x, struct imp_request *rq)
+list_origins(const struct imp *x, struct imp_request *rq, size_t body)
 {
 	uint32_t i;
 
+	for (i = 0; i < x->pieces.at.n; i++) {
+		struct imp_piece p = x->pieces.at.at[i];
+
+		p.lo += body;
+		p.hi += body;
+		VEC_PUSH(&x->c->perm, &rq->pieces.at, p);
+	}
+
 	for (i = 0; i < x->values.n; i++) {
 		const struct imp_value *v = &x->values.at[i];
+		const struct imp_field *f = imp_field_of(v);
 
-		if (v->dim && v->field &&
+		if (v->dim && f &&
 		    !imp_origin(rq, v->dim, strlen(v->dim))) {
-			struct imp_origin o = { v->dim, v->field->path,
-						v->field->span };
+			struct imp_origin o = { v->dim, f->path, f->span,
+						!v->field };
 
 			VEC_PUSH(&x->c->perm, &rq->origins, o);
 		}
@@ -195,6 +205,7 @@ imp_model(struct ir_ctx *c, struct imp_request *rq, struct buf *out)
 {
 	struct imp x = { .c = c, .rq = rq };
 	uint32_t errors = c->diags.errors, i;
+	size_t body;
 
 	buf_init(&x.body, &c->perm);
 	if (!imp_config_read(c, rq->file, &x.config) || !find_family(&x)) {
@@ -210,10 +221,11 @@ imp_model(struct ir_ctx *c, struct imp_request *rq, struct buf *out)
 		buf_printf(out, "# %s\n", x.notes.at[i]);
 	}
 	buf_printf(out, "model %s {\n", rq->name ? rq->name : x.family);
+	body = out->n;
 	buf_add(out, x.body.at, x.body.n);
 	buf_puts(out, "}\n");
 	buf_puts(out, train);
 	imp_export(&x, out);
-	list_origins(&x, rq);
+	list_origins(&x, rq, body);
 	return true;
 }

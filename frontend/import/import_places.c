@@ -1,7 +1,8 @@
 /*
  * Where errors of an imported model are shown.  The text that llmc made is in
- * no file when it is refused, so its errors name the fields of config.json that
- * the dims in their messages are, or what the command line has in their place.
+ * no file when it is refused, so its errors are shown at the fields of
+ * config.json whose values are there, or that the dims in their messages are,
+ * or at what the command line has in their place.
  */
 #include "frontend/import/import.h"
 
@@ -16,7 +17,7 @@ imp_add_dims(struct ir_ctx *c, struct imp_request *rq)
 		const struct opt_dim *d = &rq->dims[i];
 		const char *text = arena_printf(&c->perm, "%s=%lld", d->name,
 						(long long)d->size);
-		struct imp_origin o = { d->name, NULL, { 0, 0 } };
+		struct imp_origin o = { d->name, NULL, { 0, 0 }, false };
 
 		if (!source_add(&c->sources, "--dim", text, strlen(text),
 				&base)) {
@@ -82,28 +83,65 @@ find_at(const struct imp_request *rq, const char *at, const char *end,
 	return n;
 }
 
+/* The field whose value bytes lo to hi of the text are part of, or if `around`
+ * have in them; NULL: there is none. */
+static const struct imp_piece *
+find_piece(const struct imp_request *rq, size_t lo, size_t hi, bool around)
+{
+	uint32_t i;
+
+	for (i = 0; i < rq->pieces.at.n; i++) {
+		const struct imp_piece *p = &rq->pieces.at.at[i];
+
+		if (around ? lo <= p->lo && p->hi <= hi
+			   : p->lo <= lo && hi <= p->hi) {
+			return p;
+		}
+	}
+	return NULL;
+}
+
+/* Adds the field of a piece, of which no dim has its size. */
+static uint32_t
+add_piece(const struct imp_origin **found, uint32_t n,
+	  const struct imp_piece *p, struct imp_origin *to)
+{
+	if (!p) {
+		return n;
+	}
+	*to = (struct imp_origin){ NULL, p->field, p->span, false };
+	return add_origin(found, n, to);
+}
+
 /*
- * Sets `found` to where the dims that the text names have their sizes from,
- * each once.  If it names none, those of the place that it is shown at, which
- * is `in_text` if the text itself is wrong, and not what weights it has; and
- * else that of the dim whose line it is.
+ * Sets `found` to the field whose value the record is shown at, and where the
+ * dims that the text names have their sizes from, each once.  If there is
+ * neither, those of the place that it is shown at, which is `in_text` if the
+ * text itself is wrong, and not what weights it has; and else that of the dim
+ * whose line it is.
  */
 static uint32_t
 find_origins(const struct imp_request *rq, const struct source_file *file,
 	     const struct diag_record *r, bool in_text,
-	     const struct imp_origin **found)
+	     const struct imp_origin **found, struct imp_origin *own)
 {
 	static const char dim[] = "  dim ";
-	const char *text = r->text, *line = file->text + r->span.lo -
-					    file->base;
+	size_t lo = r->span.lo - file->base, hi = r->span.hi - file->base;
+	const char *text = r->text, *line = file->text + lo;
 	uint32_t n = 0;
 
+	if (in_text) {
+		n = add_piece(found, n, find_piece(rq, lo, hi, false), own);
+	}
 	while ((text = strchr(text, '`')) && n < MOST) {
 		size_t len = strcspn(++text, "`");
 
 		n = add_origin(found, n, imp_origin(rq, text, len));
 		text += len;
 		text += *text == '`';
+	}
+	if (n == 0 && in_text) {
+		n = add_piece(found, n, find_piece(rq, lo, hi, true), own);
 	}
 	if (n == 0 && in_text) {
 		n = find_at(rq, line, line + r->span.hi - r->span.lo, found);
@@ -125,6 +163,19 @@ add(struct diags *d, const struct diag_record *r)
 	VEC_PUSH(d->arena, &d->records, *r);
 }
 
+static const char *
+origin_text(const struct imp_origin *o, struct arena *a)
+{
+	if (!o->dim) {
+		return arena_printf(a, "the value is that of `%s`", o->field);
+	}
+	if (!o->field) {
+		return arena_printf(a, "`%s` is given here", o->dim);
+	}
+	return arena_printf(a, "`%s` is %s`%s` here", o->dim, o->is_sum
+			    ? "computed from " : "", o->field);
+}
+
 /* The error at the first origin that it names, then where the others are. */
 static void
 add_moved(struct diags *d, const struct imp_request *rq,
@@ -132,7 +183,9 @@ add_moved(struct diags *d, const struct imp_request *rq,
 	  struct span otherwise)
 {
 	const struct imp_origin *found[MOST];
-	uint32_t n = find_origins(rq, text, old, otherwise.lo > 0, found), i;
+	struct imp_origin own;
+	uint32_t n = find_origins(rq, text, old, otherwise.lo > 0, found,
+				  &own), i;
 	struct diag_record r = *old;
 
 	r.span = n > 0 && old->level != DIAG_NOTE ? found[0]->span : otherwise;
@@ -140,14 +193,11 @@ add_moved(struct diags *d, const struct imp_request *rq,
 	for (i = 0; i < n && old->level != DIAG_NOTE; i++) {
 		const struct imp_origin *o = found[i];
 
-		if (!o->field && i == 0) {
+		if ((!o->field || !o->dim) && i == 0) {
 			continue;	/* the error is shown there */
 		}
 		r = (struct diag_record){ DIAG_NOTE, -1, false, o->span,
-			o->field ? arena_printf(d->arena, "`%s` is `%s` here",
-						o->dim, o->field)
-				 : arena_printf(d->arena, "`%s` is given here",
-						o->dim) };
+					  origin_text(o, d->arena) };
 		add(d, &r);
 	}
 }

@@ -18,8 +18,15 @@ struct rope_search {
 	const struct imp_field *type;
 };
 
+/* A text, and which fields it is from. */
+struct rope_text {
+	struct buf at;
+	struct imp_pieces from;
+};
+
 /* `, factor = 8` and its kin; false after reporting. */
-typedef bool rope_fn(struct rope_search *s, struct buf *args, struct buf *m);
+typedef bool rope_fn(struct rope_search *s, struct rope_text *args,
+		     struct rope_text *m);
 
 static rope_fn yarn, longrope;
 
@@ -77,6 +84,26 @@ either(struct rope_search *s, const char *name, const char *beside,
 		f = f ? f : imp_config_given(&s->x->config, former);
 	}
 	return f;
+}
+
+/* Adds the number v of a field, or of none, after `before`. */
+static void
+put_number(struct rope_search *s, struct rope_text *to, const char *before,
+	   const struct imp_field *f, double v)
+{
+	size_t lo;
+
+	buf_puts(&to->at, before);
+	lo = to->at.n;
+	buf_puts(&to->at, imp_number(s->x, v));
+	imp_piece(s->x, &to->from, lo, &to->at, f);
+}
+
+/* Sets a value to the text. */
+static void
+set_text(struct imp *x, const char *name, struct rope_text *t)
+{
+	imp_set_text(x, name, buf_text(&t->at))->pieces = t->from;
 }
 
 /* The number of a field, or another one if it is not given or none. */
@@ -142,16 +169,20 @@ mark_objects(struct rope_search *s)
 
 /* ---- YaRN ---- */
 
-/* 0.1 log(factor) mscale + 1 */
-static const char *
-yarn_m(struct rope_search *s, double factor, double mscale)
+/* Adds 0.1 log(factor) mscale + 1; `of` is the field of mscale, or NULL. */
+static void
+put_yarn_m(struct rope_search *s, struct rope_text *to, double mscale,
+	   const struct imp_field *of)
 {
-	const char *by = mscale == 1 ? "" : arena_printf(&s->x->c->perm,
-						"%s * ",
-						imp_number(s->x, mscale));
+	const struct imp_field *factor = scaling(s, "factor");
 
-	return arena_printf(&s->x->c->perm, "(0.1 * %slog(%s) + 1)", by,
-			    imp_number(s->x, factor));
+	buf_puts(&to->at, "(0.1 * ");
+	if (mscale != 1) {
+		put_number(s, to, "", of, mscale);
+		buf_puts(&to->at, " * ");
+	}
+	put_number(s, to, "log(", factor, number(s, factor, 1));
+	buf_puts(&to->at, ") + 1)");
 }
 
 /*
@@ -160,46 +191,52 @@ yarn_m(struct rope_search *s, double factor, double mscale)
  * by the square of that of mscale_all_dim, too: `yarn_all`.
  */
 static void
-yarn_factors(struct rope_search *s, double factor, struct buf *m)
+yarn_factors(struct rope_search *s, double factor, struct rope_text *m)
 {
 	const struct imp_field *given = scaling(s, "attention_factor");
-	double one = number(s, scaling(s, "mscale"), 0);
-	double all = number(s, scaling(s, "mscale_all_dim"), 0);
+	const struct imp_field *mscale = scaling(s, "mscale");
+	const struct imp_field *of_all = scaling(s, "mscale_all_dim");
+	double one = number(s, mscale, 0), all = number(s, of_all, 0);
 
 	if (all != 0 && factor > 1) {
-		imp_set_text(s->x, "yarn_all", yarn_m(s, factor, all));
+		struct rope_text t = { 0 };
+
+		buf_init(&t.at, &s->x->c->perm);
+		put_yarn_m(s, &t, all, of_all);
+		set_text(s->x, "yarn_all", &t);
 	}
 	if (given) {
-		buf_puts(m, imp_number(s->x, number(s, given, 1)));
+		put_number(s, m, "", given, number(s, given, 1));
 	} else if (one != 0 && all != 0 && one != all) {
-		buf_printf(m, "%s / %s", yarn_m(s, factor, one),
-			   yarn_m(s, factor, all));
+		put_yarn_m(s, m, one, mscale);
+		buf_puts(&m->at, " / ");
+		put_yarn_m(s, m, all, of_all);
 	} else if ((one == 0 || all == 0) && factor > 1) {
-		buf_puts(m, yarn_m(s, factor, 1));
+		put_yarn_m(s, m, 1, NULL);
 	}
 }
 
 static bool
-yarn(struct rope_search *s, struct buf *args, struct buf *m)
+yarn(struct rope_search *s, struct rope_text *args, struct rope_text *m)
 {
 	const struct imp_field *f = scaling(s, "truncate");
+	const struct imp_field *fast = scaling(s, "beta_fast");
+	const struct imp_field *slow = scaling(s, "beta_slow");
 	const struct imp_field *trained = scaling(s,
 				"original_max_position_embeddings");
 	double factor = number(s, scaling(s, "factor"), 1);
 	const struct imp_value *seq = imp_value(s->x,
 						"max_position_embeddings");
 
-	double fast = number(s, scaling(s, "beta_fast"), 32);
-	double slow = number(s, scaling(s, "beta_slow"), 1);
-	double original = number(s, trained, seq ? seq->num : 1);
-
 	if (!trained && !seq) {
 		return lacks(s, "original_max_position_embeddings");
 	}
-	buf_printf(args, ", fast = %s, slow = %s, original = %s%s",
-		   imp_number(s->x, fast), imp_number(s->x, slow),
-		   imp_number(s->x, original),
-		   f && f->kind == IMP_BOOL && !f->num ? ", untruncated" : "");
+	put_number(s, args, ", fast = ", fast, number(s, fast, 32));
+	put_number(s, args, ", slow = ", slow, number(s, slow, 1));
+	put_number(s, args, ", original = ", trained ? trained : seq->field,
+		   number(s, trained, seq ? seq->num : 1));
+	buf_puts(&args->at, f && f->kind == IMP_BOOL && !f->num
+		 ? ", untruncated" : "");
 	yarn_factors(s, factor, m);
 	return true;
 }
@@ -221,10 +258,11 @@ sequence(const struct imp *x, double otherwise)
 }
 
 static bool
-stretch(struct rope_search *s, const char *name, struct buf *args)
+stretch(struct rope_search *s, const char *name, struct rope_text *args)
 {
 	const struct imp_field *f = scaling(s, name);
 	uint32_t i;
+	size_t lo;
 
 	if (!f) {
 		return lacks(s, name);
@@ -232,16 +270,19 @@ stretch(struct rope_search *s, const char *name, struct buf *args)
 	if (f->kind != IMP_LIST || f->inside == 0) {
 		return imp_wrong_kind(s->x, f, "a list of numbers");
 	}
-	for (i = 1; args && i <= f->inside; i++) {
+	if (!args) {
+		return true;
+	}
+	buf_puts(&args->at, ", stretch = ");
+	lo = args->at.n;
+	for (i = 1; i <= f->inside; i++) {
 		if (!imp_is_number(s->x, &f[i], -1)) {
 			return false;
 		}
-		buf_printf(args, "%s%s", i > 1 ? ", " : ", stretch = (",
-			   imp_number(s->x, f[i].num));
+		put_number(s, args, i > 1 ? ", " : "(", &f[i], f[i].num);
 	}
-	if (args) {
-		buf_putc(args, ')');
-	}
+	buf_putc(&args->at, ')');
+	imp_piece(s->x, &args->from, lo, &args->at, f);
 	return true;
 }
 
@@ -250,7 +291,7 @@ stretch(struct rope_search *s, const char *name, struct buf *args)
  * shorter ones; a model here has one length.
  */
 static bool
-longrope(struct rope_search *s, struct buf *args, struct buf *m)
+longrope(struct rope_search *s, struct rope_text *args, struct rope_text *m)
 {
 	const struct imp_field *trained = either(s,
 		"original_max_position_embeddings",
@@ -259,20 +300,24 @@ longrope(struct rope_search *s, struct buf *args, struct buf *m)
 	const struct imp_field *by = scaling(s, "factor");
 	const struct imp_value *seq = imp_value(s->x,
 						"max_position_embeddings");
-	double original = number(s, trained, 0), factor;
+	double original, factor;
 	bool is_long;
 
-	if (!trained || !seq || original < 2) {
+	if (!trained || !seq) {
 		return lacks(s, "original_max_position_embeddings");
 	}
+	if (!imp_is_number(s->x, trained, 2)) {
+		return false;
+	}
+	original = trained->num;
 	is_long = sequence(s->x, seq->num) > original;
 	factor = number(s, by, seq->num / original);
 	if (given) {
-		buf_puts(m, imp_number(s->x, number(s, given, 1)));
+		put_number(s, m, "", given, number(s, given, 1));
 	} else if (factor > 1) {
-		buf_printf(m, "sqrt(1 + log(%s) / log(%s))",
-			   imp_number(s->x, factor),
-			   imp_number(s->x, original));
+		put_number(s, m, "sqrt(1 + log(", by, factor);
+		put_number(s, m, ") / log(", trained, original);
+		buf_puts(&m->at, "))");
 	}
 	return stretch(s, is_long ? "short_factor" : "long_factor", NULL) &&
 	       stretch(s, is_long ? "long_factor" : "short_factor", args);
@@ -281,8 +326,8 @@ longrope(struct rope_search *s, struct buf *args, struct buf *m)
 /* ---- all of it ---- */
 
 static bool
-extension(struct rope_search *s, const struct rope_kind *k, struct buf *args,
-	  struct buf *m)
+extension(struct rope_search *s, const struct rope_kind *k,
+	  struct rope_text *args, struct rope_text *m)
 {
 	int i;
 
@@ -295,8 +340,8 @@ extension(struct rope_search *s, const struct rope_kind *k, struct buf *args,
 		if (!imp_is_number(s->x, f, -1)) {
 			return false;
 		}
-		buf_printf(args, ", %s = %s", k->args[i].arg,
-			   imp_number(s->x, f->num));
+		put_number(s, args, arena_printf(&s->x->c->perm, ", %s = ",
+			   k->args[i].arg), f, f->num);
 	}
 	return !k->more || k->more(s, args, m);
 }
@@ -308,30 +353,29 @@ imp_rope(struct imp *x, const struct imp_rope *r)
 	struct rope_search s = { .x = x, .r = r };
 	const struct imp_field *theta, *part;
 	const struct rope_kind *k;
-	struct buf args, m;
+	struct rope_text args = { 0 }, m = { 0 };
 
 	/* a kind of its own has a theta of its own, and no scaling but there */
 	s.groups[0] = r->kind ? arena_printf(&x->c->perm,
 				"rope_parameters.%s", r->kind)
 			      : "rope_parameters";
 	s.groups[1] = r->theta ? NULL : "rope_scaling";
-	buf_init(&args, &x->c->perm);
-	buf_init(&m, &x->c->perm);
+	buf_init(&args.at, &x->c->perm);
+	buf_init(&m.at, &x->c->perm);
 	theta = either(&s, "rope_theta", beside,
 		       r->kind ? NULL : "rotary_emb_base");
 	part = either(&s, "partial_rotary_factor", "partial_rotary_factor",
 		      "rotary_pct");
 	mark_objects(&s);
-	buf_printf(&args, ", theta = %s",
-		   imp_number(x, number(&s, theta, 10000)));
+	put_number(&s, &args, ", theta = ", theta, number(&s, theta, 10000));
 	k = find_kind(&s);
 	if (k) {
 		extension(&s, k, &args, &m);
 	}
-	imp_set_text(x, r->value, buf_text(&args));
-	imp_set_text(x, arena_printf(&x->c->perm, "%s_m", r->value),
-		     buf_text(&m));
-	imp_set_number(x, "rotary", number(&s, part, r->part));
+	set_text(x, r->value, &args);
+	set_text(x, arena_printf(&x->c->perm, "%s_m", r->value), &m);
+	imp_set_number(x, "rotary", number(&s, part, r->part))->from =
+		part ? imp_config_find(&x->config, part->path) : NULL;
 	if (theta) {
 		imp_note(x, arena_printf(&x->c->perm, "theta is %s%s",
 			theta->path, k && k != kinds

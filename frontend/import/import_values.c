@@ -81,6 +81,81 @@ imp_note(struct imp *x, const char *note)
 	VEC_PUSH(&x->c->perm, &x->notes, note);
 }
 
+/* ---- where a text is from ---- */
+
+void
+imp_piece(struct imp *x, struct imp_pieces *to, size_t lo,
+	  const struct buf *out, const struct imp_field *f)
+{
+	struct imp_piece p = { .lo = lo, .hi = out->n };
+
+	if (f) {
+		p.field = f->path;
+		p.span = f->span;
+		VEC_PUSH(&x->c->perm, &to->at, p);
+	}
+}
+
+/* Adds the pieces of a text that was put at byte lo of another. */
+static void
+add_pieces(struct imp *x, struct imp_pieces *to, size_t lo,
+	   const struct imp_pieces *of)
+{
+	uint32_t i;
+
+	for (i = 0; i < of->at.n; i++) {
+		struct imp_piece p = of->at.at[i];
+
+		p.lo += lo;
+		p.hi += lo;
+		VEC_PUSH(&x->c->perm, &to->at, p);
+	}
+}
+
+struct imp_field *
+imp_field_of(const struct imp_value *v)
+{
+	return v->field ? v->field : v->from;
+}
+
+void
+imp_expand(struct imp *x, const char *line, struct buf *out,
+	   struct imp_pieces *from)
+{
+	const struct imp_value *v;
+	const char *name;
+	size_t n, at;
+	bool braces;
+
+	while (*line) {
+		n = strcspn(line, "$");
+		buf_add(out, line, n);
+		line += n;
+		if (!*line) {
+			break;
+		}
+		braces = line[1] == '{';
+		line += 1 + braces;
+		n = strspn(line, "abcdefghijklmnopqrstuvwxyz_0123456789");
+		name = arena_strndup(&x->c->perm, line, n);
+		v = imp_value(x, name);
+		if (!v) {
+			die("family %s: no value is called %s", x->family,
+			    name);
+		}
+		at = out->n;
+		buf_puts(out, v->is_text ? v->text : imp_number(x, v->num));
+		add_pieces(x, from, at, &v->pieces);
+		imp_piece(x, from, at, out, imp_field_of(v));
+		if (v->field && !v->is_text) {
+			imp_note(x, arena_printf(&x->c->perm, "%s is %s",
+						  v->name,
+						  imp_number(x, v->num)));
+		}
+		line += n + braces;
+	}
+}
+
 /* ---- fields ---- */
 
 void

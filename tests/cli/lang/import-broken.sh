@@ -83,6 +83,33 @@ grep -qE 'm.llm|imported model' err && bad 'a place in a file that is not there'
 fresh
 edit 's/"head_dim": 2/"head_dim": 5/'
 refused 'an odd head' 'd/config.json:10:15: error: rope rotates pairs'
+# A number of the file that a rule forbids is shown where it is, also inside an
+# expression, or if it was computed from others.
+fresh
+edit 's/"rms_norm_eps": [^,]*/"rms_norm_eps": 0/'
+refused 'a norm without eps' 'd/config.json:23:19: error: `eps` is 0, and it must be above 0'
+fresh
+edit 's/"rope_theta": [^,]*/"rope_theta": 0/'
+refused 'a theta of 0' 'd/config.json:25:19: error: `theta` is 0'
+fresh llama3
+edit 's/"low_freq_factor": [^,]*/"low_freq_factor": 0/'
+refused 'a factor of 0' "d/config.json:$(grep -n low_freq_factor d/config.json |
+	cut -d: -f1):24: error: \`low\` is 0"
+fresh gemma2
+edit 's/"query_pre_attn_scalar": [^,]*/"query_pre_attn_scalar": 0/'
+refused 'a scale without end' 'd/config.json:28:28: error: 1 / 0 is not a finite number'
+fresh deepseek_v3
+edit 's/"first_k_dense_replace": [^,]*/"first_k_dense_replace": 99/'
+refused 'more dense layers than layers' 'd/config.json:10:28: error: the count of a repeat is -97'
+fresh gpt_neox
+edit 's/"partial_rotary_factor": [^,]*/"partial_rotary_factor": 0/'
+refused 'no pairs to rotate' ': error: dim `rot` is 0'
+grep -q 'note: `rot` is computed from `rope_parameters.partial_rotary_factor`' \
+	err || bad 'what a dim is computed from'
+fresh phi3_long
+edit 's/"original_max_position_embeddings": [^,]*/"original_max_position_embeddings": 1/'
+refused 'a length of training of 1' 'and a whole number of 2 to 2^48 is expected'
+grep -q 'config.json:1:1' err && bad 'the beginning of the file'
 fresh
 edit 's/"intermediate_size": 12/"intermediate_size": 13/'
 refused 'another shape' 'llmc: error: `model.layers.0.mlp.gate_proj.weight` of'
