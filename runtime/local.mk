@@ -154,6 +154,7 @@ rank_sources = \
 	%D%/serve/scheduler.h \
 	%D%/serve/sequences.h \
 	%D%/serve/serve.c \
+	%D%/serve/serve_memory.c \
 	%D%/serve/server.h \
 	%D%/serve/service.c \
 	%D%/serve/speed.c \
@@ -208,6 +209,8 @@ rank_sources = \
 	%D%/train/sample.c \
 	%D%/train/sample_text.c \
 	%D%/train/sample_text.h \
+	%D%/train/served_memory.c \
+	%D%/train/served_memory.h \
 	%D%/train/serving.c \
 	%D%/train/tally.c \
 	%D%/train/tally.h \

@@ -7,16 +7,31 @@
 #include <stdio.h>
 #include <string.h>
 
+#define LEAST 256		/* bytes of a text that grows */
+
+/* What `capacity` grows to for n bytes and a NUL. */
+static size_t
+grown(size_t capacity, size_t n)
+{
+	while (capacity <= n) {
+		capacity *= 2;
+	}
+	return capacity;
+}
+
+size_t
+rt_text_capacity(size_t n)
+{
+	return grown(LEAST, n);
+}
+
 /* Makes space for n more bytes and a NUL. */
 static bool
 reserve(struct rt_text *t, size_t n)
 {
-	size_t capacity = t->capacity ? t->capacity : 256;
+	size_t capacity = grown(t->capacity ? t->capacity : LEAST, t->n + n);
 	char *p;
 
-	while (capacity - t->n <= n) {
-		capacity *= 2;
-	}
 	if (capacity > t->capacity && !t->failed) {
 		p = rt_resize(&t->alloc, t->at, capacity, 1);
 		t->failed = !p;

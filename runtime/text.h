@@ -17,6 +17,8 @@ struct rt_text {
 	bool failed;
 };
 
+/* Bytes that are allocated for a text of n, with a NUL. */
+size_t rt_text_capacity(size_t n);
 void rt_text_add(struct rt_text *t, const char *fmt, ...) RT_PRINTF(2, 3);
 /* Appends n bytes, which may be NULs. */
 void rt_text_bytes(struct rt_text *t, const char *s, size_t n);

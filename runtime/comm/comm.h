@@ -116,6 +116,9 @@ struct rt_queues {
 	int64_t depth, down_bytes, up_bytes;
 };
 
+/* Memory of the host for one of them, at most. */
+int64_t rt_queue_bytes(const struct rt_queues *q, bool up);
+
 struct rt_comm_options {
 	const struct rt_plan *plan;
 	struct rt_queues queues;

@@ -19,12 +19,13 @@ message_bytes(int64_t most)
 	return sizeof(int64_t) + ((size_t)most + 7) / 8 * 8;
 }
 
-static size_t
-queue_bytes(const struct rt_queues *q, bool up)
+/* By messages, what is kept of each is what it has (msg_queue.c). */
+int64_t
+rt_queue_bytes(const struct rt_queues *q, bool up)
 {
-	return (sizeof(struct rt_queue) + (size_t)q->depth *
-		message_bytes(up ? q->up_bytes : q->down_bytes) + 63) / 64 *
-	       64;
+	return (int64_t)((sizeof(struct rt_queue) + (size_t)q->depth *
+			  message_bytes(up ? q->up_bytes : q->down_bytes) +
+			  63) / 64 * 64);
 }
 
 /* Unused pages of the segment cost no memory. */
@@ -39,8 +40,8 @@ rt_segment_lay_out(struct rt_shm *s, const struct rt_plan *p,
 	s->mail = take(&end, RT_MAIL_BYTES, RT_ROWS * s->n * 2);
 	s->posts = take(&end, sizeof(struct rt_post),
 			p->nchannels * s->n * p->nmicrobatches);
-	s->down_bytes = queue_bytes(q, false);
-	s->up_bytes = queue_bytes(q, true);
+	s->down_bytes = (size_t)rt_queue_bytes(q, false);
+	s->up_bytes = (size_t)rt_queue_bytes(q, true);
 	s->queues = take(&end, s->down_bytes + s->up_bytes,
 			 q->depth > 0 ? s->n : 0);
 	s->segment_bytes = (end + 4095) / 4096 * 4096;

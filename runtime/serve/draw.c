@@ -38,11 +38,25 @@ rt_draw_plain(void)
 				 .top_p = 1, .ntop = -1 };
 }
 
+/* Elements of each of its arrays. */
+static size_t
+size_of(int64_t vocab)
+{
+	return (size_t)vocab + LANES;
+}
+
+int64_t
+rt_drawer_bytes(int64_t vocab)
+{
+	return (int64_t)(sizeof(struct rt_drawer) + size_of(vocab) *
+			 (2 * sizeof(float) + 2 * sizeof(int32_t)));
+}
+
 enum rt_status
 rt_drawer_open(struct rt_drawer **out, int64_t vocab, struct rt_error *err)
 {
 	struct rt_drawer *d = calloc(1, sizeof *d);
-	size_t n = (size_t)vocab + LANES;
+	size_t n = size_of(vocab);
 
 	*out = d;
 	if (d) {

@@ -45,6 +45,8 @@ struct rt_drawer;
 struct rt_draw rt_draw_plain(void);
 enum rt_status rt_drawer_open(struct rt_drawer **out, int64_t vocab,
 			      struct rt_error *err);
+/* Memory that it has. */
+int64_t rt_drawer_bytes(int64_t vocab);
 void rt_drawer_free(struct rt_drawer *d);
 /*
  * Draws the token after `tokens`, of which the first nprompt are the prompt's.

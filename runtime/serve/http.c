@@ -24,8 +24,6 @@
 #include "runtime/serve/metrics.h"
 
 #define LIBRARY "libmicrohttpd.so.12"
-#define STACK_BYTES (256 << 10)
-#define BLOCK_BYTES 4096	/* of a stream, at a time */
 
 #define FOR_CALLS(X) \
 	X(MHD_start_daemon, struct MHD_Daemon *, (unsigned int, uint16_t, \
@@ -241,7 +239,7 @@ send_stream(struct http_exchange *x, struct rt_reply *reply)
 
 	x->reply = reply;
 	r = x->http->lib.MHD_create_response_from_callback(MHD_SIZE_UNKNOWN,
-		BLOCK_BYTES, read_stream, x, NULL);
+		RT_HTTP_BLOCK, read_stream, x, NULL);
 	return queue(x, 200, r, "text/event-stream",
 		     (struct http_header){ "Cache-Control", "no-cache" });
 }
@@ -250,7 +248,7 @@ static enum MHD_Result
 send_whole(struct http_exchange *x, struct rt_reply *reply)
 {
 	struct rt_text t = { .alloc = rt_alloc_or_libc(NULL) };
-	char block[BLOCK_BYTES];
+	char block[RT_HTTP_BLOCK];
 	bool failed;
 	int64_t n;
 
@@ -511,7 +509,8 @@ start_daemon(struct rt_http *h, const struct addrinfo *a)
 		MHD_OPTION_SOCK_ADDR, a->ai_addr,
 		MHD_OPTION_CONNECTION_LIMIT, (unsigned)h->o.clients,
 		MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)h->o.timeout_s,
-		MHD_OPTION_THREAD_STACK_SIZE, (size_t)STACK_BYTES,
+		MHD_OPTION_THREAD_STACK_SIZE, (size_t)RT_HTTP_STACK,
+		MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)RT_HTTP_POOL,
 		MHD_OPTION_NOTIFY_COMPLETED, on_end, h,
 		MHD_OPTION_END);
 }

@@ -8,6 +8,12 @@
 
 struct rt_http;
 
+#define RT_HTTP_STACK (256 << 10)	/* bytes, of a connection's thread */
+#define RT_HTTP_POOL (32 << 10)		/* of what it receives and sends */
+#define RT_HTTP_BLOCK 4096		/* of a stream, at a time */
+/* Of a connection, beside the body of its request. */
+#define RT_HTTP_CLIENT_BYTES (RT_HTTP_STACK + RT_HTTP_POOL + RT_HTTP_BLOCK)
+
 struct rt_http_options {
 	const char *host;	/* a name or an address */
 	int64_t port;		/* 0: any that is free */

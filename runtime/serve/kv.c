@@ -50,31 +50,55 @@ unlink_block(struct rt_kv *kv, int32_t b)
 	kv->unused--;
 }
 
+/* Elements of its arrays. */
+struct kv_sizes {
+	size_t blocks, tokens, heads;
+};
+
+static struct kv_sizes
+sizes_of(int64_t blocks, int64_t block)
+{
+	struct kv_sizes n = { .blocks = (size_t)blocks + 1, .heads = 16 };
+
+	n.tokens = (size_t)blocks * (size_t)block;
+	while (n.heads < 2 * (size_t)blocks) {
+		n.heads *= 2;
+	}
+	return n;
+}
+
+int64_t
+rt_kv_bytes(int64_t blocks, int64_t block)
+{
+	struct kv_sizes n = sizes_of(blocks, block);
+
+	return (int64_t)(sizeof(struct rt_kv) +
+			 n.blocks * sizeof(struct kv_block) +
+			 (n.tokens + n.heads) * sizeof(int32_t));
+}
+
 enum rt_status
 rt_kv_open(struct rt_kv **out, int64_t blocks, int64_t block, bool share,
 	   struct rt_error *err)
 {
 	struct rt_kv *kv = calloc(1, sizeof *kv);
-	uint64_t i, nheads = 16;
+	struct kv_sizes n = sizes_of(blocks, block);
+	uint64_t i;
 
 	*out = NULL;
 	if (!kv) {
 		return rt_no_memory(err, NULL);
 	}
-	while (nheads < 2 * (uint64_t)blocks) {
-		nheads *= 2;
-	}
 	*kv = (struct rt_kv){ .size = block, .nblocks = blocks,
-			      .share = share, .mask = nheads - 1 };
-	kv->blocks = calloc((size_t)blocks + 1, sizeof *kv->blocks);
-	kv->tokens = calloc((size_t)blocks * (size_t)block,
-			    sizeof *kv->tokens);
-	kv->heads = calloc(nheads, sizeof *kv->heads);
+			      .share = share, .mask = n.heads - 1 };
+	kv->blocks = calloc(n.blocks, sizeof *kv->blocks);
+	kv->tokens = calloc(n.tokens, sizeof *kv->tokens);
+	kv->heads = calloc(n.heads, sizeof *kv->heads);
 	if (!kv->blocks || !kv->tokens || !kv->heads) {
 		rt_kv_free(kv);
 		return rt_no_memory(err, NULL);
 	}
-	for (i = 0; i < nheads; i++) {
+	for (i = 0; i < n.heads; i++) {
 		kv->heads[i] = -1;
 	}
 	kv->blocks[blocks].before = kv->blocks[blocks].after = (int32_t)blocks;

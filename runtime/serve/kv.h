@@ -20,6 +20,8 @@ struct rt_kv;
 /* Without `share` nothing is ever found. */
 enum rt_status rt_kv_open(struct rt_kv **out, int64_t blocks, int64_t block,
 			  bool share, struct rt_error *err);
+/* Memory that it has for so many. */
+int64_t rt_kv_bytes(int64_t blocks, int64_t block);
 void rt_kv_free(struct rt_kv *kv);
 /* Blocks that nobody uses, whether they have a content or not. */
 int64_t rt_kv_unused(const struct rt_kv *kv);

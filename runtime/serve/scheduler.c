@@ -28,25 +28,74 @@ check_engine(const struct rt_engine *e, struct rt_error *err)
 	return RT_OK;
 }
 
+/* Elements of the arrays of a replica's step. */
+enum { STEP_ARRAYS = 7 };
+
+static void
+step_sizes(const struct rt_engine *e, size_t n[STEP_ARRAYS])
+{
+	size_t i;
+
+	for (i = 0; i < 5; i++) {
+		n[i] = (size_t)e->tokens;
+	}
+	n[5] = (size_t)e->keys;
+	n[6] = (size_t)rt_least(e->rows, e->tokens);
+}
+
+static int64_t
+replicas_of(const struct rt_engine *e)
+{
+	return e->replicas > 1 ? e->replicas : 1;
+}
+
+/* Steps in flight, at most. */
+static int64_t
+most_of(const struct rt_engine *e)
+{
+	return e->in_flight > 1 ? e->in_flight : 1;
+}
+
+/* Logits of a replica's step. */
+static size_t
+logits_of(const struct rt_engine *e)
+{
+	return (size_t)(e->rows * e->vocab);
+}
+
+int64_t
+rt_scheduler_bytes(const struct rt_engine *e)
+{
+	size_t n[STEP_ARRAYS], each, i;
+
+	step_sizes(e, n);
+	each = sizeof(struct rt_replica) + sizeof(struct rt_serve_step) +
+	       logits_of(e) * sizeof(float);
+	for (i = 0; i < STEP_ARRAYS; i++) {
+		each += n[i] * sizeof(int32_t);
+	}
+	return (int64_t)sizeof(struct rt_scheduler) +
+	       most_of(e) * (int64_t)sizeof(int64_t) +
+	       replicas_of(e) * (int64_t)each + rt_drawer_bytes(e->vocab);
+}
+
 static bool
 allocate(struct rt_scheduler *s, struct rt_replica *r)
 {
-	const struct rt_engine *e = &s->e;
-	size_t t = (size_t)e->tokens;
-	size_t rows = (size_t)rt_least(e->rows, e->tokens);
+	int32_t **const at[STEP_ARRAYS] = { &r->token, &r->position, &r->slot,
+		&r->first, &r->last, &r->key, &r->row };
+	size_t n[STEP_ARRAYS], i;
+	bool all = true;
 
-	r->token = calloc(t, sizeof *r->token);
-	r->position = calloc(t, sizeof *r->position);
-	r->slot = calloc(t, sizeof *r->slot);
-	r->first = calloc(t, sizeof *r->first);
-	r->last = calloc(t, sizeof *r->last);
-	r->key = calloc((size_t)e->keys, sizeof *r->key);
-	r->row = calloc(rows, sizeof *r->row);
+	step_sizes(&s->e, n);
+	for (i = 0; i < STEP_ARRAYS; i++) {
+		*at[i] = calloc(n[i], sizeof **at[i]);
+		all = all && *at[i];
+	}
 	*r->step = (struct rt_serve_step){ .token = r->token,
 		.position = r->position, .slot = r->slot, .first = r->first,
 		.last = r->last, .key = r->key, .row = r->row };
-	return r->token && r->position && r->slot && r->first && r->last &&
-	       r->key && r->row;
+	return all;
 }
 
 static enum rt_status
@@ -58,8 +107,7 @@ open_replicas(struct rt_scheduler *s, bool share, struct rt_error *err)
 
 	s->replica = calloc(n, sizeof *s->replica);
 	s->steps = calloc(n, sizeof *s->steps);
-	s->logits = calloc(n * (size_t)(e->rows * e->vocab),
-			   sizeof *s->logits);
+	s->logits = calloc(n * logits_of(e), sizeof *s->logits);
 	s->positions = calloc((size_t)s->most, sizeof *s->positions);
 	if (!s->replica || !s->steps || !s->logits || !s->positions) {
 		return rt_no_memory(err, NULL);
@@ -68,7 +116,7 @@ open_replicas(struct rt_scheduler *s, bool share, struct rt_error *err)
 		struct rt_replica *r = &s->replica[i];
 
 		r->step = &s->steps[i];
-		r->logits = s->logits + i * (size_t)(e->rows * e->vocab);
+		r->logits = s->logits + i * logits_of(e);
 		status = rt_kv_open(&r->kv, e->blocks, e->block, share, err);
 		if (status == RT_OK && !allocate(s, r)) {
 			status = rt_no_memory(err, NULL);
@@ -109,8 +157,8 @@ rt_scheduler_open(struct rt_scheduler **out, const struct rt_engine *e,
 	s->longest = rt_least(e->keys / e->align * e->align,
 			      e->blocks * e->block);
 	s->longest = rt_least(s->longest, e->context);
-	s->nreplicas = e->replicas > 1 ? e->replicas : 1;
-	s->most = e->in_flight > 1 ? e->in_flight : 1;
+	s->nreplicas = replicas_of(e);
+	s->most = most_of(e);
 	s->counts.blocks = e->blocks * s->nreplicas;
 	status = open_replicas(s, share, err);
 	if (status == RT_OK) {

@@ -65,6 +65,8 @@ struct rt_serve_counts {
 enum rt_status rt_scheduler_open(struct rt_scheduler **out,
 				 const struct rt_engine *e, bool share,
 				 struct rt_error *err);
+/* Memory that it has for steps of an engine, without blocks of the cache. */
+int64_t rt_scheduler_bytes(const struct rt_engine *e);
 /* Sequences that are still there end as cancelled. */
 void rt_scheduler_free(struct rt_scheduler *s);
 /* Most tokens of a sequence, drawn ones too. */

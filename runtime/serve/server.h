@@ -176,4 +176,16 @@ enum rt_status rt_serve(const struct rt_engine *e,
 			const struct rt_serve_options *o, FILE *out,
 			struct rt_error *err);
 
+/* ---- memory of its host (serve_memory.c) -------------------------------- */
+
+struct rt_serve_memory {
+	int64_t index;		/* which tokens blocks of the cache have */
+	int64_t steps;		/* what is in a step, and its logits */
+	int64_t client;		/* of a connection and its request, at most */
+};
+
+/* In bytes, without the texts of answers. */
+struct rt_serve_memory rt_serve_memory(const struct rt_engine *e,
+				       const struct rt_serve_options *o);
+
 #endif

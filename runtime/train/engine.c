@@ -22,7 +22,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define BLOCK 16		/* tokens of a block of the cache */
+#define BLOCK RT_SERVED_BLOCK
 /* Where a sequence's keys begin: attention takes so many keys at a time. */
 #define ALIGN 128
 enum { STEP_ENDS = -1 };	/* positions of the step after the last */
@@ -36,7 +36,7 @@ struct wire {
 };
 
 /* Numbers of a wire before its arrays: n, nkeys, nrows, size. */
-enum { HEAD = 4 };
+enum { HEAD = RT_SERVED_HEAD };
 
 static const char step_text[] = "what is in a step";
 static const char logits_text[] = "the logits of a step";
@@ -53,6 +53,7 @@ struct size {
 struct rt_plan_engine {
 	struct rt_run *r;	/* of the largest size */
 	struct rt_engine e;
+	struct rt_served sizes;		/* of the largest */
 	struct size *size;	/* ascending */
 	int64_t nsizes;
 	int64_t shows;	/* the lowest rank that has logits, of replica 0 */
@@ -107,40 +108,40 @@ port_size(const struct rt_plan *p, const char *name)
 	return find_port(p, name)->dims[0]->size;
 }
 
-static int64_t
-wire_bytes(const struct rt_plan *p, int64_t nkeys)
+static struct rt_served
+sizes_of(const struct rt_plan *p)
 {
-	return HEAD * (int64_t)sizeof(int64_t) + (int64_t)sizeof(int32_t) *
-	       (5 * port_size(p, "tokens") + port_size(p, "row") + nkeys);
+	return (struct rt_served){ .tokens = port_size(p, "tokens"),
+		.rows = port_size(p, "row"), .keys = port_size(p, "key"),
+		.slots = find_port(p, "slot")->below,
+		.vocab = find_port(p, "tokens")->below,
+		.stages = p->npipes, .ranks = p->nranks };
 }
 
 struct rt_queues
 rt_plan_engine_queues(const struct rt_plan *p)
 {
+	struct rt_served s;
+
 	if (p->context <= 0) {
 		return (struct rt_queues){ 0 };
 	}
-	return (struct rt_queues){ p->npipes,
-		wire_bytes(p, port_size(p, "key")),
-		port_size(p, "row") * find_port(p, "tokens")->below *
-			(int64_t)sizeof(float) };
+	s = sizes_of(p);
+	return rt_served_queues(&s);
 }
 
 static void
 find_bounds(struct rt_plan_engine *x)
 {
-	const struct rt_plan *p = x->r->plan;
-	const struct rt_port *tokens = find_port(p, "tokens");
-	const struct rt_port *slot = find_port(p, "slot");
-
-	x->e.tokens = tokens->dims[0]->size;
-	x->e.vocab = tokens->below;
-	x->e.rows = find_port(p, "row")->dims[0]->size;
-	x->e.keys = find_port(p, "key")->dims[0]->size;
+	x->sizes = sizes_of(x->r->plan);
+	x->e.tokens = x->sizes.tokens;
+	x->e.vocab = x->sizes.vocab;
+	x->e.rows = x->sizes.rows;
+	x->e.keys = x->sizes.keys;
 	x->e.block = BLOCK;
 	x->e.align = ALIGN;
-	x->e.blocks = slot->below / BLOCK - 1;
-	x->e.context = p->context;
+	x->e.blocks = rt_served_blocks(x->sizes.slots);
+	x->e.context = x->r->plan->context;
 }
 
 static void
@@ -241,11 +242,12 @@ close_sizes(struct rt_plan_engine *x)
 static bool
 get_room(struct rt_plan_engine *x)
 {
-	int64_t t = x->e.tokens, cells = x->e.rows * x->e.vocab;
+	struct rt_queues q = rt_served_queues(&x->sizes);
+	int64_t t = x->e.tokens;
 	int64_t *head;
 	int32_t *at;
 
-	x->wire_bytes = wire_bytes(x->r->plan, x->e.keys);
+	x->wire_bytes = q.down_bytes;
 	head = calloc(1, (size_t)x->wire_bytes);
 	x->nrows = calloc((size_t)(x->e.in_flight * x->replicas),
 			  sizeof *x->nrows);
@@ -259,11 +261,11 @@ get_room(struct rt_plan_engine *x)
 	if (x->r->rank != shower(x, x->mine)) {
 		return true;
 	}
-	x->values = calloc((size_t)cells, sizeof(double));
+	x->values = calloc(RT_SERVED_LOGITS - 1, (size_t)q.up_bytes);
 	if (x->r->rank == 0) {
 		return x->values;
 	}
-	x->floats = calloc((size_t)cells, sizeof *x->floats);
+	x->floats = calloc(1, (size_t)q.up_bytes);
 	return x->values && x->floats;
 }
 
@@ -511,7 +513,7 @@ pack(struct rt_plan_engine *x, struct wire *w, const struct rt_serve_step *s)
 static enum rt_status
 send_step(struct rt_plan_engine *x, int64_t replica, struct rt_error *err)
 {
-	int64_t bytes = wire_bytes(x->r->plan, x->w.head[1]), r;
+	int64_t bytes = rt_served_step_bytes(&x->sizes, x->w.head[1]), r;
 	enum rt_status status = RT_OK;
 
 	for (r = 1; r < x->r->plan->nranks && status == RT_OK; r++) {

@@ -7,6 +7,7 @@
 
 #include "runtime/serve/server.h"
 #include "runtime/train/rank.h"
+#include "runtime/train/served_memory.h"
 
 struct rt_plan_engine;
 

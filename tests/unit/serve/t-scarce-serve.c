@@ -1,7 +1,7 @@
 /*
  * A request from its body to its reply, with memory that runs out at the n-th
  * allocation, for each n: it ends with an error, or as if nothing had been, and
- * all memory is given back.
+ * all memory is given back.  And how much a service asks for is what it says.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -29,6 +29,7 @@ void __wrap_free(void *p);
 /* Allocations that are granted, negative: all; and what is not given back. */
 static int64_t granted = -1, live;
 static bool refused, once;	/* once: the next one is granted again */
+static int64_t bytes;		/* that were asked for of calloc */
 
 static bool
 grant(void)
@@ -57,6 +58,7 @@ __wrap_calloc(size_t n, size_t size)
 	void *p = grant() ? __real_calloc(n, size) : NULL;
 
 	live += p != NULL;
+	bytes += (int64_t)(n * size);
 	return p;
 }
 
@@ -187,11 +189,40 @@ test_every_allocation(void **state)
 	rt_codec_close(&codec);
 }
 
+/* What is in the account of memory is what is allocated, to the byte. */
+static void
+test_account(void **state)
+{
+	static const struct rt_engine engines[] = {
+		{ .tokens = 64, .rows = 4, .keys = 1024, .align = 16,
+		  .block = 16, .blocks = 64, .context = 256, .vocab = 256 },
+		{ .tokens = 3, .rows = 16, .keys = 48, .align = 16,
+		  .block = 8, .blocks = 1000, .context = 40, .vocab = 999,
+		  .replicas = 3, .in_flight = 4 }
+	};
+	struct rt_serve_options o = rt_serve_plain();
+	struct rt_error err = { .message = "" };
+	struct rt_scheduler *s;
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < sizeof engines / sizeof *engines; i++) {
+		struct rt_serve_memory m = rt_serve_memory(&engines[i], &o);
+
+		bytes = 0;
+		assert_int_equal(rt_scheduler_open(&s, &engines[i], true,
+						   &err), RT_OK);
+		assert_int_equal(bytes, m.index + m.steps);
+		rt_scheduler_free(s);
+	}
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_every_allocation),
+		cmocka_unit_test(test_account),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
