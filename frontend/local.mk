@@ -81,6 +81,7 @@ BUILT_SOURCES += %D%/lang/parser.h
 	%D%/tool/rerun.c \
 	%D%/tool/schedule.c \
 	%D%/tool/serve_code.c \
+	%D%/tool/serve_sizes.c \
 	%D%/tool/sweep.c \
 	%D%/tool/sweep.h \
 	%D%/tool/sweep_ask.c \

@@ -34,7 +34,7 @@ runtime/tokenize: tokenize.h
 	< runtime
 runtime/serve: server.h
 	< runtime runtime/tokenize
-runtime/train: rank.h
+runtime/train: rank.h served_memory.h
 	< runtime runtime/comm runtime/device runtime/data runtime/tokenize
 		runtime/serve
 runtime/measure: measure.h tune.h
@@ -132,7 +132,8 @@ frontend/validate: validate.h
 frontend/import: import.h
 	< ir runtime passes frontend
 frontend/tool: tool.h
-	< ir runtime runtime/measure runtime/tokenize passes/sched passes/plan passes/kernels
+	< ir runtime runtime/measure runtime/tokenize
+		runtime/train/served_memory.h passes/sched passes/plan passes/kernels
 		passes/price passes/memory passes/search passes/advice passes/serve
 		passes/answer passes/pictures passes codegen frontend/options frontend/eval frontend/import
 		frontend/validate frontend

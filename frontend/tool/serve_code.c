@@ -15,67 +15,6 @@
 #include "passes/plan/plan.h"
 #include "passes/serve/serve.h"
 
-/* What is chosen for keys and slots is a multiple of this, as where a
- * sequence's keys begin. */
-#define UNIT 128
-/* Positions and logits of a step, keys and slots, unless they are given. */
-#define TOKENS 64
-#define ROWS 16
-#define KEYS 4096
-
-/* ---- how large a step is ---- */
-
-static int64_t
-units(double n)
-{
-	return n < UNIT ? UNIT : (int64_t)(n / UNIT) * UNIT;
-}
-
-static int64_t
-given(const struct ir_module *m, const char *key, int64_t otherwise)
-{
-	return (int64_t)ir_setting_num(m, arena_printf(&m->ctx->tmp,
-		"serve.%s", key), (double)otherwise);
-}
-
-static void
-set(struct ir_module *m, const char *name, int64_t n)
-{
-	struct ir_setting s = { .kind = SET_NUM, .n = 1,
-				.num = { (double)n } };
-
-	if (!ir_setting(m, name)) {
-		s.key = intern_str(&m->ctx->syms, name);
-		VEC_PUSH(&m->ctx->perm, &m->settings, s);
-	}
-}
-
-/*
- * The cache holds what sequences in flight have, or what memory is left for;
- * the first block of it takes what positions without a sequence write.
- */
-static void
-set_sizes(struct ir_module *m, const struct serve_answer_in *in,
-	  const struct serve_plan *x)
-{
-	int64_t context = (int64_t)in->asked->context;
-	int64_t least = units((double)context + UNIT - 1);
-	/* each rank of experts has the whole cache of its replica */
-	double held = x->memory.tokens / (double)x->split.ep;
-	double most = fmin(held, x->sequences * (double)context);
-	int64_t slots = units(fmax(most, (double)least)) + UNIT;
-	int64_t tokens, keys;
-
-	set(m, "program.serves", 1);
-	set(m, "serve.tokens", TOKENS);
-	tokens = given(m, "tokens", 0);
-	set(m, "serve.rows", tokens < ROWS ? tokens : ROWS);
-	set(m, "serve.slots", slots);
-	slots = given(m, "slots", 0);
-	keys = least > KEYS ? least : KEYS;
-	set(m, "serve.keys", keys < slots ? keys : slots);
-}
-
 /* ---- the programs ---- */
 
 /* Steps of 1, 8, 32, 64, .. positions, and the largest: 14 of 65536. */
@@ -161,7 +100,8 @@ add_step(struct serve_build *s, struct ir_module *m, int64_t tokens,
 static bool
 add_steps(struct serve_build *s, struct ir_module *m)
 {
-	int64_t tokens = given(m, "tokens", 0), rows = given(m, "rows", 0), n;
+	int64_t tokens = drv_serve_size(m, "tokens"), n;
+	int64_t rows = drv_serve_size(m, "rows");
 	struct ir_module *small;
 	const char *name;
 
@@ -470,7 +410,7 @@ drv_warn_of_program(struct driver *d, const struct ir_module *m,
 
 	ir_ctx_child(&c, &d->ctx);
 	copy = ir_copy(m, &c);
-	set_sizes(copy, in, &x->best);
+	drv_set_serve_sizes(copy, in, &x->best);
 	pass_manager_init(&pm, &d->table);
 	if (pass_list_parse(&d->table, &list, "fold-dims,inline,ragged") &&
 	    pass_run(&pm, &list, copy) == PASS_BAD_INPUT && c.diags.errors) {
@@ -492,7 +432,7 @@ drv_serve_code(struct driver *d, struct ir_module *m,
 
 	buf_init(&d->json, &d->ctx.perm);
 	serve_print_json(in, x, NULL, &d->json);
-	set_sizes(m, in, &x->best);
+	drv_set_serve_sizes(m, in, &x->best);
 	d->for_code = true;
 	drv_set_capacity(d, m);
 	d->kernels = arena_alloc(&d->ctx.perm, sizeof *d->kernels);

@@ -72,10 +72,11 @@ bool drv_check_serving(struct driver *d);
 /* Prints how the model serves requests on --target. */
 bool drv_serve(struct driver *d, struct ir_module *m);
 
-/* ---- serve_code.c: the program of --serve with -o ----------------------- */
-
 struct serve_answer;
 struct serve_answer_in;
+struct serve_plan;
+
+/* ---- serve_code.c: the program of --serve with -o ----------------------- */
 
 /* Compiles m, which is as it was read, as that answer says; false after
  * errors. */
@@ -86,6 +87,22 @@ bool drv_serve_code(struct driver *d, struct ir_module *m,
 void drv_warn_of_program(struct driver *d, const struct ir_module *m,
 			 const struct serve_answer_in *in,
 			 const struct serve_answer *x);
+
+/* ---- serve_sizes.c: how large a step of that program is ---------------- */
+
+/* A size of the serve block, which m has. */
+int64_t drv_serve_size(const struct ir_module *m, const char *key);
+/*
+ * Adds the sizes of a step of the plan's program that m does not have.  The
+ * cache holds what sequences in flight have, or what memory is left for; the
+ * first block of it takes what positions without a sequence write.
+ */
+void drv_set_serve_sizes(struct ir_module *m, const struct serve_answer_in *in,
+			 const struct serve_plan *x);
+/* Finds the host's memory of x->best; reports that hosts have less. */
+bool drv_find_serve_host(struct driver *d, const struct ir_module *m,
+			 const struct serve_answer_in *in,
+			 struct serve_answer *x);
 
 /* ---- plan_diff.c: two plans beside each other ------------------------- */
 

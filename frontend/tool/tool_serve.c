@@ -294,6 +294,9 @@ drv_serve(struct driver *d, struct ir_module *m)
 		report_misfit(d, &in, &x, why_not);
 		return false;
 	}
+	if (!drv_find_serve_host(d, m, &in, &x)) {
+		return false;
+	}
 	print_answer(d, &in, &x, why_not);
 	if (!unsplit) {
 		drv_warn_of_program(d, m, &in, &x);

@@ -278,6 +278,13 @@ struct serve_misfit {
 	const char *change;
 };
 
+/* What a program of the best plan keeps in the memory of rank 0's host, in
+ * bytes; runtime/train/served_memory.h says of what. */
+struct serve_host {
+	double queues, steps, index;
+	double client;		/* of each connection, at most */
+};
+
 struct serve_answer {
 	bool fits;
 	struct serve_misfit misfit;
@@ -286,6 +293,7 @@ struct serve_answer {
 	struct serve_plan curve[SERVE_MAX_CURVE];
 	uint32_t ncurve;
 	uint32_t tried;		/* splits */
+	struct serve_host host;	/* of the caller; 0: not known */
 };
 
 /* Prices all splits of the target, and batches; in arena a. */

@@ -150,6 +150,20 @@ print_memory(const struct serve_plan *x, struct buf *out)
 }
 
 static void
+print_host(const struct serve_host *h, struct buf *out)
+{
+	double all = h->queues + h->steps + h->index;
+
+	if (all > 0) {
+		buf_printf(out, "host       %.1f MB of rank 0's: queues %.1f, "
+			   "steps %.1f, index of prefixes %.1f;\n"
+			   "           at most %.1f MB for each client\n",
+			   all / 1e6, h->queues / 1e6, h->steps / 1e6,
+			   h->index / 1e6, h->client / 1e6);
+	}
+}
+
+static void
 print_money(const struct serve_answer_in *in, const struct serve_plan *x,
 	    struct buf *out)
 {
@@ -218,6 +232,7 @@ serve_print(const struct serve_answer_in *in, const struct serve_answer *x,
 	print_time("decode", "a step of a stage", &b->decode, out);
 	print_time("prefill", "a chunk of one prompt", &b->prefill, out);
 	print_memory(b, out);
+	print_host(&x->host, out);
 	print_money(in, b, out);
 	print_curve(in, x, out);
 }
@@ -325,7 +340,12 @@ json_answer(const struct serve_answer_in *in, const struct serve_answer *x,
 
 	buf_puts(out, ",\n  \"best\": ");
 	json_plan(in, &x->best, out);
-	buf_puts(out, ",\n  \"curve\": [");
+	buf_puts(out, ",\n  \"host\": {\"queues_bytes\": ");
+	buf_double(out, x->host.queues);
+	json_number(out, "steps_bytes", x->host.steps);
+	json_number(out, "index_bytes", x->host.index);
+	json_number(out, "client_bytes", x->host.client);
+	buf_puts(out, "},\n  \"curve\": [");
 	for (i = 0; i < x->ncurve; i++) {
 		buf_puts(out, i ? ",\n    " : "\n    ");
 		json_plan(in, &x->curve[i], out);

@@ -135,6 +135,26 @@ run --serve --emit=serve-json --target h100x8 --workload "rate=$rate" \
 	"$llama" || exit
 above "$(figure requests_s)" 1 'the rate that is advised'
 
+# The host's memory is in the answer, and an answer that needs more than hosts
+# have says which sizes would fit, and they do.
+run --serve --emit=serve-json --target h100x8 "$llama" || exit
+for part in queues steps index client; do
+	above "$(sed -n 's/.*"host": .*"'$part'_bytes": \([0-9.e+]*\).*/\1/p' \
+		out)" 1000 "the host's $part"
+done
+echo 'target { accelerator = h100; devices = 8; host_memory = 0.005; }' \
+	>small.target
+says 'a host has 0.040 GB, and that of rank 0 needs' --serve \
+	--target small.target "$llama"
+sizes=$(sed -n 's/^.*note: one fits with //p' err)
+[ "$sizes" ] || bad "no sizes that fit: $(cat err)"
+run --serve --target small.target --workload "$sizes" "$llama" ||
+	bad 'the sizes that are advised'
+says '`slots` = 20000000' --serve --target small.target --workload \
+	rows=1,slots=20000000 "$llama"
+grep -q '^--workload:1:14: error: no plan that serves fits' err ||
+	bad 'where slots are said'
+
 # A step of the program is of its parts, and no less than its weights take.
 run --serve --emit=serve-json --target h100 --workload sequences=1 "$llama" ||
 	exit
