@@ -56,9 +56,8 @@ drv_set_serve_sizes(struct ir_module *m, const struct serve_answer_in *in,
 {
 	int64_t context = (int64_t)in->asked->context;
 	int64_t least = units((double)context + UNIT - 1);
-	/* each rank of experts has the whole cache of its replica */
-	double held = x->memory.tokens / (double)x->split.ep;
-	double most = fmin(held, x->sequences * (double)context);
+	double most = fmin(x->memory.tokens,
+			   x->sequences * (double)context);
 	int64_t slots = units(fmax(most, (double)least)) + UNIT;
 	int64_t tokens, keys;
 

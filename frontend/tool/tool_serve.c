@@ -232,11 +232,12 @@ print_answer(struct driver *d, const struct serve_answer_in *in,
 	}
 }
 
-/* What a program has where no pin says else: experts that `tp` splits, and one
- * replica. */
+/* What a program has: all rows of a step on each rank along ep; and where no
+ * pin says else, experts that `tp` splits, and one replica. */
 static void
 set_program(struct serve_split *split)
 {
+	split->is_shared = true;
 	split->ep = split->ep ? split->ep : 1;
 	split->replicas = split->replicas ? split->replicas : 1;
 }

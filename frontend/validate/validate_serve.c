@@ -35,8 +35,8 @@ static const char *
 program(const struct serving *s, const struct serve_answer_in *in,
 	struct serve_program *p)
 {
-	serve_program(in->model, in->target, s->split.tp, s->split.ep,
-		      &s->v->d->ctx.perm, p);
+	serve_program(in->model, in->target, &s->split, &s->v->d->ctx.perm,
+		      p);
 	p->split = s->split;
 	return p->why;
 }
@@ -103,13 +103,13 @@ with_workers(const struct serving *s, const struct serve_answer_in *in,
 	const struct serve_asked *q = in->asked;
 	double tokens = serving_limits(s).tokens * (double)s->width;
 	double few = 0, many = s->concurrency, rate = 0, most, alone_us;
+	struct serve_split readers = { .tp = 1, .ep = s->width };
 	struct serve_program reader;
 	struct serve_time t;
 	int i;
 
-	serve_program(in->model, in->target, 1, s->width, &s->v->d->ctx.perm,
+	serve_program(in->model, in->target, &readers, &s->v->d->ctx.perm,
 		      &reader);
-	reader.split = (struct serve_split){ 1, 1, s->width, 1 };
 	most = (double)s->workers * tokens / q->prompt /
 	       serve_cycle_us(in, &reader, 0, tokens, &t);
 	alone_us = serve_cycle_us(in, &reader, 0, q->prompt, &t);

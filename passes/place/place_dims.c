@@ -258,7 +258,8 @@ place_choose_axis(struct place *p, axis_id a, enum place_kind kind,
 		take(p->may, p->facts->context, n);
 	} else if (kind == PLACE_TENSOR) {
 		take(p->may, p->facts->tensor, n);
-	} else {
+	} else if (kind == PLACE_TIME ||
+		   !ir_setting(p->m, "program.serves")) {
 		p->may[p->facts->batch] = p->facts->batch != 0;
 	}
 	if (kind == PLACE_EXPERT) {

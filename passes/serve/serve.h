@@ -52,9 +52,15 @@ struct serve_asked {
 	double usd_h;		/* rent of a device; 0: not known */
 };
 
-/* How the model is split.  A replica has tp * ep * pp devices. */
+/*
+ * How the model is split.  A replica has tp * ep * pp devices.  Along ep ranks
+ * have the experts together.  Of their sequences each has its own and computes
+ * attention for these alone, as published engines do; or all have the same
+ * ones, as those of a program that llmc makes.
+ */
 struct serve_split {
 	int64_t tp, pp, ep, replicas;
+	bool is_shared;		/* the same sequences on all ranks along ep */
 };
 
 /* Keys of a split that are given; 0: any. */
@@ -146,10 +152,12 @@ struct serve_model {
  */
 bool serve_open(struct ir_module *m, struct memo *memo,
 		struct serve_model *out);
-/* The program of tp and ep ranks of target t; in arena a. */
+/* The program of the tp and ep ranks of a split, on target t; in arena a. */
 void serve_program(const struct serve_model *s, const struct target *t,
-		   int64_t tp, int64_t ep, struct arena *a,
+		   const struct serve_split *split, struct arena *a,
 		   struct serve_program *out);
+/* Ranks of a stage that have sequences of their own. */
+int64_t serve_apart(const struct serve_split *s);
 
 /* ---- serve_price.c: the time and the memory of a step ------------------ */
 

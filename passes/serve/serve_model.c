@@ -161,23 +161,42 @@ set_size(struct ir_module *m, dim_id d, int64_t size)
 	m->dims.at[d].expr = 0;
 }
 
+/* Marks the model as one whose ranks along ep all have the rows of a step. */
+static void
+share_rows(struct ir_module *m)
+{
+	struct ir_setting x = { .kind = SET_NUM, .n = 1, .num = { 1 } };
+
+	x.key = intern_str(&m->ctx->syms, "program.serves");
+	VEC_PUSH(&m->ctx->perm, &m->settings, x);
+}
+
+int64_t
+serve_apart(const struct serve_split *s)
+{
+	return s->is_shared ? 1 : s->ep;
+}
+
 /* False: c has the error. */
 static bool
-place_it(const struct serve_model *s, const struct target *t, int64_t tp,
-	 int64_t ep, struct ir_module *m)
+place_it(const struct serve_model *s, const struct target *t,
+	 const struct serve_split *split, struct ir_module *m)
 {
 	struct pass_stats stats = { .arena = &m->ctx->perm, .pass = "serve" };
 	struct pass_ctx p = { .ctx = m->ctx, .stats = &stats, .cluster = t,
 			      .memo = s->memo };
 	struct plan plan;
 
-	set_size(m, s->batch, ROWS * ep);
+	set_size(m, s->batch, ROWS * serve_apart(split));
 	set_size(m, s->seq, 1);
+	if (split->is_shared) {
+		share_rows(m);
+	}
 	if (!plan_read(m, &plan)) {
 		return false;
 	}
-	plan.tp = tp;
-	plan.ep = ep;
+	plan.tp = split->tp;
+	plan.ep = split->ep;
 	plan.dp = plan.pp = plan.cp = 1;
 	plan.microbatch = ROWS;
 	plan.layers = NULL;
@@ -331,6 +350,11 @@ dot_item(const struct serve_reading *r, const struct kernel *k,
 
 	x->work = SERVE_DOT;
 	x->m = line(a->m, b->m);
+	/* of rows that are on all ranks along ep, those that chose its own */
+	if (ir_is(n->op, IRF_INDEXED) && r->out->split.is_shared) {
+		x->m.fixed /= (double)r->out->split.ep;
+		x->m.row /= (double)r->out->split.ep;
+	}
 	x->n = line(a->n, b->n);
 	x->k = line(a->k, b->k);
 	x->batch = line(a->batch, b->batch);
@@ -580,43 +604,45 @@ same_kernels(const struct kernel_list *a, const struct kernel_list *b)
 
 /* The same kernels at twice the rows, which only sizes of dims change. */
 static bool
-read_kernels(struct serve_reading *r, const struct serve_model *s, int64_t ep)
+read_kernels(struct serve_reading *r, const struct serve_model *s)
 {
+	int64_t rows = ROWS * serve_apart(&r->out->split);
 	func_id f = ir_model(r->m);
 	region_id body = r->m->funcs.at[f].body;
 	struct kernels *a, *b;
 
 	a = kernels_find(r->m, f, NULL, &r->m->ctx->perm);
 	r->out->hop_row_bytes = row_bytes(r);
-	set_size(r->m, s->batch, 2 * ROWS * ep);
+	set_size(r->m, s->batch, 2 * rows);
 	b = kernels_find(r->m, f, NULL, &r->m->ctx->perm);
 	if (!same_kernels(a->top, b->top)) {
 		r->out->why = "its kernels depend on the batch";
 		return false;
 	}
-	set_size(r->m, s->batch, ROWS * ep);
+	set_size(r->m, s->batch, rows);
 	set_size(r->m, s->seq, s->context);
 	read_parts(r, body, a->top, b->top);
 	return !r->out->why;
 }
 
 void
-serve_program(const struct serve_model *s, const struct target *t, int64_t tp,
-	      int64_t ep, struct arena *a, struct serve_program *out)
+serve_program(const struct serve_model *s, const struct target *t,
+	      const struct serve_split *split, struct arena *a,
+	      struct serve_program *out)
 {
 	struct serve_reading r = { .s = s, .t = &t->groups.at[0], .a = a,
 			     .out = out };
 	struct ir_ctx c;
 
 	memset(out, 0, sizeof *out);
-	out->split = (struct serve_split){ .tp = tp, .ep = ep, .pp = 1,
-					   .replicas = 1 };
+	out->split = *split;
+	out->split.pp = out->split.replicas = 1;
 	ir_ctx_child(&c, s->m->ctx);
 	r.m = ir_copy(s->m, &c);
-	if (!place_it(s, t, tp, ep, r.m)) {
+	if (!place_it(s, t, split, r.m)) {
 		out->why = "it cannot be placed so";
 	} else {
-		read_kernels(&r, s, ep);
+		read_kernels(&r, s);
 	}
 	ir_ctx_release(&c);
 }

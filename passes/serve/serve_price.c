@@ -318,7 +318,7 @@ rows_of(const struct serve_program *p, const struct serve_asked *q,
 	double rows = l->decoding * (1 + q->drafts) +
 		      (i + 1 == p->nparts ? l->prompts : l->chunk);
 
-	return fmax(rows / (double)p->split.ep, 1);
+	return fmax(rows / (double)serve_apart(&p->split), 1);
 }
 
 static struct serve_time
@@ -418,7 +418,8 @@ serve_step(const struct serve_program *p, const struct target *t,
 	const struct target_group *g = &t->groups.at[0];
 	const struct target_device *d = &g->device;
 	struct stepping s = { .p = p, .t = g, .q = q,
-			      .load = load, .ranks = (double)p->split.ep };
+			      .load = load,
+			      .ranks = (double)serve_apart(&p->split) };
 	struct serve_time part[SERVE_MAX_PARTS];
 	int64_t layers[SERVE_MAX_STAGES];
 	uint32_t stage, i;
@@ -472,7 +473,8 @@ serve_hop_us(const struct serve_program *p, const struct target *t,
 		group.per_node = 2;
 	}
 	return cost_collective(g, COST_SEND, &group, p->hop_row_bytes *
-			       fmax(rows / (double)p->split.ep, 1), NULL).us;
+			       fmax(rows / (double)serve_apart(&p->split), 1),
+			       NULL).us;
 }
 
 struct serve_load
@@ -558,7 +560,8 @@ serve_memory(const struct serve_program *p, const struct target *t,
 	     const struct serve_asked *q, const struct serve_load *load,
 	     struct serve_memory *out)
 {
-	double length = q->prompt + q->output, ranks = (double)p->split.ep;
+	double length = q->prompt + q->output;
+	double ranks = (double)serve_apart(&p->split);
 	int64_t layers[SERVE_MAX_STAGES];
 	uint32_t stage, i;
 

@@ -217,6 +217,13 @@ serve_print(const struct serve_answer_in *in, const struct serve_answer *x,
 	print_head(in, out);
 	buf_printf(out, "split      %s, the best of %u\n",
 		   serve_split_text(&b->split, out->arena), x->tried);
+	if (b->split.ep > 1) {
+		buf_printf(out, "           ranks along ep have %s\n",
+			   b->split.is_shared ? "the same sequences, each a "
+			   "part of the experts"
+			   : "sequences of their own; in a program of -o\n"
+			   "           they have the same");
+	}
 	buf_printf(out, "batch      %.0f sequences in flight of a replica; "
 		   "chunks of %.0f prompt tokens\n           in %.0f%% of the "
 		   "steps\n", ceil(b->sequences), b->chunk, 100 * b->mixed);
@@ -270,6 +277,8 @@ json_plan(const struct serve_answer_in *in, const struct serve_plan *x,
 		   "\"replicas\": %lld", (long long)x->split.tp,
 		   (long long)x->split.pp, (long long)x->split.ep,
 		   (long long)x->split.replicas);
+	buf_printf(out, ", \"ep_shares_sequences\": %s",
+		   x->split.is_shared ? "true" : "false");
 	json_number(out, "sequences", x->sequences);
 	json_number(out, "chunk", x->chunk);
 	json_number(out, "steps_with_chunk", x->mixed);

@@ -83,7 +83,7 @@ struct searching {
 static double
 longest(const struct serve_plan *x)
 {
-	return x->memory.tokens / (double)x->split.ep;
+	return x->memory.tokens / (double)serve_apart(&x->split);
 }
 
 static bool
@@ -195,7 +195,8 @@ sequences_for(const struct searching *s, const struct serve_program *p,
 static double
 most_sequences(const struct serve_program *p)
 {
-	return fmin(MAX_SEQUENCES * (double)(p->split.ep * p->split.pp),
+	return fmin(MAX_SEQUENCES * (double)(serve_apart(&p->split) *
+					     p->split.pp),
 		    MAX_IN_FLIGHT);
 }
 
@@ -313,8 +314,9 @@ misfit_memory(struct searching *s, struct arena *a)
 	const struct serve_plan *x = &s->roomiest;
 	const struct serve_memory *m = &x->memory;
 	struct serve_misfit *out = &s->out->misfit;
-	double each = q->prompt + q->output, ep = (double)x->split.ep;
-	double least = fmax(q->context, x->sequences * each / ep);
+	double each = q->prompt + q->output;
+	double apart = (double)serve_apart(&x->split);
+	double least = fmax(q->context, x->sequences * each / apart);
 	double cache = m->token * least;
 	double need = m->weights + m->workspace + cache;
 
@@ -406,9 +408,10 @@ misfit_degrees(const struct searching *s, struct arena *a)
 		.replicas = pin->replicas ? pin->replicas : 1 };
 	double ranks = (double)all.tp * (double)all.ep * (double)all.pp *
 		       (double)all.replicas;
+	struct serve_split one = { .tp = 1, .ep = 1 };
 	struct serve_program p;
 
-	serve_program(m, s->in->target, 1, 1, a, &p);
+	serve_program(m, s->in->target, &one, a, &p);
 	out->change = "one fits with other degrees or devices";
 	if (!divides_heads(m, all.tp)) {
 		out->why = arena_printf(a, "tp = %lld does not divide the %lld "
@@ -489,7 +492,7 @@ add_waits(const struct serve_answer_in *in, struct arena *a,
 	struct serve_waits w;
 
 	t.requests = SIMULATED + (uint32_t)(q->rate > 0 ? 0 : t.sequences);
-	serve_program(in->model, in->target, x->split.tp, x->split.ep, a, &p);
+	serve_program(in->model, in->target, &x->split, a, &p);
 	p.split = x->split;
 	serve_queue(in, &p, &t, a, &w);
 	x->ttft_p50_us = serve_quantile(w.ttft, w.n, 0.5);
@@ -532,6 +535,8 @@ serve_search(const struct serve_answer_in *in, struct arena *a,
 		}
 		for (ep = 1; ep * tp <= devices &&
 		     ep <= (m->experts ? m->experts : 1); ep++) {
+			struct serve_split split = { .tp = tp, .ep = ep,
+				.is_shared = pin->is_shared };
 			struct serve_program p;
 
 			if (!is_pinned(pin->ep, ep) ||
@@ -539,7 +544,7 @@ serve_search(const struct serve_answer_in *in, struct arena *a,
 			    (!pin->pp && devices % (ep * tp) != 0)) {
 				continue;
 			}
-			serve_program(m, in->target, tp, ep, a, &p);
+			serve_program(m, in->target, &split, a, &p);
 			if (!p.why) {
 				try_stages(&s, &p, tp * ep, devices);
 			}

@@ -135,6 +135,31 @@ run --serve --emit=serve-json --target h100x8 --workload "rate=$rate" \
 	"$llama" || exit
 above "$(figure requests_s)" 1 'the rate that is advised'
 
+# Ranks along ep: without a program each has sequences of its own, with one all
+# have the same, and the cache of a replica is what one rank has.
+sed 's/vocab = 128/vocab = 256/' "$examples/tiny-moe.llm" >moe.llm
+moe="--serve --emit=serve-json --target cpux4 --pin tp=1,ep=4"
+work=prompt=8,output=4,context=16,sequences=64
+# shellcheck disable=SC2086
+run $moe --workload $work moe.llm || exit
+grep -q '"replicas": 1, "ep_shares_sequences": false' out || bad 'own sequences'
+own=$(figure cache_tokens)
+read=$(sed -n 's/.*"decode": .*"cache_us": \([-0-9.e+]*\).*/\1/p' out | head -1)
+run --serve --target cpux4 --pin tp=1,ep=4 --workload $work moe.llm || exit
+grep -q 'along ep have sequences of their own; in a program of -o$' out ||
+	bad 'which sequences are priced'
+run --serve --target cpux4 --pin tp=1,ep=4 --workload $work --draft \
+	-o served moe.llm || exit
+grep -q 'ranks along ep have the same sequences' out ||
+	bad 'which sequences a program has'
+cp served/plan.json out
+grep -q '"replicas": 1, "ep_shares_sequences": true' out || bad 'the same'
+awk -v a="$own" -v b="$(figure cache_tokens)" 'BEGIN { r = a / 4 / b
+	exit r < 1.01 && r > 0.99 ? 0 : 1 }' ||
+	bad 'the cache of ranks with the same sequences'
+all=$(sed -n 's/.*"decode": .*"cache_us": \([-0-9.e+]*\).*/\1/p' out | head -1)
+above "$all" "$(awk "BEGIN { print 3.9 * $read }")" 'what each of them reads'
+
 # The host's memory is in the answer, and an answer that needs more than hosts
 # have says which sizes would fit, and they do.
 run --serve --emit=serve-json --target h100x8 "$llama" || exit

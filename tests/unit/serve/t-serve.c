@@ -82,6 +82,7 @@ struct served {
 	struct serve_model model;
 	struct target target;
 	struct serve_asked asked;
+	bool is_shared;		/* ranks along ep have the same sequences */
 };
 
 static void
@@ -105,7 +106,10 @@ static void
 program(struct served *s, int64_t tp, int64_t pp, int64_t ep,
 	struct serve_program *p)
 {
-	serve_program(&s->model, &s->target, tp, ep, &s->c.perm, p);
+	struct serve_split split = { .tp = tp, .ep = ep,
+				     .is_shared = s->is_shared };
+
+	serve_program(&s->model, &s->target, &split, &s->c.perm, p);
 	assert_null(p->why);
 	p->split.pp = pp;
 }
@@ -361,6 +365,49 @@ test_direct(void **state)
 	ir_ctx_release(&s.c);
 }
 
+/*
+ * Ranks along ep that have the same sequences keep the cache of each, read it
+ * and compute its attention as one rank does; of the experts they have a part,
+ * and of those that the rows choose they read that part.
+ */
+static void
+test_shared(void **state)
+{
+	struct served s;
+	struct serve_program one, own, shared;
+	struct serve_memory m, m_own;
+	struct serve_time t, t_own, t_one;
+
+	(void)state;
+	open_model(&s, MODEL(GQA(""), MOE));
+	program(&s, 1, 1, 1, &one);
+	program(&s, 1, 1, 4, &own);
+	m_own = memory(&s, 1, 1, 4);
+	s.is_shared = true;
+	program(&s, 1, 1, 4, &shared);
+	m = memory(&s, 1, 1, 4);
+	assert_true(m.weights == m_own.weights && m.token == m_own.token);
+	assert_true(fabs(4 * m.tokens / m_own.tokens - 1) < 0.01);
+	t_one = decode_time(&s, &one, 64, 1024);
+	t_own = decode_time(&s, &own, 64, 1024);
+	t = decode_time(&s, &shared, 64, 1024);
+	assert_true(t.us[SERVE_CACHE] == t_one.us[SERVE_CACHE]);
+	assert_true(fabs(4 * t_own.us[SERVE_CACHE] - t.us[SERVE_CACHE]) <
+		    1e-9 * t.us[SERVE_CACHE]);
+	assert_true(t.us[SERVE_COMMUNICATION] > 0);
+	assert_true(fabs(t.us[SERVE_WEIGHTS] - t_own.us[SERVE_WEIGHTS]) <
+		    1e-9 * t.us[SERVE_WEIGHTS]);
+	/* of 4096 rows each of the four has a quarter of what experts compute
+	 * and all that anything else does */
+	t_one = decode_time(&s, &one, 4096, 1024);
+	t_own = decode_time(&s, &own, 4096, 1024);
+	t = decode_time(&s, &shared, 4096, 1024);
+	assert_true(t.us[SERVE_CONTRACTIONS] < t_one.us[SERVE_CONTRACTIONS]);
+	assert_true(t.us[SERVE_CONTRACTIONS] >
+		    t_own.us[SERVE_CONTRACTIONS]);
+	ir_ctx_release(&s.c);
+}
+
 /* ---- queues ---- */
 
 static struct serve_waits
@@ -488,6 +535,7 @@ main(void)
 		cmocka_unit_test(test_drafts),
 		cmocka_unit_test(test_expert_rows),
 		cmocka_unit_test(test_direct),
+		cmocka_unit_test(test_shared),
 		cmocka_unit_test(test_spread),
 		cmocka_unit_test(test_poll),
 		cmocka_unit_test(test_stages)
