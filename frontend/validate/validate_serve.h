@@ -26,7 +26,8 @@ struct serving_shape {
 enum serving_trait { SERVING_NARROW_CACHE, SERVING_PROMPTS_FIRST,
 		     SERVING_HEADS_APART, SERVING_HEADS_BY_8,
 		     SERVING_FUSES_MAPS, SERVING_DATA_RANKS, SERVING_DIRECT,
-		     SERVING_EXPERT_TILES };
+		     SERVING_EXPERT_TILES, SERVING_HOST_CALLS,
+		     SERVING_SORTS };
 
 /* How an engine fills its steps. */
 struct serving_limit {

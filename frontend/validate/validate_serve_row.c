@@ -428,6 +428,10 @@ serving_describe(struct serving *s)
 	}
 	s->asked.maps_alone = !serving_has(s, SERVING_FUSES_MAPS);
 	s->asked.direct = serving_has(s, SERVING_DIRECT);
+	s->asked.host_calls = serving_has(s, SERVING_HOST_CALLS);
+	s->asked.sorted = !why && serving_has(s, SERVING_SORTS) &&
+		strstr(serving_text(s, s->notes), "top_p=")
+		? (double)s->of->shape.vocab : 0;
 	s->asked.expert_rows = s->asked.fp8 &&
 		serving_has(s, SERVING_EXPERT_TILES) ? EXPERT_TILE : 0;
 	s->asked.heads_apart = !why && serving_heads_are_apart(s);

@@ -49,6 +49,12 @@ struct serve_asked {
 	/* of measured engines: tokens that a layer more guesses for each
 	 * sequence, which a step then checks; and tokens that a step brings */
 	double drafts, accepted;	/* accepted 0: one, as no drafts do */
+	/* of measured engines: hosts call for each collective of a step, as no
+	 * graph of kernels has them */
+	bool host_calls;
+	/* of measured engines: of each sequence one block sorts so many scores
+	 * of tokens, to draw one; 0: none */
+	double sorted;
 	double usd_h;		/* rent of a device; 0: not known */
 };
 

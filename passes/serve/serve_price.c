@@ -45,6 +45,23 @@ const char *const serve_time_names[SERVE_NTIMES] = {
 #define CPU_MOST_PARTS 16
 #define CPU_WHOLE_PAIRS 64
 
+/*
+ * How much later a collective begins for which the hosts of ranks call one
+ * after another: each waits for the last, whose host has other work, too.  The
+ * median of what Vidur's profile has beyond NCCL's own tests, which call for
+ * nothing else: all-reduces of up to 68 KB in a node (25 rows of
+ * collectives.tsv; docs/cost.md).
+ */
+#define HOST_CALL_US 27
+/*
+ * To draw by top_p FasterTransformer sorts all scores with cub's segmented
+ * radix sort, where one block has a segment: in each of 6 passes of 6 bits or
+ * fewer it reads keys of 32 bits twice and their indices once, and writes both
+ * (the bits of a pass from memory).
+ */
+#define SORT_PASSES 6
+#define SORT_BYTES 20
+
 struct stepping {
 	const struct serve_program *p;
 	const struct target_group *t;
@@ -280,6 +297,22 @@ add_attention(const struct stepping *s, const struct serve_item *x,
 	}
 }
 
+/* ---- draws ---- */
+
+/* Of a block that sorts, memory has the part that its unit has of all. */
+static void
+add_sort(const struct stepping *s, struct serve_time *out)
+{
+	double drawn = (s->load->decoding + s->load->prompts) / s->ranks;
+	double units = (double)s->t->device.units;
+
+	if (s->q->sorted > 0 && drawn > 0) {
+		add(out, SERVE_MAPS, ceil(drawn / units) * SORT_PASSES *
+		    SORT_BYTES * s->q->sorted * units / s->memory_bytes_us);
+		add(out, SERVE_LAUNCHES, SORT_PASSES * s->launch_us);
+	}
+}
+
 /* ---- a part, a stage, a step ---- */
 
 static void
@@ -305,7 +338,8 @@ add_item(const struct stepping *s, const struct serve_item *x, double rows,
 	case SERVE_COMM:
 		group.direct = s->q->direct;
 		add(out, SERVE_COMMUNICATION, x->times *
-		    cost_collective(s->t, x->op, &group, bytes, NULL).us);
+		    ((s->q->host_calls ? HOST_CALL_US : 0) +
+		     cost_collective(s->t, x->op, &group, bytes, NULL).us));
 		break;
 	}
 }
@@ -448,6 +482,7 @@ serve_step(const struct serve_program *p, const struct target *t,
 		}
 		if (stage + 1 == p->split.pp) {
 			add_drafts(&s, &one);
+			add_sort(&s, &one);
 		}
 		if (one.total_us > out->total_us) {
 			*out = one;

@@ -365,6 +365,69 @@ test_direct(void **state)
 	ir_ctx_release(&s.c);
 }
 
+/* Each collective begins later whose hosts call for it, by as much in each of
+ * four layers, of two all-reduces, and one beside them. */
+static void
+test_host_calls(void **state)
+{
+	struct served s;
+	struct serve_program p;
+	struct serve_time graph, calls[2];
+
+	(void)state;
+	open_model(&s, MODEL(GQA(""), DENSE));
+	program(&s, 4, 1, 1, &p);
+	graph = decode_time(&s, &p, 8, 1024);
+	s.asked.host_calls = true;
+	calls[0] = decode_time(&s, &p, 8, 1024);
+	calls[1] = decode_time(&s, &p, 800, 1024);
+	assert_true(calls[0].us[SERVE_COMMUNICATION] >
+		    graph.us[SERVE_COMMUNICATION] + 2 * LAYERS * 20);
+	assert_true(fabs(calls[0].total_us - graph.total_us -
+			 calls[0].us[SERVE_COMMUNICATION] +
+			 graph.us[SERVE_COMMUNICATION]) < 1e-6);
+	s.asked.host_calls = false;
+	graph = decode_time(&s, &p, 800, 1024);
+	assert_true(calls[1].us[SERVE_COMMUNICATION] >
+		    graph.us[SERVE_COMMUNICATION] + 2 * LAYERS * 20);
+	/* one rank has none */
+	program(&s, 1, 1, 1, &p);
+	graph = decode_time(&s, &p, 8, 1024);
+	s.asked.host_calls = true;
+	assert_true(decode_time(&s, &p, 8, 1024).total_us == graph.total_us);
+	ir_ctx_release(&s.c);
+}
+
+/* One unit sorts a sequence's scores, so 132 take as long as one, and 133 twice
+ * that; the time grows with the scores. */
+static void
+test_sort(void **state)
+{
+	static const double n[] = { 1, 132, 133 };
+	struct served s;
+	struct serve_program p;
+	double us[3], without, k;
+	int i;
+
+	(void)state;
+	open_model(&s, MODEL(GQA(""), DENSE));
+	program(&s, 1, 1, 1, &p);
+	for (i = 0; i < 3; i++) {
+		s.asked.sorted = 0;
+		without = decode_time(&s, &p, n[i], 1024).us[SERVE_MAPS];
+		s.asked.sorted = 50000;
+		us[i] = decode_time(&s, &p, n[i], 1024).us[SERVE_MAPS] -
+			without;
+		s.asked.sorted = 100000;
+		k = decode_time(&s, &p, n[i], 1024).us[SERVE_MAPS] - without;
+		assert_true(fabs(k - 2 * us[i]) < 1e-6 * k);
+	}
+	assert_true(us[0] > 100 && us[0] < 1000);
+	assert_true(fabs(us[1] - us[0]) < 1e-6 * us[0]);
+	assert_true(fabs(us[2] - 2 * us[0]) < 1e-6 * us[2]);
+	ir_ctx_release(&s.c);
+}
+
 /*
  * Ranks along ep that have the same sequences keep the cache of each, read it
  * and compute its attention as one rank does; of the experts they have a part,
@@ -535,6 +598,8 @@ main(void)
 		cmocka_unit_test(test_drafts),
 		cmocka_unit_test(test_expert_rows),
 		cmocka_unit_test(test_direct),
+		cmocka_unit_test(test_host_calls),
+		cmocka_unit_test(test_sort),
 		cmocka_unit_test(test_shared),
 		cmocka_unit_test(test_spread),
 		cmocka_unit_test(test_poll),
