@@ -61,11 +61,11 @@ go(const struct piece_sharding *w, uint32_t stage, struct price_func *first,
 
 static void
 price_function(const struct piece_store *s, struct pricing *p,
-	       const struct piece_kernels *k, func_id f, struct where *to)
+	       struct kernels *const *of, func_id f, struct where *to)
 {
 	if (f) {
-		price_choose_parts(p, s->space->base.chunks, k->of[f]->top);
-		price(p, k->of[f]->top, to->iterations, to->top, to->body);
+		price_choose_parts(p, s->space->base.chunks, of[f]->top);
+		price(p, of[f]->top, to->iterations, to->top, to->body);
 	}
 }
 
@@ -132,7 +132,8 @@ price_pieces(struct piece_store *s, struct piece_sharding *w,
 	for (i = 0; i < w->on->nstages; i++) {
 		for (k = 0; k < SCHED_NKINDS; k++) {
 			go(w, i, &c->on[dev]->fn[0][k], SCHED_NKINDS, &to);
-			price_function(s, &p, list, w->r.of_stage[i][k], &to);
+			price_function(s, &p, list->of, w->r.of_stage[i][k],
+				       &to);
 		}
 	}
 }
@@ -190,7 +191,7 @@ price_updates(struct piece_store *s, struct piece_sharding *w,
 				 PIECE_MAX * sizeof *u->on[dev]);
 	for (i = 0; i < w->on->nstages; i++) {
 		go(w, i, u->on[dev], 1, &to);
-		price_function(s, &p, list, w->r.update[i], &to);
+		price_function(s, &p, list->of, w->r.update[i], &to);
 	}
 	arena_release(&w->ctx.tmp);
 }
@@ -237,6 +238,9 @@ piece_measure(struct piece_store *s, const struct piece_key *key,
 	if (c->measured) {
 		return;
 	}
+	if (!w->staged) {
+		piece_reopen(s, w);
+	}
 	c->measured = true;
 	if (c->microbatch == w->at.microbatch &&
 	    (c->dp == w->g.dp || !w->sized_by_dp)) {
@@ -272,52 +276,64 @@ shown_functions(const struct piece_sharding *w, const bool *shown, func_id *to)
 
 static void
 price_shown(struct piece_store *s, struct piece_sharding *w,
-	    const struct piece_kernels *list, const bool *shown,
-	    struct price_func fn[PIECE_MAX][SCHED_NKINDS])
+	    struct kernels *const *of, struct piece_shown *x)
 {
 	struct pricing p = piece_pricing(s, w, 0);
 	struct where to;
 	uint32_t i, k;
 
 	for (i = 0; i < w->on->nstages; i++) {
-		for (k = 0; k < SCHED_NKINDS && shown[w->on->piece_of[i]];
+		for (k = 0; k < SCHED_NKINDS && x->shown[w->on->piece_of[i]];
 		     k++) {
-			go(w, i, &fn[0][k], SCHED_NKINDS, &to);
-			price_function(s, &p, list, w->r.of_stage[i][k], &to);
+			go(w, i, &x->fn[0][k], SCHED_NKINDS, &to);
+			price_function(s, &p, of, w->r.of_stage[i][k], &to);
 		}
 	}
 }
 
-bool
-piece_show(struct piece_store *s, struct piece_sharding *w,
-	   const struct space_plan *t, const bool shown[PIECE_MAX],
-	   struct piece_bytes bytes[PIECE_MAX],
-	   struct price_func fn[PIECE_MAX][SCHED_NKINDS])
+/* The kernels of the pieces that are shown, by function, in w->ctx.tmp. */
+static struct kernels **
+shown_kernels(struct piece_store *s, struct piece_sharding *w,
+	      const struct piece_shown *x)
 {
 	struct pricing at = piece_pricing(s, w, 0);
-	func_id of[(SPACE_MAX_KINDS + 2) * SCHED_NKINDS];
-	struct piece_kernels *list;
-	struct memory mem;
-	const char *why;
-	uint32_t n, i;
-	bool ok;
+	struct arena *a = &w->ctx.tmp;
+	struct kernels **of = arena_alloc(a, w->m->funcs.n * sizeof *of);
+	func_id ids[(SPACE_MAX_KINDS + 2) * SCHED_NKINDS];
+	uint32_t n = shown_functions(w, x->shown, ids), i;
 
-	piece_reopen(s, w);
-	piece_set_axes(w->m, t);
-	list = piece_stage_kernels(s, w, t->microbatch, t->g->dp);
-	n = shown_functions(w, shown, of);
-	kernels_some(w->fuse, of, n, &list->mem, list->of);
+	kernels_some(w->fuse, ids, n, a, of);
 	for (i = 0; i < n; i++) {
 		price_choose_parts(&at, s->space->base.chunks,
-				   list->of[of[i]]->top);
+				   of[ids[i]]->top);
 	}
-	ok = memory_plan(&w->r, list->of, 0, &w->ctx.tmp, &mem, &why);
+	return of;
+}
+
+bool
+piece_show(struct piece_store *s, struct piece_sharding *w,
+	   const struct space_plan *t, struct piece_shown *x,
+	   struct piece_maps (*maps)[SCHED_NKINDS])
+{
+	struct kernels **of;
+	struct memory mem;
+	const char *why;
+	bool ok;
+
+	piece_drop_sharding(w);
+	if (!piece_open_some(s, w, x->shown)) {
+		return false;
+	}
+	piece_set_axes(w->m, t);
+	of = shown_kernels(s, w, x);
+	ok = memory_plan(&w->r, of, 0, &w->ctx.tmp, &mem, &why);
 	if (ok) {
-		piece_measure_bytes(w, &mem, bytes);
+		piece_measure_bytes(w, &mem, x->bytes);
 		piece_set_mesh(w, &w->key, t);
-		price_shown(s, w, list, shown, fn);
+		price_shown(s, w, of, x);
+		piece_lower_maps(s, w, of, maps);
 	}
-	arena_release(&w->ctx.tmp);
+	piece_drop_sharding(w);
 	return ok;
 }
 

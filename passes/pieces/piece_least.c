@@ -299,7 +299,7 @@ add_maps(const struct space *s, struct pricing *p, const struct kernel_list *l,
 
 void
 piece_lower_maps(const struct piece_store *s, const struct piece_sharding *w,
-		 const struct piece_kernels *list,
+		 struct kernels *const *of,
 		 struct piece_maps (*to)[SCHED_NKINDS])
 {
 	struct pricing p = piece_pricing(s, w, 0);
@@ -312,8 +312,7 @@ piece_lower_maps(const struct piece_store *s, const struct piece_sharding *w,
 			func_id f = w->r.of_stage[i][k];
 			struct piece_maps *least = &to[piece - PIECE_BODY][k];
 			struct piece_maps own = { 0, 0 };
-			const struct kernel_list *l = f ? list->of[f]->top
-							: NULL;
+			const struct kernel_list *l = f ? of[f]->top : NULL;
 
 			for (n = 0; l && n < l->at.n; n++) {
 				const struct kernel *x = &l->at.at[n];

@@ -73,6 +73,7 @@ struct piece_sharding {
 	double in_layers[PIECE_MAX][MEMORY_OPTIMIZER];
 	double update_temp[PIECE_MAX];
 	bool bad;		/* it cannot be placed or staged */
+	bool staged;		/* all of it was: sized_by_dp is set */
 	struct piece_cost *costs;
 	struct piece_update *updates;
 };
@@ -82,6 +83,9 @@ struct piece_sharding {
 /* Runs a pass on a program.  False after errors. */
 bool piece_pass(struct piece_store *s, struct ir_ctx *c, struct ir_module *m,
 		pass_fn *pass);
+/* The pass `stage`, for some stages: see stage_some. */
+bool piece_stage(struct piece_store *s, struct ir_ctx *c, struct ir_module *m,
+		 const bool *only);
 /* Writes to m the plan of a sharding at t; its stages are the pieces. */
 void piece_write_plan(struct piece_store *s, const struct piece_placed *w,
 		      const struct piece_key *key, const struct space_plan *t,
@@ -131,6 +135,13 @@ bool piece_measure_sharding(struct piece_store *s, struct piece_sharding *w);
 struct piece_sharding *piece_sharding_of(struct piece_store *s,
 					 const struct piece_key *key,
 					 const struct space_plan *t);
+/*
+ * The same of a way to recompute, which need not have programs: those of all
+ * pieces are made by piece_reopen, where a plan takes the way.
+ */
+struct piece_sharding *piece_way_of(struct piece_store *s,
+				    const struct piece_key *key,
+				    const struct space_plan *t);
 /* The sharding that has the updates of a key's placement. */
 struct piece_sharding *piece_with_updates(struct piece_store *s,
 					  const struct piece_key *key,
@@ -138,19 +149,32 @@ struct piece_sharding *piece_with_updates(struct piece_store *s,
 /* Make programs again if they were dropped. */
 void piece_open_placed(struct piece_store *s, struct piece_placed *w);
 void piece_reopen(struct piece_store *s, struct piece_sharding *w);
+/*
+ * Makes the programs of those pieces that are `shown` alone, of a sharding that
+ * has none.  False: a pass refuses them.
+ */
+bool piece_open_some(struct piece_store *s, struct piece_sharding *w,
+		     const bool shown[PIECE_MAX]);
 void piece_drop_sharding(struct piece_sharding *w);
 
 /* ---- piece_cost.c ------------------------------------------------------ */
 
+/* What some pieces of a sharding keep and take. */
+struct piece_shown {
+	bool shown[PIECE_MAX];	/* the others are left out */
+	struct piece_bytes bytes[PIECE_MAX];
+	/* on the first device group */
+	struct price_func fn[PIECE_MAX][SCHED_NKINDS];
+};
+
 /*
- * Sets bytes and prices, on the first device group, of those pieces of a
- * sharding that are `shown`, at t; of others it finds neither kernels nor
- * memory.  False: memory cannot be planned.
+ * Sets bytes and prices of the pieces that are shown, at t, and lowers `maps`
+ * to theirs.  Programs are made of these alone, and dropped.  False: they
+ * cannot be made, or memory cannot be planned.
  */
 bool piece_show(struct piece_store *s, struct piece_sharding *w,
-		const struct space_plan *t, const bool shown[PIECE_MAX],
-		struct piece_bytes bytes[PIECE_MAX],
-		struct price_func fn[PIECE_MAX][SCHED_NKINDS]);
+		const struct space_plan *t, struct piece_shown *x,
+		struct piece_maps (*maps)[SCHED_NKINDS]);
 
 /* ---- piece_least.c ----------------------------------------------------- */
 
@@ -163,12 +187,12 @@ void piece_find_least(struct piece_sharding *w,
 		      struct piece_least (*to)[SCHED_NKINDS]);
 /*
  * Lowers `to` to what maps of w take in each layer, of which w has pieces of
- * their own; `list` has the kernels of these for one sequence.  On one kind of
- * device only.
+ * their own; `of` has the kernels of these for one sequence, by function.  On
+ * one kind of device only.
  */
 void piece_lower_maps(const struct piece_store *s,
 		      const struct piece_sharding *w,
-		      const struct piece_kernels *list,
+		      struct kernels *const *of,
 		      struct piece_maps (*to)[SCHED_NKINDS]);
 
 /* ---- piece_bytes.c ----------------------------------------------------- */

@@ -17,14 +17,30 @@ piece_open(struct piece_store *s, struct space *space, struct memo *memo)
 
 /* ---- the program ---- */
 
+static struct pass_ctx
+pass_ctx_of(struct piece_store *s, struct ir_ctx *c)
+{
+	return (struct pass_ctx){ .ctx = c, .stats = &s->stats,
+				  .cluster = s->space->target,
+				  .memo = s->memo };
+}
+
 bool
 piece_pass(struct piece_store *s, struct ir_ctx *c, struct ir_module *m,
 	   pass_fn *pass)
 {
-	struct pass_ctx p = { .ctx = c, .stats = &s->stats,
-			      .cluster = s->space->target, .memo = s->memo };
+	struct pass_ctx p = pass_ctx_of(s, c);
 
 	return pass(&p, m) && c->diags.errors == 0;
+}
+
+bool
+piece_stage(struct piece_store *s, struct ir_ctx *c, struct ir_module *m,
+	    const bool *only)
+{
+	struct pass_ctx p = pass_ctx_of(s, c);
+
+	return stage_some(&p, m, only) && c->diags.errors == 0;
 }
 
 struct ir_module *

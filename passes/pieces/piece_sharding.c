@@ -330,9 +330,12 @@ open_ranks(const struct piece_store *s, struct piece_sharding *w)
 	return true;
 }
 
-/* Makes the rank programs in w->m, and frees the intermediate program. */
+/*
+ * Makes the rank programs in w->m, and frees the intermediate program.  only:
+ * of these stages; NULL: of all.
+ */
 static bool
-make_programs(struct piece_store *s, struct piece_sharding *w)
+make_programs(struct piece_store *s, struct piece_sharding *w, const bool *only)
 {
 	const struct space_plan *t = &w->at;
 	struct ir_module *m;
@@ -348,7 +351,7 @@ make_programs(struct piece_store *s, struct piece_sharding *w)
 	}
 	ok = piece_pass(s, &c, m, pass_recompute);
 	arena_release(&c.tmp);
-	ok = ok && piece_pass(s, &c, m, pass_stage);
+	ok = ok && piece_stage(s, &c, m, only);
 	if (!ok) {
 		ir_ctx_release(&c);
 		return false;
@@ -359,18 +362,21 @@ make_programs(struct piece_store *s, struct piece_sharding *w)
 }
 
 static bool
-stage(struct piece_store *s, struct piece_sharding *w)
+stage(struct piece_store *s, struct piece_sharding *w, const bool *only)
 {
 	bool ok;
 
 	piece_open_placed(s, w->on);
-	if (w->on->bad || !make_programs(s, w)) {
+	if (w->on->bad || !make_programs(s, w, only)) {
 		return false;
 	}
 	s->staged_nodes += w->m->nodes.n;
 	w->fuse = kernels_open(w->m, s->memo, &w->ctx.perm);
 	ok = open_ranks(s, w);
-	w->sized_by_dp = ok && has_sizes_by_dp(w);
+	if (!only) {
+		w->sized_by_dp = ok && has_sizes_by_dp(w);
+		w->staged = true;
+	}
 	arena_release(&w->ctx.tmp);
 	return ok;
 }
@@ -380,9 +386,23 @@ void
 piece_reopen(struct piece_store *s, struct piece_sharding *w)
 {
 	piece_open_placed(s, w->on);
-	if (!w->m && !w->bad && !stage(s, w)) {
+	if (!w->m && !w->bad && !stage(s, w, NULL)) {
 		die("a sharding that was made cannot be made again");
 	}
+}
+
+bool
+piece_open_some(struct piece_store *s, struct piece_sharding *w,
+		const bool shown[PIECE_MAX])
+{
+	bool only[SPACE_MAX_KINDS + 2];
+	uint32_t i;
+
+	for (i = 0; i < w->on->nstages; i++) {
+		only[i] = shown[w->on->piece_of[i]];
+	}
+	w->bad = !stage(s, w, only);
+	return !w->bad;
 }
 
 static struct piece_sharding *
@@ -409,16 +429,23 @@ new_sharding(struct piece_store *s, struct piece_placed *on,
 	w->at.g = &w->g;
 	w->next = on->shardings;
 	on->shardings = w;
-	w->bad = !stage(s, w) ||
-		 (!key->choice && !piece_measure_sharding(s, w));
-	if (!w->bad && !on->first[key->single]) {
-		on->first[key->single] = w;
+	return w;
+}
+
+static struct piece_sharding *
+make_sharding(struct piece_store *s, struct piece_sharding *w)
+{
+	w->bad = !stage(s, w, NULL) ||
+		 (!w->key.choice && !piece_measure_sharding(s, w));
+	if (!w->bad && !w->on->first[w->key.single]) {
+		w->on->first[w->key.single] = w;
 	}
 	return w;
 }
 
 /*
- * The sharding of a key, made if there is none.  Keys that differ in offload
+ * The sharding of a key, added if there is none: then *is_new, and its programs
+ * are to be made.  Keys that differ in offload
  * share one: offload changes the price of updates, but no program.  One that is
  * a step of one microbatch adds no gradients up.
  *
@@ -427,9 +454,9 @@ new_sharding(struct piece_store *s, struct piece_placed *on,
  * these.  Without updates, placements may be alike, such as those of ZeRO 0
  * and 1.
  */
-struct piece_sharding *
-piece_sharding_of(struct piece_store *s, const struct piece_key *key,
-		  const struct space_plan *t)
+static struct piece_sharding *
+sharding_of(struct piece_store *s, const struct piece_key *key,
+	    const struct space_plan *t, bool *is_new)
 {
 	struct piece_placed *on;
 	struct piece_key here = *key;
@@ -445,7 +472,28 @@ piece_sharding_of(struct piece_store *s, const struct piece_key *key,
 		here.zero = on->key.zero;
 		w = find_sharding(on, &here);
 	}
+	*is_new = !w;
 	return w ? w : new_sharding(s, on, &here, t);
+}
+
+struct piece_sharding *
+piece_sharding_of(struct piece_store *s, const struct piece_key *key,
+		  const struct space_plan *t)
+{
+	bool is_new;
+	struct piece_sharding *w = sharding_of(s, key, t, &is_new);
+
+	return is_new ? make_sharding(s, w) : w;
+}
+
+struct piece_sharding *
+piece_way_of(struct piece_store *s, const struct piece_key *key,
+	     const struct space_plan *t)
+{
+	bool is_new;
+	struct piece_sharding *w = sharding_of(s, key, t, &is_new);
+
+	return is_new && !w->on->first[w->key.single] ? make_sharding(s, w) : w;
 }
 
 struct piece_sharding *

@@ -311,32 +311,6 @@ set_choice(const struct piece_store *s, const struct piece_placed *w,
 	}
 }
 
-/*
- * Frees the programs of all ways but the quickest: plans take few of the
- * others, and those are made again.
- */
-static void
-drop_slower(const struct piece_store *s, struct piece_placed *w,
-	    const struct piece_key *key, const struct piece_choices *x)
-{
-	const struct piece_choice *quickest = &x->at.at[0];
-	struct piece_sharding *y;
-	uint32_t i;
-
-	for (i = 1; i < x->at.n; i++) {
-		if (choice_us(s->space, &x->at.at[i]) <
-		    choice_us(s->space, quickest)) {
-			quickest = &x->at.at[i];
-		}
-	}
-	for (y = w->shardings; y; y = y->next) {
-		if (y->key.choice != quickest->nth && y->key.choice &&
-		    y->key.split == key->split) {
-			piece_drop_sharding(y);
-		}
-	}
-}
-
 /* Lowers what maps take at least to those of the program as pinned. */
 static void
 lower_pinned(struct piece_store *s, struct piece_placed *w,
@@ -350,7 +324,7 @@ lower_pinned(struct piece_store *s, struct piece_placed *w,
 	list = piece_stage_kernels(s, x, one->microbatch, one->g->dp);
 	kernels_some(x->fuse, x->r.of_stage[0], w->nstages * SCHED_NKINDS,
 		     &list->mem, list->of);
-	piece_lower_maps(s, x, list, w->choices[key->split].maps);
+	piece_lower_maps(s, x, list->of, w->choices[key->split].maps);
 }
 
 /*
@@ -378,30 +352,26 @@ price_pinned(struct piece_store *s, struct piece_placed *w,
 /*
  * Prices another way for one sequence, by the pieces that show what layers
  * cost alone: few ways are taken by a plan, and only then are all pieces of
- * their programs needed.  False: a pass refuses it.
+ * their programs made.  False: a pass refuses it.
  */
 static bool
 price_way(struct piece_store *s, struct piece_placed *w,
 	  const struct piece_key *key, const struct space_plan *one,
 	  struct piece_choice *to)
 {
-	struct piece_sharding *x = piece_sharding_of(s, key, one);
-	struct price_func fn[PIECE_MAX][SCHED_NKINDS] = { 0 };
-	struct piece_bytes bytes[PIECE_MAX] = { 0 };
-	bool shown[PIECE_MAX] = { false };
+	struct piece_sharding *x = piece_way_of(s, key, one);
+	struct piece_shown show = { .shown = { false } };
 	uint32_t k;
 
 	for (k = 0; k < s->space->nkinds; k++) {
-		shown[piece_of_kind(s, w, k)] = true;
+		show.shown[piece_of_kind(s, w, k)] = true;
 	}
-	if (x->bad || !piece_show(s, x, one, shown, bytes, fn)) {
+	if (x->bad || !piece_show(s, x, one, &show,
+				  w->choices[key->split].maps)) {
 		return false;
 	}
-	piece_lower_maps(s, x, piece_stage_kernels(s, x, one->microbatch,
-						   one->g->dp),
-			 w->choices[key->split].maps);
-	set_choice(s, w, bytes, (const struct price_func (*)[SCHED_NKINDS])fn,
-		   to);
+	set_choice(s, w, show.bytes,
+		   (const struct price_func (*)[SCHED_NKINDS])show.fn, to);
 	return true;
 }
 
@@ -461,7 +431,6 @@ find_choices(struct piece_store *s, struct piece_placed *w,
 		if (i ? price_way(s, w, &k, &one, &to)
 		      : price_pinned(s, w, &k, &one, &to)) {
 			VEC_PUSH(&s->space->keep, &x->at, to);
-			drop_slower(s, w, key, x);
 		}
 	}
 	close_maps(x);

@@ -77,6 +77,16 @@ void ranks_group(const struct ranks *r, uint32_t rank, uint32_t axes,
 /* "rank 3 (dp=0 tp=1)", in ctx->tmp. */
 const char *ranks_text(const struct ranks *r, uint32_t rank);
 
+/* ---- stage.c ------------------------------------------------------------ */
+
+struct pass_ctx;
+
+/*
+ * The pass `stage` for some stages, by index; NULL: for all.  Their functions
+ * are those of the pass; of all other stages functions are empty.
+ */
+bool stage_some(struct pass_ctx *p, struct ir_module *m, const bool *only);
+
 /* ---- found.c: what was found of rank programs ---------------------------- */
 
 struct memory;

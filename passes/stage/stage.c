@@ -19,6 +19,7 @@
 #include <string.h>
 
 #include "passes/sched/sched.h"
+#include "passes/stage/ranks.h"
 
 static struct span
 model_span(const struct ir_module *m)
@@ -108,9 +109,9 @@ read_plan(struct stage *st)
 }
 
 bool
-pass_stage(struct pass_ctx *p, struct ir_module *m)
+stage_some(struct pass_ctx *p, struct ir_module *m, const bool *only)
 {
-	struct stage st = { .p = p, .m = m, .a = &p->ctx->tmp };
+	struct stage st = { .p = p, .m = m, .a = &p->ctx->tmp, .only = only };
 	uint32_t nfuncs, f;
 	bool *live;
 
@@ -137,4 +138,10 @@ pass_stage(struct pass_ctx *p, struct ir_module *m)
 	plan_write_stages(m, &st.plan);
 	pass_count(p, "stages", st.nstages);
 	return pass_dce(p, m);
+}
+
+bool
+pass_stage(struct pass_ctx *p, struct ir_module *m)
+{
+	return stage_some(p, m, NULL);
 }

@@ -32,9 +32,12 @@ struct stage_item {
 	struct stage_range iters;	/* if cut */
 };
 
-/* One emitted function: one phase of one stage. */
+/*
+ * One emitted function: one phase of one stage.  One that nobody wants is only
+ * followed, for what it gets from others: values are then the model's own.
+ */
 struct stage_fn {
-	region_id region;
+	region_id region;	/* 0: it is followed */
 	uint32_t stage;
 	enum stage_phase phase;
 	value_id *has;		/* by top number: its value here, or 0 */
@@ -51,6 +54,7 @@ struct stage {
 	struct ir_module *m;
 	struct arena *a;	/* tmp */
 	struct plan plan;
+	const bool *only;	/* by stage: see stage_some; NULL: all */
 	uint32_t nstages, npipes;
 	uint32_t *rank_of;	/* by stage */
 	bool split;		/* backward is two functions */

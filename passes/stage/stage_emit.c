@@ -67,13 +67,19 @@ stage_append_repeat(struct ir_module *m, region_id to, node_id like,
 	return append(m, to, &n);
 }
 
-/* put() appends a sink of that name, take() the source that reads it. */
+/*
+ * put() appends a sink of that name, take() the source that reads it; where a
+ * function is only followed (see struct stage_fn), nothing.
+ */
 static void
 put(struct stage *st, enum ir_op op, region_id r, value_id v, sym_t name,
     uint32_t peer)
 {
 	struct ir_new n;
 
+	if (!r) {
+		return;
+	}
 	ir_new_init(&n, op, (struct span){ 0, 0 });
 	ir_new_arg(&n, v);
 	ir_new_text(&n, IR_ATTR_NAME, name);
@@ -89,6 +95,9 @@ take(struct stage *st, enum ir_op op, region_id r, value_id like, sym_t name,
 {
 	struct ir_new n;
 
+	if (!r) {
+		return like;
+	}
 	ir_new_init(&n, op, (struct span){ 0, 0 });
 	n.types[0] = *ir_type(st->m, like);
 	n.hint = st->m->values.at[like].hint;
@@ -169,6 +178,14 @@ cross(struct stage *st, uint32_t f, value_id v)
 	return transfer(st, stage_fn_of(st, STAGE_BACKWARD, g->stage), f, v);
 }
 
+/* The same node in region `to`; where that is 0, its first result itself. */
+static value_id
+copy_to(struct ir_module *m, region_id to, node_id like, const value_id *args)
+{
+	return to ? ir_append_like(m, to, like, args)
+		  : ir_node(m, like)->result;
+}
+
 static value_id
 copy_plain(struct stage *st, uint32_t f, node_id id, region_id to)
 {
@@ -179,7 +196,7 @@ copy_plain(struct stage *st, uint32_t f, node_id id, region_id to)
 	for (i = 0; i < ir_node(m, id)->nargs; i++) {
 		args[i] = stage_bring(st, f, ir_args(m, ir_node(m, id))[i]);
 	}
-	return ir_append_like(m, to, id, args);
+	return copy_to(m, to, id, args);
 }
 
 static value_id
@@ -352,11 +369,20 @@ enter_repeat(struct stage *st, uint32_t f, node_id id, bool first,
 		ir_new_arg(carried, stage_bring(st, f, first ? ir_args(m, &n)[k]
 					  : n.result + k));
 		carried->types[carried->nresults++] = type;
-		set_local(st, f, v, ir_param_add(m, body, &type,
-						 m->values.at[v].hint));
+		set_local(st, f, v, !body ? v
+			  : ir_param_add(m, body, &type,
+					 m->values.at[v].hint));
 	}
 	if (st->split && !ir_attr(m, &n, IR_ATTR_VAR)) {
 		ir_new_text(carried, IR_ATTR_VAR, variable(st, id));
+	}
+}
+
+static void
+add_result(struct ir_module *m, region_id to, value_id v)
+{
+	if (to) {
+		VEC_PUSH(&m->ctx->perm, &m->regions.at[to].results, v);
 	}
 }
 
@@ -366,7 +392,7 @@ copy_repeat(struct stage *st, uint32_t f, node_id id, bool first,
 {
 	struct ir_module *m = st->m;
 	struct ir_node n = *ir_node(m, id);
-	region_id body = ir_region_add(m, 0);
+	region_id body = to ? ir_region_add(m, 0) : 0;
 	struct ir_new carried;
 	uint32_t k;
 	value_id v;
@@ -378,15 +404,16 @@ copy_repeat(struct stage *st, uint32_t f, node_id id, bool first,
 		if (carries(st, f, id, k)) {
 			v = stage_bring(st, f, m->regions.at[n.region].results
 				  .at[k]);
-			VEC_PUSH(&m->ctx->perm, &m->regions.at[body].results,
-				 v);
+			add_result(m, body, v);
 		}
 	}
-	v = stage_append_repeat(m, to, id, &carried, body, iters);
+	v = to ? stage_append_repeat(m, to, id, &carried, body, iters) : 0;
 	for (k = 0; k < n.nresults; k++) {
-		if (carries(st, f, id, k)) {
+		if (carries(st, f, id, k) && to) {
 			m->values.at[v].hint = m->values.at[n.result + k].hint;
 			set_result(st, f, n.result + k, v++);
+		} else if (carries(st, f, id, k)) {
+			set_result(st, f, n.result + k, n.result + k);
 		}
 	}
 }
@@ -442,10 +469,9 @@ put_part(struct parts *p, value_id v)
 	uint32_t i;
 
 	for (i = p->through.n; i-- > 0;) {
-		x = ir_append_like(st->m, st->fns[f].region, p->through.at[i],
-				   &x);
+		x = copy_to(st->m, st->fns[f].region, p->through.at[i], &x);
 	}
-	ir_append_like(st->m, st->fns[f].region, p->sink->node, &x);
+	copy_to(st->m, st->fns[f].region, p->sink->node, &x);
 }
 
 static void
@@ -522,7 +548,7 @@ add_function(struct stage *st, enum stage_phase phase, uint32_t stage)
 							 stage, what)),
 				false, span);
 
-	fn->region = m->funcs.at[f].body;
+	fn->region = !st->only || st->only[stage] ? m->funcs.at[f].body : 0;
 	fn->stage = stage;
 	fn->phase = phase;
 	fn->has = arena_alloc(st->a, (st->ntop + 1) * sizeof *fn->has);
@@ -566,9 +592,7 @@ stage_emit(struct stage *st)
 		value_id v = m->regions.at[st->body].results.at[k];
 
 		v = stage_bring(st, stage_fn_of(st, STAGE_FORWARD, last), v);
-
-		VEC_PUSH(&m->ctx->perm, &m->regions.at[st->fns[last].region]
-			 .results, v);
+		add_result(m, st->fns[last].region, v);
 	}
 	for (s = st->nstages; s-- > 0;) {
 		fill(st, stage_fn_of(st, STAGE_BACKWARD, s));

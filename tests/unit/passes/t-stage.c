@@ -22,6 +22,7 @@
 #include "frontend/frontend.h"
 #include "passes/plan/plan.h"
 #include "passes/sched/sched.h"
+#include "passes/stage/ranks.h"
 #include "tests/unit/shared/t-cases.h"
 #include "tests/unit/shared/t-context.h"
 
@@ -777,6 +778,165 @@ test_refusals(void **state)
 	refused(text, "pp=2,stages=3+2", "the stages hold 5 layers");
 }
 
+/* ---- some stages only ---- */
+
+/* Two programs with the same names, and what of the first is what of both. */
+struct likeness {
+	const struct ir_module *a, *b;
+	uint32_t *value;	/* by value of a: that of b */
+	sym_t *name;		/* by name of a save in a: that in b */
+};
+
+static bool
+same_attr(const struct likeness *x, enum ir_op op, const struct ir_attr *a,
+	  const struct ir_attr *b)
+{
+	sym_t text = a->text;
+
+	if (ir_is(op, IRF_STASH) && a->key == IR_ATTR_NAME) {
+		x->name[text] = x->name[text] ? x->name[text] : b->text;
+		text = x->name[text];
+	}
+	return a->key == b->key && a->ndims == b->ndims && a->i == b->i &&
+	       num_bits(a->num) == num_bits(b->num) && text == b->text &&
+	       memcmp(a->dims, b->dims, a->ndims * sizeof *a->dims) == 0;
+}
+
+static bool same_region(const struct likeness *x, region_id a, region_id b);
+
+static bool
+same_node(const struct likeness *x, const struct ir_node *a,
+	  const struct ir_node *b)
+{
+	uint32_t i;
+
+	if (a->op != b->op || a->nargs != b->nargs ||
+	    a->nattrs != b->nattrs || a->nresults != b->nresults ||
+	    !a->region != !b->region) {
+		return false;
+	}
+	for (i = 0; i < a->nargs; i++) {
+		if (x->value[ir_args(x->a, a)[i]] != ir_args(x->b, b)[i]) {
+			return false;
+		}
+	}
+	for (i = 0; i < a->nattrs; i++) {
+		if (!same_attr(x, a->op, &x->a->attrs.at[a->attrs + i],
+			       &x->b->attrs.at[b->attrs + i])) {
+			return false;
+		}
+	}
+	for (i = 0; i < a->nresults; i++) {
+		x->value[a->result + i] = b->result + i;
+		if (!ir_type_equal(ir_type(x->a, a->result + i),
+				   ir_type(x->b, b->result + i))) {
+			return false;
+		}
+	}
+	return !a->region || same_region(x, a->region, b->region);
+}
+
+static bool
+same_region(const struct likeness *x, region_id a, region_id b)
+{
+	const struct ir_region *r = &x->a->regions.at[a];
+	const struct ir_region *q = &x->b->regions.at[b];
+	uint32_t i;
+
+	if (r->nodes.n != q->nodes.n || r->params.n != q->params.n ||
+	    r->results.n != q->results.n) {
+		return false;
+	}
+	for (i = 0; i < r->params.n; i++) {
+		x->value[r->params.at[i]] = q->params.at[i];
+	}
+	for (i = 0; i < r->nodes.n; i++) {
+		if (!same_node(x, ir_node(x->a, r->nodes.at[i]),
+			       ir_node(x->b, q->nodes.at[i]))) {
+			return false;
+		}
+	}
+	for (i = 0; i < r->results.n; i++) {
+		if (x->value[r->results.at[i]] != q->results.at[i]) {
+			return false;
+		}
+	}
+	return true;
+}
+
+/* The functions of that stage are those of both, and no other has a node. */
+static void
+check_some(const struct pair *p, const struct ir_module *some, int stage)
+{
+	func_id f, g;
+
+	for (f = 1; f < p->cut->funcs.n; f++) {
+		struct likeness x = { .a = p->cut, .b = some };
+
+		if (stage_of(p->cut, f) < 0) {
+			continue;
+		}
+		g = ir_func_find(some, p->cut->funcs.at[f].name);
+		assert_true(g != 0);
+		if (stage_of(p->cut, f) != stage) {
+			assert_int_equal(some->regions.at[some->funcs.at[g]
+						.body].nodes.n, 0);
+			continue;
+		}
+		x.value = arena_alloc(&ctx.perm, p->cut->values.n *
+						 sizeof *x.value);
+		x.name = arena_alloc(&ctx.perm, ctx.syms.text.n *
+						sizeof *x.name);
+		assert_true(p->cut->regions.at[p->cut->funcs.at[f].body]
+			    .nodes.n > 0);
+		assert_true(same_region(&x, p->cut->funcs.at[f].body,
+					some->funcs.at[g].body));
+	}
+}
+
+static void
+check_each(const char *text, const char *pins)
+{
+	struct pass_stats stats = { .arena = &ctx.perm, .pass = "stage" };
+	struct pass_ctx c = { .ctx = &ctx, .stats = &stats };
+	struct pair p;
+	uint32_t i;
+
+	make_pair(&p, text, pins);
+	for (i = 0; i < p.plan.nstages; i++) {
+		struct ir_module *m = compile(text);
+		bool *only = arena_alloc(&ctx.perm, p.plan.nstages);
+
+		only[i] = true;
+		must(plan_pin(m, pins), pins);
+		must(pass_apply(m, "train", true) == PASS_OK, pins);
+		assert_true(stage_some(&c, m, only));
+		check_some(&p, m, (int)i);
+	}
+}
+
+/*
+ * Where only some stages are wanted, their functions are those that all stages
+ * have, and those of other stages are empty.
+ */
+static void
+test_some_stages(void **state)
+{
+	static const char *const pins[] = {
+		"pp=3", "pp=3,schedule=zb_h1", "pp=2,interleave=2"
+	};
+	char text[2048];
+	size_t i, k;
+
+	(void)state;
+	for (i = 0; i < NMODELS; i++) {
+		snprintf(text, sizeof text, models[i].text, 4);
+		for (k = 0; k < sizeof pins / sizeof *pins; k++) {
+			check_each(text, pins[k]);
+		}
+	}
+}
+
 int
 main(void)
 {
@@ -791,6 +951,8 @@ main(void)
 		cmocka_unit_test_setup_teardown(test_examples, setup,
 						teardown),
 		cmocka_unit_test_setup_teardown(test_refusals, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(test_some_stages, setup,
 						teardown),
 	};
 
