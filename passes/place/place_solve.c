@@ -411,7 +411,9 @@ place_least_us(struct place *p)
 	find_asked(p);
 	place_fill(c);
 	arena_init(&tmp, &p->m->ctx->mem);
+	c->s->cost_only = true;
 	r = solve_run(c->s, &tmp);
+	c->s->cost_only = false;
 	arena_release(&tmp);
 	return r.feasible && r.exact ? r.cost : 0;
 }

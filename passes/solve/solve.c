@@ -168,6 +168,7 @@ solve_set_costs(struct solve *s, uint32_t table, double *cost)
 /* ---- solving ---- */
 
 struct net_split {
+	bool *idle;		/* by table: it connects nothing */
 	uint32_t *part;		/* by variable; or ONE_VALUE */
 	struct solve_list *vars, *tables;	/* by part */
 	uint32_t n;
@@ -175,10 +176,38 @@ struct net_split {
 
 #define ONE_VALUE (SOLVE_NO_VAR - 1)
 
+/*
+ * Whether all entries of a table are the same, for values that are left.  Then
+ * they are a part of every assignment's cost.
+ */
+static bool
+is_flat(const struct solve_net *net, const struct solve_table *t)
+{
+	uint32_t u = t->vars[0], v = t->vars[1], a, b;
+	double first = INFINITY;
+
+	for (a = 0; t->nvars == 2 && a < net->domain[u]; a++) {
+		for (b = 0; b < net->domain[v]; b++) {
+			double cost = t->cost[a * net->domain[v] + b];
+
+			if (!(net->unary[u][a] < INFINITY) ||
+			    !(net->unary[v][b] < INFINITY)) {
+				continue;
+			}
+			first = first < INFINITY ? first : cost;
+			if (!(cost < INFINITY) || cost < first ||
+			    cost > first) {
+				return false;
+			}
+		}
+	}
+	return t->nvars == 2;
+}
+
 /* Gives that number to all variables that are connected to v. */
 static void
-mark_part(const struct solve_net *net, uint32_t *part, uint32_t number,
-	  uint32_t start, uint32_t *stack)
+mark_part(const struct solve_net *net, const bool *idle, uint32_t *part,
+	  uint32_t number, uint32_t start, uint32_t *stack)
 {
 	uint32_t n = 0, k, j;
 
@@ -190,7 +219,7 @@ mark_part(const struct solve_net *net, uint32_t *part, uint32_t number,
 		for (k = 0; k < of->n; k++) {
 			const struct solve_table *t = &net->tables[of->at[k]];
 
-			for (j = 0; j < t->nvars; j++) {
+			for (j = 0; !idle[of->at[k]] && j < t->nvars; j++) {
 				if (part[t->vars[j]] == SOLVE_NO_VAR) {
 					part[t->vars[j]] = number;
 					stack[n++] = t->vars[j];
@@ -242,7 +271,7 @@ add_table(struct solve_net *net, struct net_split *s, uint32_t k,
 	const struct solve_table *t = &net->tables[k];
 	uint32_t part = part_of(s, t), j;
 
-	if (part == ONE_VALUE) {
+	if (part == ONE_VALUE || s->idle[k]) {
 		return;
 	}
 	solve_list_push(&net->mem, &s->tables[part], k);
@@ -257,19 +286,24 @@ add_table(struct solve_net *net, struct net_split *s, uint32_t k,
 }
 
 static void
-split(struct solve_net *net, struct net_split *s, uint32_t *choice)
+split(struct solve_net *net, bool cost_only, struct net_split *s,
+      uint32_t *choice)
 {
 	uint32_t n = net->nvars, v, k;
 	uint32_t *stack = solve_alloc(&net->mem, n * sizeof *stack);
 
 	s->n = 0;
+	s->idle = solve_calloc(&net->mem, net->ntables * sizeof *s->idle);
+	for (k = 0; cost_only && k < net->ntables; k++) {
+		s->idle[k] = is_flat(net, &net->tables[k]);
+	}
 	s->part = solve_alloc(&net->mem, n * sizeof *s->part);
 	for (v = 0; v < n; v++) {
 		find_single(net, v, s->part, choice);
 	}
 	for (v = 0; v < n; v++) {
 		if (s->part[v] == SOLVE_NO_VAR) {
-			mark_part(net, s->part, s->n++, v, stack);
+			mark_part(net, s->idle, s->part, s->n++, v, stack);
 		}
 	}
 	s->vars = solve_calloc(&net->mem, s->n * sizeof *s->vars);
@@ -291,7 +325,7 @@ solve_parts(struct solve_state *r, struct solve_net *net)
 	struct net_split parts;
 	uint32_t k;
 
-	split(net, &parts, r->result->choice);
+	split(net, r->s->cost_only, &parts, r->result->choice);
 	r->result->forced = parts.n == 0 && !net->compared;
 	for (k = 0; k < parts.n; k++) {
 		struct solve_part part = {

@@ -46,6 +46,12 @@ struct solve {
 	 */
 	double max_entries;
 	uint32_t max_nodes;
+	/*
+	 * Only the cost is wanted.  Then tables whose entries are all the same
+	 * connect no variables, which makes the problem smaller; but of equal
+	 * choices another one may be found.
+	 */
+	bool cost_only;
 };
 
 struct solve_result {

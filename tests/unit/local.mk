@@ -94,6 +94,7 @@ unit_tests += \
 	%D%/sim/t-sim-train \
 	%D%/passes/t-knapsack \
 	%D%/passes/t-solve \
+	%D%/passes/t-solve-cost \
 	%D%/data/t-st-index \
 	%D%/data/t-st-read \
 	%D%/passes/t-stage \
