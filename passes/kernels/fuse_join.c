@@ -12,6 +12,7 @@
  * other.  Sums keep their value: each is added up in the order of ranks as
  * before.
  */
+#include "ir/memo.h"
 #include "passes/kernels/fuse.h"
 
 #include <string.h>
@@ -463,21 +464,45 @@ find_marks(struct join *j)
 	return any;
 }
 
-bool
-fuse_join(struct fuse *f, struct kernel_list *l)
+/* Joins what is joined in a list.  False: nothing is. */
+static bool
+join_all(struct join *j)
 {
-	struct join j = { .f = f, .l = l };
-	uint32_t n = l->at.n, i;
+	uint32_t n = j->l->at.n, i;
 
-	j.link = f->join_link;
-	j.work = f->join_work;
-	if (!f->joins || j.link <= 0 || !find_marks(&j)) {
+	if (!find_marks(j)) {
 		return false;
 	}
-	for (i = 0; i < l->at.n; i++) {
-		if (j.marks[i].like && join_earlier(&j, i)) {
+	for (i = 0; i < j->l->at.n; i++) {
+		if (j->marks[i].like && join_earlier(j, i)) {
 			i--;
 		}
 	}
-	return l->at.n < n;
+	return j->l->at.n < n;
+}
+
+/*
+ * What is joined follows from a list's content.  Of most lists nothing is, and
+ * that is kept.
+ */
+bool
+fuse_join(struct fuse *f, struct kernel_list *l)
+{
+	struct join j = { .f = f, .l = l, .link = f->join_link,
+			  .work = f->join_work };
+	bool known = f->memo && (l->content.a || l->content.b);
+	struct arena *a;
+
+	if (!f->joins || j.link <= 0 ||
+	    (known && memo_find(f->memo, MEMO_APART, l->content))) {
+		return false;
+	}
+	if (join_all(&j)) {
+		return true;
+	}
+	a = known ? memo_arena(f->memo, MEMO_APART) : NULL;
+	if (a) {
+		memo_keep(f->memo, MEMO_APART, l->content, arena_alloc(a, 1));
+	}
+	return false;
 }

@@ -371,8 +371,8 @@ drop_memo(struct memo *memo)
 {
 	static const enum memo_kind kinds[] = {
 		MEMO_ORDERS, MEMO_PROGRAMS, MEMO_CHOICES, MEMO_LEAST,
-		MEMO_PARTS, MEMO_PRICES, MEMO_DOTS, MEMO_BRIEFS, MEMO_SPANS,
-		MEMO_PACKS
+		MEMO_APART, MEMO_PARTS, MEMO_PRICES, MEMO_DOTS, MEMO_BRIEFS,
+		MEMO_SPANS, MEMO_PACKS
 	};
 	size_t i;
 
