@@ -8,16 +8,21 @@
 #include "ir/memo.h"
 #include "passes/memory/memory.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #define MAX_LIFTS 24	/* times that the highest block is moved */
+
+/* A block that was placed. */
+struct placed {
+	uint32_t from, to;
+	int64_t offset, end;
+};
 
 struct pack {
 	struct memory_block *b;
 	uint32_t n;
 	uint32_t *order, *best_order;
-	uint32_t *placed;	/* ascending by offset */
+	struct placed *placed;	/* ascending by offset */
 	int64_t *best;		/* offsets */
 	int64_t best_bytes;
 };
@@ -52,12 +57,6 @@ memory_bound(struct arena *a, const struct memory_block *b, uint32_t n,
 
 /* ---- one order ---- */
 
-static bool
-are_alive_together(const struct memory_block *x, const struct memory_block *y)
-{
-	return x->from <= y->to && y->from <= x->to;
-}
-
 /* The smallest gap that x fits in, or the end of all blocks alive with it. */
 static int64_t
 gap_for(const struct pack *p, uint32_t count, const struct memory_block *x)
@@ -66,31 +65,32 @@ gap_for(const struct pack *p, uint32_t count, const struct memory_block *x)
 	uint32_t i;
 
 	for (i = 0; i < count; i++) {
-		const struct memory_block *y = &p->b[p->placed[i]];
+		const struct placed *y = &p->placed[i];
 
-		if (!are_alive_together(x, y)) {
-			continue;
+		if (x->from > y->to || y->from > x->to) {
+			continue;	/* they are never alive together */
 		}
 		if (y->offset - end >= x->bytes && y->offset - end < smallest) {
 			smallest = y->offset - end;
 			best = end;
 		}
-		end = y->offset + y->bytes > end ? y->offset + y->bytes : end;
+		end = y->end > end ? y->end : end;
 	}
 	return best >= 0 ? best : end;
 }
 
 /* Keeps `placed` sorted by offset. */
 static void
-insert_placed(struct pack *p, uint32_t count, uint32_t which)
+insert_placed(struct pack *p, uint32_t count, const struct memory_block *x)
 {
 	uint32_t i = count;
 
-	while (i > 0 && p->b[p->placed[i - 1]].offset > p->b[which].offset) {
+	while (i > 0 && p->placed[i - 1].offset > x->offset) {
 		p->placed[i] = p->placed[i - 1];
 		i--;
 	}
-	p->placed[i] = which;
+	p->placed[i] = (struct placed){ x->from, x->to, x->offset,
+					x->offset + x->bytes };
 }
 
 /* Places all in this order, unless it exceeds the best; keeps a better one. */
@@ -104,7 +104,7 @@ try_order(struct pack *p)
 		struct memory_block *x = &p->b[p->order[i]];
 
 		x->offset = gap_for(p, i, x);
-		insert_placed(p, i, p->order[i]);
+		insert_placed(p, i, x);
 		bytes = x->offset + x->bytes > bytes ? x->offset + x->bytes
 						     : bytes;
 	}
@@ -143,14 +143,48 @@ key_of(const struct memory_block *x, enum rule rule, uint32_t which)
 	}
 }
 
-static int
-by_key(const void *x, const void *y)
+static inline bool
+comes_before(const struct key *x, const struct key *y)
 {
-	const struct key *a = x, *b = y;
+	return x->a != y->a ? x->a > y->a
+		: x->b != y->b ? x->b > y->b : x->which < y->which;
+}
 
-	return a->a != b->a ? (a->a < b->a) - (a->a > b->a)
-		: a->b != b->b ? (a->b < b->b) - (a->b > b->b)
-		: (a->which > b->which) - (a->which < b->which);
+/* Merges the sorted [0, half) and [half, n) of `from`. */
+static void
+merge(const struct key *from, uint32_t half, uint32_t n, struct key *to)
+{
+	uint32_t i = 0, k = half, at;
+
+	for (at = 0; at < n; at++) {
+		bool first = i < half &&
+			(k == n || comes_before(&from[i], &from[k]));
+
+		to[at] = first ? from[i++] : from[k++];
+	}
+}
+
+/* Sorts [0, n); `spare` has as many. */
+static void
+sort_keys(struct key *keys, uint32_t n, struct key *spare)
+{
+	struct key *from = keys, *to = spare, *other;
+	uint32_t run, i;
+
+	for (run = 1; run < n; run *= 2) {
+		for (i = 0; i < n; i += 2 * run) {
+			uint32_t left = n - i;
+
+			merge(from + i, run < left ? run : left,
+			      2 * run < left ? 2 * run : left, to + i);
+		}
+		other = from;
+		from = to;
+		to = other;
+	}
+	if (from != keys) {
+		memcpy(keys, from, n * sizeof *keys);
+	}
 }
 
 static void
@@ -161,7 +195,7 @@ sort(struct pack *p, enum rule rule, struct key *keys)
 	for (i = 0; i < p->n; i++) {
 		keys[i] = key_of(&p->b[i], rule, i);
 	}
-	qsort(keys, p->n, sizeof *keys, by_key);
+	sort_keys(keys, p->n, keys + p->n);
 	for (i = 0; i < p->n; i++) {
 		p->order[i] = keys[i].which;
 	}
@@ -190,7 +224,7 @@ move_highest_first(struct pack *p)
 static void
 search(struct pack *p, struct arena *a)
 {
-	struct key *keys = arena_alloc(a, p->n * sizeof *keys);
+	struct key *keys = arena_alloc_raw(a, 2 * p->n * sizeof *keys);
 	uint32_t i, step;
 	int64_t bound = memory_bound(a, p->b, p->n, &step), before;
 
