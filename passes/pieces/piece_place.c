@@ -214,11 +214,11 @@ piece_place_again(struct piece_store *s, struct piece_placed *w)
 bool
 piece_same_key(const struct piece_key *a, const struct piece_key *b)
 {
-	return a->tp == b->tp && a->cp == b->cp && a->ep == b->ep &&
-	       a->zero == b->zero && a->data == b->data &&
+	return a->choice == b->choice && a->tp == b->tp && a->cp == b->cp &&
+	       a->ep == b->ep && a->zero == b->zero && a->data == b->data &&
 	       a->sequence == b->sequence && a->single == b->single &&
 	       a->split == b->split && a->solo == b->solo &&
-	       a->offload == b->offload && a->choice == b->choice;
+	       a->offload == b->offload;
 }
 
 /* The key without the fields that change programs only. */

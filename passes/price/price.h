@@ -371,5 +371,8 @@ void price_remember(const struct pricing *p, struct hash key,
 /* What the contraction takes there, known or not. */
 double price_dot_us(const struct pricing *p,
 		    const struct cost_contraction *x);
+/* The same of its parts: see cost_contraction_split_us. */
+double price_dot_split_us(const struct pricing *p,
+			  const struct cost_contraction *x);
 
 #endif

@@ -28,8 +28,7 @@ dot_us(const struct pricing *p, const struct kernel *k)
 	if (elem_bytes(p, ir_args(p->m, n)[0]) < elem_bytes(p, n->result)) {
 		x.out_bytes = 0;
 	}
-	return cost_contraction_split_us(&p->t->device, &x) +
-	       p->t->device.launch_us;
+	return price_dot_split_us(p, &x) + p->t->device.launch_us;
 }
 
 /* Of what nothing that is fused with it changes. */

@@ -235,11 +235,14 @@ hash_dot(const struct target_device *on, const struct cost_contraction *x)
 	return key;
 }
 
-double
-price_dot_us(const struct pricing *p, const struct cost_contraction *x)
+typedef double dot_time(const struct target_device *on,
+			const struct cost_contraction *x);
+
+/* What `time` says of it, known by `key` or not. */
+static double
+known_dot_us(const struct pricing *p, struct hash key, dot_time *time,
+	     const struct cost_contraction *x)
 {
-	const struct target_device *on = &p->t->device;
-	struct hash key = hash_dot(on, x);
 	const double *known = memo_find(p->memo, MEMO_DOTS, key);
 	struct arena *a;
 	double us;
@@ -247,11 +250,32 @@ price_dot_us(const struct pricing *p, const struct cost_contraction *x)
 	if (known) {
 		return *known;
 	}
-	us = cost_contraction(on, x).us;
+	us = time(&p->t->device, x);
 	a = memo_arena(p->memo, MEMO_DOTS);
 	if (a) {
 		memo_keep(p->memo, MEMO_DOTS, key,
 			  arena_dup(a, &us, sizeof us));
 	}
 	return us;
+}
+
+static double
+whole_us(const struct target_device *on, const struct cost_contraction *x)
+{
+	return cost_contraction(on, x).us;
+}
+
+double
+price_dot_us(const struct pricing *p, const struct cost_contraction *x)
+{
+	return known_dot_us(p, hash_dot(&p->t->device, x), whole_us, x);
+}
+
+double
+price_dot_split_us(const struct pricing *p, const struct cost_contraction *x)
+{
+	struct hash key = hash_dot(&p->t->device, x);
+
+	hash_add(&key, 1);
+	return known_dot_us(p, key, cost_contraction_split_us, x);
 }
