@@ -105,8 +105,8 @@ row_of(const char *key, size_t n)
 	int i;
 
 	for (i = 0; i < PLAN_NKEYS; i++) {
-		if (strlen(plan_rows[i].key) == n &&
-		    strncmp(plan_rows[i].key, key, n) == 0) {
+		if (strncmp(plan_rows[i].key, key, n) == 0 &&
+		    !plan_rows[i].key[n]) {
 			return &plan_rows[i];
 		}
 	}

@@ -276,6 +276,24 @@ fetch_text(struct ir_module *m, const struct plan_row *row,
 	return peek(&t) == '\0' || expected(&t, "`,` or the end of the text");
 }
 
+/* Whether a list may go on in a setting such as `plan.stages.more1`. */
+static bool
+may_go_on(const struct ir_module *m)
+{
+	uint32_t i;
+
+	for (i = 0; i < m->settings.n; i++) {
+		sym_t key = m->settings.at[i].key;
+		const char *text = ir_text(m->ctx, key);
+		size_t n = m->ctx->syms.len.at[key];
+
+		if (n && text[n - 1] >= '0' && text[n - 1] <= '9') {
+			return true;
+		}
+	}
+	return false;
+}
+
 bool
 plan_fetch(struct ir_module *m, const struct plan_row *row,
 	   const struct ir_setting *s, struct plan_value *v)
@@ -293,8 +311,9 @@ plan_fetch(struct ir_module *m, const struct plan_row *row,
 		if (!fetch_text(m, row, s, v)) {
 			return false;
 		}
-		s = ir_setting(m, arena_printf(&m->ctx->tmp, "plan.%s.more%u",
-					       row->key, ++more));
+		s = !may_go_on(m) ? NULL
+			: ir_setting(m, arena_printf(&m->ctx->tmp,
+				"plan.%s.more%u", row->key, ++more));
 	}
 	v->span = first;
 	return true;

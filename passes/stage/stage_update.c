@@ -706,35 +706,54 @@ add_pipe(struct update *u, uint32_t pipe, uint32_t nfuncs)
 	}
 }
 
+/* Finds who holds which tensors, and to which of them sinks belong. */
+static void
+find_holders(struct update *u, uint32_t nfuncs)
+{
+	struct ir_module *m = u->m;
+	struct arena *a = u->st->a;
+	uint32_t i, nfns = STAGE_NPHASES * u->st->nstages;
+	func_id f;
+
+	u->head = arena_alloc(a, u->nsyms * sizeof *u->head);
+	VEC_PUSH(a, &u->holdings, (struct holding){ 0 });
+	u->cell = arena_alloc(a, u->nsyms * sizeof *u->cell);
+	u->owner = arena_alloc(a, m->nodes.n * sizeof *u->owner);
+	u->same = arena_alloc(a, m->nodes.n * sizeof *u->same);
+	u->seen = arena_alloc(a, m->values.n * sizeof *u->seen);
+	u->map = arena_alloc(a, m->values.n * sizeof *u->map);
+	for (i = 0; i < nfns; i++) {
+		struct mention x = {
+			.stage = u->st->fns[i].stage, .all = true
+		};
+
+		if (u->st->fns[i].region) {
+			find_mentions(u, u->st->fns[i].region, 0, &x);
+		}
+	}
+	for (f = 1; f < nfuncs && !u->failed; f++) {
+		if (is_update(m, f)) {
+			find_owners(u, m->funcs.at[f].body, NULL);
+		}
+	}
+}
+
 bool
 stage_update(struct stage *st, uint32_t nfuncs)
 {
 	struct ir_module *m = st->m;
 	struct update u = { .st = st, .m = m };
-	struct arena *a = st->a;
-	uint32_t i, nfns = STAGE_NPHASES * st->nstages;
+	bool any = false;
+	uint32_t i;
 	func_id f;
 
 	u.nsyms = m->ctx->syms.text.n;
-	u.head = arena_alloc(a, u.nsyms * sizeof *u.head);
-	VEC_PUSH(a, &u.holdings, (struct holding){ 0 });
-	u.cell = arena_alloc(a, u.nsyms * sizeof *u.cell);
-	u.shared = arena_alloc(a, u.nsyms * sizeof *u.shared);
-	u.owner = arena_alloc(a, m->nodes.n * sizeof *u.owner);
-	u.same = arena_alloc(a, m->nodes.n * sizeof *u.same);
-	u.seen = arena_alloc(a, m->values.n * sizeof *u.seen);
-	u.map = arena_alloc(a, m->values.n * sizeof *u.map);
-	for (i = 0; i < nfns; i++) {
-		struct mention x = { .stage = st->fns[i].stage, .all = true };
-
-		if (st->fns[i].region) {
-			find_mentions(&u, st->fns[i].region, 0, &x);
-		}
+	u.shared = arena_alloc(st->a, u.nsyms * sizeof *u.shared);
+	for (f = 1; f < nfuncs; f++) {
+		any |= is_update(m, f);
 	}
-	for (f = 1; f < nfuncs && !u.failed; f++) {
-		if (is_update(m, f)) {
-			find_owners(&u, m->funcs.at[f].body, NULL);
-		}
+	if (any) {	/* without updates nobody asks */
+		find_holders(&u, nfuncs);
 	}
 	for (i = 0; i < st->npipes && !u.failed; i++) {
 		add_pipe(&u, i, nfuncs);
