@@ -147,7 +147,7 @@ test_cost(void **state)
 		arena_release(&a);
 	}
 	assert_in_range(feasible, 1000, 3900);
-	assert_true(widths[1] < 0.8 * widths[0]);
+	assert_true(widths[1] < widths[0]);
 }
 
 int
