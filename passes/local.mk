@@ -114,6 +114,7 @@ noinst_LIBRARIES += %D%/libpasses.a
 	%D%/pieces/piece_place.c \
 	%D%/pieces/piece_sharding.c \
 	%D%/pieces/piece_stages.c \
+	%D%/pieces/piece_tensors.c \
 	%D%/pieces/piece_ways.c \
 	%D%/pieces/pieces.h \
 	%D%/place/place.c \
@@ -178,6 +179,7 @@ noinst_LIBRARIES += %D%/libpasses.a
 	%D%/sched/sched_run.c \
 	%D%/search/search.c \
 	%D%/search/search.h \
+	%D%/search/search_bytes.c \
 	%D%/search/search_compose.c \
 	%D%/search/search_fit.c \
 	%D%/search/search_host.c \
@@ -223,6 +225,7 @@ noinst_LIBRARIES += %D%/libpasses.a
 	%D%/space/space_degrees.c \
 	%D%/space/space_devs.c \
 	%D%/space/space_each.c \
+	%D%/space/space_pools.c \
 	%D%/space/space_slots.c \
 	%D%/stage/ranks.c \
 	%D%/stage/ranks.h \

@@ -371,7 +371,7 @@ piece_update_of(struct piece_store *s, const struct piece_key *key,
 	u->on = arena_alloc(&s->space->keep, s->space->devs.n * sizeof *u->on);
 	u->next = w->updates;
 	w->updates = u;
-	piece_scale_fixed(w, u);
+	piece_sum_tensors(w, u);
 	return u;
 }
 
@@ -440,7 +440,7 @@ piece_open_unsplit(struct piece_store *s, const struct piece_key *key,
 		     &s->space->tmp, u->one);
 	u->weights = 0;
 	for (i = 0; i < w->on->nstages; i++) {
-		u->weights += w->fixed[w->on->piece_of[i]][MEMORY_WEIGHTS] *
+		u->weights += w->weights[w->on->piece_of[i]] *
 			(w->on->piece_of[i] >= PIECE_BODY
 				 ? (double)w->on->iterations[i] : 1);
 	}

@@ -22,6 +22,25 @@ struct piece_kernels {
 
 struct piece_sharding;
 
+/*
+ * Tensors of a piece, as its sharding has them; or temporary values of its
+ * update that are alive at once.
+ */
+struct piece_tensor {
+	enum memory_kind kind;	/* MEMORY_TEMPS: of an update */
+	uint32_t piece;
+	sym_t name;
+	bool in_layers;
+	bool shared;		/* of the last piece: the first has it, too */
+	double items;		/* so many; of a piece of layers, in each */
+	/* of an input: on all data ranks, for the whole batch; 0: of none */
+	double step_bytes;
+	double elem_bytes;
+	uint32_t ndims;
+	int64_t size[IR_MAX_DIMS];
+	uint32_t cut[IR_MAX_DIMS];
+};
+
 /* A placed sharding, before it is cut into forward and backward functions. */
 struct piece_placed {
 	struct piece_key key;	/* without what changes programs only */
@@ -60,6 +79,7 @@ struct piece_sharding {
 	struct ranks r;
 	struct fuse *fuse;	/* m's kernels */
 	bool sized_by_dp;	/* sizes of values in stages depend on dp */
+	dim_id batch;		/* the dim of sequences; 0: none */
 	struct piece_kernels *of_stages, *of_updates;
 	struct space_degrees g;
 	struct space_plan at;	/* the plan of g that it was staged for */
@@ -69,9 +89,11 @@ struct piece_sharding {
 	 */
 	bool measured;
 	struct piece_bytes bytes[PIECE_MAX];
-	double fixed[PIECE_MAX][MEMORY_PIPELINE];
-	double in_layers[PIECE_MAX][MEMORY_OPTIMIZER];
-	double update_temp[PIECE_MAX];
+	double weights[PIECE_MAX];
+	/* what lives for the whole step or in updates; the mesh of its types */
+	VEC(struct piece_tensor) tensors;
+	struct ir_module *mesh;	/* has axes alone */
+	axis_id dp_axis;	/* 0: none */
 	bool bad;		/* it cannot be placed or staged */
 	bool staged;		/* all of it was: sized_by_dp is set */
 	struct piece_cost *costs;
@@ -200,8 +222,19 @@ void piece_lower_maps(const struct piece_store *s,
 /* Sets the bytes of the pieces of w, from the memory plan of its stages. */
 void piece_measure_bytes(const struct piece_sharding *w,
 			 const struct memory *mem, struct piece_bytes *to);
-void piece_measure_fixed(struct piece_sharding *w, const struct memory *mem);
-/* Scales what lives for the whole step to the dp of u. */
-void piece_scale_fixed(const struct piece_sharding *w, struct piece_update *u);
+
+/*
+ * Whether a buffer, by number plus 1, is of a value that repeats carry, or of
+ * its first or last value; in arena a.
+ */
+bool *piece_carried(const struct memory *mem, struct arena *a);
+
+/* ---- piece_tensors.c --------------------------------------------------- */
+
+/* Notes the tensors of w, from the memory plan of its stages. */
+void piece_note_tensors(struct piece_store *s, struct piece_sharding *w,
+			const struct memory *mem);
+/* Sets the bytes of tensors with the dp and the offload of u. */
+void piece_sum_tensors(const struct piece_sharding *w, struct piece_update *u);
 
 #endif

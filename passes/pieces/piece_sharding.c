@@ -283,6 +283,19 @@ piece_find_kernels(struct piece_store *s, struct piece_sharding *w,
 	return all;
 }
 
+static void
+measure_weights(struct piece_sharding *w, const struct memory *mem)
+{
+	uint32_t i;
+
+	for (i = 0; i < w->on->nstages; i++) {
+		uint32_t p = w->on->piece_of[i];
+
+		w->weights[p] = (double)mem->stage[i].fixed[MEMORY_WEIGHTS] /
+			(p >= PIECE_BODY ? (double)w->on->iterations[i] : 1);
+	}
+}
+
 bool
 piece_measure_sharding(struct piece_store *s, struct piece_sharding *w)
 {
@@ -300,7 +313,8 @@ piece_measure_sharding(struct piece_store *s, struct piece_sharding *w)
 	ok = w->measured = memory_plan(&w->r, all, 0, &w->ctx.tmp, &mem, &why);
 	if (ok) {
 		piece_measure_bytes(w, &mem, w->bytes);
-		piece_measure_fixed(w, &mem);
+		measure_weights(w, &mem);
+		piece_note_tensors(s, w, &mem);
 	}
 	arena_release(&w->ctx.tmp);
 	return ok;
@@ -424,6 +438,7 @@ new_sharding(struct piece_store *s, struct piece_placed *on,
 
 	w->key = *key;
 	w->on = on;
+	w->batch = s->space->batch_dim;
 	w->g = *t->g;
 	w->at = *t;
 	w->at.g = &w->g;

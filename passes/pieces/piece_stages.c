@@ -105,23 +105,82 @@ piece_sum(const struct space *s, const double piece[PIECE_MAX], int64_t lo,
 	return all;
 }
 
-/*
- * Layers of a repeat are updated together, other pieces one after another.
- * This is an estimate, which the arena of the rank programs replaces at the
- * end.
- */
-double
-piece_update_temp(const struct space *s, const struct piece_update *u,
-		  int64_t lo, int64_t hi)
+/* ---- bytes ---- */
+
+/* Whether layers of kind k have a piece of their own. */
+static bool
+has_body(const struct space *s, uint32_t k)
 {
-	double n[PIECE_MAX], most = 0;
+	return s->kinds[k].iterations > (k == 0) + (k + 1 == s->nkinds);
+}
+
+/* The kind of a layer. */
+static uint32_t
+kind_of(const struct space *s, int64_t layer)
+{
+	uint32_t k = 0;
+
+	while (k + 1 < s->nkinds && layer >= s->kinds[k + 1].first) {
+		k++;
+	}
+	return k;
+}
+
+/*
+ * At least what layers [lo, hi) save outside of repeats: what their first piece
+ * does there; and in the last stage what the last layer's piece has beyond a
+ * piece of its kind, which receives the same.
+ */
+static void
+add_top(const struct space *s, const struct piece_bytes *b, int64_t lo,
+	int64_t hi, struct piece_bytes *out)
+{
+	uint32_t from = kind_of(s, lo), to = kind_of(s, hi - 1), k;
+	bool last = hi == s->nlayers, only = last && lo > 0 && from == to;
+
+	for (k = 0; k < SPACE_NSPANS; k++) {
+		double of_last = b[PIECE_LAST].top[k];
+
+		out->top[k] = lo == 0 ? b[PIECE_FIRST].top[k]
+			: has_body(s, from) ? b[PIECE_BODY + from].top[k]
+			: only ? of_last : 0;
+		if (last && has_body(s, to)) {
+			of_last -= b[PIECE_BODY + to].top[k];
+			out->top[k] += of_last > 0 ? of_last : 0;
+		}
+	}
+}
+
+/* Lowers what is sent in a direction to that of a piece. */
+static void
+lower(double *to, double bytes)
+{
+	*to = *to < 0 || bytes < *to ? bytes : *to;
+}
+
+/* One copy of what layers [lo, hi) send. */
+static void
+set_sends(const struct space *s, const struct piece_bytes *b,
+	  const double n[PIECE_MAX], int64_t lo, int64_t hi,
+	  struct piece_bytes *out)
+{
 	int i;
 
-	piece_count(s, lo, hi, n);
+	out->sends[0] = out->sends[1] = -1;
 	for (i = 0; i < PIECE_BODY + (int)s->nkinds; i++) {
-		most = fmax(most, n[i] * u->temp[i]);
+		if (n[i] > 0 && i != PIECE_TOP && i != PIECE_LAST) {
+			lower(&out->sends[0], b[i].sends[0]);
+		}
+		if (n[i] > 0 && i != PIECE_TOP && i != PIECE_FIRST) {
+			lower(&out->sends[1], b[i].sends[1]);
+		}
 	}
-	return most;
+	if (hi == s->nlayers || out->sends[0] < 0) {
+		out->sends[0] = 0;
+	}
+	if (lo == 0 || out->sends[1] < 0) {
+		out->sends[1] = 0;
+	}
 }
 
 void
@@ -134,14 +193,35 @@ piece_stage_bytes(const struct space *s, const struct piece_cost *c,
 	piece_count(s, lo, hi, n);
 	memset(out, 0, sizeof *out);
 	for (i = 0; i < PIECE_BODY + (int)s->nkinds; i++) {
+		const struct piece_bytes *b = &c->bytes[i];
+		bool one = i >= PIECE_BODY && piece_layers(s, (uint32_t)i -
+					PIECE_BODY, lo, hi) == 1;
+
 		for (k = 0; k < SPACE_NSPANS; k++) {
-			out->slot[k] += n[i] * c->bytes[i].slot[k];
+			out->slot[k] += n[i] * b->slot[k];
 		}
 		if (n[i] > 0) {
-			out->temp = fmax(out->temp, c->bytes[i].temp);
-			out->waits = fmax(out->waits, c->bytes[i].waits);
+			out->temp = fmax(out->temp, one ? b->inside : b->temp);
 		}
 	}
+	add_top(s, c->bytes, lo, hi, out);
+	set_sends(s, c->bytes, n, lo, hi, out);
+}
+
+double
+piece_update_temp(const struct space *s, const struct piece_update *u,
+		  int64_t lo, int64_t hi)
+{
+	double n[PIECE_MAX], most = 0;
+	int i;
+
+	piece_count(s, lo, hi, n);
+	for (i = 0; i < PIECE_BODY + (int)s->nkinds; i++) {
+		if (n[i] > 0) {
+			most = fmax(most, u->temp[i] + n[i] * u->temp_each[i]);
+		}
+	}
+	return most;
 }
 
 static double
@@ -169,6 +249,17 @@ piece_saved_bytes(const struct space *s, const struct piece_choice *c,
 		  uint32_t span, int64_t lo, int64_t hi)
 {
 	return per_layer(s, c->less[span], lo, hi);
+}
+
+double
+piece_least_saved(const struct space *s, const struct piece_choice *c,
+		  uint32_t span, int64_t lo, int64_t hi, bool solo,
+		  double sequences)
+{
+	lo += lo == 0 && !solo;
+	hi -= hi == s->nlayers && !solo;
+	return sequences * per_layer(s, c->grows[span], lo, hi) +
+	       per_layer(s, c->stays[span], lo, hi);
 }
 
 /* ---- layers by stage ---- */

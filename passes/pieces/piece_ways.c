@@ -306,6 +306,8 @@ set_choice(const struct piece_store *s, const struct piece_placed *w,
 		}
 		for (i = 0; i < SPACE_NSPANS; i++) {
 			to->less[i][k] -= b->slot[i] / n;
+			to->grows[i][k] += b->grows[i] / n;
+			to->stays[i][k] += b->stays[i] / n;
 		}
 		to->temp = fmax(to->temp, b->temp);
 	}

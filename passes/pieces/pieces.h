@@ -47,12 +47,21 @@ enum {
 	PIECE_MAX = PIECE_BODY + SPACE_MAX_KINDS
 };
 
-/* Bytes of a piece on one rank, without tensors that live all step. */
+/*
+ * Bytes of a piece on one rank, without tensors that live all step.  Of a stage
+ * they are no more than its part of an arena: see piece_stage_bytes.
+ */
 struct piece_bytes {
-	double slot[SPACE_NSPANS];	/* saved by one microbatch */
-	double host[SPACE_NSPANS];	/* the same, if it lies on the host */
-	double temp;		/* temporary, while a function runs */
-	double waits;		/* of transfers between stages */
+	/* saved by one microbatch: in layers, and outside of their repeats */
+	double slot[SPACE_NSPANS], top[SPACE_NSPANS];
+	double host[SPACE_NSPANS];	/* of slots, if they lie on the host */
+	/* of slots, what is of sequences, without padding; and what is not */
+	double grows[SPACE_NSPANS], stays[SPACE_NSPANS];
+	/* temporary: the most that are alive at once in a function */
+	double temp;
+	/* the same without what iterations of layers carry to the next */
+	double inside;
+	double sends[2];	/* to other stages: forward, back; one copy */
 };
 
 /*
@@ -66,6 +75,9 @@ struct piece_choice {
 	double extra_us[SPACE_MAX_KINDS];
 	/* bytes that a slot shrinks */
 	double less[SPACE_NSPANS][SPACE_MAX_KINDS];
+	/* bytes that it has at least: for each sequence, and of any number */
+	double grows[SPACE_NSPANS][SPACE_MAX_KINDS];
+	double stays[SPACE_NSPANS][SPACE_MAX_KINDS];
 	double temp;		/* temporary bytes of the piece with most */
 };
 
@@ -122,7 +134,10 @@ struct piece_update {
 	/* by device group: prices of pieces; NULL: not priced */
 	struct price_func **on;
 	double fixed[PIECE_MAX];	/* bytes for the whole step */
-	double temp[PIECE_MAX];	/* bytes while the update runs */
+	/* of those of PIECE_LAST, what PIECE_FIRST has, too */
+	double shared;
+	/* temporary in the update; of layers, and what each of them adds */
+	double temp[PIECE_MAX], temp_each[PIECE_MAX];
 	double host[PIECE_MAX];	/* bytes on the host or its drives */
 	double drives[PIECE_MAX];	/* of those, on drives */
 	double window[PIECE_MAX];	/* what a layer streams from there */
@@ -245,6 +260,11 @@ bool piece_same_stage(const struct space *s, int64_t was, int64_t lo,
 void piece_stage_price(const struct space *s, const struct piece_cost *c,
 		       uint32_t dev, int64_t lo, int64_t hi,
 		       struct price_func out[SCHED_NKINDS]);
+/*
+ * What layers [lo, hi) keep as a stage.  The arena of rank programs has no less
+ * for them: a slot has what layers save, and temporary bytes are no fewer than
+ * those that are alive at once, as they are in a piece of the stage.
+ */
 void piece_stage_bytes(const struct space *s, const struct piece_cost *c,
 		       int64_t lo, int64_t hi, struct piece_bytes *out);
 /*
@@ -255,11 +275,19 @@ double piece_extra_us(const struct space *s, const struct piece_choice *c,
 		      int64_t lo, int64_t hi);
 double piece_saved_bytes(const struct space *s, const struct piece_choice *c,
 			 uint32_t span, int64_t lo, int64_t hi);
+/*
+ * At least what layers [lo, hi) save in a slot with a choice, of so many
+ * sequences.  The first and the last layer count nothing, unless one piece has
+ * all: they may save less than others.
+ */
+double piece_least_saved(const struct space *s, const struct piece_choice *c,
+			 uint32_t span, int64_t lo, int64_t hi, bool solo,
+			 double sequences);
 /* Adds the update of a stage's tensors, less one PIECE_TOP, once a rank. */
 void piece_stage_update(const struct space *s, const struct piece_update *u,
 			uint32_t dev, int64_t lo, int64_t hi,
 			struct price_func *out);
-/* Temporary bytes of the update of layers [lo, hi). */
+/* Temporary bytes that the update of layers [lo, hi) has alive at once. */
 double piece_update_temp(const struct space *s, const struct piece_update *u,
 			 int64_t lo, int64_t hi);
 /*

@@ -27,13 +27,6 @@ struct stage_ways {
 	uint32_t least;		/* the way that keeps least */
 };
 
-/* The bytes of several stages of a rank. */
-struct held {
-	double each[SPACE_NSPANS];	/* of slots, if stages share none */
-	double most[SPACE_NSPANS];	/* of the largest slot */
-	double temp, update, waits;
-};
-
 /* The fitting of one rank. */
 struct fit {
 	struct trial *x;
@@ -44,99 +37,13 @@ struct fit {
 	double free_bytes;
 	/* by stage, for the first of equal stages */
 	struct stage_ways *ways;
+	struct piece_bytes *keeps;	/* by stage of the rank */
 	bool full;		/* a rank before does not fit */
 	double left_us;		/* see trial.left_us, for one microbatch */
 	struct arena tmp;	/* lives as long as a choice is made */
 };
 
-/* ---- bytes of stages ---- */
-
-/*
- * Moves the slots of layers [lo, hi) to the host, if they are to lie there, and
- * counts the window of these and of weights and gradients that do.
- */
-static void
-host_layers(struct trial *x, const struct piece_cost *c, int64_t lo,
-	    int64_t hi, struct piece_bytes *b)
-{
-	bool saves = x->key.offload & PLAN_OFFLOAD_SAVES;
-	uint32_t i, k;
-
-	for (i = 0; x->key.offload && i < x->s->space.nkinds; i++) {
-		int64_t layers = piece_layers(&x->s->space, i, lo, hi);
-		/* so many pass through the device at once */
-		double n = layers > 1 ? 2 : layers;
-
-		b->temp += n * trial_update(x)->window[PIECE_BODY + i];
-		for (k = 0; k < SPACE_NSPANS && saves; k++) {
-			b->temp += n *
-				larger(c->bytes[PIECE_BODY + i].slot[k], 0);
-		}
-	}
-	for (k = 0; k < SPACE_NSPANS && saves; k++) {
-		b->host[k] = larger(b->slot[k], 0);
-		b->slot[k] = 0;
-	}
-}
-
-/* Adds a stage that keeps b in each slot. */
-static void
-hold(const struct trial *x, struct held *h, const struct piece_bytes *b,
-     uint32_t stage)
-{
-	uint32_t k;
-
-	for (k = 0; k < SPACE_NSPANS; k++) {
-		double slot = larger(b->slot[k], 0);
-
-		h->each[k] += slot * x->t->slots->stage[k][stage];
-		h->most[k] = larger(h->most[k], slot);
-	}
-	h->temp = larger(h->temp, b->temp);
-	h->update = larger(h->update, x->update_temp[stage]);
-	h->waits += x->nstages > 1 ? b->waits : 0;
-}
-
-/*
- * Bytes of the slots of a span.  All stages of a rank share their slots where
- * that needs less: then all slots have the largest size, and there are as many
- * as the rank holds at once.
- */
-static double
-span_bytes(const struct fit *f, uint32_t span, double each, double most)
-{
-	double shared = most * f->x->t->slots->rank[span][f->rank];
-
-	return shared < each ? shared : each;
-}
-
-static double
-held_bytes(const struct fit *f, const struct held *h)
-{
-	double bytes = h->waits;
-	uint32_t k;
-
-	for (k = 0; k < SPACE_NSPANS; k++) {
-		bytes += span_bytes(f, k, h->each[k], h->most[k]);
-	}
-	return larger(bytes + h->temp, h->update);
-}
-
-/* Sets what a stage keeps by its choice, from the programs of the choice. */
-static void
-stage_bytes(struct trial *x, uint32_t stage, struct piece_bytes *b)
-{
-	int64_t lo = x->first[stage], hi = lo + x->layers[stage];
-	uint32_t choice = x->choice[stage];
-	struct piece_cost *c = choice ? trial_cost(x, choice) : NULL;
-
-	if (c) {
-		piece_stage_bytes(&x->s->space, c, lo, hi, b);
-		host_layers(x, c, lo, hi, b);
-	} else {
-		*b = x->plain[stage];
-	}
-}
+/* ---- bytes ---- */
 
 /*
  * Bytes of the rank without tensors that live all step; `made`: from the
@@ -146,24 +53,33 @@ static double
 moving_bytes(const struct fit *f, bool made)
 {
 	struct trial *x = f->x;
-	struct held all = { .temp = 0 };
-	struct piece_bytes b;
 	uint32_t i;
 
 	for (i = 0; i < f->n; i++) {
 		uint32_t stage = f->of[i], choice = x->choice[stage];
 
-		if (!choice) {
-			hold(x, &all, &x->plain[stage], stage);
-		} else if (made) {
-			stage_bytes(x, stage, &b);
-			hold(x, &all, &b, stage);
+		if (choice && made) {
+			trial_stage_bytes(x, stage, &f->keeps[i]);
 		} else {
-			hold(x, &all, &f->ways[x->like[stage]].keeps[choice],
-			     stage);
+			f->keeps[i] = choice
+				? f->ways[x->like[stage]].keeps[choice]
+				: x->plain[stage];
 		}
 	}
-	return held_bytes(f, &all);
+	return trial_rank_bytes(x, f->rank, f->keeps);
+}
+
+/* Bytes of the rank without what layers save, with the quickest ways. */
+static double
+other_bytes(const struct fit *f)
+{
+	uint32_t i;
+
+	for (i = 0; i < f->n; i++) {
+		f->keeps[i] = f->x->plain[f->of[i]];
+		memset(f->keeps[i].slot, 0, sizeof f->keeps[i].slot);
+	}
+	return trial_moving_bytes(f->x, f->rank, f->keeps);
 }
 
 /* ---- choices of how to recompute ---- */
@@ -306,16 +222,11 @@ choose_each(struct fit *f, double room, double us)
 static bool
 choose(struct fit *f, double room)
 {
-	struct held plain = { .temp = 0 };
 	double us;
-	uint32_t i;
 	bool fits;
 
 	f->left_us = 0;
-	for (i = 0; i < f->n; i++) {
-		hold(f->x, &plain, &f->x->plain[f->of[i]], f->of[i]);
-	}
-	room -= plain.waits + plain.temp;
+	room -= other_bytes(f);
 	us = choose_shared(f, room);
 	fits = (f->n > 1 && choose_each(f, room, us)) ||
 	       isfinite(us);
@@ -334,46 +245,50 @@ choose_least(struct fit *f)
 	}
 }
 
+/* Bytes of the slots that a stage holds when its rank first holds most. */
+static double
+bytes_then(const struct fit *f, uint32_t stage, const struct piece_bytes *b)
+{
+	double bytes = 0;
+	uint32_t k;
+
+	for (k = 0; k < SPACE_NSPANS; k++) {
+		bytes += b->slot[k] * f->x->t->slots->then[k][stage];
+	}
+	return bytes;
+}
+
 /*
  * A lower bound of the bytes of the rank's stages with any ways, as the
- * programs for one sequence say.  Slots that stages share are as large as the
- * largest one, so at least as their mean: of a span they take no less than the
- * part of all stages' slots that they are in number.
+ * programs for one sequence say.  However slots are shared, those of a span
+ * take no less than what they hold at any one time.
  */
 static double
 least_bytes(struct fit *f)
 {
-	const struct space_slots *t = f->x->t->slots;
-	double part[SPACE_NSPANS], bytes = 0, temp = 0, least, least_temp;
-	uint32_t i, k, c;
+	double slots = 0, temp = 0;
+	uint32_t i, c;
 
-	for (k = 0; k < SPACE_NSPANS; k++) {
-		for (i = 0, part[k] = 0; i < f->n; i++) {
-			part[k] += t->stage[k][f->of[i]];
-		}
-		part[k] = t->rank[k][f->rank] < part[k]
-			? t->rank[k][f->rank] / part[k] : 1;
-	}
 	for (i = 0; i < f->n; i++) {
 		const struct stage_ways *w = ways_of(f, f->of[i]);
+		double least = INFINITY, both = INFINITY;
 
-		least = least_temp = INFINITY;
 		for (c = 0; c < f->x->ways_of->at.n; c++) {
 			const struct piece_bytes *b = &w->keeps[c];
-			double own = f->x->nstages > 1 ? b->waits : 0;
+			double own = bytes_then(f, f->of[i], b);
 
-			for (k = 0; k < SPACE_NSPANS; k++) {
-				own += b->slot[k] * part[k] *
-				       t->stage[k][f->of[i]];
-			}
 			least = own < least ? own : least;
-			least_temp = b->temp < least_temp ? b->temp
-							  : least_temp;
+			both = own + b->temp < both ? own + b->temp : both;
 		}
-		bytes += least;
-		temp = larger(temp, least_temp);
+		slots += least;
+		temp = larger(temp, both - least);
 	}
-	return bytes + temp;
+	for (i = 0; i < f->n; i++) {
+		f->keeps[i] = f->x->plain[f->of[i]];
+		memset(f->keeps[i].slot, 0, sizeof f->keeps[i].slot);
+		f->keeps[i].temp = temp;
+	}
+	return slots + trial_moving_bytes(f->x, f->rank, f->keeps);
 }
 
 /*
@@ -478,25 +393,6 @@ try_rank(struct fit *f, uint32_t rank, struct trial_fit *out)
 	return has;
 }
 
-static void
-set_fixed(struct trial *x)
-{
-	struct piece_update *u = trial_update(x);
-	uint32_t n = x->nstages, i;
-	double each = 0;
-
-	x->fixed = arena_alloc(&x->s->space.tmp, (size_t)x->t->g->pp *
-			       sizeof *x->fixed);
-	for (i = 0; i < n; i++) {
-		int64_t lo = x->first[i], hi = lo + x->layers[i];
-
-		if (x->like[i] == i) {
-			each = piece_sum(&x->s->space, u->fixed, lo, hi);
-		}
-		x->fixed[x->rank_of[i]] += each;
-	}
-}
-
 /* Whether all ranks have memory for the tensors that live all step. */
 static bool
 has_memory(const struct trial *x)
@@ -509,31 +405,6 @@ has_memory(const struct trial *x)
 		}
 	}
 	return true;
-}
-
-/* Sets x->plain and x->update_temp. */
-static void
-set_plain(struct trial *x)
-{
-	const struct piece_cost *c = trial_cost(x, 0);
-	struct piece_update *u = trial_update(x);
-	uint32_t n = x->nstages, i;
-
-	x->plain = arena_alloc_raw(&x->s->space.tmp, n * sizeof *x->plain);
-	x->update_temp =
-		arena_alloc_raw(&x->s->space.tmp, n * sizeof *x->update_temp);
-	for (i = 0; i < n; i++) {
-		int64_t lo = x->first[i], hi = lo + x->layers[i];
-
-		if (x->like[i] != i) {
-			x->plain[i] = x->plain[i - 1];
-			x->update_temp[i] = x->update_temp[i - 1];
-			continue;
-		}
-		piece_stage_bytes(&x->s->space, c, lo, hi, &x->plain[i]);
-		host_layers(x, c, lo, hi, &x->plain[i]);
-		x->update_temp[i] = piece_update_temp(&x->s->space, u, lo, hi);
-	}
 }
 
 /* Whether a stage of the rank has another choice than the stage before it. */
@@ -614,6 +485,7 @@ fit_ranks(struct trial *x, struct trial_fit *out)
 
 	arena_init(&f.tmp, &x->s->space.m->ctx->mem);
 	f.ways = arena_alloc(&x->s->space.tmp, x->nstages * sizeof *f.ways);
+	f.keeps = arena_alloc(&x->s->space.tmp, f.n * sizeof *f.keeps);
 	first = first_rank(&f);
 	trial_set_chosen(x, false);
 	for (i = 0; i < pp && (all <= TRIAL_FITS || asked); i++) {
@@ -642,13 +514,13 @@ trial_fits(struct trial *x, struct trial_fit *f)
 	*f = (struct trial_fit){ .over = -INFINITY };
 	/* what an arena taught may have been the memory of hosts */
 	x->drives_help |= x->s->learned_bounds.n > 0;
-	set_fixed(x);
+	trial_set_fixed(x);
 	if (!trial_is_asked(x) && !has_memory(x)) {
 		x->s->out->full++;
 		return TRIAL_FULL;
 	}
 	space_count_slots(&x->s->space, x->t);
-	set_plain(x);
+	trial_set_plain(x);
 	if (x->key.offload && !trial_fits_hosts(x)) {
 		x->drives_help = true;
 		x->s->out->full++;

@@ -5,7 +5,6 @@
  */
 #include "passes/search/search_trial.h"
 
-#include <math.h>
 
 /*
  * Notes, of plans that do not fit in the memory of hosts, the one that needs
@@ -27,29 +26,20 @@ note_host(struct trial *x, const struct target_host *h, bool drives)
 	trial_plan(x, &n->plan);
 }
 
-/*
- * Bytes of what layers save, on the host of a rank: of slots that its stages
- * share, or each for itself, whichever is less.
- */
+/* Bytes of what layers save, on the host of a rank. */
 static double
-saves_bytes(const struct trial *x, uint32_t rank)
+saves_bytes(struct trial *x, uint32_t rank)
 {
-	const struct space_slots *slots = x->t->slots;
+	uint32_t n = (uint32_t)x->t->chunks, k, i;
+	const uint32_t *of = &x->stages[rank * n];
 	double bytes = 0;
-	uint32_t k, i;
 
 	for (k = 0; k < SPACE_NSPANS; k++) {
-		double each = 0, most = 0;
-
-		for (i = 0; i < x->nstages; i++) {
-			double slot = x->plain[i].host[k];
-
-			if (x->rank_of[i] == rank) {
-				each += slot * slots->stage[k][i];
-				most = fmax(most, slot);
-			}
+		for (i = 0; i < n; i++) {
+			x->slot[i] = x->plain[of[i]].host[k];
 		}
-		bytes += fmin(each, most * slots->rank[k][rank]);
+		bytes += space_pool_bytes(&x->s->space, x->t->slots, k, rank,
+					  of, n, x->slot);
 	}
 	return bytes;
 }

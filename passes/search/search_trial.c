@@ -49,6 +49,8 @@ trial_begin(struct search *s, struct space_plan *t)
 
 	rank_stages(&x);
 	x.choice = arena_alloc(&s->space.tmp, x.nstages * sizeof *x.choice);
+	x.slot = arena_alloc(&s->space.tmp, (size_t)t->chunks *
+			     sizeof *x.slot);
 	return x;
 }
 

@@ -48,8 +48,10 @@ struct trial {
 	/* by choice: the cost of its programs; NULL: not made yet */
 	struct piece_cost **made;
 	struct piece_bytes *plain;	/* by stage, with choice 0 */
-	double *update_temp;	/* by stage: temporary bytes of its update */
+	double *slot;		/* by stage of a rank, while they are summed */
 	double *fixed;		/* by rank: bytes for the whole step */
+	/* by rank: bytes while its update runs, of which no slot is left */
+	double *update_temp;
 	uint32_t *like;		/* by stage: first of a row of equal stages */
 	struct piece_update *update;	/* NULL: not needed yet */
 	/* by stage: its price is that of the stage before */
@@ -131,6 +133,27 @@ bool trial_is_above(struct trial *x, bool with_update);
 bool trial_run(struct trial *x);
 /* Lowers least_us to the bound of a choice that was tried. */
 void trial_least(struct trial *x, double us);
+
+/* ---- search_bytes.c ---------------------------------------------------- */
+
+/* Sets x->fixed and x->update_temp. */
+void trial_set_fixed(struct trial *x);
+/* Sets x->plain. */
+void trial_set_plain(struct trial *x);
+/* Sets what a stage keeps by its choice, from the programs of the choice. */
+void trial_stage_bytes(struct trial *x, uint32_t stage, struct piece_bytes *b);
+/*
+ * Bytes of a rank while it runs microbatches, without tensors that live all
+ * step; b: what each of its stages keeps.
+ */
+double trial_moving_bytes(struct trial *x, uint32_t rank,
+			  const struct piece_bytes *b);
+/*
+ * The same, or of its update, if that is more.  If b is of programs of the
+ * plan's lengths, the arena of the rank programs takes no less beside tensors.
+ */
+double trial_rank_bytes(struct trial *x, uint32_t rank,
+			const struct piece_bytes *b);
 
 /* ---- search_fit.c ------------------------------------------------------ */
 

@@ -289,6 +289,7 @@ space_open(struct space *s)
 
 	arena_init(&s->keep, &s->m->ctx->mem);
 	arena_init(&s->tmp, &s->m->ctx->mem);
+	arena_init(&s->held, &s->m->ctx->mem);
 	s->t = target_span(t, 0, t->groups.n - 1);
 	if (!plan_read(s->m, &s->base) || !plan_names(s->m)) {
 		return false;
@@ -317,4 +318,5 @@ space_release(struct space *s)
 {
 	arena_release(&s->keep);
 	arena_release(&s->tmp);
+	arena_release(&s->held);
 }

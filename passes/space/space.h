@@ -20,12 +20,7 @@
 
 #define SPACE_MAX_KINDS 8	/* most repeats of layers in a model */
 #define SPACE_CONTEXT_PIECE 1024	/* least positions of a rank with cp */
-/*
- * The number of spans of values that are saved in repeats.  Values saved
- * outside of repeats are not counted: when they were, the search left out plans
- * whose arena fits (the second best of llama-2-7b on eight H100), and the arena
- * decides at the end.
- */
+/* Spans of what is saved in layers, and as many of what is outside of them. */
 #define SPACE_NSPANS MEMORY_TOP
 
 /* The layers of one kind, which are one repeat of the model. */
@@ -53,6 +48,11 @@ struct space_slots {
 	uint32_t nmicrobatches, times;
 	uint32_t *stage[SPACE_NSPANS];	/* by stage */
 	uint32_t *rank[SPACE_NSPANS];	/* by rank: all its stages together */
+	/* by stage: what it holds when its rank first holds the most */
+	uint32_t *then[SPACE_NSPANS];
+	/* sets of stages of a rank, and the most that they hold together */
+	struct intern sets;
+	VEC(uint32_t) peaks;
 };
 
 /* A plan, as far as the space goes. */
@@ -61,7 +61,7 @@ struct space_plan {
 	int64_t microbatch, nmicrobatches, chunks;
 	const struct sched_def *sched;
 	uint32_t nth;		/* index of this plan among those of g */
-	const struct space_slots *slots;	/* NULL: not counted yet */
+	struct space_slots *slots;	/* NULL: not counted yet */
 };
 
 enum space_pin {
@@ -97,6 +97,10 @@ struct space {
 	dim_id batch_dim;
 	VEC(struct space_degrees) degrees;
 	VEC(struct space_slots *) slots;
+	/* the schedule of the slots that were put in pools last */
+	struct arena held;
+	const struct space_slots *held_of;
+	const struct sched *held_sched;
 };
 
 /* ---- space.c ----------------------------------------------------------- */
@@ -160,5 +164,18 @@ double space_each_plan(struct space *s, const struct space_degrees *g,
 
 /* Sets t->slots. */
 void space_count_slots(struct space *s, struct space_plan *t);
+/* Whether an action of a kind is where slots of a span begin or end. */
+bool space_begins_slot(uint32_t kind, uint32_t span);
+bool space_ends_slot(uint32_t kind, uint32_t span);
+
+/* ---- space_pools.c ----------------------------------------------------- */
+
+/*
+ * Bytes of all slots of a rank for a span, of whose n stages `of` each keeps
+ * `bytes` in a slot.
+ */
+double space_pool_bytes(struct space *s, struct space_slots *k, uint32_t span,
+			uint32_t rank, const uint32_t *of, uint32_t n,
+			const double *bytes);
 
 #endif

@@ -11,44 +11,70 @@ static const struct { uint8_t from, to; } spans[SPACE_NSPANS] = {
 	[MEMORY_BETWEEN] = { SCHED_INPUT, SCHED_WEIGHTS }
 };
 
+bool
+space_begins_slot(uint32_t kind, uint32_t span)
+{
+	return sched_kinds[kind].does & spans[span].from;
+}
+
+bool
+space_ends_slot(uint32_t kind, uint32_t span)
+{
+	return sched_kinds[kind].does & spans[span].to;
+}
+
 /* Slots of a span that are held: now, and at most so far. */
 struct holding {
 	uint32_t now, most;
+	uint32_t then;		/* of a stage: when its rank first held most */
+};
+
+/* The stages of a rank, while its actions run. */
+struct counting {
+	struct holding *stages;	/* by stage, of all ranks */
+	const uint32_t *of;	/* those of the rank */
+	uint32_t n;
+	struct holding all;
 };
 
 static void
-begin(struct holding *h)
+begin(struct counting *c, uint32_t stage)
 {
-	if (++h->now > h->most) {
-		h->most = h->now;
+	struct holding *h = &c->stages[stage];
+	uint32_t i;
+
+	h->most = ++h->now > h->most ? h->now : h->most;
+	if (++c->all.now <= c->all.most) {
+		return;
+	}
+	c->all.most = c->all.now;
+	for (i = 0; i < c->n; i++) {
+		c->stages[c->of[i]].then = c->stages[c->of[i]].now;
 	}
 }
 
-/* Counts along a rank's actions; returns the most slots on the rank. */
-static uint32_t
-count_span(const struct sched_list *l, uint32_t span, struct holding *stages)
+/* Counts along a rank's actions. */
+static void
+count_span(struct counting *c, const struct sched_list *l, uint32_t span)
 {
-	struct holding all = { 0 };
 	bool begins[SCHED_NKINDS], ends[SCHED_NKINDS];
 	uint32_t i;
 
 	for (i = 0; i < SCHED_NKINDS; i++) {
-		begins[i] = sched_kinds[i].does & spans[span].from;
-		ends[i] = sched_kinds[i].does & spans[span].to;
+		begins[i] = space_begins_slot(i, span);
+		ends[i] = space_ends_slot(i, span);
 	}
 	for (i = 0; i < l->actions.n; i++) {
 		const struct sched_action *a = &l->actions.at[i];
 
 		if (begins[a->kind]) {
-			begin(&stages[a->stage]);
-			begin(&all);
+			begin(c, a->stage);
 		}
 		if (ends[a->kind]) {
-			stages[a->stage].now--;
-			all.now--;
+			c->stages[a->stage].now--;
+			c->all.now--;
 		}
 	}
-	return all.most;
 }
 
 /* Counts all ranks and stages. */
@@ -57,14 +83,22 @@ count_all(struct space *s, struct space_slots *k, const struct sched *x,
 	  uint32_t span)
 {
 	struct holding *stages;
-	uint32_t i;
+	uint32_t *of = arena_alloc(&s->tmp, x->nstages * sizeof *of), i, j;
 
 	stages = arena_alloc(&s->tmp, x->nstages * sizeof *stages);
 	for (i = 0; i < x->nranks; i++) {
-		k->rank[span][i] = count_span(&x->ranks[i], span, stages);
+		struct counting c = { .stages = stages, .of = of };
+
+		for (j = 0; j < x->nstages; j++) {
+			of[c.n] = j;
+			c.n += x->rank_of[j] == i;
+		}
+		count_span(&c, &x->ranks[i], span);
+		k->rank[span][i] = c.all.most;
 	}
 	for (i = 0; i < x->nstages; i++) {
 		k->stage[span][i] = stages[i].most;
+		k->then[span][i] = stages[i].then;
 	}
 }
 
@@ -80,6 +114,7 @@ set_whole(struct space_slots *k, const struct sched *x)
 	for (i = 0; i < x->nstages; i++) {
 		k->stage[MEMORY_TO_WEIGHTS][i] = k->stage[MEMORY_TO_INPUT][i];
 		k->rank[MEMORY_TO_WEIGHTS][i] = k->rank[MEMORY_TO_INPUT][i];
+		k->then[MEMORY_TO_WEIGHTS][i] = k->then[MEMORY_TO_INPUT][i];
 		k->stage[MEMORY_BETWEEN][i] = k->rank[MEMORY_BETWEEN][i] = 1;
 	}
 }
@@ -96,6 +131,7 @@ count_slots(struct space *s, struct space_slots *k, uint32_t nmicrobatches)
 	for (i = 0; i < SPACE_NSPANS; i++) {
 		k->stage[i] = arena_alloc(&s->keep, n * sizeof(uint32_t));
 		k->rank[i] = arena_alloc(&s->keep, n * sizeof(uint32_t));
+		k->then[i] = arena_alloc(&s->keep, n * sizeof(uint32_t));
 	}
 	count_all(s, k, x, MEMORY_TO_INPUT);
 	if (!k->def->split) {
@@ -120,11 +156,13 @@ add_slots(struct space *s, struct space_slots *k)
 				(k->stage[i][j] - one.stage[i][j]);
 			k->rank[i][j] += k->times *
 				(k->rank[i][j] - one.rank[i][j]);
+			k->then[i][j] += k->times *
+				(k->then[i][j] - one.then[i][j]);
 		}
 	}
 }
 
-static const struct space_slots *
+static struct space_slots *
 slots_of(struct space *s, const struct sched_def *def, int64_t pp,
 	 int64_t chunks, int64_t nmicrobatches)
 {
@@ -143,6 +181,7 @@ slots_of(struct space *s, const struct sched_def *def, int64_t pp,
 	k = arena_alloc(&s->keep, sizeof *k);
 	*k = (struct space_slots){ .def = def, .pp = pp, .chunks = chunks,
 				    .nmicrobatches = n, .times = times };
+	intern_init(&k->sets, &s->keep);
 	count_slots(s, k, n);
 	if (times) {
 		add_slots(s, k);

@@ -80,6 +80,7 @@ unit_tests += \
 	%D%/sched/t-sched-csv \
 	%D%/search/t-search-bound \
 	%D%/search/t-search-least \
+	%D%/search/t-search-memory \
 	%D%/comm/t-secret \
 	%D%/comm/t-shm-meet \
 	%D%/serve/t-draw \

@@ -1,0 +1,289 @@
+/*
+ * Memory of plans: of drawn models, clusters with pipelines, plans and ways to
+ * recompute, no arena of rank programs is smaller than the bound by which the
+ * search leaves plans out.
+ *
+ * SEARCH_BOUNDS=N draws more of them, SEARCH_SEED=S others.
+ */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "t-stand.h"
+#include "passes/search/search_trial.h"
+
+/* Its first layer and its last one read one table. */
+static const char tied[] =
+	"model m {\n"
+	"  dim hidden = 256, heads = 8, kv = 2, hd = 32, ffn = 512,\n"
+	"      vocab = 4096, seq = 256, batch = 32;\n"
+	"  dtype bf16;\n"
+	"  x = embed(tokens, vocab -> hidden) @ \"wte\";\n"
+	"  repeat 9 as i {\n"
+	"    n = layernorm(x);\n"
+	"    a = attention(linear(n -> heads, hd), linear(n -> kv, hd),\n"
+	"                  linear(n -> kv, hd), causal);\n"
+	"    x = x + linear(a -> hidden);\n"
+	"    n = layernorm(x);\n"
+	"    x = x + linear(gelu(linear(n -> ffn)) -> hidden);\n"
+	"  }\n"
+	"  x = linear(layernorm(x) -> vocab, tied = \"wte\");\n"
+	"  loss = cross_entropy(x, labels);\n"
+	"}\n"
+	"train { optimizer = adamw(lr = 1e-4); }\n";
+
+/* A search before its first plan. */
+struct memory_stand {
+	struct ir_ctx c;
+	struct target t;
+	struct memo memo;
+	struct search_options o;
+	struct search_report report;
+	struct search s;
+};
+
+static void
+open_search(struct memory_stand *x, const char *model, const char *cluster)
+{
+	struct ir_ctx *c = &x->c;
+
+	memset(x, 0, sizeof *x);
+	ir_ctx_init(c, NULL);
+	x->t = target(c, cluster);
+	x->o.target = &x->t;
+	memo_init(&x->memo, &c->mem, MEMO_BYTES);
+	x->s = (struct search){
+		.o = &x->o, .a = &c->perm, .out = &x->report,
+		.memo = &x->memo, .briefs.memo = &x->memo,
+		.worst_us = INFINITY,
+		.space = { .m = trained(c, model), .target = &x->t,
+			   .traits = &x->o.traits }
+	};
+	assert_true(space_open(&x->s.space));
+	piece_open(&x->s.pieces, &x->s.space, &x->memo);
+	assert_true(bound_open(&x->s.bounds, &x->s.space, &x->s.pieces,
+			       false));
+}
+
+static void
+close_search(struct memory_stand *x)
+{
+	piece_release(&x->s.pieces);
+	space_release(&x->s.space);
+	memo_release(&x->memo);
+	ir_ctx_release(&x->c);
+}
+
+static const char *const schedules[] = { "gpipe", "1f1b", "interleaved",
+					 "zb_h1", "zb_h2", "zbv" };
+
+/* Draws a plan.  False: it is none. */
+static bool
+draw_pipeline(const struct space *s, bool moe, struct drawn *x)
+{
+	struct space_degrees *g = &x->g;
+	const struct space_degrees *of = NULL;
+	uint32_t i;
+
+	memset(x, 0, sizeof *x);
+	g->tp = 1 << draw(3);
+	g->cp = 1 << (draw(4) == 0);
+	g->ep = moe ? 1 << draw(2) : 1;
+	g->dp = 1 << draw(3);
+	g->pp = 1 << draw(3);
+	g->used = g->tp * g->cp * g->ep * g->dp * g->pp;
+	for (i = 0; i < s->degrees.n; i++) {
+		const struct space_degrees *y = &s->degrees.at[i];
+
+		if (y->tp == g->tp && y->cp == g->cp && y->ep == g->ep &&
+		    y->dp == g->dp && y->pp == g->pp) {
+			of = y;
+		}
+	}
+	x->t = (struct space_plan){
+		.g = of, .microbatch = 1 << draw(4), .chunks = 1,
+		.sched = sched_find(g->pp > 1 ? schedules[draw(6)] : "1f1b")
+	};
+	if (strcmp(x->t.sched->name, "interleaved") == 0) {
+		x->t.chunks = 2 + draw(3);
+	} else if (strcmp(x->t.sched->name, "zbv") == 0) {
+		x->t.chunks = 2;
+	}
+	if (!of || g->pp * x->t.chunks > s->nlayers ||
+	    x->t.microbatch * g->dp * g->ep > s->batch) {
+		return false;
+	}
+	x->t.nmicrobatches = space_microbatches(s, of, x->t.microbatch);
+	x->key = (struct piece_key){
+		.tp = g->tp, .cp = g->cp, .ep = g->ep,
+		.zero = g->dp * g->cp * g->ep > 1 ? (int)draw(4) : 0,
+		.data = g->dp > 1, .sequence = draw(2),
+		.split = x->t.sched->split,
+		.offload = draw(3) ? 0 : draw(2) ? PLAN_OFFLOAD_SAVES
+					  : PLAN_OFFLOAD_OPTIMIZER
+	};
+	return x->t.chunks == 1 || x->t.nmicrobatches % g->pp == 0 ||
+	       x->t.sched->vshape;
+}
+
+/* How near bounds come to arenas: the sum of their ratios. */
+struct nearness {
+	double ratios;
+	int n, several;		/* ranks; of these, with several stages */
+	int above;
+};
+
+/* Layers by stage: even, or a layer moved. */
+static void
+draw_layers(struct trial *x)
+{
+	int64_t *layers = arena_alloc(&x->s->space.tmp, x->nstages *
+				      sizeof *layers);
+	uint32_t i = draw(x->nstages), k = draw(x->nstages);
+
+	plan_spread(x->s->space.nlayers, x->nstages, layers);
+	if (draw(2) && layers[i] > 1) {
+		layers[i]--;
+		layers[k]++;
+	}
+	trial_set_layers(x, layers);
+}
+
+static void
+check_ranks(struct trial *x, const struct memory *mem, const struct plan *p,
+	    struct nearness *near)
+{
+	uint32_t n = (uint32_t)x->t->chunks, i, k;
+	struct piece_bytes *b = arena_alloc(&x->s->space.tmp, n * sizeof *b);
+
+	for (i = 0; i < mem->nranks; i++) {
+		double is = (double)mem->rank[i].total, least;
+
+		for (k = 0; k < n; k++) {
+			trial_stage_bytes(x, x->stages[i * n + k], &b[k]);
+		}
+		least = x->fixed[i] + trial_rank_bytes(x, i, b);
+		near->ratios += least / is;
+		near->n++;
+		near->several += n > 1;
+		near->above += least > is;
+		if (least > is) {
+			print_message("seed %d, rank %d of pp=%d, tp=%d, dp=%d,"
+				" ep=%d, cp=%d, %s, zero=%d, microbatch=%d,"
+				" offload %d: %.0f of %.0f\n", (int)seed,
+				(int)i, (int)p->pp, (int)p->tp, (int)p->dp,
+				(int)p->ep, (int)p->cp, p->schedule, p->zero,
+				(int)p->microbatch, (int)p->offload, least,
+				is);
+		}
+	}
+}
+
+static void
+check_plan(struct memory_stand *st, struct drawn *d, struct nearness *near)
+{
+	struct search *s = &st->s;
+	struct trial x = trial_begin(s, &d->t);
+	struct ir_module *m;
+	struct plan p;
+	struct ir_ctx c;
+	struct sched *sched;
+	struct memory mem;
+	struct ranks r;
+	const char *why = "";
+	uint32_t i;
+
+	d->key.solo = x.key.solo;
+	x.key = d->key;
+	x.p.offload = x.key.offload;
+	x.cost = piece_cost_of(&s->pieces, &x.key, x.t);
+	if (!x.cost) {
+		return;
+	}
+	draw_layers(&x);
+	x.ways_of = piece_choices_of(&s->pieces, &x.key, x.t);
+	assert_non_null(x.ways_of);
+	for (i = 0; i < x.nstages; i++) {
+		x.choice[i] = draw(x.ways_of->at.n);
+		if (i && draw(3)) {
+			x.choice[i] = x.choice[i - 1];
+		}
+	}
+	trial_set_fixed(&x);
+	space_count_slots(&s->space, x.t);
+	trial_set_plain(&x);
+	trial_plan(&x, &p);
+	ir_ctx_child(&c, &st->c);
+	m = ir_copy(s->space.m, &c);
+	plan_write(m, &p);
+	if (pass_apply_for(m, "optimize,cse,dce,place,recompute,stage,chunk",
+			   &st->t, true, &st->memo, false) == PASS_OK) {
+		sched = ranks_schedule(m, &st->memo, &c.perm);
+		assert_non_null(sched);
+		assert_true(ranks_open(&r, m, sched, &st->memo, &why));
+		assert_true(memory_plan(&r, NULL, 0, &c.perm, &mem, &why));
+		check_ranks(&x, &mem, &p, near);
+	}
+	ir_ctx_release(&c);
+	arena_release(&s->space.tmp);
+}
+
+static void
+check_drawn(const char *model, bool moe, struct nearness *near)
+{
+	static const char *const clusters[] = { "h100x8x8", "rtx4090x8x4",
+						"a100x8x8" };
+	struct memory_stand x;
+	struct drawn d;
+	int i;
+
+	open_search(&x, model, clusters[draw(3)]);
+	for (i = 0; i < 12; i++) {
+		if (draw_pipeline(&x.s.space, moe, &d)) {
+			check_plan(&x, &d, near);
+		}
+	}
+	close_search(&x);
+}
+
+static void
+test_arenas(void **state)
+{
+	int64_t n = env("SEARCH_BOUNDS", 40) / 4, i;
+	struct nearness near = { 0 };
+	char text[4096];
+
+	(void)state;
+	for (i = 0; i < n; i++, seed++) {
+		drawn = 0;
+		snprintf(text, sizeof text, dense, 32, 3 + draw(8));
+		check_drawn(text, false, &near);
+		snprintf(text, sizeof text, heavy, 32, 3 + draw(8));
+		check_drawn(text, false, &near);
+		snprintf(text, sizeof text, experts, 32, 2 + draw(5));
+		check_drawn(text, true, &near);
+		check_drawn(tied, false, &near);
+	}
+	print_message("%d ranks, %d with several stages: bounds are %.4f of "
+		      "arenas, %d above\n", near.n, near.several,
+		      near.ratios / near.n, near.above);
+	assert_true(near.several > 5 * n && near.n > 2 * near.several);
+	assert_int_equal(near.above, 0);
+	assert_true(near.ratios > 0.99 * near.n);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_arenas)
+	};
+
+	seed = (uint64_t)env("SEARCH_SEED", 1);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
