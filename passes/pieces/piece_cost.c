@@ -116,7 +116,7 @@ price_pieces(struct piece_store *s, struct piece_sharding *w,
 	     uint32_t dev, struct arena *a)
 {
 	struct pricing p = piece_pricing(s, w, dev);
-	uint32_t n = PIECE_BODY + s->space->nkinds, i, k;
+	uint32_t n = piece_number(s->space), i, k;
 	struct where to;
 
 	kernels_some(w->fuse, w->r.of_stage[0], w->on->nstages * SCHED_NKINDS,
@@ -188,7 +188,7 @@ price_updates(struct piece_store *s, struct piece_sharding *w,
 	space_devs(s->space, t->g, &w->ctx.tmp, &all);
 	p.across = all.all;
 	u->on[dev] = arena_alloc(&s->space->keep,
-				 PIECE_MAX * sizeof *u->on[dev]);
+				 piece_number(s->space) * sizeof *u->on[dev]);
 	for (i = 0; i < w->on->nstages; i++) {
 		go(w, i, u->on[dev], 1, &to);
 		price_function(s, &p, list->of, w->r.update[i], &to);
@@ -231,21 +231,22 @@ piece_measure(struct piece_store *s, const struct piece_key *key,
 	      const struct space_plan *t, struct piece_cost *c)
 {
 	struct piece_sharding *w = piece_sharding_of(s, key, t);
+	uint32_t n = piece_number(s->space);
 	struct kernels **all;
 	struct memory mem;
 	const char *why;
 
-	if (c->measured) {
+	if (c->bytes) {
 		return;
 	}
 	if (!w->staged) {
 		piece_reopen(s, w);
 	}
-	c->measured = true;
+	c->bytes = arena_alloc(&s->space->keep, n * sizeof *c->bytes);
 	if (c->microbatch == w->at.microbatch &&
 	    (c->dp == w->g.dp || !w->sized_by_dp)) {
 		piece_measure_sharding(s, w);
-		memcpy(c->bytes, w->bytes, sizeof c->bytes);
+		memcpy(c->bytes, w->bytes, n * sizeof *c->bytes);
 		return;
 	}
 	piece_reopen(s, w);
@@ -356,7 +357,9 @@ piece_update_of(struct piece_store *s, const struct piece_key *key,
 		const struct space_plan *t)
 {
 	struct piece_sharding *w = piece_with_updates(s, key, t);
+	uint32_t n = piece_number(s->space);
 	struct piece_update *u;
+	double *at;
 
 	for (u = w->updates; u; u = u->next) {
 		if (u->dp == t->g->dp && u->pp == t->g->pp &&
@@ -369,6 +372,13 @@ piece_update_of(struct piece_store *s, const struct piece_key *key,
 	u->pp = t->g->pp;
 	u->offload = key->offload;
 	u->on = arena_alloc(&s->space->keep, s->space->devs.n * sizeof *u->on);
+	at = arena_alloc(&s->space->keep, 6 * n * sizeof *at);
+	u->fixed = at;
+	u->temp = at + n;
+	u->temp_each = at + 2 * n;
+	u->host = at + 3 * n;
+	u->drives = at + 4 * n;
+	u->window = at + 5 * n;
 	u->next = w->updates;
 	w->updates = u;
 	piece_sum_tensors(w, u);

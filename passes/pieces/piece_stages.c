@@ -18,6 +18,12 @@ piece_layers(const struct space *s, uint32_t k, int64_t lo, int64_t hi)
 	return to > from ? to - from : 0;
 }
 
+uint32_t
+piece_number(const struct space *s)
+{
+	return PIECE_BODY + s->nkinds;
+}
+
 void
 piece_count(const struct space *s, int64_t lo, int64_t hi,
 	    double n[PIECE_MAX])
@@ -67,7 +73,7 @@ piece_stage_price(const struct space *s, const struct piece_cost *c,
 
 	piece_count(s, lo, hi, n);
 	memset(out, 0, SCHED_NKINDS * sizeof *out);
-	for (i = 0; i < PIECE_BODY + (int)s->nkinds; i++) {
+	for (i = 0; i < (int)piece_number(s); i++) {
 		for (k = 0; n[i] != 0 && k < SCHED_NKINDS; k++) {
 			price_add(&out[k], &c->on[dev]->fn[i][k], n[i]);
 		}
@@ -84,7 +90,7 @@ piece_stage_update(const struct space *s, const struct piece_update *u,
 
 	piece_count(s, lo, hi, n);
 	n[PIECE_TOP]--;		/* once a rank; the caller adds it */
-	for (i = 0; i < PIECE_BODY + (int)s->nkinds; i++) {
+	for (i = 0; i < (int)piece_number(s); i++) {
 		if (n[i] != 0) {
 			price_add(out, &u->on[dev][i], n[i]);
 		}
@@ -92,14 +98,13 @@ piece_stage_update(const struct space *s, const struct piece_update *u,
 }
 
 double
-piece_sum(const struct space *s, const double piece[PIECE_MAX], int64_t lo,
-	  int64_t hi)
+piece_sum(const struct space *s, const double *piece, int64_t lo, int64_t hi)
 {
 	double n[PIECE_MAX], all = 0;
 	int i;
 
 	piece_count(s, lo, hi, n);
-	for (i = 0; i < PIECE_BODY + (int)s->nkinds; i++) {
+	for (i = 0; i < (int)piece_number(s); i++) {
 		all += n[i] * piece[i];
 	}
 	return all;
@@ -167,7 +172,7 @@ set_sends(const struct space *s, const struct piece_bytes *b,
 	int i;
 
 	out->sends[0] = out->sends[1] = -1;
-	for (i = 0; i < PIECE_BODY + (int)s->nkinds; i++) {
+	for (i = 0; i < (int)piece_number(s); i++) {
 		if (n[i] > 0 && i != PIECE_TOP && i != PIECE_LAST) {
 			lower(&out->sends[0], b[i].sends[0]);
 		}
@@ -192,7 +197,7 @@ piece_stage_bytes(const struct space *s, const struct piece_cost *c,
 
 	piece_count(s, lo, hi, n);
 	memset(out, 0, sizeof *out);
-	for (i = 0; i < PIECE_BODY + (int)s->nkinds; i++) {
+	for (i = 0; i < (int)piece_number(s); i++) {
 		const struct piece_bytes *b = &c->bytes[i];
 		bool one = i >= PIECE_BODY && piece_layers(s, (uint32_t)i -
 					PIECE_BODY, lo, hi) == 1;
@@ -216,7 +221,7 @@ piece_update_temp(const struct space *s, const struct piece_update *u,
 	int i;
 
 	piece_count(s, lo, hi, n);
-	for (i = 0; i < PIECE_BODY + (int)s->nkinds; i++) {
+	for (i = 0; i < (int)piece_number(s); i++) {
 		if (n[i] > 0) {
 			most = fmax(most, u->temp[i] + n[i] * u->temp_each[i]);
 		}

@@ -119,8 +119,8 @@ struct piece_cost {
 	int64_t microbatch, dp;
 	/* by device group; NULL: not priced yet */
 	struct piece_prices **on;
-	bool measured;		/* bytes are set: see piece_measure */
-	struct piece_bytes bytes[PIECE_MAX];
+	/* by piece; NULL: not measured yet, see piece_measure */
+	struct piece_bytes *bytes;
 	VEC(struct piece_balanced) balanced;	/* computed so far */
 	int64_t hop_pp;		/* pp for which hop_us holds; 0: none */
 	double hop_us;
@@ -133,14 +133,15 @@ struct piece_update {
 	uint32_t offload;
 	/* by device group: prices of pieces; NULL: not priced */
 	struct price_func **on;
-	double fixed[PIECE_MAX];	/* bytes for the whole step */
+	/* by piece: */
+	double *fixed;		/* bytes for the whole step */
 	/* of those of PIECE_LAST, what PIECE_FIRST has, too */
 	double shared;
 	/* temporary in the update; of layers, and what each of them adds */
-	double temp[PIECE_MAX], temp_each[PIECE_MAX];
-	double host[PIECE_MAX];	/* bytes on the host or its drives */
-	double drives[PIECE_MAX];	/* of those, on drives */
-	double window[PIECE_MAX];	/* what a layer streams from there */
+	double *temp, *temp_each;
+	double *host;		/* bytes on the host or its drives */
+	double *drives;		/* of those, on drives */
+	double *window;		/* what a layer streams from there */
 	struct piece_update *next;
 };
 
@@ -247,11 +248,13 @@ const struct piece_choices *piece_choices_of(struct piece_store *s,
 /* How many of the layers [lo, hi) are of kind k. */
 int64_t piece_layers(const struct space *s, uint32_t k, int64_t lo,
 		     int64_t hi);
+/* How many pieces a space has: the last are its kinds of layers. */
+uint32_t piece_number(const struct space *s);
 /* Sets how often a stage of layers [lo, hi) contains each piece. */
 void piece_count(const struct space *s, int64_t lo, int64_t hi,
 		 double n[PIECE_MAX]);
 /* The sum of what pieces have, over a stage of layers [lo, hi). */
-double piece_sum(const struct space *s, const double piece[PIECE_MAX],
+double piece_sum(const struct space *s, const double *piece,
 		 int64_t lo, int64_t hi);
 /* Whether stages of layers [lo, hi) and [was, lo) have the same program. */
 bool piece_same_stage(const struct space *s, int64_t was, int64_t lo,

@@ -383,7 +383,7 @@ held_at_4(int64_t first, int zero, struct piece_bytes out[PIECE_MAX])
 	c = piece_cost_of(&x.pieces, &key, &t);
 	assert_non_null(c);
 	piece_measure(&x.pieces, &key, &t, c);
-	memcpy(out, c->bytes, sizeof c->bytes);
+	memcpy(out, c->bytes, piece_number(&x.space) * sizeof *out);
 	leave(&x);
 }
 
