@@ -182,6 +182,7 @@ noinst_LIBRARIES += %D%/libpasses.a
 	%D%/search/search_bytes.c \
 	%D%/search/search_compose.c \
 	%D%/search/search_fit.c \
+	%D%/search/search_fit.h \
 	%D%/search/search_host.c \
 	%D%/search/search_limits.c \
 	%D%/search/search_parts.h \
@@ -189,6 +190,7 @@ noinst_LIBRARIES += %D%/libpasses.a
 	%D%/search/search_trial.c \
 	%D%/search/search_trial.h \
 	%D%/search/search_try.c \
+	%D%/search/search_ways.c \
 	%D%/search/search_zero.c \
 	%D%/serve/serve.h \
 	%D%/serve/serve_model.c \

@@ -27,28 +27,67 @@ temps_of(const struct memory_stage *x)
 	return most;
 }
 
+/* Whether more data ranks make a value smaller, with the same microbatch. */
+static bool
+is_cut_by_data(const struct piece_sharding *w, const struct ir_type *t)
+{
+	axis_id dp = piece_axis(w->m, "dp"), axes[IR_MAX_AXES];
+	uint32_t i, k, n;
+
+	for (i = 0; dp && i < t->ndims; i++) {
+		n = t->dims[i] == w->batch ? 0 : ir_cuts(t, i, axes);
+		for (k = 0; k < n; k++) {
+			if (axes[k] == dp) {
+				return true;
+			}
+		}
+	}
+	return dp && t->routed >> (dp - 1) & 1;
+}
+
+/* What a buffer takes at least with any numbers of sequences and data ranks. */
+struct grown {
+	double grows, stays;	/* of a sequence, and of all */
+};
+
 /*
- * Adds a buffer of a layer's saves.  A value that has a dim of sequences takes
- * as many bytes for each of them, without padding; of rows that go to experts
- * up to one element less.
+ * A value with a dim of sequences has as much for each, without padding; of
+ * rows that go to experts up to one element less.
  */
-static void
-add_slot(const struct piece_sharding *w, const struct memory_buffer *b,
-	 struct piece_bytes *to)
+static struct grown
+grown_bytes(const struct piece_sharding *w, const struct memory_buffer *b)
 {
 	const struct ir_type *t = b->value ? ir_type(w->m, b->value) : NULL;
-	double layers = w->on->piece_of[b->stage] >= PIECE_BODY
-		? (double)w->on->iterations[b->stage] : 1;
-	double bytes;
+	struct grown x = { 0, 0 };
 
-	to->slot[b->span] += bytes_of(b) / layers;
-	if (!t || !w->batch || !ir_type_has(t, w->batch)) {
-		to->stays[b->span] += t ? bytes_of(b) / layers : 0;
-		return;
+	if (!t || is_cut_by_data(w, t)) {
+		return x;
 	}
-	bytes = kernel_reserved_bytes(w->m, b->value);
-	bytes -= t->routed ? ir_elem_bytes(t->dtype) : 0;
-	to->grows[b->span] += fmax(bytes, 0) * (double)b->items / layers;
+	if (w->batch && ir_type_has(t, w->batch)) {
+		x.grows = fmax(kernel_reserved_bytes(w->m, b->value) -
+			       (t->routed ? ir_elem_bytes(t->dtype) : 0), 0) *
+			  (double)b->items;
+	} else {
+		x.stays = bytes_of(b);
+	}
+	return x;
+}
+
+/* Adds a buffer of saves; `layers`: those that have it, or 1. */
+static void
+add_save(const struct piece_sharding *w, const struct memory_buffer *b,
+	 double layers, struct piece_bytes *to)
+{
+	struct grown grown = grown_bytes(w, b);
+
+	if (b->span < MEMORY_TOP) {
+		to->slot[b->span] += bytes_of(b) / layers;
+	} else {
+		to->top[b->span - MEMORY_TOP] += bytes_of(b);
+		layers = 1;
+	}
+	to->grows[b->span] += grown.grows / layers;
+	to->stays[b->span] += grown.stays / layers;
 }
 
 /* Adds what is saved from forward to backward; of layers, the share of one. */
@@ -62,14 +101,11 @@ add_saves(const struct piece_sharding *w, const struct memory *mem,
 		const struct memory_buffer *b = &mem->buffers.at[i];
 		uint32_t p;
 
-		if (b->stage == UINT32_MAX || b->kind != MEMORY_SAVES) {
-			continue;
-		}
-		p = w->on->piece_of[b->stage];
-		if (b->span < MEMORY_TOP) {
-			add_slot(w, b, &to[p]);
-		} else {
-			to[p].top[b->span - MEMORY_TOP] += bytes_of(b);
+		if (b->stage != UINT32_MAX && b->kind == MEMORY_SAVES) {
+			p = w->on->piece_of[b->stage];
+			add_save(w, b, p >= PIECE_BODY ?
+				 (double)w->on->iterations[b->stage] : 1,
+				 &to[p]);
 		}
 	}
 }
@@ -83,12 +119,16 @@ add_sends(const struct piece_sharding *w, const struct memory *mem,
 
 	for (i = 0; i < mem->buffers.n; i++) {
 		const struct memory_buffer *b = &mem->buffers.at[i];
+		struct piece_bytes *x;
+		uint32_t back;
 
-		if (b->kind == MEMORY_PIPELINE) {
-			to[w->on->piece_of[b->stage]].sends[
-				b->func != w->r.of_stage[b->stage][SCHED_F]] +=
-				(double)b->bytes;
+		if (b->kind != MEMORY_PIPELINE) {
+			continue;
 		}
+		x = &to[w->on->piece_of[b->stage]];
+		back = b->func != w->r.of_stage[b->stage][SCHED_F];
+		x->sends[back] += (double)b->bytes;
+		x->sends_grow[back] += grown_bytes(w, b).grows;
 	}
 }
 
@@ -111,6 +151,91 @@ piece_carried(const struct memory *mem, struct arena *a)
 	return is;
 }
 
+/* Temporary values of a function without what repeats carry. */
+struct inside {
+	const struct piece_sharding *w;
+	const struct memory *mem;
+	const bool *carried;
+	uint32_t from, to;	/* the function's buffers */
+	struct memory_block *block;
+	struct piece_bytes *to_piece;	/* by piece */
+};
+
+static bool
+is_inside(const struct inside *x, uint32_t i)
+{
+	const struct memory_buffer *b = &x->mem->buffers.at[i];
+
+	return b->kind == MEMORY_TEMPS && b->stage != UINT32_MAX &&
+	       !x->carried[i + 1];
+}
+
+/* Whether kernels run in parts, which depends on the number of sequences. */
+static bool
+has_parts(const struct kernel_list *l)
+{
+	uint32_t i;
+
+	for (i = 0; i < l->at.n; i++) {
+		const struct kernel *k = &l->at.at[i];
+
+		if (k->parts || (k->body && has_parts(k->body))) {
+			return true;
+		}
+	}
+	return false;
+}
+
+/* Splits what is alive at a step in what grows with sequences and the rest. */
+static void
+set_grown(const struct inside *x, uint32_t step, struct piece_bytes *to)
+{
+	const struct memory_buffer *first = &x->mem->buffers.at[x->from];
+	uint32_t i;
+
+	to->inside_grows = to->inside_stays = 0;
+	if (has_parts(x->mem->kernels[first->func]->top)) {
+		return;		/* values live longer there */
+	}
+	for (i = x->from; i < x->to; i++) {
+		const struct memory_buffer *b = &x->mem->buffers.at[i];
+
+		if (is_inside(x, i) && b->from <= step && b->to >= step) {
+			struct grown grown = grown_bytes(x->w, b);
+
+			to->inside_grows += grown.grows;
+			to->inside_stays += grown.stays;
+		}
+	}
+}
+
+static void
+add_inside(struct inside *x, struct arena *a)
+{
+	const struct memory_buffer *first = &x->mem->buffers.at[x->from];
+	struct piece_bytes *to;
+	uint32_t n = 0, i, step;
+	double bytes;
+
+	for (i = x->from; i < x->to; i++) {
+		const struct memory_buffer *b = &x->mem->buffers.at[i];
+
+		if (is_inside(x, i)) {
+			x->block[n++] = (struct memory_block){
+				b->bytes * b->items, b->from, b->to, 0
+			};
+		}
+	}
+	if (n) {
+		bytes = (double)memory_bound(a, x->block, n, &step);
+		to = &x->to_piece[x->w->on->piece_of[first->stage]];
+		if (bytes > to->inside) {
+			to->inside = bytes;
+			set_grown(x, step, to);
+		}
+	}
+}
+
 /*
  * Sets the temporary bytes of each piece without what repeats carry.  A stage
  * with one layer has all of them alive at once, too: how many iterations there
@@ -118,33 +243,21 @@ piece_carried(const struct memory *mem, struct arena *a)
  */
 static void
 set_inside(const struct piece_sharding *w, const struct memory *mem,
-	  struct piece_bytes *to)
+	   struct piece_bytes *to)
 {
 	struct arena *a = &w->m->ctx->tmp;
-	const bool *carried = piece_carried(mem, a);
-	uint32_t n = mem->buffers.n, i, k, count, step;
-	struct memory_block *b = arena_alloc(a, (n + 1) * sizeof *b);
+	uint32_t n = mem->buffers.n;
+	struct inside x = { .w = w, .mem = mem, .to_piece = to };
 
-	for (i = 0; i < n; i = k) {
-		const struct memory_buffer *x = &mem->buffers.at[i];
-
-		for (k = i, count = 0; k < n && mem->buffers.at[k].func ==
-		     x->func; k++) {
-			const struct memory_buffer *y = &mem->buffers.at[k];
-
-			if (y->kind == MEMORY_TEMPS && y->stage != UINT32_MAX &&
-			    !carried[k + 1]) {
-				b[count++] = (struct memory_block){
-					y->bytes * y->items, y->from, y->to, 0
-				};
-			}
+	x.carried = piece_carried(mem, a);
+	x.block = arena_alloc(a, (n + 1) * sizeof *x.block);
+	while (x.to < n) {
+		x.from = x.to;
+		while (x.to < n && mem->buffers.at[x.to].func ==
+				   mem->buffers.at[x.from].func) {
+			x.to++;
 		}
-		if (count) {
-			struct piece_bytes *p = &to[w->on->piece_of[x->stage]];
-
-			p->inside = fmax(p->inside, (double)memory_bound(a, b,
-						count, &step));
-		}
+		add_inside(&x, a);
 	}
 }
 

@@ -299,6 +299,7 @@ measure_weights(struct piece_sharding *w, const struct memory *mem)
 bool
 piece_measure_sharding(struct piece_store *s, struct piece_sharding *w)
 {
+	struct piece_sharding **first = &w->on->first[w->key.single];
 	struct kernels **all;
 	struct memory mem;
 	const char *why;
@@ -314,7 +315,9 @@ piece_measure_sharding(struct piece_store *s, struct piece_sharding *w)
 	if (ok) {
 		piece_measure_bytes(w, &mem, w->bytes);
 		measure_weights(w, &mem);
-		piece_note_tensors(s, w, &mem);
+		if (!*first || *first == w) {
+			piece_note_tensors(s, w, &mem);
+		}
 	}
 	arena_release(&w->ctx.tmp);
 	return ok;

@@ -152,6 +152,9 @@ add_top(const struct space *s, const struct piece_bytes *b, int64_t lo,
 		if (last && has_body(s, to)) {
 			of_last -= b[PIECE_BODY + to].top[k];
 			out->top[k] += of_last > 0 ? of_last : 0;
+			/* the last layer's result may be among it */
+			of_last -= b[PIECE_LAST].sends[1];
+			out->end[k] = of_last > 0 ? of_last : 0;
 		}
 	}
 }
@@ -256,15 +259,44 @@ piece_saved_bytes(const struct space *s, const struct piece_choice *c,
 	return per_layer(s, c->less[span], lo, hi);
 }
 
-double
-piece_least_saved(const struct space *s, const struct piece_choice *c,
-		  uint32_t span, int64_t lo, int64_t hi, bool solo,
-		  double sequences)
+/* The part of a kind's piece that grows, and the one that does not. */
+static double
+both(const struct piece_choice *c, uint32_t span, uint32_t kind,
+     double sequences)
 {
-	lo += lo == 0 && !solo;
-	hi -= hi == s->nlayers && !solo;
-	return sequences * per_layer(s, c->grows[span], lo, hi) +
-	       per_layer(s, c->stays[span], lo, hi);
+	return sequences * c->grows[span][kind] + c->stays[span][kind];
+}
+
+void
+piece_least_bytes(const struct space *s, const struct piece_choice *c,
+		  int64_t lo, int64_t hi, bool solo, double sequences,
+		  struct piece_bytes *out)
+{
+	uint32_t from = kind_of(s, lo), to = kind_of(s, hi - 1), k;
+	bool first = lo == 0, last = hi == s->nlayers;
+
+	memset(out, 0, sizeof *out);
+	if (!solo && !last && hi > 1 && has_body(s, to)) {
+		out->sends[0] = sequences * c->sends_grow[0][to];
+	}
+	if (!solo && !first && lo + 1 < s->nlayers && has_body(s, from)) {
+		out->sends[1] = sequences * c->sends_grow[1][from];
+		for (k = 0; k < SPACE_NSPANS; k++) {
+			out->top[k] = both(c, MEMORY_TOP + k, from, sequences);
+		}
+	}
+	lo += first && !solo;
+	hi -= last && !solo;
+	for (k = 0; k < SPACE_NSPANS; k++) {
+		out->slot[k] = sequences * per_layer(s, c->grows[k], lo, hi) +
+			       per_layer(s, c->stays[k], lo, hi);
+	}
+	for (k = 0; k < s->nkinds; k++) {
+		if (piece_layers(s, k, lo, hi) > 0) {
+			out->temp = fmax(out->temp, c->inside_stays[k] +
+					 sequences * c->inside_grows[k]);
+		}
+	}
 }
 
 /* ---- layers by stage ---- */

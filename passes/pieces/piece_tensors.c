@@ -112,7 +112,7 @@ note(struct noting *k, uint32_t stage, uint32_t buffer)
 		x.step_bytes = x.items * kernel_reserved_bytes(w->m, v) *
 			       (double)b->copies * (double)w->g.dp;
 	}
-	VEC_PUSH(&k->s->space->keep, &w->tensors, x);
+	VEC_PUSH(&w->ctx.tmp, &w->tensors, x);
 }
 
 /*
@@ -143,7 +143,7 @@ note_update(struct noting *k, uint32_t stage, const bool *carried)
 			x.items /= (double)w->on->iterations[stage];
 		}
 		set_type(w->m, b->value, &x);
-		VEC_PUSH(&k->s->space->keep, &w->tensors, x);
+		VEC_PUSH(&w->ctx.tmp, &w->tensors, x);
 	}
 }
 
@@ -182,6 +182,9 @@ piece_note_tensors(struct piece_store *s, struct piece_sharding *w,
 		}
 		note_update(&k, stage, carried);
 	}
+	w->tensors.at = arena_dup(&s->space->keep, w->tensors.at,
+				  w->tensors.n * sizeof *w->tensors.at);
+	w->tensors.cap = w->tensors.n;
 }
 
 /* ---- their bytes ---- */

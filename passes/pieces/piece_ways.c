@@ -306,9 +306,15 @@ set_choice(const struct piece_store *s, const struct piece_placed *w,
 		}
 		for (i = 0; i < SPACE_NSPANS; i++) {
 			to->less[i][k] -= b->slot[i] / n;
-			to->grows[i][k] += b->grows[i] / n;
-			to->stays[i][k] += b->stays[i] / n;
 		}
+		for (i = 0; i < MEMORY_NSPANS; i++) {
+			to->grows[i][k] = b->grows[i] / n;
+			to->stays[i][k] = b->stays[i] / n;
+		}
+		to->inside_grows[k] = b->inside_grows;
+		to->inside_stays[k] = b->inside_stays;
+		to->sends_grow[0][k] = b->sends_grow[0];
+		to->sends_grow[1][k] = b->sends_grow[1];
 		to->temp = fmax(to->temp, b->temp);
 	}
 }
@@ -455,4 +461,13 @@ piece_choices_of(struct piece_store *s, const struct piece_key *key,
 	}
 	k.choice = x->at.at[0].nth;
 	return piece_cost_of(s, &k, t) ? x : NULL;
+}
+
+void
+piece_drop_ways(struct piece_store *s, const struct piece_key *key,
+		const struct space_plan *t)
+{
+	struct piece_placed *w = piece_sharding_of(s, key, t)->on->like;
+
+	drop_slower(s, w, key, &w->choices[key->split]);
 }

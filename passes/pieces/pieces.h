@@ -54,9 +54,16 @@ enum {
 struct piece_bytes {
 	/* saved by one microbatch: in layers, and outside of their repeats */
 	double slot[SPACE_NSPANS], top[SPACE_NSPANS];
+	/* of the latter, what is saved after all layers, for the loss */
+	double end[SPACE_NSPANS];
 	double host[SPACE_NSPANS];	/* of slots, if they lie on the host */
-	/* of slots, what is of sequences, without padding; and what is not */
-	double grows[SPACE_NSPANS], stays[SPACE_NSPANS];
+	/*
+	 * by enum memory_span: of what is saved, what is of sequences, without
+	 * padding, and what is not; of `inside`, too; and the former of what
+	 * is sent
+	 */
+	double grows[MEMORY_NSPANS], stays[MEMORY_NSPANS];
+	double inside_grows, inside_stays, sends_grow[2];
 	/* temporary: the most that are alive at once in a function */
 	double temp;
 	/* the same without what iterations of layers carry to the next */
@@ -75,9 +82,11 @@ struct piece_choice {
 	double extra_us[SPACE_MAX_KINDS];
 	/* bytes that a slot shrinks */
 	double less[SPACE_NSPANS][SPACE_MAX_KINDS];
-	/* bytes that it has at least: for each sequence, and of any number */
-	double grows[SPACE_NSPANS][SPACE_MAX_KINDS];
-	double stays[SPACE_NSPANS][SPACE_MAX_KINDS];
+	/* at least what its pieces have: see piece_bytes */
+	double grows[MEMORY_NSPANS][SPACE_MAX_KINDS];
+	double stays[MEMORY_NSPANS][SPACE_MAX_KINDS];
+	double inside_grows[SPACE_MAX_KINDS], inside_stays[SPACE_MAX_KINDS];
+	double sends_grow[2][SPACE_MAX_KINDS];
 	double temp;		/* temporary bytes of the piece with most */
 };
 
@@ -242,6 +251,9 @@ void piece_stage_least(const struct space *s, const struct piece_cost *c,
 const struct piece_choices *piece_choices_of(struct piece_store *s,
 					     const struct piece_key *key,
 					     const struct space_plan *t);
+/* Frees programs of all ways but the quickest; they are made again. */
+void piece_drop_ways(struct piece_store *s, const struct piece_key *key,
+		     const struct space_plan *t);
 
 /* ---- piece_stages.c ---------------------------------------------------- */
 
@@ -279,13 +291,14 @@ double piece_extra_us(const struct space *s, const struct piece_choice *c,
 double piece_saved_bytes(const struct space *s, const struct piece_choice *c,
 			 uint32_t span, int64_t lo, int64_t hi);
 /*
- * At least what layers [lo, hi) save in a slot with a choice, of so many
- * sequences.  The first and the last layer count nothing, unless one piece has
- * all: they may save less than others.
+ * At least what layers [lo, hi) have with a choice, of so many sequences: what
+ * they save, and one copy of what they send.  The first and the last layer, and
+ * what is before them, count nothing: they may have less than others.  Solo:
+ * one piece has all.
  */
-double piece_least_saved(const struct space *s, const struct piece_choice *c,
-			 uint32_t span, int64_t lo, int64_t hi, bool solo,
-			 double sequences);
+void piece_least_bytes(const struct space *s, const struct piece_choice *c,
+		       int64_t lo, int64_t hi, bool solo, double sequences,
+		       struct piece_bytes *out);
 /* Adds the update of a stage's tensors, less one PIECE_TOP, once a rank. */
 void piece_stage_update(const struct space *s, const struct piece_update *u,
 			uint32_t dev, int64_t lo, int64_t hi,

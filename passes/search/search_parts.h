@@ -28,13 +28,15 @@ struct search_way {
 };
 
 /*
- * Bytes by which the arena of a plan's rank turned out larger than the sum of
- * its pieces.  Later tries of the plan add them to that sum.
+ * A plan whose programs do not fit: its rank that lacks most bytes.  No other
+ * plan whose stages of that rank are the same fits; of plans that differ in
+ * what these recompute it says where to look first.
  */
-struct search_learned_bound {
+struct search_unfit {
 	struct plan plan;
 	uint32_t rank;		/* place in the pipeline */
-	double bytes;		/* to add to the sum of the pieces */
+	/* INFINITY: a pass refuses the programs, or hosts lack memory */
+	double lacks;
 };
 
 struct search {
@@ -49,7 +51,7 @@ struct search {
 	uint32_t *order;	/* in which degrees are looked at, by index */
 	VEC(struct search_seen) *seen;	/* by degrees, then by plan */
 	VEC(struct search_way) ways;	/* entry 0 is unused */
-	VEC(struct search_learned_bound) learned_bounds;
+	VEC(struct search_unfit) unfit;
 	/* plans whose programs fit; the best first */
 	VEC(struct search_found) settled;
 	struct pass_ahead made;		/* programs of the best settled plan */
@@ -101,15 +103,17 @@ void search_retry_plan(struct search *s, const struct plan *p);
 /*
  * Makes the rank programs of the best plans found, and keeps those that fit in
  * s->settled, with the prices and bytes of their programs.  For one that does
- * not fit a learned bound is added.  False: no program was made.
+ * not fit it is noted what they lack.  False: no program was made.
  */
 bool search_settle(struct search *s);
 /*
- * The learned bound of a plan's rank: bytes that its arena needs beyond the sum
- * of its pieces; 0: none is known.
+ * What programs of that plan were found to lack on a rank that has n stages
+ * `of` with these words of `recompute`; 0: nothing is known.  Sets how many
+ * programs of the plan, with any words, lacked something there.
  */
-double search_learned_bound(const struct search *s, const struct plan *p,
-			    uint32_t rank);
+double search_lacks(const struct search *s, const struct plan *p, uint32_t rank,
+		    const uint32_t *of, uint32_t n, const char *const *words,
+		    uint32_t *tries);
 /* The step of the plan if its programs were made and fit, else NULL. */
 const struct search_found *search_settled(const struct search *s,
 					  const struct plan *p);

@@ -125,7 +125,7 @@ weigh(struct search *s, struct ir_module *m, struct search_found *f)
 	return ok;
 }
 
-/* ---- learned bounds ---- */
+/* ---- plans that do not fit ---- */
 
 bool
 search_is_alike(const struct plan *a, const struct plan *b)
@@ -146,31 +146,40 @@ same_plan(const struct plan *a, const struct plan *b)
 	       a->interleave == b->interleave && a->sequence == b->sequence;
 }
 
-static struct search_learned_bound *
-find(const struct search *s, const struct plan *p, uint32_t rank)
+static const char *
+recompute_of(const struct plan *p, uint32_t stage)
 {
-	uint32_t i;
-
-	for (i = 0; i < s->learned_bounds.n; i++) {
-		struct search_learned_bound *x = &s->learned_bounds.at[i];
-
-		if (x->rank == rank && same_plan(&x->plan, p) &&
-		    x->plan.nstages == p->nstages &&
-		    memcmp(x->plan.layers, p->layers, p->nstages *
-			   sizeof *p->layers) == 0) {
-			return x;
-		}
-	}
-	return NULL;
+	return p->recompute_of ? p->recompute_of[stage] : p->recompute;
 }
 
 double
-search_learned_bound(const struct search *s, const struct plan *p,
-		     uint32_t rank)
+search_lacks(const struct search *s, const struct plan *p, uint32_t rank,
+	     const uint32_t *of, uint32_t n, const char *const *words,
+	     uint32_t *tries)
 {
-	const struct search_learned_bound *x = find(s, p, rank);
+	double lacks = 0;
+	uint32_t i, k;
 
-	return x ? x->bytes : 0;
+	*tries = 0;
+
+	for (i = 0; i < s->unfit.n; i++) {
+		const struct search_unfit *x = &s->unfit.at[i];
+
+		if (!same_plan(&x->plan, p) || x->plan.nstages != p->nstages ||
+		    memcmp(x->plan.layers, p->layers,
+			   p->nstages * sizeof *p->layers) != 0) {
+			continue;
+		}
+		*tries += x->rank == rank;
+		for (k = 0; k < n && x->rank == rank && isfinite(x->lacks) &&
+		     strcmp(recompute_of(&x->plan, of[k]), words[k]) == 0;
+		     k++) {
+		}
+		if (k == n || !isfinite(x->lacks)) {
+			lacks = x->lacks > lacks ? x->lacks : lacks;
+		}
+	}
+	return lacks;
 }
 
 /* Walks look again at plans of these degrees. */
@@ -186,31 +195,16 @@ forget_seen(struct search *s, const struct plan *p)
 	}
 }
 
-/*
- * Sets the bytes to add to the sum of pieces from now on.  If there is a bound
- * already, which was not enough, it grows.
- */
 static void
-learn(struct search *s, const struct search_found *f, double bytes)
+note_unfit(struct search *s, const struct search_found *f, double lacks)
 {
-	struct search_learned_bound *old = find(s, &f->plan, f->fullest);
-	double over = (double)(f->bytes - f->capacity) + 1;
-	struct search_learned_bound x = { f->plan, f->fullest, bytes };
+	struct search_unfit x = { f->plan, f->fullest, lacks };
+
 	forget_seen(s, &f->plan);
-	if (!old) {
-		VEC_PUSH(&s->space.keep, &s->learned_bounds, x);
-	} else {
-		old->bytes = bytes > old->bytes ? bytes : old->bytes + over;
-	}
+	VEC_PUSH(&s->space.keep, &s->unfit, x);
 }
 
 /* ---- settling ---- */
-
-static const char *
-recompute_of(const struct plan *p, uint32_t stage)
-{
-	return p->recompute_of ? p->recompute_of[stage] : p->recompute;
-}
 
 static bool
 same_stages(const struct plan *a, const struct plan *b)
@@ -288,7 +282,6 @@ insert(struct search *s, struct search_found f)
 static void
 settle(struct search *s, struct search_found *f)
 {
-	int64_t thought = f->bytes;
 	struct pass_ahead made;
 	struct ir_ctx c;
 	struct ir_module *m;
@@ -304,9 +297,9 @@ settle(struct search *s, struct search_found *f)
 	pass_ahead_end(&made, m);
 	ir_ctx_release(&c);
 	if (!ok && !s->out->stopped) {
-		learn(s, f, INFINITY);
+		note_unfit(s, f, INFINITY);
 	} else if (ok && f->bytes > f->capacity) {
-		learn(s, f, (double)(f->bytes - thought) + 1);
+		note_unfit(s, f, (double)(f->bytes - f->capacity));
 	} else if (ok && insert(s, *f)) {
 		pass_ahead_release(&s->made);
 		s->made = made;

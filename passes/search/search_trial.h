@@ -9,6 +9,9 @@
 
 #include "passes/search/search_parts.h"
 
+/* Partial choices of how to recompute that are looked at first. */
+#define TRIAL_FEW 4
+
 /*
  * Whether a rank's memory suffices.  The verdict of a plan is the largest of
  * those of its ranks.
@@ -17,7 +20,8 @@ enum trial_verdict {
 	TRIAL_FITS,
 	/* its bound is above the plans found, by the ranks that fit so far */
 	TRIAL_CUT,
-	TRIAL_FULL	/* it does not fit */
+	TRIAL_OPEN,	/* no ways are found to fit, but some may */
+	TRIAL_FULL	/* it does not fit, whatever it recomputes */
 };
 
 /*

@@ -125,8 +125,7 @@ is_known_cut(struct trial *x, const struct piece_choices *ways)
 	return !x->chosen[0] && (!trial_bound(x) || trial_is_above(x, false));
 }
 
-#define OPEN 4			/* partial choices that are looked at first */
-#define MORE_OPEN 16		/* times so many, where others may be better */
+#define MORE_OPEN 16	/* times TRIAL_FEW, where others may be better */
 #define MOST_OPEN 1024
 
 /*
@@ -194,7 +193,7 @@ with_choices(struct trial *x)
 
 	best.choice = arena_alloc(&x->s->space.tmp,
 				  x->nstages * sizeof *best.choice);
-	x->open = OPEN;
+	x->open = TRIAL_FEW;
 	do {
 		outcome = price_choices(x, &best);
 	} while ((outcome == OUTCOME_FITS || outcome == OUTCOME_TIGHT) &&

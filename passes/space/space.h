@@ -37,6 +37,8 @@ struct space_degrees {
 	double capacity;	/* bytes free on a mean rank's device */
 };
 
+struct space_pools;
+
 /*
  * The most microbatches that each stage and rank holds at once.  The number
  * stops growing once the pipeline is full, so it is counted in a shorter
@@ -53,6 +55,7 @@ struct space_slots {
 	/* sets of stages of a rank, and the most that they hold together */
 	struct intern sets;
 	VEC(uint32_t) peaks;
+	struct space_pools *scratch;	/* NULL: not needed yet */
 };
 
 /* A plan, as far as the space goes. */
@@ -175,6 +178,13 @@ bool space_ends_slot(uint32_t kind, uint32_t span);
  * `bytes` in a slot.
  */
 double space_pool_bytes(struct space *s, struct space_slots *k, uint32_t span,
+			uint32_t rank, const uint32_t *of, uint32_t n,
+			const double *bytes);
+/*
+ * At least that, if stages may also keep more than `bytes`: which stages share
+ * slots depends on what they keep.
+ */
+double space_pool_least(struct space *s, struct space_slots *k, uint32_t span,
 			uint32_t rank, const uint32_t *of, uint32_t n,
 			const double *bytes);
 

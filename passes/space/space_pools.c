@@ -5,6 +5,17 @@
  */
 #include "passes/space/space.h"
 
+#include <string.h>
+
+#define MOST_PARTED 8	/* stages of a rank whose partitions are looked at */
+
+/* What struct pools points to, and the sums by set of stages. */
+struct space_pools {
+	uint32_t *order, *group, *key;
+	double *size;		/* by group, of its largest slot */
+	double *alone, *least;
+};
+
 /* The slots of a rank for a span, while they are put in pools. */
 struct pools {
 	struct space *s;
@@ -135,7 +146,7 @@ join(struct pools *p, const double *bytes, uint32_t g, uint32_t k)
 static double
 pool(struct pools *p)
 {
-	double *size = arena_alloc(&p->s->tmp, (p->n + 1) * sizeof *size);
+	double *size = p->k->scratch->size;
 	uint32_t groups = set_groups(p, size), g = 1, k;
 	double bytes = 0;
 
@@ -148,6 +159,39 @@ pool(struct pools *p)
 	return groups ? bytes + size[g] * most_slots(p, g, g) : 0;
 }
 
+/* Prepares p for sums over the stages; calls are many. */
+static void
+open_pools(struct pools *p)
+{
+	struct arena *a = &p->s->keep;
+	struct space_pools *x = p->k->scratch;
+	uint32_t n = p->n, sets = n > MOST_PARTED ? 0 : 1u << n;
+
+	if (!x) {
+		x = p->k->scratch = arena_alloc(a, sizeof *x);
+		x->order = arena_alloc(a, n * sizeof *x->order);
+		x->group = arena_alloc(a, n * sizeof *x->group);
+		x->key = arena_alloc(a, 2 * sizeof *x->key + n);
+		x->size = arena_alloc(a, (n + 1) * sizeof *x->size);
+		x->alone = arena_alloc(a, sets * sizeof *x->alone);
+		x->least = arena_alloc(a, sets * sizeof *x->least);
+	}
+	p->order = x->order;
+	p->group = x->group;
+	p->key = x->key;
+	p->in = (uint8_t *)(x->key + 2);
+}
+
+static bool
+are_equal(const double *bytes, uint32_t n)
+{
+	uint32_t i;
+
+	for (i = 1; i < n && bytes[i] == bytes[0]; i++) {
+	}
+	return i >= n;
+}
+
 double
 space_pool_bytes(struct space *s, struct space_slots *k, uint32_t span,
 		 uint32_t rank, const uint32_t *of, uint32_t n,
@@ -155,16 +199,92 @@ space_pool_bytes(struct space *s, struct space_slots *k, uint32_t span,
 {
 	struct pools p = { .s = s, .k = k, .span = span, .rank = rank,
 			   .of = of, .n = n, .bytes = bytes };
-	uint32_t i;
 
-	for (i = 1; i < n && bytes[i] == bytes[0]; i++) {
-	}
-	if (i >= n) {
+	if (are_equal(bytes, n)) {
 		return bytes[0] * k->rank[span][rank];
 	}
-	p.order = arena_alloc(&s->tmp, n * sizeof *p.order);
-	p.group = arena_alloc(&s->tmp, n * sizeof *p.group);
-	p.key = arena_alloc(&s->tmp, 2 * sizeof *p.key + n);
-	p.in = (uint8_t *)(p.key + 2);
+	open_pools(&p);
 	return pool(&p);
+}
+
+/* ---- at least ---- */
+
+/* Bytes of one pool of the stages whose bits are set. */
+static double
+pool_of(struct pools *p, uint32_t set)
+{
+	double most = 0;
+	uint32_t i;
+
+	for (i = 0; i < p->n; i++) {
+		p->group[i] = set >> i & 1;
+		if (p->group[i] && p->bytes[i] > most) {
+			most = p->bytes[i];
+		}
+	}
+	return most * most_slots(p, 1, 1);
+}
+
+/*
+ * The least over all partitions of the stages into pools: of a set of stages,
+ * the first one is in a pool with some of the others.
+ */
+static double
+least_parted(struct pools *p)
+{
+	uint32_t sets = 1u << p->n, set, part, first;
+	double *alone = p->k->scratch->alone, *least = p->k->scratch->least;
+
+	for (set = 1; set < sets; set++) {
+		alone[set] = least[set] = pool_of(p, set);
+		first = set & -set;
+		for (part = (set - 1) & set; part; part = (part - 1) & set) {
+			double both = alone[part] + least[set ^ part];
+
+			if (part & first && both < least[set]) {
+				least[set] = both;
+			}
+		}
+	}
+	return least[sets - 1];
+}
+
+/*
+ * Of many stages: those with slots above a size are in pools of slots above it,
+ * as many as they hold at once.  So each byte of a slot's size counts as often
+ * as the stages hold slots that have it.
+ */
+static double
+least_layered(struct pools *p)
+{
+	double bytes = 0;
+	uint32_t i;
+
+	pool(p);	/* sets the order */
+	memset(p->group, 0, p->n * sizeof *p->group);
+	for (i = 0; i < p->n; i++) {
+		double next = i + 1 < p->n ? p->bytes[p->order[i + 1]] : 0;
+		double size = p->bytes[p->order[i]];
+
+		p->group[p->order[i]] = 1;
+		if (size > next) {
+			bytes += (size - next) * most_slots(p, 1, 1);
+		}
+	}
+	return bytes;
+}
+
+double
+space_pool_least(struct space *s, struct space_slots *k, uint32_t span,
+		 uint32_t rank, const uint32_t *of, uint32_t n,
+		 const double *bytes)
+{
+	struct pools p = { .s = s, .k = k, .span = span, .rank = rank,
+			   .of = of, .n = n, .bytes = bytes };
+
+	if (are_equal(bytes, n)) {
+		return bytes[0] * k->rank[span][rank];
+	}
+	open_pools(&p);
+	return n > MOST_PARTED ? least_layered(&p) : least_parted(&p);
 }

@@ -1,7 +1,7 @@
 /*
  * Memory of plans: of drawn models, clusters with pipelines, plans and ways to
- * recompute, no arena of rank programs is smaller than the bound by which the
- * search leaves plans out.
+ * recompute, no arena of rank programs is smaller than the bounds by which the
+ * search leaves plans out: of these ways, and of any.
  *
  * SEARCH_BOUNDS=N draws more of them, SEARCH_SEED=S others.
  */
@@ -15,7 +15,7 @@
 #include <cmocka.h>
 
 #include "t-stand.h"
-#include "passes/search/search_trial.h"
+#include "passes/search/search_fit.h"
 
 /* Its first layer and its last one read one table. */
 static const char tied[] =
@@ -133,7 +133,7 @@ draw_pipeline(const struct space *s, bool moe, struct drawn *x)
 
 /* How near bounds come to arenas: the sum of their ratios. */
 struct nearness {
-	double ratios;
+	double ratios, any;	/* any: with any ways */
 	int n, several;		/* ranks; of these, with several stages */
 	int above;
 };
@@ -154,6 +154,27 @@ draw_layers(struct trial *x)
 	trial_set_layers(x, layers);
 }
 
+/* What a rank has at least with any ways; `made`: by the programs of all. */
+static double
+least_of_any(struct trial *x, uint32_t rank, bool made)
+{
+	uint32_t n = (uint32_t)x->t->chunks;
+	struct arena *a = &x->s->space.tmp;
+	struct trial_rank f = {
+		.x = x, .rank = rank, .of = &x->stages[rank * n], .n = n,
+		.free_bytes = INFINITY
+	};
+	uint32_t *was = arena_dup(a, x->choice, x->nstages * sizeof *was);
+	double least;
+
+	arena_init(&f.tmp, &x->s->space.m->ctx->mem);
+	f.ways = arena_alloc(a, x->nstages * sizeof *f.ways);
+	f.keeps = arena_alloc(a, n * sizeof *f.keeps);
+	least = trial_least_bytes(&f, made ? TRIAL_MADE : TRIAL_SURE);
+	memcpy(x->choice, was, x->nstages * sizeof *was);
+	return x->fixed[rank] + least;
+}
+
 static void
 check_ranks(struct trial *x, const struct memory *mem, const struct plan *p,
 	    struct nearness *near)
@@ -162,7 +183,7 @@ check_ranks(struct trial *x, const struct memory *mem, const struct plan *p,
 	struct piece_bytes *b = arena_alloc(&x->s->space.tmp, n * sizeof *b);
 
 	for (i = 0; i < mem->nranks; i++) {
-		double is = (double)mem->rank[i].total, least;
+		double is = (double)mem->rank[i].total, least, sure, made;
 
 		for (k = 0; k < n; k++) {
 			trial_stage_bytes(x, x->stages[i * n + k], &b[k]);
@@ -171,15 +192,22 @@ check_ranks(struct trial *x, const struct memory *mem, const struct plan *p,
 		near->ratios += least / is;
 		near->n++;
 		near->several += n > 1;
-		near->above += least > is;
-		if (least > is) {
+		/* the quickest way is taken if saves are on hosts */
+		sure = x->key.offload & PLAN_OFFLOAD_SAVES ? 0
+			: least_of_any(x, i, false);
+		made = sure > 0 && x->ways_of->at.n < 9
+			? least_of_any(x, i, true) : sure;
+		near->any += made / is;
+		near->above += least > is || sure > made || made > least;
+		if (least > is || sure > made || made > least) {
 			print_message("seed %d, rank %d of pp=%d, tp=%d, dp=%d,"
 				" ep=%d, cp=%d, %s, zero=%d, microbatch=%d,"
-				" offload %d: %.0f of %.0f\n", (int)seed,
+				" offload %d: %.0f, with any ways %.0f and "
+				"%.0f, of %.0f\n", (int)seed,
 				(int)i, (int)p->pp, (int)p->tp, (int)p->dp,
 				(int)p->ep, (int)p->cp, p->schedule, p->zero,
 				(int)p->microbatch, (int)p->offload, least,
-				is);
+				sure, made, is);
 		}
 	}
 }
@@ -270,8 +298,9 @@ test_arenas(void **state)
 		check_drawn(tied, false, &near);
 	}
 	print_message("%d ranks, %d with several stages: bounds are %.4f of "
-		      "arenas, %d above\n", near.n, near.several,
-		      near.ratios / near.n, near.above);
+		      "arenas, with any ways %.4f, %d above\n", near.n,
+		      near.several, near.ratios / near.n, near.any / near.n,
+		      near.above);
 	assert_true(near.several > 5 * n && near.n > 2 * near.several);
 	assert_int_equal(near.above, 0);
 	assert_true(near.ratios > 0.99 * near.n);

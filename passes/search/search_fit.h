@@ -1,0 +1,75 @@
+/*
+ * Private header of search_fit.c and search_ways.c: a rank of a plan that is
+ * tried, whose stages choose how they recompute.
+ */
+#ifndef PASSES_SEARCH_FIT_H
+#define PASSES_SEARCH_FIT_H
+
+#include "passes/search/search_trial.h"
+
+/*
+ * What a stage takes and keeps by each way to recompute, as the programs for
+ * one sequence say of the plan's microbatch.
+ */
+struct trial_ways {
+	double *us;		/* against the quickest way */
+	struct piece_bytes *keeps;
+	uint32_t least;		/* the way that keeps least */
+};
+
+/* The fitting of one rank. */
+struct trial_rank {
+	struct trial *x;
+	uint32_t rank;
+	const uint32_t *of;	/* its stages */
+	uint32_t n;
+	/* capacity for tensors that do not live all step */
+	double free_bytes;
+	/* by stage, for the first of equal stages */
+	struct trial_ways *ways;
+	struct piece_bytes *keeps;	/* by stage of the rank */
+	const char **words;	/* by stage of the rank: `recompute` */
+	uint32_t tries;		/* programs of the plan that lacked memory */
+	bool full;		/* a rank before does not fit */
+	double left_us;		/* see trial.left_us, for one microbatch */
+	struct arena tmp;	/* lives as long as a choice is made */
+};
+
+/* Where the bytes of ways are from. */
+enum trial_source {
+	TRIAL_GUESSED,	/* the programs for one sequence */
+	TRIAL_SURE,	/* of these, what longer ones keep at least */
+	TRIAL_MADE	/* the programs of the plan's lengths */
+};
+
+/* ---- search_ways.c ----------------------------------------------------- */
+
+/*
+ * Bytes of the rank without tensors that live all step; `made`: from the
+ * programs of the choices, not from those for one sequence.
+ */
+double trial_chosen_bytes(const struct trial_rank *f, bool made);
+/* What the choices take more than the quickest ways, for one microbatch. */
+double trial_chosen_us(const struct trial_rank *f);
+/* What is as good as nothing, of the time of a microbatch on the rank. */
+double trial_near_us(const struct trial_rank *f);
+/*
+ * Chooses the ways that take least and keep at most `room`, as the programs for
+ * one sequence say.  False: none do.
+ */
+bool trial_choose(struct trial_rank *f, double room);
+/* Chooses for each stage the way that keeps least, by these programs. */
+void trial_choose_least(struct trial_rank *f);
+/*
+ * A lower bound of the bytes of the rank with any ways, if they have those
+ * bytes; of programs that are made, with any that may fit.  Chooses the ways
+ * that it takes.
+ */
+double trial_least_bytes(struct trial_rank *f, enum trial_source from);
+/*
+ * Chooses another way for a stage as long as the rank then has fewer bytes, by
+ * the programs of the plan's lengths.
+ */
+void trial_lower_bytes(struct trial_rank *f);
+
+#endif
