@@ -463,6 +463,32 @@ piece_choices_of(struct piece_store *s, const struct piece_key *key,
 	return piece_cost_of(s, &k, t) ? x : NULL;
 }
 
+/*
+ * Frees the programs of all ways but the quickest: plans take few of the
+ * others, and those are made again.
+ */
+static void
+drop_slower(const struct piece_store *s, struct piece_placed *w,
+	    const struct piece_key *key, const struct piece_choices *x)
+{
+	const struct piece_choice *quickest = &x->at.at[0];
+	struct piece_sharding *y;
+	uint32_t i;
+
+	for (i = 1; i < x->at.n; i++) {
+		if (choice_us(s->space, &x->at.at[i]) <
+		    choice_us(s->space, quickest)) {
+			quickest = &x->at.at[i];
+		}
+	}
+	for (y = w->shardings; y; y = y->next) {
+		if (y->key.choice != quickest->nth && y->key.choice &&
+		    y->key.split == key->split) {
+			piece_drop_sharding(y);
+		}
+	}
+}
+
 void
 piece_drop_ways(struct piece_store *s, const struct piece_key *key,
 		const struct space_plan *t)
