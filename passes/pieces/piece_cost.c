@@ -245,8 +245,9 @@ piece_measure(struct piece_store *s, const struct piece_key *key,
 	c->bytes = arena_alloc(&s->space->keep, n * sizeof *c->bytes);
 	if (c->microbatch == w->at.microbatch &&
 	    (c->dp == w->g.dp || !w->sized_by_dp)) {
-		piece_measure_sharding(s, w);
-		memcpy(c->bytes, w->bytes, n * sizeof *c->bytes);
+		if (piece_measure_sharding(s, w)) {
+			memcpy(c->bytes, w->bytes, n * sizeof *c->bytes);
+		}
 		return;
 	}
 	piece_reopen(s, w);

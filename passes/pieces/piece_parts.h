@@ -29,12 +29,14 @@ struct piece_sharding;
 struct piece_tensor {
 	enum memory_kind kind;	/* MEMORY_TEMPS: of an update */
 	uint32_t piece;
-	sym_t name;
 	bool in_layers;
 	bool shared;		/* of the last piece: the first has it, too */
 	double items;		/* so many; of a piece of layers, in each */
 	/* of an input: on all data ranks, for the whole batch; 0: of none */
 	double step_bytes;
+	/* of several together, whose bytes are the same for any number of
+	 * data ranks; 0: of one */
+	double all_bytes;
 	double elem_bytes;
 	uint32_t ndims;
 	int64_t size[IR_MAX_DIMS];
@@ -88,8 +90,8 @@ struct piece_sharding {
 	 * a way to recompute that no plan has taken
 	 */
 	bool measured;
-	struct piece_bytes bytes[PIECE_MAX];
-	double weights[PIECE_MAX];
+	struct piece_bytes *bytes;	/* by piece, as weights */
+	double *weights;
 	/* what lives for the whole step or in updates; the mesh of its types */
 	VEC(struct piece_tensor) tensors;
 	struct ir_module *mesh;	/* has axes alone */

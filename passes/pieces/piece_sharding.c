@@ -300,6 +300,7 @@ bool
 piece_measure_sharding(struct piece_store *s, struct piece_sharding *w)
 {
 	struct piece_sharding **first = &w->on->first[w->key.single];
+	uint32_t n = piece_number(s->space);
 	struct kernels **all;
 	struct memory mem;
 	const char *why;
@@ -313,6 +314,9 @@ piece_measure_sharding(struct piece_store *s, struct piece_sharding *w)
 	all = piece_find_kernels(s, w, w->at.microbatch, w->g.dp);
 	ok = w->measured = memory_plan(&w->r, all, 0, &w->ctx.tmp, &mem, &why);
 	if (ok) {
+		w->bytes = arena_alloc(&s->space->keep, n * sizeof *w->bytes);
+		w->weights = arena_alloc(&s->space->keep,
+					 n * sizeof *w->weights);
 		piece_measure_bytes(w, &mem, w->bytes);
 		measure_weights(w, &mem);
 		if (!*first || *first == w) {

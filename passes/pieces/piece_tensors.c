@@ -10,6 +10,33 @@
 
 #include <math.h>
 
+/* ---- the bytes of one ---- */
+
+static double
+aligned(double bytes)
+{
+	return fmax(ceil(bytes / MEMORY_ALIGN), 1) * MEMORY_ALIGN;
+}
+
+static double
+bytes_of(const struct piece_sharding *w, const struct piece_tensor *x,
+	 int64_t dp)
+{
+	double n = x->elem_bytes;
+	uint32_t i;
+
+	if (x->all_bytes > 0) {
+		return x->all_bytes;
+	}
+	if (x->step_bytes > 0) {
+		return x->step_bytes / (double)dp;
+	}
+	for (i = 0; i < x->ndims; i++) {
+		n *= (double)ir_most(w->mesh, x->size[i], x->cut[i]);
+	}
+	return x->items * aligned(n);
+}
+
 /* ---- what tensors there are ---- */
 
 /* While the tensors of a sharding are noted. */
@@ -18,6 +45,8 @@ struct noting {
 	struct piece_sharding *w;
 	const struct memory *mem;
 	value_id *value;	/* by buffer: one with most bytes */
+	/* tensors of the first piece: with the kinds, names */
+	VEC(sym_t) first[MEMORY_PIPELINE];
 };
 
 static value_id
@@ -52,19 +81,61 @@ find_values(struct noting *k)
 
 /* Whether the first piece has a tensor of that kind and name. */
 static bool
-has_first(const struct piece_sharding *w, enum memory_kind kind, sym_t name)
+has_first(const struct noting *k, enum memory_kind kind, sym_t name)
 {
 	uint32_t i;
 
-	for (i = 0; i < w->tensors.n; i++) {
-		const struct piece_tensor *x = &w->tensors.at[i];
-
-		if (x->piece == PIECE_FIRST && x->kind == kind &&
-		    x->name == name) {
+	for (i = 0; i < k->first[kind].n; i++) {
+		if (k->first[kind].at[i] == name) {
 			return true;
 		}
 	}
 	return false;
+}
+
+/* Whether its bytes depend on the number of data ranks. */
+static bool
+is_by_dp(const struct piece_sharding *w, const struct piece_tensor *x)
+{
+	uint32_t i, cut;
+
+	for (i = 0; w->dp_axis && i < x->ndims; i++) {
+		for (cut = x->cut[i]; cut; cut >>= 4) {
+			if ((cut & 15) == w->dp_axis) {
+				return true;
+			}
+		}
+	}
+	return x->step_bytes > 0;
+}
+
+/* Adds a tensor; those whose bytes are always the same count together. */
+static void
+add(struct noting *k, const struct piece_tensor *x)
+{
+	struct piece_sharding *w = k->w;
+	struct piece_tensor sum = {
+		.kind = x->kind, .piece = x->piece, .in_layers = x->in_layers,
+		.shared = x->shared
+	};
+	uint32_t i;
+
+	if (is_by_dp(w, x)) {
+		VEC_PUSH(&w->ctx.tmp, &w->tensors, *x);
+		return;
+	}
+	sum.all_bytes = bytes_of(w, x, 1);
+	for (i = 0; i < w->tensors.n; i++) {
+		struct piece_tensor *y = &w->tensors.at[i];
+
+		if (y->all_bytes > 0 && y->kind == sum.kind &&
+		    y->piece == sum.piece && y->in_layers == sum.in_layers &&
+		    y->shared == sum.shared) {
+			y->all_bytes += sum.all_bytes;
+			return;
+		}
+	}
+	VEC_PUSH(&w->ctx.tmp, &w->tensors, sum);
 }
 
 static void
@@ -93,7 +164,7 @@ note(struct noting *k, uint32_t stage, uint32_t buffer)
 	struct piece_sharding *w = k->w;
 	struct piece_tensor x = {
 		.kind = b->kind, .piece = w->on->piece_of[stage],
-		.name = b->name, .in_layers = b->in_layers,
+		.in_layers = b->in_layers,
 		.items = (double)b->items
 	};
 	value_id v = k->value[buffer + 1];
@@ -106,13 +177,16 @@ note(struct noting *k, uint32_t stage, uint32_t buffer)
 		x.items /= (double)w->on->iterations[stage];
 	}
 	x.shared = x.piece == PIECE_LAST && !b->in_layers &&
-		   has_first(w, b->kind, b->name);
+		   has_first(k, b->kind, b->name);
 	set_type(w->m, v, &x);
 	if (b->copies > 1) {
 		x.step_bytes = x.items * kernel_reserved_bytes(w->m, v) *
 			       (double)b->copies * (double)w->g.dp;
 	}
-	VEC_PUSH(&w->ctx.tmp, &w->tensors, x);
+	if (x.piece == PIECE_FIRST) {
+		VEC_PUSH(&w->ctx.tmp, &k->first[b->kind], b->name);
+	}
+	add(k, &x);
 }
 
 /*
@@ -143,7 +217,7 @@ note_update(struct noting *k, uint32_t stage, const bool *carried)
 			x.items /= (double)w->on->iterations[stage];
 		}
 		set_type(w->m, b->value, &x);
-		VEC_PUSH(&w->ctx.tmp, &w->tensors, x);
+		add(k, &x);
 	}
 }
 
@@ -188,28 +262,6 @@ piece_note_tensors(struct piece_store *s, struct piece_sharding *w,
 }
 
 /* ---- their bytes ---- */
-
-static double
-aligned(double bytes)
-{
-	return fmax(ceil(bytes / MEMORY_ALIGN), 1) * MEMORY_ALIGN;
-}
-
-static double
-bytes_of(const struct piece_sharding *w, const struct piece_tensor *x,
-	 int64_t dp)
-{
-	double n = x->elem_bytes;
-	uint32_t i;
-
-	if (x->step_bytes > 0) {
-		return x->step_bytes / (double)dp;
-	}
-	for (i = 0; i < x->ndims; i++) {
-		n *= (double)ir_most(w->mesh, x->size[i], x->cut[i]);
-	}
-	return x->items * aligned(n);
-}
 
 /* Whether it is away from the device. */
 static bool

@@ -432,6 +432,7 @@ find_choices(struct piece_store *s, struct piece_placed *w,
 		piece_set_axes(w->m, &w->at);
 	}
 	open_maps(s->space, x);
+	VEC_RESERVE(&s->space->keep, &x->at, w->words.n);
 	for (i = 0; i < w->words.n; i++) {
 		struct piece_choice to = { .words = w->words.at[i], .nth = i };
 
