@@ -160,8 +160,9 @@ price_stages(struct piece_store *s, struct piece_sharding *w,
 	if (!c->on[dev]) {
 		price_pieces(s, w, list, c, dev, &s->space->keep);
 	}
-	/* its kernels are not needed again */
-	if (list->any_dp && s->space->devs.n == 1) {
+	/* its kernels are not needed again, but to measure it */
+	if (list->any_dp && s->space->devs.n == 1 &&
+	    (w->key.choice || w->measured)) {
 		piece_drop_kernels(list);
 	}
 	arena_release(&w->ctx.tmp);
@@ -436,10 +437,11 @@ piece_open_unsplit(struct piece_store *s, const struct piece_key *key,
 	struct space_plan two = *t;
 	uint32_t i;
 
-	if (w->bad) {
+	if (w->bad || !piece_measure_sharding(s, w)) {
 		return false;
 	}
 	piece_reopen(s, w);
+	piece_set_axes(w->m, t);
 	*u = (struct piece_unsplit){
 		.at = piece_pricing(s, w, 0), .nstages = w->on->nstages,
 		.piece = w->on->piece_of, .iterations = w->on->iterations,

@@ -86,8 +86,8 @@ struct piece_sharding {
 	struct space_degrees g;
 	struct space_plan at;	/* the plan of g that it was staged for */
 	/*
-	 * bytes at that plan: of one microbatch, of the whole step; not yet of
-	 * a way to recompute that no plan has taken
+	 * bytes at that plan: of one microbatch, of the whole step; not before
+	 * a plan needs them
 	 */
 	bool measured;
 	struct piece_bytes *bytes;	/* by piece, as weights */

@@ -296,6 +296,18 @@ measure_weights(struct piece_sharding *w, const struct memory *mem)
 	}
 }
 
+/* Lengths as they are when it is staged. */
+static void
+set_staged_mesh(struct piece_sharding *w)
+{
+	const struct space_plan *t = &w->at;
+
+	piece_set_mesh(w, &w->key, t);
+	set_axis(w->m, "pp", w->on->nstages);
+	w->r.nranks = (uint32_t)(w->key.tp * w->key.cp * w->key.ep * t->g->dp *
+				 w->on->nstages);
+}
+
 bool
 piece_measure_sharding(struct piece_store *s, struct piece_sharding *w)
 {
@@ -310,7 +322,7 @@ piece_measure_sharding(struct piece_store *s, struct piece_sharding *w)
 		return true;
 	}
 	piece_reopen(s, w);
-	piece_set_axes(w->m, &w->at);
+	set_staged_mesh(w);
 	all = piece_find_kernels(s, w, w->at.microbatch, w->g.dp);
 	ok = w->measured = memory_plan(&w->r, all, 0, &w->ctx.tmp, &mem, &why);
 	if (ok) {
@@ -457,8 +469,7 @@ new_sharding(struct piece_store *s, struct piece_placed *on,
 static struct piece_sharding *
 make_sharding(struct piece_store *s, struct piece_sharding *w)
 {
-	w->bad = !stage(s, w, NULL) ||
-		 (!w->key.choice && !piece_measure_sharding(s, w));
+	w->bad = !stage(s, w, NULL);
 	if (!w->bad && !w->on->first[w->key.single]) {
 		w->on->first[w->key.single] = w;
 	}
