@@ -72,6 +72,10 @@ rank_sources = \
 	%D%/data/checkpoint_manifest.c \
 	%D%/data/data.h \
 	%D%/data/export.c \
+	%D%/data/gguf.c \
+	%D%/data/gguf.h \
+	%D%/data/gguf_names.c \
+	%D%/data/gguf_read.c \
 	%D%/data/load_weights.c \
 	%D%/data/quantised.h \
 	%D%/data/quantised_config.c \

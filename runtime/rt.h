@@ -91,6 +91,7 @@ enum {
 };
 
 struct rt_packed;
+struct rt_gguf_view;
 
 /* One tensor of a checkpoint; belongs to the struct rt_st it came from. */
 struct rt_st_tensor {
@@ -104,6 +105,8 @@ struct rt_st_tensor {
 	/* NULL, or the tensors of a quantised matrix that this one stands for:
 	 * data/quantised.h; it is F32 then */
 	const struct rt_packed *packed;
+	/* NULL, or how a tensor of a GGUF file is read: data/gguf.h */
+	const struct rt_gguf_view *view;
 };
 
 /* An opened checkpoint: one file, or an index and the files it names. */
@@ -145,7 +148,9 @@ enum rt_status rt_st_open_index(struct rt_st **out, const char *path,
 /*
  * Opens what the path stands for: an index (*.json), a folder that holds
  * model.safetensors.index.json, else model.safetensors, else exactly one
- * *.safetensors; or one .safetensors file.  A matrix that is stored in 8 or 4
+ * *.safetensors; one .safetensors file; or one *.gguf of llama.cpp, whose
+ * tensors have the names and the order of Hugging Face then, those of Q8_0 in
+ * F32.  A matrix of the others that is stored in 8 or 4
  * bits, as quantization_config of the config.json beside it says, is one tensor
  * in F32, NAME.weight, in place of those that it is made of.
  */

@@ -139,7 +139,9 @@ EXTRA_DIST += \
 	%D%/interop/check_export.py \
 	%D%/interop/check_perplexity.py \
 	%D%/interop/events-of-tensorboard \
+	%D%/interop/gguf \
 	%D%/interop/make_fixtures.py \
+	%D%/interop/make_gguf.py \
 	%D%/interop/openai_client.py \
 	%D%/interop/make_cached.py \
 	%D%/interop/make_quantised.py \

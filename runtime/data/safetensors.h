@@ -1,6 +1,6 @@
 /*
- * Private to runtime/data/: an opened checkpoint of .safetensors files, and the
- * parts of reading one.
+ * Private to runtime/data/: an opened checkpoint of .safetensors files, or of
+ * one of llama.cpp (gguf.h), and the parts of reading one.
  */
 #ifndef RT_ST_H
 #define RT_ST_H
@@ -44,6 +44,8 @@ struct rt_st {
 	struct rt_packed *packed;
 	char *packed_names;
 	struct rt_unpacker *unpacker;
+	/* of tensors of a GGUF file: gguf.h */
+	struct rt_gguf_view *views;
 };
 
 /* ---- shard.c -------------------------------------------------------- */

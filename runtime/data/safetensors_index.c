@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 
 #include "runtime/json.h"
+#include "runtime/data/gguf.h"
 #include "runtime/data/quantised.h"
 #include "runtime/data/safetensors.h"
 
@@ -486,7 +487,9 @@ rt_st_open_any(struct rt_st **out, const char *path,
 		}
 		path = inside;
 	}
-	if (rt_ends_in(path, ".json")) {
+	if (rt_gguf_is_path(path)) {
+		status = rt_gguf_open(out, path, &a, err);
+	} else if (rt_ends_in(path, ".json")) {
 		status = rt_st_open_index(out, path, &a, err);
 	} else {
 		status = rt_st_open(out, path, &a, err);

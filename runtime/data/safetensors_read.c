@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "runtime/elems.h"
+#include "runtime/data/gguf.h"
 #include "runtime/data/quantised.h"
 #include "runtime/data/safetensors.h"
 
@@ -98,6 +99,12 @@ rt_st_read_raw(const struct rt_st *st, const struct rt_st_tensor *t,
 	if (t->packed) {
 		return rt_packed_read(st, t, first_byte / 4, n_bytes / 4, out,
 				      err);
+	}
+	if (t->view) {
+		int bytes = dtypes[t->dtype].bits / 8;
+
+		return rt_gguf_read(st, t, first_byte / bytes, n_bytes / bytes,
+				    out, err);
 	}
 	return rt_shard_read(s, t, s->data_at + t->begin + first_byte, n_bytes,
 			     out, err);

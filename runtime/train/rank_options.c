@@ -61,7 +61,7 @@ static const struct option_row {
 	  "(default: the model's)" },
 	{ "weights", T | V | S | E | X | G | H, TEXT, AT(weights), 0, 0, 0,
 	  "PATH",
-	  "begin with these: safetensors, an index or a folder" },
+	  "begin with these: safetensors, an index, a folder, or GGUF" },
 	{ "allow-unused", T | V | S | E | X | G | H, FLAG, AT(allow_unused), 0,
 	  0, 0, "",
 	  "leave out tensors of --weights that the model does not read" },

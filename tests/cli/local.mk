@@ -91,6 +91,7 @@ release_cli_tests = \
 	%D%/run/cpu-build.sh \
 	%D%/search/memo.sh \
 	%D%/run/interop.sh \
+	%D%/run/gguf.sh \
 	%D%/run/quantised.sh \
 	%D%/passes/recompute.sh \
 	%D%/search/mixed.sh \

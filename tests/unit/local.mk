@@ -110,6 +110,7 @@ unit_tests += \
 	%D%/data/t-tokens \
 	%D%/passes/t-train-random \
 	%D%/ir/t-verify \
+	%D%/data/t-gguf \
 	%D%/data/t-quantised \
 	%D%/data/t-round \
 	%D%/data/t-weights \

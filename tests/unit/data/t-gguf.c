@@ -1,0 +1,394 @@
+/*
+ * Weights as llama.cpp stores them: what files of tests/interop/make_gguf.py
+ * have, whole and in parts, and files that are damaged.
+ */
+#include "tests/unit/data/t-safetensors.h"
+#include "tests/unit/shared/t-cases.h"
+
+#include <math.h>
+
+enum { MOST = 1 << 16, MOST_BYTES = 1 << 16 };
+
+static unsigned char whole_file[MOST_BYTES];
+static size_t file_bytes;
+
+static const char *
+path_of(const char *family, const char *file)
+{
+	static char path[1200];
+	const char *top = getenv("top_srcdir");
+
+	snprintf(path, sizeof(path), "%s/tests/interop/gguf/%s/%s",
+		 top ? top : ".", family, file);
+	return path;
+}
+
+static struct rt_st *
+open_file(const char *path)
+{
+	struct rt_error err = { 0 };
+	struct rt_st *st;
+
+	rt_st_open_any(&st, path, NULL, &err);
+	assert_string_equal(err.message, "");
+	return st;
+}
+
+/* ---- numbers --------------------------------------------------------- */
+
+/* Any n elements are those of the whole. */
+static void
+check_parts(const struct rt_st *st, const struct rt_st_tensor *t,
+	    const double *whole, unsigned *seed)
+{
+	int64_t all = rt_st_elems(t), first, n, i;
+	struct rt_error err = { 0 };
+	static double got[MOST];
+	int turn;
+
+	for (turn = 0; turn < 30; turn++) {
+		*seed = *seed * 1103515245 + 12345;
+		first = (int64_t)(*seed >> 8) % all;
+		*seed = *seed * 1103515245 + 12345;
+		n = (int64_t)(*seed >> 8) % (all - first + 1);
+		rt_st_read_f64(st, t, first, n, got, &err);
+		assert_string_equal(err.message, "");
+		for (i = 0; i < n; i++) {
+			assert_true(got[i] == whole[first + i]);
+		}
+	}
+}
+
+static void
+check_family(const char *family, size_t count)
+{
+	struct rt_st *st = open_file(path_of(family, "model.gguf"));
+	struct rt_st *want = open_file(path_of(family, "model.safetensors"));
+	static double a[MOST], b[MOST];
+	struct rt_error err = { 0 };
+	unsigned seed = 7;
+	size_t i;
+
+	assert_int_equal(rt_st_count(want), count);
+	assert_int_equal(rt_st_count(st), count);
+	for (i = 0; i < count; i++) {
+		const struct rt_st_tensor *w = rt_st_at(want, i);
+		const struct rt_st_tensor *t = rt_st_at(st, i);
+		size_t n = (size_t)rt_st_elems(w);
+
+		assert_string_equal(t->name, w->name);
+		assert_int_equal(t->ndim, w->ndim);
+		assert_memory_equal(t->shape, w->shape,
+				    (size_t)w->ndim * sizeof(w->shape[0]));
+		assert_true(n <= MOST);
+		rt_st_read_f64(st, t, 0, (int64_t)n, a, &err);
+		rt_st_read_f64(want, w, 0, (int64_t)n, b, &err);
+		assert_string_equal(err.message, "");
+		if (memcmp(a, b, n * sizeof(*a)) != 0) {
+			fail_msg("%s of %s has other numbers", t->name, family);
+		}
+		check_parts(st, t, b, &seed);
+	}
+	rt_st_free(want);
+	rt_st_free(st);
+}
+
+static void
+test_families(void **state)
+{
+	(void)state;
+	check_family("llama", 29);
+	check_family("qwen2", 15);
+}
+
+/* ---- damaged files --------------------------------------------------- */
+
+static void
+read_whole(void)
+{
+	FILE *f = fopen(path_of("qwen2", "model.gguf"), "rb");
+
+	assert_non_null(f);
+	file_bytes = fread(whole_file, 1, sizeof(whole_file), f);
+	assert_true(file_bytes > 4000 && file_bytes < sizeof(whole_file));
+	fclose(f);
+}
+
+/* What bytes of a file are opened as; all of what is accepted can be read. */
+static enum rt_status
+try_bytes(const unsigned char *bytes, size_t n, struct rt_error *err)
+{
+	static double out[MOST];
+	char path[64];
+	FILE *f;
+	enum rt_status status;
+	struct rt_st *st;
+	size_t i;
+
+	snprintf(path, sizeof(path), "t-gguf-%ld.gguf", (long)getpid());
+	f = fopen(path, "wb");
+	assert_non_null(f);
+	assert_int_equal(fwrite(bytes, 1, n, f), n);
+	fclose(f);
+	memset(err, 0, sizeof(*err));
+	status = rt_st_open_any(&st, path, NULL, err);
+	unlink(path);
+	if (status != RT_OK) {
+		assert_null(st);
+		assert_true(status == RT_FORMAT);
+		assert_true(strstr(err->message, path));
+		if (!strstr(err->message, "expected")) {
+			fail_msg("nothing is expected: %s", err->message);
+		}
+		return status;
+	}
+	for (i = 0; i < rt_st_count(st); i++) {
+		const struct rt_st_tensor *t = rt_st_at(st, i);
+		int64_t elems = rt_st_elems(t);
+
+		assert_true(elems > 0 && elems <= MOST);
+		assert_int_equal(rt_st_read_f64(st, t, 0, elems, out, err),
+				 RT_OK);
+	}
+	rt_st_free(st);
+	return status;
+}
+
+/* A file that ends too soon is never taken for a whole one. */
+static void
+test_truncated(void **state)
+{
+	size_t n, step = t_short() ? 97 : 7;
+	struct rt_error err;
+
+	(void)state;
+	read_whole();
+	assert_int_equal(try_bytes(whole_file, file_bytes, &err), RT_OK);
+	for (n = 0; n < file_bytes; n += n < 3000 ? 1 : step) {
+		if (try_bytes(whole_file, n, &err) == RT_OK) {
+			fail_msg("%zu bytes of %zu are accepted", n,
+				 file_bytes);
+		}
+	}
+}
+
+/* Each byte before the data in turn is another: an error, or a file all of
+ * whose tensors can be read. */
+static void
+test_damaged(void **state)
+{
+	static const unsigned char with[] = { 0x00, 0x01, 0x7f, 0x80, 0xff };
+	size_t i, k, step = t_short() ? 11 : 1, refused = 0;
+	struct rt_error err;
+	unsigned char was;
+
+	(void)state;
+	read_whole();
+	for (i = 0; i < 2200; i += step) {
+		for (k = 0; k < sizeof(with); k++) {
+			was = whole_file[i];
+			whole_file[i] = with[k];
+			refused += try_bytes(whole_file, file_bytes, &err) !=
+				   RT_OK;
+			whole_file[i] = was;
+		}
+	}
+	assert_true(refused * step > 2000);
+}
+
+/* The place of a text in the file, or of what follows it. */
+static size_t
+place_of(const char *text)
+{
+	size_t n = strlen(text), i;
+
+	for (i = 0; i + n <= file_bytes; i++) {
+		if (memcmp(whole_file + i, text, n) == 0) {
+			return i;
+		}
+	}
+	fail_msg("no %s in the file", text);
+	return 0;
+}
+
+/* After byte `at`, changed to v, the message has these words. */
+static void
+refuse(size_t at, unsigned char v, const char *words)
+{
+	unsigned char was = whole_file[at];
+	struct rt_error err;
+
+	whole_file[at] = v;
+	assert_int_equal(try_bytes(whole_file, file_bytes, &err), RT_FORMAT);
+	if (!strstr(err.message, words)) {
+		fail_msg("expected %s: %s", words, err.message);
+	}
+	whole_file[at] = was;
+}
+
+static void
+test_messages(void **state)
+{
+	size_t head, tensor;
+
+	(void)state;
+	read_whole();
+	for (head = 0; head < 24; head++) {
+		struct rt_error err;
+
+		try_bytes(whole_file, head, &err);
+		assert_true(strstr(err.message, "found the end of the file "));
+	}
+	refuse(0, 'g', "found no 'GGUF' at the beginning");
+	refuse(4, 2, "found version 2 of GGUF, expected 3");
+	refuse(15, 1, "tensors, expected at most");
+	head = place_of("general.architecture") + 20 + 4 + 8;
+	refuse(head, 'r', "found general.architecture 'rwen2', expected llama, "
+	       "qwen2 or qwen3");
+	/* u64 name, u32 dims, sizes, u32 type, u64 offset */
+	tensor = place_of("blk.0.attn_q.weight") + 19;
+	refuse(tensor, 9, "found 9 dimensions, expected 1 to 4");
+	refuse(tensor + 4, 31, "rows of 31 elements of Q8_0, expected a "
+	       "multiple of 32");
+	refuse(tensor + 4 + 16, 12, "found type 12, expected 0 (F32)");
+	refuse(tensor + 4 + 16 + 4, 1, "expected a multiple of the alignment");
+	refuse(tensor + 4 + 16 + 4 + 1, 0x55, "found its data elsewhere");
+	refuse(place_of("blk.0.attn_k.weight") + 11, 'q', "found the name 2 "
+	       "times");
+}
+
+/* ---- a long tensor --------------------------------------------------- */
+
+static unsigned char *
+add_number(unsigned char *to, uint64_t v, int bytes)
+{
+	while (bytes-- > 0) {
+		*to++ = (unsigned char)v;
+		v >>= 8;
+	}
+	return to;
+}
+
+static unsigned char *
+add_text(unsigned char *to, const char *text)
+{
+	to = add_number(to, strlen(text), 8);
+	memcpy(to, text, strlen(text));
+	return to + strlen(text);
+}
+
+/* Blocks of Q8_0 that are read in several parts: number i is i % 251 - 125 by a
+ * scale of 2^-3, of every third block 2^-1. */
+static void
+test_long(void **state)
+{
+	enum { ROWS = 12, COLUMNS = 4096 };
+	unsigned char *at = whole_file;
+	static double got[MOST];
+	struct rt_error err = { 0 };
+	struct rt_st *st;
+	char path[64];
+	int64_t i;
+	FILE *f;
+
+	(void)state;
+	memcpy(at, "GGUF", 4);
+	at = add_number(at + 4, 3, 4);
+	at = add_number(at, 1, 8);
+	at = add_number(at, 1, 8);
+	at = add_text(at, "general.architecture");
+	at = add_text(add_number(at, 8, 4), "qwen2");
+	at = add_number(add_text(at, "output.weight"), 2, 4);
+	at = add_number(add_number(at, COLUMNS, 8), ROWS, 8);
+	at = add_number(add_number(at, 8, 4), 0, 8);
+	while ((at - whole_file) % 32 != 0) {
+		*at++ = 0;
+	}
+	for (i = 0; i < ROWS * COLUMNS; i++) {
+		if (i % 32 == 0) {
+			at = add_number(at, i / 32 % 3 == 0 ? 0x3800 : 0x3000,
+					2);
+		}
+		*at++ = (unsigned char)(i % 251 - 125);
+	}
+	snprintf(path, sizeof(path), "t-gguf-%ld.gguf", (long)getpid());
+	f = fopen(path, "wb");
+	assert_non_null(f);
+	assert_int_equal(fwrite(whole_file, 1, (size_t)(at - whole_file), f),
+			 at - whole_file);
+	fclose(f);
+	st = open_file(path);
+	unlink(path);
+	assert_string_equal(rt_st_at(st, 0)->name, "lm_head.weight");
+	rt_st_read_f64(st, rt_st_at(st, 0), 7, ROWS * COLUMNS - 7, got, &err);
+	assert_string_equal(err.message, "");
+	for (i = 7; i < ROWS * COLUMNS; i++) {
+		assert_true(got[i - 7] == (double)(i % 251 - 125) /
+			    (i / 32 % 3 == 0 ? 2 : 8));
+	}
+	rt_st_free(st);
+}
+
+/* ---- memory ---------------------------------------------------------- */
+
+struct counter {
+	long left, live;
+};
+
+static void *
+counting_realloc(void *user, void *p, size_t n)
+{
+	struct counter *c = user;
+	void *q;
+
+	if (n == 0) {
+		c->live -= p != NULL;
+		free(p);
+		return NULL;
+	}
+	if (c->left-- <= 0) {
+		return NULL;
+	}
+	q = realloc(p, n);
+	assert_non_null(q);
+	c->live += p == NULL;
+	return q;
+}
+
+/* The n-th request fails, for every n; nothing is leaked. */
+static void
+test_memory(void **state)
+{
+	enum rt_status status = RT_NOMEM;
+	long n;
+
+	(void)state;
+	for (n = 0; n < 100 && status == RT_NOMEM; n++) {
+		struct counter c = { n, 0 };
+		struct rt_alloc alloc = { counting_realloc, &c };
+		struct rt_error err = { 0 };
+		struct rt_st *st;
+
+		status = rt_st_open_any(&st, path_of("llama", "model.gguf"),
+					&alloc, &err);
+		rt_st_free(st);
+		assert_int_equal(c.live, 0);
+	}
+	assert_int_equal(status, RT_OK);
+	assert_true(n > 6);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_families),
+		cmocka_unit_test(test_truncated),
+		cmocka_unit_test(test_damaged),
+		cmocka_unit_test(test_messages),
+		cmocka_unit_test(test_long),
+		cmocka_unit_test(test_memory),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
