@@ -16,13 +16,26 @@ struct panel_search {
 	bool *stays;
 };
 
-/* The name of the weight that v is; 0: it is none. */
+/* Whether v is a weight in 8 bits, or that as wider numbers. */
+static bool
+has_8_bits(const struct ir_module *m, value_id v)
+{
+	const struct ir_node *w = ir_rounded_weight(m, v);
+
+	return w && ir_dtypes[ir_type(m, w->result)->dtype].bits == 8;
+}
+
+/* The name of the weight that v is, or that it widens; 0: it is none. */
 static sym_t
 weight_of(const struct panel_search *x, value_id v)
 {
 	node_id id = x->m->values.at[v].node;
 	const struct ir_node *n = ir_node(x->m, id);
 
+	if (id && n->op == IR_CAST && has_8_bits(x->m, v)) {
+		id = x->m->values.at[ir_args(x->m, n)[0]].node;
+		n = ir_node(x->m, id);
+	}
 	return id && n->op == IR_WEIGHT
 		? ir_attr(x->m, n, IR_ATTR_NAME)->text : 0;
 }
@@ -31,7 +44,8 @@ weight_of(const struct panel_search *x, value_id v)
 static bool
 is_right(const struct ir_node *n, uint32_t k)
 {
-	return (n->op == IR_DOT && k == 1) || (n->op == IR_DOT_AT && k == 2);
+	return k == (n->op == IR_DOT_AT ? 2 : 1) &&
+	       (n->op == IR_DOT || n->op == IR_DOT_F32 || n->op == IR_DOT_AT);
 }
 
 /* How many of the last dims are the contracted ones, in their order, after
@@ -77,11 +91,15 @@ judge(struct panel_search *x, const struct ir_node *n, uint32_t k)
 	sym_t name = weight_of(x, v);
 	uint8_t had, over;
 
-	if (!name || looks_up(x, n, k)) {
+	if (!name || looks_up(x, n, k) ||
+	    (n->op == IR_CAST && has_8_bits(x->m, v))) {
 		return;
 	}
 	had = x->out.over[name];
 	over = contracted(x->m, n, k);
+	if (n->op == IR_DOT_AT && has_8_bits(x->m, v)) {
+		over = 0;	/* experts in 8 bits are packed from rows */
+	}
 	x->stays[name] |= !over || (had && had != over);
 	x->out.over[name] = over;
 }

@@ -89,9 +89,10 @@ struct dot_unit {
 	bool scaled;
 	/* B lies in panels of its own, of a vector's columns, instead */
 	bool panels;
-	/* these have two bf16 in a word, and the unit multiplies f32: a vector
-	 * that is loaded is widened to two words of the unit */
-	bool halves;
+	/* words of the unit that a vector of these is widened to: two where it
+	 * has pairs of bf16 and the unit multiplies f32, two or four of 8 bits;
+	 * else 1 */
+	uint32_t parts;
 };
 
 /* The unit for operands of that dtype on the module's CPU. */
@@ -102,9 +103,9 @@ void dot_set_panels(struct dot_unit *u, bool panels, enum ll_base base);
 static inline int64_t
 dot_word_bytes(const struct dot_unit *u)
 {
-	return (int64_t)(u->halves ? 2 : 4) * u->lanes;
+	return 4 / (int64_t)u->parts * u->lanes;
 }
-/* A vector of such a panel with halves, as two words of the unit. */
+/* A vector of pairs of bf16 as two words of the unit. */
 void dot_load_halves(struct ll *l, const struct dot_unit *u,
 		     struct ll_value *at, struct ll_value *out[2]);
 /* The same where B is an int4. */
@@ -158,6 +159,10 @@ void dot_load_tables(struct ll *l, uint8_t dtype, struct ll_value **tables);
 void dot_widen_halves(struct ll *l, struct ll_value *const *tables,
 		      struct ll_value *bytes, uint8_t dtype,
 		      struct ll_value **out);
+/* The same of a vector of words: of the lower half of each, of the upper. */
+void dot_widen_words(struct ll *l, struct ll_value *const *tables,
+		     struct ll_value *words, uint8_t dtype,
+		     struct ll_value **out);
 /* A vector of them as f32, or if `pairs` as bf16. */
 struct ll_value *dot_widen_elems(struct ll *l, struct ll_value *v,
 				 uint8_t dtype, bool pairs);
@@ -178,6 +183,8 @@ struct dot_pack {
 	int which;		/* operand: 0 or 1 */
 	int64_t panel_rows;
 	bool tiles;		/* a row's 16 words, then the next row's */
+	/* the operand lies in panels, of which a vector is so many words */
+	uint32_t parts;		/* 0: it lies in rows */
 };
 
 /* How many words kn elements along k become, and how many of a row a panel
@@ -238,6 +245,7 @@ struct dot {
 	uint32_t target;	/* the operand that tiles end up in */
 	int64_t far_bytes;	/* of its elements; 0: there is none */
 	uint32_t old;		/* ADD: a number, 0 if it is to be stored */
+	uint32_t parts;		/* of B in panels that are packed: dot_pack */
 	bool whole_last;	/* the epilogue needs whole last dims */
 	/* the plan */
 	struct dot_stream stream;
@@ -293,6 +301,9 @@ struct ll_value *dot_panel_at(const struct dot *d, struct ll_value *at,
 
 /* How many panels are read at once. */
 uint32_t dot_panels_at_once(const struct dot_unit *u, uint32_t rows);
+/* What dot_packer_func is, of an operand in panels of 8 bits. */
+struct ll_value *dot_panel_packer_func(struct cg_cpu *c,
+				       const struct dot_pack *p);
 /* The function void (a, b, to): sums of nv panels, for each of them a vector
  * for each row. */
 struct ll_value *dot_panel_sums(struct cg_cpu *c, const struct dot_unit *u,

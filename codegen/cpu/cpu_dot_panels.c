@@ -8,22 +8,33 @@
 #include <string.h>
 
 #define MOST_SUMS 24	/* in registers */
+#define MOST_PANELS 4	/* that are read at once */
 #define AHEAD 4096	/* bytes of a panel that are prefetched in AMX */
 
 /*
  * A number of A that is loaded is multiplied with so many vectors, and all sums
  * are in registers, of which there are 32 or 16.  For few rows one panel is
- * quickest, if its sum does not wait longer for itself than for memory; four of
- * the eight tiles of AMX are sums.
+ * quickest, if its sum does not wait longer for itself than for memory, as that
+ * of 8 bits does, of which a vector is several words.  Four of the eight tiles
+ * of AMX are sums.
  */
+static bool
+has_8_bits(const struct dot_unit *u)
+{
+	return u->parts * u->per_word == 4;
+}
+
 uint32_t
 dot_panels_at_once(const struct dot_unit *u, uint32_t rows)
 {
 	if (u->kind == DOT_TILES) {
 		return 4;
 	}
+	if (u->lanes == 16 && rows < 4) {
+		return has_8_bits(u) ? 3 : 1;
+	}
 	if (u->lanes == 16) {
-		return rows < 4 ? 1 : u->halves && rows > 4 ? 2 : 3;
+		return u->parts == 2 && rows > 4 ? 2 : 3;
 	}
 	return rows > 4 ? 1 : 2;
 }
@@ -45,6 +56,8 @@ struct panels {
 	const struct dot_stream *s;
 	uint32_t nv;		/* panels */
 	struct ll_value *a, *b, *to;	/* parameters */
+	bool has_tables;	/* that widen 8 bits */
+	struct ll_value *tables[DOT_TABLES];
 };
 
 /* Panel v of what begins at `first`. */
@@ -56,52 +69,81 @@ panel_at(const struct panels *x, struct ll_value *first, int64_t v)
 
 /* ---- in vectors ---- */
 
-/* Adds products of a word of A at `a`, of each row, and of a vector of B. */
+/*
+ * Adds the products of a word of A at `a`, of each row, and of word i of each
+ * panel's vector.  A number is loaded for all panels and then forgotten: those
+ * of all rows would take as many registers.
+ */
 static void
-one_vector(const struct panels *x, struct ll_value *a, struct ll_value *vec,
-	   struct ll_value **sum)
+one_word(const struct panels *x, struct ll_value *a,
+	 struct ll_value *vec[MOST_PANELS][4], uint32_t i,
+	 struct ll_value **sum)
 {
 	enum ll_base word = x->u->kind == DOT_FMA ? LL_F32 : LL_I32;
-	struct ll_value *number;
-	uint32_t r;
+	struct ll_value *number, **to;
+	uint32_t r, v;
 
 	for (r = 0; r < x->s->rows; r++) {
 		number = ll_load(x->l, ll_type(word, 1),
 				 ll_plus_n(x->l, a, 4 * r));
 		number = ll_splat(x->l, number, x->u->lanes);
-		sum[r] = dot_multiply_add(x->l, x->u, number, vec, sum[r]);
+		for (v = 0; v < x->nv; v++) {
+			to = &sum[v * x->s->rows + r];
+			*to = dot_multiply_add(x->l, x->u, number, vec[v][i],
+					       *to);
+		}
 	}
 }
 
-/* The same of a word of B at `b`, of all panels. */
+/* The vector of B at `b` as words of the unit. */
 static void
-one_word(const struct panels *x, struct ll_value *a, struct ll_value *b,
+load_words(const struct panels *x, struct ll_value *b, struct ll_value **out)
+{
+	enum ll_base word = x->u->kind == DOT_FMA && x->s->base != LL_I8
+		? LL_F32 : LL_I32;
+	struct ll_value *v;
+	uint32_t i;
+
+	if (x->s->base != LL_I8 && x->u->parts == 2) {
+		dot_load_halves(x->l, x->u, b, out);
+		return;
+	}
+	v = ll_load(x->l, ll_type(word, x->u->lanes), b);
+	if (x->s->base != LL_I8) {
+		out[0] = v;
+	} else if (x->has_tables) {
+		dot_widen_words(x->l, x->tables, v, x->s->dtype, out);
+	} else {
+		for (i = 0; i < x->u->parts; i++) {
+			out[i] = dot_widen_word(x->l, x->u, v, x->s->dtype,
+						(int)i);
+		}
+	}
+}
+
+static void
+find_tables(struct panels *x)
+{
+	x->has_tables = x->s->base == LL_I8 && dot_has_tables(x->l, x->u);
+	if (x->has_tables) {
+		dot_load_tables(x->l, x->s->dtype, x->tables);
+	}
+}
+
+/* The same of all words of the vectors at `b`, which is that of panel 0. */
+static void
+one_load(const struct panels *x, struct ll_value *a, struct ll_value *b,
 	 struct ll_value **sum)
 {
-	enum ll_base word = x->u->kind == DOT_FMA ? LL_F32 : LL_I32;
-	struct ll_value *vec;
-	uint32_t v;
+	struct ll_value *vec[MOST_PANELS][4];
+	uint32_t v, i;
 
 	for (v = 0; v < x->nv; v++) {
-		vec = ll_load(x->l, ll_type(word, x->u->lanes),
-			      panel_at(x, b, v));
-		one_vector(x, a, vec, sum + v * x->s->rows);
+		load_words(x, panel_at(x, b, v), vec[v]);
 	}
-}
-
-/* The same of two words that are halves of one. */
-static void
-two_words(const struct panels *x, struct ll_value *a, struct ll_value *b,
-	  struct ll_value **sum)
-{
-	struct ll_value *vec[2], *next;
-	uint32_t v;
-
-	for (v = 0; v < x->nv; v++) {
-		dot_load_halves(x->l, x->u, panel_at(x, b, v), vec);
-		one_vector(x, a, vec[0], sum + v * x->s->rows);
-		next = ll_plus_n(x->l, a, 4 * x->s->rows);
-		one_vector(x, next, vec[1], sum + v * x->s->rows);
+	for (i = 0; i < x->u->parts; i++) {
+		one_word(x, ll_plus_n(x->l, a, 4 * i * x->s->rows), vec, i,
+			 sum);
 	}
 }
 
@@ -122,12 +164,12 @@ sum_words(const struct panels *x, struct ll_value *a, struct ll_value *b,
 	memcpy(sum, k.at, n * sizeof *sum);
 	a = ll_plus(l, a, ll_mul_n(l, k.i, 4 * x->s->rows));
 	b = ll_plus(l, b, ll_mul_n(l, k.i, dot_word_bytes(x->u)));
-	for (i = 0; i < x->u->words; i += x->u->halves ? 2 : 1) {
+	for (i = 0; i < x->u->words; i += x->u->parts) {
 		struct ll_value *number = ll_plus_n(l, a, 4 * i * x->s->rows);
 		struct ll_value *at;
 
 		at = ll_plus_n(l, b, i * dot_word_bytes(x->u));
-		(x->u->halves ? two_words : one_word)(x, number, at, sum);
+		one_load(x, number, at, sum);
 	}
 	ll_loop_end(l, &k, sum);
 	memcpy(sum, k.at, n * sizeof *sum);
@@ -199,6 +241,64 @@ in_tiles(const struct panels *x)
 	}
 }
 
+/* ---- widened, for many rows ---- */
+
+/* The panel at `from` becomes words at `to`, in one of the unit's panels. */
+static void
+widen_panel(const struct panels *x, struct ll_value *from, struct ll_value *to,
+	    struct ll_value *words)
+{
+	int64_t row = 4 * dot_nr(x->u);
+	struct ll_value *vec[4], *at;
+	struct ll *l = x->l;
+	struct ll_loop w;
+	uint32_t i;
+
+	ll_loop(l, &w, ll_i64(l, 0), words, x->u->parts, NULL, 0);
+	at = ll_mul_n(l, w.i, dot_word_bytes(x->u));
+	load_words(x, ll_plus(l, from, at), vec);
+	at = ll_plus(l, to, ll_mul_n(l, w.i, row));
+	for (i = 0; i < x->u->parts; i++) {
+		ll_store(l, vec[i], ll_plus_n(l, at, i * row));
+	}
+	ll_loop_end(l, &w, NULL);
+}
+
+struct ll_value *
+dot_panel_packer_func(struct cg_cpu *c, const struct dot_pack *p)
+{
+	const struct ll_type ptr = ll_type(LL_PTR, 1), n = ll_type(LL_I64, 1);
+	const struct ll_type types[] = { ptr, ptr, n, n, n, n };
+	struct dot_stream s = { .base = p->base, .dtype = p->dtype };
+	struct dot_unit u = *p->unit;
+	struct panels x = { .l = c->ll, .u = &u, .s = &s };
+	struct ll_value *f, *words, *from, *to;
+	struct ll *l = c->ll;
+	struct ll_loop v;
+
+	u.parts = p->parts;
+	f = ll_func(l, arena_printf(c->a, "widen%u", c->nfuncs++),
+		    ll_type(LL_VOID, 1), types, 6, false);
+	ll_noalias(l, f, 0);
+	find_tables(&x);
+	words = dot_words(l, &u, ll_param(l, f, 5));
+	from = ll_mul_n(l, ll_param(l, f, 2), p->k->size);
+	from = ll_plus(l, ll_param(l, f, 1), from);
+	from = ll_plus(l, from, ll_mul_n(l, ll_param(l, f, 4), u.lanes));
+	ll_loop(l, &v, ll_i64(l, 0), ll_param(l, f, 3), u.lanes, NULL, 0);
+	to = ll_mul_n(l, ll_div_n(l, v.i, dot_nr(&u)), dot_nr(&u));
+	to = ll_bin(l, LL_MUL, to, words);
+	to = ll_add(l, to, ll_rem_n(l, v.i, dot_nr(&u)));
+	to = ll_plus(l, ll_param(l, f, 0), ll_mul_n(l, to, 4));
+	widen_panel(&x, ll_plus(l, from, ll_mul_n(l, v.i, p->k->size)), to,
+		    words);
+	ll_loop_end(l, &v, NULL);
+	ll_return(l, NULL);
+	return f;
+}
+
+/* ---- the functions ---- */
+
 struct ll_value *
 dot_panel_sums(struct cg_cpu *c, const struct dot_unit *u,
 	       const struct dot_stream *s, uint32_t nv)
@@ -213,6 +313,7 @@ dot_panel_sums(struct cg_cpu *c, const struct dot_unit *u,
 	x.a = ll_param(c->ll, f, 0);
 	x.b = ll_param(c->ll, f, 1);
 	x.to = ll_param(c->ll, f, 2);
+	find_tables(&x);
 	if (u->kind == DOT_TILES) {
 		in_tiles(&x);
 	} else {

@@ -74,13 +74,14 @@ dot_packing(const struct dot *d, int which)
 		.panel_rows = which ? dot_nr(&d->unit) : (int64_t)d->unit.mr,
 		.tiles = d->unit.kind == DOT_TILES && which == 0 &&
 			 (d->stream.rows == 0 || d->unit.panels),
+		.parts = which ? d->parts : 0,
 	};
 }
 
 /*
  * Bytes of the list of lines that an item's next block is read from.  There is
- * none if items do not pack, if one item packs all at once, or if elements are
- * not contiguous in either direction.
+ * none if items do not pack, if one item packs all at once, if elements are not
+ * contiguous in either direction, or if they lie in panels, which are.
  */
 static int64_t
 list_bytes(const struct dot *d)
@@ -88,6 +89,7 @@ list_bytes(const struct dot *d)
 	struct dot_pack p = dot_packing(d, d->own[1]);
 
 	if ((!d->own[0] && !d->own[1]) || is_in_place(d, 1) ||
+	    p.parts > 0 ||
 	    !(dot_factor_dense(p.k, p.which) ||
 	      dot_factor_dense(p.rows, p.which)) ||
 	    d->batch.size * d->rows.blocks * d->cols.blocks * d->ndepth == 1) {
@@ -351,6 +353,16 @@ flatten(struct cg_dims *d)
 	}
 }
 
+/* Of many rows each would widen panels of 8 bits anew: they are packed. */
+static void
+pack_narrow_panels(struct dot *d)
+{
+	if (d->unit.panels && d->source[1].base == LL_I8) {
+		d->parts = d->unit.parts;
+		dot_set_panels(&d->unit, false, LL_I8);
+	}
+}
+
 bool
 dot_plan(struct dot *d)
 {
@@ -370,8 +382,11 @@ dot_plan(struct dot *d)
 	d->depth =
 		dot_round_up((d->over.size + d->ndepth - 1) / d->ndepth, whole);
 	d->ndepth = (d->over.size + d->depth - 1) / d->depth;
-	if (!choose_stream(d) && !choose_blocks(d)) {
-		return false;
+	if (!choose_stream(d)) {
+		pack_narrow_panels(d);
+		if (!choose_blocks(d)) {
+			return false;
+		}
 	}
 	place_scratch(d);
 	return d->out->own_bytes <= (int64_t)1 << 20;

@@ -620,7 +620,8 @@ dot_emit(struct dot *d, const char **why)
 		if (i == 1 && (d->stream.rows > 0 || d->unit.panels)) {
 			continue;
 		}
-		mul.pack[i] = dot_packer_func(d->c, &p);
+		mul.pack[i] = p.parts > 0 ? dot_panel_packer_func(d->c, &p)
+					  : dot_packer_func(d->c, &p);
 		if (d->own_list >= 0 && i == d->own[1]) {
 			mul.list = dot_lister_func(d->c, &p);
 		}

@@ -21,7 +21,7 @@ struct dot_unit
 dot_unit(struct cg_cpu *c, enum ir_dtype dtype)
 {
 	struct dot_unit u = { .kind = DOT_FMA, .nv = 3, .per_word = 1,
-			      .words = UNROLL };
+			      .words = UNROLL, .parts = 1 };
 
 	u.lanes = ll_lanes(c->ll, LL_F32);
 	u.mr = u.lanes == 16 ? 8 : 4;
@@ -31,7 +31,7 @@ dot_unit(struct cg_cpu *c, enum ir_dtype dtype)
 	if (ll_has(c->ll, "amx-bf16") && ll_has(c->ll, "amx-tile")) {
 		return (struct dot_unit){
 			.kind = DOT_TILES, .lanes = 16, .mr = 32, .nv = 2,
-			.per_word = 2, .words = 16
+			.per_word = 2, .words = 16, .parts = 1
 		};
 	}
 	if (ll_has(c->ll, "avx512bf16") && u.lanes == 16) {
@@ -45,9 +45,10 @@ void
 dot_set_panels(struct dot_unit *u, bool panels, enum ll_base base)
 {
 	u->panels = panels;
-	u->halves = panels && base == LL_BF16 && u->kind == DOT_FMA;
+	u->parts = !panels ? 1 : base == LL_I8 ? 4 / u->per_word
+		: base == LL_BF16 && u->kind == DOT_FMA ? 2 : 1;
 	/* of 16 registers some hold what is widened for the next word */
-	u->nv = u->halves && u->lanes < 16 ? 2 : u->nv;
+	u->nv = base == LL_BF16 && u->parts == 2 && u->lanes < 16 ? 2 : u->nv;
 }
 
 /* AMX sums up over all of k, which groups cut: it gets scaled numbers. */
@@ -133,13 +134,13 @@ one_word(const struct dot_tile *t, struct ll_value *a, struct ll_value *b,
 {
 	enum ll_base word = t->u->kind == DOT_FMA ? LL_F32 : LL_I32;
 	struct ll_value *bv[4], *av;
-	uint32_t per = t->u->halves ? 2 : 1, r, v;
+	uint32_t per = t->u->parts, r, v;
 
 	b = ll_plus_n(t->l, b, i / per * per * word_bytes(t));
 	for (v = 0; v < t->nv; v++) {
 		struct ll_value *at = vector_at(t, b, v), *half[2];
 
-		if (t->u->halves) {
+		if (per == 2) {
 			dot_load_halves(t->l, t->u, at, half);
 			bv[v] = half[i % 2];
 			continue;
@@ -528,7 +529,7 @@ dot_tiles_end(struct cg_cpu *c, const struct dot_unit *u)
 static int
 number_of(const struct dot_unit *u)
 {
-	int how = u->halves ? 3 : u->panels ? 2 : u->scaled;
+	int how = u->parts > 1 ? 3 : u->panels ? 2 : u->scaled;
 
 	return (int)u->kind + how * DOT_NKINDS;
 }

@@ -15,6 +15,19 @@ dot_site(const struct cg_cpu *c, struct cg_kernel *out)
 	return (struct cg_site){ c->m, c->a, c->at, out };
 }
 
+/* Of 8 bits, multiplied in f32 or as pairs of bf16; tiles of AMX are packed
+ * from rows. */
+static bool
+narrow_panel(struct cg_cpu *c, struct cg_panel *out)
+{
+	struct dot_unit u = dot_unit(c, IR_BF16);
+
+	out->lanes = u.lanes;
+	return u.kind != DOT_TILES && out->last > 0 && out->row > 0 &&
+	       out->last % u.lanes == 0 &&
+	       out->row % ((int64_t)u.words * 2) == 0;
+}
+
 bool
 cg_cpu_panel(struct cg_cpu *c, value_id v, struct cg_panel *out)
 {
@@ -24,6 +37,9 @@ cg_cpu_panel(struct cg_cpu *c, value_id v, struct cg_panel *out)
 
 	if (!cg_panel_of(&c->panels, &site, v, out)) {
 		return false;
+	}
+	if (ir_dtypes[dtype].bits == 8) {
+		return narrow_panel(c, out);
 	}
 	u = dot_unit(c, dtype);
 	out->lanes = u.lanes;

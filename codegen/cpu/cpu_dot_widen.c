@@ -273,9 +273,9 @@ look_up(struct ll *l, struct ll_value *const *table, struct ll_value *at)
  * Lower bytes and upper bytes are looked up, and take turns.  The units that
  * look up and that transpose are the same, so signs are set beside them.
  */
-void
-dot_widen_halves(struct ll *l, struct ll_value *const *tables,
-		 struct ll_value *bytes, uint8_t dtype, struct ll_value **out)
+static void
+widen(struct ll *l, struct ll_value *const *tables, struct ll_value *bytes,
+      uint8_t dtype, bool of_words, struct ll_value **out)
 {
 	struct ll_value *zero = ll_zero(l, ll_typeof(l, bytes));
 	struct ll_value *at = bytes, *low, *high, *is_negative;
@@ -291,9 +291,26 @@ dot_widen_halves(struct ll *l, struct ll_value *const *tables,
 	high = ll_bin(l, LL_OR, high, with(l, LL_AND, bytes, 0x80));
 	for (half = 0; half < 2; half++) {
 		for (i = 0; i < TABLE_BYTES; i++) {
-			pick[i] = i / 16 * 16 + 8 * half + i % 16 / 2 +
+			pick[i] = (of_words ? i / 4 * 4 + 2 * half + i % 4 / 2
+					    : i / 16 * 16 + 8 * half +
+					      i % 16 / 2) +
 				  (i % 2 ? TABLE_BYTES : 0);
 		}
 		out[half] = ll_shuffle(l, low, high, pick, TABLE_BYTES);
 	}
+}
+
+void
+dot_widen_halves(struct ll *l, struct ll_value *const *tables,
+		 struct ll_value *bytes, uint8_t dtype, struct ll_value **out)
+{
+	widen(l, tables, bytes, dtype, false, out);
+}
+
+void
+dot_widen_words(struct ll *l, struct ll_value *const *tables,
+		struct ll_value *words, uint8_t dtype, struct ll_value **out)
+{
+	words = ll_bits(l, words, ll_type(LL_I8, TABLE_BYTES));
+	widen(l, tables, words, dtype, true, out);
 }

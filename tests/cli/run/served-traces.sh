@@ -1,8 +1,8 @@
 #!/bin/sh
 # A program that serves computes a position with the same bits in a step of any
 # size, beside any others, and with steps in flight in all stages: 300 drawn
-# traces of requests on one rank, on four, with a cache in 8 bits, on three
-# stages, with experts on two of four, and in bf16.
+# traces of requests on one rank, on four, with weights and a cache in 8 bits, on
+# three stages, with experts on two of four, and in bf16.
 . "${top_srcdir:?}/tests/lib.sh"
 need llvm linker binaries
 work='prompt=8,output=4,context=16,tokens=72,rows=16,keys=1024,slots=2048'
@@ -40,7 +40,9 @@ saved "$examples/tiny-dense.llm"
 traces 1 "$examples/tiny-dense.llm" --target cpux1
 traces 2 "$examples/tiny-dense.llm" --target cpux4 --pin tp=2,pp=2
 declared=$work
-work=$work,cache=f8e4m3
+work=$declared,weights=int8
+traces 1 "$examples/tiny-dense.llm" --target cpux1
+work=$declared,cache=f8e4m3
 traces 1 "$examples/tiny-dense.llm" --target cpux2 --pin tp=2
 work=$declared
 sed 's/layers = 2/layers = 3/' "$examples/tiny-dense.llm" >three.llm

@@ -322,6 +322,7 @@ computed(struct arena *a, const struct columns *b, const char *cpu, bool nests,
 	uint32_t i;
 
 	t.nests = nests;
+	t.in_rows = !b->panels;
 	t_kernels_open(&t, rows_text(a, b), cpu, 1);
 	for (i = 0; i < 2 * t.list->at.n; i++) {
 		t_run_kernel(&t, i % t.list->at.n);
@@ -408,6 +409,27 @@ test_experts(void **state)
  * are those of columns that lie in rows.  Loops read them, too.
  */
 static void
+compare_panels(struct arena *a, struct columns b, const char *cpu)
+{
+	char *panels, *rows;
+	size_t bytes, same;
+
+	b.panels = true;
+	panels = computed(a, &b, cpu, false, &bytes);
+	b.panels = false;
+	rows = computed(a, &b, cpu, false, &same);
+	assert_int_equal(bytes, same);
+	if (memcmp(panels, rows, bytes) != 0) {
+		fail_msg("panels of %s in %s have other bits on %s",
+			 b.stored ? b.stored : b.dtype, b.dtype, cpu);
+	}
+	free(panels);
+	free(rows);
+	b.panels = true;
+	free(computed(a, &b, cpu, true, &bytes));
+}
+
+static void
 test_panels(void **state)
 {
 	static const char *const dtypes[] = { "f32", "bf16" };
@@ -418,24 +440,32 @@ test_panels(void **state)
 		for (i = 0; i < 2; i++) {
 			struct columns b = { NULL, dtypes[i], n[(c + i) % 3],
 					     (c + i) % 2 ? 1056 : 64, true };
-			char *panels, *rows;
-			size_t bytes, same;
 
-			if (i == 0 && strstr(t_cpu(c), "amx")) {
-				continue;	/* AMX is for bf16 */
+			if (i == 1 || !strstr(t_cpu(c), "amx")) {
+				compare_panels(*state, b, t_cpu(c));
 			}
-			panels = computed(*state, &b, t_cpu(c), false, &bytes);
-			b.panels = false;
-			rows = computed(*state, &b, t_cpu(c), false, &same);
-			assert_int_equal(bytes, same);
-			if (memcmp(panels, rows, bytes) != 0) {
-				fail_msg("panels of %s have other bits on %s",
-					 dtypes[i], t_cpu(c));
-			}
-			free(panels);
-			free(rows);
-			b.panels = true;
-			free(computed(*state, &b, t_cpu(c), true, &bytes));
+		}
+	}
+}
+
+/* The same of 8 bits: k is a stretch, or one and a part of another.  With AMX
+ * they lie in rows. */
+static void
+test_narrow_panels(void **state)
+{
+	static const char *const dtypes[] = { "f32", "bf16", "f16" };
+	static const char *const stored[] = { "int8", "f8e4m3" };
+	static const int n[] = { 112, 48, 16 };
+	uint32_t i, c;
+
+	for (c = 0; c < t_ncpus(); c++) {
+		for (i = 0; i < 6 && !strstr(t_cpu(c), "amx"); i++) {
+			struct columns b = { stored[i % 2], dtypes[i / 2],
+					     n[(c + i) % 3],
+					     (c + i) % 4 < 2 ? 1064 : 64,
+					     true };
+
+			compare_panels(*state, b, t_cpu(c));
 		}
 	}
 }
@@ -446,6 +476,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_rows),
 		cmocka_unit_test(test_panels),
+		cmocka_unit_test(test_narrow_panels),
 		cmocka_unit_test(test_experts),
 		cmocka_unit_test(test_tables),
 		cmocka_unit_test(test_groups),

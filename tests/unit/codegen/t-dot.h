@@ -39,6 +39,7 @@ struct t_kernels {
 	uint64_t rng;
 	bool fell_back;		/* some contraction is a plain nest */
 	bool nests;		/* all shall be that */
+	bool in_rows;		/* no weight shall lie in panels */
 	struct cg_panel *panel;	/* by value: .lanes 0: it lies in rows */
 };
 
@@ -245,8 +246,10 @@ t_emit(struct t_kernels *t, const char *cpu, const char **why)
 	struct ll_value **words;
 
 	t->o = t_object_begin(&t->c.perm, cpu);
-	t->cpu = (struct cg_cpu){ .m = t->m, .ll = t->o->l, .a = &t->c.perm,
-				  .panels = cg_find_panels(t->m, &t->c.perm) };
+	t->cpu = (struct cg_cpu){ .m = t->m, .ll = t->o->l, .a = &t->c.perm };
+	if (!t->in_rows) {
+		t->cpu.panels = cg_find_panels(t->m, &t->c.perm);
+	}
 	t->list = kernels_find(t->m, 1, NULL, &t->c.perm)->top;
 	t->made = arena_alloc(&t->c.perm,
 			      (t->list->at.n + 1) * sizeof *t->made);
