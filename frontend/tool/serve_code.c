@@ -19,19 +19,6 @@
 
 /* Steps of 1, 8, 32, 64, .. positions, and the largest: 14 of 65536. */
 #define MOST_STEPS CG_MAX_PARTS
-#define FEW 32
-
-/*
- * A step computes all of its positions however few it is given, so others are
- * compiled beside the largest: the next one after a step of so many.  Of more
- * than a few positions, less than half are for nothing.
- */
-static int64_t
-next_step(int64_t positions)
-{
-	return positions < 1 ? 1 : positions < 8 ? 8
-		: positions < FEW ? FEW : 2 * positions;
-}
 
 /* The program of a step of so many positions. */
 struct step {
@@ -108,8 +95,8 @@ add_steps(struct serve_build *s, struct ir_module *m)
 	if (!add_step(s, m, tokens, CG_PLAN)) {
 		return false;
 	}
-	for (n = next_step(0); n < tokens && s->n < MOST_STEPS;
-	     n = next_step(n)) {
+	for (n = serve_next_size(0); n < tokens && s->n < MOST_STEPS;
+	     n = serve_next_size(n)) {
 		small = ir_copy(m, &s->d->ctx);
 		pass_resize_step(small, n, rows < n ? rows : n);
 		name = arena_printf(&s->d->ctx.perm, "size%lld", (long long)n);

@@ -200,6 +200,12 @@ struct serve_memory {
 void serve_memory(const struct serve_program *p, const struct target *t,
 		  const struct serve_asked *q, const struct serve_load *load,
 		  struct serve_memory *out);
+/*
+ * A program's step computes all of its positions however few it is given, so
+ * others are compiled beside the largest: the next one after a step of so many.
+ * Of more than a few positions, less than half are for nothing.
+ */
+int64_t serve_next_size(int64_t positions);
 /* One step of a batch, in the stage that takes longest. */
 void serve_step(const struct serve_program *p, const struct target *t,
 		const struct serve_asked *q, const struct serve_load *load,

@@ -161,8 +161,10 @@ add_dot(const struct stepping *s, const struct serve_item *x, double rows,
 		c.rate = TARGET_FP8;
 	}
 	c.stored_bytes = narrow_bytes(x, s->q);
-	/* numbers of f16 lie in rows (codegen/cpu/cpu_dot_view.c) */
-	c.panels = c.stored_bytes == 0 && c.rate != TARGET_FP16;
+	/* numbers of f16 and of 4 bits lie in rows
+	 * (codegen/cpu/cpu_dot_view.c) */
+	c.panels = c.stored_bytes == 1 ||
+		   (c.stored_bytes == 0 && c.rate != TARGET_FP16);
 	c.widened = c.stored_bytes > 0 && c.stored_bytes <= 1 &&
 		    c.rate != TARGET_FP8 && target_is_cuda(&s->t->device);
 	if (x->groups > 1) {
@@ -344,6 +346,15 @@ add_item(const struct stepping *s, const struct serve_item *x, double rows,
 	}
 }
 
+#define FEW_POSITIONS 32
+
+int64_t
+serve_next_size(int64_t positions)
+{
+	return positions < 1 ? 1 : positions < 8 ? 8
+		: positions < FEW_POSITIONS ? FEW_POSITIONS : 2 * positions;
+}
+
 /* Rows of a rank in part i: after the last layer, one of each sequence. */
 static double
 rows_of(const struct serve_program *p, const struct serve_asked *q,
@@ -355,11 +366,30 @@ rows_of(const struct serve_program *p, const struct serve_asked *q,
 	return fmax(rows / (double)serve_apart(&p->split), 1);
 }
 
+/*
+ * Those that are computed.  On a CPU a step of a few positions is that of the
+ * next size that is compiled; how large larger ones are is a setting of the
+ * program (`tokens`), and a GPU reads its weights as long for either.
+ */
+static double
+computed_rows(const struct stepping *s, double rows)
+{
+	int64_t size = 0;
+
+	if (!target_is_cpu(&s->t->device) || rows > FEW_POSITIONS) {
+		return rows;
+	}
+	while ((double)size < rows) {
+		size = serve_next_size(size);
+	}
+	return (double)size;
+}
+
 static struct serve_time
 part_time(const struct stepping *s, uint32_t i)
 {
 	const struct serve_part *part = &s->p->part[i];
-	double rows = rows_of(s->p, s->q, s->load, i);
+	double rows = computed_rows(s, rows_of(s->p, s->q, s->load, i));
 	struct serve_time t = { 0 };
 	uint32_t k;
 

@@ -299,6 +299,63 @@ test_linear(void **state)
 	ir_ctx_release(&s.c);
 }
 
+/* On a CPU a step of a few positions takes what that of the next size does. */
+static void
+test_sizes(void **state)
+{
+	static const double at[] = { 1, 2, 8, 9, 32, 33 };
+	static const int64_t sizes[] = { 1, 8, 32, 64, 128 };
+	struct served s;
+	struct serve_program p;
+	struct serve_time t;
+	int64_t size = 0;
+	double us[6];
+	int i;
+
+	(void)state;
+	for (i = 0; i < 5; i++) {
+		size = serve_next_size(size);
+		assert_int_equal(size, sizes[i]);
+	}
+	open_model(&s, MODEL(GQA(""), DENSE));
+	assert_true(fe_target(&s.c, "cpux1", &s.target));
+	program(&s, 1, 1, 1, &p);
+	for (i = 0; i < 6; i++) {
+		t = decode_time(&s, &p, at[i], 1024);
+		us[i] = t.us[SERVE_WEIGHTS] + t.us[SERVE_CONTRACTIONS] +
+			t.us[SERVE_MAPS];
+	}
+	assert_true(us[0] < us[1] && us[1] == us[2]);
+	assert_true(us[2] < us[3] && us[3] == us[4]);
+	assert_true(us[4] < us[5]);
+	ir_ctx_release(&s.c);
+}
+
+/* Few rows on a CPU: 8 bits are widened, as long as 4 rows more take, and what
+ * lies in rows is transposed, as long as 5. */
+static void
+test_few_rows(void **state)
+{
+	struct cost_contraction x = { .m = 8, .n = 4096, .k = 4096, .batch = 1,
+				      .rate = TARGET_BF16, .panels = true };
+	const struct target_device *d;
+	struct served s;
+	double us;
+
+	(void)state;
+	open_model(&s, MODEL(GQA(""), DENSE));
+	assert_true(fe_target(&s.c, "cpux1", &s.target));
+	d = &s.target.groups.at[0].device;
+	us = cost_contraction(d, &x).math_us / 8;
+	x.stored_bytes = 1;
+	assert_true(fabs(cost_contraction(d, &x).math_us - 12 * us) < us / 1e6);
+	x.m = 1;
+	assert_true(fabs(cost_contraction(d, &x).math_us - 5 * us) < us / 1e6);
+	x.panels = false;
+	assert_true(fabs(cost_contraction(d, &x).math_us - 6 * us) < us / 1e6);
+	ir_ctx_release(&s.c);
+}
+
 /* Tokens that are guessed are rows, and each of them a layer more. */
 static void
 test_drafts(void **state)
@@ -595,6 +652,8 @@ main(void)
 		cmocka_unit_test(test_narrow_weights),
 		cmocka_unit_test(test_cache),
 		cmocka_unit_test(test_linear),
+		cmocka_unit_test(test_sizes),
+		cmocka_unit_test(test_few_rows),
 		cmocka_unit_test(test_drafts),
 		cmocka_unit_test(test_expert_rows),
 		cmocka_unit_test(test_direct),
