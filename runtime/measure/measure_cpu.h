@@ -46,9 +46,9 @@ double rt_thread_us(void);
 /* To call in spin loops: pauses, and sometimes yields the core. */
 void rt_spin(unsigned *spins);
 
-/* Zeroed pages, or NULL. */
+/* Zeroed pages, or NULL: huge ones where the system has them, as a rank's. */
 void *rt_pages(size_t bytes);
-/* The same, shared with children that are forked later. */
+/* Pages that are shared with children that are forked later. */
 void *rt_shared_pages(size_t bytes);
 void rt_pages_free(void *p, size_t bytes);
 

@@ -1,5 +1,5 @@
 /* Threads, affinity, clocks and memory for the CPU meter. */
-#define _GNU_SOURCE	/* sched_getaffinity */
+#define _GNU_SOURCE	/* sched_getaffinity, MADV_HUGEPAGE */
 
 #include "runtime/measure/measure_cpu.h"
 
@@ -111,10 +111,16 @@ map(size_t bytes, int flags)
 	return p == MAP_FAILED ? NULL : p;
 }
 
+/* Huge ones, as a rank asks for its arena (comm/shm.c). */
 void *
 rt_pages(size_t bytes)
 {
-	return map(bytes, MAP_PRIVATE);
+	void *p = map(bytes, MAP_PRIVATE);
+
+	if (p) {
+		madvise(p, bytes, MADV_HUGEPAGE);
+	}
+	return p;
 }
 
 void *

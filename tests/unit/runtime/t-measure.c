@@ -10,7 +10,9 @@
 
 #include <math.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #if defined(__x86_64__)
 #include "tests/unit/shared/t-amx.h"
@@ -358,6 +360,45 @@ test_refused(void **state)
 	assert_int_equal(rt_cpu_comm(&x, &few, &s, &err), RT_RANGE);
 }
 
+/* Whether the kernel was asked for huge pages where `at` is. */
+static bool
+is_huge(const void *at)
+{
+	FILE *f = fopen("/proc/self/smaps", "r");
+	unsigned long long lo, hi, p = (unsigned long long)(uintptr_t)at;
+	bool is_here = false, is = false;
+	char line[512];
+
+	assert_non_null(f);
+	while (fgets(line, sizeof line, f)) {
+		if (sscanf(line, "%llx-%llx ", &lo, &hi) == 2) {
+			is_here = lo <= p && p < hi;
+		} else if (is_here && strncmp(line, "VmFlags:", 8) == 0) {
+			is = strstr(line, " hg") != NULL;
+		}
+	}
+	fclose(f);
+	return is;
+}
+
+/* What is timed lies in pages as a rank's arena does. */
+static void
+test_huge_pages(void **state)
+{
+	size_t bytes = (size_t)8 << 20;
+	char *p;
+
+	(void)state;
+	if (access("/sys/kernel/mm/transparent_hugepage/enabled", R_OK) != 0 ||
+	    access("/proc/self/smaps", R_OK) != 0) {
+		skip();
+	}
+	p = rt_pages(bytes);
+	assert_non_null(p);
+	assert_true(is_huge(p + bytes / 2));
+	rt_pages_free(p, bytes);
+}
+
 int
 main(void)
 {
@@ -373,6 +414,7 @@ main(void)
 		cmocka_unit_test(test_bf16),
 		cmocka_unit_test(test_coll),
 		cmocka_unit_test(test_refused),
+		cmocka_unit_test(test_huge_pages),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
