@@ -50,8 +50,8 @@ fail()
 	exit 1
 }
 
-# have WHAT..: are all of these there? `time', `soak' (for all cases), `binaries'
-# and `attacks' (the long part of tests/attack) the user grants.
+# have WHAT..: are all of these there? `time', `binaries' and `attacks' (the
+# long part of tests/attack) the user grants.
 have()
 {
 	for thing; do
@@ -62,7 +62,6 @@ have()
 		linker) $linker --version >/dev/null 2>&1 ;;
 		compiler) echo 'int x;' >x.c && shared x.so x.c ;;
 		time) [ "${SLOW_TESTS-}" != skip ] ;;
-		soak) [ "${SLOW_TESTS-}" = 1 ] ;;
 		binaries) [ "${BINARY_TESTS-}" != skip ] ;;
 		attacks) [ "${ATTACKS-}" = all ] ;;
 		*) fail "have $thing" ;;

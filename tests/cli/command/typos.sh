@@ -29,7 +29,9 @@ misused 'there is no option `-q` (see llmc --help)' -qq model.llm
 misused 'no option `--taget` (did you mean `--target`?)' --taget h100 model.llm
 
 # What has no effect where it stands.
-for option in tokens=2T storage=2 restart=3; do
+options='tokens=2T storage=2 restart=3'
+have time || options=storage=2
+for option in $options; do
 	for emit in ir summary cost plan; do
 		refused "--${option%=*} is about the answer, which is not what is" \
 			--target h100x8 --emit=$emit --$option model.llm

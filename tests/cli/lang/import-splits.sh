@@ -19,7 +19,9 @@ same()
 	done
 }
 
+nth=0
 for folder in "$tests"/interop/tiny/*; do
+	nth=$((nth + 1))
 	case $folder in
 	# layers that take turns, of which these have one round
 	*/gpt_oss) splits='tp=4 dp=2,ep=2,zero=1' ;;
@@ -28,6 +30,12 @@ for folder in "$tests"/interop/tiny/*; do
 	*) splits='tp=2,pp=2 pp=2,dp=2,zero=1' ;;
 	esac
 	# shellcheck disable=SC2086 # two splits
-	same "$folder" $splits tp=2,cp=2 dp=2,tp=2,microbatch=1
+	set -- $splits tp=2,cp=2 dp=2,tp=2,microbatch=1
+	# sanitizers see two of them, of the next family the other two
+	have time || case $((nth % 2)) in
+	0) set -- "$1" "$3" ;;
+	*) set -- "$2" "$4" ;;
+	esac
+	same "$folder" "$@"
 done
 exit $failed
