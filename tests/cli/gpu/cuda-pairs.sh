@@ -5,8 +5,6 @@
 need llvm linker
 pairs=$build/tests/unit/codegen/t-differential
 test -x "$pairs" || skip 'no t-differential'
-# kernels that run once take longer to compile well
-export LLMC_LINKER="$linker -O0"
 # the emulator asks for no images
 LLMC_NVRTC=/nonexistent DIFF_DEVICE=emulate DIFF_PAIRS=${CUDA_PAIRS:-4} \
 	DIFF_SEED=${CUDA_SEED:-1} "$pairs"

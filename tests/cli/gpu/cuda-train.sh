@@ -4,8 +4,6 @@
 . "${top_srcdir:?}/tests/lib.sh"
 need llvm linker
 
-# kernels that run once take longer to compile well
-export LLMC_LINKER="$linker -O0"
 # the emulator asks for no images
 export LLMC_NVRTC=/nonexistent
 

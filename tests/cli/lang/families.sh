@@ -51,7 +51,7 @@ losses()
 
 # Kernels that run once take longer to compile well.  The emulator asks for no
 # images, and that kernels have no races is shown by tests/cli/gpu.
-export LLMC_LINKER="$linker -O0" LLMC_NVRTC=/nonexistent LLMC_EMULATE_CHECK=0
+export LLMC_NVRTC=/nonexistent LLMC_EMULATE_CHECK=0
 for name in gemma2 gpt-oss routing; do
 	losses $name cpux4 tp=2,pp=2
 done

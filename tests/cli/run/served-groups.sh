@@ -197,8 +197,8 @@ for family in llama mixtral; do
 	done
 	# nothing of it is to run on a GPU, and need not be compiled for one
 	have compiler || continue
-	LLMC_NVRTC=none
-	export LLMC_NVRTC
+	LLMC_NVRTC=none LLMC_EMULATE_CHECK=0
+	export LLMC_NVRTC LLMC_EMULATE_CHECK
 	mv groups.text text
 	! have time || emulated h100x1 tp=1
 	family=$family-bf16
