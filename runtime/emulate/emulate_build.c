@@ -102,7 +102,7 @@ static const char *
 flags_of(const struct rt_emu *e)
 {
 	return e->flags & RT_EMU_CHECK ?
-		"-O1 -std=gnu11 -fPIC -w -ffp-contract=off "
+		"-Og -std=gnu11 -fPIC -w -ffp-contract=off "
 		"-fno-strict-aliasing -fno-math-errno "
 		"-fno-stack-protector -Wno-psabi -fsanitize=thread "
 		: "-O2 -std=gnu11 -fPIC -w -ffp-contract=off "

@@ -114,29 +114,29 @@ check_write(struct rt_emu *e, const struct emu_task *t, struct range r,
 	}
 }
 
+static inline void
+mark_cell_write(struct emu_cell *c, uint8_t mask, int who, uint32_t clock,
+		bool plain)
+{
+	c->writer = (uint16_t)who;
+	c->wclock = clock;
+	c->wmask = mask;
+	c->init |= mask;
+	c->filling &= (uint8_t)~mask;
+	c->rmask[0] &= (uint8_t)~mask;
+	c->rmask[1] &= (uint8_t)~mask;
+	c->amask &= (uint8_t)~mask;
+	c->plain = plain;
+}
+
 static void
 mark_write(struct range r, int who, uint32_t clock, bool plain)
 {
 	while (r.at < r.end) {
 		struct emu_cell *c = r.cell;
-		uint8_t mask = take_cell(&r);
 
-		c->writer = (uint16_t)who;
-		c->wclock = clock;
-		c->wmask = mask;
-		c->init |= mask;
-		c->filling &= (uint8_t)~mask;
-		c->rmask[0] &= (uint8_t)~mask;
-		c->rmask[1] &= (uint8_t)~mask;
-		c->amask &= (uint8_t)~mask;
-		c->plain = plain;
+		mark_cell_write(c, take_cell(&r), who, clock, plain);
 	}
-}
-
-static void
-mark_plain(struct range r, int who, uint32_t clock)
-{
-	mark_write(r, who, clock, true);
 }
 
 static void
@@ -151,6 +151,14 @@ mark_atomic(struct range r, int who, uint32_t clock)
 		c->amask |= mask;
 		c->init |= mask;
 	}
+}
+
+/* Whether the writer has fenced what a product or a store of a box reads. */
+static inline bool
+is_fenced(const struct rt_emu *e, const struct emu_cell *c, uint8_t mask)
+{
+	return !c->plain || !(c->wmask & mask) ||
+		c->wclock <= e->shadow->knowers[c->writer].fenced;
 }
 
 static void
@@ -179,8 +187,7 @@ check_read(struct rt_emu *e, const struct emu_task *t, struct range r,
 				 "wrote, with no barrier in between",
 				 (long long)at, name_of(e, who).text);
 		}
-		if (async && c->plain && c->wmask & mask &&
-		    c->wclock > e->shadow->knowers[c->writer].fenced) {
+		if (async && !is_fenced(e, c, mask)) {
 			emu_fail(e, "a product or a store of a box reads %lld "
 				 "of shared memory, which %s wrote with no "
 				 "fence_async after it", (long long)at,
@@ -190,22 +197,106 @@ check_read(struct rt_emu *e, const struct emu_task *t, struct range r,
 }
 
 /* The last two readers are remembered. */
+static inline void
+mark_cell_read(struct emu_cell *c, uint8_t mask, int who, uint32_t clock)
+{
+	if (c->rmask[0] && c->reader[0] != who) {
+		c->reader[1] = c->reader[0];
+		c->rclock[1] = c->rclock[0];
+		c->rmask[1] = c->rmask[0];
+		c->rmask[0] = 0;
+	}
+	c->reader[0] = (uint16_t)who;
+	c->rclock[0] = clock;
+	c->rmask[0] |= mask;
+}
+
 static void
 mark_read(struct range r, int who, uint32_t clock)
 {
 	while (r.at < r.end) {
 		struct emu_cell *c = r.cell;
+
+		mark_cell_read(c, take_cell(&r), who, clock);
+	}
+}
+
+/* ---- plain accesses: most of all, and nearly all of them are legal ---- */
+
+struct accessor {
+	int self;
+	uint32_t clock;
+	const uint32_t *past;
+};
+
+static inline struct accessor
+accessor_of(const struct rt_emu *e, const struct emu_task *t)
+{
+	int self = emu_index(e, t);
+	const struct emu_knower *k = &e->shadow->knowers[self];
+
+	return (struct accessor){ self, k->clock, k->past->at };
+}
+
+/* Whether the bytes of `mask` among `used` were used by nobody who is not
+ * ordered before. */
+static inline bool
+is_ordered(const struct accessor *a, uint8_t mask, uint8_t used, int who,
+	   uint32_t clock)
+{
+	return !(mask & used) || who == a->self || a->past[who] >= clock;
+}
+
+static inline bool
+may_read(const struct accessor *a, const struct emu_cell *c, uint8_t mask)
+{
+	return !(c->filling & mask) && (c->init & mask) == mask &&
+		is_ordered(a, mask, c->wmask, c->writer, c->wclock) &&
+		is_ordered(a, mask, c->amask, c->atomic, c->aclock);
+}
+
+static inline bool
+may_write(const struct accessor *a, const struct emu_cell *c, uint8_t mask)
+{
+	return !(c->filling & mask) && !c->reading &&
+		is_ordered(a, mask, c->wmask, c->writer, c->wclock) &&
+		is_ordered(a, mask, c->amask, c->atomic, c->aclock) &&
+		is_ordered(a, mask, c->rmask[0], c->reader[0], c->rclock[0]) &&
+		is_ordered(a, mask, c->rmask[1], c->reader[1], c->rclock[1]);
+}
+
+/* What may not be done is reported by check_read and check_write. */
+static void
+plain_read(struct rt_emu *e, const struct emu_task *t, const struct range all)
+{
+	struct accessor a = accessor_of(e, t);
+	struct range r = all;
+
+	while (r.at < r.end) {
+		struct emu_cell *c = r.cell;
 		uint8_t mask = take_cell(&r);
 
-		if (c->rmask[0] && c->reader[0] != who) {
-			c->reader[1] = c->reader[0];
-			c->rclock[1] = c->rclock[0];
-			c->rmask[1] = c->rmask[0];
-			c->rmask[0] = 0;
+		if (!may_read(&a, c, mask)) {
+			check_read(e, t, all, false);
 		}
-		c->reader[0] = (uint16_t)who;
-		c->rclock[0] = clock;
-		c->rmask[0] |= mask;
+		mark_cell_read(c, mask, a.self, a.clock);
+	}
+}
+
+static void
+plain_write(struct rt_emu *e, const struct emu_task *t, const struct range all)
+{
+	struct accessor a = accessor_of(e, t);
+	struct range r = all;
+
+	while (r.at < r.end) {
+		struct emu_cell *c = r.cell;
+		uint8_t mask = take_cell(&r);
+
+		if (!may_write(&a, c, mask)) {
+			check_write(e, t, all, false);
+		}
+		mark_cell_write(c, mask, a.self, a.clock, true);
 	}
 }
 
@@ -285,6 +376,9 @@ touch_sums(struct rt_emu *e, const char *p, long n, bool write)
 	struct emu_knower *k = emu_knower(e, e->now);
 	int i;
 
+	if (p + n <= k->sums_from || p >= k->sums_to) {
+		return;
+	}
 	for (i = 0; i < k->nsums; i++) {
 		if (p + n <= k->sums[i].p ||
 		    p >= k->sums[i].p + k->sums[i].bytes) {
@@ -330,15 +424,12 @@ touch(const void *address, long n, bool write, bool atomic)
 
 	if (at >= 0 && at + n <= b->smem_bytes) {
 		r = range_of(e, b, at, n);
-		if (write) {
-			check_write(e, e->now, r, atomic);
-			(atomic ? mark_atomic : mark_plain)(r,
-				emu_index(e, e->now),
-				emu_knower(e, e->now)->clock);
+		if (atomic) {
+			check_write(e, e->now, r, true);
+			mark_atomic(r, emu_index(e, e->now),
+				    emu_knower(e, e->now)->clock);
 		} else {
-			check_read(e, e->now, r, false);
-			mark_read(r, emu_index(e, e->now),
-				  emu_knower(e, e->now)->clock);
+			(write ? plain_write : plain_read)(e, e->now, r);
 		}
 		return;
 	}
@@ -428,13 +519,8 @@ emu_check_landed(struct rt_emu *e, unsigned at, int64_t n)
 void
 emu_check_read(struct rt_emu *e, unsigned at, int64_t n)
 {
-	struct range r;
-
 	if (e->shadow) {
-		r = range_at(e, at, n);
-		check_read(e, e->now, r, false);
-		mark_read(r, emu_index(e, e->now),
-			  emu_knower(e, e->now)->clock);
+		plain_read(e, e->now, range_at(e, at, n));
 	}
 }
 
@@ -447,15 +533,7 @@ emu_check_row(struct rt_emu *e, struct emu_task *t, unsigned at, bool write)
 
 	for (i = 0; e->shadow && i < 4; i++) {
 		r = range_at(e, at + 4 * (unsigned)i, 4);
-		if (write) {
-			check_write(e, t + i, r, false);
-			mark_write(r, emu_index(e, t + i),
-				   emu_knower(e, t + i)->clock, true);
-		} else {
-			check_read(e, t + i, r, false);
-			mark_read(r, emu_index(e, t + i),
-				  emu_knower(e, t + i)->clock);
-		}
+		(write ? plain_write : plain_read)(e, t + i, r);
 	}
 }
 
@@ -475,12 +553,23 @@ mark_reading(struct range r, int n)
 void
 emu_check_wg(struct rt_emu *e, unsigned at)
 {
+	struct accessor a;
 	struct range r;
 
-	if (e->shadow) {
-		r = range_at(e, at, 16);
-		check_read(e, e->now, r, true);
-		mark_reading(r, 1);
+	if (!e->shadow) {
+		return;
+	}
+	a = accessor_of(e, e->now);
+	r = range_at(e, at, 16);
+	while (r.at < r.end) {
+		struct emu_cell *c = r.cell;
+		struct range one = { c, r.at, r.end };
+		uint8_t mask = take_cell(&r);
+
+		if (!may_read(&a, c, mask) || !is_fenced(e, c, mask)) {
+			check_read(e, e->now, one, true);
+		}
+		c->reading++;
 	}
 }
 
@@ -489,14 +578,21 @@ emu_check_wg(struct rt_emu *e, unsigned at)
 void
 emu_check_wg_read(struct rt_emu *e, unsigned at)
 {
+	uint32_t clock;
+	struct range r;
 	int group;
 
-	if (e->shadow) {
-		group = emu_group(e, e->now->warp);
-		mark_reading(range_at(e, at, 16), -1);
-		mark_read(range_at(e, at, 16), group,
-			  e->shadow->clocks[group - (e->shadow->n -
-						     EMU_OTHERS)]);
+	if (!e->shadow) {
+		return;
+	}
+	group = emu_group(e, e->now->warp);
+	clock = emu_past_now(e, group);
+	r = range_at(e, at, 16);
+	while (r.at < r.end) {
+		struct emu_cell *c = r.cell;
+
+		c->reading--;
+		mark_cell_read(c, take_cell(&r), group, clock);
 	}
 }
 
@@ -511,6 +607,12 @@ add_sum(struct rt_emu *e, struct emu_knower *k, const void *p, int64_t bytes,
 	if (i == EMU_SUMS) {
 		emu_fail(e, "%s on more than %d arrays", loaded ? "tc_ld"
 			 : "wgmma", EMU_SUMS);
+	}
+	if (k->nsums == 0 || (const char *)p < k->sums_from) {
+		k->sums_from = p;
+	}
+	if (k->nsums == 0 || (const char *)p + bytes > k->sums_to) {
+		k->sums_to = (const char *)p + bytes;
 	}
 	k->nsums += i == k->nsums;
 	k->sums[i] = (struct emu_sum){ p, bytes, pending, loaded };

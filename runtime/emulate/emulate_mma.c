@@ -215,12 +215,13 @@ emu_row(const float *a, const float *b, int apart, int depth, int n, float *c)
  */
 #define SHORT_BITS 14
 #define MOST_SHORT 32
+#define LEAST_EXPONENT (-100)	/* less than any product of two elements */
 
 static float
 add_short(const float *a, const float *b, int apart, int depth, float d)
 {
-	float x[MOST_SHORT + 1], most = fabsf(d), sum = 0, step;
-	int exponent, k;
+	float x[MOST_SHORT + 1], most = fabsf(d), steps;
+	int exponent, k, sum = 0;	/* sum: of steps */
 
 	for (k = 0; k < depth; k++) {
 		x[k] = a[k] * b[k * apart];
@@ -228,11 +229,12 @@ add_short(const float *a, const float *b, int apart, int depth, float d)
 	}
 	x[k++] = d;
 	frexpf(most, &exponent);
-	step = ldexpf(1, exponent - SHORT_BITS);
+	exponent = exponent > LEAST_EXPONENT ? exponent : LEAST_EXPONENT;
+	steps = ldexpf(1, SHORT_BITS - exponent);
 	while (k-- > 0) {
-		sum += truncf(x[k] / step);
+		sum += (int)(x[k] * steps);
 	}
-	return sum * step;
+	return ldexpf((float)sum, exponent - SHORT_BITS);
 }
 
 float

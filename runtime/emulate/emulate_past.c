@@ -92,26 +92,6 @@ join_past(struct emu_shadow *s, struct emu_past **p, struct emu_past *b)
 
 /* ---- threads ---- */
 
-int
-emu_index(struct rt_emu *e, const struct emu_task *t)
-{
-	return t->seen.cluster_rank * e->blocks[0].ntasks + t->seen.tid;
-}
-
-struct emu_knower *
-emu_knower(struct rt_emu *e, const struct emu_task *t)
-{
-	return &e->shadow->knowers[emu_index(e, t)];
-}
-
-bool
-emu_knows(struct rt_emu *e, const struct emu_task *t, int who, uint32_t clock)
-{
-	int self = emu_index(e, t);
-
-	return who == self || e->shadow->knowers[self].past->at[who] >= clock;
-}
-
 /* Adds what a thread has done so far; its later accesses get a new clock. */
 static void
 grow_past(struct rt_emu *e, struct emu_grown *g, const struct emu_task *t)

@@ -40,6 +40,8 @@ struct emu_knower {
 	uint32_t clock, fenced, tensor_fenced;
 	struct emu_sum sums[EMU_SUMS];
 	int nsums;
+	/* all of them lie between */
+	const char *sums_from, *sums_to;
 	/* by block: 1 + its clock when it last used that one's shared memory */
 	uint32_t far[EMU_MAX_CLUSTER];
 };
@@ -78,11 +80,29 @@ struct emu_shadow {
 	struct emu_past *join_a, *join_b, *joined;
 };
 
-struct emu_knower *emu_knower(struct rt_emu *e, const struct emu_task *t);
-int emu_index(struct rt_emu *e, const struct emu_task *t);
+/* Called for each access, so they are inline. */
+static inline int
+emu_index(const struct rt_emu *e, const struct emu_task *t)
+{
+	return t->seen.cluster_rank * e->blocks[0].ntasks + t->seen.tid;
+}
+
+static inline struct emu_knower *
+emu_knower(const struct rt_emu *e, const struct emu_task *t)
+{
+	return &e->shadow->knowers[emu_index(e, t)];
+}
+
 /* Whether the thread is ordered after what `who` did at that clock. */
-bool emu_knows(struct rt_emu *e, const struct emu_task *t, int who,
-	       uint32_t clock);
+static inline bool
+emu_knows(const struct rt_emu *e, const struct emu_task *t, int who,
+	  uint32_t clock)
+{
+	int self = emu_index(e, t);
+
+	return who == self || e->shadow->knowers[self].past->at[who] >= clock;
+}
+
 enum rt_status emu_past_open(struct rt_emu *e, struct rt_error *err);
 void emu_past_start(struct rt_emu *e);
 void emu_past_free(struct rt_emu *e);
