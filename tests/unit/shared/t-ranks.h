@@ -276,27 +276,33 @@ tk_from_f8(char c)
 	return (c & 0x7f) == 0x7f ? (double)NAN : c & 0x80 ? -v : v;
 }
 
-/* The nearest, of two the even one, by trying all. */
+enum { TK_F8_MOST = 0x7e };	/* the largest number */
+
+/* The nearest, of two the even one. */
 static inline char
 tk_to_f8(float f)
 {
-	static double all[256];
-	static bool is_made;
-	double best = INFINITY, off;
-	int c, at = 0;
+	static double all[TK_F8_MOST + 1];	/* they grow */
+	double x = fabs((double)f), less, more;
+	int from = 0, to = TK_F8_MOST, at;
 
-	for (c = 0; c < 256 && !is_made; c++) {
-		all[c] = tk_from_f8((char)c);
+	for (at = 0; all[TK_F8_MOST] == 0 && at <= TK_F8_MOST; at++) {
+		all[at] = tk_from_f8((char)at);
 	}
-	is_made = true;
-	for (c = 0; c < 256; c++) {
-		off = fabs(all[c] - (double)f);
-		if (off < best || (off == best && !(c & 1))) {
-			best = off;
-			at = c;
+	while (from < to) {	/* to the last one that is not above */
+		at = (from + to + 1) / 2;
+		if (all[at] <= x) {
+			from = at;
+		} else {
+			to = at - 1;
 		}
 	}
-	return (char)at;
+	if (from < TK_F8_MOST) {
+		less = x - all[from];
+		more = all[from + 1] - x;
+		from += more < less || (more == less && from % 2);
+	}
+	return (char)(signbit(f) ? from | 0x80 : from);
 }
 
 static inline double
