@@ -248,9 +248,17 @@ TESTS += $(release_doc_pages) $(release_script_tests)
 endif
 TESTS += $(script_tests) $(pair_folders:=/about.pairs)
 
+# Those of which make check tries some cases alone, as t-cases.h has it.
+soaked_tests = \
+	%D%/unit/codegen/t-dot-rows \
+	%D%/unit/codegen/t-nest \
+	%D%/unit/cuda/t-cuda-attention \
+	%D%/unit/cuda/t-cuda-nest
+
 # Random models under random plans for as long as asked, from a seed of the
-# day, in float64; then every attack in full; then, where there is LLVM, such
-# models as binaries, and ranks that die at random moments.
+# day, in float64; then every attack in full; then all cases of tests of which
+# make check tries some, and, where there is LLVM, such models as binaries, and
+# ranks that die at random moments.
 # make soak [SOAK_SECONDS=600] [SOAK_SEED=1]
 soak: llmc$(EXEEXT) runtime/librank.a runtime/emulate.so \
 	%D%/unit/sim/t-split$(EXEEXT) %D%/unit/runtime/toy-rank$(EXEEXT) \
@@ -263,15 +271,21 @@ soak: llmc$(EXEEXT) runtime/librank.a runtime/emulate.so \
 		ATTACKS=all sh $(srcdir)/$$attack || test $$? -eq 77 || exit 1; \
 	done && \
 	if test -n '$(HAVE_LLVM_TRUE)'; then exit 0; fi && \
+	SLOW_TESTS=1 $(MAKE) $(AM_MAKEFLAGS) check \
+		TESTS='$(soaked_tests)' && \
 	$(MAKE) $(AM_MAKEFLAGS) %D%/unit/codegen/t-differential$(EXEEXT) && \
 	DIFF_SECONDS=$${SOAK_SECONDS:-600} DIFF_SEED=$$seed \
 		%D%/unit/codegen/t-differential$(EXEEXT) && \
 	FAULT_MOMENTS=200 FAULT_SEED=$$seed \
 		sh $(srcdir)/%D%/cli/run/cpu-faults.sh
 
-# Plants every fault of tests/unit/cuda/mutants.def in a kernel: none is missed.
-mutations: %D%/unit/cuda/t-mutants$(EXEEXT)
-	@$(AM_TESTS_ENVIRONMENT) MUTANTS=all %D%/unit/cuda/t-mutants$(EXEEXT)
+# Plants every fault of tests/unit/cuda/mutants.def, and of t-cuda-attention, in
+# a kernel: none is missed.
+mutations: %D%/unit/cuda/t-mutants$(EXEEXT) \
+	%D%/unit/cuda/t-cuda-attention$(EXEEXT)
+	@$(AM_TESTS_ENVIRONMENT) SLOW_TESTS=1; export SLOW_TESTS; \
+	MUTANTS=all %D%/unit/cuda/t-mutants$(EXEEXT) && \
+	T_ONLY='planted*' %D%/unit/cuda/t-cuda-attention$(EXEEXT)
 
 # Runs the pairs that PAIRS names, files or folders of the source folder, and
 # prints what differs: make check-pairs PAIRS=tests/lang/shape/residual.llm

@@ -52,13 +52,14 @@ static void
 test_models(void **state)
 {
 	uint32_t dotted = 0, split = 0, chosen = 0, routed = 0, done = 0;
+	uint32_t n = t_cases(3);
 	uint64_t seed;
 
 	(void)state;
 	for (seed = 1; seed <= 2; seed++) {
 		assert_true(model(seed, "train", NULL, &dotted, &chosen));
 	}
-	for (seed = 1; done < t_cases(3); seed++) {
+	for (seed = 1; done < n; seed++) {
 		done += model(seed, "split", NULL, &split, &routed);
 	}
 	printf("%u and %u contractions, %u and %u with experts\n", dotted,

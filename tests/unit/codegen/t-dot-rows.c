@@ -185,6 +185,13 @@ run(struct arena *a, const struct columns *b, const char *cpu)
 	t_kernels_close(&t);
 }
 
+/* Whether the i-th type is tried on a CPU: AMX is for bf16. */
+static bool
+is_tried(uint32_t cpu, uint32_t i, bool is_bf16)
+{
+	return strstr(t_cpu(cpu), "amx") ? is_bf16 : t_in_grid(cpu, i);
+}
+
 static void
 test_rows(void **state)
 {
@@ -195,13 +202,12 @@ test_rows(void **state)
 	for (c = 0; c < t_ncpus(); c++) {
 		for (i = 0; i < 5; i++) {
 			/* whole lines and tiles, or the rest of both */
-			bool whole = (c + i) % 2;
+			bool whole = (c + i) / 2 % 2;
 			struct columns b = { i < 3 ? NULL : stored[whole],
 					     dtypes[i % 3], whole ? 100 : 37,
 					     whole ? 1056 : 1001, false };
 
-			/* AMX is for bf16 */
-			if (i % 3 == 1 || !strstr(t_cpu(c), "amx")) {
+			if (is_tried(c, i, i % 3 == 1)) {
 				run(*state, &b, t_cpu(c));
 			}
 		}
@@ -243,10 +249,11 @@ test_groups(void **state)
 	for (c = 0; c < t_ncpus(); c++) {
 		for (i = 0; i < 3; i++) {
 			struct columns b = { "int4", dtypes[i],
-					     (c + i) % 2 ? 100 : 37,
-					     (c + i) % 2 ? 1152 : 384, false };
+					     (c + i) / 2 % 2 ? 100 : 37,
+					     (c + i) / 2 % 2 ? 1152 : 384,
+					     false };
 
-			if (i == 1 || !strstr(t_cpu(c), "amx")) {
+			if (is_tried(c, i, i == 1)) {
 				run(*state, &b, t_cpu(c));
 			}
 		}
@@ -390,8 +397,8 @@ test_experts(void **state)
 		char *panels, *rows;
 		size_t n;
 
-		if (c % 2 == 0 && strstr(cpu, "amx")) {
-			continue;	/* AMX is for bf16 */
+		if (!is_tried(c / 2, c % 2, c % 2)) {
+			continue;
 		}
 		panels = chosen(dtype, cpu, true, &n);
 		rows = chosen(dtype, cpu, false, &n);
@@ -439,9 +446,10 @@ test_panels(void **state)
 	for (c = 0; c < t_ncpus(); c++) {
 		for (i = 0; i < 2; i++) {
 			struct columns b = { NULL, dtypes[i], n[(c + i) % 3],
-					     (c + i) % 2 ? 1056 : 64, true };
+					     (c + i) / 2 % 2 ? 1056 : 64,
+					     true };
 
-			if (i == 1 || !strstr(t_cpu(c), "amx")) {
+			if (is_tried(c, i, i == 1)) {
 				compare_panels(*state, b, t_cpu(c));
 			}
 		}
@@ -459,13 +467,15 @@ test_narrow_panels(void **state)
 	uint32_t i, c;
 
 	for (c = 0; c < t_ncpus(); c++) {
-		for (i = 0; i < 6 && !strstr(t_cpu(c), "amx"); i++) {
+		for (i = 0; i < 6; i++) {
 			struct columns b = { stored[i % 2], dtypes[i / 2],
 					     n[(c + i) % 3],
 					     (c + i) % 4 < 2 ? 1064 : 64,
 					     true };
 
-			compare_panels(*state, b, t_cpu(c));
+			if (is_tried(c, i, false)) {
+				compare_panels(*state, b, t_cpu(c));
+			}
 		}
 	}
 }

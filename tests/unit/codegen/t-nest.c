@@ -55,10 +55,10 @@ model(uint64_t seed, bool split)
 static void
 test_models(void **state)
 {
-	uint64_t seed;
+	uint64_t seed, n = t_cases(4);
 
 	(void)state;
-	for (seed = 1; seed <= t_cases(4); seed++) {
+	for (seed = 1; seed <= n; seed++) {
 		assert_true(model(seed, false));
 	}
 }
@@ -66,11 +66,11 @@ test_models(void **state)
 static void
 test_split_models(void **state)
 {
-	uint32_t done = 0;
+	uint32_t done = 0, n = t_cases(6);
 	uint64_t seed;
 
 	(void)state;
-	for (seed = 1; done < t_cases(6); seed++) {
+	for (seed = 1; done < n; seed++) {
 		done += model(seed, true);
 	}
 }

@@ -539,16 +539,33 @@ struct mistake {
 	const char *says;
 };
 
+/* Of those with one report make check tries the first. */
+static bool
+is_tried(const struct mistake *all, uint32_t i)
+{
+	const char *says = all[i].says ? all[i].says : "";
+	uint32_t k = 0;
+
+	while (k < i && strcmp(all[k].says ? all[k].says : "", says) != 0) {
+		k++;
+	}
+	return k == i || t_soaks();
+}
+
 static void
 plant_each(const struct shape *x, void (*write)(const struct shape *),
-	   const struct mistake *all, size_t n)
+	   const struct mistake *all, uint32_t n)
 {
-	size_t i;
+	uint32_t tried = 0, i;
 
 	b.arch = "sm_90a";
 	b.flags = RT_EMU_CHECK;
 	s.planted = true;
 	for (i = 0; i < n; i++) {
+		if (!is_tried(all, i)) {
+			continue;
+		}
+		tried++;
 		b.cut = all[i].cut;
 		b.put = all[i].put;
 		b.is_planted = s.wrong = false;
@@ -561,6 +578,7 @@ plant_each(const struct shape *x, void (*write)(const struct shape *),
 			fail_msg("%s: %s", b.cut, b.message);
 		}
 	}
+	printf("%u of %u mistakes\n", tried, n);
 	s.planted = false;
 	b.cut = NULL;
 	b.flags = 0;

@@ -264,16 +264,16 @@ add_model(uint64_t seed, bool split)
 static void
 test_all_models(void **state)
 {
-	uint32_t done = 0;
+	uint32_t done = 0, whole = t_cases(2), split = t_cases(3);
 	uint64_t seed;
 
 	(void)state;
 	tc_open(&all, cu_nest_all, "sm_90a");
 	all.wants = not_attention;
-	for (seed = 1; seed <= t_cases(2); seed++) {
+	for (seed = 1; seed <= whole; seed++) {
 		assert_true(add_model(seed, false));
 	}
-	for (seed = 1; done < t_cases(3); seed++) {
+	for (seed = 1; done < split; seed++) {
 		done += add_model(seed, true);
 	}
 	finish(0);

@@ -682,10 +682,10 @@ static void
 test_uneven(void **state)
 {
 	static const uint32_t extra[] = { 0, 0, 0, 0, 3, 2, 0, 0 };
-	uint32_t round;
+	uint32_t rounds = t_cases(150), round;
 
 	(void)state;
-	for (round = 0; round < t_cases(150); round++) {
+	for (round = 0; round < rounds; round++) {
 		uint32_t k = below(NMODELS), pp = 1 + below(4), s, n = 0;
 		uint32_t v = pp > 1 ? 1 + below(2) : 1, sum = 0;
 		const char *list = "", *schedule;
