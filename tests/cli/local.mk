@@ -49,11 +49,7 @@ cli_tests = \
 	%D%/run/http.sh \
 	%D%/run/served.sh \
 	%D%/run/served-faults.sh \
-	%D%/run/served-families.sh \
-	%D%/run/served-traces.sh \
-	%D%/run/served-rounded.sh \
 	%D%/run/served-cache.sh \
-	%D%/run/served-groups.sh \
 	%D%/run/lora.sh \
 	%D%/run/mpi.sh \
 	%D%/run/rank.sh \
@@ -93,6 +89,10 @@ release_cli_tests = \
 	%D%/run/interop.sh \
 	%D%/run/gguf.sh \
 	%D%/run/quantised.sh \
+	%D%/run/served-groups.sh \
+	%D%/run/served-rounded.sh \
+	%D%/run/served-traces.sh \
+	%D%/run/served-families.sh \
 	%D%/passes/recompute.sh \
 	%D%/search/mixed.sh \
 	%D%/command/benches.sh \
