@@ -86,10 +86,10 @@ built --arch sm_80 --target h100x2 --pin dp=2,zero=1,microbatch=2 half.llm &&
 unset LLMC_NVRTC
 
 # What is exported lends its emulator to the driver.
-if have nvrtc && fake_gpus; then
+if fake_gpus && fake_nvrtc; then
 	export FAKE_NCCL_LOG="$tmp/calls" FAKE_DEVICES=2
 	mv on.losses emulated
-	LLMC_LINKER="$linker -Wl,-E" built --arch sm_80 --target h100x2 \
+	LLMC_LINKER="$linker -O0 -Wl,-E" built --arch sm_80 --target h100x2 \
 		--pin dp=2,zero=1,microbatch=2 half.llm && {
 		same 'by NCCL'
 		cmp on.losses emulated || bad 'NCCL: not as emulated'

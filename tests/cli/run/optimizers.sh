@@ -59,8 +59,8 @@ tries 'lion(lr = 0.003, weight_decay = 0.3, betas = (0.9, 0.95))' 18,688
 tries 'adafactor(lr = 0.02, weight_decay = 0.1)' 3,664
 # 4 bytes of 4,096 elements of matrices, 8 of 576 others: AdamW's
 tries 'muon(lr = 0.02, weight_decay = 0.1)' 20,992
-# on a GPU, with products of two ranks' pieces
-run --draft --target h100x2 --pin tp=2,microbatch=8 -o gpu m.llm
+# on a GPU, with products of two ranks' pieces; emulated, it needs no images
+LLMC_NVRTC=/nonexistent run --draft --target h100x2 --pin tp=2,microbatch=8 -o gpu m.llm
 gpu/rank train --local --device emulate --data draw --seed 5 --steps 2 \
 	--log gpu.log >out 2>err || bad "muon: emulated"
 losses_in gpu.log | paste - wanted | head -n 2 >both
