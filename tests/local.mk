@@ -250,6 +250,7 @@ TESTS += $(script_tests) $(pair_folders:=/about.pairs)
 
 # Those of which make check tries some cases alone, as t-cases.h has it.
 soaked_tests = \
+	%D%/unit/codegen/t-attention-rows \
 	%D%/unit/codegen/t-dot-rows \
 	%D%/unit/codegen/t-nest \
 	%D%/unit/cuda/t-cuda-attention \
