@@ -370,6 +370,7 @@ test_registers(void **state)
 
 	tc_open(&c, NULL, arch);
 	c.c.units = 2;
+	c.unrun = true;
 	for (i = 0; i < 4; i++) {
 		tc_text(&c, plain(&c.a, i % 2 ? "f16" : "bf16", cases[i].m,
 				  cases[i].n, 256, cases[i].order, STORE),
