@@ -32,7 +32,7 @@ tune()
 	folder=$1
 	plan=$2
 	shift 2
-	"$LLMC" -w --no-whole --arch sm_80 --target h100x1 --plan "$plan" \
+	"$LLMC" -w --draft --no-whole --arch sm_80 --target h100x1 --plan "$plan" \
 		-o "$folder" "$@" one.llm >out 2>err
 }
 
@@ -48,7 +48,7 @@ untuned()
 	done
 	[ $# -eq 0 ] || shift
 	# shellcheck disable=SC2086 # words
-	env $vars "$LLMC" -w --no-whole --arch sm_80 --target h100x1 \
+	env $vars "$LLMC" -w --draft --no-whole --arch sm_80 --target h100x1 \
 		--plan base.llp -o none --autotune "$@" one.llm >out 2>err
 	status=$?
 	[ $status -eq 1 ] || fail "exit $status, not 1: $want"
