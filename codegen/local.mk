@@ -93,6 +93,7 @@ noinst_LIBRARIES += %D%/libcodegen.a
 	%D%/cuda/dot/cuda_dot90_slots.def \
 	%D%/cuda/dot/cuda_dot90_store.c \
 	%D%/cuda/dot/cuda_dot90_sum.c \
+	%D%/cuda/dot/cuda_dot90_take.c \
 	%D%/cuda/dot/cuda_dot90_tensor.c \
 	%D%/cuda/dot/cuda_dot90_text.c \
 	%D%/cuda/dot/cuda_dot90_tiles.c \

@@ -78,7 +78,9 @@ struct rt_call {
 	char *shared;		/* scratch that all workers share */
 	/*
 	 * of a GPU, in memory that kernels can read: [0] is the step, [n] for
-	 * n > 0 has the bits of enum rt_number n as a float
+	 * n > 0 has the bits of enum rt_number n as a float; and two words of
+	 * 32 bits from [RT_NUMBERS] on, by which the blocks of a kernel share
+	 * out its work, and which are 0 between kernels
 	 */
 	const int64_t *live;
 };
@@ -132,6 +134,7 @@ enum rt_number {
 	RT_NUMBER_DECAY_EMBEDDINGS, RT_NUMBER_DECAY_VECTORS,
 	RT_NUMBERS
 };
+#define RT_LIVE (RT_NUMBERS + 1)	/* words of rt_call.live */
 
 enum rt_schedule { RT_CONSTANT, RT_LINEAR, RT_COSINE, RT_WSD, RT_SCHEDULES };
 

@@ -363,10 +363,14 @@ make_memory(struct rt_device *d, struct rt_error *err)
 					err);
 	}
 	if (status == RT_OK) {
-		status = GPU(&g->api, alloc, &g->live, 64);
+		status = GPU(&g->api, alloc, &g->live, sizeof d->live);
 	}
 	if (status == RT_OK) {
 		status = GPU(&g->api, pin, &g->bounce, RT_GPU_BOUNCE, 0);
+	}
+	if (status == RT_OK) {
+		status = write_pinned(d, g->live, d->live, sizeof d->live,
+				      err);
 	}
 	if (status == RT_OK) {
 		status = set_zero(d, 0, bytes, err);

@@ -75,7 +75,7 @@ rt_host_zero(struct rt_device *d, int64_t offset, int64_t bytes,
 }
 
 void
-rt_device_live(const double *numbers, int64_t live[RT_NUMBERS])
+rt_device_live(const double *numbers, int64_t live[RT_LIVE])
 {
 	uint32_t bits;
 	float f;
@@ -87,6 +87,7 @@ rt_device_live(const double *numbers, int64_t live[RT_NUMBERS])
 		memcpy(&bits, &f, sizeof bits);
 		live[i] = bits;
 	}
+	live[RT_NUMBERS] = 0;
 }
 
 enum rt_status

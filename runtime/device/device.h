@@ -95,7 +95,7 @@ struct rt_device {
 	struct rt_workers *workers;	/* of the host */
 	char *arena, *host;
 	/* rt_call.live, where it is in the host's memory */
-	int64_t live[RT_NUMBERS];
+	int64_t live[RT_LIVE];
 	/* of the device's own memory, after the arena; -1: it is the host's */
 	int64_t free_bytes;
 	bool timed;		/* last_ms will be called */
@@ -111,8 +111,9 @@ void rt_device_cpu(struct rt_device *d, const struct rt_plan *plan,
 		   int64_t rank, struct rt_comm *comm,
 		   struct rt_workers *workers);
 /* For devices whose arena the host can address. */
-/* The numbers of a step as rt_call.live has them. */
-void rt_device_live(const double *numbers, int64_t live[RT_NUMBERS]);
+/* The numbers of a step as rt_call.live has them; what blocks share out is
+ * 0. */
+void rt_device_live(const double *numbers, int64_t live[RT_LIVE]);
 enum rt_status rt_host_read(struct rt_device *d, int64_t offset, void *to,
 			    int64_t bytes, struct rt_error *err);
 enum rt_status rt_host_write(struct rt_device *d, int64_t offset,

@@ -57,6 +57,7 @@ static const struct emu_calls calls = {
 	.all_arrive = emu_cluster_arrive,
 	.all_wait = emu_cluster_wait,
 	.address_in = emu_map_cta,
+	.word_to = emu_word_to,
 	.read_at = emu_read_at,
 	.load = emu_load,
 	.store = emu_store,

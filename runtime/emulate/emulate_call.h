@@ -91,6 +91,8 @@ struct emu_calls {
 	void (*all_arrive)(void);
 	void (*all_wait)(void);
 	unsigned (*address_in)(unsigned at, int cta);
+	/* a word, with the mbarrier that counts it, of any block */
+	void (*word_to)(unsigned to, unsigned x, unsigned bar);
 	/* four words, of any block of the cluster */
 	void (*read_at)(unsigned at, unsigned *to);
 	/* called by checked code: a plain load, a plain store, an atomic */

@@ -146,6 +146,9 @@ struct emu_box {
 	unsigned smem;
 	int group;
 	bool store, add, taken, released;
+	/* a word from a thread's register, in place of a box */
+	bool is_word;
+	unsigned word;
 	char *data; /* of a store whose shared memory has been read */
 };
 
@@ -359,6 +362,7 @@ void emu_mbar_products(struct rt_emu *e, struct emu_mbar *m, bool far);
 
 void emu_tma_load(unsigned to, const void *map, unsigned bar, int n,
 		  const int *at, unsigned mask);
+void emu_word_to(unsigned to, unsigned x, unsigned bar);
 void emu_tma_store(const void *map, unsigned from, int n, const int *at,
 		   int add);
 void emu_bulk_add(float *to, unsigned from, int bytes);

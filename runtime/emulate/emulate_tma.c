@@ -291,7 +291,12 @@ complete_load(struct rt_emu *e, int n)
 	memmove(&e->boxes[i], &e->boxes[i + 1],
 		(size_t)(e->nboxes - i - 1) * sizeof x);
 	e->nboxes--;
-	load_box(e, &x);
+	if (x.is_word) {
+		memcpy(x.block->smem - EMU_SMEM_BASE + x.smem, &x.word,
+		       sizeof x.word);
+	} else {
+		load_box(e, &x);
+	}
 	emu_check_box(e, &x, EMU_BOX_LANDED);
 	emu_mbar_bytes(e, x.mbar, box_bytes(&x.map));
 }
@@ -338,6 +343,31 @@ emu_tma_load(unsigned to, const void *map, unsigned bar, int n, const int *at,
 		x->mbar = emu_mbar_at(e, NULL, emu_map_cta(bar, i));
 		emu_check_box(e, x, EMU_BOX_LOAD);
 	}
+	if (e->seed && emu_random(e) % 3 == 0) {
+		emu_tma_deliver(e);
+	}
+}
+
+/* A word that a thread sends arrives as a box does: late, with its mbarrier. */
+void
+emu_word_to(unsigned to, unsigned word, unsigned bar)
+{
+	struct rt_emu *e = emu_now;
+	struct emu_map m = { .ndims = 2, .elem = 4, .box = { 1, 1 } };
+	struct emu_box *x;
+
+	emu_smem(e, to, 4, 4, "a word that is sent");
+	if (emu_block_of(e, to) != emu_block_of(e, bar)) {
+		emu_fail(e, "a word that is sent to one block, and its "
+			 "mbarrier of another");
+	}
+	emu_check_far(e, bar);
+	x = push_box(e);
+	*x = (struct emu_box){ .map = m, .block = emu_block_of(e, to),
+			       .task = e->now, .is_word = true, .word = word,
+			       .smem = to & ((1u << EMU_CTA_SHIFT) - 1),
+			       .mbar = emu_mbar_at(e, NULL, bar) };
+	emu_check_box(e, x, EMU_BOX_LOAD);
 	if (e->seed && emu_random(e) % 3 == 0) {
 		emu_tma_deliver(e);
 	}

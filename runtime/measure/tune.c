@@ -18,7 +18,7 @@
 enum { ATTR_CLOCK_KHZ = 13, ATTR_L2_BYTES = 38 };
 
 enum { COLD = 2, ROUNDS = 9, MOST_WAYS = 64, MOST_SETS = 8 };
-enum { LEAST_L2 = 1 << 20, LIVE_BYTES = 64 };
+enum { LEAST_L2 = 1 << 20 };
 
 /* ---- a case ---- */
 
@@ -406,7 +406,7 @@ static enum rt_status
 make_memory(struct rt_tuner *t, struct rt_error *err)
 {
 	struct rt_gpu *g = &t->g;
-	static const int64_t step = 1;
+	static const int64_t live[RT_LIVE] = { 1 };	/* the step */
 	int l2 = 0, khz = 0;
 	enum rt_status status = GPU(&g->api, device_attribute, &l2,
 				    ATTR_L2_BYTES, g->facts.dev);
@@ -421,15 +421,15 @@ make_memory(struct rt_tuner *t, struct rt_error *err)
 		status = GPU(&g->api, alloc, &t->flush, t->flush_bytes);
 	}
 	if (status == RT_OK) {
-		status = GPU(&g->api, alloc, &g->live, LIVE_BYTES);
+		status = GPU(&g->api, alloc, &g->live, sizeof live);
 	}
 	if (status == RT_OK) {
 		status = GPU(&g->api, pin, &t->bounce, RT_TUNE_BOUNCE, 0);
 	}
 	if (status == RT_OK) {
-		memcpy(t->bounce, &step, sizeof step);
+		memcpy(t->bounce, live, sizeof live);
 		status = GPU(&g->api, to_device, g->live, t->bounce,
-			     sizeof step, g->stream);
+			     sizeof live, g->stream);
 	}
 	return status == RT_OK ? rt_gpu_wait(&t->d, err) : status;
 }

@@ -68,6 +68,39 @@ KERNEL(small, 64, 1, struct clean_args)
 	((i32 *)a.at[1])[TID] = *n;
 }
 
+/* Words that go from one block of a cluster to the other and back, 1 more each
+ * time, and each to a place of its own: that a word arrives does not say that
+ * its sender has read the last one. */
+KERNEL(words, 32, 1, struct clean_args)
+{
+	const u32 at = smem_addr(SMEM), bar = at + 32;
+	const int other = cluster_rank() ^ 1;
+	u32 x = 0;
+	int i;
+
+	if (TID == 0) {
+		mbar_init(bar, 1);
+		fence_mbar_init();
+	}
+	cluster_sync();
+	for (i = 0; TID == 0 && i < 4; i++) {
+		if (i > 0 || cluster_rank() == 1) {
+			mbar_expect(bar, 4);
+			mbar_wait(bar, i + cluster_rank() + 1 & 1);
+			x = *(u32 *)(SMEM + 8 * i + 4 * cluster_rank()) + 1;
+		}
+		if (i < 3 || cluster_rank() == 0) {
+			send_word(map_cta(at + 8 * (i + cluster_rank()) + 4 *
+					  other, other), x,
+				  map_cta(bar, other));
+		}
+	}
+	if (TID == 0) {
+		((u32 *)a.at[1])[cluster_rank()] = x;
+	}
+	cluster_sync();
+}
+
 /* ---- mma.sync: C = A B^T, n x n of bf16, n a multiple of 64 ---- */
 
 FN u32

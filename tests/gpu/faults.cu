@@ -894,6 +894,47 @@ KERNEL(other_arrives_late, 32, 1, struct fault_args)
 	cluster_sync();
 }
 
+/* A word of the other block, which arrives late. */
+FN void
+send(u32 bar_of)
+{
+	const u32 at = smem_addr(SMEM);
+
+	if (TID == 0) {
+		mbar_init(at + 8, 1);
+		fence_mbar_init();
+	}
+	cluster_sync();
+	if (TID == 0 && cluster_rank() == 0) {
+		send_word(map_cta(at, 1), 7, map_cta(at + 8, (int)bar_of));
+	}
+}
+
+KERNEL(word_read_early, 32, 1, struct fault_args)
+{
+	send(1);
+	cluster_sync();
+	if (TID == 0 && cluster_rank() == 1) {
+		((u32 *)a.at[0])[0] = *(u32 *)SMEM;
+	}
+}
+
+KERNEL(word_not_counted, 32, 1, struct fault_args)
+{
+	send(1);
+	if (TID == 0 && cluster_rank() == 1) {
+		mbar_expect(smem_addr(SMEM + 8), 8);
+		mbar_wait(smem_addr(SMEM + 8), 0);
+	}
+	cluster_sync();
+}
+
+KERNEL(word_elsewhere, 32, 1, struct fault_args)
+{
+	send(0);
+	cluster_sync();
+}
+
 /* Another block is gone when its memory is filled. */
 KERNEL(one_is_gone, 32, 1, struct fault_args)
 {

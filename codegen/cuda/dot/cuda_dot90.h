@@ -112,6 +112,7 @@ struct dot90 {
 	int64_t sum_cols;	/* columns of a block that adds partial sums */
 	int64_t first;		/* first thread that multiplies */
 	int64_t blocks;		/* blocks that run at a time */
+	bool takes;		/* they take tiles from a counter */
 	struct cg_split split;	/* blocks of rows */
 	struct dot90_side side[2];
 	struct cg_map out;	/* the result, if the copying unit stores it */
@@ -196,6 +197,8 @@ const char *dot90_tile_step(const struct dot90 *p);
 /* Opens the loop over items of team `team` or, if it is NULL, of all teams. */
 void dot90_open_tiles(struct cu_func *f, const struct dot90 *p,
 		      const char *team);
+/* Declares where `tile` is. */
+void dot90_tile_place(struct cu_func *f, const struct dot90 *p);
 /* The next stage of the ring. */
 void dot90_next_stage(struct cu_func *f, const struct dot90 *p);
 /* What becomes of q's sums, of a part or of a whole tile: q and `sub` as for
@@ -203,6 +206,21 @@ void dot90_next_stage(struct cu_func *f, const struct dot90 *p);
 bool dot90_put_item(struct cu_func *f, const struct dot90 *p,
 		    const struct dot90 *q, const struct cu_place *m,
 		    const char *sub);
+
+/* ---- cuda_dot90_take.c: tiles that blocks take -------------------------- */
+
+#define DOT90_TAKE_BYTES 512	/* of all barriers, and of what is shared */
+
+/* Emits barriers, for one thread. */
+void dot90_take_bars(struct cu_func *f, const struct dot90 *p);
+/* Opens the loop of the thread that copies, at a free stage, and closes it. */
+void dot90_open_taking(struct cu_func *f, const struct dot90 *p);
+void dot90_close_taking(struct cu_func *f, const struct dot90 *p);
+/* Opens the loop of a team, whose first stage has arrived. */
+void dot90_open_taken(struct cu_func *f, const struct dot90 *p);
+/* Ends a team's turn; `slot`: C text, the stages before the other one's. */
+void dot90_pass_turn(struct cu_func *f, const struct dot90 *p,
+		     const char *slot);
 
 /* ---- cuda_dot90_tensor.c: sums in tensor memory ------------------------- */
 

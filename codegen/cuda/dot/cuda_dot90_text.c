@@ -28,7 +28,11 @@ put_producer(struct cu_func *f, const struct dot90 *p)
 	cu_comment(f, "The first round does not wait: the phase before the "
 		   "first one has ended.");
 	cu_line(f, "int stage = 0, parity = 1;");
-	dot90_open_tiles(f, p, NULL);
+	if (p->takes) {
+		dot90_open_taking(f, p);
+	} else {
+		dot90_open_tiles(f, p, NULL);
+	}
 	dot90_places(f, p, &m, &n);
 	if (p->splits > 1) {
 		cu_line(f, "const int steps = %s;",
@@ -53,7 +57,11 @@ put_producer(struct cu_func *f, const struct dot90 *p)
 	dot90_next_stage(f, p);
 	cu_line(f, "}");
 	dot90_used(f, &m, &n);
-	cu_line(f, "}");
+	if (p->takes) {
+		dot90_close_taking(f, p);
+	} else {
+		cu_line(f, "}");
+	}
 	if (p->cluster > 1 && p->has->tensor) {
 		cu_comment(f, "The block ends when the other one's products "
 			   "have arrived.");
@@ -163,9 +171,21 @@ end_turn(struct cu_func *f, const struct dot90 *p, const char *last)
 	if (p->teams == 1) {
 		return;
 	}
+	if (p->takes) {
+		if (*last) {
+			cu_line(f, "if (%s) {", last);
+		}
+		dot90_pass_turn(f, p, arena_printf(f->k->c->a,
+			"slot + (u32)(%s)", p->splits > 1 ? "steps"
+			: dot90_steps_text(f, p, "tile")));
+		if (*last) {
+			cu_line(f, "}");
+		}
+		return;
+	}
 	cu_comment(f, "The other team's turn, if there is one more tile.");
-	cu_line(f, "if (%stile + %s < %lld) {", last, dot90_tile_step(p),
-		(long long)(p->items / p->cluster));
+	cu_line(f, "if (%s%stile + %s < %lld) {", last, *last ? " && " : "",
+		dot90_tile_step(p), (long long)(p->items / p->cluster));
 	cu_line(f, "arrive_named(4 - team, 256);");
 	cu_line(f, "}");
 }
@@ -175,7 +195,9 @@ static void
 put_stages(struct cu_func *f, const struct dot90 *p, const char *end)
 {
 	cu_line(f, "{");
-	cu_line(f, "mbar_wait(full + 8 * stage, parity);");
+	if (!p->takes || p->has->promotes) {
+		cu_line(f, "mbar_wait(full + 8 * stage, parity);");
+	}
 	put_products(f, p, true);
 	cu_line(f, "}");
 	if (p->adds) {
@@ -204,8 +226,7 @@ put_promoted(struct cu_func *f, const struct dot90 *p, const char *steps)
 	cu_line(f, "const int most = left < %d ? left : %d;", CU_PROMOTED,
 		CU_PROMOTED);
 	put_stages(f, p, "most");
-	end_turn(f, p, arena_printf(f->k->c->a, "left <= %d && ",
-				    CU_PROMOTED));
+	end_turn(f, p, arena_printf(f->k->c->a, "left <= %d", CU_PROMOTED));
 	cu_line(f, "wg_wait(0);");
 	put_release(f, p, "stage");
 	cu_promote(f, nsums(p), "d[j]");
@@ -224,7 +245,7 @@ put_sums(struct cu_func *f, const struct dot90 *p)
 		cu_line(f, "const int steps = %s;",
 			dot90_steps_text(f, p, "tile"));
 	}
-	if (p->teams > 1) {
+	if (p->teams > 1 && !p->takes) {
 		put_turn(f, p);
 		cu_line(f, "int stage = slot %% %lld;", ring);
 		cu_line(f, "int parity = slot / %lld & 1;", ring);
@@ -265,8 +286,10 @@ put_team(struct cu_func *f, const struct dot90 *p)
 	}
 	if (p->teams > 1) {
 		cu_line(f, "const int team = TID / 128 - 1, group = 0;");
-		cu_line(f, "u32 slot = team * %s;", dot90_steps_text(f, p,
-			dot90_first_tile(p)));
+		cu_line(f, "u32 slot = %s;", p->takes ? "0"
+			: arena_printf(f->k->c->a, "team * %s",
+				       dot90_steps_text(f, p,
+							dot90_first_tile(p))));
 	} else {
 		cu_line(f, "const int team = 0, group = TID / 128 - 1;");
 		cu_line(f, "int stage = 0, parity = 0;");
@@ -275,7 +298,11 @@ put_team(struct cu_func *f, const struct dot90 *p)
 		dot90_add_open(f, p);
 	}
 	dot90_sums_at(f, p);
-	dot90_open_tiles(f, p, "team");
+	if (p->takes) {
+		dot90_open_taken(f, p);
+	} else {
+		dot90_open_tiles(f, p, "team");
+	}
 	dot90_places(f, p, &m, &n);
 	if (p->adds) {
 		dot90_add_place(f, p, &m);
@@ -310,6 +337,9 @@ put_barriers(struct cu_func *f, const struct dot90 *p)
 	}
 	if (p->adds) {
 		dot90_add_bars(f, p);
+	}
+	if (p->takes) {
+		dot90_take_bars(f, p);
 	}
 	cu_line(f, "fence_mbar_init();");
 	cu_line(f, "}");
@@ -361,7 +391,9 @@ dot90_emit(struct dot90 *p)
 	f.grid->cluster = p->cluster;
 	f.grid->blocks[0] = p->items < p->blocks ? p->items
 		: p->blocks / p->cluster * p->cluster;
-	f.grid->smem_bytes = dot90_bars_at(p) + 256;
+	p->takes = !p->has->tensor && p->items > f.grid->blocks[0];
+	f.grid->smem_bytes = dot90_bars_at(p) +
+			     (p->takes ? DOT90_TAKE_BYTES : 256);
 	VEC_PUSH(k->c->a, &f.grid->maps, p->side[0].map);
 	VEC_PUSH(k->c->a, &f.grid->maps, p->side[1].map);
 	if (p->adds) {

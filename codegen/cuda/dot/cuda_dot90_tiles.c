@@ -75,6 +75,12 @@ dot90_open_tiles(struct cu_func *f, const struct dot90 *p, const char *team)
 	}
 	cu_line(f, "for (int tile = %s; tile < %lld; tile += %s) {", at,
 		(long long)(p->items / p->cluster), by);
+	dot90_tile_place(f, p);
+}
+
+void
+dot90_tile_place(struct cu_func *f, const struct dot90 *p)
+{
 	cu_line(f, "int row, col, z;");
 	if (p->splits > 1) {
 		cu_line(f, "const int split = %s;",

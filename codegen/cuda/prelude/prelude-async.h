@@ -318,6 +318,19 @@ map_cta(u32 at, int cta)
 	return r;
 }
 
+/*
+ * Stores a word in shared memory of a block of the cluster and counts its 4
+ * bytes at an mbarrier there, both at addresses of map_cta: whoever waits for
+ * that sees it, with no fence (9.7.9.12, "st.async").
+ */
+FN void
+send_word(u32 to, u32 x, u32 bar)
+{
+	asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes"
+		     ".u32 [%0], %1, [%2];"
+		     :: "r"(to), "r"(x), "r"(bar) : "memory");
+}
+
 /* 16 bytes of a block of the cluster, at an address of map_cta. */
 FN u32x4
 lds16_at(u32 at)

@@ -430,6 +430,8 @@ f_cos_turns(f64 turns)
 #define cluster_sync() (emu->all_arrive(), emu->all_wait())
 #define map_cta(at, cta) emu->address_in(at, cta)
 
+#define send_word(to, x, bar) emu->word_to(to, x, bar)
+
 FN u32x4
 lds16_at(u32 at)
 {

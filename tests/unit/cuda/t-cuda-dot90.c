@@ -464,9 +464,10 @@ bits_of(const char *arch, int64_t blocks)
 		"  %2 = weight name=\"v\" : bf16[b, s, k, d]\n"
 		"  %3 = attention %0, %1, %2 causal : bf16[b, s, h, d]\n"
 		"  return %3\n}\n", 0.016);
-	/* a loop for what is copied and one for what is multiplied; one more
-	 * for what is stored where one thread multiplies */
-	assert_int_equal(with(&c, "for (int tile = BLOCK_X"), hopper ? 4 : 6);
+	/* tiles are taken; or a loop for what is copied, one for what is
+	 * multiplied and one for what is stored */
+	assert_int_equal(with(&c, "atomic_add_i32(taken, 1)"), hopper ? 2 : 0);
+	assert_int_equal(with(&c, "for (int tile = BLOCK_X"), hopper ? 0 : 6);
 	assert_int_equal(with(&c, "i += NBLOCKS_X"), hopper ? 2 : 3);
 	tc_run(&c, 0);
 	tc_close(&c);

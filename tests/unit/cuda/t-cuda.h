@@ -38,7 +38,7 @@ struct tc {
 	struct buf source[TC_SOURCES];
 	uint32_t refused, ran;
 	double worst;
-	int64_t live[1];	/* the step, as kernels read it */
+	int64_t live[RT_LIVE];	/* rt_call.live */
 	struct rt_emu *emu;
 	bool unrun;	/* kernels are only compiled: values are not needed */
 	/* of grids whose blocks take one item after another; 0: as emitted */
@@ -270,12 +270,20 @@ tc_grid(struct tc *c, const struct tk_run *x, uint32_t image,
 			fail_msg("%s: %s", g->func, err.message);
 		}
 	}
-	if (rt_emu_launch(c->emu, &grid, args, &err) != RT_OK) {
+	if (rt_emu_launch(c->emu, &grid, args, &err) == RT_OK) {
+		err.message[0] = '\0';
+		if (c->live[RT_NUMBERS] != 0) {
+			snprintf(err.message, sizeof err.message,
+				 "its counters are not 0 after it");
+		}
+	}
+	if (err.message[0]) {
 		if (!c->planted) {
 			fail_msg("%s: %s", g->func, err.message);
 		} else if (!c->said[0]) {
 			snprintf(c->said, sizeof c->said, "%s", err.message);
 		}
+		c->live[RT_NUMBERS] = 0;
 	}
 	free(args);
 }
@@ -420,6 +428,9 @@ tc_compile(struct tc *c, const char *arch)
 	}
 	if (!cg_images(&ctx, &make, &made) ||
 	    ctx.diags.records.n > 0) {
+		for (i = 1; i < ctx.diags.records.n; i++) {
+			print_message("%s\n", ctx.diags.records.at[i].text);
+		}
 		fail_msg("%s", ctx.diags.records.n
 			 ? ctx.diags.records.at[0].text : "nvrtc");
 	}

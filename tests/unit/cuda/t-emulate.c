@@ -188,6 +188,11 @@ static const struct fault {
 	{ "other_not_ready", 32, 2, "there is no mbarrier at 0" },
 	{ "other_arrives_late", 32, 2, "has not waited at the mbarrier at 0, "
 	  "where another block's products arrive" },
+	{ "word_read_early", 32, 2, "thread 0: reads 0 of shared memory, which "
+	  "a copy still fills" },
+	{ "word_not_counted", 32, 2, "the mbarrier at 8" },
+	{ "word_elsewhere", 32, 2, "a word that is sent to one block, and its "
+	  "mbarrier of another" },
 	{ "one_is_gone", 32, 2, "the other blocks of the cluster" }
 };
 
@@ -453,6 +458,9 @@ run_small(struct work *w)
 	}
 	launch(w, "small", 1, 1, 64, 1, 128);
 	assert_int_equal(n[5], 63 * 64 / 2);
+	launch(w, "words", 2, 1, 32, 2, 48);
+	assert_int_equal(n[0], 6);
+	assert_int_equal(n[1], 7);
 	w->a.at[0] = (char *)w->x;
 }
 

@@ -1,0 +1,186 @@
+/*
+ * Blocks that take their tiles one by one, where there are more tiles than
+ * blocks.  With tiles in a fixed order a block that starts late, as its
+ * multiprocessor still runs a kernel of NCCL, has as many left as all others
+ * had at the start.  Here it finds fewer.
+ *
+ * The first tile of a block follows from its number.  The thread that copies
+ * takes the next ones from a counter in global memory once it has ordered all
+ * stages of the last, and stores a tile's number beside the stage that begins
+ * it, before it arrives at the stage's `full` barrier: who waits for the stage
+ * reads it there, and has read it when the stage is freed.  After the last tile
+ * a stage without bytes has none.  So every tile is made by one block, to the
+ * same bits whichever that is.
+ *
+ * Of a cluster the first block takes the number, and sends it to the other one
+ * as a word that an mbarrier of that stage counts.  All readers in both blocks
+ * are done with the stage then, as its `empty` barrier says.
+ *
+ * The last block that has found no tile sets the counter to 0 for the next
+ * kernel, and the number of such blocks: all others have theirs already.
+ */
+#include "codegen/cuda/dot/cuda_dot90.h"
+
+/* Bytes, after the barriers of the ring: of numbers that were sent, one for
+ * each stage; numbers; and for each of two teams the stages before its turn. */
+#define HEARD_AT 192
+#define TILES_AT 256
+#define SLOTS_AT 288
+
+static long long
+smem_at(const struct dot90 *p, int offset)
+{
+	return (long long)dot90_bars_at(p) + offset;
+}
+
+/* C text: the number of the tile that begins at this stage. */
+static const char *
+number(struct cu_func *f, const struct dot90 *p)
+{
+	return arena_printf(f->k->c->a, "*(i32 *)(SMEM + %lld + 4 * stage)",
+			    smem_at(p, TILES_AT));
+}
+
+void
+dot90_take_bars(struct cu_func *f, const struct dot90 *p)
+{
+	if (p->cluster > 1) {
+		cu_line(f, "for (int i = 0; i < %lld; i++) {",
+			(long long)p->ring);
+		cu_line(f, "mbar_init(full + %d + 8 * i, 1);", HEARD_AT);
+		cu_line(f, "}");
+	}
+}
+
+/* ---- the thread that copies ---- */
+
+/* The other block of a cluster learns a number, or sends it. */
+static void
+put_pair(struct cu_func *f, const struct dot90 *p)
+{
+	cu_line(f, "const u32 heard = full + %d + 8 * stage;", HEARD_AT);
+	cu_line(f, "if (cluster_rank() == 0) {");
+	cu_line(f, "%s = tile;", number(f, p));
+	cu_line(f, "if (more) {");
+	cu_line(f, "send_word(map_cta(full + %d + 4 * stage, 1), (u32)tile, "
+		"map_cta(heard, 1));", TILES_AT);
+	cu_line(f, "}");
+	cu_line(f, "} else if (more) {");
+	cu_line(f, "mbar_expect(heard, 4);");
+	cu_line(f, "mbar_wait(heard, phases >> stage & 1);");
+	cu_line(f, "phases ^= 1u << stage;");
+	cu_line(f, "tile = %s;", number(f, p));
+	cu_line(f, "} else {");
+	cu_line(f, "%s = tile;", number(f, p));
+	cu_line(f, "}");
+}
+
+void
+dot90_open_taking(struct cu_func *f, const struct dot90 *p)
+{
+	cu_line(f, "i32 *const taken = (i32 *)(u64)a.live + %d;",
+		2 * RT_NUMBERS);
+	cu_line(f, "int tile = %s < %lld ? (int)(%s) : -1;",
+		dot90_first_tile(p), (long long)(p->items / p->cluster),
+		dot90_first_tile(p));
+	if (p->cluster > 1) {
+		cu_line(f, "u32 phases = 0;");
+	}
+	cu_line(f, p->cluster > 1 ? "for (int more = 0;; more = 1) {"
+		: "for (;;) {");
+	cu_line(f, "mbar_wait(empty + 8 * stage, parity);");
+	if (p->cluster > 1) {
+		put_pair(f, p);
+	} else {
+		cu_line(f, "%s = tile;", number(f, p));
+	}
+	cu_line(f, "if (tile < 0) {");
+	cu_line(f, "mbar_arrive(full + 8 * stage);");
+	cu_line(f, "break;");
+	cu_line(f, "}");
+	dot90_tile_place(f, p);
+}
+
+void
+dot90_close_taking(struct cu_func *f, const struct dot90 *p)
+{
+	const char *blocks = dot90_tile_step(p);
+
+	if (p->cluster > 1) {
+		cu_line(f, "if (cluster_rank() == 0) {");
+	}
+	cu_line(f, "tile = %s + atomic_add_i32(taken, 1);", blocks);
+	cu_line(f, "tile = tile < %lld ? tile : -1;",
+		(long long)(p->items / p->cluster));
+	if (p->cluster > 1) {
+		cu_line(f, "}");
+	}
+	cu_line(f, "}");
+	cu_comment(f, "the last block leaves the counters as they were");
+	cu_line(f, "if (%satomic_add_i32(taken + 1, 1) == %s - 1) {",
+		p->cluster > 1 ? "cluster_rank() == 0 && " : "", blocks);
+	cu_line(f, "taken[0] = taken[1] = 0;");
+	cu_line(f, "}");
+}
+
+/* ---- who reads ---- */
+
+static void
+put_number(struct cu_func *f, const struct dot90 *p)
+{
+	cu_line(f, "mbar_wait(full + 8 * stage, parity);");
+	/* lane 0 frees the stage, so it alone reads; and by a shuffle the
+	 * assembler sees that all have the same */
+	cu_line(f, "const int tile = (int)shfl_u32(LANE == 0 ? (u32)%s : 0, "
+		"0);", number(f, p));
+}
+
+/* Two teams take turns, and the one whose turn ends says where the other one's
+ * begins; or that there is no tile. */
+static void
+open_turns(struct cu_func *f, const struct dot90 *p)
+{
+	long long ring = (long long)p->ring;
+
+	cu_line(f, "for (int more = team;; more = 1) {");
+	cu_line(f, "if (more) {");
+	cu_line(f, "sync_named(3 + team, 256);");
+	cu_line(f, "slot = shfl_u32(*(const u32 *)(SMEM + %lld + 4 * team), "
+		"0);", smem_at(p, SLOTS_AT));
+	cu_line(f, "}");
+	cu_line(f, "if (slot == ~0u) {");
+	cu_line(f, "break;");
+	cu_line(f, "}");
+	cu_line(f, "int stage = (int)(slot %% %lld);", ring);
+	cu_line(f, "int parity = (int)(slot / %lld & 1);", ring);
+	put_number(f, p);
+	cu_line(f, "if (tile < 0) {");
+	dot90_pass_turn(f, p, "~0u");
+	cu_line(f, "break;");
+	cu_line(f, "}");
+}
+
+void
+dot90_pass_turn(struct cu_func *f, const struct dot90 *p, const char *slot)
+{
+	cu_line(f, "if (TID %% 128 == 0) {");
+	cu_line(f, "*(u32 *)(SMEM + %lld + 4 * (1 - team)) = %s;",
+		smem_at(p, SLOTS_AT), slot);
+	cu_line(f, "}");
+	cu_line(f, "arrive_named(4 - team, 256);");
+}
+
+void
+dot90_open_taken(struct cu_func *f, const struct dot90 *p)
+{
+	if (p->teams > 1) {
+		open_turns(f, p);
+	} else {
+		cu_line(f, "for (;;) {");
+		put_number(f, p);
+		cu_line(f, "if (tile < 0) {");
+		cu_line(f, "break;");
+		cu_line(f, "}");
+	}
+	dot90_tile_place(f, p);
+}
