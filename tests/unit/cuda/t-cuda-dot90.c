@@ -354,6 +354,52 @@ test_parts(void **state)
 	tc_close(&c);
 }
 
+/* Sums in f32, as a gradient has them. */
+static const char *
+wide_sums(struct arena *a, int64_t m, int64_t n, int64_t k)
+{
+	return arena_printf(a, "llmc-ir 1\ndim m = %lld\ndim n = %lld\n"
+		"dim k = %lld\nmodel {\n"
+		"  %%0 = weight name=\"a\" : bf16[m, k]\n"
+		"  %%1 = weight name=\"b\" : bf16[n, k]\n"
+		"  %%2 = dot_f32 %%0, %%1 over=k : f32[m, n]\n%s",
+		(long long)m, (long long)n, (long long)k, GROW);
+}
+
+/*
+ * What is added to a sum, or stored if that holds nothing yet: rows from
+ * registers to f32, of even and odd lengths, that tiles fill or not; 16 bits by
+ * boxes and by threads.
+ */
+static void
+test_sums(void **state)
+{
+	const char *arch = *state;
+	static const int sizes[][3] = {
+		{ 512, 512, 128 }, { 200, 264, 72 }, { 136, 129, 80 }
+	};
+	struct tc c;
+	uint32_t i;
+
+	tc_open(&c, NULL, arch);
+	c.c.units = 2;
+	for (i = 0; i < 3; i++) {
+		const int *n = sizes[i];
+
+		tc_text(&c, wide_sums(&c.a, n[0], n[1], n[2]), 0x1p-9);
+	}
+	tc_text(&c, plain(&c.a, "bf16", 300, 264, 128, "kk", GROW), 0.016);
+	tc_text(&c, plain(&c.a, "f16", 128, 520, 72, "mn", GROW), 0.016);
+	assert_int_equal(with_async(&c), 5);
+	/* a loop that adds, and one that stores */
+	assert_true(with(&c, "_add_row(to + ") > 0);
+	assert_true(with(&c, "_row(to + ") == 2 * with(&c, "_add_row(to + "));
+	assert_int_equal(with(&c, "_add_box(const"), is_hopper(arch) ? 2 : 0);
+	assert_int_equal(with(&c, "_box(const"), is_hopper(arch) ? 4 : 0);
+	tc_run(&c, RT_EMU_CHECK);
+	tc_close(&c);
+}
+
 /* The largest tiles: no register is spilled, no products wait. */
 static void
 test_registers(void **state)
@@ -376,6 +422,8 @@ test_registers(void **state)
 				  cases[i].n, 256, cases[i].order, STORE),
 			0.016);
 	}
+	tc_text(&c, plain(&c.a, "bf16", 512, 512, 256, "mn", GROW), 0.016);
+	tc_text(&c, wide_sums(&c.a, 512, 512, 256), 0x1p-9);
 	for (i = 0; is_hopper(arch) && i < 2; i++) {
 		tc_text(&c, plain(&c.a, "f8e4m3", i ? 64 : 512, 520, 1024,
 				  "kk", i ? SCALED : STORE), SHORT);
@@ -521,6 +569,7 @@ test_heads(void **state)
 
 #define ON(arch) \
 	BY(test_tiles, arch), BY(test_stored, arch), BY(test_parts, arch), \
+	BY(test_sums, arch), \
 	BY(test_registers, arch), BY(test_units, arch), \
 	BY(test_promoted, arch), \
 	BY(test_heads, arch), BY(test_blocks, arch), BY(test_wide, arch), \
