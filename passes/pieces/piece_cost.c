@@ -243,14 +243,13 @@ piece_measure(struct piece_store *s, const struct piece_key *key,
 	if (!w->staged) {
 		piece_reopen(s, w);
 	}
-	c->bytes = arena_alloc(&s->space->keep, n * sizeof *c->bytes);
 	if (c->microbatch == w->at.microbatch &&
-	    (c->dp == w->g.dp || !w->sized_by_dp)) {
-		if (piece_measure_sharding(s, w)) {
-			memcpy(c->bytes, w->bytes, n * sizeof *c->bytes);
-		}
+	    (c->dp == w->g.dp || !w->sized_by_dp) &&
+	    piece_measure_sharding(s, w)) {
+		c->bytes = w->bytes;
 		return;
 	}
+	c->bytes = arena_alloc(&s->space->keep, n * sizeof *c->bytes);
 	piece_reopen(s, w);
 	piece_set_axes(w->m, t);
 	all = piece_find_kernels(s, w, t->microbatch, t->g->dp);

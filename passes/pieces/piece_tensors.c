@@ -9,6 +9,7 @@
 #include "passes/pieces/piece_parts.h"
 
 #include <math.h>
+#include <string.h>
 
 /* ---- the bytes of one ---- */
 
@@ -109,7 +110,22 @@ is_by_dp(const struct piece_sharding *w, const struct piece_tensor *x)
 	return x->step_bytes > 0;
 }
 
-/* Adds a tensor; those whose bytes are always the same count together. */
+static bool
+is_like(const struct piece_tensor *x, const struct piece_tensor *y)
+{
+	return x->kind == y->kind && x->piece == y->piece &&
+	       x->in_layers == y->in_layers && x->shared == y->shared &&
+	       (x->all_bytes > 0) == (y->all_bytes > 0) &&
+	       x->step_bytes == 0 && y->step_bytes == 0 &&
+	       x->elem_bytes == y->elem_bytes && x->ndims == y->ndims &&
+	       memcmp(x->size, y->size, sizeof x->size) == 0 &&
+	       memcmp(x->cut, y->cut, sizeof x->cut) == 0;
+}
+
+/*
+ * Adds a tensor to those of the same type, or, if its bytes are the same for
+ * any number of data ranks, to all others of which that holds.
+ */
 static void
 add(struct noting *k, const struct piece_tensor *x)
 {
@@ -121,16 +137,15 @@ add(struct noting *k, const struct piece_tensor *x)
 	uint32_t i;
 
 	if (is_by_dp(w, x)) {
-		VEC_PUSH(&w->ctx.tmp, &w->tensors, *x);
-		return;
+		sum = *x;
+	} else {
+		sum.all_bytes = bytes_of(w, x, 1);
 	}
-	sum.all_bytes = bytes_of(w, x, 1);
 	for (i = 0; i < w->tensors.n; i++) {
 		struct piece_tensor *y = &w->tensors.at[i];
 
-		if (y->all_bytes > 0 && y->kind == sum.kind &&
-		    y->piece == sum.piece && y->in_layers == sum.in_layers &&
-		    y->shared == sum.shared) {
+		if (is_like(&sum, y)) {
+			y->items += sum.items;
 			y->all_bytes += sum.all_bytes;
 			return;
 		}
