@@ -195,7 +195,7 @@ check_ranks(struct trial *x, const struct memory *mem, const struct plan *p,
 		/* the quickest way is taken if saves are on hosts */
 		sure = x->key.offload & PLAN_OFFLOAD_SAVES ? 0
 			: least_of_any(x, i, false);
-		made = sure > 0 && x->ways_of->at.n < 9
+		made = sure > 0 && (n > 1 || x->ways_of->at.n < 9)
 			? least_of_any(x, i, true) : sure;
 		near->any += made / is;
 		near->above += least > is || sure > made || made > least;
