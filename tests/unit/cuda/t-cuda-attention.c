@@ -216,7 +216,8 @@ back_run(uint32_t kernel, uint32_t rank, uint32_t step)
 
 	b.wgmma += from->maps.n > 0;
 	g.nmaps = from->maps.n;
-	assert_true(k->operands.n + k->spreads.n + 2 <= MOST_WORDS);
+	assert_true(k->operands.n + k->spreads.n + k->nums.n + 2 <=
+		    MOST_WORDS);
 	assert_true(from->smem_bytes <= b.cuda[rank].arch->smem_bytes);
 	memcpy(g.blocks, from->blocks, sizeof g.blocks);
 	for (i = 0; i < k->operands.n; i++) {
@@ -225,7 +226,9 @@ back_run(uint32_t kernel, uint32_t rank, uint32_t step)
 	for (i = 0; i < k->spreads.n; i++) {
 		words[n++] = (int64_t)(intptr_t)r->piece_at[i];
 	}
-	assert_int_equal(k->nums.n, 0);
+	for (i = 0; i < k->nums.n; i++) {
+		words[n++] = r->num[i];
+	}
 	words[n++] = (int64_t)(intptr_t)r->shared;
 	words[n++] = (int64_t)(intptr_t)live;
 	put_maps(r, from, (char *)(words + (n + 7) / 8 * 8));

@@ -40,6 +40,7 @@ static struct {
 	int calls, fail_at;	/* the one that fails; 0: none */
 	int modules, functions, encodes, launches;
 	int attribute, value;	/* of function_set */
+	bool early;		/* of the last launch */
 	const void *refused;	/* image that it does not take */
 	const void *loaded[IMAGES];
 	const char *name;	/* of the last function */
@@ -141,6 +142,7 @@ launch(const struct rt_gpu_config *c, void *function, void **params,
        void **extra)
 {
 	const struct rt_gpu_attribute *a = c->attributes;
+	unsigned i;
 
 	assert_non_null(function);
 	assert_null(params);
@@ -148,7 +150,17 @@ launch(const struct rt_gpu_config *c, void *function, void **params,
 	assert_ptr_equal(extra[2], (void *)2);
 	assert_null(extra[4]);
 	f.config = *c;
-	f.cluster = c->nattributes ? a->value[0] : 1;
+	f.cluster = 1;
+	f.early = false;
+	for (i = 0; i < c->nattributes; i++) {
+		if (a[i].id == 4) {
+			f.cluster = a[i].value[0];
+		} else {
+			assert_int_equal(a[i].id, 6);
+			assert_int_equal(a[i].value[0], 1);
+			f.early = true;
+		}
+	}
 	f.bytes = *(size_t *)extra[3];
 	assert_in_range(f.bytes, 16, RT_ARGS_BYTES);
 	memcpy(f.args, extra[1], f.bytes);
@@ -193,6 +205,7 @@ set_up(struct bench *b)
 		.driver = 12040, .smem_bytes = 227 << 10 };
 	b->g.live = 0x1000;
 	b->g.pieces = 0x2000;
+	b->g.follows = &b->g.last_is_kernel;
 	b->known[0] = &pieces[0];
 	b->known[1] = &pieces[1];
 	b->g.known = b->known;
@@ -329,6 +342,39 @@ test_attributes(void **state)
 	h.cluster = 16;				/* more than is portable */
 	assert_int_equal(call(&b, &h, data, pieces), RT_OK);
 	assert_int_equal(f.attribute, 14);
+	tear_down(&b);
+}
+
+/* A launch behind another kernel says that it may begin early, where that is
+ * legal; not behind anything else. */
+static void
+test_early(void **state)
+{
+	struct rt_grid g = plain_grid(), pair = plain_grid();
+	struct bench b;
+	int i;
+
+	(void)state;
+	set_up(&b);
+	assert_int_equal(open_images(&b), RT_OK);
+	pair.cluster = 2;
+	for (i = 0; i < 2; i++) {
+		b.g.early = i;
+		assert_ptr_equal(rt_gpu_stream(&b.g), b.g.stream);
+		assert_int_equal(call(&b, &g, data, pieces), RT_OK);
+		assert_false(f.early);
+		assert_int_equal(call(&b, &pair, data, pieces), RT_OK);
+		assert_int_equal(f.early, i);
+		assert_int_equal(f.cluster, 2);
+		assert_int_equal(call(&b, &g, data, pieces), RT_OK);
+		assert_int_equal(f.early, i);
+	}
+	b.plan.arch = "sm_89";
+	assert_false(rt_gpu_early(&b.plan, &b.g.facts));
+	b.plan.arch = "sm_90a";
+	assert_true(rt_gpu_early(&b.plan, &b.g.facts));
+	b.g.facts.driver = 12020;
+	assert_false(rt_gpu_early(&b.plan, &b.g.facts));
 	tear_down(&b);
 }
 
@@ -577,6 +623,7 @@ main(void)
 		cmocka_unit_test(test_images),
 		cmocka_unit_test(test_words),
 		cmocka_unit_test(test_attributes),
+		cmocka_unit_test(test_early),
 		cmocka_unit_test(test_maps),
 		cmocka_unit_test(test_refused),
 		cmocka_unit_test(test_many),
