@@ -348,15 +348,20 @@ f32_e5m2(f32 x)
 
 /* ---- 8 and 16 bytes ----------------------------------------------------- */
 
-/* Global memory that no thread of the kernel writes. */
+/*
+ * Global memory that no thread of the kernel writes.  The kernel before may
+ * still write it when this one begins: so .nc is not allowed (PTX ISA: what it
+ * reads is read-only as long as the kernel runs), and `volatile` keeps a load
+ * after launch_wait.
+ */
 FN u32x4
 ld16(const void *p)
 {
 	u32x4 r;
 
-	asm("ld.global.nc.v4.u32 {%0, %1, %2, %3}, [%4];"
-	    : "=r"(r.x), "=r"(r.y), "=r"(r.z), "=r"(r.w)
-	    : "l"(__cvta_generic_to_global(p)));
+	asm volatile("ld.global.v4.u32 {%0, %1, %2, %3}, [%4];"
+		     : "=r"(r.x), "=r"(r.y), "=r"(r.z), "=r"(r.w)
+		     : "l"(__cvta_generic_to_global(p)));
 	return r;
 }
 
@@ -365,8 +370,9 @@ ld8(const void *p)
 {
 	u32x2 r;
 
-	asm("ld.global.nc.v2.u32 {%0, %1}, [%2];"
-	    : "=r"(r.x), "=r"(r.y) : "l"(__cvta_generic_to_global(p)));
+	asm volatile("ld.global.v2.u32 {%0, %1}, [%2];"
+		     : "=r"(r.x), "=r"(r.y)
+		     : "l"(__cvta_generic_to_global(p)));
 	return r;
 }
 

@@ -416,10 +416,28 @@ test_positions(void **state)
 	free(r);
 }
 
+/* A kernel begins while the one before it writes, so nothing that it reads is
+ * read-only as long as it runs. */
+static void
+test_coherent(void **state)
+{
+	uint32_t i;
+
+	(void)state;
+	assert_true(cu_nprelude > 0);
+	for (i = 0; i < cu_nprelude; i++) {
+		if (strstr(cu_prelude[i].text, "global.nc")) {
+			fail_msg("%s has loads that are not coherent",
+				 cu_prelude[i].name);
+		}
+	}
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_coherent),
 		cmocka_unit_test(test_golden),
 		cmocka_unit_test(test_products),
 		cmocka_unit_test(test_turns),
