@@ -200,22 +200,23 @@ skip_array(struct gguf_reading *r)
 	}
 }
 
-/* A whole number of at least 1 that a key says; other types are an error. */
+/* A whole number of at least so many that a key says; other types are an
+ * error. */
 static int64_t
-whole(struct gguf_reading *r, const char *key, uint64_t type)
+whole(struct gguf_reading *r, const char *key, uint64_t type, uint64_t least)
 {
 	static const bool is_whole[NVALUES] = {
 		[U8] = true, [U16] = true, [U32] = true, [I32] = true,
 		[U64] = true, [I64] = true
 	};
 	int64_t at = r->at;
-	uint64_t v = is_whole[type] ? number(r, value_bytes[type]) : 0;
+	uint64_t v = is_whole[type] ? number(r, value_bytes[type]) : UINT64_MAX;
 
-	if (r->status == RT_OK && (v < 1 || v > INT32_MAX)) {
+	if (r->status == RT_OK && (v < least || v > INT32_MAX)) {
 		r->status = rt_fail(r->err, RT_FORMAT, where(r, at), "found "
 				    "a value of '%s' that is no whole number "
-				    "of 1 to %d, expected one",
-				    rt_show_name(key).text, INT32_MAX);
+				    "of %" PRIu64 " to %d, expected one",
+				    rt_show_name(key).text, least, INT32_MAX);
 	}
 	return (int64_t)v;
 }
@@ -251,6 +252,20 @@ read_architecture(struct gguf_reading *r, uint64_t type)
 	}
 }
 
+/* What llama-gguf-split --merge makes has a split.count of 0. */
+static void
+read_split(struct gguf_reading *r, const char *key, uint64_t type)
+{
+	int64_t at = r->at;
+
+	if (whole(r, key, type, 0) > 1 && r->status == RT_OK) {
+		r->status = rt_fail(r->err, RT_FORMAT, where(r, at), "found "
+				    "one of several files (split.count), "
+				    "expected a whole one: llama-gguf-split "
+				    "--merge makes it");
+	}
+}
+
 static void
 read_key(struct gguf_reading *r)
 {
@@ -269,19 +284,13 @@ read_key(struct gguf_reading *r)
 	if (strcmp(key, "general.architecture") == 0) {
 		read_architecture(r, type);
 	} else if (strcmp(key, "general.alignment") == 0) {
-		r->alignment = whole(r, key, type);
+		r->alignment = whole(r, key, type, 1);
 	} else if (is_of_model(r, key, "attention.head_count")) {
-		r->model.heads = whole(r, key, type);
+		r->model.heads = whole(r, key, type, 1);
 	} else if (is_of_model(r, key, "attention.head_count_kv")) {
-		r->model.key_heads = whole(r, key, type);
-	} else if (strcmp(key, "split.count") == 0 &&
-		   whole(r, key, type) > 1 && r->status == RT_OK) {
-		r->status = rt_fail(r->err, RT_FORMAT, where(r, at), "found "
-				    "one of several files (split.count), "
-				    "expected a whole one: llama-gguf-split "
-				    "--merge makes it");
+		r->model.key_heads = whole(r, key, type, 1);
 	} else if (strcmp(key, "split.count") == 0) {
-		return;
+		read_split(r, key, type);
 	} else if (type == TEXT) {
 		text(r, none, sizeof(none));
 	} else if (type == ARRAY) {

@@ -257,7 +257,7 @@ test_messages(void **state)
 	       "times");
 }
 
-/* ---- a long tensor --------------------------------------------------- */
+/* ---- files that are made here ---------------------------------------- */
 
 static unsigned char *
 add_number(unsigned char *to, uint64_t v, int bytes)
@@ -277,13 +277,52 @@ add_text(unsigned char *to, const char *text)
 	return to + strlen(text);
 }
 
+/* What stands before the keys of a file with one tensor. */
+static unsigned char *
+begin_file(uint64_t keys)
+{
+	memcpy(whole_file, "GGUF", 4);
+	return add_number(add_number(add_number(whole_file + 4, 3, 4), 1, 8),
+			  keys, 8);
+}
+
+/* A file that was merged of several says that it is one of 0. */
+static void
+test_split(void **state)
+{
+	uint64_t count;
+
+	(void)state;
+	for (count = 0; count < 4; count++) {
+		unsigned char *at = add_text(begin_file(2),
+					     "general.architecture");
+		struct rt_error err;
+		bool whole;
+
+		at = add_text(add_number(at, 8, 4), "qwen2");
+		at = add_text(at, "split.count");
+		at = add_number(add_number(at, 2, 4), count, 2);
+		at = add_number(add_text(at, "a"), 1, 4);
+		at = add_number(add_number(at, 1, 8), 0, 4);
+		at = add_number(at, 0, 8);
+		while ((at - whole_file) % 32 != 0) {
+			*at++ = 0;
+		}
+		at = add_number(at, 0, 4);
+		whole = try_bytes(whole_file, (size_t)(at - whole_file),
+				  &err) == RT_OK;
+		assert_int_equal(whole, count < 2);
+		assert_true(whole || strstr(err.message, "one of several"));
+	}
+}
+
 /* Blocks of Q8_0 that are read in several parts: number i is i % 251 - 125 by a
  * scale of 2^-3, of every third block 2^-1. */
 static void
 test_long(void **state)
 {
 	enum { ROWS = 12, COLUMNS = 4096 };
-	unsigned char *at = whole_file;
+	unsigned char *at = begin_file(1);
 	static double got[MOST];
 	struct rt_error err = { 0 };
 	struct rt_st *st;
@@ -292,10 +331,6 @@ test_long(void **state)
 	FILE *f;
 
 	(void)state;
-	memcpy(at, "GGUF", 4);
-	at = add_number(at + 4, 3, 4);
-	at = add_number(at, 1, 8);
-	at = add_number(at, 1, 8);
 	at = add_text(at, "general.architecture");
 	at = add_text(add_number(at, 8, 4), "qwen2");
 	at = add_number(add_text(at, "output.weight"), 2, 4);
@@ -386,6 +421,7 @@ main(void)
 		cmocka_unit_test(test_truncated),
 		cmocka_unit_test(test_damaged),
 		cmocka_unit_test(test_messages),
+		cmocka_unit_test(test_split),
 		cmocka_unit_test(test_long),
 		cmocka_unit_test(test_memory),
 	};
