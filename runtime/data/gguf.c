@@ -289,6 +289,12 @@ read_key(struct gguf_reading *r)
 		r->model.heads = whole(r, key, type, 1);
 	} else if (is_of_model(r, key, "attention.head_count_kv")) {
 		r->model.key_heads = whole(r, key, type, 1);
+	} else if (!r->architecture[0] &&
+		   rt_ends_in(key, ".attention.head_count_kv")) {
+		r->status = rt_fail(r->err, RT_FORMAT, where(r, at), "found "
+				    "'%s' before general.architecture, "
+				    "expected it after that",
+				    rt_show_name(key).text);
 	} else if (strcmp(key, "split.count") == 0) {
 		read_split(r, key, type);
 	} else if (type == TEXT) {

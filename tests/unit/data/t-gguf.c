@@ -277,6 +277,16 @@ add_text(unsigned char *to, const char *text)
 	return to + strlen(text);
 }
 
+/* To where the data may begin. */
+static unsigned char *
+add_zeros(unsigned char *to)
+{
+	while ((to - whole_file) % 32 != 0) {
+		*to++ = 0;
+	}
+	return to;
+}
+
 /* What stands before the keys of a file with one tensor. */
 static unsigned char *
 begin_file(uint64_t keys)
@@ -305,15 +315,37 @@ test_split(void **state)
 		at = add_number(add_text(at, "a"), 1, 4);
 		at = add_number(add_number(at, 1, 8), 0, 4);
 		at = add_number(at, 0, 8);
-		while ((at - whole_file) % 32 != 0) {
-			*at++ = 0;
-		}
+		at = add_zeros(at);
 		at = add_number(at, 0, 4);
 		whole = try_bytes(whole_file, (size_t)(at - whole_file),
 				  &err) == RT_OK;
 		assert_int_equal(whole, count < 2);
 		assert_true(whole || strstr(err.message, "one of several"));
 	}
+}
+
+/* Heads of keys that are said of no model yet are not taken for those of
+ * queries. */
+static void
+test_early_heads(void **state)
+{
+	unsigned char *at = add_text(begin_file(3),
+				     "llama.attention.head_count_kv");
+	struct rt_error err;
+
+	(void)state;
+	at = add_text(add_number(add_number(at, 4, 4), 1, 4),
+		      "general.architecture");
+	at = add_text(add_number(at, 8, 4), "llama");
+	at = add_text(at, "llama.attention.head_count");
+	at = add_number(add_number(at, 4, 4), 2, 4);
+	at = add_number(add_text(at, "blk.0.attn_k.weight"), 1, 4);
+	at = add_number(add_number(add_number(at, 4, 8), 0, 4), 0, 8);
+	at = add_zeros(at);
+	at = add_number(add_number(at, 0, 8), 0, 8);
+	assert_int_equal(try_bytes(whole_file, (size_t)(at - whole_file), &err),
+			 RT_FORMAT);
+	assert_true(strstr(err.message, "before general.architecture"));
 }
 
 /* Blocks of Q8_0 that are read in several parts: number i is i % 251 - 125 by a
@@ -336,9 +368,7 @@ test_long(void **state)
 	at = add_number(add_text(at, "output.weight"), 2, 4);
 	at = add_number(add_number(at, COLUMNS, 8), ROWS, 8);
 	at = add_number(add_number(at, 8, 4), 0, 8);
-	while ((at - whole_file) % 32 != 0) {
-		*at++ = 0;
-	}
+	at = add_zeros(at);
 	for (i = 0; i < ROWS * COLUMNS; i++) {
 		if (i % 32 == 0) {
 			at = add_number(at, i / 32 % 3 == 0 ? 0x3800 : 0x3000,
@@ -422,6 +452,7 @@ main(void)
 		cmocka_unit_test(test_damaged),
 		cmocka_unit_test(test_messages),
 		cmocka_unit_test(test_split),
+		cmocka_unit_test(test_early_heads),
 		cmocka_unit_test(test_long),
 		cmocka_unit_test(test_memory),
 	};
