@@ -356,6 +356,49 @@ test_few_rows(void **state)
 	ir_ctx_release(&s.c);
 }
 
+/* Experts in 8 bits lie in rows, which a CPU transposes for few rows. */
+static void
+test_narrow_experts(void **state)
+{
+	static const struct serve_format int8 = { "int8", 1, 1 };
+	struct served s;
+	struct serve_program p;
+	struct serve_time t;
+	double us = 0, m, n;
+	uint32_t i, k;
+
+	(void)state;
+	open_model(&s, MODEL(GQA(""), MOE));
+	assert_true(fe_target(&s.c, "cpux1", &s.target));
+	s.asked.weights = &int8;
+	program(&s, 1, 1, 1, &p);
+	for (i = 0; i < p.nparts; i++) {
+		for (k = 0; k < p.part[i].items.n; k++) {
+			struct serve_item *x = &p.part[i].items.at[k];
+			struct cost_contraction c = { .rate = x->rate,
+				.n = x->n.fixed, .k = x->k.fixed,
+				.out_bytes = x->out_bytes, .stored_bytes = 1 };
+
+			if (x->work != SERVE_DOT || x->groups <= 1) {
+				x->times = 0;
+				continue;
+			}
+			m = x->m.fixed + x->m.row;
+			n = x->groups * (1 - pow(1 - 1 / x->groups, m));
+			c.m = fmax(m / n, 1);
+			c.batch = n * (x->batch.fixed + x->batch.row);
+			us += x->times * (double)p.part[i].count *
+			      cost_contraction(&s.target.groups.at[0].device,
+					       &c).math_us;
+		}
+	}
+	t = decode_time(&s, &p, 1, 1024);
+	assert_true(us > 0);
+	assert_true(fabs(t.us[SERVE_WEIGHTS] + t.us[SERVE_CONTRACTIONS] - us) <
+		    1e-6 * us);
+	ir_ctx_release(&s.c);
+}
+
 /* Tokens that are guessed are rows, and each of them a layer more. */
 static void
 test_drafts(void **state)
@@ -654,6 +697,7 @@ main(void)
 		cmocka_unit_test(test_linear),
 		cmocka_unit_test(test_sizes),
 		cmocka_unit_test(test_few_rows),
+		cmocka_unit_test(test_narrow_experts),
 		cmocka_unit_test(test_drafts),
 		cmocka_unit_test(test_expert_rows),
 		cmocka_unit_test(test_direct),
