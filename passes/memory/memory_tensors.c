@@ -248,7 +248,9 @@ make_buffers(struct memory_work *w, struct tensor_uses *all)
 	uint32_t i, k;
 	int64_t hi;
 
-	qsort(all->at.at, all->at.n, sizeof *all->at.at, by_tensor);
+	if (all->at.n) {	/* else `at` may be NULL */
+		qsort(all->at.at, all->at.n, sizeof *all->at.at, by_tensor);
+	}
 	for (i = 0; i < all->at.n; i = k) {
 		hi = all->at.at[i].hi;
 		for (k = i + 1; k < all->at.n && continues(&all->at.at[i],
