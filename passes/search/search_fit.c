@@ -100,6 +100,7 @@ choose(struct trial_rank *f, double *bytes)
 			most = fmin(most, is) - lack;
 		}
 		room -= fmax(is - f->free_bytes, 0) + 1;
+		room = fmin(room, f->taken - 1);	/* not these again */
 	}
 	return false;
 }

@@ -30,6 +30,7 @@ struct trial_rank {
 	struct piece_bytes *keeps;	/* by stage of the rank */
 	const char **words;	/* by stage of the rank: `recompute` */
 	uint32_t tries;		/* programs of the plan that lacked memory */
+	double taken;		/* see trial_choose */
 	bool full;		/* a rank before does not fit */
 	double left_us;		/* see trial.left_us, for one microbatch */
 	struct arena tmp;	/* lives as long as a choice is made */
@@ -55,7 +56,8 @@ double trial_chosen_us(const struct trial_rank *f);
 double trial_near_us(const struct trial_rank *f);
 /*
  * Chooses the ways that take least and keep at most `room`, as the programs for
- * one sequence say.  False: none do.
+ * one sequence say.  Sets f->taken to what they keep: in less room they are not
+ * found in the same way again.  False: none do.
  */
 bool trial_choose(struct trial_rank *f, double room);
 /* Chooses for each stage the way that keeps least, by these programs. */

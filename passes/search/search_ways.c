@@ -165,12 +165,14 @@ quickest_within(const struct trial_rank *f, uint32_t stage, double room,
 /* Ways of a rank's stages that together fit. */
 struct fitting {
 	double us;		/* INFINITY: none is known */
+	double bytes;		/* of what layers save, as they were found */
 	uint32_t *way;		/* by stage of the rank */
 };
 
-/* Takes ways that fit, if they are the quickest so far. */
+/* Takes ways that fit in so many bytes, if they are the quickest so far. */
 static void
-offer(const struct trial_rank *f, struct fitting *best, const uint32_t *way)
+offer(const struct trial_rank *f, struct fitting *best, const uint32_t *way,
+      double bytes)
 {
 	double us = 0;
 	uint32_t i;
@@ -180,6 +182,7 @@ offer(const struct trial_rank *f, struct fitting *best, const uint32_t *way)
 	}
 	if (us < best->us) {
 		best->us = us;
+		best->bytes = bytes;
 		memcpy(best->way, way, f->n * sizeof *way);
 	}
 }
@@ -189,13 +192,19 @@ static void
 choose_shared(struct trial_rank *f, double room, struct fitting *best)
 {
 	uint32_t *way = arena_alloc(&f->tmp, f->n * sizeof *way), i;
+	double bytes = 0;
 
 	for (i = 0; i < f->n; i++) {
+		const struct trial_ways *w = ways_of(f, f->of[i]);
+
 		if (!quickest_within(f, f->of[i], room, &way[i])) {
 			return;
 		}
+		bytes = larger(bytes, slot_bytes(f, f->of[i],
+						 w->keeps[way[i]].slot,
+						 SHARED));
 	}
-	offer(f, best, way);
+	offer(f, best, way, bytes);
 }
 
 double
@@ -252,14 +261,18 @@ choose_two(struct trial_rank *f, double room, struct fitting *best)
 	const double *us[2] = { ways_of(f, f->of[0])->us,
 				ways_of(f, f->of[1])->us };
 	uint32_t way[2];
+	double bytes;
 
 	f->x->s->out->looked += (uint64_t)f->x->ways_of->at.n *
 				f->x->ways_of->at.n;
 	for (way[0] = 0; way[0] < f->x->ways_of->at.n; way[0]++) {
 		for (way[1] = 0; way[1] < f->x->ways_of->at.n; way[1]++) {
-			if (us[0][way[0]] + us[1][way[1]] < best->us &&
-			    pool_bytes(f, way) <= room) {
-				offer(f, best, way);
+			if (us[0][way[0]] + us[1][way[1]] >= best->us) {
+				continue;
+			}
+			bytes = pool_bytes(f, way);
+			if (bytes <= room) {
+				offer(f, best, way, bytes);
 			}
 		}
 	}
@@ -273,10 +286,17 @@ static void
 choose_several(struct trial_rank *f, double room, struct fitting *best)
 {
 	uint32_t *way = arena_alloc(&f->tmp, f->n * sizeof *way);
-	double us = best->us, least_us;
+	double us = best->us, bytes = 0, least_us;
+	uint32_t i;
 
 	if (choose_each(f, room, us, way, &least_us)) {
-		offer(f, best, way);
+		for (i = 0; i < f->n; i++) {
+			const struct trial_ways *w = ways_of(f, f->of[i]);
+
+			bytes += slot_bytes(f, f->of[i], w->keeps[way[i]].slot,
+					    ALONE);
+		}
+		offer(f, best, way, bytes);
 		f->left_us = larger(best->us - least_us, 0);
 	}
 }
@@ -285,11 +305,12 @@ bool
 trial_choose(struct trial_rank *f, double room)
 {
 	struct fitting best = { .us = INFINITY };
+	double other = other_bytes(f);
 	uint32_t i;
 
 	f->left_us = 0;
 	best.way = arena_alloc(&f->tmp, f->n * sizeof *best.way);
-	room -= other_bytes(f);
+	room -= other;
 	choose_shared(f, room, &best);
 	if (f->n == 2) {
 		choose_two(f, room, &best);
@@ -299,6 +320,7 @@ trial_choose(struct trial_rank *f, double room)
 	for (i = 0; isfinite(best.us) && i < f->n; i++) {
 		f->x->choice[f->of[i]] = best.way[i];
 	}
+	f->taken = other + best.bytes;
 	arena_release(&f->tmp);
 	return isfinite(best.us);
 }

@@ -155,9 +155,8 @@ draw_layers(struct trial *x)
 	trial_set_layers(x, layers);
 }
 
-/* What a rank has at least with any ways; `made`: by the programs of all. */
-static double
-least_of_any(struct trial *x, uint32_t rank, bool made)
+static struct trial_rank
+open_rank(struct trial *x, uint32_t rank)
 {
 	uint32_t n = (uint32_t)x->t->chunks;
 	struct arena *a = &x->s->space.tmp;
@@ -165,12 +164,46 @@ least_of_any(struct trial *x, uint32_t rank, bool made)
 		.x = x, .rank = rank, .of = &x->stages[rank * n], .n = n,
 		.free_bytes = INFINITY
 	};
-	uint32_t *was = arena_dup(a, x->choice, x->nstages * sizeof *was);
-	double least;
 
 	arena_init(&f.tmp, &x->s->space.m->ctx->mem);
 	f.ways = arena_alloc(a, x->nstages * sizeof *f.ways);
 	f.keeps = arena_alloc(a, n * sizeof *f.keeps);
+	return f;
+}
+
+/*
+ * With a byte less than ways keep others are found, so a search that goes on
+ * there has tried all after as many turns as there are ways.
+ */
+static void
+check_turns(struct trial *x, uint32_t rank)
+{
+	struct trial_rank f = open_rank(x, rank);
+	uint32_t nways = x->ways_of->at.n, turns = 0;
+	uint32_t *was = arena_dup(&x->s->space.tmp, x->choice,
+				  x->nstages * sizeof *was);
+	double room = 1e15;
+
+	for (; f.n == 1 && trial_choose(&f, room); room = f.taken - 1) {
+		uint32_t way = x->choice[f.of[0]];
+
+		assert_true(f.taken <= room && turns++ < nways);
+		assert_true(trial_choose(&f, f.taken));
+		assert_int_equal(x->choice[f.of[0]], way);
+	}
+	assert_true(turns > 0 || f.n > 1);
+	memcpy(x->choice, was, x->nstages * sizeof *was);
+}
+
+/* What a rank has at least with any ways; `made`: by the programs of all. */
+static double
+least_of_any(struct trial *x, uint32_t rank, bool made)
+{
+	struct trial_rank f = open_rank(x, rank);
+	uint32_t *was = arena_dup(&x->s->space.tmp, x->choice,
+				  x->nstages * sizeof *was);
+	double least;
+
 	least = trial_least_bytes(&f, made ? TRIAL_MADE : TRIAL_SURE);
 	memcpy(x->choice, was, x->nstages * sizeof *was);
 	return x->fixed[rank] + least;
@@ -186,6 +219,7 @@ check_ranks(struct trial *x, const struct memory *mem, const struct plan *p,
 	for (i = 0; i < mem->nranks; i++) {
 		double is = (double)mem->rank[i].total, least, sure, made;
 
+		check_turns(x, i);
 		for (k = 0; k < n; k++) {
 			trial_stage_bytes(x, x->stages[i * n + k], &b[k]);
 		}
