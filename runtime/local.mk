@@ -74,8 +74,12 @@ rank_sources = \
 	%D%/data/export.c \
 	%D%/data/gguf.c \
 	%D%/data/gguf.h \
+	%D%/data/gguf_blocks.c \
 	%D%/data/gguf_names.c \
 	%D%/data/gguf_read.c \
+	%D%/data/gguf_reading.c \
+	%D%/data/gguf_reading.h \
+	%D%/data/gguf_tensors.c \
 	%D%/data/load_weights.c \
 	%D%/data/quantised.h \
 	%D%/data/quantised_config.c \

@@ -1,29 +1,36 @@
 /*
  * Private to runtime/data/: weights of llama.cpp, files of GGUF version 3.  A
  * tensor of such a file becomes one of the opened checkpoint under the name
- * that Hugging Face has for it, in the order of rows that it has there; one of
- * Q8_0 becomes one in F32.  So whoever reads a checkpoint knows nothing of
- * this.
+ * that Hugging Face has for it, in the order of rows that it has there; one
+ * whose numbers lie in blocks becomes one in F32.  So whoever reads a
+ * checkpoint knows nothing of this.
  *
- * gguf.c reads what stands before the data, gguf_names.c says what tensors are
- * called, gguf_read.c computes what is read.
+ * gguf.c reads keys, with gguf_reading.c, gguf_names.c says what tensors are
+ * called, gguf_blocks.c how numbers lie, gguf_read.c computes what is read.
+ * gguf_tensors.c reads what is said of tensors, and makes one of each expert of
+ * those that have the matrices of all.
  */
 #ifndef RT_GGUF_H
 #define RT_GGUF_H
 
 #include "runtime/data/safetensors.h"
 
-/* Types of tensors that are read, by their numbers in the format. */
-enum rt_gguf_type {
-	RT_GGUF_F32 = 0, RT_GGUF_F16 = 1, RT_GGUF_Q8_0 = 8, RT_GGUF_BF16 = 30
+/* How the numbers of a tensor lie in the file. */
+struct rt_gguf_type {
+	int number; /* that the format has for it */
+	const char *name;
+	enum rt_dtype dtype; /* that they are read as */
+	int block, bytes; /* numbers of a block, and what it takes */
+	/* what the numbers of a block are; NULL: they are stored as read */
+	void (*widen)(const unsigned char *block, float *out);
 };
 
-/* Q8_0: so many numbers of 8 bits share a scale, an f16 before them. */
-enum { RT_GGUF_BLOCK = 32, RT_GGUF_BLOCK_BYTES = 2 + RT_GGUF_BLOCK };
+/* The most of any type's. */
+enum { RT_GGUF_BLOCK = 256, RT_GGUF_BLOCK_BYTES = 210 };
 
 /* How a tensor that is not read as it is stored is read. */
 struct rt_gguf_view {
-	bool is_q8; /* else as its dtype says */
+	const struct rt_gguf_type *type;
 	int64_t at; /* of its bytes, from the start of the data */
 	int64_t columns; /* elements of a row */
 	int64_t elem_bytes; /* of one as it is read */
@@ -32,10 +39,26 @@ struct rt_gguf_view {
 	int64_t head_rows;
 };
 
+/* Which family's names the experts of a layer have at Hugging Face. */
+enum rt_gguf_experts { RT_GGUF_ANY, RT_GGUF_MIXTRAL, RT_GGUF_QWEN };
+
 /* What the names of tensors depend on. */
 struct rt_gguf_model {
 	bool turns; /* halves of heads of queries and keys take turns */
+	enum rt_gguf_experts experts;
 	int64_t heads, key_heads; /* 0: not said */
+};
+
+/* Bytes of a name in a file, which are at most 64, and of one here. */
+enum { RT_GGUF_MOST_NAME = 64, RT_GGUF_NAME_BYTES = 112 };
+
+/* A tensor at Hugging Face. */
+struct rt_gguf_name {
+	char text[RT_GGUF_NAME_BYTES];
+	int64_t heads; /* whose halves take turns in its rows, or 0 */
+	/* it has the matrices of all experts: the one of number 7 has the name
+	 * with 7 in place of `*` */
+	bool experts;
 };
 
 /* ---- gguf.c ---------------------------------------------------------- */
@@ -48,18 +71,18 @@ enum rt_status rt_gguf_open(struct rt_st **out, const char *path,
 
 /* ---- gguf_names.c ---------------------------------------------------- */
 
-/* Bytes of a name in a file, which are at most 64, and of one here. */
-enum { RT_GGUF_MOST_NAME = 64, RT_GGUF_NAME_BYTES = 112 };
-
-/*
- * The name at Hugging Face of a tensor, or its own if there is none; returns
- * the heads whose halves take turns in its rows, or 0.
- */
-int64_t rt_gguf_name(const struct rt_gguf_model *m, const char *name,
-		     char out[RT_GGUF_NAME_BYTES]);
+/* What Hugging Face calls a tensor; if no name is known, as the file does. */
+void rt_gguf_name(const struct rt_gguf_model *m, const char *name,
+		  struct rt_gguf_name *out);
 /* The families whose names are known, and which of them have turns. */
 bool rt_gguf_family(const char *architecture, struct rt_gguf_model *m);
 extern const char rt_gguf_families[];
+
+/* ---- gguf_blocks.c --------------------------------------------------- */
+
+/* The type of that number, or NULL; and the names of all, as text. */
+const struct rt_gguf_type *rt_gguf_type(uint64_t number);
+extern const char rt_gguf_types[];
 
 /* ---- gguf_read.c ----------------------------------------------------- */
 

@@ -8,13 +8,19 @@
 #include <string.h>
 
 /* llama: its rotary embedding has pairs of rows beside each other, so rows of
- * queries and keys were put so. */
-const char rt_gguf_families[] = "llama, qwen2 or qwen3";
+ * queries and keys were put so.  With experts it is Mixtral. */
+const char rt_gguf_families[] = "llama, qwen2, qwen3 or qwen3moe";
 
 static const struct {
 	const char *name;
 	bool turns;
-} families[] = { { "llama", true }, { "qwen2", false }, { "qwen3", false } };
+	enum rt_gguf_experts experts;
+} families[] = {
+	{ "llama", true, RT_GGUF_MIXTRAL },
+	{ "qwen2", false, RT_GGUF_ANY },
+	{ "qwen3", false, RT_GGUF_ANY },
+	{ "qwen3moe", false, RT_GGUF_QWEN },
+};
 
 enum { NFAMILIES = sizeof(families) / sizeof(families[0]) };
 
@@ -33,18 +39,30 @@ static const struct {
 static const struct {
 	const char *theirs, *ours;
 	enum turns turns;
+	enum rt_gguf_experts of;
 } inner[] = {
-	{ "attn_norm", "input_layernorm", NONE },
-	{ "attn_q", "self_attn.q_proj", QUERIES },
-	{ "attn_k", "self_attn.k_proj", KEYS },
-	{ "attn_v", "self_attn.v_proj", NONE },
-	{ "attn_output", "self_attn.o_proj", NONE },
-	{ "attn_q_norm", "self_attn.q_norm", NONE },
-	{ "attn_k_norm", "self_attn.k_norm", NONE },
-	{ "ffn_norm", "post_attention_layernorm", NONE },
-	{ "ffn_gate", "mlp.gate_proj", NONE },
-	{ "ffn_up", "mlp.up_proj", NONE },
-	{ "ffn_down", "mlp.down_proj", NONE },
+	{ "attn_norm", "input_layernorm", NONE, RT_GGUF_ANY },
+	{ "attn_q", "self_attn.q_proj", QUERIES, RT_GGUF_ANY },
+	{ "attn_k", "self_attn.k_proj", KEYS, RT_GGUF_ANY },
+	{ "attn_v", "self_attn.v_proj", NONE, RT_GGUF_ANY },
+	{ "attn_output", "self_attn.o_proj", NONE, RT_GGUF_ANY },
+	{ "attn_q_norm", "self_attn.q_norm", NONE, RT_GGUF_ANY },
+	{ "attn_k_norm", "self_attn.k_norm", NONE, RT_GGUF_ANY },
+	{ "ffn_norm", "post_attention_layernorm", NONE, RT_GGUF_ANY },
+	{ "ffn_gate", "mlp.gate_proj", NONE, RT_GGUF_ANY },
+	{ "ffn_up", "mlp.up_proj", NONE, RT_GGUF_ANY },
+	{ "ffn_down", "mlp.down_proj", NONE, RT_GGUF_ANY },
+	{ "ffn_gate_inp", "block_sparse_moe.gate", NONE, RT_GGUF_MIXTRAL },
+	{ "ffn_gate_exps", "block_sparse_moe.experts.*.w1", NONE,
+	  RT_GGUF_MIXTRAL },
+	{ "ffn_down_exps", "block_sparse_moe.experts.*.w2", NONE,
+	  RT_GGUF_MIXTRAL },
+	{ "ffn_up_exps", "block_sparse_moe.experts.*.w3", NONE,
+	  RT_GGUF_MIXTRAL },
+	{ "ffn_gate_inp", "mlp.gate", NONE, RT_GGUF_QWEN },
+	{ "ffn_gate_exps", "mlp.experts.*.gate_proj", NONE, RT_GGUF_QWEN },
+	{ "ffn_up_exps", "mlp.experts.*.up_proj", NONE, RT_GGUF_QWEN },
+	{ "ffn_down_exps", "mlp.experts.*.down_proj", NONE, RT_GGUF_QWEN },
 };
 
 enum {
@@ -60,6 +78,7 @@ rt_gguf_family(const char *architecture, struct rt_gguf_model *m)
 	for (i = 0; i < NFAMILIES; i++) {
 		if (strcmp(families[i].name, architecture) == 0) {
 			m->turns = families[i].turns;
+			m->experts = families[i].experts;
 			return true;
 		}
 	}
@@ -88,35 +107,50 @@ layer_prefix(const char *name, const char **digits, size_t *n)
 	return *n > 0 && at[*n] == '.' ? sizeof(begins) + *n : 0;
 }
 
-int64_t
+/* The row of a layer's tensor that has such a name, or NINNER. */
+static size_t
+find_inner(const struct rt_gguf_model *m, const char *part, size_t n)
+{
+	size_t i;
+
+	for (i = 0; i < NINNER; i++) {
+		if (is_word(part, n, inner[i].theirs) &&
+		    (inner[i].of == RT_GGUF_ANY || inner[i].of == m->experts)) {
+			break;
+		}
+	}
+	return i;
+}
+
+void
 rt_gguf_name(const struct rt_gguf_model *m, const char *name,
-	     char out[RT_GGUF_NAME_BYTES])
+	     struct rt_gguf_name *out)
 {
 	const char *digits, *rest, *tail = strrchr(name, '.');
 	size_t n, prefix = layer_prefix(name, &digits, &n), part, i;
 
-	snprintf(out, RT_GGUF_NAME_BYTES, "%s", name);
+	memset(out, 0, sizeof(*out));
+	snprintf(out->text, sizeof(out->text), "%s", name);
 	if (!tail || (size_t)(tail - name) < prefix ||
 	    (strcmp(tail, ".weight") != 0 && strcmp(tail, ".bias") != 0)) {
-		return 0;
+		return;
 	}
 	rest = name + prefix;
 	part = (size_t)(tail - rest);
 	for (i = 0; prefix == 0 && i < NOUTER; i++) {
 		if (is_word(rest, part, outer[i].theirs)) {
-			snprintf(out, RT_GGUF_NAME_BYTES, "%s%s",
+			snprintf(out->text, sizeof(out->text), "%s%s",
 				 outer[i].ours, tail);
 		}
 	}
-	for (i = 0; prefix > 0 && i < NINNER; i++) {
-		if (is_word(rest, part, inner[i].theirs)) {
-			snprintf(out, RT_GGUF_NAME_BYTES,
-				 "model.layers.%.*s.%s%s", (int)n, digits,
-				 inner[i].ours, tail);
-			return !m->turns || inner[i].turns == NONE ? 0
-				: inner[i].turns == KEYS ? m->key_heads
-							 : m->heads;
-		}
+	i = prefix > 0 ? find_inner(m, rest, part) : NINNER;
+	if (i == NINNER) {
+		return;
 	}
-	return 0;
+	snprintf(out->text, sizeof(out->text), "model.layers.%.*s.%s%s",
+		 (int)n, digits, inner[i].ours, tail);
+	out->experts = strchr(inner[i].ours, '*') != NULL;
+	if (m->turns && inner[i].turns != NONE) {
+		out->heads = inner[i].turns == KEYS ? m->key_heads : m->heads;
+	}
 }

@@ -6,9 +6,7 @@
 
 #include <string.h>
 
-#include "runtime/elems.h"
-
-enum { MOST_BLOCKS = 256 }; /* at a time */
+enum { RAW_BYTES = 16384 }; /* of blocks, at a time */
 
 /* The row of the file that has row r: of each head rows 0, 1, 2, .. are rows 0,
  * n / 2, 1, n / 2 + 1, .. here. */
@@ -24,44 +22,36 @@ stored_row(const struct rt_gguf_view *v, int64_t r)
 	return r - in + in % half * 2 + in / half;
 }
 
-static float
-scale_of(const unsigned char *block)
-{
-	return (float)rt_widen_float((uint64_t)block[0] |
-				     (uint64_t)block[1] << 8, 5, 10, false);
-}
-
 /* Numbers `first` on of the file's blocks, as f32. */
 static enum rt_status
 read_blocks(const struct rt_shard *s, const struct rt_st_tensor *t,
 	    int64_t first, int64_t n, char *out, struct rt_error *err)
 {
-	unsigned char raw[MOST_BLOCKS * RT_GGUF_BLOCK_BYTES];
-	int64_t block = first / RT_GGUF_BLOCK, skip = first % RT_GGUF_BLOCK;
+	const struct rt_gguf_type *type = t->view->type;
+	unsigned char raw[RAW_BYTES];
+	float wide[RT_GGUF_BLOCK];
+	int64_t block = first / type->block, skip = first % type->block;
 	enum rt_status status = RT_OK;
 
 	while (n > 0 && status == RT_OK) {
-		int64_t some = (skip + n + RT_GGUF_BLOCK - 1) / RT_GGUF_BLOCK;
-		int64_t i;
+		int64_t blocks = (skip + n + type->block - 1) / type->block;
+		int64_t some, i;
 
-		some = some < MOST_BLOCKS ? some : MOST_BLOCKS;
-		status = rt_shard_read(s, t, s->data_at + t->view->at + block *
-				       RT_GGUF_BLOCK_BYTES, some *
-				       RT_GGUF_BLOCK_BYTES, raw, err);
-		for (i = skip; i < some * RT_GGUF_BLOCK && n > 0 &&
-		     status == RT_OK; i++, n--) {
-			const unsigned char *b = raw + i / RT_GGUF_BLOCK *
-						 RT_GGUF_BLOCK_BYTES;
-			int8_t q;
-			float f;
-
-			memcpy(&q, b + 2 + i % RT_GGUF_BLOCK, 1);
-			f = scale_of(b) * (float)q;
-			memcpy(out, &f, sizeof(f));
-			out += sizeof(f);
+		blocks = blocks < RAW_BYTES / type->bytes
+			? blocks : RAW_BYTES / type->bytes;
+		status = rt_shard_read(s, t, s->data_at + t->view->at +
+				       block * type->bytes,
+				       blocks * type->bytes, raw, err);
+		for (i = 0; i < blocks && status == RT_OK; i++) {
+			type->widen(raw + i * type->bytes, wide);
+			some = n < type->block - skip ? n
+						      : type->block - skip;
+			memcpy(out, wide + skip, (size_t)some * sizeof(*wide));
+			out += some * (int64_t)sizeof(*wide);
+			n -= some;
+			skip = 0;
 		}
-		block += some;
-		skip = 0;
+		block += blocks;
 	}
 	return status;
 }
@@ -82,7 +72,7 @@ rt_gguf_read(const struct rt_st *st, const struct rt_st_tensor *t,
 
 		some = v->head_rows == 0 || n < v->columns - c
 			? n : v->columns - c;
-		status = v->is_q8 ? read_blocks(s, t, at, some, to, err)
+		status = v->type->widen ? read_blocks(s, t, at, some, to, err)
 			: rt_shard_read(s, t, s->data_at + v->at + at * size,
 					some * size, to, err);
 		to += some * size;

@@ -2,6 +2,7 @@
 # which any compiler can build, and with clang's libFuzzer by `make fuzz'.
 check_PROGRAMS += \
 	%D%/replay-dsl \
+	%D%/replay-gguf \
 	%D%/replay-import \
 	%D%/replay-ir \
 	%D%/replay-json \
@@ -16,6 +17,8 @@ check_PROGRAMS += \
 replay_sources = %D%/replay.c %D%/mutate.c %D%/mutate.h
 %C%_replay_dsl_SOURCES = $(replay_sources) \
 	%D%/fuzz-dsl.c
+%C%_replay_gguf_SOURCES = $(replay_sources) \
+	%D%/fuzz-gguf.c
 %C%_replay_import_SOURCES = $(replay_sources) \
 	%D%/fuzz-import.c
 %C%_replay_ir_SOURCES = $(replay_sources) \
@@ -41,6 +44,7 @@ replay_sources = %D%/replay.c %D%/mutate.c %D%/mutate.h
 
 fuzzers = \
 	%D%/fuzz-dsl \
+	%D%/fuzz-gguf \
 	%D%/fuzz-import \
 	%D%/fuzz-ir \
 	%D%/fuzz-json \
@@ -59,6 +63,9 @@ custom_sources = %D%/custom.c %D%/mutate.c %D%/mutate.h
 %C%_fuzz_dsl_SOURCES = $(custom_sources) \
 	%D%/fuzz-dsl.c
 %C%_fuzz_dsl_LDFLAGS = $(fuzzer_ldflags)
+%C%_fuzz_gguf_SOURCES = $(custom_sources) \
+	%D%/fuzz-gguf.c
+%C%_fuzz_gguf_LDFLAGS = $(fuzzer_ldflags)
 %C%_fuzz_import_SOURCES = $(custom_sources) \
 	%D%/fuzz-import.c
 %C%_fuzz_import_LDFLAGS = $(fuzzer_ldflags)

@@ -28,8 +28,8 @@ mkdir -p findings
 # times the 500 MB that llmc may take to refuse one, since sanitizers take so
 # much more of both, and -timeout is of the clock of a machine with other work.
 status=0
-for what in ${FUZZ:-dsl import ir json mark plan safetensors sched target \
-	tokenizer tokens tsv}; do
+for what in ${FUZZ:-dsl gguf import ir json mark plan safetensors sched \
+	target tokenizer tokens tsv}; do
 	corpus=corpus/$what
 	mkdir -p "$corpus"
 	find "$top_srcdir/tests/fuzz/seeds/$what" -type f \

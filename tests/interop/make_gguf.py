@@ -7,7 +7,9 @@
 Each folder has config.json, model.gguf, and model.safetensors with what is to
 be read of that, in f32: the package gguf quantises, and widens again.  Rows of
 queries and keys of the family llama lie as convert_hf_to_gguf.py puts them.
-Test: tests/cli/run/gguf.sh.
+The folder types has a tensor of each type whose numbers lie in blocks, of drawn
+bytes, which the package widens.  Tests: tests/unit/data/t-gguf.c, and
+tests/cli/run/gguf.sh for the models.
 """
 import json
 import os
@@ -18,7 +20,17 @@ import numpy as np
 from gguf import GGMLQuantizationType as T
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-HIDDEN, HEADS, KV, HD, FFN, VOCAB = 32, 4, 2, 8, 32, 32
+HIDDEN, HEADS, KV, HD, FFN, VOCAB, EXPERTS = 32, 4, 2, 8, 32, 32, 3
+# llama.cpp's name of a family
+ARCHITECTURES = {"mixtral": "llama", "qwen3_moe": "qwen3moe"}
+CLASSES = {"llama": "LlamaForCausalLM", "qwen2": "Qwen2ForCausalLM",
+           "mixtral": "MixtralForCausalLM", "qwen3_moe": "Qwen3MoeForCausalLM"}
+# of families with experts, of the router and of an expert's matrices
+MOE = {
+    "mixtral": ("block_sparse_moe.gate", "block_sparse_moe.experts.%d.",
+                ("w1", "w3", "w2")),
+    "qwen3_moe": ("mlp.gate", "mlp.experts.%d.",
+                  ("gate_proj", "up_proj", "down_proj"))}
 
 
 def turned(w, heads):
@@ -29,6 +41,8 @@ def turned(w, heads):
 
 def tensors(family, layers):
     """Names of llama.cpp and of Hugging Face, shapes, types, heads."""
+    turns = ARCHITECTURES.get(family, family) == "llama"
+    biases = family in ("llama", "qwen2")
     yield "token_embd.weight", "model.embed_tokens.weight", \
         (VOCAB, HIDDEN), T.F16, 0
     yield "output_norm.weight", "model.norm.weight", (HIDDEN,), T.F32, 0
@@ -39,11 +53,15 @@ def tensors(family, layers):
             (HIDDEN,), T.F32, 0
         for x, heads, kind in (("q", HEADS, T.Q8_0), ("k", KV, T.F16),
                                ("v", KV, T.BF16)):
-            turns = 0 if x == "v" or family != "llama" else heads
+            of_heads = heads if turns and x != "v" else 0
             yield a + f"attn_{x}.weight", b + f"self_attn.{x}_proj.weight", \
-                (heads * HD, HIDDEN), kind, turns
-            yield a + f"attn_{x}.bias", b + f"self_attn.{x}_proj.bias", \
-                (heads * HD,), T.F32, turns
+                (heads * HD, HIDDEN), kind, of_heads
+            if biases:
+                yield a + f"attn_{x}.bias", b + f"self_attn.{x}_proj.bias", \
+                    (heads * HD,), T.F32, of_heads
+            if family == "qwen3_moe" and x != "v":
+                yield a + f"attn_{x}_norm.weight", \
+                    b + f"self_attn.{x}_norm.weight", (HD,), T.F32, 0
         yield a + "attn_output.weight", b + "self_attn.o_proj.weight", \
             (HIDDEN, HEADS * HD), T.Q8_0, 0
         if family == "llama":
@@ -51,9 +69,23 @@ def tensors(family, layers):
                 (HIDDEN,), T.F32, 0
         yield a + "ffn_norm.weight", b + "post_attention_layernorm.weight", \
             (HIDDEN,), T.F32, 0
-        for x, y in (("gate", "gate"), ("up", "up"), ("down", "down")):
-            yield a + f"ffn_{x}.weight", b + f"mlp.{y}_proj.weight", \
+        yield from mlp(family, a, b)
+
+
+def mlp(family, a, b):
+    if family not in MOE:
+        for x in ("gate", "up", "down"):
+            yield a + f"ffn_{x}.weight", b + f"mlp.{x}_proj.weight", \
                 (HIDDEN, FFN) if x == "down" else (FFN, HIDDEN), T.Q8_0, 0
+        return
+    gate, expert, names = MOE[family]
+    yield a + "ffn_gate_inp.weight", b + gate + ".weight", \
+        (EXPERTS, HIDDEN), T.F32, 0
+    for x, y, kind in zip(("gate", "up", "down"), names,
+                          (T.Q4_0, T.F16, T.Q5_1)):
+        yield a + f"ffn_{x}_exps.weight", b + expert + y + ".weight", \
+            (EXPERTS,) + ((HIDDEN, FFN) if x == "down" else (FFN, HIDDEN)), \
+            kind, 0
 
 
 def save(path, values):
@@ -75,7 +107,8 @@ def make(family, layers):
     folder = os.path.join(HERE, "gguf", family)
     os.makedirs(folder, exist_ok=True)
     rng = np.random.default_rng(5)
-    w = gguf.GGUFWriter(os.path.join(folder, "model.gguf"), family)
+    w = gguf.GGUFWriter(os.path.join(folder, "model.gguf"),
+                        ARCHITECTURES.get(family, family))
     w.add_context_length(64)
     w.add_head_count(HEADS)
     w.add_head_count_kv(KV)
@@ -98,15 +131,18 @@ def make(family, layers):
             back[rows] = wide
         else:
             back = wide
-        want[ours] = np.ascontiguousarray(back)
+        if "%d" in ours:
+            for e in range(EXPERTS):
+                want[ours % e] = np.ascontiguousarray(back[e])
+        else:
+            want[ours] = np.ascontiguousarray(back)
     w.write_header_to_file()
     w.write_kv_data_to_file()
     w.write_tensors_to_file()
     w.close()
     save(os.path.join(folder, "model.safetensors"), want)
     config = {
-        "architectures": ["LlamaForCausalLM" if family == "llama"
-                          else "Qwen2ForCausalLM"],
+        "architectures": [CLASSES[family]],
         "model_type": family, "hidden_act": "silu", "hidden_size": HIDDEN,
         "intermediate_size": FFN, "num_hidden_layers": layers,
         "num_attention_heads": HEADS, "num_key_value_heads": KV,
@@ -115,10 +151,48 @@ def make(family, layers):
         "tie_word_embeddings": False, "torch_dtype": "float32"}
     if family == "llama":
         config["attention_bias"] = True
+    elif family == "mixtral":
+        config.update(num_local_experts=EXPERTS, num_experts_per_tok=2)
+    elif family == "qwen3_moe":
+        config.update(num_experts=EXPERTS, num_experts_per_tok=2, head_dim=HD,
+                      moe_intermediate_size=FFN, norm_topk_prob=True)
     with open(os.path.join(folder, "config.json"), "w") as f:
         json.dump(config, f, indent=1)
         f.write("\n")
 
 
+# Types, and at which bytes of a block a scale in f16 lies.
+TYPES = {
+    T.Q4_0: [0], T.Q4_1: [0, 2], T.Q5_0: [0], T.Q5_1: [0, 2], T.Q8_0: [0],
+    T.Q2_K: [80, 82], T.Q3_K: [108], T.Q4_K: [0, 2], T.Q5_K: [0, 2],
+    T.Q6_K: [208], T.IQ4_NL: [0], T.IQ4_XS: [0]}
+
+
+def make_types():
+    folder = os.path.join(HERE, "gguf", "types")
+    os.makedirs(folder, exist_ok=True)
+    rng = np.random.default_rng(6)
+    w = gguf.GGUFWriter(os.path.join(folder, "model.gguf"), "qwen2")
+    want = {}
+    for kind, scales in TYPES.items():
+        numbers, size = gguf.GGML_QUANT_SIZES[kind]
+        raw = rng.integers(0, 256, (2, 256 // numbers, size), np.uint8)
+        for at in scales:
+            f = rng.standard_normal(raw.shape[:2] + (1,)) * 0.01
+            raw[:, :, at:at + 2] = f.astype("<f2").view(np.uint8)
+        raw = raw.reshape(2, -1)
+        name = kind.name.lower()
+        w.add_tensor(name, raw, raw_dtype=kind)
+        want[name] = gguf.quants.dequantize(raw, kind)
+    w.write_header_to_file()
+    w.write_kv_data_to_file()
+    w.write_tensors_to_file()
+    w.close()
+    save(os.path.join(folder, "model.safetensors"), want)
+
+
 make("llama", 2)
 make("qwen2", 1)
+make("mixtral", 1)
+make("qwen3_moe", 1)
+make_types()

@@ -13,7 +13,7 @@ logits()
 	grep -v '^ranks' out
 }
 
-for family in llama qwen2; do
+for family in llama qwen2 mixtral qwen3_moe; do
 	run import "$files/$family" --dim seq=8 -o m.llm || exit
 	logits "$files/$family/model.safetensors" >want
 	logits "$files/$family/model.gguf" >got

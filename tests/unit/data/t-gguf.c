@@ -99,6 +99,16 @@ test_families(void **state)
 	(void)state;
 	check_family("llama", 29);
 	check_family("qwen2", 15);
+	check_family("mixtral", 19);
+	check_family("qwen3_moe", 21);
+}
+
+/* Every type whose numbers lie in blocks, in all that its bits can say. */
+static void
+test_types(void **state)
+{
+	(void)state;
+	check_family("types", 12);
 }
 
 /* ---- damaged files --------------------------------------------------- */
@@ -244,13 +254,15 @@ test_messages(void **state)
 	refuse(15, 1, "tensors, expected at most");
 	head = place_of("general.architecture") + 20 + 4 + 8;
 	refuse(head, 'r', "found general.architecture 'rwen2', expected llama, "
-	       "qwen2 or qwen3");
+	       "qwen2, qwen3 or qwen3moe");
 	/* u64 name, u32 dims, sizes, u32 type, u64 offset */
 	tensor = place_of("blk.0.attn_q.weight") + 19;
 	refuse(tensor, 9, "found 9 dimensions, expected 1 to 4");
 	refuse(tensor + 4, 31, "rows of 31 elements of Q8_0, expected a "
 	       "multiple of 32");
-	refuse(tensor + 4 + 16, 12, "found type 12, expected 0 (F32)");
+	refuse(tensor + 4 + 16, 9, "found type 9, expected one of F32, F16");
+	refuse(tensor + 4 + 16, 12, "rows of 32 elements of Q4_K, expected a "
+	       "multiple of 256");
 	refuse(tensor + 4 + 16 + 4, 1, "expected a multiple of the alignment");
 	refuse(tensor + 4 + 16 + 4 + 1, 0x55, "found its data elsewhere");
 	refuse(place_of("blk.0.attn_k.weight") + 11, 'q', "found the name 2 "
@@ -448,6 +460,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_families),
+		cmocka_unit_test(test_types),
 		cmocka_unit_test(test_truncated),
 		cmocka_unit_test(test_damaged),
 		cmocka_unit_test(test_messages),
