@@ -75,6 +75,7 @@ rank_sources = \
 	%D%/data/gguf.c \
 	%D%/data/gguf.h \
 	%D%/data/gguf_blocks.c \
+	%D%/data/gguf_config.c \
 	%D%/data/gguf_names.c \
 	%D%/data/gguf_read.c \
 	%D%/data/gguf_reading.c \

@@ -149,14 +149,21 @@ enum rt_status rt_st_open_index(struct rt_st **out, const char *path,
  * Opens what the path stands for: an index (*.json), a folder that holds
  * model.safetensors.index.json, else model.safetensors, else exactly one
  * *.safetensors; one .safetensors file; or one *.gguf of llama.cpp, whose
- * tensors have the names and the order of Hugging Face then, those of Q8_0 in
- * F32.  A matrix of the others that is stored in 8 or 4
- * bits, as quantization_config of the config.json beside it says, is one tensor
- * in F32, NAME.weight, in place of those that it is made of.
+ * tensors have the names and the order of Hugging Face then, those whose
+ * numbers lie in blocks in F32.  A matrix of the others that is stored in 8 or
+ * 4 bits, as quantization_config of the config.json beside it says, is one
+ * tensor in F32, NAME.weight, in place of those that it is made of.
  */
 enum rt_status rt_st_open_any(struct rt_st **out, const char *path,
 			      const struct rt_alloc *alloc,
 			      struct rt_error *err);
+
+/*
+ * Of an open *.gguf, the text that the config.json of its model would have, to
+ * be freed by free(); the checkpoint has the allocator of libc.
+ */
+enum rt_status rt_st_config(const struct rt_st *st, char **out,
+			    struct rt_error *err);
 
 /*
  * The same checks over the first `len` bytes of a file of `file_bytes`

@@ -1,11 +1,12 @@
 /*
- * llmc import DIR|config.json: finds the files, has the model's text made,
- * and reads it as any model is read, so that nothing is written that llmc
+ * llmc import DIR|config.json|FILE.gguf: finds the files, has the model's text
+ * made, and reads it as any model is read, so that nothing is written that llmc
  * itself would refuse.
  */
 #include "frontend/import/import.h"
 
 #include <ctype.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -17,8 +18,9 @@ static const struct span nowhere;
 
 struct importing {
 	struct driver *d;
-	const char *config;	/* the path of config.json */
-	const char *folder;	/* what weights are looked for in */
+	const char *config;	/* the path of config.json; NULL: it is made of
+				 * the keys of the weights */
+	const char *folder;	/* what weights are looked for in, or these */
 	const char *weights;	/* NULL: there are none */
 	struct rt_st *st;
 };
@@ -27,6 +29,16 @@ static const char *
 inside(const struct importing *x, const char *name)
 {
 	return arena_printf(&x->d->ctx.perm, "%s/%s", x->folder, name);
+}
+
+static const char gguf[] = ".gguf";
+
+static bool
+is_gguf(const char *path)
+{
+	size_t n = strlen(path), end = strlen(gguf);
+
+	return n > end && strcmp(path + n - end, gguf) == 0;
 }
 
 /* The files that the input stands for. */
@@ -40,6 +52,10 @@ find_files(struct importing *x)
 	struct stat sb;
 	int i;
 
+	if (is_gguf(x->d->opts.input)) {
+		x->weights = x->folder = x->d->opts.input;
+		return true;
+	}
 	x->config = x->d->opts.input;
 	x->folder = !slash ? "." : slash == x->config ? "/" :
 		arena_strndup(&x->d->ctx.perm, x->config,
@@ -62,7 +78,8 @@ find_files(struct importing *x)
 	return true;
 }
 
-/* `Llama-3.1-8B` is llama_3_1_8b; NULL: the folder has no name. */
+/* `Llama-3.1-8B` is llama_3_1_8b, and so is `Llama-3.1-8B.gguf`; NULL: there is
+ * no name. */
 static const char *
 model_name(const struct importing *x)
 {
@@ -70,6 +87,10 @@ model_name(const struct importing *x)
 	struct buf b;
 
 	p = p ? p + 1 : x->folder;
+	if (!x->config) {
+		p = arena_strndup(&x->d->ctx.perm, p,
+				  strlen(p) - strlen(gguf));
+	}
 	buf_init(&b, &x->d->ctx.perm);
 	if (isdigit((unsigned char)*p)) {
 		buf_puts(&b, "m_");
@@ -105,6 +126,60 @@ read_back(struct importing *x, const struct buf *text)
 	return m;
 }
 
+/* The next ones report what fails. */
+
+static bool
+read_config(struct importing *x, uint32_t *file)
+{
+	struct ir_ctx *c = &x->d->ctx;
+	const char *why;
+
+	if (!source_read(&c->sources, x->config, file, &why)) {
+		diag_error(&c->diags, nowhere, "cannot read %s: %s", x->config,
+			   why);
+		return false;
+	}
+	return true;
+}
+
+static bool
+open_weights(struct importing *x)
+{
+	struct rt_error err;
+
+	if (x->weights &&
+	    rt_st_open_any(&x->st, x->weights, NULL, &err) != RT_OK) {
+		diag_error(&x->d->ctx.diags, nowhere, "%s", err.message);
+		return false;
+	}
+	return true;
+}
+
+/* What the keys of the weights say, as the text of a config.json. */
+static bool
+make_config(struct importing *x, uint32_t *file)
+{
+	struct ir_ctx *c = &x->d->ctx;
+	struct rt_error err;
+	const char *name;
+	uint32_t base;
+	char *text;
+
+	if (rt_st_config(x->st, &text, &err) != RT_OK) {
+		diag_error(&c->diags, nowhere, "%s", err.message);
+		return false;
+	}
+	name = arena_printf(&c->perm, "%s (its keys)", x->weights);
+	if (!source_add(&c->sources, name, arena_strndup(&c->perm, text,
+							 strlen(text)),
+			strlen(text), &base)) {
+		die("the keys of weights are too long");
+	}
+	free(text);
+	*file = c->sources.files.n - 1;
+	return true;
+}
+
 static bool
 import(struct importing *x)
 {
@@ -112,19 +187,11 @@ import(struct importing *x)
 	struct imp_request rq = { .dims = d->opts.dims.at,
 				  .ndims = d->opts.dims.n };
 	struct ir_module *m;
-	struct rt_error err;
 	struct span start;
-	const char *why;
 
 	imp_add_dims(&d->ctx, &rq);
-	if (!source_read(&d->ctx.sources, x->config, &rq.file, &why)) {
-		diag_error(&d->ctx.diags, nowhere, "cannot read %s: %s",
-			   x->config, why);
-		return false;
-	}
-	if (x->weights &&
-	    rt_st_open_any(&x->st, x->weights, NULL, &err) != RT_OK) {
-		diag_error(&d->ctx.diags, nowhere, "%s", err.message);
+	if ((x->config && !read_config(x, &rq.file)) || !open_weights(x) ||
+	    (!x->config && !make_config(x, &rq.file))) {
 		return false;
 	}
 	rq.name = model_name(x);

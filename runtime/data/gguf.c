@@ -15,6 +15,7 @@
 #include "runtime/data/gguf_reading.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -83,7 +84,6 @@ whole(struct gguf_reading *r, const char *key, uint64_t type, uint64_t least)
 	if (is_whole[type]) {
 		v = rt_gguf_number(r, value_bytes[type]);
 	}
-
 	if (r->status == RT_OK && (v < least || v > INT32_MAX)) {
 		rt_gguf_fail(r, at, "found a value of '%s' that is no whole "
 			     "number of %" PRIu64 " to %d, expected one",
@@ -92,14 +92,56 @@ whole(struct gguf_reading *r, const char *key, uint64_t type, uint64_t least)
 	return (int64_t)v;
 }
 
-/* Whether a key is ARCHITECTURE.tail, of the architecture that came before. */
-static bool
-is_of_model(const struct gguf_reading *r, const char *key, const char *tail)
+static void
+skip_value(struct gguf_reading *r, uint64_t type)
 {
-	size_t n = strlen(r->architecture);
+	char none[1];
 
-	return n > 0 && strncmp(key, r->architecture, n) == 0 &&
-	       key[n] == '.' && strcmp(key + n + 1, tail) == 0;
+	if (type == TEXT) {
+		rt_gguf_text(r, none, sizeof(none));
+	} else if (type == ARRAY) {
+		skip_array(r);
+	} else {
+		rt_gguf_skip(r, 1, value_bytes[type], "values");
+	}
+}
+
+/* A number of any type; 0 of what is none. */
+static double
+real(struct gguf_reading *r, uint64_t type)
+{
+	int bytes = value_bytes[type];
+	uint64_t bits;
+	double d;
+	float f;
+
+	if (bytes == 0 || type == BOOL) {
+		skip_value(r, type);
+		return 0;
+	}
+	bits = rt_gguf_number(r, bytes);
+	if (type == F64) {
+		memcpy(&d, &bits, sizeof(d));
+		return d;
+	}
+	if (type == F32) {
+		uint32_t low = (uint32_t)bits;
+
+		memcpy(&f, &low, sizeof(f));
+		return (double)f;
+	}
+	return (double)bits;
+}
+
+/* A text of at most so many bytes; "" of what is none. */
+static void
+word(struct gguf_reading *r, uint64_t type, char *out, size_t size)
+{
+	if (type == TEXT) {
+		rt_gguf_text(r, out, size);
+	} else {
+		skip_value(r, type);
+	}
 }
 
 static void
@@ -113,8 +155,8 @@ read_architecture(struct gguf_reading *r, uint64_t type)
 	} else if (type == TEXT) {
 		rt_gguf_text(r, r->architecture, sizeof(r->architecture));
 	}
-	if (r->status == RT_OK &&
-	    !rt_gguf_family(r->architecture, &r->model)) {
+	r->model->family = rt_gguf_family(r->architecture);
+	if (!r->model->family) {
 		rt_gguf_fail(r, at, "found general.architecture '%s', expected "
 			     "%s", rt_show_name(r->architecture).text,
 			     rt_gguf_families);
@@ -134,13 +176,65 @@ read_split(struct gguf_reading *r, const char *key, uint64_t type)
 	}
 }
 
+/* Keys after "ARCHITECTURE."; others may change what the model computes. */
+static const char *const facts[RT_GGUF_NFACTS] = {
+	[RT_GGUF_CONTEXT] = "context_length",
+	[RT_GGUF_HIDDEN] = "embedding_length",
+	[RT_GGUF_LAYERS] = "block_count",
+	[RT_GGUF_FFN] = "feed_forward_length",
+	[RT_GGUF_KEY_DIM] = "attention.key_length",
+	[RT_GGUF_VALUE_DIM] = "attention.value_length",
+	[RT_GGUF_EPS] = "attention.layer_norm_rms_epsilon",
+	[RT_GGUF_THETA] = "rope.freq_base",
+	[RT_GGUF_TURNED] = "rope.dimension_count",
+	[RT_GGUF_EXPERTS] = "expert_count",
+	[RT_GGUF_CHOICES] = "expert_used_count",
+	[RT_GGUF_EXPERT_FFN] = "expert_feed_forward_length",
+	[RT_GGUF_SCALING] = "rope.scaling.factor",
+	[RT_GGUF_SCALED_FROM] = "rope.scaling.original_context_length",
+	[RT_GGUF_VOCAB] = "vocab_size",
+};
+
+/* Of a key of the model's: what is after "ARCHITECTURE.", as `tail`. */
+static void
+read_fact(struct gguf_reading *r, const char *key, const char *tail,
+	  uint64_t type)
+{
+	struct rt_gguf_model *m = r->model;
+	size_t i;
+
+	if (strcmp(tail, "attention.head_count") == 0) {
+		m->heads = whole(r, key, type, 1);
+		return;
+	}
+	if (strcmp(tail, "attention.head_count_kv") == 0) {
+		m->key_heads = whole(r, key, type, 1);
+		return;
+	}
+	for (i = 0; i < RT_GGUF_NFACTS; i++) {
+		if (strcmp(tail, facts[i]) == 0) {
+			m->facts[i] = real(r, type);
+			return;
+		}
+	}
+	if (strcmp(tail, "rope.scaling.type") == 0) {
+		word(r, type, m->scaling, sizeof(m->scaling));
+		return;
+	}
+	if (!m->unknown[0]) {
+		snprintf(m->unknown, sizeof(m->unknown), "%s", key);
+	}
+	skip_value(r, type);
+}
+
 static void
 read_key(struct gguf_reading *r)
 {
-	char key[RT_GGUF_MOST_WORD + 1], none[1];
+	char key[RT_GGUF_MOST_WORD + 1];
 	int64_t at = r->at;
 	uint64_t n = rt_gguf_text(r, key, sizeof(key));
 	uint64_t type = rt_gguf_number(r, 4);
+	size_t own = strlen(r->architecture);
 
 	if (r->status == RT_OK && (n < 1 || n > MOST_KEY_BYTES)) {
 		rt_gguf_fail(r, at, "found a key of %" PRIu64 " bytes, "
@@ -153,28 +247,23 @@ read_key(struct gguf_reading *r)
 		read_architecture(r, type);
 	} else if (strcmp(key, "general.alignment") == 0) {
 		r->alignment = whole(r, key, type, 1);
-	} else if (is_of_model(r, key, "attention.head_count")) {
-		r->model.heads = whole(r, key, type, 1);
-	} else if (is_of_model(r, key, "attention.head_count_kv")) {
-		r->model.key_heads = whole(r, key, type, 1);
-	} else if (!r->architecture[0] &&
-		   rt_ends_in(key, ".attention.head_count_kv")) {
+	} else if (own > 0 && strncmp(key, r->architecture, own) == 0 &&
+		   key[own] == '.') {
+		read_fact(r, key, key + own + 1, type);
+	} else if (own == 0 && rt_ends_in(key, ".attention.head_count_kv")) {
 		rt_gguf_fail(r, at, "found '%s' before general.architecture, "
 			     "expected it after that", rt_show_name(key).text);
 	} else if (strcmp(key, "split.count") == 0) {
 		read_split(r, key, type);
-	} else if (type == TEXT) {
-		rt_gguf_text(r, none, sizeof(none));
-	} else if (type == ARRAY) {
-		skip_array(r);
 	} else {
-		rt_gguf_skip(r, 1, value_bytes[type], "values");
+		skip_value(r, type);
 	}
 }
 
 static void
 check_keys(struct gguf_reading *r)
 {
+	struct rt_gguf_model *m = r->model;
 	int64_t a = r->alignment;
 
 	if (r->status != RT_OK) {
@@ -188,10 +277,10 @@ check_keys(struct gguf_reading *r)
 			     "expected a power of 2 of at most %d", a,
 			     MOST_ALIGNMENT);
 	}
-	if (r->model.key_heads == 0) {
-		r->model.key_heads = r->model.heads;
+	if (m->key_heads == 0) {
+		m->key_heads = m->heads;
 	}
-	if (r->status == RT_OK && r->model.turns && r->model.heads == 0) {
+	if (r->status == RT_OK && m->family->turns && m->heads == 0) {
 		rt_gguf_fail(r, -1, "found no %s.attention.head_count after "
 			     "general.architecture, expected one, as it says "
 			     "how rows lie", r->architecture);
@@ -268,6 +357,12 @@ rt_gguf_open(struct rt_st **out, const char *path, const struct rt_alloc *alloc,
 		r.s = &r.st->shards[0];
 	}
 	if (r.status == RT_OK) {
+		r.model = r.st->gguf = rt_resize(&a, NULL, 1,
+						 sizeof(*r.model));
+		r.status = r.model ? RT_OK : rt_no_memory(err, path);
+	}
+	if (r.status == RT_OK) {
+		memset(r.model, 0, sizeof(*r.model));
 		read_all(&r);
 	}
 	rt_release(&a, r.buffer);

@@ -8,7 +8,8 @@
  * gguf.c reads keys, with gguf_reading.c, gguf_names.c says what tensors are
  * called, gguf_blocks.c how numbers lie, gguf_read.c computes what is read.
  * gguf_tensors.c reads what is said of tensors, and makes one of each expert of
- * those that have the matrices of all.
+ * those that have the matrices of all; gguf_config.c makes a config.json
+ * of the keys.
  */
 #ifndef RT_GGUF_H
 #define RT_GGUF_H
@@ -42,11 +43,34 @@ struct rt_gguf_view {
 /* Which family's names the experts of a layer have at Hugging Face. */
 enum rt_gguf_experts { RT_GGUF_ANY, RT_GGUF_MIXTRAL, RT_GGUF_QWEN };
 
-/* What the names of tensors depend on. */
-struct rt_gguf_model {
+/* What Hugging Face calls a kind of model, and its class. */
+struct rt_gguf_kind {
+	const char *model_type, *class;
+};
+
+/* A general.architecture that is known. */
+struct rt_gguf_family {
+	const char *name;
 	bool turns; /* halves of heads of queries and keys take turns */
 	enum rt_gguf_experts experts;
+	struct rt_gguf_kind dense, sparse; /* without and with experts */
+};
+
+/* What keys ARCHITECTURE.* say of a model besides its heads. */
+enum rt_gguf_fact {
+	RT_GGUF_CONTEXT, RT_GGUF_HIDDEN, RT_GGUF_LAYERS, RT_GGUF_FFN,
+	RT_GGUF_KEY_DIM, RT_GGUF_VALUE_DIM, RT_GGUF_EPS, RT_GGUF_THETA,
+	RT_GGUF_TURNED, RT_GGUF_EXPERTS, RT_GGUF_CHOICES, RT_GGUF_EXPERT_FFN,
+	RT_GGUF_SCALING, RT_GGUF_SCALED_FROM, RT_GGUF_VOCAB, RT_GGUF_NFACTS
+};
+
+/* What the keys of a file say. */
+struct rt_gguf_model {
+	const struct rt_gguf_family *family;
 	int64_t heads, key_heads; /* 0: not said */
+	double facts[RT_GGUF_NFACTS]; /* 0: not said */
+	char scaling[16]; /* rope.scaling.type; "": not said */
+	char unknown[96]; /* the first key that may change what is computed */
 };
 
 /* Bytes of a name in a file, which are at most 64, and of one here. */
@@ -74,8 +98,8 @@ enum rt_status rt_gguf_open(struct rt_st **out, const char *path,
 /* What Hugging Face calls a tensor; if no name is known, as the file does. */
 void rt_gguf_name(const struct rt_gguf_model *m, const char *name,
 		  struct rt_gguf_name *out);
-/* The families whose names are known, and which of them have turns. */
-bool rt_gguf_family(const char *architecture, struct rt_gguf_model *m);
+/* The family of that name, or NULL; and the names of all, as text. */
+const struct rt_gguf_family *rt_gguf_family(const char *architecture);
 extern const char rt_gguf_families[];
 
 /* ---- gguf_blocks.c --------------------------------------------------- */

@@ -11,15 +11,15 @@
  * queries and keys were put so.  With experts it is Mixtral. */
 const char rt_gguf_families[] = "llama, qwen2, qwen3 or qwen3moe";
 
-static const struct {
-	const char *name;
-	bool turns;
-	enum rt_gguf_experts experts;
-} families[] = {
-	{ "llama", true, RT_GGUF_MIXTRAL },
-	{ "qwen2", false, RT_GGUF_ANY },
-	{ "qwen3", false, RT_GGUF_ANY },
-	{ "qwen3moe", false, RT_GGUF_QWEN },
+static const struct rt_gguf_family families[] = {
+	{ "llama", true, RT_GGUF_MIXTRAL, { "llama", "LlamaForCausalLM" },
+	  { "mixtral", "MixtralForCausalLM" } },
+	{ "qwen2", false, RT_GGUF_ANY, { "qwen2", "Qwen2ForCausalLM" },
+	  { NULL, NULL } },
+	{ "qwen3", false, RT_GGUF_ANY, { "qwen3", "Qwen3ForCausalLM" },
+	  { NULL, NULL } },
+	{ "qwen3moe", false, RT_GGUF_QWEN, { NULL, NULL },
+	  { "qwen3_moe", "Qwen3MoeForCausalLM" } },
 };
 
 enum { NFAMILIES = sizeof(families) / sizeof(families[0]) };
@@ -70,19 +70,17 @@ enum {
 	NINNER = sizeof(inner) / sizeof(inner[0]),
 };
 
-bool
-rt_gguf_family(const char *architecture, struct rt_gguf_model *m)
+const struct rt_gguf_family *
+rt_gguf_family(const char *architecture)
 {
 	size_t i;
 
 	for (i = 0; i < NFAMILIES; i++) {
 		if (strcmp(families[i].name, architecture) == 0) {
-			m->turns = families[i].turns;
-			m->experts = families[i].experts;
-			return true;
+			return &families[i];
 		}
 	}
-	return false;
+	return NULL;
 }
 
 /* Whether the first n bytes of a text are that word. */
@@ -111,11 +109,12 @@ layer_prefix(const char *name, const char **digits, size_t *n)
 static size_t
 find_inner(const struct rt_gguf_model *m, const char *part, size_t n)
 {
+	enum rt_gguf_experts of = m->family->experts;
 	size_t i;
 
 	for (i = 0; i < NINNER; i++) {
 		if (is_word(part, n, inner[i].theirs) &&
-		    (inner[i].of == RT_GGUF_ANY || inner[i].of == m->experts)) {
+		    (inner[i].of == RT_GGUF_ANY || inner[i].of == of)) {
 			break;
 		}
 	}
@@ -150,7 +149,7 @@ rt_gguf_name(const struct rt_gguf_model *m, const char *name,
 	snprintf(out->text, sizeof(out->text), "model.layers.%.*s.%s%s",
 		 (int)n, digits, inner[i].ours, tail);
 	out->experts = strchr(inner[i].ours, '*') != NULL;
-	if (m->turns && inner[i].turns != NONE) {
+	if (m->family->turns && inner[i].turns != NONE) {
 		out->heads = inner[i].turns == KEYS ? m->key_heads : m->heads;
 	}
 }

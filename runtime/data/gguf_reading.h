@@ -21,7 +21,7 @@ struct gguf_reading {
 	int64_t from, held; /* what `buffer` has */
 	unsigned char *buffer;
 	/* of the keys */
-	struct rt_gguf_model model;
+	struct rt_gguf_model *model; /* that of `st` */
 	char architecture[RT_GGUF_MOST_WORD + 1];
 	int64_t alignment;
 	/* by tensor of the file */

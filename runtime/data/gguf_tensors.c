@@ -109,7 +109,7 @@ read_name(struct gguf_reading *r, struct rt_gguf_name *name)
 			     "with a NUL, expected 1 to %d", n,
 			     RT_GGUF_MOST_NAME);
 	}
-	rt_gguf_name(&r->model, theirs, name);
+	rt_gguf_name(r->model, theirs, name);
 }
 
 /* Its bytes in the file are those from `begin` of the data on. */

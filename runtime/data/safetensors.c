@@ -577,6 +577,7 @@ rt_st_free(struct rt_st *st)
 	rt_release(&alloc, st->packed_names);
 	rt_unpacker_free(st->unpacker);
 	rt_release(&alloc, st->views);
+	rt_release(&alloc, st->gguf);
 	rt_release(&alloc, st);
 }
 

@@ -21,6 +21,7 @@ from gguf import GGMLQuantizationType as T
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 HIDDEN, HEADS, KV, HD, FFN, VOCAB, EXPERTS = 32, 4, 2, 8, 32, 32, 3
+THETA = 500000.0
 # llama.cpp's name of a family
 ARCHITECTURES = {"mixtral": "llama", "qwen3_moe": "qwen3moe"}
 CLASSES = {"llama": "LlamaForCausalLM", "qwen2": "Qwen2ForCausalLM",
@@ -103,6 +104,16 @@ def save(path, values):
             f.write(v.astype("<f4").tobytes())
 
 
+def llama3():
+    """What Llama 3.1 divides frequencies by, as convert_hf_to_gguf.py has it."""
+    out = []
+    for i in range(0, HD, 2):
+        wave = 2 * np.pi * THETA ** (i / HD)
+        smooth = min(max((8192 / wave - 1) / (4 - 1), 0), 1)
+        out.append(1 / ((1 - smooth) / 8 + smooth))
+    return np.array(out, np.float32)
+
+
 def make(family, layers):
     folder = os.path.join(HERE, "gguf", family)
     os.makedirs(folder, exist_ok=True)
@@ -112,11 +123,27 @@ def make(family, layers):
     w.add_context_length(64)
     w.add_head_count(HEADS)
     w.add_head_count_kv(KV)
-    w.add_rope_freq_base(10000.0)
+    w.add_block_count(layers)
+    w.add_embedding_length(HIDDEN)
+    w.add_feed_forward_length(FFN)
+    w.add_layer_norm_rms_eps(1e-6)
+    w.add_rope_freq_base(THETA if family == "llama" else 10000.0)
+    w.add_rope_dimension_count(HD)
+    w.add_vocab_size(VOCAB)
+    if family in MOE:
+        w.add_expert_count(EXPERTS)
+        w.add_expert_used_count(2)
+    if family == "qwen3_moe":
+        w.add_expert_feed_forward_length(FFN)
+        w.add_key_length(HD)
+        w.add_value_length(HD)
     w.add_token_list([f"t{i}" for i in range(VOCAB)])
     w.add_token_scores([0.5] * VOCAB)
     w.add_add_bos_token(False)
     want = {}
+    if family == "llama":
+        want["rope_freqs.weight"] = llama3()
+        w.add_tensor("rope_freqs.weight", llama3())
     for theirs, ours, shape, kind, turns in tensors(family, layers):
         v = (rng.standard_normal(shape) * 0.3).astype(np.float32)
         if theirs.endswith("norm.weight"):
@@ -150,7 +177,9 @@ def make(family, layers):
         "rms_norm_eps": 1e-6, "rope_theta": 10000.0,
         "tie_word_embeddings": False, "torch_dtype": "float32"}
     if family == "llama":
-        config["attention_bias"] = True
+        config.update(attention_bias=True, rope_theta=THETA, rope_scaling={
+            "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+            "original_max_position_embeddings": 8192, "rope_type": "llama3"})
     elif family == "mixtral":
         config.update(num_local_experts=EXPERTS, num_experts_per_tok=2)
     elif family == "qwen3_moe":

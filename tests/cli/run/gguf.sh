@@ -13,8 +13,20 @@ logits()
 	grep -v '^ranks' out
 }
 
+# layers MODEL: without what its config.json was, and all of dtype f32
+layers()
+{
+	sed 's/bf16/f32/; /^# The config.json/,$d; s/ *#.*//' "$1"
+}
+
 for family in llama qwen2 mixtral qwen3_moe; do
 	run import "$files/$family" --dim seq=8 -o m.llm || exit
+	# The keys of the file say the same model, and nothing of its dtype.
+	"$LLMC" import "$files/$family/model.gguf" --dim seq=8 -o keys.llm ||
+		bad "no import of model.gguf of $family"
+	layers m.llm >want
+	layers keys.llm >got
+	cmp -s want got || bad "$family: keys say another model: $(diff want got)"
 	logits "$files/$family/model.safetensors" >want
 	logits "$files/$family/model.gguf" >got
 	[ -s want ] && cmp -s want got || bad "$family has other logits"
@@ -31,6 +43,16 @@ for family in llama qwen2 mixtral qwen3_moe; do
 done
 
 # ---- what is refused ----
+
+# key OLD NEW WORDS: in place of a key or text, of the same length
+key()
+{
+	sed "s/$1/$2/" "$files/llama/model.gguf" >other.gguf
+	refused "$3" import other.gguf
+}
+key llama.block_count llama.block_bount "found the key 'llama.block_bount', which is not known"
+key llama.rope.freq_base llama.rope.freq_cast "found the key 'llama.rope.freq_cast', which is not known"
+key blk.0.attn_q.bias blk.0.attn_z.bias 'blk.0.attn_z.bias'
 
 head -c 9000 "$files/qwen2/model.gguf" >part.gguf
 refused 'bytes of data in the file, expected all of it' eval --weights \

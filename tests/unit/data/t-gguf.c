@@ -97,7 +97,7 @@ static void
 test_families(void **state)
 {
 	(void)state;
-	check_family("llama", 29);
+	check_family("llama", 30);
 	check_family("qwen2", 15);
 	check_family("mixtral", 19);
 	check_family("qwen3_moe", 21);

@@ -1,0 +1,311 @@
+/*
+ * What the config.json of a model at Hugging Face would be, of the keys and
+ * tensors of a GGUF file: see gguf.h.  A key that is not known may change what
+ * the model computes, so there is no config.json of a file with one.
+ */
+#include "runtime/data/gguf.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/text.h"
+
+struct configuring {
+	const struct rt_st *st;
+	const struct rt_gguf_model *m;
+	struct rt_text text;
+	enum rt_status status;
+	struct rt_error *err;
+};
+
+/* The message is of the file as a whole. */
+static void RT_PRINTF(2, 3)
+fail(struct configuring *c, const char *fmt, ...)
+{
+	struct rt_where where = rt_shard_where(&c->st->shards[0], NULL, -1);
+	va_list ap;
+
+	if (c->status == RT_OK) {
+		va_start(ap, fmt);
+		c->status = rt_vfail(c->err, RT_FORMAT, where, fmt, ap);
+		va_end(ap);
+	}
+}
+
+/* ---- fields ----------------------------------------------------------- */
+
+static void
+add_word(struct configuring *c, const char *field, const char *word)
+{
+	rt_text_add(&c->text, "  \"%s\": \"%s\",\n", field, word);
+}
+
+static void
+add_flag(struct configuring *c, const char *field, bool on)
+{
+	rt_text_add(&c->text, "  \"%s\": %s,\n", field, on ? "true" : "false");
+}
+
+/* The shortest that is the same f32, as keys have such numbers; 10000.0 rather
+ * than 1e+04. */
+static struct rt_shown
+shown(double v)
+{
+	struct rt_shown s;
+	int digits = 1;
+
+	if (v == floor(v) && fabs(v) < 1e9) {
+		snprintf(s.text, sizeof(s.text), "%.1f", v);
+		return s;
+	}
+	do {
+		snprintf(s.text, sizeof(s.text), "%.*g", digits, v);
+	} while (digits++ < 9 && strtof(s.text, NULL) != (float)v);
+	return s;
+}
+
+static bool
+is_whole(double v)
+{
+	return v >= 1 && v <= INT32_MAX && v == floor(v);
+}
+
+static void
+add_count(struct configuring *c, const char *field, double v)
+{
+	if (!is_whole(v)) {
+		fail(c, "found no whole number for %s among the keys of %s, "
+		     "expected one", field, c->m->family->name);
+		return;
+	}
+	rt_text_add(&c->text, "  \"%s\": %.0f,\n", field, v);
+}
+
+static void
+add_fact(struct configuring *c, const char *field, enum rt_gguf_fact fact)
+{
+	add_count(c, field, c->m->facts[fact]);
+}
+
+static void
+add_real(struct configuring *c, const char *field, double v)
+{
+	if (!(v > 0) || !isfinite(v)) {
+		fail(c, "found no number for %s among the keys of %s, expected "
+		     "one above 0", field, c->m->family->name);
+		return;
+	}
+	rt_text_add(&c->text, "  \"%s\": %s,\n", field, shown(v).text);
+}
+
+/* ---- rotary embedding -------------------------------------------------- */
+
+/* Llama 3.1 to 3.3: what frequencies are divided by is a tensor, of which the
+ * largest is the factor. */
+enum { LLAMA3_LOW = 1, LLAMA3_HIGH = 4, LLAMA3_FROM = 8192 };
+
+static double
+llama3_divisor(double theta, int64_t i, int64_t n, double factor)
+{
+	double wave = 2 * acos(-1) * pow(theta, (double)i / (double)n);
+	double smooth = (LLAMA3_FROM / wave - LLAMA3_LOW) /
+			(LLAMA3_HIGH - LLAMA3_LOW);
+
+	smooth = fmin(fmax(smooth, 0), 1);
+	return 1 / ((1 - smooth) / factor + smooth);
+}
+
+static void
+add_llama3(struct configuring *c, const struct rt_st_tensor *t, double theta)
+{
+	int64_t n = rt_st_elems(t), i;
+	double factor = 0, *v;
+
+	v = rt_resize(&c->st->alloc, NULL, (size_t)n, sizeof(*v));
+	if (!v) {
+		c->status = rt_no_memory(c->err, c->st->shards[0].path);
+		return;
+	}
+	c->status = rt_st_read_f64(c->st, t, 0, n, v, c->err);
+	for (i = 0; i < n && c->status == RT_OK; i++) {
+		factor = fmax(factor, v[i]);
+	}
+	for (i = 0; i < n && c->status == RT_OK; i++) {
+		double want = llama3_divisor(theta, i, n, factor);
+
+		if (!(fabs(v[i] - want) <= 1e-4 * want)) {
+			fail(c, "found frequencies in %s that are not divided "
+			     "as those of Llama 3.1 are, expected a factor "
+			     "from %d positions on", t->name, LLAMA3_FROM);
+		}
+	}
+	rt_release(&c->st->alloc, v);
+	rt_text_add(&c->text, "  \"rope_scaling\": {\n"
+		    "    \"factor\": %s,\n    \"low_freq_factor\": %d,\n"
+		    "    \"high_freq_factor\": %d,\n"
+		    "    \"original_max_position_embeddings\": %d,\n"
+		    "    \"rope_type\": \"llama3\"\n  },\n",
+		    shown(factor).text, LLAMA3_LOW, LLAMA3_HIGH, LLAMA3_FROM);
+}
+
+static void
+add_scaling(struct configuring *c)
+{
+	const char *type = c->m->scaling;
+	double factor = c->m->facts[RT_GGUF_SCALING];
+	double from = c->m->facts[RT_GGUF_SCALED_FROM];
+
+	if (strcmp(type, "linear") != 0 && strcmp(type, "yarn") != 0) {
+		fail(c, "found rope.scaling.type '%s', expected none, linear "
+		     "or yarn", type);
+	} else if (!(factor > 0) || !isfinite(factor) ||
+		   (*type == 'y' && !is_whole(from))) {
+		fail(c, "found no rope.scaling.factor, or of yarn no "
+		     "rope.scaling.original_context_length, expected them");
+	}
+	rt_text_add(&c->text, "  \"rope_scaling\": {\n    \"factor\": %s,\n",
+		    shown(factor).text);
+	if (*type == 'y') {
+		rt_text_add(&c->text, "    \"original_max_position_embeddings"
+			    "\": %.0f,\n", from);
+	}
+	rt_text_add(&c->text, "    \"rope_type\": \"%s\"\n  },\n", type);
+}
+
+static void
+add_rope(struct configuring *c, double dim)
+{
+	const struct rt_st_tensor *t = rt_st_find(c->st, "rope_freqs.weight");
+	double theta = c->m->facts[RT_GGUF_THETA];
+	double turned = c->m->facts[RT_GGUF_TURNED];
+
+	theta = theta > 0 ? theta : 10000;
+	add_real(c, "rope_theta", theta);
+	if (turned > 0 && turned != dim) {
+		fail(c, "found rope.dimension_count %s, expected all %.0f of a "
+		     "head", shown(turned).text, dim);
+	}
+	if (t) {
+		add_llama3(c, t, theta);
+	} else if (c->m->scaling[0] && strcmp(c->m->scaling, "none") != 0) {
+		add_scaling(c);
+	}
+}
+
+/* ---- the model --------------------------------------------------------- */
+
+static void
+add_sizes(struct configuring *c)
+{
+	const struct rt_st_tensor *words = rt_st_find(c->st,
+					"model.embed_tokens.weight");
+	const double *facts = c->m->facts;
+	double dim = facts[RT_GGUF_KEY_DIM];
+
+	add_fact(c, "hidden_size", RT_GGUF_HIDDEN);
+	if (facts[RT_GGUF_FFN] > 0 || facts[RT_GGUF_EXPERT_FFN] == 0) {
+		add_fact(c, "intermediate_size", RT_GGUF_FFN);
+	}
+	add_fact(c, "num_hidden_layers", RT_GGUF_LAYERS);
+	add_count(c, "num_attention_heads", (double)c->m->heads);
+	add_count(c, "num_key_value_heads", (double)c->m->key_heads);
+	add_fact(c, "max_position_embeddings", RT_GGUF_CONTEXT);
+	add_count(c, "vocab_size", words ? (double)words->shape[0] : 0);
+	add_real(c, "rms_norm_eps", facts[RT_GGUF_EPS]);
+	if (c->status != RT_OK) {
+		return;
+	}
+	if (dim > 0 && facts[RT_GGUF_VALUE_DIM] != dim) {
+		fail(c, "found attention.value_length other than key_length, "
+		     "expected the same");
+	}
+	if (dim > 0) {
+		add_count(c, "head_dim", dim);
+	}
+	add_rope(c, dim > 0 ? dim
+			    : facts[RT_GGUF_HIDDEN] / (double)c->m->heads);
+}
+
+static void
+add_experts(struct configuring *c)
+{
+	bool of_qwen = c->m->family->experts == RT_GGUF_QWEN;
+
+	add_fact(c, of_qwen ? "num_experts" : "num_local_experts",
+		 RT_GGUF_EXPERTS);
+	add_fact(c, "num_experts_per_tok", RT_GGUF_CHOICES);
+	if (of_qwen) {
+		add_fact(c, "moe_intermediate_size", RT_GGUF_EXPERT_FFN);
+		/* as llama.cpp computes them */
+		add_flag(c, "norm_topk_prob", true);
+	}
+}
+
+static const char *
+stored_type(const struct configuring *c)
+{
+	static const char name[] = "model.layers.0.self_attn.q_proj.weight";
+	const struct rt_st_tensor *t = rt_st_find(c->st, name);
+
+	return t && !t->view && t->dtype == RT_F32 ? "float32"
+		: t && t->dtype == RT_F16 ? "float16" : "bfloat16";
+}
+
+static void
+add_model(struct configuring *c)
+{
+	const struct rt_gguf_family *f = c->m->family;
+	bool experts = c->m->facts[RT_GGUF_EXPERTS] > 0;
+	const struct rt_gguf_kind *kind = experts ? &f->sparse : &f->dense;
+
+	if (c->m->unknown[0]) {
+		fail(c, "found the key '%s', which is not known and may change "
+		     "what the model computes, expected none",
+		     rt_show_name(c->m->unknown).text);
+	} else if (!kind->class) {
+		fail(c, "found a model of %s with%s expert_count, expected one "
+		     "with%s", f->name, experts ? "" : "out",
+		     experts ? "out" : "");
+	}
+	if (c->status != RT_OK) {
+		return;
+	}
+	rt_text_add(&c->text, "  \"architectures\": [\"%s\"],\n", kind->class);
+	add_word(c, "model_type", kind->model_type);
+	add_word(c, "hidden_act", "silu");
+	add_sizes(c);
+	if (experts) {
+		add_experts(c);
+	}
+	if (strcmp(kind->model_type, "llama") == 0) {
+		add_flag(c, "attention_bias", rt_st_find(c->st,
+				"model.layers.0.self_attn.q_proj.bias"));
+	}
+	add_flag(c, "tie_word_embeddings",
+		 !rt_st_find(c->st, "lm_head.weight"));
+	rt_text_add(&c->text, "  \"torch_dtype\": \"%s\"\n}\n",
+		    stored_type(c));
+}
+
+enum rt_status
+rt_st_config(const struct rt_st *st, char **out, struct rt_error *err)
+{
+	struct configuring c = { .st = st, .m = st->gguf, .err = err };
+
+	*out = NULL;
+	c.text.alloc = st->alloc;
+	rt_text_add(&c.text, "{\n");
+	add_model(&c);
+	if (c.status == RT_OK && c.text.failed) {
+		c.status = rt_no_memory(err, st->shards[0].path);
+	}
+	if (c.status != RT_OK) {
+		rt_text_release(&c.text);
+		return c.status;
+	}
+	*out = c.text.at;
+	return RT_OK;
+}
