@@ -376,22 +376,33 @@ memory_fits_hosts(const struct memory *m, const struct ranks *r,
 	return target_has_room(&host) && target_has_room(&drives);
 }
 
-static bool
-plan_memory(const struct ranks *r, struct kernels *const *all, int64_t reserve,
-	    struct arena *a, struct memory *out, const char **why)
+/* Sets what is alive when in all functions, and with w->packs their temps. */
+static void
+find_buffers(struct memory_work *w, struct kernels *const *all)
 {
-	struct memory_work w = { .r = r, .m = r->m, .a = a, .out = out };
+	const struct ranks *r = w->r;
+	struct memory *out = w->out;
 
 	memset(out, 0, sizeof *out);
 	out->kernels = all ? all : ranks_kernels(r);
 	out->nstages = r->nstages;
 	out->nranks = r->npipes;
 	out->offload = plan_offload(r->m);
-	out->stage = arena_alloc(a, r->nstages * sizeof *out->stage);
-	out->rank = arena_alloc(a, r->npipes * sizeof *out->rank);
-	work_init(&w);
-	memory_tensors(&w);
-	run_all(&w);
+	out->stage = arena_alloc(w->a, r->nstages * sizeof *out->stage);
+	out->rank = arena_alloc(w->a, r->npipes * sizeof *out->rank);
+	work_init(w);
+	memory_tensors(w);
+	run_all(w);
+}
+
+static bool
+plan_memory(const struct ranks *r, struct kernels *const *all, int64_t reserve,
+	    struct arena *a, struct memory *out, const char **why)
+{
+	struct memory_work w = { .r = r, .m = r->m, .a = a, .out = out,
+				 .packs = true };
+
+	find_buffers(&w, all);
 	if (!w.why) {
 		w.holding = sched_holding(&w.tmp, r->sched);
 		memory_slots(&w);
@@ -399,6 +410,18 @@ plan_memory(const struct ranks *r, struct kernels *const *all, int64_t reserve,
 		sum_up(&w);
 		finish_ranks(&w, reserve);
 	}
+	arena_release(&w.tmp);
+	*why = w.why ? w.why : *why;
+	return !w.why;
+}
+
+bool
+memory_measure(const struct ranks *r, struct kernels *const *all,
+	       struct arena *a, struct memory *out, const char **why)
+{
+	struct memory_work w = { .r = r, .m = r->m, .a = a, .out = out };
+
+	find_buffers(&w, all);
 	arena_release(&w.tmp);
 	*why = w.why ? w.why : *why;
 	return !w.why;

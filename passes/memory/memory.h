@@ -179,6 +179,13 @@ struct memory {
 bool memory_plan(const struct ranks *r, struct kernels *const *all,
 		 int64_t reserve, struct arena *a, struct memory *out,
 		 const char **why);
+/*
+ * The same without where anything lies: which buffers there are, with their
+ * bytes, and of functions when temps are alive and `bound`.  Ranks and the
+ * slots of stages are left out.
+ */
+bool memory_measure(const struct ranks *r, struct kernels *const *all,
+		    struct arena *a, struct memory *out, const char **why);
 
 /*
  * Sets what the devices have on which the ranks lie, adds memory_reserve() to

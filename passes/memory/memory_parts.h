@@ -51,6 +51,7 @@ struct memory_work {
 	struct arena tmp;
 	struct memory *out;
 	const struct sched *holding;	/* sched_holding of the schedule */
+	bool packs;		/* temps get offsets */
 	const char *why;	/* set once something has no place */
 	int64_t *bytes;		/* by type, aligned; 0: not computed */
 	uint8_t is_tensor[IR_OP_COUNT];	/* by op, plus 1; 0: not computed */

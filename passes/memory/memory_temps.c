@@ -348,6 +348,7 @@ node_at(const struct memory_frame *f, uint32_t step)
 	return 0;
 }
 
+/* Sets the most bytes of temps that are alive at once, and their offsets. */
 static void
 pack_temps(struct memory_work *w, struct memory_func *out)
 {
@@ -367,8 +368,11 @@ pack_temps(struct memory_work *w, struct memory_func *out)
 	}
 	out->func = w->func;
 	out->bound = memory_bound(&w->tmp, b, count, &out->at_step);
-	out->bytes = memory_pack(w->r->memo, &w->tmp, b, count);
 	out->at_node = count ? node_at(w->top, out->at_step) : 0;
+	if (!w->packs) {
+		return;
+	}
+	out->bytes = memory_pack(w->r->memo, &w->tmp, b, count);
 	for (i = 0; i < count; i++) {
 		memory_at(w, of[i])->offset = b[i].offset;
 	}

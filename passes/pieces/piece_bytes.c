@@ -1,6 +1,6 @@
 /*
- * Bytes of the pieces of a sharding on a rank for one microbatch, from the
- * memory plan of its stages for that microbatch.
+ * Bytes of the pieces of a sharding on a rank for one microbatch, from what
+ * memory_measure finds of its stages for that microbatch.
  */
 #include "passes/kernels/kernels.h"
 #include "passes/pieces/piece_parts.h"

@@ -233,7 +233,7 @@ piece_measure(struct piece_store *s, const struct piece_key *key,
 {
 	struct piece_sharding *w = piece_sharding_of(s, key, t);
 	uint32_t n = piece_number(s->space);
-	struct kernels **all;
+	struct kernels *const *of;
 	struct memory mem;
 	const char *why;
 
@@ -252,8 +252,8 @@ piece_measure(struct piece_store *s, const struct piece_key *key,
 	c->bytes = arena_alloc(&s->space->keep, n * sizeof *c->bytes);
 	piece_reopen(s, w);
 	piece_set_axes(w->m, t);
-	all = piece_find_kernels(s, w, t->microbatch, t->g->dp);
-	if (memory_plan(&w->r, all, 0, &w->ctx.tmp, &mem, &why)) {
+	of = piece_find_kernels(s, w, t->microbatch, t->g->dp);
+	if (memory_measure(&w->r, of, &w->ctx.tmp, &mem, &why)) {
 		piece_measure_bytes(w, &mem, c->bytes);
 	}
 	arena_release(&w->ctx.tmp);
@@ -328,7 +328,7 @@ piece_show(struct piece_store *s, struct piece_sharding *w,
 	}
 	piece_set_axes(w->m, t);
 	of = shown_kernels(s, w, x);
-	ok = memory_plan(&w->r, of, 0, &w->ctx.tmp, &mem, &why);
+	ok = memory_measure(&w->r, of, &w->ctx.tmp, &mem, &why);
 	if (ok) {
 		piece_measure_bytes(w, &mem, x->bytes);
 		piece_set_mesh(w, &w->key, t);

@@ -146,10 +146,14 @@ struct piece_kernels *piece_kernels_at(struct piece_store *s,
 struct piece_kernels *piece_stage_kernels(struct piece_store *s,
 					  struct piece_sharding *w,
 					  int64_t microbatch, int64_t dp);
-/* The kernels of all functions at that microbatch and dp, in w->ctx.tmp. */
-struct kernels **piece_find_kernels(struct piece_store *s,
-				    struct piece_sharding *w,
-				    int64_t microbatch, int64_t dp);
+/*
+ * The kernels of stages at that microbatch and dp, the present lengths, in the
+ * parts that are quickest.  They are kept, since plans of this microbatch need
+ * them again.
+ */
+struct kernels *const *piece_find_kernels(struct piece_store *s,
+					  struct piece_sharding *w,
+					  int64_t microbatch, int64_t dp);
 void piece_drop_kernels(struct piece_kernels *k);
 struct pricing piece_pricing(const struct piece_store *s,
 			     const struct piece_sharding *w, uint32_t dev);
@@ -221,7 +225,7 @@ void piece_lower_maps(const struct piece_store *s,
 
 /* ---- piece_bytes.c ----------------------------------------------------- */
 
-/* Sets the bytes of the pieces of w, from the memory plan of its stages. */
+/* Sets the bytes of the pieces of w, from its stages as measured. */
 void piece_measure_bytes(const struct piece_sharding *w,
 			 const struct memory *mem, struct piece_bytes *to);
 
@@ -233,7 +237,7 @@ bool *piece_carried(const struct memory *mem, struct arena *a);
 
 /* ---- piece_tensors.c --------------------------------------------------- */
 
-/* Notes the tensors of w, from the memory plan of its stages. */
+/* Notes the tensors of w, from its stages as measured. */
 void piece_note_tensors(struct piece_store *s, struct piece_sharding *w,
 			const struct memory *mem);
 /* Sets the bytes of tensors with the dp and the offload of u. */

@@ -254,32 +254,46 @@ piece_pricing(const struct piece_store *s, const struct piece_sharding *w,
 				 .memo = s->memo };
 }
 
-/*
- * The kernels of all functions at that microbatch and dp, the present lengths.
- * Those of stages are kept, since plans of this microbatch need them again; few
- * shardings get as far as the price of their updates.
- */
-struct kernels **
+static void
+choose_parts(const struct piece_store *s, const struct piece_sharding *w,
+	     struct kernels *const *of)
+{
+	struct pricing at = piece_pricing(s, w, 0);
+	func_id f;
+
+	for (f = 1; f < w->m->funcs.n; f++) {
+		if (of[f]) {
+			price_choose_parts(&at, s->space->base.chunks,
+					   of[f]->top);
+		}
+	}
+}
+
+struct kernels *const *
 piece_find_kernels(struct piece_store *s, struct piece_sharding *w,
 		   int64_t microbatch, int64_t dp)
 {
 	struct piece_kernels *list = piece_stage_kernels(s, w, microbatch, dp);
-	uint32_t nfuncs = w->m->funcs.n, i;
-	struct arena *tmp = &w->ctx.tmp;
-	struct kernels **all = arena_alloc(tmp, nfuncs * sizeof *all);
-	func_id *ids = arena_alloc(tmp, nfuncs * sizeof *ids);
-	struct pricing at = piece_pricing(s, w, 0);
 
 	kernels_some(w->fuse, w->r.of_stage[0], w->on->nstages * SCHED_NKINDS,
 		     &list->mem, list->of);
-	memcpy(all, list->of, nfuncs * sizeof *all);
-	for (i = 1; i < nfuncs; i++) {
-		ids[i] = i;
-	}
-	kernels_some(w->fuse, ids, nfuncs, tmp, all);
-	for (i = 1; i < nfuncs; i++) {
-		price_choose_parts(&at, s->space->base.chunks, all[i]->top);
-	}
+	choose_parts(s, w, list->of);
+	return list->of;
+}
+
+/*
+ * Those of updates besides, in w->ctx.tmp: few shardings get as far as the
+ * price of their updates.
+ */
+static struct kernels *const *
+add_updates(const struct piece_store *s, struct piece_sharding *w,
+	    struct kernels *const *of)
+{
+	struct arena *tmp = &w->ctx.tmp;
+	struct kernels **all = arena_dup(tmp, of, w->m->funcs.n * sizeof *all);
+
+	kernels_some(w->fuse, w->r.update, w->r.npipes, tmp, all);
+	choose_parts(s, w, all);
 	return all;
 }
 
@@ -313,10 +327,10 @@ piece_measure_sharding(struct piece_store *s, struct piece_sharding *w)
 {
 	struct piece_sharding **first = &w->on->first[w->key.single];
 	uint32_t n = piece_number(s->space);
-	struct kernels **all;
+	bool has_updates = !*first || *first == w, ok;
+	struct kernels *const *all;
 	struct memory mem;
 	const char *why;
-	bool ok;
 
 	if (w->measured) {
 		return true;
@@ -324,14 +338,15 @@ piece_measure_sharding(struct piece_store *s, struct piece_sharding *w)
 	piece_reopen(s, w);
 	set_staged_mesh(w);
 	all = piece_find_kernels(s, w, w->at.microbatch, w->g.dp);
-	ok = w->measured = memory_plan(&w->r, all, 0, &w->ctx.tmp, &mem, &why);
+	all = has_updates ? add_updates(s, w, all) : all;
+	ok = w->measured = memory_measure(&w->r, all, &w->ctx.tmp, &mem, &why);
 	if (ok) {
 		w->bytes = arena_alloc(&s->space->keep, n * sizeof *w->bytes);
 		w->weights = arena_alloc(&s->space->keep,
 					 n * sizeof *w->weights);
 		piece_measure_bytes(w, &mem, w->bytes);
 		measure_weights(w, &mem);
-		if (!*first || *first == w) {
+		if (has_updates) {
 			piece_note_tensors(s, w, &mem);
 		}
 	}
