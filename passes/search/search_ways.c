@@ -138,14 +138,15 @@ pool_bytes(const struct trial_rank *f, const uint32_t *way)
 			x->slot[i] = w->keeps[way[i]].slot[k];
 		}
 		bytes += space_pool_bytes(&x->s->space, x->t->slots, k, f->rank,
-					  f->of, f->n, x->slot);
+					  f->of, f->n, x->slot,
+					  SPACE_AS_LAID_OUT);
 	}
 	return bytes;
 }
 
-/* The quickest way with which a stage keeps at most `room`. */
+/* The quickest way with which a stage keeps at most `most_bytes`. */
 static bool
-quickest_within(const struct trial_rank *f, uint32_t stage, double room,
+quickest_within(const struct trial_rank *f, uint32_t stage, double most_bytes,
 		uint32_t *way)
 {
 	const struct trial_ways *w = ways_of(f, stage);
@@ -153,7 +154,8 @@ quickest_within(const struct trial_rank *f, uint32_t stage, double room,
 	uint32_t i;
 
 	for (i = 0; i < f->x->ways_of->at.n; i++) {
-		if (slot_bytes(f, stage, w->keeps[i].slot, SHARED) <= room &&
+		if (slot_bytes(f, stage, w->keeps[i].slot, SHARED) <=
+			    most_bytes &&
 		    (!any || w->us[i] < w->us[*way])) {
 			*way = i;
 			any = true;
@@ -189,7 +191,7 @@ offer(const struct trial_rank *f, struct fitting *best, const uint32_t *way,
 
 /* Where all stages share their slots, each has a way that fits in one. */
 static void
-choose_shared(struct trial_rank *f, double room, struct fitting *best)
+choose_shared(struct trial_rank *f, double most_bytes, struct fitting *best)
 {
 	uint32_t *way = arena_alloc(&f->tmp, f->n * sizeof *way), i;
 	double bytes = 0;
@@ -197,7 +199,7 @@ choose_shared(struct trial_rank *f, double room, struct fitting *best)
 	for (i = 0; i < f->n; i++) {
 		const struct trial_ways *w = ways_of(f, f->of[i]);
 
-		if (!quickest_within(f, f->of[i], room, &way[i])) {
+		if (!quickest_within(f, f->of[i], most_bytes, &way[i])) {
 			return;
 		}
 		bytes = larger(bytes, slot_bytes(f, f->of[i],
@@ -219,15 +221,15 @@ trial_near_us(const struct trial_rank *f)
  * more than trial_near_us().  False: none fit.
  */
 static bool
-choose_each(struct trial_rank *f, double room, double us, uint32_t *way,
+choose_each(struct trial_rank *f, double most_bytes, double us, uint32_t *way,
 	    double *least_us)
 {
 	struct trial *x = f->x;
 	struct arena *a = &f->tmp;
 	uint32_t nways = x->ways_of->at.n, i, c;
 	struct knapsack_stage *at = arena_alloc_raw(a, f->n * sizeof *at);
-	struct knapsack all = { at, f->n, nways, room, trial_near_us(f), us,
-				x->open, INFINITY, 0 };
+	struct knapsack all = { at, f->n, nways, most_bytes, trial_near_us(f),
+				us, x->open, INFINITY, 0 };
 	double each_us = 0;
 
 	for (i = 0; i < f->n; i++) {
@@ -256,7 +258,7 @@ choose_each(struct trial_rank *f, double room, double us, uint32_t *way,
  * looked at, whose bytes are those that the arena gives them.
  */
 static void
-choose_two(struct trial_rank *f, double room, struct fitting *best)
+choose_two(struct trial_rank *f, double most_bytes, struct fitting *best)
 {
 	const double *us[2] = { ways_of(f, f->of[0])->us,
 				ways_of(f, f->of[1])->us };
@@ -271,7 +273,7 @@ choose_two(struct trial_rank *f, double room, struct fitting *best)
 				continue;
 			}
 			bytes = pool_bytes(f, way);
-			if (bytes <= room) {
+			if (bytes <= most_bytes) {
 				offer(f, best, way, bytes);
 			}
 		}
@@ -283,13 +285,13 @@ choose_two(struct trial_rank *f, double room, struct fitting *best)
  * be quicker ones than those for which each has its own.
  */
 static void
-choose_several(struct trial_rank *f, double room, struct fitting *best)
+choose_several(struct trial_rank *f, double most_bytes, struct fitting *best)
 {
 	uint32_t *way = arena_alloc(&f->tmp, f->n * sizeof *way);
 	double us = best->us, bytes = 0, least_us;
 	uint32_t i;
 
-	if (choose_each(f, room, us, way, &least_us)) {
+	if (choose_each(f, most_bytes, us, way, &least_us)) {
 		for (i = 0; i < f->n; i++) {
 			const struct trial_ways *w = ways_of(f, f->of[i]);
 
@@ -302,7 +304,7 @@ choose_several(struct trial_rank *f, double room, struct fitting *best)
 }
 
 bool
-trial_choose(struct trial_rank *f, double room)
+trial_choose(struct trial_rank *f, double most_bytes)
 {
 	struct fitting best = { .us = INFINITY };
 	double other = other_bytes(f);
@@ -310,12 +312,12 @@ trial_choose(struct trial_rank *f, double room)
 
 	f->left_us = 0;
 	best.way = arena_alloc(&f->tmp, f->n * sizeof *best.way);
-	room -= other;
-	choose_shared(f, room, &best);
+	most_bytes -= other;
+	choose_shared(f, most_bytes, &best);
 	if (f->n == 2) {
-		choose_two(f, room, &best);
+		choose_two(f, most_bytes, &best);
 	} else if (f->n > 2) {
-		choose_several(f, room, &best);
+		choose_several(f, most_bytes, &best);
 	}
 	for (i = 0; isfinite(best.us) && i < f->n; i++) {
 		f->x->choice[f->of[i]] = best.way[i];
@@ -497,8 +499,9 @@ pooled_bytes(const struct trial_rank *f, const struct least *at)
 			x->slot[i] = larger(k == span ? b->slot[span]
 						      : b->top[span], 0);
 		}
-		all += space_pool_least(&x->s->space, x->t->slots, span,
-					f->rank, f->of, f->n, x->slot);
+		all += space_pool_bytes(&x->s->space, x->t->slots, span,
+					f->rank, f->of, f->n, x->slot,
+					SPACE_AT_LEAST);
 	}
 	for (i = 0; i < f->n; i++) {
 		all += sent_bytes(f, &at[i].each);

@@ -173,19 +173,19 @@ bool space_ends_slot(uint32_t kind, uint32_t span);
 
 /* ---- space_pools.c ----------------------------------------------------- */
 
+enum space_pooled {
+	SPACE_AS_LAID_OUT,	/* slots with just these bytes */
+	/* at least, if stages may also keep more: which of them share slots
+	 * depends on what they keep */
+	SPACE_AT_LEAST
+};
+
 /*
  * Bytes of all slots of a rank for a span, of whose n stages `of` each keeps
  * `bytes` in a slot.
  */
 double space_pool_bytes(struct space *s, struct space_slots *k, uint32_t span,
 			uint32_t rank, const uint32_t *of, uint32_t n,
-			const double *bytes);
-/*
- * At least that, if stages may also keep more than `bytes`: which stages share
- * slots depends on what they keep.
- */
-double space_pool_least(struct space *s, struct space_slots *k, uint32_t span,
-			uint32_t rank, const uint32_t *of, uint32_t n,
-			const double *bytes);
+			const double *bytes, enum space_pooled how);
 
 #endif

@@ -192,21 +192,6 @@ are_equal(const double *bytes, uint32_t n)
 	return i >= n;
 }
 
-double
-space_pool_bytes(struct space *s, struct space_slots *k, uint32_t span,
-		 uint32_t rank, const uint32_t *of, uint32_t n,
-		 const double *bytes)
-{
-	struct pools p = { .s = s, .k = k, .span = span, .rank = rank,
-			   .of = of, .n = n, .bytes = bytes };
-
-	if (are_equal(bytes, n)) {
-		return bytes[0] * k->rank[span][rank];
-	}
-	open_pools(&p);
-	return pool(&p);
-}
-
 /* ---- at least ---- */
 
 /* Bytes of one pool of the stages whose bits are set. */
@@ -274,10 +259,12 @@ least_layered(struct pools *p)
 	return bytes;
 }
 
+/* ---- the sum ---- */
+
 double
-space_pool_least(struct space *s, struct space_slots *k, uint32_t span,
+space_pool_bytes(struct space *s, struct space_slots *k, uint32_t span,
 		 uint32_t rank, const uint32_t *of, uint32_t n,
-		 const double *bytes)
+		 const double *bytes, enum space_pooled how)
 {
 	struct pools p = { .s = s, .k = k, .span = span, .rank = rank,
 			   .of = of, .n = n, .bytes = bytes };
@@ -286,5 +273,6 @@ space_pool_least(struct space *s, struct space_slots *k, uint32_t span,
 		return bytes[0] * k->rank[span][rank];
 	}
 	open_pools(&p);
-	return n > MOST_PARTED ? least_layered(&p) : least_parted(&p);
+	return how == SPACE_AS_LAID_OUT ? pool(&p)
+		: n > MOST_PARTED ? least_layered(&p) : least_parted(&p);
 }

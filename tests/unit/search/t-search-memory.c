@@ -397,12 +397,14 @@ test_pools(void **state)
 		draw_slots(&x);
 		chunks = (uint32_t)x.t.chunks;
 		space_count_slots(s, &x.t);
-		least = space_pool_least(s, x.t.slots, x.span, x.rank, x.of,
-					 chunks, x.least);
+		least = space_pool_bytes(s, x.t.slots, x.span, x.rank, x.of,
+					 chunks, x.least, SPACE_AT_LEAST);
 		above += least > space_pool_bytes(s, x.t.slots, x.span, x.rank,
-						  x.of, chunks, x.has);
+						  x.of, chunks, x.has,
+						  SPACE_AS_LAID_OUT);
 		exact += least == space_pool_bytes(s, x.t.slots, x.span, x.rank,
-						   x.of, chunks, x.least);
+						   x.of, chunks, x.least,
+						   SPACE_AS_LAID_OUT);
 		arena_release(&s->tmp);
 	}
 	print_message("%d of %d are exact, %d above\n", exact, n, above);
