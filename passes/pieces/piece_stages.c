@@ -299,6 +299,26 @@ piece_least_bytes(const struct space *s, const struct piece_choice *c,
 	}
 }
 
+/*
+ * All that forward saves in layers crosses the link once.  Of rows that reserve
+ * more than they have, what crosses it is not known.
+ */
+double
+piece_least_link_us(const struct space *s, const struct piece_choice *c,
+		    uint32_t dev, int64_t lo, int64_t hi, bool solo,
+		    double sequences)
+{
+	double rate = s->devs.at[dev]->device.host_bytes_us;
+	struct piece_bytes b;
+
+	if (rate <= 0 || ir_setting(s->m, "memory.routed")) {
+		return 0;
+	}
+	piece_least_bytes(s, c, lo, hi, solo, sequences, &b);
+	return (b.slot[MEMORY_TO_INPUT] + b.slot[MEMORY_TO_WEIGHTS]) / rate *
+	       (1 - PIECE_NEAR);
+}
+
 /* ---- layers by stage ---- */
 
 /* Times on a device group, and what the first and last stage add. */

@@ -299,6 +299,13 @@ double piece_saved_bytes(const struct space *s, const struct piece_choice *c,
 void piece_least_bytes(const struct space *s, const struct piece_choice *c,
 		       int64_t lo, int64_t hi, bool solo, double sequences,
 		       struct piece_bytes *out);
+/*
+ * At least what the saves of forward take on the link to the host, if they lie
+ * there.
+ */
+double piece_least_link_us(const struct space *s, const struct piece_choice *c,
+			   uint32_t dev, int64_t lo, int64_t hi, bool solo,
+			   double sequences);
 /* Adds the update of a stage's tensors, less one PIECE_TOP, once a rank. */
 void piece_stage_update(const struct space *s, const struct piece_update *u,
 			uint32_t dev, int64_t lo, int64_t hi,

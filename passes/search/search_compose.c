@@ -52,6 +52,23 @@ add_guess(struct trial *x, uint32_t stage, int64_t lo, int64_t hi)
 	price_add(&x->p.stage[stage][back], &extra, 1);
 }
 
+/*
+ * Saves on the host cross its link, and stages take the quickest way then: see
+ * fit_rank.  So forward takes no less than what that way saves.
+ */
+static void
+raise_to_link(struct trial *x, uint32_t stage)
+{
+	int64_t lo = x->first[stage], hi = lo + x->layers[stage];
+	double *least = &x->least[stage][SCHED_F];
+
+	if (x->known && x->key.offload & PLAN_OFFLOAD_SAVES) {
+		*least = fmax(*least, piece_least_link_us(&x->s->space,
+			&x->known->at.at[0], x->dev_of[stage], lo, hi,
+			x->key.solo, (double)x->t->microbatch));
+	}
+}
+
 static bool
 compose_stage(struct trial *x, uint32_t stage)
 {
@@ -68,6 +85,7 @@ compose_stage(struct trial *x, uint32_t stage)
 	piece_stage_price(&x->s->space, c, dev, lo, hi, x->p.stage[stage]);
 	piece_stage_least(&x->s->space, x->cost, x->known, dev, lo, hi,
 			  x->least[stage]);
+	raise_to_link(x, stage);
 	if (choice != x->choice[stage]) {
 		add_guess(x, stage, lo, hi);
 	}

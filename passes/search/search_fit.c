@@ -173,6 +173,24 @@ prove_full(struct trial_rank *f, double *bytes)
 	return fits(f, true, &of) ? TRIAL_FITS : TRIAL_OPEN;
 }
 
+/* Whether the rank is full by the programs for one sequence, with any ways. */
+static bool
+is_proved_full(struct trial_rank *f)
+{
+	struct trial *x = f->x;
+	double least;
+	uint32_t i;
+
+	if (f->full || x->s->guessing || trial_is_asked(x)) {
+		return false;
+	}
+	least = trial_least_bytes(f, TRIAL_SURE);
+	for (i = 0; i < f->n; i++) {
+		x->choice[f->of[i]] = 0;
+	}
+	return least > f->free_bytes;
+}
+
 /*
  * Whether other ways may make the rank fit.  The first walk knows their costs
  * from the programs for one sequence; but before a rank counts as full there,
@@ -205,7 +223,7 @@ fit_rank(struct trial_rank *f, double *bytes)
 		return TRIAL_FITS;
 	}
 	/* the space has no slower ways with that: see docs/search.md */
-	if (f->x->key.offload & PLAN_OFFLOAD_SAVES) {
+	if (f->x->key.offload & PLAN_OFFLOAD_SAVES || is_proved_full(f)) {
 		return TRIAL_FULL;
 	}
 	if (may_fit(f) && choose(f, bytes)) {

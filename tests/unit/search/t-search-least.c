@@ -107,8 +107,8 @@ static const char narrow[] =
  * with the maps of all.
  */
 struct nearness {
-	double ratios, known;
-	int n, ways;
+	double ratios, known, links;
+	int n, ways, nlinks;
 };
 
 /* What a piece takes as shown, forward and altogether. */
@@ -210,6 +210,35 @@ check_way(const struct stand *x, const struct piece_prices *none,
 	}
 }
 
+/* Saves of forward take no less on the link to the host than is known. */
+static void
+check_link(struct stand *x, const struct drawn *d,
+	   const struct piece_choices *ways, struct nearness *near)
+{
+	int64_t hi = x->space.nlayers - 1;
+	double n[PIECE_MAX];
+	uint32_t i, k;
+
+	piece_count(&x->space, 1, hi, n);
+	for (i = 0; i < ways->at.n; i++) {
+		const struct piece_choice *c = &ways->at.at[i];
+		const struct piece_prices *fn = way_prices(x, d, c->nth);
+		double least = piece_least_link_us(&x->space, c, 0, 1, hi,
+						   d->key.solo,
+						   (double)d->t.microbatch);
+		double us = 0;
+
+		for (k = PIECE_BODY; fn && k < piece_number(&x->space); k++) {
+			us += n[k] * fn->fn[k][SCHED_F].saves_us;
+		}
+		assert_true(least <= us);
+		if (us > 0) {
+			near->links += least / us;
+			near->nlinks++;
+		}
+	}
+}
+
 static void
 check_ways(struct stand *x, const struct drawn *d, struct nearness *near)
 {
@@ -237,6 +266,7 @@ check_ways(struct stand *x, const struct drawn *d, struct nearness *near)
 		quickest = fmin(quickest, us.all);
 		near->ways++;
 	}
+	check_link(x, d, ways, near);
 	if (isfinite(quickest) && quickest > 0) {
 		near->ratios += inner_least(x, d, NULL).all / quickest;
 		near->known += known.all / quickest;
@@ -309,6 +339,9 @@ test_least(void **state)
 		check_model(latent, true, &near);
 		check_model(narrow, false, &near);
 	}
+	print_message("of what crosses the link to the host %.3f is known\n",
+		      near.links / near.nlinks);
+	assert_true(near.links > 0.9 * near.nlinks);
 	print_message("%d ways of %d plans: bounds are %.3f of the quickest, "
 		      "%.3f if known; of large models, %d of %d: %.3f, %.3f\n",
 		      near.ways, near.n, near.ratios / near.n,
