@@ -10,6 +10,8 @@
  * day.  T_CUDA_DUMP=FOLDER/ keeps their texts.
  */
 #include <ctype.h>
+#include <signal.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -50,8 +52,13 @@ static const struct mutant mutants[] = {
 enum {
 	CASES = sizeof cases / sizeof cases[0],
 	MUTANTS = sizeof mutants / sizeof mutants[0],
-	GONE = 9		/* exit status: no such text */
+	GONE = 9,		/* exit status: no such text */
+	/* of the processor, after which a kernel is said to run for ever; the
+	 * slowest of them takes less than a fifth of that */
+	MOST_SECONDS = 10
 };
+
+#define FOR_EVER "ran for ever"
 
 /* ---- one of them, in a process of its own ---- */
 
@@ -93,6 +100,17 @@ replace(struct tc *c, struct buf *b, const struct mutant *m)
 	buf_puts(&out, from);
 	*b = out;
 	return any;
+}
+
+/* This process ends by SIGXCPU, without a core, if a kernel does not end. */
+static void
+limit_time(void)
+{
+	const struct rlimit most = { MOST_SECONDS, MOST_SECONDS + 1 };
+	const struct rlimit none = { 0, 0 };
+
+	assert_int_equal(setrlimit(RLIMIT_CORE, &none), 0);
+	assert_int_equal(setrlimit(RLIMIT_CPU, &most), 0);
 }
 
 /* m NULL: as it is. */
@@ -150,15 +168,17 @@ run_apart(const struct case_of *x, const struct mutant *m, char *said,
 		dup2(ends[1], STDERR_FILENO);
 		dup2(ends[1], STDOUT_FILENO);
 		close(ends[0]);
+		limit_time();
 		run_case(x, m);
 	}
 	close(ends[1]);
 	while ((got = read(ends[0], said + n, most - 1 - n)) > 0) {
 		n += (size_t)got;
 	}
-	said[n] = '\0';
 	close(ends[0]);
 	assert_int_equal(waitpid(child, &status, 0), child);
+	snprintf(said + n, most - n, "%s", WIFSIGNALED(status) &&
+		 WTERMSIG(status) == SIGXCPU ? FOR_EVER : "");
 	return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
