@@ -81,6 +81,7 @@ noinst_LIBRARIES += %D%/libcodegen.a
 	%D%/cuda/cuda_group.c \
 	%D%/cuda/cuda_kernel.c \
 	%D%/cuda/cuda_source.c \
+	%D%/cuda/cuda_take.c \
 	%D%/cuda/cuda_view.c \
 	%D%/cuda/dot/cuda_dot.c \
 	%D%/cuda/dot/cuda_dot.h \

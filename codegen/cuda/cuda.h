@@ -224,6 +224,24 @@ int64_t cu_elem_bytes(enum ir_dtype t);
 const char *cu_widen(struct arena *a, enum ir_dtype t, const char *x);
 const char *cu_narrow(struct arena *a, enum ir_dtype t, const char *x);
 
+/* ---- cuda_take.c: items that blocks take from a counter ----------------- */
+
+struct cu_take {
+	const char *item;	/* an int, -1 if there is none */
+	const char *first;	/* C text: the first item of a block */
+	const char *takers;	/* C text: how many blocks take items */
+	int64_t items;
+	/* C text: in which block of a cluster it holds that takes; NULL: each
+	 * block does */
+	const char *who;
+};
+
+/* For one thread of a block.  Declares the counter, and the first item; takes
+ * the next one; and follows the last one. */
+void cu_take_first(struct cu_func *f, const struct cu_take *t);
+void cu_take_next(struct cu_func *f, const struct cu_take *t);
+void cu_take_end(struct cu_func *f, const struct cu_take *t);
+
 /* ---- cuda_nest.c: loops around scalar expressions ----------------------- */
 
 /*

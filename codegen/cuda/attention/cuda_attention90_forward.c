@@ -107,6 +107,15 @@ ca_forward90_cols(struct attn *t, struct cu_candidates *w)
 
 /* ---- barriers ---- */
 
+/* A commit of products says nothing of what threads have read: with tcgen05
+ * the warps that have read which item it is arrive as well. */
+static int64_t
+query_arrivals(const struct ca90_forward *p)
+{
+	return p->unit->arrivals + (p->takes && p->unit->tensor
+				    ? 1 + CA90_CONSUMERS / 32 : 0);
+}
+
 static void
 put_barriers(struct ca90_forward *p)
 {
@@ -123,7 +132,8 @@ put_barriers(struct ca90_forward *p)
 		}
 		cu_line(f, "mbar_init(%s, 1);", ca90_bar(p, in, false, "i"));
 		cu_line(f, "mbar_init(%s, %lld);", ca90_bar(p, in, true, "i"),
-			(long long)p->unit->arrivals);
+			(long long)(in == ATTN_Q ? query_arrivals(p)
+				    : p->unit->arrivals));
 		if (in == ATTN_Q) {
 			cu_line(f, "}");
 		}
@@ -153,6 +163,9 @@ put_copy(struct ca90_forward *p, uint32_t in, const char *parity,
 
 	cu_line(f, "mbar_wait(%s, %s);", ca90_bar(p, in, true, "stage"),
 		parity);
+	if (in == ATTN_Q) {
+		ca90_say_item(p);
+	}
 	cu_line(f, "mbar_expect(%s, %lld);", ca90_bar(p, in, false, "stage"),
 		(long long)p->side[in].bytes);
 	ca_side_load(f, p->s.t, &p->side[in], ca90_place(p, in, "stage"),
@@ -168,8 +181,7 @@ put_producer(struct ca90_forward *p)
 	cu_line(f, "if (TID < 32) {");
 	cu_line(f, "u32 slot = 0;");
 	cu_line(f, "int turn = 1;");
-	ca90_open_items(p);
-	cu_line(f, "if (LANE == 0 && tiles > 0) {");
+	ca90_open_taking(p);
 	buf_puts(&f->text, "#pragma unroll 1\n");
 	cu_line(f, "for (int t = 0; t < tiles; t++) {");
 	cu_line(f, "const u32 stage = (slot + t) %% %d;", CA90_STAGES);
@@ -184,9 +196,8 @@ put_producer(struct ca90_forward *p)
 		put_copy(p, ATTN_V, "parity", "key0");
 	}
 	cu_line(f, "}");
-	cu_line(f, "slot += (u32)tiles;");
-	cu_line(f, "turn ^= 1;");
-	cu_close(f, 3);
+	ca90_close_taking(p);
+	cu_line(f, "}");
 }
 
 /* ---- those that multiply ---- */
@@ -291,28 +302,17 @@ next_tile(struct ca90_forward *p)
 
 /* The queries are free again once there are all scores. */
 static void
-release_queries(struct ca90_forward *p)
-{
-	struct cu_func *f = &p->s.f;
-
-	cu_line(f, "if (LANE == 0) {");
-	cu_line(f, "mbar_arrive(%s);", ca90_bar(p, ATTN_Q, true, ""));
-	cu_line(f, "}");
-}
-
-static void
 each_tile(struct ca90_forward *p)
 {
 	struct cu_func *f = &p->s.f;
 	long long cols = (long long)p->s.form.cols;
 
-	cu_line(f, "mbar_wait(%s, turn);", ca90_bar(p, ATTN_Q, false, ""));
 	if (!p->s.out) {
 		buf_puts(&f->text, "#pragma unroll 1\n");
 		cu_line(f, "for (int t = 0; t < tiles; t++) {");
 		first_tile(p, "t");
 		cu_line(f, "}");
-		release_queries(p);
+		ca90_free_queries(p);
 		return;
 	}
 	cu_line(f, "f32 fades[1][2];");
@@ -325,7 +325,7 @@ each_tile(struct ca90_forward *p)
 	cu_line(f, "for (int t = 1; t < tiles; t++) {");
 	next_tile(p);
 	cu_line(f, "}");
-	release_queries(p);
+	ca90_free_queries(p);
 	ca90_wait_full(p, ATTN_V, "tiles - 1");
 	cu_line(f, "wg_fence();");
 	put_values(p, "tiles - 1");
@@ -344,11 +344,14 @@ put_item(struct ca90_forward *p)
 		ca_declare_zeros(f, &p->s.form, "o", p->s.form.out);
 	}
 	ca_forward_begin(&p->s);
+	ca90_wait_queries(p);
 	cu_line(f, "if (tiles > 0) {");
 	each_tile(p);
+	cu_line(f, "} else {");
+	ca90_free_queries(p);
+	cu_line(f, "}");
 	cu_line(f, "slot += (u32)tiles;");
 	cu_line(f, "turn ^= 1;");
-	cu_line(f, "}");
 	return ca90_put_results(p);
 }
 
@@ -411,6 +414,8 @@ ca_forward90(struct attn *t, int64_t cols)
 	put_producer(&p);
 	if (p.unit->tensor) {
 		ca90_tensor_multiply(&p);
+		/* lanes must converge before the barrier that follows */
+		cu_line(f, "sync_warp();");
 	}
 	cu_line(f, "} else {");
 	done = p.unit->tensor ? ca90_tensor_weigh(&p) : put_consumers(&p);

@@ -30,15 +30,27 @@ struct ca90_forward {
 	 * else there is no space for both. */
 	bool lasts;
 	int64_t items, blocks, heads;	/* heads of a section */
+	bool takes;			/* blocks take items from a counter */
 };
 
 /* ---- cuda_attention90_items.c ------------------------------------------- */
 
 /* How items are ordered and given to blocks: sets items, blocks and heads. */
 void ca90_share_out(struct ca90_forward *p);
-/* Opens the loop over a block's items, and declares where one is: head, bat,
- * row0, live, kv, its keys, and tiles of them. */
+/*
+ * Opens the loop over a block's items, and declares where one is: head, bat,
+ * row0, live, kv, its keys, and tiles of them.  First for the warp that copies,
+ * of which lane 0 goes on, and closes that; then for other warps, which wait
+ * for the queries before they read them.  `turn` is the phase of their barriers.
+ */
+void ca90_open_taking(struct ca90_forward *p);
+void ca90_close_taking(struct ca90_forward *p);
 void ca90_open_items(struct ca90_forward *p);
+void ca90_wait_queries(struct ca90_forward *p);
+/* Says which item it is, once the queries' place is free. */
+void ca90_say_item(struct ca90_forward *p);
+/* A warp is done with the queries. */
+void ca90_free_queries(struct ca90_forward *p);
 /* C text: a barrier of ring `in` and its stage `stage`; and the stage itself.
  * Queries have one stage. */
 const char *ca90_bar(struct ca90_forward *p, uint32_t in, bool empty,

@@ -2,12 +2,19 @@
  * Items of attention forward with the copying unit: how they are ordered and
  * given to blocks, the rings that their keys and values pass, and what becomes
  * of their results.
+ *
+ * Where there are more items than blocks, the thread that copies takes them
+ * from a counter (cuda_take.c).  Each item has a phase of the queries'
+ * barriers, though it may have no key, and so no tile and no queries.  The
+ * thread stores the item's number before it arrives at `full`: who waits there
+ * reads it, and has read it when the queries are freed.
  */
 #include "codegen/cuda/attention/cuda_attention90_forward.h"
 
 /* Keys and values that items are allowed to read again and again before others
  * begin: they stay in the L2 cache, which has 50 MB. */
 #define CACHED_BYTES (INT64_C(32) << 20)
+#define NUMBER_AT 120	/* bytes, after all barriers: the next item */
 
 /* ---- items ---- */
 
@@ -23,17 +30,17 @@ ca90_share_out(struct ca90_forward *p)
 
 	p->items = s->blocks * all;
 	p->blocks = p->lasts && units < p->items ? units : p->items;
+	p->takes = p->blocks < p->items;
 	p->heads = CACHED_BYTES / (bytes > 0 ? bytes : 1);
 	p->heads = p->heads < 1 ? 1 : p->heads < all ? p->heads : all;
 }
 
 /*
  * In a section of heads, whose keys stay in the cache, the last queries see
- * most keys and come first; every second round of all blocks is in the opposite
- * order, so that no block has the longest item of each.
+ * most keys and come first: blocks that take items end at nearly the same time.
  */
-void
-ca90_open_items(struct ca90_forward *p)
+static void
+put_place(struct ca90_forward *p)
 {
 	struct ca_forward *s = &p->s;
 	struct cu_func *f = &s->f;
@@ -41,14 +48,6 @@ ca90_open_items(struct ca90_forward *p)
 	long long all = (long long)(t->heads * t->batches);
 	long long heads = (long long)p->heads, blocks = (long long)s->blocks;
 
-	buf_puts(&f->text, "#pragma unroll 1\n");
-	cu_line(f, "for (int i = 0; i < %lld; i += NBLOCKS_X) {",
-		(long long)p->items);
-	cu_line(f, "const int item = i + (i / NBLOCKS_X %% 2 ? NBLOCKS_X - 1 - "
-		"BLOCK_X : BLOCK_X);");
-	cu_line(f, "if (item >= %lld) {", (long long)p->items);
-	cu_line(f, "break;");
-	cu_line(f, "}");
 	cu_line(f, "const int section = item / %lld, in = item %% %lld;",
 		heads * blocks, heads * blocks);
 	if (all % heads) {
@@ -70,6 +69,135 @@ ca90_open_items(struct ca90_forward *p)
 		? ", (void)sure_from, (void)sure_to" : "");
 	cu_line(f, "const int tiles = (end - begin + %lld) / %lld;",
 		(long long)(s->form.cols - 1), (long long)s->form.cols);
+}
+
+/* Without a counter each block has one item. */
+static void
+open_single(struct ca90_forward *p)
+{
+	cu_line(&p->s.f, "{");
+	cu_line(&p->s.f, "const int item = BLOCK_X;");
+	put_place(p);
+}
+
+/* ---- items that are taken ---- */
+
+static struct cu_take
+take_of(const struct ca90_forward *p)
+{
+	return (struct cu_take){ .item = "item", .first = "BLOCK_X",
+				 .takers = "NBLOCKS_X", .items = p->items };
+}
+
+/* C text: the item whose queries are there. */
+static const char *
+number(struct ca90_forward *p)
+{
+	return arena_printf(p->s.f.k->c->a, "*(i32 *)(SMEM + %lld)",
+			    (long long)p->bars + NUMBER_AT);
+}
+
+void
+ca90_say_item(struct ca90_forward *p)
+{
+	if (p->takes) {
+		cu_line(&p->s.f, "%s = item;", number(p));
+	}
+}
+
+/* A phase of the queries' barriers without queries. */
+static void
+put_none(struct ca90_forward *p)
+{
+	struct cu_func *f = &p->s.f;
+
+	cu_line(f, "mbar_wait(%s, turn);", ca90_bar(p, ATTN_Q, true, ""));
+	ca90_say_item(p);
+	cu_line(f, "mbar_arrive(%s);", ca90_bar(p, ATTN_Q, false, ""));
+}
+
+void
+ca90_open_taking(struct ca90_forward *p)
+{
+	const struct cu_take t = take_of(p);
+	struct cu_func *f = &p->s.f;
+
+	if (p->takes) {
+		cu_take_first(f, &t);
+		buf_puts(&f->text, "#pragma unroll 1\n");
+		cu_line(f, "while (item >= 0) {");
+		put_place(p);
+	} else {
+		open_single(p);
+	}
+	cu_line(f, "if (LANE == 0) {");
+	cu_line(f, "if (tiles == 0) {");
+	put_none(p);
+	cu_line(f, "}");
+}
+
+void
+ca90_close_taking(struct ca90_forward *p)
+{
+	const struct cu_take t = take_of(p);
+	struct cu_func *f = &p->s.f;
+
+	if (p->takes) {
+		cu_take_next(f, &t);
+		cu_line(f, "}");
+		cu_line(f, "item = (int)shfl_u32((u32)item, 0);");
+	} else {
+		cu_line(f, "}");
+	}
+	cu_line(f, "slot += (u32)tiles;");
+	cu_line(f, "turn ^= 1;");
+	cu_line(f, "}");
+	if (p->takes) {
+		cu_line(f, "if (LANE == 0) {");
+		put_none(p);
+		cu_take_end(f, &t);
+		cu_line(f, "}");
+	}
+}
+
+void
+ca90_open_items(struct ca90_forward *p)
+{
+	struct cu_func *f = &p->s.f;
+
+	if (!p->takes) {
+		open_single(p);
+		return;
+	}
+	buf_puts(&f->text, "#pragma unroll 1\n");
+	cu_line(f, "for (;;) {");
+	cu_line(f, "mbar_wait(%s, turn);", ca90_bar(p, ATTN_Q, false, ""));
+	/* lane 0 frees the queries, so it alone reads */
+	cu_line(f, "const int item = (int)shfl_u32(LANE == 0 ? (u32)%s : 0, "
+		"0);", number(p));
+	cu_line(f, "if (item < 0) {");
+	cu_line(f, "break;");
+	cu_line(f, "}");
+	put_place(p);
+}
+
+void
+ca90_wait_queries(struct ca90_forward *p)
+{
+	if (!p->takes) {
+		cu_line(&p->s.f, "mbar_wait(%s, turn);",
+			ca90_bar(p, ATTN_Q, false, ""));
+	}
+}
+
+void
+ca90_free_queries(struct ca90_forward *p)
+{
+	struct cu_func *f = &p->s.f;
+
+	cu_line(f, "if (LANE == 0) {");
+	cu_line(f, "mbar_arrive(%s);", ca90_bar(p, ATTN_Q, true, ""));
+	cu_line(f, "}");
 }
 
 /* ---- rings ---- */

@@ -145,8 +145,13 @@ ca90_tensor_multiply(struct ca90_forward *p)
 	cu_line(f, "u32 slot = 0;");
 	cu_line(f, "int turn = 0, done = 1;");
 	ca90_open_items(p);
-	cu_line(f, "if (tiles > 0 && elect_one()) {");
-	cu_line(f, "mbar_wait(%s, turn);", ca90_bar(p, ATTN_Q, false, ""));
+	if (p->takes) {
+		ca90_free_queries(p);
+	}
+	cu_line(f, "if (tiles == 0) {");
+	ca90_free_queries(p);
+	cu_line(f, "} else if (elect_one()) {");
+	ca90_wait_queries(p);
 	buf_puts(&f->text, "#pragma unroll 1\n");
 	cu_line(f, "for (int t = 0; t %s tiles; t++) {",
 		p->s.out ? "<=" : "<");
@@ -164,9 +169,10 @@ ca90_tensor_multiply(struct ca90_forward *p)
 	cu_line(f, "}");
 	cu_line(f, "done ^= 1;");
 	cu_line(f, "}");
+	cu_line(f, "}");
 	cu_line(f, "slot += (u32)tiles;");
 	cu_line(f, "turn ^= 1;");
-	cu_close(f, 3);
+	cu_close(f, 2);
 }
 
 /* ---- a warpgroup with its queries ---- */
@@ -302,7 +308,14 @@ ca90_tensor_weigh(struct ca90_forward *p)
 	cu_line(f, "const u32 own = all + %d * group + ((u32)WARP %% 4 << "
 		"21);", GROUP_COLUMNS);
 	cu_line(f, "int parity = 0;");
+	if (p->takes) {
+		cu_line(f, "int turn = 0;");
+	}
 	ca90_open_items(p);
+	if (p->takes) {
+		ca90_free_queries(p);
+		cu_line(f, "turn ^= 1;");
+	}
 	ca_forward_begin(&p->s);
 	each_tile(p);
 	if (p->s.out) {

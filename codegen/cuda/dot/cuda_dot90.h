@@ -221,6 +221,12 @@ void dot90_open_taken(struct cu_func *f, const struct dot90 *p);
 /* Ends a team's turn; `slot`: C text, the stages before the other one's. */
 void dot90_pass_turn(struct cu_func *f, const struct dot90 *p,
 		     const char *slot);
+/* With tcgen05: opens the loop of the thread that multiplies, whose tile has
+ * drained sums `which`, and counts its turns; arrives for each stage of it; and
+ * opens the loop of a team, in phases of `parity`. */
+void dot90_open_telling(struct cu_func *f, const struct dot90 *p);
+void dot90_number_read(struct cu_func *f, const struct dot90 *p);
+void dot90_open_told(struct cu_func *f, const struct dot90 *p);
 
 /* ---- cuda_dot90_tensor.c: sums in tensor memory ------------------------- */
 

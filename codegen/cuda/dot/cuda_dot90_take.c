@@ -1,28 +1,29 @@
 /*
- * Blocks that take their tiles one by one, where there are more tiles than
- * blocks.  With tiles in a fixed order a block that starts late, as its
- * multiprocessor still runs a kernel of NCCL, has as many left as all others
- * had at the start.  Here it finds fewer.
+ * How the tiles that a block takes (cuda_take.c) become known to its threads.
  *
- * The first tile of a block follows from its number.  The thread that copies
- * takes the next ones from a counter in global memory once it has ordered all
- * stages of the last, and stores a tile's number beside the stage that begins
- * it, before it arrives at the stage's `full` barrier: who waits for the stage
- * reads it there, and has read it when the stage is freed.  After the last tile
- * a stage without bytes has none.  So every tile is made by one block, to the
- * same bits whichever that is.
+ * The thread that copies takes a tile once it has ordered all stages of the
+ * last, and stores its number beside the stage that begins it, before it
+ * arrives at the stage's `full` barrier: who waits for the stage reads it
+ * there, and has read it when the stage is freed.  After the last tile a stage
+ * without bytes has none.
  *
  * Of a cluster the first block takes the number, and sends it to the other one
  * as a word that an mbarrier of that stage counts.  All readers in both blocks
  * are done with the stage then, as its `empty` barrier says.
  *
- * The last block that has found no tile sets the counter to 0 for the next
- * kernel, and the number of such blocks: all others have theirs already.
+ * With tcgen05 the thread that multiplies is the only reader.  A commit says
+ * when products have read a stage, and nothing of what the thread itself has
+ * read, so the thread arrives at `empty` as well.  Stages are free long before
+ * sums are put away: so it tells the number to the team whose sums these will
+ * be, once that team has drained the ones before, and so has read what it was
+ * told of those.  Where there is no tile, it tells both teams.
  */
 #include "codegen/cuda/dot/cuda_dot90.h"
 
-/* Bytes, after the barriers of the ring: of numbers that were sent, one for
- * each stage; numbers; and for each of two teams the stages before its turn. */
+/* Bytes, after the barriers of the ring: of what two teams were told; of
+ * numbers that were sent, one for each stage; numbers; and for each of two
+ * teams the stages before its turn, or its tile. */
+#define TOLD_AT 176
 #define HEARD_AT 192
 #define TILES_AT 256
 #define SLOTS_AT 288
@@ -50,6 +51,11 @@ dot90_take_bars(struct cu_func *f, const struct dot90 *p)
 		cu_line(f, "mbar_init(full + %d + 8 * i, 1);", HEARD_AT);
 		cu_line(f, "}");
 	}
+	if (p->has->tensor) {
+		cu_line(f, "for (int i = 0; i < 2; i++) {");
+		cu_line(f, "mbar_init(full + %d + 8 * i, 1);", TOLD_AT);
+		cu_line(f, "}");
+	}
 }
 
 /* ---- the thread that copies ---- */
@@ -75,14 +81,22 @@ put_pair(struct cu_func *f, const struct dot90 *p)
 	cu_line(f, "}");
 }
 
+static struct cu_take
+take_of(const struct dot90 *p)
+{
+	return (struct cu_take){
+		.item = "tile", .first = dot90_first_tile(p),
+		.takers = dot90_tile_step(p), .items = p->items / p->cluster,
+		.who = p->cluster > 1 ? "cluster_rank() == 0" : NULL
+	};
+}
+
 void
 dot90_open_taking(struct cu_func *f, const struct dot90 *p)
 {
-	cu_line(f, "i32 *const taken = (i32 *)(u64)a.live + %d;",
-		2 * RT_NUMBERS);
-	cu_line(f, "int tile = %s < %lld ? (int)(%s) : -1;",
-		dot90_first_tile(p), (long long)(p->items / p->cluster),
-		dot90_first_tile(p));
+	const struct cu_take t = take_of(p);
+
+	cu_take_first(f, &t);
 	if (p->cluster > 1) {
 		cu_line(f, "u32 phases = 0;");
 	}
@@ -104,26 +118,14 @@ dot90_open_taking(struct cu_func *f, const struct dot90 *p)
 void
 dot90_close_taking(struct cu_func *f, const struct dot90 *p)
 {
-	const char *blocks = dot90_tile_step(p);
+	const struct cu_take t = take_of(p);
 
-	if (p->cluster > 1) {
-		cu_line(f, "if (cluster_rank() == 0) {");
-	}
-	cu_line(f, "tile = %s + atomic_add_i32(taken, 1);", blocks);
-	cu_line(f, "tile = tile < %lld ? tile : -1;",
-		(long long)(p->items / p->cluster));
-	if (p->cluster > 1) {
-		cu_line(f, "}");
-	}
+	cu_take_next(f, &t);
 	cu_line(f, "}");
-	cu_comment(f, "the last block leaves the counters as they were");
-	cu_line(f, "if (%satomic_add_i32(taken + 1, 1) == %s - 1) {",
-		p->cluster > 1 ? "cluster_rank() == 0 && " : "", blocks);
-	cu_line(f, "taken[0] = taken[1] = 0;");
-	cu_line(f, "}");
+	cu_take_end(f, &t);
 }
 
-/* ---- who reads ---- */
+/* ---- teams that multiply ---- */
 
 static void
 put_number(struct cu_func *f, const struct dot90 *p)
@@ -182,5 +184,52 @@ dot90_open_taken(struct cu_func *f, const struct dot90 *p)
 		cu_line(f, "break;");
 		cu_line(f, "}");
 	}
+	dot90_tile_place(f, p);
+}
+
+/* ---- the thread that multiplies by tcgen05, and those it tells ---- */
+
+void
+dot90_open_telling(struct cu_func *f, const struct dot90 *p)
+{
+	cu_line(f, "for (int ended = 0; ended < 2; turn++) {");
+	cu_line(f, "const int which = turn %% 2;");
+	cu_line(f, "mbar_wait(full + 8 * stage, parity);");
+	cu_line(f, "const int tile = %s;", number(f, p));
+	cu_line(f, "mbar_wait(drained + 8 * which, turn / 2 %% 2 ^ 1);");
+	cu_line(f, "*(i32 *)(SMEM + %lld + 4 * which) = tile;",
+		smem_at(p, SLOTS_AT));
+	cu_line(f, "mbar_arrive(full + %d + 8 * which);", TOLD_AT);
+	cu_line(f, "if (tile < 0) {");
+	cu_line(f, "ended++;");
+	cu_line(f, "continue;");
+	cu_line(f, "}");
+	dot90_tile_place(f, p);
+}
+
+void
+dot90_number_read(struct cu_func *f, const struct dot90 *p)
+{
+	int64_t i;
+
+	if (p->cluster == 1) {
+		cu_line(f, "mbar_arrive(empty + 8 * stage);");
+	}
+	for (i = 0; p->cluster > 1 && i < p->cluster; i++) {
+		cu_line(f, "mbar_arrive_cta(empty + 8 * stage, %lld);",
+			(long long)i);
+	}
+}
+
+void
+dot90_open_told(struct cu_func *f, const struct dot90 *p)
+{
+	cu_line(f, "for (;;) {");
+	cu_line(f, "mbar_wait(full + %d + 8 * team, parity);", TOLD_AT);
+	cu_line(f, "const int tile = (int)shfl_u32(*(const u32 *)(SMEM + %lld "
+		"+ 4 * team), 0);", smem_at(p, SLOTS_AT));
+	cu_line(f, "if (tile < 0) {");
+	cu_line(f, "break;");
+	cu_line(f, "}");
 	dot90_tile_place(f, p);
 }

@@ -10,7 +10,8 @@
  * How it is synchronized: a commit of the thread that multiplies arrives at a
  * stage's `empty` barrier when all products that read it are done, in both
  * blocks of a cluster; and at `made` when a tile's sums are complete.  The four
- * warps of a team arrive at `drained` when they have put the tile away.
+ * warps of a team arrive at `drained` when they have put the tile away.  Which
+ * tile is next they are told as cuda_dot90_take.c says.
  */
 #include "codegen/cuda/dot/cuda_dot90.h"
 
@@ -94,6 +95,21 @@ products_of(const struct dot90 *p)
 	};
 }
 
+/* Opens the loop over tiles; the sums of one lie at place `which`, which has
+ * been drained. */
+static void
+open_turns(struct cu_func *f, const struct dot90 *p)
+{
+	cu_line(f, "int stage = 0, parity = 0, turn = 0;");
+	if (p->takes) {
+		dot90_open_telling(f, p);
+		return;
+	}
+	dot90_open_tiles(f, p, NULL);
+	cu_line(f, "const int which = turn++ %% 2;");
+	cu_line(f, "mbar_wait(drained + 8 * which, (turn - 1) / 2 %% 2 ^ 1);");
+}
+
 void
 dot90_tensor_multiply(struct cu_func *f, const struct dot90 *p)
 {
@@ -101,22 +117,21 @@ dot90_tensor_multiply(struct cu_func *f, const struct dot90 *p)
 
 	cu_line(f, "if (warp == 1 && elect_one()) {");
 	cu_line(f, "const u32 form = %s;", cu_tensor_form(f->k->c->a, &x));
-	cu_line(f, "int stage = 0, parity = 0, turn = 0;");
-	dot90_open_tiles(f, p, NULL);
-	cu_line(f, "const int which = turn %% 2, steps = %s;",
-		dot90_steps_text(f, p, "tile"));
+	open_turns(f, p);
+	cu_line(f, "const int steps = %s;", dot90_steps_text(f, p, "tile"));
 	cu_line(f, "const u32 d = sums + %lld * which;", (long long)p->cols);
-	cu_line(f, "mbar_wait(drained + 8 * which, turn / 2 %% 2 ^ 1);");
 	cu_line(f, "for (int q = 0; q < steps; q++) {");
 	cu_line(f, "mbar_wait(full + 8 * stage, parity);");
 	cu_line(f, "tc_fence_after();");
+	if (p->takes) {
+		dot90_number_read(f, p);
+	}
 	cu_tensor_products(f, &x);
 	cu_line(f, p->cluster > 1 ? "tc_commit_multi(empty + 8 * stage, 3);"
 		: "tc_commit(empty + 8 * stage);");
 	dot90_next_stage(f, p);
 	cu_line(f, "}");
 	cu_line(f, "tc_commit(made + 8 * which);");
-	cu_line(f, "turn++;");
 	cu_line(f, "(void)row, (void)col, (void)batch;");
 	cu_close(f, 2);
 }
@@ -191,7 +206,11 @@ dot90_tensor_team(struct cu_func *f, const struct dot90 *p)
 		"21);", (long long)p->cols);
 	cu_line(f, "int parity = 0;");
 	dot90_sums_at(f, p);
-	dot90_open_tiles(f, p, "team");
+	if (p->takes) {
+		dot90_open_told(f, p);
+	} else {
+		dot90_open_tiles(f, p, "team");
+	}
 	cu_line(f, "mbar_wait(made + 8 * team, parity);");
 	cu_line(f, "tc_fence_after();");
 	cu_line(f, "parity ^= 1;");

@@ -330,7 +330,7 @@ put_barriers(struct cu_func *f, const struct dot90 *p)
 	cu_line(f, "for (int i = 0; i < %lld; i++) {", (long long)p->ring);
 	cu_line(f, "mbar_init(full + 8 * i, 1);");
 	cu_line(f, "mbar_init(empty + 8 * i, %lld);", (long long)(p->cluster *
-		(p->has->tensor ? 1 : 4 * p->groups)));
+		(p->has->tensor ? 1 + p->takes : 4 * p->groups)));
 	cu_line(f, "}");
 	if (p->has->tensor) {
 		dot90_tensor_bars(f, p);
@@ -391,7 +391,7 @@ dot90_emit(struct dot90 *p)
 	f.grid->cluster = p->cluster;
 	f.grid->blocks[0] = p->items < p->blocks ? p->items
 		: p->blocks / p->cluster * p->cluster;
-	p->takes = !p->has->tensor && p->items > f.grid->blocks[0];
+	p->takes = p->items > f.grid->blocks[0];
 	f.grid->smem_bytes = dot90_bars_at(p) +
 			     (p->takes ? DOT90_TAKE_BYTES : 256);
 	VEC_PUSH(k->c->a, &f.grid->maps, p->side[0].map);

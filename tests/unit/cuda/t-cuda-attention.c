@@ -35,6 +35,7 @@ static struct {
 	int64_t joint;		/* bytes of scratch of one kernel */
 	int flags;
 	uint64_t seed;		/* of the emulator */
+	int64_t live[RT_LIVE];	/* rt_call.live */
 	/* what is planted: a part of the text, and what takes its place */
 	const char *cut, *put;
 	bool is_planted;
@@ -56,6 +57,8 @@ back_open(void)
 	uint32_t r;
 
 	b.nimages = 0;
+	memset(b.live, 0, sizeof b.live);
+	b.live[0] = 1;
 	for (r = 0; r < s.nranks; r++) {
 		b.cuda[r] = (struct cg_cuda){
 			.m = s.m, .a = &s.c.perm,
@@ -169,6 +172,7 @@ allow(struct rank *r, const struct cg_kernel *k)
 				    sizeof *r->piece_at[i], &e), &e);
 	}
 	report(rt_emu_allow(b.emu, r->shared, k->shared_bytes, &e), &e);
+	report(rt_emu_allow(b.emu, b.live, sizeof b.live, &e), &e);
 }
 
 #define MOST_WORDS 256
@@ -208,7 +212,6 @@ back_run(uint32_t kernel, uint32_t rank, uint32_t step)
 			     .func = from->func, .threads = from->threads,
 			     .cluster = from->cluster,
 			     .smem_bytes = from->smem_bytes };
-	static int64_t live[RT_LIVE] = { 1 };
 	struct rt_error e = { 0 };
 	static _Alignas(64) int64_t words[MOST_WORDS + 16 * MOST_MAPS];
 	enum rt_status status;
@@ -230,12 +233,18 @@ back_run(uint32_t kernel, uint32_t rank, uint32_t step)
 		words[n++] = r->num[i];
 	}
 	words[n++] = (int64_t)(intptr_t)r->shared;
-	words[n++] = (int64_t)(intptr_t)live;
+	words[n++] = (int64_t)(intptr_t)b.live;
 	put_maps(r, from, (char *)(words + (n + 7) / 8 * 8));
 	if (b.flags & RT_EMU_CHECK) {
 		allow(r, k);
 	}
 	status = rt_emu_launch(b.emu, &g, words, &e);
+	if (status == RT_OK && b.live[RT_NUMBERS] != 0) {
+		status = RT_RANGE;
+		snprintf(e.message, sizeof e.message,
+			 "its counters are not 0 after it");
+	}
+	b.live[RT_NUMBERS] = 0;
 	if (status != RT_OK && b.cut) {
 		snprintf(b.message, sizeof b.message, "%s", e.message);
 	} else {
@@ -627,14 +636,14 @@ planted_forward(void **state)
 {
 	static const struct mistake all[] = {
 		/* an item that nobody takes, or all blocks do */
-		{ "NBLOCKS_X - 1 - BLOCK_X", "BLOCK_X + 2", NULL },
+		{ "NBLOCKS_X + atomic_add_i32", "3 + atomic_add_i32", NULL },
 		{ "+ in % wide", "+ 0", NULL },
 		/* turns, whose waits are for speed alone */
 		{ "arrive_named(4 - group, 256);", ";", "all threads wait" },
 		{ "arrive_named(3, 256);", ";", "all threads wait" },
 		/* rings */
 		{ "int turn = 1;", "int turn = 0;", "all threads wait" },
-		{ "int turn = 0;", "int turn = 1;", "a copy still fills" },
+		{ "int turn = 0;", "int turn = 1;", "no barrier in between" },
 		{ "turn ^= 1;", ";", "a copy still fills" },
 		{ "slot += (u32)tiles;", ";", "all threads wait" },
 		{ "~((slot + t) / 2) & 1", "(slot + t) / 2 & 1",
