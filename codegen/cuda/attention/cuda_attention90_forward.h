@@ -41,7 +41,7 @@ void ca90_share_out(struct ca90_forward *p);
  * Opens the loop over a block's items, and declares where one is: head, bat,
  * row0, live, kv, its keys, and tiles of them.  First for the warp that copies,
  * of which lane 0 goes on, and closes that; then for other warps, which wait
- * for the queries before they read them.  `turn` is the phase of their barriers.
+ * for the queries before they read them.  `turn` is the phase of the queries.
  */
 void ca90_open_taking(struct ca90_forward *p);
 void ca90_close_taking(struct ca90_forward *p);
