@@ -121,13 +121,13 @@ grep -q '^< stmatrix x' out || fail 'nobody says which'
 
 # The archive of the first hour is all that is needed where there is a driver:
 # nothing of this environment, no LLVM and no compiler.
-SMALL=1 ONLY='1 4 5 12' LLMC_LINKER="$linker -O0 -Wl,-E" \
+SMALL=1 ONLY='1 4 5 12 15' LLMC_LINKER="$linker -O0 -Wl,-E" \
 	"$top_srcdir/bench/gpu/first-hour" prepare "$tmp/hour" >out 2>err ||
 	fail 'prepare the first hour'
 mkdir elsewhere
 tar -C elsewhere -xzf hour.tar.gz && mv hour prepared || fail 'no archive'
 hour=elsewhere/hour/bench/gpu/first-hour
-for n in 1 4 5 12; do
+for n in 1 4 5 12 15; do
 	env -i PATH=/usr/bin:/bin LLMC_LIBCUDA="$LLMC_LIBCUDA" STEPS=1 ROUNDS=1 \
 		LLMC_LIBNCCL="$LLMC_LIBNCCL" FAKE_NCCL_DIR="$tmp" \
 		sh "$hour" $n >out 2>err || fail "command $n"
@@ -137,6 +137,14 @@ done
 grep -q '^    predicted: tiny: a step of [0-9.]* ms, contr.* MFU ' out ||
 	fail 'no step was predicted'
 grep -q '^step .* ms,' out || fail 'no step was measured'
+log=elsewhere/hour/log-15
+grep -q '^    predicted: tiny: LLMC_EARLY_LAUNCH=0 takes 0\.[0-9]*[1-9]' $log ||
+	fail 'nothing was predicted of early launches'
+for early in 1 0; do
+	[ "$(grep -c "^== LLMC_EARLY_LAUNCH=$early" $log)" -eq 2 ] ||
+		fail "not twice with LLMC_EARLY_LAUNCH=$early"
+done
+[ "$(grep -c '^step .* ms,' $log)" -eq 4 ] || fail 'not four measurements'
 for n in 4:contractions 5:attention; do
 	log=elsewhere/hour/log-${n%:*}
 	grep -q '^    predicted: tiny: .* us, .*% of FLOP/s, .*% of bytes' \
