@@ -55,15 +55,10 @@ through_shard(struct view_walk *w, const struct ir_node *n, dim_id d)
 	const struct ir_module *m = w->s->m;
 	const struct ir_type *in = ir_type(m, ir_args(m, n)[0]);
 	const struct ir_type *to = ir_type(m, n->result);
-	uint32_t cut = to->cut[ir_type_at(to, d)], left;
+	uint32_t cut = to->cut[ir_type_at(to, d)];
 
-	if (in->cut[ir_type_at(in, d)] != 0) {
+	if (in->cut[ir_type_at(in, d)] != 0 || ir_is_balanced(m, cut)) {
 		return false;
-	}
-	for (left = cut; left; left >>= 4) {
-		if (m->axes.at[left & 15].balanced) {
-			return false;
-		}
 	}
 	return add_fixed(w, d, cg_spread(w->s->a, w->s->out,
 				ir_dim_size(m, d), cut),

@@ -167,17 +167,6 @@ factor(const struct formula *f, const struct ir_factor *x)
 	return v;
 }
 
-static bool
-is_balanced(const struct ir_module *m, uint32_t cut)
-{
-	for (; cut; cut >>= 4) {
-		if (m->axes.at[cut & 15].balanced) {
-			return true;
-		}
-	}
-	return false;
-}
-
 /*
  * A rank sees all keys; if they are split, the ranks of that axis pass them on
  * in a ring.  The last piece of the queries sees most keys, unless the axis is
@@ -196,7 +185,7 @@ pairs_of(const struct formula *f)
 		factor(f, ir_rule_factor(f->r, "B")),
 		factor(f, ir_rule_factor(f->r, "h")));
 
-	if (is_balanced(f->m, cut)) {
+	if (ir_is_balanced(f->m, cut)) {
 		heads = ir_count_mul(f->to, heads,
 				     ir_count_div(f->to, here, whole));
 		here = whole;

@@ -676,6 +676,8 @@ struct ir_pieces {
  */
 void ir_pieces(const struct ir_module *m, int64_t size, uint32_t cut,
 	       const uint32_t *at, struct ir_pieces *out);
+/* Whether an axis of that cut is balanced. */
+bool ir_is_balanced(const struct ir_module *m, uint32_t cut);
 /* The largest number of pieces of a dim with that cut on any rank. */
 uint32_t ir_pieces_most(const struct ir_module *m, uint32_t cut);
 /* The position at index i. */

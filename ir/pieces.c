@@ -75,6 +75,17 @@ ir_most(const struct ir_module *m, int64_t size, uint32_t cut)
 	return size;
 }
 
+bool
+ir_is_balanced(const struct ir_module *m, uint32_t cut)
+{
+	for (; cut; cut >>= 4) {
+		if (m->axes.at[cut & 15].balanced) {
+			return true;
+		}
+	}
+	return false;
+}
+
 uint32_t
 ir_pieces_most(const struct ir_module *m, uint32_t cut)
 {

@@ -95,17 +95,6 @@ shard_of(struct attn_group *g, dim_id d, uint32_t cut)
 }
 
 static bool
-is_balanced(const struct attn_group *g, uint32_t cut)
-{
-	for (; cut; cut >>= 4) {
-		if (g->m->axes.at[cut & 15].balanced) {
-			return true;
-		}
-	}
-	return false;
-}
-
-static bool
 has_kv(const struct attn_group *g, const struct attn *t, uint32_t cut_h,
        uint32_t cut_kv)
 {
@@ -164,7 +153,7 @@ set_dims(struct attn_group *g, struct attn *t, const struct ir_node *n,
 		return false;
 	}
 	t->heads_together = cut[ATTN_HEADS] == cut[ATTN_KV] &&
-			    !is_balanced(g, cut[ATTN_HEADS]) &&
+			    !ir_is_balanced(g->m, cut[ATTN_HEADS]) &&
 			    t->heads == t->kv * t->shared;
 	if (!has_kv(g, t, cut[ATTN_HEADS], cut[ATTN_KV])) {
 		g->why = "attention whose heads and kv heads are on "

@@ -480,6 +480,16 @@ kernel_makes(const struct kernel *k, value_id v)
 }
 
 bool
+kernel_has_node(const struct kernel *k, node_id id)
+{
+	uint32_t i;
+
+	for (i = 0; i < k->nodes.n && k->nodes.at[i] != id; i++) {
+	}
+	return i < k->nodes.n;
+}
+
+bool
 kernel_needs(const struct kernel *k, const struct kernel *maker)
 {
 	uint32_t i;

@@ -154,6 +154,8 @@ double kernel_reserved_bytes(const struct ir_module *m, value_id v);
 bool kernel_reads(const struct kernel *k, value_id v);
 bool kernel_makes(const struct kernel *k, value_id v);
 bool kernel_needs(const struct kernel *k, const struct kernel *maker);
+/* Whether that node is one of the kernel's. */
+bool kernel_has_node(const struct kernel *k, node_id id);
 
 /* ---- parts.c ------------------------------------------------------------ */
 

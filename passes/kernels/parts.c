@@ -135,16 +135,6 @@ treats_alike(struct ir_module *m, const struct ir_node *n,
 	return true;
 }
 
-static bool
-has_node(const struct kernel *k, node_id id)
-{
-	uint32_t i;
-
-	for (i = 0; i < k->nodes.n && k->nodes.at[i] != id; i++) {
-	}
-	return i < k->nodes.n;
-}
-
 /* The same of all views from a value to an input or node of the kernel. */
 static bool
 views_treat_alike(struct ir_module *m, const struct kernel *k, value_id v,
@@ -155,7 +145,7 @@ views_treat_alike(struct ir_module *m, const struct kernel *k, value_id v,
 		node_id id = m->values.at[v].node;
 		const struct ir_node *n = ir_node(m, id);
 
-		if (has_node(k, id)) {
+		if (kernel_has_node(k, id)) {
 			return true;
 		}
 		if (!id || n->nargs != 1 || !treats_alike(m, n, p)) {

@@ -64,16 +64,6 @@ gradient_node(const struct ir_module *m, const struct kernel *k, enum ir_op op)
 	return NULL;
 }
 
-static bool
-has_node(const struct kernel *k, node_id id)
-{
-	uint32_t i;
-
-	for (i = 0; i < k->nodes.n && k->nodes.at[i] != id; i++) {
-	}
-	return i < k->nodes.n;
-}
-
 /* Whether the kernel reads a value from memory, through views or not; else it
  * computes the value itself. */
 static bool
@@ -83,7 +73,7 @@ is_read(const struct ir_module *m, const struct kernel *k, value_id v)
 		node_id id = m->values.at[v].node;
 		const struct ir_node *n = ir_node(m, id);
 
-		if (!id || n->nargs == 0 || has_node(k, id)) {
+		if (!id || n->nargs == 0 || kernel_has_node(k, id)) {
 			return false;
 		}
 		v = ir_args(m, n)[0];
@@ -120,17 +110,6 @@ cut_of(const struct ir_module *m, const struct ir_node *n, uint32_t i,
 	return t->cut[ir_type_at(t, d)];
 }
 
-static bool
-is_balanced(const struct ir_module *m, uint32_t cut)
-{
-	for (; cut; cut >>= 4) {
-		if (m->axes.at[cut & 15].balanced) {
-			return true;
-		}
-	}
-	return false;
-}
-
 /* Whether all of its keys and queries are on one rank, in their order, and
  * heads on the rank of the keys that they share; sets g->shared. */
 static bool
@@ -148,7 +127,7 @@ lies_together(struct ir_module *m, const struct ir_node *n,
 	t = ir_rule_factor(&r, "t")->dims[0];
 	cut = cut_of(m, n, 0, h);
 	g->shared = ir_dim_size(m, h) / ir_dim_size(m, k);
-	return cut == cut_of(m, n, 1, k) && !is_balanced(m, cut) &&
+	return cut == cut_of(m, n, 1, k) && !ir_is_balanced(m, cut) &&
 	       !cut_of(m, n, 0, s) && !cut_of(m, n, 1, t);
 }
 
