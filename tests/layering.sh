@@ -102,7 +102,7 @@ codegen/experts: experts.h
 codegen/nest: nest.h
 	< ir codegen
 codegen/cpu: cpu.h
-	< ir codegen codegen/llvm codegen/attention codegen/dot
+	< ir passes/price codegen codegen/llvm codegen/attention codegen/dot
 		codegen/experts codegen/nest
 codegen/cuda/prelude:
 codegen/cuda/attention:

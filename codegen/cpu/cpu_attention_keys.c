@@ -3,16 +3,13 @@
  * which are sums over all queries that attend to them, in all heads of a kv
  * head.
  *
- * If the gradient of the queries fits the worker's scratch, an item has all
- * keys of a kv head: then scores are computed once for all three gradients,
- * with five products in place of seven.  No two workers add to the same
- * numbers, so the bits do not depend on how many there are.
+ * If the gradient of the queries fits the worker's scratch (cost_cpu_joint), an
+ * item has all keys of a kv head: then scores are computed once for all three
+ * gradients, with five products in place of seven.  No two workers add to the
+ * same numbers, so the bits do not depend on how many there are.
  */
 #include "codegen/cpu/cpu_attention.h"
-
-#define JOINT_BYTES (1 << 20)	/* about a core's second-level cache */
-#define JOINT_ITEMS 4		/* with fewer, workers would be idle */
-#define FEW_KEYS 256
+#include "passes/price/cost.h"
 
 struct by_keys {
 	struct attn *t;
@@ -40,13 +37,14 @@ query_blocks(const struct attn *t)
 bool
 att_is_joint(const struct attn *t)
 {
-	int64_t dq_bytes = attn_round_up(t->d, t->lanes) * 2 * t->lanes * 4 *
-		       query_blocks(t) * t->shared;
+	const struct cost_gradients g = {
+		.batches = t->batches, .kv = t->kv, .shared = t->shared,
+		.queries = t->queries, .keys = t->keys, .d = t->d
+	};
 
 	return t->made[ATTN_DQ].value && t->heads_together &&
 	       (t->made[ATTN_DK].value || t->made[ATTN_DV].value) &&
-	       dq_bytes <= JOINT_BYTES &&
-	       (t->batches * t->kv >= JOINT_ITEMS || t->keys <= FEW_KEYS);
+	       cost_cpu_joint(&g);
 }
 
 static void

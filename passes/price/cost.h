@@ -94,9 +94,9 @@ struct cost cost_bytes(const struct target_device *d, enum cost_kind kind,
 /* ---- cost_gradients.c ------------------------------------------------- */
 
 /*
- * Attention all of whose gradients one kernel of sm_90a may make; docs/cuda.md
- * has it.  Code generation and prices both ask here which kernels there are, so
- * that the price is that of what is emitted.
+ * Attention all of whose gradients one kernel of sm_90a (docs/cuda.md) or one
+ * step on a CPU (docs/codegen.md) may make.  Code generation and prices both
+ * ask here which there are, so that the price is that of what is emitted.
  */
 struct cost_gradients {
 	int64_t batches, kv;	/* sequences; heads of keys of each */
@@ -132,6 +132,11 @@ bool cost_joint_choose(const struct cost_gradients *g, struct cost_joint *out);
 /* Whether it is predicted to take less time than two. */
 bool cost_joint_is_less(const struct cost_gradients *g,
 			const struct cost_joint *j);
+/*
+ * Whether a CPU makes them in one step, whose workers have all queries of a
+ * head of keys in their cache.  It reads the sizes from batches to d.
+ */
+bool cost_cpu_joint(const struct cost_gradients *g);
 
 /* ---- cost_collective.c ------------------------------------------------ */
 

@@ -1,6 +1,7 @@
 /*
- * Whether one kernel for all three gradients of attention (sm_90a) is faster
- * than two, in cycles of the device.  All constants are from documentation and
+ * Whether one kernel or step makes all three gradients of attention, on sm_90a
+ * and on CPUs.  On sm_90a one does that is faster than two, in cycles of the
+ * device.  All constants are from documentation and
  * published measurements; none was measured with these kernels.
  *
  * FlashAttention-3 makes the same five products by the same instructions.  On
@@ -151,4 +152,26 @@ bool
 cost_joint_is_less(const struct cost_gradients *g, const struct cost_joint *j)
 {
 	return cycles_of_one(g, j) < cycles_of_two(g);
+}
+
+/* ---- on a CPU ---- */
+
+/*
+ * The gradient of the queries is in f32 and transposed, in blocks of two
+ * vectors; it is counted in vectors of AVX-512 whichever the CPU has.
+ */
+#define CPU_LANES 16
+#define CPU_JOINT_BYTES (1 << 20)	/* about a core's second-level cache */
+#define CPU_JOINT_ITEMS 4	/* with fewer, workers would be idle */
+#define CPU_FEW_KEYS 256
+
+bool
+cost_cpu_joint(const struct cost_gradients *g)
+{
+	int64_t queries = blocks_of(g->queries, 2 * CPU_LANES) * 2 * CPU_LANES;
+	int64_t d = blocks_of(g->d, CPU_LANES) * CPU_LANES;
+
+	return 4 * d * queries * g->shared <= CPU_JOINT_BYTES &&
+	       (g->batches * g->kv >= CPU_JOINT_ITEMS ||
+		g->keys <= CPU_FEW_KEYS);
 }

@@ -1,7 +1,8 @@
 /*
  * The time of a kernel of attention: forward, or all of its gradients.  On
- * llmc's own code the gradients are priced as the kernels that code generation
- * emits, one or two: both ask cost_gradients.c, and the plan's tiles.
+ * llmc's own code the gradients are priced as the kernels or steps that code
+ * generation emits, one or two: both ask cost_gradients.c, and the plan's
+ * tiles.
  */
 #include "passes/price/price.h"
 
@@ -47,8 +48,7 @@ price_unfused(const struct pricing *p, const struct cost_attention *a,
 
 /* ---- which kernels make the gradients ---- */
 
-/* The node of the kernel that makes this gradient of plain attention, whose
- * masks are not values; or NULL. */
+/* The node of the kernel that makes this gradient, or NULL. */
 static const struct ir_node *
 gradient_node(const struct ir_module *m, const struct kernel *k, enum ir_op op)
 {
@@ -110,25 +110,48 @@ cut_of(const struct ir_module *m, const struct ir_node *n, uint32_t i,
 	return t->cut[ir_type_at(t, d)];
 }
 
-/* Whether all of its keys and queries are on one rank, in their order, and
- * heads on the rank of the keys that they share; sets g->shared. */
+/* Whether all of its heads are on the rank of the keys that they share; sets
+ * g->shared. */
 static bool
-lies_together(struct ir_module *m, const struct ir_node *n,
-	      struct cost_gradients *g)
+has_own_keys(struct ir_module *m, const struct ir_node *n, double heads,
+	     struct cost_gradients *g)
 {
-	dim_id h, k, s, t;
 	struct ir_rule r;
+	dim_id h, k;
 	uint32_t cut;
 
 	ir_bind(m, n, &r);
 	h = ir_rule_factor(&r, "h")->dims[0];
 	k = ir_rule_factor(&r, "k")->dims[0];
-	s = ir_rule_factor(&r, "s")->dims[0];
-	t = ir_rule_factor(&r, "t")->dims[0];
 	cut = cut_of(m, n, 0, h);
 	g->shared = ir_dim_size(m, h) / ir_dim_size(m, k);
 	return cut == cut_of(m, n, 1, k) && !ir_is_balanced(m, cut) &&
-	       !cut_of(m, n, 0, s) && !cut_of(m, n, 1, t);
+	       heads == (double)(g->kv * g->shared);
+}
+
+/* Whether all of its keys and queries are on one rank. */
+static bool
+is_whole(struct ir_module *m, const struct ir_node *n)
+{
+	struct ir_rule r;
+
+	ir_bind(m, n, &r);
+	return !cut_of(m, n, 0, ir_rule_factor(&r, "s")->dims[0]) &&
+	       !cut_of(m, n, 1, ir_rule_factor(&r, "t")->dims[0]);
+}
+
+/* Keys of all ranks, where a rank has those of its own. */
+static double
+all_keys(const struct pricing *p, const struct kernel *k)
+{
+	double keys = k->work->attention->t;
+	axis_id i;
+
+	for (i = 1; i < p->m->axes.n; i++) {
+		keys *= k->work->coll.axes >> i & 1
+			? (double)p->m->axes.at[i].size : 1;
+	}
+	return keys;
 }
 
 /* Sets *g from the kernel.  False: no kernel makes all gradients. */
@@ -150,8 +173,24 @@ gradients_of(const struct pricing *p, const struct kernel *k,
 		.d = (int64_t)a->d, .dv = (int64_t)a->v, .causal = a->causal,
 		.units = p->t->device.units, .scratch = COST_JOINT_SCRATCH
 	};
-	return lies_together(p->m, n, g) && a->heads ==
-	       (double)(g->kv * g->shared) && are_tiles(p->m, k, n);
+	return has_own_keys(p->m, n, a->heads, g) && is_whole(p->m, n) &&
+	       are_tiles(p->m, k, n);
+}
+
+/* Whether one step of a CPU's makes all of them. */
+static bool
+has_one_step(const struct pricing *p, const struct kernel *k)
+{
+	const struct kernel_attention *a = k->work->attention;
+	const struct ir_node *n = gradient_node(p->m, k, IR_ATTENTION_DQ);
+	struct cost_gradients g = {
+		.batches = (int64_t)a->batch, .kv = (int64_t)a->kv,
+		.queries = (int64_t)a->s, .keys = (int64_t)all_keys(p, k),
+		.d = (int64_t)a->d
+	};
+
+	n = n ? n : gradient_node(p->m, k, IR_ATTENTION_BETWEEN_DQ);
+	return n && has_own_keys(p->m, n, a->heads, &g) && cost_cpu_joint(&g);
 }
 
 /* Whether the plan has a tile of a step that makes these. */
@@ -196,8 +235,7 @@ price_may_have_one_kernel(const struct pricing *p, const struct kernel *k)
 
 /*
  * Whether the gradients have seven products.  Published kernels have five
- * (flash_backward), and so has what llmc emits no code for; a CPU's are not
- * told apart.
+ * (flash_backward), and so has what llmc emits no code for.
  */
 bool
 price_has_two_kernels(const struct pricing *p, const struct kernel *k)
@@ -206,6 +244,9 @@ price_has_two_kernels(const struct pricing *p, const struct kernel *k)
 	struct cost_gradients g;
 	struct cost_joint j;
 
+	if (target_is_cpu(d) && !p->traits->five_products && !d->plan_only) {
+		return !has_one_step(p, k);
+	}
 	if (p->traits->five_products || !target_is_cuda(d) || d->plan_only ||
 	    atoi(d->arch + strlen("sm_")) < FIRST_ARCH) {
 		return false;
@@ -261,19 +302,14 @@ price_attention_kernel(struct pricing *p, const struct kernel *k,
 	const struct kernel_attention *a = k->work->attention;
 	struct cost_attention x = {
 		.batch = a->batch, .heads = a->heads, .kv_heads = a->kv,
-		.head_dim = a->d, .queries = a->s, .keys = a->t,
+		.head_dim = a->d, .queries = a->s, .keys = all_keys(p, k),
 		.causal = a->causal, .window = (double)a->window,
 		.rate = price_rate(ir_type(p->m, ir_args(p->m, n)[0])->dtype),
 		.narrow = p->traits->sm80_code, .dated = p->traits->first_flash
 	};
 	bool forward = ir_is(n->op, IRF_CACHED);
 	struct cost c;
-	axis_id i;
 
-	for (i = 1; i < p->m->axes.n; i++) {	/* keys of all ranks */
-		x.keys *= k->work->coll.axes >> i & 1
-			? (double)p->m->axes.at[i].size : 1;
-	}
 	if (p->traits->unfused) {
 		price_unfused(p, &x, forward, f);
 		return;

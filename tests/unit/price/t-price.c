@@ -271,6 +271,32 @@ test_collectives(void **state)
 
 					assert_true(k * n == 1 ? us == 0 :
 						    us > last && us < 1e9);
+/* Where a CPU has one step for all gradients. */
+static void
+test_cpu_joint(void **state)
+{
+	struct cost_gradients g = { .batches = 4, .kv = 12, .shared = 1,
+				    .queries = 1024, .keys = 1024, .d = 64 };
+
+	(void)state;
+	assert_true(cost_cpu_joint(&g));
+	g.queries = 4096;	/* 1 MiB of f32 */
+	assert_true(cost_cpu_joint(&g));
+	g.queries = 4097;
+	assert_false(cost_cpu_joint(&g));
+	g.queries = 2048;
+	g.shared = 2;
+	assert_true(cost_cpu_joint(&g));
+	g.shared = 3;
+	assert_false(cost_cpu_joint(&g));
+	g.shared = 1;
+	g.batches = 1;
+	g.kv = 3;		/* too few items, unless keys are few */
+	assert_false(cost_cpu_joint(&g));
+	g.keys = 256;
+	assert_true(cost_cpu_joint(&g));
+}
+
 					last = us;
 				}
 			}
@@ -461,3 +487,4 @@ main(void)
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
+		cmocka_unit_test(test_cpu_joint),
