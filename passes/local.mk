@@ -152,6 +152,7 @@ noinst_LIBRARIES += %D%/libpasses.a
 	%D%/price/price_joins.c \
 	%D%/price/price_attention.c \
 	%D%/price/price_facts.c \
+	%D%/price/price_first.c \
 	%D%/price/price_kernel.c \
 	%D%/price/price_least.c \
 	%D%/price/price_maps.c \

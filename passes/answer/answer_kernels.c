@@ -13,6 +13,7 @@ struct kernel_totals {
 	struct kernels *const *all;
 	struct arena *a;
 	struct answer_kernels *out;
+	double runs;		/* of the function, in a step */
 };
 
 static void
@@ -83,6 +84,7 @@ add_list(struct kernel_totals *x, const struct kernel_list *l, bool repeats,
 			add_list(x, k->body, true, times);
 		} else {
 			price_kernel(&x->p, k, &each[i]);
+			price_set_mean(&each[i], x->runs);
 		}
 	}
 	if (repeats) {
@@ -100,6 +102,7 @@ static void
 add_function(struct kernel_totals *x, func_id f, double times)
 {
 	if (f && x->all[f]) {
+		x->runs = times;
 		add_list(x, x->all[f]->top, false, times);
 	}
 }

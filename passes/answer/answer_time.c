@@ -28,6 +28,7 @@ struct split_time {
 	struct kernels *const *all;
 	axis_id axis[PLAN_NAXES];	/* 0: the mesh has none */
 	enum use use;
+	double runs;		/* of the function, in a step */
 	uint32_t depth;		/* of repeats around the kernel */
 	bool *seq;		/* by dim: what keys or queries run along */
 	bool *grad;		/* by value: a gradient, or made of one */
@@ -176,6 +177,7 @@ share_kernel(struct split_time *x, const struct kernel *k, double times,
 	int part;
 
 	price_kernel(&x->p, k, &f);
+	price_set_mean(&f, x->runs);
 	for (part = 0; part < PRICE_NPARTS; part++) {
 		enum answer_time t = part == PRICE_OFFLOAD ? ANSWER_HOST :
 			x->use == USE_UPDATE ? ANSWER_OPTIMIZER :
@@ -251,6 +253,7 @@ share_function(struct split_time *x, func_id id, enum use use, double times,
 {
 	if (id && x->all[id]) {
 		x->use = use;
+		x->runs = times;
 		share_list(x, x->all[id]->top, times, to);
 	}
 }
@@ -272,6 +275,10 @@ answer_busiest(const struct ranks *r, const struct price *p)
 			const struct sched_action *a = &l->actions.at[k];
 
 			us += p->stage[a->stage][a->kind].total_us;
+		}
+		for (k = 0; k < r->nstages; k++) {
+			us -= r->sched->rank_of[k] == i
+				? p->stage[k][p->first_kind[k]].first_us : 0;
 		}
 		if (us > best) {
 			best = us;

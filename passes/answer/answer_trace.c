@@ -434,16 +434,18 @@ lay_stage(struct tracer *x, uint32_t stage)
 	return l;
 }
 
+/* From begin_us on, as long as `us`. */
 static void
-put_layout(struct tracer *x, const struct layout *l, double begin_us)
+put_layout(struct tracer *x, const struct layout *l, double begin_us, double us)
 {
+	double by = l->us > 0 ? us / l->us : 0;
 	uint32_t i;
 
 	for (i = 0; i < l->at.n; i++) {
 		struct trace_slice s = l->at.at[i];
 
-		s.begin_us += begin_us;
-		s.end_us += begin_us;
+		s.begin_us = begin_us + s.begin_us * by;
+		s.end_us = begin_us + s.end_us * by;
 		put_slice(x, &s);
 		end_slice(x);
 	}
@@ -469,7 +471,8 @@ put_action(struct tracer *x, const struct sched_action *act,
 	buf_printf(x->out, ",\"args\":{\"stage\":%u,\"microbatch\":%u}}",
 		   act->stage, act->microbatch);
 	if (act->microbatch < x->kernels) {
-		put_layout(x, &l->kernels, e->start_us);
+		put_layout(x, &l->kernels, e->start_us,
+			   e->end_us - e->start_us);
 	}
 }
 
@@ -491,7 +494,7 @@ put_update(struct tracer *x, uint32_t pipe)
 	end_slice(x);
 	if (x->updates) {
 		lay_function(x, f, us, &l);
-		put_layout(x, &l, s.begin_us);
+		put_layout(x, &l, s.begin_us, us);
 	}
 }
 

@@ -27,6 +27,10 @@ price_sum(struct pricing *p, const struct kernel_list *l,
 
 	for (i = 0; i < l->at.n; i++) {
 		price_add(once, &each[i], 1);
+		if (each[i].first_us != 0 && !l->at.at[i].body) {
+			once->first_us += each[i].first_us *
+				(price_first_share(p, l, &l->at.at[i]) - 1);
+		}
 	}
 	if (p->maps) {
 		price_maps(p, l, once);
@@ -276,6 +280,8 @@ stage_costs(const struct sched *s, const struct price_traits *traits,
 			costs[i].us[k] = p->run[i][k].total_us;
 		}
 		costs[i].hop_us = traits->blocking ? 0 : p->hop_us;
+		costs[i].less_us = costs[i].us[p->first_kind[i]] -
+				   p->first[i].total_us;
 	}
 	return costs;
 }
@@ -309,6 +315,10 @@ busy_us(const struct sched *s, const struct price *p, uint32_t rank)
 
 		us += p->run[x->stage][x->kind].total_us;
 	}
+	for (i = 0; i < s->nstages; i++) {
+		us += s->rank_of[i] == rank ? p->first[i].total_us -
+			p->run[i][p->first_kind[i]].total_us : 0;
+	}
 	return us;
 }
 
@@ -331,6 +341,12 @@ price_busiest(const struct sched *s, struct price *out)
 		const struct sched_action *x = &s->ranks[at].actions.at[i];
 
 		price_add(&all, &out->run[x->stage][x->kind], 1);
+	}
+	for (i = 0; i < s->nstages; i++) {
+		if (s->rank_of[i] == at) {
+			price_add(&all, &out->run[i][out->first_kind[i]], -1);
+			price_add(&all, &out->first[i], 1);
+		}
 	}
 	memcpy(out->parts_us, all.us, sizeof all.us);
 }

@@ -49,6 +49,8 @@
 	      "separate kernels add up gradients") \
 	TRAIT(wide_sums, "sums", "own", "fp32", \
 	      "gradients of bf16 are added up and reduced in fp32") \
+	TRAIT(zeroed_sums, "first_sums", "stored", "added", \
+	      "the first microbatch adds its gradients to zeros") \
 	TRAIT(blocking, "sends", "async", "blocking", \
 	      "a rank waits until what it sends is received") \
 	TRAIT(eager, "launches", "native", "eager", \
@@ -91,6 +93,9 @@ struct price_func {
 	/* over the host's link: saves of layers, their weights and gradients */
 	double saves_us, params_us;
 	double drives_us;	/* the latter to and from the host's drives */
+	/* of its maps, what the first run of a step does not take, which stores
+	 * sums that others add to: price_first.c */
+	double first_us;
 	double kernels;		/* launched, about */
 };
 
@@ -100,6 +105,10 @@ struct price {
 	struct price_func (*stage)[SCHED_NKINDS];	/* by stage */
 	struct price_func *update;	/* by rank of the pipeline */
 	struct price_func (*run)[SCHED_NKINDS];	/* with overlap and waits */
+	/* by stage: its first action that gives gradients of its weights, as it
+	 * runs, and which kind that is */
+	struct price_func *first;
+	uint8_t *first_kind;
 	struct price_func *updated;	/* the same of `update` */
 	double pipe_us;		/* all of the schedule's actions */
 	double update_us;	/* of the slowest */
@@ -179,6 +188,24 @@ void price_add(struct price_func *to, const struct price_func *from,
 	       double times);
 /* The rate of the matrix units for operands of that enum ir_dtype. */
 enum target_rate price_rate(uint8_t dtype);
+
+/* ---- price_first.c ---------------------------------------------------- */
+
+/* Whether it adds to the sum of gradients of a name. */
+bool price_adds(const struct ir_node *n);
+/*
+ * How many bytes fewer a kernel moves in the first microbatch, in which sums of
+ * gradients hold nothing yet; below zero: more.
+ */
+double price_first_bytes(const struct pricing *p, const struct kernel *k);
+/* The part of a kernel's first_us that counts in each iteration of its list:
+ * all, or if iterations share the sum, that of the first one. */
+double price_first_share(const struct pricing *p, const struct kernel_list *l,
+			 const struct kernel *k);
+/* Makes *f the first run. */
+void price_set_first(struct price_func *f);
+/* Makes *f the mean of so many runs, one of which is the first. */
+void price_set_mean(struct price_func *f, double runs);
 
 /* ---- price_attention.c ------------------------------------------------ */
 
@@ -276,7 +303,8 @@ double price_least_us(const struct pricing *p, const struct price_least *f,
  */
 double price_link_us(const struct price_func *f, uint32_t offload);
 double price_link_wait_us(const struct price_func *f, uint32_t offload);
-/* Sets p->run and p->updated: functions and updates as they run on a rank. */
+/* Sets p->run, p->first and its kinds, and p->updated: functions and updates as
+ * they run on a rank. */
 void price_run(const struct sched *s, const struct price_traits *traits,
 	       struct arena *a, struct price *p);
 

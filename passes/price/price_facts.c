@@ -19,6 +19,7 @@ price_add(struct price_func *to, const struct price_func *from, double times)
 	to->saves_us += times * from->saves_us;
 	to->params_us += times * from->params_us;
 	to->drives_us += times * from->drives_us;
+	to->first_us += times * from->first_us;
 	to->kernels += times * from->kernels;
 }
 

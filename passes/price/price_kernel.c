@@ -40,13 +40,6 @@ share_rows(const struct pricing *p, const struct kernel *k,
 	x->batch *= k->work->dot.groups;
 }
 
-/* Whether it adds to the sum of gradients of a name. */
-static bool
-adds(const struct ir_node *n)
-{
-	return ir_is(n->op, IRF_SUMS) && ir_is(n->op, IRF_SINK);
-}
-
 /* Whether the kernel adds its result to a sum. */
 static bool
 has_sum(const struct pricing *p, const struct kernel *k)
@@ -54,7 +47,7 @@ has_sum(const struct pricing *p, const struct kernel *k)
 	uint32_t i;
 
 	for (i = 0; i < k->nodes.n; i++) {
-		if (adds(ir_node(p->m, k->nodes.at[i]))) {
+		if (price_adds(ir_node(p->m, k->nodes.at[i]))) {
 			return true;
 		}
 	}
@@ -78,17 +71,24 @@ price_extra_bytes(struct pricing *p, const struct kernel *k,
 	double own = x->batch * (x->m * x->k + x->k * x->n) *
 		     cost_rate_bytes(x->rate) + out * x->out_bytes;
 	double more = k->work->read_bytes + k->work->write_bytes - own;
+	double less = price_first_bytes(p, k);
+	double wide = sum_elem_bytes(p, x->rate) / cost_rate_bytes(x->rate);
 
 	if (p->traits->lone_sums && has_sum(p, k)) {
 		/* the result once more, and a sum */
 		price_bytes(p, COST_MAP, out * (x->out_bytes + 2 *
 			    sum_elem_bytes(p, x->rate)), 1, f);
-	} else if (p->traits->wide_sums && has_sum(p, k)) {
+		f->first_us += bytes_us(p, less * wide);
+		return;
+	}
+	if (p->traits->wide_sums && has_sum(p, k)) {
 		/* a sum is read and written, and no result beside it */
-		price_add_part(f, PRICE_MAPS, bytes_us(p, out * (2 *
-			 sum_elem_bytes(p, x->rate) - x->out_bytes)));
-	} else if (!p->maps || has_sum(p, k)) {
+		more = out * (2 * sum_elem_bytes(p, x->rate) - x->out_bytes);
+		less *= wide;
+	}
+	if (!p->maps || has_sum(p, k)) {
 		price_add_part(f, PRICE_MAPS, bytes_us(p, more));
+		f->first_us += bytes_us(p, more) - bytes_us(p, more - less);
 	}
 }
 
@@ -354,7 +354,7 @@ price_host_us(const struct pricing *p, const struct kernel *k)
 	for (i = 0; offload && i < k->nodes.n; i++) {
 		const struct ir_node *n = ir_node(p->m, k->nodes.at[i]);
 
-		home = !ir_is(n->op, IRF_SINK) || adds(n) ? 0
+		home = !ir_is(n->op, IRF_SINK) || price_adds(n) ? 0
 			: home_of_store(p->m, k, ir_attr(p->m, n,
 						IR_ATTR_NAME)->text);
 		add_load(&all, home, offload,
@@ -375,7 +375,7 @@ param_bytes(const struct pricing *p, const struct ir_node *n)
 		return is_in_layers(p->m, n) ? kernel_bytes(p->m, n->result)
 					     : 0;
 	}
-	return adds(n) && is_in_layers(p->m, n)
+	return price_adds(n) && is_in_layers(p->m, n)
 		? kernel_bytes(p->m, ir_args(p->m, n)[0]) *
 		  (p->r->time ? 2 : 1) : 0;
 }
@@ -434,10 +434,12 @@ price_bytes(const struct pricing *p, enum cost_kind kind, double bytes,
 static void
 price_moves(struct pricing *p, const struct kernel *k, struct price_func *f)
 {
+	double bytes = k->work->read_bytes + k->work->write_bytes;
 	double us = f->total_us;
 
-	price_bytes(p, COST_MAP, k->work->read_bytes + k->work->write_bytes,
-		    1, f);
+	price_bytes(p, COST_MAP, bytes, 1, f);
+	f->first_us += bytes_us(p, bytes) -
+		       bytes_us(p, bytes - price_first_bytes(p, k));
 	us = f->total_us - us;
 	price_add_part(f, PRICE_OFFLOAD, fmax(price_host_us(p, k) - us, 0));
 }

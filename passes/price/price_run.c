@@ -312,13 +312,17 @@ send_us(const struct sched *s, const struct price *p, uint32_t stage,
 		? p->hop_us : 0;
 }
 
+/* first: as the first action of the stage that gives such gradients. */
 static struct price_func
 as_run(const struct sched *s, const struct price_traits *traits,
-       const struct price *p, uint32_t stage, uint32_t kind)
+       const struct price *p, uint32_t stage, uint32_t kind, bool first)
 {
 	struct price_func f = p->stage[stage][kind];
 	double us = send_us(s, p, stage, kind), link_us;
 
+	if (first) {
+		price_set_first(&f);
+	}
 	hide_overlap(traits, &f);
 	if (f.total_us > 0 && traits->eager) {
 		wait_for_host(&f);
@@ -363,10 +367,13 @@ price_run(const struct sched *s, const struct price_traits *traits,
 
 	p->run = arena_alloc(a, s->nstages * sizeof *p->run);
 	p->updated = arena_alloc(a, s->nranks * sizeof *p->updated);
+	p->first = arena_alloc(a, s->nstages * sizeof *p->first);
+	p->first_kind = sched_first_weights(a, s);
 	for (i = 0; i < s->nstages; i++) {
 		for (k = 0; k < SCHED_NKINDS; k++) {
-			p->run[i][k] = as_run(s, traits, p, i, k);
+			p->run[i][k] = as_run(s, traits, p, i, k, false);
 		}
+		p->first[i] = as_run(s, traits, p, i, p->first_kind[i], true);
 	}
 	for (i = 0; i < s->nranks; i++) {
 		p->updated[i] = updated(s, traits, p, i);

@@ -87,6 +87,31 @@ sched_times(struct arena *a, const struct sched *s)
 	return n;
 }
 
+uint8_t *
+sched_first_weights(struct arena *a, const struct sched *s)
+{
+	uint8_t *kind = arena_alloc(a, s->nstages);
+	bool *known = arena_alloc(a, s->nstages * sizeof *known);
+	uint32_t i, r;
+
+	for (i = 0; s->def && i < s->nstages; i++) {
+		kind[i] = s->def->split ? SCHED_W : SCHED_B;
+	}
+	for (r = 0; !s->def && r < s->nranks; r++) {
+		for (i = 0; i < s->ranks[r].actions.n; i++) {
+			const struct sched_action *x =
+				&s->ranks[r].actions.at[i];
+
+			if (sched_kinds[x->kind].does & SCHED_WEIGHTS &&
+			    !known[x->stage]) {
+				known[x->stage] = true;
+				kind[x->stage] = x->kind;
+			}
+		}
+	}
+	return kind;
+}
+
 const char *
 sched_name(struct arena *a, const struct sched_action *action)
 {

@@ -108,6 +108,9 @@ struct sched_times *sched_times(struct arena *a, const struct sched *s);
 /* Whether any stage runs that kind. */
 bool sched_has_kind(const struct sched *s, const struct sched_times *n,
 		    uint32_t kind);
+/* By stage, the kind of its first action that gives gradients of its weights;
+ * in arena a. */
+uint8_t *sched_first_weights(struct arena *a, const struct sched *s);
 /* "2F0", as in a cell of a file. */
 const char *sched_name(struct arena *a, const struct sched_action *action);
 
@@ -186,6 +189,9 @@ struct sched_cost {
 	 * not count where both stages are on one rank.
 	 */
 	double hop_us;
+	/* what the first action of the stage that gives gradients of its
+	 * weights does not take; it may be below zero */
+	double less_us;
 };
 
 struct sched_event {

@@ -13,6 +13,10 @@
  * later: an action finds all that it waits for either before the end of these
  * windows, at unchanged times, or after their start, at times `us` later.
  *
+ * The first gradients of weights of a stage may take another time. They come
+ * before all windows or in the first of them, which is never among the last
+ * ones nor repeated: a cycle leaves out at least one before.
+ *
  * A cycle is one window if the slowest rank sets the pace. If hops do, it is as
  * many as there are microbatches on their way to the end and back.
  */
@@ -33,7 +37,9 @@
 struct step {
 	uint32_t last, need;
 	uint32_t link; /* the stage whose hop `need` crosses, or nstages */
-	uint32_t work; /* stage * SCHED_NKINDS + kind; past all: no work */
+	/* stage * SCHED_NKINDS + kind; past all of these, the stage whose first
+	 * gradients of weights it gives; past those, no work */
+	uint32_t work;
 };
 
 struct sched_brief {
@@ -136,6 +142,7 @@ struct maker {
 	uint32_t *doer; /* by awaited value: the step that makes it, or 0 */
 	uint32_t **step;	/* by rank and index in its list: the step */
 	struct role *roles;	/* by stage and kind */
+	bool *begun;		/* by stage: it has given such gradients */
 };
 
 /*
@@ -219,16 +226,36 @@ can_go(const uint32_t *doer, const struct role *x)
 	return true;
 }
 
+/* Works of all kinds of action, and of first ones; and that of no work. */
+static uint32_t
+no_work(const struct sched_brief *b)
+{
+	return b->nstages * (SCHED_NKINDS + 1);
+}
+
+static uint32_t
+work_of(struct maker *k, const struct sched_action *act)
+{
+	bool *begun = &k->begun[act->stage];
+
+	if (*begun || !(sched_kinds[act->kind].does & SCHED_WEIGHTS)) {
+		return act->stage * SCHED_NKINDS + act->kind;
+	}
+	*begun = true;
+	return k->b->nstages * SCHED_NKINDS + act->stage;
+}
+
 /*
  * Appends the steps of an action, after `last` of its rank. Each value that it
  * waits for has a step; only the last of them does the work. `doer` is that of
  * its microbatch.
  */
 static uint32_t
-add_steps(struct sched_brief *b, uint32_t last, const uint32_t *doer,
+add_steps(struct maker *k, uint32_t last, const uint32_t *doer,
 	  const struct sched_action *act, const struct role *role)
 {
-	struct step x = { last, last, b->nstages, b->nstages * SCHED_NKINDS };
+	struct sched_brief *b = k->b;
+	struct step x = { last, last, b->nstages, no_work(b) };
 	uint32_t i;
 
 	for (i = 0; i < role->nwants; i++) {
@@ -241,7 +268,7 @@ add_steps(struct sched_brief *b, uint32_t last, const uint32_t *doer,
 		x.need = doer[role->wants[i]];
 		x.link = of < act->stage ? of : act->stage;
 	}
-	x.work = act->stage * SCHED_NKINDS + act->kind;
+	x.work = work_of(k, act);
 	b->steps.at[b->steps.n] = x;
 	return b->steps.n++;
 }
@@ -260,7 +287,7 @@ advance(struct maker *k, uint32_t rank)
 		if (!can_go(doer, x)) {
 			break;
 		}
-		last = add_steps(k->b, last, doer, act, x);
+		last = add_steps(k, last, doer, act, x);
 		k->step[rank][at] = last;
 		for (i = 0; i < x->ngives; i++) {
 			doer[x->gives[i]] = last;
@@ -459,6 +486,7 @@ make(struct arena *a, const struct sched_def *def, const struct sched *s)
 	b->period = period_of(def, s->nranks, s->nmicrobatches);
 	arena_init(&tmp, a->mem);
 	k.at = arena_alloc(&tmp, s->nranks * sizeof *k.at);
+	k.begun = arena_alloc(&tmp, s->nstages * sizeof *k.begun);
 	find_roles(&k);
 	open_steps(a, &k);
 	make_steps(&k);
@@ -509,18 +537,21 @@ static double *
 run(struct arena *a, const struct sched_brief *b,
     const struct sched_cost *costs)
 {
-	uint32_t n = b->nstages, i, k;
+	uint32_t n = b->nstages, first = b->def->split ? SCHED_W : SCHED_B;
 	double *end = arena_alloc_raw(a, b->steps.n * sizeof *end);
-	double *us = arena_alloc_raw(a, (n * SCHED_NKINDS + 1) * sizeof *us);
+	double *us = arena_alloc_raw(a, (no_work(b) + 1) * sizeof *us);
 	double *hop = arena_alloc_raw(a, (n + 1) * sizeof *hop);
+	uint32_t i, k;
 
 	for (i = 0; i < n; i++) {
 		for (k = 0; k < SCHED_NKINDS; k++) {
 			us[i * SCHED_NKINDS + k] = costs[i].us[k];
 		}
+		us[n * SCHED_NKINDS + i] = costs[i].us[first] -
+					   costs[i].less_us;
 		hop[i] = costs[i].hop_us;
 	}
-	hop[n] = us[n * SCHED_NKINDS] = 0;
+	hop[n] = us[no_work(b)] = 0;
 	end[0] = 0;
 	for (i = 1; i < b->steps.n; i++) {
 		const struct step *x = &b->steps.at[i];
@@ -643,6 +674,7 @@ hash_all(const struct sched_def *def, uint32_t nranks, uint32_t chunks,
 			hash_add(&hash, num_bits(costs[i].us[k]));
 		}
 		hash_add(&hash, num_bits(costs[i].hop_us));
+		hash_add(&hash, num_bits(costs[i].less_us));
 	}
 	return hash;
 }

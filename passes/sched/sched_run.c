@@ -94,6 +94,8 @@ struct work {
 	double *gives[SCHED_NPARTS];	/* rows that it fills in */
 	uint32_t nneeds, ngives;
 	double us;
+	double less_us;		/* of the first that gives gradients */
+	bool *begun;		/* whether that has run; NULL: it gives none */
 	uint32_t wakes[2], nwakes;	/* ranks of the adjacent stages */
 };
 
@@ -143,6 +145,7 @@ set_work(const struct sched *s, const struct sched_cost *costs,
 		}
 	}
 	w->us = costs ? costs[stage].us[kind] : 1;
+	w->less_us = costs ? costs[stage].less_us : 0;
 	if (stage > 0) {
 		w->wakes[w->nwakes++] = s->rank_of[stage - 1];
 	}
@@ -160,6 +163,7 @@ all_work(struct arena *a, const struct sched *s,
 	struct work *w = arena_alloc(a, s->nstages * SCHED_NKINDS * sizeof *w);
 	double **rows = arena_alloc(a, s->nstages * SCHED_NPARTS *
 				    sizeof *rows);
+	bool *begun = arena_alloc(a, s->nstages * sizeof *begun);
 
 	for (i = 0; i < s->nstages * SCHED_NPARTS; i++) {
 		if (parts & 1u << i % SCHED_NPARTS) {
@@ -171,6 +175,9 @@ all_work(struct arena *a, const struct sched *s,
 		for (k = 0; k < SCHED_NKINDS; k++) {
 			set_work(s, costs, rows, i, k,
 				 &w[i * SCHED_NKINDS + k]);
+			w[i * SCHED_NKINDS + k].begun =
+				sched_kinds[k].does & SCHED_WEIGHTS
+					? &begun[i] : NULL;
 		}
 	}
 	return w;
@@ -213,6 +220,18 @@ put_end(const struct work *w, uint32_t microbatch, double end_us)
 	}
 }
 
+/* The time of the stage's next action of a kind. */
+static double
+take(const struct work *w)
+{
+	bool first = w->begun && !*w->begun;
+
+	if (first) {
+		*w->begun = true;
+	}
+	return first ? w->us - w->less_us : w->us;
+}
+
 /*
  * Runs one rank as far as it can go, and queues the ranks that may wait for its
  * results.
@@ -229,13 +248,14 @@ advance(const struct sched *s, struct sched_timeline *t,
 		const struct sched_action *act = &list->actions.at[i];
 		const struct work *w = &all[act->stage * SCHED_NKINDS +
 					    act->kind];
-		double start_us = end_us;
+		double start_us = end_us, us;
 
 		if (!ready(w, act->microbatch, &start_us)) {
 			break;
 		}
-		end_us = start_us + w->us;
-		busy_us += w->us;
+		us = take(w);
+		end_us = start_us + us;
+		busy_us += us;
 		put_end(w, act->microbatch, end_us);
 		if (i == 0) {
 			t->begin_us[rank] = start_us;

@@ -182,29 +182,35 @@ trial_run(struct trial *x)
 /*
  * At least what an action of the stage takes, without waiting for others; of
  * ranks that have not chosen, with any way to recompute.  priced: the stage
- * that has its price, as x->again says.
+ * that has its price, as x->again says.  first: of its kind in the step.
  */
 static double
-action_us(const struct trial *x, uint32_t stage, uint32_t priced, uint32_t kind)
+action_us(const struct trial *x, uint32_t stage, uint32_t priced, uint32_t kind,
+	  bool first)
 {
-	const struct price_func *f = &x->p.stage[priced][kind];
+	struct price_func f = x->p.stage[priced][kind];
 	double us;
 
 	if (!x->chosen[x->rank_of[stage]]) {
 		return x->least[priced][kind];
 	}
-	us = price_shown_us(&x->s->o->traits, f);
-	return fmax(us, price_link_us(f, x->key.offload));
+	if (first) {
+		price_set_first(&f);
+	}
+	us = price_shown_us(&x->s->o->traits, &f);
+	return fmax(us, price_link_us(&f, x->key.offload));
 }
 
+/* Of all microbatches. */
 static double
 stage_us(const struct trial *x, uint32_t stage, uint32_t priced)
 {
-	double us = 0;
+	double more = (double)x->t->nmicrobatches - 1, us = 0;
 	uint32_t k;
 
 	for (k = 0; k < SCHED_NKINDS; k++) {
-		us += action_us(x, stage, priced, k);
+		us += action_us(x, stage, priced, k, true) +
+		      more * action_us(x, stage, priced, k, false);
 	}
 	return us;
 }
@@ -219,21 +225,21 @@ is_as_before(const struct trial *x, uint32_t stage)
 
 /*
  * The bound of a rank is its work and the time that it waits, before its first
- * forward and after its last backward, while earlier ranks process the
- * microbatch.  With a split backward, weight halves may fill the wait at the
- * end, so only forward counts.
+ * forward and after its last backward, while earlier ranks process the first
+ * and the last microbatch.  With a split backward, weight halves may fill the
+ * wait at the end, so only forward counts.
  */
 static double
 pipeline_us(struct trial *x)
 {
 	uint32_t pp = (uint32_t)x->t->g->pp, priced = 0, i;
+	bool only = x->t->nmicrobatches == 1;	/* the last is the first */
 	double around = 0, most = 0, us = 0;
 	double *busy = arena_alloc(&x->s->space.tmp, pp * sizeof *busy);
 
 	for (i = 0; i < x->nstages; i++) {
 		priced = x->again[i] ? priced : i;
-		us = is_as_before(x, i) ? us : stage_us(x, i, priced) *
-			(double)x->t->nmicrobatches;
+		us = is_as_before(x, i) ? us : stage_us(x, i, priced);
 		busy[x->rank_of[i]] += us;
 	}
 	for (i = 0; i < pp; i++) {
@@ -244,8 +250,8 @@ pipeline_us(struct trial *x)
 		}
 		priced = x->again[i] ? priced : i;
 		us = is_as_before(x, i) ? us
-			: action_us(x, i, priced, SCHED_F) +
-			  action_us(x, i, priced, SCHED_B) +
+			: action_us(x, i, priced, SCHED_F, only) +
+			  action_us(x, i, priced, SCHED_B, only) +
 			  x->p.hop_us * (x->t->sched->split ? 1 : 2);
 		around += us;
 	}

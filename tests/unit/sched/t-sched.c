@@ -110,6 +110,8 @@ one_size(const struct sched_def *def, uint32_t p, uint32_t v, uint32_t m)
 	assert_true(s->def == def && !again->def);
 	assert_memory_equal(sched_times(&t.a, again), sched_times(&t.a, s),
 			    s->nstages * SCHED_NKINDS * sizeof(uint32_t));
+	assert_memory_equal(sched_first_weights(&t.a, again),
+			    sched_first_weights(&t.a, s), s->nstages);
 	assert_string_equal(print(again), text);
 }
 
