@@ -31,7 +31,8 @@ dot_of(const struct pricing *p, const struct kernel *k)
 
 	return (struct cost_contraction){
 		.m = d->m, .n = d->n, .k = d->k, .batch = d->batch,
-		.rate = price_dot_rate(p, k)
+		.rate = price_dot_rate(p, k),
+		.own_tail = d->groups <= 1
 	};
 }
 
@@ -146,8 +147,8 @@ bound_find_work(struct bound *b)
 
 /* What its parts take together for so many sequences, without launches. */
 static double
-whole_us(const struct target_device *d, const struct bound_work *w,
-	 double sequences)
+whole_us(const struct bound *b, const struct target_device *d,
+	 const struct bound_work *w, double sequences)
 {
 	struct cost_contraction x = w->dot;
 	struct cost_attention a = w->pairs;
@@ -158,6 +159,7 @@ whole_us(const struct target_device *d, const struct bound_work *w,
 		x.n *= w->n ? sequences : 1;
 		x.k *= w->k ? sequences : 1;
 		x.batch *= w->batch ? sequences : 1;
+		x.own_tail &= price_has_own_tail(b->space->traits, d);
 		return cost_contraction_split_us(d, &x);
 	}
 	a.batch *= sequences;
@@ -176,7 +178,7 @@ least_us(const struct bound *b, const struct bound_work *w,
 	for (i = 0; i < b->space->nsingle; i++) {
 		const struct target_device *d = &b->space->devs.at[i]->device;
 
-		us = fmin(us, whole_us(d, w, sequences) / ranks +
+		us = fmin(us, whole_us(b, d, w, sequences) / ranks +
 			      d->launch_us);
 	}
 	return us;

@@ -32,6 +32,7 @@ struct cost_contraction {
 	double stored_bytes;
 	bool panels;	/* on a CPU that operand lies in panels (codegen.md) */
 	bool widened;	/* on a GPU it has 8 or 4 bits (cuda.md) */
+	bool own_tail;	/* k is cut in the last wave of tiles alone */
 };
 
 struct cost_attention {
@@ -72,6 +73,15 @@ struct cost cost_contraction(const struct target_device *d,
  * take at least 1 + CPU_TURN_ROWS / CPU_FEW_ROWS times the products of the
  * whole; from panels, at least the products.  If the whole has few rows, all
  * its parts have.
+ *
+ * With own_tail, let parts cut the last wave's tiles in s pieces, each of which
+ * takes A.  A whole tile takes at most s A.  Where a part has c tiles on U
+ * units, it takes as long as it would if all its waves were counted in pieces,
+ * less what s A is more than a whole tile in each full wave; and
+ * f * ceil(c s / U) >= ceil(f c s / U).  So the whole, cut in as many pieces,
+ * takes no longer than f parts; nor do its partial sums, as its last wave has
+ * at most f times the tiles.  Parts may be too small for such a kernel, so the
+ * less of both ways counts.
  */
 double cost_contraction_split_us(const struct target_device *d,
 				 const struct cost_contraction *x);

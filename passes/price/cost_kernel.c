@@ -101,6 +101,7 @@ static const double pieces[] = { 1, 2, 4, 8 };
 #define NTILES (sizeof tiles / sizeof *tiles)
 #define NPIECES (sizeof pieces / sizeof *pieces)
 #define LEAST_PIECE 256		/* of k: shorter ones are all prologue */
+#define MOST_TAILS 16		/* pieces of k in a last wave that is cut alone */
 
 /* What the search over tiles reads of a contraction and a device. */
 struct tile_limits {
@@ -110,6 +111,7 @@ struct tile_limits {
 	double fill;		/* in elements of k */
 	double elem_bytes;
 	double stored_bytes;	/* of the n side, as it comes from memory */
+	double memory_bytes_us, launch_us;
 };
 
 /* ceil of a number that is not negative, without a call. */
@@ -132,8 +134,8 @@ struct k_split {
 };
 
 static size_t
-splits_of(const struct target_device *d, const struct cost_contraction *x,
-	  double memory_bytes_us, struct k_split out[NPIECES])
+splits_of(const struct tile_limits *c, const struct cost_contraction *x,
+	  struct k_split out[NPIECES])
 {
 	size_t i;
 
@@ -143,11 +145,42 @@ splits_of(const struct target_device *d, const struct cost_contraction *x,
 		}
 		out[i].n = pieces[i];
 		out[i].steps = up(x->k / pieces[i]);
-		out[i].sums_us = i == 0 ? 0 : d->launch_us / 2 +
+		out[i].sums_us = i == 0 ? 0 : c->launch_us / 2 +
 			4 * pieces[i] * x->m * x->n * x->batch /
-			memory_bytes_us;
+			c->memory_bytes_us;
 	}
 	return i;
+}
+
+/* One tile, and how many of them. */
+struct tiling {
+	double count, elems, step_us, fill_us;
+};
+
+/*
+ * llmc's kernels by wgmma and tcgen05 cut no tile of a full wave.  Each tile of
+ * the last one is cut in as many pieces of k as are best, which are spread over
+ * all units; only their sums are partial (codegen/cuda/dot/cuda_dot90_parts.c).
+ */
+static double
+tail_us(const struct cost_contraction *x, const struct tile_limits *c,
+	const struct tiling *t)
+{
+	double full = (double)(int64_t)(t->count / c->units);
+	double rest = t->count - full * c->units, n;
+	double whole_us = up(x->k) * t->step_us + t->fill_us;
+	double best = rest > 0 ? whole_us : 0;
+
+	for (n = 2; rest > 0 && n <= MOST_TAILS && x->k / n >= LEAST_PIECE;
+	     n++) {
+		double us = up(rest * n / c->units) *
+			    (up(x->k / n) * t->step_us + t->fill_us) +
+			    c->launch_us / 2 +
+			    4 * n * rest * t->elems / c->memory_bytes_us;
+
+		best = us < best ? us : best;
+	}
+	return full * whole_us + best;
 }
 
 /*
@@ -168,6 +201,12 @@ tile_us(const struct cost_contraction *x, const struct tile_limits *c,
 	double step_us = math_us > feed_us ? math_us : feed_us;
 	size_t i;
 
+	if (x->own_tail) {
+		const struct tiling t = { count, m * n, step_us,
+					  c->fill * math_us };
+
+		return tail_us(x, c, &t);
+	}
 	for (i = 0; i < nsplits; i++) {
 		const struct k_split *s = &splits[i];
 		double waves = up(count * s->n / c->units);
@@ -180,11 +219,10 @@ tile_us(const struct cost_contraction *x, const struct tile_limits *c,
 }
 
 static double
-best_tile_us(const struct target_device *d, const struct cost_contraction *x,
-	     const struct tile_limits *c, double memory_bytes_us)
+best_tile_us(const struct cost_contraction *x, const struct tile_limits *c)
 {
 	struct k_split splits[NPIECES];
-	size_t n = splits_of(d, x, memory_bytes_us, splits), j;
+	size_t n = splits_of(c, x, splits), j;
 	double best = INFINITY;
 
 	for (j = 0; j < NTILES; j++) {
@@ -234,7 +272,8 @@ cost_contraction(const struct target_device *d,
 	double widen_us = 0;
 	struct tile_limits c = {
 		.units = (double)d->units, .elem_bytes = bytes,
-		.stored_bytes = x->stored_bytes > 0 ? x->stored_bytes : bytes
+		.stored_bytes = x->stored_bytes > 0 ? x->stored_bytes : bytes,
+		.memory_bytes_us = memory_bytes_us, .launch_us = d->launch_us
 	};
 
 	c.flops_us = cost_flops_us(d, x->rate) * d->matrix_eff *
@@ -253,15 +292,14 @@ cost_contraction(const struct target_device *d,
 			    d->clock_mhz * c.units);
 	}
 	return total(is_few ? few_rows_us(x, &c)
-		     : fmax(best_tile_us(d, x, &c, memory_bytes_us), widen_us),
+		     : fmax(best_tile_us(x, &c), widen_us),
 		     x->batch * ((x->m * bytes + x->n * c.stored_bytes) *
 				 x->k + x->m * x->n * x->out_bytes) /
 		     memory_bytes_us, d->launch_us);
 }
 
-double
-cost_contraction_split_us(const struct target_device *d,
-			  const struct cost_contraction *x)
+static double
+split_us(const struct target_device *d, const struct cost_contraction *x)
 {
 	struct cost c = cost_contraction(d, x);
 	double rows = x->panels ? 1 : 1 + CPU_TURN_ROWS / (double)CPU_FEW_ROWS;
@@ -271,6 +309,17 @@ cost_contraction_split_us(const struct target_device *d,
 	bool is_few = target_is_cpu(d) && x->m > CPU_FEW_ROWS;
 
 	return fmax(is_few ? fmin(c.math_us, few_us) : c.math_us, c.memory_us);
+}
+
+double
+cost_contraction_split_us(const struct target_device *d,
+			  const struct cost_contraction *x)
+{
+	struct cost_contraction other = *x;
+
+	other.own_tail = false;
+	return x->own_tail ? fmin(split_us(d, x), split_us(d, &other))
+			   : split_us(d, x);
 }
 
 /* ---- attention ---- */

@@ -228,6 +228,10 @@ void price_kernel(struct pricing *p, const struct kernel *k,
 /* The rate of the matrix units for a contraction's operands. */
 enum target_rate price_dot_rate(const struct pricing *p,
 				const struct kernel *k);
+/* Whether the code is llmc's own, with kernels by wgmma or tcgen05: these cut k
+ * in the last wave of tiles alone. */
+bool price_has_own_tail(const struct price_traits *t,
+			const struct target_device *d);
 /* The kernel's contraction, and what the kernel writes of its result. */
 struct cost_contraction price_dot(const struct pricing *p,
 				  const struct kernel *k);

@@ -7,6 +7,7 @@
 #include "passes/plan/plan.h"
 
 #include <math.h>
+#include <string.h>
 
 /* Bytes at the rate of memory, without a launch. */
 static double
@@ -129,6 +130,27 @@ price_dot_rate(const struct pricing *p, const struct kernel *k)
 	return price_rate(ir_type(p->m, ir_args(p->m, n)[0])->dtype);
 }
 
+#define LEAST_DIM 16	/* smaller ones have other kernels */
+
+bool
+price_has_own_tail(const struct price_traits *t, const struct target_device *d)
+{
+	static const char *const archs[] = { "sm_90a", "sm_100a", "sm_103a" };
+	size_t i;
+
+	for (i = 0; i < sizeof archs / sizeof *archs &&
+	     strcmp(d->arch, archs[i]) != 0; i++) {
+	}
+	return i < sizeof archs / sizeof *archs && price_ours(t);
+}
+
+static bool
+suits_own_tail(const struct cost_contraction *x)
+{
+	return cost_rate_bytes(x->rate) <= 2 && x->m >= LEAST_DIM &&
+	       x->n >= LEAST_DIM && x->k >= LEAST_DIM;
+}
+
 struct cost_contraction
 price_dot(const struct pricing *p, const struct kernel *k)
 {
@@ -143,6 +165,9 @@ price_dot(const struct pricing *p, const struct kernel *k)
 	x.out_bytes = out_bytes(p, k, n);
 	if (k->work->dot.groups > 1) {
 		share_rows(p, k, n, &x);
+	} else if (!ir_is(n->op, IRF_INDEXED)) {	/* experts' are others */
+		x.own_tail = suits_own_tail(&x) &&
+			price_has_own_tail(p->traits, &p->t->device);
 	}
 	x.m = fmax(x.m, 1);
 	x.k = fmax(x.k, 1);

@@ -99,7 +99,8 @@ static void
 check_split(const struct target_device *d, uint32_t *few)
 {
 	struct cost_contraction x = { .rate = TARGET_BF16, .out_bytes = 2,
-				      .panels = draw(2) }, part;
+				      .panels = draw(2),
+				      .own_tail = draw(2) }, part;
 	struct cost c;
 	double m, n, k, batch, f;
 
