@@ -509,7 +509,7 @@ line(struct buf *out, const char *what, double us, double of)
 void
 price_print(const struct ranks *r, const struct price *p, struct buf *out)
 {
-	double busy = 0;
+	double busy = 0, idle;
 	int i;
 
 	buf_printf(out, "%-28s %12.3f ms\n", "step", p->step_us / 1e3);
@@ -520,7 +520,9 @@ price_print(const struct ranks *r, const struct price *p, struct buf *out)
 		line(out, price_part_names[i], p->parts_us[i], p->step_us);
 		busy += p->parts_us[i];
 	}
-	line(out, "waiting in the pipeline", p->step_us - busy, p->step_us);
+	idle = p->step_us - busy;
+	idle = fabs(idle) < 1e-9 * p->step_us ? 0 : idle;	/* rounding */
+	line(out, "waiting in the pipeline", idle, p->step_us);
 	buf_printf(out, "%s; the update takes %.3f ms of it\n",
 		   sched_shape_text(out->arena, r->nranks, r->nstages,
 				    r->nmicrobatches), p->update_us / 1e3);

@@ -64,6 +64,7 @@ cli_tests = \
 	%D%/run/weights.sh \
 	%D%/search/answer.sh \
 	%D%/search/calibrate.sh \
+	%D%/search/first.sh \
 	%D%/search/placed.sh \
 	%D%/search/plan.sh \
 	%D%/search/plans-json.sh \

@@ -15,9 +15,10 @@
 static struct mem mem;
 static struct arena arena;
 
-/* Two stages on two ranks, four microbatches, one layer's worth each. */
+/* Two stages on two ranks, four microbatches, one layer's worth each; the first
+ * backward of a stage takes so much less. */
 static struct price
-step(const struct price_traits *traits)
+step_of(const struct price_traits *traits, double first_us)
 {
 	static const struct price_func forward = {
 		.us = { [PRICE_MATRIX] = 600, [PRICE_COMM] = 400 },
@@ -39,11 +40,18 @@ step(const struct price_traits *traits)
 	for (i = 0; i < 2; i++) {
 		p.stage[i][SCHED_F] = forward;
 		price_add(&p.stage[i][SCHED_B], &forward, 2);
+		p.stage[i][SCHED_B].first_us = first_us;
 		p.update[i] = update;
 	}
 	assert_true(price_pipeline(s, traits, &briefs, &arena, &p));
 	price_busiest(s, &p);
 	return p;
+}
+
+static struct price
+step(const struct price_traits *traits)
+{
+	return step_of(traits, 0);
 }
 
 static struct price_traits
@@ -77,6 +85,25 @@ test_plain(void **state)
 	assert_true(p.update_us == 200);
 	assert_true(p.step_us == p.pipe_us + p.update_us);
 	assert_true(p.parts_us[PRICE_HOST] == 0);
+}
+
+/* The last rank has no time to wait, so all of its first backward's counts; a
+ * rank has one such backward for each stage. */
+static void
+test_first(void **state)
+{
+	struct price_traits none = { 0 };
+	struct price all = step(&none), p = step_of(&none, 90);
+	struct price more = step_of(&none, -90);
+
+	(void)state;
+	assert_true(p.first[0].total_us == 2000 - 90);
+	assert_true(p.run[0][SCHED_B].total_us == 2000);
+	assert_true(p.pipe_us <= all.pipe_us - 90);
+	assert_true(p.pipe_us >= all.pipe_us - 2 * 90);
+	assert_true(p.parts_us[PRICE_MAPS] == all.parts_us[PRICE_MAPS] - 90);
+	assert_true(p.parts_us[PRICE_MATRIX] == all.parts_us[PRICE_MATRIX]);
+	assert_true(more.pipe_us >= all.pipe_us + 90);
 }
 
 /* Exchange hides, is never gone, and never hides behind itself. */
@@ -161,6 +188,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_plain),
+		cmocka_unit_test(test_first),
 		cmocka_unit_test(test_overlap),
 		cmocka_unit_test(test_waits),
 		cmocka_unit_test(test_parse)
