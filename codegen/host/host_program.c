@@ -31,16 +31,18 @@ func_data(struct cg_code *c, const char *name, int64_t stage, int64_t kind,
 	return host_data(c, w, HOST_WORDS(struct rt_func));
 }
 
+/* Its time is the mean of all microbatches. */
 static struct ll_value *
 stage_func(struct cg_code *c, struct host_class *k, uint32_t stage,
 	   uint32_t kind)
 {
 	const char *name = ir_text(c->m->ctx, c->m->funcs.at[
 				   c->r->of_stage[stage][kind]].name);
+	struct price_func f = c->in.price->stage[stage][kind];
 
+	price_set_mean(&f, c->r->nmicrobatches);
 	return func_data(c, name, stage, sched_kinds[kind].letter[0],
-			 host_stage_func(c, k, stage, kind),
-			 c->in.price->stage[stage][kind].total_us);
+			 host_stage_func(c, k, stage, kind), f.total_us);
 }
 
 /* ---- a program ---- */

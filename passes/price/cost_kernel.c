@@ -101,7 +101,7 @@ static const double pieces[] = { 1, 2, 4, 8 };
 #define NTILES (sizeof tiles / sizeof *tiles)
 #define NPIECES (sizeof pieces / sizeof *pieces)
 #define LEAST_PIECE 256		/* of k: shorter ones are all prologue */
-#define MOST_TAILS 16		/* pieces of k in a last wave that is cut alone */
+#define MOST_TAILS 16		/* of k in a last wave that is cut alone */
 
 /* What the search over tiles reads of a contraction and a device. */
 struct tile_limits {

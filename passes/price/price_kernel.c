@@ -165,7 +165,7 @@ price_dot(const struct pricing *p, const struct kernel *k)
 	x.out_bytes = out_bytes(p, k, n);
 	if (k->work->dot.groups > 1) {
 		share_rows(p, k, n, &x);
-	} else if (!ir_is(n->op, IRF_INDEXED)) {	/* experts' are others */
+	} else if (!ir_is(n->op, IRF_INDEXED)) {	/* not of experts */
 		x.own_tail = suits_own_tail(&x) &&
 			price_has_own_tail(p->traits, &p->t->device);
 	}
