@@ -3,12 +3,12 @@
  * loop that only reads, over weights that no cache holds.
  */
 #define _GNU_SOURCE
-#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "bench/serve/bench-kernel.h"
+#include "bench/serve/read-loop.h"
 #include "runtime/device/cpuid.h"
 
 #define KINDS 6
@@ -34,38 +34,6 @@ static char *
 space(int64_t bytes)
 {
 	return bench_need("rows", bytes);
-}
-
-/* ---- a loop that reads ---- */
-
-typedef float vector __attribute__((vector_size(32), aligned(4)));
-
-static _Atomic int sink;
-
-static void
-read_part(void *user, int64_t worker, int64_t from, int64_t to)
-{
-	const struct setup *s = user;
-	vector sum[8];
-	int64_t i;
-	int j;
-
-	(void)worker;
-	for (; from < to; from++) {
-		const char *at = s->all + from * 65536;
-
-		memset(sum, 0, sizeof sum);
-		for (i = 0; i < 65536; i += 256) {
-			for (j = 0; j < 8; j++) {
-				sum[j] += *(const vector *)(at + i + 32 * j);
-			}
-		}
-		for (j = 1; j < 8; j++) {
-			sum[0] += sum[j];
-		}
-		atomic_fetch_add_explicit(&sink, (int)sum[0][0],
-					  memory_order_relaxed);
-	}
 }
 
 /* ---- kernels ---- */
@@ -111,13 +79,13 @@ static void
 one_round(const struct setup *s, struct rt_workers *w, struct kernel_run *r,
 	  double *wall, double *cpu)
 {
+	struct bench_reading loop = { s->all, 0 };
 	struct bench_round t;
 	int64_t i;
 
 	bench_begin(&t);
 	if (!r) {
-		rt_workers_run(w, read_part, (void *)s,
-			       s->weights * s->weight_bytes / 65536);
+		bench_read(&loop, w, s->weights * s->weight_bytes);
 	}
 	for (i = 0; r && i < s->weights; i++) {
 		run_kernel(r, w, s->all + i * s->weight_bytes);
