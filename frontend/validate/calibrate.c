@@ -118,15 +118,16 @@ memory_mib(const struct cal *c)
 
 /* Few rows times weights that lie in memory, as where a model decodes. */
 static void
-list_reads(struct cal *c)
+list_reads(struct cal *c, enum rt_rate rate)
 {
-	static const int64_t rows[] = { 1, 2, 4 };
+	static const int64_t rows[] = { 1, 2, 4, 8 };
+	int64_t elem = (int64_t)cost_rate_bytes(cal_rate(rate));
 	size_t i;
 
 	for (i = 0; i < COUNT(rows); i++) {
 		struct rt_matmul_shape x = {
-			.rate = RT_RATE_BF16, .weights = true, .m = rows[i],
-			.n = (memory_mib(c) << 20) / (2 * WEIGHTS_K),
+			.rate = rate, .weights = true, .m = rows[i],
+			.n = (memory_mib(c) << 20) / (elem * WEIGHTS_K),
 			.k = WEIGHTS_K
 		};
 
@@ -156,7 +157,7 @@ list_attentions(struct cal *c)
 static bool
 measure_matmul(struct cal *c, const struct rt_matmul_shape *x)
 {
-	struct cal_point p = { .group = CAL_MATMUL };
+	struct cal_point p = { 0 };
 	struct rt_error err;
 
 	if (c->meter.ops->matmul(&c->meter, x, &p.s, &err) != RT_OK) {
@@ -165,18 +166,14 @@ measure_matmul(struct cal *c, const struct rt_matmul_shape *x)
 	p.what = arena_printf(&c->d->ctx.perm, "%s %lldx%lldx%lld",
 		target_rate_names[cal_rate(x->rate)], (long long)x->m,
 		(long long)x->n, (long long)x->k);
-	if (x->weights) {
-		p.group = CAL_READ;
-		p.bytes = p.work = 2.0 * (double)x->n * (double)x->k;
-		add_point(c, p);
-		return true;
-	}
-	p.work = 2.0 * (double)x->m * (double)x->n * (double)x->k;
 	p.matmul = (struct cost_contraction){
 		.m = (double)x->m, .n = (double)x->n, .k = (double)x->k,
-		.batch = 1, .rate = cal_rate(x->rate),
+		.batch = 1, .rate = cal_rate(x->rate), .panels = x->weights,
 		.out_bytes = c->meter.facts.out_bytes[x->rate]
 	};
+	p.group = x->weights ? CAL_READ : CAL_MATMUL;
+	p.work = x->weights ? cal_weight_bytes(&p)
+			    : 2 * p.matmul.m * p.matmul.n * p.matmul.k;
 	add_point(c, p);
 	return true;
 }
@@ -333,7 +330,8 @@ open_cpu(struct cal *c)
 	}
 	list_matmuls(c, RT_RATE_FP32, 1);
 	list_matmuls(c, RT_RATE_BF16, 1);
-	list_reads(c);
+	list_reads(c, RT_RATE_FP32);
+	list_reads(c, RT_RATE_BF16);
 	list_attentions(c);
 	if (!cal_kernels_open(c)) {
 		c->meter.ops->close(&c->meter);

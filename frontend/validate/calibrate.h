@@ -21,7 +21,7 @@ struct cal_point {
 	double work;		/* flops, or bytes moved */
 	double predicted_us;
 	union {
-		struct cost_contraction matmul;
+		struct cost_contraction matmul;	/* of weights, too */
 		struct cost_attention attend;
 		double bytes;
 		struct {
@@ -63,6 +63,8 @@ bool cal_kernels_open(struct cal *c);
 
 /* Fits rates and constants to the points, and predicts each point with them. */
 void cal_fit(struct cal *c);
+/* Of a point of weights: what it reads of them. */
+double cal_weight_bytes(const struct cal_point *p);
 /* The predicted time of a point on this target. */
 double cal_predict(const struct target_group *t, const struct cal_point *p);
 /* The rate of a target that is a rate of the meter. */

@@ -25,6 +25,25 @@ cal_rate(enum rt_rate r)
 }
 
 double
+cal_weight_bytes(const struct cal_point *p)
+{
+	return p->matmul.n * p->matmul.k * cost_rate_bytes(p->matmul.rate);
+}
+
+/* As where a program that serves is priced. */
+static double
+predict_read(const struct target_device *d, const struct cal_point *p)
+{
+	const struct cost_contraction *x = &p->matmul;
+	double moved = x->m * (x->k * cost_rate_bytes(x->rate) +
+			       x->n * x->out_bytes);
+
+	return cost_read_us(d, (cal_weight_bytes(p) + moved) /
+			    d->read_bytes_us, cost_contraction(d, x).math_us) +
+	       d->launch_us;
+}
+
+double
 cal_predict(const struct target_group *t, const struct cal_point *p)
 {
 	struct cost_group g = { .per_node = p->coll.ranks, .nodes = 1,
@@ -34,8 +53,7 @@ cal_predict(const struct target_group *t, const struct cal_point *p)
 	case CAL_MATMUL:
 		return cost_contraction(&t->device, &p->matmul).us;
 	case CAL_READ:
-		return p->bytes / t->device.read_bytes_us +
-		       t->device.launch_us;
+		return predict_read(&t->device, p);
 	case CAL_ATTEND:
 		return cost_attention(&t->device, &p->attend).us;
 	case CAL_STREAM:
@@ -164,6 +182,12 @@ is_matmul(const struct cal_point *p)
 }
 
 static bool
+is_read(const struct cal_point *p)
+{
+	return p->group == CAL_READ;
+}
+
+static bool
 is_memory(const struct cal_point *p)
 {
 	return p->group == CAL_STREAM ||
@@ -252,6 +276,22 @@ set_defaults(struct cal *c)
 	d->link_eff = other->link_eff;
 	d->link_start_us = other->link_start_us;
 	d->link_hop_us = other->link_hop_us;
+}
+
+/* Nothing is read faster than the best of the points, which computes too. */
+#define MOST_READ 4
+
+/* By the rates of contractions, which are fitted before. */
+static void
+fit_reads(struct cal *c)
+{
+	double best = c->fitted.device.read_bytes_us;
+	const struct knob knobs[] = {
+		{ AT(read_bytes_us), best, MOST_READ * best },
+		{ AT(read_shown), 0.001, 1 }
+	};
+
+	fit_constants(c, knobs, 2, is_read);
 }
 
 /* The best rates: flops or bytes over time, without a launch. */
@@ -389,6 +429,7 @@ cal_fit(struct cal *c)
 		fit_constants(c, memory_knobs, 1, is_memory);
 		fit_constants(c, matrix_knobs, 3, is_matmul);
 	}
+	fit_reads(c);
 	fit_constants(c, attention_knobs, 2, is_attention);
 	fit_constants(c, link_knobs, 3, is_comm);
 	move_all_excess(d);

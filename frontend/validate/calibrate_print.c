@@ -291,7 +291,9 @@ print_rates(const struct cal *c, struct buf *out)
 		buf_puts(out, "  # Few rows times weights that lie in "
 			 "memory, stored as models store them:\n");
 		print_origin(out, best_of(c, CAL_READ, TARGET_BF16));
+		print_fit_error(c, CAL_READ, out);
 		print_number(out, "read_bandwidth", d->read_bytes_us / 1e6);
+		print_number(out, "read_shown", d->read_shown);
 	}
 	buf_printf(out, "  units = %lld;\n", (long long)d->units);
 	print_number(out, "clock", d->clock_mhz / 1e3);

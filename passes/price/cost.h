@@ -85,6 +85,10 @@ struct cost cost_contraction(const struct target_device *d,
  */
 double cost_contraction_split_us(const struct target_device *d,
 				 const struct cost_contraction *x);
+/* A kernel that reads so long, by the rate of those that decode, and computes
+ * so long. */
+double cost_read_us(const struct target_device *d, double read_us,
+		    double math_us);
 struct cost cost_attention(const struct target_device *d,
 			   const struct cost_attention *x);
 /*

@@ -322,6 +322,18 @@ cost_contraction_split_us(const struct target_device *d,
 			   : split_us(d, x);
 }
 
+/*
+ * A CPU's core waits for memory with the instructions that compute, as far as
+ * it does not see past them, so a part of the shorter time comes on top.  A GPU
+ * has other warps meanwhile.
+ */
+double
+cost_read_us(const struct target_device *d, double read_us, double math_us)
+{
+	return fmax(read_us, math_us) +
+	       d->read_shown * fmin(read_us, math_us);
+}
+
 /* ---- attention ---- */
 
 /*

@@ -53,6 +53,7 @@ static const struct target_field {
 	{ "reserve", NUM, DEVICE(reserve_bytes), 1e9 },
 	{ "bandwidth", NUM, DEVICE(memory_bytes_us), 1e6 },
 	{ "read_bandwidth", NUM, DEVICE(read_bytes_us), 1e6 },
+	{ "read_shown", NUM, DEVICE(read_shown), 1 },
 	{ "units", INT, DEVICE(units), 1 },
 	{ "clock", NUM, DEVICE(clock_mhz), 1e3 },
 	{ "link", TEXT, DEVICE(link), 0 },

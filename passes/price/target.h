@@ -70,6 +70,8 @@ struct target_device {
 	double memory_bytes, memory_bytes_us;
 	double read_bytes_us;	/* by kernels that read weights and write
 				 * little; 0: memory_eff of the bandwidth */
+	double read_shown;	/* of what they read or compute, whichever is
+				 * shorter: the part that is not hidden */
 	double reserve_bytes;	/* of it that a plan cannot use */
 	int64_t units;		/* that a matrix tile runs on (SMs) */
 	double clock_mhz;

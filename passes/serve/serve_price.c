@@ -1,7 +1,8 @@
 /*
  * The time of a step and the memory of a rank, from the items of its program.
  * A contraction is the larger of its math and of what it reads and writes, as
- * price/ has it, but with its weights in the form that they are stored in.  A
+ * price/ has it, but with its weights in the form that they are stored in, and
+ * with what a CPU does not hide of the smaller.  A
  * decoding sequence reads its cache once; a chunk of a prompt is the attention
  * of training with more keys than queries.
  */
@@ -179,8 +180,8 @@ add_dot(const struct stepping *s, const struct serve_item *x, double rows,
 		    s->read_bytes_us;
 	moved_us = c.batch * c.m * (c.k * cost_rate_bytes(c.rate) + c.n *
 				    x->out_bytes) / s->read_bytes_us;
-	us = fmax(cost_contraction(&s->t->device, &c).math_us,
-		  weight_us + moved_us);
+	us = cost_read_us(&s->t->device, weight_us + moved_us,
+			  cost_contraction(&s->t->device, &c).math_us);
 	add_larger(out, SERVE_WEIGHTS, x->times * weight_us,
 		   SERVE_CONTRACTIONS, x->times * us);
 	add(out, SERVE_LAUNCHES, x->times * s->launch_us);
@@ -276,7 +277,7 @@ add_attention(const struct stepping *s, const struct serve_item *x,
 
 		add_larger(out, SERVE_CACHE, x->times * read_us,
 			   SERVE_ATTENDING,
-			   x->times * fmax(read_us, math_us));
+			   x->times * cost_read_us(d, read_us, math_us));
 		/* of a GPU keys in several blocks, and a kernel to join their
 		 * sums */
 		add(out, SERVE_LAUNCHES, (target_is_cpu(d) ? 1 : 2) *

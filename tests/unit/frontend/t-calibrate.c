@@ -77,11 +77,17 @@ add_rest(struct cal *c, const struct target_group *t)
 {
 	struct cal_point p = { .group = CAL_STREAM, .bytes = 1e9 };
 	double bytes;
-	int op, ranks;
+	int op, ranks, rows;
 
 	add(c, t, p, p.bytes);
-	p.group = CAL_READ;
-	add(c, t, p, p.bytes);
+	for (rows = 1; rows <= 512; rows *= 8) {
+		p.group = CAL_READ;
+		p.matmul = (struct cost_contraction){
+			.m = rows, .n = 65536, .k = 2048, .batch = 1,
+			.rate = TARGET_BF16, .out_bytes = 2, .panels = true
+		};
+		add(c, t, p, cal_weight_bytes(&p));
+	}
 	p.group = CAL_LAUNCH;
 	add(c, t, p, 0);
 	p.group = CAL_COMM;
@@ -118,6 +124,7 @@ check(const struct target_device *d, const struct target_device *want)
 	near("memory", d->memory_eff * d->memory_bytes_us,
 	     want->memory_eff * want->memory_bytes_us, 0.02);
 	near("read", d->read_bytes_us, want->read_bytes_us, 0.02);
+	near("shown", d->read_shown, want->read_shown, 0.1);
 	near("launch", d->launch_us, want->launch_us, 1e-9);
 	near("attention", d->attention_eff * d->flops_us[r],
 	     want->attention_eff * want->flops_us[r], 0.02);
@@ -147,6 +154,7 @@ test_known(void **state)
 		t->device.bridge_bytes_us = 0;
 		t->device.link_devices = 8;
 		t->device.read_bytes_us = 1.1 * t->device.memory_bytes_us;
+		t->device.read_shown = 0.3;
 		c.meter.facts.units = t->device.units;
 		c.meter.facts.clock_mhz = t->device.clock_mhz;
 		c.meter.facts.memory_bytes = t->device.memory_bytes;
