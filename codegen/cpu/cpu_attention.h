@@ -349,7 +349,6 @@ bool att_single_item(struct att_single *s, struct ll_value *item);
 
 /* ---- cpu_attention_single_sums.c: their scores and sums ----------------- */
 
-#define ATT_AHEAD 4		/* vectors of keys whose rows are prefetched */
 /* Adds keys and values from s->first to before s->last to the sums of the
  * item's heads, block by block. */
 void att_single_blocks(struct att_single *s);

@@ -109,7 +109,7 @@ att_single_begin(struct att_single *s)
 {
 	struct attn *t = s->t;
 	int64_t n = s->heads, padded = attn_round_up(n, t->lanes);
-	int64_t rows = s->b.nk + ATT_AHEAD * (int64_t)t->lanes;
+	int64_t rows = 2 * s->b.nk;	/* of a block, and of the next one */
 
 	s->b.nq = 1;
 	s->lo = att_own_alloc(t, s->b.nq);

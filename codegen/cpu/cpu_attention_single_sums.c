@@ -26,13 +26,6 @@ nth(struct att_single *s, struct ll_value *head, uint32_t i)
 	return ll_add(s->t->l, head, ll_i64(s->t->l, i));
 }
 
-/* Rows that are listed: of a block, and those that are prefetched. */
-static int64_t
-listed(const struct att_single *s)
-{
-	return s->b.nk + ATT_AHEAD * (int64_t)s->t->lanes;
-}
-
 struct ll_value *
 att_head_row(struct att_single *s, int64_t offset, struct ll_value *head,
 	     int64_t row, struct ll_value *col)
@@ -72,8 +65,8 @@ each_tile(struct att_single *s, uint32_t rows,
 	}
 }
 
-/* Lists where the rows of a block's keys are, and of some after it, up to whole
- * vectors; after the last one that is seen it is that again. */
+/* Lists where the rows of a block's keys are, and of the next block's, up to
+ * whole vectors; after the last one that is seen it is that again. */
 static void
 list_rows(struct att_single *s)
 {
@@ -82,7 +75,7 @@ list_rows(struct att_single *s)
 	struct ll_loop i;
 
 	s->listed = att_up(l, ll_sub(l, s->last, s->key0), s->t->lanes);
-	s->listed = ll_min(l, s->listed, ll_i64(l, listed(s)));
+	s->listed = ll_min(l, s->listed, ll_i64(l, 2 * s->b.nk));
 	ll_loop(l, &i, ll_i64(l, 0), s->listed, 1, NULL, 0);
 	key = ll_min(l, last, ll_add(l, s->key0, i.i));
 	at = att_elem_at(l, att_own_at(s->t, s->k_rows), i.i, 8);
@@ -275,32 +268,27 @@ prefetch_row(struct att_single *s, const struct att_rows *rows,
 	int64_t bytes = rows->cols * att_elem_bytes(rows->elem), at;
 
 	for (at = 0; at < bytes; at += LINE) {
-		ll_prefetch_l2(s->t->l, ll_plus_n(s->t->l, row, at));
+		ll_prefetch(s->t->l, ll_plus_n(s->t->l, row, at));
 	}
 }
 
 /*
- * The rows of keys from number `in` of the block on, while those of keys after
- * them and the values of these are prefetched: rows are apart, so the processor
- * does not predict them.
+ * The rows of keys from number `in` of the block on, while their values are
+ * prefetched: rows are apart, so the processor does not predict them.  The next
+ * block's keys are prefetched among the sums of values, so that there are
+ * requests to memory all the time.
  */
 static void
 find_keys(struct score_tile *t, struct ll_value *in)
 {
 	struct att_single *s = t->s;
 	uint32_t lanes = s->t->lanes, i;
-	struct ll *l = s->t->l;
-	struct ll_value *row, *ahead, *most;
+	struct ll_value *row;
 
-	ahead = ll_add(l, in, ll_i64(l, ATT_AHEAD * (int64_t)lanes));
-	most = ll_add(l, s->listed, ll_i64(l, -(int64_t)lanes));
-	ahead = ll_min(l, ahead, most);
 	for (i = 0; i < lanes; i++) {
 		t->keys[i] = listed_row(s, s->k_rows, in, i);
 		row = listed_row(s, s->v_rows, in, i);
 		prefetch_row(s, &s->v, row);
-		row = listed_row(s, s->k_rows, ahead, i);
-		prefetch_row(s, &s->k, row);
 	}
 }
 
@@ -308,10 +296,9 @@ find_keys(struct score_tile *t, struct ll_value *in)
 static void
 prefetch_first(struct att_single *s)
 {
-	int64_t many = ATT_AHEAD * (int64_t)s->t->lanes;
 	struct ll *l = s->t->l;
 	struct ll_value *to = ll_min(l, s->last, ll_add(l, s->first,
-							ll_i64(l, many)));
+						  ll_i64(l, s->b.nk)));
 	struct ll_loop k;
 
 	ll_loop(l, &k, s->first, to, 1, NULL, 0);
@@ -447,6 +434,17 @@ begin_tile(const struct value_tile *t, struct ll_value **x)
 	}
 }
 
+/* Prefetches the key of the next block with the number of this one. */
+static void
+prefetch_next(struct att_single *s, struct ll_value *in)
+{
+	struct ll *l = s->t->l;
+	struct ll_value *next = ll_add(l, in, ll_i64(l, s->b.nk));
+
+	next = ll_min(l, next, ll_add(l, s->listed, ll_i64(l, -1)));
+	prefetch_row(s, &s->k, listed_row(s, s->k_rows, next, 0));
+}
+
 /* The value of a key, times the weight that each head gives it. */
 static void
 add_value(const struct value_tile *t, struct ll_value *key, int64_t live,
@@ -459,6 +457,9 @@ add_value(const struct value_tile *t, struct ll_value *key, int64_t live,
 	uint32_t i, j, n = t->heads * t->vectors;
 
 	in = ll_sub(l, key, s->key0);
+	if (t->sums) {
+		prefetch_next(s, in);
+	}
 	row = listed_row(s, s->v_rows, in, 0);
 	for (j = 0; j < t->vectors; j++) {
 		int64_t left = live - j * lanes;
