@@ -1,10 +1,13 @@
-"""What memory gives to a loop of vector loads, for the benches beside it.
+"""What the machine gives meanwhile, for the benches beside it.
 
 A virtual machine's memory is at one time half as fast as at another, so a
-figure of a program that waits for memory needs the loop's of the same minute.
+figure of a program that waits for memory needs that of a loop of vector loads
+in the same minute, and one of a busy machine the share that others had.
 """
 import os
+import resource
 import subprocess
+import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 SOURCE = os.path.join(HERE, "..", "..")
@@ -30,3 +33,21 @@ class Reading:
     def __call__(self):
         return float(subprocess.run([self.program] + self.words, check=True,
                                     stdout=subprocess.PIPE).stdout)
+
+
+def cores():
+    """Seconds that all cores worked, and that our children did."""
+    with open("/proc/stat", encoding="ascii") as f:
+        t = [int(x) for x in f.readline().split()[1:9]]
+    mine = resource.getrusage(resource.RUSAGE_CHILDREN)
+    busy = sum(t) - t[3] - t[4]
+    return (busy / os.sysconf("SC_CLK_TCK"), mine.ru_utime + mine.ru_stime,
+            time.monotonic())
+
+
+def watched(work):
+    """What work() returns, and the share that others had of the cores."""
+    before = cores()
+    out = work()
+    all_of, mine, wall = (b - a for a, b in zip(before, cores()))
+    return out, max(0, all_of - mine) / (wall * os.cpu_count())
