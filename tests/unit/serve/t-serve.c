@@ -356,6 +356,42 @@ test_few_rows(void **state)
 	ir_ctx_release(&s.c);
 }
 
+/* All that reads weights and keys, by a bandwidth and by what is shown. */
+static double
+reading_us(struct served *s, double bytes_us, double shown)
+{
+	struct target_device *d = &s->target.groups.at[0].device;
+	struct serve_program p;
+	struct serve_time t;
+
+	d->read_bytes_us = bytes_us;
+	d->read_shown = shown;
+	program(s, 1, 1, 1, &p);
+	t = decode_time(s, &p, 8, 1024);
+	return t.us[SERVE_WEIGHTS] + t.us[SERVE_CONTRACTIONS] +
+	       t.us[SERVE_CACHE] + t.us[SERVE_ATTENDING];
+}
+
+/* What is not hidden of the shorter of reading and computing comes on top. */
+static void
+test_shown(void **state)
+{
+	double read_us, math_us, us;
+	struct served s;
+
+	(void)state;
+	open_model(&s, MODEL(GQA(""), DENSE));
+	assert_true(fe_target(&s.c, "cpux1", &s.target));
+	math_us = reading_us(&s, 1e15, 0);
+	read_us = reading_us(&s, 1, 0);
+	assert_true(read_us > 1e3 * math_us && read_us < 1e7 * math_us);
+	us = read_us + 0.25 * math_us;
+	assert_true(fabs(reading_us(&s, 1, 0.25) - us) < 1e-9 * us);
+	us = math_us + 0.25e-15 * read_us;
+	assert_true(fabs(reading_us(&s, 1e15, 0.25) - us) < 1e-9 * us);
+	ir_ctx_release(&s.c);
+}
+
 /* Experts in 8 bits lie in rows, which a CPU transposes for few rows. */
 static void
 test_narrow_experts(void **state)
@@ -697,6 +733,7 @@ main(void)
 		cmocka_unit_test(test_linear),
 		cmocka_unit_test(test_sizes),
 		cmocka_unit_test(test_few_rows),
+		cmocka_unit_test(test_shown),
 		cmocka_unit_test(test_narrow_experts),
 		cmocka_unit_test(test_drafts),
 		cmocka_unit_test(test_expert_rows),
