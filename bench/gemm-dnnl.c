@@ -73,7 +73,7 @@ peer_open(int m, int n, int k, const char *layout, int bf16, int blocked,
 	    dnnl_stream_create(&p->stream, p->engine,
 			       dnnl_stream_default_flags) ||
 	    !describe(&da, m, k, layout[0] == 'm', type) ||
-	    !describe(&db, k, n, layout[1] == 'k', type) ||
+	    !describe(&db, k, n, layout[1] != 'n', type) ||
 	    !describe(&dc, m, n, false, type) ||
 	    dnnl_memory_desc_init_by_tag(&any, 2, dims, type,
 					 dnnl_format_tag_any) ||

@@ -4,9 +4,10 @@
  *
  *	gemm [-n ROUNDS] [-d DTYPE] [-c CPU] [-t THREADS] [M N K LAYOUT]...
  *
- * LAYOUT is of A and B: "kk" if k is the last dim of both, as in forward;
- * "kn": B is k by n, as for gradients of inputs; "mn": A is k by m as well, as
- * for gradients of weights.  Libraries are loaded by name if they are there.
+ * LAYOUT is of A and B: "kk" if k is the last dim of both, as in forward; "kp":
+ * B is frozen and lies in panels, as in what serves; "kn": B is k by n, as for
+ * gradients of inputs; "mn": A is k by m as well, as for gradients of weights.
+ * To libraries "kp" is "kk".  Libraries are loaded by name if they are there.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -105,9 +106,10 @@ text_of(struct arena *a, const struct shape *s, const char *dtype)
 	return arena_printf(a, "llmc-ir 1\ndim m = %d\ndim n = %d\n"
 		"dim k = %d\nmodel {\n"
 		"  %%0 = weight name=\"a\" : %s[%s]\n"
-		"  %%1 = weight name=\"b\" : %s[%s]\n"
+		"  %%1 = weight name=\"b\"%s : %s[%s]\n"
 		"  %%2 = dot %%0, %%1 over=k : %s[m, n]\n  return %%2\n}\n",
-		s->m, s->n, s->k, dtype, am ? "k, m" : "m, k", dtype,
+		s->m, s->n, s->k, dtype, am ? "k, m" : "m, k",
+		s->layout[1] == 'p' ? " frozen" : "", dtype,
 		bn ? "k, n" : "n, k", dtype);
 }
 
