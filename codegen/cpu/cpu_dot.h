@@ -105,9 +105,6 @@ dot_word_bytes(const struct dot_unit *u)
 {
 	return 4 / (int64_t)u->parts * u->lanes;
 }
-/* A vector of pairs of bf16 as two words of the unit. */
-void dot_load_halves(struct ll *l, const struct dot_unit *u,
-		     struct ll_value *at, struct ll_value *out[2]);
 /* The same where B is an int4. */
 struct dot_unit dot_int4_unit(struct cg_cpu *c, enum ir_dtype dtype);
 static inline int64_t
@@ -128,6 +125,8 @@ struct ll_value *dot_tile_func(struct cg_cpu *c, const struct dot_unit *u);
 struct ll_value *dot_multiply_add(struct ll *l, const struct dot_unit *u,
 				  struct ll_value *a, struct ll_value *b,
 				  struct ll_value *sum);
+/* A vector of pairs of bf16, as i32, as two of f32. */
+void dot_split(struct ll *l, struct ll_value *pairs, struct ll_value *out[2]);
 /* sum times scale, added to `to`. */
 struct ll_value *dot_scale_add(struct ll *l, struct ll_value *sum,
 			       struct ll_value *scale, struct ll_value *to);
@@ -147,22 +146,22 @@ struct ll_value *dot_widen(struct ll *l, struct ll_value *v, uint8_t dtype);
 /* Word i, as the unit multiplies it, of what is in vectors of 4-byte words. */
 struct ll_value *dot_widen_word(struct ll *l, const struct dot_unit *u,
 				struct ll_value *words, uint8_t dtype, int i);
-/* Whether such a unit has tables, by which it widens to bf16 in fewer
- * instructions: those are at `tables` then, in registers. */
+/* Whether such a unit widens the type by tables, in fewer instructions: those
+ * are at `tables` then, in registers. */
 #define DOT_TABLES 4
-bool dot_has_tables(struct ll *l, const struct dot_unit *u);
+bool dot_has_tables(struct ll *l, const struct dot_unit *u, uint8_t dtype);
 void dot_load_tables(struct ll *l, uint8_t dtype, struct ll_value **tables);
 /*
- * Pairs of bf16 of a vector of bytes: out[0] of those in the lower half of each
- * 16 bytes, out[1] of those in the upper one.
+ * The words of a vector of bytes, two pairs of bf16 or four f32: first those of
+ * the lower half of each 16 bytes, then those of the upper one.
  */
-void dot_widen_halves(struct ll *l, struct ll_value *const *tables,
-		      struct ll_value *bytes, uint8_t dtype,
-		      struct ll_value **out);
+void dot_widen_halves(struct ll *l, const struct dot_unit *u,
+		      struct ll_value *const *tables, struct ll_value *bytes,
+		      uint8_t dtype, struct ll_value **out);
 /* The same of a vector of words: of the lower half of each, of the upper. */
-void dot_widen_words(struct ll *l, struct ll_value *const *tables,
-		     struct ll_value *words, uint8_t dtype,
-		     struct ll_value **out);
+void dot_widen_words(struct ll *l, const struct dot_unit *u,
+		     struct ll_value *const *tables, struct ll_value *words,
+		     uint8_t dtype, struct ll_value **out);
 /* A vector of them as f32, or if `pairs` as bf16. */
 struct ll_value *dot_widen_elems(struct ll *l, struct ll_value *v,
 				 uint8_t dtype, bool pairs);
@@ -301,7 +300,7 @@ struct ll_value *dot_panel_at(const struct dot *d, struct ll_value *at,
 
 /* How many panels are read at once. */
 uint32_t dot_panels_at_once(const struct dot_unit *u, uint32_t rows);
-/* What dot_packer_func is, of an operand in panels of 8 bits. */
+/* What dot_packer_func is, of an operand in panels of 8 bits or of bf16. */
 struct ll_value *dot_panel_packer_func(struct cg_cpu *c,
 				       const struct dot_pack *p);
 /* The function void (a, b, to): sums of nv panels, for each of them a vector

@@ -15,15 +15,8 @@
  * A number of A that is loaded is multiplied with so many vectors, and all sums
  * are in registers, of which there are 32 or 16.  For few rows one panel is
  * quickest, if its sum does not wait longer for itself than for memory, as that
- * of 8 bits does, of which a vector is several words.  Four of the eight tiles
- * of AMX are sums.
+ * of vectors of several words does.  Four of the eight tiles of AMX are sums.
  */
-static bool
-has_8_bits(const struct dot_unit *u)
-{
-	return u->parts * u->per_word == 4;
-}
-
 uint32_t
 dot_panels_at_once(const struct dot_unit *u, uint32_t rows)
 {
@@ -31,10 +24,10 @@ dot_panels_at_once(const struct dot_unit *u, uint32_t rows)
 		return 4;
 	}
 	if (u->lanes == 16 && rows < 4) {
-		return has_8_bits(u) ? 3 : 1;
+		return u->parts > 1 ? 3 : 1;
 	}
 	if (u->lanes == 16) {
-		return u->parts == 2 && rows > 4 ? 2 : 3;
+		return u->parts > 1 && rows > 4 ? 2 : 3;
 	}
 	return rows > 4 ? 1 : 2;
 }
@@ -99,20 +92,18 @@ one_word(const struct panels *x, struct ll_value *a,
 static void
 load_words(const struct panels *x, struct ll_value *b, struct ll_value **out)
 {
-	enum ll_base word = x->u->kind == DOT_FMA && x->s->base != LL_I8
+	enum ll_base word = x->u->kind == DOT_FMA && x->u->parts == 1
 		? LL_F32 : LL_I32;
 	struct ll_value *v;
 	uint32_t i;
 
-	if (x->s->base != LL_I8 && x->u->parts == 2) {
-		dot_load_halves(x->l, x->u, b, out);
-		return;
-	}
 	v = ll_load(x->l, ll_type(word, x->u->lanes), b);
-	if (x->s->base != LL_I8) {
+	if (x->s->base != LL_I8 && x->u->parts == 2) {
+		dot_split(x->l, v, out);
+	} else if (x->s->base != LL_I8) {
 		out[0] = v;
 	} else if (x->has_tables) {
-		dot_widen_words(x->l, x->tables, v, x->s->dtype, out);
+		dot_widen_words(x->l, x->u, x->tables, v, x->s->dtype, out);
 	} else {
 		for (i = 0; i < x->u->parts; i++) {
 			out[i] = dot_widen_word(x->l, x->u, v, x->s->dtype,
@@ -124,7 +115,8 @@ load_words(const struct panels *x, struct ll_value *b, struct ll_value **out)
 static void
 find_tables(struct panels *x)
 {
-	x->has_tables = x->s->base == LL_I8 && dot_has_tables(x->l, x->u);
+	x->has_tables = x->s->base == LL_I8 &&
+			dot_has_tables(x->l, x->u, x->s->dtype);
 	if (x->has_tables) {
 		dot_load_tables(x->l, x->s->dtype, x->tables);
 	}
@@ -272,26 +264,28 @@ dot_panel_packer_func(struct cg_cpu *c, const struct dot_pack *p)
 	struct dot_stream s = { .base = p->base, .dtype = p->dtype };
 	struct dot_unit u = *p->unit;
 	struct panels x = { .l = c->ll, .u = &u, .s = &s };
+	int64_t bytes = dot_size_along(p->base, p->dtype).bytes, column;
 	struct ll_value *f, *words, *from, *to;
 	struct ll *l = c->ll;
 	struct ll_loop v;
 
 	u.parts = p->parts;
+	column = p->k->size * bytes;
 	f = ll_func(l, arena_printf(c->a, "widen%u", c->nfuncs++),
 		    ll_type(LL_VOID, 1), types, 6, false);
 	ll_noalias(l, f, 0);
 	find_tables(&x);
 	words = dot_words(l, &u, ll_param(l, f, 5));
-	from = ll_mul_n(l, ll_param(l, f, 2), p->k->size);
+	from = ll_mul_n(l, ll_param(l, f, 2), column);
 	from = ll_plus(l, ll_param(l, f, 1), from);
-	from = ll_plus(l, from, ll_mul_n(l, ll_param(l, f, 4), u.lanes));
+	from = ll_plus(l, from, ll_mul_n(l, ll_param(l, f, 4),
+					u.lanes * bytes));
 	ll_loop(l, &v, ll_i64(l, 0), ll_param(l, f, 3), u.lanes, NULL, 0);
 	to = ll_mul_n(l, ll_div_n(l, v.i, dot_nr(&u)), dot_nr(&u));
 	to = ll_bin(l, LL_MUL, to, words);
 	to = ll_add(l, to, ll_rem_n(l, v.i, dot_nr(&u)));
 	to = ll_plus(l, ll_param(l, f, 0), ll_mul_n(l, to, 4));
-	widen_panel(&x, ll_plus(l, from, ll_mul_n(l, v.i, p->k->size)), to,
-		    words);
+	widen_panel(&x, ll_plus(l, from, ll_mul_n(l, v.i, column)), to, words);
 	ll_loop_end(l, &v, NULL);
 	ll_return(l, NULL);
 	return f;

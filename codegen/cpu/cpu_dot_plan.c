@@ -221,8 +221,12 @@ item_cycles(const struct dot *d)
 	bool tiles = d->unit.kind == DOT_TILES;
 	double far = tiles ? TILE_FAR : FAR, put = tiles ? TILE_PUT : PUT;
 	double pack = d->unit.panels ? PANEL : PACK;
+	/* a vector that a tile widens it multiplies with `mr` numbers */
+	double widen = d->unit.panels && d->unit.parts > 1 ? 1. / d->unit.mr
+							   : 0;
 
-	return m * n * k / (tiles ? TILE_WORDS : d->unit.lanes) +
+	return (1 + widen) * m * n * k /
+		       (tiles ? TILE_WORDS : d->unit.lanes) +
 	       (d->own[1] ? pack : far) * n * k +
 	       (d->own[0] ? PACK : far) * m * k +
 	       (double)d->ndepth * (put * m * n + 600);
@@ -286,7 +290,8 @@ try_packing(struct dot *d, struct dot *best, double *least)
 	}
 }
 
-static bool
+/* What the best choice costs; 0: none fits. */
+static double
 choose_blocks(struct dot *d)
 {
 	static const int64_t tall[] = { 1, 2, 4, 8, 16, 24, 32, 48, 64, 96,
@@ -307,7 +312,7 @@ choose_blocks(struct dot *d)
 	if (least > 0) {
 		*d = best;
 	}
-	return least > 0;
+	return least;
 }
 
 /*
@@ -353,14 +358,29 @@ flatten(struct cg_dims *d)
 	}
 }
 
-/* Of many rows each would widen panels of 8 bits anew: they are packed. */
-static void
-pack_narrow_panels(struct dot *d)
+/*
+ * Many rows.  Panels that are widened are so by each row of tiles, or once, by
+ * packing them: those of 8 bits always, as that takes more instructions.
+ */
+static bool
+choose_tiles(struct dot *d)
 {
-	if (d->unit.panels && d->source[1].base == LL_I8) {
-		d->parts = d->unit.parts;
-		dot_set_panels(&d->unit, false, LL_I8);
+	bool widens = d->unit.panels && d->unit.parts > 1;
+	bool is_narrow = widens && d->source[1].base == LL_I8;
+	struct dot packed = *d;
+	double least = is_narrow ? 0 : choose_blocks(d), other;
+
+	if (!widens) {
+		return least > 0;
 	}
+	packed.parts = d->unit.parts;
+	dot_set_panels(&packed.unit, false, d->source[1].base);
+	other = choose_blocks(&packed);
+	if (other > 0 && (least == 0 || other < least)) {
+		*d = packed;
+		least = other;
+	}
+	return least > 0;
 }
 
 bool
@@ -382,11 +402,8 @@ dot_plan(struct dot *d)
 	d->depth =
 		dot_round_up((d->over.size + d->ndepth - 1) / d->ndepth, whole);
 	d->ndepth = (d->over.size + d->depth - 1) / d->depth;
-	if (!choose_stream(d)) {
-		pack_narrow_panels(d);
-		if (!choose_blocks(d)) {
-			return false;
-		}
+	if (!choose_stream(d) && !choose_tiles(d)) {
+		return false;
 	}
 	place_scratch(d);
 	return d->out->own_bytes <= (int64_t)1 << 20;

@@ -230,16 +230,15 @@ static struct ll_value *
 elem_of(const struct stream *x, struct ll_value *words, int i)
 {
 	const struct ll_type t = ll_type(LL_I32, x->u->lanes);
+	struct ll_value *half[2];
 	struct ll *l = x->l;
 
 	if (x->s->base == LL_F32) {
 		return ll_bits(l, words, ll_type(LL_F32, x->u->lanes));
 	}
 	if (x->s->base == LL_BF16) {
-		words = i ? ll_bin(l, LL_AND, words,
-				   ll_int(l, t, (int64_t)0xffff0000))
-			  : ll_bin(l, LL_SHL, words, ll_int(l, t, 16));
-		return ll_bits(l, words, ll_type(LL_F32, x->u->lanes));
+		dot_split(l, words, half);
+		return half[i];
 	}
 	words = i ? ll_bin(l, LL_LSHR, words, ll_int(l, t, 16)) : words;
 	words = ll_cast(l, words, LL_I16);
@@ -296,13 +295,13 @@ static void
 products_of_halves(const struct stream *x, struct ll_value *a,
 		   struct ll_value *halves, struct ll_value **sum)
 {
-	struct ll_value *pair[2];
+	struct ll_value *words[4];
 	int i;
 
 	halves = ll_bits(x->l, halves, ll_type(LL_I8, LINE));
-	dot_widen_halves(x->l, x->tables, halves, x->s->dtype, pair);
-	for (i = 0; i < 2; i++) {
-		one_word(x, a, i, pair[i], sum);
+	dot_widen_halves(x->l, x->u, x->tables, halves, x->s->dtype, words);
+	for (i = 0; i < 4 / (int)x->u->per_word; i++) {
+		one_word(x, a, i, words[i], sum);
 	}
 }
 
@@ -809,7 +808,7 @@ emit_sums(struct cg_cpu *c, const struct dot_unit *u,
 	x.b = ll_param(c->ll, f, 1);
 	x.to = ll_param(c->ll, f, 2);
 	x.has_tables = s->base == LL_I8 && s->dtype != IR_INT4 &&
-		       dot_has_tables(c->ll, u);
+		       dot_has_tables(c->ll, u, s->dtype);
 	x.sums = ll_stack(c->ll, ll_type(LL_F32, 1), nv * s->rows * u->lanes);
 	x.last = ll_stack(c->ll, ll_type(LL_F32, 1), tiles ? 256 : 64);
 	if (u->scaled) {

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #define UNROLL 4
+#define VECTORS 3	/* of a tile's row; in AMX it has two */
 #define AHEAD 2048	/* bytes of a panel of A: a microsecond or less */
 /*
  * Steps of AMX take 64 cycles each at best, so four are about the latency of
@@ -20,7 +21,7 @@
 struct dot_unit
 dot_unit(struct cg_cpu *c, enum ir_dtype dtype)
 {
-	struct dot_unit u = { .kind = DOT_FMA, .nv = 3, .per_word = 1,
+	struct dot_unit u = { .kind = DOT_FMA, .nv = VECTORS, .per_word = 1,
 			      .words = UNROLL, .parts = 1 };
 
 	u.lanes = ll_lanes(c->ll, LL_F32);
@@ -34,7 +35,7 @@ dot_unit(struct cg_cpu *c, enum ir_dtype dtype)
 			.per_word = 2, .words = 16, .parts = 1
 		};
 	}
-	if (ll_has(c->ll, "avx512bf16") && u.lanes == 16) {
+	if (ll_gains(c->ll, "avx512bf16") && u.lanes == 16) {
 		u.kind = DOT_PAIRS;
 		u.per_word = 2;
 	}
@@ -48,7 +49,10 @@ dot_set_panels(struct dot_unit *u, bool panels, enum ll_base base)
 	u->parts = !panels ? 1 : base == LL_I8 ? 4 / u->per_word
 		: base == LL_BF16 && u->kind == DOT_FMA ? 2 : 1;
 	/* of 16 registers some hold what is widened for the next word */
-	u->nv = base == LL_BF16 && u->parts == 2 && u->lanes < 16 ? 2 : u->nv;
+	if (u->kind != DOT_TILES) {
+		u->nv = base == LL_BF16 && u->parts == 2 && u->lanes < 16
+			? VECTORS - 1 : VECTORS;
+	}
 }
 
 /* AMX sums up over all of k, which groups cut: it gets scaled numbers. */
@@ -115,16 +119,15 @@ dot_scale_add(struct ll *l, struct ll_value *sum, struct ll_value *scale,
 
 /* A bf16 is the upper half of a float; of a pair the first one is below. */
 void
-dot_load_halves(struct ll *l, const struct dot_unit *u, struct ll_value *at,
-		struct ll_value *out[2])
+dot_split(struct ll *l, struct ll_value *pairs, struct ll_value *out[2])
 {
-	const struct ll_type pairs = ll_type(LL_I32, u->lanes);
-	const struct ll_type floats = ll_type(LL_F32, u->lanes);
-	struct ll_value *v = ll_load(l, pairs, at), *upper;
+	const struct ll_type t = ll_typeof(l, pairs);
+	const struct ll_type f32 = ll_type(LL_F32, t.lanes);
+	struct ll_value *upper = ll_int(l, t, -(int64_t)0x10000);
 
-	upper = ll_int(l, pairs, -(int64_t)0x10000);
-	out[0] = ll_bits(l, ll_bin(l, LL_SHL, v, ll_int(l, pairs, 16)), floats);
-	out[1] = ll_bits(l, ll_bin(l, LL_AND, v, upper), floats);
+	out[0] = ll_bin(l, LL_SHL, pairs, ll_int(l, t, 16));
+	out[0] = ll_bits(l, out[0], f32);
+	out[1] = ll_bits(l, ll_bin(l, LL_AND, pairs, upper), f32);
 }
 
 /* Word i of both panels. */
@@ -141,7 +144,8 @@ one_word(const struct dot_tile *t, struct ll_value *a, struct ll_value *b,
 		struct ll_value *at = vector_at(t, b, v), *half[2];
 
 		if (per == 2) {
-			dot_load_halves(t->l, t->u, at, half);
+			at = ll_load(t->l, ll_type(LL_I32, t->u->lanes), at);
+			dot_split(t->l, at, half);
 			bv[v] = half[i % 2];
 			continue;
 		}

@@ -45,6 +45,8 @@ void ll_free(struct ll *l);
 const char *ll_cpu(const struct ll *l);
 const char *ll_features(const struct ll *l);
 bool ll_has(const struct ll *l, const char *feature);	/* "avx512f" */
+/* Whether it has the feature, and is quicker by it. */
+bool ll_gains(const struct ll *l, const char *feature);
 /* How many numbers of that base the widest register has. */
 uint32_t ll_lanes(const struct ll *l, enum ll_base base);
 /* Text; unoptimised before ll_optimize. */

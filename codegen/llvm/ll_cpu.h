@@ -9,10 +9,15 @@
 struct ll_cpu_row {
 	const char *name;	/* as LLVM calls it */
 	const char *features;	/* separated by spaces */
+	/* of these, those that it computes slower than what they replace */
+	const char *slow;
 };
 
 const struct ll_cpu_row *ll_cpu_rows(uint32_t *n);
 const struct ll_cpu_row *ll_cpu_find(const char *name);
+/* Whether code for the CPU of that name is quicker by a feature that it has: of
+ * one without a row, it is. */
+bool ll_cpu_gains(const char *name, const char *feature);
 /* Features that code may use, and that a program checks before it runs. */
 const char *const *ll_cpu_features(uint32_t *n);
 /*

@@ -5,6 +5,7 @@
 #include "codegen/link/compile_cache.h"
 #include "codegen/cg.h"
 #include "codegen/llvm/ll.h"
+#include "codegen/llvm/ll_cpu.h"
 
 #include <string.h>
 
@@ -35,6 +36,12 @@ cg_cpu_host_has(struct arena *a, const char *feature)
 		ll_free(l);
 	}
 	return has;
+}
+
+bool
+ll_gains(const struct ll *l, const char *feature)
+{
+	return ll_has(l, feature) && ll_cpu_gains(ll_cpu(l), feature);
 }
 
 /* ---- modules ---- */

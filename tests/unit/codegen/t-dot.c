@@ -214,6 +214,39 @@ test_far_bytes(void **state)
 	}
 }
 
+/* Panels that are widened are packed for many rows, and read as they are for
+ * some. */
+static void
+test_widened_panels(void **state)
+{
+	static const int64_t rows[] = { 16, 1024 };
+	const char *why;
+	uint32_t i;
+
+	for (i = 0; i < 2; i++) {
+		struct cg_kernel out = { .what = "dot" };
+		struct cg_cpu c = { .a = *state };
+		struct dot d = { .c = &c, .out = &out, .batch.size = 1,
+				 .m.size = rows[i], .n.size = 1024,
+				 .over.size = 1024,
+				 .source[1].base = LL_BF16,
+				 .dims = { { 1, { 1 }, { -1 } },
+					   { 1, { rows[i] }, { 0 } },
+					   { 1, { 1024 }, { 1 } } } };
+
+		c.ll = ll_new(*state, "x86-64-v4", false, &why);
+		assert_non_null(c.ll);
+		d.unit = dot_unit(&c, IR_BF16);
+		assert_int_equal(d.unit.kind, DOT_FMA);
+		dot_set_panels(&d.unit, true, LL_BF16);
+		assert_int_equal(d.unit.parts, 2);
+		assert_true(dot_plan(&d));
+		assert_true(d.unit.panels == (i == 0));
+		assert_int_equal(d.parts, i == 0 ? 0 : 2);
+		ll_free(c.ll);
+	}
+}
+
 int
 main(void)
 {
@@ -225,6 +258,7 @@ main(void)
 		cmocka_unit_test(test_amx),
 		cmocka_unit_test(test_packed_before),
 		cmocka_unit_test(test_far_bytes),
+		cmocka_unit_test(test_widened_panels),
 	};
 
 	if (getenv("BINARY_TESTS")) {	/* a release is not about these */

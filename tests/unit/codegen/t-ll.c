@@ -159,6 +159,11 @@ test_cpus(void **state)
 	assert_true(ll_cpu_has("+avx512f,-amx-bf16", "avx512f"));
 	assert_false(ll_cpu_has("+avx512f,-amx-bf16", "amx-bf16"));
 	assert_false(ll_cpu_has("avx512f avx2", "avx"));
+	assert_false(ll_cpu_gains("sapphirerapids", "avx512bf16"));
+	assert_true(ll_cpu_gains("sapphirerapids", "avx512f"));
+	assert_true(ll_cpu_gains("znver4", "avx512bf16"));
+	assert_true(ll_cpu_gains("x86-64-v4", "avx512bf16"));
+	assert_true(ll_cpu_gains("of-another-year", "avx512bf16"));
 }
 
 /* Of two runs one takes `native`, and both take every other one. */
