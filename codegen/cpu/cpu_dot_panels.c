@@ -9,7 +9,6 @@
 
 #define MOST_SUMS 24	/* in registers */
 #define MOST_PANELS 4	/* that are read at once */
-#define AHEAD 4096	/* bytes of a panel that are prefetched in AMX */
 
 /*
  * A number of A that is loaded is multiplied with so many vectors, and all sums
@@ -88,7 +87,7 @@ one_word(const struct panels *x, struct ll_value *a,
 	}
 }
 
-/* The vector of B at `b` as words of the unit. */
+/* The vector of B at `b` as words of the unit; prefetches another one. */
 static void
 load_words(const struct panels *x, struct ll_value *b, struct ll_value **out)
 {
@@ -97,6 +96,7 @@ load_words(const struct panels *x, struct ll_value *b, struct ll_value **out)
 	struct ll_value *v;
 	uint32_t i;
 
+	ll_prefetch(x->l, ll_plus_n(x->l, b, DOT_PANEL_AHEAD));
 	v = ll_load(x->l, ll_type(word, x->u->lanes), b);
 	if (x->s->base != LL_I8 && x->u->parts == 2) {
 		dot_split(x->l, v, out);
@@ -220,7 +220,8 @@ in_tiles(const struct panels *x)
 
 		at = ll_plus(l, panel_at(x, x->b, v), tile);
 		for (r = 0; r < 16; r++) {
-			ll_prefetch(l, ll_plus_n(l, at, AHEAD + 64 * r));
+			ll_prefetch(l, ll_plus_n(l, at, DOT_PANEL_AHEAD +
+							64 * r));
 		}
 		dot_amx(l, "llvm.x86.tileloadd64", &tiles[2], 1, at,
 			ll_i64(l, 64));

@@ -143,6 +143,10 @@ one_word(const struct dot_tile *t, struct ll_value *a, struct ll_value *b,
 	for (v = 0; v < t->nv; v++) {
 		struct ll_value *at = vector_at(t, b, v), *half[2];
 
+		if (t->u->panels && i % per == 0) {
+			ll_prefetch(t->l, ll_plus_n(t->l, at,
+						    DOT_PANEL_AHEAD));
+		}
 		if (per == 2) {
 			at = ll_load(t->l, ll_type(LL_I32, t->u->lanes), at);
 			dot_split(t->l, at, half);
