@@ -254,6 +254,7 @@ noinst_LIBRARIES += %D%/libemulate.a
 	%D%/emulate/emulate_operand.c \
 	%D%/emulate/emulate_past.c \
 	%D%/emulate/emulate_shadow.h \
+	%D%/emulate/emulate_sources.c \
 	%D%/emulate/emulate_switch.c \
 	%D%/emulate/emulate_switch.h \
 	%D%/emulate/emulate_sync.c \

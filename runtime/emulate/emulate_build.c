@@ -195,59 +195,30 @@ struct kept {
 /* The folder where it is compiled; signals are delayed while it exists. */
 struct folder {
 	char path[PATH_BYTES];
+	int64_t nsources;	/* files of images */
 	const char *own_places;	/* an option for checked code */
 	struct rt_delay *delay;
 };
 
-static enum rt_status
-write_text(const struct folder *f, const char *name, const char *head,
-	   const char *text, struct rt_error *err)
-{
-	char path[PATH_BYTES + 64];
-	struct rt_where where = { path, NULL, -1 };
-	FILE *file;
-	int ok;
-
-	snprintf(path, sizeof path, "%s/%s", f->path, name);
-	file = fopen(path, "w");
-	if (!file) {
-		return rt_fail(err, RT_IO, where, "cannot write: %s",
-			       strerror(errno));
-	}
-	ok = fputs(head, file) >= 0;
-	ok &= fputs(text, file) >= 0;
-	ok &= fclose(file) == 0;
-	return ok ? RT_OK : rt_fail(err, RT_IO, where, "cannot write: %s",
-				    strerror(errno));
-}
-
+/* An object, and the source that it is made of: 'o' and 'c'. */
 static void
-image_file(int64_t i, char c, char *out)
+source_file(const struct folder *f, int64_t i, char c, char *out, size_t n)
 {
-	snprintf(out, 32, "i%lld.%c", (long long)i, c);
+	char name[32];
+
+	snprintf(name, sizeof name, EMU_SOURCE, (long long)i, c);
+	snprintf(out, n, "%s/%s", f->path, i >= 0 ? name
+		 : c == 'o' ? "glue.o" : "glue.c");
 }
 
 static enum rt_status
-write_all(const struct rt_emu *e, const struct folder *f,
-	  struct rt_error *err)
+write_all(const struct rt_emu *e, struct folder *f, struct rt_error *err)
 {
-	const struct rt_images *x = e->images;
-	enum rt_status s = write_text(f, "glue.c", glue, hooks_of(e), err);
-	char name[32], head[256];
-	int64_t i;
+	enum rt_status s = emu_write_text(f->path, "glue.c", glue,
+					  hooks_of(e), err);
 
-	for (i = 0; i < x->ntexts && s == RT_OK; i++) {
-		s = write_text(f, x->texts[i].name, "", x->texts[i].text,
-			       err);
-	}
-	for (i = 0; i < x->n && s == RT_OK; i++) {
-		image_file(i, 'c', name);
-		snprintf(head, sizeof head, "#define LLMC_IMAGE %lld\n"
-			 "#line 1 \"%.200s\"\n", (long long)i,
-			 x->at[i].name);
-		s = write_text(f, name, head, x->at[i].source, err);
-	}
-	return s;
+	return s == RT_OK ? emu_write_sources(e->images, f->path, &f->nsources,
+					      err) : s;
 }
 
 /* ---- compiling ---- */
@@ -320,7 +291,7 @@ compile_next(const struct rt_emu *e, const struct folder *f, int64_t i,
 	const char *ours = i < 0 ? "-O2 -std=gnu11 -fPIC -w" : flags_of(e);
 	bool checked = e->flags & RT_EMU_CHECK;
 	const char *options = compiler_options();
-	char name[32], path[PATH_BYTES + 64];
+	char path[PATH_BYTES + 64];
 	struct compile_command c = { .n = 0 };
 
 	/* The last of two options counts. The user's options may make compiling
@@ -333,13 +304,9 @@ compile_next(const struct rt_emu *e, const struct folder *f, int64_t i,
 		add_words(&c, f->own_places);
 	}
 	add_words(&c, "-c -o");
-	image_file(i, 'o', name);
-	snprintf(path, sizeof path, "%s/%s", f->path, i < 0 ? "glue.o"
-		 : name);
+	source_file(f, i, 'o', path, sizeof path);
 	add_word(&c, path, strlen(path));
-	image_file(i, 'c', name);
-	snprintf(path, sizeof path, "%s/%s", f->path, i < 0 ? "glue.c"
-		 : name);
+	source_file(f, i, 'c', path, sizeof path);
 	add_word(&c, path, strlen(path));
 	return start_command(f, &c, pid, err);
 }
@@ -353,7 +320,7 @@ compile_all(const struct rt_emu *e, const struct folder *f,
 	int64_t i;
 	int j = 0;
 
-	for (i = -1; i < e->images->n && s == RT_OK; i++) {
+	for (i = -1; i < f->nsources && s == RT_OK; i++) {
 		j = (j + 1) % JOBS;
 		s = running[j] ? wait_command(f, running[j], err) : RT_OK;
 		running[j] = 0;
@@ -370,7 +337,7 @@ compile_all(const struct rt_emu *e, const struct folder *f,
 
 /* Objects are listed in a file: a command holds few words. */
 static enum rt_status
-link_all(const struct rt_emu *e, const struct folder *f, struct rt_error *err)
+link_all(const struct folder *f, struct rt_error *err)
 {
 	char path[PATH_BYTES + 64];
 	struct compile_command c = { .n = 0 };
@@ -386,9 +353,11 @@ link_all(const struct rt_emu *e, const struct folder *f, struct rt_error *err)
 		return rt_fail(err, RT_IO, where, "cannot write: %s",
 			       strerror(errno));
 	}
-	fprintf(list, "%s/glue.o\n", f->path);
-	for (i = 0; i < e->images->n; i++) {
-		fprintf(list, "%s/i%lld.o\n", f->path, (long long)i);
+	for (i = -1; i < f->nsources; i++) {
+		char object[PATH_BYTES + 64];
+
+		source_file(f, i, 'o', object, sizeof object);
+		fprintf(list, "%s\n", object);
 	}
 	if (fclose(list)) {
 		return rt_fail(err, RT_IO, where, "cannot write: %s",
@@ -480,7 +449,7 @@ build_in(struct rt_emu *e, struct folder *f, const struct kept *kept,
 		s = compile_all(e, f, err);
 	}
 	if (s == RT_OK) {
-		s = link_all(e, f, err);
+		s = link_all(f, err);
 	}
 	if (s != RT_OK) {
 		return s;

@@ -216,6 +216,18 @@ extern _Thread_local struct rt_emu *emu_now;
 
 enum rt_status emu_build(struct rt_emu *e, struct rt_error *err);
 
+/* ---- emulate_sources.c -------------------------------------------------- */
+
+/* The name of a file of images, by its number, and a letter of what it is. */
+#define EMU_SOURCE "i%lld.%c"
+
+enum rt_status emu_write_text(const char *folder, const char *name,
+			      const char *head, const char *text,
+			      struct rt_error *err);
+/* Writes these images to so many files, and what they include. */
+enum rt_status emu_write_sources(const struct rt_images *x, const char *folder,
+				 int64_t *nfiles, struct rt_error *err);
+
 /* ---- emulate_fiber.c ---------------------------------------------------- */
 
 enum rt_status emu_stacks(struct rt_emu *e, int64_t n, struct rt_error *err);

@@ -17,16 +17,16 @@ extern __thread const struct emu_calls *emu
 
 #define KERNEL(name, nthreads, minblocks, ARGS) \
 	static void name(const ARGS a); \
-	static void name##_run(const void *p) \
+	static void emu_run_##name(const void *p) \
 	{ \
 		name(*(const ARGS *)p); \
 	} \
-	static const struct emu_entry name##_entry = { \
-		#name, LLMC_IMAGE, name##_run, sizeof(ARGS), nthreads \
+	static const struct emu_entry emu_entry_##name = { \
+		#name, LLMC_IMAGE, emu_run_##name, sizeof(ARGS), nthreads \
 	}; \
-	static const struct emu_entry *const name##_at \
+	static const struct emu_entry *const emu_at_##name \
 		__attribute__((used, section("emu_entries"))) = \
-		&name##_entry; \
+		&emu_entry_##name; \
 	static void name(const ARGS a)
 
 #define TID (emu_self->tid)

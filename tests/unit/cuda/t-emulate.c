@@ -548,10 +548,62 @@ test_refused(void **state)
 	work_free(&w);
 }
 
+/* ---- images of one plan ---- */
+
+#define IMAGE(n, before, value) { "image" #n, "#include \"prelude.h\"\n" \
+	before "struct image" #n "_args {\n\tchar *at[1];\n};\n" \
+	"KERNEL(image" #n ", 32, 0, struct image" #n "_args)\n{\n" \
+	"\tif (TID == 0) {\n\t\t*(i32 *)a.at[0] = " value ";\n\t}\n}\n" }
+
+/* Names in several images mean what each says, and so do macros and variables
+ * of one that others have as well. */
+static void
+test_images(void **state)
+{
+	static const struct {
+		const char *func, *source;
+	} images[8] = {
+		IMAGE(0, "FN i32\nhelper(void)\n{\n\treturn 10;\n}\n",
+		      "helper()"),
+		IMAGE(1, "FN i32\nhelper(void)\n{\n\treturn 11;\n}\n",
+		      "helper()"),
+		IMAGE(2, "enum { NUMBER = 12 };\n", "NUMBER"),
+		IMAGE(3, "enum { NUMBER = 13 };\n", "NUMBER"),
+		IMAGE(4, "#define VALUE 14\n", "VALUE"),
+		IMAGE(5, "#ifndef VALUE\n#define VALUE 15\n#endif\n", "VALUE"),
+		IMAGE(6, "static i32 had = 15;\n", "++had"),
+		IMAGE(7, "static i32 had;\n", "had += 17"),
+	};
+	struct rt_grid g = { .blocks = { 1, 1, 1 }, .threads = 32,
+			     .cluster = 1 };
+	struct rt_error err = { 0 };
+	struct rt_emu *e = NULL;
+	struct t_images x;
+	int got;
+	void *at[1] = { &got };
+
+	(void)state;
+	t_images_init(&x);
+	for (g.image = 0; g.image < 8; g.image++) {
+		t_images_add(&x, "image.cu", images[g.image].source);
+	}
+	if (rt_emu_open(&e, &x.all, 0, &err) != RT_OK) {
+		fail_msg("%s", err.message);
+	}
+	assert_int_equal(rt_emu_functions(e), 8);
+	for (g.image = 0; g.image < 8; g.image++) {
+		g.func = images[g.image].func;
+		assert_int_equal(rt_emu_launch(e, &g, at, &err), RT_OK);
+		assert_int_equal(got, 10 + g.image);
+	}
+	rt_emu_close(e);
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_images),
 		cmocka_unit_test(test_plain),
 		cmocka_unit_test(test_checked),
 		cmocka_unit_test(test_refused),
