@@ -219,5 +219,6 @@ EXTRA_DIST += \
 	%D%/shared/t-scarce.h \
 	%D%/shared/t-split.h \
 	%D%/shared/t-type.h \
+	%D%/shared/t-weights-files.h \
 	%D%/serve/t-engine.h \
 	%D%/sim/t-sim.h

@@ -4,6 +4,7 @@
  */
 #include "tests/unit/data/t-safetensors.h"
 #include "tests/unit/shared/t-cases.h"
+#include "tests/unit/shared/t-weights-files.h"
 
 #include <math.h>
 
@@ -12,58 +13,15 @@ enum { MOST = 1 << 16, MOST_BYTES = 1 << 16 };
 static unsigned char whole_file[MOST_BYTES];
 static size_t file_bytes;
 
-static const char *
-path_of(const char *family, const char *file)
-{
-	static char path[1200];
-	const char *top = getenv("top_srcdir");
-
-	snprintf(path, sizeof(path), "%s/tests/interop/gguf/%s/%s",
-		 top ? top : ".", family, file);
-	return path;
-}
-
-static struct rt_st *
-open_file(const char *path)
-{
-	struct rt_error err = { 0 };
-	struct rt_st *st;
-
-	rt_st_open_any(&st, path, NULL, &err);
-	assert_string_equal(err.message, "");
-	return st;
-}
-
 /* ---- numbers --------------------------------------------------------- */
-
-/* Any n elements are those of the whole. */
-static void
-check_parts(const struct rt_st *st, const struct rt_st_tensor *t,
-	    const double *whole, unsigned *seed)
-{
-	int64_t all = rt_st_elems(t), first, n, i;
-	struct rt_error err = { 0 };
-	static double got[MOST];
-	int turn;
-
-	for (turn = 0; turn < 30; turn++) {
-		*seed = *seed * 1103515245 + 12345;
-		first = (int64_t)(*seed >> 8) % all;
-		*seed = *seed * 1103515245 + 12345;
-		n = (int64_t)(*seed >> 8) % (all - first + 1);
-		rt_st_read_f64(st, t, first, n, got, &err);
-		assert_string_equal(err.message, "");
-		for (i = 0; i < n; i++) {
-			assert_true(got[i] == whole[first + i]);
-		}
-	}
-}
 
 static void
 check_family(const char *family, size_t count)
 {
-	struct rt_st *st = open_file(path_of(family, "model.gguf"));
-	struct rt_st *want = open_file(path_of(family, "model.safetensors"));
+	struct rt_st *st = t_open_good(t_interop("gguf", family,
+						 "model.gguf"));
+	struct rt_st *want = t_open_good(t_interop("gguf", family,
+						   "model.safetensors"));
 	static double a[MOST], b[MOST];
 	struct rt_error err = { 0 };
 	unsigned seed = 7;
@@ -87,7 +45,7 @@ check_family(const char *family, size_t count)
 		if (memcmp(a, b, n * sizeof(*a)) != 0) {
 			fail_msg("%s of %s has other numbers", t->name, family);
 		}
-		check_parts(st, t, b, &seed);
+		t_check_parts(st, t, b, 30, &seed);
 	}
 	rt_st_free(want);
 	rt_st_free(st);
@@ -116,7 +74,7 @@ test_types(void **state)
 static void
 read_whole(void)
 {
-	FILE *f = fopen(path_of("qwen2", "model.gguf"), "rb");
+	FILE *f = fopen(t_interop("gguf", "qwen2", "model.gguf"), "rb");
 
 	assert_non_null(f);
 	file_bytes = fread(whole_file, 1, sizeof(whole_file), f);
@@ -124,22 +82,31 @@ read_whole(void)
 	fclose(f);
 }
 
-/* What bytes of a file are opened as; all of what is accepted can be read. */
-static enum rt_status
-try_bytes(const unsigned char *bytes, size_t n, struct rt_error *err)
+/* Writes bytes to a file, whose path is good until the next call. */
+static const char *
+put_file(const unsigned char *bytes, size_t n)
 {
-	static double out[MOST];
-	char path[64];
+	static char path[64];
 	FILE *f;
-	enum rt_status status;
-	struct rt_st *st;
-	size_t i;
 
 	snprintf(path, sizeof(path), "t-gguf-%ld.gguf", (long)getpid());
 	f = fopen(path, "wb");
 	assert_non_null(f);
 	assert_int_equal(fwrite(bytes, 1, n, f), n);
-	fclose(f);
+	assert_int_equal(fclose(f), 0);
+	return path;
+}
+
+/* What bytes of a file are opened as; all of what is accepted can be read. */
+static enum rt_status
+try_bytes(const unsigned char *bytes, size_t n, struct rt_error *err)
+{
+	const char *path = put_file(bytes, n);
+	static double out[MOST];
+	enum rt_status status;
+	struct rt_st *st;
+	size_t i;
+
 	memset(err, 0, sizeof(*err));
 	status = rt_st_open_any(&st, path, NULL, err);
 	unlink(path);
@@ -370,9 +337,8 @@ test_long(void **state)
 	static double got[MOST];
 	struct rt_error err = { 0 };
 	struct rt_st *st;
-	char path[64];
+	const char *path;
 	int64_t i;
-	FILE *f;
 
 	(void)state;
 	at = add_text(at, "general.architecture");
@@ -388,13 +354,8 @@ test_long(void **state)
 		}
 		*at++ = (unsigned char)(i % 251 - 125);
 	}
-	snprintf(path, sizeof(path), "t-gguf-%ld.gguf", (long)getpid());
-	f = fopen(path, "wb");
-	assert_non_null(f);
-	assert_int_equal(fwrite(whole_file, 1, (size_t)(at - whole_file), f),
-			 at - whole_file);
-	fclose(f);
-	st = open_file(path);
+	path = put_file(whole_file, (size_t)(at - whole_file));
+	st = t_open_good(path);
 	unlink(path);
 	assert_string_equal(rt_st_at(st, 0)->name, "lm_head.weight");
 	rt_st_read_f64(st, rt_st_at(st, 0), 7, ROWS * COLUMNS - 7, got, &err);
@@ -408,51 +369,12 @@ test_long(void **state)
 
 /* ---- memory ---------------------------------------------------------- */
 
-struct counter {
-	long left, live;
-};
-
-static void *
-counting_realloc(void *user, void *p, size_t n)
-{
-	struct counter *c = user;
-	void *q;
-
-	if (n == 0) {
-		c->live -= p != NULL;
-		free(p);
-		return NULL;
-	}
-	if (c->left-- <= 0) {
-		return NULL;
-	}
-	q = realloc(p, n);
-	assert_non_null(q);
-	c->live += p == NULL;
-	return q;
-}
-
-/* The n-th request fails, for every n; nothing is leaked. */
 static void
 test_memory(void **state)
 {
-	enum rt_status status = RT_NOMEM;
-	long n;
-
 	(void)state;
-	for (n = 0; n < 100 && status == RT_NOMEM; n++) {
-		struct counter c = { n, 0 };
-		struct rt_alloc alloc = { counting_realloc, &c };
-		struct rt_error err = { 0 };
-		struct rt_st *st;
-
-		status = rt_st_open_any(&st, path_of("llama", "model.gguf"),
-					&alloc, &err);
-		rt_st_free(st);
-		assert_int_equal(c.live, 0);
-	}
-	assert_int_equal(status, RT_OK);
-	assert_true(n > 6);
+	assert_true(t_starve(t_interop("gguf", "llama", "model.gguf"), NULL) >
+		    5);
 }
 
 int

@@ -4,6 +4,7 @@
  * what is wrong with files.
  */
 #include "tests/unit/data/t-safetensors.h"
+#include "tests/unit/shared/t-weights-files.h"
 
 #include <math.h>
 
@@ -15,60 +16,19 @@ static const char *const formats[] = {
 
 enum { NFORMATS = sizeof(formats) / sizeof(formats[0]) };
 
-static struct rt_st *
-open_format(const char *format, const char *file)
-{
-	const char *top = getenv("top_srcdir");
-	struct rt_error err = { 0 };
-	struct rt_st *st;
-	char path[1200];
-
-	snprintf(path, sizeof(path), "%s/tests/interop/quantised/%s/%s",
-		 top ? top : ".", format, file);
-	rt_st_open_any(&st, path, NULL, &err);
-	assert_string_equal(err.message, "");
-	return st;
-}
-
 /* ---- numbers --------------------------------------------------------- */
-
-/* Any n elements are those of the whole, whatever was read before. */
-static void
-check_parts(const struct rt_st *st, const struct rt_st_tensor *t,
-	    const double *whole, unsigned *seed)
-{
-	int64_t all = rt_st_elems(t), first, n, i;
-	struct rt_error err = { 0 };
-	double got[1000];
-	float raw[1000];
-	int turn;
-
-	for (turn = 0; turn < 20; turn++) {
-		*seed = *seed * 1103515245 + 12345;
-		first = (int64_t)(*seed >> 8) % all;
-		*seed = *seed * 1103515245 + 12345;
-		n = (int64_t)(*seed >> 8) % (all - first + 1);
-		rt_st_read_f64(st, t, first, n, got, &err);
-		assert_string_equal(err.message, "");
-		rt_st_read_raw(st, t, 4 * first, 4 * n, raw, &err);
-		assert_string_equal(err.message, "");
-		for (i = 0; i < n; i++) {
-			assert_true(got[i] == whole[first + i]);
-			assert_true((double)raw[i] == whole[first + i]);
-		}
-	}
-}
 
 static void
 check_format(const char *format)
 {
-	struct rt_st *st = open_format(format, ""), *want;
+	struct rt_st *st = t_open_good(t_interop("quantised", format, ""));
+	struct rt_st *want = t_open_good(t_interop("quantised", format,
+						   "want.safetensors"));
 	struct rt_error err = { 0 };
 	double whole[1000];
 	unsigned seed = 7;
 	size_t i;
 
-	want = open_format(format, "want.safetensors");
 	assert_int_equal(rt_st_count(want), 7);
 	/* and an embedding, a head and three norms, but no scales */
 	assert_int_equal(rt_st_count(st), 12);
@@ -80,7 +40,7 @@ check_format(const char *format)
 		assert_int_equal(t->dtype, RT_F32);
 		assert_true(rt_st_fits(t, w->shape, w->ndim));
 		rt_st_read_f64(want, w, 0, rt_st_elems(w), whole, &err);
-		check_parts(st, t, whole, &seed);
+		t_check_parts(st, t, whole, 20, &seed);
 	}
 	rt_st_free(want);
 	rt_st_free(st);
@@ -416,67 +376,28 @@ test_plain(void **state)
 
 /* ---- memory ---------------------------------------------------------- */
 
-struct counter {
-	long left, live;
-};
-
-static void *
-counting_realloc(void *user, void *p, size_t n)
+static enum rt_status
+read_matrix(struct rt_st *st, struct rt_error *err)
 {
-	struct counter *c = user;
-	void *q;
+	const struct rt_st_tensor *t =
+		rt_st_find(st, "model.layers.0.mlp.up_proj.weight");
+	float v[1000];
 
-	if (n == 0) {
-		c->live -= p != NULL;
-		free(p);
-		return NULL;
-	}
-	if (c->left-- <= 0) {
-		return NULL;
-	}
-	q = realloc(p, n);
-	assert_non_null(q);
-	c->live += p == NULL;
-	return q;
-}
-
-/* The n-th request fails, for every n; nothing is leaked. */
-static void
-check_memory(const char *format)
-{
-	const char *top = getenv("top_srcdir");
-	enum rt_status status = RT_NOMEM;
-	char path[1200];
-	long n;
-
-	snprintf(path, sizeof(path), "%s/tests/interop/quantised/%s/"
-		 "model.safetensors", top ? top : ".", format);
-	for (n = 0; n < 200 && status == RT_NOMEM; n++) {
-		struct counter c = { n, 0 };
-		struct rt_alloc alloc = { counting_realloc, &c };
-		struct rt_error err = { 0 };
-		const struct rt_st_tensor *t;
-		struct rt_st *st;
-		float v[1000];
-
-		status = rt_st_open_any(&st, path, &alloc, &err);
-		if (status == RT_OK) {
-			t = rt_st_find(st, "model.layers.0.mlp.up_proj.weight");
-			status = rt_st_read_raw(st, t, 0, t->end, v, &err);
-		}
-		rt_st_free(st);
-		assert_int_equal(c.live, 0);
-	}
-	assert_int_equal(status, RT_OK);
-	assert_true(n > 10);
+	return rt_st_read_raw(st, t, 0, t->end, v, err);
 }
 
 static void
 test_memory(void **state)
 {
+	static const char *const some[] = { "gptq4-order", "packed4-zeros" };
+	int i;
+
 	(void)state;
-	check_memory("gptq4-order");
-	check_memory("packed4-zeros");
+	for (i = 0; i < 2; i++) {
+		assert_true(t_starve(t_interop("quantised", some[i],
+					       "model.safetensors"),
+				     read_matrix) > 9);
+	}
 }
 
 int

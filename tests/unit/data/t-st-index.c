@@ -3,36 +3,9 @@
  * stands for, and memory that runs out while opening them.
  */
 #include "tests/unit/data/t-safetensors.h"
+#include "tests/unit/shared/t-weights-files.h"
 
 #include <sys/stat.h>
-
-/* ---- an allocator that can run out --------------------------------- */
-
-struct counter {
-	long left; /* requests until one fails; < 0: never */
-	long live; /* blocks not yet freed */
-};
-
-static void *
-counting_realloc(void *user, void *p, size_t n)
-{
-	struct counter *c = user;
-	void *q;
-
-	if (n == 0) {
-		c->live -= p != NULL;
-		free(p);
-		return NULL;
-	}
-	if (c->left == 0) {
-		return NULL;
-	}
-	c->left -= c->left > 0;
-	q = realloc(p, n);
-	assert_non_null(q);
-	c->live += p == NULL;
-	return q;
-}
 
 /* ---- indexes ------------------------------------------------------- */
 
@@ -283,39 +256,11 @@ test_open_any(void **state)
 
 /* ---- memory -------------------------------------------------------- */
 
-/* Lets the 1st, 2nd, ... request for memory fail until none does. */
-static long
-starve(const char *path)
-{
-	struct counter c = { 0, 0 };
-	struct rt_alloc alloc = { counting_realloc, &c };
-	enum rt_status status;
-	struct rt_error err;
-	struct rt_st *st;
-	long n;
-
-	for (n = 0;; n++) {
-		c.left = n;
-		status = rt_st_open_any(&st, path, &alloc, &err);
-		if (status == RT_OK) {
-			break;
-		}
-		assert_int_equal(status, RT_NOMEM);
-		assert_int_equal(err.status, RT_NOMEM);
-		assert_non_null(strstr(err.message, "out of memory"));
-		assert_null(st);
-		assert_int_equal(c.live, 0);
-	}
-	rt_st_free(st);
-	assert_int_equal(c.live, 0);
-	return n;
-}
-
 static void
 test_out_of_memory(void **state)
 {
-	struct counter spent = { 0, 0 };
-	struct rt_alloc none = { counting_realloc, &spent };
+	struct t_granted spent = { 0, 0 };
+	struct rt_alloc none = { t_granted_realloc, &spent };
 	char *dir = dir_with_shards();
 	struct rt_error err;
 	struct rt_st *st;
@@ -324,17 +269,17 @@ test_out_of_memory(void **state)
 	put_json(dir, INDEX,
 		 "{'weight_map':{'c':'sub/m2.safetensors','b':'m1.safetensors',"
 		 "'a':'m1.safetensors'}}\n");
-	assert_true(starve(dir) > 10);
-	assert_true(starve(path_in(dir, INDEX)) > 10);
-	assert_true(starve(path_in(dir, "m1.safetensors")) > 4);
+	assert_true(t_starve(dir, NULL) > 10);
+	assert_true(t_starve(path_in(dir, INDEX), NULL) > 10);
+	assert_true(t_starve(path_in(dir, "m1.safetensors"), NULL) > 4);
 	assert_int_equal(remove(path_in(dir, INDEX)), 0);
-	assert_true(starve(dir) > 5);
+	assert_true(t_starve(dir, NULL) > 5);
 	put_bytes(dir, "model.safetensors",
 		  make("{'__metadata__':{'1':'','2':'','3':'','4':'','5':'',"
 		       "'6':'','7':'','8':'','9':'','10':'','11':'','12':'',"
 		       "'13':'','14':'','15':'','16':'','17':''}}",
 		       0));
-	assert_true(starve(dir) > 6);
+	assert_true(t_starve(dir, NULL) > 6);
 	assert_int_equal(rt_st_parse(&st, "", 0, 0, &none, &err), RT_NOMEM);
 	assert_string_equal(err.message, "out of memory");
 	remove_dir(dir, of_index);
