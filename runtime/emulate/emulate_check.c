@@ -265,36 +265,44 @@ may_write(const struct accessor *a, const struct emu_cell *c, uint8_t mask)
 		is_ordered(a, mask, c->rmask[1], c->reader[1], c->rclock[1]);
 }
 
-/* What may not be done is reported by check_read and check_write. */
+/*
+ * What may not be done is reported by check_read and check_write.  A range
+ * comes as numbers: as a structure it would go through memory, in parts that
+ * are written apart and read together, for which a CPU waits.
+ */
 static void
-plain_read(struct rt_emu *e, const struct emu_task *t, const struct range all)
+plain_read(struct rt_emu *e, const struct emu_task *t, struct emu_cell *cell,
+	   int64_t at, int64_t end)
 {
 	struct accessor a = accessor_of(e, t);
-	struct range r = all;
+	struct range r = { cell, at, end };
 
 	while (r.at < r.end) {
 		struct emu_cell *c = r.cell;
 		uint8_t mask = take_cell(&r);
 
 		if (!may_read(&a, c, mask)) {
-			check_read(e, t, all, false);
+			check_read(e, t, (struct range){ cell, at, end },
+				   false);
 		}
 		mark_cell_read(c, mask, a.self, a.clock);
 	}
 }
 
 static void
-plain_write(struct rt_emu *e, const struct emu_task *t, const struct range all)
+plain_write(struct rt_emu *e, const struct emu_task *t, struct emu_cell *cell,
+	    int64_t at, int64_t end)
 {
 	struct accessor a = accessor_of(e, t);
-	struct range r = all;
+	struct range r = { cell, at, end };
 
 	while (r.at < r.end) {
 		struct emu_cell *c = r.cell;
 		uint8_t mask = take_cell(&r);
 
 		if (!may_write(&a, c, mask)) {
-			check_write(e, t, all, false);
+			check_write(e, t, (struct range){ cell, at, end },
+				    false);
 		}
 		mark_cell_write(c, mask, a.self, a.clock, true);
 	}
@@ -413,6 +421,13 @@ is_own(const struct rt_emu *e, const char *p)
 	       (p >= e->lib->from && p < e->lib->to);
 }
 
+/* Where a thread has its own variables, and what stands for registers. */
+static inline bool
+is_stack(const struct rt_emu *e, const char *p)
+{
+	return p >= e->stacks && p < e->stacks_end;
+}
+
 static void
 touch(const void *address, long n, bool write, bool atomic)
 {
@@ -428,13 +443,14 @@ touch(const void *address, long n, bool write, bool atomic)
 			check_write(e, e->now, r, true);
 			mark_atomic(r, emu_index(e, e->now),
 				    emu_knower(e, e->now)->clock);
+		} else if (write) {
+			plain_write(e, e->now, r.cell, r.at, r.end);
 		} else {
-			(write ? plain_write : plain_read)(e, e->now, r);
+			plain_read(e, e->now, r.cell, r.at, r.end);
 		}
 		return;
 	}
-	if (p >= e->stacks && p < e->stacks + e->stack_capacity *
-	    e->stack_bytes) {
+	if (is_stack(e, p)) {
 		touch_sums(e, p, n, write);
 		return;
 	}
@@ -452,16 +468,29 @@ touch(const void *address, long n, bool write, bool atomic)
 	}
 }
 
+/* Whether an access cannot be a mistake: most of all are of this kind. */
+static inline bool
+is_harmless(const void *p)
+{
+	const struct rt_emu *e = emu_now;
+
+	return is_stack(e, p) && !e->shadow->has_sums;
+}
+
 void
 emu_load(const void *p, long n)
 {
-	touch(p, n, false, false);
+	if (!is_harmless(p)) {
+		touch(p, n, false, false);
+	}
 }
 
 void
 emu_store(const void *p, long n)
 {
-	touch(p, n, true, false);
+	if (!is_harmless(p)) {
+		touch(p, n, true, false);
+	}
 }
 
 void
@@ -519,8 +548,11 @@ emu_check_landed(struct rt_emu *e, unsigned at, int64_t n)
 void
 emu_check_read(struct rt_emu *e, unsigned at, int64_t n)
 {
+	struct range r;
+
 	if (e->shadow) {
-		plain_read(e, e->now, range_at(e, at, n));
+		r = range_at(e, at, n);
+		plain_read(e, e->now, r.cell, r.at, r.end);
 	}
 }
 
@@ -533,7 +565,8 @@ emu_check_row(struct rt_emu *e, struct emu_task *t, unsigned at, bool write)
 
 	for (i = 0; e->shadow && i < 4; i++) {
 		r = range_at(e, at + 4 * (unsigned)i, 4);
-		(write ? plain_write : plain_read)(e, t + i, r);
+		(write ? plain_write : plain_read)(e, t + i, r.cell, r.at,
+						   r.end);
 	}
 }
 
@@ -614,6 +647,7 @@ add_sum(struct rt_emu *e, struct emu_knower *k, const void *p, int64_t bytes,
 	if (k->nsums == 0 || (const char *)p + bytes > k->sums_to) {
 		k->sums_to = (const char *)p + bytes;
 	}
+	e->shadow->has_sums = true;
 	k->nsums += i == k->nsums;
 	k->sums[i] = (struct emu_sum){ p, bytes, pending, loaded };
 }

@@ -40,7 +40,7 @@ emu_stacks_free(struct rt_emu *e)
 		munmap(e->stacks, n);
 	}
 	free(e->fibers);
-	e->stacks = NULL;
+	e->stacks = e->stacks_end = NULL;
 	e->fibers = NULL;
 	e->stack_capacity = 0;
 }
@@ -62,6 +62,7 @@ make_stacks(struct rt_emu *e, int64_t n, struct rt_error *err)
 		e->stacks = NULL;
 		return rt_no_memory(err, NULL);
 	}
+	e->stacks_end = e->stacks + n * e->stack_bytes;
 	e->stack_capacity = n;
 	for (i = 0; i < n; i++) {
 		e->fibers[i].stack = e->stacks + i * e->stack_bytes;

@@ -197,7 +197,7 @@ struct rt_emu {
 	struct emu_task *now;
 	void *main_sp;
 	/* stacks */
-	char *stacks;
+	char *stacks, *stacks_end;
 	int64_t stack_bytes, nstacks, stack_capacity;
 	struct emu_fiber *fibers, *free_fibers;
 	/* memory that kernels may access, sorted */

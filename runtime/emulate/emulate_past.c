@@ -504,6 +504,7 @@ emu_past_start(struct rt_emu *e)
 	drop_past(s, &s->join_b);
 	drop_past(s, &s->joined);
 	memset(s->clocks, 0, sizeof s->clocks);
+	s->has_sums = false;
 	if (s->nknowers == 0) {
 		return;
 	}

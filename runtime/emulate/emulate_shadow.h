@@ -65,6 +65,7 @@ struct emu_shadow {
 	struct emu_past *free;
 	int past_capacity; /* capacity of each free one, in entries */
 	int n;				/* entries: threads and others */
+	bool has_sums;			/* a thread has some, in this launch */
 	uint32_t clocks[EMU_OTHERS];
 	/* by block: barriers, and mbarriers' current and last phases */
 	struct emu_grown (*bars)[EMU_BARRIERS];
