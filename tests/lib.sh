@@ -214,6 +214,61 @@ near_numbers()
 		END { exit bad }' >apart || bad "$1 and $2: $(cat apart)"
 }
 
+# ---- plans for emulated GPUs, which train as those for CPUs do ----
+
+# drawn_losses NAME FOLDER OPTIONS..: of three steps of a plan, to NAME
+drawn_losses()
+{
+	name=$1 folder=$2
+	shift 2
+	rm -f log
+	"$folder/rank" train --local --data draw --seed 5 --steps 3 \
+		--log log "$@" >out 2>err || bad "$folder $*" || return
+	losses_in log >"$name"
+}
+
+# near_losses ONE OTHER CLOSE: three of each, within that part of the first's;
+# some awks take NaN for near to each number, so it is found as a word
+near_losses()
+{
+	paste "$1" "$2" | awk -v most="$3" '
+		{ d = $1 - $2; d = d < 0 ? -d : d }
+		NF != 2 || /[^-+.0-9e\t]/ || d > $1 * most { bad = 1 }
+		END { exit bad || NR != 3 }' || {
+		paste "$1" "$2"
+		bad "$1 and $2: other losses"
+	}
+}
+
+# built FOLDER ARGUMENTS..: a plan of model.llm
+built()
+{
+	folder=$1
+	shift
+	# shellcheck disable=SC2086 # words
+	run -w --no-whole --draft $dims "$@" -o "$folder" model.llm
+}
+
+# begin MODEL [EDIT] [DIMS]: model.llm is that example, edited, and `want' has
+# its losses on a CPU
+begin()
+{
+	model=$1 dims=${3-}
+	sed "${2-}" "$examples/$model.llm" >model.llm
+	rm -rf cpu
+	built cpu --target cpux1 && drawn_losses want cpu || exit 1
+}
+
+# on TARGET PINS [ARCH] [CLOSE]: emulated, it has the losses that it has on a
+# CPU; `gpu' is the plan
+on()
+{
+	rm -rf gpu
+	built gpu --target "$1" --pin "$2" --arch "${3:-sm_80}" &&
+		drawn_losses got gpu --device emulate &&
+		near_losses want got "${4:-1e-5}" || bad "$model on $1, $2"
+}
+
 # ---- what is compiled here ----
 
 # shared NAME.so OPTION-OR-SOURCE..: a shared object, if there is a compiler.

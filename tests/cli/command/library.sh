@@ -56,5 +56,13 @@ refused '' --list-ops; exit $failed
 misused 'cannot read none.llm' none.llm; exit $failed
 1 one and other differ
 mkdir one other; : >one/file; same_folders one other; exit $failed
+0 on
+seq 3 >one; sed s/3/3.1/ one >two; near_losses one two 0.04 && echo on; exit $failed
+1 one and two: other losses
+seq 3 >one; sed s/3/3.1/ one >two; near_losses one two 0.03; exit $failed
+1 one and two: other losses
+seq 3 >one; sed s/3/nan/ one >two; near_losses one two 0.03; exit $failed
+1 one and two: other losses
+seq 2 >one; seq 2 >two; near_losses one two 0.03; exit $failed
 END
 exit $failed

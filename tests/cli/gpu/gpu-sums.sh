@@ -6,53 +6,14 @@
 . "${top_srcdir:?}/tests/lib.sh"
 need llvm linker
 
-export LLMC_LINKER="$linker -O0"
 export LLMC_NVRTC=/nonexistent
 # each launch is checked: that which stores, and one that adds
 export LLMC_EMULATE_CHECK=1
 
-# built FOLDER ARGUMENTS..
-built()
+# sums_on TARGET PINS [ARCH] [CLOSE]: as on a CPU, and only norms are zeroed
+sums_on()
 {
-	folder=$1
-	shift
-	# shellcheck disable=SC2086 # words
-	run -w --no-whole --draft $dims "$@" -o "$folder" model.llm
-}
-
-# losses NAME FOLDER OPTIONS..: of three steps, to NAME
-losses()
-{
-	name=$1 folder=$2
-	shift 2
-	rm -f log
-	"$folder/rank" train --local --data draw --seed 5 --steps 3 \
-		--log log "$@" >out 2>err || bad "$model, $folder $*: $(cat err)"
-	losses_in log >"$name"
-}
-
-# begin MODEL [EDIT] [DIMS]: and the CPU's losses
-begin()
-{
-	model=$1 dims=${3-}
-	sed "${2-}" "$examples/$model.llm" >model.llm
-	rm -rf cpu
-	built cpu --target cpux1 && losses want cpu
-}
-
-# on TARGET PINS [ARCH] [CLOSE]: as the CPU's, and only norms are zeroed
-on()
-{
-	rm -rf gpu
-	built gpu --target "$1" --pin "$2" --arch "${3:-sm_80}" &&
-		losses got gpu --device emulate &&
-		paste want got | awk -v most="${4:-1e-5}" '
-			{ d = $1 - $2; d = d < 0 ? -d : d }
-			NF != 2 || $2 != $2 + 0 || !(d <= $1 * most) { bad = 1 }
-			END { exit bad || NR != 3 }' || {
-		paste want got
-		bad "$model on $1, $2: other losses than the CPU's"
-	}
+	on "$@"
 	gpu/rank inspect >inspect 2>err || bad "$model, $2: $(cat err)"
 	sed -n 's/^ *zeroed each step  *\([0-9]*\) bytes.*/\1/p' inspect >zeroed
 	[ -s zeroed ] || bad "$model, $2: nobody says what is zeroed"
@@ -63,38 +24,38 @@ on()
 # Orders of a pipeline: backward in one or in two phases, stages that a rank has
 # several of, as many slots as microbatches; and one microbatch alone.
 begin tiny-dense 's/layers = 2/layers = 4/'
-on h100x2 pp=2,schedule=1f1b,microbatch=1 sm_90a
-on h100x1 dp=1,microbatch=4
-on h100x2 pp=2,schedule=gpipe,microbatch=2
-on h100x2 pp=2,schedule=interleaved,interleave=2,microbatch=1
-on h100x2 pp=2,schedule=zb_h1,microbatch=1
+sums_on h100x2 pp=2,schedule=1f1b,microbatch=1 sm_90a
+sums_on h100x1 dp=1,microbatch=4
+sums_on h100x2 pp=2,schedule=gpipe,microbatch=2
+sums_on h100x2 pp=2,schedule=interleaved,interleave=2,microbatch=1
+sums_on h100x2 pp=2,schedule=zb_h1,microbatch=1
 # sums that data ranks reduce in each microbatch, or once
 for zero in 0 1 2 3; do
-	on h100x2 dp=2,zero=$zero,microbatch=1
+	sums_on h100x2 dp=2,zero=$zero,microbatch=1
 done
 
 # Sums of 16 bits: by the copying unit, and by threads.
 begin tiny-dense 's/dtype f32/dtype bf16/;s/seq = 16/seq = 80/'
-on h100x1 dp=1,microbatch=2 sm_90a 2e-2
-on h100x1 dp=1,microbatch=2 sm_80 2e-2
-on b200x1 dp=1,microbatch=2 sm_100a 2e-2
+sums_on h100x1 dp=1,microbatch=2 sm_90a 2e-2
+sums_on h100x1 dp=1,microbatch=2 sm_80 2e-2
+sums_on b200x1 dp=1,microbatch=2 sm_100a 2e-2
 
 # Of 32 experts most get no token of a microbatch, and some none in a step.
 begin tiny-moe 's/expert = 4/expert = 32/;s/batch = 4/batch = 2/;s/seq = 16/seq = 8/'
-on h100x1 dp=1,microbatch=1
-on h100x2 ep=2,microbatch=1 sm_90a
+sums_on h100x1 dp=1,microbatch=1
+sums_on h100x2 ep=2,microbatch=1 sm_90a
 begin tiny-moe
-on h100x2 pp=2,schedule=1f1b,microbatch=1
+sums_on h100x2 pp=2,schedule=1f1b,microbatch=1
 
 # A tied embedding: two functions of one rank, or of two, add to one tensor,
 # by a contraction and by index.
 begin gpt2-124m '' '--dim hidden=32 --dim heads=2 --dim layers=2 --dim vocab=200 --dim seq=16 --dim batch=4'
-on h100x1 dp=1,microbatch=1
-on h100x2 pp=2,microbatch=1
+sums_on h100x1 dp=1,microbatch=1
+sums_on h100x2 pp=2,microbatch=1
 
 # Latent attention, shared experts, and layers of two kinds.
 begin deepseek-v3 's/dtype bf16/dtype f32/;s/dtype = bf16/dtype = f32/;s/repeat 58/repeat 1/;s/repeat 3/repeat 1/
 	s/from 3/from 1/' '--dim hidden=32 --dim heads=2 --dim nope=8 --dim rot=8 --dim vd=8 --dim qrank=16 --dim rank=16 --dim ffn=32 --dim mid=16 --dim expert=16 --dim choice=8 --dim vocab=128 --dim seq=16 --dim batch=4'
-on h100x1 dp=1,microbatch=1
-on h100x2 tp=2,microbatch=2
+sums_on h100x1 dp=1,microbatch=1
+sums_on h100x2 tp=2,microbatch=2
 exit $failed

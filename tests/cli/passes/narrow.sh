@@ -91,18 +91,6 @@ losses()
 	losses_in log >"$to"
 }
 
-# near NAME NAME CLOSE: within that part of each other, in all steps
-near()
-{
-	paste "$1" "$2" | awk -v most="$3" '
-		{ d = $1 - $2; d = d < 0 ? -d : d }
-		NF != 2 || d > $1 * most { bad = 1 }
-		END { exit bad || NR != 3 }' || {
-		paste "$1" "$2"
-		bad "losses $1 and $2"
-	}
-}
-
 # of one multiprocessor, which has tiles large enough for tcgen05
 sed 's/units = 148/units = 1/;s/^target b200/target few/' \
 	"$top_srcdir/targets/b200.target" >few.target
@@ -110,16 +98,16 @@ sed -i 's/seq = 16/seq = 32/;s/hidden = 32/hidden = 128/;s/ffn = 48/ffn = 256/
 	s/expert = 4/expert = 2/' moe.llm
 losses moe moe --target cpux1 --
 losses blackwell moe --target ./few.target -- --device emulate
-near moe blackwell 1e-3
+near_losses moe blackwell 1e-3
 grep -l dot_at plan/kernels/*.cu | xargs grep -q 'tc_mma_f8(' ||
 	bad 'no experts in e4m3'
 losses bf16 plain --target cpux1 --
 losses one narrow --target cpux1 --
 cmp -s bf16 one && bad 'nothing was rounded'
-near bf16 one 5e-3
+near_losses bf16 one 5e-3
 losses hopper narrow --target h100x2 --arch sm_90a \
 	--pin tp=2,split.tp=ffn+vocab+seq -- --device emulate
-near one hopper 1e-3
+near_losses one hopper 1e-3
 
 run --target h100x1 --emit=cuda narrow.llm
 grep -q 'wg_e4m3_64x' out || bad 'no kernel multiplies e4m3'
