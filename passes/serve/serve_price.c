@@ -2,9 +2,9 @@
  * The time of a step and the memory of a rank, from the items of its program.
  * A contraction is the larger of its math and of what it reads and writes, as
  * price/ has it, but with its weights in the form that they are stored in, and
- * with what a CPU does not hide of the smaller.  A
- * decoding sequence reads its cache once; a chunk of a prompt is the attention
- * of training with more keys than queries.
+ * with what a CPU does not hide of the smaller.  A decoding sequence reads its
+ * cache once; a chunk of a prompt is the attention of training with more keys
+ * than queries.
  */
 #include "passes/serve/serve.h"
 
