@@ -300,8 +300,10 @@ piece_least_bytes(const struct space *s, const struct piece_choice *c,
 }
 
 /*
- * All that forward saves in layers crosses the link once.  Of rows that reserve
- * more than they have, what crosses it is not known.
+ * All that forward saves in layers crosses the link once.  Values without a dim
+ * of sequences are left out: they are known as they lie in memory, aligned, and
+ * not as they cross.  Of rows that reserve more than they have, what crosses is
+ * not known.
  */
 double
 piece_least_link_us(const struct space *s, const struct piece_choice *c,
@@ -309,14 +311,16 @@ piece_least_link_us(const struct space *s, const struct piece_choice *c,
 		    double sequences)
 {
 	double rate = s->devs.at[dev]->device.host_bytes_us;
-	struct piece_bytes b;
+	bool first = lo == 0 && !solo, last = hi == s->nlayers && !solo;
 
 	if (rate <= 0 || ir_setting(s->m, "memory.routed")) {
 		return 0;
 	}
-	piece_least_bytes(s, c, lo, hi, solo, sequences, &b);
-	return (b.slot[MEMORY_TO_INPUT] + b.slot[MEMORY_TO_WEIGHTS]) / rate *
-	       (1 - PIECE_NEAR);
+	lo += first;
+	hi -= last;
+	return sequences * (per_layer(s, c->grows[MEMORY_TO_INPUT], lo, hi) +
+			    per_layer(s, c->grows[MEMORY_TO_WEIGHTS], lo, hi)) /
+	       rate * (1 - PIECE_NEAR);
 }
 
 /* ---- layers by stage ---- */

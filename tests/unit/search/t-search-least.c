@@ -16,7 +16,10 @@
 #include "t-stand.h"
 #include "passes/pieces/piece_parts.h"
 
-/* Norms of queries and keys, which attention may compute with its rows. */
+/*
+ * Norms of queries and keys, which attention may compute with its rows; and
+ * values by a factor that is saved, too, and has no sequences.
+ */
 static const char normed[] =
 	"model m {\n"
 	"  dim hidden = 512, heads = 8, kv = 2, hd = 64, ffn = 1024,\n"
@@ -27,7 +30,8 @@ static const char normed[] =
 	"    n = rmsnorm(x);\n"
 	"    q = rmsnorm(linear(n -> heads, hd));\n"
 	"    k = rmsnorm(linear(n -> kv, hd));\n"
-	"    a = attention(rope(q), rope(k), linear(n -> kv, hd), causal);\n"
+	"    v = linear(n -> kv, hd) * sigmoid(weight(hd));\n"
+	"    a = attention(rope(q), rope(k), v, causal);\n"
 	"    x = x + linear(a -> hidden);\n"
 	"    n = layernorm(x);\n"
 	"    x = x + linear(gelu(linear(n -> ffn)) -> hidden);\n"
