@@ -9,7 +9,8 @@
  * is both embedding and head, the contraction comes first, so its rows are
  * added in each microbatch.  That is taken to be so in any plan: where the two
  * are on different ranks of the pipeline, each in truth stores a sum of its
- * own.
+ * own.  Where several contractions add to one sum, as of weights that are tied,
+ * each is taken to store it, though only the first one does.
  */
 #include "passes/price/price.h"
 
