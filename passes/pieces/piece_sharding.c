@@ -256,15 +256,15 @@ piece_pricing(const struct piece_store *s, const struct piece_sharding *w,
 
 static void
 choose_parts(const struct piece_store *s, const struct piece_sharding *w,
-	     struct kernels *const *of)
+	     const func_id *ids, uint32_t n, struct kernels *const *of)
 {
 	struct pricing at = piece_pricing(s, w, 0);
-	func_id f;
+	uint32_t i;
 
-	for (f = 1; f < w->m->funcs.n; f++) {
-		if (of[f]) {
+	for (i = 0; i < n; i++) {
+		if (ids[i] && of[ids[i]]) {
 			price_choose_parts(&at, s->space->base.chunks,
-					   of[f]->top);
+					   of[ids[i]]->top);
 		}
 	}
 }
@@ -274,10 +274,11 @@ piece_find_kernels(struct piece_store *s, struct piece_sharding *w,
 		   int64_t microbatch, int64_t dp)
 {
 	struct piece_kernels *list = piece_stage_kernels(s, w, microbatch, dp);
+	const func_id *ids = w->r.of_stage[0];
+	uint32_t n = w->on->nstages * SCHED_NKINDS;
 
-	kernels_some(w->fuse, w->r.of_stage[0], w->on->nstages * SCHED_NKINDS,
-		     &list->mem, list->of);
-	choose_parts(s, w, list->of);
+	kernels_some(w->fuse, ids, n, &list->mem, list->of);
+	choose_parts(s, w, ids, n, list->of);
 	return list->of;
 }
 
@@ -293,7 +294,7 @@ add_updates(const struct piece_store *s, struct piece_sharding *w,
 	struct kernels **all = arena_dup(tmp, of, w->m->funcs.n * sizeof *all);
 
 	kernels_some(w->fuse, w->r.update, w->r.npipes, tmp, all);
-	choose_parts(s, w, all);
+	choose_parts(s, w, w->r.update, w->r.npipes, all);
 	return all;
 }
 
