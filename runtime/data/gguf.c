@@ -15,6 +15,7 @@
 #include "runtime/data/gguf_reading.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -106,10 +107,11 @@ skip_value(struct gguf_reading *r, uint64_t type)
 	}
 }
 
-/* A number of any type; 0 of what is none. */
+/* A number of any type; NaN of what is none. */
 static double
 real(struct gguf_reading *r, uint64_t type)
 {
+	bool has_sign = type == I8 || type == I16 || type == I32 || type == I64;
 	int bytes = value_bytes[type];
 	uint64_t bits;
 	double d;
@@ -117,9 +119,13 @@ real(struct gguf_reading *r, uint64_t type)
 
 	if (bytes == 0 || type == BOOL) {
 		skip_value(r, type);
-		return 0;
+		return NAN;
 	}
 	bits = rt_gguf_number(r, bytes);
+	if (has_sign && bits >> (8 * bytes - 1)) {
+		/* what is missing to 2^(8 * bytes) */
+		return -(double)((~bits + 1) & UINT64_MAX >> (64 - 8 * bytes));
+	}
 	if (type == F64) {
 		memcpy(&d, &bits, sizeof(d));
 		return d;
@@ -131,17 +137,6 @@ real(struct gguf_reading *r, uint64_t type)
 		return (double)f;
 	}
 	return (double)bits;
-}
-
-/* A text of at most so many bytes; "" of what is none. */
-static void
-word(struct gguf_reading *r, uint64_t type, char *out, size_t size)
-{
-	if (type == TEXT) {
-		rt_gguf_text(r, out, size);
-	} else {
-		skip_value(r, type);
-	}
 }
 
 static void
@@ -217,14 +212,25 @@ read_fact(struct gguf_reading *r, const char *key, const char *tail,
 			return;
 		}
 	}
-	if (strcmp(tail, "rope.scaling.type") == 0) {
-		word(r, type, m->scaling, sizeof(m->scaling));
+	if (strcmp(tail, "rope.scaling.type") == 0 && type == TEXT) {
+		rt_gguf_text(r, m->scaling, sizeof(m->scaling));
 		return;
 	}
 	if (!m->unknown[0]) {
 		snprintf(m->unknown, sizeof(m->unknown), "%s", key);
 	}
 	skip_value(r, type);
+}
+
+/* Whether a key is one of the model's, of whatever family. */
+static bool
+is_fact(const char *key)
+{
+	char family[RT_GGUF_MOST_WORD + 1];
+	size_t n = strcspn(key, ".");
+
+	snprintf(family, sizeof(family), "%.*s", (int)n, key);
+	return key[n] == '.' && rt_gguf_family(family);
 }
 
 static void
@@ -250,7 +256,7 @@ read_key(struct gguf_reading *r)
 	} else if (own > 0 && strncmp(key, r->architecture, own) == 0 &&
 		   key[own] == '.') {
 		read_fact(r, key, key + own + 1, type);
-	} else if (own == 0 && rt_ends_in(key, ".attention.head_count_kv")) {
+	} else if (own == 0 && is_fact(key)) {
 		rt_gguf_fail(r, at, "found '%s' before general.architecture, "
 			     "expected it after that", rt_show_name(key).text);
 	} else if (strcmp(key, "split.count") == 0) {

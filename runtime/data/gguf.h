@@ -68,7 +68,7 @@ enum rt_gguf_fact {
 struct rt_gguf_model {
 	const struct rt_gguf_family *family;
 	int64_t heads, key_heads; /* 0: not said */
-	double facts[RT_GGUF_NFACTS]; /* 0: not said */
+	double facts[RT_GGUF_NFACTS]; /* 0: not said; NaN: no number */
 	char scaling[16]; /* rope.scaling.type; "": not said */
 	char unknown[96]; /* the first key that may change what is computed */
 };

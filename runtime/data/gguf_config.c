@@ -119,11 +119,17 @@ llama3_divisor(double theta, int64_t i, int64_t n, double factor)
 }
 
 static void
-add_llama3(struct configuring *c, const struct rt_st_tensor *t, double theta)
+add_llama3(struct configuring *c, const struct rt_st_tensor *t, double theta,
+	   double dim)
 {
 	int64_t n = rt_st_elems(t), i;
 	double factor = 0, *v;
 
+	if ((double)n != dim / 2) {
+		fail(c, "found %" PRId64 " frequencies in %s, expected %g, as "
+		     "heads have %g numbers", n, t->name, dim / 2, dim);
+		return;
+	}
 	v = rt_resize(&c->st->alloc, NULL, (size_t)n, sizeof(*v));
 	if (!v) {
 		c->status = rt_no_memory(c->err, c->st->shards[0].path);
@@ -151,16 +157,25 @@ add_llama3(struct configuring *c, const struct rt_st_tensor *t, double theta)
 		    shown(factor).text, LLAMA3_LOW, LLAMA3_HIGH, LLAMA3_FROM);
 }
 
-static void
-add_scaling(struct configuring *c)
+/* With a factor and no type llama.cpp divides positions by it. */
+static const char *
+scaling_type(const struct configuring *c)
 {
 	const char *type = c->m->scaling;
+
+	return *type ? type : c->m->facts[RT_GGUF_SCALING] != 0 ? "linear"
+								 : "none";
+}
+
+static void
+add_scaling(struct configuring *c, const char *type)
+{
 	double factor = c->m->facts[RT_GGUF_SCALING];
 	double from = c->m->facts[RT_GGUF_SCALED_FROM];
 
 	if (strcmp(type, "linear") != 0 && strcmp(type, "yarn") != 0) {
 		fail(c, "found rope.scaling.type '%s', expected none, linear "
-		     "or yarn", type);
+		     "or yarn", rt_show_name(type).text);
 	} else if (!(factor > 0) || !isfinite(factor) ||
 		   (*type == 'y' && !is_whole(from))) {
 		fail(c, "found no rope.scaling.factor, or of yarn no "
@@ -181,17 +196,25 @@ add_rope(struct configuring *c, double dim)
 	const struct rt_st_tensor *t = rt_st_find(c->st, "rope_freqs.weight");
 	double theta = c->m->facts[RT_GGUF_THETA];
 	double turned = c->m->facts[RT_GGUF_TURNED];
+	const char *type = scaling_type(c);
+	bool is_scaled = strcmp(type, "none") != 0;
 
-	theta = theta > 0 ? theta : 10000;
+	theta = theta != 0 ? theta : 10000;
 	add_real(c, "rope_theta", theta);
-	if (turned > 0 && turned != dim) {
+	if (turned != 0 && turned != dim) {
 		fail(c, "found rope.dimension_count %s, expected all %.0f of a "
 		     "head", shown(turned).text, dim);
 	}
-	if (t) {
-		add_llama3(c, t, theta);
-	} else if (c->m->scaling[0] && strcmp(c->m->scaling, "none") != 0) {
-		add_scaling(c);
+	if (c->status != RT_OK) {
+		return;
+	}
+	if (t && is_scaled) {
+		fail(c, "found both %s and rope.scaling of type %s, expected "
+		     "one of them", t->name, rt_show_name(type).text);
+	} else if (t) {
+		add_llama3(c, t, theta, dim);
+	} else if (is_scaled) {
+		add_scaling(c, type);
 	}
 }
 
@@ -206,7 +229,7 @@ add_sizes(struct configuring *c)
 	double dim = facts[RT_GGUF_KEY_DIM];
 
 	add_fact(c, "hidden_size", RT_GGUF_HIDDEN);
-	if (facts[RT_GGUF_FFN] > 0 || facts[RT_GGUF_EXPERT_FFN] == 0) {
+	if (facts[RT_GGUF_FFN] != 0 || facts[RT_GGUF_EXPERT_FFN] == 0) {
 		add_fact(c, "intermediate_size", RT_GGUF_FFN);
 	}
 	add_fact(c, "num_hidden_layers", RT_GGUF_LAYERS);
@@ -218,15 +241,15 @@ add_sizes(struct configuring *c)
 	if (c->status != RT_OK) {
 		return;
 	}
-	if (dim > 0 && facts[RT_GGUF_VALUE_DIM] != dim) {
+	if (dim != 0 && facts[RT_GGUF_VALUE_DIM] != dim) {
 		fail(c, "found attention.value_length other than key_length, "
 		     "expected the same");
 	}
-	if (dim > 0) {
+	if (dim != 0) {
 		add_count(c, "head_dim", dim);
 	}
-	add_rope(c, dim > 0 ? dim
-			    : facts[RT_GGUF_HIDDEN] / (double)c->m->heads);
+	add_rope(c, dim != 0 ? dim
+			     : facts[RT_GGUF_HIDDEN] / (double)c->m->heads);
 }
 
 static void
@@ -258,7 +281,7 @@ static void
 add_model(struct configuring *c)
 {
 	const struct rt_gguf_family *f = c->m->family;
-	bool experts = c->m->facts[RT_GGUF_EXPERTS] > 0;
+	bool experts = c->m->facts[RT_GGUF_EXPERTS] != 0;
 	const struct rt_gguf_kind *kind = experts ? &f->sparse : &f->dense;
 
 	if (c->m->unknown[0]) {

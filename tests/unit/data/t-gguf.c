@@ -2,6 +2,7 @@
  * Weights as llama.cpp stores them: what files of tests/interop/make_gguf.py
  * have, whole and in parts, and files that are damaged.
  */
+#include "runtime/data/safetensors.h"
 #include "tests/unit/data/t-safetensors.h"
 #include "tests/unit/shared/t-cases.h"
 #include "tests/unit/shared/t-weights-files.h"
@@ -72,9 +73,9 @@ test_types(void **state)
 /* ---- damaged files --------------------------------------------------- */
 
 static void
-read_whole(void)
+read_whole(const char *family)
 {
-	FILE *f = fopen(t_interop("gguf", "qwen2", "model.gguf"), "rb");
+	FILE *f = fopen(t_interop("gguf", family, "model.gguf"), "rb");
 
 	assert_non_null(f);
 	file_bytes = fread(whole_file, 1, sizeof(whole_file), f);
@@ -139,7 +140,7 @@ test_truncated(void **state)
 	struct rt_error err;
 
 	(void)state;
-	read_whole();
+	read_whole("qwen2");
 	assert_int_equal(try_bytes(whole_file, file_bytes, &err), RT_OK);
 	for (n = 0; n < file_bytes; n += n < 3000 ? 1 : step) {
 		if (try_bytes(whole_file, n, &err) == RT_OK) {
@@ -160,7 +161,7 @@ test_damaged(void **state)
 	unsigned char was;
 
 	(void)state;
-	read_whole();
+	read_whole("qwen2");
 	for (i = 0; i < 2200; i += step) {
 		for (k = 0; k < sizeof(with); k++) {
 			was = whole_file[i];
@@ -209,7 +210,7 @@ test_messages(void **state)
 	size_t head, tensor;
 
 	(void)state;
-	read_whole();
+	read_whole("qwen2");
 	for (head = 0; head < 24; head++) {
 		struct rt_error err;
 
@@ -367,14 +368,163 @@ test_long(void **state)
 	rt_st_free(st);
 }
 
+/* ---- keys that say a model -------------------------------------------- */
+
+static size_t
+head_end(void)
+{
+	return place_of("general.architecture") + 20 + 4 + 8 + 5;
+}
+
+/* Puts a key of a value of n bytes there, before one that makes both a multiple
+ * of what data is aligned to. */
+static void
+insert_key(size_t where, const char *key, int type, const char *value, size_t n)
+{
+	unsigned char added[256] = { 0 };
+	unsigned char *at = add_number(add_text(added, key), (uint64_t)type, 4);
+	size_t bytes;
+
+	memcpy(at, value, n);
+	at += n;
+	bytes = (size_t)(at - added) + 8 + 1 + 4 + 1;
+	bytes = (bytes + 31) / 32 * 32;
+	at = add_number(at, bytes - (size_t)(at - added) - 8 - 4 - 1, 8);
+	while ((size_t)(at - added) < bytes - 5) {
+		*at++ = 'x';
+	}
+	memmove(whole_file + where + bytes, whole_file + where,
+		file_bytes - where);
+	memcpy(whole_file + where, added, bytes);
+	file_bytes += bytes;
+	whole_file[16] = (unsigned char)(whole_file[16] + 2);
+}
+
+/* What the model of the file's keys has, or the message why there is none. */
+static void
+config_has(const char *words)
+{
+	const char *path = put_file(whole_file, file_bytes);
+	struct rt_error err = { 0 };
+	struct rt_st *st;
+	char *text = NULL;
+
+	if (rt_st_open_any(&st, path, NULL, &err) == RT_OK) {
+		rt_st_config(st, &text, &err);
+	}
+	unlink(path);
+	if (!strstr(text ? text : err.message, words)) {
+		fail_msg("expected %s: %s", words, text ? text : err.message);
+	}
+	free(text);
+	rt_st_free(st);
+}
+
+/* The same of llama's file after what follows a text in it is another. */
+static void
+config_with(const char *after, const char *value, size_t n, const char *words)
+{
+	read_whole("llama");
+	memcpy(whole_file + place_of(after) + strlen(after), value, n);
+	config_has(words);
+}
+
+/* The same after a key is put at the place. */
+static void
+config_more(bool early, const char *key, int type, const char *value, size_t n,
+	    const char *words)
+{
+	read_whole("llama");
+	insert_key(early ? 24 : head_end(), key, type, value, n);
+	config_has(words);
+}
+
+/* What is no number above 0, where a number is said. */
+static void
+test_no_numbers(void **state)
+{
+	static const char nan_f32[] = "\6\0\0\0\0\0\xc0\x7f";
+	static const char minus_two[] = "\5\0\0\0\xfe\xff\xff\xff";
+
+	(void)state;
+	config_with("llama.block_count", minus_two, 8,
+		    "no whole number for num_hidden_layers");
+	config_with("llama.rope.freq_base", nan_f32, 8,
+		    "no number for rope_theta");
+	config_with("llama.rope.freq_base", minus_two, 8,
+		    "no number for rope_theta");
+	config_with("llama.rope.dimension_count", nan_f32, 8,
+		    "found rope.dimension_count nan");
+	config_with("llama.rope.dimension_count", minus_two, 8,
+		    "found rope.dimension_count -2.0");
+	/* though frequencies are those of the rule */
+	config_with("llama.rope.dimension_count", "\4\0\0\0\4\0\0\0", 8,
+		    "found rope.dimension_count 4.0");
+	config_more(false, "llama.expert_count", 1, "\xff", 1,
+		    "no whole number for num_local_experts");
+	config_more(false, "llama.expert_count", 8, "\1\0\0\0\0\0\0\0a", 9,
+		    "no whole number for num_local_experts");
+}
+
+/* A key that is said before which family it is of would be passed over. */
+static void
+test_early_keys(void **state)
+{
+	(void)state;
+	config_more(true, "llama.logit_scale", 6, "\0\0\0\x41", 4,
+		    "found 'llama.logit_scale' before general.architecture");
+	config_more(true, "general.name", 6, "\0\0\0\x41", 4,
+		    "\"rope_theta\": 500000.0");
+}
+
+/* Frequencies are those of a tensor, or of a factor, which llama.cpp takes for
+ * one of positions. */
+static void
+test_frequencies(void **state)
+{
+	static const char eight[] = "\1\0\0\0\x8\0\0\0\0\0\0\0\1";
+	static const char four[] = "\0\0\x80\x40";
+
+	(void)state;
+	config_with("rope_freqs.weight", eight, sizeof(eight) - 1,
+		    "found 8 frequencies in rope_freqs.weight, expected 4, as "
+		    "heads have 8 numbers");
+	config_more(false, "llama.rope.scaling.factor", 6, four, 4,
+		    "found both rope_freqs.weight and rope.scaling of type "
+		    "linear");
+	config_more(false, "llama.rope.scaling.type", 8,
+		    "\6\0\0\0\0\0\0\0linear", 14, "found both");
+	config_more(false, "llama.rope.scaling.type", 8,
+		    "\4\0\0\0\0\0\0\0none", 12, "\"rope_type\": \"llama3\"");
+	config_more(false, "llama.rope.scaling.type", 4, four, 4,
+		    "found the key 'llama.rope.scaling.type'");
+	read_whole("mixtral");
+	insert_key(head_end(), "llama.rope.scaling.factor", 6, four, 4);
+	config_has("\"factor\": 4.0,\n    \"rope_type\": \"linear\"");
+	insert_key(head_end(), "llama.rope.scaling.type", 8,
+		   "\3\0\0\0\0\0\0\0a\nb", 11);
+	config_has("found rope.scaling.type 'a?b'");
+}
+
 /* ---- memory ---------------------------------------------------------- */
+
+static enum rt_status
+make_config(struct rt_st *st, struct rt_error *err)
+{
+	enum rt_status status;
+	char *text;
+
+	status = rt_st_config(st, &text, err);
+	rt_release(&st->alloc, text);
+	return status;
+}
 
 static void
 test_memory(void **state)
 {
 	(void)state;
-	assert_true(t_starve(t_interop("gguf", "llama", "model.gguf"), NULL) >
-		    5);
+	assert_true(t_starve(t_interop("gguf", "llama", "model.gguf"),
+			     make_config) > 8);
 }
 
 int
@@ -389,6 +539,9 @@ main(void)
 		cmocka_unit_test(test_split),
 		cmocka_unit_test(test_early_heads),
 		cmocka_unit_test(test_long),
+		cmocka_unit_test(test_no_numbers),
+		cmocka_unit_test(test_early_keys),
+		cmocka_unit_test(test_frequencies),
 		cmocka_unit_test(test_memory),
 	};
 
