@@ -217,7 +217,7 @@ test_rows(void **state)
 }
 
 /* Weights of 8 bits become bf16 by tables where the CPU has AVX512-VBMI, and
- * without them elsewhere. */
+ * without them elsewhere; to f32 f8e4m3 alone does. */
 static void
 test_tables(void **state)
 {
@@ -226,12 +226,13 @@ test_tables(void **state)
 	} cpus[] = {
 		{ "x86-64-v4+avx512bf16", T_V4 " avx512bf16" },
 		{ "x86-64-v4+avx512bf16+avx512vbmi",
-		  T_V4 " avx512bf16 avx512vbmi" }
+		  T_V4 " avx512bf16 avx512vbmi" },
+		{ "x86-64-v4+avx512vbmi", T_V4 " avx512vbmi" }
 	};
 	struct columns b = { "int8", "bf16", 37, 1096, false };
 	uint32_t i;
 
-	for (i = 0; i < 2; i++) {
+	for (i = 0; i < sizeof cpus / sizeof cpus[0]; i++) {
 		if (t_cpu_has_all(cpus[i].needs)) {
 			run(*state, &b, cpus[i].cpu);
 			b.stored = "f8e4m3";
@@ -482,6 +483,18 @@ test_narrow_panels(void **state)
 	}
 }
 
+/* With AVX512-VBMI, but in vectors of 32 bytes, for which no table is. */
+static void
+test_short_vectors(void **state)
+{
+	const struct columns b = { "f8e4m3", "f32", 48, 64, true };
+
+	if (t_cpu_has_all(T_V4 " avx512vbmi")) {
+		compare_panels(*state, b, "x86-64-v3+avx512bw+avx512vl"
+			       "+avx512vbmi");
+	}
+}
+
 int
 main(void)
 {
@@ -491,6 +504,7 @@ main(void)
 		cmocka_unit_test(test_narrow_panels),
 		cmocka_unit_test(test_experts),
 		cmocka_unit_test(test_tables),
+		cmocka_unit_test(test_short_vectors),
 		cmocka_unit_test(test_groups),
 		cmocka_unit_test(test_types_apart),
 	};
