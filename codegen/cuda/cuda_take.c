@@ -37,6 +37,20 @@ cu_take_next(struct cu_func *f, const struct cu_take *t)
 	}
 }
 
+/*
+ * All lanes read, though one would do: a load on a condition leaves the
+ * assembler unsure that the warp goes one way from there on, and it keeps the
+ * descriptors of wgmma in registers of lanes.  By the shuffle it sees that all
+ * have the same.
+ */
+void
+cu_take_told(struct cu_func *f, const char *item, const char *at)
+{
+	cu_line(f, "const int %s = (int)shfl_u32((u32)%s, 0);", item, at);
+	cu_comment(f, "all have read it before one says so");
+	cu_line(f, "sync_warp();");
+}
+
 void
 cu_take_end(struct cu_func *f, const struct cu_take *t)
 {

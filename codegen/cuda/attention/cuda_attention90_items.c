@@ -67,8 +67,11 @@ put_place(struct ca90_forward *p)
 	ca_forward_keys(s);
 	cu_line(f, "(void)head, (void)bat, (void)kv%s;", attn_is_masked(t)
 		? ", (void)sure_from, (void)sure_to" : "");
-	cu_line(f, "const int tiles = (end - begin + %lld) / %lld;",
-		(long long)(s->form.cols - 1), (long long)s->form.cols);
+	/* the first key of queries may come after their last one */
+	cu_line(f, "const int tiles = %s(end - begin + %lld) / %lld%s;",
+		attn_is_between(t) ? "end > begin ? " : "",
+		(long long)(s->form.cols - 1), (long long)s->form.cols,
+		attn_is_between(t) ? " : 0" : "");
 }
 
 /* Without a counter each block has one item. */
@@ -172,9 +175,7 @@ ca90_open_items(struct ca90_forward *p)
 	buf_puts(&f->text, "#pragma unroll 1\n");
 	cu_line(f, "for (;;) {");
 	cu_line(f, "mbar_wait(%s, turn);", ca90_bar(p, ATTN_Q, false, ""));
-	/* lane 0 frees the queries, so it alone reads */
-	cu_line(f, "const int item = (int)shfl_u32(LANE == 0 ? (u32)%s : 0, "
-		"0);", number(p));
+	cu_take_told(f, "item", number(p));
 	cu_line(f, "if (item < 0) {");
 	cu_line(f, "break;");
 	cu_line(f, "}");

@@ -131,10 +131,7 @@ static void
 put_number(struct cu_func *f, const struct dot90 *p)
 {
 	cu_line(f, "mbar_wait(full + 8 * stage, parity);");
-	/* lane 0 frees the stage, so it alone reads; and by a shuffle the
-	 * assembler sees that all have the same */
-	cu_line(f, "const int tile = (int)shfl_u32(LANE == 0 ? (u32)%s : 0, "
-		"0);", number(f, p));
+	cu_take_told(f, "tile", number(f, p));
 }
 
 /* Two teams take turns, and the one whose turn ends says where the other one's

@@ -643,7 +643,7 @@ planted_forward(void **state)
 		{ "arrive_named(3, 256);", ";", "all threads wait" },
 		/* rings */
 		{ "int turn = 1;", "int turn = 0;", "all threads wait" },
-		{ "int turn = 0;", "int turn = 1;", "no barrier in between" },
+		{ "int turn = 0;", "int turn = 1;", "nobody has written" },
 		{ "turn ^= 1;", ";", "a copy still fills" },
 		{ "slot += (u32)tiles;", ";", "all threads wait" },
 		{ "~((slot + t) / 2) & 1", "(slot + t) / 2 & 1",
