@@ -84,7 +84,8 @@ read_line(const char *p, struct defined_name *name)
 		name->n = (size_t)(paren - open);
 		return name->n > 0;
 	}
-	return strchr("{}/", *p) || begins(p, "#include ") ||
+	return strchr("{/", *p) || begins(p, "}\n") || begins(p, "};\n") ||
+	       begins(p, "#include ") || begins(p, "#pragma unroll") ||
 	       begins(p, "FN ") || p == end;
 }
 

@@ -127,6 +127,7 @@ t_starve(const char *path,
 		struct rt_error err = { 0 };
 		struct rt_st *st;
 
+		assert_true(n < 10000);
 		status = rt_st_open_any(&st, path, &alloc, &err);
 		assert_int_equal(st != NULL, status == RT_OK);
 		if (status == RT_OK && then) {
