@@ -61,6 +61,17 @@ ll_cpu_features(uint32_t *n)
 	return checked;
 }
 
+/*
+ * Features that a feature needs.  Code with vectors of 64 bytes uses all that
+ * x86-64-v4 has, and LLVM takes AVX-512 to be there by any feature of it.
+ */
+static const char *
+needed_by(const char *feature)
+{
+	return strncmp(feature, "avx512", 6) == 0 ? V4
+		: strncmp(feature, "amx-", 4) == 0 ? "amx-tile" : "";
+}
+
 const struct ll_cpu_row *
 ll_cpu_rows(uint32_t *n)
 {
@@ -90,15 +101,6 @@ ll_cpu_gains(const char *name, const char *feature)
 }
 
 const char *
-ll_cpu_split(struct arena *a, const char *cpu, const char **more)
-{
-	const char *plus = strchr(cpu, '+');
-
-	*more = plus ? plus : "";
-	return plus ? arena_printf(a, "%.*s", (int)(plus - cpu), cpu) : cpu;
-}
-
-const char *
 ll_cpu_next(struct arena *a, const char **more)
 {
 	const char *from = *more + (**more == '+');
@@ -109,6 +111,34 @@ ll_cpu_next(struct arena *a, const char **more)
 	}
 	*more = from + n;
 	return arena_printf(a, "%.*s", (int)n, from);
+}
+
+/* "+FEATURE+FEATURE" with those before each that it needs. */
+static const char *
+with_needed(struct arena *a, const char *more)
+{
+	const char *feature, *p;
+	struct buf all;
+	size_t n;
+
+	buf_init(&all, a);
+	while ((feature = ll_cpu_next(a, &more)) != NULL) {
+		for (p = needed_by(feature); *p; p += n + (p[n] == ' ')) {
+			n = strcspn(p, " ");
+			buf_printf(&all, "+%.*s", (int)n, p);
+		}
+		buf_printf(&all, "+%s", feature);
+	}
+	return buf_text(&all);
+}
+
+const char *
+ll_cpu_split(struct arena *a, const char *cpu, const char **more)
+{
+	const char *plus = strchr(cpu, '+');
+
+	*more = plus ? with_needed(a, plus) : "";
+	return plus ? arena_printf(a, "%.*s", (int)(plus - cpu), cpu) : cpu;
 }
 
 bool

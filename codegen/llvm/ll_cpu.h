@@ -21,8 +21,9 @@ bool ll_cpu_gains(const char *name, const char *feature);
 /* Features that code may use, and that a program checks before it runs. */
 const char *const *ll_cpu_features(uint32_t *n);
 /*
- * Of "NAME+FEATURE+FEATURE" the name, and in *more the rest, from which
- * ll_cpu_next takes a feature at a time; NULL after the last.
+ * Of "NAME+FEATURE+FEATURE" the name, and in *more the rest, with those before
+ * each feature that it needs; ll_cpu_next takes one at a time, and NULL after
+ * the last.
  */
 const char *ll_cpu_split(struct arena *a, const char *cpu, const char **more);
 const char *ll_cpu_next(struct arena *a, const char **more);

@@ -156,6 +156,20 @@ test_cpus(void **state)
 			     : strstr(rows[i].features, "avx2") ? 8u : 4u));
 		ll_free(l);
 	}
+	for (i = 0; i < 2; i++) {
+		/* vectors of 64 bytes, whatever the name has */
+		struct ll *l = ll_new(a, i ? "x86-64-v3+avx512vbmi"
+					   : "x86-64-v2+avx512f", false, &why);
+
+		assert_non_null(l);
+		assert_true(ll_has(l, "avx512vl") && ll_has(l, "fma"));
+		assert_true(ll_has(l, "avx512vbmi") == (i == 1));
+		assert_int_equal(ll_lanes(l, LL_F32), 16);
+		ll_free(l);
+	}
+	assert_string_equal(ll_cpu_split(a, "haswell+gfni+amx-bf16", &why),
+			    "haswell");
+	assert_string_equal(why, "+gfni+amx-tile+amx-bf16");
 	assert_true(ll_cpu_has("+avx512f,-amx-bf16", "avx512f"));
 	assert_false(ll_cpu_has("+avx512f,-amx-bf16", "amx-bf16"));
 	assert_false(ll_cpu_has("avx512f avx2", "avx"));
