@@ -50,17 +50,20 @@ find_files(struct importing *x)
 	};
 	const char *slash = strrchr(x->d->opts.input, '/');
 	struct stat sb;
+	bool is_dir;
 	int i;
 
-	if (is_gguf(x->d->opts.input)) {
-		x->weights = x->folder = x->d->opts.input;
+	x->config = x->d->opts.input;
+	is_dir = stat(x->config, &sb) == 0 && S_ISDIR(sb.st_mode);
+	if (!is_dir && is_gguf(x->config)) {
+		x->weights = x->folder = x->config;
+		x->config = NULL;
 		return true;
 	}
-	x->config = x->d->opts.input;
 	x->folder = !slash ? "." : slash == x->config ? "/" :
 		arena_strndup(&x->d->ctx.perm, x->config,
 			      (size_t)(slash - x->config));
-	if (stat(x->config, &sb) == 0 && S_ISDIR(sb.st_mode)) {
+	if (is_dir) {
 		x->folder = x->config;
 		x->config = inside(x, "config.json");
 		if (access(x->config, F_OK) != 0) {

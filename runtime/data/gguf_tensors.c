@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_DIMS = 4, MOST_EXPERTS = 4096 };
+enum { MOST_DIMS = 4, MOST_EXPERTS = 4096, MOST_PARTS = 1 << 20 };
 
 /* ---- one of them ------------------------------------------------------ */
 
@@ -276,6 +276,11 @@ add_parts(struct gguf_reading *r)
 
 	for (i = 0; i < n; i++) {
 		all += names[i].experts ? (size_t)tensors[i].shape[0] : 1;
+	}
+	if (all > n && all > MOST_PARTS) {
+		rt_gguf_fail(r, -1, "found %zu tensors with those of experts, "
+			     "expected at most %d", all, MOST_PARTS);
+		return;
 	}
 	allocate(r, all);
 	for (i = 0; i < n && r->status == RT_OK; i++) {

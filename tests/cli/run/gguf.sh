@@ -42,6 +42,10 @@ for family in llama qwen2 mixtral qwen3_moe; do
 	rm -rf of-gguf of-safetensors
 done
 
+# A folder may have such a name.
+mkdir folder.gguf && cp "$files/qwen2/config.json" folder.gguf
+run import folder.gguf -o m.llm
+
 # ---- what is refused ----
 
 # key OLD NEW WORDS: in place of a key or text, of the same length
