@@ -36,6 +36,7 @@ price_sum(struct pricing *p, const struct kernel_list *l,
 		price_maps(p, l, once);
 	}
 	once->beside_us += beside_us;
+	once->first_beside_us += price_first_beside(p, l, each, beside_us);
 }
 
 /*

@@ -94,8 +94,8 @@ struct price_func {
 	double saves_us, params_us;
 	double drives_us;	/* the latter to and from the host's drives */
 	/* of its maps, what the first run of a step does not take, which stores
-	 * sums that others add to: price_first.c */
-	double first_us;
+	 * sums that others add to, and what of beside_us: price_first.c */
+	double first_us, first_beside_us;
 	double kernels;		/* launched, about */
 };
 
@@ -202,6 +202,10 @@ double price_first_bytes(const struct pricing *p, const struct kernel *k);
  * all, or if iterations share the sum, that of the first one. */
 double price_first_share(const struct pricing *p, const struct kernel_list *l,
 			 const struct kernel *k);
+/* What of beside_us, of a list whose kernels have such prices, the first run
+ * lacks. */
+double price_first_beside(const struct pricing *p, const struct kernel_list *l,
+			  const struct price_func *each, double beside_us);
 /* Makes *f the first run. */
 void price_set_first(struct price_func *f);
 /* Makes *f the mean of so many runs, one of which is the first. */

@@ -20,6 +20,7 @@ price_add(struct price_func *to, const struct price_func *from, double times)
 	to->params_us += times * from->params_us;
 	to->drives_us += times * from->drives_us;
 	to->first_us += times * from->first_us;
+	to->first_beside_us += times * from->first_beside_us;
 	to->kernels += times * from->kernels;
 }
 

@@ -2,6 +2,7 @@
  * How functions of known cost go on ranks: what traits hide, what they add,
  * and that without any a step is the sum of its kernels.
  */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -106,6 +107,28 @@ test_first(void **state)
 	assert_true(more.pipe_us >= all.pipe_us + 90);
 }
 
+/* What hides less is shorter, and what it hid is shown. */
+static void
+test_first_beside(void **state)
+{
+	struct price_traits none = { 0 };
+	struct price_func f = { .total_us = 1000, .beside_us = 200,
+				.first_us = 50, .first_beside_us = 20 };
+	struct price_func mean = f;
+	double shown = price_shown_us(&none, &f);
+
+	(void)state;
+	f.us[PRICE_MAPS] = mean.us[PRICE_MAPS] = 500;
+	f.us[PRICE_COMM] = mean.us[PRICE_COMM] = 500;
+	price_set_mean(&mean, 5);
+	assert_true(mean.us[PRICE_MAPS] == 490 && mean.beside_us == 196);
+	price_set_first(&f);
+	assert_true(f.us[PRICE_MAPS] == 450 && f.beside_us == 180);
+	/* of what is beside 60% is hidden */
+	assert_true(fabs(price_shown_us(&none, &f) - (shown - 50 + 12)) < 1e-9);
+	assert_true(f.first_us == 0 && f.first_beside_us == 0);
+}
+
 /* Exchange hides, is never gone, and never hides behind itself. */
 static void
 test_overlap(void **state)
@@ -189,6 +212,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_plain),
 		cmocka_unit_test(test_first),
+		cmocka_unit_test(test_first_beside),
 		cmocka_unit_test(test_overlap),
 		cmocka_unit_test(test_waits),
 		cmocka_unit_test(test_parse)
