@@ -202,10 +202,6 @@ double price_first_bytes(const struct pricing *p, const struct kernel *k);
  * all, or if iterations share the sum, that of the first one. */
 double price_first_share(const struct pricing *p, const struct kernel_list *l,
 			 const struct kernel *k);
-/* What of beside_us, of a list whose kernels have such prices, the first run
- * lacks. */
-double price_first_beside(const struct pricing *p, const struct kernel_list *l,
-			  const struct price_func *each, double beside_us);
 /* Makes *f the first run. */
 void price_set_first(struct price_func *f);
 /* Makes *f the mean of so many runs, one of which is the first. */
@@ -346,6 +342,10 @@ double price_clocks_beside(const struct price_clocks *c,
 /* The same of a whole list; `each`: by kernel, its time. */
 double price_beside(const struct pricing *p, const struct kernel_list *l,
 		    const struct price_func *each);
+/* What of beside_us, of a list whose kernels have such prices, the first run
+ * lacks. */
+double price_first_beside(const struct pricing *p, const struct kernel_list *l,
+			  const struct price_func *each, double beside_us);
 /* By kernel, its share of the time that does not show for that. */
 void price_hidden(const struct pricing *p, const struct kernel_list *l,
 		  const struct price_func *each, double *us);

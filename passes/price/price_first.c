@@ -11,9 +11,6 @@
  * are on different ranks of the pipeline, each in truth stores a sum of its
  * own.  Where several contractions add to one sum, as of weights that are tied,
  * each is taken to store it, though only the first one does.
- *
- * Kernels that end sooner hide less of the collectives beside them, so a list's
- * clocks (price_run.c) run once more with kernels as the first run has them.
  */
 #include "passes/price/price.h"
 
@@ -112,31 +109,6 @@ price_first_share(const struct pricing *p, const struct kernel_list *l,
 		}
 	}
 	return 1;
-}
-
-double
-price_first_beside(const struct pricing *p, const struct kernel_list *l,
-		   const struct price_func *each, double beside_us)
-{
-	struct price_func *first;
-	bool any = false;
-	uint32_t i;
-
-	for (i = 0; i < l->at.n; i++) {
-		any |= each[i].first_us != 0;
-	}
-	if (!any || beside_us <= 0) {
-		return 0;
-	}
-	first = arena_dup(&p->m->ctx->tmp, each, l->at.n * sizeof *first);
-	for (i = 0; i < l->at.n; i++) {
-		if (!l->at.at[i].body) {
-			first[i].first_us *= price_first_share(p, l,
-							&l->at.at[i]);
-		}
-		price_set_first(&first[i]);
-	}
-	return beside_us - price_beside(p, l, first);
 }
 
 void

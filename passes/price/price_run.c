@@ -186,6 +186,33 @@ price_beside(const struct pricing *p, const struct kernel_list *l,
 	return price_clocks_beside(&c, p);
 }
 
+/* Kernels that end sooner hide less beside them, so the clocks run once more
+ * with kernels as the first run has them. */
+double
+price_first_beside(const struct pricing *p, const struct kernel_list *l,
+		   const struct price_func *each, double beside_us)
+{
+	struct price_func *first;
+	bool any = false;
+	uint32_t i;
+
+	for (i = 0; i < l->at.n; i++) {
+		any |= each[i].first_us != 0;
+	}
+	if (!any || beside_us <= 0) {
+		return 0;
+	}
+	first = arena_dup(&p->m->ctx->tmp, each, l->at.n * sizeof *first);
+	for (i = 0; i < l->at.n; i++) {
+		if (!l->at.at[i].body) {
+			first[i].first_us *= price_first_share(p, l,
+							&l->at.at[i]);
+		}
+		price_set_first(&first[i]);
+	}
+	return beside_us - price_beside(p, l, first);
+}
+
 void
 price_hidden(const struct pricing *p, const struct kernel_list *l,
 	     const struct price_func *each, double *us)
