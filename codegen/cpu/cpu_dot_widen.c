@@ -222,7 +222,7 @@ dot_widen_elems(struct ll *l, struct ll_value *v, uint8_t dtype, bool pairs)
 bool
 dot_has_tables(struct ll *l, const struct dot_unit *u, uint8_t dtype)
 {
-	return ll_has(l, "avx512vbmi") && 4 * u->lanes == TABLE_BYTES &&
+	return ll_has(l, "avx512vbmi") &&
 	       (u->kind == DOT_PAIRS ||
 		(u->kind == DOT_FMA && dtype == IR_F8E4M3));
 }

@@ -110,8 +110,7 @@ read_host_cpu(struct ll *l)
 	l->f.DisposeMessage(features);
 }
 
-/* Finds the CPU and its features, and in *more_features those that LLVM needs
- * beside the name. */
+/* *more_features: those that LLVM needs beside the name. */
 static bool
 find_cpu(struct ll *l, const char *cpu, const char **more_features,
 	 const char **why)
@@ -137,6 +136,7 @@ find_cpu(struct ll *l, const char *cpu, const char **more_features,
 					      **more_features ? "," : "",
 					      feature);
 	}
+	l->cpu = ll_cpu_of_llvm(l->cpu, l->features);
 	return true;
 }
 

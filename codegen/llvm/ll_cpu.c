@@ -158,6 +158,19 @@ ll_cpu_has(const char *features, const char *feature)
 	return false;
 }
 
+/*
+ * To a name that has no registers of 64 bytes avx512f does not add them in
+ * LLVM: its evex512 would, which not all versions know.
+ */
+const char *
+ll_cpu_of_llvm(const char *name, const char *features)
+{
+	const struct ll_cpu_row *row = ll_cpu_find(name);
+
+	return row && !ll_cpu_has(row->features, "avx512f") &&
+	       ll_cpu_has(features, "avx512f") ? "x86-64-v4" : name;
+}
+
 /* ---- names that a user gives ---- */
 
 /* "a, b and c" */

@@ -27,6 +27,8 @@ const char *const *ll_cpu_features(uint32_t *n);
  */
 const char *ll_cpu_split(struct arena *a, const char *cpu, const char **more);
 const char *ll_cpu_next(struct arena *a, const char **more);
+/* The name by which LLVM makes code for a CPU of a name with those features. */
+const char *ll_cpu_of_llvm(const char *name, const char *features);
 /* Whether a list, "+a,-b" as LLVM writes it or "a b", has the feature. */
 bool ll_cpu_has(const char *features, const char *feature);
 
