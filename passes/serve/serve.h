@@ -35,6 +35,7 @@ struct serve_asked {
 	/* of the layers' contractions, and of the cache; NULL: as declared */
 	const struct serve_format *weights, *cache;
 	bool fp8;		/* the layers' contractions multiply 8 bits */
+	bool experts_only;	/* of these only experts' have those two */
 	/* of measured engines: each query head that decodes reads keys anew */
 	bool heads_apart;
 	/* of measured engines: maps that follow a contraction are kernels of
@@ -106,6 +107,7 @@ struct serve_item {
 	double out_bytes;
 	double weight_bytes;	/* of an element; 0: no operand is a weight */
 	bool narrows;		/* a layer's weight */
+	bool is_expert;		/* rows choose among such weights */
 	/* SERVE_ATTENTION, of one sequence on one rank */
 	double heads, kv, d, v;
 	double cached;		/* elements that a token has in the cache */
@@ -127,6 +129,7 @@ struct serve_part {
 	VEC(struct serve_item) items;
 	/* elements of weights on a rank, in one iteration, by their bytes */
 	double narrow_elems, narrow_bytes;	/* of contractions of layers */
+	double expert_elems, expert_bytes;	/* those that experts have */
 	double head_elems, head_bytes;	/* of contractions outside of them */
 	double other_bytes;
 };

@@ -363,6 +363,7 @@ dot_item(const struct serve_reading *r, const struct kernel *k,
 	x->out_bytes = elem_bytes(r->m, ir_args(r->m, n)[0]);
 	x->weight_bytes = w ? elem_bytes(r->m, w) : 0;
 	x->narrows = w && is_layer;
+	x->is_expert = ir_is(n->op, IRF_INDEXED);
 	if (k->nodes.n > 1) {	/* two operands and a result, as a gate has */
 		x->bytes = line(3 * k->work->write_bytes,
 				3 * twice->work->write_bytes);
@@ -438,8 +439,9 @@ add_list(struct serve_reading *r, const struct kernel_list *l,
 	}
 }
 
-static bool
-is_contracted(const struct ir_module *m, value_id weight)
+/* The first contraction of that weight, or NULL. */
+static const struct ir_node *
+contraction_of(const struct ir_module *m, value_id weight)
 {
 	node_id id;
 
@@ -448,10 +450,10 @@ is_contracted(const struct ir_module *m, value_id weight)
 
 		if (ir_is(n->op, IRF_CONTRACTS) && !ir_is(n->op, IRF_PAIRS) &&
 		    weight_of(m, n) == weight) {
-			return true;
+			return n;
 		}
 	}
-	return false;
+	return NULL;
 }
 
 static void
@@ -460,11 +462,16 @@ add_weight(const struct serve_reading *r, const struct ir_node *n,
 {
 	double elems = times * ir_most_elems(r->m, ir_type(r->m, n->result));
 	double bytes = elems * elem_bytes(r->m, n->result);
+	const struct ir_node *reader = contraction_of(r->m, n->result);
 
 	if (part->is_layer && ir_type(r->m, n->result)->ndims > 1) {
 		part->narrow_elems += elems;
 		part->narrow_bytes += bytes;
-	} else if (!part->is_layer && is_contracted(r->m, n->result)) {
+		if (reader && ir_is(reader->op, IRF_INDEXED)) {
+			part->expert_elems += elems;
+			part->expert_bytes += bytes;
+		}
+	} else if (!part->is_layer && reader) {
 		part->head_elems += elems;
 		part->head_bytes += bytes;
 	} else {

@@ -98,6 +98,13 @@ add_larger(struct serve_time *to, enum serve_part_kind read, double read_us,
 
 /* ---- contractions ---- */
 
+/* Whether what is asked of layers' weights is asked of this one. */
+static bool
+is_narrow(const struct serve_item *x, const struct serve_asked *q)
+{
+	return x->narrows && (x->is_expert || !q->experts_only);
+}
+
 /* Bytes of an element of a contraction's weight where it is not stored as it is
  * declared; 0: it is. */
 static double
@@ -105,8 +112,8 @@ narrow_bytes(const struct serve_item *x, const struct serve_asked *q)
 {
 	bool is = q->weights && x->weight_bytes > 0;
 
-	return !is ? 0 : x->narrows ? q->weights->bytes
-				    : q->weights->head_bytes;
+	return !is ? 0 : is_narrow(x, q) ? q->weights->bytes
+		: x->narrows ? 0 : q->weights->head_bytes;
 }
 
 static double
@@ -158,7 +165,7 @@ add_dot(const struct stepping *s, const struct serve_item *x, double rows,
 	};
 	double weight_us, moved_us, us;
 
-	if (x->narrows && s->q->fp8) {
+	if (is_narrow(x, s->q) && s->q->fp8) {
 		c.rate = TARGET_FP8;
 	}
 	c.stored_bytes = narrow_bytes(x, s->q);
@@ -571,12 +578,22 @@ serve_cycle_us(const struct serve_answer_in *in, const struct serve_program *p,
 /* ---- memory ---- */
 
 static double
+layer_weights(const struct serve_part *part, const struct serve_asked *q)
+{
+	const struct serve_format *f = q->weights;
+
+	return !f ? part->narrow_bytes
+		: !q->experts_only ? part->narrow_elems * f->bytes
+		: part->narrow_bytes - part->expert_bytes +
+		  part->expert_elems * f->bytes;
+}
+
+static double
 part_weights(const struct serve_part *part, const struct serve_asked *q)
 {
 	const struct serve_format *f = q->weights;
 
-	return part->other_bytes +
-	       (f ? part->narrow_elems * f->bytes : part->narrow_bytes) +
+	return part->other_bytes + layer_weights(part, q) +
 	       (f && f->head_bytes > 0 ? part->head_elems * f->head_bytes
 				       : part->head_bytes);
 }

@@ -435,6 +435,47 @@ test_narrow_experts(void **state)
 	ir_ctx_release(&s.c);
 }
 
+static double
+part_us(struct served *s, const struct serve_program *p,
+	enum serve_part_kind i)
+{
+	return decode_time(s, p, 64, 1024).us[i];
+}
+
+/* Where only experts are narrow, all else of the layers is as declared: a model
+ * without experts is what it is without that format, in bytes and in time. */
+static void
+test_experts_only(void **state)
+{
+	static const struct serve_format fp8 = { "f8e4m3", 1, 0 };
+	double declared[2], narrow[2], only[2], weights[3];
+	uint32_t i;
+
+	(void)state;
+	for (i = 0; i < 2; i++) {
+		struct served s;
+		struct serve_program p;
+
+		open_model(&s, i ? MODEL(GQA(""), MOE) : MODEL(GQA(""), DENSE));
+		program(&s, 1, 1, 1, &p);
+		weights[0] = memory(&s, 1, 1, 1).weights;
+		declared[i] = part_us(&s, &p, SERVE_WEIGHTS);
+		s.asked.weights = &fp8;
+		s.asked.fp8 = true;
+		weights[1] = memory(&s, 1, 1, 1).weights;
+		narrow[i] = part_us(&s, &p, SERVE_WEIGHTS);
+		s.asked.experts_only = true;
+		weights[2] = memory(&s, 1, 1, 1).weights;
+		only[i] = part_us(&s, &p, SERVE_WEIGHTS);
+		assert_true(weights[0] - weights[2] ==
+			    (i ? LAYERS * EXPERTS * (double)MLP : 0));
+		assert_true(weights[1] < weights[2]);
+		ir_ctx_release(&s.c);
+	}
+	assert_true(only[0] == declared[0] && narrow[0] < declared[0]);
+	assert_true(narrow[1] < only[1] && only[1] < declared[1]);
+}
+
 /* Tokens that are guessed are rows, and each of them a layer more. */
 static void
 test_drafts(void **state)
@@ -735,6 +776,7 @@ main(void)
 		cmocka_unit_test(test_few_rows),
 		cmocka_unit_test(test_shown),
 		cmocka_unit_test(test_narrow_experts),
+		cmocka_unit_test(test_experts_only),
 		cmocka_unit_test(test_drafts),
 		cmocka_unit_test(test_expert_rows),
 		cmocka_unit_test(test_direct),
