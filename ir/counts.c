@@ -122,18 +122,23 @@ add_two(struct ir_counts *c, enum ir_count_kind kind, count_id a, count_id b)
 	return add(c, (struct ir_count){ .kind = kind, .a = a, .b = b });
 }
 
-count_id
-ir_count_number(struct ir_counts *c, double v)
+struct ir_count
+ir_count_of(double v)
 {
 	uint64_t bits = num_bits(v);
 
-	return add(c, (struct ir_count){ .kind = IR_COUNT_NUMBER,
-					 .a = (uint32_t)bits,
-					 .b = (uint32_t)(bits >> 32) });
+	return (struct ir_count){ .kind = IR_COUNT_NUMBER, .a = (uint32_t)bits,
+				  .b = (uint32_t)(bits >> 32) };
 }
 
-static double
-number(const struct ir_count *x)
+count_id
+ir_count_number(struct ir_counts *c, double v)
+{
+	return add(c, ir_count_of(v));
+}
+
+double
+ir_count_value(const struct ir_count *x)
 {
 	uint64_t bits = (uint64_t)x->b << 32 | x->a;
 	double v;
@@ -311,7 +316,7 @@ ir_counts_run(const struct ir_module *m, const struct ir_count *at,
 
 		switch (x->kind) {
 		case IR_COUNT_NUMBER:
-			v[i] = number(x);
+			v[i] = ir_count_value(x);
 			break;
 		case IR_COUNT_LEN:
 			v[i] = (double)ir_most(m, ir_dim_size(m, x->a), x->b);

@@ -780,6 +780,9 @@ struct ir_counts {
 	struct table known, types_known;
 };
 
+/* A number as an IR_COUNT_NUMBER, and back. */
+struct ir_count ir_count_of(double v);
+double ir_count_value(const struct ir_count *x);
 void ir_counts_open(struct ir_counts *c, struct arena *a);
 void ir_counts_clear(struct ir_counts *c);
 count_id ir_count_number(struct ir_counts *c, double v);

@@ -57,13 +57,13 @@ noinst_LIBRARIES += %D%/libpasses.a
 	%D%/kernels/fuse.c \
 	%D%/kernels/fuse.h \
 	%D%/kernels/fuse_comm.c \
-	%D%/kernels/fuse_copy.c \
 	%D%/kernels/fuse_count.c \
 	%D%/kernels/fuse_facts.c \
 	%D%/kernels/fuse_grow.c \
 	%D%/kernels/fuse_join.c \
 	%D%/kernels/fuse_key.c \
 	%D%/kernels/fuse_order.c \
+	%D%/kernels/fuse_pack.c \
 	%D%/kernels/fuse_sink.c \
 	%D%/kernels/fuse_template.c \
 	%D%/kernels/kernels.h \

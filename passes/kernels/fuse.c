@@ -111,7 +111,7 @@ find_groups(struct fuse *f, struct kernel_list *l)
 		n += f->order[i] != FUSE_HOLE;
 	}
 	l->at.cap = n;
-	l->at.at = arena_alloc(f->a, n * sizeof *l->at.at);
+	l->at.at = arena_alloc(&f->tmp, n * sizeof *l->at.at);
 	for (i = 0; i < f->norder; i++) {
 		if (f->order[i] != FUSE_HOLE) {
 			fuse_count(f, f->order[i], &l->at.at[l->at.n++]);
@@ -119,41 +119,39 @@ find_groups(struct fuse *f, struct kernel_list *l)
 	}
 	for (i = 0; i < f->n; i++) {
 		if (fuse_class(f, f->nodes[i]) == FUSE_FREE) {
-			VEC_PUSH(f->a, &l->free, f->nodes[i]);
+			VEC_PUSH(&f->tmp, &l->free, f->nodes[i]);
 		}
 	}
 	fuse_spread_coll(f, l);
 	fuse_wait_comm(f, l);
 }
 
-/* Kernels but for sizes; the list has them, by the region's own names. */
-static const struct fuse_template *
-make_template(struct fuse *f, const struct fuse_key *key, struct kernel_list *l)
+/* Kernels but for sizes. */
+static void
+make_template(struct fuse *f, const struct fuse_key *key, region_id r,
+	      struct fuse_known *to)
 {
-	struct fuse_template *x;
+	struct kernel_list made = { .region = r, .count = 1,
+				    .arena = &f->tmp };
 
 	link_uses(f);
-	fuse_open_region(f, l->region);
+	fuse_open_region(f, r);
 	fuse_grow(f);
 	fuse_sink(f);
 	fuse_open_counts(f);
-	find_groups(f, l);
-	x = fuse_close_counts(f, l);
-	return key ? fuse_keep_template(f, key, x) : x;
+	find_groups(f, &made);
+	fuse_keep_template(f, key, &made, to);
 }
 
 static void
 find_kernels(struct fuse *f, const struct fuse_key *key, struct kernel_list *l)
 {
-	const struct fuse_template *x = key ? fuse_find_template(f, key) : NULL;
+	struct fuse_known known;
 
-	if (x) {
-		fuse_copy_list(f->a, &x->list, fuse_names(f, key, l->region),
-			       l);
-	} else {
-		x = make_template(f, key, l);
+	if (!key || !fuse_find_template(f, key, l->region, &known)) {
+		make_template(f, key, l->region, &known);
 	}
-	fuse_fill(f, x, l);
+	fuse_unpack(f, &known, l);
 	if (fuse_join(f, l)) {
 		fuse_wait_comm(f, l);
 	}
@@ -249,6 +247,7 @@ clear_bench(struct fuse *f)
 	memset(&f->links, 0, sizeof f->links);
 	memset(&f->making, 0, sizeof f->making);
 	memset(&f->values, 0, sizeof f->values);
+	memset(&f->unpacked, 0, sizeof f->unpacked);
 }
 
 /* Of a region of the function, and of those inside. */

@@ -102,31 +102,41 @@ struct fuse_work {
 	uint32_t uses;		/* the first of its inputs' bytes */
 };
 
-/* Of a kernel of a template, whose work is the first member of a fuse_work. */
+/* Of a kernel that fuse_count made: its work is the first member. */
 static inline struct fuse_work *
 fuse_work_of(const struct kernel *k)
 {
 	return (struct fuse_work *)(uintptr_t)k->work;
 }
 
-/* A region's kernels, for all lengths with the same answers to `asked`. */
+/* Shapes of kernels, each once. */
+struct fuse_shapes {
+	struct arena *arena, *types;	/* of the lists; of what they name */
+	struct table known;
+	VEC(const struct ir_type *) at;	/* the first is none */
+};
+
+/* A region's kernels, for all lengths with the same answers to questions. */
 struct fuse_template {
 	struct fuse_template *older;	/* of the same key but for sizes */
-	struct kernel_list list;	/* without what follows from lengths */
-	const struct ir_count *counts;
-	const count_id *uses;	/* bytes of inputs, then those of outputs */
-	uint32_t ncounts, nuses, nasked;
-	/* `terms` and `than` are places in the key's values */
-	const struct fuse_question *asked;
-	const uint32_t *terms;
+	const struct fuse_shapes *shapes;
+	uint32_t nkernels, nfree, nids, nuses, ncounts, nasked;
+	uint8_t bytes[];	/* see fuse_pack.c */
 };
 
 /*
  * The other names of nodes and values: from places in a region and numbers in
- * its key to the region's own ids, or back.
+ * its key to the region's own ids, or back.  NULL: they are the same.
  */
 struct fuse_names {
 	const uint32_t *nodes, *values;
+};
+
+/* A template for the sizes at hand. */
+struct fuse_known {
+	const struct fuse_template *x;
+	struct fuse_names names;	/* from its to the region's */
+	const uint8_t *at;	/* its bytes behind the questions */
 };
 
 /* What a region's kernels follow from; see fuse_key.c. */
@@ -166,6 +176,7 @@ struct fuse {
 	VEC(struct fuse_view) views;	/* on which classes depend */
 	struct fuse_key *keys;	/* by region */
 	struct ir_counts lens;	/* the lengths of keys and views */
+	struct fuse_shapes *shapes;	/* of the memo; NULL: not found yet */
 
 	/*
 	 * The current call: allocated when first needed, since most calls find
@@ -191,7 +202,9 @@ struct fuse {
 	struct fuse_typed *typed;	/* by type */
 	uint32_t keyed;		/* the number of the current key, from 1 */
 	struct fuse_key making;	/* the current key */
-	VEC(double) values;	/* of the current counts */
+	/* the current counts, and their values */
+	VEC(struct ir_count) unpacked;
+	VEC(double) values;
 
 	/* settings: which collectives are joined */
 	bool joins;
@@ -299,35 +312,35 @@ void fuse_find_sizes(struct fuse *f, region_id r);
 /* What a list of that key has as its `content`. */
 struct hash fuse_content(const struct fuse_key *key);
 
-/* ---- fuse_copy.c ---- */
+/* ---- fuse_pack.c ---- */
 
-/* From places and numbers to the region's own ids. */
-struct fuse_names fuse_names(const struct fuse *f, const struct fuse_key *key,
-			     region_id r);
-/* Copies kernels without their bodies, and nodes that need none. */
-void fuse_copy_list(struct arena *a, const struct kernel_list *from,
-		    struct fuse_names names, struct kernel_list *to);
-/* Allocates f->number, all of it 0. */
-void fuse_number_values(struct fuse *f);
 /*
- * Between these two f->at and f->number say which place in the region a node
- * is, and which of the key's values a value.
+ * The template, in arena a, of a list that fuse_count made of all groups of the
+ * current region; names: from the region's to the template's.
  */
-void fuse_open_names(struct fuse *f, const struct fuse_key *key, region_id r);
-void fuse_close_names(struct fuse *f, const struct fuse_key *key);
+struct fuse_template *fuse_pack(struct fuse *f, const struct kernel_list *l,
+				struct fuse_names names,
+				struct fuse_shapes *shapes, struct arena *a);
+/*
+ * Whether all comparisons of sizes come out as they did for the template.  If
+ * so, *end is where its bytes go on.
+ */
+bool fuse_same_answers(const struct fuse *f, const struct fuse_template *x,
+		       struct fuse_names names, const uint8_t **end);
+/* The kernels without their bodies, and nodes that need none. */
+void fuse_unpack(struct fuse *f, const struct fuse_known *known,
+		 struct kernel_list *l);
 
 /* ---- fuse_template.c ---- */
 
-/* Of a region with that key, if one was kept; or NULL. */
-const struct fuse_template *fuse_find_template(struct fuse *f,
-					 const struct fuse_key *key);
-/* The copy of it that is kept, or itself if none can be. */
-const struct fuse_template *fuse_keep_template(struct fuse *f,
-					 const struct fuse_key *key,
-					 const struct fuse_template *made);
-/* Sets the work of a list's kernels, which are the template's. */
-void fuse_fill(struct fuse *f, const struct fuse_template *x,
-	       struct kernel_list *l);
+/* Allocates f->number, all of it 0. */
+void fuse_number_values(struct fuse *f);
+/* One of a region with that key, if it was kept. */
+bool fuse_find_template(struct fuse *f, const struct fuse_key *key,
+			region_id r, struct fuse_known *to);
+/* That of a list that was made, kept for its key; key may be NULL. */
+void fuse_keep_template(struct fuse *f, const struct fuse_key *key,
+			const struct kernel_list *made, struct fuse_known *to);
 
 /* ---- fuse_order.c ---- */
 
@@ -359,11 +372,8 @@ void fuse_sink(struct fuse *f);
 
 /* ---- fuse_count.c ---- */
 
-/* fuse_count is called between these two. */
+/* Before those of a region. */
 void fuse_open_counts(struct fuse *f);
-/* The template of the list. */
-struct fuse_template *fuse_close_counts(struct fuse *f,
-				     const struct kernel_list *l);
 /* The kernel of a group: what it reads, writes and computes. */
 void fuse_count(struct fuse *f, uint32_t group, struct kernel *k);
 /* Whether the group computes a value, as its own or as a copy. */

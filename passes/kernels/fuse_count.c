@@ -459,9 +459,9 @@ static void
 keep_kernel(struct fuse *f, const struct kernel *made, struct kernel *k)
 {
 	*k = *made;
-	FUSE_KEEP(f->a, &k->nodes);
-	FUSE_KEEP(f->a, &k->inputs);
-	FUSE_KEEP(f->a, &k->outputs);
+	FUSE_KEEP(&f->tmp, &k->nodes);
+	FUSE_KEEP(&f->tmp, &k->inputs);
+	FUSE_KEEP(&f->tmp, &k->outputs);
 }
 
 /* The total bytes that the kernel reads and writes. */
@@ -510,7 +510,7 @@ fuse_count(struct fuse *f, uint32_t group, struct kernel *out)
 	k->nodes.n = k->inputs.n = k->outputs.n = 0;
 	f->reading.n = f->writing.n = 0;
 	k->work = &w->like;
-	w->like.shape = arena_dup(f->a, &g->space, sizeof g->space);
+	w->like.shape = arena_dup(&f->tmp, &g->space, sizeof g->space);
 	k->ncopies = g->copies.n;
 	for (i = 0; i < g->copies.n; i++) {
 		add_place(f, group, g->copies.at[i], k, w);
@@ -537,17 +537,4 @@ fuse_open_counts(struct fuse *f)
 	EMPTY(&f->writing);
 	EMPTY(&f->uses_bytes);
 	ir_counts_open(&f->counts, &f->tmp);
-}
-
-struct fuse_template *
-fuse_close_counts(struct fuse *f, const struct kernel_list *l)
-{
-	struct fuse_template *x = arena_alloc(&f->tmp, sizeof *x);
-
-	x->list = *l;
-	x->counts = f->counts.at.at;
-	x->ncounts = f->counts.at.n;
-	x->uses = f->uses_bytes.at;
-	x->nuses = f->uses_bytes.n;
-	return x;
 }

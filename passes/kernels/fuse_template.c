@@ -8,188 +8,138 @@
 #include "ir/memo.h"
 #include "passes/kernels/fuse.h"
 
-/* ---- from what is known ---- */
+/* ---- the names of a region ---- */
 
-static bool
-same_answers(const struct fuse *f, const struct fuse_key *key,
-	     const struct fuse_template *x)
+void
+fuse_number_values(struct fuse *f)
 {
-	uint32_t i, k;
-
-	for (i = 0; i < x->nasked; i++) {
-		const struct fuse_question *q = &x->asked[i];
-		double bytes = 0;
-
-		for (k = 0; k < q->n; k++) {
-			bytes += kernel_bytes(f->m, key->values.at[
-					x->terms[q->first + k]]);
-		}
-		if (q->yes != (bytes >= q->times * kernel_bytes(f->m,
-				key->values.at[q->than]))) {
-			return false;
-		}
+	if (!f->number) {
+		f->number = arena_alloc(&f->bench, (f->m->values.n + 1) *
+					sizeof *f->number);
+		f->at = arena_alloc_raw(&f->bench, (f->m->nodes.n + 1) *
+				   sizeof *f->at);
 	}
-	return true;
 }
 
-const struct fuse_template *
-fuse_find_template(struct fuse *f, const struct fuse_key *key)
+/*
+ * Between these two f->at and f->number say which place in the region a node
+ * is, and which of the key's values a value.
+ */
+static struct fuse_names
+open_names(struct fuse *f, const struct fuse_key *key, region_id r)
+{
+	const struct ir_region *region = &f->m->regions.at[r];
+	uint32_t i;
+
+	fuse_number_values(f);
+	for (i = 0; i < region->nodes.n; i++) {
+		f->at[region->nodes.at[i]] = i;
+	}
+	for (i = 0; i < key->values.n; i++) {
+		f->number[key->values.at[i]] = i;
+	}
+	return (struct fuse_names){ f->at, f->number };
+}
+
+static void
+close_names(struct fuse *f, const struct fuse_key *key)
+{
+	uint32_t i;
+
+	for (i = 0; i < key->values.n; i++) {
+		f->number[key->values.at[i]] = 0;
+	}
+}
+
+/* From places and numbers to the region's own ids. */
+static struct fuse_names
+names_of(const struct fuse *f, const struct fuse_key *key, region_id r)
+{
+	return (struct fuse_names){ f->m->regions.at[r].nodes.at,
+				    key->values.at };
+}
+
+/* ---- templates ---- */
+
+/* Sets all but the template, if its answers are those of the sizes at hand. */
+static bool
+suits(const struct fuse *f, struct fuse_known *to)
+{
+	return fuse_same_answers(f, to->x, to->names, &to->at);
+}
+
+bool
+fuse_find_template(struct fuse *f, const struct fuse_key *key, region_id r,
+		   struct fuse_known *to)
 {
 	struct fuse_template *const *all = memo_find(f->memo, MEMO_TEMPLATES,
 						     key->hash);
-	const struct fuse_template *x = all ? *all : NULL;
 
-	while (x && !same_answers(f, key, x)) {
-		x = x->older;
+	to->names = names_of(f, key, r);
+	to->x = all ? *all : NULL;
+	while (to->x && !suits(f, to)) {
+		to->x = to->x->older;
 	}
-	return x;
+	return to->x != NULL;
 }
 
-/* ---- to what is known ---- */
-
-static void
-copy_works(struct arena *a, const struct kernel_list *l)
+/* The shapes of all templates in the memo, which has that arena for them. */
+static struct fuse_shapes *
+kept_shapes(struct fuse *f, struct arena *a)
 {
-	struct fuse_work *w = arena_alloc_raw(a, l->at.n * sizeof *w);
-	uint32_t i;
+	const struct hash key = { 11, 12 };
 
-	for (i = 0; i < l->at.n; i++) {
-		struct kernel *k = &l->at.at[i];
-		struct kernel_work *to = &w[i].like;
-
-		w[i] = *fuse_work_of(k);
-		to->shape = arena_dup(a, to->shape, sizeof *to->shape);
-		k->work = to;
-		if (to->attention) {
-			to->attention = arena_dup(a, to->attention,
-						  sizeof *to->attention);
-			w[i].attention = arena_dup(a, w[i].attention,
-						   sizeof *w[i].attention);
-		}
+	if (!f->shapes) {
+		f->shapes = memo_find(f->memo, MEMO_TEMPLATES, key);
 	}
+	if (!f->shapes) {
+		f->shapes = arena_alloc(a, sizeof *f->shapes);
+		f->shapes->arena = f->shapes->types = a;
+		memo_keep(f->memo, MEMO_TEMPLATES, key, f->shapes);
+	}
+	return f->shapes;
 }
 
-static void
-copy_questions(const struct fuse *f, struct arena *a, struct fuse_template *x)
-{
-	struct fuse_question *asked;
-	uint32_t *terms, i;
-
-	x->terms = terms = arena_alloc_raw(a, f->terms.n * sizeof *terms);
-	for (i = 0; i < f->terms.n; i++) {
-		terms[i] = f->number[f->terms.at[i]];
-	}
-	x->nasked = f->asked.n;
-	x->asked = asked = arena_alloc_raw(a, f->asked.n * sizeof *asked);
-	for (i = 0; i < f->asked.n; i++) {
-		asked[i] = f->asked.at[i];
-		asked[i].than = f->number[asked[i].than];
-	}
-}
-
-const struct fuse_template *
-fuse_keep_template(struct fuse *f, const struct fuse_key *key,
-		const struct fuse_template *made)
+static const struct fuse_template *
+keep(struct fuse *f, const struct fuse_key *key, const struct kernel_list *made,
+     struct arena *a)
 {
 	struct fuse_template **all = memo_find(f->memo, MEMO_TEMPLATES,
-					       key->hash);
-	const struct kernel_list *l = &made->list;
-	struct arena *a = memo_arena(f->memo, MEMO_TEMPLATES);
-	struct fuse_template *x;
+					       key->hash), *x;
+	struct fuse_names names = open_names(f, key, made->region);
 
-	if (!a) {
-		return made;
-	}
 	if (!all) {
 		all = arena_alloc(a, sizeof *all);
 		memo_keep(f->memo, MEMO_TEMPLATES, key->hash, all);
 	}
-	x = arena_dup(a, made, sizeof *x);
+	x = fuse_pack(f, made, names, kept_shapes(f, a), a);
+	close_names(f, key);
 	x->older = *all;
-	*all = x;
-	fuse_open_names(f, key, l->region);
-	fuse_copy_list(a, l, (struct fuse_names){ f->at, f->number }, &x->list);
-	copy_works(a, &x->list);
-	copy_questions(f, a, x);
-	fuse_close_names(f, key);
-	x->uses = arena_dup(a, made->uses, made->nuses * sizeof *x->uses);
-	x->counts = arena_dup(a, made->counts,
-			      made->ncounts * sizeof *x->counts);
-	return x;
+	return *all = x;
 }
 
-/* ---- the kernels of a region ---- */
-
-static const struct kernel_attention *
-attention_of(struct fuse *f, const struct kernel_attention *like,
-	     const struct fuse_attention *c, const double *v)
+/* One that cannot be kept has the region's own names. */
+static const struct fuse_template *
+lend(struct fuse *f, const struct kernel_list *made)
 {
-	struct kernel_attention *t = arena_dup(f->a, like, sizeof *t);
+	struct fuse_shapes *shapes = arena_alloc(&f->tmp, sizeof *shapes);
 
-	t->batch = v[c->batch];
-	t->heads = v[c->heads];
-	t->kv = v[c->kv];
-	t->s = v[c->s];
-	t->t = v[c->t];
-	t->d = v[c->d];
-	t->v = v[c->v];
-	t->pairs = v[c->pairs];
-	return t;
-}
-
-static void
-work_of(struct fuse *f, const struct fuse_work *c, const double *v,
-	struct kernel_work *w)
-{
-	*w = c->like;
-	w->flops = v[c->flops];
-	w->read_bytes = v[c->read];
-	w->write_bytes = v[c->write];
-	w->coll.bytes = v[c->coll];
-	w->dot.batch = v[c->dot.batch];
-	w->dot.m = v[c->dot.m];
-	w->dot.n = v[c->dot.n];
-	w->dot.k = v[c->dot.k];
-	w->dot.groups = v[c->dot.groups];
-	if (c->attention) {
-		w->attention = attention_of(f, w->attention, c->attention, v);
-	}
-}
-
-static const count_id *
-set_bytes(struct kernel_use *at, uint32_t n, const count_id *bytes,
-	  const double *v)
-{
-	uint32_t i;
-
-	for (i = 0; i < n; i++) {
-		at[i].bytes = v[bytes[i]];
-	}
-	return bytes + n;
+	shapes->arena = &f->tmp;
+	shapes->types = f->a;
+	return fuse_pack(f, made, (struct fuse_names){ NULL, NULL }, shapes,
+			 &f->tmp);
 }
 
 void
-fuse_fill(struct fuse *f, const struct fuse_template *x, struct kernel_list *l)
+fuse_keep_template(struct fuse *f, const struct fuse_key *key,
+		   const struct kernel_list *made, struct fuse_known *to)
 {
-	struct kernel_work *w = arena_alloc_raw(f->a, l->at.n * sizeof *w);
-	const count_id *bytes;
-	double *v;
-	uint32_t i;
+	struct arena *a = key ? memo_arena(f->memo, MEMO_TEMPLATES) : NULL;
 
-	while (f->values.n < x->ncounts) {
-		VEC_PUSH(&f->bench, &f->values, 0);
-	}
-	v = f->values.at;
-	ir_counts_run(f->m, x->counts, x->ncounts, v);
-	for (i = 0; i < l->at.n; i++) {
-		/* both may be the same kernel */
-		const struct fuse_work *c = fuse_work_of(&x->list.at.at[i]);
-		struct kernel *k = &l->at.at[i];
-
-		work_of(f, c, v, &w[i]);
-		k->work = &w[i];
-		bytes = set_bytes(k->inputs.at, k->inputs.n, x->uses + c->uses,
-				  v);
-		set_bytes(k->outputs.at, k->outputs.n, bytes, v);
+	to->names = a ? names_of(f, key, made->region)
+		      : (struct fuse_names){ NULL, NULL };
+	to->x = a ? keep(f, key, made, a) : lend(f, made);
+	if (!suits(f, to)) {
+		die("a region does not answer as it just did");
 	}
 }

@@ -165,7 +165,7 @@ price_stages(struct piece_store *s, struct piece_sharding *w,
 	    (w->key.choice || w->measured)) {
 		piece_drop_kernels(list);
 	}
-	arena_release(&w->ctx.tmp);
+	arena_release(&w->ctx->tmp);
 }
 
 /*
@@ -186,7 +186,7 @@ price_updates(struct piece_store *s, struct piece_sharding *w,
 
 	kernels_some(w->fuse, w->r.update, w->on->nstages, &list->mem,
 		     list->of);
-	space_devs(s->space, t->g, &w->ctx.tmp, &all);
+	space_devs(s->space, t->g, &w->ctx->tmp, &all);
 	p.across = all.all;
 	u->on[dev] = arena_alloc(&s->space->keep,
 				 piece_number(s->space) * sizeof *u->on[dev]);
@@ -194,7 +194,7 @@ price_updates(struct piece_store *s, struct piece_sharding *w,
 		go(w, i, u->on[dev], 1, &to);
 		price_function(s, &p, list->of, w->r.update[i], &to);
 	}
-	arena_release(&w->ctx.tmp);
+	arena_release(&w->ctx->tmp);
 }
 
 /* ---- costs of one sharding ---- */
@@ -253,10 +253,10 @@ piece_measure(struct piece_store *s, const struct piece_key *key,
 	piece_reopen(s, w);
 	piece_set_axes(w->m, t);
 	of = piece_find_kernels(s, w, t->microbatch, t->g->dp);
-	if (memory_measure(&w->r, of, &w->ctx.tmp, &mem, &why)) {
+	if (memory_measure(&w->r, of, &w->ctx->tmp, &mem, &why)) {
 		piece_measure_bytes(w, &mem, c->bytes);
 	}
-	arena_release(&w->ctx.tmp);
+	arena_release(&w->ctx->tmp);
 }
 
 /* The functions of the pieces that are shown; returns their number. */
@@ -293,13 +293,13 @@ price_shown(struct piece_store *s, struct piece_sharding *w,
 	}
 }
 
-/* The kernels of the pieces that are shown, by function, in w->ctx.tmp. */
+/* The kernels of the pieces that are shown, by function, in w->ctx->tmp. */
 static struct kernels **
 shown_kernels(struct piece_store *s, struct piece_sharding *w,
 	      const struct piece_shown *x)
 {
 	struct pricing at = piece_pricing(s, w, 0);
-	struct arena *a = &w->ctx.tmp;
+	struct arena *a = &w->ctx->tmp;
 	struct kernels **of = arena_alloc(a, w->m->funcs.n * sizeof *of);
 	func_id ids[(SPACE_MAX_KINDS + 2) * SCHED_NKINDS];
 	uint32_t n = shown_functions(w, x->shown, ids), i;
@@ -322,20 +322,20 @@ piece_show(struct piece_store *s, struct piece_sharding *w,
 	const char *why;
 	bool ok;
 
-	piece_drop_sharding(w);
+	piece_drop_sharding(s, w);
 	if (!piece_open_some(s, w, x->shown)) {
 		return false;
 	}
 	piece_set_axes(w->m, t);
 	of = shown_kernels(s, w, x);
-	ok = memory_measure(&w->r, of, &w->ctx.tmp, &mem, &why);
+	ok = memory_measure(&w->r, of, &w->ctx->tmp, &mem, &why);
 	if (ok) {
 		piece_measure_bytes(w, &mem, x->bytes);
 		piece_set_mesh(w, &w->key, t);
 		price_shown(s, w, of, x);
 		piece_lower_maps(s, w, of, maps);
 	}
-	piece_drop_sharding(w);
+	piece_drop_sharding(s, w);
 	return ok;
 }
 

@@ -178,7 +178,7 @@ piece_find_least(struct piece_sharding *w, const struct piece_kernels *list,
 		 struct pricing *p, struct piece_least (*to)[SCHED_NKINDS])
 {
 	struct needed x = { w->m, NULL };
-	bool *value = arena_alloc(&w->ctx.tmp, w->m->values.n + 1);
+	bool *value = arena_alloc(&w->ctx->tmp, w->m->values.n + 1);
 	struct piece_least spare = { 0, 0 };
 	uint32_t i, k;
 

@@ -46,7 +46,7 @@ struct piece_tensor {
 /* A placed sharding, before it is cut into forward and backward functions. */
 struct piece_placed {
 	struct piece_key key;	/* without what changes programs only */
-	struct ir_ctx ctx;
+	struct ir_ctx *ctx;	/* of m; NULL: there is none */
 	struct ir_module *m;
 	struct space_degrees g;
 	struct space_plan at;	/* the plan of g that it was placed for */
@@ -76,7 +76,7 @@ struct piece_sharding {
 	struct piece_key key;
 	struct piece_placed *on;
 	struct piece_sharding *next;	/* of the same placement */
-	struct ir_ctx ctx;
+	struct ir_ctx *ctx;	/* of m; NULL: there is none */
 	struct ir_module *m;
 	struct ranks r;
 	struct fuse *fuse;	/* m's kernels */
@@ -104,6 +104,14 @@ struct piece_sharding {
 
 /* ---- piece_place.c ----------------------------------------------------- */
 
+/*
+ * Moves a program, whose context was a child of `parent`, to a new one of
+ * these, which piece_close frees with it.
+ */
+struct ir_module *piece_keep(struct piece_store *s, struct ir_module *m,
+			     const struct ir_ctx *parent, struct ir_ctx **to);
+void piece_close(struct piece_store *s, struct ir_ctx **ctx,
+		 struct ir_module **m);
 /* Runs a pass on a program.  False after errors. */
 bool piece_pass(struct piece_store *s, struct ir_ctx *c, struct ir_module *m,
 		pass_fn *pass);
@@ -183,7 +191,7 @@ void piece_reopen(struct piece_store *s, struct piece_sharding *w);
  */
 bool piece_open_some(struct piece_store *s, struct piece_sharding *w,
 		     const bool shown[PIECE_MAX]);
-void piece_drop_sharding(struct piece_sharding *w);
+void piece_drop_sharding(struct piece_store *s, struct piece_sharding *w);
 
 /* ---- piece_cost.c ------------------------------------------------------ */
 

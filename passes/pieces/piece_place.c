@@ -17,6 +17,25 @@ piece_open(struct piece_store *s, struct space *space, struct memo *memo)
 
 /* ---- the program ---- */
 
+struct ir_module *
+piece_keep(struct piece_store *s, struct ir_module *m,
+	   const struct ir_ctx *parent, struct ir_ctx **to)
+{
+	*to = s->spare.n ? s->spare.at[--s->spare.n]
+			 : arena_alloc(&s->space->keep, sizeof **to);
+	ir_ctx_child(*to, parent);
+	return ir_move(m, *to);
+}
+
+void
+piece_close(struct piece_store *s, struct ir_ctx **ctx, struct ir_module **m)
+{
+	ir_ctx_release(*ctx);
+	VEC_PUSH(&s->space->keep, &s->spare, *ctx);
+	*ctx = NULL;
+	*m = NULL;
+}
+
 static struct pass_ctx
 pass_ctx_of(struct piece_store *s, struct ir_ctx *c)
 {
@@ -206,8 +225,7 @@ piece_place_again(struct piece_store *s, struct piece_placed *w)
 	piece_write_plan(s, w, &w->key, &w->at, placed);
 	w->bad = !piece_pass(s, &c, placed, pass_place);
 	arena_release(&c.tmp);
-	ir_ctx_child(&w->ctx, m->ctx);
-	w->m = ir_move(placed, &w->ctx);
+	w->m = piece_keep(s, placed, m->ctx, &w->ctx);
 	s->nopen++;
 }
 

@@ -178,13 +178,12 @@ drop_all_kernels(struct piece_kernels *k)
 
 /* Frees the programs of a sharding. */
 void
-piece_drop_sharding(struct piece_sharding *w)
+piece_drop_sharding(struct piece_store *s, struct piece_sharding *w)
 {
 	if (w->m) {
 		drop_all_kernels(w->of_stages);
 		drop_all_kernels(w->of_updates);
-		ir_ctx_release(&w->ctx);
-		w->m = NULL;
+		piece_close(s, &w->ctx, &w->m);
 	}
 }
 
@@ -197,10 +196,9 @@ drop_placed(struct piece_store *s, struct piece_placed *w)
 
 	if (w->m) {
 		for (x = w->shardings; x; x = x->next) {
-			piece_drop_sharding(x);
+			piece_drop_sharding(s, x);
 		}
-		ir_ctx_release(&w->ctx);
-		w->m = NULL;
+		piece_close(s, &w->ctx, &w->m);
 		s->nopen--;
 	}
 }
@@ -283,14 +281,14 @@ piece_find_kernels(struct piece_store *s, struct piece_sharding *w,
 }
 
 /*
- * Those of updates besides, in w->ctx.tmp: few shardings get as far as the
+ * Those of updates besides, in w->ctx->tmp: few shardings get as far as the
  * price of their updates.
  */
 static struct kernels *const *
 add_updates(const struct piece_store *s, struct piece_sharding *w,
 	    struct kernels *const *of)
 {
-	struct arena *tmp = &w->ctx.tmp;
+	struct arena *tmp = &w->ctx->tmp;
 	struct kernels **all = arena_dup(tmp, of, w->m->funcs.n * sizeof *all);
 
 	kernels_some(w->fuse, w->r.update, w->r.npipes, tmp, all);
@@ -340,7 +338,7 @@ piece_measure_sharding(struct piece_store *s, struct piece_sharding *w)
 	set_staged_mesh(w);
 	all = piece_find_kernels(s, w, w->at.microbatch, w->g.dp);
 	all = has_updates ? add_updates(s, w, all) : all;
-	ok = w->measured = memory_measure(&w->r, all, &w->ctx.tmp, &mem, &why);
+	ok = w->measured = memory_measure(&w->r, all, &w->ctx->tmp, &mem, &why);
 	if (ok) {
 		w->bytes = arena_alloc(&s->space->keep, n * sizeof *w->bytes);
 		w->weights = arena_alloc(&s->space->keep,
@@ -351,7 +349,7 @@ piece_measure_sharding(struct piece_store *s, struct piece_sharding *w)
 			piece_note_tensors(s, w, &mem);
 		}
 	}
-	arena_release(&w->ctx.tmp);
+	arena_release(&w->ctx->tmp);
 	return ok;
 }
 
@@ -369,7 +367,7 @@ open_ranks(const struct piece_store *s, struct piece_sharding *w)
 
 	few.nmicrobatches = n > full ? full + n % w->on->nstages : n;
 	piece_set_axes(w->m, &few);
-	x = ranks_schedule(w->m, NULL, &w->ctx.perm);
+	x = ranks_schedule(w->m, NULL, &w->ctx->perm);
 	if (!x || !ranks_open(&w->r, w->m, x, NULL, &why)) {
 		return false;
 	}
@@ -391,7 +389,7 @@ make_programs(struct piece_store *s, struct piece_sharding *w, const bool *only)
 	struct ir_ctx c;
 	bool ok;
 
-	ir_ctx_child(&c, &w->on->ctx);
+	ir_ctx_child(&c, w->on->ctx);
 	m = ir_copy(w->on->m, &c);
 	piece_write_plan(s, w->on, &w->key, t, m);
 	piece_set_axes(m, t);
@@ -405,8 +403,7 @@ make_programs(struct piece_store *s, struct piece_sharding *w, const bool *only)
 		ir_ctx_release(&c);
 		return false;
 	}
-	ir_ctx_child(&w->ctx, &w->on->ctx);
-	w->m = ir_move(m, &w->ctx);
+	w->m = piece_keep(s, m, w->on->ctx, &w->ctx);
 	return true;
 }
 
@@ -420,13 +417,13 @@ stage(struct piece_store *s, struct piece_sharding *w, const bool *only)
 		return false;
 	}
 	s->staged_nodes += w->m->nodes.n;
-	w->fuse = kernels_open(w->m, s->memo, &w->ctx.perm);
+	w->fuse = kernels_open(w->m, s->memo, &w->ctx->perm);
 	ok = open_ranks(s, w);
 	if (!only) {
 		w->sized_by_dp = ok && has_sizes_by_dp(w);
 		w->staged = true;
 	}
-	arena_release(&w->ctx.tmp);
+	arena_release(&w->ctx->tmp);
 	return ok;
 }
 

@@ -63,7 +63,7 @@ find_values(struct noting *k)
 	const struct ir_module *m = k->w->m;
 	node_id id;
 
-	k->value = arena_alloc(&k->w->ctx.tmp, (k->mem->buffers.n + 1) *
+	k->value = arena_alloc(&k->w->ctx->tmp, (k->mem->buffers.n + 1) *
 			       sizeof *k->value);
 	for (id = 1; id < m->nodes.n; id++) {
 		value_id *at = &k->value[k->mem->tensor[id]];
@@ -150,7 +150,7 @@ add(struct noting *k, const struct piece_tensor *x)
 			return;
 		}
 	}
-	VEC_PUSH(&w->ctx.tmp, &w->tensors, sum);
+	VEC_PUSH(&w->ctx->tmp, &w->tensors, sum);
 }
 
 static void
@@ -199,7 +199,7 @@ note(struct noting *k, uint32_t stage, uint32_t buffer)
 			       (double)b->copies * (double)w->g.dp;
 	}
 	if (x.piece == PIECE_FIRST) {
-		VEC_PUSH(&w->ctx.tmp, &k->first[b->kind], b->name);
+		VEC_PUSH(&w->ctx->tmp, &k->first[b->kind], b->name);
 	}
 	add(k, &x);
 }
@@ -254,7 +254,7 @@ piece_note_tensors(struct piece_store *s, struct piece_sharding *w,
 		   const struct memory *mem)
 {
 	struct noting k = { .s = s, .w = w, .mem = mem };
-	const bool *carried = piece_carried(mem, &w->ctx.tmp);
+	const bool *carried = piece_carried(mem, &w->ctx->tmp);
 	uint32_t stage, i;
 
 	find_values(&k);

@@ -107,12 +107,12 @@ find_prices(struct fronts *f)
 	struct ir_module *m = f->w->m;
 	uint32_t k;
 
-	f->us = arena_alloc(&f->w->ctx.tmp, m->nodes.n * sizeof *f->us);
+	f->us = arena_alloc(&f->w->ctx->tmp, m->nodes.n * sizeof *f->us);
 	for (k = 0; k < f->n; k++) {
 		region_id r = ir_node(m, f->at[k])->region;
 
 		price_nodes(f, &f->p, kernels_inside(f->fuse, ir_model(m), r,
-						     &f->w->ctx.tmp));
+						     &f->w->ctx->tmp));
 	}
 }
 
@@ -120,7 +120,7 @@ static void
 add_front(struct fronts *f, uint32_t block)
 {
 	struct front_prices prices = { node_us, NULL, f };
-	struct arena *a = &f->w->ctx.tmp;
+	struct arena *a = &f->w->ctx->tmp;
 	struct front x;
 	uint32_t i;
 
@@ -138,7 +138,7 @@ add_front(struct fronts *f, uint32_t block)
 static void
 find_words(struct piece_store *s, struct piece_placed *w)
 {
-	struct arena *a = &w->ctx.tmp;
+	struct arena *a = &w->ctx->tmp;
 	struct ranks r = { .m = w->m };
 	struct fronts f = {
 		.s = s, .w = w,
@@ -412,6 +412,39 @@ close_maps(struct piece_choices *x)
 	}
 }
 
+/*
+ * Prices all ways whose words are known, and keeps those that no other one
+ * beats, which are few.
+ */
+static void
+price_ways(struct piece_store *s, struct piece_placed *w,
+	   const struct piece_key *key, const struct space_plan *one,
+	   struct piece_choices *x)
+{
+	struct piece_key k = *key;
+	struct arena a;
+	uint32_t i;
+
+	arena_init(&a, &s->space->m->ctx->mem);
+	VEC_RESERVE(&a, &x->at, w->words.n);
+	for (i = 0; i < w->words.n; i++) {
+		struct piece_choice to = { .words = w->words.at[i], .nth = i };
+
+		k.choice = i;
+		if (i ? price_way(s, w, &k, one, &to)
+		      : price_pinned(s, w, &k, one, &to)) {
+			VEC_PUSH(&a, &x->at, to);
+		}
+	}
+	if (x->at.n) {
+		rank_choices(s->space, x);
+	}
+	x->at.cap = x->at.n;
+	x->at.at = arena_dup(&s->space->keep, x->at.at,
+			     x->at.n * sizeof *x->at.at);
+	arena_release(&a);
+}
+
 /* Those of a placement, for all lengths. */
 static const struct piece_choices *
 find_choices(struct piece_store *s, struct piece_placed *w,
@@ -419,8 +452,6 @@ find_choices(struct piece_store *s, struct piece_placed *w,
 {
 	struct space_plan one = one_sequence(s, t);
 	struct piece_choices *x = &w->choices[key->split];
-	struct piece_key k = *key;
-	uint32_t i;
 
 	if (x->at.n) {
 		return x;
@@ -432,20 +463,8 @@ find_choices(struct piece_store *s, struct piece_placed *w,
 		piece_set_axes(w->m, &w->at);
 	}
 	open_maps(s->space, x);
-	VEC_RESERVE(&s->space->keep, &x->at, w->words.n);
-	for (i = 0; i < w->words.n; i++) {
-		struct piece_choice to = { .words = w->words.at[i], .nth = i };
-
-		k.choice = i;
-		if (i ? price_way(s, w, &k, &one, &to)
-		      : price_pinned(s, w, &k, &one, &to)) {
-			VEC_PUSH(&s->space->keep, &x->at, to);
-		}
-	}
+	price_ways(s, w, key, &one, x);
 	close_maps(x);
-	if (x->at.n) {
-		rank_choices(s->space, x);
-	}
 	return x;
 }
 
@@ -469,7 +488,7 @@ piece_choices_of(struct piece_store *s, const struct piece_key *key,
  * others, and those are made again.
  */
 static void
-drop_slower(const struct piece_store *s, struct piece_placed *w,
+drop_slower(struct piece_store *s, struct piece_placed *w,
 	    const struct piece_key *key, const struct piece_choices *x)
 {
 	const struct piece_choice *quickest = &x->at.at[0];
@@ -485,7 +504,7 @@ drop_slower(const struct piece_store *s, struct piece_placed *w,
 	for (y = w->shardings; y; y = y->next) {
 		if (y->key.choice != quickest->nth && y->key.choice &&
 		    y->key.split == key->split) {
-			piece_drop_sharding(y);
+			piece_drop_sharding(s, y);
 		}
 	}
 }

@@ -182,6 +182,9 @@ struct piece_store {
 	VEC(struct piece_placed *) placed;
 	struct piece_placed *asked;	/* the last that was found, or NULL */
 	VEC(struct piece_kernels *) lists;	/* those that have kernels */
+	/* contexts of programs that were freed, which the next ones get: most
+	 * shardings have no program */
+	VEC(struct ir_ctx *) spare;
 	uint64_t clock;		/* counts uses of placements */
 	uint32_t nopen;		/* placements with a program */
 	uint64_t placements;	/* that were made */
