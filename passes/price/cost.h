@@ -80,8 +80,9 @@ struct cost cost_contraction(const struct target_device *d,
  * less what s A is more than a whole tile in each full wave; and
  * f * ceil(c s / U) >= ceil(f c s / U).  So the whole, cut in as many pieces,
  * takes no longer than f parts; nor do its partial sums, as its last wave has
- * at most f times the tiles.  Parts may be too small for such a kernel, so the
- * less of both ways counts.
+ * at most f times the tiles.  Here partial sums may have any number of bytes,
+ * since those of a part may be few enough where those of the whole are not.
+ * Parts may be too small for such a kernel, so the less of both ways counts.
  */
 double cost_contraction_split_us(const struct target_device *d,
 				 const struct cost_contraction *x);

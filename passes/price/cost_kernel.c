@@ -101,7 +101,10 @@ static const double pieces[] = { 1, 2, 4, 8 };
 #define NTILES (sizeof tiles / sizeof *tiles)
 #define NPIECES (sizeof pieces / sizeof *pieces)
 #define LEAST_PIECE 256		/* of k: shorter ones are all prologue */
-#define MOST_TAILS 16		/* of k in a last wave that is cut alone */
+/* of k in a last wave that is cut alone, and of its partial sums: as in
+ * codegen/cuda/dot/cuda_dot90_parts.c */
+#define MOST_TAILS 16
+#define MOST_TAIL_BYTES 0x1p26
 
 /* What the search over tiles reads of a contraction and a device. */
 struct tile_limits {
@@ -112,6 +115,7 @@ struct tile_limits {
 	double elem_bytes;
 	double stored_bytes;	/* of the n side, as it comes from memory */
 	double memory_bytes_us, launch_us;
+	double tail_bytes;	/* most partial sums of a last wave */
 };
 
 /* ceil of a number that is not negative, without a call. */
@@ -171,8 +175,8 @@ tail_us(const struct cost_contraction *x, const struct tile_limits *c,
 	double whole_us = up(x->k) * t->step_us + t->fill_us;
 	double best = rest > 0 ? whole_us : 0;
 
-	for (n = 2; rest > 0 && n <= MOST_TAILS && x->k / n >= LEAST_PIECE;
-	     n++) {
+	for (n = 2; rest > 0 && n <= MOST_TAILS && x->k / n >= LEAST_PIECE &&
+	     4 * n * rest * t->elems <= c->tail_bytes; n++) {
 		double us = up(rest * n / c->units) *
 			    (up(x->k / n) * t->step_us + t->fill_us) +
 			    c->launch_us / 2 +
@@ -262,9 +266,10 @@ few_rows_us(const struct cost_contraction *x, const struct tile_limits *c)
 	return 2 * rows * x->n * x->k * x->batch / (c->flops_us * c->units);
 }
 
-struct cost
-cost_contraction(const struct target_device *d,
-		 const struct cost_contraction *x)
+/* tail_bytes: most partial sums of a last wave that is cut alone. */
+static struct cost
+contraction(const struct target_device *d, const struct cost_contraction *x,
+	    double tail_bytes)
 {
 	bool is_few = target_is_cpu(d) && x->m <= CPU_FEW_ROWS;
 	double bytes = cost_rate_bytes(x->rate);
@@ -273,7 +278,8 @@ cost_contraction(const struct target_device *d,
 	struct tile_limits c = {
 		.units = (double)d->units, .elem_bytes = bytes,
 		.stored_bytes = x->stored_bytes > 0 ? x->stored_bytes : bytes,
-		.memory_bytes_us = memory_bytes_us, .launch_us = d->launch_us
+		.memory_bytes_us = memory_bytes_us, .launch_us = d->launch_us,
+		.tail_bytes = tail_bytes
 	};
 
 	c.flops_us = cost_flops_us(d, x->rate) * d->matrix_eff *
@@ -298,10 +304,17 @@ cost_contraction(const struct target_device *d,
 		     memory_bytes_us, d->launch_us);
 }
 
+struct cost
+cost_contraction(const struct target_device *d,
+		 const struct cost_contraction *x)
+{
+	return contraction(d, x, MOST_TAIL_BYTES);
+}
+
 static double
 split_us(const struct target_device *d, const struct cost_contraction *x)
 {
-	struct cost c = cost_contraction(d, x);
+	struct cost c = contraction(d, x, INFINITY);
 	double rows = x->panels ? 1 : 1 + CPU_TURN_ROWS / (double)CPU_FEW_ROWS;
 	double few_us = 2 * rows * x->m * x->n * x->k * x->batch /
 			(cost_flops_us(d, x->rate) * d->matrix_eff *

@@ -66,6 +66,27 @@ test_tail(void **state)
 	}
 }
 
+/*
+ * 58 tiles of 128 x 256 in nine pieces would fill 132 units four times; their
+ * partial sums would take more than 64 MiB, so there are eight.  Bounds count
+ * no bytes.  Half as many tiles are as good as their bound.
+ */
+static void
+test_tail_bytes(void **state)
+{
+	const struct target_device *d = &target("h100-sxm")->device;
+	struct cost_contraction c = { .m = 29 * 128, .n = 2 * 256, .k = 65536,
+				      .batch = 1, .rate = TARGET_BF16,
+				      .out_bytes = 2, .own_tail = true };
+
+	(void)state;
+	assert_true(cost_contraction(d, &c).math_us >
+		    1.04 * cost_contraction_split_us(d, &c));
+	c.m = 14 * 128;
+	assert_true(cost_contraction(d, &c).math_us <=
+		    cost_contraction_split_us(d, &c) * (1 + 1e-9));
+}
+
 /* Of few rows, a matrix of few bits is fed and read in those bits. */
 static void
 test_stored(void **state)
@@ -494,6 +515,8 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_tail, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_tail_bytes, setup,
+						teardown),
 		cmocka_unit_test_setup_teardown(test_stored, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_widened, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_panels, setup, teardown),
