@@ -174,6 +174,7 @@ struct cu_func {
 	uint32_t depth;
 	/* blocks of a multiprocessor, at least; 0: unspecified */
 	uint32_t minblocks;
+	bool waits;	/* for the kernel before, somewhere in its text */
 };
 
 /*
@@ -200,6 +201,9 @@ const char *cu_func_name(struct cu_kernel *k, const char *what);
  * and shared memory before cu_func_end. */
 void cu_func_begin(struct cu_kernel *k, const char *what, struct cu_func *f);
 void cu_func_end(struct cu_func *f);
+/* Emits the wait for the kernel before.  Every thread must come to it, and none
+ * may touch global memory before it.  A function without one waits first. */
+void cu_launch_wait(struct cu_func *f);
 /* Appends a line, indented. '{' at its end opens a block, '}' at its start
  * closes one. */
 void cu_line(struct cu_func *f, const char *fmt, ...)
@@ -316,6 +320,8 @@ const char *cu_view_at(struct cu_func *f, const struct cg_view *v);
  * bytes.  False: the copying unit has no such maps. */
 bool cu_map_add(struct cg_map *m, int64_t bytes, int64_t size, int64_t stride,
 		int64_t box);
+/* For one thread, before the wait for the kernel before: fetches the maps. */
+void cu_fetch_maps(struct cu_func *f);
 /*
  * Whether the copying unit can read it: it needs multiples of 16 bytes, also
  * of the operand's address.  Of that only one thing is known: the stacks of

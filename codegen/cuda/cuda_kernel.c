@@ -106,15 +106,21 @@ cu_func_end(struct cu_func *f)
 		   "%lld bytes shared */\n", (long long)g->blocks[0],
 		   (long long)g->blocks[1], (long long)g->blocks[2],
 		   (long long)g->threads, (long long)g->smem_bytes);
-	buf_printf(&k->text, "KERNEL(%s, %lld, %u, struct %s_args)\n{\n"
-		   "\tlaunch_wait();\n",
+	buf_printf(&k->text, "KERNEL(%s, %lld, %u, struct %s_args)\n{\n%s",
 		   g->func, (long long)g->threads, f->minblocks,
-		   k->out->name);
+		   k->out->name, f->waits ? "" : "\tlaunch_wait();\n");
 	buf_puts(&k->text, buf_text(&f->text));
 	buf_puts(&k->text, "}\n");
 	if (g->maps.n > k->nmaps) {
 		k->nmaps = g->maps.n;
 	}
+}
+
+void
+cu_launch_wait(struct cu_func *f)
+{
+	f->waits = true;
+	cu_line(f, "launch_wait();");
 }
 
 /* ---- what it is called with ---- */

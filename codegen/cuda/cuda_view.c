@@ -69,3 +69,13 @@ cu_map_add(struct cg_map *m, int64_t bytes, int64_t size, int64_t stride,
 	m->box[m->ndims++] = box;
 	return true;
 }
+
+void
+cu_fetch_maps(struct cu_func *f)
+{
+	uint32_t i;
+
+	for (i = 0; i < f->grid->maps.n; i++) {
+		cu_line(f, "tma_prefetch(&a.map[%u]);", i);
+	}
+}

@@ -66,10 +66,18 @@ static const struct emu_calls calls = {
 
 /* ---- life cycle ---- */
 
-/* A thread has returned: what it issued must have been waited for. */
+/*
+ * A thread has returned: what it issued must have been waited for.  So must the
+ * kernel before, or the next kernel's wait, which is for this one alone, would
+ * say nothing of that one.
+ */
 static void
 end_task(struct rt_emu *e, struct emu_task *t)
 {
+	if (e->flags & RT_EMU_EARLY && !t->begun) {
+		emu_fail(e, "it ends before launch_wait: the kernel after it "
+			 "would not wait for the one before it");
+	}
 	if (t->warp->nwg) {
 		emu_fail(e, "it ends with a wgmma that no wg_wait has waited "
 			 "for");

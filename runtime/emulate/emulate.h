@@ -20,7 +20,8 @@ struct rt_emu;
 enum {
 	RT_EMU_CHECK = 1,	/* compile checked code */
 	/* a kernel may begin before the one before it has ended: what a thread
-	 * does to global memory before launch_wait is an error */
+	 * does to global memory before launch_wait is an error, and so is its
+	 * end */
 	RT_EMU_EARLY = 2
 };
 

@@ -128,6 +128,11 @@ emu_tensor_alloc(unsigned at, int n)
 		return;
 	}
 	check_columns(e, n);
+	if (e->flags & RT_EMU_EARLY && e->now->begun) {
+		emu_fail(e, "tc_alloc after launch_wait: blocks of the next "
+			 "kernel may have the columns, and wait for the end of "
+			 "this one");
+	}
 	if (x->relinquished) {
 		emu_fail(e, "tc_alloc after tc_relinquish");
 	}

@@ -981,6 +981,16 @@ KERNEL(early_half, 64, 1, struct fault_args)
 	}
 	sync_block();
 	((f32 *)a.at[0])[TID] = 1;
+	if (TID >= 32) {
+		launch_wait();
+	}
+}
+
+KERNEL(early_end, 64, 1, struct fault_args)
+{
+	if (TID < 32) {
+		launch_wait();
+	}
 }
 
 KERNEL(early_box, 32, 1, struct fault_args)
@@ -994,6 +1004,15 @@ KERNEL(early_box, 32, 1, struct fault_args)
 	}
 	launch_wait();
 	mbar_wait(bar, 0);
+}
+
+KERNEL(late_columns, 32, 1, struct fault_args)
+{
+	launch_wait();
+	tc_alloc(smem_addr(SMEM), 32);
+	tc_relinquish();
+	sync_block();
+	tc_dealloc(*(const u32 *)SMEM, 32);
 }
 
 /* What is not memory of the kernel before may come first. */

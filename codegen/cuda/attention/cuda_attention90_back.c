@@ -227,6 +227,7 @@ put_barriers(struct ca90_back *p)
 		ca90_joint_declare(p);
 	}
 	cu_line(f, "if (TID == 0) {");
+	cu_fetch_maps(f);
 	cu_line(f, "mbar_init(bars, 1);");
 	cu_line(f, "for (int i = 0; i < %d; i++) {", (int)p->s.form.stages);
 	cu_line(f, "mbar_init(full + 8 * i, %d);",
@@ -242,11 +243,10 @@ put_barriers(struct ca90_back *p)
 	cu_line(f, "}");
 	if (p->unit->tensor) {
 		ca90_back_open(p);
-	} else if (p->joint) {
-		ca90_joint_open(p);
-	} else {
+	} else if (!p->joint) {
 		cu_line(f, "sync_block();");
 	}
+	cu_launch_wait(f);
 }
 
 static void
@@ -452,20 +452,17 @@ ca_back90(const struct ca_back *asked)
 	return ca90_back_emit(&p);
 }
 
-/* Where a block's rows are; if blocks are numbered as they begin, after the
- * barriers. */
+/* Where a block's rows are. */
 static void
 put_place(struct ca90_back *p)
 {
 	if (p->joint) {
-		put_barriers(p);
+		ca90_joint_open(p);
 		ca90_joint_place(p);
-		ca_back_columns(&p->s);
 	} else {
 		ca_back_place(&p->s);
-		ca_back_columns(&p->s);
-		put_barriers(p);
 	}
+	ca_back_columns(&p->s);
 }
 
 bool
@@ -479,6 +476,7 @@ ca90_back_emit(struct ca90_back *p)
 	ca_back_open(&p->s);
 	f->grid->threads = CA90_PRODUCER + CA90_CONSUMERS;
 	put_maps(p);
+	put_barriers(p);
 	put_place(p);
 	cu_line(f, "if (TID < %d) {", CA90_PRODUCER);
 	put_producer(p);

@@ -125,6 +125,7 @@ put_barriers(struct ca90_forward *p)
 	cu_line(f, "const u32 sm = smem_addr(SMEM);");
 	cu_line(f, "const u32 bars = sm + %lld;", (long long)p->bars);
 	cu_line(f, "if (TID == 0) {");
+	cu_fetch_maps(f);
 	cu_line(f, "for (int i = 0; i < %d; i++) {", CA90_STAGES);
 	for (in = ATTN_Q; in <= (p->s.out ? ATTN_V : ATTN_K); in++) {
 		if (in == ATTN_Q) {
@@ -149,6 +150,7 @@ put_barriers(struct ca90_forward *p)
 	} else {
 		cu_line(f, "sync_block();");
 	}
+	cu_launch_wait(f);
 }
 
 /* ---- the warpgroup that copies ---- */

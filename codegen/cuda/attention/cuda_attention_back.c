@@ -735,6 +735,7 @@ ca_back_emit(struct ca_back *s, const struct ca_form *form)
 	ca_declare_lanes(&s->f, &s->form);
 	cu_line(&s->f, "const u32 sm = smem_addr(SMEM);");
 	ca_back_place(s);
+	cu_launch_wait(&s->f);
 	open_inputs(s, false);
 	ca_back_columns(s);
 	if (!s->keys) {

@@ -472,6 +472,7 @@ ca_forward_emit(struct ca_forward *s, const struct ca_form *form)
 	ca_declare_lanes(f, &s->form);
 	cu_line(f, "const u32 sm = smem_addr(SMEM);");
 	ca_forward_place(s);
+	cu_launch_wait(f);
 	ca_declare_pointer(f, t, &t->in[ATTN_Q], "q", "head");
 	declare_keys(s, ATTN_K, "k", "k_at");
 	if (s->out) {

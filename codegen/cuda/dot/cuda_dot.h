@@ -238,7 +238,6 @@ struct cu_loop {
 	/* C text, int: first k, end of k; end of all k */
 	const char *from, *to, *end;
 	bool none;		/* k may be empty */
-	int64_t bars;		/* byte of barriers; tcgen05 alone has some */
 };
 
 /* Sets how an operand is loaded, and writes the function that does it. */
@@ -282,6 +281,11 @@ void cu_pairs_end(struct cu_func *f);
 void cu_loop_mma(struct cu_func *f, const struct cu_loop *l);
 void cu_loop_wgmma(struct cu_func *f, const struct cu_loop *l);
 void cu_loop_tensor(struct cu_func *f, const struct cu_loop *l);
+/* Emits what comes before a loop by tcgen05, whose barriers are at byte `bars`,
+ * and the wait for the kernel before, of any tile; and the end of a block that
+ * has no loop, between both. */
+void cu_loop_open(struct cu_func *f, const struct cu_tile *t, int64_t bars);
+void cu_loop_leave(struct cu_func *f, const struct cu_tile *t);
 
 /* ---- cuda_dot_products.c: products by tcgen05, sums by wgmma ------------ */
 

@@ -327,6 +327,7 @@ put_barriers(struct cu_func *f, const struct dot90 *p)
 	cu_line(f, "const u32 full = ring + %lld, empty = full + %lld;",
 		(long long)dot90_bars_at(p), (long long)(8 * p->ring));
 	cu_line(f, "if (TID == 0) {");
+	cu_fetch_maps(f);
 	cu_line(f, "for (int i = 0; i < %lld; i++) {", (long long)p->ring);
 	cu_line(f, "mbar_init(full + 8 * i, 1);");
 	cu_line(f, "mbar_init(empty + 8 * i, %lld);", (long long)(p->cluster *
@@ -345,9 +346,11 @@ put_barriers(struct cu_func *f, const struct dot90 *p)
 	cu_line(f, "}");
 	if (p->has->tensor) {
 		dot90_tensor_open(f, p);
-		return;
+	} else {
+		cu_line(f, p->cluster > 1 ? "cluster_sync();"
+			: "sync_block();");
 	}
-	cu_line(f, p->cluster > 1 ? "cluster_sync();" : "sync_block();");
+	cu_launch_wait(f);
 }
 
 static void

@@ -144,12 +144,12 @@ cu_loop_wgmma(struct cu_func *f, const struct cu_loop *l)
 
 /* Barriers of all stages, then the address of the sums. */
 static void
-tensor_open(struct cu_func *f, const struct cu_loop *l)
+tensor_open(struct cu_func *f, const struct cu_tile *t, int64_t bars)
 {
-	long long n = (long long)l->tile->stages;
+	long long n = (long long)t->stages;
 
 	cu_line(f, "const u32 ring = smem_addr(SMEM), done = ring + %lld;",
-		(long long)l->bars);
+		(long long)bars);
 	cu_line(f, "const int warp = (int)shfl_u32((u32)WARP, 0);");
 	cu_line(f, "if (TID == 0) {");
 	cu_line(f, "for (int i = 0; i < %lld; i++) {", n);
@@ -158,15 +158,43 @@ tensor_open(struct cu_func *f, const struct cu_loop *l)
 	cu_line(f, "fence_mbar_init();");
 	cu_line(f, "}");
 	cu_line(f, "if (warp == 0) {");
-	cu_line(f, "tc_alloc(done + %lld, %lld);", 8 * n,
-		(long long)l->tile->n);
+	cu_line(f, "tc_alloc(done + %lld, %lld);", 8 * n, (long long)t->n);
 	cu_line(f, "tc_relinquish();");
 	cu_line(f, "}");
 	cu_line(f, "tc_fence_before();");
 	cu_line(f, "sync_block();");
 	cu_line(f, "tc_fence_after();");
 	cu_line(f, "const u32 sums = *(const u32 *)(SMEM + %lld);",
-		(long long)l->bars + 8 * n);
+		(long long)bars + 8 * n);
+}
+
+static void
+tensor_close(struct cu_func *f, const struct cu_tile *t)
+{
+	cu_line(f, "tc_fence_before();");
+	cu_line(f, "sync_block();");
+	cu_line(f, "if (warp == 0) {");
+	cu_line(f, "tc_fence_after();");
+	cu_line(f, "tc_dealloc(sums, %lld);", (long long)t->n);
+	cu_line(f, "}");
+}
+
+void
+cu_loop_open(struct cu_func *f, const struct cu_tile *t, int64_t bars)
+{
+	if (t->by == CU_BY_TCGEN05) {
+		tensor_open(f, t, bars);
+	}
+	cu_launch_wait(f);
+}
+
+void
+cu_loop_leave(struct cu_func *f, const struct cu_tile *t)
+{
+	if (t->by == CU_BY_TCGEN05) {
+		tensor_close(f, t);
+	}
+	cu_line(f, "return;");
 }
 
 static void
@@ -212,17 +240,6 @@ tensor_sums(struct cu_func *f, const struct cu_loop *l)
 		(long long)(t->wm * t->wn / 32));
 }
 
-static void
-tensor_close(struct cu_func *f, const struct cu_loop *l)
-{
-	cu_line(f, "tc_fence_before();");
-	cu_line(f, "sync_block();");
-	cu_line(f, "if (warp == 0) {");
-	cu_line(f, "tc_fence_after();");
-	cu_line(f, "tc_dealloc(sums, %lld);", (long long)l->tile->n);
-	cu_line(f, "}");
-}
-
 /*
  * The commit of tile i arrives at its stage's barrier when its products are
  * done.  The stage of tile i - 2 is waited for before it is filled, when those
@@ -240,7 +257,6 @@ cu_loop_tensor(struct cu_func *f, const struct cu_loop *l)
 	cu_line(f, "f32 acc[%lld][%lld][4];", (long long)t->wm / 16,
 		(long long)t->wn / 8);
 	cu_line(f, "int it, get = 0, put = %lld, phase = 1;", cu_loop_lead(l));
-	tensor_open(f, l);
 	cu_loop_ahead(f, l);
 	buf_puts(&f->text, "#pragma unroll 1\n");
 	cu_line(f, "for (it = 0; it < nk; it++) {");
@@ -266,5 +282,5 @@ cu_loop_tensor(struct cu_func *f, const struct cu_loop *l)
 	if (l->none) {
 		cu_line(f, "}");
 	}
-	tensor_close(f, l);
+	tensor_close(f, t);
 }

@@ -163,6 +163,7 @@ multiply(struct cu_dot *d)
 	put_blocks(&f, d);
 	b.m = cu_place_of(&f, "m", &d->dims[1], &d->rows, "bm");
 	b.n = cu_place_of(&f, "n", &d->dims[2], &d->cols, "bn");
+	cu_launch_wait(&f);
 	put_operand(&f, d, 0, "a_at");
 	put_operand(&f, d, 1, "b_at");
 	find_loop(&f, d, &b, &l);

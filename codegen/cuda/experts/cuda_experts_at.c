@@ -22,7 +22,7 @@ put_expert(struct cu_func *f, const struct cu_experts *x)
 		(long long)x->dot.cols.blocks, (long long)x->dot.cols.blocks);
 	cu_line(f, "int expert = 0, last = %lld;", (long long)x->p.n);
 	cu_line(f, "if (bm >= block[%lld]) {", (long long)x->p.n + 1);
-	cu_line(f, "return;");
+	cu_loop_leave(f, &x->dot.tile);
 	cu_line(f, "}");
 	cu_line(f, "while (expert < last) {");
 	cu_line(f, "const int mid = (expert + last + 1) / 2;");
@@ -77,7 +77,6 @@ put_loop(struct cu_func *f, const struct cu_experts *x,
 
 	*l = (struct cu_loop){ .tile = &d->tile, .unit = d->unit,
 			       .from = "0", .to = "k1", .none = x->p.others };
-	l->bars = cu_tile_bars(d->unit, &d->tile, d->result == CU_DOT_BOX);
 	l->end = arena_printf(a, "%lld", (long long)d->over.size);
 	if (x->p.others) {
 		cu_line(f, "const int k1 = expert == %lld ? 0 : %s;",
@@ -198,6 +197,7 @@ cu_experts_at_step(struct cu_experts *x)
 	f.grid->smem_bytes = table + 8 * d->tile.m;
 	f.minblocks = (uint32_t)d->tile.blocks;
 	comment_step(&f, x);
+	cu_loop_open(&f, &d->tile, cu_tile_bars(d->unit, &d->tile, box));
 	put_expert(&f, x);
 	put_rows(&f, x, table);
 	b.m.live = "live";

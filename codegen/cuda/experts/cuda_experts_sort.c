@@ -145,6 +145,7 @@ count(struct cu_experts *x, const char *whose)
 	cu_line(&f, "count[e] = 0;");
 	cu_line(&f, "}");
 	cu_line(&f, "sync_block();");
+	cu_launch_wait(&f);
 	cu_line(&f, "for (p = from + LANE; p < to; p += 32) {");
 	cu_line(&f, "atomic_add_i32(&count[%s], 1);",
 		call_whose(&f, x, whose, "p"));

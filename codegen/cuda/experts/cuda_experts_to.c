@@ -32,7 +32,6 @@ put_loop(struct cu_func *f, struct cu_experts *x, const struct cu_block *b,
 	*l = (struct cu_loop){ .tile = &d->tile, .unit = d->unit,
 			       .from = "0", .to = "end", .end = "end",
 			       .none = true };
-	l->bars = cu_tile_bars(d->unit, &d->tile, d->result == CU_DOT_BOX);
 	for (i = 0; i < 2; i++) {
 		const char *name = arena_printf(a, "%s_row%d", f->grid->func,
 						i);
@@ -66,6 +65,8 @@ put_head(struct cu_func *f, const struct cu_experts *x)
 	cu_comment(f, "tiles of %lld x %lld, %lld of k in %lld stages",
 		   (long long)d->tile.m, (long long)d->tile.n,
 		   (long long)d->tile.k, (long long)d->tile.stages);
+	cu_loop_open(f, &d->tile, cu_tile_bars(d->unit, &d->tile,
+		     d->result == CU_DOT_BOX));
 	cu_line(f, "const int b = BLOCK_X / %lld;", rows * cols);
 	cu_line(f, "const int bm = BLOCK_X %% %lld, bn = BLOCK_X / %lld %% "
 		"%lld;", rows, rows, cols);

@@ -115,6 +115,10 @@ arrive_named(int id, int threads)
  * Waits until the kernel before this one has ended and what it wrote can be
  * read.  Then the next kernel may begin, up to its own wait: it has what this
  * one has waited for.  Of no effect where a launch does not allow that.
+ *
+ * What a block needs of its multiprocessor, tensor memory too, it has before
+ * this.  So when a block of the next kernel takes what this one leaves, all
+ * blocks of this one have theirs, and end without it.
  */
 FN void
 launch_wait(void)

@@ -272,10 +272,13 @@ test_early(void **state)
 		  "launch_wait", 32, true },
 		{ "early_half", "writes global memory before launch_wait",
 		  64, true },
+		{ "early_end", "thread 32: it ends before launch_wait", 64,
+		  false },
 		{ "early_copy", "reads global memory before launch_wait", 32,
 		  false },
 		{ "early_box", "thread 0: reads global memory before "
 		  "launch_wait", 32, false },
+		{ "late_columns", "tc_alloc after launch_wait", 32, false },
 		{ "waits_first", NULL, 32, false }
 	};
 	struct fault_args a = { .num = { 7 } };
