@@ -247,7 +247,7 @@ void cu_take_next(struct cu_func *f, const struct cu_take *t);
 void cu_take_end(struct cu_func *f, const struct cu_take *t);
 /* For a whole warp.  Declares the item, whose number is `at` (C text); who
  * stored it there may store the next one when a lane has then said so. */
-void cu_take_told(struct cu_func *f, const char *item, const char *at);
+void cu_take_read(struct cu_func *f, const char *item, const char *at);
 
 /* ---- cuda_nest.c: loops around scalar expressions ----------------------- */
 

@@ -5,9 +5,9 @@
  * and a block whose items are long keeps all waiting.  Here it finds fewer.
  *
  * The first item of a block follows from its number.  One of its threads takes
- * the next ones from a counter in global memory, in their order, and tells the
- * others: how, is up to the kernel.  So every item is made by one block, to the
- * same bits whichever that is.
+ * the next ones from a counter in global memory, in their order, and passes
+ * them to the others: how, is up to the kernel.  So every item is made by one
+ * block, to the same bits whichever that is.
  *
  * The last block that has found no item sets the counter to 0 for the next
  * kernel, and the number of such blocks: all others have theirs already.
@@ -44,7 +44,7 @@ cu_take_next(struct cu_func *f, const struct cu_take *t)
  * have the same.
  */
 void
-cu_take_told(struct cu_func *f, const char *item, const char *at)
+cu_take_read(struct cu_func *f, const char *item, const char *at)
 {
 	cu_line(f, "const int %s = (int)shfl_u32((u32)%s, 0);", item, at);
 	cu_comment(f, "all have read it before one says so");

@@ -175,7 +175,7 @@ ca90_open_items(struct ca90_forward *p)
 	buf_puts(&f->text, "#pragma unroll 1\n");
 	cu_line(f, "for (;;) {");
 	cu_line(f, "mbar_wait(%s, turn);", ca90_bar(p, ATTN_Q, false, ""));
-	cu_take_told(f, "item", number(p));
+	cu_take_read(f, "item", number(p));
 	cu_line(f, "if (item < 0) {");
 	cu_line(f, "break;");
 	cu_line(f, "}");

@@ -190,13 +190,12 @@ void dot90_places(struct cu_func *f, const struct dot90 *p,
 void dot90_sums_at(struct cu_func *f, const struct dot90 *p);
 void dot90_used(struct cu_func *f, const struct cu_place *m,
 		const struct cu_place *n);
-/* C text: the first tile of this block, or cluster, and the step to its
- * next. */
+/* C text: the first tile of this block, or cluster. */
 const char *dot90_first_tile(const struct dot90 *p);
-const char *dot90_tile_step(const struct dot90 *p);
-/* Opens the loop over items of team `team` or, if it is NULL, of all teams. */
-void dot90_open_tiles(struct cu_func *f, const struct dot90 *p,
-		      const char *team);
+/* Opens a block of C about that tile, which runs if `when` (C text, or NULL):
+ * there is no other one unless they take more. */
+void dot90_open_tile(struct cu_func *f, const struct dot90 *p,
+		     const char *when);
 /* Declares where `tile` is. */
 void dot90_tile_place(struct cu_func *f, const struct dot90 *p);
 /* The next stage of the ring. */
@@ -224,9 +223,9 @@ void dot90_pass_turn(struct cu_func *f, const struct dot90 *p,
 /* With tcgen05: opens the loop of the thread that multiplies, whose tile has
  * drained sums `which`, and counts its turns; arrives for each stage of it; and
  * opens the loop of a team, in phases of `parity`. */
-void dot90_open_telling(struct cu_func *f, const struct dot90 *p);
+void dot90_open_passing(struct cu_func *f, const struct dot90 *p);
 void dot90_number_read(struct cu_func *f, const struct dot90 *p);
-void dot90_open_told(struct cu_func *f, const struct dot90 *p);
+void dot90_open_passed(struct cu_func *f, const struct dot90 *p);
 
 /* ---- cuda_dot90_tensor.c: sums in tensor memory ------------------------- */
 

@@ -14,16 +14,16 @@
  * With tcgen05 the thread that multiplies is the only reader.  A commit says
  * when products have read a stage, and nothing of what the thread itself has
  * read, so the thread arrives at `empty` as well.  Stages are free long before
- * sums are put away: so it tells the number to the team whose sums these will
- * be, once that team has drained the ones before, and so has read what it was
- * told of those.  Where there is no tile, it tells both teams.
+ * sums are put away: so it passes the number on to the team whose sums these
+ * will be, once that team has drained the ones before, and so has read their
+ * number.  That there is no tile it passes on to both teams.
  */
 #include "codegen/cuda/dot/cuda_dot90.h"
 
-/* Bytes, after the barriers of the ring: of what two teams were told; of
+/* Bytes, after the barriers of the ring: of numbers passed on to two teams; of
  * numbers that were sent, one for each stage; numbers; and for each of two
  * teams the stages before its turn, or its tile. */
-#define TOLD_AT 176
+#define PASSED_AT 176
 #define HEARD_AT 192
 #define TILES_AT 256
 #define SLOTS_AT 288
@@ -53,7 +53,7 @@ dot90_take_bars(struct cu_func *f, const struct dot90 *p)
 	}
 	if (p->has->tensor) {
 		cu_line(f, "for (int i = 0; i < 2; i++) {");
-		cu_line(f, "mbar_init(full + %d + 8 * i, 1);", TOLD_AT);
+		cu_line(f, "mbar_init(full + %d + 8 * i, 1);", PASSED_AT);
 		cu_line(f, "}");
 	}
 }
@@ -86,7 +86,8 @@ take_of(const struct dot90 *p)
 {
 	return (struct cu_take){
 		.item = "tile", .first = dot90_first_tile(p),
-		.takers = dot90_tile_step(p), .items = p->items / p->cluster,
+		.takers = p->cluster > 1 ? "(NBLOCKS_X / 2)" : "NBLOCKS_X",
+		.items = p->items / p->cluster,
 		.who = p->cluster > 1 ? "cluster_rank() == 0" : NULL
 	};
 }
@@ -131,7 +132,7 @@ static void
 put_number(struct cu_func *f, const struct dot90 *p)
 {
 	cu_line(f, "mbar_wait(full + 8 * stage, parity);");
-	cu_take_told(f, "tile", number(f, p));
+	cu_take_read(f, "tile", number(f, p));
 }
 
 /* Two teams take turns, and the one whose turn ends says where the other one's
@@ -184,10 +185,10 @@ dot90_open_taken(struct cu_func *f, const struct dot90 *p)
 	dot90_tile_place(f, p);
 }
 
-/* ---- the thread that multiplies by tcgen05, and those it tells ---- */
+/* ---- the thread that multiplies by tcgen05, and both teams ---- */
 
 void
-dot90_open_telling(struct cu_func *f, const struct dot90 *p)
+dot90_open_passing(struct cu_func *f, const struct dot90 *p)
 {
 	cu_line(f, "for (int ended = 0; ended < 2; turn++) {");
 	cu_line(f, "const int which = turn %% 2;");
@@ -196,7 +197,7 @@ dot90_open_telling(struct cu_func *f, const struct dot90 *p)
 	cu_line(f, "mbar_wait(drained + 8 * which, turn / 2 %% 2 ^ 1);");
 	cu_line(f, "*(i32 *)(SMEM + %lld + 4 * which) = tile;",
 		smem_at(p, SLOTS_AT));
-	cu_line(f, "mbar_arrive(full + %d + 8 * which);", TOLD_AT);
+	cu_line(f, "mbar_arrive(full + %d + 8 * which);", PASSED_AT);
 	cu_line(f, "if (tile < 0) {");
 	cu_line(f, "ended++;");
 	cu_line(f, "continue;");
@@ -219,10 +220,10 @@ dot90_number_read(struct cu_func *f, const struct dot90 *p)
 }
 
 void
-dot90_open_told(struct cu_func *f, const struct dot90 *p)
+dot90_open_passed(struct cu_func *f, const struct dot90 *p)
 {
 	cu_line(f, "for (;;) {");
-	cu_line(f, "mbar_wait(full + %d + 8 * team, parity);", TOLD_AT);
+	cu_line(f, "mbar_wait(full + %d + 8 * team, parity);", PASSED_AT);
 	cu_line(f, "const int tile = (int)shfl_u32(*(const u32 *)(SMEM + %lld "
 		"+ 4 * team), 0);", smem_at(p, SLOTS_AT));
 	cu_line(f, "if (tile < 0) {");

@@ -11,7 +11,7 @@
  * stage's `empty` barrier when all products that read it are done, in both
  * blocks of a cluster; and at `made` when a tile's sums are complete.  The four
  * warps of a team arrive at `drained` when they have put the tile away.  Which
- * tile is next they are told as cuda_dot90_take.c says.
+ * tile is next is passed on as cuda_dot90_take.c says.
  */
 #include "codegen/cuda/dot/cuda_dot90.h"
 
@@ -50,7 +50,8 @@ dot90_tensor_open(struct cu_func *f, const struct dot90 *p)
 {
 	long long bars = (long long)(16 * p->ring);
 
-	cu_line(f, "const u32 made = full + %lld, drained = made + 16;", bars);
+	cu_line(f, "const u32 made = full + %lld%s;", bars,
+		p->takes ? ", drained = made + 16" : "");
 	cu_line(f, "if (WARP == 1) {");
 	cu_line(f, "tc_alloc(made + 32, %lld);", all_columns(p));
 	cu_line(f, "tc_relinquish();");
@@ -95,19 +96,19 @@ products_of(const struct dot90 *p)
 	};
 }
 
-/* Opens the loop over tiles; the sums of one lie at place `which`, which has
- * been drained. */
+/* Opens what is done for a tile, of one or of all in turn; its sums lie at
+ * place `which`, which has been drained. */
 static void
 open_turns(struct cu_func *f, const struct dot90 *p)
 {
-	cu_line(f, "int stage = 0, parity = 0, turn = 0;");
+	cu_line(f, "int stage = 0, parity = 0;");
 	if (p->takes) {
-		dot90_open_telling(f, p);
+		cu_line(f, "int turn = 0;");
+		dot90_open_passing(f, p);
 		return;
 	}
-	dot90_open_tiles(f, p, NULL);
-	cu_line(f, "const int which = turn++ %% 2;");
-	cu_line(f, "mbar_wait(drained + 8 * which, (turn - 1) / 2 %% 2 ^ 1);");
+	dot90_open_tile(f, p, NULL);
+	cu_line(f, "const int which = 0;");
 }
 
 void
@@ -207,19 +208,22 @@ dot90_tensor_team(struct cu_func *f, const struct dot90 *p)
 	cu_line(f, "int parity = 0;");
 	dot90_sums_at(f, p);
 	if (p->takes) {
-		dot90_open_told(f, p);
+		dot90_open_passed(f, p);
 	} else {
-		dot90_open_tiles(f, p, "team");
+		dot90_open_tile(f, p, "team == 0");
 	}
 	cu_line(f, "mbar_wait(made + 8 * team, parity);");
 	cu_line(f, "tc_fence_after();");
 	cu_line(f, "parity ^= 1;");
 	done = put_columns(f, p);
-	cu_line(f, "tc_fence_before();");
-	cu_line(f, "sync_warp();");
-	cu_line(f, "if (LANE == 0) {");
-	cu_line(f, "mbar_arrive(drained + 8 * team);");
-	cu_close(f, 2);
+	if (p->takes) {
+		cu_line(f, "tc_fence_before();");
+		cu_line(f, "sync_warp();");
+		cu_line(f, "if (LANE == 0) {");
+		cu_line(f, "mbar_arrive(drained + 8 * team);");
+		cu_line(f, "}");
+	}
+	cu_line(f, "}");
 	if (p->box) {
 		dot90_store_end(f);
 	}

@@ -31,7 +31,7 @@ put_producer(struct cu_func *f, const struct dot90 *p)
 	if (p->takes) {
 		dot90_open_taking(f, p);
 	} else {
-		dot90_open_tiles(f, p, NULL);
+		dot90_open_tile(f, p, NULL);
 	}
 	dot90_places(f, p, &m, &n);
 	if (p->splits > 1) {
@@ -151,43 +151,25 @@ put_release(struct cu_func *f, const struct dot90 *p, const char *stage)
 }
 
 /*
- * Two teams take turns.  A wait for a phase's parity also passes if the phase
+ * The other team's turn, after the last stage of a tile; `last`: C text, what
+ * holds of that one.  A wait for a phase's parity also passes if the phase
  * before has not ended, so a team may wait for a stage only after all stages
  * before it have arrived, which are the other team's.
  */
 static void
-put_turn(struct cu_func *f, const struct dot90 *p)
-{
-	cu_line(f, "if (tile != %s) {", dot90_first_tile(p));
-	cu_line(f, "sync_named(3 + team, 256);");
-	cu_line(f, "}");
-}
-
-/* The other team's turn, after the last stage of a tile; `last`: C text, what
- * holds of that one. */
-static void
 end_turn(struct cu_func *f, const struct dot90 *p, const char *last)
 {
-	if (p->teams == 1) {
+	if (p->teams == 1 || !p->takes) {
 		return;
 	}
-	if (p->takes) {
-		if (*last) {
-			cu_line(f, "if (%s) {", last);
-		}
-		dot90_pass_turn(f, p, arena_printf(f->k->c->a,
-			"slot + (u32)(%s)", p->splits > 1 ? "steps"
-			: dot90_steps_text(f, p, "tile")));
-		if (*last) {
-			cu_line(f, "}");
-		}
-		return;
+	if (*last) {
+		cu_line(f, "if (%s) {", last);
 	}
-	cu_comment(f, "The other team's turn, if there is one more tile.");
-	cu_line(f, "if (%s%stile + %s < %lld) {", last, *last ? " && " : "",
-		dot90_tile_step(p), (long long)(p->items / p->cluster));
-	cu_line(f, "arrive_named(4 - team, 256);");
-	cu_line(f, "}");
+	dot90_pass_turn(f, p, arena_printf(f->k->c->a, "slot + (u32)(%s)",
+		p->splits > 1 ? "steps" : dot90_steps_text(f, p, "tile")));
+	if (*last) {
+		cu_line(f, "}");
+	}
 }
 
 /* Products of the stages up to `end` (C text), the last of which runs. */
@@ -239,24 +221,10 @@ put_sums(struct cu_func *f, const struct dot90 *p)
 {
 	const char *steps = p->splits > 1 ? "steps"
 		: dot90_steps_text(f, p, "tile");
-	long long ring = (long long)p->ring;
 
 	if (p->splits > 1) {
 		cu_line(f, "const int steps = %s;",
 			dot90_steps_text(f, p, "tile"));
-	}
-	if (p->teams > 1 && !p->takes) {
-		put_turn(f, p);
-		cu_line(f, "int stage = slot %% %lld;", ring);
-		cu_line(f, "int parity = slot / %lld & 1;", ring);
-		if (p->splits > 1) {
-			cu_line(f, "slot += (u32)(steps + %s);",
-				dot90_steps_text(f, p, arena_printf(f->k->c->a,
-					"tile + %s", dot90_tile_step(p))));
-		} else {
-			cu_line(f, "slot += %lld;",
-				(long long)(p->teams * p->steps));
-		}
 	}
 	if (p->has->promotes) {
 		put_promoted(f, p, steps);
@@ -267,7 +235,7 @@ put_sums(struct cu_func *f, const struct dot90 *p)
 	cu_line(f, "wg_wait(0);");
 	cu_line(f, "wg_sums(d, %lld);", nsums(p));
 	put_release(f, p, "stage");
-	if (p->teams == 1) {
+	if (p->teams == 1 && p->takes) {
 		dot90_next_stage(f, p);
 	}
 }
@@ -286,14 +254,11 @@ put_team(struct cu_func *f, const struct dot90 *p)
 	}
 	if (p->teams > 1) {
 		cu_line(f, "const int team = TID / 128 - 1, group = 0;");
-		cu_line(f, "u32 slot = %s;", p->takes ? "0"
-			: arena_printf(f->k->c->a, "team * %s",
-				       dot90_steps_text(f, p,
-							dot90_first_tile(p))));
 	} else {
 		cu_line(f, "const int team = 0, group = TID / 128 - 1;");
-		cu_line(f, "int stage = 0, parity = 0;");
 	}
+	cu_line(f, p->teams > 1 && p->takes ? "u32 slot = 0;"
+		: "int stage = 0, parity = 0;");
 	if (p->adds) {
 		dot90_add_open(f, p);
 	}
@@ -301,7 +266,7 @@ put_team(struct cu_func *f, const struct dot90 *p)
 	if (p->takes) {
 		dot90_open_taken(f, p);
 	} else {
-		dot90_open_tiles(f, p, "team");
+		dot90_open_tile(f, p, p->teams > 1 ? "team == 0" : NULL);
 	}
 	dot90_places(f, p, &m, &n);
 	if (p->adds) {

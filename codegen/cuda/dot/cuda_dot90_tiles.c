@@ -1,6 +1,6 @@
 /*
- * The tiles of a contraction by wgmma or tcgen05: their order, the loop over
- * those of a block, and which sums of one a thread has.
+ * The tiles of a contraction by wgmma or tcgen05: their order, and which
+ * sums of one a thread has.
  */
 #include "codegen/cuda/dot/cuda_dot90.h"
 
@@ -36,12 +36,6 @@ dot90_order_emit(struct cu_func *f, const struct dot90 *p)
 		   rows * cols);
 }
 
-const char *
-dot90_tile_step(const struct dot90 *p)
-{
-	return p->cluster > 1 ? "(NBLOCKS_X / 2)" : "NBLOCKS_X";
-}
-
 void
 dot90_places(struct cu_func *f, const struct dot90 *p, struct cu_place *m,
 	     struct cu_place *n)
@@ -63,18 +57,14 @@ dot90_first_tile(const struct dot90 *p)
 }
 
 void
-dot90_open_tiles(struct cu_func *f, const struct dot90 *p, const char *team)
+dot90_open_tile(struct cu_func *f, const struct dot90 *p, const char *when)
 {
-	const char *at = dot90_first_tile(p);
-	const char *by = dot90_tile_step(p);
-
-	if (team && p->teams > 1) {
-		at = arena_printf(f->k->c->a, "%s + %s * %s", at, team, by);
-		by = arena_printf(f->k->c->a, "%lld * %s",
-				  (long long)p->teams, by);
+	if (when) {
+		cu_line(f, "if (%s) {", when);
+	} else {
+		cu_line(f, "{");
 	}
-	cu_line(f, "for (int tile = %s; tile < %lld; tile += %s) {", at,
-		(long long)(p->items / p->cluster), by);
+	cu_line(f, "const int tile = %s;", dot90_first_tile(p));
 	dot90_tile_place(f, p);
 }
 
