@@ -81,6 +81,7 @@ rank_sources = \
 	%D%/data/gguf_reading.c \
 	%D%/data/gguf_reading.h \
 	%D%/data/gguf_tensors.c \
+	%D%/data/gguf_words.c \
 	%D%/data/load_weights.c \
 	%D%/data/quantised.h \
 	%D%/data/quantised_config.c \
@@ -180,6 +181,7 @@ rank_sources = \
 	%D%/tokenize/tok_encode.c \
 	%D%/tokenize/tok_file.c \
 	%D%/tokenize/tok_input.c \
+	%D%/tokenize/tok_gguf.c \
 	%D%/tokenize/tok_job.c \
 	%D%/tokenize/tok_load.c \
 	%D%/tokenize/tok_model.c \

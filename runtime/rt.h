@@ -165,6 +165,45 @@ enum rt_status rt_st_open_any(struct rt_st **out, const char *path,
 enum rt_status rt_st_config(const struct rt_st *st, char **out,
 			    struct rt_error *err);
 
+/* ---- words of a *.gguf (data/gguf_words.c) ------------------------------ */
+
+/* What a token of a *.gguf is; others are words like any. */
+enum rt_word_type { RT_WORD_UNKNOWN = 2, RT_WORD_CONTROL = 3, RT_WORD_OWN = 4 };
+
+/* Tokens that a *.gguf names, and what it says yes or no to. */
+enum rt_word_id { RT_WORD_BOS, RT_WORD_EOS, RT_WORD_EOT, RT_WORD_EOM,
+		  RT_WORD_UNK, RT_WORD_NIDS };
+enum rt_word_flag { RT_WORD_ADD_BOS, RT_WORD_ADD_EOS, RT_WORD_ADD_SPACE,
+		    RT_WORD_ADD_SEP, RT_WORD_NFLAGS };
+
+/* Texts by where they begin in those of struct rt_words. */
+struct rt_word_list {
+	size_t *at, n;
+};
+
+/* What the keys tokenizer.* of a *.gguf say; what they do not is empty. */
+struct rt_words {
+	struct rt_alloc alloc;
+	char *text; /* all texts, a NUL after each */
+	size_t n, cap;
+	struct rt_word_list tokens, merges; /* a token's place is its id */
+	double *scores;
+	int32_t *types;
+	size_t nscores, ntypes;
+	char model[32], pre[32];
+	const char *chat; /* the template in `text`, or NULL */
+	int64_t ids[RT_WORD_NIDS]; /* -1: not said */
+	int flags[RT_WORD_NFLAGS]; /* -1: not said */
+};
+
+/* Reads them.  On failure nothing is left to release. */
+enum rt_status rt_words_read(struct rt_words *w, const char *path,
+			     const struct rt_alloc *alloc,
+			     struct rt_error *err);
+void rt_words_release(struct rt_words *w);
+
+/* ---- weights in memory (safetensors*.c) --------------------------------- */
+
 /*
  * The same checks over the first `len` bytes of a file of `file_bytes`
  * bytes, which must hold the header.  Borrows `buf`: the reading functions

@@ -152,6 +152,7 @@ EXTRA_DIST += \
 	%D%/interop/tiny \
 	%D%/interop/tokenizers_compare.py \
 	%D%/interop/tokenizers_fixtures.py \
+	%D%/interop/tokenizers_gguf.py \
 	%D%/interop/tokenizers_random.py \
 	%D%/interop/tokenizers_train.py \
 	%D%/ir \

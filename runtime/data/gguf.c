@@ -20,124 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-	VERSION = 3,
-	LEAST_KEY_BYTES = 8 + 4 + 1,
-	LEAST_TENSOR_BYTES = 8 + 4 + 8 + 4 + 8,
-	MOST_KEY_BYTES = 65535,
-	ALIGNMENT = 32,
-	MOST_ALIGNMENT = 1 << 16,
-};
-
-/* Types of values, by their numbers. */
-enum value { U8, I8, U16, I16, U32, I32, F32, BOOL, TEXT, ARRAY, U64, I64, F64,
-	     NVALUES };
-
-static const int value_bytes[NVALUES] = {
-	[U8] = 1, [I8] = 1, [U16] = 2, [I16] = 2, [U32] = 4, [I32] = 4,
-	[F32] = 4, [BOOL] = 1, [U64] = 8, [I64] = 8, [F64] = 8
-};
-
-/* ---- keys ------------------------------------------------------------ */
-
-static bool
-check_value(struct gguf_reading *r, uint64_t type)
-{
-	if (r->status == RT_OK && type >= NVALUES) {
-		rt_gguf_fail(r, r->at - 4, "found a value of type %" PRIu64
-			     ", expected 0 to %d", type, NVALUES - 1);
-	}
-	return r->status == RT_OK;
-}
-
-static void
-skip_array(struct gguf_reading *r)
-{
-	uint64_t type = rt_gguf_number(r, 4), n = rt_gguf_number(r, 8), i;
-	char none[1];
-
-	if (!check_value(r, type)) {
-		return;
-	}
-	if (type == ARRAY) {
-		rt_gguf_fail(r, r->at - 12, "found a list of lists, expected "
-			     "none");
-	} else if (type != TEXT) {
-		rt_gguf_skip(r, n, value_bytes[type], "elements of a list");
-	}
-	for (i = 0; type == TEXT && i < n && r->status == RT_OK; i++) {
-		rt_gguf_text(r, none, sizeof(none));
-	}
-}
-
-/* A whole number of at least so many that a key says; other types are an
- * error. */
-static int64_t
-whole(struct gguf_reading *r, const char *key, uint64_t type, uint64_t least)
-{
-	static const bool is_whole[NVALUES] = {
-		[U8] = true, [U16] = true, [U32] = true, [I32] = true,
-		[U64] = true, [I64] = true
-	};
-	int64_t at = r->at;
-	uint64_t v = UINT64_MAX;
-
-	if (is_whole[type]) {
-		v = rt_gguf_number(r, value_bytes[type]);
-	}
-	if (r->status == RT_OK && (v < least || v > INT32_MAX)) {
-		rt_gguf_fail(r, at, "found a value of '%s' that is no whole "
-			     "number of %" PRIu64 " to %d, expected one",
-			     rt_show_name(key).text, least, INT32_MAX);
-	}
-	return (int64_t)v;
-}
-
-static void
-skip_value(struct gguf_reading *r, uint64_t type)
-{
-	char none[1];
-
-	if (type == TEXT) {
-		rt_gguf_text(r, none, sizeof(none));
-	} else if (type == ARRAY) {
-		skip_array(r);
-	} else {
-		rt_gguf_skip(r, 1, value_bytes[type], "values");
-	}
-}
-
-/* A number of any type; NaN of what is none. */
-static double
-real(struct gguf_reading *r, uint64_t type)
-{
-	bool has_sign = type == I8 || type == I16 || type == I32 || type == I64;
-	int bytes = value_bytes[type];
-	uint64_t bits;
-	double d;
-	float f;
-
-	if (bytes == 0 || type == BOOL) {
-		skip_value(r, type);
-		return NAN;
-	}
-	bits = rt_gguf_number(r, bytes);
-	if (has_sign && bits >> (8 * bytes - 1)) {
-		/* what is missing to 2^(8 * bytes) */
-		return -(double)((~bits + 1) & UINT64_MAX >> (64 - 8 * bytes));
-	}
-	if (type == F64) {
-		memcpy(&d, &bits, sizeof(d));
-		return d;
-	}
-	if (type == F32) {
-		uint32_t low = (uint32_t)bits;
-
-		memcpy(&f, &low, sizeof(f));
-		return (double)f;
-	}
-	return (double)bits;
-}
+enum { MOST_ALIGNMENT = 1 << 16 };
 
 static void
 read_architecture(struct gguf_reading *r, uint64_t type)
@@ -147,7 +30,7 @@ read_architecture(struct gguf_reading *r, uint64_t type)
 	if (r->architecture[0]) {
 		rt_gguf_fail(r, at, "found general.architecture twice, "
 			     "expected it once");
-	} else if (type == TEXT) {
+	} else if (type == RT_GGUF_TEXT) {
 		rt_gguf_text(r, r->architecture, sizeof(r->architecture));
 	}
 	r->model->family = rt_gguf_family(r->architecture);
@@ -164,7 +47,7 @@ read_split(struct gguf_reading *r, const char *key, uint64_t type)
 {
 	int64_t at = r->at;
 
-	if (whole(r, key, type, 0) > 1 && r->status == RT_OK) {
+	if (rt_gguf_whole(r, key, type, 0) > 1 && r->status == RT_OK) {
 		rt_gguf_fail(r, at, "found one of several files (split.count), "
 			     "expected a whole one: llama-gguf-split --merge "
 			     "makes it");
@@ -199,27 +82,27 @@ read_fact(struct gguf_reading *r, const char *key, const char *tail,
 	size_t i;
 
 	if (strcmp(tail, "attention.head_count") == 0) {
-		m->heads = whole(r, key, type, 1);
+		m->heads = rt_gguf_whole(r, key, type, 1);
 		return;
 	}
 	if (strcmp(tail, "attention.head_count_kv") == 0) {
-		m->key_heads = whole(r, key, type, 1);
+		m->key_heads = rt_gguf_whole(r, key, type, 1);
 		return;
 	}
 	for (i = 0; i < RT_GGUF_NFACTS; i++) {
 		if (strcmp(tail, facts[i]) == 0) {
-			m->facts[i] = real(r, type);
+			m->facts[i] = rt_gguf_real(r, type);
 			return;
 		}
 	}
-	if (strcmp(tail, "rope.scaling.type") == 0 && type == TEXT) {
+	if (strcmp(tail, "rope.scaling.type") == 0 && type == RT_GGUF_TEXT) {
 		rt_gguf_text(r, m->scaling, sizeof(m->scaling));
 		return;
 	}
 	if (!m->unknown[0]) {
 		snprintf(m->unknown, sizeof(m->unknown), "%s", key);
 	}
-	skip_value(r, type);
+	rt_gguf_skip_value(r, type);
 }
 
 /* Whether a key is one of the model's, of whatever family. */
@@ -238,21 +121,16 @@ read_key(struct gguf_reading *r)
 {
 	char key[RT_GGUF_MOST_WORD + 1];
 	int64_t at = r->at;
-	uint64_t n = rt_gguf_text(r, key, sizeof(key));
-	uint64_t type = rt_gguf_number(r, 4);
 	size_t own = strlen(r->architecture);
+	uint64_t type;
 
-	if (r->status == RT_OK && (n < 1 || n > MOST_KEY_BYTES)) {
-		rt_gguf_fail(r, at, "found a key of %" PRIu64 " bytes, "
-			     "expected 1 to %d", n, MOST_KEY_BYTES);
-	}
-	if (!check_value(r, type)) {
+	if (!rt_gguf_read_key(r, key, sizeof(key), &type)) {
 		return;
 	}
 	if (strcmp(key, "general.architecture") == 0) {
 		read_architecture(r, type);
 	} else if (strcmp(key, "general.alignment") == 0) {
-		r->alignment = whole(r, key, type, 1);
+		r->alignment = rt_gguf_whole(r, key, type, 1);
 	} else if (own > 0 && strncmp(key, r->architecture, own) == 0 &&
 		   key[own] == '.') {
 		read_fact(r, key, key + own + 1, type);
@@ -262,7 +140,7 @@ read_key(struct gguf_reading *r)
 	} else if (strcmp(key, "split.count") == 0) {
 		read_split(r, key, type);
 	} else {
-		skip_value(r, type);
+		rt_gguf_skip_value(r, type);
 	}
 }
 
@@ -295,40 +173,12 @@ check_keys(struct gguf_reading *r)
 
 /* ---- all of it ------------------------------------------------------- */
 
-/* Sets *tensors and *keys. */
-static void
-read_head(struct gguf_reading *r, uint64_t *tensors, uint64_t *keys)
-{
-	const unsigned char *magic = rt_gguf_take(r, 4);
-	uint64_t version;
-
-	if (magic && memcmp(magic, "GGUF", 4) != 0) {
-		rt_gguf_fail(r, 0, "found no 'GGUF' at the beginning, expected "
-			     "it");
-	}
-	version = rt_gguf_number(r, 4);
-	if (r->status == RT_OK && version != VERSION) {
-		rt_gguf_fail(r, 4, "found version %" PRIu64 " of GGUF, "
-			     "expected %d", version, VERSION);
-	}
-	*tensors = rt_gguf_number(r, 8);
-	*keys = rt_gguf_number(r, 8);
-	if (r->status == RT_OK) {
-		int64_t at = r->at;
-
-		rt_gguf_skip(r, *tensors, LEAST_TENSOR_BYTES, "tensors");
-		r->at = at;
-		rt_gguf_skip(r, *keys, LEAST_KEY_BYTES, "keys");
-		r->at = at;
-	}
-}
-
 static void
 read_all(struct gguf_reading *r)
 {
 	uint64_t tensors = 0, keys = 0, i;
 
-	read_head(r, &tensors, &keys);
+	rt_gguf_read_head(r, &tensors, &keys);
 	for (i = 0; i < keys && r->status == RT_OK; i++) {
 		read_key(r);
 	}
@@ -349,19 +199,10 @@ rt_gguf_open(struct rt_st **out, const char *path, const struct rt_alloc *alloc,
 	     struct rt_error *err)
 {
 	struct rt_alloc a = rt_alloc_or_libc(alloc);
-	struct gguf_reading r = { .err = err, .alignment = ALIGNMENT };
-	char *copy = rt_join(&a, path, strlen(path), "");
+	struct gguf_reading r;
 
 	*out = NULL;
-	r.st = rt_st_new(a, 1);
-	r.buffer = rt_resize(&a, NULL, RT_GGUF_BUFFER, 1);
-	if (!copy || !r.st || !r.buffer) {
-		rt_release(&a, copy);
-		r.status = rt_no_memory(err, path);
-	} else {
-		r.status = rt_st_add_shard(r.st, copy, err);
-		r.s = &r.st->shards[0];
-	}
+	rt_gguf_begin(&r, path, alloc, err);
 	if (r.status == RT_OK) {
 		r.model = r.st->gguf = rt_resize(&a, NULL, 1,
 						 sizeof(*r.model));

@@ -5,11 +5,11 @@
  * whose numbers lie in blocks becomes one in F32.  So whoever reads a
  * checkpoint knows nothing of this.
  *
- * gguf.c reads keys, with gguf_reading.c, gguf_names.c says what tensors are
- * called, gguf_blocks.c how numbers lie, gguf_read.c computes what is read.
- * gguf_tensors.c reads what is said of tensors, and makes one of each expert of
- * those that have the matrices of all; gguf_config.c makes a config.json
- * of the keys.
+ * gguf.c reads keys of the model, gguf_words.c those of its tokenizer, both
+ * with gguf_reading.c; gguf_names.c says what tensors are called, gguf_blocks.c
+ * how numbers lie, gguf_read.c computes what is read.  gguf_tensors.c reads
+ * what is said of tensors, and makes one of each expert of those that have the
+ * matrices of all; gguf_config.c makes a config.json of the keys.
  */
 #ifndef RT_GGUF_H
 #define RT_GGUF_H

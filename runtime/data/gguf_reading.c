@@ -1,12 +1,42 @@
 /*
- * Reads bytes, numbers and texts of a GGUF file, one after the other, and says
- * where it is wrong: see gguf.h.
+ * Reads bytes, numbers and texts of a GGUF file, one after the other, keys and
+ * their values, and says where it is wrong: see gguf.h.
  */
 #include "runtime/data/gguf_reading.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdarg.h>
 #include <string.h>
+
+enum {
+	VERSION = 3,
+	LEAST_KEY_BYTES = 8 + 4 + 1,
+	LEAST_TENSOR_BYTES = 8 + 4 + 8 + 4 + 8,
+	MOST_KEY_BYTES = 65535,
+	ALIGNMENT = 32, /* unless a key says another */
+};
+
+void
+rt_gguf_begin(struct gguf_reading *r, const char *path,
+	      const struct rt_alloc *alloc, struct rt_error *err)
+{
+	struct rt_alloc a = rt_alloc_or_libc(alloc);
+	char *copy = rt_join(&a, path, strlen(path), "");
+
+	memset(r, 0, sizeof(*r));
+	r->err = err;
+	r->alignment = ALIGNMENT;
+	r->st = rt_st_new(a, 1);
+	r->buffer = rt_resize(&a, NULL, RT_GGUF_BUFFER, 1);
+	if (!copy || !r->st || !r->buffer) {
+		rt_release(&a, copy);
+		r->status = rt_no_memory(err, path);
+	} else {
+		r->status = rt_st_add_shard(r->st, copy, err);
+		r->s = &r->st->shards[0];
+	}
+}
 
 void
 rt_gguf_fail(struct gguf_reading *r, int64_t at, const char *fmt, ...)
@@ -108,4 +138,169 @@ rt_gguf_text(struct gguf_reading *r, char *out, size_t size)
 		rt_gguf_skip(r, n - some, 1, "bytes of a text");
 	}
 	return n;
+}
+
+/* ---- keys and values --------------------------------------------------- */
+
+static const int value_bytes[RT_GGUF_NVALUES] = {
+	[RT_GGUF_U8] = 1, [RT_GGUF_I8] = 1, [RT_GGUF_U16] = 2,
+	[RT_GGUF_I16] = 2, [RT_GGUF_U32] = 4, [RT_GGUF_I32] = 4,
+	[RT_GGUF_F32] = 4, [RT_GGUF_BOOL] = 1, [RT_GGUF_U64] = 8,
+	[RT_GGUF_I64] = 8, [RT_GGUF_F64] = 8
+};
+
+void
+rt_gguf_read_head(struct gguf_reading *r, uint64_t *tensors, uint64_t *keys)
+{
+	const unsigned char *magic = rt_gguf_take(r, 4);
+	uint64_t version;
+
+	if (magic && memcmp(magic, "GGUF", 4) != 0) {
+		rt_gguf_fail(r, 0, "found no 'GGUF' at the beginning, expected "
+			     "it");
+	}
+	version = rt_gguf_number(r, 4);
+	if (r->status == RT_OK && version != VERSION) {
+		rt_gguf_fail(r, 4, "found version %" PRIu64 " of GGUF, "
+			     "expected %d", version, VERSION);
+	}
+	*tensors = rt_gguf_number(r, 8);
+	*keys = rt_gguf_number(r, 8);
+	if (r->status == RT_OK) {
+		int64_t at = r->at;
+
+		rt_gguf_skip(r, *tensors, LEAST_TENSOR_BYTES, "tensors");
+		r->at = at;
+		rt_gguf_skip(r, *keys, LEAST_KEY_BYTES, "keys");
+		r->at = at;
+	}
+}
+
+static bool
+check_value(struct gguf_reading *r, uint64_t type)
+{
+	if (r->status == RT_OK && type >= RT_GGUF_NVALUES) {
+		rt_gguf_fail(r, r->at - 4, "found a value of type %" PRIu64
+			     ", expected 0 to %d", type, RT_GGUF_NVALUES - 1);
+	}
+	return r->status == RT_OK;
+}
+
+bool
+rt_gguf_read_key(struct gguf_reading *r, char *key, size_t size,
+		 uint64_t *type)
+{
+	int64_t at = r->at;
+	uint64_t n = rt_gguf_text(r, key, size);
+
+	*type = rt_gguf_number(r, 4);
+	if (r->status == RT_OK && (n < 1 || n > MOST_KEY_BYTES)) {
+		rt_gguf_fail(r, at, "found a key of %" PRIu64 " bytes, "
+			     "expected 1 to %d", n, MOST_KEY_BYTES);
+	}
+	return check_value(r, *type);
+}
+
+bool
+rt_gguf_read_list(struct gguf_reading *r, uint64_t *type, uint64_t *n)
+{
+	*type = rt_gguf_number(r, 4);
+	*n = rt_gguf_number(r, 8);
+	if (check_value(r, *type) && *type == RT_GGUF_LIST) {
+		rt_gguf_fail(r, r->at - 12, "found a list of lists, expected "
+			     "none");
+	}
+	if (r->status == RT_OK) {
+		int64_t at = r->at;
+
+		rt_gguf_skip(r, *n, *type == RT_GGUF_TEXT ? 8
+			     : value_bytes[*type], "elements of a list");
+		r->at = at;
+	}
+	return r->status == RT_OK;
+}
+
+static void
+skip_list(struct gguf_reading *r)
+{
+	uint64_t type, n, i;
+	char none[1];
+
+	if (!rt_gguf_read_list(r, &type, &n)) {
+		return;
+	}
+	if (type != RT_GGUF_TEXT) {
+		rt_gguf_skip(r, n, value_bytes[type], "elements of a list");
+	}
+	for (i = 0; type == RT_GGUF_TEXT && i < n && r->status == RT_OK; i++) {
+		rt_gguf_text(r, none, sizeof(none));
+	}
+}
+
+void
+rt_gguf_skip_value(struct gguf_reading *r, uint64_t type)
+{
+	char none[1];
+
+	if (type == RT_GGUF_TEXT) {
+		rt_gguf_text(r, none, sizeof(none));
+	} else if (type == RT_GGUF_LIST) {
+		skip_list(r);
+	} else {
+		rt_gguf_skip(r, 1, value_bytes[type], "values");
+	}
+}
+
+int64_t
+rt_gguf_whole(struct gguf_reading *r, const char *key, uint64_t type,
+	      uint64_t least)
+{
+	static const bool is_whole[RT_GGUF_NVALUES] = {
+		[RT_GGUF_U8] = true, [RT_GGUF_U16] = true, [RT_GGUF_U32] = true,
+		[RT_GGUF_I32] = true, [RT_GGUF_U64] = true, [RT_GGUF_I64] = true
+	};
+	int64_t at = r->at;
+	uint64_t v = UINT64_MAX;
+
+	if (is_whole[type]) {
+		v = rt_gguf_number(r, value_bytes[type]);
+	}
+	if (r->status == RT_OK && (v < least || v > INT32_MAX)) {
+		rt_gguf_fail(r, at, "found a value of '%s' that is no whole "
+			     "number of %" PRIu64 " to %d, expected one",
+			     rt_show_name(key).text, least, INT32_MAX);
+	}
+	return (int64_t)v;
+}
+
+double
+rt_gguf_real(struct gguf_reading *r, uint64_t type)
+{
+	bool has_sign = type == RT_GGUF_I8 || type == RT_GGUF_I16 ||
+			type == RT_GGUF_I32 || type == RT_GGUF_I64;
+	int bytes = value_bytes[type];
+	uint64_t bits;
+	double d;
+	float f;
+
+	if (bytes == 0 || type == RT_GGUF_BOOL) {
+		rt_gguf_skip_value(r, type);
+		return NAN;
+	}
+	bits = rt_gguf_number(r, bytes);
+	if (has_sign && bits >> (8 * bytes - 1)) {
+		/* what is missing to 2^(8 * bytes) */
+		return -(double)((~bits + 1) & UINT64_MAX >> (64 - 8 * bytes));
+	}
+	if (type == RT_GGUF_F64) {
+		memcpy(&d, &bits, sizeof(d));
+		return d;
+	}
+	if (type == RT_GGUF_F32) {
+		uint32_t low = (uint32_t)bits;
+
+		memcpy(&f, &low, sizeof(f));
+		return (double)f;
+	}
+	return (double)bits;
 }

@@ -31,6 +31,10 @@ struct gguf_reading {
 
 /* ---- gguf_reading.c -------------------------------------------------- */
 
+/* Opens the file, with a buffer; whether that failed is the status.  Whoever
+ * reads frees `buffer` and, after a failure, `st`. */
+void rt_gguf_begin(struct gguf_reading *r, const char *path,
+		   const struct rt_alloc *alloc, struct rt_error *err);
 /* Fails, unless it has, at that byte or, with -1, at none, and names the tensor
  * that is read. */
 void rt_gguf_fail(struct gguf_reading *r, int64_t at, const char *fmt, ...)
@@ -46,6 +50,29 @@ uint64_t rt_gguf_number(struct gguf_reading *r, int bytes);
 uint64_t rt_gguf_text(struct gguf_reading *r, char *out, size_t size);
 /* What `n` is padded to, so that data may begin there. */
 int64_t rt_gguf_padded(const struct gguf_reading *r, int64_t n);
+
+/* Types of values, by their numbers. */
+enum rt_gguf_value {
+	RT_GGUF_U8, RT_GGUF_I8, RT_GGUF_U16, RT_GGUF_I16, RT_GGUF_U32,
+	RT_GGUF_I32, RT_GGUF_F32, RT_GGUF_BOOL, RT_GGUF_TEXT, RT_GGUF_LIST,
+	RT_GGUF_U64, RT_GGUF_I64, RT_GGUF_F64, RT_GGUF_NVALUES
+};
+
+/* What stands before the keys: how many there are of both. */
+void rt_gguf_read_head(struct gguf_reading *r, uint64_t *tensors,
+		       uint64_t *keys);
+/* The next key, of which the bytes that fit go to `key`, and what its value is;
+ * false after an error. */
+bool rt_gguf_read_key(struct gguf_reading *r, char *key, size_t size,
+		      uint64_t *type);
+/* What a list has, which follows: n values of a type, none of them a list. */
+bool rt_gguf_read_list(struct gguf_reading *r, uint64_t *type, uint64_t *n);
+void rt_gguf_skip_value(struct gguf_reading *r, uint64_t type);
+/* A whole number of at least so many that a key says; else it fails. */
+int64_t rt_gguf_whole(struct gguf_reading *r, const char *key, uint64_t type,
+		      uint64_t least);
+/* A number of any type; NaN of what is none. */
+double rt_gguf_real(struct gguf_reading *r, uint64_t type);
 
 /* ---- gguf_tensors.c -------------------------------------------------- */
 

@@ -16,6 +16,7 @@ struct chat_part {
 struct rt_chat {
 	const char *name;
 	const char *mark;	/* a token that no other family has, or NULL */
+	const char *sign;	/* of a template in Jinja; NULL: the mark */
 	const char *begin;	/* NULL: what the tokenizer puts before */
 	enum chat_system system_in;
 	struct chat_part system, user, assistant;
@@ -24,23 +25,23 @@ struct rt_chat {
 };
 
 static const struct rt_chat chats[] = {
-	{ "chatml", "<|im_start|>", NULL, OWN,
+	{ "chatml", "<|im_start|>", NULL, NULL, OWN,
 	  { "<|im_start|>system\n", "<|im_end|>\n" },
 	  { "<|im_start|>user\n", "<|im_end|>\n" },
 	  { "<|im_start|>assistant\n", "<|im_end|>\n" },
 	  "<|im_start|>assistant\n", false },
-	{ "llama-3", "<|start_header_id|>", "<|begin_of_text|>", OWN,
+	{ "llama-3", "<|start_header_id|>", NULL, "<|begin_of_text|>", OWN,
 	  { "<|start_header_id|>system<|end_header_id|>\n\n", "<|eot_id|>" },
 	  { "<|start_header_id|>user<|end_header_id|>\n\n", "<|eot_id|>" },
 	  { "<|start_header_id|>assistant<|end_header_id|>\n\n",
 	    "<|eot_id|>" },
 	  "<|start_header_id|>assistant<|end_header_id|>\n\n", true },
-	{ "gemma", "<start_of_turn>", "<bos>", FIRST_USER,
+	{ "gemma", "<start_of_turn>", NULL, "<bos>", FIRST_USER,
 	  { "", "\n\n" },
 	  { "<start_of_turn>user\n", "<end_of_turn>\n" },
 	  { "<start_of_turn>model\n", "<end_of_turn>\n" },
 	  "<start_of_turn>model\n", true },
-	{ "deepseek", "<\xef\xbd\x9cUser\xef\xbd\x9c>",
+	{ "deepseek", "<\xef\xbd\x9cUser\xef\xbd\x9c>", NULL,
 	  "<\xef\xbd\x9c" "begin\xe2\x96\x81of\xe2\x96\x81sentence"
 	  "\xef\xbd\x9c>", OWN,
 	  { "", "" },
@@ -49,18 +50,18 @@ static const struct rt_chat chats[] = {
 	    "<\xef\xbd\x9c" "end\xe2\x96\x81of\xe2\x96\x81sentence"
 	    "\xef\xbd\x9c>" },
 	  "<\xef\xbd\x9c" "Assistant\xef\xbd\x9c>", false },
-	{ "mistral", "[INST]", "<s>", LAST_USER,
+	{ "mistral", "[INST]", NULL, "<s>", LAST_USER,
 	  { "", "\n\n" },
 	  { "[INST] ", "[/INST]" },
 	  { " ", "</s>" },
 	  "", false },
 	/* its marks are no tokens: an answer ends where the next turn begins */
-	{ "llama-2", NULL, "", FIRST_USER,
+	{ "llama-2", NULL, "<<SYS>>", "", FIRST_USER,
 	  { "<<SYS>>\n", "\n<</SYS>>\n\n" },
 	  { "<s>[INST] ", " [/INST]" },
 	  { " ", " </s>" },
 	  "", true },
-	{ "none", NULL, NULL, OWN,
+	{ "none", NULL, NULL, NULL, OWN,
 	  { "", "\n" }, { "", "\n" }, { "", "\n" }, "", false },
 };
 
@@ -91,14 +92,22 @@ rt_chat_named(const char *name, struct rt_error *err)
 const struct rt_chat *
 rt_chat_of(const struct rt_tokenizer *t)
 {
-	size_t i;
+	const char *jinja = rt_tokenizer_chat(t);
+	size_t i, found = NCHATS - 1;
 
-	for (i = 0; i < NCHATS - 1; i++) {
+	/* Llama 2's sign stands beside Mistral's, and comes after it here. */
+	for (i = 0; i < NCHATS - 1 && jinja; i++) {
+		const char *sign = chats[i].sign ? chats[i].sign
+						 : chats[i].mark;
+
+		found = strstr(jinja, sign) ? i : found;
+	}
+	for (i = 0; i < found && found == NCHATS - 1; i++) {
 		if (chats[i].mark && rt_tokenizer_id(t, chats[i].mark) >= 0) {
-			break;
+			found = i;
 		}
 	}
-	return &chats[i];
+	return &chats[found];
 }
 
 const char *

@@ -16,7 +16,8 @@ struct rt_message {
 
 /* The template of that name; or NULL, and err lists all. */
 const struct rt_chat *rt_chat_named(const char *name, struct rt_error *err);
-/* The one whose marks are tokens of the tokenizer, else `none`. */
+/* The one whose marks are in the template that the file has, or else are tokens
+ * of the tokenizer; else `none`. */
 const struct rt_chat *rt_chat_of(const struct rt_tokenizer *t);
 const char *rt_chat_name(const struct rt_chat *c);
 /* Whether the text begins with what the tokenizer puts before documents. */

@@ -16,6 +16,14 @@ find_stops(struct rt_codec *c, struct rt_error *err)
 			return rt_no_memory(err, NULL);
 		}
 	}
+	for (i = 0; i < RT_TOKENIZER_ENDS; i++) {
+		int64_t id = rt_tokenizer_end(c->tokenizer, i);
+
+		if (id >= 0 && id < c->vocab &&
+		    !rt_ids_add(&c->stops, (uint32_t)id)) {
+			return rt_no_memory(err, NULL);
+		}
+	}
 	return RT_OK;
 }
 

@@ -6,6 +6,7 @@
 #define RT_TOK_H
 
 #include "runtime/json.h"
+#include "runtime/text.h"
 #include "runtime/tokenize/tok_regex.h"
 #include "runtime/tokenize/tok_unicode.h"
 #include "runtime/tokenize/tokenize.h"
@@ -83,6 +84,9 @@ struct tok_model {
 	struct tok_vocab vocab;
 	struct tok_merge_text *texts;	/* as they were read */
 	size_t ntexts, texts_cap;
+	/* merges that the text does not have, of ids of the vocabulary */
+	const struct tok_merge *given;
+	size_t ngiven;
 	struct tok_merge *merges;	/* 2^merge_bits slots */
 	int merge_bits;
 	const char *unk_token;	/* or NULL */
@@ -185,7 +189,27 @@ struct rt_tokenizer {
 	int32_t *added_by_id;	/* index, or -1 */
 	int64_t limit;
 	struct rt_ids before, after;	/* of each document */
+	char *chat;		/* the template of conversations, or NULL */
+	/* tokens that end a text; -1: none */
+	int64_t ends[RT_TOKENIZER_ENDS];
 };
+
+/* ---- tokenizers of llama.cpp (tok_gguf.c) ----------------------------- */
+
+/* What a *.gguf says as a tokenizer.json would, and what that cannot. */
+struct tok_gguf {
+	struct rt_text json;
+	struct tok_merge *merges;
+	size_t nmerges;
+	char *chat;		/* or NULL */
+	int64_t ends[RT_TOKENIZER_ENDS];
+};
+
+/* On failure nothing is left to release. */
+enum rt_status rt_tok_gguf_read(struct tok_gguf *g, const char *path,
+				const struct rt_alloc *alloc,
+				struct rt_error *err);
+void rt_tok_gguf_release(struct tok_gguf *g);
 
 /* Adds to a message the byte where it was found, if there is one (tok_load.c).
  */

@@ -563,6 +563,7 @@ forget(struct rt_tokenizer *t)
 	rt_ids_release(&t->after);
 	rt_release(&t->alloc, t->text);
 	rt_release(&t->alloc, t->name);
+	rt_release(&t->alloc, t->chat);
 }
 
 void
@@ -603,6 +604,7 @@ new_tokenizer(const char *name, size_t n, const struct rt_alloc *alloc)
 	}
 	memset(t, 0, sizeof *t);
 	t->alloc = t->before.alloc = t->after.alloc = a;
+	t->ends[0] = t->ends[1] = t->ends[2] = -1;
 	t->name = rt_join(&a, name, strlen(name), "");
 	t->text = rt_resize(&a, NULL, n + 1, 1);
 	if (!t->name || !t->text) {
@@ -664,6 +666,40 @@ read_file(int fd, const char *path, char *to, size_t n, struct rt_error *err)
 	return RT_OK;
 }
 
+/* The tokenizer of a *.gguf; a message about it is of the text that its keys
+ * are. */
+static enum rt_status
+open_gguf(struct rt_tokenizer **out, const char *path,
+	  const struct rt_alloc *alloc, struct rt_error *err)
+{
+	struct rt_alloc a = rt_alloc_or_libc(alloc);
+	struct rt_tokenizer *t = NULL;
+	struct tok_gguf g;
+	enum rt_status status = rt_tok_gguf_read(&g, path, alloc, err);
+	char *name;
+
+	if (status != RT_OK) {
+		return status;
+	}
+	name = rt_join(&a, path, strlen(path), " (its keys)");
+	t = name ? new_tokenizer(name, g.json.n, alloc) : NULL;
+	rt_release(&a, name);
+	if (!t) {
+		rt_tok_gguf_release(&g);
+		return rt_no_memory(err, path);
+	}
+	memcpy(t->text, g.json.at, g.json.n);
+	memcpy(t->ends, g.ends, sizeof t->ends);
+	t->chat = g.chat;
+	g.chat = NULL;
+	t->model.given = g.merges;
+	t->model.ngiven = g.nmerges;
+	status = parse(t, g.json.n, err);
+	t->model.given = NULL;
+	rt_tok_gguf_release(&g);
+	return finish(t, status, out, err);
+}
+
 enum rt_status
 rt_tokenizer_open(struct rt_tokenizer **out, const char *path,
 		  const struct rt_alloc *alloc, struct rt_error *err)
@@ -672,9 +708,13 @@ rt_tokenizer_open(struct rt_tokenizer **out, const char *path,
 	struct rt_tokenizer *t = NULL;
 	enum rt_status status;
 	struct stat sb;
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	int fd;
 
 	*out = NULL;
+	if (rt_ends_in(path, ".gguf")) {
+		return open_gguf(out, path, alloc, err);
+	}
+	fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0 || fstat(fd, &sb) != 0) {
 		status = rt_fail(err, RT_IO, where, "cannot open: %s",
 				 strerror(errno));
@@ -751,6 +791,18 @@ rt_tokenizer_is_special(const struct rt_tokenizer *t, int64_t id)
 {
 	return id >= 0 && id < rt_tokenizer_limit(t) &&
 	       t->added_by_id[id] >= 0 && t->added[t->added_by_id[id]].special;
+}
+
+int64_t
+rt_tokenizer_end(const struct rt_tokenizer *t, size_t i)
+{
+	return i < RT_TOKENIZER_ENDS ? t->ends[i] : -1;
+}
+
+const char *
+rt_tokenizer_chat(const struct rt_tokenizer *t)
+{
+	return t->chat;
 }
 
 const char *

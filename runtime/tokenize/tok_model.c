@@ -416,7 +416,7 @@ settle_merges(struct rt_json *j, struct tok_model *m,
 	size_t i;
 
 	m->merge_bits = 4;
-	while ((size_t)1 << m->merge_bits < 2 * m->ntexts) {
+	while ((size_t)1 << m->merge_bits < 2 * (m->ntexts + m->ngiven)) {
 		m->merge_bits++;
 	}
 	m->merges = rt_resize(a, NULL, (size_t)1 << m->merge_bits,
@@ -429,6 +429,9 @@ settle_merges(struct rt_json *j, struct tok_model *m,
 	}
 	for (i = 0; i < m->ntexts && ok; i++) {
 		ok = settle_merge(j, m, i, &whole, a);
+	}
+	for (i = 0; i < m->ngiven; i++) {
+		*merge_slot(m, m->given[i].pair) = m->given[i];
 	}
 	rt_release(a, whole.at);
 	return ok;

@@ -1,6 +1,6 @@
 /*
  * Tokenizers: text to ids and back, as the tokenizer.json of a Hugging Face
- * model says, and token files made of text.
+ * model or a *.gguf of llama.cpp says, and token files made of text.
  *
  * A tokenizer is read once and never changes; any number of threads may use
  * it, each through an encoder of its own.  Ids are exactly those of Hugging
@@ -21,8 +21,9 @@
 struct rt_tokenizer;
 
 /*
- * Reads a tokenizer.json.  RT_FORMAT: it is broken, or asks for what would
- * change ids and is not known; err names it with its byte.
+ * Reads a tokenizer.json, or the tokenizer of a *.gguf.  RT_FORMAT: it is
+ * broken, or asks for what would change ids and is not known; err names it with
+ * its byte.
  */
 enum rt_status rt_tokenizer_open(struct rt_tokenizer **out, const char *path,
 				 const struct rt_alloc *alloc,
@@ -47,6 +48,12 @@ void rt_tokenizer_warn_beyond(const struct rt_tokenizer *t, const char *path,
 			      int64_t vocab);
 /* Whether a text leaves it out, such as the end of a document. */
 bool rt_tokenizer_is_special(const struct rt_tokenizer *t, int64_t id);
+/* Of a *.gguf, the i-th of RT_TOKENIZER_ENDS tokens that it says end a text;
+ * -1: none. */
+enum { RT_TOKENIZER_ENDS = 3 };
+int64_t rt_tokenizer_end(const struct rt_tokenizer *t, size_t i);
+/* Of a *.gguf, the template of conversations in the language Jinja; or NULL. */
+const char *rt_tokenizer_chat(const struct rt_tokenizer *t);
 /* The i-th special token, from 0; NULL: there are fewer. */
 const char *rt_tokenizer_special(const struct rt_tokenizer *t, size_t i);
 

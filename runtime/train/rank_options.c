@@ -79,9 +79,9 @@ static const struct option_row {
 	  "0.7:FILE.. 0.3:FILE.. is a blend; eval: NAME:FILE.. a set" },
 	{ "tokenizer", T | E | S | G | H, TEXT, AT(tokenizer), 0, 0, 0,
 	  "FILE",
-	  "a tokenizer.json: data may be text, JSON lines, .gz or .zst of "
-	  "these; token files are made beside it once; sample, generate, "
-	  "serve: prompts are text, and so is what comes" },
+	  "a tokenizer.json or a *.gguf: data may be text, JSON lines, .gz "
+	  "or .zst of these; token files are made beside it once; sample, "
+	  "generate, serve: prompts are text, and so is what comes" },
 	{ "field", T | E, TEXT, AT(field), 0, 0, 0, "NAME",
 	  "of JSON lines: the text (default: text)" },
 	{ "end", T | E, TEXT, AT(end), 0, 0, 0, "TOKEN",

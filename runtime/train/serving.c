@@ -51,6 +51,18 @@ read_file(const char *path, char **out, size_t *n, struct rt_error *err)
 	return status;
 }
 
+/* The tokenizer's file: of a *.gguf that has the weights of a model of other
+ * tokens than bytes, that file. */
+static const char *
+tokenizer_of(const struct service_run *s)
+{
+	const char *weights = s->o->weights;
+	bool own = weights && rt_ends_in(weights, ".gguf") &&
+		   rt_plan_engine_of(s->engine)->vocab != 256;
+
+	return s->o->tokenizer || !own ? s->o->tokenizer : weights;
+}
+
 static void
 show_generated(const struct rt_generated *g, double ms)
 {
@@ -76,7 +88,7 @@ generate(struct service_run *s, struct rt_error *err)
 	char *text = NULL;
 	struct rt_generated got;
 
-	g.tokenizer = s->o->tokenizer;
+	g.tokenizer = tokenizer_of(s);
 	g.tokens = s->o->tokens;
 	g.temperature = s->o->temperature;
 	g.seed = (uint64_t)rt_options_seed(s->o, s->r->plan);
@@ -104,7 +116,7 @@ serve(struct service_run *s, struct rt_error *err)
 	struct rt_serve_options o = s->o->serve;
 
 	o.model = s->r->plan->model;
-	o.tokenizer = s->o->tokenizer;
+	o.tokenizer = tokenizer_of(s);
 	o.chat = s->o->generate.chat;
 	o.key = getenv("LLMC_API_KEY");
 	o.end_asked = s->signalled;

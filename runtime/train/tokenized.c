@@ -181,7 +181,8 @@ tokenize_paths(struct rt_options *o, struct rt_paths *l, FILE *screen,
 		if (!o->tokenizer && !rt_is_plain_text(l->at[i])) {
 			return rt_fail(err, RT_RANGE, where, "this is text, "
 				       "and needs a tokenizer: give "
-				       "--tokenizer FILE, a tokenizer.json");
+				       "--tokenizer FILE, a tokenizer.json or "
+				       "a *.gguf");
 		}
 		*any = true;
 		if (o->tokenizer) {

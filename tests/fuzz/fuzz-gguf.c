@@ -1,6 +1,7 @@
 /*
  * fuzz-gguf.c - any bytes as a file of llama.cpp.  What is accepted has tensors
- * in order, all of whose numbers can be read, whole and in part.
+ * in order, all of whose numbers can be read, whole and in part.  If it has a
+ * tokenizer, that gives ids in its range, and decodes them.
  */
 #include <stdint.h>
 #include <stdio.h>
@@ -8,24 +9,13 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "runtime/rt.h"
+#include "runtime/error.h"
+#include "runtime/tokenize/tokenize.h"
+#include "tests/fuzz/failing.h"
 
 #define CHECK(x) ((x) ? (void)0 : abort())
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-/* Lets one request in the course of an input fail. */
-static void *
-failing_realloc(void *user, void *p, size_t n)
-{
-	int *left = user;
-
-	if (n == 0) {
-		free(p);
-		return NULL;
-	}
-	return (*left)-- == 0 ? NULL : realloc(p, n);
-}
 
 static void
 check_tensor(const struct rt_st *st, const struct rt_st_tensor *t, size_t size)
@@ -72,6 +62,49 @@ check_file(const char *path, size_t size, const struct rt_alloc *alloc)
 	rt_st_free(st);
 }
 
+static void
+check_ids(const struct rt_tokenizer *t)
+{
+	static const char text[] = "It's  2024,\n\n the <s>\xc3\xa9"
+				   "\xe2\x96\x81!";
+	struct rt_ids ids = { .alloc = rt_alloc_or_libc(NULL) };
+	struct rt_error err = { 0 };
+	struct rt_encoder *e;
+	char *back;
+	size_t i;
+
+	CHECK(rt_encoder_open(&e, t, &err) == RT_OK);
+	if (rt_encode(e, text, sizeof text - 1, RT_PART_WHOLE, &ids, &err) ==
+	    RT_OK) {
+		for (i = 0; i < ids.n; i++) {
+			CHECK(ids.at[i] < rt_tokenizer_limit(t));
+		}
+		CHECK(rt_decode(t, ids.at, ids.n, true, &back, &i, &err) ==
+		      RT_OK);
+		free(back);
+	}
+	rt_ids_release(&ids);
+	rt_encoder_free(e);
+}
+
+static void
+check_tokenizer(const char *path, const struct rt_alloc *alloc)
+{
+	struct rt_error err = { 0 };
+	enum rt_status status;
+	struct rt_tokenizer *t;
+
+	status = rt_tokenizer_open(&t, path, alloc, &err);
+	if (status != RT_OK) {
+		CHECK(!t && err.status == status && err.message[0]);
+	} else {
+		if (!alloc) {
+			check_ids(t);
+		}
+		rt_tokenizer_free(t);
+	}
+}
+
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
@@ -85,6 +118,9 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	CHECK(f && fwrite(data, 1, size, f) == size && fclose(f) == 0);
 	check_file(path, size, NULL);
 	check_file(path, size, &failing);
+	check_tokenizer(path, NULL);
+	left = (int)(size % 59);
+	check_tokenizer(path, &failing);
 	unlink(path);
 	return 0;
 }

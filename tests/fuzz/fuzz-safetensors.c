@@ -10,23 +10,11 @@
 #include <string.h>
 
 #include "runtime/rt.h"
+#include "tests/fuzz/failing.h"
 
 #define CHECK(x) ((x) ? (void)0 : abort())
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-/* Lets one request in the course of an input fail. */
-static void *
-failing_realloc(void *user, void *p, size_t n)
-{
-	int *left = user;
-
-	if (n == 0) {
-		free(p);
-		return NULL;
-	}
-	return (*left)-- == 0 ? NULL : realloc(p, n);
-}
 
 /* A failure has a status and one clean line to say why. */
 static void

@@ -14,7 +14,7 @@ check_PROGRAMS += \
 	%D%/replay-tokenizer \
 	%D%/replay-tokens \
 	%D%/replay-tsv
-replay_sources = %D%/replay.c %D%/mutate.c %D%/mutate.h
+replay_sources = %D%/replay.c %D%/mutate.c %D%/mutate.h %D%/failing.h
 %C%_replay_dsl_SOURCES = $(replay_sources) \
 	%D%/fuzz-dsl.c
 %C%_replay_gguf_SOURCES = $(replay_sources) \
@@ -59,7 +59,7 @@ fuzzers = \
 EXTRA_PROGRAMS += $(fuzzers)
 CLEANFILES += $(fuzzers) %D%/found-*
 fuzzer_ldflags = $(AM_LDFLAGS) -fsanitize=fuzzer
-custom_sources = %D%/custom.c %D%/mutate.c %D%/mutate.h
+custom_sources = %D%/custom.c %D%/mutate.c %D%/mutate.h %D%/failing.h
 %C%_fuzz_dsl_SOURCES = $(custom_sources) \
 	%D%/fuzz-dsl.c
 %C%_fuzz_dsl_LDFLAGS = $(fuzzer_ldflags)

@@ -114,6 +114,18 @@ def llama3():
     return np.array(out, np.float32)
 
 
+def add_words(w):
+    """A tokenizer of few words, with which texts begin with <s>."""
+    words = ["<unk>", "<s>", "</s>", "▁"] + list("abcdefghijklmnopqrstuvwxyz")
+    words += ["he", "▁t"]
+    w.add_tokenizer_model("llama")
+    w.add_token_list(words)
+    w.add_token_scores([-float(i) for i in range(VOCAB)])
+    w.add_token_types([2, 3, 3] + [1] * (VOCAB - 3))
+    w.add_bos_token_id(1)
+    w.add_eos_token_id(2)
+
+
 def make(family, layers):
     folder = os.path.join(HERE, "gguf", family)
     os.makedirs(folder, exist_ok=True)
@@ -137,9 +149,7 @@ def make(family, layers):
         w.add_expert_feed_forward_length(FFN)
         w.add_key_length(HD)
         w.add_value_length(HD)
-    w.add_token_list([f"t{i}" for i in range(VOCAB)])
-    w.add_token_scores([0.5] * VOCAB)
-    w.add_add_bos_token(False)
+    add_words(w)
     want = {}
     if family == "llama":
         want["rope_freqs.weight"] = llama3()

@@ -29,21 +29,27 @@ TEXTS = [
 ]
 
 
+def write_ids(path, t):
+    rows = []
+    for text in TEXTS:
+        ids = t.encode(text).ids
+        rows.append({"text": text, "ids": ids, "all": t.decode(
+            ids, skip_special_tokens=False), "plain": t.decode(ids)})
+    with open(path, "w", encoding="utf-8") as f:
+        f.write("[" + ",\n".join(json.dumps(x) for x in rows) + "]\n")
+
+
 def main():
     top = os.path.join(os.path.dirname(__file__), "..", "data", "tokenizers")
     os.makedirs(top, exist_ok=True)
     lines = corpus(1, 400)
-    for name, make in FAMILIES.items():
+    for name in ("gpt2", "llama3", "qwen", "o200k", "deepseek", "llama2",
+                 "mistral", "gemma", "odd"):
         small = name in ("llama2", "mistral", "gemma", "odd")
-        t = make(lines, 520 if small else 330)
+        t = FAMILIES[name](lines, 520 if small else 330)
         t.save(f"{top}/{name}.json", pretty=False)
-        rows = []
-        for text in TEXTS:
-            ids = t.encode(text).ids
-            rows.append({"text": text, "ids": ids, "all": t.decode(
-                ids, skip_special_tokens=False), "plain": t.decode(ids)})
-        with open(f"{top}/{name}.ids", "w", encoding="utf-8") as f:
-            f.write("[" + ",\n".join(json.dumps(x) for x in rows) + "]\n")
+        write_ids(f"{top}/{name}.ids", t)
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -114,6 +114,7 @@ unit_tests += \
 	%D%/data/t-quantised \
 	%D%/data/t-round \
 	%D%/data/t-weights \
+	%D%/data/t-words \
 	%D%/comm/t-world
 
 # Reads traces for tests/cli/run/trace.sh.

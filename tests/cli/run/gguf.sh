@@ -42,6 +42,28 @@ for family in llama qwen2 mixtral qwen3_moe; do
 	rm -rf of-gguf of-safetensors
 done
 
+# ---- text, by the tokenizer of the file ----
+
+run import "$files/llama/model.gguf" --dim seq=16 -o m.llm || exit
+run -w --serve --target cpux1 m.llm -o served || exit
+# generated OPTION..: five tokens after a text
+generated()
+{
+	./served/rank generate --local --prompt 'the hat' --tokens 5 \
+		--temperature 0 "$@" 2>err
+}
+generated --weights "$files/llama/model.gguf" >got ||
+	bad "no text by the tokenizer of the weights: $(cat err)"
+generated --weights "$files/llama/model.safetensors" --tokenizer \
+	"$files/llama/model.gguf" >want ||
+	bad "no text by the tokenizer of a .gguf: $(cat err)"
+[ -s want ] && cmp -s want got || bad "texts differ: $(diff want got)"
+run tokenize --tokenizer "$files/llama/model.gguf" "$top_srcdir/README.md" \
+	-o tokens.bin
+generated --weights "$files/llama/model.safetensors" &&
+	bad "text without a tokenizer"
+grep -q 'give --tokenizer FILE' err || bad "says: $(cat err)"
+
 # A folder may have such a name.
 mkdir folder.gguf && cp "$files/qwen2/config.json" folder.gguf
 run import folder.gguf -o m.llm

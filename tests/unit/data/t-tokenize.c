@@ -1,6 +1,7 @@
 /*
  * Tokenizers: texts, their ids and what these are decoded to, as Hugging
- * Face's package has them (tests/data/tokenizers); places where documents are
+ * Face's package has them (tests/data/tokenizers), of tokenizer.json and of
+ * files of llama.cpp; places where documents are
  * cut; broken files; memory that runs out; lines of progress.
  */
 #include <setjmp.h>
@@ -28,6 +29,14 @@ static const char *const families[] = {
 };
 
 #define NFAMILIES (sizeof families / sizeof *families)
+
+/* Those that are a file of llama.cpp, too, or only that. */
+static const char *const stored[] = {
+	"coder", "deepseek", "deepseek_llm", "gemma", "gpt2", "llama2",
+	"llama3", "o200k", "qwen", "starcoder", "tekken",
+};
+
+#define NSTORED (sizeof stored / sizeof *stored)
 
 /* ---- fixtures --------------------------------------------------------- */
 
@@ -69,6 +78,22 @@ open_fixture(const char *name, const struct rt_alloc *a)
 		fail_msg("%s: %s", name, err.message);
 	}
 	free(text);
+	return t;
+}
+
+static struct rt_tokenizer *
+open_stored(const char *name)
+{
+	const char *top = getenv("top_srcdir");
+	struct rt_error err = { .status = RT_OK };
+	struct rt_tokenizer *t;
+	char path[1024];
+
+	snprintf(path, sizeof path, "%s/tests/data/tokenizers/%s.gguf",
+		 top ? top : ".", name);
+	if (rt_tokenizer_open(&t, path, NULL, &err) != RT_OK) {
+		fail_msg("%s", err.message);
+	}
 	return t;
 }
 
@@ -119,33 +144,42 @@ typedef void row_fn(const struct rt_tokenizer *t, struct rt_encoder *e,
 		    const char *name, const struct text_row *r);
 
 static void
-each_row(row_fn *check)
+each_row_of(struct rt_tokenizer *t, const char *name, row_fn *check)
 {
 	struct text_row *r = malloc(sizeof *r);
-	size_t f;
+	struct rt_error err = { .status = RT_OK };
+	struct rt_json j = { .err = &err };
+	struct rt_encoder *e;
+	size_t i = 0;
 
 	assert_non_null(r);
-	for (f = 0; f < NFAMILIES; f++) {
-		struct rt_tokenizer *t = open_fixture(families[f], NULL);
-		struct rt_error err = { .status = RT_OK };
-		struct rt_json j = { .err = &err };
-		struct rt_encoder *e;
-		size_t i = 0;
-
-		assert_int_equal(rt_encoder_open(&e, t, &err), RT_OK);
-		j.text = read_fixture(families[f], ".ids", &j.len);
-		assert_true(rt_json_open(&j, '['));
-		while (rt_json_more(&j, ']', &i)) {
-			read_row(&j, r);
-			check(t, e, families[f], r);
-		}
-		assert_int_equal(j.status, RT_OK);
-		assert_true(i > 30);
-		free(j.text);
-		rt_encoder_free(e);
-		rt_tokenizer_free(t);
+	assert_int_equal(rt_encoder_open(&e, t, &err), RT_OK);
+	j.text = read_fixture(name, ".ids", &j.len);
+	assert_true(rt_json_open(&j, '['));
+	while (rt_json_more(&j, ']', &i)) {
+		read_row(&j, r);
+		check(t, e, name, r);
 	}
+	assert_int_equal(j.status, RT_OK);
+	assert_true(i > 30);
+	free(j.text);
+	rt_encoder_free(e);
+	rt_tokenizer_free(t);
 	free(r);
+}
+
+static void
+each_row(row_fn *check)
+{
+	size_t f;
+
+	for (f = 0; f < NFAMILIES; f++) {
+		each_row_of(open_fixture(families[f], NULL), families[f],
+			    check);
+	}
+	for (f = 0; f < NSTORED; f++) {
+		each_row_of(open_stored(stored[f]), stored[f], check);
+	}
 }
 
 static void

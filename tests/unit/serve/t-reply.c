@@ -67,6 +67,39 @@ static const struct {
 	{ "none", "Be brief.\n Hi \nHello.\nWhy?\n" },
 };
 
+/* The template that a file of tests/data/tokenizers is taken to have. */
+static const char *
+chat_of(const char *name)
+{
+	const char *top = getenv("top_srcdir");
+	struct rt_error err = { .status = RT_OK };
+	const struct rt_chat *chat;
+	struct rt_tokenizer *t;
+	char path[1024];
+
+	snprintf(path, sizeof path, "%s/tests/data/tokenizers/%s",
+		 top ? top : ".", name);
+	rt_tokenizer_open(&t, path, NULL, &err);
+	assert_string_equal(err.message, "");
+	chat = rt_chat_of(t);
+	rt_tokenizer_free(t);
+	return rt_chat_name(chat);
+}
+
+/* By the signs of a template that a file has, else by tokens. */
+static void
+test_found(void **state)
+{
+	(void)state;
+	assert_string_equal(chat_of("qwen.json"), "chatml");
+	assert_string_equal(chat_of("qwen.gguf"), "chatml");
+	assert_string_equal(chat_of("mistral.json"), "mistral");
+	assert_string_equal(chat_of("tekken.gguf"), "mistral");
+	assert_string_equal(chat_of("llama2.json"), "none");
+	assert_string_equal(chat_of("llama2.gguf"), "llama-2");
+	assert_string_equal(chat_of("gpt2.gguf"), "none");
+}
+
 static void
 test_templates(void **state)
 {
@@ -444,6 +477,7 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_found),
 		cmocka_unit_test(test_templates),
 		cmocka_unit_test(test_requests),
 		cmocka_unit_test(test_damaged_requests),
