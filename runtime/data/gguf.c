@@ -54,23 +54,42 @@ read_split(struct gguf_reading *r, const char *key, uint64_t type)
 	}
 }
 
-/* Keys after "ARCHITECTURE."; others may change what the model computes. */
-static const char *const facts[RT_GGUF_NFACTS] = {
-	[RT_GGUF_CONTEXT] = "context_length",
-	[RT_GGUF_HIDDEN] = "embedding_length",
-	[RT_GGUF_LAYERS] = "block_count",
-	[RT_GGUF_FFN] = "feed_forward_length",
-	[RT_GGUF_KEY_DIM] = "attention.key_length",
-	[RT_GGUF_VALUE_DIM] = "attention.value_length",
-	[RT_GGUF_EPS] = "attention.layer_norm_rms_epsilon",
-	[RT_GGUF_THETA] = "rope.freq_base",
-	[RT_GGUF_TURNED] = "rope.dimension_count",
-	[RT_GGUF_EXPERTS] = "expert_count",
-	[RT_GGUF_CHOICES] = "expert_used_count",
-	[RT_GGUF_EXPERT_FFN] = "expert_feed_forward_length",
-	[RT_GGUF_SCALING] = "rope.scaling.factor",
-	[RT_GGUF_SCALED_FROM] = "rope.scaling.original_context_length",
-	[RT_GGUF_VOCAB] = "vocab_size",
+/* Keys after "ARCHITECTURE.", and of which families they are; others may change
+ * what the model computes. */
+static const struct {
+	const char *tail;
+	enum rt_gguf_of of; /* 0: all */
+} facts[RT_GGUF_NFACTS] = {
+	[RT_GGUF_CONTEXT] = { "context_length", 0 },
+	[RT_GGUF_HIDDEN] = { "embedding_length", 0 },
+	[RT_GGUF_LAYERS] = { "block_count", 0 },
+	[RT_GGUF_FFN] = { "feed_forward_length", 0 },
+	[RT_GGUF_KEY_DIM] = { "attention.key_length", 0 },
+	[RT_GGUF_VALUE_DIM] = { "attention.value_length", 0 },
+	[RT_GGUF_EPS] = { "attention.layer_norm_rms_epsilon",
+			  RT_GGUF_ALL & ~RT_GGUF_STARCODER2 },
+	[RT_GGUF_THETA] = { "rope.freq_base", 0 },
+	[RT_GGUF_TURNED] = { "rope.dimension_count", 0 },
+	[RT_GGUF_EXPERTS] = { "expert_count", 0 },
+	[RT_GGUF_CHOICES] = { "expert_used_count", 0 },
+	[RT_GGUF_EXPERT_FFN] = { "expert_feed_forward_length", 0 },
+	[RT_GGUF_SCALING] = { "rope.scaling.factor", 0 },
+	[RT_GGUF_SCALED_FROM] = { "rope.scaling.original_context_length", 0 },
+	[RT_GGUF_VOCAB] = { "vocab_size", 0 },
+	[RT_GGUF_SHARED_FFN] = { "expert_shared_feed_forward_length",
+				 RT_GGUF_QWEN2MOE },
+	[RT_GGUF_WINDOW] = { "attention.sliding_window",
+			     RT_GGUF_GEMMA2 | RT_GGUF_GEMMA3 | RT_GGUF_PHI3 },
+	[RT_GGUF_ATTENTION_CAP] = { "attn_logit_softcapping", RT_GGUF_GEMMA2 },
+	[RT_GGUF_LOGIT_CAP] = { "final_logit_softcapping",
+				RT_GGUF_GEMMA2 | RT_GGUF_GEMMA3 },
+	[RT_GGUF_ATTENTION_SCALE] = { "attention.scale", RT_GGUF_GRANITE },
+	[RT_GGUF_EMBEDDING_SCALE] = { "embedding_scale", RT_GGUF_GRANITE },
+	[RT_GGUF_RESIDUAL_SCALE] = { "residual_scale", RT_GGUF_GRANITE },
+	[RT_GGUF_LOGIT_SCALE] = { "logit_scale", RT_GGUF_GRANITE },
+	[RT_GGUF_LAYER_EPS] = { "attention.layer_norm_epsilon",
+				RT_GGUF_STARCODER2 },
+	[RT_GGUF_TURN_FACTOR] = { "rope.scaling.attn_factor", RT_GGUF_PHI3 },
 };
 
 /* Of a key of the model's: what is after "ARCHITECTURE.", as `tail`. */
@@ -90,7 +109,8 @@ read_fact(struct gguf_reading *r, const char *key, const char *tail,
 		return;
 	}
 	for (i = 0; i < RT_GGUF_NFACTS; i++) {
-		if (strcmp(tail, facts[i]) == 0) {
+		if (strcmp(tail, facts[i].tail) == 0 && (facts[i].of == 0 ||
+		    (facts[i].of & m->family->of))) {
 			m->facts[i] = rt_gguf_real(r, type);
 			return;
 		}

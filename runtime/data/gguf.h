@@ -38,10 +38,18 @@ struct rt_gguf_view {
 	/* rows of a head: those of its halves take turns in the file; 0: rows
 	 * have the order that they are read in */
 	int64_t head_rows;
+	float less; /* what is subtracted from each number of an F32 */
 };
 
-/* Which family's names the experts of a layer have at Hugging Face. */
-enum rt_gguf_experts { RT_GGUF_ANY, RT_GGUF_MIXTRAL, RT_GGUF_QWEN };
+/* A bit for each family. */
+enum rt_gguf_of {
+	RT_GGUF_LLAMA = 1 << 0, RT_GGUF_QWEN2 = 1 << 1, RT_GGUF_QWEN3 = 1 << 2,
+	RT_GGUF_QWEN3MOE = 1 << 3, RT_GGUF_QWEN2MOE = 1 << 4,
+	RT_GGUF_GEMMA = 1 << 5, RT_GGUF_GEMMA2 = 1 << 6,
+	RT_GGUF_GEMMA3 = 1 << 7, RT_GGUF_GRANITE = 1 << 8,
+	RT_GGUF_OLMO2 = 1 << 9, RT_GGUF_STARCODER2 = 1 << 10,
+	RT_GGUF_PHI3 = 1 << 11, RT_GGUF_ALL = (1 << 12) - 1
+};
 
 /* What Hugging Face calls a kind of model, and its class. */
 struct rt_gguf_kind {
@@ -51,8 +59,9 @@ struct rt_gguf_kind {
 /* A general.architecture that is known. */
 struct rt_gguf_family {
 	const char *name;
+	enum rt_gguf_of of;
 	bool turns; /* halves of heads of queries and keys take turns */
-	enum rt_gguf_experts experts;
+	bool plus_one; /* norms have the weight that is multiplied by */
 	struct rt_gguf_kind dense, sparse; /* without and with experts */
 };
 
@@ -61,7 +70,11 @@ enum rt_gguf_fact {
 	RT_GGUF_CONTEXT, RT_GGUF_HIDDEN, RT_GGUF_LAYERS, RT_GGUF_FFN,
 	RT_GGUF_KEY_DIM, RT_GGUF_VALUE_DIM, RT_GGUF_EPS, RT_GGUF_THETA,
 	RT_GGUF_TURNED, RT_GGUF_EXPERTS, RT_GGUF_CHOICES, RT_GGUF_EXPERT_FFN,
-	RT_GGUF_SCALING, RT_GGUF_SCALED_FROM, RT_GGUF_VOCAB, RT_GGUF_NFACTS
+	RT_GGUF_SCALING, RT_GGUF_SCALED_FROM, RT_GGUF_VOCAB,
+	RT_GGUF_SHARED_FFN, RT_GGUF_WINDOW, RT_GGUF_ATTENTION_CAP,
+	RT_GGUF_LOGIT_CAP, RT_GGUF_ATTENTION_SCALE, RT_GGUF_EMBEDDING_SCALE,
+	RT_GGUF_RESIDUAL_SCALE, RT_GGUF_LOGIT_SCALE, RT_GGUF_LAYER_EPS,
+	RT_GGUF_TURN_FACTOR, RT_GGUF_NFACTS
 };
 
 /* What the keys of a file say. */
@@ -80,6 +93,8 @@ enum { RT_GGUF_MOST_NAME = 64, RT_GGUF_NAME_BYTES = 112 };
 struct rt_gguf_name {
 	char text[RT_GGUF_NAME_BYTES];
 	int64_t heads; /* whose halves take turns in its rows, or 0 */
+	bool plus_one; /* the file has one more in each number */
+	bool is_row; /* a matrix of one row, which the file has as a vector */
 	/* it has the matrices of all experts: the one of number 7 has the name
 	 * with 7 in place of `*` */
 	bool experts;

@@ -35,6 +35,12 @@ fail(struct configuring *c, const char *fmt, ...)
 	}
 }
 
+static bool
+is_of(const struct configuring *c, int families)
+{
+	return (c->m->family->of & families) != 0;
+}
+
 /* ---- fields ----------------------------------------------------------- */
 
 static void
@@ -190,6 +196,63 @@ add_scaling(struct configuring *c, const char *type)
 	rt_text_add(&c->text, "    \"rope_type\": \"%s\"\n  },\n", type);
 }
 
+/* A list of what frequencies are divided by; of a head, `dim` numbers turn. */
+static void
+add_factors(struct configuring *c, const char *field, const char *name,
+	    double dim)
+{
+	const struct rt_st_tensor *t = rt_st_find(c->st, name);
+	int64_t n = t ? rt_st_elems(t) : 0, i;
+	double v = 0;
+
+	if ((double)n != dim / 2) {
+		fail(c, "found %" PRId64 " numbers in %s, expected %g, as "
+		     "heads turn %g numbers", n, name, dim / 2, dim);
+		return;
+	}
+	rt_text_add(&c->text, "    \"%s\": [", field);
+	for (i = 0; i < n && c->status == RT_OK; i++) {
+		c->status = rt_st_read_f64(c->st, t, i, 1, &v, c->err);
+		rt_text_add(&c->text, "%s%s", i > 0 ? ", " : "",
+			    shown(v).text);
+		if (!(v > 0) || !isfinite(v)) {
+			fail(c, "found a number of %s that is not above 0, "
+			     "expected all above it", name);
+		}
+	}
+	rt_text_add(&c->text, "],\n");
+}
+
+/* What attention is multiplied by is written if it is not what follows. */
+static void
+add_longrope(struct configuring *c, double dim)
+{
+	double factor = c->m->facts[RT_GGUF_TURN_FACTOR], follows;
+	double from = c->m->facts[RT_GGUF_SCALED_FROM];
+
+	if (is_whole(from)) {
+		add_count(c, "original_max_position_embeddings", from);
+	}
+	if (!rt_st_find(c->st, "rope_factors_long.weight")) {
+		return;
+	}
+	if (!is_whole(from)) {
+		fail(c, "found no rope.scaling.original_context_length beside "
+		     "rope_factors_long.weight, expected it");
+		return;
+	}
+	follows = c->m->facts[RT_GGUF_CONTEXT] / from;
+	follows = follows > 1 ? sqrt(1 + log(follows) / log(from)) : 1;
+	rt_text_add(&c->text, "  \"rope_scaling\": {\n");
+	add_factors(c, "long_factor", "rope_factors_long.weight", dim);
+	add_factors(c, "short_factor", "rope_factors_short.weight", dim);
+	if (factor != 0 && !(fabs(factor - follows) <= 1e-6 * follows)) {
+		rt_text_add(&c->text, "  ");
+		add_real(c, "attention_factor", factor);
+	}
+	rt_text_add(&c->text, "    \"rope_type\": \"longrope\"\n  },\n");
+}
+
 static void
 add_rope(struct configuring *c, double dim)
 {
@@ -201,7 +264,9 @@ add_rope(struct configuring *c, double dim)
 
 	theta = theta != 0 ? theta : 10000;
 	add_real(c, "rope_theta", theta);
-	if (turned != 0 && turned != dim) {
+	if (is_of(c, RT_GGUF_PHI3) && turned > 0 && turned < dim) {
+		add_real(c, "partial_rotary_factor", turned / dim);
+	} else if (turned != 0 && turned != dim) {
 		fail(c, "found rope.dimension_count %s, expected all %.0f of a "
 		     "head", shown(turned).text, dim);
 	}
@@ -213,6 +278,8 @@ add_rope(struct configuring *c, double dim)
 		     "one of them", t->name, rt_show_name(type).text);
 	} else if (t) {
 		add_llama3(c, t, theta, dim);
+	} else if (is_of(c, RT_GGUF_PHI3)) {
+		add_longrope(c, turned != 0 ? turned : dim);
 	} else if (is_scaled) {
 		add_scaling(c, type);
 	}
@@ -237,7 +304,11 @@ add_sizes(struct configuring *c)
 	add_count(c, "num_key_value_heads", (double)c->m->key_heads);
 	add_fact(c, "max_position_embeddings", RT_GGUF_CONTEXT);
 	add_count(c, "vocab_size", words ? (double)words->shape[0] : 0);
-	add_real(c, "rms_norm_eps", facts[RT_GGUF_EPS]);
+	if (is_of(c, RT_GGUF_STARCODER2)) {
+		add_real(c, "norm_epsilon", facts[RT_GGUF_LAYER_EPS]);
+	} else {
+		add_real(c, "rms_norm_eps", facts[RT_GGUF_EPS]);
+	}
 	if (c->status != RT_OK) {
 		return;
 	}
@@ -255,7 +326,7 @@ add_sizes(struct configuring *c)
 static void
 add_experts(struct configuring *c)
 {
-	bool of_qwen = c->m->family->experts == RT_GGUF_QWEN;
+	bool of_qwen = is_of(c, RT_GGUF_QWEN2MOE | RT_GGUF_QWEN3MOE);
 
 	add_fact(c, of_qwen ? "num_experts" : "num_local_experts",
 		 RT_GGUF_EXPERTS);
@@ -263,14 +334,106 @@ add_experts(struct configuring *c)
 	if (of_qwen) {
 		add_fact(c, "moe_intermediate_size", RT_GGUF_EXPERT_FFN);
 		/* as llama.cpp computes them */
-		add_flag(c, "norm_topk_prob", true);
+		add_flag(c, "norm_topk_prob", is_of(c, RT_GGUF_QWEN3MOE));
+	}
+	if (is_of(c, RT_GGUF_QWEN2MOE)) {
+		add_fact(c, "shared_expert_intermediate_size",
+			 RT_GGUF_SHARED_FFN);
+	}
+}
+
+/* ---- what only some families have ---------------------------------------- */
+
+/* A number that has a value even where no key says it; 0: it has none. */
+static void
+add_real_or(struct configuring *c, const char *field, enum rt_gguf_fact fact,
+	    double otherwise)
+{
+	double v = c->m->facts[fact];
+
+	v = v != 0 ? v : otherwise;
+	if (v != 0) {
+		add_real(c, field, v);
+	}
+}
+
+/* What scores are divided by the root of is in no key: it is the numbers of a
+ * head, but in the largest model of each family, which its layers tell. */
+static void
+add_gemma_scale(struct configuring *c)
+{
+	const double *facts = c->m->facts;
+	double largest = is_of(c, RT_GGUF_GEMMA2) ? 46 : 62;
+	double share = facts[RT_GGUF_HIDDEN] / (double)c->m->heads;
+
+	add_real(c, "query_pre_attn_scalar", facts[RT_GGUF_LAYERS] == largest
+		 ? share : facts[RT_GGUF_KEY_DIM] != 0 ? facts[RT_GGUF_KEY_DIM]
+						       : share);
+}
+
+/* What no key says are llama.cpp's values then. */
+static void
+add_gemma(struct configuring *c)
+{
+	double window = c->m->facts[RT_GGUF_WINDOW];
+
+	add_word(c, "hidden_activation", "gelu_pytorch_tanh");
+	if (is_of(c, RT_GGUF_GEMMA)) {
+		return;
+	}
+	add_gemma_scale(c);
+	add_count(c, "sliding_window", window != 0 ? window : 4096);
+	if (is_of(c, RT_GGUF_GEMMA2)) {
+		add_real_or(c, "attn_logit_softcapping", RT_GGUF_ATTENTION_CAP,
+			    50);
+	} else {
+		add_real(c, "rope_local_base_freq", 10000);
+	}
+	add_real_or(c, "final_logit_softcapping", RT_GGUF_LOGIT_CAP,
+		    is_of(c, RT_GGUF_GEMMA2) ? 30 : 0);
+}
+
+static void
+add_granite(struct configuring *c)
+{
+	double dim = c->m->facts[RT_GGUF_HIDDEN] / (double)c->m->heads;
+
+	add_real_or(c, "embedding_multiplier", RT_GGUF_EMBEDDING_SCALE, 1);
+	add_real_or(c, "residual_multiplier", RT_GGUF_RESIDUAL_SCALE, 1);
+	add_real_or(c, "logits_scaling", RT_GGUF_LOGIT_SCALE, 1);
+	add_real_or(c, "attention_multiplier", RT_GGUF_ATTENTION_SCALE,
+		    1 / sqrt(dim));
+}
+
+static void
+add_own(struct configuring *c)
+{
+	static const char first[] = "model.layers.0.self_attn.q_proj.bias";
+	bool has_bias = rt_st_find(c->st, first) != NULL;
+
+	if (is_of(c, RT_GGUF_GEMMA | RT_GGUF_GEMMA2 | RT_GGUF_GEMMA3)) {
+		add_gemma(c);
+	} else if (is_of(c, RT_GGUF_GRANITE)) {
+		add_granite(c);
+	} else if (is_of(c, RT_GGUF_STARCODER2)) {
+		add_flag(c, "use_bias", has_bias);
+	} else if (is_of(c, RT_GGUF_QWEN2MOE)) {
+		add_flag(c, "qkv_bias", has_bias);
+	} else if (is_of(c, RT_GGUF_LLAMA) &&
+		   c->m->facts[RT_GGUF_EXPERTS] == 0) {
+		add_flag(c, "attention_bias", has_bias);
+	} else if (is_of(c, RT_GGUF_PHI3) &&
+		   c->m->facts[RT_GGUF_WINDOW] != 0) {
+		add_fact(c, "sliding_window", RT_GGUF_WINDOW);
 	}
 }
 
 static const char *
 stored_type(const struct configuring *c)
 {
-	static const char name[] = "model.layers.0.self_attn.q_proj.weight";
+	const char *name = is_of(c, RT_GGUF_PHI3)
+		? "model.layers.0.self_attn.qkv_proj.weight"
+		: "model.layers.0.self_attn.q_proj.weight";
 	const struct rt_st_tensor *t = rt_st_find(c->st, name);
 
 	return t && !t->view && t->dtype == RT_F32 ? "float32"
@@ -298,15 +461,14 @@ add_model(struct configuring *c)
 	}
 	rt_text_add(&c->text, "  \"architectures\": [\"%s\"],\n", kind->class);
 	add_word(c, "model_type", kind->model_type);
-	add_word(c, "hidden_act", "silu");
+	add_word(c, "hidden_act", is_of(c, RT_GGUF_GEMMA | RT_GGUF_GEMMA2 |
+					RT_GGUF_GEMMA3 | RT_GGUF_STARCODER2)
+		 ? "gelu_pytorch_tanh" : "silu");
 	add_sizes(c);
 	if (experts) {
 		add_experts(c);
 	}
-	if (strcmp(kind->model_type, "llama") == 0) {
-		add_flag(c, "attention_bias", rt_st_find(c->st,
-				"model.layers.0.self_attn.q_proj.bias"));
-	}
+	add_own(c);
 	add_flag(c, "tie_word_embeddings",
 		 !rt_st_find(c->st, "lm_head.weight"));
 	rt_text_add(&c->text, "  \"torch_dtype\": \"%s\"\n}\n",

@@ -7,24 +7,44 @@
 #include <stdio.h>
 #include <string.h>
 
-/* llama: its rotary embedding has pairs of rows beside each other, so rows of
- * queries and keys were put so.  With experts it is Mixtral. */
-const char rt_gguf_families[] = "llama, qwen2, qwen3 or qwen3moe";
+const char rt_gguf_families[] = "llama, qwen2, qwen3, qwen2moe, qwen3moe, "
+				"gemma, gemma2, gemma3, granite, olmo2, phi3 "
+				"or starcoder2";
 
+/* Where pairs of rows that are rotated together stand beside each other, rows
+ * of queries and keys were put so.  llama with experts is Mixtral. */
 static const struct rt_gguf_family families[] = {
-	{ "llama", true, RT_GGUF_MIXTRAL, { "llama", "LlamaForCausalLM" },
+	{ "llama", RT_GGUF_LLAMA, true, false,
+	  { "llama", "LlamaForCausalLM" },
 	  { "mixtral", "MixtralForCausalLM" } },
-	{ "qwen2", false, RT_GGUF_ANY, { "qwen2", "Qwen2ForCausalLM" },
-	  { NULL, NULL } },
-	{ "qwen3", false, RT_GGUF_ANY, { "qwen3", "Qwen3ForCausalLM" },
-	  { NULL, NULL } },
-	{ "qwen3moe", false, RT_GGUF_QWEN, { NULL, NULL },
+	{ "qwen2", RT_GGUF_QWEN2, false, false,
+	  { "qwen2", "Qwen2ForCausalLM" }, { NULL, NULL } },
+	{ "qwen3", RT_GGUF_QWEN3, false, false,
+	  { "qwen3", "Qwen3ForCausalLM" }, { NULL, NULL } },
+	{ "qwen2moe", RT_GGUF_QWEN2MOE, false, false, { NULL, NULL },
+	  { "qwen2_moe", "Qwen2MoeForCausalLM" } },
+	{ "qwen3moe", RT_GGUF_QWEN3MOE, false, false, { NULL, NULL },
 	  { "qwen3_moe", "Qwen3MoeForCausalLM" } },
+	{ "gemma", RT_GGUF_GEMMA, false, true,
+	  { "gemma", "GemmaForCausalLM" }, { NULL, NULL } },
+	{ "gemma2", RT_GGUF_GEMMA2, false, true,
+	  { "gemma2", "Gemma2ForCausalLM" }, { NULL, NULL } },
+	{ "gemma3", RT_GGUF_GEMMA3, false, true,
+	  { "gemma3_text", "Gemma3ForCausalLM" }, { NULL, NULL } },
+	{ "granite", RT_GGUF_GRANITE, true, false,
+	  { "granite", "GraniteForCausalLM" }, { NULL, NULL } },
+	{ "olmo2", RT_GGUF_OLMO2, false, false,
+	  { "olmo2", "Olmo2ForCausalLM" }, { NULL, NULL } },
+	{ "phi3", RT_GGUF_PHI3, false, false,
+	  { "phi3", "Phi3ForCausalLM" }, { NULL, NULL } },
+	{ "starcoder2", RT_GGUF_STARCODER2, false, false,
+	  { "starcoder2", "Starcoder2ForCausalLM" }, { NULL, NULL } },
 };
 
 enum { NFAMILIES = sizeof(families) / sizeof(families[0]) };
 
-enum turns { NONE, QUERIES, KEYS };
+/* What rows of a tensor are: any, of heads that may take turns, the only one */
+enum rows { ANY, QUERIES, KEYS, ONE };
 
 /* Of tensors outside of layers, less ".weight". */
 static const struct {
@@ -35,34 +55,54 @@ static const struct {
 	{ "output", "lm_head" },
 };
 
+#define FOUR_NORMS (RT_GGUF_GEMMA2 | RT_GGUF_GEMMA3)
+#define NORMS_AFTER (FOUR_NORMS | RT_GGUF_OLMO2)
+#define QWEN_EXPERTS (RT_GGUF_QWEN2MOE | RT_GGUF_QWEN3MOE)
+
 /* Of those of layers, after "blk.N." and before ".weight" or ".bias". */
 static const struct {
 	const char *theirs, *ours;
-	enum turns turns;
-	enum rt_gguf_experts of;
+	enum rows rows;
+	int of; /* families whose tensor has that name */
 } inner[] = {
-	{ "attn_norm", "input_layernorm", NONE, RT_GGUF_ANY },
-	{ "attn_q", "self_attn.q_proj", QUERIES, RT_GGUF_ANY },
-	{ "attn_k", "self_attn.k_proj", KEYS, RT_GGUF_ANY },
-	{ "attn_v", "self_attn.v_proj", NONE, RT_GGUF_ANY },
-	{ "attn_output", "self_attn.o_proj", NONE, RT_GGUF_ANY },
-	{ "attn_q_norm", "self_attn.q_norm", NONE, RT_GGUF_ANY },
-	{ "attn_k_norm", "self_attn.k_norm", NONE, RT_GGUF_ANY },
-	{ "ffn_norm", "post_attention_layernorm", NONE, RT_GGUF_ANY },
-	{ "ffn_gate", "mlp.gate_proj", NONE, RT_GGUF_ANY },
-	{ "ffn_up", "mlp.up_proj", NONE, RT_GGUF_ANY },
-	{ "ffn_down", "mlp.down_proj", NONE, RT_GGUF_ANY },
-	{ "ffn_gate_inp", "block_sparse_moe.gate", NONE, RT_GGUF_MIXTRAL },
-	{ "ffn_gate_exps", "block_sparse_moe.experts.*.w1", NONE,
-	  RT_GGUF_MIXTRAL },
-	{ "ffn_down_exps", "block_sparse_moe.experts.*.w2", NONE,
-	  RT_GGUF_MIXTRAL },
-	{ "ffn_up_exps", "block_sparse_moe.experts.*.w3", NONE,
-	  RT_GGUF_MIXTRAL },
-	{ "ffn_gate_inp", "mlp.gate", NONE, RT_GGUF_QWEN },
-	{ "ffn_gate_exps", "mlp.experts.*.gate_proj", NONE, RT_GGUF_QWEN },
-	{ "ffn_up_exps", "mlp.experts.*.up_proj", NONE, RT_GGUF_QWEN },
-	{ "ffn_down_exps", "mlp.experts.*.down_proj", NONE, RT_GGUF_QWEN },
+	{ "attn_norm", "input_layernorm", ANY, RT_GGUF_ALL },
+	{ "attn_q", "self_attn.q_proj", QUERIES, RT_GGUF_ALL },
+	{ "attn_k", "self_attn.k_proj", KEYS, RT_GGUF_ALL },
+	{ "attn_v", "self_attn.v_proj", ANY, RT_GGUF_ALL },
+	{ "attn_qkv", "self_attn.qkv_proj", ANY, RT_GGUF_PHI3 },
+	{ "attn_output", "self_attn.o_proj", ANY, RT_GGUF_ALL },
+	{ "attn_q_norm", "self_attn.q_norm", ANY, RT_GGUF_ALL },
+	{ "attn_k_norm", "self_attn.k_norm", ANY, RT_GGUF_ALL },
+	{ "post_attention_norm", "post_attention_layernorm", ANY,
+	  NORMS_AFTER },
+	{ "ffn_norm", "pre_feedforward_layernorm", ANY, FOUR_NORMS },
+	{ "ffn_norm", "post_attention_layernorm", ANY,
+	  RT_GGUF_ALL & ~NORMS_AFTER },
+	{ "post_ffw_norm", "post_feedforward_layernorm", ANY, NORMS_AFTER },
+	{ "ffn_up", "mlp.gate_up_proj", ANY, RT_GGUF_PHI3 },
+	{ "ffn_up", "mlp.c_fc", ANY, RT_GGUF_STARCODER2 },
+	{ "ffn_down", "mlp.c_proj", ANY, RT_GGUF_STARCODER2 },
+	{ "ffn_gate", "mlp.gate_proj", ANY, RT_GGUF_ALL },
+	{ "ffn_up", "mlp.up_proj", ANY, RT_GGUF_ALL },
+	{ "ffn_down", "mlp.down_proj", ANY, RT_GGUF_ALL },
+	{ "ffn_gate_inp", "block_sparse_moe.gate", ANY, RT_GGUF_LLAMA },
+	{ "ffn_gate_exps", "block_sparse_moe.experts.*.w1", ANY,
+	  RT_GGUF_LLAMA },
+	{ "ffn_down_exps", "block_sparse_moe.experts.*.w2", ANY,
+	  RT_GGUF_LLAMA },
+	{ "ffn_up_exps", "block_sparse_moe.experts.*.w3", ANY,
+	  RT_GGUF_LLAMA },
+	{ "ffn_gate_inp", "mlp.gate", ANY, QWEN_EXPERTS },
+	{ "ffn_gate_exps", "mlp.experts.*.gate_proj", ANY, QWEN_EXPERTS },
+	{ "ffn_up_exps", "mlp.experts.*.up_proj", ANY, QWEN_EXPERTS },
+	{ "ffn_down_exps", "mlp.experts.*.down_proj", ANY, QWEN_EXPERTS },
+	{ "ffn_gate_inp_shexp", "mlp.shared_expert_gate", ONE,
+	  RT_GGUF_QWEN2MOE },
+	{ "ffn_gate_shexp", "mlp.shared_expert.gate_proj", ANY,
+	  RT_GGUF_QWEN2MOE },
+	{ "ffn_up_shexp", "mlp.shared_expert.up_proj", ANY, RT_GGUF_QWEN2MOE },
+	{ "ffn_down_shexp", "mlp.shared_expert.down_proj", ANY,
+	  RT_GGUF_QWEN2MOE },
 };
 
 enum {
@@ -105,16 +145,15 @@ layer_prefix(const char *name, const char **digits, size_t *n)
 	return *n > 0 && at[*n] == '.' ? sizeof(begins) + *n : 0;
 }
 
-/* The row of a layer's tensor that has such a name, or NINNER. */
+/* The first row of a layer's tensor that has such a name, or NINNER. */
 static size_t
 find_inner(const struct rt_gguf_model *m, const char *part, size_t n)
 {
-	enum rt_gguf_experts of = m->family->experts;
 	size_t i;
 
 	for (i = 0; i < NINNER; i++) {
 		if (is_word(part, n, inner[i].theirs) &&
-		    (inner[i].of == RT_GGUF_ANY || inner[i].of == of)) {
+		    (inner[i].of & m->family->of)) {
 			break;
 		}
 	}
@@ -143,13 +182,17 @@ rt_gguf_name(const struct rt_gguf_model *m, const char *name,
 		}
 	}
 	i = prefix > 0 ? find_inner(m, rest, part) : NINNER;
+	out->plus_one = m->family->plus_one && rt_ends_in(name, "norm.weight");
 	if (i == NINNER) {
 		return;
 	}
 	snprintf(out->text, sizeof(out->text), "model.layers.%.*s.%s%s",
 		 (int)n, digits, inner[i].ours, tail);
 	out->experts = strchr(inner[i].ours, '*') != NULL;
-	if (m->family->turns && inner[i].turns != NONE) {
-		out->heads = inner[i].turns == KEYS ? m->key_heads : m->heads;
+	out->is_row = inner[i].rows == ONE;
+	if (m->family->turns && inner[i].rows == QUERIES) {
+		out->heads = m->heads;
+	} else if (m->family->turns && inner[i].rows == KEYS) {
+		out->heads = m->key_heads;
 	}
 }

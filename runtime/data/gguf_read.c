@@ -56,6 +56,19 @@ read_blocks(const struct rt_shard *s, const struct rt_st_tensor *t,
 	return status;
 }
 
+/* From n numbers of f32, which lie anywhere. */
+static void
+subtract(char *at, int64_t n, float less)
+{
+	float f;
+
+	for (; n > 0; n--, at += sizeof(f)) {
+		memcpy(&f, at, sizeof(f));
+		f -= less;
+		memcpy(at, &f, sizeof(f));
+	}
+}
+
 enum rt_status
 rt_gguf_read(const struct rt_st *st, const struct rt_st_tensor *t,
 	     int64_t first, int64_t n, void *out, struct rt_error *err)
@@ -75,6 +88,9 @@ rt_gguf_read(const struct rt_st *st, const struct rt_st_tensor *t,
 		status = v->type->widen ? read_blocks(s, t, at, some, to, err)
 			: rt_shard_read(s, t, s->data_at + v->at + at * size,
 					some * size, to, err);
+		if (v->less != 0 && status == RT_OK) {
+			subtract(to, some, v->less);
+		}
 		to += some * size;
 	}
 	return status;

@@ -139,6 +139,17 @@ read_tensor(struct gguf_reading *r, size_t i)
 	if (r->status == RT_OK && r->names[i].experts) {
 		check_experts(r, t, at);
 	}
+	if (r->status == RT_OK && r->names[i].is_row && t->ndim == 1) {
+		t->shape[t->ndim++] = t->shape[0];
+		t->shape[0] = 1;
+	}
+	if (r->status == RT_OK && r->names[i].plus_one) {
+		v->less = 1;
+		if (strcmp(v->type->name, "F32") != 0) {
+			rt_gguf_fail(r, at, "found a norm of %s, expected F32",
+				     v->type->name);
+		}
+	}
 	r->tensor = NULL;
 }
 
@@ -256,7 +267,7 @@ add_part(struct gguf_reading *r, const struct rt_st_tensor *all,
 	t->begin = v->at = all->begin + part * bytes;
 	t->end = t->begin + bytes;
 	/* What is read through a view is said to be as it is read. */
-	if (v->type->widen || v->head_rows > 0) {
+	if (v->type->widen || v->head_rows > 0 || v->less != 0) {
 		t->view = v;
 		t->begin = 0;
 		t->end = rt_st_elems(t) * v->elem_bytes;

@@ -105,6 +105,8 @@ is_derived(const struct rt_st_tensor *t)
 {
 	return rt_ends_in(t->name, ".rotary_emb.inv_freq") || is_mask(t) ||
 	       strcmp(t->name, "rope_freqs.weight") == 0 ||
+	       strcmp(t->name, "rope_factors_long.weight") == 0 ||
+	       strcmp(t->name, "rope_factors_short.weight") == 0 ||
 	       (rt_ends_in(t->name, ".masked_bias") && t->ndim == 0) ||
 	       (rt_ends_in(t->name, "position_ids") && is_integer(t->dtype));
 }

@@ -200,6 +200,139 @@ def make(family, layers):
         f.write("\n")
 
 
+# Of the models of tiny/ those that llama.cpp has, and what it calls them.
+TINY = {"gemma": "gemma", "gemma2": "gemma2", "gemma3": "gemma3",
+        "granite": "granite", "olmo2": "olmo2", "qwen2_moe": "qwen2moe",
+        "phi3": "phi3", "phi3_long": "phi3", "starcoder2": "starcoder2"}
+
+
+def load(path):
+    """The tensors of a .safetensors file of f32."""
+    with open(path, "rb") as f:
+        data = f.read()
+    n, = struct.unpack_from("<Q", data)
+    header, out = json.loads(data[8:8 + n]), {}
+    for name, x in header.items():
+        if name != "__metadata__":
+            at, end = x["data_offsets"]
+            out[name] = np.frombuffer(data[8 + n + at:8 + n + end],
+                                      "<f4").reshape(x["shape"])
+    return out
+
+
+def add_sizes(w, c, arch):
+    """The keys that convert_hf_to_gguf.py writes of a config.json."""
+    rope = c["rope_parameters"]
+    rope = rope.get("full_attention", rope)
+    hd = c.get("head_dim", c["hidden_size"] // c["num_attention_heads"])
+    w.add_context_length(c["max_position_embeddings"])
+    w.add_embedding_length(c["hidden_size"])
+    w.add_block_count(c["num_hidden_layers"])
+    w.add_feed_forward_length(c["intermediate_size"])
+    w.add_head_count(c["num_attention_heads"])
+    w.add_head_count_kv(c["num_key_value_heads"])
+    if arch == "starcoder2":
+        w.add_layer_norm_eps(c["norm_epsilon"])
+    else:
+        w.add_layer_norm_rms_eps(c["rms_norm_eps"])
+    if arch[:5] == "gemma":
+        w.add_key_length(hd)
+        w.add_value_length(hd)
+    if arch != "gemma":
+        w.add_rope_freq_base(rope["rope_theta"])
+    if rope["rope_type"] == "linear":
+        w.add_rope_scaling_type(gguf.RopeScalingType.LINEAR)
+        w.add_rope_scaling_factor(rope["factor"])
+    if arch in ("gemma2", "gemma3"):
+        w.add_sliding_window(c["sliding_window"])
+        c["query_pre_attn_scalar"] = hd     # as no key says it
+    if arch == "gemma2":
+        w.add_attn_logit_softcapping(c["attn_logit_softcapping"])
+        w.add_final_logit_softcapping(c["final_logit_softcapping"])
+    elif arch == "granite":
+        w.add_attention_scale(c["attention_multiplier"])
+        w.add_embedding_scale(c["embedding_multiplier"])
+        w.add_residual_scale(c["residual_multiplier"])
+        w.add_logit_scale(c["logits_scaling"])
+    elif arch == "qwen2moe":
+        w.add_expert_count(c["num_experts"])
+        w.add_expert_used_count(c["num_experts_per_tok"])
+        w.add_expert_feed_forward_length(c["moe_intermediate_size"])
+        w.add_expert_shared_feed_forward_length(
+            c["shared_expert_intermediate_size"])
+    elif arch == "phi3":
+        w.add_rope_dimension_count(hd)
+        w.add_rope_scaling_orig_ctx_len(c["original_max_position_embeddings"])
+        w.add_sliding_window(c["sliding_window"] or 0)
+        if rope["rope_type"] == "longrope":
+            scale, start = c["max_position_embeddings"], \
+                c["original_max_position_embeddings"]
+            w.add_rope_scaling_attn_factors(np.sqrt(
+                1 + np.log(scale / start) / np.log(start)))
+    elif arch == "starcoder2":
+        c["sliding_window"] = None          # as no key says it
+
+
+def stored_as(arch, name, v, c):
+    """What a tensor is in the file, in f32."""
+    if arch[:5] == "gemma" and name.endswith("norm.weight"):
+        return v + np.float32(1)
+    if arch == "granite" and ".q_proj." in name:
+        return turned(v, c["num_attention_heads"])
+    if arch == "granite" and ".k_proj." in name:
+        return turned(v, c["num_key_value_heads"])
+    return v[0] if name.endswith("shared_expert_gate.weight") else v
+
+
+def stack_experts(values):
+    """Those of all experts of a layer as one tensor, as the package names it."""
+    out = {}
+    for name, v in values.items():
+        part = name.split(".experts.")
+        if len(part) == 2:
+            name = part[0] + ".experts." + part[1].split(".", 1)[1]
+            out.setdefault(name, []).append(v)
+        else:
+            out[name] = v
+    return {k: np.stack(v) if isinstance(v, list) else v
+            for k, v in out.items()}
+
+
+def make_tiny(name, arch):
+    """A model of tiny/, with the names that the package gguf has for it."""
+    folder = os.path.join(HERE, "gguf", name)
+    os.makedirs(folder, exist_ok=True)
+    tiny = os.path.join(HERE, "tiny", name)
+    with open(os.path.join(tiny, "config.json")) as f:
+        c = json.load(f)
+    values = load(os.path.join(tiny, "model.safetensors"))
+    want = dict(values)
+    w = gguf.GGUFWriter(os.path.join(folder, "model.gguf"), arch)
+    add_sizes(w, c, arch)
+    kind = next(k for k, v in gguf.MODEL_ARCH_NAMES.items() if v == arch)
+    names = gguf.get_tensor_name_map(kind, c["num_hidden_layers"])
+    for k, v in stack_experts({k: stored_as(arch, k, v, c)
+                               for k, v in values.items()}).items():
+        w.add_tensor(names.get_name(k, (".weight", ".bias")),
+                     np.ascontiguousarray(v))
+    for x in ("long", "short"):
+        if x + "_factor" in c["rope_parameters"]:
+            v = np.array(c["rope_parameters"][x + "_factor"], np.float32)
+            w.add_tensor(f"rope_factors_{x}.weight", v)
+            want[f"rope_factors_{x}.weight"] = v
+    w.write_header_to_file()
+    w.write_kv_data_to_file()
+    w.write_tensors_to_file()
+    w.close()
+    if arch[:5] == "gemma":     # one more and one less is rounded
+        want = {k: stored_as(arch, k, v, c) - np.float32(1)
+                if k.endswith("norm.weight") else v for k, v in want.items()}
+    save(os.path.join(folder, "model.safetensors"), want)
+    with open(os.path.join(folder, "config.json"), "w") as f:
+        json.dump(c, f, indent=1)
+        f.write("\n")
+
+
 # Types, and at which bytes of a block a scale in f16 lies.
 TYPES = {
     T.Q4_0: [0], T.Q4_1: [0, 2], T.Q5_0: [0], T.Q5_1: [0, 2], T.Q8_0: [0],
@@ -234,4 +367,6 @@ make("llama", 2)
 make("qwen2", 1)
 make("mixtral", 1)
 make("qwen3_moe", 1)
+for tiny, arch in TINY.items():
+    make_tiny(tiny, arch)
 make_types()

@@ -32,8 +32,9 @@ PRE = {"gpt2": "gpt-2", "llama3": "llama-bpe", "qwen": "qwen2",
 # the marks of tokenizer.chat_template
 CHATS = {"llama2": "{{ '[INST] <<SYS>>' + system + '<</SYS>>' }}",
          "qwen": "{{ '<|im_start|>' + message['role'] }}"}
-# llama.cpp has other patterns, which take no marks for letters
-OTHERS = {"o200k", "tekken"}
+# llama.cpp has other patterns, which take no marks for letters, or U+0085 for
+# no blank
+OTHERS = {"o200k", "tekken", "coder", "deepseek_llm"}
 T = gguf.TokenType
 
 

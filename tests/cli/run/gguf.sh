@@ -13,23 +13,32 @@ logits()
 	grep -v '^ranks' out
 }
 
-# layers MODEL: without what its config.json was, and all of dtype f32
+# layers MODEL: without its name and what its config.json was, and all of dtype
+# f32
 layers()
 {
-	sed 's/bf16/f32/; /^# The config.json/,$d; s/ *#.*//' "$1"
+	sed 's/bf16/f32/; /^# The config.json/,$d; s/ *#.*//; /^model /d
+		/^$/d' "$1"
+}
+
+# same FAMILY: as m.llm, is the model that the keys of the file say the same, of
+# the same logits?
+same()
+{
+	run import "$files/$1" --dim seq=8 -o m.llm || exit
+	# nothing of its dtype
+	"$LLMC" import "$files/$1/model.gguf" --dim seq=8 -o keys.llm ||
+		bad "no import of model.gguf of $1"
+	layers m.llm >want
+	layers keys.llm >got
+	cmp -s want got || bad "$1: keys say another model: $(diff want got)"
+	logits "$files/$1/model.safetensors" >want
+	logits "$files/$1/model.gguf" >got
+	[ -s want ] && cmp -s want got || bad "$1 has other logits"
 }
 
 for family in llama qwen2 mixtral qwen3_moe; do
-	run import "$files/$family" --dim seq=8 -o m.llm || exit
-	# The keys of the file say the same model, and nothing of its dtype.
-	"$LLMC" import "$files/$family/model.gguf" --dim seq=8 -o keys.llm ||
-		bad "no import of model.gguf of $family"
-	layers m.llm >want
-	layers keys.llm >got
-	cmp -s want got || bad "$family: keys say another model: $(diff want got)"
-	logits "$files/$family/model.safetensors" >want
-	logits "$files/$family/model.gguf" >got
-	[ -s want ] && cmp -s want got || bad "$family has other logits"
+	same "$family"
 	run -w --draft --no-whole --dim batch=2 --target cpux2 --pin tp=2 \
 		m.llm -o "plan-$family" || exit
 	for file in gguf safetensors; do
@@ -40,6 +49,11 @@ for family in llama qwen2 mixtral qwen3_moe; do
 	cmp -s of-gguf/model.safetensors of-safetensors/model.safetensors ||
 		bad "two ranks read other numbers of $family"
 	rm -rf of-gguf of-safetensors
+done
+
+for family in gemma gemma2 gemma3 granite olmo2 phi3 phi3_long qwen2_moe \
+	starcoder2; do
+	same "$family"
 done
 
 # ---- text, by the tokenizer of the file ----

@@ -60,6 +60,15 @@ test_families(void **state)
 	check_family("qwen2", 15);
 	check_family("mixtral", 19);
 	check_family("qwen3_moe", 21);
+	check_family("qwen2_moe", 55);
+	check_family("gemma", 20);
+	check_family("gemma2", 35);
+	check_family("gemma3", 93);
+	check_family("granite", 21);
+	check_family("olmo2", 25);
+	check_family("phi3", 15);
+	check_family("phi3_long", 17);
+	check_family("starcoder2", 35);
 }
 
 /* Every type whose numbers lie in blocks, in all that its bits can say. */
@@ -222,7 +231,7 @@ test_messages(void **state)
 	refuse(15, 1, "tensors, expected at most");
 	head = place_of("general.architecture") + 20 + 4 + 8;
 	refuse(head, 'r', "found general.architecture 'rwen2', expected llama, "
-	       "qwen2, qwen3 or qwen3moe");
+	       "qwen2, qwen3, qwen2moe, qwen3moe, gemma, ");
 	/* u64 name, u32 dims, sizes, u32 type, u64 offset */
 	tensor = place_of("blk.0.attn_q.weight") + 19;
 	refuse(tensor, 9, "found 9 dimensions, expected 1 to 4");
@@ -235,6 +244,9 @@ test_messages(void **state)
 	refuse(tensor + 4 + 16 + 4 + 1, 0x55, "found its data elsewhere");
 	refuse(place_of("blk.0.attn_k.weight") + 11, 'q', "found the name 2 "
 	       "times");
+	read_whole("gemma");
+	refuse(place_of("blk.0.attn_norm.weight") + 22 + 4 + 8, 1,
+	       "found a norm of F16, expected F32");
 }
 
 /* ---- files that are made here ---------------------------------------- */
@@ -420,13 +432,20 @@ config_has(const char *words)
 	rt_st_free(st);
 }
 
-/* The same of llama's file after what follows a text in it is another. */
+/* The same of a file after what follows a text in it is another. */
+static void
+config_of(const char *family, const char *after, const char *value, size_t n,
+	  const char *words)
+{
+	read_whole(family);
+	memcpy(whole_file + place_of(after) + strlen(after), value, n);
+	config_has(words);
+}
+
 static void
 config_with(const char *after, const char *value, size_t n, const char *words)
 {
-	read_whole("llama");
-	memcpy(whole_file + place_of(after) + strlen(after), value, n);
-	config_has(words);
+	config_of("llama", after, value, n, words);
 }
 
 /* The same after a key is put at the place. */
@@ -506,6 +525,47 @@ test_frequencies(void **state)
 	config_has("found rope.scaling.type 'a?b'");
 }
 
+/* What only some families have, and what has a value that no key says. */
+static void
+test_own_keys(void **state)
+{
+	static const char none[] = "\4\0\0\0\0\0\0\0";
+	static const char two[] = "\4\0\0\0\2\0\0\0";
+	static const char layers[] = "\4\0\0\0\x2e\0\0\0";
+	static const char three[] = "\4\0\0\0\3\0\0\0";
+
+	(void)state;
+	config_of("gemma2", "gemma2.attn_logit_softcapping", none, 8,
+		  "\"attn_logit_softcapping\": 50.0");
+	config_of("gemma2", "gemma2.final_logit_softcapping", none, 8,
+		  "\"final_logit_softcapping\": 30.0");
+	config_of("gemma2", "gemma2.attention.sliding_window", none, 8,
+		  "\"sliding_window\": 4096");
+	config_of("gemma2", "gemma2.block_count", two, 8,
+		  "\"query_pre_attn_scalar\": 4.0");
+	config_of("gemma2", "gemma2.block_count", layers, 8,
+		  "\"query_pre_attn_scalar\": 2.0");
+	config_of("granite", "granite.attention.scale", none, 8,
+		  "\"attention_multiplier\": 0.70710");
+	config_of("granite", "granite.logit_scale", "\6\0\0\0\0\0\x80\xbf", 8,
+		  "no number for logits_scaling");
+	config_of("phi3", "phi3.rope.dimension_count", "\4\0\0\0\1", 5,
+		  "\"partial_rotary_factor\": 0.5");
+	config_of("phi3", "phi3.attention.sliding_window", three, 8,
+		  "\"sliding_window\": 3");
+	config_of("phi3_long", "phi3.rope.scaling.attn_factor", two, 8,
+		  "    \"attention_factor\": 2.0");
+	config_of("phi3_long", "phi3.rope.dimension_count", two, 8,
+		  "found 2 numbers in rope_factors_long.weight, expected 1");
+	config_of("phi3_long", "phi3.rope.scaling.original_context_length",
+		  none, 8, "found no rope.scaling.original_context_length");
+	/* a key of another family */
+	read_whole("gemma2");
+	insert_key(place_of("general.architecture") + 20 + 4 + 8 + 6,
+		   "gemma2.embedding_scale", 6, "\0\0\0\x41", 4);
+	config_has("found the key 'gemma2.embedding_scale'");
+}
+
 /* ---- memory ---------------------------------------------------------- */
 
 static enum rt_status
@@ -542,6 +602,7 @@ main(void)
 		cmocka_unit_test(test_no_numbers),
 		cmocka_unit_test(test_early_keys),
 		cmocka_unit_test(test_frequencies),
+		cmocka_unit_test(test_own_keys),
 		cmocka_unit_test(test_memory),
 	};
 
