@@ -12,6 +12,8 @@
 
 #include "runtime/elems.h"
 
+#include <math.h>
+
 enum { SUPER = 256 }; /* numbers of a block that has several scales */
 
 static float
@@ -134,25 +136,46 @@ widen_iq4_nl(const unsigned char *b, float *out)
 	widen_uneven(half(b), b + 2, out);
 }
 
+/* MXFP4: u8 exponent of a scale, floats of four bits[16].  What those stand
+ * for is doubled here, so the scale is half of what the exponent says. */
+static void
+widen_mxfp4(const unsigned char *b, float *out)
+{
+	static const int8_t doubled[16] = { 0, 1, 2, 3, 4, 6, 8, 12,
+					    0, -1, -2, -3, -4, -6, -8, -12 };
+	float d = ldexpf(1, b[0] - 128);
+	int n[32], i;
+
+	small_numbers(b + 1, NULL, n);
+	for (i = 0; i < 32; i++) {
+		out[i] = d * (float)doubled[n[i]];
+	}
+}
+
 /* ---- blocks of 256, with scales of scales ------------------------------ */
+
+/* Number i of two bits: of each 32 bytes, byte i has the numbers i, i + 32,
+ * i + 64 and i + 96. */
+static int
+two_bits(const unsigned char *q, int i)
+{
+	return q[i / 128 * 32 + i % 32] >> i % 128 / 32 * 2 & 3;
+}
 
 /*
  * Q2_K: u8 scales[16], u8 numbers[64], f16 scale, f16 scale of the least.
- * Each 16 numbers have a scale, and a number that is subtracted; a byte has
- * numbers i, i + 32, i + 64 and i + 96 of its half.
+ * Each 16 numbers have a scale, and a number that is subtracted.
  */
 static void
 widen_q2_k(const unsigned char *b, float *out)
 {
-	const unsigned char *q = b + 16;
 	float d = half(b + 80), least = half(b + 82);
 	int i;
 
 	for (i = 0; i < SUPER; i++) {
 		float scale = d * (float)(b[i / 16] & 15);
 		float less = least * (float)(b[i / 16] >> 4);
-		int n = q[i / 128 * 32 + i % 32] >> i % 128 / 32 * 2 & 3;
-		float product = scale * (float)n;
+		float product = scale * (float)two_bits(b + 16, i);
 
 		out[i] = product - less;
 	}
@@ -175,13 +198,12 @@ scale_of_q3_k(const unsigned char *s, int i)
 static void
 widen_q3_k(const unsigned char *b, float *out)
 {
-	const unsigned char *q = b + 32;
 	float d = half(b + 108);
 	int i;
 
 	for (i = 0; i < SUPER; i++) {
 		float scale = d * (float)scale_of_q3_k(b + 96, i / 16);
-		int n = q[i / 128 * 32 + i % 32] >> i % 128 / 32 * 2 & 3;
+		int n = two_bits(b + 32, i);
 
 		n -= b[i % 32] >> i / 32 & 1 ? 0 : 4;
 		out[i] = scale * (float)n;
@@ -246,7 +268,6 @@ widen_q5_k(const unsigned char *b, float *out)
 static void
 widen_q6_k(const unsigned char *b, float *out)
 {
-	const unsigned char *high = b + 128;
 	float d = half(b + 208);
 	int i;
 
@@ -254,7 +275,7 @@ widen_q6_k(const unsigned char *b, float *out)
 		float scale = d * (float)(int8_t)b[192 + i / 16];
 		int n = b[i / 128 * 64 + i % 64] >> i % 128 / 64 * 4 & 15;
 
-		n |= (high[i / 128 * 32 + i % 32] >> i % 128 / 32 * 2 & 3) << 4;
+		n |= two_bits(b + 128, i) << 4;
 		out[i] = scale * (float)(n - 32);
 	}
 }
@@ -276,6 +297,49 @@ widen_iq4_xs(const unsigned char *b, float *out)
 	}
 }
 
+/* ---- blocks of 256 that are -1, 0 and 1 by one scale ------------------- */
+
+/* TQ2_0: u8 numbers[64], f16 scale */
+static void
+widen_tq2_0(const unsigned char *b, float *out)
+{
+	float d = half(b + 64);
+	int i;
+
+	for (i = 0; i < SUPER; i++) {
+		out[i] = d * (float)(two_bits(b, i) - 1);
+	}
+}
+
+/* Numbers of `bytes` bytes, `each` in a byte: its digits in base three, of
+ * byte / 256 as a fraction, the first digit of all bytes first. */
+static float *
+widen_digits(const unsigned char *q, int bytes, int each, float d, float *out)
+{
+	int digit, i, power = 1;
+
+	for (digit = 0; digit < each; digit++, power *= 3) {
+		for (i = 0; i < bytes; i++) {
+			int rest = q[i] * power & 255;
+
+			*out++ = d * (float)((rest * 3 >> 8) - 1);
+		}
+	}
+	return out;
+}
+
+/* TQ1_0: u8 numbers[32], of five each, u8[16] the same, u8[4] of four each,
+ * f16 scale */
+static void
+widen_tq1_0(const unsigned char *b, float *out)
+{
+	float d = half(b + 52);
+
+	out = widen_digits(b, 32, 5, d, out);
+	out = widen_digits(b + 32, 16, 5, d, out);
+	widen_digits(b + 48, 4, 4, d, out);
+}
+
 /* ---- all of them ------------------------------------------------------ */
 
 static const struct rt_gguf_type types[] = {
@@ -294,12 +358,16 @@ static const struct rt_gguf_type types[] = {
 	{ 20, "IQ4_NL", RT_F32, 32, 18, widen_iq4_nl },
 	{ 23, "IQ4_XS", RT_F32, SUPER, 136, widen_iq4_xs },
 	{ 30, "BF16", RT_BF16, 1, 2, NULL },
+	{ 34, "TQ1_0", RT_F32, SUPER, 54, widen_tq1_0 },
+	{ 35, "TQ2_0", RT_F32, SUPER, 66, widen_tq2_0 },
+	{ 39, "MXFP4", RT_F32, 32, 17, widen_mxfp4 },
 };
 
 enum { NTYPES = sizeof(types) / sizeof(types[0]) };
 
 const char rt_gguf_types[] = "F32, F16, BF16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, "
-			     "Q2_K to Q6_K, IQ4_NL or IQ4_XS";
+			     "Q2_K to Q6_K, IQ4_NL, IQ4_XS, TQ1_0, TQ2_0 or "
+			     "MXFP4";
 
 const struct rt_gguf_type *
 rt_gguf_type(uint64_t number)

@@ -25,8 +25,8 @@ check_tensor(const struct rt_st *st, const struct rt_st_tensor *t, size_t size)
 	double *all, *some;
 
 	CHECK(t->ndim >= 1 && t->ndim <= RT_ST_MAX_DIMS);
-	/* two bits and more for each */
-	CHECK(elems > 0 && (uint64_t)elems <= (uint64_t)size * 4);
+	/* at most five in a byte */
+	CHECK(elems > 0 && (uint64_t)elems <= (uint64_t)size * 5);
 	all = malloc((size_t)elems * sizeof(*all));
 	some = malloc((size_t)elems * sizeof(*some));
 	CHECK(all && some);

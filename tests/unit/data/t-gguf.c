@@ -76,7 +76,7 @@ static void
 test_types(void **state)
 {
 	(void)state;
-	check_family("types", 12);
+	check_family("types", 15);
 }
 
 /* ---- damaged files --------------------------------------------------- */
@@ -314,6 +314,38 @@ test_split(void **state)
 		assert_int_equal(whole, count < 2);
 		assert_true(whole || strstr(err.message, "one of several"));
 	}
+}
+
+/* Experts of some layers are more tensors than there may be. */
+static void
+test_many(void **state)
+{
+	enum { LAYERS = 257, EXPERTS = 4096, BYTES = 2 * EXPERTS };
+	size_t bytes = 100 + LAYERS * (size_t)(80 + BYTES);
+	unsigned char *file = calloc(bytes, 1), *at;
+	struct rt_error err = { 0 };
+	char name[40];
+	int i;
+
+	(void)state;
+	assert_non_null(file);
+	memcpy(file, "GGUF", 4);
+	at = add_number(add_number(file + 4, 3, 4), LAYERS, 8);
+	at = add_text(add_number(at, 1, 8), "general.architecture");
+	at = add_text(add_number(at, 8, 4), "qwen3moe");
+	for (i = 0; i < LAYERS; i++) {
+		snprintf(name, sizeof(name), "blk.%d.ffn_up_exps.weight", i);
+		at = add_number(add_text(at, name), 3, 4);
+		at = add_number(add_number(at, 1, 8), 1, 8);
+		at = add_number(add_number(at, EXPERTS, 8), 1, 4);
+		at = add_number(at, (uint64_t)i * BYTES, 8);
+	}
+	at += 31 - (at - file + 31) % 32 + (size_t)LAYERS * BYTES;
+	assert_true(at <= file + bytes);
+	assert_int_equal(try_bytes(file, (size_t)(at - file), &err), RT_FORMAT);
+	assert_non_null(strstr(err.message, "found 1052672 tensors with those "
+			       "of experts, expected at most 1048576"));
+	free(file);
 }
 
 /* Heads of keys that are said of no model yet are not taken for those of
@@ -597,6 +629,7 @@ main(void)
 		cmocka_unit_test(test_damaged),
 		cmocka_unit_test(test_messages),
 		cmocka_unit_test(test_split),
+		cmocka_unit_test(test_many),
 		cmocka_unit_test(test_early_heads),
 		cmocka_unit_test(test_long),
 		cmocka_unit_test(test_no_numbers),
