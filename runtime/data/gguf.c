@@ -90,6 +90,23 @@ static const struct {
 	[RT_GGUF_LAYER_EPS] = { "attention.layer_norm_epsilon",
 				RT_GGUF_STARCODER2 },
 	[RT_GGUF_TURN_FACTOR] = { "rope.scaling.attn_factor", RT_GGUF_PHI3 },
+	[RT_GGUF_QUERY_RANK] = { "attention.q_lora_rank", RT_GGUF_DEEPSEEK2 },
+	[RT_GGUF_RANK] = { "attention.kv_lora_rank", RT_GGUF_DEEPSEEK2 },
+	[RT_GGUF_LATENT_KEY_DIM] = { "attention.key_length_mla",
+				     RT_GGUF_DEEPSEEK2 },
+	[RT_GGUF_LATENT_VALUE_DIM] = { "attention.value_length_mla",
+				       RT_GGUF_DEEPSEEK2 },
+	[RT_GGUF_DENSE_LAYERS] = { "leading_dense_block_count",
+				   RT_GGUF_DEEPSEEK2 },
+	[RT_GGUF_SHARED] = { "expert_shared_count", RT_GGUF_DEEPSEEK2 },
+	[RT_GGUF_EXPERT_SCALE] = { "expert_weights_scale", RT_GGUF_DEEPSEEK2 },
+	[RT_GGUF_EXPERT_NORM] = { "expert_weights_norm", RT_GGUF_DEEPSEEK2 },
+	[RT_GGUF_GATING] = { "expert_gating_func", RT_GGUF_DEEPSEEK2 },
+	[RT_GGUF_GROUPS] = { "expert_group_count", RT_GGUF_DEEPSEEK2 },
+	[RT_GGUF_TOP_GROUPS] = { "expert_group_used_count",
+				 RT_GGUF_DEEPSEEK2 },
+	[RT_GGUF_LOG_FACTOR] = { "rope.scaling.yarn_log_multiplier",
+				 RT_GGUF_DEEPSEEK2 },
 };
 
 /* Of a key of the model's: what is after "ARCHITECTURE.", as `tail`. */
@@ -111,7 +128,10 @@ read_fact(struct gguf_reading *r, const char *key, const char *tail,
 	for (i = 0; i < RT_GGUF_NFACTS; i++) {
 		if (strcmp(tail, facts[i].tail) == 0 && (facts[i].of == 0 ||
 		    (facts[i].of & m->family->of))) {
-			m->facts[i] = rt_gguf_real(r, type);
+			m->facts[i] = i == RT_GGUF_EXPERT_NORM &&
+				type == RT_GGUF_BOOL
+				? (double)rt_gguf_number(r, 1)
+				: rt_gguf_real(r, type);
 			return;
 		}
 	}

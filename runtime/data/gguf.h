@@ -39,6 +39,10 @@ struct rt_gguf_view {
 	 * have the order that they are read in */
 	int64_t head_rows;
 	float less; /* what is subtracted from each number of an F32 */
+	int64_t shape[3]; /* of what is joined with `joined` */
+	/* NULL, or: this is a matrix of each head, [rank, keys], and that one
+	 * [values, rank]; what is read is [heads * (keys + values), rank] */
+	const struct rt_gguf_view *joined;
 };
 
 /* A bit for each family. */
@@ -48,7 +52,8 @@ enum rt_gguf_of {
 	RT_GGUF_GEMMA = 1 << 5, RT_GGUF_GEMMA2 = 1 << 6,
 	RT_GGUF_GEMMA3 = 1 << 7, RT_GGUF_GRANITE = 1 << 8,
 	RT_GGUF_OLMO2 = 1 << 9, RT_GGUF_STARCODER2 = 1 << 10,
-	RT_GGUF_PHI3 = 1 << 11, RT_GGUF_ALL = (1 << 12) - 1
+	RT_GGUF_PHI3 = 1 << 11, RT_GGUF_DEEPSEEK2 = 1 << 12,
+	RT_GGUF_ALL = (1 << 13) - 1
 };
 
 /* What Hugging Face calls a kind of model, and its class. */
@@ -74,7 +79,11 @@ enum rt_gguf_fact {
 	RT_GGUF_SHARED_FFN, RT_GGUF_WINDOW, RT_GGUF_ATTENTION_CAP,
 	RT_GGUF_LOGIT_CAP, RT_GGUF_ATTENTION_SCALE, RT_GGUF_EMBEDDING_SCALE,
 	RT_GGUF_RESIDUAL_SCALE, RT_GGUF_LOGIT_SCALE, RT_GGUF_LAYER_EPS,
-	RT_GGUF_TURN_FACTOR, RT_GGUF_NFACTS
+	RT_GGUF_TURN_FACTOR, RT_GGUF_QUERY_RANK, RT_GGUF_RANK,
+	RT_GGUF_LATENT_KEY_DIM, RT_GGUF_LATENT_VALUE_DIM, RT_GGUF_DENSE_LAYERS,
+	RT_GGUF_SHARED, RT_GGUF_EXPERT_SCALE, RT_GGUF_EXPERT_NORM,
+	RT_GGUF_GATING, RT_GGUF_GROUPS, RT_GGUF_TOP_GROUPS, RT_GGUF_LOG_FACTOR,
+	RT_GGUF_NFACTS
 };
 
 /* What the keys of a file say. */
@@ -95,6 +104,8 @@ struct rt_gguf_name {
 	int64_t heads; /* whose halves take turns in its rows, or 0 */
 	bool plus_one; /* the file has one more in each number */
 	bool is_row; /* a matrix of one row, which the file has as a vector */
+	/* the first or second part of a tensor that is joined of two; or 0 */
+	int joins;
 	/* it has the matrices of all experts: the one of number 7 has the name
 	 * with 7 in place of `*` */
 	bool experts;

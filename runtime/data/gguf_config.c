@@ -193,6 +193,16 @@ add_scaling(struct configuring *c, const char *type)
 		rt_text_add(&c->text, "    \"original_max_position_embeddings"
 			    "\": %.0f,\n", from);
 	}
+	if (c->m->facts[RT_GGUF_LOG_FACTOR] != 0) {
+		/* of the decimals that the f32 stands for */
+		double m = 10 * strtod(shown(c->m->facts[
+				RT_GGUF_LOG_FACTOR]).text, NULL);
+
+		rt_text_add(&c->text, "  ");
+		add_real(c, "mscale", m);
+		rt_text_add(&c->text, "  ");
+		add_real(c, "mscale_all_dim", m);
+	}
 	rt_text_add(&c->text, "    \"rope_type\": \"%s\"\n  },\n", type);
 }
 
@@ -287,6 +297,30 @@ add_rope(struct configuring *c, double dim)
 
 /* ---- the model --------------------------------------------------------- */
 
+/* DeepSeek's keys and values are made of vectors of a rank.  Newer files call
+ * the numbers of what attention reads then key_length, and those of a head
+ * key_length_mla. */
+static void
+add_latent(struct configuring *c)
+{
+	const double *facts = c->m->facts;
+	double key = facts[RT_GGUF_LATENT_KEY_DIM];
+	double value = facts[RT_GGUF_LATENT_VALUE_DIM];
+
+	key = key != 0 ? key : facts[RT_GGUF_KEY_DIM];
+	value = value != 0 ? value : facts[RT_GGUF_VALUE_DIM];
+	if (facts[RT_GGUF_QUERY_RANK] != 0) {
+		add_fact(c, "q_lora_rank", RT_GGUF_QUERY_RANK);
+	} else {
+		rt_text_add(&c->text, "  \"q_lora_rank\": null,\n");
+	}
+	add_fact(c, "kv_lora_rank", RT_GGUF_RANK);
+	add_fact(c, "qk_rope_head_dim", RT_GGUF_TURNED);
+	add_count(c, "qk_nope_head_dim", key - facts[RT_GGUF_TURNED]);
+	add_count(c, "v_head_dim", value);
+	add_rope(c, facts[RT_GGUF_TURNED]);
+}
+
 static void
 add_sizes(struct configuring *c)
 {
@@ -301,7 +335,9 @@ add_sizes(struct configuring *c)
 	}
 	add_fact(c, "num_hidden_layers", RT_GGUF_LAYERS);
 	add_count(c, "num_attention_heads", (double)c->m->heads);
-	add_count(c, "num_key_value_heads", (double)c->m->key_heads);
+	if (!is_of(c, RT_GGUF_DEEPSEEK2)) {
+		add_count(c, "num_key_value_heads", (double)c->m->key_heads);
+	}
 	add_fact(c, "max_position_embeddings", RT_GGUF_CONTEXT);
 	add_count(c, "vocab_size", words ? (double)words->shape[0] : 0);
 	if (is_of(c, RT_GGUF_STARCODER2)) {
@@ -310,6 +346,10 @@ add_sizes(struct configuring *c)
 		add_real(c, "rms_norm_eps", facts[RT_GGUF_EPS]);
 	}
 	if (c->status != RT_OK) {
+		return;
+	}
+	if (is_of(c, RT_GGUF_DEEPSEEK2)) {
+		add_latent(c);
 		return;
 	}
 	if (dim != 0 && facts[RT_GGUF_VALUE_DIM] != dim) {
@@ -321,6 +361,34 @@ add_sizes(struct configuring *c)
 	}
 	add_rope(c, dim != 0 ? dim
 			     : facts[RT_GGUF_HIDDEN] / (double)c->m->heads);
+}
+
+/* How DeepSeek chooses experts; without keys of groups, of all of them. */
+static void
+add_routing(struct configuring *c, bool is_v3)
+{
+	const double *facts = c->m->facts;
+	double groups = facts[RT_GGUF_GROUPS], top = facts[RT_GGUF_TOP_GROUPS];
+
+	add_fact(c, "n_routed_experts", RT_GGUF_EXPERTS);
+	add_fact(c, "num_experts_per_tok", RT_GGUF_CHOICES);
+	add_fact(c, "moe_intermediate_size", RT_GGUF_EXPERT_FFN);
+	add_fact(c, "n_shared_experts", RT_GGUF_SHARED);
+	if (facts[RT_GGUF_DENSE_LAYERS] != 0) {
+		add_fact(c, "first_k_dense_replace", RT_GGUF_DENSE_LAYERS);
+	} else {
+		rt_text_add(&c->text, "  \"first_k_dense_replace\": 0,\n");
+	}
+	add_real(c, "routed_scaling_factor", facts[RT_GGUF_EXPERT_SCALE] != 0
+		 ? facts[RT_GGUF_EXPERT_SCALE] : 1);
+	add_flag(c, "norm_topk_prob", facts[RT_GGUF_EXPERT_NORM] == 1);
+	if (is_v3 || groups > 1) {
+		add_count(c, "n_group", groups != 0 ? groups : 1);
+		add_count(c, "topk_group", top != 0 ? top : 1);
+	}
+	add_word(c, "topk_method", is_v3 ? "noaux_tc" : groups > 1
+		 ? "group_limited_greedy" : "greedy");
+	add_word(c, "scoring_func", is_v3 ? "sigmoid" : "softmax");
 }
 
 static void
@@ -431,14 +499,28 @@ add_own(struct configuring *c)
 static const char *
 stored_type(const struct configuring *c)
 {
-	const char *name = is_of(c, RT_GGUF_PHI3)
-		? "model.layers.0.self_attn.qkv_proj.weight"
-		: "model.layers.0.self_attn.q_proj.weight";
-	const struct rt_st_tensor *t = rt_st_find(c->st, name);
+	static const char *const names[] = {
+		"model.layers.0.self_attn.q_proj.weight",
+		"model.layers.0.self_attn.qkv_proj.weight",
+		"model.layers.0.self_attn.q_b_proj.weight"
+	};
+	const struct rt_st_tensor *t = NULL;
+	size_t i;
+
+	for (i = 0; i < sizeof(names) / sizeof(names[0]) && !t; i++) {
+		t = rt_st_find(c->st, names[i]);
+	}
 
 	return t && !t->view && t->dtype == RT_F32 ? "float32"
 		: t && t->dtype == RT_F16 ? "float16" : "bfloat16";
 }
+
+/* What expert_gating_func may be. */
+enum { SOFTMAX = 1, SIGMOID = 2 };
+
+static const struct rt_gguf_kind v3 = {
+	"deepseek_v3", "DeepseekV3ForCausalLM"
+};
 
 static void
 add_model(struct configuring *c)
@@ -446,6 +528,14 @@ add_model(struct configuring *c)
 	const struct rt_gguf_family *f = c->m->family;
 	bool experts = c->m->facts[RT_GGUF_EXPERTS] != 0;
 	const struct rt_gguf_kind *kind = experts ? &f->sparse : &f->dense;
+	double gating = c->m->facts[RT_GGUF_GATING];
+
+	if (experts && gating == SIGMOID) {
+		kind = &v3;
+	} else if (gating != 0 && gating != SOFTMAX) {
+		fail(c, "found expert_gating_func %s, expected %d or %d",
+		     shown(gating).text, SOFTMAX, SIGMOID);
+	}
 
 	if (c->m->unknown[0]) {
 		fail(c, "found the key '%s', which is not known and may change "
@@ -465,7 +555,9 @@ add_model(struct configuring *c)
 					RT_GGUF_GEMMA3 | RT_GGUF_STARCODER2)
 		 ? "gelu_pytorch_tanh" : "silu");
 	add_sizes(c);
-	if (experts) {
+	if (is_of(c, RT_GGUF_DEEPSEEK2)) {
+		add_routing(c, kind == &v3);
+	} else if (experts) {
 		add_experts(c);
 	}
 	add_own(c);

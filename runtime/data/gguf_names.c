@@ -8,8 +8,8 @@
 #include <string.h>
 
 const char rt_gguf_families[] = "llama, qwen2, qwen3, qwen2moe, qwen3moe, "
-				"gemma, gemma2, gemma3, granite, olmo2, phi3 "
-				"or starcoder2";
+				"gemma, gemma2, gemma3, granite, olmo2, phi3, "
+				"starcoder2 or deepseek2";
 
 /* Where pairs of rows that are rotated together stand beside each other, rows
  * of queries and keys were put so.  llama with experts is Mixtral. */
@@ -39,12 +39,16 @@ static const struct rt_gguf_family families[] = {
 	  { "phi3", "Phi3ForCausalLM" }, { NULL, NULL } },
 	{ "starcoder2", RT_GGUF_STARCODER2, false, false,
 	  { "starcoder2", "Starcoder2ForCausalLM" }, { NULL, NULL } },
+	/* or DeepSeek-V3, which its keys tell */
+	{ "deepseek2", RT_GGUF_DEEPSEEK2, false, false, { NULL, NULL },
+	  { "deepseek_v2", "DeepseekV2ForCausalLM" } },
 };
 
 enum { NFAMILIES = sizeof(families) / sizeof(families[0]) };
 
-/* What rows of a tensor are: any, of heads that may take turns, the only one */
-enum rows { ANY, QUERIES, KEYS, ONE };
+/* What rows of a tensor are: any, of heads that may take turns, the only one,
+ * those of keys or of values that are read as one tensor */
+enum rows { ANY, QUERIES, KEYS, ONE, FIRST, SECOND };
 
 /* Of tensors outside of layers, less ".weight". */
 static const struct {
@@ -57,7 +61,7 @@ static const struct {
 
 #define FOUR_NORMS (RT_GGUF_GEMMA2 | RT_GGUF_GEMMA3)
 #define NORMS_AFTER (FOUR_NORMS | RT_GGUF_OLMO2)
-#define QWEN_EXPERTS (RT_GGUF_QWEN2MOE | RT_GGUF_QWEN3MOE)
+#define PLAIN_EXPERTS (RT_GGUF_QWEN2MOE | RT_GGUF_QWEN3MOE | RT_GGUF_DEEPSEEK2)
 
 /* Of those of layers, after "blk.N." and before ".weight" or ".bias". */
 static const struct {
@@ -70,6 +74,16 @@ static const struct {
 	{ "attn_k", "self_attn.k_proj", KEYS, RT_GGUF_ALL },
 	{ "attn_v", "self_attn.v_proj", ANY, RT_GGUF_ALL },
 	{ "attn_qkv", "self_attn.qkv_proj", ANY, RT_GGUF_PHI3 },
+	{ "attn_q_a", "self_attn.q_a_proj", ANY, RT_GGUF_DEEPSEEK2 },
+	{ "attn_q_a_norm", "self_attn.q_a_layernorm", ANY, RT_GGUF_DEEPSEEK2 },
+	{ "attn_q_b", "self_attn.q_b_proj", ANY, RT_GGUF_DEEPSEEK2 },
+	{ "attn_kv_a_mqa", "self_attn.kv_a_proj_with_mqa", ANY,
+	  RT_GGUF_DEEPSEEK2 },
+	{ "attn_kv_a_norm", "self_attn.kv_a_layernorm", ANY,
+	  RT_GGUF_DEEPSEEK2 },
+	{ "attn_kv_b", "self_attn.kv_b_proj", ANY, RT_GGUF_DEEPSEEK2 },
+	{ "attn_k_b", "self_attn.kv_b_proj", FIRST, RT_GGUF_DEEPSEEK2 },
+	{ "attn_v_b", "self_attn.kv_b_proj", SECOND, RT_GGUF_DEEPSEEK2 },
 	{ "attn_output", "self_attn.o_proj", ANY, RT_GGUF_ALL },
 	{ "attn_q_norm", "self_attn.q_norm", ANY, RT_GGUF_ALL },
 	{ "attn_k_norm", "self_attn.k_norm", ANY, RT_GGUF_ALL },
@@ -92,10 +106,10 @@ static const struct {
 	  RT_GGUF_LLAMA },
 	{ "ffn_up_exps", "block_sparse_moe.experts.*.w3", ANY,
 	  RT_GGUF_LLAMA },
-	{ "ffn_gate_inp", "mlp.gate", ANY, QWEN_EXPERTS },
-	{ "ffn_gate_exps", "mlp.experts.*.gate_proj", ANY, QWEN_EXPERTS },
-	{ "ffn_up_exps", "mlp.experts.*.up_proj", ANY, QWEN_EXPERTS },
-	{ "ffn_down_exps", "mlp.experts.*.down_proj", ANY, QWEN_EXPERTS },
+	{ "ffn_gate_inp", "mlp.gate", ANY, PLAIN_EXPERTS },
+	{ "ffn_gate_exps", "mlp.experts.*.gate_proj", ANY, PLAIN_EXPERTS },
+	{ "ffn_up_exps", "mlp.experts.*.up_proj", ANY, PLAIN_EXPERTS },
+	{ "ffn_down_exps", "mlp.experts.*.down_proj", ANY, PLAIN_EXPERTS },
 	{ "ffn_gate_inp_shexp", "mlp.shared_expert_gate", ONE,
 	  RT_GGUF_QWEN2MOE },
 	{ "ffn_gate_shexp", "mlp.shared_expert.gate_proj", ANY,
@@ -103,6 +117,15 @@ static const struct {
 	{ "ffn_up_shexp", "mlp.shared_expert.up_proj", ANY, RT_GGUF_QWEN2MOE },
 	{ "ffn_down_shexp", "mlp.shared_expert.down_proj", ANY,
 	  RT_GGUF_QWEN2MOE },
+	{ "ffn_gate_shexp", "mlp.shared_experts.gate_proj", ANY,
+	  RT_GGUF_DEEPSEEK2 },
+	{ "ffn_up_shexp", "mlp.shared_experts.up_proj", ANY,
+	  RT_GGUF_DEEPSEEK2 },
+	{ "ffn_down_shexp", "mlp.shared_experts.down_proj", ANY,
+	  RT_GGUF_DEEPSEEK2 },
+	/* with the `.bias' of its name */
+	{ "exp_probs_b", "mlp.gate.e_score_correction_bias", ANY,
+	  RT_GGUF_DEEPSEEK2 },
 };
 
 enum {
@@ -187,9 +210,12 @@ rt_gguf_name(const struct rt_gguf_model *m, const char *name,
 		return;
 	}
 	snprintf(out->text, sizeof(out->text), "model.layers.%.*s.%s%s",
-		 (int)n, digits, inner[i].ours, tail);
+		 (int)n, digits, inner[i].ours,
+		 rt_ends_in(inner[i].ours, "_bias") ? "" : tail);
 	out->experts = strchr(inner[i].ours, '*') != NULL;
 	out->is_row = inner[i].rows == ONE;
+	out->joins = inner[i].rows == FIRST ? 1 : inner[i].rows == SECOND ? 2
+									   : 0;
 	if (m->family->turns && inner[i].rows == QUERIES) {
 		out->heads = m->heads;
 	} else if (m->family->turns && inner[i].rows == KEYS) {

@@ -96,6 +96,23 @@ check_experts(struct gguf_reading *r, const struct rt_st_tensor *t, int64_t at)
 	}
 }
 
+/* One of two that become one, whose parts are put together by join(). */
+static void
+check_joined(struct gguf_reading *r, struct rt_st_tensor *t,
+	     struct rt_gguf_view *v, int64_t at)
+{
+	int i;
+
+	if (t->ndim != 3) {
+		rt_gguf_fail(r, at, "found %d dimensions, expected 3: a matrix "
+			     "of each head", t->ndim);
+		return;
+	}
+	for (i = 0; i < 3; i++) {
+		v->shape[i] = t->shape[i];
+	}
+}
+
 static void
 read_name(struct gguf_reading *r, struct rt_gguf_name *name)
 {
@@ -142,6 +159,9 @@ read_tensor(struct gguf_reading *r, size_t i)
 	if (r->status == RT_OK && r->names[i].is_row && t->ndim == 1) {
 		t->shape[t->ndim++] = t->shape[0];
 		t->shape[0] = 1;
+	}
+	if (r->status == RT_OK && r->names[i].joins) {
+		check_joined(r, t, v, at);
 	}
 	if (r->status == RT_OK && r->names[i].plus_one) {
 		v->less = 1;
@@ -267,7 +287,8 @@ add_part(struct gguf_reading *r, const struct rt_st_tensor *all,
 	t->begin = v->at = all->begin + part * bytes;
 	t->end = t->begin + bytes;
 	/* What is read through a view is said to be as it is read. */
-	if (v->type->widen || v->head_rows > 0 || v->less != 0) {
+	if (v->type->widen || v->head_rows > 0 || v->less != 0 ||
+	    name->joins) {
 		t->view = v;
 		t->begin = 0;
 		t->end = rt_st_elems(t) * v->elem_bytes;
@@ -306,12 +327,77 @@ add_parts(struct gguf_reading *r)
 	rt_release(a, names);
 }
 
+/* Those of one name are in the order of the file. */
 static int
 by_name(const void *a, const void *b)
 {
 	const struct rt_st_tensor *t = a, *u = b;
+	int order = strcmp(t->name, u->name);
 
-	return strcmp(t->name, u->name);
+	return order != 0 ? order : t->view < u->view ? -1 : t->view > u->view;
+}
+
+/* What part of a tensor that is joined of two this is, or 0. */
+static int
+part_of(const struct gguf_reading *r, const struct rt_st_tensor *t)
+{
+	return t->view ? r->names[t->view - r->views].joins : 0;
+}
+
+/* Makes one of what both parts are. */
+static void
+join(struct gguf_reading *r, struct rt_st_tensor *t,
+     const struct rt_st_tensor *values)
+{
+	struct rt_gguf_view *k = &r->views[t->view - r->views];
+	const int64_t *v = values->view->shape;
+
+	if (k->shape[0] != v[0] || k->shape[1] != v[2]) {
+		rt_gguf_fail(r, -1, "found keys of %" PRId64 " heads of rank %"
+			     PRId64 " and values of %" PRId64 " of rank %"
+			     PRId64 ", expected the same", k->shape[0],
+			     k->shape[1], v[0], v[2]);
+		return;
+	}
+	k->joined = values->view;
+	k->elem_bytes = sizeof(float);
+	t->dtype = RT_F32;
+	t->ndim = 2;
+	t->shape[0] = v[0] * (k->shape[2] + v[1]);
+	t->shape[1] = v[2];
+	t->begin = 0;
+	t->end = rt_st_elems(t) * k->elem_bytes;
+}
+
+/* Of tensors in order, those that are two parts become one. */
+static void
+join_all(struct gguf_reading *r)
+{
+	struct rt_header *h = &r->st->header;
+	size_t i, n = 0;
+
+	for (i = 0; i < h->n && r->status == RT_OK; i++) {
+		struct rt_st_tensor *t = &h->tensors[i], *next = t + 1;
+		int part = part_of(r, t);
+		bool has_both = part && i + 1 < h->n &&
+				part_of(r, next) == 3 - part &&
+				strcmp(t->name, next->name) == 0;
+
+		r->tensor = t->name;
+		if (part && !has_both) {
+			rt_gguf_fail(r, -1, "found only one of attn_k_b and "
+				     "attn_v_b, expected both");
+		} else if (part) {
+			h->tensors[n] = part == 1 ? *t : *next;
+			join(r, &h->tensors[n], part == 1 ? next : t);
+			n++;
+			i++;
+		} else {
+			h->tensors[n++] = *t;
+		}
+	}
+	h->n = n;
+	r->tensor = NULL;
 }
 
 static void
@@ -321,6 +407,7 @@ sort(struct gguf_reading *r)
 	size_t i;
 
 	qsort(h->tensors, h->n, sizeof(*h->tensors), by_name);
+	join_all(r);
 	for (i = 1; i < h->n && r->status == RT_OK; i++) {
 		r->tensor = h->tensors[i].name;
 		if (strcmp(h->tensors[i - 1].name, r->tensor) == 0) {

@@ -203,7 +203,9 @@ def make(family, layers):
 # Of the models of tiny/ those that llama.cpp has, and what it calls them.
 TINY = {"gemma": "gemma", "gemma2": "gemma2", "gemma3": "gemma3",
         "granite": "granite", "olmo2": "olmo2", "qwen2_moe": "qwen2moe",
-        "phi3": "phi3", "phi3_long": "phi3", "starcoder2": "starcoder2"}
+        "phi3": "phi3", "phi3_long": "phi3", "starcoder2": "starcoder2",
+        "deepseek_v2": "deepseek2", "deepseek_v3": "deepseek2",
+        "deepseek_v3_yarn": "deepseek2"}
 
 
 def load(path):
@@ -240,6 +242,8 @@ def add_sizes(w, c, arch):
         w.add_value_length(hd)
     if arch != "gemma":
         w.add_rope_freq_base(rope["rope_theta"])
+    if arch == "deepseek2":
+        add_deepseek(w, c, rope)
     if rope["rope_type"] == "linear":
         w.add_rope_scaling_type(gguf.RopeScalingType.LINEAR)
         w.add_rope_scaling_factor(rope["factor"])
@@ -271,6 +275,56 @@ def add_sizes(w, c, arch):
                 1 + np.log(scale / start) / np.log(start)))
     elif arch == "starcoder2":
         c["sliding_window"] = None          # as no key says it
+
+
+def add_deepseek(w, c, rope):
+    """Files of V2 are older ones here, which have kv_b_proj as it is."""
+    v3 = c["model_type"] == "deepseek_v3"
+    keys = c["qk_nope_head_dim"] + c["qk_rope_head_dim"]
+    w.add_leading_dense_block_count(c["first_k_dense_replace"])
+    if c["q_lora_rank"]:
+        w.add_q_lora_rank(c["q_lora_rank"])
+    w.add_kv_lora_rank(c["kv_lora_rank"])
+    if v3:
+        w.add_key_length(c["kv_lora_rank"] + c["qk_rope_head_dim"])
+        w.add_value_length(c["kv_lora_rank"])
+        w.add_key_length_mla(keys)
+        w.add_value_length_mla(c["v_head_dim"])
+        w.add_expert_group_count(c["n_group"])
+        w.add_expert_group_used_count(c["topk_group"])
+        w.add_expert_gating_func(gguf.ExpertGatingFuncType.SIGMOID)
+        w.add_expert_weights_norm(c["norm_topk_prob"])
+    else:
+        w.add_key_length(keys)
+        w.add_value_length(c["v_head_dim"])
+    w.add_expert_feed_forward_length(c["moe_intermediate_size"])
+    w.add_expert_count(c["n_routed_experts"])
+    w.add_expert_used_count(c["num_experts_per_tok"])
+    w.add_expert_shared_count(c["n_shared_experts"])
+    w.add_expert_weights_scale(c["routed_scaling_factor"])
+    w.add_rope_dimension_count(c["qk_rope_head_dim"])
+    if rope["rope_type"] == "yarn":
+        w.add_rope_scaling_type(gguf.RopeScalingType.YARN)
+        w.add_rope_scaling_factor(rope["factor"])
+        w.add_rope_scaling_orig_ctx_len(
+            rope["original_max_position_embeddings"])
+        w.add_rope_scaling_yarn_log_mul(0.1 * rope["mscale_all_dim"])
+
+
+def split_heads(values, c):
+    """Keys and values of kv_b_proj, as newer files have them."""
+    out, keys = {}, c["qk_nope_head_dim"]
+    for name, v in values.items():
+        if name.endswith("kv_b_proj.weight"):
+            v = v.reshape(c["num_attention_heads"], -1, v.shape[-1])
+            out[name.replace("kv_b_proj", "k_b_proj")] = \
+                v[:, :keys].transpose(0, 2, 1)
+            out[name.replace("kv_b_proj", "v_b_proj")] = v[:, keys:]
+        elif name.endswith("e_score_correction_bias"):
+            out[name[:-5] + ".bias"] = v
+        else:
+            out[name] = v
+    return out
 
 
 def stored_as(arch, name, v, c):
@@ -311,8 +365,9 @@ def make_tiny(name, arch):
     add_sizes(w, c, arch)
     kind = next(k for k, v in gguf.MODEL_ARCH_NAMES.items() if v == arch)
     names = gguf.get_tensor_name_map(kind, c["num_hidden_layers"])
+    parts = split_heads(values, c) if name[:11] == "deepseek_v3" else values
     for k, v in stack_experts({k: stored_as(arch, k, v, c)
-                               for k, v in values.items()}).items():
+                               for k, v in parts.items()}).items():
         w.add_tensor(names.get_name(k, (".weight", ".bias")),
                      np.ascontiguousarray(v))
     for x in ("long", "short"):

@@ -69,6 +69,9 @@ test_families(void **state)
 	check_family("phi3", 15);
 	check_family("phi3_long", 17);
 	check_family("starcoder2", 35);
+	check_family("deepseek_v2", 48);
+	check_family("deepseek_v3", 53);
+	check_family("deepseek_v3_yarn", 53);
 }
 
 /* Every type whose numbers lie in blocks, in all that its bits can say. */
@@ -314,6 +317,30 @@ test_split(void **state)
 		assert_int_equal(whole, count < 2);
 		assert_true(whole || strstr(err.message, "one of several"));
 	}
+}
+
+/* Keys and values that become one tensor are both there, and of one rank. */
+static void
+test_joined(void **state)
+{
+	struct rt_error err;
+	unsigned char *sizes;
+
+	(void)state;
+	read_whole("deepseek_v3");
+	refuse(place_of("blk.0.attn_v_b.weight") + 11, 'z',
+	       "found only one of attn_k_b and attn_v_b, expected both");
+	refuse(place_of("blk.0.attn_k_b.weight") + 11, 'z',
+	       "found only one of attn_k_b and attn_v_b, expected both");
+	/* [rank 4, values 3, heads 4], the first of which comes first */
+	sizes = whole_file + place_of("blk.1.attn_v_b.weight") + 21 + 4;
+	assert_int_equal(sizes[0], 4);
+	assert_int_equal(sizes[8], 3);
+	sizes[0] = 3;
+	sizes[8] = 4;
+	assert_int_equal(try_bytes(whole_file, file_bytes, &err), RT_FORMAT);
+	assert_non_null(strstr(err.message, "found keys of 4 heads of rank 4 "
+			       "and values of 4 of rank 3, expected the same"));
 }
 
 /* Experts of some layers are more tensors than there may be. */
@@ -591,6 +618,12 @@ test_own_keys(void **state)
 		  "found 2 numbers in rope_factors_long.weight, expected 1");
 	config_of("phi3_long", "phi3.rope.scaling.original_context_length",
 		  none, 8, "found no rope.scaling.original_context_length");
+	config_of("deepseek_v3", "deepseek2.expert_gating_func", three, 8,
+		  "found expert_gating_func 3.0, expected 1 or 2");
+	config_of("deepseek_v3", "deepseek2.expert_group_count", none, 8,
+		  "\"n_group\": 1,");
+	config_of("deepseek_v3", "deepseek2.expert_weights_norm", "\7\0\0\0\0",
+		  5, "\"norm_topk_prob\": false");
 	/* a key of another family */
 	read_whole("gemma2");
 	insert_key(place_of("general.architecture") + 20 + 4 + 8 + 6,
@@ -611,12 +644,25 @@ make_config(struct rt_st *st, struct rt_error *err)
 	return status;
 }
 
+/* Reads what is joined of two. */
+static enum rt_status
+read_first(struct rt_st *st, struct rt_error *err)
+{
+	double v;
+
+	return rt_st_read_f64(st, rt_st_find(st, "model.layers.0.self_attn."
+					     "kv_b_proj.weight"), 0, 1, &v,
+			      err);
+}
+
 static void
 test_memory(void **state)
 {
 	(void)state;
 	assert_true(t_starve(t_interop("gguf", "llama", "model.gguf"),
 			     make_config) > 8);
+	assert_true(t_starve(t_interop("gguf", "deepseek_v3", "model.gguf"),
+			     read_first) > 8);
 }
 
 int
@@ -629,6 +675,7 @@ main(void)
 		cmocka_unit_test(test_damaged),
 		cmocka_unit_test(test_messages),
 		cmocka_unit_test(test_split),
+		cmocka_unit_test(test_joined),
 		cmocka_unit_test(test_many),
 		cmocka_unit_test(test_early_heads),
 		cmocka_unit_test(test_long),
