@@ -18,6 +18,7 @@ linker=${LLMC_LINKER:-${CC:-cc}}
 export LLMC_LINKER="$linker -O0"
 limit=3600	# seconds, of one run of llmc; of how many it computes: ulimit -t
 failed=0
+cases=0	# that asked `today'
 tmp=$(mktemp -d) || exit 99
 trap 'chmod -R u+rwX "$tmp"; rm -rf "$tmp"; [ $failed -eq 0 ] || exit 1' EXIT
 trap 'exit 99' HUP INT TERM
@@ -80,6 +81,21 @@ skip()
 need()
 {
 	have "$@" || skip "no $thing"
+}
+
+# today DAYS: whether the next case, of those that ask, is one of today's: each is
+# on one of so many days. On a day without any, there is enough that does not ask.
+# SLOW_TESTS=1 has all cases, and TESTS_DAY=N is another day. Nobody goes on
+# counting what a subshell asks.
+today()
+{
+	cases=$((cases + 1))
+	[ "${SLOW_TESTS-}" != 1 ] || return 0
+	if [ -z "${TESTS_DAY-}" ]; then
+		TESTS_DAY=$(($(date +%s) / 86400))
+		echo "TESTS_DAY=$TESTS_DAY"
+	fi
+	[ $(((cases + TESTS_DAY) % $1)) -eq 0 ]
 }
 
 # ---- llmc ----

@@ -222,9 +222,9 @@ AM_TESTS_ENVIRONMENT += \
 	SLOW_TESTS=$${SLOW_TESTS-skip}; export SLOW_TESTS; \
 	T_CPU_SWAP=$${T_CPU_SWAP-1}; export T_CPU_SWAP; \
 	SPLIT_SEED=$${SPLIT_SEED-401}; export SPLIT_SEED; \
-	SPLIT_PAIRS=$${SPLIT_PAIRS-40}; export SPLIT_PAIRS; \
+	SPLIT_PAIRS=$${SPLIT_PAIRS-20}; export SPLIT_PAIRS; \
 	CHECK_PLACES=$${CHECK_PLACES-1}; export CHECK_PLACES; \
-	CHECK_PAIRS=$${CHECK_PAIRS-40}; export CHECK_PAIRS; \
+	CHECK_PAIRS=$${CHECK_PAIRS-20}; export CHECK_PAIRS; \
 	MEMORY_PAIRS=$${MEMORY_PAIRS-15}; export MEMORY_PAIRS; \
 	SEARCH_BOUNDS=$${SEARCH_BOUNDS-8}; export SEARCH_BOUNDS; \
 	SEARCH_PLANS=$${SEARCH_PLANS-4}; export SEARCH_PLANS;
@@ -249,18 +249,44 @@ TESTS += $(release_doc_pages) $(release_script_tests)
 endif
 TESTS += $(script_tests) $(pair_folders:=/about.pairs)
 
-# Those of which make check tries some cases alone, as t-cases.h has it.
+# Those of which make check tries some cases alone, as t-cases.h has it, or those
+# of the day.
 soaked_tests = \
+	%D%/cli/command/extending.sh \
+	%D%/cli/gpu/cuda-build.sh \
+	%D%/cli/gpu/cuda-pairs.sh \
+	%D%/cli/gpu/cuda-train.sh \
+	%D%/cli/gpu/gpu-offload.sh \
+	%D%/cli/gpu/gpu-run.sh \
+	%D%/cli/gpu/gpu-sums.sh \
+	%D%/cli/lang/families.sh \
+	%D%/cli/passes/recompute.sh \
+	%D%/cli/run/interop.sh \
+	%D%/cli/run/join.sh \
+	%D%/cli/run/mpi.sh \
+	%D%/cli/run/served-groups.sh \
+	%D%/cli/run/served-rounded.sh \
+	%D%/cli/run/served-traces.sh \
+	%D%/cli/run/tcp.sh \
+	%D%/cli/search/memo.sh \
+	%D%/cli/search/nothing-fits.sh \
+	%D%/cli/search/search-plans.sh \
 	%D%/unit/codegen/t-attention-rows \
+	%D%/unit/codegen/t-dot \
 	%D%/unit/codegen/t-dot-rows \
 	%D%/unit/codegen/t-nest \
 	%D%/unit/cuda/t-cuda-attention \
-	%D%/unit/cuda/t-cuda-nest
+	%D%/unit/cuda/t-cuda-dot \
+	%D%/unit/cuda/t-cuda-dot90 \
+	%D%/unit/cuda/t-cuda-nest \
+	%D%/unit/search/t-search-pins \
+	%D%/unit/sim/t-ragged \
+	%D%/unit/sim/t-split
 
 # Random models under random plans for as long as asked, from a seed of the
 # day, in float64; then every attack in full; then all cases of tests of which
 # make check tries some, and, where there is LLVM, such models as binaries, and
-# ranks that die at random moments.
+# ranks that die at random moments, of runs and of a server.
 # make soak [SOAK_SECONDS=600] [SOAK_SEED=1]
 soak: llmc$(EXEEXT) runtime/librank.a runtime/emulate.so \
 	%D%/unit/sim/t-split$(EXEEXT) %D%/unit/runtime/toy-rank$(EXEEXT) \
@@ -279,7 +305,10 @@ soak: llmc$(EXEEXT) runtime/librank.a runtime/emulate.so \
 	DIFF_SECONDS=$${SOAK_SECONDS:-600} DIFF_SEED=$$seed \
 		%D%/unit/codegen/t-differential$(EXEEXT) && \
 	FAULT_MOMENTS=200 FAULT_SEED=$$seed \
-		sh $(srcdir)/%D%/cli/run/cpu-faults.sh
+		sh $(srcdir)/%D%/cli/run/cpu-faults.sh && \
+	{ FAULT_MOMENTS=100 FAULT_SEED=$$seed \
+		sh $(srcdir)/%D%/cli/run/served-faults.sh || \
+		test $$? -eq 77; }
 
 # Plants every fault of tests/unit/cuda/mutants.def, and of t-cuda-attention, in
 # a kernel: none is missed.

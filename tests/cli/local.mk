@@ -1,5 +1,9 @@
-# Tests of commands, one script each; lib.sh says what they share.
+# Tests of commands, one script each; lib.sh says what they share.  Those that
+# wait most come first: others run meanwhile.
 cli_tests = \
+	%D%/run/tcp.sh \
+	%D%/run/mpi.sh \
+	%D%/run/cpu-faults.sh \
 	%D%/command/color.sh \
 	%D%/command/exit-status.sh \
 	%D%/command/folder.sh \
@@ -13,7 +17,6 @@ cli_tests = \
 	%D%/command/refused-early.sh \
 	%D%/command/reproducer.sh \
 	%D%/command/typos.sh \
-	%D%/gpu/autotune.sh \
 	%D%/gpu/gpu.sh \
 	%D%/gpu/trials.sh \
 	%D%/lang/attention.sh \
@@ -22,7 +25,6 @@ cli_tests = \
 	%D%/lang/dropout.sh \
 	%D%/lang/examples.sh \
 	%D%/lang/import-broken.sh \
-	%D%/lang/import-splits.sh \
 	%D%/lang/import.sh \
 	%D%/lang/lang-depth.sh \
 	%D%/lang/lang-errors.sh \
@@ -31,19 +33,15 @@ cli_tests = \
 	%D%/lang/lang-json.sh \
 	%D%/lang/lang-text.sh \
 	%D%/lang/loss.sh \
-	%D%/lang/seed.sh \
 	%D%/passes/activations.sh \
 	%D%/passes/arena.sh \
 	%D%/passes/depth.sh \
 	%D%/passes/eval.sh \
 	%D%/passes/memory.sh \
-	%D%/passes/offload.sh \
 	%D%/passes/pipeline.sh \
 	%D%/passes/place.sh \
 	%D%/passes/schedule.sh \
-	%D%/passes/split.sh \
 	%D%/passes/train.sh \
-	%D%/run/cpu-faults.sh \
 	%D%/run/cpu-refusals.sh \
 	%D%/run/export.sh \
 	%D%/run/http.sh \
@@ -51,12 +49,10 @@ cli_tests = \
 	%D%/run/served-faults.sh \
 	%D%/run/served-cache.sh \
 	%D%/run/lora.sh \
-	%D%/run/mpi.sh \
 	%D%/run/rank.sh \
 	%D%/run/data.sh \
 	%D%/run/sample.sh \
 	%D%/run/settings.sh \
-	%D%/run/tcp.sh \
 	%D%/run/text.sh \
 	%D%/run/tokenize.sh \
 	%D%/run/trace.sh \
@@ -66,12 +62,9 @@ cli_tests = \
 	%D%/search/calibrate.sh \
 	%D%/search/first.sh \
 	%D%/search/placed.sh \
-	%D%/search/plan.sh \
-	%D%/search/plans-json.sh \
 	%D%/search/report.sh \
 	%D%/search/sweep.sh \
-	%D%/search/target-names.sh \
-	%D%/search/target-plans.sh
+	%D%/search/target-names.sh
 # Of a release alone, by the rule in tests/local.mk.  make starts tests in the
 # order of TESTS, which begins with these: the longest come first.
 release_cli_tests = \
@@ -95,6 +88,14 @@ release_cli_tests = \
 	%D%/run/served-traces.sh \
 	%D%/run/served-families.sh \
 	%D%/passes/recompute.sh \
+	%D%/passes/offload.sh \
+	%D%/passes/split.sh \
+	%D%/gpu/autotune.sh \
+	%D%/lang/import-splits.sh \
+	%D%/lang/seed.sh \
+	%D%/search/plan.sh \
+	%D%/search/plans-json.sh \
+	%D%/search/target-plans.sh \
 	%D%/search/mixed.sh \
 	%D%/command/benches.sh \
 	%D%/gpu/cuda-fences.sh \

@@ -7,9 +7,7 @@ unit_tests = \
 # Of generated code.
 if HAVE_LLVM
 unit_tests += \
-	%D%/codegen/t-attention-cpu \
 	%D%/codegen/t-attention-rows \
-	%D%/codegen/t-cg-math \
 	%D%/codegen/t-dot \
 	%D%/codegen/t-dot-rows \
 	%D%/codegen/t-host \
@@ -78,9 +76,6 @@ unit_tests += \
 	%D%/sched/t-sched \
 	%D%/sched/t-sched-brief \
 	%D%/sched/t-sched-csv \
-	%D%/search/t-search-bound \
-	%D%/search/t-search-least \
-	%D%/search/t-search-memory \
 	%D%/comm/t-secret \
 	%D%/comm/t-shm-meet \
 	%D%/serve/t-draw \
@@ -125,6 +120,8 @@ release_unit_tests =
 if HAVE_LLVM
 release_unit_tests += \
 	%D%/codegen/t-differential \
+	%D%/codegen/t-attention-cpu \
+	%D%/codegen/t-cg-math \
 	%D%/codegen/t-dot-models
 endif
 release_unit_tests += \
@@ -133,6 +130,9 @@ release_unit_tests += \
 	%D%/cuda/t-cuda-dot90 \
 	%D%/cuda/t-cuda-dot \
 	%D%/cuda/t-cuda-ways \
+	%D%/search/t-search-bound \
+	%D%/search/t-search-least \
+	%D%/search/t-search-memory \
 	%D%/search/t-search-lasting \
 	%D%/search/t-search-pins
 
@@ -219,6 +219,7 @@ EXTRA_DIST += \
 	%D%/shared/t-ranks.h \
 	%D%/shared/t-scarce.h \
 	%D%/shared/t-split.h \
+	%D%/shared/t-today.h \
 	%D%/shared/t-type.h \
 	%D%/shared/t-weights-files.h \
 	%D%/serve/t-engine.h \

@@ -22,6 +22,10 @@ while read -r status text; do
 done <<'END'
 0 on
 echo on; exit $failed
+0 0c1b2a
+for TESTS_DAY in 0 1 2; do cases=0; for c in a b c; do ! today 3 || printf %s "$TESTS_DAY$c"; done; done
+0 abc
+SLOW_TESTS=1; for c in a b c; do ! today 3 || printf %s $c; done
 1 FAIL early
 bad early; echo late; exit $failed
 1 late

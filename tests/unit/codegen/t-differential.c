@@ -10,9 +10,11 @@
  * losses are those of the one-rank binary for the CPU, and either goes on from
  * a checkpoint of the other.
  *
- * DIFF_PAIRS=N how many, DIFF_SEED=S from which seed, DIFF_SECONDS=T goes on
- * for so long instead, DIFF_JOBS=J so many at a time, DIFF_TELL=1 says what
- * was refused.  What fails is left in its folder, and the commands printed.
+ * make check tries two plans of 40 on each day, and with emulated GPUs one of
+ * four.  DIFF_PAIRS=N how many, all of them, DIFF_SEED=S from which
+ * seed, DIFF_SECONDS=T goes on for so long instead, DIFF_JOBS=J so many at a
+ * time, DIFF_TELL=1 says what was refused.  What fails is left in its folder,
+ * and the commands printed.
  */
 #include <math.h>
 #include <setjmp.h>
@@ -28,15 +30,18 @@
 #include <cmocka.h>
 
 #define MOST_RANKS 8
+#include "tests/unit/shared/t-cases.h"
 #include "tests/unit/shared/t-cpu.h"
 #include "tests/unit/shared/t-split.h"
 
-#define PAIRS 40
 #define STEPS 5
 #define ALL "--steps 5"
-/* Plans of one model: the model's other two runs are shared. */
+/* Plans of one model, whose other two runs they share, and models: make check
+ * tries every second plan of one on each day.  What is emulated: one plan. */
 #define PLANS 4
+#define MODELS 10
 #define EMULATED_PLANS 2
+#define EMULATED_MODELS 2
 #define JOBS 2
 /* Of the first loss, or of this one if that is more. */
 #define CLOSE_RANKS 1e-5
@@ -346,6 +351,37 @@ emulates(void)
 	return s && strcmp(s, "emulate") == 0;
 }
 
+/* Whether the user says which. */
+static bool
+is_asked(void)
+{
+	return getenv("DIFF_SEED") || getenv("DIFF_PAIRS") ||
+	       getenv("DIFF_SECONDS");
+}
+
+/* Is this plan of a model one of today's? */
+static bool
+is_tried(uint64_t seed, uint64_t plan)
+{
+	uint32_t emulated = EMULATED_MODELS * EMULATED_PLANS;
+
+	if (is_asked()) {
+		return true;
+	}
+	return emulates() ? t_today(seed * EMULATED_PLANS + plan, emulated)
+			  : t_today(seed * 2 + plan % 2, MODELS * 2);
+}
+
+static bool
+is_any_tried(uint64_t seed, uint64_t plans)
+{
+	uint64_t i;
+
+	for (i = 0; i < plans && !is_tried(seed, i); i++) {
+	}
+	return i < plans;
+}
+
 /* Up to `plans` plans of one model; adds up what came of them. */
 static enum outcome
 run_seed(uint64_t seed, uint64_t plans, const char *tmp, uint64_t *done)
@@ -354,8 +390,11 @@ run_seed(uint64_t seed, uint64_t plans, const char *tmp, uint64_t *done)
 	struct pair p = pair_of(seed, 0);
 	enum outcome o;
 	size_t model;
-	uint64_t i;
+	uint64_t i, last = 0;
 
+	if (!is_any_tried(seed, plans)) {
+		return SAME;
+	}
 	mem_init(&r.mem);
 	arena_init(&r.a, &r.mem);
 	buf_init(&r.said, &r.a);
@@ -370,6 +409,10 @@ run_seed(uint64_t seed, uint64_t plans, const char *tmp, uint64_t *done)
 	o = run_model(&r, &p);
 	model = r.said.n;
 	for (i = 0; i < plans && o != DIFFERENT; i++) {
+		if (!is_tried(seed, i)) {
+			continue;
+		}
+		last = i;
 		r.said.n = model;
 		p = pair_of(seed, i);
 		o = r.arch ? run_emulated(&r, &p) : run_plan(&r, &p);
@@ -379,7 +422,7 @@ run_seed(uint64_t seed, uint64_t plans, const char *tmp, uint64_t *done)
 		done[o]++;
 	}
 	if (o == DIFFERENT) {
-		tell(&r, "different", i > 0 ? i - 1 : 0);
+		tell(&r, "different", last);
 	} else if (system(text(&r, "rm -rf %s", r.dir)) != 0) {
 		o = DIFFERENT;
 	}
@@ -401,8 +444,9 @@ work(uint64_t job, uint64_t jobs, const char *tmp, int to)
 {
 	uint64_t seed = from_env("DIFF_SEED", 1), done[OUTCOMES] = { 0 };
 	uint64_t seconds = from_env("DIFF_SECONDS", 0);
-	uint64_t pairs = from_env("DIFF_PAIRS", PAIRS), i, left;
 	uint64_t plans = emulates() ? EMULATED_PLANS : PLANS;
+	uint64_t all = plans * (emulates() ? EMULATED_MODELS : MODELS);
+	uint64_t pairs = from_env("DIFF_PAIRS", all), i, left;
 	time_t start = time(NULL);
 	bool bad = false;
 
@@ -458,7 +502,9 @@ test_pairs(void **state)
 	       (unsigned long long)done[REFUSED]);
 	assert_int_equal(bad, 0);
 	assert_int_equal(rmdir(tmp), 0);
-	assert_true(done[REFUSED] * 10 <= done[SAME]);
+	assert_true(done[SAME] > 0);
+	/* of few pairs one may be */
+	assert_true(done[REFUSED] <= 1 || done[REFUSED] * 10 <= done[SAME]);
 }
 
 int

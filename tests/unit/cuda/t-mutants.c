@@ -13,7 +13,6 @@
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "tests/unit/cuda/t-cuda.h"
@@ -267,8 +266,7 @@ static int
 try_some(long n)
 {
 	const char *seed = getenv("MUTANTS_SEED");
-	uint64_t x = seed ? strtoull(seed, NULL, 0)
-			  : (uint64_t)time(NULL) / 86400;
+	uint64_t x = seed ? strtoull(seed, NULL, 0) : t_day();
 	int bad = 0;
 
 	printf("MUTANTS_SEED=%llu\n", (unsigned long long)x);

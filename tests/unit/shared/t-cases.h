@@ -1,4 +1,4 @@
-/* How many cases are tried. */
+/* How many cases are tried, and which of them today. */
 #ifndef T_CASES_H
 #define T_CASES_H
 
@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 /* SLOW_TESTS=skip, as under sanitizers. */
 static inline bool
@@ -41,17 +42,37 @@ t_some_of(const char *test, uint32_t some, uint32_t all)
 #define t_some(some, all) t_some_of(__func__, some, all)
 #define t_cases(all) t_some(all, all)
 
+/* In days since 1970; TESTS_DAY=N is any other. */
+static inline uint64_t
+t_day(void)
+{
+	const char *day = getenv("TESTS_DAY");
+
+	return day && *day ? strtoull(day, NULL, 10)
+			   : (uint64_t)time(NULL) / 86400;
+}
+
+/*
+ * Of cases 0, 1, 2.. that each take long: whether one is tried.  make check
+ * tries every `days`-th, others tomorrow, and so all in so many days; there are
+ * no fewer cases than days.  make soak tries all.  A choice within a choice
+ * comes to all only if no number divides the days of both.
+ */
+static inline bool
+t_today(uint64_t i, uint32_t days)
+{
+	return t_soaks() || (i + t_day()) % days == 0;
+}
+
 /*
  * Of cases in rows and columns, of which each goes the ways of its row and of
- * its column, as types do on CPUs: whether one is tried.  make check tries the
- * first row whole and every second one of the others, sanitizers every fourth
- * one of all, make soak all.
+ * its column, as types do on CPUs: whether one is tried.  Of three columns and
+ * two rows, one is on each day.
  */
 static inline bool
 t_in_grid(uint32_t row, uint32_t col)
 {
-	return t_soaks() || (t_short() ? (row + col) % 4 == 0
-			     : row == 0 || (row + col) % 2 == 0);
+	return t_today(3 * row + col, t_short() ? 12 : 6);
 }
 
 #endif

@@ -4,8 +4,9 @@
  * gradient and every stored tensor of three optimizer steps are those of the
  * unsplit program to 1e-9.
  *
- * SPLIT_PAIRS=N how many, SPLIT_SEED=S from which seed, SPLIT_SECONDS=T goes
- * on for so long instead.  A pair that fails is made smaller as long as it
+ * make check tries some of 240 on each day.  SPLIT_PAIRS=N how many, all of
+ * them, SPLIT_SEED=S from which seed, SPLIT_SECONDS=T goes on for so long
+ * instead.  A pair that fails is made smaller as long as it
  * fails, and printed.
  */
 #include <setjmp.h>
@@ -22,9 +23,11 @@
 #include "frontend/frontend.h"
 #include "passes/pass.h"
 #include "passes/plan/plan.h"
+#include "tests/unit/shared/t-cases.h"
 #include "tests/unit/shared/t-split.h"
 
 #define PAIRS 240
+#define DAYS 4		/* in which make check tries so many */
 #define STEPS 3
 #define CLOSE 1e-9
 
@@ -185,17 +188,24 @@ static void
 test_pairs(void **state)
 {
 	uint64_t seed = from_env("SPLIT_SEED", 1), pairs, seconds;
+	bool is_asked = t_soaks() || getenv("SPLIT_SEED") ||
+			getenv("SPLIT_PAIRS") || getenv("SPLIT_SECONDS");
 	uint64_t i, done[2] = { 0, 0 };
 	time_t start = time(NULL);
 
 	(void)state;
 	seconds = from_env("SPLIT_SECONDS", 0);
-	pairs = from_env("SPLIT_PAIRS", PAIRS);
+	pairs = from_env("SPLIT_PAIRS", is_asked ? PAIRS : PAIRS / DAYS);
 	for (i = 0; seconds ? (uint64_t)(time(NULL) - start) < seconds
 			    : done[SAME] < pairs; i++) {
-		struct pair p = random_pair(seed + i);
-		enum outcome o = outcome(&p, false);
+		struct pair p;
+		enum outcome o;
 
+		if (!is_asked && !t_today(i, DAYS)) {
+			continue;
+		}
+		p = random_pair(seed + i);
+		o = outcome(&p, false);
 		if (o == DIFFERENT) {
 			p = shrink(p);
 			fprintf(stderr, "seed %llu, made smaller:\n",
@@ -212,7 +222,7 @@ test_pairs(void **state)
 	       (unsigned long long)seed, (unsigned long long)(seed + i - 1),
 	       (unsigned long long)done[SAME],
 	       (unsigned long long)done[REFUSED]);
-	assert_true(done[REFUSED] * 10 <= done[SAME]);
+	assert_true(done[REFUSED] * 10 <= done[SAME] + 10);
 }
 
 int
