@@ -2,7 +2,7 @@
  * The memo: for each kind of result a table from keys to values and an arena.
  * A budget bounds the arenas together.  When it is spent nothing more is
  * kept, but nothing is evicted either: values are referred to by pointers from
- * outside, so only their users know when they may go (memo_drop).
+ * outside, so only their users know when they may go (memo_drop, memo_tried).
  */
 #include "ir/memo.h"
 
@@ -27,6 +27,8 @@ memo_init(struct memo *m, struct mem *gate, size_t budget_bytes)
 	m->budget_bytes = budget_bytes;
 	for (k = 0; k < MEMO_NKINDS; k++) {
 		arena_init(&m->of[k].arena, gate);
+		arena_init(&m->of[k].older, gate);
+		arena_init(&m->of[k].index, gate);
 		m->lasts[k] = kinds[k].lasts;
 	}
 }
@@ -60,13 +62,23 @@ memo_find(struct memo *m, enum memo_kind kind, struct hash key)
 	}
 	x = &m->of[kind];
 	x->asked++;
-	while ((at = table_find(&x->table, key.a, at)) != 0) {
+	/* the newest come first */
+	while ((at = table_find(&x->table, key.a, at)) != 0 && at >= x->first) {
 		if (hash_same(x->at.at[at].key, key)) {
 			x->found++;
 			return x->at.at[at].value;
 		}
 	}
 	return NULL;
+}
+
+size_t
+memo_bytes(const struct memo *m, enum memo_kind kind)
+{
+	const struct memo_kept *x = &m->of[kind];
+
+	return x->arena.total_bytes + x->older.total_bytes +
+	       x->index.total_bytes;
 }
 
 struct arena *
@@ -80,9 +92,9 @@ memo_arena(struct memo *m, enum memo_kind kind)
 		return NULL;
 	}
 	for (k = 0; k < MEMO_NKINDS; k++) {
-		bytes += m->of[k].arena.total_bytes;
+		bytes += memo_bytes(m, (enum memo_kind)k);
 	}
-	return bytes < m->budget_bytes && m->of[kind].arena.total_bytes <=
+	return bytes < m->budget_bytes && memo_bytes(m, kind) <=
 		       m->budget_bytes / kinds[kind].part
 		? &m->of[kind].arena : NULL;
 }
@@ -93,10 +105,37 @@ memo_keep(struct memo *m, enum memo_kind kind, struct hash key, void *value)
 	struct memo_kept *x = &keeper(m, kind)->of[kind];
 
 	if (!x->at.n) {
-		VEC_PUSH(&x->arena, &x->at, (struct memo_entry){ .value = 0 });
+		VEC_PUSH(&x->index, &x->at, (struct memo_entry){ .value = 0 });
 	}
-	table_add(&x->arena, &x->table, key.a);
-	VEC_PUSH(&x->arena, &x->at, ((struct memo_entry){ key, value }));
+	table_add(&x->index, &x->table, key.a);
+	VEC_PUSH(&x->index, &x->at, ((struct memo_entry){ key, value }));
+}
+
+void
+memo_try(struct memo *m, enum memo_kind kind)
+{
+	struct memo_kept *x;
+
+	if (m) {
+		x = &m->of[kind];
+		arena_join(&x->older, &x->arena);
+		x->first = x->at.n ? x->at.n : 1;
+	}
+}
+
+void
+memo_tried(struct memo *m, enum memo_kind kind, bool ok)
+{
+	struct memo_kept *x = m ? &m->of[kind] : NULL;
+
+	if (x && !ok) {
+		arena_release(&x->arena);
+		table_cut(&x->table, x->first);
+		x->at.n = x->at.n > x->first ? x->first : x->at.n;
+	}
+	if (x) {
+		x->first = 0;
+	}
 }
 
 void
@@ -109,8 +148,11 @@ memo_drop(struct memo *m, enum memo_kind kind)
 	}
 	x = &m->of[kind];
 	arena_release(&x->arena);
+	arena_release(&x->older);
+	arena_release(&x->index);
 	memset(&x->table, 0, sizeof x->table);
 	memset(&x->at, 0, sizeof x->at);
+	x->first = 0;
 }
 
 void

@@ -48,8 +48,11 @@ struct memo_entry {
 /* All that is kept of one kind. */
 struct memo_kept {
 	struct arena arena;		/* the values lie there */
+	struct arena older;		/* those from before memo_try */
+	struct arena index;		/* the two below */
 	struct table table;
 	VEC(struct memo_entry) at;	/* by entry of the table; 0 is none */
+	uint32_t first;		/* in a trial: its first entry; else 0 */
 	uint64_t asked, found;
 };
 
@@ -77,10 +80,20 @@ struct arena *memo_arena(struct memo *m, enum memo_kind kind);
 void memo_keep(struct memo *m, enum memo_kind kind, struct hash key,
 	       void *value);
 /*
+ * Between these two is a trial, whose values are of use only if it succeeds:
+ * else they are forgotten, and nobody may look at them any longer.  Until then
+ * values from before it are not found, since users add to what they find.  Not
+ * for kinds that last; trials of a kind do not nest.
+ */
+void memo_try(struct memo *m, enum memo_kind kind);
+void memo_tried(struct memo *m, enum memo_kind kind, bool ok);
+/*
  * Forgets all of a kind, which nobody may look at any longer; but not what is
  * kept in the memo that lasts.
  */
 void memo_drop(struct memo *m, enum memo_kind kind);
+/* Bytes that it takes for a kind. */
+size_t memo_bytes(const struct memo *m, enum memo_kind kind);
 /* A line for each kind that was asked for, as --stats prints it. */
 void memo_print(const struct memo *m, struct buf *out);
 

@@ -21,7 +21,8 @@ struct parts_pair {
 };
 
 struct parts_pairs {
-	VEC(struct parts_pair) at;
+	uint32_t n;
+	struct parts_pair at[];
 };
 
 /* ---- where ranks are ---- */
@@ -135,12 +136,18 @@ price_recall_parts(const struct pricing *p, struct hash key,
 	const struct parts_pairs *x = memo_find(p->memo, MEMO_PARTS, key);
 	uint32_t i;
 
-	for (i = 0; x && i < x->at.n; i++) {
-		const struct parts_pair *c = &x->at.at[i];
+	for (i = 0; x && i < x->n; i++) {
+		const struct parts_pair *c = &x->at[i];
 
 		parts_set(l, c->coll, c->dot, &c->parts);
 	}
 	return x != NULL;
+}
+
+static bool
+leads(const struct kernel *k)
+{
+	return k->kind == KERNEL_COLLECTIVE && k->parts;
 }
 
 void
@@ -149,21 +156,23 @@ price_remember_parts(const struct pricing *p, struct hash key,
 {
 	struct arena *a = memo_arena(p->memo, MEMO_PARTS);
 	struct parts_pairs *x;
-	uint32_t i;
+	uint32_t i, n = 0;
 
 	if (!a) {
 		return;
 	}
-	x = arena_alloc(a, sizeof *x);
+	for (i = 0; i < l->at.n; i++) {
+		n += leads(&l->at.at[i]);
+	}
+	x = arena_alloc(a, sizeof *x + n * sizeof *x->at);
 	for (i = 0; i < l->at.n; i++) {
 		const struct kernel *k = &l->at.at[i];
 
-		if (k->kind == KERNEL_COLLECTIVE && k->parts) {
-			struct parts_pair c = { i, parts_led(l, i) ? i - 1
-							    : k->until,
-					 *k->parts };
-
-			VEC_PUSH(a, &x->at, c);
+		if (leads(k)) {
+			x->at[x->n++] = (struct parts_pair){
+				i, parts_led(l, i) ? i - 1 : k->until,
+				*k->parts
+			};
 		}
 	}
 	memo_keep(p->memo, MEMO_PARTS, key, x);

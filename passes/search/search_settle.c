@@ -5,6 +5,7 @@
  * has gaps, it holds transfers that pieces do not show, and code needs scratch
  * beside it.
  */
+#include "ir/memo.h"
 #include "passes/search/search_parts.h"
 
 #include <math.h>
@@ -278,8 +279,27 @@ insert(struct search *s, struct search_found f)
 	return n == 0;
 }
 
-/* Makes the programs of a plan, and keeps it if they fit. */
+/*
+ * What follows from rank programs and is large: passes after the search need it
+ * of the best plan's alone.
+ */
 static void
+try_ranks(struct search *s)
+{
+	memo_try(s->memo, MEMO_RANKS);
+	memo_try(s->memo, MEMO_SCHEDULES);
+}
+
+static void
+tried_ranks(struct search *s, bool is_best)
+{
+	memo_tried(s->memo, MEMO_RANKS, is_best);
+	memo_tried(s->memo, MEMO_SCHEDULES, is_best);
+}
+
+/* Makes the programs of a plan, and keeps it if they fit.  True: it is the best
+ * so far. */
+static bool
 settle(struct search *s, struct search_found *f)
 {
 	struct pass_ahead made;
@@ -303,9 +323,10 @@ settle(struct search *s, struct search_found *f)
 	} else if (ok && insert(s, *f)) {
 		pass_ahead_release(&s->made);
 		s->made = made;
-		return;
+		return true;
 	}
 	pass_ahead_release(&made);
+	return false;
 }
 
 bool
@@ -324,7 +345,8 @@ search_settle(struct search *s)
 		}
 		if (!search_settled(s, &f.plan)) {
 			tried = true;
-			settle(s, &f);
+			try_ranks(s);
+			tried_ranks(s, settle(s, &f));
 		}
 	}
 	return tried;

@@ -118,8 +118,7 @@ share(void **state)
 	while (keep(MEMO_BRIEFS, n)) {
 		n++;
 	}
-	assert_in_range(t.memo.of[MEMO_BRIEFS].arena.total_bytes, 1 << 16,
-			1 << 19);
+	assert_in_range(memo_bytes(&t.memo, MEMO_BRIEFS), 1 << 16, 1 << 17);
 	assert_true(keep(MEMO_DOTS, 1));
 }
 
@@ -149,6 +148,58 @@ lasting(void **state)
 	memo_release(&next);
 }
 
+/* What a trial keeps, only a trial that succeeds leaves. */
+static void
+trial(void **state)
+{
+	uint32_t i;
+	size_t bytes, last;
+
+	(void)state;
+	for (i = 0; i < 100; i++) {
+		assert_true(keep(MEMO_RANKS, i));
+	}
+	bytes = memo_bytes(&t.memo, MEMO_RANKS);
+	memo_try(&t.memo, MEMO_RANKS);
+	assert_int_equal(found(MEMO_RANKS, 7), UINT32_MAX);
+	for (i = 50; i < 500; i++) {
+		assert_true(keep(MEMO_RANKS, i));
+		assert_int_equal(found(MEMO_RANKS, i), i);
+	}
+	/* lists of keys keep their capacity */
+	last = memo_bytes(&t.memo, MEMO_RANKS) - 450 * 16;
+	memo_tried(&t.memo, MEMO_RANKS, false);
+	assert_in_range(memo_bytes(&t.memo, MEMO_RANKS), bytes, last);
+	for (i = 0; i < 500; i++) {
+		assert_int_equal(found(MEMO_RANKS, i),
+				 i < 100 ? i : UINT32_MAX);
+	}
+	memo_try(&t.memo, MEMO_RANKS);
+	assert_true(keep(MEMO_RANKS, 200));
+	memo_tried(&t.memo, MEMO_RANKS, true);
+	assert_int_equal(found(MEMO_RANKS, 200), 200);
+	assert_int_equal(found(MEMO_RANKS, 99), 99);
+}
+
+/* A first trial, before which there is nothing. */
+static void
+first_trial(void **state)
+{
+	(void)state;
+	memo_try(&t.memo, MEMO_RANKS);
+	memo_tried(&t.memo, MEMO_RANKS, false);
+	memo_try(&t.memo, MEMO_RANKS);
+	assert_true(keep(MEMO_RANKS, 1));
+	memo_tried(&t.memo, MEMO_RANKS, false);
+	assert_int_equal(found(MEMO_RANKS, 1), UINT32_MAX);
+	memo_try(&t.memo, MEMO_RANKS);
+	assert_true(keep(MEMO_RANKS, 2));
+	memo_drop(&t.memo, MEMO_RANKS);
+	memo_tried(&t.memo, MEMO_RANKS, false);
+	assert_true(keep(MEMO_RANKS, 3));
+	assert_int_equal(found(MEMO_RANKS, 3), 3);
+}
+
 static void
 none(void **state)
 {
@@ -156,6 +207,8 @@ none(void **state)
 	assert_null(memo_arena(NULL, MEMO_DOTS));
 	assert_null(memo_find(NULL, MEMO_DOTS, key_of(1)));
 	memo_drop(NULL, MEMO_DOTS);
+	memo_try(NULL, MEMO_RANKS);
+	memo_tried(NULL, MEMO_RANKS, false);
 }
 
 static void
@@ -185,7 +238,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(keys), TEST(budget), TEST(share), TEST(lasting),
-		TEST(none), TEST(printed)
+		TEST(trial), TEST(first_trial), TEST(none), TEST(printed)
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
