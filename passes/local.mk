@@ -188,6 +188,7 @@ noinst_LIBRARIES += %D%/libpasses.a
 	%D%/search/search_limits.c \
 	%D%/search/search_parts.h \
 	%D%/search/search_settle.c \
+	%D%/search/search_slow.c \
 	%D%/search/search_trial.c \
 	%D%/search/search_trial.h \
 	%D%/search/search_try.c \

@@ -27,9 +27,8 @@ temps_of(const struct memory_stage *x)
 	return most;
 }
 
-/* Whether more data ranks make a value smaller, with the same microbatch. */
-static bool
-is_cut_by_data(const struct piece_sharding *w, const struct ir_type *t)
+bool
+piece_is_cut_by_data(const struct piece_sharding *w, const struct ir_type *t)
 {
 	axis_id dp = piece_axis(w->m, "dp"), axes[IR_MAX_AXES];
 	uint32_t i, k, n;
@@ -60,7 +59,7 @@ grown_bytes(const struct piece_sharding *w, const struct memory_buffer *b)
 	const struct ir_type *t = b->value ? ir_type(w->m, b->value) : NULL;
 	struct grown x = { 0, 0 };
 
-	if (!t || is_cut_by_data(w, t)) {
+	if (!t || piece_is_cut_by_data(w, t)) {
 		return x;
 	}
 	if (w->batch && ir_type_has(t, w->batch)) {

@@ -333,7 +333,7 @@ piece_show(struct piece_store *s, struct piece_sharding *w,
 		piece_measure_bytes(w, &mem, x->bytes);
 		piece_set_mesh(w, &w->key, t);
 		price_shown(s, w, of, x);
-		piece_lower_maps(s, w, of, maps);
+		piece_find_maps(s, w, of, maps);
 	}
 	piece_drop_sharding(s, w);
 	return ok;

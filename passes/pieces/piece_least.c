@@ -265,12 +265,39 @@ bytes_us(const struct target_device *d, double bytes)
 }
 
 /*
+ * What a contraction or attention takes at least for each sequence, if it may
+ * be one of forward: those that sum over sequences are not, nor are gradients
+ * of attention.
+ */
+static double
+again_us(struct pricing *p, const struct piece_sharding *w,
+	 const struct kernel *k)
+{
+	bool attends = k->kind == KERNEL_ATTENTION;
+	const struct ir_node *n;
+	const struct ir_type *t;
+
+	if (!attends && k->kind != KERNEL_CONTRACTION) {
+		return 0;
+	}
+	n = attends ? price_main_node(p->m, k, IRF_CACHED, 0)
+		    : price_main_node(p->m, k, IRF_CONTRACTS, IRF_PAIRS);
+	if (attends && !ir_is(n->op, IRF_CACHED)) {
+		return 0;
+	}
+	t = ir_type(p->m, n->result);
+	return w->batch && ir_type_has(t, w->batch) &&
+	       !piece_is_cut_by_data(w, t) ? price_least_each_us(p, k) : 0;
+}
+
+/*
  * Adds the maps, reductions and copies of a list, and those that contractions
  * have in their kernels.
  */
 static void
-add_maps(const struct space *s, struct pricing *p, const struct kernel_list *l,
-	 double times, struct piece_maps *to)
+add_maps(const struct piece_sharding *w, const struct space *s,
+	 struct pricing *p, const struct kernel_list *l, double times,
+	 struct piece_maps *to)
 {
 	const struct target_device *d = &s->devs.at[0]->device;
 	uint32_t i;
@@ -280,10 +307,11 @@ add_maps(const struct space *s, struct pricing *p, const struct kernel_list *l,
 		struct map_bytes x = { 0, 0 };
 
 		if (k->body) {
-			add_maps(s, p, k->body, times * (double)k->body->count,
-				 to);
+			add_maps(w, s, p, k->body,
+				 times * (double)k->body->count, to);
 			continue;
 		}
+		to->again_us += times * again_us(p, w, k);
 		add_uses(s, p->m, k->inputs.at, k->inputs.n, &x);
 		add_uses(s, p->m, k->outputs.at, k->outputs.n, &x);
 		if (k->kind == KERNEL_CONTRACTION && take_own(s, p, k, &x)) {
@@ -298,9 +326,9 @@ add_maps(const struct space *s, struct pricing *p, const struct kernel_list *l,
 }
 
 void
-piece_lower_maps(const struct piece_store *s, const struct piece_sharding *w,
-		 struct kernels *const *of,
-		 struct piece_maps (*to)[SCHED_NKINDS])
+piece_find_maps(const struct piece_store *s, const struct piece_sharding *w,
+		struct kernels *const *of,
+		struct piece_maps (*to)[SCHED_NKINDS])
 {
 	struct pricing p = piece_pricing(s, w, 0);
 	uint32_t i, k, n;
@@ -310,43 +338,43 @@ piece_lower_maps(const struct piece_store *s, const struct piece_sharding *w,
 
 		for (k = 0; k < SCHED_NKINDS && piece >= PIECE_BODY; k++) {
 			func_id f = w->r.of_stage[i][k];
-			struct piece_maps *least = &to[piece - PIECE_BODY][k];
-			struct piece_maps own = { 0, 0 };
+			struct piece_maps *own = &to[piece - PIECE_BODY][k];
 			const struct kernel_list *l = f ? of[f]->top : NULL;
 
 			for (n = 0; l && n < l->at.n; n++) {
 				const struct kernel *x = &l->at.at[n];
 
 				if (x->body) {
-					add_maps(s->space, &p, x->body,
+					add_maps(w, s->space, &p, x->body,
 						 (double)x->body->count /
 						 (double)w->on->iterations[i],
-						 &own);
+						 own);
 				}
 			}
-			least->starts_us = fmin(least->starts_us,
-						own.starts_us);
-			least->bytes_us = fmin(least->bytes_us, own.bytes_us);
+			own->again_us = k == SCHED_F ? 0 : own->again_us;
 		}
 	}
 }
 
 /* ---- stages ---- */
 
-/* What maps of the layers of a piece add. */
+/*
+ * What layers of a piece add to that.  What is computed again is a copy of
+ * forward's, beside all contractions and attention of backward; no microbatch
+ * of so many sequences takes less of it than each of them does of many.
+ */
 static double
-maps_us(const struct piece_choices *ways, uint32_t kind, uint32_t k,
-	double microbatch, double layers, const struct piece_least *of)
+maps_us(const struct piece_maps *x, double microbatch, double layers,
+	const struct piece_least *of)
 {
-	const struct piece_maps *x = &ways->maps[kind][k];
-
 	return layers > 0 ? layers * of->adds *
-		fmax(x->starts_us + microbatch * x->bytes_us, 0) : 0;
+		fmax(x->starts_us + microbatch * (x->bytes_us + x->again_us),
+		     0) : 0;
 }
 
 void
 piece_stage_least(const struct space *s, const struct piece_cost *c,
-		  const struct piece_choices *ways, uint32_t dev, int64_t lo,
+		  const struct piece_maps *maps, uint32_t dev, int64_t lo,
 		  int64_t hi, double out[SCHED_NKINDS])
 {
 	double n[PIECE_MAX], mb = (double)c->microbatch;
@@ -359,8 +387,10 @@ piece_stage_least(const struct space *s, const struct piece_cost *c,
 			const struct piece_least *x = &c->on[dev]->least[i][k];
 
 			out[k] += n[i] * x->us;
-			out[k] += ways && i >= PIECE_BODY
-				? maps_us(ways, i - PIECE_BODY, k, mb, n[i], x)
+			out[k] += maps && i >= PIECE_BODY
+				? maps_us(&maps[(i - PIECE_BODY) *
+						SCHED_NKINDS + k],
+					  mb, n[i], x)
 				: 0;
 		}
 	}

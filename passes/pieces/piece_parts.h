@@ -204,8 +204,8 @@ struct piece_shown {
 };
 
 /*
- * Sets bytes and prices of the pieces that are shown, at t, and lowers `maps`
- * to theirs.  Programs are made of these alone, and dropped.  False: they
+ * Sets bytes and prices of the pieces that are shown, at t, and `maps` to
+ * theirs.  Programs are made of these alone, and dropped.  False: they
  * cannot be made, or memory cannot be planned.
  */
 bool piece_show(struct piece_store *s, struct piece_sharding *w,
@@ -222,17 +222,21 @@ void piece_find_least(struct piece_sharding *w,
 		      const struct piece_kernels *list, struct pricing *p,
 		      struct piece_least (*to)[SCHED_NKINDS]);
 /*
- * Lowers `to` to what maps of w take in each layer, of which w has pieces of
- * their own; `of` has the kernels of these for one sequence, by function.  On
- * one kind of device only.
+ * Sets what w takes at least in each layer of which it has pieces of their own,
+ * beside the contractions and attention of a forward and of a backward that
+ * recompute nothing; but again_us is of all in its backward.  `of` has the
+ * kernels of these pieces for one sequence, by function.  On one kind of device
+ * only.
  */
-void piece_lower_maps(const struct piece_store *s,
-		      const struct piece_sharding *w,
-		      struct kernels *const *of,
-		      struct piece_maps (*to)[SCHED_NKINDS]);
+void piece_find_maps(const struct piece_store *s,
+		     const struct piece_sharding *w, struct kernels *const *of,
+		     struct piece_maps (*to)[SCHED_NKINDS]);
 
 /* ---- piece_bytes.c ----------------------------------------------------- */
 
+/* Whether more data ranks make a value smaller, with the same microbatch. */
+bool piece_is_cut_by_data(const struct piece_sharding *w,
+			  const struct ir_type *t);
 /* Sets the bytes of the pieces of w, from its stages as measured. */
 void piece_measure_bytes(const struct piece_sharding *w,
 			 const struct memory *mem, struct piece_bytes *to);

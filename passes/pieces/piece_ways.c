@@ -319,10 +319,11 @@ set_choice(const struct piece_store *s, const struct piece_placed *w,
 	}
 }
 
-/* Lowers what maps take at least to those of the program as pinned. */
+/* Sets what the program as pinned takes at least. */
 static void
-lower_pinned(struct piece_store *s, struct piece_placed *w,
-	     const struct piece_key *key, const struct space_plan *one)
+find_pinned_maps(struct piece_store *s, struct piece_placed *w,
+		 const struct piece_key *key, const struct space_plan *one,
+		 struct piece_choice *to)
 {
 	struct piece_sharding *x = piece_sharding_of(s, key, one);
 	struct piece_kernels *list;
@@ -332,7 +333,7 @@ lower_pinned(struct piece_store *s, struct piece_placed *w,
 	list = piece_stage_kernels(s, x, one->microbatch, one->g->dp);
 	kernels_some(x->fuse, x->r.of_stage[0], w->nstages * SCHED_NKINDS,
 		     &list->mem, list->of);
-	piece_lower_maps(s, x, list->of, w->choices[key->split].maps);
+	piece_find_maps(s, x, list->of, to->maps);
 }
 
 /*
@@ -347,7 +348,7 @@ price_pinned(struct piece_store *s, struct piece_placed *w,
 	struct piece_cost *c = piece_cost_of(s, key, one);
 
 	if (c && w->words.n > 1) {
-		lower_pinned(s, w, key, one);
+		find_pinned_maps(s, w, key, one, to);
 		piece_measure(s, key, one, c);
 		piece_price(s, key, one, c, 0);
 		set_choice(s, w, c->bytes,
@@ -374,8 +375,7 @@ price_way(struct piece_store *s, struct piece_placed *w,
 	for (k = 0; k < s->space->nkinds; k++) {
 		show.shown[piece_of_kind(s, w, k)] = true;
 	}
-	if (x->bad || !piece_show(s, x, one, &show,
-				  w->choices[key->split].maps)) {
+	if (x->bad || !piece_show(s, x, one, &show, to->maps)) {
 		return false;
 	}
 	set_choice(s, w, show.bytes,
@@ -383,30 +383,48 @@ price_way(struct piece_store *s, struct piece_placed *w,
 	return true;
 }
 
-/* No way is known yet, so that the first lowers these. */
+/*
+ * Leaves in `maps` of a way what it computes again: what its backward has more
+ * than that of `none`, which recomputes nothing.  NULL: there is none.
+ */
 static void
-open_maps(const struct space *s, struct piece_choices *x)
-{
-	uint32_t i, k;
-
-	for (i = 0; s->devs.n == 1 && i < SPACE_MAX_KINDS; i++) {
-		for (k = 0; k < SCHED_NKINDS; k++) {
-			x->maps[i][k] = (struct piece_maps){ INFINITY,
-							     INFINITY };
-		}
-	}
-}
-
-/* Kinds whose layers are in no piece of their own. */
-static void
-close_maps(struct piece_choices *x)
+subtract_maps(struct piece_choice *c, const struct piece_choice *none)
 {
 	uint32_t i, k;
 
 	for (i = 0; i < SPACE_MAX_KINDS; i++) {
 		for (k = 0; k < SCHED_NKINDS; k++) {
-			if (!isfinite(x->maps[i][k].starts_us)) {
-				x->maps[i][k] = (struct piece_maps){ 0, 0 };
+			struct piece_maps *x = &c->maps[i][k];
+
+			x->again_us = !none ? 0 : fmax(x->again_us -
+				none->maps[i][k].again_us, 0);
+		}
+	}
+}
+
+static void
+lower(struct piece_maps *to, const struct piece_maps *x)
+{
+	to->starts_us = fmin(to->starts_us, x->starts_us);
+	to->bytes_us = fmin(to->bytes_us, x->bytes_us);
+	to->again_us = fmin(to->again_us, x->again_us);
+}
+
+/* Sets what all ways take at least, once they are known. */
+static void
+find_least_maps(struct piece_choices *x)
+{
+	struct piece_choice none = x->at.at[0];
+	uint32_t n, i, k;
+
+	for (n = x->at.n; n-- > 0; ) {
+		subtract_maps(&x->at.at[n], none.nth == 0 ? &none : NULL);
+	}
+	memcpy(x->maps, x->at.at[0].maps, sizeof x->maps);
+	for (n = 1; n < x->at.n; n++) {
+		for (i = 0; i < SPACE_MAX_KINDS; i++) {
+			for (k = 0; k < SCHED_NKINDS; k++) {
+				lower(&x->maps[i][k], &x->at.at[n].maps[i][k]);
 			}
 		}
 	}
@@ -437,6 +455,7 @@ price_ways(struct piece_store *s, struct piece_placed *w,
 		}
 	}
 	if (x->at.n) {
+		find_least_maps(x);
 		rank_choices(s->space, x);
 	}
 	x->at.cap = x->at.n;
@@ -462,9 +481,7 @@ find_choices(struct piece_store *s, struct piece_placed *w,
 		find_words(s, w);
 		piece_set_axes(w->m, &w->at);
 	}
-	open_maps(s->space, x);
 	price_ways(s, w, key, &one, x);
-	close_maps(x);
 	return x;
 }
 

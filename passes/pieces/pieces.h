@@ -72,6 +72,16 @@ struct piece_bytes {
 };
 
 /*
+ * Of a layer, one sequence each: what kernels other than contractions and
+ * attention take at least, with their starts, which are the same for any number
+ * of sequences; and what contractions and attention of forward take that are
+ * computed again.
+ */
+struct piece_maps {
+	double starts_us, bytes_us, again_us;
+};
+
+/*
  * A way to recompute, with what its program takes for one layer of each kind
  * and one sequence, against the quickest way.  Plans choose by that, and then
  * make and price the chosen program at their own lengths.
@@ -88,17 +98,14 @@ struct piece_choice {
 	double inside_grows[SPACE_MAX_KINDS], inside_stays[SPACE_MAX_KINDS];
 	double sends_grow[2][SPACE_MAX_KINDS];
 	double temp;		/* temporary bytes of the piece with most */
-};
-
-/* Of kernels in a layer: their starts, and of one sequence their bytes. */
-struct piece_maps {
-	double starts_us, bytes_us;
+	/* what it takes at least: of layers that have pieces of their own */
+	struct piece_maps maps[SPACE_MAX_KINDS][SCHED_NKINDS];
 };
 
 /* The ways of a placement, in the order of their time. */
 struct piece_choices {
 	VEC(struct piece_choice) at;	/* empty until needed */
-	/* what maps of a layer of each kind take at least, with all ways */
+	/* the least of all ways */
 	struct piece_maps maps[SPACE_MAX_KINDS][SCHED_NKINDS];
 };
 
@@ -236,13 +243,14 @@ bool piece_open_unsplit(struct piece_store *s, const struct piece_key *key,
 /* ---- piece_least.c ----------------------------------------------------- */
 
 /*
- * What layers [lo, hi) take at least as a stage on a device group, with any way
- * to recompute: c is of the way as pinned, and priced there.  ways: if they are
- * known, else NULL.
+ * What layers [lo, hi) take at least as a stage on a device group: c is of the
+ * way as pinned, and priced there.  maps: of one way to recompute or the least
+ * of several, by kind of layer and enum sched_kind; NULL: they are not known,
+ * and the bound is of any way.
  */
 void piece_stage_least(const struct space *s, const struct piece_cost *c,
-		       const struct piece_choices *ways, uint32_t dev,
-		       int64_t lo, int64_t hi, double out[SCHED_NKINDS]);
+		       const struct piece_maps *maps, uint32_t dev, int64_t lo,
+		       int64_t hi, double out[SCHED_NKINDS]);
 
 /* ---- piece_ways.c ------------------------------------------------------ */
 

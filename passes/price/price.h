@@ -272,6 +272,11 @@ struct price_least {
 /* Adds one run of a kernel. */
 void price_least(struct pricing *p, const struct kernel *k,
 		 struct price_least *f);
+/*
+ * What a contraction or attention that is of one sequence takes at least for
+ * each of any number of them; on one kind of device.
+ */
+double price_least_each_us(struct pricing *p, const struct kernel *k);
 
 /* ---- price_maps.c ----------------------------------------------------- */
 

@@ -7,6 +7,9 @@
 
 #include <math.h>
 
+/* So many times longer, a kernel takes what its work or its bytes take. */
+#define LONG 1e9
+
 static double
 elem_bytes(const struct pricing *p, value_id v)
 {
@@ -14,12 +17,11 @@ elem_bytes(const struct pricing *p, value_id v)
 }
 
 /*
- * Parts of it take as long together as the whole or longer, and a launch each.
  * Maps in its kernel may round its result, so where its sums are wider than its
  * operands what it writes is not counted.
  */
-static double
-dot_us(const struct pricing *p, const struct kernel *k)
+static struct cost_contraction
+dot_of(const struct pricing *p, const struct kernel *k)
 {
 	const struct ir_node *n = price_main_node(p->m, k, IRF_CONTRACTS,
 						 IRF_PAIRS);
@@ -28,6 +30,17 @@ dot_us(const struct pricing *p, const struct kernel *k)
 	if (elem_bytes(p, ir_args(p->m, n)[0]) < elem_bytes(p, n->result)) {
 		x.out_bytes = 0;
 	}
+	return x;
+}
+
+/*
+ * Parts of it take as long together as the whole or longer, and a launch each.
+ */
+static double
+dot_us(const struct pricing *p, const struct kernel *k)
+{
+	struct cost_contraction x = dot_of(p, k);
+
 	return price_dot_split_us(p, &x) + p->t->device.launch_us;
 }
 
@@ -60,9 +73,6 @@ attention_us(struct pricing *p, const struct kernel *k)
 	return fmin(us, whole_us(&five, k));
 }
 
-/* So many times longer, a message takes what its bytes take. */
-#define LONG 1e9
-
 /*
  * The time of a collective is the least over algorithms of a start and its
  * bytes at a rate.  So its bytes at the rate of the algorithm that is quickest
@@ -81,6 +91,50 @@ coll_us(struct pricing *p, const struct kernel *k)
 	whole.parts = NULL;
 	price_kernel(p, &whole, &f);
 	return f.us[PRICE_COMM] / LONG;
+}
+
+/*
+ * As many as LONG of it, one after the other, take no less than one of all
+ * their rows.  Routed rows are rounded up, of more sequences by less of each.
+ */
+static double
+dot_each_us(const struct pricing *p, const struct kernel *k,
+	    const struct ir_type *t)
+{
+	struct cost_contraction x = dot_of(p, k);
+
+	x.m = (x.m - (t->routed ? 1 : 0)) * LONG;
+	return x.m > LONG ? price_dot_split_us(p, &x) / LONG : 0;
+}
+
+/* So with attention: its last wave is no more than a part of the others. */
+static double
+attention_each_us(struct pricing *p, const struct kernel *k)
+{
+	struct kernel_attention many = *k->work->attention;
+	struct kernel_work work = *k->work;
+	struct price_func f = { 0 };
+	struct kernel all = *k;
+
+	many.batch *= LONG;
+	work.attention = &many;
+	all.work = &work;
+	all.parts = NULL;
+	price_kernel(p, &all, &f);
+	return f.us[PRICE_ATTENTION] / LONG;
+}
+
+double
+price_least_each_us(struct pricing *p, const struct kernel *k)
+{
+	const struct ir_node *n;
+
+	if (k->kind == KERNEL_CONTRACTION) {
+		n = price_main_node(p->m, k, IRF_CONTRACTS, IRF_PAIRS);
+		return dot_each_us(p, k, ir_type(p->m, n->result));
+	}
+	return k->kind == KERNEL_ATTENTION && !p->traits->unfused
+		? attention_each_us(p, k) : 0;
 }
 
 /*

@@ -83,7 +83,8 @@ compose_stage(struct trial *x, uint32_t stage)
 	}
 	piece_price(&x->s->pieces, &key, x->t, c, dev);
 	piece_stage_price(&x->s->space, c, dev, lo, hi, x->p.stage[stage]);
-	piece_stage_least(&x->s->space, x->cost, x->known, dev, lo, hi,
+	piece_stage_least(&x->s->space, x->cost,
+			  x->known ? x->known->maps[0] : NULL, dev, lo, hi,
 			  x->least[stage]);
 	raise_to_link(x, stage);
 	if (choice != x->choice[stage]) {
@@ -256,6 +257,26 @@ pipeline_us(struct trial *x)
 		around += us;
 	}
 	return most;
+}
+
+bool
+trial_is_slow(struct trial *x, uint32_t rank, double us)
+{
+	double around = 0;
+	uint32_t priced = 0, i;
+
+	for (i = 0; i < rank; i++) {
+		priced = x->again[i] ? priced : i;
+		around += x->least[priced][SCHED_F] +
+			  x->least[priced][SCHED_B] +
+			  x->p.hop_us * (x->t->sched->split ? 1 : 2);
+	}
+	us = around + us * (double)x->t->nmicrobatches;
+	if (us < x->s->worst_us) {
+		return false;
+	}
+	trial_least(x, us);
+	return true;
 }
 
 void

@@ -226,6 +226,9 @@ fit_rank(struct trial_rank *f, double *bytes)
 	if (f->x->key.offload & PLAN_OFFLOAD_SAVES || is_proved_full(f)) {
 		return TRIAL_FULL;
 	}
+	if (trial_is_slow_rank(f)) {
+		return TRIAL_CUT;
+	}
 	if (may_fit(f) && choose(f, bytes)) {
 		return TRIAL_FITS;
 	}

@@ -69,9 +69,23 @@ void trial_choose_least(struct trial_rank *f);
  */
 double trial_least_bytes(struct trial_rank *f, enum trial_source from);
 /*
+ * Bytes of a stage with a way, as the program for one sequence is.  Those of
+ * all stages of a rank add up to less than what it has, whatever else it keeps.
+ */
+double trial_sure_bytes(const struct trial_rank *f, uint32_t stage,
+			uint32_t way);
+/*
  * Chooses another way for a stage as long as the rank then has fewer bytes, by
  * the programs of the plan's lengths.
  */
 void trial_lower_bytes(struct trial_rank *f);
+
+/* ---- search_slow.c ----------------------------------------------------- */
+
+/*
+ * Whether the plan's bound is above the plans found with all ways with which
+ * this rank may fit.
+ */
+bool trial_is_slow_rank(struct trial_rank *f);
 
 #endif

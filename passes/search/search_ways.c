@@ -389,6 +389,15 @@ bytes_then(const struct trial_rank *f, uint32_t stage,
 	       slot_bytes(f, stage, b->top, THEN) + sent_bytes(f, b);
 }
 
+double
+trial_sure_bytes(const struct trial_rank *f, uint32_t stage, uint32_t way)
+{
+	struct piece_bytes b;
+
+	set_sure(f, stage, way, &b);
+	return bytes_then(f, stage, &b);
+}
+
 /* What a stage has at least of each kind of bytes, with any of its ways. */
 struct least {
 	struct piece_bytes each;	/* by itself, whatever way has it */

@@ -108,11 +108,12 @@ static const char narrow[] =
 
 /*
  * How near bounds come to the quickest of all ways: before any is known, and
- * with the maps of all.
+ * with the maps of all.  And of each way to its own time, with what it computes
+ * again.
  */
 struct nearness {
-	double ratios, known, links;
-	int n, ways, nlinks;
+	double ratios, known, links, own;
+	int n, ways, nlinks, nown;
 };
 
 /* What a piece takes as shown, forward and altogether. */
@@ -166,14 +167,14 @@ way_prices(struct stand *x, const struct drawn *d, uint32_t way)
 /* What all inner layers take, forward and altogether. */
 static struct shown
 inner_least(struct stand *x, const struct drawn *d,
-	    const struct piece_choices *ways)
+	    const struct piece_maps *maps)
 {
 	struct piece_cost *c = piece_cost_of(&x->pieces, &d->key, &d->t);
 	double us[SCHED_NKINDS], top[SCHED_NKINDS];
 	struct shown all = { 0, 0 };
 	uint32_t k;
 
-	piece_stage_least(&x->space, c, ways, 0, 1, x->space.nlayers - 1, us);
+	piece_stage_least(&x->space, c, maps, 0, 1, x->space.nlayers - 1, us);
 	piece_stage_least(&x->space, c, NULL, 0, 1, 1, top);
 	for (k = 0; k < SCHED_NKINDS; k++) {
 		all.forward += k == SCHED_F ? us[k] - top[k] : 0;
@@ -243,6 +244,28 @@ check_link(struct stand *x, const struct drawn *d,
 	}
 }
 
+/* No way is quicker than its own bound. */
+static void
+check_own(struct stand *x, const struct drawn *d,
+	  const struct piece_choices *ways, struct nearness *near)
+{
+	uint32_t i;
+
+	for (i = 0; i < ways->at.n; i++) {
+		const struct piece_choice *c = &ways->at.at[i];
+		const struct piece_prices *fn = way_prices(x, d, c->nth);
+		struct shown least = inner_least(x, d, c->maps[0]), us;
+
+		if (fn) {
+			us = inner_shown(x, fn);
+			assert_true(least.forward <= us.forward * (1 + 1e-9));
+			assert_true(least.all <= us.all * (1 + 1e-9));
+			near->own += us.all > 0 ? least.all / us.all : 1;
+			near->nown++;
+		}
+	}
+}
+
 static void
 check_ways(struct stand *x, const struct drawn *d, struct nearness *near)
 {
@@ -256,7 +279,7 @@ check_ways(struct stand *x, const struct drawn *d, struct nearness *near)
 	assert_non_null(none);
 	ways = piece_choices_of(&x->pieces, &d->key, &d->t);
 	assert_non_null(ways);
-	known = inner_least(x, d, ways);
+	known = inner_least(x, d, ways->maps[0]);
 	w = piece_sharding_of(&x->pieces, &d->key, &d->t)->on->like;
 	for (i = 0; i < w->words.n; i++) {
 		way = way_prices(x, d, i);
@@ -271,6 +294,7 @@ check_ways(struct stand *x, const struct drawn *d, struct nearness *near)
 		near->ways++;
 	}
 	check_link(x, d, ways, near);
+	check_own(x, d, ways, near);
 	if (isfinite(quickest) && quickest > 0) {
 		near->ratios += inner_least(x, d, NULL).all / quickest;
 		near->known += known.all / quickest;
@@ -351,6 +375,9 @@ test_least(void **state)
 		      near.ways, near.n, near.ratios / near.n,
 		      near.known / near.n, large.ways, large.n,
 		      large.ratios / large.n, large.known / large.n);
+	print_message("of a way its own bound is %.3f, of large models %.3f\n",
+		      near.own / near.nown, large.own / large.nown);
+	assert_true(large.own > 0.85 * large.nown);
 	assert_true(near.ways > 8 * near.n && near.n > 5 * n);
 	assert_true(large.ratios > 0.7 * large.n);
 }
