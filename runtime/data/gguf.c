@@ -90,6 +90,7 @@ static const struct {
 	[RT_GGUF_LAYER_EPS] = { "attention.layer_norm_epsilon",
 				RT_GGUF_STARCODER2 },
 	[RT_GGUF_TURN_FACTOR] = { "rope.scaling.attn_factor", RT_GGUF_PHI3 },
+	[RT_GGUF_NEAR_THETA] = { "rope.freq_base_swa", RT_GGUF_GEMMA3 },
 	[RT_GGUF_QUERY_RANK] = { "attention.q_lora_rank", RT_GGUF_DEEPSEEK2 },
 	[RT_GGUF_RANK] = { "attention.kv_lora_rank", RT_GGUF_DEEPSEEK2 },
 	[RT_GGUF_LATENT_KEY_DIM] = { "attention.key_length_mla",

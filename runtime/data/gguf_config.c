@@ -455,7 +455,8 @@ add_gemma(struct configuring *c)
 		add_real_or(c, "attn_logit_softcapping", RT_GGUF_ATTENTION_CAP,
 			    50);
 	} else {
-		add_real(c, "rope_local_base_freq", 10000);
+		add_real_or(c, "rope_local_base_freq", RT_GGUF_NEAR_THETA,
+			    10000);
 	}
 	add_real_or(c, "final_logit_softcapping", RT_GGUF_LOGIT_CAP,
 		    is_of(c, RT_GGUF_GEMMA2) ? 30 : 0);

@@ -74,11 +74,10 @@ static const struct rule rules[] = {
 	[QWEN2] = { .nfc = true, .splits = { WORDS("\\p{N}") } },
 	[TEKKEN] = { .splits = { CASED("", "\\p{N}") } },
 	[O200K] = { .splits = { CASED(SUFFIX "?", "\\p{N}{1,3}") } },
-	/* the pattern before CJK is \s+$, of a piece without line ends */
 	[DEEPSEEK] = { .splits = {
 		"[\\r\\n]", "\\s?[" LETTERS "]+",
 		"\\s?[!-/:-~\uff01-\uff0f\uff1a-\uff5e\u2018-\u201f"
-		"\u3000-\u3002]+", "\\s+(?![\\s\\S])", CJK, "\\p{N}+" } },
+		"\u3000-\u3002]+", "\\s+$", CJK, "\\p{N}+" } },
 	[DEEPSEEK_CODER] = { .splits = { "[\\r\\n]", "\\s?\\p{L}+",
 					 "\\s?\\p{P}+", CJK, "\\p{N}" } },
 	[DEEPSEEK3] = { .splits = {

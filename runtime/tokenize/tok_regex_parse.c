@@ -322,6 +322,15 @@ bracket(struct re_parser *r, uint32_t *out)
 	return add_node(r, node, out);
 }
 
+/* Adds to a set what `.' is. */
+static bool
+all_but_line_end(struct re_parser *r, uint32_t set)
+{
+	return (rt_charset_range(r->alloc, &r->p->sets[set], '\n', '\n' + 1) &&
+		rt_charset_invert(r->alloc, &r->p->sets[set])) ||
+	       out_of_memory(r);
+}
+
 /*
  * A letter without case is both of its letters and what folds to them: the
  * long s and the sign of kelvin.  Oniguruma also matches some pairs by one
@@ -371,12 +380,7 @@ single(struct re_parser *r, uint32_t *out)
 		return false;
 	}
 	if (accept(r, ".")) {
-		if (!rt_charset_range(r->alloc, &r->p->sets[node.a], '\n',
-				      '\n' + 1) ||
-		    !rt_charset_invert(r->alloc, &r->p->sets[node.a])) {
-			return out_of_memory(r);
-		}
-		return add_node(r, node, out);
+		return all_but_line_end(r, node.a) && add_node(r, node, out);
 	}
 	if (accept(r, "\\")) {
 		if (!escaped(r, node.a, &c, &one)) {
@@ -445,6 +449,16 @@ group(struct re_parser *r, uint32_t *out)
 	return ok;
 }
 
+/* `$': the end, or a line end, comes next. */
+static bool
+line_end(struct re_parser *r, uint32_t *out)
+{
+	struct re_node node = { .kind = NOT_AHEAD };
+
+	return new_set(r, &node.a) && all_but_line_end(r, node.a) &&
+	       add_node(r, node, out);
+}
+
 static bool
 atom(struct re_parser *r, uint32_t *out)
 {
@@ -456,9 +470,12 @@ atom(struct re_parser *r, uint32_t *out)
 	if (accept(r, "[")) {
 		return bracket(r, out);
 	}
-	if (strchr("^$*+?{", peek(r))) {
-		return refuse(r, start, strchr("^$", peek(r))
-			      ? "an anchor" : "a repetition of nothing");
+	if (accept(r, "$")) {
+		return line_end(r, out);
+	}
+	if (strchr("^*+?{", peek(r))) {
+		return refuse(r, start, peek(r) == '^' ? "a beginning"
+			      : "a repetition of nothing");
 	}
 	return single(r, out);
 }

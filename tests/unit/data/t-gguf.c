@@ -624,6 +624,12 @@ test_own_keys(void **state)
 		  "\"n_group\": 1,");
 	config_of("deepseek_v3", "deepseek2.expert_weights_norm", "\7\0\0\0\0",
 		  5, "\"norm_topk_prob\": false");
+	config_of("gemma3", "gemma3.context_length", none, 8,
+		  "no whole number for max_position_embeddings");
+	read_whole("gemma3");
+	insert_key(place_of("general.architecture") + 20 + 4 + 8 + 6,
+		   "gemma3.rope.freq_base_swa", 6, "\0\0\xfa\x44", 4);
+	config_has("\"rope_local_base_freq\": 2000.0");
 	/* a key of another family */
 	read_whole("gemma2");
 	insert_key(place_of("general.architecture") + 20 + 4 + 8 + 6,
