@@ -39,10 +39,13 @@ struct rt_gguf_view {
 	 * have the order that they are read in */
 	int64_t head_rows;
 	float less; /* what is subtracted from each number of an F32 */
-	int64_t shape[3]; /* of what is joined with `joined` */
-	/* NULL, or: this is a matrix of each head, [rank, keys], and that one
-	 * [values, rank]; what is read is [heads * (keys + values), rank] */
-	const struct rt_gguf_view *joined;
+	/* of a tensor whose numbers lie in another order, that is of several
+	 * matrices of so many rows and columns */
+	int64_t matrices, rows, cols;
+	/* of each matrix number (r, c) is read as number base + r * by_row +
+	 * c * by_col of so many; each = 0: it lies as it is read */
+	int64_t each, base, by_row, by_col;
+	const struct rt_gguf_view *joined; /* has the others of `each`; or NULL */
 };
 
 /* A bit for each family. */
@@ -98,14 +101,19 @@ struct rt_gguf_model {
 /* Bytes of a name in a file, which are at most 64, and of one here. */
 enum { RT_GGUF_MOST_NAME = 64, RT_GGUF_NAME_BYTES = 112 };
 
+/* What is read in another order than it lies in: the matrices of all heads or
+ * experts.  Keys and values are one tensor, head by head; so are gates and
+ * what is gated, of each expert the columns of both in turns. */
+enum rt_gguf_part { RT_GGUF_WHOLE, RT_GGUF_KEYS, RT_GGUF_VALUES, RT_GGUF_GATES,
+		    RT_GGUF_GATED, RT_GGUF_TURNED_PART };
+
 /* A tensor at Hugging Face. */
 struct rt_gguf_name {
 	char text[RT_GGUF_NAME_BYTES];
 	int64_t heads; /* whose halves take turns in its rows, or 0 */
 	bool plus_one; /* the file has one more in each number */
 	bool is_row; /* a matrix of one row, which the file has as a vector */
-	/* the first or second part of a tensor that is joined of two; or 0 */
-	int joins;
+	enum rt_gguf_part part;
 	/* it has the matrices of all experts: the one of number 7 has the name
 	 * with 7 in place of `*` */
 	bool experts;
@@ -135,6 +143,12 @@ const struct rt_gguf_type *rt_gguf_type(uint64_t number);
 extern const char rt_gguf_types[];
 
 /* ---- gguf_read.c ----------------------------------------------------- */
+
+/* A matrix that lies in another order than it is read in, as it is read. */
+struct rt_gguf_kept;
+/* NULL: no memory. */
+struct rt_gguf_kept *rt_gguf_kept_new(const struct rt_alloc *alloc);
+void rt_gguf_kept_free(struct rt_gguf_kept *k);
 
 /* Elements first .. first + n - 1 of a tensor that has a view. */
 enum rt_status rt_gguf_read(const struct rt_st *st,

@@ -46,9 +46,10 @@ static const struct rt_gguf_family families[] = {
 
 enum { NFAMILIES = sizeof(families) / sizeof(families[0]) };
 
-/* What rows of a tensor are: any, of heads that may take turns, the only one,
- * those of keys or of values that are read as one tensor */
-enum rows { ANY, QUERIES, KEYS, ONE, FIRST, SECOND };
+/* What rows of a tensor are: any, of heads that may take turns, the only one;
+ * or which part of what is read in another order they are. */
+enum rows { ANY, QUERIES, KEYS, ONE, PARTS,
+	    KEYS_OF = PARTS + RT_GGUF_KEYS, VALUES_OF, GATES, GATED, TURNED };
 
 /* Of tensors outside of layers, less ".weight". */
 static const struct {
@@ -82,8 +83,8 @@ static const struct {
 	{ "attn_kv_a_norm", "self_attn.kv_a_layernorm", ANY,
 	  RT_GGUF_DEEPSEEK2 },
 	{ "attn_kv_b", "self_attn.kv_b_proj", ANY, RT_GGUF_DEEPSEEK2 },
-	{ "attn_k_b", "self_attn.kv_b_proj", FIRST, RT_GGUF_DEEPSEEK2 },
-	{ "attn_v_b", "self_attn.kv_b_proj", SECOND, RT_GGUF_DEEPSEEK2 },
+	{ "attn_k_b", "self_attn.kv_b_proj", KEYS_OF, RT_GGUF_DEEPSEEK2 },
+	{ "attn_v_b", "self_attn.kv_b_proj", VALUES_OF, RT_GGUF_DEEPSEEK2 },
 	{ "attn_output", "self_attn.o_proj", ANY, RT_GGUF_ALL },
 	{ "attn_q_norm", "self_attn.q_norm", ANY, RT_GGUF_ALL },
 	{ "attn_k_norm", "self_attn.k_norm", ANY, RT_GGUF_ALL },
@@ -214,8 +215,8 @@ rt_gguf_name(const struct rt_gguf_model *m, const char *name,
 		 rt_ends_in(inner[i].ours, "_bias") ? "" : tail);
 	out->experts = strchr(inner[i].ours, '*') != NULL;
 	out->is_row = inner[i].rows == ONE;
-	out->joins = inner[i].rows == FIRST ? 1 : inner[i].rows == SECOND ? 2
-									   : 0;
+	out->part = inner[i].rows > PARTS
+		? (enum rt_gguf_part)(inner[i].rows - PARTS) : RT_GGUF_WHOLE;
 	if (m->family->turns && inner[i].rows == QUERIES) {
 		out->heads = m->heads;
 	} else if (m->family->turns && inner[i].rows == KEYS) {

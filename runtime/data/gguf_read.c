@@ -6,6 +6,7 @@
 
 #include "runtime/elems.h"
 
+#include <pthread.h>
 #include <string.h>
 
 enum { RAW_BYTES = 16384 }; /* of blocks, at a time */
@@ -72,17 +73,75 @@ subtract(char *at, int64_t n, float less)
 	}
 }
 
-/* ---- two tensors that are read as one ----------------------------------- */
+/* ---- matrices in another order ------------------------------------------- */
 
-/* Numbers `first` on of one of both, in whatever type they are, as f32. */
+/*
+ * One matrix as it is read, since whoever reads asks for some of its rows at a
+ * time, and each has numbers of all rows of the file.
+ */
+struct rt_gguf_kept {
+	struct rt_alloc alloc;
+	pthread_mutex_t lock;
+	const struct rt_gguf_view *of; /* NULL: none is kept */
+	int64_t which;
+	float *numbers, *rows; /* BAND rows of the file */
+	int64_t capacity, rows_capacity;
+};
+
+enum { BAND = 16 }; /* rows of the file that are moved at a time */
+
+struct rt_gguf_kept *
+rt_gguf_kept_new(const struct rt_alloc *alloc)
+{
+	struct rt_gguf_kept *k = rt_resize(alloc, NULL, 1, sizeof(*k));
+
+	if (k) {
+		memset(k, 0, sizeof(*k));
+		k->alloc = *alloc;
+		pthread_mutex_init(&k->lock, NULL);
+	}
+	return k;
+}
+
+void
+rt_gguf_kept_free(struct rt_gguf_kept *k)
+{
+	struct rt_alloc a;
+
+	if (k) {
+		a = k->alloc;
+		pthread_mutex_destroy(&k->lock);
+		rt_release(&a, k->numbers);
+		rt_release(&a, k->rows);
+		rt_release(&a, k);
+	}
+}
+
+static bool
+reserve(const struct rt_alloc *a, float **at, int64_t *capacity, int64_t n)
+{
+	float *more;
+
+	if (n > *capacity) {
+		more = rt_resize(a, *at, (size_t)n, sizeof(*more));
+		if (!more) {
+			return false;
+		}
+		*at = more;
+		*capacity = n;
+	}
+	return true;
+}
+
+/* Numbers `first` on of a tensor of the file, of whatever type, as f32. */
 static enum rt_status
 read_f32(const struct rt_shard *s, const struct rt_st_tensor *t,
 	 const struct rt_gguf_view *v, int64_t first, int64_t n, float *out,
 	 struct rt_error *err)
 {
 	int64_t bytes = v->type->bytes, i;
-	enum rt_status status;
 	const char *raw = (const char *)out;
+	enum rt_status status;
 
 	if (v->type->widen) {
 		return read_blocks(s, t, v, first, n, (char *)out, err);
@@ -101,47 +160,79 @@ read_f32(const struct rt_shard *s, const struct rt_st_tensor *t,
 	return status;
 }
 
-/* Of one head, [keys + values, rank], numbers `first` on; `keys` has place for
- * its keys, [rank, keys] in the file. */
+/* Puts the numbers of one matrix of the file where they are read. */
 static enum rt_status
-read_head(const struct rt_shard *s, const struct rt_st_tensor *t, int64_t head,
-	  int64_t first, int64_t n, float *keys, float *out,
-	  struct rt_error *err)
+put_matrix(struct rt_gguf_kept *k, const struct rt_shard *s,
+	   const struct rt_st_tensor *t, const struct rt_gguf_view *v,
+	   int64_t which, struct rt_error *err)
 {
-	const struct rt_gguf_view *k = t->view, *v = k->joined;
-	int64_t rank = k->shape[1], nkeys = k->shape[2];
-	int64_t each = rank * nkeys, values = v->shape[1] * rank;
 	enum rt_status status = RT_OK;
+	int64_t row, n, r, c;
 
-	if (first < each) {
-		status = read_f32(s, t, k, head * each, each, keys, err);
+	if (!reserve(&k->alloc, &k->rows, &k->rows_capacity, BAND * v->cols)) {
+		return rt_no_memory(err, s->path);
 	}
-	for (; n > 0 && first < each && status == RT_OK; first++, n--) {
-		*out++ = keys[first % rank * nkeys + first / rank];
+	for (row = 0; row < v->rows && status == RT_OK; row += n) {
+		float *to = k->numbers + v->base + row * v->by_row;
+
+		n = v->rows - row < BAND ? v->rows - row : BAND;
+		status = read_f32(s, t, v, (which * v->rows + row) * v->cols,
+				  n * v->cols, k->rows, err);
+		for (c = 0; c < v->cols && status == RT_OK; c++) {
+			for (r = 0; r < n; r++) {
+				to[c * v->by_col + r * v->by_row] =
+					k->rows[r * v->cols + c];
+			}
+		}
 	}
-	return n == 0 || status != RT_OK ? status
-		: read_f32(s, t, v, head * values + first - each, n, out, err);
+	return status;
 }
 
 static enum rt_status
-read_joined(const struct rt_st *st, const struct rt_st_tensor *t,
-	    int64_t first, int64_t n, float *out, struct rt_error *err)
+keep(struct rt_gguf_kept *k, const struct rt_shard *s,
+     const struct rt_st_tensor *t, int64_t which, struct rt_error *err)
 {
-	const struct rt_shard *s = &st->shards[t->shard];
-	const struct rt_gguf_view *k = t->view;
-	int64_t each = k->shape[1] * (k->shape[2] + k->joined->shape[1]), some;
-	float *keys = rt_resize(&st->alloc, NULL, (size_t)(k->shape[1] *
-				k->shape[2]), sizeof(*keys));
-	enum rt_status status = keys ? RT_OK : rt_no_memory(err, s->path);
+	const struct rt_gguf_view *v = t->view;
+	enum rt_status status;
 
-	for (; n > 0 && status == RT_OK; first += some, n -= some) {
-		some = each - first % each;
-		some = n < some ? n : some;
-		status = read_head(s, t, first / each, first % each, some, keys,
-				   out, err);
-		out += some;
+	if (k->of == v && k->which == which) {
+		return RT_OK;
 	}
-	rt_release(&st->alloc, keys);
+	k->of = NULL;
+	if (!reserve(&k->alloc, &k->numbers, &k->capacity, v->each)) {
+		return rt_no_memory(err, s->path);
+	}
+	status = put_matrix(k, s, t, v, which, err);
+	if (status == RT_OK && v->joined) {
+		status = put_matrix(k, s, t, v->joined, which, err);
+	}
+	if (status == RT_OK) {
+		k->of = v;
+		k->which = which;
+	}
+	return status;
+}
+
+static enum rt_status
+read_placed(const struct rt_st *st, const struct rt_st_tensor *t,
+	    int64_t first, int64_t n, char *out, struct rt_error *err)
+{
+	struct rt_gguf_kept *k = st->kept;
+	int64_t each = t->view->each, some, at;
+	enum rt_status status = RT_OK;
+
+	pthread_mutex_lock(&k->lock);
+	for (; n > 0 && status == RT_OK; first += some, n -= some) {
+		at = first % each;
+		some = n < each - at ? n : each - at;
+		status = keep(k, &st->shards[t->shard], t, first / each, err);
+		if (status == RT_OK) {
+			memcpy(out, k->numbers + at,
+			       (size_t)some * sizeof(*k->numbers));
+		}
+		out += some * (int64_t)sizeof(*k->numbers);
+	}
+	pthread_mutex_unlock(&k->lock);
 	return status;
 }
 
@@ -155,8 +246,8 @@ rt_gguf_read(const struct rt_st *st, const struct rt_st_tensor *t,
 	enum rt_status status = RT_OK;
 	char *to = out;
 
-	if (v->joined) {
-		return read_joined(st, t, first, n, out, err);
+	if (v->each > 0) {
+		return read_placed(st, t, first, n, out, err);
 	}
 	for (; n > 0 && status == RT_OK; first += some, n -= some) {
 		int64_t r = first / v->columns, c = first % v->columns;

@@ -96,21 +96,21 @@ check_experts(struct gguf_reading *r, const struct rt_st_tensor *t, int64_t at)
 	}
 }
 
-/* One of two that become one, whose parts are put together by join(). */
+/* A matrix for each head or expert; of biases, a vector. */
 static void
-check_joined(struct gguf_reading *r, struct rt_st_tensor *t,
-	     struct rt_gguf_view *v, int64_t at)
+find_matrices(struct gguf_reading *r, struct rt_st_tensor *t,
+	      struct rt_gguf_view *v, enum rt_gguf_part part, int64_t at)
 {
-	int i;
+	bool is_bias = part == RT_GGUF_GATES || part == RT_GGUF_GATED;
 
-	if (t->ndim != 3) {
+	if (t->ndim != 3 && !(is_bias && t->ndim == 2)) {
 		rt_gguf_fail(r, at, "found %d dimensions, expected 3: a matrix "
-			     "of each head", t->ndim);
+			     "of each head or expert", t->ndim);
 		return;
 	}
-	for (i = 0; i < 3; i++) {
-		v->shape[i] = t->shape[i];
-	}
+	v->matrices = t->shape[0];
+	v->rows = t->shape[1];
+	v->cols = t->ndim == 3 ? t->shape[2] : 1;
 }
 
 static void
@@ -160,8 +160,8 @@ read_tensor(struct gguf_reading *r, size_t i)
 		t->shape[t->ndim++] = t->shape[0];
 		t->shape[0] = 1;
 	}
-	if (r->status == RT_OK && r->names[i].joins) {
-		check_joined(r, t, v, at);
+	if (r->status == RT_OK && r->names[i].part != RT_GGUF_WHOLE) {
+		find_matrices(r, t, v, r->names[i].part, at);
 	}
 	if (r->status == RT_OK && r->names[i].plus_one) {
 		v->less = 1;
@@ -288,7 +288,7 @@ add_part(struct gguf_reading *r, const struct rt_st_tensor *all,
 	t->end = t->begin + bytes;
 	/* What is read through a view is said to be as it is read. */
 	if (v->type->widen || v->head_rows > 0 || v->less != 0 ||
-	    name->joins) {
+	    name->part != RT_GGUF_WHOLE) {
 		t->view = v;
 		t->begin = 0;
 		t->end = rt_st_elems(t) * v->elem_bytes;
@@ -337,66 +337,114 @@ by_name(const void *a, const void *b)
 	return order != 0 ? order : t->view < u->view ? -1 : t->view > u->view;
 }
 
-/* What part of a tensor that is joined of two this is, or 0. */
-static int
+static enum rt_gguf_part
 part_of(const struct gguf_reading *r, const struct rt_st_tensor *t)
 {
-	return t->view ? r->names[t->view - r->views].joins : 0;
+	return t->view ? r->names[t->view - r->views].part : RT_GGUF_WHOLE;
 }
 
-/* Makes one of what both parts are. */
+/* Says where numbers of a matrix are read. */
+static void
+place(struct rt_gguf_view *v, int64_t each, int64_t base, int64_t by_row,
+      int64_t by_col)
+{
+	v->each = each;
+	v->base = base;
+	v->by_row = by_row;
+	v->by_col = by_col;
+}
+
+/* What is read is of f32, and has these sizes; the first two of `matrices` as
+ * one if there are two. */
+static void
+reshape(struct rt_st_tensor *t, struct rt_gguf_view *v, int64_t rows,
+	int64_t cols, int ndim)
+{
+	v->elem_bytes = sizeof(float);
+	t->dtype = RT_F32;
+	t->ndim = ndim;
+	t->shape[0] = ndim == 2 ? v->matrices * rows : v->matrices;
+	t->shape[ndim - 2] = ndim == 2 ? t->shape[0] : rows;
+	t->shape[ndim - 1] = cols;
+	t->begin = 0;
+	t->end = rt_st_elems(t) * v->elem_bytes;
+}
+
+/* Makes one tensor of keys, or gates, and what goes with them. */
 static void
 join(struct gguf_reading *r, struct rt_st_tensor *t,
-     const struct rt_st_tensor *values)
+     const struct rt_st_tensor *other)
 {
-	struct rt_gguf_view *k = &r->views[t->view - r->views];
-	const int64_t *v = values->view->shape;
+	struct rt_gguf_view *v = &r->views[t->view - r->views];
+	struct rt_gguf_view *w = &r->views[other->view - r->views];
+	bool of_heads = part_of(r, t) == RT_GGUF_KEYS;
+	int64_t each;
 
-	if (k->shape[0] != v[0] || k->shape[1] != v[2]) {
-		rt_gguf_fail(r, -1, "found keys of %" PRId64 " heads of rank %"
-			     PRId64 " and values of %" PRId64 " of rank %"
-			     PRId64 ", expected the same", k->shape[0],
-			     k->shape[1], v[0], v[2]);
+	if (v->matrices != w->matrices || (of_heads ? v->rows != w->cols
+		: v->rows != w->rows || v->cols != w->cols)) {
+		rt_gguf_fail(r, -1, "found %" PRId64 " matrices of %" PRId64
+			     " by %" PRId64 " beside %" PRId64 " of %" PRId64
+			     " by %" PRId64 ", expected what goes with them",
+			     v->matrices, v->rows, v->cols, w->matrices,
+			     w->rows, w->cols);
 		return;
 	}
-	k->joined = values->view;
-	k->elem_bytes = sizeof(float);
-	t->dtype = RT_F32;
-	t->ndim = 2;
-	t->shape[0] = v[0] * (k->shape[2] + v[1]);
-	t->shape[1] = v[2];
-	t->begin = 0;
-	t->end = rt_st_elems(t) * k->elem_bytes;
+	v->joined = w;
+	if (of_heads) {
+		each = v->rows * (v->cols + w->rows);
+		place(v, each, 0, 1, v->rows);
+		place(w, each, v->cols * v->rows, v->rows, 1);
+		reshape(t, v, v->cols + w->rows, v->rows, 2);
+		return;
+	}
+	each = 2 * v->rows * v->cols;
+	place(v, each, 0, 2, 2 * v->rows);
+	place(w, each, 1, 2, 2 * v->rows);
+	if (t->ndim == 2) {
+		reshape(t, v, 1, 2 * v->rows, 2);
+	} else {
+		reshape(t, v, v->cols, 2 * v->rows, 3);
+	}
 }
 
-/* Of tensors in order, those that are two parts become one. */
+/* Of tensors in order, makes what is read of those that are parts. */
 static void
 join_all(struct gguf_reading *r)
 {
 	struct rt_header *h = &r->st->header;
+	enum rt_gguf_part part, first;
 	size_t i, n = 0;
 
-	for (i = 0; i < h->n && r->status == RT_OK; i++) {
+	for (i = 0; i < h->n && r->status == RT_OK; i++, n++) {
 		struct rt_st_tensor *t = &h->tensors[i], *next = t + 1;
-		int part = part_of(r, t);
-		bool has_both = part && i + 1 < h->n &&
-				part_of(r, next) == 3 - part &&
-				strcmp(t->name, next->name) == 0;
 
+		part = part_of(r, t);
 		r->tensor = t->name;
-		if (part && !has_both) {
-			rt_gguf_fail(r, -1, "found only one of attn_k_b and "
-				     "attn_v_b, expected both");
-		} else if (part) {
-			h->tensors[n] = part == 1 ? *t : *next;
-			join(r, &h->tensors[n], part == 1 ? next : t);
-			n++;
-			i++;
-		} else {
-			h->tensors[n++] = *t;
+		if (part == RT_GGUF_TURNED_PART) {
+			struct rt_gguf_view *v = &r->views[t->view - r->views];
+
+			place(v, v->rows * v->cols, 0, 1, v->rows);
+			reshape(t, v, v->cols, v->rows, 3);
 		}
+		if (part == RT_GGUF_WHOLE || part == RT_GGUF_TURNED_PART) {
+			h->tensors[n] = *t;
+			continue;
+		}
+		first = part <= RT_GGUF_VALUES ? RT_GGUF_KEYS : RT_GGUF_GATES;
+		if (i + 1 == h->n || strcmp(t->name, next->name) != 0 ||
+		    part_of(r, next) != 2 * first + 1 - part) {
+			rt_gguf_fail(r, -1, "found one of two tensors that are "
+				     "read as this, expected both: %s",
+				     first == RT_GGUF_KEYS
+				     ? "attn_k_b and attn_v_b"
+				     : "ffn_gate_exps and ffn_up_exps");
+			break;
+		}
+		h->tensors[n] = part == first ? *t : *next;
+		join(r, &h->tensors[n], part == first ? next : t);
+		i++;
 	}
-	h->n = n;
+	h->n = r->status == RT_OK ? n : 0;
 	r->tensor = NULL;
 }
 
@@ -408,6 +456,13 @@ sort(struct gguf_reading *r)
 
 	qsort(h->tensors, h->n, sizeof(*h->tensors), by_name);
 	join_all(r);
+	for (i = 0; i < h->n && !r->st->kept && r->status == RT_OK; i++) {
+		if (h->tensors[i].view && h->tensors[i].view->each > 0) {
+			r->st->kept = rt_gguf_kept_new(&r->st->alloc);
+			r->status = r->st->kept ? RT_OK
+				: rt_no_memory(r->err, r->s->path);
+		}
+	}
 	for (i = 1; i < h->n && r->status == RT_OK; i++) {
 		r->tensor = h->tensors[i].name;
 		if (strcmp(h->tensors[i - 1].name, r->tensor) == 0) {

@@ -21,6 +21,7 @@
 #include <string.h>
 
 #include "runtime/json.h"
+#include "runtime/data/gguf.h"
 #include "runtime/data/quantised.h"
 #include "runtime/data/safetensors.h"
 
@@ -576,6 +577,7 @@ rt_st_free(struct rt_st *st)
 	rt_release(&alloc, st->packed);
 	rt_release(&alloc, st->packed_names);
 	rt_unpacker_free(st->unpacker);
+	rt_gguf_kept_free(st->kept);
 	rt_release(&alloc, st->views);
 	rt_release(&alloc, st->gguf);
 	rt_release(&alloc, st);

@@ -46,6 +46,7 @@ struct rt_st {
 	struct rt_unpacker *unpacker;
 	/* of tensors of a GGUF file: gguf.h */
 	struct rt_gguf_view *views;
+	struct rt_gguf_kept *kept; /* NULL: none lies in another order */
 	struct rt_gguf_model *gguf; /* NULL: it is no such file */
 };
 

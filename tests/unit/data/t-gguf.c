@@ -329,9 +329,10 @@ test_joined(void **state)
 	(void)state;
 	read_whole("deepseek_v3");
 	refuse(place_of("blk.0.attn_v_b.weight") + 11, 'z',
-	       "found only one of attn_k_b and attn_v_b, expected both");
+	       "found one of two tensors that are read as this, expected "
+	       "both: attn_k_b and attn_v_b");
 	refuse(place_of("blk.0.attn_k_b.weight") + 11, 'z',
-	       "found only one of attn_k_b and attn_v_b, expected both");
+	       "expected both: attn_k_b and attn_v_b");
 	/* [rank 4, values 3, heads 4], the first of which comes first */
 	sizes = whole_file + place_of("blk.1.attn_v_b.weight") + 21 + 4;
 	assert_int_equal(sizes[0], 4);
@@ -339,8 +340,9 @@ test_joined(void **state)
 	sizes[0] = 3;
 	sizes[8] = 4;
 	assert_int_equal(try_bytes(whole_file, file_bytes, &err), RT_FORMAT);
-	assert_non_null(strstr(err.message, "found keys of 4 heads of rank 4 "
-			       "and values of 4 of rank 3, expected the same"));
+	assert_non_null(strstr(err.message, "found 4 matrices of 4 by 2 "
+			       "beside 4 of 4 by 3, expected what goes with "
+			       "them"));
 }
 
 /* Experts of some layers are more tensors than there may be. */
