@@ -19,6 +19,7 @@
 #include "runtime/emulate/emulate.h"
 #include "tests/unit/shared/t-attention.h"
 #include "tests/unit/shared/t-left-out.h"
+#include "tests/unit/shared/t-today.h"
 
 #define USUAL_UNITS 132		/* multiprocessors of H100 SXM */
 
@@ -944,9 +945,5 @@ main(void)
 	}
 	b.arch = "sm_80";
 	b.flags = getenv("T_CHECK") ? RT_EMU_CHECK : 0;
-	if (getenv("T_ONLY")) {
-		cmocka_set_test_filter(getenv("T_ONLY"));
-	}
-	return cmocka_run_group_tests_name("cuda-attention", tests, NULL,
-					   NULL);
+	return t_run_today(tests, sizeof tests / sizeof tests[0], 10);
 }

@@ -1,11 +1,13 @@
 /*
  * Contractions of a GPU, on the emulator: random shapes, orders of dims,
- * batches, dtypes, views and epilogues; experts; models.
+ * batches, dtypes, views and epilogues; experts; models.  T_ONLY='*groups' runs
+ * some of the tests.
  */
 #include "tests/unit/cuda/t-cuda.h"
 #include "codegen/cg.h"
 #include "tests/unit/shared/t-dot-text.h"
 #include "tests/unit/shared/t-models.h"
+#include "tests/unit/shared/t-today.h"
 
 #define DIMS \
 	"llmc-ir 1\ndim m = 70\ndim n = 90\ndim k = 72\ndim e = 5\n" \
@@ -848,8 +850,5 @@ main(void)
 	if (t_left_out()) {
 		return 77;
 	}
-	if (getenv("T_CUDA_ONLY")) {
-		cmocka_set_test_filter(getenv("T_CUDA_ONLY"));
-	}
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return t_run_today(tests, sizeof tests / sizeof tests[0], 7);
 }

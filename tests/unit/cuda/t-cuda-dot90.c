@@ -6,6 +6,7 @@
  */
 #include "tests/unit/cuda/t-cuda.h"
 #include "tests/unit/shared/t-dot-text.h"
+#include "tests/unit/shared/t-today.h"
 
 /* ---- random texts ---- */
 
@@ -586,8 +587,5 @@ main(void)
 	if (t_left_out()) {
 		return 77;
 	}
-	if (getenv("T_ONLY")) {
-		cmocka_set_test_filter(getenv("T_ONLY"));
-	}
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return t_run_today(tests, sizeof tests / sizeof tests[0], 8);
 }
