@@ -7,40 +7,53 @@ need llvm nvrtc compiler
 # these kernels run often
 unset LLMC_LINKER
 
-# Instructions are compiled in earnest, kernels of plans elsewhere. What is
-# exported lends its plan to the driver.
-CASES='primitives nccl' "$tests/gpu/run" prepare plans >out 2>err ||
-	fail prepare
 fake_nvrtc || fail 'no NVRTC of the tests'
-CASES=pipe LLMC_LINKER="$linker -O0 -Wl,-E" "$tests/gpu/run" prepare plans \
-	>out 2>err || fail 'prepare pipe'
-"$tests/gpu/run" plans emulate >out 2>err || fail emulate
-grep -q '^PASS pipe : losses are' out || fail 'nothing was compared'
-grep -q '^PASS primitives: [1-9][0-9]* are' out || fail 'no instruction was compared'
 fake_gpus || fail 'no driver, or no NCCL'
 export FAKE_NCCL_LOG="$tmp/talks"
-for devices in 1 2; do
-	FAKE_DEVICES=$devices "$tests/gpu/run" plans >out 2>err ||
-		fail "the driver of the tests, $devices devices"
-	[ "$(grep -c ^PASS out)" -eq 5 ] || fail "not five: $devices"
-done
-grep -q '^PASS nccl: NCCL 2.28.9 on Fake 0, .* 5 times all came' out ||
-	fail 'no communicator of one rank'
-LLMC_LIBNCCL=/nonexistent.so plans/nccl/nccl >out 2>err
-[ $? -eq 77 ] && grep -q 'is missing, by which GPUs' err ||
-	fail 'no NCCL, and not left out'
-FAKE_NCCL_FAIL=9 plans/nccl/nccl >out 2>err
-[ $? -eq 1 ] && grep -q '^nccl: .* a failure that was asked for' err ||
-	fail 'a call fails, and nobody says so'
-grep -q 'send [1-9].* left 0 0' talks || fail 'nothing went by NCCL'
+
+# Instructions are compiled in earnest, kernels of plans elsewhere. What is
+# exported lends its plan to the driver.
+scripts()
+{
+	LLMC_NVRTC='' CASES='primitives nccl' "$tests/gpu/run" prepare plans >out 2>err ||
+		fail prepare
+	CASES=pipe LLMC_LINKER="$linker -O0 -Wl,-E" "$tests/gpu/run" prepare plans \
+		>out 2>err || fail 'prepare pipe'
+	"$tests/gpu/run" plans emulate >out 2>err || fail emulate
+	grep -q '^PASS pipe : losses are' out || fail 'nothing was compared'
+	grep -q '^PASS primitives: [1-9][0-9]* are' out || fail 'no instruction was compared'
+	for devices in 1 2; do
+		FAKE_DEVICES=$devices "$tests/gpu/run" plans >out 2>err ||
+			fail "the driver of the tests, $devices devices"
+		[ "$(grep -c ^PASS out)" -eq 5 ] || fail "not five: $devices"
+	done
+	grep -q '^PASS nccl: NCCL 2.28.9 on Fake 0, .* 5 times all came' out ||
+		fail 'no communicator of one rank'
+	LLMC_LIBNCCL=/nonexistent.so plans/nccl/nccl >out 2>err
+	[ $? -eq 77 ] && grep -q 'is missing, by which GPUs' err ||
+		fail 'no NCCL, and not left out'
+	FAKE_NCCL_FAIL=9 plans/nccl/nccl >out 2>err
+	[ $? -eq 1 ] && grep -q '^nccl: .* a failure that was asked for' err ||
+		fail 'a call fails, and nobody says so'
+	grep -q 'send [1-9].* left 0 0' talks || fail 'nothing went by NCCL'
+
+	# Losses that are not the CPU's are seen, and so is another instruction.
+	sed '2s/[1-9]/0/' plans/pipe/losses >wrong && mv wrong plans/pipe/losses
+	sed '3s/ ./ x/' plans/primitives/primitives.out >wrong &&
+		mv wrong plans/primitives/primitives.out
+	"$tests/gpu/run" plans emulate >out 2>err && fail 'wrong losses pass'
+	grep -q '^FAIL pipe' out || fail 'wrong losses are not told'
+	grep -q '^FAIL primitives' out || fail 'wrong instructions are not told'
+	grep -q '^< stmatrix x' out || fail 'nobody says which'
+}
 
 # Microbatches whose values lie in the same places share their graphs: forward,
 # backward and update, and of the places of a pipeline the two or three slots
 # that 1f1b has. Backward of the first has its own, since it stores gradients.
-sed 's/batch = 4/batch = 8/' "$top_srcdir/examples/tiny-dense.llm" >many.llm
-for case in 1:pp=1:'graphs 34 of 4 leaks' \
-		2:pp=2,schedule=1f1b:'graphs 34 of [56] leaks' \
-		4:tp=2,dp=2:'graphs 18 of 4 leaks'; do
+# graphs DEVICES:PINS:WORDS: `many` is its plan
+graphs()
+{
+	case=$1
 	pins=${case#*:}
 	LLMC_LINKER="$linker -O0 -Wl,-E" "$LLMC" -w --draft --no-whole --arch sm_90a \
 		--target "h100x${case%%:*}" --pin "${pins%:*},microbatch=1" \
@@ -58,44 +71,152 @@ for case in 1:pp=1:'graphs 34 of 4 leaks' \
 		fail "$case leaves something: $(cat calls)"
 	grep '^early' calls | sort -u >early
 	grep -qx 'early 0' early && fail "$case: no kernel begins early"
-done
+}
 
 # Kernels begin early, before the one before them has ended, unless that is
 # switched off or the driver's graphs do not have it.
-for case in LLMC_EARLY_LAUNCH=0 FAKE_VERSION=12020; do
-	rm -f calls
-	env "$case" FAKE_LOG="$tmp/calls" FAKE_DEVICES=4 many/rank train \
-		--local --data draw --steps 3 >out 2>err || fail "train, $case"
-	sed -i 's/ [0-9.]* tokens.*//' out
-	cmp out out--no-graph || fail "other losses: $case"
-	[ "$(grep -cx 'early 0' calls)" -eq 4 ] || fail "$case: $(cat calls)"
-done
+early()
+{
+	for case in LLMC_EARLY_LAUNCH=0 FAKE_VERSION=12020; do
+		rm -f calls
+		env "$case" FAKE_LOG="$tmp/calls" FAKE_DEVICES=4 many/rank train \
+			--local --data draw --steps 3 >out 2>err || fail "train, $case"
+		sed -i 's/ [0-9.]* tokens.*//' out
+		cmp out out--no-graph || fail "other losses: $case"
+		[ "$(grep -cx 'early 0' calls)" -eq 4 ] || fail "$case: $(cat calls)"
+	done
+}
 
 # Groups of tp and of dp have a stream each, where NCCL orders launches, and
 # else one; memory is registered on all ranks or on none; and collectives that
 # two ranks share are launched in one order by both.
-for case in 2:FAKE_NCCL_UNREGISTERED=1 1:NCCL_LAUNCH_ORDER_IMPLICIT=0 \
-		1:FAKE_NCCL_VERSION=22500 1:FAKE_VERSION=12080; do
-	how=${case#*:}
-	rm -rf order calls && mkdir order
-	env "$how" FAKE_LOG="$tmp/calls" FAKE_NCCL_ORDER="$tmp/order" FAKE_DEVICES=4 many/rank train \
-		--local --data draw --steps 3 >out 2>err || fail "train, $how"
-	sed -i 's/ [0-9.]* tokens.*//' out
-	cmp out out--no-graph || fail "other losses: $how"
-	[ "$(grep -c "urgent ${case%%:*}$" calls)" -eq 4 ] ||
-		fail "$how has other streams: $(cat calls)"
-	shared=0
-	[ "$(find order -type f | wc -l)" -eq 4 ] || fail 'not four orders'
-	for a in order/*; do
-		for b in order/*; do
-			grep -F "$(cut -d' ' -f1 "$b" | sort -u)" "$a" >a.order
-			grep -F "$(cut -d' ' -f1 "$a" | sort -u)" "$b" >b.order
-			cmp a.order b.order || fail "$a and $b are in another order"
-			shared=$((shared + $(wc -l <a.order)))
+streams()
+{
+	for case in 2:FAKE_NCCL_UNREGISTERED=1 1:NCCL_LAUNCH_ORDER_IMPLICIT=0 \
+			1:FAKE_NCCL_VERSION=22500 1:FAKE_VERSION=12080; do
+		how=${case#*:}
+		rm -rf order calls && mkdir order
+		env "$how" FAKE_LOG="$tmp/calls" FAKE_NCCL_ORDER="$tmp/order" FAKE_DEVICES=4 many/rank train \
+			--local --data draw --steps 3 >out 2>err || fail "train, $how"
+		sed -i 's/ [0-9.]* tokens.*//' out
+		cmp out out--no-graph || fail "other losses: $how"
+		[ "$(grep -c "urgent ${case%%:*}$" calls)" -eq 4 ] ||
+			fail "$how has other streams: $(cat calls)"
+		shared=0
+		[ "$(find order -type f | wc -l)" -eq 4 ] || fail 'not four orders'
+		for a in order/*; do
+			for b in order/*; do
+				grep -F "$(cut -d' ' -f1 "$b" | sort -u)" "$a" >a.order
+				grep -F "$(cut -d' ' -f1 "$a" | sort -u)" "$b" >b.order
+				cmp a.order b.order || fail "$a and $b are in another order"
+				shared=$((shared + $(wc -l <a.order)))
+			done
 		done
+		[ "$shared" -gt 100 ] || fail 'hardly any launch was compared'
 	done
-	[ "$shared" -gt 100 ] || fail 'hardly any launch was compared'
-done
+}
+
+# The archive of the first hour is all that is needed where there is a driver:
+# nothing of this environment, no LLVM and no compiler.
+# first_hour NUMBERS: these of its commands
+first_hour()
+{
+	rm -rf prepared elsewhere
+	SMALL=1 ONLY=$1 LLMC_LINKER="$linker -O0 -Wl,-E" \
+		"$top_srcdir/bench/gpu/first-hour" prepare "$tmp/hour" >out \
+		2>err || fail 'prepare the first hour'
+	mkdir elsewhere
+	tar -C elsewhere -xzf hour.tar.gz && mv hour prepared ||
+		fail 'no archive'
+	hour=elsewhere/hour/bench/gpu/first-hour
+	for n in $1; do
+		env -i PATH=/usr/bin:/bin LLMC_LIBCUDA="$LLMC_LIBCUDA" STEPS=1 \
+			ROUNDS=1 LLMC_LIBNCCL="$LLMC_LIBNCCL" \
+			FAKE_NCCL_DIR="$tmp" sh "$hour" "$n" >out 2>err ||
+			fail "command $n"
+		grep -q '^    predicted: ' out || fail 'nothing was predicted'
+		log=elsewhere/hour/log-$n
+		cmp out "$log" || fail 'the log is another'
+		case $n in
+		4) kernels_of contractions ;;
+		5) kernels_of attention ;;
+		12) step_of_hour ;;
+		15) early_of_hour ;;
+		esac
+	done
+	sh "$hour" 2 >out 2>err && fail 'a command that was not prepared'
+	grep -q "^$n *[a-z]*: tiny: " out || fail 'nobody says which there are'
+}
+
+kernels_of()
+{
+	grep -q '^    predicted: tiny: .* us, .*% of FLOP/s, .*% of bytes' \
+		"$log" || fail "no prediction: $1"
+	grep -q "^== $1 of tiny" "$log" || fail "no kernels: $1"
+	grep -q '^\([1-9][0-9]*\) kernels measured, \1 of them compared, 0 ' \
+		"$log" || fail "kernels are not compared: $1"
+}
+
+step_of_hour()
+{
+	grep -q '^    predicted: tiny: a step of [0-9.]* ms, contr.* MFU ' \
+		"$log" || fail 'no step was predicted'
+	grep -q '^step .* ms,' "$log" || fail 'no step was measured'
+}
+
+early_of_hour()
+{
+	grep -q '^    predicted: tiny: LLMC_EARLY_LAUNCH=0 takes 0\.[0-9]*[1-9]' \
+		"$log" || fail 'nothing was predicted of early launches'
+	for early in 1 0; do
+		[ "$(grep -c "^== LLMC_EARLY_LAUNCH=$early" "$log")" -eq 2 ] ||
+			fail "not twice with LLMC_EARLY_LAUNCH=$early"
+	done
+	[ "$(grep -c '^step .* ms,' "$log")" -eq 4 ] ||
+		fail 'not four measurements'
+}
+
+# Instructions of later tensor cores are prepared, too.
+later_cores()
+{
+	for arch in sm_103a sm_80; do
+		rm -rf other
+		LLMC_NVRTC='' ARCH=$arch CASES=primitives "$tests/gpu/run" prepare \
+			other >out 2>err || fail "prepare $arch"
+		case $arch in
+		sm_80) grep -q '^left out primitives' out ;;
+		*)
+			grep -q '^prepared primitives' out &&
+				ARCH=$arch CASES=primitives "$tests/gpu/run" other \
+					emulate >out 2>err &&
+				grep -q '^PASS primitives' out
+			;;
+		esac || fail "instructions of $arch"
+	done
+}
+
+sed 's/batch = 4/batch = 8/' "$top_srcdir/examples/tiny-dense.llm" >many.llm
+# One of nine is tried on each day: these, and what times kernels.
+! today 9 || scripts
+! today 9 || graphs 1:pp=1:'graphs 34 of 4 leaks'
+! today 9 || graphs 2:pp=2,schedule=1f1b:'graphs 34 of [56] leaks'
+if today 9; then
+	graphs 4:tp=2,dp=2:'graphs 18 of 4 leaks'
+	early
+	streams
+fi
+! today 9 || first_hour '1 12'
+! today 9 || first_hour 4
+! today 9 || first_hour 5
+! today 9 || first_hour 15
+if today 9; then
+	later_cores
+	CASES=tiny LLMC_LINKER="$linker -O0 -Wl,-E" "$top_srcdir/bench/gpu/run" \
+		prepare bench >out 2>err || fail 'prepare bench'
+	CASES=tiny STEPS=2 "$top_srcdir/bench/gpu/run" bench emulate >out 2>err ||
+		fail 'bench emulate'
+	grep -q 'predicted' out || fail 'nothing was measured'
+fi
 
 # Uneven pieces go by parts, and what only two of three places hold by a
 # communicator of their own; steps are still kept as graphs.
@@ -109,72 +230,4 @@ if [ "${SLOW_TESTS-}" = 1 ]; then
 	[ "$(grep -c 'graphs [1-9].* leaks 0' calls)" -ge 12 ] ||
 		fail 'steps of parts are not kept as graphs'
 fi
-
-# Losses that are not the CPU's are seen, and so is another instruction.
-sed '2s/[1-9]/0/' plans/pipe/losses >wrong && mv wrong plans/pipe/losses
-sed '3s/ ./ x/' plans/primitives/primitives.out >wrong &&
-	mv wrong plans/primitives/primitives.out
-"$tests/gpu/run" plans emulate >out 2>err && fail 'wrong losses pass'
-grep -q '^FAIL pipe' out || fail 'wrong losses are not told'
-grep -q '^FAIL primitives' out || fail 'wrong instructions are not told'
-grep -q '^< stmatrix x' out || fail 'nobody says which'
-
-# The archive of the first hour is all that is needed where there is a driver:
-# nothing of this environment, no LLVM and no compiler.
-SMALL=1 ONLY='1 4 5 12 15' LLMC_LINKER="$linker -O0 -Wl,-E" \
-	"$top_srcdir/bench/gpu/first-hour" prepare "$tmp/hour" >out 2>err ||
-	fail 'prepare the first hour'
-mkdir elsewhere
-tar -C elsewhere -xzf hour.tar.gz && mv hour prepared || fail 'no archive'
-hour=elsewhere/hour/bench/gpu/first-hour
-for n in 1 4 5 15 12; do
-	env -i PATH=/usr/bin:/bin LLMC_LIBCUDA="$LLMC_LIBCUDA" STEPS=1 ROUNDS=1 \
-		LLMC_LIBNCCL="$LLMC_LIBNCCL" FAKE_NCCL_DIR="$tmp" \
-		sh "$hour" $n >out 2>err || fail "command $n"
-	grep -q '^    predicted: ' out || fail 'nothing was predicted'
-	cmp out "elsewhere/hour/log-$n" || fail 'the log is another'
-done
-grep -q '^    predicted: tiny: a step of [0-9.]* ms, contr.* MFU ' out ||
-	fail 'no step was predicted'
-grep -q '^step .* ms,' out || fail 'no step was measured'
-log=elsewhere/hour/log-15
-grep -q '^    predicted: tiny: LLMC_EARLY_LAUNCH=0 takes 0\.[0-9]*[1-9]' $log ||
-	fail 'nothing was predicted of early launches'
-for early in 1 0; do
-	[ "$(grep -c "^== LLMC_EARLY_LAUNCH=$early" $log)" -eq 2 ] ||
-		fail "not twice with LLMC_EARLY_LAUNCH=$early"
-done
-[ "$(grep -c '^step .* ms,' $log)" -eq 4 ] || fail 'not four measurements'
-for n in 4:contractions 5:attention; do
-	log=elsewhere/hour/log-${n%:*}
-	grep -q '^    predicted: tiny: .* us, .*% of FLOP/s, .*% of bytes' \
-		"$log" || fail "no prediction: $n"
-	grep -q "^== ${n#*:} of tiny" "$log" || fail "no kernels: $n"
-	grep -q '^\([1-9][0-9]*\) kernels measured, \1 of them compared, 0 ' \
-		"$log" || fail "kernels are not compared: $n"
-done
-sh "$hour" 2 >out 2>err && fail 'a command that was not prepared'
-grep -q '^12  bench: tiny: ' out || fail 'nobody says which there are'
-
-# Instructions of later tensor cores are prepared, too.
-for arch in sm_103a sm_80; do
-	rm -rf other
-	LLMC_NVRTC='' ARCH=$arch CASES=primitives "$tests/gpu/run" prepare \
-		other >out 2>err || fail "prepare $arch"
-	case $arch in
-	sm_80) grep -q '^left out primitives' out ;;
-	*)
-		grep -q '^prepared primitives' out &&
-			ARCH=$arch CASES=primitives "$tests/gpu/run" other \
-				emulate >out 2>err &&
-			grep -q '^PASS primitives' out
-		;;
-	esac || fail "instructions of $arch"
-done
-
-CASES=tiny LLMC_LINKER="$linker -O0 -Wl,-E" "$top_srcdir/bench/gpu/run" \
-	prepare bench >out 2>err || fail 'prepare bench'
-CASES=tiny STEPS=2 "$top_srcdir/bench/gpu/run" bench emulate >out 2>err ||
-	fail 'bench emulate'
-grep -q 'predicted' out || fail 'nothing was measured'
 exit $failed
