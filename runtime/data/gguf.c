@@ -79,7 +79,8 @@ static const struct {
 	[RT_GGUF_SHARED_FFN] = { "expert_shared_feed_forward_length",
 				 RT_GGUF_QWEN2MOE },
 	[RT_GGUF_WINDOW] = { "attention.sliding_window",
-			     RT_GGUF_GEMMA2 | RT_GGUF_GEMMA3 | RT_GGUF_PHI3 },
+			     RT_GGUF_GEMMA2 | RT_GGUF_GEMMA3 | RT_GGUF_PHI3 |
+			     RT_GGUF_GPT_OSS },
 	[RT_GGUF_ATTENTION_CAP] = { "attn_logit_softcapping", RT_GGUF_GEMMA2 },
 	[RT_GGUF_LOGIT_CAP] = { "final_logit_softcapping",
 				RT_GGUF_GEMMA2 | RT_GGUF_GEMMA3 },

@@ -45,7 +45,8 @@ struct rt_gguf_view {
 	/* of each matrix number (r, c) is read as number base + r * by_row +
 	 * c * by_col of so many; each = 0: it lies as it is read */
 	int64_t each, base, by_row, by_col;
-	const struct rt_gguf_view *joined; /* has the others of `each`; or NULL */
+	/* has the others of `each`; or NULL */
+	const struct rt_gguf_view *joined;
 };
 
 /* A bit for each family. */
@@ -56,7 +57,7 @@ enum rt_gguf_of {
 	RT_GGUF_GEMMA3 = 1 << 7, RT_GGUF_GRANITE = 1 << 8,
 	RT_GGUF_OLMO2 = 1 << 9, RT_GGUF_STARCODER2 = 1 << 10,
 	RT_GGUF_PHI3 = 1 << 11, RT_GGUF_DEEPSEEK2 = 1 << 12,
-	RT_GGUF_ALL = (1 << 13) - 1
+	RT_GGUF_GPT_OSS = 1 << 13, RT_GGUF_ALL = (1 << 14) - 1
 };
 
 /* What Hugging Face calls a kind of model, and its class. */

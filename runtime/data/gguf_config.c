@@ -193,6 +193,9 @@ add_scaling(struct configuring *c, const char *type)
 		rt_text_add(&c->text, "    \"original_max_position_embeddings"
 			    "\": %.0f,\n", from);
 	}
+	if (is_of(c, RT_GGUF_GPT_OSS)) { /* which no key says */
+		rt_text_add(&c->text, "    \"truncate\": false,\n");
+	}
 	if (c->m->facts[RT_GGUF_LOG_FACTOR] != 0) {
 		/* of the decimals that the f32 stands for */
 		double m = 10 * strtod(shown(c->m->facts[
@@ -475,6 +478,15 @@ add_granite(struct configuring *c)
 }
 
 static void
+add_gpt_oss(struct configuring *c)
+{
+	double window = c->m->facts[RT_GGUF_WINDOW];
+
+	add_flag(c, "attention_bias", true);
+	add_count(c, "sliding_window", window != 0 ? window : 128);
+}
+
+static void
 add_own(struct configuring *c)
 {
 	static const char first[] = "model.layers.0.self_attn.q_proj.bias";
@@ -484,6 +496,8 @@ add_own(struct configuring *c)
 		add_gemma(c);
 	} else if (is_of(c, RT_GGUF_GRANITE)) {
 		add_granite(c);
+	} else if (is_of(c, RT_GGUF_GPT_OSS)) {
+		add_gpt_oss(c);
 	} else if (is_of(c, RT_GGUF_STARCODER2)) {
 		add_flag(c, "use_bias", has_bias);
 	} else if (is_of(c, RT_GGUF_QWEN2MOE)) {

@@ -9,7 +9,7 @@
 
 const char rt_gguf_families[] = "llama, qwen2, qwen3, qwen2moe, qwen3moe, "
 				"gemma, gemma2, gemma3, granite, olmo2, phi3, "
-				"starcoder2 or deepseek2";
+				"starcoder2, deepseek2 or gpt-oss";
 
 /* Where pairs of rows that are rotated together stand beside each other, rows
  * of queries and keys were put so.  llama with experts is Mixtral. */
@@ -42,6 +42,8 @@ static const struct rt_gguf_family families[] = {
 	/* or DeepSeek-V3, which its keys tell */
 	{ "deepseek2", RT_GGUF_DEEPSEEK2, false, false, { NULL, NULL },
 	  { "deepseek_v2", "DeepseekV2ForCausalLM" } },
+	{ "gpt-oss", RT_GGUF_GPT_OSS, false, false, { NULL, NULL },
+	  { "gpt_oss", "GptOssForCausalLM" } },
 };
 
 enum { NFAMILIES = sizeof(families) / sizeof(families[0]) };
@@ -61,10 +63,12 @@ static const struct {
 };
 
 #define FOUR_NORMS (RT_GGUF_GEMMA2 | RT_GGUF_GEMMA3)
-#define NORMS_AFTER (FOUR_NORMS | RT_GGUF_OLMO2)
-#define PLAIN_EXPERTS (RT_GGUF_QWEN2MOE | RT_GGUF_QWEN3MOE | RT_GGUF_DEEPSEEK2)
+#define NORMS_AFTER (FOUR_NORMS | RT_GGUF_OLMO2 | RT_GGUF_GPT_OSS)
+#define PLAIN_EXPERTS \
+	(RT_GGUF_QWEN2MOE | RT_GGUF_QWEN3MOE | RT_GGUF_DEEPSEEK2)
 
-/* Of those of layers, after "blk.N." and before ".weight" or ".bias". */
+/* Of those of layers, after "blk.N." and before ".weight" or ".bias".  Where ours
+ * ends in a point, nothing comes after it, or "_bias". */
 static const struct {
 	const char *theirs, *ours;
 	enum rows rows;
@@ -100,6 +104,13 @@ static const struct {
 	{ "ffn_gate", "mlp.gate_proj", ANY, RT_GGUF_ALL },
 	{ "ffn_up", "mlp.up_proj", ANY, RT_GGUF_ALL },
 	{ "ffn_down", "mlp.down_proj", ANY, RT_GGUF_ALL },
+	{ "attn_sinks", "self_attn.sinks.", ANY, RT_GGUF_GPT_OSS },
+	{ "ffn_gate_inp", "mlp.router", ANY, RT_GGUF_GPT_OSS },
+	{ "ffn_gate_exps", "mlp.experts.gate_up_proj.", GATES,
+	  RT_GGUF_GPT_OSS },
+	{ "ffn_up_exps", "mlp.experts.gate_up_proj.", GATED,
+	  RT_GGUF_GPT_OSS },
+	{ "ffn_down_exps", "mlp.experts.down_proj.", TURNED, RT_GGUF_GPT_OSS },
 	{ "ffn_gate_inp", "block_sparse_moe.gate", ANY, RT_GGUF_LLAMA },
 	{ "ffn_gate_exps", "block_sparse_moe.experts.*.w1", ANY,
 	  RT_GGUF_LLAMA },
@@ -124,8 +135,7 @@ static const struct {
 	  RT_GGUF_DEEPSEEK2 },
 	{ "ffn_down_shexp", "mlp.shared_experts.down_proj", ANY,
 	  RT_GGUF_DEEPSEEK2 },
-	/* with the `.bias' of its name */
-	{ "exp_probs_b", "mlp.gate.e_score_correction_bias", ANY,
+	{ "exp_probs_b", "mlp.gate.e_score_correction.", ANY,
 	  RT_GGUF_DEEPSEEK2 },
 };
 
@@ -190,6 +200,7 @@ rt_gguf_name(const struct rt_gguf_model *m, const char *name,
 {
 	const char *digits, *rest, *tail = strrchr(name, '.');
 	size_t n, prefix = layer_prefix(name, &digits, &n), part, i;
+	bool is_bias, is_bare;
 
 	memset(out, 0, sizeof(*out));
 	snprintf(out->text, sizeof(out->text), "%s", name);
@@ -210,13 +221,18 @@ rt_gguf_name(const struct rt_gguf_model *m, const char *name,
 	if (i == NINNER) {
 		return;
 	}
-	snprintf(out->text, sizeof(out->text), "model.layers.%.*s.%s%s",
-		 (int)n, digits, inner[i].ours,
-		 rt_ends_in(inner[i].ours, "_bias") ? "" : tail);
+	is_bias = strcmp(tail, ".bias") == 0;
+	is_bare = rt_ends_in(inner[i].ours, ".");
+	snprintf(out->text, sizeof(out->text), "model.layers.%.*s.%.*s%s",
+		 (int)n, digits, (int)(strlen(inner[i].ours) - is_bare),
+		 inner[i].ours, !is_bare ? tail : is_bias ? "_bias" : "");
 	out->experts = strchr(inner[i].ours, '*') != NULL;
 	out->is_row = inner[i].rows == ONE;
 	out->part = inner[i].rows > PARTS
 		? (enum rt_gguf_part)(inner[i].rows - PARTS) : RT_GGUF_WHOLE;
+	if (out->part == RT_GGUF_TURNED_PART && is_bias) {
+		out->part = RT_GGUF_WHOLE;
+	}
 	if (m->family->turns && inner[i].rows == QUERIES) {
 		out->heads = m->heads;
 	} else if (m->family->turns && inner[i].rows == KEYS) {

@@ -205,7 +205,7 @@ TINY = {"gemma": "gemma", "gemma2": "gemma2", "gemma3": "gemma3",
         "granite": "granite", "olmo2": "olmo2", "qwen2_moe": "qwen2moe",
         "phi3": "phi3", "phi3_long": "phi3", "starcoder2": "starcoder2",
         "deepseek_v2": "deepseek2", "deepseek_v3": "deepseek2",
-        "deepseek_v3_yarn": "deepseek2"}
+        "deepseek_v3_yarn": "deepseek2", "gpt_oss": "gpt-oss"}
 
 
 def load(path):
@@ -237,13 +237,23 @@ def add_sizes(w, c, arch):
         w.add_layer_norm_eps(c["norm_epsilon"])
     else:
         w.add_layer_norm_rms_eps(c["rms_norm_eps"])
-    if arch[:5] == "gemma":
+    if arch[:5] == "gemma" or arch == "gpt-oss":
         w.add_key_length(hd)
         w.add_value_length(hd)
     if arch != "gemma":
         w.add_rope_freq_base(rope["rope_theta"])
     if arch == "deepseek2":
         add_deepseek(w, c, rope)
+    if arch == "gpt-oss":
+        w.add_rope_dimension_count(hd)
+        w.add_rope_scaling_type(gguf.RopeScalingType.YARN)
+        w.add_rope_scaling_factor(rope["factor"])
+        w.add_rope_scaling_orig_ctx_len(
+            rope["original_max_position_embeddings"])
+        w.add_sliding_window(c["sliding_window"])
+        w.add_expert_count(c["num_local_experts"])
+        w.add_expert_used_count(c["num_experts_per_tok"])
+        w.add_expert_feed_forward_length(c["intermediate_size"])
     if rope["rope_type"] == "linear":
         w.add_rope_scaling_type(gguf.RopeScalingType.LINEAR)
         w.add_rope_scaling_factor(rope["factor"])
@@ -327,6 +337,27 @@ def split_heads(values, c):
     return out
 
 
+def split_experts(values):
+    """Gates and what is gated apart, and matrices turned."""
+    out = {}
+    for name, v in values.items():
+        if ".gate_up_proj" in name:
+            tail = ".bias" if name.endswith("_bias") else ".weight"
+            for i, part in enumerate(("gate_proj", "up_proj")):
+                x = v[..., i::2]
+                out[name.split("gate_up_proj")[0] + part + tail] = \
+                    x if tail == ".bias" else x.transpose(0, 2, 1)
+        elif name.endswith("down_proj_bias"):
+            out[name[:-5] + ".bias"] = v
+        elif name.endswith("experts.down_proj"):
+            out[name + ".weight"] = v.transpose(0, 2, 1)
+        elif name.endswith("sinks"):
+            out[name + ".weight"] = v
+        else:
+            out[name] = v
+    return out
+
+
 def stored_as(arch, name, v, c):
     """What a tensor is in the file, in f32."""
     if arch[:5] == "gemma" and name.endswith("norm.weight"):
@@ -365,9 +396,15 @@ def make_tiny(name, arch):
     add_sizes(w, c, arch)
     kind = next(k for k, v in gguf.MODEL_ARCH_NAMES.items() if v == arch)
     names = gguf.get_tensor_name_map(kind, c["num_hidden_layers"])
-    parts = split_heads(values, c) if name[:11] == "deepseek_v3" else values
-    for k, v in stack_experts({k: stored_as(arch, k, v, c)
-                               for k, v in parts.items()}).items():
+    parts = values
+    if name[:11] == "deepseek_v3":
+        parts = split_heads(values, c)
+    elif name == "gpt_oss":
+        parts = split_experts(values)
+    parts = {k: stored_as(arch, k, v, c) for k, v in parts.items()}
+    if name != "gpt_oss":
+        parts = stack_experts(parts)
+    for k, v in parts.items():
         w.add_tensor(names.get_name(k, (".weight", ".bias")),
                      np.ascontiguousarray(v))
     for x in ("long", "short"):

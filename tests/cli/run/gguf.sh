@@ -52,7 +52,7 @@ for family in llama qwen2 mixtral qwen3_moe; do
 done
 
 for family in gemma gemma2 gemma3 granite olmo2 phi3 phi3_long qwen2_moe \
-	starcoder2 deepseek_v2 deepseek_v3 deepseek_v3_yarn; do
+	starcoder2 deepseek_v2 deepseek_v3 deepseek_v3_yarn gpt_oss; do
 	same "$family"
 done
 

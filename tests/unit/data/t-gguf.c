@@ -72,6 +72,7 @@ test_families(void **state)
 	check_family("deepseek_v2", 48);
 	check_family("deepseek_v3", 53);
 	check_family("deepseek_v3_yarn", 53);
+	check_family("gpt_oss", 37);
 }
 
 /* Every type whose numbers lie in blocks, in all that its bits can say. */
@@ -327,6 +328,9 @@ test_joined(void **state)
 	unsigned char *sizes;
 
 	(void)state;
+	read_whole("gpt_oss");
+	refuse(place_of("blk.0.ffn_up_exps.weight") + 8, 'z', "expected both: "
+	       "ffn_gate_exps and ffn_up_exps");
 	read_whole("deepseek_v3");
 	refuse(place_of("blk.0.attn_v_b.weight") + 11, 'z',
 	       "found one of two tensors that are read as this, expected "
