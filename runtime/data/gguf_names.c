@@ -67,8 +67,8 @@ static const struct {
 #define PLAIN_EXPERTS \
 	(RT_GGUF_QWEN2MOE | RT_GGUF_QWEN3MOE | RT_GGUF_DEEPSEEK2)
 
-/* Of those of layers, after "blk.N." and before ".weight" or ".bias".  Where ours
- * ends in a point, nothing comes after it, or "_bias". */
+/* Of those of layers, after "blk.N." and before ".weight" or ".bias".  Where
+ * ours ends in a point, nothing comes after it, or "_bias". */
 static const struct {
 	const char *theirs, *ours;
 	enum rows rows;
