@@ -279,25 +279,17 @@ struct unpacking {
 	struct kernel_use *uses;
 };
 
-static uint64_t
-get_more(struct unpacking *r, uint64_t v)
-{
-	uint32_t bit = 7;
-
-	v &= 127;
-	do {
-		v |= (uint64_t)(*r->at & 127) << bit;
-		bit += 7;
-	} while (*r->at++ & 128);
-	return v;
-}
-
 static inline uint64_t
 get(struct unpacking *r)
 {
-	uint64_t v = *r->at++;
+	uint64_t byte = *r->at++, v = byte & 127;
+	uint32_t bit;
 
-	return v & 128 ? get_more(r, v) : v;
+	for (bit = 7; byte & 128; bit += 7) {
+		byte = *r->at++;
+		v |= (byte & 127) << bit;
+	}
+	return v;
 }
 
 static inline uint32_t
