@@ -1,8 +1,14 @@
 /*
  * Sums of rows by index on a GPU, as in the gradient of an embedding, without
- * atomic additions of floats: a first step finds the place of each row, a
- * second links each row to the next row of its place, and in a third a block
- * sums a place's rows in their order.
+ * atomic additions of floats: a first step finds the place of each row, two
+ * more link each row to the next row of its place, and in the last a block sums
+ * a place's rows in their order.
+ *
+ * Rows are linked in chunks of as many as a block has threads; then one block
+ * joins the chunks, from the last to the first: the first row of each place, of
+ * the chunks so far, follows the last one of the chunk before.  So the work
+ * grows as the rows do, and some microseconds of it, for each chunk, are one
+ * after another.
  *
  * Where sums are added to something, only places are touched that a row goes
  * to.  If that holds nothing yet, each block of the same grid has some of the
@@ -11,6 +17,7 @@
 #include "codegen/cuda/nest/cuda_nest.h"
 
 #define THREADS 256
+#define CHUNK 1024	/* rows */
 /* blocks of a multiprocessor, at least, that store all places */
 #define BLOCKS 8
 
@@ -66,34 +73,75 @@ find_places(struct cu_scatter_steps *s)
 	cu_func_end(&f);
 }
 
-/*
- * Each row searches the next row of its place.  The head of a place is the
- * maximum of rows - 1 - row, so that it is the first row whatever the order of
- * execution.
- */
+/* Begins a step of blocks that have a chunk.  Returns its rows. */
+static int64_t
+begin_chunks(struct cu_scatter_steps *s, struct cu_func *f, int64_t blocks)
+{
+	int64_t most = (s->of.rows + 31) / 32 * 32;
+	struct cu_emit e;
+
+	begin_step(s, f, &e, 0);
+	f->grid->threads = most < CHUNK ? most : CHUNK;
+	f->grid->blocks[0] = blocks;
+	f->grid->smem_bytes = 4 * f->grid->threads;
+	declare_list(f, "to", s->to);
+	declare_list(f, "next", s->next);
+	return f->grid->threads;
+}
+
+/* Each row searches the next row of its place in its chunk; -1: there is
+ * none. */
 static void
 link_rows(struct cu_scatter_steps *s)
 {
-	long long rows = (long long)s->of.rows;
-	struct cu_emit e;
+	long long rows = (long long)s->of.rows, chunk;
 	struct cu_func f;
 
-	begin_step(s, &f, &e, s->of.rows);
-	declare_list(&f, "to", s->to);
-	declare_list(&f, "head", s->head);
-	declare_list(&f, "next", s->next);
-	cu_line(&f, "int row = BLOCK_X * %d + TID, place, at;", THREADS);
+	chunk = (long long)begin_chunks(s, &f, (s->of.rows + CHUNK - 1) /
+						CHUNK);
+	cu_line(&f, "i32 *const places = (i32 *)SMEM;");
+	cu_line(&f, "const int row = BLOCK_X * %lld + TID;", chunk);
+	cu_line(&f, "const int place = row < %lld ? to[row] : -1;", rows);
+	cu_line(&f, "int at = place < 0 ? %lld : TID + 1;", chunk);
+	cu_line(&f, "places[TID] = place;");
+	cu_line(&f, "sync_block();");
+	cu_line(&f, "while (at < %lld && places[at] != place) {", chunk);
+	cu_line(&f, "at++;");
+	cu_line(&f, "}");
 	cu_line(&f, "if (row < %lld) {", rows);
-	cu_line(&f, "place = to[row];");
-	cu_line(&f, "at = %lld;", rows);
-	cu_line(&f, "if (place >= 0) {");
-	cu_line(&f, "for (at = row + 1; at < %lld && to[at] != place; at++) {",
-		rows);
+	cu_line(&f, "next[row] = at < %lld ? row - TID + at : -1;", chunk);
 	cu_line(&f, "}");
-	cu_line(&f, "atomic_max_i32(&head[place], %lld - row);", rows - 1);
+	cu_func_end(&f);
+}
+
+/* `head` has the first row of each place, of the chunks that are joined. */
+static void
+join_chunks(struct cu_scatter_steps *s)
+{
+	long long rows = (long long)s->of.rows, chunk;
+	struct cu_func f;
+
+	chunk = (long long)begin_chunks(s, &f, 1);
+	declare_list(&f, "head", s->head);
+	cu_comment(&f, "whether one of the chunk comes before the row");
+	cu_line(&f, "i32 *const follows = (i32 *)SMEM;");
+	buf_puts(&f.text, "#pragma unroll 1\n");
+	cu_line(&f, "for (int from = %lld; from >= 0; from -= %lld) {",
+		(rows - 1) / chunk * chunk, chunk);
+	cu_line(&f, "const int row = from + TID;");
+	cu_line(&f, "const int place = row < %lld ? to[row] : -1;", rows);
+	cu_line(&f, "const int after = place < 0 ? -1 : next[row];");
+	cu_line(&f, "follows[TID] = 0;");
+	cu_line(&f, "sync_block();");
+	cu_line(&f, "if (after >= 0) {");
+	cu_line(&f, "follows[after - from] = 1;");
+	cu_line(&f, "} else if (place >= 0) {");
+	cu_line(&f, "next[row] = head[place];");
 	cu_line(&f, "}");
-	cu_line(&f, "next[row] = at < %lld ? at : -1;", rows);
-	cu_line(&f, "}");
+	cu_line(&f, "sync_block();");
+	cu_line(&f, "if (place >= 0 && !follows[TID]) {");
+	cu_line(&f, "head[place] = row;");
+	cu_close(&f, 2);
 	cu_func_end(&f);
 }
 
@@ -123,8 +171,6 @@ open_all_places(struct cu_scatter_steps *s, struct cu_emit *e)
 	cu_line(e->f, "for (int place = BLOCK_X; place < %lld; place += "
 		"NBLOCKS_X) {", (long long)s->of.places);
 	cu_line(e->f, "int first = head[place];");
-	cu_line(e->f, "first = first < 0 ? -1 : %lld - first;",
-		(long long)s->of.rows - 1);
 }
 
 /* The place of the block's row, if it is the first row there. */
@@ -141,8 +187,7 @@ open_row_place(struct cu_scatter_steps *s, struct cu_emit *e)
 	} else {
 		cu_line(e->f, "int first = BLOCK_X, place = to[first];");
 	}
-	cu_line(e->f, "if (place >= 0 && head[place] == %lld - first) {",
-		rows - 1);
+	cu_line(e->f, "if (place >= 0 && head[place] == first) {");
 }
 
 /* Indices of columns from the number of a vector. */
@@ -342,6 +387,7 @@ cu_scatter(struct cu_kernel *k, const struct cu_nest *x)
 	find_places(&s);
 	if (s.of.rows > 0) {
 		link_rows(&s);
+		join_chunks(&s);
 	}
 	add_up(&s);
 	return true;

@@ -191,12 +191,6 @@ atomic_add_i32(i32 *p, i32 x)
 }
 
 FN i32
-atomic_max_i32(i32 *p, i32 x)
-{
-	return atomicMax(p, x);
-}
-
-FN i32
 atomic_cas_i32(i32 *p, i32 expected, i32 x)
 {
 	return atomicCAS(p, expected, x);

@@ -141,17 +141,6 @@ atomic_add_i32(i32 *p, i32 x)
 }
 
 EMU_UNSEEN static i32
-atomic_max_i32(i32 *p, i32 x)
-{
-	i32 old;
-
-	emu->atomic(p, 4);
-	old = *p;
-	*p = old > x ? old : x;
-	return old;
-}
-
-EMU_UNSEEN static i32
 atomic_cas_i32(i32 *p, i32 expected, i32 x)
 {
 	i32 old;
