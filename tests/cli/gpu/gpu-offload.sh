@@ -29,6 +29,7 @@ trained()
 }
 
 for pins in dp=2,zero=1 pp=2; do
+	today 2 || continue
 	rm -rf here there log
 	compiled here "$pins,offload=none"
 	compiled there "$pins,offload=optimizer"

@@ -5,9 +5,10 @@
 . "${top_srcdir:?}/tests/lib.sh"
 models=$tests/lang/families
 
-# same MODEL PINS..: under each of the pins, and after its text was read back
+# same MODEL PINS..: one of three on each day: under each of the pins, and after its text was read back
 same()
 {
+	today 3 || return
 	model=$models/$1.llm
 	shift
 	for pins; do
@@ -26,9 +27,11 @@ same gpt-oss tp=2,dp=2,zero=1 cp=2,tp=2 ep=2,pp=2,microbatch=1 \
 same routing tp=2,dp=2,zero=1 ep=2,pp=2,microbatch=1 ep=4 cp=2
 
 have binaries llvm linker || exit $failed
-# losses MODEL TARGET PINS OPTIONS..: three steps of a plan, as eval has them
+# losses MODEL TARGET PINS OPTIONS..: one of five on each day: three steps of a
+# plan, as eval has them
 losses()
 {
+	today 5 || return
 	model=$models/$1.llm target=$2 pins=$3
 	shift 3
 	run eval --steps 3 "$model" || return

@@ -10,6 +10,7 @@ while read -r model names; do
 	run eval --steps 3 "$@"
 	mv out none
 	for seed in 1 2 3 4; do
+		today 3 || continue
 		some=$(echo "$names" | awk -v seed=$seed '{
 			srand(seed)
 			for (i = 1; i <= NF; i++)
@@ -47,6 +48,7 @@ held()
 }
 for first in none attention full "(n+silu)"; do
 	for last in none attention full '(n+silu)'; do
+		today 3 || continue
 		pins="pp=2,microbatch=1,stages=1+3,recompute=$first*1+$last*1"
 		run eval --compare --steps 2 --dim layers=4 --pin "$pins" \
 			"$examples/tiny-dense.llm"

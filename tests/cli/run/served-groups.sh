@@ -173,6 +173,7 @@ model llama LlamaForCausalLM ''
 model mixtral MixtralForCausalLM \
 	'"num_local_experts": 2, "num_experts_per_tok": 1, "sliding_window": null,'
 for family in llama mixtral; do
+	today 2 || continue
 	weights=$family
 	weights $family
 	plan declared '' --target cpux1

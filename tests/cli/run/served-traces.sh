@@ -12,11 +12,14 @@ LLMC_LINKER="$linker -Wl,--wrap=rt_generate -I${top_srcdir:?} \
 	$tests/fakes/serve-traces.c"
 export LLMC_LINKER
 
-# traces FLIGHTS MODEL OPTION..: so many steps are in flight
+# traces FLIGHTS MODEL OPTION..: one of four on each day: so many steps are in
+# flight
 traces()
 {
 	flights=$1 model=$2
 	shift 2
+	today 4 || return
+	saved "$model"
 	run --serve --draft "$@" --workload $work -o served "$model" || exit
 	./served/rank generate --local --checkpoint ck --prompt x >out 2>err ||
 		{ grep -q 'this CPU' err && return; bad "$*: $(cat err)"; }
@@ -29,6 +32,8 @@ traces()
 # saved MODEL: weights as a new run draws them
 saved()
 {
+	[ "$1" != "${weights-}" ] || return 0
+	weights=$1
 	rm -rf ck
 	LLMC_LINKER='' run --target cpux1 --draft --pin microbatch=1 -o whole \
 		"$1" || exit
@@ -36,21 +41,17 @@ saved()
 		fail "training: $1"
 }
 
-saved "$examples/tiny-dense.llm"
+declared=$work
 traces 1 "$examples/tiny-dense.llm" --target cpux1
 traces 2 "$examples/tiny-dense.llm" --target cpux4 --pin tp=2,pp=2
-declared=$work
 work=$declared,weights=int8
 traces 1 "$examples/tiny-dense.llm" --target cpux1
 work=$declared,cache=f8e4m3
 traces 1 "$examples/tiny-dense.llm" --target cpux2 --pin tp=2
 work=$declared
 sed 's/layers = 2/layers = 3/' "$examples/tiny-dense.llm" >three.llm
-saved three.llm
 traces 3 three.llm --target cpux3 --pin pp=3
 sed 's/dtype f32/dtype bf16/' "$examples/tiny-dense.llm" >narrow.llm
-saved narrow.llm
 traces 1 narrow.llm --target cpux1 --cpu native
-saved "$examples/tiny-moe.llm"
 traces 1 "$examples/tiny-moe.llm" --target cpux4 --pin tp=2,ep=2
 exit $failed

@@ -21,6 +21,7 @@ search()
 # ---- a slow network: no tensor goes over it
 
 for model in llama-2-70b gpt3-175b; do
+	today 2 || continue
 	search h100x8x16@eth25 "$examples/$model.llm" zero=1
 	run --target h100x8x16@eth25 --plan plan --emit=answer-json \
 		"$examples/$model.llm"
@@ -50,6 +51,7 @@ awk -v found="$found" -v pinned="$step" 'BEGIN {
 # ---- read back, twice the same, within the arena
 
 for model in llama-2-7b llama-2-70b gpt2-xl tiny-dense tiny-moe; do
+	today 3 || continue
 	file=$examples/$model.llm
 	search h100x8x128 "$file"
 	found=$step
@@ -106,6 +108,7 @@ awk -v found="$step" -v known="$known" 'BEGIN {
 
 for pins in tp=4 pp=4,schedule=zb_h1 dp=16,zero=2 microbatch=2,recompute=full \
 	tp=2,pp=2,dp=16,interleave=4; do
+	today 3 || continue
 	search h100x8x8 "$examples/llama-2-7b.llm" "$pins"
 	echo "$pins" | tr , '\n' >pins
 	while IFS='=' read -r k v; do
@@ -119,6 +122,7 @@ done
 for model in tiny-dense tiny-moe; do
 	for at in h100x2: h100x4:tp=2 h100x4:dp=2 h100x2x2:pp=2,tp=2 \
 		h100x2x2:dp=2,zero=1; do
+		today 3 || continue
 		pins=${at#*:}
 		search "${at%%:*}" "$examples/$model.llm" "$pins"
 		run eval --compare --plan plan "$examples/$model.llm"
