@@ -252,6 +252,7 @@ TESTS += $(script_tests) $(pair_folders:=/about.pairs)
 # Those of which make check tries some cases alone, as t-cases.h has it, or those
 # of the day.
 soaked_tests = \
+	%D%/cli/command/benches.sh \
 	%D%/cli/command/extending.sh \
 	%D%/cli/gpu/cuda-build.sh \
 	%D%/cli/gpu/cuda-pairs.sh \
@@ -261,6 +262,7 @@ soaked_tests = \
 	%D%/cli/gpu/gpu-sums.sh \
 	%D%/cli/lang/families.sh \
 	%D%/cli/passes/recompute.sh \
+	%D%/cli/run/cpu-resident.sh \
 	%D%/cli/run/interop.sh \
 	%D%/cli/run/join.sh \
 	%D%/cli/run/mpi.sh \

@@ -35,9 +35,7 @@ cli_tests = \
 	%D%/lang/loss.sh \
 	%D%/passes/activations.sh \
 	%D%/passes/arena.sh \
-	%D%/passes/depth.sh \
 	%D%/passes/eval.sh \
-	%D%/passes/memory.sh \
 	%D%/passes/pipeline.sh \
 	%D%/passes/place.sh \
 	%D%/passes/schedule.sh \
@@ -47,7 +45,6 @@ cli_tests = \
 	%D%/run/http.sh \
 	%D%/run/served.sh \
 	%D%/run/served-faults.sh \
-	%D%/run/served-cache.sh \
 	%D%/run/lora.sh \
 	%D%/run/rank.sh \
 	%D%/run/data.sh \
@@ -58,7 +55,6 @@ cli_tests = \
 	%D%/run/trace.sh \
 	%D%/run/verify.sh \
 	%D%/run/weights.sh \
-	%D%/search/answer.sh \
 	%D%/search/calibrate.sh \
 	%D%/search/first.sh \
 	%D%/search/placed.sh \
@@ -88,6 +84,10 @@ release_cli_tests = \
 	%D%/run/served-traces.sh \
 	%D%/run/served-families.sh \
 	%D%/passes/recompute.sh \
+	%D%/passes/depth.sh \
+	%D%/passes/memory.sh \
+	%D%/run/served-cache.sh \
+	%D%/search/answer.sh \
 	%D%/passes/offload.sh \
 	%D%/passes/split.sh \
 	%D%/gpu/autotune.sh \

@@ -13,7 +13,6 @@ unit_tests += \
 	%D%/codegen/t-host \
 	%D%/codegen/t-ll \
 	%D%/codegen/t-nest \
-	%D%/codegen/t-scratch \
 	%D%/codegen/t-single
 endif
 unit_tests += \
@@ -31,7 +30,6 @@ unit_tests += \
 	%D%/passes/t-copy \
 	%D%/price/t-cost \
 	%D%/cuda/t-cuda-driver \
-	%D%/cuda/t-cuda-nest \
 	%D%/cuda/t-cuda-parts \
 	%D%/cuda/t-mutants \
 	%D%/runtime/t-device \
@@ -40,7 +38,6 @@ unit_tests += \
 	%D%/cuda/t-emulate \
 	%D%/data/t-export \
 	%D%/comm/t-faults \
-	%D%/search/t-pareto-front \
 	%D%/passes/t-fuse \
 	%D%/ir/t-hash \
 	%D%/cuda/t-images \
@@ -122,6 +119,7 @@ release_unit_tests += \
 	%D%/codegen/t-differential \
 	%D%/codegen/t-attention-cpu \
 	%D%/codegen/t-cg-math \
+	%D%/codegen/t-scratch \
 	%D%/codegen/t-dot-models
 endif
 release_unit_tests += \
@@ -130,6 +128,8 @@ release_unit_tests += \
 	%D%/cuda/t-cuda-dot90 \
 	%D%/cuda/t-cuda-dot \
 	%D%/cuda/t-cuda-ways \
+	%D%/cuda/t-cuda-nest \
+	%D%/search/t-pareto-front \
 	%D%/search/t-search-bound \
 	%D%/search/t-search-least \
 	%D%/search/t-search-memory \

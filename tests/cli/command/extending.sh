@@ -25,6 +25,9 @@ for line in 'MAP_OP(SWISH, swish, "beta"' '{ "eager_1f1b", eager_1f1b,' \
 		bad "docs/extending.md does not show $line"
 done
 
+# To build the copy takes a minute: on each fourth day.
+today 4 || exit $failed
+
 # The runtime includes nothing of the compiler, so it is that of this build.
 # make compares the times of stamps, objects and archives, in this order.
 old=$LLMC

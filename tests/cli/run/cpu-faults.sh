@@ -8,7 +8,7 @@ need binaries llvm linker
 model=$examples/tiny-dense.llm
 seed=${FAULT_SEED:-$(date +%s)}
 echo "FAULT_SEED=$seed"
-moments=${FAULT_MOMENTS:-$(have time && echo 12 || echo 2)}
+moments=${FAULT_MOMENTS:-$(have time && echo 4 || echo 2)}
 test -r "/proc/$$/task/$$/children" || skip 'nobody tells who the ranks are'
 
 for plan in tp=2 dp=2,zero=1; do

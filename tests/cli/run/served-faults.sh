@@ -1,7 +1,7 @@
 #!/bin/sh
 # Ranks of a server that are killed at random moments, with requests on their
 # way: every client has an answer or an error, nothing hangs, and no rank stays.
-# FAULT_MOMENTS is how often (default 12, or 4 in a hurry); FAULT_TELL prints
+# FAULT_MOMENTS is how often (default 6, or 3 in a hurry); FAULT_TELL prints
 # what each took.
 . "${top_srcdir:?}/tests/lib.sh"
 need llvm linker binaries
@@ -9,7 +9,7 @@ test -r "/proc/$$/task/$$/children" || skip 'nobody tells who the ranks are'
 need http
 command -v curl >/dev/null || skip 'no curl'
 unset LLMC_API_KEY http_proxy HTTP_PROXY
-moments=${FAULT_MOMENTS:-$(have time && echo 12 || echo 4)}
+moments=${FAULT_MOMENTS:-$(have time && echo 6 || echo 3)}
 seed=${FAULT_SEED:-$(date +%s)}
 echo "FAULT_SEED=$seed"
 job=

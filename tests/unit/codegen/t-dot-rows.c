@@ -187,11 +187,17 @@ run(struct arena *a, const struct columns *b, const char *cpu)
 	t_kernels_close(&t);
 }
 
-/* Whether the i-th type is tried on a CPU: AMX is for bf16. */
+/* Whether the i-th type is tried on a CPU: AMX is for bf16, and a third of what
+ * it could run is tried on each day. */
 static bool
 is_tried(uint32_t cpu, uint32_t i, bool is_bf16)
 {
-	return strstr(t_cpu(cpu), "amx") ? is_bf16 : t_in_grid(cpu, i);
+	static uint32_t tiles;
+
+	if (!strstr(t_cpu(cpu), "amx")) {
+		return t_in_grid(cpu, i);
+	}
+	return is_bf16 && t_today(tiles++, 3);
 }
 
 static void

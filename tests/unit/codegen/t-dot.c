@@ -10,6 +10,7 @@
 #include "tests/unit/shared/t-left-out.h"
 
 #define ROUNDS 60
+#define DAYS 4		/* in which make check tries so many */
 
 /* ---- tests ---- */
 
@@ -44,15 +45,27 @@ most_of(const char *text)
 								 : 1e-5;
 }
 
+/* Is the i-th text one of today's?  Sanitizers see a third of these. */
+static bool
+is_todays(uint64_t i)
+{
+	return t_today(i, t_short() ? 3 * DAYS : DAYS);
+}
+
 static void
 test_random(void **state)
 {
 	const char *from = getenv("DOT_SEED");
 	uint64_t seed = from ? strtoull(from, NULL, 10) : 1, i;
-	uint64_t rounds = from ? 1 : t_cases(ROUNDS);
+	uint64_t rounds = from ? 1 : ROUNDS;
 
 	for (i = 0; i < rounds; i++, seed++) {
-		const char *text = random_text(*state, seed, 8);
+		const char *text;
+
+		if (!from && !is_todays(i)) {
+			continue;
+		}
+		text = random_text(*state, seed, 8);
 
 		run(text, t_cpu(i), seed, most_of(text));
 	}
@@ -65,15 +78,20 @@ test_random_panels(void **state)
 {
 	const char *from = getenv("DOT_SEED");
 	uint64_t seed = from ? strtoull(from, NULL, 10) : 1, i;
-	uint64_t rounds = from ? 1 : t_cases(ROUNDS);
+	uint64_t rounds = from ? 1 : ROUNDS, tried = 0;
 	uint32_t panels = 0;
 
 	for (i = 0; i < rounds; i++, seed++) {
-		const char *text = drawn_text(*state, seed, 7, true);
+		const char *text;
 
+		if (!from && !is_todays(i)) {
+			continue;
+		}
+		tried++;
+		text = drawn_text(*state, seed, 7, true);
 		panels += run(text, t_cpu(i), seed, 1.5 * most_of(text));
 	}
-	assert_true(from || panels > rounds / 4);
+	assert_true(from || panels * 6 > tried);
 }
 
 /* What does not fit into its scratch at once, along rows and along k. */
