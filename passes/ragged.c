@@ -642,6 +642,21 @@ copy_input(struct ragged *r, const struct ir_node *n)
 	return true;
 }
 
+static bool
+refuse_input(const struct ragged *r, const struct ir_node *n)
+{
+	const char *name = ir_text(r->m->ctx, ir_attr(r->m, n,
+						      IR_ATTR_NAME)->text);
+	bool marks = strncmp(name, "document", 8) == 0 ||
+		     strncmp(name, "prefix", 6) == 0;
+
+	diag_error(&r->m->ctx->diags, n->span, "the input `%s` cannot be "
+		   "served: a request %s", name, marks ? "is one document, "
+		   "and `attention` with `causal` is what its tokens see"
+		   : "has `tokens` alone");
+	return false;
+}
+
 /* Whether all operands have copies; labels and the like have none. */
 static bool
 has_operands(const struct ragged *r, const struct ir_node *n)
@@ -653,14 +668,8 @@ has_operands(const struct ragged *r, const struct ir_node *n)
 		value_id v = ir_args(m, n)[i];
 
 		if (!r->map[v] && (!n->region || is_carried(r, n, i))) {
-			const struct ir_node *of = ir_node(m,
-						m->values.at[v].node);
-
-			diag_error(&m->ctx->diags, of->span, "the input `%s` "
-				   "cannot be served: a request has `tokens` "
-				   "alone", ir_text(m->ctx, ir_attr(m, of,
-				   IR_ATTR_NAME)->text));
-			return false;
+			return refuse_input(r, ir_node(m,
+						m->values.at[v].node));
 		}
 	}
 	return true;

@@ -375,6 +375,16 @@ run --serve --target cpux1 alibi.llm
 grep -q '^rate ' out || bad 'no answer'
 grep -q 'warning: `attention` cannot be served: ALiBi .*-Wunserved' err ||
 	bad "no warning: $(cat err)"
+cat >packed.llm <<'end'
+model m { dim seq = 64, hidden = 8, heads = 2, hd = 4, vocab = 16;
+input document_first: f32[batch, seq]; input document_last: f32[batch, seq];
+x = embed(tokens, vocab -> hidden) @ "e";
+a = attention_between(linear(x -> heads, hd) @ "q", linear(x -> heads, hd) @ "k",
+linear(x -> heads, hd) @ "v", document_first, document_last, causal);
+logits = linear(a -> vocab) @ "h"; }
+end
+refused '`document_first` cannot be served: a request is one document, and' \
+	--serve --target cpux1 -o none packed.llm
 refused 'cannot be served: no attention' --serve --target cpux1 -o none flat.llm
 [ ! -e none ] || bad 'a folder beside an error'
 # After the layers: positions, and tokens once more.
