@@ -133,6 +133,8 @@ struct rt_speed_options {
 	int64_t prompt, tokens;	/* of each; prompts are drawn */
 	uint64_t seed;
 	double (*now_ms)(void);
+	/* lengths go from half of these to one and a half, evenly */
+	bool mixed;
 };
 
 struct rt_speed {
@@ -144,6 +146,8 @@ struct rt_speed {
 	 * 0.  A round is as many steps as are in flight. */
 	int64_t nsteps;
 	double token_ms, tokens_per_s;
+	double all_ms;		/* until all have ended */
+	double all_per_s;	/* tokens that came, until then */
 };
 
 enum rt_status rt_serve_speed(const struct rt_engine *e,

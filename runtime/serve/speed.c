@@ -1,6 +1,7 @@
 /*
  * How fast an engine answers sequences of drawn tokens that all come at once.
  */
+#include <math.h>
 #include <stdlib.h>
 
 #include "runtime/serve/scheduler.h"
@@ -22,7 +23,45 @@ struct speed_run {
 		bool has_prompts;
 	} *last;
 	int64_t nlast;
+	/* of all that came */
+	int64_t all_drawn;
+	double all_ms;
 };
+
+/* ---- lengths ---- */
+
+/*
+ * A length of sequence i.  Multiples of an irrational number, without their
+ * whole parts, fill the numbers from 0 to 1 evenly, however many there are.
+ */
+static int64_t
+length_of(const struct rt_speed_options *o, int64_t mean, int64_t i,
+	  double irrational)
+{
+	double at = (double)i * irrational, n;
+
+	n = floor((double)mean * (0.5 + at - floor(at)));
+	return !o->mixed ? mean : n > 1 ? (int64_t)n : 1;
+}
+
+static int64_t
+prompt_of(const struct rt_speed_options *o, int64_t i)
+{
+	return length_of(o, o->prompt, i, 0.6180339887498949);
+}
+
+static int64_t
+tokens_of(const struct rt_speed_options *o, int64_t i)
+{
+	return length_of(o, o->tokens, i, 0.4142135623730951);
+}
+
+/* The longest of a mean that is at most half of what an int64_t holds. */
+static int64_t
+longest_of(const struct rt_speed_options *o, int64_t mean)
+{
+	return o->mixed ? mean + mean / 2 : mean;
+}
 
 /* ---- sequences ---- */
 
@@ -71,15 +110,15 @@ add_one(struct speed_run *m, struct speed_sequence *q, struct rt_scheduler *s,
 	int64_t i, int64_t vocab, struct rt_error *err)
 {
 	const struct rt_speed_options *o = m->o;
-	struct rt_ask ask = { .prompt = m->prompt, .nprompt = o->prompt,
-		.most = o->tokens, .draw = rt_draw_plain(), .token = on_token,
-		.end = on_end, .user = q };
+	struct rt_ask ask = { .prompt = m->prompt, .nprompt = prompt_of(o, i),
+		.most = tokens_of(o, i), .draw = rt_draw_plain(),
+		.token = on_token, .end = on_end, .user = q };
 	struct rt_sequence *ignored;
 	int64_t j;
 
 	*q = (struct speed_sequence){ .m = m };
-	for (j = 0; j < o->prompt; j++) {
-		uint64_t z = draw(o->seed, i * o->prompt + j);
+	for (j = 0; j < ask.nprompt; j++) {
+		uint64_t z = draw(o->seed, i * longest_of(o, o->prompt) + j);
 
 		m->prompt[j] = (int32_t)(z % (uint64_t)vocab);
 	}
@@ -126,7 +165,7 @@ run_all(struct speed_run *m, struct rt_scheduler *s, struct rt_error *err)
 {
 	struct rt_serve_counts before, c = rt_scheduler_counts(s);
 	enum rt_status status = RT_OK;
-	int64_t n = 0;
+	int64_t n = 0, drawn = c.drawn;
 
 	m->nfirst = m->nsteps = m->drawn = 0;
 	m->began_ms = m->o->now_ms();
@@ -144,6 +183,8 @@ run_all(struct speed_run *m, struct rt_scheduler *s, struct rt_error *err)
 			c.drawn - before.drawn };
 		end_round(m, n);
 	}
+	m->all_drawn = c.drawn - drawn;
+	m->all_ms = m->o->now_ms() - m->began_ms;
 	return status;
 }
 
@@ -169,10 +210,15 @@ result(struct speed_run *m)
 {
 	const struct rt_speed_options *o = m->o;
 	struct rt_speed r = { .first_ms = median(m->first_ms, m->nfirst) };
+	int64_t prompts = 0, i;
 
 	r.prompts_ms = m->first_ms[m->nfirst - 1];
-	r.prompts_per_s = 1e3 * (double)(o->sequences * o->prompt) /
-			  r.prompts_ms;
+	for (i = 0; i < o->sequences; i++) {
+		prompts += prompt_of(o, i);
+	}
+	r.prompts_per_s = 1e3 * (double)prompts / r.prompts_ms;
+	r.all_ms = m->all_ms;
+	r.all_per_s = 1e3 * (double)m->all_drawn / m->all_ms;
 	r.nsteps = m->nsteps;
 	if (r.nsteps > 0) {
 		r.token_ms = median(m->step_ms, m->nsteps);
@@ -186,12 +232,17 @@ check(const struct rt_speed_options *o, const struct rt_scheduler *s,
       struct rt_error *err)
 {
 	int64_t longest = rt_scheduler_longest(s);
+	int64_t prompt = o->prompt, tokens = o->tokens;
 
-	return o->prompt <= longest - o->tokens ? RT_OK :
+	if (prompt <= longest - tokens) {
+		prompt = longest_of(o, prompt);
+		tokens = longest_of(o, tokens);
+	}
+	return prompt <= longest - tokens ? RT_OK :
 		rt_fail(err, RT_RANGE, RT_NOWHERE, "a prompt of %lld tokens, "
 			"and %lld more: this program has at most %lld "
 			"together; --prompt-tokens and --tokens say how many",
-			(long long)o->prompt, (long long)o->tokens,
+			(long long)prompt, (long long)tokens,
 			(long long)longest);
 }
 
@@ -217,10 +268,12 @@ get_room(struct speed_run *m, struct speed_sequence **q, size_t n,
 {
 	m->nlast = (in_flight > 1 ? in_flight : 1) + 1;
 	m->last = calloc((size_t)m->nlast, sizeof *m->last);
-	m->prompt = calloc((size_t)m->o->prompt, sizeof *m->prompt);
+	m->prompt = calloc((size_t)longest_of(m->o, m->o->prompt),
+			   sizeof *m->prompt);
 	m->first_ms = calloc(n, sizeof *m->first_ms);
 	/* each step without prompts draws at least one token */
-	m->step_ms = calloc(n, (size_t)m->o->tokens * sizeof *m->step_ms);
+	m->step_ms = calloc(n, (size_t)longest_of(m->o, m->o->tokens) *
+				       sizeof *m->step_ms);
 	*q = calloc(n, sizeof **q);
 	return m->last && m->prompt && m->first_ms && m->step_ms && *q;
 }

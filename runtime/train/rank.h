@@ -75,6 +75,7 @@ struct rt_options {
 	const char *trace;	/* of bench: a file, or NULL */
 	/* of bench, of a plan that serves; 0: not given */
 	int64_t sequences, prompt_tokens;
+	bool mixed;
 	int64_t in_flight;	/* steps, of a plan that serves; 0: not given */
 	const char *tokenizer, *field, *end;
 	/* what the options of generate and serve alone say */

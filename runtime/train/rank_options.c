@@ -153,6 +153,9 @@ static const struct option_row {
 	  "of a plan that serves: answer so many at once" },
 	{ "prompt-tokens", B, INT, AT(prompt_tokens), 0, 1, 1e9, "N",
 	  "the prompt of each (default: 512)" },
+	{ "mixed", B, FLAG, AT(mixed), 0, 0, 0, "",
+	  "lengths of prompts and answers go from half of these to one and a "
+	  "half" },
 	{ "json", B | I | E, FLAG, AT(json), 0, 0, 0, "",
 	  "print JSON; inspect: plan.json" },
 	{ "llp", I, FLAG, AT(llp), 0, 0, 0, "", "print the plan as text" },
@@ -431,8 +434,8 @@ check_bench(struct option_reader *r)
 {
 	const struct rt_options *o = r->o;
 
-	if ((o->tokens || o->prompt_tokens) && !o->sequences) {
-		return WRONG(r, "--tokens and --prompt-tokens are of "
+	if ((o->tokens || o->prompt_tokens || o->mixed) && !o->sequences) {
+		return WRONG(r, "--tokens, --prompt-tokens and --mixed are of "
 			     "sequences: give --sequences N");
 	}
 	if (o->in_flight && !o->sequences) {

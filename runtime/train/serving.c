@@ -146,7 +146,8 @@ show_json(const struct rt_speed *m, const struct rt_options *o, FILE *out)
 		m->prompts_per_s);
 	show_of_steps(m, "token_ms", m->token_ms, out);
 	show_of_steps(m, "tokens_per_s", m->tokens_per_s, out);
-	fputs("}\n", out);
+	fprintf(out, ", \"all_ms\": %.17g, \"all_tokens_per_s\": %.17g}\n",
+		m->all_ms, m->all_per_s);
 }
 
 static void
@@ -164,6 +165,8 @@ show_text(const struct rt_speed *m, const struct rt_options *o, FILE *out)
 	} else {
 		fprintf(out, "each after none\n");
 	}
+	fprintf(out, "%-10s %9.3f ms, %.1f tokens/s\n", "to the end",
+		m->all_ms, m->all_per_s);
 }
 
 static enum rt_status
@@ -171,7 +174,7 @@ measure(struct service_run *s, struct rt_error *err)
 {
 	struct rt_speed_options o = { s->o->sequences, s->o->prompt_tokens,
 		s->o->tokens, (uint64_t)rt_options_seed(s->o, s->r->plan),
-		rt_now_ms };
+		rt_now_ms, s->o->mixed };
 	struct rt_speed m;
 	enum rt_status status = rt_serve_speed(rt_plan_engine_of(s->engine),
 					       &o, &m, err);

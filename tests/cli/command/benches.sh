@@ -38,6 +38,9 @@ if have linker; then
 	prints 'llmc f32 ' cpu --dtype f32 --rounds 1 --steps 4 "$LLMC"
 	prints 'llmc  *bf16 ' serve/beside "$build"
 	prints 'llama  *16  *2 ' serve/predicted --rounds 1 "$LLMC"
+	if have http; then
+		prints 'the server keeps ' serve/loaded "$build"
+	fi
 	prints 'gpt2 *2 dp=2 .*[0-9]$' predict --steps 4 "$LLMC"
 fi
 

@@ -115,7 +115,8 @@ for ranks in one two four large uneven; do
 'sequences N at once, of N tokens and N more
 first N ms (median)
 prompts N ms for all, N tokens/s
-each after N ms (median), N tokens/s' ] || bad "a measurement on $ranks"
+each after N ms (median), N tokens/s
+to the end N ms, N tokens/s' ] || bad "a measurement on $ranks"
 done
 
 ./one/rank bench --sequences 2 --prompt-tokens 5 --tokens 1 >out 2>err ||
@@ -155,6 +156,9 @@ refuses()
 	"$@" >out 2>err && bad "no error: $*"
 	grep -qF -- "$words" err || bad "not '$words': $*"
 }
+refuses 'a prompt of 9 tokens, and 9 more: this program has at most 16' \
+	./one/rank bench --sequences 2 --prompt-tokens 6 --tokens 6 --mixed
+refuses 'mixed are of sequences' ./one/rank bench --mixed
 refuses 'compiled to train' ./whole/rank generate --checkpoint ck --prompt x
 refuses 'compiled to serve' ./one/rank train --data draw --steps 1
 refuses 'compiled to serve' ./one/rank sample --checkpoint ck --prompt x

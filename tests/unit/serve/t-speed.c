@@ -51,7 +51,7 @@ measure(const struct rt_speed_options *o, struct rt_speed *m,
 static void
 one(void **state)
 {
-	struct rt_speed_options o = { 1, 20, 5, 7, now_ms };
+	struct rt_speed_options o = { 1, 20, 5, 7, now_ms, false };
 	struct rt_error err;
 	struct rt_speed m;
 
@@ -63,12 +63,40 @@ one(void **state)
 	assert_float_equal(m.prompts_per_s, 20 / 0.03, 1e-6);
 	assert_float_equal(m.token_ms, 10, 1e-9);
 	assert_float_equal(m.tokens_per_s, 100, 1e-9);
+	assert_float_equal(m.all_ms, 70, 1e-9);
+	assert_float_equal(m.all_per_s, 5 / 0.07, 1e-6);
+}
+
+/* Sequences 0 to 4 of mixed lengths of 16 and 10, by hand: prompts of 8, 17,
+ * 11, 21 and 15 tokens, answers of 5, 9, 13, 7 and 11. */
+static void
+mixed(void **state)
+{
+	struct rt_speed_options o = { 5, 16, 10, 7, now_ms, .mixed = true };
+	struct rt_error err = { .message = "" };
+	struct rt_speed m;
+
+	(void)state;
+	assert_int_equal(measure(&o, &m, &err), RT_OK);
+	assert_float_equal(m.all_per_s * m.all_ms / 1e3, 5 + 9 + 13 + 7 + 11,
+			   1e-9);
+	/* of 8 positions, 72 of prompts and all but the first of each answer */
+	assert_true(m.all_ms >= 10 * (8 + 17 + 11 + 21 + 15 + 45 - 5) / 8.0);
+	o.sequences = 1;
+	assert_int_equal(measure(&o, &m, &err), RT_OK);
+	assert_float_equal(m.first_ms, 10, 1e-9);
+	assert_float_equal(m.all_ms, 50, 1e-9);
+	/* the longest are 45 and 21, and 64 fit */
+	o.prompt = 30;
+	o.tokens = 14;
+	assert_int_equal(measure(&o, &m, &err), RT_RANGE);
+	assert_non_null(strstr(err.message, "45 tokens, and 21 more"));
 }
 
 static void
 several(void **state)
 {
-	struct rt_speed_options o = { 3, 16, 30, 7, now_ms };
+	struct rt_speed_options o = { 3, 16, 30, 7, now_ms, false };
 	struct rt_error err;
 	struct rt_speed m;
 
@@ -86,7 +114,7 @@ several(void **state)
 static void
 replicated(void **state)
 {
-	struct rt_speed_options o = { 1, 20, 5, 7, now_ms };
+	struct rt_speed_options o = { 1, 20, 5, 7, now_ms, false };
 	struct rt_error err;
 	struct rt_speed m;
 
@@ -104,7 +132,7 @@ replicated(void **state)
 static void
 two_in_flight(void **state)
 {
-	struct rt_speed_options o = { 3, 16, 30, 7, now_ms };
+	struct rt_speed_options o = { 3, 16, 30, 7, now_ms, false };
 	struct rt_error err;
 	struct rt_speed m;
 
@@ -165,7 +193,7 @@ staged_end(void *user, float *logits, struct rt_error *err)
 static struct rt_speed
 measure_stages(int64_t flights, int64_t sequences, int64_t prompt)
 {
-	struct rt_speed_options o = { sequences, prompt, 30, 7, now_ms };
+	struct rt_speed_options o = { sequences, prompt, 30, 7, now_ms, false };
 	struct rt_error err;
 	struct rt_speed m;
 	struct rt_engine e;
@@ -214,7 +242,7 @@ stages(void **state)
 static void
 one_token(void **state)
 {
-	struct rt_speed_options o = { 2, 16, 1, 7, now_ms };
+	struct rt_speed_options o = { 2, 16, 1, 7, now_ms, false };
 	struct rt_error err;
 	struct rt_speed m;
 
@@ -227,7 +255,7 @@ one_token(void **state)
 static void
 too_long(void **state)
 {
-	struct rt_speed_options o = { 1, 60, 5, 7, now_ms };
+	struct rt_speed_options o = { 1, 60, 5, 7, now_ms, false };
 	struct rt_error err = { .message = "" };
 	struct rt_speed m;
 
@@ -244,6 +272,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(one),
+		cmocka_unit_test(mixed),
 		cmocka_unit_test(several),
 		cmocka_unit_test(replicated),
 		cmocka_unit_test(two_in_flight),
