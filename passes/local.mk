@@ -147,6 +147,7 @@ noinst_LIBRARIES += %D%/libpasses.a
 	%D%/price/cost_collective.c \
 	%D%/price/cost_gradients.c \
 	%D%/price/cost_kernel.c \
+	%D%/price/cost_keys.c \
 	%D%/price/price.c \
 	%D%/price/price.h \
 	%D%/price/price_joins.c \

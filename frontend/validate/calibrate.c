@@ -14,7 +14,7 @@
 static const struct span nowhere;
 
 const char *const cal_group_names[CAL_GROUPS] = {
-	"contractions", "weights", "attention", "streams", "launch",
+	"contractions", "weights", "attention", "keys", "streams", "launch",
 	"collectives"
 };
 
@@ -118,15 +118,16 @@ memory_mib(const struct cal *c)
 
 /* Few rows times weights that lie in memory, as where a model decodes. */
 static void
-list_reads(struct cal *c, enum rt_rate rate)
+list_reads(struct cal *c, enum rt_rate rate, bool int8)
 {
 	static const int64_t rows[] = { 1, 2, 4, 8 };
-	int64_t elem = (int64_t)cost_rate_bytes(cal_rate(rate));
+	int64_t elem = int8 ? 1 : (int64_t)cost_rate_bytes(cal_rate(rate));
 	size_t i;
 
 	for (i = 0; i < COUNT(rows); i++) {
 		struct rt_matmul_shape x = {
-			.rate = rate, .weights = true, .m = rows[i],
+			.rate = rate, .weights = true, .int8 = int8,
+			.m = rows[i],
 			.n = (memory_mib(c) << 20) / (elem * WEIGHTS_K),
 			.k = WEIGHTS_K
 		};
@@ -154,6 +155,33 @@ list_attentions(struct cal *c)
 	}
 }
 
+#define KEYS_SEQUENCES 8
+
+/* Sequences that decode, with keys that no cache holds, in cache blocks of 16
+ * tokens. */
+static void
+list_keys(struct cal *c, enum rt_rate rate)
+{
+	static const struct {
+		int64_t heads, kv, head_dim;
+	} list[] = { { 12, 12, 64 }, { 32, 8, 64 }, { 32, 8, 128 } };
+	int64_t elem = (int64_t)cost_rate_bytes(cal_rate(rate));
+	size_t i;
+
+	for (i = 0; i < COUNT(list); i++) {
+		int64_t key = 2 * elem * list[i].kv * list[i].head_dim;
+		struct rt_attention_shape x = {
+			.sequences = KEYS_SEQUENCES, .heads = list[i].heads,
+			.kv = list[i].kv, .head_dim = list[i].head_dim,
+			.length = (memory_mib(c) << 20) /
+				  (KEYS_SEQUENCES * key) / 16 * 16,
+			.rate = rate
+		};
+
+		VEC_PUSH(&c->d->ctx.perm, &c->attentions, x);
+	}
+}
+
 static bool
 measure_matmul(struct cal *c, const struct rt_matmul_shape *x)
 {
@@ -163,12 +191,13 @@ measure_matmul(struct cal *c, const struct rt_matmul_shape *x)
 	if (c->meter.ops->matmul(&c->meter, x, &p.s, &err) != RT_OK) {
 		return report_failure(c, &err);
 	}
-	p.what = arena_printf(&c->d->ctx.perm, "%s %lldx%lldx%lld",
-		target_rate_names[cal_rate(x->rate)], (long long)x->m,
-		(long long)x->n, (long long)x->k);
+	p.what = arena_printf(&c->d->ctx.perm, "%s%s %lldx%lldx%lld",
+		target_rate_names[cal_rate(x->rate)], x->int8 ? "*int8" : "",
+		(long long)x->m, (long long)x->n, (long long)x->k);
 	p.matmul = (struct cost_contraction){
 		.m = (double)x->m, .n = (double)x->n, .k = (double)x->k,
 		.batch = 1, .rate = cal_rate(x->rate), .panels = x->weights,
+		.stored_bytes = x->int8 ? 1 : 0,
 		.out_bytes = c->meter.facts.out_bytes[x->rate]
 	};
 	p.group = x->weights ? CAL_READ : CAL_MATMUL;
@@ -176,6 +205,28 @@ measure_matmul(struct cal *c, const struct rt_matmul_shape *x)
 			    : 2 * p.matmul.m * p.matmul.n * p.matmul.k;
 	add_point(c, p);
 	return true;
+}
+
+static void
+describe_keys(struct cal *c, const struct rt_attention_shape *x,
+	      struct cal_point *p)
+{
+	double elem = cost_rate_bytes(cal_rate(x->rate));
+
+	p->group = CAL_KEYS;
+	p->what = arena_printf(&c->d->ctx.perm, "%s %lldx%lld %lld/%lldx%lld",
+		target_rate_names[cal_rate(x->rate)], (long long)x->sequences,
+		(long long)x->length, (long long)x->heads, (long long)x->kv,
+		(long long)x->head_dim);
+	p->keys = (struct cost_keys){
+		.sequences = (double)x->sequences, .queries = 1,
+		.keys = (double)x->length, .heads = (double)x->heads,
+		.kv = (double)x->kv, .d = (double)x->head_dim,
+		.v = (double)x->head_dim,
+		.bytes = 2 * elem * (double)(x->kv * x->head_dim),
+		.rate = cal_rate(x->rate)
+	};
+	p->work = p->keys.sequences * p->keys.keys * p->keys.bytes;
 }
 
 static bool
@@ -187,6 +238,11 @@ measure_attention(struct cal *c, const struct rt_attention_shape *x)
 
 	if (c->meter.ops->attention(&c->meter, x, &p.s, &err) != RT_OK) {
 		return report_failure(c, &err);
+	}
+	if (x->sequences > 0) {
+		describe_keys(c, x, &p);
+		add_point(c, p);
+		return true;
 	}
 	p.what = arena_printf(&c->d->ctx.perm, "%s %lldx%lldx%lld%s",
 		target_rate_names[TARGET_FP32], (long long)x->heads,
@@ -330,9 +386,12 @@ open_cpu(struct cal *c)
 	}
 	list_matmuls(c, RT_RATE_FP32, 1);
 	list_matmuls(c, RT_RATE_BF16, 1);
-	list_reads(c, RT_RATE_FP32);
-	list_reads(c, RT_RATE_BF16);
+	list_reads(c, RT_RATE_FP32, false);
+	list_reads(c, RT_RATE_BF16, false);
+	list_reads(c, RT_RATE_BF16, true);
 	list_attentions(c);
+	list_keys(c, RT_RATE_FP32);
+	list_keys(c, RT_RATE_BF16);
 	if (!cal_kernels_open(c)) {
 		c->meter.ops->close(&c->meter);
 		return false;

@@ -27,7 +27,8 @@ cal_rate(enum rt_rate r)
 double
 cal_weight_bytes(const struct cal_point *p)
 {
-	return p->matmul.n * p->matmul.k * cost_rate_bytes(p->matmul.rate);
+	return p->matmul.n * p->matmul.k * (p->matmul.stored_bytes > 0
+		? p->matmul.stored_bytes : cost_rate_bytes(p->matmul.rate));
 }
 
 /* As where a program that serves is priced. */
@@ -56,6 +57,9 @@ cal_predict(const struct target_group *t, const struct cal_point *p)
 		return predict_read(&t->device, p);
 	case CAL_ATTEND:
 		return cost_attention(&t->device, &p->attend).us;
+	case CAL_KEYS:
+		return cost_keys(&t->device, &p->keys).us +
+		       t->device.launch_us;
 	case CAL_STREAM:
 		return cost_bytes(&t->device, COST_MAP, p->bytes).us;
 	case CAL_COMM:
@@ -184,7 +188,13 @@ is_matmul(const struct cal_point *p)
 static bool
 is_read(const struct cal_point *p)
 {
-	return p->group == CAL_READ;
+	return p->group == CAL_READ && p->matmul.stored_bytes == 0;
+}
+
+static bool
+is_narrow_read(const struct cal_point *p)
+{
+	return p->group == CAL_READ && p->matmul.stored_bytes > 0;
 }
 
 static bool
@@ -198,6 +208,12 @@ static bool
 is_attention(const struct cal_point *p)
 {
 	return p->group == CAL_ATTEND;
+}
+
+static bool
+is_keys(const struct cal_point *p)
+{
+	return p->group == CAL_KEYS;
 }
 
 static bool
@@ -221,6 +237,11 @@ static const struct knob memory_knobs[] = {
 };
 static const struct knob attention_knobs[] = {
 	{ AT(attention_eff), 0.02, MOST_EFF }, { AT(attention_fill), 0.5, 5000 }
+};
+static const struct knob widen_knobs[] = { { AT(widen_rows), 0.01, 32 } };
+/* Of a rate that contractions reach; what is not hidden is at most all. */
+static const struct knob keys_knobs[] = {
+	{ AT(keys_eff), 0.02, 1 }, { AT(keys_shown), 0.001, 1 }
 };
 static const struct knob link_knobs[] = {
 	{ AT(link_eff), 0.02, MOST_EFF }, { AT(link_start_us), 0.01, 1000 },
@@ -371,6 +392,7 @@ move_all_excess(struct target_device *d)
 	for (r = 0; r < TARGET_NRATES; r++) {
 		d->flops_us[r] *= flops * over;
 	}
+	d->keys_eff /= flops * over;
 	move_excess(&d->memory_eff, &d->memory_bytes_us, NULL);
 	move_excess(&d->link_eff, &d->link_bytes_us, NULL);
 	/* the least that a target file allows */
@@ -430,7 +452,9 @@ cal_fit(struct cal *c)
 		fit_constants(c, matrix_knobs, 3, is_matmul);
 	}
 	fit_reads(c);
+	fit_constants(c, widen_knobs, 1, is_narrow_read);
 	fit_constants(c, attention_knobs, 2, is_attention);
+	fit_constants(c, keys_knobs, 2, is_keys);
 	fit_constants(c, link_knobs, 3, is_comm);
 	move_all_excess(d);
 	for (g = 0; g < CAL_GROUPS; g++) {

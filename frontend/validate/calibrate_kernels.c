@@ -13,6 +13,23 @@ dtype_of(enum rt_rate r)
 	return r == RT_RATE_BF16 ? "bf16" : "f32";
 }
 
+/* Weights in 8 bits, which are made wider. */
+static const char *
+narrow_text(struct cal *c, const struct rt_matmul_shape *x)
+{
+	const char *dtype = dtype_of(x->rate);
+
+	return arena_printf(&c->d->ctx.perm,
+		"llmc-ir 1\ndim m = %lld\ndim n = %lld\ndim k = %lld\n"
+		"model {\n"
+		"  %%0 = weight name=\"a\" : %s[m, k]\n"
+		"  %%1 = weight name=\"b\" frozen rounded=k : int8[n, k]\n"
+		"  %%2 = cast %%1 : %s[n, k]\n"
+		"  %%3 = dot %%0, %%2 over=k : %s[m, n]\n"
+		"  return %%3\n}\n", (long long)x->m, (long long)x->n,
+		(long long)x->k, dtype, dtype, dtype);
+}
+
 static const char *
 matmul_text(struct cal *c, const struct rt_matmul_shape *x)
 {
@@ -30,10 +47,35 @@ matmul_text(struct cal *c, const struct rt_matmul_shape *x)
 		stored, dtype);
 }
 
+/* Attention to keys of a cache, as pass `ragged` leaves it. */
+static const char *
+keys_text(struct cal *c, const struct rt_attention_shape *x)
+{
+	const char *dtype = dtype_of(x->rate);
+
+	return arena_printf(&c->d->ctx.perm,
+		"llmc-ir 1\ndim s = %lld\ndim t = %lld\ndim rows = %lld\n"
+		"dim k = %lld\ndim h = %lld\ndim d = %lld\nmodel {\n"
+		"  %%0 = weight name=\"q\" : %s[s, h, d]\n"
+		"  %%1 = weight name=\"keys\" : %s[rows, k, d]\n"
+		"  %%2 = weight name=\"values\" : %s[rows, k, d]\n"
+		"  %%3 = input name=\"index\" : idx<rows>[t]\n"
+		"  %%4 = weight name=\"first\" : f32[s]\n"
+		"  %%5 = weight name=\"last\" : f32[s]\n"
+		"  %%6 = gather %%1, %%3 of=rows : %s[t, k, d]\n"
+		"  %%7 = gather %%2, %%3 of=rows : %s[t, k, d]\n"
+		"  %%8 = attention_between %%0, %%6, %%7, %%4, %%5 : "
+		"%s[s, h, d]\n  return %%8\n}\n", (long long)x->sequences,
+		(long long)(x->sequences * x->length),
+		(long long)(x->sequences * x->length), (long long)x->kv,
+		(long long)x->heads, (long long)x->head_dim, dtype, dtype,
+		dtype, dtype, dtype, dtype);
+}
+
 static const char *
 attention_text(struct cal *c, const struct rt_attention_shape *x)
 {
-	return arena_printf(&c->d->ctx.perm,
+	return x->sequences > 0 ? keys_text(c, x) : arena_printf(&c->d->ctx.perm,
 		"llmc-ir 1\ndim s = %lld\ndim h = %lld\ndim d = %lld\n"
 		"model {\n"
 		"  %%0 = weight name=\"q\" : f32[s, h, d]\n"
@@ -77,7 +119,9 @@ cal_kernels_open(struct cal *c)
 	const char **texts = arena_alloc(a, (n + 1) * sizeof *texts);
 
 	for (i = 0; i < c->matmuls.n; i++) {
-		texts[at++] = matmul_text(c, &c->matmuls.at[i]);
+		const struct rt_matmul_shape *x = &c->matmuls.at[i];
+
+		texts[at++] = x->int8 ? narrow_text(c, x) : matmul_text(c, x);
 	}
 	for (i = 0; i < c->attentions.n; i++) {
 		texts[at++] = attention_text(c, &c->attentions.at[i]);

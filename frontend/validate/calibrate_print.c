@@ -7,7 +7,7 @@
 #include <string.h>
 
 static const char *const units[CAL_GROUPS] = {
-	"TFLOP/s", "GB/s", "TFLOP/s", "GB/s", "", "GB/s"
+	"TFLOP/s", "GB/s", "TFLOP/s", "GB/s", "GB/s", "", "GB/s"
 };
 
 /* Replaces what a target file cannot hold in strings or comments. */
@@ -294,6 +294,15 @@ print_rates(const struct cal *c, struct buf *out)
 		print_fit_error(c, CAL_READ, out);
 		print_number(out, "read_bandwidth", d->read_bytes_us / 1e6);
 		print_number(out, "read_shown", d->read_shown);
+		print_number(out, "widen_rows", d->widen_rows);
+	}
+	if (c->errors[CAL_KEYS].n > 0) {
+		buf_puts(out, "  # Sequences that decode, with keys of a "
+			 "cache that lie in memory:\n");
+		print_origin(out, best_of(c, CAL_KEYS, TARGET_BF16));
+		print_fit_error(c, CAL_KEYS, out);
+		print_number(out, "keys_eff", d->keys_eff);
+		print_number(out, "keys_shown", d->keys_shown);
 	}
 	buf_printf(out, "  units = %lld;\n", (long long)d->units);
 	print_number(out, "clock", d->clock_mhz / 1e3);

@@ -86,8 +86,9 @@ struct cost cost_contraction(const struct target_device *d,
  */
 double cost_contraction_split_us(const struct target_device *d,
 				 const struct cost_contraction *x);
-/* A kernel that reads so long, by the rate of those that decode, and computes
- * so long. */
+/* The rate at which kernels that decode read weights and keys. */
+double cost_read_bytes_us(const struct target_device *d);
+/* A kernel that reads weights so long, at that rate, and computes so long. */
 double cost_read_us(const struct target_device *d, double read_us,
 		    double math_us);
 struct cost cost_attention(const struct target_device *d,
@@ -105,6 +106,24 @@ struct cost cost_attention_backward_least(const struct target_device *d,
 /* `bytes` are all that is read and written, each once. */
 struct cost cost_bytes(const struct target_device *d, enum cost_kind kind,
 		       double bytes);
+
+/* ---- cost_keys.c ------------------------------------------------------ */
+
+/* Attention of sequences that decode to keys of a cache. */
+struct cost_keys {
+	double sequences;	/* each of which has keys of its own */
+	double queries;		/* of each sequence */
+	double keys;		/* of each sequence */
+	double heads, kv;
+	double d, v;		/* numbers of a head's key and value */
+	double latent;		/* of a latent that all heads have; 0: none */
+	double bytes;		/* that are read of each key, with its value */
+	enum target_rate rate;
+};
+
+/* Without launches. */
+struct cost cost_keys(const struct target_device *d,
+		      const struct cost_keys *x);
 
 /* ---- cost_gradients.c ------------------------------------------------- */
 

@@ -253,14 +253,16 @@ best_tile_us(const struct cost_contraction *x, const struct tile_limits *c)
 /* Of 8 bits it widens them in registers: 64 numbers, of which a row's products
  * take two instructions, by six, of which four take the units that multiply,
  * and with the loads of these as long as so many rows.  Three panels at once
- * do not wait. */
+ * do not wait.  A target may say how many rows it is there. */
 #define CPU_WIDEN_ROWS 4
 
 static double
-few_rows_us(const struct cost_contraction *x, const struct tile_limits *c)
+few_rows_us(const struct target_device *d, const struct cost_contraction *x,
+	    const struct tile_limits *c)
 {
+	double widen = d->widen_rows > 0 ? d->widen_rows : CPU_WIDEN_ROWS;
 	double rows = !x->panels ? x->m + CPU_TURN_ROWS
-		: x->stored_bytes == 1 ? x->m + CPU_WIDEN_ROWS
+		: x->stored_bytes == 1 ? x->m + widen
 		: fmax(x->m, CPU_CHAIN_ROWS);
 
 	return 2 * rows * x->n * x->k * x->batch / (c->flops_us * c->units);
@@ -297,7 +299,7 @@ contraction(const struct target_device *d, const struct cost_contraction *x,
 						: WIDENED_8_BYTES) *
 			    d->clock_mhz * c.units);
 	}
-	return total(is_few ? few_rows_us(x, &c)
+	return total(is_few ? few_rows_us(d, x, &c)
 		     : fmax(best_tile_us(x, &c), widen_us),
 		     x->batch * ((x->m * bytes + x->n * c.stored_bytes) *
 				 x->k + x->m * x->n * x->out_bytes) /
@@ -333,6 +335,13 @@ cost_contraction_split_us(const struct target_device *d,
 	other.own_tail = false;
 	return x->own_tail ? fmin(split_us(d, x), split_us(d, &other))
 			   : split_us(d, x);
+}
+
+double
+cost_read_bytes_us(const struct target_device *d)
+{
+	return d->read_bytes_us > 0 ? d->read_bytes_us
+				    : d->memory_bytes_us * d->memory_eff;
 }
 
 /*

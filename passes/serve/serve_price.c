@@ -22,31 +22,6 @@ const char *const serve_time_names[SERVE_NTIMES] = {
 
 #define BLOCK 16		/* tokens of a block of the cache */
 /*
- * Queries that share keys are the rows of a tile, and the matrix instructions
- * of sm_80 and later have 16 (PTX ISA, mma.m16n8k16), so fewer take as long.
- */
-#define QUERY_ROWS 16
-/*
- * A CPU has no such rows: it multiplies vectors of keys and values by a number
- * of each head, after it has loaded and widened them and transposed the keys,
- * which are as many instructions for a vector as four heads' products
- * (codegen/cpu/cpu_attention_single.c: of two vectors of 16 bit keys a load,
- * four shuffles and two that widen, of one of values two and its part of
- * finding the row).
- */
-#define CPU_TURN_HEADS 4
-/*
- * What a worker of a CPU computes at least: one query with up to 32 heads of a
- * kv head, and of its keys a part, where there are more than 512 (at most 16
- * parts: codegen/cpu/cpu_attention_parts.c).  Of 64 queries and kv heads, or
- * more, each is one worker's.
- */
-#define CPU_UNIT_HEADS 32
-#define CPU_PART_KEYS 512
-#define CPU_MOST_PARTS 16
-#define CPU_WHOLE_PAIRS 64
-
-/*
  * How much later a collective begins for which the hosts of ranks call one
  * after another: each waits for the last, whose host has other work, too.  The
  * median of what Vidur's profile has beyond NCCL's own tests, which call for
@@ -70,7 +45,7 @@ struct stepping {
 	const struct serve_load *load;
 	double ranks;		/* over which sequences are spread */
 	double memory_bytes_us;
-	double read_bytes_us;	/* of weights, keys and what is with them */
+	double read_bytes_us;	/* of weights and what is with them */
 	double launch_us;
 };
 
@@ -212,51 +187,6 @@ keys_of(const struct serve_item *x, double keys)
 	return x->window > 0 ? fmin(keys, x->window) : keys;
 }
 
-/*
- * Latent attention decodes in the space of what is cached: queries and results
- * are multiplied by the matrices that would compute keys and values, which are
- * contractions of the model of the same size (DeepSeek-V2, arXiv:2405.04434,
- * section 2.1.2).
- */
-static double
-decode_flops(const struct serve_item *x, const struct target_device *d,
-	     double queries)
-{
-	double shared = x->latent ? x->heads : x->heads / x->kv;
-	double more = target_is_cpu(d) ? 1 + CPU_TURN_HEADS / shared
-		    : fmax(QUERY_ROWS / (queries * shared), 1);
-
-	return 2 * queries * x->heads * more *
-	       (x->latent ? 2 * x->cached : x->d + x->v);
-}
-
-/* A CPU computes attention in f32, whatever it is of. */
-static enum target_rate
-decode_rate(const struct serve_item *x, const struct target_device *d)
-{
-	return target_is_cpu(d) ? TARGET_FP32 : x->rate;
-}
-
-/*
- * How much longer a CPU's units take for what `queries` ask of so many keys
- * each than if it could be divided among all of them evenly.
- */
-static double
-uneven(const struct serve_item *x, const struct target_device *d,
-       double queries, double keys)
-{
-	double kv = x->latent ? 1 : x->kv, units = (double)d->units, n;
-
-	if (!target_is_cpu(d) || units <= 1) {
-		return 1;
-	}
-	n = fmax(queries, 1) * kv * ceil(x->heads / kv / CPU_UNIT_HEADS);
-	if (n < CPU_WHOLE_PAIRS) {
-		n *= fmin(fmax(ceil(keys / CPU_PART_KEYS), 1), CPU_MOST_PARTS);
-	}
-	return ceil(n / units) * units / n;
-}
-
 /* How often a decoding sequence reads its cache. */
 static double
 reads_of(const struct serve_item *x, const struct serve_asked *q)
@@ -272,19 +202,19 @@ add_attention(const struct stepping *s, const struct serve_item *x,
 	const struct target_device *d = &s->t->device;
 
 	if (l->decoding > 0) {
-		double each = keys_of(x, l->keys);
-		double queries = fmax(l->decoding / s->ranks, 1);
-		double keys = each * queries;
-		double read_us = keys * cached_bytes(x, s->q) *
-				 reads_of(x, s->q) / s->read_bytes_us;
-		double flops = keys * decode_flops(x, d, 1 + s->q->drafts);
-		double math_us = flops * uneven(x, d, queries, each) /
-				 (cost_flops_us(d, decode_rate(x, d)) *
-				  d->attention_eff);
+		struct cost_keys k = {
+			.sequences = fmax(l->decoding / s->ranks, 1),
+			.queries = 1 + s->q->drafts,
+			.keys = keys_of(x, l->keys),
+			.heads = x->heads, .kv = x->kv, .d = x->d, .v = x->v,
+			.latent = x->latent ? x->cached : 0,
+			.bytes = cached_bytes(x, s->q) * reads_of(x, s->q),
+			.rate = x->rate
+		};
+		struct cost c = cost_keys(d, &k);
 
-		add_larger(out, SERVE_CACHE, x->times * read_us,
-			   SERVE_ATTENDING,
-			   x->times * cost_read_us(d, read_us, math_us));
+		add_larger(out, SERVE_CACHE, x->times * c.memory_us,
+			   SERVE_ATTENDING, x->times * c.us);
 		/* of a GPU keys in several blocks, and a kernel to join their
 		 * sums */
 		add(out, SERVE_LAUNCHES, (target_is_cpu(d) ? 1 : 2) *
@@ -499,8 +429,7 @@ serve_step(const struct serve_program *p, const struct target *t,
 
 	s.launch_us = d->launch_us;
 	s.memory_bytes_us = d->memory_bytes_us * d->memory_eff;
-	s.read_bytes_us = d->read_bytes_us > 0 ? d->read_bytes_us
-					       : s.memory_bytes_us;
+	s.read_bytes_us = cost_read_bytes_us(d);
 	*out = (struct serve_time){ 0 };
 	if (!spread(p, layers)) {
 		return;

@@ -90,12 +90,15 @@ struct rt_made {
 };
 
 /* C[m,n] = A[m,k] B[k,n], row-major.  B of a model's weights is stored as they
- * are: [n,k], in rows or in panels. */
+ * are: [n,k], in rows or in panels; those in 8 bits are made wider where they
+ * are multiplied. */
 struct rt_matmul_shape {
 	enum rt_rate rate; /* of A and B, and on a CPU of C */
 	bool weights;
 	int64_t m, n, k;
-	const struct rt_made *made; /* on a CPU: values A, B, C */
+	/* on a CPU: values A, B, C; in 8 bits A, B, wider B, C */
+	const struct rt_made *made;
+	bool int8;
 };
 
 enum { RT_MOST_HEAD_DIM = 128 };
@@ -103,11 +106,18 @@ enum { RT_MOST_HEAD_DIM = 128 };
 /*
  * In fp32; values are queries, keys, values and the result, each [length,
  * heads, head_dim].  Causal: a query sees the keys up to its own place.
+ *
+ * With sequences: each has one query of `heads`, and `length` keys of `kv`
+ * heads, a multiple of 16, in a cache.  Values are queries, keys, values, the
+ * index of keys in the cache, the first and the last key of each query, the
+ * gathered keys and values, and the result.
  */
 struct rt_attention_shape {
 	int64_t heads, length, head_dim;
 	bool causal;
 	const struct rt_made *made;
+	int64_t sequences, kv;
+	enum rt_rate rate;	/* of queries and keys of sequences */
 };
 
 /* Bytes are those of the larger side of one rank, as in nccl-tests. */

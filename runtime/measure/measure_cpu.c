@@ -146,10 +146,13 @@ attention(struct rt_meter *m, const struct rt_attention_shape *x,
 	  struct rt_sample *out, struct rt_error *err)
 {
 	struct cpu *c = m->self;
-	enum rt_status status = check_made(x->made, RT_RATE_FP32, err);
+	enum rt_rate rate = x->sequences > 0 ? x->rate : RT_RATE_FP32;
+	enum rt_status status = check_made(x->made, rate, err);
 
 	status = status == RT_OK ? need_threads(c, err) : status;
 	return status != RT_OK ? status
+		: x->sequences > 0
+		? rt_cpu_keys(c->pool, x, &m->pace, out, err)
 		: rt_cpu_attention(c->pool, x, &m->pace, out, err);
 }
 

@@ -65,6 +65,11 @@ enum rt_status rt_cpu_attention(struct rt_pool *p,
 				const struct rt_attention_shape *x,
 				const struct rt_pace *pace,
 				struct rt_sample *out, struct rt_error *err);
+/* The same of a shape with sequences. */
+enum rt_status rt_cpu_keys(struct rt_pool *p,
+			   const struct rt_attention_shape *x,
+			   const struct rt_pace *pace,
+			   struct rt_sample *out, struct rt_error *err);
 
 /* ---- measure_stream.c ---------------------------------------------- */
 

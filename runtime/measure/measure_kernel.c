@@ -66,7 +66,7 @@ fill_random(void *to, enum rt_rate rate, int64_t n, uint32_t seed)
 
 /* ---- a kernel that is called again and again ---- */
 
-enum { MOST_VALUES = 4 }; /* inputs, then the result */
+enum { MOST_VALUES = 9 }; /* inputs, then the result */
 
 struct running {
 	struct rt_pool *pool;
@@ -219,7 +219,7 @@ static int64_t
 place_in_b(const struct rt_matmul_shape *x, int64_t lanes, int64_t k,
 	   int64_t j)
 {
-	int64_t per = 4 / (int64_t)elem_bytes(x->rate);
+	int64_t per = x->int8 ? 4 : 4 / (int64_t)elem_bytes(x->rate);
 
 	if (!x->weights) {
 		return k * x->n + j;
@@ -244,21 +244,34 @@ lanes_of(const struct rt_made *made, uint32_t value)
 	return 0;
 }
 
-/* Sums of k products below 1 in fp32, in any order, and then rounded. */
+/* The largest number of B in 8 bits; else its numbers are below 1. */
+#define MOST_NARROW 127
+
+static double
+weight_at(const struct running *r, const struct rt_matmul_shape *x, int64_t at)
+{
+	const int8_t *b = r->values[1];
+
+	return x->int8 ? b[at] : element_at(b, x->rate, at);
+}
+
+/* Sums of k products below `most` in fp32, in any order, and then rounded. */
 static bool
 element_agrees(const struct running *r, const struct rt_matmul_shape *x,
 	       int64_t i, int64_t j)
 {
 	double want = 0, rounding = x->rate == RT_RATE_BF16 ? 0x1p-8 : 0;
+	double most = x->int8 ? MOST_NARROW : 1;
 	int64_t lanes = lanes_of(x->made, 1), k, b;
 
 	for (k = 0; k < x->k; k++) {
 		b = place_in_b(x, lanes, k, j);
 		want += element_at(r->values[0], x->rate, i * x->k + k) *
-			element_at(r->values[1], x->rate, b);
+			weight_at(r, x, b);
 	}
-	return fabs(want - element_at(r->values[2], x->rate, i * x->n + j)) <=
-	       1e-6 * sqrt((double)x->k) * 8 + fabs(want) * rounding;
+	return fabs(want - element_at(r->values[x->int8 ? 3 : 2], x->rate,
+				      i * x->n + j)) <=
+	       most * 1e-6 * sqrt((double)x->k) * 8 + fabs(want) * rounding;
 }
 
 /* So many elements are checked, and the corners; of few elements all. */
@@ -280,23 +293,42 @@ matmul_agrees(const struct running *r, const void *shape)
 	       element_agrees(r, x, 0, x->n - 1);
 }
 
+static void
+fill_narrow(int8_t *to, int64_t n, uint32_t seed)
+{
+	uint32_t x = seed;
+	int64_t i;
+
+	for (i = 0; i < n; i++) {
+		x = x * 1664525 + 1013904223;
+		to[i] = (int8_t)((int32_t)(x >> 24) % (2 * MOST_NARROW + 1) -
+				 MOST_NARROW);
+	}
+}
+
 enum rt_status
 rt_cpu_matmul(struct rt_pool *p, const struct rt_matmul_shape *x,
 	      const struct rt_pace *pace, struct rt_sample *out,
 	      struct rt_error *err)
 {
+	size_t elem = elem_bytes(x->rate);
+	size_t result = (size_t)(x->m * x->n) * elem;
 	const size_t bytes[] = {
-		(size_t)(x->m * x->k) * elem_bytes(x->rate),
-		(size_t)(x->k * x->n) * elem_bytes(x->rate),
-		(size_t)(x->m * x->n) * elem_bytes(x->rate)
+		(size_t)(x->m * x->k) * elem,
+		(size_t)(x->k * x->n) * (x->int8 ? 1 : elem),
+		x->int8 ? elem : result, result
 	};
-	struct running *r = prepare_kernel(p, x->made, bytes, 3);
+	struct running *r = prepare_kernel(p, x->made, bytes, x->int8 ? 4 : 3);
 
 	if (!r) {
 		return rt_no_memory(err, NULL);
 	}
 	fill_random(r->values[0], x->rate, x->m * x->k, 1);
-	fill_random(r->values[1], x->rate, x->k * x->n, 2);
+	if (x->int8) {
+		fill_narrow(r->values[1], x->k * x->n, 2);
+	} else {
+		fill_random(r->values[1], x->rate, x->k * x->n, 2);
+	}
 	return measure_kernel(r, pace, matmul_agrees, x, out, err);
 }
 
@@ -371,4 +403,136 @@ rt_cpu_attention(struct rt_pool *p, const struct rt_attention_shape *x,
 		fill_random(r->values[i], RT_RATE_FP32, n, 3 + (uint32_t)i);
 	}
 	return measure_kernel(r, pace, attention_agrees, x, out, err);
+}
+
+/* ---- attention to keys of a cache ---- */
+
+/* What its values are, by number. */
+enum { QUERIES, KEYS, VALUES, INDEX, FIRST, LAST, FOUND_KEYS, FOUND_VALUES,
+       RESULTS };
+
+/*
+ * Keys lie in blocks of 16, as a server's cache has them, and these are not in
+ * their order: block i is at i times a number that has no common factor with
+ * how many there are.
+ */
+#define BLOCK 16
+
+static int64_t
+stride_of(int64_t blocks)
+{
+	int64_t stride = blocks * 5 / 8 + 1, a, b, rest;
+
+	for (;; stride++) {
+		for (a = blocks, b = stride; b > 0; a = b, b = rest) {
+			rest = a % b;
+		}
+		if (a == 1) {
+			return stride;
+		}
+	}
+}
+
+static void
+place_keys(struct running *r, const struct rt_attention_shape *x)
+{
+	int64_t n = x->sequences * x->length, blocks = n / BLOCK, i;
+	int64_t stride = stride_of(blocks);
+	int32_t *index = r->values[INDEX];
+	float *first = r->values[FIRST], *last = r->values[LAST];
+
+	for (i = 0; i < n; i++) {
+		index[i] = (int32_t)(i / BLOCK * stride % blocks * BLOCK +
+				     i % BLOCK);
+	}
+	for (i = 0; i < x->sequences; i++) {
+		first[i] = (float)(i * x->length);
+		last[i] = (float)(i * x->length + x->length - 1);
+	}
+}
+
+/* One head of a sequence's query by the definition, in double. */
+static bool
+keys_agree_at(const struct running *r, const struct rt_attention_shape *x,
+	      int64_t sequence, int64_t head)
+{
+	int64_t d = x->head_dim, q = (sequence * x->heads + head) * d, j, i;
+	int64_t kv = head / (x->heads / x->kv);
+	const int32_t *index = r->values[INDEX];
+	double total = 0, want[RT_MOST_HEAD_DIM] = { 0 };
+	double rounding = x->rate == RT_RATE_BF16 ? 0x1p-8 : 0;
+
+	for (j = 0; j < x->length; j++) {
+		int64_t row = index[sequence * x->length + j];
+		int64_t at = (row * x->kv + kv) * d;
+		double s = 0;
+
+		for (i = 0; i < d; i++) {
+			s += element_at(r->values[QUERIES], x->rate, q + i) *
+			     element_at(r->values[KEYS], x->rate, at + i);
+		}
+		s = exp(s / sqrt((double)d));
+		total += s;
+		for (i = 0; i < d; i++) {
+			want[i] += s * element_at(r->values[VALUES], x->rate,
+						  at + i);
+		}
+	}
+	for (i = 0; i < d; i++) {
+		double got = element_at(r->values[RESULTS], x->rate, q + i);
+
+		want[i] /= total;
+		if (!(fabs(want[i] - got) <= 1e-5 +
+		      fabs(want[i]) * rounding)) {
+			return false;
+		}
+	}
+	return true;
+}
+
+static bool
+keys_agree(const struct running *r, const void *shape)
+{
+	const struct rt_attention_shape *x = shape;
+
+	return keys_agree_at(r, x, 0, 0) &&
+	       keys_agree_at(r, x, x->sequences / 2, x->heads / 2) &&
+	       keys_agree_at(r, x, x->sequences - 1, x->heads - 1);
+}
+
+enum rt_status
+rt_cpu_keys(struct rt_pool *p, const struct rt_attention_shape *x,
+	    const struct rt_pace *pace, struct rt_sample *out,
+	    struct rt_error *err)
+{
+	int64_t keys = x->sequences * x->length, row = x->kv * x->head_dim;
+	int64_t queries = x->sequences * x->heads * x->head_dim;
+	size_t elem = elem_bytes(x->rate);
+	const size_t bytes[] = {
+		[QUERIES] = (size_t)queries * elem,
+		[KEYS] = (size_t)(keys * row) * elem,
+		[VALUES] = (size_t)(keys * row) * elem,
+		[INDEX] = (size_t)keys * sizeof(int32_t),
+		[FIRST] = (size_t)x->sequences * sizeof(float),
+		[LAST] = (size_t)x->sequences * sizeof(float),
+		/* these are read where they lie in the cache */
+		[FOUND_KEYS] = elem, [FOUND_VALUES] = elem,
+		[RESULTS] = (size_t)queries * elem
+	};
+	struct running *r;
+
+	if (x->head_dim > RT_MOST_HEAD_DIM || x->length % BLOCK) {
+		return rt_fail(err, RT_RANGE, (struct rt_where){ NULL, NULL,
+			-1 }, "a head has at most %d elements, and a sequence "
+			"whole blocks of %d keys", RT_MOST_HEAD_DIM, BLOCK);
+	}
+	r = prepare_kernel(p, x->made, bytes, 9);
+	if (!r) {
+		return rt_no_memory(err, NULL);
+	}
+	fill_random(r->values[QUERIES], x->rate, queries, 3);
+	fill_random(r->values[KEYS], x->rate, keys * row, 4);
+	fill_random(r->values[VALUES], x->rate, keys * row, 5);
+	place_keys(r, x);
+	return measure_kernel(r, pace, keys_agree, x, out, err);
 }

@@ -29,7 +29,7 @@ cores()
 		fail "calibrate: $(cat table)"
 	test ! -s out || fail 'something on standard output besides -o'
 	plausible cpu.target
-	for what in contractions weights attention streams launch; do
+	for what in contractions weights attention keys streams launch; do
 		grep -q "^$what  *kept " table || fail "no table of $what"
 	done
 	grep -q '^  fp32 256x256x256 ' table || fail 'no fp32 256x256x256'

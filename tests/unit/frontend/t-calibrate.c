@@ -88,6 +88,20 @@ add_rest(struct cal *c, const struct target_group *t)
 		};
 		add(c, t, p, cal_weight_bytes(&p));
 	}
+	p.matmul.stored_bytes = 1;
+	for (rows = 1; rows <= 8; rows *= 2) {
+		p.matmul.m = rows;
+		add(c, t, p, cal_weight_bytes(&p));
+	}
+	for (rows = 1; rows <= 64; rows *= 2) {
+		p.group = CAL_KEYS;
+		p.keys = (struct cost_keys){
+			.sequences = 128, .queries = 1, .keys = 4096,
+			.heads = rows, .kv = 1, .d = 128, .v = 128,
+			.bytes = 512, .rate = TARGET_BF16
+		};
+		add(c, t, p, p.keys.bytes);
+	}
 	p.group = CAL_LAUNCH;
 	add(c, t, p, 0);
 	p.group = CAL_COMM;
@@ -125,6 +139,9 @@ check(const struct target_device *d, const struct target_device *want)
 	     want->memory_eff * want->memory_bytes_us, 0.02);
 	near("read", d->read_bytes_us, want->read_bytes_us, 0.02);
 	near("shown", d->read_shown, want->read_shown, 0.1);
+	near("keys", d->keys_eff * d->flops_us[r],
+	     want->keys_eff * want->flops_us[r], 0.02);
+	near("keys_shown", d->keys_shown, want->keys_shown, 0.1);
 	near("launch", d->launch_us, want->launch_us, 1e-9);
 	near("attention", d->attention_eff * d->flops_us[r],
 	     want->attention_eff * want->flops_us[r], 0.02);
@@ -155,6 +172,9 @@ test_known(void **state)
 		t->device.link_devices = 8;
 		t->device.read_bytes_us = 1.1 * t->device.memory_bytes_us;
 		t->device.read_shown = 0.3;
+		/* by which queries of many heads are math, of few reading */
+		t->device.keys_eff = 0.05;
+		t->device.keys_shown = 0.6;
 		c.meter.facts.units = t->device.units;
 		c.meter.facts.clock_mhz = t->device.clock_mhz;
 		c.meter.facts.memory_bytes = t->device.memory_bytes;
@@ -167,6 +187,34 @@ test_known(void **state)
 			assert_true(c.errors[g].median < 0.01);
 		}
 	}
+}
+
+/* What only a CPU's price has: how many rows widening 8 bits takes. */
+static void
+test_widened(void **state)
+{
+	struct cal c = { .d = &drv };
+	struct target_device *d;
+	struct target known;
+
+	(void)state;
+	assert_true(fe_target(&drv.ctx, "cpux1", &known));
+	d = &known.groups.at[0].device;
+	/* so fast that products of few rows take longer than reading */
+	d->read_bytes_us = 100 * d->memory_bytes_us;
+	d->read_shown = 0.3;
+	d->widen_rows = 2.5;
+	d->keys_eff = 0.3;
+	d->keys_shown = 0.6;
+	c.meter.facts.units = d->units;
+	c.meter.facts.clock_mhz = d->clock_mhz;
+	c.meter.facts.memory_bytes = d->memory_bytes;
+	snprintf(c.meter.facts.arch, sizeof c.meter.facts.arch, "%s", d->arch);
+	add_kernels(&c, known.groups.at);
+	add_rest(&c, known.groups.at);
+	cal_fit(&c);
+	near("widen", c.fitted.device.widen_rows, 2.5, 0.1);
+	assert_true(c.errors[CAL_READ].median < 0.01);
 }
 
 /* Twice the same, and what was not measured is an A100's. */
@@ -204,6 +252,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_known),
+		cmocka_unit_test(test_widened),
 		cmocka_unit_test(test_again),
 	};
 

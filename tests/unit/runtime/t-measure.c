@@ -192,6 +192,44 @@ attend_queries(const struct rt_call *c, char *own, int64_t from, int64_t to)
 	}
 }
 
+enum { SEQUENCES = 3, KV = 1 };
+
+/* Each item is a head of a sequence, whose keys are found by the index. */
+static void
+attend_keys(const struct rt_call *c, char *own, int64_t from, int64_t to)
+{
+	const float *q = (const void *)c->at[0], *k = (const void *)c->at[1];
+	const float *v = (const void *)c->at[2], *first = (void *)c->at[4];
+	const float *last = (const void *)c->at[5];
+	const int32_t *index = (const void *)c->at[3];
+	float *out = (float *)(void *)c->at[6];
+	int64_t i, j, d;
+
+	(void)own;
+	for (i = from; i < to; i++) {
+		float sums[HEAD_DIM + 1] = { 0 };
+
+		for (j = (int64_t)first[i / HEADS];
+		     j <= (int64_t)last[i / HEADS]; j++) {
+			int64_t at = index[j] * KV * HEAD_DIM;
+			float s = 0;
+
+			for (d = 0; d < HEAD_DIM; d++) {
+				s += q[i * HEAD_DIM + d] * k[at + d];
+			}
+			s = expf(s / sqrtf(HEAD_DIM));
+			sums[HEAD_DIM] += s;
+			for (d = 0; d < HEAD_DIM; d++) {
+				sums[d] += s * v[at + d];
+			}
+		}
+		for (d = 0; d < HEAD_DIM; d++) {
+			out[i * HEAD_DIM + d] = sums[d] / sums[HEAD_DIM];
+		}
+		out[i * HEAD_DIM] += (float)spoiled;
+	}
+}
+
 static const struct rt_pace once = { 1, 1, 1, 1, 1 };
 
 static void
@@ -211,7 +249,7 @@ test_matmul(void **state)
 				      K * N * sizeof(float),
 				      N * sizeof(float), NULL };
 	const struct rt_matmul_shape x = {
-		RT_RATE_FP32, false, M, N, K, &made
+		RT_RATE_FP32, false, M, N, K, &made, false
 	};
 	struct rt_sample s;
 	struct rt_error err;
@@ -245,7 +283,10 @@ test_attention(void **state)
 	};
 	static const struct rt_made made = { .kernel = &kernel,
 					      .values = values };
-	struct rt_attention_shape x = { HEADS, LENGTH, HEAD_DIM, true, &made };
+	struct rt_attention_shape x = {
+		.heads = HEADS, .length = LENGTH, .head_dim = HEAD_DIM,
+		.causal = true, .made = &made
+	};
 	struct rt_sample s;
 	struct rt_error err;
 	struct rt_pool *p;
@@ -265,11 +306,47 @@ test_attention(void **state)
 	rt_pool_stop(p);
 }
 
+static void
+test_keys(void **state)
+{
+	static const uint32_t values[] = { 0, 1, 2, 3, 4, 5, 8 };
+	static const struct rt_step step = { .run = attend_keys,
+					     .items = SEQUENCES * HEADS };
+	static const struct rt_kernel kernel = {
+		.what = "attention", .nsteps = 1, .steps = &step, .nat = 7
+	};
+	static const struct rt_made made = { .kernel = &kernel,
+					      .values = values };
+	struct rt_attention_shape x = {
+		.heads = HEADS, .length = 64, .head_dim = HEAD_DIM,
+		.made = &made, .sequences = SEQUENCES, .kv = KV,
+		.rate = RT_RATE_FP32
+	};
+	struct rt_sample s;
+	struct rt_error err;
+	struct rt_pool *p;
+
+	(void)state;
+	assert_int_equal(rt_pool_start(&p, 2, &err), RT_OK);
+	spoiled = 0;
+	assert_int_equal(rt_cpu_keys(p, &x, &once, &s, &err), RT_OK);
+	spoiled = 1;
+	assert_int_equal(rt_cpu_keys(p, &x, &once, &s, &err), RT_FORMAT);
+	spoiled = 0;
+	/* the kernel lets heads share keys */
+	x.kv = HEADS;
+	assert_int_equal(rt_cpu_keys(p, &x, &once, &s, &err), RT_FORMAT);
+	x.length = 65;
+	assert_int_equal(rt_cpu_keys(p, &x, &once, &s, &err), RT_RANGE);
+	rt_pool_stop(p);
+}
+
 /* Without a kernel there is nothing that multiplies. */
 static void
 test_no_kernel(void **state)
 {
-	struct rt_matmul_shape x = { RT_RATE_FP32, false, M, N, K, NULL };
+	struct rt_matmul_shape x = { RT_RATE_FP32, false, M, N, K, NULL,
+				     false };
 	static const struct rt_kernel kernel = { .what = "none" };
 	const struct rt_made made = { .kernel = &kernel };
 	struct rt_sample s;
@@ -409,6 +486,7 @@ main(void)
 		cmocka_unit_test(test_patience),
 		cmocka_unit_test(test_matmul),
 		cmocka_unit_test(test_attention),
+		cmocka_unit_test(test_keys),
 		cmocka_unit_test(test_no_kernel),
 		cmocka_unit_test(test_saved_config),
 		cmocka_unit_test(test_bf16),
