@@ -158,12 +158,13 @@ memory()
 {
 	ask "$c?[1-$1]" "$small"
 	ask "$c?[1-$1]" '{"prompt":"a","max_tokns":2}'
-	sed -n 's/^VmRSS: *\([0-9]*\) kB/\1/p' /proc/$pid/status
+	sed -n 's/^VmRSS:[[:space:]]*\([0-9]*\) kB/\1/p' /proc/$pid/status
 }
 stop 0
 start
 before=$(memory 300)
 after=$(memory 1200)
+[ "$before" ] || bad 'nobody tells how much memory it has'
 [ $((after - before)) -lt 1000 ] || bad "$before kB became $after kB"
 stop 0
 
