@@ -110,6 +110,32 @@ depends_on_dp(const struct piece_sharding *w,
 	return false;
 }
 
+/* The prices of n pieces, as they are kept. */
+static struct piece_prices *
+keep_prices(struct arena *a, const struct price_func (*fn)[SCHED_NKINDS],
+	    uint32_t n)
+{
+	struct price_func at[1 + PIECE_MAX * SCHED_NKINDS];
+	struct piece_prices x = { .n = n }, *to;
+	uint32_t nat = 1, i, k, j;
+
+	memset(&at[0], 0, sizeof *at);
+	for (i = 0; i < n; i++) {
+		for (k = 0; k < SCHED_NKINDS; k++) {
+			at[nat] = fn[i][k];
+			for (j = 0; memcmp(&at[j], &at[nat], sizeof *at) != 0;
+			     j++) {
+			}
+			x.which[i][k] = (uint8_t)j;
+			nat += j == nat;
+		}
+	}
+	to = arena_alloc_raw(a, sizeof *to + nat * sizeof *at);
+	*to = x;
+	memcpy(to->at, at, nat * sizeof *at);
+	return to;
+}
+
 static void
 price_pieces(struct piece_store *s, struct piece_sharding *w,
 	     struct piece_kernels *list, struct piece_cost *c,
@@ -117,25 +143,27 @@ price_pieces(struct piece_store *s, struct piece_sharding *w,
 {
 	struct pricing p = piece_pricing(s, w, dev);
 	uint32_t n = piece_number(s->space), i, k;
+	struct price_func fn[PIECE_MAX][SCHED_NKINDS];
+	struct piece_least (*least)[SCHED_NKINDS] = NULL;
 	struct where to;
 
 	kernels_some(w->fuse, w->r.of_stage[0], w->on->nstages * SCHED_NKINDS,
 		     &list->mem, list->of);
-	c->on[dev] = arena_alloc(a, sizeof *c->on[dev] +
-				    n * sizeof *c->on[dev]->fn);
-	c->on[dev]->n = n;
+	memset(fn, 0, sizeof fn);
 	if (!w->key.choice) {
-		c->on[dev]->least = arena_alloc(a, n *
-						sizeof *c->on[dev]->least);
-		piece_find_least(w, list, &p, c->on[dev]->least);
+		least = arena_alloc(a, n * sizeof *least);
+		piece_find_least(w, list, &p, least);
 	}
 	for (i = 0; i < w->on->nstages; i++) {
 		for (k = 0; k < SCHED_NKINDS; k++) {
-			go(w, i, &c->on[dev]->fn[0][k], SCHED_NKINDS, &to);
+			go(w, i, &fn[0][k], SCHED_NKINDS, &to);
 			price_function(s, &p, list->of, w->r.of_stage[i][k],
 				       &to);
 		}
 	}
+	c->on[dev] = keep_prices(a, (const struct price_func (*)[SCHED_NKINDS])
+				 fn, n);
+	c->on[dev]->least = least;
 }
 
 /*

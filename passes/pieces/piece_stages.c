@@ -75,7 +75,8 @@ piece_stage_price(const struct space *s, const struct piece_cost *c,
 	memset(out, 0, SCHED_NKINDS * sizeof *out);
 	for (i = 0; i < (int)piece_number(s); i++) {
 		for (k = 0; n[i] != 0 && k < SCHED_NKINDS; k++) {
-			price_add(&out[k], &c->on[dev]->fn[i][k], n[i]);
+			price_add(&out[k], piece_fn(c->on[dev], (uint32_t)i,
+						    (uint32_t)k), n[i]);
 		}
 	}
 }
@@ -334,13 +335,13 @@ struct speed {
 };
 
 static double
-piece_us(const struct piece_prices *f, int piece)
+piece_us(const struct piece_prices *f, uint32_t piece)
 {
 	double us = 0;
-	int k;
+	uint32_t k;
 
 	for (k = 0; k < SCHED_NKINDS; k++) {
-		us += f->fn[piece][k].total_us;
+		us += piece_fn(f, piece, k)->total_us;
 	}
 	return us;
 }
@@ -353,7 +354,7 @@ find_speed(const struct space *s, const struct piece_prices *f,
 
 	out->known = true;
 	for (k = 0; k < s->nkinds; k++) {
-		out->kind_us[k] = piece_us(f, PIECE_BODY + (int)k);
+		out->kind_us[k] = piece_us(f, PIECE_BODY + k);
 		out->all_us += (double)s->kinds[k].iterations * out->kind_us[k];
 	}
 	out->top_us = piece_us(f, PIECE_TOP);

@@ -346,14 +346,20 @@ price_pinned(struct piece_store *s, struct piece_placed *w,
 	     struct piece_choice *to)
 {
 	struct piece_cost *c = piece_cost_of(s, key, one);
+	struct price_func fn[PIECE_MAX][SCHED_NKINDS];
+	uint32_t i, k;
 
 	if (c && w->words.n > 1) {
 		find_pinned_maps(s, w, key, one, to);
 		piece_measure(s, key, one, c);
 		piece_price(s, key, one, c, 0);
+		for (i = 0; i < c->on[0]->n; i++) {
+			for (k = 0; k < SCHED_NKINDS; k++) {
+				fn[i][k] = *piece_fn(c->on[0], i, k);
+			}
+		}
 		set_choice(s, w, c->bytes,
-			   (const struct price_func (*)[SCHED_NKINDS])
-			   c->on[0]->fn, to);
+			   (const struct price_func (*)[SCHED_NKINDS])fn, to);
 	}
 	return c != NULL;
 }

@@ -121,8 +121,19 @@ struct piece_prices {
 	uint32_t n;
 	/* at least, with any way to recompute; NULL: of a way */
 	struct piece_least (*least)[SCHED_NKINDS];
-	struct price_func fn[][SCHED_NKINDS];
+	/*
+	 * each price once, the first being nothing; which of them a function
+	 * has: a sharding has either one backward or two halves
+	 */
+	uint8_t which[PIECE_MAX][SCHED_NKINDS];
+	struct price_func at[];
 };
+
+static inline const struct price_func *
+piece_fn(const struct piece_prices *x, uint32_t piece, uint32_t kind)
+{
+	return &x->at[x->which[piece][kind]];
+}
 
 /* Layers by stage that minimise the time of the slowest stage. */
 struct piece_balanced {

@@ -44,8 +44,8 @@ assert_same(const struct piece_prices *a, const struct piece_prices *b)
 	assert_int_equal(a->n, b->n);
 	for (i = 0; i < a->n; i++) {
 		for (k = 0; k < SCHED_NKINDS; k++) {
-			assert_true(a->fn[i][k].total_us ==
-				    b->fn[i][k].total_us);
+			assert_true(piece_fn(a, i, k)->total_us ==
+				    piece_fn(b, i, k)->total_us);
 		}
 	}
 }
@@ -70,7 +70,7 @@ test_order(void **state)
 		stand(&y, model, "rtx4090x8x4");
 		pieces(&y, tp, 1, 8);	/* for which it is placed */
 		later = pieces(&y, tp, microbatch[i], dp[i]);
-		assert_true(first->fn[PIECE_BODY][0].total_us > 0);
+		assert_true(piece_fn(first, PIECE_BODY, 0)->total_us > 0);
 		assert_same(first, later);
 		leave(&x);
 		leave(&y);
@@ -166,10 +166,10 @@ check_pieces(struct stand *x, struct drawn *d, struct nearness *near)
 
 		for (k = 0; k < SCHED_NKINDS; k++) {
 			all += price_shown_us(&x->traits,
-					      &c->on[0]->fn[i][k]);
+					      piece_fn(c->on[0], i, k));
 		}
 		forward = price_shown_us(&x->traits,
-					 &c->on[0]->fn[i][SCHED_F]);
+					 piece_fn(c->on[0], i, SCHED_F));
 		assert_true(us.all[i] * mb <= all * (1 + 1e-9));
 		assert_true(us.forward[i] * mb <= forward * (1 + 1e-9));
 		near->ratios += all > 0 ? us.all[i] * mb / all : 0;
@@ -263,7 +263,7 @@ take(struct stand *x, const struct piece_cost *c, uint32_t piece,
 	uint32_t k;
 
 	for (k = 0; k < SCHED_NKINDS; k++) {
-		const struct price_func *f = &c->on[0]->fn[piece][k];
+		const struct price_func *f = piece_fn(c->on[0], piece, k);
 
 		out->data_us += times * f->data_us;
 		out->kernels_us += times * alone_us(f);
@@ -421,7 +421,7 @@ layer_us(const struct stand *x, const struct piece_cost *c)
 
 	for (k = 0; k < SCHED_NKINDS; k++) {
 		us += price_shown_us(&x->traits,
-				     &c->on[0]->fn[PIECE_BODY][k]);
+				     piece_fn(c->on[0], PIECE_BODY, k));
 	}
 	return us;
 }

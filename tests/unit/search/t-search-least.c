@@ -128,7 +128,8 @@ shown_of(const struct stand *x, const struct piece_prices *fn, uint32_t piece)
 	uint32_t k;
 
 	for (k = 0; k < SCHED_NKINDS; k++) {
-		double each = price_shown_us(&x->traits, &fn->fn[piece][k]);
+		double each = price_shown_us(&x->traits,
+					     piece_fn(fn, piece, k));
 
 		us.forward += k == SCHED_F ? each : 0;
 		us.all += each;
@@ -234,7 +235,7 @@ check_link(struct stand *x, const struct drawn *d,
 		double us = 0;
 
 		for (k = PIECE_BODY; fn && k < piece_number(&x->space); k++) {
-			us += n[k] * fn->fn[k][SCHED_F].saves_us;
+			us += n[k] * piece_fn(fn, k, SCHED_F)->saves_us;
 		}
 		assert_true(least <= us);
 		if (us > 0) {
