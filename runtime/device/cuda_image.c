@@ -6,12 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* cuda_device.h: CUfunction_attribute, CUlaunchAttributeID, launch's extra. */
+/* cuda_device.h: CUfunction_attribute, CUlaunchAttributeID. */
 enum { MAX_SMEM = 8, ANY_CLUSTER = 14 };
 enum { CLUSTER = 4, EARLY = 6 };
-#define PARAM_END ((void *)0)
-#define PARAM_BUFFER ((void *)1)
-#define PARAM_SIZE ((void *)2)
 
 enum { PORTABLE_CLUSTER = 8, PLAIN_SMEM = 48 << 10 };
 /* Addresses for which a function's map is kept encoded, in turn. */
@@ -336,6 +333,13 @@ set_attributes(struct rt_gpu_config *config, const struct rt_grid *grid,
 	config->nattributes = (unsigned)(at - first);
 }
 
+/*
+ * A function has one argument, a struct.  The driver knows from the image where
+ * it belongs: arguments begin at byte 0x210 of a bank of constants, and one with
+ * tensor maps, which are aligned to 64 bytes, at 0x240 (sm_90a, NVRTC 13.0).  A
+ * buffer of all arguments (CU_LAUNCH_PARAM_BUFFER_POINTER) would be copied to
+ * 0x210.
+ */
 enum rt_status
 rt_gpu_launch(struct rt_device *d, const struct rt_kernel *k,
 	      const struct rt_grid *grid, const struct rt_call *c,
@@ -343,8 +347,7 @@ rt_gpu_launch(struct rt_device *d, const struct rt_kernel *k,
 {
 	_Alignas(RT_MAP_ALIGN) char args[RT_ARGS_BYTES];
 	struct rt_gpu_attribute attributes[2];
-	size_t bytes = (size_t)rt_args_bytes(k, grid);
-	void *extra[] = { PARAM_BUFFER, args, PARAM_SIZE, &bytes, PARAM_END };
+	void *params[] = { args };
 	struct rt_gpu_config config = { .attributes = attributes };
 	struct rt_gpu_function *f = NULL;
 	struct rt_gpu *g = d->self;
@@ -376,7 +379,7 @@ rt_gpu_launch(struct rt_device *d, const struct rt_kernel *k,
 	config.smem_bytes = (unsigned)grid->smem_bytes;
 	config.stream = stream;
 	set_attributes(&config, grid, after && g->early);
-	status = GPU(&g->api, launch, &config, f->f, NULL, extra);
+	status = GPU(&g->api, launch, &config, f->f, params, NULL);
 	if (stream == g->stream) {
 		*g->follows = status == RT_OK;
 	}

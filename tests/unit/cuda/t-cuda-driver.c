@@ -47,7 +47,6 @@ static struct {
 	struct rt_gpu_config config;
 	unsigned cluster;
 	_Alignas(64) char args[RT_ARGS_BYTES];
-	size_t bytes;
 	struct {
 		int type, swizzle;
 		unsigned rank, box[5];
@@ -145,10 +144,8 @@ launch(const struct rt_gpu_config *c, void *function, void **params,
 	unsigned i;
 
 	assert_non_null(function);
-	assert_null(params);
-	assert_ptr_equal(extra[0], (void *)1);
-	assert_ptr_equal(extra[2], (void *)2);
-	assert_null(extra[4]);
+	assert_non_null(params);
+	assert_null(extra);
 	f.config = *c;
 	f.cluster = 1;
 	f.early = false;
@@ -161,10 +158,8 @@ launch(const struct rt_gpu_config *c, void *function, void **params,
 			f.early = true;
 		}
 	}
-	f.bytes = *(size_t *)extra[3];
-	assert_in_range(f.bytes, 16, RT_ARGS_BYTES);
-	memcpy(f.args, extra[1], f.bytes);
-	assert_true(f.bytes <= 64 || f.args[64] != BROKEN);
+	memcpy(f.args, params[0], sizeof f.args);
+	assert_true(f.encodes == 0 || f.args[64] != BROKEN);
 	f.launches++;
 	return enter();
 }
@@ -307,7 +302,6 @@ test_words(void **state)
 	assert_int_equal(open_images(&b), RT_OK);
 	assert_int_equal(call(&b, &g, data + 1, &pieces[1]), RT_OK);
 	assert_string_equal(f.name, "dot1_f");
-	assert_int_equal(f.bytes, 8 * 6);
 	assert_int_equal(word(0), (uintptr_t)data);
 	assert_int_equal(word(1), (uintptr_t)data + 1);
 	assert_int_equal(word(2), 0x2000 + sizeof(struct rt_pieces));
@@ -400,7 +394,6 @@ test_maps(void **state)
 				 RT_OK);
 		assert_int_equal(f.encodes, turns[i].encodes);
 	}
-	assert_int_equal(f.bytes, 64 + RT_MAP_BYTES);
 	assert_int_equal(f.map.at, (uintptr_t)data + 0 + 16);
 	assert_int_equal(f.args[64], 0x40 + 5);		/* that of `4` */
 	assert_int_equal(f.map.type, 9);
