@@ -335,10 +335,10 @@ set_attributes(struct rt_gpu_config *config, const struct rt_grid *grid,
 
 /*
  * A function has one argument, a struct.  The driver knows from the image where
- * it belongs: arguments begin at byte 0x210 of a bank of constants, and one with
- * tensor maps, which are aligned to 64 bytes, at 0x240 (sm_90a, NVRTC 13.0).  A
- * buffer of all arguments (CU_LAUNCH_PARAM_BUFFER_POINTER) would be copied to
- * 0x210.
+ * it belongs: arguments begin at byte 0x210 of a bank of constants, and one
+ * with tensor maps, which are aligned to 64 bytes, at 0x240 (sm_90a, NVRTC
+ * 13.0).  A buffer of all arguments (CU_LAUNCH_PARAM_BUFFER_POINTER) would be
+ * copied to 0x210.
  */
 enum rt_status
 rt_gpu_launch(struct rt_device *d, const struct rt_kernel *k,
