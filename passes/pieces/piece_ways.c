@@ -497,13 +497,8 @@ piece_choices_of(struct piece_store *s, const struct piece_key *key,
 {
 	struct piece_placed *w = piece_sharding_of(s, key, t)->on->like;
 	const struct piece_choices *x = find_choices(s, w, key, t);
-	struct piece_key k = *key;
 
-	if (!x->at.n) {
-		return NULL;
-	}
-	k.choice = x->at.at[0].nth;
-	return piece_cost_of(s, &k, t) ? x : NULL;
+	return x->at.n ? x : NULL;
 }
 
 /*

@@ -267,8 +267,8 @@ void piece_stage_least(const struct space *s, const struct piece_cost *c,
 
 /*
  * The ways to recompute of a key's placement, priced for one sequence.  The
- * first is the quickest.  As pinned, there is one.  NULL: a pass refuses the
- * program of the quickest.
+ * first is the quickest.  As pinned, there is one.  NULL: passes refuse the
+ * programs of all.
  */
 const struct piece_choices *piece_choices_of(struct piece_store *s,
 					     const struct piece_key *key,

@@ -125,6 +125,16 @@ is_known_cut(struct trial *x, const struct piece_choices *ways)
 	return !x->chosen[0] && (!trial_bound(x) || trial_is_above(x, false));
 }
 
+/* Whether the programs of the quickest way can be made. */
+static bool
+has_quickest(struct trial *x)
+{
+	struct piece_key key = x->key;
+
+	key.choice = x->ways_of->at.at[0].nth;
+	return piece_cost_of(&x->s->pieces, &key, x->t) != NULL;
+}
+
 #define MORE_OPEN 16	/* times TRIAL_FEW, where others may be better */
 #define MOST_OPEN 1024
 
@@ -235,7 +245,7 @@ with_layers(struct trial *x)
 		return OUTCOME_CUT;
 	}
 	x->ways_of = ways;
-	return with_choices(x);
+	return has_quickest(x) ? with_choices(x) : OUTCOME_NONE;
 }
 
 /* Sets layers that are `part` of `of` steps on the way from `from` to `to`. */
