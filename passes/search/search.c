@@ -158,14 +158,15 @@ aim(struct search *s, double guess_us)
 }
 
 /*
- * Puts degrees that share placements side by side, so that few programs are
- * kept at a time.  Such a row stands where its first degrees stood.
+ * Puts those of the first n degrees that share placements side by side, so that
+ * few programs are kept at a time.  Such a row stands where its first degrees
+ * stood.
  */
 static void
-cluster(struct search *s)
+cluster(struct search *s, uint32_t n)
 {
 	const struct space_degrees *at = s->space.degrees.at;
-	uint32_t n = s->space.degrees.n, left = 0, i, k;
+	uint32_t left = 0, i, k;
 	uint32_t *was = arena_dup(&s->space.tmp, s->order, n * sizeof *was);
 	bool *done = arena_alloc(&s->space.tmp, n * sizeof *done);
 
@@ -255,16 +256,17 @@ settle_all(struct search *s, double aim_us)
 static void
 look_and_settle(struct search *s)
 {
-	uint32_t want = search_nwanted(s), i;
+	uint32_t want = search_nwanted(s), ndegrees = s->space.degrees.n, i;
 	double guess_us;
 
 	s->open_us = INFINITY;
+	cluster(s, ndegrees < FIRST ? ndegrees : FIRST);
 	s->guessing = true;
 	walk(s, INFINITY, want);
 	s->guessing = false;
 	guess_us = s->worst_us;
 	memset(s->seen, 0, s->space.degrees.n * sizeof *s->seen);
-	cluster(s);
+	cluster(s, ndegrees);
 	settle_all(s, isfinite(guess_us) ? aim(s, guess_us) : INFINITY);
 	if (s->shown_s > 0) {
 		fprintf(stderr, "\r%60s\r", "");
