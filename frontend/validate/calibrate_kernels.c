@@ -75,7 +75,9 @@ keys_text(struct cal *c, const struct rt_attention_shape *x)
 static const char *
 attention_text(struct cal *c, const struct rt_attention_shape *x)
 {
-	return x->sequences > 0 ? keys_text(c, x) : arena_printf(&c->d->ctx.perm,
+	struct arena *a = &c->d->ctx.perm;
+
+	return x->sequences > 0 ? keys_text(c, x) : arena_printf(a,
 		"llmc-ir 1\ndim s = %lld\ndim h = %lld\ndim d = %lld\n"
 		"model {\n"
 		"  %%0 = weight name=\"q\" : f32[s, h, d]\n"

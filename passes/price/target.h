@@ -74,8 +74,8 @@ struct target_device {
 				 * shorter: the part that is not hidden */
 	double widen_rows;	/* of products of few rows on a CPU that take as
 				 * long as widening 8 bits; 0: 4 */
-	/* of attention to keys of a cache: the part of the rate that it reaches,
-	 * and its read_shown; eff 0: attention_eff and read_shown are */
+	/* of attention to keys of a cache: the part of the rate that it
+	 * reaches, and its read_shown; eff 0: attention_eff, read_shown are */
 	double keys_eff, keys_shown;
 	double reserve_bytes;	/* of it that a plan cannot use */
 	int64_t units;		/* that a matrix tile runs on (SMs) */

@@ -408,8 +408,10 @@ rt_cpu_attention(struct rt_pool *p, const struct rt_attention_shape *x,
 /* ---- attention to keys of a cache ---- */
 
 /* What its values are, by number. */
-enum { QUERIES, KEYS, VALUES, INDEX, FIRST, LAST, FOUND_KEYS, FOUND_VALUES,
-       RESULTS };
+enum {
+	QUERIES, KEYS, VALUES, INDEX, FIRST, LAST, FOUND_KEYS, FOUND_VALUES,
+	RESULTS
+};
 
 /*
  * Keys lie in blocks of 16, as a server's cache has them, and these are not in
