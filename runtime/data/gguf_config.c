@@ -236,17 +236,39 @@ add_factors(struct configuring *c, const char *field, const char *name,
 	rt_text_add(&c->text, "],\n");
 }
 
+/* Phi-3's positions are scaled by lists, or not at all. */
+static void
+check_longrope(struct configuring *c, const char *type, bool has_lists)
+{
+	double scale = c->m->facts[RT_GGUF_SCALING];
+	double factor = c->m->facts[RT_GGUF_TURN_FACTOR];
+
+	if (strcmp(type, "none") != 0 && (strcmp(type, "longrope") != 0 ||
+					  (scale != 0 && scale != 1))) {
+		fail(c, "found rope.scaling of type '%s' and factor %s in a "
+		     "file of phi3, expected none but that of rope_factors_"
+		     "long.weight", rt_show_name(type).text,
+		     shown(scale).text);
+	} else if (!has_lists && ((factor != 0 && factor != 1) ||
+		   rt_st_find(c->st, "rope_factors_short.weight"))) {
+		fail(c, "found rope.scaling.attn_factor or rope_factors_short."
+		     "weight, expected rope_factors_long.weight beside it");
+	}
+}
+
 /* What attention is multiplied by is written if it is not what follows. */
 static void
-add_longrope(struct configuring *c, double dim)
+add_longrope(struct configuring *c, const char *type, double dim)
 {
 	double factor = c->m->facts[RT_GGUF_TURN_FACTOR], follows;
 	double from = c->m->facts[RT_GGUF_SCALED_FROM];
+	bool has_lists = rt_st_find(c->st, "rope_factors_long.weight") != NULL;
 
+	check_longrope(c, type, has_lists);
 	if (is_whole(from)) {
 		add_count(c, "original_max_position_embeddings", from);
 	}
-	if (!rt_st_find(c->st, "rope_factors_long.weight")) {
+	if (!has_lists || c->status != RT_OK) {
 		return;
 	}
 	if (!is_whole(from)) {
@@ -292,7 +314,7 @@ add_rope(struct configuring *c, double dim)
 	} else if (t) {
 		add_llama3(c, t, theta, dim);
 	} else if (is_of(c, RT_GGUF_PHI3)) {
-		add_longrope(c, turned != 0 ? turned : dim);
+		add_longrope(c, type, turned != 0 ? turned : dim);
 	} else if (is_scaled) {
 		add_scaling(c, type);
 	}
@@ -468,8 +490,10 @@ add_gemma(struct configuring *c)
 static void
 add_granite(struct configuring *c)
 {
-	double dim = c->m->facts[RT_GGUF_HIDDEN] / (double)c->m->heads;
+	double dim = c->m->facts[RT_GGUF_KEY_DIM];
 
+	dim = dim != 0 ? dim
+		       : c->m->facts[RT_GGUF_HIDDEN] / (double)c->m->heads;
 	add_real_or(c, "embedding_multiplier", RT_GGUF_EMBEDDING_SCALE, 1);
 	add_real_or(c, "residual_multiplier", RT_GGUF_RESIDUAL_SCALE, 1);
 	add_real_or(c, "logits_scaling", RT_GGUF_LOGIT_SCALE, 1);

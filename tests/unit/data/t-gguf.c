@@ -636,11 +636,58 @@ test_own_keys(void **state)
 	insert_key(place_of("general.architecture") + 20 + 4 + 8 + 6,
 		   "gemma3.rope.freq_base_swa", 6, "\0\0\xfa\x44", 4);
 	config_has("\"rope_local_base_freq\": 2000.0");
+	/* what scores are divided by is of the head's numbers, if they are
+	 * said */
+	read_whole("granite");
+	whole_file[place_of("granite.attention.scale")] = 'x';
+	insert_key(place_of("general.architecture") + 20 + 4 + 8 + 7,
+		   "granite.attention.key_length", 4, "\20\0\0\0", 4);
+	insert_key(place_of("general.architecture") + 20 + 4 + 8 + 7,
+		   "granite.attention.value_length", 4, "\20\0\0\0", 4);
+	config_has("\"attention_multiplier\": 0.25,");
 	/* a key of another family */
 	read_whole("gemma2");
 	insert_key(place_of("general.architecture") + 20 + 4 + 8 + 6,
 		   "gemma2.embedding_scale", 6, "\0\0\0\x41", 4);
 	config_has("found the key 'gemma2.embedding_scale'");
+}
+
+static void
+insert_phi3(const char *key, int type, const char *value, size_t n)
+{
+	insert_key(place_of("general.architecture") + 20 + 4 + 8 + 4, key, type,
+		   value, n);
+}
+
+/* Phi-3's positions are scaled by lists; what llama.cpp scales them by besides
+ * is not left out in silence. */
+static void
+test_phi3_scaling(void **state)
+{
+	static const char four[] = "\0\0\x80\x40", one[] = "\0\0\x80\x3f";
+
+	(void)state;
+	read_whole("phi3");
+	insert_phi3("phi3.rope.scaling.factor", 6, four, 4);
+	config_has("found rope.scaling of type 'linear' and factor 4.0 in a "
+		   "file of phi3");
+	insert_phi3("phi3.rope.scaling.type", 8, "\4\0\0\0\0\0\0\0none", 12);
+	config_has("\"rope_theta\": 10000.0");
+	read_whole("phi3");
+	insert_phi3("phi3.rope.scaling.type", 8, "\4\0\0\0\0\0\0\0yarn", 12);
+	config_has("found rope.scaling of type 'yarn' and factor 0.0");
+	read_whole("phi3_long");
+	insert_phi3("phi3.rope.scaling.type", 8, "\10\0\0\0\0\0\0\0longrope",
+		    16);
+	config_has("\"rope_type\": \"longrope\"");
+	insert_phi3("phi3.rope.scaling.factor", 6, four, 4);
+	config_has("found rope.scaling of type 'longrope' and factor 4.0");
+	read_whole("phi3");
+	insert_phi3("phi3.rope.scaling.attn_factor", 6, one, 4);
+	config_has("\"rope_theta\": 10000.0");
+	read_whole("phi3");
+	insert_phi3("phi3.rope.scaling.attn_factor", 6, four, 4);
+	config_has("expected rope_factors_long.weight beside it");
 }
 
 /* ---- memory ---------------------------------------------------------- */
@@ -695,6 +742,7 @@ main(void)
 		cmocka_unit_test(test_early_keys),
 		cmocka_unit_test(test_frequencies),
 		cmocka_unit_test(test_own_keys),
+		cmocka_unit_test(test_phi3_scaling),
 		cmocka_unit_test(test_memory),
 	};
 
