@@ -194,6 +194,7 @@ struct rt_words {
 	const char *chat; /* the template in `text`, or NULL */
 	int64_t ids[RT_WORD_NIDS]; /* -1: not said */
 	int flags[RT_WORD_NFLAGS]; /* -1: not said */
+	int64_t keys_end; /* the byte of the file after the last key */
 };
 
 /* Reads them.  On failure nothing is left to release. */

@@ -356,6 +356,7 @@ rt_words_read(struct rt_words *w, const char *path,
 	rt_gguf_begin(&x.r, path, alloc, err);
 	if (x.r.status == RT_OK) {
 		read_keys(&x);
+		w->keys_end = x.r.at;
 	}
 	if (x.r.status == RT_OK) {
 		check_lists(&x);

@@ -24,21 +24,24 @@
 
 enum { NAME_MORE = 32 };	/* bytes that a token file's name is longer */
 
-/* The hash of a tokenizer's file. */
+/* Adds the first `most` bytes of a tokenizer's file, if it has as many. */
 static enum rt_status
-hash_file(struct rt_hash *h, const char *path, struct rt_error *err)
+hash_file(struct rt_hash *h, const char *path, int64_t most,
+	  struct rt_error *err)
 {
 	struct rt_where where = { path, NULL, -1 };
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
 	char some[65536];
 	ssize_t got = fd < 0 ? -1 : 1;
 
-	while (got > 0) {
-		got = read(fd, some, sizeof some);
+	while (got > 0 && most > 0) {
+		got = read(fd, some, most < (int64_t)sizeof some
+			   ? (size_t)most : sizeof some);
 		if (got < 0 && errno == EINTR) {
 			got = 1;
 		} else if (got > 0) {
 			rt_hash_add(h, some, (size_t)got);
+			most -= got;
 		}
 	}
 	if (got < 0) {
@@ -49,6 +52,25 @@ hash_file(struct rt_hash *h, const char *path, struct rt_error *err)
 		close(fd);
 	}
 	return got < 0 ? RT_IO : RT_OK;
+}
+
+/* Of a *.gguf only the keys are hashed: its weights may be a hundred gigabytes,
+ * and change no token. */
+static enum rt_status
+hash_tokenizer(struct rt_hash *h, const char *path, struct rt_error *err)
+{
+	enum rt_status status = RT_OK;
+	int64_t most = INT64_MAX;
+	struct rt_words w;
+
+	if (rt_ends_in(path, ".gguf")) {
+		status = rt_words_read(&w, path, NULL, err);
+		if (status == RT_OK) {
+			most = w.keys_end;
+			rt_words_release(&w);
+		}
+	}
+	return status == RT_OK ? hash_file(h, path, most, err) : status;
 }
 
 /* The name of the token file of an opened text. */
@@ -75,7 +97,7 @@ name_tokens(const struct rt_options *o, const char *path, int fd, char *out,
 	rt_hash_add(&h, facts, sizeof facts);
 	rt_hash_text(&h, o->field ? o->field : "");
 	rt_hash_text(&h, o->end ? o->end : "");
-	status = hash_file(&h, o->tokenizer, err);
+	status = hash_tokenizer(&h, o->tokenizer, err);
 	if (status == RT_OK) {
 		sprintf(out, "%s.tokens-%016" PRIx64 ".bin", path, h.lo);
 	}

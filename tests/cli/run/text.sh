@@ -48,6 +48,15 @@ echo more >>text.txt
 stops 'of other data' --data text.txt --tokenizer "$json" --steps 4 \
 	--checkpoint saved --resume
 
+# of a *.gguf its keys alone are the tokenizer
+cp "$tests/data/tokenizers/llama3.gguf" a.gguf
+cp a.gguf b.gguf
+echo weights >>b.gguf
+train --data text.txt --tokenizer a.gguf --steps 1
+grep -q 'tokens of' out || bad 'no tokens were made by a .gguf'
+train --data text.txt --tokenizer b.gguf --steps 1
+grep -q 'tokens of' out && bad 'tokens were made twice for other weights'
+
 stops 'lines.jsonl: this is text, and needs a tokenizer' --data lines.jsonl
 stops 'there is a --tokenizer and no text' --data text.bin --tokenizer "$json"
 stops '--end is of text, and there is no --tokenizer' --data text.bin --end x
