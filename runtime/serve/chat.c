@@ -24,7 +24,14 @@ struct rt_chat {
 	bool trims;		/* blanks around a message are left out */
 };
 
+/* The first whose sign or mark is found is taken: that of Phi-4 stands beside
+ * ChatML's, and that of Llama 2 beside Mistral's. */
 static const struct rt_chat chats[] = {
+	{ "phi-4", "<|im_sep|>", NULL, NULL, OWN,
+	  { "<|im_start|>system<|im_sep|>", "<|im_end|>" },
+	  { "<|im_start|>user<|im_sep|>", "<|im_end|>" },
+	  { "<|im_start|>assistant<|im_sep|>", "<|im_end|>" },
+	  "<|im_start|>assistant<|im_sep|>", false },
 	{ "chatml", "<|im_start|>", NULL, NULL, OWN,
 	  { "<|im_start|>system\n", "<|im_end|>\n" },
 	  { "<|im_start|>user\n", "<|im_end|>\n" },
@@ -50,17 +57,17 @@ static const struct rt_chat chats[] = {
 	    "<\xef\xbd\x9c" "end\xe2\x96\x81of\xe2\x96\x81sentence"
 	    "\xef\xbd\x9c>" },
 	  "<\xef\xbd\x9c" "Assistant\xef\xbd\x9c>", false },
-	{ "mistral", "[INST]", NULL, "<s>", LAST_USER,
-	  { "", "\n\n" },
-	  { "[INST] ", "[/INST]" },
-	  { " ", "</s>" },
-	  "", false },
 	/* its marks are no tokens: an answer ends where the next turn begins */
 	{ "llama-2", NULL, "<<SYS>>", "", FIRST_USER,
 	  { "<<SYS>>\n", "\n<</SYS>>\n\n" },
 	  { "<s>[INST] ", " [/INST]" },
 	  { " ", " </s>" },
 	  "", true },
+	{ "mistral", "[INST]", NULL, "<s>", LAST_USER,
+	  { "", "\n\n" },
+	  { "[INST] ", "[/INST]" },
+	  { " ", "</s>" },
+	  "", false },
 	{ "none", NULL, NULL, NULL, OWN,
 	  { "", "\n" }, { "", "\n" }, { "", "\n" }, "", false },
 };
@@ -84,8 +91,8 @@ rt_chat_named(const char *name, struct rt_error *err)
 		}
 	}
 	rt_fail(err, RT_RANGE, RT_NOWHERE, "there is no chat template '%s': "
-		"chatml, llama-2, llama-3, mistral, gemma, deepseek and none "
-		"are there", rt_show_name(name).text);
+		"chatml, phi-4, llama-2, llama-3, mistral, gemma, deepseek and "
+		"none are there", rt_show_name(name).text);
 	return NULL;
 }
 
@@ -95,8 +102,7 @@ rt_chat_of(const struct rt_tokenizer *t)
 	const char *jinja = rt_tokenizer_chat(t);
 	size_t i, found = NCHATS - 1;
 
-	/* Llama 2's sign stands beside Mistral's, and comes after it here. */
-	for (i = 0; i < NCHATS - 1 && jinja; i++) {
+	for (i = 0; i < found && jinja; i++) {
 		const char *sign = chats[i].sign ? chats[i].sign
 						 : chats[i].mark;
 

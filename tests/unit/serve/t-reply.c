@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "runtime/json.h"
 #include "runtime/serve/reply.h"
@@ -47,6 +48,11 @@ static const struct {
 	  "<|im_start|>user\n Hi <|im_end|>\n"
 	  "<|im_start|>assistant\nHello.<|im_end|>\n"
 	  "<|im_start|>user\nWhy?<|im_end|>\n<|im_start|>assistant\n" },
+	{ "phi-4", "<|im_start|>system<|im_sep|>Be brief.<|im_end|>"
+	  "<|im_start|>user<|im_sep|> Hi <|im_end|>"
+	  "<|im_start|>assistant<|im_sep|>Hello.<|im_end|>"
+	  "<|im_start|>user<|im_sep|>Why?<|im_end|>"
+	  "<|im_start|>assistant<|im_sep|>" },
 	{ "llama-2", "<s>[INST] <<SYS>>\nBe brief.\n<</SYS>>\n\nHi [/INST] "
 	  "Hello. </s><s>[INST] Why? [/INST]" },
 	{ "llama-3", "<|begin_of_text|><|start_header_id|>system"
@@ -86,6 +92,42 @@ chat_of(const char *name)
 	return rt_chat_name(chat);
 }
 
+/* The same of qwen.gguf, whose template has these 15 bytes in place of
+ * message['role']. */
+static const char *
+chat_with(const char *sign)
+{
+	static const char was[] = "message['role']";
+	const char *top = getenv("top_srcdir"), *name;
+	char path[1024], file[8192];
+	struct rt_error err = { .message = "" };
+	struct rt_tokenizer *t;
+	size_t n, i;
+	FILE *f;
+
+	snprintf(path, sizeof path, "%s/tests/data/tokenizers/qwen.gguf",
+		 top ? top : ".");
+	f = fopen(path, "rb");
+	assert_non_null(f);
+	n = fread(file, 1, sizeof file, f);
+	fclose(f);
+	for (i = 0; memcmp(file + i, was, 15) != 0; i++) {
+		assert_true(i + 15 < n);
+	}
+	memcpy(file + i, sign, 15);
+	snprintf(path, sizeof path, "t-reply-%ld.gguf", (long)getpid());
+	f = fopen(path, "wb");
+	assert_non_null(f);
+	assert_int_equal(fwrite(file, 1, n, f), n);
+	fclose(f);
+	rt_tokenizer_open(&t, path, NULL, &err);
+	unlink(path);
+	assert_string_equal(err.message, "");
+	name = rt_chat_name(rt_chat_of(t));
+	rt_tokenizer_free(t);
+	return name;
+}
+
 /* By the signs of a template that a file has, else by tokens. */
 static void
 test_found(void **state)
@@ -98,6 +140,9 @@ test_found(void **state)
 	assert_string_equal(chat_of("llama2.json"), "none");
 	assert_string_equal(chat_of("llama2.gguf"), "llama-2");
 	assert_string_equal(chat_of("gpt2.gguf"), "none");
+	/* two families' signs stand beside each other */
+	assert_string_equal(chat_with("r+'<|im_sep|>' "), "phi-4");
+	assert_string_equal(chat_with("r+'<|im_sap|>' "), "chatml");
 }
 
 static void
@@ -125,8 +170,8 @@ test_templates(void **state)
 	}
 	assert_null(rt_chat_named("chatmi", &err));
 	assert_string_equal(err.message, "there is no chat template 'chatmi': "
-		"chatml, llama-2, llama-3, mistral, gemma, deepseek and none "
-		"are there");
+		"chatml, phi-4, llama-2, llama-3, mistral, gemma, deepseek and "
+		"none are there");
 }
 
 /* ---- requests ---- */
