@@ -549,9 +549,11 @@ stored_type(const struct configuring *c)
 	for (i = 0; i < sizeof(names) / sizeof(names[0]) && !t; i++) {
 		t = rt_st_find(c->st, names[i]);
 	}
-
-	return t && !t->view && t->dtype == RT_F32 ? "float32"
-		: t && t->dtype == RT_F16 ? "float16" : "bfloat16";
+	if (!t || (t->view && t->view->type->widen)) {
+		return "bfloat16";
+	}
+	return t->dtype == RT_F32 ? "float32"
+		: t->dtype == RT_F16 ? "float16" : "bfloat16";
 }
 
 /* What expert_gating_func may be. */

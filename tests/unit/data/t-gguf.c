@@ -612,6 +612,13 @@ test_own_keys(void **state)
 		  "\"query_pre_attn_scalar\": 2.0");
 	config_of("granite", "granite.attention.scale", none, 8,
 		  "\"attention_multiplier\": 0.70710");
+	/* stored so, whether rows of heads take turns or not */
+	config_of("granite", "granite.attention.scale", none, 8,
+		  "\"torch_dtype\": \"float32\"");
+	config_of("phi3", "phi3.attention.sliding_window", three, 8,
+		  "\"torch_dtype\": \"float32\"");
+	config_of("qwen2", "qwen2.context_length", two, 8,
+		  "\"torch_dtype\": \"bfloat16\"");
 	config_of("granite", "granite.logit_scale", "\6\0\0\0\0\0\x80\xbf", 8,
 		  "no number for logits_scaling");
 	config_of("phi3", "phi3.rope.dimension_count", "\4\0\0\0\1", 5,
