@@ -445,6 +445,90 @@ test_long(void **state)
 	rt_st_free(st);
 }
 
+enum { EXPERTS = 2, ROWS = 35, COLUMNS = 32, EACH = ROWS * COLUMNS };
+
+static unsigned char *
+add_experts(unsigned char *to, const char *name, uint64_t type, uint64_t offset)
+{
+	to = add_number(add_text(to, name), 3, 4);
+	to = add_number(add_number(to, COLUMNS, 8), ROWS, 8);
+	return add_number(add_number(add_number(to, EXPERTS, 8), type, 4),
+			  offset, 8);
+}
+
+/* The bits of a float whose lowest ones are 0. */
+static uint64_t
+bits_of(float v)
+{
+	uint32_t bits;
+
+	memcpy(&bits, &v, sizeof(bits));
+	return bits;
+}
+
+static unsigned char *
+add_numbers(unsigned char *to, int type)
+{
+	int64_t i;
+
+	for (i = 0; i < EXPERTS * EACH; i++) {
+		uint64_t bits = bits_of((float)(i % 211 + 1));
+
+		if (type == 8 && i % 32 == 0) {
+			to = add_number(to, 0x3c00, 2);
+		}
+		to = type == 8 ? add_number(to, (uint64_t)(i % 251 - 125), 1)
+			: add_number(to, type == 30 ? bits >> 16
+				     : (bits >> 13) - (112 << 10), 2);
+	}
+	return add_zeros(to);
+}
+
+/* Matrices of 16 bits and of blocks that lie in another order than they are
+ * read in, of more rows than are moved at a time. */
+static void
+test_turned(void **state)
+{
+	static double up[EXPERTS * EACH * 2], down[EXPERTS * EACH];
+	unsigned char *at = begin_file(1);
+	struct rt_st *st;
+	const char *path;
+	unsigned seed = 3;
+	int64_t i;
+
+	(void)state;
+	whole_file[8] = 3;
+	at = add_text(at, "general.architecture");
+	at = add_text(add_number(at, 8, 4), "gpt-oss");
+	at = add_experts(at, "blk.0.ffn_gate_exps.weight", 1, 0);
+	at = add_experts(at, "blk.0.ffn_up_exps.weight", 8, 4480);
+	at = add_experts(at, "blk.0.ffn_down_exps.weight", 30, 4480 + 2400);
+	at = add_numbers(add_numbers(add_numbers(add_zeros(at), 1), 8), 30);
+	for (i = 0; i < EXPERTS * EACH; i++) {
+		int64_t r = i % EACH / COLUMNS, c = i % COLUMNS;
+		int64_t to = i - i % EACH + c * ROWS + r;
+
+		up[2 * to] = down[to] = (double)(i % 211 + 1);
+		up[2 * to + 1] = (double)(i % 251 - 125);
+	}
+	path = put_file(whole_file, (size_t)(at - whole_file));
+	st = t_open_good(path);
+	unlink(path);
+	assert_int_equal(rt_st_count(st), 2);
+	for (i = 0; i < 2; i++) {
+		const struct rt_st_tensor *t = rt_st_at(st, (size_t)i);
+		static double all[EXPERTS * EACH * 2];
+		struct rt_error err = { .message = "" };
+
+		rt_st_read_f64(st, t, 0, rt_st_elems(t), all, &err);
+		assert_string_equal(err.message, "");
+		assert_memory_equal(all, i == 0 ? down : up,
+				    (size_t)rt_st_elems(t) * sizeof(*all));
+		t_check_parts(st, t, all, 30, &seed);
+	}
+	rt_st_free(st);
+}
+
 /* ---- keys that say a model -------------------------------------------- */
 
 static size_t
@@ -745,6 +829,7 @@ main(void)
 		cmocka_unit_test(test_many),
 		cmocka_unit_test(test_early_heads),
 		cmocka_unit_test(test_long),
+		cmocka_unit_test(test_turned),
 		cmocka_unit_test(test_no_numbers),
 		cmocka_unit_test(test_early_keys),
 		cmocka_unit_test(test_frequencies),
