@@ -464,7 +464,8 @@ add_gemma_scale(struct configuring *c)
 						       : share);
 }
 
-/* What no key says are llama.cpp's values then. */
+/* What no key says are llama.cpp's values then, of which there is none for
+ * windows of Gemma 3. */
 static void
 add_gemma(struct configuring *c)
 {
@@ -475,7 +476,8 @@ add_gemma(struct configuring *c)
 		return;
 	}
 	add_gemma_scale(c);
-	add_count(c, "sliding_window", window != 0 ? window : 4096);
+	add_count(c, "sliding_window", window == 0 && is_of(c, RT_GGUF_GEMMA2)
+		  ? 4096 : window);
 	if (is_of(c, RT_GGUF_GEMMA2)) {
 		add_real_or(c, "attn_logit_softcapping", RT_GGUF_ATTENTION_CAP,
 			    50);

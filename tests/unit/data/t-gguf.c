@@ -690,6 +690,8 @@ test_own_keys(void **state)
 		  "\"final_logit_softcapping\": 30.0");
 	config_of("gemma2", "gemma2.attention.sliding_window", none, 8,
 		  "\"sliding_window\": 4096");
+	config_of("gemma3", "gemma3.attention.sliding_window", none, 8,
+		  "no whole number for sliding_window");
 	config_of("gemma2", "gemma2.block_count", two, 8,
 		  "\"query_pre_attn_scalar\": 4.0");
 	config_of("gemma2", "gemma2.block_count", layers, 8,
