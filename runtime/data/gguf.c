@@ -111,6 +111,22 @@ static const struct {
 				 RT_GGUF_DEEPSEEK2 },
 };
 
+/* Bits of `seen` after those of facts. */
+enum { HEADS = RT_GGUF_NFACTS, KEY_HEADS, SCALING_TYPE, ALIGNED, NSEEN };
+
+_Static_assert(NSEEN <= 64, "a word has a bit for each");
+
+/* Fails if the key came before, as readers would differ in which counts. */
+static void
+note_once(struct gguf_reading *r, const char *key, size_t bit)
+{
+	if (r->seen >> bit & 1) {
+		rt_gguf_fail(r, r->at, "found '%s' twice, expected it once",
+			     rt_show_name(key).text);
+	}
+	r->seen |= UINT64_C(1) << bit;
+}
+
 /* Of a key of the model's: what is after "ARCHITECTURE.", as `tail`. */
 static void
 read_fact(struct gguf_reading *r, const char *key, const char *tail,
@@ -120,16 +136,19 @@ read_fact(struct gguf_reading *r, const char *key, const char *tail,
 	size_t i;
 
 	if (strcmp(tail, "attention.head_count") == 0) {
+		note_once(r, key, HEADS);
 		m->heads = rt_gguf_whole(r, key, type, 1);
 		return;
 	}
 	if (strcmp(tail, "attention.head_count_kv") == 0) {
+		note_once(r, key, KEY_HEADS);
 		m->key_heads = rt_gguf_whole(r, key, type, 1);
 		return;
 	}
 	for (i = 0; i < RT_GGUF_NFACTS; i++) {
 		if (strcmp(tail, facts[i].tail) == 0 && (facts[i].of == 0 ||
 		    (facts[i].of & m->family->of))) {
+			note_once(r, key, i);
 			m->facts[i] = i == RT_GGUF_EXPERT_NORM &&
 				type == RT_GGUF_BOOL
 				? (double)rt_gguf_number(r, 1)
@@ -138,6 +157,7 @@ read_fact(struct gguf_reading *r, const char *key, const char *tail,
 		}
 	}
 	if (strcmp(tail, "rope.scaling.type") == 0 && type == RT_GGUF_TEXT) {
+		note_once(r, key, SCALING_TYPE);
 		rt_gguf_text(r, m->scaling, sizeof(m->scaling));
 		return;
 	}
@@ -172,6 +192,7 @@ read_key(struct gguf_reading *r)
 	if (strcmp(key, "general.architecture") == 0) {
 		read_architecture(r, type);
 	} else if (strcmp(key, "general.alignment") == 0) {
+		note_once(r, key, ALIGNED);
 		r->alignment = rt_gguf_whole(r, key, type, 1);
 	} else if (own > 0 && strncmp(key, r->architecture, own) == 0 &&
 		   key[own] == '.') {

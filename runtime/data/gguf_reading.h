@@ -24,6 +24,7 @@ struct gguf_reading {
 	struct rt_gguf_model *model; /* that of `st` */
 	char architecture[RT_GGUF_MOST_WORD + 1];
 	int64_t alignment;
+	uint64_t seen; /* a bit for each key of which there is one */
 	/* by tensor of the file */
 	struct rt_gguf_view *views;
 	struct rt_gguf_name *names;

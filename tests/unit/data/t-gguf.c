@@ -648,6 +648,33 @@ test_early_keys(void **state)
 /* Frequencies are those of a tensor, or of a factor, which llama.cpp takes for
  * one of positions. */
 static void
+test_twice(void **state)
+{
+	static const char alignment[] = "\40\0\0\0", eps[] = "\0\0\x80\x3f";
+
+	(void)state;
+	config_more(false, "llama.attention.head_count", 4, "\2\0\0\0", 4,
+		    "found 'llama.attention.head_count' twice, expected it "
+		    "once");
+	config_more(false, "llama.attention.head_count_kv", 4, "\2\0\0\0", 4,
+		    "head_count_kv' twice");
+	config_more(false, "llama.attention.layer_norm_rms_epsilon", 6, eps, 4,
+		    "layer_norm_rms_epsilon' twice");
+	read_whole("llama");
+	insert_key(head_end(), "general.alignment", 4, alignment, 4);
+	config_has("\"rope_theta\": 500000.0");
+	insert_key(head_end(), "general.alignment", 4, alignment, 4);
+	config_has("found 'general.alignment' twice");
+	read_whole("qwen2");
+	insert_key(head_end(), "qwen2.rope.scaling.type", 8,
+		   "\4\0\0\0\0\0\0\0none", 12);
+	config_has("\"rope_theta\": 10000.0");
+	insert_key(head_end(), "qwen2.rope.scaling.type", 8,
+		   "\4\0\0\0\0\0\0\0yarn", 12);
+	config_has("found 'qwen2.rope.scaling.type' twice");
+}
+
+static void
 test_frequencies(void **state)
 {
 	static const char eight[] = "\1\0\0\0\x8\0\0\0\0\0\0\0\1";
@@ -834,6 +861,7 @@ main(void)
 		cmocka_unit_test(test_turned),
 		cmocka_unit_test(test_no_numbers),
 		cmocka_unit_test(test_early_keys),
+		cmocka_unit_test(test_twice),
 		cmocka_unit_test(test_frequencies),
 		cmocka_unit_test(test_own_keys),
 		cmocka_unit_test(test_phi3_scaling),
