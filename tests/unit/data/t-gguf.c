@@ -717,21 +717,12 @@ test_own_keys(void **state)
 		  "\"final_logit_softcapping\": 30.0");
 	config_of("gemma2", "gemma2.attention.sliding_window", none, 8,
 		  "\"sliding_window\": 4096");
-	config_of("gemma3", "gemma3.attention.sliding_window", none, 8,
-		  "no whole number for sliding_window");
 	config_of("gemma2", "gemma2.block_count", two, 8,
 		  "\"query_pre_attn_scalar\": 4.0");
 	config_of("gemma2", "gemma2.block_count", layers, 8,
 		  "\"query_pre_attn_scalar\": 2.0");
 	config_of("granite", "granite.attention.scale", none, 8,
 		  "\"attention_multiplier\": 0.70710");
-	/* stored so, whether rows of heads take turns or not */
-	config_of("granite", "granite.attention.scale", none, 8,
-		  "\"torch_dtype\": \"float32\"");
-	config_of("phi3", "phi3.attention.sliding_window", three, 8,
-		  "\"torch_dtype\": \"float32\"");
-	config_of("qwen2", "qwen2.context_length", two, 8,
-		  "\"torch_dtype\": \"bfloat16\"");
 	config_of("granite", "granite.logit_scale", "\6\0\0\0\0\0\x80\xbf", 8,
 		  "no number for logits_scaling");
 	config_of("phi3", "phi3.rope.dimension_count", "\4\0\0\0\1", 5,
@@ -756,6 +747,31 @@ test_own_keys(void **state)
 	insert_key(place_of("general.architecture") + 20 + 4 + 8 + 6,
 		   "gemma3.rope.freq_base_swa", 6, "\0\0\xfa\x44", 4);
 	config_has("\"rope_local_base_freq\": 2000.0");
+	/* a key of another family */
+	read_whole("gemma2");
+	insert_key(place_of("general.architecture") + 20 + 4 + 8 + 6,
+		   "gemma2.embedding_scale", 6, "\0\0\0\x41", 4);
+	config_has("found the key 'gemma2.embedding_scale'");
+}
+
+/* What follows from keys that are not there, and from tensors. */
+static void
+test_others(void **state)
+{
+	static const char none[] = "\4\0\0\0\0\0\0\0";
+	static const char two[] = "\4\0\0\0\2\0\0\0";
+	static const char three[] = "\4\0\0\0\3\0\0\0";
+
+	(void)state;
+	config_of("gemma3", "gemma3.attention.sliding_window", none, 8,
+		  "no whole number for sliding_window");
+	/* stored so, whether rows of heads take turns or not */
+	config_of("granite", "granite.attention.scale", none, 8,
+		  "\"torch_dtype\": \"float32\"");
+	config_of("phi3", "phi3.attention.sliding_window", three, 8,
+		  "\"torch_dtype\": \"float32\"");
+	config_of("qwen2", "qwen2.context_length", two, 8,
+		  "\"torch_dtype\": \"bfloat16\"");
 	/* what scores are divided by is of the head's numbers, if they are
 	 * said */
 	read_whole("granite");
@@ -765,11 +781,6 @@ test_own_keys(void **state)
 	insert_key(place_of("general.architecture") + 20 + 4 + 8 + 7,
 		   "granite.attention.value_length", 4, "\20\0\0\0", 4);
 	config_has("\"attention_multiplier\": 0.25,");
-	/* a key of another family */
-	read_whole("gemma2");
-	insert_key(place_of("general.architecture") + 20 + 4 + 8 + 6,
-		   "gemma2.embedding_scale", 6, "\0\0\0\x41", 4);
-	config_has("found the key 'gemma2.embedding_scale'");
 }
 
 static void
@@ -864,6 +875,7 @@ main(void)
 		cmocka_unit_test(test_twice),
 		cmocka_unit_test(test_frequencies),
 		cmocka_unit_test(test_own_keys),
+		cmocka_unit_test(test_others),
 		cmocka_unit_test(test_phi3_scaling),
 		cmocka_unit_test(test_memory),
 	};
