@@ -566,6 +566,99 @@ loops_of_team(struct cu_emit *e, const struct cu_team *t,
 	nest_scope_leave(&e->scope, since);
 }
 
+/* ---- a maximum, and a sum of what is above it, in one pass ---- */
+
+/* The sum of exp(x - m) in the pass after that of the maximum m of x, if rows
+ * are too long to be kept, so that each pass would read them; 0: none. */
+static nest_id
+sum_above(struct cu_emit *e, const struct cu_team *t, uint32_t pass)
+{
+	const struct nest_pass *p = &e->s->passes.at[pass], *q = p + 1;
+	const struct nest_expr *most, *sum, *power, *above;
+
+	if (pass + 1 >= e->s->passes.n || t->kind == CU_ONE ||
+	    p->nloops == 0 || mask_of(p) != mask_of(q) || p->sums.n != 1 ||
+	    q->sums.n != 1 || p->roots.n > 0 || q->roots.n > 0 ||
+	    pass_iterations(e, p, t) > 0) {
+		return 0;
+	}
+	most = nest_at(e->n, p->sums.at[0]);
+	sum = nest_at(e->n, q->sums.at[0]);
+	power = nest_at(e->n, sum->a);
+	above = nest_at(e->n, power->a);
+	return most->op == NEST_MOST && most->kind == NEST_FLOAT &&
+	       sum->op == NEST_SUM && sum->over == most->over &&
+	       power->op == NEST_EXP && above->op == NEST_SUB &&
+	       above->a == most->a && above->b == p->sums.at[0] &&
+	       strcmp(cu_expr_type(e, q->sums.at[0]), "f32") == 0
+	       ? q->sums.at[0] : 0;
+}
+
+/* A line for each lane, with its element between two texts. */
+static void
+each_lane(struct cu_emit *e, nest_id of, const char *before, const char *after)
+{
+	uint32_t since = e->scope.order.n;
+
+	if (e->lanes > 1) {
+		cu_line(e->f, "UNROLL");
+		cu_line(e->f, "for (int k = 0; k < %u; k++) {", e->lanes);
+	}
+	cu_line(e->f, "%s%s%s", before, cu_expr(e, of), after);
+	if (e->lanes > 1) {
+		cu_line(e->f, "}");
+		nest_scope_leave(&e->scope, since);
+	}
+}
+
+/*
+ * The elements of a member.  The sum is of exp(x - top), where top is the
+ * maximum so far: where that grows, the sum shrinks.  While all elements are
+ * -inf, they are taken from 0, since -inf less -inf is no number.
+ */
+static void
+body_above(struct cu_emit *e, const struct nest_pass *p, nest_id sum)
+{
+	nest_id most = p->sums.at[0], x = nest_at(e->n, most)->a;
+	const char *top = cu_new_name(e, "top"), *from = cu_new_name(e, "from");
+
+	if (e->lanes > 1) {
+		nest_scope_hoist_pass(&e->scope, p, (uint64_t)1 << e->vec);
+	}
+	cu_load_lanes(e, x);
+	cu_line(e->f, "f32 %s = s%u;", top, most);
+	each_lane(e, x, arena_printf(e->a, "%s = f_max(%s, ", top, top), ");");
+	cu_line(e->f, "f32 %s = %s == -f_inf() ? 0.0f : %s;", from, top, top);
+	cu_line(e->f, "s%u *= f_exp(s%u - %s);", sum, most, from);
+	each_lane(e, x, arena_printf(e->a, "s%u += f_exp(", sum),
+		  arena_printf(e->a, " - %s);", from));
+	cu_line(e->f, "s%u = %s;", most, top);
+}
+
+/* Both passes in one, over elements that are read once. */
+static void
+pass_above(struct cu_emit *e, const struct cu_team *t,
+	   const struct nest_pass *p, nest_id sum)
+{
+	uint32_t depth = e->f->depth, since;
+	const char *own = cu_new_name(e, "own");
+	nest_id most = p->sums.at[0];
+	struct cu_lazy l;
+
+	sum_begin(e, most);
+	sum_begin(e, sum);
+	nest_scope_hoist_pass(&e->scope, p, mask_of(p));
+	since = e->scope.order.n;
+	open_team_loop(e, t, p, cu_pass_lanes(e, p), &l);
+	body_above(e, p, sum);
+	close_team_loop(e, p, depth, &l);
+	nest_scope_leave(&e->scope, since);
+	cu_line(e->f, "f32 %s = s%u;", own, most);
+	sum_end(e, most, t->kind);
+	cu_line(e->f, "s%u *= f_exp(%s - s%u);", sum, own, most);
+	sum_end(e, sum, t->kind);
+}
+
 static void
 put_part_sum(struct cu_emit *e, const struct cu_team *t, uint32_t root,
 	     const char *sum)
@@ -651,8 +744,14 @@ cu_passes(struct cu_emit *e, const struct cu_team *t)
 	}
 	for (i = 0; i < e->s->passes.n; i++) {
 		const struct nest_pass *p = &e->s->passes.at[i];
+		nest_id above = sum_above(e, t, i);
 
 		e->loops = mask_of(p);
+		if (above) {
+			pass_above(e, t, p, above);
+			i++;
+			continue;
+		}
 		for (k = 0; k < p->sums.n; k++) {
 			sum_begin(e, p->sums.at[k]);
 		}

@@ -68,6 +68,35 @@ test_long_rows(void **state)
 	}
 }
 
+/*
+ * Rows that are too long to be kept: the maximum and the sum are of one pass.
+ * Half of the logarithms are -inf, of a whole member in the last sizes; rows
+ * of vectors and not.
+ */
+static void
+test_read_once(void **state)
+{
+	static const int size[][5] = {
+		{ 2, 1, 131072, 8, 4 }, { 1, 2, 70001, 8, 4 },
+		{ 1, 1, 33000, 8, 4 }
+	};
+	static const char body[] =
+		"%0 = input name=\"x\" : X[a, b, c]\n"
+		"%1 = input name=\"l\" : idx<c>[a, b]\n"
+		"%2 = cross_entropy %0, %1 : f32[a, b]\n"
+		"%3 = relu %0 : X[a, b, c]\n"
+		"%4 = log %3 : X[a, b, c]\n"
+		"%5 = softmax %4 over=c : X[a, b, c]\n"
+		"return %2, %5\n";
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < sizeof size / sizeof *size; i++) {
+		check("", body, i == 1 ? "f32" : "bf16", size[i],
+		      i == 1 ? 1e-5 : 0x1p-7, 0);
+	}
+}
+
 static void
 test_bodies(void **state)
 {
@@ -79,6 +108,7 @@ test_bodies(void **state)
 	test_sums_of_products(state);
 	test_sinks(state);
 	test_long_rows(state);
+	test_read_once(state);
 	finish(0);
 }
 
