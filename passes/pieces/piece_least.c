@@ -267,7 +267,8 @@ bytes_us(const struct target_device *d, double bytes)
 /*
  * What a contraction or attention takes at least for each sequence, if it may
  * be one of forward: those that sum over sequences are not, nor are gradients
- * of attention.
+ * of attention.  Of a contraction sequences must be among the rows: a weight
+ * that is its first operand is read once for all of them.
  */
 static double
 again_us(struct pricing *p, const struct piece_sharding *w,
@@ -287,6 +288,7 @@ again_us(struct pricing *p, const struct piece_sharding *w,
 	}
 	t = ir_type(p->m, n->result);
 	return w->batch && ir_type_has(t, w->batch) &&
+	       ir_type_has(ir_type(p->m, ir_args(p->m, n)[0]), w->batch) &&
 	       !piece_is_cut_by_data(w, t) ? price_least_each_us(p, k) : 0;
 }
 

@@ -274,7 +274,8 @@ void price_least(struct pricing *p, const struct kernel *k,
 		 struct price_least *f);
 /*
  * What a contraction or attention that is of one sequence takes at least for
- * each of any number of them; on one kind of device.
+ * each of any number of them, which add rows to a contraction's first operand;
+ * on one kind of device.
  */
 double price_least_each_us(struct pricing *p, const struct kernel *k);
 

@@ -106,6 +106,20 @@ static const char narrow[] =
 	"}\n"
 	"train { optimizer = adamw(lr = 1e-4); matmul = f8e4m3; }\n";
 
+/* A weight is a first operand: it is read once for all sequences. */
+static const char turned[] =
+	"model m {\n"
+	"  dim hidden = 4096, ffn = 16384, vocab = 512, seq = 8, batch = 32;\n"
+	"  dtype bf16;\n"
+	"  x = embed(tokens, vocab -> hidden);\n"
+	"  repeat 5 as i {\n"
+	"    u = dot(weight(ffn, hidden), rmsnorm(x), hidden);\n"
+	"    x = x + linear(silu(u) -> hidden);\n"
+	"  }\n"
+	"  loss = cross_entropy(linear(layernorm(x) -> vocab), labels);\n"
+	"}\n"
+	"train { optimizer = adamw(lr = 1e-4); }\n";
+
 /*
  * How near bounds come to the quickest of all ways: before any is known, and
  * with the maps of all.  And of each way to its own time, with what it computes
@@ -367,6 +381,7 @@ test_least(void **state)
 		check_model(wide, true, &near);
 		check_model(latent, true, &near);
 		check_model(narrow, false, &near);
+		check_model(turned, false, &near);
 	}
 	print_message("of what crosses the link to the host %.3f is known\n",
 		      near.links / near.nlinks);
