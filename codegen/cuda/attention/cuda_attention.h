@@ -96,7 +96,7 @@ void ca_declare_sure(struct cu_func *f, const struct attn *t);
 void ca_declare_queries(struct cu_func *f, const struct attn *t,
 			int64_t cols);
 /* C text: the local kv head of a local head; the first local head of a kv head,
- * and the end of its heads. */
+ * and the end of its heads.  They may read a table in global memory. */
 const char *ca_kv_head(struct cu_func *f, const struct attn *t,
 		       const char *head);
 const char *ca_first_head(struct cu_func *f, const struct attn *t,

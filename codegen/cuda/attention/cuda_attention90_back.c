@@ -461,6 +461,7 @@ put_place(struct ca90_back *p)
 		ca90_joint_place(p);
 	} else {
 		ca_back_place(&p->s);
+		ca_back_kv(&p->s);
 	}
 	ca_back_columns(&p->s);
 }

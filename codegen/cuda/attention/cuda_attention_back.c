@@ -166,8 +166,14 @@ ca_back_place(struct ca_back *s)
 		cu_line(f, "const int out0 = BLOCK_Y * %lld;",
 			(long long)(s->out_slope + s->out_weight));
 	}
+}
+
+void
+ca_back_kv(struct ca_back *s)
+{
 	if (!s->keys) {
-		cu_line(f, "const int kv = %s;", ca_kv_head(f, t, "head"));
+		cu_line(&s->f, "const int kv = %s;",
+			ca_kv_head(&s->f, s->t, "head"));
 	}
 }
 
@@ -736,6 +742,7 @@ ca_back_emit(struct ca_back *s, const struct ca_form *form)
 	cu_line(&s->f, "const u32 sm = smem_addr(SMEM);");
 	ca_back_place(s);
 	cu_launch_wait(&s->f);
+	ca_back_kv(s);
 	open_inputs(s, false);
 	ca_back_columns(s);
 	if (!s->keys) {

@@ -52,6 +52,8 @@ ca_back_products(const struct ca_back *s)
 /* Sets the grid, and writes a comment about it. */
 void ca_back_open(struct ca_back *s);
 void ca_back_place(struct ca_back *s);
+/* If rows are queries: declares kv. */
+void ca_back_kv(struct ca_back *s);
 /* Declares begin, tiles, and count, the tiles of all heads from head0 on. */
 void ca_back_columns(struct ca_back *s);
 /* If rows are queries: declares the numbers of a thread's queries (lse, delta,

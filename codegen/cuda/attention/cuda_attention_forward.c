@@ -120,7 +120,6 @@ ca_forward_place(struct ca_forward *s)
 		(long long)(t->heads * t->batches), (long long)s->rows);
 	cu_line(f, "const int live = ca_min(%lld, %lld - row0);",
 		(long long)s->rows, (long long)t->queries);
-	cu_line(f, "const int kv = %s;", ca_kv_head(f, t, "head"));
 	if (s->out) {
 		cu_line(f, "const int out0 = BLOCK_Y * %lld;",
 			(long long)s->form.out);
@@ -473,6 +472,7 @@ ca_forward_emit(struct ca_forward *s, const struct ca_form *form)
 	cu_line(f, "const u32 sm = smem_addr(SMEM);");
 	ca_forward_place(s);
 	cu_launch_wait(f);
+	cu_line(f, "const int kv = %s;", ca_kv_head(f, t, "head"));
 	ca_declare_pointer(f, t, &t->in[ATTN_Q], "q", "head");
 	declare_keys(s, ATTN_K, "k", "k_at");
 	if (s->out) {

@@ -40,7 +40,7 @@ ca_forward_products(const struct ca_forward *s)
 struct ca_forward ca_forward_of(struct attn *t);
 /* Sets the grid, and writes a comment about it. */
 void ca_forward_open(struct ca_forward *s);
-/* Declares head, bat, row0, live, kv and, with sums, out0. */
+/* Declares head, bat, row0, live and, with sums, out0. */
 void ca_forward_place(struct ca_forward *s);
 /* Declares the keys that some query of the block sees (begin, end), and those
  * that all of them see (sure_from, sure_to). */

@@ -416,6 +416,15 @@ checked(void **state)
 	b.flags = 0;
 }
 
+/* Which heads a rank has is in memory, and read behind launch_wait. */
+static void
+heads_checked(void **state)
+{
+	b.flags = RT_EMU_CHECK;
+	heads_apart(state);
+	b.flags = 0;
+}
+
 struct boxed {
 	int64_t s, t, d, v;
 	const char *how, *dtype;
@@ -924,7 +933,7 @@ main(void)
 		cmocka_unit_test(beside_bad),
 		cmocka_unit_test(wide_heads),
 		cmocka_unit_test(f16_and_scales),
-		cmocka_unit_test(heads_apart),
+		cmocka_unit_test(heads_checked),
 		cmocka_unit_test(sequences_apart),
 		cmocka_unit_test(queries_apart),
 		cmocka_unit_test(with_neighbours),
