@@ -753,6 +753,10 @@ ca_back_emit(struct ca_back *s, const struct ca_form *form)
 		if (s->slope) {
 			load(s, true, 1, &s->x1, NULL);
 		}
+		if (s->form.stages == 1) {
+			/* a rank may have no column, and so no other group */
+			cu_line(&s->f, "cp_async_commit();");
+		}
 	}
 	ca_back_begin(s);
 	each_columns(s);

@@ -491,6 +491,20 @@ run_kernel(uint32_t kernel)
 	}
 }
 
+/* What that operand is for another rank, which may have others before it. */
+static const char *
+of_rank(const struct rank *r, uint32_t kernel, const struct cg_operand *o)
+{
+	const struct cg_kernel *k = &r->k[kernel];
+	uint32_t i;
+
+	for (i = 0; i < k->operands.n && (!k->operands.at[i].written ||
+	     value_of(&k->operands.at[i]) != value_of(o)); i++) {
+	}
+	assert_true(i < k->operands.n);
+	return r->at_of[i];
+}
+
 /* Of parts of a sum what all ranks have together. */
 static double
 over_ranks(const struct rank *me, uint32_t kernel, uint32_t operand,
@@ -510,7 +524,7 @@ over_ranks(const struct rank *me, uint32_t kernel, uint32_t operand,
 		ir_local(s.m, type, s.ranks[r].at, &l);
 		i = ir_local_find(&l, place);
 		sum -= o->sink && !begins(&me->k[kernel], o) ? BEFORE : 0;
-		sum += get_elem(s.ranks[r].at_of[operand] +
+		sum += get_elem(of_rank(&s.ranks[r], kernel, o) +
 				(size_t)i * bytes_of(type->dtype),
 				type->dtype);
 	}
@@ -931,6 +945,10 @@ heads_apart(void **state)
 	both(&x, 1e-5);
 	x.k = 3;		/* a rank has some heads of the second */
 	x.h = 6;
+	both(&x, 1e-5);
+	x.k = x.h = 1;		/* one has none, and all are small */
+	x.s = x.t = 4;
+	x.d = x.v = 8;
 	both(&x, 1e-5);
 }
 
