@@ -1,6 +1,6 @@
 /*
- * Private header of search_fit.c and search_ways.c: a rank of a plan that is
- * tried, whose stages choose how they recompute.
+ * Private header of search_fit.c, search_ways.c and search_slow.c: a rank of a
+ * plan that is tried, whose stages choose how they recompute.
  */
 #ifndef PASSES_SEARCH_FIT_H
 #define PASSES_SEARCH_FIT_H
