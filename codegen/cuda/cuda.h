@@ -328,6 +328,8 @@ void cu_fetch_maps(struct cu_func *f);
  * layers begin at multiples of 64 bytes, and layers follow each other.
  */
 bool cu_view_aligned(struct cu_kernel *k, const struct cg_view *v);
+/* Elements of the operand: those of the next layer follow. */
+int64_t cu_view_whole(struct cu_kernel *k, const struct cg_view *v);
 
 /* ---- cuda_dot.c, cuda_dot90.c, cuda_experts.c, cuda_attention.c --------- */
 

@@ -39,19 +39,27 @@ cu_view_at(struct cu_func *f, const struct cg_view *v)
 	return buf_text(&b);
 }
 
-bool
-cu_view_aligned(struct cu_kernel *k, const struct cg_view *v)
+int64_t
+cu_view_whole(struct cu_kernel *k, const struct cg_view *v)
 {
 	const struct cg_operand *o = &k->out->operands.at[v->operand];
 	const struct ir_type *t = ir_type(k->c->m, o->value);
-	int64_t bytes = cu_elem_bytes(v->dtype);
+	int64_t n = 1;
 	uint32_t i;
 
 	for (i = 0; i < t->ndims; i++) {
-		bytes *= cu_local_size(k->c, t->dims[i], t->cut[i]);
+		n *= cu_local_size(k->c, t->dims[i], t->cut[i]);
 	}
-	return bytes % 16 == 0 &&
-	       v->offset * cu_elem_bytes(v->dtype) % 16 == 0 && v->nmoved == 0;
+	return n;
+}
+
+bool
+cu_view_aligned(struct cu_kernel *k, const struct cg_view *v)
+{
+	int64_t bytes = cu_elem_bytes(v->dtype);
+
+	return cu_view_whole(k, v) * bytes % 16 == 0 &&
+	       v->offset * bytes % 16 == 0 && v->nmoved == 0;
 }
 
 bool

@@ -36,8 +36,10 @@ const char *cu_factor_at(struct arena *a, const struct cg_factor *f,
 int64_t cu_factor_width(const struct cg_factor *f, int which, int64_t most);
 /* The largest power of two that divides the strides of another factor. */
 int64_t cu_factor_apart(const struct cg_factor *f, int which, int64_t most);
-/* The largest power of two that divides a view's first offset. */
-int64_t cu_view_width(const struct cg_view *v, int64_t most);
+/* The largest power of two that divides a view's first offset, and that of each
+ * layer of its operand. */
+int64_t cu_view_width(struct cu_kernel *k, const struct cg_view *v,
+		      int64_t most);
 
 /* The multiple of `to` that n is, or the next one. */
 static inline int64_t

@@ -66,7 +66,7 @@ width_of(const struct cu_dot *d, int which, const struct cg_factor *dense,
 	most = cu_factor_width(dense, which, most);
 	most = cu_factor_apart(other, which, most);
 	most = cu_factor_apart(&d->batch, which, most);
-	return cu_view_width(&d->view[which], most);
+	return cu_view_width(d->k, &d->view[which], most);
 }
 
 /* The largest power of two that all first positions of blocks are multiples

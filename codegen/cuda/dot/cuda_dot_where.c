@@ -77,11 +77,12 @@ cu_factor_width(const struct cg_factor *f, int which, int64_t most)
 }
 
 int64_t
-cu_view_width(const struct cg_view *v, int64_t most)
+cu_view_width(struct cu_kernel *k, const struct cg_view *v, int64_t most)
 {
 	uint32_t i;
 
 	most = shared_width(v->offset, most);
+	most = shared_width(cu_view_whole(k, v), most);
 	for (i = 0; i < v->nmoved; i++) {
 		most = shared_width(v->moved[i].stride, most);
 	}

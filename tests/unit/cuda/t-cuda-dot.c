@@ -275,6 +275,21 @@ occurs(const struct tc *c, const char *what)
 	return n;
 }
 
+/* Layers follow each other in memory, so of 6 and 8 bytes some begin where a
+ * copy of 16 cannot. */
+static void
+test_small_layers(void **state)
+{
+	(void)state;
+	begin("sm_80", 1);
+	add("llmc-ir 1\ndim m = 3\ndim n = 4\ndim k = 1\nmodel {\n"
+	    "  %0 = weight name=\"x\" : bf16[m, k]\n"
+	    "  %1 = weight name=\"w\" : bf16[n, k]\n"
+	    "  %2 = dot %0, %1 over=k : bf16[m, n]\n  return %2\n}\n");
+	assert_int_equal(occurs(&all, "cp_async16("), 0);
+	finish(RT_EMU_CHECK);
+}
+
 /* By wgmma, where operands allow it. */
 static void
 test_experts_wgmma(void **state)
@@ -832,6 +847,7 @@ main(void)
 		cmocka_unit_test(test_units),
 		cmocka_unit_test(test_promoted),
 		cmocka_unit_test(test_experts),
+		cmocka_unit_test(test_small_layers),
 		cmocka_unit_test(test_experts_wgmma),
 		cmocka_unit_test(test_experts_empty),
 		cmocka_unit_test(test_experts_tensor),
