@@ -283,7 +283,8 @@ again_us(struct pricing *p, const struct piece_sharding *w,
 	}
 	n = attends ? price_main_node(p->m, k, IRF_CACHED, 0)
 		    : price_main_node(p->m, k, IRF_CONTRACTS, IRF_PAIRS);
-	if (attends && !ir_is(n->op, IRF_CACHED)) {
+	if (attends &&
+	    !(ir_is(n->op, IRF_CACHED) && ir_is(n->op, IRF_PAIRS))) {
 		return 0;
 	}
 	t = ir_type(p->m, n->result);
