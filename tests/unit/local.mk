@@ -205,6 +205,7 @@ EXTRA_DIST += \
 	%D%/shared/t-attention-bad.h \
 	%D%/shared/t-attention-f8.h \
 	%D%/shared/t-attention-kept.h \
+	%D%/shared/t-attention-comm.h \
 	%D%/shared/t-attention.h \
 	%D%/shared/t-context.h \
 	%D%/shared/t-cpu.h \
