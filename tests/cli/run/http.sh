@@ -165,7 +165,9 @@ start
 before=$(memory 300)
 after=$(memory 1200)
 [ "$before" ] && [ "$after" ] || bad 'nobody tells how much memory it has'
-[ $((after - before)) -lt 1000 ] || bad "$before kB became $after kB"
+# a sanitizer keeps what was freed, and tells itself of leaks as it ends
+grep -q __asan_init "$fake" || [ $((after - before)) -lt 1000 ] ||
+	bad "$before kB became $after kB"
 stop 0
 
 # ---- clients that go, wait, and are too many ----
