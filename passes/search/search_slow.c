@@ -24,7 +24,7 @@
 struct rank_ways {
 	uint32_t n, nways;
 	double *us, *bytes;
-	double room;	/* bytes for all of them */
+	double free_bytes;	/* for all of them */
 };
 
 static void
@@ -54,7 +54,7 @@ price_ways(struct trial_rank *f, struct rank_ways *x)
 
 	x->n = f->n;
 	x->nways = f->x->ways_of->at.n;
-	x->room = f->free_bytes;
+	x->free_bytes = f->free_bytes;
 	bytes = (size_t)x->n * x->nways * sizeof *x->us;
 	x->us = arena_alloc_raw(&f->tmp, bytes);
 	x->bytes = arena_alloc_raw(&f->tmp, bytes);
@@ -96,8 +96,8 @@ priced_us(const struct rank_ways *x, double price, double *over)
 		all += least;
 		bytes += of[way];
 	}
-	*over = bytes - x->room;
-	return all - price * x->room;
+	*over = bytes - x->free_bytes;
+	return all - price * x->free_bytes;
 }
 
 /* The best bound that is found. */
@@ -105,7 +105,7 @@ static double
 best_us(const struct rank_ways *x)
 {
 	double over, best = priced_us(x, 0, &over), lo = 0, hi = INFINITY;
-	double price = best / x->room;
+	double price = best / x->free_bytes;
 	uint32_t i;
 
 	for (i = 0; (i > 0 || over > 0) && i < STEPS; i++) {
