@@ -377,8 +377,8 @@ maps_us(const struct piece_maps *x, double microbatch, double layers,
 
 void
 piece_stage_least(const struct space *s, const struct piece_cost *c,
-		  const struct piece_maps *maps, uint32_t dev, int64_t lo,
-		  int64_t hi, double out[SCHED_NKINDS])
+		  const struct piece_maps (*maps)[SCHED_NKINDS], uint32_t dev,
+		  int64_t lo, int64_t hi, double out[SCHED_NKINDS])
 {
 	double n[PIECE_MAX], mb = (double)c->microbatch;
 	uint32_t i, k;
@@ -391,9 +391,8 @@ piece_stage_least(const struct space *s, const struct piece_cost *c,
 
 			out[k] += n[i] * x->us;
 			out[k] += maps && i >= PIECE_BODY
-				? maps_us(&maps[(i - PIECE_BODY) *
-						SCHED_NKINDS + k],
-					  mb, n[i], x)
+				? maps_us(&maps[i - PIECE_BODY][k], mb, n[i],
+					  x)
 				: 0;
 		}
 	}

@@ -260,8 +260,9 @@ bool piece_open_unsplit(struct piece_store *s, const struct piece_key *key,
  * and the bound is of any way.
  */
 void piece_stage_least(const struct space *s, const struct piece_cost *c,
-		       const struct piece_maps *maps, uint32_t dev, int64_t lo,
-		       int64_t hi, double out[SCHED_NKINDS]);
+		       const struct piece_maps (*maps)[SCHED_NKINDS],
+		       uint32_t dev, int64_t lo, int64_t hi,
+		       double out[SCHED_NKINDS]);
 
 /* ---- piece_ways.c ------------------------------------------------------ */
 

@@ -84,7 +84,7 @@ compose_stage(struct trial *x, uint32_t stage)
 	piece_price(&x->s->pieces, &key, x->t, c, dev);
 	piece_stage_price(&x->s->space, c, dev, lo, hi, x->p.stage[stage]);
 	piece_stage_least(&x->s->space, x->cost,
-			  x->known ? x->known->maps[0] : NULL, dev, lo, hi,
+			  x->known ? x->known->maps : NULL, dev, lo, hi,
 			  x->least[stage]);
 	raise_to_link(x, stage);
 	if (choice != x->choice[stage]) {

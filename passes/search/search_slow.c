@@ -36,8 +36,9 @@ price_stage(const struct trial_rank *f, uint32_t stage, double *us)
 	uint32_t c, k;
 
 	for (c = 0; c < x->ways_of->at.n; c++) {
-		piece_stage_least(&x->s->space, x->cost,
-				  x->ways_of->at.at[c].maps[0],
+		const struct piece_choice *way = &x->ways_of->at.at[c];
+
+		piece_stage_least(&x->s->space, x->cost, way->maps,
 				  x->dev_of[stage], lo, hi, least);
 		for (k = 0, us[c] = 0; k < SCHED_NKINDS; k++) {
 			us[c] += least[k];

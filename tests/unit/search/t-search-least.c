@@ -182,7 +182,7 @@ way_prices(struct stand *x, const struct drawn *d, uint32_t way)
 /* What all inner layers take, forward and altogether. */
 static struct shown
 inner_least(struct stand *x, const struct drawn *d,
-	    const struct piece_maps *maps)
+	    const struct piece_maps (*maps)[SCHED_NKINDS])
 {
 	struct piece_cost *c = piece_cost_of(&x->pieces, &d->key, &d->t);
 	double us[SCHED_NKINDS], top[SCHED_NKINDS];
@@ -269,7 +269,7 @@ check_own(struct stand *x, const struct drawn *d,
 	for (i = 0; i < ways->at.n; i++) {
 		const struct piece_choice *c = &ways->at.at[i];
 		const struct piece_prices *fn = way_prices(x, d, c->nth);
-		struct shown least = inner_least(x, d, c->maps[0]), us;
+		struct shown least = inner_least(x, d, c->maps), us;
 
 		if (fn) {
 			us = inner_shown(x, fn);
@@ -294,7 +294,7 @@ check_ways(struct stand *x, const struct drawn *d, struct nearness *near)
 	assert_non_null(none);
 	ways = piece_choices_of(&x->pieces, &d->key, &d->t);
 	assert_non_null(ways);
-	known = inner_least(x, d, ways->maps[0]);
+	known = inner_least(x, d, ways->maps);
 	w = piece_sharding_of(&x->pieces, &d->key, &d->t)->on->like;
 	for (i = 0; i < w->words.n; i++) {
 		way = way_prices(x, d, i);
