@@ -1,7 +1,40 @@
 /*
- * prelude-common.h - arithmetic that NVRTC and the emulator share: the
- * generator of random numbers, and reductions of a warp.
+ * prelude-common.h - arithmetic that NVRTC and the emulator share: names of
+ * functions, weights of 4 and 8 bits, rotations, reductions of a warp, random
+ * numbers.
  */
+
+/* ---- functions ---------------------------------------------------------- */
+
+#define f_exp(x) expf(x)
+#define f_exp2(x) exp2f(x)
+#define f_log(x) logf(x)
+#define f_tanh(x) tanhf(x)
+#define f_erf(x) erff(x)
+#define f_floor(x) floorf(x)
+#define f_abs(x) fabsf(x)
+#define f_sin(x) sinf(x)
+#define f_cos(x) cosf(x)
+#define f_pow(x, y) powf(x, y)
+#define fma_f32(a, b, c) fmaf(a, b, c)
+#define d_exp(x) exp(x)
+#define d_log(x) log(x)
+#define d_sqrt(x) sqrt(x)
+#define d_sin(x) sin(x)
+#define d_cos(x) cos(x)
+#define d_tanh(x) tanh(x)
+#define d_erf(x) erf(x)
+#define d_pow(x, y) pow(x, y)
+#define d_floor(x) floor(x)
+#define d_abs(x) fabs(x)
+#define d_min(x, y) fmin(x, y)
+#define d_max(x, y) fmax(x, y)
+
+FN f64
+d_sigmoid(f64 x)
+{
+	return 1.0 / (1.0 + exp(-x));
+}
 
 /* ---- 16 bytes ----------------------------------------------------------- */
 

@@ -428,32 +428,9 @@ sts8(void *p, u32x2 x)
 
 /* ---- functions ---------------------------------------------------------- */
 
-#define f_exp(x) expf(x)
-#define f_exp2(x) exp2f(x)
-#define f_log(x) logf(x)
-#define f_tanh(x) tanhf(x)
-#define f_erf(x) erff(x)
 #define f_rsqrt(x) rsqrtf(x)
-#define f_floor(x) floorf(x)
-#define f_abs(x) fabsf(x)
-#define f_sin(x) sinf(x)
-#define f_cos(x) cosf(x)
-#define f_pow(x, y) powf(x, y)
 #define f_min(a, b) fminf(a, b)
 #define f_max(a, b) fmaxf(a, b)
-#define fma_f32(a, b, c) fmaf(a, b, c)
-#define d_exp(x) exp(x)
-#define d_log(x) log(x)
-#define d_sqrt(x) sqrt(x)
-#define d_sin(x) sin(x)
-#define d_cos(x) cos(x)
-#define d_tanh(x) tanh(x)
-#define d_erf(x) erf(x)
-#define d_pow(x, y) pow(x, y)
-#define d_floor(x) floor(x)
-#define d_abs(x) fabs(x)
-#define d_min(x, y) fmin(x, y)
-#define d_max(x, y) fmax(x, y)
 
 FN f32
 f_fast_exp2(f32 x)
@@ -504,12 +481,6 @@ f_sigmoid(f32 x)
 	e = fmaf(e, rest, e);
 	asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(1.0f + e));
 	return r;
-}
-
-FN f64
-d_sigmoid(f64 x)
-{
-	return 1.0 / (1.0 + exp(-x));
 }
 
 FN f32
