@@ -34,7 +34,7 @@ static struct {
 	const char *arch;
 	int64_t units;		/* multiprocessors; 0: USUAL_UNITS */
 	int64_t joint;		/* bytes of scratch of one kernel */
-	int flags;
+	int flags, usual_flags;	/* of rt_emu_open */
 	uint64_t seed;		/* of the emulator */
 	int64_t live[RT_LIVE];	/* rt_call.live */
 	/* what is planted: a part of the text, and what takes its place */
@@ -293,7 +293,7 @@ selected(void **state)
 		/* attention, and nothing before it */
 		assert_int_equal(s.ranks[0].k[0].steps.n, 1);
 	}
-	b.flags = 0;
+	b.flags = b.usual_flags;
 	b.arch = "sm_80";
 }
 
@@ -351,7 +351,7 @@ beside_bad(void **state)
 		forward_bad(&x, i == 0 ? 1e-5 : 2e-2);
 		assert_int_equal(b.wgmma, i > 1);
 	}
-	b.flags = 0;
+	b.flags = b.usual_flags;
 	b.arch = "sm_80";
 }
 
@@ -413,7 +413,7 @@ checked(void **state)
 		x.dtype = i % 2 ? "f32" : "bf16";
 		both(&x, i % 2 ? 1e-5 : 2e-2);
 	}
-	b.flags = 0;
+	b.flags = b.usual_flags;
 }
 
 /* Which heads a rank has is in memory, and read behind launch_wait. */
@@ -422,7 +422,7 @@ heads_checked(void **state)
 {
 	b.flags = RT_EMU_CHECK;
 	heads_apart(state);
-	b.flags = 0;
+	b.flags = b.usual_flags;
 }
 
 struct boxed {
@@ -465,7 +465,7 @@ check_boxed(const char *arch, const struct boxed *all, int n)
 		assert_int_equal(b.wgmma, all[i].grids);
 	}
 	b.units = 0;
-	b.flags = 0;
+	b.flags = b.usual_flags;
 	b.arch = "sm_80";
 }
 
@@ -603,7 +603,7 @@ plant_each(const struct shape *x, void (*write)(const struct shape *),
 	printf("%u of %u mistakes\n", tried, n);
 	s.planted = false;
 	b.cut = NULL;
-	b.flags = 0;
+	b.flags = b.usual_flags;
 	b.arch = "sm_80";
 }
 
@@ -953,6 +953,7 @@ main(void)
 		return 77;
 	}
 	b.arch = "sm_80";
-	b.flags = getenv("T_CHECK") ? RT_EMU_CHECK : 0;
+	b.usual_flags = getenv("T_CHECK") ? RT_EMU_CHECK : 0;
+	b.flags = b.usual_flags;
 	return t_run_today(tests, sizeof tests / sizeof tests[0], 10);
 }
