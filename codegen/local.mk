@@ -87,7 +87,9 @@ noinst_LIBRARIES += %D%/libcodegen.a
 	%D%/cuda/dot/cuda_dot.h \
 	%D%/cuda/dot/cuda_dot90.c \
 	%D%/cuda/dot/cuda_dot90.h \
+	%D%/cuda/dot/cuda_dot90_launch.c \
 	%D%/cuda/dot/cuda_dot90_map.c \
+	%D%/cuda/dot/cuda_dot90_members.c \
 	%D%/cuda/dot/cuda_dot90_parts.c \
 	%D%/cuda/dot/cuda_dot90_put.c \
 	%D%/cuda/dot/cuda_dot90_slots.c \
@@ -136,6 +138,7 @@ noinst_LIBRARIES += %D%/libcodegen.a
 	%D%/host/host_func.c \
 	%D%/host/host_joins.c \
 	%D%/host/host_kernel.c \
+	%D%/host/host_launch.c \
 	%D%/host/host_place.c \
 	%D%/host/host_port.c \
 	%D%/host/host_program.c \

@@ -62,6 +62,7 @@ noinst_LIBRARIES += %D%/libpasses.a
 	%D%/kernels/fuse_grow.c \
 	%D%/kernels/fuse_join.c \
 	%D%/kernels/fuse_key.c \
+	%D%/kernels/fuse_launch.c \
 	%D%/kernels/fuse_order.c \
 	%D%/kernels/fuse_pack.c \
 	%D%/kernels/fuse_sink.c \
@@ -69,6 +70,7 @@ noinst_LIBRARIES += %D%/libpasses.a
 	%D%/kernels/kernels.h \
 	%D%/memory/memory.h \
 	%D%/kernels/kernels_print.c \
+	%D%/kernels/launch.c \
 	%D%/kernels/parts.c \
 	%D%/manager.c \
 	%D%/memory/memory.c \

@@ -280,6 +280,7 @@ soaked_tests = \
 	%D%/unit/cuda/t-cuda-attention \
 	%D%/unit/cuda/t-cuda-dot \
 	%D%/unit/cuda/t-cuda-dot90 \
+	%D%/unit/cuda/t-cuda-launch \
 	%D%/unit/cuda/t-cuda-nest \
 	%D%/unit/search/t-search-pins \
 	%D%/unit/sim/t-ragged \

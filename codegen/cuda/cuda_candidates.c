@@ -58,21 +58,19 @@ put_ops(const struct cu_dot *d, struct buf *b)
  * operands are dense; the result's type, and the epilogue. "dot_at bf16 .."
  * with experts.
  */
-static const char *
-name_of(const struct cu_dot *d)
+static void
+put_name(const struct cu_dot *d, struct buf *b)
 {
 	const char *type = ir_dtypes[d->view[0].dtype].name;
-	struct buf b;
 
-	buf_init(&b, d->k->c->a);
 	if (d->node->op != IR_DOT) {
-		buf_printf(&b, "%s ", ir_ops[d->node->op].name);
+		buf_printf(b, "%s ", ir_ops[d->node->op].name);
 	}
-	buf_puts(&b, type);
+	buf_puts(b, type);
 	if (d->view[1].dtype != d->view[0].dtype) {
-		buf_printf(&b, "*%s", ir_dtypes[d->view[1].dtype].name);
+		buf_printf(b, "*%s", ir_dtypes[d->view[1].dtype].name);
 	}
-	buf_printf(&b, " %lldx%lldx%lldx%lld %c%c%s %s",
+	buf_printf(b, " %lldx%lldx%lldx%lld %c%c%s %s",
 		   (long long)d->batch.size, (long long)d->m.size,
 		   (long long)d->n.size, (long long)d->over.size,
 		   order_of(d, 0), order_of(d, 1),
@@ -80,7 +78,21 @@ name_of(const struct cu_dot *d)
 		   : d->result == CU_DOT_ADD ? " on" : "",
 		   ir_dtypes[d->dtype].name);
 	if (d->result == CU_DOT_BOX) {
-		put_ops(d, &b);
+		put_ops(d, b);
+	}
+}
+
+/* Of several of one launch: "NAME with NAME". */
+static const char *
+name_of(const struct cu_dot *d, uint32_t n)
+{
+	struct buf b;
+	uint32_t i;
+
+	buf_init(&b, d->k->c->a);
+	for (i = 0; i < n; i++) {
+		buf_puts(&b, i ? " with " : "");
+		put_name(&d[i], &b);
 	}
 	return buf_text(&b);
 }
@@ -252,10 +264,14 @@ put_factor(const struct cg_factor *f, struct cg_product_factor *to)
 }
 
 void
-cu_candidates_begin(struct cu_dot *d, struct cu_candidates *w)
+cu_candidates_begin(struct cu_dot *d, uint32_t n, struct cu_candidates *w)
 {
-	cu_candidates_open(d->k, d->k->c->tiling ? name_of(d) : NULL, w);
-	d->candidates = w;
+	uint32_t i;
+
+	cu_candidates_open(d->k, d->k->c->tiling ? name_of(d, n) : NULL, w);
+	for (i = 0; i < n; i++) {
+		d[i].candidates = w;
+	}
 }
 
 const struct cu_candidates *

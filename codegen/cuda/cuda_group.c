@@ -7,6 +7,9 @@
 static bool
 emit(struct cu_kernel *k, const struct kernel *x)
 {
+	if (x->members.n > 0) {
+		return cu_dot_launch_steps(k, x);
+	}
 	switch (x->kind) {
 	case KERNEL_CONTRACTION:
 		if (cu_dot_steps(k, x)) {

@@ -88,6 +88,7 @@ struct host_kernel {
 	uint32_t image;		/* of a GPU: its number */
 	VEC(struct cu_candidates) ways;	/* of a GPU: which tiles were chosen */
 	int64_t *at_bytes;	/* of operands */
+	bool apart;		/* each of its members has a launch: no code */
 };
 
 /* One launch of it: the launch's own values and nodes, in the same order. */
@@ -242,9 +243,17 @@ int64_t host_args_bytes(const struct cg_kernel *k);
 /* False after an error there: they are more than a function can have. */
 bool host_args_fit(struct cg_code *c, const struct cg_kernel *k,
 		   struct span span);
-/* Emits the kernel, unless an equal one was emitted.  False: reported. */
+/* Emits the kernel, unless an equal one was emitted.  False: reported.  Of a
+ * launch of several, true too where these are to be launched one by one. */
 bool host_emit_kernel(struct cg_code *c, struct host_class *k,
 		      const struct kernel *x);
+/* Emits what is launched at place i of a list. */
+bool host_emit_launch(struct cg_code *c, struct host_class *k,
+		      const struct kernel_list *l, uint32_t i);
+/* What is launched there, when all is emitted: the kernel, or all contractions
+ * of a launch that begins with it.  NULL: it is in a launch before. */
+const struct kernel *host_launched(struct cg_code *c, struct host_class *k,
+				   const struct kernel_list *l, uint32_t i);
 /* A launch of a kernel that was emitted. */
 void host_use_kernel(struct cg_code *c, struct host_class *k,
 		     const struct kernel *x, struct host_use *out);

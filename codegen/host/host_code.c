@@ -74,7 +74,7 @@ kernels_of(struct cg_code *c, struct host_class *k,
 		} else if (x->kind == KERNEL_COLLECTIVE) {
 			host_coll_packs(k, x);
 		} else {
-			ok = host_emit_kernel(c, k, x);
+			ok = host_emit_launch(c, k, l, i);
 		}
 		parts_close(c->m, x);
 		if (!ok) {

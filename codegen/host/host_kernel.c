@@ -161,6 +161,9 @@ write_down(struct cg_code *c, struct host_class *k, const struct kernel *x,
 	*w = (struct canon){ .c = c, .k = k, .x = x };
 	buf_init(&w->text, c->a);
 	buf_printf(&w->text, "%u %u", x->kind, x->ncopies);
+	for (i = 0; i < x->members.n; i++) {
+		buf_printf(&w->text, " of %u", x->members.at[i].nodes.n);
+	}
 	for (i = 0; i < x->nodes.n; i++) {
 		buf_printf(&w->text, " n%u",
 			   place_of(w->nodes.at, w->nodes.n, x->nodes.at[i]));
@@ -335,6 +338,22 @@ host_args_fit(struct cg_code *c, const struct cg_kernel *k, struct span span)
 	return false;
 }
 
+/* All of a launch as one kernel of a GPU, if there is such a kernel. */
+static bool
+emit_members(struct cg_code *c, struct host_class *k, const struct kernel *x,
+	     struct cg_kernel *out)
+{
+	const char *why;
+
+	k->cuda.nfuncs = c->nfuncs;
+	if (!c->arch || !cg_cuda_kernel(&k->cuda, x, out, &why) ||
+	    host_args_bytes(out) > RT_ARGS_BYTES) {
+		return false;
+	}
+	c->nfuncs = k->cuda.nfuncs;
+	return true;
+}
+
 static bool
 emit(struct cg_code *c, struct host_class *k, const struct kernel *x,
      struct cg_kernel *out)
@@ -343,6 +362,9 @@ emit(struct cg_code *c, struct host_class *k, const struct kernel *x,
 	struct span span = ir_node(c->m, x->nodes.at[0])->span;
 	bool ok;
 
+	if (x->members.n > 0) {
+		return emit_members(c, k, x, out);
+	}
 	k->cpu.nfuncs = k->cuda.nfuncs = c->nfuncs;
 	ok = c->arch ? cg_cuda_kernel(&k->cuda, x, out, &why)
 		     : cg_cpu_kernel(&k->cpu, x, out, &why);
@@ -375,6 +397,9 @@ host_emit_kernel(struct cg_code *c, struct host_class *k,
 
 	write_down(c, k, x, &w);
 	key = key_of(c, &w);
+	if (c->kernels.at[key] && c->kernels.at[key]->apart) {
+		return true;
+	}
 	if (c->kernels.at[key]) {
 		keep_scratch(c, k, &c->kernels.at[key]->k);
 		keep_colls(k, &c->kernels.at[key]->k);
@@ -382,7 +407,9 @@ host_emit_kernel(struct cg_code *c, struct host_class *k,
 	}
 	h = arena_alloc(c->a, sizeof *h);
 	if (!emit(c, k, x, &h->k)) {
-		return false;
+		h->apart = x->members.n > 0;
+		c->kernels.at[key] = h->apart ? h : NULL;
+		return h->apart;
 	}
 	h->values.at = w.values.at;
 	h->values.n = w.values.n;

@@ -249,7 +249,10 @@ list(struct host_func *f, const struct kernel_list *x)
 			if (f->run.stage == UINT32_MAX) {
 				watch(f, k);
 			}
-			launch(f, k, 0);
+			k = host_launched(f->c, f->k, x, i);
+			if (k) {
+				launch(f, k, 0);
+			}
 		}
 	}
 }

@@ -47,12 +47,13 @@ opener_of(const struct cg_code *c, const struct host_class *k, node_id id,
 /* ---- which kernels can store ---- */
 
 static void
-note_kernel(struct host_sum_walk *w, const struct kernel *x)
+note_kernel(struct host_sum_walk *w, const struct kernel_list *l, uint32_t at)
 {
+	const struct kernel *x = host_launched(w->c, w->k, l, at);
 	struct host_use u;
 	uint32_t i;
 
-	if (x->kind == KERNEL_COLLECTIVE) {
+	if (!x || x->kind == KERNEL_COLLECTIVE) {
 		return;
 	}
 	host_use_kernel(w->c, w->k, x, &u);
@@ -74,7 +75,7 @@ note_list(struct host_sum_walk *w, const struct kernel_list *l)
 		if (l->at.at[i].body) {
 			note_list(w, l->at.at[i].body);
 		} else {
-			note_kernel(w, &l->at.at[i]);
+			note_kernel(w, l, i);
 		}
 	}
 }

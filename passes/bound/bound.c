@@ -179,7 +179,9 @@ least_us(const struct bound *b, const struct bound_work *w,
 		const struct target_device *d = &b->space->devs.at[i]->device;
 
 		us = fmin(us, whole_us(b, d, w, sequences) / ranks +
-			      d->launch_us);
+			      price_least_launch_us(d, !w->attends &&
+				w->dot.own_tail &&
+				price_has_own_tail(b->space->traits, d)));
 	}
 	return us;
 }

@@ -155,6 +155,9 @@ find_kernels(struct fuse *f, const struct fuse_key *key, struct kernel_list *l)
 	if (fuse_join(f, l)) {
 		fuse_wait_comm(f, l);
 	}
+	if (fuse_launch(f, l)) {
+		fuse_wait_comm(f, l);
+	}
 	parts_read(f->m, l);
 }
 
@@ -205,7 +208,7 @@ add_up(const struct kernel_list *l, double times, struct kernels *ks)
 			add_up(k->body, times * (double)k->body->count, ks);
 			continue;
 		}
-		ks->nkernels += times;
+		ks->nkernels += kernel_follows(k) ? 0 : times;
 		ks->flops += times * k->work->flops;
 		ks->read_bytes += times * k->work->read_bytes;
 		ks->write_bytes += times * k->work->write_bytes;
@@ -225,6 +228,8 @@ kernels_open(struct ir_module *m, struct memo *memo, struct arena *a)
 	f->joins = plan_joins(m);
 	f->join_link = ir_setting_num(m, "join.link", 0);
 	f->join_work = ir_setting_num(m, "join.work", 0);
+	f->launches = f->joins && !ir_setting(m, "program.serves") &&
+		      ir_setting_num(m, "join.tiles", 0) > 0;
 	f->classed = arena_alloc(a, m->funcs.n);
 	f->stores = arena_alloc(a, m->funcs.n);
 	f->constant = arena_alloc(a, m->values.n + 1);

@@ -209,6 +209,7 @@ struct fuse {
 	/* settings: which collectives are joined */
 	bool joins;
 	double join_link, join_work;
+	bool launches;		/* contractions share launches */
 
 	/* the current region */
 	struct arena tmp;
@@ -389,10 +390,18 @@ bool fuse_is_read_outside(struct fuse *f, uint32_t group, value_id v);
  */
 bool fuse_join(struct fuse *f, struct kernel_list *l);
 
+/* ---- fuse_launch.c ---- */
+
+/* Gives contractions that read one operand one launch; true: some have one. */
+bool fuse_launch(struct fuse *f, struct kernel_list *l);
+
 /* ---- fuse_comm.c ---- */
 
 /* Moves collectives to where they can run beside kernels. */
 void fuse_spread_coll(struct fuse *f, struct kernel_list *l);
+/* Whether b must stay after a: it reads its result or uses its tensor. */
+bool fuse_must_follow(const struct fuse *f, const struct kernel *a,
+		      const struct kernel *b);
 /* Sets `until` of collectives that run beside kernels. */
 void fuse_wait_comm(struct fuse *f, struct kernel_list *l);
 

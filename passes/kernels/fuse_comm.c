@@ -212,10 +212,9 @@ gather_early(const struct fuse *f, struct kernel_list *l)
 	}
 }
 
-/* Whether b must stay after a: it reads its result or uses its tensor. */
-static bool
-must_follow(const struct fuse *f, const struct kernel *a,
-	    const struct kernel *b)
+bool
+fuse_must_follow(const struct fuse *f, const struct kernel *a,
+		 const struct kernel *b)
 {
 	uint32_t i;
 
@@ -254,7 +253,7 @@ next_reader(const struct fuse *f, const struct kernel_list *l, uint32_t at,
 		    !kernel_reads(x, v)) {
 			continue;
 		}
-		for (k = at; k < i && !must_follow(f, &l->at.at[k], x);
+		for (k = at; k < i && !fuse_must_follow(f, &l->at.at[k], x);
 		     k++) {
 		}
 		return k == i ? i : 0;

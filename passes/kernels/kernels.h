@@ -57,6 +57,7 @@ struct kernel_coll {
 
 #define KERNEL_MAX_COLLS 32
 #define KERNEL_MAX_PARTS 64
+#define KERNEL_MAX_LAUNCH 4
 
 /* How a kernel runs in parts: each has an equal share of these dims. */
 struct kernel_parts {
@@ -80,6 +81,12 @@ struct kernel_work {
 	struct kernel_coll coll;	/* axes 0: it has none */
 };
 
+/* Contractions of one launch, which follow each other in their list. */
+struct kernel_launch {
+	uint32_t n, at;		/* so many; the one that has this */
+	const struct kernel_work *of[KERNEL_MAX_LAUNCH];
+};
+
 struct kernel {
 	enum kernel_kind kind;
 	uint32_t ncopies;	/* its first nodes, which others compute too */
@@ -93,6 +100,9 @@ struct kernel {
 	 */
 	uint32_t until;
 	const struct kernel_parts *parts;	/* NULL: it runs as a whole */
+	const struct kernel_launch *launch;	/* NULL: its own */
+	/* of a whole launch (kernel_of_launch): its contractions; else none */
+	VEC(struct kernel) members;
 	struct kernel_list *body;	/* REPEAT */
 };
 
@@ -156,6 +166,18 @@ bool kernel_makes(const struct kernel *k, value_id v);
 bool kernel_needs(const struct kernel *k, const struct kernel *maker);
 /* Whether that node is one of the kernel's. */
 bool kernel_has_node(const struct kernel *k, node_id id);
+
+/* ---- launch.c ----------------------------------------------------------- */
+
+/* Whether it has no launch of its own, but is in that of one before it. */
+static inline bool
+kernel_follows(const struct kernel *k)
+{
+	return k->launch && k->launch->at > 0;
+}
+/* The whole launch that begins with kernel i of the list, as one kernel. */
+void kernel_of_launch(const struct kernel_list *l, uint32_t i,
+		      struct arena *a, struct kernel *out);
 
 /* ---- parts.c ------------------------------------------------------------ */
 

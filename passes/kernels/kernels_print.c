@@ -154,6 +154,10 @@ put_names(const struct ir_module *m, const struct kernel *k, struct buf *out)
 			buf_printf(out, " by %s", name_of(m, ir_node(m, id)));
 		}
 	}
+	if (k->launch) {
+		buf_printf(out, " (%u of %u in one launch)", k->launch->at + 1,
+			   k->launch->n);
+	}
 }
 
 /* ---- tables ---- */

@@ -210,7 +210,7 @@ is_comm(const struct ir_module *m, const struct kernel *k)
 static bool
 is_dot(const struct kernel *k)
 {
-	return k->kind == KERNEL_CONTRACTION && !k->parts &&
+	return k->kind == KERNEL_CONTRACTION && !k->parts && !k->launch &&
 	       k->work->dot.groups <= 1 && !k->work->coll.axes &&
 	       k->ncopies == 0;
 }

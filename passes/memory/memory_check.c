@@ -652,6 +652,25 @@ end_colls(struct checker *c, const struct kernel_list *l, uint32_t place,
 	}
 }
 
+/*
+ * Contractions of one launch run at the same time: when the last of them has
+ * run, the inputs of all are read once more.
+ */
+static void
+end_launch(struct checker *c, const struct kernel *last,
+	   const struct memory_iterations *at)
+{
+	uint32_t n = last->launch ? last->launch->at + 1 : 0, i, k;
+
+	for (i = 0; n && n == last->launch->n && i < n; i++) {
+		const struct kernel *x = last - i;
+
+		for (k = 0; k < x->inputs.n && !c->why; k++) {
+			read_value(c, x->inputs.at[k].value, at);
+		}
+	}
+}
+
 static void
 run_list(struct checker *c, const struct kernel_list *l,
 	 const struct memory_iterations *at)
@@ -665,6 +684,7 @@ run_list(struct checker *c, const struct kernel_list *l,
 			run_repeat(c, &l->at.at[i], at);
 		} else {
 			run_kernel(c, &l->at.at[i], at);
+			end_launch(c, &l->at.at[i], at);
 		}
 		end_colls(c, l, i, false, at);
 		if (c->run.stage == UINT32_MAX) {

@@ -1,6 +1,6 @@
 /*
  * The values of one function: when each is made and last read, where it lies,
- * and the offsets of its temps.  Steps count kernels in running order, those
+ * and the offsets of its temps.  Steps count launches in running order, those
  * inside a repeat once, since its temps have the same addresses in each
  * iteration.  A value from outside of a repeat that is read inside lives to the
  * repeat's end.
@@ -26,14 +26,14 @@ number_steps(struct memory_work *w, const struct kernel_list *l,
 	for (i = 0; i < n; i++) {
 		const struct kernel *x = &l->at.at[i];
 
-		f->step[i] = *step;
+		f->step[i] = kernel_follows(x) ? f->step[i - 1] : *step;
 		if (x->kind == KERNEL_CALL) {
 			w->why = "a function calls another";
 		}
 		if (x->kind == KERNEL_REPEAT) {
 			f->inner[i] = number_steps(w, x->body, ir_node(w->m,
 				x->nodes.at[0]), f, step);
-		} else {
+		} else if (!kernel_follows(x)) {
 			(*step)++;
 		}
 		for (k = 0; k < x->outputs.n; k++) {
@@ -268,14 +268,15 @@ place_temp(struct memory_work *w, value_id v, uint32_t from, uint32_t to)
 	w->out->value[v].buffer = memory_add_temp(w, v, from, to) + 1;
 }
 
-/* Places `made` over an input of its kernel that nothing reads later. */
+/* Places `made` over an input of its kernel that nothing reads later.  Of a
+ * launch of several, another may still read it. */
 static bool
 place_in_input(struct memory_work *w, const struct kernel *x, uint32_t step,
 	       const struct memory_frame *f, value_id made)
 {
 	uint32_t i;
 
-	for (i = 0; i < x->inputs.n; i++) {
+	for (i = 0; i < x->inputs.n && !x->launch; i++) {
 		value_id v = x->inputs.at[i].value;
 		uint32_t b = w->out->value[v].buffer;
 

@@ -74,18 +74,24 @@ struct cost cost_contraction(const struct target_device *d,
  * whole; from panels, at least the products.  If the whole has few rows, all
  * its parts have.
  *
- * With own_tail, let parts cut the last wave's tiles in s pieces, each of which
- * takes A.  A whole tile takes at most s A.  Where a part has c tiles on U
- * units, it takes as long as it would if all its waves were counted in pieces,
- * less what s A is more than a whole tile in each full wave; and
- * f * ceil(c s / U) >= ceil(f c s / U).  So the whole, cut in as many pieces,
- * takes no longer than f parts; nor do its partial sums, as its last wave has
- * at most f times the tiles.  Here partial sums may have any number of bytes,
- * since those of a part may be few enough where those of the whole are not.
- * Parts may be too small for such a kernel, so the less of both ways counts.
+ * With own_tail, a contraction or a part may be one of several of a launch, or
+ * have its last wave's tiles cut in pieces of k.  So what counts is its tiles'
+ * time, divided evenly by units: no waves of whole tiles or of pieces, shared
+ * or not, take less, and f parts of c tiles have f * c of these, no fewer than
+ * the whole.  Parts may be too small for such a kernel, so the less of both
+ * ways counts.
  */
 double cost_contraction_split_us(const struct target_device *d,
 				 const struct cost_contraction *x);
+/*
+ * What one of n contractions takes of a launch of all of them, with its share
+ * of starting that.  They have the same k and rate, and own_tail.  All have one
+ * kind of tile, and those of all run in waves together; each takes the time of
+ * its tiles, or of its own bytes.
+ */
+double cost_contraction_among_us(const struct target_device *d,
+				 const struct cost_contraction *x, uint32_t n,
+				 uint32_t at);
 /* The rate at which kernels that decode read weights and keys. */
 double cost_read_bytes_us(const struct target_device *d);
 /* A kernel that reads weights so long, at that rate, and computes so long. */

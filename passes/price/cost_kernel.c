@@ -115,7 +115,6 @@ struct tile_limits {
 	double elem_bytes;
 	double stored_bytes;	/* of the n side, as it comes from memory */
 	double memory_bytes_us, launch_us;
-	double tail_bytes;	/* most partial sums of a last wave */
 };
 
 /* ceil of a number that is not negative, without a call. */
@@ -176,7 +175,7 @@ tail_us(const struct cost_contraction *x, const struct tile_limits *c,
 	double best = rest > 0 ? whole_us : 0;
 
 	for (n = 2; rest > 0 && n <= MOST_TAILS && x->k / n >= LEAST_PIECE &&
-	     4 * n * rest * t->elems <= c->tail_bytes; n++) {
+	     4 * n * rest * t->elems <= MOST_TAIL_BYTES; n++) {
 		double us = up(rest * n / c->units) *
 			    (up(x->k / n) * t->step_us + t->fill_us) +
 			    c->launch_us / 2 +
@@ -188,33 +187,45 @@ tail_us(const struct cost_contraction *x, const struct tile_limits *c,
 }
 
 /*
- * Tiles run in waves, one on each unit, and the last wave takes as long as a
- * full one (NVIDIA, Matrix Multiplication Background, "Wave Quantization").
  * A tile's step through k is the larger of its math and of bringing in its
  * two edges; the steps that fill and drain its pipeline come on top.
+ */
+static struct tiling
+tiling_of(const struct cost_contraction *x, const struct tile_limits *c,
+	  size_t tile)
+{
+	double m = tiles[tile].m, n = tiles[tile].n;
+	double math_us = 2 * m * n / c->flops_us;
+	double feed_us = (m * c->elem_bytes + n * c->stored_bytes) /
+			 c->feed_bytes_us;
+
+	return (struct tiling){
+		.count = up(x->m / m) * up(x->n / n) * x->batch,
+		.elems = m * n,
+		.step_us = math_us > feed_us ? math_us : feed_us,
+		.fill_us = c->fill * math_us
+	};
+}
+
+/*
+ * Tiles run in waves, one on each unit, and the last wave takes as long as a
+ * full one (NVIDIA, Matrix Multiplication Background, "Wave Quantization").
  */
 static double
 tile_us(const struct cost_contraction *x, const struct tile_limits *c,
 	size_t tile, const struct k_split *splits, size_t nsplits)
 {
-	double m = tiles[tile].m, n = tiles[tile].n, best = INFINITY;
-	double count = up(x->m / m) * up(x->n / n) * x->batch;
-	double math_us = 2 * m * n / c->flops_us;
-	double feed_us = (m * c->elem_bytes + n * c->stored_bytes) /
-			 c->feed_bytes_us;
-	double step_us = math_us > feed_us ? math_us : feed_us;
+	const struct tiling t = tiling_of(x, c, tile);
+	double best = INFINITY;
 	size_t i;
 
 	if (x->own_tail) {
-		const struct tiling t = { count, m * n, step_us,
-					  c->fill * math_us };
-
 		return tail_us(x, c, &t);
 	}
 	for (i = 0; i < nsplits; i++) {
 		const struct k_split *s = &splits[i];
-		double waves = up(count * s->n / c->units);
-		double us = waves * (s->steps * step_us + c->fill * math_us) +
+		double waves = up(t.count * s->n / c->units);
+		double us = waves * (s->steps * t.step_us + t.fill_us) +
 			    s->sums_us;
 
 		best = us < best ? us : best;
@@ -268,20 +279,15 @@ few_rows_us(const struct target_device *d, const struct cost_contraction *x,
 	return 2 * rows * x->n * x->k * x->batch / (c->flops_us * c->units);
 }
 
-/* tail_bytes: most partial sums of a last wave that is cut alone. */
-static struct cost
-contraction(const struct target_device *d, const struct cost_contraction *x,
-	    double tail_bytes)
+static struct tile_limits
+limits_of(const struct target_device *d, const struct cost_contraction *x)
 {
-	bool is_few = target_is_cpu(d) && x->m <= CPU_FEW_ROWS;
 	double bytes = cost_rate_bytes(x->rate);
-	double memory_bytes_us = d->memory_bytes_us * d->memory_eff;
-	double widen_us = 0;
 	struct tile_limits c = {
 		.units = (double)d->units, .elem_bytes = bytes,
 		.stored_bytes = x->stored_bytes > 0 ? x->stored_bytes : bytes,
-		.memory_bytes_us = memory_bytes_us, .launch_us = d->launch_us,
-		.tail_bytes = tail_bytes
+		.memory_bytes_us = d->memory_bytes_us * d->memory_eff,
+		.launch_us = d->launch_us
 	};
 
 	c.flops_us = cost_flops_us(d, x->rate) * d->matrix_eff *
@@ -293,6 +299,26 @@ contraction(const struct target_device *d, const struct cost_contraction *x,
 	c.feed_bytes_us = d->matrix_feed * d->clock_mhz;
 	/* bytes fill a pipeline, not elements */
 	c.fill = d->matrix_fill * 2 / bytes;
+	return c;
+}
+
+/* Of its operands and its result. */
+static double
+memory_us(const struct cost_contraction *x, const struct tile_limits *c)
+{
+	return x->batch * ((x->m * c->elem_bytes + x->n * c->stored_bytes) *
+			   x->k + x->m * x->n * x->out_bytes) /
+	       c->memory_bytes_us;
+}
+
+struct cost
+cost_contraction(const struct target_device *d,
+		 const struct cost_contraction *x)
+{
+	bool is_few = target_is_cpu(d) && x->m <= CPU_FEW_ROWS;
+	struct tile_limits c = limits_of(d, x);
+	double widen_us = 0;
+
 	if (x->widened) {
 		widen_us = x->batch * x->n * x->k * c.stored_bytes /
 			   ((c.stored_bytes < 1 ? WIDENED_4_BYTES
@@ -301,22 +327,57 @@ contraction(const struct target_device *d, const struct cost_contraction *x,
 	}
 	return total(is_few ? few_rows_us(d, x, &c)
 		     : fmax(best_tile_us(x, &c), widen_us),
-		     x->batch * ((x->m * bytes + x->n * c.stored_bytes) *
-				 x->k + x->m * x->n * x->out_bytes) /
-		     memory_bytes_us, d->launch_us);
+		     memory_us(x, &c), d->launch_us);
 }
 
-struct cost
-cost_contraction(const struct target_device *d,
-		 const struct cost_contraction *x)
+double
+cost_contraction_among_us(const struct target_device *d,
+			  const struct cost_contraction *x, uint32_t n,
+			  uint32_t at)
 {
-	return contraction(d, x, MOST_TAIL_BYTES);
+	struct tile_limits c = limits_of(d, x);
+	double best = INFINITY, own = 0;
+	uint32_t i;
+	size_t j;
+
+	for (j = 0; j < NTILES; j++) {
+		struct tiling all = tiling_of(&x[at], &c, j);
+		double count = all.count, us;
+
+		for (i = 0; i < n; i++) {
+			all.count += i == at ? 0
+				: tiling_of(&x[i], &c, j).count;
+		}
+		us = tail_us(x, &c, &all);
+		if (us < best) {
+			best = us;
+			own = us * count / all.count;
+		}
+	}
+	return fmax(own, memory_us(&x[at], &c)) + d->launch_us / n;
+}
+
+/* Its tiles, of the kind that takes least, evenly on all units. */
+static double
+even_us(const struct target_device *d, const struct cost_contraction *x)
+{
+	struct tile_limits c = limits_of(d, x);
+	double best = INFINITY;
+	size_t j;
+
+	for (j = 0; j < NTILES; j++) {
+		struct tiling t = tiling_of(x, &c, j);
+
+		best = fmin(best, t.count / c.units * (x->k * t.step_us +
+						       t.fill_us));
+	}
+	return fmax(best, memory_us(x, &c));
 }
 
 static double
 split_us(const struct target_device *d, const struct cost_contraction *x)
 {
-	struct cost c = contraction(d, x, INFINITY);
+	struct cost c = cost_contraction(d, x);
 	double rows = x->panels ? 1 : 1 + CPU_TURN_ROWS / (double)CPU_FEW_ROWS;
 	double few_us = 2 * rows * x->m * x->n * x->k * x->batch /
 			(cost_flops_us(d, x->rate) * d->matrix_eff *
@@ -333,7 +394,7 @@ cost_contraction_split_us(const struct target_device *d,
 	struct cost_contraction other = *x;
 
 	other.own_tail = false;
-	return x->own_tail ? fmin(split_us(d, x), split_us(d, &other))
+	return x->own_tail ? fmin(even_us(d, x), split_us(d, &other))
 			   : split_us(d, x);
 }
 

@@ -269,6 +269,12 @@ struct price_least {
 	double waits_us;	/* collectives that are always waited for */
 };
 
+/* A contraction's share of a launch, of as many as may have one. */
+static inline double
+price_least_launch_us(const struct target_device *d, bool own_tail)
+{
+	return d->launch_us / (own_tail ? KERNEL_MAX_LAUNCH : 1);
+}
 /* Adds one run of a kernel. */
 void price_least(struct pricing *p, const struct kernel *k,
 		 struct price_least *f);
@@ -377,7 +383,8 @@ bool price_ours(const struct price_traits *t);
 
 /* ---- price_joins.c ---------------------------------------------------- */
 
-/* Sets below which sizes collectives of a module are joined on that target. */
+/* Sets below which sizes collectives of a module are joined on that target, and
+ * whether contractions share launches. */
 void price_set_joins(struct ir_module *m, const struct target *t);
 
 /* ---- price_parts.c ---------------------------------------------------- */

@@ -1,9 +1,10 @@
 /*
- * Below which sizes fuse_join.c joins collectives, by the target: the bytes
- * that a link moves while a collective starts, and those that memory moves in
- * the same time.  They are settings of the module, as a plan is, so that its
- * kernels do not depend on whether a target is given.  Without them nothing
- * is joined.
+ * What shares a call or a launch, by the target.  Below which sizes fuse_join.c
+ * joins collectives: the bytes that a link moves while a collective starts, and
+ * those that memory moves in the same time.  And whether fuse_launch.c lets
+ * contractions share launches: where there are kernels by wgmma or tcgen05.
+ * They are settings of the module, as a plan is, so that its kernels do not
+ * depend on whether a target is given.  Without them nothing is joined.
  */
 #include "passes/price/price.h"
 
@@ -52,6 +53,18 @@ slowest_group(const struct target *t)
 	return best;
 }
 
+static bool
+all_share_launches(const struct target *t)
+{
+	static const struct price_traits ours;
+	uint32_t i;
+
+	for (i = 0; i < t->groups.n &&
+	     price_has_own_tail(&ours, &t->groups.at[i].device); i++) {
+	}
+	return i == t->groups.n;
+}
+
 void
 price_set_joins(struct ir_module *m, const struct target *cluster)
 {
@@ -61,6 +74,9 @@ price_set_joins(struct ir_module *m, const struct target *cluster)
 	double start_us, rate = t->devices < 2 ? t->network.bytes_us
 				: d->link_bytes_us * d->link_eff;
 
+	if (all_share_launches(cluster)) {
+		set_number(m, "join.tiles", 1);
+	}
 	start_us = cost_collective(t, COST_ALL_REDUCE, &g, 1, NULL).launch_us;
 	if (start_us * rate < 1) {
 		return;

@@ -174,13 +174,48 @@ price_dot(const struct pricing *p, const struct kernel *k)
 	return x;
 }
 
+/*
+ * Of one of a launch.  Where it takes them longer together than apart, code
+ * generation launches each: all results are taken to be as wide as operands for
+ * that, so that the answer is the same for all.
+ */
+static double
+among_us(const struct pricing *p, const struct kernel *k,
+	 const struct cost_contraction *own)
+{
+	const struct target_device *d = &p->t->device;
+	const struct kernel_launch *l = k->launch;
+	struct cost_contraction x[KERNEL_MAX_LAUNCH];
+	double all = 0, alone = 0;
+	uint32_t i;
+
+	for (i = 0; i < l->n; i++) {
+		x[i] = *own;
+		x[i].m = fmax(l->of[i]->dot.m, 1);
+		x[i].n = l->of[i]->dot.n;
+		x[i].batch = l->of[i]->dot.batch;
+		x[i].out_bytes = cost_rate_bytes(own->rate);
+		if (!suits_own_tail(&x[i])) {
+			return price_dot_us(p, own);
+		}
+		alone += price_dot_us(p, &x[i]);
+	}
+	for (i = 0; i < l->n; i++) {
+		all += cost_contraction_among_us(d, x, l->n, i);
+	}
+	x[l->at] = *own;
+	return all < alone ? cost_contraction_among_us(d, x, l->n, l->at)
+			   : price_dot_us(p, own);
+}
+
 static void
 price_contraction(struct pricing *p, const struct kernel *k,
 		  struct price_func *f)
 {
 	struct cost_contraction x = price_dot(p, k);
 
-	price_add_part(f, PRICE_MATRIX, price_dot_us(p, &x));
+	price_add_part(f, PRICE_MATRIX, k->launch && x.own_tail
+		? among_us(p, k, &x) : price_dot_us(p, &x));
 	price_extra_bytes(p, k, &x, f);
 }
 
@@ -510,6 +545,7 @@ void
 price_kernel(struct pricing *p, const struct kernel *k, struct price_func *f)
 {
 	bool maps = k->kind == KERNEL_MAP || k->kind == KERNEL_ROWWISE;
+	uint32_t i;
 
 	if (p->t->nof) {
 		price_slowest(p, k, f);
@@ -519,9 +555,15 @@ price_kernel(struct pricing *p, const struct kernel *k, struct price_func *f)
 		price_parts(p, k, f);
 		return;
 	}
+	for (i = 0; i < k->members.n; i++) {
+		price_kernel(p, &k->members.at[i], f);
+	}
+	if (k->members.n > 0) {
+		return;
+	}
 	switch (k->kind) {
 	case KERNEL_CONTRACTION:
-		f->kernels++;
+		f->kernels += !kernel_follows(k);
 		price_contraction(p, k, f);
 		break;
 	case KERNEL_ATTENTION:

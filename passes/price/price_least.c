@@ -34,14 +34,16 @@ dot_of(const struct pricing *p, const struct kernel *k)
 }
 
 /*
- * Parts of it take as long together as the whole or longer, and a launch each.
+ * Parts of it take as long together as the whole or longer, and a launch each,
+ * or a share of one.
  */
 static double
 dot_us(const struct pricing *p, const struct kernel *k)
 {
 	struct cost_contraction x = dot_of(p, k);
 
-	return price_dot_split_us(p, &x) + p->t->device.launch_us;
+	return price_dot_split_us(p, &x) +
+	       price_least_launch_us(&p->t->device, x.own_tail);
 }
 
 /* Of what nothing that is fused with it changes. */

@@ -126,6 +126,7 @@ release_unit_tests += \
 	%D%/cuda/t-cuda-attention \
 	%D%/cuda/t-cuda-gradients \
 	%D%/cuda/t-cuda-dot90 \
+	%D%/cuda/t-cuda-launch \
 	%D%/cuda/t-cuda-dot \
 	%D%/cuda/t-cuda-ways \
 	%D%/cuda/t-cuda-nest \

@@ -154,8 +154,8 @@ cu_dot_view(struct cu_dot *d, int which, value_id v)
 	       (which == 1 && find_rows(d, view, ir_type(d->k->c->m, v)));
 }
 
-static bool
-find_dot(struct cu_kernel *k, const struct kernel *x, struct cu_dot *d)
+bool
+cu_dot_find(struct cu_kernel *k, const struct kernel *x, struct cu_dot *d)
 {
 	struct ir_module *m = k->c->m;
 	node_id head = cg_dot_head(m, x, false);
@@ -192,10 +192,10 @@ cu_dot_steps(struct cu_kernel *k, const struct kernel *x)
 	struct cu_candidates candidates;
 	struct cu_dot d;
 
-	if (!find_dot(k, x, &d)) {
+	if (!cu_dot_find(k, x, &d)) {
 		return false;
 	}
-	cu_candidates_begin(&d, &candidates);
+	cu_candidates_begin(&d, 1, &candidates);
 	if (!cu_dot90_steps(&d)) {
 		cu_dot_plan(&d);
 		if (!cu_dot_emit(&d)) {

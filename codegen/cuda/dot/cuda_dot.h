@@ -158,6 +158,10 @@ struct cu_dot {
 	bool apart;
 };
 
+/* A contraction without experts.  False: it is none, or none that any kernel
+ * but loop nests can make. */
+bool cu_dot_find(struct cu_kernel *k, const struct kernel *x,
+		 struct cu_dot *d);
 /* Sets result, target and whole_last: what becomes of the sums. */
 void cu_dot_find_result(struct cu_dot *d, node_id head);
 /* Finds how operand `which` lies, the value v.  False: it cannot be read. */
@@ -172,8 +176,10 @@ enum cu_dot_unit cu_dot_unit_of(const struct cu_arch *arch, enum ir_dtype a,
 
 /* ---- cuda_candidates.c -------------------------------------------------- */
 
-/* Begins the candidates of a contraction; d->candidates becomes w. */
-void cu_candidates_begin(struct cu_dot *d, struct cu_candidates *w);
+/* Begins the candidates of n contractions that have one launch; `candidates` of
+ * each becomes w. */
+void cu_candidates_begin(struct cu_dot *d, uint32_t n,
+			 struct cu_candidates *w);
 /* After its steps: reports a tile of the plan that is not a candidate. */
 void cu_candidates_end(struct cu_dot *d);
 

@@ -143,7 +143,7 @@ cycles(const struct dot90 *p)
 	/* a scheduler has one warp of each warpgroup */
 	double put = dot90_put_slots(p) * (double)p->groups;
 	/* the boxes of the last tile are stored after it */
-	double all = 1500 + (p->box ? tile * 2 / rate : 0);
+	double all = 1500 + (dot90_any_box(p) ? tile * 2 / rate : 0);
 
 	all += waves_cycles(p, p->whole, units, stage *
 			    (double)dot90_stages(p->d), put);
@@ -156,12 +156,11 @@ cycles(const struct dot90 *p)
 	return all;
 }
 
-/* Stages that fit beside leaves, or beside boxes in flight. */
-static int64_t
-ring_of(const struct dot90 *p)
+int64_t
+dot90_ring_of(const struct dot90 *p)
 {
 	int64_t free_bytes = p->d->k->c->arch->smem_bytes - RESERVE -
-		       p->teams * dot90_leaf_bytes(p);
+		       p->teams * dot90_team_room(p);
 	int64_t n = free_bytes / dot90_stage_bytes(p);
 
 	return n < MOST_STAGES ? n : MOST_STAGES;
@@ -175,10 +174,10 @@ boxes_fit(struct dot90 *p)
 	int64_t n = dot90_store_boxes(p);
 
 	p->waiting = n < MOST_WAITING ? n : MOST_WAITING;
-	p->ring = ring_of(p);
+	p->ring = dot90_ring_of(p);
 	if (p->ring < 4) {
 		p->waiting = 1;
-		p->ring = ring_of(p);
+		p->ring = dot90_ring_of(p);
 	}
 	return p->ring >= 3;
 }
@@ -188,7 +187,7 @@ static bool
 added_boxes_fit(struct dot90 *p)
 {
 	p->waiting = dot90_store_boxes(p);
-	p->ring = ring_of(p);
+	p->ring = dot90_ring_of(p);
 	p->adds = p->ring >= 3;
 	return p->adds;
 }
@@ -213,7 +212,7 @@ find_ring(struct dot90 *p)
 	}
 	p->box = 0;
 	if (p->whole == 0 || !dot90_has_leaf(d)) {
-		p->ring = ring_of(p);
+		p->ring = dot90_ring_of(p);
 		return p->ring >= 3;
 	}
 	p->ring = 0;
@@ -222,7 +221,7 @@ find_ring(struct dot90 *p)
 
 		p->part = parts[i];
 		n = dot90_part_suits(d, p->cols, p->part) &&
-		    (!p->has->tensor || p->part <= 128) ? ring_of(p) : 0;
+		    (!p->has->tensor || p->part <= 128) ? dot90_ring_of(p) : 0;
 		if (n > p->ring && p->ring < 4) {
 			p->ring = n;
 			best = parts[i];
@@ -232,8 +231,8 @@ find_ring(struct dot90 *p)
 	return p->ring >= 3;
 }
 
-static bool
-try_shape(struct dot90 *p, uint32_t i, bool multi, int64_t splits)
+void
+dot90_set_shape(struct dot90 *p, uint32_t i, bool multi)
 {
 	struct cu_dot *d = p->d;
 
@@ -246,12 +245,33 @@ try_shape(struct dot90 *p, uint32_t i, bool multi, int64_t splits)
 	p->col_blocks = (d->n.size + p->cols - 1) / p->cols;
 	p->cluster = multi ? 2 : 1;
 	p->tiles = p->row_blocks * p->col_blocks * d->batch.size;
-	return (!multi || (p->row_blocks % 2 == 0 && p->blocks > 1)) &&
-	       dot90_set_parts(p, splits) && uniform_runs(&d->n, p->cols) &&
+}
+
+bool
+dot90_has_pairs(const struct dot90 *p)
+{
+	return p->cluster == 1 || (p->row_blocks % 2 == 0 && p->blocks > 1);
+}
+
+bool
+dot90_fits(struct dot90 *p)
+{
+	struct cu_dot *d = p->d;
+
+	return uniform_runs(&d->n, p->cols) &&
 	       dot90_side_of(d, 0, p->rows, step_of(&d->dims[1], &p->split),
 			     false, &p->side[0]) &&
-	       dot90_side_of(d, 1, p->cols, p->cols, multi, &p->side[1]) &&
+	       dot90_side_of(d, 1, p->cols, p->cols, p->cluster > 1,
+			     &p->side[1]) &&
 	       find_ring(p);
+}
+
+static bool
+try_shape(struct dot90 *p, uint32_t i, bool multi, int64_t splits)
+{
+	dot90_set_shape(p, i, multi);
+	return dot90_has_pairs(p) && dot90_set_parts(p, splits) &&
+	       dot90_fits(p);
 }
 
 static void
@@ -268,21 +288,24 @@ add_ways(const struct dot90 *p, struct dot90 *best)
 	if (stages) {
 		*best = *p;
 		best->ring = stages;
+		best->member = arena_dup(p->d->k->c->a, p->member,
+					 p->nmembers * sizeof *p->member);
 	}
 }
 
-static bool
-choose_plan(struct dot90 *best, int64_t splits)
+bool
+dot90_choose(struct dot90 *best)
 {
+	int64_t splits = dot90_most_splits(best->d), n;
+	dot90_trial *tries = best->tries ? best->tries : try_shape;
 	struct dot90 p = *best;
 	bool any = false;
-	int64_t n;
 	uint32_t i;
 
 	cu_candidates_clear(p.d->candidates);
 	for (i = 0; i < 2 * p.has->nshapes; i++) {
 		for (n = 1; n <= splits; n++) {
-			if (try_shape(&p, i / 2, i % 2 != 0, n)) {
+			if (tries(&p, i / 2, i % 2 != 0, n)) {
 				add_ways(&p, best);
 				any = true;
 			}
@@ -360,38 +383,48 @@ find_rounded(struct cu_dot *d)
 	}
 }
 
-/* Reserves shared scratch for partial sums. */
-static void
-reserve_parts(struct cu_dot *d, const struct dot90 *p)
+bool
+dot90_open(struct cu_dot *d, struct dot90 *p)
 {
-	if (p->splits > 1) {
-		d->parts = cg_reserve_shared(d->k->out, 256,
-					     dot90_parts_bytes(p));
+	*p = (struct dot90){ .has = generation_of(d->k->c->arch, d->unit),
+			     .d = d, .blocks = d->k->c->units, .first = 128 };
+	if (!p->has || d->unit == CU_DOT_FMA ||
+	    d->unit == CU_DOT_E5M2 || d->m.n == 0 || d->n.n == 0 ||
+	    d->over.n == 0 || !is_dense(d)) {
+		return false;
 	}
+	d->dtype = d->dtype == IR_TF32 ? IR_F32 : d->dtype;
+	find_rounded(d);
+	if (d->result != CU_DOT_BOX) {
+		as_runs(&d->dims[1], &d->m);
+		cu_dims_flatten(&d->dims[2]);
+	}
+	return true;
+}
+
+bool
+dot90_steps(struct dot90 *p)
+{
+	uint32_t i;
+
+	for (i = 0; i < dot90_nmembers(p); i++) {
+		struct dot90 *q = dot90_member(p, i);
+
+		q->ring = p->ring;
+		q->d->rows = q->split;
+		q->d->parts = i == 0 && p->splits > 1
+			? cg_reserve_shared(q->d->k->out, 256,
+					    dot90_parts_bytes(p))
+			: p->d->parts;
+	}
+	return dot90_emit(p) && (p->splits == 1 || dot90_emit_sum(p));
 }
 
 bool
 cu_dot90_steps(const struct cu_dot *dot)
 {
 	struct cu_dot d = *dot;
-	struct dot90 p = { .has = generation_of(d.k->c->arch, d.unit), .d = &d,
-			   .blocks = d.k->c->units, .first = 128 };
+	struct dot90 p;
 
-	if (!p.has || d.unit == CU_DOT_FMA ||
-	    d.unit == CU_DOT_E5M2 || d.m.n == 0 || d.n.n == 0 ||
-	    d.over.n == 0 || !is_dense(&d)) {
-		return false;
-	}
-	d.dtype = d.dtype == IR_TF32 ? IR_F32 : d.dtype;
-	find_rounded(&d);
-	if (d.result != CU_DOT_BOX) {
-		as_runs(&d.dims[1], &d.m);
-		cu_dims_flatten(&d.dims[2]);
-	}
-	if (!choose_plan(&p, dot90_most_splits(&d))) {
-		return false;
-	}
-	reserve_parts(&d, &p);
-	d.rows = p.split;
-	return dot90_emit(&p) && (p.splits == 1 || dot90_emit_sum(&p));
+	return dot90_open(&d, &p) && dot90_choose(&p) && dot90_steps(&p);
 }

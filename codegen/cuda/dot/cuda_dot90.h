@@ -39,6 +39,7 @@ struct dot90_side {
 	} dim[5];
 	int64_t loads, bytes;
 	bool halves;		/* two blocks of a cluster can load half each */
+	uint32_t at;		/* the map's place among those of the step */
 };
 
 /*
@@ -90,6 +91,12 @@ struct dot90_generation {
 	uint32_t nshapes;
 };
 
+struct dot90;
+/* Sets shape `shape` of its generation, for one block or for two that share
+ * columns, with k in so many parts.  False: it is no tile for it. */
+typedef bool dot90_trial(struct dot90 *p, uint32_t shape, bool multi,
+			 int64_t splits);
+
 struct dot90 {
 	const struct dot90_generation *has;
 	struct cu_dot *d;
@@ -117,6 +124,19 @@ struct dot90 {
 	struct dot90_side side[2];
 	struct cg_map out;	/* the result, if the copying unit stores it */
 	struct cg_map in;	/* what it is added to, if `adds` */
+	uint32_t out_at, in_at;	/* their places among the maps of the step */
+	/* of several contractions: see cuda_dot90_launch.c */
+	dot90_trial *tries;
+	struct dot90 *member;
+	uint32_t nmembers;	/* 0: it is one */
+	bool by_rows;		/* they have rows of their own, else columns */
+	/* of a member: its number, from 1, and the first of its rows or columns
+	 * of tiles; and bytes that a warp's leaf or boxes may have, 0: as many
+	 * as it needs */
+	uint32_t number;
+	int64_t first_block, room;
+	/* others have boxes where it has leaves, or leaves of another kind */
+	bool among_others;
 };
 
 static inline int64_t
@@ -152,6 +172,17 @@ dot90_leaf_bytes(const struct dot90 *p)
 	return p->part ? dot90_leaf_rows(p) * dot90_leaf_ld(p) * 4
 		: p->box ? dot90_store_bytes(p) : 0;
 }
+/* The same with the room that a team has for them, and of that a warp. */
+static inline int64_t
+dot90_team_room(const struct dot90 *p)
+{
+	return p->room ? p->room * 4 * p->groups : dot90_leaf_bytes(p);
+}
+static inline int64_t
+dot90_warp_room(const struct dot90 *p)
+{
+	return dot90_team_room(p) / (4 * p->groups);
+}
 /* Layout of shared memory: the ring, then leaves or boxes (boxes need 1024
  * bytes alignment), then barriers. */
 static inline int64_t
@@ -167,17 +198,54 @@ dot90_leaf_at(const struct dot90 *p)
 static inline int64_t
 dot90_bars_at(const struct dot90 *p)
 {
-	return dot90_leaf_at(p) + p->teams * dot90_leaf_bytes(p);
+	return dot90_leaf_at(p) + p->teams * dot90_team_room(p);
 }
+
+/* Begins a contraction.  False: there are no such kernels for it. */
+bool dot90_open(struct cu_dot *d, struct dot90 *p);
+/* Sets shape i of its generation, `multi`: for two blocks of a cluster; whether
+ * rows of tiles come in pairs, if they must; and what depends on operands and
+ * on the epilogue.  False: it is no tile for these. */
+void dot90_set_shape(struct dot90 *p, uint32_t i, bool multi);
+bool dot90_has_pairs(const struct dot90 *p);
+bool dot90_fits(struct dot90 *p);
+/* Stages that fit beside leaves, or beside boxes in flight. */
+int64_t dot90_ring_of(const struct dot90 *p);
+/* Chooses a tile; false: there is none.  Then emits its steps. */
+bool dot90_choose(struct dot90 *p);
+bool dot90_steps(struct dot90 *p);
 
 /* ---- cuda_dot90_slots.c ------------------------------------------------- */
 
-/* Issue slots of a thread for what becomes of its sums of a tile. */
+/* Issue slots of a thread for what becomes of its sums of a tile; of a launch,
+ * of a tile of all of its members in the mean. */
 double dot90_put_slots(const struct dot90 *p);
 
 /* ---- cuda_dot90_text.c: the kernel -------------------------------------- */
 
 bool dot90_emit(struct dot90 *p);
+
+/* ---- cuda_dot90_members.c: several contractions of one launch ----------- */
+
+static inline uint32_t
+dot90_nmembers(const struct dot90 *p)
+{
+	return p->nmembers ? p->nmembers : 1;
+}
+static inline struct dot90 *
+dot90_member(struct dot90 *p, uint32_t i)
+{
+	return p->nmembers ? &p->member[i] : p;
+}
+/* C text: the name of a function of this contraction. */
+const char *dot90_func(const struct cu_func *f, const struct dot90 *p,
+		       const char *what);
+/* Opens what is done for tiles of member i, after those of the members before,
+ * where (row, col) become its own; and closes the last one's. */
+void dot90_open_member(struct cu_func *f, const struct dot90 *p, uint32_t i);
+void dot90_close_members(struct cu_func *f, const struct dot90 *p);
+/* Whether any of them has boxes that the copying unit stores. */
+bool dot90_any_box(const struct dot90 *p);
 
 /* ---- cuda_dot90_tiles.c ------------------------------------------------- */
 
@@ -236,7 +304,7 @@ int64_t dot90_tensor_cols(const struct dot90 *p);
 void dot90_tensor_bars(struct cu_func *f, const struct dot90 *p);
 void dot90_tensor_open(struct cu_func *f, const struct dot90 *p);
 void dot90_tensor_multiply(struct cu_func *f, const struct dot90 *p);
-bool dot90_tensor_team(struct cu_func *f, const struct dot90 *p);
+bool dot90_tensor_team(struct cu_func *f, struct dot90 *p);
 void dot90_tensor_close(struct cu_func *f, const struct dot90 *p);
 
 /* ---- cuda_dot90_parts.c: k in parts ------------------------------------- */
@@ -260,7 +328,7 @@ void dot90_put_part(struct cu_func *f, const struct dot90 *p,
 
 /* ---- cuda_dot90_sum.c: the step that adds up partial sums --------------- */
 
-bool dot90_emit_sum(const struct dot90 *p);
+bool dot90_emit_sum(struct dot90 *p);
 
 /* -- cuda_dot90_put.c: what becomes of sums -- */
 

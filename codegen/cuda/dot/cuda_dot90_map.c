@@ -245,8 +245,8 @@ dot90_load_stage(struct cu_func *f, const struct cu_dot *d,
 			buf_printf(&b, ", %s", coordinate(a, d, s, dim, at,
 							  batch));
 		}
-		cu_line(f, "tma_load%u%s(%s, &a.map[%d], bar%s%s);",
-			s->map.ndims, half ? "_multi" : "", dst, s->which,
+		cu_line(f, "tma_load%u%s(%s, &a.map[%u], bar%s%s);",
+			s->map.ndims, half ? "_multi" : "", dst, s->at,
 			buf_text(&b), half ? ", 3" : "");
 	}
 }

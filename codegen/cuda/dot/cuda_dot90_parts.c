@@ -27,17 +27,27 @@ dot90_most_splits(const struct cu_dot *d)
 	return most < 1 ? 1 : most < MOST_SPLITS ? most : MOST_SPLITS;
 }
 
+static bool
+part_suits(struct dot90 *p, int64_t part)
+{
+	uint32_t i, n = dot90_nmembers(p);
+
+	for (i = 0; i < n && dot90_part_suits(dot90_member(p, i)->d, p->cols,
+					      part); i++) {
+	}
+	return i == n;
+}
+
 /* Columns of a block that adds partial sums; 0: no number suits the
  * epilogue. */
 static int64_t
-sum_cols(const struct dot90 *p)
+sum_cols(struct dot90 *p)
 {
 	static const int64_t cols[] = { 64, 32, 128, 256, 16 };
 	size_t i;
 
 	for (i = 0; i < sizeof cols / sizeof cols[0]; i++) {
-		if (p->cols % cols[i] == 0 &&
-		    dot90_part_suits(p->d, p->cols, cols[i])) {
+		if (p->cols % cols[i] == 0 && part_suits(p, cols[i])) {
 			return cols[i];
 		}
 	}
@@ -119,16 +129,16 @@ dot90_steps_text(struct cu_func *f, const struct dot90 *p, const char *tile)
 /* A function that stores a thread's sums: those of each unit of rows, which
  * begin `apart` sums after those before. */
 static void
-part_emit(struct cu_func *f, long long n, long long units, long long apart,
-	  long long threads)
+part_emit(struct cu_func *f, const char *func, long long n, long long units,
+	  long long apart, long long threads)
 {
 	struct buf *b = &f->k->text;
 	long long i;
 
 	buf_printf(b, "\n/* A part, as it lies in registers. */\n"
-		   "FN void\n%s_part(f32 *to, const f32 *s)\n{\n\tint j;\n\n"
+		   "FN void\n%s(f32 *to, const f32 *s)\n{\n\tint j;\n\n"
 		   "#pragma unroll\n\tfor (j = 0; j < %lld; j += 4) {\n",
-		   f->grid->func, n);
+		   func, n);
 	for (i = 0; i < units; i++) {
 		const char *at = i == 0 ? "" : arena_printf(f->k->c->a,
 			"%lld + ", i * n);
@@ -152,14 +162,16 @@ dot90_put_part(struct cu_func *f, const struct dot90 *p,
 				      (long long)(p->whole / p->cluster));
 	long long threads = (long long)dot90_team_threads(p);
 
-	part_emit(f, (long long)(p->rows * q->cols) / threads / units, units,
+	part_emit(f, dot90_func(f, p, "part"),
+		  (long long)(p->rows * q->cols) / threads / units, units,
 		  (long long)p->cols / 2, threads);
 	if (p->cluster > 1) {
 		at = arena_printf(a, "(%s * %lld + cluster_rank())", at,
 				  (long long)p->cluster);
 	}
-	cu_line(f, "%s_part((f32 *)(a.shared + %lld) + (i64)%s * %lld + %s * "
-		"4%s, d);", f->grid->func, (long long)p->d->parts, at,
+	cu_line(f, "%s((f32 *)(a.shared + %lld) + (i64)%s * %lld + %s * "
+		"4%s, d);", dot90_func(f, p, "part"), (long long)p->d->parts,
+		at,
 		(long long)(p->rows * p->cols), dot90_thread(p), sub
 		? arena_printf(a, " + %s * %lld", sub,
 			       (long long)q->cols / 2 * threads) : "");

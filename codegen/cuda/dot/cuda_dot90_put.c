@@ -86,8 +86,8 @@ put_row(struct cu_func *f, const struct dot90 *p, bool add)
 	buf_init(&g.text, f->k->c->a);
 	cu_line(&g, "int j;");
 	buf_printf(b, "\n/* Sums of one row, of which n are in the result. "
-		   "*/\nFN void\n%s_%s(f32 *at, const f32 *s, int c0, "
-		   "int n)\n{\n", f->grid->func, add ? "add_row" : "row");
+		   "*/\nFN void\n%s(f32 *at, const f32 *s, int c0, "
+		   "int n)\n{\n", dot90_func(f, p, add ? "add_row" : "row"));
 	buf_puts(&g.text, "#pragma unroll\n");
 	cu_line(&g, "for (j = 0; j < %lld; j += 4) {",
 		(long long)(p->cols / 2));
@@ -114,8 +114,8 @@ put_rows(struct cu_func *f, const struct dot90 *p, const struct cu_place *m,
 					    i % 2 * 8);
 
 		cu_line(f, "if (r0 + %lld < %s) {", row, m->live);
-		cu_line(f, "%s_%s(to + %lld, d + %lld, lc, %lld - n0);",
-			f->grid->func, add ? "add_row" : "row", row * n,
+		cu_line(f, "%s(to + %lld, d + %lld, lc, %lld - n0);",
+			dot90_func(f, p, add ? "add_row" : "row"), row * n,
 			(long long)(i / 2 * p->cols / 2 + i % 2 * 2), n);
 		cu_line(f, "}");
 	}
@@ -186,9 +186,10 @@ put_to_leaf(struct cu_func *f, const struct dot90 *p)
 	long long ld = (long long)dot90_leaf_ld(p);
 
 	buf_printf(b, "\n/* Sums of %lld columns, of two rows. */\nFN void\n"
-		   "%s_leaf(f32 *to, const f32 *s)\n{\n\tint j;\n\n"
+		   "%s(f32 *to, const f32 *s)\n{\n\tint j;\n\n"
 		   "#pragma unroll\n\tfor (j = 0; j < %lld; j += 4) {\n",
-		   (long long)p->part, f->grid->func, (long long)p->part / 2);
+		   (long long)p->part, dot90_func(f, p, "leaf"),
+		   (long long)p->part / 2);
 	buf_puts(b, "\t\tf32x2 v;\n\n\t\tv.x = s[j];\n\t\tv.y = s[j + 1];\n"
 		 "\t\t*(f32x2 *)(to + j * 2) = v;\n"
 		 "\t\tv.x = s[j + 2];\n\t\tv.y = s[j + 3];\n");
@@ -234,8 +235,8 @@ filling(const struct cu_func *f, const struct dot90 *p)
 			int64_t row = warps ? i / (p->cols / p->part) : k;
 			int64_t part = i % (p->cols / p->part);
 
-			cu_line(&g, "%s_leaf(leaf + (%s + %lld) * %lld + lc, "
-				"d + %lld);", f->grid->func,
+			cu_line(&g, "%s(leaf + (%s + %lld) * %lld + lc, "
+				"d + %lld);", dot90_func(f, p, "leaf"),
 				at, (long long)(warps ? 0 : row *
 						p->has->unit_rows), ld,
 				(long long)(row * p->cols / 2 +
@@ -368,10 +369,14 @@ put_box(struct cu_func *f, const struct dot90 *p, const struct cu_place *m)
 
 	put_to_leaf(f, p);
 	cu_line(f, "f32 *leaf = (f32 *)(SMEM + %lld + %lld * team);",
-		(long long)dot90_leaf_at(p), (long long)dot90_leaf_bytes(p));
+		(long long)dot90_leaf_at(p), (long long)dot90_team_room(p));
 	if (warps) {
 		cu_line(f, "leaf += %s / 32 * %lld;", dot90_thread(p),
-			WARP_ROWS * (long long)dot90_leaf_ld(p));
+			(long long)dot90_warp_room(p) / 4);
+	}
+	if (p->among_others) {
+		cu_comment(f, "Boxes of the tile before may still be read.");
+		dot90_store_end(f);
 	}
 	buf_puts(&f->text, "#pragma unroll 1\n");
 	cu_line(f, "for (int i = 0; i < %lld; i++) {",
@@ -397,6 +402,10 @@ put_box(struct cu_func *f, const struct dot90 *p, const struct cu_place *m)
 		put_rounded(f, p, m);
 	}
 	cu_line(f, "}");
+	if (p->among_others && !warps) {
+		cu_line(f, "sync_named(1 + team, %lld);",
+			(long long)dot90_team_threads(p));
+	}
 	return done;
 }
 

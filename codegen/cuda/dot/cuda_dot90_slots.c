@@ -34,12 +34,31 @@ epilogue_flops(const struct cu_dot *d)
 		      (double)d->n.size);
 }
 
+/* Of a launch. */
+static double
+mean_slots(const struct dot90 *p)
+{
+	double all = 0;
+	uint32_t i;
+
+	for (i = 0; i < p->nmembers; i++) {
+		const struct dot90 *q = &p->member[i];
+
+		all += dot90_put_slots(q) * (double)(q->row_blocks *
+			q->col_blocks * q->d->batch.size);
+	}
+	return all / (double)p->tiles;
+}
+
 double
 dot90_put_slots(const struct dot90 *p)
 {
 	const struct cu_dot *d = p->d;
 	double each;
 
+	if (p->nmembers) {
+		return mean_slots(p);
+	}
 	if (p->box) {
 		each = slots_of[p->adds ? DOT90_ADD_BOX : DOT90_BOX];
 	} else if (!p->part) {

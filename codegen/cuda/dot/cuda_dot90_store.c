@@ -135,11 +135,11 @@ put_box(struct cu_func *f, const struct dot90 *p, bool add)
 	cu_line(&g, "tma_commit();");
 	cu_line(&g, "}");
 	buf_printf(b, "\n/* %d rows of %lld sums, to be stored at x, y%s. */\n"
-		   "FN void\n%s_%s(const tensor_map *map, u32 to, const f32 "
+		   "FN void\n%s(const tensor_map *map, u32 to, const f32 "
 		   "*s, int x, int y%s)\n{\n%s}\n", BOX_ROWS,
-		   (long long)p->box, deep ? ", z" : "", f->grid->func,
-		   add ? "add_box" : "box", deep ? ", int z" : "",
-		   buf_text(&g.text));
+		   (long long)p->box, deep ? ", z" : "",
+		   dot90_func(f, p, add ? "add_box" : "box"),
+		   deep ? ", int z" : "", buf_text(&g.text));
 }
 
 /* Places of the result that this kernel's boxes hold. */
@@ -153,7 +153,7 @@ place_boxes(struct cu_func *f, const struct dot90 *p, const struct cu_place *m)
 
 	cu_line(f, "const u32 wait = ring + %lld + (u32)(WARP%s) * %lld;",
 		(long long)dot90_leaf_at(p), p->first ? " - 4" : "",
-		(long long)(BOX_ROWS * p->box * 2 * p->waiting));
+		(long long)dot90_warp_room(p));
 	cu_line(f, "const int y = %s%s + %lld * group + WARP %% 4 * %lld;",
 		m->start, outer > 1 ? arena_printf(a, " %% %lld", rows) : "",
 		(long long)dot90_group_rows(p), (long long)p->has->warp_rows);
@@ -188,9 +188,8 @@ put_boxes(struct cu_func *f, const struct dot90 *p, bool add)
 		cu_line(f, "with ^= 1;");
 	}
 	for (i = 0; i < n; i++) {
-		cu_line(f, "%s_%s(&a.map[%u], wait + %lld, d + %lld, %s);",
-			f->grid->func, add ? "add_box" : "box",
-			f->grid->maps.n - 1,
+		cu_line(f, "%s(&a.map[%u], wait + %lld, d + %lld, %s);",
+			dot90_func(f, p, add ? "add_box" : "box"), p->out_at,
 			each * (long long)(i % p->waiting),
 			(long long)(i * p->box / 2),
 			box_at(f->k->c->a, p, i));
@@ -263,8 +262,9 @@ dot90_add_load(struct cu_func *f, const struct dot90 *p)
 	cu_line(f, "tma_wait_read(0);");
 	cu_line(f, "mbar_expect(added, %lld);", each * (long long)n);
 	for (i = 0; i < n; i++) {
-		cu_line(f, "tma_load%u(wait + %lld, &a.map[2], added, %s);",
-			p->in.ndims, each * (long long)i, box_at(a, p, i));
+		cu_line(f, "tma_load%u(wait + %lld, &a.map[%u], added, %s);",
+			p->in.ndims, each * (long long)i, p->in_at,
+			box_at(a, p, i));
 	}
 	cu_line(f, "}");
 }

@@ -56,7 +56,8 @@ sum_of(const struct dot90 *p)
 	q.splits = 1;
 	q.whole = q.tiles;
 	q.part = 0;
-	q.adds = false;
+	q.adds = q.among_others = false;
+	q.room = 0;
 	if (dot90_store_suits(&q)) {
 		q.waiting = dot90_store_boxes(&q);
 	} else if (dot90_has_leaf(q.d)) {
@@ -65,24 +66,51 @@ sum_of(const struct dot90 *p)
 	return q;
 }
 
-bool
-dot90_emit_sum(const struct dot90 *p)
+/* The blocks of one contraction, whose place is known. */
+static bool
+put_columns(struct cu_func *f, const struct dot90 *p)
 {
 	struct dot90 q = sum_of(p);
-	long long subs = (long long)(p->cols / q.cols);
-	long long whole = (long long)(p->whole / p->cluster);
 	struct cu_place m, n;
-	struct cu_func f;
 	bool done;
+
+	if (dot90_leaf_bytes(&q) > f->grid->smem_bytes) {
+		f->grid->smem_bytes = dot90_leaf_bytes(&q);
+	}
+	if (q.box) {
+		q.out_at = f->grid->maps.n;
+		VEC_PUSH(f->k->c->a, &f->grid->maps, q.out);
+		cu_line(f, "const u32 ring = smem_addr(SMEM);");
+	}
+	cu_line(f, "col = col * %lld + sub;", (long long)(p->cols / q.cols));
+	dot90_places(f, &q, &m, &n);
+	if (q.d->n.size % p->cols != 0) {
+		cu_line(f, "if (n0 >= %lld) {", (long long)q.d->n.size);
+		cu_line(f, "return;");
+		cu_line(f, "}");
+	}
+	add_parts(f, p, &q);
+	done = dot90_put_tile(f, &q, &m);
+	if (q.box) {
+		dot90_store_end(f);
+	}
+	dot90_used(f, &m, &n);
+	return done;
+}
+
+bool
+dot90_emit_sum(struct dot90 *p)
+{
+	long long subs = (long long)(p->cols / p->sum_cols);
+	long long whole = (long long)(p->whole / p->cluster);
+	struct cu_func f;
+	bool done = true;
+	uint32_t i;
 
 	cu_func_begin(p->d->k, "sum", &f);
 	f.minblocks = 2;
 	f.grid->threads = dot90_team_threads(p);
 	f.grid->blocks[0] = (p->tiles - p->whole) * subs;
-	f.grid->smem_bytes = dot90_leaf_bytes(&q);
-	if (q.box) {
-		VEC_PUSH(f.k->c->a, &f.grid->maps, q.out);
-	}
 	dot90_order_emit(&f, p);
 	cu_comment(&f, "%lld tiles of %lld x %lld, %lld parts of each",
 		   (long long)(p->tiles - p->whole), (long long)p->rows,
@@ -90,28 +118,17 @@ dot90_emit_sum(const struct dot90 *p)
 	cu_line(&f, "const int e = BLOCK_X / %lld, sub = BLOCK_X %% %lld;",
 		subs, subs);
 	cu_line(&f, "const int team = 0, group = TID / 128;");
-	if (q.box) {
-		cu_line(&f, "const u32 ring = smem_addr(SMEM);");
-	}
 	dot90_sums_at(&f, p);
 	cu_line(&f, "int row, col, z;");
 	cu_line(&f, p->cluster > 1
 		? "%s_tile(e / 2 + %lld, e %% 2, &row, &col, &z);"
 		: "%s_tile(e + %lld, &row, &col, &z);", f.grid->func, whole);
 	cu_line(&f, "const int batch = z;");
-	cu_line(&f, "col = col * %lld + sub;", subs);
-	dot90_places(&f, &q, &m, &n);
-	if (q.d->n.size % p->cols != 0) {
-		cu_line(&f, "if (n0 >= %lld) {", (long long)q.d->n.size);
-		cu_line(&f, "return;");
-		cu_line(&f, "}");
+	for (i = 0; done && i < dot90_nmembers(p); i++) {
+		dot90_open_member(&f, p, i);
+		done = put_columns(&f, dot90_member(p, i));
 	}
-	add_parts(&f, p, &q);
-	done = dot90_put_tile(&f, &q, &m);
-	if (q.box) {
-		dot90_store_end(&f);
-	}
-	dot90_used(&f, &m, &n);
+	dot90_close_members(&f, p);
 	cu_line(&f, "(void)team, (void)group, (void)r0, (void)lc;");
 	cu_func_end(&f);
 	return done;

@@ -196,9 +196,10 @@ put_columns(struct cu_func *f, const struct dot90 *p)
 }
 
 bool
-dot90_tensor_team(struct cu_func *f, const struct dot90 *p)
+dot90_tensor_team(struct cu_func *f, struct dot90 *p)
 {
-	bool done;
+	bool done = true;
+	uint32_t i;
 
 	cu_line(f, "regs_more(232);");
 	cu_line(f, "const int team = TID / 128 - 1, group = 0;");
@@ -215,7 +216,11 @@ dot90_tensor_team(struct cu_func *f, const struct dot90 *p)
 	cu_line(f, "mbar_wait(made + 8 * team, parity);");
 	cu_line(f, "tc_fence_after();");
 	cu_line(f, "parity ^= 1;");
-	done = put_columns(f, p);
+	for (i = 0; done && i < dot90_nmembers(p); i++) {
+		dot90_open_member(f, p, i);
+		done = put_columns(f, dot90_member(p, i));
+	}
+	dot90_close_members(f, p);
 	if (p->takes) {
 		cu_line(f, "tc_fence_before();");
 		cu_line(f, "sync_warp();");
@@ -224,7 +229,7 @@ dot90_tensor_team(struct cu_func *f, const struct dot90 *p)
 		cu_line(f, "}");
 	}
 	cu_line(f, "}");
-	if (p->box) {
+	if (dot90_any_box(p)) {
 		dot90_store_end(f);
 	}
 	cu_line(f, "(void)group, (void)r0, (void)lc;");

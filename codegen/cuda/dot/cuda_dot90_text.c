@@ -12,27 +12,14 @@
 
 /* ---- the warpgroup that copies ---- */
 
+/* All stages of a tile. */
 static void
-put_producer(struct cu_func *f, const struct dot90 *p)
+put_copies(struct cu_func *f, const struct dot90 *p)
 {
 	const char *half = p->cluster > 1 ? "cluster_rank()" : NULL;
 	long long stage = dot90_stage_bytes(p);
 	struct cu_place m, n;
 
-	cu_line(f, "regs_fewer(40);");
-	if (p->has->tensor) {
-		cu_line(f, "const int warp = (int)shfl_u32((u32)WARP, 0);");
-	}
-	cu_line(f, p->has->tensor ? "if (warp == 0 && elect_one()) {"
-		: "if (TID == 0) {");
-	cu_comment(f, "The first round does not wait: the phase before the "
-		   "first one has ended.");
-	cu_line(f, "int stage = 0, parity = 1;");
-	if (p->takes) {
-		dot90_open_taking(f, p);
-	} else {
-		dot90_open_tile(f, p, NULL);
-	}
 	dot90_places(f, p, &m, &n);
 	if (p->splits > 1) {
 		cu_line(f, "const int steps = %s;",
@@ -57,6 +44,32 @@ put_producer(struct cu_func *f, const struct dot90 *p)
 	dot90_next_stage(f, p);
 	cu_line(f, "}");
 	dot90_used(f, &m, &n);
+}
+
+static void
+put_producer(struct cu_func *f, struct dot90 *p)
+{
+	uint32_t i;
+
+	cu_line(f, "regs_fewer(40);");
+	if (p->has->tensor) {
+		cu_line(f, "const int warp = (int)shfl_u32((u32)WARP, 0);");
+	}
+	cu_line(f, p->has->tensor ? "if (warp == 0 && elect_one()) {"
+		: "if (TID == 0) {");
+	cu_comment(f, "The first round does not wait: the phase before the "
+		   "first one has ended.");
+	cu_line(f, "int stage = 0, parity = 1;");
+	if (p->takes) {
+		dot90_open_taking(f, p);
+	} else {
+		dot90_open_tile(f, p, NULL);
+	}
+	for (i = 0; i < dot90_nmembers(p); i++) {
+		dot90_open_member(f, p, i);
+		put_copies(f, dot90_member(p, i));
+	}
+	dot90_close_members(f, p);
 	if (p->takes) {
 		dot90_close_taking(f, p);
 	} else {
@@ -240,11 +253,28 @@ put_sums(struct cu_func *f, const struct dot90 *p)
 	}
 }
 
+/* A tile: its products, and what becomes of their sums. */
 static bool
-put_team(struct cu_func *f, const struct dot90 *p)
+put_tile(struct cu_func *f, const struct dot90 *p)
 {
 	struct cu_place m, n;
 	bool done;
+
+	dot90_places(f, p, &m, &n);
+	if (p->adds) {
+		dot90_add_place(f, p, &m);
+	}
+	put_sums(f, p);
+	done = dot90_put_item(f, p, p, &m, NULL);
+	dot90_used(f, &m, &n);
+	return done;
+}
+
+static bool
+put_team(struct cu_func *f, struct dot90 *p)
+{
+	bool done = true;
+	uint32_t i;
 
 	/* 128 threads of 40 and 256 of 232: 64512 of 65536 registers */
 	cu_line(f, "regs_more(232);");
@@ -268,15 +298,13 @@ put_team(struct cu_func *f, const struct dot90 *p)
 	} else {
 		dot90_open_tile(f, p, p->teams > 1 ? "team == 0" : NULL);
 	}
-	dot90_places(f, p, &m, &n);
-	if (p->adds) {
-		dot90_add_place(f, p, &m);
+	for (i = 0; done && i < dot90_nmembers(p); i++) {
+		dot90_open_member(f, p, i);
+		done = put_tile(f, dot90_member(p, i));
 	}
-	put_sums(f, p);
-	done = dot90_put_item(f, p, p, &m, NULL);
-	dot90_used(f, &m, &n);
+	dot90_close_members(f, p);
 	cu_line(f, "}");
-	if (p->box) {
+	if (dot90_any_box(p)) {
 		dot90_store_end(f);
 	}
 	cu_line(f, "(void)team;");
@@ -319,24 +347,29 @@ put_barriers(struct cu_func *f, const struct dot90 *p)
 }
 
 static void
-put_words(struct cu_func *f, const struct dot90 *p)
+put_words(struct cu_func *f, struct dot90 *p)
 {
 	const struct cu_dot *d = p->d;
+	uint32_t i;
 
-	cu_comment(f, "%lld x %lld x %lld by %lld, %s and %s",
-		   (long long)d->m.size, (long long)d->n.size,
-		   (long long)d->over.size, (long long)d->batch.size,
-		   p->side[0].by_k ? "k dense" : "m dense",
-		   p->side[1].by_k ? "k dense" : "n dense");
+	for (i = 0; i < dot90_nmembers(p); i++) {
+		const struct cu_dot *x = dot90_member(p, i)->d;
+
+		cu_comment(f, "%lld x %lld x %lld by %lld, %s and %s",
+			   (long long)x->m.size, (long long)x->n.size,
+			   (long long)x->over.size, (long long)x->batch.size,
+			   p->side[0].by_k ? "k dense" : "m dense",
+			   p->side[1].by_k ? "k dense" : "n dense");
+	}
 	cu_comment(f,
 		   "%lld tiles of %lld x %lld, %lld stages of %lld of k, %lld "
 		   "of them in the ring",
 		   (long long)p->tiles, (long long)p->rows, (long long)p->cols,
 		   (long long)dot90_stages(d), (long long)dot90_k(d),
 		   (long long)p->ring);
-	if (p->whole > 0) {
+	for (i = 0; p->whole > 0 && i < dot90_nmembers(p); i++) {
 		cu_comment(f, "after the products: some %.0f issue slots of a "
-			   "thread", dot90_put_slots(p));
+			   "thread", dot90_put_slots(dot90_member(p, i)));
 	}
 	if (p->splits > 1) {
 		cu_comment(f,
@@ -346,11 +379,38 @@ put_words(struct cu_func *f, const struct dot90 *p)
 	}
 }
 
+/* Appends the maps of a contraction; an operand that the first one has too is
+ * its map. */
+static void
+add_maps(struct cu_func *f, struct dot90 *p, const struct dot90 *first)
+{
+	struct arena *a = f->k->c->a;
+	int i;
+
+	for (i = 0; i < 2; i++) {
+		if (p != first && i == p->by_rows) {
+			p->side[i].at = first->side[i].at;
+			continue;
+		}
+		p->side[i].at = f->grid->maps.n;
+		VEC_PUSH(a, &f->grid->maps, p->side[i].map);
+	}
+	if (p->adds) {
+		p->in_at = f->grid->maps.n;
+		VEC_PUSH(a, &f->grid->maps, p->in);
+	}
+	if (p->box) {
+		p->out_at = f->grid->maps.n;
+		VEC_PUSH(a, &f->grid->maps, p->out);
+	}
+}
+
 bool
 dot90_emit(struct dot90 *p)
 {
 	struct cu_kernel *k = p->d->k;
 	struct cu_func f;
+	uint32_t i;
 	bool done;
 
 	cu_func_begin(k, "dot", &f);
@@ -362,13 +422,11 @@ dot90_emit(struct dot90 *p)
 	p->takes = p->items > f.grid->blocks[0];
 	f.grid->smem_bytes = dot90_bars_at(p) +
 			     (p->takes ? DOT90_TAKE_BYTES : 256);
-	VEC_PUSH(k->c->a, &f.grid->maps, p->side[0].map);
-	VEC_PUSH(k->c->a, &f.grid->maps, p->side[1].map);
-	if (p->adds) {
-		VEC_PUSH(k->c->a, &f.grid->maps, p->in);
-	}
-	if (p->box) {
-		VEC_PUSH(k->c->a, &f.grid->maps, p->out);
+	for (i = 0; i < dot90_nmembers(p); i++) {
+		struct dot90 *q = dot90_member(p, i);
+
+		q->takes = p->takes;
+		add_maps(&f, q, i ? dot90_member(p, 0) : q);
 	}
 	dot90_order_emit(&f, p);
 	dot90_steps_emit(&f, p);

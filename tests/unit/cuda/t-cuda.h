@@ -139,6 +139,15 @@ tc_is_kernel(const struct kernel *k)
 	       k->kind != KERNEL_COLLECTIVE;
 }
 
+static inline const struct kernel *
+tc_whole_launch(struct tc_module *m, const struct kernel_list *list, uint32_t i)
+{
+	struct kernel *all = arena_alloc(&m->t.c.perm, sizeof *all);
+
+	kernel_of_launch(list, i, &m->t.c.perm, all);
+	return all;
+}
+
 static inline void
 tc_list(struct tc *c, struct tc_module *m, const struct kernel_list *list)
 {
@@ -150,7 +159,10 @@ tc_list(struct tc *c, struct tc_module *m, const struct kernel_list *list)
 		if (k->kind == KERNEL_REPEAT) {
 			tc_list(c, m, k->body);
 		}
-		if (tc_is_kernel(k) && (!c->wants || c->wants(k))) {
+		if (k->launch && k->launch->at == 0) {
+			tc_ranks(c, m, tc_whole_launch(m, list, i));
+		} else if (!k->launch && tc_is_kernel(k) &&
+			   (!c->wants || c->wants(k))) {
 			tc_ranks(c, m, k);
 		}
 	}
@@ -323,7 +335,7 @@ tc_allow(struct tc *c, struct tk *t, const struct tk_run *x)
 	rt_emu_allow(c->emu, c->live, sizeof c->live, &err);
 }
 
-/* Adds what a kernel has written to the digest. */
+/* Adds what a kernel has written to the digest, whatever was added before. */
 static inline void
 tc_digest(struct tc *c, const struct tk *t, uint32_t r, const struct tk_run *x)
 {
@@ -336,10 +348,12 @@ tc_digest(struct tc *c, const struct tk *t, uint32_t r, const struct tk_run *x)
 		int64_t n = !x->k->operands.at[i].written ? 0
 			: t->elems[r][v] *
 			  ir_dtypes[ir_type(t->m, v)->dtype].bits / 8;
+		uint64_t own = v;
 
 		for (j = 0; j < n; j++) {
-			c->bits = (c->bits ^ at[j]) * 0x100000001b3u;
+			own = (own ^ at[j]) * 0x100000001b3u;
 		}
+		c->bits += n ? own : 0;
 	}
 }
 

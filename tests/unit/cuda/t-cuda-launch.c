@@ -1,0 +1,200 @@
+/*
+ * Contractions of one launch on the emulator, against the reference
+ * interpreter: those that read one left operand, with other epilogues each, and
+ * those that read one right operand and add to sums.  T_ONLY='*sm_100a' runs
+ * some of the tests.
+ */
+#include "tests/unit/cuda/t-cuda.h"
+#include "tests/unit/shared/t-today.h"
+
+/* Three of one left operand, or of a right one, which is a gradient's. */
+struct shape {
+	int b, s, k;		/* its rows, and what is summed over */
+	int q, v, d;		/* heads of two kinds, and their columns */
+};
+
+#define OPEN "llmc-ir 1\ndim b = %d\ndim s = %d\ndim k = %d\ndim q = %d\n" \
+	"dim v = %d\ndim d = %d\n%smodel {\n" \
+	"  %%0 = weight name=\"x\" : bf16[b, s, k]\n"
+
+/* Rotated, rotated and stored, as of attention. */
+static const char *
+heads(struct arena *a, const struct shape *n, bool joins)
+{
+	return arena_printf(a, OPEN
+		"  %%1 = weight name=\"wq\" : bf16[q, d, k]\n"
+		"  %%2 = weight name=\"wk\" : bf16[v, d, k]\n"
+		"  %%3 = weight name=\"wv\" : bf16[v, d, k]\n"
+		"  %%4 = dot %%0, %%1 over=k : bf16[b, s, q, d]\n"
+		"  %%5 = rope %%4 seq=s theta=10000 : bf16[b, s, q, d]\n"
+		"  %%6 = dot %%0, %%2 over=k : bf16[b, s, v, d]\n"
+		"  %%7 = rope %%6 seq=s theta=10000 : bf16[b, s, v, d]\n"
+		"  %%8 = dot %%0, %%3 over=k : bf16[b, s, v, d]\n"
+		"  return %%5, %%7, %%8\n}\n", n->b, n->s, n->k, n->q, n->v,
+		n->d, joins ? "set join.tiles = 1\n" : "");
+}
+
+/* Gradients of three weights, as 16-bit sums or in f32. */
+static const char *
+gradients(struct arena *a, const struct shape *n, bool wide)
+{
+	const char *op = wide ? "dot_f32" : "dot", *t = wide ? "f32" : "bf16";
+
+	return arena_printf(a, OPEN
+		"  %%1 = weight name=\"gq\" : bf16[b, s, q, d]\n"
+		"  %%2 = weight name=\"gk\" : bf16[b, s, v, d]\n"
+		"  %%3 = weight name=\"gv\" : bf16[b, s, v, d]\n"
+		"  %%4 = %s %%1, %%0 over=(b, s) : %s[q, d, k]\n"
+		"  accumulate %%4 name=\"wq\"\n"
+		"  %%5 = %s %%2, %%0 over=(b, s) : %s[v, d, k]\n"
+		"  accumulate %%5 name=\"wk\"\n"
+		"  %%6 = %s %%3, %%0 over=(b, s) : %s[v, d, k]\n"
+		"  accumulate %%6 name=\"wv\"\n"
+		"  return %%0\n}\n", n->b, n->s, n->k, n->q, n->v, n->d,
+		"set join.tiles = 1\n", op, t, op, t, op, t);
+}
+
+/* How often emitted kernels have a word. */
+static uint32_t
+with(struct tc *c, const char *word)
+{
+	uint32_t n = 0, i;
+
+	for (i = 0; i < TC_SOURCES; i++) {
+		const char *p = buf_text(&c->source[i]);
+
+		while ((p = strstr(p, word))) {
+			n++;
+			p++;
+		}
+	}
+	return n;
+}
+
+static const struct shape shapes[] = {
+	{ 2, 96, 520, 4, 1, 64 }, { 1, 300, 72, 2, 2, 64 },
+	{ 2, 128, 264, 6, 2, 32 }, { 4, 64, 1032, 1, 1, 64 }
+};
+
+/* One kernel of several members for each text. */
+static void
+test_members(void **state)
+{
+	const char *arch = *state;
+	struct tc c;
+	uint32_t i;
+
+	tc_open(&c, NULL, arch);
+	for (i = 0; i < 4; i++) {
+		c.c.units = i % 2 ? 2 : 4;
+		tc_text(&c, heads(&c.a, &shapes[i], true), 0.016);
+		tc_text(&c, gradients(&c.a, &shapes[i], i % 2), 0.016);
+	}
+	assert_int_equal(c.refused, 0);
+	for (i = 0; i < c.modules.n; i++) {
+		assert_int_equal(c.modules.at[i]->t.kernels.n, 1);
+	}
+	/* all have text of the third member, and none of a fourth */
+	assert_true(with(&c, "_m3_") >= 8);
+	assert_int_equal(with(&c, "_m4_"), 0);
+	tc_run(&c, RT_EMU_CHECK);
+	tc_close(&c);
+}
+
+/* Each legal tile of so many parts of k; how many there are. */
+static uint32_t
+each_tile(struct tc *c, const char *text, int64_t splits)
+{
+	struct cu_tiling *t = c->c.tiling;
+	struct cu_candidates ways;
+	uint32_t n = 0, i;
+
+	t->force = NULL;
+	tc_text(c, text, 0.016);
+	ways = t->last.at[0];
+	for (i = 0; i < ways.at.n; i++) {
+		const struct plan_tile *x = &ways.at.at[i].tile;
+
+		if (x->num[PLAN_TILE_SPLITS] == splits &&
+		    !ways.at.at[i].fewer) {
+			t->force = x;
+			tc_text(c, text, 0.016);
+			assert_true(t->last.at[0].met);
+			n++;
+		}
+	}
+	return n;
+}
+
+/* All tiles, of one block or of two that share columns, whole and in parts. */
+static void
+test_tiles(void **state)
+{
+	const char *arch = *state;
+	const struct shape n = { 2, 128, 520, 4, 2, 128 };
+	const struct shape g = { 2, 256, 264, 2, 2, 64 };
+	struct cg_tiling in = { .list = true };
+	uint32_t whole, parts;
+	struct tc c;
+
+	tc_open(&c, NULL, arch);
+	c.c.units = 4;
+	c.c.tiling = cu_tiling_open(&c.a, &in);
+	whole = each_tile(&c, heads(&c.a, &n, true), 1) +
+		each_tile(&c, gradients(&c.a, &g, false), 1);
+	parts = each_tile(&c, heads(&c.a, &n, true), 2) +
+		each_tile(&c, gradients(&c.a, &g, true), 2);
+	assert_true(whole > (strcmp(arch, "sm_90a") == 0 ? 8 : 3));
+	assert_true(parts > 1);
+	c.c.tiling = NULL;
+	tc_run(&c, 0);
+	tc_close(&c);
+}
+
+/* A digest of all results; of a launch, or of one for each. */
+static uint64_t
+bits_of(const char *arch, bool joins, uint32_t kernels)
+{
+	const struct shape n = { 2, 320, 136, 4, 2, 64 };
+	struct tc c;
+
+	tc_open(&c, NULL, arch);
+	c.c.units = 2;
+	tc_text(&c, heads(&c.a, &n, joins), 0.016);
+	assert_int_equal(c.modules.at[0]->t.kernels.n, kernels);
+	/* no k is split */
+	assert_int_equal(with(&c, "_steps("), 0);
+	tc_run(&c, 0);
+	tc_close(&c);
+	return c.bits;
+}
+
+/* What members compute are the bits that they compute alone. */
+static void
+test_bits(void **state)
+{
+	uint64_t bits = bits_of(*state, true, 1);
+
+	assert_true(bits != 0);
+	assert_true(bits_of(*state, false, 3) == bits);
+}
+
+#define ON(arch) \
+	BY(test_members, arch), BY(test_tiles, arch), BY(test_bits, arch)
+#define BY(test, arch) \
+	{ #test " for " #arch, test, NULL, NULL, arch }
+
+int
+main(void)
+{
+	static char sm_90a[] = "sm_90a", sm_100a[] = "sm_100a";
+	const struct CMUnitTest tests[] = {
+		ON(sm_90a),
+		ON(sm_100a),
+	};
+
+	if (t_left_out()) {
+		return 77;
+	}
+	return t_run_today(tests, sizeof tests / sizeof tests[0], 2);
+}
