@@ -207,7 +207,7 @@ static void
 set_launch(const struct launch *x)
 {
 	struct kernel *k = x->l->at.at + x->first;
-	struct kernel_launch all = { .n = x->n };
+	struct kernel_launch all = { .n = x->n, .by_rows = x->shared == 2 };
 	uint32_t i;
 
 	for (i = 0; i < x->n; i++) {

@@ -84,6 +84,7 @@ struct kernel_work {
 /* Contractions of one launch, which follow each other in their list. */
 struct kernel_launch {
 	uint32_t n, at;		/* so many; the one that has this */
+	bool by_rows;		/* they read one right operand, else left */
 	const struct kernel_work *of[KERNEL_MAX_LAUNCH];
 };
 

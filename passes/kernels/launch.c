@@ -24,7 +24,7 @@ add_uses(struct arena *a, struct kernel *to, const struct kernel *k,
 	}
 }
 
-/* Their rows are one after another, or their columns if all have as many. */
+/* Their rows are one after another, or their columns. */
 static void
 add_work(struct kernel_work *to, const struct kernel_work *w, bool by_rows)
 {
@@ -40,12 +40,10 @@ kernel_of_launch(const struct kernel_list *l, uint32_t i, struct arena *a,
 	const struct kernel *k = &l->at.at[i];
 	uint32_t n = k->launch ? k->launch->n : 1, j, x;
 	struct kernel_work *work = arena_dup(a, k->work, sizeof *work);
-	bool by_rows = false;
 
 	*out = (struct kernel){ .kind = k->kind, .work = work };
 	work->read_bytes = 0;
 	for (j = 0; j < n; j++) {
-		by_rows |= k[j].work->dot.m != k->work->dot.m;
 		VEC_PUSH(a, &out->members, k[j]);
 		for (x = 0; x < k[j].nodes.n; x++) {
 			VEC_PUSH(a, &out->nodes, k[j].nodes.at[x]);
@@ -53,6 +51,6 @@ kernel_of_launch(const struct kernel_list *l, uint32_t i, struct arena *a,
 		add_uses(a, out, &k[j], work);
 	}
 	for (j = 1; j < n; j++) {
-		add_work(work, k[j].work, by_rows);
+		add_work(work, k[j].work, k->launch->by_rows);
 	}
 }

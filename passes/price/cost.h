@@ -78,20 +78,25 @@ struct cost cost_contraction(const struct target_device *d,
  * have its last wave's tiles cut in pieces of k.  So what counts is its tiles'
  * time, divided evenly by units: no waves of whole tiles or of pieces, shared
  * or not, take less, and f parts of c tiles have f * c of these, no fewer than
- * the whole.  Parts may be too small for such a kernel, so the less of both
+ * the whole.  Of the larger operand's bytes a share counts, that of the fullest
+ * launch: f parts, in which the other one may be the larger, move no less.  Parts may be too small for such a kernel, so the less of both
  * ways counts.
  */
 double cost_contraction_split_us(const struct target_device *d,
 				 const struct cost_contraction *x);
+#define COST_MAX_LAUNCH 4	/* contractions of one launch */
+
 /*
  * What one of n contractions takes of a launch of all of them, with its share
- * of starting that.  They have the same k and rate, and own_tail.  All have one
- * kind of tile, and those of all run in waves together; each takes the time of
- * its tiles, or of its own bytes.
+ * of starting that.  They have the same k and rate, and own_tail, and read one
+ * operand: by_rows, for rows of their own, the right one, else the left one.
+ * All have one kind of tile, and those of all run in waves together, in an
+ * order in which that operand comes from memory once.  Each takes the time of
+ * its tiles, or of its bytes.
  */
 double cost_contraction_among_us(const struct target_device *d,
 				 const struct cost_contraction *x, uint32_t n,
-				 uint32_t at);
+				 uint32_t at, bool by_rows);
 /* The rate at which kernels that decode read weights and keys. */
 double cost_read_bytes_us(const struct target_device *d);
 /* A kernel that reads weights so long, at that rate, and computes so long. */

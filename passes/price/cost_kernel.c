@@ -302,13 +302,20 @@ limits_of(const struct target_device *d, const struct cost_contraction *x)
 	return c;
 }
 
-/* Of its operands and its result. */
+/* Of its operands, of which so much is read for it, and its result. */
+static double
+shared_memory_us(const struct cost_contraction *x, const struct tile_limits *c,
+		 double left, double right)
+{
+	return x->batch * ((left * x->m * c->elem_bytes +
+			    right * x->n * c->stored_bytes) * x->k +
+			   x->m * x->n * x->out_bytes) / c->memory_bytes_us;
+}
+
 static double
 memory_us(const struct cost_contraction *x, const struct tile_limits *c)
 {
-	return x->batch * ((x->m * c->elem_bytes + x->n * c->stored_bytes) *
-			   x->k + x->m * x->n * x->out_bytes) /
-	       c->memory_bytes_us;
+	return shared_memory_us(x, c, 1, 1);
 }
 
 struct cost
@@ -333,7 +340,7 @@ cost_contraction(const struct target_device *d,
 double
 cost_contraction_among_us(const struct target_device *d,
 			  const struct cost_contraction *x, uint32_t n,
-			  uint32_t at)
+			  uint32_t at, bool by_rows)
 {
 	struct tile_limits c = limits_of(d, x);
 	double best = INFINITY, own = 0;
@@ -354,10 +361,13 @@ cost_contraction_among_us(const struct target_device *d,
 			own = us * count / all.count;
 		}
 	}
-	return fmax(own, memory_us(&x[at], &c)) + d->launch_us / n;
+	return fmax(own, shared_memory_us(&x[at], &c, by_rows ? 1 : 1. / n,
+					  by_rows ? 1. / n : 1)) +
+	       d->launch_us / n;
 }
 
-/* Its tiles, of the kind that takes least, evenly on all units. */
+/* Its tiles, of the kind that takes least, evenly on all units; or its bytes,
+ * with the share of the larger operand that one of most has. */
 static double
 even_us(const struct target_device *d, const struct cost_contraction *x)
 {
@@ -371,7 +381,9 @@ even_us(const struct target_device *d, const struct cost_contraction *x)
 		best = fmin(best, t.count / c.units * (x->k * t.step_us +
 						       t.fill_us));
 	}
-	return fmax(best, memory_us(x, &c));
+	return fmax(best, x->m * c.elem_bytes > x->n * c.stored_bytes
+		? shared_memory_us(x, &c, 1. / COST_MAX_LAUNCH, 1)
+		: shared_memory_us(x, &c, 1, 1. / COST_MAX_LAUNCH));
 }
 
 static double

@@ -269,11 +269,14 @@ struct price_least {
 	double waits_us;	/* collectives that are always waited for */
 };
 
+_Static_assert(COST_MAX_LAUNCH == KERNEL_MAX_LAUNCH,
+	       "prices count as many contractions of a launch as there may be");
+
 /* A contraction's share of a launch, of as many as may have one. */
 static inline double
 price_least_launch_us(const struct target_device *d, bool own_tail)
 {
-	return d->launch_us / (own_tail ? KERNEL_MAX_LAUNCH : 1);
+	return d->launch_us / (own_tail ? COST_MAX_LAUNCH : 1);
 }
 /* Adds one run of a kernel. */
 void price_least(struct pricing *p, const struct kernel *k,

@@ -201,11 +201,12 @@ among_us(const struct pricing *p, const struct kernel *k,
 		alone += price_dot_us(p, &x[i]);
 	}
 	for (i = 0; i < l->n; i++) {
-		all += cost_contraction_among_us(d, x, l->n, i);
+		all += cost_contraction_among_us(d, x, l->n, i, l->by_rows);
 	}
 	x[l->at] = *own;
-	return all < alone ? cost_contraction_among_us(d, x, l->n, l->at)
-			   : price_dot_us(p, own);
+	return all < alone
+		? cost_contraction_among_us(d, x, l->n, l->at, l->by_rows)
+		: price_dot_us(p, own);
 }
 
 static void
