@@ -9,6 +9,8 @@
 #include <string.h>
 
 #define ITEM_BYTES 32768	/* bytes that an item reads and writes, about */
+#define LANES 16	/* of a vector, about */
+#define MANY ((int64_t)1 << 40)	/* vectors: sums of more would overflow */
 
 /* ---- roots ---- */
 
@@ -329,10 +331,27 @@ walk_step(struct nest *n, const struct nest_step *s, struct step_walk *w)
 
 /* ---- passes ---- */
 
+/* Vectors of one row that an access touches: 1, if it is once a row. */
+static int64_t
+vectors_of(const struct step_walk *w, const struct nest_affine *a,
+	   uint64_t rows)
+{
+	double elems = 1;
+	uint32_t i;
+
+	for (i = 0; i < w->n->loops.n; i++) {
+		if (a->loops & ~rows & (uint64_t)1 << i) {
+			elems *= (double)w->n->loops.at[i].size;
+		}
+	}
+	return elems <= LANES ? 1
+		: elems < MANY ? ((int64_t)elems + LANES - 1) / LANES : MANY;
+}
+
 /* How well vectors along a loop access memory: positive if mostly contiguous,
  * negative if mostly strided. */
 static int64_t
-vector_score(const struct step_walk *w, uint32_t loop)
+vector_score(const struct step_walk *w, uint64_t rows, uint32_t loop)
 {
 	int64_t score = 0;
 	uint32_t i, k;
@@ -345,7 +364,7 @@ vector_score(const struct step_walk *w, uint32_t loop)
 			c |= nest_at(w->n, a->rest[k].e)->loops >> loop & 1
 				? 2 : 0;
 		}
-		score += c == 1 ? 2 : c ? -2 : 0;
+		score += (c == 1 ? 2 : c ? -2 : 0) * vectors_of(w, a, rows);
 	}
 	return score;
 }
@@ -480,6 +499,7 @@ static void
 choose_lanes(const struct nest *n, struct nest_step *s,
 	     const struct step_walk *w)
 {
+	uint64_t rows = n->roots.at[s->roots.at[0]].row_mask;
 	uint32_t last, i;
 	int64_t best = INT64_MIN;
 
@@ -491,13 +511,14 @@ choose_lanes(const struct nest *n, struct nest_step *s,
 		const struct nest_pass *p = &s->passes.at[i];
 
 		if (p->nloops > 0) {
-			int64_t x = vector_score(w, p->loops[p->nloops - 1]);
+			int64_t x = vector_score(w, rows,
+						 p->loops[p->nloops - 1]);
 
 			best = x > best ? x : best;
 		}
 	}
 	s->row_lanes = rows_are_distinct(n, s, last) &&
-		       (best == INT64_MIN || vector_score(w, last) > best);
+		       (best == INT64_MIN || vector_score(w, rows, last) > best);
 }
 
 /* Two loops can be one if all accesses are contiguous over both. */
