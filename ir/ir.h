@@ -301,6 +301,17 @@ ir_is(enum ir_op op, uint32_t flag)
 	return (ir_ops[op].flags & flag) != 0;
 }
 
+/*
+ * Whether another node that reads the same operands comes to the result on its
+ * way, in one kernel with it, so that it costs no operations of its own: the
+ * log-sum-exp of attention and of cross-entropy.
+ */
+static inline bool
+ir_is_beside(enum ir_op op)
+{
+	return ir_ops[op].recompute > IR_RC_CHEAP && ir_ops[op].flops[0] == '\0';
+}
+
 /* Where an op's row lists the attribute, in bytes; -1: it does not. */
 long ir_attr_place(enum ir_op op, enum ir_attr_key key);
 enum ir_takes { IR_TAKES_NOT, IR_TAKES_OPTION, IR_TAKES_MUST };

@@ -405,7 +405,8 @@ move_beside(struct derive *d)
 }
 
 /* Computes a definition in forward; returns what stands for it in backward.
- * Where one region has both, as a model's body has, it stays at the end. */
+ * Where one region has both, as a model's body has, it stays at the end: pass
+ * `stage` knows that it is of forward (ir_is_beside). */
 static value_id
 forward_value(struct derive *d, const char *text)
 {

@@ -139,6 +139,7 @@ struct nest_leaf {
 struct nest_statistic {
 	node_id node;
 	uint32_t part, memory;
+	uint64_t over;		/* loops of a row */
 };
 
 /* What a nest is made for. */

@@ -6,6 +6,11 @@
  * temp, one number per row: if it is reduced over ranks, if it is read at
  * another row's index, or if the rows themselves are summed over, which is
  * done in partial sums.
+ *
+ * Where ranks share a row of exponentials, each sums up its own part relative
+ * to its own maximum, in the step that finds that.  When all know the greatest
+ * of their maxima, each converts its sum to it, and the sums are added up: so
+ * the elements are read once, not once more when the maximum is known.
  */
 #include "codegen/nest/nest.h"
 
@@ -24,6 +29,7 @@ nest_is_rowwise(const struct ir_node *node)
 	case IR_RMSNORM:
 	case IR_LAYERNORM:
 	case IR_CROSS_ENTROPY:
+	case IR_LOG_SUM_EXP:
 	case IR_DOT:
 	case IR_DOT_F32:
 	case IR_DOT_AT:
@@ -123,6 +129,23 @@ comm_axes(const struct rowwise *s)
 
 /* ---- what is summed up ---- */
 
+/*
+ * Statistics of a row of exponentials: its maximum, the sum of e^(x - maximum),
+ * the element at the label, and the first two of the part of the row that this
+ * rank has.  The first two numbers are those of other nodes' sums, too.
+ */
+enum { PART_MOST, PART_ABOVE, PART_LABEL, PART_OWN_MOST, PART_OWN_ABOVE };
+
+static bool
+is_of_exponentials(const struct ir_node *node)
+{
+	return node->op == IR_SOFTMAX || node->op == IR_CROSS_ENTROPY ||
+	       node->op == IR_LOG_SUM_EXP;
+}
+
+static nest_id reduce_row(struct rowwise *s, uint32_t part,
+			  struct nest_env env, uint64_t over);
+
 static nest_id statistic(struct rowwise *s, uint32_t part,
 			 const struct nest_env *env);
 
@@ -199,6 +222,21 @@ label(struct rowwise *s, const struct nest_env *env)
 	return cut && v ? nest_if_placed(n, i, v) : v;
 }
 
+/* x of a maximum; of a sum, e^(x - maximum). */
+static nest_id
+exponential(struct rowwise *s, uint32_t part, nest_id x,
+	    const struct nest_env *env)
+{
+	nest_id most;
+
+	if (part == PART_MOST || part == PART_OWN_MOST) {
+		return x;
+	}
+	most = part == PART_ABOVE ? statistic(s, PART_MOST, env)
+		: reduce_row(s, PART_OWN_MOST, *env, s->over_mask);
+	return nest_unary(s->n, NEST_EXP, nest_binary(s->n, NEST_SUB, x, most));
+}
+
 /* What one element contributes to statistic `part`; env has the index of the
  * row and of the element. */
 static nest_id
@@ -231,21 +269,19 @@ contribution(struct rowwise *s, uint32_t part, const struct nest_env *env)
 	case IR_LAYERNORM:
 		return part == 0 ? x : square(n, nest_binary(n, NEST_SUB, x,
 							     mean_of(s, env)));
-	case IR_SOFTMAX:
-	case IR_CROSS_ENTROPY:
-		return part == 0 ? x : nest_unary(n, NEST_EXP,
-			nest_binary(n, NEST_SUB, x, statistic(s, 0, env)));
 	default:
-		return x;
+		return is_of_exponentials(s->node)
+			? exponential(s, part, x, env) : x;
 	}
 }
 
 static bool
 is_maximum(const struct rowwise *s, uint32_t part)
 {
-	return part == 0 && (s->node->op == IR_AMAX ||
-			     s->node->op == IR_SOFTMAX ||
-			     s->node->op == IR_CROSS_ENTROPY);
+	if (is_of_exponentials(s->node)) {
+		return part == PART_MOST || part == PART_OWN_MOST;
+	}
+	return s->node->op == IR_AMAX;
 }
 
 static nest_id
@@ -253,7 +289,7 @@ reduce_row(struct rowwise *s, uint32_t part, struct nest_env env, uint64_t over)
 {
 	uint32_t i;
 
-	if (part == 2) {	/* not a reduction: the element at the label */
+	if (part == PART_LABEL) {	/* one element, no reduction */
 		return label(s, &env);
 	}
 	for (i = 0; i < s->over.ndims; i++) {
@@ -302,17 +338,30 @@ row_count(const struct nest *n, const struct ir_type *t)
 	return v;
 }
 
+/* Whether a statistic of a node is the same number for s: s is that node, or
+ * both are of the exponentials of the same rows. */
+static bool
+is_alike(const struct rowwise *s, const struct nest_statistic *k)
+{
+	const struct ir_module *m = s->n->in.m;
+	const struct ir_node *node = ir_node(m, k->node);
+
+	return node == s->node ||
+	       (k->part != PART_LABEL && is_of_exponentials(node) &&
+		is_of_exponentials(s->node) && k->over == s->over_mask &&
+		ir_args(m, node)[0] == ir_args(m, s->node)[0]);
+}
+
 /* The memory of a statistic that is stored already. */
 static bool
 is_stored(const struct rowwise *s, uint32_t part, uint32_t *memory)
 {
 	const struct nest *n = s->n;
-	node_id id = (node_id)(s->node - n->in.m->nodes.at);
 	uint32_t i;
 
 	for (i = 0; i < n->statistics.n; i++) {
-		if (n->statistics.at[i].node == id &&
-		    n->statistics.at[i].part == part) {
+		if (n->statistics.at[i].part == part &&
+		    is_alike(s, &n->statistics.at[i])) {
 			*memory = n->statistics.at[i].memory;
 			return true;
 		}
@@ -329,7 +378,7 @@ add_temp(struct rowwise *s, uint32_t part, struct nest_root *root,
 	struct nest_memory m = { .where = NEST_TEMP, .dtype = IR_F32,
 				 .written = true, .i = n->temps.n };
 	struct nest_statistic k = { (node_id)(s->node - n->in.m->nodes.at),
-				part, 0 };
+				part, 0, s->over_mask };
 	uint16_t stage = nest_at(n, root->value)->stage;
 
 	root->stage = nest_at(n, root->place)->stage;
@@ -360,15 +409,33 @@ mask_of(const uint32_t *loops, uint32_t count)
 	return mask;
 }
 
+static nest_id stored_statistic(struct rowwise *s, uint32_t part,
+				const struct nest_env *env);
+
+/* This rank's sum of exponentials, relative to the maximum over all ranks.  A
+ * rank without elements has a sum of 0, and a maximum of -inf. */
+static nest_id
+converted_sum(struct rowwise *s, const struct nest_env *env)
+{
+	struct nest *n = s->n;
+	nest_id own = stored_statistic(s, PART_OWN_MOST, env);
+	nest_id sum = stored_statistic(s, PART_OWN_ABOVE, env);
+	nest_id all = stored_statistic(s, PART_MOST, env);
+
+	own = nest_unary(n, NEST_EXP, nest_binary(n, NEST_SUB, own, all));
+	return nest_binary(n, NEST_MUL, sum, own);
+}
+
 /* A statistic that an earlier step stores for all rows. */
 static nest_id
 stored_statistic(struct rowwise *s, uint32_t part, const struct nest_env *env)
 {
+	bool own = part == PART_OWN_MOST || part == PART_OWN_ABOVE;
 	struct nest *n = s->n;
 	uint64_t outer = n->rows;
 	struct nest_root root = { 0 };
 	struct nest_temp temp = { 0 };
-	struct nest_env own;
+	struct nest_env rows;
 	uint32_t memory;
 
 	if (n->in.box) {
@@ -377,17 +444,20 @@ stored_statistic(struct rowwise *s, uint32_t part, const struct nest_env *env)
 		return 0;
 	}
 	if (!is_stored(s, part, &memory)) {
-		index_of_rows(s, &own);
+		index_of_rows(s, &rows);
 		add_loops(n, &root, &s->rows);
 		root.row_mask = n->rows = mask_of(root.rows, root.nrows);
-		root.value = reduce_row(s, part, own, s->over_mask);
-		root.place = row_offset(s, &own);
+		root.value = comm_axes(s) && part == PART_ABOVE &&
+			     is_of_exponentials(s->node)
+			? converted_sum(s, &rows)
+			: reduce_row(s, part, rows, s->over_mask);
+		root.place = row_offset(s, &rows);
 		n->rows = outer;
 		if (!root.value) {
 			return 0;
 		}
 		temp.elems = row_count(n, &s->rows);
-		temp.axes = comm_axes(s);
+		temp.axes = own ? 0 : comm_axes(s);
 		temp.colls = temp.axes != 0;
 		temp.most = is_maximum(s, part);
 		memory = add_temp(s, part, &root, temp);
@@ -562,6 +632,14 @@ norm(struct rowwise *s, const struct nest_env *env)
 				     nest_operand(n, s->node, 2, env)) : v;
 }
 
+static nest_id
+log_sum_exp(struct rowwise *s, const struct nest_env *env)
+{
+	nest_id x = nest_unary(s->n, NEST_LOG, statistic(s, PART_ABOVE, env));
+
+	return nest_binary(s->n, NEST_ADD, statistic(s, PART_MOST, env), x);
+}
+
 nest_id
 nest_rowwise(struct nest *n, const struct ir_node *node, const nest_id *at)
 {
@@ -575,18 +653,19 @@ nest_rowwise(struct nest *n, const struct ir_node *node, const nest_id *at)
 	case IR_MEAN:
 		return mean_of(&s, &env);
 	case IR_SOFTMAX:
-		x = statistic(&s, 0, &env);
+		x = statistic(&s, PART_MOST, &env);
 		x = nest_binary(n, NEST_SUB, nest_operand(n, node, 0, &env), x);
-		sum = statistic(&s, 1, &env);
+		sum = statistic(&s, PART_ABOVE, &env);
 		sum = nest_binary(n, NEST_DIV, nest_num(n, 1), sum);
 		return nest_binary(n, NEST_MUL, nest_unary(n, NEST_EXP, x),
 				   sum);
 	case IR_CROSS_ENTROPY:
-		x = nest_unary(n, NEST_LOG, statistic(&s, 1, &env));
-		x = nest_binary(n, NEST_ADD, statistic(&s, 0, &env), x);
-		return nest_binary(n, NEST_SUB, x,
-				   comm_axes(&s) ? stored_statistic(&s, 2, &env)
-					     : label(&s, &env));
+		x = log_sum_exp(&s, &env);
+		return nest_binary(n, NEST_SUB, x, comm_axes(&s)
+				   ? stored_statistic(&s, PART_LABEL, &env)
+				   : label(&s, &env));
+	case IR_LOG_SUM_EXP:
+		return log_sum_exp(&s, &env);
 	case IR_RMSNORM:
 	case IR_LAYERNORM:
 		return norm(&s, &env);

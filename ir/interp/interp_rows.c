@@ -305,6 +305,27 @@ ir_eval_layernorm(struct interp *e, const struct ir_node *n, double *out)
 	return true;
 }
 
+bool
+ir_eval_log_sum_exp(struct interp *e, const struct ir_node *n, double *out)
+{
+	const double *max, *sum;
+	struct interp_rows s;
+	int64_t row = 0;
+	bool i;
+
+	bind_rows(&s, e, n, "over");
+	max = learn(&s, INTERP_MAX, row_max);
+	sum = max ? learn(&s, INTERP_SUM, row_exp) : NULL;
+	if (!sum) {
+		return false;
+	}
+	for (i = ir_nest_start(&s.o); i; i = ir_nest_next(&s.o), row++) {
+		out[s.o.out_off] = max[row] + log(sum[row]);
+	}
+	release_rows(&s);
+	return true;
+}
+
 /* The label's logit of each row, or 0 if it is on another rank. */
 static bool
 label_logits(struct interp_rows *s, double *logit)

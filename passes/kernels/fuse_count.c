@@ -364,11 +364,11 @@ add_work(struct fuse *f, uint32_t place, struct fuse_work *w)
 	} else if (class == FUSE_PAIRS) {
 		set_attention_shape(f, n, w, flops);
 	}
-	/* what comes out of attention's pass comes out of its ring, too */
+	/* what comes out of another node's pass comes out of its ring or
+	 * exchange, too */
 	if (class == FUSE_COMM ||
 	    (class != FUSE_ELEM && class != FUSE_SINK &&
-	     ir_attr(f->m, n, IR_ATTR_ON) &&
-	     (class != FUSE_PAIRS || flops || !w->coll))) {
+	     ir_attr(f->m, n, IR_ATTR_ON) && (flops || !w->coll))) {
 		set_coll(f, id, w);
 	}
 }
@@ -401,7 +401,8 @@ kind_of(const struct fuse *f, const struct fuse_group *g)
 		const struct ir_node *n = node_at(f, g->places.at[i]);
 
 		sinks |= ir_is(n->op, IRF_SINK);
-		indexed |= ir_is(n->op, IRF_INDEXED);
+		/* one that an index is all of compares with it */
+		indexed |= ir_is(n->op, IRF_INDEXED) && n->nargs > 1;
 		moves &= ir_is(n->op, IRF_MOVES) || fuse_stores(n);
 	}
 	return f->updates && sinks ? KERNEL_OPTIMIZER

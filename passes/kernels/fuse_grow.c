@@ -1,8 +1,8 @@
 /*
  * Which groups merge, in this order: nodes of one attention; gathers of keys
  * and values with it; maps with the contraction that makes their operand, if no
- * other group reads that; maps and reductions with the makers of their
- * operands; reductions with groups that read the same rows; remaining maps with
+ * other group reads that; a log-sum-exp with the cross-entropy of the same
+ * rows; maps and reductions with the makers of their operands; reductions with groups that read the same rows; remaining maps with
  * contractions; groups that only one contraction or attention reads; maps of
  * scalars.  A merge removes memory traffic and adds none.
  */
@@ -272,7 +272,7 @@ find_makers(const struct fuse *f, uint32_t place, uint32_t *out)
 static bool
 is_forward(const struct ir_node *n)
 {
-	return ir_is(n->op, IRF_CACHED) || ir_ops[n->op].flops[0] == '\0';
+	return ir_is(n->op, IRF_CACHED) || ir_is_beside(n->op);
 }
 
 /* Whether the node at place b reads all that the one at place a reads. */
@@ -766,6 +766,20 @@ join_reader_of_rows(struct fuse *f, uint32_t place)
 	return false;
 }
 
+/* Merges what comes out of another node's pass over rows with that node. */
+static void
+merge_beside(struct fuse *f)
+{
+	uint32_t i;
+
+	for (i = 0; i < f->n; i++) {
+		if (fuse_class(f, f->nodes[i]) == FUSE_ROW &&
+		    ir_is_beside(node_at(f, i)->op)) {
+			join_reader_of_rows(f, i);
+		}
+	}
+}
+
 static void
 merge_column_sums(struct fuse *f)
 {
@@ -785,6 +799,7 @@ fuse_grow(struct fuse *f)
 	merge_attention(f);
 	merge_selected_keys(f);
 	merge_epilogues(f);
+	merge_beside(f);
 	merge_maps_and_rows(f);
 	merge_column_sums(f);
 	merge_groups_of_maps(f);

@@ -393,7 +393,8 @@ place_runs(const struct place *p, node_id id, const struct place_way *w,
 		price[i] = p->price.run(&p->price, rate, flops * share /
 					p->shared[id], bytes);
 		price[i] *= sums && !p->counted ? SUMMED_LATE : 1;
-		price[i] += w[i].colls
+		price[i] += w[i].colls && (ir_is(node->op, IRF_PAIRS) ||
+					   !ir_is_beside(node->op))
 			? p->price.coll(&p->price, comm_bytes(p, node, &w[i],
 							      in, part),
 					p->length) : 0;

@@ -127,7 +127,8 @@ add_node(struct price_maps *x, node_id id, struct text_op *o)
 			o->bytes += kernel_bytes(m, n->result + j);
 		}
 	}
-	o->rows |= ir_is(n->op, IRF_ROWWISE);
+	/* the derivative of such software's log-softmax reduces rows */
+	o->rows |= ir_is(n->op, IRF_ROWWISE) || n->op == IR_ONEHOT;
 	o->turns |= ir_op_takes(n->op, IR_ATTR_THETA) != IR_TAKES_NOT;
 	if (n->op == IR_CROSS_ENTROPY || n->op == IR_ONEHOT) {
 		value_id v = n->op == IR_ONEHOT ? n->result

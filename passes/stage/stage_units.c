@@ -155,7 +155,8 @@ want(void *user, value_id v)
 	}
 }
 
-/* Forward: nodes that results or saves for backward depend on. */
+/* Forward: nodes that results or saves for backward depend on, and what comes
+ * out of the pass of such a node. */
 static void
 find_forward(struct units *u)
 {
@@ -165,6 +166,10 @@ find_forward(struct units *u)
 
 	for (i = 0; i < r->results.n; i++) {
 		want(u, r->results.at[i]);
+	}
+	for (i = 0; i < r->nodes.n; i++) {
+		u->wanted[i] |= ir_is_beside(ir_node(st->m,
+						     r->nodes.at[i])->op);
 	}
 	for (i = r->nodes.n; i-- > 0;) {
 		if (u->wanted[i]) {

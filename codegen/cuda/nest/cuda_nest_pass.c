@@ -211,6 +211,16 @@ most_loads(struct cu_emit *e, const struct nest_pass *p)
 	return most;
 }
 
+/* So many registers, or what a thread of the team has beside some for indices:
+ * 65,536 are those of a multiprocessor. */
+static int64_t
+registers(const struct cu_team *t, int64_t most)
+{
+	int64_t has = t->kind == CU_BLOCK ? 65536 / t->members - 16 : most;
+
+	return has < most ? has : most;
+}
+
 /* Iterations of a member's loop if they are unrolled: few, whose loads fit
  * registers.  Else 0. */
 static int64_t
@@ -222,7 +232,8 @@ pass_iterations(struct cu_emit *e, const struct nest_pass *p,
 
 	n = (all + t->members - 1) / t->members;
 	return t->kind != CU_ONE && n > 0 && n <= MOST_UNROLLED &&
-	       (n == 1 || n * lanes * most_loads(e, p) <= LOADS) ? n : 0;
+	       (n == 1 ||
+		n * lanes * most_loads(e, p) <= registers(t, LOADS)) ? n : 0;
 }
 
 int64_t
@@ -277,7 +288,7 @@ keep_like(struct cu_emit *e, const struct cu_team *t, uint32_t first,
 void
 cu_keep_loads(struct cu_emit *e, const struct cu_team *t)
 {
-	int64_t left = KEEP;
+	int64_t left = registers(t, KEEP);
 	uint32_t i;
 
 	for (i = 0; i < e->s->passes.n; i++) {
@@ -568,15 +579,27 @@ loops_of_team(struct cu_emit *e, const struct cu_team *t,
 
 /* ---- a maximum, and a sum of what is above it, in one pass ---- */
 
-/* The sum of exp(x - m) in the pass after that of the maximum m of x, if rows
- * are too long to be kept, so that each pass would read them; 0: none. */
+/* The next pass with loops after this one; as many as there are: none. */
+static uint32_t
+next_with_loops(const struct cu_emit *e, uint32_t pass)
+{
+	do {
+		pass++;
+	} while (pass < e->s->passes.n && e->s->passes.at[pass].nloops == 0);
+	return pass;
+}
+
+/* The sum of exp(x - m) in the next pass after that of the maximum m of x, if
+ * rows are too long to be kept, so that each pass would read them; 0: none. */
 static nest_id
 sum_above(struct cu_emit *e, const struct cu_team *t, uint32_t pass)
 {
-	const struct nest_pass *p = &e->s->passes.at[pass], *q = p + 1;
+	uint32_t next = next_with_loops(e, pass);
+	const struct nest_pass *p = &e->s->passes.at[pass];
+	const struct nest_pass *q = &e->s->passes.at[next];
 	const struct nest_expr *most, *sum, *power, *above;
 
-	if (pass + 1 >= e->s->passes.n || t->kind == CU_ONE ||
+	if (next == e->s->passes.n || t->kind == CU_ONE ||
 	    p->nloops == 0 || mask_of(p) != mask_of(q) || p->sums.n != 1 ||
 	    q->sums.n != 1 || p->roots.n > 0 || q->roots.n > 0 ||
 	    pass_iterations(e, p, t) > 0) {
@@ -635,13 +658,15 @@ body_above(struct cu_emit *e, const struct nest_pass *p, nest_id sum)
 	cu_line(e->f, "s%u = %s;", most, top);
 }
 
-/* Both passes in one, over elements that are read once. */
+/* Both passes in one, over elements that are read once.  A member without
+ * elements has a maximum of -inf, and so has a row of which this rank has
+ * none. */
 static void
 pass_above(struct cu_emit *e, const struct cu_team *t,
 	   const struct nest_pass *p, nest_id sum)
 {
 	uint32_t depth = e->f->depth, since;
-	const char *own = cu_new_name(e, "own");
+	const char *own = cu_new_name(e, "own"), *all = cu_new_name(e, "all");
 	nest_id most = p->sums.at[0];
 	struct cu_lazy l;
 
@@ -655,7 +680,8 @@ pass_above(struct cu_emit *e, const struct cu_team *t,
 	nest_scope_leave(&e->scope, since);
 	cu_line(e->f, "f32 %s = s%u;", own, most);
 	sum_end(e, most, t->kind);
-	cu_line(e->f, "s%u *= f_exp(%s - s%u);", sum, own, most);
+	cu_line(e->f, "f32 %s = s%u == -f_inf() ? 0.0f : s%u;", all, most, most);
+	cu_line(e->f, "s%u *= f_exp(%s - %s);", sum, own, all);
 	sum_end(e, sum, t->kind);
 }
 
@@ -734,10 +760,31 @@ pass_of_row(struct cu_emit *e, const struct cu_team *t,
 	nest_scope_leave(&e->scope, since);
 }
 
+static void
+pass_alone(struct cu_emit *e, const struct cu_team *t,
+	   const struct nest_pass *p)
+{
+	uint32_t k;
+
+	for (k = 0; k < p->sums.n; k++) {
+		sum_begin(e, p->sums.at[k]);
+	}
+	if (p->nloops == 0) {
+		pass_of_row(e, t, p);
+	} else if (t->kind == CU_ONE) {
+		loops_of_thread(e, t, p, 0);
+	} else {
+		loops_of_team(e, t, p);
+	}
+	for (k = 0; k < p->sums.n; k++) {
+		sum_end(e, p->sums.at[k], t->kind);
+	}
+}
+
 void
 cu_passes(struct cu_emit *e, const struct cu_team *t)
 {
-	uint32_t since = e->scope.order.n, i, k;
+	uint32_t since = e->scope.order.n, done = UINT32_MAX, i;
 
 	if (!e->filled) {
 		memset(e->in_kept, 0, e->n->exprs.n);
@@ -749,21 +796,9 @@ cu_passes(struct cu_emit *e, const struct cu_team *t)
 		e->loops = mask_of(p);
 		if (above) {
 			pass_above(e, t, p, above);
-			i++;
-			continue;
-		}
-		for (k = 0; k < p->sums.n; k++) {
-			sum_begin(e, p->sums.at[k]);
-		}
-		if (p->nloops == 0) {
-			pass_of_row(e, t, p);
-		} else if (t->kind == CU_ONE) {
-			loops_of_thread(e, t, p, 0);
-		} else {
-			loops_of_team(e, t, p);
-		}
-		for (k = 0; k < p->sums.n; k++) {
-			sum_end(e, p->sums.at[k], t->kind);
+			done = next_with_loops(e, i);
+		} else if (i != done) {
+			pass_alone(e, t, p);
 		}
 	}
 	nest_scope_leave(&e->scope, since);

@@ -50,11 +50,11 @@ want backward <<'END'
 all_reduce on=tp
 all_reduce on=tp
 END
-# embedding, logits, cross-entropy and its gradient split by vocabulary
+# embedding, logits, cross-entropy and its log-sum-exp split by vocabulary
 want top <<'END'
 all_reduce on=tp
 cross_entropy on=tp
-softmax on=tp
+log_sum_exp on=tp
 all_reduce on=tp
 END
 has 'model.embed_tokens.weight" init=normal : bf16[vocab:tp, hidden]'

@@ -81,6 +81,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_maps),
 		cmocka_unit_test(test_rows),
+		cmocka_unit_test(test_shared_rows),
 		cmocka_unit_test(test_ranks_of),
 		cmocka_unit_test(test_moves),
 		cmocka_unit_test(test_sums_of_products),

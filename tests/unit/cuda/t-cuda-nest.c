@@ -87,13 +87,16 @@ test_read_once(void **state)
 		"%3 = relu %0 : X[a, b, c]\n"
 		"%4 = log %3 : X[a, b, c]\n"
 		"%5 = softmax %4 over=c : X[a, b, c]\n"
-		"return %2, %5\n";
+		"%6 = log_sum_exp %0 over=c : f32[a, b]\n"
+		"return %2, %5, %6\n";
 	size_t i;
 
 	(void)state;
 	for (i = 0; i < sizeof size / sizeof *size; i++) {
 		check("", body, i == 1 ? "f32" : "bf16", size[i],
 		      i == 1 ? 1e-5 : 0x1p-7, 0);
+		check("axis tp = 2\n", shared_rows, i == 1 ? "f32" : "bf16",
+		      size[i], i == 1 ? 1e-5 : 0x1p-6, 0);
 	}
 }
 
@@ -103,6 +106,7 @@ test_bodies(void **state)
 	tc_open(&all, cu_nest_all, "sm_80");
 	test_maps(state);
 	test_rows(state);
+	test_shared_rows(state);
 	test_ranks_of(state);
 	test_moves(state);
 	test_sums_of_products(state);

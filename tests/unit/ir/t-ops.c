@@ -217,6 +217,8 @@ static const struct infer_case good[] = {
 	  "f32 b:2 s:3 k:1 z:7", NULL, NULL, NULL, "f32[b, s, n, z]" },
 	{ IR_CROSS_ENTROPY, "bf16 b:2 s:3 v:9", "idx<v:9> b:2 s:3", NULL,
 	  NULL, NULL, NULL, "f32[b, s]" },
+	{ IR_LOG_SUM_EXP, "bf16 b:2 c:2 h:4", NULL, NULL, "c", NULL, NULL,
+	  "f32[b, h]" },
 };
 
 static const struct infer_case bad[] = {

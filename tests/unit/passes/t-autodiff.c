@@ -303,6 +303,8 @@ static const struct op_case cases[] = {
 	    "f32[n]", "i f32[b, s]", "i f32[b, s]" }, false },
 	{ "cross_entropy", "", "f32[b, s]", { "f32[b, s, e]",
 	  "i idx<e>[b, s]" }, false },
+	{ "log_sum_exp", " over=(s, h)", "f32[b]", { "f32[b, s, h]" },
+	  false },
 };
 
 static const char header[] =

@@ -76,6 +76,23 @@ base_of(struct look *l, value_id v)
 	}
 }
 
+/* The bytes of a node's result; of rows that a tensor gets, those of the rows
+ * if they are more than it has places. */
+static double
+result_bytes(const struct ir_module *m, const struct ir_node *n)
+{
+	double bytes = kernel_bytes(m, n->result), rows;
+	value_id v;
+
+	if (!ir_is(n->op, IRF_KEEPS)) {
+		return bytes;
+	}
+	v = ir_args(m, n)[0];
+	rows = kernel_bytes(m, v) / ir_elem_bytes(ir_type(m, v)->dtype) *
+	       ir_elem_bytes(ir_type(m, n->result)->dtype);
+	return rows > bytes ? rows : bytes;
+}
+
 static bool
 available(struct look *l, value_id v, uint32_t kernel)
 {
@@ -109,7 +126,7 @@ look_nodes(struct look *l, const struct kernel *k)
 			assert_true(available(l, v, l->nkernels));
 			alone += kernel_bytes(l->m, v);
 		}
-		alone += n->nresults ? kernel_bytes(l->m, n->result) : 0;
+		alone += n->nresults ? result_bytes(l->m, n) : 0;
 		alone += ir_is(n->op, IRF_SINK) ? 2 * kernel_bytes(l->m,
 			ir_args(l->m, n)[0]) : 0;
 		if (!n->region && !n->callee) {

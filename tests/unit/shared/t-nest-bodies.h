@@ -173,7 +173,13 @@ test_rows(void **state)
 		  "return %4\n");
 	check_all(X1 "%1 = input name=\"l\" : idx<c>[a, b]\n"
 		  "%2 = cross_entropy %0, %1 : f32[a, b]\n"
-		  "%3 = mean %2 over=(a, b) : f32[]\nreturn %3\n");
+		  "%3 = mean %2 over=(a, b) : f32[]\n"
+		  "%4 = log_sum_exp %0 over=c : f32[a, b]\n"
+		  "return %3, %4\n");
+	check_all(X1 "%1 = log_sum_exp %0 over=(b, c) : f32[a]\n"
+		  "%2 = cast %0 : f32[a, b, c]\n"
+		  "%3 = sub %2, %1 : f32[a, b, c]\n"
+		  "%4 = exp %3 : f32[a, b, c]\nreturn %1, %4\n");
 	check_all("%0 = input name=\"x\" : X[a, b, h, d]\n"
 		  "%1 = rope %0 seq=b theta=10000 : X[a, b, h, d]\n"
 		  "%2 = rope %0 seq=b theta=100 interleaved inverse : "
@@ -193,6 +199,29 @@ test_rows(void **state)
 		  "%4 = softmax %3 over=d : X[a, b, h, d]\n"
 		  "%5 = sum %4 over=h : X[a, b, d]\n"
 		  "%6 = mean %5 over=(a, b) : X[d]\nreturn %6, %3\n");
+}
+
+/* Exponentials of rows that ranks share; the last ones may have no element. */
+static const char shared_rows[] =
+	"%0 = input name=\"x\" : X[a, b, c:tp]\n"
+	"%1 = input name=\"l\" : idx<c>[a, b]\n"
+	"%2 = cross_entropy %0, %1 on=tp : f32[a, b]\n"
+	"%3 = mean %2 over=(a, b) : f32[]\n"
+	"%4 = log_sum_exp %0 over=c on=tp : f32[a, b]\n"
+	"%5 = softmax %0 over=c on=tp : X[a, b, c:tp]\n"
+	"return %3, %4, %5\n";
+
+static void
+test_shared_rows(void **state)
+{
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+		check(i % 2 ? "axis tp = 2\n" : "axis tp = 3\n", shared_rows,
+		      i == 2 ? "bf16" : "f32", sizes[i],
+		      i == 2 ? 0x1p-6 : 1e-5, 0);
+	}
 }
 
 static void

@@ -181,7 +181,9 @@ test_vocab(void **state)
 		"  %8 = onehot %5 of=vocab : f32[batch:dp, seq, vocab:tp]\n"
 		"  %9 = scatter %3, %0 of=vocab over=(batch, seq)"
 		" : f32[vocab:tp, hidden]{+dp}\n"
-		"  return %2, %4, %6, %7, %8, %9, %10, %11\n";
+		"  %12 = log_sum_exp %4 over=vocab on=tp"
+		" : f32[batch:dp, seq]\n"
+		"  return %2, %4, %6, %7, %8, %9, %10, %11, %12\n";
 
 	(void)state;
 	same(DIMS "axis dp = 2\naxis tp = 3\n", body);
