@@ -8,6 +8,9 @@
 #include <string.h>
 
 #define PARTS 32	/* partial sums, unless the back end sets a number */
+/* rows of each of so many parts; with fewer rows there are half as many, since
+ * partial sums would be as much traffic as what they are of */
+#define FEW_ROWS 4
 
 /* ---- making ---- */
 
@@ -581,8 +584,10 @@ nest_has_node(const struct nest *n, node_id id)
 int64_t
 nest_parts(int64_t rows, int64_t most)
 {
-	int64_t parts = most ? most : PARTS;
-	int64_t per = (rows + parts - 1) / parts;
+	int64_t parts = most ? most : PARTS, per;
+
+	parts = most && rows < FEW_ROWS * most ? (most + 1) / 2 : parts;
+	per = (rows + parts - 1) / parts;
 
 	return rows < 1 ? 1 : (rows + per - 1) / per;
 }

@@ -16,7 +16,10 @@
 
 #include <string.h>
 
-#define PARTIAL_ELEMS 65536	/* most elements of a partial sum */
+/* most elements of a partial sum, if they are as many as a CPU's; and most of
+ * all partial sums together, if the back end says how many they are */
+#define PARTIAL_ELEMS 65536
+#define ALL_PARTIAL_ELEMS ((int64_t)16 << 20)
 
 bool
 nest_is_rowwise(const struct ir_node *node)
@@ -475,6 +478,8 @@ static bool
 sums_over_rows(struct rowwise *s, struct ir_type *rows, struct ir_type *inside)
 {
 	const struct nest *n = s->n;
+	const int64_t most = n->in.parts ? ALL_PARTIAL_ELEMS / n->in.parts
+					 : PARTIAL_ELEMS;
 	const struct ir_type *shape = n->in.k->work->shape;
 	const struct ir_type *in = ir_type(n->in.m,
 					   ir_args(n->in.m, s->node)[0]);
@@ -482,7 +487,7 @@ sums_over_rows(struct rowwise *s, struct ir_type *rows, struct ir_type *inside)
 
 	*rows = *inside = (struct ir_type){ 0 };
 	if (n->in.box || s->node->nargs != 1 || is_maximum(s, 0) ||
-	    row_count(n, &s->rows) > PARTIAL_ELEMS) {
+	    row_count(n, &s->rows) > most) {
 		return false;
 	}
 	for (i = 0; i < shape->ndims; i++) {

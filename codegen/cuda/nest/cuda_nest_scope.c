@@ -8,8 +8,14 @@
 #include <math.h>
 #include <string.h>
 
-/* most partial sums of a sum over rows: two blocks for each multiprocessor */
-#define PARTS 256
+/*
+ * Most partial sums of a sum over rows: four blocks for each multiprocessor of
+ * an H100.  A block waits for its row, and then in sums over itself, before it
+ * reads the next one: two of 256 threads, with two loads of 16 bytes each, have
+ * 16 KB on the way, while 3.35 TB/s with 700 ns of latency are 18 KB for each
+ * multiprocessor without a pause.
+ */
+#define PARTS 512
 
 struct nest *
 cu_nest_build(struct cu_kernel *k, const struct cu_nest *x,
