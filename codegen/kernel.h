@@ -113,7 +113,17 @@ struct cg_site {
 	/* mesh coordinates of a rank with these sizes */
 	const uint32_t *at;
 	struct cg_kernel *out;
+	const bool *apart;	/* as in struct memory; NULL: none are */
 };
+
+/* Elements from one row of a stored value to the next, of n elements each. */
+static inline int64_t
+cg_row_pitch(const struct ir_module *m, const bool *apart, value_id v,
+	     int64_t n)
+{
+	return apart && apart[v]
+		? ir_row_pitch((enum ir_dtype)ir_type(m, v)->dtype, n) : n;
+}
 
 /* An operand that is read through views: strides in memory. */
 struct cg_view {

@@ -103,7 +103,7 @@ static bool
 find_strides(struct view_walk *w, value_id v, struct cg_view *out)
 {
 	const struct ir_type *t = ir_type(w->s->m, v);
-	int64_t stride = 1;
+	int64_t stride = 1, size;
 	uint32_t i, j;
 
 	for (i = t->ndims; i-- > 0;) {
@@ -127,8 +127,9 @@ find_strides(struct view_walk *w, value_id v, struct cg_view *out)
 				(uint32_t)w->fixed[j].at;
 			out->moved[out->nmoved++].stride = stride;
 		}
-		stride *=
-			cg_local_size(w->s->m, w->s->at, t->dims[i], t->cut[i]);
+		size = cg_local_size(w->s->m, w->s->at, t->dims[i], t->cut[i]);
+		stride *= i + 1 < t->ndims ? size
+			: cg_row_pitch(w->s->m, w->s->apart, v, size);
 	}
 	return true;
 }

@@ -703,6 +703,13 @@ int64_t ir_most(const struct ir_module *m, int64_t size, uint32_t cut);
  * evenly over all ranks.
  */
 double ir_most_elems(const struct ir_module *m, const struct ir_type *t);
+/*
+ * Elements from one row to the next of rows of n elements that may lie apart.
+ * They begin at multiples of 128 bytes, as stages of tiles and lines of caches
+ * do, or else of 16, as tensor maps must (PTX ISA, "Tensor-map"), if at most a
+ * sixteenth of a row is added; else they are n.  A longer row never has less.
+ */
+int64_t ir_row_pitch(enum ir_dtype t, int64_t n);
 
 /*
  * The elements of a tensor that a rank has; they are row-major, as those of the

@@ -150,6 +150,24 @@ ir_most_elems(const struct ir_module *m, const struct ir_type *t)
 	return v;
 }
 
+int64_t
+ir_row_pitch(enum ir_dtype t, int64_t n)
+{
+	static const int64_t units[] = { 128, 16 };	/* bytes */
+	int64_t bits = ir_dtypes[t].bits;
+	size_t i;
+
+	for (i = 0; bits >= 8 && i < sizeof units / sizeof units[0]; i++) {
+		int64_t unit = 8 * units[i] / bits;
+		int64_t apart = num_ceil_div(n, unit) * unit;
+
+		if (16 * (apart - n) <= n) {
+			return apart;
+		}
+	}
+	return n;
+}
+
 void
 ir_local(const struct ir_module *m, const struct ir_type *t,
 	 const uint32_t *at, struct ir_local *out)

@@ -83,6 +83,7 @@ noinst_LIBRARIES += %D%/libpasses.a
 	%D%/memory/memory_pack.c \
 	%D%/memory/memory_parts.h \
 	%D%/memory/memory_print.c \
+	%D%/memory/memory_rows.c \
 	%D%/memory/memory_saves.c \
 	%D%/memory/memory_scratch.c \
 	%D%/memory/memory_slots.c \

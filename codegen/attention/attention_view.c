@@ -89,7 +89,7 @@ attn_view_memory(const struct attn *t, value_id v, bool keys, bool written,
 		 struct attn_view *out)
 {
 	struct attn_group *g = t->g;
-	const struct cg_site site = { g->m, g->a, g->at, g->out };
+	const struct cg_site site = { g->m, g->a, g->at, g->out, NULL };
 	const struct ir_type *type = ir_type(g->m, v);
 	int64_t stride[IR_MAX_DIMS];
 
@@ -128,7 +128,7 @@ bool
 attn_view_selected(const struct attn *t, value_id v, struct attn_view *out)
 {
 	struct attn_group *g = t->g;
-	const struct cg_site site = { g->m, g->a, g->at, g->out };
+	const struct cg_site site = { g->m, g->a, g->at, g->out, NULL };
 	const struct ir_node *n = ir_node(g->m, g->m->values.at[v].node);
 	const struct ir_type *rows, *index;
 	dim_id of;

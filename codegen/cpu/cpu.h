@@ -40,6 +40,7 @@ struct cg_cpu {
 	struct arena *a;	/* for all that is returned */
 	uint32_t at[IR_MAX_AXES + 1];	/* coordinates of one such rank */
 	uint32_t nfuncs;	/* that were emitted, for names */
+	const bool *apart;	/* as in struct memory; NULL: none are */
 	struct cg_panel_weights panels;	/* none, unless it is set */
 	struct ll_value *dot[32];	/* functions that contractions share */
 	VEC(struct cg_cpu_stream) streams;

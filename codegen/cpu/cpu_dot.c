@@ -51,6 +51,20 @@ lies_as(const struct dot *d, value_id v, const struct ir_factor *const *f)
 	return at == t->ndims;
 }
 
+/* Whether rows of the result lie as those of the sums do.  Sets how far apart
+ * they are. */
+static bool
+find_pitch(struct dot *d)
+{
+	const struct ir_module *m = d->c->m;
+	const bool *apart = d->c->apart;
+	const struct cg_dims *n = &d->dims[2];
+
+	d->pitch = cg_row_pitch(m, apart, d->value, d->n.size);
+	return !apart || !apart[d->value] ||
+	       (n->n == 1 && n->at[0] == ir_type(m, d->value)->ndims - 1);
+}
+
 /* The factors are those of the batch, of rows and of columns. */
 static void
 find_result(struct dot *d, node_id head, const struct ir_factor *const *f)
@@ -60,12 +74,15 @@ find_result(struct dot *d, node_id head, const struct ir_factor *const *f)
 	value_id v = cg_dot_summed(d->c->m, d->k, head, &sink);
 
 	d->result = DOT_BOX;
-	if (f32 && d->k->nodes.n == 1 && kernel_makes(d->k, d->value)) {
+	d->pitch = d->n.size;
+	if (f32 && d->k->nodes.n == 1 && kernel_makes(d->k, d->value) &&
+	    find_pitch(d)) {
 		d->result = DOT_STORE;
 		d->target = cg_operand(d->c->a, d->out, d->value, 0, true);
 		d->far_bytes = 4;
 	} else if (v && lies_as(d, v, f)) {
 		d->target = cg_operand(d->c->a, d->out, 0, sink, true);
+		d->pitch = d->n.size;
 		d->far_bytes = f32 ? 4 : 2;
 		if (f32) {
 			d->result = DOT_ADD;

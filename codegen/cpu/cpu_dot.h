@@ -243,6 +243,7 @@ struct dot {
 	enum dot_result result;
 	uint32_t target;	/* the operand that tiles end up in */
 	int64_t far_bytes;	/* of its elements; 0: there is none */
+	int64_t pitch;	/* elements from one of its rows to the next */
 	uint32_t old;		/* ADD: a number, 0 if it is to be stored */
 	uint32_t parts;		/* of B in panels that are packed: dot_pack */
 	bool whole_last;	/* the epilogue needs whole last dims */

@@ -502,9 +502,9 @@ put_target(const struct dot_body *b, struct dot_item *t)
 	struct ll_value *at;
 
 	if (d->far_bytes) {
-		t->far_ld = ll_i64(l, d->far_bytes * d->n.size);
+		t->far_ld = ll_i64(l, d->far_bytes * d->pitch);
 		at = ll_mul_n(l, t->batch, d->m.size);
-		at = ll_mul_n(l, ll_add(l, at, t->m.start), d->n.size);
+		at = ll_mul_n(l, ll_add(l, at, t->m.start), d->pitch);
 		at = ll_mul_n(l, ll_add(l, at, t->n.start), d->far_bytes);
 		t->far = ll_plus(l, cg_cpu_at(d->c, b->func, d->target), at);
 	}

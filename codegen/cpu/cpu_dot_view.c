@@ -12,7 +12,7 @@
 struct cg_site
 dot_site(const struct cg_cpu *c, struct cg_kernel *out)
 {
-	return (struct cg_site){ c->m, c->a, c->at, out };
+	return (struct cg_site){ c->m, c->a, c->at, out, c->apart };
 }
 
 /* Of 8 bits, multiplied in f32 or as pairs of bf16; tiles of AMX are packed
@@ -31,7 +31,7 @@ narrow_panel(struct cg_cpu *c, struct cg_panel *out)
 bool
 cg_cpu_panel(struct cg_cpu *c, value_id v, struct cg_panel *out)
 {
-	const struct cg_site site = { c->m, c->a, c->at, NULL };
+	const struct cg_site site = dot_site(c, NULL);
 	enum ir_dtype dtype = (enum ir_dtype)ir_type(c->m, v)->dtype;
 	struct dot_unit u;
 

@@ -29,7 +29,7 @@ emit_build(struct emit_target *a, const struct cg_nest *x,
 {
 	struct cg_cpu *c = a->c;
 	struct nest *n = arena_alloc(c->a, sizeof *n);
-	struct cg_site site = { c->m, c->a, c->at, a->out };
+	struct cg_site site = { c->m, c->a, c->at, a->out, c->apart };
 	struct nest_input in = *like;
 	struct nest_leaf *leaves = arena_alloc(c->a, sizeof *leaves *
 					       (x->leaves.n + 1));

@@ -138,6 +138,7 @@ struct cg_cuda {
 	/* mesh coordinates of one of these ranks */
 	uint32_t at[IR_MAX_AXES + 1];
 	uint32_t nfuncs;	/* kernels so far, for names */
+	const bool *apart;	/* as in struct memory; NULL: none are */
 	/*
 	 * Multiprocessors of the device, at least 1.  Tiles, parts of k and
 	 * grids of blocks that take one item after another are chosen for so

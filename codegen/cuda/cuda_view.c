@@ -6,7 +6,8 @@
 struct cg_site
 cu_site(const struct cu_kernel *k)
 {
-	return (struct cg_site){ k->c->m, k->c->a, k->c->at, k->out };
+	return (struct cg_site){ k->c->m, k->c->a, k->c->at, k->out,
+				 k->c->apart };
 }
 
 bool
@@ -44,11 +45,13 @@ cu_view_whole(struct cu_kernel *k, const struct cg_view *v)
 {
 	const struct cg_operand *o = &k->out->operands.at[v->operand];
 	const struct ir_type *t = ir_type(k->c->m, o->value);
-	int64_t n = 1;
+	int64_t n = 1, size;
 	uint32_t i;
 
 	for (i = 0; i < t->ndims; i++) {
-		n *= cu_local_size(k->c, t->dims[i], t->cut[i]);
+		size = cu_local_size(k->c, t->dims[i], t->cut[i]);
+		n *= i + 1 < t->ndims ? size
+			: cg_row_pitch(k->c->m, k->c->apart, o->value, size);
 	}
 	return n;
 }

@@ -135,6 +135,7 @@ struct cg_code {
 	struct arena *a;
 	struct kernels *const *all;
 	struct cg_panel_weights panels;	/* none, unless it serves */
+	const bool *apart;	/* by value: see memory_apart */
 	struct memory mem;
 	struct intern keys;	/* kernels as text */
 	VEC(struct host_kernel *) kernels;	/* by key */

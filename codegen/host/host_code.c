@@ -178,6 +178,7 @@ cg_code_new(struct arena *a, const struct cg_input *in)
 	}
 	intern_init(&c->keys, a);
 	c->all = kernels_all(c->m, in->ranks->memo, a);
+	c->apart = memory_apart(c->m, c->all, a);
 	if (!find_kernels(c) || !cu_tiling_close(c->tiling, c->m) ||
 	    c->m->ctx->diags.errors != errors) {
 		cg_code_free(c);

@@ -81,11 +81,13 @@ int64_t
 host_bytes(const struct host_class *k, value_id v)
 {
 	const struct ir_type *t = ir_type(k->c->m, v);
-	int64_t n = 1;
+	int64_t n = 1, size;
 	uint32_t i;
 
 	for (i = 0; i < t->ndims; i++) {
-		n *= host_local(k, t->dims[i], t->cut[i]);
+		size = host_local(k, t->dims[i], t->cut[i]);
+		n *= i + 1 < t->ndims ? size
+			: cg_row_pitch(k->c->m, k->c->apart, v, size);
 	}
 	return (int64_t)((double)n * ir_elem_bytes(t->dtype));
 }

@@ -108,6 +108,14 @@ is_input(const struct canon *w, value_id v)
 	return false;
 }
 
+static void
+put_rows(struct canon *w, value_id v)
+{
+	if (w->c->apart[v]) {
+		buf_puts(&w->text, " apart");
+	}
+}
+
 /* A value in memory is a number; a view or a constant is written in full. */
 static void
 put_value(struct canon *w, value_id v)
@@ -130,6 +138,7 @@ put_value(struct canon *w, value_id v)
 				   (long long)panel.row);
 		}
 	}
+	put_rows(w, v);
 }
 
 static void
@@ -148,6 +157,7 @@ put_node(struct canon *w, node_id id)
 	for (i = 0; i < n->nresults; i++) {
 		VEC_PUSH(w->c->a, &w->values, n->result + i);
 		put_type(w, ir_type(w->c->m, n->result + i));
+		put_rows(w, n->result + i);
 	}
 	buf_putc(&w->text, ')');
 }

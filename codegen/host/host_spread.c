@@ -319,9 +319,11 @@ new_class(struct cg_code *c, uint32_t pipe, uint32_t number,
 
 	memcpy(k.at, at, sizeof k.at);
 	k.cpu = (struct cg_cpu){ .m = c->m, .ll = c->ll, .a = c->a,
+				 .apart = c->apart,
 				 .panels = c->panels };
 	memcpy(k.cpu.at, at, sizeof k.cpu.at);
 	k.cuda = (struct cg_cuda){ .m = c->m, .a = c->a, .arch = c->arch,
+				   .apart = c->apart,
 				   .units = least_units(c->in.target),
 				   .tiling = c->tiling };
 	memcpy(k.cuda.at, at, sizeof k.cuda.at);

@@ -156,6 +156,7 @@ struct nest_input {
 	bool moves[IR_MAX_DIMS];	/* the box's first index is not 0 */
 	/* mesh coordinates of a rank with these sizes */
 	const uint32_t *at;
+	const bool *apart;	/* as in struct memory; NULL: none are */
 	value_id only;		/* store only this value, in a temp */
 	bool bare;		/* no roots: the caller pulls values itself */
 	int64_t parts;		/* most partial sums; 0: as many as a CPU's */
@@ -274,8 +275,9 @@ struct nest_env {
 void nest_env_bind(struct nest_env *env, dim_id d, nest_id at);
 void nest_env_init(const struct nest *n, value_id v, const nest_id *at,
 		   struct nest_env *env);
-/* The offset of an element in a stored tensor, row-major. */
-nest_id nest_offset(struct nest *n, const struct ir_type *t,
+/* The offset of an element in a stored tensor, row-major; v: the value that is
+ * stored, whose rows may lie apart, or 0. */
+nest_id nest_offset(struct nest *n, value_id v, const struct ir_type *t,
 		    const nest_id *at);
 /* The same in one that lies in panels. */
 nest_id nest_panel_offset(struct nest *n, const struct ir_type *t,

@@ -59,30 +59,38 @@ nest_operand(struct nest *n, const struct ir_node *node, uint32_t k,
 	return n->value_at(n, v, at);
 }
 
-/* The offset along dims from..to, as if there were no others; *size: of all of
- * these. */
+/* The offset along dims from..to, where positions of the last one are `size`
+ * apart. */
 static nest_id
 offset_along(struct nest *n, const struct ir_type *t, const nest_id *at,
-	     uint32_t from, uint32_t to, int64_t *size)
+	     uint32_t from, uint32_t to, int64_t size)
 {
 	nest_id e = nest_int(n, 0);
 	uint32_t i;
 
-	*size = 1;
 	for (i = to; i-- > from; ) {
 		e = nest_binary(n, NEST_ADD, e, nest_binary(n, NEST_MUL, at[i],
-						nest_int(n, *size)));
-		*size *= nest_local_size(n, t->dims[i], t->cut[i]);
+						nest_int(n, size)));
+		size *= nest_local_size(n, t->dims[i], t->cut[i]);
 	}
 	return e;
 }
 
 nest_id
-nest_offset(struct nest *n, const struct ir_type *t, const nest_id *at)
+nest_offset(struct nest *n, value_id v, const struct ir_type *t,
+	    const nest_id *at)
 {
-	int64_t size;
+	uint32_t last = t->ndims - 1u;
+	int64_t row;
+	nest_id e;
 
-	return offset_along(n, t, at, 0, t->ndims, &size);
+	if (!v || !n->in.apart || !n->in.apart[v]) {
+		return offset_along(n, t, at, 0, t->ndims, 1);
+	}
+	row = nest_local_size(n, t->dims[last], t->cut[last]);
+	e = offset_along(n, t, at, 0, last,
+			 cg_row_pitch(n->in.m, n->in.apart, v, row));
+	return nest_binary(n, NEST_ADD, e, at[last]);
 }
 
 /* a * x + b */
@@ -106,8 +114,8 @@ nest_panel_offset(struct nest *n, const struct ir_type *t, const nest_id *at,
 		i--;
 		size *= nest_local_size(n, t->dims[i], t->cut[i]);
 	}
-	k = offset_along(n, t, at, i, t->ndims, &size);
-	row = offset_along(n, t, at, 0, i, &size);
+	k = offset_along(n, t, at, i, t->ndims, 1);
+	row = offset_along(n, t, at, 0, i, 1);
 	lane = nest_binary(n, NEST_REM, row, lanes);
 	row = nest_binary(n, NEST_DIV, row, lanes);
 	elem = nest_binary(n, NEST_REM, k, words);

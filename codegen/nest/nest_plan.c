@@ -96,7 +96,8 @@ add_root(struct nest *n, value_id v, node_id sink)
 		VEC_PUSH(n->in.a, &n->temps, temp);
 	}
 	root.memory = nest_add_memory(n, m);
-	root.place = nest_offset(n, t, at);
+	root.place = nest_offset(n, m.where == NEST_OPERAND ? m.value : 0, t,
+				 at);
 	root.stage = nest_at(n, root.value)->stage;
 	VEC_PUSH(n->in.a, &n->roots, root);
 	return true;

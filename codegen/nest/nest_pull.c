@@ -42,7 +42,8 @@ from_memory(struct nest *n, value_id v, const nest_id *at)
 	nest_id where;
 
 	where = n->in.panel && n->in.panel(n->in.machine, v, &panel)
-		? nest_panel_offset(n, t, at, &panel) : nest_offset(n, t, at);
+		? nest_panel_offset(n, t, at, &panel)
+		: nest_offset(n, v, t, at);
 	return load(n, nest_add_memory(n, m), where);
 }
 

@@ -326,7 +326,7 @@ row_offset(struct rowwise *s, const struct nest_env *env)
 	for (i = 0; i < s->rows.ndims; i++) {
 		at[i] = nest_env_at(env, s->rows.dims[i]);
 	}
-	return nest_offset(s->n, &s->rows, at);
+	return nest_offset(s->n, 0, &s->rows, at);
 }
 
 static int64_t

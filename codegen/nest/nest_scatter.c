@@ -117,7 +117,7 @@ add_root(struct nest_scatter *s, node_id sink, bool stores,
 	root.add = sink && ir_node(n->in.m, sink)->op == IR_ACCUMULATE;
 	root.old = root.add && stores ? nest_has_old(n, sink) : 0;
 	root.memory = nest_add_memory(n, m);
-	root.place = nest_offset(n, t, at);
+	root.place = nest_offset(n, m.value, t, at);
 	s->all |= !root.add && !ir_is(s->node->op, IRF_KEEPS);
 	VEC_PUSH(n->in.a, &n->roots, root);
 }

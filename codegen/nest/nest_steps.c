@@ -32,6 +32,7 @@ nest_input_site(struct nest_input *in, const struct cg_site *s)
 	in->m = s->m;
 	in->a = s->a;
 	in->at = s->at;
+	in->apart = s->apart;
 	in->pieces = ask_pieces;
 	in->number = ask_number;
 	in->user = arena_dup(s->a, s, sizeof *s);

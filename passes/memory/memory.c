@@ -391,6 +391,7 @@ find_buffers(struct memory_work *w, struct kernels *const *all)
 	out->stage = arena_alloc(w->a, r->nstages * sizeof *out->stage);
 	out->rank = arena_alloc(w->a, r->npipes * sizeof *out->rank);
 	work_init(w);
+	out->apart = memory_apart(w->m, out->kernels, w->a);
 	memory_tensors(w);
 	run_all(w);
 }

@@ -161,6 +161,7 @@ struct memory {
 	uint32_t offload;	/* of the plan: enum plan_offloaded */
 	VEC(struct memory_buffer) buffers;
 	struct memory_value *value;	/* by value */
+	const bool *apart;	/* see memory_apart */
 	uint32_t *tensor;	/* by node that names one: buffer, plus 1 */
 	VEC(struct memory_carry) carries;
 	VEC(struct memory_pool) pools;
@@ -221,6 +222,19 @@ struct memory_moment {
 struct memory_moment *memory_history(const struct memory *mem,
 				     const struct sched_list *l,
 				     struct arena *a);
+
+/* ---- memory_rows.c ---------------------------------------------------- */
+
+/*
+ * By value: whether its rows lie ir_row_pitch apart, of these kernels by
+ * function.
+ */
+bool *memory_apart(const struct ir_module *m, struct kernels *const *all,
+		   struct arena *a);
+/* Bytes of a value on the rank that has most of it, with what is between
+ * rows; `apart` is that of memory_apart. */
+double memory_value_bytes(const struct ir_module *m, const bool *apart,
+			  value_id v);
 
 /* ---- memory_slots.c --------------------------------------------------- */
 

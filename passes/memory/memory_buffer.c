@@ -21,19 +21,22 @@ memory_count(const struct ir_module *m, const struct ir_node *repeat)
 static int64_t
 aligned(const struct memory_work *w, value_id v)
 {
-	double bytes = kernel_reserved_bytes(w->m, v);
+	double bytes = memory_value_bytes(w->m, w->out->apart, v);
 	int64_t n = bytes < MOST ? (int64_t)bytes : (int64_t)MOST;
 
 	n = (n + MEMORY_ALIGN - 1) / MEMORY_ALIGN * MEMORY_ALIGN;
 	return n ? n : MEMORY_ALIGN;
 }
 
-/* Kept by type, since many values have the same one. */
+/* Kept by type, since many values have the same one, unless rows lie apart. */
 int64_t
 memory_bytes(const struct memory_work *w, value_id v)
 {
 	int64_t *bytes = &w->bytes[w->m->values.at[v].type];
 
+	if (w->out->apart[v]) {
+		return aligned(w, v);
+	}
 	if (!*bytes) {
 		*bytes = aligned(w, v);
 	}

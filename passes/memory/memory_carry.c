@@ -102,8 +102,9 @@ memory_in_place(const struct memory_work *w, const struct kernel *k, value_id v,
 		return false;
 	}
 	if ((k->kind != KERNEL_MAP && k->kind != KERNEL_COLLECTIVE) ||
-	    w->viewed[v] || from->ndims != to->ndims ||
-	    from->dtype != to->dtype || from->routed != to->routed) {
+	    w->viewed[v] || w->out->apart[v] != w->out->apart[made] ||
+	    from->ndims != to->ndims || from->dtype != to->dtype ||
+	    from->routed != to->routed) {
 		return false;
 	}
 	for (i = 0; i < from->ndims; i++) {

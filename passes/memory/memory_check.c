@@ -156,7 +156,7 @@ spot_of(struct checker *c, value_id v, const struct memory_iterations *at,
 	struct memory_spot *spot)
 {
 	const struct memory_rank *r = &c->mem->rank[c->pipe];
-	double bytes = kernel_reserved_bytes(c->m, v);
+	double bytes = memory_value_bytes(c->m, c->mem->apart, v);
 
 	if (!memory_where(&c->run, v, at, spot)) {
 		fail(c, v, "has no place");
@@ -177,7 +177,7 @@ spot_of(struct checker *c, value_id v, const struct memory_iterations *at,
 static int64_t
 size_of(const struct checker *c, value_id v)
 {
-	return (int64_t)kernel_reserved_bytes(c->m, v);
+	return (int64_t)memory_value_bytes(c->m, c->mem->apart, v);
 }
 
 static void

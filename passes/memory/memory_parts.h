@@ -1,8 +1,9 @@
 /*
  * Private to memory*.c: the state of a memory plan while it is made, and what
- * its files call of each other.  memory.c calls memory_tensors.c, then for
- * each function memory_temps.c, which calls memory_saves.c and memory_carry.c,
- * then memory_slots.c and memory_wait.c; all of them call memory_buffer.c.
+ * its files call of each other.  memory.c calls memory_rows.c and
+ * memory_tensors.c, then for each function memory_temps.c, which calls
+ * memory_saves.c and memory_carry.c, then memory_slots.c and memory_wait.c; all
+ * of them call memory_buffer.c.
  */
 #ifndef PASSES_MEMORY_PARTS_H
 #define PASSES_MEMORY_PARTS_H

@@ -17,13 +17,15 @@ cu_dot_find_result(struct cu_dot *d, node_id head)
 
 	d->whole_last = cg_dot_whole_last(m, d->x, head);
 	d->result = CU_DOT_BOX;
+	d->pitch = d->n.size;
 	if (d->x->nodes.n == 1 && kernel_makes(d->x, d->value) &&
-	    d->dtype != IR_F64) {
+	    d->dtype != IR_F64 && cu_dot_find_pitch(d, d->value)) {
 		d->result = CU_DOT_STORE;
 		d->target = cg_operand(a, d->k->out, d->value, 0, true);
 	} else if (d->dtype == IR_F32 &&
 		   cg_dot_summed(m, d->x, head, &sink) == d->value) {
 		d->result = CU_DOT_ADD;
+		d->pitch = d->n.size;
 		d->target = cg_operand(a, d->k->out, 0, sink, true);
 		d->added = d->target;
 		d->sink = sink;

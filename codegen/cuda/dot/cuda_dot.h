@@ -138,6 +138,7 @@ struct cu_dot {
 	enum cu_dot_result result;
 	/* STORE, ADD: the operand that is written, row-major batch, m, n */
 	uint32_t target, added;	/* ADD: what the sums are added to */
+	int64_t pitch;	/* elements from one of their rows to the next */
 	/* ADD: the sum of gradients that this is, which may hold nothing yet;
 	 * 0: it is a residual */
 	node_id sink;
@@ -162,7 +163,10 @@ struct cu_dot {
  * but loop nests can make. */
 bool cu_dot_find(struct cu_kernel *k, const struct kernel *x,
 		 struct cu_dot *d);
-/* Sets result, target and whole_last: what becomes of the sums. */
+/* cuda_dot_where.c: whether v, of the result's type, can be the target: its
+ * rows are those of the sums.  Sets the pitch. */
+bool cu_dot_find_pitch(struct cu_dot *d, value_id v);
+/* Sets result, target, pitch and whole_last: what becomes of the sums. */
 void cu_dot_find_result(struct cu_dot *d, node_id head);
 /* Finds how operand `which` lies, the value v.  False: it cannot be read. */
 bool cu_dot_view(struct cu_dot *d, int which, value_id v);

@@ -322,6 +322,14 @@ is_dense(const struct cu_dot *d)
 	       2 * d->over.size >= dot90_stages(d) * dot90_k(d);
 }
 
+static bool
+is_apart_as(const struct cu_dot *d, value_id a, value_id b)
+{
+	const bool *apart = d->k->c->apart;
+
+	return !apart || apart[a] == apart[b];
+}
+
 /* The operand that lies as the result does, if all that follows is to add it:
  * a residual. */
 static void
@@ -351,7 +359,9 @@ find_added(struct cu_dot *d)
 	    t->dtype != d->dtype || t->ndims != s->ndims ||
 	    memcmp(t->dims, s->dims, t->ndims * sizeof *t->dims) != 0 ||
 	    !cu_view_of(d->k, x, other, &v) || v.stored != other ||
-	    v.offset != 0 || !cu_view_aligned(d->k, &v)) {
+	    v.offset != 0 || !cu_view_aligned(d->k, &v) ||
+	    !is_apart_as(d, other, n->result) ||
+	    !cu_dot_find_pitch(d, n->result) || d->pitch % 8 != 0) {
 		return;
 	}
 	d->result = CU_DOT_ADD;
@@ -359,7 +369,7 @@ find_added(struct cu_dot *d)
 	d->target = cg_operand(d->k->c->a, d->k->out, n->result, 0, true);
 }
 
-/* 16-bit results whose rows are multiples of 16 bytes need no nest. */
+/* 16-bit results whose rows begin at multiples of 16 bytes need no nest. */
 static void
 find_rounded(struct cu_dot *d)
 {
@@ -370,15 +380,16 @@ find_rounded(struct cu_dot *d)
 				  &sink) == d->value;
 
 	if (d->result == CU_DOT_STORE && d->dtype != IR_F32 &&
-	    !(half && d->n.size % 8 == 0)) {
+	    !(half && d->pitch % 8 == 0)) {
 		d->result = CU_DOT_BOX;
 	}
 	if (d->result == CU_DOT_BOX && half && d->n.size % 8 == 0 && adds) {
 		d->result = CU_DOT_ADD;
+		d->pitch = d->n.size;
 		d->target = cg_operand(d->k->c->a, d->k->out, 0, sink, true);
 		d->added = d->target;
 		d->sink = sink;
-	} else if (d->result == CU_DOT_BOX && half && d->n.size % 8 == 0) {
+	} else if (d->result == CU_DOT_BOX && half) {
 		find_added(d);
 	}
 }

@@ -45,7 +45,7 @@ static void
 put_pair(struct cu_func *f, const struct dot90 *p, const char *end, bool add)
 {
 	const struct cu_dot *d = p->d;
-	bool pairs = d->n.size % 2 == 0;
+	bool pairs = d->n.size % 2 == 0 && d->pitch % 2 == 0;
 	int i;
 
 	if (pairs) {
@@ -106,6 +106,7 @@ put_rows(struct cu_func *f, const struct dot90 *p, const struct cu_place *m,
 	 bool add)
 {
 	long long n = (long long)p->d->n.size;
+	long long pitch = (long long)p->d->pitch;
 	int64_t i;
 
 	put_row(f, p, add);
@@ -115,7 +116,7 @@ put_rows(struct cu_func *f, const struct dot90 *p, const struct cu_place *m,
 
 		cu_line(f, "if (r0 + %lld < %s) {", row, m->live);
 		cu_line(f, "%s(to + %lld, d + %lld, lc, %lld - n0);",
-			dot90_func(f, p, add ? "add_row" : "row"), row * n,
+			dot90_func(f, p, add ? "add_row" : "row"), row * pitch,
 			(long long)(i / 2 * p->cols / 2 + i % 2 * 2), n);
 		cu_line(f, "}");
 	}
@@ -130,7 +131,7 @@ put_direct(struct cu_func *f, const struct dot90 *p,
 
 	cu_line(f, "f32 *to = (f32 *)%s + ((i64)batch * %lld + m0 + r0) * %lld "
 		"+ n0;", cu_operand(f, d->target), (long long)d->m.size,
-		(long long)d->n.size);
+		(long long)d->pitch);
 	if (add) {
 		cu_line(f, "if (%s) {", cu_old(f, d->sink));
 		put_rows(f, p, m, true);
@@ -265,8 +266,9 @@ load_added(struct cu_func *f, const struct cu_dot *d)
 }
 
 /*
- * Rounds to 16 bits; a thread has 8 columns of a row at a time.  What it adds
- * to is loaded first, all of it.
+ * Rounds to 16 bits; a thread has 8 columns of a row at a time, the last of
+ * which may be what lies between two rows.  What it adds to is loaded first,
+ * all of it.
  */
 static void
 put_rounded(struct cu_func *f, const struct dot90 *p,
@@ -276,6 +278,7 @@ put_rounded(struct cu_func *f, const struct dot90 *p,
 	const char *type = cu_elem_type(d->dtype);
 	bool add = d->result == CU_DOT_ADD;
 	long long n = (long long)d->n.size, eights = (long long)p->part / 8;
+	long long pitch = (long long)d->pitch;
 	long long turns = (WARP_ROWS * eights + 31) / 32;
 	int i;
 
@@ -284,7 +287,8 @@ put_rounded(struct cu_func *f, const struct dot90 *p,
 	}
 	cu_line(f, "u32x4 v[%lld];", turns);
 	cu_line(f, "const i64 first = (((i64)batch * %lld + m0) * %lld + part "
-		"* %lld) * 2;", (long long)d->m.size, n, (long long)p->part);
+		"* %lld) * 2;", (long long)d->m.size, pitch,
+		(long long)p->part);
 	for (i = add ? 0 : 1; i < 2; i++) {
 		buf_puts(&f->text, "#pragma unroll\n");
 		cu_line(f, "for (int t = 0; t < %lld; t++) {", turns);
@@ -293,7 +297,7 @@ put_rounded(struct cu_func *f, const struct dot90 *p,
 		cu_line(f, "const int c = e %% %lld * 8;", eights);
 		cu_line(f, "char *const at = %s + first + ((i64)(warp_row + "
 			"r) * %lld + c) * 2;", cu_operand(f, i == 0
-			? d->added : d->target), n);
+			? d->added : d->target), pitch);
 		cu_line(f, "if (r < %d && warp_row + r < %s%s) {", WARP_ROWS,
 			m->live, n % p->part == 0 ? ""
 			: arena_printf(f->k->c->a, " && part * %lld + c < %lld",

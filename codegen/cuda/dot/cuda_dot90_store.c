@@ -35,7 +35,7 @@ boxes_suit(struct dot90 *p, enum cu_dot_result result)
 
 	p->box = 0;
 	if (d->result != result || cu_elem_bytes(d->dtype) != 2 ||
-	    d->n.size % 8 != 0 ||
+	    d->pitch % 8 != 0 ||
 	    (p->split.chunks > 1 && p->split.most != p->rows)) {
 		/* a box might hold rows of another tile */
 		return false;
@@ -45,7 +45,7 @@ boxes_suit(struct dot90 *p, enum cu_dot_result result)
 		.operand = d->target,
 		.elem = d->dtype == IR_BF16 ? RT_ELEM_BF16 : RT_ELEM_F16,
 		.ndims = all > 1 ? 3 : 2, .size = { d->n.size, rows, all },
-		.stride = { 0, 2 * d->n.size, 2 * d->n.size * rows },
+		.stride = { 0, 2 * d->pitch, 2 * d->pitch * rows },
 		.box = { cols, BOX_ROWS, 1 }, .swizzle = 2 * cols
 	};
 	return true;

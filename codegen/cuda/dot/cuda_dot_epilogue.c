@@ -101,6 +101,7 @@ store_pairs(struct cu_func *f, const struct cu_dot *d,
 	    const char *at, const char *to, enum ir_dtype t, bool add)
 {
 	bool two = in_twos(b->cols, &d->dims[2], d->n.size) &&
+		   d->pitch % 2 == 0 &&
 		   cu_elem_bytes(t) > 1;
 
 	cu_pairs_begin(f, l);
@@ -200,8 +201,12 @@ sum_alone(struct cu_dot *d)
 	cu_line(&f, "const i64 i = (i64)BLOCK_X * %d + TID;", SUM_THREADS);
 	cu_line(&f, "if (i < %lld) {", (long long)elems);
 	add_parts(&f, d, "i");
-	at = arena_printf(d->k->c->a, "((%s *)%s)[i]", cu_elem_type(d->dtype),
-			  cu_operand(&f, d->target));
+	at = d->pitch == d->n.size ? "i"
+		: arena_printf(d->k->c->a, "i / %lld * %lld + i %% %lld",
+			       (long long)d->n.size, (long long)d->pitch,
+			       (long long)d->n.size);
+	at = arena_printf(d->k->c->a, "((%s *)%s)[%s]", cu_elem_type(d->dtype),
+			  cu_operand(&f, d->target), at);
 	if (d->result == CU_DOT_ADD) {
 		cu_line(&f, "if (%s) {", cu_old(&f, d->sink));
 		cu_line(&f, "sum += %s;", at);

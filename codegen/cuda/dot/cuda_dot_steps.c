@@ -110,7 +110,7 @@ finish(struct cu_func *f, const struct cu_dot *d, const struct cu_loop *l,
 				   row);
 	}
 	to = arena_printf(a, "(i64)(%s) * %lld + n0", row,
-			  (long long)d->n.size);
+			  (long long)(waits ? d->n.size : d->pitch));
 	if (waits) {
 		cu_pairs_store(f, d, l, b, arena_printf(a, "(a.shared + %lld)",
 				(long long)d->parts), to, IR_F32, false);

@@ -89,6 +89,23 @@ cu_view_width(struct cu_kernel *k, const struct cg_view *v, int64_t most)
 	return most;
 }
 
+/* ---- rows of the result ---- */
+
+bool
+cu_dot_find_pitch(struct cu_dot *d, value_id v)
+{
+	const struct cg_cuda *c = d->k->c;
+	const struct ir_type *t = ir_type(c->m, v);
+	const struct cg_dims *n = &d->dims[2];
+
+	d->pitch = d->n.size;
+	if (!c->apart || !c->apart[v]) {
+		return true;
+	}
+	d->pitch = cg_row_pitch(c->m, c->apart, v, d->n.size);
+	return n->n == 1 && n->at[0] == t->ndims - 1;
+}
+
 /* ---- blocks that are boxes ---- */
 
 /* Whether blocks of that many positions, one after another, are boxes. */

@@ -32,7 +32,7 @@ begins_on(const struct cu_emit *e, uint32_t memory)
 	const struct nest_memory *m = &e->n->memory.at[memory];
 	struct ir_module *mod = e->n->in.m;
 	const struct ir_type *t;
-	int64_t bytes;
+	int64_t bytes, size;
 	uint32_t i;
 
 	switch (m->where) {
@@ -43,7 +43,10 @@ begins_on(const struct cu_emit *e, uint32_t memory)
 						m->sink))[0] : m->value);
 		bytes = memory_bytes(e, memory);
 		for (i = 0; i < t->ndims; i++) {
-			bytes *= nest_local_size(e->n, t->dims[i], t->cut[i]);
+			size = nest_local_size(e->n, t->dims[i], t->cut[i]);
+			bytes *= i + 1 < t->ndims ? size
+				: cg_row_pitch(mod, e->n->in.apart, m->value,
+					       size);
 		}
 		return bytes % 16 == 0 ? 16 : bytes % 8 == 0 ? 8 : 4;
 	case NEST_TEMP:

@@ -26,6 +26,22 @@ if today 5; then
 	grep -q 'tc_mma_f16_left(dv, ' gpu/kernels/*.cu ||
 		bad 'no gradients of attention by tcgen05'
 fi
+# An odd vocabulary, whole and in uneven pieces: rows of scores lie apart, so
+# that both gradients of the head are loaded by the copying unit, or 16 bytes at a
+# time.
+odd()
+{
+	begin tiny-dense 's/dtype f32/dtype bf16/;s/vocab = 256/vocab = 283/'
+	on h100x1 dp=1 sm_90a 2e-2
+	grep -q '\* 288 ' gpu/kernels/*.cu || bad 'rows of 283 that lie apart'
+	grep -q 'one by one' gpu/kernels/*.cu && bad 'copies one by one'
+	on h100x2 tp=2 sm_90a 2e-2
+	grep -q '\* 144 ' gpu/kernels/*.cu || bad 'rows of 142 that lie apart'
+	on a100x2 dp=2 sm_80 2e-2
+	grep -q 'one by one' gpu/kernels/*.cu && bad 'copies one by one'
+	on b200x1 dp=1 sm_100a 2e-2
+}
+! today 5 || odd
 # All gradients of attention by one kernel, which the plan names; where it does
 # not, nothing so small is predicted to gain by it.  Blocks add in turns, so the
 # bits do not depend on the order of threads and copies.

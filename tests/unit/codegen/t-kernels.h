@@ -194,6 +194,10 @@ tk_check(struct tk *t, double most)
 
 	tk_name_values(t);
 	tk_mesh(t);
+	if (t->rows_apart) {
+		tk_set_apart(t);
+		cpu.apart = t->apart;
+	}
 	t->name = arena_alloc(&t->c.perm, t->m->nodes.n * sizeof *t->name);
 	tk_start(t, &x);
 	t->o = t_object_begin(&t->c.perm, t->cpu ? t->cpu : t_cpu_next());

@@ -5,6 +5,9 @@
 #include "tests/unit/shared/t-left-out.h"
 #include "tests/unit/shared/t-nest-bodies.h"
 
+static bool rows_apart;	/* of what is checked */
+static uint32_t gaps;
+
 static void
 check(const char *mesh, const char *body, const char *type, const int *size,
       double most, uint32_t refused)
@@ -21,7 +24,9 @@ check(const char *mesh, const char *body, const char *type, const int *size,
 			    *mesh ? "layer stage0_forward()" : "model",
 			    put_types(&a, body, type));
 	tk_open_text(&t, NULL, text);
+	t.rows_apart = rows_apart;
 	tk_check(&t, most);
+	gaps += t.gaps;
 	if (t.refused != refused) {
 		fail_msg("%u kernels were refused: %s", t.refused, body);
 	}
@@ -75,6 +80,21 @@ test_split_models(void **state)
 	}
 }
 
+/* Rows lie apart, with NaNs in between. */
+static void
+test_apart(void **state)
+{
+	rows_apart = true;
+	gaps = 0;
+	test_maps(state);
+	test_rows(state);
+	test_moves(state);
+	test_sums_of_products(state);
+	rows_apart = false;
+	printf("%u operands with gaps\n", gaps);
+	assert_true(gaps > 20);
+}
+
 int
 main(void)
 {
@@ -86,6 +106,7 @@ main(void)
 		cmocka_unit_test(test_moves),
 		cmocka_unit_test(test_sums_of_products),
 		cmocka_unit_test(test_sinks),
+		cmocka_unit_test(test_apart),
 		cmocka_unit_test(test_models),
 		cmocka_unit_test(test_split_models),
 	};

@@ -134,6 +134,22 @@ test_checked(void **state)
 	finish(RT_EMU_CHECK);
 }
 
+/* Rows lie apart, with NaNs in between. */
+static void
+test_apart(void **state)
+{
+	static const char *const archs[] = { "sm_80", "sm_89" };
+	uint32_t i;
+
+	(void)state;
+	for (i = 0; i < 2; i++) {
+		begin(archs[i], 0);
+		all.apart = true;
+		random_texts(501 + 100 * i, 12);
+		finish(RT_EMU_CHECK);
+	}
+}
+
 static void
 test_boxes(void **state)
 {
@@ -843,6 +859,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_random),
 		cmocka_unit_test(test_checked),
+		cmocka_unit_test(test_apart),
 		cmocka_unit_test(test_boxes),
 		cmocka_unit_test(test_units),
 		cmocka_unit_test(test_promoted),

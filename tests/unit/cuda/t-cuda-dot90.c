@@ -565,9 +565,42 @@ test_heads(void **state)
 	tc_close(&c);
 }
 
+/*
+ * Rows of odd numbers of elements that lie apart: the copying unit loads and
+ * stores them all.  Between rows, where it must not read, are NaNs.
+ */
+static void
+test_apart(void **state)
+{
+	static const char *const behind[] = { STORE, BIASED, RESIDUAL, GROW };
+	static const char *const orders[] = { "kk", "kn", "mk", "mn" };
+	static const int sizes[][3] = { { 133, 265, 521 }, { 147, 139, 201 } };
+	struct tc c;
+	uint32_t i, j;
+
+	tc_open(&c, NULL, *state);
+	c.c.units = 2;
+	c.apart = true;
+	for (i = 0; i < 2; i++) {
+		for (j = 0; j < 4; j++) {
+			tc_text(&c, plain(&c.a, "bf16", sizes[i][0],
+					  sizes[i][1], sizes[i][2], orders[j],
+					  behind[(i + j) % 4]), 0.016);
+		}
+	}
+	c.c.units = 3;
+	tc_text(&c, plain(&c.a, "bf16", 640, 139, 1035, "kn", STORE), 0.016);
+	tc_text(&c, plain(&c.a, "tf32", 133, 139, 265, "kk", STORE), 0.004);
+	assert_int_equal(with_async(&c), 10);
+	/* bf16 that is stored, and what it is added to */
+	assert_true(with(&c, "tma_store") > 0);
+	tc_run(&c, RT_EMU_CHECK);
+	tc_close(&c);
+}
+
 #define ON(arch) \
 	BY(test_tiles, arch), BY(test_stored, arch), BY(test_parts, arch), \
-	BY(test_sums, arch), \
+	BY(test_sums, arch), BY(test_apart, arch), \
 	BY(test_registers, arch), BY(test_units, arch), \
 	BY(test_promoted, arch), \
 	BY(test_heads, arch), BY(test_blocks, arch), BY(test_wide, arch), \

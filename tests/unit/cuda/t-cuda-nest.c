@@ -116,6 +116,20 @@ test_bodies(void **state)
 	finish(0);
 }
 
+/* Rows lie apart, with NaNs in between. */
+static void
+test_apart(void **state)
+{
+	tc_open(&all, cu_nest_all, "sm_80");
+	all.apart = true;
+	test_maps(state);
+	test_rows(state);
+	test_moves(state);
+	test_sums_of_products(state);
+	test_long_rows(state);
+	finish(0);
+}
+
 /* ---- boxes ---- */
 
 #define BOX 8		/* of the last dim */
@@ -318,6 +332,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_bodies),
+		cmocka_unit_test(test_apart),
 		cmocka_unit_test(test_boxes),
 		cmocka_unit_test(test_compiles),
 		cmocka_unit_test(test_all_models),

@@ -40,6 +40,10 @@ struct tc {
 	double worst;
 	int64_t live[RT_LIVE];	/* rt_call.live */
 	struct rt_emu *emu;
+	bool apart;		/* rows of values lie apart */
+	/* a mistake is planted in maps: what lies between rows counts as part
+	 * of them, or rows lie side by side */
+	enum { TC_MAPS_RIGHT, TC_MAPS_WIDE, TC_MAPS_DENSE } maps;
 	bool unrun;	/* kernels are only compiled: values are not needed */
 	/* of grids whose blocks take one item after another; 0: as emitted */
 	int64_t blocks;
@@ -86,6 +90,7 @@ tc_emit(struct tc *c, struct tc_module *m, const struct kernel *k,
 	bool ok;
 
 	c->c.m = m->t.m;
+	c->c.apart = m->t.apart;
 	ok = c->emit ? cg_cuda_kernel_by(&c->c, k, c->emit, out, &why)
 		     : cg_cuda_kernel(&c->c, k, out, &why);
 	assert_true(ok || (why && *why));
@@ -201,6 +206,9 @@ tc_add(struct tc *c, struct tc_module *m, double most)
 	m->most = most;
 	tk_name_values(t);
 	tk_mesh(t);
+	if (c->apart) {
+		tk_set_apart(t);
+	}
 	t->name = arena_alloc(&t->c.perm, t->m->nodes.n * sizeof *t->name);
 	known = c->unrun || tc_known(c, m);
 	tk_start(t, &x);
@@ -241,6 +249,17 @@ tc_close(struct tc *c)
 
 /* ---- running ---- */
 
+/* Maps of bf16, as all are that rows lie apart in. */
+static inline void
+tc_plant_map(const struct tc *c, struct rt_map *map)
+{
+	if (c->maps == TC_MAPS_WIDE) {
+		map->size[0] = map->stride[1] / 2;
+	} else if (c->maps == TC_MAPS_DENSE) {
+		map->stride[1] = map->size[0] * 2;
+	}
+}
+
 static inline void
 tc_grid(struct tc *c, const struct tk_run *x, uint32_t image,
 	const struct cg_grid *g)
@@ -277,6 +296,7 @@ tc_grid(struct tc *c, const struct tk_run *x, uint32_t image,
 			map.stride[d] = m->stride[d];
 			map.box[d] = m->box[d];
 		}
+		tc_plant_map(c, &map);
 		if (rt_emu_map(args + maps + 128 * i, &map,
 			       x->at[m->operand], &err) != RT_OK) {
 			fail_msg("%s: %s", g->func, err.message);
@@ -323,7 +343,8 @@ tc_allow(struct tc *c, struct tk *t, const struct tk_run *x)
 	rt_emu_allow_none(c->emu);
 	for (i = 0; i < x->k->operands.n; i++) {
 		value_id v = tk_value(t, &x->k->operands.at[i]);
-		int64_t elems = t->elems[0][v];
+		int64_t elems = tk_spot(t, 0, &x->k->operands.at[i],
+					t->elems[0][v]);
 
 		rt_emu_allow(c->emu, x->at[i],
 			     tk_bytes(ir_type(t->m, v)->dtype, elems), &err);

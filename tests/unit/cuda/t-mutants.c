@@ -8,6 +8,9 @@
  * MUTANTS=all: all of them, as a table; MUTANTS=NAME: those of a case;
  * MUTANTS=3, which is the default: so many, drawn by MUTANTS_SEED or by the
  * day.  T_CUDA_DUMP=FOLDER/ keeps their texts.
+ *
+ * Rows of the cases `gaps` and `gaps_maps` lie apart; in the latter maps are
+ * wrong, which are no text: see tc.maps.
  */
 #include <ctype.h>
 #include <signal.h>
@@ -112,6 +115,16 @@ limit_time(void)
 	assert_int_equal(setrlimit(RLIMIT_CPU, &most), 0);
 }
 
+/* Plants a mistake in maps, if it is one. */
+static bool
+plant_maps(struct tc *c, const struct mutant *m)
+{
+	c->maps = strcmp(m->text, "size of maps") == 0 ? TC_MAPS_WIDE
+		: strcmp(m->text, "stride of maps") == 0 ? TC_MAPS_DENSE
+		: TC_MAPS_RIGHT;
+	return c->maps != TC_MAPS_RIGHT;
+}
+
 /* m NULL: as it is. */
 static void
 run_case(const struct case_of *x, const struct mutant *m)
@@ -129,6 +142,8 @@ run_case(const struct case_of *x, const struct mutant *m)
 	}
 	c.c.units = x->units ? x->units : c.c.units;
 	c.c.joint_scratch = strcmp(x->name, "joint") ? 0 : COST_JOINT_SCRATCH;
+	c.apart = strncmp(x->name, "gaps", 4) == 0;
+	any |= m && plant_maps(&c, m);
 	if (x->cluster) {
 		c.c.tiling = cu_tiling_open(&c.a, &in);
 		force_tile(&c, x);

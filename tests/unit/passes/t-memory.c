@@ -24,6 +24,37 @@
 
 #define PAIRS 150
 
+/* ---- rows that lie apart ---- */
+
+/* Aligned or dense, never much longer, and no longer row has less: ranks that
+ * have fewer positions lay theirs out in the bytes of the one with most. */
+static void
+test_row_pitch(void **state)
+{
+	static const enum ir_dtype types[] = { IR_F32, IR_BF16, IR_F8E4M3 };
+	int64_t n, last, pitch, bytes;
+	uint32_t i, odd = 0;
+
+	(void)state;
+	for (i = 0; i < 3; i++) {
+		last = 0;
+		for (n = 1; n < 5000; n++) {
+			pitch = ir_row_pitch(types[i], n);
+			bytes = pitch * ir_dtypes[types[i]].bits / 8;
+			assert_true(pitch >= n && 16 * pitch <= 17 * n);
+			assert_true(pitch == n || bytes % 16 == 0);
+			assert_true(pitch >= last);
+			odd += pitch == n && bytes % 16 != 0;
+			last = pitch;
+		}
+	}
+	assert_true(odd > 0 && odd < 600);
+	assert_int_equal(ir_row_pitch(IR_BF16, 50257), 50304);
+	assert_int_equal(ir_row_pitch(IR_BF16, 283), 288);
+	assert_int_equal(ir_row_pitch(IR_BF16, 20), 20);
+	assert_int_equal(ir_row_pitch(IR_INT4, 1001), 1001);
+}
+
 /* ---- the packer ---- */
 
 /* All pairs: no two that meet in time meet in space. */
@@ -686,6 +717,7 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_row_pitch),
 		cmocka_unit_test(test_pack_random),
 		cmocka_unit_test(test_pack_known),
 		cmocka_unit_test(test_arenas),

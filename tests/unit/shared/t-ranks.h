@@ -49,6 +49,10 @@ struct tk {
 	bool dots;		/* contractions alone, by cg_dot_steps */
 	uint32_t dotted, chosen;
 	bool attention;		/* kernels of attention too */
+	bool rows_apart;	/* calls tk_set_apart */
+	uint32_t gaps;		/* operands whose rows did lie apart */
+	/* by value, as in struct memory: see tk_set_apart; NULL: none are */
+	const bool *apart;
 	uint32_t turn;		/* 1: sums begin that did not with 0 */
 	double worst;
 	const char **name;	/* by node: in full, in its first iteration */
@@ -446,6 +450,51 @@ tk_bytes(uint8_t dtype, int64_t elems)
 	return (int64_t)((double)elems * ir_elem_bytes(dtype));
 }
 
+/* Whether a node stores what a kernel may read in the same place. */
+static inline bool
+tk_stores(const struct tk *t)
+{
+	node_id id;
+
+	for (id = 1; id < t->m->nodes.n; id++) {
+		if (ir_node(t->m, id)->op == IR_STORE) {
+			return true;
+		}
+	}
+	return false;
+}
+
+/* Rows of all values lie apart, unless a tensor is stored. */
+static inline void
+tk_set_apart(struct tk *t)
+{
+	bool *apart = arena_alloc(&t->c.perm, t->m->values.n);
+	value_id v;
+
+	for (v = 1; v < t->m->values.n && !tk_stores(t); v++) {
+		apart[v] = ir_type(t->m, v)->ndims > 1;
+	}
+	t->apart = apart;
+}
+
+/* Where element j of an operand lies. */
+static inline int64_t
+tk_spot(const struct tk *t, uint32_t r, const struct cg_operand *o, int64_t j)
+{
+	const struct ir_type *type;
+	uint32_t last;
+	int64_t row;
+
+	if (!t->apart || !o->value || !t->apart[o->value]) {
+		return j;
+	}
+	type = ir_type(t->m, o->value);
+	last = type->ndims - 1u;
+	row = cg_local_size(t->m, t->at[r], type->dims[last], type->cut[last]);
+	return row == 0 ? j : j % row + j / row *
+	       cg_row_pitch(t->m, t->apart, o->value, row);
+}
+
 /* Elements of a row of an int4. */
 static inline int64_t
 tk_row(const struct tk *t, uint32_t r, value_id v)
@@ -512,9 +561,15 @@ tk_operands(struct tk *t, uint32_t r, struct tk_run *x)
 		value_id v = tk_value(t, o);
 		uint8_t dtype = ir_type(t->m, v)->dtype;
 		int64_t elems = t->elems[r][v];
+		int64_t room = tk_spot(t, r, o, elems);
 
-		x->at[i] = malloc((size_t)elems * 8 + 64);
-		memset(x->at[i], 0xa5, (size_t)elems * 8 + 64);
+		x->at[i] = malloc((size_t)room * 8 + 64);
+		memset(x->at[i], 0xa5, (size_t)room * 8 + 64);
+		if (room != elems) {
+			/* between rows is what no sum may have */
+			t->gaps++;
+			memset(x->at[i], 0xff, (size_t)tk_bytes(dtype, room));
+		}
 		x->old[i] = arena_alloc(&t->c.perm, (size_t)(elems + 1) * 8);
 		assert_non_null(t->seen[r][v]);
 		if (dtype == IR_INT4) {
@@ -527,8 +582,10 @@ tk_operands(struct tk *t, uint32_t r, struct tk_run *x)
 					     : t->seen[r][v][j];
 
 			if (o->sink || !o->written) {
-				tk_put(dtype, x->at[i], j, old);
-				x->old[i][j] = tk_get(dtype, x->at[i], j);
+				tk_put(dtype, x->at[i], tk_spot(t, r, o, j),
+				       old);
+				x->old[i][j] = tk_get(dtype, x->at[i],
+						      tk_spot(t, r, o, j));
 			}
 		}
 	}
@@ -677,7 +734,7 @@ tk_compare(struct tk *t, const struct tk_kernel *k, uint32_t r,
 			more = adds ? x->old[i][j] : 0;
 			/* also of a sum that begins, as tk_operands has it */
 			scale = fmax(scale, adds ? 0.4 : 0);
-			got = tk_get(dtype, x->at[i], j);
+			got = tk_get(dtype, x->at[i], tk_spot(t, r, o, j));
 			off = fabs(got - want[j] - more) / scale;
 			/* a row that is not here means nothing */
 			if (isnan(want[j]) && ir_type(t->m, v)->routed) {
@@ -699,7 +756,7 @@ tk_compare(struct tk *t, const struct tk_kernel *k, uint32_t r,
 		got = 0;
 		for (j = 0; j < 64; j++) {
 			got += (unsigned char)x->at[i][tk_bytes(dtype,
-				t->elems[r][v]) + j] != 0xa5;
+				tk_spot(t, r, o, t->elems[r][v])) + j] != 0xa5;
 		}
 		assert_true(got == 0);
 	}
