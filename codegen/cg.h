@@ -78,6 +78,7 @@ struct cg_tensor {
 	node_id sink;
 	int64_t bytes;
 	int64_t elem;		/* enum rt_elem; RT_ELEM_U8: f8e5m2 */
+	int64_t row, pitch;	/* as in struct rt_tune_buffer */
 	bool written;
 };
 

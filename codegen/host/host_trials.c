@@ -127,6 +127,13 @@ tensor_of(const struct host_class *k, const struct cg_operand *o,
 		}
 	}
 	t.bytes = host_bytes(k, v);
+	if (o->value && k->c->apart[v]) {
+		const struct ir_type *type = ir_type(m, v);
+		uint32_t last = type->ndims - 1u;
+
+		t.row = host_local(k, type->dims[last], type->cut[last]);
+		t.pitch = cg_row_pitch(m, k->c->apart, v, t.row);
+	}
 	t.elem = elem < 0 ? RT_ELEM_U8 : elem;
 	t.written = o->written;
 	VEC_PUSH(k->c->a, &to->tensors, t);

@@ -76,6 +76,8 @@ measure(struct tuning *t, const struct cg_contraction *x,
 	for (i = 0; i < x->tensors.n; i++) {
 		buffers[i].bytes = x->tensors.at[i].bytes;
 		buffers[i].elem = x->tensors.at[i].elem;
+		buffers[i].row = x->tensors.at[i].row;
+		buffers[i].pitch = x->tensors.at[i].pitch;
 		buffers[i].written = x->tensors.at[i].written;
 	}
 	for (i = 0; i < x->trials.n; i++) {

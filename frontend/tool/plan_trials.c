@@ -213,9 +213,14 @@ put_case(struct buf *out, const struct cg_contraction *x,
 	for (i = 0; i < x->tensors.n; i++) {
 		const struct cg_tensor *t = &x->tensors.at[i];
 
-		buf_printf(out, "%s{\"bytes\": %lld, \"elem\": %lld, "
-			   "\"written\": %s}", i ? ", " : "",
-			   (long long)t->bytes, (long long)t->elem,
+		buf_printf(out, "%s{\"bytes\": %lld, \"elem\": %lld, ",
+			   i ? ", " : "", (long long)t->bytes,
+			   (long long)t->elem);
+		if (t->row > 0) {
+			buf_printf(out, "\"row\": %lld, \"pitch\": %lld, ",
+				   (long long)t->row, (long long)t->pitch);
+		}
+		buf_printf(out, "\"written\": %s}",
 			   t->written ? "true" : "false");
 	}
 	buf_puts(out, "],");

@@ -12,6 +12,9 @@
 struct rt_tune_buffer {
 	int64_t bytes;
 	int64_t elem;		/* enum rt_elem; RT_ELEM_U8: f8e5m2 */
+	/* elements of a row, and from one to the next; 0: they are dense.  What
+	 * is between two rows is not compared. */
+	int64_t row, pitch;
 	bool written;
 };
 

@@ -75,6 +75,21 @@ holds(const struct rt_tune_case *x, int64_t buffer, int64_t at)
 	return at >= 0 && at < b->bytes / rt_tune_elem_bytes(b->elem);
 }
 
+/* Where element i of a buffer lies. */
+static int64_t
+place_of(const struct rt_tune_buffer *b, int64_t i)
+{
+	return b->row > 0 ? i / b->row * b->pitch + i % b->row : i;
+}
+
+static int64_t
+elements(const struct rt_tune_buffer *b)
+{
+	int64_t n = b->bytes / rt_tune_elem_bytes(b->elem);
+
+	return b->row > 0 ? n / b->pitch * b->row : n;
+}
+
 /* Element i of the result.  False: an operand lies outside of its buffer. */
 static bool
 product_at(const struct rt_tune_case *x, int bits, int64_t i, double *out)
@@ -82,8 +97,8 @@ product_at(const struct rt_tune_case *x, int bits, int64_t i, double *out)
 	const struct rt_tune_product *p = x->product;
 	int64_t n = positions(&p->n), m = positions(&p->m);
 	int64_t k = positions(&p->k), base[2], at[2], q;
-	double sum = p->adds ? rt_tune_number(bits, (uint32_t)p->buffer[2], i)
-			     : 0;
+	double sum = p->adds ? rt_tune_number(bits, (uint32_t)p->buffer[2],
+			place_of(&x->buffers[p->buffer[2]], i)) : 0;
 
 	memcpy(base, p->offset, sizeof base);
 	add_place(&p->batch, i / n / m, base);
@@ -124,9 +139,9 @@ read_element(struct rt_tune_bench *b, uint32_t buffer, int64_t at, double *out,
 	int64_t elem = b->x->buffers[buffer].elem;
 	int64_t bytes = rt_tune_elem_bytes(elem);
 	enum rt_status status = GPU(&g->api, to_host, b->t->bounce,
-				    b->buffers[buffer] +
-				    (uint64_t)(at * bytes), (size_t)bytes,
-				    g->stream);
+				    b->buffers[buffer] + (uint64_t)(bytes *
+				    place_of(&b->x->buffers[buffer], at)),
+				    (size_t)bytes, g->stream);
 
 	if (status == RT_OK) {
 		status = rt_gpu_wait(&b->t->d, err);
@@ -165,7 +180,7 @@ check_product(struct rt_tune_bench *b, struct rt_tune_way *w, int bits,
 
 	for (i = 0; i < DRAWN && status == RT_OK; i++) {
 		at = drawn(n, i);
-		if (!holds(b->x, out, at) ||
+		if (!holds(b->x, out, place_of(&b->x->buffers[out], at)) ||
 		    !product_at(b->x, bits, at, &want)) {
 			return rt_fail(err, RT_RANGE, RT_NOWHERE, "element "
 				"%lld of a product, or what it is the sum of, "
@@ -194,8 +209,7 @@ check_others(struct rt_tune_bench *b, uint32_t way, double *first,
 	int k;
 
 	for (i = 0; i < b->x->nbuffers; i++, first += DRAWN) {
-		n = b->x->buffers[i].bytes /
-		    rt_tune_elem_bytes(b->x->buffers[i].elem);
+		n = elements(&b->x->buffers[i]);
 		if (!b->x->buffers[i].written || n < 1) {
 			continue;
 		}

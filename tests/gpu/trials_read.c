@@ -445,11 +445,20 @@ read_buffer(struct rt_json *j, struct rt_tune_buffer *b)
 			rt_json_int(j, &b->bytes);
 		} else if (strcmp(key, "elem") == 0) {
 			rt_json_int(j, &b->elem);
+		} else if (strcmp(key, "row") == 0) {
+			rt_json_int(j, &b->row);
+		} else if (strcmp(key, "pitch") == 0) {
+			rt_json_int(j, &b->pitch);
 		} else if (strcmp(key, "written") == 0) {
 			rt_json_bool(j, &b->written);
 		} else {
 			unknown(j, key);
 		}
+	}
+	if (j->status == RT_OK && (b->row < 0 || b->pitch < b->row ||
+				   (b->row == 0 && b->pitch > 0))) {
+		rt_json_fail(j, RT_RANGE, j->text + j->at, "rows of a buffer "
+			     "that are as far apart as they are long, or more");
 	}
 	return j->status == RT_OK;
 }

@@ -12,7 +12,7 @@ export ASAN_OPTIONS="${ASAN_OPTIONS:-}:handle_segv=0"
 
 cat >one.llm <<'END'
 model one {
-  dim hidden = 64, heads = 2, hd = 32, vocab = 64, seq = 32;
+  dim hidden = 64, heads = 2, hd = 32, vocab = 77, seq = 32;
   dtype bf16;
 
   x = embed(tokens, vocab -> hidden)         @ "emb";
@@ -49,6 +49,13 @@ grep -q "compared [1-9][0-9]* elements with the host's float64" out ||
 grep -q '^1 kernels measured, 1 of them compared, 0 candidates wrong' out ||
 	fail 'not one kernel'
 grep -q 'leaks 0' log || fail "the driver: $(cat log)"
+# rows of 77 scores lie 80 apart
+grep -q '"row": 77, "pitch": 80, "written": true' plan/trials/trials.json ||
+	fail 'no rows that lie apart'
+alone plan/trials 'bf16 1x64x77x64 kk to bf16' 1 ||
+	fail 'scores whose rows lie apart are wrong'
+grep -q "with the host's float64" out || fail 'the host did not look at scores'
+alone plan/trials 'bf16 1x64x64x64 kk to bf16' 1 || fail 'it is wrong the second time'
 rows=$(grep -c ' m=[0-9]* n=' out)
 [ "$rows" -ge 4 ] || fail "only $rows candidates"
 # sanitizers see the program that measures by one kernel as by four
@@ -80,7 +87,7 @@ wrong()
 	alone bad 'kk to bf16' 1 && fail "it is right: $1"
 	grep -q "$2" out || grep -q "$2" err || fail "nobody says: $2"
 }
-wrong '/kk to bf16/,/\]}\]/s/"operands": \[0, 1, 2\]/"operands": [1, 0, 2]/' WRONG
+wrong '/64x64x64 kk to bf16/,/\]}\]/s/"operands": \[0, 1, 2\]/"operands": [1, 0, 2]/' WRONG
 rm -rf bad
 cp -r plan/trials bad
 sed -i 's/x + 6, y + 6, 1/x + 6, y + 4, 1/' bad/*.cu
@@ -106,6 +113,8 @@ wrong 's/"buffers": \[{"bytes": [0-9]*/"buffers": [{"bytes": 64/' \
 	'maps inside of their buffers'
 wrong 's/"buffers": \[{"bytes": [0-9]*/"buffers": [{"bytes": 9000000000000000000/' \
 	'are more than there is memory'
+wrong 's/"pitch": 80/"pitch": 76/' 'rows of a buffer that are as far apart'
+wrong 's/"pitch": 80/"pitch": 77/' WRONG
 wrong 's/"what"/"who"/' "there is no 'who' here"
 wrong 's/"sources": \["[^"]*/&x/' 'x.cubin cannot be read'
 wrong 's/"texts": \["[^"]*/&x/' 'x cannot be read'
