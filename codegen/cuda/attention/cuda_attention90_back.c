@@ -103,7 +103,7 @@ lay_out(struct ca90_back *p)
 	if (p->joint) {
 		p->slopes = attn_round_up(at, 1024);
 		p->part = p->slopes + 2 * CA90_ROWS * CA90_BOX_ROW;
-		at = p->part + 4 * s->form.cols * s->out_slope;
+		at = p->part + CA90_JOINT_PARTS * 4 * ca90_joint_elems(p);
 	}
 	lay_out_numbers(p, at > put ? at : put);
 }

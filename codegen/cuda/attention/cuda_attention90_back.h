@@ -35,8 +35,9 @@ struct ca90_back {
 	int64_t step[2];	/* bytes from a stage to the next */
 	/*
 	 * With all three gradients, where, in bytes: dS of a tile, twice, and
-	 * the tile's part of DQ, in shared memory; all of DQ, and the number
-	 * of key blocks that have added to each tile, in shared scratch.
+	 * the parts of DQ of two tiles, in shared memory; all of DQ, and the
+	 * number of key blocks that have added to each tile, in shared
+	 * scratch.
 	 */
 	bool joint;
 	struct cost_joint how;
@@ -92,7 +93,9 @@ bool ca90_back_weigh(struct ca90_back *p);
 
 /* ---- cuda_attention90_joint.c: all three gradients ---------------------- */
 
-#define CA90_JOINT_BARS 32	/* bytes: two barriers, and a block's number */
+#define CA90_JOINT_PARTS 2	/* of DQ in shared memory */
+/* Bytes: a block's number, and two barriers for each part. */
+#define CA90_JOINT_BARS (16 + 16 * CA90_JOINT_PARTS)
 
 /* Declares barriers of its own, and has one thread initialise them; then takes
  * the block's number and declares it, with a barrier of the block or
@@ -102,7 +105,7 @@ void ca90_joint_bars(struct ca90_back *p);
 void ca90_joint_open(struct ca90_back *p);
 /* Declares where the block is. */
 void ca90_joint_place(struct ca90_back *p);
-/* What the thread that adds to DQ does. */
+/* What the threads that add to DQ do, one for each part. */
 void ca90_joint_add(struct ca90_back *p);
 /* A warpgroup with rows: declares `keys`, the right operand of the product for
  * its columns of DQ; clears weights of rows behind the last key, since that

@@ -18,6 +18,11 @@
  * a block begins at its diagonal, where it is first, and meets a tile after
  * the block behind it was there: blocks that begin together rarely wait.
  *
+ * From the number that is read to the one that says that all of a part has
+ * arrived, a turn takes longer than a tile's products.  So there are two parts
+ * in shared memory, and a thread for each: the turns of two tiles overlap, and
+ * a thread has waited for its turn when the part is made.
+ *
  * CUDA promises no order in which blocks begin.  So a block takes its number
  * from a counter when it begins, and only waits for blocks of smaller numbers,
  * all of which have begun; the least of those that are not done waits for
@@ -29,9 +34,9 @@
  */
 #include "codegen/cuda/attention/cuda_attention90_back.h"
 
-#define ADDER 64		/* the thread that adds */
-/* Bytes, after the barriers of the ring: of the block's number; then two
- * barriers. */
+#define ADDERS_FROM 64		/* the first thread of the warps that add */
+/* Bytes, after the barriers of the ring: of the block's number; then, of each
+ * part, two barriers. */
 #define NUMBER_AT 64
 #define MADE_AT (NUMBER_AT + 16)
 
@@ -40,8 +45,8 @@
 void
 ca90_joint_declare(struct ca90_back *p)
 {
-	cu_line(&p->s.f, "const u32 made = bars + %d, taken = made + 8;",
-		MADE_AT);
+	cu_line(&p->s.f, "const u32 made = bars + %d, taken = made + %d;",
+		MADE_AT, 8 * CA90_JOINT_PARTS);
 }
 
 void
@@ -49,8 +54,10 @@ ca90_joint_bars(struct ca90_back *p)
 {
 	struct cu_func *f = &p->s.f;
 
-	cu_line(f, "mbar_init(made, %d);", CA90_CONSUMERS / 32);
-	cu_line(f, "mbar_init(taken, 1);");
+	cu_line(f, "for (int i = 0; i < %d; i++) {", CA90_JOINT_PARTS);
+	cu_line(f, "mbar_init(made + 8 * i, %d);", CA90_CONSUMERS / 32);
+	cu_line(f, "mbar_init(taken + 8 * i, 1);");
+	cu_line(f, "}");
 }
 
 /* The blocks of a cluster have numbers that follow each other. */
@@ -104,7 +111,7 @@ ca90_joint_place(struct ca90_back *p)
 	cu_line(f, "(void)bat;");
 }
 
-/* ---- the thread that adds ---- */
+/* ---- the threads that add ---- */
 
 /* Declares how many blocks come before this one at a tile. */
 static void
@@ -129,9 +136,13 @@ ca90_joint_add(struct ca90_back *p)
 	struct cu_func *f = &p->s.f;
 	long long bytes = 4 * ca90_joint_elems(p);
 
-	cu_line(f, "if (TID == %d && count > 0) {", ADDER);
+	cu_line(f, "if (TID >= %d && LANE == 0) {", ADDERS_FROM);
+	cu_line(f, "const int nth_part = WARP - %d;", ADDERS_FROM / 32);
+	cu_line(f, "const u32 part = sm + %lld + %lld * nth_part;",
+		(long long)p->part, bytes);
 	buf_puts(&f->text, "#pragma unroll 1\n");
-	cu_line(f, "for (int it = 0; it < count; it++) {");
+	cu_line(f, "for (int it = nth_part; it < count; it += %d) {",
+		CA90_JOINT_PARTS);
 	cu_line(f, "const int tile = begin / %lld + it %% tiles;",
 		(long long)p->s.form.cols);
 	cu_line(f, "const int nth = ((pair - kv) * %lld + head0 + it / tiles) "
@@ -142,13 +153,13 @@ ca90_joint_add(struct ca90_back *p)
 	cu_line(f, "f32 *sum = (f32 *)(a.shared + %lld) + (i64)nth * %lld;",
 		(long long)p->sums, (long long)ca90_joint_elems(p));
 	declare_before(p);
-	cu_line(f, "mbar_wait(made, it & 1);");
 	cu_line(f, "count_wait(done, before);");
-	cu_line(f, "bulk_add(sum, sm + %lld, %lld);", (long long)p->part,
-		bytes);
+	cu_line(f, "mbar_wait(made + 8 * nth_part, it / %d & 1);",
+		CA90_JOINT_PARTS);
+	cu_line(f, "bulk_add(sum, part, %lld);", bytes);
 	cu_line(f, "tma_commit();");
 	cu_line(f, "tma_wait_read(0);");
-	cu_line(f, "mbar_arrive(taken);");
+	cu_line(f, "mbar_arrive(taken + 8 * nth_part);");
 	cu_comment(f, "the next block's sum begins with all of this one");
 	cu_line(f, "tma_wait(0);");
 	cu_line(f, "count_next(done);");
@@ -231,20 +242,23 @@ ca90_joint_put(struct ca90_back *p)
 
 	ca_wg_wait(f, 1, "dq", half);
 	ca_wg_pin(f, "dv", s->out_weight);
-	cu_comment(f, "the last tile's part has left shared memory");
-	cu_line(f, "mbar_wait(taken, ~it & 1);");
+	cu_line(f, "const int nth_part = it %% %d;", CA90_JOINT_PARTS);
+	cu_comment(f, "the part that was here has left shared memory");
+	cu_line(f, "mbar_wait(taken + 8 * nth_part, ~(it / %d) & 1);",
+		CA90_JOINT_PARTS);
 	ca_unrolled_for(f, "j", half / 8);
 	cu_line(f, "u32x4 x;");
 	cu_line(f, "x.x = f32_bits(dq[0][j][0]);");
 	cu_line(f, "x.y = f32_bits(dq[0][j][1]);");
 	cu_line(f, "x.z = f32_bits(dq[0][j][2]);");
 	cu_line(f, "x.w = f32_bits(dq[0][j][3]);");
-	cu_line(f, "sts16(SMEM + %lld + (j * %d + %s) * 16, x);",
-		(long long)p->part, CA90_CONSUMERS, s->thread);
+	cu_line(f, "sts16(SMEM + %lld + %lld * nth_part + (j * %d + %s) * 16, "
+		"x);", (long long)p->part, 4 * (long long)ca90_joint_elems(p),
+		CA90_CONSUMERS, s->thread);
 	cu_line(f, "}");
 	cu_line(f, "fence_async();");
 	cu_line(f, "sync_warp();");
 	cu_line(f, "if (LANE == 0) {");
-	cu_line(f, "mbar_arrive(made);");
+	cu_line(f, "mbar_arrive(made + 8 * nth_part);");
 	cu_line(f, "}");
 }
