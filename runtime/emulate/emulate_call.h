@@ -57,7 +57,7 @@ struct emu_calls {
 			 const int *at, unsigned mask);
 	void (*box_store)(const void *map, unsigned from, int n,
 			  const int *at, int add);
-	void (*bulk_add)(float *to, unsigned from, int bytes);
+	void (*bulk)(float *to, unsigned from, int bytes, int add);
 	/* a number in global memory that orders blocks */
 	void (*count_wait)(const int *at, int n);
 	void (*count_next)(int *at);

@@ -115,10 +115,10 @@ emu_count_next(int *at)
 }
 
 void
-emu_count_add(struct rt_emu *e, const void *to)
+emu_count_add(struct rt_emu *e, const char *call, const void *to)
 {
 	if (e->ordered && !e->now->turn) {
-		emu_fail(e, "bulk_add to %p outside of its turn", to);
+		emu_fail(e, "%s to %p outside of its turn", call, to);
 	}
 }
 

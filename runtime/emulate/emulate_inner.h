@@ -377,7 +377,7 @@ void emu_tma_load(unsigned to, const void *map, unsigned bar, int n,
 void emu_word_to(unsigned to, unsigned x, unsigned bar);
 void emu_tma_store(const void *map, unsigned from, int n, const int *at,
 		   int add);
-void emu_bulk_add(float *to, unsigned from, int bytes);
+void emu_bulk(float *to, unsigned from, int bytes, int add);
 void emu_tma_commit(void);
 void emu_tma_wait(int n, int read);
 /* Completes one box, if one is under way. */
@@ -393,8 +393,8 @@ void emu_tma_end(struct rt_emu *e, struct emu_task *t);
 enum rt_status emu_count_open(struct rt_emu *e, struct rt_error *err);
 void emu_count_wait(const int *at, int n);
 void emu_count_next(int *at);
-/* The thread adds to global memory; it ends. */
-void emu_count_add(struct rt_emu *e, const void *to);
+/* The thread adds to global memory, or stores there, by `call'; it ends. */
+void emu_count_add(struct rt_emu *e, const char *call, const void *to);
 void emu_count_end(struct rt_emu *e, struct emu_task *t);
 
 /* ---- emulate_check.c: accesses of checked code -------------------------- */

@@ -410,23 +410,24 @@ emu_tma_store(const void *map, unsigned from, int n, const int *at, int add)
 
 /* Rows of 16 bytes, one behind the other. */
 void
-emu_bulk_add(float *to, unsigned from, int bytes)
+emu_bulk(float *to, unsigned from, int bytes, int add)
 {
 	struct rt_emu *e = emu_now;
 	struct emu_map m = { .base = (char *)to, .magic = MAGIC, .ndims = 2,
 			     .elem = 4, .size = { 4, bytes / 16 },
 			     .stride = { 16 },
 			     .box = { 4, (uint16_t)(bytes / 16) } };
+	const char *call = add ? "bulk_add" : "bulk_put";
 	static const int start[2];
 
 	emu_check_begun(e, true);
 	if (bytes <= 0 || bytes % 16 || (uintptr_t)to % 16) {
-		emu_fail(e, "bulk_add of %d bytes to an address %d bytes "
-			 "after a multiple of 16, where multiples of 16 are "
-			 "legal", bytes, (int)((uintptr_t)to % 16));
+		emu_fail(e, "%s of %d bytes to an address %d bytes after a "
+			 "multiple of 16, where multiples of 16 are legal",
+			 call, bytes, (int)((uintptr_t)to % 16));
 	}
-	emu_count_add(e, to);
-	store(e, &m, from, start, true);
+	emu_count_add(e, call, to);
+	store(e, &m, from, start, add);
 }
 
 void

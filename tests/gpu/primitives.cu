@@ -196,21 +196,26 @@ KERNEL(box_stored, 128, 1, struct primitive_args)
 	}
 }
 
-/* Twice, each time in its turn: the number of turns is the last word. */
+/* Stored over ones, then added twice, each time in its turn: the number of turns
+ * is the last word. */
 KERNEL(bulk_added, 128, 1, struct primitive_args)
 {
 	i32 *done = (i32 *)a.at[1] + 2048;
 	int i;
 
 	for (i = (int)TID; i < 2049; i += NTHREADS) {
-		((f32 *)a.at[1])[i] = 0;
+		((f32 *)a.at[1])[i] = i < 2048 ? 1.0f : 0;
 		((u32 *)SMEM)[i] = word(&a, 3, i);
 	}
 	fence_async();
 	sync_block();
-	for (i = 0; i < 2 && TID == 0; i++) {
+	for (i = 0; i < 3 && TID == 0; i++) {
 		count_wait(done, i);
-		bulk_add((f32 *)a.at[1], smem_addr(SMEM), 8192);
+		if (i > 0) {
+			bulk_add((f32 *)a.at[1], smem_addr(SMEM), 8192);
+		} else {
+			bulk_put((f32 *)a.at[1], smem_addr(SMEM), 8192);
+		}
 		tma_commit();
 		tma_wait(0);
 		count_next(done);

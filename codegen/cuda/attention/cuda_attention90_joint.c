@@ -156,7 +156,11 @@ ca90_joint_add(struct ca90_back *p)
 	cu_line(f, "count_wait(done, before);");
 	cu_line(f, "mbar_wait(made + 8 * nth_part, it / %d & 1);",
 		CA90_JOINT_PARTS);
+	cu_line(f, "if (before > 0) {");
 	cu_line(f, "bulk_add(sum, part, %lld);", bytes);
+	cu_line(f, "} else {");
+	cu_line(f, "bulk_put(sum, part, %lld);", bytes);
+	cu_line(f, "}");
 	cu_line(f, "tma_commit();");
 	cu_line(f, "tma_wait_read(0);");
 	cu_line(f, "mbar_arrive(taken + 8 * nth_part);");

@@ -1,8 +1,8 @@
 /*
  * The steps of all three gradients of attention, where one kernel makes them
- * (cuda_attention90_joint.c): sums of DQ in shared scratch begin as zeros, the
- * kernel adds to them, and the last step scales and stores them.  If those of
- * all heads are too many bytes, some kv heads follow after others.
+ * (cuda_attention90_joint.c): numbers in shared scratch begin as zeros, the
+ * kernel makes sums of DQ there, and the last step scales and stores them.  If
+ * those of all heads are too many bytes, some kv heads follow after others.
  */
 #include "codegen/cuda/attention/cuda_attention90_back.h"
 
@@ -41,11 +41,11 @@ all_tiles(const struct ca90_back *p)
 
 /* ---- the steps before and after ---- */
 
-/* Sums and numbers begin as zeros. */
+/* Numbers begin as zeros; what is first at a tile of sums stores it. */
 static void
 clear_step(struct ca90_back *p)
 {
-	int64_t n = scratch_bytes(p) / 16;
+	int64_t n = (scratch_bytes(p) - (p->counts - p->sums)) / 16;
 	struct cu_func f;
 
 	cu_func_begin(p->s.t->k, "attention_clear", &f);
@@ -55,7 +55,7 @@ clear_step(struct ca90_back *p)
 	cu_line(&f, "const u32x4 none = { 0, 0, 0, 0 };");
 	cu_line(&f, "if (i < %lld) {", (long long)n);
 	cu_line(&f, "st16(a.shared + %lld + i * 16, none);",
-		(long long)p->sums);
+		(long long)p->counts);
 	cu_line(&f, "}");
 	cu_func_end(&f);
 }

@@ -226,6 +226,15 @@ bulk_add(f32 *to, u32 from, int bytes)
 		     :: "l"(to), "r"(from), "r"(bytes) : "memory");
 }
 
+/* The same, where to[] holds nothing yet: to[i] = from[i]. */
+FN void
+bulk_put(f32 *to, u32 from, int bytes)
+{
+	asm volatile("cp.async.bulk.global.shared::cta.bulk_group"
+		     " [%0], [%1], %2;"
+		     :: "l"(to), "r"(from), "r"(bytes) : "memory");
+}
+
 FN void
 tma_commit(void)
 {
