@@ -151,6 +151,9 @@ struct cg_cuda {
 	 * wherever it can, with at most so many bytes of sums.  0: where
 	 * that is predicted to be faster, with COST_JOINT_SCRATCH bytes. */
 	int64_t joint_scratch;
+	/* For tests: what attention takes the L2 cache to hold, of heads that
+	 * it makes before others.  0: 32 MiB. */
+	int64_t cached_bytes;
 	struct cu_tiling *tiling;	/* NULL: tiles by estimate alone */
 };
 

@@ -6,6 +6,17 @@
  */
 #include "codegen/cuda/attention/cuda_attention90.h"
 
+/* An H100's L2 cache has 50 MB. */
+#define CACHED_BYTES (INT64_C(32) << 20)
+
+int64_t
+ca90_cached_bytes(const struct attn *t)
+{
+	int64_t bytes = t->k->c->cached_bytes;
+
+	return bytes ? bytes : CACHED_BYTES;
+}
+
 /* ---- operands ---- */
 
 static bool

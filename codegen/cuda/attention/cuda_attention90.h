@@ -34,6 +34,9 @@ void ca_side_load(struct cu_func *f, const struct attn *t,
 		  const struct ca_side *x, const char *to, const char *bar,
 		  const char *pos);
 
+/* Bytes that blocks may read or write again and again before those of other
+ * heads begin: they stay in the L2 cache. */
+int64_t ca90_cached_bytes(const struct attn *t);
 /* Offset of columns 16 i in a descriptor, in units of 16 bytes. */
 long long ca_side_column(const struct ca_side *x, int64_t i);
 /* C text: the type of tiles, as functions of the prelude are named by it. */

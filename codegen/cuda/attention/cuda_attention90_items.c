@@ -11,9 +11,6 @@
  */
 #include "codegen/cuda/attention/cuda_attention90_forward.h"
 
-/* Keys and values that items are allowed to read again and again before others
- * begin: they stay in the L2 cache, which has 50 MB. */
-#define CACHED_BYTES (INT64_C(32) << 20)
 #define NUMBER_AT 120	/* bytes, after all barriers: the next item */
 
 /* ---- items ---- */
@@ -31,7 +28,7 @@ ca90_share_out(struct ca90_forward *p)
 	p->items = s->blocks * all;
 	p->blocks = p->lasts && units < p->items ? units : p->items;
 	p->takes = p->blocks < p->items;
-	p->heads = CACHED_BYTES / (bytes > 0 ? bytes : 1);
+	p->heads = ca90_cached_bytes(t) / (bytes > 0 ? bytes : 1);
 	p->heads = p->heads < 1 ? 1 : p->heads < all ? p->heads : all;
 }
 

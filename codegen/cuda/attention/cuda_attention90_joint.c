@@ -86,28 +86,49 @@ ca90_joint_open(struct ca90_back *p)
 }
 
 /*
- * Where the block is.  Later keys have smaller numbers; `pair` is a kv head of
- * a sequence, of those of this launch.
+ * How many kv heads of a launch are made together: a part of them, so that
+ * their queries, the gradients of results, and the sums of DQ stay in the L2
+ * cache, which the blocks of all keys read, and add to.
+ */
+static long long
+section_of(const struct ca90_back *p)
+{
+	const struct attn *t = p->s.t;
+	int64_t query = 2 * (t->d + t->dv) + 4 * p->s.out_slope;
+	int64_t bytes = t->shared * t->queries * query;
+	int64_t n = p->how.pairs;
+
+	while (n > 1 && (p->how.pairs % n || n * bytes >
+					     ca90_cached_bytes(t))) {
+		n--;
+	}
+	return n;
+}
+
+/*
+ * Where the block is.  Later keys have smaller numbers within a section;
+ * `pair` is a kv head of a sequence, of those of this launch.
  */
 void
 ca90_joint_place(struct ca90_back *p)
 {
 	struct cu_func *f = &p->s.f;
 	const struct attn *t = p->s.t;
-	long long apart = p->s.apart, rows = p->s.rows;
+	long long apart = p->s.apart, wide = section_of(p);
+	long long blocks = (long long)p->s.blocks;
 
 	f->grid->blocks[0] = p->s.blocks * p->how.pairs * p->s.apart;
-	cu_line(f, "const int pair = block / %lld %% %lld;", apart,
-		(long long)p->how.pairs);
+	cu_line(f, "const int section = block / %lld, in = block / %lld %% "
+		"%lld;", apart * wide * blocks, apart, wide * blocks);
+	cu_line(f, "const int pair = section * %lld + in %% %lld;", wide, wide);
 	cu_line(f, "const int kv = (pair + %lld) %% %lld;",
 		(long long)p->first, (long long)t->kv);
 	cu_line(f, "const int bat = (pair + %lld) / %lld;",
 		(long long)p->first, (long long)t->kv);
-	cu_line(f, "const int row0 = (%lld - block / %lld) * %lld;",
-		(long long)p->s.blocks - 1, apart *
-		(long long)p->how.pairs, rows);
-	cu_line(f, "const int live = ca_min(%lld, %lld - row0);", rows,
-		(long long)t->keys);
+	cu_line(f, "const int row0 = (%lld - in / %lld) * %lld;", blocks - 1,
+		wide, (long long)p->s.rows);
+	cu_line(f, "const int live = ca_min(%lld, %lld - row0);",
+		(long long)p->s.rows, (long long)t->keys);
 	cu_line(f, "(void)bat;");
 }
 

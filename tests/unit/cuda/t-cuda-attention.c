@@ -35,6 +35,7 @@ static struct {
 	int64_t units;		/* multiprocessors; 0: USUAL_UNITS */
 	int64_t joint;		/* bytes of scratch of one kernel */
 	int flags, usual_flags;	/* of rt_emu_open */
+	int64_t cached;		/* bytes of the L2 cache; 0: as usual */
 	uint64_t seed;		/* of the emulator */
 	int64_t live[RT_LIVE];	/* rt_call.live */
 	/* what is planted: a part of the text, and what takes its place */
@@ -65,6 +66,7 @@ back_open(void)
 			.m = s.m, .a = &s.c.perm,
 			.units = b.units ? b.units : USUAL_UNITS,
 			.joint_scratch = b.joint,
+			.cached_bytes = b.cached,
 			.arch = cu_arch_find(from_env("T_ARCH", b.arch)) };
 		assert_non_null(b.cuda[r].arch);
 		memcpy(b.cuda[r].at, s.ranks[r].at, sizeof b.cuda[r].at);
@@ -512,6 +514,10 @@ joint(void **state)
 		{ 130, 130, 128, 128, " causal", "bf16", 3, true, 1, 1 },
 		{ 200, 200, 128, 128, " causal", "bf16", 6, true, 1, 1 }
 	};
+	static const struct boxed sections[] = {
+		{ 260, 260, 128, 128, " causal", "bf16", 3, true, 1, 0 },
+		{ 390, 390, 128, 128, " causal", "bf16", 3, true, 1, 0 }
+	};
 
 	(void)state;
 	b.joint = COST_JOINT_SCRATCH;
@@ -519,6 +525,11 @@ joint(void **state)
 	/* the second in four launches, of a head of a sequence each */
 	b.joint = 200000;
 	check_boxed("sm_90a", parts, sizeof parts / sizeof parts[0]);
+	/* a section for each kv head: the second has four */
+	b.joint = COST_JOINT_SCRATCH;
+	b.cached = 1;
+	check_boxed("sm_90a", sections, sizeof sections / sizeof sections[0]);
+	b.cached = 0;
 	b.joint = 0;
 }
 
