@@ -164,11 +164,11 @@ ca90_joint_add(struct ca90_back *p)
 	buf_puts(&f->text, "#pragma unroll 1\n");
 	cu_line(f, "for (int it = nth_part; it < count; it += %d) {",
 		CA90_JOINT_PARTS);
-	cu_line(f, "const int tile = begin / %lld + it %% tiles;",
-		(long long)p->s.form.cols);
-	cu_line(f, "const int nth = ((pair - kv) * %lld + head0 + it / tiles) "
-		"* %lld + tile;", (long long)p->s.t->shared,
-		(long long)ca90_joint_tiles(p));
+	cu_line(f, "const int tile = begin / %lld + %s;",
+		(long long)p->s.form.cols, ca_back_nth_tile(&p->s, "it"));
+	cu_line(f, "const int nth = ((pair - kv) * %lld + head0 + %s) * %lld + "
+		"tile;", (long long)p->s.t->shared,
+		ca_back_nth_head(&p->s, "it"), (long long)ca90_joint_tiles(p));
 	cu_line(f, "i32 *done = (i32 *)(a.shared + %lld) + nth;",
 		(long long)p->counts);
 	cu_line(f, "f32 *sum = (f32 *)(a.shared + %lld) + (i64)nth * %lld;",

@@ -347,6 +347,28 @@ ca_back_numbers(struct ca_back *s)
 	cu_line(f, "}");
 }
 
+/* Whether a block's columns are of one head, so that no division tells which
+ * head an iteration's are of. */
+static bool
+has_one_head(const struct ca_back *s)
+{
+	return !s->keys || (s->t->heads_together && s->t->shared == s->apart);
+}
+
+const char *
+ca_back_nth_tile(const struct ca_back *s, const char *it)
+{
+	return has_one_head(s) ? it
+		: arena_printf(s->t->k->c->a, "%s %% tiles", it);
+}
+
+const char *
+ca_back_nth_head(const struct ca_back *s, const char *it)
+{
+	return has_one_head(s) ? "0"
+		: arena_printf(s->t->k->c->a, "%s / tiles", it);
+}
+
 void
 ca_back_tile(struct ca_back *s, const char *it, bool loaded)
 {
@@ -355,8 +377,8 @@ ca_back_tile(struct ca_back *s, const char *it, bool loaded)
 
 	if (loaded || masked || alibi ||
 	    (!s->keys && s->t->keys % s->form.cols)) {
-		cu_line(f, "const int col0 = begin + %s %% tiles * %lld;", it,
-			(long long)s->form.cols);
+		cu_line(f, "const int col0 = begin + %s * %lld;",
+			ca_back_nth_tile(s, it), (long long)s->form.cols);
 	}
 	if (loaded || (s->keys && s->t->window > 0 &&
 		       !attn_is_between(s->t))) {
@@ -365,7 +387,8 @@ ca_back_tile(struct ca_back *s, const char *it, bool loaded)
 			(long long)(s->keys ? s->t->queries : s->t->keys));
 	}
 	if ((loaded || alibi) && s->keys) {
-		cu_line(f, "const int head = head0 + %s / tiles;", it);
+		cu_line(f, "const int head = head0 + %s;",
+			ca_back_nth_head(s, it));
 	}
 }
 

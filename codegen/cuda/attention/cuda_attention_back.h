@@ -64,6 +64,10 @@ void ca_back_numbers(struct ca_back *s);
 /* Declares the columns of iteration `it` (C text): `loaded`, to be loaded; else
  * to be used from shared memory. */
 void ca_back_tile(struct ca_back *s, const char *it, bool loaded);
+/* C text: which tile of a head's columns iteration `it' has, and of which of
+ * the block's heads. */
+const char *ca_back_nth_tile(const struct ca_back *s, const char *it);
+const char *ca_back_nth_head(const struct ca_back *s, const char *it);
 void ca_back_begin(struct ca_back *s);
 /* How often all threads of a cluster meet in ca_back_put. */
 int ca_back_meetings(const struct ca_back *s);
