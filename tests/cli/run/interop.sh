@@ -70,6 +70,7 @@ while read -r name loss pins; do
 	done
 	back "$name" "$pin"
 done <<'END'
+bloom 4.864326106 tp=2,pp=2
 deepseek_v2 3.608815006 pp=2,tp=2 ep=2,tp=2
 deepseek_v3 3.345181258 pp=2,tp=2 dp=2,tp=2,microbatch=1 ep=2,tp=2 pp=2,dp=2,zero=1
 deepseek_v3_yarn 3.631643936 tp=2,dp=2,microbatch=1
@@ -85,6 +86,7 @@ llama3 3.766004429 tp=4 pp=2,tp=2 dp=2,cp=2,microbatch=1 pp=2,dp=2,zero=1
 mistral 4.224655477 tp=2,cp=2
 mixtral 3.331104350 ep=2,tp=2 pp=2,ep=2 dp=2,tp=2,microbatch=1 tp=4
 mixtral_aux 4.734065872 pp=2,ep=2
+mpt 4.842252258 tp=2,cp=2
 olmo2 3.422995653 tp=2,dp=2,microbatch=1
 phi3 3.871623395 tp=2,pp=2
 phi3_long 4.155007818 tp=2,pp=2

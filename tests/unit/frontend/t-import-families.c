@@ -239,7 +239,7 @@ main(void)
 		FAMILY("mixtral_aux"), FAMILY("olmo2"), FAMILY("phi3"),
 		FAMILY("qwen2"), FAMILY("qwen2_moe"), FAMILY("qwen2_moe_aux"),
 		FAMILY("qwen3"), FAMILY("qwen3_moe"), FAMILY("qwen3_window"),
-		FAMILY("starcoder2")
+		FAMILY("starcoder2"), FAMILY("bloom"), FAMILY("mpt")
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
