@@ -436,11 +436,6 @@ copy_attention(struct ragged *r, const struct ir_node *n, region_id to,
 		return refuse(r, n, "its queries see later keys, which come "
 			      "in later steps: `causal` is missing");
 	}
-	if (ir_attr(r->m, n, IR_ATTR_ALIBI)) {
-		return refuse(r, n, "ALiBi counts from a key's place in the "
-			      "batch, and `rope` or an embedding of positions "
-			      "is legal");
-	}
 	if (r->rows[args[0]] != OF_STEP || !may_be_keys(r, args[1]) ||
 	    !may_be_keys(r, args[2])) {
 		return refuse(r, n, "positions are not the outermost dim of "
@@ -462,7 +457,9 @@ copy_attention(struct ragged *r, const struct ir_node *n, region_id to,
 	for (i = 0; i < n->nattrs; i++) {
 		struct ir_attr a = r->m->attrs.at[n->attrs + i];
 
-		if (a.key == IR_ATTR_SCALE || a.key == IR_ATTR_SOFTCAP) {
+		/* ALiBi counts from `last`, as it is not causal here */
+		if (a.key == IR_ATTR_SCALE || a.key == IR_ATTR_SOFTCAP ||
+		    a.key == IR_ATTR_ALIBI) {
 			copy.attrs[copy.nattrs++] = a;
 		}
 	}

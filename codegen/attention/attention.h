@@ -188,6 +188,14 @@ attn_is_between(const struct attn *t)
 	return t->values[ATTN_FIRST] != 0;
 }
 
+/* Whether ALiBi counts from the last key of a query's range, not from the
+ * query's own position. */
+static inline bool
+attn_is_from_last(const struct attn *t)
+{
+	return attn_is_between(t) && !t->causal;
+}
+
 /* Whether some pairs of queries and keys do not exist. */
 static inline bool
 attn_is_masked(const struct attn *t)

@@ -162,7 +162,7 @@ struct att_tile {
 	const struct att_block *b;
 	struct ll_value *key0;		/* the place of its first key */
 	/* i32 in scratch: the first and last key that each query sees; and,
-	 * with alibi, its own position */
+	 * with alibi, the position that it counts from */
 	struct ll_value *lo, *hi, *pos;
 	struct ll_value *fall;		/* f32: the head's slope of alibi */
 	struct ll_value *qt, *gt;	/* d x nq, dv x nq */
@@ -310,6 +310,7 @@ struct att_single {
 	int64_t lo, hi, pos;			/* i32, of the query */
 	int64_t q, score, acc;			/* rows, by head */
 	int64_t max, next, sum, alpha;		/* by head */
+	int64_t fall;			/* with alibi: its slope, by head */
 	int64_t k_rows, v_rows;		/* pointers, by key of a block */
 	int64_t all_max, all_sum, all_acc;	/* of the parts so far */
 	/* of the item: its query and first head; its kv head */

@@ -214,8 +214,8 @@ cap_scores(struct attn *t, const struct att_tile *x)
 	ll_loop_end(l, &j, NULL);
 }
 
-/* Adds to scores how far their keys are after their queries, times the slope of
- * alibi. */
+/* Adds to scores how far their keys are after what alibi counts from, times
+ * its slope. */
 static void
 add_alibi(struct attn *t, const struct att_tile *x)
 {

@@ -97,7 +97,7 @@ att_read_ranges(struct attn *t, const struct att_tile *x,
 	range_of(t, &n, at, &from, &to);
 	store_i32(l, from, x->lo, q.i);
 	store_i32(l, to, x->hi, q.i);
-	store_i32(l, at, x->pos, q.i);
+	store_i32(l, attn_is_from_last(t) ? to : at, x->pos, q.i);
 	ll_loop_end(l, &q, NULL);
 }
 

@@ -21,7 +21,7 @@ bool
 att_has_single(const struct attn *t)
 {
 	return t->made[ATTN_OUT].value && attn_is_between(t) &&
-	       t->heads_together && t->alibi <= 0 && !t->axes &&
+	       t->heads_together && !t->axes &&
 	       t->spread[ATTN_KEYS] == UINT32_MAX &&
 	       t->in[ATTN_K].col == 1 && t->in[ATTN_V].col == 1;
 }
@@ -119,6 +119,7 @@ att_single_begin(struct att_single *s)
 	s->score = att_own_alloc(t, n * s->b.nk);
 	s->acc = att_own_alloc(t, n * s->b.vp);
 	s->max = att_own_alloc(t, padded);
+	s->fall = att_own_alloc(t, t->alibi > 0 ? padded : 0);
 	s->next = att_own_alloc(t, padded);
 	s->sum = att_own_alloc(t, padded);
 	s->alpha = att_own_alloc(t, padded);
@@ -164,6 +165,23 @@ find_range(struct att_single *s)
 	x.pos = att_own_at(t, s->pos);
 	att_read_ranges(t, &x, &s->at, ll_i64(l, 1));
 	att_range_at(t, &x, ll_i64(l, 0), &s->first, &s->last);
+}
+
+/* Keeps the slopes of alibi of the item's heads. */
+static void
+find_slopes(struct att_single *s)
+{
+	struct ll *l = s->t->l;
+	struct ll_value *fall;
+	struct ll_loop h;
+
+	if (s->t->alibi <= 0) {
+		return;
+	}
+	ll_loop(l, &h, ll_i64(l, 0), ll_i64(l, s->heads), 1, NULL, 0);
+	fall = att_alibi_slope(s->t, ll_add(l, s->at.head, h.i));
+	ll_store(l, fall, att_head_number(s, s->fall, h.i));
+	ll_loop_end(l, &h, NULL);
 }
 
 static void
@@ -513,6 +531,7 @@ compute(struct att_single *s, struct ll_value *i)
 	}
 	find_query(s, query, unit);
 	find_range(s);
+	find_slopes(s);
 	read_query(s);
 	if (s->has_parts) {
 		return with_parts(s, query, unit, part);

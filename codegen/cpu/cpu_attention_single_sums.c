@@ -306,6 +306,37 @@ prefetch_first(struct att_single *s)
 	ll_loop_end(l, &k, NULL);
 }
 
+/* How far the keys from `key` on are after what alibi counts from; NULL: there
+ * is none. */
+static struct ll_value *
+distances(struct att_single *s, struct ll_value *key)
+{
+	const struct ll_type many = ll_type(LL_I32, s->t->lanes);
+	struct ll *l = s->t->l;
+	struct ll_value *from;
+
+	if (s->t->alibi <= 0) {
+		return NULL;
+	}
+	from = ll_load(l, ll_type(LL_I32, 1), att_own_at(s->t, s->pos));
+	key = ll_splat(l, ll_cast(l, key, LL_I32), s->t->lanes);
+	key = ll_bin(l, LL_ADD, key, ll_iota(l, many));
+	key = ll_bin(l, LL_SUB, key, ll_splat(l, from, s->t->lanes));
+	return ll_cast(l, key, LL_F32);
+}
+
+/* Scores of a head, with its slope of alibi for each distance. */
+static struct ll_value *
+with_bias(struct att_single *s, struct ll_value *scores,
+	  struct ll_value *distance, struct ll_value *head)
+{
+	struct ll *l = s->t->l;
+	struct ll_value *fall = ll_load(l, ll_type(LL_F32, 1),
+					att_head_number(s, s->fall, head));
+
+	return ll_fma(l, distance, ll_splat(l, fall, s->t->lanes), scores);
+}
+
 /* Stores scores of a tile's heads, and their largest so far as `next`. */
 static void
 emit_scores(struct att_single *s, struct ll_value *head, uint32_t heads)
@@ -313,6 +344,7 @@ emit_scores(struct att_single *s, struct ll_value *head, uint32_t heads)
 	struct score_tile t = { .s = s, .head = head, .heads = heads };
 	struct ll *l = s->t->l;
 	struct ll_value *most[SCORE_HEADS], *sums[SCORE_HEADS], *seen, *in;
+	struct ll_value *far;
 	struct ll_value *none = ll_num(l, vector(s), -INFINITY);
 	struct ll_loop k;
 	uint32_t i;
@@ -328,9 +360,13 @@ emit_scores(struct att_single *s, struct ll_value *head, uint32_t heads)
 	find_keys(&t, in);
 	multiply(&t, sums);
 	seen = seen_lanes(s, k.i);
+	far = distances(s, k.i);
 	for (i = 0; i < heads; i++) {
 		if (s->t->softcap > 0) {
 			sums[i] = att_cap(s->t, sums[i]);
+		}
+		if (far) {
+			sums[i] = with_bias(s, sums[i], far, nth(s, head, i));
 		}
 		sums[i] = ll_select(l, seen, sums[i], none);
 		ll_store(l, sums[i], att_head_row(s, s->score, nth(s, head, i),

@@ -68,18 +68,29 @@ kv_head(const struct heads *a)
 	return place;
 }
 
+/* The position that ALiBi counts from: the query's own, or, of a query whose
+ * range of keys alone says what it sees, the last of these. */
+static double
+bias_from(const struct heads *a)
+{
+	if (a->first >= 0 && !a->causal) {
+		return floor(a->in[a->first + 1][a->o.in_off[a->first + 1]]);
+	}
+	return (double)(ir_pieces_at(&a->s_at, a->o.at[a->o.n - 2]) +
+			a->shift);
+}
+
 /* What is added to the score of the query at o with the key at index j. */
 static double
 bias_of(const struct heads *a, int64_t j)
 {
-	int64_t i, head;
+	int64_t head;
 
 	if (a->alibi <= 0) {
 		return 0;
 	}
-	i = ir_pieces_at(&a->s_at, a->o.at[a->o.n - 2]) + a->shift;
 	head = ir_pieces_at(&a->h_at, a->o.at[a->o.n - 1]);
-	return (double)(ir_pieces_at(&a->t_at, j) - i) *
+	return ((double)ir_pieces_at(&a->t_at, j) - bias_from(a)) *
 	       ir_alibi_slope(a->alibi, a->nheads, head);
 }
 

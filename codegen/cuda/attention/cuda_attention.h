@@ -101,11 +101,19 @@ const char *ca_kv_head(struct cu_func *f, const struct attn *t,
 		       const char *head);
 const char *ca_first_head(struct cu_func *f, const struct attn *t,
 			  const char *kv, bool behind);
+/* C text: the position of a local index of a dim. */
+const char *ca_position(struct cu_func *f, const struct attn *t, uint32_t dim,
+			const char *place);
 struct ca_form;
 
+/* Declares `slope`, what alibi's of `head` is times `by`; and `own`, the
+ * position that it counts from for the query at a local index. */
+void ca_declare_slope(struct cu_func *f, const struct attn *t, double by);
+void ca_declare_own(struct cu_func *f, const struct attn *t, const char *query);
 /* With alibi, adds to scores s[mt][cols / 8][4], before they are scaled, how
- * far their keys are after their queries, times the slope of `head`.  rows:
- * these are queries; at: C text of the local index of the first column. */
+ * far their keys are after what their queries count from, times the slope of
+ * `head`.  rows: these are queries; at: C text of the local index of the first
+ * column. */
 void ca_add_alibi(struct cu_func *f, const struct attn *t,
 		  const struct ca_form *form, bool rows, const char *at);
 

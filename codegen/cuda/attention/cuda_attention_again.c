@@ -5,7 +5,6 @@
  * So a row of a block that is no number may come from values of others: of
  * other sequences of a step that serves.  It is computed again here, by a warp,
  * from the keys that it sees alone; a row that sees NaN comes to NaN again.
- * Models with ALiBi are not served, and have no such rows.
  */
 #include "codegen/cuda/attention/cuda_attention_forward.h"
 
@@ -94,6 +93,10 @@ score(struct ca_forward *s)
 	} else {
 		cu_line(f, "x *= %s;", ca_f32(f, t->scale * CA_LOG2E));
 	}
+	if (t->alibi > 0) {
+		cu_line(f, "x = fma_f32((f32)((int)%s - own), slope, x);",
+			ca_position(f, t, ATTN_KEYS, "key"));
+	}
 }
 
 static void
@@ -102,6 +105,10 @@ each_key(struct ca_forward *s, int64_t columns)
 	struct cu_func *f = &s->f;
 	struct arena *a = f->k->c->a;
 
+	if (s->t->alibi > 0) {
+		ca_declare_slope(f, s->t, CA_LOG2E);
+		ca_declare_own(f, s->t, "query");
+	}
 	cu_line(f, "const int until = %s;", ca_keys_to(f, s->t, "query"));
 	cu_line(f, "for (int key = %s; key < until; key++) {",
 		ca_keys_from(f, s->t, "query"));
@@ -126,7 +133,7 @@ ca_forward_again(struct ca_forward *s, const struct ca_put *out)
 	int64_t columns = ca_ceil_div(s->form.out, 32);
 	struct cu_func *f = &s->f;
 
-	if (!attn_is_between(s->t) || s->t->alibi > 0) {
+	if (!attn_is_between(s->t)) {
 		return;
 	}
 	cu_comment(f, "rows that are no numbers, of their own keys alone");

@@ -108,10 +108,9 @@ count_of(const struct attn *t, uint32_t dim)
 		: dim == ATTN_HEADS ? t->heads : t->kv;
 }
 
-/* C text: the position of a local index of a dim. */
-static const char *
-position(struct cu_func *f, const struct attn *t, uint32_t dim,
-	 const char *place)
+const char *
+ca_position(struct cu_func *f, const struct attn *t, uint32_t dim,
+	    const char *place)
 {
 	if (t->spread[dim] == UINT32_MAX) {
 		return place;
@@ -147,7 +146,7 @@ static_from(struct cu_func *f, const struct attn *t, const char *query)
 	if (t->window <= 0) {
 		return "0";
 	}
-	return below(f, t, ATTN_KEYS, position(f, t, ATTN_QUERIES, query),
+	return below(f, t, ATTN_KEYS, ca_position(f, t, ATTN_QUERIES, query),
 		     t->shift + 1 - t->window);
 }
 
@@ -157,7 +156,7 @@ static_to(struct cu_func *f, const struct attn *t, const char *query)
 	if (!t->causal) {
 		return arena_printf(f->k->c->a, "%lld", (long long)t->keys);
 	}
-	return below(f, t, ATTN_KEYS, position(f, t, ATTN_QUERIES, query),
+	return below(f, t, ATTN_KEYS, ca_position(f, t, ATTN_QUERIES, query),
 		     t->shift + 1);
 }
 
@@ -279,7 +278,7 @@ queries_from(struct cu_func *f, const struct attn *t)
 	if (!t->causal) {
 		return "0";
 	}
-	return below(f, t, ATTN_QUERIES, position(f, t, ATTN_KEYS, "row0"),
+	return below(f, t, ATTN_QUERIES, ca_position(f, t, ATTN_KEYS, "row0"),
 		     -t->shift);
 }
 
@@ -290,7 +289,7 @@ queries_to(struct cu_func *f, const struct attn *t)
 		return arena_printf(f->k->c->a, "%lld",
 				    (long long)t->queries);
 	}
-	return below(f, t, ATTN_QUERIES, position(f, t, ATTN_KEYS, LAST_ROW),
+	return below(f, t, ATTN_QUERIES, ca_position(f, t, ATTN_KEYS, LAST_ROW),
 		     t->window - t->shift);
 }
 
@@ -303,8 +302,8 @@ static void
 narrow_queries(struct cu_func *f, const struct attn *t)
 {
 	cu_line(f, "const int low = (int)%s, high = (int)%s;",
-		position(f, t, ATTN_KEYS, "row0"),
-		position(f, t, ATTN_KEYS, LAST_ROW));
+		ca_position(f, t, ATTN_KEYS, "row0"),
+		ca_position(f, t, ATTN_KEYS, LAST_ROW));
 	cu_line(f, "int seen[2] = { -to, from };");
 	cu_line(f, "for (int i = from + LANE; i < to; i += 32) {");
 	cu_line(f, "if (ca_first(%s) <= high && ca_after(%s) > low) {",
@@ -350,7 +349,7 @@ ca_kv_head(struct cu_func *f, const struct attn *t, const char *head)
 				       (long long)t->shared);
 	}
 	return below(f, t, ATTN_KV, arena_printf(a, "%s / %lld",
-			position(f, t, ATTN_HEADS, head),
+			ca_position(f, t, ATTN_HEADS, head),
 			(long long)t->shared), 0);
 }
 
@@ -365,56 +364,71 @@ ca_first_head(struct cu_func *f, const struct attn *t, const char *kv,
 				    (long long)t->shared);
 	}
 	return below(f, t, ATTN_HEADS, arena_printf(a, "(%s + %d) * %lld",
-			position(f, t, ATTN_KV, kv), behind,
+			ca_position(f, t, ATTN_KV, kv), behind,
 			(long long)t->shared), 0);
 }
 
 /* ---- ALiBi ---- */
 
-/*
- * Declares `slope`: ir_alibi_slope of `head`, both of its exponents over 2 n,
- * in the unit of scores that are not scaled yet.
- */
-static void
-declare_slope(struct cu_func *f, const struct attn *t)
+/* ir_alibi_slope, both of whose exponents are over 2 n. */
+void
+ca_declare_slope(struct cu_func *f, const struct attn *t, double by)
 {
 	int64_t n = ir_alibi_base(ir_dim_size(t->g->m, t->dim[ATTN_HEADS]));
 
 	cu_line(f, "const int nth = (int)%s;",
-		position(f, t, ATTN_HEADS, "head"));
+		ca_position(f, t, ATTN_HEADS, "head"));
 	cu_line(f, "const f32 slope = f_exp2((f32)(nth < %lld ? 2 * nth + 2 : "
 		"2 * nth - %lld) * %s) * %s;", (long long)n,
 		(long long)(2 * n - 1),
 		ca_f32(f, -t->alibi / (2 * (double)n)),
-		ca_f32(f, 1 / t->scale));
+		ca_f32(f, by));
+}
+
+void
+ca_declare_own(struct cu_func *f, const struct attn *t, const char *query)
+{
+	if (attn_is_from_last(t)) {
+		/* rows beyond the last query have what it has */
+		query = arena_printf(f->k->c->a, "ca_min(%s, %lld)", query,
+				     (long long)(t->queries - 1));
+		cu_line(f, "const int own = ca_after(%s) - 1;",
+			number_of(f, t, ATTN_LAST, query));
+		return;
+	}
+	cu_line(f, "const int own = (int)%s + %lld;",
+		ca_position(f, t, ATTN_QUERIES, query), (long long)t->shift);
+}
+
+/* Declares `key`, the position of the key at a local index. */
+static void
+declare_key(struct cu_func *f, const struct attn *t, const char *place)
+{
+	cu_line(f, "const int key = (int)%s;",
+		ca_position(f, t, ATTN_KEYS, place));
 }
 
 void
 ca_add_alibi(struct cu_func *f, const struct attn *t,
 	     const struct ca_form *form, bool rows, const char *at)
 {
-	struct arena *a = f->k->c->a;
-	const char *row = position(f, t, rows ? ATTN_QUERIES : ATTN_KEYS,
-				   "row");
-	const char *col = position(f, t, rows ? ATTN_KEYS : ATTN_QUERIES,
-				   arena_printf(a, "(%s + j * 8 + c + e)", at));
+	const char *col = arena_printf(f->k->c->a, "(%s + j * 8 + c + e)", at);
 
 	if (t->alibi <= 0) {
 		return;
 	}
 	cu_line(f, "{");
 	cu_line(f, "%s", CA_COLUMNS);
-	declare_slope(f, t);
+	ca_declare_slope(f, t, 1 / t->scale);
 	ca_unrolled_for(f, "i", form->mt);
 	ca_unrolled_for(f, "h", 2);
 	cu_line(f, "const int row = row0 + wrow + i * 16 + h * 8 + g;");
-	cu_line(f, "const int own = (int)%s %c %lld;", row, rows ? '+' : '-',
-		(long long)t->shift);
+	(rows ? ca_declare_own : declare_key)(f, t, "row");
 	ca_unrolled_for(f, "j", form->cols / 8);
 	ca_unrolled_for(f, "e", 2);
-	cu_line(f, "s[i][j][2 * h + e] = fma_f32((f32)(%s(int)%s%s), slope, "
-		"s[i][j][2 * h + e]);", rows ? "" : "own - ", col,
-		rows ? " - own" : "");
+	(rows ? declare_key : ca_declare_own)(f, t, col);
+	cu_line(f, "s[i][j][2 * h + e] = fma_f32((f32)(key - own), slope, "
+		"s[i][j][2 * h + e]);");
 	cu_close(f, 5);
 }
 

@@ -1,14 +1,14 @@
 #!/bin/sh
 # Imported models of several families, served: the tokens of a step over a
 # cache are those that the transformers library continues prompts with, with
-# windows by layer, sinks, latents, experts, learned positions and rows that
-# only a loss would need.  FAMILIES="$(ls tests/interop/tiny)" is all of them.
+# windows by layer, sinks, latents, experts, learned positions, ALiBi and rows
+# that only a loss would need.  FAMILIES="$(ls tests/interop/tiny)" is all of them.
 . "${top_srcdir:?}/tests/lib.sh"
 need llvm linker binaries
 
 letters_tokenizer
 
-some='llama qwen3 gemma2 mixtral deepseek_v3 gpt2 gpt_oss qwen3_window'
+some='llama qwen3 gemma2 mixtral deepseek_v3 gpt2 gpt_oss qwen3_window bloom mpt'
 for family in ${FAMILIES:-$some}; do
 	weights=$tests/interop/tiny/$family
 	run import "$weights" -o "$family.llm" || exit

@@ -368,13 +368,6 @@ advice=$(sed -n 's/^.* one fits with //p' err | tr -d ' ')
 run --serve --target h100x2 --workload "$advice" "$llama"
 # ---- a price without a program ----
 
-sed 's/attention(\(.*\)causal)/attention(\1causal, alibi = 8)/' \
-	"$examples/tiny-dense.llm" >alibi.llm
-cmp -s alibi.llm "$examples/tiny-dense.llm" && bad 'the model is the same'
-run --serve --target cpux1 alibi.llm
-grep -q '^rate ' out || bad 'no answer'
-grep -q 'warning: `attention` cannot be served: ALiBi .*-Wunserved' err ||
-	bad "no warning: $(cat err)"
 cat >packed.llm <<'end'
 model m { dim seq = 64, hidden = 8, heads = 2, hd = 4, vocab = 16;
 input document_first: f32[batch, seq]; input document_last: f32[batch, seq];

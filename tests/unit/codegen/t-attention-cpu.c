@@ -92,20 +92,21 @@ long_ones(void **state)
 {
 	static const char *const how[] = { " causal", "",
 					   " causal window=150 alibi=8",
-					   " causal softcap=1.5", "" };
+					   " causal softcap=1.5", "",
+					   " alibi=8" };
 	struct shape x = plain;
 	int i;
 
 	(void)state;
-	for (i = 0; i < 5; i++) {
+	for (i = 0; i < 6; i++) {
 		x.how = how[i];
 		x.sinks = i % 2;
 		x.between = i > 1;
 		x.selected = i % 2;
 		x.stored = i == 3 ? "f8e4m3" : NULL;
 		x.b = 1;
-		x.s = i == 4 ? draw(30, 70) : draw(257, 500);
-		x.t = i == 1 ? draw(257, 500) : i == 4 ? draw(1100, 1800)
+		x.s = i > 3 ? draw(30, 70) : draw(257, 500);
+		x.t = i == 1 ? draw(257, 500) : i > 3 ? draw(1100, 1800)
 							: x.s;
 		x.k = i == 0 ? 4 : 2;	/* joint, or apart */
 		x.h = x.k * (i % 4 + 1);
@@ -113,7 +114,7 @@ long_ones(void **state)
 		x.v = 16;
 		both(&x, 1e-5);
 		if (x.between) {
-			x.how = i == 3 ? " softcap=1.5" : "";
+			x.how = i == 3 ? " softcap=1.5" : i == 5 ? how[i] : "";
 			forward_bad(&x, 1e-5);
 		}
 	}

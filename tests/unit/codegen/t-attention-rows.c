@@ -49,7 +49,9 @@ static const struct shape shapes[] = {
 	{ "bf16", "", 2, 1, 36, 12, false, NULL },
 	{ "f32", "", 4, 2, 6, 84, true, "f8e4m3" },
 	{ "bf16", " softcap=2", 2, 1, 20, 80, false, "f8e5m2" },
-	{ "bf16", "", 2, 2, 2, 34, false, "f8e4m3" }
+	{ "bf16", "", 2, 2, 2, 34, false, "f8e4m3" },
+	{ "f32", " alibi=8", 4, 2, 6, 24, true, NULL },
+	{ "bf16", " alibi=6", 2, 1, 20, 80, false, NULL }
 };
 
 static struct {
@@ -571,6 +573,25 @@ number(const char *at, int i)
 	return v;
 }
 
+/* By how much a score of the head is less for each key after its own. */
+static double
+slope_of(int head)
+{
+	const struct shape *x = s.shape;
+	const char *alibi = strstr(x->attrs, "alibi=");
+	int n = 1;
+
+	if (!alibi) {
+		return 0;
+	}
+	while (2 * n <= x->heads) {
+		n *= 2;
+	}
+	/* of heads that are no power of two, the rest are between the others */
+	return pow(2, -atof(alibi + 6) * (head < n ? head + 1.0
+					  : head - n + 0.5) / n);
+}
+
 static double
 score_of(const char *q, int head, int32_t row)
 {
@@ -597,7 +618,8 @@ hold_head(const char *cpu, const char *q, const char *got, int head,
 	double bound = x->bytes == 4 ? 1e-5 : 1e-2;
 
 	for (j = 0; j < seen; j++) {
-		sum += w = exp(score_of(q, head, rows[j]));
+		sum += w = exp(score_of(q, head, rows[j]) -
+			       (seen - 1 - j) * slope_of(head));
 		for (i = 0; i < x->d; i++) {
 			all[i] += w * number(s.values, (rows[j] * x->kv + kv) *
 					     x->d + i);

@@ -305,19 +305,20 @@ long_ones(void **state)
 {
 	static const char *const how[] = { " causal", "",
 					   " causal window=150",
-					   " causal softcap=1.5" };
+					   " causal softcap=1.5",
+					   " alibi=6" };
 	struct shape x = plain;
 	int i;
 
 	(void)state;
-	for (i = 0; i < 4; i++) {
+	for (i = 0; i < 5; i++) {
 		x.how = how[i];
 		x.sinks = i % 2;
 		x.between = i > 1;
 		x.s = draw(130, 300);
 		x.t = i == 1 ? draw(130, 300) : x.s;
 		x.k = 2;
-		x.h = x.k * (i + 1);
+		x.h = x.k * (i % 4 + 1);
 		x.d = i == 1 ? 128 : 64;
 		x.v = x.d;
 		x.dtype = "bf16";
@@ -341,7 +342,7 @@ beside_bad(void **state)
 		b.arch = arch[i];
 		x.between = true;
 		x.sinks = i % 2;
-		x.how = i == 2 ? " softcap=1.5" : "";
+		x.how = i == 2 ? " softcap=1.5" : i == 1 ? " alibi=6" : "";
 		x.s = draw(130, 200);
 		x.t = draw(130, 200);
 		x.k = 2;

@@ -685,6 +685,14 @@ alibi_slope(const struct att *a, int64_t head)
 	return pow(2, -a->alibi / 8 * of[ir_dim_size(t.m, a->h)][head]);
 }
 
+/* Where ALiBi of query i counts from. */
+static double
+bias_from(const struct att *a, int64_t i, int64_t own)
+{
+	t.ix[a->s] = i;
+	return a->between && !a->causal ? floor(at("last")) : (double)own;
+}
+
 static void
 check_query(const struct att *a)
 {
@@ -712,7 +720,8 @@ check_query(const struct att *a)
 			score[j] = a->softcap * (w - 1) / (w + 1);
 		}
 		if (a->alibi > 0) {
-			score[j] -= past * alibi_slope(a, head);
+			score[j] -= (bias_from(a, i, last) - (double)j) *
+				    alibi_slope(a, head);
 		}
 		score[j] = (a->causal && past < 0) ||
 			   (a->window && past >= a->window) ||

@@ -161,7 +161,9 @@ put_layer(struct buf *b, const int *n, const char *name, bool experts)
 {
 	const char *bias = n[NR_BIAS] ? ", bias" : "";
 	const char *norm = n[NR_LAYERNORM] ? "layernorm" : "rmsnorm";
+	/* 2, which is never drawn: neither, and scores fall */
 	const char *rope = n[NR_LEARNED] ? "" : "rope";
+	const char *fall = n[NR_LEARNED] == 2 ? ", alibi = 8" : "";
 	char window[32] = "";
 
 	if (n[NR_WINDOW]) {
@@ -173,11 +175,11 @@ put_layer(struct buf *b, const int *n, const char *name, bool experts)
 		   "    q = linear(n -> heads, hd%s) @ \"q\";\n"
 		   "    k = linear(n -> kv, hd%s) @ \"k\";\n"
 		   "    v = linear(n -> kv, hd%s) @ \"v\";\n"
-		   "    a = attention(%s(q), %s(k), v%s%s);\n"
+		   "    a = attention(%s(q), %s(k), v%s%s%s);\n"
 		   "    x = x + linear(a -> hidden%s) @ \"o\";\n", name, norm,
 		   bias, bias, bias, rope, rope,
 		   n[NR_CAUSAL] || n[NR_WINDOW] ? ", causal" : "", window,
-		   bias);
+		   fall, bias);
 	put_half(b, n, experts);
 	buf_puts(b, "  }\n");
 }
@@ -224,7 +226,7 @@ model_text(struct arena *a, const struct pair *p)
 		put_layer(&b, n, "moe", true);
 	}
 	buf_puts(&b, "  x = embed(tokens, vocab -> hidden) @ \"wte\"");
-	buf_puts(&b, n[NR_LEARNED] ? "\n    + weight(seq, hidden) @ "
+	buf_puts(&b, n[NR_LEARNED] == 1 ? "\n    + weight(seq, hidden) @ "
 		 "\"wpe\";\n" : ";\n");
 	if (n[NR_FIRST]) {
 		buf_printf(&b, "  repeat %d as i { x = dense(x) @ "

@@ -593,6 +593,8 @@ served_pair(uint64_t seed, bool is_wide)
 	p.n[NR_CAUSAL] = 1;
 	p.n[NR_DROP] = 0;
 	p.n[NR_CP] = p.n[NR_CHUNKS] = 1;
+	/* ALiBi in some */
+	p.n[NR_LEARNED] = seed % 4 == 3 ? 2 : p.n[NR_LEARNED];
 	return p;
 }
 
