@@ -38,6 +38,9 @@ struct rt_gguf_view {
 	/* rows of a head: those of its halves take turns in the file; 0: rows
 	 * have the order that they are read in */
 	int64_t head_rows;
+	/* rows that the file has of all heads' queries, as of their keys and
+	 * values; head_rows: rows of a query, a key or a value; 0: no thirds */
+	int64_t third_rows;
 	float less; /* what is subtracted from each number of an F32 */
 	/* of a tensor whose numbers lie in another order, that is of several
 	 * matrices of so many rows and columns */
@@ -57,7 +60,8 @@ enum rt_gguf_of {
 	RT_GGUF_GEMMA3 = 1 << 7, RT_GGUF_GRANITE = 1 << 8,
 	RT_GGUF_OLMO2 = 1 << 9, RT_GGUF_STARCODER2 = 1 << 10,
 	RT_GGUF_PHI3 = 1 << 11, RT_GGUF_DEEPSEEK2 = 1 << 12,
-	RT_GGUF_GPT_OSS = 1 << 13, RT_GGUF_ALL = (1 << 14) - 1
+	RT_GGUF_GPT_OSS = 1 << 13, RT_GGUF_GPT2 = 1 << 14,
+	RT_GGUF_GPTNEOX = 1 << 15, RT_GGUF_ALL = (1 << 16) - 1
 };
 
 /* What Hugging Face calls a kind of model, and its class. */
@@ -87,14 +91,15 @@ enum rt_gguf_fact {
 	RT_GGUF_LATENT_KEY_DIM, RT_GGUF_LATENT_VALUE_DIM, RT_GGUF_DENSE_LAYERS,
 	RT_GGUF_SHARED, RT_GGUF_EXPERT_SCALE, RT_GGUF_EXPERT_NORM,
 	RT_GGUF_GATING, RT_GGUF_GROUPS, RT_GGUF_TOP_GROUPS, RT_GGUF_LOG_FACTOR,
-	RT_GGUF_NEAR_THETA, RT_GGUF_NFACTS
+	RT_GGUF_NEAR_THETA, RT_GGUF_PARALLEL, RT_GGUF_NFACTS
 };
 
 /* What the keys of a file say. */
 struct rt_gguf_model {
 	const struct rt_gguf_family *family;
 	int64_t heads, key_heads; /* 0: not said */
-	double facts[RT_GGUF_NFACTS]; /* 0: not said; NaN: no number */
+	/* 0: not said; NaN: no number; of yes and no: 1 and -1 */
+	double facts[RT_GGUF_NFACTS];
 	char scaling[16]; /* rope.scaling.type; "": not said */
 	char unknown[96]; /* the first key that may change what is computed */
 };
@@ -111,7 +116,10 @@ enum rt_gguf_part { RT_GGUF_WHOLE, RT_GGUF_KEYS, RT_GGUF_VALUES, RT_GGUF_GATES,
 /* A tensor at Hugging Face. */
 struct rt_gguf_name {
 	char text[RT_GGUF_NAME_BYTES];
-	int64_t heads; /* whose halves take turns in its rows, or 0 */
+	/* whose halves take turns in its rows, or 0; with thirds: whose
+	 * queries, keys and values do, which the file has apart */
+	int64_t heads;
+	bool thirds;
 	bool plus_one; /* the file has one more in each number */
 	bool is_row; /* a matrix of one row, which the file has as a vector */
 	enum rt_gguf_part part;
@@ -139,8 +147,10 @@ extern const char rt_gguf_families[];
 
 /* ---- gguf_blocks.c --------------------------------------------------- */
 
-/* The type of that number, or NULL; and the names of all, as text. */
+/* The type of that number, or NULL; and the names of all, as text; what one of
+ * no type is called, for a message. */
 const struct rt_gguf_type *rt_gguf_type(uint64_t number);
+const char *rt_gguf_type_name(uint64_t number);
 extern const char rt_gguf_types[];
 
 /* ---- gguf_read.c ----------------------------------------------------- */

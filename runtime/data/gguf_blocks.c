@@ -369,6 +369,23 @@ const char rt_gguf_types[] = "F32, F16, BF16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, "
 			     "Q2_K to Q6_K, IQ4_NL, IQ4_XS, TQ1_0, TQ2_0 or "
 			     "MXFP4";
 
+/* Those that are not read, by their number. */
+static const char *const others[] = {
+	[9] = "Q8_1", [15] = "Q8_K", [16] = "IQ2_XXS", [17] = "IQ2_XS",
+	[18] = "IQ3_XXS", [19] = "IQ1_S", [21] = "IQ3_S", [22] = "IQ2_S",
+	[24] = "I8", [25] = "I16", [26] = "I32", [27] = "I64", [28] = "F64",
+	[29] = "IQ1_M", [40] = "NVFP4", [41] = "Q1_0"
+};
+
+const char *
+rt_gguf_type_name(uint64_t number)
+{
+	const char *name = number < sizeof(others) / sizeof(others[0])
+		? others[number] : NULL;
+
+	return name ? name : "which is not known";
+}
+
 const struct rt_gguf_type *
 rt_gguf_type(uint64_t number)
 {

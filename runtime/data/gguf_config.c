@@ -299,8 +299,10 @@ add_rope(struct configuring *c, double dim)
 
 	theta = theta != 0 ? theta : 10000;
 	add_real(c, "rope_theta", theta);
-	if (is_of(c, RT_GGUF_PHI3) && turned > 0 && turned < dim) {
-		add_real(c, "partial_rotary_factor", turned / dim);
+	if (is_of(c, RT_GGUF_GPTNEOX) ||
+	    (is_of(c, RT_GGUF_PHI3) && turned > 0 && turned < dim)) {
+		add_real(c, "partial_rotary_factor",
+			 (turned != 0 ? turned : dim) / dim);
 	} else if (turned != 0 && turned != dim) {
 		fail(c, "found rope.dimension_count %s, expected all %.0f of a "
 		     "head", shown(turned).text, dim);
@@ -386,6 +388,57 @@ add_sizes(struct configuring *c)
 	}
 	add_rope(c, dim != 0 ? dim
 			     : facts[RT_GGUF_HIDDEN] / (double)c->m->heads);
+}
+
+/* ---- GPT-2 and GPT-NeoX ------------------------------------------------- */
+
+static void
+add_vocab(struct configuring *c, const char *embedding)
+{
+	const struct rt_st_tensor *t = rt_st_find(c->st, embedding);
+
+	add_count(c, "vocab_size", t ? (double)t->shape[0] : 0);
+}
+
+static void
+add_gpt2(struct configuring *c)
+{
+	const double *facts = c->m->facts;
+
+	add_vocab(c, "transformer.wte.weight");
+	add_fact(c, "n_embd", RT_GGUF_HIDDEN);
+	if (facts[RT_GGUF_FFN] != 4 * facts[RT_GGUF_HIDDEN]) {
+		add_fact(c, "n_inner", RT_GGUF_FFN);
+	}
+	add_fact(c, "n_layer", RT_GGUF_LAYERS);
+	add_count(c, "n_head", (double)c->m->heads);
+	add_fact(c, "n_positions", RT_GGUF_CONTEXT);
+	add_real(c, "layer_norm_epsilon", facts[RT_GGUF_LAYER_EPS]);
+	add_word(c, "activation_function", "gelu_new");
+}
+
+static void
+add_gpt_neox(struct configuring *c)
+{
+	const double *facts = c->m->facts;
+	double parallel = facts[RT_GGUF_PARALLEL];
+
+	add_vocab(c, "gpt_neox.embed_in.weight");
+	add_fact(c, "hidden_size", RT_GGUF_HIDDEN);
+	add_fact(c, "intermediate_size", RT_GGUF_FFN);
+	add_fact(c, "num_hidden_layers", RT_GGUF_LAYERS);
+	add_count(c, "num_attention_heads", (double)c->m->heads);
+	add_fact(c, "max_position_embeddings", RT_GGUF_CONTEXT);
+	add_real(c, "layer_norm_eps", facts[RT_GGUF_LAYER_EPS]);
+	add_word(c, "hidden_act", "gelu");
+	if (parallel != 1 && parallel != -1) {
+		fail(c, "found no gptneox.use_parallel_residual that is true "
+		     "or false, expected it");
+	}
+	add_flag(c, "use_parallel_residual", parallel == 1);
+	if (c->status == RT_OK) {
+		add_rope(c, facts[RT_GGUF_HIDDEN] / (double)c->m->heads);
+	}
 }
 
 /* How DeepSeek chooses experts; without keys of groups, of all of them. */
@@ -543,9 +596,12 @@ stored_type(const struct configuring *c)
 	static const char *const names[] = {
 		"model.layers.0.self_attn.q_proj.weight",
 		"model.layers.0.self_attn.qkv_proj.weight",
-		"model.layers.0.self_attn.q_b_proj.weight"
+		"model.layers.0.self_attn.q_b_proj.weight",
+		"transformer.h.0.attn.c_attn.weight",
+		"gpt_neox.layers.0.attention.query_key_value.weight"
 	};
 	const struct rt_st_tensor *t = NULL;
+	enum rt_dtype dtype;
 	size_t i;
 
 	for (i = 0; i < sizeof(names) / sizeof(names[0]) && !t; i++) {
@@ -554,8 +610,9 @@ stored_type(const struct configuring *c)
 	if (!t || (t->view && t->view->type->widen)) {
 		return "bfloat16";
 	}
-	return t->dtype == RT_F32 ? "float32"
-		: t->dtype == RT_F16 ? "float16" : "bfloat16";
+	dtype = t->view ? t->view->type->dtype : t->dtype;
+	return dtype == RT_F32 ? "float32"
+		: dtype == RT_F16 ? "float16" : "bfloat16";
 }
 
 /* What expert_gating_func may be. */
@@ -564,6 +621,22 @@ enum { SOFTMAX = 1, SIGMOID = 2 };
 static const struct rt_gguf_kind v3 = {
 	"deepseek_v3", "DeepseekV3ForCausalLM"
 };
+
+/* What Llama and its kin have. */
+static void
+add_decoder(struct configuring *c, bool is_v3)
+{
+	add_word(c, "hidden_act", is_of(c, RT_GGUF_GEMMA | RT_GGUF_GEMMA2 |
+					RT_GGUF_GEMMA3 | RT_GGUF_STARCODER2)
+		 ? "gelu_pytorch_tanh" : "silu");
+	add_sizes(c);
+	if (is_of(c, RT_GGUF_DEEPSEEK2)) {
+		add_routing(c, is_v3);
+	} else if (c->m->facts[RT_GGUF_EXPERTS] != 0) {
+		add_experts(c);
+	}
+	add_own(c);
+}
 
 static void
 add_model(struct configuring *c)
@@ -594,18 +667,16 @@ add_model(struct configuring *c)
 	}
 	rt_text_add(&c->text, "  \"architectures\": [\"%s\"],\n", kind->class);
 	add_word(c, "model_type", kind->model_type);
-	add_word(c, "hidden_act", is_of(c, RT_GGUF_GEMMA | RT_GGUF_GEMMA2 |
-					RT_GGUF_GEMMA3 | RT_GGUF_STARCODER2)
-		 ? "gelu_pytorch_tanh" : "silu");
-	add_sizes(c);
-	if (is_of(c, RT_GGUF_DEEPSEEK2)) {
-		add_routing(c, kind == &v3);
-	} else if (experts) {
-		add_experts(c);
+	if (is_of(c, RT_GGUF_GPT2)) {
+		add_gpt2(c);
+	} else if (is_of(c, RT_GGUF_GPTNEOX)) {
+		add_gpt_neox(c);
+	} else {
+		add_decoder(c, kind == &v3);
 	}
-	add_own(c);
 	add_flag(c, "tie_word_embeddings",
-		 !rt_st_find(c->st, "lm_head.weight"));
+		 !rt_st_find(c->st, is_of(c, RT_GGUF_GPTNEOX)
+			     ? "embed_out.weight" : "lm_head.weight"));
 	rt_text_add(&c->text, "  \"torch_dtype\": \"%s\"\n}\n",
 		    stored_type(c));
 }

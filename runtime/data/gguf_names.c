@@ -9,7 +9,8 @@
 
 const char rt_gguf_families[] = "llama, qwen2, qwen3, qwen2moe, qwen3moe, "
 				"gemma, gemma2, gemma3, granite, olmo2, phi3, "
-				"starcoder2, deepseek2 or gpt-oss";
+				"starcoder2, deepseek2, gpt-oss, gpt2 or "
+				"gptneox";
 
 /* Where pairs of rows that are rotated together stand beside each other, rows
  * of queries and keys were put so.  llama with experts is Mixtral. */
@@ -44,22 +45,34 @@ static const struct rt_gguf_family families[] = {
 	  { "deepseek_v2", "DeepseekV2ForCausalLM" } },
 	{ "gpt-oss", RT_GGUF_GPT_OSS, false, false, { NULL, NULL },
 	  { "gpt_oss", "GptOssForCausalLM" } },
+	{ "gpt2", RT_GGUF_GPT2, false, false,
+	  { "gpt2", "GPT2LMHeadModel" }, { NULL, NULL } },
+	{ "gptneox", RT_GGUF_GPTNEOX, false, false,
+	  { "gpt_neox", "GPTNeoXForCausalLM" }, { NULL, NULL } },
 };
 
 enum { NFAMILIES = sizeof(families) / sizeof(families[0]) };
 
-/* What rows of a tensor are: any, of heads that may take turns, the only one;
- * or which part of what is read in another order they are. */
-enum rows { ANY, QUERIES, KEYS, ONE, PARTS,
+/* What rows of a tensor are: any, of heads that may take turns, the only one,
+ * all queries before all keys and all values; or which part of what is read in
+ * another order they are. */
+enum rows { ANY, QUERIES, KEYS, ONE, THIRDS, PARTS,
 	    KEYS_OF = PARTS + RT_GGUF_KEYS, VALUES_OF, GATES, GATED, TURNED };
 
 /* Of tensors outside of layers, less ".weight". */
 static const struct {
 	const char *theirs, *ours;
+	int of; /* families whose tensor has that name */
 } outer[] = {
-	{ "token_embd", "model.embed_tokens" },
-	{ "output_norm", "model.norm" },
-	{ "output", "lm_head" },
+	{ "token_embd", "transformer.wte", RT_GGUF_GPT2 },
+	{ "position_embd", "transformer.wpe", RT_GGUF_GPT2 },
+	{ "output_norm", "transformer.ln_f", RT_GGUF_GPT2 },
+	{ "token_embd", "gpt_neox.embed_in", RT_GGUF_GPTNEOX },
+	{ "output_norm", "gpt_neox.final_layer_norm", RT_GGUF_GPTNEOX },
+	{ "output", "embed_out", RT_GGUF_GPTNEOX },
+	{ "token_embd", "model.embed_tokens", RT_GGUF_ALL },
+	{ "output_norm", "model.norm", RT_GGUF_ALL },
+	{ "output", "lm_head", RT_GGUF_ALL },
 };
 
 #define FOUR_NORMS (RT_GGUF_GEMMA2 | RT_GGUF_GEMMA3)
@@ -74,6 +87,16 @@ static const struct {
 	enum rows rows;
 	int of; /* families whose tensor has that name */
 } inner[] = {
+	{ "attn_norm", "ln_1", ANY, RT_GGUF_GPT2 },
+	{ "attn_qkv", "attn.c_attn", TURNED, RT_GGUF_GPT2 },
+	{ "attn_output", "attn.c_proj", TURNED, RT_GGUF_GPT2 },
+	{ "ffn_norm", "ln_2", ANY, RT_GGUF_GPT2 },
+	{ "ffn_up", "mlp.c_fc", TURNED, RT_GGUF_GPT2 },
+	{ "ffn_down", "mlp.c_proj", TURNED, RT_GGUF_GPT2 },
+	{ "attn_qkv", "attention.query_key_value", THIRDS, RT_GGUF_GPTNEOX },
+	{ "attn_output", "attention.dense", ANY, RT_GGUF_GPTNEOX },
+	{ "ffn_up", "mlp.dense_h_to_4h", ANY, RT_GGUF_GPTNEOX },
+	{ "ffn_down", "mlp.dense_4h_to_h", ANY, RT_GGUF_GPTNEOX },
 	{ "attn_norm", "input_layernorm", ANY, RT_GGUF_ALL },
 	{ "attn_q", "self_attn.q_proj", QUERIES, RT_GGUF_ALL },
 	{ "attn_k", "self_attn.k_proj", KEYS, RT_GGUF_ALL },
@@ -164,6 +187,31 @@ is_word(const char *text, size_t n, const char *word)
 	return strlen(word) == n && memcmp(text, word, n) == 0;
 }
 
+/* What layers are called before their number. */
+static const char *
+layers_of(const struct rt_gguf_family *f)
+{
+	return f->of == RT_GGUF_GPT2 ? "transformer.h"
+		: f->of == RT_GGUF_GPTNEOX ? "gpt_neox.layers"
+					   : "model.layers";
+}
+
+/* The first row of a tensor outside of layers that has such a name, or
+ * NOUTER. */
+static size_t
+find_outer(const struct rt_gguf_model *m, const char *part, size_t n)
+{
+	size_t i;
+
+	for (i = 0; i < NOUTER; i++) {
+		if (is_word(part, n, outer[i].theirs) &&
+		    (outer[i].of & m->family->of)) {
+			break;
+		}
+	}
+	return i;
+}
+
 /* Bytes of "blk.N.", or 0; *digits: where N begins, of *n digits. */
 static size_t
 layer_prefix(const char *name, const char **digits, size_t *n)
@@ -210,11 +258,10 @@ rt_gguf_name(const struct rt_gguf_model *m, const char *name,
 	}
 	rest = name + prefix;
 	part = (size_t)(tail - rest);
-	for (i = 0; prefix == 0 && i < NOUTER; i++) {
-		if (is_word(rest, part, outer[i].theirs)) {
-			snprintf(out->text, sizeof(out->text), "%s%s",
-				 outer[i].ours, tail);
-		}
+	i = prefix == 0 ? find_outer(m, rest, part) : NOUTER;
+	if (i < NOUTER) {
+		snprintf(out->text, sizeof(out->text), "%s%s", outer[i].ours,
+			 tail);
 	}
 	i = prefix > 0 ? find_inner(m, rest, part) : NINNER;
 	out->plus_one = m->family->plus_one && rt_ends_in(name, "norm.weight");
@@ -223,9 +270,10 @@ rt_gguf_name(const struct rt_gguf_model *m, const char *name,
 	}
 	is_bias = strcmp(tail, ".bias") == 0;
 	is_bare = rt_ends_in(inner[i].ours, ".");
-	snprintf(out->text, sizeof(out->text), "model.layers.%.*s.%.*s%s",
-		 (int)n, digits, (int)(strlen(inner[i].ours) - is_bare),
-		 inner[i].ours, !is_bare ? tail : is_bias ? "_bias" : "");
+	snprintf(out->text, sizeof(out->text), "%s.%.*s.%.*s%s",
+		 layers_of(m->family), (int)n, digits,
+		 (int)(strlen(inner[i].ours) - is_bare), inner[i].ours,
+		 !is_bare ? tail : is_bias ? "_bias" : "");
 	out->experts = strchr(inner[i].ours, '*') != NULL;
 	out->is_row = inner[i].rows == ONE;
 	out->part = inner[i].rows > PARTS
@@ -237,5 +285,8 @@ rt_gguf_name(const struct rt_gguf_model *m, const char *name,
 		out->heads = m->heads;
 	} else if (m->family->turns && inner[i].rows == KEYS) {
 		out->heads = m->key_heads;
+	} else if (inner[i].rows == THIRDS) {
+		out->heads = m->heads;
+		out->thirds = true;
 	}
 }

@@ -12,12 +12,18 @@
 enum { RAW_BYTES = 16384 }; /* of blocks, at a time */
 
 /* The row of the file that has row r: of each head rows 0, 1, 2, .. are rows 0,
- * n / 2, 1, n / 2 + 1, .. here. */
+ * n / 2, 1, n / 2 + 1, .. here; or query, key and value of a head follow each
+ * other here. */
 static int64_t
 stored_row(const struct rt_gguf_view *v, int64_t r)
 {
 	int64_t half = v->head_rows / 2, in;
 
+	if (v->third_rows > 0) {
+		in = r / v->head_rows;
+		return in % 3 * v->third_rows + in / 3 * v->head_rows +
+		       r % v->head_rows;
+	}
 	if (half == 0) {
 		return r;
 	}

@@ -12,7 +12,6 @@
 enum {
 	VERSION = 3,
 	LEAST_KEY_BYTES = 8 + 4 + 1,
-	LEAST_TENSOR_BYTES = 8 + 4 + 8 + 4 + 8,
 	MOST_KEY_BYTES = 65535,
 	ALIGNMENT = 32, /* unless a key says another */
 };
@@ -26,7 +25,6 @@ rt_gguf_begin(struct gguf_reading *r, const char *path,
 
 	memset(r, 0, sizeof(*r));
 	r->err = err;
-	r->alignment = ALIGNMENT;
 	r->st = rt_st_new(a, 1);
 	r->buffer = rt_resize(&a, NULL, RT_GGUF_BUFFER, 1);
 	if (!copy || !r->st || !r->buffer) {
@@ -34,8 +32,18 @@ rt_gguf_begin(struct gguf_reading *r, const char *path,
 		r->status = rt_no_memory(err, path);
 	} else {
 		r->status = rt_st_add_shard(r->st, copy, err);
-		r->s = &r->st->shards[0];
+		rt_gguf_begin_part(r, &r->st->shards[0]);
 	}
+}
+
+void
+rt_gguf_begin_part(struct gguf_reading *r, struct rt_shard *s)
+{
+	r->s = s;
+	r->at = r->from = r->held = 0;
+	r->alignment = ALIGNMENT;
+	r->seen = 0;
+	r->split = (struct gguf_split){ -1, -1, -1 };
 }
 
 void
@@ -169,7 +177,7 @@ rt_gguf_read_head(struct gguf_reading *r, uint64_t *tensors, uint64_t *keys)
 	if (r->status == RT_OK) {
 		int64_t at = r->at;
 
-		rt_gguf_skip(r, *tensors, LEAST_TENSOR_BYTES, "tensors");
+		rt_gguf_skip(r, *tensors, RT_GGUF_LEAST_TENSOR, "tensors");
 		r->at = at;
 		rt_gguf_skip(r, *keys, LEAST_KEY_BYTES, "keys");
 		r->at = at;

@@ -9,6 +9,13 @@
 
 /* Bytes of a text that is looked at, and of the buffer. */
 enum { RT_GGUF_MOST_WORD = 64, RT_GGUF_BUFFER = 65536 };
+/* Bytes of what is said of a tensor, at least. */
+enum { RT_GGUF_LEAST_TENSOR = 8 + 4 + 8 + 4 + 8 };
+
+/* What a file says of the parts that a model has; -1: it does not. */
+struct gguf_split {
+	int64_t no, count, tensors;
+};
 
 /* `at` is the byte after the last one that was read. */
 struct gguf_reading {
@@ -25,6 +32,7 @@ struct gguf_reading {
 	char architecture[RT_GGUF_MOST_WORD + 1];
 	int64_t alignment;
 	uint64_t seen; /* a bit for each key of which there is one */
+	struct gguf_split split; /* of the file that is read */
 	/* by tensor of the file */
 	struct rt_gguf_view *views;
 	struct rt_gguf_name *names;
@@ -36,6 +44,8 @@ struct gguf_reading {
  * reads frees `buffer` and, after a failure, `st`. */
 void rt_gguf_begin(struct gguf_reading *r, const char *path,
 		   const struct rt_alloc *alloc, struct rt_error *err);
+/* The same of another file of the model, with the same buffer. */
+void rt_gguf_begin_part(struct gguf_reading *r, struct rt_shard *s);
 /* Fails, unless it has, at that byte or, with -1, at none, and names the tensor
  * that is read. */
 void rt_gguf_fail(struct gguf_reading *r, int64_t at, const char *fmt, ...)
@@ -77,7 +87,10 @@ double rt_gguf_real(struct gguf_reading *r, uint64_t type);
 
 /* ---- gguf_tensors.c -------------------------------------------------- */
 
-/* All of them, and where the data begins; sorted by name. */
-void rt_gguf_read_tensors(struct gguf_reading *r, uint64_t n);
+/* Those of all files: first that there are n at most, then those of each file,
+ * and where its data begins; then what is read of them, sorted by name. */
+void rt_gguf_begin_tensors(struct gguf_reading *r, uint64_t n);
+void rt_gguf_read_part(struct gguf_reading *r, uint64_t n);
+void rt_gguf_end_tensors(struct gguf_reading *r);
 
 #endif

@@ -52,8 +52,9 @@ read_type(struct gguf_reading *r, struct rt_st_tensor *t,
 	}
 	v->type = rt_gguf_type(number);
 	if (!v->type) {
-		rt_gguf_fail(r, r->at - 4, "found type %" PRIu64 ", expected "
-			     "one of %s", number, rt_gguf_types);
+		rt_gguf_fail(r, r->at - 4, "found type %" PRIu64 ", %s, "
+			     "expected one of %s", number,
+			     rt_gguf_type_name(number), rt_gguf_types);
 		return 0;
 	}
 	t->dtype = v->type->dtype;
@@ -68,21 +69,24 @@ read_type(struct gguf_reading *r, struct rt_st_tensor *t,
 	return rt_st_elems(t) / v->type->block * v->type->bytes;
 }
 
-/* Halves of heads that take turns: a bias has a row for each element. */
+/* Halves or thirds of heads that take turns: a bias has a row for each
+ * element. */
 static void
 find_turns(struct gguf_reading *r, struct rt_st_tensor *t,
-	   struct rt_gguf_view *v, int64_t heads, int64_t at)
+	   struct rt_gguf_view *v, const struct rt_gguf_name *name, int64_t at)
 {
-	int64_t rows = t->shape[0];
+	int64_t rows = t->shape[0], heads = name->heads;
+	int parts = name->thirds ? 3 : 2;
 
 	if (heads == 0) {
 		return;
 	}
-	if (rows % (2 * heads) != 0) {
+	if (rows % (parts * heads) != 0) {
 		rt_gguf_fail(r, at, "found %" PRId64 " rows, expected a "
-			     "multiple of 2 for each head", rows);
+			     "multiple of %d for each head", rows, parts);
 	}
-	v->head_rows = rows / heads;
+	v->head_rows = rows / (name->thirds ? 3 * heads : heads);
+	v->third_rows = name->thirds ? rows / 3 : 0;
 	v->columns = t->ndim == 1 ? 1 : rt_st_elems(t) / rows;
 }
 
@@ -96,13 +100,19 @@ check_experts(struct gguf_reading *r, const struct rt_st_tensor *t, int64_t at)
 	}
 }
 
-/* A matrix for each head or expert; of biases, a vector. */
+/* A matrix for each head or expert, or the only one; of biases, a vector. */
 static void
 find_matrices(struct gguf_reading *r, struct rt_st_tensor *t,
 	      struct rt_gguf_view *v, enum rt_gguf_part part, int64_t at)
 {
 	bool is_bias = part == RT_GGUF_GATES || part == RT_GGUF_GATED;
 
+	if (t->ndim == 2 && r->model->family->of == RT_GGUF_GPT2) {
+		v->matrices = 1;
+		v->rows = t->shape[0];
+		v->cols = t->shape[1];
+		return;
+	}
 	if (t->ndim != 3 && !(is_bias && t->ndim == 2)) {
 		rt_gguf_fail(r, at, "found %d dimensions, expected 3: a matrix "
 			     "of each head or expert", t->ndim);
@@ -149,7 +159,8 @@ read_tensor(struct gguf_reading *r, size_t i)
 			     ", expected a multiple of the alignment", offset);
 	}
 	if (r->status == RT_OK) {
-		find_turns(r, t, v, r->names[i].heads, at);
+		find_turns(r, t, v, &r->names[i], at);
+		t->shard = (size_t)(r->s - r->st->shards);
 		t->begin = (int64_t)offset;
 		t->end = t->begin + bytes;
 	}
@@ -215,23 +226,24 @@ check_cover(struct gguf_reading *r, const struct rt_st_tensor **order,
 	}
 }
 
+/* Of those from the first on. */
 static void
-check_all(struct gguf_reading *r)
+check_all(struct gguf_reading *r, size_t first)
 {
 	struct rt_header *h = &r->st->header;
 	const struct rt_st_tensor **order;
-	size_t i;
+	size_t n = h->n - first, i;
 
-	order = rt_resize(&r->st->alloc, NULL, h->n + 1, sizeof(*order));
+	order = rt_resize(&r->st->alloc, NULL, n + 1, sizeof(*order));
 	if (!order) {
 		r->status = rt_no_memory(r->err, r->s->path);
 		return;
 	}
-	for (i = 0; i < h->n; i++) {
-		order[i] = &h->tensors[i];
+	for (i = 0; i < n; i++) {
+		order[i] = &h->tensors[first + i];
 	}
-	qsort(order, h->n, sizeof(*order), by_offset);
-	check_cover(r, order, h->n);
+	qsort(order, n, sizeof(*order), by_offset);
+	check_cover(r, order, n);
 	rt_release(&r->st->alloc, order);
 }
 
@@ -424,7 +436,7 @@ join_all(struct gguf_reading *r)
 			struct rt_gguf_view *v = &r->views[t->view - r->views];
 
 			place(v, v->rows * v->cols, 0, 1, v->rows);
-			reshape(t, v, v->cols, v->rows, 3);
+			reshape(t, v, v->cols, v->rows, t->ndim);
 		}
 		if (part == RT_GGUF_WHOLE || part == RT_GGUF_TURNED_PART) {
 			h->tensors[n] = *t;
@@ -474,21 +486,43 @@ sort(struct gguf_reading *r)
 }
 
 void
-rt_gguf_read_tensors(struct gguf_reading *r, uint64_t n)
+rt_gguf_begin_tensors(struct gguf_reading *r, uint64_t n)
 {
+	if (r->status == RT_OK) {
+		allocate(r, (size_t)n);
+	}
+}
+
+void
+rt_gguf_read_part(struct gguf_reading *r, uint64_t n)
+{
+	struct rt_header *h = &r->st->header;
+	size_t first = h->n;
 	uint64_t i;
 
-	if (!allocate(r, (size_t)n)) {
+	if (r->status != RT_OK) {
 		return;
 	}
+	/* as many as there are names for */
+	if (n >= h->capacity - first) {
+		rt_gguf_fail(r, -1, "found %" PRIu64 " tensors after %zu of "
+			     "other files, expected at most %zu, as "
+			     "split.tensors.count says", n, first,
+			     h->capacity - 1 - first);
+	}
 	for (i = 0; i < n && r->status == RT_OK; i++) {
-		read_tensor(r, (size_t)i);
-		r->st->header.n++;
+		read_tensor(r, h->n);
+		h->n++;
 	}
 	if (r->status == RT_OK) {
 		r->s->data_at = rt_gguf_padded(r, r->at);
-		check_all(r);
+		check_all(r, first);
 	}
+}
+
+void
+rt_gguf_end_tensors(struct gguf_reading *r)
+{
 	if (r->status == RT_OK) {
 		add_parts(r);
 	}

@@ -2,11 +2,12 @@
 """Makes the folders of gguf/: small models as llama.cpp stores them.
 
     pip install numpy gguf
-    python3 tests/interop/make_gguf.py
+    python3 tests/interop/make_gguf.py [MODEL OF tiny/..]
 
-Each folder has config.json, model.gguf, and model.safetensors with what is to
-be read of that, in f32: the package gguf quantises, and widens again.  Rows of
-queries and keys of the family llama lie as convert_hf_to_gguf.py puts them.
+Each folder has config.json, model.gguf (gpt_neox has it in three parts), and
+model.safetensors with what is to be read of that, in f32: the package gguf
+quantises, and widens again.  Rows of queries and keys lie as
+convert_hf_to_gguf.py puts them.
 The folder types has a tensor of each type whose numbers lie in blocks, of drawn
 bytes, which the package widens.  Tests: tests/unit/data/t-gguf.c, and
 tests/cli/run/gguf.sh for the models.
@@ -14,6 +15,7 @@ tests/cli/run/gguf.sh for the models.
 import json
 import os
 import struct
+import sys
 
 import gguf
 import numpy as np
@@ -205,7 +207,10 @@ TINY = {"gemma": "gemma", "gemma2": "gemma2", "gemma3": "gemma3",
         "granite": "granite", "olmo2": "olmo2", "qwen2_moe": "qwen2moe",
         "phi3": "phi3", "phi3_long": "phi3", "starcoder2": "starcoder2",
         "deepseek_v2": "deepseek2", "deepseek_v3": "deepseek2",
-        "deepseek_v3_yarn": "deepseek2", "gpt_oss": "gpt-oss"}
+        "deepseek_v3_yarn": "deepseek2", "gpt_oss": "gpt-oss",
+        "gpt2": "gpt2", "gpt_neox": "gptneox"}
+# Those that are written as several files, and most tensors of each.
+PARTS = {"gpt_neox": 11}
 
 
 def load(path):
@@ -222,8 +227,32 @@ def load(path):
     return out
 
 
+def add_gpt_sizes(w, c, arch):
+    if arch == "gpt2":
+        w.add_context_length(c["n_positions"])
+        w.add_embedding_length(c["n_embd"])
+        w.add_block_count(c["n_layer"])
+        w.add_feed_forward_length(4 * c["n_embd"])
+        w.add_head_count(c["n_head"])
+        w.add_layer_norm_eps(c["layer_norm_epsilon"])
+        return
+    w.add_context_length(c["max_position_embeddings"])
+    w.add_embedding_length(c["hidden_size"])
+    w.add_block_count(c["num_hidden_layers"])
+    w.add_feed_forward_length(c["intermediate_size"])
+    w.add_rope_dimension_count(int(
+        c["rope_parameters"]["partial_rotary_factor"] *
+        c["hidden_size"] // c["num_attention_heads"]))
+    w.add_head_count(c["num_attention_heads"])
+    w.add_parallel_residual(c["use_parallel_residual"])
+    w.add_layer_norm_eps(c["layer_norm_eps"])
+
+
 def add_sizes(w, c, arch):
     """The keys that convert_hf_to_gguf.py writes of a config.json."""
+    if arch in ("gpt2", "gptneox"):
+        add_gpt_sizes(w, c, arch)
+        return
     rope = c["rope_parameters"]
     rope = rope.get("full_attention", rope)
     hd = c.get("head_dim", c["hidden_size"] // c["num_attention_heads"])
@@ -366,6 +395,13 @@ def stored_as(arch, name, v, c):
         return turned(v, c["num_attention_heads"])
     if arch == "granite" and ".k_proj." in name:
         return turned(v, c["num_key_value_heads"])
+    if arch == "gpt2" and v.ndim == 2 and ".h." in name:
+        return v.T
+    if arch == "gptneox" and ".query_key_value." in name:
+        heads = c["num_attention_heads"]
+        v = v.reshape(heads, 3, v.shape[0] // heads // 3, -1)
+        v = v.transpose(1, 0, 2, 3).reshape(-1, v.shape[-1])
+        return v if name.endswith("weight") else v[:, 0]
     return v[0] if name.endswith("shared_expert_gate.weight") else v
 
 
@@ -392,10 +428,12 @@ def make_tiny(name, arch):
         c = json.load(f)
     values = load(os.path.join(tiny, "model.safetensors"))
     want = dict(values)
-    w = gguf.GGUFWriter(os.path.join(folder, "model.gguf"), arch)
+    w = gguf.GGUFWriter(os.path.join(folder, "model.gguf"), arch,
+                        split_max_tensors=PARTS.get(name, 0))
     add_sizes(w, c, arch)
     kind = next(k for k, v in gguf.MODEL_ARCH_NAMES.items() if v == arch)
-    names = gguf.get_tensor_name_map(kind, c["num_hidden_layers"])
+    names = gguf.get_tensor_name_map(
+        kind, c.get("num_hidden_layers") or c["n_layer"])
     parts = values
     if name[:11] == "deepseek_v3":
         parts = split_heads(values, c)
@@ -408,7 +446,7 @@ def make_tiny(name, arch):
         w.add_tensor(names.get_name(k, (".weight", ".bias")),
                      np.ascontiguousarray(v))
     for x in ("long", "short"):
-        if x + "_factor" in c["rope_parameters"]:
+        if x + "_factor" in c.get("rope_parameters", {}):
             v = np.array(c["rope_parameters"][x + "_factor"], np.float32)
             w.add_tensor(f"rope_factors_{x}.weight", v)
             want[f"rope_factors_{x}.weight"] = v
@@ -456,6 +494,10 @@ def make_types():
     save(os.path.join(folder, "model.safetensors"), want)
 
 
+if sys.argv[1:]:                # only some of the models of tiny/
+    for each in sys.argv[1:]:
+        make_tiny(each, TINY[each])
+    sys.exit()
 make("llama", 2)
 make("qwen2", 1)
 make("mixtral", 1)

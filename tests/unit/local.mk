@@ -103,6 +103,7 @@ unit_tests += \
 	%D%/passes/t-train-random \
 	%D%/ir/t-verify \
 	%D%/data/t-gguf \
+	%D%/data/t-gguf-parts \
 	%D%/data/t-quantised \
 	%D%/data/t-round \
 	%D%/data/t-weights \

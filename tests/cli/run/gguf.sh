@@ -21,19 +21,26 @@ layers()
 		/^$/d' "$1"
 }
 
+# keys FAMILY: its .gguf file, or the first of its parts
+keys()
+{
+	set -- "$files/$1"/*.gguf
+	echo "$1"
+}
+
 # same FAMILY: as m.llm, is the model that the keys of the file say the same, of
 # the same logits?
 same()
 {
 	run import "$files/$1" --dim seq=8 -o m.llm || exit
 	# nothing of its dtype
-	"$LLMC" import "$files/$1/model.gguf" --dim seq=8 -o keys.llm ||
+	"$LLMC" import "$(keys "$1")" --dim seq=8 -o keys.llm ||
 		bad "no import of model.gguf of $1"
 	layers m.llm >want
 	layers keys.llm >got
 	cmp -s want got || bad "$1: keys say another model: $(diff want got)"
 	logits "$files/$1/model.safetensors" >want
-	logits "$files/$1/model.gguf" >got
+	logits "$(keys "$1")" >got
 	[ -s want ] && cmp -s want got || bad "$1 has other logits"
 }
 
@@ -52,7 +59,8 @@ for family in llama qwen2 mixtral qwen3_moe; do
 done
 
 for family in gemma gemma2 gemma3 granite olmo2 phi3 phi3_long qwen2_moe \
-	starcoder2 deepseek_v2 deepseek_v3 deepseek_v3_yarn gpt_oss; do
+	starcoder2 deepseek_v2 deepseek_v3 deepseek_v3_yarn gpt_oss gpt2 \
+	gpt_neox; do
 	same "$family"
 done
 
@@ -93,6 +101,9 @@ key()
 key llama.block_count llama.block_bount "found the key 'llama.block_bount', which is not known"
 key llama.rope.freq_base llama.rope.freq_cast "found the key 'llama.rope.freq_cast', which is not known"
 key blk.0.attn_q.bias blk.0.attn_z.bias 'blk.0.attn_z.bias'
+
+refused 'expected the first, *-00001-of-00003.gguf, which has the keys' \
+	import "$files/gpt_neox/model-00002-of-00003.gguf"
 
 head -c 9000 "$files/qwen2/model.gguf" >part.gguf
 refused 'bytes of data in the file, expected all of it' eval --weights \
