@@ -73,7 +73,7 @@ with(struct tc *c, const char *word)
 
 static const struct shape shapes[] = {
 	{ 2, 96, 520, 4, 1, 64 }, { 1, 300, 72, 2, 2, 64 },
-	{ 2, 128, 264, 6, 2, 32 }, { 4, 64, 1032, 1, 1, 64 }
+	{ 2, 640, 72, 6, 2, 32 }, { 4, 64, 1032, 1, 1, 64 }
 };
 
 /* One kernel of several members for each text. */
