@@ -341,8 +341,7 @@ int64_t cu_view_whole(struct cu_kernel *k, const struct cg_view *v);
  * A contraction with its epilogue, with wgmma where cuda_dot90.c can.
  */
 bool cu_dot_steps(struct cu_kernel *k, const struct kernel *x);
-/* All members of a launch at once.  False: there is no such kernel for them, or
- * it is estimated to take as long as one for each. */
+/* All members of a launch at once.  False: there is no such kernel for them. */
 bool cu_dot_launch_steps(struct cu_kernel *k, const struct kernel *x);
 /* The same with experts: dot_at, dot_to. */
 bool cu_experts_steps(struct cu_kernel *k, const struct kernel *x);

@@ -35,7 +35,8 @@ host_emit_launch(struct cg_code *c, struct host_class *k,
 	const struct kernel *x = &l->at.at[i];
 	struct kernel all;
 
-	if (x->launch && x->launch->at == 0) {
+	if (x->launch && x->launch->at == 0 &&
+	    price_shares_launch(&c->pricing, x)) {
 		kernel_of_launch(l, i, c->a, &all);
 		host_emit_kernel(c, k, &all);
 	}

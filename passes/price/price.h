@@ -232,6 +232,9 @@ enum target_rate price_dot_rate(const struct pricing *p,
  * in the last wave of tiles alone. */
 bool price_has_own_tail(const struct price_traits *t,
 			const struct target_device *d);
+/* Whether contractions of one launch take less there than a launch of each;
+ * code generation and prices both ask. */
+bool price_shares_launch(const struct pricing *p, const struct kernel *k);
 /* The kernel's contraction, and what the kernel writes of its result. */
 struct cost_contraction price_dot(const struct pricing *p,
 				  const struct kernel *k);

@@ -174,19 +174,14 @@ price_dot(const struct pricing *p, const struct kernel *k)
 	return x;
 }
 
-/*
- * Of one of a launch.  Where it takes them longer together than apart, code
- * generation launches each: all results are taken to be as wide as operands for
- * that, so that the answer is the same for all.
- */
-static double
-among_us(const struct pricing *p, const struct kernel *k,
-	 const struct cost_contraction *own)
+/* Those of its launch, with results that are as wide as operands.  False: there
+ * is none for one of them. */
+static bool
+launch_dots(const struct kernel *k, const struct cost_contraction *own,
+	    struct cost_contraction x[KERNEL_MAX_LAUNCH])
 {
-	const struct target_device *d = &p->t->device;
 	const struct kernel_launch *l = k->launch;
-	struct cost_contraction x[KERNEL_MAX_LAUNCH];
-	double all = 0, alone = 0;
+	bool suits = own->own_tail;
 	uint32_t i;
 
 	for (i = 0; i < l->n; i++) {
@@ -195,18 +190,64 @@ among_us(const struct pricing *p, const struct kernel *k,
 		x[i].n = l->of[i]->dot.n;
 		x[i].batch = l->of[i]->dot.batch;
 		x[i].out_bytes = cost_rate_bytes(own->rate);
-		if (!suits_own_tail(&x[i])) {
-			return price_dot_us(p, own);
-		}
-		alone += price_dot_us(p, &x[i]);
+		suits &= suits_own_tail(&x[i]);
+	}
+	return suits;
+}
+
+/* Whether it takes less than a launch of each. */
+static bool
+shares_launch(const struct pricing *p, const struct kernel *k,
+	      const struct cost_contraction *own)
+{
+	struct cost_contraction x[KERNEL_MAX_LAUNCH];
+	const struct kernel_launch *l = k->launch;
+	double all = 0, alone = 0;
+	uint32_t i;
+
+	if (!l || !launch_dots(k, own, x)) {
+		return false;
 	}
 	for (i = 0; i < l->n; i++) {
-		all += cost_contraction_among_us(d, x, l->n, i, l->by_rows);
+		alone += price_dot_us(p, &x[i]);
+		all += cost_contraction_among_us(&p->t->device, x, l->n, i,
+						 l->by_rows);
 	}
+	return all < alone;
+}
+
+bool
+price_shares_launch(const struct pricing *p, const struct kernel *k)
+{
+	struct pricing one = *p;
+	uint32_t i, n = p->t->nof ? p->t->nof : 1;
+
+	for (i = 0; i < n; i++) {
+		struct cost_contraction own;
+
+		one.t = p->t->nof ? p->t->of[i] : p->t;
+		own = price_dot(&one, k);
+		if (!shares_launch(&one, k, &own)) {
+			return false;
+		}
+	}
+	return true;
+}
+
+static double
+among_us(const struct pricing *p, const struct kernel *k,
+	 const struct cost_contraction *own)
+{
+	const struct kernel_launch *l = k->launch;
+	struct cost_contraction x[KERNEL_MAX_LAUNCH];
+
+	if (!shares_launch(p, k, own)) {
+		return price_dot_us(p, own);
+	}
+	launch_dots(k, own, x);
 	x[l->at] = *own;
-	return all < alone
-		? cost_contraction_among_us(d, x, l->n, l->at, l->by_rows)
-		: price_dot_us(p, own);
+	return cost_contraction_among_us(&p->t->device, x, l->n, l->at,
+					 l->by_rows);
 }
 
 static void
@@ -215,8 +256,7 @@ price_contraction(struct pricing *p, const struct kernel *k,
 {
 	struct cost_contraction x = price_dot(p, k);
 
-	price_add_part(f, PRICE_MATRIX, k->launch && x.own_tail
-		? among_us(p, k, &x) : price_dot_us(p, &x));
+	price_add_part(f, PRICE_MATRIX, among_us(p, k, &x));
 	price_extra_bytes(p, k, &x, f);
 }
 

@@ -159,26 +159,6 @@ same_sizes(const struct cu_dot *a, const struct cu_dot *b, bool by_rows)
 	       (by_rows ? a->n.size == b->n.size : a->m.size == b->m.size);
 }
 
-/* Cycles of a launch for each of them. */
-static double
-cycles_alone(struct cu_dot *d, uint32_t n)
-{
-	double all = 0;
-	uint32_t i;
-
-	for (i = 0; i < n; i++) {
-		struct cu_candidates none = { 0 };
-		struct cu_dot one = d[i];
-		struct dot90 p;
-
-		one.candidates = &none;
-		if (dot90_open(&one, &p) && dot90_choose(&p)) {
-			all += none.least;
-		}
-	}
-	return all;
-}
-
 static bool
 open_members(struct cu_dot *d, uint32_t n, struct dot90 *p)
 {
@@ -208,7 +188,6 @@ cu_dot_launch_steps(struct cu_kernel *k, const struct kernel *x)
 	struct cu_dot *d = arena_alloc(k->c->a, n * sizeof *d);
 	struct cu_candidates candidates;
 	struct dot90 p = { 0 };
-	double alone;
 
 	for (i = 0; i < n; i++) {
 		if (!cu_dot_find(k, &x->members.at[i], &d[i])) {
@@ -218,10 +197,7 @@ cu_dot_launch_steps(struct cu_kernel *k, const struct kernel *x)
 			     ir_args(k->c->m, d[0].node)[0];
 	}
 	cu_candidates_begin(d, n, &candidates);
-	alone = cycles_alone(d, n);
-	if (!open_members(d, n, &p) || !dot90_choose(&p) ||
-	    (!candidates.want && candidates.least >= alone) ||
-	    !dot90_steps(&p)) {
+	if (!open_members(d, n, &p) || !dot90_choose(&p) || !dot90_steps(&p)) {
 		return false;
 	}
 	cu_candidates_close(k, &candidates);
