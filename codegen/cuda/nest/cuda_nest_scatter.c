@@ -89,8 +89,8 @@ begin_chunks(struct cu_scatter_steps *s, struct cu_func *f, int64_t blocks)
 	return f->grid->threads;
 }
 
-/* Each row searches the next row of its place in its chunk; -1: there is
- * none. */
+/* Each row searches the next row of its place in its chunk, four rows at once;
+ * -1: there is none. */
 static void
 link_rows(struct cu_scatter_steps *s)
 {
@@ -105,8 +105,19 @@ link_rows(struct cu_scatter_steps *s)
 	cu_line(&f, "int at = place < 0 ? %lld : TID + 1;", chunk);
 	cu_line(&f, "places[TID] = place;");
 	cu_line(&f, "sync_block();");
-	cu_line(&f, "while (at < %lld && places[at] != place) {", chunk);
+	cu_line(&f, "while (at %% 4 != 0 && places[at] != place) {");
 	cu_line(&f, "at++;");
+	cu_line(&f, "}");
+	cu_line(&f, "while (at %% 4 == 0 && at < %lld) {", chunk);
+	cu_line(&f, "i32 x[4];");
+	cu_line(&f, "get_i32_4(x, &places[at]);");
+	cu_line(&f, "if ((x[0] == place) | (x[1] == place) | (x[2] == place) | "
+		"(x[3] == place)) {");
+	cu_line(&f, "at += x[0] == place ? 0 : x[1] == place ? 1 : "
+		"x[2] == place ? 2 : 3;");
+	cu_line(&f, "break;");
+	cu_line(&f, "}");
+	cu_line(&f, "at += 4;");
 	cu_line(&f, "}");
 	cu_line(&f, "if (row < %lld) {", rows);
 	cu_line(&f, "next[row] = at < %lld ? row - TID + at : -1;", chunk);
@@ -114,23 +125,31 @@ link_rows(struct cu_scatter_steps *s)
 	cu_func_end(&f);
 }
 
-/* `head` has the first row of each place, of the chunks that are joined. */
+/*
+ * `head` has the first row of each place, of the chunks that are joined.  What
+ * is known of the rows of a chunk is read while the one after it is joined.
+ */
 static void
 join_chunks(struct cu_scatter_steps *s)
 {
-	long long rows = (long long)s->of.rows, chunk;
+	long long rows = (long long)s->of.rows, chunk, last;
 	struct cu_func f;
 
 	chunk = (long long)begin_chunks(s, &f, 1);
+	last = (rows - 1) / chunk * chunk;
 	declare_list(&f, "head", s->head);
 	cu_comment(&f, "whether one of the chunk comes before the row");
 	cu_line(&f, "i32 *const follows = (i32 *)SMEM;");
+	cu_line(&f, "int row = %lld + TID;", last);
+	cu_line(&f, "int place = row < %lld ? to[row] : -1;", rows);
+	cu_line(&f, "int after = row < %lld ? next[row] : -1;", rows);
 	buf_puts(&f.text, "#pragma unroll 1\n");
-	cu_line(&f, "for (int from = %lld; from >= 0; from -= %lld) {",
-		(rows - 1) / chunk * chunk, chunk);
-	cu_line(&f, "const int row = from + TID;");
-	cu_line(&f, "const int place = row < %lld ? to[row] : -1;", rows);
-	cu_line(&f, "const int after = place < 0 ? -1 : next[row];");
+	cu_line(&f, "for (int from = %lld; from >= 0; from -= %lld) {", last,
+		chunk);
+	cu_line(&f, "const int before = from > 0 ? to[row - %lld] : -1;",
+		chunk);
+	cu_line(&f, "const int then = from > 0 ? next[row - %lld] : -1;",
+		chunk);
 	cu_line(&f, "follows[TID] = 0;");
 	cu_line(&f, "sync_block();");
 	cu_line(&f, "if (after >= 0) {");
@@ -141,7 +160,11 @@ join_chunks(struct cu_scatter_steps *s)
 	cu_line(&f, "sync_block();");
 	cu_line(&f, "if (place >= 0 && !follows[TID]) {");
 	cu_line(&f, "head[place] = row;");
-	cu_close(&f, 2);
+	cu_line(&f, "}");
+	cu_line(&f, "row -= %lld;", chunk);
+	cu_line(&f, "place = before;");
+	cu_line(&f, "after = then;");
+	cu_line(&f, "}");
 	cu_func_end(&f);
 }
 
