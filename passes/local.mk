@@ -155,6 +155,7 @@ noinst_LIBRARIES += %D%/libpasses.a
 	%D%/price/price.h \
 	%D%/price/price_joins.c \
 	%D%/price/price_attention.c \
+	%D%/price/price_copies.c \
 	%D%/price/price_facts.c \
 	%D%/price/price_first.c \
 	%D%/price/price_kernel.c \

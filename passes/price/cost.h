@@ -33,6 +33,9 @@ struct cost_contraction {
 	bool panels;	/* on a CPU that operand lies in panels (codegen.md) */
 	bool widened;	/* on a GPU it has 8 or 4 bits (cuda.md) */
 	bool own_tail;	/* k is cut in the last wave of tiles alone */
+	/* on a GPU, elements of the m times k, of the n times k operand are
+	 * copied to shared memory one by one */
+	bool single[2];
 };
 
 struct cost_attention {

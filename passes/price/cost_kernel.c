@@ -98,6 +98,17 @@ static const struct { double m, n; } tiles[] = {
 };
 static const double pieces[] = { 1, 2, 4, 8 };
 
+/*
+ * An element that is copied by itself is read from memory, and stored before
+ * the next one is read (codegen/cuda/dot/cuda_dot_load.c), so each of a block's
+ * threads waits for each of its own: some 400 cycles, on V100, A100 and H100
+ * (doi.org/10.1016/j.ultsonch.2023.106546, table 3).  Code generation does not
+ * count that where it chooses tiles, so it takes the one that is best without.
+ */
+#define SINGLE_CYCLES 400
+#define SINGLE_THREADS 256
+#define SINGLE_TILE 2		/* in tiles: 128 x 128 */
+
 #define NTILES (sizeof tiles / sizeof *tiles)
 #define NPIECES (sizeof pieces / sizeof *pieces)
 #define LEAST_PIECE 256		/* of k: shorter ones are all prologue */
@@ -115,6 +126,7 @@ struct tile_limits {
 	double elem_bytes;
 	double stored_bytes;	/* of the n side, as it comes from memory */
 	double memory_bytes_us, launch_us;
+	double single_us[2];	/* of an element of k of a row, see SINGLE */
 };
 
 /* ceil of a number that is not negative, without a call. */
@@ -198,11 +210,13 @@ tiling_of(const struct cost_contraction *x, const struct tile_limits *c,
 	double math_us = 2 * m * n / c->flops_us;
 	double feed_us = (m * c->elem_bytes + n * c->stored_bytes) /
 			 c->feed_bytes_us;
+	double copy_us = m * c->single_us[0] + n * c->single_us[1];
+	double step_us = math_us > feed_us ? math_us : feed_us;
 
 	return (struct tiling){
 		.count = up(x->m / m) * up(x->n / n) * x->batch,
 		.elems = m * n,
-		.step_us = math_us > feed_us ? math_us : feed_us,
+		.step_us = step_us > copy_us ? step_us : copy_us,
 		.fill_us = c->fill * math_us
 	};
 }
@@ -240,6 +254,9 @@ best_tile_us(const struct cost_contraction *x, const struct tile_limits *c)
 	size_t n = splits_of(c, x, splits), j;
 	double best = INFINITY;
 
+	if (x->single[0] || x->single[1]) {
+		return tile_us(x, c, SINGLE_TILE, splits, n);
+	}
 	for (j = 0; j < NTILES; j++) {
 		double us = tile_us(x, c, j, splits, n);
 
@@ -289,12 +306,17 @@ limits_of(const struct target_device *d, const struct cost_contraction *x)
 		.memory_bytes_us = d->memory_bytes_us * d->memory_eff,
 		.launch_us = d->launch_us
 	};
+	int i;
 
 	c.flops_us = cost_flops_us(d, x->rate) * d->matrix_eff *
 		     (x->narrow ? NARROW : 1) / c.units;
 	if (x->widened) {
 		c.flops_us = fmin(c.flops_us, SYNC_FLOPS * d->clock_mhz *
 					      d->matrix_eff);
+	}
+	for (i = 0; i < 2; i++) {
+		c.single_us[i] = x->single[i] ? SINGLE_CYCLES /
+			(double)SINGLE_THREADS / d->clock_mhz : 0;
 	}
 	c.feed_bytes_us = d->matrix_feed * d->clock_mhz;
 	/* bytes fill a pipeline, not elements */

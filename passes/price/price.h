@@ -228,6 +228,10 @@ void price_kernel(struct pricing *p, const struct kernel *k,
 /* The rate of the matrix units for a contraction's operands. */
 enum target_rate price_dot_rate(const struct pricing *p,
 				const struct kernel *k);
+/* price_copies.c: bytes that operand `arg` of a contraction is copied at a time
+ * on a GPU: 16, 8, 4, 2 or 1. */
+int64_t price_copy_bytes(const struct pricing *p, const struct kernel *k,
+			 const struct ir_node *n, uint32_t arg);
 /* Whether the code is llmc's own, with kernels by wgmma or tcgen05: these cut k
  * in the last wave of tiles alone. */
 bool price_has_own_tail(const struct price_traits *t,
@@ -235,7 +239,8 @@ bool price_has_own_tail(const struct price_traits *t,
 /* Whether contractions of one launch take less there than a launch of each;
  * code generation and prices both ask. */
 bool price_shares_launch(const struct pricing *p, const struct kernel *k);
-/* The kernel's contraction, and what the kernel writes of its result. */
+/* The kernel's contraction, and what the kernel writes of its result, as if all
+ * operands could be copied 16 bytes at a time. */
 struct cost_contraction price_dot(const struct pricing *p,
 				  const struct kernel *k);
 /* Adds n kernels of that kind that move so many bytes together. */

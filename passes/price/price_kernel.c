@@ -174,6 +174,34 @@ price_dot(const struct pricing *p, const struct kernel *k)
 	return x;
 }
 
+/*
+ * Copies of fewer than 16 bytes are not the copying unit's, so products are
+ * those of sm_80 then; and those of fewer than 4 are no asynchronous ones.
+ */
+static void
+set_copies(const struct pricing *p, const struct kernel *k,
+	   struct cost_contraction *x)
+{
+	const struct ir_node *n = price_main_node(p->m, k, IRF_CONTRACTS,
+						 IRF_PAIRS);
+	uint32_t i;
+
+	if (!price_ours(p->traits) || target_is_cpu(&p->t->device) ||
+	    ir_is(n->op, IRF_INDEXED)) {
+		return;
+	}
+	for (i = 0; i < 2; i++) {
+		int64_t bytes = price_copy_bytes(p, k, n, i);
+
+		x->single[i] = bytes < 4;
+		if (bytes < 16) {
+			x->narrow = price_has_own_tail(p->traits,
+						       &p->t->device);
+			x->own_tail = false;
+		}
+	}
+}
+
 /* Those of its launch, with results that are as wide as operands.  False: there
  * is none for one of them. */
 static bool
@@ -227,6 +255,7 @@ price_shares_launch(const struct pricing *p, const struct kernel *k)
 
 		one.t = p->t->nof ? p->t->of[i] : p->t;
 		own = price_dot(&one, k);
+		set_copies(&one, k, &own);
 		if (!shares_launch(&one, k, &own)) {
 			return false;
 		}
@@ -256,6 +285,7 @@ price_contraction(struct pricing *p, const struct kernel *k,
 {
 	struct cost_contraction x = price_dot(p, k);
 
+	set_copies(p, k, &x);
 	price_add_part(f, PRICE_MATRIX, among_us(p, k, &x));
 	price_extra_bytes(p, k, &x, f);
 }
