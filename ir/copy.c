@@ -79,11 +79,10 @@ copy_settings(struct diags *d, const struct diags *from)
 	d->format = from->format;
 }
 
-void
-ir_ctx_child(struct ir_ctx *c, const struct ir_ctx *parent)
+/* Sets all of a new context but its memory and its types. */
+static void
+inherit(struct ir_ctx *c, const struct ir_ctx *parent)
 {
-	memset(c, 0, sizeof *c);
-	c->mem = parent->mem;
 	arena_init(&c->perm, &c->mem);
 	arena_init(&c->tmp, &c->mem);
 	c->syms = parent->syms;
@@ -95,7 +94,28 @@ ir_ctx_child(struct ir_ctx *c, const struct ir_ctx *parent)
 	copy_settings(&c->diags, &parent->diags);
 	memcpy(c->rules, parent->rules, sizeof c->rules);
 	memcpy(c->formulas, parent->formulas, sizeof c->formulas);
+}
+
+void
+ir_ctx_child(struct ir_ctx *c, const struct ir_ctx *parent)
+{
+	memset(c, 0, sizeof *c);
+	c->mem = parent->mem;
+	inherit(c, parent);
 	c->types = parent->types;
+}
+
+void
+ir_ctx_apart(struct ir_ctx *c, const struct ir_ctx *parent)
+{
+	struct mem libc;
+
+	memset(c, 0, sizeof *c);
+	mem_init(&libc);
+	mem_pool_init(&c->pool, &libc, &c->mem);
+	inherit(c, parent);
+	arena_init(&c->shared, &c->mem);
+	c->types = ir_types_copy(parent->types, &c->shared);
 }
 
 /* ---- modules ---- */

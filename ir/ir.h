@@ -545,6 +545,8 @@ void ir_replace_uses(struct ir_module *m, const value_id *map);
 
 /* A new set in arena a, which has the empty type alone. */
 struct ir_types *ir_types_new(struct arena *a);
+/* The same types with the same ids in arena a. */
+struct ir_types *ir_types_copy(const struct ir_types *x, struct arena *a);
 /*
  * The id of a type.  Pointers to kept types stay valid; to change what a value
  * is, give it another type.
@@ -591,6 +593,11 @@ void ir_ctx_release(struct ir_ctx *c);
  * context must not be moved.
  */
 void ir_ctx_child(struct ir_ctx *c, const struct ir_ctx *parent);
+/*
+ * A child with memory, of libc, and types of its own: while one thread uses it
+ * and children of it, another may use the parent.
+ */
+void ir_ctx_apart(struct ir_ctx *c, const struct ir_ctx *parent);
 /*
  * A copy of the module in c, with the same ids; the two share nothing that
  * either may change. c is m's context, or a child of it that was made after the

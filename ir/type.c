@@ -64,6 +64,18 @@ ir_types_new(struct arena *a)
 	return x;
 }
 
+struct ir_types *
+ir_types_copy(const struct ir_types *x, struct arena *a)
+{
+	struct ir_types *to = ir_types_new(a);
+	type_id i;
+
+	for (i = 1; i < x->at.n; i++) {
+		add(to, &x->at.at[i], ir_type_hash(&x->at.at[i]));
+	}
+	return to;
+}
+
 /* ---- equality ---- */
 
 bool

@@ -113,6 +113,7 @@ noinst_LIBRARIES += %D%/libpasses.a
 	%D%/pieces/piece_bytes.c \
 	%D%/pieces/piece_cost.c \
 	%D%/pieces/piece_least.c \
+	%D%/pieces/piece_lend.c \
 	%D%/pieces/piece_parts.h \
 	%D%/pieces/piece_place.c \
 	%D%/pieces/piece_sharding.c \
@@ -185,6 +186,7 @@ noinst_LIBRARIES += %D%/libpasses.a
 	%D%/sched/sched_run.c \
 	%D%/search/search.c \
 	%D%/search/search.h \
+	%D%/search/search_ahead.c \
 	%D%/search/search_bytes.c \
 	%D%/search/search_compose.c \
 	%D%/search/search_fit.c \
@@ -197,6 +199,7 @@ noinst_LIBRARIES += %D%/libpasses.a
 	%D%/search/search_trial.c \
 	%D%/search/search_trial.h \
 	%D%/search/search_try.c \
+	%D%/search/search_walk.c \
 	%D%/search/search_ways.c \
 	%D%/search/search_zero.c \
 	%D%/serve/serve.h \
@@ -281,4 +284,5 @@ nobase_llmcinclude_HEADERS += \
 	%D%/price/target.h \
 	%D%/sched/sched.h \
 	%D%/search/search.h \
+	%D%/search/search_ahead.c \
 	%D%/stage/ranks.h

@@ -267,6 +267,22 @@ drv_heed_interrupts(void)
 	}
 }
 
+/*
+ * Searches of a sweep have a thread each, of as many as there are cores.  What
+ * two threads find in their memos depends on how quick they are, so where that
+ * is printed there is one.
+ */
+static bool
+has_two_threads(const struct driver *d)
+{
+	const struct opt_value *v = &d->opts.at[OPT_THREADS];
+
+	if (d->is_part || d->opts.at[OPT_STATS].given) {
+		return false;
+	}
+	return v->given ? v->num > 1 : sysconf(_SC_NPROCESSORS_ONLN) > 1;
+}
+
 bool
 drv_set_search(struct driver *d, struct ir_module *m)
 {
@@ -295,6 +311,7 @@ drv_set_search(struct driver *d, struct ir_module *m)
 		o->shows = isatty(STDERR_FILENO);
 		watch_interrupts(o);
 	}
+	o->two_threads = has_two_threads(d);
 	o->keeps_priced = d->opts.at[OPT_REPORT].given;
 	if (o->keeps_priced && !d->opts.at[OPT_TOP].given &&
 	    !d->opts.at[OPT_SEARCH_SECONDS].given) {

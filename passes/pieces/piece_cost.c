@@ -439,21 +439,28 @@ double
 piece_hop_us(struct piece_store *s, const struct piece_key *key,
 	     const struct space_plan *t, struct piece_cost *c)
 {
+	struct piece_hop hop = { .pp = t->g->pp };
 	struct target_devs all;
 	struct piece_sharding *w;
+	uint32_t i;
 
-	if (t->g->pp > 1 && c->hop_pp != t->g->pp) {
+	for (i = 0; i < c->hops.n; i++) {
+		if (c->hops.at[i].pp == t->g->pp) {
+			return c->hops.at[i].us;
+		}
+	}
+	if (t->g->pp > 1) {
 		w = piece_sharding_of(s, key, t);
 		piece_reopen(s, w);
 		piece_set_mesh(w, &w->key, t);
 		space_devs(s->space, t->g, &s->space->tmp, &all);
-		c->hop_pp = t->g->pp;
-		c->hop_us = price_hop(&(struct pricing){
+		hop.us = price_hop(&(struct pricing){
 			.r = &w->r, .m = w->m, .t = all.all,
 			.traits = s->space->traits
 		});
+		VEC_PUSH(&s->space->keep, &c->hops, hop);
 	}
-	return t->g->pp > 1 ? c->hop_us : 0;
+	return hop.us;
 }
 
 bool

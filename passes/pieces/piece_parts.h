@@ -11,6 +11,7 @@
 /* Kernels of stages or of updates, at these lengths. */
 struct piece_kernels {
 	int64_t microbatch, dp;	/* 0: kernels do not depend on it */
+	const struct piece_placed *on;	/* the placement they are of */
 	struct arena mem;	/* of the kernels */
 	/* by function; NULL: not found yet, or dropped */
 	struct kernels **of;
@@ -70,6 +71,9 @@ struct piece_placed {
 	struct piece_sharding *shardings;	/* newest first */
 	uint64_t used;		/* when it was last: see MOST_OPEN */
 	bool bad;		/* `place` refused it */
+	uint32_t nodes;		/* of its program, when it was placed */
+	bool counted;		/* among those of the store */
+	bool away;		/* another thread's store may change it */
 };
 
 struct piece_sharding {

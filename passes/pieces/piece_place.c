@@ -202,7 +202,7 @@ find_like(struct piece_store *s, struct piece_placed *w)
 	for (i = 0; i < s->placed.n && w->like == w; i++) {
 		struct piece_placed *x = s->placed.at[i];
 
-		if (!x->bad && hash_same(x->stages, w->stages)) {
+		if (hash_same(x->stages, w->stages) && !x->bad) {
 			w->like = x;
 		}
 	}
@@ -268,8 +268,19 @@ bool
 piece_is_placed(const struct piece_store *s, const struct piece_key *key)
 {
 	struct piece_key whole = placed_key(key);
+	const struct piece_placed *w = find_placed(s, &whole);
 
-	return find_placed(s, &whole) != NULL;
+	return w && (w->counted || s->is_ahead);
+}
+
+static void
+count(struct piece_store *s, struct piece_placed *w)
+{
+	if (!w->counted) {
+		s->placements++;
+		s->placed_nodes += w->nodes;
+		w->counted = !s->is_ahead;
+	}
 }
 
 struct piece_placed *
@@ -285,6 +296,9 @@ piece_place(struct piece_store *s, const struct piece_key *key,
 	}
 	w = s->asked = find_placed(s, &whole);
 	if (w) {
+		if (!s->is_ahead) {
+			count(s, w);
+		}
 		return w;
 	}
 	w = arena_alloc(&s->space->keep, sizeof *w);
@@ -297,7 +311,7 @@ piece_place(struct piece_store *s, const struct piece_key *key,
 	piece_place_again(s, w);
 	find_like(s, w);
 	VEC_PUSH(&s->space->keep, &s->placed, w);
-	s->placements++;
-	s->placed_nodes += w->m ? w->m->nodes.n : 0;
+	w->nodes = w->m ? w->m->nodes.n : 0;
+	count(s, w);
 	return w;
 }

@@ -94,12 +94,14 @@ piece_kernels_at(struct piece_store *s, const struct piece_sharding *w,
 		k = arena_alloc(&s->space->keep, sizeof *k);
 		k->microbatch = microbatch;
 		k->dp = dp;
-		arena_init(&k->mem, &s->space->m->ctx->mem);
+		k->on = w->on;
 		k->next = *list;
 		*list = k;
 	}
 	if (!k->of) {
 		make_room(s);
+		/* of this store, which need not have made k */
+		arena_init(&k->mem, &s->space->m->ctx->mem);
 		k->of = arena_alloc(&k->mem, w->m->funcs.n * sizeof *k->of);
 	}
 	if (!k->listed) {
@@ -213,7 +215,8 @@ make_way(struct piece_store *s, const struct piece_placed *w)
 	for (i = 0; i < s->placed.n && s->nopen >= MOST_OPEN; i++) {
 		struct piece_placed *x = s->placed.at[i];
 
-		if (x != w && x->m && (!old || x->used < old->used)) {
+		if (x != w && !x->away && x->m &&
+		    (!old || x->used < old->used)) {
 			old = x;
 		}
 	}
@@ -240,6 +243,10 @@ piece_drop_programs(struct piece_store *s)
 	for (i = 0; i < s->placed.n; i++) {
 		drop_placed(s, s->placed.at[i]);
 	}
+	for (i = 0; i < s->lists.n; i++) {
+		s->lists.at[i]->listed = false;
+	}
+	s->lists.n = 0;
 }
 
 struct pricing

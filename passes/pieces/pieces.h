@@ -135,6 +135,12 @@ piece_fn(const struct piece_prices *x, uint32_t piece, uint32_t kind)
 	return &x->at[x->which[piece][kind]];
 }
 
+/* A transfer from a stage to the next, of a pipeline of so many ranks. */
+struct piece_hop {
+	int64_t pp;
+	double us;
+};
+
 /* Layers by stage that minimise the time of the slowest stage. */
 struct piece_balanced {
 	uint32_t nstages;
@@ -149,8 +155,7 @@ struct piece_cost {
 	/* by piece; NULL: not measured yet, see piece_measure */
 	struct piece_bytes *bytes;
 	VEC(struct piece_balanced) balanced;	/* computed so far */
-	int64_t hop_pp;		/* pp for which hop_us holds; 0: none */
-	double hop_us;
+	VEC(struct piece_hop) hops;	/* the same */
 	struct piece_cost *next;
 };
 
@@ -199,6 +204,8 @@ struct piece_store {
 	bool ready_bad;		/* a pass before `place` refused it */
 	VEC(struct piece_placed *) placed;
 	struct piece_placed *asked;	/* the last that was found, or NULL */
+	/* another thread's: its placements count where they are asked for */
+	bool is_ahead;
 	VEC(struct piece_kernels *) lists;	/* those that have kernels */
 	/* contexts of programs that were freed, which the next ones get: most
 	 * shardings have no program */
@@ -263,6 +270,24 @@ void piece_stage_least(const struct space *s, const struct piece_cost *c,
 		       const struct piece_maps (*maps)[SCHED_NKINDS],
 		       uint32_t dev, int64_t lo, int64_t hi,
 		       double out[SCHED_NKINDS]);
+
+/* ---- piece_lend.c ------------------------------------------------------ */
+
+/*
+ * Placements change hands without programs, all together that are for the same
+ * tensor, context and expert ranks: s lends all that have none, until it
+ * regains those of g; or all, if g is NULL.
+ */
+void piece_lend(struct piece_store *s);
+/* Whether no program of those of g is in this store. */
+bool piece_may_lend(const struct piece_store *s, const struct space_degrees *g);
+void piece_regain(struct piece_store *s, const struct space_degrees *g);
+/*
+ * Another thread's store has those of n placements that are for g, no others;
+ * s->placed has new ones after them.
+ */
+void piece_borrow(struct piece_store *s, struct piece_placed *const *of,
+		  uint32_t n, const struct space_degrees *g);
 
 /* ---- piece_ways.c ------------------------------------------------------ */
 

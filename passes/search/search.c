@@ -15,98 +15,10 @@
 /* most walks after programs turned out larger than composed */
 #define ROUNDS 64
 
-static struct search_seen *
-seen(struct search *s, const struct space_plan *t)
-{
-	uint32_t g = t->g->nth;
-
-	while (s->seen[g].n <= t->nth) {
-		VEC_PUSH(&s->space.keep, &s->seen[g],
-			 ((struct search_seen){ 0 }));
-	}
-	return &s->seen[g].at[t->nth];
-}
-
-/* Prints progress to a terminal, from the first second on. */
-static void
-show(struct search *s)
-{
-	double since = search_seconds(s);
-
-	if (!s->o->shows || since < s->shown_s + 1) {
-		return;
-	}
-	s->shown_s = since;
-	fprintf(stderr, "\rsearch: %.0f s, %llu placements, best %.3f ms ",
-		since, (unsigned long long)s->pieces.placements,
-		isfinite(s->worst_us) ? s->worst_us / 1e3 : 0);
-}
-
-/*
- * Tries a plan, unless an earlier walk excludes it.  This holds for all later
- * walks: prices do not change, and capacities do not grow.
- */
-static void
-look_at(void *user, struct space_plan *t)
-{
-	struct search *s = user;
-	struct search_seen *x = seen(s, t);
-
-	if (search_is_stopped(s, 0)) {
-		return;
-	}
-	if (x->us < s->worst_us || !isfinite(s->worst_us)) {
-		show(s);
-		search_try_plan(s, t, x);
-	} else if (x->none) {
-		s->out->full++;
-	} else {
-		s->out->cut++;
-	}
-}
-
-/* Notes degrees whose weights, gradients and optimizer state do not fit. */
-static void
-note_bare(struct search *s, const struct space_degrees *g, int zero,
-	  double bytes)
-{
-	struct search_near *n = &s->out->bare;
-
-	s->out->groups_full++;
-	if (s->out->any_bare && bytes >= (double)n->bytes) {
-		return;
-	}
-	s->out->any_bare = true;
-	n->plan = s->space.base;
-	space_set_degrees(&n->plan, g);
-	n->plan.zero = g->dp > 1 ? zero : 0;
-	n->plan.offload = space_may_offload(&s->space);
-	n->bytes = (int64_t)bytes;
-	n->capacity = (int64_t)g->capacity;
-	n->device = s->space.devs.n > 1
-		? target_kinds(s->o->target, 0, g->used, s->a) : "";
-}
-
-/* Whether the states of a mean rank fit, with the strictest ZeRO. */
-static bool
-has_memory(struct search *s, const struct space_degrees *g)
-{
-	const struct space *x = &s->space;
-	int zero = x->pinned[SPACE_PIN_ZERO] ? x->base.zero : 3;
-	double bytes = bound_least_bytes(&s->bounds, g, zero,
-					 space_may_offload(x));
-
-	if (bytes > g->capacity) {
-		note_bare(s, g, zero, bytes);
-	}
-	return bytes <= g->capacity;
-}
-
 static void
 walk(struct search *s, double worst_us, uint32_t enough)
 {
-	bool guessing = s->guessing;
-	uint32_t i;
+	uint32_t i, n = s->space.degrees.n;
 
 	s->worst_us = worst_us;
 	s->enough = enough;
@@ -114,24 +26,18 @@ walk(struct search *s, double worst_us, uint32_t enough)
 	s->out->space = 0;
 	s->out->full = s->out->cut = s->out->above = 0;
 	s->out->groups_full = s->out->groups_cut = 0;
-	for (i = 0; i < s->space.degrees.n && (!guessing || i < FIRST); i++) {
-		const struct space_degrees *g =
-			&s->space.degrees.at[s->order[i]];
-		bool above;
-
-		if (guessing && s->out->found.n && search_is_over(s)) {
+	n = s->guessing && n > FIRST ? FIRST : n;
+	search_ahead_begin(s, n);
+	for (i = 0; i < n; i++) {
+		if (s->guessing && s->out->found.n && search_is_over(s)) {
 			break;
 		}
-		above = bound_degrees_us(&s->bounds, g) >= s->worst_us;
-		s->out->groups_cut += above;
-		if (!above && has_memory(s, g)) {
-			s->out->space += space_each_plan(&s->space, g, look_at,
-							 s);
-		} else if (!above || !guessing) {	/* only count them */
-			s->out->space += space_each_plan(&s->space, g, NULL,
-							 NULL);
+		if (search_is_new_row(s, i)) {
+			search_ahead_turn_to(s, i);
 		}
+		search_look_at(s, i);
 	}
+	search_ahead_end(s);
 }
 
 /*
@@ -387,6 +293,7 @@ static void
 release(struct search *s)
 {
 	piece_release(&s->pieces);
+	search_ahead_close(s);
 	pass_ahead_release(&s->made);
 	drop_memo(s->memo);
 	space_release(&s->space);
@@ -409,6 +316,7 @@ search_space(struct ir_module *m, const struct search_options *o, bool streams,
 	out->pins = pins_text(m, a);
 	ok = prepare(&s);
 	if (ok) {
+		search_ahead_open(&s);
 		look_and_settle(&s);
 		out->refused = !out->found.n && !piece_ready(&s.pieces);
 		search_count(&s);

@@ -39,6 +39,8 @@ struct search_options {
 	/* set by a signal: end with the best so far; or NULL */
 	const volatile sig_atomic_t *interrupted;
 	bool shows;		/* prints progress to a terminal */
+	/* another thread looks ahead: the same answer in less time */
+	bool two_threads;
 	bool no_advice;		/* if nothing fits, say so and no more */
 	/* receives the programs of the best plan, or NULL */
 	struct pass_ahead *ahead;

@@ -39,6 +39,8 @@ struct search_unfit {
 	double lacks;
 };
 
+struct search_ahead;
+
 struct search {
 	const struct search_options *o;
 	struct search_report *out;
@@ -63,6 +65,7 @@ struct search {
 	/* in the first walk, which makes no programs that recompute */
 	bool guessing;
 	bool aiming;	/* at what that found: limits do not count */
+	struct search_ahead *ahead;	/* another thread, or NULL */
 };
 
 /* ---- search_limits.c --------------------------------------------------- */
@@ -86,6 +89,30 @@ bool search_is_stopped(struct search *s, uint64_t nodes);
 /* Whether no more is to be placed, or the user wants the answer at once. */
 bool search_is_over(const struct search *s);
 bool search_is_interrupted(const struct search *s);
+
+/* ---- search_walk.c ----------------------------------------------------- */
+
+/* Looks at the plans of those degrees in the order, or only counts them. */
+void search_look_at(struct search *s, uint32_t at);
+/*
+ * Whether those degrees begin a row of the order: degrees side by side that
+ * share placements.
+ */
+bool search_is_new_row(const struct search *s, uint32_t at);
+
+/* ---- search_ahead.c ---------------------------------------------------- */
+
+/* Makes another thread's search, if the options ask for one. */
+void search_ahead_open(struct search *s);
+void search_ahead_close(struct search *s);
+/* A walk over the first n degrees of the order begins: so does the thread. */
+void search_ahead_begin(struct search *s, uint32_t n);
+/*
+ * Before the walk looks at the row that begins with those degrees of the order:
+ * takes what the thread has made for it, which it waits for.
+ */
+void search_ahead_turn_to(struct search *s, uint32_t at);
+void search_ahead_end(struct search *s);
 
 /* ---- search_zero.c ----------------------------------------------------- */
 

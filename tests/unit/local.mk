@@ -135,6 +135,7 @@ release_unit_tests += \
 	%D%/search/t-search-bound \
 	%D%/search/t-search-least \
 	%D%/search/t-search-memory \
+	%D%/search/t-search-ahead \
 	%D%/search/t-search-bytes \
 	%D%/search/t-search-lasting \
 	%D%/search/t-search-pins

@@ -177,6 +177,40 @@ kept_types(void **state)
 	ir_ctx_release(&c);
 }
 
+/* Types and names of a context apart are its parent's, and then its own. */
+static void
+apart(void **state)
+{
+	struct ir_type t = { .dtype = IR_F32, .ndims = 1, .dims = { 1 } };
+	uint32_t made[IR_OP_COUNT] = { 0 }, n;
+	struct ir_module *m, *copy;
+	struct ir_ctx c, other;
+	struct buf x, y;
+	type_id id;
+
+	(void)state;
+	ir_ctx_init(&c, NULL);
+	m = make_module(&c, 5, made);
+	ir_ctx_apart(&other, &c);
+	copy = ir_copy(m, &other);
+	n = c.types->at.n;
+	assert_int_equal(other.types->at.n, n);
+	t.dims[0] = 1000;
+	id = ir_type_keep(&other, &t);
+	assert_int_equal(id, n);
+	assert_int_equal(intern_str(&other.syms, "only_there"),
+			 c.syms.text.n);
+	assert_int_equal(c.types->at.n, n);
+	assert_int_equal(intern_find(&c.syms, "only_there"), 0);
+	buf_init(&x, &c.perm);
+	buf_init(&y, &other.perm);
+	ir_print(m, &x);
+	ir_print(copy, &y);
+	assert_string_equal(buf_text(&x), buf_text(&y));
+	ir_ctx_release(&other);
+	ir_ctx_release(&c);
+}
+
 static void
 copies_of_nodes(void **state)
 {
@@ -360,6 +394,7 @@ main(void)
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(random_modules),
 		cmocka_unit_test(kept_types),
+		cmocka_unit_test(apart),
 		cmocka_unit_test(copies_of_nodes),
 		cmocka_unit_test(bindings),
 		cmocka_unit_test(spans),
