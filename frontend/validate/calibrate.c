@@ -116,19 +116,28 @@ memory_mib(const struct cal *c)
 
 #define WEIGHTS_K 2048
 
+/* Of a number of 8 or 4 bits, in which a scale of each group counts. */
+static double
+narrow_bytes(int bits)
+{
+	return bits == 8 ? 1 : 0.5 + 2.0 / IR_GROUP;
+}
+
 /* Few rows times weights that lie in memory, as where a model decodes. */
 static void
-list_reads(struct cal *c, enum rt_rate rate, bool int8)
+list_reads(struct cal *c, enum rt_rate rate, int bits)
 {
 	static const int64_t rows[] = { 1, 2, 4, 8 };
-	int64_t elem = int8 ? 1 : (int64_t)cost_rate_bytes(cal_rate(rate));
+	double elem = bits ? narrow_bytes(bits)
+			   : cost_rate_bytes(cal_rate(rate));
 	size_t i;
 
 	for (i = 0; i < COUNT(rows); i++) {
 		struct rt_matmul_shape x = {
-			.rate = rate, .weights = true, .int8 = int8,
+			.rate = rate, .weights = true, .bits = bits,
 			.m = rows[i],
-			.n = (memory_mib(c) << 20) / (elem * WEIGHTS_K),
+			.n = (int64_t)((double)(memory_mib(c) << 20) /
+				       (elem * WEIGHTS_K)) / 64 * 64,
 			.k = WEIGHTS_K
 		};
 
@@ -192,12 +201,14 @@ measure_matmul(struct cal *c, const struct rt_matmul_shape *x)
 		return report_failure(c, &err);
 	}
 	p.what = arena_printf(&c->d->ctx.perm, "%s%s %lldx%lldx%lld",
-		target_rate_names[cal_rate(x->rate)], x->int8 ? "*int8" : "",
+		target_rate_names[cal_rate(x->rate)], x->bits == 8 ? "*int8"
+		: x->bits == 4 ? "*int4" : "",
 		(long long)x->m, (long long)x->n, (long long)x->k);
 	p.matmul = (struct cost_contraction){
 		.m = (double)x->m, .n = (double)x->n, .k = (double)x->k,
-		.batch = 1, .rate = cal_rate(x->rate), .panels = x->weights,
-		.stored_bytes = x->int8 ? 1 : 0,
+		.batch = 1, .rate = cal_rate(x->rate),
+		.panels = x->weights && x->bits != 4,
+		.stored_bytes = x->bits ? narrow_bytes(x->bits) : 0,
 		.out_bytes = c->meter.facts.out_bytes[x->rate]
 	};
 	p.group = x->weights ? CAL_READ : CAL_MATMUL;
@@ -386,9 +397,10 @@ open_cpu(struct cal *c)
 	}
 	list_matmuls(c, RT_RATE_FP32, 1);
 	list_matmuls(c, RT_RATE_BF16, 1);
-	list_reads(c, RT_RATE_FP32, false);
-	list_reads(c, RT_RATE_BF16, false);
-	list_reads(c, RT_RATE_BF16, true);
+	list_reads(c, RT_RATE_FP32, 0);
+	list_reads(c, RT_RATE_BF16, 0);
+	list_reads(c, RT_RATE_BF16, 8);
+	list_reads(c, RT_RATE_BF16, 4);
 	list_attentions(c);
 	list_keys(c, RT_RATE_FP32);
 	list_keys(c, RT_RATE_BF16);

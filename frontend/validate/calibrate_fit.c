@@ -194,7 +194,14 @@ is_read(const struct cal_point *p)
 static bool
 is_narrow_read(const struct cal_point *p)
 {
-	return p->group == CAL_READ && p->matmul.stored_bytes > 0;
+	return p->group == CAL_READ && p->matmul.stored_bytes == 1;
+}
+
+static bool
+is_int4_read(const struct cal_point *p)
+{
+	return p->group == CAL_READ && p->matmul.stored_bytes > 0 &&
+	       p->matmul.stored_bytes < 1;
 }
 
 static bool
@@ -239,6 +246,7 @@ static const struct knob attention_knobs[] = {
 	{ AT(attention_eff), 0.02, MOST_EFF }, { AT(attention_fill), 0.5, 5000 }
 };
 static const struct knob widen_knobs[] = { { AT(widen_rows), 0.01, 32 } };
+static const struct knob int4_knobs[] = { { AT(widen_int4_rows), 0.01, 64 } };
 /* Of a rate that contractions reach; what is not hidden is at most all. */
 static const struct knob keys_knobs[] = {
 	{ AT(keys_eff), 0.02, 1 }, { AT(keys_shown), 0.001, 1 }
@@ -453,6 +461,7 @@ cal_fit(struct cal *c)
 	}
 	fit_reads(c);
 	fit_constants(c, widen_knobs, 1, is_narrow_read);
+	fit_constants(c, int4_knobs, 1, is_int4_read);
 	fit_constants(c, attention_knobs, 2, is_attention);
 	fit_constants(c, keys_knobs, 2, is_keys);
 	fit_constants(c, link_knobs, 3, is_comm);

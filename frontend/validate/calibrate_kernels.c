@@ -13,7 +13,7 @@ dtype_of(enum rt_rate r)
 	return r == RT_RATE_BF16 ? "bf16" : "f32";
 }
 
-/* Weights in 8 bits, which are made wider. */
+/* Weights in 8 or 4 bits, which are made wider. */
 static const char *
 narrow_text(struct cal *c, const struct rt_matmul_shape *x)
 {
@@ -23,11 +23,11 @@ narrow_text(struct cal *c, const struct rt_matmul_shape *x)
 		"llmc-ir 1\ndim m = %lld\ndim n = %lld\ndim k = %lld\n"
 		"model {\n"
 		"  %%0 = weight name=\"a\" : %s[m, k]\n"
-		"  %%1 = weight name=\"b\" frozen rounded=k : int8[n, k]\n"
+		"  %%1 = weight name=\"b\" frozen rounded=k : int%d[n, k]\n"
 		"  %%2 = cast %%1 : %s[n, k]\n"
 		"  %%3 = dot %%0, %%2 over=k : %s[m, n]\n"
 		"  return %%3\n}\n", (long long)x->m, (long long)x->n,
-		(long long)x->k, dtype, dtype, dtype);
+		(long long)x->k, dtype, x->bits, dtype, dtype);
 }
 
 static const char *
@@ -123,7 +123,7 @@ cal_kernels_open(struct cal *c)
 	for (i = 0; i < c->matmuls.n; i++) {
 		const struct rt_matmul_shape *x = &c->matmuls.at[i];
 
-		texts[at++] = x->int8 ? narrow_text(c, x) : matmul_text(c, x);
+		texts[at++] = x->bits ? narrow_text(c, x) : matmul_text(c, x);
 	}
 	for (i = 0; i < c->attentions.n; i++) {
 		texts[at++] = attention_text(c, &c->attentions.at[i]);

@@ -295,6 +295,7 @@ print_rates(const struct cal *c, struct buf *out)
 		print_number(out, "read_bandwidth", d->read_bytes_us / 1e6);
 		print_number(out, "read_shown", d->read_shown);
 		print_number(out, "widen_rows", d->widen_rows);
+		print_number(out, "widen_int4_rows", d->widen_int4_rows);
 	}
 	if (c->errors[CAL_KEYS].n > 0) {
 		buf_puts(out, "  # Sequences that decode, with keys of a "

@@ -289,7 +289,10 @@ few_rows_us(const struct target_device *d, const struct cost_contraction *x,
 	    const struct tile_limits *c)
 {
 	double widen = d->widen_rows > 0 ? d->widen_rows : CPU_WIDEN_ROWS;
-	double rows = !x->panels ? x->m + CPU_TURN_ROWS
+	bool is_int4 = x->stored_bytes > 0 && x->stored_bytes < 1;
+	double rows = is_int4 && d->widen_int4_rows > 0
+		? x->m + d->widen_int4_rows
+		: !x->panels ? x->m + CPU_TURN_ROWS
 		: x->stored_bytes == 1 ? x->m + widen
 		: fmax(x->m, CPU_CHAIN_ROWS);
 

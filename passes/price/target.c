@@ -55,6 +55,7 @@ static const struct target_field {
 	{ "read_bandwidth", NUM, DEVICE(read_bytes_us), 1e6 },
 	{ "read_shown", NUM, DEVICE(read_shown), 1 },
 	{ "widen_rows", NUM, DEVICE(widen_rows), 1 },
+	{ "widen_int4_rows", NUM, DEVICE(widen_int4_rows), 1 },
 	{ "keys_eff", NUM, DEVICE(keys_eff), 1 },
 	{ "keys_shown", NUM, DEVICE(keys_shown), 1 },
 	{ "units", INT, DEVICE(units), 1 },

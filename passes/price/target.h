@@ -74,6 +74,8 @@ struct target_device {
 				 * shorter: the part that is not hidden */
 	double widen_rows;	/* of products of few rows on a CPU that take as
 				 * long as widening 8 bits; 0: 4 */
+	double widen_int4_rows;	/* the same of int4; 0: as if they were not
+				 * widened, but lay in rows */
 	/* of attention to keys of a cache: the part of the rate that it
 	 * reaches, and its read_shown; eff 0: attention_eff, read_shown are */
 	double keys_eff, keys_shown;

@@ -90,15 +90,15 @@ struct rt_made {
 };
 
 /* C[m,n] = A[m,k] B[k,n], row-major.  B of a model's weights is stored as they
- * are: [n,k], in rows or in panels; those in 8 bits are made wider where they
- * are multiplied. */
+ * are: [n,k], in rows or in panels; those in 8 or 4 bits are made wider where
+ * they are multiplied. */
 struct rt_matmul_shape {
 	enum rt_rate rate; /* of A and B, and on a CPU of C */
 	bool weights;
 	int64_t m, n, k;
-	/* on a CPU: values A, B, C; in 8 bits A, B, wider B, C */
+	/* on a CPU: values A, B, C; in 8 or 4 bits A, B, wider B, C */
 	const struct rt_made *made;
-	bool int8;
+	int bits;	/* 8: B is int8; 4: int4, in groups; 0: of the rate */
 };
 
 enum { RT_MOST_HEAD_DIM = 128 };

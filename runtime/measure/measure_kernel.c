@@ -219,7 +219,7 @@ static int64_t
 place_in_b(const struct rt_matmul_shape *x, int64_t lanes, int64_t k,
 	   int64_t j)
 {
-	int64_t per = x->int8 ? 4 : 4 / (int64_t)elem_bytes(x->rate);
+	int64_t per = x->bits == 8 ? 4 : 4 / (int64_t)elem_bytes(x->rate);
 
 	if (!x->weights) {
 		return k * x->n + j;
@@ -244,15 +244,46 @@ lanes_of(const struct rt_made *made, uint32_t value)
 	return 0;
 }
 
-/* The largest number of B in 8 bits; else its numbers are below 1. */
+/* The largest number of B in 8 bits and in 4; else its numbers are below 1. */
 #define MOST_NARROW 127
+#define MOST_INT4 7
+
+/* Bytes of n numbers of whole rows of B. */
+static size_t
+weight_bytes(const struct rt_matmul_shape *x, int64_t n)
+{
+	return (size_t)(x->bits == 4 ? n / 2 + n / RT_GROUP * 2
+			: x->bits == 8 ? n
+				       : n * (int64_t)elem_bytes(x->rate));
+}
+
+/* Scales are powers of two, as kernels may multiply by them before the sum, in
+ * fewer bits. */
+static double
+group_scale(int64_t group)
+{
+	return group % 2 ? 0.5 : 1;
+}
+
+/* Number `at` of rows that lie as RT_ELEM_I4 has them, before their scales. */
+static double
+int4_at(const struct rt_matmul_shape *x, const uint8_t *b, int64_t at)
+{
+	int64_t row = at / x->k, i = at % x->k;
+	int bits;
+
+	b += weight_bytes(x, row * x->k);
+	bits = b[i / 8 * 4 + i % 2 * 2 + i % 8 / 4] >> i / 2 % 2 * 4 & 15;
+	return (bits < 8 ? bits : bits - 16) * group_scale(i / RT_GROUP);
+}
 
 static double
 weight_at(const struct running *r, const struct rt_matmul_shape *x, int64_t at)
 {
 	const int8_t *b = r->values[1];
 
-	return x->int8 ? b[at] : element_at(b, x->rate, at);
+	return x->bits == 4 ? int4_at(x, r->values[1], at)
+		: x->bits == 8 ? b[at] : element_at(b, x->rate, at);
 }
 
 /* Sums of k products below `most` in fp32, in any order, and then rounded. */
@@ -261,7 +292,7 @@ element_agrees(const struct running *r, const struct rt_matmul_shape *x,
 	       int64_t i, int64_t j)
 {
 	double want = 0, rounding = x->rate == RT_RATE_BF16 ? 0x1p-8 : 0;
-	double most = x->int8 ? MOST_NARROW : 1;
+	double most = x->bits == 4 ? MOST_INT4 : x->bits ? MOST_NARROW : 1;
 	int64_t lanes = lanes_of(x->made, 1), k, b;
 
 	for (k = 0; k < x->k; k++) {
@@ -269,7 +300,7 @@ element_agrees(const struct running *r, const struct rt_matmul_shape *x,
 		want += element_at(r->values[0], x->rate, i * x->k + k) *
 			weight_at(r, x, b);
 	}
-	return fabs(want - element_at(r->values[x->int8 ? 3 : 2], x->rate,
+	return fabs(want - element_at(r->values[x->bits ? 3 : 2], x->rate,
 				      i * x->n + j)) <=
 	       most * 1e-6 * sqrt((double)x->k) * 8 + fabs(want) * rounding;
 }
@@ -306,6 +337,31 @@ fill_narrow(int8_t *to, int64_t n, uint32_t seed)
 	}
 }
 
+/* Rows of numbers from -7 to 7, each with its scales after them. */
+static void
+fill_int4(const struct rt_matmul_shape *x, uint8_t *to, uint32_t seed)
+{
+	uint32_t bits = seed;
+	int64_t row, i, g;
+	int two, k;
+
+	for (row = 0; row < x->n; row++) {
+		for (i = 0; i < x->k / 2; i++) {
+			for (two = k = 0; k < 2; k++) {
+				bits = bits * 1664525 + 1013904223;
+				two = two << 4 | (((int)(bits >> 24) % 15 -
+						   MOST_INT4) & 15);
+			}
+			*to++ = (uint8_t)two;
+		}
+		for (g = 0; g < x->k / RT_GROUP; g++, to += 2) {
+			/* 1 and 1/2 in bf16 */
+			to[0] = group_scale(g) < 1 ? 0x00 : 0x80;
+			to[1] = 0x3f;
+		}
+	}
+}
+
 enum rt_status
 rt_cpu_matmul(struct rt_pool *p, const struct rt_matmul_shape *x,
 	      const struct rt_pace *pace, struct rt_sample *out,
@@ -315,16 +371,18 @@ rt_cpu_matmul(struct rt_pool *p, const struct rt_matmul_shape *x,
 	size_t result = (size_t)(x->m * x->n) * elem;
 	const size_t bytes[] = {
 		(size_t)(x->m * x->k) * elem,
-		(size_t)(x->k * x->n) * (x->int8 ? 1 : elem),
-		x->int8 ? elem : result, result
+		weight_bytes(x, x->k * x->n),
+		x->bits ? elem : result, result
 	};
-	struct running *r = prepare_kernel(p, x->made, bytes, x->int8 ? 4 : 3);
+	struct running *r = prepare_kernel(p, x->made, bytes, x->bits ? 4 : 3);
 
 	if (!r) {
 		return rt_no_memory(err, NULL);
 	}
 	fill_random(r->values[0], x->rate, x->m * x->k, 1);
-	if (x->int8) {
+	if (x->bits == 4) {
+		fill_int4(x, r->values[1], 2);
+	} else if (x->bits == 8) {
 		fill_narrow(r->values[1], x->k * x->n, 2);
 	} else {
 		fill_random(r->values[1], x->rate, x->k * x->n, 2);

@@ -93,6 +93,12 @@ add_rest(struct cal *c, const struct target_group *t)
 		p.matmul.m = rows;
 		add(c, t, p, cal_weight_bytes(&p));
 	}
+	p.matmul.stored_bytes = 0.5 + 2.0 / IR_GROUP;
+	p.matmul.panels = false;
+	for (rows = 1; rows <= 8; rows *= 2) {
+		p.matmul.m = rows;
+		add(c, t, p, cal_weight_bytes(&p));
+	}
 	for (rows = 1; rows <= 64; rows *= 2) {
 		p.group = CAL_KEYS;
 		p.keys = (struct cost_keys){
@@ -204,6 +210,7 @@ test_widened(void **state)
 	d->read_bytes_us = 100 * d->memory_bytes_us;
 	d->read_shown = 0.3;
 	d->widen_rows = 2.5;
+	d->widen_int4_rows = 9;
 	d->keys_eff = 0.3;
 	d->keys_shown = 0.6;
 	c.meter.facts.units = d->units;
@@ -214,6 +221,7 @@ test_widened(void **state)
 	add_rest(&c, known.groups.at);
 	cal_fit(&c);
 	near("widen", c.fitted.device.widen_rows, 2.5, 0.1);
+	near("widen int4", c.fitted.device.widen_int4_rows, 9, 0.1);
 	assert_true(c.errors[CAL_READ].median < 0.01);
 }
 
