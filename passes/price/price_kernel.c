@@ -250,7 +250,7 @@ price_shares_launch(const struct pricing *p, const struct kernel *k)
 	struct pricing one = *p;
 	uint32_t i, n = p->t->nof ? p->t->nof : 1;
 
-	for (i = 0; i < n; i++) {
+	for (i = 0; i < n && k->launch; i++) {
 		struct cost_contraction own;
 
 		one.t = p->t->nof ? p->t->of[i] : p->t;
@@ -260,7 +260,7 @@ price_shares_launch(const struct pricing *p, const struct kernel *k)
 			return false;
 		}
 	}
-	return true;
+	return k->launch != NULL;
 }
 
 static double
@@ -634,7 +634,8 @@ price_kernel(struct pricing *p, const struct kernel *k, struct price_func *f)
 	}
 	switch (k->kind) {
 	case KERNEL_CONTRACTION:
-		f->kernels += !kernel_follows(k);
+		/* other software launches each */
+		f->kernels += !(kernel_follows(k) && price_ours(p->traits));
 		price_contraction(p, k, f);
 		break;
 	case KERNEL_ATTENTION:
