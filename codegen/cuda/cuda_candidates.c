@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-#define MOST_OPS 12		/* most ops of an epilogue in a name */
+#define MOST_OPS 12		/* most ops of epilogues in a name */
 #define MOST_SHOWN 4		/* most tiles in a message */
 #define MOST_NAMES 8		/* most names of kernels in a message */
 #define MOST_OF_SIZE 2
@@ -31,7 +31,7 @@ order_of(const struct cu_dot *d, int which)
 }
 
 static void
-put_ops(const struct cu_dot *d, struct buf *b)
+put_ops(const struct cu_dot *d, uint32_t most, struct buf *b)
 {
 	const struct ir_module *m = d->k->c->m;
 	uint32_t i, n = 0;
@@ -42,14 +42,14 @@ put_ops(const struct cu_dot *d, struct buf *b)
 		if (x->result == d->value) {
 			continue;
 		}
-		if (n < MOST_OPS) {
+		if (n < most) {
 			buf_printf(b, "%c%s", n ? '+' : ' ',
 				   ir_ops[x->op].name);
 		}
 		n++;
 	}
-	if (n > MOST_OPS) {
-		buf_printf(b, "+%u", n - MOST_OPS);
+	if (n > most) {
+		buf_printf(b, "+%u", n - most);
 	}
 }
 
@@ -59,7 +59,7 @@ put_ops(const struct cu_dot *d, struct buf *b)
  * with experts.
  */
 static void
-put_name(const struct cu_dot *d, struct buf *b)
+put_name(const struct cu_dot *d, uint32_t ops, struct buf *b)
 {
 	const char *type = ir_dtypes[d->view[0].dtype].name;
 
@@ -78,7 +78,7 @@ put_name(const struct cu_dot *d, struct buf *b)
 		   : d->result == CU_DOT_ADD ? " on" : "",
 		   ir_dtypes[d->dtype].name);
 	if (d->result == CU_DOT_BOX) {
-		put_ops(d, b);
+		put_ops(d, ops, b);
 	}
 }
 
@@ -92,7 +92,7 @@ name_of(const struct cu_dot *d, uint32_t n)
 	buf_init(&b, d->k->c->a);
 	for (i = 0; i < n; i++) {
 		buf_puts(&b, i ? " with " : "");
-		put_name(&d[i], &b);
+		put_name(&d[i], MOST_OPS / n, &b);
 	}
 	return buf_text(&b);
 }

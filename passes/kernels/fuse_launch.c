@@ -10,7 +10,8 @@
  * together: the later one to the earlier, if no communication is between, or
  * the earlier ones to the later, over communication that runs beside kernels.
  * A contraction that may run in parts with a collective stays alone, as do
- * those with experts.  Nothing here depends on sizes: those of which there are
+ * those that wait for one beside kernels, as for a gathered weight, and those
+ * with experts.  Nothing here depends on sizes: those of which there are
  * no such kernels are launched one by one.
  */
 #include "passes/kernels/fuse.h"
@@ -95,7 +96,7 @@ shared_operands(const struct fuse *f, const struct kernel *a,
 struct launch {
 	struct fuse *f;
 	struct kernel_list *l;
-	const bool *alone;	/* by place: it may run in parts */
+	const bool *alone;	/* by place: see find_alone */
 	uint32_t first, n;
 	uint32_t shared;	/* operands that all have, bit 0: the left */
 };
@@ -219,17 +220,24 @@ set_launch(const struct launch *x)
 	}
 }
 
-/* By place: contractions that may run in parts with a collective. */
+/* By place: contractions that may run in parts with a collective, and those
+ * that wait for one which runs beside kernels: others would wait with them. */
 static const bool *
 find_alone(struct fuse *f, const struct kernel_list *l)
 {
 	bool *alone = arena_alloc(&f->tmp, l->at.n + 1);
+	const struct kernel *k = l->at.at;
 	uint32_t i, dot;
 
 	for (i = 0; i < l->at.n; i++) {
 		if (parts_pair(f->m, l, i, &dot)) {
 			alone[dot] = true;
 		}
+		for (dot = i + 1; k[i].kind == KERNEL_COLLECTIVE &&
+		     k[i].until && dot < l->at.n &&
+		     !kernel_needs(&k[dot], &k[i]); dot++) {
+		}
+		alone[dot] |= k[i].kind == KERNEL_COLLECTIVE && k[i].until;
 	}
 	return alone;
 }

@@ -62,11 +62,25 @@ with_sums(const struct memory_scratch *s, const struct kernel_attention *x,
 						     : s->sums.most);
 }
 
+/* What it reads and writes, with all others of its launch. */
+static double
+launch_bytes(const struct kernel *k)
+{
+	double bytes = k->work->read_bytes + k->work->write_bytes;
+	uint32_t i;
+
+	for (i = 0; k->launch && i < k->launch->n; i++) {
+		bytes += i == k->launch->at ? 0 : k->launch->of[i]->read_bytes +
+						  k->launch->of[i]->write_bytes;
+	}
+	return bytes;
+}
+
 static void
 count_kernel(struct estimate *e, const struct kernel *k)
 {
 	const struct kernel_coll *coll = &k->work->coll;
-	double bytes = k->work->read_bytes + k->work->write_bytes;
+	double bytes = launch_bytes(k);
 	int64_t shared = bounded(&e->s->shared[k->kind], bytes);
 	int64_t own = bounded(&e->s->own[k->kind], bytes);
 

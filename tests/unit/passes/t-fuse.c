@@ -33,7 +33,7 @@ struct look {
 	uint32_t *kernel;	/* by node: the one at hand */
 	uint32_t nkernels;
 	double flops, nodes;	/* of kernels, of nodes */
-	uint64_t merged, copies, parts, alike, joined;
+	uint64_t merged, copies, parts, alike, joined, launched;
 };
 
 static bool
@@ -331,6 +331,29 @@ look_joined(struct look *l, const struct kernel *x)
 	l->joined += colls;
 }
 
+/* Contractions of one launch follow each other, and none reads another's. */
+static void
+look_launch(struct look *l, const struct kernel *x)
+{
+	uint32_t i;
+
+	if (!x->launch) {
+		return;
+	}
+	assert_true(x->launch->n > 1 && x->launch->at < x->launch->n);
+	assert_int_equal(x->kind, KERNEL_CONTRACTION);
+	assert_null(x->parts);
+	for (i = 0; i < x->launch->n; i++) {
+		const struct kernel *k = x - x->launch->at + i;
+
+		assert_true(k->launch && k->launch->n == x->launch->n &&
+			    k->launch->at == i &&
+			    x->launch->of[i] == k->work);
+		assert_false(kernel_needs(x, k));
+	}
+	l->launched++;
+}
+
 /* After the kernel that replaces a tensor no other reads the old value. */
 static void
 look_stores(const struct look *l, const struct kernel_list *list, uint32_t at)
@@ -381,6 +404,7 @@ look_region(struct look *l, const struct kernel_list *list)
 			look_region(l, x->body);
 		}
 		look_joined(l, x);
+		look_launch(l, x);
 		for (k = 0; k < x->nodes.n; k++) {
 			look_coll(l, &colls, x->nodes.at[k]);
 		}
@@ -399,6 +423,7 @@ struct known {
 	struct mem mem;
 	struct memo memo;
 	uint64_t asked;
+	uint64_t launched;	/* contractions that share a launch */
 };
 
 static void
@@ -626,6 +651,7 @@ look(struct ir_module *m, struct known *memo, uint64_t *merged,
 	*parts += l.parts;
 	*alike += l.alike;
 	*joined += l.joined;
+	memo->launched += l.launched;
 	arena_release(&l.a);
 }
 
@@ -769,6 +795,7 @@ test_models(void **state)
 	assert_true(alike > 0);
 	assert_true(merged > 100 * pairs);
 	assert_true(joined > pairs);
+	assert_true(memo.launched > pairs);
 	assert_true(seed < 2 * pairs);
 }
 

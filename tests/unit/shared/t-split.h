@@ -321,7 +321,8 @@ plan_text(struct arena *a, const struct pair *p)
 	return buf_text(&b);
 }
 
-/* As a target would: collectives are joined, more or less of them. */
+/* As a target would: collectives are joined, more or less of them, and
+ * contractions of one operand share launches. */
 static inline void
 split_joins(struct ir_module *m, uint64_t seed)
 {
@@ -333,6 +334,9 @@ split_joins(struct ir_module *m, uint64_t seed)
 	VEC_PUSH(&m->ctx->perm, &m->settings, s);
 	s.key = intern_str(&m->ctx->syms, "join.work");
 	s.num[0] = bytes[seed >> 2 & 3];
+	VEC_PUSH(&m->ctx->perm, &m->settings, s);
+	s.key = intern_str(&m->ctx->syms, "join.tiles");
+	s.num[0] = 1;
 	VEC_PUSH(&m->ctx->perm, &m->settings, s);
 }
 
