@@ -180,6 +180,11 @@ bool cost_joint_choose(const struct cost_gradients *g, struct cost_joint *out);
 /* Whether it is predicted to take less time than two. */
 bool cost_joint_is_less(const struct cost_gradients *g,
 			const struct cost_joint *j);
+/* What they take on sm_90a, with the map that sums O dO: by one kernel, or,
+ * where j is NULL, by two. */
+double cost_gradients_us(const struct target_device *d,
+			 const struct cost_gradients *g,
+			 const struct cost_joint *j);
 /*
  * Whether a CPU makes them in one step, whose workers have all queries of a
  * head of keys in their cache.  It reads the sizes from batches to d.

@@ -1,31 +1,44 @@
 /*
  * Whether one kernel or step makes all three gradients of attention, on sm_90a
- * and on CPUs.  On sm_90a one does that is faster than two, in cycles of the
- * device.  All constants are from documentation and
- * published measurements; none was measured with these kernels.
+ * and on CPUs, and what they take on sm_90a, where one does that is faster than
+ * two: in cycles of a multiprocessor at its boost clock.
  *
- * FlashAttention-3 makes the same five products by the same instructions.  On
- * an H100 it reached 574.7 TFLOP/s with sums of DQ in any order and 474.0 in a
- * fixed one (heads of 128, 16 of them, causal, 8192 tokens; pull request 1893
- * of Dao-AILab/flash-attention), that is 0.58 and 0.48 of the peak.  What a
- * fixed order costs is not a share of the products: it is a longer tail, since
- * blocks with most pairs must come last, and waits.
+ * Two warpgroups of a block multiply and compute, and each waits for what it
+ * has multiplied.  So little of one overlaps with the other that a tile takes
+ * as long as its products, at the stated rate, and the instructions that a
+ * scheduler issues for it, one after the other, and SHOWN times that: what was
+ * measured on an H200 is 1.11 times of it for attention forward (heads of 128,
+ * docs/gpu.md) and 1.15 for two kernels (heads of 64), and what
+ * FlashAttention-3 has published for an H100, which makes the five products by
+ * the same instructions and adds in any order, 1.06 to 1.10 (574.7 TFLOP/s,
+ * heads of 128, 16 of them, causal, 8192 tokens; pull request 1893 of
+ * Dao-AILab/flash-attention).
+ *
+ * A fixed order of the sums of DQ costs a longer tail, since blocks with most
+ * pairs must come last, waits, and turns.
  */
 #include "passes/price/cost.h"
 
-#define RATE 1024	/* products of 16 bits by mma in a cycle, of one unit */
-/* Shares of mma's rate: of two kernels, as cuda_attention90_back.c has it; and
- * of one.  Its five products read 256 KiB of shared memory for each tile of 128
- * keys and 64 queries, and 112 KiB pass besides: 2944 cycles for 2560 of
- * products, where seven have 3328 for 3584. */
-#define REACHED_TWO 0.9
-#define REACHED_ONE 0.84
+#define RATE 2048	/* products of 16 bits in a cycle, of one unit */
+#define SHOWN 1.1
+/* Instructions that a scheduler issues for a tile of 128 keys and 64 queries,
+ * two warps' of the main loop, in bench/gpu/sass.tsv: of one kernel; and of two,
+ * without, and for each element of a head. */
+#define SLOTS_ONE 1386
+#define SLOTS_TWO 1354
+#define SLOTS_TWO_EACH 5.1
 /* Bytes that reach memory in a cycle, for each of its multiprocessors: 3.35
- * TB/s, 132 of them, 1.755 GHz, at 0.9. */
-#define BYTES 13
-/* Cycles from a block's addition to the next one's of the same tile: until the
- * sums have arrived, and the number, and it is read. */
-#define NEXT 1500
+ * TB/s, 132 of them, 1.83 GHz, at 0.9. */
+#define BYTES 12.5
+/*
+ * Cycles of a turn at a tile of DQ: its number is read, 32 KiB are added and
+ * have arrived, the number is written.  With one turn after the other in a
+ * block, the gradients of 32 heads of 128, 8 of keys, 4096 tokens, causal, took
+ * 1173 us on an H200, for which this is solved.
+ */
+#define TURN 6900
+/* Parts of DQ that a block has, whose turns overlap. */
+#define TURNS 2
 /* Cycles of a block besides its products; and of a launch of three kernels
  * beside one of two, or of one. */
 #define BLOCK 7000
@@ -78,12 +91,24 @@ divide(const struct cost_gradients *g, struct cost_joint *j)
 
 /* ---- what it costs ---- */
 
+/* Cycles of a tile, of so many products for each pair, and instructions. */
+static double
+tile_cycles(int64_t products, double slots)
+{
+	double pairs = COST_JOINT_KEYS * COST_JOINT_QUERIES;
+
+	return SHOWN * (pairs * (double)products / RATE + slots);
+}
+
 /* Cycles of a block's longest row of tiles, for one head. */
 static double
 longest(const struct cost_gradients *g)
 {
-	return (double)(COST_JOINT_KEYS * g->queries) *
-	       (double)(3 * g->d + 2 * g->dv) / (REACHED_ONE * RATE);
+	double cycles = tile_cycles(3 * g->d + 2 * g->dv, SLOTS_ONE);
+	double turn = (double)TURN / TURNS;
+
+	return (double)blocks_of(g->queries, COST_JOINT_QUERIES) *
+	       (cycles > turn ? cycles : turn);
 }
 
 /*
@@ -100,9 +125,9 @@ cycles_of_one(const struct cost_gradients *g, const struct cost_joint *j)
 	double launches = (double)(g->kv * g->batches / j->pairs);
 	double all = (double)(g->shared / j->apart) * longest(g);
 	double mean = g->causal ? all * (of_keys + 1) / (2 * of_keys) : all;
-	double waits = g->causal ? 0 : NEXT * (of_keys - 1);
+	double waits = g->causal ? 0 : TURN * (of_keys - 1);
 	double maps = (double)(j->pairs * g->shared * g->queries) *
-		      COST_JOINT_HEAD * 10 / (BYTES * units);
+		      COST_JOINT_HEAD * 6 / (BYTES * units);
 	double sum = blocks * (mean + BLOCK) / units;
 	double end = g->causal ? all / 2 : waits;
 
@@ -132,13 +157,17 @@ cycles_of_two(const struct cost_gradients *g)
 {
 	double units = (double)g->units;
 	double heads = (double)(g->batches * g->kv * g->shared);
-	double pairs = heads * (double)(g->queries * g->keys) /
-		       (g->causal ? 2 : 1);
-	double blocks = 2.0 * heads *
-			(double)blocks_of(g->keys, COST_JOINT_KEYS);
+	double of_keys = (double)blocks_of(g->keys, COST_JOINT_KEYS);
+	double slots = SLOTS_TWO +
+		       SLOTS_TWO_EACH * (double)(g->d + g->dv) / 2;
+	double tiles = of_keys *
+		       (double)blocks_of(g->queries, COST_JOINT_QUERIES);
 
-	return pairs * (double)(4 * g->d + 3 * g->dv) /
-	       (REACHED_TWO * RATE * units) + blocks * BLOCK / units;
+	if (g->causal) {	/* half a block beyond the diagonal */
+		tiles *= (of_keys + 1) / (2 * of_keys);
+	}
+	return heads * (tiles * tile_cycles(4 * g->d + 3 * g->dv, slots) +
+			2 * of_keys * BLOCK) / units;
 }
 
 bool
@@ -152,6 +181,18 @@ bool
 cost_joint_is_less(const struct cost_gradients *g, const struct cost_joint *j)
 {
 	return cycles_of_one(g, j) < cycles_of_two(g);
+}
+
+double
+cost_gradients_us(const struct target_device *d,
+		  const struct cost_gradients *g, const struct cost_joint *j)
+{
+	double rows = (double)(g->batches * g->kv * g->shared * g->queries);
+	double cycles = j ? cycles_of_one(g, j) : cycles_of_two(g);
+
+	return cycles / d->clock_mhz + 3 * d->launch_us +
+	       rows * (double)g->dv * 4 /
+	       (d->memory_bytes_us * d->memory_eff);
 }
 
 /* ---- on a CPU ---- */

@@ -8,6 +8,7 @@
 
 #include "passes/plan/plan.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -267,6 +268,41 @@ price_has_two_kernels(const struct pricing *p, const struct kernel *k)
 	return !cost_joint_is_less(&g, &j);
 }
 
+/*
+ * What llmc's own kernels of sm_90a take, by their products, instructions and
+ * turns; 0: it is not known.  Kernels for sm_80 have wider heads, few rows, and
+ * rows that are cut.
+ */
+static double
+own_gradients_us(const struct pricing *p, const struct kernel *k, bool two)
+{
+	const struct target_device *d = &p->t->device;
+	struct cost_gradients g;
+	struct cost_joint j;
+
+	if (!has_joint_kernel(p) || d->plan_only || !gradients_of(p, k, &g) ||
+	    g.d > COST_JOINT_HEAD || g.dv > COST_JOINT_HEAD ||
+	    g.queries <= COST_JOINT_QUERIES || g.keys <= COST_JOINT_QUERIES) {
+		return 0;
+	}
+	return two ? cost_gradients_us(d, &g, NULL)
+		: cost_joint_choose(&g, &j) ? cost_gradients_us(d, &g, &j) : 0;
+}
+
+/* All gradients.  No less than such kernels are known to take, on which the
+ * search counts. */
+static struct cost
+price_gradients(const struct pricing *p, const struct kernel *k,
+		const struct cost_attention *x)
+{
+	bool two = price_has_two_kernels(p, k);
+	struct cost c = two ? cost_attention_backward_apart(&p->t->device, x)
+			    : cost_attention_backward(&p->t->device, x);
+
+	c.us = fmax(c.us, own_gradients_us(p, k, two));
+	return c;
+}
+
 /* ---- all kinds ---- */
 
 /*
@@ -315,9 +351,7 @@ price_attention_kernel(struct pricing *p, const struct kernel *k,
 		return;
 	}
 	c = forward ? cost_attention(&p->t->device, &x)
-		: price_has_two_kernels(p, k)
-		? cost_attention_backward_apart(&p->t->device, &x)
-		: cost_attention_backward(&p->t->device, &x);
+		    : price_gradients(p, k, &x);
 	price_add_part(f, PRICE_ATTENTION, c.us *
 		       (!p->traits->first_flash ? 1
 			: forward ? FIRST_FORWARD : FIRST_BACKWARD));

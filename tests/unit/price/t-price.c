@@ -430,7 +430,9 @@ test_joint(void **state)
 		.keys = 8192, .d = 128, .dv = 128, .causal = true,
 		.units = 132, .scratch = COST_JOINT_SCRATCH
 	};
+	const struct target_device *d = &target("h100")->device;
 	struct cost_joint j;
+	double us;
 
 	(void)state;
 	assert_true(cost_joint_choose(&g, &j));
@@ -439,7 +441,9 @@ test_joint(void **state)
 	assert_true(cost_joint_bytes(&g, g.kv) > g.scratch);
 	assert_true(g.shared % j.apart == 0);
 	assert_true(cost_joint_is_less(&g, &j));
-	g.queries = g.keys = 2048;
+	us = cost_gradients_us(d, &g, &j);
+	assert_true(us < cost_gradients_us(d, &g, NULL));
+	g.queries = g.keys = 1024;
 	assert_true(cost_joint_choose(&g, &j));
 	assert_int_equal(j.pairs, 8);
 	assert_false(cost_joint_is_less(&g, &j));
@@ -691,7 +695,7 @@ main(void)
 						teardown),
 		cmocka_unit_test_setup_teardown(test_waves, setup,
 						teardown),
-		cmocka_unit_test(test_joint),
+		cmocka_unit_test_setup_teardown(test_joint, setup, teardown),
 		cmocka_unit_test(test_cpu_joint),
 		cmocka_unit_test_setup_teardown(test_attention, setup,
 						teardown),
