@@ -343,19 +343,28 @@ is_left_open(struct trial *x)
 	return trial_bound(x) && !trial_is_above(x, true);
 }
 
-/* Whether all ranks fit; sets how their stages recompute. */
-static enum trial_verdict
-fit_ranks(struct trial *x, struct trial_fit *out)
+/* Turns to no rank yet. */
+static struct trial_rank
+open_rank(struct trial *x)
 {
 	struct trial_rank f = { .x = x, .n = (uint32_t)x->t->chunks };
-	uint32_t pp = (uint32_t)x->t->g->pp, first, i;
-	enum trial_verdict all = TRIAL_FITS, has;
-	bool asked = trial_is_asked(x);
 
 	arena_init(&f.tmp, &x->s->space.m->ctx->mem);
 	f.ways = arena_alloc(&x->s->space.tmp, x->nstages * sizeof *f.ways);
 	f.keeps = arena_alloc(&x->s->space.tmp, f.n * sizeof *f.keeps);
 	f.words = arena_alloc(&x->s->space.tmp, f.n * sizeof *f.words);
+	return f;
+}
+
+/* Whether all ranks fit; sets how their stages recompute. */
+static enum trial_verdict
+fit_ranks(struct trial *x, struct trial_fit *out)
+{
+	struct trial_rank f = open_rank(x);
+	uint32_t pp = (uint32_t)x->t->g->pp, first, i;
+	enum trial_verdict all = TRIAL_FITS, has;
+	bool asked = trial_is_asked(x);
+
 	first = first_rank(&f);
 	trial_set_chosen(x, false);
 	for (i = 0; i < pp && (all <= TRIAL_FITS || asked); i++) {
@@ -379,6 +388,45 @@ fit_ranks(struct trial *x, struct trial_fit *out)
 		note_near(x, out);
 	}
 	return all;
+}
+
+/* Whether the quickest ways do not fit, by the programs for one sequence. */
+static bool
+is_surely_tight(const struct trial_rank *f)
+{
+	double bytes = 0;
+	uint32_t i;
+
+	for (i = 0; i < f->n; i++) {
+		bytes += trial_sure_bytes(f, f->of[i], 0);
+	}
+	return bytes > f->free_bytes;
+}
+
+bool
+trial_is_surely_slow(struct trial *x)
+{
+	struct trial_rank f;
+	uint32_t i;
+
+	x->plain = NULL;
+	if (x->s->guessing || trial_is_asked(x) ||
+	    x->key.offload & PLAN_OFFLOAD_SAVES || x->ways_of->at.n == 1) {
+		return false;
+	}
+	trial_set_fixed(x);
+	if (!has_memory(x)) {
+		return false;
+	}
+	space_count_slots(&x->s->space, x->t);
+	f = open_rank(x);
+	for (i = 0; i < x->t->g->pp; i++) {
+		set_rank(&f, i);
+		if (is_surely_tight(&f) && trial_is_slow_rank(&f)) {
+			return true;
+		}
+	}
+	return false;
 }
 
 enum trial_verdict

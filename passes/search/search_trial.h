@@ -51,7 +51,8 @@ struct trial {
 	struct piece_cost *cost;	/* as pinned */
 	/* by choice: the cost of its programs; NULL: not made yet */
 	struct piece_cost **made;
-	struct piece_bytes *plain;	/* by stage, with choice 0 */
+	/* by stage, with choice 0; NULL: not known yet */
+	struct piece_bytes *plain;
 	double *slot;		/* by stage of a rank, while they are summed */
 	double *fixed;		/* by rank: bytes for the whole step */
 	/* by rank: bytes while its update runs, of which no slot is left */
@@ -168,6 +169,12 @@ double trial_rank_bytes(struct trial *x, uint32_t rank,
 
 /* Chooses how stages recompute, so that all ranks fit. */
 enum trial_verdict trial_fits(struct trial *x, struct trial_fit *f);
+/*
+ * Whether on some rank the quickest ways do not fit, whatever the programs for
+ * the plan's lengths keep, and with all others the plan is above the plans
+ * found.  So these programs need not be made.
+ */
+bool trial_is_surely_slow(struct trial *x);
 
 /* ---- search_host.c ---------------------------------------------------- */
 

@@ -245,6 +245,10 @@ with_layers(struct trial *x)
 		return OUTCOME_CUT;
 	}
 	x->ways_of = ways;
+	if (trial_is_surely_slow(x)) {
+		x->s->out->cut++;
+		return OUTCOME_CUT_TIGHT;
+	}
 	return has_quickest(x) ? with_choices(x) : OUTCOME_NONE;
 }
 

@@ -353,7 +353,7 @@ set_sure(const struct trial_rank *f, uint32_t stage, uint32_t way,
 
 	piece_least_bytes(&x->s->space, &x->ways_of->at.at[way], lo, hi,
 			  x->key.solo, (double)x->t->microbatch, b);
-	for (k = 0; k < SPACE_NSPANS; k++) {
+	for (k = 0; x->plain && k < SPACE_NSPANS; k++) {
 		b->top[k] += x->plain[stage].end[k];
 	}
 }
