@@ -80,15 +80,17 @@ struct http_exchange {
 	struct rt_http *http;
 	struct MHD_Connection *connection;
 	const struct http_route *route;
+	const char *rest;	/* of the path, after the route's */
 	struct rt_text body;
 	struct rt_reply *reply;		/* a stream's, while it is sent */
 };
 
 typedef enum MHD_Result http_answer(struct http_exchange *x);
 
-static http_answer complete_text, complete_chat, list_models, show_health,
-	show_metrics;
+static http_answer complete_text, complete_chat, list_models, show_model,
+	show_health, show_metrics;
 
+/* A path that ends in `/` is that of all that begin so. */
 static const struct http_route {
 	const char *method, *path;
 	bool with_key;
@@ -97,6 +99,7 @@ static const struct http_route {
 	{ "POST", "/v1/completions", true, complete_text },
 	{ "POST", "/v1/chat/completions", true, complete_chat },
 	{ "GET", "/v1/models", true, list_models },
+	{ "GET", "/v1/models/", true, show_model },
 	{ "GET", "/health", false, show_health },
 	{ "GET", "/metrics", false, show_metrics },
 };
@@ -154,15 +157,46 @@ send_error(struct http_exchange *x, unsigned status, const char *message,
 
 static const struct http_header no_header = { NULL, NULL };
 
+static void
+add_model(struct rt_text *t, const struct http_exchange *x)
+{
+	rt_text_add(t, "{\"id\":");
+	rt_text_string(t, rt_service_model(x->http->service));
+	rt_text_add(t, ",\"object\":\"model\",\"created\":0,"
+		    "\"owned_by\":\"llmc\"}");
+}
+
 static enum MHD_Result
 list_models(struct http_exchange *x)
 {
 	struct rt_text t = { .alloc = rt_alloc_or_libc(NULL) };
 
-	rt_text_add(&t, "{\"object\":\"list\",\"data\":[{\"id\":");
-	rt_text_string(&t, rt_service_model(x->http->service));
-	rt_text_add(&t, ",\"object\":\"model\",\"created\":0,"
-		    "\"owned_by\":\"llmc\"}]}");
+	rt_text_add(&t, "{\"object\":\"list\",\"data\":[");
+	add_model(&t, x);
+	rt_text_add(&t, "]}");
+	return send_text(x, 200, &t, "application/json", no_header);
+}
+
+static enum MHD_Result
+refuse_model(struct http_exchange *x, const char *name)
+{
+	struct rt_error err = { .message = "" };
+
+	rt_fail(&err, RT_RANGE, RT_NOWHERE, "there is no model '%s': "
+		"this is %s", rt_show_name(name).text,
+		rt_service_model(x->http->service));
+	return send_error(x, 404, err.message, no_header);
+}
+
+static enum MHD_Result
+show_model(struct http_exchange *x)
+{
+	struct rt_text t = { .alloc = rt_alloc_or_libc(NULL) };
+
+	if (strcmp(x->rest, rt_service_model(x->http->service)) != 0) {
+		return refuse_model(x, x->rest);
+	}
+	add_model(&t, x);
 	return send_text(x, 200, &t, "application/json", no_header);
 }
 
@@ -301,11 +335,10 @@ complete(struct http_exchange *x, bool chat)
 				  rt_service_codec(s), &err);
 	if (status == RT_OK && q.model &&
 	    strcmp(q.model, rt_service_model(s)) != 0) {
-		rt_fail(&err, RT_RANGE, RT_NOWHERE, "there is no model '%s': "
-			"this is %s", rt_show_name(q.model).text,
-			rt_service_model(s));
+		enum MHD_Result sent = refuse_model(x, q.model);
+
 		rt_request_release(&q);
-		return send_error(x, 404, err.message, no_header);
+		return sent;
 	}
 	if (status != RT_OK) {
 		if (!x->body.failed) {
@@ -370,6 +403,16 @@ has_key(const struct http_exchange *x)
 	return differ == 0;
 }
 
+/* The path after that of a route, or NULL: it is not of the route. */
+static const char *
+rest_of(const char *path, const struct http_route *route)
+{
+	size_t n = strlen(route->path);
+
+	return strncmp(path, route->path, n) != 0 ||
+	       (path[n] && route->path[n - 1] != '/') ? NULL : path + n;
+}
+
 /* The reason to refuse a request before its body comes, or MHD_YES. */
 static bool
 is_refused_early(struct http_exchange *x, const char *method, const char *path,
@@ -381,7 +424,8 @@ is_refused_early(struct http_exchange *x, const char *method, const char *path,
 	size_t i;
 
 	for (i = 0; i < NROUTES && !x->route; i++) {
-		if (strcmp(path, routes[i].path) == 0) {
+		if (rest_of(path, &routes[i])) {
+			x->rest = rest_of(path, &routes[i]);
 			other = &routes[i];
 			x->route = strcmp(method, other->method) == 0 ||
 				   (strcmp(method, "HEAD") == 0 &&

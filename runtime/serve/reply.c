@@ -110,10 +110,19 @@ rt_choice_prompt(const struct rt_choice *c, int64_t *n)
 void
 rt_error_write(struct rt_text *out, const char *type, const char *message)
 {
+	/* a message about a field begins with its name */
+	const char *field = *message == '\'' ? message + 1 : "";
+	size_t n = strcspn(field, "'");
+
 	rt_text_add(out, "{\"error\":{\"message\":");
 	rt_text_string(out, message);
-	rt_text_add(out, ",\"type\":\"%s\",\"param\":null,\"code\":null}}",
-		    type);
+	rt_text_add(out, ",\"type\":\"%s\",\"param\":", type);
+	if (field[n]) {
+		rt_text_chars(out, field, n);
+	} else {
+		rt_text_add(out, "null");
+	}
+	rt_text_add(out, ",\"code\":null}}");
 }
 
 void

@@ -3,6 +3,7 @@
  */
 #include "runtime/serve/request.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stddef.h>
 #include <stdlib.h>
@@ -13,6 +14,7 @@
 enum field_kind {
 	FLAG, WHOLE, NUMBER, NAME, STOP, STOP_IDS, LOGPROBS, SEED,
 	STREAM_OPTIONS, PROMPT, MESSAGES,
+	ALWAYS,		/* is done whatever is asked: true */
 	IGNORED,	/* says nothing about the answer */
 	REFUSED,	/* may be there if it asks for nothing */
 };
@@ -41,7 +43,7 @@ static const struct field {
 	  100 },
 	{ "presence_penalty", BOTH, NUMBER, AT(draw.presence), -2, 2 },
 	{ "frequency_penalty", BOTH, NUMBER, AT(draw.frequency), -2, 2 },
-	{ "seed", BOTH, SEED, AT(seed), -9e15, 9e15 },
+	{ "seed", BOTH, SEED, AT(seed), 0, 0 },
 	{ "n", BOTH, WHOLE, AT(n), 1, RT_REQUEST_ANSWERS },
 	{ "stop", BOTH, STOP, 0, 0, 0 },
 	{ "stop_token_ids", BOTH, STOP_IDS, 0, 0, 0 },
@@ -59,6 +61,10 @@ static const struct field {
 	{ "safety_identifier", BOTH, IGNORED, 0, 0, 0 },
 	{ "prompt_cache_key", BOTH, IGNORED, 0, 0, 0 },
 	{ "parallel_tool_calls", CHAT, IGNORED, 0, 0, 0 },
+	/* prompts that begin alike share their keys, and no answer shows it */
+	{ "cache_prompt", BOTH, IGNORED, 0, 0, 0 },
+	{ "skip_special_tokens", BOTH, ALWAYS, 0, 0, 0 },
+	{ "add_generation_prompt", CHAT, ALWAYS, 0, 0, 0 },
 	{ "best_of", TEXT, REFUSED, 0, 0, 0 },
 	{ "suffix", TEXT, REFUSED, 0, 0, 0 },
 	{ "logit_bias", BOTH, REFUSED, 0, 0, 0 },
@@ -144,6 +150,31 @@ read_whole(struct request_reader *x)
 	}
 	*(int64_t *)(void *)((char *)x->r + x->field->at) = (int64_t)v;
 	return true;
+}
+
+/* Any whole number of 64 bits, with a sign or, up to 2^64 - 1, without. */
+static bool
+read_seed(struct request_reader *x)
+{
+	const char *s;
+	char word[32], *end;
+	size_t n;
+
+	if (!rt_json_word(&x->j, &s, &n)) {
+		return false;
+	}
+	if (n < sizeof word && (*s == '-' || (*s >= '0' && *s <= '9'))) {
+		memcpy(word, s, n);
+		word[n] = '\0';
+		errno = 0;
+		x->r->seed = *word == '-' ? strtoll(word, &end, 10)
+			: (int64_t)strtoull(word, &end, 10);
+		if (!*end && errno == 0) {
+			x->r->has_seed = true;
+			return true;
+		}
+	}
+	return wrong(x, "a whole number of 64 bits");
 }
 
 /* A number of alternatives, or a truth. */
@@ -407,9 +438,10 @@ read_message(struct request_reader *x)
 			ok = rt_json_string(&x->j, &m.role);
 		} else if (ok && strcmp(key, "content") == 0) {
 			ok = read_content(x, &m.content);
-		} else if (ok && strcmp(key, "tool_calls") == 0 &&
-			   !rt_json_null(&x->j)) {
-			ok = wrong(x, "a conversation without tools");
+		} else if (ok && strcmp(key, "tool_calls") == 0) {
+			/* clients send an answer back as it came, with null */
+			ok = rt_json_null(&x->j) ||
+			     wrong(x, "a conversation without tools");
 		} else if (ok) {
 			ok = rt_json_skip(&x->j);
 		}
@@ -518,6 +550,10 @@ read_refused(struct request_reader *x)
 			return true;
 		}
 	}
+	if (strcmp(x->field->name, "response_format") == 0) {
+		return wrong(x, "a text here: {\"type\": \"text\"}; no "
+			     "grammar holds answers to JSON");
+	}
 	return wrong(x, "not known here: leave it out");
 }
 
@@ -526,6 +562,7 @@ read_field(struct request_reader *x)
 {
 	const struct field *f = x->field;
 	void *to = (char *)x->r + f->at;
+	bool yes;
 
 	rt_json_peek(&x->j);
 	x->start = x->j.text + x->j.at;
@@ -548,14 +585,16 @@ read_field(struct request_reader *x)
 	case LOGPROBS:
 		return read_logprobs(x);
 	case SEED:
-		x->r->has_seed = true;
-		return read_whole(x);
+		return read_seed(x);
 	case STREAM_OPTIONS:
 		return read_stream_options(x);
 	case PROMPT:
 		return read_prompts(x);
 	case MESSAGES:
 		return read_messages(x);
+	case ALWAYS:
+		return rt_json_bool(&x->j, &yes) &&
+		       (yes || wrong(x, "true here, and cannot be false"));
 	case IGNORED:
 		return rt_json_skip(&x->j);
 	case REFUSED:
@@ -578,6 +617,7 @@ find_field(const char *name, int where)
 	return NULL;
 }
 
+/* NULL: none is near. */
 static const char *
 nearest_field(const char *name, int where)
 {
@@ -591,7 +631,7 @@ nearest_field(const char *name, int where)
 			nearest = fields[i].name;
 		}
 	}
-	return nearest;
+	return least <= strlen(name) / 2 ? nearest : NULL;
 }
 
 /* What JSON of another kind says of a value, "found ..", is of this field. */
@@ -620,14 +660,17 @@ fail_unknown(struct request_reader *x, const char *key, int where)
 		[TEXT] = "/v1/completions", [CHAT] = "/v1/chat/completions",
 	};
 
-	return find_field(key, BOTH)
-		? rt_json_fail(&x->j, RT_RANGE, x->start, "'%s' is a field of "
-			       "%s, and this is %s", key, paths[BOTH - where],
-			       paths[where])
-		: rt_json_fail(&x->j, RT_RANGE, x->start, "there is no field "
-			       "'%s'; the nearest is '%s'",
-			       rt_show_name(key).text,
-			       nearest_field(key, where));
+	const char *nearest = nearest_field(key, where);
+
+	if (find_field(key, BOTH)) {
+		return rt_json_fail(&x->j, RT_RANGE, x->start, "'%s' is a "
+				    "field of %s, and this is %s", key,
+				    paths[BOTH - where], paths[where]);
+	}
+	return rt_json_fail(&x->j, RT_RANGE, x->start, "there is no field "
+			    "'%s'%s%s%s", rt_show_name(key).text,
+			    nearest ? "; the nearest is '" : "",
+			    nearest ? nearest : "", nearest ? "'" : "");
 }
 
 static bool

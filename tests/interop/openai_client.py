@@ -68,6 +68,16 @@ def chat(client):
     assert parts[-1].choices[0].finish_reason == "length"
 
 
+def again(client):
+    """An answer is sent back as it came, and as a dictionary with nulls."""
+    hi = [{"role": "user", "content": "Hi"}]
+    ask = dict(model="fake", max_tokens=3, seed=2**63 - 1)
+    m = client.chat.completions.create(**ask, messages=hi).choices[0].message
+    texts = [client.chat.completions.create(**ask, messages=hi + [x] + hi)
+             .choices[0].message.content for x in (m, m.model_dump())]
+    assert texts[0] == texts[1]
+
+
 def many(client):
     def one(i):
         return client.completions.create(
@@ -86,6 +96,9 @@ def main():
         assert [m.id for m in client.models.list()] == ["fake"]
         complete(client)
         chat(client)
+        again(client)
+        assert client.models.retrieve("fake").id == "fake"
+        refused(openai.NotFoundError, lambda: client.models.retrieve("x"))
         many(client)
         why = refused(openai.BadRequestError, lambda: client.completions.create(
             model="fake", prompt="a", temperature=-1))

@@ -137,6 +137,12 @@ gets 400 "'prompt' is a text" $c '{"prompt":'
 gets 400 'more than the' $c '{"prompt":"a","max_tokens":100000}'
 gets 404 "no model 'other': this is fake" $c '{"prompt":"a","model":"other"}'
 gets 404 'nothing here' /v1/nothing '{}'
+gets 400 '"param":"top_p"' $c '{"prompt":"a","top_p":2}'
+gets 400 '"param":null' $c '{"prompt":"a","promt":2}'
+curl -sS -m 60 "$url/v1/models/fake" | grep -q '^{"id":"fake","object":"model"' ||
+	bad 'no /v1/models/fake'
+curl -sS -m 60 "$url/v1/models/other" | grep -q "no model 'other': this is fake" ||
+	bad 'another model is there'
 gets 405 'asked with GET' /health '{}'
 curl -sS -m 60 -d '{}' "$url$c" | grep -q 'Content-Type: application/json' ||
 	bad 'a form was taken for JSON'

@@ -189,6 +189,31 @@ static const struct {
 	  " \"text\", \"text\": \"a\"}, {\"text\": \"b\", \"type\": \"text\"}]"
 	  "}], \"response_format\": {\"type\": \"text\"}, \"tools\": []}",
 	  NULL },
+	/* an answer that is sent back as it came, with what has no value */
+	{ true, "{\"messages\": [{\"role\": \"user\", \"content\": \"a\"}"
+	  ", {\"content\": \"b\", \"refusal\": null, \"role\": \"assistant\", "
+	  "\"function_call\": null, \"tool_calls\": null}, {\"tool_calls\": "
+	  "null, \"role\": \"user\", \"content\": \"c\"}], \"cache_prompt\": "
+	  "true, \"skip_special_tokens\": true, \"add_generation_prompt\": "
+	  "true}", NULL },
+	{ true, "{\"messages\": [{\"role\": \"assistant\", \"content\": null, "
+	  "\"tool_calls\": [{\"id\": \"x\"}]}]}", "'messages' is a "
+	  "conversation without tools" },
+	{ false, "{\"prompt\": \"a\", \"seed\": 9223372036854775807}", NULL },
+	{ false, "{\"prompt\": \"a\", \"seed\": -9223372036854775808}", NULL },
+	{ false, "{\"prompt\": \"a\", \"seed\": 18446744073709551616}",
+	  "'seed' is a whole number of 64 bits" },
+	{ false, "{\"prompt\": \"a\", \"seed\": 1.5}", "'seed' is a whole "
+	  "number of 64 bits" },
+	{ false, "{\"prompt\": \"a\", \"seed\": true}", "'seed' is a whole "
+	  "number of 64 bits" },
+	{ false, "{\"prompt\": \"a\", \"skip_special_tokens\": false}",
+	  "'skip_special_tokens' is true here, and cannot be false" },
+	{ true, "{\"response_format\": {\"type\": \"json_object\"}}",
+	  "'response_format' is a text here: {\"type\": \"text\"}; no grammar "
+	  "holds answers to JSON" },
+	{ false, "{\"prompt\": \"a\", \"guided_json\": {}}", "there is no "
+	  "field 'guided_json'" },
 	{ false, "", "found the end of the text, expected '{'" },
 	{ false, "{}", "'prompt' is missing" },
 	{ true, "{}", "'messages' is missing" },
