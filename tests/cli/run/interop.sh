@@ -13,7 +13,7 @@ family()
 	from=$interop/$1 here=$1.$2
 	mkdir "$here"
 	"$LLMC" import "$from" -o "$here/m.llm" >out 2>err || bad "import $1"
-	sed "s/adamw(.*)/sgd(lr = $lr)/; /clip/d" "$here/m.llm" >"$here/s.llm"
+	sed "s/adamw(.*)/sgd(lr = $lr)/; /^  clip/d" "$here/m.llm" >"$here/s.llm"
 	"$LLMC" --draft --no-whole --dim batch=2 --target cpux4 --pin "$2" \
 		"$here/s.llm" -o "$here/plan" >out 2>err || bad "compile $here"
 }
