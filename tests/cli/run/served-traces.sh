@@ -2,7 +2,7 @@
 # A program that serves computes a position with the same bits in a step of any
 # size, beside any others, and with steps in flight in all stages: 300 drawn
 # traces of requests on one rank, on four, with weights and a cache in 8 bits, on
-# three stages, with experts on two of four, and in bf16.
+# three stages, with experts on two of four, with ALiBi, and in bf16.
 . "${top_srcdir:?}/tests/lib.sh"
 need llvm linker binaries
 work='prompt=8,output=4,context=16,tokens=72,rows=16,keys=1024,slots=2048'
@@ -51,6 +51,10 @@ traces 1 "$examples/tiny-dense.llm" --target cpux2 --pin tp=2
 work=$declared
 sed 's/layers = 2/layers = 3/' "$examples/tiny-dense.llm" >three.llm
 traces 3 three.llm --target cpux3 --pin pp=3
+sed 's/attention(\(.*\)causal)/attention(\1causal, alibi = 8)/' \
+	"$examples/tiny-dense.llm" >alibi.llm
+cmp -s alibi.llm "$examples/tiny-dense.llm" && bad 'it has no ALiBi'
+traces 1 alibi.llm --target cpux2 --pin tp=2
 sed 's/dtype f32/dtype bf16/' "$examples/tiny-dense.llm" >narrow.llm
 traces 1 narrow.llm --target cpux1 --cpu native
 traces 1 "$examples/tiny-moe.llm" --target cpux4 --pin tp=2,ep=2
