@@ -313,7 +313,7 @@ soak: llmc$(EXEEXT) runtime/librank.a runtime/emulate.so \
 		sh $(srcdir)/%D%/cli/run/served-faults.sh || \
 		test $$? -eq 77; }
 
-# Plants every fault of tests/unit/cuda/mutants.def, and of t-cuda-attention, in
+# Plants every fault of tests/unit/cuda/mutants*.def and of t-cuda-attention, in
 # a kernel: none is missed.
 mutations: %D%/unit/cuda/t-mutants$(EXEEXT) \
 	%D%/unit/cuda/t-cuda-attention$(EXEEXT)

@@ -82,11 +82,12 @@ struct cost cost_contraction(const struct target_device *d,
  * time, divided evenly by units: no waves of whole tiles or of pieces, shared
  * or not, take less, and f parts of c tiles have f * c of these, no fewer than
  * the whole.  Of the larger operand's bytes a share counts, that of the fullest
- * launch: f parts, in which the other one may be the larger, move no less.  Parts may be too small for such a kernel, so the less of both
- * ways counts.
+ * launch: f parts, in which the other one may be the larger, move no less.
+ * Parts may be too small for such a kernel, so the less of both ways counts.
  */
 double cost_contraction_split_us(const struct target_device *d,
 				 const struct cost_contraction *x);
+
 #define COST_MAX_LAUNCH 4	/* contractions of one launch */
 
 /*

@@ -3,7 +3,7 @@
  * wait that is not there, a stage that is freed too early or never, a wrong
  * parity, a partial sum that is lost.  Each must be found, by the checks of the
  * emulator or by results that are not the interpreter's.  The faults and the
- * kernels are in mutants.def; a text that no kernel has any more is an error.
+ * kernels are in mutants*.def; a text that no kernel has any more is an error.
  *
  * MUTANTS=all: all of them, as a table; MUTANTS=NAME: those of a case;
  * MUTANTS=3, which is the default: so many, drawn by MUTANTS_SEED or by the
@@ -39,6 +39,7 @@ struct mutant {
 #define MUTANT(name, text, other, says)
 static const struct case_of cases[] = {
 #include "tests/unit/cuda/mutants.def"
+#include "tests/unit/cuda/mutants-launch.def"
 };
 #undef CASE
 #undef MUTANT
@@ -47,6 +48,7 @@ static const struct case_of cases[] = {
 #define MUTANT(name, text, other, says) { name, text, other, says },
 static const struct mutant mutants[] = {
 #include "tests/unit/cuda/mutants.def"
+#include "tests/unit/cuda/mutants-launch.def"
 };
 #undef CASE
 #undef MUTANT
