@@ -21,9 +21,9 @@
 
 #define RATE 2048	/* products of 16 bits in a cycle, of one unit */
 #define SHOWN 1.1
-/* Instructions that a scheduler issues for a tile of 128 keys and 64 queries,
- * two warps' of the main loop, in bench/gpu/sass.tsv: of one kernel; and of two,
- * without, and for each element of a head. */
+/* Instructions that a scheduler issues for a tile of 128 keys and 64 queries:
+ * two warps' of the main loop, in bench/gpu/sass.tsv.  Of one kernel; and of
+ * two, besides those for each element of a head. */
 #define SLOTS_ONE 1386
 #define SLOTS_TWO 1354
 #define SLOTS_TWO_EACH 5.1

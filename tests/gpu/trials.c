@@ -4,8 +4,9 @@
  *
  *	trials FOLDER/trials [ONLY [ROUNDS]]
  *
- * ONLY: `contractions`, `attention` or `maps`, which have no choice of tiles;
- * or a part of a case's name; or "" for all.  Candidates of a case take turns.
+ * ONLY: `contractions`, `attention`, of that `attention-backward`, or `maps`,
+ * which have no choice of tiles; or a part of a case's name; or "" for all.
+ * Candidates of a case take turns.
  * LLMC_LIBCUDA names a libcuda that is not where a loader looks.  The exit
  * status is 1 if something is wrong or missing.
  */
@@ -149,6 +150,14 @@ measure(struct rt_tuner *t, struct trial_case *x, int rounds,
 	return status;
 }
 
+/* Whether it makes gradients of attention: of queries, of keys, or of all. */
+static bool
+is_backward(const char *what)
+{
+	return strncmp(what, "attention queries", 17) == 0 ||
+	       strncmp(what, "attention keys", 14) == 0;
+}
+
 static bool
 is_wanted(const struct trial_case *x, const char *only)
 {
@@ -157,6 +166,8 @@ is_wanted(const struct trial_case *x, const char *only)
 
 	return strcmp(only, "contractions") == 0 ? chosen && !attends
 		: strcmp(only, "attention") == 0 ? attends
+		: strcmp(only, "attention-backward") == 0
+		? attends && is_backward(x->what)
 		: strcmp(only, "maps") == 0 ? !chosen
 		: strstr(x->what, only) != NULL;
 }

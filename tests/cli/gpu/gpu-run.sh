@@ -176,6 +176,22 @@ early_of_hour()
 		fail 'not four measurements'
 }
 
+# Kernels of two commands are measured in turns, each twice.
+others()
+{
+	CASES=tiny KERNELS=attention-backward OTHERS="$LLMC --draft" SOURCES=1 \
+		LLMC_LINKER="$linker -O0 -Wl,-E" "$top_srcdir/bench/gpu/run" \
+		prepare others >out 2>err || fail 'prepare others'
+	CASES=tiny KERNELS=attention-backward ROUNDS=1 \
+		"$top_srcdir/bench/gpu/run" others >out 2>err ||
+		fail 'gradients by two commands'
+	for name in tiny tiny@1; do
+		[ "$(grep -cx "== attention-backward of $name" out)" -eq 2 ] ||
+			fail "$name is not measured twice"
+	done
+	grep -q '^attention forward' out && fail 'forward is measured'
+}
+
 # Instructions of later tensor cores are prepared, too.
 later_cores()
 {
@@ -196,20 +212,21 @@ later_cores()
 }
 
 sed 's/batch = 4/batch = 8/' "$top_srcdir/examples/tiny-dense.llm" >many.llm
-# One of nine is tried on each day: these, and what times kernels.
-! today 9 || scripts
-! today 9 || graphs 1:pp=1:'graphs 34 of 4 leaks'
-! today 9 || graphs 2:pp=2,schedule=1f1b:'graphs 34 of [56] leaks'
-if today 9; then
+# One of ten is tried on each day: these, and what times kernels.
+! today 10 || scripts
+! today 10 || graphs 1:pp=1:'graphs 34 of 4 leaks'
+! today 10 || graphs 2:pp=2,schedule=1f1b:'graphs 34 of [56] leaks'
+if today 10; then
 	graphs 4:tp=2,dp=2:'graphs 18 of 4 leaks'
 	early
 	streams
 fi
-! today 9 || first_hour '1 12'
-! today 9 || first_hour 4
-! today 9 || first_hour 5
-! today 9 || first_hour 15
-if today 9; then
+! today 10 || first_hour '1 12'
+! today 10 || first_hour 4
+! today 10 || first_hour 5
+! today 10 || first_hour 15
+! today 10 || others
+if today 10; then
 	later_cores
 	CASES=tiny LLMC_LINKER="$linker -O0 -Wl,-E" "$top_srcdir/bench/gpu/run" \
 		prepare bench >out 2>err || fail 'prepare bench'

@@ -64,6 +64,10 @@ if have time; then
 	grep -q "with the host's float64" out || fail 'the host did not add'
 	alone plan/trials attention 1 || fail 'attention is wrong'
 	grep -q "elements with the first candidate's" out || fail 'nothing is compared'
+	alone plan/trials attention-backward 1 || fail 'gradients are wrong'
+	grep -q '^2 kernels measured, 2 of them compared, 0 ' out ||
+		fail 'not the two kernels of gradients'
+	grep -q '^attention forward' out && fail 'forward is a gradient'
 	alone plan/trials maps 1 || fail 'maps are wrong'
 	grep -q ' no choice$' out || fail 'no map'
 	! grep -q 'm=[0-9]' out || fail 'what has a choice is no map'
