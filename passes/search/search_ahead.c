@@ -15,8 +15,9 @@
  * more.
  *
  * The two share nothing that either changes.  The other search has its own
- * program, memory and memo.  A placement is at one thread at a time: its
- * degrees are in one row, and it changes hands without programs.
+ * program, memory and memo, and notes nothing about plans.  A placement is at
+ * one thread at a time: its degrees are in one row, and it changes hands
+ * without programs.
  */
 #define _XOPEN_SOURCE 700
 #include "ir/memo.h"
@@ -105,7 +106,8 @@ search_ahead_open(struct search *s)
 	x->o.shows = x->o.keeps_priced = false;
 	x->s = (struct search){
 		.o = &x->o, .out = &x->out, .a = &x->ctx.perm,
-		.memo = s->memo ? &x->memo : NULL, .begin_s = s->begin_s
+		.memo = s->memo ? &x->memo : NULL, .begin_s = s->begin_s,
+		.is_ahead = true
 	};
 	x->s.briefs.memo = x->s.memo;
 	open_space(x, &s->space);
@@ -215,29 +217,17 @@ look_ahead(void *user)
 
 /* ---- a walk ---- */
 
-/* What earlier walks found out, in the other search's memory. */
-static void
-copy_seen(struct search *to, const struct search *s)
-{
-	uint32_t i, n = s->space.degrees.n;
-	struct arena *a = &to->space.keep;
-
-	to->seen = arena_dup(a, s->seen, n * sizeof *s->seen);
-	for (i = 0; i < n; i++) {
-		to->seen[i].cap = to->seen[i].n;
-		to->seen[i].at = arena_dup(a, s->seen[i].at, s->seen[i].n *
-					   sizeof *s->seen[i].at);
-	}
-	to->ways.n = to->ways.cap = s->ways.n;
-	to->ways.at = arena_dup(a, s->ways.at,
-				s->ways.n * sizeof *s->ways.at);
-}
-
-/* What the other search needs to know of this one for a walk. */
+/*
+ * What the other search needs to know of this one for a walk.  It reads what
+ * earlier walks noted about plans of its rows, which the walk does not change
+ * before it comes to these.
+ */
 static void
 copy_walk(struct search *to, const struct search *s)
 {
-	copy_seen(to, s);
+	to->seen = s->seen;
+	to->ways.at = s->ways.at;
+	to->ways.n = s->ways.n;
 	to->order = s->order;
 	to->unfit.at = s->unfit.at;
 	to->unfit.n = s->unfit.n;

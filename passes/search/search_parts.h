@@ -66,6 +66,7 @@ struct search {
 	bool guessing;
 	bool aiming;	/* at what that found: limits do not count */
 	struct search_ahead *ahead;	/* another thread, or NULL */
+	bool is_ahead;		/* it is that thread's: it notes nothing */
 };
 
 /* ---- search_limits.c --------------------------------------------------- */

@@ -41,8 +41,11 @@ static void
 look_at(void *user, struct space_plan *t)
 {
 	struct search *s = user;
-	struct search_seen *x = seen(s, t);
+	struct search_seen own = { 0 }, *x = s->is_ahead ? &own : seen(s, t);
 
+	if (s->is_ahead && t->nth < s->seen[t->g->nth].n) {
+		own = s->seen[t->g->nth].at[t->nth];
+	}
 	if (search_is_stopped(s, 0)) {
 		return;
 	}

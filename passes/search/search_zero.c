@@ -54,7 +54,7 @@ note_way(struct trial *x, uint32_t way, enum trial_outcome outcome, double us)
 		.outcome = (uint8_t)outcome, .drives_help = x->drives_help
 	};
 
-	if (!x->ways) {
+	if (!x->ways || s->is_ahead) {
 		return;
 	}
 	if (old) {
