@@ -309,7 +309,8 @@ ir_is(enum ir_op op, uint32_t flag)
 static inline bool
 ir_is_beside(enum ir_op op)
 {
-	return ir_ops[op].recompute > IR_RC_CHEAP && ir_ops[op].flops[0] == '\0';
+	return ir_ops[op].recompute > IR_RC_CHEAP &&
+	       ir_ops[op].flops[0] == '\0';
 }
 
 /* Where an op's row lists the attribute, in bytes; -1: it does not. */

@@ -519,7 +519,8 @@ choose_lanes(const struct nest *n, struct nest_step *s,
 		}
 	}
 	s->row_lanes = rows_are_distinct(n, s, last) &&
-		       (best == INT64_MIN || vector_score(w, rows, last) > best);
+		       (best == INT64_MIN ||
+			vector_score(w, rows, last) > best);
 }
 
 /* Two loops can be one if all accesses are contiguous over both. */

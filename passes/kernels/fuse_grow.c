@@ -2,9 +2,10 @@
  * Which groups merge, in this order: nodes of one attention; gathers of keys
  * and values with it; maps with the contraction that makes their operand, if no
  * other group reads that; a log-sum-exp with the cross-entropy of the same
- * rows; maps and reductions with the makers of their operands; reductions with groups that read the same rows; remaining maps with
- * contractions; groups that only one contraction or attention reads; maps of
- * scalars.  A merge removes memory traffic and adds none.
+ * rows; maps and reductions with the makers of their operands; reductions with
+ * groups that read the same rows; remaining maps with contractions; groups that
+ * only one contraction or attention reads; maps of scalars.  A merge removes
+ * memory traffic and adds none.
  */
 #include "passes/kernels/fuse.h"
 

@@ -680,7 +680,8 @@ pass_above(struct cu_emit *e, const struct cu_team *t,
 	nest_scope_leave(&e->scope, since);
 	cu_line(e->f, "f32 %s = s%u;", own, most);
 	sum_end(e, most, t->kind);
-	cu_line(e->f, "f32 %s = s%u == -f_inf() ? 0.0f : s%u;", all, most, most);
+	cu_line(e->f, "f32 %s = s%u == -f_inf() ? 0.0f : s%u;", all, most,
+		most);
 	cu_line(e->f, "s%u *= f_exp(%s - %s);", sum, own, all);
 	sum_end(e, sum, t->kind);
 }
