@@ -171,8 +171,7 @@ share_kernel(struct split_time *x, const struct kernel *k, double times,
 	     struct time_share *to)
 {
 	double launch = k->kind == KERNEL_COLLECTIVE ? 0
-		: x->p.t->device.launch_us * (k->parts ? k->parts->n
-					      : price_launches(&x->p, k)) /
+		: x->p.t->device.launch_us * (k->parts ? k->parts->n : 1) /
 		  (price_shares_launch(&x->p, k) ? k->launch->n : 1);
 	bool again = is_recomputed(x, k);
 	struct price_func f = { 0 };

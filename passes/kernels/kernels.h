@@ -79,8 +79,6 @@ struct kernel_work {
 	struct kernel_dot dot;
 	const struct kernel_attention *attention;	/* ATTENTION, or NULL */
 	struct kernel_coll coll;	/* axes 0: it has none */
-	bool sums;	/* it ends in sums over all rows: of partial sums, where
-			 * blocks share rows out */
 };
 
 /* Contractions of one launch, which follow each other in their list. */

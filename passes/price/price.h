@@ -225,8 +225,6 @@ enum cost_op price_cost_op(uint16_t op);
 /* Adds one run of a kernel. */
 void price_kernel(struct pricing *p, const struct kernel *k,
 		  struct price_func *f);
-/* How often such a kernel is launched that only moves bytes. */
-uint32_t price_launches(const struct pricing *p, const struct kernel *k);
 /* The rate of the matrix units for a contraction's operands. */
 enum target_rate price_dot_rate(const struct pricing *p,
 				const struct kernel *k);
