@@ -190,6 +190,7 @@ EXTRA_DIST += \
 	%D%/comm/t-tcp.h \
 	%D%/cuda/t-cuda.h \
 	%D%/cuda/mutants.def \
+	%D%/cuda/mutants-attention.def \
 	%D%/cuda/mutants-launch.def \
 	%D%/cuda/t-emulate.h \
 	%D%/data/t-safetensors.h \

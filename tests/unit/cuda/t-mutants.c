@@ -39,6 +39,7 @@ struct mutant {
 #define MUTANT(name, text, other, says)
 static const struct case_of cases[] = {
 #include "tests/unit/cuda/mutants.def"
+#include "tests/unit/cuda/mutants-attention.def"
 #include "tests/unit/cuda/mutants-launch.def"
 };
 #undef CASE
@@ -48,6 +49,7 @@ static const struct case_of cases[] = {
 #define MUTANT(name, text, other, says) { name, text, other, says },
 static const struct mutant mutants[] = {
 #include "tests/unit/cuda/mutants.def"
+#include "tests/unit/cuda/mutants-attention.def"
 #include "tests/unit/cuda/mutants-launch.def"
 };
 #undef CASE
