@@ -92,7 +92,9 @@ mark_of(const struct ir_module *m, const struct kernel *k)
 			return ROWS_DENSE;
 		}
 	}
-	return k->parts || k->work->coll.axes || k->kind == KERNEL_ATTENTION
+	/* what is sent may be a contiguous part of what this reads */
+	return k->parts || k->work->coll.axes ||
+	       k->kind == KERNEL_COLLECTIVE || k->kind == KERNEL_ATTENTION
 		? ROWS_DENSE : k->kind == KERNEL_CONTRACTION ? ROWS_DOT : 0;
 }
 

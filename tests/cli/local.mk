@@ -86,6 +86,7 @@ release_cli_tests = \
 	%D%/passes/recompute.sh \
 	%D%/passes/depth.sh \
 	%D%/passes/memory.sh \
+	%D%/run/sent-views.sh \
 	%D%/run/served-cache.sh \
 	%D%/search/answer.sh \
 	%D%/passes/offload.sh \
