@@ -191,6 +191,43 @@ find_forward(struct units *u)
 	}
 }
 
+/* Whether x comes to the result of n on its way (ir_is_beside). */
+static bool
+comes_to(const struct ir_module *m, const struct ir_node *x,
+	 const struct ir_node *n)
+{
+	uint32_t kind = IRF_PAIRS | IRF_ROWWISE;
+	uint32_t same = ir_is(n->op, IRF_PAIRS) ? 2 : 1;
+
+	return !ir_is_beside(x->op) && x->nargs >= same &&
+	       (ir_ops[x->op].flags & kind) == (ir_ops[n->op].flags & kind) &&
+	       memcmp(ir_args(m, x), ir_args(m, n),
+		      same * sizeof *ir_args(m, n)) == 0;
+}
+
+/*
+ * Where one region has forward and backward, what comes out of another node's
+ * pass stands after all of forward (derive.c), but belongs to that node's
+ * stage.
+ */
+static void
+place_beside(struct units *u, uint32_t at)
+{
+	struct stage_item *it = &u->st->items.at[at];
+	const struct ir_module *m = u->st->m;
+	const struct ir_node *n = ir_node(m, it->node);
+	uint32_t i;
+
+	for (i = 0; ir_is_beside(n->op) && i < at; i++) {
+		const struct stage_item *x = &u->st->items.at[i];
+
+		if (!x->backward && comes_to(m, ir_node(m, x->node), n)) {
+			it->stage = x->stage;
+			return;
+		}
+	}
+}
+
 static bool
 place_forward(struct units *u)
 {
@@ -210,6 +247,7 @@ place_forward(struct units *u)
 		} else {
 			it->stage = next >= total ? st->nstages - 1
 				: next == 0 ? 0 : stage_of(st, next);
+			place_beside(u, i);
 		}
 		if (next > total) {
 			break;
