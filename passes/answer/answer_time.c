@@ -166,13 +166,21 @@ plain_time(enum price_part part)
 	       part == PRICE_OFFLOAD ? ANSWER_HOST : ANSWER_MAPS;
 }
 
+/* Launches that a kernel has, or its part of one. */
+static double
+launches_of(const struct split_time *x, const struct kernel *k)
+{
+	return k->kind == KERNEL_COLLECTIVE ? 0 :
+	       k->parts ? k->parts->n :
+	       k->launch && price_shares_launch(&x->p, k) ? 1. / k->launch->n
+							  : 1;
+}
+
 static void
 share_kernel(struct split_time *x, const struct kernel *k, double times,
 	     struct time_share *to)
 {
-	double launch = k->kind == KERNEL_COLLECTIVE ? 0
-		: x->p.t->device.launch_us * (k->parts ? k->parts->n : 1) /
-		  (price_shares_launch(&x->p, k) ? k->launch->n : 1);
+	double launch = x->p.t->device.launch_us * launches_of(x, k);
 	bool again = is_recomputed(x, k);
 	struct price_func f = { 0 };
 	int part;

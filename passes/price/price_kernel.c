@@ -270,9 +270,6 @@ among_us(const struct pricing *p, const struct kernel *k,
 	const struct kernel_launch *l = k->launch;
 	struct cost_contraction x[KERNEL_MAX_LAUNCH];
 
-	if (!shares_launch(p, k, own)) {
-		return price_dot_us(p, own);
-	}
 	launch_dots(k, own, x);
 	x[l->at] = *own;
 	return cost_contraction_among_us(&p->t->device, x, l->n, l->at,
@@ -284,9 +281,13 @@ price_contraction(struct pricing *p, const struct kernel *k,
 		  struct price_func *f)
 {
 	struct cost_contraction x = price_dot(p, k);
+	bool shares;
 
 	set_copies(p, k, &x);
-	price_add_part(f, PRICE_MATRIX, among_us(p, k, &x));
+	shares = shares_launch(p, k, &x);
+	f->kernels += !(shares && kernel_follows(k));
+	price_add_part(f, PRICE_MATRIX, shares ? among_us(p, k, &x)
+					       : price_dot_us(p, &x));
 	price_extra_bytes(p, k, &x, f);
 }
 
@@ -634,8 +635,6 @@ price_kernel(struct pricing *p, const struct kernel *k, struct price_func *f)
 	}
 	switch (k->kind) {
 	case KERNEL_CONTRACTION:
-		/* other software launches each */
-		f->kernels += !(kernel_follows(k) && price_ours(p->traits));
 		price_contraction(p, k, f);
 		break;
 	case KERNEL_ATTENTION:

@@ -249,6 +249,51 @@ test_copies(void **state)
 	assert_int_equal(n, 4);
 }
 
+/* Launches that are counted of query, key and value for so many tokens, by
+ * llmc or by other software. */
+static double
+launches(int tokens, bool eager)
+{
+	const char *text = arena_printf(&ctx.perm, "llmc-ir 1\ndim m = %d\n"
+		"dim k = 4096\ndim q = 4096\ndim v = 1024\n"
+		"set join.tiles = 1\nmodel {\n"
+		"  %%0 = weight name=\"x\" : bf16[m, k]\n"
+		"  %%1 = weight name=\"q\" : bf16[q, k]\n"
+		"  %%2 = weight name=\"k\" : bf16[v, k]\n"
+		"  %%3 = weight name=\"v\" : bf16[v, k]\n"
+		"  %%4 = dot %%0, %%1 over=k : bf16[m, q]\n"
+		"  %%5 = dot %%0, %%2 over=k : bf16[m, v]\n"
+		"  %%6 = dot %%0, %%3 over=k : bf16[m, v]\n"
+		"  return %%4, %%5, %%6\n}\n", tokens);
+	struct price_traits traits = { .eager = eager };
+	struct pricing p = { .t = target("h100-sxm"), .traits = &traits };
+	struct price_func f = { 0 };
+	const struct kernel_list *l;
+	uint32_t base, i;
+
+	source_add(&ctx.sources, "t.ir", text, strlen(text), &base);
+	p.m = ir_read(&ctx, ctx.sources.files.n - 1);
+	assert_non_null(p.m);
+	l = kernels_find(p.m, 1, NULL, &ctx.perm)->top;
+	assert_int_equal(l->at.n, 3);
+	for (i = 0; i < l->at.n; i++) {
+		assert_non_null(l->at.at[i].launch);
+		price_kernel(&p, &l->at.at[i], &f);
+	}
+	return f.kernels;
+}
+
+/* One, but three where a launch of all has no such kernels, and of other
+ * software, whose host launches each. */
+static void
+test_launches(void **state)
+{
+	(void)state;
+	assert_true(launches(8192, false) == 1);
+	assert_true(launches(8, false) == 3);
+	assert_true(launches(8192, true) == 3);
+}
+
 /* Of few rows, a matrix of few bits is fed and read in those bits. */
 static void
 test_stored(void **state)
@@ -686,6 +731,7 @@ main(void)
 		cmocka_unit_test_setup_teardown(test_launch, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_single, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_copies, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_launches, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_stored, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_widened, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_panels, setup, teardown),
