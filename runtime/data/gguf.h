@@ -32,6 +32,7 @@ enum { RT_GGUF_BLOCK = 256, RT_GGUF_BLOCK_BYTES = 210 };
 /* How a tensor that is not read as it is stored is read. */
 struct rt_gguf_view {
 	const struct rt_gguf_type *type;
+	size_t shard; /* the file that has it, as joined need not be in t's */
 	int64_t at; /* of its bytes, from the start of the data */
 	int64_t columns; /* elements of a row */
 	int64_t elem_bytes; /* of one as it is read */

@@ -168,10 +168,11 @@ read_f32(const struct rt_shard *s, const struct rt_st_tensor *t,
 
 /* Puts the numbers of one matrix of the file where they are read. */
 static enum rt_status
-put_matrix(struct rt_gguf_kept *k, const struct rt_shard *s,
+put_matrix(struct rt_gguf_kept *k, const struct rt_st *st,
 	   const struct rt_st_tensor *t, const struct rt_gguf_view *v,
 	   int64_t which, struct rt_error *err)
 {
+	const struct rt_shard *s = &st->shards[v->shard];
 	enum rt_status status = RT_OK;
 	int64_t row, n, r, c;
 
@@ -195,7 +196,7 @@ put_matrix(struct rt_gguf_kept *k, const struct rt_shard *s,
 }
 
 static enum rt_status
-keep(struct rt_gguf_kept *k, const struct rt_shard *s,
+keep(struct rt_gguf_kept *k, const struct rt_st *st,
      const struct rt_st_tensor *t, int64_t which, struct rt_error *err)
 {
 	const struct rt_gguf_view *v = t->view;
@@ -206,11 +207,11 @@ keep(struct rt_gguf_kept *k, const struct rt_shard *s,
 	}
 	k->of = NULL;
 	if (!reserve(&k->alloc, &k->numbers, &k->capacity, v->each)) {
-		return rt_no_memory(err, s->path);
+		return rt_no_memory(err, st->shards[v->shard].path);
 	}
-	status = put_matrix(k, s, t, v, which, err);
+	status = put_matrix(k, st, t, v, which, err);
 	if (status == RT_OK && v->joined) {
-		status = put_matrix(k, s, t, v->joined, which, err);
+		status = put_matrix(k, st, t, v->joined, which, err);
 	}
 	if (status == RT_OK) {
 		k->of = v;
@@ -231,7 +232,7 @@ read_placed(const struct rt_st *st, const struct rt_st_tensor *t,
 	for (; n > 0 && status == RT_OK; first += some, n -= some) {
 		at = first % each;
 		some = n < each - at ? n : each - at;
-		status = keep(k, &st->shards[t->shard], t, first / each, err);
+		status = keep(k, st, t, first / each, err);
 		if (status == RT_OK) {
 			memcpy(out, k->numbers + at,
 			       (size_t)some * sizeof(*k->numbers));

@@ -160,7 +160,7 @@ read_tensor(struct gguf_reading *r, size_t i)
 	}
 	if (r->status == RT_OK) {
 		find_turns(r, t, v, &r->names[i], at);
-		t->shard = (size_t)(r->s - r->st->shards);
+		t->shard = v->shard = (size_t)(r->s - r->st->shards);
 		t->begin = (int64_t)offset;
 		t->end = t->begin + bytes;
 	}

@@ -62,13 +62,15 @@ static const struct part parts[] = {
 static size_t
 make_part(const struct part *p)
 {
+	int dims = strchr(p->tensor, '.') ? 3 : 1, i;
 	unsigned char *at = begin_file(p->no ? 3 : 4);
 	uint32_t bits;
 
 	memcpy(&bits, &p->number, sizeof(bits));
 	if (p->no == 0) {
 		at = add_text(at, "general.architecture");
-		at = add_text(add_number(at, 8, 4), "qwen2");
+		at = add_text(add_number(at, 8, 4),
+			      dims == 3 ? "gpt-oss" : "qwen2");
 	}
 	at = add_number(add_text(at, "split.no"), 2, 4);
 	at = add_number(at, p->no, 2);
@@ -76,8 +78,11 @@ make_part(const struct part *p)
 	at = add_number(at, p->count, 2);
 	at = add_number(add_text(at, "split.tensors.count"), 5, 4);
 	at = add_number(at, p->tensors, 4);
-	at = add_number(add_text(at, p->tensor), 1, 4);
-	at = add_number(add_number(at, 1, 8), 0, 4);
+	at = add_number(add_text(at, p->tensor), (uint64_t)dims, 4);
+	for (i = 0; i < dims; i++) {
+		at = add_number(at, 1, 8);
+	}
+	at = add_number(at, 0, 4);
 	at = add_zeros(add_number(at, 0, 8));
 	return (size_t)(add_number(at, bits, 4) - whole_file);
 }
@@ -180,6 +185,37 @@ test_parts(void **state)
 		  ".gguf");
 }
 
+/* Two tensors that are read as one lie in files of their own. */
+static void
+test_joined(void **state)
+{
+	static const struct part of[] = {
+		{ 0, 3, 3, "blk.0.ffn_gate_exps.weight", 4 },
+		{ 1, 3, 3, "c", 5 }, { 2, 3, 3, "blk.0.ffn_up_exps.weight", 6 }
+	};
+	const struct rt_st_tensor *t;
+	struct rt_error err = { 0 };
+	struct rt_st *st;
+	double v[2] = { 0 };
+	char first[64];
+	int i;
+
+	(void)state;
+	for (i = 2; i >= 0; i--) {
+		memcpy(first, put_part(i, &of[i]), sizeof(first));
+	}
+	assert_int_equal(rt_st_open_any(&st, first, NULL, &err), RT_OK);
+	assert_int_equal(rt_st_count(st), 2);
+	t = rt_st_find(st, "model.layers.0.mlp.experts.gate_up_proj");
+	assert_non_null(t);
+	assert_int_equal(rt_st_read_f64(st, t, 0, 2, v, &err), RT_OK);
+	assert_true(v[0] == 4 && v[1] == 6);
+	rt_st_free(st);
+	for (i = 0; i < 3; i++) {
+		unlink(put_part(i, &of[i]));
+	}
+}
+
 /* ---- memory ---------------------------------------------------------- */
 
 /* Reads of the last file. */
@@ -206,6 +242,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_parts),
+		cmocka_unit_test(test_joined),
 		cmocka_unit_test(test_memory),
 	};
 
