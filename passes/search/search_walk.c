@@ -46,7 +46,8 @@ look_at(void *user, struct space_plan *t)
 	if (s->is_ahead && t->nth < s->seen[t->g->nth].n) {
 		own = s->seen[t->g->nth].at[t->nth];
 	}
-	if (search_is_stopped(s, 0)) {
+	/* the walk waits for the row of a thread that looks ahead */
+	if (search_is_stopped(s, 0) || (s->is_ahead && search_is_over(s))) {
 		return;
 	}
 	if (x->us < s->worst_us || !isfinite(s->worst_us)) {
