@@ -339,13 +339,16 @@ add_parts(struct gguf_reading *r)
 	rt_release(a, names);
 }
 
-/* Those of one name are in the order of the file. */
+/* Those of one name are in the order of the files. */
 static int
 by_name(const void *a, const void *b)
 {
 	const struct rt_st_tensor *t = a, *u = b;
 	int order = strcmp(t->name, u->name);
 
+	if (order == 0 && t->shard != u->shard) {
+		return t->shard < u->shard ? -1 : 1;
+	}
 	return order != 0 ? order : t->view < u->view ? -1 : t->view > u->view;
 }
 
@@ -419,6 +422,14 @@ join(struct gguf_reading *r, struct rt_st_tensor *t,
 	}
 }
 
+/* What fails from here on is of that tensor, and of its file. */
+static void
+turn_to(struct gguf_reading *r, const struct rt_st_tensor *t)
+{
+	r->tensor = t->name;
+	r->s = &r->st->shards[t->shard];
+}
+
 /* Of tensors in order, makes what is read of those that are parts. */
 static void
 join_all(struct gguf_reading *r)
@@ -431,7 +442,7 @@ join_all(struct gguf_reading *r)
 		struct rt_st_tensor *t = &h->tensors[i], *next = t + 1;
 
 		part = part_of(r, t);
-		r->tensor = t->name;
+		turn_to(r, t);
 		if (part == RT_GGUF_TURNED_PART) {
 			struct rt_gguf_view *v = &r->views[t->view - r->views];
 
@@ -476,7 +487,7 @@ sort(struct gguf_reading *r)
 		}
 	}
 	for (i = 1; i < h->n && r->status == RT_OK; i++) {
-		r->tensor = h->tensors[i].name;
+		turn_to(r, &h->tensors[i]);
 		if (strcmp(h->tensors[i - 1].name, r->tensor) == 0) {
 			rt_gguf_fail(r, -1, "found the name 2 times, expected "
 				     "each tensor once");

@@ -170,7 +170,8 @@ test_parts(void **state)
 		  "expected 1 of 3 and 3");
 	try_parts(1, &others[2], "found split.no 1 of 2 and 3 tensors");
 	try_parts(1, &others[3], "and 4 tensors, expected 1 of 3 and 3");
-	try_parts(1, &others[4], "found the name 2 times");
+	try_parts(1, &others[4], "-00002-of-00003.gguf: tensor 'b': found the "
+		  "name 2 times");
 	try_parts(0, &firsts[0], "found split.no 1 of 3 and 3 tensors, "
 		  "expected 1 of 3 and 2");
 	try_parts(0, &firsts[1], "expected 1 of 3 and 4");
