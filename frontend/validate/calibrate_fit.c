@@ -332,24 +332,13 @@ fit_reads(struct cal *c)
 	fit_constants(c, knobs, 2, is_read);
 }
 
-/* A cache of twice what was read of it: half of the last one, in a full run. */
 static void
 fit_cached(struct cal *c)
 {
-	struct target_device *d = &c->fitted.device;
-	double best = d->cached_bytes_us;
-	uint32_t i;
+	double best = c->fitted.device.cached_bytes_us;
 	const struct knob knob = { AT(cached_bytes_us), best,
 				   MOST_READ * best };
 
-	for (i = 0; i < c->points.n; i++) {
-		const struct cal_point *p = &c->points.at[i];
-
-		if (is_cached(p)) {
-			d->cache_bytes = fmax(d->cache_bytes,
-					      2 * cal_weight_bytes(p));
-		}
-	}
 	fit_constants(c, &knob, 1, is_cached);
 }
 
@@ -485,6 +474,7 @@ cal_fit(struct cal *c)
 	d->units = c->meter.facts.units;
 	d->clock_mhz = c->meter.facts.clock_mhz;
 	d->memory_bytes = c->meter.facts.memory_bytes;
+	d->cache_bytes = c->meter.facts.cache_bytes;
 	set_defaults(c);
 	set_rates(c);
 	/* contractions of few rows depend on both: alternate */

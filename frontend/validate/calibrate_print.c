@@ -298,8 +298,8 @@ print_rates(const struct cal *c, struct buf *out)
 		print_number(out, "widen_int4_rows", d->widen_int4_rows);
 	}
 	if (c->errors[CAL_CACHED].n > 0) {
-		buf_puts(out, "  # The same times weights of half of this "
-			 "size, which a cache holds:\n");
+		buf_puts(out, "  # The same of half as many bytes as the last "
+			 "cache has.\n");
 		print_origin(out, best_of(c, CAL_CACHED, TARGET_BF16));
 		print_fit_error(c, CAL_CACHED, out);
 		print_number(out, "last_cache", d->cache_bytes / 1e9);

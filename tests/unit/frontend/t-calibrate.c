@@ -150,7 +150,6 @@ check(const struct target_device *d, const struct target_device *want)
 	near("memory", d->memory_eff * d->memory_bytes_us,
 	     want->memory_eff * want->memory_bytes_us, 0.02);
 	near("read", d->read_bytes_us, want->read_bytes_us, 0.02);
-	near("cache", d->cache_bytes, 2 * 65536.0 * 2048 * 2, 1e-9);
 	near("cached", d->cached_bytes_us, want->cached_bytes_us, 0.02);
 	near("shown", d->read_shown, want->read_shown, 0.1);
 	near("keys", d->keys_eff * d->flops_us[r],
