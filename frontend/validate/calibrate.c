@@ -14,8 +14,7 @@
 static const struct span nowhere;
 
 const char *const cal_group_names[CAL_GROUPS] = {
-	"contractions", "weights", "cached weights", "attention", "keys",
-	"streams", "launch",
+	"contractions", "weights", "attention", "keys", "streams", "launch",
 	"collectives"
 };
 
@@ -146,26 +145,6 @@ list_reads(struct cal *c, enum rt_rate rate, int bits)
 	}
 }
 
-/* The same of weights that lie in the last cache, with others beside them. */
-static void
-list_cached(struct cal *c)
-{
-	static const int64_t rows[] = { 1, 2, 4, 8 };
-	double bytes = c->meter.facts.cache_bytes / 2;
-	size_t i;
-
-	bytes = c->quick ? fmin(bytes, 4 << 20) : bytes;
-	for (i = 0; i < COUNT(rows); i++) {
-		struct rt_matmul_shape x = {
-			.rate = RT_RATE_BF16, .weights = true, .cached = true,
-			.m = rows[i], .k = WEIGHTS_K,
-			.n = (int64_t)(bytes / (2 * WEIGHTS_K)) / 64 * 64
-		};
-
-		VEC_PUSH(&c->d->ctx.perm, &c->matmuls, x);
-	}
-}
-
 /* In f32, in which the compiler computes attention on a CPU. */
 static void
 list_attentions(struct cal *c)
@@ -232,7 +211,7 @@ measure_matmul(struct cal *c, const struct rt_matmul_shape *x)
 		.stored_bytes = x->bits ? narrow_bytes(x->bits) : 0,
 		.out_bytes = c->meter.facts.out_bytes[x->rate]
 	};
-	p.group = x->cached ? CAL_CACHED : x->weights ? CAL_READ : CAL_MATMUL;
+	p.group = x->weights ? CAL_READ : CAL_MATMUL;
 	p.work = x->weights ? cal_weight_bytes(&p)
 			    : 2 * p.matmul.m * p.matmul.n * p.matmul.k;
 	add_point(c, p);
@@ -422,7 +401,6 @@ open_cpu(struct cal *c)
 	list_reads(c, RT_RATE_BF16, 0);
 	list_reads(c, RT_RATE_BF16, 8);
 	list_reads(c, RT_RATE_BF16, 4);
-	list_cached(c);
 	list_attentions(c);
 	list_keys(c, RT_RATE_FP32);
 	list_keys(c, RT_RATE_BF16);

@@ -10,8 +10,8 @@
 #include "passes/price/cost.h"
 #include "runtime/measure/measure.h"
 
-enum cal_group { CAL_MATMUL, CAL_READ, CAL_CACHED, CAL_ATTEND, CAL_KEYS,
-		 CAL_STREAM, CAL_LAUNCH, CAL_COMM, CAL_GROUPS };
+enum cal_group { CAL_MATMUL, CAL_READ, CAL_ATTEND, CAL_KEYS, CAL_STREAM,
+		 CAL_LAUNCH, CAL_COMM, CAL_GROUPS };
 
 /* A measured shape, and the time that the fitted target predicts. */
 struct cal_point {

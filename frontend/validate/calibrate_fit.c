@@ -33,15 +33,14 @@ cal_weight_bytes(const struct cal_point *p)
 
 /* As where a program that serves is priced. */
 static double
-predict_read(const struct target_device *d, const struct cal_point *p,
-	     double bytes_us)
+predict_read(const struct target_device *d, const struct cal_point *p)
 {
 	const struct cost_contraction *x = &p->matmul;
 	double moved = x->m * (x->k * cost_rate_bytes(x->rate) +
 			       x->n * x->out_bytes);
 
-	return cost_read_us(d, (cal_weight_bytes(p) + moved) / bytes_us,
-			    cost_contraction(d, x).math_us) +
+	return cost_read_us(d, (cal_weight_bytes(p) + moved) /
+			    d->read_bytes_us, cost_contraction(d, x).math_us) +
 	       d->launch_us;
 }
 
@@ -55,9 +54,7 @@ cal_predict(const struct target_group *t, const struct cal_point *p)
 	case CAL_MATMUL:
 		return cost_contraction(&t->device, &p->matmul).us;
 	case CAL_READ:
-		return predict_read(&t->device, p, t->device.read_bytes_us);
-	case CAL_CACHED:
-		return predict_read(&t->device, p, t->device.cached_bytes_us);
+		return predict_read(&t->device, p);
 	case CAL_ATTEND:
 		return cost_attention(&t->device, &p->attend).us;
 	case CAL_KEYS:
@@ -208,12 +205,6 @@ is_int4_read(const struct cal_point *p)
 }
 
 static bool
-is_cached(const struct cal_point *p)
-{
-	return p->group == CAL_CACHED;
-}
-
-static bool
 is_memory(const struct cal_point *p)
 {
 	return p->group == CAL_STREAM ||
@@ -332,16 +323,6 @@ fit_reads(struct cal *c)
 	fit_constants(c, knobs, 2, is_read);
 }
 
-static void
-fit_cached(struct cal *c)
-{
-	double best = c->fitted.device.cached_bytes_us;
-	const struct knob knob = { AT(cached_bytes_us), best,
-				   MOST_READ * best };
-
-	fit_constants(c, &knob, 1, is_cached);
-}
-
 /* The best rates: flops or bytes over time, without a launch. */
 static void
 set_rates(struct cal *c)
@@ -362,9 +343,6 @@ set_rates(struct cal *c)
 			break;
 		case CAL_READ:
 			to = &d->read_bytes_us;
-			break;
-		case CAL_CACHED:
-			to = &d->cached_bytes_us;
 			break;
 		case CAL_STREAM:
 			to = &d->memory_bytes_us;
@@ -474,7 +452,6 @@ cal_fit(struct cal *c)
 	d->units = c->meter.facts.units;
 	d->clock_mhz = c->meter.facts.clock_mhz;
 	d->memory_bytes = c->meter.facts.memory_bytes;
-	d->cache_bytes = c->meter.facts.cache_bytes;
 	set_defaults(c);
 	set_rates(c);
 	/* contractions of few rows depend on both: alternate */
@@ -485,7 +462,6 @@ cal_fit(struct cal *c)
 	fit_reads(c);
 	fit_constants(c, widen_knobs, 1, is_narrow_read);
 	fit_constants(c, int4_knobs, 1, is_int4_read);
-	fit_cached(c);
 	fit_constants(c, attention_knobs, 2, is_attention);
 	fit_constants(c, keys_knobs, 2, is_keys);
 	fit_constants(c, link_knobs, 3, is_comm);

@@ -7,7 +7,7 @@
 #include <string.h>
 
 static const char *const units[CAL_GROUPS] = {
-	"TFLOP/s", "GB/s", "GB/s", "TFLOP/s", "GB/s", "GB/s", "", "GB/s"
+	"TFLOP/s", "GB/s", "TFLOP/s", "GB/s", "GB/s", "", "GB/s"
 };
 
 /* Replaces what a target file cannot hold in strings or comments. */
@@ -296,15 +296,6 @@ print_rates(const struct cal *c, struct buf *out)
 		print_number(out, "read_shown", d->read_shown);
 		print_number(out, "widen_rows", d->widen_rows);
 		print_number(out, "widen_int4_rows", d->widen_int4_rows);
-	}
-	if (c->errors[CAL_CACHED].n > 0) {
-		buf_puts(out, "  # The same of half as many bytes as the last "
-			 "cache has.\n");
-		print_origin(out, best_of(c, CAL_CACHED, TARGET_BF16));
-		print_fit_error(c, CAL_CACHED, out);
-		print_number(out, "last_cache", d->cache_bytes / 1e9);
-		print_number(out, "cache_bandwidth",
-			     d->cached_bytes_us / 1e6);
 	}
 	if (c->errors[CAL_KEYS].n > 0) {
 		buf_puts(out, "  # Sequences that decode, with keys of a "

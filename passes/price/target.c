@@ -53,8 +53,6 @@ static const struct target_field {
 	{ "reserve", NUM, DEVICE(reserve_bytes), 1e9 },
 	{ "bandwidth", NUM, DEVICE(memory_bytes_us), 1e6 },
 	{ "read_bandwidth", NUM, DEVICE(read_bytes_us), 1e6 },
-	{ "last_cache", NUM, DEVICE(cache_bytes), 1e9 },
-	{ "cache_bandwidth", NUM, DEVICE(cached_bytes_us), 1e6 },
 	{ "read_shown", NUM, DEVICE(read_shown), 1 },
 	{ "widen_rows", NUM, DEVICE(widen_rows), 1 },
 	{ "widen_int4_rows", NUM, DEVICE(widen_int4_rows), 1 },

@@ -70,9 +70,6 @@ struct target_device {
 	double memory_bytes, memory_bytes_us;
 	double read_bytes_us;	/* by kernels that read weights and write
 				 * little; 0: memory_eff of the bandwidth */
-	/* of its last cache, and by such kernels of what lies in it; 0: all
-	 * is read as if from memory */
-	double cache_bytes, cached_bytes_us;
 	double read_shown;	/* of what they read or compute, whichever is
 				 * shorter: the part that is not hidden */
 	double widen_rows;	/* of products of few rows on a CPU that take as

@@ -412,34 +412,13 @@ add_drafts(const struct stepping *s, struct serve_time *out)
 	}
 }
 
-/*
- * What steps read of weights and of keys lies in the last cache if all of it
- * fits there: then each step finds what the one before it has read.
- */
-static bool
-is_cached(const struct serve_program *p, const struct target *t,
-	  const struct serve_asked *q, const struct serve_load *load)
-{
-	const struct target_device *d = &t->groups.at[0].device;
-	double keys = load->decoding * load->keys +
-		      load->prompts * load->before;
-	struct serve_memory m;
-
-	if (d->cache_bytes <= 0 || d->cached_bytes_us <= 0) {
-		return false;
-	}
-	serve_memory(p, t, q, load, &m);
-	keys *= (double)p->split.pp / (double)serve_apart(&p->split);
-	return m.tokens >= 0 && m.weights + keys * m.token <= d->cache_bytes;
-}
-
 void
 serve_step(const struct serve_program *p, const struct target *t,
 	   const struct serve_asked *q, const struct serve_load *load,
 	   struct serve_time *out)
 {
-	struct target_group group = t->groups.at[0], *g = &group;
-	struct target_device *d = &g->device;
+	const struct target_group *g = &t->groups.at[0];
+	const struct target_device *d = &g->device;
 	struct stepping s = { .p = p, .t = g, .q = q,
 			      .load = load,
 			      .ranks = (double)serve_apart(&p->split) };
@@ -448,10 +427,6 @@ serve_step(const struct serve_program *p, const struct target *t,
 	uint32_t stage, i;
 	int k;
 
-	if (is_cached(p, t, q, load)) {
-		d->read_bytes_us = fmax(d->cached_bytes_us,
-					cost_read_bytes_us(d));
-	}
 	s.launch_us = d->launch_us;
 	s.memory_bytes_us = d->memory_bytes_us * d->memory_eff;
 	s.read_bytes_us = cost_read_bytes_us(d);

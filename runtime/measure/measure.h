@@ -98,7 +98,6 @@ struct rt_matmul_shape {
 	int64_t m, n, k;
 	/* on a CPU: values A, B, C; in 8 or 4 bits A, B, wider B, C */
 	const struct rt_made *made;
-	bool cached;	/* B lies in a cache: for whoever lists shapes */
 	int bits;	/* 8: B is int8; 4: int4, in groups; 0: of the rate */
 };
 

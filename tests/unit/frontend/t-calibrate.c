@@ -88,12 +88,6 @@ add_rest(struct cal *c, const struct target_group *t)
 		};
 		add(c, t, p, cal_weight_bytes(&p));
 	}
-	p.group = CAL_CACHED;
-	for (rows = 1; rows <= 8; rows *= 2) {
-		p.matmul.m = rows;
-		add(c, t, p, cal_weight_bytes(&p));
-	}
-	p.group = CAL_READ;
 	p.matmul.stored_bytes = 1;
 	for (rows = 1; rows <= 8; rows *= 2) {
 		p.matmul.m = rows;
@@ -150,7 +144,6 @@ check(const struct target_device *d, const struct target_device *want)
 	near("memory", d->memory_eff * d->memory_bytes_us,
 	     want->memory_eff * want->memory_bytes_us, 0.02);
 	near("read", d->read_bytes_us, want->read_bytes_us, 0.02);
-	near("cached", d->cached_bytes_us, want->cached_bytes_us, 0.02);
 	near("shown", d->read_shown, want->read_shown, 0.1);
 	near("keys", d->keys_eff * d->flops_us[r],
 	     want->keys_eff * want->flops_us[r], 0.02);
@@ -184,7 +177,6 @@ test_known(void **state)
 		t->device.bridge_bytes_us = 0;
 		t->device.link_devices = 8;
 		t->device.read_bytes_us = 1.1 * t->device.memory_bytes_us;
-		t->device.cached_bytes_us = 3.3 * t->device.memory_bytes_us;
 		t->device.read_shown = 0.3;
 		/* by which queries of many heads are math, of few reading */
 		t->device.keys_eff = 0.05;
@@ -216,7 +208,6 @@ test_widened(void **state)
 	d = &known.groups.at[0].device;
 	/* so fast that products of few rows take longer than reading */
 	d->read_bytes_us = 100 * d->memory_bytes_us;
-	d->cached_bytes_us = 200 * d->memory_bytes_us;
 	d->read_shown = 0.3;
 	d->widen_rows = 2.5;
 	d->widen_int4_rows = 9;

@@ -249,7 +249,7 @@ test_matmul(void **state)
 				      K * N * sizeof(float),
 				      N * sizeof(float), NULL };
 	const struct rt_matmul_shape x = {
-		RT_RATE_FP32, false, M, N, K, &made, false, 0
+		RT_RATE_FP32, false, M, N, K, &made, false
 	};
 	struct rt_sample s;
 	struct rt_error err;
@@ -346,7 +346,7 @@ static void
 test_no_kernel(void **state)
 {
 	struct rt_matmul_shape x = { RT_RATE_FP32, false, M, N, K, NULL,
-				     false, 0 };
+				     false };
 	static const struct rt_kernel kernel = { .what = "none" };
 	const struct rt_made made = { .kernel = &kernel };
 	struct rt_sample s;

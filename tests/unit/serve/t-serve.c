@@ -392,45 +392,6 @@ test_shown(void **state)
 	ir_ctx_release(&s.c);
 }
 
-/* What reads weights and keys takes as long as reading them from the last cache
- * if they fit it together, else as from memory. */
-static void
-test_cached(void **state)
-{
-	double far, near, us, weights, bytes;
-	struct target_device *d;
-	struct serve_memory m;
-	struct serve_program p;
-	struct serve_load l;
-	struct served s;
-
-	(void)state;
-	open_model(&s, MODEL(GQA(""), DENSE));
-	assert_true(fe_target(&s.c, "cpux1", &s.target));
-	d = &s.target.groups.at[0].device;
-	far = reading_us(&s, 1, 0);
-	near = reading_us(&s, 10, 0);
-	program(&s, 1, 1, 1, &p);
-	l = serve_load_of(&s.asked, 8, 0);
-	l.keys = 1024;
-	serve_memory(&p, &s.target, &s.asked, &l, &m);
-	weights = m.weights;
-	bytes = weights + 8 * 1024 * m.token;
-	d->cached_bytes_us = 10;
-	for (d->cache_bytes = bytes / 2; d->cache_bytes < 2 * bytes;
-	     d->cache_bytes += bytes / 4 + 1) {
-		us = reading_us(&s, 1, 0);
-		assert_true(us == (d->cache_bytes < bytes ? far : near));
-	}
-	assert_true(near < far / 9 && weights > bytes / 10);
-	/* a cache that is slower than memory changes nothing */
-	d->cached_bytes_us = 0.1;
-	assert_true(reading_us(&s, 1, 0) == far);
-	d->cached_bytes_us = 0;
-	assert_true(reading_us(&s, 1, 0) == far);
-	ir_ctx_release(&s.c);
-}
-
 /* Experts in 8 bits lie in rows, which a CPU transposes for few rows. */
 static void
 test_narrow_experts(void **state)
@@ -814,7 +775,6 @@ main(void)
 		cmocka_unit_test(test_sizes),
 		cmocka_unit_test(test_few_rows),
 		cmocka_unit_test(test_shown),
-		cmocka_unit_test(test_cached),
 		cmocka_unit_test(test_narrow_experts),
 		cmocka_unit_test(test_experts_only),
 		cmocka_unit_test(test_drafts),
