@@ -106,6 +106,15 @@ edit 's/"partial_rotary_factor": [^,]*/"partial_rotary_factor": 0/'
 refused 'no pairs to rotate' ': error: dim `rot` is 0'
 grep -q 'note: `rot` is computed from `rope_parameters.partial_rotary_factor`' \
 	err || bad 'what a dim is computed from'
+fresh mpt
+edit 's/"alibi_bias_max": [^,]*/"alibi_bias_max": 4/'
+refused 'other slopes than the library has' '`attn_config.alibi_bias_max` is 4, and only 8 can be imported'
+fresh mpt
+edit 's/"clip_qkv": [^,]*/"clip_qkv": 6.0/'
+refused 'numbers that are cut off' '`attn_config.clip_qkv` is 6.0, and only null can be imported'
+fresh mpt
+edit 's/"alibi": [^,]*/"alibi": false/'
+refused 'no ALiBi' '`attn_config.alibi` is false, and only true can be imported'
 fresh phi3_long
 edit 's/"original_max_position_embeddings": [^,]*/"original_max_position_embeddings": 1/'
 refused 'a length of training of 1' 'and a whole number of 2 to 2^48 is expected'
@@ -125,7 +134,7 @@ edit 's/"llama"/"lama"/'
 refused 'an unknown family' 'no family is called `lama` (did you mean `llama`?)'
 fresh
 edit 's/"llama"/"bert"/'
-refused 'another family' 'there are deepseek_v2, deepseek_v3,'
+refused 'another family' 'there are bloom, deepseek_v2, deepseek_v3,'
 fresh
 edit 's/"llama"/"decoder.part"/'
 refused 'the name of a part' 'no family is called `decoder.part`'
