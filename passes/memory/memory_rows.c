@@ -5,7 +5,8 @@
  * unit and by cp.async, only where each row of it begins at a multiple of 16
  * bytes.  Rows of logits over 50,257 words do not.  So what contractions read
  * and write is laid out with rows that begin at multiples of more bytes than an
- * element has (ir_row_pitch), and no code reads what is between them.
+ * element has (ir_row_pitch), and no code reads what is between them.  Rows of
+ * a multiple of 16 bytes lie side by side.
  *
  * That is for values that kernels of one stage alone see: temps and saves.
  * Tensors lie as checkpoints have them; what ranks exchange, what repeats
@@ -13,6 +14,8 @@
  * whole.
  */
 #include "passes/memory/memory.h"
+
+#define ALIGNED 16	/* bytes */
 
 enum {
 	ROWS_DOT = 1,		/* a contraction reads or writes it */
@@ -160,18 +163,21 @@ most_of_row(const struct ir_module *m, const struct ir_type *t)
 		       t->cut[t->ndims - 1]);
 }
 
-/* Whether rows of some rank have gaps; not all may have as many elements. */
+/* Whether rows of some rank have gaps; not all may have as many elements.
+ * Those of a multiple of 16 bytes need none. */
 static bool
 has_gaps(const struct ir_module *m, const struct ir_type *t)
 {
 	int64_t row = most_of_row(m, t), all = row;
+	int64_t bits = row * ir_dtypes[t->dtype].bits;
 	uint32_t cut;
 
 	for (cut = t->cut[t->ndims - 1]; cut; cut >>= 4) {
 		all *= m->axes.at[cut & 15].size;
 	}
 	return all != ir_dim_size(m, t->dims[t->ndims - 1]) ||
-	       ir_row_pitch((enum ir_dtype)t->dtype, row) != row;
+	       (bits % (8 * ALIGNED) != 0 &&
+		ir_row_pitch((enum ir_dtype)t->dtype, row) != row);
 }
 
 bool *
