@@ -116,7 +116,8 @@ grep -q ": a gap of 0.0%\$" report || bad 'gap of a whole search'
 run --target rtx4090x8 --emit=answer-json "$model"
 while read -r key what; do
 	n=$(counted "$what")
-	[ "${n:-0}" -gt 0 ] || bad "no $what"
+	# of what does not fit, bounds may cut all
+	[ "${n:-0}" -gt 0 ] || [ "$key$n" = too_large0 ] || bad "no $what"
 	grep -qx "    \"$key\": $n," out || bad "plan.json: $key is not $n"
 done <<'END'
 space plans in the space
@@ -172,7 +173,7 @@ tail -n 1 out | grep -q '^its graphs have about 21672 kernels' ||
 	bad "graphs of gpipe: $(tail -n 1 out)"
 # and of very many, they fit no device
 cheaply refused 'no plan fits h100x8: the smallest plan needs ' \
-	--target h100x8 --dim batch=100000 "$examples/gpt-bytes.llm" \
+	--target h100x8 --dim batch=25000 "$examples/gpt-bytes.llm" \
 	--pin pp=2,tp=1,dp=1,schedule=gpipe,microbatch=1
 run --target h100x8 --explain=memory,search --top=2 "$model"
 cp out once

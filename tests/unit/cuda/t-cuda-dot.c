@@ -349,12 +349,12 @@ test_experts_tensor(void **state)
 	add_experts(MORE_DIMS, "f16", FIRST);
 	all.c.units = 1;
 	add_experts(WIDE_DIMS, "bf16", FIRST);
-	assert_int_equal(occurs(&all, "tc_dealloc(sums, 64);"), 4);
-	assert_int_equal(occurs(&all, "tc_dealloc(sums, 128);"), 2);
+	assert_int_equal(occurs(&all, "tc_alloc(done + 32, 64);"), 4);
+	assert_int_equal(occurs(&all, "tc_alloc(done + 48, 128);"), 2);
 	/* gradients of few rows have tiles of warps */
-	assert_int_equal(occurs(&all, "tc_dealloc(sums, 256);"), 4);
+	assert_int_equal(occurs(&all, "tc_alloc(done + 32, 256);"), 4);
 	add_experts(DIMS, "bf16", ANYWHERE);
-	assert_int_equal(occurs(&all, "tc_dealloc("), 10);
+	assert_int_equal(occurs(&all, "\ttc_alloc("), 10);
 	assert_int_equal(experts, 16);
 	finish(RT_EMU_CHECK);
 }
