@@ -78,7 +78,8 @@ shared_operands(const struct fuse *f, const struct kernel *a,
 	const value_id *u = ir_args(f->m, x), *v = ir_args(f->m, y);
 	struct ir_rule r, s;
 
-	if (x->op != y->op || type_of(f, x, 0) != type_of(f, y, 0)) {
+	if (x->op != y->op || type_of(f, x, 0) != type_of(f, y, 0) ||
+	    (u[0] != v[0] && u[1] != v[1])) {
 		return 0;
 	}
 	ir_bind(f->m, x, &r);
@@ -169,6 +170,38 @@ move_one(struct kernel_list *l, uint32_t from, uint32_t to)
 	at[to] = k;
 }
 
+/* By place: contractions that may run in parts with a collective, and those
+ * that wait for one which runs beside kernels: others would wait with them. */
+static const bool *
+find_alone(struct fuse *f, const struct kernel_list *l)
+{
+	bool *alone = arena_alloc(&f->tmp, l->at.n + 1);
+	const struct kernel *k = l->at.at;
+	uint32_t i, dot;
+
+	for (i = 0; i < l->at.n; i++) {
+		if (parts_pair(f->m, l, i, &dot)) {
+			alone[dot] = true;
+		}
+		for (dot = i + 1; k[i].kind == KERNEL_COLLECTIVE &&
+		     k[i].until && dot < l->at.n &&
+		     !kernel_needs(&k[dot], &k[i]); dot++) {
+		}
+		alone[dot] |= k[i].kind == KERNEL_COLLECTIVE && k[i].until;
+	}
+	return alone;
+}
+
+/* Whether kernel `at`, or the one that begins the launch, stays alone. */
+static bool
+is_alone(struct launch *x, uint32_t at)
+{
+	if (!x->alone) {
+		x->alone = find_alone(x->f, x->l);
+	}
+	return x->alone[at] || (x->n == 1 && x->alone[x->first]);
+}
+
 /* Whether kernel `at` has become a member. */
 static bool
 add_member(struct launch *x, uint32_t at)
@@ -176,11 +209,11 @@ add_member(struct launch *x, uint32_t at)
 	struct kernel *k = x->l->at.at;
 	uint32_t shared, i;
 
-	if (x->alone[at] || !can_share(x->f, &k[at])) {
+	if (!can_share(x->f, &k[at])) {
 		return false;
 	}
 	shared = shared_operands(x->f, &k[x->first], &k[at]) & x->shared;
-	if (!shared) {
+	if (!shared || is_alone(x, at)) {
 		return false;
 	}
 	for (i = x->first; i < x->first + x->n; i++) {
@@ -220,28 +253,6 @@ set_launch(const struct launch *x)
 	}
 }
 
-/* By place: contractions that may run in parts with a collective, and those
- * that wait for one which runs beside kernels: others would wait with them. */
-static const bool *
-find_alone(struct fuse *f, const struct kernel_list *l)
-{
-	bool *alone = arena_alloc(&f->tmp, l->at.n + 1);
-	const struct kernel *k = l->at.at;
-	uint32_t i, dot;
-
-	for (i = 0; i < l->at.n; i++) {
-		if (parts_pair(f->m, l, i, &dot)) {
-			alone[dot] = true;
-		}
-		for (dot = i + 1; k[i].kind == KERNEL_COLLECTIVE &&
-		     k[i].until && dot < l->at.n &&
-		     !kernel_needs(&k[dot], &k[i]); dot++) {
-		}
-		alone[dot] |= k[i].kind == KERNEL_COLLECTIVE && k[i].until;
-	}
-	return alone;
-}
-
 static bool
 ends_region(const struct kernel *k)
 {
@@ -258,14 +269,14 @@ find_members(struct launch *x, uint32_t i)
 	x->first = i;
 	x->n = 1;
 	x->shared = 3;
-	x->alone = find_alone(x->f, x->l);
-	if (x->alone[i] || !can_share(x->f, &k[i])) {
+	x->alone = NULL;
+	if (!can_share(x->f, &k[i])) {
 		return false;
 	}
 	for (at = i + 1; at < x->l->at.n && !ends_region(&k[at]) &&
 	     x->n < KERNEL_MAX_LAUNCH; at++) {
 		if (add_member(x, at)) {
-			x->alone = find_alone(x->f, x->l);
+			x->alone = NULL;	/* places have changed */
 		}
 	}
 	return x->n > 1;
