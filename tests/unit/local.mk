@@ -193,6 +193,7 @@ EXTRA_DIST += \
 	%D%/cuda/mutants-attention.def \
 	%D%/cuda/mutants-launch.def \
 	%D%/cuda/t-emulate.h \
+	%D%/data/t-gguf.h \
 	%D%/data/t-safetensors.h \
 	%D%/data/t-store.h \
 	%D%/passes/t-check-names.h \

@@ -4,49 +4,11 @@
  * are refused.
  */
 #include "runtime/data/safetensors.h"
+#include "tests/unit/data/t-gguf.h"
 #include "tests/unit/data/t-safetensors.h"
 #include "tests/unit/shared/t-weights-files.h"
 
-static unsigned char whole_file[1024];
-
 /* ---- files that are made here ---------------------------------------- */
-
-static unsigned char *
-add_number(unsigned char *to, uint64_t v, int bytes)
-{
-	while (bytes-- > 0) {
-		*to++ = (unsigned char)v;
-		v >>= 8;
-	}
-	return to;
-}
-
-static unsigned char *
-add_text(unsigned char *to, const char *text)
-{
-	to = add_number(to, strlen(text), 8);
-	memcpy(to, text, strlen(text));
-	return to + strlen(text);
-}
-
-/* To where the data may begin. */
-static unsigned char *
-add_zeros(unsigned char *to)
-{
-	while ((to - whole_file) % 32 != 0) {
-		*to++ = 0;
-	}
-	return to;
-}
-
-/* What stands before the keys of a file with one tensor. */
-static unsigned char *
-begin_file(uint64_t keys)
-{
-	memcpy(whole_file, "GGUF", 4);
-	return add_number(add_number(add_number(whole_file + 4, 3, 4), 1, 8),
-			  keys, 8);
-}
 
 /* A part of a model of three tensors, in files of which this one has one. */
 struct part {
