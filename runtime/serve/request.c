@@ -102,25 +102,35 @@ no_memory(struct request_reader *x)
 
 /* ---- numbers ---- */
 
+/* The text of a number, of fewer than size bytes; *out is empty if what stands
+ * there is none.  False: a word is wrong. */
 static bool
-read_double(struct request_reader *x, double *out)
+read_digits(struct request_reader *x, char *out, size_t size)
 {
 	const char *s;
-	char word[64], *end;
 	size_t n;
 
+	*out = '\0';
 	if (!rt_json_word(&x->j, &s, &n)) {
 		return false;
 	}
-	if (n < sizeof word && (*s == '-' || (*s >= '0' && *s <= '9'))) {
-		memcpy(word, s, n);
-		word[n] = '\0';
-		*out = strtod(word, &end);
-		if (!*end && isfinite(*out)) {
-			return true;
-		}
+	if (n < size && (*s == '-' || (*s >= '0' && *s <= '9'))) {
+		memcpy(out, s, n);
+		out[n] = '\0';
 	}
-	return wrong(x, "a number");
+	return true;
+}
+
+static bool
+read_double(struct request_reader *x, double *out)
+{
+	char word[64], *end;
+
+	if (!read_digits(x, word, sizeof word)) {
+		return false;
+	}
+	*out = strtod(word, &end);
+	return (*word && !*end && isfinite(*out)) || wrong(x, "a number");
 }
 
 static bool
@@ -156,25 +166,21 @@ read_whole(struct request_reader *x)
 static bool
 read_seed(struct request_reader *x)
 {
-	const char *s;
 	char word[32], *end;
-	size_t n;
+	int64_t v;
 
-	if (!rt_json_word(&x->j, &s, &n)) {
+	if (!read_digits(x, word, sizeof word)) {
 		return false;
 	}
-	if (n < sizeof word && (*s == '-' || (*s >= '0' && *s <= '9'))) {
-		memcpy(word, s, n);
-		word[n] = '\0';
-		errno = 0;
-		x->r->seed = *word == '-' ? strtoll(word, &end, 10)
-			: (int64_t)strtoull(word, &end, 10);
-		if (!*end && errno == 0) {
-			x->r->has_seed = true;
-			return true;
-		}
+	errno = 0;
+	v = *word == '-' ? strtoll(word, &end, 10)
+			 : (int64_t)strtoull(word, &end, 10);
+	if (!*word || *end || errno != 0) {
+		return wrong(x, "a whole number of 64 bits");
 	}
-	return wrong(x, "a whole number of 64 bits");
+	x->r->seed = v;
+	x->r->has_seed = true;
+	return true;
 }
 
 /* A number of alternatives, or a truth. */

@@ -160,7 +160,7 @@ int64_t
 dot90_ring_of(const struct dot90 *p)
 {
 	int64_t free_bytes = p->d->k->c->arch->smem_bytes - RESERVE -
-		       p->teams * dot90_team_room(p);
+		       p->teams * dot90_team_bytes(p);
 	int64_t n = free_bytes / dot90_stage_bytes(p);
 
 	return n < MOST_STAGES ? n : MOST_STAGES;

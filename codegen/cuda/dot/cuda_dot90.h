@@ -134,7 +134,7 @@ struct dot90 {
 	 * of tiles; and bytes that a warp's leaf or boxes may have, 0: as many
 	 * as it needs */
 	uint32_t number;
-	int64_t first_block, room;
+	int64_t first_block, warp_bytes;
 	/* others have boxes where it has leaves, or leaves of another kind */
 	bool among_others;
 };
@@ -172,16 +172,18 @@ dot90_leaf_bytes(const struct dot90 *p)
 	return p->part ? dot90_leaf_rows(p) * dot90_leaf_ld(p) * 4
 		: p->box ? dot90_store_bytes(p) : 0;
 }
-/* The same with the room that a team has for them, and of that a warp. */
+/* Bytes of shared memory that a team has for leaves or boxes, and a warp of it:
+ * in a launch of several contractions, as many as the largest member needs. */
 static inline int64_t
-dot90_team_room(const struct dot90 *p)
+dot90_team_bytes(const struct dot90 *p)
 {
-	return p->room ? p->room * 4 * p->groups : dot90_leaf_bytes(p);
+	return p->warp_bytes ? p->warp_bytes * 4 * p->groups
+			     : dot90_leaf_bytes(p);
 }
 static inline int64_t
-dot90_warp_room(const struct dot90 *p)
+dot90_warp_bytes(const struct dot90 *p)
 {
-	return dot90_team_room(p) / (4 * p->groups);
+	return dot90_team_bytes(p) / (4 * p->groups);
 }
 /* Layout of shared memory: the ring, then leaves or boxes (boxes need 1024
  * bytes alignment), then barriers. */
@@ -198,7 +200,7 @@ dot90_leaf_at(const struct dot90 *p)
 static inline int64_t
 dot90_bars_at(const struct dot90 *p)
 {
-	return dot90_leaf_at(p) + p->teams * dot90_team_room(p);
+	return dot90_leaf_at(p) + p->teams * dot90_team_bytes(p);
 }
 
 /* Begins a contraction.  False: there are no such kernels for it. */

@@ -13,8 +13,9 @@
  *
  * All of them have the same tiles, stages and ring.  What one has in shared
  * memory beside the ring, leaves or boxes, others have at the same place: each
- * warp has room for the most of them, so that only it has to know that its last
- * boxes were read; where a leaf is of a whole team, the team meets after it.
+ * warp has as many bytes there as the largest of them takes, so that only it
+ * has to know that its last boxes were read; where a leaf is of a whole team,
+ * the team meets after it.
  */
 #include "codegen/cuda/dot/cuda_dot90.h"
 
@@ -25,15 +26,15 @@
 /* ---- tiles ---- */
 
 /*
- * The room of a warp.  False: sums of some are added to boxes, which arrive
- * while products are made, and others have leaves or boxes there.
+ * Sets warp_bytes and the ring.  False: sums of some are added to boxes, which
+ * arrive while products are made, and others have leaves or boxes there.
  */
 static bool
-share_room(struct dot90 *p)
+share_bytes(struct dot90 *p)
 {
 	uint32_t adds = 0, boxes = 0, leaves = 0, teams = 0, i;
 
-	p->room = 0;
+	p->warp_bytes = 0;
 	for (i = 0; i < p->nmembers; i++) {
 		struct dot90 *q = &p->member[i];
 		int64_t each = num_ceil_div(dot90_leaf_bytes(q),
@@ -43,13 +44,13 @@ share_room(struct dot90 *p)
 		boxes += q->box && !q->adds;
 		leaves += q->part > 0;
 		teams += q->part > 0 && !dot90_by_warps(q);
-		p->room = each > p->room ? each : p->room;
+		p->warp_bytes = each > p->warp_bytes ? each : p->warp_bytes;
 	}
 	p->adds = adds > 0;
-	p->room = cu_round_up(p->room, BOX_ALIGN);
+	p->warp_bytes = cu_round_up(p->warp_bytes, BOX_ALIGN);
 	p->ring = dot90_ring_of(p);
 	for (i = 0; i < p->nmembers; i++) {
-		p->member[i].room = p->room;
+		p->member[i].warp_bytes = p->warp_bytes;
 		p->member[i].among_others = p->member[i].part &&
 			(boxes || (teams && teams < leaves));
 	}
@@ -84,7 +85,7 @@ take_parts(struct dot90 *q, const struct dot90 *p)
 	q->items = p->items;
 	q->tiles = p->tiles;
 	q->sum_cols = p->sum_cols;
-	q->room = 0;
+	q->warp_bytes = 0;
 }
 
 static bool
@@ -121,7 +122,7 @@ try_launch(struct dot90 *p, uint32_t shape, bool multi, int64_t splits)
 		}
 	}
 	memcpy(p->side, p->member[0].side, sizeof p->side);
-	return share_room(p);
+	return share_bytes(p);
 }
 
 /* ---- which contractions ---- */

@@ -373,10 +373,10 @@ put_box(struct cu_func *f, const struct dot90 *p, const struct cu_place *m)
 
 	put_to_leaf(f, p);
 	cu_line(f, "f32 *leaf = (f32 *)(SMEM + %lld + %lld * team);",
-		(long long)dot90_leaf_at(p), (long long)dot90_team_room(p));
+		(long long)dot90_leaf_at(p), (long long)dot90_team_bytes(p));
 	if (warps) {
 		cu_line(f, "leaf += %s / 32 * %lld;", dot90_thread(p),
-			(long long)dot90_warp_room(p) / 4);
+			(long long)dot90_warp_bytes(p) / 4);
 	}
 	if (p->among_others) {
 		cu_comment(f, "Boxes of the tile before may still be read.");

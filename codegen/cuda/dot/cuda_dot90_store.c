@@ -153,7 +153,7 @@ place_boxes(struct cu_func *f, const struct dot90 *p, const struct cu_place *m)
 
 	cu_line(f, "const u32 wait = ring + %lld + (u32)(WARP%s) * %lld;",
 		(long long)dot90_leaf_at(p), p->first ? " - 4" : "",
-		(long long)dot90_warp_room(p));
+		(long long)dot90_warp_bytes(p));
 	cu_line(f, "const int y = %s%s + %lld * group + WARP %% 4 * %lld;",
 		m->start, outer > 1 ? arena_printf(a, " %% %lld", rows) : "",
 		(long long)dot90_group_rows(p), (long long)p->has->warp_rows);

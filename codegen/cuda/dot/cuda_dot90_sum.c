@@ -57,7 +57,7 @@ sum_of(const struct dot90 *p)
 	q.whole = q.tiles;
 	q.part = 0;
 	q.adds = q.among_others = false;
-	q.room = 0;
+	q.warp_bytes = 0;
 	if (dot90_store_suits(&q)) {
 		q.waiting = dot90_store_boxes(&q);
 	} else if (dot90_has_leaf(q.d)) {
