@@ -215,6 +215,15 @@ ir_eval_amax(struct interp *e, const struct ir_node *n, double *out)
 	return true;
 }
 
+/* The maximum of each row, and the sum of e^(x - max) over it. */
+static bool
+learn_exp(struct interp_rows *s, const double **max, const double **sum)
+{
+	*max = learn(s, INTERP_MAX, row_max);
+	*sum = *max ? learn(s, INTERP_SUM, row_exp) : NULL;
+	return *sum != NULL;
+}
+
 bool
 ir_eval_softmax(struct interp *e, const struct ir_node *n, double *out)
 {
@@ -224,9 +233,7 @@ ir_eval_softmax(struct interp *e, const struct ir_node *n, double *out)
 	bool i, j;
 
 	bind_rows(&s, e, n, "over");
-	max = learn(&s, INTERP_MAX, row_max);
-	sum = max ? learn(&s, INTERP_SUM, row_exp) : NULL;
-	if (!sum) {
+	if (!learn_exp(&s, &max, &sum)) {
 		return false;
 	}
 	for (i = ir_nest_start(&s.o); i; i = ir_nest_next(&s.o), row++) {
@@ -314,9 +321,7 @@ ir_eval_log_sum_exp(struct interp *e, const struct ir_node *n, double *out)
 	bool i;
 
 	bind_rows(&s, e, n, "over");
-	max = learn(&s, INTERP_MAX, row_max);
-	sum = max ? learn(&s, INTERP_SUM, row_exp) : NULL;
-	if (!sum) {
+	if (!learn_exp(&s, &max, &sum)) {
 		return false;
 	}
 	for (i = ir_nest_start(&s.o); i; i = ir_nest_next(&s.o), row++) {
@@ -358,9 +363,7 @@ ir_eval_cross_entropy(struct interp *e, const struct ir_node *n, double *out)
 	bool i;
 
 	bind_rows(&s, e, n, "of");
-	max = learn(&s, INTERP_MAX, row_max);
-	sum = max ? learn(&s, INTERP_SUM, row_exp) : NULL;
-	logit = sum ? ir_interp_get(e, n, s.count) : NULL;
+	logit = learn_exp(&s, &max, &sum) ? ir_interp_get(e, n, s.count) : NULL;
 	if (!logit || !label_logits(&s, logit->data) ||
 	    !ir_interp_reduce(e, n, INTERP_SUM, logit->data, s.count)) {
 		return false;
