@@ -165,8 +165,13 @@ noinst_LIBRARIES += %D%/libcodegen.a
 	%D%/nest/nest.c \
 	%D%/nest/nest.h \
 	%D%/nest/nest_env.c \
+	%D%/nest/nest_map.c \
 	%D%/nest/nest_plan.c \
 	%D%/nest/nest_pull.c \
+	%D%/nest/nest_roots.c \
+	%D%/nest/nest_row.h \
+	%D%/nest/nest_row_dims.c \
+	%D%/nest/nest_row_statistics.c \
 	%D%/nest/nest_rows.c \
 	%D%/nest/nest_scatter.c \
 	%D%/nest/nest_scope.c \

@@ -15,8 +15,8 @@
 
 /*
  * Rows of nests: sums over rows have parts of f32, at most 512 of 32,768
- * elements each (a CPU: 32 of 65,536; nest_rows.c), for up to two sums in one
- * kernel.
+ * elements each (a CPU: 32 of 65,536; nest_row_statistics.c), for up to two
+ * sums in one kernel.
  * Moves: lists of i32 for places and rows of a scatter (nest_scatter.c).
  * Attention: f32 sums of each row of queries (attention.c); and of the
  * gradients of queries, if one kernel makes all gradients

@@ -3,8 +3,9 @@
  * back end.  cpu/ and cuda/ call it; it may use ir/, passes/kernels and
  * kernel.h, and has no machine's code in it. nest.c makes expressions,
  * nest_pull.c turns nodes into them, nest_rows.c those that reduce rows,
- * nest_plan.c groups the results into steps, and nest_steps.c makes a kernel
- * of these.  A back end writes the steps, with nest_scope.c.
+ * nest_roots.c says what is stored, nest_plan.c groups that into steps, and
+ * nest_steps.c makes a kernel of these.  A back end writes the steps, with
+ * nest_scope.c.
  *
  * Every value is pulled at an index, which is one expression per dim, so a
  * view is no more than another index.  Equal expressions are one, and each dim
@@ -288,6 +289,13 @@ nest_id nest_env_at(const struct nest_env *env, dim_id d);
 nest_id nest_operand(struct nest *n, const struct ir_node *node, uint32_t k,
 		     const struct nest_env *env);
 
+/* ---- nest_map.c ---- */
+
+/* An elementwise op's value, of its operands' values; 0: it has no such
+ * expression. */
+nest_id nest_map(struct nest *n, const struct ir_node *x, nest_id a,
+		 nest_id b);
+
 /* ---- nest_pull.c ---- */
 
 /* The value at an index; 0: see n->why. */
@@ -329,13 +337,16 @@ bool nest_is_scatter(struct ir_module *m, const node_id *nodes,
  * may hold nothing yet (nest_root.old).  False: see n->why. */
 bool nest_find_scatter(struct nest *n, bool stores, struct nest_scatter *s);
 
-/* ---- nest_plan.c ---- */
+/* ---- nest_roots.c ---- */
 
 /* NEST_N_OLD of a sink, for nest_root.old. */
 nest_id nest_has_old(struct nest *n, node_id sink);
 /* Makes all expressions and roots.  False: *why, for the user. */
 bool nest_build(struct nest *n, const struct nest_input *in,
 		const char **why);
+
+/* ---- nest_plan.c ---- */
+
 struct nest_steps {
 	VEC(struct nest_step) at;
 };

@@ -5,10 +5,7 @@
  */
 #include "codegen/nest/nest.h"
 
-#include <math.h>
 #include <string.h>
-
-#define PI 3.14159265358979323846
 
 /* ---- what lies in memory ---- */
 
@@ -69,137 +66,6 @@ from_leaf(struct nest *n, uint32_t leaf, const nest_id *at)
 					nest_int(n, x->stride[i])));
 	}
 	return load(n, nest_add_memory(n, m), e);
-}
-
-/* ---- maps ---- */
-
-static nest_id
-times(struct nest *n, nest_id x, double v)
-{
-	return nest_binary(n, NEST_MUL, x, nest_num(n, v));
-}
-
-static nest_id
-plus(struct nest *n, nest_id x, double v)
-{
-	return nest_binary(n, NEST_ADD, x, nest_num(n, v));
-}
-
-static nest_id
-mul(struct nest *n, nest_id x, nest_id y)
-{
-	return nest_binary(n, NEST_MUL, x, y);
-}
-
-static nest_id
-map_one(struct nest *n, enum ir_op op, nest_id x)
-{
-	static const uint8_t same[][2] = {
-		{ IR_EXP, NEST_EXP }, { IR_LOG, NEST_LOG },
-		{ IR_SQRT, NEST_SQRT }, { IR_TANH, NEST_TANH },
-		{ IR_SIGMOID, NEST_SIGMOID }, { IR_ERF, NEST_ERF }
-	};
-	nest_id zero = nest_num(n, 0), one;
-	size_t i;
-
-	for (i = 0; i < sizeof same / sizeof *same; i++) {
-		if (same[i][0] == op) {
-			return nest_unary(n, same[i][1], x);
-		}
-	}
-	switch (op) {
-	case IR_CAST:
-	case IR_CACHE:
-		return x;
-	case IR_NEG:
-		return times(n, x, -1);
-	case IR_RSQRT:
-		x = nest_unary(n, NEST_SQRT, x);
-		return nest_binary(n, NEST_DIV, nest_num(n, 1), x);
-	case IR_COS:
-		return nest_unary(n, NEST_COS, nest_cast(n, x, NEST_WIDE));
-	case IR_STEP:
-		one = nest_num(n, 1);
-		return nest_select(n, nest_binary(n, NEST_LT, zero, x), one,
-				   zero);
-	case IR_RELU:
-		return nest_binary(n, NEST_MAX, x, zero);
-	case IR_GELU_ERF:
-		one = plus(n, nest_unary(n, NEST_ERF, times(n, x, 1 / sqrt(2))),
-			   1);
-		return mul(n, times(n, x, 0.5), one);
-	default:
-		return 0;
-	}
-}
-
-static nest_id
-map_two(struct nest *n, enum ir_op op, nest_id x, nest_id y)
-{
-	static const uint8_t of[][2] = {
-		{ IR_ADD, NEST_ADD }, { IR_SUB, NEST_SUB },
-		{ IR_MUL, NEST_MUL }, { IR_DIV, NEST_DIV },
-		{ IR_QUANTIZE, NEST_DIV }, { IR_RESCALE, NEST_MUL },
-		{ IR_MIN, NEST_MIN }, { IR_MAX, NEST_MAX }
-	};
-	size_t i;
-
-	for (i = 0; i < sizeof of / sizeof *of; i++) {
-		if (of[i][0] == op) {
-			return nest_binary(n, of[i][1], x, y);
-		}
-	}
-	return 0;
-}
-
-/* A map that ops.def defines by other maps. */
-static nest_id
-defined_map(struct nest *n, const struct ir_node *node,
-	    const struct ir_definition *d, nest_id x)
-{
-	nest_id stack[IR_MAX_DEFINE];
-	uint32_t top = 0, i;
-
-	for (i = 0; i < d->n; i++) {
-		const struct ir_define_step *s = &d->step[i];
-
-		switch (s->kind) {
-		case IR_DEFINE_OPERAND:
-			stack[top++] = x;
-			break;
-		case IR_DEFINE_NUMBER:
-			stack[top++] = nest_num(n, s->number);
-			break;
-		case IR_DEFINE_ATTR:
-			stack[top++] = nest_num(n, ir_attr_num(n->in.m, node,
-							       s->key, 0));
-			break;
-		case IR_DEFINE_MAP:
-			if (ir_ops[s->op].nargs == 2) {
-				top--;
-				stack[top - 1] = map_two(n, s->op,
-							 stack[top - 1],
-							 stack[top]);
-			} else {
-				stack[top - 1] = map_one(n, s->op,
-							 stack[top - 1]);
-			}
-			break;
-		}
-	}
-	return stack[0];
-}
-
-/* A map's value, of its operands' values; 0: it has no such expression. */
-static nest_id
-map(struct nest *n, const struct ir_node *x, nest_id a, nest_id b)
-{
-	struct ir_definition d;
-
-	if (ir_define(x->op, &d)) {
-		return defined_map(n, x, &d, a);
-	}
-	return x->nargs == 2 ? map_two(n, x->op, a, b) : map_one(n, x->op, a);
 }
 
 /* ---- rotation by positions ---- */
@@ -282,7 +148,7 @@ rope(struct nest *n, const struct ir_node *x, struct nest_env *env,
 	dim_id last = t->dims[t->ndims - 1];
 	int64_t d = nest_local_size(n, last, t->cut[t->ndims - 1]);
 	struct nest_dim halves = *nest_dim_of(n, last, t->cut[t->ndims - 1]);
-	nest_id pair[3], at, angle, own, other, sin;
+	nest_id pair[3], at, angle, own, other, sin, minus;
 
 	if (d % 2 != 0) {
 		n->why = "rope rotates pairs, and its last dim is odd";
@@ -298,11 +164,13 @@ rope(struct nest *n, const struct ir_node *x, struct nest_env *env,
 	own = nest_operand(n, x, 0, env);
 	nest_env_bind(env, last, pair[1]);
 	other = nest_operand(n, x, 0, env);
-	sin = mul(n, other, nest_unary(n, NEST_SIN, angle));
+	sin = nest_binary(n, NEST_MUL, other, nest_unary(n, NEST_SIN, angle));
 	at = nest_num(n, ir_attr(m, x, IR_ATTR_INVERSE) ? -1 : 1);
-	sin = mul(n, sin, nest_select(n, pair[2], times(n, at, -1), at));
-	return nest_binary(n, NEST_ADD,
-			   mul(n, own, nest_unary(n, NEST_COS, angle)), sin);
+	minus = nest_binary(n, NEST_MUL, at, nest_num(n, -1));
+	sin = nest_binary(n, NEST_MUL, sin,
+			  nest_select(n, pair[2], minus, at));
+	own = nest_binary(n, NEST_MUL, own, nest_unary(n, NEST_COS, angle));
+	return nest_binary(n, NEST_ADD, own, sin);
 }
 
 /* ---- views, and what picks elements ---- */
@@ -555,7 +423,7 @@ pull_node(struct nest *n, const struct ir_node *x, const nest_id *at)
 		if (e && x->nargs == 2) {
 			y = nest_operand(n, x, 1, &env);
 		}
-		e = e && (y || x->nargs == 1) ? map(n, x, e, y) : 0;
+		e = e && (y || x->nargs == 1) ? nest_map(n, x, e, y) : 0;
 	} else {
 		ir_bind(n->in.m, x, &r);
 		e = move_op(n, x, &env, &r);
