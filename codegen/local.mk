@@ -119,12 +119,16 @@ noinst_LIBRARIES += %D%/libcodegen.a
 	%D%/cuda/experts/cuda_experts_to.c \
 	%D%/cuda/nest/cuda_nest.c \
 	%D%/cuda/nest/cuda_nest.h \
+	%D%/cuda/nest/cuda_nest_box.c \
 	%D%/cuda/nest/cuda_nest_expr.c \
 	%D%/cuda/nest/cuda_nest_lanes.c \
 	%D%/cuda/nest/cuda_nest_pass.c \
+	%D%/cuda/nest/cuda_nest_range.c \
 	%D%/cuda/nest/cuda_nest_rows.c \
 	%D%/cuda/nest/cuda_nest_scatter.c \
 	%D%/cuda/nest/cuda_nest_scope.c \
+	%D%/cuda/nest/cuda_nest_sums.c \
+	%D%/cuda/nest/cuda_nest_team.c \
 	%D%/dot/dot.c \
 	%D%/dot/dot.h \
 	%D%/experts/experts.c \

@@ -63,6 +63,14 @@ struct nest *cu_nest_build(struct cu_kernel *k, const struct cu_nest *x,
 			   const struct nest_input *like);
 void cu_nest_open(struct cu_emit *e, const struct nest_step *s);
 
+/* ---- cuda_nest_range.c ---- */
+
+/* Iterations of a loop. */
+int64_t cu_loop_size(const struct cu_emit *e, uint32_t loop);
+struct cu_range cu_range_of(struct cu_emit *e, nest_id id);
+/* "int" or "i64", whichever holds all numbers from lo to hi. */
+const char *cu_int_type(int64_t lo, int64_t hi);
+
 /* ---- cuda_nest_expr.c ---- */
 
 /* C text of an expression's value, a name or a number; valid until the scope
@@ -71,10 +79,6 @@ const char *cu_expr(struct cu_emit *e, nest_id id);
 void cu_expr_set(struct cu_emit *e, nest_id id, const char *text);
 /* "f32", "f64", "int", "i64". */
 const char *cu_expr_type(struct cu_emit *e, nest_id id);
-/* "int" or "i64", whichever holds all numbers from lo to hi. */
-const char *cu_int_type(int64_t lo, int64_t hi);
-/* Iterations of a loop. */
-int64_t cu_loop_size(const struct cu_emit *e, uint32_t loop);
 /* An element as an lvalue; `more` (C text) is added to its offset. */
 const char *cu_element(struct cu_emit *e, nest_id place, uint32_t memory,
 		       const char *more);
@@ -82,7 +86,6 @@ const char *cu_element(struct cu_emit *e, nest_id place, uint32_t memory,
 void cu_affine(const struct cu_emit *e, nest_id place, struct nest_affine *a);
 /* A new name: "j3". */
 const char *cu_new_name(struct cu_emit *e, const char *prefix);
-
 
 /* ---- cuda_nest_lanes.c ---- */
 
@@ -115,6 +118,20 @@ void cu_store(struct cu_emit *e, const struct nest_root *r, const char *v,
 
 /* Emits a step. */
 void cu_rows_step(struct cu_kernel *k, struct cu_emit *e);
+/* Elements of a row's longest pass. */
+int64_t cu_longest_pass(const struct cu_emit *e);
+/* Sets the C text of all row loops' indices, for questions about offsets;
+ * NULL: none. */
+void cu_row_mark(struct cu_emit *e, const char *text);
+/* Lanes of a step without reductions, along its last row loop. */
+uint32_t cu_row_lanes(struct cu_emit *e);
+/* Indices of rows from the number `r` (C text) of a row, or of a vector of so
+ * many rows; `size`: of each row loop. */
+void cu_row_indices(struct cu_emit *e, struct cu_lazy *l, const char *r,
+		    bool wide, const int64_t *size, uint32_t lanes);
+
+/* ---- cuda_nest_box.c ---- */
+
 /* Emits all rows of a box, computed by the threads that `thread` numbers. */
 void cu_rows_box(struct cu_emit *e, int64_t threads, const char *thread);
 
@@ -140,18 +157,50 @@ struct cu_team {
 	const char **part;
 };
 
+/* ---- cuda_nest_team.c ---- */
+
+/* Elements of a pass, its loops as a mask, and lanes of a member. */
+int64_t cu_pass_elems(const struct cu_emit *e, const struct nest_pass *p);
+uint64_t cu_pass_loops(const struct nest_pass *p);
+uint32_t cu_pass_lanes(struct cu_emit *e, const struct nest_pass *p);
+/* Iterations of a member's loop if they are unrolled; 0: they are not. */
+int64_t cu_pass_iterations(struct cu_emit *e, const struct nest_pass *p,
+			   const struct cu_team *t);
+/* Registers of a member for a partial sum in that pass; 0: too many. */
+int64_t cu_part_sums(struct cu_emit *e, const struct nest_pass *p,
+		     const struct cu_team *t);
+/* Declares registers that keep what several passes of a row read. */
+void cu_keep_loads(struct cu_emit *e, const struct cu_team *t);
+/* Opens and closes the loop over the member's vectors; depth: what f->depth
+ * was. */
+void cu_team_loop_open(struct cu_emit *e, const struct cu_team *t,
+		       const struct nest_pass *p, uint32_t lanes,
+		       struct cu_lazy *l);
+void cu_team_loop_close(struct cu_emit *e, const struct nest_pass *p,
+			uint32_t depth, struct cu_lazy *l);
+
+/* ---- cuda_nest_sums.c ---- */
+
+/* A reduction: declared as of nothing, with an element added, and of all
+ * members. */
+void cu_sum_begin(struct cu_emit *e, nest_id id);
+void cu_sum_add(struct cu_emit *e, nest_id id);
+void cu_sum_end(struct cu_emit *e, nest_id id, enum cu_team_kind team);
+/* The next pass with loops after this one; as many as there are: none. */
+uint32_t cu_next_with_loops(const struct cu_emit *e, uint32_t pass);
+/* The sum of exp(x - m) in the next pass with loops after that of the maximum m
+ * of x, if rows are too long to be kept, so that each pass would read them; 0:
+ * none. */
+nest_id cu_sum_above(struct cu_emit *e, const struct cu_team *t,
+		     uint32_t pass);
+/* Emits both passes as one, over elements that are read once. */
+void cu_pass_above(struct cu_emit *e, const struct cu_team *t,
+		   const struct nest_pass *p, nest_id sum);
+
 /* ---- cuda_nest_pass.c ---- */
 
 /* Emits all passes of the current row. */
 void cu_passes(struct cu_emit *e, const struct cu_team *t);
-/* Declares registers that keep what several passes of a row read. */
-void cu_keep_loads(struct cu_emit *e, const struct cu_team *t);
-/* Elements of a pass, and lanes of a member. */
-int64_t cu_pass_elems(const struct cu_emit *e, const struct nest_pass *p);
-uint32_t cu_pass_lanes(struct cu_emit *e, const struct nest_pass *p);
-/* Registers of a member for a partial sum in that pass; 0: too many. */
-int64_t cu_part_sums(struct cu_emit *e, const struct nest_pass *p,
-		     const struct cu_team *t);
 /* Stores the item's partial sum, which was in registers through all rows. */
 void cu_part_end(struct cu_emit *e, const struct cu_team *t,
 		 const struct nest_pass *p, uint32_t root, const char *sum);
