@@ -113,10 +113,12 @@ BUILT_SOURCES += %D%/lang/parser.h
 	%D%/validate/validate_search.c \
 	%D%/validate/validate_software.c \
 	%D%/validate/serving.def \
+	%D%/validate/serving_names.def \
 	%D%/validate/validate_serve.c \
 	%D%/validate/validate_serve.h \
 	%D%/validate/validate_serve_cell.c \
 	%D%/validate/validate_serve_engine.c \
+	%D%/validate/validate_serve_names.c \
 	%D%/validate/validate_serve_row.c \
 	%D%/validate/validate_train.c
 

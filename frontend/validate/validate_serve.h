@@ -76,6 +76,15 @@ const char *serving_plain(struct arena *a, const char *text);
 /* The digits at p as a number. */
 double serving_digits(const char *p, double absent);
 
+/* ---- validate_serve_names.c -------------------------------------------- */
+
+/* The shape of a model of that name; false: none is known. */
+bool serving_named_shape(struct arena *a, const char *model,
+			 struct serving_shape *out);
+/* The target of a device of that name, or NULL; fp4: it multiplies 4 bits. */
+const char *serving_named_target(struct arena *a, const char *device,
+				 bool *fp4);
+
 /* ---- validate_serve_row.c ---------------------------------------------- */
 
 /* Fills in what the line describes; why that is not possible, or NULL. */

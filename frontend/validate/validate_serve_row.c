@@ -8,29 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-static const struct {
-	const char *name;
-	struct serving_shape shape;
-} shapes[] = {
-#define SHAPE(name, layers, hidden, heads, kv, hd, ffn, gated, window, \
-	      experts, choice, vocab) \
-	{ name, { layers, hidden, heads, kv, hd, ffn, gated, window, experts, \
-		  choice, vocab } },
-#include "frontend/validate/serving.def"
-};
-
 #define COUNT(a) (sizeof(a) / sizeof *(a))
-
-/* Devices by the beginning of their name in a table. */
-static const struct {
-	const char *begins, *target;
-	bool fp4;		/* it multiplies 4 bits */
-} devices[] = {
-	{ "h100-sxm", "h100-sxm", false }, { "h100-80gb", "h100-sxm", false },
-	{ "h200", "h200-sxm", false }, { "b200", "b200", true },
-	{ "b300", "b300", true }, { "gb200", "gb200", true },
-	{ "l40s", "l40s", false }, { "a100", "a100-sxm", false }
-};
 
 /*
  * fp8: also multiplied so.  No target has a rate for 4 bits: they count as 8
@@ -49,12 +27,26 @@ static const struct {
 	 * modules_to_not_convert has all but the experts */
 	{ "fp4", "gpt-oss", { "f4e2m1", 0.5 + 1 / 32.0, 0 }, true, true, true },
 	{ "fp4", "", { "f4e2m1", 0.5 + 1 / 16.0, 0 }, true, true, false },
-	{ "int8 weight-only", "", { "int8", 1, 1 }, false, false, false },
-	{ "int4 weight-only", "", { "int4", 0.5 + 2 / 32.0, 0 }, false, false,
+	{ "mxfp4", "", { "f4e2m1", 0.5 + 1 / 32.0, 0 }, true, true, true },
+	{ "nvfp4", "", { "f4e2m1", 0.5 + 1 / 16.0, 0 }, true, true, false },
+	{ "int8-weight-only", "", { "int8", 1, 1 }, false, false, false },
+	{ "w8a16", "", { "int8", 1, 1 }, false, false, false },
+	{ "int4-weight-only", "", { "int4", 0.5 + 2 / 32.0, 0 }, false, false,
+	  false },
+	/* groups of 128 with a scale of 16 bits and a zero point of 4 */
+	{ "awq", "", { "int4", 0.5 + 2.5 / 128, 0 }, false, false, false },
+	{ "gptq", "", { "int4", 0.5 + 2.5 / 128, 0 }, false, false, false },
+	{ "w4a16", "", { "int4", 0.5 + 2.5 / 128, 0 }, false, false, false },
+	/* llama.cpp: blocks of 32 with a scale of 16 bits */
+	{ "q4-0", "", { "int4", 0.5 + 2 / 32.0, 0 }, false, false, false },
+	{ "q8-0", "", { "int8", 1 + 2 / 32.0, 1 + 2 / 32.0 }, false, false,
 	  false },
 	{ "bf16", "", { "", 0, 0 }, false, false, false },
+	{ "bfloat16", "", { "", 0, 0 }, false, false, false },
 	{ "fp16", "", { "", 0, 0 }, false, false, false },
-	{ "as loaded", "", { "", 0, 0 }, false, false, false }
+	{ "float16", "", { "", 0, 0 }, false, false, false },
+	{ "f16", "", { "", 0, 0 }, false, false, false },
+	{ "as-loaded", "", { "", 0, 0 }, false, false, false }
 };
 
 /* ---- the model ---- */
@@ -177,22 +169,6 @@ noted_shape(const struct serving *s, struct serving_shape *out)
 	return true;
 }
 
-static bool
-named_shape(const struct serving *s, struct serving_shape *out)
-{
-	const char *name = serving_plain(&s->v->d->ctx.perm,
-				 serving_cell(s, SERVING_MODEL));
-	size_t i;
-
-	for (i = 0; i < COUNT(shapes); i++) {
-		if (strstr(name, shapes[i].name) && !strchr(name, '+')) {
-			*out = shapes[i].shape;
-			return true;
-		}
-	}
-	return false;
-}
-
 static const char *
 find_model(struct serving *s)
 {
@@ -202,7 +178,9 @@ find_model(struct serving *s)
 	struct ir_module *m;
 	uint32_t i;
 
-	if (!noted_shape(s, &shape) && !named_shape(s, &shape)) {
+	if (!noted_shape(s, &shape) &&
+	    !serving_named_shape(&c->perm, serving_cell(s, SERVING_MODEL),
+				 &shape)) {
 		return arena_printf(&c->perm, "no shape of %s is known",
 				    serving_cell(s, SERVING_MODEL));
 	}
@@ -229,32 +207,21 @@ static const char *
 find_target(struct serving *s, int64_t n, bool *has_fp4)
 {
 	struct ir_ctx *c = &s->v->d->ctx;
-	const char *name = serving_plain(&c->perm,
-					 serving_cell(s, SERVING_GPU));
-	size_t i;
+	const char *name = serving_cell(s, SERVING_GPU);
+	const char *to = serving_named_target(&c->perm, name, has_fp4);
+	int64_t node;
 
-	for (i = 0; i < COUNT(devices); i++) {
-		const char *to = devices[i].target;
-		int64_t node;
-
-		if (strncmp(name, devices[i].begins,
-			    strlen(devices[i].begins)) != 0) {
-			continue;
-		}
-		*has_fp4 = devices[i].fp4;
-		if (!fe_target(c, to, &s->target)) {
-			return "no such target";
-		}
-		node = s->target.groups.at[0].device.node_devices;
-		to = n <= node ? arena_printf(&c->perm, "%sx%lld", to,
-					      (long long)n)
-			: arena_printf(&c->perm, "%sx%lldx%lld", to,
-				       (long long)node,
-				       (long long)((n + node - 1) / node));
-		return fe_target(c, to, &s->target) ? NULL : "no such target";
+	if (!to) {
+		return arena_printf(&c->perm, "no target for %s", name);
 	}
-	return arena_printf(&c->perm, "no target for %s",
-			    serving_cell(s, SERVING_GPU));
+	if (!fe_target(c, to, &s->target)) {
+		die("a device of serving_names.def is no target: %s", to);
+	}
+	node = s->target.groups.at[0].device.node_devices;
+	to = n <= node ? arena_printf(&c->perm, "%sx%lld", to, (long long)n)
+		: arena_printf(&c->perm, "%sx%lldx%lld", to, (long long)node,
+			       (long long)((n + node - 1) / node));
+	return fe_target(c, to, &s->target) ? NULL : "no such target";
 }
 
 static const struct serve_format cache8 = { "f8e4m3", 1, 0 };
@@ -262,9 +229,10 @@ static const struct serve_format cache8 = { "f8e4m3", 1, 0 };
 static const char *
 find_precision(struct serving *s, bool has_fp4)
 {
-	const char *text = serving_cell(s, SERVING_PRECISION);
-	const char *model = serving_plain(&s->v->d->ctx.perm,
-					  serving_cell(s, SERVING_MODEL));
+	struct arena *a = &s->v->d->ctx.perm;
+	const char *said = serving_cell(s, SERVING_PRECISION);
+	const char *text = serving_plain(a, said);
+	const char *model = serving_plain(a, serving_cell(s, SERVING_MODEL));
 	size_t i;
 
 	for (i = 0; i < COUNT(precisions); i++) {
@@ -281,7 +249,7 @@ find_precision(struct serving *s, bool has_fp4)
 			return NULL;
 		}
 	}
-	return arena_printf(&s->v->d->ctx.perm, "no rate for %s on %s", text,
+	return arena_printf(a, "no rate for %s on %s", said,
 			    s->target.groups.at[0].device.name);
 }
 

@@ -22,6 +22,7 @@ unit_tests += \
 	%D%/passes/t-autodiff \
 	%D%/ir/t-base \
 	%D%/frontend/t-calibrate \
+	%D%/frontend/t-serving-names \
 	%D%/frontend/t-software \
 	%D%/runtime/t-cgroup \
 	%D%/passes/t-check \

@@ -208,6 +208,23 @@ for split in 2 8; do
 		kinds && / batch$/ { sub("%", "", $2); exit !($2 + 0 < 12) }' \
 		out || bad "batches on $split cards"
 done
+# A page that nothing was chosen by: models by other spellings of their names.
+run validate "$tests/data/serve-named.tsv" || exit
+grep -q ' not: no ' out && bad 'a name that is not known'
+awk '/^by kind/ { kinds = 1 }
+	kinds && / batch$/ { sub("%", "", $2); found = 1; exit !($2 + 0 < 7) }
+	END { if (!found) exit 1 }' out || bad 'batches of models by their names'
+# the same by the words of other tables: no word that is known changes a price
+run validate --rows "$tests/data/serve-named.tsv" || exit
+awk '$NF == "batch" { print $3 }' out >prices
+for change in 's/	A100-80GB	/	NVIDIA A100-SXM4-80GB	/' \
+	's/	fp16	/	FP16	/' 's/	fp16	/	float16	/' \
+	's/	llama2-/	Llama-2-/'; do
+	sed "$change" "$tests/data/serve-named.tsv" >other.tsv
+	run validate --rows other.tsv || exit
+	awk '$NF == "batch" { print $3 }' out | cmp -s - prices ||
+		bad "$change is another line"
+done
 sed 's/GPTJ 6B/GPTK 6B/' "$tests/data/serve.tsv" >unknown.tsv
 run validate unknown.tsv || exit
 grep -q 'not: no shape of GPTK 6B is known' out || bad 'a model of no shape'
