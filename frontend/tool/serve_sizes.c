@@ -71,6 +71,48 @@ drv_set_serve_sizes(struct ir_module *m, const struct serve_answer_in *in,
 	set(m, "serve.keys", keys < slots ? keys : slots);
 }
 
+/* The user's value of a size, if it is below or above what is legal. */
+static bool
+refuse(const struct ir_module *m, const char *key, const char *why)
+{
+	const struct ir_setting *s = ir_setting(m, setting_name(m, key));
+
+	diag_error(&m->ctx->diags, s->value, "`%s` is %.0f, %s", key,
+		   s->num[0], why);
+	return false;
+}
+
+bool
+drv_check_serve_sizes(const struct ir_module *m, const struct serve_asked *q)
+{
+	struct arena *a = &m->ctx->tmp;
+	int64_t rows = drv_serve_size(m, "rows");
+	int64_t keys = drv_serve_size(m, "keys");
+	int64_t slots = drv_serve_size(m, "slots");
+	double tokens = ir_setting_num(m, "serve.tokens", TOKENS);
+	double all = q->prompt + q->output;
+	const char *asked = arena_printf(a, "and a request of %.0f tokens in "
+		"and %.0f out needs %.0f", q->prompt, q->output, all);
+
+	if (rows > tokens) {
+		return refuse(m, "rows", arena_printf(a, "and a step has %.0f "
+			"positions, `tokens`, each with logits once: 1 to %.0f "
+			"is legal", tokens, tokens));
+	}
+	if (keys && (double)(keys / UNIT * UNIT) < all) {
+		return refuse(m, "keys", arena_printf(a, "%s in a multiple of "
+			"%d: at least %.0f is legal", asked, UNIT,
+			ceil(all / UNIT) * UNIT));
+	}
+	if (slots && (double)rt_served_blocks(slots) * RT_SERVED_BLOCK < all) {
+		return refuse(m, "slots", arena_printf(a, "%s in blocks of %d, "
+			"beside a block that is no sequence's: at least %.0f "
+			"is legal", asked, RT_SERVED_BLOCK,
+			(ceil(all / RT_SERVED_BLOCK) + 1) * RT_SERVED_BLOCK));
+	}
+	return true;
+}
+
 /* ---- memory of hosts ---- */
 
 /* Tokens that there are: the model reads indices of them. */

@@ -74,6 +74,7 @@ bool drv_serve(struct driver *d, struct ir_module *m);
 
 struct serve_answer;
 struct serve_answer_in;
+struct serve_asked;
 struct serve_plan;
 
 /* ---- serve_code.c: the program of --serve with -o ----------------------- */
@@ -99,6 +100,12 @@ int64_t drv_serve_size(const struct ir_module *m, const char *key);
  */
 void drv_set_serve_sizes(struct ir_module *m, const struct serve_answer_in *in,
 			 const struct serve_plan *x);
+/*
+ * Whether the sizes that the user set are those of a step that can answer such
+ * a request; reports the first that is not.
+ */
+bool drv_check_serve_sizes(const struct ir_module *m,
+			   const struct serve_asked *q);
 /* Finds the host's memory of x->best; reports that hosts have less. */
 bool drv_find_serve_host(struct driver *d, const struct ir_module *m,
 			 const struct serve_answer_in *in,

@@ -180,6 +180,17 @@ says '`slots` = 20000000' --serve --target small.target --workload \
 grep -q '^--workload:1:14: error: no plan that serves fits' err ||
 	bad 'where slots are said'
 
+# Sizes of a step that could answer no such request, or that none can have, are
+# told at once, and not when the program begins.
+for sizes in rows=9,tokens=8 rows=65 keys=128 slots=128; do
+	key=${sizes%%=*}
+	refused "--workload:1:$((${#key} + 22)): error: \`$key\` is " --serve \
+		--target h100 --workload "prompt=96,output=33,$sizes" "$llama"
+done
+run --serve --target h100 --workload \
+	prompt=96,output=32,rows=8,tokens=8,keys=128,slots=144 "$llama" ||
+	bad 'the least sizes'
+
 # A step of the program is of its parts, and no less than its weights take.
 run --serve --emit=serve-json --target h100 --workload sequences=1 "$llama" ||
 	exit
