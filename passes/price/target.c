@@ -173,6 +173,12 @@ set_network(struct ir_module *m, struct target_group *g)
 	struct diag_near near;
 	const char *name;
 
+	if (fabric && all) {
+		diag_error(&m->ctx->diags, all->span, "`fabric` and `network` "
+			   "both say what leaves a node: one of them is legal");
+		diag_note(&m->ctx->diags, fabric->span, "`fabric` is here");
+		return false;
+	}
 	if (fabric) {
 		name = ir_text(m->ctx, fabric->text);
 		diag_near_init(&near, name);
