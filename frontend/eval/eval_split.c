@@ -42,8 +42,9 @@ print_worst(struct split_run *s, uint32_t steps)
 	const struct eval_worst *w = &s->worst;
 	struct buf *out = &s->d->out;
 
-	buf_printf(out, "compared %llu tensors over %u steps: ",
-		   (unsigned long long)w->tensors, steps);
+	buf_printf(out, "compared %llu tensors over %u step%s: ",
+		   (unsigned long long)w->tensors, steps,
+		   steps == 1 ? "" : "s");
 	if (w->off == 0) {
 		buf_puts(out, "equal to the last bit\n");
 		return true;

@@ -41,7 +41,8 @@ drv_tokenize(struct driver *d)
 	uint32_t i;
 
 	if (!o.tokenizer) {
-		return misused(d, "--tokenizer FILE, a tokenizer.json");
+		return misused(d, "--tokenizer FILE, a tokenizer.json "
+			       "or a *.gguf");
 	}
 	if (!path || strcmp(path, "-") == 0) {
 		return misused(d, "-o FILE to write tokens to, which cannot "

@@ -498,7 +498,11 @@ inspect(const struct rt_plan *p, const struct rt_options *o)
 {
 	struct rt_error err = { .status = RT_OK };
 
-	if (check_abi(p, &err) != RT_OK) {
+	if (check_abi(p, &err) == RT_OK && o->llp && p->context > 0) {
+		rt_fail(&err, RT_RANGE, RT_NOWHERE, "this plan was compiled to "
+			"serve, and has no plan.llp; --json prints its answer");
+	}
+	if (err.status != RT_OK) {
 		return report_error(&err, EXIT_FAILURE);
 	}
 	if (o->json || o->llp) {

@@ -27,6 +27,9 @@ run --target cpux1 --draft --pin microbatch=1 -o whole "$model" || exit
 plan one --target cpux1
 plan four --target cpux4 --pin tp=2,pp=2
 plan two --target cpux2 --pin dp=2
+./one/rank inspect --llp >out 2>err && bad 'a plan for training is printed'
+grep -q '^rank: this plan was compiled to serve, and has no plan.llp' err ||
+	bad 'inspect --llp'
 
 # ---- generate ----
 
