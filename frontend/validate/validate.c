@@ -20,6 +20,36 @@ static const struct {
 };
 #define NREADERS (sizeof readers / sizeof *readers)
 
+/* Options that one kind of table alone has an answer to. */
+static const struct {
+	enum opt_id option;
+	bool (*read)(struct val *v);
+	const char *what;
+} options[] = {
+	{ OPT_SEARCH, val_train, "training runs" },
+	{ OPT_RESIDUALS, val_train, "training runs" },
+	{ OPT_NETWORK, val_collectives, "collectives" }
+};
+
+/* Reports an option that is for another kind of table than this. */
+static bool
+check_options(const struct val *v, bool (*read)(struct val *))
+{
+	size_t i;
+
+	for (i = 0; i < sizeof options / sizeof *options; i++) {
+		if (v->d->opts.at[options[i].option].given &&
+		    options[i].read != read) {
+			diag_error(&v->d->ctx.diags, v->table.head, "--%s is "
+				   "for %s, and this is a table of %s",
+				   opt_rows[options[i].option].name,
+				   options[i].what, v->what);
+			return false;
+		}
+	}
+	return true;
+}
+
 bool
 drv_validate(struct driver *d)
 {
@@ -52,10 +82,7 @@ drv_validate(struct driver *d)
 		return false;
 	}
 	v.what = readers[i].what;
-	if ((searches || residuals) && readers[i].read != val_train) {
-		diag_error(diags, v.table.head, "--%s is for training "
-			   "runs, and this is a table of %s",
-			   searches ? "search" : "residuals", v.what);
+	if (!check_options(&v, readers[i].read)) {
 		return false;
 	}
 	if ((searches && !val_search_keys(&v)) || !readers[i].read(&v)) {

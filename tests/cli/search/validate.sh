@@ -114,6 +114,8 @@ refused ':2:1: error: this row has 1 cells, and there are 2' validate short.tsv
 refused 'this file is empty' validate empty.tsv
 refused 'there is no network `ib40` (did you mean `ib400`?)' \
 	validate --network ib40 "$data/collectives.tsv"
+refused '--network is for collectives, and this is a table of kernels' \
+	validate --network ib400 "$data/kernels.tsv"
 refused 'cannot read' validate none.tsv
 
 # What cannot be priced is counted with its reason.
