@@ -163,6 +163,7 @@ noinst_LIBRARIES += %D%/libpasses.a
 	%D%/price/price_least.c \
 	%D%/price/price_maps.c \
 	%D%/price/price_memo.c \
+	%D%/price/price_narrow.c \
 	%D%/price/price_parts.c \
 	%D%/price/price_run.c \
 	%D%/price/price_traits.c \

@@ -143,7 +143,7 @@ static const struct {
 	{ NODE_LINK, numbers }, { TP, counts }, { PP, counts }, { DP, counts },
 	{ CP, counts }, { VPP, counts }, { MBS, counts }, { SP, "0 1" },
 	{ RECOMPUTE, "none selective full unknown" }, { ZERO, "0 1 2 3" },
-	{ PRECISION, "bf16 fp16" }, { MEM_GB, numbers }
+	{ PRECISION, "bf16 fp16 fp8" }, { MEM_GB, numbers }
 };
 #define NLEGAL (sizeof legal / sizeof *legal)
 
@@ -277,7 +277,8 @@ find_traits(struct runs *x, const struct mlp *mlp, struct price_traits *t)
 	struct price_fault fault;
 
 	*t = (struct price_traits){
-		.blocking = strstr(cell(x, TRAITS), "tp_overlap=1") == NULL
+		.blocking = strstr(cell(x, TRAITS), "tp_overlap=1") == NULL,
+		.narrow_products = strcmp(cell(x, PRECISION), "fp8") == 0
 	};
 	val_software(cell(x, SOFTWARE), month_of_run(x), a, t);
 	t->lone_norms &= !mlp->biased;

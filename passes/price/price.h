@@ -53,6 +53,10 @@
 	      "the first microbatch adds its gradients to zeros") \
 	TRAIT(blocking, "sends", "async", "blocking", \
 	      "a rank waits until what it sends is received") \
+	TRAIT(narrow_products, "products", "own", "fp8", \
+	      "all contractions of layers multiply 8 bits") \
+	TRAIT(fused_narrowing, "narrowing", "alone", "fused", \
+	      "kernels that make what is multiplied in 8 bits also narrow it") \
 	TRAIT(eager, "launches", "native", "eager", \
 	      "a framework's host launches each kernel as it runs")
 
@@ -264,6 +268,13 @@ double price_host_us(const struct pricing *p, const struct kernel *k);
  */
 void price_link(const struct pricing *p, const struct kernel_list *l,
 		struct price_func *f);
+
+/* ---- price_narrow.c ---------------------------------------------------- */
+
+/* Whether the software multiplies 8 bits where this has operands of 16. */
+bool price_is_narrowed(const struct pricing *p, const struct kernel *k);
+/* What a kernel of its own moves to bring its operand to 8 bits; 0: none. */
+double price_narrowing_bytes(const struct pricing *p, const struct kernel *k);
 
 /* ---- price_least.c ---------------------------------------------------- */
 

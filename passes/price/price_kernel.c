@@ -63,28 +63,39 @@ sum_elem_bytes(const struct pricing *p, enum target_rate rate)
 		? 4 : cost_rate_bytes(rate);
 }
 
+/* The rate of the type that a contraction's operands lie in memory in. */
+static enum target_rate
+stored_rate(const struct pricing *p, const struct kernel *k)
+{
+	const struct ir_node *n = price_main_node(p->m, k, IRF_CONTRACTS,
+						 IRF_PAIRS);
+
+	return price_rate(ir_type(p->m, ir_args(p->m, n)[0])->dtype);
+}
+
 /* What a contraction's kernel moves beside its operands and result. */
 static void
 price_extra_bytes(struct pricing *p, const struct kernel *k,
 		  const struct cost_contraction *x, struct price_func *f)
 {
+	enum target_rate rate = stored_rate(p, k);
 	double out = x->batch * x->m * x->n;
 	double own = x->batch * (x->m * x->k + x->k * x->n) *
-		     cost_rate_bytes(x->rate) + out * x->out_bytes;
+		     cost_rate_bytes(rate) + out * x->out_bytes;
 	double more = k->work->read_bytes + k->work->write_bytes - own;
 	double less = price_first_bytes(p, k);
-	double wide = sum_elem_bytes(p, x->rate) / cost_rate_bytes(x->rate);
+	double wide = sum_elem_bytes(p, rate) / cost_rate_bytes(rate);
 
 	if (p->traits->lone_sums && has_sum(p, k)) {
 		/* the result once more, and a sum */
 		price_bytes(p, COST_MAP, out * (x->out_bytes + 2 *
-			    sum_elem_bytes(p, x->rate)), 1, f);
+			    sum_elem_bytes(p, rate)), 1, f);
 		f->first_us += bytes_us(p, less * wide);
 		return;
 	}
 	if (p->traits->wide_sums && has_sum(p, k)) {
 		/* a sum is read and written, and no result beside it */
-		more = out * (2 * sum_elem_bytes(p, x->rate) - x->out_bytes);
+		more = out * (2 * sum_elem_bytes(p, rate) - x->out_bytes);
 		less *= wide;
 	}
 	if (!p->maps || has_sum(p, k)) {
@@ -124,10 +135,7 @@ out_bytes(const struct pricing *p, const struct kernel *k,
 enum target_rate
 price_dot_rate(const struct pricing *p, const struct kernel *k)
 {
-	const struct ir_node *n = price_main_node(p->m, k, IRF_CONTRACTS,
-						 IRF_PAIRS);
-
-	return price_rate(ir_type(p->m, ir_args(p->m, n)[0])->dtype);
+	return price_is_narrowed(p, k) ? TARGET_FP8 : stored_rate(p, k);
 }
 
 #define LEAST_DIM 16	/* smaller ones have other kernels */
@@ -289,6 +297,9 @@ price_contraction(struct pricing *p, const struct kernel *k,
 	price_add_part(f, PRICE_MATRIX, shares ? among_us(p, k, &x)
 					       : price_dot_us(p, &x));
 	price_extra_bytes(p, k, &x, f);
+	if (price_is_narrowed(p, k) && price_narrowing_bytes(p, k) > 0) {
+		price_bytes(p, COST_MAP, price_narrowing_bytes(p, k), 1, f);
+	}
 }
 
 /* ---- collectives ---- */

@@ -294,6 +294,76 @@ test_launches(void **state)
 	assert_true(launches(8192, true) == 3);
 }
 
+/* Counts contractions of a list that are narrowed; adds all of them to *f. */
+static uint32_t
+narrowed_of(struct pricing *p, const struct kernel_list *l,
+	    struct price_func *f)
+{
+	uint32_t i, n = 0;
+
+	for (i = 0; i < l->at.n; i++) {
+		const struct kernel *k = &l->at.at[i];
+
+		if (k->body) {
+			n += narrowed_of(p, k->body, f);
+		} else if (k->kind == KERNEL_CONTRACTION) {
+			assert_int_equal(price_dot_rate(p, k) == TARGET_FP8,
+					 price_is_narrowed(p, k));
+			n += price_is_narrowed(p, k);
+			price_kernel(p, k, f);
+		}
+	}
+	return n;
+}
+
+/*
+ * By the trait all contractions of a repeat multiply 8 bits, and none outside:
+ * here two that read one operand, which is brought to 8 bits once, by a kernel
+ * of its own unless that is fused; and the product of two activations, as the
+ * gradient of a weight is, which finds its operands narrowed.
+ */
+static void
+test_narrowed(void **state)
+{
+	static const char text[] = "llmc-ir 1\ndim m = 8192\ndim k = 4096\n"
+		"dim q = 4096\nmodel {\n"
+		"  %x.0 = weight name=\"x\" : bf16[m, k]\n"
+		"  %w.1 = weight name=\"w\" : bf16[q, k]\n"
+		"  %z.2 = dot %x.0, %w.1 over=k : bf16[m, q]\n"
+		"  %y.3 = repeat count=2 (%y.4 = %z.2) : bf16[m, q] {\n"
+		"    %5 = weight name=\"a\" : bf16[k, q]\n"
+		"    %6 = weight name=\"b\" : bf16[k, q]\n"
+		"    %7 = dot %y.4, %5 over=q : bf16[m, k]\n"
+		"    %8 = dot %y.4, %6 over=q : bf16[m, k]\n"
+		"    %9 = dot %y.4, %8 over=m : bf16[q, k]\n"
+		"    yield %y.4\n  }\n"
+		"  return %y.3\n}\n";
+	struct price_traits t[3] = { { .eager = true },
+		{ .eager = true, .narrow_products = true },
+		{ .eager = true, .narrow_products = true,
+		  .fused_narrowing = true } };
+	struct pricing p = { .t = target("h100-sxm") };
+	struct price_func f[3];
+	const struct kernel_list *l;
+	uint32_t base, i;
+	double us;
+
+	(void)state;
+	source_add(&ctx.sources, "t.ir", text, strlen(text), &base);
+	p.m = ir_read(&ctx, ctx.sources.files.n - 1);
+	assert_non_null(p.m);
+	l = kernels_find(p.m, 1, NULL, &ctx.perm)->top;
+	for (i = 0; i < 3; i++) {
+		p.traits = &t[i];
+		f[i] = (struct price_func){ 0 };
+		assert_int_equal(narrowed_of(&p, l, &f[i]), i ? 3 : 0);
+	}
+	assert_true(f[2].total_us < 0.8 * f[0].total_us);
+	us = cost_bytes(&p.t->device, COST_MAP, 4.0 * 8192 * 4096).us;
+	assert_true(fabs(f[1].total_us - f[2].total_us - us) < 1e-6 * us);
+	assert_true(f[1].us[PRICE_MATRIX] == f[2].us[PRICE_MATRIX]);
+}
+
 /* Of few rows, a matrix of few bits is fed and read in those bits. */
 static void
 test_stored(void **state)
@@ -732,6 +802,7 @@ main(void)
 		cmocka_unit_test_setup_teardown(test_single, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_copies, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_launches, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_narrowed, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_stored, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_widened, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_panels, setup, teardown),
