@@ -219,6 +219,24 @@ by_sequence(const struct runs *x)
 		strstr(cell(x, TRAITS), "tp_overlap=1") != NULL);
 }
 
+static bool
+is_selective(const struct runs *x)
+{
+	return strcmp(cell(x, RECOMPUTE), "selective") == 0;
+}
+
+/* Whether its software computes every second contraction of a layer again:
+ * what no plan does, so its plan has none, and a trait says the rest. */
+static bool
+is_alternate(const struct runs *x)
+{
+	struct price_traits t = { 0 };
+
+	val_software(cell(x, SOFTWARE), month_of_run(x), &x->v->d->ctx.perm,
+		     &t);
+	return is_selective(x) && drv_assume(x->v->d, &t) && t.alternate;
+}
+
 static const char *
 plan_text(struct arena *a, const struct runs *x)
 {
@@ -232,7 +250,7 @@ plan_text(struct arena *a, const struct runs *x)
 		or_one(x, MBS), (long long)chunks,
 		chunks > 1 ? "interleaved" : "1f1b",
 		by_sequence(x) ? "on" : "off",
-		strcmp(rebuilt, "selective") == 0 ? "attention"
+		is_selective(x) && !is_alternate(x) ? "attention"
 		: strcmp(rebuilt, "full") == 0 ? "full" : "none",
 		*zero >= '1' && *zero <= '3' ? zero : "0");
 }
@@ -285,7 +303,11 @@ find_traits(struct runs *x, const struct mlp *mlp, struct price_traits *t)
 	if (!price_traits_parse(t, cell(x, TRAITS), true, a, &fault)) {
 		return fault.why;
 	}
-	return drv_assume(x->v->d, t) ? NULL : "--assume is wrong";
+	if (!drv_assume(x->v->d, t)) {
+		return "--assume is wrong";
+	}
+	t->alternate = is_alternate(x);
+	return NULL;
 }
 
 static struct answer_kind

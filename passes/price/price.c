@@ -197,6 +197,54 @@ price_whole_layers(struct pricing *p, const struct kernels *forward,
 	}
 }
 
+/* ---- layers of which every second contraction is kept ---- */
+
+/*
+ * torchtitan's selective checkpointing by op keeps what attention and every
+ * second contraction of a layer make, and computes all else of it again.  Maps
+ * that are fused with a contraction which is kept are not counted.
+ */
+static void
+price_alternate(struct pricing *p, const struct kernel_list *l,
+		struct price_func *f)
+{
+	struct price_func once = { 0 };
+	bool kept = false;
+	uint32_t i;
+
+	for (i = 0; i < l->at.n; i++) {
+		const struct kernel *k = &l->at.at[i];
+
+		if (k->body) {
+			price_alternate(p, k->body, &once);
+			continue;
+		}
+		kept ^= k->kind == KERNEL_CONTRACTION;
+		if (k->kind == KERNEL_MAP || k->kind == KERNEL_ROWWISE ||
+		    (k->kind == KERNEL_CONTRACTION && !kept)) {
+			price_kernel(p, k, &once);
+		}
+	}
+	if (p->maps) {
+		price_maps(p, l, &once);
+	}
+	price_add(f, &once, (double)l->count);
+}
+
+/* The same of the layers of a forward function. */
+static void
+price_alternate_layers(struct pricing *p, const struct kernels *forward,
+		       struct price_func *f)
+{
+	uint32_t i;
+
+	for (i = 0; i < forward->top->at.n; i++) {
+		if (forward->top->at.at[i].body) {
+			price_alternate(p, forward->top->at.at[i].body, f);
+		}
+	}
+}
+
 /* ---- the pipeline ---- */
 
 /* The largest value that one stage sends to the next. */
@@ -365,6 +413,10 @@ price_stage(struct pricing *p, struct kernels *const *all, uint32_t stage,
 		if (p->traits->whole_layers && of[k] && of[SCHED_F] &&
 		    sched_kinds[k].does & SCHED_INPUT) {
 			price_whole_layers(p, all[of[SCHED_F]], of[k], &f[k]);
+		}
+		if (p->traits->alternate && of[k] && of[SCHED_F] &&
+		    sched_kinds[k].does & SCHED_INPUT) {
+			price_alternate_layers(p, all[of[SCHED_F]], &f[k]);
 		}
 	}
 }

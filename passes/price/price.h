@@ -45,6 +45,8 @@
 	      "the loss reads fp32 logits, kernel by kernel") \
 	TRAIT(whole_layers, "rebuild", "needed", "whole", \
 	      "a layer is recomputed to its end") \
+	TRAIT(alternate, "selective", "attention", "alternate", \
+	      "backward computes every second contraction of a layer again") \
 	TRAIT(lone_sums, "gradients", "fused", "alone", \
 	      "separate kernels add up gradients") \
 	TRAIT(wide_sums, "sums", "own", "fp32", \
