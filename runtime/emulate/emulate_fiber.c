@@ -27,17 +27,22 @@ _Thread_local struct rt_emu *emu_now;
 extern void __asan_unpoison_memory_region(const volatile void *at, size_t n)
 	__attribute__((weak));
 
+/* Else who uses these pages next inherits the marks of what used them. */
+static void
+forget_stacks(const struct rt_emu *e)
+{
+	if (__asan_unpoison_memory_region) {
+		__asan_unpoison_memory_region(e->stacks, (size_t)
+			(e->stack_bytes * e->stack_capacity));
+	}
+}
+
 void
 emu_stacks_free(struct rt_emu *e)
 {
 	if (e->stacks) {
-		size_t n = (size_t)(e->stack_bytes * e->stack_capacity);
-
-		/* else the next user of these pages inherits their marks */
-		if (__asan_unpoison_memory_region) {
-			__asan_unpoison_memory_region(e->stacks, n);
-		}
-		munmap(e->stacks, n);
+		forget_stacks(e);
+		munmap(e->stacks, (size_t)(e->stack_bytes * e->stack_capacity));
 	}
 	free(e->fibers);
 	e->stacks = e->stacks_end = NULL;
@@ -64,6 +69,7 @@ make_stacks(struct rt_emu *e, int64_t n, struct rt_error *err)
 	}
 	e->stacks_end = e->stacks + n * e->stack_bytes;
 	e->stack_capacity = n;
+	forget_stacks(e);
 	for (i = 0; i < n; i++) {
 		e->fibers[i].stack = e->stacks + i * e->stack_bytes;
 		if (mprotect(e->fibers[i].stack, GUARD_BYTES, PROT_NONE)) {
@@ -176,7 +182,8 @@ fresh_fiber(struct rt_emu *e)
 	size_t skew = (size_t)(f - e->fibers) % 61 * 64;
 
 	e->free_fibers = f->next;
-	return emu_switch_fresh(f->stack, STACK_BYTES - skew, fiber_main);
+	return emu_switch_fresh(f->stack, STACK_BYTES - skew, f->sp,
+				fiber_main);
 }
 
 static size_t
@@ -280,11 +287,10 @@ fiber_main(void)
 {
 	struct rt_emu *e = emu_now;
 	struct emu_fiber *self = own_fiber(e);
-	void *nowhere;
 
 	for (;;) {
 		if (e->left == 0) {
-			emu_switch(&nowhere, e->main_sp);
+			emu_switch(&self->sp, e->main_sp);
 		}
 		if (e->head == e->tail && any_fresh(e)) {
 			run_task(e, next_fresh(e));
@@ -296,7 +302,7 @@ fiber_main(void)
 		if (e->head != e->tail) {
 			self->next = e->free_fibers;
 			e->free_fibers = self;
-			switch_away(e, &nowhere);
+			switch_away(e, &self->sp);
 		}
 	}
 }
@@ -315,6 +321,9 @@ emu_run(struct rt_emu *e)
 		e->free_fibers = &e->fibers[i];
 	}
 	emu_switch(&e->main_sp, fresh_fiber(e));
+	if (e->failed) {	/* threads have not returned from their calls */
+		forget_stacks(e);
+	}
 	return !e->failed;
 }
 

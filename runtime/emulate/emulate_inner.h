@@ -154,7 +154,7 @@ struct emu_box {
 
 struct emu_fiber {
 	char *stack;
-	void *sp;
+	void *sp;	/* where it was when it was left, or NULL */
 	struct emu_fiber *next;
 };
 

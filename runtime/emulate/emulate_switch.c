@@ -7,22 +7,22 @@
 
 #include <string.h>
 
-/* A sanitizer's marks of frames that are gone must not stay on a stack that is
- * used again. */
+/* A sanitizer's marks of frames that nothing returns to must not stay on a
+ * stack that is used again. */
 #if defined(__SANITIZE_ADDRESS__)
 #include <sanitizer/asan_interface.h>
 
 static void
-forget(char *stack, size_t bytes)
+forget(char *from, const char *to)
 {
-	ASAN_UNPOISON_MEMORY_REGION(stack, bytes);
+	ASAN_UNPOISON_MEMORY_REGION(from, (size_t)(to - from));
 }
 #else
 static void
-forget(char *stack, size_t bytes)
+forget(char *from, const char *to)
 {
-	(void)stack;
-	(void)bytes;
+	(void)from;
+	(void)to;
 }
 #endif
 
@@ -51,13 +51,17 @@ __asm__(".text\n"
 	".size emu_switch, . - emu_switch\n");
 
 void *
-emu_switch_fresh(char *stack, size_t bytes, void (*run)(void))
+emu_switch_fresh(char *stack, size_t bytes, void *left, void (*run)(void))
 {
 	/* six registers, where to continue, and a return address: aligned to 16
 	 * bytes less 8 when `run` begins, as after a call */
 	void **at = (void **)(void *)(stack + bytes - 64);
 
-	forget(stack, bytes);
+	/* Frames below have returned, and taken their marks away.  A mark for
+	 * each eight bytes of a stack would take longer than most threads. */
+	if (left) {
+		forget(left, stack + bytes);
+	}
 	memset(at, 0, 64);
 	memcpy(&at[6], &run, sizeof run);
 	return at;
@@ -77,12 +81,13 @@ emu_switch(void **save, void *load)
 }
 
 void *
-emu_switch_fresh(char *stack, size_t bytes, void (*run)(void))
+emu_switch_fresh(char *stack, size_t bytes, void *left, void (*run)(void))
 {
 	size_t context_bytes = (sizeof(ucontext_t) + 127) / 64 * 64;
 	ucontext_t *c = (void *)(stack + bytes - context_bytes);
 
-	forget(stack, bytes);
+	(void)left;	/* it lies within the frame that was left */
+	forget(stack, stack + bytes);
 	getcontext(c);
 	c->uc_stack.ss_sp = stack;
 	c->uc_stack.ss_size = bytes - context_bytes;
