@@ -12,6 +12,8 @@
  */
 #include "codegen/nest/nest_row.h"
 
+#include <float.h>
+
 /* most elements of a partial sum, if they are as many as a CPU's; and most of
  * all partial sums together, if the back end says how many they are */
 #define PARTIAL_ELEMS 65536
@@ -102,6 +104,19 @@ label(struct nest_row *s, const struct nest_env *env)
 	return cut && v ? nest_if_placed(n, i, v) : v;
 }
 
+/*
+ * The maximum that a rank's own part of a row is relative to.  A part that has
+ * -inf alone, as masks make it, is taken from the lowest finite number: its sum
+ * is 0 then, where -inf less -inf would be NaN.
+ */
+static nest_id
+own_most(struct nest_row *s, const struct nest_env *env)
+{
+	nest_id most = reduce_row(s, NEST_PART_OWN_MOST, *env, s->over_mask);
+
+	return nest_binary(s->n, NEST_MAX, most, nest_num(s->n, -FLT_MAX));
+}
+
 /* x of a maximum; of a sum, e^(x - maximum). */
 static nest_id
 exponential(struct nest_row *s, uint32_t part, nest_id x,
@@ -114,7 +129,7 @@ exponential(struct nest_row *s, uint32_t part, nest_id x,
 	}
 	most = part == NEST_PART_ABOVE
 		? nest_row_statistic(s, NEST_PART_MOST, env)
-		: reduce_row(s, NEST_PART_OWN_MOST, *env, s->over_mask);
+		: own_most(s, env);
 	return nest_unary(s->n, NEST_EXP, nest_binary(s->n, NEST_SUB, x, most));
 }
 
@@ -259,7 +274,8 @@ static nest_id stored_statistic(struct nest_row *s, uint32_t part,
 				const struct nest_env *env);
 
 /* This rank's sum of exponentials, relative to the maximum over all ranks.  A
- * rank without elements has a sum of 0, and a maximum of -inf. */
+ * rank without elements, or with -inf alone, has a sum of 0, and a maximum of
+ * -inf. */
 static nest_id
 converted_sum(struct nest_row *s, const struct nest_env *env)
 {

@@ -5,6 +5,7 @@
  */
 #include "codegen/cuda/nest/cuda_nest.h"
 
+#include <float.h>
 #include <string.h>
 
 /* ---- one reduction ---- */
@@ -85,6 +86,18 @@ cu_next_with_loops(const struct cu_emit *e, uint32_t pass)
 	return pass;
 }
 
+/* Whether it is that maximum, or the lowest finite number where that is -inf,
+ * which cu_pass_above() sees to itself. */
+static bool
+is_from_most(const struct cu_emit *e, nest_id id, nest_id most)
+{
+	const struct nest_expr *x = nest_at(e->n, id);
+
+	return id == most || (x->op == NEST_MAX && x->a == most &&
+			      nest_at(e->n, x->b)->op == NEST_NUM &&
+			      nest_at(e->n, x->b)->num == -FLT_MAX);
+}
+
 nest_id
 cu_sum_above(struct cu_emit *e, const struct cu_team *t, uint32_t pass)
 {
@@ -106,7 +119,8 @@ cu_sum_above(struct cu_emit *e, const struct cu_team *t, uint32_t pass)
 	return most->op == NEST_MOST && most->kind == NEST_FLOAT &&
 	       sum->op == NEST_SUM && sum->over == most->over &&
 	       power->op == NEST_EXP && above->op == NEST_SUB &&
-	       above->a == most->a && above->b == p->sums.at[0] &&
+	       above->a == most->a &&
+	       is_from_most(e, above->b, p->sums.at[0]) &&
 	       strcmp(cu_expr_type(e, q->sums.at[0]), "f32") == 0
 	       ? q->sums.at[0] : 0;
 }

@@ -68,6 +68,20 @@ test_long_rows(void **state)
 	}
 }
 
+/* How many kernels so far have a maximum, and the sum above it, in one pass. */
+static uint32_t
+both_at_once(void)
+{
+	const char *text = buf_text(&all.source[0]);
+	uint32_t n = 0;
+
+	while ((text = strstr(text, "\tf32 own")) != NULL) {
+		n++;
+		text++;
+	}
+	return n;
+}
+
 /*
  * Rows that are too long to be kept: the maximum and the sum are of one pass.
  * Half of the logarithms are -inf, of a whole member in the last sizes; rows
@@ -89,6 +103,7 @@ test_read_once(void **state)
 		"%5 = softmax %4 over=c : X[a, b, c]\n"
 		"%6 = log_sum_exp %0 over=c : f32[a, b]\n"
 		"return %2, %5, %6\n";
+	uint32_t before;
 	size_t i;
 
 	(void)state;
@@ -98,6 +113,9 @@ test_read_once(void **state)
 		check("axis tp = 2\n", shared_rows, i == 1 ? "f32" : "bf16",
 		      size[i], i == 1 ? 1e-5 : 0x1p-6, 0);
 	}
+	before = both_at_once();
+	check_masked("axis tp = 2\n", "f32", size[1], 1e-5);
+	assert_true(both_at_once() > before);
 }
 
 static void
