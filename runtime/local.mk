@@ -138,6 +138,20 @@ rank_sources = \
 	%D%/error.h \
 	%D%/files.c \
 	%D%/files.h \
+	%D%/grammar/gram.h \
+	%D%/grammar/gram_apart.c \
+	%D%/grammar/gram_finish.c \
+	%D%/grammar/gram_guide.c \
+	%D%/grammar/gram_kinds.c \
+	%D%/grammar/gram_match.c \
+	%D%/grammar/gram_number.c \
+	%D%/grammar/gram_reader.c \
+	%D%/grammar/gram_reader.h \
+	%D%/grammar/gram_schema.c \
+	%D%/grammar/gram_tokens.c \
+	%D%/grammar/gram_tree.c \
+	%D%/grammar/gram_ways.c \
+	%D%/grammar/grammar.h \
 	%D%/json.c \
 	%D%/json.h \
 	%D%/rt.h \

@@ -32,8 +32,10 @@ runtime/data: data.h tensor_store.h
 	< runtime runtime/comm runtime/device
 runtime/tokenize: tokenize.h
 	< runtime
+runtime/grammar: grammar.h
+	< runtime
 runtime/serve: server.h
-	< runtime runtime/tokenize
+	< runtime runtime/tokenize runtime/grammar
 runtime/train: rank.h served_memory.h
 	< runtime runtime/comm runtime/device runtime/data runtime/tokenize
 		runtime/serve

@@ -77,6 +77,7 @@ unit_tests += \
 	%D%/comm/t-secret \
 	%D%/comm/t-shm-meet \
 	%D%/serve/t-draw \
+	%D%/serve/t-grammar \
 	%D%/serve/t-kv \
 	%D%/serve/t-speed \
 	%D%/serve/t-reply \
@@ -162,6 +163,7 @@ rank_ldadd = runtime/librank.a $(CMOCKA_LIBS) $(external_libs)
 %C%_runtime_t_inputs_LDADD = $(rank_ldadd)
 %C%_runtime_t_run_LDADD = $(rank_ldadd)
 %C%_serve_t_draw_LDADD = $(rank_ldadd)
+%C%_serve_t_grammar_LDADD = $(rank_ldadd)
 %C%_serve_t_kv_LDADD = $(rank_ldadd)
 %C%_serve_t_speed_LDADD = $(rank_ldadd)
 %C%_serve_t_reply_LDADD = $(rank_ldadd)
@@ -232,4 +234,6 @@ EXTRA_DIST += \
 	%D%/shared/t-type.h \
 	%D%/shared/t-weights-files.h \
 	%D%/serve/t-engine.h \
+	%D%/serve/t-schemas.h \
+	%D%/serve/t-valid.h \
 	%D%/sim/t-sim.h

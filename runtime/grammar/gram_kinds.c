@@ -1,0 +1,356 @@
+/*
+ * The nodes of values of one kind, as the keywords about it say; see
+ * gram_reader.h.
+ */
+#include "runtime/grammar/gram_reader.h"
+
+#include <string.h>
+
+/* ---- literals ---- */
+
+static bool
+add_literal(struct schema_reader *x, int32_t value)
+{
+	x->text.n = 0;
+	gram_write(&x->t, value, &x->text);
+	return (!x->text.failed &&
+		gram_add_text(x->g, x->text.at, x->text.n, 0)) ||
+	       gram_no_memory(x);
+}
+
+static int
+kind_of_value(const struct gram_value *v)
+{
+	switch (v->kind) {
+	case GRAM_NULL:
+		return GRAM_NULLS;
+	case GRAM_BOOL:
+		return GRAM_BOOLS;
+	case GRAM_DIGITS:
+		return memchr(v->text, '.', v->n) ||
+		       memchr(v->text, 'e', v->n) || memchr(v->text, 'E', v->n)
+			? GRAM_NUMBERS : GRAM_NUMBERS | GRAM_WHOLES;
+	case GRAM_CHARS:
+		return GRAM_STRINGS;
+	case GRAM_LIST:
+		return GRAM_ARRAYS;
+	case GRAM_MEMBERS:
+		return GRAM_OBJECTS;
+	}
+	return 0;
+}
+
+bool
+gram_fill_literals(struct schema_reader *x, int32_t node, int kinds)
+{
+	bool list = x->has[ENUM] >= 0;
+	int32_t v = list ? x->has[ENUM] : x->has[CONST];
+	struct gram_node *n = gram_node_at(x, node);
+
+	if (list && x->t.at[v].kind != GRAM_LIST) {
+		return gram_wrong(x, v, "is not a list");
+	}
+	n->kind = GRAM_LITERALS;
+	n->text = (int32_t)x->g->ntexts;
+	for (v = list ? x->t.at[v].child : v; v >= 0;
+	     v = list ? x->t.at[v].next : -1) {
+		if (kind_of_value(&x->t.at[v]) & kinds) {
+			n->ntexts++;
+			if (!add_literal(x, v)) {
+				return false;
+			}
+		}
+	}
+	if (!gram_sort_texts(x->g, n)) {
+		return gram_wrong(x, x->has[ENUM], "has a value twice");
+	}
+	if (n->ntexts == 0) {
+		n->kind = GRAM_UNION;	/* of nothing */
+	}
+	return true;
+}
+
+/* ---- numbers ---- */
+
+/* A whole number of at least 0, such as a length; beyond a billion that. */
+static bool
+read_count(struct schema_reader *x, enum keyword k, int64_t *out)
+{
+	const struct gram_value *v;
+	bool exact = false;
+
+	if (x->has[k] < 0) {
+		return true;
+	}
+	v = &x->t.at[x->has[k]];
+	if (v->kind == GRAM_DIGITS) {
+		*out = gram_scaled(v->text, v->n, 0, true, &exact);
+	}
+	if (!exact || *out < 0) {
+		return gram_wrong(x, x->has[k],
+				  "is not a whole number of 0 or "
+				  "more");
+	}
+	*out = *out < 1000000000 ? *out : 1000000000;
+	return true;
+}
+
+/* A bound; one that is excluded is the next number beyond it. */
+static bool
+read_bound(struct schema_reader *x, enum keyword k, int32_t decimals, bool up,
+	   bool beyond, int64_t *out)
+{
+	const struct gram_value *v;
+	int64_t bound;
+	bool exact;
+
+	if (x->has[k] < 0) {
+		return true;
+	}
+	v = &x->t.at[x->has[k]];
+	if (v->kind != GRAM_DIGITS) {
+		return gram_wrong(x, x->has[k], "is not a number");
+	}
+	bound = gram_scaled(v->text, v->n, decimals, up, &exact);
+	if (beyond && exact) {
+		bound += up ? 1 : -1;
+	}
+	if (up ? bound > *out : bound < *out) {
+		*out = bound;
+	}
+	return true;
+}
+
+static bool
+fill_number(struct schema_reader *x, int32_t node, bool whole)
+{
+	struct gram_node *n = gram_node_at(x, node);
+	bool bounds = x->has[MINIMUM] >= 0 || x->has[MAXIMUM] >= 0 ||
+		      x->has[ABOVE] >= 0 || x->has[BELOW] >= 0;
+
+	n->kind = whole || bounds ? GRAM_RANGE : GRAM_NUMBER;
+	n->decimals = whole ? 0 : GRAM_DECIMALS;
+	n->least = -GRAM_LARGEST;
+	n->most = GRAM_LARGEST;
+	if (!read_bound(x, MINIMUM, n->decimals, true, false, &n->least) ||
+	    !read_bound(x, ABOVE, n->decimals, true, true, &n->least) ||
+	    !read_bound(x, MAXIMUM, n->decimals, false, false, &n->most) ||
+	    !read_bound(x, BELOW, n->decimals, false, true, &n->most)) {
+		return false;
+	}
+	if (n->least > n->most) {
+		n->kind = GRAM_UNION;	/* of nothing */
+	}
+	return true;
+}
+
+/* ---- strings and arrays ---- */
+
+static bool
+fill_lengths(struct schema_reader *x, int32_t node, enum keyword least,
+	     enum keyword most)
+{
+	struct gram_node *n = gram_node_at(x, node);
+
+	if (!read_count(x, least, &n->least) ||
+	    !read_count(x, most, &n->most)) {
+		return false;
+	}
+	if (n->most >= 0 && n->least > n->most) {
+		n->kind = GRAM_UNION;	/* of nothing */
+	}
+	return true;
+}
+
+static bool
+fill_array(struct schema_reader *x, int32_t node)
+{
+	int32_t unique = x->has[UNIQUE_ITEMS], inner = ANY_VALUE;
+
+	if (unique >= 0 && (x->t.at[unique].kind != GRAM_BOOL ||
+			    *x->t.at[unique].text != 'f')) {
+		return gram_wrong(x, unique, "is not known here unless it is "
+			     "false");
+	}
+	if (x->has[ITEMS] >= 0) {
+		inner = gram_node_of(x, x->has[ITEMS]);
+	}
+	gram_node_at(x, node)->kind = GRAM_ARRAY;
+	gram_node_at(x, node)->inner = inner;
+	return inner >= 0 && fill_lengths(x, node, MIN_ITEMS, MAX_ITEMS);
+}
+
+/* ---- objects ---- */
+
+/* A name as it stands in a text, without its quotes. */
+static bool
+write_name(struct schema_reader *x, const char *name)
+{
+	x->text.n = 0;
+	rt_text_string(&x->text, name);
+	return !x->text.failed || gram_no_memory(x);
+}
+
+static bool
+add_member(struct schema_reader *x, int32_t node, const char *name,
+	   int32_t value, bool required)
+{
+	struct gram_node *n = gram_node_at(x, node);
+
+	if (value < 0 || !write_name(x, name)) {
+		return false;
+	}
+	if (!gram_add_part(x->g, value, required) ||
+	    !gram_add_text(x->g, x->text.at + 1, x->text.n - 2, n->n)) {
+		return gram_no_memory(x);
+	}
+	n->n++;
+	return true;
+}
+
+/* The member of that name among those that are sorted; -1: none. */
+static int32_t
+find_member(const struct schema_reader *x, const struct gram_node *n)
+{
+	const struct gram_text *t = x->g->texts + n->text;
+	int32_t low = 0, high = n->ntexts, middle;
+	size_t bytes = x->text.n - 2;
+	int d;
+
+	while (low < high) {
+		middle = low + (high - low) / 2;
+		d = memcmp(t[middle].at, x->text.at + 1,
+			   t[middle].n < bytes ? t[middle].n : bytes);
+		d = d ? d : (t[middle].n > bytes) - (t[middle].n < bytes);
+		if (d == 0) {
+			return t[middle].order;
+		}
+		if (d < 0) {
+			low = middle + 1;
+		} else {
+			high = middle;
+		}
+	}
+	return -1;
+}
+
+static bool
+fill_required(struct schema_reader *x, int32_t node)
+{
+	int32_t list = x->has[REQUIRED], i, order;
+	struct gram_node *n = gram_node_at(x, node);
+
+	if (list < 0) {
+		return true;
+	}
+	if (x->t.at[list].kind != GRAM_LIST) {
+		return gram_wrong(x, list, "is not a list of names");
+	}
+	for (i = x->t.at[list].child; i >= 0; i = x->t.at[i].next) {
+		const struct gram_value *v = &x->t.at[i];
+
+		if (v->kind != GRAM_CHARS || strlen(v->text) != v->n) {
+			return gram_wrong(x, i, "is not a name");
+		}
+		if (!write_name(x, v->text)) {
+			return false;
+		}
+		order = find_member(x, n);
+		if (order >= 0) {
+			x->g->parts[n->first + order].required = true;
+		} else if (n->inner < 0 && x->has[ADDITIONAL] >= 0) {
+			return gram_wrong(x, i, "is required, and no property: "
+				     "%s", rt_show_name(v->text).text);
+		} else if (!add_member(x, node, v->text,
+				       n->inner < 0 ? ANY_VALUE : n->inner,
+				       true)) {
+			return false;
+		}
+	}
+	n->ntexts = n->n;
+	return gram_sort_texts(x->g, n) ||
+	       gram_wrong(x, list, "has a name twice");
+}
+
+/* Members that are not named may come where the schema says so, or names
+ * none. */
+static bool
+fill_additional(struct schema_reader *x, int32_t *inner)
+{
+	int32_t v = x->has[ADDITIONAL];
+
+	*inner = x->has[PROPERTIES] < 0 ? ANY_VALUE : -1;
+	if (v >= 0 && x->t.at[v].kind == GRAM_BOOL) {
+		*inner = *x->t.at[v].text == 't' ? ANY_VALUE : -1;
+	} else if (v >= 0) {
+		*inner = gram_node_of(x, v);
+		return *inner >= 0;
+	}
+	return true;
+}
+
+static bool
+fill_object(struct schema_reader *x, int32_t node)
+{
+	int32_t list = x->has[PROPERTIES], i, inner;
+
+	if (list >= 0 && x->t.at[list].kind != GRAM_MEMBERS) {
+		return gram_wrong(x, list, "is not an object");
+	}
+	/* all nodes come first: their places change as they are added */
+	if (!fill_additional(x, &inner)) {
+		return false;
+	}
+	for (i = list < 0 ? -1 : x->t.at[list].child; i >= 0;
+	     i = x->t.at[i].next) {
+		if (gram_node_of(x, i) < 0) {
+			return false;
+		}
+	}
+	gram_node_at(x, node)->kind = GRAM_OBJECT;
+	gram_node_at(x, node)->inner = inner;
+	gram_node_at(x, node)->first = (int32_t)x->g->nparts;
+	gram_node_at(x, node)->text = (int32_t)x->g->ntexts;
+	for (i = list < 0 ? -1 : x->t.at[list].child; i >= 0;
+	     i = x->t.at[i].next) {
+		if (!add_member(x, node, x->t.at[i].key, gram_node_of(x, i),
+				false)) {
+			return false;
+		}
+	}
+	gram_node_at(x, node)->ntexts = gram_node_at(x, node)->n;
+	if (!gram_sort_texts(x->g, gram_node_at(x, node))) {
+		return gram_wrong(x, list, "has a name twice");
+	}
+	return fill_required(x, node);
+}
+
+/* ---- all of them ---- */
+
+bool
+gram_fill_kind(struct schema_reader *x, int32_t node, int kind)
+{
+	gram_node_at(x, node)->kind = GRAM_LITERALS;
+	switch (kind) {
+	case GRAM_NULLS:
+	case GRAM_BOOLS:
+		gram_node_at(x, node)->text = (int32_t)x->g->ntexts;
+		gram_node_at(x, node)->ntexts = kind == GRAM_NULLS ? 1 : 2;
+		return kind == GRAM_NULLS ?
+			       gram_add_text(x->g, "null", 4, 0) ||
+				       gram_no_memory(x) :
+			       (gram_add_text(x->g, "false", 5, 0) &&
+				gram_add_text(x->g, "true", 4, 0)) ||
+				       gram_no_memory(x);
+	case GRAM_NUMBERS:
+	case GRAM_WHOLES:
+		return fill_number(x, node, kind == GRAM_WHOLES);
+	case GRAM_STRINGS:
+		gram_node_at(x, node)->kind = GRAM_STRING;
+		return fill_lengths(x, node, MIN_LENGTH, MAX_LENGTH);
+	case GRAM_ARRAYS:
+		return fill_array(x, node);
+	default:
+		return fill_object(x, node);
+	}
+}

@@ -1,0 +1,510 @@
+/*
+ * Texts of a grammar, byte by byte; see gram.h.
+ *
+ * A way is a state of a machine with a stack.  Where several alternatives are
+ * open, there are several ways; they end when their next byte does not come.
+ * All but numbers know by their last byte that they end; what follows a number
+ * is read by what is around it.
+ */
+#include "runtime/grammar/gram.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { BLANKS = 48 };		/* of an indent */
+
+/* ---- values ---- */
+
+static void
+end_value(struct gram_ways *w, size_t from, const struct gram_way *way)
+{
+	struct gram_way out = gram_end_of_value(w, way);
+
+	gram_add_way(w, from, &out);
+}
+
+/* A blank between two marks. */
+static bool
+is_blank(struct gram_way *way, unsigned char byte)
+{
+	if (byte == '\n' && way->blanks == 0) {
+		way->blanks = 2;
+		return true;
+	}
+	if (byte == ' ' && way->blanks != 1 && way->blanks < BLANKS) {
+		way->blanks += 1;
+		return true;
+	}
+	return false;
+}
+
+/* ---- texts of a list ---- */
+
+static int
+byte_of(const struct rt_grammar *g, int32_t text, int32_t at)
+{
+	const struct gram_text *t = &g->texts[text];
+
+	return (size_t)at < t->n ? (unsigned char)t->at[at] : -1;
+}
+
+/* The first of those from .. to - 1 whose byte is at least this. */
+static int32_t
+first_with(const struct rt_grammar *g, const struct gram_way *way, int byte)
+{
+	int32_t low = way->from, high = way->to, middle;
+
+	while (low < high) {
+		middle = low + (high - low) / 2;
+		if (byte_of(g, middle, way->at) < byte) {
+			low = middle + 1;
+		} else {
+			high = middle;
+		}
+	}
+	return low;
+}
+
+/* Leaves the texts that go on by a byte. */
+static void
+narrow(const struct rt_grammar *g, struct gram_way *way, unsigned char byte)
+{
+	int32_t from = first_with(g, way, byte);
+
+	way->to = first_with(g, way, byte + 1);
+	way->from = from;
+	way->at++;
+}
+
+/* Whether a text is there, to its end: it is the first of those left. */
+static bool
+is_whole(const struct rt_grammar *g, const struct gram_way *way)
+{
+	return way->from < way->to &&
+	       g->texts[way->from].n == (size_t)way->at;
+}
+
+static void
+next_literal(struct gram_ways *w, size_t from, struct gram_way *way,
+	     unsigned char byte)
+{
+	narrow(w->g, way, byte);
+	if (way->from == way->to) {
+		return;
+	}
+	way->phase = GRAM_INSIDE;
+	if (is_whole(w->g, way) && way->to - way->from == 1) {
+		end_value(w, from, way);
+	} else {
+		gram_add_way(w, from, way);
+	}
+}
+
+/* ---- strings ---- */
+
+/* A byte of a character of UTF-8 (RFC 3629); *ended: its last one. */
+static bool
+next_of_character(struct gram_way *way, unsigned char byte, bool *ended)
+{
+	*ended = false;
+	if (way->rest > 0) {
+		if (byte < way->lo || byte > way->hi) {
+			return false;
+		}
+		way->lo = 0x80;
+		way->hi = 0xbf;
+		*ended = --way->rest == 0;
+		return true;
+	}
+	*ended = byte < 0x80;
+	if (*ended) {
+		return byte >= 0x20;
+	}
+	way->rest = byte >= 0xf0 ? 3 : byte >= 0xe0 ? 2 : 1;
+	way->lo = byte == 0xe0 ? 0xa0 : byte == 0xf0 ? 0x90 : 0x80;
+	way->hi = byte == 0xed ? 0x9f : byte == 0xf4 ? 0x8f : 0xbf;
+	return byte >= 0xc2 && byte <= 0xf4;
+}
+
+/* Four digits after \u: any but half of a pair. */
+static bool
+next_hex(struct gram_way *way, unsigned char byte)
+{
+	bool letter = (byte >= 'a' && byte <= 'f') ||
+		      (byte >= 'A' && byte <= 'F');
+	bool digit = byte >= '0' && byte <= '9';
+
+	if (way->at == 0) {
+		/* the digit after a d is less than 8 */
+		way->hi = byte == 'd' || byte == 'D';
+	} else if (way->at == 1 && way->hi && (letter || byte >= '8')) {
+		return false;
+	}
+	way->at++;
+	return digit || letter;
+}
+
+static void
+next_in_string(struct gram_ways *w, size_t from, struct gram_way *way,
+	       unsigned char byte)
+{
+	const struct gram_node *x = &w->g->nodes[way->node];
+	bool ended = false;
+
+	if (way->phase == GRAM_ESCAPE) {
+		if (byte == 'u') {
+			way->phase = GRAM_HEX;
+			way->at = 0;
+			gram_add_way(w, from, way);
+			return;
+		}
+		ended = byte && strchr("\"\\/bfnrt", byte);
+	} else if (way->phase == GRAM_HEX) {
+		if (!next_hex(way, byte)) {
+			return;
+		}
+		ended = way->at == 4;
+	} else if (way->rest == 0 && byte == '"') {
+		if (way->count >= x->least) {
+			end_value(w, from, way);
+		}
+		return;
+	} else if (way->rest == 0 && way->count == x->most) {
+		return;
+	} else if (way->rest == 0 && byte == '\\') {
+		way->phase = GRAM_ESCAPE;
+		gram_add_way(w, from, way);
+		return;
+	} else if (!next_of_character(way, byte, &ended)) {
+		return;
+	}
+	if (way->phase == GRAM_ESCAPE && !ended) {
+		return;
+	}
+	if (ended) {
+		way->phase = GRAM_INSIDE;
+		way->count++;
+	}
+	gram_add_way(w, from, way);
+}
+
+/* ---- objects ---- */
+
+/* The first required member of those that may follow; n: there is none. */
+static int32_t
+next_required(const struct gram_ways *w, const struct gram_way *way)
+{
+	const struct gram_node *x = &w->g->nodes[way->node];
+
+	return way->count < x->n
+		? w->g->parts[x->first + way->count].next_required : x->n;
+}
+
+/* Whether the member `order` may be next: no required one is passed by. */
+static bool
+may_follow(const struct gram_ways *w, const struct gram_way *way,
+	   int32_t order, int32_t required)
+{
+	const struct gram_node *x = &w->g->nodes[way->node];
+
+	return order >= way->count && order <= required &&
+	       gram_fits(w, w->g->parts[x->first + order].node, way->depth + 1);
+}
+
+static bool
+has_required(const struct gram_ways *w, const struct gram_way *way)
+{
+	return next_required(w, way) == w->g->nodes[way->node].n;
+}
+
+/* Whether a member that the schema does not name may be next. */
+static bool
+may_be_extra(const struct gram_ways *w, const struct gram_way *way)
+{
+	return gram_fits(w, w->g->nodes[way->node].inner, way->depth + 1) &&
+	       has_required(w, way);
+}
+
+/* Whether any member may. */
+static bool
+may_have_more(const struct gram_ways *w, const struct gram_way *way)
+{
+	int32_t required = next_required(w, way);
+	int32_t i = (int32_t)way->count, n = w->g->nodes[way->node].n;
+
+	while (i < n && !may_follow(w, way, i, required)) {
+		i++;
+	}
+	return i < n || may_be_extra(w, way);
+}
+
+static void
+begin_key(struct gram_ways *w, size_t from, struct gram_way *way)
+{
+	const struct gram_node *x = &w->g->nodes[way->node];
+
+	way->phase = GRAM_KEY;
+	way->from = x->text;
+	way->to = x->text + x->ntexts;
+	way->at = 0;
+	way->rest = 0;
+	way->extra = may_be_extra(w, way);
+	way->inner = next_required(w, way);
+	gram_add_way(w, from, way);
+}
+
+/* The quote that ends a key. */
+static void
+end_key(struct gram_ways *w, size_t from, struct gram_way *way)
+{
+	const struct gram_node *x = &w->g->nodes[way->node];
+
+	if (is_whole(w->g, way)) {
+		int32_t order = w->g->texts[way->from].order;
+
+		if (!may_follow(w, way, order, way->inner)) {
+			return;
+		}
+		way->inner = w->g->parts[x->first + order].node;
+		way->count = order + 1;
+	} else if (way->extra) {
+		way->inner = x->inner;
+		way->count = x->n;
+	} else {
+		return;
+	}
+	way->phase = GRAM_COLON;
+	gram_add_way(w, from, way);
+}
+
+/* Keys of members without a name in the schema have no escapes, so that none of
+ * them is a name that is written in another way. */
+static void
+next_in_key(struct gram_ways *w, size_t from, struct gram_way *way,
+	    unsigned char byte)
+{
+	bool ended;
+	int32_t i;
+
+	/* a quote in a name comes after a backslash, which ends none */
+	if (way->rest == 0 && byte == '"' &&
+	    (way->extra || is_whole(w->g, way))) {
+		end_key(w, from, way);
+		return;
+	}
+	if (!next_of_character(way, byte, &ended)) {
+		return;
+	}
+	way->extra = way->extra && byte != '\\';
+	narrow(w->g, way, byte);
+	for (i = way->from; i < way->to && !way->extra; i++) {
+		if (may_follow(w, way, w->g->texts[i].order, way->inner)) {
+			break;
+		}
+	}
+	if (i < way->to || way->extra) {
+		gram_add_way(w, from, way);
+	}
+}
+
+static void
+next_in_object(struct gram_ways *w, size_t from, struct gram_way *way,
+	       unsigned char byte)
+{
+	if (way->phase == GRAM_KEY) {
+		next_in_key(w, from, way, byte);
+	} else if (way->phase == GRAM_COLON) {
+		if (byte == ':') {
+			gram_add_inner(w, from, way, way->inner);
+		}
+	} else if (is_blank(way, byte)) {
+		gram_add_way(w, from, way);
+	} else if (byte == '}') {
+		if (way->phase != GRAM_COMMA && has_required(w, way)) {
+			end_value(w, from, way);
+		}
+	} else if (byte == '"') {
+		if (way->phase != GRAM_AFTER && may_have_more(w, way)) {
+			begin_key(w, from, way);
+		}
+	} else if (byte == ',' && way->phase == GRAM_AFTER &&
+		   may_have_more(w, way)) {
+		way->phase = GRAM_COMMA;
+		way->blanks = 0;
+		gram_add_way(w, from, way);
+	}
+}
+
+/* ---- arrays ---- */
+
+static void next_of_way(struct gram_ways *w, size_t from,
+			struct gram_way *way, unsigned char byte);
+
+static void
+next_in_array(struct gram_ways *w, size_t from, struct gram_way *way,
+	      unsigned char byte)
+{
+	const struct gram_node *x = &w->g->nodes[way->node];
+	bool more = way->count != x->most &&
+		    gram_fits(w, x->inner, way->depth + 1);
+
+	if (is_blank(way, byte)) {
+		gram_add_way(w, from, way);
+	} else if (byte == ']') {
+		if (way->count >= x->least) {
+			end_value(w, from, way);
+		}
+	} else if (more && way->phase == GRAM_AFTER && byte == ',') {
+		way->count++;
+		gram_add_inner(w, from, way, x->inner);
+	} else if (more && way->phase == GRAM_OPEN) {
+		size_t first = w->n, n, i;
+		struct gram_way inner[GRAM_WAYS];
+
+		/* the item begins here */
+		way->count++;
+		gram_add_inner(w, first, way, x->inner);
+		n = w->n - first;
+		memcpy(inner, w->at + first, n * sizeof *inner);
+		w->n = first;
+		for (i = 0; i < n; i++) {
+			next_of_way(w, from, &inner[i], byte);
+		}
+	}
+}
+
+/* ---- all of them ---- */
+
+static void
+begin_value(struct gram_ways *w, size_t from, struct gram_way *way,
+	    unsigned char byte)
+{
+	const struct gram_node *x = &w->g->nodes[way->node];
+
+	if (is_blank(way, byte)) {
+		gram_add_way(w, from, way);
+		return;
+	}
+	way->blanks = 0;
+	if (x->kind == GRAM_LITERALS) {
+		way->from = x->text;
+		way->to = x->text + x->ntexts;
+		next_literal(w, from, way, byte);
+	} else if (x->kind == GRAM_NUMBER || x->kind == GRAM_RANGE) {
+		if (gram_number_next(x, way, byte)) {
+			gram_add_way(w, from, way);
+		}
+	} else if (byte == (x->kind == GRAM_OBJECT ? '{'
+			    : x->kind == GRAM_ARRAY ? '[' : '"')) {
+		way->phase = x->kind == GRAM_STRING ? GRAM_INSIDE : GRAM_OPEN;
+		gram_add_way(w, from, way);
+	}
+}
+
+/* A literal or a number that could end before a byte which does not follow. */
+static bool
+may_end(const struct gram_ways *w, const struct gram_way *way)
+{
+	const struct gram_node *x;
+
+	if (way->phase == GRAM_OVER) {
+		return true;
+	}
+	x = &w->g->nodes[way->node];
+	if (x->kind == GRAM_LITERALS) {
+		return way->phase == GRAM_INSIDE && is_whole(w->g, way);
+	}
+	return (x->kind == GRAM_NUMBER || x->kind == GRAM_RANGE) &&
+	       gram_number_may_end(x, way);
+}
+
+static void
+next_of_way(struct gram_ways *w, size_t from, struct gram_way *way,
+	    unsigned char byte)
+{
+	const struct gram_node *x;
+	struct gram_way around;
+	bool ends;
+
+	if (way->phase == GRAM_OVER) {
+		return;
+	}
+	if (way->phase == GRAM_BEFORE) {
+		begin_value(w, from, way, byte);
+		return;
+	}
+	x = &w->g->nodes[way->node];
+	if (x->kind == GRAM_STRING) {
+		next_in_string(w, from, way, byte);
+		return;
+	}
+	if (x->kind == GRAM_OBJECT) {
+		next_in_object(w, from, way, byte);
+		return;
+	}
+	if (x->kind == GRAM_ARRAY) {
+		next_in_array(w, from, way, byte);
+		return;
+	}
+	ends = may_end(w, way);
+	around = gram_end_of_value(w, way);
+	if (x->kind == GRAM_LITERALS) {
+		next_literal(w, from, way, byte);
+	} else if (gram_number_next(x, way, byte)) {
+		gram_add_way(w, from, way);
+	}
+	if (ends && around.phase == GRAM_AFTER) {
+		/* what is around is an object or an array */
+		next_of_way(w, from, &around, byte);
+	}
+}
+
+void
+gram_begin(struct gram_ways *w)
+{
+	gram_add_values(w, w->n, w->g->root, -1, 0);
+}
+
+size_t
+gram_next(struct gram_ways *w, size_t from, size_t to, unsigned char byte)
+{
+	size_t first = w->n, i;
+
+	for (i = from; i < to && !w->failed; i++) {
+		struct gram_way way = w->at[i];
+
+		next_of_way(w, first, &way, byte);
+	}
+	return w->n - first;
+}
+
+bool
+gram_may_end(const struct gram_ways *w, size_t from, size_t to)
+{
+	size_t i;
+
+	for (i = from; i < to; i++) {
+		if (w->at[i].up < 0 && may_end(w, &w->at[i])) {
+			return true;
+		}
+	}
+	return false;
+}
+
+bool
+gram_is_open(const struct gram_ways *w, const struct gram_way *way,
+	     int64_t *room)
+{
+	const struct gram_node *x;
+
+	if (way->phase == GRAM_OVER || way->rest > 0) {
+		return false;
+	}
+	x = &w->g->nodes[way->node];
+	*room = -1;
+	if (x->kind == GRAM_STRING && way->phase == GRAM_INSIDE) {
+		*room = x->most < 0 ? -1 : x->most - way->count;
+		return true;
+	}
+	return way->phase == GRAM_KEY && way->extra;
+}

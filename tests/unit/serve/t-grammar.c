@@ -1,0 +1,497 @@
+/*
+ * Answers that follow a JSON schema: whatever tokens come of those that are
+ * allowed, the text comes to an end, is JSON, and a second reader of schemas
+ * finds it valid.  Schemas and tokens are drawn.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "tests/unit/serve/t-schemas.h"
+#include "tests/unit/serve/t-valid.h"
+
+enum { WORDS = SCHEMA_VOCAB / 64 + 1, LONGEST = 20000 };
+
+static struct rt_spellings *vocabulary;
+
+static int
+open_vocabulary(void **state)
+{
+	struct rt_error err = { .message = "" };
+
+	(void)state;
+	return rt_spellings_open(&vocabulary, SCHEMA_VOCAB, schema_token, NULL,
+				 &err) == RT_OK ? 0 : -1;
+}
+
+static int
+close_vocabulary(void **state)
+{
+	(void)state;
+	rt_spellings_free(vocabulary);
+	return 0;
+}
+
+static struct rt_grammar *
+read_schema(const char *schema)
+{
+	struct rt_error err = { .message = "" };
+	struct rt_grammar *g;
+
+	if (schema_read(&g, schema, strlen(schema), &err) != RT_OK) {
+		fail_msg("%s: %s", schema, err.message);
+	}
+	return g;
+}
+
+static struct rt_guide *
+open_guide(const struct rt_grammar *g)
+{
+	struct rt_error err = { .message = "" };
+	struct rt_guide *x;
+
+	assert_int_equal(rt_guide_open(&x, g, vocabulary, &err), RT_OK);
+	return x;
+}
+
+/* Whether a text, of which `known' bytes have come, may come byte by byte, and
+ * may end there. */
+static bool
+may_come(const struct rt_grammar *g, const char *text, size_t known, size_t n,
+	 bool *may_end)
+{
+	struct rt_guide *x = open_guide(g);
+	struct rt_error err = { .message = "" };
+	uint64_t bits[WORDS];
+	bool over, ok = true;
+	size_t i;
+
+	for (i = 0; i < n && ok; i++) {
+		int64_t byte = (unsigned char)text[i];
+
+		if (i >= known) {
+			assert_int_equal(rt_guide_allow(x, bits, may_end,
+							&err), RT_OK);
+			ok = schema_is_allowed(bits, byte);
+		}
+		if (ok) {
+			assert_int_equal(rt_guide_take(x, byte, &over, &err),
+					 RT_OK);
+		}
+	}
+	assert_int_equal(rt_guide_allow(x, bits, may_end, &err), RT_OK);
+	rt_guide_free(x);
+	return ok;
+}
+
+/* ---- texts by hand ---- */
+
+/* Texts are separated by a bar; those that may not come follow two. */
+static const struct {
+	const char *schema, *texts;
+} by_hand[] = {
+	{ "{\"type\":\"object\",\"properties\":{\"a\":{\"type\":\"integer\"},"
+	  "\"b\":{\"type\":\"string\"}},\"required\":[\"a\"]}",
+	  "{\"a\":1}|{\"a\": -20, \"b\": \"x\"}|{\n  \"a\": 0\n}||{}|"
+	  "{\"b\":\"\"}|{\"a\":1.5}|{\"a\":01}|{\"b\":\"\",\"a\":1}|"
+	  "{\"a\":1,\"c\":2}|{\"a\":1,}|[]|{\"a\":1,\"a\":1}|  {\"a\":1}" },
+	{ "{\"additionalProperties\":{\"type\":\"integer\"},\"properties\":"
+	  "{\"ab\":{\"type\":\"null\"},\"q\\\"\":{\"type\":\"null\"}}}",
+	  "{}|{\"ab\":null}|{\"a\":1,\"abc\":2}|{\"q\\\"\":null,\"q\":3}|"
+	  "{\"ab\":null,\"x\":1}||{\"ab\":1}|{\"x\":1,\"ab\":null}|"
+	  "{\"\\u0061b\":1}|{\"x\\n\":1}|{\"x\":null}" },
+	{ "{\"type\":\"array\",\"items\":{\"type\":\"boolean\"},\"minItems\":"
+	  "1,\"maxItems\":2}",
+	  "[true]|[ false , true ]||[]|[true,]|[true,true,true]|[null]" },
+	{ "{\"type\":\"string\",\"minLength\":1,\"maxLength\":2}",
+	  "\"a\"|\"\xc3\xa9\xf0\x9f\x98\x80\"|\"\\u00e9\\n\"||\"\"|\"abc\"|"
+	  "\"\\ud800\"|\"\xff\"|\"\xed\xa0\x80\"|\"\t\"" },
+	{ "{\"type\":\"integer\",\"minimum\":-12,\"exclusiveMaximum\":105}",
+	  "0|-0|7|10|104|-12|-9||105|-13|1000|01|1.0|1e1|+1" },
+	{ "{\"type\":\"number\",\"minimum\":0,\"maximum\":1}",
+	  "0|1|0.5|0.123456|1.000000|-0||1.1|2|-0.1|1e0|.5|0.1234567" },
+	{ "{\"type\":\"number\"}", "0|-12.5e-3|1E+9|0.0||1.|e|01|1e999" },
+	{ "{\"enum\":[1,12,\"a\",null,[1, 2]]}",
+	  "1|12|\"a\"|null|[1,2]||2|123|\"b\"|[1, 2]|nul" },
+	{ "{\"const\":{\"a\": [\"\\\"\"]}}", "{\"a\":[\"\\\"\"]}||{}" },
+	{ "{\"$defs\":{\"t/~\":{\"type\":\"object\",\"properties\":{\"n\":"
+	  "{\"anyOf\":[{\"type\":\"null\"},{\"$ref\":\"#/$defs/t~1~0\"}]}},"
+	  "\"required\":[\"n\"]}},\"$ref\":\"#/$defs/t~1%7E0\"}",
+	  "{\"n\":null}|{\"n\":{\"n\":{\"n\":null}}}||{\"n\":{}}|{}" },
+	{ "{\"oneOf\":[{\"type\":\"object\",\"properties\":{\"k\":{\"const\":"
+	  "\"a\"},\"x\":{}},\"required\":[\"k\",\"x\"]},{\"type\":\"object\","
+	  "\"properties\":{\"k\":{\"const\":\"b\"}},\"required\":[\"k\"]}]}",
+	  "{\"k\":\"b\"}|{\"k\":\"a\",\"x\":[{},1]}||{\"k\":\"a\"}|"
+	  "{\"k\":\"b\",\"x\":1}" },
+	{ "{\"items\":{\"anyOf\":[{\"type\":\"number\"},{\"type\":\"array\"}]"
+	  "},\"type\":\"array\"}", "[1, 2.5,[null]]|[]||[null]" },
+	{ "{\"type\":[\"integer\",\"null\"],\"format\":\"x\",\"title\":\"\"}",
+	  "3|null||\"\"|3.5" },
+	{ "{\"required\":[\"z\"]}", "{\"z\":[1]}|{\"z\":1,\"y\":2}||{}" },
+	{ "true", "1|{\"a\":[\"b\",{}]}|\n\"x\"||}" },
+};
+
+static void
+test_by_hand(void **state)
+{
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < sizeof by_hand / sizeof *by_hand; i++) {
+		struct rt_grammar *g = read_schema(by_hand[i].schema);
+		const char *s = by_hand[i].texts;
+		bool good = true, comes, may_end = false;
+
+		for (;;) {
+			size_t n = strcspn(s, "|");
+
+			comes = may_come(g, s, 0, n, &may_end) && may_end;
+			if (comes != good) {
+				fail_msg("%s: %.*s", by_hand[i].schema, (int)n,
+					 s);
+			}
+			s += n;
+			if (!*s) {
+				break;
+			}
+			good = good && s[1] != '|';
+			s += s[1] == '|' ? 2 : 1;
+		}
+		assert_false(good);
+		rt_grammar_free(g);
+	}
+}
+
+/* ---- what is refused ---- */
+
+static const struct {
+	const char *schema, *message;
+} refused[] = {
+	{ "{\"properties\":{\"a\":{\"pattern\":\"x\"}}}",
+	  "#/properties/a/pattern in the schema is no keyword that is known" },
+	{ "{\"not\":{}}", "#/not in the schema is no keyword" },
+	{ "{\"type\":\"text\"}", "#/type in the schema is not null, boolean" },
+	{ "{\"type\":[\"string\",7]}", "#/type in the schema is not null" },
+	{ "{\"$ref\":\"#/$defs/a\"}", "#/$ref in the schema leads to nothing" },
+	{ "{\"$ref\":\"http://a\"}", "leads to nothing in the schema" },
+	{ "{\"$ref\":\"#\",\"type\":\"null\"}", "#/$ref in the schema is not "
+	  "known here beside" },
+	{ "{\"enum\":[1],\"minimum\":0}", "beside other keywords" },
+	{ "{\"anyOf\":[{},{\"items\":3}]}", "#/anyOf/1/items in the schema is "
+	  "no schema" },
+	{ "{\"anyOf\":[]}", "is not a list of schemas" },
+	{ "{\"allOf\":[{},{}]}", "only one is known here" },
+	{ "{\"oneOf\":[{\"type\":\"integer\"},{\"type\":\"number\"}]}",
+	  "#/oneOf in the schema has alternatives that may hold together" },
+	{ "{\"$defs\":{\"a\":{}},\"oneOf\":[{\"$ref\":\"#/$defs/a\"},{\"$ref\""
+	  ":\"#/$defs/a\"}]}", "hold together" },
+	{ "{\"minItems\":-1}", "is not a whole number of 0 or more" },
+	{ "{\"minLength\":1.5}", "is not a whole number" },
+	{ "{\"type\":\"string\",\"minLength\":3,\"maxLength\":2}",
+	  "# in the schema is followed by no value" },
+	{ "{\"type\":\"integer\",\"minimum\":5e18}", "followed by no value" },
+	{ "{\"enum\":[1],\"type\":\"string\"}", "followed by no value" },
+	{ "{\"$ref\":\"#\"}", "followed by no value" },
+	{ "{\"items\":{\"$ref\":\"#\"},\"minItems\":1}", "followed by no" },
+	{ "{\"properties\":{\"a\":{},\"a\":{}}}", "has a name twice" },
+	{ "{\"required\":[\"a\",\"a\"]}", "has a name twice" },
+	{ "{\"required\":[\"a\"],\"additionalProperties\":false}",
+	  "#/required/0 in the schema is required, and no property: a" },
+	{ "{\"required\":\"a\"}", "is not a list of names" },
+	{ "{\"uniqueItems\":true}", "unless it is false" },
+	{ "{\"enum\":[\"a\",\"a\"]}", "has a value twice" },
+	{ "false", "followed by no value" },
+	{ "3", "# in the schema is no schema: an object, true or false" },
+	{ "{\"type\":\"null\"", "found the end of the text" },
+};
+
+static void
+test_what_is_refused(void **state)
+{
+	struct rt_error err = { .message = "" };
+	struct rt_grammar *g;
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < sizeof refused / sizeof *refused; i++) {
+		const char *s = refused[i].schema;
+
+		assert_int_not_equal(schema_read(&g, s, strlen(s), &err),
+				     RT_OK);
+		assert_null(g);
+		if (!strstr(err.message, refused[i].message)) {
+			fail_msg("%s: %s", s, err.message);
+		}
+	}
+}
+
+/* What is too large or too deep for its bounds, and what is just not. */
+static void
+test_bounds(void **state)
+{
+	static char s[1 << 20];
+	struct rt_error err = { .message = "" };
+	struct rt_grammar *g;
+	size_t n, i;
+	int k;
+
+	(void)state;
+	for (k = 63; k <= 64; k++) {
+		/* {"items":..[{}]..}, whose value is so deep */
+		for (n = i = 0; i < (size_t)k; i++) {
+			n += (size_t)sprintf(s + n, "{\"minItems\":1,"
+					     "\"items\":");
+		}
+		n += (size_t)sprintf(s + n, "true");
+		memset(s + n, '}', (size_t)k);
+		n += (size_t)k;
+		assert_int_equal(schema_read(&g, s, n, &err), RT_OK);
+		rt_grammar_free(g);
+	}
+	memmove(s + 9, s, n);
+	memcpy(s, "{\"items\":", 9);
+	s[n + 9] = '}';
+	assert_int_equal(schema_read(&g, s, n + 10, &err), RT_RANGE);
+	assert_non_null(strstr(err.message, "nested at most 64 deep"));
+	for (k = 128; k <= 129; k++) {
+		n = (size_t)sprintf(s, "{\"anyOf\":[true");
+		for (i = 5; i < (size_t)k; i++) {
+			n += (size_t)sprintf(s + n, ",{\"const\":%zu}", i);
+		}
+		n += (size_t)sprintf(s + n, "]}");
+		assert_int_equal(schema_read(&g, s, n, &err),
+				 k == 128 ? RT_OK : RT_RANGE);
+		rt_grammar_free(g);
+	}
+	assert_non_null(strstr(err.message, "more than 128 alternatives"));
+	n = (size_t)sprintf(s, "{\"enum\":[0");
+	for (i = 1; i < 40000; i++) {
+		n += (size_t)sprintf(s + n, ",%zu", i);
+	}
+	n += (size_t)sprintf(s + n, "]}");
+	assert_int_equal(schema_read(&g, s, n, &err), RT_RANGE);
+	assert_non_null(strstr(err.message, "at most 32768 values"));
+}
+
+/* ---- drawn schemas ---- */
+
+struct drawn_text {
+	char at[LONGEST + 256];
+	size_t n;
+	int64_t tokens;
+};
+
+/* A token that may come: any at first, later one that ends something. */
+static int64_t
+draw_token(const uint64_t *bits, struct schema_text *r, int64_t so_far)
+{
+	static const char ends[] = "\"}],:";
+	int64_t n = 0, i, k;
+
+	for (i = 0; so_far > 60 && ends[i]; i++) {
+		if (schema_is_allowed(bits, (unsigned char)ends[i])) {
+			return (unsigned char)ends[i];
+		}
+	}
+	for (i = 0; i < SCHEMA_VOCAB; i++) {
+		n += schema_is_allowed(bits, i);
+	}
+	if (n == 0) {
+		return -1;
+	}
+	k = schema_pick(r, 0, (int)n - 1);
+	for (i = 0; i < SCHEMA_VOCAB; i++) {
+		if (schema_is_allowed(bits, i) && k-- == 0) {
+			break;
+		}
+	}
+	return i;
+}
+
+/* What is allowed at once is what is allowed byte by byte. */
+static void
+check_allowed(const struct rt_grammar *g, const struct drawn_text *t,
+	      const uint64_t *bits)
+{
+	char text[LONGEST];
+	bool may_end;
+	size_t n;
+	int64_t i;
+
+	memcpy(text, t->at, t->n);
+	for (i = 0; i < SCHEMA_VOCAB; i++) {
+		char *s = schema_token(NULL, i, &n);
+
+		memcpy(text + t->n, s, n);
+		free(s);
+		assert_int_equal(schema_is_allowed(bits, i), n > 0 &&
+			may_come(g, text, t->n, t->n + n, &may_end));
+	}
+}
+
+/* Draws a whole text; false: it becomes too long, as where each value may have
+ * several of its kind inside. */
+static bool
+draw_text(const struct rt_grammar *g, struct schema_text *r,
+	  struct drawn_text *t)
+{
+	struct rt_guide *x = open_guide(g);
+	struct rt_error err = { .message = "" };
+	int64_t look = schema_pick(r, 0, 100), token;
+	uint64_t bits[WORDS];
+	bool over = false, may_end;
+	size_t n;
+
+	t->n = 0;
+	for (t->tokens = 0; !over && t->n < LONGEST; t->tokens++) {
+		char *s;
+
+		assert_int_equal(rt_guide_allow(x, bits, &may_end, &err),
+				 RT_OK);
+		if (t->tokens == look && t->n < 60) {
+			check_allowed(g, t, bits);
+		}
+		if (may_end && t->tokens > 60) {
+			break;
+		}
+		token = draw_token(bits, r, t->tokens);
+		if (token < 0) {
+			fail_msg("%s: nothing may follow %.*s", r->text,
+				 (int)t->n, t->at);
+		}
+		assert_int_equal(rt_guide_take(x, token, &over, &err), RT_OK);
+		s = schema_token(NULL, token, &n);
+		memcpy(t->at + t->n, s, n);
+		t->n += n;
+		free(s);
+	}
+	t->at[t->n] = '\0';
+	rt_guide_free(x);
+	return t->n < LONGEST;
+}
+
+static void
+test_drawn(void **state)
+{
+	static struct schema_text s;
+	static struct drawn_text t;
+	struct rt_error err = { .message = "" };
+	struct rt_grammar *g;
+	int64_t seed, read = 0, tokens = 0, longer = 0;
+	int i;
+
+	(void)state;
+	for (seed = 1; seed <= 3000; seed++) {
+		schema_draw(&s, (uint64_t)seed);
+		assert_true(s.n < sizeof s.text);
+		if (schema_read(&g, s.text, s.n, &err) != RT_OK) {
+			/* definitions may refer to nothing but each other */
+			assert_non_null(strstr(err.message,
+					       "followed by no value"));
+			continue;
+		}
+		read++;
+		for (i = 0; i < 4; i++) {
+			if (!draw_text(g, &s, &t)) {
+				longer++;
+				continue;
+			}
+			tokens += t.tokens;
+			if (!valid_text(s.text, t.at)) {
+				fail_msg("seed %lld: %s\n%s", (long long)seed,
+					 t.at, s.text);
+			}
+		}
+		rt_grammar_free(g);
+	}
+	print_message("%lld schemas, %lld tokens, %lld texts too long\n",
+		      (long long)read, (long long)tokens, (long long)longer);
+	assert_true(read > 2500);
+	assert_true(tokens > 50000);
+	assert_true(longer < 100);
+}
+
+/* Bytes of drawn schemas are changed, and what is left is read: it is refused
+ * with a reason, or texts of it come to an end. */
+static void
+test_damaged(void **state)
+{
+	static struct schema_text s;
+	static struct drawn_text t;
+	static const char bytes[] = "{}[]\":,0-9.eE\\u$#/~ \x01\xff";
+	struct rt_error err;
+	struct rt_grammar *g;
+	int64_t seed, refusals = 0;
+	int i;
+
+	(void)state;
+	for (seed = 1; seed <= 20000; seed++) {
+		schema_draw(&s, (uint64_t)seed % 500 + 1);
+		s.at = (uint64_t)seed << 20;
+		for (i = schema_pick(&s, 1, 3); i > 0; i--) {
+			int at = schema_pick(&s, 0, (int)s.n - 1);
+			int from = schema_pick(&s, 0, (int)s.n - 1);
+			size_t n = (size_t)(s.n - (size_t)(at > from ? at
+								     : from));
+
+			n = n > 24 ? 24 : n;
+			if (schema_pick(&s, 0, 1)) {
+				s.text[at] = bytes[schema_pick(&s, 0,
+					(int)sizeof bytes - 2)];
+			} else {
+				memmove(s.text + at, s.text + from, n);
+			}
+		}
+		err.message[0] = '\0';
+		if (schema_read(&g, s.text, s.n, &err) != RT_OK) {
+			assert_int_not_equal(err.message[0], '\0');
+			refusals++;
+			continue;
+		}
+		if (draw_text(g, &s, &t)) {
+			assert_non_null(valid_json(valid_blanks(t.at)));
+		}
+		rt_grammar_free(g);
+	}
+	assert_in_range(refusals, 10000, 19900);
+}
+
+/* ---- vocabularies ---- */
+
+static char *
+no_brace(void *user, int64_t token, size_t *n)
+{
+	return schema_token(user, token == '}' ? SCHEMA_NONE : token, n);
+}
+
+static void
+test_vocabulary_without_a_byte(void **state)
+{
+	struct rt_error err = { .message = "" };
+	struct rt_spellings *s;
+
+	(void)state;
+	assert_int_equal(rt_spellings_open(&s, SCHEMA_VOCAB, no_brace, NULL,
+					   &err), RT_RANGE);
+	assert_null(s);
+	assert_non_null(strstr(err.message, "no token of byte 0x7d alone"));
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_by_hand),
+		cmocka_unit_test(test_what_is_refused),
+		cmocka_unit_test(test_bounds),
+		cmocka_unit_test(test_drawn),
+		cmocka_unit_test(test_damaged),
+		cmocka_unit_test(test_vocabulary_without_a_byte),
+	};
+
+	return cmocka_run_group_tests(tests, open_vocabulary,
+				      close_vocabulary);
+}
