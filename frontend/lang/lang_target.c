@@ -96,6 +96,11 @@ unknown_device(struct ir_ctx *c, struct span at, const char *name)
 {
 	struct diag_near near;
 
+	if (strpbrk(name, ",{")) {
+		diag_error(&c->diags, at, "`%s` is several targets, and one "
+			   "is expected: `llmc sweep` plans for several", name);
+		return;
+	}
 	near_device(name, &c->tmp, &near);
 	diag_error(&c->diags, at, "there is no accelerator `%s`%s; "
 		   "--list-targets prints all", name,
