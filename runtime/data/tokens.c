@@ -143,10 +143,11 @@ add_file(struct rt_tokens *t, struct rt_token_file *f, struct rt_error *err)
 	if (f->sequences == 0) {
 		return rt_fail(err, RT_FORMAT,
 			       rt_shard_where(&f->bin, NULL, -1),
-			       "found %" PRId64 " tokens, expected at least "
+			       "found %" PRId64 " token%s, expected at least "
 			       "%" PRId64 ": a sequence of %" PRId64
 			       " and the token after it",
-			       f->count, t->length + 1, t->length);
+			       f->count, f->count == 1 ? "" : "s",
+			       t->length + 1, t->length);
 	}
 	t->sequences += f->sequences;
 	t->total += f->count;

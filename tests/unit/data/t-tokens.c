@@ -493,6 +493,10 @@ test_refusals(void **state)
 	refused(dir, "/a.bin",
 		"found 10 tokens, expected at least 11: a sequence of 10 and "
 		"the token after it");
+	put_bytes(dir, "a.bin", numbers(0, 2, 1, 0));
+	refused(dir, "/a.bin",
+		"found 1 token, expected at least 11: a sequence of 10 and "
+		"the token after it");
 	b = llmc(20240520, 1, 2, 50, 0);
 	b.n--;
 	put_bytes(dir, "a.bin", b);
