@@ -20,6 +20,8 @@ enum serving_column {
 struct serving_shape {
 	int64_t layers, hidden, heads, kv, hd, ffn, gated, window, experts,
 		choice, vocab;
+	int64_t shared;	/* of the expert that all tokens share; 0: none */
+	int64_t plain;	/* of every other layer, without experts; 0: none */
 };
 
 /* What is true of an engine by default. */

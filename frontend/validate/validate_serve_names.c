@@ -11,7 +11,11 @@ static const struct {
 #define SHAPE(name, layers, hidden, heads, kv, hd, ffn, gated, window, \
 	      experts, choice, vocab) \
 	{ name, { layers, hidden, heads, kv, hd, ffn, gated, window, experts, \
-		  choice, vocab } },
+		  choice, vocab, 0, 0 } },
+#define MIXED(name, layers, hidden, heads, kv, hd, ffn, experts, choice, \
+	      vocab, shared, plain) \
+	{ name, { layers, hidden, heads, kv, hd, ffn, 1, 0, experts, choice, \
+		  vocab, shared, plain } },
 #include "frontend/validate/serving_names.def"
 };
 

@@ -106,43 +106,77 @@ block_text(const char *name, int64_t window, const char *rest,
 		       : "", rest);
 }
 
+/* An MLP that every token passes, of the dim of that name. */
 static const char *
-model_text(const struct serving_shape *x, struct arena *a)
+mlp_text(const char *dim, bool gated, struct arena *a)
 {
-	const char *dense = x->gated
-		? "  g = silu(linear(m -> ffn)) * linear(m -> ffn);\n"
-		  "  return x + linear(g -> hidden);\n"
-		: "  g = gelu(linear(m -> ffn));\n"
-		  "  return x + linear(g -> hidden);\n";
-	const char *routed =
+	return gated
+		? arena_printf(a, "  g = silu(linear(m -> %s)) * "
+			       "linear(m -> %s);\n", dim, dim)
+		: arena_printf(a, "  g = gelu(linear(m -> %s));\n", dim);
+}
+
+static const char *
+dense_text(const char *dim, bool gated, struct arena *a)
+{
+	return arena_printf(a, "%s  return x + linear(g -> hidden);\n",
+			    mlp_text(dim, gated, a));
+}
+
+/* Experts, and the one that all tokens share, if there is one. */
+static const char *
+routed_text(const struct serving_shape *x, struct arena *a)
+{
+	return arena_printf(a,
 		"  s = softmax(linear(m -> expert));\n"
 		"  e = topk(s, expert -> choice);\n"
 		"  w = gather(s, e);\n"
 		"  w = w / sum(w, choice);\n"
 		"  g = silu(linear(m, e -> ffn)) * linear(m, e -> ffn);\n"
 		"  y = linear(g, e -> hidden);\n"
-		"  return x + sum(y * w, choice);\n";
-	const char *experts = x->experts
+		"%s  return x + %ssum(y * w, choice);\n",
+		x->shared ? mlp_text("shared", true, a) : "",
+		x->shared ? "linear(g -> hidden) + " : "");
+}
+
+static const char *
+dims_text(const struct serving_shape *x, struct arena *a)
+{
+	return arena_printf(a,
+		"dim hidden = %lld, heads = %lld, kv = %lld, hd = %lld;\n"
+		"dim ffn = %lld, vocab = %lld, seq = 1048576;\n%s%s%s",
+		(long long)x->hidden, (long long)x->heads, (long long)x->kv,
+		(long long)x->hd, (long long)x->ffn, (long long)x->vocab,
+		x->experts
 		? arena_printf(a, "dim expert = %lld, choice = %lld;\n",
 			       (long long)x->experts, (long long)x->choice)
-		: "";
-	const char *rest = x->experts ? routed : dense;
+		: "",
+		x->shared ? arena_printf(a, "dim shared = %lld;\n",
+					 (long long)x->shared) : "",
+		x->plain ? arena_printf(a, "dim plain = %lld;\n",
+					(long long)x->plain) : "");
+}
+
+static const char *
+model_text(const struct serving_shape *x, struct arena *a)
+{
+	const char *rest = x->experts ? routed_text(x, a)
+				      : dense_text("ffn", x->gated != 0, a);
+	const char *other = x->window ? block_text("other", x->window, rest, a)
+		: x->plain ? block_text("other", 0,
+					dense_text("plain", true, a), a)
+		: NULL;
 
 	if (x->layers == 0) {
 		return deepseek;
 	}
-	return arena_printf(a, "model row {\n"
-		"dim hidden = %lld, heads = %lld, kv = %lld, hd = %lld;\n"
-		"dim ffn = %lld, vocab = %lld, seq = 1048576;\n%sdtype bf16;\n"
+	return arena_printf(a, "model row {\n%sdtype bf16;\n"
 		"%s%sx = embed(tokens, vocab -> hidden);\n"
 		"repeat %lld { x = block(x);%s }\n"
 		"logits = linear(rmsnorm(x, eps = 1e-5) -> vocab);\n}\n",
-		(long long)x->hidden, (long long)x->heads, (long long)x->kv,
-		(long long)x->hd, (long long)x->ffn, (long long)x->vocab,
-		experts, block_text("block", 0, rest, a),
-		x->window ? block_text("near", x->window, rest, a) : "",
-		(long long)x->layers / (x->window ? 2 : 1),
-		x->window ? " x = near(x);" : "");
+		dims_text(x, a), block_text("block", 0, rest, a),
+		other ? other : "", (long long)x->layers / (other ? 2 : 1),
+		other ? " x = other(x);" : "");
 }
 
 /* GPT-2's block, whose sizes the notes of the line have. */

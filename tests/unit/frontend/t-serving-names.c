@@ -25,7 +25,11 @@ static const struct named shapes[] = {
 #define SHAPE(name, layers, hidden, heads, kv, hd, ffn, gated, window, \
 	      experts, choice, vocab) \
 	{ name, { layers, hidden, heads, kv, hd, ffn, gated, window, experts, \
-		  choice, vocab } },
+		  choice, vocab, 0, 0 } },
+#define MIXED(name, layers, hidden, heads, kv, hd, ffn, experts, choice, \
+	      vocab, shared, plain) \
+	{ name, { layers, hidden, heads, kv, hd, ffn, 1, 0, experts, choice, \
+		  vocab, shared, plain } },
 #include "frontend/validate/serving_names.def"
 };
 
@@ -61,9 +65,12 @@ static double
 billions(const struct serving_shape *x)
 {
 	double block = (double)(x->hidden * x->hd * (2 * x->heads + 2 * x->kv));
-	double mlp = (double)((x->gated ? 3 : 2) * x->hidden * x->ffn);
+	double matrix = (double)((x->gated ? 3 : 2) * x->hidden);
+	double mlp = matrix * (double)(x->shared + x->ffn *
+				       (x->experts ? x->experts : 1));
 
-	block += mlp * (x->experts ? (double)x->experts : 1);
+	/* every other layer may have one MLP alone */
+	block += x->plain ? (mlp + matrix * (double)x->plain) / 2 : mlp;
 	return ((double)x->layers * block + (double)(x->vocab * x->hidden)) /
 	       1e9;
 }
@@ -83,6 +90,20 @@ said(const char *name)
 		}
 	}
 	return 0;
+}
+
+/* Names that say no size: 109e9 and 400e9, by their model cards. */
+static void
+test_mixed(void **state)
+{
+	struct serving_shape found;
+
+	(void)state;
+	assert_true(serving_named_shape(&a, "Llama 4 Scout", &found));
+	assert_true(fabs(billions(&found) - 108) < 2);
+	assert_true(serving_named_shape(&a, "Llama-4-Maverick-17B-128E-FP8",
+					&found));
+	assert_true(fabs(billions(&found) - 400) < 5);
 }
 
 /* Names round, and some leave out a large table of words. */
@@ -189,6 +210,10 @@ test_devices(void **state)
 	is_device("A100 80GB PCIe", "a100-pcie", false);
 	is_device("A10", "a10", false);
 	is_device("A10G", NULL, false);
+	is_device("H20-96GB", "h20", false);
+	is_device("RTX 6000 Pro Blackwell Server Edition", "rtx-pro-6000",
+		  true);
+	is_device("RTX 6000 Ada", NULL, false);
 	is_device("Tesla T4", "t4", false);
 	is_device("GB200-192GB", "gb200", true);
 	is_device("NVIDIA GeForce RTX 4090 24GB", "rtx4090", false);
@@ -205,6 +230,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_sizes),
+		cmocka_unit_test(test_mixed),
 		cmocka_unit_test(test_shapes),
 		cmocka_unit_test(test_spelling),
 		cmocka_unit_test(test_devices)
