@@ -87,6 +87,7 @@ noinst_LIBRARIES += %D%/libcodegen.a
 	%D%/cuda/dot/cuda_dot.h \
 	%D%/cuda/dot/cuda_dot90.c \
 	%D%/cuda/dot/cuda_dot90.h \
+	%D%/cuda/dot/cuda_dot90_added.c \
 	%D%/cuda/dot/cuda_dot90_launch.c \
 	%D%/cuda/dot/cuda_dot90_map.c \
 	%D%/cuda/dot/cuda_dot90_members.c \
@@ -98,6 +99,7 @@ noinst_LIBRARIES += %D%/libcodegen.a
 	%D%/cuda/dot/cuda_dot90_sum.c \
 	%D%/cuda/dot/cuda_dot90_take.c \
 	%D%/cuda/dot/cuda_dot90_tensor.c \
+	%D%/cuda/dot/cuda_dot90_terms.c \
 	%D%/cuda/dot/cuda_dot90_text.c \
 	%D%/cuda/dot/cuda_dot90_tiles.c \
 	%D%/cuda/dot/cuda_dot_async.c \

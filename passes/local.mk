@@ -156,6 +156,7 @@ noinst_LIBRARIES += %D%/libpasses.a
 	%D%/price/price.h \
 	%D%/price/price_joins.c \
 	%D%/price/price_attention.c \
+	%D%/price/price_contraction.c \
 	%D%/price/price_copies.c \
 	%D%/price/price_facts.c \
 	%D%/price/price_first.c \

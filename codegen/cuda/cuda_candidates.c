@@ -82,16 +82,16 @@ put_name(const struct cu_dot *d, uint32_t ops, struct buf *b)
 	}
 }
 
-/* Of several of one launch: "NAME with NAME". */
+/* Of several of one launch: "NAME with NAME", "NAME plus NAME". */
 static const char *
-name_of(const struct cu_dot *d, uint32_t n)
+name_of(const struct cu_dot *d, uint32_t n, const char *joined)
 {
 	struct buf b;
 	uint32_t i;
 
 	buf_init(&b, d->k->c->a);
 	for (i = 0; i < n; i++) {
-		buf_puts(&b, i ? " with " : "");
+		buf_puts(&b, i ? joined : "");
 		put_name(&d[i], MOST_OPS / n, &b);
 	}
 	return buf_text(&b);
@@ -264,11 +264,13 @@ put_factor(const struct cg_factor *f, struct cg_product_factor *to)
 }
 
 void
-cu_candidates_begin(struct cu_dot *d, uint32_t n, struct cu_candidates *w)
+cu_candidates_begin(struct cu_dot *d, uint32_t n, const char *joined,
+		    struct cu_candidates *w)
 {
 	uint32_t i;
 
-	cu_candidates_open(d->k, d->k->c->tiling ? name_of(d, n) : NULL, w);
+	cu_candidates_open(d->k, d->k->c->tiling ? name_of(d, n, joined) : NULL,
+			   w);
 	for (i = 0; i < n; i++) {
 		d[i].candidates = w;
 	}

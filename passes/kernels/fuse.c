@@ -230,6 +230,7 @@ kernels_open(struct ir_module *m, struct memo *memo, struct arena *a)
 	f->join_work = ir_setting_num(m, "join.work", 0);
 	f->launches = f->joins && !ir_setting(m, "program.serves") &&
 		      ir_setting_num(m, "join.tiles", 0) > 0;
+	f->in_parts = plan_chunks(m) > 1;
 	f->classed = arena_alloc(a, m->funcs.n);
 	f->stores = arena_alloc(a, m->funcs.n);
 	f->constant = arena_alloc(a, m->values.n + 1);

@@ -210,6 +210,7 @@ struct fuse {
 	bool joins;
 	double join_link, join_work;
 	bool launches;		/* contractions share launches */
+	bool in_parts;		/* the plan says in how many collectives run */
 
 	/* the current region */
 	struct arena tmp;

@@ -365,7 +365,7 @@ key_sizes(struct fuse *f, struct fuse_key *key)
 	key->sizes = (struct hash){ 1, 2 };
 	hash_add(&key->sizes, num_bits(f->join_link));
 	hash_add(&key->sizes, num_bits(f->join_work));
-	hash_add(&key->sizes, f->launches);
+	hash_add(&key->sizes, f->launches * 2u + f->in_parts);
 	for (i = 0; i < key->lens.n; i++) {
 		hash_add(&key->sizes, num_bits(len[key->lens.at[i]]));
 	}

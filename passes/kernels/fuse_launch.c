@@ -1,18 +1,27 @@
 /*
- * Contractions of one launch.  Those that read the same left operand by the
- * same rows, or the same right operand by the same columns, and sum over the
- * same positions have tiles that differ only in which member they are of: so
- * one launch makes the tiles of all of them, one after the other, and only one
- * last wave is not full (docs/kernels.md).  Nothing is copied, and each tensor
- * stays where it is.
+ * Contractions of one launch, of two kinds.
+ *
+ * Those that read the same left operand by the same rows, or the same right
+ * operand by the same columns, and sum over the same positions have tiles that
+ * differ only in which member they are of: so one launch makes the tiles of all
+ * of them, one after the other, and only one last wave is not full
+ * (docs/kernels.md).
+ *
+ * Those whose results are added to each other, as parts of one gradient are,
+ * are one contraction whose positions to sum over are those of each member, one
+ * member after the other: so one launch keeps the sum in registers, and stores
+ * it once.
+ *
+ * Nothing is copied, and each tensor stays where it is.
  *
  * It runs after fuse_comm.c has moved collectives.  Members are brought
  * together: the later one to the earlier, if no communication is between, or
  * the earlier ones to the later, over communication that runs beside kernels.
- * A contraction that may run in parts with a collective stays alone, as do
- * those that wait for one beside kernels, as for a gathered weight, and those
- * with experts.  Nothing here depends on sizes: those of which there are
- * no such kernels are launched one by one.
+ * Those that wait for a collective beside kernels, as for a gathered weight,
+ * stay alone, and so do those with experts.  So does a contraction that may run
+ * in parts with a collective, but for the last one of a sum whose reduction
+ * runs beside kernels anyway.  Nothing here depends on sizes: those of which
+ * there are no such kernels are launched one by one.
  */
 #include "passes/kernels/fuse.h"
 
@@ -91,15 +100,119 @@ shared_operands(const struct fuse *f, const struct kernel *a,
 	       (u[1] == v[1] && same_factor(&r, &s, "N") ? 2 : 0);
 }
 
+/* ---- which of them add up ---- */
+
+/* How often a region and those inside read a value; as its result: often. */
+static uint32_t
+reads_in(const struct ir_module *m, region_id id, value_id v)
+{
+	const struct ir_region *r = &m->regions.at[id];
+	uint32_t n = 0, i, k;
+
+	for (i = 0; i < r->results.n; i++) {
+		n += r->results.at[i] == v ? 2 : 0;
+	}
+	for (i = 0; i < r->nodes.n; i++) {
+		const struct ir_node *x = ir_node(m, r->nodes.at[i]);
+
+		for (k = 0; k < x->nargs; k++) {
+			n += ir_args(m, x)[k] == v;
+		}
+		n += x->region ? reads_in(m, x->region, v) : 0;
+	}
+	return n;
+}
+
+/* The node of kernel k that adds v to the product of the contraction n; or
+ * NULL. */
+static const struct ir_node *
+adder_of(const struct fuse *f, const struct kernel *k, const struct ir_node *n,
+	 value_id v)
+{
+	const struct ir_module *m = f->m;
+	uint32_t i;
+
+	for (i = 0; i < k->nodes.n; i++) {
+		const struct ir_node *x = ir_node(m, k->nodes.at[i]);
+		const value_id *args = ir_args(m, x);
+
+		if (x->op == IR_ADD && (args[0] == v || args[1] == v) &&
+		    (args[0] == n->result || args[1] == n->result)) {
+			return x;
+		}
+	}
+	return NULL;
+}
+
+/* The contraction's result or, of a later member, the sum so far, if that is
+ * all that the kernel makes; else 0. */
+static value_id
+partial_of(const struct fuse *f, const struct kernel *k, bool later)
+{
+	const struct ir_node *last = ir_node(f->m, k->nodes.at[k->nodes.n - 1]);
+
+	return k->ncopies == 0 && k->outputs.n == 1 &&
+	       k->nodes.n == (later ? 2 : 1) &&
+	       k->outputs.at[0].value == last->result ? last->result : 0;
+}
+
+/* Whether one of its nodes adds to a sum of gradients, or replaces a tensor. */
+static bool
+has_sink(const struct fuse *f, const struct kernel *k)
+{
+	uint32_t i;
+
+	for (i = 0; i < k->nodes.n &&
+	     !ir_is(ir_node(f->m, k->nodes.at[i])->op, IRF_SINK); i++) {
+	}
+	return i < k->nodes.n;
+}
+
+/* Whether b adds its product to what a makes, which is the first of a sum or,
+ * if `later`, adds up too; both of that region. */
+static bool
+adds_to(const struct fuse *f, region_id in, const struct kernel *a, bool later,
+	const struct kernel *b)
+{
+	const struct ir_node *x = dot_of(f, a), *y = dot_of(f, b), *add;
+	value_id v = partial_of(f, a, later);
+	const struct ir_type *t;
+	struct ir_rule r, s;
+
+	add = v && x->op == y->op && b->ncopies == 0 &&
+	      type_of(f, x, 0) == type_of(f, y, 0)
+		? adder_of(f, b, y, v) : NULL;
+	if (!add || has_sink(f, b) || kernel_makes(b, y->result)) {
+		return false;
+	}
+	t = ir_type(f->m, v);
+	ir_bind(f->m, x, &r);
+	ir_bind(f->m, y, &s);
+	return ir_type_equal(t, ir_type(f->m, y->result)) &&
+	       ir_type_equal(t, ir_type(f->m, add->result)) &&
+	       same_factor(&r, &s, "B") && same_factor(&r, &s, "M") &&
+	       same_factor(&r, &s, "N") && reads_in(f->m, in, v) == 1 &&
+	       reads_in(f->m, in, y->result) == 1;
+}
+
 /* ---- which of them in one launch ---- */
+
+/* Which launches a contraction is not in. */
+enum alone {
+	ALONE_NOT,
+	ALONE_UNLESS_SUMMED,
+	ALONE
+};
 
 /* So many, from place `first` on. */
 struct launch {
 	struct fuse *f;
 	struct kernel_list *l;
-	const bool *alone;	/* by place: see find_alone */
+	const enum alone *alone;	/* by place: see find_alone */
 	uint32_t first, n;
-	uint32_t shared;	/* operands that all have, bit 0: the left */
+	bool sums;		/* they add up; else they share operands */
+	/* operands that all have, bit 0: the left; and with the next one */
+	uint32_t shared, next;
 };
 
 static bool
@@ -170,26 +283,51 @@ move_one(struct kernel_list *l, uint32_t from, uint32_t to)
 	at[to] = k;
 }
 
+/*
+ * Of the contraction at place `dot`, which may run in parts with collective c.
+ * What a sum gains by one launch, a reduction that runs beside kernels does not
+ * lose, unless the plan gives the number of parts.
+ */
+static enum alone
+alone_in_parts(const struct fuse *f, const struct kernel_list *l, uint32_t c,
+	       uint32_t dot)
+{
+	const struct kernel *k = &l->at.at[c];
+
+	return dot < c && k->until && !f->in_parts &&
+	       !ir_attr(f->m, ir_node(f->m, k->nodes.at[0]), IR_ATTR_CHUNKS)
+		? ALONE_UNLESS_SUMMED : ALONE;
+}
+
 /* By place: contractions that may run in parts with a collective, and those
  * that wait for one which runs beside kernels: others would wait with them. */
-static const bool *
+static const enum alone *
 find_alone(struct fuse *f, const struct kernel_list *l)
 {
-	bool *alone = arena_alloc(&f->tmp, l->at.n + 1);
+	enum alone *alone = arena_alloc(&f->tmp, (l->at.n + 1) * sizeof *alone);
 	const struct kernel *k = l->at.at;
 	uint32_t i, dot;
 
 	for (i = 0; i < l->at.n; i++) {
-		if (parts_pair(f->m, l, i, &dot)) {
-			alone[dot] = true;
+		if (parts_pair(f->m, l, i, &dot) && alone[dot] != ALONE) {
+			alone[dot] = alone_in_parts(f, l, i, dot);
 		}
 		for (dot = i + 1; k[i].kind == KERNEL_COLLECTIVE &&
 		     k[i].until && dot < l->at.n &&
 		     !kernel_needs(&k[dot], &k[i]); dot++) {
 		}
-		alone[dot] |= k[i].kind == KERNEL_COLLECTIVE && k[i].until;
+		if (k[i].kind == KERNEL_COLLECTIVE && k[i].until) {
+			alone[dot] = ALONE;
+		}
 	}
 	return alone;
+}
+
+static bool
+stays_alone(const struct launch *x, uint32_t at)
+{
+	return x->alone[at] == ALONE ||
+	       (x->alone[at] == ALONE_UNLESS_SUMMED && !x->sums);
 }
 
 /* Whether kernel `at`, or the one that begins the launch, stays alone. */
@@ -199,19 +337,28 @@ is_alone(struct launch *x, uint32_t at)
 	if (!x->alone) {
 		x->alone = find_alone(x->f, x->l);
 	}
-	return x->alone[at] || (x->n == 1 && x->alone[x->first]);
+	return stays_alone(x, at) || (x->n == 1 && stays_alone(x, x->first));
 }
 
-/* Whether kernel `at` has become a member. */
+/* Whether kernel `at` adds to what the last member makes. */
 static bool
-add_member(struct launch *x, uint32_t at)
+continues_sum(struct launch *x, uint32_t at)
 {
-	struct kernel *k = x->l->at.at;
+	const struct kernel *k = x->l->at.at;
+
+	return adds_to(x->f, x->l->region, &k[x->first + x->n - 1],
+		       x->n > 1, &k[at]) &&
+	       !is_alone(x, at);
+}
+
+/* Whether kernel `at` reads an operand that all members have, and nothing that
+ * one of them makes. */
+static bool
+shares_operand(struct launch *x, uint32_t at)
+{
+	const struct kernel *k = x->l->at.at;
 	uint32_t shared, i;
 
-	if (!can_share(x->f, &k[at])) {
-		return false;
-	}
 	shared = shared_operands(x->f, &k[x->first], &k[at]) & x->shared;
 	if (!shared || is_alone(x, at)) {
 		return false;
@@ -220,6 +367,21 @@ add_member(struct launch *x, uint32_t at)
 		if (fuse_must_follow(x->f, &k[i], &k[at])) {
 			return false;
 		}
+	}
+	x->next = shared;
+	return true;
+}
+
+/* Whether kernel `at` has become a member. */
+static bool
+add_member(struct launch *x, uint32_t at)
+{
+	struct kernel *k = x->l->at.at;
+	uint32_t i;
+
+	if (!can_share(x->f, &k[at]) ||
+	    !(x->sums ? continues_sum(x, at) : shares_operand(x, at))) {
+		return false;
 	}
 	if (can_come(x, at)) {
 		move_one(x->l, at, x->first + x->n);
@@ -231,7 +393,7 @@ add_member(struct launch *x, uint32_t at)
 	} else {
 		return false;
 	}
-	x->shared = shared;
+	x->shared = x->next;
 	x->n++;
 	return true;
 }
@@ -241,11 +403,15 @@ static void
 set_launch(const struct launch *x)
 {
 	struct kernel *k = x->l->at.at + x->first;
-	struct kernel_launch all = { .n = x->n, .by_rows = x->shared == 2 };
+	struct kernel_launch all = {
+		.n = x->n, .sums = x->sums,
+		.by_rows = !x->sums && x->shared == 2
+	};
+	struct kernel *of = arena_dup(x->l->arena, k, x->n * sizeof *k);
 	uint32_t i;
 
 	for (i = 0; i < x->n; i++) {
-		all.of[i] = k[i].work;
+		all.of[i] = &of[i];
 	}
 	for (i = 0; i < x->n; i++) {
 		all.at = i;
@@ -259,16 +425,17 @@ ends_region(const struct kernel *k)
 	return k->kind == KERNEL_REPEAT || k->kind == KERNEL_CALL;
 }
 
-/* All members of the launch that kernel i may begin. */
+/* All members of the launch of that kind which kernel i may begin. */
 static bool
-find_members(struct launch *x, uint32_t i)
+find_members(struct launch *x, uint32_t i, bool sums)
 {
 	const struct kernel *k = x->l->at.at;
 	uint32_t at;
 
 	x->first = i;
 	x->n = 1;
-	x->shared = 3;
+	x->sums = sums;
+	x->shared = x->next = 3;
 	x->alone = NULL;
 	if (!can_share(x->f, &k[i])) {
 		return false;
@@ -290,7 +457,7 @@ fuse_launch(struct fuse *f, struct kernel_list *l)
 	uint32_t i;
 
 	for (i = 0; f->launches && !f->updates && i < l->at.n; i++) {
-		if (find_members(&x, i)) {
+		if (find_members(&x, i, true) || find_members(&x, i, false)) {
 			set_launch(&x);
 			any = true;
 			/* another kernel is here now, if these moved on */

@@ -81,11 +81,16 @@ struct kernel_work {
 	struct kernel_coll coll;	/* axes 0: it has none */
 };
 
-/* Contractions of one launch, which follow each other in their list. */
+/*
+ * Contractions of one launch, which follow each other in their list.  They read
+ * one operand; or, with `sums`, each but the first adds the result of the one
+ * before to its own: the last one's result is the sum of all their products.
+ */
 struct kernel_launch {
 	uint32_t n, at;		/* so many; the one that has this */
+	bool sums;
 	bool by_rows;		/* they read one right operand, else left */
-	const struct kernel_work *of[KERNEL_MAX_LAUNCH];
+	const struct kernel *of[KERNEL_MAX_LAUNCH];
 };
 
 struct kernel {
@@ -176,7 +181,8 @@ kernel_follows(const struct kernel *k)
 {
 	return k->launch && k->launch->at > 0;
 }
-/* The whole launch that begins with kernel i of the list, as one kernel. */
+/* The whole launch that begins with kernel i of the list, as one kernel.  What
+ * one member of a sum hands to the next is in no memory then. */
 void kernel_of_launch(const struct kernel_list *l, uint32_t i,
 		      struct arena *a, struct kernel *out);
 

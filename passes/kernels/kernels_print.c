@@ -155,8 +155,8 @@ put_names(const struct ir_module *m, const struct kernel *k, struct buf *out)
 		}
 	}
 	if (k->launch) {
-		buf_printf(out, " (%u of %u in one launch)", k->launch->at + 1,
-			   k->launch->n);
+		buf_printf(out, " (%u of %u %s one launch)", k->launch->at + 1,
+			   k->launch->n, k->launch->sums ? "added up in" : "in");
 	}
 }
 

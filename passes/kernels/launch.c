@@ -1,36 +1,67 @@
 /*
  * A launch of several contractions as one kernel, which reads and writes what
- * all of them do.
+ * all of them do; of a sum, but for what one hands to the next.
  */
 #include "passes/kernels/kernels.h"
 
-/* Appends what k reads and writes; what is read twice counts once. */
-static void
-add_uses(struct arena *a, struct kernel *to, const struct kernel *k,
-	 struct kernel_work *work)
+/* Whether a member of a sum makes it for the next one. */
+static bool
+is_handed_on(const struct kernel *k, uint32_t n, value_id v)
 {
 	uint32_t i;
 
-	work->read_bytes += k->work->read_bytes;
-	for (i = 0; i < k->inputs.n; i++) {
-		if (kernel_reads(to, k->inputs.at[i].value)) {
-			work->read_bytes -= k->inputs.at[i].bytes;
+	for (i = 0; k->launch && k->launch->sums && i + 1 < n &&
+	     !kernel_makes(&k[i], v); i++) {
+	}
+	return k->launch && k->launch->sums && i + 1 < n;
+}
+
+/* Appends what member k[at] of n reads and writes; what is read twice counts
+ * once. */
+static void
+add_uses(struct arena *a, struct kernel *to, const struct kernel *k,
+	 uint32_t n, uint32_t at, struct kernel_work *work)
+{
+	const struct kernel *x = &k[at];
+	uint32_t i;
+
+	work->read_bytes += x->work->read_bytes;
+	for (i = 0; i < x->inputs.n; i++) {
+		const struct kernel_use *u = &x->inputs.at[i];
+
+		if (kernel_reads(to, u->value) ||
+		    is_handed_on(k, n, u->value)) {
+			work->read_bytes -= u->bytes;
 		} else {
-			VEC_PUSH(a, &to->inputs, k->inputs.at[i]);
+			VEC_PUSH(a, &to->inputs, *u);
 		}
 	}
-	for (i = 0; i < k->outputs.n; i++) {
-		VEC_PUSH(a, &to->outputs, k->outputs.at[i]);
+	work->write_bytes += x->work->write_bytes;
+	for (i = 0; i < x->outputs.n; i++) {
+		const struct kernel_use *u = &x->outputs.at[i];
+
+		if (is_handed_on(k, n, u->value)) {
+			work->write_bytes -= u->bytes;
+		} else {
+			VEC_PUSH(a, &to->outputs, *u);
+		}
 	}
 }
 
-/* Their rows are one after another, or their columns. */
+/* Their rows are one after another, or their columns, or what they sum over. */
 static void
-add_work(struct kernel_work *to, const struct kernel_work *w, bool by_rows)
+add_work(struct kernel_work *to, const struct kernel *k)
 {
-	to->flops += w->flops;
-	to->write_bytes += w->write_bytes;
-	*(by_rows ? &to->dot.m : &to->dot.n) += by_rows ? w->dot.m : w->dot.n;
+	const struct kernel_dot *d = &k->work->dot;
+
+	to->flops += k->work->flops;
+	if (k->launch->sums) {
+		to->dot.k += d->k;
+	} else if (k->launch->by_rows) {
+		to->dot.m += d->m;
+	} else {
+		to->dot.n += d->n;
+	}
 }
 
 void
@@ -42,15 +73,15 @@ kernel_of_launch(const struct kernel_list *l, uint32_t i, struct arena *a,
 	struct kernel_work *work = arena_dup(a, k->work, sizeof *work);
 
 	*out = (struct kernel){ .kind = k->kind, .work = work };
-	work->read_bytes = 0;
+	work->read_bytes = work->write_bytes = 0;
 	for (j = 0; j < n; j++) {
 		VEC_PUSH(a, &out->members, k[j]);
 		for (x = 0; x < k[j].nodes.n; x++) {
 			VEC_PUSH(a, &out->nodes, k[j].nodes.at[x]);
 		}
-		add_uses(a, out, &k[j], work);
+		add_uses(a, out, k, n, j, work);
 	}
 	for (j = 1; j < n; j++) {
-		add_work(work, k[j].work, k->launch->by_rows);
+		add_work(work, &k[j]);
 	}
 }

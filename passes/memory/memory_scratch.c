@@ -70,8 +70,10 @@ launch_bytes(const struct kernel *k)
 	uint32_t i;
 
 	for (i = 0; k->launch && i < k->launch->n; i++) {
-		bytes += i == k->launch->at ? 0 : k->launch->of[i]->read_bytes +
-						  k->launch->of[i]->write_bytes;
+		const struct kernel_work *w = k->launch->of[i]->work;
+
+		bytes += i == k->launch->at ? 0 : w->read_bytes +
+						  w->write_bytes;
 	}
 	return bytes;
 }

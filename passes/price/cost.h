@@ -82,7 +82,9 @@ struct cost cost_contraction(const struct target_device *d,
  * time, divided evenly by units: no waves of whole tiles or of pieces, shared
  * or not, take less, and f parts of c tiles have f * c of these, no fewer than
  * the whole.  Of the larger operand's bytes a share counts, that of the fullest
- * launch: f parts, in which the other one may be the larger, move no less.
+ * launch: f parts, in which the other one may be the larger, move no less.  Of
+ * filling and draining the tiles, and of the result's bytes, the same share
+ * counts, since members that add up do so once.
  * Parts may be too small for such a kernel, so the less of both ways counts.
  */
 double cost_contraction_split_us(const struct target_device *d,
@@ -101,6 +103,16 @@ double cost_contraction_split_us(const struct target_device *d,
 double cost_contraction_among_us(const struct target_device *d,
 				 const struct cost_contraction *x, uint32_t n,
 				 uint32_t at, bool by_rows);
+/*
+ * What one of n contractions takes of a launch that adds all of them up, with
+ * its share of starting that.  They have the same m, n, batch and rate, and
+ * own_tail.  The tiles are those of one with the k of all.  Each takes the time
+ * of its steps through k and its share of filling and draining the tiles; or of
+ * its operands' bytes and its share of the result's.
+ */
+double cost_contraction_summed_us(const struct target_device *d,
+				  const struct cost_contraction *x, uint32_t n,
+				  uint32_t at);
 /* The rate at which kernels that decode read weights and keys. */
 double cost_read_bytes_us(const struct target_device *d);
 /* A kernel that reads weights so long, at that rate, and computes so long. */

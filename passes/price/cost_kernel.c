@@ -391,12 +391,42 @@ cost_contraction_among_us(const struct target_device *d,
 	       d->launch_us / n;
 }
 
+double
+cost_contraction_summed_us(const struct target_device *d,
+			   const struct cost_contraction *x, uint32_t n,
+			   uint32_t at)
+{
+	struct tile_limits c = limits_of(d, x);
+	struct cost_contraction all = x[0], own = x[at];
+	double best = INFINITY, own_us = 0;
+	uint32_t i;
+	size_t j;
+
+	for (i = 1; i < n; i++) {
+		all.k += x[i].k;
+	}
+	for (j = 0; j < NTILES; j++) {
+		struct tiling t = tiling_of(&all, &c, j);
+		double us = tail_us(&all, &c, &t);
+
+		if (us < best) {
+			best = us;
+			own_us = us * (own.k * t.step_us + t.fill_us / n) /
+				 (all.k * t.step_us + t.fill_us);
+		}
+	}
+	own.out_bytes /= n;
+	return fmax(own_us, memory_us(&own, &c)) + d->launch_us / n;
+}
+
 /* Its tiles, of the kind that takes least, evenly on all units; or its bytes,
- * with the share of the larger operand that one of most has. */
+ * with the share of the larger operand, of filling tiles and of the result that
+ * one of most has. */
 static double
 even_us(const struct target_device *d, const struct cost_contraction *x)
 {
 	struct tile_limits c = limits_of(d, x);
+	struct cost_contraction least = *x;
 	double best = INFINITY;
 	size_t j;
 
@@ -404,11 +434,12 @@ even_us(const struct target_device *d, const struct cost_contraction *x)
 		struct tiling t = tiling_of(x, &c, j);
 
 		best = fmin(best, t.count / c.units * (x->k * t.step_us +
-						       t.fill_us));
+						t.fill_us / COST_MAX_LAUNCH));
 	}
+	least.out_bytes /= COST_MAX_LAUNCH;
 	return fmax(best, x->m * c.elem_bytes > x->n * c.stored_bytes
-		? shared_memory_us(x, &c, 1. / COST_MAX_LAUNCH, 1)
-		: shared_memory_us(x, &c, 1, 1. / COST_MAX_LAUNCH));
+		? shared_memory_us(&least, &c, 1. / COST_MAX_LAUNCH, 1)
+		: shared_memory_us(&least, &c, 1, 1. / COST_MAX_LAUNCH));
 }
 
 static double

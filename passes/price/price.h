@@ -180,6 +180,11 @@ void price_print(const struct ranks *r, const struct price *p,
 
 /* ---- price_facts.c ---------------------------------------------------- */
 
+/* Bytes at the rate of memory, without a launch. */
+double price_bytes_us(const struct pricing *p, double bytes);
+/* Adds n kernels of that kind that move so many bytes together. */
+void price_bytes(const struct pricing *p, enum cost_kind kind, double bytes,
+		 uint32_t n, struct price_func *f);
 /*
  * The first node of the kernel with that flag and without the other; if there
  * is none, the first of all.
@@ -224,13 +229,13 @@ bool price_has_two_kernels(const struct pricing *p, const struct kernel *k);
 bool price_may_have_one_kernel(const struct pricing *p,
 			       const struct kernel *k);
 
-/* ---- price_kernel.c --------------------------------------------------- */
+/* ---- price_contraction.c ---------------------------------------------- */
 
-/* What a communication op is as a collective; of others, an all-reduce. */
-enum cost_op price_cost_op(uint16_t op);
-/* Adds one run of a kernel. */
-void price_kernel(struct pricing *p, const struct kernel *k,
-		  struct price_func *f);
+/* Adds one run of a kernel that is one, without communication. */
+void price_contraction_kernel(struct pricing *p, const struct kernel *k,
+			      struct price_func *f);
+/* Of an element of a sum of gradients of that type. */
+double price_sum_elem_bytes(const struct pricing *p, enum target_rate rate);
 /* The rate of the matrix units for a contraction's operands. */
 enum target_rate price_dot_rate(const struct pricing *p,
 				const struct kernel *k);
@@ -249,9 +254,14 @@ bool price_shares_launch(const struct pricing *p, const struct kernel *k);
  * operands could be copied 16 bytes at a time. */
 struct cost_contraction price_dot(const struct pricing *p,
 				  const struct kernel *k);
-/* Adds n kernels of that kind that move so many bytes together. */
-void price_bytes(const struct pricing *p, enum cost_kind kind, double bytes,
-		 uint32_t n, struct price_func *f);
+
+/* ---- price_kernel.c --------------------------------------------------- */
+
+/* What a communication op is as a collective; of others, an all-reduce. */
+enum cost_op price_cost_op(uint16_t op);
+/* Adds one run of a kernel. */
+void price_kernel(struct pricing *p, const struct kernel *k,
+		  struct price_func *f);
 /* A collective along these axes, bit a each; of several groups the slowest. */
 double price_comm(const struct ranks *r, const struct target_group *t,
 		  enum cost_op op, uint32_t axes, double bytes);

@@ -1,8 +1,10 @@
 /*
  * What the prices of kernels have in common: how they add up, which node a
- * kernel is named for, and the rate of a type.
+ * kernel is named for, the rate of a type, and the time of bytes.
  */
 #include "passes/price/price.h"
+
+#include <math.h>
 
 void
 price_add(struct price_func *to, const struct price_func *from, double times)
@@ -63,4 +65,31 @@ price_main_node(const struct ir_module *m, const struct kernel *k,
 		}
 	}
 	return ir_node(m, k->nodes.at[0]);
+}
+
+double
+price_bytes_us(const struct pricing *p, double bytes)
+{
+	struct cost c = cost_bytes(&p->t->device, COST_MAP, bytes);
+
+	return bytes > 0 ? c.us - c.launch_us : 0;
+}
+
+void
+price_bytes(const struct pricing *p, enum cost_kind kind, double bytes,
+	    uint32_t n, struct price_func *f)
+{
+	const struct target_group *t = p->t;
+	double us = cost_bytes(&t->device, kind, bytes).us +
+		    (n - 1) * t->device.launch_us;
+	uint32_t i;
+
+	for (i = 0; i < t->nof; i++) {
+		const struct target_device *d = &t->of[i]->device;
+
+		us = fmax(i ? us : 0, cost_bytes(d, kind, bytes).us +
+				      (n - 1) * d->launch_us);
+	}
+	price_add_part(f, PRICE_MAPS, us);
+	f->kernels += n;
 }

@@ -159,17 +159,21 @@ cu_dot_view(struct cu_dot *d, int which, value_id v)
 bool
 cu_dot_find(struct cu_kernel *k, const struct kernel *x, struct cu_dot *d)
 {
-	struct ir_module *m = k->c->m;
-	node_id head = cg_dot_head(m, x, false);
-	const value_id *args;
+	node_id head = cg_dot_head(k->c->m, x, false);
 
-	*d = (struct cu_dot){ .k = k, .x = x };
-	if (!head) {
-		return false;
-	}
-	d->node = ir_node(m, head);
-	args = ir_args(m, d->node);
-	d->value = d->node->result;
+	return head && cu_dot_find_as(k, x, head,
+				      ir_node(k->c->m, head)->result, d);
+}
+
+bool
+cu_dot_find_as(struct cu_kernel *k, const struct kernel *x, node_id head,
+	       value_id value, struct cu_dot *d)
+{
+	struct ir_module *m = k->c->m;
+	const value_id *args = ir_args(m, ir_node(m, head));
+
+	*d = (struct cu_dot){ .k = k, .x = x, .node = ir_node(m, head),
+			      .value = value };
 	d->dtype = (enum ir_dtype)ir_type(m, d->value)->dtype;
 	if (!cu_dot_view(d, 0, args[0]) || !cu_dot_view(d, 1, args[1])) {
 		return false;
@@ -197,7 +201,7 @@ cu_dot_steps(struct cu_kernel *k, const struct kernel *x)
 	if (!cu_dot_find(k, x, &d)) {
 		return false;
 	}
-	cu_candidates_begin(&d, 1, &candidates);
+	cu_candidates_begin(&d, 1, "", &candidates);
 	if (!cu_dot90_steps(&d)) {
 		cu_dot_plan(&d);
 		if (!cu_dot_emit(&d)) {

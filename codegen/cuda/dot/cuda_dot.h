@@ -126,7 +126,8 @@ struct cu_dot {
 	struct cu_kernel *k;
 	const struct kernel *x;
 	const struct ir_node *node;
-	value_id value;		/* the contraction's result */
+	/* the contraction's result; of several that add up, their sum */
+	value_id value;
 	enum ir_dtype dtype;	/* of the result */
 	struct cg_view view[2];
 	/* the right operand is an int4: elements of its rows, and strides of
@@ -163,6 +164,10 @@ struct cu_dot {
  * but loop nests can make. */
 bool cu_dot_find(struct cu_kernel *k, const struct kernel *x,
 		 struct cu_dot *d);
+/* Of this node, whose product is a part of `value`: the nodes of x begin with
+ * the one that makes it. */
+bool cu_dot_find_as(struct cu_kernel *k, const struct kernel *x, node_id head,
+		    value_id value, struct cu_dot *d);
 /* cuda_dot_where.c: whether v, of the result's type, can be the target: its
  * rows are those of the sums.  Sets the pitch. */
 bool cu_dot_find_pitch(struct cu_dot *d, value_id v);
@@ -180,9 +185,9 @@ enum cu_dot_unit cu_dot_unit_of(const struct cu_arch *arch, enum ir_dtype a,
 
 /* ---- cuda_candidates.c -------------------------------------------------- */
 
-/* Begins the candidates of n contractions that have one launch; `candidates` of
- * each becomes w. */
-void cu_candidates_begin(struct cu_dot *d, uint32_t n,
+/* Begins the candidates of n contractions that have one launch, whose names are
+ * joined by that text; `candidates` of each becomes w. */
+void cu_candidates_begin(struct cu_dot *d, uint32_t n, const char *joined,
 			 struct cu_candidates *w);
 /* After its steps: reports a tile of the plan that is not a candidate. */
 void cu_candidates_end(struct cu_dot *d);

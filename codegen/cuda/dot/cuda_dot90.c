@@ -146,7 +146,7 @@ cycles(const struct dot90 *p)
 	double all = 1500 + (dot90_any_box(p) ? tile * 2 / rate : 0);
 
 	all += waves_cycles(p, p->whole, units, stage *
-			    (double)dot90_stages(p->d), put);
+			    (double)dot90_all_stages(p), put);
 	if (p->splits > 1) {
 		all += waves_cycles(p, p->items - p->whole, units, stage *
 				    (double)p->steps, tile * 4 / rate) +
@@ -257,13 +257,13 @@ bool
 dot90_fits(struct dot90 *p)
 {
 	struct cu_dot *d = p->d;
+	int64_t step = step_of(&d->dims[1], &p->split);
 
 	return uniform_runs(&d->n, p->cols) &&
-	       dot90_side_of(d, 0, p->rows, step_of(&d->dims[1], &p->split),
-			     false, &p->side[0]) &&
+	       dot90_side_of(d, 0, p->rows, step, false, &p->side[0]) &&
 	       dot90_side_of(d, 1, p->cols, p->cols, p->cluster > 1,
 			     &p->side[1]) &&
-	       find_ring(p);
+	       dot90_terms_fit(p, step) && find_ring(p);
 }
 
 static bool
@@ -290,13 +290,15 @@ add_ways(const struct dot90 *p, struct dot90 *best)
 		best->ring = stages;
 		best->member = arena_dup(p->d->k->c->a, p->member,
 					 p->nmembers * sizeof *p->member);
+		best->term = arena_dup(p->d->k->c->a, p->term,
+				       p->nterms * sizeof *p->term);
 	}
 }
 
 bool
 dot90_choose(struct dot90 *best)
 {
-	int64_t splits = dot90_most_splits(best->d), n;
+	int64_t splits = dot90_most_splits(best), n;
 	dot90_trial *tries = best->tries ? best->tries : try_shape;
 	struct dot90 p = *best;
 	bool any = false;

@@ -61,7 +61,7 @@ dot90_k(const struct cu_dot *d)
 {
 	return DOT90_ROW / cu_unit_bytes(d->unit);
 }
-/* Stages of the whole k. */
+/* Stages of the whole k of a contraction. */
 int64_t dot90_stages(const struct cu_dot *d);
 
 /* ---- cuda_dot90.c: tiles ------------------------------------------------ */
@@ -89,6 +89,12 @@ struct dot90_generation {
 		int64_t rows, cols, teams, groups;
 	} shapes[8];
 	uint32_t nshapes;
+};
+
+/* One of several contractions that add up. */
+struct dot90_term {
+	struct cu_dot *d;
+	struct dot90_side side[2];
 };
 
 struct dot90;
@@ -125,6 +131,10 @@ struct dot90 {
 	struct cg_map out;	/* the result, if the copying unit stores it */
 	struct cg_map in;	/* what it is added to, if `adds` */
 	uint32_t out_at, in_at;	/* their places among the maps of the step */
+	/* of several that add up: all of them, of which `d` is the last one and
+	 * `side` has what is the same for all; see cuda_dot90_terms.c */
+	struct dot90_term *term;
+	uint32_t nterms;	/* 0: it is one */
 	/* of several contractions: see cuda_dot90_launch.c */
 	dot90_trial *tries;
 	struct dot90 *member;
@@ -249,6 +259,27 @@ void dot90_close_members(struct cu_func *f, const struct dot90 *p);
 /* Whether any of them has boxes that the copying unit stores. */
 bool dot90_any_box(const struct dot90 *p);
 
+/* ---- cuda_dot90_added.c: launches that add up --------------------------- */
+
+/* The steps of a launch that adds up its members' products.  False: there is no
+ * such kernel for them. */
+bool dot90_sum_steps(struct cu_kernel *k, const struct kernel *x);
+
+/* ---- cuda_dot90_terms.c: several that add up ---------------------------- */
+
+/* Whether the copying unit can load tiles of all of them into one ring, of
+ * blocks that begin at rows that are multiples of `step`. */
+bool dot90_terms_fit(struct dot90 *p, int64_t step);
+/* Stages of all k. */
+int64_t dot90_all_stages(const struct dot90 *p);
+/* Appends the maps of all of them to those of the step. */
+void dot90_terms_maps(struct cu_func *f, struct dot90 *p);
+/* Emits the copies of stage `k` (an int variable, which becomes the stage of a
+ * term): blocks begin at row m, column n (C text); `half` as for
+ * dot90_load_stage, of columns. */
+void dot90_terms_load(struct cu_func *f, const struct dot90 *p, const char *m,
+		      const char *n, const char *half);
+
 /* ---- cuda_dot90_tiles.c ------------------------------------------------- */
 
 /* For the step that adds partial sums as well: writes a function from a tile's
@@ -312,7 +343,7 @@ void dot90_tensor_close(struct cu_func *f, const struct dot90 *p);
 /* ---- cuda_dot90_parts.c: k in parts ------------------------------------- */
 
 /* Most parts of k of a tile. */
-int64_t dot90_most_splits(const struct cu_dot *d);
+int64_t dot90_most_splits(const struct dot90 *p);
 /* Sets which tiles are split into so many parts; false: none can be. */
 bool dot90_set_parts(struct dot90 *p, int64_t splits);
 /* Bytes of partial sums, in shared scratch. */

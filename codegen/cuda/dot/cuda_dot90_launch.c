@@ -182,8 +182,8 @@ open_members(struct cu_dot *d, uint32_t n, struct dot90 *p)
 	return p->by_rows || share_rows(d, n);
 }
 
-bool
-cu_dot_launch_steps(struct cu_kernel *k, const struct kernel *x)
+static bool
+shared_steps(struct cu_kernel *k, const struct kernel *x)
 {
 	uint32_t n = x->members.n, i;
 	struct cu_dot *d = arena_alloc(k->c->a, n * sizeof *d);
@@ -197,10 +197,17 @@ cu_dot_launch_steps(struct cu_kernel *k, const struct kernel *x)
 		p.by_rows |= ir_args(k->c->m, d[i].node)[0] !=
 			     ir_args(k->c->m, d[0].node)[0];
 	}
-	cu_candidates_begin(d, n, &candidates);
+	cu_candidates_begin(d, n, " with ", &candidates);
 	if (!open_members(d, n, &p) || !dot90_choose(&p) || !dot90_steps(&p)) {
 		return false;
 	}
 	cu_candidates_close(k, &candidates);
 	return true;
+}
+
+bool
+cu_dot_launch_steps(struct cu_kernel *k, const struct kernel *x)
+{
+	return x->members.at[0].launch->sums ? dot90_sum_steps(k, x)
+					     : shared_steps(k, x);
 }

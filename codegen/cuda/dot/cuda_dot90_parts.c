@@ -20,9 +20,9 @@
 #define LEAST_STAGES 4		/* fewest stages of a part */
 
 int64_t
-dot90_most_splits(const struct cu_dot *d)
+dot90_most_splits(const struct dot90 *p)
 {
-	int64_t most = dot90_stages(d) / LEAST_STAGES;
+	int64_t most = dot90_all_stages(p) / LEAST_STAGES;
 
 	return most < 1 ? 1 : most < MOST_SPLITS ? most : MOST_SPLITS;
 }
@@ -58,7 +58,7 @@ bool
 dot90_set_parts(struct dot90 *p, int64_t splits)
 {
 	int64_t units = p->blocks / p->cluster * p->cluster;
-	int64_t stages = dot90_stages(p->d);
+	int64_t stages = dot90_all_stages(p);
 
 	p->steps = (stages + splits - 1) / splits;
 	p->splits = (stages + p->steps - 1) / p->steps;
@@ -97,7 +97,7 @@ dot90_steps_emit(struct cu_func *f, const struct dot90 *p)
 {
 	long long whole = (long long)(p->whole / p->cluster);
 	long long rest = (long long)(p->tiles / p->cluster) - whole;
-	long long all = (long long)dot90_stages(p->d), last;
+	long long all = (long long)dot90_all_stages(p), last;
 	struct buf *b = &f->k->text;
 
 	if (p->splits == 1) {

@@ -28,7 +28,7 @@ epilogue_flops(const struct cu_dot *d)
 	for (i = 0; i < d->x->nodes.n; i++) {
 		const struct ir_node *x = ir_node(m, d->x->nodes.at[i]);
 
-		all += x == d->node ? 0 : ir_local_flops(m, x);
+		all += x->result == d->value ? 0 : ir_local_flops(m, x);
 	}
 	return all / ((double)d->batch.size * (double)d->m.size *
 		      (double)d->n.size);

@@ -28,19 +28,16 @@ put_copies(struct cu_func *f, const struct dot90 *p)
 	cu_line(f, "for (int q = 0; q < %s; q++) {",
 		p->splits > 1 ? "steps" : dot90_steps_text(f, p, "tile"));
 	if (p->splits > 1) {
-		cu_line(f, "const int k = split * %lld + q;",
-			(long long)p->steps);
+		cu_line(f, "%sint k = split * %lld + q;",
+			p->nterms ? "" : "const ", (long long)p->steps);
 	} else {
-		cu_line(f, "const int k = q;");
+		cu_line(f, "%sint k = q;", p->nterms ? "" : "const ");
 	}
 	cu_line(f, "const u32 bar = full + 8 * stage;");
 	cu_line(f, "const u32 to = ring + %lld * stage;", stage);
 	cu_line(f, "mbar_wait(empty + 8 * stage, parity);");
 	cu_line(f, "mbar_expect(bar, %lld);", stage);
-	dot90_load_stage(f, p->d, &p->side[0], m.start, "batch", "to", NULL);
-	dot90_load_stage(f, p->d, &p->side[1], n.start, "batch",
-			 arena_printf(f->k->c->a, "to + %lld",
-				      (long long)p->side[0].bytes), half);
+	dot90_terms_load(f, p, m.start, n.start, half);
 	dot90_next_stage(f, p);
 	cu_line(f, "}");
 	dot90_used(f, &m, &n);
@@ -347,25 +344,32 @@ put_barriers(struct cu_func *f, const struct dot90 *p)
 }
 
 static void
+put_sizes(struct cu_func *f, const struct dot90 *p, const struct cu_dot *x)
+{
+	cu_comment(f, "%lld x %lld x %lld by %lld, %s and %s",
+		   (long long)x->m.size, (long long)x->n.size,
+		   (long long)x->over.size, (long long)x->batch.size,
+		   p->side[0].by_k ? "k dense" : "m dense",
+		   p->side[1].by_k ? "k dense" : "n dense");
+}
+
+static void
 put_words(struct cu_func *f, struct dot90 *p)
 {
 	const struct cu_dot *d = p->d;
 	uint32_t i;
 
-	for (i = 0; i < dot90_nmembers(p); i++) {
-		const struct cu_dot *x = dot90_member(p, i)->d;
-
-		cu_comment(f, "%lld x %lld x %lld by %lld, %s and %s",
-			   (long long)x->m.size, (long long)x->n.size,
-			   (long long)x->over.size, (long long)x->batch.size,
-			   p->side[0].by_k ? "k dense" : "m dense",
-			   p->side[1].by_k ? "k dense" : "n dense");
+	for (i = 0; !p->nterms && i < dot90_nmembers(p); i++) {
+		put_sizes(f, p, dot90_member(p, i)->d);
+	}
+	for (i = 0; i < p->nterms; i++) {
+		put_sizes(f, p, p->term[i].d);
 	}
 	cu_comment(f,
 		   "%lld tiles of %lld x %lld, %lld stages of %lld of k, %lld "
 		   "of them in the ring",
 		   (long long)p->tiles, (long long)p->rows, (long long)p->cols,
-		   (long long)dot90_stages(d), (long long)dot90_k(d),
+		   (long long)dot90_all_stages(p), (long long)dot90_k(d),
 		   (long long)p->ring);
 	for (i = 0; p->whole > 0 && i < dot90_nmembers(p); i++) {
 		cu_comment(f, "after the products: some %.0f issue slots of a "
@@ -387,7 +391,8 @@ add_maps(struct cu_func *f, struct dot90 *p, const struct dot90 *first)
 	struct arena *a = f->k->c->a;
 	int i;
 
-	for (i = 0; i < 2; i++) {
+	dot90_terms_maps(f, p);
+	for (i = 0; i < 2 && !p->nterms; i++) {
 		if (p != first && i == p->by_rows) {
 			p->side[i].at = first->side[i].at;
 			continue;

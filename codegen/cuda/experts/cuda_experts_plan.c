@@ -102,7 +102,7 @@ choose_tile(struct cu_experts *x)
 	uint32_t n, i;
 	const struct cu_tile *tiles = cu_tiles_described(d, &n);
 
-	cu_candidates_begin(d, 1, &x->candidates);
+	cu_candidates_begin(d, 1, "", &x->candidates);
 	cu_candidates_clear(&x->candidates);
 	x->candidates.counted = false;
 	for (i = 0; i < n; i++) {

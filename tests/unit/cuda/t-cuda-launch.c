@@ -1,7 +1,8 @@
 /*
  * Contractions of one launch on the emulator, against the reference
- * interpreter: those that read one left operand, with other epilogues each, and
- * those that read one right operand and add to sums.  T_ONLY='*sm_100a' runs
+ * interpreter: those that read one left operand, with other epilogues each,
+ * those that read one right operand and add to sums, and those whose results
+ * are added up.  T_ONLY='*sm_100a' runs
  * some of the tests.
  */
 #include "tests/unit/cuda/t-cuda.h"
@@ -54,6 +55,44 @@ gradients(struct arena *a, const struct shape *n, bool wide)
 		"set join.tiles = 1\n", op, t, op, t, op, t);
 }
 
+/* The gradient of what three weights multiply; `ends` adds the residual's, or
+ * computes of it what no box holds. */
+enum ends {
+	ENDS_STORED,
+	ENDS_ADDED,
+	ENDS_SILU,
+	ENDS_COUNT
+};
+
+static const char *
+summed(struct arena *a, const struct shape *n, enum ends ends, bool wide,
+       bool joins)
+{
+	const char *op = wide ? "dot_f32" : "dot", *t = wide ? "f32" : "bf16";
+	static const char *const last[ENDS_COUNT] = {
+		"  return %11\n}\n",
+		"  %12 = add %0, %11 : bf16[b, s, k]\n  return %12\n}\n",
+		"  %12 = silu %11 : bf16[b, s, k]\n"
+		"  return %12\n}\n"
+	};
+
+	return arena_printf(a, OPEN
+		"  %%1 = weight name=\"dq\" : bf16[b, s, q, d]\n"
+		"  %%2 = weight name=\"dk\" : bf16[b, s, v, d]\n"
+		"  %%3 = weight name=\"dv\" : bf16[b, s, v, d]\n"
+		"  %%4 = weight name=\"wq\" : bf16[q, d, k]\n"
+		"  %%5 = weight name=\"wk\" : bf16[v, d, k]\n"
+		"  %%6 = weight name=\"wv\" : bf16[v, d, k]\n"
+		"  %%7 = %s %%3, %%6 over=(v, d) : %s[b, s, k]\n"
+		"  %%8 = %s %%2, %%5 over=(v, d) : %s[b, s, k]\n"
+		"  %%9 = add %%7, %%8 : %s[b, s, k]\n"
+		"  %%10 = %s %%1, %%4 over=(q, d) : %s[b, s, k]\n"
+		"  %%11 = add %%10, %%9 : %s[b, s, k]\n%s",
+		n->b, n->s, n->k, n->q, n->v, n->d,
+		joins ? "set join.tiles = 1\n" : "", op, t, op, t, t, op, t, t,
+		last[ends]);
+}
+
 /* How often emitted kernels have a word. */
 static uint32_t
 with(struct tc *c, const char *word)
@@ -101,6 +140,50 @@ test_members(void **state)
 	tc_close(&c);
 }
 
+/* One kernel for each text, whatever becomes of the sum. */
+static void
+test_sums(void **state)
+{
+	const char *arch = *state;
+	struct tc c;
+	uint32_t i;
+
+	tc_open(&c, NULL, arch);
+	for (i = 0; i < 4; i++) {
+		c.c.units = i % 2 ? 2 : 4;
+		tc_text(&c, summed(&c.a, &shapes[i], ENDS_STORED, i % 2, true),
+			0.016);
+		tc_text(&c, summed(&c.a, &shapes[i], i % 2 ? ENDS_SILU
+				   : ENDS_ADDED, false, true), 0.016);
+	}
+	assert_int_equal(c.refused, 0);
+	for (i = 0; i < c.modules.n; i++) {
+		assert_int_equal(c.modules.at[i]->t.kernels.n, 1);
+	}
+	/* the loads of the second and the third of each */
+	assert_int_equal(with(&c, "\tk -= "), 16);
+	tc_run(&c, RT_EMU_CHECK);
+	tc_close(&c);
+}
+
+/* NVRTC has registers for all of it, where there is one. */
+static void
+test_registers(void **state)
+{
+	const char *arch = *state;
+	int64_t most;
+	struct tc c;
+
+	tc_open(&c, NULL, arch);
+	c.unrun = true;
+	c.c.units = 2;
+	tc_text(&c, summed(&c.a, &shapes[0], ENDS_ADDED, false, true), 0);
+	tc_text(&c, summed(&c.a, &shapes[0], ENDS_SILU, false, true), 0);
+	most = tc_compile(&c, arch);
+	assert_true(most <= 168);
+	tc_close(&c);
+}
+
 /* Each legal tile of so many parts of k; how many there are. */
 static uint32_t
 each_tile(struct tc *c, const char *text, int64_t splits)
@@ -141,9 +224,11 @@ test_tiles(void **state)
 	c.c.units = 4;
 	c.c.tiling = cu_tiling_open(&c.a, &in);
 	whole = each_tile(&c, heads(&c.a, &n, true), 1) +
-		each_tile(&c, gradients(&c.a, &g, false), 1);
+		each_tile(&c, gradients(&c.a, &g, false), 1) +
+		each_tile(&c, summed(&c.a, &g, ENDS_ADDED, false, true), 1);
 	parts = each_tile(&c, heads(&c.a, &n, true), 2) +
-		each_tile(&c, gradients(&c.a, &g, true), 2);
+		each_tile(&c, gradients(&c.a, &g, true), 2) +
+		each_tile(&c, summed(&c.a, &n, ENDS_STORED, false, true), 2);
 	assert_true(whole > (strcmp(arch, "sm_90a") == 0 ? 8 : 3));
 	assert_true(parts > 1);
 	c.c.tiling = NULL;
@@ -179,8 +264,33 @@ test_bits(void **state)
 	assert_true(bits_of(*state, false, 3) == bits);
 }
 
+/* The largest error of a sum; of one launch, or of one for each. */
+static double
+error_of(const char *arch, bool joins, uint32_t kernels)
+{
+	const struct shape n = { 2, 128, 264, 4, 2, 64 };
+	double worst;
+	struct tc c;
+
+	tc_open(&c, NULL, arch);
+	tc_text(&c, summed(&c.a, &n, ENDS_STORED, false, joins), 0.016);
+	assert_int_equal(c.modules.at[0]->t.kernels.n, kernels);
+	tc_run(&c, 0);
+	worst = c.worst;
+	tc_close(&c);
+	return worst;
+}
+
+/* A sum that is rounded once is nearer to what is computed exactly. */
+static void
+test_exact(void **state)
+{
+	assert_true(error_of(*state, true, 1) < error_of(*state, false, 3));
+}
+
 #define ON(arch) \
-	BY(test_members, arch), BY(test_tiles, arch), BY(test_bits, arch)
+	BY(test_members, arch), BY(test_sums, arch), BY(test_tiles, arch), \
+	BY(test_bits, arch), BY(test_exact, arch), BY(test_registers, arch)
 #define BY(test, arch) \
 	{ #test " for " #arch, test, NULL, NULL, arch }
 

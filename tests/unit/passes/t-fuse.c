@@ -33,7 +33,7 @@ struct look {
 	uint32_t *kernel;	/* by node: the one at hand */
 	uint32_t nkernels;
 	double flops, nodes;	/* of kernels, of nodes */
-	uint64_t merged, copies, parts, alike, joined, launched;
+	uint64_t merged, copies, parts, alike, joined, launched, summed;
 };
 
 static bool
@@ -331,7 +331,8 @@ look_joined(struct look *l, const struct kernel *x)
 	l->joined += colls;
 }
 
-/* Contractions of one launch follow each other, and none reads another's. */
+/* Contractions of one launch follow each other.  Those that add up read what
+ * the one before makes; others nothing of each other. */
 static void
 look_launch(struct look *l, const struct kernel *x)
 {
@@ -348,10 +349,13 @@ look_launch(struct look *l, const struct kernel *x)
 
 		assert_true(k->launch && k->launch->n == x->launch->n &&
 			    k->launch->at == i &&
-			    x->launch->of[i] == k->work);
-		assert_false(kernel_needs(x, k));
+			    k->launch->sums == x->launch->sums &&
+			    x->launch->of[i]->work == k->work);
+		assert_int_equal(kernel_needs(x, k), x->launch->sums &&
+						     i + 1 == x->launch->at);
 	}
 	l->launched++;
+	l->summed += x->launch->sums;
 }
 
 /* After the kernel that replaces a tensor no other reads the old value. */
@@ -423,7 +427,8 @@ struct known {
 	struct mem mem;
 	struct memo memo;
 	uint64_t asked;
-	uint64_t launched;	/* contractions that share a launch */
+	/* contractions that share a launch, and those of them that add up */
+	uint64_t launched, summed;
 };
 
 static void
@@ -652,6 +657,7 @@ look(struct ir_module *m, struct known *memo, uint64_t *merged,
 	*alike += l.alike;
 	*joined += l.joined;
 	memo->launched += l.launched;
+	memo->summed += l.summed;
 	arena_release(&l.a);
 }
 
@@ -796,6 +802,7 @@ test_models(void **state)
 	assert_true(merged > 100 * pairs);
 	assert_true(joined > pairs);
 	assert_true(memo.launched > pairs);
+	assert_true(memo.summed > 0 && memo.summed < memo.launched);
 	assert_true(seed < 2 * pairs);
 }
 
