@@ -1,5 +1,5 @@
 /*
- * Rank programs as --emit prints them: their IR, what a step of them costs,
+ * Rank programs as --emit prints them: their IR, kernels, what a step costs,
  * and where their tensors lie in memory.  The answer prices them here too.
  */
 #include "frontend/tool/tool.h"
@@ -96,6 +96,49 @@ drv_print_cost(struct driver *d, struct ir_module *m)
 		return false;
 	}
 	price_print(&r, &p, &d->out);
+	return true;
+}
+
+/* ---- --emit=kernels ---- */
+
+struct shared_on {
+	const struct target *t;
+	struct pricing p;
+};
+
+/* Whether all kinds of node gain by it. */
+static bool
+shares_launch(const struct kernel *k, void *user_data)
+{
+	struct shared_on *x = user_data;
+	uint32_t i;
+
+	for (i = 0; i < x->t->groups.n; i++) {
+		x->p.t = &x->t->groups.at[i];
+		if (!price_shares_launch(&x->p, k)) {
+			return false;
+		}
+	}
+	return true;
+}
+
+bool
+drv_print_kernels(struct driver *d, struct ir_module *m)
+{
+	const char *name = d->opts.at[OPT_TARGET].text;
+	struct price_traits traits = { 0 };
+	struct target t;
+	struct shared_on x = {
+		.t = &t, .p = { .m = m, .traits = &traits,
+				.memo = d->pm.memo }
+	};
+
+	if (name && (!drv_assume(d, &traits) ||
+		     !fe_target(&d->ctx, name, &t))) {
+		return false;
+	}
+	kernels_print(m, kernels_all(m, d->pm.memo, &d->ctx.perm),
+		      name ? shares_launch : NULL, &x, &d->out);
 	return true;
 }
 

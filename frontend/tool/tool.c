@@ -178,9 +178,7 @@ emit(struct driver *d, struct ir_module *m)
 		return print_config(d, m);
 	}
 	if (drv_wants(d, "kernels")) {
-		kernels_print(m, kernels_all(m, d->pm.memo, &d->ctx.perm),
-			      &d->out);
-		return true;
+		return drv_print_kernels(d, m);
 	}
 	if (drv_wants(d, "ir")) {
 		ir_print(m, &d->out);

@@ -183,6 +183,8 @@ bool drv_price_ranks(struct driver *d, struct ir_module *m,
 		     struct target *t, struct ranks *r, struct price *p);
 /* --emit=cost: the price of one step. */
 bool drv_print_cost(struct driver *d, struct ir_module *m);
+/* --emit=kernels; on --target, with launches only where they gain by it. */
+bool drv_print_kernels(struct driver *d, struct ir_module *m);
 typedef void drv_memory_print(const struct ranks *r, const struct memory *mem,
 			      struct buf *out);
 /* The memory of each rank of the pipeline; print is one of memory_print.c. */

@@ -237,8 +237,10 @@ const char *kernel_coll_text(const struct ir_module *m,
 /* The same of a whole kernel: "all_reduce x on tp, and 6 more". */
 const char *kernel_comm_text(const struct ir_module *m,
 			     const struct kernel *k, struct arena *a);
-/* A table per function. */
+/* Whether contractions of that kernel's launch share it. */
+typedef bool kernel_shares(const struct kernel *k, void *user_data);
+/* A table per function; `shares` NULL: all launches are shared. */
 void kernels_print(struct ir_module *m, struct kernels *const *all,
-		   struct buf *out);
+		   kernel_shares *shares, void *user_data, struct buf *out);
 
 #endif

@@ -222,37 +222,74 @@ kernel_comm_text(const struct ir_module *m, const struct kernel *k,
 			       k->work->coll.n - 1) : first;
 }
 
-static void
-put_list(const struct ir_module *m, const struct kernel_list *l, uint32_t depth,
-	 struct buf *out)
+struct listing {
+	const struct ir_module *m;
+	kernel_shares *shares;	/* NULL: all do */
+	void *user_data;
+	struct buf *out;
+};
+
+/* The kernel; without its launch, if that is not shared. */
+static struct kernel
+as_launched(const struct listing *t, const struct kernel *k)
 {
+	struct kernel x = *k;
+
+	if (x.launch && t->shares && !t->shares(k, t->user_data)) {
+		x.launch = NULL;
+	}
+	return x;
+}
+
+static double
+count_launches(const struct listing *t, const struct kernel_list *l)
+{
+	double n = 0;
+	uint32_t i;
+
+	for (i = 0; i < l->at.n; i++) {
+		const struct kernel x = as_launched(t, &l->at.at[i]);
+
+		n += x.kind == KERNEL_REPEAT
+			? (double)x.body->count * count_launches(t, x.body)
+			: !kernel_follows(&x);
+	}
+	return n;
+}
+
+static void
+put_list(const struct listing *t, const struct kernel_list *l, uint32_t depth)
+{
+	struct buf *out = t->out;
 	uint32_t i, number = 0;
 
 	for (i = 0; i < l->at.n; i++) {
-		const struct kernel *k = &l->at.at[i];
+		const struct kernel k = as_launched(t, &l->at.at[i]);
 
-		if (k->kind == KERNEL_REPEAT) {
+		if (k.kind == KERNEL_REPEAT) {
 			buf_printf(out, "%*s%lld times:\n", 2 * depth + 2, "",
-				   (long long)k->body->count);
-			put_list(m, k->body, depth + 1, out);
+				   (long long)k.body->count);
+			put_list(t, k.body, depth + 1);
 			continue;
 		}
 		buf_printf(out, "%*s%*u %-11s", 2 * depth, "", 4, ++number,
-			   kernel_kind_name(k->kind));
-		put_shape(m, k, out);
-		put_amount(out, k->work->flops, "");
-		put_amount(out, k->work->read_bytes, "B");
-		put_amount(out, k->work->write_bytes, "B");
+			   kernel_kind_name(k.kind));
+		put_shape(t->m, &k, out);
+		put_amount(out, k.work->flops, "");
+		put_amount(out, k.work->read_bytes, "B");
+		put_amount(out, k.work->write_bytes, "B");
 		buf_puts(out, "  ");
-		put_ops(m, k, out);
-		put_names(m, k, out);
+		put_ops(t->m, &k, out);
+		put_names(t->m, &k, out);
 		buf_putc(out, '\n');
 	}
 }
 
 void
-kernels_print(struct ir_module *m, struct kernels *const *all, struct buf *out)
+kernels_print(struct ir_module *m, struct kernels *const *all,
+	      kernel_shares *shares, void *user_data, struct buf *out)
 {
+	const struct listing t = { m, shares, user_data, out };
 	func_id i;
 
 	for (i = 1; i < m->funcs.n; i++) {
@@ -261,10 +298,10 @@ kernels_print(struct ir_module *m, struct kernels *const *all, struct buf *out)
 		buf_printf(out, "%s%s: %.0f kernels,", i > 1 ? "\n" : "",
 			   m->funcs.at[i].is_model ? "model"
 				: ir_text(m->ctx, m->funcs.at[i].name),
-			   ks->nkernels);
+			   count_launches(&t, ks->top));
 		put_amount(out, ks->flops, "flop,");
 		put_amount(out, ks->read_bytes, "B read,");
 		put_amount(out, ks->write_bytes, "B written\n");
-		put_list(m, ks->top, 0, out);
+		put_list(&t, ks->top, 0);
 	}
 }

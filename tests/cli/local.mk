@@ -9,6 +9,7 @@ cli_tests = \
 	%D%/command/folder.sh \
 	%D%/command/help.sh \
 	%D%/command/interrupted.sh \
+	%D%/command/launches.sh \
 	%D%/command/library.sh \
 	%D%/command/output.sh \
 	%D%/command/plugin-plan.sh \

@@ -649,7 +649,7 @@ look(struct ir_module *m, struct known *memo, uint64_t *merged,
 	assert_true(l.flops <= l.nodes * (1 + 1e-12) &&
 		    l.flops >= l.nodes * (1 - 1e-12));
 	buf_init(&b, &l.a);
-	kernels_print(m, all, &b);
+	kernels_print(m, all, NULL, NULL, &b);
 	look_near(memo, m, &l.a);
 	*merged += l.merged;
 	*copies += l.copies;

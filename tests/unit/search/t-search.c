@@ -47,7 +47,7 @@ kernels_text(struct ir_module *m, struct kernels *const *all)
 	struct buf b;
 
 	buf_init(&b, &m->ctx->tmp);
-	kernels_print(m, all, &b);
+	kernels_print(m, all, NULL, NULL, &b);
 	return buf_text(&b);
 }
 
