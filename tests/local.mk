@@ -249,6 +249,90 @@ TESTS += $(release_doc_pages) $(release_script_tests)
 endif
 TESTS += $(script_tests) $(pair_folders:=/about.pairs)
 
+# Of these two fifths are run on each day by `make check-today', which is what
+# ./quickstart check does under sanitizers: they take most of the time there, and
+# of our C go few ways that no other test goes.  The release runs all of them on
+# each day, and so does `make check' in any build.  Those that take longest come
+# first, so that days take about as long.  Where a test has cases of the day, the
+# number of its days is no multiple of five, so that each case has its day here,
+# too.
+in_turns = \
+	%D%/unit/search/t-search \
+	%D%/cli/gpu/trials.sh \
+	%D%/unit/codegen/t-dot-rows \
+	%D%/cli/search/calibrate.sh \
+	%D%/unit/codegen/t-nest \
+	%D%/cli/run/tcp.sh \
+	%D%/unit/codegen/t-dot \
+	%D%/cli/run/settings.sh \
+	%D%/cli/command/plugin-plan.sh \
+	%D%/cli/run/http.sh \
+	%D%/cli/run/cpu-faults.sh \
+	%D%/cli/run/mpi.sh \
+	%D%/cli/run/verify.sh \
+	%D%/cli/search/sweep.sh \
+	%D%/cli/run/served.sh \
+	%D%/unit/codegen/t-attention-rows \
+	%D%/unit/cuda/t-prelude \
+	%D%/cli/run/cpu-refusals.sh \
+	%D%/unit/passes/t-memory \
+	%D%/unit/sim/t-split \
+	%D%/unit/passes/t-stage \
+	%D%/cli/gpu/gpu.sh \
+	docs/answer.md \
+	%D%/unit/passes/t-check \
+	%D%/unit/passes/t-solve \
+	%D%/cli/passes/train.sh \
+	%D%/unit/passes/t-recompute \
+	%D%/unit/cuda/t-mutants \
+	%D%/unit/sim/t-sim-train \
+	%D%/cli/run/sample.sh \
+	%D%/cli/run/trace.sh \
+	%D%/cli/search/report.sh \
+	%D%/cli/run/text.sh \
+	%D%/cli/lang/examples.sh \
+	%D%/cli/run/data.sh \
+	%D%/cli/run/tokenize.sh \
+	%D%/cli/passes/arena.sh \
+	docs/report.md \
+	docs/target.md \
+	docs/serving.md \
+	%D%/cli/passes/activations.sh \
+	%D%/cli/run/export.sh \
+	%D%/cli/run/lora.sh \
+	docs/calibrate.md \
+	%D%/cli/run/rank.sh \
+	%D%/unit/passes/t-fuse \
+	%D%/unit/passes/t-train-random \
+	docs/walkthrough.md \
+	%D%/unit/frontend/t-calibrate \
+	%D%/unit/passes/t-copy \
+	%D%/cli/run/weights.sh \
+	%D%/unit/passes/t-autodiff \
+	%D%/unit/sim/t-ragged \
+	docs/memory.md \
+	%D%/cli/passes/place.sh
+
+check-today:
+	@day=$${TESTS_DAY:-$$((`date +%s` / 86400))}; \
+	echo "TESTS_DAY=$$day"; \
+	left=' ' some= i=0; \
+	for test in $(in_turns); do \
+		i=$$((i + 1)); \
+		case $$(((i + day) % 5)) in \
+		0 | 2) ;; \
+		*) left="$$left$$test " ;; \
+		esac; \
+	done; \
+	for test in $(TESTS); do \
+		case "$$left" in \
+		*" $$test "*) ;; \
+		*) some="$$some $$test" ;; \
+		esac; \
+	done; \
+	$(MAKE) $(AM_MAKEFLAGS) check TESTS="$$some"
+.PHONY: check-today
+
 # Those of which make check tries some cases alone, as t-cases.h has it, or those
 # of the day.
 soaked_tests = \
