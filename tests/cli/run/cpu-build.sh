@@ -21,7 +21,7 @@ built()
 
 # Whatever the folder is called; nothing says where it was made.
 built one --target cpux1 --draft
-built four --target cpux4 --pin tp=2,pp=2
+built four --target cpux4 --pin tp=2,pp=2 --no-whole
 built data --target cpux2 --pin dp=2,zero=3 --cpu x86-64-v4 --no-whole --draft
 for name in one four data; do
 	# the runtime has the pattern of such a folder's name, XXXXXX
@@ -90,7 +90,7 @@ cmp there/rank one.1/rank || bad 'the old program stays'
 # unbuilt WORDS ARGUMENTS..: refused, and nothing is left behind
 unbuilt()
 {
-	refused "$@" -w -o none "$model"
+	refused "$@" -w --draft -o none "$model"
 	[ "$(echo none*)" = 'none*' ] || bad "$*: leaves something"
 }
 
