@@ -23,7 +23,7 @@ measured()
 {
 	name=$1
 	shift
-	run -w --no-whole "$@" -o "$name" model.llm || return
+	run -w --draft --no-whole "$@" -o "$name" model.llm || return
 	test "$name" != one ||
 		"$name/rank" bench --steps 1 >out 2>err || skip "$(cat err)"
 	"$name/rank" inspect >inspect

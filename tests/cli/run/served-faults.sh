@@ -20,7 +20,7 @@ run --draft --target cpux1 --pin microbatch=1 -o train \
 	"$examples/tiny-dense.llm" &&
 	./train/rank train --data draw --steps 1 --checkpoint ck >out 2>err ||
 	fail 'training'
-run --serve --target cpux4 --pin tp=2,pp=2 -o four \
+run --serve --draft --target cpux4 --pin tp=2,pp=2 -o four \
 	--workload prompt=8,output=4,context=16,tokens=8,rows=4,keys=512,slots=640 \
 	"$examples/tiny-dense.llm" || fail 'no program'
 
