@@ -90,9 +90,13 @@ const char *cu_new_name(struct cu_emit *e, const char *prefix);
 /* ---- cuda_nest_lanes.c ---- */
 
 /* The best number of lanes along a loop, 1 to 8, for these expressions and
- * roots. */
+ * roots.  `tail`: the last vector may have less elements than lanes. */
 uint32_t cu_best_lanes(struct cu_emit *e, const nest_id *of, uint32_t nof,
-		       const uint32_t *roots, uint32_t nroots, uint32_t loop);
+		       const uint32_t *roots, uint32_t nroots, uint32_t loop,
+		       bool tail);
+/* Opens and closes the loop over the lanes that have an element. */
+void cu_lanes_open(struct cu_emit *e);
+void cu_lanes_close(struct cu_emit *e);
 /* Whether a load of so many lanes along the loop is a vector. */
 bool cu_is_vector(const struct cu_emit *e, nest_id load, uint32_t loop,
 		  uint32_t lanes);
@@ -159,8 +163,11 @@ struct cu_team {
 
 /* ---- cuda_nest_team.c ---- */
 
-/* Elements of a pass, its loops as a mask, and lanes of a member. */
+/* Elements of a pass, vectors of so many lanes in it, its loops as a mask, and
+ * lanes of a member. */
 int64_t cu_pass_elems(const struct cu_emit *e, const struct nest_pass *p);
+int64_t cu_pass_vectors(const struct cu_emit *e, const struct nest_pass *p,
+			uint32_t lanes);
 uint64_t cu_pass_loops(const struct nest_pass *p);
 uint32_t cu_pass_lanes(struct cu_emit *e, const struct nest_pass *p);
 /* Iterations of a member's loop if they are unrolled; 0: they are not. */

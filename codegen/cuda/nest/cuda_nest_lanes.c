@@ -1,12 +1,12 @@
 /*
  * How a thread loads and stores several consecutive elements at once: vectors
- * of 16 bytes, if elements are contiguous and aligned.
+ * of 16 bytes, if elements are contiguous and aligned.  Rows that lie apart may
+ * end inside of a vector: it is loaded whole, with what is between the rows,
+ * and its lanes that have no element compute and store nothing.
  */
 #include "codegen/cuda/nest/cuda_nest.h"
 
 #include <string.h>
-
-/* ---- places ---- */
 
 /* ---- whether elements lie on whole vectors ---- */
 
@@ -25,6 +25,16 @@ from_unit(const struct cu_emit *e, int64_t i)
 	return unit ? unit : 1;
 }
 
+/* The type of an operand. */
+static const struct ir_type *
+operand_type(const struct cu_emit *e, const struct nest_memory *m)
+{
+	const struct ir_module *mod = e->n->in.m;
+
+	return ir_type(mod, m->sink ? ir_args(mod, ir_node(mod, m->sink))[0]
+				    : m->value);
+}
+
 /* Alignment of a memory, in bytes. */
 static int64_t
 begins_on(const struct cu_emit *e, uint32_t memory)
@@ -39,8 +49,7 @@ begins_on(const struct cu_emit *e, uint32_t memory)
 	case NEST_OPERAND:
 		/* layers follow each other, so an operand is aligned to its own
 		 * size */
-		t = ir_type(mod, m->sink ? ir_args(mod, ir_node(mod,
-						m->sink))[0] : m->value);
+		t = operand_type(e, m);
 		bytes = memory_bytes(e, memory);
 		for (i = 0; i < t->ndims; i++) {
 			size = nest_local_size(e->n, t->dims[i], t->cut[i]);
@@ -58,9 +67,10 @@ begins_on(const struct cu_emit *e, uint32_t memory)
 	}
 }
 
-/* Whether n lanes along the loop are contiguous and aligned for vectors. */
+/* Whether n lanes along the loop are contiguous and aligned for vectors,
+ * wherever the loop ends. */
 static bool
-side_by_side(const struct cu_emit *e, nest_id place, uint32_t memory,
+is_contiguous(const struct cu_emit *e, nest_id place, uint32_t memory,
 	     uint32_t loop, uint32_t n)
 {
 	int64_t bytes = memory_bytes(e, memory), unit = n, on;
@@ -91,6 +101,47 @@ side_by_side(const struct cu_emit *e, nest_id place, uint32_t memory,
 	return true;
 }
 
+/* Whether the loop is over whole rows that lie so far apart that n lanes from
+ * the last ones on are still in the row's memory. */
+static bool
+covers_tail(const struct cu_emit *e, nest_id place, uint32_t memory,
+	    uint32_t loop, uint32_t n)
+{
+	const struct nest_memory *m = &e->n->memory.at[memory];
+	int64_t size = cu_loop_size(e, loop), row;
+	const struct ir_type *t;
+	struct nest_affine a;
+
+	cu_affine(e, place, &a);
+	if (m->where != NEST_OPERAND || a.base != 0 || a.nrest > 0) {
+		return false;
+	}
+	t = operand_type(e, m);
+	row = t->ndims ? nest_local_size(e->n, t->dims[t->ndims - 1],
+					 t->cut[t->ndims - 1]) : 1;
+	return row == size && is_contiguous(e, place, memory, loop, n) &&
+	       cg_row_pitch(e->n->in.m, e->n->in.apart, m->value, row) >=
+	       (size + n - 1) / n * n;
+}
+
+/* Whether n lanes along the loop are loaded and stored as vectors. */
+static bool
+side_by_side(const struct cu_emit *e, nest_id place, uint32_t memory,
+	     uint32_t loop, uint32_t n)
+{
+	return e->whole && cu_loop_size(e, loop) % n != 0
+		? covers_tail(e, place, memory, loop, n)
+		: is_contiguous(e, place, memory, loop, n);
+}
+
+/* Whether lanes of the last vector may have no element. */
+static bool
+has_tail(const struct cu_emit *e)
+{
+	return e->lanes > 1 && e->whole &&
+	       cu_loop_size(e, e->vec) % e->lanes != 0;
+}
+
 bool
 cu_is_vector(const struct cu_emit *e, nest_id load, uint32_t loop,
 	     uint32_t lanes)
@@ -107,18 +158,29 @@ struct lane_search {
 	uint8_t *seen;
 	uint32_t loop;
 	int64_t widest;	/* bytes of the widest element accessed by vectors */
+	/* something that changes along the loop has no vector at its end */
+	bool cut;
 };
+
+static bool
+changes_along(const struct cu_emit *e, nest_id place, uint32_t loop)
+{
+	return nest_at(e->n, place)->loops >> loop & 1;
+}
 
 static void
 search_access(struct lane_search *x, nest_id place, uint32_t memory)
 {
 	int64_t bytes = memory_bytes(x->e, memory);
 
-	if (side_by_side(x->e, place, memory, x->loop,
-			 bytes < 4 ? 4 : (uint32_t)(16 / bytes)) &&
+	if (is_contiguous(x->e, place, memory, x->loop,
+			  bytes < 4 ? 4 : (uint32_t)(16 / bytes)) &&
 	    x->widest < bytes) {
 		x->widest = bytes;
 	}
+	x->cut |= changes_along(x->e, place, x->loop) &&
+		  (bytes > 4 || !covers_tail(x->e, place, memory, x->loop,
+					     bytes < 4 ? 8 : 4));
 }
 
 static void
@@ -173,7 +235,8 @@ live_unit(const struct cu_emit *e, uint32_t loop)
 
 uint32_t
 cu_best_lanes(struct cu_emit *e, const nest_id *of, uint32_t nof,
-	      const uint32_t *roots, uint32_t nroots, uint32_t loop)
+	      const uint32_t *roots, uint32_t nroots, uint32_t loop,
+	      bool tail)
 {
 	struct lane_search x = { .e = e, .loop = loop,
 			  .seen = arena_alloc(e->a, e->n->exprs.n) };
@@ -196,6 +259,9 @@ cu_best_lanes(struct cu_emit *e, const nest_id *of, uint32_t nof,
 	}
 	if (x.widest <= 2 && size % 8 == 0) {
 		return 8;
+	}
+	if (tail && !x.cut && size % 4 != 0) {
+		return x.widest <= 2 ? 8 : 4;
 	}
 	return x.widest <= 4 && size % 4 == 0 ? 4
 		: size % 2 == 0 && x.widest == 8 ? 2 : 1;
@@ -223,6 +289,32 @@ each_vector(struct cu_emit *e, uint32_t memory, const char *array,
 			: "get_%s_%lld(%s, %s);", type, (long long)n,
 			put ? from : to, put ? to : from);
 	}
+}
+
+void
+cu_lanes_open(struct cu_emit *e)
+{
+	if (e->lanes == 1) {
+		return;
+	}
+	cu_line(e->f, "UNROLL");
+	cu_line(e->f, "for (int k = 0; k < %u; k++) {", e->lanes);
+	if (has_tail(e)) {
+		cu_line(e->f, "if (%s + k < %lld) {", e->index[e->vec],
+			(long long)cu_loop_size(e, e->vec));
+	}
+}
+
+void
+cu_lanes_close(struct cu_emit *e)
+{
+	if (e->lanes == 1) {
+		return;
+	}
+	if (has_tail(e)) {
+		cu_line(e->f, "}");
+	}
+	cu_line(e->f, "}");
 }
 
 /* C text: the element of lane 0. */
@@ -325,6 +417,25 @@ cu_root_lanes(struct cu_emit *e, const struct nest_root *r)
 	       side_by_side(e, r->place, r->memory, e->vec, e->lanes);
 }
 
+/* Stores a vector, or those of its lanes that have an element: what is between
+ * rows stays as it is. */
+static void
+store_tail(struct cu_emit *e, uint32_t memory, const char *at,
+	   const char *from)
+{
+	enum ir_dtype t = (enum ir_dtype)e->n->memory.at[memory].dtype;
+
+	cu_line(e->f, "if (%s + %u <= %lld) {", e->index[e->vec], e->lanes,
+		(long long)cu_loop_size(e, e->vec));
+	each_vector(e, memory, from, at, true);
+	cu_line(e->f, "} else {");
+	cu_lanes_open(e);
+	cu_line(e->f, "(%s)[k] = %s;", at,
+		cu_narrow(e->a, t, arena_printf(e->a, "%s[k]", from)));
+	cu_lanes_close(e);
+	cu_line(e->f, "}");
+}
+
 void
 cu_store_lanes(struct cu_emit *e, const struct nest_root *r, const char *live,
 	       const char *from)
@@ -335,7 +446,11 @@ cu_store_lanes(struct cu_emit *e, const struct nest_root *r, const char *live,
 	if (live) {
 		cu_line(e->f, "if (%s) {", live);
 	}
-	each_vector(e, r->memory, from, at, true);
+	if (has_tail(e)) {
+		store_tail(e, r->memory, at, from);
+	} else {
+		each_vector(e, r->memory, from, at, true);
+	}
 	if (live) {
 		cu_line(e->f, "}");
 	}

@@ -101,16 +101,15 @@ body(struct cu_emit *e, const struct cu_team *t, const struct nest_pass *p)
 	}
 	if (e->lanes > 1) {
 		root_arrays(e, p);
-		cu_line(e->f, "UNROLL");
-		cu_line(e->f, "for (int k = 0; k < %u; k++) {", e->lanes);
 	}
+	cu_lanes_open(e);
 	since = e->scope.order.n;
 	for (i = 0; i < p->sums.n; i++) {
 		cu_sum_add(e, p->sums.at[i]);
 	}
 	put_roots(e, t, p);
+	cu_lanes_close(e);
 	if (e->lanes > 1) {
-		cu_line(e->f, "}");
 		nest_scope_leave(&e->scope, since);
 		for (i = 0; i < p->roots.n; i++) {
 			const struct nest_root *r =
@@ -240,14 +239,9 @@ cu_part_end(struct cu_emit *e, const struct cu_team *t,
 		return;
 	}
 	cu_team_loop_open(e, t, p, cu_pass_lanes(e, p), &l);
-	if (e->lanes > 1) {
-		cu_line(e->f, "UNROLL");
-		cu_line(e->f, "for (int k = 0; k < %u; k++) {", e->lanes);
-	}
+	cu_lanes_open(e);
 	put_part_sum(e, t, root, sum);
-	if (e->lanes > 1) {
-		cu_line(e->f, "}");
-	}
+	cu_lanes_close(e);
 	cu_team_loop_close(e, p, depth, &l);
 	nest_scope_leave(&e->scope, since);
 }

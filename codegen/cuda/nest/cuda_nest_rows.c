@@ -27,6 +27,15 @@ row_count(const struct nest_step *s)
 	return n;
 }
 
+/* Vectors of so many rows, along the last row loop. */
+static int64_t
+vector_count(const struct nest_step *s, uint32_t lanes)
+{
+	int64_t last = s->nrows ? s->size[s->nrows - 1] : 1;
+
+	return last ? row_count(s) / last * ((last + lanes - 1) / lanes) : 0;
+}
+
 int64_t
 cu_longest_pass(const struct cu_emit *e)
 {
@@ -64,7 +73,8 @@ cu_row_indices(struct cu_emit *e, struct cu_lazy *l, const char *r, bool wide,
 	cu_lazy_open(e->f, l);
 	for (i = n; i-- > 0; ) {
 		uint32_t loop = e->s->rows[i];
-		int64_t own = i + 1 == n ? size[i] / lanes : size[i];
+		int64_t own = i + 1 == n ? (size[i] + lanes - 1) / lanes
+					 : size[i];
 		const char *at = arena_printf(e->a, wide ? "(u64)%s"
 					      : "(u32)%s", r);
 		const char *type = cu_int_type(0, size[i]);
@@ -110,7 +120,7 @@ cu_row_lanes(struct cu_emit *e)
 	}
 	cu_row_mark(e, "0");
 	lanes = cu_best_lanes(e, NULL, 0, e->s->roots.at, e->s->roots.n,
-			      e->s->rows[e->s->nrows - 1]);
+			      e->s->rows[e->s->nrows - 1], e->whole);
 	cu_row_mark(e, NULL);
 	return lanes;
 }
@@ -141,7 +151,7 @@ rows_alone(struct cu_emit *e)
 	struct cu_lazy l;
 	struct cu_team t = { .kind = CU_ONE, .members = 1, .me = "0" };
 	uint32_t lanes = cu_row_lanes(e);
-	int64_t n = row_count(e->s) / lanes;
+	int64_t n = vector_count(e->s, lanes);
 	bool wide = n > INT32_MAX - THREADS;
 
 	e->f->grid->threads = THREADS;
@@ -192,7 +202,8 @@ block_threads(struct cu_emit *e, int64_t most)
 	for (i = 0; i < e->s->passes.n; i++) {
 		const struct nest_pass *p = &e->s->passes.at[i];
 
-		one = cu_pass_elems(e, p) / cu_pass_lanes(e, p);
+		one = p->nloops ? cu_pass_vectors(e, p, cu_pass_lanes(e, p))
+				: 1;
 		n = one > n ? one : n;
 	}
 	cu_row_mark(e, NULL);

@@ -321,7 +321,7 @@ lanes_of(struct cu_scatter_steps *s, struct cu_emit *e)
 		e->index[i] = "0";
 	}
 	lanes = cu_best_lanes(e, &s->of.x, 1, roots, n->roots.n,
-			      s->of.col[s->of.ncols - 1]);
+			      s->of.col[s->of.ncols - 1], false);
 	for (i = 0; i < n->loops.n; i++) {
 		e->index[i] = NULL;
 	}

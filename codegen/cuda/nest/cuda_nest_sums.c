@@ -131,13 +131,10 @@ each_lane(struct cu_emit *e, nest_id of, const char *before, const char *after)
 {
 	uint32_t since = e->scope.order.n;
 
-	if (e->lanes > 1) {
-		cu_line(e->f, "UNROLL");
-		cu_line(e->f, "for (int k = 0; k < %u; k++) {", e->lanes);
-	}
+	cu_lanes_open(e);
 	cu_line(e->f, "%s%s%s", before, cu_expr(e, of), after);
+	cu_lanes_close(e);
 	if (e->lanes > 1) {
-		cu_line(e->f, "}");
 		nest_scope_leave(&e->scope, since);
 	}
 }

@@ -25,6 +25,16 @@ cu_pass_elems(const struct cu_emit *e, const struct nest_pass *p)
 	return n;
 }
 
+int64_t
+cu_pass_vectors(const struct cu_emit *e, const struct nest_pass *p,
+		uint32_t lanes)
+{
+	int64_t last = cu_loop_size(e, p->loops[p->nloops - 1]);
+
+	return last ? cu_pass_elems(e, p) / last * ((last + lanes - 1) / lanes)
+		    : 0;
+}
+
 uint64_t
 cu_pass_loops(const struct nest_pass *p)
 {
@@ -59,7 +69,7 @@ own_lanes(struct cu_emit *e, const struct nest_pass *p)
 	}
 	mark_indices(e, p, "0");
 	lanes = cu_best_lanes(e, of, p->sums.n, p->roots.at, p->roots.n,
-			      p->loops[p->nloops - 1]);
+			      p->loops[p->nloops - 1], e->whole);
 	mark_indices(e, p, NULL);
 	return lanes;
 }
@@ -160,7 +170,7 @@ cu_pass_iterations(struct cu_emit *e, const struct nest_pass *p,
 		   const struct cu_team *t)
 {
 	uint32_t lanes = cu_pass_lanes(e, p);
-	int64_t all = cu_pass_elems(e, p) / lanes, n;
+	int64_t all = cu_pass_vectors(e, p, lanes), n;
 
 	n = (all + t->members - 1) / t->members;
 	return t->kind != CU_ONE && n > 0 && n <= MOST_UNROLLED &&
@@ -247,7 +257,7 @@ set_indices(struct cu_emit *e, struct cu_lazy *l, const struct nest_pass *p,
 				       (long long)by);
 
 		size = cu_loop_size(e, loop);
-		size = i + 1 == p->nloops ? size / lanes : size;
+		size = i + 1 == p->nloops ? (size + lanes - 1) / lanes : size;
 		if (i > 0) {
 			at = arena_printf(e->a, "%s %% %lldu", at,
 					  (long long)(size > 0 ? size : 1));
@@ -279,7 +289,7 @@ cu_team_loop_open(struct cu_emit *e, const struct cu_team *t,
 		  struct cu_lazy *l)
 {
 	int64_t n = cu_pass_iterations(e, p, t);
-	int64_t all = cu_pass_elems(e, p) / lanes;
+	int64_t all = cu_pass_vectors(e, p, lanes);
 	const char *j = cu_new_name(e, "j"), *set;
 
 	set = arena_printf(e->a, "int %s = t * %lld + %s;", j,

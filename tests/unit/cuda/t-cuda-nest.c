@@ -68,18 +68,25 @@ test_long_rows(void **state)
 	}
 }
 
-/* How many kernels so far have a maximum, and the sum above it, in one pass. */
+/* How often the first file of all kernels so far has these words. */
 static uint32_t
-both_at_once(void)
+count_words(const char *words)
 {
 	const char *text = buf_text(&all.source[0]);
 	uint32_t n = 0;
 
-	while ((text = strstr(text, "\tf32 own")) != NULL) {
+	while ((text = strstr(text, words)) != NULL) {
 		n++;
 		text++;
 	}
 	return n;
+}
+
+/* How many have a maximum, and the sum above it, in one pass. */
+static uint32_t
+both_at_once(void)
+{
+	return count_words("\tf32 own");
 }
 
 /*
@@ -118,6 +125,47 @@ test_read_once(void **state)
 	assert_true(both_at_once() > before);
 }
 
+/*
+ * Rows that lie apart and end inside of a vector: what is kept by a warp and by
+ * a block, read once, and of a thread for each vector.  The last vector of a
+ * row reaches into what is between rows.
+ */
+static void
+test_tails(void **state)
+{
+	static const int size[][5] = {
+		{ 2, 3, 515, 8, 4 }, { 1, 3, 4097, 8, 4 }, { 2, 2, 8190, 8, 4 }
+	};
+	static const char body[] =
+		"%0 = input name=\"x\" : X[a, b, c]\n"
+		"%1 = input name=\"l\" : idx<c>[a, b]\n"
+		"%2 = cross_entropy %0, %1 : f32[a, b]\n"
+		"%3 = softmax %0 over=c : X[a, b, c]\n"
+		"%4 = onehot %1 of=c : X[a, b, c]\n"
+		"%5 = sub %3, %4 : X[a, b, c]\n"
+		"return %2, %3, %5\n";
+	uint32_t before = count_words(" + k < ");
+	size_t i, type;
+
+	(void)state;
+	for (i = 0; i < sizeof size / sizeof *size; i++) {
+		for (type = 0; type < 2; type++) {
+			check("", body, type ? "bf16" : "f32", size[i],
+			      type ? 0x1p-6 : 1e-5, 0);
+			check("", X1 Y1 "%2 = mul %0, %1 : " ALL
+			      "%3 = tanh %2 : " ALL "return %3\n",
+			      type ? "bf16" : "f32", size[i],
+			      type ? 0x1p-6 : 1e-5, 0);
+			check("", X1 "%1 = exp %0 : " ALL
+			      "%2 = sum %1 over=(a, b) : X[c]\n"
+			      "return %2\n", type ? "bf16" : "f32", size[i],
+			      type ? 0x1p-6 : 1e-5, 0);
+		}
+	}
+	printf("%u ends of rows\n", count_words(" + k < ") - before);
+	assert_true(count_words(" + k < ") > before + 20);
+}
+
 static void
 test_bodies(void **state)
 {
@@ -145,6 +193,8 @@ test_apart(void **state)
 	test_moves(state);
 	test_sums_of_products(state);
 	test_long_rows(state);
+	test_read_once(state);
+	test_tails(state);
 	finish(0);
 }
 

@@ -710,6 +710,25 @@ tk_free(const struct tk_run *x)
 	free(x->own);
 }
 
+/* What lies between rows is as tk_operands left it. */
+static inline void
+tk_compare_gaps(const struct tk *t, uint32_t r, const struct cg_operand *o,
+		const char *at, int64_t elems)
+{
+	uint8_t dtype = ir_type(t->m, tk_value(t, o))->dtype;
+	int64_t changed = 0, j, k;
+
+	for (j = 0; j < elems; j++) {
+		int64_t end = tk_bytes(dtype, tk_spot(t, r, o, j + 1));
+
+		k = tk_bytes(dtype, tk_spot(t, r, o, j) + 1);
+		for (; k < end; k++) {
+			changed += (unsigned char)at[k] != 0xff;
+		}
+	}
+	assert_true(changed == 0);
+}
+
 static inline void
 tk_compare(struct tk *t, const struct tk_kernel *k, uint32_t r,
 	   const struct tk_run *x, double most)
@@ -752,6 +771,7 @@ tk_compare(struct tk *t, const struct tk_kernel *k, uint32_t r,
 			}
 			t->worst = fmax(t->worst, off);
 		}
+		tk_compare_gaps(t, r, o, x->at[i], t->elems[r][v]);
 		/* nothing after the end */
 		got = 0;
 		for (j = 0; j < 64; j++) {
