@@ -182,6 +182,8 @@ rank_sources = \
 	%D%/serve/server.h \
 	%D%/serve/service.c \
 	%D%/serve/speed.c \
+	%D%/serve/structured.c \
+	%D%/serve/structured.h \
 	%D%/serve/service.h \
 	%D%/text.c \
 	%D%/text.h \

@@ -94,17 +94,16 @@ walk(struct rt_guide *x, const struct gram_trie *t, size_t from,
 static void
 allow_plain(const struct rt_spellings *s, int64_t room, uint64_t *bits)
 {
-	int64_t i;
+	bool any = room < 0 || room >= s->most_chars;
+	int64_t w, i;
 
-	if (room < 0 || room >= s->most_chars) {
-		for (i = 0; i <= s->vocab / 64; i++) {
-			bits[i] |= s->plain[i];
+	for (w = 0; w <= s->vocab / 64; w++) {
+		uint64_t left = s->plain[w], word = any ? left : 0;
+
+		for (i = w * 64; !any && left; i++, left >>= 1) {
+			word |= (left & (s->chars[i] <= room)) << i % 64;
 		}
-		return;
-	}
-	for (i = 0; i < s->vocab; i++) {
-		bits[i / 64] |= (uint64_t)(s->chars[i] > 0 &&
-					   s->chars[i] <= room) << i % 64;
+		bits[w] |= word;
 	}
 }
 

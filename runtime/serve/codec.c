@@ -62,6 +62,7 @@ rt_codec_close(struct rt_codec *c)
 		rt_encoder_free(c->idle[--c->nidle]);
 	}
 	pthread_mutex_destroy(&c->lock);
+	rt_spellings_free(c->spellings);
 	if (c->tokenizer) {
 		rt_tokenizer_free(c->tokenizer);
 	}
@@ -112,6 +113,63 @@ rt_codec_encode(struct rt_codec *c, const char *text, size_t n, bool framed,
 	return_encoder(c, e);
 	return status;
 }
+
+/* ---- grammars ---- */
+
+struct codec_tokens {
+	const struct rt_codec *codec;
+	bool no_memory;
+};
+
+static char *
+token_bytes(void *user, int64_t token, size_t *n)
+{
+	struct codec_tokens *x = user;
+	const struct rt_codec *c = x->codec;
+	struct rt_error err;
+	char *text = NULL;
+	size_t i;
+
+	*n = 0;
+	if (!rt_tokenizer_has(c->tokenizer, token) ||
+	    rt_tokenizer_is_special(c->tokenizer, token)) {
+		return NULL;
+	}
+	for (i = 0; i < c->stops.n; i++) {
+		if (c->stops.at[i] == (uint32_t)token) {
+			return NULL;
+		}
+	}
+	if (rt_token_text(c->tokenizer, (uint32_t)token, true, &text, n,
+			  &err) == RT_NOMEM) {
+		x->no_memory = true;
+	}
+	return text;
+}
+
+enum rt_status
+rt_codec_spellings(struct rt_codec *c, const struct rt_spellings **out,
+		   struct rt_error *err)
+{
+	struct codec_tokens x = { .codec = c };
+	enum rt_status status = RT_OK;
+
+	pthread_mutex_lock(&c->lock);
+	if (!c->spellings) {
+		status = rt_spellings_open(&c->spellings, c->vocab,
+					   token_bytes, &x, err);
+	}
+	if (status == RT_OK && x.no_memory) {
+		rt_spellings_free(c->spellings);
+		c->spellings = NULL;
+		status = rt_no_memory(err, NULL);
+	}
+	*out = c->spellings;
+	pthread_mutex_unlock(&c->lock);
+	return status;
+}
+
+/* ---- text of tokens ---- */
 
 enum rt_status
 rt_codec_text(struct rt_stream *x, int64_t token, char **text, size_t *n,

@@ -6,6 +6,7 @@
 
 #include <pthread.h>
 
+#include "runtime/grammar/grammar.h"
 #include "runtime/serve/chat.h"
 #include "runtime/tokenize/tokenize.h"
 
@@ -21,6 +22,8 @@ struct rt_codec {
 	pthread_mutex_t lock;
 	struct rt_encoder *idle[RT_IDLE_ENCODERS];
 	size_t nidle;
+	/* made when a first answer is to follow a schema; or NULL */
+	struct rt_spellings *spellings;
 };
 
 /*
@@ -36,6 +39,13 @@ void rt_codec_close(struct rt_codec *c);
 enum rt_status rt_codec_encode(struct rt_codec *c, const char *text,
 			       size_t n, bool framed, struct rt_ids *out,
 			       struct rt_error *err);
+/*
+ * The bytes of each token that may be in an answer: not of those that are
+ * special or end one.  RT_RANGE: what they spell cannot follow a grammar.
+ */
+enum rt_status rt_codec_spellings(struct rt_codec *c,
+				  const struct rt_spellings **out,
+				  struct rt_error *err);
 /*
  * rt_stream_add() of a token that was drawn.  Vocabularies may be larger than
  * their tokenizers, to be a multiple of something; such a token has no text.

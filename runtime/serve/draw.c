@@ -25,7 +25,7 @@ struct heap_size {
 
 struct rt_drawer {
 	int64_t vocab;
-	float *logits;		/* with the penalties */
+	float *logits;		/* as they are changed */
 	float *weights;		/* e^(logit - largest), by temperature */
 	int32_t *heap, *counts;
 	int64_t nheap;
@@ -226,21 +226,16 @@ likeliest(const float *logits, int64_t n)
 	return 0;
 }
 
-/* ---- penalties ---- */
+/* ---- what changes logits before a draw ---- */
 
 /* Tokens may occur often: the first time that one is met here, all of its
  * occurrences count, and its count is 0 after that. */
-static const float *
-punish(struct rt_drawer *d, const struct rt_draw *how, const float *logits,
-       const int32_t *tokens, int64_t n, int64_t nprompt)
+static void
+punish(struct rt_drawer *d, const struct rt_draw *how, const int32_t *tokens,
+       int64_t n, int64_t nprompt)
 {
 	int64_t i;
 
-	if (how->repetition == 1 && how->presence == 0 &&
-	    how->frequency == 0) {
-		return logits;
-	}
-	memcpy(d->logits, logits, (size_t)d->vocab * sizeof *logits);
 	if (how->repetition != 1) {
 		for (i = 0; i < n; i++) {
 			d->counts[tokens[i]] = 1;
@@ -266,6 +261,44 @@ punish(struct rt_drawer *d, const struct rt_draw *how, const float *logits,
 				how->frequency * (double)*count);
 		}
 		*count = 0;
+	}
+}
+
+/* What may not be drawn is infinitely unlikely. */
+static void
+forbid(struct rt_drawer *d, const uint64_t *allowed)
+{
+	int64_t i;
+
+	for (i = 0; i < d->vocab; i++) {
+		if (!(allowed[i / 64] >> i % 64 & 1)) {
+			d->logits[i] = -INFINITY;
+		}
+	}
+}
+
+/* The logits that a draw is of. */
+static const float *
+change(struct rt_drawer *d, const struct rt_draw *how, const float *logits,
+       const int32_t *tokens, int64_t n, int64_t nprompt,
+       const uint64_t *allowed)
+{
+	bool punishes = how->repetition != 1 || how->presence != 0 ||
+			how->frequency != 0;
+	int64_t i;
+
+	if (!punishes && how->nbias == 0 && !allowed) {
+		return logits;
+	}
+	memcpy(d->logits, logits, (size_t)d->vocab * sizeof *logits);
+	if (punishes) {
+		punish(d, how, tokens, n, nprompt);
+	}
+	for (i = 0; i < how->nbias; i++) {
+		d->logits[how->bias[i].token] += how->bias[i].logit;
+	}
+	if (allowed) {
+		forbid(d, allowed);
 	}
 	return d->logits;
 }
@@ -450,10 +483,10 @@ report(struct rt_drawer *d, const struct rt_draw *how, const float *logits,
 enum rt_status
 rt_draw_token(struct rt_drawer *d, const struct rt_draw *how,
 	      const float *logits, const int32_t *tokens, int64_t n,
-	      int64_t nprompt, int64_t choice, struct rt_drawn *out,
-	      struct rt_error *err)
+	      int64_t nprompt, int64_t choice, const uint64_t *allowed,
+	      struct rt_drawn *out, struct rt_error *err)
 {
-	const float *l = punish(d, how, logits, tokens, n, nprompt);
+	const float *l = change(d, how, logits, tokens, n, nprompt, allowed);
 	float largest;
 	double sum, u;
 

@@ -11,6 +11,12 @@
 
 enum { RT_TOP_MOST = 20 };	/* likeliest tokens that can be asked for */
 
+/* What is added to the logit of a token. */
+struct rt_bias {
+	int32_t token;
+	float logit;
+};
+
 /*
  * In the order in which they apply.  rt_draw_plain() has each of them off.
  */
@@ -21,6 +27,9 @@ struct rt_draw {
 	/* subtracted from logits of tokens drawn so far: once, and for each
 	 * time; 0: off */
 	double presence, frequency;
+	/* added to logits of some tokens; borrowed */
+	const struct rt_bias *bias;
+	int64_t nbias;
 	double temperature;	/* 0: the likeliest, the lowest of equals */
 	int64_t top_k;		/* only so many likeliest; 0: off */
 	double min_p;		/* only those so likely beside the likeliest */
@@ -50,12 +59,14 @@ int64_t rt_drawer_bytes(int64_t vocab);
 void rt_drawer_free(struct rt_drawer *d);
 /*
  * Draws the token after `tokens`, of which the first nprompt are the prompt's.
- * `choice` counts several answers to one prompt.  RT_FORMAT: no logit is a
- * finite number.
+ * `choice` counts several answers to one prompt.  `allowed` has a bit for each
+ * token that may be drawn, bit i % 64 of word i / 64; NULL: any may.
+ * RT_FORMAT: no logit of these is a finite number.
  */
 enum rt_status rt_draw_token(struct rt_drawer *d, const struct rt_draw *how,
 			     const float *logits, const int32_t *tokens,
 			     int64_t n, int64_t nprompt, int64_t choice,
-			     struct rt_drawn *out, struct rt_error *err);
+			     const uint64_t *allowed, struct rt_drawn *out,
+			     struct rt_error *err);
 
 #endif

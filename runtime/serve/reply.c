@@ -32,6 +32,14 @@ open_choice(struct rt_reply *r, int64_t i, struct rt_error *err)
 			      r->request.text_ends[at] - from);
 		c->plain = c->offset = c->text.n;
 	}
+	if (r->request.grammar) {
+		enum rt_status status = rt_guide_open(&c->guide,
+			r->request.grammar, r->request.spellings, err);
+
+		if (status != RT_OK) {
+			return status;
+		}
+	}
 	/* an answer of a chat begins anew, a text is continued */
 	return rt_stream_begin(&c->stream, prompt,
 			       r->request.chat ? 0 : (size_t)n, err);
@@ -82,6 +90,7 @@ rt_reply_free(struct rt_reply *r)
 	for (i = 0; i < r->nchoices; i++) {
 		struct rt_choice *c = &r->choices[i];
 
+		rt_guide_free(c->guide);
 		rt_stream_close(&c->stream);
 		rt_text_release(&c->text);
 		for (k = 0; k < 4; k++) {

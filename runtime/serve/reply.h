@@ -17,6 +17,7 @@ struct rt_choice {
 	struct rt_reply *reply;
 	int64_t index, ndrawn;
 	struct rt_sequence *seq;	/* for whoever runs it; NULL: none */
+	struct rt_guide *guide;	/* or NULL */
 	struct rt_stream stream;
 	struct rt_text text;
 	size_t sent;		/* bytes of `text` that were sent */

@@ -10,10 +10,11 @@
 #include <string.h>
 
 #include "runtime/json.h"
+#include "runtime/serve/structured.h"
 
 enum field_kind {
 	FLAG, WHOLE, NUMBER, NAME, STOP, STOP_IDS, LOGPROBS, SEED,
-	STREAM_OPTIONS, PROMPT, MESSAGES,
+	STREAM_OPTIONS, PROMPT, MESSAGES, BIAS, FORMAT, SCHEMA,
 	ALWAYS,		/* is done whatever is asked: true */
 	IGNORED,	/* says nothing about the answer */
 	REFUSED,	/* may be there if it asks for nothing */
@@ -34,6 +35,7 @@ static const struct field {
 	{ "prompt", TEXT, PROMPT, 0, 0, 0 },
 	{ "messages", CHAT, MESSAGES, 0, 0, 0 },
 	{ "max_tokens", BOTH, WHOLE, AT(most), 1, 1e9 },
+	{ "min_tokens", BOTH, WHOLE, AT(least), 0, 1e9 },
 	{ "max_completion_tokens", CHAT, WHOLE, AT(most), 1, 1e9 },
 	{ "temperature", BOTH, NUMBER, AT(draw.temperature), 0, 100 },
 	{ "top_p", BOTH, NUMBER, AT(draw.top_p), 0, 1 },
@@ -43,6 +45,7 @@ static const struct field {
 	  100 },
 	{ "presence_penalty", BOTH, NUMBER, AT(draw.presence), -2, 2 },
 	{ "frequency_penalty", BOTH, NUMBER, AT(draw.frequency), -2, 2 },
+	{ "logit_bias", BOTH, BIAS, 0, -100, 100 },
 	{ "seed", BOTH, SEED, AT(seed), 0, 0 },
 	{ "n", BOTH, WHOLE, AT(n), 1, RT_REQUEST_ANSWERS },
 	{ "stop", BOTH, STOP, 0, 0, 0 },
@@ -51,6 +54,10 @@ static const struct field {
 	{ "logprobs", TEXT, LOGPROBS, AT(top), 0, RT_TOP_MOST },
 	{ "logprobs", CHAT, FLAG, AT(logprobs), 0, 0 },
 	{ "top_logprobs", CHAT, WHOLE, AT(top), 0, RT_TOP_MOST },
+	{ "response_format", BOTH, FORMAT, 0, 0, 0 },
+	/* what llama.cpp and vLLM call the schema of an answer */
+	{ "json_schema", BOTH, SCHEMA, 0, 0, 0 },
+	{ "guided_json", BOTH, SCHEMA, 0, 0, 0 },
 	{ "echo", TEXT, FLAG, AT(echo), 0, 0 },
 	{ "stream", BOTH, FLAG, AT(stream), 0, 0 },
 	{ "stream_options", BOTH, STREAM_OPTIONS, AT(usage), 0, 0 },
@@ -67,11 +74,9 @@ static const struct field {
 	{ "add_generation_prompt", CHAT, ALWAYS, 0, 0, 0 },
 	{ "best_of", TEXT, REFUSED, 0, 0, 0 },
 	{ "suffix", TEXT, REFUSED, 0, 0, 0 },
-	{ "logit_bias", BOTH, REFUSED, 0, 0, 0 },
 	{ "tools", CHAT, REFUSED, 0, 0, 0 },
 	{ "tool_choice", CHAT, REFUSED, 0, 0, 0 },
 	{ "functions", CHAT, REFUSED, 0, 0, 0 },
-	{ "response_format", CHAT, REFUSED, 0, 0, 0 },
 };
 
 #define NFIELDS (sizeof fields / sizeof *fields)
@@ -228,6 +233,77 @@ read_ids(struct request_reader *x, struct rt_ids *out)
 		}
 	}
 	return x->j.status == RT_OK;
+}
+
+/* The token that a key names in digits. */
+static bool
+read_bias_token(struct request_reader *x, const char *key, int32_t *out)
+{
+	size_t n = strspn(key, "0123456789");
+	int64_t id = n > 0 && n < 11 && !key[n] ? strtoll(key, NULL, 10)
+						: INT64_MAX;
+
+	if (id >= x->codec->vocab) {
+		return rt_json_fail(&x->j, RT_RANGE, x->start, "'%s' has the "
+			"token '%s', and the model has 0 to %lld",
+			x->field->name, rt_show_name(key).text,
+			(long long)x->codec->vocab - 1);
+	}
+	*out = (int32_t)id;
+	return true;
+}
+
+/* An object: numbers by tokens. */
+static bool
+read_biases(struct request_reader *x)
+{
+	struct rt_request *r = x->r;
+	const char *key;
+	size_t i = 0;
+	double v;
+
+	r->biases = calloc(RT_REQUEST_BIASES, sizeof *r->biases);
+	if (!r->biases) {
+		return no_memory(x);
+	}
+	if (!rt_json_open(&x->j, '{')) {
+		return false;
+	}
+	while (rt_json_more(&x->j, '}', &i)) {
+		struct rt_bias *b = &r->biases[r->draw.nbias];
+
+		if (r->draw.nbias == RT_REQUEST_BIASES) {
+			return wrong(x, "of at most 1024 tokens");
+		}
+		if (!rt_json_key(&x->j, &key) ||
+		    !read_bias_token(x, key, &b->token) ||
+		    !read_bounded(x, false, &v)) {
+			return false;
+		}
+		b->logit = (float)v;
+		r->draw.nbias++;
+	}
+	r->draw.bias = r->biases;
+	return x->j.status == RT_OK;
+}
+
+/* ---- what an answer follows ---- */
+
+static bool
+read_grammar(struct request_reader *x)
+{
+	struct rt_request *r = x->r;
+	struct rt_grammar *g = NULL;
+	bool ok = x->field->kind == FORMAT
+		? rt_structured_format(&x->j, &g)
+		: rt_structured_schema(&x->j, &g);
+
+	if (ok && g && r->grammar) {
+		rt_grammar_free(g);
+		return wrong(x, "a second one for an answer that has a schema");
+	}
+	r->grammar = g ? g : r->grammar;
+	return ok;
 }
 
 /* ---- stops ---- */
@@ -556,10 +632,6 @@ read_refused(struct request_reader *x)
 			return true;
 		}
 	}
-	if (strcmp(x->field->name, "response_format") == 0) {
-		return wrong(x, "a text here: {\"type\": \"text\"}; no "
-			     "grammar holds answers to JSON");
-	}
 	return wrong(x, "not known here: leave it out");
 }
 
@@ -592,6 +664,11 @@ read_field(struct request_reader *x)
 		return read_logprobs(x);
 	case SEED:
 		return read_seed(x);
+	case BIAS:
+		return read_biases(x);
+	case FORMAT:
+	case SCHEMA:
+		return read_grammar(x);
 	case STREAM_OPTIONS:
 		return read_stream_options(x);
 	case PROMPT:
@@ -640,7 +717,8 @@ nearest_field(const char *name, int where)
 	return least <= strlen(name) / 2 ? nearest : NULL;
 }
 
-/* What JSON of another kind says of a value, "found ..", is of this field. */
+/* What JSON of another kind says of a value, "found ..", is of this field, and
+ * so is what a schema says of a place in it, "#/..". */
 static bool
 name_field(struct request_reader *x)
 {
@@ -648,7 +726,8 @@ name_field(struct request_reader *x)
 	size_t n = strlen(x->field->name) + strlen("'': ");
 	char name[64];
 
-	if (strncmp(message, "found ", strlen("found ")) == 0 &&
+	if ((strncmp(message, "found ", strlen("found ")) == 0 ||
+	     *message == '#') &&
 	    n < sizeof name && n < sizeof x->err->message) {
 		snprintf(name, sizeof name, "'%s': ", x->field->name);
 		memmove(message + n, message, sizeof x->err->message - n);
@@ -656,6 +735,30 @@ name_field(struct request_reader *x)
 		message[sizeof x->err->message - 1] = '\0';
 	}
 	return false;
+}
+
+/* What a field of another server is called here; NULL: it is not known. */
+static const char *
+name_here(const char *name)
+{
+	static const char *const names[][2] = {
+		{ "n_predict", "max_tokens" },
+		{ "num_predict", "max_tokens" },
+		{ "max_new_tokens", "max_tokens" },
+		{ "min_new_tokens", "min_tokens" },
+		{ "repeat_penalty", "repetition_penalty" },
+		{ "grammar", "json_schema" },
+		{ "guided_grammar", "json_schema" },
+		{ "structured_outputs", "json_schema" },
+	};
+	size_t i;
+
+	for (i = 0; i < sizeof names / sizeof *names; i++) {
+		if (strcmp(name, names[i][0]) == 0) {
+			return names[i][1];
+		}
+	}
+	return NULL;
 }
 
 /* No field of this kind of request: one of the other, or of none. */
@@ -667,7 +770,12 @@ fail_unknown(struct request_reader *x, const char *key, int where)
 	};
 
 	const char *nearest = nearest_field(key, where);
+	const char *ours = name_here(key);
 
+	if (ours) {
+		return rt_json_fail(&x->j, RT_RANGE, x->start, "there is no "
+				    "field '%s'; here it is '%s'", key, ours);
+	}
 	if (find_field(key, BOTH)) {
 		return rt_json_fail(&x->j, RT_RANGE, x->start, "'%s' is a "
 				    "field of %s, and this is %s", key,
@@ -736,8 +844,17 @@ check_request(struct request_reader *x)
 		return rt_json_fail(&x->j, RT_RANGE, NULL, "'top_logprobs' "
 			"asks for 'logprobs', too");
 	}
+	if (r->most > 0 && r->least > r->most) {
+		return rt_json_fail(&x->j, RT_RANGE, NULL, "'min_tokens' is "
+			"more than the tokens that an answer may have");
+	}
 	if (r->text.failed) {
 		return no_memory(x);
+	}
+	if (r->grammar && rt_codec_spellings(x->codec, &r->spellings,
+					     x->err) != RT_OK) {
+		x->j.status = x->err->status;
+		return false;
 	}
 	r->draw.top_k = r->draw.top_k < 0 ? 0 : r->draw.top_k;
 	r->draw.ntop = r->logprobs ? r->top : -1;
@@ -770,5 +887,7 @@ rt_request_release(struct rt_request *r)
 	rt_ids_release(&r->ids);
 	rt_text_release(&r->text);
 	rt_text_release(&r->body);
+	rt_grammar_free(r->grammar);
+	free(r->biases);
 	free(r->messages);
 }

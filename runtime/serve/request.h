@@ -12,6 +12,7 @@ enum {
 	RT_REQUEST_STOPS = 16,		/* texts that end an answer */
 	RT_REQUEST_ANSWERS = 128,	/* to all prompts of a request */
 	RT_REQUEST_MESSAGES = 4096,
+	RT_REQUEST_BIASES = 1024,	/* tokens whose logits are changed */
 };
 
 struct rt_request {
@@ -20,9 +21,14 @@ struct rt_request {
 	bool has_seed;
 	int64_t n;		/* answers to each prompt */
 	int64_t most;		/* tokens of an answer; -1: not said */
+	int64_t least;		/* before one may end */
 	int64_t top;		/* of logprobs */
 	int64_t seed;
 	struct rt_draw draw;
+	struct rt_bias *biases;	/* of draw */
+	/* what an answer follows, and how tokens are spelled; or NULL */
+	struct rt_grammar *grammar;
+	const struct rt_spellings *spellings;
 	const char *model;	/* or NULL */
 	/* texts and tokens that end an answer */
 	const char *stops[RT_REQUEST_STOPS];

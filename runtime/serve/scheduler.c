@@ -56,6 +56,13 @@ most_of(const struct rt_engine *e)
 	return e->in_flight > 1 ? e->in_flight : 1;
 }
 
+/* Words with a bit for each token. */
+static size_t
+words_of(const struct rt_engine *e)
+{
+	return (size_t)e->vocab / 64 + 1;
+}
+
 /* Logits of a replica's step. */
 static size_t
 logits_of(const struct rt_engine *e)
@@ -76,6 +83,7 @@ rt_scheduler_bytes(const struct rt_engine *e)
 	}
 	return (int64_t)sizeof(struct rt_scheduler) +
 	       most_of(e) * (int64_t)sizeof(int64_t) +
+	       (int64_t)(words_of(e) * sizeof(uint64_t)) +
 	       replicas_of(e) * (int64_t)each + rt_drawer_bytes(e->vocab);
 }
 
@@ -109,7 +117,9 @@ open_replicas(struct rt_scheduler *s, bool share, struct rt_error *err)
 	s->steps = calloc(n, sizeof *s->steps);
 	s->logits = calloc(n * logits_of(e), sizeof *s->logits);
 	s->positions = calloc((size_t)s->most, sizeof *s->positions);
-	if (!s->replica || !s->steps || !s->logits || !s->positions) {
+	s->allowed = calloc(words_of(e), sizeof *s->allowed);
+	if (!s->replica || !s->steps || !s->logits || !s->positions ||
+	    !s->allowed) {
 		return rt_no_memory(err, NULL);
 	}
 	for (i = 0; i < n && status == RT_OK; i++) {
@@ -313,6 +323,7 @@ rt_scheduler_free(struct rt_scheduler *s)
 	free(s->steps);
 	free(s->logits);
 	free(s->positions);
+	free(s->allowed);
 	free(s);
 }
 
@@ -329,26 +340,91 @@ is_stop(const struct rt_sequence *q, int32_t token)
 	return false;
 }
 
+/* Sets or clears the bits of the tokens that end a sequence. */
+static void
+set_stops(const struct rt_sequence *q, uint64_t *bits, bool to)
+{
+	int64_t i;
+
+	for (i = 0; i < q->ask.nstops; i++) {
+		uint64_t bit = UINT64_C(1) << q->stops[i] % 64;
+
+		if (to) {
+			bits[q->stops[i] / 64] |= bit;
+		} else {
+			bits[q->stops[i] / 64] &= ~bit;
+		}
+	}
+}
+
+/* Which tokens may come next; *out = NULL: any.  What a guide allows stays so,
+ * since it may be all that is allowed. */
+static enum rt_status
+allow(struct rt_scheduler *s, const struct rt_sequence *q,
+      const uint64_t **out, struct rt_error *err)
+{
+	bool long_enough = q->n - q->ask.nprompt >= q->ask.least, may_end;
+	enum rt_status status = RT_OK;
+
+	*out = NULL;
+	if (q->ask.guide) {
+		status = rt_guide_allow(q->ask.guide, s->allowed, &may_end,
+					err);
+		if (long_enough && may_end) {
+			set_stops(q, s->allowed, true);
+		}
+		*out = s->allowed;
+	} else if (!long_enough && q->ask.nstops > 0) {
+		memset(s->allowed, 0xff, words_of(&s->e) *
+					 sizeof *s->allowed);
+		set_stops(q, s->allowed, false);
+		*out = s->allowed;
+	}
+	return status;
+}
+
+/* Adds a token that was drawn; *over: nothing may come after it. */
+static enum rt_status
+add_token(struct rt_scheduler *s, struct rt_sequence *q, int32_t token,
+	  bool *over, struct rt_error *err)
+{
+	enum rt_status status = reserve(s, q, q->n + 1, err);
+
+	*over = false;
+	if (status != RT_OK) {
+		return status;
+	}
+	q->tokens[q->n++] = token;
+	s->counts.drawn++;
+	*over = is_stop(q, token);
+	return *over || !q->ask.guide
+		? RT_OK : rt_guide_take(q->ask.guide, token, over, err);
+}
+
 /* Draws the token of a sequence whose logits were computed. */
 static enum rt_status
 draw_next(struct rt_scheduler *s, struct rt_sequence *q, struct rt_error *err)
 {
 	const struct rt_ask *a = &q->ask;
-	struct rt_drawn t;
 	enum rt_status status;
+	const uint64_t *allowed;
+	struct rt_drawn t;
+	bool over;
 
-	status = rt_draw_token(s->drawer, &a->draw, q->on->logits +
-			       q->row * s->e.vocab, q->tokens, q->n, a->nprompt,
-			       a->choice, &t, err);
+	status = allow(s, q, &allowed, err);
 	if (status == RT_OK) {
-		status = reserve(s, q, q->n + 1, err);
+		status = rt_draw_token(s->drawer, &a->draw, q->on->logits +
+				       q->row * s->e.vocab, q->tokens, q->n,
+				       a->nprompt, a->choice, allowed, &t,
+				       err);
+	}
+	if (status == RT_OK) {
+		status = add_token(s, q, t.token, &over, err);
 	}
 	if (status != RT_OK) {
 		return status;
 	}
-	q->tokens[q->n++] = t.token;
-	s->counts.drawn++;
-	if (is_stop(q, t.token) || !a->token(a->user, &t)) {
+	if (is_stop(q, t.token) || !a->token(a->user, &t) || over) {
 		end_sequence(s, q, RT_ENDED_STOP);
 	} else if (q->n - a->nprompt == a->most) {
 		end_sequence(s, q, RT_ENDED_LENGTH);

@@ -26,6 +26,7 @@
 #ifndef RT_SCHEDULER_H
 #define RT_SCHEDULER_H
 
+#include "runtime/grammar/grammar.h"
 #include "runtime/serve/draw.h"
 #include "runtime/serve/server.h"
 
@@ -44,6 +45,10 @@ struct rt_ask {
 	struct rt_draw draw;
 	const int32_t *stops;	/* tokens that end it, and are no part of it */
 	int64_t nstops;
+	/* not before so many tokens, but where a guide's text is over */
+	int64_t least;
+	/* which tokens may come: its own, until it ends; NULL: any */
+	struct rt_guide *guide;
 	/* Called for each token that is part of it; false ends it. */
 	bool (*token)(void *user, const struct rt_drawn *t);
 	/* Called once, the last of its calls; the sequence is gone then. */

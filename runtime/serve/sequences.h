@@ -49,6 +49,7 @@ struct rt_scheduler {
 	struct rt_serve_step *steps;	/* by replica */
 	float *logits;
 	struct rt_drawer *drawer;
+	uint64_t *allowed;	/* a bit for each token */
 	struct rt_sequences waiting;
 	int64_t longest, arrivals;
 	/* steps are numbered; those from `ended` to before `begun` are in

@@ -13,7 +13,7 @@
  * logits of a position may depend on nothing but the tokens and positions that
  * its keys were computed from, to the bit.
  *
- * The folder includes runtime/ and runtime/tokenize.
+ * The folder includes runtime/, runtime/tokenize and runtime/grammar.
  *
  * Sections are named for the .c that defines them.
  */

@@ -450,6 +450,7 @@ add_choices(struct rt_service *s, struct rt_exchange *x, struct rt_error *err)
 		struct rt_choice *c = &x->reply->choices[i];
 		struct rt_ask ask = { .most = q->most, .choice = i % q->n,
 			.draw = q->draw, .nstops = (int64_t)stops.n,
+			.least = q->least, .guide = c->guide,
 			.token = on_token, .end = on_end, .user = c };
 
 		/* ids are below 2^31, as the vocabulary is */

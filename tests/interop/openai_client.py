@@ -6,12 +6,25 @@ Completes, chats, streams, lists models, counts, and is refused.  Needs the
 package `openai`; run by hand.
 """
 import concurrent.futures
+import json
 import os
 import re
 import subprocess
 import sys
+from typing import Literal, Optional
 
 import openai
+import pydantic
+
+
+class Stop(pydantic.BaseModel):
+    name: Literal["inn", "bridge"]
+    nights: int = pydantic.Field(ge=0, le=9)
+
+
+class Trip(pydantic.BaseModel):
+    stops: list[Stop] = pydantic.Field(max_length=2)
+    day: Optional[Literal["Monday", "Sunday"]]
 
 
 def start(program, *options):
@@ -68,6 +81,32 @@ def chat(client):
     assert parts[-1].choices[0].finish_reason == "length"
 
 
+def structured(client):
+    """Answers follow a schema: a dictionary, or a class of pydantic's."""
+    schema = {"type": "object", "properties": {
+        "city": {"enum": ["Ulm", "Bonn"]}, "year": {"type": "integer"}},
+        "required": ["city", "year"], "additionalProperties": False}
+    ask = dict(model="fake", max_tokens=500,
+               messages=[{"role": "user", "content": "Hi"}])
+    for seed in range(20):
+        c = client.chat.completions.create(
+            **ask, seed=seed, response_format={
+                "type": "json_schema", "json_schema": {
+                    "name": "place", "schema": schema, "strict": True}},
+        ).choices[0]
+        value = json.loads(c.message.content)
+        assert c.finish_reason == "stop" and list(value) == ["city", "year"]
+        assert value["city"] in ("Ulm", "Bonn")
+        c = client.chat.completions.parse(
+            **ask, seed=seed, response_format=Trip).choices[0]
+        assert isinstance(c.message.parsed, Trip)
+    why = refused(openai.BadRequestError, lambda:
+                  client.chat.completions.create(**ask, response_format={
+                      "type": "json_schema", "json_schema": {
+                          "name": "x", "schema": {"not": {}}}}))
+    assert "#/not in the schema is no keyword" in why
+
+
 def again(client):
     """An answer is sent back as it came, and as a dictionary with nulls."""
     hi = [{"role": "user", "content": "Hi"}]
@@ -97,6 +136,7 @@ def main():
         complete(client)
         chat(client)
         again(client)
+        structured(client)
         assert client.models.retrieve("fake").id == "fake"
         refused(openai.NotFoundError, lambda: client.models.retrieve("x"))
         many(client)
@@ -113,7 +153,8 @@ def main():
     finally:
         p.terminate()
     assert p.wait(60) == 0
-    print("openai", openai.__version__, "completes, chats and streams")
+    print("openai", openai.__version__, "completes, chats, streams,",
+          "and its answers follow schemas")
 
 
 main()

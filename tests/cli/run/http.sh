@@ -101,6 +101,35 @@ tail -n 2 out | grep -qx 'data: \[DONE\]' || bad 'the stream has no end'
 ask /v1/completions "{$one,\"seed\":8}"
 text_of out | cmp -s - whole && bad 'another seed has the same text'
 
+# What follows a schema, whole and as it comes; until then nothing ends it.
+colours='{"type":"object","properties":{"colour":{"enum":["red","blue"]},
+"n":{"type":"integer","minimum":0,"maximum":9}},"required":["colour","n"],
+"additionalProperties":false}'
+formed=$(echo "$one,\"max_tokens\":200,\"response_format\":{\"type\":
+\"json_schema\",\"json_schema\":{\"name\":\"c\",\"schema\":$colours}}" |
+	sed 's/"max_tokens":40,//' | tr -d '\n')
+ask /v1/completions "{$formed}"
+text_of out >follows
+sed 's/\\u000a//g; s/[ \]//g' follows |
+	grep -qxE '\{"colour":"(red|blue)","n":[0-9]\}' ||
+	bad "$(cat out) does not follow the schema"
+grep -q '"finish_reason":"stop"' out || bad 'what is whole has not ended'
+ask /v1/completions "{$formed,\"stream\":true}"
+text_of out >parts
+cmp follows parts || bad 'a stream that follows a schema has another text'
+gets 400 'is there twice' /v1/completions "{$formed,\"max_tokens\":3}"
+gets 200 '"finish_reason":"length"' /v1/completions \
+	'{"prompt":"a","max_tokens":5,"json_schema":{"minItems":9}}'
+gets 200 '"content":"' /v1/chat/completions '{"messages":[{"role":"user",
+"content":"a"}],"response_format":{"type":"json_object"},"max_tokens":9}'
+gets 400 "#/properties/a/not in the schema is no keyword" /v1/completions \
+	'{"prompt":"a","guided_json":{"properties":{"a":{"not":{}}}}}'
+gets 200 '"text":"AAAA"' /v1/completions '{"prompt":"a","max_tokens":4,
+"logit_bias":{"65":100}}'
+gets 200 '"completion_tokens":2' /v1/completions \
+	'{"prompt":"a","max_tokens":40,"min_tokens":1,"stop_token_ids":[65],
+"logit_bias":{"65":100}}'
+
 # Beside others, with few blocks: the same.  How many are together is up to the
 # machine, so this goes on until they were too many.
 for i in $(seq 48); do
@@ -110,14 +139,17 @@ for i in $(seq 48); do
 	echo "output = many.$i"
 	text='Once upon a time there was a'
 	[ $((i % 3)) -ne 0 ] || text="Once upon $i"
-	printf 'data = "{\\"prompt\\":\\"%s\\",' "$text"
-	printf '\\"max_tokens\\":40,\\"seed\\":7}"\n'
+	body="\"prompt\":\"$text\",\"max_tokens\":40,\"seed\":7"
+	[ $((i % 3)) -ne 1 ] || body=$formed
+	printf 'data = "{%s}"\n' "$(echo "$body" | sed 's/["\]/\\&/g')"
 done | sed 1d >many
 for _ in 1 2 3 4 5 6 7 8; do
 	curl -sS -m 100 -Z --parallel-max 48 -K many >out 2>err ||
 		bad 'many at once'
 	for i in $(seq 48); do
-		[ $((i % 3)) -eq 0 ] || text_of "many.$i" | cmp - whole ||
+		[ $((i % 3)) -ne 1 ] || text_of "many.$i" | cmp - follows ||
+			bad "request $i has another answer by its schema"
+		[ $((i % 3)) -ne 2 ] || text_of "many.$i" | cmp - whole ||
 			bad "request $i has another answer"
 	done
 	[ "$(metric preemptions_total)" -eq 0 ] || break

@@ -42,7 +42,8 @@ drawn(struct rt_drawer *d, const struct rt_draw *how, const float *logits)
 	struct rt_error err = { .message = "" };
 	struct rt_drawn out;
 
-	if (rt_draw_token(d, how, logits, NULL, 0, 0, 0, &out, &err) != RT_OK) {
+	if (rt_draw_token(d, how, logits, NULL, 0, 0, 0, NULL, &out, &err) !=
+	    RT_OK) {
 		fail_msg("%s", err.message);
 	}
 	return out;
@@ -206,25 +207,74 @@ test_penalties(void **state)
 	how.temperature = 0;
 	/* 2 / 2 of the prompt's 0; 1.5 / 2 of 2 */
 	how.repetition = 2.2;
-	rt_draw_token(d, &how, logits, tokens, 4, 2, 0, &t, &err);
+	rt_draw_token(d, &how, logits, tokens, 4, 2, 0, NULL, &t, &err);
 	assert_int_equal(t.token, 0);
 	/* 0 stands in the prompt, which presence does not count */
 	how.repetition = 1;
 	how.presence = 5;
-	rt_draw_token(d, &how, logits, tokens, 4, 2, 0, &t, &err);
+	rt_draw_token(d, &how, logits, tokens, 4, 2, 0, NULL, &t, &err);
 	assert_int_equal(t.token, 0);
-	rt_draw_token(d, &how, logits, tokens, 4, 0, 0, &t, &err);
+	rt_draw_token(d, &how, logits, tokens, 4, 0, 0, NULL, &t, &err);
 	assert_int_equal(t.token, 3);
 	/* 1.5 - 2 * 0.7 is above 0, 1.5 - 2 * 0.8 below */
 	how.presence = 0;
 	how.frequency = 0.7;
 	how.repetition = 100;
-	rt_draw_token(d, &how, logits, tokens + 2, 2, 0, 0, &t, &err);
+	rt_draw_token(d, &how, logits, tokens + 2, 2, 0, 0, NULL, &t, &err);
 	assert_int_equal(t.token, 0);
 	how.repetition = 1;
 	how.frequency = 2.1;
-	rt_draw_token(d, &how, logits, tokens, 3, 0, 0, &t, &err);
+	rt_draw_token(d, &how, logits, tokens, 3, 0, 0, NULL, &t, &err);
 	assert_int_equal(t.token, 3);
+	rt_drawer_free(d);
+}
+
+/* Biases are added to what penalties leave; what is not allowed is not drawn,
+ * and logprobs are of the model's logits all the same. */
+static void
+test_biases_and_bounds(void **state)
+{
+	static const struct rt_bias bias[] = { { 1, 3 }, { 3, -100 } };
+	const float logits[5] = { 2, 0, 1.5f, 1, -7 };
+	const int32_t tokens[] = { 1 };
+	uint64_t allowed = 0x1f;
+	struct rt_drawer *d = open_drawer(5);
+	struct rt_draw how = rt_draw_plain();
+	struct rt_error err = { .message = "" };
+	struct rt_drawn t, plain;
+	int64_t i;
+
+	(void)state;
+	how.temperature = 0;
+	how.ntop = 1;
+	plain = drawn(d, &how, logits);
+	assert_int_equal(plain.token, 0);
+	how.bias = bias;
+	how.nbias = 2;
+	rt_draw_token(d, &how, logits, tokens, 1, 0, 0, NULL, &t, &err);
+	assert_int_equal(t.token, 1);
+	how.presence = 1.5;
+	rt_draw_token(d, &how, logits, tokens, 1, 0, 0, &allowed, &t, &err);
+	assert_int_equal(t.token, 0);
+	allowed = 0x18;
+	rt_draw_token(d, &how, logits, tokens, 1, 0, 0, &allowed, &t, &err);
+	assert_int_equal(t.token, 4);
+	assert_int_equal(t.top[0], 0);
+	assert_true(t.top_logprob[0] == plain.top_logprob[0]);
+	assert_true(t.logprob - plain.logprob < -8.99);
+	how.temperature = 2;
+	how.nbias = 0;
+	for (i = 0; i < 200; i++) {
+		how.seed = (uint64_t)i;
+		how.top_k = i % 3;
+		how.top_p = i % 2 ? 1 : 0.8;
+		rt_draw_token(d, &how, logits, tokens, 1, 0, 0, &allowed, &t,
+			      &err);
+		assert_in_range(t.token, 3, 4);
+	}
+	allowed = 0;
+	assert_int_equal(rt_draw_token(d, &how, logits, tokens, 1, 0, 0,
+				       &allowed, &t, &err), RT_FORMAT);
 	rt_drawer_free(d);
 }
 
@@ -276,7 +326,7 @@ test_no_number(void **state)
 	struct rt_drawn t;
 
 	(void)state;
-	assert_int_equal(rt_draw_token(d, &how, logits, NULL, 0, 0, 0, &t,
+	assert_int_equal(rt_draw_token(d, &how, logits, NULL, 0, 0, 0, NULL, &t,
 				       &err), RT_FORMAT);
 	assert_string_equal(err.message, "the largest logit after 0 tokens is "
 			    "nan");
@@ -321,6 +371,7 @@ main(void)
 		cmocka_unit_test(test_likeliest),
 		cmocka_unit_test(test_first_likeliest),
 		cmocka_unit_test(test_penalties),
+		cmocka_unit_test(test_biases_and_bounds),
 		cmocka_unit_test(test_logprobs),
 		cmocka_unit_test(test_no_number),
 	};

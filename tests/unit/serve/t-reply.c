@@ -209,11 +209,51 @@ static const struct {
 	  "number of 64 bits" },
 	{ false, "{\"prompt\": \"a\", \"skip_special_tokens\": false}",
 	  "'skip_special_tokens' is true here, and cannot be false" },
-	{ true, "{\"response_format\": {\"type\": \"json_object\"}}",
-	  "'response_format' is a text here: {\"type\": \"text\"}; no grammar "
-	  "holds answers to JSON" },
-	{ false, "{\"prompt\": \"a\", \"guided_json\": {}}", "there is no "
-	  "field 'guided_json'" },
+	{ true, "{\"response_format\": {\"type\": \"json_schema\", "
+	  "\"json_schema\": {\"name\": \"x\", \"strict\": true, \"schema\": "
+	  "{\"type\": \"object\"}}}, \"messages\": [{\"role\": \"user\", "
+	  "\"content\": \"a\"}]}", NULL },
+	{ false, "{\"response_format\": {\"type\": \"json_object\"}, "
+	  "\"logit_bias\": {\"3\": -100, \"255\": 2.5}, \"min_tokens\": 16, "
+	  "\"prompt\": \"a\"}", NULL },
+	{ false, "{\"response_format\": {\"schema\": {\"const\": 1}, "
+	  "\"type\": \"json_object\"}, \"prompt\": \"a\"}", NULL },
+	{ false, "{\"prompt\": \"a\", \"guided_json\": \"{\\\"type\\\": "
+	  "\\\"string\\\"}\", \"json_schema\": null}", NULL },
+	{ false, "{\"prompt\": \"a\", \"json_schema\": {\"items\": {\"not\":"
+	  " 1}}}", "'json_schema': #/items/not in the schema is no keyword "
+	  "that is known here" },
+	{ false, "{\"prompt\": \"a\", \"guided_json\": \"{\\\"enum\\\":[\"}",
+	  "'guided_json': found the end of the text, expected a value" },
+	{ false, "{\"prompt\": \"a\", \"guided_json\": \"{} 1\"}",
+	  "'guided_json': found '1', expected only spaces after the closing "
+	  "'}'" },
+	{ false, "{\"prompt\": \"a\", \"guided_json\": {}, \"json_schema\": "
+	  "{}}", "'json_schema' is a second one for an answer that has a "
+	  "schema" },
+	{ false, "{\"response_format\": {\"type\": \"json_schema\"}}",
+	  "'response_format' has no schema" },
+	{ false, "{\"response_format\": {\"type\": \"json\"}}",
+	  "'response_format' has a type: text, json_object or json_schema" },
+	{ false, "{\"response_format\": {\"schema\": {}, \"json_schema\": "
+	  "{\"schema\": {}}}}", "'response_format' has two schemas" },
+	{ false, "{\"response_format\": {\"type\": \"text\", \"schema\": "
+	  "{}}}", "'response_format' is a text, which has no schema" },
+	{ false, "{\"response_format\": {\"type\": \"json_schema\", "
+	  "\"json_schema\": {\"scheme\": {}}}}", "'response_format' has more "
+	  "beside a schema than its name, description and strict" },
+	{ false, "{\"logit_bias\": {\"256\": 1}}", "'logit_bias' has the "
+	  "token '256', and the model has 0 to 255" },
+	{ false, "{\"logit_bias\": {\"-1\": 1}}", "'logit_bias' has the "
+	  "token '-1', and the model has 0 to 255" },
+	{ false, "{\"logit_bias\": {\"1\": 101}}", "'logit_bias' is a number "
+	  "from -100 to 100" },
+	{ false, "{\"prompt\": \"a\", \"max_tokens\": 3, \"min_tokens\": 4}",
+	  "'min_tokens' is more than the tokens that an answer may have" },
+	{ false, "{\"n_predict\": 3}", "there is no field 'n_predict'; here "
+	  "it is 'max_tokens'" },
+	{ false, "{\"grammar\": \"x\"}", "there is no field 'grammar'; here it "
+	  "is 'json_schema'" },
 	{ false, "", "found the end of the text, expected '{'" },
 	{ false, "{}", "'prompt' is missing" },
 	{ true, "{}", "'messages' is missing" },

@@ -80,7 +80,12 @@ __wrap_free(void *p)
 
 static const char body[] = "{\"messages\": [{\"role\": \"user\", \"content\": "
 	"\"a question\"}], \"n\": 2, \"seed\": 1, \"max_tokens\": 40, "
-	"\"logprobs\": true, \"top_logprobs\": 2, \"stop\": [\"never\"]}";
+	"\"logprobs\": true, \"top_logprobs\": 2, \"stop\": [\"never\"], "
+	"\"logit_bias\": {\"3\": 1}, \"json_schema\": {\"properties\": "
+	"{\"a\": {\"enum\": [1, \"x\"]}, \"b\": {\"items\": {\"$ref\": "
+	"\"#\"}}, \"c\": {\"oneOf\": [{\"type\": \"null\"}, {\"type\": "
+	"[\"integer\", \"string\"]}]}}, \"required\": [\"b\", \"d\"], "
+	"\"additionalProperties\": true}}";
 
 static struct rt_codec codec;
 static struct fake_engine engine;
@@ -106,8 +111,8 @@ run_steps(struct rt_scheduler *s, struct rt_reply *r, struct rt_error *err)
 	for (i = 0; i < r->nchoices && status == RT_OK; i++) {
 		struct rt_choice *c = &r->choices[i];
 		struct rt_ask ask = { .choice = i, .most = r->request.most,
-			.draw = r->request.draw, .token = on_token,
-			.end = on_end, .user = c };
+			.draw = r->request.draw, .guide = c->guide,
+			.token = on_token, .end = on_end, .user = c };
 
 		ask.prompt = (const void *)rt_choice_prompt(c, &n);
 		ask.nprompt = n;
@@ -151,6 +156,9 @@ serve(char *out, size_t size)
 	if (r) {
 		rt_reply_free(r);
 	}
+	/* the next request spells the tokens out anew */
+	rt_spellings_free(codec.spellings);
+	codec.spellings = NULL;
 	return ok;
 }
 

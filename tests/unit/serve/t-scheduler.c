@@ -1,8 +1,8 @@
 /*
  * Steps of many sequences: whatever comes beside a sequence, in what order,
  * with blocks shared or not, and preempted or not, its tokens and logprobs are
- * those that it has alone, to the bit.  Engines, requests and cancels are
- * drawn.
+ * those that it has alone, to the bit.  Engines, requests, schemas that answers
+ * follow, and cancels are drawn.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -16,8 +16,16 @@
 
 #include "runtime/serve/scheduler.h"
 #include "tests/unit/serve/t-engine.h"
+#include "tests/unit/serve/t-schemas.h"
 
-enum { VOCAB = 23, LONGEST = 160, REQUESTS = 64, TRACES = 300 };
+/* A token in 16 ends an answer. */
+enum {
+	VOCAB = SCHEMA_VOCAB, LONGEST = 160, REQUESTS = 64, TRACES = 300,
+	STOPS = VOCAB / 16, SCHEMAS = 16,
+};
+
+static struct rt_spellings *vocabulary;
+static struct rt_grammar *grammars[SCHEMAS];
 
 struct rng {
 	uint64_t at;
@@ -33,7 +41,9 @@ pick(struct rng *r, int64_t from, int64_t to)
 
 /* A request, and what it was answered. */
 struct asked {
-	int32_t prompt[LONGEST], stop;
+	int32_t prompt[LONGEST], stops[STOPS];
+	struct rt_bias bias;
+	const struct rt_grammar *grammar;	/* or NULL */
 	struct rt_ask ask;
 	struct rt_sequence *seq;
 	struct rt_drawn got[LONGEST];
@@ -63,6 +73,8 @@ on_end(void *user, enum rt_ended why, int64_t ndrawn)
 	a->why = why;
 	a->ndrawn = ndrawn;
 	a->seq = NULL;
+	rt_guide_free(a->ask.guide);
+	a->ask.guide = NULL;
 }
 
 /* Prompts begin like one of three texts, and go on by themselves. */
@@ -77,18 +89,25 @@ draw_request(struct asked *a, struct rng *r, int64_t longest)
 		a->prompt[i] = i < same ? (int32_t)((i * (text + 3)) % VOCAB)
 					: (int32_t)pick(r, 0, VOCAB - 1);
 	}
-	a->stop = (int32_t)pick(r, 0, VOCAB - 1);
+	for (i = 0; i < STOPS; i++) {
+		a->stops[i] = (int32_t)pick(r, 0, VOCAB - 1);
+	}
+	a->bias = (struct rt_bias){ (int32_t)pick(r, 0, VOCAB - 1), 3 };
+	a->grammar = pick(r, 0, 3) ? NULL : grammars[pick(r, 0, SCHEMAS - 1)];
 	a->ask = (struct rt_ask){ .prompt = a->prompt, .nprompt = n,
 		.most = pick(r, 1, LONGEST), .choice = pick(r, 0, 1),
-		.draw = rt_draw_plain(), .stops = &a->stop,
-		.nstops = pick(r, 0, 3) == 0, .token = on_token,
-		.end = on_end, .user = a };
+		.draw = rt_draw_plain(), .stops = a->stops,
+		.nstops = pick(r, 0, 3) == 0 ? STOPS : 0,
+		.least = pick(r, 0, 1) ? pick(r, 0, 20) : 0,
+		.token = on_token, .end = on_end, .user = a };
 	a->until = pick(r, 0, 3) == 0 ? pick(r, 1, 20) : -1;
 	a->ask.draw.temperature = pick(r, 0, 3) * 0.5;
 	a->ask.draw.top_k = pick(r, 0, 2) * 7;
 	a->ask.draw.top_p = pick(r, 0, 1) ? 1 : 0.9;
 	a->ask.draw.repetition = pick(r, 0, 3) ? 1 : 1.3;
 	a->ask.draw.presence = pick(r, 0, 3) ? 0 : 0.5;
+	a->ask.draw.bias = &a->bias;
+	a->ask.draw.nbias = pick(r, 0, 3) == 0;
 	a->ask.draw.seed = (uint64_t)pick(r, 0, 1000);
 	a->ask.draw.ntop = pick(r, -1, 3);
 }
@@ -117,6 +136,10 @@ add(struct rt_scheduler *s, struct asked *a)
 {
 	struct rt_error err = { .message = "" };
 
+	if (a->grammar) {
+		assert_int_equal(rt_guide_open(&a->ask.guide, a->grammar,
+					       vocabulary, &err), RT_OK);
+	}
 	if (rt_scheduler_add(s, &a->ask, &a->seq, &err) != RT_OK) {
 		fail_msg("%s", err.message);
 	}
@@ -148,7 +171,8 @@ answer_alone(const struct asked *from, struct asked *a, int64_t longest)
 	memset(a->got, 0, sizeof a->got);
 	a->ask.user = a;
 	a->ask.prompt = a->prompt;
-	a->ask.stops = &a->stop;
+	a->ask.stops = a->stops;
+	a->ask.draw.bias = &a->bias;
 	s = open_with(&f, e, false);
 	add(s, a);
 	while (!a->ended) {
@@ -173,11 +197,21 @@ draw_engine(struct rng *r, bool large)
 		.in_flight = pick(r, 0, 4) };
 }
 
+/* No token ends an answer before its least; a reader and a schema may. */
+static void
+check_least(const struct asked *a)
+{
+	assert_false(a->why == RT_ENDED_STOP && a->ngot < a->ask.least &&
+		     a->ngot != a->until && !a->grammar);
+}
+
 /* Has a request the answer that it has alone, or the beginning of it? */
 static void
 compare(const struct asked *a, const struct asked *alone)
 {
 	int64_t i;
+
+	check_least(a);
 
 	assert_true(a->ended);
 	if (a->why != RT_ENDED_CANCELLED) {
@@ -194,6 +228,8 @@ compare(const struct asked *a, const struct asked *alone)
 
 struct seen {
 	int64_t preempted, shared, cancelled, together;
+	/* answers that follow a schema, to the end or to a part of it */
+	int64_t whole, part;
 	/* preempted while another step was in flight */
 	int64_t in_flight;
 };
@@ -262,6 +298,10 @@ test_traces(void **state)
 		for (i = 0; i < n; i++) {
 			answer_alone(&all[i], &alone, longest);
 			compare(&all[i], &alone);
+			seen.whole += all[i].grammar &&
+				      all[i].why == RT_ENDED_STOP;
+			seen.part += all[i].grammar &&
+				     all[i].why == RT_ENDED_LENGTH;
 		}
 		close_with(&f, s);
 	}
@@ -271,6 +311,8 @@ test_traces(void **state)
 	assert_true(seen.shared > 3000);
 	assert_true(seen.cancelled > 100);
 	assert_true(seen.together > 30);
+	assert_true(seen.whole > 100);
+	assert_true(seen.part > 100);
 }
 
 /* The first of several answers to one prompt computes it, the others share it,
@@ -290,6 +332,7 @@ test_answers_to_one_prompt(void **state)
 	(void)state;
 	s = open_with(&f, e, true);
 	draw_request(&all[0], &r, 128);
+	all[0].grammar = NULL;
 	for (i = 0; i < 8; i++) {
 		all[i] = all[0];
 		all[i].ask = (struct rt_ask){ .prompt = all[i].prompt,
@@ -331,6 +374,7 @@ test_decode_beside_a_long_prompt(void **state)
 	s = open_with(&f, e, true);
 	draw_request(&one, &r, 160);
 	draw_request(&two, &r, 160);
+	one.grammar = two.grammar = NULL;
 	one.ask.nprompt = 4;
 	one.ask.most = 100;
 	one.ask.nstops = 0;
@@ -365,6 +409,7 @@ add_plain(struct rt_scheduler *s, struct asked *all, int64_t n,
 		all[i].prompt[0] = (int32_t)i;
 		all[i].ask.most = most;
 		all[i].ask.nstops = 0;
+		all[i].grammar = NULL;
 		all[i].until = -1;
 		add(s, &all[i]);
 	}
@@ -524,13 +569,14 @@ test_what_is_refused(void **state)
 	s = open_with(&f, e, true);
 	assert_int_equal(rt_scheduler_longest(s), 32);
 	draw_request(&a, &r, 32);
+	a.grammar = NULL;
 	a.ask.nprompt = 32;
 	assert_int_equal(rt_scheduler_add(s, &a.ask, &a.seq, &err), RT_RANGE);
 	a.ask.nprompt = 2;
 	a.prompt[1] = VOCAB;
 	assert_int_equal(rt_scheduler_add(s, &a.ask, &a.seq, &err), RT_RANGE);
-	assert_string_equal(err.message, "token 23 of the prompt is not one of "
-			    "0 to 22");
+	assert_non_null(strstr(err.message, " of the prompt is not one of 0 "
+			       "to "));
 	a.prompt[1] = 3;
 	f.fails_at = 0;
 	add(s, &a);
@@ -540,6 +586,38 @@ test_what_is_refused(void **state)
 	assert_int_equal(rt_scheduler_open(&s, &f.e, true, &err), RT_RANGE);
 	assert_null(s);
 	fake_close(&f);
+}
+
+/* Schemas by which answers come to an end within a few tokens, and others. */
+static int
+open_grammars(void **state)
+{
+	static struct schema_text s;
+	struct rt_error err = { .message = "" };
+	uint64_t seed = 0;
+	int i;
+
+	(void)state;
+	for (i = 0; i < SCHEMAS; i++) {
+		do {
+			schema_draw(&s, ++seed);
+		} while (schema_read(&grammars[i], s.text, s.n, &err) != RT_OK);
+	}
+	return rt_spellings_open(&vocabulary, VOCAB, schema_token, NULL,
+				 &err) == RT_OK ? 0 : -1;
+}
+
+static int
+close_grammars(void **state)
+{
+	int i;
+
+	(void)state;
+	for (i = 0; i < SCHEMAS; i++) {
+		rt_grammar_free(grammars[i]);
+	}
+	rt_spellings_free(vocabulary);
+	return 0;
 }
 
 int
@@ -556,5 +634,5 @@ main(void)
 		cmocka_unit_test(test_what_is_refused),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return cmocka_run_group_tests(tests, open_grammars, close_grammars);
 }
