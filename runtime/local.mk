@@ -174,6 +174,8 @@ rank_sources = \
 	%D%/serve/reply.h \
 	%D%/serve/request.c \
 	%D%/serve/request.h \
+	%D%/serve/request_prompts.c \
+	%D%/serve/request_reader.h \
 	%D%/serve/scheduler.c \
 	%D%/serve/scheduler.h \
 	%D%/serve/sequences.h \

@@ -1,7 +1,7 @@
 /*
  * Reads requests: a row of the table for each field that a body may have.
  */
-#include "runtime/serve/request.h"
+#include "runtime/serve/request_reader.h"
 
 #include <errno.h>
 #include <math.h>
@@ -9,7 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/json.h"
 #include "runtime/serve/structured.h"
 
 enum field_kind {
@@ -81,30 +80,6 @@ static const struct field {
 
 #define NFIELDS (sizeof fields / sizeof *fields)
 
-struct request_reader {
-	struct rt_json j;
-	struct rt_request *r;
-	struct rt_codec *codec;
-	const struct field *field;
-	struct rt_error *err;
-	const char *start;	/* of the value that is read */
-	bool was_read[NFIELDS];
-	bool has_prompt;
-};
-
-static bool
-wrong(struct request_reader *x, const char *expected)
-{
-	return rt_json_fail(&x->j, RT_RANGE, x->start, "'%s' is %s",
-			    x->field->name, expected);
-}
-
-static bool
-no_memory(struct request_reader *x)
-{
-	return rt_json_fail(&x->j, RT_NOMEM, NULL, "out of memory");
-}
-
 /* ---- numbers ---- */
 
 /* The text of a number, of fewer than size bytes; *out is empty if what stands
@@ -135,7 +110,8 @@ read_double(struct request_reader *x, double *out)
 		return false;
 	}
 	*out = strtod(word, &end);
-	return (*word && !*end && isfinite(*out)) || wrong(x, "a number");
+	return (*word && !*end && isfinite(*out)) ||
+	       rt_request_wrong(x, "a number");
 }
 
 static bool
@@ -181,7 +157,7 @@ read_seed(struct request_reader *x)
 	v = *word == '-' ? strtoll(word, &end, 10)
 			 : (int64_t)strtoull(word, &end, 10);
 	if (!*word || *end || errno != 0) {
-		return wrong(x, "a whole number of 64 bits");
+		return rt_request_wrong(x, "a whole number of 64 bits");
 	}
 	x->r->seed = v;
 	x->r->has_seed = true;
@@ -209,32 +185,6 @@ read_logprobs(struct request_reader *x)
 
 /* ---- tokens ---- */
 
-static bool
-read_ids(struct request_reader *x, struct rt_ids *out)
-{
-	int64_t id;
-	size_t i = 0;
-
-	if (!rt_json_open(&x->j, '[')) {
-		return false;
-	}
-	while (rt_json_more(&x->j, ']', &i)) {
-		if (!rt_json_int(&x->j, &id)) {
-			return false;
-		}
-		if (id >= x->codec->vocab) {
-			return rt_json_fail(&x->j, RT_RANGE, x->start,
-				"'%s' has the token %lld, and the model has "
-				"0 to %lld", x->field->name, (long long)id,
-				(long long)x->codec->vocab - 1);
-		}
-		if (!rt_ids_add(out, (uint32_t)id)) {
-			return no_memory(x);
-		}
-	}
-	return x->j.status == RT_OK;
-}
-
 /* The token that a key names in digits. */
 static bool
 read_bias_token(struct request_reader *x, const char *key, int32_t *out)
@@ -246,7 +196,7 @@ read_bias_token(struct request_reader *x, const char *key, int32_t *out)
 	if (id >= x->codec->vocab) {
 		return rt_json_fail(&x->j, RT_RANGE, x->start, "'%s' has the "
 			"token '%s', and the model has 0 to %lld",
-			x->field->name, rt_show_name(key).text,
+			x->name, rt_show_name(key).text,
 			(long long)x->codec->vocab - 1);
 	}
 	*out = (int32_t)id;
@@ -264,7 +214,7 @@ read_biases(struct request_reader *x)
 
 	r->biases = calloc(RT_REQUEST_BIASES, sizeof *r->biases);
 	if (!r->biases) {
-		return no_memory(x);
+		return rt_request_no_memory(x);
 	}
 	if (!rt_json_open(&x->j, '{')) {
 		return false;
@@ -273,7 +223,7 @@ read_biases(struct request_reader *x)
 		struct rt_bias *b = &r->biases[r->draw.nbias];
 
 		if (r->draw.nbias == RT_REQUEST_BIASES) {
-			return wrong(x, "of at most 1024 tokens");
+			return rt_request_wrong(x, "of at most 1024 tokens");
 		}
 		if (!rt_json_key(&x->j, &key) ||
 		    !read_bias_token(x, key, &b->token) ||
@@ -300,7 +250,8 @@ read_grammar(struct request_reader *x)
 
 	if (ok && g && r->grammar) {
 		rt_grammar_free(g);
-		return wrong(x, "a second one for an answer that has a schema");
+		return rt_request_wrong(
+			x, "a second one for an answer that has a schema");
 	}
 	r->grammar = g ? g : r->grammar;
 	return ok;
@@ -342,248 +293,6 @@ read_stops(struct request_reader *x)
 		}
 	}
 	return x->j.status == RT_OK;
-}
-
-/* ---- prompts ---- */
-
-static bool
-end_prompt(struct request_reader *x, size_t before, const char *text, size_t n)
-{
-	struct rt_request *r = x->r;
-
-	if (r->ids.n == before) {
-		return rt_json_fail(&x->j, RT_RANGE, x->start, "a prompt has "
-			"at least one token, this is empty");
-	}
-	rt_text_bytes(&r->text, text, n);
-	if (r->nprompts == RT_REQUEST_ANSWERS) {
-		return rt_json_fail(&x->j, RT_RANGE, x->start, "a request has "
-			"at most %d prompts", RT_REQUEST_ANSWERS);
-	}
-	r->text_ends[r->nprompts] = r->text.n;
-	r->ends[r->nprompts++] = r->ids.n;
-	return true;
-}
-
-static bool
-read_text_prompt(struct request_reader *x)
-{
-	size_t before = x->r->ids.n, n;
-	struct rt_error err = { .message = "" };
-	const char *s;
-
-	if (!rt_json_any_text(&x->j, &s, &n)) {
-		return false;
-	}
-	if (rt_codec_encode(x->codec, s, n, true, &x->r->ids, &err) != RT_OK) {
-		return rt_json_fail(&x->j, err.status, x->start, "%s",
-				    err.message);
-	}
-	return end_prompt(x, before, s, n);
-}
-
-static bool
-read_id_prompt(struct request_reader *x)
-{
-	size_t before = x->r->ids.n, n = 0;
-	struct rt_error err = { .message = "" };
-	char *text = NULL;
-	bool ok = read_ids(x, &x->r->ids);
-
-	if (ok && x->r->ids.n > before &&
-	    rt_decode(x->codec->tokenizer, x->r->ids.at + before,
-		      x->r->ids.n - before, true, &text, &n, &err) != RT_OK) {
-		ok = rt_json_fail(&x->j, err.status, x->start, "%s",
-				  err.message);
-	}
-	ok = ok && end_prompt(x, before, text ? text : "", n);
-	free(text);
-	return ok;
-}
-
-/* The first byte that is no blank after an opening bracket. */
-static int
-peek_inside(const struct request_reader *x)
-{
-	const struct rt_json *j = &x->j;
-	size_t at = j->at + 1;
-
-	while (at < j->len && strchr(" \t\r\n", j->text[at]) && j->text[at]) {
-		at++;
-	}
-	return at < j->len ? (unsigned char)j->text[at] : -1;
-}
-
-/* A text, tokens, or a list of either. */
-static bool
-read_prompts(struct request_reader *x)
-{
-	int c = rt_json_peek(&x->j), inside;
-	size_t i = 0;
-
-	x->has_prompt = true;
-	if (c == '"') {
-		return read_text_prompt(x);
-	}
-	if (c != '[') {
-		return wrong(x, "a text, a list of tokens, or a list of these");
-	}
-	inside = peek_inside(x);
-	if (inside != '"' && inside != '[') {
-		return read_id_prompt(x);
-	}
-	if (!rt_json_open(&x->j, '[')) {
-		return false;
-	}
-	while (rt_json_more(&x->j, ']', &i)) {
-		if (!(rt_json_peek(&x->j) == '[' ? read_id_prompt(x)
-						 : read_text_prompt(x))) {
-			return false;
-		}
-	}
-	return x->j.status == RT_OK;
-}
-
-/* ---- messages ---- */
-
-/* One part of a content: only texts are known. */
-static bool
-read_text_part(struct request_reader *x, struct rt_text *to)
-{
-	const char *key, *s;
-	size_t i = 0;
-
-	if (!rt_json_open(&x->j, '{')) {
-		return false;
-	}
-	while (rt_json_more(&x->j, '}', &i)) {
-		if (!rt_json_key(&x->j, &key) || !rt_json_string(&x->j, &s)) {
-			return false;
-		}
-		if (strcmp(key, "text") == 0) {
-			rt_text_add(to, "%s", s);
-		} else if (strcmp(key, "type") != 0 ||
-			   strcmp(s, "text") != 0) {
-			return wrong(x, "texts: other parts of a content are "
-				     "not known here");
-		}
-	}
-	return x->j.status == RT_OK;
-}
-
-/*
- * A text, or a list of parts, which are joined.  The joined text replaces the
- * list in the body: it is not longer.
- */
-static bool
-read_content(struct request_reader *x, const char **out)
-{
-	struct rt_text joined = { .alloc = rt_alloc_or_libc(NULL) };
-	char *to = x->j.text + x->j.at;
-	size_t i = 0;
-	bool ok;
-
-	*out = "";
-	if (rt_json_null(&x->j)) {
-		return true;
-	}
-	if (rt_json_peek(&x->j) != '[') {
-		return rt_json_string(&x->j, out);
-	}
-	ok = rt_json_open(&x->j, '[');
-	while (ok && rt_json_more(&x->j, ']', &i)) {
-		ok = read_text_part(x, &joined);
-	}
-	ok = ok && x->j.status == RT_OK;
-	if (joined.failed) {
-		ok = no_memory(x);
-	}
-	if (ok && joined.n > 0) {
-		memcpy(to, joined.at, joined.n + 1);
-		*out = to;
-	}
-	rt_text_release(&joined);
-	return ok;
-}
-
-static bool
-read_message(struct request_reader *x)
-{
-	struct rt_message m = { NULL, NULL };
-	const char *key;
-	size_t i = 0;
-	bool ok = rt_json_open(&x->j, '{');
-
-	while (ok && rt_json_more(&x->j, '}', &i)) {
-		ok = rt_json_key(&x->j, &key);
-		if (ok && strcmp(key, "role") == 0) {
-			ok = rt_json_string(&x->j, &m.role);
-		} else if (ok && strcmp(key, "content") == 0) {
-			ok = read_content(x, &m.content);
-		} else if (ok && strcmp(key, "tool_calls") == 0) {
-			/* clients send an answer back as it came, with null */
-			ok = rt_json_null(&x->j) ||
-			     wrong(x, "a conversation without tools");
-		} else if (ok) {
-			ok = rt_json_skip(&x->j);
-		}
-	}
-	if (!ok || x->j.status != RT_OK) {
-		return false;
-	}
-	if (!m.role || !m.content) {
-		return wrong(x, "a list of messages, each with a role and a "
-			     "content");
-	}
-	if (x->r->nmessages == RT_REQUEST_MESSAGES) {
-		return wrong(x, "at most 4096 messages");
-	}
-	x->r->messages[x->r->nmessages++] = m;
-	return true;
-}
-
-static bool
-read_messages(struct request_reader *x)
-{
-	struct rt_request *r = x->r;
-	size_t i = 0;
-
-	x->has_prompt = true;
-	if (!r->messages) {
-		r->messages = calloc(RT_REQUEST_MESSAGES, sizeof *r->messages);
-	}
-	if (!r->messages) {
-		return no_memory(x);
-	}
-	if (!rt_json_open(&x->j, '[')) {
-		return false;
-	}
-	while (rt_json_more(&x->j, ']', &i)) {
-		if (!read_message(x)) {
-			return false;
-		}
-	}
-	return x->j.status == RT_OK;
-}
-
-static bool
-write_conversation(struct request_reader *x)
-{
-	struct rt_text t = { .alloc = rt_alloc_or_libc(NULL) };
-	struct rt_request *r = x->r;
-	enum rt_status status;
-
-	status = rt_chat_write(x->codec->chat, r->messages, r->nmessages, &t,
-			       x->err);
-	if (status == RT_OK) {
-		status = rt_codec_encode(x->codec, t.at ? t.at : "", t.n,
-					 rt_chat_is_framed(x->codec->chat),
-					 &r->ids, x->err);
-	}
-	rt_text_release(&t);
-	x->j.status = status;
-	r->ends[r->nprompts++] = r->ids.n;
-	return status == RT_OK;
 }
 
 /* ---- fields ---- */
@@ -632,7 +341,7 @@ read_refused(struct request_reader *x)
 			return true;
 		}
 	}
-	return wrong(x, "not known here: leave it out");
+	return rt_request_wrong(x, "not known here: leave it out");
 }
 
 static bool
@@ -659,7 +368,7 @@ read_field(struct request_reader *x)
 	case STOP:
 		return read_stops(x);
 	case STOP_IDS:
-		return read_ids(x, &x->r->stop_ids);
+		return rt_request_ids(x, &x->r->stop_ids);
 	case LOGPROBS:
 		return read_logprobs(x);
 	case SEED:
@@ -672,12 +381,13 @@ read_field(struct request_reader *x)
 	case STREAM_OPTIONS:
 		return read_stream_options(x);
 	case PROMPT:
-		return read_prompts(x);
+		return rt_request_prompts(x);
 	case MESSAGES:
-		return read_messages(x);
+		return rt_request_messages(x);
 	case ALWAYS:
 		return rt_json_bool(&x->j, &yes) &&
-		       (yes || wrong(x, "true here, and cannot be false"));
+		       (yes ||
+			rt_request_wrong(x, "true here, and cannot be false"));
 	case IGNORED:
 		return rt_json_skip(&x->j);
 	case REFUSED:
@@ -723,13 +433,13 @@ static bool
 name_field(struct request_reader *x)
 {
 	char *message = x->err->message;
-	size_t n = strlen(x->field->name) + strlen("'': ");
+	size_t n = strlen(x->name) + strlen("'': ");
 	char name[64];
 
 	if ((strncmp(message, "found ", strlen("found ")) == 0 ||
 	     *message == '#') &&
 	    n < sizeof name && n < sizeof x->err->message) {
-		snprintf(name, sizeof name, "'%s': ", x->field->name);
+		snprintf(name, sizeof name, "'%s': ", x->name);
 		memmove(message + n, message, sizeof x->err->message - n);
 		memcpy(message, name, n);
 		message[sizeof x->err->message - 1] = '\0';
@@ -791,6 +501,7 @@ static bool
 read_body(struct request_reader *x)
 {
 	int where = x->r->chat ? CHAT : TEXT;
+	bool was_read[NFIELDS] = { false };
 	const char *key;
 	size_t i = 0;
 
@@ -806,11 +517,12 @@ read_body(struct request_reader *x)
 		if (!x->field) {
 			return fail_unknown(x, key, where);
 		}
-		if (x->was_read[x->field - fields]) {
+		x->name = x->field->name;
+		if (was_read[x->field - fields]) {
 			return rt_json_fail(&x->j, RT_RANGE, x->start, "'%s' "
-				"is there twice", x->field->name);
+				"is there twice", x->name);
 		}
-		x->was_read[x->field - fields] = true;
+		was_read[x->field - fields] = true;
 		if (!read_field(x)) {
 			return name_field(x);
 		}
@@ -827,7 +539,7 @@ check_request(struct request_reader *x)
 		return rt_json_fail(&x->j, RT_RANGE, NULL, "'%s' is missing",
 				    r->chat ? "messages" : "prompt");
 	}
-	if (r->chat && !write_conversation(x)) {
+	if (r->chat && !rt_request_conversation(x)) {
 		return false;
 	}
 	if ((int64_t)r->nprompts * r->n > RT_REQUEST_ANSWERS) {
@@ -849,7 +561,7 @@ check_request(struct request_reader *x)
 			"more than the tokens that an answer may have");
 	}
 	if (r->text.failed) {
-		return no_memory(x);
+		return rt_request_no_memory(x);
 	}
 	if (r->grammar && rt_codec_spellings(x->codec, &r->spellings,
 					     x->err) != RT_OK) {
