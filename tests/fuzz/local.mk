@@ -10,6 +10,7 @@ check_PROGRAMS += \
 	%D%/replay-plan \
 	%D%/replay-safetensors \
 	%D%/replay-sched \
+	%D%/replay-schema \
 	%D%/replay-target \
 	%D%/replay-tokenizer \
 	%D%/replay-tokens \
@@ -33,6 +34,8 @@ replay_sources = %D%/replay.c %D%/mutate.c %D%/mutate.h %D%/failing.h
 	%D%/fuzz-safetensors.c
 %C%_replay_sched_SOURCES = $(replay_sources) \
 	%D%/fuzz-sched.c
+%C%_replay_schema_SOURCES = $(replay_sources) \
+	%D%/fuzz-schema.c
 %C%_replay_target_SOURCES = $(replay_sources) \
 	%D%/fuzz-target.c
 %C%_replay_tokenizer_SOURCES = $(replay_sources) \
@@ -52,6 +55,7 @@ fuzzers = \
 	%D%/fuzz-plan \
 	%D%/fuzz-safetensors \
 	%D%/fuzz-sched \
+	%D%/fuzz-schema \
 	%D%/fuzz-target \
 	%D%/fuzz-tokenizer \
 	%D%/fuzz-tokens \
@@ -87,6 +91,9 @@ custom_sources = %D%/custom.c %D%/mutate.c %D%/mutate.h %D%/failing.h
 %C%_fuzz_sched_SOURCES = $(custom_sources) \
 	%D%/fuzz-sched.c
 %C%_fuzz_sched_LDFLAGS = $(fuzzer_ldflags)
+%C%_fuzz_schema_SOURCES = $(custom_sources) \
+	%D%/fuzz-schema.c
+%C%_fuzz_schema_LDFLAGS = $(fuzzer_ldflags)
 %C%_fuzz_target_SOURCES = $(custom_sources) \
 	%D%/fuzz-target.c
 %C%_fuzz_target_LDFLAGS = $(fuzzer_ldflags)

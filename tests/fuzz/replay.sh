@@ -15,7 +15,7 @@ export FUZZ_MUTANTS="${FUZZ_MUTANTS-3}"
 seeds=$(cd "${top_srcdir:?}/tests/fuzz/seeds" && pwd) || exit 99
 cd "$tmp" || exit 99
 for what in ${FUZZ:-dsl gguf import ir json mark plan safetensors sched \
-	target tokenizer tokens tsv}; do
+	schema target tokenizer tokens tsv}; do
 	"$here/tests/fuzz/replay-$what" "$seeds/$what" || {
 		echo "replay-$what failed on the input named last"
 		test ! -f mutant || {

@@ -29,7 +29,7 @@ mkdir -p findings
 # much more of both, and -timeout is of the clock of a machine with other work.
 status=0
 for what in ${FUZZ:-dsl gguf import ir json mark plan safetensors sched \
-	target tokenizer tokens tsv}; do
+	schema target tokenizer tokens tsv}; do
 	corpus=corpus/$what
 	mkdir -p "$corpus"
 	find "$top_srcdir/tests/fuzz/seeds/$what" -type f \
