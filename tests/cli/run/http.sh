@@ -280,6 +280,8 @@ start tokenizer="$top_srcdir/tests/data/tokenizers/gpt2.json" vocab=400
 gets 200 '"completion_tokens":100' $c \
 	'{"prompt":"a","max_tokens":100,"logprobs":3,"ignore_eos":true}'
 gets 400 'is no token' $c '{"prompt":[390]}'
+gets 200 '[\"an apple\",1]","logprobs":null,"finish_reason":"stop"' $c \
+	'{"prompt":"a","max_tokens":99,"guided_json":{"const":["an apple",1]}}'
 stop 0
 start tokenizer="$top_srcdir/tests/data/tokenizers/gpt2.json" vocab=256
 grep -q 'warning: .*gpt2.json: the model has tokens 0 to 255, and this' err ||

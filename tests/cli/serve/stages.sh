@@ -133,12 +133,15 @@ start()
 	url=$(sed -n 's/^tiny_dense at \(.*\)\/v1, .*/\1/p' said)
 }
 
-# ask PROMPT FILE: tokens and their chances
+# ask PROMPT FILE: tokens and their chances; after z, those of a schema
 ask()
 {
+	form=
+	[ "$1" != z ] || form=', "json_schema": {"type": "array", "items":
+		{"type": "integer"}, "minItems": 1}'
 	curl -sS -m 100 -H "$json" "$url/v1/completions" -d '{"prompt":
 		"'"$1"'", "max_tokens": 16, "temperature": 0.7, "seed": 5,
-		"logprobs": 3, "n": 4}' 2>err |
+		"logprobs": 3, "n": 4'"$form"'}' 2>err |
 		sed 's/.*"choices"/choices/; s/"usage".*//' >"$2"
 }
 
@@ -159,6 +162,8 @@ all()
 	for prompt in $prompts; do
 		ask $prompt "$1.$prompt"
 		grep -q choices "$1.$prompt" || bad "no answer: $prompt"
+		[ "$prompt" != z ] || grep -q '"text":"[ \\u0a]*\[' "$1.z" ||
+			bad "no list: $(cat "$1.z")"
 	done
 	many "$1.many"
 	grep -q choices "$1.many" || bad 'no answers of many'
