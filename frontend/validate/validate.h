@@ -73,7 +73,8 @@ bool val_serve(struct val *v);
 
 /* ---- validate_row.c ---------------------------------------------------- */
 
-/* The first group of a built-in target, or NULL. */
+/* The first group of the built-in target of that name, or of a device by the
+ * words of its own name, as serving_names.def has them; or NULL. */
 const struct target_group *val_target(struct val *v, const char *name);
 /* Adds a cost to the prediction. */
 void val_add(struct val_row *r, struct cost c);

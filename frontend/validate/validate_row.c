@@ -2,7 +2,7 @@
  * What the readers of all kinds of tables share: targets by name, costs that
  * are added up, and models of rows that are compiled.
  */
-#include "frontend/validate/validate.h"
+#include "frontend/validate/validate_serve.h"
 
 #include <string.h>
 
@@ -11,15 +11,19 @@ val_target(struct val *v, const char *name)
 {
 	struct ir_ctx *c = &v->d->ctx;
 	struct target t;
+	bool fp4;
 	uint32_t i;
 
+	if (!fe_target_known(name)) {
+		name = serving_named_target(&c->perm, name, &fp4);
+	}
+	if (!name) {
+		return NULL;
+	}
 	for (i = 0; i < v->targets.n; i++) {
 		if (strcmp(v->targets.at[i].name, name) == 0) {
 			return v->targets.at[i].groups.at;
 		}
-	}
-	if (!fe_target_known(name)) {
-		return NULL;
 	}
 	if (!fe_target(c, arena_strndup(&c->perm, name, strlen(name)), &t)) {
 		die("built-in target %s", name);

@@ -170,6 +170,12 @@ sed 's/\ta100\t/\tz100\t/' train.tsv >z.tsv
 run validate z.tsv
 grep -q '1 not: there is no target of that name' out ||
 	bad 'a target of no name prices a run'
+# a device by the words of its name is the same as by that of its target
+for name in A100 'NVIDIA A100-SXM4-80GB'; do
+	sed "s/	a100	/	$name	/" train.tsv >words.tsv
+	run validate words.tsv
+	grep -q '1 predicted, 0 not' out || bad "$name is no target"
+done
 # what a plan cannot say prices none: no word stands for what is usual
 while read -r from to why; do
 	tr '\t' , <train.tsv | sed "2s/$from/$to/" | tr , '\t' >odd.tsv
