@@ -68,6 +68,7 @@ rate_of(const char *dtype, enum target_rate *out)
 		{ "fp16", TARGET_FP16 }, { "bf16", TARGET_BF16 },
 		{ "bfloat16", TARGET_BF16 }, { "fp16/bf16", TARGET_BF16 },
 		{ "fp8", TARGET_FP8 }, { "int8", TARGET_INT8 },
+		{ "fp4", TARGET_FP4 }, { "nvfp4", TARGET_FP4 },
 		{ "tf32", TARGET_TF32 }, { "fp32", TARGET_FP32 }
 	};
 	size_t i;

@@ -11,11 +11,11 @@
 #define COUNT(a) (sizeof(a) / sizeof *(a))
 
 /*
- * fp8: also multiplied so.  No target has a rate for 4 bits: they count as 8
- * where the device multiplies them, and what kernels reach that widen them is
- * not known: on Hopper engines take 1.0 to 1.7 times as long as all bandwidth
- * would allow, each in its own way.  The first row counts whose beginning of
- * the precision's name and part of the model's fit.
+ * fp8: also multiplied so, those of 4 bits at the device's rate for 4.  fp4:
+ * only where it multiplies 4 bits; what kernels reach that widen them is not
+ * known: on Hopper engines take 1.0 to 1.7 times as long as all bandwidth would
+ * allow, each in its own way.  The first row counts whose beginning of the
+ * precision's name and part of the model's fit.
  */
 static const struct {
 	const char *name, *model;
@@ -275,6 +275,7 @@ find_precision(struct serving *s, bool has_fp4)
 		    strstr(model, precisions[i].model) &&
 		    (has_fp4 || !precisions[i].fp4)) {
 			s->asked.fp8 = precisions[i].fp8;
+			s->asked.fp4 = precisions[i].fp4;
 			s->asked.experts_only = precisions[i].experts_only;
 			s->asked.weights = precisions[i].format.bytes > 0
 				? &precisions[i].format : NULL;
@@ -439,6 +440,8 @@ serving_describe(struct serving *s)
 		serving_find_roles(s, data_ranks(s) > 1);
 	}
 	s->asked.maps_alone = !serving_has(s, SERVING_FUSES_MAPS);
+	s->asked.rounds_alone = s->asked.maps_alone &&
+				!serving_has(s, SERVING_FUSES_ROUNDING);
 	s->asked.direct = serving_has(s, SERVING_DIRECT);
 	s->asked.host_calls = serving_has(s, SERVING_HOST_CALLS);
 	s->asked.sorted = !why && serving_has(s, SERVING_SORTS) &&

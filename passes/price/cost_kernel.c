@@ -45,7 +45,8 @@ cost_rate_bytes(enum target_rate r)
 {
 	static const double bytes[TARGET_NRATES] = {
 		[TARGET_FP32] = 4, [TARGET_TF32] = 4, [TARGET_BF16] = 2,
-		[TARGET_FP16] = 2, [TARGET_FP8] = 1, [TARGET_INT8] = 1
+		[TARGET_FP16] = 2, [TARGET_FP8] = 1, [TARGET_INT8] = 1,
+		[TARGET_FP4] = 0.5
 	};
 
 	return bytes[r];
@@ -67,7 +68,9 @@ cost_flops_us(const struct target_device *d, enum target_rate r)
 		[TARGET_FP8] = { TARGET_FP8, TARGET_BF16, TARGET_FP16,
 				 TARGET_TF32, TARGET_FP32 },
 		[TARGET_INT8] = { TARGET_INT8, TARGET_FP8, TARGET_BF16,
-				  TARGET_FP16, TARGET_TF32, TARGET_FP32 }
+				  TARGET_FP16, TARGET_TF32, TARGET_FP32 },
+		[TARGET_FP4] = { TARGET_FP4, TARGET_FP8, TARGET_BF16,
+				 TARGET_FP16, TARGET_TF32, TARGET_FP32 }
 	};
 	size_t i;
 

@@ -9,7 +9,7 @@
 #include <string.h>
 
 const char *const target_rate_names[TARGET_NRATES] = {
-	"fp32", "tf32", "bf16", "fp16", "fp8", "int8"
+	"fp32", "tf32", "bf16", "fp16", "fp8", "int8", "fp4"
 };
 
 const char *const target_constant_names[TARGET_NCONSTANTS] = {
@@ -49,6 +49,7 @@ static const struct target_field {
 	{ "fp16", NUM, DEVICE(flops_us[TARGET_FP16]), 1e6 },
 	{ "fp8", NUM, DEVICE(flops_us[TARGET_FP8]), 1e6 },
 	{ "int8", NUM, DEVICE(flops_us[TARGET_INT8]), 1e6 },
+	{ "fp4", NUM, DEVICE(flops_us[TARGET_FP4]), 1e6 },
 	{ "memory", NUM, DEVICE(memory_bytes), 1e9 },
 	{ "reserve", NUM, DEVICE(reserve_bytes), 1e9 },
 	{ "bandwidth", NUM, DEVICE(memory_bytes_us), 1e6 },

@@ -16,7 +16,7 @@
 
 /* What a matrix unit multiplies; fp32 is the plain units. */
 enum target_rate { TARGET_FP32, TARGET_TF32, TARGET_BF16, TARGET_FP16,
-		   TARGET_FP8, TARGET_INT8, TARGET_NRATES };
+		   TARGET_FP8, TARGET_INT8, TARGET_FP4, TARGET_NRATES };
 
 /* CONSTANT(id, key, member, what it is) */
 #define TARGET_CONSTANTS(CONSTANT) \

@@ -35,12 +35,18 @@ struct serve_asked {
 	/* of the layers' contractions, and of the cache; NULL: as declared */
 	const struct serve_format *weights, *cache;
 	bool fp8;		/* the layers' contractions multiply 8 bits */
+	/* of measured engines: those of weights of 4 bits multiply 4, where
+	 * the device does */
+	bool fp4;
 	bool experts_only;	/* of these only experts' have those two */
 	/* of measured engines: each query head that decodes reads keys anew */
 	bool heads_apart;
 	/* of measured engines: maps that follow a contraction are kernels of
 	 * their own, and all maps as slow as those of servers */
 	bool maps_alone;
+	/* of measured engines: what is multiplied in 8 bits or 4 is brought to
+	 * those by kernels of their own */
+	bool rounds_alone;
 	/* of measured engines: ranks of a node read each other's memory to add
 	 * up what is small */
 	bool direct;
@@ -117,6 +123,9 @@ struct serve_item {
 	/* SERVE_MAP: what it moves; SERVE_COMM: the larger side; SERVE_DOT:
 	 * what its maps would move if they were a kernel of their own */
 	struct serve_line bytes;
+	/* SERVE_DOT: of its operand beside the weight, where it is the first to
+	 * read that */
+	struct serve_line operand_bytes;
 	enum cost_kind kind;	/* SERVE_MAP */
 	enum cost_op op;
 	struct cost_group group;

@@ -236,26 +236,31 @@ group_of(const struct serve_reading *r, uint32_t axes)
 	return cost_group_apart(r->t, n, apart ? apart : 1);
 }
 
-/* The weight that a contraction multiplies by, through conversions and maps. */
+/* The weight that v is, through conversions and maps; 0: it is none. */
+static value_id
+weight_at(const struct ir_module *m, value_id v)
+{
+	const struct ir_node *of = ir_node(m, m->values.at[v].node);
+
+	while (m->values.at[v].node && of->nargs == 1 &&
+	       ir_is(of->op, IRF_CONVERTS | IRF_MAP)) {
+		v = ir_args(m, of)[0];
+		of = ir_node(m, m->values.at[v].node);
+	}
+	return m->values.at[v].node && ir_is(of->op, IRF_PARAM) ? v : 0;
+}
+
+/* The weight that a contraction multiplies by. */
 static value_id
 weight_of(const struct ir_module *m, const struct ir_node *n)
 {
+	value_id v = 0;
 	uint32_t i;
 
-	for (i = 0; i < n->nargs; i++) {
-		value_id v = ir_args(m, n)[i];
-		const struct ir_node *of = ir_node(m, m->values.at[v].node);
-
-		while (m->values.at[v].node && of->nargs == 1 &&
-		       ir_is(of->op, IRF_CONVERTS | IRF_MAP)) {
-			v = ir_args(m, of)[0];
-			of = ir_node(m, m->values.at[v].node);
-		}
-		if (m->values.at[v].node && ir_is(of->op, IRF_PARAM)) {
-			return v;
-		}
+	for (i = 0; i < n->nargs && !v; i++) {
+		v = weight_at(m, ir_args(m, n)[i]);
 	}
-	return 0;
+	return v;
 }
 
 static double
@@ -339,6 +344,59 @@ attention_item(const struct serve_reading *r, const struct kernel *k,
 
 /* ---- all kinds ---- */
 
+/* Whether a contraction before n in its region reads v, too. */
+static bool
+is_read_before(const struct ir_module *m, const struct ir_region *region,
+	       const struct ir_node *n, value_id v)
+{
+	uint32_t i;
+
+	for (i = 0; i < region->nodes.n; i++) {
+		const struct ir_node *x = ir_node(m, region->nodes.at[i]);
+		const value_id *args = ir_args(m, x);
+
+		if (x == n) {
+			break;
+		}
+		if (ir_is(x->op, IRF_CONTRACTS) && !ir_is(x->op, IRF_PAIRS) &&
+		    (args[0] == v || args[x->nargs - 1] == v)) {
+			return true;
+		}
+	}
+	return false;
+}
+
+/* What the kernel reads of v. */
+static double
+read_bytes(const struct kernel *k, value_id v)
+{
+	uint32_t i;
+
+	for (i = 0; i < k->inputs.n; i++) {
+		if (k->inputs.at[i].value == v) {
+			return k->inputs.at[i].bytes;
+		}
+	}
+	return 0;
+}
+
+/* Sets the bytes of the operand that is no weight. */
+static void
+operand_of(const struct serve_reading *r, const struct kernel *k,
+	   const struct kernel *twice, const struct ir_region *region,
+	   struct serve_item *x)
+{
+	const struct ir_node *n = price_main_node(r->m, k, IRF_CONTRACTS,
+						 IRF_PAIRS);
+	value_id left = ir_args(r->m, n)[0];
+	value_id right = ir_args(r->m, n)[n->nargs - 1];
+	value_id v = weight_at(r->m, left) ? right : left;
+
+	if (!is_read_before(r->m, region, n, v)) {
+		x->operand_bytes = line(read_bytes(k, v), read_bytes(twice, v));
+	}
+}
+
 static void
 dot_item(const struct serve_reading *r, const struct kernel *k,
 	 const struct kernel *twice, bool is_layer, struct serve_item *x)
@@ -380,6 +438,7 @@ add_kernel(struct serve_reading *r, const struct kernel *k,
 
 	if (k->kind == KERNEL_CONTRACTION) {
 		dot_item(r, k, twice, part->is_layer, &x);
+		operand_of(r, k, twice, region, &x);
 	} else if (k->kind == KERNEL_ATTENTION) {
 		attention_item(r, k, region, &x);
 	} else if (k->kind != KERNEL_COLLECTIVE) {

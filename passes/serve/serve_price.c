@@ -129,6 +129,20 @@ server_map_us(const struct stepping *s, enum cost_kind kind, double bytes)
 	return c.us - c.launch_us;
 }
 
+/*
+ * Of engines that multiply 8 bits or 4: a kernel reads an operand of 16 and
+ * writes it in those.
+ */
+static double
+rounding_us(const struct stepping *s, const struct serve_item *x, double rows,
+	    enum target_rate rate)
+{
+	double bytes = at(x->operand_bytes, rows);
+
+	return server_map_us(s, COST_GATED, bytes + bytes *
+			     cost_rate_bytes(rate) / cost_rate_bytes(x->rate));
+}
+
 static void
 add_dot(const struct stepping *s, const struct serve_item *x, double rows,
 	struct serve_time *out)
@@ -141,7 +155,9 @@ add_dot(const struct stepping *s, const struct serve_item *x, double rows,
 	double weight_us, moved_us, us;
 
 	if (is_narrow(x, s->q) && s->q->fp8) {
-		c.rate = TARGET_FP8;
+		c.rate = s->q->fp4 && narrow_bytes(x, s->q) < 1 &&
+			 s->t->device.flops_us[TARGET_FP4] > 0
+			? TARGET_FP4 : TARGET_FP8;
 	}
 	c.stored_bytes = narrow_bytes(x, s->q);
 	/* numbers of f16 and of 4 bits lie in rows, and experts in 8 bits
@@ -149,7 +165,8 @@ add_dot(const struct stepping *s, const struct serve_item *x, double rows,
 	c.panels = c.stored_bytes == 0 ? c.rate != TARGET_FP16
 		: c.stored_bytes == 1 && x->groups <= 1;
 	c.widened = c.stored_bytes > 0 && c.stored_bytes <= 1 &&
-		    c.rate != TARGET_FP8 && target_is_cuda(&s->t->device);
+		    c.rate != TARGET_FP8 && c.rate != TARGET_FP4 &&
+		    target_is_cuda(&s->t->device);
 	if (x->groups > 1) {
 		double n = s->q->expert_rows > 0
 			? x->groups : fmax(chosen(c.m, x->groups), 1);
@@ -170,6 +187,10 @@ add_dot(const struct stepping *s, const struct serve_item *x, double rows,
 	if (s->q->maps_alone) {
 		add(out, SERVE_MAPS, x->times *
 		    server_map_us(s, COST_GATED, at(x->bytes, rows)));
+	}
+	if (s->q->rounds_alone && c.rate != x->rate) {
+		add(out, SERVE_MAPS, x->times *
+		    rounding_us(s, x, rows, c.rate));
 	}
 }
 

@@ -6,7 +6,7 @@
 
 #include <math.h>
 
-/* Leaves out the rates for 8 bits. */
+/* Leaves out the rates for 8 bits and fewer. */
 double
 space_float_rate(const struct target_device *d)
 {
@@ -14,8 +14,8 @@ space_float_rate(const struct target_device *d)
 	int i;
 
 	for (i = 0; i < TARGET_NRATES; i++) {
-		best = i == TARGET_INT8 || i == TARGET_FP8 ? best
-			: fmax(best, d->flops_us[i]);
+		best = i == TARGET_INT8 || i == TARGET_FP8 || i == TARGET_FP4
+			? best : fmax(best, d->flops_us[i]);
 	}
 	return best;
 }

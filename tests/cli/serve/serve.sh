@@ -276,6 +276,10 @@ instead s1210 '	72	' '	72	' '	68	' 1.3
 instead s0968 'vllm 0.12' 'vllm 0.13' 'vllm 0.12' 1.3
 instead s0980 moe_tp=2 moe_tp=4 moe_tp=2 1.3
 instead s1141 b200_sxm b300_sxm b200_sxm 4 ttft
+# Prompts in 4 bits, at their own rate, and operands that are brought to those by
+# kernels of their own.
+instead s0143 fp4 fp4 fp8 1.4 throughput
+instead s0143 'LLM v1.0' 'LLM v0.9' 'LLM v1.0' 1.03 throughput
 # Hosts that call for each collective, and scores that one block sorts.
 instead s0380 FasterTransformer Ft FasterTransformer 1.2 batch
 instead s0360 'top_p=0.9' greedy 'top_p=0.9' 1.01 batch

@@ -539,6 +539,13 @@ test_rates(void **state)
 		    312e6);
 	assert_true(cost_flops_us(&target("v100")->device, TARGET_BF16) ==
 		    125e6);
+	/* and 4 bits as long as 8, or where there are none as 16 */
+	assert_true(cost_flops_us(&target("b200")->device, TARGET_FP4) ==
+		    2 * cost_flops_us(&target("b200")->device, TARGET_FP8));
+	assert_true(cost_flops_us(&target("h100")->device, TARGET_FP4) ==
+		    cost_flops_us(&target("h100")->device, TARGET_FP8));
+	assert_true(cost_flops_us(&target("a100")->device, TARGET_FP4) ==
+		    312e6);
 }
 
 /* One tile more than units is another wave. */
