@@ -155,8 +155,9 @@ put_names(const struct ir_module *m, const struct kernel *k, struct buf *out)
 		}
 	}
 	if (k->launch) {
-		buf_printf(out, " (%u of %u %s one launch)", k->launch->at + 1,
-			   k->launch->n, k->launch->sums ? "added up in" : "in");
+		buf_printf(out, " (%u of %u %sin one launch)",
+			   k->launch->at + 1, k->launch->n,
+			   k->launch->sums ? "added up " : "");
 	}
 }
 
@@ -222,7 +223,7 @@ kernel_comm_text(const struct ir_module *m, const struct kernel *k,
 			       k->work->coll.n - 1) : first;
 }
 
-struct listing {
+struct shown_list {
 	const struct ir_module *m;
 	kernel_shares *shares;	/* NULL: all do */
 	void *user_data;
@@ -231,7 +232,7 @@ struct listing {
 
 /* The kernel; without its launch, if that is not shared. */
 static struct kernel
-as_launched(const struct listing *t, const struct kernel *k)
+as_launched(const struct shown_list *t, const struct kernel *k)
 {
 	struct kernel x = *k;
 
@@ -242,7 +243,7 @@ as_launched(const struct listing *t, const struct kernel *k)
 }
 
 static double
-count_launches(const struct listing *t, const struct kernel_list *l)
+count_launches(const struct shown_list *t, const struct kernel_list *l)
 {
 	double n = 0;
 	uint32_t i;
@@ -258,7 +259,8 @@ count_launches(const struct listing *t, const struct kernel_list *l)
 }
 
 static void
-put_list(const struct listing *t, const struct kernel_list *l, uint32_t depth)
+put_list(const struct shown_list *t, const struct kernel_list *l,
+	 uint32_t depth)
 {
 	struct buf *out = t->out;
 	uint32_t i, number = 0;
@@ -289,7 +291,7 @@ void
 kernels_print(struct ir_module *m, struct kernels *const *all,
 	      kernel_shares *shares, void *user_data, struct buf *out)
 {
-	const struct listing t = { m, shares, user_data, out };
+	const struct shown_list t = { m, shares, user_data, out };
 	func_id i;
 
 	for (i = 1; i < m->funcs.n; i++) {
