@@ -145,6 +145,7 @@ rank_sources = \
 	%D%/grammar/gram_kinds.c \
 	%D%/grammar/gram_match.c \
 	%D%/grammar/gram_number.c \
+	%D%/grammar/gram_pattern.c \
 	%D%/grammar/gram_reader.c \
 	%D%/grammar/gram_reader.h \
 	%D%/grammar/gram_schema.c \

@@ -63,6 +63,7 @@ enum {
 	GRAM_WAYS = 128,	/* alternatives, and ways to read a text */
 	GRAM_ENDLESS = 1 << 20,	/* height of what has no finite value */
 	GRAM_DECIMALS = 6,	/* of numbers in bounds */
+	GRAM_PATTERNS = 256,
 };
 
 /* Numbers in bounds are within these, times a power of 10. */
@@ -77,6 +78,7 @@ struct gram_node {
 	int32_t decimals;
 	/* of an array its items, of an object its other members; -1: none */
 	int32_t inner;
+	int32_t pattern;	/* that a string follows; -1: none */
 	/* alternatives, members in their order, or nothing */
 	int32_t first, n;
 	/* literals, or names of members: sorted */
@@ -98,12 +100,22 @@ struct gram_text {
 	int32_t order;
 };
 
+/* Where a text of a pattern may be: places, as bits. */
+struct gram_pattern {
+	uint64_t first, last;	/* that it may begin and end at */
+	bool empty;		/* the empty text follows it */
+	uint64_t follow[64];	/* of each place, those after it */
+	uint64_t accepts[128];	/* of each character, those that it leads to */
+};
+
 /* The root is node `root`. */
 struct rt_grammar {
 	struct gram_node *nodes;
 	struct gram_part *parts;
 	struct gram_text *texts;
+	struct gram_pattern *patterns;
 	size_t nnodes, nodes_cap, nparts, parts_cap, ntexts, texts_cap;
+	size_t npatterns, patterns_cap;
 	int32_t root;
 };
 
@@ -113,6 +125,8 @@ bool gram_add_part(struct rt_grammar *g, int32_t node, bool required);
 /* The text is copied. */
 bool gram_add_text(struct rt_grammar *g, const char *s, size_t n,
 		   int32_t order);
+/* A new pattern, the last one; NULL: memory is out. */
+struct gram_pattern *gram_add_pattern(struct rt_grammar *g);
 /* Sorts the texts of a node; whether all are different. */
 bool gram_sort_texts(struct rt_grammar *g, const struct gram_node *x);
 
@@ -156,7 +170,8 @@ struct gram_way {
 	int32_t from, to, at;
 	/* the value of a member; of a key, the first that is required */
 	int32_t inner;
-	/* characters, items, the next member, or the number so far */
+	/* characters, places in a pattern, items, the next member, or the
+	 * number so far */
 	int64_t count;
 };
 
@@ -233,6 +248,17 @@ struct rt_spellings {
 	uint16_t most_chars;
 	uint64_t *plain;	/* a bit for each that is not odd */
 };
+
+/* ---- gram_pattern.c ---- */
+
+/* Reads a regular expression; what is wrong with it, or NULL. */
+const char *gram_pattern_read(struct gram_pattern *p, const char *s,
+			      size_t n);
+/* Goes on by a byte, from no places at the beginning; false: it may not
+ * follow. */
+bool gram_pattern_next(const struct gram_pattern *p, int64_t *places,
+		       unsigned char byte);
+bool gram_pattern_may_end(const struct gram_pattern *p, int64_t places);
 
 /* ---- gram_number.c ---- */
 

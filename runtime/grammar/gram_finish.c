@@ -33,7 +33,7 @@ gram_add_node(struct rt_grammar *g, enum gram_kind kind)
 	}
 	g->nodes = at;
 	at[g->nnodes] = (struct gram_node){ .kind = kind, .inner = -1,
-					    .most = -1 };
+					    .pattern = -1, .most = -1 };
 	return (int32_t)g->nnodes++;
 }
 
@@ -69,6 +69,19 @@ gram_add_text(struct rt_grammar *g, const char *s, size_t n, int32_t order)
 	at[g->ntexts++] = (struct gram_text){ .at = copy, .n = n,
 					      .order = order };
 	return true;
+}
+
+struct gram_pattern *
+gram_add_pattern(struct rt_grammar *g)
+{
+	struct gram_pattern *at = more(g->patterns, g->npatterns,
+				       &g->patterns_cap, sizeof *at);
+
+	if (!at) {
+		return NULL;
+	}
+	g->patterns = at;
+	return &at[g->npatterns++];
 }
 
 static int
@@ -110,6 +123,7 @@ rt_grammar_free(struct rt_grammar *g)
 	free(g->nodes);
 	free(g->parts);
 	free(g->texts);
+	free(g->patterns);
 	free(g);
 }
 

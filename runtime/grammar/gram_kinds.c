@@ -162,6 +162,83 @@ fill_lengths(struct schema_reader *x, int32_t node, enum keyword least,
 	return true;
 }
 
+/* Formats of strings.  Days are those of their month but for the 29th of
+ * February, of which the year decides. */
+#define DATE \
+	"[1-9]\\d{3}-((0[13578]|1[02])-(0[1-9]|[12]\\d|3[01])|" \
+	"(0[469]|11)-(0[1-9]|[12]\\d|30)|02-(0[1-9]|1\\d|2[0-8]))"
+#define TIME \
+	"([01]\\d|2[0-3]):[0-5]\\d:[0-5]\\d(\\.\\d{1,6})?"
+#define ZONE "(Z|[+-]([01]\\d|2[0-3]):[0-5]\\d)"
+
+static const struct gram_format {
+	const char *name, *pattern;
+} formats[] = {
+	{ "date", "^" DATE "$" },
+	{ "time", "^" TIME ZONE "$" },
+	{ "date-time", "^" DATE "T" TIME ZONE "$" },
+	{ "uuid", "^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$" },
+};
+
+/* The pattern of a format; NULL: it is none that is known. */
+static const char *
+pattern_of_format(const struct schema_reader *x)
+{
+	const struct gram_value *v = &x->t.at[x->has[FORMAT]];
+	size_t i;
+
+	for (i = 0; i < sizeof formats / sizeof *formats; i++) {
+		if (v->kind == GRAM_CHARS &&
+		    strcmp(v->text, formats[i].name) == 0) {
+			return formats[i].pattern;
+		}
+	}
+	return NULL;
+}
+
+static bool
+fill_pattern(struct schema_reader *x, int32_t node, int32_t value,
+	     const char *s, size_t n)
+{
+	struct gram_pattern *p;
+	const char *why;
+
+	if (x->has[MIN_LENGTH] >= 0 || x->has[MAX_LENGTH] >= 0) {
+		return gram_wrong(x, value, "is not known here beside "
+				  "minLength and maxLength");
+	}
+	if (x->g->npatterns == GRAM_PATTERNS) {
+		return gram_wrong(x, value, "is one of more than %d",
+				  GRAM_PATTERNS);
+	}
+	p = gram_add_pattern(x->g);
+	if (!p) {
+		return gram_no_memory(x);
+	}
+	gram_node_at(x, node)->pattern = (int32_t)x->g->npatterns - 1;
+	why = gram_pattern_read(p, s, n);
+	return !why || gram_wrong(x, value, "%s", why);
+}
+
+static bool
+fill_string(struct schema_reader *x, int32_t node)
+{
+	const char *format = x->has[FORMAT] >= 0 ? pattern_of_format(x) : NULL;
+	const struct gram_value *v;
+
+	if (x->has[PATTERN] >= 0) {
+		v = &x->t.at[x->has[PATTERN]];
+		return v->kind == GRAM_CHARS
+			? fill_pattern(x, node, x->has[PATTERN], v->text, v->n)
+			: gram_wrong(x, x->has[PATTERN], "is no text");
+	}
+	if (format) {
+		return fill_pattern(x, node, x->has[FORMAT], format,
+				    strlen(format));
+	}
+	return fill_lengths(x, node, MIN_LENGTH, MAX_LENGTH);
+}
+
 static bool
 fill_array(struct schema_reader *x, int32_t node)
 {
@@ -347,7 +424,7 @@ gram_fill_kind(struct schema_reader *x, int32_t node, int kind)
 		return fill_number(x, node, kind == GRAM_WHOLES);
 	case GRAM_STRINGS:
 		gram_node_at(x, node)->kind = GRAM_STRING;
-		return fill_lengths(x, node, MIN_LENGTH, MAX_LENGTH);
+		return fill_string(x, node);
 	case GRAM_ARRAYS:
 		return fill_array(x, node);
 	default:

@@ -145,12 +145,32 @@ next_hex(struct gram_way *way, unsigned char byte)
 }
 
 static void
+next_by_pattern(struct gram_ways *w, size_t from, struct gram_way *way,
+		unsigned char byte)
+{
+	const struct gram_pattern *p =
+		&w->g->patterns[w->g->nodes[way->node].pattern];
+
+	if (byte == '"') {
+		if (gram_pattern_may_end(p, way->count)) {
+			end_value(w, from, way);
+		}
+	} else if (gram_pattern_next(p, &way->count, byte)) {
+		gram_add_way(w, from, way);
+	}
+}
+
+static void
 next_in_string(struct gram_ways *w, size_t from, struct gram_way *way,
 	       unsigned char byte)
 {
 	const struct gram_node *x = &w->g->nodes[way->node];
 	bool ended = false;
 
+	if (x->pattern >= 0) {
+		next_by_pattern(w, from, way, byte);
+		return;
+	}
 	if (way->phase == GRAM_ESCAPE) {
 		if (byte == 'u') {
 			way->phase = GRAM_HEX;
@@ -504,7 +524,7 @@ gram_is_open(const struct gram_ways *w, const struct gram_way *way,
 	*room = -1;
 	if (x->kind == GRAM_STRING && way->phase == GRAM_INSIDE) {
 		*room = x->most < 0 ? -1 : x->most - way->count;
-		return true;
+		return x->pattern < 0;
 	}
 	return way->phase == GRAM_KEY && way->extra;
 }

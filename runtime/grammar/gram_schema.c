@@ -31,6 +31,9 @@ static const struct gram_keyword {
 	{ "uniqueItems", UNIQUE_ITEMS, GRAM_ARRAYS },
 	{ "minLength", MIN_LENGTH, GRAM_STRINGS },
 	{ "maxLength", MAX_LENGTH, GRAM_STRINGS },
+	{ "pattern", PATTERN, GRAM_STRINGS },
+	/* an annotation, unless it is one that is known */
+	{ "format", FORMAT, 0 },
 	{ "minimum", MINIMUM, GRAM_NUMBERS | GRAM_WHOLES },
 	{ "maximum", MAXIMUM, GRAM_NUMBERS | GRAM_WHOLES },
 	{ "exclusiveMinimum", ABOVE, GRAM_NUMBERS | GRAM_WHOLES },
@@ -44,8 +47,6 @@ static const struct gram_keyword {
 	{ "readOnly", SAYS_NOTHING, 0 },
 	{ "writeOnly", SAYS_NOTHING, 0 },
 	{ "discriminator", SAYS_NOTHING, 0 },
-	/* what it names is an annotation, unless a validator is told else */
-	{ "format", SAYS_NOTHING, 0 },
 	{ "contentMediaType", SAYS_NOTHING, 0 },
 	{ "contentEncoding", SAYS_NOTHING, 0 },
 	{ "$schema", SAYS_NOTHING, 0 },
@@ -143,7 +144,8 @@ read_keywords(struct schema_reader *x, int32_t value, int *kinds, int *nsay)
 					  "is no keyword that is known here");
 		}
 		if (keywords[k].which != SAYS_NOTHING) {
-			*nsay += x->has[keywords[k].which] < 0;
+			*nsay += x->has[keywords[k].which] < 0 &&
+				 keywords[k].which != FORMAT;
 			x->has[keywords[k].which] = i;
 			*kinds |= keywords[k].kinds;
 		}

@@ -79,6 +79,7 @@ unit_tests += \
 	%D%/serve/t-draw \
 	%D%/serve/t-grammar \
 	%D%/serve/t-kv \
+	%D%/serve/t-pattern \
 	%D%/serve/t-speed \
 	%D%/serve/t-reply \
 	%D%/serve/t-scarce-serve \
@@ -165,6 +166,7 @@ rank_ldadd = runtime/librank.a $(CMOCKA_LIBS) $(external_libs)
 %C%_serve_t_draw_LDADD = $(rank_ldadd)
 %C%_serve_t_grammar_LDADD = $(rank_ldadd)
 %C%_serve_t_kv_LDADD = $(rank_ldadd)
+%C%_serve_t_pattern_LDADD = $(rank_ldadd)
 %C%_serve_t_speed_LDADD = $(rank_ldadd)
 %C%_serve_t_reply_LDADD = $(rank_ldadd)
 %C%_serve_t_scarce_serve_LDADD = $(rank_ldadd)

@@ -171,8 +171,11 @@ test_by_hand(void **state)
 static const struct {
 	const char *schema, *message;
 } refused[] = {
-	{ "{\"properties\":{\"a\":{\"pattern\":\"x\"}}}",
-	  "#/properties/a/pattern in the schema is no keyword that is known" },
+	{ "{\"properties\":{\"a\":{\"if\":{}}}}",
+	  "#/properties/a/if in the schema is no keyword that is known" },
+	{ "{\"pattern\":\"^a$\",\"maxLength\":2}", "#/pattern in the schema is "
+	  "not known here beside minLength and maxLength" },
+	{ "{\"pattern\":3}", "#/pattern in the schema is no text" },
 	{ "{\"not\":{}}", "#/not in the schema is no keyword" },
 	{ "{\"type\":\"text\"}", "#/type in the schema is not null, boolean" },
 	{ "{\"type\":[\"string\",7]}", "#/type in the schema is not null" },
