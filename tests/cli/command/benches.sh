@@ -29,6 +29,8 @@ prints()
 }
 
 prints '64x64x64 kk f32' cpu-gemm "$build" -n 1 -t 1 64 64 64 kk
+prints '[0-9]* tokens spelled out' serve/guide "$build" \
+	"$top_srcdir/tests/data/tokenizers/gpt2.json"
 command -v python3 >/dev/null || skip 'no python3 for the other benches'
 prints 'llmc  ' tokenize "$LLMC"
 prints ' *2 *4096 ' comm --ranks 2 --rounds 1 "$build"
