@@ -64,13 +64,43 @@ may_be_whole_later(const struct rt_stream *x, int64_t id)
 	return id >= 0 && x->ids.n - x->known < 16;
 }
 
+/*
+ * The text of the ids that are decoded together, of which *nold bytes are
+ * known.  Bytes may be text by themselves, and none together with those that
+ * come: what was returned stays, and what is new is decoded alone.
+ */
+static enum rt_status
+decode_all(const struct rt_stream *x, char **all, size_t *n, size_t *nold,
+	   struct rt_error *err)
+{
+	const uint32_t *ids = x->ids.at;
+	enum rt_status status;
+	char *old = NULL;
+
+	status = rt_decode(x->tokenizer, ids + x->from, x->known - x->from,
+			   true, &old, nold, err);
+	if (status == RT_OK) {
+		status = rt_decode(x->tokenizer, ids + x->from,
+				   x->ids.n - x->from, true, all, n, err);
+	}
+	if (status == RT_OK && x->ids.n > x->known && *nold > 0 &&
+	    (*n < *nold || memcmp(*all, old, *nold) != 0)) {
+		rt_release(&x->ids.alloc, *all);
+		*all = NULL;
+		*nold = 0;
+		status = rt_decode(x->tokenizer, ids + x->known,
+				   x->ids.n - x->known, true, all, n, err);
+	}
+	rt_release(&x->ids.alloc, old);
+	return status;
+}
+
 enum rt_status
 rt_stream_add(struct rt_stream *x, int64_t id, char **text, size_t *n,
 	      struct rt_error *err)
 {
-	char *old = NULL, *all = NULL;
-	const uint32_t *from;
 	size_t nold = 0, nall = 0;
+	char *all = NULL;
 	enum rt_status status;
 
 	*text = NULL;
@@ -78,13 +108,7 @@ rt_stream_add(struct rt_stream *x, int64_t id, char **text, size_t *n,
 	if (id >= 0 && !keep(x, (uint32_t)id)) {
 		return rt_no_memory(err, NULL);
 	}
-	from = x->ids.at + x->from;
-	status = rt_decode(x->tokenizer, from, x->known - x->from, true, &old,
-			   &nold, err);
-	if (status == RT_OK) {
-		status = rt_decode(x->tokenizer, from, x->ids.n - x->from,
-				   true, &all, &nall, err);
-	}
+	status = decode_all(x, &all, &nall, &nold, err);
 	if (status == RT_OK && nall > nold &&
 	    (!ends_cut(all, nall) || !may_be_whole_later(x, id))) {
 		/* what follows broken bytes is decoded without them */
@@ -95,7 +119,6 @@ rt_stream_add(struct rt_stream *x, int64_t id, char **text, size_t *n,
 		*n = nall - nold;
 		all = NULL;
 	}
-	rt_release(&x->ids.alloc, old);
 	rt_release(&x->ids.alloc, all);
 	return status;
 }

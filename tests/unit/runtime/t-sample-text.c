@@ -13,11 +13,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/error.h"
 #include "runtime/train/sample_text.h"
 
+/* Blanks are special tokens of the last one, so its texts lack them. */
 static const char *const families[] = {
-	"gpt2", "llama2", "llama3", "mistral", "qwen"
+	"gpt2", "llama2", "llama3", "mistral", "qwen", "gemma"
 };
+
+enum { WITH_BLANKS = 5, FAMILIES };
 
 static const char text[] = "the end, h\303\251llo \344\275\240\345\245\275 "
 	"\360\237\231\202\n\n  two  blanks. The end";
@@ -79,7 +83,7 @@ test_all_of_a_text(void **state)
 	size_t i, at;
 
 	(void)state;
-	for (i = 0; i < sizeof families / sizeof *families; i++) {
+	for (i = 0; i < WITH_BLANKS; i++) {
 		for (at = 0; at < strlen(text); at++) {
 			if ((text[at] & 0xc0) != 0x80) {
 				check_rest(families[i], at);
@@ -153,6 +157,51 @@ test_special_tokens(void **state)
 	sample_text_close(&x);
 }
 
+/* Whatever tokens come, what is printed is UTF-8: also where bytes by
+ * themselves were text, and are none together with those that come. */
+static void
+test_any_tokens(void **state)
+{
+	struct rt_error err = { .message = "" };
+	struct sample_text x;
+	uint64_t seed = 1;
+	size_t family, n, at, len;
+	int64_t limit, id;
+	int i, k;
+
+	(void)state;
+	for (family = 0; family < FAMILIES; family++) {
+		open_text(&x, families[family]);
+		limit = rt_tokenizer_limit(x.tokenizer);
+		for (i = 0; i < 100; i++) {
+			char *got = NULL;
+			FILE *out = open_memstream(&got, &n);
+
+			assert_non_null(out);
+			rt_stream_begin(&x.stream, NULL, 0, &err);
+			for (k = 0; k < 60; k++) {
+				seed = seed * 6364136223846793005u + 1;
+				id = (int64_t)(seed >> 33) % limit;
+				if (rt_tokenizer_has(x.tokenizer, id)) {
+					sample_text_add(&x, id, out, &err);
+				}
+			}
+			sample_text_add(&x, -1, out, &err);
+			fclose(out);
+			for (at = 0; at < n; at += len) {
+				len = rt_utf8_len((unsigned char *)got + at,
+						  n - at);
+				if (len == 0) {
+					fail_msg("%s, byte %zu: %s",
+						 families[family], at, got);
+				}
+			}
+			free(got);
+		}
+		sample_text_close(&x);
+	}
+}
+
 static void
 test_errors(void **state)
 {
@@ -179,6 +228,7 @@ main(void)
 		cmocka_unit_test(test_all_of_a_text),
 		cmocka_unit_test(test_end_in_a_character),
 		cmocka_unit_test(test_special_tokens),
+		cmocka_unit_test(test_any_tokens),
 		cmocka_unit_test(test_errors),
 	};
 
