@@ -664,7 +664,7 @@ test_long(const char *cpu)
 	    (s.shape != shapes && strcmp(cpu, t_cpu(0)) != 0)) {
 		return;
 	}
-	if (!t_today(cases++, t_short() ? 4 : 3)) {
+	if (!t_today(cases++, 7)) {
 		return;
 	}
 	draw_cache();
