@@ -345,6 +345,7 @@ soaked_tests = \
 	%D%/cli/gpu/gpu-run.sh \
 	%D%/cli/gpu/gpu-sums.sh \
 	%D%/cli/lang/families.sh \
+	%D%/cli/passes/offload.sh \
 	%D%/cli/passes/recompute.sh \
 	%D%/cli/run/cpu-resident.sh \
 	%D%/cli/run/interop.sh \
@@ -357,6 +358,7 @@ soaked_tests = \
 	%D%/cli/search/memo.sh \
 	%D%/cli/search/nothing-fits.sh \
 	%D%/cli/search/search-plans.sh \
+	%D%/cli/search/search.sh \
 	%D%/unit/codegen/t-attention-rows \
 	%D%/unit/codegen/t-dot \
 	%D%/unit/codegen/t-dot-rows \
