@@ -31,9 +31,10 @@ extern void __asan_unpoison_memory_region(const volatile void *at, size_t n)
 static void
 forget_stacks(const struct rt_emu *e)
 {
+	size_t n = (size_t)(e->stack_bytes * e->stack_capacity);
+
 	if (__asan_unpoison_memory_region) {
-		__asan_unpoison_memory_region(e->stacks, (size_t)
-			(e->stack_bytes * e->stack_capacity));
+		__asan_unpoison_memory_region(e->stacks, n);
 	}
 }
 
