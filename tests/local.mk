@@ -255,11 +255,12 @@ TESTS += $(script_tests) $(pair_folders:=/about.pairs)
 # each day, and so does `make check' in any build.  Those that take longest come
 # first, so that days take about as long.  Where a test has cases of the day, the
 # number of its days is no multiple of five, so that each case has its day here,
-# too.
+# too.  Of t-dot-rows, t-nest and t-dot some run on each day, and tell as which
+# CPUs code was run.
 in_turns = \
-	%D%/unit/search/t-search \
-	%D%/cli/gpu/trials.sh \
 	%D%/unit/codegen/t-dot-rows \
+	%D%/cli/gpu/trials.sh \
+	%D%/unit/search/t-search \
 	%D%/cli/search/calibrate.sh \
 	%D%/unit/codegen/t-nest \
 	%D%/cli/run/tcp.sh \
