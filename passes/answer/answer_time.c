@@ -170,8 +170,11 @@ plain_time(enum price_part part)
 static double
 launches_of(const struct split_time *x, const struct kernel *k)
 {
+	uint32_t n = price_launches(&x->p, k);
+
 	return k->kind == KERNEL_COLLECTIVE ? 0 :
-	       k->parts ? k->parts->n :
+	       k->parts ? k->parts->n * n :
+	       n > 1 ? n :
 	       k->launch && price_shares_launch(&x->p, k) ? 1. / k->launch->n
 							  : 1;
 }

@@ -511,6 +511,7 @@ fuse_count(struct fuse *f, uint32_t group, struct kernel *out)
 	k->nodes.n = k->inputs.n = k->outputs.n = 0;
 	f->reading.n = f->writing.n = 0;
 	k->work = &w->like;
+	w->like.sums = g->needs_all;
 	w->like.shape = arena_dup(&f->tmp, &g->space, sizeof g->space);
 	k->ncopies = g->copies.n;
 	for (i = 0; i < g->copies.n; i++) {

@@ -19,6 +19,7 @@ enum {
 	HAS_DOT = 1 << 4,
 	HAS_ATTENTION = 1 << 5,
 	HAS_COLL = 1 << 6,
+	HAS_SUMS = 1 << 7,
 	KIND = HAS_DOT - 1
 };
 
@@ -211,7 +212,8 @@ put_kernel(struct packing *w, const struct kernel *k)
 
 	put(w, (uint32_t)k->kind | (has_dot(x) ? HAS_DOT : 0) |
 	       (x->attention ? HAS_ATTENTION : 0) |
-	       (has_coll(x) ? HAS_COLL : 0));
+	       (has_coll(x) ? HAS_COLL : 0) |
+	       (x->like.sums ? HAS_SUMS : 0));
 	put(w, shape_of(w->shapes, k->work->shape));
 	put(w, k->ncopies);
 	put(w, k->until);
@@ -440,7 +442,8 @@ get_kernel(struct unpacking *r, struct arena *a, struct kernel *k,
 	uint32_t has = get_id(r), i;
 
 	*k = (struct kernel){ .kind = (enum kernel_kind)(has & KIND) };
-	*w = (struct kernel_work){ .shape = r->shapes[get_id(r)] };
+	*w = (struct kernel_work){ .shape = r->shapes[get_id(r)],
+				   .sums = (has & HAS_SUMS) != 0 };
 	k->work = w;
 	k->ncopies = get_id(r);
 	k->until = get_id(r);

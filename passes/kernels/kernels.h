@@ -79,6 +79,7 @@ struct kernel_work {
 	struct kernel_dot dot;
 	const struct kernel_attention *attention;	/* ATTENTION, or NULL */
 	struct kernel_coll coll;	/* axes 0: it has none */
+	bool sums;	/* it ends in sums over all of its rows */
 };
 
 /*

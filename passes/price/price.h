@@ -262,6 +262,8 @@ enum cost_op price_cost_op(uint16_t op);
 /* Adds one run of a kernel. */
 void price_kernel(struct pricing *p, const struct kernel *k,
 		  struct price_func *f);
+/* How often such a kernel is launched that only moves bytes. */
+uint32_t price_launches(const struct pricing *p, const struct kernel *k);
 /* A collective along these axes, bit a each; of several groups the slowest. */
 double price_comm(const struct ranks *r, const struct target_group *t,
 		  enum cost_op op, uint32_t axes, double bytes);

@@ -261,6 +261,19 @@ price_link(const struct pricing *p, const struct kernel_list *l,
 /* ---- all kinds ---- */
 
 /*
+ * On a GPU no block knows when all others have ended, so partial sums of blocks
+ * are added up by a second launch: of the sums over rows that are the gradient
+ * of a norm or a bias, and of squares.  So llmc's own kernels are made; what a
+ * trait describes is other software, of whose sums nothing is known.
+ */
+uint32_t
+price_launches(const struct pricing *p, const struct kernel *k)
+{
+	return k->work->sums && price_ours(p->traits) &&
+	       !target_is_cpu(&p->t->device) ? 2 : 1;
+}
+
+/*
  * What a kernel reads and writes.  What the host has of it arrives meanwhile;
  * what that takes longer comes on top.
  */
@@ -270,7 +283,7 @@ price_moves(struct pricing *p, const struct kernel *k, struct price_func *f)
 	double bytes = k->work->read_bytes + k->work->write_bytes;
 	double us = f->total_us;
 
-	price_bytes(p, COST_MAP, bytes, 1, f);
+	price_bytes(p, COST_MAP, bytes, price_launches(p, k), f);
 	f->first_us += price_bytes_us(p, bytes) -
 		       price_bytes_us(p, bytes - price_first_bytes(p, k));
 	us = f->total_us - us;

@@ -421,6 +421,50 @@ test_narrowed(void **state)
 	assert_true(f[1].us[PRICE_MATRIX] == f[2].us[PRICE_MATRIX]);
 }
 
+/* Launches of a sum over dims of f32[a, b] and, but for what they move, its
+ * time in launches of the target. */
+static double
+sum_launches(const char *over, const char *left, const char *on, bool eager)
+{
+	const char *text = arena_printf(&ctx.perm, "llmc-ir 1\n"
+		"dim a = 4096\ndim b = 1024\nmodel {\n"
+		"  %%0 = weight name=\"x\" : f32[a, b]\n"
+		"  %%1 = sum %%0 over=%s : f32[%s]\n"
+		"  return %%1\n}\n", over, left);
+	struct price_traits traits = { .eager = eager };
+	struct pricing p = { .t = target(on), .traits = &traits };
+	const struct target_device *d = &p.t->device;
+	struct price_func f = { 0 };
+	const struct kernel *k;
+	struct cost once;
+	uint32_t base;
+
+	source_add(&ctx.sources, "t.ir", text, strlen(text), &base);
+	p.m = ir_read(&ctx, ctx.sources.files.n - 1);
+	assert_non_null(p.m);
+	k = &kernels_find(p.m, 1, NULL, &ctx.perm)->top->at.at[0];
+	price_kernel(&p, k, &f);
+	once = cost_bytes(d, COST_MAP, k->work->read_bytes +
+				       k->work->write_bytes);
+	assert_true(fabs(f.total_us - once.us - (f.kernels - 1) *
+			 d->launch_us) < 1e-9);
+	assert_true(price_launches(&p, k) == f.kernels);
+	return f.kernels;
+}
+
+/* Sums over all rows have two on a GPU, as llmc makes them: other software may
+ * have one, and a CPU's workers wait for each other. */
+static void
+test_sum_launches(void **state)
+{
+	(void)state;
+	assert_true(sum_launches("a", "b", "h100-sxm", false) == 2);
+	assert_true(sum_launches("(a, b)", "", "h100-sxm", false) == 2);
+	assert_true(sum_launches("b", "a", "h100-sxm", false) == 1);
+	assert_true(sum_launches("a", "b", "h100-sxm", true) == 1);
+	assert_true(sum_launches("a", "b", "cpu-avx512", false) == 1);
+}
+
 /* Of few rows, a matrix of few bits is fed and read in those bits. */
 static void
 test_stored(void **state)
@@ -868,6 +912,8 @@ main(void)
 		cmocka_unit_test_setup_teardown(test_copies, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_launches, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_narrowed, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_sum_launches, setup,
+						teardown),
 		cmocka_unit_test_setup_teardown(test_stored, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_widened, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_panels, setup, teardown),
