@@ -416,6 +416,9 @@ bool price_traits_parse(struct price_traits *t, const char *text, bool lax,
 
 /* Whether none is set: only llmc's own code runs in parts (kernels/parts.c). */
 bool price_ours(const struct price_traits *t);
+/* Whether kernels that move bytes are llmc's: at most traits of when something
+ * runs are set, which leave kernels as they are. */
+bool price_own_moves(const struct price_traits *t);
 
 /* ---- price_joins.c ---------------------------------------------------- */
 

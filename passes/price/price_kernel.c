@@ -263,13 +263,13 @@ price_link(const struct pricing *p, const struct kernel_list *l,
 /*
  * On a GPU no block knows when all others have ended, so partial sums of blocks
  * are added up by a second launch: of the sums over rows that are the gradient
- * of a norm or a bias, and of squares.  So llmc's own kernels are made; what a
- * trait describes is other software, of whose sums nothing is known.
+ * of a norm or a bias, and of squares.  So llmc's own kernels are made; of the
+ * sums of other software nothing is known.
  */
 uint32_t
 price_launches(const struct pricing *p, const struct kernel *k)
 {
-	return k->work->sums && price_ours(p->traits) &&
+	return k->work->sums && price_own_moves(p->traits) &&
 	       !target_is_cpu(&p->t->device) ? 2 : 1;
 }
 

@@ -105,3 +105,13 @@ price_ours(const struct price_traits *t)
 
 	return memcmp(t, &ours, sizeof ours) == 0;
 }
+
+bool
+price_own_moves(const struct price_traits *t)
+{
+	struct price_traits kernels = *t;
+
+	kernels.overlap_data = kernels.overlap_tensor = false;
+	kernels.blocking = kernels.zeroed_sums = false;
+	return price_ours(&kernels);
+}

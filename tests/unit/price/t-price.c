@@ -424,14 +424,14 @@ test_narrowed(void **state)
 /* Launches of a sum over dims of f32[a, b] and, but for what they move, its
  * time in launches of the target. */
 static double
-sum_launches(const char *over, const char *left, const char *on, bool eager)
+sum_launches(const char *over, const char *left, const char *on,
+	     struct price_traits traits)
 {
 	const char *text = arena_printf(&ctx.perm, "llmc-ir 1\n"
 		"dim a = 4096\ndim b = 1024\nmodel {\n"
 		"  %%0 = weight name=\"x\" : f32[a, b]\n"
 		"  %%1 = sum %%0 over=%s : f32[%s]\n"
 		"  return %%1\n}\n", over, left);
-	struct price_traits traits = { .eager = eager };
 	struct pricing p = { .t = target(on), .traits = &traits };
 	const struct target_device *d = &p.t->device;
 	struct price_func f = { 0 };
@@ -457,12 +457,18 @@ sum_launches(const char *over, const char *left, const char *on, bool eager)
 static void
 test_sum_launches(void **state)
 {
+	const struct price_traits own = { 0 }, eager = { .eager = true };
+	const struct price_traits five = { .five_products = true };
+	const struct price_traits added = { .zeroed_sums = true };
+
 	(void)state;
-	assert_true(sum_launches("a", "b", "h100-sxm", false) == 2);
-	assert_true(sum_launches("(a, b)", "", "h100-sxm", false) == 2);
-	assert_true(sum_launches("b", "a", "h100-sxm", false) == 1);
-	assert_true(sum_launches("a", "b", "h100-sxm", true) == 1);
-	assert_true(sum_launches("a", "b", "cpu-avx512", false) == 1);
+	assert_true(sum_launches("a", "b", "h100-sxm", own) == 2);
+	assert_true(sum_launches("(a, b)", "", "h100-sxm", own) == 2);
+	assert_true(sum_launches("b", "a", "h100-sxm", own) == 1);
+	assert_true(sum_launches("a", "b", "h100-sxm", eager) == 1);
+	assert_true(sum_launches("a", "b", "h100-sxm", five) == 1);
+	assert_true(sum_launches("a", "b", "h100-sxm", added) == 2);
+	assert_true(sum_launches("a", "b", "cpu-avx512", own) == 1);
 }
 
 /* Of few rows, a matrix of few bits is fed and read in those bits. */
