@@ -331,6 +331,28 @@ find_asked(struct place *p)
 	}
 }
 
+/*
+ * Room for about as much as the last problem of the program has.  Lists that
+ * grow leave what they had behind, as problems are kept: that was half of them.
+ */
+static void
+make_room(struct choice *c)
+{
+	const struct choice *last = c->older;
+	uint32_t nvars, ndue;
+
+	if (!last) {
+		return;
+	}
+	nvars = last->owner.n + last->owner.n / 16;
+	ndue = last->due.n + last->due.n / 8;
+	solve_reserve(c->s, nvars, last->s->tables.n + last->s->tables.n / 8);
+	c->owner.cap = nvars;
+	c->owner.at = arena_alloc_raw(c->arena, nvars * sizeof *c->owner.at);
+	c->due.cap = ndue;
+	c->due.at = arena_alloc_raw(c->arena, ndue * sizeof *c->due.at);
+}
+
 static void
 choice_init(struct choice *c)
 {
@@ -341,6 +363,7 @@ choice_init(struct choice *c)
 
 	c->s = solve_new(a);
 	c->s->memo = p->p->memo;
+	make_room(c);
 	c->value = arena_alloc(a, p->nvalues * sizeof *c->value);
 	c->node = arena_alloc(a, p->nnodes * sizeof *c->node);
 	c->alike = arena_alloc(a, f->likes.n * sizeof *c->alike);

@@ -18,6 +18,16 @@ solve_new(struct arena *a)
 	return s;
 }
 
+void
+solve_reserve(struct solve *s, uint32_t nvars, uint32_t ntables)
+{
+	s->domain.cap = nvars;
+	s->domain.at = arena_alloc_raw(s->arena, nvars * sizeof *s->domain.at);
+	s->tables.cap = ntables;
+	s->tables.at = arena_alloc_raw(s->arena,
+				       ntables * sizeof *s->tables.at);
+}
+
 uint32_t
 solve_var(struct solve *s, uint32_t domain)
 {

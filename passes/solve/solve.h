@@ -80,6 +80,11 @@ struct solve_result {
 
 struct solve *solve_new(struct arena *a);
 /*
+ * Gives a new problem room for so many variables and tables; more may be added,
+ * which takes more memory than if these had been all.
+ */
+void solve_reserve(struct solve *s, uint32_t nvars, uint32_t ntables);
+/*
  * Adds a variable of the values 0 .. domain-1, at most 256, and returns its
  * number: 0, 1, 2 ...
  */
