@@ -259,26 +259,6 @@ pipeline_us(struct trial *x)
 	return most;
 }
 
-bool
-trial_is_slow(struct trial *x, uint32_t rank, double us)
-{
-	double around = 0;
-	uint32_t priced = 0, i;
-
-	for (i = 0; i < rank; i++) {
-		priced = x->again[i] ? priced : i;
-		around += x->least[priced][SCHED_F] +
-			  x->least[priced][SCHED_B] +
-			  x->p.hop_us * (x->t->sched->split ? 1 : 2);
-	}
-	us = around + us * (double)x->t->nmicrobatches;
-	if (us < x->s->worst_us) {
-		return false;
-	}
-	trial_least(x, us);
-	return true;
-}
-
 void
 trial_set_chosen(struct trial *x, bool chosen)
 {
@@ -327,6 +307,27 @@ trial_is_above(struct trial *x, bool with_update)
 		compose_update(x);
 		us += update_us(x) * (1 - PIECE_NEAR);
 	}
+	if (us < x->s->worst_us) {
+		return false;
+	}
+	trial_least(x, us);
+	return true;
+}
+
+bool
+trial_is_slow(struct trial *x, uint32_t rank, double us)
+{
+	double around = 0;
+	uint32_t priced = 0, i;
+
+	for (i = 0; i < rank; i++) {
+		priced = x->again[i] ? priced : i;
+		around += x->least[priced][SCHED_F] +
+			  x->least[priced][SCHED_B] +
+			  x->p.hop_us * (x->t->sched->split ? 1 : 2);
+	}
+	us = around + us * (double)x->t->nmicrobatches +
+	     update_us(x) * (1 - PIECE_NEAR);
 	if (us < x->s->worst_us) {
 		return false;
 	}

@@ -133,7 +133,8 @@ bool trial_bound(struct trial *x);
 bool trial_is_above(struct trial *x, bool with_update);
 /*
  * Whether the bound of a plan is above the plans found, one rank of which takes
- * at least `us` for a microbatch, and all others what they take with any way.
+ * at least `us` for a microbatch, and all others what they take with any way;
+ * its update was priced.
  */
 bool trial_is_slow(struct trial *x, uint32_t rank, double us);
 /*

@@ -99,9 +99,10 @@ is_cut(struct trial *x)
 }
 
 /*
- * Whether the plan's bound is too high whatever it recomputes.  The first walk
- * cuts nothing for good, and only wants a quick plan: there it may take what
- * the program takes that recomputes nothing.
+ * Whether the plan's bound is too high whatever it recomputes: its update is
+ * the same with all ways, so it counts before any of these is priced.  The
+ * first walk cuts nothing for good, and only wants a quick plan: there it may
+ * take what the program takes that recomputes nothing.
  */
 static bool
 is_plain_cut(struct trial *x)
@@ -111,7 +112,9 @@ is_plain_cut(struct trial *x)
 	memset(x->choice, 0, x->nstages * sizeof *x->choice);
 	trial_set_chosen(x, x->s->guessing ||
 			    x->s->space.pinned[SPACE_PIN_RECOMPUTE]);
-	return !trial_bound(x) || trial_is_above(x, false);
+	return !trial_bound(x) || trial_is_above(x, false) ||
+	       (!x->s->guessing && isfinite(x->s->worst_us) &&
+		trial_is_above(x, true));
 }
 
 /*
@@ -122,7 +125,9 @@ static bool
 is_known_cut(struct trial *x, const struct piece_choices *ways)
 {
 	x->known = ways;
-	return !x->chosen[0] && (!trial_bound(x) || trial_is_above(x, false));
+	return !x->chosen[0] &&
+	       (!trial_bound(x) ||
+		trial_is_above(x, isfinite(x->s->worst_us)));
 }
 
 /* Whether the programs of the quickest way can be made. */
