@@ -12,7 +12,7 @@
  * of a node, by result of a region, by node.
  */
 struct place_chosen {
-	const struct ir_along *value, *want, *yield;
+	const uint32_t *value, *want, *yield;	/* see packed() */
 	const uint8_t *runs;
 	uint32_t count;		/* placements chosen */
 };
@@ -28,6 +28,28 @@ place_shapes(struct place *p)
 {
 	return p->program && p->facts == p->program->facts
 		? &p->program->shapes : NULL;
+}
+
+/*
+ * Hundreds of choices are kept, of thousands of placements each: so one is a
+ * number, with ir_how in the lowest bits and the dim above them.
+ */
+#define HOW_BITS 3
+
+static uint32_t
+packed(const struct place *p, type_id t)
+{
+	struct ir_along s = ir_along(ir_type_of(p->m->ctx, t), p->axis);
+
+	return (uint32_t)s.how | s.dim << HOW_BITS;
+}
+
+static struct ir_along
+unpacked(uint32_t x)
+{
+	return (struct ir_along){
+		(enum ir_how)(x & ((1u << HOW_BITS) - 1)), x >> HOW_BITS
+	};
 }
 
 /* ---- the program ---- */
@@ -172,7 +194,7 @@ apply_values(struct place *p, const struct place_chosen *x)
 	value_id v;
 
 	for (v = 1; v < p->nvalues; v++) {
-		struct ir_along s = x->value[p->reached.value[v]];
+		struct ir_along s = unpacked(x->value[p->reached.value[v]]);
 
 		place_set(p, &p->m->values.at[v].type, s);
 		p->spread[v] *= s.how >= IR_IS_SPLIT ? p->length : 1;
@@ -191,13 +213,15 @@ apply(struct place *p, const struct place_chosen *x)
 
 		p->runs[i] = x->runs[p->reached.node[i]];
 		for (k = 0; p->reached.node[i] && k < n->nargs; k++) {
-			place_set(p, &p->wants[n->args + k], x->want[at++]);
+			place_set(p, &p->wants[n->args + k],
+				  unpacked(x->want[at++]));
 		}
 	}
 	for (i = 1, at = 0; i < m->regions.n; i++) {
 		for (k = 0; p->reached.region[i] &&
 			    k < m->regions.at[i].results.n; k++) {
-			place_set(p, &p->yields[i][k], x->yield[at++]);
+			place_set(p, &p->yields[i][k],
+				  unpacked(x->yield[at++]));
 		}
 	}
 	place_add_runs(p);
@@ -259,18 +283,12 @@ place_remember_least(const struct place *p, double us)
 
 /* ---- what is kept of a choice ---- */
 
-static struct ir_along
-along(const struct place *p, type_id t)
-{
-	return ir_along(ir_type_of(p->m->ctx, t), p->axis);
-}
-
-static struct ir_along *
+static uint32_t *
 yields_of(const struct place *p, struct arena *a)
 {
 	const struct ir_module *m = p->m;
 	uint32_t n = 0, i, k;
-	struct ir_along *all;
+	uint32_t *all;
 
 	for (i = 1; i < m->regions.n; i++) {
 		n += p->reached.region[i] ? m->regions.at[i].results.n : 0;
@@ -279,7 +297,7 @@ yields_of(const struct place *p, struct arena *a)
 	for (i = 1, n = 0; i < m->regions.n; i++) {
 		for (k = 0; p->reached.region[i] &&
 			    k < m->regions.at[i].results.n; k++) {
-			all[n++] = along(p, p->yields[i][k]);
+			all[n++] = packed(p, p->yields[i][k]);
 		}
 	}
 	return all;
@@ -288,8 +306,7 @@ yields_of(const struct place *p, struct arena *a)
 static void
 note_nodes(const struct place *p, struct arena *a, struct place_chosen *x)
 {
-	struct ir_along *want =
-		arena_alloc_raw(a, p->reached.nargs * sizeof *want);
+	uint32_t *want = arena_alloc_raw(a, p->reached.nargs * sizeof *want);
 	uint8_t *runs = arena_alloc(a, p->reached.nnodes);
 	uint32_t i, k, at = 0;
 
@@ -299,7 +316,7 @@ note_nodes(const struct place *p, struct arena *a, struct place_chosen *x)
 		if (p->reached.node[i]) {
 			runs[p->reached.node[i]] = p->runs[i];
 			for (k = 0; k < n->nargs; k++) {
-				want[at++] = along(p, p->wants[n->args + k]);
+				want[at++] = packed(p, p->wants[n->args + k]);
 			}
 		}
 	}
@@ -310,14 +327,13 @@ note_nodes(const struct place *p, struct arena *a, struct place_chosen *x)
 static void
 note(const struct place *p, struct arena *a, struct place_chosen *x)
 {
-	struct ir_along *value = arena_alloc(a, p->reached.nvalues *
-					     sizeof *value);
+	uint32_t *value = arena_alloc(a, p->reached.nvalues * sizeof *value);
 	value_id v;
 
 	for (v = 1; v < p->nvalues; v++) {
 		if (p->reached.value[v]) {
 			value[p->reached.value[v]] =
-				along(p, p->m->values.at[v].type);
+				packed(p, p->m->values.at[v].type);
 		}
 	}
 	x->value = value;

@@ -126,8 +126,7 @@ is_known_cut(struct trial *x, const struct piece_choices *ways)
 {
 	x->known = ways;
 	return !x->chosen[0] &&
-	       (!trial_bound(x) ||
-		trial_is_above(x, isfinite(x->s->worst_us)));
+	       (!trial_bound(x) || trial_is_above(x, isfinite(x->s->worst_us)));
 }
 
 /* Whether the programs of the quickest way can be made. */
