@@ -71,6 +71,9 @@ enum {
 
 struct gram_node {
 	enum gram_kind kind;
+	/* other values follow its schema, too: those of kinds that it does not
+	 * speak of, or that are too large or too deep for a grammar */
+	bool partial;
 	int32_t height;		/* of its value that is nested least */
 	/* of characters, items, or the number itself, times 10^decimals;
 	 * most = -1 of characters and items: any number */
@@ -138,7 +141,8 @@ bool gram_finish(struct rt_grammar *g, int32_t *wide);
 
 /* ---- gram_apart.c: alternatives of which only one can hold ---- */
 
-/* Whether it is known that no value follows both, once unions are finished. */
+/* Whether it is known that no value that is written for one of two schemas
+ * follows the other, once unions are finished. */
 bool gram_are_apart(const struct rt_grammar *g, int32_t a, int32_t b);
 
 /* ---- gram_ways.c: ways to read a text ---- */

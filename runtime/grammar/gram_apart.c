@@ -111,7 +111,7 @@ are_apart(const struct rt_grammar *g, const struct gram_node *a,
 	  const struct gram_node *b)
 {
 	if (!(kinds_of(g, a) & kinds_of(g, b))) {
-		return true;
+		return !a->partial && !b->partial;
 	}
 	if (a->kind == GRAM_LITERALS && b->kind == GRAM_LITERALS) {
 		return literals_are_apart(g, a, b);
@@ -133,12 +133,22 @@ alternative(const struct rt_grammar *g, int32_t node, int32_t i)
 	return i == 0 ? x : NULL;
 }
 
+/* Whether a union has lost an alternative that no value in reach follows. */
+static bool
+left_out(const struct gram_node *x)
+{
+	return x->kind == GRAM_UNION && x->partial;
+}
+
 bool
 gram_are_apart(const struct rt_grammar *g, int32_t a, int32_t b)
 {
 	const struct gram_node *x, *y;
 	int32_t i, k;
 
+	if (left_out(&g->nodes[a]) || left_out(&g->nodes[b])) {
+		return false;
+	}
 	for (i = 0; (x = alternative(g, a, i)); i++) {
 		for (k = 0; (y = alternative(g, b, k)); k++) {
 			if (x == y || !are_apart(g, x, y)) {

@@ -215,6 +215,7 @@ flatten(struct rt_grammar *g, int32_t node, struct gram_search *s,
 	int32_t *wide)
 {
 	size_t first = g->nparts, at, end;
+	bool partial = false;
 	int32_t n = 1, i, k;
 
 	s->search++;
@@ -225,6 +226,8 @@ flatten(struct rt_grammar *g, int32_t node, struct gram_search *s,
 		int32_t u = s->queue[--n];
 		const struct gram_node *x = &g->nodes[u];
 
+		partial = partial || (u != node && x->height >= GRAM_ENDLESS) ||
+			  (x->kind == GRAM_UNION && x->partial);
 		if (x->kind != GRAM_UNION) {
 			if (x->height < GRAM_ENDLESS &&
 			    !gram_add_part(g, u, false)) {
@@ -243,6 +246,7 @@ flatten(struct rt_grammar *g, int32_t node, struct gram_search *s,
 	end = g->nparts;
 	g->nodes[node].first = (int32_t)at;
 	g->nodes[node].n = (int32_t)(end - at);
+	g->nodes[node].partial = partial;
 	*wide = end - at > GRAM_WAYS ? node : *wide;
 	return true;
 }

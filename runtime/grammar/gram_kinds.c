@@ -139,7 +139,8 @@ fill_number(struct schema_reader *x, int32_t node, bool whole)
 		return false;
 	}
 	if (n->least > n->most) {
-		n->kind = GRAM_UNION;	/* of nothing */
+		n->kind = GRAM_UNION;	/* of nothing that is in reach */
+		n->partial = true;
 	}
 	return true;
 }
@@ -408,6 +409,7 @@ bool
 gram_fill_kind(struct schema_reader *x, int32_t node, int kind)
 {
 	gram_node_at(x, node)->kind = GRAM_LITERALS;
+	gram_node_at(x, node)->partial = x->has[TYPE] < 0;
 	switch (kind) {
 	case GRAM_NULLS:
 	case GRAM_BOOLS:

@@ -127,6 +127,9 @@ static const struct {
 	  "\"properties\":{\"k\":{\"const\":\"b\"}},\"required\":[\"k\"]}]}",
 	  "{\"k\":\"b\"}|{\"k\":\"a\",\"x\":[{},1]}||{\"k\":\"a\"}|"
 	  "{\"k\":\"b\",\"x\":1}" },
+	{ "{\"oneOf\":[{\"properties\":{\"k\":{\"const\":\"a\"}},\"required\":"
+	  "[\"k\"]},{\"properties\":{\"k\":{\"const\":\"b\"}},\"required\":["
+	  "\"k\"]}]}", "{\"k\":\"a\"}|{\"k\":\"b\"}||{\"k\":\"c\"}|{}" },
 	{ "{\"items\":{\"anyOf\":[{\"type\":\"number\"},{\"type\":\"array\"}]"
 	  "},\"type\":\"array\"}", "[1, 2.5,[null]]|[]||[null]" },
 	{ "{\"type\":[\"integer\",\"null\"],\"format\":\"x\",\"title\":\"\"}",
@@ -192,6 +195,18 @@ static const struct {
 	  "#/oneOf in the schema has alternatives that may hold together" },
 	{ "{\"$defs\":{\"a\":{}},\"oneOf\":[{\"$ref\":\"#/$defs/a\"},{\"$ref\""
 	  ":\"#/$defs/a\"}]}", "hold together" },
+	/* what says no type is followed by values of the others, too */
+	{ "{\"oneOf\":[{\"properties\":{\"k\":{\"const\":1}},\"required\":["
+	  "\"k\"]},{\"type\":\"string\"}]}", "hold together" },
+	{ "{\"oneOf\":[{\"minLength\":2},{\"type\":\"integer\"}]}",
+	  "hold together" },
+	{ "{\"oneOf\":[{\"anyOf\":[{\"type\":\"null\"},{\"minItems\":2}]},{"
+	  "\"type\":\"integer\"}]}", "hold together" },
+	/* 5e13 follows both, and no number of the first is written */
+	{ "{\"oneOf\":[{\"type\":\"number\",\"minimum\":1e13},{\"type\":"
+	  "\"number\"}]}", "hold together" },
+	{ "{\"oneOf\":[{\"anyOf\":[{\"type\":\"null\"},{\"type\":\"number\","
+	  "\"minimum\":1e13}]},{\"type\":\"number\"}]}", "hold together" },
 	{ "{\"minItems\":-1}", "is not a whole number of 0 or more" },
 	{ "{\"minLength\":1.5}", "is not a whole number" },
 	{ "{\"type\":\"string\",\"minLength\":3,\"maxLength\":2}",
