@@ -18,6 +18,18 @@ add_literal(struct schema_reader *x, int32_t value)
 	       gram_no_memory(x);
 }
 
+/* Whether a number is a whole one, as 1.0 is, too. */
+static bool
+is_whole(const struct gram_value *v)
+{
+	bool exact;
+	int64_t n = gram_scaled(v->text, v->n, 0, false, &exact);
+
+	return exact && ((n >= -GRAM_LARGEST && n <= GRAM_LARGEST) ||
+			 !(memchr(v->text, 'e', v->n) ||
+			   memchr(v->text, 'E', v->n)));
+}
+
 static int
 kind_of_value(const struct gram_value *v)
 {
@@ -27,9 +39,7 @@ kind_of_value(const struct gram_value *v)
 	case GRAM_BOOL:
 		return GRAM_BOOLS;
 	case GRAM_DIGITS:
-		return memchr(v->text, '.', v->n) ||
-		       memchr(v->text, 'e', v->n) || memchr(v->text, 'E', v->n)
-			? GRAM_NUMBERS : GRAM_NUMBERS | GRAM_WHOLES;
+		return is_whole(v) ? GRAM_NUMBERS | GRAM_WHOLES : GRAM_NUMBERS;
 	case GRAM_CHARS:
 		return GRAM_STRINGS;
 	case GRAM_LIST:

@@ -241,7 +241,7 @@ read_digits(const char **s, const char *end, int64_t *more, bool *cut)
 		if (!is_digit((unsigned char)**s)) {
 			break;
 		}
-		if (v <= GRAM_LARGEST / 10 - 1) {
+		if (v <= (GRAM_LARGEST - (**s - '0')) / 10) {
 			v = v * 10 + (**s - '0');
 			*more -= point;
 		} else {
