@@ -5,7 +5,9 @@
  * levels are those of the tree: what the bytes of one token come to is known to
  * all that begin with them.  Where a way is inside a string, tokens of whole
  * characters are allowed without a look, so the walk has only those with a
- * quote, an escape or a part of a character.
+ * quote, an escape or a part of a character.  That walk has all ways, as they
+ * will be followed: where they become more than GRAM_WAYS, which of them are
+ * left out depends on all of them.
  */
 #include "runtime/grammar/gram.h"
 
@@ -107,28 +109,58 @@ allow_plain(const struct rt_spellings *s, int64_t room, uint64_t *bits)
 	}
 }
 
-/* Copies ways to the end: those inside a string, or all others.  Returns how
- * many; *room: of the strings. */
+/* Whether a way is inside a string; *room: of the strings. */
+static bool
+is_in_string(const struct rt_guide *x, int64_t *room)
+{
+	bool any = false;
+	size_t i;
+	int64_t r;
+
+	for (i = 0, *room = 0; i < x->n; i++) {
+		if (gram_is_open(&x->w, &x->w.at[i], &r)) {
+			any = true;
+			*room = r < 0 || *room < 0 ? -1 : r > *room ? r
+								    : *room;
+		}
+	}
+	return any;
+}
+
+/* Copies ways to the end, all or those that are in no string; returns how
+ * many. */
 static size_t
-choose(struct rt_guide *x, bool open, int64_t *room)
+choose(struct rt_guide *x, bool all)
 {
 	struct gram_ways *w = &x->w;
 	size_t i, n = 0;
+	int64_t room;
 
 	for (i = 0; i < x->n; i++) {
-		int64_t r = 0;
-		bool is_open = gram_is_open(w, &w->at[i], &r);
-
-		if (is_open == open) {
+		if (all || !gram_is_open(w, &w->at[i], &room)) {
 			w->at[w->n++] = w->at[i];
 			n++;
 		}
-		if (is_open) {
-			*room = r < 0 || *room < 0 ? -1 : r > *room ? r
-							       : *room;
-		}
 	}
 	return n;
+}
+
+/* Where a way is inside a string, all are in one, or in a literal or a name;
+ * whole characters make no way several. */
+static void
+allow_in_string(struct rt_guide *x, int64_t room, uint64_t *bits)
+{
+	int64_t i;
+
+	if (choose(x, false) > 0) {
+		walk(x, &x->s->all, x->n, bits);
+		for (i = 0; i <= x->s->vocab / 64; i++) {
+			bits[i] &= x->s->plain[i];
+		}
+	}
+	allow_plain(x->s, room, bits);
+	choose(x, true);
+	walk(x, &x->s->odd, x->n, bits);
 }
 
 enum rt_status
@@ -136,18 +168,17 @@ rt_guide_allow(struct rt_guide *x, uint64_t *bits, bool *may_end,
 	       struct rt_error *err)
 {
 	size_t words = (size_t)(x->s->vocab / 64 + 1);
-	int64_t room = 0;
+	int64_t room;
 
 	memset(bits, 0, words * sizeof *bits);
 	*may_end = gram_may_end(&x->w, 0, x->n);
-	if (!gram_reserve(&x->w, 2 * x->n)) {
+	if (!gram_reserve(&x->w, x->n)) {
 		return rt_no_memory(err, NULL);
 	}
-	if (choose(x, true, &room) > 0) {
-		allow_plain(x->s, room, bits);
-		walk(x, &x->s->odd, x->n, bits);
-	}
-	if (choose(x, false, &room) > 0) {
+	if (is_in_string(x, &room)) {
+		allow_in_string(x, room, bits);
+	} else {
+		choose(x, true);
 		walk(x, &x->s->all, x->n, bits);
 	}
 	return x->w.failed ? rt_no_memory(err, NULL) : RT_OK;

@@ -356,6 +356,42 @@ check_allowed(const struct rt_grammar *g, const struct drawn_text *t,
 	}
 }
 
+/* More ways than are followed, of which those of a name in the schema and of
+ * one that is not are walked through together. */
+static void
+test_more_ways(void **state)
+{
+	static char s[1 << 14];
+	static struct drawn_text t = { .at = "{\"a", .n = 3 };
+	struct rt_error err = { .message = "" };
+	uint64_t bits[WORDS];
+	struct rt_grammar *g;
+	struct rt_guide *x;
+	bool over, may_end;
+	size_t n, i;
+
+	(void)state;
+	n = (size_t)sprintf(s, "{\"anyOf\":[{\"additionalProperties\":{"
+			    "\"anyOf\":[{\"const\":0}");
+	for (i = 1; i < 128; i++) {
+		n += (size_t)sprintf(s + n, ",{\"const\":%zu}", i);
+	}
+	sprintf(s + n, "]}},{\"properties\":{\"a\":{\"type\":\"string\"}}}]}");
+	g = read_schema(s);
+	x = open_guide(g);
+	for (i = 0; i <= t.n; i++) {
+		assert_int_equal(rt_guide_allow(x, bits, &may_end, &err),
+				 RT_OK);
+		if (i < t.n) {
+			assert_int_equal(rt_guide_take(x, t.at[i], &over, &err),
+					 RT_OK);
+		}
+	}
+	check_allowed(g, &t, bits);
+	rt_guide_free(x);
+	rt_grammar_free(g);
+}
+
 /* Draws a whole text; false: it becomes too long, as where each value may have
  * several of its kind inside. */
 static bool
@@ -511,6 +547,7 @@ main(void)
 		cmocka_unit_test(test_by_hand),
 		cmocka_unit_test(test_what_is_refused),
 		cmocka_unit_test(test_bounds),
+		cmocka_unit_test(test_more_ways),
 		cmocka_unit_test(test_drawn),
 		cmocka_unit_test(test_damaged),
 		cmocka_unit_test(test_vocabulary_without_a_byte),
