@@ -195,15 +195,15 @@ has_byte(const struct gram_trie *t, int byte)
 	return false;
 }
 
-/* Of all that a text may need: ASCII, and the bytes that a character goes on
- * with once a token has begun it. */
+/* Of all that a text may need: ASCII without control characters, and what
+ * others are of in UTF-8, which names and constants may have. */
 static int
 missing_byte(const struct gram_trie *t)
 {
 	int c;
 
-	for (c = 0x20; c < 0xc0; c++) {
-		if (c != 0x7f && !has_byte(t, c)) {
+	for (c = 0x20; c < 0xf5; c++) {
+		if (c != 0x7f && c != 0xc0 && c != 0xc1 && !has_byte(t, c)) {
 			return c;
 		}
 	}

@@ -44,8 +44,8 @@ struct rt_spellings;
 
 /*
  * `bytes` returns those of a token, allocated by the C library; NULL or none of
- * them: it is never allowed.  RT_RANGE: not each byte is a token, so that some
- * text cannot be completed.
+ * them: it is never allowed.  RT_RANGE: not each byte of UTF-8 is a token, so
+ * that some text cannot be completed.
  */
 enum rt_status rt_spellings_open(struct rt_spellings **out, int64_t vocab,
 				 char *(*bytes)(void *user, int64_t token,
