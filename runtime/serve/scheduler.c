@@ -357,8 +357,22 @@ set_stops(const struct rt_sequence *q, uint64_t *bits, bool to)
 	}
 }
 
+/* Whether any of n bits is set. */
+static bool
+has_bit(const uint64_t *bits, int64_t n)
+{
+	uint64_t any = 0;
+	int64_t i;
+
+	for (i = 0; i < n / 64; i++) {
+		any |= bits[i];
+	}
+	return any || (bits[i] & ((UINT64_C(1) << n % 64) - 1));
+}
+
 /* Which tokens may come next; *out = NULL: any.  What a guide allows stays so,
- * since it may be all that is allowed. */
+ * since it may be all that is allowed; and where each token ends a sequence,
+ * one of them comes. */
 static enum rt_status
 allow(struct rt_scheduler *s, const struct rt_sequence *q,
       const uint64_t **out, struct rt_error *err)
@@ -378,7 +392,7 @@ allow(struct rt_scheduler *s, const struct rt_sequence *q,
 		memset(s->allowed, 0xff, words_of(&s->e) *
 					 sizeof *s->allowed);
 		set_stops(q, s->allowed, false);
-		*out = s->allowed;
+		*out = has_bit(s->allowed, s->e.vocab) ? s->allowed : NULL;
 	}
 	return status;
 }

@@ -45,7 +45,8 @@ struct rt_ask {
 	struct rt_draw draw;
 	const int32_t *stops;	/* tokens that end it, and are no part of it */
 	int64_t nstops;
-	/* not before so many tokens, but where a guide's text is over */
+	/* not before so many tokens, but where a guide's text is over or each
+	 * token ends it */
 	int64_t least;
 	/* which tokens may come: its own, until it ends; NULL: any */
 	struct rt_guide *guide;

@@ -553,6 +553,41 @@ test_cancel_in_flight(void **state)
 	close_with(&f, s);
 }
 
+/* Where each token ends an answer, one comes, whatever its least. */
+static void
+test_all_tokens_are_stops(void **state)
+{
+	static struct asked a;
+	static int32_t stops[VOCAB];
+	struct rt_engine e = { .tokens = 8, .rows = 4, .keys = 64,
+		.align = 16, .block = 16, .blocks = 8, .context = 64,
+		.vocab = VOCAB };
+	struct rng r = { 9 };
+	struct rt_scheduler *s;
+	struct fake_engine f;
+	int32_t i;
+
+	(void)state;
+	for (i = 0; i < VOCAB; i++) {
+		stops[i] = i;
+	}
+	s = open_with(&f, e, true);
+	draw_request(&a, &r, 32);
+	a.grammar = NULL;
+	a.until = -1;
+	a.ask.most = 9;
+	a.ask.least = 5;
+	a.ask.stops = stops;
+	a.ask.nstops = VOCAB;
+	add(s, &a);
+	while (!a.ended) {
+		step(s);
+	}
+	assert_int_equal(a.why, RT_ENDED_STOP);
+	assert_int_equal(a.ngot, 0);
+	close_with(&f, s);
+}
+
 static void
 test_what_is_refused(void **state)
 {
@@ -631,6 +666,7 @@ main(void)
 		cmocka_unit_test(test_chunks_in_flight),
 		cmocka_unit_test(test_prompt_beside_parts),
 		cmocka_unit_test(test_cancel_in_flight),
+		cmocka_unit_test(test_all_tokens_are_stops),
 		cmocka_unit_test(test_what_is_refused),
 	};
 
