@@ -377,7 +377,8 @@ next_in_array(struct gram_ways *w, size_t from, struct gram_way *way,
 	} else if (more && way->phase == GRAM_AFTER && byte == ',') {
 		way->count++;
 		gram_add_inner(w, from, way, x->inner);
-	} else if (more && way->phase == GRAM_OPEN) {
+	} else if (more && way->phase == GRAM_OPEN && byte != ' ' &&
+		   byte != '\n') {
 		size_t first = w->n, n, i;
 		struct gram_way inner[GRAM_WAYS];
 

@@ -106,7 +106,8 @@ static const struct {
 	  "{\"\\u0061b\":1}|{\"x\\n\":1}|{\"x\":null}" },
 	{ "{\"type\":\"array\",\"items\":{\"type\":\"boolean\"},\"minItems\":"
 	  "1,\"maxItems\":2}",
-	  "[true]|[ false , true ]||[]|[true,]|[true,true,true]|[null]" },
+	  "[true]|[ false , true ]|[\n  true]||[]|[true,]|[true,true,true]|"
+	  "[null]|[  true]|[ \ntrue]|[\n\ntrue]|[true,  true]" },
 	{ "{\"type\":\"string\",\"minLength\":1,\"maxLength\":2}",
 	  "\"a\"|\"\xc3\xa9\xf0\x9f\x98\x80\"|\"\\u00e9\\n\"||\"\"|\"abc\"|"
 	  "\"\\ud800\"|\"\xff\"|\"\xed\xa0\x80\"|\"\t\"" },
