@@ -61,6 +61,7 @@ enum gram_kind {
 enum {
 	GRAM_NODES = 1 << 12,
 	GRAM_WAYS = 128,	/* alternatives, and ways to read a text */
+	GRAM_PATTERN_WAYS = 8,	/* of these, those in a string of a pattern */
 	GRAM_ENDLESS = 1 << 20,	/* height of what has no finite value */
 	GRAM_DECIMALS = 6,	/* of numbers in bounds */
 	GRAM_PATTERNS = 256,
@@ -193,7 +194,8 @@ bool gram_reserve(struct gram_ways *w, size_t n);
 /* Whether a value may be so deep in others. */
 bool gram_fits(const struct gram_ways *w, int32_t node, int depth);
 /* Appends a way to a level, which begins at `from'.  Beyond GRAM_WAYS they are
- * left out: each way by itself can be completed. */
+ * left out, and so are ways of patterns beyond GRAM_PATTERN_WAYS: each way by
+ * itself can be completed. */
 void gram_add_way(struct gram_ways *w, size_t from,
 		  const struct gram_way *way);
 /* Appends the ways that begin a value, and those of a value in that of a

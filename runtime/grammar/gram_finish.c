@@ -168,8 +168,8 @@ height_of(const struct rt_grammar *g, const struct gram_node *x)
 	return h < GRAM_ENDLESS ? h + 1 : h;
 }
 
-/* From above: each round makes some lower, or is the last.  A value that is
- * nested more than GRAM_DEPTH deep is not written, so rounds are few. */
+/* From above: each round makes some lower, or is the last.  Rounds are few but
+ * where references lead from each node to the one before it. */
 static void
 find_heights(struct rt_grammar *g)
 {

@@ -61,11 +61,31 @@ is_there(const struct gram_ways *w, size_t from, const struct gram_way *way)
 	return false;
 }
 
-/* Beyond GRAM_WAYS they are left out: each way by itself can be completed. */
+static bool
+is_of_pattern(const struct gram_ways *w, const struct gram_way *way)
+{
+	return way->phase == GRAM_INSIDE &&
+	       w->g->nodes[way->node].pattern >= 0;
+}
+
+/* Whether a level has no space for a way.  Most of a vocabulary may be tried
+ * with each way of a pattern, byte by byte, so these are fewer. */
+static bool
+is_full(const struct gram_ways *w, size_t from, const struct gram_way *way)
+{
+	size_t n = 0, i;
+
+	for (i = from; is_of_pattern(w, way) && i < w->n; i++) {
+		n += is_of_pattern(w, &w->at[i]);
+	}
+	return n >= GRAM_PATTERN_WAYS || w->n - from >= GRAM_WAYS;
+}
+
+/* What finds no space is left out: each way by itself can be completed. */
 void
 gram_add_way(struct gram_ways *w, size_t from, const struct gram_way *way)
 {
-	if (w->n - from < GRAM_WAYS &&
+	if (!is_full(w, from, way) &&
 	    !((way->phase == GRAM_AFTER || way->phase == GRAM_OVER) &&
 	      is_there(w, from, way)) &&
 	    has_space(w, &w->at, w->n, 1, &w->cap)) {

@@ -393,6 +393,30 @@ test_more_ways(void **state)
 	rt_grammar_free(g);
 }
 
+/* Of strings with patterns fewer are followed. */
+static void
+test_more_patterns(void **state)
+{
+	static char s[1 << 12];
+	struct rt_grammar *g;
+	bool may_end;
+	size_t n;
+	int i;
+
+	(void)state;
+	n = (size_t)sprintf(s, "{\"anyOf\":[{\"type\":\"null\"}");
+	for (i = 0; i < 9; i++) {
+		n += (size_t)sprintf(s + n, ",{\"type\":\"string\",\"pattern\":"
+				     "\"^[ab%d]%d$\"}", i, i);
+	}
+	sprintf(s + n, "]}");
+	g = read_schema(s);
+	assert_true(may_come(g, "\"a7\"", 0, 4, &may_end) && may_end);
+	assert_false(may_come(g, "\"a8\"", 0, 4, &may_end));
+	assert_true(may_come(g, "null", 0, 4, &may_end) && may_end);
+	rt_grammar_free(g);
+}
+
 /* Draws a whole text; false: it becomes too long, as where each value may have
  * several of its kind inside. */
 static bool
@@ -569,6 +593,7 @@ main(void)
 		cmocka_unit_test(test_what_is_refused),
 		cmocka_unit_test(test_bounds),
 		cmocka_unit_test(test_more_ways),
+		cmocka_unit_test(test_more_patterns),
 		cmocka_unit_test(test_drawn),
 		cmocka_unit_test(test_damaged),
 		cmocka_unit_test(test_vocabulary_without_a_byte),
