@@ -68,6 +68,8 @@ drv_set_serve_sizes(struct ir_module *m, const struct serve_answer_in *in,
 	set(m, "serve.slots", slots);
 	slots = drv_serve_size(m, "slots");
 	keys = least > KEYS ? least : KEYS;
+	/* part of a unit holds no sequence's keys */
+	slots = units((double)slots + UNIT - 1);
 	set(m, "serve.keys", keys < slots ? keys : slots);
 }
 

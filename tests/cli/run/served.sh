@@ -108,6 +108,12 @@ done
 run --serve --draft --target cpux1 -o large "$model" --workload \
 	prompt=8,output=4,context=16,tokens=300,rows=4,keys=512,slots=640 ||
 	fail 'no program: steps of 300'
+# as few slots as a request needs, in whose last 32 are keys, too
+run --serve --draft --target cpux1 -o few "$model" --dim seq=256 --workload \
+	prompt=96,output=33,context=256,tokens=8,rows=4,slots=160 ||
+	fail 'no program: 160 slots'
+./few/rank bench --sequences 1 --prompt-tokens 96 --tokens 33 >out 2>err ||
+	bad 'a program refuses the request that it was made for'
 # two columns on four ranks: two have none
 run --serve --draft --target cpux4 --pin tp=4 --dim ffn=2 --workload $work \
 	-o uneven "$model" || fail 'no program: a rank without columns'
