@@ -10,9 +10,10 @@
 static int
 kinds_of_byte(char c)
 {
-	const char *hit = strchr("{[\"tfn", c);
+	static const char first[] = "{[\"tfn";
+	const char *hit = strchr(first, c);
 
-	return 1 << (hit ? hit - "{[\"tfn" : 6);
+	return 1 << (hit ? hit - first : 6);
 }
 
 static int
