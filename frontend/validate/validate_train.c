@@ -225,16 +225,20 @@ is_selective(const struct runs *x)
 	return strcmp(cell(x, RECOMPUTE), "selective") == 0;
 }
 
-/* Whether its software computes every second contraction of a layer again:
- * what no plan does, so its plan has none, and a trait says the rest. */
+/* Whether its software, or the row's own trait, computes every second
+ * contraction of a layer again: what no plan does, so its plan has none, and a
+ * trait says the rest. */
 static bool
 is_alternate(const struct runs *x)
 {
+	struct arena *a = &x->v->d->ctx.perm;
 	struct price_traits t = { 0 };
+	struct price_fault fault;
 
-	val_software(cell(x, SOFTWARE), month_of_run(x), &x->v->d->ctx.perm,
-		     &t);
-	return is_selective(x) && drv_assume(x->v->d, &t) && t.alternate;
+	val_software(cell(x, SOFTWARE), month_of_run(x), a, &t);
+	return is_selective(x) &&
+	       price_traits_parse(&t, cell(x, TRAITS), true, a, &fault) &&
+	       drv_assume(x->v->d, &t) && t.alternate;
 }
 
 static const char *
