@@ -99,6 +99,16 @@ price_function(struct pricing *p, struct kernels *const *all, func_id id,
 
 /* ---- layers that are recomputed as a whole ---- */
 
+/* What the plan says of it in a word, "none" if it says nothing. */
+static const char *
+recomputed(struct ir_module *m)
+{
+	const struct ir_setting *s = ir_setting(m, "plan.recompute");
+
+	return !s ? "none" : s->kind == SET_NUM ? ""
+		: intern_text(&m->ctx->syms, s->text);
+}
+
 /*
  * Frameworks that recompute a layer for its backward pass run all of it, also
  * the last contraction and what follows it, whose results backward does not
@@ -108,10 +118,7 @@ price_function(struct pricing *p, struct kernels *const *all, func_id id,
 static bool
 recomputes_all(struct ir_module *m)
 {
-	const struct ir_setting *s = ir_setting(m, "plan.recompute");
-
-	return s && s->kind != SET_NUM &&
-	       strcmp(intern_text(&m->ctx->syms, s->text), "full") == 0;
+	return strcmp(recomputed(m), "full") == 0;
 }
 
 /* Whether the region, or one in it, computes the same value again. */
@@ -231,14 +238,16 @@ price_alternate(struct pricing *p, const struct kernel_list *l,
 	price_add(f, &once, (double)l->count);
 }
 
-/* The same of the layers of a forward function. */
+/* The same of the layers of a forward function, if the plan does not say itself
+ * what is recomputed: else some would be counted twice. */
 static void
 price_alternate_layers(struct pricing *p, const struct kernels *forward,
 		       struct price_func *f)
 {
+	bool plain = strcmp(recomputed(p->m), "none") == 0;
 	uint32_t i;
 
-	for (i = 0; i < forward->top->at.n; i++) {
+	for (i = 0; plain && i < forward->top->at.n; i++) {
 		if (forward->top->at.at[i].body) {
 			price_alternate(p, forward->top->at.at[i].body, f);
 		}

@@ -64,6 +64,19 @@ run validate --rows own.tsv
 sed '/^$/q' out | awk '$1 ~ /^[0-9]+$/ { print $3 }' >own
 sed 1q alternate | cmp -s - own || bad 'a row that recomputes by op'
 
+# A plan that recomputes itself does nothing twice by it.
+for recompute in none full; do
+	for word in attention alternate; do
+		run --emit=cost --target h100x8 --pin "recompute=$recompute" \
+			--assume "sends=blocking,selective=$word" \
+			"$examples/llama-3.2-1b.llm"
+		sed -n 's/^contractions *\([0-9]*\).*/\1/p' out >$word
+	done
+	[ "$(cat attention)" -eq "$(cat alternate)" ]
+	echo $?
+done >again
+printf '1\n0\n' | cmp -s - again || bad 'by op, and by the plan'
+
 # Runs in 8 bits, which no other table has: all are quicker than in 16, and what
 # brings operands to 8 bits takes time.
 run validate --json "$data/train-fp8.tsv" -o eight
