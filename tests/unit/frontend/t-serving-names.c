@@ -106,6 +106,27 @@ test_mixed(void **state)
 	assert_true(fabs(billions(&found) - 400) < 5);
 }
 
+/* Names of one size whose tables of words differ. */
+static void
+test_words(void **state)
+{
+	static const struct {
+		const char *name;
+		int64_t vocab;
+	} all[] = {
+		{ "Baichuan-7B", 64000 }, { "Baichuan2-7B-Chat", 125696 },
+		{ "Baichuan-13B-Chat", 64000 }, { "Baichuan2-13B", 125696 }
+	};
+	struct serving_shape found;
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < COUNT(all); i++) {
+		assert_true(serving_named_shape(&a, all[i].name, &found));
+		assert_int_equal(found.vocab, all[i].vocab);
+	}
+}
+
 /* Names round, and some leave out a large table of words. */
 static void
 test_sizes(void **state)
@@ -231,6 +252,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_sizes),
 		cmocka_unit_test(test_mixed),
+		cmocka_unit_test(test_words),
 		cmocka_unit_test(test_shapes),
 		cmocka_unit_test(test_spelling),
 		cmocka_unit_test(test_devices)
