@@ -227,6 +227,26 @@ has_whole_copies(const struct pricing *p, const struct kernel *k)
 	       price_copy_bytes(p, k, n, 1) >= 16;
 }
 
+#define STAGE_BYTES 128	/* of k: DOT90_ROW of codegen/cuda/dot/cuda_dot90.h */
+
+/* Whether stages of k are half full, as they must be of a kernel by wgmma or
+ * tcgen05.  Those that share operands sum over the same positions; of those
+ * that add up some may fill less. */
+static bool
+fills_stages(const struct kernel_launch *l, const struct cost_contraction *x)
+{
+	double filled = 0, all = 0;
+	uint32_t i;
+
+	for (i = 0; i < l->n; i++) {
+		double bytes = x[i].k * cost_rate_bytes(x[i].rate);
+
+		filled += bytes;
+		all += ceil(bytes / STAGE_BYTES) * STAGE_BYTES;
+	}
+	return 2 * filled >= all;
+}
+
 /* Those of the launch of `own`, with results that are as wide as operands.
  * False: there is none for one of them. */
 static bool
@@ -251,7 +271,7 @@ launch_dots(const struct pricing *p, const struct kernel_launch *l,
 		suits &= suits_own_tail(&x[i]) &&
 			 has_whole_copies(p, l->of[i]);
 	}
-	return suits;
+	return suits && fills_stages(l, x);
 }
 
 static double

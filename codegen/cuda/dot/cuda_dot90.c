@@ -304,6 +304,9 @@ dot90_choose(struct dot90 *best)
 	bool any = false;
 	uint32_t i;
 
+	if (!dot90_is_dense(best)) {
+		return false;
+	}
 	cu_candidates_clear(p.d->candidates);
 	for (i = 0; i < 2 * p.has->nshapes; i++) {
 		for (n = 1; n <= splits; n++) {
@@ -316,12 +319,10 @@ dot90_choose(struct dot90 *best)
 	return any;
 }
 
-/* Whether tiles are mostly full, so that little padding is multiplied. */
 static bool
-is_dense(const struct cu_dot *d)
+is_large(const struct cu_dot *d)
 {
-	return d->m.size >= 16 && d->n.size >= 16 && d->over.size >= 16 &&
-	       2 * d->over.size >= dot90_stages(d) * dot90_k(d);
+	return d->m.size >= 16 && d->n.size >= 16 && d->over.size >= 16;
 }
 
 static bool
@@ -403,7 +404,7 @@ dot90_open(struct cu_dot *d, struct dot90 *p)
 			     .d = d, .blocks = d->k->c->units, .first = 128 };
 	if (!p->has || d->unit == CU_DOT_FMA ||
 	    d->unit == CU_DOT_E5M2 || d->m.n == 0 || d->n.n == 0 ||
-	    d->over.n == 0 || !is_dense(d)) {
+	    d->over.n == 0 || !is_large(d)) {
 		return false;
 	}
 	d->dtype = d->dtype == IR_TF32 ? IR_F32 : d->dtype;

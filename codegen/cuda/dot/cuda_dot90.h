@@ -270,8 +270,10 @@ bool dot90_sum_steps(struct cu_kernel *k, const struct kernel *x);
 /* Whether the copying unit can load tiles of all of them into one ring, of
  * blocks that begin at rows that are multiples of `step`. */
 bool dot90_terms_fit(struct dot90 *p, int64_t step);
-/* Stages of all k. */
+/* Stages of all k; and whether these are mostly full, so that little padding is
+ * multiplied. */
 int64_t dot90_all_stages(const struct dot90 *p);
+bool dot90_is_dense(const struct dot90 *p);
 /* Appends the maps of all of them to those of the step. */
 void dot90_terms_maps(struct cu_func *f, struct dot90 *p);
 /* Emits the copies of stage `k` (an int variable, which becomes the stage of a

@@ -26,6 +26,18 @@ dot90_all_stages(const struct dot90 *p)
 	return n;
 }
 
+bool
+dot90_is_dense(const struct dot90 *p)
+{
+	int64_t k = p->nterms ? 0 : p->d->over.size;
+	uint32_t i;
+
+	for (i = 0; i < p->nterms; i++) {
+		k += p->term[i].d->over.size;
+	}
+	return 2 * k >= dot90_all_stages(p) * dot90_k(p->d);
+}
+
 static bool
 same_side(const struct dot90_side *a, const struct dot90_side *b)
 {

@@ -140,10 +140,12 @@ test_members(void **state)
 	tc_close(&c);
 }
 
-/* One kernel for each text, whatever becomes of the sum. */
+/* One kernel for each text, whatever becomes of the sum; the last one has two
+ * members that fill a quarter of a stage. */
 static void
 test_sums(void **state)
 {
+	static const struct shape thin = { 2, 96, 72, 6, 1, 16 };
 	const char *arch = *state;
 	struct tc c;
 	uint32_t i;
@@ -156,12 +158,13 @@ test_sums(void **state)
 		tc_text(&c, summed(&c.a, &shapes[i], i % 2 ? ENDS_SILU
 				   : ENDS_ADDED, false, true), 0.016);
 	}
+	tc_text(&c, summed(&c.a, &thin, ENDS_ADDED, false, true), 0.016);
 	assert_int_equal(c.refused, 0);
 	for (i = 0; i < c.modules.n; i++) {
 		assert_int_equal(c.modules.at[i]->t.kernels.n, 1);
 	}
 	/* the loads of the second and the third of each */
-	assert_int_equal(with(&c, "\tk -= "), 16);
+	assert_int_equal(with(&c, "\tk -= "), 18);
 	tc_run(&c, RT_EMU_CHECK);
 	tc_close(&c);
 }

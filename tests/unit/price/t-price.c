@@ -300,22 +300,10 @@ test_sums(void **state)
 	assert_true(us < 0.75 * alone);
 }
 
-/* Launches that are counted of query, key and value for so many tokens, by
- * llmc or by other software.  The last one's weight has rows of `last`. */
+/* Launches that are counted of n contractions, by llmc or by other software. */
 static double
-launches(int tokens, int last, bool eager)
+launches_in(const char *text, uint32_t n, bool eager)
 {
-	const char *text = arena_printf(&ctx.perm, "llmc-ir 1\ndim m = %d\n"
-		"dim k = 4096\ndim q = 4096\ndim v = 1024\ndim w = %d\n"
-		"set join.tiles = 1\nmodel {\n"
-		"  %%0 = weight name=\"x\" : bf16[m, k]\n"
-		"  %%1 = weight name=\"q\" : bf16[q, k]\n"
-		"  %%2 = weight name=\"k\" : bf16[v, k]\n"
-		"  %%3 = weight name=\"v\" : bf16[k, w]\n"
-		"  %%4 = dot %%0, %%1 over=k : bf16[m, q]\n"
-		"  %%5 = dot %%0, %%2 over=k : bf16[m, v]\n"
-		"  %%6 = dot %%0, %%3 over=k : bf16[m, w]\n"
-		"  return %%4, %%5, %%6\n}\n", tokens, last);
 	struct price_traits traits = { .eager = eager };
 	struct pricing p = { .t = target("h100-sxm"), .traits = &traits };
 	struct price_func f = { 0 };
@@ -326,7 +314,7 @@ launches(int tokens, int last, bool eager)
 	p.m = ir_read(&ctx, ctx.sources.files.n - 1);
 	assert_non_null(p.m);
 	l = kernels_find(p.m, 1, NULL, &ctx.perm)->top;
-	assert_int_equal(l->at.n, 3);
+	assert_int_equal(l->at.n, n);
 	for (i = 0; i < l->at.n; i++) {
 		assert_non_null(l->at.at[i].launch);
 		price_kernel(&p, &l->at.at[i], &f);
@@ -338,17 +326,58 @@ launches(int tokens, int last, bool eager)
 	return f.kernels;
 }
 
+/* Launches that are counted of query, key and value for so many tokens of so
+ * many numbers, by llmc or by other software.  The last one's weight has rows
+ * of `last`. */
+static double
+launches(int tokens, int depth, int last, bool eager)
+{
+	const char *text = arena_printf(&ctx.perm, "llmc-ir 1\ndim m = %d\n"
+		"dim k = %d\ndim q = 4096\ndim v = 1024\ndim w = %d\n"
+		"set join.tiles = 1\nmodel {\n"
+		"  %%0 = weight name=\"x\" : bf16[m, k]\n"
+		"  %%1 = weight name=\"q\" : bf16[q, k]\n"
+		"  %%2 = weight name=\"k\" : bf16[v, k]\n"
+		"  %%3 = weight name=\"v\" : bf16[k, w]\n"
+		"  %%4 = dot %%0, %%1 over=k : bf16[m, q]\n"
+		"  %%5 = dot %%0, %%2 over=k : bf16[m, v]\n"
+		"  %%6 = dot %%0, %%3 over=k : bf16[m, w]\n"
+		"  return %%4, %%5, %%6\n}\n", tokens, depth, last);
+	return launches_in(text, 3, eager);
+}
+
+/* The same of two that add up, over so many positions each. */
+static double
+summed(int one, int other)
+{
+	return launches_in(arena_printf(&ctx.perm, "llmc-ir 1\n"
+		"dim m = 8192\ndim q = 4096\ndim i = %d\ndim j = %d\n"
+		"set join.tiles = 1\nmodel {\n"
+		"  %%0 = weight name=\"x\" : bf16[m, i]\n"
+		"  %%1 = weight name=\"w\" : bf16[q, i]\n"
+		"  %%2 = weight name=\"y\" : bf16[m, j]\n"
+		"  %%3 = weight name=\"u\" : bf16[q, j]\n"
+		"  %%4 = dot %%0, %%1 over=i : bf16[m, q]\n"
+		"  %%5 = dot %%2, %%3 over=j : bf16[m, q]\n"
+		"  %%6 = add %%4, %%5 : bf16[m, q]\n"
+		"  return %%6\n}\n", one, other), 2, false);
+}
+
 /* One, but three where a launch of all has no such kernels, as where the
- * copying unit cannot load a weight of one of them; and of other software,
- * whose host launches each. */
+ * copying unit cannot load a weight of one of them, or they fill less than half
+ * of their stages; and of other software, whose host launches each. */
 static void
 test_launches(void **state)
 {
 	(void)state;
-	assert_true(launches(8192, 1024, false) == 1);
-	assert_true(launches(8, 1024, false) == 3);
-	assert_true(launches(8192, 1023, false) == 3);
-	assert_true(launches(8192, 1024, true) == 3);
+	assert_true(launches(8192, 4096, 1024, false) == 1);
+	assert_true(launches(8, 4096, 1024, false) == 3);
+	assert_true(launches(8192, 4096, 1023, false) == 3);
+	assert_true(launches(8192, 4096, 1024, true) == 3);
+	assert_true(launches(8192, 32, 1024, false) == 1);
+	assert_true(launches(8192, 24, 1024, false) == 3);
+	assert_true(summed(16, 4096) == 1);
+	assert_true(summed(16, 24) == 2);
 }
 
 /* Counts contractions of a list that are narrowed; adds all of them to *f. */
