@@ -121,6 +121,9 @@ dot90_tensor_multiply(struct cu_func *f, const struct dot90 *p)
 	open_turns(f, p);
 	cu_line(f, "const int steps = %s;", dot90_steps_text(f, p, "tile"));
 	cu_line(f, "const u32 d = sums + %lld * which;", (long long)p->cols);
+	/* few stages would be unrolled, and spill: a copying warpgroup has 40
+	 * registers a thread */
+	cu_line(f, "ROLLED");
 	cu_line(f, "for (int q = 0; q < steps; q++) {");
 	cu_line(f, "mbar_wait(full + 8 * stage, parity);");
 	cu_line(f, "tc_fence_after();");
