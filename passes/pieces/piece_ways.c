@@ -438,7 +438,8 @@ find_least_maps(struct piece_choices *x)
 
 /*
  * Prices all ways whose words are known, and keeps those that no other one
- * beats, which are few.
+ * beats.  That is most of them: words are points of fronts of bytes and guessed
+ * time already, so another one is rarely better in both once it is priced.
  */
 static void
 price_ways(struct piece_store *s, struct piece_placed *w,
