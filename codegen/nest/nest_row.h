@@ -50,6 +50,10 @@ enum nest_part {
 /* Statistic `part` of the row at the index; 0: see n->why. */
 nest_id nest_row_statistic(struct nest_row *s, uint32_t part,
 			   const struct nest_env *env);
+/* e^(x - maximum) of the element at the index, as NEST_PART_ABOVE and
+ * NEST_PART_OWN_ABOVE add it up. */
+nest_id nest_row_exponential(struct nest_row *s, uint32_t part,
+			     const struct nest_env *env);
 /* The mean of the row at the index. */
 nest_id nest_row_mean(struct nest_row *s, const struct nest_env *env);
 /* The element at the label of the row at the index. */

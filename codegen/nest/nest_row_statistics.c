@@ -28,6 +28,15 @@ is_of_exponentials(const struct ir_node *node)
 	       node->op == IR_LOG_SUM_EXP;
 }
 
+static bool
+is_maximum(const struct nest_row *s, uint32_t part)
+{
+	if (is_of_exponentials(s->node)) {
+		return part == NEST_PART_MOST || part == NEST_PART_OWN_MOST;
+	}
+	return s->node->op == IR_AMAX;
+}
+
 static nest_id reduce_row(struct nest_row *s, uint32_t part,
 			  struct nest_env env, uint64_t over);
 
@@ -105,32 +114,28 @@ label(struct nest_row *s, const struct nest_env *env)
 }
 
 /*
- * The maximum that a rank's own part of a row is relative to.  A part that has
- * -inf alone, as masks make it, is taken from the lowest finite number: its sum
- * is 0 then, where -inf less -inf would be NaN.
+ * What exponentials of a row are relative to: its maximum, or the lowest finite
+ * number where that is -inf, as masks make it.  A sum is 0 then, where -inf less
+ * -inf would be NaN: its log is -inf, and what is divided by it is NaN.
  */
 static nest_id
-own_most(struct nest_row *s, const struct nest_env *env)
+from_most(struct nest *n, nest_id most)
 {
-	nest_id most = reduce_row(s, NEST_PART_OWN_MOST, *env, s->over_mask);
-
-	return nest_binary(s->n, NEST_MAX, most, nest_num(s->n, -FLT_MAX));
+	return nest_binary(n, NEST_MAX, most, nest_num(n, -FLT_MAX));
 }
 
-/* x of a maximum; of a sum, e^(x - maximum). */
-static nest_id
-exponential(struct nest_row *s, uint32_t part, nest_id x,
-	    const struct nest_env *env)
+nest_id
+nest_row_exponential(struct nest_row *s, uint32_t part,
+		     const struct nest_env *env)
 {
-	nest_id most;
+	struct nest *n = s->n;
+	nest_id x = nest_operand(n, s->node, 0, env), most;
 
-	if (part == NEST_PART_MOST || part == NEST_PART_OWN_MOST) {
-		return x;
-	}
 	most = part == NEST_PART_ABOVE
 		? nest_row_statistic(s, NEST_PART_MOST, env)
-		: own_most(s, env);
-	return nest_unary(s->n, NEST_EXP, nest_binary(s->n, NEST_SUB, x, most));
+		: reduce_row(s, NEST_PART_OWN_MOST, *env, s->over_mask);
+	x = nest_binary(n, NEST_SUB, x, from_most(n, most));
+	return nest_unary(n, NEST_EXP, x);
 }
 
 /* What one element contributes to statistic `part`; env has the index of the
@@ -166,18 +171,9 @@ contribution(struct nest_row *s, uint32_t part, const struct nest_env *env)
 		return part == 0 ? x : square(n, nest_binary(n, NEST_SUB, x,
 						nest_row_mean(s, env)));
 	default:
-		return is_of_exponentials(s->node)
-			? exponential(s, part, x, env) : x;
+		return is_of_exponentials(s->node) && !is_maximum(s, part)
+			? nest_row_exponential(s, part, env) : x;
 	}
-}
-
-static bool
-is_maximum(const struct nest_row *s, uint32_t part)
-{
-	if (is_of_exponentials(s->node)) {
-		return part == NEST_PART_MOST || part == NEST_PART_OWN_MOST;
-	}
-	return s->node->op == IR_AMAX;
 }
 
 static nest_id
@@ -275,7 +271,7 @@ static nest_id stored_statistic(struct nest_row *s, uint32_t part,
 
 /* This rank's sum of exponentials, relative to the maximum over all ranks.  A
  * rank without elements, or with -inf alone, has a sum of 0, and a maximum of
- * -inf. */
+ * -inf; so has a row where all ranks are such. */
 static nest_id
 converted_sum(struct nest_row *s, const struct nest_env *env)
 {
@@ -284,7 +280,8 @@ converted_sum(struct nest_row *s, const struct nest_env *env)
 	nest_id sum = stored_statistic(s, NEST_PART_OWN_ABOVE, env);
 	nest_id all = stored_statistic(s, NEST_PART_MOST, env);
 
-	own = nest_unary(n, NEST_EXP, nest_binary(n, NEST_SUB, own, all));
+	own = nest_binary(n, NEST_SUB, own, from_most(n, all));
+	own = nest_unary(n, NEST_EXP, own);
 	return nest_binary(n, NEST_MUL, sum, own);
 }
 

@@ -75,12 +75,10 @@ nest_rowwise(struct nest *n, const struct ir_node *node, const nest_id *at)
 	case IR_MEAN:
 		return nest_row_mean(&s, &env);
 	case IR_SOFTMAX:
-		x = nest_row_statistic(&s, NEST_PART_MOST, &env);
-		x = nest_binary(n, NEST_SUB, nest_operand(n, node, 0, &env), x);
+		x = nest_row_exponential(&s, NEST_PART_ABOVE, &env);
 		sum = nest_row_statistic(&s, NEST_PART_ABOVE, &env);
 		sum = nest_binary(n, NEST_DIV, nest_num(n, 1), sum);
-		return nest_binary(n, NEST_MUL, nest_unary(n, NEST_EXP, x),
-				   sum);
+		return nest_binary(n, NEST_MUL, x, sum);
 	case IR_CROSS_ENTROPY:
 		x = log_sum_exp(&s, &env);
 		return nest_binary(n, NEST_SUB, x, nest_row_label(&s, &env));

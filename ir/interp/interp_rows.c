@@ -5,6 +5,7 @@
  */
 #include "ir/interp/interp.h"
 
+#include <float.h>
 #include <math.h>
 
 static double
@@ -59,13 +60,18 @@ row_largest(const double *x, double from, struct interp_nest *w)
 	return most;
 }
 
-/* The sum of e^(x - max) over the row. */
+/*
+ * The sum of e^(x - max) over the row.  Of a row that has -inf alone it is 0,
+ * where -inf less -inf would be NaN: the log of the sum is -inf, as its limit
+ * is, and what is divided by the sum is NaN.
+ */
 static double
 row_exp(const double *x, double max, struct interp_nest *w)
 {
 	double sum = 0;
 	bool i;
 
+	max = fmax(max, -DBL_MAX);
 	for (i = ir_nest_start(w); i; i = ir_nest_next(w)) {
 		sum += exp(x[w->in_off[0]] - max);
 	}

@@ -250,6 +250,48 @@ test_stable(void **state)
 	close_module();
 }
 
+/* A row of -inf alone: the log of its sum of 0 is -inf; what is divided by the
+ * sum, or is a difference of two infinities, is NaN. */
+static void
+test_blank(void **state)
+{
+	dim_id a, c;
+	value_id x, none, l;
+
+	(void)state;
+	open_module();
+	a = dim("a", 3);
+	c = dim("c", 4);
+	x = source("x", 0, false, DIMS(a, c));
+	l = source("l", c, false, DIMS(a));
+	begin(IR_CONST, NULL);
+	ir_new_num(&t.n, IR_ATTR_VALUE, -INFINITY);
+	t.n.types[0] = make_type(IR_F32, 0, 0, NULL);
+	none = done();
+	begin(IR_ADD, "z");
+	args(x, none, 0);
+	x = done();
+	begin(IR_SOFTMAX, "s");
+	args(x, 0, 0);
+	ir_new_dim(&t.n, IR_ATTR_OVER, c);
+	done();
+	begin(IR_LOG_SUM_EXP, "all");
+	args(x, 0, 0);
+	ir_new_dim(&t.n, IR_ATTR_OVER, c);
+	done();
+	begin(IR_CROSS_ENTROPY, "e");
+	args(x, l, 0);
+	must_eval(done());
+	EACH(a) {
+		assert_true(at("all") == -INFINITY);
+		assert_true(isnan(at("e")));
+		EACH(c) {
+			assert_true(isnan(at("s")));
+		}
+	}
+	close_module();
+}
+
 static void
 test_cross_entropy(void **state)
 {
@@ -885,6 +927,7 @@ main(void)
 		cmocka_unit_test(test_map2),
 		cmocka_unit_test(test_rows),
 		cmocka_unit_test(test_stable),
+		cmocka_unit_test(test_blank),
 		cmocka_unit_test(test_cross_entropy),
 		cmocka_unit_test(test_rope),
 		cmocka_unit_test(test_cuts),

@@ -729,6 +729,14 @@ tk_compare_gaps(const struct tk *t, uint32_t r, const struct cg_operand *o,
 	assert_true(changed == 0);
 }
 
+/* How far off a number is; what is not finite is met or missed. */
+static inline double
+tk_off(double got, double want)
+{
+	return isfinite(want) ? fabs(got - want) :
+	       got == want || (isnan(got) && isnan(want)) ? 0 : INFINITY;
+}
+
 static inline void
 tk_compare(struct tk *t, const struct tk_kernel *k, uint32_t r,
 	   const struct tk_run *x, double most)
@@ -744,7 +752,8 @@ tk_compare(struct tk *t, const struct tk_kernel *k, uint32_t r,
 		double scale = 1e-30, more, got, off;
 
 		for (j = 0; j < t->elems[r][v]; j++) {
-			scale = fmax(scale, fabs(want[j]));
+			scale = isfinite(want[j]) ? fmax(scale, fabs(want[j]))
+						  : scale;
 		}
 		for (j = 0; o->written && j < t->elems[r][v]; j++) {
 			bool adds = o->sink && ir_node(t->m, o->sink)->op ==
@@ -754,7 +763,7 @@ tk_compare(struct tk *t, const struct tk_kernel *k, uint32_t r,
 			/* also of a sum that begins, as tk_operands has it */
 			scale = fmax(scale, adds ? 0.4 : 0);
 			got = tk_get(dtype, x->at[i], tk_spot(t, r, o, j));
-			off = fabs(got - want[j] - more) / scale;
+			off = tk_off(got, want[j] + more) / scale;
 			/* a row that is not here means nothing */
 			if (isnan(want[j]) && ir_type(t->m, v)->routed) {
 				continue;
