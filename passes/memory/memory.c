@@ -320,7 +320,7 @@ void
 memory_set_devices(struct memory *m, const struct ranks *r,
 		   const struct target_devs *s, struct arena *a)
 {
-	const double *kernels = memory_graph_kernels(r, m, a);
+	const double *kernels = memory_graph_kernels(r, m, s, a);
 	int64_t least = INT64_MAX, reserve;
 	uint32_t i;
 

@@ -359,9 +359,10 @@ const char *memory_check(const struct ranks *r, const struct memory *mem);
 
 /* ---- memory_graphs.c -------------------------------------------------- */
 
-/* How many kernels the graphs of a step have, by rank of the pipeline. */
+/* How many kernels the graphs of a step have, by rank of the pipeline, as code
+ * generation launches them on those devices. */
 double *memory_graph_kernels(const struct ranks *r, const struct memory *mem,
-			     struct arena *a);
+			     const struct target_devs *s, struct arena *a);
 /*
  * Bytes that no plan has of a device: what its target reserves, or what graphs
  * of so many kernels take, if that is more.  0 where the target says nothing.

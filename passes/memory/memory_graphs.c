@@ -3,6 +3,7 @@
  * reserves; of a rank whose graphs take more than that, as much is reserved.
  */
 #include "passes/memory/memory.h"
+#include "passes/price/price.h"
 
 #include <math.h>
 #include <string.h>
@@ -95,10 +96,32 @@ count_graphs(const struct ranks *r, const struct memory *mem, struct arena *a,
 	}
 }
 
+/* Members of launches that code generation launches one by one, as that takes
+ * less on the target: those after the first are counted as of its launch. */
 static double
-kernels_of(const struct memory *mem, func_id f)
+apart_of(const struct pricing *p, const struct kernel_list *l)
 {
-	return f ? mem->kernels[f]->nkernels : 0;
+	double n = 0;
+	uint32_t i;
+
+	for (i = 0; i < l->at.n; i++) {
+		const struct kernel *k = &l->at.at[i];
+
+		if (k->body) {
+			n += (double)k->body->count * apart_of(p, k->body);
+		} else if (kernel_follows(k)) {
+			n += !price_shares_launch(p, k);
+		}
+	}
+	return n;
+}
+
+/* Launches of one run of a function. */
+static double
+launches_of(const struct pricing *p, const struct memory *mem, func_id f)
+{
+	return f ? mem->kernels[f]->nkernels +
+		   apart_of(p, mem->kernels[f]->top) : 0;
 }
 
 /* Whether a kernel adds to a sum of gradients. */
@@ -126,8 +149,12 @@ adds(const struct ir_module *m, const struct kernel_list *l)
 
 double *
 memory_graph_kernels(const struct ranks *r, const struct memory *mem,
-		     struct arena *a)
+		     const struct target_devs *s, struct arena *a)
 {
+	/* of llmc's own code, which alone is launched as graphs here */
+	static const struct price_traits ours;
+	const struct pricing p = { .r = r, .m = r->m, .t = s->all,
+				   .traits = &ours, .memo = r->memo };
 	struct stage_graphs *graphs = arena_alloc(a, mem->nstages *
 						  sizeof *graphs);
 	double *kernels = arena_alloc(a, mem->nranks * sizeof *kernels);
@@ -137,7 +164,7 @@ memory_graph_kernels(const struct ranks *r, const struct memory *mem,
 		count_graphs(r, mem, a, graphs);
 	}
 	for (i = 0; i < mem->nranks; i++) {
-		kernels[i] = kernels_of(mem, r->update[i]);
+		kernels[i] = launches_of(&p, mem, r->update[i]);
 	}
 	for (i = 0; i < mem->nstages; i++) {
 		for (k = 0; k < SCHED_NKINDS; k++) {
@@ -146,7 +173,7 @@ memory_graph_kernels(const struct ranks *r, const struct memory *mem,
 			n = graphs[i].n;
 			n += f && graphs[i].more &&
 			     adds(r->m, mem->kernels[f]->top);
-			kernels[mem->stage[i].rank] += n * kernels_of(mem, f);
+			kernels[mem->stage[i].rank] += n * launches_of(&p, mem, f);
 		}
 	}
 	return kernels;
@@ -167,7 +194,7 @@ memory_print_graphs(const struct ranks *r, const struct memory *mem,
 {
 	const struct target_device *d =
 		&target_devs_of(s, mem->fullest)->device;
-	double n = memory_graph_kernels(r, mem, out->arena)[mem->fullest];
+	double n = memory_graph_kernels(r, mem, s, out->arena)[mem->fullest];
 
 	buf_printf(out, "its graphs have about %.0f kernels: %.3f GiB at 64 KB "
 		   "for each, ", n, n * GRAPH_KERNEL_BYTES / (1 << 30));

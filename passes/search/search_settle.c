@@ -46,7 +46,7 @@ take_fullest(const struct memory *mem, const struct ranks *r,
 	     const struct target_devs *devs, struct arena *a,
 	     struct search_found *f)
 {
-	const double *kernels = memory_graph_kernels(r, mem, a);
+	const double *kernels = memory_graph_kernels(r, mem, devs, a);
 	int64_t over = INT64_MIN;
 	uint32_t i;
 
