@@ -116,6 +116,11 @@ run(struct generation *g, const struct rt_engine *e,
 		g->got.full = rt_scheduler_longest(s);
 	}
 	rt_scheduler_free(s);
+	if (status == RT_OK && g->why == RT_ENDED_BROKEN) {
+		return rt_fail(err, RT_FORMAT, RT_NOWHERE, "the model's logits "
+			       "after %lld more tokens are no finite numbers",
+			       (long long)g->got.drawn);
+	}
 	return status == RT_OK ? g->status : status;
 }
 

@@ -454,8 +454,10 @@ rt_choice_end(struct rt_choice *c, enum rt_ended why, int64_t ndrawn)
 	if (r->ended) {
 		return;
 	}
-	if (why == RT_ENDED_CANCELLED) {
-		rt_reply_fail(r, "the request was cancelled");
+	if (why == RT_ENDED_CANCELLED || why == RT_ENDED_BROKEN) {
+		rt_reply_fail(r, why == RT_ENDED_CANCELLED
+			? "the request was cancelled"
+			: "the model's logits are no finite numbers");
 		return;
 	}
 	if (r->request.stream) {

@@ -415,7 +415,8 @@ add_token(struct rt_scheduler *s, struct rt_sequence *q, int32_t token,
 		? RT_OK : rt_guide_take(q->ask.guide, token, over, err);
 }
 
-/* Draws the token of a sequence whose logits were computed. */
+/* Draws the token of a sequence whose logits were computed.  Where these are no
+ * numbers it ends, and others go on: what they compute is their own. */
 static enum rt_status
 draw_next(struct rt_scheduler *s, struct rt_sequence *q, struct rt_error *err)
 {
@@ -431,6 +432,10 @@ draw_next(struct rt_scheduler *s, struct rt_sequence *q, struct rt_error *err)
 				       q->row * s->e.vocab, q->tokens, q->n,
 				       a->nprompt, a->choice, allowed, &t,
 				       err);
+		if (status == RT_FORMAT) {
+			end_sequence(s, q, RT_ENDED_BROKEN);
+			return RT_OK;
+		}
 	}
 	if (status == RT_OK) {
 		status = add_token(s, q, t.token, &over, err);

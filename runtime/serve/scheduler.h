@@ -34,6 +34,7 @@ enum rt_ended {
 	RT_ENDED_STOP,		/* a token or a text that ends it came */
 	RT_ENDED_LENGTH,	/* it has as many tokens as it may have */
 	RT_ENDED_CANCELLED,
+	RT_ENDED_BROKEN,	/* its largest logit is no finite number */
 };
 
 /* What a sequence is to be.  Prompt and stops are copied. */

@@ -26,6 +26,7 @@ struct speed_run {
 	/* of all that came */
 	int64_t all_drawn;
 	double all_ms;
+	bool broken;	/* logits of one are no finite numbers */
 };
 
 /* ---- lengths ---- */
@@ -88,9 +89,10 @@ on_token(void *user, const struct rt_drawn *t)
 static void
 on_end(void *user, enum rt_ended why, int64_t ndrawn)
 {
-	(void)user;
-	(void)why;
+	struct speed_sequence *q = user;
+
 	(void)ndrawn;
+	q->m->broken |= why == RT_ENDED_BROKEN;
 }
 
 /* Number i of those of a seed, by splitmix64. */
@@ -173,6 +175,10 @@ run_all(struct speed_run *m, struct rt_scheduler *s, struct rt_error *err)
 	while (status == RT_OK && c.waiting + c.running + c.in_flight > 0) {
 		before = c;
 		status = rt_scheduler_step(s, err);
+		if (status == RT_OK && m->broken) {
+			status = rt_fail(err, RT_FORMAT, RT_NOWHERE, "the "
+				"model's logits are no finite numbers");
+		}
 		c = rt_scheduler_counts(s);
 		if (status != RT_OK || c.steps == before.steps) {
 			continue;

@@ -258,6 +258,22 @@ gets 500 'the engine failed' $c '{"prompt":"a","max_tokens":60}'
 stop 1
 grep -q 'the engine failed' err || bad 'no reason'
 
+# Logits that are no numbers end their own answer alone.
+start broken=97 pause=20000
+to=last
+ask $c '{"prompt":"b","max_tokens":60}' &
+client=$!
+becomes sequences_running 1
+to=out
+gets 500 'no finite numbers' $c '{"prompt":"a","max_tokens":2}'
+gets 500 'no finite numbers' $c '{"prompt":["b","a"],"max_tokens":2}'
+wait $client || bad 'an answer beside a broken one came to nothing'
+grep -q '"finish_reason":"length"' last || bad 'the answer beside is cut off'
+becomes sequences_running 0
+stop 0
+timeout 60 "$fake" broken=97 prompt=a >out 2>err && bad 'a broken text'
+grep -q 'are no finite numbers' err || bad 'no reason'
+
 # ---- keys ----
 
 printf 'sesame\nmore\n' >key

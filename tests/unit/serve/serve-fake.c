@@ -33,7 +33,7 @@ struct fake_options {
 	struct rt_engine e;
 	struct rt_serve_options s;
 	struct rt_generate_options g;
-	int64_t fails_at;
+	int64_t fails_at, broken;
 	bool generate;
 };
 
@@ -50,6 +50,7 @@ read_word(struct fake_options *o, const char *name, const char *value)
 		{ "context", &o->e.context }, { "vocab", &o->e.vocab },
 		{ "in_flight", &o->e.in_flight },
 		{ "pause", &pause_us }, { "fails", &o->fails_at },
+		{ "broken", &o->broken },
 		{ "port", &o->s.port }, { "queue", &o->s.queue },
 		{ "clients", &o->s.clients }, { "body", &o->s.body_bytes },
 		{ "timeout", &o->s.timeout_s }, { "most", &o->g.tokens },
@@ -88,7 +89,7 @@ main(int argc, char **argv)
 		       .block = 16, .blocks = 4096, .context = 2048,
 		       .vocab = 256 },
 		.s = rt_serve_plain(), .g = rt_generate_plain(),
-		.fails_at = -1 };
+		.fails_at = -1, .broken = -1 };
 	struct sigaction a = { .sa_handler = on_signal };
 	struct rt_error err = { .message = "" };
 	struct rt_generated got;
@@ -117,6 +118,7 @@ main(int argc, char **argv)
 		return 1;
 	}
 	f.fails_at = o.fails_at;
+	f.broken = o.broken;
 	f.pause = pause_us ? pause_step : NULL;
 	status = o.generate ? rt_generate(&f.e, &o.g, stdout, &got, &err)
 			    : rt_serve(&f.e, &o.s, stdout, &err);

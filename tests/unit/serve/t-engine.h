@@ -7,6 +7,7 @@
 #ifndef T_ENGINE_H
 #define T_ENGINE_H
 
+#include <math.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +19,7 @@ struct fake_engine {
 	int32_t *token, *position;	/* of each slot; -1: never written */
 	int64_t steps, ended;
 	int64_t fails_at;	/* a step that fails, or -1 */
+	int64_t broken;		/* what begins with it has NaN, or -1 */
 	float *logits;		/* of steps in flight, as a ring */
 	int64_t together;	/* the most that were in flight */
 	/* called in each step, or NULL: a test's pause */
@@ -106,6 +108,10 @@ fake_step_of(const struct fake_engine *f, int64_t replica,
 			h = fake_mix(h * 31 + (uint64_t)token[slot] + 1);
 		}
 		fake_logits(h, f->e.vocab, logits + i * f->e.vocab);
+		for (k = 0; token[s->key[s->first[at]]] == f->broken &&
+			    k < f->e.vocab; k++) {
+			logits[i * f->e.vocab + k] = NAN;
+		}
 	}
 	return RT_OK;
 }
@@ -173,7 +179,8 @@ fake_open(struct fake_engine *f, struct rt_engine e)
 {
 	size_t n = (size_t)(e.blocks * e.block), i;
 
-	*f = (struct fake_engine){ .e = e, .fails_at = -1 };
+	*f = (struct fake_engine){ .e = e, .fails_at = -1,
+				   .broken = -1 };
 	n *= (size_t)fake_replicas(f);
 	f->e.begin = fake_begin;
 	f->e.end = fake_end;

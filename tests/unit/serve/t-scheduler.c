@@ -588,6 +588,39 @@ test_all_tokens_are_stops(void **state)
 	close_with(&f, s);
 }
 
+/* Logits that are no numbers end the sequence whose they are, and no other. */
+static void
+test_broken_logits(void **state)
+{
+	static struct asked a, b, alone;
+	struct rt_engine e = { .tokens = 16, .rows = 4, .keys = 512,
+		.align = 16, .block = 16, .blocks = 20, .context = 160,
+		.vocab = VOCAB, .in_flight = 2 };
+	struct rng r = { 11 };
+	struct rt_scheduler *s;
+	struct fake_engine f;
+
+	(void)state;
+	s = open_with(&f, e, true);
+	f.broken = 3;
+	draw_request(&a, &r, 32);
+	draw_request(&b, &r, 32);
+	a.grammar = b.grammar = NULL;
+	a.prompt[0] = 3;
+	b.prompt[0] = 4;
+	add(s, &a);
+	add(s, &b);
+	answer_alone(&b, &alone, 160);
+	while (!a.ended || !b.ended) {
+		step(s);
+	}
+	assert_int_equal(a.why, RT_ENDED_BROKEN);
+	assert_int_equal(a.ngot, 0);
+	compare(&b, &alone);
+	assert_int_equal(rt_scheduler_counts(s).running, 0);
+	close_with(&f, s);
+}
+
 static void
 test_what_is_refused(void **state)
 {
@@ -667,6 +700,7 @@ main(void)
 		cmocka_unit_test(test_prompt_beside_parts),
 		cmocka_unit_test(test_cancel_in_flight),
 		cmocka_unit_test(test_all_tokens_are_stops),
+		cmocka_unit_test(test_broken_logits),
 		cmocka_unit_test(test_what_is_refused),
 	};
 
