@@ -115,8 +115,8 @@ label(struct nest_row *s, const struct nest_env *env)
 
 /*
  * What exponentials of a row are relative to: its maximum, or the lowest finite
- * number where that is -inf, as masks make it.  A sum is 0 then, where -inf less
- * -inf would be NaN: its log is -inf, and what is divided by it is NaN.
+ * number where that is -inf, as masks make it.  A sum is 0 then, where -inf
+ * less -inf would be NaN: its log is -inf, and what is divided by it is NaN.
  */
 static nest_id
 from_most(struct nest *n, nest_id most)

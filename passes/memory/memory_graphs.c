@@ -173,7 +173,8 @@ memory_graph_kernels(const struct ranks *r, const struct memory *mem,
 			n = graphs[i].n;
 			n += f && graphs[i].more &&
 			     adds(r->m, mem->kernels[f]->top);
-			kernels[mem->stage[i].rank] += n * launches_of(&p, mem, f);
+			kernels[mem->stage[i].rank] +=
+				n * launches_of(&p, mem, f);
 		}
 	}
 	return kernels;

@@ -93,9 +93,9 @@ is_from_most(const struct cu_emit *e, nest_id id, nest_id most)
 {
 	const struct nest_expr *x = nest_at(e->n, id);
 
-	return id == most || (x->op == NEST_MAX && x->a == most &&
-			      nest_at(e->n, x->b)->op == NEST_NUM &&
-			      nest_at(e->n, x->b)->num == -FLT_MAX);
+	return x->op == NEST_MAX && x->a == most &&
+	       nest_at(e->n, x->b)->op == NEST_NUM &&
+	       nest_at(e->n, x->b)->num == -FLT_MAX;
 }
 
 nest_id
