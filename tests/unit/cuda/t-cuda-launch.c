@@ -188,6 +188,41 @@ test_registers(void **state)
 	tc_close(&c);
 }
 
+/* A contraction, with that many stages of k. */
+static const char *
+lone(struct arena *a, int stages)
+{
+	return arena_printf(a, "llmc-ir 1\ndim s = 512\ndim k = %d\n"
+		"dim q = 1024\nmodel {\n"
+		"  %%0 = weight name=\"x\" : bf16[s, k]\n"
+		"  %%1 = weight name=\"w\" : bf16[q, k]\n"
+		"  %%2 = dot %%0, %%1 over=k : bf16[s, q]\n"
+		"  return %%2\n}\n", 64 * stages);
+}
+
+/* Nor do loops over a few stages of k, whose number is known, need more. */
+static void
+test_stages(void **state)
+{
+	static const int stages[] = { 2, 4, 7, 8, 9, 12, 16 };
+	const char *arch = *state;
+	struct shape n = { 2, 256, 0, 16, 8, 64 };
+	struct tc c;
+	size_t i;
+
+	tc_open(&c, NULL, arch);
+	c.unrun = true;
+	c.c.units = 2;
+	for (i = 0; i < sizeof stages / sizeof *stages; i++) {
+		tc_text(&c, lone(&c.a, stages[i]), 0);
+		n.k = 64 * stages[i];
+		tc_text(&c, heads(&c.a, &n, true), 0);
+	}
+	assert_int_equal(c.refused, 0);
+	assert_true(tc_compile(&c, arch) <= 168);
+	tc_close(&c);
+}
+
 /* Each legal tile of so many parts of k; how many there are. */
 static uint32_t
 each_tile(struct tc *c, const char *text, int64_t splits)
@@ -294,7 +329,8 @@ test_exact(void **state)
 
 #define ON(arch) \
 	BY(test_members, arch), BY(test_sums, arch), BY(test_tiles, arch), \
-	BY(test_bits, arch), BY(test_exact, arch), BY(test_registers, arch)
+	BY(test_bits, arch), BY(test_exact, arch), BY(test_registers, arch), \
+	BY(test_stages, arch)
 #define BY(test, arch) \
 	{ #test " for " #arch, test, NULL, NULL, arch }
 
