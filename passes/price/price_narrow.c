@@ -55,7 +55,8 @@ price_is_narrowed(const struct pricing *p, const struct kernel *k)
 {
 	node_id id = p->traits->narrow_products ? contraction_of(p, k) : 0;
 
-	return id && body_of(p->m, id) &&
+	return id && p->t->device.flops_us[TARGET_FP8] > 0 &&
+	       body_of(p->m, id) &&
 	       ir_dtypes[ir_type(p->m, ir_args(p->m, ir_node(p->m, id))[0])
 				 ->dtype].bits == 16;
 }

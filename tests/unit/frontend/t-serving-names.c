@@ -232,6 +232,7 @@ test_devices(void **state)
 	is_device("A10", "a10", false);
 	is_device("A10G", NULL, false);
 	is_device("H20-96GB", "h20", false);
+	is_device("H20-3e", NULL, false);
 	is_device("RTX 6000 Pro Blackwell Server Edition", "rtx-pro-6000",
 		  true);
 	is_device("RTX 6000 Ada", NULL, false);

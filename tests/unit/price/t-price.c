@@ -448,6 +448,11 @@ test_narrowed(void **state)
 	us = cost_bytes(&p.t->device, COST_MAP, 4.0 * 8192 * 4096).us;
 	assert_true(fabs(f[1].total_us - f[2].total_us - us) < 1e-6 * us);
 	assert_true(f[1].us[PRICE_MATRIX] == f[2].us[PRICE_MATRIX]);
+	/* what a device does not multiply is not narrowed for it */
+	p.t = target("a100-sxm");
+	p.traits = &t[1];
+	f[0] = (struct price_func){ 0 };
+	assert_int_equal(narrowed_of(&p, l, &f[0]), 0);
 }
 
 /* Launches of a sum over dims of f32[a, b] and, but for what they move, its
