@@ -362,7 +362,9 @@ const char *pass_join(struct arena *a, const char *prefix, const char *name);
 
 /* ---- weight_values.c: values computed from weights alone ---------------- */
 
-/* Whether v is a weight, or computed from weights and numbers alone. */
+/* The weight that v is, or the first of those that it is computed from with
+ * numbers alone, gathered between ranks or not; 0: it takes anything else. */
+value_id pass_weight_of(const struct ir_module *m, value_id v);
 bool pass_is_weight(const struct ir_module *m, value_id v);
 
 /* ---- choices.c: what chooses experts ------------------------------------ */

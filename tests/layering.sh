@@ -52,7 +52,7 @@ passes/kernels: explicit_attention.h kernels.h
 passes/stage: ranks.h
 	< ir passes/sched passes/plan passes/kernels passes
 passes/price: cost.h price.h target.h
-	< ir passes/plan passes/kernels passes/stage
+	< ir passes/plan passes/kernels passes/stage passes
 passes/memory: memory.h
 	< ir passes/sched passes/plan passes/kernels passes/stage passes/price
 		passes

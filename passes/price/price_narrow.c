@@ -16,17 +16,18 @@
  */
 #include "passes/price/price.h"
 
+#include "passes/pass.h"
+
 /* The body of a repeat that a node is in; NULL: it is in none. */
 static const struct ir_region *
 body_of(const struct ir_module *m, node_id id)
 {
 	uint32_t i, j;
 
-	for (i = 1; i < m->nodes.n; i++) {
-		const struct ir_node *n = ir_node(m, i);
-		const struct ir_region *r = &m->regions.at[n->region];
+	for (i = 1; i < m->regions.n; i++) {
+		const struct ir_region *r = &m->regions.at[i];
 
-		for (j = 0; n->region && j < r->nodes.n; j++) {
+		for (j = 0; r->owner && j < r->nodes.n; j++) {
 			if (r->nodes.at[j] == id) {
 				return r;
 			}
@@ -61,20 +62,6 @@ price_is_narrowed(const struct pricing *p, const struct kernel *k)
 				 ->dtype].bits == 16;
 }
 
-/* Whether v is a weight that was only moved, gathered or converted. */
-static bool
-is_weight(const struct ir_module *m, value_id v)
-{
-	const struct ir_node *n = ir_node(m, m->values.at[v].node);
-
-	while (m->values.at[v].node && n->nargs == 1 &&
-	       ir_is(n->op, IRF_MAP | IRF_MOVES | IRF_COMM | IRF_CONVERTS)) {
-		v = ir_args(m, n)[0];
-		n = ir_node(m, m->values.at[v].node);
-	}
-	return m->values.at[v].node && ir_is(n->op, IRF_PARAM);
-}
-
 /* The operand of a weight's contraction that is no weight; 0: it has none. */
 static value_id
 narrowed(const struct ir_module *m, const struct ir_node *n)
@@ -85,8 +72,8 @@ narrowed(const struct ir_module *m, const struct ir_node *n)
 	if (!ir_is(n->op, IRF_CONTRACTS) || ir_is(n->op, IRF_PAIRS)) {
 		return 0;
 	}
-	left = is_weight(m, args[0]);
-	right = is_weight(m, args[n->nargs - 1]);
+	left = pass_is_weight(m, args[0]);
+	right = pass_is_weight(m, args[n->nargs - 1]);
 	return left == right ? 0 : args[left ? n->nargs - 1 : 0];
 }
 

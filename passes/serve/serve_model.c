@@ -236,20 +236,6 @@ group_of(const struct serve_reading *r, uint32_t axes)
 	return cost_group_apart(r->t, n, apart ? apart : 1);
 }
 
-/* The weight that v is, through conversions and maps; 0: it is none. */
-static value_id
-weight_at(const struct ir_module *m, value_id v)
-{
-	const struct ir_node *of = ir_node(m, m->values.at[v].node);
-
-	while (m->values.at[v].node && of->nargs == 1 &&
-	       ir_is(of->op, IRF_CONVERTS | IRF_MAP)) {
-		v = ir_args(m, of)[0];
-		of = ir_node(m, m->values.at[v].node);
-	}
-	return m->values.at[v].node && ir_is(of->op, IRF_PARAM) ? v : 0;
-}
-
 /* The weight that a contraction multiplies by. */
 static value_id
 weight_of(const struct ir_module *m, const struct ir_node *n)
@@ -258,7 +244,7 @@ weight_of(const struct ir_module *m, const struct ir_node *n)
 	uint32_t i;
 
 	for (i = 0; i < n->nargs && !v; i++) {
-		v = weight_at(m, ir_args(m, n)[i]);
+		v = pass_weight_of(m, ir_args(m, n)[i]);
 	}
 	return v;
 }
@@ -390,7 +376,7 @@ operand_of(const struct serve_reading *r, const struct kernel *k,
 						 IRF_PAIRS);
 	value_id left = ir_args(r->m, n)[0];
 	value_id right = ir_args(r->m, n)[n->nargs - 1];
-	value_id v = weight_at(r->m, left) ? right : left;
+	value_id v = pass_is_weight(r->m, left) ? right : left;
 
 	if (!is_read_before(r->m, region, n, v)) {
 		x->operand_bytes = line(read_bytes(k, v), read_bytes(twice, v));
