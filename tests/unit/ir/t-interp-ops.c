@@ -204,37 +204,49 @@ test_rows(void **state)
 	}
 }
 
+/*
+ * Opens a module with rows z of c, x and a number together by `op`, and with
+ * what reduces them: s, their softmax; all, the log of their sum; e, the loss
+ * at the labels l.
+ */
+static void
+open_rows(enum ir_op op, double number, dim_id *a, dim_id *c)
+{
+	value_id x, by, l;
+
+	open_module();
+	*a = dim("a", 3);
+	*c = dim("c", 4);
+	x = source("x", 0, false, DIMS(*a, *c));
+	l = source("l", *c, false, DIMS(*a));
+	begin(IR_CONST, NULL);
+	ir_new_num(&t.n, IR_ATTR_VALUE, number);
+	t.n.types[0] = make_type(IR_F32, 0, 0, NULL);
+	by = done();
+	begin(op, "z");
+	args(x, by, 0);
+	x = done();
+	begin(IR_SOFTMAX, "s");
+	args(x, 0, 0);
+	ir_new_dim(&t.n, IR_ATTR_OVER, *c);
+	done();
+	begin(IR_LOG_SUM_EXP, "all");
+	args(x, 0, 0);
+	ir_new_dim(&t.n, IR_ATTR_OVER, *c);
+	done();
+	begin(IR_CROSS_ENTROPY, "e");
+	args(x, l, 0);
+	must_eval(done());
+}
+
 /* Rows that overflow when they are not taken relative to their maximum. */
 static void
 test_stable(void **state)
 {
 	dim_id a, c;
-	value_id x, big, l;
 
 	(void)state;
-	open_module();
-	a = dim("a", 3);
-	c = dim("c", 4);
-	x = source("x", 0, false, DIMS(a, c));
-	l = source("l", c, false, DIMS(a));
-	begin(IR_CONST, NULL);
-	ir_new_num(&t.n, IR_ATTR_VALUE, 1e4);
-	t.n.types[0] = make_type(IR_F32, 0, 0, NULL);
-	big = done();
-	begin(IR_MUL, "z");
-	args(x, big, 0);
-	x = done();
-	begin(IR_SOFTMAX, "s");
-	args(x, 0, 0);
-	ir_new_dim(&t.n, IR_ATTR_OVER, c);
-	done();
-	begin(IR_LOG_SUM_EXP, "all");
-	args(x, 0, 0);
-	ir_new_dim(&t.n, IR_ATTR_OVER, c);
-	done();
-	begin(IR_CROSS_ENTROPY, "e");
-	args(x, l, 0);
-	must_eval(done());
+	open_rows(IR_MUL, 1e4, &a, &c);
 	EACH(a) {
 		double sum = 0, max = -INFINITY;
 
@@ -256,32 +268,9 @@ static void
 test_blank(void **state)
 {
 	dim_id a, c;
-	value_id x, none, l;
 
 	(void)state;
-	open_module();
-	a = dim("a", 3);
-	c = dim("c", 4);
-	x = source("x", 0, false, DIMS(a, c));
-	l = source("l", c, false, DIMS(a));
-	begin(IR_CONST, NULL);
-	ir_new_num(&t.n, IR_ATTR_VALUE, -INFINITY);
-	t.n.types[0] = make_type(IR_F32, 0, 0, NULL);
-	none = done();
-	begin(IR_ADD, "z");
-	args(x, none, 0);
-	x = done();
-	begin(IR_SOFTMAX, "s");
-	args(x, 0, 0);
-	ir_new_dim(&t.n, IR_ATTR_OVER, c);
-	done();
-	begin(IR_LOG_SUM_EXP, "all");
-	args(x, 0, 0);
-	ir_new_dim(&t.n, IR_ATTR_OVER, c);
-	done();
-	begin(IR_CROSS_ENTROPY, "e");
-	args(x, l, 0);
-	must_eval(done());
+	open_rows(IR_ADD, -INFINITY, &a, &c);
 	EACH(a) {
 		assert_true(at("all") == -INFINITY);
 		assert_true(isnan(at("e")));
