@@ -8,14 +8,17 @@ noinst_LIBRARIES += %D%/libpasses.a
 	%D%/answer/answer.c \
 	%D%/answer/answer.h \
 	%D%/answer/answer_accuracy.c \
+	%D%/answer/answer_compare.c \
 	%D%/answer/answer_faults.c \
 	%D%/answer/answer_json.c \
 	%D%/answer/answer_kernels.c \
-	%D%/answer/answer_trace.c \
+	%D%/answer/answer_list.c \
+	%D%/answer/answer_list.h \
 	%D%/answer/answer_memory.c \
 	%D%/answer/answer_plans.c \
 	%D%/answer/answer_print.c \
 	%D%/answer/answer_time.c \
+	%D%/answer/answer_trace.c \
 	%D%/answer/runs.def \
 	%D%/answer/summary.c \
 	%D%/answer/summary_print.c \

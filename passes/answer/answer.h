@@ -322,11 +322,8 @@ bool answer_arena(const struct ranks *r, const struct target *t,
 /* Whether the plan fits the devices, and the hosts as far as known. */
 bool answer_fits(const struct answer_memory *m);
 
-/* ---- answer_print.c ----------------------------------------------------- */
+/* ---- answer_list.c ----------------------------------------------------- */
 
-/* The unit of a rank's memory: by a reserve of gigabytes a small model would
- * have 0.00 of everything. */
-struct scale answer_bytes_scale(const struct answer_rank *r);
 /* Three digits below 100 and from 1e15 on, between them a whole number in
  * groups of three digits. */
 void answer_add_count(struct buf *out, double v);
@@ -334,8 +331,17 @@ void answer_add_count(struct buf *out, double v);
 const char *answer_days_text(struct arena *a, double days);
 /* Dollars: whole ones from 1000 on, with cents from 0.1 on, else two digits. */
 void answer_add_usd(struct buf *out, double usd);
+/* The unit of a rank's memory: by a reserve of gigabytes a small model would
+ * have 0.00 of everything. */
+struct scale answer_bytes_scale(const struct answer_rank *r);
+
+/* ---- answer_print.c ---------------------------------------------------- */
+
 /* One screen: at most 46 lines of 80 columns. */
 void answer_print(const struct answer *x, struct buf *out);
+
+/* ---- answer_compare.c -------------------------------------------------- */
+
 /* Two plans of one model on one target, in two columns. */
 void answer_print_both(const struct answer *x, const struct answer *y,
 		       struct buf *out);

@@ -4,17 +4,15 @@
  * prints which key would have to be given where.
  */
 #include "passes/answer/answer.h"
+#include "passes/answer/answer_list.h"
 
 #include <math.h>
 #include <string.h>
 
 #define MAX_ROWS 4	/* ranks of the pipeline that are shown */
 #define MAX_KINDS 8	/* of node, and device groups of a pipeline */
-#define COLUMNS 80
 #define NAME 28		/* of a longer one the beginning is shown */
-#define INDENT 11	/* of what follows a label */
-
-/* ---- small texts ---- */
+#define RECOMPUTED 24	/* what is as long or longer is "some values" */
 
 static void
 add_span(struct buf *out, double s)
@@ -28,77 +26,6 @@ add_span(struct buf *out, double s)
 	} else {
 		buf_printf(out, "%.1f days", s / (24 * 3600));
 	}
-}
-
-void
-answer_add_count(struct buf *out, double v)
-{
-	if (v >= 99.5 && v < 1e15) {
-		buf_grouped(out, (int64_t)(v + 0.5));
-	} else {
-		buf_printf(out, "%.3g", v);
-	}
-}
-
-const char *
-answer_days_text(struct arena *a, double days)
-{
-	const char *fmt = days < 0.1 ? "%.3g" : days < 1e6 ? "%.1f" : "%.2e";
-
-	return isnan(days) ? "-" : arena_printf(a, fmt, days);
-}
-
-void
-answer_add_usd(struct buf *out, double usd)
-{
-	if (usd < 1000) {
-		buf_printf(out, usd > 0 && usd < 0.1 ? "%.2g" : "%.2f", usd);
-	} else {
-		answer_add_count(out, usd);
-	}
-	buf_puts(out, " USD");
-}
-
-static void
-add_label(struct buf *out, const char *label)
-{
-	buf_printf(out, "%-*s", INDENT, label);
-}
-
-/* Items after a label, on as many lines as they need. */
-struct label_items {
-	struct buf *out;
-	size_t column;
-};
-
-static void
-list_begin(struct label_items *l, struct buf *out, const char *label)
-{
-	l->out = out;
-	l->column = 0;
-	add_label(out, label);
-}
-
-static void
-list_add(struct label_items *l, const char *item)
-{
-	size_t n = strlen(item);
-
-	if (l->column && l->column + 2 + n >= COLUMNS - INDENT) {
-		buf_printf(l->out, ",\n%*s", INDENT, "");
-		l->column = 0;
-	} else if (l->column) {
-		buf_puts(l->out, ", ");
-		l->column += 2;
-	}
-	buf_puts(l->out, item);
-	l->column += n;
-}
-
-static void
-list_end(struct label_items *l)
-{
-	buf_puts(l->out, l->column ? "\n" : "none\n");
 }
 
 /* ---- model and target ---- */
@@ -117,12 +44,12 @@ print_head(const struct answer *x, struct buf *out)
 		buf_puts(out, " for a token");
 	}
 	buf_putc(out, '\n');
-	add_label(out, "batch");
+	answer_label(out, "batch");
 	buf_printf(out, "%lld sequence%s, ", (long long)m->sequences,
 		   m->sequences == 1 ? "" : "s");
 	buf_grouped(out, m->tokens);
 	buf_puts(out, " tokens a step\n");
-	add_label(out, "target");
+	answer_label(out, "target");
 	buf_printf(out, "%.*s: %lld of %lld devices", NAME, x->target,
 		   (long long)x->used, (long long)x->devices);
 	if (x->ngroups == 1) {
@@ -131,7 +58,7 @@ print_head(const struct answer *x, struct buf *out)
 	buf_printf(out, " in %lld node%s\n", (long long)x->nodes,
 		   x->nodes == 1 ? "" : "s");
 	if (x->priced_cpu) {
-		add_label(out, "CPU");
+		answer_label(out, "CPU");
 		buf_printf(out, "%s\n", x->priced_cpu);
 	}
 }
@@ -141,55 +68,41 @@ static void
 print_device_groups(const struct answer *x, struct buf *out)
 {
 	struct arena *a = out->arena;
-	struct label_items l;
+	struct answer_list l;
 	uint32_t i;
 
 	if (x->ngroups == 1) {
 		return;
 	}
-	list_begin(&l, out, "");
+	answer_list_begin(&l, out, "");
 	for (i = 0; i < x->ngroups && i < MAX_KINDS; i++) {
 		const struct answer_group *g = &x->group[i];
 
-		list_add(&l, arena_printf(a, "%lld of %lld %.20s",
-			(long long)g->used, (long long)g->devices,
-			g->device));
+		answer_list_add(&l, "%lld of %lld %.20s", (long long)g->used,
+				(long long)g->devices, g->device);
 	}
 	if (i < x->ngroups) {
-		list_add(&l, arena_printf(a, "and %u kinds more",
-					  x->ngroups - i));
+		answer_list_add(&l, "and %u kinds more", x->ngroups - i);
 	}
-	list_end(&l);
-	list_begin(&l, out, "layers");
+	answer_list_end(&l);
+	answer_list_begin(&l, out, "layers");
 	for (i = 0; i < x->nplaces && i < MAX_KINDS; i++) {
 		const struct answer_device_group *p = &x->place[i];
 		const char *rank = p->last == p->first
 			? arena_printf(a, "pp %u", p->first)
 			: arena_printf(a, "pp %u..%u", p->first, p->last);
 
-		list_add(&l, arena_printf(a, "%lld on %.46s (%s)",
-			(long long)p->layers, p->devices,
-			x->plan->pp > 1 ? rank : "all ranks"));
+		answer_list_add(&l, "%lld on %.46s (%s)",
+				(long long)p->layers, p->devices,
+				x->plan->pp > 1 ? rank : "all ranks");
 	}
 	if (i < x->nplaces) {
-		list_add(&l, "and so on");
+		answer_list_add(&l, "and so on");
 	}
-	list_end(&l);
+	answer_list_end(&l);
 }
 
 /* ---- the split ---- */
-
-static void
-add_recompute(struct label_items *l, const struct plan *p, struct arena *a)
-{
-	char word[24];
-	size_t n = strlen(p->recompute);
-
-	snprintf(word, sizeof word, "%s", p->recompute);
-	list_add(l, n < sizeof word
-		 ? arena_printf(a, "recompute %s", word)
-		 : "recompute some values");
-}
 
 /* "a", "a and b", "a, b and c" */
 static const char *
@@ -266,47 +179,47 @@ print_split(const struct answer *x, struct buf *out)
 		"", "in the node", "across nodes", "in and across nodes"
 	};
 	const struct plan *p = x->plan;
-	struct arena *a = out->arena;
-	struct label_items l;
+	struct answer_list l;
 	int i;
 
-	list_begin(&l, out, "split");
+	answer_list_begin(&l, out, "split");
 	for (i = 0; i < PLAN_NAXES; i++) {
 		enum plan_axis axis = p->mesh[i];
 
 		if (plan_degree(p, axis) > 1) {
-			list_add(&l, arena_printf(a, "%s=%lld %s",
-				plan_axis_name(axis),
-				(long long)plan_degree(p, axis),
-				where[x->link[axis]]));
+			answer_list_add(&l, "%s=%lld %s", plan_axis_name(axis),
+					(long long)plan_degree(p, axis),
+					where[x->link[axis]]);
 		}
 	}
-	list_end(&l);
-	list_begin(&l, out, "");
-	list_add(&l, arena_printf(a, "%lld microbatch%s of %lld",
-				  (long long)p->nmicrobatches,
-				  p->nmicrobatches == 1 ? "" : "es",
-				  (long long)p->microbatch));
+	answer_list_end(&l);
+	answer_list_begin(&l, out, "");
+	answer_list_add(&l, "%lld microbatch%s of %lld",
+			(long long)p->nmicrobatches,
+			p->nmicrobatches == 1 ? "" : "es",
+			(long long)p->microbatch);
 	if (p->pp > 1) {
-		list_add(&l, strlen(p->schedule) < COLUMNS / 2 ? p->schedule
-							      : "a schedule");
+		answer_list_add(&l, "%s",
+				strlen(p->schedule) < ANSWER_COLUMNS / 2
+				? p->schedule : "a schedule");
 	}
 	if (p->interleave > 1) {
-		list_add(&l, arena_printf(a, "interleave %lld",
-					  (long long)p->interleave));
+		answer_list_add(&l, "interleave %lld",
+				(long long)p->interleave);
 	}
-	list_add(&l, arena_printf(a, "zero %d", p->zero));
-	add_recompute(&l, p, a);
+	answer_list_add(&l, "zero %d", p->zero);
+	answer_list_add(&l, "recompute %s", strlen(p->recompute) < RECOMPUTED
+			? p->recompute : "some values");
 	if (p->tp > 1) {
-		list_add(&l, p->sequence ? "sequence on" : "sequence off");
+		answer_list_add(&l, "sequence %s", p->sequence ? "on" : "off");
 	}
 	if (p->offload) {
-		list_add(&l, arena_printf(a, "offload %s", offloads(p, a)));
+		answer_list_add(&l, "offload %s", offloads(p, out->arena));
 	}
-	list_end(&l);
+	answer_list_end(&l);
 	if (p->offload & ~(uint32_t)PLAN_OFFLOAD_OPTIMIZER) {
 		buf_printf(out, "%*s(-o plans without: code moves optimizer "
-			   "state to the host alone)\n", INDENT, "");
+			   "state to the host alone)\n", ANSWER_INDENT, "");
 	}
 }
 
@@ -435,13 +348,6 @@ print_host(const struct answer_memory *m, const struct plan *p,
 		    m->node_drives_bytes, out);
 }
 
-struct scale
-answer_bytes_scale(const struct answer_rank *r)
-{
-	return unit_bytes((double)(r->total > r->reserve
-				   ? r->total - r->reserve : r->total));
-}
-
 static void
 print_memory(const struct answer *x, struct buf *out)
 {
@@ -493,19 +399,19 @@ print_accuracy(const struct answer *x, struct buf *out)
 {
 	const struct answer_accuracy *y = &x->accuracy;
 
-	add_label(out, "accuracy");
+	answer_label(out, "accuracy");
 	if (!x->has_accuracy) {
 		buf_puts(out, "not known: no run on such a device is "
 			 "published\n");
 		return;
 	}
 	buf_printf(out, "90%% of published runs took %.2f to %.2f of what is "
-		   "predicted:\n%*s", y->low, y->high, INDENT, "");
+		   "predicted:\n%*s", y->low, y->high, ANSWER_INDENT, "");
 	if (y->alike) {
 		buf_printf(out, "%u like this one, of %u source%s, and by "
 			   "less weight %u others;\n%*s", y->alike,
 			   y->sources, y->sources == 1 ? "" : "s",
-			   y->runs - y->alike, INDENT, "");
+			   y->runs - y->alike, ANSWER_INDENT, "");
 	} else {
 		buf_printf(out, "%u, none of them like this one; ", y->runs);
 	}
@@ -546,7 +452,7 @@ print_origins(const struct answer *x, struct buf *out)
 {
 	struct arena *a = out->arena;
 	const char *label = "constants";
-	struct label_items l;
+	struct answer_list l;
 	int o, i;
 
 	for (o = 0; o < TARGET_NORIGINS; o++) {
@@ -556,31 +462,31 @@ print_origins(const struct answer *x, struct buf *out)
 		if (!bits) {
 			continue;
 		}
-		list_begin(&l, out, label);
+		answer_list_begin(&l, out, label);
 		label = "";
 		if (bits == x->counts) {
-			list_add(&l, arena_printf(a, "all %s", text));
+			answer_list_add(&l, "all %s", text);
 			if (o != TARGET_MEASURED) {
-				list_add(&l, "none measured: see llmc "
-					 "calibrate");
+				answer_list_add(&l, "none measured: see llmc "
+						"calibrate");
 			}
 		}
 		for (i = 0; bits != x->counts && i < TARGET_NCONSTANTS; i++) {
 			if (bits >> i & 1) {
-				list_add(&l, arena_printf(a, "%s%s%s", text,
-					*text ? ": " : "",
-					target_constant_names[i]));
+				answer_list_add(&l, "%s%s%s", text,
+						*text ? ": " : "",
+						target_constant_names[i]);
 				text = "";
 			}
 		}
-		list_end(&l);
+		answer_list_end(&l);
 	}
 }
 
 static void
 print_money(const struct answer *x, struct buf *out)
 {
-	add_label(out, "cost");
+	answer_label(out, "cost");
 	if (isnan(x->usd_h)) {
 		buf_printf(out, "not known: %.*s has no %s\n", 2 * NAME,
 			   x->file, x->asked.owned_years > 0
@@ -591,13 +497,14 @@ print_money(const struct answer *x, struct buf *out)
 	buf_puts(out, " an hour, ");
 	buf_printf(out, "%.4g USD for a million tokens\n", x->usd_mtoken);
 	if (x->asked.owned_years > 0) {
-		buf_printf(out, "%*spurchase over %.3g years ", INDENT, "",
-			   x->asked.owned_years);
+		buf_printf(out, "%*spurchase over %.3g years ",
+			   ANSWER_INDENT, "", x->asked.owned_years);
 		answer_add_usd(out, x->purchase_usd_h);
 		buf_puts(out, " an hour, energy ");
 		answer_add_usd(out, x->energy_usd_h);
 		buf_printf(out, "\n%*sassumed: %.3g USD/kWh, PUE %.3g\n",
-			   INDENT, "", x->asked.energy_usd_kwh, x->asked.pue);
+			   ANSWER_INDENT, "", x->asked.energy_usd_kwh,
+			   x->asked.pue);
 	}
 }
 
@@ -620,7 +527,7 @@ add_run(const struct answer *x, const struct answer_run *r, struct buf *out)
 static void
 print_run(const struct answer *x, struct buf *out)
 {
-	add_label(out, "run");
+	answer_label(out, "run");
 	if (x->asked.tokens <= 0) {
 		buf_puts(out, "not known: neither train.tokens nor --tokens "
 			 "is given\n");
@@ -630,7 +537,7 @@ print_run(const struct answer *x, struct buf *out)
 	buf_puts(out, " tokens: ");
 	add_run(x, &x->plain, out);
 	if (!isnan(x->goodput)) {
-		buf_printf(out, "\n%*swith failures: ", INDENT, "");
+		buf_printf(out, "\n%*swith failures: ", ANSWER_INDENT, "");
 		add_run(x, &x->faulty, out);
 	}
 	buf_putc(out, '\n');
@@ -639,7 +546,7 @@ print_run(const struct answer *x, struct buf *out)
 static void
 print_faults(const struct answer *x, struct buf *out)
 {
-	add_label(out, "failures");
+	answer_label(out, "failures");
 	if (isnan(x->mtbf_s)) {
 		buf_printf(out, "not known: %.*s has no failures\n", 2 * NAME,
 			   x->file);
@@ -651,11 +558,11 @@ print_faults(const struct answer *x, struct buf *out)
 	answer_add_count(out, (double)x->model.checkpoint_bytes / 1e9);
 	buf_puts(out, " GB takes ");
 	add_span(out, x->checkpoint_s);
-	buf_printf(out, ",\n%*swritten every ", INDENT, "");
+	buf_printf(out, ",\n%*swritten every ", ANSWER_INDENT, "");
 	add_span(out, x->interval_s);
 	buf_printf(out, "; goodput %.1f%%\n", 100 * x->goodput);
 	buf_printf(out, "%*sassumed: %.3g GB/s of storage a node, %.3g minutes "
-		   "to restart\n", INDENT, "",
+		   "to restart\n", ANSWER_INDENT, "",
 		   x->asked.storage_bytes_us / 1e3,
 		   x->asked.restart_s / 60);
 }
@@ -674,94 +581,4 @@ answer_print(const struct answer *x, struct buf *out)
 	print_money(x, out);
 	print_run(x, out);
 	print_faults(x, out);
-}
-
-/* ---- two plans ---- */
-
-/* A row of two numbers, and by how much the second is more. */
-static void
-print_both(struct buf *out, const char *what, double a, double b,
-	   const char *fmt)
-{
-	double more = a > 0 && b > 0 ? 100 * (b - a) / a : 0;
-	char x[40], y[40];
-
-	snprintf(x, sizeof x, fmt, a);
-	snprintf(y, sizeof y, fmt, b);
-	buf_printf(out, "%-*s %16s %16s", ANSWER_LABEL, what, x, y);
-	if (a > 0 && b > 0) {
-		buf_printf(out, " %+9.1f%%", fabs(more) < 0.05 ? 0 : more);
-	}
-	buf_putc(out, '\n');
-}
-
-static void
-both_bytes(struct buf *out, const char *what, struct scale u, int64_t a,
-	   int64_t b)
-{
-	print_both(out, what, (double)a / u.size, (double)b / u.size, "%.2f");
-}
-
-static void
-both_memory(const struct answer_rank *a, const struct answer_rank *b,
-	    struct buf *out)
-{
-	struct scale u = answer_bytes_scale(a->total > b->total ? a : b);
-
-	both_bytes(out, arena_printf(out->arena, "fullest rank, %s", u.name),
-		   u, a->total, b->total);
-	both_bytes(out, "  weights", u, a->weights, b->weights);
-	both_bytes(out, "  gradients", u, a->gradients, b->gradients);
-	both_bytes(out, "  optimizer", u, a->optimizer, b->optimizer);
-	both_bytes(out, "  saved", u, a->saved, b->saved);
-	if (a->host || b->host) {
-		both_bytes(out, arena_printf(out->arena, "on its host, %s",
-					     u.name), u, a->host, b->host);
-	}
-}
-
-/* On a CPU no published run says how close two plans may be. */
-static void
-print_closeness(const struct answer *x, const struct answer *y,
-		struct buf *out)
-{
-	double least = answer_least_difference(out->arena);
-
-	if (x->has_accuracy && x->plan_text && y->plan_text &&
-	    fabs(log(x->step_us / y->step_us)) < log(1 + least) &&
-	    strcmp(x->plan_text, y->plan_text) != 0) {
-		buf_printf(out, "\nWhich of the two is faster is not known: "
-			   "of pairs of published runs of one\nsource 10%% "
-			   "were predicted more than %.0f%% wrong to each "
-			   "other.\n", 100 * least);
-	}
-}
-
-void
-answer_print_both(const struct answer *x, const struct answer *y,
-		  struct buf *out)
-{
-	const struct answer_rank *a = &x->memory.rank[x->memory.fullest];
-	const struct answer_rank *b = &y->memory.rank[y->memory.fullest];
-	struct scale left;
-	int i;
-
-	print_both(out, "devices", (double)x->used, (double)y->used, "%.0f");
-	print_both(out, "step, ms", x->step_us / 1e3, y->step_us / 1e3, "%.3f");
-	for (i = 0; i < ANSWER_NTIMES; i++) {
-		if (x->us[i] != 0 || y->us[i] != 0) {
-			print_both(out, arena_printf(out->arena, "  %s",
-					       answer_times[i].what),
-			     x->us[i] / 1e3, y->us[i] / 1e3, "%.3f");
-		}
-	}
-	print_both(out, "tokens/s", x->tokens_s, y->tokens_s, "%.0f");
-	print_both(out, "MFU, %", 100 * x->mfu, 100 * y->mfu, "%.1f");
-	both_memory(a, b, out);
-	left = unit_bytes(fmax(fabs((double)x->memory.left_bytes),
-			       fabs((double)y->memory.left_bytes)));
-	both_bytes(out, arena_printf(out->arena, "left on a device, %s",
-				     left.name), left,
-		   x->memory.left_bytes, y->memory.left_bytes);
-	print_closeness(x, y, out);
 }
