@@ -249,6 +249,8 @@ noinst_LIBRARIES += %D%/libpasses.a
 	%D%/stage/stage.c \
 	%D%/stage/stage.h \
 	%D%/stage/stage_emit.c \
+	%D%/stage/stage_holders.c \
+	%D%/stage/stage_holders.h \
 	%D%/stage/stage_split.c \
 	%D%/stage/stage_sums.c \
 	%D%/stage/stage_units.c \

@@ -8,7 +8,7 @@ export LC_ALL
 
 # Tags that several files define so far.  Nothing may be added.
 tags='
-cell check frame holding made step uses
+cell check frame made step uses
 '
 failed=0
 

@@ -2,38 +2,16 @@
  * The update of each pipeline rank: the layers without operands, restricted to
  * the tensors that its stages use.
  *
- * The functions of the stages show which rank holds which tensor.  A repeat of
+ * Ranks hold the tensors that their stages use (stage_holders.c).  A repeat of
  * the update becomes one repeat per run of iterations with the same holders.  A
  * tensor that several ranks hold is shared: each rank adds the others'
  * gradients to its own, so that all update it alike; a sum over all tensors
  * counts it on its first rank only.
  */
-#include "passes/stage/stage.h"
+#include "passes/stage/stage_holders.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-/* A use of a tensor by a stage, in some or in all iterations. */
-struct mention {
-	uint32_t next;		/* of this name, plus 1 */
-	uint32_t stage;
-	bool all;
-	struct stage_range iters;
-};
-
-/* Who holds a tensor; here: this pipeline rank does. */
-struct holders {
-	bool here, several;
-	uint32_t first;
-};
-
-/* The holders of a tensor in these iterations. */
-struct holding {
-	sym_t name;
-	int64_t start, count;
-	bool several;
-	uint32_t first;
-};
 
 /* The runs of iterations that a repeat is cut into, alike on all ranks. */
 struct cut {
@@ -49,11 +27,8 @@ struct cut {
 struct update {
 	struct stage *st;
 	struct ir_module *m;
-	VEC(struct mention) mentions;
+	struct stage_holders held;
 	size_t nsyms;		/* names before this file adds any */
-	uint32_t *head;		/* by name: its latest mention, plus 1 */
-	VEC(struct holding) holdings;	/* results of holding(), from 1 */
-	struct table asked;
 	bool *cell;		/* by name: a sum, not a tensor */
 	sym_t *owner;		/* by node: the tensor a sink belongs to */
 	bool *same; /* by node: one tensor for all iterations */
@@ -76,161 +51,12 @@ name_of(const struct update *u, const struct ir_node *n)
 	return ir_attr(u->m, n, IR_ATTR_NAME)->text;
 }
 
-/* Whether it accesses a named tensor, not one that crosses. */
-static bool
-is_tensor(const struct ir_node *n)
-{
-	uint32_t crosses = IRF_STASH | IRF_PEER;
-
-	return ir_is(n->op, IRF_SOURCE)
-		? ir_is(n->op, IRF_STORED) && !ir_is(n->op, IRF_UNIQUE)
-		: ir_is(n->op, IRF_SINK) && !ir_is(n->op, crosses);
-}
-
-/* ---- holders of tensors ---- */
-
-static void
-mention(struct update *u, sym_t name, const struct mention *like)
-{
-	struct mention x = *like;
-	const struct mention *last;
-
-	x.next = u->head[name];
-	last = x.next ? &u->mentions.at[x.next - 1] : NULL;
-	if (last && last->stage == x.stage && last->all == x.all &&
-	    last->iters.start == x.iters.start &&
-	    last->iters.count == x.iters.count) {
-		return;
-	}
-	VEC_PUSH(u->st->a, &u->mentions, x);
-	u->head[name] = u->mentions.n;
-}
-
-/*
- * `var` and the iterations in `like` are those of the outermost repeat around.
- */
-static void
-find_mentions(struct update *u, region_id id, sym_t var,
-	      const struct mention *like)
-{
-	const struct ir_region *r = &u->m->regions.at[id];
-	uint32_t i;
-
-	for (i = 0; i < r->nodes.n; i++) {
-		const struct ir_node *n = ir_node(u->m, r->nodes.at[i]);
-		const struct ir_attr *a = ir_attr(u->m, n, IR_ATTR_VAR);
-		struct mention x = *like;
-
-		if (n->region) {
-			if (x.all) {
-				x.iters = stage_range_of(u->m, n);
-				x.all = false;
-			}
-			find_mentions(u, n->region, like->all && a ? a->text
-				      : var, &x);
-		} else if (is_tensor(n)) {
-			const char *text = ir_text(u->m->ctx, name_of(u, n));
-
-			if (x.all || !var || !pass_mentions(text,
-					ir_text(u->m->ctx, var))) {
-				x.all = true;
-				memset(&x.iters, 0, sizeof x.iters);
-			}
-			mention(u, name_of(u, n), &x);
-		}
-	}
-}
-
-static bool
-overlaps(const struct mention *x, const struct stage_range *r)
-{
-	return x->all || !r || (x->iters.start < r->start + r->count &&
-				r->start < x->iters.start + x->iters.count);
-}
-
-/* The rank of stage 0 holds what no stage uses. */
-static struct holding
-find_holding(const struct update *u, sym_t name, const struct stage_range *r)
-{
-	struct holding h = { .name = name, .first = UINT32_MAX };
-	uint32_t k;
-
-	for (k = name < u->nsyms ? u->head[name] : 0; k;
-	     k = u->mentions.at[k - 1].next) {
-		const struct mention *x = &u->mentions.at[k - 1];
-		uint32_t rank = u->st->rank_of[x->stage];
-
-		if (overlaps(x, r)) {
-			h.several |= h.first != UINT32_MAX && h.first != rank;
-			h.first = rank < h.first ? rank : h.first;
-		}
-	}
-	if (h.first == UINT32_MAX) {
-		h.first = u->st->rank_of[0];
-	}
-	return h;
-}
-
-/* All ranks ask about the same iterations, so answers are cached. */
-static const struct holding *
-holding(struct update *u, sym_t name, const struct stage_range *r)
-{
-	int64_t start = r ? r->start : 0, count = r ? r->count : 0;
-	uint64_t hash = hash_word(hash_word(name, (uint64_t)start),
-				  (uint64_t)count);
-	struct holding h;
-	uint32_t k = 0;
-
-	while ((k = table_find(&u->asked, hash, k)) != 0) {
-		const struct holding *x = &u->holdings.at[k];
-
-		if (x->name == name && x->start == start &&
-		    x->count == count) {
-			return x;
-		}
-	}
-	h = find_holding(u, name, r);
-	h.start = start;
-	h.count = count;
-	VEC_PUSH(u->st->a, &u->holdings, h);
-	k = table_add(u->st->a, &u->asked, hash);
-	return &u->holdings.at[k];
-}
-
-static bool
-is_holder(const struct update *u, sym_t name, const struct stage_range *r)
-{
-	uint32_t k;
-
-	for (k = u->head[name]; k; k = u->mentions.at[k - 1].next) {
-		const struct mention *x = &u->mentions.at[k - 1];
-
-		if (u->st->rank_of[x->stage] == u->pipe && overlaps(x, r)) {
-			return true;
-		}
-	}
-	return false;
-}
-
-/* In iterations r; NULL: in all of them. */
-static struct holders
-holders(struct update *u, sym_t name, const struct stage_range *r)
-{
-	const struct holding *x = holding(u, name, r);
-
-	return (struct holders){
-		.first = x->first, .several = x->several,
-		.here = x->several ? is_holder(u, name, r)
-				   : x->first == u->pipe
-	};
-}
-
 /* ---- tensors of sinks ---- */
 
 static sym_t
 known(const struct update *u, sym_t name)
 {
-	return name < u->nsyms && u->head[name] ? name : 0;
+	return stage_is_held(&u->held, name) ? name : 0;
 }
 
 /* The tensor that a source reads, or 0. */
@@ -336,7 +162,6 @@ keeps(struct update *u, node_id id)
 {
 	const struct ir_node *n = ir_node(u->m, id);
 	sym_t owner = u->owner[id];
-	struct holders h;
 
 	if (!ir_is(n->op, IRF_SINK)) {
 		return true;
@@ -347,8 +172,9 @@ keeps(struct update *u, node_id id)
 	if (!owner && n->op != IR_ACCUMULATE) {
 		return true;
 	}
-	h = holders(u, owner, u->iters);
-	return u->cell[name_of(u, n)] ? h.first == u->pipe : h.here;
+	return u->cell[name_of(u, n)]
+		? stage_holding(&u->held, owner, u->iters)->first == u->pipe
+		: stage_holds(&u->held, u->pipe, owner, u->iters);
 }
 
 /*
@@ -453,7 +279,7 @@ copy_node(struct update *u, node_id id, region_id to)
 		if (u->cell[name] && u->st->npipes > 1) {
 			v = whole_sum(u, v, to);
 		} else if (!u->cell[name] &&
-			   holders(u, name, u->iters).several) {
+			   stage_holding(&u->held, name, u->iters)->several) {
 			v = share(u, name, v, to);
 		}
 	}
@@ -487,10 +313,11 @@ static void
 add_ends(struct update *u, sym_t name, const struct stage_range *r,
 	 struct cut *c)
 {
+	const struct stage_holders *h = &u->held;
 	uint32_t k;
 
-	for (k = u->head[name]; k; k = u->mentions.at[k - 1].next) {
-		const struct mention *x = &u->mentions.at[k - 1];
+	for (k = h->head[name]; k; k = h->mentions.at[k - 1].next) {
+		const struct stage_mention *x = &h->mentions.at[k - 1];
 		int64_t end = x->iters.start + x->iters.count;
 
 		if (!x->all && x->iters.start > r->start &&
@@ -537,7 +364,8 @@ find_keepers(struct update *u, node_id id, bool *kept)
 {
 	const struct ir_node *n = ir_node(u->m, id);
 	sym_t owner = u->owner[id];
-	const struct holding *x;
+	const struct stage_holders *h = &u->held;
+	const struct stage_holding *x;
 	uint32_t k;
 
 	if (u->same[id] != u->fixed) {
@@ -547,15 +375,15 @@ find_keepers(struct update *u, node_id id, bool *kept)
 		memset(kept, true, u->st->npipes);
 		return;
 	}
-	x = holding(u, owner, u->iters);
+	x = stage_holding(&u->held, owner, u->iters);
 	kept[x->first] |= !x->several || u->cell[name_of(u, n)];
 	if (!x->several || u->cell[name_of(u, n)]) {
 		return;
 	}
-	for (k = u->head[owner]; k; k = u->mentions.at[k - 1].next) {
-		const struct mention *like = &u->mentions.at[k - 1];
+	for (k = h->head[owner]; k; k = h->mentions.at[k - 1].next) {
+		const struct stage_mention *y = &h->mentions.at[k - 1];
 
-		kept[u->st->rank_of[like->stage]] |= overlaps(like, u->iters);
+		kept[u->st->rank_of[y->stage]] |= stage_overlaps(y, u->iters);
 	}
 }
 
@@ -712,25 +540,15 @@ find_holders(struct update *u, uint32_t nfuncs)
 {
 	struct ir_module *m = u->m;
 	struct arena *a = u->st->a;
-	uint32_t i, nfns = STAGE_NPHASES * u->st->nstages;
 	func_id f;
 
-	u->head = arena_alloc(a, u->nsyms * sizeof *u->head);
-	VEC_PUSH(a, &u->holdings, (struct holding){ 0 });
+	u->held = (struct stage_holders){ .st = u->st, .nsyms = u->nsyms };
+	stage_find_holders(&u->held);
 	u->cell = arena_alloc(a, u->nsyms * sizeof *u->cell);
 	u->owner = arena_alloc(a, m->nodes.n * sizeof *u->owner);
 	u->same = arena_alloc(a, m->nodes.n * sizeof *u->same);
 	u->seen = arena_alloc(a, m->values.n * sizeof *u->seen);
 	u->map = arena_alloc(a, m->values.n * sizeof *u->map);
-	for (i = 0; i < nfns; i++) {
-		struct mention x = {
-			.stage = u->st->fns[i].stage, .all = true
-		};
-
-		if (u->st->fns[i].region) {
-			find_mentions(u, u->st->fns[i].region, 0, &x);
-		}
-	}
 	for (f = 1; f < nfuncs && !u->failed; f++) {
 		if (is_update(m, f)) {
 			find_owners(u, m->funcs.at[f].body, NULL);
