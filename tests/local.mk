@@ -195,7 +195,7 @@ check_PROGRAMS += %D%/gpu/nccl
 
 # Reads what a disassembler prints of kernels: bench/gpu/sass.
 check_PROGRAMS += %D%/gpu/sass
-%C%_gpu_sass_SOURCES = %D%/gpu/sass.c
+%C%_gpu_sass_SOURCES = %D%/gpu/sass.c %D%/gpu/sass.h %D%/gpu/sass_flow.c
 %C%_gpu_sass_LDADD =
 
 # Kernels of whole models, which takes minutes: make sass [SASS_CASES="gpt2"]

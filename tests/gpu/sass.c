@@ -22,8 +22,9 @@
  *	cycles	that the products of this iteration take their unit
  *	share	slots / cycles in percent: what these products need of the issue
  *		slots of a scheduler
- *	rest	are issued for a tile outside of the main loop, from loops that
- *		run PARTS times, and TURNS times in each of those
+ *	rest	are issued for a tile outside of the main loop, on the longest
+ *		way, with loops that run PARTS times, and TURNS times in each of
+ *		those
  *
  * An iteration of a loop that waits for an mbarrier, and what only leads to
  * one, is not counted, nor is what comes after the last EXIT.
@@ -33,71 +34,16 @@
  * too, FUNCTION+weights: its `cycles' are those that exponentials of a warp
  * take the unit of a scheduler.
  */
+#include "tests/gpu/sass.h"
+
 #include <ctype.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-	MOST_INSTRUCTIONS = 1 << 16,
-	MOST_LABELS = 4096,
-	MOST_LOOPS = 512,
-	MOST_FUNCTIONS = 64,
-	MOST_LINE = 4096,
-	FEW = 16
-};
-
-struct instruction {
-	char op[48];
-	bool predicated;
-	bool waits;	/* for all products of a warpgroup */
-	/* it calls what stops a kernel that misuses tensor memory */
-	bool traps;
-	int label;	/* of its target, or -1 */
-	int loop;	/* the smallest that has it, or -1 */
-	double cycles;	/* of a product; 0: it is none */
-	/* uniform registers, or -1: the first that it writes; the one that it
-	 * copies; and the one with the form of a product of tcgen05 */
-	int to, from, form;
-	int writes;	/* how many it writes */
-	long value;	/* that it writes, or -1 */
-};
-
-/* A natural loop: what reaches its end without its first instruction. */
-struct loop {
-	int head, size, outer;	/* outer: the next larger loop, or -1 */
-	double products;	/* cycles of products in it alone */
-	bool multiplies;	/* it, or a loop inside of it */
-	bool waits;		/* for an mbarrier */
-	unsigned char *has;
-};
-
-struct reader {
-	char function[128];
-	struct instruction at[MOST_INSTRUCTIONS];
-	int n, last_exit;
-	int arch;	/* 90 of sm_90a */
-	/* where each label is, or -1 */
-	int label[MOST_LABELS];
-	struct loop loop[MOST_LOOPS];
-	int nloops;
-	int main_loop;
-	struct {
-		char name[128];
-		int registers;
-	} known[MOST_FUNCTIONS];
-	int nknown;
-	long parts, turns;
-};
+enum { MOST_LINE = 4096, FEW = 16 };
 
 /* ---- what an instruction is ---- */
-
-static bool
-begins(const char *s, const char *with)
-{
-	return strncmp(s, with, strlen(with)) == 0;
-}
 
 /*
  * Cycles that a product takes the unit of a scheduler: a warp's, or a quarter
@@ -193,239 +139,7 @@ is_spill(const char *op)
 	return begins(op, "LDL") || begins(op, "STL");
 }
 
-static bool
-ends_path(const struct instruction *x)
-{
-	return !x->predicated && (begins(x->op, "EXIT") ||
-				  begins(x->op, "RET") ||
-				  strcmp(x->op, "BRA") == 0 ||
-				  (begins(x->op, "CALL") && x->label >= 0));
-}
-
-/* The assembler also writes a branch as a call of a label that is inside of the
- * function. */
-static bool
-is_branch(const struct instruction *x)
-{
-	return x->label >= 0;
-}
-
-/* ---- the control flow ---- */
-
-/* Where instruction i may go on: up to two. */
-static int
-next_of(const struct reader *r, int i, int *to)
-{
-	const struct instruction *x = &r->at[i];
-	int n = 0;
-
-	if (!ends_path(x) && i + 1 < r->n) {
-		to[n++] = i + 1;
-	}
-	if (is_branch(x) && r->label[x->label] >= 0 &&
-	    r->label[x->label] < r->n) {
-		to[n++] = r->label[x->label];
-	}
-	return n;
-}
-
-/* Marks what is reached from the function's first instruction without `not`;
- * stack has space for all instructions, twice. */
-static void
-reach(const struct reader *r, int not, unsigned char *seen, int *stack)
-{
-	int n = 0, to[2], k, i;
-
-	memset(seen, 0, (size_t)r->n);
-	if (not != 0) {
-		stack[n++] = 0;
-		seen[0] = 1;
-	}
-	while (n > 0) {
-		i = stack[--n];
-		for (k = next_of(r, i, to); k-- > 0; ) {
-			if (to[k] != not && !seen[to[k]]) {
-				seen[to[k]] = 1;
-				stack[n++] = to[k];
-			}
-		}
-	}
-}
-
-/* Adds to the loop what reaches instruction `from` without its head. */
-static void
-fill_loop(const struct reader *r, struct loop *l, int from)
-{
-	bool more = true;
-	int i, k, to[2];
-
-	l->has[l->head] = l->has[from] = 1;
-	while (more) {
-		more = false;
-		for (i = r->n; i-- > 0; ) {
-			if (l->has[i]) {
-				continue;
-			}
-			for (k = next_of(r, i, to); k-- > 0; ) {
-				if (l->has[to[k]] && to[k] != l->head) {
-					l->has[i] = 1;
-					more = true;
-				}
-			}
-		}
-	}
-}
-
-static void *
-space(size_t n)
-{
-	void *p = calloc(n ? n : 1, 1);
-
-	if (!p) {
-		fputs("sass: out of memory\n", stderr);
-		exit(1);
-	}
-	return p;
-}
-
-static struct loop *
-loop_at(struct reader *r, int head)
-{
-	int i;
-
-	for (i = 0; i < r->nloops; i++) {
-		if (r->loop[i].head == head) {
-			return &r->loop[i];
-		}
-	}
-	if (r->nloops == MOST_LOOPS) {
-		fputs("sass: too many loops\n", stderr);
-		exit(1);
-	}
-	r->loop[r->nloops].head = head;
-	r->loop[r->nloops].has = space((size_t)r->n);
-	return &r->loop[r->nloops++];
-}
-
-/* Finds natural loops: a branch goes back to an instruction without which it
- * cannot be reached. */
-static void
-find_loops(struct reader *r)
-{
-	unsigned char *live = space((size_t)r->n), *seen = space((size_t)r->n);
-	int *stack = space(sizeof *stack * (size_t)(2 * r->n + 2));
-	int i, head;
-
-	reach(r, -1, live, stack);
-	for (i = 0; i < r->n; i++) {
-		head = is_branch(&r->at[i]) ? r->label[r->at[i].label] : -1;
-		if (head < 0 || head > i || !live[i]) {
-			continue;
-		}
-		reach(r, head, seen, stack);
-		if (head == i || !seen[i]) {
-			fill_loop(r, loop_at(r, head), i);
-		}
-	}
-	free(live);
-	free(seen);
-	free(stack);
-}
-
-/* ---- the loops ---- */
-
-static void
-measure_loop(struct reader *r, struct loop *l)
-{
-	int i;
-
-	l->size = 0;
-	for (i = 0; i < r->n; i++) {
-		l->size += l->has[i];
-		l->multiplies |= l->has[i] && r->at[i].cycles > 0;
-		l->waits |= l->has[i] && begins(r->at[i].op, "SYNCS.PHASECHK");
-	}
-	l->waits &= l->size <= 6;
-}
-
-/* Sets the smallest loop around each instruction, and around each loop. */
-static void
-nest_loops(struct reader *r)
-{
-	int i, k;
-
-	for (k = 0; k < r->nloops; k++) {
-		measure_loop(r, &r->loop[k]);
-	}
-	for (i = 0; i < r->n; i++) {
-		int best = -1;
-
-		for (k = 0; k < r->nloops; k++) {
-			if (r->loop[k].has[i] && (best < 0 ||
-			    r->loop[k].size < r->loop[best].size)) {
-				best = k;
-			}
-		}
-		r->at[i].loop = best;
-	}
-	for (k = 0; k < r->nloops; k++) {
-		struct loop *l = &r->loop[k];
-
-		l->outer = -1;
-		for (i = 0; i < r->nloops; i++) {
-			if (i != k && r->loop[i].has[l->head] &&
-			    r->loop[i].size > l->size &&
-			    (l->outer < 0 ||
-			     r->loop[i].size < r->loop[l->outer].size)) {
-				l->outer = i;
-			}
-		}
-	}
-}
-
-static void
-find_main(struct reader *r)
-{
-	int i;
-
-	r->main_loop = -1;
-	for (i = 0; i < r->n; i++) {
-		if (r->at[i].cycles > 0 && r->at[i].loop >= 0) {
-			r->loop[r->at[i].loop].products += r->at[i].cycles;
-		}
-	}
-	for (i = 0; i < r->nloops; i++) {
-		if (r->loop[i].products > 0 && (r->main_loop < 0 ||
-		    r->loop[i].products >
-		    r->loop[r->main_loop].products)) {
-			r->main_loop = i;
-		}
-	}
-}
-
 /* ---- what is printed ---- */
-
-/* Loops around instruction i that are inside of loop `within`; -1: it is not
- * in there. */
-static int
-depth_of(const struct reader *r, int i, int within)
-{
-	int depth = 0, k = r->at[i].loop;
-
-	while (k >= 0 && k != within) {
-		k = r->loop[k].outer;
-		depth++;
-	}
-	return k == within ? depth : -1;
-}
-
-/* Whether it only leads to a loop that waits, or back from it. */
-static bool
-is_cold(const struct reader *r, int i)
-{
-	return i > r->last_exit ||
-	       (r->at[i].loop >= 0 && r->loop[r->at[i].loop].waits);
-}
 
 static long
 loop_slots(const struct reader *r, int loop)
@@ -434,33 +148,7 @@ loop_slots(const struct reader *r, int loop)
 	int i;
 
 	for (i = 0; i < r->n; i++) {
-		n += r->loop[loop].has[i] && !is_cold(r, i);
-	}
-	return n;
-}
-
-/* Instructions of a tile outside of the main loop. */
-static long
-rest_slots(const struct reader *r)
-{
-	const struct loop *main_loop = &r->loop[r->main_loop];
-	long n = 0;
-	int i, k, depth;
-
-	for (i = 0; i < r->n; i++) {
-		if (main_loop->has[i] || is_cold(r, i)) {
-			continue;
-		}
-		for (k = r->at[i].loop; k >= 0 && r->loop[k].outer !=
-		     main_loop->outer; k = r->loop[k].outer) {
-		}
-		depth = depth_of(r, i, main_loop->outer);
-		if (depth < 0 || (k >= 0 && k != main_loop->outer &&
-				  r->loop[k].multiplies)) {
-			continue;
-		}
-		n += depth == 0 ? 1 : depth > 1 ? r->parts * r->turns
-			: r->parts > 1 ? r->parts : r->turns;
+		n += r->loop[loop].has[i] && !sass_is_cold(r, i);
 	}
 	return n;
 }
@@ -495,7 +183,7 @@ waits_alone(const struct reader *r)
 	long n = 0;
 
 	for (i = 0; r->main_loop >= 0 && i < r->n; i++) {
-		if (!r->loop[r->main_loop].has[i] || is_cold(r, i)) {
+		if (!r->loop[r->main_loop].has[i] || sass_is_cold(r, i)) {
 			continue;
 		}
 		n += r->at[i].waits && since < FEW;
@@ -518,7 +206,7 @@ registers_of(const struct reader *r)
 }
 
 static void
-print_function(const struct reader *r)
+print_function(struct reader *r)
 {
 	long spill = 0, fence = 0, call = 0, f64 = 0, slots;
 	double cycles;
@@ -545,7 +233,7 @@ print_function(const struct reader *r)
 	printf("%s\t%d\t%ld\t%ld\t%ld\t%ld\t%ld\t%ld\t%ld\t%.0f\t%.0f"
 	       "\t%ld\n", r->function, registers_of(r), spill, fence, call,
 	       f64, late_loads(r), waits_alone(r), slots, cycles,
-	       100 * (double)slots / cycles, rest_slots(r));
+	       100 * (double)slots / cycles, sass_rest(r));
 }
 
 /* The loop with most stores to tensor memory; -1: there is none. */
@@ -596,9 +284,7 @@ end_function(struct reader *r)
 		multiplies |= r->at[i].cycles > 0;
 	}
 	if (multiplies) {
-		find_loops(r);
-		nest_loops(r);
-		find_main(r);
+		sass_find_loops(r);
 		print_function(r);
 		print_weights(r);
 	}
@@ -606,7 +292,7 @@ end_function(struct reader *r)
 		free(r->loop[i].has);
 		memset(&r->loop[i], 0, sizeof r->loop[i]);
 	}
-	r->n = r->nloops = 0;
+	r->n = r->nloops = r->ntargets = 0;
 	r->last_exit = MOST_INSTRUCTIONS;
 	for (i = 0; i < MOST_LABELS; i++) {
 		r->label[i] = -1;
@@ -652,6 +338,20 @@ read_uniform(struct instruction *x, const char *s)
 	}
 }
 
+/* The labels of a branch by a table: BRX R12 -0x40 (*"BRANCH_TARGETS .L_x_1,..
+ * ,.L_x_2"*). */
+static void
+read_targets(struct reader *r, struct instruction *x, const char *s)
+{
+	x->first_target = r->ntargets;
+	s = begins(x->op, "BRX") ? strstr(s, "BRANCH_TARGETS") : NULL;
+	while (s && label_of(s) >= 0 && r->ntargets < MOST_TARGETS) {
+		r->target[r->ntargets++] = label_of(s);
+		x->ntargets++;
+		s = strstr(s, ".L_x_") + 5;
+	}
+}
+
 static void
 read_instruction(struct reader *r, const char *s)
 {
@@ -677,6 +377,7 @@ read_instruction(struct reader *r, const char *s)
 	x->traps = strstr(s, "tcgen05_guardrail_trap") != NULL;
 	x->label = begins(x->op, "BRA") || begins(x->op, "CALL") ? label_of(s)
 								  : -1;
+	read_targets(r, x, s);
 	if (begins(x->op, "EXIT")) {
 		r->last_exit = r->n;
 	}

@@ -13,13 +13,15 @@ export SASS LLMC
 # Of `sound': its loop of products is 5 slots for 2 products of 64 cycles; the
 # rest is 3 for a tile, twice 2, and 2 times 3 times 3.  `tensor' calls a trap
 # alone.  `narrow' has products of 128 and 64 columns, and of nobody knows how
-# many, and a loop that weighs.
+# many, and a loop that weighs.  Of three ways through a part of a tile in
+# `parts', 2, 3 and 4 slots, each of two parts counts the longest, and 3 more.
 printf '%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n' \
 	sound 168 0 0 0 0 0 0 5 128 4 25 \
 	faulty 255 2 2 1 3 1 1 6 8 75 17 \
 	tensor 0 0 0 0 0 0 0 4 256 2 2 \
 	narrow 0 0 0 0 0 0 0 7 224 3 11 \
-	narrow+weights 0 0 0 0 0 0 0 4 8 50 0 >want
+	narrow+weights 0 0 0 0 0 0 0 4 8 50 0 \
+	parts 0 0 0 0 0 0 0 2 64 3 18 >want
 cmp -s want out || bad "the reader counts: $(diff want out)"
 "$SASS" 1 0 <"$tests/gpu/sass.txt" >out 2>err
 [ $? -eq 2 ] || bad 'a loop that runs 0 times'
