@@ -129,6 +129,8 @@ noinst_LIBRARIES += %D%/libcodegen.a
 	%D%/cuda/nest/cuda_nest_rows.c \
 	%D%/cuda/nest/cuda_nest_scatter.c \
 	%D%/cuda/nest/cuda_nest_scope.c \
+	%D%/cuda/nest/cuda_nest_slots.c \
+	%D%/cuda/nest/cuda_nest_slots.def \
 	%D%/cuda/nest/cuda_nest_sums.c \
 	%D%/cuda/nest/cuda_nest_team.c \
 	%D%/dot/dot.c \

@@ -305,6 +305,10 @@ bool cu_nest_steps(struct cu_kernel *k, const struct cu_nest *n);
  */
 bool cu_nest_box(struct cu_func *f, const struct cu_nest *n, int64_t threads,
 		 const char *thread);
+/* Issue slots of a thread for each element of such a box, in the mean: loads,
+ * expressions and stores, in vectors if leaves and indices allow.  Emits
+ * nothing; 0: it cannot be done. */
+double cu_nest_slots(const struct cu_kernel *k, const struct cu_nest *n);
 /*
  * Emits steps that store a value of the nodes in shared scratch at *offset,
  * f32 and row-major, for later steps of the kernel.

@@ -112,6 +112,7 @@ struct dot90 {
 	int64_t cluster;	/* blocks of a cluster, which share columns */
 	/* columns that go through shared memory at a time; 0: none */
 	int64_t part;
+	double nest_slots;	/* of an epilogue, for each sum */
 	/* columns of a box that the copying unit stores; 0: none */
 	int64_t box;
 	int64_t waiting;	/* boxes of a warp that may be in flight */
@@ -229,6 +230,8 @@ bool dot90_steps(struct dot90 *p);
 
 /* ---- cuda_dot90_slots.c ------------------------------------------------- */
 
+/* Issue slots for each sum of the nest that is a contraction's epilogue. */
+double dot90_nest_slots(const struct cu_dot *d);
 /* Issue slots of a thread for what becomes of its sums of a tile; of a launch,
  * of a tile of all of its members in the mean. */
 double dot90_put_slots(const struct dot90 *p);

@@ -17,21 +17,39 @@ static const double slots_of[DOT90_NSLOTS] = {
 };
 #undef SLOTS
 
-/* Operations of the epilogue for each element. */
-static double
-epilogue_flops(const struct cu_dot *d)
+/* What a thread does for each part of a tile that goes through shared memory,
+ * whatever the part has: where it lies, which of its sums are in it, and two
+ * barriers (counted 2026-11-30: 40 of 324 for a part of 32 columns). */
+#define PART 40
+
+double
+dot90_nest_slots(const struct cu_dot *d)
 {
-	struct ir_module *m = d->k->c->m;
-	double all = 0;
-	uint32_t i;
+	struct arena *a = d->k->c->a;
+	struct cu_nest nest = cu_nest_of(a, d->x,
+					 ir_type(d->k->c->m, d->value));
+	struct cu_leaf leaf = { .value = d->value, .at = "leaf" };
+	const struct cg_split whole = { .chunks = 1 };
+	const struct cu_place none = { 0 };
 
-	for (i = 0; i < d->x->nodes.n; i++) {
-		const struct ir_node *x = ir_node(m, d->x->nodes.at[i]);
+	cu_place_leaf(a, &nest, &leaf, &d->dims[0], &whole, &none,
+		      d->m.size * d->n.size);
+	cu_place_leaf(a, &nest, &leaf, &d->dims[1], &whole, &none, d->n.size);
+	cu_place_leaf(a, &nest, &leaf, &d->dims[2], &whole, &none, 1);
+	cu_nest_add_leaf(a, &nest, leaf);
+	return cu_nest_slots(d->k, &nest);
+}
 
-		all += x->result == d->value ? 0 : ir_local_flops(m, x);
-	}
-	return all / ((double)d->batch.size * (double)d->m.size *
-		      (double)d->n.size);
+/* Of a thread, for all of its sums of a tile on which an epilogue runs. */
+static double
+epilogue_slots(const struct dot90 *p)
+{
+	double each = slots_of[DOT90_COPY] + p->nest_slots;
+	int64_t parts = p->cols / p->part *
+			(dot90_by_warps(p) ? dot90_units(p) : 1);
+
+	return each * (double)(p->rows * p->cols) /
+	       (double)dot90_team_threads(p) + PART * (double)parts;
 }
 
 /* Of a launch. */
@@ -59,14 +77,14 @@ dot90_put_slots(const struct dot90 *p)
 	if (p->nmembers) {
 		return mean_slots(p);
 	}
+	if (p->part && d->result == CU_DOT_BOX) {
+		return epilogue_slots(p);
+	}
 	if (p->box) {
 		each = slots_of[p->adds ? DOT90_ADD_BOX : DOT90_BOX];
 	} else if (!p->part) {
 		each = slots_of[d->result == CU_DOT_ADD ? DOT90_ADD
 						       : DOT90_STORE];
-	} else if (d->result == CU_DOT_BOX) {
-		each = slots_of[DOT90_LEAF] +
-		       slots_of[DOT90_FLOP] * epilogue_flops(d);
 	} else {
 		each = slots_of[DOT90_ADD_HALF];
 	}

@@ -8,6 +8,8 @@
 #include "tests/unit/shared/t-dot-text.h"
 #include "tests/unit/shared/t-today.h"
 
+#include <math.h>
+
 /* ---- random texts ---- */
 
 /* Sizes whose rows are of whole 16 bytes, but for few. */
@@ -598,6 +600,75 @@ test_apart(void **state)
 	tc_close(&c);
 }
 
+/* The slots that a contraction's kernel of 4096 x 4096 x 4096 is said to need
+ * after its products, for each of its sums. */
+static double
+estimate(struct arena *a, const char *behind)
+{
+	double slots, m, n;
+	const char *at;
+	struct tc c;
+
+	tc_open(&c, NULL, "sm_90a");
+	c.unrun = true;
+	tc_text(&c, plain(a, "bf16", 4096, 4096, 4096, "kk", behind), 0.016);
+	at = strstr(buf_text(&c.source[0]), " tiles of ");
+	assert_non_null(at);
+	assert_int_equal(sscanf(at, " tiles of %lf x %lf,", &m, &n), 2);
+	at = strstr(at, "after the products: some ");
+	assert_non_null(at);
+	assert_int_equal(sscanf(at, "after the products: some %lf", &slots), 1);
+	tc_close(&c);
+	/* two warpgroups, each of whose warps takes 32 columns at a time */
+	assert_true(m == 128 && n == 256);
+	return (slots - 40 * n / 32) / (m * n / 256);
+}
+
+static void
+assert_slots(double slots, double want)
+{
+	/* the kernel's comment is a whole number, of 128 sums */
+	assert_true(fabs(slots - want) < 0.01);
+}
+
+#define THROUGH (0.5 + 0.25)	/* to shared memory, and back */
+#define STORED (0.5 + 3.0 / 8)	/* rounded, an eighth of a store */
+#define LOADED (1.0 + 3.0 / 8)	/* an eighth of a load, widened */
+
+/*
+ * What becomes of a sum is counted once: what two results share, what is added
+ * to a product, and what changes along rows alone.
+ */
+static void
+test_estimate(void **state)
+{
+	struct arena *a;
+	struct tc c;
+
+	(void)state;
+	tc_open(&c, NULL, "sm_90a");
+	a = &c.a;
+	assert_slots(estimate(a, "  %3 = sigmoid %2 : bf16[m, n]\n"
+			     "  return %3\n}\n"), THROUGH + 10 + STORED);
+	assert_slots(estimate(a, "  %3 = sigmoid %2 : bf16[m, n]\n"
+			     "  %4 = mul %2, %3 : bf16[m, n]\n"
+			     "  return %3, %4\n}\n"),
+		    THROUGH + 10 + 1 + 2 * STORED);
+	assert_slots(estimate(a, "  %3 = weight name=\"r\" : bf16[m, n]\n"
+			     "  %4 = mul %2, %3 : bf16[m, n]\n"
+			     "  %5 = add %4, %3 : bf16[m, n]\n"
+			     "  return %5\n}\n"),
+		    THROUGH + LOADED + 1 + STORED);
+	/* one load for the eight elements of a vector */
+	assert_slots(estimate(a, "  %3 = weight name=\"r\" : f32[m]\n"
+			     "  %4 = cast %2 : f32[m, n]\n"
+			     "  %5 = mul %4, %3 : f32[m, n]\n"
+			     "  %6 = cast %5 : bf16[m, n]\n"
+			     "  return %6\n}\n"),
+		    THROUGH + 4.0 / 8 + 1 + STORED);
+	tc_close(&c);
+}
+
 #define ON(arch) \
 	BY(test_tiles, arch), BY(test_stored, arch), BY(test_parts, arch), \
 	BY(test_sums, arch), BY(test_apart, arch), \
@@ -613,6 +684,7 @@ main(void)
 {
 	static char sm_90a[] = "sm_90a", sm_100a[] = "sm_100a";
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_estimate),
 		ON(sm_90a),
 		ON(sm_100a),
 	};
