@@ -31,6 +31,7 @@ noinst_LIBRARIES += %D%/libpasses.a
 	%D%/bound/bound_parts.h \
 	%D%/check/check.c \
 	%D%/check/check.h \
+	%D%/check/check_caches.c \
 	%D%/check/check_comm.c \
 	%D%/check/check_facts.c \
 	%D%/check/check_layers.c \

@@ -214,6 +214,7 @@ check_ranks(struct ir_module *m, const struct sched *s)
 	check_sums(&c);
 	check_updates(&c);
 	check_scales(&c);
+	check_caches(&c);
 	check_comm(&c);
 	return m->ctx->diags.errors == errors;
 }

@@ -134,6 +134,7 @@ void check_saves(struct check *c);	/* check_saves.c */
 void check_comm(struct check *c);	/* check_comm.c */
 void check_updates(struct check *c);	/* check_updates.c */
 void check_scales(struct check *c);	/* check_scales.c */
+void check_caches(struct check *c);	/* check_caches.c */
 
 /*
  * Checks all rules on the module under that schedule. False after reporting
