@@ -349,6 +349,7 @@ soaked_tests = \
 	%D%/cli/passes/offload.sh \
 	%D%/cli/passes/recompute.sh \
 	%D%/cli/run/cpu-resident.sh \
+	%D%/cli/run/http.sh \
 	%D%/cli/run/interop.sh \
 	%D%/cli/run/join.sh \
 	%D%/cli/run/mpi.sh \
