@@ -143,6 +143,10 @@ answer_print_search(const struct search_report *r, struct buf *out)
 	buf_printf(out, "search: pinned: %s\n", *r->pins ? r->pins
 							   : "no keys");
 	line(out, "plans in the space", r->space);
+	if (r->in_order) {
+		buf_puts(out, "    of kinds of node in the target's order "
+			 "alone\n");
+	}
 	line(out, "degrees", (double)r->groups);
 	line(out, "  not looked at: their bound is above", (double)
 	     r->groups_cut);

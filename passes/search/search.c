@@ -314,6 +314,7 @@ search_space(struct ir_module *m, const struct search_options *o, bool streams,
 	s.begin_s = search_seconds(&s);
 	memset(out, 0, sizeof *out);
 	out->pins = pins_text(m, a);
+	out->in_order = o->target->groups.n > 1;
 	ok = prepare(&s);
 	if (ok) {
 		search_ahead_open(&s);

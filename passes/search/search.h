@@ -119,6 +119,8 @@ struct search_report {
 	/* a pass that runs later refuses the model with any plan */
 	bool refused;
 	const char *pins;	/* "tp, zero", or "" */
+	/* several kinds of node, of which only the target's order is tried */
+	bool in_order;
 	double bound_us;	/* no plan of the space takes less */
 	/* size of the space, and what became of it */
 	double space;		/* plans in it */

@@ -122,6 +122,22 @@ if script -qec true /dev/null >out 2>&1 </dev/null; then
 	test ! -s none.out || bad 'progress on standard output'
 	rm none.out
 	clean 'Ctrl-C while it evaluates' scratch
+	# A search says after a second what it has, and Ctrl-C ends it alone:
+	# the answer is the best so far, with what may be better.
+	{
+		waits_for ".*$(printf '\r')search: [0-9]* s, .* best " \
+			screen >&2
+		printf '\003'
+	} | timeout -s KILL 300 script -qec "'$LLMC' -w --threads 1 \
+		--target h100x8x2048 --explain=search \
+		'$examples/deepseek-v3.llm' >whole.out" /dev/null >screen 2>err
+	got=$?
+	test $got = 0 || bad "Ctrl-C while it searches: exit status $got"
+	grep -q 'plans left open: the search ended  *[1-9]' whole.out ||
+		bad 'Ctrl-C while it searches: it went on'
+	grep -q ': a gap of [0-9.]*[1-9][0-9.]*%$' whole.out ||
+		bad 'Ctrl-C while it searches: no gap'
+	rm whole.out
 fi
 
 # ---- compilers of kernels that are emulated ----

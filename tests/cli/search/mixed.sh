@@ -42,6 +42,10 @@ done
 
 run --target mixed.target --explain=search "$model"
 grep -q ': a gap of 0.0%$' out || bad 'no gap is printed'
+grep -qx "    of kinds of node in the target's order alone" out ||
+	bad 'nobody says that other orders are not in the space'
+run --target h100x8 --explain=search "$model"
+grep -q 'kinds of node' out && bad 'one kind has an order'
 
 # a kind that is not worth its wait has no rank
 run --target mixed.target --pin pp=1,microbatch=1 "$model"
