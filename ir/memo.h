@@ -23,7 +23,7 @@
 	MEMO(CHOICES, "placements along an axis", 1, false) \
 	MEMO(LEAST, "bounds along an axis", 1, false) \
 	MEMO(TEMPLATES, "kernels for any size", 1, true) \
-	MEMO(APART, "lists without joined collectives", 1, false) \
+	MEMO(STEPS, "joins and launches of lists", 1, false) \
 	MEMO(PARTS, "parts of collectives", 1, false) \
 	MEMO(PRICES, "prices of regions", 1, false) \
 	MEMO(DOTS, "prices of contractions", 1, false) \

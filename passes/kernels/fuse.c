@@ -5,6 +5,7 @@
  * It is not a pass of the table, since it changes nothing and can be called
  * after any pass.
  */
+#include "ir/memo.h"
 #include "passes/kernels/fuse.h"
 
 #include <string.h>
@@ -144,6 +145,59 @@ make_template(struct fuse *f, const struct fuse_key *key, region_id r,
 }
 
 static void
+keep_steps(struct fuse *f, const struct kernel_list *l, uint32_t njoins)
+{
+	bool known = f->memo && (l->content.a || l->content.b);
+	struct arena *a = known ? memo_arena(f->memo, MEMO_STEPS) : NULL;
+	size_t bytes = f->steps.n * sizeof *f->steps.at;
+	struct fuse_steps *x;
+
+	if (!a) {
+		return;
+	}
+	x = arena_alloc_raw(a, sizeof *x + bytes);
+	x->njoins = njoins;
+	x->n = f->steps.n;
+	if (bytes) {
+		memcpy(x->at, f->steps.at, bytes);
+	}
+	memo_keep(f->memo, MEMO_STEPS, l->content, x);
+}
+
+/*
+ * Collectives are joined, and contractions get launches.  How follows from a
+ * list's content, so it is found once for all that are alike.
+ */
+static void
+join_and_launch(struct fuse *f, struct kernel_list *l)
+{
+	const struct fuse_steps *x = f->memo && (l->content.a || l->content.b)
+		? memo_find(f->memo, MEMO_STEPS, l->content) : NULL;
+	uint32_t njoins, n;
+
+	memset(&f->steps, 0, sizeof f->steps);
+	if (x) {
+		fuse_join_again(f, l, x->at, x->njoins);
+	} else {
+		fuse_join(f, l);
+	}
+	njoins = x ? x->njoins : f->steps.n;
+	if (njoins) {
+		fuse_wait_comm(f, l);
+	}
+	if (x) {
+		fuse_launch_again(l, x->at + njoins, x->n - njoins);
+	} else {
+		fuse_launch(f, l);
+		keep_steps(f, l, njoins);
+	}
+	n = x ? x->n : f->steps.n;
+	if (n > njoins) {
+		fuse_wait_comm(f, l);
+	}
+}
+
+static void
 find_kernels(struct fuse *f, const struct fuse_key *key, struct kernel_list *l)
 {
 	struct fuse_known known;
@@ -152,12 +206,7 @@ find_kernels(struct fuse *f, const struct fuse_key *key, struct kernel_list *l)
 		make_template(f, key, l->region, &known);
 	}
 	fuse_unpack(f, &known, l);
-	if (fuse_join(f, l)) {
-		fuse_wait_comm(f, l);
-	}
-	if (fuse_launch(f, l)) {
-		fuse_wait_comm(f, l);
-	}
+	join_and_launch(f, l);
 	parts_read(f->m, l);
 }
 

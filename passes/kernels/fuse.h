@@ -109,6 +109,25 @@ fuse_work_of(const struct kernel *k)
 	return (struct fuse_work *)(uintptr_t)k->work;
 }
 
+/* What fuse_join.c and fuse_launch.c do to a list; places are those at the
+ * time. */
+struct fuse_step {
+	enum {
+		FUSE_COMES,	/* collective b joins a */
+		FUSE_FOLLOWS,	/* collective a joins b */
+		FUSE_MOVES,	/* from a to b */
+		/* the b contractions from a on have one launch: they add up, or
+		 * read one right operand, or left */
+		FUSE_SUMS, FUSE_BY_ROWS, FUSE_BY_COLUMNS
+	} does;
+	uint32_t a, b;
+};
+
+struct fuse_steps {
+	uint32_t njoins, n;	/* those of fuse_join.c come first */
+	struct fuse_step at[];
+};
+
 /* Shapes of kernels, each once. */
 struct fuse_shapes {
 	struct arena *arena, *types;	/* of the lists; of what they name */
@@ -235,6 +254,7 @@ struct fuse {
 	/* the comparisons of sizes on which groups depend */
 	VEC(struct fuse_question) asked;
 	VEC(value_id) terms;
+	VEC(struct fuse_step) steps;	/* of the current list */
 };
 
 /* Moves the items of a list to an arena. */
@@ -386,15 +406,21 @@ bool fuse_is_read_outside(struct fuse *f, uint32_t group, value_id v);
 /* ---- fuse_join.c ---- */
 
 /*
- * Joins collectives into one call where that is quicker on the target; true: it
- * joined some.
+ * Joins collectives into one call where that is quicker on the target; each
+ * that it joins is a step.
  */
-bool fuse_join(struct fuse *f, struct kernel_list *l);
+void fuse_join(struct fuse *f, struct kernel_list *l);
+/* Does so by n steps that were found of a list with the same content. */
+void fuse_join_again(struct fuse *f, struct kernel_list *l,
+		     const struct fuse_step *steps, uint32_t n);
 
 /* ---- fuse_launch.c ---- */
 
-/* Gives contractions that read one operand one launch; true: some have one. */
-bool fuse_launch(struct fuse *f, struct kernel_list *l);
+/* Gives contractions that read one operand one launch, step by step. */
+void fuse_launch(struct fuse *f, struct kernel_list *l);
+/* Does so by n steps that were found of a list with the same content. */
+void fuse_launch_again(struct kernel_list *l, const struct fuse_step *steps,
+		       uint32_t n);
 
 /* ---- fuse_comm.c ---- */
 

@@ -12,7 +12,6 @@
  * other.  Sums keep their value: each is added up in the order of ranks as
  * before.
  */
-#include "ir/memo.h"
 #include "passes/kernels/fuse.h"
 
 #include <string.h>
@@ -31,7 +30,7 @@ struct join_marks {
 struct join {
 	struct fuse *f;
 	struct kernel_list *l;
-	struct join_marks *marks;	/* by place in the list */
+	struct join_marks *marks;	/* by place in the list; or NULL */
 	/* bytes that take as long as a start; work 0: no kernel runs beside a
 	 * collective */
 	double link, work;
@@ -126,7 +125,7 @@ marks(const struct join *j, const struct kernel *k)
 static bool
 needs(const struct join *j, const struct kernel *k, const struct kernel *maker)
 {
-	return (marks(j, k)->reads & marks(j, maker)->makes) &&
+	return (!j->marks || (marks(j, k)->reads & marks(j, maker)->makes)) &&
 	       kernel_needs(k, maker);
 }
 
@@ -315,13 +314,15 @@ merge_at(struct join *j, uint32_t first, uint32_t second, uint32_t at)
 
 	add_collective(j, &both, &k[second]);
 	k[at] = both;
-	j->marks[at].names |= j->marks[gone].names;
-	j->marks[at].reads |= j->marks[gone].reads;
-	j->marks[at].makes |= j->marks[gone].makes;
 	rest = --j->l->at.n - gone;
 	memmove(&k[gone], &k[gone + 1], rest * sizeof *k);
-	memmove(&j->marks[gone], &j->marks[gone + 1],
-		rest * sizeof *j->marks);
+	if (j->marks) {
+		j->marks[at].names |= j->marks[gone].names;
+		j->marks[at].reads |= j->marks[gone].reads;
+		j->marks[at].makes |= j->marks[gone].makes;
+		memmove(&j->marks[gone], &j->marks[gone + 1],
+			rest * sizeof *j->marks);
+	}
 }
 
 /*
@@ -352,32 +353,58 @@ can_follow(struct join *j, uint32_t first, uint32_t second)
 	return true;
 }
 
+struct moved_kernel {
+	struct kernel k;
+	struct join_marks marks;
+};
+
+static void
+put_moved(struct join *j, uint32_t to, const struct moved_kernel *x)
+{
+	j->l->at.at[to] = x->k;
+	if (j->marks) {
+		j->marks[to] = x->marks;
+	}
+}
+
 /* Moves those kernels after the second; returns its new place. */
 static uint32_t
 move_stores(struct join *j, uint32_t first, uint32_t second)
 {
 	struct kernel *k = j->l->at.at;
-	struct moved_kernel {
-		struct kernel k;
-		struct join_marks marks;
-	} x;
+	struct moved_kernel x = { .marks = { 0 } };
 	VEC(struct moved_kernel) later = { 0 };
 	uint32_t i, to = first + 1;
 
 	for (i = first + 1; i <= second; i++) {
-		x = (struct moved_kernel){ k[i], j->marks[i] };
+		x.k = k[i];
+		if (j->marks) {
+			x.marks = j->marks[i];
+		}
 		if (i < second && needs(j, &k[i], &k[first])) {
 			VEC_PUSH(&j->f->tmp, &later, x);
 		} else {
-			k[to] = x.k;
-			j->marks[to++] = x.marks;
+			put_moved(j, to++, &x);
 		}
 	}
 	for (i = 0; i < later.n; i++) {
-		k[to + i] = later.at[i].k;
-		j->marks[to + i] = later.at[i].marks;
+		put_moved(j, to + i, &later.at[i]);
 	}
 	return to - 1;
+}
+
+/* Joins the two at the place of the first, or of the second. */
+static void
+join_at(struct join *j, struct fuse_step step)
+{
+	uint32_t second = step.b;
+
+	if (step.does == FUSE_COMES) {
+		merge_at(j, step.a, second, step.a);
+	} else {
+		second = move_stores(j, step.a, second);
+		merge_at(j, step.a, second, second);
+	}
 }
 
 /* Joins the two, at the place of one of them, if that is quicker. */
@@ -386,6 +413,7 @@ join_pair(struct join *j, uint32_t first, uint32_t second)
 {
 	const struct kernel *a = &j->l->at.at[first];
 	const struct kernel *b = &j->l->at.at[second];
+	struct fuse_step step;
 	bool comes;
 
 	if (a->work->coll.n + b->work->coll.n > KERNEL_MAX_COLLS) {
@@ -398,12 +426,10 @@ join_pair(struct join *j, uint32_t first, uint32_t second)
 	    !waits_shortly(j, first, second)) {
 		return false;
 	}
-	if (comes) {
-		merge_at(j, first, second, first);
-	} else {
-		second = move_stores(j, first, second);
-		merge_at(j, first, second, second);
-	}
+	step = (struct fuse_step){ comes ? FUSE_COMES : FUSE_FOLLOWS, first,
+				   second };
+	VEC_PUSH(&j->f->tmp, &j->f->steps, step);
+	join_at(j, step);
 	return true;
 }
 
@@ -464,45 +490,31 @@ find_marks(struct join *j)
 	return any;
 }
 
-/* Joins what is joined in a list.  False: nothing is. */
-static bool
-join_all(struct join *j)
-{
-	uint32_t n = j->l->at.n, i;
-
-	if (!find_marks(j)) {
-		return false;
-	}
-	for (i = 0; i < j->l->at.n; i++) {
-		if (j->marks[i].like && join_earlier(j, i)) {
-			i--;
-		}
-	}
-	return j->l->at.n < n;
-}
-
-/*
- * What is joined follows from a list's content.  Of most lists nothing is, and
- * that is kept.
- */
-bool
+void
 fuse_join(struct fuse *f, struct kernel_list *l)
 {
 	struct join j = { .f = f, .l = l, .link = f->join_link,
 			  .work = f->join_work };
-	bool known = f->memo && (l->content.a || l->content.b);
-	struct arena *a;
+	uint32_t i;
 
-	if (!f->joins || j.link <= 0 ||
-	    (known && memo_find(f->memo, MEMO_APART, l->content))) {
-		return false;
+	if (!f->joins || j.link <= 0 || !find_marks(&j)) {
+		return;
 	}
-	if (join_all(&j)) {
-		return true;
+	for (i = 0; i < l->at.n; i++) {
+		if (j.marks[i].like && join_earlier(&j, i)) {
+			i--;
+		}
 	}
-	a = known ? memo_arena(f->memo, MEMO_APART) : NULL;
-	if (a) {
-		memo_keep(f->memo, MEMO_APART, l->content, arena_alloc(a, 1));
+}
+
+void
+fuse_join_again(struct fuse *f, struct kernel_list *l,
+		const struct fuse_step *steps, uint32_t n)
+{
+	struct join j = { .f = f, .l = l };
+	uint32_t i;
+
+	for (i = 0; i < n; i++) {
+		join_at(&j, steps[i]);
 	}
-	return false;
 }

@@ -271,6 +271,12 @@ can_go(const struct launch *x, uint32_t at)
 }
 
 static void
+note_step(struct fuse *f, struct fuse_step step)
+{
+	VEC_PUSH(&f->tmp, &f->steps, step);
+}
+
+static void
 move_one(struct kernel_list *l, uint32_t from, uint32_t to)
 {
 	struct kernel k = l->at.at[from], *at = l->at.at;
@@ -281,6 +287,15 @@ move_one(struct kernel_list *l, uint32_t from, uint32_t to)
 		memmove(&at[from], &at[from + 1], (to - from) * sizeof k);
 	}
 	at[to] = k;
+}
+
+static void
+move_member(struct launch *x, uint32_t from, uint32_t to)
+{
+	if (from != to) {
+		note_step(x->f, (struct fuse_step){ FUSE_MOVES, from, to });
+		move_one(x->l, from, to);
+	}
 }
 
 /*
@@ -384,10 +399,10 @@ add_member(struct launch *x, uint32_t at)
 		return false;
 	}
 	if (can_come(x, at)) {
-		move_one(x->l, at, x->first + x->n);
+		move_member(x, at, x->first + x->n);
 	} else if (can_go(x, at)) {
 		for (i = 0; i < x->n; i++) {
-			move_one(x->l, x->first, at - 1);
+			move_member(x, x->first, at - 1);
 		}
 		x->first = at - x->n;
 	} else {
@@ -400,23 +415,33 @@ add_member(struct launch *x, uint32_t at)
 
 /* The members have the launch from now on. */
 static void
-set_launch(const struct launch *x)
+set_launch(struct kernel_list *l, const struct fuse_step *step)
 {
-	struct kernel *k = x->l->at.at + x->first;
+	struct kernel *k = l->at.at + step->a;
 	struct kernel_launch all = {
-		.n = x->n, .sums = x->sums,
-		.by_rows = !x->sums && x->shared == 2
+		.n = step->b, .sums = step->does == FUSE_SUMS,
+		.by_rows = step->does == FUSE_BY_ROWS
 	};
-	struct kernel *of = arena_dup(x->l->arena, k, x->n * sizeof *k);
+	struct kernel *of = arena_dup(l->arena, k, all.n * sizeof *k);
 	uint32_t i;
 
-	for (i = 0; i < x->n; i++) {
+	for (i = 0; i < all.n; i++) {
 		all.of[i] = &of[i];
 	}
-	for (i = 0; i < x->n; i++) {
+	for (i = 0; i < all.n; i++) {
 		all.at = i;
-		k[i].launch = arena_dup(x->l->arena, &all, sizeof all);
+		k[i].launch = arena_dup(l->arena, &all, sizeof all);
 	}
+}
+
+static struct fuse_step
+launch_step(const struct launch *x)
+{
+	return (struct fuse_step){
+		x->sums ? FUSE_SUMS
+			: x->shared == 2 ? FUSE_BY_ROWS : FUSE_BY_COLUMNS,
+		x->first, x->n
+	};
 }
 
 static bool
@@ -449,20 +474,33 @@ find_members(struct launch *x, uint32_t i, bool sums)
 	return x->n > 1;
 }
 
-bool
+void
 fuse_launch(struct fuse *f, struct kernel_list *l)
 {
 	struct launch x = { .f = f, .l = l };
-	bool any = false;
 	uint32_t i;
 
 	for (i = 0; f->launches && !f->updates && i < l->at.n; i++) {
 		if (find_members(&x, i, true) || find_members(&x, i, false)) {
-			set_launch(&x);
-			any = true;
+			note_step(f, launch_step(&x));
+			set_launch(l, &f->steps.at[f->steps.n - 1]);
 			/* another kernel is here now, if these moved on */
 			i -= x.first > i;
 		}
 	}
-	return any;
+}
+
+void
+fuse_launch_again(struct kernel_list *l, const struct fuse_step *steps,
+		  uint32_t n)
+{
+	uint32_t i;
+
+	for (i = 0; i < n; i++) {
+		if (steps[i].does == FUSE_MOVES) {
+			move_one(l, steps[i].a, steps[i].b);
+		} else {
+			set_launch(l, &steps[i]);
+		}
+	}
 }
