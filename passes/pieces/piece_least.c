@@ -21,10 +21,18 @@
 
 /* ---- what no way to recompute removes ---- */
 
+/* A list in a repeat that was seen, by its content, and what it takes. */
+struct body_seen {
+	struct hash key;
+	struct piece_least least;
+};
+
 /* By value of a function: whether a result or a message of it needs it. */
 struct needed {
 	const struct ir_module *m;
 	bool *value;
+	/* pieces have the same layers, so most lists are seen several times */
+	VEC(struct body_seen) seen;
 };
 
 static bool
@@ -142,12 +150,52 @@ body_least(struct pricing *p, const struct needed *x,
 	return least;
 }
 
+/* Adds the contents of a list and of those inside.  False: one has none. */
+static bool
+mix_contents(const struct kernel_list *l, struct hash *key)
+{
+	bool known = l->content.a || l->content.b;
+	uint32_t i;
+
+	hash_add(key, l->content.a);
+	hash_add(key, l->content.b);
+	for (i = 0; known && i < l->at.n; i++) {
+		const struct kernel_list *body = l->at.at[i].body;
+
+		if (body) {
+			hash_add(key, (uint64_t)body->count);
+			known = mix_contents(body, key);
+		}
+	}
+	return known;
+}
+
+/* body_least, once for all lists that are alike. */
+static struct piece_least
+body_least_of(struct pricing *p, struct needed *x, const struct kernel_list *l)
+{
+	struct body_seen new = { .key = { 1, x->value != NULL } };
+	bool known = mix_contents(l, &new.key);
+	uint32_t i;
+
+	for (i = 0; known && i < x->seen.n; i++) {
+		if (hash_same(x->seen.at[i].key, new.key)) {
+			return x->seen.at[i].least;
+		}
+	}
+	new.least = body_least(p, x, l);
+	if (known) {
+		VEC_PUSH(&p->m->ctx->tmp, &x->seen, new);
+	}
+	return new.least;
+}
+
 /*
  * Adds a function, of a piece of layers divided among these: *top gets what is
  * outside of repeats, and *body one layer.
  */
 static void
-add_function(struct pricing *p, const struct needed *x,
+add_function(struct pricing *p, struct needed *x,
 	     const struct kernel_list *l, double layers,
 	     struct piece_least *top, struct piece_least *body)
 {
@@ -160,7 +208,7 @@ add_function(struct pricing *p, const struct needed *x,
 		struct piece_least once;
 
 		if (k->body) {
-			once = body_least(p, x, k->body);
+			once = body_least_of(p, x, k->body);
 			body->us += once.us / layers * (double)k->body->count;
 			adds = fmin(adds, once.adds);
 		} else if (is_needed(x, k)) {
@@ -177,7 +225,7 @@ void
 piece_find_least(struct piece_sharding *w, const struct piece_kernels *list,
 		 struct pricing *p, struct piece_least (*to)[SCHED_NKINDS])
 {
-	struct needed x = { w->m, NULL };
+	struct needed x = { .m = w->m };
 	bool *value = arena_alloc(&w->ctx->tmp, w->m->values.n + 1);
 	struct piece_least spare = { 0, 0 };
 	uint32_t i, k;
