@@ -216,9 +216,11 @@ arithmetic(struct bound *b, int64_t sequences, int64_t ranks)
 
 /* ---- communication ---- */
 
-static void
+/* Sets a region and those inside.  Returns whether there are any inside. */
+static bool
 count_region(const struct ir_module *m, region_id r, bool *counted)
 {
+	bool nests = false;
 	uint32_t i;
 
 	counted[r] = true;
@@ -228,18 +230,20 @@ count_region(const struct ir_module *m, region_id r, bool *counted)
 
 		if (n->region) {
 			count_region(m, n->region, counted);
+			nests = true;
 		}
 	}
+	return nests;
 }
 
 /*
  * Sets the regions of a kind of layer: the repeat of that number forward, and
- * its own backward, which comes in the opposite order.  False: backward has
- * another number of repeats.
+ * its own backward, which comes in the opposite order; and *nests to whether
+ * these have repeats inside.  False: backward has another number of repeats.
  */
 static bool
 count_kind(const struct bound *b, const struct ir_module *m, uint32_t kind,
-	   bool *counted)
+	   bool *counted, bool *nests)
 {
 	const struct ir_region *r =
 		&m->regions.at[m->funcs.at[ir_model(m)].body];
@@ -253,10 +257,10 @@ count_kind(const struct bound *b, const struct ir_module *m, uint32_t kind,
 		}
 		if (ir_attr(m, n, IR_ATTR_REVERSE)) {
 			if (b->space->nkinds - 1 - back++ == kind) {
-				count_region(m, n->region, counted);
+				*nests |= count_region(m, n->region, counted);
 			}
 		} else if (n->nresults && forward++ == kind) {
-			count_region(m, n->region, counted);
+			*nests |= count_region(m, n->region, counted);
 		}
 	}
 	return back == b->space->nkinds;
@@ -268,6 +272,19 @@ shown(const struct bound *b)
 	return target_is_cpu(&b->space->t->device) ? 1
 		: b->space->traits->overlap_tensor ? fmin(PRICE_SLOWED, 0.25)
 		: PRICE_SLOWED;
+}
+
+/*
+ * What shows of collectives other than reductions and gathers: kernels wait for
+ * them, but in what other software is taken to do, and price_least_us counts no
+ * more where repeats are inside one another.
+ */
+static double
+waited(const struct bound *b, bool nests)
+{
+	const struct price_traits *t = b->space->traits;
+
+	return nests || t->overlap_tensor || t->overlap_data ? shown(b) : 1;
 }
 
 static void
@@ -288,6 +305,7 @@ set_axis_us(struct bound *b, const struct space_degrees *g,
 	plan.zero = 0;
 	for (i = 0; i < b->space->nkinds; i++) {
 		bool *counted = arena_alloc(&b->space->keep, m->regions.n);
+		bool nests = false;
 		struct pass_ctx p = { .ctx = m->ctx, .stats = &b->pieces->stats,
 				      .cluster = b->space->target,
 				      .memo = b->pieces->memo };
@@ -295,9 +313,9 @@ set_axis_us(struct bound *b, const struct space_degrees *g,
 		if (x->axis == PLAN_EP && !b->space->kinds[i].experts) {
 			continue;	/* its ranks are data ranks there */
 		}
-		x->us[i] = count_kind(b, m, i, counted)
+		x->us[i] = count_kind(b, m, i, counted, &nests)
 			? place_bound(&p, m, &plan, x->axis, counted,
-				      shown(b)) /
+				      shown(b), waited(b, nests)) /
 			  (double)b->space->kinds[i].iterations : 0;
 	}
 }
@@ -379,7 +397,7 @@ bound_find_pieces(struct bound *b, const struct piece_key *key,
 	/* each is divided by axes that may split the same values */
 	add_axis(b, g, PLAN_TP, key->sequence, comm / cp, us);
 	add_axis(b, g, PLAN_CP, false, comm / tp, us);
-	add_axis(b, g, PLAN_EP, false, comm / (tp * cp), us);
+	add_axis(b, g, PLAN_EP, false, 1 / (tp * cp), us);
 	us->whole_us = piece_sum(b->space, us->all, 0, b->space->nlayers);
 }
 

@@ -90,7 +90,7 @@ struct bound_spread {
 void bound_find_work(struct bound *b);
 /*
  * The least time of each piece, for one sequence; communication is multiplied
- * by `comm`.
+ * by `comm`, but not that along ep: it is exchanges, of which all shows.
  */
 void bound_find_pieces(struct bound *b, const struct piece_key *key,
 		       const struct space_plan *t, double comm,

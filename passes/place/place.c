@@ -319,12 +319,13 @@ least_us(struct place *p, const struct plan *alone)
 double
 place_bound(struct pass_ctx *ctx, const struct ir_module *m,
 	    const struct plan *plan, enum plan_axis axis, const bool *counted,
-	    double shown)
+	    double shown, double waited)
 {
 	struct plan alone = *plan;
 	struct place p = { .p = ctx, .plan = plan, .model = ir_model(m),
 			   .nnodes = m->nodes.n, .nvalues = m->values.n,
-			   .counted = counted, .shown = shown };
+			   .counted = counted, .shown = shown,
+			   .waited = waited };
 	struct ir_ctx c;
 	double us;
 

@@ -182,10 +182,11 @@ struct place {
 	double steps;		/* microbatches for which it is priced */
 	/*
 	 * NULL: all that is placed is priced.  Else, for a lower bound, only
-	 * regions that are set, and of communication the part `shown`.
+	 * regions that are set, and of communication the part `shown`, or
+	 * `waited` where each rank sends to each other one.
 	 */
 	const bool *counted;
-	double shown;
+	double shown, waited;
 	struct arena arena;	/* lives as long as the pass */
 	struct arena scratch;	/* for one axis */
 	func_id model;

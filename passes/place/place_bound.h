@@ -14,7 +14,8 @@
  * all ranks share evenly: the bytes that collectives must move, and the
  * operations that ranks do twice.
  * Only regions that are set in `counted` count, once for each iteration.
- * `shown` is the part of a collective that kernels can never hide.
+ * `shown` is the part of a collective that kernels can never hide, and `waited`
+ * that of one in which each rank sends to each other one.
  *
  * Proof.  Along one axis the problem of `place` has all placements that it may
  * choose, and its optimum is found exactly.  Each price is at most the real
@@ -31,6 +32,6 @@
  */
 double place_bound(struct pass_ctx *ctx, const struct ir_module *m,
 		   const struct plan *plan, enum plan_axis axis,
-		   const bool *counted, double shown);
+		   const bool *counted, double shown, double waited);
 
 #endif

@@ -256,6 +256,7 @@ bound_key(const struct place *p)
 	uint32_t i;
 
 	hash_add(&key, num_bits(p->shown));
+	hash_add(&key, num_bits(p->waited));
 	for (i = 0; i < p->m->regions.n; i++) {
 		hash_add(&key, p->counted[i]);
 	}

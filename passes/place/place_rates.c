@@ -155,7 +155,7 @@ set_device(struct place *p, const struct target_device *d)
 
 /*
  * For a lower bound nothing but bytes on links counts, and of these the part
- * that kernels cannot hide.
+ * that kernels cannot hide, which is more of those that they wait for.
  */
 static void
 show_least(struct place *p)
@@ -164,7 +164,7 @@ show_least(struct place *p)
 	int i;
 
 	for (i = 0; i < COST_NOPS; i++) {
-		r->byte_us[i] *= p->shown;
+		r->byte_us[i] *= i == COST_ALL_TO_ALL ? p->waited : p->shown;
 		r->start_us[i] = 0;
 	}
 	r->held_us = 0;
